@@ -108,6 +108,7 @@ enum dl_op_flags {
     DL_F_CREATE = 32,   /* no tensor inputs: device from the attribute `device` */
     DL_F_DROPOUT = 64,  /* draws from the dropout stream */
     DL_F_WIDE = 128,    /* composite whose parts would round or overflow 16 bits: runs in f32, rounded at the end */
+    DL_F_YIELDS = 512,  /* a C function of this name, once declared, takes it without a warning */
     DL_F_GRADCHECK_ONLY = 256, /* no PyTorch goldens yet: tests check only its gradient, by differences */
 };
 

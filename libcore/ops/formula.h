@@ -79,6 +79,7 @@
 #define FLOOR_QUOTIENT(a, b) DL_HELPER_OF(floor_quotient)(a, b)
 #define FLOOR_REST(a, b) DL_HELPER_OF(floor_rest)(a, b)
 #define DIGAMMA(x) DL_HELPER_OF(psi)(x)
+#define ERF_INVERSE(x) DL_HELPER_OF(erf_inverse)(x)
 #define POLYGAMMA(n, x) DL_HELPER_OF(psi_n)(n, x)
 #define INT_QUOTIENT(a, b) DL_HELPER_OF(int_quotient)(a, b, DL_AT)
 #define INT_REST(a, b) DL_HELPER_OF(int_rest)(a, b, DL_AT)

@@ -16,6 +16,37 @@ DL_HELPER(floor_rest)(T a, T b) {
     T r = FMOD(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
+/* Giles's approximation (2010), then two of Newton's steps. */
+DL_HELPER(erf_inverse)(T x) {
+    if (!(x > -1 && x < 1)) return x == 1 || x == -1 ? x * INF : INF - INF;
+    T w = -LOG1P(-x * x), y;
+    if (w < 5) {
+        w -= NUM(2.5);
+        y = NUM(1.50140941) +
+            w * (NUM(0.246640727) + w * (NUM(-0.00417768164) +
+                                         w * (NUM(-0.00125372503) +
+                                              w * (NUM(0.00021858087) +
+                                                   w * (NUM(-4.39150654e-06) +
+                                                        w * (NUM(-3.5233877e-06) +
+                                                             w * (NUM(3.43273939e-07) + w * NUM(2.81022636e-08))))))));
+    } else {
+        w = SQRT(w) - 3;
+        y = NUM(2.83297682) +
+            w * (NUM(1.00167406) + w * (NUM(0.00943887047) +
+                                        w * (NUM(-0.0076224613) +
+                                             w * (NUM(0.00573950773) +
+                                                  w * (NUM(-0.00367342844) +
+                                                       w * (NUM(0.00134934322) +
+                                                            w * (NUM(0.000100950558) + w * NUM(-0.000200214257))))))));
+    }
+    y *= x;
+    const T slope = NUM(1.12837916709551257390); /* 2 / sqrt(pi) */
+    for (int i = 0; i < 2; i++) {
+        T miss = x > NUM(0.5) ? (1 - x) - ERFC(y) : x < NUM(-0.5) ? ERFC(-y) - (1 + x) : ERF(y) - x;
+        y -= miss / (slope * EXP(-y * y));
+    }
+    return y;
+}
 /* Recurrence up to 10, then the asymptotic series; reflection below 0: psi(1 - x) - psi(x) = pi / tan(pi x). */
 DL_HELPER(psi)(T x) {
     T shift = 0;

@@ -12,6 +12,22 @@
 #define REDUCE_DIM                                                                                                     \
     IN(1, 1, "input")                                                                                                  \
     FAMILY(REDUCE) ATTRS(A(dim, INT, "", "dimension") A(keepdim, BOOL, "false", "keep the dimension with size 1"))
+#define SPREAD                                                                                                         \
+    IN(1, 1, "input")                                                                                                  \
+    FAMILY(SPREAD)                                                                                                     \
+    ATTRS(A(dim, INTS, "none", "dimensions; none: all") A(correction, INT, "1", "subtracted from n")                   \
+              A(keepdim, BOOL, "false", "keep reduced dimensions with size 1"))                                        \
+    ORDER("input", "dim") PROMOTE(FLOAT)
+#define ADDED                                                                                                          \
+    FAMILY(ADDED)                                                                                                      \
+    ATTRS(A(beta, NUM, "1", "factor of the input") A(alpha, NUM, "1", "factor of the product"))                        \
+    PROMOTE(NONE)
+#define CORNER                                                                                                         \
+    IN(0, 0)                                                                                                           \
+    FAMILY(CORNER)                                                                                                     \
+    ATTRS(A(row, INT, "", "rows") A(col, INT, "", "columns")                                                           \
+              A(offset, INT, "0", "above (positive) or below the main one") CREATE_ATTRS)                              \
+    FLAGS(DL_F_CREATE) NODIFF
 #define TRIANGLE                                                                                                       \
     IN(1, 1, "input")                                                                                                  \
     FAMILY(TRIANGLE) ATTRS(A(diagonal, INT, "0", "above (positive) or below the main one")) INFER(triangle)

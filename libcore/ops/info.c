@@ -39,6 +39,7 @@ static int describe(const dl_op *op, dl_op_info *out) {
                         .formula = op->formula ? op->formula : "",
                         .nout = op->visible,
                         .internal = (op->flags & DL_F_INTERNAL) != 0,
+                        .yields = (op->flags & DL_F_YIELDS) != 0,
                         .differentiable = op->grad || op->compose,
                         .defined = op->uses != NULL};
     enum { MAX = sizeof out->args / sizeof *out->args };

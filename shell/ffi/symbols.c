@@ -239,11 +239,17 @@ dl_status dlsh_c_check_conflict(dlsh_session *s, const dlsh_cdecl *d) {
                      "'%s' was declared before as %s", d->name, old->proto ? old->proto->text : dlsh_c_name(old->type));
 }
 
+/* Is it an op whose name is C's in the first place? */
+static int yields(const char *name) {
+    dl_op_info op;
+    return dl_op_describe_name(name, &op) && op.yields;
+}
+
 static dl_status bind_variable(dlsh_session *s, const dlsh_cname *n) {
     dlsh_cstate *st = dlsh_c_state(s);
     if (!dlsh_get(s, n->name)) {
         dlsh_value hidden = dlsh_builtin_value(s, n->name);
-        if (!dlsh_failed(hidden))
+        if (!dlsh_failed(hidden) && !yields(n->name))
             dlsh_warn(s, NULL, "'%s' is now the C %s; the built-in one stays as ops.%s", n->name,
                       n->proto ? "function" : "variable", n->name);
         dlsh_drop(hidden);

@@ -192,7 +192,68 @@ def bce(x, y, w=None, reduction="mean"):
     return F.binary_cross_entropy(x, y.to(x.dtype), w, reduction=reduction)
 
 
+def scatter(x, i, s, dim, reduce="none"):
+    if isinstance(s, float):
+        return x.scatter(dim, i, s)
+    s = s[tuple(slice(n) for n in i.shape)]
+    if reduce == "none":
+        return x.scatter(dim, i, s)
+    return x.scatter_reduce(dim, i, s, {"add": "sum", "multiply": "prod"}[reduce])
+
+
+def index_reduce(x, i, s, dim, reduce, include_self=True):
+    """torch.index_reduce, whose mean and product have no second derivative, by scatter_reduce."""
+    shape = [1] * x.dim()
+    shape[dim] = -1
+    return x.scatter_reduce(dim, i.reshape(shape).expand(s.shape), s, reduce, include_self=include_self)
+
+
+def unique_groups(x, dim=None, consecutive=False):
+    if consecutive:
+        return torch.unique_consecutive(x, return_inverse=True, return_counts=True, dim=dim)
+    return torch.unique(x, return_inverse=True, return_counts=True, dim=dim)
+
+
+def isin(x, s, **kw):
+    return torch.isin(x, s, **kw)
+
+
+def mode(x, dim=-1, keepdim=False):
+    """torch.mode, whose index of equal values is not the same in all versions, by counting."""
+    x, d = (x.reshape(1), 0) if x.dim() == 0 else (x, dim % x.dim())
+    same = (x.unsqueeze(d) == x.unsqueeze(d + 1)).sum(d)
+    best = torch.where(same == same.amax(d, keepdim=True), -x.detach().double(), -torch.inf).amax(d, keepdim=True)
+    at = torch.where(-best == x.detach(), torch.arange(x.shape[d]).reshape([-1 if i == d else 1 for i in range(x.dim())]), -1)
+    at = at.amax(d, keepdim=True)
+    v = x.gather(d, at)
+    return (v, at) if keepdim else (v.squeeze(d), at.squeeze(d))
+
+
 CALLS = {
+    "scatter": scatter, "index_reduce": index_reduce, "unique_groups": unique_groups, "isin": isin, "mode": mode,
+    "scatter_reduce": lambda x, i, s, dim, reduce, include_self=True: x.scatter_reduce(
+        dim, i, s, reduce, include_self=include_self),
+    "index_copy": lambda x, i, s, dim: x.index_copy(dim, i, s),
+    "index_fill": lambda x, i, v, dim: x.index_fill(dim, i, v),
+    "index_put": lambda x, v, *i, accumulate=False: x.index_put(
+        i, v if isinstance(v, torch.Tensor) else torch.tensor(v, dtype=x.dtype), accumulate),
+    "masked_scatter": lambda x, m, s: x.masked_scatter(m, s),
+    "take_along_dim": lambda x, i, **kw: torch.take_along_dim(x, i, **kw),
+    "searchsorted": lambda x, v, **kw: torch.searchsorted(x.detach(), v.detach(), **kw),
+    "bucketize": lambda x, v, **kw: torch.bucketize(x.detach(), v.detach(), **kw),
+    "kthvalue": lambda x, **kw: tuple(torch.kthvalue(x, **kw)), "aminmax": lambda x, dim=None, keepdim=False: (
+        torch.amin(x, dims(x, {"dim": dim if dim is None else [dim]}), keepdim),
+        torch.amax(x, dims(x, {"dim": dim if dim is None else [dim]}), keepdim)),
+    "frac": lambda x: x - x.trunc(), "argwhere": lambda x: torch.argwhere(x.detach()),
+    "nansum": lambda x, **kw: torch.nansum(x, dims(x, kw), kw.get("keepdim", False)),
+    "nanmean": lambda x, **kw: torch.nanmean(x, dims(x, kw), kw.get("keepdim", False)),
+    "count_nonzero": lambda x, **kw: torch.count_nonzero(x.detach(), **kw),
+    "var_mean": lambda x, **kw: torch.var_mean(x, dim=dims(x, kw), **pick(kw, "correction", "keepdim") or {"correction": 1}),
+    "std_mean": lambda x, **kw: torch.std_mean(x, dim=dims(x, kw), **pick(kw, "correction", "keepdim") or {"correction": 1}),
+    "hstack": lambda *t: torch.hstack(t), "vstack": lambda *t: torch.vstack(t), "dstack": lambda *t: torch.dstack(t),
+    "block_diag": lambda *t: torch.block_diag(*t), "rot90": lambda x, k=1, dims=(0, 1): torch.rot90(x, k, dims),
+    "movedim": lambda x, source, destination: torch.movedim(x, tuple(source), tuple(destination)),
+    "cross": lambda a, b, dim=-1: torch.linalg.cross(a, b, dim=dim),
     "gelu_erf": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "polygamma": lambda x, n: Polygamma.apply(x, n),
     "digamma": lambda x: Polygamma.apply(x, 0), "poisson_nll_loss": poisson_nll,
     "hardsigmoid": lambda x: (x + 3).clamp(0, 6) / 6,  # PyTorch's gradient is 1 / 6 in f32

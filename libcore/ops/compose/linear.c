@@ -1,8 +1,12 @@
 /* Products made of matmul: mm, mv, bmm, dot, outer, addmm; kron, and distances of all pairs. */
 #include "ops/compose/compose.h"
 #include "dlcore/binary.h"
+#include "dlcore/compare.h"
+#include "dlcore/copy.h"
+#include "dlcore/index.h"
 #include "dlcore/matmul.h"
 #include "dlcore/reduce.h"
+#include "dlcore/unary.h"
 #include "dlcore/view.h"
 #include "ops/rules/matmul.h"
 
@@ -27,12 +31,6 @@ static dl_status product(dl_call *c, int a, int b) {
 COMPOSE_RULE(mm) { return product(c, 2, 2); }
 COMPOSE_RULE(mv) { return product(c, 2, 1); }
 COMPOSE_RULE(dot) { return product(c, 1, 1); }
-COMPOSE_RULE(bmm) {
-    DL_TRY(check_dims(c, 0, 3, 3));
-    if (c->in[0]->shape[0] != c->in[1]->shape[0])
-        return dl_fail(DL_ERR_SHAPE, "the batches have %ld and %ld matrices", c->in[0]->shape[0], c->in[1]->shape[0]);
-    return product(c, 3, 3);
-}
 
 COMPOSE_RULE(outer) {
     POOL;
@@ -46,11 +44,88 @@ static dl_tensor *times(dl_pool *p, dl_tensor *t, const dl_aval *factor) {
     return K(dl_mul(t, K(factor->is_int ? dl_scalar_i(factor->u.i) : dl_scalar_f(factor->u.f))));
 }
 
-COMPOSE_RULE(addmm) {
+/* beta * input + alpha * product, which is taken over; an input with beta 0 is not read. */
+static dl_status added(dl_call *c, dl_tensor *product) {
     POOL;
+    const dl_aval *beta = ATTR(c, ADDED_BETA);
+    product = times(p, K(product), ATTR(c, ADDED_ALPHA));
+    dl_tensor *x = c->in[0];
+    if (dl_aval_number(beta) != 0) return dl_finish(c, dl_add(times(p, x, beta), product));
+    dl_tensor *zero = K(dl_to_dtype(K(dl_scalar_i(0)), (dl_dtype)x->dtype));
+    return dl_finish(c, dl_add(K(dl_where(K(dl_eq(zero, zero)), zero, x)), product));
+}
+
+static dl_status check_batches(const dl_call *c, int first) {
+    DL_TRY(check_dims(c, first, 3, 3));
+    const dl_tensor *a = c->in[first], *b = c->in[first + 1];
+    if (a->shape[0] == b->shape[0]) return DL_OK;
+    return dl_fail(DL_ERR_SHAPE, "the batches have %ld and %ld matrices", a->shape[0], b->shape[0]);
+}
+
+COMPOSE_RULE(addmm) {
     DL_TRY(check_dims(c, 1, 2, 2));
-    dl_tensor *product = times(p, K(dl_matmul(c->in[1], c->in[2])), ATTR(c, ADDMM_ALPHA));
-    return dl_finish(c, dl_add(times(p, c->in[0], ATTR(c, ADDMM_BETA)), product));
+    return added(c, dl_matmul(c->in[1], c->in[2]));
+}
+COMPOSE_RULE(addmv) {
+    DL_TRY(check_dims(c, 1, 2, 1));
+    return added(c, dl_matmul(c->in[1], c->in[2]));
+}
+COMPOSE_RULE(addr) { return added(c, dl_outer(c->in[1], c->in[2])); }
+COMPOSE_RULE(baddbmm) {
+    DL_TRY(check_batches(c, 1));
+    return added(c, dl_matmul(c->in[1], c->in[2]));
+}
+COMPOSE_RULE(addbmm) {
+    POOL;
+    const long batches = 0;
+    DL_TRY(check_batches(c, 1));
+    return added(c, dl_sum(K(dl_matmul(c->in[1], c->in[2])), &batches, 1, 0));
+}
+
+COMPOSE_RULE(bmm) {
+    DL_TRY(check_batches(c, 0));
+    return product(c, 3, 3);
+}
+
+/* Sums over the last dimension of both. */
+COMPOSE_RULE(inner) {
+    POOL;
+    dl_tensor *a = c->in[0], *b = c->in[1];
+    if (!a->ndim || !b->ndim) return dl_finish(c, dl_mul(a, b));
+    long shape[2 * DL_MAX_DIM], n = a->shape[a->ndim - 1];
+    if (n != b->shape[b->ndim - 1])
+        return dl_fail(DL_ERR_SHAPE, "the last dimensions have sizes %ld and %ld", n, b->shape[b->ndim - 1]);
+    if (a->ndim + b->ndim - 2 > DL_MAX_DIM)
+        return dl_fail(DL_ERR_SHAPE, "the result would have %d dimensions", a->ndim + b->ndim - 2);
+    int nd = 0;
+    long rows[2] = {1, 1};
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i + 1 < c->in[k]->ndim; i++) rows[k] *= shape[nd++] = c->in[k]->shape[i];
+    dl_tensor *left = K(dl_reshape(a, (long[]){rows[0], n}, 2)), *right = K(dl_reshape(b, (long[]){rows[1], n}, 2));
+    dl_tensor *turned = right ? K(dl_permute(right, (long[]){1, 0}, 2)) : NULL;
+    dl_tensor *out = left && turned ? K(dl_matmul(left, turned)) : NULL;
+    return dl_finish(c, out ? dl_reshape(out, shape, nd) : NULL);
+}
+
+/* Each element is made of the two that follow it in turn. */
+COMPOSE_RULE(cross) {
+    POOL;
+    long shape[DL_MAX_DIM], dim;
+    int nd, d;
+    dl_tensor *t[2] = {c->in[0], c->in[1]}, *next[2], *last[2];
+    if (t[0]->ndim != t[1]->ndim)
+        return dl_fail(DL_ERR_SHAPE, "the vectors have %d and %d dimensions", t[0]->ndim, t[1]->ndim);
+    DL_TRY(dl_broadcast(t[0]->ndim, t[0]->shape, t[1]->ndim, t[1]->shape, &nd, shape));
+    DL_TRY(dl_dim_norm(ATTR_I(c, CROSS_DIM), nd, &d));
+    dim = d;
+    if (!nd || shape[d] != 3)
+        return dl_fail(DL_ERR_SHAPE, "dimension %d of both must have size 3, not %s and %s", d,
+                       dl_shape_text(t[0]->ndim, t[0]->shape), dl_shape_text(t[1]->ndim, t[1]->shape));
+    for (int i = 0; i < 2; i++) {
+        if (!(t[i] = K(dl_expand(t[i], shape, nd)))) return dl_failed();
+        next[i] = K(dl_roll(t[i], &(long){-1}, 1, &dim, 1)), last[i] = K(dl_roll(t[i], &(long){-2}, 1, &dim, 1));
+    }
+    return dl_finish(c, dl_sub(K(dl_mul(next[0], last[1])), K(dl_mul(last[0], next[1]))));
 }
 
 /* The dimensions of the operands alternate, and are joined in pairs. */

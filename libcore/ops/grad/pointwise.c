@@ -65,6 +65,22 @@ GRAD_RULE(atan2) {
     return DL_OK;
 }
 
+/* da = g a / y, db = g b / y */
+GRAD_RULE(hypot) {
+    dl_tensor *d = T(dl_div(G0, OUT_(BINARY_OUT)));
+    GIVE(BINARY_INPUT, dl_mul(d, LEFT));
+    GIVE(BINARY_OTHER, dl_mul(d, RIGHT));
+    return DL_OK;
+}
+
+/* da = g where the sign of a is kept, else -g; 0 at 0 */
+GRAD_RULE(copysign) {
+    dl_tensor *signs = T(dl_mul(T(dl_sign(LEFT)), T(dl_sign(OUT_(BINARY_OUT)))));
+    GIVE(BINARY_INPUT, dl_mul(G0, signs));
+    GIVE(BINARY_OTHER, dl_zeros_like_in(b, 1));
+    return DL_OK;
+}
+
 GRAD_RULE(logaddexp) {
     dl_tensor *d = T(dl_sub(LEFT, RIGHT));
     GIVE(BINARY_INPUT, dl_mul(G0, T(dl_sigmoid(d))));
@@ -180,6 +196,9 @@ RULE(cosh, dl_mul(G0, T(dl_sinh(X))))
 RULE(asinh, dl_mul(G0, T(dl_rsqrt(PLUS1(SQUARE(X))))))
 RULE(acosh, dl_mul(G0, T(dl_rsqrt(T(dl_sub(SQUARE(X), NUM(1)))))))
 RULE(atanh, dl_div(G0, ONE_LESS(SQUARE(X))))
+RULE(erfc, dl_mul(G0, T(dl_mul(T(dl_exp(T(dl_neg(SQUARE(X))))), NUM(-M_2_SQRTPI)))))
+RULE(erfinv, dl_mul(G0, T(dl_div(T(dl_exp(SQUARE(Y))), NUM(M_2_SQRTPI)))))
+RULE(exp2, dl_mul(G0, T(dl_mul(Y, NUM(M_LN2)))))
 RULE(lgamma, dl_mul(G0, T(dl_digamma(X))))
 RULE(digamma, dl_mul(G0, T(dl_polygamma(X, 1))))
 RULE(polygamma, dl_mul(G0, T(dl_polygamma(X, ATTR_I(b, POLYGAMMA_N) + 1))))

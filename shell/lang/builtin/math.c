@@ -58,6 +58,33 @@ static dl_status median_run(const dlsh_args *a, dlsh_value *result) {
     return values ? give_both(values, indices, result) : dl_failed();
 }
 
+static const dlsh_param unique_params[] = {{"input", .want = "tensor", .doc = "a tensor"}, {0}};
+#define UNIQUE_OPTIONS                                                                                                 \
+    {"return_inverse", DLSH_OPT_BOOL, "false", .doc = "give the place of each element among the values"},              \
+        {"return_counts", DLSH_OPT_BOOL, "false", .doc = "give how often each value occurs"}, {                        \
+        "dim", DLSH_OPT_INT, NULL, .doc = "dimension whose entries are compared; none: all elements"                   \
+    }
+
+/* What of values, places and counts is asked for: the values alone, or a list. */
+static dl_status unique_run(const dlsh_args *a, dlsh_value *result) {
+    static const char *const names[4][3] = {
+        {"output"}, {"output", "inverse_indices"}, {"output", "counts"}, {"output", "inverse_indices", "counts"}};
+    const int asked = (dlsh_arg_bool(a, "return_inverse") ? 1 : 0) + (dlsh_arg_bool(a, "return_counts") ? 2 : 0);
+    dl_tensor *x = dlsh_arg_tensor(a, "input"), *part[3] = {NULL};
+    const long dim = dlsh_given(a, "dim") ? dlsh_arg_int(a, "dim") : 0;
+    part[0] = dl_unique_groups(x, dlsh_given(a, "dim") ? &dim : NULL, dlsh_arg_data(a) != NULL, &part[1], &part[2]);
+    if (!part[0]) return dl_failed();
+    dlsh_value list = dlsh_new_list(0);
+    dl_status st = dlsh_failed(list) ? dl_failed() : DL_OK;
+    for (int i = 0; i < 3; i++)
+        if (asked && !st && (i == 0 || asked >> (i - 1) & 1)) st = dlsh_append(list, dlsh_tensor(dl_ref(part[i])));
+    if (!st) list.as.list->names = names[asked], list.as.list->nnames = list.as.list->n;
+    dlsh_value alone = dlsh_tensor(dl_ref(part[0]));
+    DLSH_UNREF(part[0], part[1], part[2]);
+    dlsh_drop(asked ? alone : list);
+    return dlsh_give_filled(st, asked ? list : alone, result);
+}
+
 static dl_status keep_better(const dlsh_args *a, dlsh_value x, dlsh_value *best) {
     int c;
     if (best->type != DLSH_VOID && !(x.type == DLSH_FLOAT && isnan(x.as.f))) {
@@ -207,6 +234,17 @@ const dlsh_command dlsh_math_rows[] = {
                               {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension"},
                               {"keepdim", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "keep it with size 1"}),
                   .examples = "values, indices = median(x, dim=1)"),
+    DLSH_PURE_ROW(
+        "unique", unique_run, "unique(X, sorted=true, return_inverse=false, return_counts=false, dim=)",
+        "The values that differ, sorted; with dim the entries of a dimension. On request also the place of each "
+        "element among them, and how often each occurs.",
+        .params = unique_params,
+        DLSH_OPTIONS({"sorted", DLSH_OPT_BOOL, "true", .doc = "the values are sorted in any case"}, UNIQUE_OPTIONS),
+        .examples = "values, counts = unique(tensor([2, 1, 2]), return_counts=true)"),
+    DLSH_PURE_ROW("unique_consecutive", unique_run,
+                  "unique_consecutive(X, return_inverse=false, return_counts=false, dim=)",
+                  "Runs of equal neighbours as one value each.", .params = unique_params, DLSH_OPTIONS(UNIQUE_OPTIONS),
+                  .data = "consecutive"),
     DLSH_PURE_ROW("floor", rounding_run, "floor(X)", "Rounded down.", .params = rounding_params),
     DLSH_PURE_ROW("ceil", rounding_run, "ceil(X)", "Rounded up.", .params = rounding_params),
     DLSH_PURE_ROW("round", round_run, "round(X [, DECIMALS])", "Rounded to the nearest whole number, ties to even.",

@@ -348,58 +348,51 @@ static dl_tensor *aligned_mask(const plan *p) {
     return dl_reshape(p->mask, shape, n);
 }
 
-/* The value scattered into zeros of the shape of `from`, the merged view; and how often each position is written. */
-static dl_status scatter(const plan *p, dl_tensor *from, dl_tensor *value, dl_tensor **sums, dl_tensor **counts) {
-    long shape[8], flat = -1, n = dl_shape(from)[p->dim];
-    int k;
-    DLSH_TRY(gathered_shape(p, shape, &k));
-    dl_dtype dtype = dl_dtype_of(from);
-    dl_tensor *cast = dl_to_dtype(value, dtype), *wide = cast ? dl_expand(cast, shape, k) : NULL, *rows = NULL;
-    dl_tensor *at = dl_reshape(p->index, &flat, 1);
-    if (wide) {
-        long lined[8];
-        memcpy(lined, dl_shape(from), (size_t)dl_ndim(from) * sizeof *lined);
-        lined[p->dim] = at ? dl_numel(at) : 0;
-        rows = dl_reshape(wide, lined, dl_ndim(from));
-    }
-    dl_tensor *zeros = dl_tensor_zeros(dl_ndim(from), dl_shape(from), dtype, dl_device_of(from));
-    long m = at ? dl_numel(at) : 0;
-    dl_tensor *none = dl_tensor_zeros(1, &n, DL_I64, dl_device_of(from));
-    dl_tensor *ones = dl_tensor_full(1, &m, DL_I64, dl_device_of(from), 1);
-    *sums = dl_index_add(zeros, at, rows, p->dim);
-    *counts = *sums ? dl_index_add(none, at, ones, 0) : NULL;
-    DLSH_UNREF(cast, wide, rows, at, zeros, none, ones);
-    return *counts ? DL_OK : dl_failed();
-}
-
-static dl_status refuse_duplicates(dl_tensor *counts) {
-    double most = 0;
-    dl_tensor *m = dl_numel(counts) ? dl_amax(counts, NULL, 0, 0) : NULL;
-    dl_status st = dl_numel(counts) ? (m ? dl_item_f(m, &most) : dl_failed()) : DL_OK;
-    dl_unref(m);
+/* `x[i] += v` would count an index that occurs several times once. */
+static dl_status refuse_duplicates(const plan *p) {
+    if (p->dim < 0 || p->mask || !dl_numel(p->index)) return DL_OK;
+    long flat = -1, most = 0, m = dl_numel(p->index);
+    dl_tensor *at = dl_reshape(p->index, &flat, 1), *from = merged(p);
+    long n = from ? dl_shape(from)[p->dim] : 0;
+    dl_tensor *none = dl_tensor_zeros(1, &n, DL_I64, dl_device_of(p->view));
+    dl_tensor *ones = dl_tensor_full(1, &m, DL_I64, dl_device_of(p->view), 1);
+    dl_tensor *counts = dl_index_add(none, at, ones, 0), *max = dl_amax(counts, NULL, 0, 0);
+    dl_status st = max ? dl_item_i(max, &most) : dl_failed();
+    DLSH_UNREF(at, from, none, ones, counts, max);
     if (!st && most > 1)
-        st = dlsh_fail(DL_ERR_VALUE, "each place can be written once; index_add adds several up",
-                       "an index occurs %.0f times in an assignment", most);
+        st = dlsh_fail(DL_ERR_VALUE, "each place can be changed once; index_add adds several up",
+                       "an index occurs %ld times in an assignment", most);
     return st;
 }
 
-/* The whole view with the addressed elements replaced. */
+/* The value as rows along the group's dimension of `from`, the merged view. */
+static dl_tensor *as_rows(const plan *p, dl_tensor *from, dl_tensor *value) {
+    long shape[8], lined[8];
+    int k;
+    if (gathered_shape(p, shape, &k)) return NULL;
+    memcpy(lined, dl_shape(from), (size_t)dl_ndim(from) * sizeof *lined);
+    lined[p->dim] = dl_numel(p->index);
+    dl_tensor *cast = dl_to_dtype(value, dl_dtype_of(from)),
+              *near = cast ? dl_to_device(cast, dl_device_of(from)) : NULL;
+    dl_tensor *wide = near ? dl_expand(near, shape, k) : NULL,
+              *rows = wide ? dl_reshape(wide, lined, dl_ndim(from)) : NULL;
+    DLSH_UNREF(cast, near, wide);
+    return rows;
+}
+
+/* The whole view with the addressed elements replaced; of several values for one place the last one counts. */
 static dl_tensor *replaced(const plan *p, dl_tensor *value) {
     if (p->mask && dl_numel(value) == 1) {
         dl_tensor *mask = aligned_mask(p), *r = dl_where(mask, value, p->view);
         dl_unref(mask);
         return r;
     }
-    dl_tensor *from = merged(p), *sums = NULL, *counts = NULL, *r = NULL;
-    if (from && !scatter(p, from, value, &sums, &counts) && !refuse_duplicates(counts)) {
-        long shape[8];
-        for (int i = 0; i < dl_ndim(from); i++) shape[i] = i == p->dim ? dl_shape(from)[i] : 1;
-        dl_tensor *zero = dl_scalar_i(0), *hit = dl_gt(counts, zero), *wide = dl_reshape(hit, shape, dl_ndim(from));
-        dl_tensor *joined = dl_where(wide, sums, from);
-        r = dl_reshape(joined, dl_shape(p->view), dl_ndim(p->view));
-        DLSH_UNREF(zero, hit, wide, joined);
-    }
-    DLSH_UNREF(from, sums, counts);
+    long flat = -1;
+    dl_tensor *from = merged(p), *rows = from ? as_rows(p, from, value) : NULL;
+    dl_tensor *at = rows ? dl_reshape(p->index, &flat, 1) : NULL,
+              *joined = at ? dl_index_copy(from, at, rows, p->dim) : NULL;
+    dl_tensor *r = joined ? dl_reshape(joined, dl_shape(p->view), dl_ndim(p->view)) : NULL;
+    DLSH_UNREF(from, rows, at, joined);
     return r;
 }
 
@@ -407,6 +400,10 @@ dl_status dlsh_tensor_update_index(dlsh_session *s, dl_tensor *t, const dlsh_nod
     plan p;
     dlsh_value r = dlsh_void();
     DLSH_TRY(make_plan(s, t, n, &p));
+    if (refuse_duplicates(&p)) {
+        plan_free(&p);
+        return dl_failed();
+    }
     dl_tensor *old =
         p.dim < 0 ? dlsh_read_in_place(dlsh_op_name(op), p.view, &v.as.tensor, v.type == DLSH_TENSOR) : gather(&p);
     dl_status st = old ? dlsh_tensor_binary(op, (dlsh_value){DLSH_TENSOR, {.tensor = old}}, v, &r) : dl_failed();

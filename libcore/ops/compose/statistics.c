@@ -1,0 +1,157 @@
+/* Statistics made of other ops: those that leave out NaN, counts, pairs of results; comparisons with tolerance. */
+#include "ops/compose/compose.h"
+#include "dlcore/binary.h"
+#include "dlcore/compare.h"
+#include "dlcore/copy.h"
+#include "dlcore/create.h"
+#include "dlcore/index.h"
+#include "dlcore/reduce.h"
+#include "dlcore/sort.h"
+#include "dlcore/unary.h"
+#include "dlcore/view.h"
+#include "ops/rules/compare.h"
+#include "ops/rules/index.h"
+#include "ops/rules/reduce.h"
+#include "ops/rules/sort.h"
+#include "ops/rules/unary.h"
+
+#include <float.h>
+#include <math.h>
+
+/* ---- NaN */
+
+static double largest(dl_dtype t) {
+    return t == DL_F64 ? DBL_MAX : t == DL_F32 ? (double)FLT_MAX : t == DL_F16 ? 65504.0 : 0x1.fep127;
+}
+
+COMPOSE_RULE(nan_to_num) {
+    POOL;
+    dl_tensor *x = c->in[0];
+    const dl_dtype t = (dl_dtype)x->dtype;
+    const dl_aval *nan = ATTR(c, NAN_TO_NUM_NAN), *up = ATTR(c, NAN_TO_NUM_POSINF), *down = ATTR(c, NAN_TO_NUM_NEGINF);
+    if (!dl_dtype_is_float(t)) return dl_finish(c, dl_clone(x));
+    const double to[3] = {nan->given ? dl_aval_number(nan) : 0, up->given ? dl_aval_number(up) : largest(t),
+                          down->given ? dl_aval_number(down) : -largest(t)};
+    dl_tensor *is[3] = {K(dl_isnan(x)), K(dl_eq(x, K(dl_scalar_f(INFINITY)))), K(dl_eq(x, K(dl_scalar_f(-INFINITY))))};
+    for (int i = 0; i < 3 && x; i++) x = is[i] ? K(dl_where(is[i], K(dl_to_dtype(K(dl_scalar_f(to[i])), t)), x)) : NULL;
+    return dl_finish(c, x ? dl_ref(x) : NULL);
+}
+
+static dl_tensor *without_nan(dl_pool *p, dl_tensor *x) {
+    if (!dl_dtype_is_float((dl_dtype)x->dtype)) return x;
+    return K(dl_where(K(dl_isnan(x)), K(dl_to_dtype(K(dl_scalar_i(0)), (dl_dtype)x->dtype)), x));
+}
+
+COMPOSE_RULE(nansum) {
+    POOL;
+    dl_tensor *x = without_nan(p, c->in[0]);
+    return dl_finish(c, x ? dl_sum(x, ATTR_V(c, REDUCE_DIM), ATTR_I(c, REDUCE_KEEPDIM) != 0) : NULL);
+}
+
+COMPOSE_RULE(nanmean) {
+    POOL;
+    const int keep = ATTR_I(c, REDUCE_KEEPDIM) != 0;
+    dl_tensor *x = without_nan(p, c->in[0]), *there = K(dl_logical_not(K(dl_isnan(c->in[0]))));
+    dl_tensor *sum = x ? K(dl_sum(x, ATTR_V(c, REDUCE_DIM), keep)) : NULL;
+    return dl_finish(c, sum ? dl_div(sum, K(dl_sum(there, ATTR_V(c, REDUCE_DIM), keep))) : NULL);
+}
+
+/* ---- counts and pairs */
+
+COMPOSE_RULE(count_nonzero) {
+    POOL;
+    return dl_finish(c, dl_sum(K(dl_ne(c->in[0], K(dl_scalar_i(0)))), ATTR_V(c, COUNT_NONZERO_DIM), 0));
+}
+
+COMPOSE_RULE(argwhere) { return dl_finish(c, dl_nonzero(c->in[0])); }
+
+static dl_status both(dl_call *c, dl_tensor *first, dl_tensor *second) {
+    c->out[0] = first, c->out[1] = second;
+    return first && second ? DL_OK : dl_failed();
+}
+
+COMPOSE_RULE(aminmax) {
+    const long dim = ATTR_I(c, AMINMAX_DIM), *dims = ATTR(c, AMINMAX_DIM)->given ? &dim : NULL;
+    const int keep = ATTR_I(c, AMINMAX_KEEPDIM) != 0;
+    return both(c, dl_amin(c->in[0], dims, dims != NULL, keep), dl_amax(c->in[0], dims, dims != NULL, keep));
+}
+
+static dl_status with_mean(dl_call *c, dl_tensor *spread) {
+    return both(c, spread, spread ? dl_mean(c->in[0], ATTR_V(c, SPREAD_DIM), ATTR_I(c, SPREAD_KEEPDIM) != 0) : NULL);
+}
+#define SPREAD_OF(op) op(c->in[0], ATTR_V(c, SPREAD_DIM), ATTR_I(c, SPREAD_CORRECTION), ATTR_I(c, SPREAD_KEEPDIM) != 0)
+COMPOSE_RULE(var_mean) { return with_mean(c, SPREAD_OF(dl_var)); }
+COMPOSE_RULE(std_mean) { return with_mean(c, SPREAD_OF(dl_std)); }
+
+COMPOSE_RULE(dist) {
+    POOL;
+    return dl_finish(c, dl_norm(K(dl_sub(c->in[0], c->in[1])), NULL, 0, 0, ATTR_F(c, DIST_P)));
+}
+
+/* ---- comparing */
+
+COMPOSE_RULE(isclose) {
+    POOL;
+    dl_tensor *a = K(dl_detach(c->in[0])), *b = K(dl_detach(c->in[1]));
+    const double rtol = ATTR_F(c, ISCLOSE_RTOL), atol = ATTR_F(c, ISCLOSE_ATOL);
+    if (!(rtol >= 0 && atol >= 0))
+        return dl_fail(DL_ERR_VALUE, "tolerances must be 0 or more, not %g and %g", rtol, atol);
+    dl_tensor *limit = K(dl_add(K(dl_mul(K(dl_abs(b)), K(dl_scalar_f(rtol)))), K(dl_scalar_f(atol))));
+    dl_tensor *near = K(dl_le(K(dl_abs(K(dl_sub(a, b)))), limit));
+    dl_tensor *finite = K(dl_logical_and(near, K(dl_isfinite(b)))), *is = K(dl_logical_or(K(dl_eq(a, b)), finite));
+    if (!ATTR_I(c, ISCLOSE_EQUAL_NAN) || !is) return dl_finish(c, is ? dl_ref(is) : NULL);
+    return dl_finish(c, dl_logical_or(is, K(dl_logical_and(K(dl_isnan(a)), K(dl_isnan(b))))));
+}
+
+/* ---- drawing */
+
+static dl_status check_weights(const dl_call *c, dl_pool *p) {
+    dl_tensor *x = c->in[0];
+    long good, some;
+    if (x->ndim < 1 || x->ndim > 2)
+        return dl_fail(DL_ERR_SHAPE, "the weights must be 1-d or 2-d, not of shape %s",
+                       dl_shape_text(x->ndim, x->shape));
+    if (!dl_dtype_is_float((dl_dtype)x->dtype))
+        return dl_fail_hint(DL_ERR_DTYPE, "convert them with .to(f32)", "weights are floating numbers, not %s",
+                            dl_dtype_name((dl_dtype)x->dtype));
+    const long last = x->ndim - 1;
+    if (!x->shape[last]) return dl_fail(DL_ERR_SHAPE, "there are no categories to draw from");
+    if (!x->numel) return DL_OK;
+    dl_tensor *fine = K(dl_logical_and(K(dl_isfinite(x)), K(dl_ge(x, K(dl_scalar_i(0))))));
+    DL_TRY(dl_item_i(K(dl_all(fine, NULL, 0, 0)), &good));
+    DL_TRY(dl_item_i(K(dl_amin(K(dl_sum(K(dl_gt(x, K(dl_scalar_i(0)))), &last, 1, 0)), NULL, 0, 0)), &some));
+    if (!good) return dl_fail(DL_ERR_VALUE, "weights must be finite and not negative");
+    if (!some) return dl_fail(DL_ERR_VALUE, "the weights of a row add up to 0");
+    const long k = ATTR_I(c, MULTINOMIAL_NUM_SAMPLES);
+    if (!ATTR_I(c, MULTINOMIAL_REPLACEMENT) && k > some)
+        return dl_fail_hint(DL_ERR_VALUE, "replacement=true draws a category more than once",
+                            "%ld categories cannot be drawn from %ld of weight above 0", k, some);
+    return DL_OK;
+}
+
+/* Without replacement: the largest of ln(u) / weight (Efraimidis, Spirakis 2006). With it: the place of u in the
+ * running sums. */
+COMPOSE_RULE(multinomial) {
+    POOL;
+    dl_tensor *x = K(dl_detach(c->in[0])), *at = NULL;
+    const long k = ATTR_I(c, MULTINOMIAL_NUM_SAMPLES);
+    if (!x) return dl_failed();
+    if (k < 1) return dl_fail(DL_ERR_VALUE, "num_samples must be 1 or more, not %ld", k);
+    DL_TRY(check_weights(c, p));
+    const int d = x->ndim - 1, device = x->st->device;
+    long shape[2] = {x->shape[0], k}, last = x->shape[d] - 1;
+    x = K(dl_to_dtype(x, DL_F64));
+    if (!x) return dl_failed();
+    if (ATTR_I(c, MULTINOMIAL_REPLACEMENT)) {
+        dl_tensor *sums = K(dl_cumsum(x, d)), *total = sums ? K(dl_slice(sums, d, &last, NULL, 1)) : NULL;
+        dl_tensor *u = total ? K(dl_rand(d ? shape : &k, x->ndim, DL_F64, device)) : NULL;
+        return dl_finish(c, u ? dl_searchsorted(sums, K(dl_mul(u, total)), NULL, 0, 1, NULL) : NULL);
+    }
+    dl_tensor *u = K(dl_rand(x->shape, x->ndim, DL_F64, device));
+    dl_tensor *key = u ? K(dl_div(K(dl_log1p(K(dl_neg(u)))), x)) : NULL; /* of weight 0: -inf, or NaN for u = 0 */
+    dl_tensor *none = key ? K(dl_le(x, K(dl_scalar_i(0)))) : NULL;
+    key = none ? K(dl_masked_fill(key, none, K(dl_scalar_f(-INFINITY)))) : NULL;
+    dl_tensor *best = key ? K(dl_topk(key, k, d, 1, &at)) : NULL;
+    K(at);
+    return dl_finish(c, best ? dl_ref(at) : NULL);
+}
