@@ -33,9 +33,11 @@ ARROWS = [
     ("libcore/(?:nn|optim)/", r"data/|track/|train/|cpu/|cuda/"),
     ("libcore/track/", r"nn/|optim/|data/|train/|cuda/"),
     ("libcore/train/", r"cpu/|cuda/"),
+    # headers of all sections of the op table, which every new row changes: where any op may be named
+    ("libcore/(?!ops/table|nn/layer)|shell/", r"(?:dlcore|ops/names|ops/rules)/all\.h"),
 ]
 # Files that a build makes, by the names that comments and the manual use; and those of the system.
-MADE = ("dlcore.h", "dlcore_ops.h", "all.h", "SECTION.h", "kernels_gen.h", "table_gen.h", "api_gen.c", "imports_gen.h", "abi.h")
+MADE = ("dlcore.h", "dlcore_ops.h", "all.h", "SECTION.h", "kernels_gen.h", "table_gen.h", "ids_gen.h", "api_gen.c", "imports_gen.h", "abi.h")
 # What may not be written where.
 FORBIDDEN = [
     ("libcore/", r"\b(?:printf|puts|putchar|abort|exit|_exit|getopt|getopt_long)\s*\(", "the library never prints or ends the process"),
@@ -75,7 +77,7 @@ def check_file(name, say):
     for i, line in enumerate(code, 1):
         if m := re.match(r'\s*#\s*include\s*"([^"]+)"', line):
             for where, what in ARROWS:
-                if name.startswith(where) and re.match(what, m.group(1)):
+                if re.match(where, name) and re.match(what, m.group(1)):
                     say(name, i, f"{where} may not include {m.group(1)}")
             continue
         for where, what, why in FORBIDDEN:
@@ -183,6 +185,23 @@ def check_op_table(say):
             say("libcore/ops/ops.def", i, f"{len(line)} columns; at most {MAX_COLUMNS}")
 
 
+def check_sections(say):
+    """A source includes the prototypes of the sections of the op table whose ops it calls, and no others: each is a reason
+    to compile it anew."""
+    sections, table = {}, (ROOT / "libcore/ops/ops.def").read_text()
+    for begin, op in re.findall(r"^(?:SECTION\((\w+)|[A-Z]+\((\w+))", table, re.M):
+        if begin:
+            ops = sections[begin] = set()
+        else:
+            ops.add(op)
+    for name in sources(C_FILES, ("libcore", "shell")):
+        text = (ROOT / name).read_text()
+        called = set(re.findall(r"\bdl_(\w+)", without_comments(text)))
+        for m in re.finditer(r'#include "dlcore/(\w+)\.h"', text):
+            if m[1] != "all" and not sections[m[1]] & called:
+                say(name, text[:m.start()].count("\n") + 1, f"calls no op of {m[0]}")
+
+
 def check_kernel_types(say):
     """Types of CUDA sources have names of their own: kernels are instances of templates over them, and of two with one
     name the linker drops one."""
@@ -207,6 +226,7 @@ def main():
         check_file(name, say)
     check_folders(say)
     check_op_table(say)
+    check_sections(say)
     check_kernel_types(say)
     check_links(say)
     check_names(say)

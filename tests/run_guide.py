@@ -63,7 +63,7 @@ int main(void) {
 }
 """
 # Files that gen_ops writes, by what it is asked for.
-TABLES = {"kernels": "ops/kernels_gen.h", "table": "ops/table_gen.h", "api": "ops/api_gen.c", "imports": "imports_gen.h",
+TABLES = {"kernels": "ops/kernels_gen.h", "table": "ops/table_gen.h", "ids": "ops/ids_gen.h", "api": "ops/api_gen.c", "imports": "imports_gen.h",
           "samples": "ops/samples.tsv", "numbers": "include/dlcore_ops.h", "header": "include/dlcore.h", "bare": "bare/dlcore.h"}
 FOLDERS = {"calls": "bare/dlcore", "names": "ops/names", "rules": "ops/rules"}  # with a file for each section of the op table
 TEMPLATED = ("header", "bare")

@@ -5,6 +5,7 @@
  *   kernels  KERNEL(name) for each op that has kernels
  *   table    ops/table_gen.h: the rows as initialisers of struct dl_op
  *   numbers  dlcore_ops.h: the enum of the ops
+ *   ids      ops/ids_gen.h: the numbers as constants of the linker, dl_id_NAME
  *   api      the bodies of the typed functions
  *   samples  a line for each op: name, bits of inputs without a gradient, attributes as name:kind, calls
  *   imports  for plugins: each function of core/device/imports.def by its name, found through the import table
@@ -237,6 +238,12 @@ static int numbers(FILE *f) {
     return 0;
 }
 
+static int ids(FILE *f) {
+    fprintf(f, "/* Made from ops/ops.def. */\n");
+    for (int i = 0; i < nrows; i++) fprintf(f, "const int dl_id_%s = DL_OP_%s;\n", rows[i].name, rows[i].name);
+    return 0;
+}
+
 static int kernels(FILE *f) {
     fprintf(f, "/* Made from ops/ops.def. */\n");
     for (int i = 0; i < nrows; i++)
@@ -286,8 +293,8 @@ static int write_folder(int (*part)(FILE *, const section *), const char *folder
     return rc ? rc : write_file(all_sections, NULL, NULL, path);
 }
 
-static const char usage[] = "usage: gen_ops kernels|table|numbers|api|samples|imports FILE, gen_ops header|bare FILE "
-                            "TEMPLATE, or gen_ops calls|names|reversed|rules FOLDER\n";
+static const char usage[] = "usage: gen_ops kernels|table|numbers|ids|api|samples|imports FILE, gen_ops header|bare "
+                            "FILE TEMPLATE, or gen_ops calls|names|reversed|rules FOLDER\n";
 
 int main(int argc, char **argv) {
     static const struct {
@@ -295,12 +302,19 @@ int main(int argc, char **argv) {
         int argc;
         int (*run)(FILE *);
         int (*part)(FILE *, const section *);
-    } modes[] = {{"table", 3, .run = write_table}, {"kernels", 3, .run = kernels},
-                 {"numbers", 3, .run = numbers},   {"api", 3, .run = api},
-                 {"samples", 3, .run = samples},   {"imports", 3, .run = imports},
-                 {"header", 4, .run = header},     {"bare", 4, .run = bare},
-                 {"calls", 3, .part = calls},      {"names", 3, .part = write_names},
-                 {"rules", 3, .part = rules},      {"reversed", 3, .part = write_names}};
+    } modes[] = {{"table", 3, .run = write_table},
+                 {"kernels", 3, .run = kernels},
+                 {"numbers", 3, .run = numbers},
+                 {"api", 3, .run = api},
+                 {"samples", 3, .run = samples},
+                 {"imports", 3, .run = imports},
+                 {"ids", 3, .run = ids},
+                 {"header", 4, .run = header},
+                 {"bare", 4, .run = bare},
+                 {"calls", 3, .part = calls},
+                 {"names", 3, .part = write_names},
+                 {"rules", 3, .part = rules},
+                 {"reversed", 3, .part = write_names}};
     for (unsigned i = 0; argc >= 3 && i < sizeof modes / sizeof *modes; i++) {
         if (strcmp(argv[1], modes[i].name) || argc != modes[i].argc) continue;
         if (!read_rows(!strcmp(argv[1], "reversed"))) return 1;

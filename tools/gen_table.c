@@ -67,7 +67,7 @@ int write_names(FILE *f, const section *s) {
     fprintf(f,
             "#pragma once\n"
             "/* Made from ops/ops.def: where attributes (DL_A), inputs (DL_IN) and outputs (DL_OUT) of the ops of\n"
-            " * SECTION(%s), and of families that begin there, stand in a call. */\n"
+            " * SECTION(%s), and of families that begin there, stand in a call; and the numbers of these ops. */\n"
             "#include \"ops/names.h\"\n\nenum {\n",
             s->name);
     for (const row *r = rows + s->first; r < rows + s->end; r++) {
@@ -75,6 +75,7 @@ int write_names(FILE *f, const section *s) {
         put_places(f, r, r->name, false);
     }
     fprintf(f, "};\n");
+    for (const row *r = rows + s->first; r < rows + s->end; r++) fprintf(f, "extern const int dl_id_%s;\n", r->name);
     return 0;
 }
 

@@ -6,7 +6,7 @@
 #include "core/device/device.h"
 #include "core/list.h"
 #include "core/scope.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
 

@@ -3,7 +3,7 @@
 #include "autograd/tape.h"
 #include "core/random/rng.h"
 #include "core/scope.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/copy.h"
 #include "dlcore/reduce.h"
 

@@ -126,7 +126,7 @@ typedef enum dl_amp { DL_AMP_KEEP, DL_AMP_LOW, DL_AMP_FULL } dl_amp;
 
 struct dl_op {
     const char *name, *doc, *formula;
-    int id;             /* DL_OP_name; -1 for ops registered at run time */
+    int id;             /* DL_OP_name, or dl_id_name (ops/names.h); -1 for ops registered at run time */
     int in_min, in_max; /* in_max DL_MAX_IN: variadic, the list takes the place of the last named input */
     const char *in_name[DL_MAX_NAMED_IN + 1];
     int out, visible; /* outputs in all, and how many of them callers see */

@@ -7,7 +7,7 @@
 #include "core/random/rng.h"
 #include "core/scope.h"
 #include "nn/layers.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 
 /* A pass of zeros, which finds the shapes. */
 typedef struct dry_run {

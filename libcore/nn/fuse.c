@@ -8,7 +8,6 @@
 #include "core/mode.h"
 #include "nn/module.h"
 #include "ops/api.h"
-#include "dlcore_ops.h"
 #include "dlcore/conv.h"
 #include "dlcore/norm.h"
 #include "ops/names/conv.h"
@@ -33,7 +32,7 @@ static dl_tensor *norm_relu(dl_module *n, dl_tensor *x) {
 
 static dl_tensor *conv_norm(dl_module *m, dl_module *n, bool relu, dl_tensor *x) {
     const dl_optval *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding"), *d = dl_m_opt(m, "dilation");
-    dl_dtype t = dl_mixed_dtype(dl_op_row(DL_OP_conv2d), (dl_dtype)x->dtype);
+    dl_dtype t = dl_mixed_dtype(dl_op_row(dl_id_conv2d), (dl_dtype)x->dtype);
     dl_tensor *in = dl_to_dtype(x, t), *w = in ? dl_to_dtype(m->tensor[0], t) : NULL, *y = NULL;
     if (w)
         y = dl_conv2d_norm(in, w, n->tensor[2], n->tensor[3], m->tensor[1], n->tensor[0], n->tensor[1], s->u.v, s->n,
@@ -73,7 +72,7 @@ static bool tiles(const dl_module *pool) {
 }
 
 static dl_tensor *conv_relu_pool(dl_module *m, dl_module *pool, dl_tensor *x) {
-    const dl_op *op = dl_op_row(DL_OP_conv2d_relu_max_pool2d);
+    const dl_op *op = dl_op_row(dl_id_conv2d_relu_max_pool2d);
     const dl_optval *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding"), *d = dl_m_opt(m, "dilation"),
                     *k = dl_m_opt(pool, "kernel_size");
     dl_tensor *in[] = {x, m->tensor[0], m->tensor[1]}, **more[] = {NULL};
@@ -105,7 +104,7 @@ int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
     }
     bool pooled = is(c, "conv") ? is(second, "relu") && is(third, "maxpool") && c->m->built
                                 : is(c, "relu") && is(second, "maxpool") && dl_dtype_is_float((dl_dtype)x->dtype);
-    if (!pooled || x->ndim != 4 || !dl_device_supports(dl_op_row(DL_OP_relu_max_pool2d), &x, 1, NULL)) return 0;
+    if (!pooled || x->ndim != 4 || !dl_device_supports(dl_op_row(dl_id_relu_max_pool2d), &x, 1, NULL)) return 0;
     bool conv = is(c, "conv");
     *y = conv ? conv_relu_pool(c->m, third->m, x) : relu_pool(second->m, x, NULL);
     return conv ? 3 : 2;

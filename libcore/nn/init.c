@@ -8,7 +8,7 @@
 #include "core/scope.h"
 #include "nn/module.h"
 #include "nn/parse.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/create.h"
 
 typedef struct fans {

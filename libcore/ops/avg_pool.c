@@ -3,7 +3,6 @@
 #include "ops/avg_pool.h"
 #include "ops/compose/compose.h"
 #include "ops/conv.h"
-#include "dlcore_ops.h"
 #include "dlcore/conv.h"
 #include "dlcore/reduce.h"
 #include "ops/rules/conv.h"
@@ -31,8 +30,8 @@ static dl_status windows_of(const dl_call *c, dl_average *g) {
 dl_status dl_average_of(const dl_call *c, dl_average *g) {
     const dl_tensor *x = c->in[0];
     int id = c->op->id;
-    bool back = id == DL_OP_avg_pool2d_dx || id == DL_OP_adaptive_pool2d_dx;
-    *g = (dl_average){.adaptive = id == DL_OP_adaptive_pool2d || id == DL_OP_adaptive_pool2d_dx};
+    bool back = id == dl_id_avg_pool2d_dx || id == dl_id_adaptive_pool2d_dx;
+    *g = (dl_average){.adaptive = id == dl_id_adaptive_pool2d || id == dl_id_adaptive_pool2d_dx};
     DL_TRY(dl_four_dims(x, back ? "gradient" : "input", "[N,C,H,W]"));
     g->N = x->shape[0], g->C = x->shape[1];
     if (back)

@@ -11,6 +11,7 @@
 static const dl_op table[] = {
 #include "ops/table_gen.h"
 };
+#include "ops/ids_gen.h"
 
 static dl_op rows[DL_NOP];
 enum { SLOTS = 1024 };

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #include "core/scope.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/index.h"
 #include "dlcore/reduce.h"
-#include "dlcore/unary.h"
+#include "dlcore/rounding.h"
 
 enum { LANES = 16, BLOCK = 4096 };
 

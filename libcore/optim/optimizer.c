@@ -269,7 +269,7 @@ static dl_status run_batch(dl_optimizer *o, const batch *b) {
         for (int i = 0; i < b->n && states >> s & 1; i++) in[nin++] = b->p[i]->state[s];
     dl_opt_attrs(row, v, first, attr);
     DL_TRY(set_numbers(o, lead, in));
-    DL_TRY(dl_invoke(dl_op_row(row->op), in, nin, attr, out));
+    DL_TRY(dl_invoke(dl_op_row(*row->op), in, nin, attr, out));
     for (int i = 0; i < b->n; i++) b->p[i]->steps++;
     return DL_OK;
 }

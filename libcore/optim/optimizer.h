@@ -50,7 +50,7 @@ typedef struct dl_opt_range {
 /* A row of optimizers.def. v: options as numbers, the rate aside, in the order of the row; of a list each number. */
 struct dl_opt_row {
     dl_kind_row kind;
-    int op;                                 /* DL_OP_name_step */
+    const int *op;                          /* dl_id_NAME_step */
     int own;                                /* states that are always there; others depend on the options */
     const char *state[DL_OPTIM_STATES + 1]; /* names, ending in NULL */
     const dl_opt_range *limits;

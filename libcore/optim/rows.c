@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "ops/each.h"
-#include "dlcore_ops.h"
 #include "ops/rules/optim.h"
 
 #undef OPTIONS
@@ -76,7 +75,7 @@
      .kind.alias = other,                                                                                              \
      .kind.doc = text,                                                                                                 \
      .kind.example = how,                                                                                              \
-     .op = DL_OP_##id##_step,                                                                                          \
+     .op = &dl_id_##id##_step,                                                                                         \
      .own = DL_COUNT(states),                                                                                          \
      .state = {DL_EACH(NAME_OF, states) optional NULL},                                                                \
      .limits = limits_##id,                                                                                            \
@@ -142,7 +141,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 /* Where the attributes of each op stand that hold the values. */
 static void find_places(void) {
     for (int r = 0; r < dl_opt_nrows; r++) {
-        const dl_op *op = dl_op_row(dl_opt_rows[r].op);
+        const dl_op *op = dl_op_row(*dl_opt_rows[r].op);
         const dl_option_row *o = dl_opt_rows[r].kind.options;
         char name[64];
         for (int i = 1, n = 0; o[i].name; i++)
@@ -160,7 +159,7 @@ static const int8_t *places_of(int row) {
 }
 
 void dl_opt_attrs(const dl_opt_row *row, const double *v, bool first, dl_aval *attr) {
-    const dl_op *op = dl_op_row(row->op);
+    const dl_op *op = dl_op_row(*row->op);
     const int8_t *place = places_of((int)(row - dl_opt_rows));
     dl_attr_defaults(op, attr);
     for (int n = 0; n < op->nattr - 1; n++) {
@@ -176,7 +175,7 @@ void dl_opt_attrs(const dl_opt_row *row, const double *v, bool first, dl_aval *a
 
 static const dl_opt_row *row_of(const dl_op *op) {
     int r = 0;
-    while (dl_opt_rows[r].op != op->id) r++;
+    while (*dl_opt_rows[r].op != op->id) r++;
     return &dl_opt_rows[r];
 }
 

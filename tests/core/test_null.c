@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "dlcore.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 
 static dl_tensor *out[8];
 static double number;

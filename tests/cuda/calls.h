@@ -3,7 +3,7 @@
 #define TESTS_CUDA_CALLS_H
 
 #include "cuda/gpu.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/reduce.h"
 #include "support/calls.h"
 

@@ -3,7 +3,7 @@
 #include "support/tensors.h"
 
 #include "io/dlpack.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/view.h"
 
 static int returned;

@@ -1,7 +1,7 @@
 /* Layers of averages, normalisation and tables: shapes, names, starting values, text and back, gradients, errors. */
 #include "support/tensors.h"
+#include "dlcore/elementary.h"
 #include "dlcore/reduce.h"
-#include "dlcore/unary.h"
 #include "dlcore/view.h"
 
 static dl_module *net(const char *text) {

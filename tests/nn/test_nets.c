@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "support/wrong.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/create.h"
 
 static const long image[] = {2, 1, 28, 28}, flat[] = {4, 6};

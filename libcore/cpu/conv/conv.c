@@ -6,7 +6,6 @@
 #include "cpu/runtime/iter.h"
 #include "cpu/runtime/simd.h"
 #include "cpu/runtime/team.h"
-#include "dlcore_ops.h"
 #include "ops/rules/conv.h"
 
 #include <omp.h>
@@ -190,12 +189,12 @@ static void fill_bias(dl_tensor *y, const dl_tensor *bias) {
 }
 
 static dl_status run_generic(dl_call *c, const dl_conv *g, dl_stop *stop) {
-    if (c->op->id == DL_OP_conv2d) {
+    if (c->op->id == dl_id_conv2d) {
         patch p = patch_of(g, c->in[0], stop);
         if (INPUT(c, CONV2D_BIAS)) fill_bias(c->out[0], INPUT(c, CONV2D_BIAS));
         return each_image(&p, c, forward_one);
     }
-    if (c->op->id == DL_OP_conv2d_dx) {
+    if (c->op->id == dl_id_conv2d_dx) {
         patch p = patch_of(g, c->out[0], stop);
         if (!p.plain) clear(c->out[0]);
         return each_image(&p, c, dx_one);
@@ -209,7 +208,7 @@ static dl_status run_generic(dl_call *c, const dl_conv *g, dl_stop *stop) {
 static dl_status generic(const dl_call *call, const dl_conv *g) {
     dl_call c = *call;
     dl_tensor *in[3] = {call->in[0], call->in[1], INPUT(call, CONV2D_BIAS)}, *own[2];
-    bool dw = c.op->id == DL_OP_conv2d_dw, forward = c.op->id == DL_OP_conv2d;
+    bool dw = c.op->id == dl_id_conv2d_dw, forward = c.op->id == dl_id_conv2d;
     bool as_it_is[2] = {forward || even(g->out, in[0]), dw}; /* else contiguous */
     for (int i = 0; i < 2; i++) own[i] = as_it_is[i] ? dl_ref(in[i]) : dl_cpu_contiguous(in[i]);
     in[0] = own[0], in[1] = own[1], c.in = in;
@@ -239,7 +238,7 @@ static dl_tensor *some_images(dl_tensor *t, long first, long n) {
  * to the call's output, except for the first images. */
 static dl_status some_by_dnnl(const dl_call *call, const dl_conv *g, long first, dl_tensor *sum, bool *done) {
     dl_call c = *call;
-    bool dw = c.op->id == DL_OP_conv2d_dw;
+    bool dw = c.op->id == dl_id_conv2d_dw;
     dl_tensor *in[3] = {call->in[0], call->in[1], INPUT(call, CONV2D_BIAS)}, *out = call->out[0];
     dl_tensor *view[2] = {some_images(in[0], first, g->N), some_images(dw ? in[1] : out, first, g->N)};
     in[0] = view[0];
@@ -257,7 +256,7 @@ static dl_status some_by_dnnl(const dl_call *call, const dl_conv *g, long first,
 static dl_status by_dnnl(const dl_call *c, const dl_conv *g, bool *done) {
     long each = images_of_call(g), N = g->N;
     if (each == N || omp_in_parallel()) return dl_conv_dnnl(c, g, done);
-    bool dw = c->op->id == DL_OP_conv2d_dw;
+    bool dw = c->op->id == dl_id_conv2d_dw;
     const dl_tensor *o = c->out[0];
     if (dw && !dl_is_contiguous(o)) return DL_OK;
     dl_tensor *sum = dw ? dl_tensor_empty(4, o->shape, DL_F32, 0) : NULL;

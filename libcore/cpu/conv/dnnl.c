@@ -1,7 +1,6 @@
 /* Convolutions by oneDNN: channels-last images, primitives kept by shape, weights reordered only when they changed. */
 #include "cpu/conv/conv.h"
 #include "cpu/runtime/dnnl.h"
-#include "dlcore_ops.h"
 #include "ops/names/conv.h"
 #include "cpu/runtime/iter.h"
 #include "cpu/runtime/team.h"
@@ -155,7 +154,7 @@ static dl_status convolve_strided(dl_dnnl_kind kind, const dl_conv *g, dl_tensor
 
 dl_status dl_conv_dnnl(const dl_call *c, const dl_conv *g, bool *done) {
     int id = c->op->id;
-    dl_dnnl_kind kind = id == DL_OP_conv2d ? DL_DNNL_FORWARD : id == DL_OP_conv2d_dx ? DL_DNNL_DX : DL_DNNL_DW;
+    dl_dnnl_kind kind = id == dl_id_conv2d ? DL_DNNL_FORWARD : id == dl_id_conv2d_dx ? DL_DNNL_DX : DL_DNNL_DW;
     *done = false;
     if (cache.off || !g->N || !g->C || !g->O || omp_in_parallel()) return DL_OK;
     dl_tensor *bias = kind == DL_DNNL_FORWARD ? INPUT(c, CONV2D_BIAS) : NULL;

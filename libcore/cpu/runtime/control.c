@@ -4,7 +4,7 @@
 #include "core/device/control_step.h"
 #include "core/scope.h"
 #include "optim/clip.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 
 /* Nothing to do: dropout takes its random numbers from the counter of the process, and no step is begun after one that
  * has halted. */

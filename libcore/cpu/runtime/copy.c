@@ -1,7 +1,7 @@
 /* Copies: clone, restride, to, writing into a region, where. */
 #include "cpu/runtime/copy.h"
 #include "ops/rules/copy.h"
-#include "ops/rules/unary.h"
+#include "ops/rules/where.h"
 #include "ops/rules/view.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 /* Kernels of conv2d, conv2d_dx, conv2d_dw and conv2d_norm. They sort operands by role, handle empty ones, and divide
  * operands of 2^31 elements or more into parts: some images at a time, or some channels of one image. */
 #include "cuda/conv/conv.h"
-#include "dlcore_ops.h"
 #include "ops/names/conv.h"
 
 static const long MOST = (1L << 31) - 1; /* most elements of an operand that cuDNN and cuBLASLt take */
@@ -120,18 +119,19 @@ static dl_status convolve(const dl_call *c, dl_gpu **gpu) {
     DL_TRY(dl_conv_of(c, &job.g));
     if (!out->numel) return DL_OK;
     if (!(*gpu = job.gpu = dl_gpu_use(c->device))) return dl_failed();
-    switch (c->op->id) {
-    case DL_OP_conv2d: job.kind = DL_CONV_FORWARD, job.image = c->in[0], job.weight = c->in[1], job.result = out; break;
-    case DL_OP_conv2d_dx: job.kind = DL_CONV_DX, job.image = out, job.weight = c->in[1], job.result = c->in[0]; break;
-    default: job.kind = DL_CONV_DW, job.image = c->in[1], job.weight = out, job.result = c->in[0];
-    }
+    if (c->op->id == dl_id_conv2d)
+        job.kind = DL_CONV_FORWARD, job.image = c->in[0], job.weight = c->in[1], job.result = out;
+    else if (c->op->id == dl_id_conv2d_dx)
+        job.kind = DL_CONV_DX, job.image = out, job.weight = c->in[1], job.result = c->in[0];
+    else
+        job.kind = DL_CONV_DW, job.image = c->in[1], job.weight = out, job.result = c->in[0];
     bool empty = !job.image->numel || !job.weight->numel || !job.result->numel;
     return empty ? clear(job.gpu, out) : run(&job);
 }
 
 static dl_status conv_run(dl_call *c) {
     dl_gpu *g = NULL;
-    dl_tensor *bias = c->op->id == DL_OP_conv2d ? INPUT(c, CONV2D_BIAS) : NULL;
+    dl_tensor *bias = c->op->id == dl_id_conv2d ? INPUT(c, CONV2D_BIAS) : NULL;
     DL_TRY(convolve(c, &g));
     return bias && g ? dl_channels_normalise(g, c->out[0], &(dl_channel_norm){.bias = bias}) : DL_OK;
 }

@@ -7,7 +7,6 @@
 #include "cuda/runtime/iter.cuh"
 #include "cuda/runtime/shared_memory.cuh"
 #include "cuda/kernels/rows.cuh"
-#include "dlcore_ops.h"
 #include "ops/names/conv.h"
 
 #include <type_traits>
@@ -240,7 +239,7 @@ static bool plain(const dl_tensor *t) { return !t || (t->dtype == DL_F32 && dl_i
 static bool fits(const dl_aval *attr, dl_tensor *x, dl_tensor *w, dl_conv *g) {
     dl_tensor *in[2] = {x, w};
     dl_call conv = {};
-    conv.op = dl_op_row(DL_OP_conv2d), conv.in = in, conv.nin = 2, conv.attr = attr;
+    conv.op = dl_op_row(dl_id_conv2d), conv.in = in, conv.nin = 2, conv.attr = attr;
     const dl_aval *size = &attr[DL_A_CONV2D_RELU_MAX_POOL2D_POOL_SIZE];
     bool tiles = true;
     if (!plain(x) || !plain(w) || x->shape[1] > MOST_CHANNELS || dl_conv_of(&conv, g) != DL_OK) return false;

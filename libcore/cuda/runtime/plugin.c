@@ -438,6 +438,7 @@ static const dl_kernel *const kernels[DL_NOP] = {
 #include "ops/kernels_gen.h"
 #undef KERNEL
 };
+#include "ops/ids_gen.h"
 
 static char none[256];
 static dl_backend backend = {.name = "cuda",

@@ -6,9 +6,9 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "data/transforms/transform.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
-#include "dlcore/binary.h"
 #include "dlcore/view.h"
 
 /* One sample of `numel` elements at `from` into the `most` elements at `to`, which may be the same place. */

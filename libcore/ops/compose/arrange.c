@@ -1,8 +1,6 @@
 /* Ops made of other ops that turn, join or lay out tensors: flips, rotations, moved dimensions, stacks, diagonals. */
 #include "core/scope.h"
 #include "ops/compose/compose.h"
-#include "dlcore/binary.h"
-#include "dlcore/compare.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
 #include "dlcore/index.h"

@@ -1,6 +1,13 @@
 /* Scaled dot-product attention, made of other ops. */
 #include "ops/compose/compose.h"
-#include "dlcore/all.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/create.h"
+#include "dlcore/index.h"
+#include "dlcore/loss.h"
+#include "dlcore/matmul.h"
+#include "dlcore/norm.h"
+#include "dlcore/view.h"
+#include "dlcore/where.h"
 #include "ops/rules/matmul.h"
 
 #include <math.h>

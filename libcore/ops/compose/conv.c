@@ -1,7 +1,7 @@
 /* Transposed convolution, made of conv2d's gradient. */
 #include "ops/compose/compose.h"
 #include "ops/conv.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/conv.h"
 #include "dlcore/index.h"
 #include "dlcore/view.h"

@@ -2,7 +2,7 @@
  * needed later are the inner dimension and the others the batch; a label of one operand alone is a row or a column, or
  * is summed before when it is not needed later. */
 #include "ops/compose/compose.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/matmul.h"
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"

@@ -1,10 +1,10 @@
 /* Ops made of other ops that move or replace elements: masked_fill, roll, tile. */
 #include "ops/compose/compose.h"
 #include "dlcore/index.h"
-#include "dlcore/unary.h"
 #include "dlcore/view.h"
+#include "dlcore/where.h"
 #include "ops/rules/index.h"
-#include "ops/rules/unary.h"
+#include "ops/rules/where.h"
 
 /* The dtype of the input decides; a value that it cannot hold is an error rather than cut. */
 COMPOSE_RULE(masked_fill) {

@@ -1,13 +1,15 @@
 /* Losses that are negative logarithms of likelihoods, and two that weigh these or replace them: dice and focal loss. */
 #include "ops/compose/compose.h"
 #include "ops/compose/loss.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
-#include "dlcore/copy.h"
+#include "dlcore/elementary.h"
 #include "dlcore/loss.h"
 #include "dlcore/reduce.h"
+#include "dlcore/rounding.h"
 #include "dlcore/unary.h"
 #include "dlcore/view.h"
+#include "dlcore/where.h"
 #include "ops/rules/loss.h"
 
 #include <math.h>

@@ -1,13 +1,12 @@
 /* Products made of matmul: mm, mv, bmm, dot, outer, addmm; kron, and distances of all pairs. */
 #include "ops/compose/compose.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
-#include "dlcore/copy.h"
 #include "dlcore/index.h"
 #include "dlcore/matmul.h"
 #include "dlcore/reduce.h"
-#include "dlcore/unary.h"
 #include "dlcore/view.h"
+#include "dlcore/where.h"
 #include "ops/rules/matmul.h"
 
 /* Operands of so many dimensions. */

@@ -1,7 +1,16 @@
 /* Losses made of other ops, and the gradient rule of cross_entropy. */
 #include "ops/compose/loss.h"
 #include "ops/compose/compose.h"
-#include "dlcore/all.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/compare.h"
+#include "dlcore/copy.h"
+#include "dlcore/elementary.h"
+#include "dlcore/index.h"
+#include "dlcore/loss.h"
+#include "dlcore/reduce.h"
+#include "dlcore/rounding.h"
+#include "dlcore/view.h"
+#include "dlcore/where.h"
 #include "ops/rules/loss.h"
 
 #include <string.h>

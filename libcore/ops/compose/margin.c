@@ -1,14 +1,16 @@
 /* Losses by margins between scores, distances or angles. */
 #include "ops/compose/compose.h"
 #include "ops/compose/loss.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
+#include "dlcore/elementary.h"
 #include "dlcore/index.h"
-#include "dlcore/loss.h"
 #include "dlcore/reduce.h"
+#include "dlcore/rounding.h"
 #include "dlcore/unary.h"
 #include "dlcore/view.h"
+#include "dlcore/where.h"
 #include "ops/rules/loss.h"
 
 #include <math.h>

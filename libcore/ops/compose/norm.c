@@ -3,12 +3,11 @@
 #include "ops/compose/norm.h"
 #include "core/device/device.h"
 #include "ops/compose/compose.h"
-#include "dlcore_ops.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/create.h"
+#include "dlcore/elementary.h"
 #include "dlcore/norm.h"
 #include "dlcore/reduce.h"
-#include "dlcore/unary.h"
 #include "dlcore/view.h"
 #include "ops/rules/norm.h"
 
@@ -169,7 +168,7 @@ COMPOSE_RULE(group_norm) {
     dl_tensor *x = c->in[0], *weight = INPUT(c, GROUP_NORM_WEIGHT), *bias = INPUT(c, GROUP_NORM_BIAS);
     long groups = ATTR_I(c, GROUP_NORM_NUM_GROUPS);
     DL_TRY(check_groups(c, groups));
-    if (dl_device_supports(dl_op_row(DL_OP_norm_groups), &x, 1, NULL))
+    if (dl_device_supports(dl_op_row(dl_id_norm_groups), &x, 1, NULL))
         return dl_finish(c, dl_norm_groups(x, weight, bias, groups, ATTR_F(c, GROUP_NORM_EPS)));
     long row = x->shape[1] / groups;
     for (int i = 2; i < x->ndim; i++) row *= x->shape[i];

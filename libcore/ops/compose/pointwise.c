@@ -1,9 +1,10 @@
 /* Pointwise ops made of other ops: interpolation, scaled products, activations with a parameter. */
 #include "ops/compose/compose.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/unary.h"
 #include "dlcore/view.h"
+#include "dlcore/where.h"
 #include "ops/rules/binary.h"
 #include "ops/rules/unary.h"
 

@@ -2,15 +2,15 @@
  * each run is written, so that the result does not depend on the order in which a device works. */
 #include "ops/compose/put.h"
 #include "core/scope.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
-#include "dlcore/copy.h"
 #include "dlcore/create.h"
 #include "dlcore/index.h"
 #include "dlcore/reduce.h"
+#include "dlcore/rounding.h"
 #include "dlcore/sort.h"
-#include "dlcore/unary.h"
 #include "dlcore/view.h"
+#include "dlcore/where.h"
 
 #include <string.h>
 

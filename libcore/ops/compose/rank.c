@@ -1,7 +1,16 @@
 /* Medians, quantiles and counts. */
 #include "core/scope.h"
 #include "ops/compose/compose.h"
-#include "dlcore/all.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/compare.h"
+#include "dlcore/copy.h"
+#include "dlcore/create.h"
+#include "dlcore/index.h"
+#include "dlcore/reduce.h"
+#include "dlcore/rounding.h"
+#include "dlcore/sort.h"
+#include "dlcore/view.h"
+#include "dlcore/where.h"
 #include "ops/rules/sort.h"
 
 #include <math.h>

@@ -2,13 +2,14 @@
  * every element with the one that lies 1, 2, 4, ... before it. */
 #include "core/scope.h"
 #include "ops/compose/compose.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/binary.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
 #include "dlcore/index.h"
-#include "dlcore/unary.h"
 #include "dlcore/view.h"
+#include "dlcore/where.h"
 #include "ops/rules/reduce.h"
 
 /* The first `by` elements of t, then those of `joined`. */

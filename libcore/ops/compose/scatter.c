@@ -2,14 +2,13 @@
  * that read or write by masks and flat indices. */
 #include "core/scope.h"
 #include "ops/compose/put.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
 #include "dlcore/index.h"
-#include "dlcore/reduce.h"
-#include "dlcore/unary.h"
 #include "dlcore/view.h"
+#include "dlcore/where.h"
 #include "ops/rules/index.h"
 
 #include <string.h>

@@ -1,15 +1,15 @@
 /* Ops that search, count or compare values by their order: searchsorted, bucketize, isin, unique, mode, kthvalue. */
 #include "core/scope.h"
 #include "ops/compose/compose.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
 #include "dlcore/index.h"
 #include "dlcore/reduce.h"
 #include "dlcore/sort.h"
-#include "dlcore/unary.h"
 #include "dlcore/view.h"
+#include "dlcore/where.h"
 #include "ops/rules/sort.h"
 
 #include <string.h>

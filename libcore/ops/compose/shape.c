@@ -1,7 +1,7 @@
 /* Ops made of other ops that repeat, pick or place elements, and matrices made of their blocks or diagonals. */
 #include "core/scope.h"
 #include "ops/compose/compose.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"

@@ -5,7 +5,7 @@
 #include "dlcore/conv.h"
 #include "dlcore/copy.h"
 #include "dlcore/reduce.h"
-#include "dlcore/unary.h"
+#include "dlcore/where.h"
 #include "ops/rules/conv.h"
 
 /* The attributes of every convolution as arguments. */

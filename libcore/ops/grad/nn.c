@@ -1,5 +1,12 @@
 /* Gradient rules of products, softmax, dropout and normalisation. */
-#include "dlcore/all.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/compare.h"
+#include "dlcore/copy.h"
+#include "dlcore/elementary.h"
+#include "dlcore/matmul.h"
+#include "dlcore/reduce.h"
+#include "dlcore/view.h"
+#include "dlcore/where.h"
 #include "ops/rules/loss.h"
 #include "ops/rules/matmul.h"
 #include "ops/rules/norm.h"

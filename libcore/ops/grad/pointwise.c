@@ -1,14 +1,21 @@
 /* Gradient rules of rows that work element by element. g is the incoming gradient, x or a, b the inputs, y the output;
  * the formula stands above each rule that is more than the chain rule read off its row. */
 #include "ops/grad.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
+#include "dlcore/elementary.h"
+#include "dlcore/rounding.h"
 #include "dlcore/unary.h"
+#include "dlcore/where.h"
 #include "ops/names/compare.h"
+#include "ops/rules/arithmetic.h"
 #include "ops/rules/binary.h"
+#include "ops/rules/elementary.h"
+#include "ops/rules/rounding.h"
 #include "ops/rules/copy.h"
 #include "ops/rules/loss.h"
 #include "ops/rules/unary.h"
+#include "ops/rules/where.h"
 
 #include <math.h>
 

@@ -1,6 +1,13 @@
 /* Gradient rules of reductions. */
 #include "ops/grad.h"
-#include "dlcore/all.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/compare.h"
+#include "dlcore/copy.h"
+#include "dlcore/elementary.h"
+#include "dlcore/index.h"
+#include "dlcore/reduce.h"
+#include "dlcore/view.h"
+#include "dlcore/where.h"
 #include "ops/rules/reduce.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Gradient rules of views and of writing into memory. */
 #include "ops/grad.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
 #include "dlcore/index.h"

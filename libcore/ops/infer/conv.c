@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/device/device.h"
-#include "dlcore_ops.h"
 #include "ops/rules/conv.h"
 
 dl_status dl_pair(const dl_aval *a, const char *what, long min, long out[2]) {
@@ -143,11 +142,8 @@ static dl_status geometry_dw(const dl_call *c, dl_conv *g) {
 }
 
 dl_status dl_conv_of(const dl_call *c, dl_conv *g) {
-    switch (c->op->id) {
-    case DL_OP_conv2d: return geometry_forward(c, g);
-    case DL_OP_conv2d_dx: return geometry_dx(c, g);
-    default: return geometry_dw(c, g);
-    }
+    if (c->op->id == dl_id_conv2d) return geometry_forward(c, g);
+    return c->op->id == dl_id_conv2d_dx ? geometry_dx(c, g) : geometry_dw(c, g);
 }
 
 INFER_RULE(conv2d) {
@@ -176,7 +172,7 @@ INFER_RULE(conv2d_dw) {
 
 void dl_conv_norm_inner(const dl_call *c, dl_call *sub) {
     *sub = *c;
-    sub->op = dl_op_row(DL_OP_conv2d);
+    sub->op = dl_op_row(dl_id_conv2d);
     sub->nin = 2;
 }
 
@@ -283,7 +279,7 @@ static void two_calls(const dl_call *c, dl_conv_pool *p) {
     dl_conv_norm_inner(c, &p->conv);
     p->conv.out = &p->y, p->conv.nout = 1;
     p->pool = *c;
-    p->pool.op = dl_op_row(DL_OP_relu_max_pool2d);
+    p->pool.op = dl_op_row(dl_id_relu_max_pool2d);
     dl_attr_defaults(p->pool.op, p->attr);
     p->attr[DL_A_RELU_MAX_POOL2D_KERNEL_SIZE] = *ATTR(c, CONV2D_RELU_MAX_POOL2D_POOL_SIZE);
     p->in[1] = INPUT(c, CONV2D_RELU_MAX_POOL2D_BIAS);

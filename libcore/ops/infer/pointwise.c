@@ -1,8 +1,12 @@
 /* Shape rules of rows that work element by element. */
 #include "ops/infer.h"
+#include "ops/rules/arithmetic.h"
 #include "ops/rules/compare.h"
 #include "ops/rules/copy.h"
+#include "ops/rules/elementary.h"
+#include "ops/rules/rounding.h"
 #include "ops/rules/unary.h"
+#include "ops/rules/where.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* Shape rules of reductions and running sums. */
 #include "ops/infer.h"
-#include "dlcore_ops.h"
 #include "ops/rules/reduce.h"
 
 dl_status dl_reduced_dims(const dl_op *op, const dl_aval *attr, int ndim, unsigned *mask) {
@@ -49,7 +48,7 @@ static dl_status check_some(const dl_call *c, const dl_meta *out) {
 
 INFER_RULE(reduce) {
     DL_TRY(reduced(c, c->dtype, out));
-    return c->op->id == DL_OP_amax || c->op->id == DL_OP_amin ? check_some(c, out) : DL_OK;
+    return c->op->id == dl_id_amax || c->op->id == dl_id_amin ? check_some(c, out) : DL_OK;
 }
 
 /* Integers and bool add up in i64. */

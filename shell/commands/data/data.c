@@ -11,7 +11,6 @@
 #include "commands/data/samples.h"
 #include "lang/session.h"
 #include "view/sink.h"
-#include "dlcore/view.h"
 
 /* ---------------------------------------------------------------- making handles */
 

@@ -9,7 +9,7 @@
 #include "commands/data/data.h"
 #include "commands/nets/nets.h"
 #include "lang/session.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/create.h"
 #include "dlcore/view.h"
 

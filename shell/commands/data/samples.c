@@ -11,8 +11,6 @@
 #include "commands/nets/nets.h"
 #include "lang/parse/fn.h"
 #include "lang/session.h"
-#include "dlcore/binary.h"
-#include "dlcore/create.h"
 
 /* ---------------------------------------------------------------- options */
 

@@ -4,7 +4,7 @@
 
 #include "commands/nets/load_names.h"
 #include "commands/nets/nets.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 
 /* ---------------------------------------------------------------- modes, copies, dtypes */
 

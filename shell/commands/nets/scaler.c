@@ -3,7 +3,7 @@
 
 #include "commands/nets/nets.h"
 #include "commands/nets/scaler.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 
 static dl_status text(void *self, dlsh_buf *out) {
     const dl_scaler *s = self;

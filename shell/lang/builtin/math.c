@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "lang/eval/interp.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/reduce.h"
+#include "dlcore/rounding.h"
 #include "dlcore/sort.h"
-#include "dlcore/unary.h"
 
 /* ---------------------------------------------------------------- max and min: data is the name */
 

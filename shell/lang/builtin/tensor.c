@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "lang/eval/interp.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
+#include "dlcore/elementary.h"
 #include "dlcore/reduce.h"
-#include "dlcore/unary.h"
 #include "dlcore/view.h"
 
 #define TENSOR_PARAM                                                                                                   \

@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "lang/eval/interp.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/index.h"
 #include "dlcore/reduce.h"
-#include "dlcore/unary.h"
 #include "dlcore/view.h"
+#include "dlcore/where.h"
 
 /* An index tensor on `ndims` dimensions of the view from `dim` on, which hold `size` positions. */
 typedef struct part {

@@ -3,7 +3,6 @@
 #include "cpu/kernels/norm/layer_norm.h"
 #include "cpu/runtime/iter.h"
 #include "ops/compose/norm.h"
-#include "dlcore_ops.h"
 #include "ops/rules/norm.h"
 
 #include <string.h>
@@ -42,7 +41,7 @@ static void store(dl_tensor *to, const double *from) {
 /* All inputs are contiguous, in f32 or f64. */
 static dl_status layer_norm_float(dl_call *c) {
     rows r;
-    bool centred = c->op->id == DL_OP_layer_norm;
+    bool centred = c->op->id == dl_id_layer_norm;
     rows_of(&r, c->in[0], ATTR(c, LAYERNORM_NORMALIZED_SHAPE));
     r.w = pointer(c->in, c->nin, 1), r.b = pointer(c->in, c->nin, 2), r.y = dl_ptr(c->out[0]);
     r.eps = centred ? ATTR_F(c, LAYERNORM_EPS) : dl_rms_eps(ATTR(c, LAYERNORM_EPS), r.t);

@@ -3,19 +3,18 @@
  * of the ops that they are made of one after another, in place. */
 #include "cpu/runtime/iter.h"
 #include "ops/conv.h"
-#include "dlcore_ops.h"
 #include "dlcore/compare.h"
 #include "dlcore/create.h"
-#include "dlcore/unary.h"
 #include "dlcore/view.h"
-#include "ops/rules/binary.h"
+#include "dlcore/where.h"
+#include "ops/rules/arithmetic.h"
 #include "ops/rules/conv.h"
 #include "ops/rules/norm.h"
 #include "ops/rules/unary.h"
 
 static dl_status rectify(const dl_call *c) {
     dl_call r = *c;
-    r.op = dl_op_row(DL_OP_relu);
+    r.op = dl_op_row(dl_id_relu);
     r.in = r.out = (dl_tensor *[]){c->out[0]};
     r.nin = r.nout = 1;
     return dl_cpu_relu.run(&r);
@@ -52,7 +51,7 @@ static dl_status normalise(const dl_call *c, dl_tensor *mean, dl_tensor *var, dl
     const dl_aval attr[] = {[DL_A_BATCH_NORM_TRAINING] = {.given = true},
                             [DL_A_BATCH_NORM_MOMENTUM] = {.given = true},
                             [DL_A_BATCH_NORM_EPS] = eps};
-    dl_call n = {.op = dl_op_row(DL_OP_batch_norm), .in = in, .out = out, .nin = 5, .nout = 3, .attr = attr};
+    dl_call n = {.op = dl_op_row(dl_id_batch_norm), .in = in, .out = out, .nin = 5, .nout = 3, .attr = attr};
     n.dtype = c->dtype;
     dl_status s = out[1] && out[2] ? dl_cpu_batch_norm.run(&n) : dl_failed();
     dl_unref(out[1]);
@@ -82,7 +81,7 @@ static dl_status add_bias(dl_tensor *x, const dl_tensor *bias, dl_tensor *out) {
     long shape[4] = {1, bias->shape[0], 1, 1}, stride[4] = {0, bias->stride[0], 0, 0};
     dl_tensor *b = dl_view_new(bias->st, (dl_dtype)bias->dtype, 4, shape, stride, bias->offset);
     if (!b) return dl_failed();
-    dl_call add = {.op = dl_op_row(DL_OP_add), .nin = 2, .nout = 1, .dtype = (dl_dtype)x->dtype};
+    dl_call add = {.op = dl_op_row(dl_id_add), .nin = 2, .nout = 1, .dtype = (dl_dtype)x->dtype};
     add.in = (dl_tensor *[]){x, b}, add.out = &out;
     dl_status s = dl_cpu_add.run(&add);
     dl_unref(b);
@@ -99,10 +98,10 @@ static dl_status relu_max_pool2d_run(dl_call *c) {
         s = add_bias(x, bias, y);
     else if (s == DL_OK)
         dl_cpu_copy(y, x);
-    dl_call r = {.op = dl_op_row(DL_OP_relu), .in = &y, .out = &y, .nin = 1, .nout = 1, .dtype = c->dtype};
+    dl_call r = {.op = dl_op_row(dl_id_relu), .in = &y, .out = &y, .nin = 1, .nout = 1, .dtype = c->dtype};
     if (s == DL_OK) s = dl_cpu_relu.run(&r);
     dl_call pool = *c;
-    pool.op = dl_op_row(DL_OP_max_pool2d), pool.in = &y, pool.nin = 1, pool.out = (dl_tensor *[]){c->out[0], index};
+    pool.op = dl_op_row(dl_id_max_pool2d), pool.in = &y, pool.nin = 1, pool.out = (dl_tensor *[]){c->out[0], index};
     if (s == DL_OK) s = dl_cpu_max_pool2d.run(&pool);
     if (s == DL_OK) dl_cpu_copy(c->out[1], index);
     dl_unref(y);
@@ -145,7 +144,7 @@ static dl_status norm_groups_run(dl_call *c) {
     dl_tensor *rows = dl_reshape(y, shape, 3), *out[3] = {rows, c->out[1], c->out[2]};
     const dl_aval attr[] = {[DL_A_LAYER_NORM_NORMALIZED_SHAPE] = {.given = true, .n = 1, .u.v = {row}},
                             [DL_A_LAYER_NORM_EPS] = *ATTR(c, NORM_GROUPS_EPS)};
-    dl_call norm = {.op = dl_op_row(DL_OP_layer_norm), .in = &rows, .out = out, .nin = 1, .nout = 3, .attr = attr};
+    dl_call norm = {.op = dl_op_row(dl_id_layer_norm), .in = &rows, .out = out, .nin = 1, .nout = 3, .attr = attr};
     norm.dtype = c->dtype;
     dl_status s = rows ? dl_cpu_layer_norm.run(&norm) : dl_failed();
     dl_unref(rows);

@@ -1,9 +1,13 @@
 /* Kernels of the ops that have a formula, and the fused gradients of activations. */
 #include "cpu/kernels/pointwise/pointwise.h"
 #include "ops/each.h"
+#include "ops/rules/arithmetic.h"
 #include "ops/rules/binary.h"
 #include "ops/rules/compare.h"
+#include "ops/rules/elementary.h"
+#include "ops/rules/rounding.h"
 #include "ops/rules/unary.h"
+#include "ops/rules/where.h"
 
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #include "cpu/runtime/iter.h"
 #include "cpu/kernels/pool/pool.h"
 #include "ops/avg_pool.h"
-#include "dlcore_ops.h"
 #include "ops/rules/conv.h"
 
 enum { CHANNELS = 64 };
@@ -63,7 +62,7 @@ static dl_status average_float(dl_call *c) {
     job j = {.x = dl_image_of(c->in[0]), .o = dl_image_of(c->out[0])};
     DL_TRY(dl_average_of(c, &j.g));
     j.rows = c->out[0]->shape[2], j.cols = c->out[0]->shape[3];
-    j.back = c->op->id == DL_OP_avg_pool2d_dx || c->op->id == DL_OP_adaptive_pool2d_dx;
+    j.back = c->op->id == dl_id_avg_pool2d_dx || c->op->id == dl_id_adaptive_pool2d_dx;
     size_t bytes = (size_t)(j.g.out[0] + j.g.out[1]) * sizeof(double);
     double *weights = dl_host_alloc(bytes);
     if (!weights) return dl_failed();

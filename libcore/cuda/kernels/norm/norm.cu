@@ -2,7 +2,6 @@
  * passes over any layout. */
 #include "cuda/kernels/reduce.cuh"
 #include "cuda/kernels/rows.cuh"
-#include "dlcore_ops.h"
 #include "ops/names/norm.h"
 
 /* A vector with one number a channel, of any dtype; p NULL: absent. */
@@ -283,7 +282,7 @@ template <class T> static dl_status forward(dl_gpu *g, dl_call *c, calc_t<T> *wo
         s = dl_gpu_launched(g);
     }
     if (s != DL_OK) return s;
-    apply_f f = {c->op->id == DL_OP_batch_norm_relu};
+    apply_f f = {c->op->id == dl_id_batch_norm_relu};
     if (channels_inside(x) && channels_inside(c->out[0]))
         return over_last<T, false>(g, x, NULL, c->out[0], apply_last<C>{work, work + n, work + 2 * n, f});
     dl_it it;
@@ -426,7 +425,7 @@ static dl_status none(dl_gpu *g, dl_tensor *d) {
 }
 
 static dl_status grad_batch_norm(dl_back *b) {
-    bool relu = b->op->id == DL_OP_batch_norm_relu;
+    bool relu = b->op->id == dl_id_batch_norm_relu;
     bool weighted = b->nin > DL_IN_BATCHNORM_WEIGHT && META(BATCHNORM_WEIGHT)->ndim;
     bool shifted = relu && b->nin > DL_IN_BATCHNORM_BIAS && META(BATCHNORM_BIAS)->ndim;
     grad_call q = {};

@@ -2,7 +2,7 @@
  * other image, in a fixed order. Rectangles and weights of each row and column come from tables made beforehand. */
 #include "cuda/kernels/pool/images.cuh"
 #include "ops/avg_pool.h"
-#include "dlcore_ops.h"
+#include "ops/names/conv.h"
 
 /* For directions 0 and 1: the pixels [x, y) of result i, and the weight of a pixel of window i. */
 struct tables {
@@ -95,7 +95,7 @@ static dl_status run_average(dl_call *c) {
     tables t;
     dl_status s = dl_average_of(c, &g);
     if (s != DL_OK || !c->out[0]->numel) return s;
-    bool back = c->op->id == DL_OP_avg_pool2d_dx || c->op->id == DL_OP_adaptive_pool2d_dx;
+    bool back = c->op->id == dl_id_avg_pool2d_dx || c->op->id == dl_id_adaptive_pool2d_dx;
     void *work = make_tables(gpu, &g, back, &t);
     if (!work) return dl_failed();
     s = dl_frame_run(dl_frame_of(images, 1), [&](const dl_frame<2> &f) {

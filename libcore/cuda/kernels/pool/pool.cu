@@ -4,7 +4,6 @@
 #include "cuda/kernels/rows.cuh"
 #include "cuda/kernels/index/scatter.h"
 #include "ops/conv.h"
-#include "dlcore_ops.h"
 #include "ops/names/conv.h"
 #include "ops/names/reduce.h"
 
@@ -350,7 +349,7 @@ static dl_status sum_channels(dl_tensor *g, dl_tensor *out) {
     dim->given = keep->given = true;
     dim->n = 3, dim->u.v[0] = 0, dim->u.v[1] = 2, dim->u.v[2] = 3;
     dl_call c = {};
-    c.op = dl_op_row(DL_OP_sum), c.in = &g, c.nin = 1, c.out = &out, c.nout = 1, c.attr = attr;
+    c.op = dl_op_row(dl_id_sum), c.in = &g, c.nin = 1, c.out = &out, c.nout = 1, c.attr = attr;
     c.device = g->st->device, c.dtype = (dl_dtype)g->dtype;
     return dl_cuda_sum.run(&c);
 }
