@@ -150,9 +150,7 @@ static void turn_squares(const side *net, dl_match *match) {
 
 dl_status dl_module_match(dl_module *m, const dl_tensor_file *f, dl_match *match) {
     if (!m || !f) return dl_fail_null(!m ? "the net" : "the file");
-    if (!dl_module_is_built(m))
-        return dl_fail_hint(DL_ERR_STATE, "run an input through it, or m.build([1, 28, 28]) for samples of that shape",
-                            "the net has no weights yet whose shapes could be compared");
+    DL_TRY(dl_module_check_built(m));
     dl_module_list *l = dl_module_tensors(m, 3);
     if (!l) return dl_failed();
     side net = {0}, file = {0};

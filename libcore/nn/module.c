@@ -243,6 +243,32 @@ int dl_module_is_built(const dl_module *m) {
     return all;
 }
 
+typedef struct built {
+    bool any;                  /* some layer has weights */
+    char missing[DL_PATH_MAX]; /* the first that has none; "": all have them */
+} built;
+
+static dl_status see_weights(void *ctx, dl_module *m, const char *path) {
+    built *b = ctx;
+    b->any |= m->built && m->tensor[0];
+    if (!m->built && !*b->missing) snprintf(b->missing, sizeof b->missing, "%s", *path ? path : m->row->kind.name);
+    return DL_OK;
+}
+
+dl_status dl_module_check_built(dl_module *m) {
+    built b = {0};
+    if (!m) return dl_fail_null("the net");
+    dl_module_visit(m, see_weights, &b);
+    if (!*b.missing) return DL_OK;
+    if (!b.any)
+        return dl_fail_hint(DL_ERR_STATE,
+                            "m.build([1, 28, 28]) makes them for samples of that shape; a trainer or the first batch "
+                            "does so too",
+                            "there are no weights yet: the size of the input is not known");
+    return dl_fail_hint(DL_ERR_STATE, "call the net with inputs that reach it, or leave the layer out of the net",
+                        "layer %s of net %s has no weights yet: it was never called", b.missing, dl_module_name(m));
+}
+
 static dl_status see_forward(void *ctx, dl_module *m, const char *path) {
     (void)path;
     *(bool *)ctx |= m->code && m->code->is.forward;

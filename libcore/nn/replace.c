@@ -149,10 +149,7 @@ static dl_status find_stand_in(dl_module *m, const char *path, dl_tensor *t, sta
 
 dl_pack *dl_module_call_with(dl_module *m, const char *const *paths, dl_tensor *const *tensors, long n, dl_pack *in) {
     if (!m) return dl_fail_null("the net"), NULL;
-    if (!dl_module_is_built(m))
-        return dl_fail_hint(DL_ERR_STATE, "run an input through it, or m.build([1, 28, 28]) for samples of that shape",
-                            "the net has no weights yet"),
-               NULL;
+    if (dl_module_check_built(m)) return NULL;
     stand_in *s = malloc((size_t)(n + 1) * sizeof *s);
     if (!s) return dl_fail(DL_ERR_MEMORY, "no memory for the tensors of a call"), NULL;
     dl_status st = DL_OK;

@@ -161,9 +161,7 @@ dl_status dl_module_to(dl_module *m, int dtype, int device) {
 
 dl_status dl_module_save(dl_module *m, const char *path, const char *const *meta) {
     if (!m) return dl_fail_null("the net to save");
-    if (!dl_module_is_built(m))
-        return dl_fail_hint(DL_ERR_STATE, "run an input through it, or m.build([1, 28, 28]) for samples of that shape",
-                            "the net has no weights yet, so there is nothing to save");
+    DL_TRY(dl_module_check_built(m));
     dl_module_list *l = dl_module_tensors(m, 3);
     char *text = dl_module_text(m);
     long n = l ? l->n : 0, extra = 0;
@@ -207,6 +205,11 @@ static dl_tensor *find_stored(const loading *l, const char *name) {
     return dl_tensor_file_find(l->f, full);
 }
 
+/* What helps where names of the net and of a file differ; a checkpoint is always taken whole. */
+static const char *lenient_hint(const loading *l) {
+    return *l->prefix ? "" : "strict=false ignores what only one of them has; map={...} or by=order pairs other names";
+}
+
 /* The tensor that a layer shares, which the file has under the name of the other layer. */
 static dl_tensor *find_tied(const loading *l, const dl_module *m) {
     char buf[DL_PATH_MAX], name[DL_PATH_MAX + 32];
@@ -236,7 +239,7 @@ static dl_status make_from_file(void *ctx, dl_module *m, const char *path) {
         return DL_OK;
     }
     if (!m->row->tensors[0]) return DL_OK;
-    if (!l->note) return dl_fail(DL_ERR_NAME, "%s has no weights for layer %s", l->path, path);
+    if (!l->note) return dl_fail_hint(DL_ERR_NAME, lenient_hint(l), "%s has no weights for layer %s", l->path, path);
     l->note(l->ctx, path, 1);
     return DL_OK;
 }
@@ -257,7 +260,7 @@ static dl_status missing_tensor(const loading *l, const char *path) {
     while (n < 256 && n < known) names[n] = dl_tensor_file_name(l->f, n), n++;
     const char *near = dl_nearest(path, names, n);
     char hint[160] = "";
-    if (near) snprintf(hint, sizeof hint, "the file has '%s'", near);
+    snprintf(hint, sizeof hint, near ? "the file has '%s'" : "%s", near ? near : lenient_hint(l));
     return dl_fail_hint(DL_ERR_NAME, hint, "%s has no tensor '%s'", l->path, path);
 }
 
@@ -285,7 +288,9 @@ static dl_status check_agreement(const loading *l, const dl_module_list *want) {
         const char *name = dl_tensor_file_name(l->f, i);
         if (strncmp(name, l->prefix, strlen(l->prefix)) || is_wanted(l, want, name + strlen(l->prefix))) continue;
         name += strlen(l->prefix);
-        if (!l->note) return dl_fail(DL_ERR_NAME, "%s has a tensor '%s', which the net has not", l->path, name);
+        if (!l->note)
+            return dl_fail_hint(DL_ERR_NAME, lenient_hint(l), "%s has a tensor '%s', which the net has not", l->path,
+                                name);
         l->note(l->ctx, name, 0);
     }
     return DL_OK;

@@ -158,9 +158,7 @@ bool dl_optimizer_has(const dl_optimizer *o, const dl_tensor *param) {
 
 dl_status dl_optimizer_add_module(dl_optimizer *o, dl_module *m) {
     if (!o || !m) return dl_fail_null(!o ? "the optimizer" : "the net");
-    if (!dl_module_is_built(m))
-        return dl_fail_hint(DL_ERR_STATE, "run an input through it, or m.build([1, 28, 28]) for samples of that shape",
-                            "the net has no weights yet");
+    DL_TRY(dl_module_check_built(m));
     dl_module_list *l = dl_module_tensors(m, 1);
     if (!l) return dl_failed();
     dl_status st = DL_OK;

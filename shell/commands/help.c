@@ -1,6 +1,8 @@
 /* `help`: everything it says comes from the tables of commands, ops, kinds of layers, settings, and topics.def. */
+#define _GNU_SOURCE /* strcasestr */
 #include "commands/help.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -462,6 +464,59 @@ static dl_status unknown_topic(const dlsh_args *a, const char *topic) {
     return dlsh_arg_fail(a, "topic", DL_ERR_NAME, hint, "there is no help about '%s'", topic);
 }
 
+/* ---------------------------------------------------------------- search */
+
+enum { SEARCHED_NAME = 3, SEARCHED_TEXT = 4, MOST_FOUND = 30 };
+
+typedef struct search {
+    page_out *o; /* NULL: names are measured */
+    dlsh_session *s;
+    const char *word;
+    int wide, found;
+} search;
+
+/* Does the word stand in a text, at the beginning of a word there? */
+static int mentions(const char *text, const char *word) {
+    for (const char *p = text; (p = strcasestr(p, word)); p++)
+        if (p == text || !isalnum((unsigned char)p[-1])) return 1;
+    return 0;
+}
+
+static void found(search *f, const char *name, const char *doc) {
+    int wide = (int)strlen(name);
+    f->found++;
+    if (!f->o && wide > f->wide) f->wide = wide;
+    if (f->o && f->found <= MOST_FOUND) put_definition(f->o, name, f->wide, doc);
+}
+
+static void look_into(void *arg, const char *group, const char *name, const char *doc) {
+    search *f = arg;
+    const dlsh_command *row = strcmp(group, "types") ? dlsh_find_command(f->s, name, strlen(name)) : NULL;
+    if (strcasestr(name, f->word) || (strlen(f->word) >= SEARCHED_TEXT && mentions(doc, f->word))) found(f, name, doc);
+    for (const dlsh_option *o = row ? row->options : NULL; o && o->name; o++) {
+        DLSH_SCOPED_BUF b = {0};
+        if (!strcasestr(o->name, f->word)) continue;
+        dlsh_buf_printf(&b, "%s %s=", name, o->name);
+        found(f, dlsh_buf_text(&b), o->doc ? o->doc : "");
+    }
+}
+
+/* What has the word in its name, its summary or its options; returns how many. */
+static int put_found(page_out *o, dlsh_session *s, const char *word) {
+    search f = {.s = s, .word = word};
+    if (strlen(word) < SEARCHED_NAME) return 0;
+    dlsh_help_topics(s, look_into, &f);
+    if (!f.found) return 0;
+    put_heading(o, "No topic is called '%s'; it occurs in", word);
+    f.o = o;
+    f.found = 0;
+    dlsh_help_topics(s, look_into, &f);
+    if (f.found > MOST_FOUND) dlsh_buf_printf(&o->text, "  and %d more\n", f.found - MOST_FOUND);
+    return f.found;
+}
+
+/* ---------------------------------------------------------------- variables and members */
+
 static void put_source(page_out *o, const dlsh_fn *f) {
     enum { LINES = 40 };
     size_t n, end = 0;
@@ -523,8 +578,10 @@ static int put_member(page_out *o, dlsh_session *s, const char *topic) {
     return cls ? put_class_member(o, cls, dot + 1) : plain ? put_topic(o, s, dot + 1) : 0;
 }
 
+static int page_width(const dlsh_look *look) { return look->width > 0 && look->width < 120 ? look->width : 120; }
+
 int dlsh_help_page(dlsh_session *s, const char *topic, const dlsh_look *look, dlsh_buf *out) {
-    page_out o = {.width = look->width > 0 && look->width < 120 ? look->width : 120, .colour = look->colour};
+    page_out o = {.width = page_width(look), .colour = look->colour};
     /* a variable hides other things of its name, so it comes first */
     int is_c = topic && dlsh_c_help(s, topic, &o.text), own = topic && !is_c && put_variable(&o, s, topic);
     size_t before = o.text.n;
@@ -546,15 +603,22 @@ static dl_status help_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_look look = dlsh_sink_look(sink);
     DLSH_SCOPED_BUF page = {0};
     const char *topic = dlsh_arg_str(a, "topic");
-    int found = dlsh_help_page(dlsh_arg_session(a), topic, &look, &page);
-    if (found) dlsh_page(sink, dlsh_buf_text(&page), page.n);
-    return found ? DL_OK : unknown_topic(a, topic);
+    if (!dlsh_help_page(dlsh_arg_session(a), topic, &look, &page)) {
+        page_out o = {.width = page_width(&look), .colour = look.colour};
+        int found = put_found(&o, dlsh_arg_session(a), topic);
+        if (found) dlsh_text_rewrap(&page, dlsh_buf_text(&o.text), o.text.n, look.width);
+        dlsh_buf_free(&o.text);
+        if (!found) return unknown_topic(a, topic);
+    }
+    dlsh_page(sink, dlsh_buf_text(&page), page.n);
+    return DL_OK;
 }
 
 const dlsh_command help_commands[] = {
-    DLSH_ROW("help", DLSH_REPORT, help_run, "help [TOPIC]", "Describes a topic, or lists all topics.",
+    DLSH_ROW("help", DLSH_REPORT, help_run, "help [TOPIC]",
+             "Describes a topic, or lists all topics. Of a word that is no topic it lists where the word occurs.",
              DLSH_PARAMS({"topic", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
                           .doc = "a command, function, op, layer, setting, group, variable or page of the language",
                           .complete = "topic"}),
-             .examples = "help\nhelp matmul\nhelp settings"),
+             .examples = "help\nhelp matmul\nhelp settings\nhelp clip"),
     {0}};

@@ -87,7 +87,7 @@ static dl_status add(void *ctx, const char *name, dl_tensor *t) {
 }
 
 static dl_status add_net(parts *p, dl_module *m) {
-    if (!dl_module_is_built(m)) return dlsh_no_weights();
+    DLSH_TRY(dl_module_check_built(m));
     dl_module_list *l = dl_module_tensors(m, 3);
     dl_status st = l ? DL_OK : dl_failed();
     for (long i = 0; st == DL_OK && i < l->n; i++) st = add(p, l->entries[i].path, l->entries[i].tensor);

@@ -150,15 +150,14 @@ static const dlsh_field fields[] = {
     {"text", "the text of the layers", get_text, NULL},
     {NULL, NULL, NULL, NULL}};
 
-dl_status dlsh_no_weights(void) {
-    return dlsh_fail(DL_ERR_STATE,
-                     "m.build([1, 28, 28]) makes them for samples of that shape; a trainer or the first "
-                     "batch does so too",
-                     "there are no weights yet: the size of the input is not known");
-}
-
 int dlsh_is_net_tensor(const dl_module *m) {
     return !strcmp(dl_module_kind(m), "param") || !strcmp(dl_module_kind(m), "buffer");
+}
+
+/* A layer that has its weights has no tensor of some name. */
+static dl_status no_tensor(dl_module *m) {
+    dl_status st = is_group(m) ? DL_OK : dl_module_check_built(m);
+    return st ? st : DL_ERR_NAME;
 }
 
 /* Tensors and layers by name. */
@@ -166,16 +165,16 @@ static dl_status get(void *self, const char *name, dlsh_value *out) {
     dl_module *m = self, *c = dl_module_find(m, name);
     dl_tensor *t = dl_module_tensor(m, name);
     if (t) return dlsh_give(dlsh_tensor(dl_ref(t)), out);
-    if (c && *name) return dlsh_is_net_tensor(c) ? dlsh_no_weights() : dlsh_give(dlsh_net_value(c), out);
-    return is_group(m) || dl_module_is_built(m) ? DL_ERR_NAME : dlsh_no_weights();
+    if (c && *name) return dlsh_is_net_tensor(c) ? dl_module_check_built(c) : dlsh_give(dlsh_net_value(c), out);
+    return no_tensor(m);
 }
 
 /* A tensor gets values; a layer is replaced. */
 static dl_status set(void *self, const char *name, dlsh_value v) {
     if (!dl_module_tensor(self, name)) {
         dl_module *c = *name ? dl_module_find(self, name) : NULL;
-        if (c) return dlsh_is_net_tensor(c) ? dlsh_no_weights() : dlsh_replace_part(self, name, v);
-        return is_group(self) || dl_module_is_built(self) ? DL_ERR_NAME : dlsh_no_weights();
+        if (c) return dlsh_is_net_tensor(c) ? dl_module_check_built(c) : dlsh_replace_part(self, name, v);
+        return no_tensor(self);
     }
     if (v.type != DLSH_TENSOR)
         return dlsh_fail(DL_ERR_TYPE, NULL, "a parameter is set to a tensor, got %s", dlsh_type_name(v));

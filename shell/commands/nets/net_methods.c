@@ -51,7 +51,7 @@ typedef struct choice {
 
 static dl_status tensors_run(const dlsh_args *a, dlsh_value *result) {
     const choice *c = dlsh_arg_data(a);
-    if (!dl_module_is_built(dlsh_arg_self(a))) return dlsh_no_weights();
+    DLSH_TRY(dl_module_check_built(dlsh_arg_self(a)));
     dl_module_list *l = dl_module_tensors(dlsh_arg_self(a), c->what);
     dlsh_value v = !l ? dlsh_void() : c->record ? dlsh_new_record() : dlsh_new_list(l->n);
     dl_status st = dlsh_failed(v) ? dl_failed() : DL_OK;
@@ -105,7 +105,8 @@ static dl_status average_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     if (!(decay >= 0 && decay <= 1))
         return dlsh_arg_fail(a, "decay", DL_ERR_VALUE, NULL, "decay is a number from 0 to 1, not %g", decay);
-    if (!dl_module_is_built(dlsh_arg_self(a)) || !dl_module_is_built(m)) return dlsh_no_weights();
+    DLSH_TRY(dl_module_check_built(dlsh_arg_self(a)));
+    DLSH_TRY(dl_module_check_built(m));
     dl_module_list *own = dl_module_tensors(dlsh_arg_self(a), 3), *other = dl_module_tensors(m, 3);
     dl_status st = own && other ? DL_OK : dl_failed();
     DLSH_SCOPED_GRAD_MODE(0);
@@ -120,7 +121,7 @@ static dl_status average_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static dl_status requires_grad_run(const dlsh_args *a, dlsh_value *result) {
-    if (!dl_module_is_built(dlsh_arg_self(a))) return dlsh_no_weights();
+    DLSH_TRY(dl_module_check_built(dlsh_arg_self(a)));
     int on = dlsh_given(a, "on") ? dlsh_arg_bool(a, "on") : 1;
     dl_module_list *l = dl_module_tensors(dlsh_arg_self(a), 1);
     dl_status st = l ? DL_OK : dl_failed();

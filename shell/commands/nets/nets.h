@@ -46,8 +46,6 @@ int dlsh_is_net_tensor(const dl_module *m);
 /* Puts a net or a layer in the place of a part (net_build.c). */
 dl_status dlsh_replace_part(dl_module *m, const char *label, dlsh_value v);
 
-/* Fails: the weights of the net do not exist yet. */
-dl_status dlsh_no_weights(void);
 /* A function of the language that the library calls; freed with dlsh_callback_free (a release function). */
 typedef struct dlsh_callback {
     dlsh_session *session;

@@ -296,7 +296,7 @@ static dl_status find_tensors(const dlsh_args *a, dlsh_value v, tensors *l, int 
     dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
     dl_status st = DL_OK;
     if (m) {
-        if (!dl_module_is_built(m)) return dlsh_no_weights();
+        DLSH_TRY(dl_module_check_built(m));
         dl_module_list *all = dl_module_tensors(m, 1);
         st = all ? DL_OK : dl_failed();
         for (long i = 0; st == DL_OK && i < all->n; i++) st = add_tensor(l, all->entries[i].tensor);

@@ -1,45 +1,79 @@
-/* Text files, paths and the environment. */
-#define _GNU_SOURCE /* memrchr, GLOB_TILDE */
+/* Text files, folders, paths and the environment. */
+#define _GNU_SOURCE /* memrchr, GLOB_TILDE, nftw */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
 #include <glob.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "lang/eval/args.h"
 
-enum { MOST_BYTES = 1 << 30 };
+enum { MOST_BYTES = 1 << 30, MOST_OF_DEVICE = 1 << 20 };
+#define LARGE "is larger than 2^30 bytes"
 
 #define PATH_PARAM                                                                                                     \
     { .name = "path", .want = "string", .doc = "a file", .complete = "file" }
 
 static const dlsh_param only_path[] = {PATH_PARAM, {0}};
+static const dlsh_param only_folder[] = {{.name = "path", .want = "string", .doc = "a folder", .complete = "file"},
+                                         {0}};
+static const dlsh_param from_to[] = {
+    PATH_PARAM, {.name = "to", .want = "string", .doc = "the new path", .complete = "file"}, {0}};
 
 /* ---------------------------------------------------------------- text */
 
 static dl_status cannot(const dlsh_args *a, const char *what) {
-    return dlsh_arg_fail(a, "path", DL_ERR_IO, NULL, "cannot %s '%.200s': %s", what, dlsh_arg_str(a, "path"),
-                         strerror(errno));
+    int err = errno;
+    char hint[240];
+    const char *path = dlsh_arg_str(a, "path");
+    dl_file_remedy(path, err, hint, sizeof hint);
+    return dlsh_arg_fail(a, "path", DL_ERR_IO, hint, "cannot %s '%.200s': %s", what, path, strerror(err));
+}
+
+static dl_status refuse(const dlsh_args *a, const char *what, const char *hint) {
+    return dlsh_arg_fail(a, "path", DL_ERR_VALUE, hint, "'%.200s' %s", dlsh_arg_str(a, "path"), what);
+}
+
+/* Waits until a pipe, FIFO or device has something, or has ended; Ctrl-C ends the wait. */
+static dl_status await_input(int fd) {
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    while (!dlsh_interrupted() && poll(&p, 1, 100) <= 0) {}
+    return dlsh_check_interrupt();
+}
+
+/* What is open as fd, to its end. A device may have none. */
+static dl_status read_open(const dlsh_args *a, int fd, dlsh_buf *b) {
+    char piece[65536];
+    struct stat info;
+    ssize_t n = 1;
+    if (fstat(fd, &info)) return cannot(a, "read");
+    if (S_ISDIR(info.st_mode)) return refuse(a, "is a folder", "list_dir(PATH) lists what is in it");
+    if (S_ISREG(info.st_mode) && info.st_size > MOST_BYTES) return refuse(a, LARGE, NULL);
+    while (n > 0 && !b->failed) {
+        DLSH_TRY(S_ISREG(info.st_mode) ? dlsh_check_interrupt() : await_input(fd));
+        n = read(fd, piece, sizeof piece);
+        if (n < 0 && errno != EINTR && errno != EAGAIN) return cannot(a, "read");
+        if (n > 0) dlsh_buf_add(b, piece, (size_t)n);
+        n = n ? 1 : 0;
+        if (b->n > MOST_OF_DEVICE && S_ISCHR(info.st_mode) && !isatty(fd))
+            return refuse(a, "is a device without an end", "head -c 1000 DEVICE > FILE copies a part of it");
+        if (b->n > MOST_BYTES) return refuse(a, LARGE, NULL);
+    }
+    return b->failed ? DL_ERR_MEMORY : DL_OK;
 }
 
 static dl_status read_all(const dlsh_args *a, dlsh_buf *b) {
-    char piece[65536];
-    size_t n;
-    const char *path = dlsh_arg_str(a, "path");
-    struct stat info;
-    FILE *f = fopen(path, "rb");
-    if (!f) return cannot(a, "read");
-    if (!fstat(fileno(f), &info) && S_ISDIR(info.st_mode))
-        errno = EISDIR;
-    else
-        errno = 0;
-    while (!errno && !dlsh_interrupted() && b->n <= MOST_BYTES && (n = fread(piece, 1, sizeof piece, f)) > 0)
-        dlsh_buf_add(b, piece, n);
-    dl_status st = errno ? cannot(a, "read") : dlsh_check_interrupt();
-    if (!st && b->n > MOST_BYTES)
-        st = dlsh_arg_fail(a, "path", DL_ERR_VALUE, NULL, "'%.200s' is larger than 2^30 bytes", path);
-    fclose(f);
+    /* opening a FIFO would wait for a writer */
+    int fd = open(dlsh_arg_str(a, "path"), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return cannot(a, "read");
+    dl_status st = read_open(a, fd, b);
+    close(fd);
     return st;
 }
 
@@ -79,6 +113,90 @@ static dl_status write_text_run(const dlsh_args *a, dlsh_value *result) {
     int bad = fwrite(text->s, 1, text->len, f) != text->len;
     bad |= fclose(f) != 0;
     return bad ? cannot(a, "write") : DL_OK;
+}
+
+/* ---------------------------------------------------------------- folders and whole files */
+
+static dl_status make_dir_run(const dlsh_args *a, dlsh_value *result) {
+    DLSH_SCOPED_BUF b = {0};
+    struct stat info;
+    (void)result;
+    dlsh_buf_puts(&b, dlsh_arg_str(a, "path"));
+    if (b.failed) return DL_ERR_MEMORY;
+    for (size_t i = 1; i <= b.n; i++) { /* each folder on the way */
+        char c = b.s[i];
+        if (c && c != '/') continue;
+        b.s[i] = 0;
+        if (mkdir(b.s, 0777) && errno != EEXIST) return cannot(a, "make");
+        b.s[i] = c;
+    }
+    if (!b.n || stat(b.s, &info)) return errno = ENOENT, cannot(a, "make");
+    return S_ISDIR(info.st_mode) ? DL_OK : refuse(a, "is a file already", NULL);
+}
+
+static dl_status list_dir_run(const dlsh_args *a, dlsh_value *result) {
+    struct dirent **entry;
+    const char *path = dlsh_arg_str(a, "path");
+    int n = scandir(path ? path : ".", &entry, NULL, alphasort);
+    if (n < 0) return cannot(a, "list");
+    dlsh_value list = dlsh_new_list(n);
+    dl_status st = dlsh_failed(list) ? dl_failed() : DL_OK;
+    for (int i = 0; i < n; i++) {
+        const char *name = entry[i]->d_name;
+        if (!st && strcmp(name, ".") && strcmp(name, "..")) st = dlsh_append(list, dlsh_string(name));
+        free(entry[i]);
+    }
+    free(entry);
+    return dlsh_give_filled(st, list, result);
+}
+
+static dl_status remove_file_run(const dlsh_args *a, dlsh_value *result) {
+    struct stat info;
+    (void)result;
+    if (!lstat(dlsh_arg_str(a, "path"), &info) && S_ISDIR(info.st_mode))
+        return refuse(a, "is a folder", "remove_dir(PATH) removes an empty one");
+    return unlink(dlsh_arg_str(a, "path")) ? cannot(a, "remove") : DL_OK;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at) {
+    (void)info, (void)kind, (void)at;
+    return dlsh_interrupted() || remove(path);
+}
+
+static dl_status remove_dir_run(const dlsh_args *a, dlsh_value *result) {
+    struct stat info;
+    const char *path = dlsh_arg_str(a, "path");
+    (void)result;
+    if (lstat(path, &info)) return cannot(a, "remove");
+    if (!S_ISDIR(info.st_mode)) return refuse(a, "is no folder", "remove_file(PATH) removes a file");
+    int failed = dlsh_arg_bool(a, "all") ? nftw(path, remove_one, 32, FTW_DEPTH | FTW_PHYS) : rmdir(path);
+    DLSH_TRY(dlsh_check_interrupt());
+    if (failed && errno == ENOTEMPTY)
+        return refuse(a, "is not empty", "remove_dir(PATH, all=true) removes it with all that is in it");
+    return failed ? cannot(a, "remove") : DL_OK;
+}
+
+static dl_status rename_file_run(const dlsh_args *a, dlsh_value *result) {
+    const char *to = dlsh_arg_str(a, "to");
+    (void)result;
+    if (!rename(dlsh_arg_str(a, "path"), to)) return DL_OK;
+    int err = errno;
+    char hint[240];
+    dl_file_remedy(access(dlsh_arg_str(a, "path"), F_OK) ? dlsh_arg_str(a, "path") : to, err, hint, sizeof hint);
+    return dlsh_arg_fail(a, "path", DL_ERR_IO, err == EXDEV ? "copy_file(FROM, TO), then remove_file(FROM)" : hint,
+                         "cannot rename '%.100s' to '%.100s': %s", dlsh_arg_str(a, "path"), to, strerror(err));
+}
+
+static dl_status copy_file_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    return dl_file_copy(dlsh_arg_str(a, "path"), dlsh_arg_str(a, "to"));
+}
+
+static dl_status file_size_run(const dlsh_args *a, dlsh_value *result) {
+    struct stat info;
+    if (stat(dlsh_arg_str(a, "path"), &info)) return cannot(a, "read");
+    *result = dlsh_int(info.st_size);
+    return DL_OK;
 }
 
 /* ---------------------------------------------------------------- paths */
@@ -150,6 +268,24 @@ const dlsh_command dlsh_file_rows[] = {
                  DLSH_PARAMS(PATH_PARAM, {"text", .want = "string", .doc = "the contents"}),
                  DLSH_OPTIONS({"append", DLSH_OPT_BOOL, "false", .doc = "at the end of what the file has"}),
                  .examples = "write_text(\"notes.txt\", \"lr 0.1\\n\")"),
+    DLSH_ACT_ROW("make_dir", make_dir_run, "make_dir(PATH)",
+                 "Makes a folder, with those around it that are missing. One that is there stays as it is.",
+                 .params = only_folder, .examples = "make_dir(\"out/plots\")"),
+    DLSH_FN_ROW("list_dir", list_dir_run, "list_dir([PATH])", "The names of the files and folders in a folder, sorted.",
+                DLSH_PARAMS({"path", .want = "string", .flags = DLSH_OPTIONAL, .doc = "the folder (the current one)",
+                             .complete = "file"}),
+                .examples = "for name in list_dir(\"data\") { print(name) }"),
+    DLSH_ACT_ROW("remove_file", remove_file_run, "remove_file(PATH)", "Removes a file.", .params = only_path),
+    DLSH_ACT_ROW("remove_dir", remove_dir_run, "remove_dir(PATH, all=false)", "Removes an empty folder.",
+                 .params = only_folder,
+                 DLSH_OPTIONS({"all", DLSH_OPT_BOOL, "false", .doc = "with all files and folders in it"})),
+    DLSH_ACT_ROW("rename_file", rename_file_run, "rename_file(FROM, TO)",
+                 "Gives a file or folder another name or place. A file that is there is replaced.", .params = from_to,
+                 .examples = "rename_file(\"new.csv\", \"old/data.csv\")"),
+    DLSH_ACT_ROW("copy_file", copy_file_run, "copy_file(FROM, TO)",
+                 "Copies a file. The copy appears whole or not at all; a file that is there is replaced.",
+                 .params = from_to),
+    DLSH_FN_ROW("file_size", file_size_run, "file_size(PATH)", "The size of a file in bytes.", .params = only_path),
     DLSH_FN_ROW("glob", glob_run, "glob(PATTERN)", "The files whose paths fit a pattern, in order.",
                 DLSH_PARAMS({"pattern", .want = "string", .doc = "* and ? stand for any characters, ~ for home",
                              .complete = "file"}),

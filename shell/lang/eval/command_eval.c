@@ -1,4 +1,5 @@
 /* Command statements: from the tree to arguments of a row. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +65,16 @@ static dlsh_flow run_command(dlsh_session *s, const dlsh_node *top, const dlsh_n
     return s->exiting ? DLSH_FLOW_EXIT : a.flow;
 }
 
+/* A word alone is a command also where a variable has its name. */
+static void warn_of_variable(dlsh_session *s, const dlsh_node *n) {
+    const char *name = n->num.cmd->name;
+    char hint[120];
+    if (!dlsh_get(s, name)) return;
+    snprintf(hint, sizeof hint, "a name in parentheses is the variable: (%s)", name);
+    dlsh_warn_at(s, n->span, hint, "this is the command %s, not the variable of that name", name);
+}
+
 dlsh_flow dlsh_exec_command(dlsh_session *s, const dlsh_node *n) {
+    if (!n->nkids) warn_of_variable(s, n);
     return run_command(s, n, n, n->flags & DLSH_SILENT);
 }

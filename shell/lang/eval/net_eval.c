@@ -151,6 +151,18 @@ static dl_status eval_part(dlsh_session *s, const dlsh_node *n, int first, int b
     return DL_OK;
 }
 
+/* An input of the forward that is called like a part would stand for it in the forward. */
+static dl_status check_inputs(dlsh_session *s, const dlsh_node *layers, const dlsh_node *forward) {
+    for (int i = 0; i < forward->nkids - 1; i++)
+        for (int k = 0; k < layers->nkids - 1; k++)
+            if (dlsh_is_part(layers->kids[k]) && !strcmp(layers->kids[k]->label, forward->kids[i]->text))
+                return dlsh_at(s, forward->kids[i],
+                               dlsh_fail(DL_ERR_NAME, "give one of the two another name",
+                                         "this input of forward hides the net's part '%.60s' of line %d",
+                                         forward->kids[i]->text, layers->kids[k]->span.line));
+    return DL_OK;
+}
+
 /* The items of a block into the body of `net`, and its forward. */
 static dl_status eval_layers(dlsh_session *s, const dlsh_node *n, dlsh_layer *net, int depth) {
     if (depth > MAX_LAYER_DEPTH)
@@ -172,7 +184,9 @@ static dl_status eval_layers(dlsh_session *s, const dlsh_node *n, dlsh_layer *ne
                            "%s %s is used by nobody: the net has no forward of its own", k->text, k->label);
         if (st) return dlsh_at(s, k, st);
     }
-    return parts ? dlsh_make_fn(s, last, &net->forward) : DL_OK;
+    if (!parts) return DL_OK;
+    DLSH_TRY(check_inputs(s, n, last));
+    return dlsh_make_fn(s, last, &net->forward);
 }
 
 /* ---------------------------------------------------------------- whole nets */

@@ -150,6 +150,10 @@ struct dlsh_unit {
 /* Are the kids of a target targets themselves? */
 static inline int dlsh_holds_targets(const dlsh_node *n) { return n->kind == DLSH_N_TUPLE || n->kind == DLSH_N_SPREAD; }
 
+/* Is the item of a net with a forward a part that the forward knows by name? What stands behind an arrow belongs to the
+ * part before it. */
+static inline int dlsh_is_part(const dlsh_node *n) { return n->label && !(n->flags & DLSH_CHAINED); }
+
 const char *dlsh_kind_name(int kind);
 const char *dlsh_op_text(int op);
 /* The op that computes the operator on tensors. */

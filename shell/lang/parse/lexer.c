@@ -92,6 +92,13 @@ static void skip_space(dlsh_lexer *lx) {
 
 /* ---------------------------------------------------------------- numbers */
 
+/* The token of an integer that strtoul has read; of 2^63 the parser knows whether a minus stands before it. */
+static dlsh_token whole(dlsh_lexer *lx, dlsh_token t, unsigned long v) {
+    if (errno || v > 1UL << 63) return bad(lx, t, DLSH_TOO_LARGE, DLSH_TOO_LARGE_HINT);
+    t.num.i = (long)v;
+    return finish(lx, t, DLSH_T_INT);
+}
+
 static dlsh_token lex_radix(dlsh_lexer *lx, dlsh_token t, int base) {
     char *end;
     lx->pos += 2;
@@ -101,9 +108,7 @@ static dlsh_token lex_radix(dlsh_lexer *lx, dlsh_token t, int base) {
     if (!digits || !isxdigit((unsigned char)*at(lx))) return bad(lx, t, "digits are missing after the prefix", NULL);
     lx->pos += digits;
     if (is_name((unsigned char)*at(lx))) return bad(lx, t, "this is not a number", NULL);
-    if (errno || v > 0x7fffffffffffffffUL) return bad(lx, t, "this integer does not fit in 64 bits", NULL);
-    t.num.i = (long)v;
-    return finish(lx, t, DLSH_T_INT);
+    return whole(lx, t, v);
 }
 
 static void skip_digits(dlsh_lexer *lx) {
@@ -151,9 +156,7 @@ static dlsh_token lex_number(dlsh_lexer *lx, dlsh_token t) {
     }
     if (*p == '0' && lx->pos - t.span.start > 1)
         return bad(lx, t, "an integer cannot begin with 0", "write 0x1F for hexadecimal; leading zeros are dropped");
-    t.num.i = strtol(p, NULL, 10);
-    if (errno) return bad(lx, t, "this integer does not fit in 64 bits", "write it as a float: 1e20");
-    return finish(lx, t, DLSH_T_INT);
+    return whole(lx, t, strtoul(p, NULL, 10));
 }
 
 /* ---------------------------------------------------------------- strings */

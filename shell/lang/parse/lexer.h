@@ -78,6 +78,10 @@
     TOK(END, "the end of the input")                                                                                   \
     TOK(BAD, "an error")
 
+/* Said of an integer above 2^63 by the lexer, of 2^63 without a minus before it by the parser. */
+#define DLSH_TOO_LARGE "this integer does not fit in 64 bits"
+#define DLSH_TOO_LARGE_HINT "write it as a float: 1e20"
+
 typedef enum dlsh_tok {
 #define TOK(id, text) DLSH_T_##id,
     DLSH_PUNCTUATION(TOK) DLSH_KEYWORDS(TOK) DLSH_OTHER_TOKENS(TOK)

@@ -134,10 +134,15 @@ static dlsh_node *read_argument(dlsh_parser *p, const dlsh_command *cmd, const d
     return subcommand(p, cmd);
 }
 
-static dlsh_node *missing(dlsh_parser *p, const dlsh_command *cmd, const dlsh_param *param) {
-    char wanted[128], hint[160];
+/* Of a command's word with nothing behind it, or an operator: it may be meant as a variable. */
+#define MEANT_AS_VARIABLE "%s begins a command; a variable of that name stands in parentheses: (%s)"
+
+static dlsh_node *missing(dlsh_parser *p, const dlsh_command *cmd, const dlsh_param *param, int bare) {
+    char wanted[128], hint[240];
     snprintf(wanted, sizeof wanted, "%s after %s", param->name, cmd->name);
-    snprintf(hint, sizeof hint, "usage: %s", cmd->usage ? cmd->usage : cmd->name);
+    int used = snprintf(hint, sizeof hint, "usage: %s", cmd->usage ? cmd->usage : cmd->name);
+    if (bare && used < (int)sizeof hint)
+        snprintf(hint + used, sizeof hint - (size_t)used, "; " MEANT_AS_VARIABLE, cmd->name, cmd->name);
     return dlsh_p_unexpected(p, wanted, hint);
 }
 
@@ -146,10 +151,12 @@ static int is_operator(dlsh_tok k) {
            (k >= DLSH_T_LT && k <= DLSH_T_MATMUL) || (k >= DLSH_T_BITAND && k <= DLSH_T_QUESTION);
 }
 
-static dlsh_node *too_many(dlsh_parser *p, const dlsh_command *cmd) {
+static dlsh_node *too_many(dlsh_parser *p, const dlsh_command *cmd, int bare) {
     char wanted[96], hint[200];
     snprintf(wanted, sizeof wanted, "the end of the %s statement", cmd->name);
-    if (is_operator(p->tok.kind) && cmd->params && cmd->params->kind == DLSH_ARG_EXPR)
+    if (bare && is_operator(p->tok.kind))
+        snprintf(hint, sizeof hint, MEANT_AS_VARIABLE, cmd->name, cmd->name);
+    else if (is_operator(p->tok.kind) && cmd->params && cmd->params->kind == DLSH_ARG_EXPR)
         snprintf(hint, sizeof hint, "an argument with operators stands in parentheses: %s (x * 2)", cmd->name);
     else
         snprintf(hint, sizeof hint, "usage: %s", cmd->usage ? cmd->usage : cmd->name);
@@ -171,12 +178,13 @@ dlsh_node *dlsh_p_command(dlsh_parser *p, const dlsh_command *cmd) {
             continue;
         }
         if (dlsh_p_at_statement_end(p)) {
-            if (param && !(param->flags & (DLSH_OPTIONAL | DLSH_VARIADIC))) return missing(p, cmd, param);
+            if (param && !(param->flags & (DLSH_OPTIONAL | DLSH_VARIADIC)))
+                return missing(p, cmd, param, p->nstack == base);
             break;
         }
         dlsh_tok k = p->tok.kind;
         int begins = k == DLSH_T_SUB || k == DLSH_T_NOT || !is_operator(k); /* what an argument may begin with */
-        if (!param || (nargs && param->kind == DLSH_ARG_EXPR && !begins)) return too_many(p, cmd);
+        if (!param || (param->kind == DLSH_ARG_EXPR && !begins)) return too_many(p, cmd, p->nstack == base);
         if (nargs == DLSH_MAX_ARGS)
             return dlsh_p_fail(p, p->tok.span, "give it a list", "%s with more than %d arguments", cmd->name,
                                DLSH_MAX_ARGS);

@@ -1,4 +1,5 @@
 /* Expressions: one precedence table (DLSH_OPS), one loop. */
+#include <limits.h>
 #include <string.h>
 
 #include "lang/parse/parser.h"
@@ -32,7 +33,11 @@ static int binary_prec(dlsh_tok t, dlsh_op *op) {
 
 /* ---------------------------------------------------------------- operands */
 
+/* 2^63, which is an integer only behind a minus: -2^63 is the least one. */
+static int at_least_int(const dlsh_parser *p) { return dlsh_p_is(p, DLSH_T_INT) && p->tok.num.i == LONG_MIN; }
+
 static dlsh_node *literal(dlsh_parser *p, dlsh_kind kind) {
+    if (at_least_int(p)) return dlsh_p_fail(p, p->tok.span, DLSH_TOO_LARGE_HINT, DLSH_TOO_LARGE);
     dlsh_node *n = dlsh_p_node(p, kind, p->tok.span);
     if (kind == DLSH_N_BOOL)
         n->num.i = p->tok.kind == DLSH_T_TRUE;
@@ -293,14 +298,27 @@ static dlsh_node *postfix(dlsh_parser *p) { return postfix_of(p, operand(p)); }
 
 static dlsh_node *operators(dlsh_parser *p, int min);
 
+/* The operator before an operand; with the operand where both together are the least integer. */
+static dlsh_node *prefix(dlsh_parser *p, dlsh_op op) {
+    int base = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_UNARY, p->tok.span);
+    n->op = (unsigned char)op;
+    dlsh_p_advance(p);
+    if (op != DLSH_OP_NEG || !at_least_int(p) || dlsh_p_peek(p).kind == DLSH_T_POW) return n;
+    n->kind = DLSH_N_INT;
+    n->op = 0;
+    n->num.i = LONG_MIN;
+    dlsh_p_advance(p);
+    return dlsh_p_finish(p, n, base);
+}
+
 static dlsh_node *unary(dlsh_parser *p) {
     dlsh_op op = prefix_op(p->tok.kind);
     if (!op) return postfix(p);
     int base = p->nstack;
-    dlsh_node *n = dlsh_p_node(p, DLSH_N_UNARY, p->tok.span);
+    dlsh_node *n = prefix(p, op);
+    if (n->kind == DLSH_N_INT) return n;
     dlsh_p_enter(p);
-    n->op = (unsigned char)op;
-    dlsh_p_advance(p);
     dlsh_p_skip_newlines(p);
     dlsh_node *x = p->arg_mode ? postfix(p) : operators(p, PREC_POW);
     dlsh_p_leave(p);
@@ -359,11 +377,11 @@ dlsh_node *dlsh_p_argument(dlsh_parser *p) {
     dlsh_node *n;
     dlsh_op op = prefix_op(p->tok.kind);
     if (op == DLSH_OP_NEG || op == DLSH_OP_NOT) {
-        n = dlsh_p_node(p, DLSH_N_UNARY, p->tok.span);
-        n->op = (unsigned char)op;
-        dlsh_p_advance(p);
-        dlsh_p_push(p, postfix(p));
-        n = dlsh_p_finish(p, n, base);
+        n = prefix(p, op);
+        if (n->kind == DLSH_N_UNARY) {
+            dlsh_p_push(p, postfix(p));
+            n = dlsh_p_finish(p, n, base);
+        }
     } else
         n = postfix(p);
     p->arg_mode = mode;

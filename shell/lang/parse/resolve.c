@@ -125,11 +125,11 @@ static void kids(resolver *r, dlsh_node *n, int from) {
     for (int i = from; i < n->nkids && !r->failed; i++) resolve(r, n->kids[i]);
 }
 
-/* The names of a net's parts, which its forward sees first; those of parameters stay theirs. */
+/* The names of a net's parts, which its forward sees first. */
 static void add_parts(resolver *r, scope *c, const dlsh_node *layers) {
     for (int i = 0; layers && i < layers->nkids; i++) {
         const dlsh_node *k = layers->kids[i];
-        if (k->kind == DLSH_N_FN || !k->label || find(c, k->label) >= 0) continue;
+        if (!dlsh_is_part(k) || find(c, k->label) >= 0) continue;
         add_slot(r, c, k->label);
         c->info->nparts++;
     }
