@@ -41,14 +41,15 @@ static void close_bracket(scanner *s, size_t i, char c) {
 
 static size_t skip_string(const char *text, size_t len, size_t i, scanner *s) {
     char quote = text[i];
+    const size_t width = i + 2 < len && text[i + 1] == quote && text[i + 2] == quote ? 3 : 1;
     s->c.quote = quote;
-    s->c.string = i + 1;
-    for (i++; i < len; i++) {
+    s->c.string = i + width;
+    for (i += width; i < len; i++) {
         if (text[i] == '\\') {
             i++;
-        } else if (text[i] == quote) {
+        } else if (text[i] == quote && (width == 1 || (i + 2 < len && text[i + 1] == quote && text[i + 2] == quote))) {
             s->c.quote = 0;
-            return i;
+            return i + width - 1;
         }
     }
     return len;

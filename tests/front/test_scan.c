@@ -39,6 +39,10 @@ static void strings(void **state) {
     assert_int_equal(c.string, 6);
     assert_int_equal(at("read \"a\\\"b").quote, '"');
     assert_int_equal(at("read 'a'").quote, 0);
+    assert_int_equal(at("x = \"\"\"a \" b\n; ").quote, '"');
+    assert_int_equal(at("x = \"\"\"a \" b\n; \"\"\" + ").quote, 0);
+    assert_int_equal(at("x = \"\"\"a;\"\"\" + ").statement, 0);
+    assert_int_equal(at("x = \"\"; y").statement, 7);
     assert_true(at("x # 'no string").comment);
     assert_int_equal(at("x # 'no string").quote, 0);
 }

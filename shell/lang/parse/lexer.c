@@ -211,18 +211,45 @@ static int escape(const char *p, char *out, int *nout) {
     return 1;
 }
 
+/* Is the string at p one of several lines, in three quotes? */
+static int is_long(const char *p) { return p[0] == p[1] && p[0] == p[2]; }
+
+/* Does a string that began with `open` end at p? */
+static int closes(const char *p, const char *open) { return *p == *open && (!is_long(open) || is_long(p)); }
+
+/* Bytes of the string from `open` to its end, or to where it is cut off: an upper bound of what it holds. */
+static size_t string_room(const dlsh_lexer *lx, const char *open) {
+    const char *end = lx->unit->text + lx->unit->len, *p = open + (is_long(open) ? 3 : 1);
+    while (p < end && !closes(p, open) && (*p != '\n' || is_long(open)))
+        p += *p == '\\' && p + 1 < end && p[1] != '\n' ? 2 : 1;
+    return (size_t)(p - open) + 4;
+}
+
+static dlsh_token not_closed(dlsh_lexer *lx, dlsh_token t, int several_lines) {
+    t.open = several_lines;
+    if (several_lines)
+        return bad(lx, t, "this string is not closed", "a string of several lines stands in \"\"\" ... \"\"\"");
+    return bad(lx, t, "this string is not closed on its line",
+               lx->unit->text[t.span.start] == '\'' && t.adjacent
+                   ? "a transposed matrix is x.T; strings stand in \" or '"
+                   : "a newline inside a string is written \\n; one of several lines stands in \"\"\" ... \"\"\"");
+}
+
 static dlsh_token lex_string(dlsh_lexer *lx, dlsh_token t) {
-    char quote = *at(lx);
-    int n = lx->pos + 1;
-    while (n < (int)lx->unit->len && lx->unit->text[n] != quote && lx->unit->text[n] != '\n')
-        n += lx->unit->text[n] == '\\' && n + 1 < (int)lx->unit->len && lx->unit->text[n + 1] != '\n' ? 2 : 1;
-    char *out = dlsh_unit_alloc(lx->unit, (size_t)(n - lx->pos) + 4);
+    const char *open = at(lx);
+    const int several_lines = is_long(open);
+    char *out = dlsh_unit_alloc(lx->unit, string_room(lx, open));
     if (!out) return bad(lx, t, "no memory for this string", NULL);
-    lx->pos++;
-    while (!at_end(lx) && *at(lx) != quote && *at(lx) != '\n') {
+    lx->pos += several_lines ? 3 : 1;
+    while (!at_end(lx) && !closes(at(lx), open) && (*at(lx) != '\n' || several_lines)) {
+        const int joined = several_lines && *at(lx) == '\\' && at(lx)[1] == '\n'; /* the newline does not count */
+        if (joined) lx->pos++;
         if (*at(lx) != '\\') {
-            out[t.len++] = *at(lx);
-            lx->pos++;
+            if (!joined) out[t.len++] = *at(lx);
+            if (*at(lx) == '\n')
+                newline(lx);
+            else
+                lx->pos++;
             continue;
         }
         int nout, used = escape(at(lx) + 1, out + t.len, &nout);
@@ -234,11 +261,8 @@ static dlsh_token lex_string(dlsh_lexer *lx, dlsh_token t) {
         t.len += nout;
         lx->pos += 1 + used;
     }
-    if (at_end(lx) || *at(lx) == '\n')
-        return bad(lx, t, "this string is not closed on its line",
-                   quote == '\'' && t.adjacent ? "a transposed matrix is x.T; strings stand in \" or '"
-                                               : "a newline inside a string is written \\n");
-    lx->pos++;
+    if (at_end(lx) || *at(lx) == '\n') return not_closed(lx, t, several_lines);
+    lx->pos += several_lines ? 3 : 1;
     t.text = out;
     return finish(lx, t, DLSH_T_STR);
 }

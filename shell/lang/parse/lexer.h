@@ -103,6 +103,7 @@ typedef struct dlsh_token {
         double f;
     } num;
     const char *message, *hint; /* BAD */
+    int open;                   /* BAD: more text may complete it */
 } dlsh_token;
 
 /* The reading position; the parser goes back to a copy of it. */

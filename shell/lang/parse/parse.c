@@ -104,8 +104,8 @@ static const char *describe(const dlsh_parser *p, char *buf, size_t n) {
 
 void *dlsh_p_unexpected(dlsh_parser *p, const char *wanted, const char *hint) {
     char got[64];
+    p->err->at_end = p->tok.kind == DLSH_T_END || p->tok.open;
     if (p->tok.kind == DLSH_T_BAD) dlsh_p_fail(p, p->tok.span, p->tok.hint, "%s", p->tok.message);
-    p->err->at_end = p->tok.kind == DLSH_T_END;
     const char *sign = dlsh_p_sign_hint(p->unit->text, p->unit->len, (size_t)p->tok.span.start);
     if (sign) hint = sign;
     const char *operator= dlsh_p_operator_hint(&p->tok);
