@@ -266,6 +266,15 @@ static dl_status compose(frame *f) {
     return replace(&c->out[0], dl_to(c->out[0], (int)given));
 }
 
+/* A composite with a gradient rule of its own is recorded as one op, and its parts are not. */
+static dl_status compose_ruled(frame *f) {
+    {
+        DL_SCOPED_GRAD_MODE(0);
+        DL_TRY(compose(f));
+    }
+    return dl_record(&f->call);
+}
+
 static dl_status run_frame(frame *f) {
     dl_call *c = &f->call;
     const dl_op *op = c->op;
@@ -275,7 +284,8 @@ static dl_status run_frame(frame *f) {
     DL_TRY(mix(f));
     DL_TRY(promote(f));
     if (op->mutates) DL_TRY(check_writable(c));
-    if (op->compose && (!op->composed || op->composed(c))) return compose(f);
+    if (op->flags & DL_F_COMPOSITE) return op->grad ? compose_ruled(f) : compose(f);
+    if (op->compose && op->composed(c)) return compose(f);
     dl_meta meta[DL_MAX_OUT] = {0};
     for (int i = 0; i < op->out; i++) meta[i].alias = -1;
     DL_TRY(op->infer(c, meta));

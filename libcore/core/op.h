@@ -104,11 +104,13 @@ enum dl_op_flags {
     DL_F_COMPOSITE = 2, /* no kernel, no node of its own: made of other ops */
     DL_F_NODIFF = 4,    /* no gradient, by nature (comparisons, argmax, random numbers) */
     DL_F_RNG = 8,
-    DL_F_INTERNAL = 16, /* no function of the shell: ops of gradients and optimizers */
-    DL_F_CREATE = 32,   /* no tensor inputs: device from the attribute `device` */
-    DL_F_DROPOUT = 64,  /* draws from the dropout stream */
-    DL_F_WIDE = 128,    /* composite whose parts would round or overflow 16 bits: runs in f32, rounded at the end */
-    DL_F_YIELDS = 512,  /* a C function of this name, once declared, takes it without a warning */
+    DL_F_INTERNAL = 16,    /* no function of the shell: ops of gradients and optimizers */
+    DL_F_CREATE = 32,      /* no tensor inputs: device from the attribute `device` */
+    DL_F_DROPOUT = 64,     /* draws from the dropout stream */
+    DL_F_WIDE = 128,       /* composite whose parts would round or overflow 16 bits: runs in f32, rounded at the end */
+    DL_F_YIELDS = 512,     /* a C function of this name, once declared, takes it without a warning */
+    DL_F_SYMMETRIC = 1024, /* reads input 0 as symmetric: one element does not change alone */
+    DL_F_SIGNS = 2048,     /* results are vectors of either sign */
     DL_F_GRADCHECK_ONLY = 256, /* no PyTorch goldens yet: tests check only its gradient, by differences */
 };
 

@@ -223,13 +223,42 @@ def mode(x, dim=-1, keepdim=False):
     x, d = (x.reshape(1), 0) if x.dim() == 0 else (x, dim % x.dim())
     same = (x.unsqueeze(d) == x.unsqueeze(d + 1)).sum(d)
     best = torch.where(same == same.amax(d, keepdim=True), -x.detach().double(), -torch.inf).amax(d, keepdim=True)
-    at = torch.where(-best == x.detach(), torch.arange(x.shape[d]).reshape([-1 if i == d else 1 for i in range(x.dim())]), -1)
+    places = torch.arange(x.shape[d]).reshape([-1 if i == d else 1 for i in range(x.dim())])
+    at = torch.where(-best == x.detach(), places, -1)
     at = at.amax(d, keepdim=True)
     v = x.gather(d, at)
     return (v, at) if keepdim else (v.squeeze(d), at.squeeze(d))
 
 
+def lstsq(a, b, rcond=None):
+    x = torch.linalg.pinv(a, rtol=rcond) @ b if rcond else torch.linalg.pinv(a) @ b
+    gap = ((a @ x - b) ** 2).sum(-2) if a.shape[-2] > a.shape[-1] else torch.zeros(0, dtype=a.dtype)
+    return x, gap, torch.linalg.matrix_rank(a.detach()), torch.zeros(0, dtype=a.dtype)
+
+
+def cond(a, p=None):
+    return L.cond(a, p) if p in (None, 2, -2) else L.matrix_norm(a, p) * L.matrix_norm(L.inv(a), p)
+
+
+L = torch.linalg
 CALLS = {
+    **{name: lambda *a, **kw: None for name in (
+        "factor_lu", "factor_cholesky", "solve_triangle", "factor_qr", "factor_eigh", "factor_svd", "solve_square")},
+    "geqrf": lambda a: tuple(torch.geqrf(a.detach())),
+    "householder_product": lambda a, t: L.householder_product(a.detach(), t.detach()),
+    "solve": lambda a, b, **kw: L.solve(a, b, **kw), "inv": lambda a: L.inv(a), "det": lambda a: L.det(a),
+    "solve_triangular": lambda a, b, **kw: L.solve_triangular(a, b, **kw),
+    "slogdet": lambda a: tuple(L.slogdet(a)), "cholesky": lambda a, **kw: L.cholesky(a, **kw),
+    "cholesky_solve": lambda b, l, upper=False: torch.cholesky_solve(b, l.triu() if upper else l.tril(), upper=upper),
+    "cholesky_inverse": lambda l, upper=False: torch.cholesky_solve(
+        torch.eye(l.shape[-1], dtype=l.dtype), l.triu() if upper else l.tril(), upper=upper),
+    "lu_factor": lambda a: tuple(L.lu_factor(a)), "lu": lambda a: tuple(L.lu(a)),
+    "qr": lambda a, **kw: tuple(L.qr(a, **kw)),
+    "eigh": lambda a, **kw: tuple(L.eigh(a, **kw)), "eigvalsh": lambda a, **kw: L.eigvalsh(a, **kw),
+    "svd": lambda a, **kw: tuple(L.svd(a, **kw)), "svdvals": lambda a: L.svdvals(a),
+    "matrix_rank": lambda a, **kw: L.matrix_rank(a.detach(), **kw), "pinv": lambda a, **kw: L.pinv(a, **kw),
+    "lstsq": lstsq, "cond": cond, "matrix_power": lambda a, n: L.matrix_power(a, n),
+    "matrix_exp": lambda a: L.matrix_exp(a), "multi_dot": lambda *t: L.multi_dot(t),
     "scatter": scatter, "index_reduce": index_reduce, "unique_groups": unique_groups, "isin": isin, "mode": mode,
     "scatter_reduce": lambda x, i, s, dim, reduce, include_self=True: x.scatter_reduce(
         dim, i, s, reduce, include_self=include_self),
@@ -347,7 +376,7 @@ def make_input(token, rng):
         return None
     if token.startswith("s:"):
         return torch.tensor(float(token[2:]), dtype=torch.float64)
-    kind, k, shape = re.fullmatch(r"([fpuqdobn])(?::(\d+))?\[([\d,]*)\]", token).groups()
+    kind, k, shape = re.fullmatch(r"([fpuqdobnmw])(?::(\d+))?\[([\d,]*)\]", token).groups()
     shape = [int(v) for v in shape.split(",") if v]
     n = int(np.prod(shape)) if shape else 1
     if kind == "b":
@@ -356,6 +385,10 @@ def make_input(token, rng):
         return torch.tensor(rng.integers(0, int(k), n)).reshape(shape)
     if kind == "d":
         v = (rng.permutation(n) - n / 2 + 0.25) * max(0.0625, 2.0 / max(n, 1))
+    elif kind in "mw":
+        x, side = rng.standard_normal(shape), shape[-1]
+        v = x @ x.swapaxes(-1, -2) / max(side, 1) + np.eye(side) if kind == "m" else x / 4 + 2 * np.eye(side)
+        v = v.reshape(-1)
     else:
         v = {"f": lambda: rng.standard_normal(n), "p": lambda: rng.uniform(0.5, 2, n),
              "u": lambda: rng.uniform(-0.9, 0.9, n), "q": lambda: rng.uniform(0.05, 0.95, n),
@@ -412,7 +445,8 @@ def run_sample(name, fixed, kinds, text, key, tensors, attrs):
 
 
 def save(path, tensors, meta):
-    names = {torch.float64: "F64", torch.float32: "F32", torch.int64: "I64", torch.bool: "BOOL", torch.uint8: "U8"}
+    names = {torch.float64: "F64", torch.float32: "F32", torch.int64: "I64", torch.int32: "I32",
+             torch.bool: "BOOL", torch.uint8: "U8"}
     header, data = {"__metadata__": meta}, b""
     for key, t in tensors.items():
         raw = t.contiguous().numpy().tobytes()

@@ -82,6 +82,22 @@ static inline double value_of(char kind, long i, long n, long below, const long 
     }
 }
 
+/* Matrices m = x x^T / n + 1 of rounded elements, and w = x / 4 + 2 on the diagonal. */
+static inline void make_matrices(char kind, double *x, long n, long side) {
+    double *own = calloc((size_t)(side * side) + 1, sizeof *own);
+    assert_non_null(own);
+    for (double *a = x; side && a < x + n; a += side * side) {
+        memcpy(own, a, (size_t)(side * side) * sizeof *a);
+        for (long i = 0; i < side * side; i++) {
+            long r = i / side, c = i % side;
+            double sum = r == c ? kind == 'm' ? 1 : 2 : 0;
+            for (long k = 0; k < side && kind == 'm'; k++) sum += own[r * side + k] * own[c * side + k] / (double)side;
+            a[i] = (double)(float)(kind == 'm' ? sum : sum + own[i] / 4);
+        }
+    }
+    free(own);
+}
+
 /* The input that a sample describes as "f[2,3]" (ops/ops.def), drawn, on the CPU; floating values rounded to dtype. */
 static inline dl_tensor *sample_input(const char *token, dl_dtype dtype) {
     long shape[DL_MAX_DIM], below = 1, n = 1;
@@ -98,9 +114,13 @@ static inline dl_tensor *sample_input(const char *token, dl_dtype dtype) {
         long j = draw((uint32_t)i + 1);
         order[i] = order[j], order[j] = i;
     }
-    for (long i = 0; i < n; i++)
-        dl_store_f64((char *)dl_data(t) + i * dl_dtype_size(own), own, value_of(*token, i, n, below, order));
-    free(order);
+    bool matrices = *token == 'm' || *token == 'w';
+    double *x = calloc((size_t)n + 1, sizeof *x);
+    assert_non_null(x);
+    for (long i = 0; i < n; i++) x[i] = value_of(matrices ? 'f' : *token, i, n, below, order);
+    if (matrices) make_matrices(*token, x, n, shape[ndim - 1]);
+    for (long i = 0; i < n; i++) dl_store_f64((char *)dl_data(t) + i * dl_dtype_size(own), own, x[i]);
+    free(order), free(x);
     return t;
 }
 

@@ -81,6 +81,8 @@ static const char *core_name(void) {
     return f ? f() : "";
 }
 
+void *dl_blas_symbol(const char *name) { return dlsym(library, name); }
+
 /* The library reads the name of the kernels from the environment, once, when it is loaded. */
 static bool open_again(const char *core) {
     dlclose(library);

@@ -19,6 +19,8 @@ typedef struct dl_blas {
 /* NULL, with DL_ERR_UNSUPPORTED recorded, when the library cannot be loaded, and with DL_ERR_MEMORY when there is no
  * room for its buffers. */
 const dl_blas *dl_blas_get(void);
+/* A function of the loaded library; NULL: it has none of that name. */
+void *dl_blas_symbol(const char *name);
 /* Around every call of it: checks that there is room for the buffers that the call may take. DL_ERR_MEMORY: do not
  * call. */
 dl_status dl_blas_begin(void);

@@ -7,7 +7,7 @@
 #include "ops/infer.h"
 #include "ops/rules.h"
 
-enum { DL_POOL = 40 };
+enum { DL_POOL = 64 };
 
 typedef struct dl_pool {
     dl_tensor *t[DL_POOL];

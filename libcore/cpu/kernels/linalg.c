@@ -1,0 +1,284 @@
+/* Kernels of linear algebra: LAPACK for each matrix of a batch. Results lie column by column, and most are computed
+ * where they are to be. */
+#include "core/scope.h"
+#include "cpu/runtime/iter.h"
+#include "cpu/runtime/lapack.h"
+#include "ops/rules/linalg.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum { REALS = DL_BIT(DL_F32) | DL_BIT(DL_F64) };
+
+/* One call for a batch of matrices of the same shape. */
+typedef struct batch {
+    const dl_lapack *l;
+    dl_dtype t;
+    long count, esize;
+    int m, n, k; /* rows, columns, the smaller of them */
+    int lwork, liwork;
+    void *work; /* of lwork elements */
+    int *iwork;
+    char *operand; /* another operand, or a copy of the matrices */
+} batch;
+
+static long count_of(const dl_tensor *t) {
+    long n = 1;
+    for (int i = 0; i < t->ndim - 2; i++) n *= t->shape[i];
+    return n;
+}
+
+/* DL_OK with b->l NULL: there is nothing to compute. */
+static dl_status begin(const dl_tensor *t, batch *b) {
+    const long m = t->shape[t->ndim - 2], n = t->shape[t->ndim - 1];
+    *b = (batch){.t = (dl_dtype)t->dtype, .count = count_of(t), .esize = (long)dl_esize(t)};
+    if (m > INT_MAX || n > INT_MAX)
+        return dl_fail(DL_ERR_SHAPE, "a matrix of %ld by %ld is too large for LAPACK", m, n);
+    b->m = (int)m, b->n = (int)n, b->k = (int)(m < n ? m : n);
+    if (!b->count) return DL_OK;
+    if (!(b->l = dl_lapack_get(b->t))) return dl_failed();
+    return DL_OK;
+}
+
+static void end(batch *b) {
+    dl_host_free(b->work, (size_t)b->lwork * (size_t)b->esize);
+    dl_host_free(b->iwork, (size_t)b->liwork * sizeof(int));
+}
+
+/* Memory of the size that a query left in `want`. */
+static dl_status take_work(batch *b, const double *want, int liwork) {
+    const double n = b->t == DL_F64 ? *want : (double)*(const float *)want;
+    b->lwork = n < 1 ? 1 : n > INT_MAX ? INT_MAX : (int)n;
+    b->liwork = liwork;
+    b->work = dl_host_alloc((size_t)b->lwork * (size_t)b->esize);
+    b->iwork = liwork ? dl_host_alloc((size_t)liwork * sizeof(int)) : NULL;
+    return b->work && (!liwork || b->iwork) ? DL_OK : dl_failed();
+}
+
+typedef dl_status (*step)(batch *b, dl_call *c, long i);
+
+/* The step for each matrix, with room for what OpenBLAS needs. */
+static dl_status run_batch(batch *b, dl_call *c, step one) {
+    dl_status s = dl_blas_begin();
+    if (s != DL_OK) return end(b), s;
+    dl_stop stop = dl_stop_begin();
+    for (long i = 0; i < b->count && s == DL_OK && !dl_stop_asked(&stop); i++) s = one(b, c, i);
+    dl_stop_end(&stop);
+    dl_blas_end();
+    end(b);
+    return s;
+}
+
+/* Matrix i of a tensor whose matrices lie side by side, or row i of one of vectors. */
+static void *at(const dl_tensor *t, int dims, long i) {
+    long size = (long)dl_esize(t);
+    for (int k = 1; k <= dims; k++) size *= t->shape[t->ndim - k];
+    return (char *)dl_ptr(t) + i * size;
+}
+
+static dl_status wrong_call(const char *name, int info) {
+    return dl_fail(DL_ERR_INTERNAL, "LAPACK refuses argument %d of %s", -info, name);
+}
+
+static int at_least_one(int n) { return n > 1 ? n : 1; }
+
+/* ---- LU */
+
+/* Swaps become the order in which rows of A are those of L U. */
+static void order_rows(const int *pivots, int k, long *order, int m) {
+    for (int i = 0; i < m; i++) order[i] = i;
+    for (int i = 0; i < k; i++) {
+        long row = order[i];
+        order[i] = order[pivots[i] - 1], order[pivots[i] - 1] = row;
+    }
+}
+
+static dl_status lu_step(batch *b, dl_call *c, long i) {
+    int *pivots = at(OUTPUT(c, FACTOR_LU_PIVOTS), 1, i), *info = at(OUTPUT(c, FACTOR_LU_INFO), 0, i);
+    *info = 0;
+    if (b->k) b->l->getrf(&b->m, &b->n, at(OUTPUT(c, FACTOR_LU_LU), 2, i), &b->m, pivots, info);
+    order_rows(pivots, b->k, at(OUTPUT(c, FACTOR_LU_ORDER), 1, i), b->m);
+    return *info < 0 ? wrong_call("getrf", *info) : DL_OK;
+}
+
+static dl_status run_lu(dl_call *c) {
+    batch b;
+    DL_TRY(begin(c->in[0], &b));
+    dl_cpu_copy(c->out[0], c->in[0]);
+    return run_batch(&b, c, lu_step);
+}
+const dl_kernel dl_cpu_factor_lu = {.run = run_lu, .dtypes = REALS};
+
+/* ---- Cholesky: the part above the triangle becomes 0 */
+
+#define CLEAR_ABOVE(T)                                                                                                 \
+    for (long j = 1; j < n; j++) memset((T *)a + j * n, 0, (size_t)j * sizeof(T));
+
+static void clear_above(void *a, long n, dl_dtype t) {
+    if (t == DL_F64)
+        CLEAR_ABOVE(double)
+    else
+        CLEAR_ABOVE(float)
+}
+
+static dl_status cholesky_step(batch *b, dl_call *c, long i) {
+    int *info = at(c->out[1], 0, i);
+    void *a = at(c->out[0], 2, i);
+    *info = 0;
+    if (b->n) b->l->potrf("L", &b->n, a, &b->n, info, 1);
+    clear_above(a, b->n, b->t);
+    return *info < 0 ? wrong_call("potrf", *info) : DL_OK;
+}
+
+static dl_status run_cholesky(dl_call *c) {
+    batch b;
+    DL_TRY(begin(c->in[0], &b));
+    dl_cpu_copy(c->out[0], c->in[0]);
+    return run_batch(&b, c, cholesky_step);
+}
+const dl_kernel dl_cpu_factor_cholesky = {.run = run_cholesky, .dtypes = REALS};
+
+/* ---- triangles: A, which lies row by row, is A^T column by column */
+
+static dl_status triangle_step(batch *b, dl_call *c, long i) {
+    const bool upper = ATTR_I(c, SOLVE_TRIANGLE_UPPER) != 0, unit = ATTR_I(c, SOLVE_TRIANGLE_UNITRIANGULAR) != 0;
+    const int columns = (int)c->out[0]->shape[c->out[0]->ndim - 1];
+    const double one = 1;
+    const float one_f32 = 1;
+    if (!b->n || !columns) return DL_OK;
+    b->l->trsm("L", upper ? "L" : "U", "T", unit ? "U" : "N", &b->n, &columns,
+               b->t == DL_F64 ? (const void *)&one : &one_f32, b->operand + i * b->n * b->n * b->esize, &b->n,
+               at(c->out[0], 2, i), &b->n, 1, 1, 1, 1);
+    return DL_OK;
+}
+
+static dl_status run_triangle(dl_call *c) {
+    batch b;
+    DL_TRY(begin(c->in[0], &b));
+    dl_cpu_copy(c->out[0], c->in[1]);
+    DL_OWNED dl_tensor *a = dl_cpu_contiguous(c->in[0]);
+    if (!a) return dl_failed();
+    b.operand = dl_ptr(a);
+    return run_batch(&b, c, triangle_step);
+}
+const dl_kernel dl_cpu_solve_triangle = {.run = run_triangle, .dtypes = REALS};
+
+/* ---- QR */
+
+static dl_status geqrf_step(batch *b, dl_call *c, long i) {
+    int info = 0;
+    if (b->k) b->l->geqrf(&b->m, &b->n, at(c->out[0], 2, i), &b->m, at(c->out[1], 1, i), b->work, &b->lwork, &info);
+    return info < 0 ? wrong_call("geqrf", info) : DL_OK;
+}
+
+static dl_status run_geqrf(dl_call *c) {
+    batch b;
+    double want = 0;
+    int query = -1, info = 0;
+    DL_TRY(begin(c->in[0], &b));
+    dl_cpu_copy(c->out[0], c->in[0]);
+    if (!b.l || !b.k) return DL_OK;
+    b.l->geqrf(&b.m, &b.n, NULL, &b.m, NULL, &want, &query, &info);
+    dl_status s = take_work(&b, &want, 0);
+    return s == DL_OK ? run_batch(&b, c, geqrf_step) : (end(&b), s);
+}
+const dl_kernel dl_cpu_geqrf = {.run = run_geqrf, .dtypes = REALS};
+
+static dl_status product_step(batch *b, dl_call *c, long i) {
+    int info = 0;
+    b->l->orgqr(&b->m, &b->n, &b->k, at(c->out[0], 2, i), &b->m, b->operand + i * b->k * b->esize, b->work, &b->lwork,
+                &info);
+    return info < 0 ? wrong_call("orgqr", info) : DL_OK;
+}
+
+static dl_status run_product(dl_call *c) {
+    batch b;
+    double want = 0;
+    int query = -1, info = 0;
+    DL_TRY(begin(c->in[0], &b));
+    dl_cpu_copy(c->out[0], c->in[0]);
+    b.k = (int)c->in[1]->shape[c->in[1]->ndim - 1];
+    if (!b.l || !b.n) return DL_OK;
+    DL_OWNED dl_tensor *tau = dl_cpu_contiguous(c->in[1]);
+    if (!tau) return dl_failed();
+    b.l->orgqr(&b.m, &b.n, &b.k, NULL, &b.m, NULL, &want, &query, &info);
+    dl_status s = take_work(&b, &want, 0);
+    if (s != DL_OK) return end(&b), s;
+    b.operand = dl_ptr(tau);
+    return run_batch(&b, c, product_step);
+}
+const dl_kernel dl_cpu_householder_product = {.run = run_product, .dtypes = REALS};
+
+/* ---- eigenvalues */
+
+static dl_status eigh_step(batch *b, dl_call *c, long i) {
+    int *info = at(c->out[2], 0, i);
+    *info = 0;
+    if (b->n)
+        b->l->syevd("V", ATTR_I(c, FACTOR_EIGH_UPPER) ? "U" : "L", &b->n, at(c->out[1], 2, i), &b->n,
+                    at(c->out[0], 1, i), b->work, &b->lwork, b->iwork, &b->liwork, info, 1, 1);
+    return *info < 0 ? wrong_call("syevd", *info) : DL_OK;
+}
+
+static dl_status run_eigh(dl_call *c) {
+    batch b;
+    double want = 0;
+    int query = -1, liwork = 0, info = 0;
+    DL_TRY(begin(c->in[0], &b));
+    dl_cpu_copy(c->out[1], c->in[0]);
+    if (!b.l) return DL_OK;
+    const int lda = at_least_one(b.n);
+    b.l->syevd("V", "L", &b.n, NULL, &lda, NULL, &want, &query, &liwork, &query, &info, 1, 1);
+    dl_status s = take_work(&b, &want, at_least_one(liwork));
+    return s == DL_OK ? run_batch(&b, c, eigh_step) : (end(&b), s);
+}
+const dl_kernel dl_cpu_factor_eigh = {.run = run_eigh, .dtypes = REALS};
+
+/* ---- singular values: the copy of the matrix is destroyed */
+
+static void make_identity(void *a, long n, dl_dtype t) {
+    memset(a, 0, (size_t)(n * n) * (size_t)dl_dtype_size(t));
+    for (long i = 0; i < n; i++) dl_store_f64((char *)a + i * (n + 1) * dl_dtype_size(t), t, 1);
+}
+
+static dl_status svd_step(batch *b, dl_call *c, long i) {
+    dl_tensor *u = OUTPUT(c, FACTOR_SVD_U), *s = OUTPUT(c, FACTOR_SVD_S), *vh = OUTPUT(c, FACTOR_SVD_VH);
+    const bool full = ATTR_I(c, FACTOR_SVD_FULL_MATRICES) != 0;
+    int *info = at(OUTPUT(c, FACTOR_SVD_INFO), 0, i);
+    const int ldu = at_least_one(b->m), ldvt = at_least_one(full ? b->n : b->k);
+    *info = 0;
+    if (b->k) {
+        b->l->gesdd(full ? "A" : "S", &b->m, &b->n, b->operand + i * b->m * b->n * b->esize, &b->m, at(s, 1, i),
+                    at(u, 2, i), &ldu, at(vh, 2, i), &ldvt, b->work, &b->lwork, b->iwork, info, 1);
+    } else if (full) {
+        make_identity(at(u, 2, i), b->m, b->t);
+        make_identity(at(vh, 2, i), b->n, b->t);
+    }
+    return *info < 0 ? wrong_call("gesdd", *info) : DL_OK;
+}
+
+/* A copy of t that lies column by column. */
+static dl_tensor *by_columns(const dl_tensor *t) {
+    dl_tensor *copy = dl_tensor_empty(t->ndim, t->shape, (dl_dtype)t->dtype, 0);
+    if (!copy) return NULL;
+    copy->stride[t->ndim - 2] = 1, copy->stride[t->ndim - 1] = t->shape[t->ndim - 2];
+    dl_cpu_copy(copy, t);
+    return copy;
+}
+
+static dl_status run_svd(dl_call *c) {
+    const bool full = ATTR_I(c, FACTOR_SVD_FULL_MATRICES) != 0;
+    batch b;
+    double want = 0;
+    int query = -1, info = 0;
+    DL_TRY(begin(c->in[0], &b));
+    if (!b.l) return DL_OK;
+    DL_OWNED dl_tensor *copy = by_columns(c->in[0]);
+    if (!copy) return dl_failed();
+    b.operand = dl_ptr(copy);
+    const int lda = at_least_one(b.m), ldvt = at_least_one(full ? b.n : b.k);
+    b.l->gesdd(full ? "A" : "S", &b.m, &b.n, NULL, &lda, NULL, NULL, &lda, NULL, &ldvt, &want, &query, NULL, &info, 1);
+    dl_status s = take_work(&b, &want, at_least_one(8 * b.k));
+    return s == DL_OK ? run_batch(&b, c, svd_step) : (end(&b), s);
+}
+const dl_kernel dl_cpu_factor_svd = {.run = run_svd, .dtypes = REALS};

@@ -1,0 +1,37 @@
+/* Finding LAPACK in OpenBLAS. */
+#include "cpu/runtime/lapack.h"
+#include "core/error.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+static dl_lapack lapack[2]; /* f32, f64 */
+static char missing[32];
+
+/* The function of a name without its first letter, which is that of the type. */
+static void *find(const char *type, const char *name) {
+    char symbol[32];
+    snprintf(symbol, sizeof symbol, "%s%s_", type, name);
+    void *f = dl_blas_symbol(symbol);
+    if (!f && !*missing) snprintf(missing, sizeof missing, "%s", symbol);
+    return f;
+}
+
+static void load(void) {
+    static const char *const types[2] = {"s", "d"};
+#define FIND(name) l->name = (__typeof__(l->name))find(types[i], #name)
+    for (int i = 0; i < 2; i++) {
+        dl_lapack *l = &lapack[i];
+        FIND(getrf), FIND(potrf), FIND(geqrf), FIND(orgqr), FIND(syevd), FIND(gesdd), FIND(trsm);
+    }
+}
+
+const dl_lapack *dl_lapack_get(dl_dtype t) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (!dl_blas_get()) return NULL;
+    pthread_once(&once, load);
+    if (!*missing) return &lapack[t == DL_F64];
+    dl_fail_hint(DL_ERR_UNSUPPORTED, "install a build of OpenBLAS with LAPACK (Debian: libopenblas0-openmp)",
+                 "OpenBLAS lacks %s of LAPACK", missing);
+    return NULL;
+}

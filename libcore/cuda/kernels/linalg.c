@@ -1,0 +1,330 @@
+/* Kernels of linear algebra: cuSOLVER and cuBLAS for each matrix of a batch. Results lie column by column, and most are
+ * computed where they are to be. */
+#include "cuda/kernels/linalg.h"
+#include "cuda/runtime/cusolver.h"
+#include "ops/names/linalg.h"
+
+#include <string.h>
+
+enum { REALS = DL_BIT(DL_F32) | DL_BIT(DL_F64) };
+
+/* One call for a batch of matrices of the same shape. */
+typedef struct batch {
+    dl_gpu *g;
+    dl_solver s;
+    dl_dtype t;
+    cudaDataType type;
+    long count, esize;
+    int64_t m, n, k; /* rows, columns, the smaller of them */
+    void *work, *host;
+    size_t work_bytes, host_bytes;
+    char *operand; /* another operand, or a copy of the matrices */
+} batch;
+
+static dl_status begin(dl_gpu *g, const dl_tensor *t, batch *b) {
+    *b = (batch){.g = g, .t = (dl_dtype)t->dtype, .count = 1, .esize = (long)dl_esize(t)};
+    b->type = b->t == DL_F64 ? CUDA_R_64F : CUDA_R_32F;
+    b->m = t->shape[t->ndim - 2], b->n = t->shape[t->ndim - 1], b->k = b->m < b->n ? b->m : b->n;
+    for (int i = 0; i < t->ndim - 2; i++) b->count *= t->shape[i];
+    return dl_solver_begin(g, &b->s);
+}
+
+static dl_status take_work(batch *b) {
+    b->work = dl_gpu_take(b->g, b->work_bytes + 1);
+    b->host = malloc(b->host_bytes + 1);
+    if (!b->work) return dl_failed();
+    return b->host ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for a factorisation");
+}
+
+static dl_status end(batch *b, dl_status s) {
+    if (b->work) dl_gpu_drop(b->g, b->work);
+    free(b->host);
+    dl_solver_end();
+    return s;
+}
+
+/* Matrix i of a tensor whose matrices lie side by side, or row i of one of vectors. */
+static void *at(const dl_tensor *t, int dims, long i) {
+    long size = (long)dl_esize(t);
+    for (int k = 1; k <= dims; k++) size *= t->shape[t->ndim - k];
+    return (char *)dl_ptr(t) + i * size;
+}
+
+/* A step for each matrix. */
+typedef dl_status (*step)(batch *b, dl_call *c, long i);
+static dl_status each(batch *b, dl_call *c, step one) {
+    dl_status s = take_work(b);
+    for (long i = 0; i < b->count && s == DL_OK; i++) s = one(b, c, i);
+    return s;
+}
+
+#define DENSE b->s.f
+#define WORK b->work, b->work_bytes, b->host, b->host_bytes
+#define SIZES &b->work_bytes, &b->host_bytes
+
+/* ---- LU */
+
+static dl_status lu_step(batch *b, dl_call *c, long i) {
+    return dl_solver_check(
+        DENSE->cusolverDnXgetrf(b->s.dense, b->s.params, b->m, b->n, b->type, at(OUTPUT(c, FACTOR_LU_LU), 2, i), b->m,
+                                (int64_t *)b->operand + i * b->k, b->type, WORK, at(OUTPUT(c, FACTOR_LU_INFO), 0, i)),
+        "getrf");
+}
+
+static dl_status lu_all(batch *b, dl_call *c) {
+    dl_tensor *lu = OUTPUT(c, FACTOR_LU_LU), *pivots = OUTPUT(c, FACTOR_LU_PIVOTS), *order = OUTPUT(c, FACTOR_LU_ORDER);
+    dl_status s = DL_OK;
+    if (!(b->operand = dl_gpu_take(b->g, (size_t)(b->count * b->k) * sizeof(int64_t) + 1))) return dl_failed();
+    if (b->k && b->count) {
+        s = dl_solver_check(DENSE->cusolverDnXgetrf_bufferSize(b->s.dense, b->s.params, b->m, b->n, b->type, dl_ptr(lu),
+                                                               b->m, b->type, SIZES),
+                            "getrf");
+        if (s == DL_OK) s = each(b, c, lu_step);
+    }
+    if (s == DL_OK)
+        s = dl_cuda_order_rows(b->g, (int64_t *)b->operand, dl_ptr(pivots), dl_ptr(order), b->count, b->m, b->k);
+    dl_gpu_drop(b->g, b->operand);
+    return s;
+}
+
+static dl_status run_lu(dl_call *c) {
+    batch b;
+    DL_USE_GPU(g, c->device);
+    DL_TRY(dl_cuda_clear(g, OUTPUT(c, FACTOR_LU_INFO)));
+    DL_TRY(dl_cuda_copy(g, c->out[0], c->in[0]));
+    DL_TRY(begin(g, c->in[0], &b));
+    return end(&b, lu_all(&b, c));
+}
+const dl_kernel dl_cuda_factor_lu = {.run = run_lu, .dtypes = REALS};
+
+/* ---- Cholesky */
+
+static dl_status cholesky_step(batch *b, dl_call *c, long i) {
+    return dl_solver_check(DENSE->cusolverDnXpotrf(b->s.dense, b->s.params, CUBLAS_FILL_MODE_LOWER, b->n, b->type,
+                                                   at(c->out[0], 2, i), b->n, b->type, WORK, at(c->out[1], 0, i)),
+                           "potrf");
+}
+
+static dl_status cholesky_all(batch *b, dl_call *c) {
+    if (!b->n || !b->count) return DL_OK;
+    DL_TRY(dl_solver_check(DENSE->cusolverDnXpotrf_bufferSize(b->s.dense, b->s.params, CUBLAS_FILL_MODE_LOWER, b->n,
+                                                              b->type, dl_ptr(c->out[0]), b->n, b->type, SIZES),
+                           "potrf"));
+    DL_TRY(each(b, c, cholesky_step));
+    return dl_cuda_clear_above(b->g, dl_ptr(c->out[0]), b->t, b->count, b->n);
+}
+
+static dl_status run_cholesky(dl_call *c) {
+    batch b;
+    DL_USE_GPU(g, c->device);
+    DL_TRY(dl_cuda_clear(g, c->out[1]));
+    DL_TRY(dl_cuda_copy(g, c->out[0], c->in[0]));
+    DL_TRY(begin(g, c->in[0], &b));
+    return end(&b, cholesky_all(&b, c));
+}
+const dl_kernel dl_cuda_factor_cholesky = {.run = run_cholesky, .dtypes = REALS};
+
+/* ---- triangles: A, which lies row by row, is A^T column by column */
+
+static dl_status triangle_all(batch *b, dl_call *c) {
+    const cublasFillMode_t part = ATTR_I(c, SOLVE_TRIANGLE_UPPER) ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER;
+    const cublasDiagType_t diagonal = ATTR_I(c, SOLVE_TRIANGLE_UNITRIANGULAR) ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
+    const int n = (int)b->n, columns = (int)c->out[0]->shape[c->out[0]->ndim - 1];
+    const double one = 1;
+    const float one_f32 = 1;
+    cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
+    for (long i = 0; i < b->count && n && columns && s == CUBLAS_STATUS_SUCCESS; i++) {
+        const char *a = b->operand + i * b->n * b->n * b->esize;
+        void *x = at(c->out[0], 2, i);
+        s = b->t == DL_F64 ? DENSE->cublasDtrsm_v2(b->s.blas, CUBLAS_SIDE_LEFT, part, CUBLAS_OP_T, diagonal, n, columns,
+                                                   &one, (const double *)a, n, x, n)
+                           : DENSE->cublasStrsm_v2(b->s.blas, CUBLAS_SIDE_LEFT, part, CUBLAS_OP_T, diagonal, n, columns,
+                                                   &one_f32, (const float *)a, n, x, n);
+    }
+    return dl_blas_check(s, "trsm");
+}
+
+static dl_status run_triangle(dl_call *c) {
+    batch b;
+    DL_USE_GPU(g, c->device);
+    DL_TRY(dl_cuda_copy(g, c->out[0], c->in[1]));
+    dl_tensor *a = dl_cuda_contiguous(g, c->in[0]);
+    if (!a) return dl_failed();
+    dl_status s = begin(g, c->in[0], &b);
+    b.operand = dl_ptr(a);
+    if (s == DL_OK) s = end(&b, triangle_all(&b, c));
+    dl_unref(a);
+    return s;
+}
+const dl_kernel dl_cuda_solve_triangle = {.run = run_triangle, .dtypes = REALS};
+
+/* ---- QR */
+
+/* cuSOLVER tells by an int on the device whether the call was right. */
+static dl_status geqrf_step(batch *b, dl_call *c, long i) {
+    return dl_solver_check(DENSE->cusolverDnXgeqrf(b->s.dense, b->s.params, b->m, b->n, b->type, at(c->out[0], 2, i),
+                                                   b->m, b->type, at(c->out[1], 1, i), b->type, WORK,
+                                                   (int *)b->operand),
+                           "geqrf");
+}
+
+static dl_status geqrf_all(batch *b, dl_call *c) {
+    if (!b->k || !b->count) return DL_OK;
+    DL_TRY(dl_solver_check(DENSE->cusolverDnXgeqrf_bufferSize(b->s.dense, b->s.params, b->m, b->n, b->type,
+                                                              dl_ptr(c->out[0]), b->m, b->type, dl_ptr(c->out[1]),
+                                                              b->type, SIZES),
+                           "geqrf"));
+    if (!(b->operand = dl_gpu_take(b->g, sizeof(int)))) return dl_failed();
+    dl_status s = each(b, c, geqrf_step);
+    dl_gpu_drop(b->g, b->operand);
+    return s;
+}
+
+static dl_status run_geqrf(dl_call *c) {
+    batch b;
+    DL_USE_GPU(g, c->device);
+    DL_TRY(dl_cuda_copy(g, c->out[0], c->in[0]));
+    DL_TRY(begin(g, c->in[0], &b));
+    return end(&b, geqrf_all(&b, c));
+}
+const dl_kernel dl_cuda_geqrf = {.run = run_geqrf, .dtypes = REALS};
+
+static dl_status product_all(batch *b, dl_call *c) {
+    int want = 0, m = (int)b->m, n = (int)b->n, k = (int)b->k;
+    void *a = dl_ptr(c->out[0]), *tau = b->operand;
+    if (!n || !b->count) return DL_OK;
+    DL_TRY(dl_solver_check(b->t == DL_F64 ? DENSE->cusolverDnDorgqr_bufferSize(b->s.dense, m, n, k, a, m, tau, &want)
+                                          : DENSE->cusolverDnSorgqr_bufferSize(b->s.dense, m, n, k, a, m, tau, &want),
+                           "orgqr"));
+    b->work_bytes = (size_t)want * (size_t)b->esize + sizeof(double);
+    DL_TRY(take_work(b));
+    int *info = (int *)((char *)b->work + (size_t)want * (size_t)b->esize);
+    cusolverStatus_t s = CUSOLVER_STATUS_SUCCESS;
+    for (long i = 0; i < b->count && s == CUSOLVER_STATUS_SUCCESS; i++) {
+        void *q = at(c->out[0], 2, i), *t = (char *)tau + i * b->k * b->esize;
+        s = b->t == DL_F64 ? DENSE->cusolverDnDorgqr(b->s.dense, m, n, k, q, m, t, b->work, want, info)
+                           : DENSE->cusolverDnSorgqr(b->s.dense, m, n, k, q, m, t, b->work, want, info);
+    }
+    return dl_solver_check(s, "orgqr");
+}
+
+static dl_status run_product(dl_call *c) {
+    batch b;
+    DL_USE_GPU(g, c->device);
+    DL_TRY(dl_cuda_copy(g, c->out[0], c->in[0]));
+    dl_tensor *tau = dl_cuda_contiguous(g, c->in[1]);
+    if (!tau) return dl_failed();
+    dl_status s = begin(g, c->in[0], &b);
+    b.k = tau->shape[tau->ndim - 1];
+    b.operand = dl_ptr(tau);
+    if (s == DL_OK) s = end(&b, product_all(&b, c));
+    dl_unref(tau);
+    return s;
+}
+const dl_kernel dl_cuda_householder_product = {.run = run_product, .dtypes = REALS};
+
+/* ---- eigenvalues */
+
+static cublasFillMode_t part_of(const dl_call *c) {
+    return ATTR_I(c, FACTOR_EIGH_UPPER) ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER;
+}
+
+static dl_status eigh_step(batch *b, dl_call *c, long i) {
+    return dl_solver_check(DENSE->cusolverDnXsyevd(b->s.dense, b->s.params, CUSOLVER_EIG_MODE_VECTOR, part_of(c), b->n,
+                                                   b->type, at(c->out[1], 2, i), b->n, b->type, at(c->out[0], 1, i),
+                                                   b->type, WORK, at(c->out[2], 0, i)),
+                           "syevd");
+}
+
+static dl_status eigh_all(batch *b, dl_call *c) {
+    if (!b->n || !b->count) return DL_OK;
+    DL_TRY(dl_solver_check(DENSE->cusolverDnXsyevd_bufferSize(b->s.dense, b->s.params, CUSOLVER_EIG_MODE_VECTOR,
+                                                              part_of(c), b->n, b->type, dl_ptr(c->out[1]), b->n,
+                                                              b->type, dl_ptr(c->out[0]), b->type, SIZES),
+                           "syevd"));
+    return each(b, c, eigh_step);
+}
+
+static dl_status run_eigh(dl_call *c) {
+    batch b;
+    DL_USE_GPU(g, c->device);
+    DL_TRY(dl_cuda_clear(g, c->out[2]));
+    DL_TRY(dl_cuda_copy(g, c->out[1], c->in[0]));
+    DL_TRY(begin(g, c->in[0], &b));
+    return end(&b, eigh_all(&b, c));
+}
+const dl_kernel dl_cuda_factor_eigh = {.run = run_eigh, .dtypes = REALS};
+
+/* ---- singular values: cuSOLVER takes matrices that are at least as high as wide, so that of a wide one A^T = V S U^T
+ * is factored. Then U and Vh come out row by row. The copy of the matrix is destroyed. */
+
+typedef struct svd_job {
+    batch b;
+    dl_tensor *u, *s, *vh; /* of the matrix that is factored */
+    signed char job;
+} svd_job;
+
+static dl_status svd_all(svd_job *j, dl_call *c) {
+    batch *b = &j->b;
+    const int64_t m = b->m, n = b->n, columns = j->job == 'A' ? m : n; /* of U */
+    DL_TRY(dl_solver_check(DENSE->cusolverDnXgesvd_bufferSize(
+                               b->s.dense, b->s.params, j->job, j->job, m, n, b->type, b->operand, m, b->type,
+                               dl_ptr(j->s), b->type, dl_ptr(j->u), m, b->type, dl_ptr(j->vh), n, b->type, SIZES),
+                           "gesvd"));
+    DL_TRY(take_work(b));
+    for (long i = 0; i < b->count; i++)
+        DL_TRY(dl_solver_check(DENSE->cusolverDnXgesvd(b->s.dense, b->s.params, j->job, j->job, m, n, b->type,
+                                                       b->operand + i * m * n * b->esize, m, b->type, at(j->s, 1, i),
+                                                       b->type, (char *)dl_ptr(j->u) + i * m * columns * b->esize, m,
+                                                       b->type, (char *)dl_ptr(j->vh) + i * n * n * b->esize, n,
+                                                       b->type, WORK, at(OUTPUT(c, FACTOR_SVD_INFO), 0, i)),
+                               "gesvd"));
+    return DL_OK;
+}
+
+/* A copy of t, column by column or row by row. */
+static dl_tensor *copy_of(dl_gpu *g, const dl_tensor *t, bool columns) {
+    dl_tensor *copy = dl_tensor_empty(t->ndim, t->shape, (dl_dtype)t->dtype, t->st->device);
+    if (copy && columns) copy->stride[t->ndim - 2] = 1, copy->stride[t->ndim - 1] = t->shape[t->ndim - 2];
+    if (!copy || dl_cuda_copy(g, copy, t) == DL_OK) return copy;
+    dl_unref(copy);
+    return NULL;
+}
+
+static dl_status svd_wide(dl_gpu *g, svd_job *j, dl_call *c) {
+    dl_tensor *u = OUTPUT(c, FACTOR_SVD_U), *vh = OUTPUT(c, FACTOR_SVD_VH);
+    dl_tensor *rows_u = dl_tensor_empty(u->ndim, u->shape, (dl_dtype)u->dtype, u->st->device);
+    dl_tensor *rows_vh = rows_u ? dl_tensor_empty(vh->ndim, vh->shape, (dl_dtype)vh->dtype, vh->st->device) : NULL;
+    dl_status s = rows_vh ? DL_OK : dl_failed();
+    const int64_t m = j->b.m;
+    j->b.m = j->b.n, j->b.n = m;
+    j->u = rows_vh, j->vh = rows_u;
+    if (s == DL_OK) s = svd_all(j, c);
+    if (s == DL_OK) s = dl_cuda_copy(g, u, rows_u);
+    if (s == DL_OK) s = dl_cuda_copy(g, vh, rows_vh);
+    dl_unref(rows_u);
+    dl_unref(rows_vh);
+    return s;
+}
+
+static dl_status run_svd(dl_call *c) {
+    dl_tensor *x = c->in[0];
+    svd_job j = {.u = OUTPUT(c, FACTOR_SVD_U), .s = OUTPUT(c, FACTOR_SVD_S), .vh = OUTPUT(c, FACTOR_SVD_VH)};
+    DL_USE_GPU(g, c->device);
+    j.job = ATTR_I(c, FACTOR_SVD_FULL_MATRICES) ? 'A' : 'S';
+    DL_TRY(dl_cuda_clear(g, OUTPUT(c, FACTOR_SVD_INFO)));
+    DL_TRY(begin(g, x, &j.b));
+    if (!j.b.k && j.job == 'A') {
+        dl_status s = dl_cuda_identities(g, dl_ptr(j.u), j.b.t, j.b.count, j.b.m);
+        return end(&j.b, s == DL_OK ? dl_cuda_identities(g, dl_ptr(j.vh), j.b.t, j.b.count, j.b.n) : s);
+    }
+    if (!j.b.k || !j.b.count) return end(&j.b, DL_OK);
+    const bool wide = j.b.m < j.b.n;
+    dl_tensor *copy = copy_of(g, x, !wide);
+    if (!copy) return end(&j.b, dl_failed());
+    j.b.operand = dl_ptr(copy);
+    dl_status s = end(&j.b, wide ? svd_wide(g, &j, c) : svd_all(&j, c));
+    dl_unref(copy);
+    return s;
+}
+const dl_kernel dl_cuda_factor_svd = {.run = run_svd, .dtypes = REALS};

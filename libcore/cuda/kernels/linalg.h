@@ -1,0 +1,22 @@
+/* Launches beside the calls of cuSOLVER, for batches of matrices that lie column by column. */
+#ifndef DL_CUDA_LINALG_H
+#define DL_CUDA_LINALG_H
+
+#include "cuda/runtime/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* From swaps, [count, k] from 1, the pivots of LAPACK and the order, [count, m], in which rows of A are those of L U.
+ */
+dl_status dl_cuda_order_rows(dl_gpu *g, const int64_t *swaps, int *pivots, long *order, long count, long m, long k);
+/* Zeros above the diagonal of count matrices of n rows and columns, of f32 or f64. */
+dl_status dl_cuda_clear_above(dl_gpu *g, void *a, dl_dtype t, long count, long n);
+/* Matrices of zeros with ones on their diagonals. */
+dl_status dl_cuda_identities(dl_gpu *g, void *a, dl_dtype t, long count, long n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,303 @@
+/* Linear algebra made of eigenvalues and singular values, and functions of matrices. */
+#include "ops/matrices.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/compare.h"
+#include "dlcore/copy.h"
+#include "dlcore/create.h"
+#include "dlcore/elementary.h"
+#include "dlcore/linalg.h"
+#include "dlcore/matmul.h"
+#include "dlcore/reduce.h"
+#include "dlcore/rounding.h"
+#include "dlcore/view.h"
+#include "dlcore/where.h"
+#include "ops/rules/linalg.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- checks */
+
+static dl_status check_matrices(const dl_tensor *t, bool square) {
+    if (t->ndim < 2)
+        return dl_fail(DL_ERR_SHAPE, "a matrix or a batch of them is needed, not a tensor of shape %s",
+                       dl_shape_text(t->ndim, t->shape));
+    if (square && dl_mat_height(t) != dl_mat_width(t))
+        return dl_fail(DL_ERR_SHAPE, "the matrices must be square, not %ld by %ld", dl_mat_height(t), dl_mat_width(t));
+    return DL_OK;
+}
+
+/* The iterations do not end, or end anywhere, when there is NaN. */
+static dl_status check_finite(dl_pool *p, dl_tensor *t) {
+    long good = 1;
+    if (t->numel) DL_TRY(dl_item_i(K(dl_all(K(dl_isfinite(t)), NULL, 0, 0)), &good));
+    return good ? DL_OK : dl_fail(DL_ERR_VALUE, "the matrices have elements that are infinite or NaN");
+}
+
+static dl_status check_converged(dl_pool *p, dl_tensor *info) {
+    long worst = 0;
+    if (!info) return dl_failed();
+    if (info->numel) DL_TRY(dl_item_i(K(dl_amax(info, NULL, 0, 0)), &worst));
+    return worst <= 0 ? DL_OK
+                      : dl_fail(DL_ERR_VALUE, "the iteration did not converge: the matrices are ill-conditioned");
+}
+
+/* ---- eigenvalues */
+
+static dl_tensor *eigen(dl_pool *p, dl_tensor *a, const char *part, dl_tensor **vectors) {
+    dl_tensor *info = NULL, *v = NULL;
+    if (check_matrices(a, true) || check_finite(p, a)) return NULL;
+    if (strcmp(part, "L") && strcmp(part, "U") && strcmp(part, "l") && strcmp(part, "u"))
+        return dl_fail(DL_ERR_VALUE, "UPLO is L or U, not '%s'", part), NULL;
+    dl_tensor *values = K(dl_factor_eigh(a, *part == 'U' || *part == 'u', &v, &info));
+    *vectors = K(v), K(info);
+    return values && check_converged(p, info) == DL_OK ? values : NULL;
+}
+
+COMPOSE_RULE(eigh) {
+    POOL;
+    dl_tensor *vectors, *values = eigen(p, c->in[0], ATTR_S(c, EIGH_UPLO), &vectors);
+    if (!values) return dl_failed();
+    c->out[0] = dl_ref(values), c->out[1] = dl_ref(vectors);
+    return DL_OK;
+}
+
+COMPOSE_RULE(eigvalsh) {
+    POOL;
+    dl_tensor *vectors, *values = eigen(p, c->in[0], ATTR_S(c, EIGVALSH_UPLO), &vectors);
+    return dl_finish(c, values ? dl_ref(values) : NULL);
+}
+
+/* ---- singular values */
+
+static dl_tensor *singular(dl_pool *p, dl_tensor *a, bool full, dl_tensor **s, dl_tensor **vh) {
+    dl_tensor *info = NULL;
+    *s = *vh = NULL;
+    if (check_matrices(a, false) || check_finite(p, a)) return NULL;
+    dl_tensor *u = K(dl_factor_svd(a, full, s, vh, &info));
+    K(*s), K(*vh), K(info);
+    return u && check_converged(p, info) == DL_OK ? u : NULL;
+}
+
+COMPOSE_RULE(svd) {
+    POOL;
+    dl_tensor *s, *vh, *u = singular(p, c->in[0], ATTR_I(c, SVD_FULL_MATRICES) != 0, &s, &vh);
+    if (!u) return dl_failed();
+    c->out[0] = dl_ref(u), c->out[1] = dl_ref(s), c->out[2] = dl_ref(vh);
+    return DL_OK;
+}
+
+COMPOSE_RULE(svdvals) {
+    POOL;
+    dl_tensor *s, *vh;
+    return dl_finish(c, singular(p, c->in[0], false, &s, &vh) ? dl_ref(s) : NULL);
+}
+
+/* Which singular values, [..., k], count: those above max(atol, rtol * the largest). rtol is, unless given, the
+ * precision of the dtype times the larger side, or 0 where atol is given. */
+static dl_tensor *counted(dl_pool *p, const dl_tensor *a, dl_tensor *s, const dl_aval *atol, const dl_aval *rtol) {
+    const long side = dl_mat_height(a) > dl_mat_width(a) ? dl_mat_height(a) : dl_mat_width(a), last = -1;
+    const double eps = s->dtype == DL_F64 ? 0x1p-52 : 0x1p-23, least = atol->given ? atol->u.f : 0;
+    const double share = rtol->given ? rtol->u.f : least > 0 ? 0 : eps * (double)side;
+    if (!s->shape[s->ndim - 1]) return K(dl_to(s, DL_BOOL));
+    dl_tensor *most = K(dl_amax(s, &last, 1, 1));
+    dl_tensor *limit = most ? K(dl_clamp(K(dl_mul(most, K(dl_scalar_f(share)))), &least, NULL)) : NULL;
+    return K(dl_gt(s, limit));
+}
+
+/* Singular values without history, or of symmetric matrices the magnitudes of eigenvalues. */
+static dl_tensor *sizes(dl_pool *p, dl_tensor *a, bool hermitian) {
+    dl_tensor *s, *other, *plain = K(dl_detach(a));
+    if (!plain) return NULL;
+    if (!hermitian) return singular(p, plain, false, &s, &other) ? s : NULL;
+    dl_tensor *values = eigen(p, plain, "L", &other);
+    return values ? K(dl_abs(values)) : NULL;
+}
+
+COMPOSE_RULE(matrix_rank) {
+    POOL;
+    const long last = -1;
+    dl_tensor *s = sizes(p, c->in[0], ATTR_I(c, MATRIX_RANK_HERMITIAN) != 0);
+    if (!s) return dl_failed();
+    dl_tensor *is = counted(p, c->in[0], s, ATTR(c, MATRIX_RANK_ATOL), ATTR(c, MATRIX_RANK_RTOL));
+    return dl_finish(c, is ? dl_sum(is, &last, 1, 0) : NULL);
+}
+
+/* V S^-1 U^T of the singular values that count; the gradient has a rule of its own. */
+COMPOSE_RULE(pinv) {
+    POOL;
+    dl_tensor *a = c->in[0], *s = NULL, *vh = NULL, *u, *sizes;
+    if (ATTR_I(c, PINV_HERMITIAN)) {
+        s = eigen(p, a, "L", &u);
+        vh = dl_mat_turned(p, u), sizes = K(dl_abs(s));
+    } else {
+        u = singular(p, a, false, &s, &vh);
+        sizes = s;
+    }
+    dl_tensor *is = u && sizes && vh ? counted(p, a, sizes, ATTR(c, PINV_ATOL), ATTR(c, PINV_RTOL)) : NULL;
+    dl_tensor *shrunk = is ? K(dl_where(is, K(dl_reciprocal(s)), K(dl_scalar_f(0)))) : NULL;
+    dl_tensor *left = shrunk ? dl_mat_scale_columns(p, dl_mat_turned(p, vh), shrunk) : NULL;
+    dl_tensor *x = left ? dl_mat_mul(p, left, dl_mat_turned(p, u)) : NULL;
+    return dl_finish(c, x ? dl_ref(x) : NULL);
+}
+
+static dl_tensor *none_of(const dl_tensor *like, dl_dtype t) { return dl_zeros((long[]){0}, 1, t, like->st->device); }
+
+/* By the pseudo-inverse: of all solutions the shortest one. */
+COMPOSE_RULE(lstsq) {
+    POOL;
+    dl_tensor *a = c->in[0], *b = c->in[1];
+    const long rows = -2;
+    DL_TRY(check_matrices(a, false));
+    const bool vector = b->ndim == a->ndim - 1;
+    const long m = dl_mat_height(a), n = dl_mat_width(a);
+    const double eps = a->dtype == DL_F64 ? 0x1p-52 : 0x1p-23;
+    const double limit = ATTR(c, LSTSQ_RCOND)->given ? ATTR_F(c, LSTSQ_RCOND) : eps * (double)(m > n ? m : n);
+    if (vector) {
+        long shape[DL_MAX_DIM];
+        for (int i = 0; i < b->ndim; i++) shape[i] = b->shape[i];
+        shape[b->ndim] = 1;
+        if (!(b = K(dl_reshape(b, shape, b->ndim + 1)))) return dl_failed();
+    }
+    DL_TRY(check_matrices(b, false));
+    if (dl_mat_height(b) != m)
+        return dl_fail(DL_ERR_SHAPE, "matrices of %ld rows do not fit a right side of %ld", m, dl_mat_height(b));
+    dl_tensor *x = dl_mat_mul(p, K(dl_pinv(a, NULL, &limit, 0)), b);
+    if (!x) return dl_failed();
+    c->out[0] = vector ? dl_select(x, -1, 0) : dl_ref(x);
+    c->out[2] = dl_matrix_rank(a, NULL, &limit, 0);
+    c->out[3] = none_of(a, (dl_dtype)x->dtype);
+    long least = n;
+    if (m > n && c->out[2] && c->out[2]->numel) DL_TRY(dl_item_i(K(dl_amin(c->out[2], NULL, 0, 0)), &least));
+    dl_tensor *gap = m > n && least == n ? K(dl_sub(dl_mat_mul(p, a, x), b)) : NULL;
+    c->out[1] = gap ? dl_square_sum(gap, &rows, 1, 0) : none_of(a, (dl_dtype)x->dtype);
+    return c->out[0] && c->out[1] && c->out[2] && c->out[3] ? DL_OK : dl_failed();
+}
+
+/* The largest sum of magnitudes in a column (dimension -2 is summed) or in a row; with least the smallest. */
+static dl_tensor *matrix_norm(dl_pool *p, dl_tensor *t, double ord) {
+    const bool columns = fabs(ord) == 1;
+    const long summed = columns ? -2 : -1, last = -1;
+    dl_tensor *sums = t ? K(dl_sum(K(dl_abs(t)), &summed, 1, 0)) : NULL;
+    return sums ? K(ord > 0 ? dl_amax(sums, &last, 1, 0) : dl_amin(sums, &last, 1, 0)) : NULL;
+}
+
+COMPOSE_RULE(cond) {
+    POOL;
+    dl_tensor *a = c->in[0], *s, *other, *info = NULL, *pivots = NULL, *order = NULL;
+    const double ord = ATTR(c, COND_P)->given ? dl_aval_number(ATTR(c, COND_P)) : 2;
+    const long last = -1;
+    if (fabs(ord) == 2) {
+        if (!singular(p, a, false, &s, &other)) return dl_failed();
+        dl_tensor *most = K(dl_amax(s, &last, 1, 0)), *least = K(dl_amin(s, &last, 1, 0));
+        return dl_finish(c, most && least ? dl_div(ord > 0 ? most : least, ord > 0 ? least : most) : NULL);
+    }
+    if (fabs(ord) != 1 && !isinf(ord)) return dl_fail(DL_ERR_VALUE, "p is 2, -2, 1, -1, inf or -inf, not %g", ord);
+    DL_TRY(check_matrices(a, true));
+    dl_tensor *plain = K(dl_detach(a)), *lu = K(dl_factor_lu(plain, &pivots, &order, &info));
+    K(pivots), K(order), K(info);
+    dl_tensor *bad = lu ? K(dl_gt(info, K(dl_scalar_i(0)))) : NULL;
+    long any;
+    DL_TRY(dl_item_i(K(dl_any(bad, NULL, 0, 0)), &any));
+    if (any) { /* of singular matrices infinite */
+        long shape[DL_MAX_DIM];
+        for (int i = 0; i < a->ndim; i++) shape[i] = i < a->ndim - 2 ? a->shape[i] : 1;
+        dl_tensor *eye = dl_mat_eye(p, lu, dl_mat_width(a)), *column = K(dl_reshape(bad, shape, a->ndim));
+        a = eye && column ? K(dl_where(column, eye, a)) : NULL;
+    }
+    dl_tensor *value = a ? K(dl_mul(matrix_norm(p, a, ord), matrix_norm(p, K(dl_inv(a)), ord))) : NULL;
+    return dl_finish(c, value ? dl_where(bad, K(dl_scalar_f(INFINITY)), value) : NULL);
+}
+
+/* ---- powers, exponentials, products */
+
+COMPOSE_RULE(matrix_power) {
+    dl_tensor *a = c->in[0];
+    long n = ATTR_I(c, MATRIX_POWER_N);
+    DL_TRY(check_matrices(a, true));
+    DL_OWNED dl_tensor *base = n < 0 ? dl_inv(a) : dl_ref(a);
+    unsigned long left = n < 0 ? 0 - (unsigned long)n : (unsigned long)n;
+    dl_tensor *result = NULL;
+    if (!left) {
+        POOL;
+        dl_tensor *eye = dl_mat_eye(p, a, dl_mat_width(a)); /* of any matrix, with gradient 0 */
+        return dl_finish(c, dl_where(K(dl_eq(eye, eye)), eye, a));
+    }
+    for (; left && base; left >>= 1) {
+        if (left & 1) {
+            DL_OWNED dl_tensor *old = result;
+            if (!(result = old ? dl_matmul(old, base) : dl_ref(base))) return dl_failed();
+        }
+        DL_OWNED dl_tensor *was = base;
+        base = left > 1 ? dl_matmul(was, was) : dl_ref(was);
+    }
+    if (!base) dl_unref(result), result = NULL;
+    return dl_finish(c, result);
+}
+
+/* sum of terms[i] * powers[i], powers[0] being the identity. */
+static dl_tensor *polynomial(dl_pool *outer, dl_tensor *const *powers, const double *terms, int n) {
+    POOL;
+    dl_tensor *sum = NULL;
+    for (int i = 0; i < n; i++) {
+        dl_tensor *term = K(dl_mul(powers[i], K(dl_scalar_f(terms[i]))));
+        if (!(sum = i ? K(dl_add(sum, term)) : term)) return NULL;
+    }
+    return dl_keep(outer, dl_ref(sum));
+}
+
+/* Scaling and squaring with Pade's approximation of degree 13 (Higham 2005): (V - U) X = V + U. */
+static dl_tensor *pade(dl_pool *p, dl_tensor *a) {
+    static const double b[14] = {64764752532480000.0,
+                                 32382376266240000.0,
+                                 7771770303897600.0,
+                                 1187353796428800.0,
+                                 129060195264000.0,
+                                 10559470521600.0,
+                                 670442572800.0,
+                                 33522128640.0,
+                                 1323241920.0,
+                                 40840800.0,
+                                 960960.0,
+                                 16380.0,
+                                 182.0,
+                                 1.0};
+    dl_tensor *power[4] = {dl_mat_eye(p, a, dl_mat_width(a)), NULL, NULL, NULL};
+    power[1] = dl_mat_mul(p, a, a), power[2] = dl_mat_mul(p, power[1], power[1]);
+    power[3] = dl_mat_mul(p, power[2], power[1]);
+    dl_tensor *u = dl_mat_mul(p, power[3], polynomial(p, power + 1, (double[]){b[9], b[11], b[13]}, 3));
+    u = dl_mat_mul(p, a, K(dl_add(u, polynomial(p, power, (double[]){b[1], b[3], b[5], b[7]}, 4))));
+    dl_tensor *v = dl_mat_mul(p, power[3], polynomial(p, power + 1, (double[]){b[8], b[10], b[12]}, 3));
+    v = K(dl_add(v, polynomial(p, power, (double[]){b[0], b[2], b[4], b[6]}, 4)));
+    return u && v ? K(dl_solve(K(dl_sub(v, u)), K(dl_add(v, u)), 1)) : NULL;
+}
+
+/* Without recording: the gradient has a rule of its own. */
+COMPOSE_RULE(matrix_exp) {
+    POOL;
+    dl_tensor *a = c->in[0];
+    DL_TRY(check_matrices(a, true));
+    if (!a->numel) return dl_finish(c, dl_clone(a));
+    double norm;
+    DL_TRY(dl_item_f(K(dl_amax(matrix_norm(p, a, 1), NULL, 0, 0)), &norm));
+    if (!isfinite(norm)) return dl_finish(c, dl_mul(a, K(dl_scalar_f(NAN))));
+    int squares = norm > 5.371920351148152 ? (int)ceil(log2(norm / 5.371920351148152)) : 0;
+    dl_pool parts DL_SCOPE(dl_release) = {0};
+    dl_tensor *x = pade(&parts, K(dl_mul(a, K(dl_scalar_f(ldexp(1, -squares))))));
+    for (x = x ? dl_ref(x) : NULL; squares > 0 && x; squares--) {
+        DL_OWNED dl_tensor *was = x;
+        x = dl_matmul(was, was);
+    }
+    return dl_finish(c, x);
+}
+
+/* From the left; associativity leaves the result the same. */
+COMPOSE_RULE(multi_dot) {
+    dl_tensor *x = dl_ref(c->in[0]);
+    if (c->nin < 2) return dl_unref(x), dl_fail(DL_ERR_VALUE, "multi_dot takes two matrices or more");
+    for (int i = 1; i < c->nin && x; i++) {
+        DL_OWNED dl_tensor *was = x;
+        x = dl_matmul(was, c->in[i]);
+    }
+    return dl_finish(c, x);
+}
