@@ -1,5 +1,5 @@
 /* Optimizers: options, groups and state of parameters; the arithmetic is in rows of the op table. */
-#include "optim/optimizer.h"
+#include "optim/algorithm.h"
 #include "core/list.h"
 #include "core/scope.h"
 
@@ -41,7 +41,8 @@ dl_optimizer *dl_optimizer_new(const char *kind, const dl_arg *args, int nargs, 
     if (dl_options_read("optimizer", &o->row->kind, args, nargs, o->val, bad) == DL_OK &&
         dl_opt_check(o->row, o->val) == DL_OK && (o->text = make_text(o)) &&
         (o->lr_tensor = dl_tensor_zeros(0, NULL, DL_F64, 0)) &&
-        (o->step_tensor = dl_tensor_zeros(0, NULL, DL_F64, 0))) {
+        (o->step_tensor = dl_tensor_zeros(0, NULL, DL_F64, 0)) &&
+        (!o->row->algorithm || (o->algorithm = o->row->algorithm->create()))) {
         o->base_lr = o->lr = dl_option_f(&o->row->kind, o->val, "lr");
         return o;
     }
@@ -66,6 +67,7 @@ void dl_optimizer_unref(dl_optimizer *o) {
         for (int s = 0; s < DL_OPTIM_STATES; s++) dl_unref(o->param[i].state[s]);
     }
     for (int i = 0; i < o->ngroup; i++) free(o->group[i].pattern);
+    if (o->row->algorithm) o->row->algorithm->destroy(o->algorithm);
     dl_unref(o->lr_tensor);
     dl_unref(o->step_tensor);
     free(o->group);
@@ -78,6 +80,9 @@ void dl_optimizer_unref(dl_optimizer *o) {
 
 static dl_status add_group(dl_optimizer *o, const char *pattern, const dl_arg *args, int nargs, int *bad) {
     if (bad) *bad = -1;
+    if (o->row->algorithm)
+        return dl_fail_hint(DL_ERR_STATE, "give it a list of parameters",
+                            "%s has one set of options for all parameters, no groups", o->row->kind.name);
     dl_opt_group *more = realloc(o->group, (size_t)(o->ngroup + 1) * sizeof *more);
     if (more) o->group = more;
     char *copy = strdup(pattern);
@@ -272,11 +277,23 @@ static dl_status run_batch(dl_optimizer *o, const batch *b) {
     return DL_OK;
 }
 
-static dl_status step(dl_optimizer *o) {
+static dl_status check_parameters(const dl_optimizer *o) {
     if (!o) return dl_fail_null("the optimizer");
-    if (!o->n)
-        return dl_fail_hint(DL_ERR_STATE, "give it to a trainer, or add a net or parameters to it",
-                            "the optimizer has no parameters");
+    if (o->n) return DL_OK;
+    return dl_fail_hint(DL_ERR_STATE, "give it to a trainer, or add a net or parameters to it",
+                        "the optimizer has no parameters");
+}
+
+dl_status dl_optimizer_check_single(const dl_optimizer *o) {
+    if (!o->row->algorithm) return DL_OK;
+    return dl_fail_hint(
+        DL_ERR_STATE, "in a loop of your own: o.step(fn () { o.zero_grad(); l = loss(); backward l; return l })",
+        "%s evaluates the loss itself: its step needs a function that computes loss and gradients", o->row->kind.name);
+}
+
+static dl_status step(dl_optimizer *o) {
+    DL_TRY(check_parameters(o));
+    DL_TRY(dl_optimizer_check_single(o));
     batch b = {.n = 0};
     dl_status st = DL_OK;
     DL_SCOPED_GRAD_MODE(0);
@@ -299,6 +316,24 @@ dl_status dl_optimizer_step(dl_optimizer *o) {
     dl_status st = step(o);
     dl_interrupt_hold(held);
     return st;
+}
+
+/* An interrupt can stop an evaluation, never an update. */
+dl_status dl_optimizer_minimize(dl_optimizer *o, dl_closure_fn *closure, void *ctx, double *loss) {
+    double unused;
+    DL_TRY(check_parameters(o));
+    if (!closure) return dl_fail_null("the function that computes the loss");
+    if (!loss) loss = &unused;
+    if (o->row->algorithm) {
+        DL_TRY(o->row->algorithm->run(o, closure, ctx, loss));
+        o->steps++;
+        return DL_OK;
+    }
+    {
+        DL_SCOPED_GRAD_MODE(1);
+        DL_TRY(closure(ctx, loss));
+    }
+    return dl_optimizer_step(o);
 }
 
 /* ---------------------------------------------------------------- state for checkpoints */

@@ -27,6 +27,7 @@ typedef struct dl_group_rates {
 } dl_group_rates;
 
 typedef struct dl_opt_row dl_opt_row;
+typedef struct dl_opt_algorithm dl_opt_algorithm;
 struct dl_optimizer {
     int refs;
     const dl_opt_row *row;
@@ -38,6 +39,7 @@ struct dl_optimizer {
     long n, cap, steps;
     dl_tensor *lr_tensor, *step_tensor;
     const dl_group_rates *rates; /* [1 + ngroup] while a trainer steps; else NULL */
+    void *algorithm;             /* what the row's algorithm keeps */
     char *text;
 };
 
@@ -50,7 +52,8 @@ typedef struct dl_opt_range {
 /* A row of optimizers.def. v: options as numbers, the rate aside, in the order of the row; of a list each number. */
 struct dl_opt_row {
     dl_kind_row kind;
-    const int *op;                          /* dl_id_NAME_step */
+    const int *op;                          /* dl_id_NAME_step; NULL: the row is an algorithm's */
+    const dl_opt_algorithm *algorithm;      /* or NULL */
     int own;                                /* states that are always there; others depend on the options */
     const char *state[DL_OPTIM_STATES + 1]; /* names, ending in NULL */
     const dl_opt_range *limits;
@@ -72,6 +75,8 @@ dl_status dl_optimizer_register(dl_optimizer *o, const char *name, dl_tensor *pa
 bool dl_optimizer_has(const dl_optimizer *o, const dl_tensor *param);
 /* The name of a state tensor, "exp_avg.conv0.weight", into out. */
 void dl_optimizer_state_name(const dl_optimizer *o, long param, int state, char *out, size_t size);
+/* Refuses an optimizer that has to evaluate the loss itself. */
+dl_status dl_optimizer_check_single(const dl_optimizer *o);
 /* Restores a state tensor (a reference is taken). */
 dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor *t);
 

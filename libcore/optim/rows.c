@@ -1,5 +1,5 @@
 /* The table of optimizers: options and their limits, state tensors, and the shape rule of their ops. */
-#include "optim/optimizer.h"
+#include "optim/algorithm.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -59,6 +59,7 @@
 #define REFUSE(condition, hint, message)
 #define OPTIMIZER(name, other, text, how, options, ranges, ...)                                                        \
     static const dl_opt_range limits_##name[] = {{"lr", 0, INFINITY}, ranges{0}};
+#define ALGORITHM OPTIMIZER
 #include "optim/optimizers.def"
 #undef LR
 
@@ -82,6 +83,14 @@
      .wants = wants_##id,                                                                                              \
      .refuse = refuse_##id,                                                                                            \
      options},
+#define ALGORITHM(id, other, text, how, options, ranges)                                                               \
+    {.kind.name = #id,                                                                                                 \
+     .kind.alias = other,                                                                                              \
+     .kind.doc = text,                                                                                                 \
+     .kind.example = how,                                                                                              \
+     .algorithm = &dl_algorithm_##id,                                                                                  \
+     .limits = limits_##id,                                                                                            \
+     options},
 const dl_opt_row dl_opt_rows[] = {
 #include "optim/optimizers.def"
 };
@@ -104,7 +113,9 @@ static dl_status check_ranges(const dl_opt_row *row, const dl_optval *val) {
         const dl_option_row *o = &row->kind.options[dl_option_find(&row->kind, r->name)];
         const dl_optval *x = dl_option(&row->kind, val, r->name);
         bool list = o->kind == DL_ARG_FLOATS;
-        for (int i = 0; i < (list ? x->n : 1); i++) DL_TRY(check_range(&row->kind, r, list ? x->u.fv[i] : x->u.f));
+        if (!x->given) continue;
+        for (int i = 0; i < (list ? x->n : 1); i++)
+            DL_TRY(check_range(&row->kind, r, list ? x->u.fv[i] : o->kind == DL_ARG_INT ? (double)x->u.i : x->u.f));
     }
     return DL_OK;
 }
@@ -127,6 +138,7 @@ dl_status dl_opt_check(const dl_opt_row *row, const dl_optval *val) {
             return dl_fail(DL_ERR_VALUE, "optimizer %s: %s are two numbers, %s", k->name, k->options[i].name,
                            k->options[i].dflt);
     DL_TRY(check_ranges(row, val));
+    if (row->algorithm) return row->algorithm->check(k, val);
     dl_opt_values(row, val, v);
     snprintf(what, sizeof what, "optimizer %s", k->name);
     return row->refuse(what, v);
@@ -141,6 +153,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 /* Where the attributes of each op stand that hold the values. */
 static void find_places(void) {
     for (int r = 0; r < dl_opt_nrows; r++) {
+        if (dl_opt_rows[r].algorithm) continue;
         const dl_op *op = dl_op_row(*dl_opt_rows[r].op);
         const dl_option_row *o = dl_opt_rows[r].kind.options;
         char name[64];
@@ -175,7 +188,7 @@ void dl_opt_attrs(const dl_opt_row *row, const double *v, bool first, dl_aval *a
 
 static const dl_opt_row *row_of(const dl_op *op) {
     int r = 0;
-    while (*dl_opt_rows[r].op != op->id) r++;
+    while (!dl_opt_rows[r].op || *dl_opt_rows[r].op != op->id) r++;
     return &dl_opt_rows[r];
 }
 

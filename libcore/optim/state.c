@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/scope.h"
-#include "optim/optimizer.h"
+#include "optim/algorithm.h"
 
 enum { NAME_MAX_ = 1024 };
 
@@ -26,6 +26,7 @@ dl_status dl_optimizer_state(dl_optimizer *o, dl_state_fn *fn, void *ctx) {
     if (!o || !fn) return dl_fail_null(!o ? "the optimizer" : "the function that takes its state");
     DL_TRY(give(fn, ctx, "lr", dl_tensor_from(1, (long[]){1}, DL_F64, 0, &o->lr)));
     DL_TRY(give(fn, ctx, "steps", steps_of(o)));
+    if (o->row->algorithm) return o->row->algorithm->state(o->algorithm, fn, ctx);
     for (long i = 0; i < o->n; i++)
         for (int s = 0; s < DL_OPTIM_STATES; s++) {
             char name[NAME_MAX_];
@@ -40,6 +41,16 @@ static dl_tensor *find(const dl_tensor_file *f, const char *prefix, const char *
     char full[2 * NAME_MAX_];
     snprintf(full, sizeof full, "%s%s", prefix, name);
     return dl_tensor_file_find(f, full);
+}
+
+typedef struct search {
+    const dl_tensor_file *f;
+    const char *prefix;
+} search;
+
+static dl_tensor *find_in(const void *ctx, const char *name) {
+    const search *s = ctx;
+    return find(s->f, s->prefix, name);
 }
 
 static dl_tensor *find_state(const dl_optimizer *o, const dl_tensor_file *f, const char *prefix, long i, int s) {
@@ -65,6 +76,7 @@ static dl_status check_states(const dl_optimizer *o, const dl_tensor_file *f, co
 }
 
 static dl_status restore(dl_optimizer *o, const dl_tensor_file *f, const char *prefix, const int64_t *steps) {
+    if (o->row->algorithm) DL_TRY(o->row->algorithm->restore(o, find_in, &(search){f, prefix}));
     for (long i = 0; i < o->n; i++) {
         for (int s = 0; s < DL_OPTIM_STATES && o->row->state[s]; s++) {
             dl_tensor *t = find_state(o, f, prefix, i, s);

@@ -207,6 +207,29 @@ def run_plateau(options):
     return rates
 
 
+LBFGS = ["", "lr=0.5 max_iter=6", "lr=1 max_iter=5 line_search_fn=strong_wolfe", "lr=1 line_search_fn=strong_wolfe history_size=3",
+         "lr=1 max_iter=9 max_eval=4 line_search_fn=strong_wolfe", "lr=0.01 max_iter=8 tolerance_change=0.01 tolerance_grad=1e-3"]
+HILL_STEPS = 6
+
+
+def run_lbfgs(text):
+    """Losses of Rosenbrock's function of six numbers, in two parameters, before each step, and where the steps end."""
+    words = dict(word.split("=") for word in text.split())
+    a, b = torch.tensor([[-1.2, 1.0], [0.5, -0.4]], requires_grad=True), torch.tensor([0.3, 1.5], requires_grad=True)
+    ints = ("max_iter", "max_eval", "history_size")
+    opt = torch.optim.LBFGS([a, b], **{k: int(v) if k in ints else v if k == "line_search_fn" else float(v) for k, v in words.items()})
+
+    def loss():
+        opt.zero_grad()
+        x = torch.cat([a.flatten(), b])
+        hill = (10 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+        hill.backward()
+        return hill
+
+    losses = [float(opt.step(loss)) for _ in range(HILL_STEPS)]
+    return losses, a.flatten().tolist() + b.tolist()
+
+
 def main():
     print("/* What PyTorch %s computes; written by make_goldens.py. */" % torch.__version__.split("+")[0])
     print("/* clang-format off */")
@@ -216,6 +239,11 @@ def main():
     print("static const struct { const char *text; double few[4], want[4]; } optimizers[] = {")
     for text, make, options in optimizers():
         print('    {"%s", %s, %s},' % (text, *map(numbers, run_optimizer(make, options))))
+    print("};")
+    print("enum { HILL_STEPS = %d };" % HILL_STEPS)
+    print("static const struct { const char *text; double loss[HILL_STEPS], want[6]; } hills[] = {")
+    for text in LBFGS:
+        print('    {"%s", %s, %s},' % (" ".join(("lbfgs " + text).split()), *map(numbers, run_lbfgs(text))))
     print("};")
     print("enum { RATES = %d };" % RATES)
     print("static const struct { const char *text; double want[RATES]; } schedules[] = {")

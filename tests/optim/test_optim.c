@@ -11,7 +11,8 @@
 
 #include "support/wrong.h"
 #include "goldens.h"
-#include "dlcore/copy.h"
+#include "core/scope.h"
+#include "dlcore/all.h"
 #include "nn/parse.h"
 #include "optim/optimizer.h"
 
@@ -55,6 +56,7 @@ static void every_optimizer_has_goldens(void **state) {
         for (size_t j = 0; j < sizeof optimizers / sizeof *optimizers; j++)
             found +=
                 !strncmp(optimizers[j].text, k->name, n) && (optimizers[j].text[n] == ' ' || !optimizers[j].text[n]);
+        for (size_t j = 0; j < sizeof hills / sizeof *hills; j++) found += !strncmp(hills[j].text, k->name, n);
         if (!found) fail_msg("%s has no goldens: run tests/optim/make_goldens.py", k->name);
     }
 }
@@ -90,6 +92,87 @@ static void steps_equal_pytorch(void **state) {
             dl_unref(plain);
             dl_unref(wide);
         }
+}
+
+/* Rosenbrock's function of six numbers that lie in two parameters. */
+typedef struct hill {
+    dl_tensor *p[2];
+    dl_optimizer *o;
+    long calls, fails_at; /* 0: never */
+} hill;
+
+static dl_status climb(void *ctx, double *loss) {
+    hill *h = ctx;
+    const long all = -1, low = 0, one = 1, five = 5, six = 6;
+    if (++h->calls == h->fails_at) return dl_fail(DL_ERR_VALUE, "the hill is closed");
+    dl_optimizer_zero_grad(h->o);
+    DL_OWNED dl_tensor *row = dl_reshape(h->p[0], &all, 1), *x = dl_cat((dl_tensor *[]){row, h->p[1]}, 2, 0),
+                       *a = dl_slice(x, 0, &low, &five, 1), *b = dl_slice(x, 0, &one, &six, 1), *aa = dl_square(a),
+                       *d = dl_sub(b, aa), *dd = dl_square(d), *ten = dl_scalar_f(10), *steep = dl_mul(dd, ten),
+                       *unit = dl_scalar_f(1), *e = dl_sub(unit, a), *ee = dl_square(e), *sum = dl_add(steep, ee),
+                       *total = dl_sum(sum, NULL, 0, 0);
+    if (!total) return DL_ERR_STATE;
+    DL_TRY(dl_backward(total, NULL, 0, 0));
+    return dl_item_f(total, loss);
+}
+
+static hill new_hill(const char *text) {
+    const double at[] = {-1.2, 1.0, 0.5, -0.4, 0.3, 1.5};
+    const long square[] = {2, 2};
+    hill h = {.o = optimizer(text)};
+    h.p[0] = dl_tensor_from(2, square, DL_F64, 0, at), h.p[1] = dl_tensor_from(1, square, DL_F64, 0, at + 4);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(dl_set_requires_grad(h.p[i], 1), DL_OK);
+        assert_int_equal(dl_optimizer_add(h.o, i ? "b" : "a", h.p[i]), DL_OK);
+    }
+    return h;
+}
+
+static void where(const hill *h, double at[6]) {
+    assert_int_equal(dl_read_f64(h->p[0], at), DL_OK);
+    assert_int_equal(dl_read_f64(h->p[1], at + 4), DL_OK);
+}
+
+static void leave(hill *h) {
+    dl_optimizer_unref(h->o);
+    dl_unref(h->p[0]), dl_unref(h->p[1]);
+}
+
+static void lbfgs_equals_pytorch(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof hills / sizeof *hills; k++) {
+        hill h = new_hill(hills[k].text);
+        double loss, at[6];
+        for (int i = 0; i < HILL_STEPS; i++) {
+            if (dl_optimizer_minimize(h.o, climb, &h, &loss) != DL_OK) fail_msg("%s", dl_errmsg());
+            if (!(fabs(loss - hills[k].loss[i]) <= 1e-8 * fmax(1, fabs(hills[k].loss[i]))))
+                fail_msg("%s, step %d: %.17g, PyTorch %.17g", hills[k].text, i, loss, hills[k].loss[i]);
+        }
+        where(&h, at);
+        for (int i = 0; i < 6; i++) assert_near(at[i], hills[k].want[i], 1e-7);
+        leave(&h);
+    }
+}
+
+/* A function that fails within a line search leaves the parameters where the last iteration had brought them. */
+static void failures_leave_a_point_accepted(void **state) {
+    (void)state;
+    double before[6], after[6], loss;
+    hill h = new_hill("lbfgs line_search_fn=strong_wolfe");
+    where(&h, before);
+    h.fails_at = 2;
+    assert_int_equal(dl_optimizer_minimize(h.o, climb, &h, &loss), DL_ERR_VALUE);
+    assert_string_equal(dl_errmsg(), "the hill is closed");
+    where(&h, after);
+    for (int i = 0; i < 6; i++) assert_near(after[i], before[i], 0);
+    assert_int_equal(dl_optimizer_steps(h.o), 0);
+    assert_int_equal(dl_optimizer_step(h.o), DL_ERR_STATE);
+    leave(&h);
+    h = new_hill("sgd lr=0"); /* other kinds call it once */
+    assert_int_equal(dl_optimizer_minimize(h.o, climb, &h, &loss), DL_OK);
+    assert_int_equal(h.calls, 1);
+    assert_int_equal(dl_optimizer_steps(h.o), 1);
+    leave(&h);
 }
 
 /* A step of lars without momentum, by its formula, of tensors of several pieces and of one; a parameter that is zero
@@ -370,6 +453,7 @@ static void errors_have_hints(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_optimizer_has_goldens), cmocka_unit_test(steps_equal_pytorch),
+        cmocka_unit_test(lbfgs_equals_pytorch),        cmocka_unit_test(failures_leave_a_point_accepted),
         cmocka_unit_test(norms_are_of_whole_tensors),  cmocka_unit_test(schedules_equal_pytorch),
         cmocka_unit_test(plateau_equals_pytorch),      cmocka_unit_test(every_schedule_has_goldens),
         cmocka_unit_test(chains_keep_a_plateau),       cmocka_unit_test(warmup_epochs_and_functions),

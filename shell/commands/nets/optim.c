@@ -85,9 +85,45 @@ static dl_status add_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
+typedef struct closure {
+    dlsh_session *s;
+    dlsh_value f;
+    dlsh_value first; /* what it gave at first */
+} closure;
+
+static dl_status call_closure(void *ctx, double *loss) {
+    closure *c = ctx;
+    dlsh_value v = {0};
+    DLSH_TRY(dlsh_call(c->s, c->f, &(dlsh_callargs){0}, &v));
+    dl_status st = DL_OK;
+    if (dlsh_is_number(v))
+        *loss = dlsh_number(v);
+    else if (v.type == DLSH_TENSOR && dl_numel(v.as.tensor) == 1)
+        st = dl_item_f(v.as.tensor, loss);
+    else
+        st = dlsh_fail(DL_ERR_TYPE, "fn () { o.zero_grad(); l = loss(); backward l; return l }",
+                       "the function of step must give the loss, one number, not %s", dlsh_type_name(v));
+    if (c->first.type == DLSH_NONE && st == DL_OK)
+        c->first = v;
+    else
+        dlsh_drop(v);
+    return st;
+}
+
 static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    return dl_optimizer_step(dlsh_arg_self(a));
+    closure c = {.s = dlsh_arg_session(a)};
+    if (!dlsh_given(a, "closure")) return dl_optimizer_step(dlsh_arg_self(a));
+    c.f = *dlsh_arg(a, "closure");
+    if (!dlsh_callable(c.f))
+        return dlsh_arg_fail(a, "closure", DL_ERR_TYPE,
+                             "o.step(fn () { o.zero_grad(); l = loss(); backward l; return l })",
+                             "step takes a function, got %s", dlsh_type_name(c.f));
+    dl_status st = dl_optimizer_minimize(dlsh_arg_self(a), call_closure, &c, NULL);
+    if (st == DL_OK)
+        *result = c.first;
+    else
+        dlsh_drop(c.first);
+    return st;
 }
 
 static dl_status zero_run(const dlsh_args *a, dlsh_value *result) {
@@ -143,7 +179,15 @@ static const dlsh_command methods[] = {
                  "Goes on from what o.state() gave, or a file holds.",
                  DLSH_PARAMS({"state", .want = "record", .doc = "what o.state() gave"}),
                  .examples = "c = load(\"loop.safetensors\")\no.load_state(c.o)"),
-    DLSH_ACT_ROW("step", step_run, "o.step()", "One update of all parameters that have a gradient."),
+    DLSH_ACT_ROW(
+        "step", step_run, "o.step([FUNCTION])",
+        "One update of all parameters that have a gradient; with a function, which computes loss and gradients, "
+        "from those it computes. Gives the function's loss.",
+        DLSH_PARAMS({"closure", .flags = DLSH_OPTIONAL,
+                     .doc = "what forgets the gradients, computes the loss, runs backward, and returns the loss; "
+                            "lbfgs calls it several times"}),
+        .examples = "w = param(tensor([3.0, 4.0]))\no = lbfgs([w], line_search_fn=\"strong_wolfe\")\n"
+                    "o.step(fn () { o.zero_grad(); l = ((w - 1) ** 2).sum(); backward l; return l })"),
     DLSH_ACT_ROW("zero_grad", zero_run, "o.zero_grad()", "Forgets all gradients."),
     DLSH_ACT_ROW("add", add_run, "o.add(WHAT)", "Adds parameters to be updated.",
                  DLSH_PARAMS({"what", .want = "net|tensor|list|record",
