@@ -9,12 +9,12 @@
 #include <string.h>
 
 #include "core/scope.h"
-#include "dlcore/binary.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/copy.h"
+#include "dlcore/elementary.h"
 #include "dlcore/index.h"
 #include "dlcore/matmul.h"
 #include "dlcore/reduce.h"
-#include "dlcore/unary.h"
 #include "dlcore/view.h"
 #include "optim/line_search.h"
 
