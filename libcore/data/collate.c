@@ -105,7 +105,7 @@ static dl_status put_tensor(const part *p, dl_tensor *t, char *to, const long *s
     return DL_OK;
 }
 
-/* Tensor `field` of each sample, one behind the other. */
+/* Tensor `field` of each sample, one after the other. */
 static dl_status stack(const dl_dataset *d, int field, dl_batch *list, const long *index, long n, dl_tensor **out) {
     part p = part_of(d, field);
     int slot = p.target ? DL_NET_INPUTS + field - d->form.inputs : field, ndim = p.is.ndim;

@@ -37,7 +37,7 @@ void dl_resident_drop(dl_resident *r) {
     *r = (dl_resident){0};
 }
 
-/* Samples and targets of a source, one behind the other. */
+/* Samples and targets of a source, one after the other. */
 static dl_status collect(dl_dataset *d, int split, dl_samples *s) {
     s->n = d->split[split].n;
     s->x = dl_data_alloc(s->n, dl_data_kept_size(d)), s->y = dl_data_alloc(s->n, dl_data_target_size(d));

@@ -1,5 +1,5 @@
 /* PyTorch's files: a pickle of what was saved, in which tensors are views of numbered storages beside it. They lie in
- * a ZIP archive, NAME/data.pkl and NAME/data/0, 1, ... (torch/serialization.py); before 1.6 one behind the other. */
+ * a ZIP archive, NAME/data.pkl and NAME/data/0, 1, ... (torch/serialization.py); before 1.6 one after the other. */
 #include "io/torch.h"
 
 #include <stdio.h>
@@ -269,7 +269,7 @@ static dl_tensor_file *from_archive(storages *s, int device) {
 }
 
 /* ---------------------------------------------------------------- before 1.6
- * Pickles one behind the other: a magic number, a version, sizes of C types, what was saved, and the names of the
+ * Pickles one after the other: a magic number, a version, sizes of C types, what was saved, and the names of the
  * storages, which follow in this order: 8 bytes with the number of elements, then these. */
 
 enum { PICKLES = 5, MOST_HEAD = 1 << 26 };

@@ -216,9 +216,9 @@ static dl_status gradcheck_run(const dlsh_args *a, dlsh_value *result) {
 const dlsh_command autograd_commands[] = {
     DLSH_PURE_ROW(
         "grad", grad_run, "grad(OUTPUT, INPUT, ...)",
-        "Gradients of one tensor by others, as values; no .grad is touched. With one tensor a tensor; with several, or "
-        "a "
-        "list of them, a list; with a record, a record; none where there is no dependence.",
+        "Gradients of one tensor with respect to others, as values; .grad is left unchanged. The result is a tensor "
+        "for one tensor, a list for several or a list of them, and a record for a record; none where the tensor does "
+        "not depend on the other.",
         DLSH_PARAMS({"output", .want = "tensor", .doc = "what to differentiate: one number, unless seed is given"},
                     {"inputs", .want = "tensor|list|record", .flags = DLSH_VARIADIC,
                      .doc = "tensors to differentiate by, one by one, or in one list or record"}),

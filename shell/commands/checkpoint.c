@@ -215,7 +215,8 @@ const dlsh_command checkpoint_commands[] = {
         "rng_state() "
         "and numbers; or gives what a file holds: a net, a record (.safetensors, .npz), an array (.npy), a picture "
         "(.png, .jpg: u8 [channels, height, width]), tensors, "
-        "numbers and strings that PyTorch saved (.pt, .pth) or Python pickled (.pkl), of which nothing is run. The "
+        "numbers and strings that PyTorch saved (.pt, .pth) or Python pickled (.pkl); code in such files is not run. "
+        "The "
         "content decides the format; a name that says otherwise is an error. With strict=false, map, by or transpose a "
         "report "
         "tells what matched, and is the result of the function.",

@@ -216,7 +216,7 @@ static dl_status graph_run(const dlsh_args *a, dlsh_value *result) {
 const dlsh_command graph_commands[] = {
     DLSH_ROW(
         "graph", DLSH_REPORT, graph_run, "graph TENSOR [max=100] [out=FILE]",
-        "Draws the tape: the ops a tensor was computed by, from the result down to the leaves that need gradients, "
+        "Draws the tape: the ops that computed a tensor, from the result down to the leaves that require gradients, "
         "with shapes, values of scalars and the lines that ran them. In a notebook, and with out=, a picture.",
         DLSH_PARAMS({"what", .want = "tensor|trainer", .doc = "a tensor with a history, or a trainer: its last loss"}),
         DLSH_OPTIONS({"max", DLSH_OPT_INT, "100", .doc = "ops shown, the newest"},

@@ -616,7 +616,7 @@ static dl_status help_run(const dlsh_args *a, dlsh_value *result) {
 
 const dlsh_command help_commands[] = {
     DLSH_ROW("help", DLSH_REPORT, help_run, "help [TOPIC]",
-             "Describes a topic, or lists all topics. Of a word that is no topic it lists where the word occurs.",
+             "Describes a topic, or lists all topics. For a word that is not a topic, it lists where the word occurs.",
              DLSH_PARAMS({"topic", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
                           .doc = "a command, function, op, layer, setting, group, variable or page of the language",
                           .complete = "topic"}),

@@ -95,7 +95,8 @@ const dlsh_command op_commands[] = {
     DLSH_ROW(
         "op", DLSH_ACTION, op_run, "op NAME(INPUT, ...[, NUMBER=DEFAULT ...]) forward=F [backward=B] ...",
         "Makes an op from C functions: it can be called, recorded by autograd, used as a layer and checked by "
-        "gradcheck. Parameters of the functions are known by name: an input, a result, gNAME for the gradient of "
+        "gradcheck. The names of the functions' parameters say what they are: an input, a result, gNAME for the "
+        "gradient of "
         "either, a number, n for the number of elements, NAME_n and NAME_shape for those of a tensor.",
         DLSH_PARAMS(
             {"signature", DLSH_ARG_SYNTAX, .doc = "the op's name, its inputs, and numbers with their defaults"}),

@@ -1,4 +1,4 @@
-/* Files in gzip: members one behind the other, and nothing but zeros behind the last. */
+/* Files in gzip: members one after the other, and nothing but zeros behind the last. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

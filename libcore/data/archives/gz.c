@@ -1,4 +1,4 @@
-/* Reading gzip: members one behind the other (RFC 1952). zlib's own gzread ignores what follows the last one. */
+/* Reading gzip: members one after the other (RFC 1952). zlib's own gzread ignores what follows the last one. */
 #include "data/archives/gz.h"
 
 #include <errno.h>

@@ -405,7 +405,7 @@ static const dlsh_field loader_fields[] = {{"epoch", "of the next batch, from 0"
                                            {0}};
 static const dlsh_command loader_methods[] = {
     DLSH_FN_ROW("seek", seek_run, "l.seek(EPOCH, BATCH)",
-                "Goes on from a batch of an epoch, exactly as if it had been reached.",
+                "Continues from a batch of an epoch, exactly as if iteration had reached it.",
                 DLSH_PARAMS({"epoch", .want = "int", .doc = "from 0"}, {"batch", .want = "int", .flags = DLSH_OPTIONAL,
                                                                         .doc = "number of the batch in the epoch"}),
                 .examples = "l.seek(3)\nl.seek(3, 10)"),
@@ -563,7 +563,7 @@ static dl_status loader_run(const dlsh_args *a, dlsh_value *result) {
 const dlsh_command data_commands[] = {
     DLSH_ROW(
         "dataset", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, dataset_run, "dataset(KIND, ARGUMENTS, OPTION=VALUE, ...)",
-        "Opens or generates a dataset, or makes one of values: dataset(x, y), dataset([{x: .., y: ..}, ...]), "
+        "Opens or generates a dataset, or makes one from values: dataset(x, y), dataset([{x: .., y: ..}, ...]), "
         "dataset(fn (i) { return [x, y] }, n=1000). These take n, test, classes, pad, pad_target and targets. "
         "dataset({a: .., b: .., y: ..}) has several inputs. It has the fields "
         "train, test, classes, names, shape, name, options and "
@@ -592,13 +592,12 @@ const dlsh_command data_commands[] = {
             {"workers", DLSH_OPT_INT, "1", .doc = "threads; 0: batches are made when asked for"},
             {"prefetch", DLSH_OPT_INT, "4", .doc = "batches kept ready"}),
         .examples = "for x, y in loader(d.train, batch=64, shuffle=true) { }\nl = loader(d.test, batch=100)"),
-    DLSH_FN_ROW(
-        "transform", transform_run, "transform(X, TRANSFORMS, seed=0)",
-        "What a loader's transforms make of one sample, or of each of a batch of pictures [n, channels, height, "
-        "width], as f32; bytes become 0 to 1 before.",
-        DLSH_PARAMS({"x", .want = "tensor", .doc = "a sample, or pictures [n, channels, height, width]"},
-                    {"transforms", .want = "string|list", .doc = "changes in order: `help transforms`"}),
-        DLSH_OPTIONS(
-            {"seed", DLSH_OPT_INT, NULL, .doc = "of what is drawn at random; default: the seed of the session"}),
-        .examples = "x = transform(load(\"cat.png\"), \"resize 256, center_crop 224\")"),
+    DLSH_FN_ROW("transform", transform_run, "transform(X, TRANSFORMS, seed=0)",
+                "Applies a loader's transforms to one sample, or to each of a batch of pictures [n, channels, height, "
+                "width]. The result is f32; bytes are first mapped to 0..1.",
+                DLSH_PARAMS({"x", .want = "tensor", .doc = "a sample, or pictures [n, channels, height, width]"},
+                            {"transforms", .want = "string|list", .doc = "changes in order: `help transforms`"}),
+                DLSH_OPTIONS({"seed", DLSH_OPT_INT, NULL,
+                              .doc = "of what is drawn at random; default: the seed of the session"}),
+                .examples = "x = transform(load(\"cat.png\"), \"resize 256, center_crop 224\")"),
     {0}};

@@ -109,9 +109,11 @@ dl_status dlsh_arg_sampler(const dlsh_args *a, dl_sampler **out) {
 const dlsh_command samplers_commands[] = {
     DLSH_FN_ROW(
         "sampler", sampler_run, "sampler(KIND, VALUES, num_samples=, replacement=)",
-        "Says which samples an epoch of a loader or trainer has, and in what order, which depends on seed and epoch "
-        "alone. random: all of them, or num_samples; weighted: by weights, one a sample; stratified: every batch has "
-        "its share of each class; sequence: the samples of a list, in its order; subset: those in a random one.",
+        "Chooses the samples of an epoch of a loader or trainer, and their order, which depends only on seed and "
+        "epoch. random: all of them, or num_samples; weighted: drawn by weights, one a sample; stratified: every batch "
+        "has "
+        "its share of each class; sequence: the samples of a list, in its order; subset: the samples of a list, in "
+        "random order.",
         DLSH_PARAMS({"kind", .want = "string", .doc = "what it goes by",
                      .complete = "random|weighted|stratified|sequence|subset"},
                     {"values", .want = "list|range|tensor", .flags = DLSH_OPTIONAL, .doc = "weights, or numbers"}),

@@ -99,13 +99,13 @@ static dl_status subset_run(const dlsh_args *a, dlsh_value *result) {
 
 const dlsh_command splits_commands[] = {
     DLSH_FN_ROW("random_split", random_split_run, "random_split(DATA, LENGTHS, seed=)",
-                "Deals samples out at random: a list of datasets. Nothing is copied.",
+                "Divides samples at random into a list of datasets. Nothing is copied.",
                 DLSH_PARAMS(DATA_PARAM, {"lengths", .want = "list", .doc = "samples of each part, or fractions"}),
                 DLSH_OPTIONS(SEED_OPTION),
                 .examples = "train, test = random_split(d, [0.8, 0.2], seed=1)\nd = dataset(train, test)"),
     DLSH_FN_ROW("kfold", kfold_run, "kfold(DATA, K, shuffle=false, stratified=false, seed=)",
-                "The K datasets of a cross-validation: each tests with another part of the samples and trains on the "
-                "others.",
+                "The K datasets of a cross-validation: each has a different part of the samples as its test split and "
+                "trains on the rest.",
                 DLSH_PARAMS(DATA_PARAM, {"k", .want = "int", .doc = "folds"}),
                 DLSH_OPTIONS({"shuffle", DLSH_OPT_BOOL, "false", .doc = "folds of random samples, not of neighbours"},
                              {"stratified", DLSH_OPT_BOOL, "false", .doc = "every fold has its share of each class"},

@@ -11,7 +11,7 @@
 
 /* ---------------------------------------------------------------- cells */
 
-/* All cells by rows; texts stand one behind the other. */
+/* All cells by rows; texts stand one after the other. */
 typedef struct cells {
     char *text;
     long used, cap;
@@ -319,7 +319,8 @@ const dlsh_command tables_commands[] = {
                             {"columns", .want = "record", .doc = "the columns by name"}),
                 DLSH_OPTIONS(SEP_OPTION), .examples = "write_csv(\"out.csv\", {loss: losses, name: names})"),
     DLSH_FN_ROW("categories", categories_run, "categories(WORDS)",
-                "Numbers words: {codes, names}, the different words in order and the place of each there; -1 for none.",
+                "Numbers words: names lists the different words in order, codes has the index of each word in names, "
+                "or -1 for none.",
                 DLSH_PARAMS({"words", .want = "list", .doc = "strings; none is missing"}),
                 .examples = "c = categories([\"cat\", \"dog\", \"cat\"])\nc.codes; c.names"),
     {0}};

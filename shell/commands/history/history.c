@@ -526,7 +526,7 @@ const dlsh_command history_commands[] = {
              DLSH_PARAMS({"action", DLSH_ARG_SUBCOMMAND, .doc = "what to do"}), .subs = run_subs,
              .examples = "run show last\nrun delete 3"),
     DLSH_ROW("compare", DLSH_REPORT, dlsh_compare_run, "compare RUN RUN ... [all]",
-             "Puts runs beside each other: the parameters that differ, then first, last, smallest and largest value of "
+             "Compares runs side by side: the parameters that differ, then first, last, smallest and largest value of "
              "every metric.",
              .params = some_runs,
              DLSH_OPTIONS({"all", DLSH_OPT_BOOL, "false", .doc = "parameters that are the same, too"}),

@@ -134,12 +134,13 @@ const dlsh_command dlsh_trainer_methods[] = {
              .examples = "t.log(sparsity=mean((m.conv0.weight == 0).float()))\nt.log(\"test/f1\", 0.8)"),
     {0}};
 
-const dlsh_class dlsh_run_class = {.name = "run",
-                                   .doc = "A run open in the experiment store, for a loop of one's own.",
-                                   .destroy = destroy,
-                                   .text = text,
-                                   .fields = fields,
-                                   .methods = methods};
+const dlsh_class dlsh_run_class = {
+    .name = "run",
+    .doc = "A run that is open in the experiment store, for a training loop written by hand.",
+    .destroy = destroy,
+    .text = text,
+    .fields = fields,
+    .methods = methods};
 
 /* ---------------------------------------------------------------- start_run(NAME, KEY=VALUE...) */
 
@@ -214,14 +215,15 @@ static dl_status start_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 const dlsh_command record_commands[] = {
-    DLSH_ROW("start_run", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, start_run, "start_run(NAME, KEY=VALUE...)",
-             "Opens a run in the experiment store, for a loop of one's own; other options are recorded as its "
-             "parameters. A trainer opens its run by itself.",
-             DLSH_PARAMS({"name", .want = "string", .flags = DLSH_OPTIONAL, .doc = "name of the run"}),
-             DLSH_OPTIONS({"net", DLSH_OPT_VALUE, NULL,
-                           .doc = "the net that is trained: its text and size are recorded", .want = "net"},
-                          {"data", DLSH_OPT_VALUE, NULL, .doc = "the dataset: its name and fingerprint are recorded",
-                           .want = "dataset"},
-                          DLSH_RUN_OPTIONS),
-             .examples = "r = start_run(\"by hand\", lr=0.1, layers=[32, 10])\nr.log(loss=2.31)\nr.end()"),
+    DLSH_ROW(
+        "start_run", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, start_run, "start_run(NAME, KEY=VALUE...)",
+        "Opens a run in the experiment store, for a training loop written by hand; other options are recorded as its "
+        "parameters. A trainer opens its run by itself.",
+        DLSH_PARAMS({"name", .want = "string", .flags = DLSH_OPTIONAL, .doc = "name of the run"}),
+        DLSH_OPTIONS({"net", DLSH_OPT_VALUE, NULL, .doc = "the net that is trained: its text and size are recorded",
+                      .want = "net"},
+                     {"data", DLSH_OPT_VALUE, NULL, .doc = "the dataset: its name and fingerprint are recorded",
+                      .want = "dataset"},
+                     DLSH_RUN_OPTIONS),
+        .examples = "r = start_run(\"by hand\", lr=0.1, layers=[32, 10])\nr.log(loss=2.31)\nr.end()"),
     {0}};

@@ -72,30 +72,30 @@ static dl_status functional_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 const dlsh_command loop_commands[] = {
-    DLSH_ROW(
-        "functional_call", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, functional_run,
-        "functional_call(NET, PARAMETERS, INPUT..., NAME=INPUT...)",
-        "What a net gives with other tensors in the places of its parameters and buffers, for this call; gradients "
-        "flow into them, also second derivatives.",
-        DLSH_PARAMS({"net", .want = "net", .doc = "the net, which stays as it is"},
-                    {"parameters", .want = "record|list",
-                     .doc = "tensors by path, as m.named_parameters() gives them, all or some; or a list of all "
-                            "parameters"},
-                    {"inputs", .flags = DLSH_VARIADIC, .doc = "what the net is called with"}),
-        .examples = "w = m.named_parameters();\nfunctional_call(m, w, x)"),
+    DLSH_ROW("functional_call", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, functional_run,
+             "functional_call(NET, PARAMETERS, INPUT..., NAME=INPUT...)",
+             "The output of a net with other tensors in place of its parameters and buffers, for this call; gradients "
+             "flow into these tensors, also second derivatives.",
+             DLSH_PARAMS({"net", .want = "net", .doc = "the net, which stays as it is"},
+                         {"parameters", .want = "record|list",
+                          .doc = "tensors by path, as m.named_parameters() gives them, all or some; or a list of all "
+                                 "parameters"},
+                         {"inputs", .flags = DLSH_VARIADIC, .doc = "what the net is called with"}),
+             .examples = "w = m.named_parameters();\nfunctional_call(m, w, x)"),
     DLSH_FN_ROW("rng_state", dlsh_rng_state_run, "rng_state()",
                 "Seed and positions of the random streams, for set_rng_state or a checkpoint.",
                 .examples = "save record(m=m, o=o, rng=rng_state()) \"loop.safetensors\""),
     DLSH_FN_ROW("set_rng_state", dlsh_set_rng_state_run, "set_rng_state(STATE)",
-                "Random numbers go on as after the rng_state() that gave the state.",
+                "Restores the random streams: random numbers continue as they did after the rng_state() that returned "
+                "the state.",
                 DLSH_PARAMS({"state", .want = "rng_state", .doc = "what rng_state() gave, or a file holds"}),
                 .examples = "r = rng_state()\nset_rng_state(r)"),
-    DLSH_FN_ROW(
-        "grad_scaler", dlsh_grad_scaler_run, "grad_scaler(init_scale=65536, growth_factor=2, ...)",
-        "Scales losses in loops by hand under precision f16, as PyTorch's GradScaler; a trainer does so itself.",
-        DLSH_OPTIONS({"init_scale", DLSH_OPT_FLOAT, "65536", .doc = "the factor at first"},
-                     {"growth_factor", DLSH_OPT_FLOAT, "2", .doc = "it grows by this"},
-                     {"backoff_factor", DLSH_OPT_FLOAT, "0.5", .doc = "it shrinks by this after an overflow"},
-                     {"growth_interval", DLSH_OPT_INT, "2000", .doc = "good steps in a row before it grows"}),
-        .examples = "s = grad_scaler()\nbackward s.scale(l)\ns.step(o);\ns.update()"),
+    DLSH_FN_ROW("grad_scaler", dlsh_grad_scaler_run, "grad_scaler(init_scale=65536, growth_factor=2, ...)",
+                "Scales losses in loops written by hand under precision f16, as PyTorch's GradScaler does; a trainer "
+                "scales by itself.",
+                DLSH_OPTIONS({"init_scale", DLSH_OPT_FLOAT, "65536", .doc = "the factor at first"},
+                             {"growth_factor", DLSH_OPT_FLOAT, "2", .doc = "it grows by this"},
+                             {"backoff_factor", DLSH_OPT_FLOAT, "0.5", .doc = "it shrinks by this after an overflow"},
+                             {"growth_interval", DLSH_OPT_INT, "2000", .doc = "good steps in a row before it grows"}),
+                .examples = "s = grad_scaler()\nbackward s.scale(l)\ns.step(o);\ns.update()"),
     {0}};

@@ -270,7 +270,7 @@ static dl_status call(dlsh_session *s, void *self, const dlsh_callargs *args, dl
 static dl_status key(void *self, unsigned long *out) { return dl_module_key(self, out); }
 
 const dlsh_class dlsh_net_class = {.name = "net",
-                                   .doc = "A net, or a layer of one; called with a batch it gives the result.",
+                                   .doc = "A net, or a layer of one; called with a batch it returns the output.",
                                    .destroy = destroy,
                                    .key = key,
                                    .values = dlsh_net_values,

@@ -249,7 +249,7 @@ static const dlsh_param summary_params[] = {
 const dlsh_command dlsh_net_methods[] = {
     DLSH_ACT_ROW("train", set_mode, "m.train()", "Training mode: dropout and batchnorm act.", .data = "on"),
     DLSH_ACT_ROW("eval", set_mode, "m.eval()", "Evaluation mode."),
-    DLSH_FN_ROW("copy", copy_run, "m.copy()", "A net of its own with the same weights."),
+    DLSH_FN_ROW("copy", copy_run, "m.copy()", "A new net with copies of the weights."),
     DLSH_ACT_ROW("to", to_run, "m.to(TARGET)", "Moves the weights to a dtype or device, in place.",
                  DLSH_PARAMS({"target", DLSH_ARG_WORD, .doc = "a dtype (f64) or a device (\"cuda\")"}),
                  .examples = "m.to(f64)"),
@@ -271,13 +271,13 @@ const dlsh_command dlsh_net_methods[] = {
              "Copies the tensors of a record, as m.state() gives it, into the net; options as those of load.",
              DLSH_PARAMS({"state", .want = "record", .doc = "tensors by path"}), DLSH_OPTIONS(DLSH_LOAD_OPTIONS),
              .examples = "c = load(\"loop.safetensors\")\nm.load_state(c.m)"),
-    DLSH_FN_ROW(
-        "update_parameters", average_run, "e.update_parameters(NET, decay=0.999)",
-        "Averages weights in a loop by hand: e, a copy of the net, moves towards it; buffers are copied. A trainer "
-        "has ema= for it.",
-        DLSH_PARAMS({"net", .want = "net", .doc = "the net that is trained"}),
-        DLSH_OPTIONS({"decay", DLSH_OPT_FLOAT, "0.999", .doc = "share of the average that stays"}),
-        .examples = "e = m.copy()\ne.update_parameters(m, decay=0.99)"),
+    DLSH_FN_ROW("update_parameters", average_run, "e.update_parameters(NET, decay=0.999)",
+                "Averages weights in a loop written by hand: the weights of e, a copy of the net, move towards those "
+                "of the net; buffers are copied. A trainer "
+                "has ema= for it.",
+                DLSH_PARAMS({"net", .want = "net", .doc = "the net that is trained"}),
+                DLSH_OPTIONS({"decay", DLSH_OPT_FLOAT, "0.999", .doc = "share of the average that stays"}),
+                .examples = "e = m.copy()\ne.update_parameters(m, decay=0.99)"),
     DLSH_ACT_ROW("requires_grad_", requires_grad_run, "m.requires_grad_([ON])",
                  "Lets all parameters of a net or layer be trained, or with false freezes them.",
                  DLSH_PARAMS({"on", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "trained (true), or frozen"}),
@@ -291,15 +291,15 @@ const dlsh_command dlsh_net_methods[] = {
     DLSH_PURE_ROW("named_modules", layers_run, "m.named_modules()",
                   "A record of the net, named \"\", and all layers at any depth by path, each once.",
                   .data = "deep|named", .examples = "for name, l in m.named_modules() { print(name, l.kind) }"),
-    DLSH_ACT_ROW("apply", apply_run, "m.apply(FN)",
-                 "Calls a function with each layer at any depth, contents before what holds them, and with the net.",
-                 DLSH_PARAMS({"fn", .doc = "what is called with a layer"}),
-                 .examples = "m.apply(fn (l) { if l.kind == \"linear\" { no_grad { l.bias.fill_(0.1); } } });"),
-    DLSH_FN_ROW(
-        "build", build_run, "m.build(SHAPE...)",
-        "Makes the weights, unless they are there, for samples of a shape; otherwise the first input or a trainer "
-        "does.",
-        .params = summary_params, .examples = "m.build([1, 28, 28])"),
+    DLSH_ACT_ROW(
+        "apply", apply_run, "m.apply(FN)",
+        "Calls a function with each layer at any depth, inner layers before those that contain them, and with the net.",
+        DLSH_PARAMS({"fn", .doc = "what is called with a layer"}),
+        .examples = "m.apply(fn (l) { if l.kind == \"linear\" { no_grad { l.bias.fill_(0.1); } } });"),
+    DLSH_FN_ROW("build", build_run, "m.build(SHAPE...)",
+                "Makes the weights for samples of a shape, unless they exist; otherwise the first input or a trainer "
+                "makes them.",
+                .params = summary_params, .examples = "m.build([1, 28, 28])"),
     DLSH_FN_ROW("summary", summary_run, "m.summary(SHAPE...)",
                 "The table of layers for samples of a shape: outputs, parameters, operations, memory.",
                 .params = summary_params, .examples = "m.summary([1, 28, 28])"),

@@ -174,9 +174,9 @@ static dl_status load_state_run(const dlsh_args *a, dlsh_value *result) {
 
 static const dlsh_command methods[] = {
     DLSH_FN_ROW("state", state_run, "o.state()",
-                "A record of copies of what the optimizer remembers: rate, steps, and tensors of each parameter."),
+                "A record with copies of the optimizer's state: rate, steps, and tensors of each parameter."),
     DLSH_ACT_ROW("load_state", load_state_run, "o.load_state(RECORD)",
-                 "Goes on from what o.state() gave, or a file holds.",
+                 "Restores a state that o.state() returned or a file holds.",
                  DLSH_PARAMS({"state", .want = "record", .doc = "what o.state() gave"}),
                  .examples = "c = load(\"loop.safetensors\")\no.load_state(c.o)"),
     DLSH_ACT_ROW(
@@ -277,7 +277,7 @@ static dl_status report_run(const dlsh_args *a, dlsh_value *result) {
 
 static const dlsh_command schedule_methods[] = {
     DLSH_FN_ROW("report", report_run, "s.report(METRIC)",
-                "Tells a plateau schedule of a loop by hand what it watches, after each epoch.",
+                "Gives a plateau schedule the value that it watches, after each epoch of a loop written by hand.",
                 DLSH_PARAMS({"metric", .want = "float", .doc = "such as the test loss"}),
                 .examples = "s = schedule(\"plateau\", factor=0.5, patience=2)\ns.report(0.3)\no.lr = s(0, 0.1)"),
     {0}};
@@ -390,7 +390,7 @@ static const dlsh_command others[] = {
                          "s = schedule(\"sequential\", [rise, schedule(\"exponential\", 0.99)], milestones=[10])"),
     DLSH_ACT_ROW(
         "clip_grad_norm", clip_run, "clip_grad_norm(PARAMETERS, MAX)",
-        "Scales all gradients so that their common norm is at most MAX; gives the norm they had. A trainer has "
+        "Scales all gradients so that their common norm is at most MAX; returns the norm before. A trainer has "
         "clip_norm= for it.",
         .params = clip_params, .examples = "backward l\nclip_grad_norm(m, 1.0);\no.step()"),
     DLSH_ACT_ROW("clip_grad_value", clip_run, "clip_grad_value(PARAMETERS, MAX)",

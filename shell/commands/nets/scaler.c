@@ -54,12 +54,13 @@ static const dlsh_command methods[] = {
     DLSH_FN_ROW("scale", scale_run, "s.scale(LOSS)", "The loss times the factor, for backward.",
                 DLSH_PARAMS({"loss", .want = "tensor", .doc = "the loss"}), .examples = "backward s.scale(l)"),
     DLSH_FN_ROW("unscale_", unscale_run, "s.unscale_(OPTIMIZER)",
-                "Divides the gradients by the factor, before they are clipped; step does it otherwise.",
+                "Divides the gradients by the factor, so that they can be clipped; without this call, step does it.",
                 .params = of_optimizer),
     DLSH_ACT_ROW("step", step_run, "s.step(OPTIMIZER)",
-                 "The optimizer's step, which is left out where a gradient is not finite; was it made?",
+                 "Makes the optimizer's step, or skips it when a gradient is not finite; returns whether it was made.",
                  .params = of_optimizer, .examples = "s.step(o)\ns.update()"),
-    DLSH_FN_ROW("update", update_run, "s.update()", "Ends a step: the factor shrinks after an overflow, or grows."),
+    DLSH_FN_ROW("update", update_run, "s.update()",
+                "Ends a step: decreases the factor after an overflow, and increases it after many steps without one."),
     {0}};
 
 const dlsh_class dlsh_scaler_class = {.name = "grad_scaler",

@@ -1,4 +1,4 @@
-/* Loss scaling in loops by hand (scaler.c). */
+/* Loss scaling in loops written by hand (scaler.c). */
 #ifndef DLSH_COMMANDS_SCALER_H
 #define DLSH_COMMANDS_SCALER_H
 

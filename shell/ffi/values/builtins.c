@@ -282,13 +282,13 @@ const dlsh_command dlsh_cpointer_methods[] = {
 /* ---------------------------------------------------------------- rows */
 
 const dlsh_command c_commands[] = {
-    DLSH_FN_ROW(
-        "new", new_run, "new(TYPE [, VALUE])",
-        "Memory for a C object or array, as a pointer; it lives as long as pointers to it do. T[] takes its length "
-        "from the value.",
-        DLSH_PARAMS({"type", .want = "string", .doc = "A C type: \"int[10]\", \"struct tm\"."},
-                    {"value", .flags = DLSH_OPTIONAL, .doc = "What it holds at first; zeros."}),
-        .examples = "p = new(\"int[3]\", [1, 2, 3])\nnew(\"char[]\", \"text\")"),
+    DLSH_FN_ROW("new", new_run, "new(TYPE [, VALUE])",
+                "Allocates memory for a C object or array and returns a pointer; the memory is freed when no pointer "
+                "to it is left. T[] takes its length "
+                "from the value.",
+                DLSH_PARAMS({"type", .want = "string", .doc = "A C type: \"int[10]\", \"struct tm\"."},
+                            {"value", .flags = DLSH_OPTIONAL, .doc = "What it holds at first; zeros."}),
+                .examples = "p = new(\"int[3]\", [1, 2, 3])\nnew(\"char[]\", \"text\")"),
     DLSH_FN_ROW("cast", cast_run, "cast(TYPE, VALUE)",
                 "A value as another C type: a pointer, an address as an int, a number truncated as C does, a tensor's "
                 "elements as a pointer.",

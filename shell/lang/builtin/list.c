@@ -118,9 +118,10 @@ static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- any sequence */
 
-static const dlsh_param sequence_params[] = {{"items", .doc = "anything that for goes over"}, {0}};
-static const dlsh_param filter_params[] = {
-    {"f", .want = "function", .doc = "called with each item"}, {"items", .doc = "anything that for goes over"}, {0}};
+static const dlsh_param sequence_params[] = {{"items", .doc = "anything that for iterates over"}, {0}};
+static const dlsh_param filter_params[] = {{"f", .want = "function", .doc = "called with each item"},
+                                           {"items", .doc = "anything that for iterates over"},
+                                           {0}};
 
 /* Appends to a list what an item makes; takes the item. */
 typedef dl_status add_fn(const dlsh_args *a, dlsh_value item, dlsh_value list);
@@ -372,8 +373,8 @@ const dlsh_command dlsh_list_rows[] = {
         "pop", pop_run, "xs.pop([AT])", "Takes an item out of a list, the last one by default.",
         DLSH_PARAMS(LIST_PARAM, {"at", .want = "int", .flags = DLSH_OPTIONAL, .doc = "position (-1: the last)"}),
         .quick = pop_quick),
-    DLSH_CHANGE_ROW("remove", remove_run, "xs.remove(ITEM)", "Removes the first equal item; was it there?",
-                    .params = item_params),
+    DLSH_CHANGE_ROW("remove", remove_run, "xs.remove(ITEM)",
+                    "Removes the first equal item; returns whether it was there.", .params = item_params),
     DLSH_PURE_ROW("index", index_run, "xs.index(ITEM)", "Position of the first equal item, or none.",
                   .params = item_params),
     DLSH_PURE_ROW("copy", copy_run, "xs.copy()", "A list of the same items.", .params = only_list),
@@ -383,7 +384,7 @@ const dlsh_command dlsh_list_rows[] = {
     DLSH_PURE_ROW("map", map_run, "map(F, ITEMS, ...)",
                   "The results of a function on each item; of several sequences, on their items at one position.",
                   DLSH_PARAMS({"f", .want = "function", .doc = "called with each item"},
-                              {"items", .doc = "anything that for goes over"},
+                              {"items", .doc = "anything that for iterates over"},
                               {"others", .flags = DLSH_VARIADIC, .doc = "more of them; the shortest ends it"}),
                   .examples =
                       "map(fn (x) { return x * x }, range(5))\nmap(fn (a, b) { return a * b }, [1, 2], [3, 4])"),
@@ -392,7 +393,7 @@ const dlsh_command dlsh_list_rows[] = {
     DLSH_PURE_ROW("enumerate", enumerate_run, "enumerate(ITEMS)", "Pairs of position and item.",
                   .params = sequence_params, .examples = "for i, x in enumerate([\"a\", \"b\"]) { print(i, x) }"),
     DLSH_PURE_ROW("zip", zip_run, "zip(ITEMS, ...)", "Lists of the items of several sequences at one position.",
-                  DLSH_PARAMS({"items", .flags = DLSH_OPTIONAL, .doc = "anything that for goes over"},
+                  DLSH_PARAMS({"items", .flags = DLSH_OPTIONAL, .doc = "anything that for iterates over"},
                               {"others", .flags = DLSH_VARIADIC, .doc = "more of them; the shortest ends it"}),
                   .examples = "for a, b in zip([1, 2], [\"x\", \"y\"]) { print(a, b) }"),
     DLSH_PURE_ROW("any", any_run, "any(ITEMS), any(TENSOR [, dim=, keepdim=])", "Is one of the items true?",
@@ -412,5 +413,5 @@ const dlsh_command dlsh_list_rows[] = {
              SORT_OPTIONS, .examples = "xs = [3, 1, 2]; xs.sort(); xs"),
     DLSH_PURE_ROW("sorted", sorted_run, "sorted(ITEMS, key=, reverse=false)",
                   "A sorted list; equal items keep their order.",
-                  DLSH_PARAMS({"items", .doc = "anything that for goes over"}), SORT_OPTIONS),
+                  DLSH_PARAMS({"items", .doc = "anything that for iterates over"}), SORT_OPTIONS),
     {0}};

@@ -250,7 +250,7 @@ const dlsh_command dlsh_math_rows[] = {
     DLSH_PURE_ROW("round", round_run, "round(X [, DECIMALS])", "Rounded to the nearest whole number, ties to even.",
                   DLSH_PARAMS({"input", .want = "number|tensor", .doc = "a number or a tensor"},
                               {"decimals", .want = "int", .flags = DLSH_OPTIONAL,
-                               .doc = "digits behind the point; the result is then a float"}),
+                               .doc = "digits after the point; the result is then a float"}),
                   .examples = "round(2.567, 2)"),
     DLSH_PURE_ROW("abs", abs_run, "abs(X)", "Absolute value.", .params = rounding_params),
     {0}};

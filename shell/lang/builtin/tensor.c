@@ -628,7 +628,7 @@ const dlsh_command dlsh_tensor_rows[] = {
         "between BY.",
         DLSH_PARAMS({"input", .want = "tensor|string", .doc = "a tensor or a string"},
                     {"size", .want = "int|list|string", .flags = DLSH_OPTIONAL,
-                     .doc = "rows a piece; what stands between (white space)"},
+                     .doc = "rows a piece; the separator (white space)"},
                     {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension (0)"}),
         .examples = "\"a,b\".split(\",\")"),
     DLSH_PURE_ROW("chunk", split_run, "x.chunk(N [, DIM])", "A list of N pieces.", .params = split_params, .data = "n"),
