@@ -53,3 +53,30 @@
     A(padding, INTS, "0", "zeros around the image")                                                                    \
     A(ceil_mode, BOOL, "false", "also use windows that reach over the edge")                                           \
     A(count_include_pad, BOOL, "true", "count padding among the pixels of a window")
+#define FOLD_ATTR_ROWS                                                                                                 \
+    A(kernel_size, INTS, "", "window")                                                                                 \
+    A(dilation, INTS, "1", "step between elements of a window")                                                        \
+    A(padding, INTS, "0", "zeros around the image")                                                                    \
+    A(stride, INTS, "1", "step between windows")
+#define TRANSPOSED_ATTRS                                                                                               \
+    ATTRS(A(stride, INTS, "1", "step between copies of the kernel")                                                    \
+              A(padding, INTS, "0", "elements cut off on every side")                                                  \
+                  A(output_padding, INTS, "0", "elements added at the end, fewer than stride")                         \
+                      A(groups, INT, "1", "groups of channels; each output group uses only its own input group")       \
+                          A(dilation, INTS, "1", "step between elements of the kernel"))
+#define UNPOOL_ATTRS                                                                                                   \
+    FAMILY(UNPOOL)                                                                                                     \
+    NONDIFF_IN(indices)                                                                                                \
+    PROMOTE(NONE)                                                                                                      \
+    ATTRS(A(kernel_size, INTS, "", "window of the pooling")                                                            \
+              A(stride, INTS, "none", "step between its windows; none: the size of the window")                        \
+                  A(padding, INTS, "0", "its padding")                                                                 \
+                      A(output_size, INTS, "none", "sizes of the result; none: the least that was pooled to this"))
+#define LP_POOL_ATTRS                                                                                                  \
+    PROMOTE(FLOAT)                                                                                                     \
+    ATTRS(A(norm_type, FLOAT, "", "the norm, p") A(kernel_size, INTS, "", "window")                                    \
+              A(stride, INTS, "none", "step between windows; none: the size of the window")                            \
+                  A(ceil_mode, BOOL, "false", "also use windows that reach over the edge"))
+#define DROP_ATTRS                                                                                                     \
+    ATTRS(A(p, FLOAT, "0.5", "probability that a channel becomes zero")                                                \
+              A(training, BOOL, "true", "false: the identity"))

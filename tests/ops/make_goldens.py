@@ -230,6 +230,35 @@ def mode(x, dim=-1, keepdim=False):
     return (v, at) if keepdim else (v.squeeze(d), at.squeeze(d))
 
 
+def empty_images(fn, shape=None):
+    """PyTorch takes no batch without images, or gives it no gradient."""
+    def run(x, **kw):
+        if x.numel():
+            return fn(x, **kw)
+        if shape:
+            return torch.zeros(shape(x.shape, *kw.values()), dtype=x.dtype) + x.sum()
+        return fn(torch.zeros((1, *x.shape[1:]), dtype=x.dtype), **kw)[:0] + x.sum()
+    return run
+
+
+def for_dims(fn, n):
+    """Lists of one number as those of n."""
+    return lambda *x, **kw: fn(*x, **{k: v * n if isinstance(v, list) and len(v) == 1 else v for k, v in kw.items()})
+
+
+def embedding_bag(i, w, offsets=None, each=None, padding_idx=None, **kw):
+    return F.embedding_bag(i, w, offsets, per_sample_weights=each, padding_idx=padding_idx, **kw)
+
+
+def instance_norm(x, m=None, v=None, w=None, b=None, **kw):
+    m, v = (t.detach().clone() if t is not None else None for t in (m, v))
+    return F.instance_norm(x, m, v, w, b, **kw)
+
+
+def channel_dropout(x, p=0.5, training=True):
+    return x if not training or p == 0 else None  # random: not compared
+
+
 def lstsq(a, b, rcond=None):
     x = torch.linalg.pinv(a, rtol=rcond) @ b if rcond else torch.linalg.pinv(a) @ b
     gap = ((a @ x - b) ** 2).sum(-2) if a.shape[-2] > a.shape[-1] else torch.zeros(0, dtype=a.dtype)
@@ -242,6 +271,23 @@ def cond(a, p=None):
 
 L = torch.linalg
 CALLS = {
+    "pad": lambda x, pad, value=0, mode="constant": F.pad(x, pad, mode, value),
+    "pixel_shuffle": empty_images(F.pixel_shuffle, lambda s, r: (0, s[1] // r ** 2, s[2] * r, s[3] * r)),
+    "pixel_unshuffle": empty_images(F.pixel_unshuffle, lambda s, r: (0, s[1] * r ** 2, s[2] // r, s[3] // r)),
+    "channel_shuffle": lambda x, groups: x.unflatten(1, (groups, -1)).transpose(1, 2).flatten(1, 2),
+    "unfold": empty_images(for_dims(F.unfold, 2)), "fold": for_dims(F.fold, 2), "lp_pool2d": for_dims(F.lp_pool2d, 2),
+    "max_unpool2d": for_dims(F.max_unpool2d, 2), "max_unpool3d": for_dims(F.max_unpool3d, 3), "interpolate": lambda x, size=None, **kw: F.interpolate(
+        x, size[0] if size and len(size) == 1 else size, **kw),
+    "embedding_bag": embedding_bag, "instance_norm": instance_norm, "conv_transpose1d": F.conv_transpose1d,
+    "conv_transpose3d": F.conv_transpose3d,
+    "lp_pool1d": lambda x, norm_type, kernel_size, stride=None: F.lp_pool1d(x, norm_type, kernel_size[0], stride and stride[0]),
+    "adaptive_max_pool1d_with_indices": lambda x, output_size: F.adaptive_max_pool1d(x, output_size, True),
+    "adaptive_max_pool2d_with_indices": lambda x, output_size: F.adaptive_max_pool2d(x, pair(output_size), True),
+    "adaptive_max_pool2d": lambda x, output_size: F.adaptive_max_pool2d(x, pair(output_size)),
+    "adaptive_max_pool3d_with_indices": lambda x, output_size: F.adaptive_max_pool3d(x, output_size, True),
+    "adaptive_max_pool3d": lambda x, output_size: F.adaptive_max_pool3d(x, output_size[0] if len(output_size) == 1 else output_size),
+    "adaptive_avg_pool3d": lambda x, output_size: F.adaptive_avg_pool3d(x, output_size[0] if len(output_size) == 1 else output_size),
+    "dropout1d": channel_dropout, "dropout2d": channel_dropout, "dropout3d": channel_dropout,
     **{name: lambda *a, **kw: None for name in (
         "factor_lu", "factor_cholesky", "solve_triangle", "factor_qr", "factor_eigh", "factor_svd", "solve_square")},
     "geqrf": lambda a: tuple(torch.geqrf(a.detach())),
@@ -341,7 +387,6 @@ CALLS = {
     "logit_loss": lambda x, y: F.binary_cross_entropy_with_logits(*torch.broadcast_tensors(x, y), reduction="none"),
     "norm_groups": norm_groups,
     "embedding": lambda i, w, padding_idx=None: F.embedding(i, w, padding_idx),
-    "pad": lambda x, pad, value=0: F.pad(x, pad, value=value),
     "pool_gather": lambda x, i: x.flatten(2).gather(2, i.flatten(2)).reshape(i.shape),
     "batch_norm": batch_norm, "batch_norm_relu": lambda *a, **kw: F.relu(batch_norm(*a, **kw)),
     "conv_transpose2d": conv_transpose, "conv2d_norm": conv_norm,

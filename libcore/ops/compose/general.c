@@ -56,48 +56,6 @@ COMPOSE_RULE(stack) {
     return s;
 }
 
-/* t without the elements of dimension d that negative widths cut off; takes over the reference. */
-static dl_tensor *cut(dl_tensor *t, int d, long before, long after) {
-    long from = before < 0 ? -before : 0, to = t->shape[d] + (after < 0 ? after : 0);
-    if (from == 0 && to == t->shape[d]) return t;
-    DL_OWNED dl_tensor *taken = t;
-    if (t->shape[d] + before + after < 0)
-        return dl_fail(DL_ERR_SHAPE, "%ld cannot be cut off a dimension of size %ld",
-                       -(before < 0 ? before : 0) - after, t->shape[d]),
-               NULL;
-    if (to < from) from = to = 0;
-    return dl_slice(t, d, &from, &to, 1);
-}
-
-/* A tensor of the value, with the rest of the input written into it. */
-COMPOSE_RULE(pad) {
-    const dl_aval *widths = ATTR(c, PAD_PAD), *value = ATTR(c, PAD_VALUE);
-    if (strcmp(ATTR_S(c, PAD_MODE), "constant"))
-        return dl_fail(DL_ERR_UNSUPPORTED, "mode is constant, the only one there is, not '%s'", ATTR_S(c, PAD_MODE));
-    const dl_tensor *x = c->in[0];
-    long shape[DL_MAX_DIM], stride[DL_MAX_DIM], offset = 0;
-    int n = x->ndim;
-    if (widths->n % 2 || widths->n > 2 * n)
-        return dl_fail(DL_ERR_VALUE, "pad takes two widths a dimension, for at most %d dimensions, not %d widths", n,
-                       widths->n);
-    memcpy(shape, x->shape, sizeof shape);
-    DL_OWNED dl_tensor *t = dl_ref(c->in[0]);
-    for (int i = 0; i < widths->n / 2 && t; i++) {
-        int d = n - 1 - i;
-        long before = widths->u.v[2 * i], after = widths->u.v[2 * i + 1];
-        shape[d] += before + after;
-        t = cut(t, d, before, after);
-    }
-    if (!t) return dl_failed();
-    int64_t numel;
-    DL_TRY(dl_shape_check(n, shape, &numel));
-    dl_strides_contiguous(n, shape, stride);
-    for (int i = 0; i < widths->n / 2; i++)
-        if (widths->u.v[2 * i] > 0) offset += widths->u.v[2 * i] * stride[n - 1 - i];
-    DL_OWNED dl_tensor *full = dl_full(shape, n, dl_aval_number(value), t->dtype, t->st->device);
-    return dl_finish(c, full ? dl_as_strided_set(full, t, t->shape, n, stride, n, offset) : NULL);
-}
-
 /* ---- picking */
 
 /* The rows, without history where the index is `padding`. */

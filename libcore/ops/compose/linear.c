@@ -166,3 +166,26 @@ COMPOSE_RULE(cdist) {
     dl_tensor *gap = K(dl_sub(K(apart(a, 1)), K(apart(b, 2))));
     return dl_finish(c, dl_norm(gap, &last, 1, 0, ATTR_F(c, CDIST_P)));
 }
+
+COMPOSE_RULE(bilinear) {
+    POOL;
+    dl_tensor *a = c->in[0], *b = c->in[1], *w = c->in[2], *bias = INPUT(c, BILINEAR_BIAS);
+    const int n = a->ndim;
+    long shape[DL_MAX_DIM] = {0}, rows = 1;
+    bool fits =
+        n >= 1 && b->ndim == n && w->ndim == 3 && a->shape[n - 1] == w->shape[1] && b->shape[n - 1] == w->shape[2];
+    for (int i = 0; fits && i < n - 1; i++)
+        fits = a->shape[i] == b->shape[i], shape[i] = a->shape[i], rows *= a->shape[i];
+    if (!fits)
+        return dl_fail_hint(DL_ERR_SHAPE, "the weight is [out, size of input1, size of input2]",
+                            "inputs of shapes %s and %s do not fit", dl_shape_text(n, a->shape),
+                            dl_shape_text(b->ndim, b->shape));
+    if (bias && (bias->ndim != 1 || bias->shape[0] != w->shape[0]))
+        return dl_fail(DL_ERR_SHAPE, "the bias must have shape [%ld]", w->shape[0]);
+    shape[n - 1] = w->shape[0];
+    dl_tensor *left = K(dl_reshape(a, (long[]){rows, w->shape[1]}, 2)),
+              *right = K(dl_reshape(b, (long[]){rows, w->shape[2]}, 2));
+    dl_tensor *part[] = {left, w, right}, *y = left && right ? K(dl_einsum(part, 3, "ni,oij,nj->no")) : NULL;
+    if (y && bias) y = K(dl_add(y, bias));
+    return dl_finish(c, y ? dl_reshape(y, shape, n) : NULL);
+}

@@ -4,8 +4,11 @@
 #include "core/device/device.h"
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/conv.h"
+#include "dlcore/copy.h"
 #include "dlcore/create.h"
 #include "dlcore/elementary.h"
+#include "dlcore/index.h"
 #include "dlcore/norm.h"
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
@@ -177,4 +180,63 @@ COMPOSE_RULE(group_norm) {
     dl_tensor *normal = rows ? K(dl_layer_norm(rows, NULL, NULL, &row, 1, ATTR_F(c, GROUP_NORM_EPS))) : NULL;
     dl_tensor *y = normal ? K(dl_reshape(normal, x->shape, x->ndim)) : NULL;
     return dl_finish(c, y && (weight || bias) ? affine(y, weight, bias) : dl_ref(y));
+}
+
+/* ---- channels of each example */
+
+/* Running statistics move towards the mean over the examples of mean and variance of a channel. */
+static dl_status follow(dl_call *c, dl_tensor *mean, dl_tensor *var) {
+    POOL;
+    DL_SCOPED_GRAD_MODE(0);
+    dl_tensor *x = c->in[0], *to[2] = {mean, var};
+    long dims[DL_MAX_DIM], first = 0;
+    for (int i = 2; i < x->ndim; i++) dims[i - 2] = i;
+    dl_tensor *now[2] = {K(dl_mean(x, dims, x->ndim - 2, 0)), K(dl_var(x, dims, x->ndim - 2, 1, 0))};
+    dl_tensor *share = K(dl_scalar_f(ATTR_F(c, INSTANCE_NORM_MOMENTUM)));
+    for (int i = 0; i < 2; i++) {
+        dl_tensor *all = now[i] ? K(dl_mean(now[i], &first, 1, 0)) : NULL;
+        dl_tensor *moved = all ? K(dl_add(to[i], K(dl_mul(K(dl_sub(all, to[i])), share)))) : NULL;
+        if (!moved) return dl_failed();
+        DL_TRY(dl_assign(to[i], moved));
+    }
+    return DL_OK;
+}
+
+COMPOSE_RULE(instance_norm) {
+    dl_tensor *x = c->in[0], *mean = INPUT(c, INSTANCE_NORM_RUNNING_MEAN), *var = INPUT(c, INSTANCE_NORM_RUNNING_VAR),
+              *weight = INPUT(c, INSTANCE_NORM_WEIGHT), *bias = INPUT(c, INSTANCE_NORM_BIAS);
+    const double eps = ATTR_F(c, INSTANCE_NORM_EPS);
+    if (x->ndim < 3) return dl_fail(DL_ERR_SHAPE, "the input must be [N,C,...], not of %d dimensions", x->ndim);
+    if (!mean != !var) return dl_fail(DL_ERR_VALUE, "give running_mean and running_var, or neither");
+    DL_TRY(check_groups(c, x->shape[1] ? x->shape[1] : 1));
+    if (!ATTR_I(c, INSTANCE_NORM_USE_INPUT_STATS)) {
+        if (!mean)
+            return dl_fail(DL_ERR_VALUE, "without statistics of the input it needs running_mean and running_var");
+        return dl_finish(c, dl_batch_norm(x, mean, var, weight, bias, 0, 0.1, eps));
+    }
+    if (x->numel && x->numel / (x->shape[0] * x->shape[1]) < 2)
+        return dl_fail(DL_ERR_SHAPE, "a channel of one element has no variance");
+    DL_OWNED dl_tensor *y = dl_group_norm(x, weight, bias, x->shape[1], eps);
+    if (!y) return dl_failed();
+    if (mean) DL_TRY(follow(c, mean, var));
+    return dl_finish(c, dl_ref(y));
+}
+
+/* Krizhevsky and others: ImageNet classification with deep convolutional neural networks (2012). The means are an
+ * average pooling along the channels. */
+COMPOSE_RULE(local_response_norm) {
+    POOL;
+    dl_tensor *x = c->in[0];
+    const long n = ATTR_I(c, LOCAL_RESPONSE_NORM_SIZE), *s = x->shape;
+    if (x->ndim < 3) return dl_fail(DL_ERR_SHAPE, "the input must be [N,C,...], not of %d dimensions", x->ndim);
+    if (n < 1) return dl_fail(DL_ERR_VALUE, "size must be at least 1, not %ld", n);
+    if (!x->numel) return dl_finish(c, dl_clone(x));
+    const long shape[] = {s[0], 1, s[1], x->numel / (s[0] * s[1])}, one[] = {1, 1}, window[] = {n, 1};
+    dl_tensor *square = K(dl_reshape(K(dl_square(x)), shape, 4));
+    dl_tensor *room = square ? K(dl_pad(square, (long[]){0, 0, n / 2, (n - 1) / 2}, 4, 0, "constant")) : NULL;
+    dl_tensor *mean = room ? K(dl_avg_pool2d(room, window, 2, one, 2, NULL, 0, 0, 1)) : NULL;
+    dl_tensor *full = mean ? K(dl_reshape(mean, s, x->ndim)) : NULL;
+    dl_tensor *scaled = K(dl_mul(full, K(dl_scalar_f(ATTR_F(c, LOCAL_RESPONSE_NORM_ALPHA)))));
+    dl_tensor *base = K(dl_add(scaled, K(dl_scalar_f(ATTR_F(c, LOCAL_RESPONSE_NORM_K)))));
+    return dl_finish(c, dl_div(x, K(dl_pow(base, K(dl_scalar_f(ATTR_F(c, LOCAL_RESPONSE_NORM_BETA)))))));
 }

@@ -253,6 +253,30 @@ GRAD_RULE(hardsigmoid) {
     return dl_give(b, 0, dl_where(inside, T(dl_div(G0, NUM(6))), NUM(0)));
 }
 
+/* tanh(x)**2 */
+GRAD_RULE(tanhshrink) {
+    dl_tensor *y = T(dl_tanh(X));
+    return dl_give(b, 0, dl_mul(G0, SQUARE(y)));
+}
+
+/* Of hardshrink and softshrink. */
+RULE(shrink, dl_where(T(dl_le(T(dl_abs(X)), NUM(ATTR_F(b, SHRINK_LAMBD)))), NUM(0), G0))
+RULE(threshold, dl_where(T(dl_le(X, NUM(ATTR_F(b, THRESHOLD_THRESHOLD)))), NUM(0), G0))
+
+/* 1 above 0, e**(x / alpha) below */
+GRAD_RULE(celu) {
+    const double zero = 0;
+    dl_tensor *slope = T(dl_exp(T(dl_div(T(dl_clamp(X, NULL, &zero)), NUM(ATTR_F(b, CELU_ALPHA))))));
+    return dl_give(b, 0, dl_where(T(dl_gt(X, NUM(0))), G0, T(dl_mul(G0, slope))));
+}
+
+/* scale above 0, scale alpha e**x below */
+GRAD_RULE(selu) {
+    const double zero = 0, scale = 1.0507009873554805, limit = 1.7580993408473766;
+    dl_tensor *slope = T(dl_mul(NUM(limit), T(dl_exp(T(dl_clamp(X, NULL, &zero))))));
+    return dl_give(b, 0, dl_mul(G0, T(dl_where(T(dl_gt(X, NUM(0))), NUM(scale), slope))));
+}
+
 /* s (1 + x (1 - s)), s = sigmoid(x) */
 GRAD_RULE(silu) {
     dl_tensor *s = T(dl_sigmoid(X));

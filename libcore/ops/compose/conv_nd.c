@@ -1,0 +1,154 @@
+/* Convolutions of rows and volumes, made of those of images. A row is an image of height 1. Of a volume, the slices
+ * along the depth under a kernel are channels of an image: one product, in whose weight depth and channels are already
+ * side by side. */
+#include "ops/compose/batch.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/conv.h"
+#include "dlcore/create.h"
+#include "dlcore/index.h"
+#include "ops/names/conv.h"
+#include "ops/rules/conv.h"
+
+/* Index 0 is the depth of a volume; of a row there is one direction. */
+typedef struct geometry {
+    int dims;
+    long stride[3], pad[3], dil[3], more[3], groups;
+} geometry;
+
+static dl_status read(const dl_call *c, int dims, bool transposed, geometry *g) {
+    const dl_tensor *x = c->in[0], *w = c->in[1], *b = c->nin > 2 ? c->in[2] : NULL;
+    g->dims = dims;
+    DL_TRY(dl_sizes(ATTR(c, CONV_STRIDE), "stride", dims, 1, g->stride));
+    DL_TRY(dl_sizes(ATTR(c, CONV_PADDING), "padding", dims, 0, g->pad));
+    DL_TRY(dl_sizes(ATTR(c, CONV_DILATION), "dilation", dims, 1, g->dil));
+    g->groups = ATTR_I(c, CONV_GROUPS);
+    if (g->groups < 1) return dl_fail(DL_ERR_VALUE, "groups must be at least 1, not %ld", g->groups);
+    if (w->ndim != dims + 2)
+        return dl_fail(DL_ERR_SHAPE, "the weight must have %d dimensions, channels of both sides and its size, not %d",
+                       dims + 2, w->ndim);
+    if (x->ndim != dims + 2 && x->ndim != dims + 1)
+        return dl_fail(DL_ERR_SHAPE, "the input must have %d dimensions, [N,C] and its size, not %d", dims + 2,
+                       x->ndim);
+    const long channels = x->shape[x->ndim - dims - 1], wants = transposed ? w->shape[0] : w->shape[1] * g->groups,
+               out = transposed ? w->shape[1] * g->groups : w->shape[0];
+    if (channels != wants)
+        return dl_fail(DL_ERR_SHAPE, "an input of %ld channels does not fit a weight for %ld", channels, wants);
+    if (channels % g->groups || out % g->groups)
+        return dl_fail(DL_ERR_SHAPE, "%ld and %ld channels cannot be divided into %ld groups", channels, out,
+                       g->groups);
+    if (b && (b->ndim != 1 || b->shape[0] != out))
+        return dl_fail(DL_ERR_SHAPE, "the bias must have shape [%ld], one number an output channel", out);
+    for (int i = 0; i < dims; i++)
+        if (w->shape[2 + i] < 1) return dl_fail(DL_ERR_SHAPE, "the kernel is empty");
+    return DL_OK;
+}
+
+/* ---- rows */
+
+static dl_tensor *flat_image(dl_pool *p, dl_tensor *t) {
+    return t ? K(dl_reshape(t, (long[]){t->shape[0], t->shape[1], 1, t->shape[2]}, 4)) : NULL;
+}
+
+static dl_status of_rows(dl_call *c, bool transposed) {
+    POOL;
+    geometry g = {0};
+    DL_TRY(read(c, 1, transposed, &g));
+    dl_tensor *x = flat_image(p, dl_with_batch(p, c->in[0], 3)), *w = flat_image(p, c->in[1]),
+              *bias = c->nin > 2 ? c->in[2] : NULL;
+    if (!x || !w) return dl_failed();
+    const long stride[] = {1, g.stride[0]}, pad[] = {0, g.pad[0]}, dil[] = {1, g.dil[0]};
+    if (transposed) DL_TRY(dl_sizes(ATTR(c, CONV_TRANSPOSE1D_OUTPUT_PADDING), "output_padding", 1, 0, g.more));
+    const long more[] = {0, g.more[0]};
+    dl_tensor *y = K(transposed ? dl_conv_transpose2d(x, w, bias, stride, 2, pad, 2, more, 2, g.groups, dil, 2, NULL, 0)
+                                : dl_conv2d(x, w, bias, stride, 2, pad, 2, dil, 2, g.groups));
+    return dl_finish(c, y ? dl_as_given(y, c->in[0], (long[]){y->shape[0], y->shape[1], y->shape[3]}, 3) : NULL);
+}
+COMPOSE_RULE(conv1d) { return of_rows(c, false); }
+COMPOSE_RULE(conv_transpose1d) { return of_rows(c, true); }
+
+/* ---- volumes */
+
+/* Slices that kernels of k see from n places: [n k] of i64. */
+static dl_tensor *seen(dl_pool *p, const geometry *g, long n, long k, int device) {
+    const double places = (double)n, taps = (double)k;
+    const long flat = -1;
+    dl_tensor *from = K(dl_mul(K(dl_arange(0, &places, 1, DL_I64, device)), K(dl_scalar_i(g->stride[0]))));
+    dl_tensor *tap = K(dl_mul(K(dl_arange(0, &taps, 1, DL_I64, device)), K(dl_scalar_i(g->dil[0]))));
+    dl_tensor *both = from ? K(dl_add(K(dl_reshape(from, (long[]){n, 1}, 2)), tap)) : NULL;
+    return both ? K(dl_reshape(both, &flat, 1)) : NULL;
+}
+
+/* A weight [a, b, depth, height, width] of images of b * depth channels. */
+static dl_tensor *joined(dl_pool *p, dl_tensor *w) {
+    const long *s = w->shape;
+    return K(dl_reshape(w, (long[]){s[0], s[1] * s[2], s[3], s[4]}, 4));
+}
+
+/* [N, places, C, H, W] as [N, C, places, H, W], or the other way round, as a new reference. */
+static dl_tensor *turned(dl_pool *p, dl_tensor *t, const long *shape) {
+    dl_tensor *split = K(t ? dl_reshape(t, shape, 5) : NULL);
+    return split ? dl_permute(split, (long[]){0, 2, 1, 3, 4}, 5) : NULL;
+}
+
+COMPOSE_RULE(conv3d) {
+    POOL;
+    geometry g = {0};
+    DL_TRY(read(c, 3, false, &g));
+    dl_tensor *x = dl_with_batch(p, c->in[0], 5), *w = c->in[1];
+    if (x && g.pad[0]) x = K(dl_pad(x, (long[]){0, 0, 0, 0, g.pad[0], g.pad[0]}, 6, 0, "constant"));
+    if (!x) return dl_failed();
+    const long k = w->shape[2], n = x->shape[0], channels = x->shape[1], room = x->shape[2] - g.dil[0] * (k - 1) - 1;
+    if (room < 0)
+        return dl_fail_hint(DL_ERR_SHAPE, "use more padding or a smaller kernel",
+                            "a kernel of depth %ld does not fit a depth of %ld", g.dil[0] * (k - 1) + 1, x->shape[2]);
+    const long places = room / g.stride[0] + 1, h = x->shape[3], wide = x->shape[4];
+    dl_tensor *at = seen(p, &g, places, k, x->st->device), *slices = K(at ? dl_index_select(x, at, 2) : NULL);
+    dl_tensor *parts = K(slices ? dl_reshape(slices, (long[]){n, channels, places, k * h, wide}, 5) : NULL);
+    dl_tensor *turn = K(parts ? dl_permute(parts, (long[]){0, 2, 1, 3, 4}, 5) : NULL);
+    dl_tensor *images = K(turn ? dl_reshape(turn, (long[]){n * places, channels * k, h, wide}, 4) : NULL);
+    dl_tensor *weight = joined(p, w);
+    if (!images || !weight) return dl_failed();
+    dl_tensor *y =
+        K(dl_conv2d(images, weight, INPUT(c, CONV2D_BIAS), g.stride + 1, 2, g.pad + 1, 2, g.dil + 1, 2, g.groups));
+    if (!y) return dl_failed();
+    const long *s = y->shape;
+    dl_tensor *all = K(turned(p, y, (long[]){n, places, s[1], s[2], s[3]}));
+    return dl_finish(c, dl_as_given(all, c->in[0], (long[]){n, s[1], places, s[2], s[3]}, 5));
+}
+
+static dl_tensor *biased(dl_pool *p, dl_tensor *y, dl_tensor *bias) {
+    if (!y || !bias) return y;
+    dl_tensor *column = K(dl_reshape(bias, (long[]){1, bias->shape[0], 1, 1, 1}, 5));
+    return K(dl_add(y, column));
+}
+
+/* The images of each slice have a channel for each depth of the kernel; those are added where they belong. */
+COMPOSE_RULE(conv_transpose3d) {
+    POOL;
+    geometry g = {0};
+    DL_TRY(read(c, 3, true, &g));
+    DL_TRY(dl_sizes(ATTR(c, CONV_TRANSPOSE3D_OUTPUT_PADDING), "output_padding", 3, 0, g.more));
+    dl_tensor *x = dl_with_batch(p, c->in[0], 5), *w = c->in[1], *weight = joined(p, w);
+    if (!x || !weight) return dl_failed();
+    const long *xs = x->shape, n = xs[0], depth = xs[2], k = w->shape[2], out = w->shape[1] * g.groups;
+    const long whole = (depth - 1) * g.stride[0] + g.dil[0] * (k - 1) + 1 + g.more[0], left = whole - 2 * g.pad[0];
+    if (g.more[0] >= g.stride[0] && g.more[0] >= g.dil[0])
+        return dl_fail(DL_ERR_VALUE, "output_padding must be smaller than stride or dilation, not %ld", g.more[0]);
+    if (left < 1) return dl_fail_hint(DL_ERR_SHAPE, "use less padding or larger volumes", "the result would be empty");
+    dl_tensor *turn = K(dl_permute(x, (long[]){0, 2, 1, 3, 4}, 5));
+    dl_tensor *images = K(turn ? dl_reshape(turn, (long[]){n * depth, xs[1], xs[3], xs[4]}, 4) : NULL);
+    dl_tensor *y = K(images ? dl_conv_transpose2d(images, weight, NULL, g.stride + 1, 2, g.pad + 1, 2, g.more + 1, 2,
+                                                  g.groups, g.dil + 1, 2, NULL, 0)
+                            : NULL);
+    if (!y) return dl_failed();
+    const long h = y->shape[2], wide = y->shape[3];
+    dl_tensor *all = K(turned(p, y, (long[]){n, depth, out, k * h, wide}));
+    dl_tensor *slices = K(all ? dl_reshape(all, (long[]){n, out, depth * k, h, wide}, 5) : NULL);
+    dl_tensor *at = seen(p, &g, depth, k, x->st->device);
+    dl_tensor *zeros = K(dl_full((long[]){n, out, whole, h, wide}, 5, 0, (dl_dtype)y->dtype, x->st->device));
+    dl_tensor *sum = K(slices && at && zeros ? dl_index_add(zeros, at, slices, 2) : NULL);
+    const long from = g.pad[0], to = from + left;
+    if (sum && g.pad[0]) sum = K(dl_slice(sum, 2, &from, &to, 1));
+    sum = biased(p, sum, INPUT(c, CONV_TRANSPOSE3D_BIAS));
+    return dl_finish(c, dl_as_given(sum, c->in[0], (long[]){n, out, left, h, wide}, 5));
+}

@@ -1,0 +1,201 @@
+/* Images made larger or smaller. Every mode is done dimension by dimension: a weighted sum of slices that are selected
+ * by index. */
+#include "ops/compose/compose.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/conv.h"
+#include "dlcore/copy.h"
+#include "dlcore/create.h"
+#include "dlcore/index.h"
+#include "dlcore/rounding.h"
+#include "dlcore/view.h"
+#include "ops/rules/index.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct grid {
+    int dims; /* the last ones of the tensor */
+    long in[3], out[3];
+    double scale[3]; /* pixels of the input for one of the result */
+    bool corners;
+} grid;
+
+/* ---- places */
+
+/* For each pixel of the result its place in the input, in f64: of its centre, or with the corners in place. */
+static dl_tensor *centres(dl_pool *p, const grid *g, int i, int device) {
+    const double end = (double)g->out[i];
+    dl_tensor *at = K(dl_arange(0, &end, 1, DL_F64, device)), *scale = K(dl_scalar_f(g->scale[i]));
+    if (g->corners) return K(dl_mul(at, scale));
+    dl_tensor *half = K(dl_scalar_f(0.5));
+    return K(dl_sub(K(dl_mul(K(dl_add(at, half)), scale)), half));
+}
+
+/* Slices `shift` away from place `at`, or at the edge, each times its weight. */
+static dl_tensor *weighted(dl_pool *p, dl_tensor *x, int d, dl_tensor *at, long shift, dl_tensor *weight) {
+    const double least = 0, most = (double)(x->shape[d] - 1);
+    long shape[DL_MAX_DIM];
+    dl_tensor *index = K(dl_to(K(dl_clamp(K(dl_add(at, K(dl_scalar_f((double)shift)))), &least, &most)), DL_I64));
+    for (int i = 0; i < x->ndim; i++) shape[i] = i == d ? weight ? weight->numel : 1 : 1;
+    dl_tensor *w = K(weight ? dl_to(K(dl_reshape(weight, shape, x->ndim)), (dl_dtype)x->dtype) : NULL);
+    dl_tensor *part = K(index ? dl_index_select(x, index, d) : NULL);
+    return K(dl_mul(part, w));
+}
+
+static dl_tensor *by_lines(dl_tensor *x, int d, const grid *g, int i) {
+    POOL;
+    const double least = 0;
+    dl_tensor *at = centres(p, g, i, x->st->device);
+    if (!g->corners) at = K(dl_clamp(at, &least, NULL));
+    dl_tensor *low = K(dl_floor(at)), *share = K(dl_sub(at, low));
+    dl_tensor *rest = K(dl_sub(K(dl_scalar_f(1)), share));
+    return dl_add(weighted(p, x, d, low, 0, rest), weighted(p, x, d, low, 1, share));
+}
+
+/* c3 t**3 + c2 t**2 + c1 t + c0 */
+static dl_tensor *cubic(dl_pool *p, dl_tensor *t, double c3, double c2, double c1, double c0) {
+    const double c[3] = {c2, c1, c0};
+    dl_tensor *y = K(dl_mul(t, K(dl_scalar_f(c3))));
+    for (int i = 0; i < 3; i++) {
+        y = K(dl_add(y, K(dl_scalar_f(c[i]))));
+        if (i < 2) y = K(dl_mul(y, t));
+    }
+    return y;
+}
+
+/* Keys: Cubic convolution interpolation (1981), with a = -0.75. */
+static dl_tensor *by_cubics(dl_tensor *x, int d, const grid *g, int i) {
+    const double a = -0.75;
+    dl_tensor *sum = NULL;
+    dl_pool outer DL_SCOPE(dl_release) = {0};
+    dl_tensor *at = centres(&outer, g, i, x->st->device), *low = dl_keep(&outer, dl_floor(at)),
+              *share = dl_keep(&outer, dl_sub(at, low)), *one = dl_keep(&outer, dl_scalar_f(1)),
+              *rest = dl_keep(&outer, dl_sub(one, share));
+    for (long k = -1; k <= 2; k++) {
+        POOL;
+        dl_tensor *t = k < 1 ? share : rest;
+        dl_tensor *w = k < 0 || k > 1 ? cubic(p, t, a, -2 * a, a, 0) : cubic(p, t, a + 2, -(a + 3), 0, 1);
+        dl_tensor *part = weighted(p, x, d, low, k, w);
+        if (!sum) {
+            if (!(sum = part ? dl_ref(part) : NULL)) return NULL;
+            continue;
+        }
+        dl_tensor *more = dl_add(sum, part);
+        dl_unref(sum);
+        if (!(sum = more)) return NULL;
+    }
+    return sum;
+}
+
+/* Places are rounded in f32, as PyTorch's are. */
+static dl_tensor *by_nearest(dl_tensor *x, int d, const grid *g, int i, double offset) {
+    POOL;
+    const double end = (double)g->out[i], most = (double)(g->in[i] - 1);
+    dl_tensor *at = K(dl_arange(0, &end, 1, DL_F32, x->st->device));
+    if (offset != 0) at = K(dl_add(at, K(dl_scalar_f(offset))));
+    dl_tensor *floor = K(dl_floor(K(dl_mul(at, K(dl_scalar_f((float)g->scale[i]))))));
+    dl_tensor *index = K(dl_to(K(dl_clamp(floor, NULL, &most)), DL_I64));
+    return index ? dl_index_select(x, index, d) : NULL;
+}
+static dl_tensor *by_nearest_pixel(dl_tensor *x, int d, const grid *g, int i) { return by_nearest(x, d, g, i, 0); }
+static dl_tensor *by_nearest_centre(dl_tensor *x, int d, const grid *g, int i) { return by_nearest(x, d, g, i, 0.5); }
+
+/* ---- modes */
+
+typedef dl_tensor *resize(dl_tensor *x, int d, const grid *g, int i);
+static const struct mode {
+    const char *name;
+    int dims; /* that it is for, or 0 for any */
+    resize *run;
+    bool has_corners;
+} modes[] = {{"nearest", 0, by_nearest_pixel, false},
+             {"nearest-exact", 0, by_nearest_centre, false},
+             {"linear", 1, by_lines, true},
+             {"bilinear", 2, by_lines, true},
+             {"trilinear", 3, by_lines, true},
+             {"bicubic", 2, by_cubics, true},
+             {"area", 0, NULL, false}};
+
+static const struct mode *find_mode(const char *name, int dims) {
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        const struct mode *m = &modes[i];
+        if (strcmp(name, m->name)) continue;
+        if (!m->dims || m->dims == dims) return m;
+        dl_fail_hint(DL_ERR_SHAPE, "linear is for rows, bilinear and bicubic for images, trilinear for volumes",
+                     "mode %s takes a tensor of %d dimensions, not %d", name, m->dims + 2, dims + 2);
+        return NULL;
+    }
+    dl_fail(DL_ERR_VALUE, "mode is nearest, nearest-exact, linear, bilinear, trilinear, bicubic or area, not '%s'",
+            name);
+    return NULL;
+}
+
+/* The sizes of the result, from size or scale_factor, of which one is given. */
+static dl_status sizes(const dl_call *c, grid *g) {
+    const dl_aval *size = ATTR(c, INTERPOLATE_SIZE), *factor = ATTR(c, INTERPOLATE_SCALE_FACTOR);
+    if ((size->given && size->n) == factor->given)
+        return dl_fail(DL_ERR_VALUE,
+                       factor->given ? "give size or scale_factor, not both" : "give size or scale_factor");
+    if (size->given && size->n && size->n != 1 && size->n != g->dims)
+        return dl_fail(DL_ERR_VALUE, "size takes one number or %d, not %d", g->dims, size->n);
+    for (int i = 0; i < g->dims; i++) {
+        g->in[i] = c->in[0]->shape[2 + i];
+        double out = factor->given ? floor((double)g->in[i] * factor->u.f) : (double)size->u.v[size->n == 1 ? 0 : i];
+        if (!(out >= 1 && out <= (double)DL_MAX_COUNT && g->in[i] >= 1))
+            return dl_fail(DL_ERR_SHAPE, "sizes must be at least 1: dimension %d would go from %ld to %g", 2 + i,
+                           g->in[i], out);
+        g->out[i] = (long)out;
+        bool exact = factor->given && !ATTR_I(c, INTERPOLATE_RECOMPUTE_SCALE_FACTOR);
+        g->scale[i] = exact ? 1 / factor->u.f : (double)g->in[i] / (double)g->out[i];
+        if (g->corners) g->scale[i] = g->out[i] > 1 ? (double)(g->in[i] - 1) / (double)(g->out[i] - 1) : 0;
+    }
+    return DL_OK;
+}
+
+/* nearest, each pixel becoming a block: one copy of an expanded view. NULL without an error: it is not so. */
+static dl_tensor *blocks(dl_tensor *x, const grid *g, const struct mode *m) {
+    POOL;
+    long ones[DL_MAX_DIM], wide[DL_MAX_DIM], shape[DL_MAX_DIM];
+    int n = 2;
+    if (m->run != by_nearest_pixel || 2 + 2 * g->dims > DL_MAX_DIM) return NULL;
+    for (int i = 0; i < 2; i++) ones[i] = wide[i] = shape[i] = x->shape[i];
+    for (int i = 0; i < g->dims; i++) {
+        if (g->out[i] % g->in[i] || g->scale[i] * (double)g->out[i] != (double)g->in[i]) return NULL;
+        ones[n] = wide[n] = g->in[i], ones[n + 1] = 1, wide[n + 1] = g->out[i] / g->in[i];
+        shape[2 + i] = g->out[i], n += 2;
+    }
+    dl_tensor *each = K(dl_reshape(x, ones, n)), *all = K(each ? dl_expand(each, wide, n) : NULL);
+    return all ? dl_reshape(all, shape, x->ndim) : NULL;
+}
+
+static dl_tensor *areas(dl_tensor *x, const grid *g) {
+    if (g->dims == 1) return dl_adaptive_avg_pool1d(x, g->out, 1);
+    return g->dims == 2 ? dl_adaptive_avg_pool2d(x, g->out, 2) : dl_adaptive_avg_pool3d(x, g->out, 3);
+}
+
+COMPOSE_RULE(interpolate) {
+    const dl_aval *corners = ATTR(c, INTERPOLATE_ALIGN_CORNERS);
+    dl_tensor *x = c->in[0];
+    grid g = {.dims = x->ndim - 2, .corners = corners->given && corners->u.i};
+    if (x->ndim < 3 || x->ndim > 5)
+        return dl_fail_hint(DL_ERR_SHAPE, "give a single image a batch dimension, x[none]",
+                            "the input must be [N,C,L], [N,C,H,W] or [N,C,D,H,W], not of %d dimensions", x->ndim);
+    const struct mode *m = find_mode(ATTR_S(c, INTERPOLATE_MODE), g.dims);
+    if (!m) return dl_failed();
+    if (corners->given && !m->has_corners)
+        return dl_fail(DL_ERR_VALUE, "align_corners is for linear, bilinear, trilinear and bicubic, not for %s",
+                       m->name);
+    DL_TRY(sizes(c, &g));
+    if (!m->run) return dl_finish(c, areas(x, &g));
+    dl_tensor *t = blocks(x, &g, m);
+    if (t && t != x) return dl_finish(c, t);
+    dl_unref(t);
+    t = dl_ref(x);
+    for (int i = 0; i < g.dims && t; i++) {
+        DL_OWNED dl_tensor *old = t;
+        t = g.in[i] == g.out[i] && g.scale[i] == 1 ? dl_ref(old) : m->run(old, 2 + i, &g, i);
+    }
+    if (t != x) return dl_finish(c, t);
+    DL_OWNED dl_tensor *same = t;
+    return dl_finish(c, dl_clone(same));
+}

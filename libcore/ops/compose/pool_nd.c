@@ -1,0 +1,181 @@
+/* Pooling of rows and volumes, made of that of images: a row is an image of height 1; a volume is pooled in its planes,
+ * then along its depth, which gives the same, as the windows are boxes. */
+#include "ops/compose/batch.h"
+#include "dlcore_ops.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/conv.h"
+#include "dlcore/index.h"
+#include "ops/names/conv.h"
+#include "ops/rules/conv.h"
+
+/* Windows of one to three directions, the depth first. */
+typedef struct windows {
+    int dims;
+    long k[3], stride[3], pad[3], dil[3];
+    bool ceil, count_pad;
+} windows;
+
+/* Two directions of them, from `at` on; from -1: none, then the first. */
+typedef struct plane {
+    long k[2], stride[2], pad[2], dil[2];
+} plane;
+
+static plane plane_of(const windows *w, int first, int second) {
+    plane q = {{1, 1}, {1, 1}, {0, 0}, {1, 1}};
+    const int from[2] = {first, second};
+    for (int i = 0; i < 2; i++)
+        if (from[i] >= 0)
+            q.k[i] = w->k[from[i]], q.stride[i] = w->stride[from[i]], q.pad[i] = w->pad[from[i]],
+            q.dil[i] = w->dil[from[i]];
+    return q;
+}
+
+static dl_status read(const dl_aval *k, const dl_aval *stride, const dl_aval *pad, const dl_aval *dil, windows *w) {
+    static const dl_aval zero = {.n = 1}, one = {.n = 1, .u.v = {1}};
+    DL_TRY(dl_sizes(k, "kernel_size", w->dims, 1, w->k));
+    DL_TRY(dl_sizes(stride->given && stride->n ? stride : k, "stride", w->dims, 1, w->stride));
+    DL_TRY(dl_sizes(pad ? pad : &zero, "padding", w->dims, 0, w->pad));
+    return dl_sizes(dil ? dil : &one, "dilation", w->dims, 1, w->dil);
+}
+
+/* [N,C,L] as images of height 1, [N,C,D,H,W] as those of N * D examples of C channels one after another, images as
+ * they are. */
+static dl_tensor *planes(dl_pool *p, dl_tensor *x) {
+    const long *s = x->shape;
+    if (x->ndim == 4) return x;
+    if (x->ndim == 3) return K(dl_reshape(x, (long[]){s[0], s[1], 1, s[2]}, 4));
+    return K(dl_reshape(x, (long[]){s[0], s[1] * s[2], s[3], s[4]}, 4));
+}
+
+/* The pooled planes of a volume x, as images of its depth by the pixels of a plane. */
+static dl_tensor *columns(dl_pool *p, dl_tensor *y, const dl_tensor *x) {
+    return K(dl_reshape(y, (long[]){x->shape[0], x->shape[1], x->shape[2], y->shape[2] * y->shape[3]}, 4));
+}
+
+/* The shape of the result: like x, `size` its last directions. */
+static dl_tensor *shaped(dl_pool *p, dl_tensor *y, const dl_tensor *given, const dl_tensor *x, const long *size) {
+    long shape[DL_MAX_DIM] = {x->shape[0], x->shape[1]};
+    for (int i = 0; i < x->ndim - 2; i++) shape[2 + i] = size[i];
+    (void)p;
+    return dl_as_given(y, given, shape, x->ndim);
+}
+
+/* ---- means */
+
+static dl_tensor *means(dl_pool *p, dl_tensor *x, const windows *w, plane q) {
+    return K(dl_avg_pool2d(x, q.k, 2, q.stride, 2, q.pad, 2, w->ceil, w->count_pad));
+}
+
+static dl_tensor *means_of(dl_pool *p, dl_tensor *given, const windows *w) {
+    dl_tensor *x = dl_with_batch(p, given, w->dims + 2), *in = x ? planes(p, x) : NULL;
+    dl_tensor *y = in ? means(p, in, w, plane_of(w, w->dims - 2, w->dims - 1)) : NULL;
+    if (!y) return NULL;
+    long size[3] = {0, y->shape[2], y->shape[3]};
+    if (w->dims == 3) {
+        dl_tensor *deep = columns(p, y, x);
+        y = deep ? means(p, deep, w, plane_of(w, 0, -1)) : NULL;
+        if (!y) return NULL;
+        size[0] = y->shape[2];
+    }
+    return shaped(p, y, given, x, size + 3 - w->dims);
+}
+
+static dl_status average(dl_call *c, int dims) {
+    POOL;
+    windows w = {.dims = dims, .ceil = ATTR_I(c, AVGPOOL_CEIL_MODE), .count_pad = ATTR_I(c, AVGPOOL_COUNT_INCLUDE_PAD)};
+    DL_TRY(read(ATTR(c, AVGPOOL_KERNEL_SIZE), ATTR(c, AVGPOOL_STRIDE), ATTR(c, AVGPOOL_PADDING), NULL, &w));
+    return dl_finish(c, means_of(p, c->in[0], &w));
+}
+COMPOSE_RULE(avg_pool1d) { return average(c, 1); }
+COMPOSE_RULE(avg_pool3d) { return average(c, 3); }
+
+static dl_status power_mean(dl_call *c, int dims) {
+    POOL;
+    windows w = {.dims = dims, .ceil = ATTR_I(c, LPPOOL_CEIL_MODE), .count_pad = true};
+    const double power = ATTR_F(c, LPPOOL_NORM_TYPE);
+    if (!(power > 0 || power < 0)) return dl_fail(DL_ERR_VALUE, "norm_type must not be %g", power);
+    DL_TRY(read(ATTR(c, LPPOOL_KERNEL_SIZE), ATTR(c, LPPOOL_STRIDE), NULL, NULL, &w));
+    double pixels = 1;
+    for (int i = 0; i < dims; i++) pixels *= (double)w.k[i];
+    dl_tensor *mean = K(means_of(p, K(dl_pow(c->in[0], K(dl_scalar_f(power)))), &w));
+    dl_tensor *sum = K(dl_mul(mean, K(dl_scalar_f(pixels))));
+    return dl_finish(c, dl_pow(sum, K(dl_scalar_f(1 / power))));
+}
+COMPOSE_RULE(lp_pool1d) { return power_mean(c, 1); }
+COMPOSE_RULE(lp_pool2d) { return power_mean(c, 2); }
+
+static dl_status adaptive_average(dl_call *c, const dl_aval *wanted, int dims) {
+    POOL;
+    long out[3] = {1, 1, 1}, *size = out + 3 - dims;
+    DL_TRY(dl_sizes(wanted, "output_size", dims, 1, size));
+    dl_tensor *x = dl_with_batch(p, c->in[0], dims + 2), *in = x ? planes(p, x) : NULL;
+    dl_tensor *y = in ? K(dl_adaptive_avg_pool2d(in, out + 1, 2)) : NULL;
+    if (y && dims == 3) {
+        dl_tensor *deep = columns(p, y, x);
+        y = deep ? K(dl_adaptive_avg_pool2d(deep, (long[]){out[0], deep->shape[3]}, 2)) : NULL;
+    }
+    return dl_finish(c, y ? shaped(p, y, c->in[0], x, size) : NULL);
+}
+COMPOSE_RULE(adaptive_avg_pool1d) { return adaptive_average(c, ATTR(c, ADAPTIVE_AVG_POOL1D_OUTPUT_SIZE), 1); }
+COMPOSE_RULE(adaptive_avg_pool3d) { return adaptive_average(c, ATTR(c, ADAPTIVE_AVG_POOL3D_OUTPUT_SIZE), 3); }
+
+/* ---- largest values */
+
+static dl_tensor *largest(dl_pool *p, dl_tensor *x, const windows *w, plane q, dl_tensor **places) {
+    const dl_op *op = dl_op_row(DL_OP_max_pool2d);
+    dl_aval attr[DL_MAX_ATTR];
+    dl_tensor *out[2] = {NULL, NULL};
+    dl_attr_defaults(op, attr);
+    const struct {
+        int at;
+        const long *v;
+    } lists[] = {{DL_A_MAXPOOL_KERNEL_SIZE, q.k},
+                 {DL_A_MAXPOOL_STRIDE, q.stride},
+                 {DL_A_MAXPOOL_PADDING, q.pad},
+                 {DL_A_MAXPOOL_DILATION, q.dil}};
+    for (int i = 0; i < 4; i++)
+        attr[lists[i].at] = (dl_aval){.given = true, .is_int = true, .n = 2, .u.v = {lists[i].v[0], lists[i].v[1]}};
+    attr[DL_A_MAXPOOL_CEIL_MODE].u.i = w->ceil;
+    if (dl_invoke(op, &x, 1, attr, out) != DL_OK) return NULL;
+    *places = K(out[1]);
+    return K(out[0]);
+}
+
+/* Places in a volume of planes of `pixels`: the plane that was chosen, and the place that was chosen in it. */
+static dl_tensor *deep_places(dl_pool *p, dl_tensor *in_planes, dl_tensor *chosen, long pixels) {
+    const long *s = chosen->shape, n = s[0] * s[1];
+    if (!chosen->numel) return chosen;
+    dl_tensor *width = K(dl_scalar_i(s[3])), *plane = K(dl_floor_divide(chosen, width));
+    dl_tensor *flat = K(dl_reshape(chosen, (long[]){n, s[2] * s[3]}, 2));
+    dl_tensor *from = K(dl_reshape(in_planes, (long[]){n, in_planes->numel / n}, 2));
+    dl_tensor *inner = K(flat && from ? dl_gather(from, flat, 1) : NULL);
+    dl_tensor *back = K(inner ? dl_reshape(inner, s, 4) : NULL);
+    return K(dl_add(K(dl_mul(plane, K(dl_scalar_i(pixels)))), back));
+}
+
+static dl_status maximum(dl_call *c, int dims) {
+    POOL;
+    windows w = {.dims = dims, .ceil = ATTR_I(c, MAXPOOL_CEIL_MODE)};
+    DL_TRY(read(ATTR(c, MAXPOOL_KERNEL_SIZE), ATTR(c, MAXPOOL_STRIDE), ATTR(c, MAXPOOL_PADDING),
+                ATTR(c, MAXPOOL_DILATION), &w));
+    dl_tensor *x = dl_with_batch(p, c->in[0], dims + 2), *in = x ? planes(p, x) : NULL, *at = NULL;
+    dl_tensor *y = in ? largest(p, in, &w, plane_of(&w, dims - 2, dims - 1), &at) : NULL;
+    if (!y) return dl_failed();
+    long size[3] = {0, y->shape[2], y->shape[3]};
+    if (dims == 3) {
+        dl_tensor *deep = columns(p, y, x), *chosen = NULL;
+        y = deep ? largest(p, deep, &w, plane_of(&w, 0, -1), &chosen) : NULL;
+        if (!y) return dl_failed();
+        size[0] = y->shape[2];
+        if (c->op->out > 1) at = deep_places(p, at, chosen, x->shape[3] * x->shape[4]);
+    }
+    DL_TRY(dl_finish(c, shaped(p, y, c->in[0], x, size + 3 - dims)));
+    if (c->op->out == 1) return DL_OK;
+    c->out[1] = at ? shaped(p, at, c->in[0], x, size + 3 - dims) : NULL;
+    return c->out[1] ? DL_OK : dl_failed();
+}
+COMPOSE_RULE(max_pool1d) { return maximum(c, 1); }
+COMPOSE_RULE(max_pool3d) { return maximum(c, 3); }
+COMPOSE_RULE(max_pool1d_with_indices) { return maximum(c, 1); }
+COMPOSE_RULE(max_pool2d_with_indices) { return maximum(c, 2); }
+COMPOSE_RULE(max_pool3d_with_indices) { return maximum(c, 3); }
