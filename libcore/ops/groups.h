@@ -12,6 +12,7 @@
 #define REDUCE_DIM                                                                                                     \
     IN(1, 1, "input")                                                                                                  \
     FAMILY(REDUCE) ATTRS(A(dim, INT, "", "dimension") A(keepdim, BOOL, "false", "keep the dimension with size 1"))
+#define INNER FLAGS(DL_F_INTERNAL) PROMOTE(FLOAT)
 #define SPREAD                                                                                                         \
     IN(1, 1, "input")                                                                                                  \
     FAMILY(SPREAD)                                                                                                     \

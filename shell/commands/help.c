@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "commands/data/data.h"
+#include "commands/distribution.h"
 #include "commands/families.h"
 #include "commands/nets/nets.h"
 #include "commands/record_file.h"
@@ -38,10 +39,19 @@ static const struct family {
 };
 enum { NFAMILIES = sizeof families / sizeof *families };
 
-const dlsh_class *const dlsh_types[] = {&dlsh_net_class,     &dlsh_dataset_class,   &dlsh_split_class,
-                                        &dlsh_loader_class,  &dlsh_optimizer_class, &dlsh_schedule_class,
-                                        &dlsh_trainer_class, &dlsh_run_class,       &dlsh_rng_class,
-                                        &dlsh_scaler_class,  &dlsh_tokenizer_class, NULL};
+const dlsh_class *const dlsh_types[] = {&dlsh_net_class,
+                                        &dlsh_dataset_class,
+                                        &dlsh_split_class,
+                                        &dlsh_loader_class,
+                                        &dlsh_optimizer_class,
+                                        &dlsh_schedule_class,
+                                        &dlsh_trainer_class,
+                                        &dlsh_run_class,
+                                        &dlsh_rng_class,
+                                        &dlsh_scaler_class,
+                                        &dlsh_tokenizer_class,
+                                        &dlsh_distribution_class,
+                                        NULL};
 
 /* Small families are listed with others. */
 static const char *group_of(const char *family) {

@@ -1,4 +1,4 @@
-/* Where in the grammar unfinished text ends, for completion. */
+/* Where the cursor of unfinished text stands. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -12,7 +12,7 @@
 
 #include "lang/session.h"
 
-/* ---------------------------------------------------------------- a sink that keeps what is written to it */
+/* ---------------------------------------------------------------- a sink that keeps what it is told */
 
 static dlsh_buf told;
 

@@ -177,7 +177,7 @@ class Polygamma(torch.autograd.Function):
         ctx.save_for_backward(x)
         ctx.n = n
         zeta = torch.special.zeta(torch.tensor(n + 1.0, dtype=x.dtype), x) if n else None
-        return (-1) ** (n + 1) * math.factorial(n) * zeta if n else torch.digamma(x)
+        return (-1) ** (n + 1) * math.factorial(n) * zeta if n else torch.special.digamma(x)
 
     @staticmethod
     def backward(ctx, g):
@@ -269,6 +269,30 @@ def cond(a, p=None):
     return L.cond(a, p) if p in (None, 2, -2) else L.matrix_norm(a, p) * L.matrix_norm(L.inv(a), p)
 
 
+# entropies and divergences by the derivative of digamma to full precision
+torch.digamma = torch.Tensor.digamma = lambda x: Polygamma.apply(x, 0)
+D = torch.distributions
+MAKERS = {
+    "normal": D.Normal, "laplace": D.Laplace, "uniform": D.Uniform, "exponential": D.Exponential, "gamma": D.Gamma,
+    "beta": D.Beta, "dirichlet": D.Dirichlet, "bernoulli": lambda x, **kw: D.Bernoulli(logits=x, **kw),
+    "categorical": lambda x, **kw: D.Categorical(logits=x, **kw),
+    "multivariate_normal": lambda m, l, **kw: D.MultivariateNormal(m, scale_tril=l, **kw)}
+
+
+def distribution_calls(make):
+    """Density, entropy and divergence of one kind; as elsewhere, those of the parameters alone have their shape."""
+    def new(*params):
+        return make(*params, validate_args=False)
+
+    def log_prob(x, *params):
+        return new(*params).log_prob(x.double() if x.dtype == torch.bool else x)
+
+    def kl(*params):
+        half = len(params) // 2
+        return D.kl_divergence(new(*params[:half]), new(*params[half:]))
+    return {"log_prob": log_prob, "entropy": lambda *params: new(*params).entropy(), "kl": kl}
+
+
 L = torch.linalg
 CALLS = {
     "pad": lambda x, pad, value=0, mode="constant": F.pad(x, pad, mode, value),
@@ -288,6 +312,7 @@ CALLS = {
     "adaptive_max_pool3d": lambda x, output_size: F.adaptive_max_pool3d(x, output_size[0] if len(output_size) == 1 else output_size),
     "adaptive_avg_pool3d": lambda x, output_size: F.adaptive_avg_pool3d(x, output_size[0] if len(output_size) == 1 else output_size),
     "dropout1d": channel_dropout, "dropout2d": channel_dropout, "dropout3d": channel_dropout,
+    **{f"{name}_{what}": fn for name, make in MAKERS.items() for what, fn in distribution_calls(make).items()},
     **{name: lambda *a, **kw: None for name in (
         "factor_lu", "factor_cholesky", "solve_triangle", "factor_qr", "factor_eigh", "factor_svd", "solve_square")},
     "geqrf": lambda a: tuple(torch.geqrf(a.detach())),
@@ -421,7 +446,7 @@ def make_input(token, rng):
         return None
     if token.startswith("s:"):
         return torch.tensor(float(token[2:]), dtype=torch.float64)
-    kind, k, shape = re.fullmatch(r"([fpuqdobnmw])(?::(\d+))?\[([\d,]*)\]", token).groups()
+    kind, k, shape = re.fullmatch(r"([fpuqdobnmwt])(?::(\d+))?\[([\d,]*)\]", token).groups()
     shape = [int(v) for v in shape.split(",") if v]
     n = int(np.prod(shape)) if shape else 1
     if kind == "b":
@@ -430,10 +455,10 @@ def make_input(token, rng):
         return torch.tensor(rng.integers(0, int(k), n)).reshape(shape)
     if kind == "d":
         v = (rng.permutation(n) - n / 2 + 0.25) * max(0.0625, 2.0 / max(n, 1))
-    elif kind in "mw":
+    elif kind in "mwt":
         x, side = rng.standard_normal(shape), shape[-1]
         v = x @ x.swapaxes(-1, -2) / max(side, 1) + np.eye(side) if kind == "m" else x / 4 + 2 * np.eye(side)
-        v = v.reshape(-1)
+        v = (np.tril(v) if kind == "t" else v).reshape(-1)
     else:
         v = {"f": lambda: rng.standard_normal(n), "p": lambda: rng.uniform(0.5, 2, n),
              "u": lambda: rng.uniform(-0.9, 0.9, n), "q": lambda: rng.uniform(0.05, 0.95, n),

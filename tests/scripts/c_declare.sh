@@ -1,4 +1,4 @@
-# Wrong declarations: each error names the mistake and its place.
+# Declarations that are wrong: each says what is, and where.
 t() { dlsh -n --db none -k -c "$1" 2>&1; }
 l='extern "libc.so.6"'
 t "$l int getppid();"

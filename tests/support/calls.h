@@ -82,7 +82,7 @@ static inline double value_of(char kind, long i, long n, long below, const long 
     }
 }
 
-/* Matrices m = x x^T / n + 1 of rounded elements, and w = x / 4 + 2 on the diagonal. */
+/* Matrices m = x x^T / n + 1 of rounded elements, w = x / 4 + 2 on the diagonal, and t, its lower triangle. */
 static inline void make_matrices(char kind, double *x, long n, long side) {
     double *own = calloc((size_t)(side * side) + 1, sizeof *own);
     assert_non_null(own);
@@ -92,7 +92,7 @@ static inline void make_matrices(char kind, double *x, long n, long side) {
             long r = i / side, c = i % side;
             double sum = r == c ? kind == 'm' ? 1 : 2 : 0;
             for (long k = 0; k < side && kind == 'm'; k++) sum += own[r * side + k] * own[c * side + k] / (double)side;
-            a[i] = (double)(float)(kind == 'm' ? sum : sum + own[i] / 4);
+            a[i] = kind == 't' && c > r ? 0 : (double)(float)(kind == 'm' ? sum : sum + own[i] / 4);
         }
     }
     free(own);
@@ -114,7 +114,7 @@ static inline dl_tensor *sample_input(const char *token, dl_dtype dtype) {
         long j = draw((uint32_t)i + 1);
         order[i] = order[j], order[j] = i;
     }
-    bool matrices = *token == 'm' || *token == 'w';
+    bool matrices = *token == 'm' || *token == 'w' || *token == 't';
     double *x = calloc((size_t)n + 1, sizeof *x);
     assert_non_null(x);
     for (long i = 0; i < n; i++) x[i] = value_of(matrices ? 'f' : *token, i, n, below, order);

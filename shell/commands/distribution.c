@@ -1,0 +1,304 @@
+/* distribution(...): probability distributions as values, which draw, and compute densities, entropies and divergences.
+ * Each is computed by an op, NAME_log_prob and so on; here are their parameters. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/distribution.h"
+#include "lang/eval/interp.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/compare.h"
+#include "dlcore/elementary.h"
+#include "dlcore/linalg.h"
+#include "dlcore/reduce.h"
+#include "dlcore/rounding.h"
+
+enum { MAX_PARAMS = 2 };
+typedef enum limit { ANY, POSITIVE, SHARES } limit;
+
+/* A parameter, as it is given by position, and under another name, as the ops take it: `convert` leads there. */
+typedef struct param {
+    const char *name;
+    limit limit;
+    const char *kept;
+    dl_tensor *(*convert)(dl_tensor *);
+} param;
+
+typedef struct kind {
+    const char *name, *doc;
+    int nparams;
+    param params[MAX_PARAMS];
+    int differentiable; /* draws are functions of the parameters and of noise */
+    int whole;          /* values are indices */
+} kind;
+
+typedef struct distribution {
+    const kind *is;
+    dl_tensor *param[MAX_PARAMS];
+} distribution;
+
+/* ---- conversions: NULL passes through */
+
+static dl_tensor *inside(dl_tensor *p) {
+    const double low = dl_dtype_of(p) == DL_F64 ? 0x1p-52 : 0x1p-23, high = 1 - low;
+    return dl_clamp(p, &low, &high);
+}
+
+static dl_tensor *logits_of_coin(dl_tensor *probs) {
+    dl_tensor *p = inside(probs), *log = dl_log(p), *minus = dl_neg(p), *rest = dl_log1p(minus),
+              *out = dl_sub(log, rest);
+    DLSH_UNREF(p, log, minus, rest);
+    return out;
+}
+
+static dl_tensor *logits_of_classes(dl_tensor *probs) {
+    const long last = -1;
+    dl_tensor *sum = dl_sum(probs, &last, 1, 1), *share = dl_div(probs, sum), *p = share ? inside(share) : NULL;
+    dl_tensor *out = dl_log(p);
+    DLSH_UNREF(sum, share, p);
+    return out;
+}
+
+static dl_tensor *triangle_of(dl_tensor *covariance) { return dl_cholesky(covariance, 0); }
+
+static const kind kinds[] = {
+    {"normal", "loc, scale", 2, {{"loc", ANY, NULL, NULL}, {"scale", POSITIVE, NULL, NULL}}, 1, 0},
+    {"laplace", "loc, scale", 2, {{"loc", ANY, NULL, NULL}, {"scale", POSITIVE, NULL, NULL}}, 1, 0},
+    {"uniform", "low, high", 2, {{"low", ANY, NULL, NULL}, {"high", ANY, NULL, NULL}}, 1, 0},
+    {"exponential", "rate", 1, {{"rate", POSITIVE, NULL, NULL}}, 1, 0},
+    {"gamma",
+     "concentration, rate",
+     2,
+     {{"concentration", POSITIVE, NULL, NULL}, {"rate", POSITIVE, NULL, NULL}},
+     0,
+     0},
+    {"beta",
+     "concentration1, concentration0",
+     2,
+     {{"concentration1", POSITIVE, NULL, NULL}, {"concentration0", POSITIVE, NULL, NULL}},
+     0,
+     0},
+    {"dirichlet", "concentration", 1, {{"concentration", POSITIVE, NULL, NULL}}, 0, 0},
+    {"bernoulli", "probs, or logits=", 1, {{"probs", SHARES, "logits", logits_of_coin}}, 0, 0},
+    {"categorical", "probs, or logits=", 1, {{"probs", SHARES, "logits", logits_of_classes}}, 0, 1},
+    {"multivariate_normal",
+     "loc, covariance_matrix, or scale_tril=",
+     2,
+     {{"loc", ANY, NULL, NULL}, {"covariance_matrix", ANY, "scale_tril", triangle_of}},
+     1,
+     0},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static const char *kept_name(const param *p) { return p->kept ? p->kept : p->name; }
+
+/* ---- the value */
+
+static void destroy(void *self) {
+    distribution *d = self;
+    for (int i = 0; i < MAX_PARAMS; i++) dl_unref(d->param[i]);
+    free(d);
+}
+
+static dl_status text(void *self, dlsh_buf *out) {
+    const distribution *d = self;
+    dlsh_buf_printf(out, "<distribution %s(", d->is->name);
+    for (int i = 0; i < d->is->nparams; i++) dlsh_buf_printf(out, "%s%s", i ? ", " : "", kept_name(&d->is->params[i]));
+    dlsh_buf_puts(out, ")>");
+    return DL_OK;
+}
+
+static dl_status get(void *self, const char *name, dlsh_value *out) {
+    const distribution *d = self;
+    for (int i = 0; i < d->is->nparams; i++)
+        if (!strcmp(kept_name(&d->is->params[i]), name)) return *out = dlsh_tensor(dl_ref(d->param[i])), DL_OK;
+    return DL_ERR_NAME;
+}
+
+static dl_status names(void *self, dlsh_value *out) {
+    const distribution *d = self;
+    dlsh_value list = dlsh_new_list(0);
+    dl_status st = dlsh_failed(list) ? dl_failed() : DL_OK;
+    for (int i = 0; i < d->is->nparams && !st; i++) st = dlsh_append(list, dlsh_string(kept_name(&d->is->params[i])));
+    return dlsh_give_filled(st, list, out);
+}
+
+/* A tensor of any value that can be one; numbers and lists become f32, or with `whole` i64. */
+static dl_tensor *tensor_of(dlsh_value v, int whole) {
+    dlsh_value made;
+    if (v.type == DLSH_TENSOR) return dl_ref(v.as.tensor);
+    if (v.type == DLSH_LIST) return dlsh_list_to_tensor(v, whole ? DL_I64 : DL_F32, &made) ? NULL : made.as.tensor;
+    return dl_tensor_full(0, (long[]){0}, whole ? DL_I64 : DL_F32, dlsh_default_device(), dlsh_number(v));
+}
+
+/* ---- methods: each calls the op of its name */
+
+static dl_status call(const kind *is, const char *what, dl_tensor **in, int n, const char *attrs, dlsh_value *result) {
+    char name[64];
+    dl_tensor *out[8] = {0};
+    int nout;
+    snprintf(name, sizeof name, "%s_%s", is->name, what);
+    DLSH_TRY(dl_op_call(name, in, n, attrs, out, &nout));
+    *result = dlsh_tensor(out[0]);
+    return DL_OK;
+}
+
+static dl_status log_prob_run(const dlsh_args *a, dlsh_value *result) {
+    const distribution *d = dlsh_arg_self(a);
+    dl_tensor *value = tensor_of(*dlsh_arg(a, "value"), d->is->whole);
+    if (!value) return dl_failed();
+    dl_tensor *in[1 + MAX_PARAMS] = {value, d->param[0], d->param[1]};
+    dl_status st = call(d->is, "log_prob", in, 1 + d->is->nparams, NULL, result);
+    dl_unref(value);
+    return st;
+}
+
+static dl_status entropy_run(const dlsh_args *a, dlsh_value *result) {
+    distribution *d = dlsh_arg_self(a);
+    return call(d->is, "entropy", d->param, d->is->nparams, NULL, result);
+}
+
+/* The attribute shape= of sizes that are given one after another or as a list. */
+static dl_status shape_text(const dlsh_args *a, dlsh_buf *out) {
+    const dlsh_value *first = dlsh_arg_at(a, "shape", 0);
+    const int list = first && first->type == DLSH_LIST, n = list ? first->as.list->n : dlsh_arg_count(a, "shape");
+    dlsh_buf_puts(out, "shape=[");
+    for (int i = 0; i < n; i++) {
+        dlsh_value v = list ? first->as.list->items[i] : *dlsh_arg_at(a, "shape", i);
+        if (v.type != DLSH_INT || v.as.i < 0)
+            return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "sizes are ints from 0, unlike %s", dlsh_a(v));
+        dlsh_buf_printf(out, i ? ",%ld" : "%ld", v.as.i);
+    }
+    dlsh_buf_puts(out, "]");
+    return DL_OK;
+}
+
+/* sample; rsample where data is set. */
+static dl_status sample_run(const dlsh_args *a, dlsh_value *result) {
+    distribution *d = dlsh_arg_self(a);
+    DLSH_SCOPED_BUF shape = {0};
+    DLSH_TRY(shape_text(a, &shape));
+    if (dlsh_arg_data(a) && d->is->differentiable)
+        return call(d->is, "sample", d->param, d->is->nparams, dlsh_buf_text(&shape), result);
+    if (dlsh_arg_data(a))
+        return dlsh_arg_fail(a, NULL, DL_ERR_UNSUPPORTED, "sample() draws without a gradient",
+                             "draws from a %s distribution have no gradient for its parameters", d->is->name);
+    DLSH_SCOPED_GRAD_MODE(0);
+    return call(d->is, "sample", d->param, d->is->nparams, dlsh_buf_text(&shape), result);
+}
+
+static const dlsh_param shape_params[] = {
+    {"shape", .want = "int|list", .flags = DLSH_VARIADIC, .doc = "sizes in front of those of the parameters"}, {0}};
+static const dlsh_command methods[] = {
+    DLSH_FN_ROW("sample", sample_run, "d.sample([SIZE...])", "Draws without a gradient.", .params = shape_params,
+                .examples = "distribution(\"normal\", 0, 1).sample(2, 3)"),
+    DLSH_FN_ROW("rsample", sample_run, "d.rsample([SIZE...])",
+                "Draws with a gradient for the parameters: normal, laplace, uniform, exponential, multivariate_normal.",
+                .params = shape_params, .data = "r"),
+    DLSH_FN_ROW("log_prob", log_prob_run, "d.log_prob(VALUE)", "Logarithm of the density at each value.",
+                DLSH_PARAMS({"value", .want = "number|bool|list|tensor", .doc = "where"})),
+    DLSH_FN_ROW("entropy", entropy_run, "d.entropy()", "Entropy, in nats."),
+    {0}};
+
+const dlsh_class dlsh_distribution_class = {.name = "distribution",
+                                            .doc = "A probability distribution. Its parameters are its fields.",
+                                            .destroy = destroy,
+                                            .text = text,
+                                            .get = get,
+                                            .names = names,
+                                            .methods = methods};
+
+/* ---- making */
+
+static dl_status check(const dlsh_args *a, const param *p, dl_tensor *t) {
+    if (p->limit == ANY) return DL_OK;
+    dl_tensor *zero = dl_scalar_i(0), *good = p->limit == POSITIVE ? dl_gt(t, zero) : dl_ge(t, zero);
+    dl_tensor *all = dl_all(good, NULL, 0, 0);
+    long yes = 0;
+    dl_status st = all ? dl_item_i(all, &yes) : dl_failed();
+    DLSH_UNREF(zero, good, all);
+    if (st || yes) return st;
+    return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, NULL, "%s must be %s", p->name,
+                         p->limit == POSITIVE ? "above 0" : "0 or more");
+}
+
+/* Parameter i of d: by its name, by its other name, or the next by position. */
+static dl_status read_param(const dlsh_args *a, distribution *d, int i, int *next) {
+    const param *p = &d->is->params[i];
+    const char *name = dlsh_given(a, p->name) ? p->name : p->kept && dlsh_given(a, p->kept) ? p->kept : NULL;
+    const dlsh_value *v = name ? dlsh_arg(a, name) : dlsh_arg_at(a, "params", *next);
+    if (!v)
+        return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "%s needs %s; its parameters are %s", d->is->name, p->name,
+                             d->is->doc);
+    if (!name) ++*next;
+    if (v->type != DLSH_TENSOR && v->type != DLSH_LIST && !dlsh_is_number(*v))
+        return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "%s must be a number, a list or a tensor, got %s", p->name,
+                             dlsh_a(*v));
+    dl_tensor *t = tensor_of(*v, 0);
+    const int plain = !p->kept || (name && !strcmp(name, p->kept));
+    dl_status st = !t ? dl_failed() : plain && p->kept ? DL_OK : check(a, p, t);
+    if (!st) d->param[i] = plain ? dl_ref(t) : p->convert(t);
+    dl_unref(t);
+    return st ? st : d->param[i] ? DL_OK : dl_failed();
+}
+
+static dl_status distribution_run(const dlsh_args *a, dlsh_value *result) {
+    const char *name = dlsh_arg_str(a, "name"), *known[KINDS];
+    int k = 0, next = 0;
+    while (k < KINDS && strcmp(kinds[k].name, name)) known[k] = kinds[k].name, k++;
+    if (k == KINDS) {
+        const char *near = dlsh_nearest(name, known, KINDS);
+        char hint[96];
+        snprintf(hint, sizeof hint, "did you mean %s?", near ? near : "normal");
+        return dlsh_arg_fail(a, "name", DL_ERR_NAME, near ? hint : "help distribution lists them",
+                             "there is no distribution '%s'", name);
+    }
+    distribution *d = calloc(1, sizeof *d);
+    if (!d) return dlsh_no_memory("a distribution");
+    d->is = &kinds[k];
+    dl_status st = DL_OK;
+    for (int i = 0; i < d->is->nparams && !st; i++) st = read_param(a, d, i, &next);
+    if (!st && next < dlsh_arg_count(a, "params"))
+        st = dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "%s takes %s", d->is->name, d->is->doc);
+    if (st) return destroy(d), st;
+    return dlsh_give(dlsh_new_handle(&dlsh_distribution_class, d), result);
+}
+
+static dl_status kl_run(const dlsh_args *a, dlsh_value *result) {
+    const distribution *p = dlsh_arg_handle(a, "p", &dlsh_distribution_class),
+                       *q = dlsh_arg_handle(a, "q", &dlsh_distribution_class);
+    dl_tensor *in[2 * MAX_PARAMS];
+    if (p->is != q->is)
+        return dlsh_arg_fail(a, NULL, DL_ERR_UNSUPPORTED, NULL,
+                             "the divergence is known of two distributions of one kind, not of %s and %s", p->is->name,
+                             q->is->name);
+    for (int i = 0; i < p->is->nparams; i++) in[i] = p->param[i], in[p->is->nparams + i] = q->param[i];
+    return call(p->is, "kl", in, 2 * p->is->nparams, NULL, result);
+}
+
+#define OPTION(name, text)                                                                                             \
+    { name, DLSH_OPT_VALUE, NULL, .doc = text }
+const dlsh_command distribution_commands[] = {
+    DLSH_FN_ROW("distribution", distribution_run, "distribution(NAME, PARAMETER...)",
+                "A probability distribution: normal, laplace, uniform, exponential, gamma, beta, dirichlet, bernoulli, "
+                "categorical or multivariate_normal. Parameters are numbers, lists or tensors, which broadcast.",
+                DLSH_PARAMS({"name", .want = "string", .doc = "which"},
+                            {"params", .flags = DLSH_VARIADIC, .doc = "its parameters in the order below"}),
+                DLSH_OPTIONS(OPTION("loc", "normal, laplace, multivariate_normal: the middle"),
+                             OPTION("scale", "normal: standard deviation; laplace: mean distance"),
+                             OPTION("low", "uniform: lower end"), OPTION("high", "uniform: upper end"),
+                             OPTION("concentration", "gamma, dirichlet: shape"),
+                             OPTION("concentration1", "beta: power of x, plus 1"),
+                             OPTION("concentration0", "beta: power of 1 - x, plus 1"),
+                             OPTION("rate", "gamma, exponential: inverse scale"),
+                             OPTION("probs", "bernoulli, categorical: probabilities, of classes in proportion"),
+                             OPTION("logits", "bernoulli, categorical: instead of probs"),
+                             OPTION("covariance_matrix", "multivariate_normal: covariances"),
+                             OPTION("scale_tril", "multivariate_normal: instead of them a triangle L of L L^T")),
+                .examples = "d = distribution(\"normal\", loc=0, scale=[1, 2])\nd.log_prob(0.5)\nd.sample(3)"),
+    DLSH_FN_ROW("kl_divergence", kl_run, "kl_divergence(P, Q)",
+                "Kullback-Leibler divergence of two distributions of one kind, in nats.",
+                DLSH_PARAMS({"p", .want = "distribution", .doc = "from which values come"},
+                            {"q", .want = "distribution", .doc = "by which they are coded"}),
+                .examples = "kl_divergence(distribution(\"normal\", 0, 1), distribution(\"normal\", 1, 2))"),
+    {0}};
