@@ -118,7 +118,7 @@ def main():
     lib.dl_touch(t.handle)
     b = np.from_dlpack(Tensor(lib.dl_exp(t.handle)))  # NumPy's array, in the library's memory
     print("exp of", a, "is", b, "- and NumPy's is", np.exp(a))
-    c = np.asarray(Tensor(lib.dl_exp(t.handle)))  # by NumPy's own protocol: can be written whatever NumPy's version
+    c = np.asarray(Tensor(lib.dl_exp(t.handle)))  # through NumPy's own protocol, writable with every version of NumPy
     c *= 2
     print("twice that is", c)
 

@@ -399,12 +399,11 @@ static dl_pack *zeros(const dl_net_input *in, int n, int device, bool record) {
     return p;
 }
 
-dl_status dl_module_dry_run(dl_module *m, const dl_net_input *in, int n, int device, bool record, dl_watch_fn *watch,
-                            void *ctx) {
-    dry_run state = {.watch = watch, .ctx = ctx}, *former = dry;
-    if (n < 1 || n > DL_NET_INPUTS) return dl_fail(DL_ERR_VALUE, "a net takes 1 to %d inputs", DL_NET_INPUTS);
+static dl_pack *run_dry(dl_module *m, const dl_net_input *in, int n, int device, bool record, dry_run state) {
+    dry_run *former = dry;
+    if (n < 1 || n > DL_NET_INPUTS) return dl_fail(DL_ERR_VALUE, "a net takes 1 to %d inputs", DL_NET_INPUTS), NULL;
     dl_pack *x = zeros(in, n, device, record), *y = NULL;
-    if (!x) return dl_failed();
+    if (!x) return NULL;
     dl_rng_at rng = dl_rng_here();
     dry = &state;
     {
@@ -412,11 +411,21 @@ dl_status dl_module_dry_run(dl_module *m, const dl_net_input *in, int n, int dev
         y = dl_module_call(m, x);
     }
     dry = former;
-    dl_status st = y ? DL_OK : dl_failed();
     rng.call[DL_STREAM_INIT] = dl_rng_position(DL_STREAM_INIT); /* weights may have been made */
     dl_rng_go(&rng);
-    dl_pack_unref(y);
     dl_pack_unref(x);
+    return y;
+}
+
+dl_pack *dl_module_dry_result(dl_module *m, const dl_net_input *in, int n, int device) {
+    return run_dry(m, in, n, device, false, (dry_run){0});
+}
+
+dl_status dl_module_dry_run(dl_module *m, const dl_net_input *in, int n, int device, bool record, dl_watch_fn *watch,
+                            void *ctx) {
+    dl_pack *y = run_dry(m, in, n, device, record, (dry_run){.watch = watch, .ctx = ctx});
+    dl_status st = y ? DL_OK : dl_failed();
+    dl_pack_unref(y);
     return st;
 }
 

@@ -134,6 +134,8 @@ typedef dl_status dl_watch_fn(void *ctx, const char *path, int depth, dl_module 
  * nodes. Leaves random streams and statistics as they are. */
 dl_status dl_module_dry_run(dl_module *m, const dl_net_input *in, int n, int device, bool record, dl_watch_fn *watch,
                             void *ctx);
+/* What the net makes of such zeros, without gradients. */
+dl_pack *dl_module_dry_result(dl_module *m, const dl_net_input *in, int n, int device);
 
 /* Puts the tensors of a file whose names begin with `prefix` into a net (nn/state.c); `path` stands in messages. On
  * failure the net is as before. */

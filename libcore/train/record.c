@@ -101,9 +101,8 @@ static void add_all(params *p, const dl_trainer *t) {
 /* ---------------------------------------------------------------- the run */
 
 dl_status dl_record_open_series(dl_trainer *t) {
-    bool classes = dl_dataset_classes(t->data) > 0;
     for (int i = 0; i < DL_NMETRIC; i++) {
-        if (i == DL_M_ACC && !classes) continue;
+        if (i == DL_M_ACC && !t->classes) continue;
         t->series[i] = dl_series_of(t->run, metric_names[i]);
         if (!t->series[i]) return dl_failed();
     }

@@ -10,8 +10,7 @@
 
 /* ---------------------------------------------------------------- the loss */
 
-/* Do the labels of this loss stay class numbers? */
-static bool takes_labels(const dl_op *op) { return op->nondiff_in & 2; }
+bool dl_loss_takes_labels(const dl_op *op) { return op->nondiff_in & 2; }
 
 /* Targets for losses that compare element by element: the output's dtype, and its shape where only sizes of 1 differ,
  * so that [N,1] against [N] does not broadcast to [N,N]. */
@@ -20,6 +19,26 @@ static dl_tensor *fit_target(dl_tensor *output, dl_tensor *target) {
         dl_dtype_is_float(dl_dtype_of(target)) ? dl_ref(target) : dl_to_dtype(target, dl_dtype_of(output));
     if (!cast || dl_shape_eq(cast, output) || dl_numel(cast) != dl_numel(output)) return dl_ref(cast);
     return dl_reshape(cast, dl_shape(output), dl_ndim(output));
+}
+
+/* Scores [n, ..., classes] as [n..., classes]; others as they are. A new reference. */
+static dl_tensor *rows_of(const dl_trainer *t, dl_tensor *output) {
+    long shape[2] = {-1, output->shape[output->ndim - 1]};
+    return t->classes_last ? dl_reshape(output, shape, 2) : dl_ref(output);
+}
+
+/* The loss by an op of the library. */
+static dl_tensor *loss_by_op(dl_trainer *t, dl_tensor *output, dl_tensor *target) {
+    const long all = -1;
+    dl_aval attr[DL_MAX_ATTR];
+    dl_attr_defaults(t->loss_op, attr);
+    DL_OWNED dl_tensor *scores = rows_of(t, output), *fit = NULL;
+    if (!scores) return NULL;
+    fit = t->classes_last                    ? dl_reshape(target, &all, 1)
+          : dl_loss_takes_labels(t->loss_op) ? dl_ref(target)
+                                             : fit_target(output, target);
+    dl_tensor *in[] = {scores, fit};
+    return fit ? dl_invoke1(t->loss_op, in, 2, attr) : NULL;
 }
 
 /* The loss that a function of the caller computes. */
@@ -41,11 +60,7 @@ dl_status dl_trainer_loss_of(dl_trainer *t, const dl_pack *result, const dl_batc
         dl_tensor *output = dl_pack_single(result, "what the net gives to the loss",
                                            "give the trainer a loss function of your own: loss=fn (out, y) { ... }");
         if (!output) return dl_failed();
-        dl_aval attr[DL_MAX_ATTR];
-        dl_attr_defaults(t->loss_op, attr);
-        DL_OWNED dl_tensor *fit = takes_labels(t->loss_op) ? dl_ref(target) : fit_target(output, target);
-        dl_tensor *in[] = {output, fit};
-        *loss = fit ? dl_invoke1(t->loss_op, in, 2, attr) : NULL;
+        *loss = loss_by_op(t, output, target);
         if (!*loss) return dl_failed();
     }
     if (dl_numel(*loss) == 1) return DL_OK;
@@ -68,13 +83,19 @@ dl_pack *dl_step_run_net(dl_trainer *t, const dl_batch *b) {
 
 /* Scores of classes to compare with their labels, contiguous on the trainer's device. *out NULL: there are none. */
 static dl_status scores_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, dl_tensor **out) {
+    DL_OWNED dl_tensor *rows = NULL;
     long n = dl_numel(target);
+    *out = NULL;
+    if (t->classes_last) {
+        DL_SCOPED_GRAD_MODE(0);
+        if (!(rows = rows_of(t, output))) return dl_failed();
+        output = rows;
+    }
     bool many = output->ndim >= 2 && output->shape[1] > 1;
     bool fits = many ? dl_numel(output) == n * output->shape[1] : dl_numel(output) == n;
     bool labels = (target->dtype == DL_I64 || target->dtype == DL_I32) && dl_is_contiguous(target);
-    *out = NULL;
-    if (dl_dataset_classes(t->data) < 1 || t->form.targets > 1 || !n || !fits || !labels ||
-        output->st->device != t->device || !dl_dtype_is_float((dl_dtype)output->dtype))
+    if (!t->classes || t->form.targets > 1 || !n || !fits || !labels || output->st->device != t->device ||
+        !dl_dtype_is_float((dl_dtype)output->dtype))
         return DL_OK;
     DL_SCOPED_GRAD_MODE(0);
     *out = dl_contiguous(output);

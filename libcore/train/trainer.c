@@ -51,13 +51,8 @@ static dl_status check_spec(const dl_trainer_spec *s) {
     return DL_OK;
 }
 
-/* Weights for one sample of the dataset. */
-static dl_status build_model(dl_trainer *t) {
-    dl_net_input in[DL_NET_INPUTS];
-    char what[128];
-    snprintf(what, sizeof what, "the samples of %.90s", dl_dataset_name(t->data));
-    DL_TRY(
-        dl_module_place_inputs(t->model, what, t->form.inputs, (const char(*)[DL_FIELD_NAME])t->form.names, t->place));
+/* What the net takes, for one sample of the dataset. */
+static dl_status net_inputs(dl_trainer *t, dl_net_input *in) {
     for (int i = 0; i < DL_NET_INPUTS; i++) in[i] = (dl_net_input){.ndim = -1};
     for (int i = 0; i < t->form.inputs; i++) {
         dl_net_input *to = &in[t->place[i]];
@@ -67,6 +62,17 @@ static dl_status build_model(dl_trainer *t) {
                            to->ndim - 1, DL_MAX_DIM);
         if (t->place[i] >= t->places) t->places = t->place[i] + 1;
     }
+    return DL_OK;
+}
+
+/* Weights for one sample of the dataset. */
+static dl_status build_model(dl_trainer *t) {
+    dl_net_input in[DL_NET_INPUTS];
+    char what[128];
+    snprintf(what, sizeof what, "the samples of %.90s", dl_dataset_name(t->data));
+    DL_TRY(
+        dl_module_place_inputs(t->model, what, t->form.inputs, (const char(*)[DL_FIELD_NAME])t->form.names, t->place));
+    DL_TRY(net_inputs(t, in));
     dl_status st = dl_module_build_for(t->model, in, t->places, t->device);
     if (st != DL_OK && st != DL_ERR_INTERRUPT && !t->loader_spec.collate)
         dl_error_hint("%s have shape %s", what, dl_shape_text(in[0].ndim - 1, in[0].shape + 1));
@@ -134,6 +140,54 @@ dl_status dl_trainer_check_net(dl_trainer *t) {
     return DL_OK;
 }
 
+/* Targets that may be the numbers of classes at several places of a sample, as tokens are. */
+static bool may_be_tokens(const dl_trainer *t) {
+    const dl_dataset *d = t->data;
+    bool integers = d->target_dtype == DL_I64 || d->target_dtype == DL_I32;
+    return !t->loss_fn && !t->loader_spec.collate && t->form.targets == 1 && integers && d->target_ndim > 0;
+}
+
+/* Are the scores of the classes the last dimension of what the net gives, or the one behind the batch? */
+static dl_status place_of_classes(dl_trainer *t, const dl_tensor *out) {
+    const dl_dataset *d = t->data;
+    bool last = true, second = true;
+    for (int i = 0; i < d->target_ndim; i++) {
+        last &= out->shape[1 + i] == d->target_shape[i];
+        second &= out->shape[2 + i] == d->target_shape[i];
+    }
+    t->classes_last = last && !second;
+    if (!last || !second) return DL_OK;
+    return dl_fail_hint(
+        DL_ERR_SHAPE,
+        "say it: loss=fn (out, y) { return cross_entropy(out.flatten(0, -2), y.flatten()) } takes the "
+        "last one",
+        "scores of shape %s have as many classes as places: either dimension may be that of the classes",
+        dl_shape_text(out->ndim, out->shape));
+}
+
+/* Integers are tokens for a net that gives scores of classes at each of their places: then cross_entropy is the loss,
+ * unless one was named. */
+static dl_status see_tokens(dl_trainer *t, bool named) {
+    dl_net_input in[DL_NET_INPUTS];
+    if (!may_be_tokens(t) || (named && !dl_loss_takes_labels(t->loss_op))) return DL_OK;
+    DL_TRY(net_inputs(t, in));
+    dl_pack *p = dl_module_dry_result(t->model, in, t->places, t->device);
+    if (!p) return dl_failed();
+    const dl_tensor *out = dl_pack_count(p) == 1 ? dl_pack_tensor(p, 0) : NULL;
+    dl_status st = DL_OK;
+    if (out && out->ndim == t->data->target_ndim + 2) {
+        t->classes = !t->data->padded; /* what fills a batch up is no answer */
+        st = place_of_classes(t, out);
+        if (!named) {
+            t->loss_op = dl_op_find("cross_entropy");
+            free(t->loss_name);
+            t->loss_name = strdup("cross_entropy");
+        }
+    }
+    dl_pack_unref(p);
+    return st == DL_OK && !t->loss_name ? no_memory() : st;
+}
+
 static dl_status make_ema(dl_trainer *t) {
     if (t->ema_decay <= 0) return DL_OK;
     t->ema = calloc((size_t)t->nparam + 1, sizeof(dl_tensor *));
@@ -166,6 +220,8 @@ static dl_status init(dl_trainer *t, const dl_trainer_spec *s) {
     t->form = *dl_loader_form(t->loader);
     DL_TRY(choose_loss(t, s));
     DL_TRY(prepare_model(t));
+    t->classes = dl_dataset_classes(t->data) > 0;
+    DL_TRY(see_tokens(t, s->loss != NULL));
     DL_TRY(make_ema(t));
     DL_TRY(dl_control_new(t));
     DL_TRY(dl_record_copy_spec(t, s->run));

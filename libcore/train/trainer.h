@@ -44,6 +44,8 @@ struct dl_trainer {
     void *loss_ctx;
     void (*loss_release)(void *);
     char *loss_name;
+    bool classes;      /* targets are numbers of classes: right answers are counted */
+    bool classes_last; /* scores [n, ..., classes] rather than [n, classes, ...] */
 
     long accumulate, eval_every;
     double clip_norm, clip_value, ema_decay, base_lr;
@@ -160,6 +162,8 @@ dl_status dl_batch_make_resident(dl_trainer *t, int split);
 
 /* ---- train/step.c */
 dl_pack *dl_step_run_net(dl_trainer *t, const dl_batch *b); /* what the net makes of a batch */
+/* Do the targets of this loss stay numbers of classes? */
+bool dl_loss_takes_labels(const dl_op *op);
 dl_status dl_trainer_loss_of(dl_trainer *t, const dl_pack *result, const dl_batch *b, dl_tensor **loss);
 /* Adds a batch to the sums of a control. */
 dl_status dl_step_accumulate(dl_trainer *t, dl_control *c, dl_tensor *loss, dl_tensor *output, dl_tensor *target,

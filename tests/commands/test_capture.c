@@ -132,7 +132,7 @@ static void schedules_are_asked_once_a_step(void **state) {
                      .then = "made = len(log)"});
 }
 
-/* Changes between steps are seen: the graph is made anew. */
+/* Changes between steps are detected: a new graph is captured. */
 static void what_they_use_is_watched(void **state) {
     (void)state;
     static const program p[] = {

@@ -49,7 +49,7 @@ static void operands_apart(void **state) {
     dl_unref(a), dl_unref(b), dl_unref(two), dl_unref(p), dl_unref(q);
 }
 
-/* A refused allocation leaves nothing behind, and smaller ones still work. */
+/* A refused allocation leaks nothing, and smaller ones still work. */
 static void no_room(void **state) {
     (void)state;
     dl_tensor *a = leaf(must(dl_tensor_full(1, SHAPE(1000), DL_F32, FAKE, 1)));

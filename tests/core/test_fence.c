@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static volatile char sink; /* what is read there must be read */
+static volatile char sink; /* keeps the compiler from dropping the read */
 
 static void read_at(char *p, long i) { sink = *(volatile char *)(p + i); }
 static void write_at(char *p, long i) { *(volatile char *)(p + i) = 1; }

@@ -1,4 +1,4 @@
-/* The available memory, read from a folder that stands for the system's files; the gate; the limits of a process. */
+/* The available memory, read from a folder in place of the system's files; the gate; the limits of a process. */
 #include "support/folder.h"
 #include "support/tensors.h"
 
@@ -101,7 +101,7 @@ static void version_1(void **state) {
     expect_room(155, 300);
 }
 
-/* Pieces of any size end in an error, before the reserve is touched, and what is let go can be had again. */
+/* Pieces of any size end in an error, before the reserve is touched, and released memory can be allocated again. */
 static void gate(void **state) {
     static const size_t sizes[] = {64, 4096, 1 << 20, 4 << 20, 48 << 20, 128 << 20};
     (void)state;
@@ -139,7 +139,7 @@ static void expect_cause(const char *whose) {
     dl_error_clear();
 }
 
-/* A refusal reaches those who asked with what is left and the remedy; who wanted the memory is said beside that. */
+/* The error of a refusal names the memory that is left, the remedy, and what the memory was for. */
 static void causes_stay(void **state) {
     (void)state;
     put("/proc/self/mountinfo", unified);

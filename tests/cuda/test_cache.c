@@ -13,7 +13,7 @@ static void *get(void *arg, size_t bytes) {
     if (bytes > d->room) return NULL;
     void *p = aligned_alloc(512, bytes + 512);
     if (!p) return NULL;
-    *(size_t *)p = bytes; /* the size stands before the memory */
+    *(size_t *)p = bytes; /* the size is stored before the memory */
     d->room -= bytes, d->given += bytes, d->calls++;
     return (char *)p + 512;
 }
@@ -104,7 +104,7 @@ static void no_room(void **state) {
     assert_non_null(strstr(dl_errmsg(), "30.0 MiB asked for"));
     assert_non_null(strstr(dl_errmsg(), "the largest: 24.0 MiB (train.dlsh:12), 12.0 MiB (train.dlsh:12)"));
     dl_cache_free(c, again), dl_cache_free(c, kept);
-    assert_non_null(again = dl_cache_alloc(c, 30 * MIB, NULL)); /* and life goes on */
+    assert_non_null(again = dl_cache_alloc(c, 30 * MIB, NULL)); /* the cache still works */
     dl_cache_free(c, again), dl_cache_free(c, small);
     assert_null(dl_cache_alloc(c, (size_t)1 << 60, NULL));
     dl_cache_delete(c);

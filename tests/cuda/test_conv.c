@@ -314,7 +314,7 @@ static void choices_are_stored(void **state) {
     snprintf(spoil, sizeof spoil, "for f in %s/dlsh/plans/*; do printf 'x\\0y\\t\\t' >$f; done", cache);
     assert_int_equal(system(spoil), 0);
     run_child(cache, b, sizeof b);
-    assert_true(lines(count) >= n - 1); /* measured anew */
+    assert_true(lines(count) >= n - 1); /* measured again */
     snprintf(clean, sizeof clean, "rm -r %s", cache);
     assert_int_equal(system(clean), 0);
 }
@@ -356,7 +356,7 @@ static void scarce_memory(void **state) {
     assert_int_equal(system(command), 0);
 }
 
-/* ---- plain sums, wherever they are offered: the store is told that they are the fastest way */
+/* ---- plain sums for every shape that has them: the plan store records them as the fastest way */
 
 static void summed(void **state) {
     (void)state;

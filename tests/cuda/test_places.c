@@ -337,7 +337,7 @@ static void row_norms(void **state) {
     static const long widths[] = {1, 3, 8, 30, 64, 100, 256, 768, 1000, 1024, 2048, 4100, 8192, 8200, 16384, 20001};
     for (unsigned i = 0; i < sizeof widths / sizeof *widths; i++) {
         const long d = widths[i];
-        double near_one = d == 1 ? 1e-3 : 2e-6; /* of 1: what is left of equal numbers */
+        double near_one = d == 1 ? 1e-3 : 2e-6; /* of 1: the difference of equal numbers */
         for (long rows = 5; rows <= (d < 1100 ? 605 : 5); rows += 600) {
             dl_tensor *w = drawn(1, 1, &d, DL_F64), *b = drawn(2, 1, &d, DL_F64),
                       *x = drawn(i, 2, SHAPE(rows, d), DL_F64);

@@ -140,7 +140,7 @@ typedef struct inputs {
     int move;   /* likewise: which of MOVES */
 } inputs;
 
-/* One of: as it is; with gaps and turned around; a piece of something larger that begins at an odd place. */
+/* One of: contiguous; with gaps and reversed; a slice of a larger tensor that begins at an odd offset. */
 static dl_tensor *laid_out(dl_tensor *x, int layout) {
     if (!layout) return must(dl_clone(x));
     if (layout == 1) return stretched(x);
@@ -202,7 +202,7 @@ static dl_tensor *make_moved(void *arg, int i, const char *token) {
 /* ---- comparison */
 
 static int failures, compared, refused, holes;
-static double closest; /* the largest error seen, as a share of what is allowed */
+static double closest; /* the largest error seen, as a fraction of the allowed one */
 
 static long most_elements(const call *c) {
     long most = 1;
@@ -213,7 +213,7 @@ static long most_elements(const call *c) {
     return most;
 }
 
-/* Relative to the size of what is wanted; k: how many numbers went into one. */
+/* Relative to the size of the expected value; k: how many numbers went into one. */
 static double allowed(dl_dtype dtype, double k) {
     switch (dtype) {
     case DL_F64: return 1e-13 * fmax(1, sqrt(k) / 10);
@@ -291,7 +291,7 @@ static void compare(call *gpu, call *cpu, const sways *sway, const char *text) {
         bool alike = got && want && dl_ndim(got) == dl_ndim(want);
         for (int d = 0; alike && d < dl_ndim(got); d++) alike = dl_shape(got)[d] == dl_shape(want)[d];
         double k = alike && dl_numel(got) ? (double)most / (double)dl_numel(got) : 1;
-        /* a gradient may be what is left of k large parts */
+        /* a gradient may be the small sum of k large parts */
         double least = i < DL_MAX_OUT ? 1e-4 : 0.1 * k;
         double limit = alike ? allowed(dl_dtype_of(got), fmax(k, (double)widest)) : 0;
         /* made from the logarithms kept, whose last of 8 bits is a percent of what they stand for */

@@ -1,4 +1,4 @@
-/* Files in gzip: members one after the other, and nothing but zeros behind the last. */
+/* Files in gzip: members one after the other, and nothing but zeros after the last. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static int pack(void **state) {
     return temp_make(state);
 }
 
-/* What a file of `members` members and n bytes behind them is read as; NULL: it is refused. */
+/* The contents read from a file of `members` members and n bytes after them; NULL when it is refused. */
 static char *read_file(int members, const void *behind, size_t n, size_t expected) {
     static char text[64];
     size_t at = 0, got;

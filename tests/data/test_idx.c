@@ -1,4 +1,4 @@
-/* IDX files and the sets made of them: what is read, and what is said of damaged ones. */
+/* IDX files and the datasets made of them: contents, and the errors of damaged files. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* Loaders: an order that depends on seed and epoch alone, exact resuming, transforms, threads that end when told to. */
+/* Loaders: an order that depends on seed and epoch alone, exact resuming, transforms, threads that end on request. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

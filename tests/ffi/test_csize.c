@@ -94,7 +94,7 @@ static void test_depth(void **state) {
         }
 }
 
-/* Names make depth, too: each declaration stands on the one before. */
+/* Names nest types, too: each declaration uses the one before. */
 static void test_chains(void **state) {
     static const struct {
         const char *first, *next;

@@ -93,7 +93,7 @@ static void crashes(const char *name, void (*how)(void *), const char *cause, co
         fail_msg("'%s' lacks '%s', '%s' or '%s'", said, name, cause, place);
     assert_int_equal(dlsh_damaged(NULL), before + 1);
     argument = 0;
-    assert_int_equal(call("fine", with_int), DL_OK); /* and all goes on */
+    assert_int_equal(call("fine", with_int), DL_OK); /* the session still works */
     assert_int_equal(result, 7);
 }
 
@@ -103,7 +103,7 @@ static void signals(void) {
     crashes("divide", with_int, "division by zero (SIGFPE)", "divide at <c>:6");
     crashes("give_up", with_int, "SIGABRT", "give_up at <c>:7");
     crashes("give_up", with_int, "SIGABRT", "give_up at <c>:7"); /* abort works twice */
-    crashes("blocks", with_int, "SIGABRT", "blocks at <c>:22");  /* and what it has blocked is told nonetheless */
+    crashes("blocks", with_int, "SIGABRT", "blocks at <c>:22");  /* signals that it has blocked are reported, too */
     crashes("outside", with_pointer, "SIGSEGV", "called from outside at <c>:13");
     crashes("illegal", with_int, "SIGILL", "illegal at <c>:17");
 }

@@ -228,7 +228,7 @@ static void test_errors(void **state) {
     }
 }
 
-/* A header goes on behind what is not understood. */
+/* Reading a header continues after a declaration that is not understood. */
 static void test_lenient(void **state) {
     (void)state;
     fixture f =

@@ -1,4 +1,4 @@
-/* Where the cursor of unfinished text stands. */
+/* Where in the grammar unfinished text ends, for completion. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

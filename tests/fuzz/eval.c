@@ -1,5 +1,5 @@
-/* Fuzz target: any text runs or fails with a placed, told error; values can be shown as text and JSON; everything is
- * released. The rows are the language's own; endless programs are interrupted. */
+/* Fuzz target: any text runs or fails with an error that has a place and a message; values can be shown as text and
+ * JSON; everything is released. The rows are the language's own; endless programs are interrupted. */
 #include <assert.h>
 #include <signal.h>
 #include <stdint.h>

@@ -44,7 +44,7 @@ void jup_post(int channel, jup_request *parent, const char *type, json_t *conten
         assert(on != busy);
         busy = on;
     } else {
-        assert(busy); /* nothing before busy or behind idle */
+        assert(busy); /* nothing before busy or after idle */
     }
     if (channel == JUP_SHELL && ++replies)
         assert(json_is_string(json_object_get(content, "status")) && strlen(type) > 6 &&
@@ -97,7 +97,7 @@ static jup_frame *message(const char *type, size_t type_len, const char *content
 
 static void on_alarm(int sig) { (void)sig, dlsh_interrupt(); }
 
-/* A connection file whose ports nobody listens on; made once. */
+/* A connection file with ports on which no process listens; made once. */
 static const char *connection_file(void) {
     static char path[] = "/tmp/dlsh-fuzz-XXXXXX";
     static int made;

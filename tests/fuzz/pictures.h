@@ -7,8 +7,8 @@
 
 #include "io/pictures/picture.h"
 
-/* The first byte chooses what is wanted; few pixels, so that a run is short. The bytes go to `reader`, then to the one
- * that they ask for. */
+/* The first byte chooses the mode of reading; few pixels, so that a run is short. The bytes go to `reader`, then to the
+ * one that they ask for. */
 static inline int fuzz_picture(dl_picture_reader *reader, const uint8_t *data, size_t size) {
     if (!size) return 0;
     dl_input in = dl_input_memory("fuzz", data + 1, size - 1);

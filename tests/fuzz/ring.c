@@ -1,6 +1,6 @@
-/* Fuzz target: ring files left behind. The first byte chooses: the rest is the image of a ring file (even), or a list
- * of changes of a sound one (odd: two bytes of length to cut off, then offset, offset, byte ...), of which no untouched
- * record may be lost. */
+/* Fuzz target: ring files of processes that have ended. The first byte chooses: the rest is the image of a ring file
+ * (even), or a list of changes of a sound one (odd: two bytes of length to cut off, then offset, offset, byte ...), of
+ * which no untouched record may be lost. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ static seen parse(const uint8_t *data, size_t size) {
 
 static void change(const uint8_t *data, size_t size) {
     if (!sound_size) make_sound();
-    uint8_t *image = malloc(sound_size); /* of its own, so that reading behind its end is noticed */
+    uint8_t *image = malloc(sound_size); /* a block of exactly this size, so that reading past its end is detected */
     int cursors = 0;
     if (!image) return;
     memcpy(image, sound, sound_size);

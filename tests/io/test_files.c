@@ -269,7 +269,7 @@ static void npy_variants(void **state) {
     }
 }
 
-/* Bytes of elements and the numbers they stand for. */
+/* Bytes of elements and the numbers that they encode. */
 static const struct {
     const char *word, *descr; /* of safetensors and of .npy; NULL: there is none */
     unsigned char bytes[16];

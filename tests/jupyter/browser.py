@@ -172,7 +172,7 @@ def main():
     # Run All stops at an error, though the first cell fails before the browser has sent the last one
     p.js("Jupyter.notebook.get_cell(0).set_text('missing_at_once'); for (var i = 1; i < 7; i++) Jupyter.notebook.get_cell(i).set_text('1 + ' + i)")
     for _ in range(30):
-        time.sleep(0.2)  # what is sent within moments of the last error belongs to it
+        time.sleep(0.2)  # output within moments of the last error belongs to it
         gap = p.js(RUN_ALL)
         p.wait(lambda: "missing_at_once" in p.text(0) and not any(p.busy(i) for i in range(7)), what="Run All")
         if gap < ONE_BURST:  # where others held up the browser, the kernel could not know that all was sent at once

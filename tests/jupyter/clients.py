@@ -43,7 +43,7 @@ class Shared(kernel.OneKernel):
         return raw.ask(raw.frames("execute_request", {"code": code}, date=date(when, digits)))[2]
 
     def test_a_browser_sends_over_many_milliseconds(self):
-        raw, clock = Raw(self.k.info), 1.8e9  # the clock of the client, wherever it stands
+        raw, clock = Raw(self.k.info), 1.8e9  # the clock of the client, which may differ from the kernel's
         self.assertEqual(self.ask(raw, "missing_one", clock)["ename"], "name error")
         for after in (0.02, 0.05, 0.08, 0.11):
             self.assertEqual(self.ask(raw, "late = 1", clock + after)["ename"], "aborted", after)

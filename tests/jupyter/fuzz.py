@@ -113,7 +113,7 @@ def main():
                 raw.socket.recv_multipart()
         for raw in raws:
             raw.close()
-        k.run("0")  # what waits behind a failure is not run, this neither
+        k.run("0")  # cells queued after a failed one are not run, nor is this one
         assert k.text("20 + 1") == "21"
     print(f"{MESSAGES} messages (seed {SEED})")
 

@@ -112,7 +112,7 @@ class Rich(kernel.OneKernel):
         for code, note in (("img rand(300, 8, 8)", "the first 256 of 300 pictures\n"), ("img rand(20, 600, 900)", "the first 7 of 20 pictures\n")):
             self.assertEqual([c["text"] for t, c in self.cell(code) if t == "stream"], [note])
         self.assertEqual([t for t, _ in self.cell("img rand(256, 8, 8)")], ["display_data"])
-        width, height, *_ = self.size(self.cell("img randn(4, 512, 3, 3)"))  # not one row of all channels, which nobody could see
+        width, height, *_ = self.size(self.cell("img randn(4, 512, 3, 3)"))  # not one row of all channels, which would be too small to see
         self.assertLess(width, 3 * height)
         self.assertIn("at most 2048", self.k.run("img zeros(3000, 10)")[0]["evalue"])
 
@@ -175,7 +175,7 @@ class Rich(kernel.OneKernel):
         self.assertEqual({t for t, _ in out}, {"display_data"}, out)
         data = shown(out)[-1]["data"]
         self.assertIn("warning: C: ", data["text/plain"])
-        self.assertIn("font-family:monospace", data["text/html"])  # the mark stands below what it means
+        self.assertIn("font-family:monospace", data["text/html"])  # the mark is below the text that it points to
         self.assertNotIn("\033", data["text/plain"])
         self.assertEqual(ET.fromstring(data["text/html"]).get("role"), "note")
 

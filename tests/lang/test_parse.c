@@ -1,6 +1,6 @@
-/* The golden file of parses pins the grammar down: sources, their trees, and the errors of what is no program.
+/* The golden file of parses fixes the grammar: sources, their trees, and the errors of texts that are not programs.
  *
- * parse.golden holds cases separated by blank lines: source lines behind "> ", then the statements as s-expressions, or
+ * parse.golden holds cases separated by blank lines: source lines after "> ", then the statements as s-expressions, or
  * "! line:col: message", "? hint", and "..." when more text could mend it. DLSH_UPDATE_GOLDEN=1 rewrites the results.
  */
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static void parse_case(dlsh_buf *out, const char *source, size_t len) {
     dlsh_unit_drop(u);
 }
 
-/* Reads the golden file and gives it back with every result computed anew. */
+/* Reads the golden file and returns it with every result computed again. */
 static void recompute(FILE *f, dlsh_buf *expected, dlsh_buf *actual, int *cases) {
     char *line = NULL;
     size_t cap = 0;

@@ -12,7 +12,7 @@
 
 #include "lang/session.h"
 
-/* ---------------------------------------------------------------- a sink that keeps what it is told */
+/* ---------------------------------------------------------------- a sink that keeps what is written to it */
 
 static dlsh_buf told;
 

@@ -242,7 +242,7 @@ static void moves_to_f64(void **state) {
     dl_unref(y);
     dl_tensor *w = dl_ref(dl_module_tensor(m, "linear0.w"));
     assert_int_equal(dl_module_to(m, DL_F64, -1), DL_OK);
-    assert_ptr_equal(w, dl_module_tensor(m, "linear0.w")); /* whoever holds it sees the change */
+    assert_ptr_equal(w, dl_module_tensor(m, "linear0.w")); /* holders of the tensor see the change */
     assert_int_equal(dl_dtype_of(w), DL_F64);
     y = dl_module_forward(m, x);
     assert_int_equal(dl_dtype_of(y), DL_F64);

@@ -20,7 +20,7 @@ static void places_follow_the_build(void **state) {
     assert_int_equal(dl_attr_index(op, "end"), DL_A_SLICE_END);
 }
 
-/* Rows of a family have what they share at the same place, wherever the row says it. */
+/* Rows of a family have shared attributes at the same place, in whatever order a row lists them. */
 static void families_agree(void **state) {
     (void)state;
     static const int rows[] = {

@@ -115,7 +115,7 @@ static void softmax_of_infinities(void **state) {
 
 /* ---- batch norm */
 
-/* Planes, columns, channels-last and an order of its own; training and evaluation; with and without weights. */
+/* Planes, columns, channels-last and another memory order; training and evaluation; with and without weights. */
 static void batch_norm_rules_agree(void **state) {
     (void)state;
     static const long orders[][4] = {{0, 1, 2, 3}, {0, 3, 1, 2}, {3, 1, 0, 2}};

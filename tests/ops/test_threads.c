@@ -43,7 +43,7 @@ static void limits_are_given_back(void **state) {
     assert_int_equal(omp_get_max_threads(), had);
 }
 
-/* ---- none anew */
+/* ---- no thread is started twice */
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which have a pthread_create of their own */
 typedef int (*create_fn)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);

@@ -267,7 +267,7 @@ static void plateau_equals_pytorch(void **state) {
     }
 }
 
-/* A plateau among the parts is told the metric, and its state is that of the whole. */
+/* A plateau among the parts receives the metric, and its state is that of the whole. */
 static void chains_keep_a_plateau(void **state) {
     (void)state;
     const char *text = "chained; plateau factor=0.5 patience=0; exponential 0.5";

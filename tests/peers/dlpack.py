@@ -121,7 +121,7 @@ def lifetimes():
     assert sys.getrefcount(a) == before + 1
     del t, product
     assert sys.getrefcount(a) == before
-    make(np.zeros(3, np.float32), F32).__dlpack__()  # a capsule that nobody uses
+    make(np.zeros(3, np.float32), F32).__dlpack__()  # a capsule that is never used
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(10000):
         from_dlpack(a), np.from_dlpack(make(a, F64))

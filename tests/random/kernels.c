@@ -400,7 +400,7 @@ static dl_tensor *part(trial *t, dl_tensor *x) {
     memcpy(size, dl_shape(x), (size_t)ndim * sizeof *size);
     long stop = from + step * size[d];
     size[d] = stop + pick(t, 0, 1);
-    double outside = dl_dtype_is_float(dl_dtype_of(x)) ? NAN : 1e9; /* what nobody may read */
+    double outside = dl_dtype_is_float(dl_dtype_of(x)) ? NAN : 1e9; /* elements that may not be read */
     dl_tensor *whole = must(dl_tensor_full(ndim, size, dl_dtype_of(x), 0, outside));
     dl_tensor *view = must(dl_slice(whole, d, &from, &stop, step));
     ok(dl_assign(view, x));

@@ -1,4 +1,4 @@
-# An entry of the cache of C is taken only when it is whole and the user's own; any other is made anew and replaced.
+# An entry of the cache of C is taken only when it is whole and the user's own; any other is compiled again and replaced.
 command -v cc >/dev/null || exit 77
 export XDG_CACHE_HOME=$PWD/cache
 cat > cc.sh <<'END'

@@ -1,4 +1,4 @@
-# Declarations that are wrong: each says what is, and where.
+# Wrong declarations: each error names the mistake and its place.
 t() { dlsh -n --db none -k -c "$1" 2>&1; }
 l='extern "libc.so.6"'
 t "$l int getppid();"

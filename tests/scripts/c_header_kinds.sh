@@ -1,4 +1,4 @@
-# A header as they come: guards, attributes, macros of all kinds, arrays and functions behind typedefs, unions of
+# A header with what real headers contain: guards, attributes, macros of all kinds, arrays and functions by typedefs, unions of
 # bit-fields, formats.
 command -v cc >/dev/null || exit 77
 cat > nasty.h <<'END'

@@ -1,4 +1,4 @@
-# Ctrl-C ends C that never returns, with the line it was in; the process is then told of the interrupt as ever.
+# Ctrl-C ends C that never returns, with the line it was in; the process then handles the interrupt as usual.
 dlsh -n --db none -c 'C {
     #include <stdio.h>
     void forever(void) {

@@ -1,4 +1,4 @@
-# Of what a compiler says the first 256 KiB are read; how much more there was stands in the message.
+# The first 256 KiB of a compiler's output are read; the message says how much more there was.
 export XDG_CACHE_HOME=$PWD/cache
 python3 - <<'END'
 n = 2000

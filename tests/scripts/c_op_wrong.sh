@@ -1,4 +1,4 @@
-# Ops that cannot be made or called: each says what is wrong.
+# Ops that cannot be made or called: each error names the mistake.
 t() { dlsh -n --db none -k -c 'C {
 void f(const float *x, float *y, long n) { for (long i = 0; i < n; i++) y[i] = x[i]; }
 void b(const float *gy, float *gx, long n) { for (long i = 0; i < n; i++) gx[i] = gy[i]; }

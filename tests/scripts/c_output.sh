@@ -1,4 +1,4 @@
-# What C prints stands where it was printed: through stdio, past it, and on standard error, also in a loop and a callback.
+# Output of C appears in order with the shell's: through stdio, past it, and on standard error, also in a loop and a callback.
 cat > order.dlsh <<'END'
 extern "libc.so.6" {
     int printf(const char *format, ...);

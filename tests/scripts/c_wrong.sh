@@ -1,4 +1,4 @@
-# What can go wrong with C blocks and called C: each time a message at the right place, and the session goes on.
+# What can go wrong with C blocks and called C: each time a message at the right place, and the session continues.
 t() { dlsh -n --db none -k -c "$1"; }
 t 'x = 1
 C { float bad(float x) {

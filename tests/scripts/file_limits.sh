@@ -1,4 +1,4 @@
-# Files that cannot be written to their end: an error that says so, the old file as it was, and nothing left behind.
+# Files that cannot be written to their end: an error that says so, the old file unchanged, and no partial file left.
 run() { dlsh -n --db none -k "$@" 2>&1 | grep -v '^    ' | sed "s#$PWD/##"; }
 for f in t.npy t.npz t.safetensors g.svg; do echo old > $f; done
 command -v gnuplot > /dev/null && for f in p.svg h.png; do echo old > $f; done

@@ -1,4 +1,4 @@
-# A name's format is what is written, or an error that names those there are; a file is read by its content.
+# The ending of a name chooses the format to write, or is an error that lists the formats; a file is read by its contents.
 run() { dlsh -n --db f.db -k "$@" 2>&1 | grep -v '^    '; }
 cat > write.dlsh <<'END'
 net m { linear 2 }

@@ -1,4 +1,4 @@
-# Files that PyTorch writes: a record, the weights of a net, and what is refused.
+# Files that PyTorch writes: a record, the weights of a net, and refused files.
 /usr/bin/python3 -c 'import torch' 2>/dev/null || exit 77
 /usr/bin/python3 - <<'P'
 import argparse, os, pickle, zipfile

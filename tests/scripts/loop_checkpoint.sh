@@ -1,4 +1,4 @@
-# A loop by hand goes on from a checkpoint bit for bit: net, optimizer, loader, random numbers, numbers of its own.
+# A loop written by hand resumes from a checkpoint bit for bit: net, optimizer, loader, random numbers, numbers of its own.
 cat > loop.dlsh <<'P'
 args steps=12 stop=-1 resume=false
 seed 5

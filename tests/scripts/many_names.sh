@@ -1,4 +1,4 @@
-# Many names take time in proportion to their number: layers of a net, names of a C block that is defined anew, C types
+# Many names take time in proportion to their number: layers of a net, names of a C block that is redefined, C types
 # that name each other; and of many warnings of the compiler a few are shown. Each takes well below a second of processor
 # time here; where it grows with the square, or doubles with each level, several times its bound.
 cat >many.py <<'END'

@@ -1,4 +1,4 @@
-# Names reach programs as they are: nothing of them is run, and none is taken for an option.
+# Names are passed to programs unchanged: no part of them is run, and none is taken for an option.
 command -v gnuplot > /dev/null || { echo "no gnuplot"; exit 77; }
 run() { dlsh -n --db q.db -k "$@" 2>&1; }
 cat > q.dlsh <<'END'

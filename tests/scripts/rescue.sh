@@ -9,7 +9,7 @@ dlsh -n -c 'load("saved/x.safetensors").tensor
 load("saved/m.safetensors").linear0.bias.shape'
 dlsh -n -c 'rescue /proc/nowhere' || echo failed
 
-# what cannot be written is left out alone; a record of tensors has a file of its own
+# only what cannot be written is left out; a record of tensors has a file of its own
 dlsh -n -c 'deep = []; for i in range(1000) { deep = [deep] }
 ring = record(n=1); ring.me = ring
 weights = record(a=ones(2), b=zeros(3)); n = 5

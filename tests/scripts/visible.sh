@@ -37,7 +37,7 @@ run -c 'print("\e[1mbold")' | raw
 run --mode json -c '"a\x1b\u009b\u202e"'
 run --mode csv -c 'sql "select name from run"' | raw
 
-# a name is one line, and further lines of a note stand below its first: neither makes lines of its own
+# a name stays on one line, and further lines of a note are indented below the first: neither can imitate a row
 dlsh -n --db line.db -c 'r = start_run("a\nrun 7  forged\tx", note="one\ntwo"); r.log(loss=1); r.end()
 tag 1 "t\nu"
 run show 1

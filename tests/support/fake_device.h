@@ -23,7 +23,7 @@ typedef enum fake_kind {
     FAKE_MAKE_BATCH
 } fake_kind;
 
-/* One thing that the device has been told to do. */
+/* One operation that the device was given. */
 typedef struct fake_item {
     fake_kind kind;
     dl_call call; /* of a row: tensors and attributes are the item's own */
@@ -94,7 +94,7 @@ static void *fake_alloc(int index, size_t bytes) {
     }
     size_t *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
     assert_non_null(p);
-    memset(p, 0x5a, (bytes + 127) / 64 * 64); /* what is not written shows */
+    memset(p, 0x5a, (bytes + 127) / 64 * 64); /* so that elements that are not written are detected */
     *p = bytes;
     fake.used += bytes;
     return (char *)p + 64;
@@ -124,7 +124,7 @@ static dl_status fake_do_finish_step(dl_control *c, const dl_finish_step *f) {
     dl_report *r = &f->rule.report[c->index % DL_REPORTS];
     long before = r->number, time = r->time;
     DL_TRY(dl_cpu_backend.finish_step(0, c, f));
-    assert_true(fake.nreport < DL_REPORTS); /* or the host would be told of a step too late */
+    assert_true(fake.nreport < DL_REPORTS); /* or the report of a step would come too late */
     fake.report[fake.nreport] = r, fake.number[fake.nreport++] = r->number;
     r->number = before, r->time = time + 1000;
     fake_arrive(fake.late);
@@ -148,7 +148,7 @@ static void fake_do_make_batch(const dl_control *c, const dl_batch_source *f, vo
     }
 }
 
-/* A graph keeps the seed that it was captured with; random calls count from where the device stands. */
+/* A graph keeps the seed that it was captured with; random calls count from the device's position. */
 static dl_status fake_run_again(const fake_item *it, dl_call *c) {
     unsigned long seed = dl_seed_get();
     dl_rng_at at = dl_rng_here();
@@ -177,7 +177,7 @@ static dl_status fake_do(fake_item *it, bool again) {
 
 static void fake_let_go(void *storage) { dl_storage_unref(storage); }
 
-/* The memory of the tensor as it is now, by address: a graph knows no tensors. */
+/* The present contents of the tensor's memory, by address: a graph knows no tensors. */
 static dl_tensor *fake_hold(const dl_tensor *t) {
     if (!t) return NULL;
     dl_tensor *v =

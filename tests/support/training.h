@@ -89,7 +89,7 @@ static inline dl_trainer_state get(dl_trainer *t) {
     return s;
 }
 
-/* Tokens and integer targets arrive as they are, from a resident split and from the host, and train an embedding. */
+/* Tokens and integer targets arrive unchanged, from a resident split and from the host, and train an embedding. */
 static inline void assert_integers_arrive(int device) {
     static const char token_net[] = "embedding 10 8 -> flatten -> linear %d";
     for (int host = 0; host < 2; host++)

@@ -68,7 +68,7 @@ static inline int remove_dir(void **state) {
     return rmdir(dir);
 }
 
-/* The first value of a query, asked with a connection of its own as an outside reader would. */
+/* The first value of a query, on a separate connection, as an outside reader would use. */
 static inline double ask(const char *sql) {
     sqlite3 *db;
     sqlite3_stmt *st = NULL;
@@ -95,7 +95,7 @@ static inline const char *ask_text(const char *sql) {
     return text;
 }
 
-/* Changes a database behind the store's back. */
+/* Changes a database without the store. */
 static inline void alter(const char *sql) {
     sqlite3 *db;
     if (sqlite3_open(db_path, &db)) fail_msg("cannot open %s", db_path);

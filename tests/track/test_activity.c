@@ -1,4 +1,4 @@
-/* The active time of runs: what counts, what does not, and what is left of it when a process is killed. */
+/* The active time of runs: which time counts, and how much is recorded when a process is killed. */
 #include "track/support.h"
 
 #include "track/store.h"
@@ -57,7 +57,7 @@ static void idle_time_does_not_count(void **state) {
     ok(dl_run_end(r, DL_RUN_FINISHED, NULL));
     assert_units(seconds_of(s, id), 2);
     assert_true(ask("select (ended_us - started_us) / 1e6 from run") > 8 * UNIT_MS / 1e3);
-    /* and goes on when it is resumed */
+    /* and runs again when it is resumed */
     usleep(UNIT_MS * 3000);
     has(r = dl_run_resume(s, id, 0));
     work();

@@ -60,7 +60,7 @@ static void lists(void **state) {
     assert_string_equal(ids(NULL, "id", 0), "1,2,3,4,5");
     assert_string_equal(ids(NULL, "-test/acc", 0), "4,1,2,5,3");
     assert_string_equal(ids(NULL, "max(test/acc)", 0), "2,1,4,5,3");
-    assert_string_equal(ids(NULL, "-lr", 0), "5,3,2,4,1"); /* text sorts behind numbers */
+    assert_string_equal(ids(NULL, "-lr", 0), "5,3,2,4,1"); /* text sorts after numbers */
     assert_string_equal(ids(NULL, "name", 2), "5,1");
     dl_run_list *l = dl_run_query_list(s, &(dl_run_query){.where = "name = alpha"});
     has(l);
@@ -453,7 +453,7 @@ static void exports(void **state) {
     assert_int_equal(count_files(".part"), 0);
 }
 
-/* Programs that know nothing of us read the file as it is. */
+/* Other programs can read the database. */
 static void is_read_from_outside(void **state) {
     (void)state;
     char cmd[1024], out[256] = "";

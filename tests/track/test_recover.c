@@ -44,7 +44,7 @@ static victim start(void) {
     return v;
 }
 
-/* Kills it after so many microseconds of reading its reports; returns the last push it told of. */
+/* Kills it after so many microseconds of reading its reports; returns the last push that it reported. */
 static long finish(victim *v, long after_us) {
     long last = -1, got[4096];
     ssize_t n;

@@ -65,7 +65,7 @@ static void says_what_is_damaged(void **state) {
     assert_int_equal(dl_failed(), DL_ERR_STORE);
     error_says("the file is damaged");
     assert_non_null(strstr(dl_error_last()->hint, ".recover"));
-    dl_run_list *l = dl_run_query_list(s, NULL); /* what is whole can be read still */
+    dl_run_list *l = dl_run_query_list(s, NULL); /* undamaged parts can still be read */
     has(l);
     assert_int_equal(l->runs[0].series[0].n, 20000);
     dl_run_list_free(l);
@@ -162,7 +162,8 @@ static int read_only_body(void) {
     if (!s) return fprintf(stderr, "%s\n", dl_errmsg()), 1;
     dl_run_list *l = dl_run_query_list(s, NULL);
     if (!l || l->n != 1 || l->runs[0].series[0].n != 50) return fprintf(stderr, "%s\n", dl_errmsg()), 2;
-    if (l->runs[0].status != DL_RUN_KILLED) return 3; /* its process is gone, though nobody may write that down */
+    if (l->runs[0].status != DL_RUN_KILLED)
+        return 3; /* its process has ended, although the database cannot be written */
     dl_run_list_free(l);
     dl_rows *q = dl_store_sql(s, "select count(*) from metrics");
     if (!q || dl_rows_next(q) != 1 || dl_rows_int(q, 0) != 50) return 4;
@@ -201,7 +202,7 @@ static void says_where_it_cannot_write(void **state) {
     assert_int_equal(rc, 0);
 }
 
-/* Fills what is left of the file system with one file; returns its path. */
+/* Fills the free space of the file system with one file; returns its path. */
 static const char *stuff(size_t leave) {
     static char path[400], block[4096];
     snprintf(path, sizeof path, "%s/stuffing", dir);
@@ -229,7 +230,7 @@ static void disk_full_body(void) {
     error_says("disk");
     assert_int_equal(dl_store_warning(s, text, sizeof text), 1);
     assert_non_null(strstr(text, "points wait in the ring"));
-    /* the ring fills up: counted, told, and no waiting for a writer that cannot */
+    /* the ring fills up: points are counted and reported as lost, and nothing waits for the writer */
     int64_t begin = dl_now_us();
     long refused = 0;
     for (long i = 0; i < 20000; i++) {
@@ -243,7 +244,7 @@ static void disk_full_body(void) {
     dl_store_stats_get(s, &stats);
     assert_int_equal(stats.dropped, refused);
     assert_null(dl_run_begin(s, NULL));
-    /* reading goes on; and with room again so does all the rest */
+    /* reading still works; and with room again everything else does, too */
     dl_run_list *l = dl_run_query_list(s, NULL);
     has(l);
     dl_run_list_free(l);

@@ -1,4 +1,4 @@
-/* Recording: what is noted of a run, points and their statistics, resume, several runs in one process. */
+/* Recording: the figures of a run, points and their statistics, resume, several runs in one process. */
 #include "track/support.h"
 
 #include <pthread.h>
@@ -94,7 +94,7 @@ static void keeps_statistics(void **state) {
     const double v[] = {3, NAN, -2, INFINITY, 5};
     for (int round = 0; round < 5; round++) {
         ok(dl_metric(r, "loss", round, v[round]));
-        ok(dl_store_flush(s)); /* a transaction each: merging is what is tested */
+        ok(dl_store_flush(s)); /* a transaction each, so that merging is tested */
     }
     assert_int_equal(ask("select count(*) from series where key = 'train/loss'"), 1);
     assert_string_equal(ask_text("select printf('%d %d %g %d %g %d %g %d %g %d', n, n_nan, first, first_step, last,"

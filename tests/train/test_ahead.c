@@ -131,7 +131,7 @@ static void refused_captures(void **state) {
     dl_dataset_unref(d);
 }
 
-/* Where copies of the state or a graph's memory do not fit training goes on, op by op. */
+/* Where copies of the state or a graph's memory do not fit, training continues op by op. */
 static void no_room_for_a_capture(void **state) {
     (void)state;
     dl_dataset *d = digits("320");
@@ -202,7 +202,7 @@ static void what_is_kept_stays(void **state) {
             go_on(t[k], 2, k);
             fake.allocs = 0;
             go_on(t[k], 3, k);
-            if (k) assert_int_equal(fake.allocs, 0); /* nobody keeps anything any more */
+            if (k) assert_int_equal(fake.allocs, 0); /* nothing is kept any more */
         }
         assert_same_weights(t[0], t[1]);
         for (int j = 0; j < 3 * KEPT; j++) {
@@ -231,7 +231,7 @@ static int look(void *ctx, const dl_train_progress *p) {
     return ++s->calls == s->stop || p->step != s->calls;
 }
 
-/* Every step is told of, in order, and with the figures that it has when each is waited for. */
+/* Every step is reported, in order, with the same figures as when the host waits for each. */
 static void late_reports(void **state) {
     (void)state;
     dl_dataset *d = digits("350");
@@ -249,7 +249,7 @@ static void late_reports(void **state) {
     dl_dataset_unref(d);
 }
 
-/* Who stops finds weights, counters and data in agreement, and can go on. */
+/* After a stop weights, counters and data agree, and training can continue. */
 static void stopped_and_taken_up(void **state) {
     (void)state;
     dl_dataset *d = digits("350");

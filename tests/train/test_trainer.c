@@ -324,7 +324,7 @@ static void runs_are_recorded(void **state) {
     check_recorded(store, id);
     dl_trainer_free(t);
     check_status(store, id, DL_RUN_FINISHED);
-    /* the run goes on where the checkpoint was taken */
+    /* the run continues where the checkpoint was taken */
     t = trainer(spec, mlp, "adam lr=2e-3", d);
     ok(dl_trainer_load(t, check));
     assert_int_equal(get(t).run, id);

@@ -18,7 +18,7 @@ static void texts_follow(void **state) {
     dlsh_bundle_join(&a, &b);
     assert_string_equal(dlsh_buf_text(&a.text), "one\ntwo\n");
     for (int i = 0; i < DLSH_FORMS; i++)
-        assert_int_equal(a.form[i].n, 0); /* JSON of a part would stand for the whole */
+        assert_int_equal(a.form[i].n, 0); /* JSON of a part would be taken for the whole */
     dlsh_bundle_free(&a);
     dlsh_bundle_free(&b);
 }

@@ -164,7 +164,7 @@ def presses(folder):
     s.run("y = 7;")
     told = ok = False
     for _ in range(10):
-        os.write(s.fd, b"while true { x[1:] = v }\r")  # what is written in place is written wholly
+        os.write(s.fd, b"while true { x[1:] = v }\r")  # a write in place is completed
         time.sleep(0.5 + random.random() * 0.4)  # at any moment of a write
         for _ in range(4):
             os.write(s.fd, b"\x03")
