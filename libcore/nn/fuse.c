@@ -14,6 +14,11 @@
 
 static bool is(const dl_child *c, const char *kind) { return c && !strcmp(c->m->row->kind.name, kind); }
 
+/* A convolution of images with zeros around them. */
+static bool is_conv(const dl_child *c) {
+    return is(c, "conv") && !strcmp(dl_m_opt(c->m, "padding_mode")->u.s, "zeros");
+}
+
 /* Would anything that takes part want a gradient? */
 static bool wants_gradient(const dl_module *a, const dl_module *b, dl_tensor *x) {
     if (!dl_recording()) return false;
@@ -93,7 +98,7 @@ static dl_tensor *conv_relu_pool(dl_module *m, dl_module *pool, dl_tensor *x) {
 
 int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
     dl_child *second = n > 1 ? c + 1 : NULL, *third = n > 2 ? c + 2 : NULL;
-    if (is(c, "conv") && is(second, "batchnorm") && may_join(c->m, second->m, x)) {
+    if (is_conv(c) && is(second, "batchnorm") && may_join(c->m, second->m, x)) {
         bool relu = is(third, "relu");
         *y = conv_norm(c->m, second->m, relu, x);
         return 2 + relu;
@@ -102,10 +107,10 @@ int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
         *y = norm_relu(c->m, x);
         return 2;
     }
-    bool pooled = is(c, "conv") ? is(second, "relu") && is(third, "maxpool") && c->m->built
-                                : is(c, "relu") && is(second, "maxpool") && dl_dtype_is_float((dl_dtype)x->dtype);
+    bool conv = is_conv(c);
+    bool pooled = conv ? is(second, "relu") && is(third, "maxpool") && c->m->built
+                       : is(c, "relu") && is(second, "maxpool") && dl_dtype_is_float((dl_dtype)x->dtype);
     if (!pooled || x->ndim != 4 || !dl_device_supports(dl_op_row(dl_id_relu_max_pool2d), &x, 1, NULL)) return 0;
-    bool conv = is(c, "conv");
     *y = conv ? conv_relu_pool(c->m, third->m, x) : relu_pool(second->m, x, NULL);
     return conv ? 3 : 2;
 }

@@ -8,18 +8,41 @@
 
 /* ---------------------------------------------------------------- options that several rows share */
 
-/* A list option of one or two numbers, all at least `low`. */
-static dl_status check_pair(const dl_module *m, const char *name, long low) {
+/* A list option of one number, or one for each direction, all at least `low`. */
+static dl_status check_sizes(const dl_module *m, const char *name, long low) {
     const dl_optval *v = dl_m_opt(m, name);
+    const int dims = m->row->dims;
+    static const char *const each[] = {"", "", " or two, [height, width]", " or three, [depth, height, width]"};
     if (!v->given) return DL_OK;
-    if (v->n != 1 && v->n != 2)
-        return dl_fail(DL_ERR_VALUE, "layer %s: %s is one number or two, [height, width], not %d", m->row->kind.name,
-                       name, v->n);
+    if (v->n != 1 && v->n != dims)
+        return dl_fail(DL_ERR_VALUE, "layer %s: %s is one number%s, not %d", m->row->kind.name, name, each[dims], v->n);
     for (int i = 0; i < v->n; i++)
         if (v->u.v[i] < low)
             return dl_fail(DL_ERR_VALUE, "layer %s: %s must be at least %ld, not %ld", m->row->kind.name, name, low,
                            v->u.v[i]);
     return DL_OK;
+}
+
+/* What a layer of examples takes, for messages. */
+static const char *batch_of(const dl_module *m) {
+    static const char *const text[] = {"", "rows [N,C,L]", "images [N,C,H,W]", "volumes [N,C,D,H,W]"};
+    return text[m->row->dims];
+}
+
+/* The shape of a weight: two sizes, then those of the kernel. */
+static int weight_shape(const dl_module *m, long first, long second, long shape[5]) {
+    const dl_optval *k = dl_m_opt(m, "kernel_size");
+    const int dims = m->row->dims;
+    shape[0] = first, shape[1] = second;
+    for (int i = 0; i < dims; i++) shape[2 + i] = k->u.v[k->n == 1 ? 0 : i];
+    return dims + 2;
+}
+
+/* How many inputs an output has, if every input channel of the weight counts. */
+static double fan_in(const long *shape, int n) {
+    double fan = 1;
+    for (int i = 1; i < n; i++) fan *= (double)shape[i];
+    return fan;
 }
 
 static dl_status check_positive(const dl_module *m, const char *name) {
@@ -44,9 +67,9 @@ static long stored_size(const dl_module *m, int slot, const dl_tensor *t, int nd
 }
 
 /* The bias of linear and conv starts uniform in 1 / sqrt(fan_in) of the weight. */
-static dl_status make_bias(dl_module *m, long out, double fan_in) {
+static dl_status make_bias(dl_module *m, long out, double inputs) {
     if (!dl_m_int(m, "bias")) return DL_OK;
-    double root = __builtin_sqrt(fan_in > 0 ? fan_in : 1);
+    double root = __builtin_sqrt(inputs > 0 ? inputs : 1);
     return dl_module_make(m, 1, 1, &out, "bound", 1 / root);
 }
 
@@ -75,13 +98,14 @@ dl_tensor *dl_layer_linear(dl_module *m, dl_tensor *x) { return dl_linear(x, m->
 
 /* ---------------------------------------------------------------- conv */
 
-dl_status dl_layer_conv_check(dl_module *m) {
+/* Of all convolutions. */
+static dl_status check_filters(dl_module *m) {
     DL_TRY(check_positive(m, "out_channels"));
     DL_TRY(check_positive(m, "groups"));
-    DL_TRY(check_pair(m, "kernel_size", 1));
-    DL_TRY(check_pair(m, "stride", 1));
-    DL_TRY(check_pair(m, "padding", 0));
-    DL_TRY(check_pair(m, "dilation", 1));
+    DL_TRY(check_sizes(m, "kernel_size", 1));
+    DL_TRY(check_sizes(m, "stride", 1));
+    DL_TRY(check_sizes(m, "padding", 0));
+    DL_TRY(check_sizes(m, "dilation", 1));
     long out = dl_m_int(m, "out_channels"), groups = dl_m_int(m, "groups");
     if (out % groups)
         return dl_fail(DL_ERR_VALUE, "layer %s: %ld output channels cannot be split into %ld groups", m->row->kind.name,
@@ -89,8 +113,18 @@ dl_status dl_layer_conv_check(dl_module *m) {
     return dl_init_check(dl_m_opt(m, "init")->u.s);
 }
 
+dl_status dl_layer_conv_check(dl_module *m) {
+    static const char *const modes[] = {"zeros", "reflect", "replicate", "circular"};
+    const char *mode = dl_m_opt(m, "padding_mode")->u.s;
+    DL_TRY(check_filters(m));
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(mode, modes[i])) return DL_OK;
+    return dl_fail(DL_ERR_VALUE, "layer %s: padding_mode is zeros, reflect, replicate or circular, not '%s'",
+                   m->row->kind.name, mode);
+}
+
 long dl_layer_conv_input(const dl_module *m, const dl_tensor *x) {
-    long c = input_size(m, x, 4, 1, "images [N,C,H,W]"), groups = dl_m_int(m, "groups");
+    long c = input_size(m, x, m->row->dims + 2, 1, batch_of(m)), groups = dl_m_int(m, "groups");
     if (c < 0 || c % groups == 0) return c;
     dl_fail(DL_ERR_SHAPE, "layer %s: %ld input channels cannot be split into %ld groups", m->row->kind.name, c, groups);
     return -1;
@@ -98,66 +132,86 @@ long dl_layer_conv_input(const dl_module *m, const dl_tensor *x) {
 
 long dl_layer_conv_stored(const dl_module *m, int slot, const dl_tensor *t) {
     if (slot != 0) return -2;
-    long c = stored_size(m, slot, t, 4, 1);
+    long c = stored_size(m, slot, t, m->row->dims + 2, 1);
     return c < 0 ? c : c * dl_m_int(m, "groups");
 }
 
 dl_status dl_layer_conv_build(dl_module *m, long channels) {
-    const dl_optval *k = dl_m_opt(m, "kernel_size");
-    long shape[] = {dl_m_int(m, "out_channels"), channels / dl_m_int(m, "groups"), k->u.v[0], k->u.v[k->n - 1]};
-    DL_TRY(dl_module_make(m, 0, 4, shape, dl_m_opt(m, "init")->u.s, 0));
-    return make_bias(m, shape[0], (double)(shape[1] * shape[2] * shape[3]));
+    long shape[5];
+    const int n = weight_shape(m, dl_m_int(m, "out_channels"), channels / dl_m_int(m, "groups"), shape);
+    DL_TRY(dl_module_make(m, 0, n, shape, dl_m_opt(m, "init")->u.s, 0));
+    return make_bias(m, shape[0], fan_in(shape, n));
+}
+
+/* x continued as padding_mode says, by the widths of padding. */
+static dl_tensor *continued(dl_module *m, dl_tensor *x, const char *mode) {
+    const dl_optval *p = dl_m_opt(m, "padding");
+    const int dims = m->row->dims;
+    long width[6];
+    for (int i = 0; i < dims; i++) width[2 * i] = width[2 * i + 1] = p->u.v[p->n == 1 ? 0 : dims - 1 - i];
+    return dl_pad(x, width, 2 * dims, 0, mode);
 }
 
 dl_tensor *dl_layer_conv(dl_module *m, dl_tensor *x) {
+    static __typeof__(dl_conv2d) *const op[] = {NULL, dl_conv1d, dl_conv2d, dl_conv3d};
+    static const long none = 0;
     const dl_optval *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding"), *d = dl_m_opt(m, "dilation");
-    return dl_conv2d(x, m->tensor[0], m->tensor[1], s->u.v, s->n, p->u.v, p->n, d->u.v, d->n, dl_m_int(m, "groups"));
+    const char *mode = dl_m_opt(m, "padding_mode")->u.s;
+    const bool zeros = !strcmp(mode, "zeros");
+    DL_OWNED dl_tensor *in = zeros ? dl_ref(x) : continued(m, x, mode);
+    if (!in) return NULL;
+    return op[m->row->dims](in, m->tensor[0], m->tensor[1], s->u.v, s->n, zeros ? p->u.v : &none, zeros ? p->n : 1,
+                            d->u.v, d->n, dl_m_int(m, "groups"));
 }
 
 /* ---------------------------------------------------------------- convtranspose */
 
-/* The weight is [in, out / groups, h, w]. */
+/* The weight is [in, out / groups, and the kernel]. */
 
 dl_status dl_layer_convtranspose_check(dl_module *m) {
-    DL_TRY(check_pair(m, "output_padding", 0));
-    return dl_layer_conv_check(m);
+    DL_TRY(check_sizes(m, "output_padding", 0));
+    return check_filters(m);
 }
 
 long dl_layer_convtranspose_input(const dl_module *m, const dl_tensor *x) { return dl_layer_conv_input(m, x); }
 
 long dl_layer_convtranspose_stored(const dl_module *m, int slot, const dl_tensor *t) {
-    return slot == 0 ? stored_size(m, slot, t, 4, 0) : -2;
+    return slot == 0 ? stored_size(m, slot, t, m->row->dims + 2, 0) : -2;
 }
 
 dl_status dl_layer_convtranspose_build(dl_module *m, long channels) {
-    const dl_optval *k = dl_m_opt(m, "kernel_size");
-    long out = dl_m_int(m, "out_channels"),
-         shape[] = {channels, out / dl_m_int(m, "groups"), k->u.v[0], k->u.v[k->n - 1]};
-    DL_TRY(dl_module_make(m, 0, 4, shape, dl_m_opt(m, "init")->u.s, 0));
-    return make_bias(m, out, (double)(shape[1] * shape[2] * shape[3]));
+    long shape[5], out = dl_m_int(m, "out_channels");
+    const int n = weight_shape(m, channels, out / dl_m_int(m, "groups"), shape);
+    DL_TRY(dl_module_make(m, 0, n, shape, dl_m_opt(m, "init")->u.s, 0));
+    return make_bias(m, out, fan_in(shape, n));
 }
 
 dl_tensor *dl_layer_convtranspose(dl_module *m, dl_tensor *x) {
     const dl_optval *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding"), *d = dl_m_opt(m, "dilation"),
                     *more = dl_m_opt(m, "output_padding");
-    return dl_conv_transpose2d(x, m->tensor[0], m->tensor[1], s->u.v, s->n, p->u.v, p->n, more->u.v, more->n,
-                               dl_m_int(m, "groups"), d->u.v, d->n, NULL, 0);
+    if (m->row->dims == 2)
+        return dl_conv_transpose2d(x, m->tensor[0], m->tensor[1], s->u.v, s->n, p->u.v, p->n, more->u.v, more->n,
+                                   dl_m_int(m, "groups"), d->u.v, d->n, NULL, 0);
+    return (m->row->dims == 1 ? dl_conv_transpose1d : dl_conv_transpose3d)(x, m->tensor[0], m->tensor[1], s->u.v, s->n,
+                                                                           p->u.v, p->n, more->u.v, more->n,
+                                                                           dl_m_int(m, "groups"), d->u.v, d->n);
 }
 
 /* ---------------------------------------------------------------- maxpool */
 
 dl_status dl_layer_maxpool_check(dl_module *m) {
-    DL_TRY(check_pair(m, "kernel_size", 1));
-    DL_TRY(check_pair(m, "stride", 1));
-    DL_TRY(check_pair(m, "padding", 0));
-    return check_pair(m, "dilation", 1);
+    DL_TRY(check_sizes(m, "kernel_size", 1));
+    DL_TRY(check_sizes(m, "stride", 1));
+    DL_TRY(check_sizes(m, "padding", 0));
+    return check_sizes(m, "dilation", 1);
 }
 
 dl_tensor *dl_layer_maxpool(dl_module *m, dl_tensor *x) {
     const dl_optval *k = dl_m_opt(m, "kernel_size"), *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding"),
                     *d = dl_m_opt(m, "dilation");
-    return dl_max_pool2d(x, k->u.v, k->n, s->given ? s->u.v : NULL, s->given ? s->n : 0, p->u.v, p->n, d->u.v, d->n,
-                         (int)dl_m_int(m, "ceil_mode"));
+    static __typeof__(dl_max_pool2d) *const op[] = {NULL, dl_max_pool1d, dl_max_pool2d, dl_max_pool3d};
+    return op[m->row->dims](x, k->u.v, k->n, s->given ? s->u.v : NULL, s->given ? s->n : 0, p->u.v, p->n, d->u.v, d->n,
+                            (int)dl_m_int(m, "ceil_mode"));
 }
 
 /* ---------------------------------------------------------------- batchnorm */
@@ -165,7 +219,7 @@ dl_tensor *dl_layer_maxpool(dl_module *m, dl_tensor *x) {
 dl_status dl_layer_batchnorm_check(dl_module *m) {
     double momentum = dl_m_float(m, "momentum");
     if (!(momentum >= 0 && momentum <= 1))
-        return dl_fail(DL_ERR_VALUE, "layer batchnorm: momentum must be between 0 and 1, not %g", momentum);
+        return dl_fail(DL_ERR_VALUE, "layer %s: momentum must be between 0 and 1, not %g", m->row->kind.name, momentum);
     return check_positive(m, "num_features");
 }
 
@@ -173,7 +227,7 @@ static long check_channels(const dl_module *m, long c) {
     const dl_optval *want = dl_m_opt(m, "num_features");
     if (c < 0 || !want->given || want->u.i == c) return c;
     dl_fail_hint(DL_ERR_SHAPE, "leave the number out: it is inferred",
-                 "layer batchnorm: num_features is %ld, but the input has %ld channels", want->u.i, c);
+                 "layer %s: num_features is %ld, but the input has %ld channels", m->row->kind.name, want->u.i, c);
     return -1;
 }
 
@@ -203,25 +257,76 @@ dl_tensor *dl_layer_batchnorm(dl_module *m, dl_tensor *x) {
                          dl_m_float(m, "eps"));
 }
 
+dl_tensor *dl_layer_instancenorm(dl_module *m, dl_tensor *x) {
+    const int own = dl_m_training(m) || !m->tensor[2];
+    return dl_instance_norm(x, m->tensor[2], m->tensor[3], m->tensor[0], m->tensor[1], own, dl_m_float(m, "momentum"),
+                            dl_m_float(m, "eps"));
+}
+
+/* ---------------------------------------------------------------- prelu */
+
+dl_status dl_layer_prelu_check(dl_module *m) { return check_positive(m, "num_parameters"); }
+
+/* Its size does not follow from its input. */
+long dl_layer_prelu_input(const dl_module *m, const dl_tensor *x) {
+    (void)x;
+    return dl_m_int(m, "num_parameters");
+}
+
+long dl_layer_prelu_stored(const dl_module *m, int slot, const dl_tensor *t) {
+    long n = stored_size(m, slot, t, 1, 0), want = dl_m_int(m, "num_parameters");
+    if (n < 0 || n == want) return n;
+    dl_fail(DL_ERR_SHAPE, "layer prelu: %ld slopes are stored, not %ld", n, want);
+    return -1;
+}
+
+dl_status dl_layer_prelu_build(dl_module *m, long n) {
+    return dl_module_make(m, 0, 1, &n, "constant", dl_m_float(m, "init"));
+}
+
+dl_tensor *dl_layer_prelu(dl_module *m, dl_tensor *x) { return dl_prelu(x, m->tensor[0]); }
+
 /* ---------------------------------------------------------------- avgpool, adaptiveavgpool */
 
 dl_status dl_layer_avgpool_check(dl_module *m) {
-    DL_TRY(check_pair(m, "kernel_size", 1));
-    DL_TRY(check_pair(m, "stride", 1));
-    return check_pair(m, "padding", 0);
+    DL_TRY(check_sizes(m, "kernel_size", 1));
+    DL_TRY(check_sizes(m, "stride", 1));
+    return check_sizes(m, "padding", 0);
 }
 
 dl_tensor *dl_layer_avgpool(dl_module *m, dl_tensor *x) {
     const dl_optval *k = dl_m_opt(m, "kernel_size"), *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding");
-    return dl_avg_pool2d(x, k->u.v, k->n, s->given ? s->u.v : NULL, s->given ? s->n : 0, p->u.v, p->n,
-                         (int)dl_m_int(m, "ceil_mode"), (int)dl_m_int(m, "count_include_pad"));
+    static __typeof__(dl_avg_pool2d) *const op[] = {NULL, dl_avg_pool1d, dl_avg_pool2d, dl_avg_pool3d};
+    return op[m->row->dims](x, k->u.v, k->n, s->given ? s->u.v : NULL, s->given ? s->n : 0, p->u.v, p->n,
+                            (int)dl_m_int(m, "ceil_mode"), (int)dl_m_int(m, "count_include_pad"));
 }
 
-dl_status dl_layer_adaptiveavgpool_check(dl_module *m) { return check_pair(m, "output_size", 1); }
+dl_status dl_layer_adaptiveavgpool_check(dl_module *m) { return check_sizes(m, "output_size", 1); }
 
 dl_tensor *dl_layer_adaptiveavgpool(dl_module *m, dl_tensor *x) {
     const dl_optval *size = dl_m_opt(m, "output_size");
-    return dl_adaptive_avg_pool2d(x, size->u.v, size->n);
+    static __typeof__(dl_adaptive_avg_pool2d) *const op[] = {NULL, dl_adaptive_avg_pool1d, dl_adaptive_avg_pool2d,
+                                                             dl_adaptive_avg_pool3d};
+    return op[m->row->dims](x, size->u.v, size->n);
+}
+
+dl_tensor *dl_layer_adaptivemaxpool(dl_module *m, dl_tensor *x) {
+    const dl_optval *size = dl_m_opt(m, "output_size");
+    static __typeof__(dl_adaptive_max_pool2d) *const op[] = {NULL, dl_adaptive_max_pool1d, dl_adaptive_max_pool2d,
+                                                             dl_adaptive_max_pool3d};
+    return op[m->row->dims](x, size->u.v, size->n);
+}
+
+dl_status dl_layer_lppool_check(dl_module *m) {
+    DL_TRY(check_sizes(m, "kernel_size", 1));
+    return check_sizes(m, "stride", 1);
+}
+
+dl_tensor *dl_layer_lppool(dl_module *m, dl_tensor *x) {
+    const dl_optval *k = dl_m_opt(m, "kernel_size"), *s = dl_m_opt(m, "stride");
+    return (m->row->dims == 1 ? dl_lp_pool1d : dl_lp_pool2d)(x, dl_m_float(m, "norm_type"), k->u.v, k->n,
+                                                             s->given ? s->u.v : NULL, s->given ? s->n : 0,
+                                                             (int)dl_m_int(m, "ceil_mode"));
 }
 
 /* ---------------------------------------------------------------- layernorm */
@@ -329,7 +434,7 @@ dl_status dl_layer_embedding_check(dl_module *m) {
     const dl_optval *pad = dl_m_opt(m, "padding_idx");
     long n = dl_m_int(m, "num_embeddings");
     if (!pad->given || (pad->u.i >= -n && pad->u.i < n)) return DL_OK;
-    return dl_fail(DL_ERR_VALUE, "layer embedding: padding_idx %ld is none of the %ld rows", pad->u.i, n);
+    return dl_fail(DL_ERR_VALUE, "layer %s: padding_idx %ld is none of the %ld rows", m->row->kind.name, pad->u.i, n);
 }
 
 long dl_layer_embedding_input(const dl_module *m, const dl_tensor *x) {
@@ -340,7 +445,7 @@ long dl_layer_embedding_input(const dl_module *m, const dl_tensor *x) {
 long dl_layer_embedding_stored(const dl_module *m, int slot, const dl_tensor *t) {
     long n = stored_size(m, slot, t, 2, 0), want = dl_m_int(m, "num_embeddings");
     if (n < 0 || n == want) return n;
-    dl_fail(DL_ERR_SHAPE, "layer embedding: the table stored has %ld rows, not %ld", n, want);
+    dl_fail(DL_ERR_SHAPE, "layer %s: the table stored has %ld rows, not %ld", m->row->kind.name, n, want);
     return -1;
 }
 
@@ -358,4 +463,9 @@ dl_status dl_layer_embedding_build(dl_module *m, long rows) {
 dl_tensor *dl_layer_embedding(dl_module *m, dl_tensor *x) {
     const dl_optval *pad = dl_m_opt(m, "padding_idx");
     return dl_embedding(x, m->tensor[0], pad->given ? &pad->u.i : NULL);
+}
+
+dl_tensor *dl_layer_embeddingbag(dl_module *m, dl_tensor *x) {
+    const dl_optval *pad = dl_m_opt(m, "padding_idx");
+    return dl_embedding_bag(x, m->tensor[0], NULL, NULL, dl_m_opt(m, "mode")->u.s, 0, pad->given ? &pad->u.i : NULL);
 }

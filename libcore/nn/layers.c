@@ -23,6 +23,7 @@
     .size_of_input = dl_layer_##f##_input, .size_of_stored = dl_layer_##f##_stored, .build = dl_layer_##f##_build,
 #define TENSORS(n, ...) .nparams = n, .tensors = {__VA_ARGS__},
 #define FLAGS(bits) .flags = bits,
+#define DIMS(n) .dims = n,
 #define LAYER(id, other, text, how, ...)                                                                               \
     {.kind.name = #id, .kind.alias = other, .kind.doc = text, .kind.example = how, __VA_ARGS__},
 
@@ -89,3 +90,90 @@ dl_tensor *dl_layer_flatten(dl_module *m, dl_tensor *x) {
     for (int i = to + 1; i < x->ndim; i++) shape[n++] = x->shape[i];
     return dl_reshape(x, shape, n);
 }
+
+/* ---------------------------------------------------------------- dropout of other kinds */
+
+#define DROPOUT(name, op)                                                                                              \
+    dl_tensor *dl_layer_##name(dl_module *m, dl_tensor *x) {                                                           \
+        return dl_m_training(m) ? op(x, dl_m_float(m, "p"), 1) : dl_ref(x);                                            \
+    }
+DROPOUT(dropout1d, dl_dropout1d)
+DROPOUT(dropout2d, dl_dropout2d)
+DROPOUT(dropout3d, dl_dropout3d)
+DROPOUT(alphadropout, dl_alpha_dropout)
+DROPOUT(featurealphadropout, dl_feature_alpha_dropout)
+
+/* ---------------------------------------------------------------- shapes */
+
+dl_tensor *dl_layer_unflatten(dl_module *m, dl_tensor *x) {
+    const dl_optval *sizes = dl_m_opt(m, "unflattened_size");
+    long shape[DL_MAX_DIM + DL_OPT_LIST];
+    int dim, n = 0;
+    if (dl_dim_norm(dl_m_int(m, "dim"), x->ndim, &dim) != DL_OK) return NULL;
+    if (x->ndim - 1 + sizes->n > DL_MAX_DIM) {
+        dl_fail(DL_ERR_SHAPE, "layer unflatten: the result would have more than %d dimensions", DL_MAX_DIM);
+        return NULL;
+    }
+    for (int i = 0; i < dim; i++) shape[n++] = x->shape[i];
+    for (int i = 0; i < sizes->n; i++) shape[n++] = sizes->u.v[i];
+    for (int i = dim + 1; i < x->ndim; i++) shape[n++] = x->shape[i];
+    return dl_reshape(x, shape, n);
+}
+
+dl_tensor *dl_layer_upsample(dl_module *m, dl_tensor *x) {
+    const dl_optval *size = dl_m_opt(m, "size"), *factor = dl_m_opt(m, "scale_factor"),
+                    *corners = dl_m_opt(m, "align_corners");
+    const int in_place = (int)corners->u.i;
+    return dl_interpolate(x, size->given ? size->u.v : NULL, size->given ? size->n : 0,
+                          factor->given ? &factor->u.f : NULL, dl_m_opt(m, "mode")->u.s,
+                          corners->given ? &in_place : NULL, NULL);
+}
+
+dl_tensor *dl_layer_unfold(dl_module *m, dl_tensor *x) {
+    const dl_optval *k = dl_m_opt(m, "kernel_size"), *d = dl_m_opt(m, "dilation"), *p = dl_m_opt(m, "padding"),
+                    *s = dl_m_opt(m, "stride");
+    return dl_unfold(x, k->u.v, k->n, d->u.v, d->n, p->u.v, p->n, s->u.v, s->n);
+}
+
+dl_tensor *dl_layer_fold(dl_module *m, dl_tensor *x) {
+    const dl_optval *k = dl_m_opt(m, "kernel_size"), *d = dl_m_opt(m, "dilation"), *p = dl_m_opt(m, "padding"),
+                    *s = dl_m_opt(m, "stride"), *out = dl_m_opt(m, "output_size");
+    return dl_fold(x, k->u.v, k->n, d->u.v, d->n, p->u.v, p->n, s->u.v, s->n, out->u.v, out->n);
+}
+
+dl_status dl_layer_localresponsenorm_check(dl_module *m) {
+    const long n = dl_m_int(m, "size");
+    return n > 0 ? DL_OK : dl_fail(DL_ERR_VALUE, "layer localresponsenorm: size must be at least 1, not %ld", n);
+}
+
+dl_tensor *dl_layer_localresponsenorm(dl_module *m, dl_tensor *x) {
+    return dl_local_response_norm(x, dl_m_int(m, "size"), dl_m_float(m, "alpha"), dl_m_float(m, "beta"),
+                                  dl_m_float(m, "k"));
+}
+
+/* ---------------------------------------------------------------- padding */
+
+dl_status dl_layer_pad_check(dl_module *m) {
+    const dl_optval *v = dl_m_opt(m, "padding");
+    if (v->n == 1 || v->n == 2 || v->n == 4 || v->n == 6) return DL_OK;
+    return dl_fail_hint(DL_ERR_VALUE, "widths are of the last dimension first: left, right, top, bottom",
+                        "layer %s: padding is one width or two for each dimension, not %d", m->row->kind.name, v->n);
+}
+
+static dl_tensor *padded(dl_module *m, dl_tensor *x, const char *mode, double value) {
+    const dl_optval *v = dl_m_opt(m, "padding");
+    long width[2 * DL_MAX_DIM];
+    int n = v->n == 1 ? 2 * (x->ndim - 2) : v->n;
+    if (n > 2 * (x->ndim - 2) || n < 2) {
+        dl_fail(DL_ERR_SHAPE, "layer %s: %d widths do not fit an input of shape %s, [N,C] and the dimensions padded",
+                m->row->kind.name, v->n, dl_shape_text(x->ndim, x->shape));
+        return NULL;
+    }
+    for (int i = 0; i < n; i++) width[i] = v->u.v[v->n == 1 ? 0 : i];
+    return dl_pad(x, width, n, value, mode);
+}
+dl_tensor *dl_layer_reflectionpad(dl_module *m, dl_tensor *x) { return padded(m, x, "reflect", 0); }
+dl_tensor *dl_layer_replicationpad(dl_module *m, dl_tensor *x) { return padded(m, x, "replicate", 0); }
+dl_tensor *dl_layer_circularpad(dl_module *m, dl_tensor *x) { return padded(m, x, "circular", 0); }
+dl_tensor *dl_layer_zeropad(dl_module *m, dl_tensor *x) { return padded(m, x, "constant", 0); }
+dl_tensor *dl_layer_constantpad(dl_module *m, dl_tensor *x) { return padded(m, x, "constant", dl_m_float(m, "value")); }

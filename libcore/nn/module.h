@@ -22,6 +22,7 @@ typedef struct dl_layer_row {
     /* Names of its tensors, parameters first: "weight", "bias", then `nparams` says how many are trained. */
     const char *tensors[DL_LAYER_TENSORS + 1];
     int nparams;
+    int dims;                         /* behind the channels of its examples; 0: any */
     dl_status (*check)(dl_module *m); /* optional: are the options sensible? */
     /* Rows with tensors: the input size that an input x, or the stored tensor in slot `slot`, stands for. < 0 with an
      * error recorded. */
