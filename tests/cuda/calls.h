@@ -4,6 +4,7 @@
 
 #include "cuda/gpu.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/elementary.h"
 #include "dlcore/reduce.h"
 #include "support/calls.h"
 
@@ -19,6 +20,16 @@ static inline dl_tensor *weighted(dl_tensor *t, dl_tensor *total) {
 }
 
 static inline dl_tensor *host(dl_tensor *t) { return t ? must(dl_to_device(t, 0)) : NULL; }
+
+/* Vectors of either sign are compared without it, and their gradients, which depend on it, not at all. */
+static inline void drop_signs(call *c) {
+    for (int i = 0; i < MAX_RESULTS; i++) {
+        dl_tensor *was = c->result[i];
+        if (!was || !(c->op->flags & DL_F_SIGNS)) continue;
+        c->result[i] = i >= DL_MAX_OUT ? NULL : dl_dtype_is_float(dl_dtype_of(was)) ? must(dl_abs(was)) : dl_ref(was);
+        dl_unref(was);
+    }
+}
 
 /* False: the call failed. */
 static inline bool run(call *c) {
@@ -41,6 +52,7 @@ static inline bool run(call *c) {
         dl_tensor *t = !c->in[i] ? NULL : changed ? c->in[i] : dl_grad(c->in[i]);
         c->result[DL_MAX_OUT + i] = host(t);
     }
+    drop_signs(c);
     return good;
 }
 

@@ -52,19 +52,8 @@ static double within(const dl_tensor *result, double tolerance) {
     return dl_dtype_of(result) == DL_F32 && tolerance < 2.5e-7 ? 2.5e-7 : tolerance;
 }
 
-/* Vectors of either sign are compared without it, and their gradients, which depend on it, not at all. */
-static void drop_signs(call *c) {
-    for (int i = 0; i < MAX_RESULTS; i++) {
-        dl_tensor *was = c->result[i];
-        if (!was || !(c->op->flags & DL_F_SIGNS)) continue;
-        c->result[i] = i >= DL_MAX_OUT ? NULL : dl_dtype_is_float(dl_dtype_of(was)) ? must(dl_abs(was)) : dl_ref(was);
-        dl_unref(was);
-    }
-}
-
 static void compare(call *gpu, call *cpu, double tolerance) {
     char why[160] = "", what[32];
-    drop_signs(gpu), drop_signs(cpu);
     for (int i = 0; i < MAX_RESULTS; i++) {
         dl_tensor *got = gpu->result[i], *want = cpu->result[i];
         snprintf(what, sizeof what, i < DL_MAX_OUT ? "result %d" : "gradient %d", i % DL_MAX_OUT);

@@ -88,7 +88,55 @@ static void optimizers(void **state) {
     }
     const dl_kind_row *kind;
     for (int k = 0; (kind = dl_optimizer_kind_at(k)); k++)
-        same(trained(kind->example, DL_F64, 0), trained(kind->example, DL_F64, GPU), 1e-13, kind->example);
+        if (strcmp(kind->name, "lbfgs"))
+            same(trained(kind->example, DL_F64, 0), trained(kind->example, DL_F64, GPU), 1e-13, kind->example);
+}
+
+/* A bowl: half the sum of w x**2, w being 1 ... n, in two parameters. */
+typedef struct bowl {
+    dl_tensor *p[2], *weight[2];
+    dl_optimizer *o;
+} bowl;
+
+static dl_status roll(void *ctx, double *loss) {
+    bowl *b = ctx;
+    *loss = 0;
+    for (int i = 0; i < 2; i++) {
+        dl_tensor *x = must(dl_detach(b->p[i])), *g = must(dl_mul(b->weight[i], x)), *part = must(dl_dot(g, x));
+        double half;
+        ok(dl_set_grad(b->p[i], g));
+        ok(dl_item_f(part, &half));
+        *loss += half / 2;
+        dl_unref(x), dl_unref(g), dl_unref(part);
+    }
+    return DL_OK;
+}
+
+static dl_tensor *rolled(const char *text, dl_dtype dtype, int device) {
+    bowl b = {.o = dl_optimizer_parse(text)};
+    double numbers[40], loss;
+    for (int i = 0; i < 40; i++) numbers[i] = 1 + i % 7;
+    if (!b.o) fail_msg("%s: %s", text, dl_errmsg());
+    for (int i = 0; i < 2; i++) {
+        dl_tensor *t = drawn((unsigned)i + 1, 1, SHAPE(37 - 8 * i), DL_F32), *cast = must(dl_to_dtype(t, dtype));
+        dl_tensor *w = must(dl_tensor_from(1, SHAPE(37 - 8 * i), DL_F64, 0, numbers)),
+                  *wide = must(dl_to_dtype(w, dtype));
+        b.p[i] = leaf(must(dl_to_device(cast, device))), b.weight[i] = must(dl_to_device(wide, device));
+        dl_unref(t), dl_unref(cast), dl_unref(w), dl_unref(wide);
+        ok(dl_optimizer_add(b.o, i ? "b" : "a", b.p[i]));
+    }
+    for (int i = 0; i < 3; i++) ok(dl_optimizer_minimize(b.o, roll, &b, &loss));
+    dl_tensor *end = must(dl_detach(b.p[0]));
+    for (int i = 0; i < 2; i++) dl_unref(b.p[i]), dl_unref(b.weight[i]);
+    dl_optimizer_unref(b.o);
+    return end;
+}
+
+static void algorithms(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const char *const text[] = {"lbfgs lr=0.5 max_iter=2", "lbfgs max_iter=3 line_search_fn=strong_wolfe"};
+    for (int i = 0; i < 2; i++) same(rolled(text[i], DL_F64, 0), rolled(text[i], DL_F64, GPU), 1e-9, text[i]);
 }
 
 /* ---- by index */
@@ -343,10 +391,10 @@ static void many_products(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks),       cmocka_unit_test(optimizers), cmocka_unit_test(heaps),
-        cmocka_unit_test(faults),      cmocka_unit_test(too_large),  cmocka_unit_test(no_growth),
-        cmocka_unit_test(huge_vector), cmocka_unit_test(huge_rows),  cmocka_unit_test(many_products),
-        cmocka_unit_test(two_gpus),
+        cmocka_unit_test(masks),         cmocka_unit_test(optimizers),  cmocka_unit_test(algorithms),
+        cmocka_unit_test(heaps),         cmocka_unit_test(faults),      cmocka_unit_test(too_large),
+        cmocka_unit_test(no_growth),     cmocka_unit_test(huge_vector), cmocka_unit_test(huge_rows),
+        cmocka_unit_test(many_products), cmocka_unit_test(two_gpus),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
