@@ -11,7 +11,7 @@
  *   imports  for plugins: each function of core/device/imports.def by its name, found through the import table
  * gen_ops WHAT FILE TEMPLATE:
  *   header   dlcore.h: the template with the typed functions in place of its line @OPS@
- *   bare     the same without them, which the library itself is built with: a new row compiles little anew
+ *   bare     the same without them, which the library itself is built with: a new row recompiles little
  * gen_ops WHAT FOLDER, a file FOLDER/SECTION.h for each section of ops.def, and all.h, which includes them:
  *   calls    dlcore/: prototypes of the typed functions, for those who call them
  *   names    ops/names/: the places of attributes, inputs and outputs by name

@@ -8,7 +8,7 @@
 #include "core/error.h"
 
 typedef struct dl_key {
-    const char *s; /* owned by the set; behind it stands a NUL */
+    const char *s; /* owned by the set; followed by a NUL */
     uint32_t n;
 } dl_key;
 

@@ -136,7 +136,7 @@ static dl_status start(dl_loader *l) {
                         strerror(err));
 }
 
-/* Drops finished batches and goes on at `number`. The lock is held. */
+/* Drops finished batches and continues at `number`. The lock is held. */
 static void restart(dl_loader *l, long number) {
     for (int i = 0; i < l->depth; i++) {
         dl_batch_drop(&l->slots[i].b);

@@ -10,7 +10,7 @@
 #include "dlcore.h"
 
 typedef struct dl_input {
-    const char *name;      /* stands in messages; borrowed */
+    const char *name;      /* for messages; borrowed */
     int fd;                /* -1: in memory */
     const uint8_t *memory; /* borrowed */
     uint64_t size;

@@ -51,7 +51,7 @@ struct dl_tensor_file {
     const char *format;
     long n, nmeta;
     long skipped;
-    entry *e;    /* in the order of their bytes; those that were not read behind the n others */
+    entry *e;    /* in the order of their bytes; those that were not read after the n others */
     char **meta; /* key, value, key, value, ... */
     bool is_value;
     dl_stored value; /* of a file that holds more than named tensors */

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "dlcore.h"
 
-/* Parses a whole file in memory; `name` stands in messages. NULL on failure. */
+/* Parses a whole file in memory; `name` is used in messages. NULL on failure. */
 dl_tensor_file *dl_safetensors_parse(const char *name, const void *data, size_t n, int device);
 
 /* For readers of other formats: a handle with room for `most` tensors, and one more in it; takes the reference, also

@@ -274,7 +274,7 @@ static dl_tensor_file *from_archive(storages *s, int device) {
 
 enum { PICKLES = 5, MOST_HEAD = 1 << 26 };
 
-/* Notes the storages, whose places are known only behind the pickle; the tensors made meanwhile are never read. */
+/* Notes the storages, whose places are known only after the pickle; the tensors made meanwhile are never read. */
 static dl_tensor *noted(dl_pickle_reader *r, const char *key, dl_element e, long numel) {
     storages *s = r->ctx;
     struct storage *known = find_storage(s, key), new = {.ref = {.element = e, .numel = numel}};

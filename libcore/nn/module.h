@@ -138,7 +138,7 @@ dl_status dl_module_dry_run(dl_module *m, const dl_net_input *in, int n, int dev
 /* What the net makes of such zeros, without gradients. */
 dl_pack *dl_module_dry_result(dl_module *m, const dl_net_input *in, int n, int device);
 
-/* Puts the tensors of a file whose names begin with `prefix` into a net (nn/state.c); `path` stands in messages. On
+/* Puts the tensors of a file whose names begin with `prefix` into a net (nn/state.c); `path` is used in messages. On
  * failure the net is as before. */
 dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix);
 

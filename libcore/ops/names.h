@@ -1,7 +1,7 @@
 /* Attributes, inputs and outputs of a call (dl_call) or of a gradient rule's node (dl_back) by the names of its row, or
  * of its family, in ops.def: ATTR_F(c, LAYER_NORM_EPS), IN_(LAYER_NORM_WEIGHT). tools/gen_ops.c makes the names, those
  * of SECTION(x) in ops/names/x.h, and the ops' numbers beside them: dl_id_NAME is DL_OP_NAME as a constant of the
- * linker, so that who names an op in C is not compiled anew when a row before it is added. */
+ * linker, so that who names an op in C is not compiled again when a row before it is added. */
 #ifndef DL_OPS_NAMES_H
 #define DL_OPS_NAMES_H
 

@@ -146,7 +146,7 @@ dl_status dl_opt_check(const dl_opt_row *row, const dl_optval *val) {
 
 /* ---- the same in a call of the row's op */
 
-enum { FIRST = DL_MAX_ATTR }; /* the place behind all values */
+enum { FIRST = DL_MAX_ATTR }; /* the place after all values */
 static int8_t places[sizeof dl_opt_rows / sizeof *dl_opt_rows][DL_MAX_ATTR + 1];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 

@@ -1,5 +1,5 @@
 /* A store whose file was removed or replaced while it is open. The open file still has all data, without a name: it is
- * copied to a named file, where recording goes on. */
+ * copied to a named file, where recording continues. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -59,7 +59,7 @@ typedef struct dl_whoami dl_whoami;
 dl_status dl_ring_create(dl_ring *r, const char *path, uint64_t capacity, const dl_whoami *me);
 /* Unmaps; removes the file unless it still holds points. Returns how many. */
 uint64_t dl_ring_close(dl_ring *r);
-/* Renames the file after a store that has moved. Without it the ring goes on, but does not outlive the process. */
+/* Renames the file after a store that has moved. Without it the ring continues, but does not outlive the process. */
 void dl_ring_follow(dl_ring *r, const char *store);
 /* Appends a name; on return it outlives the process. Not concurrent with itself. */
 dl_status dl_ring_add_name(dl_ring *r, uint32_t index, int64_t run, const char *key);

@@ -28,7 +28,7 @@ int64_t dl_now_us(void) {
 
 /* ---------------------------------------------------------------- processes */
 
-/* Field 22 of /proc/PID/stat; the name in field 2 may contain anything, so counting starts behind its last ')'. */
+/* Field 22 of /proc/PID/stat; the name in field 2 may contain anything, so counting starts after its last ')'. */
 static uint64_t start_of(int64_t pid) {
     char path[64], text[1024], *p;
     snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);

@@ -103,7 +103,7 @@ static long steps_of(const dl_optimizer *o, int group) {
     return most;
 }
 
-/* Scale of the loss and good steps to begin with, or to go on with. */
+/* Scale of the loss and good steps to begin with, or to continue with. */
 static void first_scale(dl_trainer *t, double state[2]) {
     t->scaled = dl_precision_get() == DL_PRECISION_F16;
     state[0] = 1, state[1] = 0;

@@ -27,7 +27,7 @@ static struct {
     char **at;
     int n, cap, next;
     const char *prefix;
-    int open_ended; /* no blank behind the only match */
+    int open_ended; /* no blank after the only match */
 } found;
 
 static void offer(const char *name, const char *suffix) {

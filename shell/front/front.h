@@ -25,7 +25,7 @@ char *dlsh_state_file(const char *name);
 /* Installs completion of names, options and files into readline. `entry` (borrowed): the lines before the one edited.
  */
 void dlsh_complete_setup(dlsh_session *s, const dlsh_buf *entry);
-/* What may stand at the end of text[0, len): options with a `=` behind them, then names, a `(` behind functions; each
+/* What may stand at the end of text[0, len): options with a `=` after them, then names, a `(` after functions; each
  * sorted. Returns how many; they replace the text from *start on and are valid until the next call. */
 int dlsh_complete(dlsh_session *s, const char *text, size_t len, size_t *start, char *const **names);
 /* The value of the chain of names (x, m.conv0.weight) that ends at text + len. Returns 0 when there is none; *out is
@@ -43,8 +43,8 @@ void dlsh_kernel_serve(dlsh_services *to);
 int dlsh_kernel_run(dlsh_session *s, const char *connection_file);
 
 /* A session is one process. When a launcher such as mpirun started several, all but rank 0 are to stop here: a message
- * is written to standard error and the exit status returned; -1: go on. The status is 0, because launchers end all
- * processes, rank 0 among them, when one reports a failure. DLSH_RANKS=independent lets every rank go on. */
+ * is written to standard error and the exit status returned; -1: continue. The status is 0, because launchers end all
+ * processes, rank 0 among them, when one reports a failure. DLSH_RANKS=independent lets every rank continue. */
 int dlsh_launch_stops(void);
 
 /* Forgets presses of Ctrl-C; to be called before a text runs. */

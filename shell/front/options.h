@@ -11,7 +11,7 @@ typedef struct dlsh_options {
     int version, help;
     const char *script; /* NULL: none; "-": standard input */
     int script_help;    /* FILE.dlsh --help */
-    int kernel;         /* `kernel`: the words behind it are its own */
+    int kernel;         /* `kernel`: the words after it are its own */
     int nwords;         /* name=value after the script */
     char **words;
 } dlsh_options;

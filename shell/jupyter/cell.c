@@ -1,4 +1,4 @@
-/* execute_request: running a cell, its result, its error, the expressions the client wants evaluated behind it. */
+/* execute_request: running a cell, its result, its error, the expressions the client wants evaluated after it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +101,7 @@ static dl_status run_code(const char *code, size_t len, dlsh_buf *output) {
     double start = dl_seconds();
     dl_status status = dlsh_run(jup.s, name, text, n, &v);
     if (!status) {
-        /* sleeping C returns early and the last loop may be at its end: what waits behind the cell must not run */
+        /* sleeping C returns early and the last loop may be at its end: what waits after the cell must not run */
         if (jup_interrupted())
             status = dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted");
         else if (v.type != DLSH_VOID)

@@ -12,7 +12,7 @@ static size_t bare(const char *name) {
     return n > 1 && name[n - 1] == '(' ? n - 1 : n;
 }
 
-/* What a name is, in the words that clients have icons for. `before` is the character it stands behind. */
+/* What a name is, in the words that clients have icons for. `before` is the character it stands after. */
 static const char *type_of(const char *name, size_t n, char before) {
     static const char *const words[] = {"if",       "else", "while", "for", "in",     "fn",   "return", "break",
                                         "continue", "try",  "net",   "and", "extern", "true", "false",  "none"};

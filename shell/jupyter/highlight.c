@@ -66,7 +66,7 @@ static void fill(dlsh_buf *to, const char *text, const char *names) {
     } else if ((at = strstr(text, hole))) {
         dlsh_buf_add(to, text, (size_t)(at - text) + sizeof hole - 2);
         dlsh_buf_puts(to, names);
-        text = at + sizeof hole; /* behind the } */
+        text = at + sizeof hole; /* after the } */
     }
     dlsh_buf_puts(to, text);
 }

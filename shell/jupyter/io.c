@@ -80,7 +80,7 @@ const char *jup_session_id(void) { return io.writer.session; }
 
 /* ---------------------------------------------------------------- sending */
 
-/* Sends the frames behind an address (identities or topic). Returns 0 when a subscriber is too far behind. */
+/* Sends the frames after an address (identities or topic). Returns 0 when a subscriber is too far behind. */
 static int send_frames(int channel, const jup_frame *address, int n, const jup_frame *frames, int m) {
     for (int i = 0; i < n + m; i++) {
         const jup_frame *f = i < n ? &address[i] : &frames[i - n];
@@ -343,7 +343,7 @@ static void queue_last(jup_request *r) {
     pthread_mutex_unlock(&io.lock);
 }
 
-/* Before the requests of the shell channel, behind earlier ones of the control channel. */
+/* Before the requests of the shell channel, after earlier ones of the control channel. */
 static void queue_first(jup_request *r) {
     pthread_mutex_lock(&io.lock);
     jup_request **at = &io.waiting;
@@ -439,7 +439,7 @@ static int orphaned(void) {
 }
 
 /* Some clients read the output of a cell only after its reply: a subscriber that reads nothing gets a longer queue in
- * steps, so that the cell goes on. */
+ * steps, so that the cell continues. */
 static void grant_more(double t) {
     if (!io.blocked || io.blocked_since <= 0) {
         io.blocked_since = io.blocked ? t : 0;

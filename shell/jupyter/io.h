@@ -25,7 +25,7 @@ void jup_end(void);
 void jup_post(int channel, jup_request *parent, const char *type, json_t *content, json_t *metadata);
 /* From now on output of the process belongs to this request; silent: it is dropped. */
 void jup_post_parent(jup_request *parent, int silent);
-/* Waits until everything printed so far has become messages: to be called before a message that must stand behind it.
+/* Waits until everything printed so far has become messages: to be called before a message that must stand after it.
  */
 void jup_sync(void);
 /* The same for what has left the buffers of stdio; any thread. */

@@ -70,7 +70,7 @@ static void before_statement(dlsh_session *s, const char *text, size_t n) {
 }
 
 void dlsh_kernel_signals(void) {
-    /* an interrupted write to a pipe must go on, or output would be lost */
+    /* an interrupted write to a pipe must continue, or output would be lost */
     struct sigaction interrupt = {.sa_sigaction = on_interrupt, .sa_flags = SA_RESTART | SA_SIGINFO},
                      terminate = {.sa_handler = on_terminate, .sa_flags = SA_RESTART}, ignore = {.sa_handler = SIG_IGN};
     cell.thread = pthread_self();

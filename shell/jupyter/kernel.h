@@ -59,7 +59,7 @@ void jup_history_close(void);
 
 /* ---- cells (jupyter/magic.c) */
 /* The text of a cell as the language reads it: %%c and %time rewritten, every line in its place, and every column but
- * those behind %%c. To be freed; NULL without memory. */
+ * those after %%c. To be freed; NULL without memory. */
 char *jup_cell_text(const char *code, size_t len, size_t *out_len);
 /* Whether the cell begins with %%c, with %%time. */
 int jup_cell_is_c(const char *code, size_t len);

@@ -120,7 +120,7 @@ void jup_sign(jup_signer *s, const jup_frame signed_frames[4], char out[JUP_SIGN
 
 /* ---------------------------------------------------------------- requests */
 
-enum { HEADER = 2, CONTENT = 5, PARTS = 6 }; /* frames behind the delimiter, itself 0 */
+enum { HEADER = 2, CONTENT = 5, PARTS = 6 }; /* frames after the delimiter, itself 0 */
 
 static json_t *read_object(jup_frame f) {
     json_t *j = json_loadb(f.s, f.n, JSON_ALLOW_NUL, NULL);

@@ -116,7 +116,7 @@ struct dlsh_command {
     dlsh_quick_fn *quick;       /* for what loops call often; may be NULL */
 };
 
-/* A row of the table, and one that is a function only; fields behind `doc` are given by name. Parameters and options
+/* A row of the table, and one that is a function only; fields after `doc` are given by name. Parameters and options
  * that belong to one row alone are written in it. */
 #define DLSH_ROW(name_, flags_, run_, usage_, doc_, ...)                                                               \
     { .name = name_, .flags = flags_, .run = run_, .usage = usage_, .doc = doc_, __VA_ARGS__ }

@@ -66,7 +66,7 @@ void dlsh_session_set_sink(dlsh_session *s, dlsh_sink *sink);
 
 /* ---------------------------------------------------------------- running text */
 
-/* Parses the whole text, then runs it statement by statement. `name` stands in messages: "train.dlsh", "<c>", "<3>".
+/* Parses the whole text, then runs it statement by statement. `name` is used in messages: "train.dlsh", "<c>", "<3>".
  * After a failure the record is placed: dlsh_error_diag tells where. With keep_going (of the services) each failing
  * statement is reported through the sink and the next one runs; the first failure's code is returned. *last, when not
  * NULL, receives the value of the last statement if it was an expression and not silenced, else VOID; the value is then
@@ -79,7 +79,7 @@ const dlsh_diag *dlsh_error_diag(dlsh_session *s);
 void dlsh_report_error(dlsh_session *s);
 /* A warning or note at the statement that runs, through the sink. */
 void dlsh_warn(dlsh_session *s, const char *hint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* What has failed and been placed, as a warning: the statement goes on. */
+/* What has failed and been placed, as a warning: the statement continues. */
 void dlsh_warn_failure(dlsh_session *s);
 /* A warning at a place in its text. */
 void dlsh_warn_at(dlsh_session *s, dlsh_span at, const char *hint, const char *fmt, ...)

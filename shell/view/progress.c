@@ -98,7 +98,7 @@ static void make_line(line *l, const dlsh_meter *m, const dlsh_progress *p, cons
 
 /* Returns the columns that the line takes. */
 static int put_line(line *l, const dlsh_progress *p, const dlsh_look *look, dlsh_buf *b) {
-    /* the last column stays free while the line is redrawn: a cursor behind it would begin a new one */
+    /* the last column stays free while the line is redrawn: a cursor after it would begin a new one */
     int room = look->width > 0 ? look->width - (look->live && !p->done) : 0;
     int out = room > 0 ? dlsh_fit_line(l->fit, l->n, GAP, room, MARK) : 0, first = 1;
     for (int i = 0; i < l->n; i++) {

@@ -155,7 +155,7 @@ typedef struct dlsh_sink_ops {
     void (*look)(dlsh_sink *s, dlsh_look *out); /* may be NULL: plain text of unlimited width */
 } dlsh_sink_ops;
 
-/* A sink begins with its operations; its maker puts its state behind. */
+/* A sink begins with its operations; its maker puts its state after them. */
 struct dlsh_sink {
     const dlsh_sink_ops *ops;
 };
@@ -178,7 +178,7 @@ void dlsh_clear(dlsh_sink *s, int wait);
 void dlsh_page(dlsh_sink *s, const char *text, size_t n);
 /* Asks for a line of text; DL_ERR_UNSUPPORTED where nobody can be asked, DL_ERR_IO at the end of input. */
 dl_status dlsh_input(dlsh_sink *s, const char *prompt, int secret, dlsh_buf *out);
-/* How it shows things now; asked anew each time, because windows change their size. */
+/* How it shows things now; asked again each time, because windows change their size. */
 dlsh_look dlsh_sink_look(dlsh_sink *s);
 
 #endif

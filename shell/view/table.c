@@ -54,7 +54,7 @@ typedef struct layout {
     dlsh_fit *fit;  /* those of the columns shown now */
 } layout;
 
-/* The texts of the cells, and behind them those of the headings. */
+/* The texts of the cells, and after them those of the headings. */
 static dl_status measure(layout *l) {
     const dlsh_table *t = l->t;
     long ncells = (long)t->nrows * t->ncols;
@@ -117,7 +117,7 @@ static void put_block(dlsh_buf *b, layout *l) {
     for (int r = 0; r < l->t->nrows; r++) put_row(b, l, l->cells + (long)r * n, left_out);
 }
 
-/* The columns behind the keys in blocks that fit, the keys at the head of each. */
+/* The columns after the keys in blocks that fit, the keys at the head of each. */
 static void put_folded(dlsh_buf *b, layout *l) {
     int n = l->t->ncols, keys = l->t->keys, room = l->look->width;
     for (int c = 0; c < keys; c++) /* the keys identify the row, so they may be wide */

@@ -6,14 +6,14 @@
 
 /* `set digits` and its like. */
 typedef struct dlsh_print_options {
-    int digits;     /* behind the point */
+    int digits;     /* after the point */
     int edgeitems;  /* shown at each end of a dimension of an abridged tensor */
     long threshold; /* elements above which a tensor is abridged */
     int linewidth;  /* columns; 0: the terminal's, or 80 */
 } dlsh_print_options;
 extern dlsh_print_options dlsh_print;
 
-/* The rows, laid out like PyTorch's, with dtype and shape behind: "tensor([[1., 2.],\n        [3., 4.]], f32[2,2])".
+/* The rows, laid out like PyTorch's, followed by dtype and shape: "tensor([[1., 2.],\n        [3., 4.]], f32[2,2])".
  * width 0: dlsh_print's. colour: NaN and infinities stand out. No newline at the end. */
 dl_status dlsh_tensor_layout(dlsh_buf *b, const dl_tensor *t, int width, int colour);
 /* "tensor f32[64,10] n=640 min=-3.1 max=2.9 mean=0.01 std=1 grad 3 NaN!"; reads all elements. */

@@ -19,7 +19,7 @@ void dlsh_text_pad(dlsh_buf *b, const char *s, int width, char align, int last, 
 /* Appends text broken at blanks to lines of at most `width` columns, each after the first indented. */
 void dlsh_text_wrap(dlsh_buf *b, const char *s, int width, int indent);
 
-/* Appends text of several lines; those wider than `width` (0: any) are broken at blanks and go on two columns behind
+/* Appends text of several lines; those wider than `width` (0: any) are broken at blanks and continue two columns after
  * their own indentation. Escapes of colours take no room. */
 void dlsh_text_rewrap(dlsh_buf *b, const char *s, size_t n, int width);
 

@@ -55,7 +55,7 @@ typedef struct dl_batch_rule {
     double weight;  /* of the loss in the sum */
     double batches; /* of the step */
     long advance;   /* samples */
-    bool first;     /* sums begin anew */
+    bool first;     /* sums begin again */
     bool lenient;   /* losses that are not finite do not halt */
     bool scaled;    /* loss scaling decides about them */
 } dl_batch_rule;

@@ -27,7 +27,7 @@ static bool read_text(const char *path, char *text, size_t size) {
     return n > 0;
 }
 
-/* The number behind `key` at the start of a line; 0 without one. */
+/* The number after `key` at the start of a line; 0 without one. */
 static size_t number_of(const char *text, const char *key) {
     size_t n = strlen(key);
     for (const char *p = text; p; p = strchr(p, '\n')) {

@@ -19,7 +19,7 @@ enum { FINE = 16, STEPS = 4, NCLASS = FINE + STEPS * 38 };
 /* Classes up to 64 KiB go through the thread's own lists, at most 64 blocks and 1 MiB each. */
 enum { NSMALL = FINE + STEPS * 6, KEEP_BLOCKS = 64, KEEP_BYTES = 1 << 20 };
 
-/* Under AddressSanitizer and with fenced blocks nothing is kept or rounded up, so that accesses behind a block and
+/* Under AddressSanitizer and with fenced blocks nothing is kept or rounded up, so that accesses past a block and
  * after its release are found. */
 #ifdef __SANITIZE_ADDRESS__
 #define KEEPS_NOTHING true

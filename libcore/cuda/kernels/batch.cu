@@ -86,7 +86,7 @@ __device__ static void dev_cutout(const sample &s, const double *p, dl_draw *r) 
     }
 }
 
-/* Element i takes draws 2 i and 2 i + 1 from here on, so threads can go on ahead of each other. */
+/* Element i takes draws 2 i and 2 i + 1 from here on, so that no thread waits for another. */
 __device__ static void dev_noise(const sample &s, const double *p, dl_draw *r) {
     EACH(i, s.n) {
         uint64_t first = r->block * 4 - (uint64_t)r->left + 2 * (uint64_t)i;

@@ -27,7 +27,7 @@ template <class T, int V, int J> struct stretch {
     dl_vector<T, V> p[J];
     A before[J]; /* each pack */
 
-    /* From element `at` on of a row of n; 0 behind it. */
+    /* From element `at` on of a row of n; 0 after it. */
     __device__ void load(const T *x, long n, long at, int lanes, bool vector) {
 #pragma unroll
         for (int j = 0; j < J; j++) {

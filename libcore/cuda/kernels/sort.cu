@@ -47,7 +47,7 @@ __device__ inline void set(entry<unsigned> &e, unsigned key, unsigned at) { e.bo
 __device__ inline void set(entry<uint64_t> &e, uint64_t key, unsigned at) { e.key = key, e.at = at; }
 __device__ inline unsigned place(const entry<unsigned> &e) { return (unsigned)e.both; }
 __device__ inline unsigned place(const entry<uint64_t> &e) { return e.at; }
-/* Behind all others. */
+/* After all others. */
 template <class K> __device__ inline void set_last(entry<K> &e) { set(e, ~K(0), ~0u); }
 
 /* Batcher's bitonic network over each `width`, a power of two, of `count` entries; all threads of the block take part.

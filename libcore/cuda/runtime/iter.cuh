@@ -154,7 +154,7 @@ template <class F, class R, class... A> struct dl_pointwise {
     }
 };
 
-/* w is in vectors; with one dimension up to EACH - 1 elements remain behind them, the last thread's. */
+/* w is in vectors; with one dimension up to EACH - 1 elements remain after them, the last thread's. */
 template <class F, class R, class... A>
 __global__ void __launch_bounds__(DL_BLOCK)
     dl_vector_kernel(const __grid_constant__ dl_walk<1 + sizeof...(A)> w, int rest, F f) {

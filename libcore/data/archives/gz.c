@@ -45,7 +45,7 @@ static dl_status take(dl_gz *f, uint8_t *to, size_t n, size_t *got) {
     return DL_OK;
 }
 
-/* Fills the buffer behind the bytes that wait there. */
+/* Fills the buffer after the bytes that wait there. */
 static dl_status fill(dl_gz *f) {
     size_t got;
     memmove(f->in, f->z.next_in, f->z.avail_in);
@@ -59,7 +59,7 @@ static bool begins_member(const dl_gz *f) {
     return f->z.avail_in > 1 && f->z.next_in[0] == 0x1f && f->z.next_in[1] == 0x8b;
 }
 
-/* Behind a member: another one, or zeros to the end of the file. */
+/* After a member: another one, or zeros to the end of the file. */
 static dl_status next_member(dl_gz *f) {
     f->member_ended = false;
     if (f->z.avail_in < 2) DL_TRY(fill(f));

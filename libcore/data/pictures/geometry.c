@@ -58,7 +58,7 @@ static void cut(dl_sample *s, long top, long left, long h, long w, float fill) {
     take(s, h, w);
 }
 
-/* Where `size` pixels of `have` begin; pixels that are missing are added on both sides, the odd one behind. */
+/* Where `size` pixels of `have` begin; pixels that are missing are added on both sides, the odd one at the end. */
 static long middle(long have, long size) {
     return size > have ? -((size - have) / 2) : (long)rint((double)(have - size) / 2);
 }

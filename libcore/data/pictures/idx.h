@@ -18,7 +18,7 @@ typedef struct dl_idx {
 enum { DL_IDX_HEAD = 4 + 4 * 8 }; /* bytes of the longest header */
 /* Checks a header, from the first bytes of a file; *size is that of the whole file. `data` is NULL. */
 dl_status dl_idx_header(const char *name, const uint8_t *bytes, size_t n, dl_idx *out, size_t *size);
-/* Checks header and length; `name` stands in messages. Errors: DL_ERR_FORMAT. */
+/* Checks header and length; `name` is used in messages. Errors: DL_ERR_FORMAT. */
 dl_status dl_idx_parse(const char *name, const uint8_t *bytes, size_t n, dl_idx *out);
 /* Element i. */
 double dl_idx_get(const dl_idx *x, long i);

@@ -13,7 +13,7 @@
 
 /* ---------------------------------------------------------------- fields */
 
-/* A scanner over text[n]. `name` stands in messages. */
+/* A scanner over text[n]. `name` is used in messages. */
 typedef struct scanner {
     const char *name, *text;
     size_t n, at;

@@ -37,7 +37,7 @@ dl_status dl_tokenizer_add_special(dl_tokenizer *t, long id);
 /* ---- files (data/text/tokenizer_file.c) */
 
 typedef struct dl_token_file {
-    const char *path; /* stands in messages */
+    const char *path; /* for messages */
     char *text;       /* is changed */
     size_t n;
 } dl_token_file;

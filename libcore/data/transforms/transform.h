@@ -67,7 +67,7 @@ typedef struct dl_transforms {
     int n;
     bool host;           /* some step is the host's alone */
     bool reshapes;       /* batches have `shape`, and not that of the samples */
-    int mixes;           /* step + 1 of the first that takes whole batches, behind all others; 0: there is none */
+    int mixes;           /* step + 1 of the first that takes whole batches, after all others; 0: there is none */
     long shape[3], most; /* of what is made; elements of the largest sample on the way */
     struct {
         dl_transform_fn *fn;

@@ -23,7 +23,7 @@ typedef struct dl_npy_header {
 
 /* Gives the bytes [at, at + n) of a file; places only grow. */
 typedef dl_status dl_npy_reader(void *ctx, uint64_t at, void *to, size_t n);
-/* Reads and checks the header of a file of `size` bytes, before any element. `name` stands in messages. */
+/* Reads and checks the header of a file of `size` bytes, before any element. `name` is used in messages. */
 dl_status dl_npy_read_header(const char *name, uint64_t size, dl_npy_reader *read, void *ctx, dl_npy_header *h);
 /* The shape whose row-major elements are those of the file. */
 void dl_npy_stored_shape(const dl_npy_header *h, long *shape);
@@ -32,7 +32,7 @@ dl_tensor *dl_npy_transpose(const dl_npy_header *h, dl_tensor *raw);
 /* The bytes in front of the elements of t, *n of them, into out[DL_NPY_HEAD]. DL_ERR_DTYPE. */
 dl_status dl_npy_make_header(const dl_tensor *t, char *out, size_t *n);
 
-/* Parses a whole .npy file in memory; `name` stands in messages. NULL on failure. */
+/* Parses a whole .npy file in memory; `name` is used in messages. NULL on failure. */
 dl_tensor *dl_npy_parse(const char *name, const void *bytes, size_t n, int device);
 
 #endif

@@ -38,7 +38,7 @@ static dl_status expected_at(const scan *s, const char *at, const char *what) {
                         s->head + (size_t)(at - s->text), what, found);
 }
 
-/* The next character behind blanks; 0 at the end. */
+/* The next character after blanks; 0 at the end. */
 static char peek(scan *s) {
     while (s->p < s->end && *s->p && strchr(" \t\r\n", *s->p)) s->p++;
     return s->p < s->end ? *s->p : 0;

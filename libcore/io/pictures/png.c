@@ -111,7 +111,7 @@ static dl_status decode(png *g, const dl_picture_want *want, bool only_size, dl_
     DL_TRY(check_promise(g));
     DL_TRY(dl_picture_room(g->cursor.in, p));
     DL_TRY(read_rows(g, deep ? SPNG_FMT_RGBA16 : SPNG_FMT_RGBA8, SPNG_DECODE_TRNS, p));
-    read_turn(g, turn); /* the chunk may stand behind the pixels */
+    read_turn(g, turn); /* the chunk may stand after the pixels */
     narrow(p, (g->head.color_type & 2 ? 3 : 1) + g->alpha, g->alpha);
     return DL_OK;
 }

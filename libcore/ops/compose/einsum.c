@@ -25,7 +25,7 @@ typedef struct plan {
     const char *text;
     int nterms, nout, wide; /* wide: the most dimensions that an ellipsis stands for */
     bool arrow;
-    int count[MAX_TERMS + 1]; /* names of each term, and behind them of the result */
+    int count[MAX_TERMS + 1]; /* names of each term, and after them of the result */
     unsigned char name[MAX_TERMS + 1][MAX_NAMES];
     term in[MAX_TERMS];
     long size[LABELS];

@@ -18,7 +18,7 @@ dl_tensor *dl_mat_turned(dl_pool *p, dl_tensor *t) {
 
 dl_tensor *dl_mat_mul(dl_pool *p, dl_tensor *a, dl_tensor *b) { return K(dl_matmul(a, b)); }
 
-/* v with a dimension of size 1 before its last one, or behind it. */
+/* v with a dimension of size 1 before its last one, or after it. */
 static dl_tensor *with_dim(dl_pool *p, dl_tensor *v, bool behind) {
     long shape[DL_MAX_DIM + 1];
     if (!v) return NULL;

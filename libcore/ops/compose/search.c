@@ -16,7 +16,7 @@
 
 /* ---- binary search: of all values at once, in log2(n) steps */
 
-/* Places in sorted rows, [..., n], of values, [..., m]: before equal ones, or with `right` behind them. NaN goes to the
+/* Places in sorted rows, [..., n], of values, [..., m]: before equal ones, or with `right` after them. NaN goes to the
  * end. */
 static dl_tensor *insertion(dl_pool *outer, dl_tensor *rows, dl_tensor *values, bool right) {
     const int d = rows->ndim - 1;
@@ -249,7 +249,7 @@ COMPOSE_RULE(mode) {
     dl_tensor *next = at ? K(dl_slice(sorted, d, &one, NULL, 1)) : NULL,
               *before = next ? K(dl_slice(sorted, d, NULL, &rest, 1)) : NULL;
     dl_tensor *later = before ? K(dl_slice(at, d, &one, NULL, 1)) : NULL, *zero = K(dl_scalar_i(0));
-    dl_tensor *starts = later ? K(dl_where(K(dl_ne(next, before)), later, zero)) : NULL; /* 0 where a run goes on */
+    dl_tensor *starts = later ? K(dl_where(K(dl_ne(next, before)), later, zero)) : NULL; /* 0 where a run continues */
     shape[d] = 1;
     for (int i = 0; i < x->ndim; i++) shape[i] = i == d ? 1 : x->shape[i];
     dl_tensor *first = K(dl_zeros(shape, x->ndim, DL_I64, x->st->device));

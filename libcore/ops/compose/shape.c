@@ -30,7 +30,7 @@ static dl_tensor *spread_index(dl_pool *p, dl_tensor *times) {
         return NULL;
     if (!n) return dl_zeros(&n, 1, DL_I64, times->st->device);
     if (least < 0) return dl_fail(DL_ERR_VALUE, "the number of copies cannot be negative, as %ld is", least), NULL;
-    one += total; /* where copies end that are not there, one place behind the last */
+    one += total; /* where copies end that are not there, one place after the last */
     dl_tensor *ends = K(dl_cumsum(K(dl_to(times, DL_I64)), 0)), *begins = K(dl_slice(ends, 0, NULL, &before, 1));
     dl_tensor *none = K(dl_zeros(&one, 1, DL_I64, times->st->device));
     dl_tensor *mark = begins ? K(dl_ones(&before, 1, DL_I64, times->st->device)) : NULL;

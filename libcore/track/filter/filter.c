@@ -19,12 +19,12 @@ enum { DEEPEST = 100, PATTERN_MAX = 256 };
 
 typedef struct parser {
     const char *text;
-    int at;                /* behind the token */
+    int at;                /* after the token */
     dl_filter_token token; /* the one looked at */
     sqlite3 *db;
     dl_clause *out;
     int depth;
-    int inverted; /* behind an odd number of "not" */
+    int inverted; /* after an odd number of "not" */
     const char
         *live; /* condition on the runs that count, as SQL; with `must_match` a condition that none meets fails */
     int must_match;

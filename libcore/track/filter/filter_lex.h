@@ -31,7 +31,7 @@ typedef struct dl_filter_token {
     char text[DL_RING_KEY_MAX + 1];
 } dl_filter_token;
 
-/* Reads the token at `*at`, which comes to stand behind it. */
+/* Reads the token at `*at`, and moves `*at` past it. */
 void dl_filter_next(const char *text, int *at, dl_filter_token *t);
 
 #endif

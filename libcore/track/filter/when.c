@@ -246,7 +246,7 @@ static const char *read_zone(const char *p, moment *w) {
     return p;
 }
 
-/* 10:30, 10:30:05.25 behind a day; without it the span is the whole day. */
+/* 10:30, 10:30:05.25 after a day; without it the span is the whole day. */
 static const char *read_clock(const char *p, moment *w) {
     const char *start = p;
     p = skip_space(p);

@@ -22,7 +22,7 @@ typedef struct dl_git_repo {
     uint64_t unread; /* bytes of changed files that may still be read */
 } dl_git_repo;
 
-/* A regular file of at most `limit` bytes, with a NUL behind; *n bytes. NULL: there is none, or it cannot be read. */
+/* A regular file of at most `limit` bytes, followed by a NUL; *n bytes. NULL: there is none, or it cannot be read. */
 char *dl_git_slurp(const char *path, size_t limit, size_t *n);
 /* Bytes from hexadecimal; false when it is none. */
 bool dl_git_from_hex(const char *hex, int bytes, uint8_t *out);

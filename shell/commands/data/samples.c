@@ -14,7 +14,7 @@
 
 /* ---------------------------------------------------------------- options */
 
-/* What may stand behind the values by name. */
+/* What may stand after the values by name. */
 typedef struct settings {
     long n, test, classes; /* n -1: not given */
     int padded;
@@ -189,7 +189,7 @@ static int are_columns(const dlsh_value *x, const dlsh_value *y) {
     return x->type == DLSH_RECORD || (x->type == DLSH_LIST && x->as.list->n != rows);
 }
 
-/* dataset([a, b], y), dataset({a: .., b: ..}, y) and the same for the test split behind them. */
+/* dataset([a, b], y), dataset({a: .., b: ..}, y) and the same for the test split after them. */
 static dl_status of_pairs(const dlsh_args *a, const dlsh_value *x, const settings *o, dl_dataset **d) {
     int more = dlsh_arg_count(a, "arguments");
     if (more != 1 && more != 3)

@@ -63,7 +63,7 @@ static dl_status push(dl_run *run, const char *metric, dlsh_value v, long step) 
     DLSH_TRY(number_of(metric, v, &value));
     dl_status st = dl_metric(run, metric, step, value);
     if (st != DL_ERR_STORE) return st;
-    dl_error_clear(); /* the store has counted the point and warned; a loop goes on */
+    dl_error_clear(); /* the store has counted the point and warned; a loop continues */
     return DL_OK;
 }
 

@@ -122,7 +122,7 @@ static dlsh_value *parts_of(dlsh_callback *cb, dl_module *net, int *n) {
     return NULL;
 }
 
-/* The tensors of a pack as arguments: by position, and by name behind one that is left out. Returns how many. */
+/* The tensors of a pack as arguments: by position, and by name after one that is left out. Returns how many. */
 static int arguments(const dlsh_callback *cb, const dl_pack *in, dlsh_value *values, const char **names) {
     int n = 0;
     for (int i = 0; i < dl_pack_count(in); i++) {

@@ -49,7 +49,7 @@ int dlsh_c_counts_bytes(const dlsh_cfunc *f) {
     return found && !dlsh_cblock_of(f);
 }
 
-/* Characters of the text behind an argument; -1: it has no NUL within its memory. */
+/* Characters of the text that an argument points to; -1: it has no NUL within its memory. */
 static long text_length(const dlsh_ccall *k, int at) {
     const char *s = k->slots[at].p;
     long have = bytes_behind(*k->given[at]);

@@ -100,7 +100,7 @@ static void called(ffi_cif *cif, void *result, void **args, void *user) {
     } else if (run(c, result, args)) {
         set_failure(c);
     }
-    if (__fpending(stdout)) fflush(stdout); /* C may go on printing past stdio */
+    if (__fpending(stdout)) fflush(stdout); /* C may continue printing past stdio */
     dlsh_guard_enter();
 }
 

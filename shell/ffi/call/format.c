@@ -61,7 +61,7 @@ static void read_widths(const char **s, int scanf, conversion *c) {
     }
 }
 
-/* Reads a conversion from behind its %; returns the place behind it. */
+/* Reads a conversion from after its %; returns the place after it. */
 static const char *read_conversion(const char *s, int scanf, conversion *c) {
     *c = (conversion){0};
     c->position = read_position(&s);

@@ -98,7 +98,7 @@ static dl_status ask(const dlsh_cheader *h, const char *source, int errors, dlsh
                         h->flags, errors, said, good);
 }
 
-/* The text behind `what` in a line; NULL: not found. */
+/* The text after `what` in a line; NULL: not found. */
 static const char *behind(const char *line, const char *end, const char *what) {
     const char *s = memmem(line, (size_t)(end - line), what, strlen(what));
     return s ? s + strlen(what) : NULL;

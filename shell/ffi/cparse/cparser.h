@@ -10,7 +10,7 @@ typedef struct dlsh_cparser {
     unsigned flags;
     dlsh_clexer lx;
     dlsh_ctok tok;
-    size_t last_end; /* offset behind the token before */
+    size_t last_end; /* offset after the token before */
     dlsh_cdecls *out;
     dlsh_cerror *err;
     dl_status failed;

@@ -25,7 +25,7 @@ typedef struct dlsh_citem {
      * name after each variable, or at the end of the function's prototype. */
     char *head;
     int is_type;   /* declares a type, whatever else */
-    int old_style; /* OTHER: a function whose parameters are declared behind its head, so that it has no prototype */
+    int old_style; /* OTHER: a function whose parameters are declared after its head, so that it has no prototype */
 } dlsh_citem;
 
 typedef struct dlsh_citems {

@@ -253,7 +253,7 @@ static int bare_group(dlsh_cparser *p, dlsh_cdeclarator *d) {
     return 1;
 }
 
-/* Skips to the token behind the `)` that ends a group. The depth limit applies, since each group is read once more. */
+/* Skips to the token after the `)` that ends a group. The depth limit applies, since each group is read once more. */
 static int skip_inside(dlsh_cparser *p) {
     int outside = p->depth;
     while (p->depth >= outside) {
@@ -273,7 +273,7 @@ static int declarator(dlsh_cparser *p, const dlsh_ctype *base, int in_params, dl
     if (!t || p->failed) return 0;
     int named = bare_group(p, d);
     if (!named && dlsh_cp_is(p, '(') && groups(p)) {
-        /* the suffixes behind the group bind first: read them, then come back for the inside */
+        /* the suffixes after the group bind first: read them, then come back for the inside */
         dlsh_cp_advance(p);
         dlsh_cparser inner = *p;
         if (!skip_inside(p)) return 0;

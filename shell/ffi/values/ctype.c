@@ -179,7 +179,7 @@ dlsh_ctype *dlsh_c_tagged(dlsh_cspace *c, dlsh_ckind kind, const char *tag, size
 
 /* The natural layout, as in the ABIs of x86-64 and arm64: each field at the next multiple of its alignment. */
 static dl_status lay_out(dlsh_ctype *t, dlsh_cfield *f) {
-    size_t at = 0, align = 1, largest = 0, bit = 0; /* bit: the first free one behind a bit-field */
+    size_t at = 0, align = 1, largest = 0, bit = 0; /* bit: the first free one after a bit-field */
     for (long i = 0; i < t->n; i++) {
         size_t a = f[i].type->plain->align ? f[i].type->plain->align : 1, size = dlsh_c_size(f[i].type);
         if (f[i].bits) {

@@ -219,7 +219,7 @@ static dl_status exists_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-/* basename: behind the last slash; dirname, where data is set: before it. */
+/* basename: after the last slash; dirname, where data is set: before it. */
 static dl_status basename_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_str *path = dlsh_arg(a, "path")->as.str;
     const char *slash = memrchr(path->s, '/', path->len);
@@ -229,7 +229,7 @@ static dl_status basename_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give(dlsh_string_n(path->s + at, path->len - at), result);
 }
 
-/* Parts with a slash between; one that begins with a slash starts anew. */
+/* Parts with a slash between; one that begins with a slash starts again. */
 static dl_status path_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_buf b = {0};
     for (int i = 0; i < dlsh_arg_count(a, "parts"); i++) {

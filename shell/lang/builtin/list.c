@@ -195,7 +195,7 @@ static dl_status zip_next(dlsh_session *s, dlsh_iter *its, int n, dlsh_value *ro
     return st;
 }
 
-/* The sequences of zip, and those behind map's function. */
+/* The sequences of zip, and those after map's function. */
 static const dlsh_value *sequence_at(const dlsh_args *a, int i) {
     return i ? dlsh_arg_at(a, "others", i - 1) : dlsh_arg(a, "items");
 }

@@ -33,7 +33,7 @@ struct dlsh_args {
     dlsh_arg_item few[DLSH_FEW_ARGS], *items;
     dlsh_parsed *parsed;
     int failed;          /* there was no memory for a default */
-    int extra, extra_at; /* the option outside the row that was read last, and its item: the next one is behind it */
+    int extra, extra_at; /* the option outside the row that was read last, and its item: the next one is after it */
     dlsh_buf text;
     dlsh_flow flow; /* how a block or statement that ran inside ended */
 };

@@ -9,7 +9,7 @@
 /* Comparisons after which pairs are remembered: values that share parts or contain themselves need more. */
 enum { FREE_PAIRS = 4096 };
 
-/* Two lists or two records, and the item at which their comparison goes on. */
+/* Two lists or two records, and the item at which their comparison continues. */
 typedef struct frame {
     dlsh_value a, b;
     int at;

@@ -38,7 +38,7 @@ dl_status dlsh_assign(dlsh_session *s, const dlsh_node *target, dlsh_value v) {
     return DL_OK;
 }
 
-/* `*rest` and the n - 1 names behind it: rest is a list of the items that these leave. */
+/* `*rest` and the n - 1 names after it: rest is a list of the items that these leave. */
 static dl_status unpack_rest(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_iter *it) {
     dlsh_value l = dlsh_new_list(0), item;
     dl_status st = dlsh_failed(l) ? dl_failed() : DL_OK;

@@ -194,7 +194,7 @@ dl_tensor *dlsh_unsqueeze(dl_tensor *t, int dim);
 /* The number in a tensor of one element. */
 dl_status dlsh_tensor_item(dl_tensor *t, dlsh_value *out);
 dl_status dlsh_tensor_at(dl_tensor *t, long i, dlsh_value *out);
-/* The function behind x.name(...) when that is a method: *f is owned and called with x before the arguments, unless
+/* The function that x.name(...) calls when that is a method: *f is owned and called with x before the arguments, unless
  * it is one of x's class. 0: a field, or nothing. */
 int dlsh_find_method(dlsh_session *s, dlsh_value x, const char *name, dlsh_value *f);
 

@@ -103,7 +103,7 @@ static int add_state(dlsh_buf *b, dlsh_value v, int depth) {
     return n;
 }
 
-/* Parts that are reached on several ways count each time here: what is behind the last that was noted is not watched.
+/* Parts that are reached on several ways count each time here: what is after the last that was noted is not watched.
  */
 static void too_large(dlsh_purity *p) {
     const char *name = dlsh_function_name(p->fn);
@@ -448,7 +448,7 @@ void dlsh_purity_values(const dlsh_purity *p, const dlsh_visitor *to) {
     for (int i = 0; p && i < p->nheld; i++) to->value(p->held[i], to->ctx);
 }
 
-/* Reads the function anew. */
+/* Reads the function again. */
 static dl_status read_again(dlsh_purity *p) {
     static unsigned long keys;
     static const dlsh_node nowhere = {.kind = DLSH_N_NONE};

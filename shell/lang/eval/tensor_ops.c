@@ -405,7 +405,7 @@ static dl_status too_many(const op_call *c, int n) {
                      info->npositional, info->npositional < info->nargs ? " by position" : "", n);
 }
 
-/* Takes value i, and those behind it that belong to the same argument. *i becomes the next one. */
+/* Takes value i, and those after it that belong to the same argument. *i becomes the next one. */
 static dl_status take(op_call *c, const dlsh_callargs *args, int at, int *i) {
     const dl_op_arg *a = &c->e->info.args[at];
     dlsh_value v = args->values[*i];

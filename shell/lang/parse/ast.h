@@ -110,7 +110,7 @@ enum dlsh_node_flags {
     DLSH_SILENT = 1,      /* the statement ended in `;` */
     DLSH_WORD = 2,        /* STR written without quotes, as a command's word */
     DLSH_PAREN = 4,       /* the expression stood in parentheses */
-    DLSH_CHAINED = 16,    /* LAYER: stood behind -> */
+    DLSH_CHAINED = 16,    /* LAYER: stood after -> */
     DLSH_LOCAL = 8,       /* NAME: slot counts among the variables of the function, not among the globals */
     DLSH_POSITIONAL = 32, /* CALL: without named arguments and spreads, from the resolver */
 };
@@ -150,7 +150,7 @@ struct dlsh_unit {
 /* Are the kids of a target targets themselves? */
 static inline int dlsh_holds_targets(const dlsh_node *n) { return n->kind == DLSH_N_TUPLE || n->kind == DLSH_N_SPREAD; }
 
-/* Is the item of a net with a forward a part that the forward knows by name? What stands behind an arrow belongs to the
+/* Is the item of a net with a forward a part that the forward knows by name? What stands after an arrow belongs to the
  * part before it. */
 static inline int dlsh_is_part(const dlsh_node *n) { return n->label && !(n->flags & DLSH_CHAINED); }
 

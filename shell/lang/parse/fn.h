@@ -20,7 +20,7 @@ typedef struct dlsh_fninfo {
     int nparams, nslots, ncaptures;
     int nfixed;           /* parameters before *rest and **rest */
     int rest, named_rest; /* 1 + the slots of these; 0: there is none */
-    int nparts;           /* of a net's forward: slots behind the parameters that hold the parts of the net */
+    int nparts;           /* of a net's forward: slots after the parameters that hold the parts of the net */
     const char **names;   /* of the slots */
     unsigned char *cells; /* slot lives in a cell made at entry */
     int has_cells;        /* any of them */

@@ -151,7 +151,7 @@ const char *dlsh_p_sign_hint(const char *text, size_t len, size_t at) {
     };
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
         size_t n = strlen(signs[i].sign);
-        /* the sign was read in pieces: the error stands at one of them or behind the last */
+        /* the sign was read in pieces: the error stands at one of them or after the last */
         for (size_t back = 0; back <= n && back <= at; back++)
             if (at - back + n <= len && !memcmp(text + at - back, signs[i].sign, n)) return signs[i].hint;
     }

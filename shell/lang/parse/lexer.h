@@ -111,7 +111,7 @@ typedef struct dlsh_lexer {
     dlsh_unit *unit;
     int pos, line, line_start;
     int prev_end;        /* where the token before ended; -1 at the start */
-    int prev_is_operand; /* a `.` with a digit behind it then is a field, not a number */
+    int prev_is_operand; /* a `.` with a digit after it then is a field, not a number */
 } dlsh_lexer;
 
 void dlsh_lexer_init(dlsh_lexer *lx, dlsh_unit *unit);

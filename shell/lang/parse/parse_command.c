@@ -134,7 +134,7 @@ static dlsh_node *read_argument(dlsh_parser *p, const dlsh_command *cmd, const d
     return subcommand(p, cmd);
 }
 
-/* Of a command's word with nothing behind it, or an operator: it may be meant as a variable. */
+/* Of a command's word with nothing after it, or an operator: it may be meant as a variable. */
 #define MEANT_AS_VARIABLE "%s begins a command; a variable of that name stands in parentheses: (%s)"
 
 static dlsh_node *missing(dlsh_parser *p, const dlsh_command *cmd, const dlsh_param *param, int bare) {

@@ -33,7 +33,7 @@ static int binary_prec(dlsh_tok t, dlsh_op *op) {
 
 /* ---------------------------------------------------------------- operands */
 
-/* 2^63, which is an integer only behind a minus: -2^63 is the least one. */
+/* 2^63, which is an integer only after a minus: -2^63 is the least one. */
 static int at_least_int(const dlsh_parser *p) { return dlsh_p_is(p, DLSH_T_INT) && p->tok.num.i == LONG_MIN; }
 
 static dlsh_node *literal(dlsh_parser *p, dlsh_kind kind) {
@@ -58,7 +58,7 @@ dlsh_node *dlsh_p_inner(dlsh_parser *p) {
     return n;
 }
 
-/* The hint where Python's `yes if test else no` or a comprehension goes on within brackets; NULL. */
+/* The hint where Python's `yes if test else no` or a comprehension continues within brackets; NULL. */
 static const char *inside_hint(const dlsh_parser *p) {
     return dlsh_p_is(p, DLSH_T_IF)    ? "a choice inside an expression is written: test ? yes : no"
            : dlsh_p_is(p, DLSH_T_FOR) ? "there are no comprehensions: use map(fn (x) { return ... }, xs) or a loop"

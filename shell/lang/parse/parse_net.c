@@ -5,7 +5,7 @@
 
 static dlsh_node *layers(dlsh_parser *p);
 
-/* The shortcut of a residual: `shortcut { ... }` behind its closing brace, or on a line of its own; NULL: none. */
+/* The shortcut of a residual: `shortcut { ... }` after its closing brace, or on a line of its own; NULL: none. */
 static dlsh_node *shortcut(dlsh_parser *p) {
     dlsh_parser saved = *p;
     dlsh_p_skip_newlines(p);

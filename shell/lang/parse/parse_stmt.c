@@ -52,7 +52,7 @@ static const char *chained(const dlsh_parser *p, const dlsh_node *stmt, char *hi
     return hint;
 }
 
-/* The error for text behind a whole statement. */
+/* The error for text after a whole statement. */
 static dlsh_node *trailing(dlsh_parser *p, const dlsh_node *stmt) {
     char text[200];
     int plain = stmt->kind == DLSH_N_EXPR || stmt->kind == DLSH_N_ASSIGN;
@@ -316,7 +316,7 @@ static dlsh_node *values(dlsh_parser *p, dlsh_node *first) {
     return expression(p, dlsh_p_finish(p, n, base));
 }
 
-/* The targets behind the first, in a TUPLE where a comma or a group leaves one alone to be unpacked. */
+/* The targets after the first, in a TUPLE where a comma or a group leaves one alone to be unpacked. */
 static int more_targets(dlsh_parser *p, int base) {
     int commas = 0;
     while (dlsh_p_accept(p, DLSH_T_COMMA)) {

@@ -126,7 +126,7 @@ static int put_line(tree *t, int i, const char *hang, const char *mark) {
     return 1;
 }
 
-/* The operand that the chain goes on with: the deepest op. -1: none. */
+/* The operand that the chain continues with: the deepest op. -1: none. */
 static int main_operand(const tree *t, const dlsh_graph_node *x) {
     int best = -1;
     for (int k = 0; k < x->nin; k++)

@@ -1,5 +1,5 @@
 /* A long action in a notebook: one display with a bar, throughput, the curve of a metric and the figures of each line
- * that is done, drawn anew a few times a second. */
+ * that is done, drawn again a few times a second. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -200,7 +200,7 @@ static void put_html(dlsh_buf *b, const dlsh_live *l, const dlsh_progress *p, co
     if (p->curve) put_curve(&curve, l, p->curve);
     if (curve.n && (p->stopped || (p->done && !p->more)))
         dlsh_html_picture(b, &curve);
-    else /* a picture that is loaded anew ten times a second would flicker */
+    else /* a picture that is loaded again ten times a second would flicker */
         dlsh_buf_add(b, dlsh_buf_text(&curve), curve.n);
     put_lines(b, l, present);
     dlsh_buf_puts(b, "</div></div>");

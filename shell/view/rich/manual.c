@@ -1,7 +1,7 @@
 /* Pages of the manual as HTML and Markdown. A line at the left margin is a heading where a page or a part of it begins,
- * or a label when it ends in a colon; behind a heading it is code, when it looks like code, or prose. One that is
+ * or a label when it ends in a colon; after a heading it is code, when it looks like code, or prose. One that is
  * indented by two belongs to a paragraph, or is a definition: a name, two blanks, what it means. What is indented
- * further goes on with the definition above, or is code. */
+ * further continues with the definition above, or is code. */
 #define _GNU_SOURCE /* memmem */
 #include "view/rich/manual.h"
 
@@ -48,7 +48,7 @@ typedef struct writer {
     const form *f;
     dlsh_buf *out;
     int kind;    /* of the block that is open */
-    int defines; /* a line of definitions is open, for what goes on with it */
+    int defines; /* a line of definitions is open, for what continues with it */
     int body;    /* a heading stands above, without an empty line between */
 } writer;
 

@@ -173,7 +173,7 @@ static void put_range(dlsh_buf *b, const dlsh_plot *p, char axis) {
     if (low == high) dlsh_buf_printf(b, "set %crange [%.9g:%.9g]\n", axis, low - room, high + room);
 }
 
-/* Everything behind the choice of the terminal. */
+/* Everything after the choice of the terminal. */
 static void put_script(dlsh_buf *b, const dlsh_plot *p) {
     if (!p->bars) put_range(b, p, 'x'), put_range(b, p, 'y');
     if (p->logy) dlsh_buf_puts(b, "set logscale y\nset format y '%g'\n");

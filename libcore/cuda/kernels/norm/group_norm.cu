@@ -44,7 +44,7 @@ template <class T, int V> __global__ void __launch_bounds__(THREADS) groups_kern
     for (long c = r.per - 1; c >= 0; c--) {
         long channel = r.channel(row, c);
         C scale = r.w ? k * dl_up(r.w[channel]) : k, shift = r.b ? dl_up(r.b[channel]) : C(0);
-        /* threads go on from plane to plane where these are short */
+        /* threads continue from plane to plane where these are short */
         long from = c * across, begin = from + (threadIdx.x - from % THREADS + THREADS) % THREADS;
 #pragma unroll 4
         for (long i = begin; i < from + across; i += THREADS) {

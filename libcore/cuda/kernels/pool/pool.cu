@@ -1,4 +1,4 @@
-/* Kernels of max_pool2d, alone and behind bias and relu, and of the two ops that its gradients are made of, on images
+/* Kernels of max_pool2d, alone and after bias and relu, and of the two ops that its gradients are made of, on images
  * of any strides. Each result is one thread's, so that overlapping windows are added up in a fixed order. */
 #include "cuda/kernels/pool/images.cuh"
 #include "cuda/kernels/rows.cuh"
