@@ -13,6 +13,12 @@
     IN(1, 1, "input")                                                                                                  \
     FAMILY(REDUCE) ATTRS(A(dim, INT, "", "dimension") A(keepdim, BOOL, "false", "keep the dimension with size 1"))
 #define INNER FLAGS(DL_F_INTERNAL) PROMOTE(FLOAT)
+#define CLASSES                                                                                                        \
+    IN(2, 2, "y_true", "y_pred")                                                                                       \
+    FAMILY(CLASSES)                                                                                                    \
+    ATTRS(A(average, STR, "binary",                                                                                    \
+            "binary: of class 1; none: of each class; micro: of all; macro, weighted: mean over those that occur"))    \
+    PROMOTE(NONE) NODIFF
 #define SPREAD                                                                                                         \
     IN(1, 1, "input")                                                                                                  \
     FAMILY(SPREAD)                                                                                                     \

@@ -293,8 +293,59 @@ def distribution_calls(make):
     return {"log_prob": log_prob, "entropy": lambda *params: new(*params).entropy(), "kl": kl}
 
 
+def class_score(of):
+    """scikit-learn's score of classes from right, predicted and true counts, with zero_division=0."""
+    def run(y, g, average="binary"):
+        y, g = y.flatten(), g.flatten()
+        n = int(max(y.max(), g.max())) + 1
+        rows = [[float(((y == k) & (g == k)).sum()), float((g == k).sum()), float((y == k).sum())] for k in range(n)]
+        if average == "micro":
+            return torch.tensor(of(*map(sum, zip(*rows))), dtype=torch.float64)
+        each = torch.tensor([of(*r) for r in rows], dtype=torch.float64)
+        if average in ("none", "binary"):
+            return each if average == "none" else each[1]
+        w = torch.tensor([t if average == "weighted" else float(p + t > 0) for _, p, t in rows], dtype=torch.float64)
+        return (each * w).sum() / w.sum()
+    return run
+
+
+def ratio(a, b):
+    return a / b if b else 0.0
+
+
+def roc_auc(y, s):
+    pairs = s[y != 0][:, None], s[y == 0][None, :]
+    return ((pairs[0] > pairs[1]).double() + (pairs[0] == pairs[1]).double() / 2).mean()
+
+
+def average_precision(y, s):
+    """By the definition: recall's steps at falling thresholds times precision."""
+    y, s, total, before = y != 0, s.detach(), 0.0, 0.0
+    for limit in sorted(set(s.tolist()), reverse=True):
+        hits = float((y & (s >= limit)).sum())
+        total += (hits / float(y.sum()) - before) * hits / float((s >= limit).sum())
+        before = hits / float(y.sum())
+    return torch.tensor(total, dtype=torch.float64)
+
+
+def confusion(y, g, num_classes=None):
+    n = num_classes or int(max(y.max(), g.max())) + 1
+    return torch.bincount(y.flatten().long() * n + g.flatten().long(), minlength=n * n).reshape(n, n)
+
+
+def r2(y, g):
+    y, g = y.detach().double(), g.detach()
+    return (1 - ((y - g) ** 2).sum(0) / ((y - y.mean(0)) ** 2).sum(0)).mean()
+
+
 L = torch.linalg
 CALLS = {
+    "confusion_matrix": confusion, "precision_score": class_score(lambda r, p, t: ratio(r, p)),
+    "recall_score": class_score(lambda r, p, t: ratio(r, t)), "f1_score": class_score(lambda r, p, t: ratio(2 * r, p + t)),
+    "jaccard_score": class_score(lambda r, p, t: ratio(r, p + t - r)), "roc_auc_score": roc_auc,
+    "average_precision_score": average_precision, "r2_score": r2,
+    "top_k_accuracy_score": lambda y, s, k=2: (s.topk(k, 1)[1] == y[:, None]).any(1).double().mean(),
+    "perplexity": lambda x, y: F.cross_entropy(x, y).exp(),
     "pad": lambda x, pad, value=0, mode="constant": F.pad(x, pad, mode, value),
     "pixel_shuffle": empty_images(F.pixel_shuffle, lambda s, r: (0, s[1] // r ** 2, s[2] * r, s[3] * r)),
     "pixel_unshuffle": empty_images(F.pixel_unshuffle, lambda s, r: (0, s[1] * r ** 2, s[2] // r, s[3] // r)),

@@ -1,0 +1,219 @@
+/* Figures of how well predictions fit, under scikit-learn's names and with its arguments. Counts are whole numbers and
+ * quotients f64, so that they do not depend on the dtype of what is compared. */
+#include "ops/compose/compose.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/compare.h"
+#include "dlcore/copy.h"
+#include "dlcore/create.h"
+#include "dlcore/elementary.h"
+#include "dlcore/index.h"
+#include "dlcore/loss.h"
+#include "dlcore/reduce.h"
+#include "dlcore/sort.h"
+#include "dlcore/view.h"
+#include "dlcore/where.h"
+#include "ops/rules/metrics.h"
+
+#include <math.h>
+#include <string.h>
+
+#define N(v) K(dl_scalar_f(v))
+
+/* ---- labels */
+
+/* Labels as one row of i64. */
+static dl_tensor *labels(dl_pool *p, dl_tensor *t) {
+    if (dl_dtype_is_float((dl_dtype)t->dtype))
+        return dl_fail_hint(DL_ERR_DTYPE, "scores.argmax(1) are the labels with the highest scores",
+                            "labels are whole numbers or bools, not %s", dl_dtype_name((dl_dtype)t->dtype)),
+               NULL;
+    return K(dl_reshape(K(dl_to_dtype(t, DL_I64)), (long[]){t->numel}, 1));
+}
+
+static dl_status check_sizes(const dl_tensor *a, const dl_tensor *b) {
+    if (dl_shape_eq(a, b)) return DL_OK;
+    return dl_fail(DL_ERR_SHAPE, "there are %s true values and %s predictions", dl_shape_text(a->ndim, a->shape),
+                   dl_shape_text(b->ndim, b->shape));
+}
+
+/* One more than the largest label. DL_ERR_VALUE for a negative one. */
+static dl_status count_classes(dl_pool *p, dl_tensor *t, long *n) {
+    long least, most;
+    if (!t) return dl_failed();
+    if (!t->numel) return DL_OK;
+    DL_TRY(dl_item_i(K(dl_amin(t, NULL, 0, 0)), &least));
+    DL_TRY(dl_item_i(K(dl_amax(t, NULL, 0, 0)), &most));
+    if (least < 0) return dl_fail(DL_ERR_VALUE, "labels are 0 or more, unlike %ld", least);
+    if (most >= 1 << 20) return dl_fail(DL_ERR_VALUE, "label %ld is too large for a table of classes", most);
+    if (most >= *n) *n = most + 1;
+    return DL_OK;
+}
+
+/* Element [i, j]: how many examples of class i are taken for class j. */
+static dl_tensor *table_of(dl_pool *p, dl_tensor *truth, dl_tensor *guess, long classes) {
+    long n = classes > 0 ? classes : 0;
+    if (check_sizes(truth, guess) != DL_OK) return NULL;
+    truth = labels(p, truth), guess = truth ? labels(p, guess) : NULL;
+    if (!guess || count_classes(p, truth, &n) != DL_OK || count_classes(p, guess, &n) != DL_OK) return NULL;
+    if (classes > 0 && n > classes)
+        return dl_fail(DL_ERR_VALUE, "label %ld does not exist among %ld classes", n - 1, classes), NULL;
+    dl_tensor *cell = K(dl_add(K(dl_mul(truth, K(dl_scalar_i(n)))), guess));
+    dl_tensor *count = cell ? K(dl_bincount(cell, NULL, n * n)) : NULL;
+    return count ? K(dl_reshape(count, (long[]){n, n}, 2)) : NULL;
+}
+
+COMPOSE_RULE(confusion_matrix) {
+    POOL;
+    const dl_aval *classes = ATTR(c, CONFUSION_MATRIX_NUM_CLASSES);
+    dl_tensor *table = table_of(p, c->in[0], c->in[1], classes->given ? classes->u.i : 0);
+    return dl_finish(c, table ? dl_ref(table) : NULL);
+}
+
+/* ---- by classes: right ones, those predicted, those true */
+
+typedef struct counts {
+    dl_tensor *right, *guessed, *there;
+} counts;
+
+/* a / b, and 0 where b is 0. */
+static dl_tensor *share(dl_pool *p, dl_tensor *a, dl_tensor *b) {
+    dl_tensor *top = K(dl_to_dtype(a, DL_F64)), *bottom = K(dl_to_dtype(b, DL_F64));
+    dl_tensor *none = bottom ? K(dl_eq(bottom, N(0))) : NULL, *quotient = none ? K(dl_div(top, bottom)) : NULL;
+    return quotient ? K(dl_where(none, K(dl_to_dtype(N(0), DL_F64)), quotient)) : NULL;
+}
+
+typedef dl_tensor *(*score)(dl_pool *p, counts n);
+
+static dl_tensor *precision(dl_pool *p, counts n) { return share(p, n.right, n.guessed); }
+static dl_tensor *recall(dl_pool *p, counts n) { return share(p, n.right, n.there); }
+static dl_tensor *f1(dl_pool *p, counts n) {
+    return share(p, K(dl_mul(n.right, K(dl_scalar_i(2)))), K(dl_add(n.guessed, n.there)));
+}
+static dl_tensor *jaccard(dl_pool *p, counts n) {
+    return share(p, n.right, K(dl_sub(K(dl_add(n.guessed, n.there)), n.right)));
+}
+
+/* One figure of those of the classes: of class 1, of all examples together, or a mean over the classes that occur. */
+static dl_tensor *averaged(dl_pool *p, counts n, score of, const char *how) {
+    const long zero = 0;
+    if (!strcmp(how, "micro")) {
+        counts all = {K(dl_sum(n.right, NULL, 0, 0)), K(dl_sum(n.guessed, NULL, 0, 0)), K(dl_sum(n.there, NULL, 0, 0))};
+        return all.right && all.guessed && all.there ? of(p, all) : NULL;
+    }
+    dl_tensor *each = of(p, n);
+    if (!each || !strcmp(how, "none")) return each;
+    if (!strcmp(how, "binary")) {
+        if (each->numel > 2)
+            return dl_fail_hint(DL_ERR_VALUE, "average=macro, micro, weighted or none is for more classes",
+                                "there are %ld classes, and average=binary is for two", (long)each->numel),
+                   NULL;
+        return each->numel == 2 ? K(dl_select(each, 0, 1)) : K(dl_full(&zero, 0, 0, DL_F64, each->st->device));
+    }
+    dl_tensor *occur = K(dl_gt(K(dl_add(n.guessed, n.there)), K(dl_scalar_i(0))));
+    dl_tensor *weight = !strcmp(how, "weighted") ? n.there : occur;
+    dl_tensor *sum = K(dl_sum(K(dl_mul(each, K(dl_to_dtype(weight, DL_F64)))), NULL, 0, 0));
+    return sum ? share(p, sum, K(dl_sum(weight, NULL, 0, 0))) : NULL;
+}
+
+static dl_status scored(dl_call *c, score of) {
+    POOL;
+    static const char *const ways[] = {"binary", "micro", "macro", "weighted", "none"};
+    const char *how = ATTR_S(c, CLASSES_AVERAGE);
+    const long rows = 0, columns = 1;
+    int known = 0;
+    for (int i = 0; i < 5; i++) known |= !strcmp(how, ways[i]);
+    if (!known) return dl_fail(DL_ERR_VALUE, "average is binary, micro, macro, weighted or none, not '%s'", how);
+    dl_tensor *table = table_of(p, c->in[0], c->in[1], 0);
+    counts n = {.right = table ? K(dl_diagonal(table, 0, 0, 1)) : NULL};
+    n.guessed = table ? K(dl_sum(table, &rows, 1, 0)) : NULL, n.there = table ? K(dl_sum(table, &columns, 1, 0)) : NULL;
+    dl_tensor *result = n.right && n.guessed && n.there ? averaged(p, n, of, how) : NULL;
+    return dl_finish(c, result ? dl_ref(result) : NULL);
+}
+COMPOSE_RULE(precision_score) { return scored(c, precision); }
+COMPOSE_RULE(recall_score) { return scored(c, recall); }
+COMPOSE_RULE(f1_score) { return scored(c, f1); }
+COMPOSE_RULE(jaccard_score) { return scored(c, jaccard); }
+
+COMPOSE_RULE(top_k_accuracy_score) {
+    POOL;
+    dl_tensor *truth = c->in[0], *scores = c->in[1], *at = NULL;
+    const long k = ATTR_I(c, TOP_K_ACCURACY_SCORE_K), last = -1;
+    if (scores->ndim != 2 || truth->ndim != 1 || truth->shape[0] != scores->shape[0])
+        return dl_fail(DL_ERR_SHAPE, "labels [N] and scores [N, C] are needed, not %s and %s",
+                       dl_shape_text(truth->ndim, truth->shape), dl_shape_text(scores->ndim, scores->shape));
+    truth = labels(p, truth);
+    if (!truth) return dl_failed();
+    dl_tensor *best = K(dl_topk(K(dl_detach(scores)), k, 1, 1, &at));
+    K(at);
+    dl_tensor *column = best ? K(dl_reshape(truth, (long[]){truth->numel, 1}, 2)) : NULL;
+    dl_tensor *hit = column ? K(dl_any(K(dl_eq(at, column)), &last, 1, 0)) : NULL;
+    return dl_finish(c, hit ? dl_mean(K(dl_to(hit, DL_F64)), NULL, 0, 0) : NULL);
+}
+
+/* ---- by scores of two classes */
+
+/* Sorted scores of all examples (or of the negative ones) and of the positive ones, in f64. */
+static dl_status sides(dl_call *c, dl_pool *p, bool all, dl_tensor **others, dl_tensor **positive) {
+    dl_tensor *truth = c->in[0], *scores = c->in[1];
+    DL_TRY(check_sizes(truth, scores));
+    dl_tensor *label = labels(p, truth);
+    long n = 0;
+    DL_TRY(count_classes(p, label, &n));
+    if (n > 2) return dl_fail(DL_ERR_VALUE, "the true labels are 0 or 1, unlike %ld", n - 1);
+    dl_tensor *row = K(dl_reshape(K(dl_to_dtype(K(dl_detach(scores)), DL_F64)), (long[]){scores->numel}, 1));
+    dl_tensor *is = K(dl_eq(label, K(dl_scalar_i(1)))), *mask = all ? NULL : K(dl_logical_not(is));
+    dl_tensor *plus = row && is ? K(dl_masked_select(row, is)) : NULL;
+    dl_tensor *rest = !row ? NULL : all ? row : K(dl_masked_select(row, mask));
+    *positive = plus ? K(dl_sort(plus, 0, 0, NULL)) : NULL, *others = rest ? K(dl_sort(rest, 0, 0, NULL)) : NULL;
+    if (!*positive || !*others) return dl_failed();
+    if (!plus->numel || !rest->numel)
+        return dl_fail(DL_ERR_VALUE, "the true labels are all %d: both classes must occur", plus->numel ? 1 : 0);
+    return DL_OK;
+}
+
+/* The share of pairs of both classes in which the positive one has the higher score; of equal scores half. */
+COMPOSE_RULE(roc_auc_score) {
+    POOL;
+    dl_tensor *negative, *positive;
+    DL_TRY(sides(c, p, false, &negative, &positive));
+    dl_tensor *below = K(dl_searchsorted(negative, positive, NULL, 0, 0, NULL));
+    dl_tensor *upto = K(dl_searchsorted(negative, positive, NULL, 0, 1, NULL));
+    dl_tensor *twice = below && upto ? K(dl_to(K(dl_sum(K(dl_add(below, upto)), NULL, 0, 0)), DL_F64)) : NULL;
+    return dl_finish(c, dl_div(twice, N(2.0 * (double)negative->numel * (double)positive->numel)));
+}
+
+/* Mean over the positive examples of the precision of what has their score or a higher one. */
+COMPOSE_RULE(average_precision_score) {
+    POOL;
+    dl_tensor *all, *positive;
+    DL_TRY(sides(c, p, true, &all, &positive));
+    dl_tensor *below = K(dl_searchsorted(all, positive, NULL, 0, 0, NULL));
+    dl_tensor *right = K(dl_searchsorted(positive, positive, NULL, 0, 0, NULL));
+    if (!below || !right) return dl_failed();
+    dl_tensor *kept = K(dl_sub(K(dl_scalar_i(all->numel)), below)),
+              *hits = K(dl_sub(K(dl_scalar_i(positive->numel)), right));
+    return dl_finish(c, dl_mean(share(p, hits, kept), NULL, 0, 0));
+}
+
+/* ---- of numbers */
+
+/* 1 - squares left / squares around the mean, a mean over columns; where nothing varies 1 for exact predictions, else
+ * 0. */
+COMPOSE_RULE(r2_score) {
+    POOL;
+    const long rows = 0;
+    dl_tensor *truth = K(dl_to_dtype(c->in[0], DL_F64)), *guess = K(dl_to_dtype(c->in[1], DL_F64));
+    DL_TRY(check_sizes(c->in[0], c->in[1]));
+    if (!truth || !guess) return dl_failed();
+    if (!truth->ndim || truth->shape[0] < 2) return dl_fail(DL_ERR_SHAPE, "r2 is of two examples or more");
+    dl_tensor *left = K(dl_sum(K(dl_square(K(dl_sub(truth, guess)))), &rows, 1, 0));
+    dl_tensor *spread = K(dl_sum(K(dl_square(K(dl_sub(truth, K(dl_mean(truth, &rows, 1, 1)))))), &rows, 1, 0));
+    dl_tensor *still = K(dl_eq(spread, N(0))), *exact = K(dl_to_dtype(K(dl_eq(left, N(0))), DL_F64));
+    dl_tensor *value = K(dl_sub(N(1), K(dl_div(left, spread))));
+    return dl_finish(c, dl_mean(K(dl_where(still, exact, value)), NULL, 0, 0));
+}
+
+COMPOSE_RULE(perplexity) {
+    POOL;
+    return dl_finish(c, dl_exp(K(dl_cross_entropy(c->in[0], c->in[1], NULL, "mean", -100, 0))));
+}
