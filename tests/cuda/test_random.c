@@ -63,9 +63,12 @@ static const struct {
     {"norm_groups", "f[G,6,Y] f[6] f[6] num_groups=3; f[A,4,H,K] num_groups=2", ROUNDS},
     /* without eps it is that of the dtype, which f64 has another of */
     {"rms_norm", "f[A,Y] f[Y] normalized_shape=[Y] eps=1e-5; f[G,3,B] normalized_shape=[3,B] eps=1e-5", ROUNDS},
-    /* of one sign: terms that cancel leave the rounding of 16 bits */
     /* without p=inf: roundings decide which difference is the largest */
     {"cdist", "f[A,4] f[B,4]; f[G,A,H] f[G,B,H] p=1; f[G,1,3,4] f[E,2,4] p=3", ROUNDS},
+    /* places in all of the tensor */
+    {"take", "f[12] n:12[A,B]; f[3,4] n:12[G]; f[3,4] n:12[]", ROUNDS},
+    {"take_along_dim", "f[A,4] n:4[A,B] dim=1; f[1,4] n:4[A,G] dim=1; f[3,4] n:12[Y]", ROUNDS},
+    /* of one sign: terms that cancel leave the rounding of 16 bits */
     {"dot", "p[Y] p[Y]; n:9[B] n:9[B]", ROUNDS}, /* of one sign, too */
     {"mv", "p[A,B] p[B]", ROUNDS},
     {"einsum",
