@@ -107,6 +107,14 @@ static void pure_functions_are_captured(void **state) {
              "forward(x) { h = a(x); for i in config.k { h = b(dropout(h, config.drop)) + i }; return c(h) }")},
         {.net = "fn twice(f) { return fn (v) { return f(f(v)) } }\nrelus = twice(relu)\n" NET(
              "forward(x) { return c(relus(a(x))) }")},
+        /* a transformer that gives its cache back, as examples/gpt.dlsh does; in training there is none */
+        {.net = "net block(w) { attn: linear (3 * w); proj: linear w\n"
+                "forward(x, past=none) { q, k, v = attn(x).view(x.shape[0], 3, -1).permute(1, 0, 2)\n"
+                "if past { k, v = cat([past.k, k], 0), cat([past.v, v], 0) }\nx = x + proj(softmax(q @ k.T, -1) @ v)\n"
+                "return past == none ? x : [x, {k: k, v: v}] } }\n"
+                "net m { h: list 2 { block 6 }; c: linear 3\nforward(x, past=none) { cached = []\n"
+                "for i, b in enumerate(h) { if past == none { x = b(x) } else { x, kv = b(x, past[i]); "
+                "cached.append(kv) } }\nreturn past == none ? c(x) : [c(x), cached] } }"},
         {.net = PLAIN, .how = ", loss=fn (out, y) { return cross_entropy(out, y) + 0.01 * (out ** 2).mean() }"},
         {.net = PLAIN "; fn own(out, y) { l = cross_entropy(out, y); for p in m.parameters() { l = l + 1e-3 * p.norm() "
                       "}; return l }",
