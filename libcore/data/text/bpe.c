@@ -54,11 +54,20 @@ size_t dl_bpe_word(const char *text, size_t n, size_t at) {
 
 static bool is_visible(int b) { return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174; }
 
+/* The others are 0 to 32, 127 to 160 and 173; they are numbered from 256 on. */
+enum { BEFORE_DEL = 33, BEFORE_SOFT_HYPHEN = BEFORE_DEL + 34 };
+
 long dl_bpe_char(int b) {
-    if (is_visible(b)) return b;
-    long c = 256;
-    for (int i = 0; i < b; i++) c += !is_visible(i);
-    return c;
+    return is_visible(b) ? b : 256 + (b < 127 ? b : b < 173 ? b - 127 + BEFORE_DEL : BEFORE_SOFT_HYPHEN);
+}
+
+int dl_bpe_byte(long c) {
+    if (c < 256) return c >= 0 && is_visible((int)c) ? (int)c : -1;
+    long i = c - 256;
+    return i < BEFORE_DEL            ? (int)i
+           : i < BEFORE_SOFT_HYPHEN  ? (int)i - BEFORE_DEL + 127
+           : i == BEFORE_SOFT_HYPHEN ? 173
+                                     : -1;
 }
 
 dl_status dl_bpe_add_bytes(dl_tokenizer *t) {

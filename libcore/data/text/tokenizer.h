@@ -58,6 +58,8 @@ dl_status dl_bpe_add_bytes(dl_tokenizer *t);
 dl_status dl_bpe_add_merge(dl_tokenizer *t, long left, long right, long id);
 /* Byte b as GPT-2's files write it, a visible character. */
 long dl_bpe_char(int b);
+/* The byte that a character stands for; -1: none. */
+int dl_bpe_byte(long c);
 /* Merges until there are `vocab` tokens or no pair occurs `least` times. */
 dl_status dl_bpe_train(dl_tokenizer *t, const char *text, size_t n, long vocab, long least);
 /* The tokens of one word, appended to *ids. */

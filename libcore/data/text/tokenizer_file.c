@@ -21,14 +21,12 @@ static dl_status no_memory(void) { return dl_fail(DL_ERR_MEMORY, "no memory for 
 
 /* text[n] in visible characters, as the bytes that they stand for, in place. False: a character stands for none. */
 static bool to_bytes(char *text, size_t *n) {
-    int length, byte_of[512];
+    int length;
     size_t out = 0;
-    memset(byte_of, -1, sizeof byte_of);
-    for (int b = 0; b < 256; b++) byte_of[dl_bpe_char(b)] = b;
     for (size_t i = 0; i < *n; i += (size_t)length) {
-        long c = dl_utf8_next(text + i, *n - i, &length);
-        if (c < 0 || c >= 512 || byte_of[c] < 0) return false;
-        text[out++] = (char)byte_of[c];
+        int byte = dl_bpe_byte(dl_utf8_next(text + i, *n - i, &length));
+        if (byte < 0) return false;
+        text[out++] = (char)byte;
     }
     *n = out;
     return true;
