@@ -181,11 +181,12 @@ static const dlsh_command methods[] = {
                  .examples = "c = load(\"loop.safetensors\")\no.load_state(c.o)"),
     DLSH_ACT_ROW(
         "step", step_run, "o.step([FUNCTION])",
-        "One update of all parameters that have a gradient; with a function, which computes loss and gradients, "
-        "from those it computes. Gives the function's loss.",
+        "One update of all parameters that have a gradient. A function is called first, to compute the loss and the "
+        "gradients; its loss is the result.",
         DLSH_PARAMS({"closure", .flags = DLSH_OPTIONAL,
-                     .doc = "what forgets the gradients, computes the loss, runs backward, and returns the loss; "
-                            "lbfgs calls it several times"}),
+                     .doc =
+                         "zeroes the gradients, computes the loss, runs backward and returns the loss; lbfgs calls it "
+                         "several times"}),
         .examples = "w = param(tensor([3.0, 4.0]))\no = lbfgs([w], line_search_fn=\"strong_wolfe\")\n"
                     "o.step(fn () { o.zero_grad(); l = ((w - 1) ** 2).sum(); backward l; return l })"),
     DLSH_ACT_ROW("zero_grad", zero_run, "o.zero_grad()", "Forgets all gradients."),
