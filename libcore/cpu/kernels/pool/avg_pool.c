@@ -1,12 +1,12 @@
 /* Kernels of average pooling and of its gradient. Either way a pixel of the result is a weighted sum over a rectangle
- * of the other image: its window's pixels, or the windows that hold it. Any strides; a task is an image plane, or some
- * channels that lie side by side. */
+ * of the other image: its window's pixels, or the windows that hold it. A task is an image plane: rows are added up
+ * first, then columns of the sum. Or, with any strides, some channels that lie side by side. */
 #include "cpu/runtime/iter.h"
 #include "cpu/kernels/pool/pool.h"
 #include "ops/avg_pool.h"
 #include "ops/rules/conv.h"
 
-enum { CHANNELS = 64 };
+enum { CHANNELS = 64, WIDEST = 4096 };
 
 typedef struct job {
     dl_average g;
@@ -52,6 +52,69 @@ static void rectangle(const job *j, int d, long i, long *lo, long *hi) {
 AVERAGES(float, f32)
 AVERAGES(double, f64)
 
+/* Sums over the windows of one row, x to o; window c begins at c * stride - pad. Or the other way round:
+ * each number of x is added to the pixels of its window. */
+#define ACROSS(T, S)                                                                                                   \
+    static void across_##S(const dl_average *g, bool back, const T *x, T *o) {                                         \
+        const long s = g->stride[1], n = g->in[1];                                                                     \
+        for (long i = 0; i < g->k[1]; i++) {                                                                           \
+            const long at = i - g->pad[1], from = at < 0 ? (-at + s - 1) / s : 0;                                      \
+            long to = at < n ? (n - 1 - at) / s + 1 : 0;                                                               \
+            if (to > g->out[1]) to = g->out[1];                                                                        \
+            if (back)                                                                                                  \
+                for (long c = from; c < to; c++) o[c * s + at] += x[c];                                                \
+            else                                                                                                       \
+                for (long c = from; c < to; c++) o[c] += x[c * s + at];                                                \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void across_parts_##S(const dl_average *g, bool back, const T *x, T *o) {                                   \
+        for (long c = 0; c < g->out[1]; c++) {                                                                         \
+            long lo, hi, count;                                                                                        \
+            dl_average_window(g, 1, c, &lo, &hi, &count);                                                              \
+            T sum = 0;                                                                                                 \
+            if (back)                                                                                                  \
+                for (long z = lo; z < hi; z++) o[z] += x[c];                                                           \
+            else                                                                                                       \
+                for (long z = lo; z < hi; z++) sum += x[z];                                                            \
+            if (!back) o[c] = sum;                                                                                     \
+        }                                                                                                              \
+    }
+ACROSS(float, f32)
+ACROSS(double, f64)
+
+/* A plane of a result whose rows are dense; those of x need not be, as of an expanded gradient. */
+#define PLANE(T, S)                                                                                                    \
+    static void plane_##S(const job *j, const T *x, T *o) {                                                            \
+        const dl_average *g = &j->g;                                                                                   \
+        const long wide = j->back ? g->out[1] : g->in[1];                                                              \
+        T sum[WIDEST];                                                                                                 \
+        for (long row = 0; row < j->rows; row++, o += j->o.sh) {                                                       \
+            long y0, y1;                                                                                               \
+            rectangle(j, 0, row, &y0, &y1);                                                                            \
+            for (long z = 0; z < wide; z++) sum[z] = 0;                                                                \
+            for (long y = y0; y < y1; y++) {                                                                           \
+                const T *p = x + y * j->x.sh, w = (T)(j->back ? j->weight[0][y] : 1);                                  \
+                for (long z = 0; j->x.sw == 1 && z < wide; z++) sum[z] += w * p[z];                                    \
+                for (long z = 0; j->x.sw != 1 && z < wide; z++) sum[z] += w * p[z * j->x.sw];                          \
+            }                                                                                                          \
+            for (long z = 0; j->back && z < wide; z++) sum[z] *= (T)j->weight[1][z];                                   \
+            for (long c = 0; c < j->cols; c++) o[c] = 0;                                                               \
+            (g->adaptive ? across_parts_##S : across_##S)(g, j->back, sum, o);                                         \
+            for (long c = 0; !j->back && c < j->cols; c++) o[c] *= (T)(j->weight[0][row] * j->weight[1][c]);           \
+        }                                                                                                              \
+    }
+PLANE(float, f32)
+PLANE(double, f64)
+
+static void run_plane(void *arg, long i) {
+    const job *j = arg;
+    const long n = i / j->g.C, c = i % j->g.C, x = n * j->x.sn + c * j->x.sc, o = n * j->o.sn + c * j->o.sc;
+    if (j->f64)
+        plane_f64(j, (const double *)j->x.p + x, (double *)j->o.p + o);
+    else
+        plane_f32(j, (const float *)j->x.p + x, (float *)j->o.p + o);
+}
+
 static void run_task(void *arg, long i) {
     const job *j = arg;
     long c0 = i % j->blocks * j->block, nc = j->g.C - c0 < j->block ? j->g.C - c0 : j->block;
@@ -76,7 +139,8 @@ static dl_status average_float(dl_call *c) {
     j.f64 = c->dtype == DL_F64;
     j.block = j.x.sc == 1 && j.g.C > 1 ? CHANNELS : 1, j.blocks = (j.g.C + j.block - 1) / j.block;
     long work = j.g.N * j.g.C * (j.back ? j.rows * j.cols : j.g.in[0] * j.g.in[1]);
-    dl_cpu_for(j.g.N * j.blocks, dl_cpu_threads(work), run_task, &j);
+    const bool dense = j.o.sw == 1 && j.g.in[1] <= WIDEST && j.g.out[1] <= WIDEST;
+    dl_cpu_for(dense ? j.g.N * j.g.C : j.g.N * j.blocks, dl_cpu_threads(work), dense ? run_plane : run_task, &j);
     dl_host_free(weights, bytes);
     return DL_OK;
 }
