@@ -140,6 +140,12 @@ static void set_attr(FILE *f, const row *r, const attr *a) {
     }
 }
 
+static void more_outputs(FILE *f, const row *r) {
+    fprintf(f, "    dl_tensor **more[] = {");
+    for (int i = 1; i < r->visible; i++) fprintf(f, "out_%s, ", r->out_name[i]);
+    fprintf(f, "NULL};\n");
+}
+
 static void body(FILE *f, const row *r) {
     int named = 0, nattr = r->nattr;
     while (r->in_name[named]) named++;
@@ -156,8 +162,10 @@ static void body(FILE *f, const row *r) {
     if (var) {
         fprintf(f, "    dl_tensor *head[] = {");
         for (int i = 0; i < named - 1; i++) fprintf(f, "%s, ", r->in_name[i]);
-        fprintf(f, "NULL};\n    return dl_api_list%s(op, head, %d, %s, n_%s, a);\n}\n", r->visible ? "" : "_status",
-                named - 1, last, last);
+        fprintf(f, "NULL};\n");
+        if (r->visible) more_outputs(f, r);
+        fprintf(f, "    return dl_api_list%s(op, head, %d, %s, n_%s, a%s);\n}\n", r->visible ? "" : "_status",
+                named - 1, last, last, r->visible ? ", more" : "");
         return;
     }
     if (named) {
@@ -165,9 +173,8 @@ static void body(FILE *f, const row *r) {
         for (int i = 0; i < named; i++) fprintf(f, "%s%s", i ? ", " : "", r->in_name[i]);
         fprintf(f, "};\n");
     }
-    fprintf(f, "    dl_tensor **more[] = {");
-    for (int i = 1; i < r->visible; i++) fprintf(f, "out_%s, ", r->out_name[i]);
-    fprintf(f, "NULL};\n    return dl_api_run(op, %s, %d, a, more);\n}\n", named ? "in" : "NULL", named);
+    more_outputs(f, r);
+    fprintf(f, "    return dl_api_run(op, %s, %d, a, more);\n}\n", named ? "in" : "NULL", named);
 }
 
 static int api(FILE *f) {

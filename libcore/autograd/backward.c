@@ -97,8 +97,14 @@ static dl_status run_node(pass *p, long index) {
     dl_node *n = p->slots[index].node;
     dl_tensor *small[16] = {0}, **gin = n->nin <= 16 ? small : calloc((size_t)n->nin, sizeof *gin);
     if (!gin) return dl_fail(DL_ERR_MEMORY, "no memory for %d gradients", n->nin);
-    dl_back b = {
-        .node = n, .op = n->op, .attr = n->attr, .nin = n->nin, .nout = n->nout, .gin = gin, .create_graph = p->create};
+    dl_back b = {.node = n,
+                 .op = n->op,
+                 .attr = n->attr,
+                 .nin = n->nin,
+                 .nout = n->nout,
+                 .gin = gin,
+                 .create_graph = p->create,
+                 .retain = p->retain};
     dl_tensor *g[DL_MAX_OUT]; /* the slots may move while contributions are made */
     memcpy(g, p->slots[index].g, sizeof g);
     b.g = g;
@@ -165,8 +171,15 @@ static dl_status give_leaves(pass *p) {
     return DL_OK;
 }
 
+/* Of dl_gradients: are all gradients there? Leaves have theirs at the end alone. */
+static bool all_given(const pass *p) {
+    for (int i = 0; i < p->ninputs; i++)
+        if (!p->out[i]) return false;
+    return p->ninputs > 0;
+}
+
 static dl_status walk(pass *p) {
-    while (p->nheap) {
+    while (p->nheap && !all_given(p)) {
         long s = heap_pop(p);
         dl_status st = dl_interrupt_check();
         if (st == DL_OK) st = run_node(p, s);

@@ -63,6 +63,7 @@ static bool wants_grad(const dl_call *c, int i) {
 static dl_status link_inputs(dl_node *n, const dl_call *c) {
     for (int i = 0; i < c->nin; i++) {
         dl_tensor *t = c->in[i];
+        n->meta[i].absent = !t;
         if (!t) continue;
         n->meta[i] = dl_meta_of(t);
         if (!wants_grad(c, i)) continue;

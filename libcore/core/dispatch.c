@@ -41,9 +41,11 @@ static dl_status check_inputs(const dl_op *op, dl_tensor *const *in, int nin) {
     if (nin < op->in_min || nin > op->in_max)
         return dl_fail(DL_ERR_VALUE, "takes %d%s input%s, got %d", op->in_min, nin > op->in_max ? " at most" : "",
                        op->in_min == 1 ? "" : "s", nin);
-    bool list = op->in_max == DL_MAX_IN;
+    int list = op->in_max; /* from here on a list, whose items are all there */
+    if (list == DL_MAX_IN)
+        for (list = 0; op->in_name[list + 1];) list++;
     for (int i = 0; i < nin; i++)
-        if (!in[i] && (i < op->in_min || list)) return dl_fail_null("an input");
+        if (!in[i] && (i < op->in_min || i >= list)) return dl_fail_null("an input");
     return DL_OK;
 }
 

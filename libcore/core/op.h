@@ -80,6 +80,7 @@ typedef struct dl_back {
     dl_tensor **gin; /* owned by the pass */
     uint64_t need;   /* bit i: input i wants its gradient; inputs past 63 follow bit 63 */
     bool create_graph;
+    bool retain;     /* the node may run again: what it saved stays as it is */
     bool wide;       /* saved tensors of 16 bits are read as f32 */
     dl_tensor **tmp; /* temporaries released after the rule */
     long ntmp, cap;

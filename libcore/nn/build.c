@@ -144,6 +144,7 @@ static dl_module *make_row(const dl_layer_row *row, const dl_layer_spec *s, faul
     if (!m) return NULL;
     if (s->group && dl_module_set_name(m, s->kind) != DL_OK) goto fail;
     if (row->check && row->check(m) != DL_OK) goto fail;
+    if (row->parts && row->parts(m) != DL_OK) goto fail;
     m->code = dl_code_ref(s->code);
     bool repeat = !strcmp(row->kind.name, "repeat"), list = !strcmp(row->kind.name, "list");
     if ((repeat ? fill_repeat(m, s, f) : list ? fill_list(m, s, f) : fill(m, s->body, s->nbody, f)) != DL_OK) goto fail;

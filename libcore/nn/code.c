@@ -183,6 +183,7 @@ long dl_layer_param_input(const dl_module *m, const dl_tensor *x) {
 long dl_layer_param_stored(const dl_module *m, int slot, const dl_tensor *t) {
     (void)slot;
     dl_module *to = (dl_module *)m; /* a shape that a file holds needs no input */
+    if (m->inputs.n && dl_part_fits(m, t) != DL_OK) return -1;
     to->inputs.n = 1, to->inputs.in[0].ndim = t->ndim;
     memcpy(to->inputs.in[0].shape, t->shape, sizeof t->shape);
     return 0;

@@ -91,12 +91,14 @@ static void name_layer(const char *name) {
 
 /* ---------------------------------------------------------------- running */
 
+static dl_tensor *run_call(dl_module *m, dl_tensor *x);
+
 static dl_tensor *run(dl_module *m, dl_tensor *x) {
     if (m->row->build && !m->built) {
         long size = m->row->size_of_input(m, x);
         if (size < 0 || dl_module_build_one(m, size, dl_device_of(x)) != DL_OK) return NULL;
     }
-    return m->row->forward(m, x);
+    return m->row->call ? run_call(m, x) : m->row->forward(m, x);
 }
 
 /* Runs a layer and shows it to the watcher of a dry run. */
@@ -277,6 +279,33 @@ typedef struct passing {
 } passing;
 static _Thread_local passing *passed;
 
+/* Takes over what is passed to m, if it is m that runs next; else x alone goes in. */
+static passing *take_passed(const dl_module *m, dl_tensor *x, dl_pack **in) {
+    passing *p = passed && passed->m == m ? passed : NULL;
+    *in = p ? dl_pack_ref(p->in) : dl_pack_new(&x, 1, NULL, NULL);
+    passed = NULL;
+    return p;
+}
+
+/* The first of the results, owned; all of them go where they are awaited. */
+static dl_tensor *give_passed(passing *p, dl_pack *out) {
+    dl_tensor *y = out ? dl_ref(dl_pack_tensor(out, 0)) : NULL;
+    if (p && y)
+        p->out = out;
+    else
+        dl_pack_unref(out);
+    return y;
+}
+
+/* A layer of several inputs and results. */
+static dl_tensor *run_call(dl_module *m, dl_tensor *x) {
+    dl_pack *in;
+    passing *p = take_passed(m, x, &in);
+    dl_pack *out = in ? m->row->call(m, in) : NULL;
+    dl_pack_unref(in);
+    return give_passed(p, out);
+}
+
 /* Makes the tensors that the net itself holds, and shows them to the watcher of a dry run. */
 static dl_status make_own(dl_module *m, const dl_tensor *x) {
     for (int i = 0; i < m->nchild; i++) {
@@ -293,9 +322,8 @@ static dl_status make_own(dl_module *m, const dl_tensor *x) {
 }
 
 dl_tensor *dl_layer_net(dl_module *m, dl_tensor *x) {
-    passing *p = passed && passed->m == m ? passed : NULL;
-    dl_pack *in = p ? dl_pack_ref(p->in) : dl_pack_new(&x, 1, NULL, NULL), *out = NULL;
-    passed = NULL;
+    dl_pack *in, *out = NULL;
+    passing *p = take_passed(m, x, &in);
     if (in && make_own(m, x) == DL_OK) {
         guest g = enter(m);
         out = m->code->is.forward(m->code->is.ctx, m, in);
@@ -308,12 +336,9 @@ dl_tensor *dl_layer_net(dl_module *m, dl_tensor *x) {
                    : p  ? dl_pack_tensor(out, 0)
                         : dl_pack_single(out, what, "make it a part of a net whose forward chooses what goes on");
     if (out && p && !y) dl_fail_hint(DL_ERR_VALUE, "return what the layers give", "%s holds no tensor", what);
-    dl_ref(y);
-    if (p && y)
-        p->out = out;
-    else
-        dl_pack_unref(out);
-    return y;
+    if (y) return give_passed(p, out);
+    dl_pack_unref(out);
+    return NULL;
 }
 
 static dl_tensor *run_outermost(dl_module *m, dl_tensor *x) {
@@ -362,7 +387,7 @@ dl_tensor *dl_module_forward(dl_module *m, dl_tensor *x) {
 
 dl_pack *dl_module_call(dl_module *m, dl_pack *in) {
     if (!m || !in) return dl_fail_null(!m ? "the net" : "the input of a net"), NULL;
-    bool own = m->code && m->code->is.forward;
+    bool own = m->row->call || (m->code && m->code->is.forward);
     dl_tensor *x =
         own ? dl_pack_tensor(in, 0)
             : dl_pack_single(in, "the input of a net", "a net without a forward of its own takes one tensor");
@@ -376,6 +401,8 @@ dl_pack *dl_module_call(dl_module *m, dl_pack *in) {
     dl_unref(y);
     return out;
 }
+
+const char *const *dl_module_arguments(const dl_module *m) { return m->row->call ? m->row->inputs : NULL; }
 
 int dl_module_inputs(const dl_module *m, dl_net_input *in) {
     memcpy(in, m->inputs.in, (size_t)m->inputs.n * sizeof *in);

@@ -19,6 +19,8 @@
 #define FORWARD(f) .forward = dl_layer_##f,
 #define OP(f, ...) FORWARD(f)
 #define CHECK(f) .check = dl_layer_##f##_check,
+#define PARTS(f) .parts = dl_layer_##f##_parts,
+#define CALL(f, ...) .call = dl_layer_##f##_call, .inputs = {__VA_ARGS__},
 #define WEIGHTS(f)                                                                                                     \
     .size_of_input = dl_layer_##f##_input, .size_of_stored = dl_layer_##f##_stored, .build = dl_layer_##f##_build,
 #define TENSORS(n, ...) .nparams = n, .tensors = {__VA_ARGS__},

@@ -8,6 +8,8 @@
 #define FORWARD(f) dl_tensor *dl_layer_##f(dl_module *m, dl_tensor *x);
 #define OP(f, ...) FORWARD(f)
 #define CHECK(f) dl_status dl_layer_##f##_check(dl_module *m);
+#define PARTS(f) dl_status dl_layer_##f##_parts(dl_module *m);
+#define CALL(f, ...) dl_pack *dl_layer_##f##_call(dl_module *m, dl_pack *in);
 #define WEIGHTS(f)                                                                                                     \
     long dl_layer_##f##_input(const dl_module *m, const dl_tensor *x);                                                 \
     long dl_layer_##f##_stored(const dl_module *m, int slot, const dl_tensor *t);                                      \

@@ -6,7 +6,7 @@
 #include "core/tensor.h"
 #include "nn/options.h"
 
-enum { DL_LAYER_TENSORS = 4, DL_PATH_MAX = 512 };
+enum { DL_LAYER_TENSORS = 4, DL_LAYER_INPUTS = 8, DL_PATH_MAX = 512 };
 
 enum dl_layer_flags {
     DL_L_BODY = 1,     /* made of other layers */
@@ -31,6 +31,11 @@ typedef struct dl_layer_row {
     /* Makes the tensors for that size, through dl_module_make. */
     dl_status (*build)(dl_module *m, long size);
     dl_tensor *(*forward)(dl_module *m, dl_tensor *x);
+    /* Optional: adds the parts that the layer itself is made of (nn/parts.c). */
+    dl_status (*parts)(dl_module *m);
+    /* Instead of forward: of several inputs, whose names are `inputs`, several results. A chain hands on the first. */
+    dl_pack *(*call)(dl_module *m, dl_pack *in);
+    const char *inputs[DL_LAYER_INPUTS + 1];
 } dl_layer_row;
 
 /* A function of the caller that a net, a layer or the shape of a parameter is made of; shared by copies. */
@@ -115,6 +120,18 @@ static inline double dl_m_float(const dl_module *m, const char *name) { return d
 bool dl_m_training(const dl_module *m);
 /* Makes the tensor of a slot, filled as dl_init_fill does. */
 dl_status dl_module_make(dl_module *m, int slot, int ndim, const long *shape, const char *init, double arg);
+
+/* ---- parts that a layer makes itself (nn/parts.c) */
+/* Adds a weight; sizes of -1 follow from the input. init as for layers. */
+dl_status dl_part_weight(dl_module *m, const char *name, int ndim, const long *shape, const char *init);
+/* Adds a layer of that kind. */
+dl_status dl_part_layer(dl_module *m, const char *name, const char *kind, const dl_arg *args, int nargs);
+/* Makes the weights of m itself that are not there, `size` in the place of sizes that follow from the input. */
+dl_status dl_part_weights_make(dl_module *m, long size, int device);
+/* The weight of that name, borrowed; NULL, nothing recorded: the options leave it out. */
+dl_tensor *dl_part_tensor(const dl_module *m, const char *name);
+/* DL_ERR_SHAPE unless a stored tensor has the sizes that a weight of a layer must have. */
+dl_status dl_part_fits(const dl_module *part, const dl_tensor *t);
 
 /* ---- initialisers (nn/init.c) */
 dl_status dl_init_check(const char *text);

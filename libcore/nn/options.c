@@ -28,6 +28,11 @@ int dl_option_find(const dl_kind_row *row, const char *name) {
     return -1;
 }
 
+int dl_kind_has_flag(const dl_kind_row *kind, const char *option) {
+    int i = kind && option ? dl_option_find(kind, option) : -1;
+    return i >= 0 && kind->options[i].kind == DL_ARG_BOOL;
+}
+
 const dl_optval *dl_option(const dl_kind_row *row, const dl_optval *val, const char *name) {
     for (int i = 0; row->options[i].name; i++)
         if (!strcmp(row->options[i].name, name)) return val + i;
@@ -197,15 +202,17 @@ dl_status dl_options_change(const char *what, const dl_kind_row *row, const dl_a
     for (int i = 0; i < nargs; i++) {
         if (bad) *bad = i;
         int index = next;
-        if (args[i].name) {
-            index = dl_option_find(row, args[i].name);
-            if (index < 0) return unknown_option(what, row, args[i].name);
+        bool flag = !args[i].name && args[i].kind == DL_ARG_STR && dl_kind_has_flag(row, args[i].s);
+        const dl_arg yes = {.name = args[i].s, .kind = DL_ARG_BOOL, .i = 1}, *a = flag ? &yes : &args[i];
+        if (a->name) {
+            index = dl_option_find(row, a->name);
+            if (index < 0) return unknown_option(what, row, a->name);
         } else if (next++ >= row->positional)
             return dl_fail_hint(DL_ERR_VALUE, row->example,
                                 row->positional ? "%s %s takes at most %d argument%s without a name"
                                                 : "%s %s takes no arguments without a name",
                                 what, row->name, row->positional, row->positional == 1 ? "" : "s");
-        DL_TRY(read_one(what, row, index, &args[i], seen, val));
+        DL_TRY(read_one(what, row, index, a, seen, val));
     }
     if (bad) *bad = -1;
     for (int i = 0; i < n; i++)

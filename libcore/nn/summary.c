@@ -27,12 +27,8 @@ static double elements(const dl_meta *m) {
     return n;
 }
 
-/* The op's count of operations, for operands that have shapes but no memory. */
-static double flops_of(const dl_node *n) {
-    if (n->op->flags & DL_F_VIEW) return 0;
-    if (!n->op->flops) return n->nout ? elements(&n->meta[n->nin]) : 0;
-    dl_tensor t[DL_MAX_NAMED_IN + DL_MAX_OUT], *at[DL_MAX_NAMED_IN + DL_MAX_OUT] = {0};
-    if (n->nin > DL_MAX_NAMED_IN) return elements(&n->meta[n->nin]);
+/* The op's count of operations, for operands that have shapes but no memory: t and at have room for them. */
+static double count_flops(const dl_node *n, dl_tensor *t, dl_tensor **at) {
     dl_storage nowhere = {.refs = 1};
     for (int i = 0; i < n->nin + n->nout; i++) {
         const dl_meta *m = &n->meta[i];
@@ -40,10 +36,23 @@ static double flops_of(const dl_node *n) {
             (dl_tensor){.refs = 1, .ndim = m->ndim, .dtype = m->dtype, .numel = (int64_t)elements(m), .st = &nowhere};
         memcpy(t[i].shape, m->shape, sizeof m->shape);
         dl_strides_contiguous(m->ndim, m->shape, t[i].stride);
-        if (!m->absent) at[i] = &t[i];
+        at[i] = m->absent ? NULL : &t[i];
     }
-    dl_call c = {.op = n->op, .in = at, .out = at + n->nin, .nin = n->nin, .nout = n->nout, .attr = n->attr};
+    dl_dtype dtype = n->nin ? (dl_dtype)n->meta[0].dtype : DL_F32;
+    dl_call c = {
+        .op = n->op, .in = at, .out = at + n->nin, .nin = n->nin, .nout = n->nout, .attr = n->attr, .dtype = dtype};
     return n->op->flops(&c);
+}
+
+static double flops_of(const dl_node *n) {
+    if (n->op->flags & DL_F_VIEW) return 0;
+    if (!n->op->flops) return n->nout ? elements(&n->meta[n->nin]) : 0;
+    size_t all = (size_t)(n->nin + n->nout);
+    dl_tensor *t = malloc(all * sizeof *t), **at = malloc(all * sizeof *at);
+    double flops = t && at ? count_flops(n, t, at) : 0;
+    free(t);
+    free(at);
+    return flops;
 }
 
 static double bytes_of(const dl_node *n) {

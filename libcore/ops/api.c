@@ -26,10 +26,8 @@ void dl_api_str(dl_aval *a, const char *s) {
     snprintf(a->u.s, sizeof a->u.s, "%s", s);
 }
 
-dl_tensor *dl_api_run(const dl_op *op, dl_tensor **in, int nin, const dl_aval *attr, dl_tensor ***more) {
-    dl_tensor *out[DL_MAX_OUT] = {0};
-    while (nin > op->in_min && !in[nin - 1]) nin--; /* absent optional inputs at the end */
-    if (dl_invoke(op, in, nin, attr, out) != DL_OK) return NULL;
+/* The first output; the others where `more` asks for them. */
+static dl_tensor *hand_out(const dl_op *op, dl_tensor **out, dl_tensor ***more) {
     for (int i = 1; i < op->out; i++) {
         dl_tensor **dst = *more ? *more++ : NULL;
         if (dst)
@@ -38,6 +36,12 @@ dl_tensor *dl_api_run(const dl_op *op, dl_tensor **in, int nin, const dl_aval *a
             dl_unref(out[i]);
     }
     return out[0];
+}
+
+dl_tensor *dl_api_run(const dl_op *op, dl_tensor **in, int nin, const dl_aval *attr, dl_tensor ***more) {
+    dl_tensor *out[DL_MAX_OUT] = {0};
+    while (nin > op->in_min && !in[nin - 1]) nin--; /* absent optional inputs at the end */
+    return dl_invoke(op, in, nin, attr, out) == DL_OK ? hand_out(op, out, more) : NULL;
 }
 
 static dl_status run_list(const dl_op *op, dl_tensor **head, int nhead, dl_tensor **list, int nlist,
@@ -50,9 +54,10 @@ static dl_status run_list(const dl_op *op, dl_tensor **head, int nhead, dl_tenso
     return dl_invoke(op, in, nhead + nlist, attr, out);
 }
 
-dl_tensor *dl_api_list(const dl_op *op, dl_tensor **head, int nhead, dl_tensor **list, int nlist, const dl_aval *attr) {
+dl_tensor *dl_api_list(const dl_op *op, dl_tensor **head, int nhead, dl_tensor **list, int nlist, const dl_aval *attr,
+                       dl_tensor ***more) {
     dl_tensor *out[DL_MAX_OUT] = {0};
-    return run_list(op, head, nhead, list, nlist, attr, out) == DL_OK ? out[0] : NULL;
+    return run_list(op, head, nhead, list, nlist, attr, out) == DL_OK ? hand_out(op, out, more) : NULL;
 }
 
 dl_status dl_api_list_status(const dl_op *op, dl_tensor **head, int nhead, dl_tensor **list, int nlist,

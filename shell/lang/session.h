@@ -20,6 +20,8 @@ typedef struct dlsh_services {
     dl_status (*build_net)(dlsh_session *s, const dlsh_layer *net, dlsh_value *out);
     /* Does the builder know this kind of layer? A variable of the same name is then not looked at. */
     int (*known_layer)(const char *kind);
+    /* Is it an option of that kind of layer that may stand bare? */
+    int (*layer_flag)(const char *kind, const char *option);
 
     /* The methods of nets, which functions that nets call may use. */
     const struct dlsh_command *net_methods;

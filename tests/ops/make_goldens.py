@@ -339,6 +339,37 @@ def r2(y, g):
 
 
 L = torch.linalg
+def recurrent(call, cell):
+    """torch.lstm and its kin; sequences of unequal lengths are packed and unpacked."""
+    def run(x, *rest, num_layers=1, bidirectional=False, batch_first=False, dropout=0.0, training=False, nonlinearity="tanh",
+            mode=None):
+        rest = list(rest)
+        h, c = rest.pop(0), rest.pop(0) if cell or mode else None
+        lengths, params, alone = rest.pop(0), rest, x.dim() == 2
+        fn = getattr(torch, {"tanh": "rnn_tanh", "relu": "rnn_relu"}.get(mode, mode) or (
+            call if call != "rnn" else f"rnn_{nonlinearity}"))
+        if alone:
+            x, h, c = (t if t is None else t.unsqueeze(1) for t in (x, h, c))
+        parts, n = num_layers * (1 + bidirectional), x.shape[0 if batch_first else 1]
+        biases = len(params) == 4 * parts
+        zero = torch.zeros(parts, n, params[1].shape[1], dtype=x.dtype)
+        h, lstm = zero if h is None else h, cell or mode == "lstm"
+        hx = (h, zero if c is None else c) if lstm else h
+        how = (params, biases, num_layers, dropout, training, bidirectional)
+        if lengths is None:
+            out = fn(x, hx, *how, batch_first)
+        else:
+            packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first, enforce_sorted=False)
+            order, back = packed.sorted_indices, packed.unsorted_indices
+            hx = tuple(t[:, order] for t in hx) if lstm else hx[:, order]
+            y, *states = fn(packed.data, packed.batch_sizes, hx, *how)
+            y = torch.nn.utils.rnn.PackedSequence(y, packed.batch_sizes, order, back)
+            y = torch.nn.utils.rnn.pad_packed_sequence(y, batch_first, total_length=x.shape[1 if batch_first else 0])[0]
+            out = (y, *(t[:, back] for t in states))
+        return tuple(t.squeeze(1) for t in out) if alone else out
+    return run
+
+
 CALLS = {
     "confusion_matrix": confusion, "precision_score": class_score(lambda r, p, t: ratio(r, p)),
     "recall_score": class_score(lambda r, p, t: ratio(r, t)), "f1_score": class_score(lambda r, p, t: ratio(2 * r, p + t)),
@@ -346,6 +377,8 @@ CALLS = {
     "average_precision_score": average_precision, "r2_score": r2,
     "top_k_accuracy_score": lambda y, s, k=2: (s.topk(k, 1)[1] == y[:, None]).any(1).double().mean(),
     "perplexity": lambda x, y: F.cross_entropy(x, y).exp(),
+    "lstm": recurrent("lstm", True), "gru": recurrent("gru", False), "rnn": recurrent("rnn", False),
+    "recurrent": recurrent(None, False), "lstm_cell": lambda x, h, c, *w: torch.lstm_cell(x, (h, c), *w),
     "pad": lambda x, pad, value=0, mode="constant": F.pad(x, pad, mode, value),
     "pixel_shuffle": empty_images(F.pixel_shuffle, lambda s, r: (0, s[1] // r ** 2, s[2] * r, s[3] * r)),
     "pixel_unshuffle": empty_images(F.pixel_unshuffle, lambda s, r: (0, s[1] * r ** 2, s[2] // r, s[3] // r)),
@@ -497,13 +530,15 @@ def make_input(token, rng):
         return None
     if token.startswith("s:"):
         return torch.tensor(float(token[2:]), dtype=torch.float64)
-    kind, k, shape = re.fullmatch(r"([fpuqdobnmwt])(?::(\d+))?\[([\d,]*)\]", token).groups()
+    kind, k, shape = re.fullmatch(r"([fpuqdobnlmwt])(?::(\d+))?\[([\d,]*)\]", token).groups()
     shape = [int(v) for v in shape.split(",") if v]
     n = int(np.prod(shape)) if shape else 1
     if kind == "b":
         return torch.tensor(rng.integers(0, 2, n).astype(bool)).reshape(shape)
     if kind == "n":
         return torch.tensor(rng.integers(0, int(k), n)).reshape(shape)
+    if kind == "l":
+        return torch.tensor(rng.integers(1, int(k) + 1, n)).reshape(shape)
     if kind == "d":
         v = (rng.permutation(n) - n / 2 + 0.25) * max(0.0625, 2.0 / max(n, 1))
     elif kind in "mwt":

@@ -178,13 +178,14 @@ static int call_row(dl_tensor **in, int n, dl_tensor **out, int max_out, void *a
     dl_status s = dl_invoke(c->op, use, n, c->attr, all);
     for (int i = 0; i < n; i++) dl_unref(use[i]);
     if (s != DL_OK) return -1;
+    int given = 0; /* a call may leave out a result */
     for (int i = 0; i < c->op->out; i++) {
-        if (i < c->op->visible)
-            out[i] = without_infinities(all[i]);
+        if (i < c->op->visible && all[i])
+            out[given++] = without_infinities(all[i]);
         else
             dl_unref(all[i]);
     }
-    return c->op->visible;
+    return given;
 }
 
 /* Differences need results in f64; a cast to f32 has none. */

@@ -119,6 +119,23 @@ class Cell(nn.Module):
         return self.out(h)
 
 
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.LSTM(3, 5, 2, batch_first=True, bidirectional=True)
+        self.b, self.c = nn.GRU(10, 4, bias=False), nn.RNN(4, 4, nonlinearity="relu")
+        self.cell, self.unit, self.plain, self.out = nn.LSTMCell(4, 3), nn.GRUCell(3, 3), nn.RNNCell(3, 3), nn.Linear(3, 2)
+
+    def forward(self, x, n):
+        p, (h, c) = self.a(nn.utils.rnn.pack_padded_sequence(x, n, True, False))
+        y = nn.utils.rnn.pad_packed_sequence(p, True)[0]
+        z, s = self.b(y.transpose(0, 1))
+        w, _ = self.c(z, s)
+        hc = self.cell(z[-1], self.cell(w[-1]))
+        g = self.plain(hc[0], self.unit(hc[1], self.unit(hc[0])))
+        return self.out(g) + h.sum(0)[:, :2] * c.sum(0)[:, 2:4]
+
+
 # ---------------------------------------------------------------- dlsh's
 
 NETS = {
@@ -203,6 +220,25 @@ fn make() { return net {
 } }
 """, "[randn(4, 7, 3, dtype=f64)]", "(y - 0.3).pow(2).mean()", lambda y: (y - 0.3).pow(2).mean(),
              "fn (o, y) { return cross_entropy(o, y % 2) }"),
+    "recurrent": (Recurrent, """
+fn make() { return net {
+    a: lstm 5 layers=2 batch_first bidirectional
+    b: gru 4 bias=false
+    c: rnn 4 nonlinearity="relu"
+    cell: lstm_cell 3; unit: gru_cell 3; plain: rnn_cell 3; out: linear 2
+    forward(x, n=none) {
+        if x.ndim == 4 { x = x[:, 0, 8:20:2, 3:6] }
+        y, s = n == none ? a(x) : a(x, lengths=n)
+        z, last = b(y.transpose(0, 1))
+        w, last = c(z, last)
+        h = cell(w[-1])
+        h = cell(z[-1], h)
+        g = plain(h[0], unit(h[1], unit(h[0])))
+        return out(g) + sum(s[0], 0)[:, :2] * sum(s[1], 0)[:, 2:4]
+    }
+} }
+""", "[randn(4, 6, 3, dtype=f64), tensor([6, 2, 4, 1])]", "(y - 0.3).pow(2).mean()", lambda y: (y - 0.3).pow(2).mean(),
+                  "fn (o, y) { return cross_entropy(o, y % 2) }"),
 }
 
 COMMON = """

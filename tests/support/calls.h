@@ -78,6 +78,7 @@ static inline double value_of(char kind, long i, long n, long below, const long 
     case 'o': return u < 0.5 ? -1 : 1;
     case 'd': return ((double)order[i] - 0.5 * (double)n + 0.31) * (n > 120 ? 6.0 / (double)n : 0.05);
     case 'b': return draw(2);
+    case 'l': return 1 + (double)draw((uint32_t)below);
     default: return (double)draw((uint32_t)below);
     }
 }
@@ -102,11 +103,12 @@ static inline void make_matrices(char kind, double *x, long n, long side) {
 static inline dl_tensor *sample_input(const char *token, dl_dtype dtype) {
     long shape[DL_MAX_DIM], below = 1, n = 1;
     int ndim = 0;
-    if (*token == 'n') below = atol(token + 2);
+    bool whole = *token == 'n' || *token == 'l';
+    if (whole) below = atol(token + 2);
     for (const char *p = strchr(token, '[') + 1; *p && *p != ']'; p += *p == ',')
         shape[ndim++] = strtol(p, (char **)&p, 10);
     for (int i = 0; i < ndim; i++) n *= shape[i];
-    dl_dtype own = *token == 'n' ? DL_I64 : *token == 'b' ? DL_BOOL : dtype;
+    dl_dtype own = whole ? DL_I64 : *token == 'b' ? DL_BOOL : dtype;
     dl_tensor *t = must(dl_tensor_empty(ndim, shape, own, 0));
     long *order = calloc((size_t)n + 1, sizeof *order);
     assert_non_null(order);

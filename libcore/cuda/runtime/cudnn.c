@@ -72,6 +72,8 @@ dl_status dl_dnn_ready(dl_gpu *g) {
     return s;
 }
 
+void *dl_dnn_handle(const dl_gpu *g) { return handle[g->index]; }
+
 /* ---- descriptors */
 
 static desc make(cudnnBackendDescriptorType_t type) {
@@ -374,6 +376,8 @@ dl_status dl_dnn_ready(dl_gpu *g) {
     return dl_fail_hint(DL_ERR_UNSUPPORTED, "build it where cuDNN's headers are installed",
                         "this build does not know cuDNN");
 }
+
+void *dl_dnn_handle(const dl_gpu *g) { return (void)g, NULL; }
 
 int dl_dnn_choices(dl_gpu *g, const dl_dnn_problem *p, dl_dnn_choice *out, int max) {
     (void)g, (void)p, (void)out, (void)max;

@@ -39,6 +39,8 @@ typedef struct dl_dnn_plan dl_dnn_plan;
 long dl_dnn_version(void);
 /* DL_ERR_UNSUPPORTED says what is missing. */
 dl_status dl_dnn_ready(dl_gpu *g);
+/* The cudnnHandle_t of a device that is ready. */
+void *dl_dnn_handle(const dl_gpu *g);
 /* Engines that compute the problem as it asks, the most promising first; returns how many, at most max. */
 int dl_dnn_choices(dl_gpu *g, const dl_dnn_problem *p, dl_dnn_choice *out, int max);
 /* NULL, error recorded: this engine does not run here. */

@@ -260,6 +260,7 @@ static dl_status len(void *self, long *out) {
 static dl_status call(dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out) {
     (void)s;
     if (!strcmp(dl_module_kind(self), "net")) return dlsh_call_net(self, args, NULL, out);
+    if (dl_module_arguments(self)) return dlsh_call_layer(self, args, out);
     if (args->n != 1 || (args->names && args->names[0]))
         return dlsh_fail(DL_ERR_VALUE, "m(x)", "a net takes one tensor, not %d arguments", args->n);
     if (args->values[0].type != DLSH_TENSOR)

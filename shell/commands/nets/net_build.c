@@ -269,7 +269,10 @@ dl_status dlsh_replace_part(dl_module *m, const char *label, dlsh_value v) {
 
 static int known(const char *kind) { return dl_layer_kind(kind) != NULL; }
 
+static int flag(const char *kind, const char *option) { return dl_kind_has_flag(dl_layer_kind(kind), option); }
+
 void dlsh_nets_serve(dlsh_services *to) {
+    to->layer_flag = flag;
     to->build_net = build;
     to->known_layer = known;
     to->net_methods = dlsh_net_methods;

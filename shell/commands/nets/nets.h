@@ -46,6 +46,9 @@ int dlsh_is_net_tensor(const dl_module *m);
 /* Puts a net or a layer in the place of a part (net_build.c). */
 dl_status dlsh_replace_part(dl_module *m, const char *label, dlsh_value v);
 
+/* A call of a layer that takes several tensors (layer_call.c). */
+dl_status dlsh_call_layer(dl_module *m, const dlsh_callargs *args, dlsh_value *out);
+
 /* A function of the language that the library calls; freed with dlsh_callback_free (a release function). */
 typedef struct dlsh_callback {
     dlsh_session *session;

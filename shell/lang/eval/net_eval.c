@@ -50,6 +50,10 @@ static dl_status eval_args(dlsh_session *s, const dlsh_node *n, dlsh_layer *l) {
         const dlsh_node *k = n->kids[i];
         int option = k->kind == DLSH_N_OPTION;
         names[i] = option ? k->text : NULL;
+        if (k->kind == DLSH_N_NAME && n->text && s->services.layer_flag && s->services.layer_flag(n->text, k->text)) {
+            names[i] = k->text, l->args[l->nargs++] = dlsh_bool(1);
+            continue;
+        }
         dl_status st = dlsh_eval_argument(s, option ? k->kids[0] : k, &l->args[i]);
         if (st) return option && !strcmp(k->text, "init") ? no_init(k->kids[0], st) : st;
         l->nargs++;
