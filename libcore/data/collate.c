@@ -198,10 +198,17 @@ static dl_status settle(dl_tensor **t) {
     return DL_OK;
 }
 
+/* The function may run for ever. */
+static dl_status call(const dl_collate *c, dl_dataset *d, int split, const long *index, long n, dl_batch_form *got,
+                      dl_batch *out) {
+    DL_SCOPED_INTERRUPT_HOLD(0);
+    return c->fn(c->ctx, d, (dl_split)split, index, n, got, out->x, out->y);
+}
+
 dl_status dl_collate_run(const dl_collate *c, dl_dataset *d, int split, const long *index, long n, bool first,
                          dl_batch_form *form, dl_batch *out) {
     dl_batch_form got = {0};
-    dl_status st = c->fn(c->ctx, d, (dl_split)split, index, n, &got, out->x, out->y);
+    dl_status st = call(c, d, split, index, n, &got, out);
     bool good = got.inputs > 0 && got.inputs <= DL_NET_INPUTS && got.targets > 0 && got.targets <= DL_NET_INPUTS;
     for (int i = 0; good && i < DL_NET_INPUTS; i++)
         good = (out->x[i] != NULL) == (i < got.inputs) && (out->y[i] != NULL) == (i < got.targets);

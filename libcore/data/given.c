@@ -6,9 +6,15 @@
 #include "core/scope.h"
 #include "data/data.h"
 
+/* A function that only the asking thread calls is one of the caller, which may run for ever. */
+static dl_status ask(const dl_dataset_spec *s, int split, long i, dl_tensor **x, dl_tensor **y) {
+    if (s->any_thread) return s->give(s->ctx, (dl_split)split, i, x, y);
+    DL_SCOPED_INTERRUPT_HOLD(0);
+    return s->give(s->ctx, (dl_split)split, i, x, y);
+}
+
 static dl_status give(const dl_dataset *d, int split, long i, dl_tensor **x, dl_tensor **y) {
-    const dl_dataset_spec *s = d->source.ctx;
-    DL_TRY(s->give(s->ctx, (dl_split)split, i, x, y));
+    DL_TRY(ask(d->source.ctx, split, i, x, y));
     bool all = true;
     for (int k = 0; k < d->form.inputs; k++) all = all && x[k];
     for (int k = 0; k < d->form.targets; k++) all = all && y[k];

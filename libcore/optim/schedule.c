@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/interrupt.h"
 #include "nn/parse.h"
 #include "optim/optimizer.h"
 
@@ -319,7 +320,9 @@ const char *dl_schedule_text(const dl_schedule *s) { return s->text; }
 dl_status dl_schedule_lr(dl_schedule *s, double base, long step, long epoch, double *lr) {
     if (!s) return dl_fail_null("the schedule");
     if (s->fn) {
+        int held = dl_interrupt_hold(0); /* the function may run for ever */
         dl_status st = s->fn(s->ctx, step, lr);
+        dl_interrupt_hold(held);
         if (st != DL_OK || (*lr >= 0 && isfinite(*lr))) return st;
         return dl_fail(DL_ERR_VALUE, "the schedule's function gave the learning rate %g at step %ld", *lr, step);
     }
