@@ -57,7 +57,10 @@ static void signals_setup(void) {
     sigaction(SIGINT, &a, NULL);
 }
 
-void dlsh_signals_reset(void) { pressed = 0; }
+void dlsh_signals_reset(void) {
+    if (pressed) clearerr(stdout); /* of a write that Ctrl-C has ended; broken output fails again */
+    pressed = 0;
+}
 int dlsh_signals_pressed(void) { return pressed; }
 
 /* ---------------------------------------------------------------- a session */
