@@ -46,7 +46,6 @@ static dl_tensor *call_loss(dl_trainer *t, const dl_pack *result, const dl_batch
     const char *names[DL_NET_INPUTS];
     for (int i = 0; i < t->form.targets; i++) names[i] = t->form.names[t->form.inputs + i];
     dl_pack *target = dl_pack_named(b->y, t->form.targets, names);
-    DL_SCOPED_INTERRUPT_HOLD(0); /* the function may run for ever */
     dl_tensor *loss = target ? t->loss_fn(t->loss_ctx, result, target) : NULL;
     dl_pack_unref(target);
     return loss;
@@ -290,7 +289,7 @@ dl_status dl_step_issue_eagerly(dl_trainer *t) {
 }
 
 /* An interrupt does not stop a step half done: weights, counters and data stay consistent. Only functions of the caller
- * can be interrupted, which make the batch, the output, the loss or the learning rate before any weight has changed. */
+ * can be interrupted, which make the batch, the output or the learning rate, before any weight has changed. */
 dl_status dl_step_issue(dl_trainer *t) {
     DL_SCOPED_INTERRUPT_HOLD(1);
     bool done = false;
