@@ -80,6 +80,8 @@ static dl_tensor *attended(int causal) {
     X(cat_cols, 16 * N28, dl_cat((dl_tensor *[]){a, b}, 2, 1))                                                         \
     X(stack_last, 16 * N28, dl_stack((dl_tensor *[]){a, b}, 2, 2))                                                     \
     X(pad, 8 * IMAGE, dl_pad(image, pads, 4, 0, "constant"))                                                           \
+    X(pad_reflect, 8 * IMAGE, dl_pad(image, pads, 4, 0, "reflect"))                                                    \
+    X(pad_circular, 8 * IMAGE, dl_pad(image, pads, 4, 0, "circular"))                                                  \
     X(flip_cols, 8 * N28, dl_flip(a, &one, 1))                                                                         \
     X(flip_rows, 8 * N28, dl_flip(a, &zero, 1))                                                                        \
     X(to_last, 8 * IMAGE, dl_contiguous(last_of))                                                                      \

@@ -48,6 +48,7 @@ def peers(torch):
         "cumsum_short": lambda: t["short"].cumsum(1), "cumsum_i64": lambda: t["whole"].cumsum(0),
         "cumsum_bf16": lambda: t["half"].cumsum(1), "cat_rows": lambda: torch.cat((a, b), 0),
         "cat_cols": lambda: torch.cat((a, b), 1), "stack_last": lambda: torch.stack((a, b), 2),
+        "pad_reflect": lambda: F.pad(image, (1, 1, 1, 1), "reflect"), "pad_circular": lambda: F.pad(image, (1, 1, 1, 1), "circular"),
         "pad": lambda: F.pad(image, (1, 1, 1, 1)), "flip_cols": lambda: a.flip(1), "flip_rows": lambda: a.flip(0),
         "to_last": lambda: image.permute(0, 2, 3, 1).contiguous(), "to_first": lambda: t["first"].contiguous(),
         "turn_3": lambda: t["rev"].contiguous(), "swap_3": lambda: t["swap"].contiguous(),
