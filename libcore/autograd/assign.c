@@ -19,7 +19,7 @@ static dl_tensor *prepare(dl_tensor *dst, dl_tensor *value) {
     long shape[DL_MAX_DIM];
     int ndim;
     bool fits = dl_broadcast(dst->ndim, dst->shape, value->ndim, value->shape, &ndim, shape) == DL_OK &&
-                ndim == dst->ndim && !memcmp(shape, dst->shape, (size_t)ndim * sizeof *shape);
+                dl_sizes_eq(ndim, shape, dst->ndim, dst->shape);
     if (!fits) {
         dl_fail_hint(DL_ERR_SHAPE, "the value must have the same shape, or sizes of 1 where it is to be repeated",
                      "a value of shape %s cannot be written into shape %s", dl_shape_text(value->ndim, value->shape),

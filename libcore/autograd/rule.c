@@ -83,13 +83,6 @@ static dl_tensor *sum_to(dl_tensor *g, const dl_meta *m) {
     return s && lead ? dl_reshape(s, m->shape, m->ndim) : dl_ref(s);
 }
 
-static bool same_shape(const dl_tensor *t, const dl_meta *m) {
-    if (t->ndim != m->ndim) return false;
-    for (int i = 0; i < t->ndim; i++)
-        if (t->shape[i] != m->shape[i]) return false;
-    return true;
-}
-
 dl_status dl_give(dl_back *b, int i, dl_tensor *t) {
     const dl_meta *m = dl_in_meta(b, i);
     if (!t) return dl_failed();
@@ -100,7 +93,7 @@ dl_status dl_give(dl_back *b, int i, dl_tensor *t) {
         t = c;
     }
     if (!t) return dl_failed();
-    if (!same_shape(t, m)) {
+    if (!dl_sizes_eq(t->ndim, t->shape, m->ndim, m->shape)) {
         dl_status s = dl_fail(DL_ERR_INTERNAL, "the gradient rule of %s made %s for input %d of shape %s", b->op->name,
                               dl_shape_text(t->ndim, t->shape), i, dl_shape_text(m->ndim, m->shape));
         dl_unref(t);

@@ -78,13 +78,6 @@ bool dl_is_dense(const dl_tensor *t) {
     return !t->numel || (span == t->numel && dl_strides_are_dense(t->ndim, t->shape, t->stride));
 }
 
-bool dl_shape_eq(const dl_tensor *a, const dl_tensor *b) {
-    if (a->ndim != b->ndim) return false;
-    for (int i = 0; i < a->ndim; i++)
-        if (a->shape[i] != b->shape[i]) return false;
-    return true;
-}
-
 dl_status dl_broadcast(int na, const long *a, int nb, const long *b, int *nout, long *out) {
     int n = na > nb ? na : nb;
     long res[DL_MAX_DIM];

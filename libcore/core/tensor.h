@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/dtype.h"
 #include "core/error.h"
@@ -104,7 +105,12 @@ bool dl_strides_are_contiguous(int ndim, const long *shape, const long *stride);
 bool dl_strides_are_dense(int ndim, const long *shape, const long *stride);
 /* Do the elements of t fill a stretch of memory, without gaps or overlaps, in some order of its dimensions? */
 bool dl_is_dense(const dl_tensor *t);
-bool dl_shape_eq(const dl_tensor *a, const dl_tensor *b);
+static inline bool dl_sizes_eq(int na, const long *a, int nb, const long *b) {
+    return na == nb && !memcmp(a, b, (size_t)na * sizeof *a);
+}
+static inline bool dl_shape_eq(const dl_tensor *a, const dl_tensor *b) {
+    return dl_sizes_eq(a->ndim, a->shape, b->ndim, b->shape);
+}
 /* out = the shape both broadcast to. DL_ERR_SHAPE names both shapes. */
 dl_status dl_broadcast(int na, const long *a, int nb, const long *b, int *nout, long *out);
 /* "[2,3]", for messages: valid in this thread until the fourth call after this one. */

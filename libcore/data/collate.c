@@ -60,7 +60,7 @@ static dl_status measure(const part *p, const dl_tensor *t, long i, bool alone, 
     int ndim = dl_ndim(t);
     const long *shape = dl_shape(t);
     char place[200];
-    bool same = ndim == p->is.ndim && !memcmp(shape, p->is.shape, (size_t)ndim * sizeof *shape);
+    bool same = dl_sizes_eq(ndim, shape, p->is.ndim, p->is.shape);
     if (!same && ((!p->d->padded && !alone) || ndim != p->is.ndim))
         return dl_fail_hint(DL_ERR_SHAPE,
                             ndim == p->is.ndim ? "pad=0 fills up those of a batch to the largest"

@@ -97,8 +97,8 @@ static dl_status open_split(disk *k, int s, const char *x, const char *y) {
 }
 
 static dl_status check_alike(const array *train, const array *test) {
-    bool same = train->h.ndim == test->h.ndim && train->h.element.kind == test->h.element.kind &&
-                !memcmp(train->h.shape + 1, test->h.shape + 1, (size_t)(train->h.ndim - 1) * sizeof(long));
+    bool same = train->h.element.kind == test->h.element.kind &&
+                dl_sizes_eq(train->h.ndim - 1, train->h.shape + 1, test->h.ndim - 1, test->h.shape + 1);
     return same ? DL_OK
                 : dl_fail(DL_ERR_SHAPE, "'%s' has shape %s, and '%s' %s, or other elements", test->path,
                           dl_shape_text(test->h.ndim, test->h.shape), train->path,

@@ -49,9 +49,8 @@ static dl_dtype target_dtype(const dl_tensor *y) {
 
 /* The test split must look like the training split. */
 static dl_status check_alike(const dl_dataset *d, const dl_tensor *x, const dl_tensor *y, const char *normalize) {
-    bool same = dl_ndim(x) == d->ndim + 1 && !memcmp(dl_shape(x) + 1, d->shape, (size_t)d->ndim * sizeof(long)) &&
-                dl_ndim(y) == d->target_ndim + 1 &&
-                !memcmp(dl_shape(y) + 1, d->target_shape, (size_t)d->target_ndim * sizeof(long));
+    bool same = dl_sizes_eq(dl_ndim(x) - 1, dl_shape(x) + 1, d->ndim, d->shape) &&
+                dl_sizes_eq(dl_ndim(y) - 1, dl_shape(y) + 1, d->target_ndim, d->target_shape);
     if (!same)
         return dl_fail(DL_ERR_SHAPE,
                        "the test split's samples are %s, the training split's %s; or their targets differ",

@@ -92,7 +92,7 @@ static const char *field_name(const dl_dataset *d, int i, char buf[DL_FIELD_NAME
 static dl_status check_field(const dl_dataset *a, const dl_dataset *b, int i) {
     dl_field f = dl_data_field(a, i), g = dl_data_field(b, i);
     char what[DL_FIELD_NAME + 16];
-    if (!a->padded && (f.ndim != g.ndim || memcmp(f.shape, g.shape, (size_t)f.ndim * sizeof *f.shape) != 0))
+    if (!a->padded && !dl_sizes_eq(f.ndim, f.shape, g.ndim, g.shape))
         return dl_fail(DL_ERR_SHAPE, "the %s of the test split's samples is %s, of the training split's %s",
                        field_name(a, i, what), dl_shape_text(g.ndim, g.shape), dl_shape_text(f.ndim, f.shape));
     if (f.dtype != g.dtype)

@@ -58,8 +58,7 @@ static dl_status check_pair(const dl_dataset *d, int split, const char *xpath, c
         return dl_fail_hint(DL_ERR_FORMAT, "they do not belong together", "'%s' has %ld samples and '%s' %ld labels",
                             xpath, x->shape[0], ypath, y->shape[0]);
     sample_shape(x, shape, &ndim);
-    if (split &&
-        (ndim != d->ndim || memcmp(shape, d->shape, (size_t)ndim * sizeof *shape) || kept_dtype(x) != d->dtype))
+    if (split && (!dl_sizes_eq(ndim, shape, d->ndim, d->shape) || kept_dtype(x) != d->dtype))
         return dl_fail(DL_ERR_FORMAT, "'%s' has samples of another kind, %s, than the training split, %s", xpath,
                        dl_shape_text(ndim, shape), dl_shape_text(d->ndim, d->shape));
     return DL_OK;

@@ -106,8 +106,7 @@ static dl_status same_batch(dl_pool *p, dl_tensor **a, dl_tensor **b) {
 static dl_status right_side(dl_pool *p, const dl_tensor *a, dl_tensor **b, bool *vector) {
     dl_tensor *t = *b;
     long shape[DL_MAX_DIM + 1];
-    *vector =
-        t->ndim == 1 || (t->ndim == a->ndim - 1 && !memcmp(t->shape, a->shape, (size_t)t->ndim * sizeof *t->shape));
+    *vector = t->ndim == 1 || dl_sizes_eq(t->ndim, t->shape, a->ndim - 1, a->shape);
     if (!*vector) return check_matrices(t);
     for (int i = 0; i < t->ndim; i++) shape[i] = t->shape[i];
     shape[t->ndim] = 1;

@@ -84,7 +84,7 @@ INFER_RULE(cross_entropy) {
     int nd = 0;
     for (int i = 0; i < x->ndim; i++)
         if (i != cls) shape[nd++] = x->shape[i];
-    if (y->ndim != nd || memcmp(shape, y->shape, (size_t)nd * sizeof *shape)) {
+    if (!dl_sizes_eq(nd, shape, y->ndim, y->shape)) {
         return dl_fail_hint(DL_ERR_SHAPE, "logits are [N,C,...] and labels [N,...]",
                             "the labels have shape %s; logits with %ld classes want %s",
                             dl_shape_text(y->ndim, y->shape), x->shape[cls], dl_shape_text(nd, shape));

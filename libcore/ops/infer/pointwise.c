@@ -35,7 +35,7 @@ static bool is_permuted(const dl_tensor *t) {
 /* Gives *m the layout of t, when both have one shape and t's elements fill their memory without gaps or overlaps in
  * some order of dimensions: so channels-last survives. */
 static void keep_layout(dl_meta *m, const dl_tensor *t) {
-    if (t->ndim != m->ndim || !t->numel || memcmp(t->shape, m->shape, (size_t)m->ndim * sizeof(long))) return;
+    if (!t->numel || !dl_sizes_eq(t->ndim, t->shape, m->ndim, m->shape)) return;
     if (dl_strides_are_contiguous(t->ndim, t->shape, t->stride) || !is_permuted(t)) return;
     m->strided = true;
     memcpy(m->stride, t->stride, sizeof m->stride);
@@ -62,7 +62,7 @@ static dl_status broadcast_all(const dl_call *c, dl_dtype dtype, dl_meta *out) {
     *out = dl_meta_fresh(c, dtype, ndim, shape);
     for (int i = 0; i < c->nin; i++) {
         const dl_tensor *t = c->in[i];
-        if (t->ndim != ndim || memcmp(t->shape, shape, (size_t)ndim * sizeof *shape)) continue;
+        if (!dl_sizes_eq(t->ndim, t->shape, ndim, shape)) continue;
         keep_layout(out, t);
         break;
     }

@@ -226,7 +226,7 @@ INFER_RULE(as_strided_set) {
     long shape[DL_MAX_DIM];
     int ndim;
     DL_TRY(dl_broadcast(size->n, size->u.v, v->ndim, v->shape, &ndim, shape));
-    if (ndim != size->n || memcmp(shape, size->u.v, (size_t)ndim * sizeof *shape))
+    if (!dl_sizes_eq(ndim, shape, size->n, size->u.v))
         return dl_fail_hint(DL_ERR_SHAPE,
                             "the value must have the region's shape, or sizes of 1 where it is to be repeated",
                             "a value of shape %s cannot be written into a region of shape %s",
