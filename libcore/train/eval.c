@@ -19,20 +19,21 @@ static dl_loader *eval_loader(dl_trainer *t, dl_split split) {
     return *l;
 }
 
-static dl_status eval_batch(dl_trainer *t, const dl_batch *b, bool first) {
+static dl_status eval_batch(dl_trainer *t, const dl_batch *b, bool first, dl_collected *all) {
     DL_OWNED dl_tensor *out = NULL, *loss = NULL;
     dl_pack *result = dl_step_run_net(t, b);
     dl_status st = result ? dl_trainer_loss_of(t, result, b, &loss) : dl_failed();
     if (result) out = dl_ref(dl_pack_tensor(result, 0));
     dl_pack_unref(result);
     DL_TRY(st);
+    if (all) DL_TRY(dl_metrics_keep(all, out, b->y[0]));
     long n = b->n;
     dl_batch_rule rule = {.weight = (double)n, .batches = 1, .advance = n, .first = first, .lenient = true};
     return dl_step_accumulate(t, t->eval_control, loss, out, b->y[0], &rule);
 }
 
 /* Sums over all batches of a loader. */
-static dl_status eval_all(dl_trainer *t, dl_loader *l, dl_control *sums) {
+static dl_status eval_all(dl_trainer *t, dl_loader *l, dl_control *sums, dl_collected *all) {
     long where[2] = {0, 0};
     DL_TRY(dl_batch_make_resident(t, dl_loader_split(l)));
     DL_TRY(dl_control_write(t, &t->eval_control->epoch, where, sizeof where));
@@ -41,7 +42,7 @@ static dl_status eval_all(dl_trainer *t, dl_loader *l, dl_control *sums) {
         if (dl_interrupt_get()) return dl_fail(DL_ERR_INTERRUPT, "the evaluation was interrupted");
         DL_TRY(dl_batch_fetch_eval(t, l, &b));
         if (!b.x[0]) return dl_control_read(t, t->eval_control, sums);
-        DL_TRY(eval_batch(t, &b, first));
+        DL_TRY(eval_batch(t, &b, first, all));
     }
 }
 
@@ -61,13 +62,16 @@ dl_status dl_trainer_eval(dl_trainer *t, dl_split split, dl_eval_result *out) {
     int training = dl_module_training(t->model);
     dl_module_train(t->model, 0);
     dl_trainer_swap_ema(t);
-    dl_status st = eval_all(t, l, &s);
+    dl_collected all DL_SCOPE(dl_metrics_drop) = {.n = 0};
+    dl_status st = eval_all(t, l, &s, t->metric[0] ? &all : NULL);
     dl_trainer_swap_ema(t);
     dl_module_train(t->model, training);
     if (st == DL_ERR_INTERRUPT) return dl_fail(st, "the evaluation was interrupted");
     DL_TRY(st);
     double acc = s.counted > 0 ? s.correct / s.counted : NAN;
-    *out = (dl_eval_result){s.loss / s.weight, acc, (long)s.weight, dl_now() - began};
+    *out = (dl_eval_result){.loss = s.loss / s.weight, .acc = acc, .n = (long)s.weight};
+    if (t->metric[0]) DL_TRY(dl_metrics_compute(t, &all, out));
+    out->seconds = dl_now() - began;
     if (split == DL_TEST) t->test_loss = out->loss, t->test_acc = out->acc;
     dl_record_eval(t, split, out);
     return DL_OK;

@@ -223,6 +223,7 @@ static dl_status init(dl_trainer *t, const dl_trainer_spec *s) {
     t->classes = dl_dataset_classes(t->data) > 0;
     DL_TRY(see_tokens(t, s->loss != NULL));
     DL_TRY(make_ema(t));
+    DL_TRY(dl_metrics_take(t, s->metrics));
     DL_TRY(dl_control_new(t));
     DL_TRY(dl_record_copy_spec(t, s->run));
     if (!s->store) return DL_OK;
@@ -286,6 +287,7 @@ void dl_trainer_free(dl_trainer *t) {
     dl_dataset_unref(t->data);
     dl_module_unref(t->model);
     if (t->loss_release) t->loss_release(t->loss_ctx);
+    dl_metrics_release(t);
     free(t->loss_name);
     free(t->transforms);
     free(t);

@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include "core/op.h"
 #include "core/device/device.h"
 #include "data/data.h"
 #include "optim/optimizer.h"
@@ -47,6 +48,7 @@ struct dl_trainer {
     bool classes;      /* targets are numbers of classes: right answers are counted */
     bool classes_last; /* scores [n, ..., classes] rather than [n, classes, ...] */
 
+    char *metric[DL_EVAL_METRICS]; /* of evaluations; owned; NULL: no more */
     long accumulate, eval_every;
     double clip_norm, clip_value, ema_decay, base_lr;
     bool allow_nan;
@@ -124,6 +126,20 @@ dl_status dl_trainer_make_loader(dl_trainer *t);
 void dl_trainer_drop_batch(dl_trainer *t);
 /* Exchanges weights and averaged weights; nothing without averages. */
 void dl_trainer_swap_ema(dl_trainer *t);
+
+/* ---- train/metrics.c */
+/* What the net made of each batch of a split, and the targets. */
+typedef struct dl_collected {
+    dl_tensor *out[DL_MAX_IN], *truth[DL_MAX_IN];
+    int n;
+} dl_collected;
+/* Copies the names of metrics. DL_ERR_NAME: there is no such one. */
+dl_status dl_metrics_take(dl_trainer *t, const char *const *texts);
+void dl_metrics_release(dl_trainer *t);
+/* Adds a batch. */
+dl_status dl_metrics_keep(dl_collected *c, dl_tensor *out, dl_tensor *truth);
+void dl_metrics_drop(dl_collected *c);
+dl_status dl_metrics_compute(const dl_trainer *t, dl_collected *c, dl_eval_result *r);
 
 /* ---- train/control.c */
 /* Makes the control block and the memory for reports. */

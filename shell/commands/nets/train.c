@@ -232,6 +232,21 @@ static void read_options(const dlsh_args *a, dl_trainer_spec *spec, dl_run_spec 
     spec->run = run;
 }
 
+/* Names in the list metrics=, at most one more than a trainer takes, for its own message. */
+static dl_status read_metrics(const dlsh_args *a, const char *names[DL_EVAL_METRICS + 2]) {
+    const dlsh_value *v = dlsh_given(a, "metrics") ? dlsh_arg(a, "metrics") : NULL;
+    int n = v ? v->as.list->n : 0;
+    names[0] = NULL;
+    for (int i = 0; i < n && i <= DL_EVAL_METRICS; i++) {
+        dlsh_value x = v->as.list->items[i];
+        if (x.type != DLSH_STR)
+            return dlsh_arg_fail(a, "metrics", DL_ERR_TYPE, "metrics=[\"f1_score\", \"f1_score average=micro\"]",
+                                 "metrics are names of functions, not %s", dlsh_a(x));
+        names[i] = x.as.str->s, names[i + 1] = NULL;
+    }
+    return DL_OK;
+}
+
 static dl_status check_options(const dlsh_args *a) {
     static const char *const positive[] = {"batch", "accumulate"};
     for (int i = 0; i < 2; i++)
@@ -244,8 +259,11 @@ static dl_status check_options(const dlsh_args *a) {
 static dl_status trainer_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer_spec spec = {0};
     dl_run_spec run;
+    const char *metrics[DL_EVAL_METRICS + 2];
     DLSH_TRY(check_options(a));
+    DLSH_TRY(read_metrics(a, metrics));
     read_options(a, &spec, &run);
+    spec.metrics = metrics;
     spec.store = dlsh_store(dlsh_arg_session(a));
     dl_status st = spec.store ? DL_OK : dl_failed();
     if (st == DL_OK) st = choose_opt(a, &spec);
@@ -429,7 +447,14 @@ static dl_status eval_run(const dlsh_args *a, dlsh_value *result) {
     dl_split split = !strcmp(dlsh_arg_str(a, "split"), "train") ? DL_TRAIN : DL_TEST;
     DLSH_TRY(dl_trainer_eval(trainer_of(a), split, &e));
     const char *acc = isnan(e.acc) ? NULL : "acc";
-    return dlsh_give(DLSH_RECORD_OF({"loss", dlsh_float(e.loss)}, {acc, dlsh_float(e.acc)}), result);
+    dlsh_value r = DLSH_RECORD_OF({"loss", dlsh_float(e.loss)}, {acc, dlsh_float(e.acc)});
+    dl_status st = dlsh_failed(r) ? dl_failed() : DL_OK;
+    for (int i = 0; i < e.nmetrics && !st; i++) {
+        char name[96];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(e.metric_name[i], " "), e.metric_name[i]);
+        st = dlsh_record_set(r.as.record, name, dlsh_float(e.metric[i]));
+    }
+    return dlsh_give_filled(st, r, result);
 }
 
 /* ---------------------------------------------------------------- the rows */
@@ -463,6 +488,8 @@ const dlsh_command train_commands[] = {
             {"transforms", DLSH_OPT_STRING, NULL, .doc = "changes to samples as they are loaded, \"crop 4, flip\""},
             {"workers", DLSH_OPT_INT, "0", .doc = "threads that make batches (0: one; -1: none)"},
             {"eval_every", DLSH_OPT_INT, "1", .doc = "epochs of train between evaluations (0: none)"},
+            {"metrics", DLSH_OPT_VALUE, NULL, .want = "list",
+             .doc = "figures of evaluations beside loss and accuracy, of all samples at once: [\"f1_score\"]"},
             {"allow_nan", DLSH_OPT_BOOL, "false", .doc = "go on when the loss is not finite"}, DLSH_RUN_OPTIONS),
         .examples = "t = trainer(m, d, opt=sgd(lr=0.1), batch=64, name=\"first\")"),
     DLSH_ROW("step", DLSH_ACTION | DLSH_FUNCTION, step_run, "step TRAINER [N]",
