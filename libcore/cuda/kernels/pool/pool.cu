@@ -134,9 +134,10 @@ static bool in_pairs(const window *w, const dl_tensor *small, const dl_tensor *i
     return true;
 }
 
+static_assert((int)DL_OUT_MAX_POOL2D_INDICES == (int)DL_OUT_RELU_MAX_POOL2D_INDICES, "both ops run here");
 /* The largest f(pixel) of each window. */
 template <class T, class I, class F> static dl_status largest(dl_gpu *gpu, const window *w, dl_call *c, F f) {
-    dl_tensor *x = c->in[0], *out = c->out[0], *index = OUTPUT(c, MAXPOOL_INDICES);
+    dl_tensor *x = c->in[0], *out = c->out[0], *index = OUTPUT(c, MAX_POOL2D_INDICES);
     pairs p;
     if (in_pairs(w, out, index, x, &p)) {
         pairs_kernel<T, I, F><<<(p.n + DL_BLOCK - 1) / DL_BLOCK, DL_BLOCK, 0, gpu->stream>>>(
@@ -253,7 +254,7 @@ static dl_status spread(dl_gpu *gpu, const window *w, dl_tensor *grad, dl_tensor
 static dl_status begin(dl_back *b, dl_gpu **gpu, dl_tensor **index, dl_tensor **dx, window *w) {
     dl_tensor of, *in[1] = {&of};
     dl_conv g;
-    *index = OUT_(MAXPOOL_INDICES);
+    *index = OUT_(MAX_POOL2D_INDICES);
     *gpu = *index ? dl_gpu_use((*index)->st->device) : NULL;
     *dx = *gpu ? dl_tmp(b, images_like(*index, META(MAXPOOL_INPUT)->shape, b->g[0]->dtype)) : NULL;
     if (!*dx) return dl_failed();
