@@ -24,9 +24,10 @@ MORE = """
 ids = load("ids.npy")
 whole = m(ids).detach()
 past = map(fn (b) { return {} }, m.h)
-first = m(ids[:, :7], past)
-rest = map(fn (i) { return m(ids[:, i:i + 1], past, i) }, range(7, ids.shape[1]))
-save record(whole=whole, cached=cat([first] + rest, 1).detach(), tokens=generate(m, ids[:1, :3], tokens, context)) "out.npz"
+first, past = m(ids[:, :7], past)
+parts = [first]
+for i in range(7, ids.shape[1]) { next, past = m(ids[:, i:i + 1], past, i); parts.append(next) }
+save record(whole=whole, cached=cat(parts, 1).detach(), tokens=generate(m, ids[:1, :3], tokens, context)) "out.npz"
 """
 DRAW = 'save generate(m, t.encode(prompt)[none], 50, context) "ids.npy"'
 SPEED = """

@@ -20,7 +20,9 @@ except ImportError as e:
 import torch.nn.functional as F
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-GONE = {"size_average", "reduce", "_stacklevel", "__torch_function__"}  # deprecated or private in PyTorch: no place here
+GONE = {"size_average", "_stacklevel", "__torch_function__"}  # deprecated or private in PyTorch: no place here
+METRICS = ("confusion_matrix", "precision_score", "recall_score", "f1_score", "jaccard_score", "top_k_accuracy_score",
+           "roc_auc_score", "average_precision_score", "r2_score")
 
 # Ops that PyTorch has under another name.
 NAMES = {"logsigmoid": "log_sigmoid"}
@@ -49,6 +51,17 @@ MEANT = {
     ("index_add", "dim"): "0 when it is left out, where PyTorch asks for it",
     ("gelu", "approximate"): "the word none in both, which DEFAULTS takes for None",
     ("norm", "p"): "2 by default, which PyTorch writes 'fro'",
+    ("nan_to_num", "nan"): "0, which PyTorch's None stands for",
+    ("scatter", "reduce"): "by position, too",
+    ("solve_triangular", "upper"): "by position, too",
+    ("cross", "dim"): "-1, as in torch.linalg",
+    ("searchsorted", "values"): "PyTorch's schema calls it self",
+    ("cholesky_solve", "*"): "the arguments of torch.linalg.solve_triangular's kind: B and the triangle L",
+    ("cholesky_inverse", "L"): "the triangle, as in cholesky_solve",
+    ("perplexity", "*"): "none of PyTorch's",
+    **{(name, "*"): "scikit-learn's" for name in METRICS},
+    **{(name, "*"): "states and lengths are arguments of their own, where PyTorch takes packed sequences"
+       for name in ("lstm", "gru", "rnn", "lstm_cell")},
 }
 
 DEFAULTS = {"none": None, "true": True, "false": False, "inf": float("inf")}
@@ -57,6 +70,8 @@ DEFAULTS = {"none": None, "true": True, "false": False, "inf": float("inf")}
 def value(text):
     if text in DEFAULTS:
         return DEFAULTS[text]
+    if text.startswith("["):
+        return plain(json.loads(text))
     try:
         return float(text)
     except ValueError:
@@ -68,7 +83,7 @@ def ours():
     out = {}
     for name, text in re.findall(r"^## .*\n\n`(\w+)\((.*)\)`$", (ROOT / "docs/ops.md").read_text(), re.M):
         args, positional = [], True
-        for part in filter(None, text.split(", ")):
+        for part in filter(None, re.split(r", (?![^\[]*\])", text)):
             if part == "*":
                 positional = False
                 continue
@@ -94,17 +109,25 @@ def theirs(name):
     if function is not None:
         try:
             found.append([(p.name, ... if p.default is p.empty else plain(p.default), p.kind != p.KEYWORD_ONLY)
-                          for p in inspect.signature(function).parameters.values() if p.name not in GONE])
+                          for p in inspect.signature(function).parameters.values()])
         except ValueError:
             pass
         if found and all(p[0] in ("args", "kwargs") for p in found[-1]):
             found = []
-    for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}"):
+    get = torch._C._jit_get_schemas_for_operator
+    matrices = get(f"aten::linalg_{name}")
+    for names, schema in [({"self": "input"}, s) for s in get(f"aten::{name}") + matrices] + [
+            ({"self": "A", "b": "B"}, s) for s in matrices]:
         if any(a.name == "out" for a in schema.arguments) or "Dimname" in str(schema):
             continue
-        found.append([("input" if a.name == "self" else a.name, plain(a.default_value) if a.has_default_value() else ...,
-                       not a.kwarg_only) for a in schema.arguments if a.name not in GONE])
-    return found
+        found.append([(names.get(a.name, a.name), plain(a.default_value) if a.has_default_value() else ...,
+                       not a.kwarg_only) for a in schema.arguments])
+    return [without_the_gone(signature) for signature in found]
+
+
+def without_the_gone(signature):
+    gone = GONE | {"reduce"} if any(name == "size_average" for name, _, _ in signature) else GONE
+    return [argument for argument in signature if argument[0] not in gone]
 
 
 def complaints(name, args, other, overloads):

@@ -95,8 +95,10 @@ static dl_status expand(dlsh_session *s, dlsh_fn *f, dlsh_layer *l, int depth) {
     return st;
 }
 
+static int is_net_template(const dlsh_value *v) { return v->type == DLSH_FN && v->as.fn->node->kind == DLSH_N_NET; }
+
 static dl_status use_variable(dlsh_session *s, const dlsh_value *v, dlsh_layer *l, int depth) {
-    if (v->type == DLSH_FN && v->as.fn->node->kind == DLSH_N_NET) {
+    if (is_net_template(v)) {
         dlsh_value keep = dlsh_ref(*v);
         dl_status st = expand(s, v->as.fn, l, depth);
         dlsh_drop(keep);
@@ -122,8 +124,9 @@ static dl_status eval_layer(dlsh_session *s, const dlsh_node *n, dlsh_layer *l, 
             DLSH_TRY(st);
         }
     }
-    if (s->services.known_layer && s->services.known_layer(n->text)) return DL_OK;
     const dlsh_value *v = variable(s, n);
+    int known = s->services.known_layer && s->services.known_layer(n->text);
+    if (known && !(v && is_net_template(v))) return DL_OK; /* a net of the user's goes before a layer of that name */
     return v && dlsh_callable(*v) ? use_variable(s, v, l, depth) : DL_OK; /* the builder refuses unknown kinds */
 }
 
