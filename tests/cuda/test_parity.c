@@ -47,9 +47,19 @@ static bool load(call *c, const dl_op *op, int index, dl_dtype dtype, int device
     return true;
 }
 
+/* Are these steps of cuDNN's recurrent kernels, whose tanh is an approximation in f32? */
+static bool is_recurrent(const dl_op *op) {
+    static const char *const rows[] = {"recurrent", "lstm",     "gru",           "rnn",
+                                       "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"};
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(op->name, rows[i])) return true;
+    return false;
+}
+
 /* Integers give f32, also among operands of f64; there the functions of the devices differ in the last bit. */
-static double within(const dl_tensor *result, double tolerance) {
-    return dl_dtype_of(result) == DL_F32 && tolerance < 2.5e-7 ? 2.5e-7 : tolerance;
+static double within(const dl_op *op, const dl_tensor *result, double tolerance) {
+    if (dl_dtype_of(result) != DL_F32) return tolerance;
+    return fmax(tolerance, is_recurrent(op) ? 2e-4 : 2.5e-7);
 }
 
 static void compare(call *gpu, call *cpu, double tolerance) {
@@ -59,7 +69,7 @@ static void compare(call *gpu, call *cpu, double tolerance) {
         snprintf(what, sizeof what, i < DL_MAX_OUT ? "result %d" : "gradient %d", i % DL_MAX_OUT);
         if (!got != !want)
             complain(gpu, what, got ? "on the GPU only" : "missing");
-        else if (got && worst(got, want, "the CPU", why, sizeof why) > within(got, tolerance))
+        else if (got && worst(got, want, "the CPU", why, sizeof why) > within(gpu->op, got, tolerance))
             complain(gpu, what, why);
         compared += got != NULL;
     }
