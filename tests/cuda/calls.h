@@ -31,6 +31,15 @@ static inline void drop_signs(call *c) {
     }
 }
 
+/* Are these steps of cuDNN's recurrent kernels, whose tanh is an approximation in f32? */
+static inline bool is_recurrent(const dl_op *op) {
+    static const char *const rows[] = {"recurrent", "lstm",     "gru",           "rnn",
+                                       "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"};
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(op->name, rows[i])) return true;
+    return false;
+}
+
 enum { MOST_RESULTS = 1 << 24 }; /* elements; views of some ops have any number of them */
 
 /* False: the call failed. */

@@ -47,15 +47,6 @@ static bool load(call *c, const dl_op *op, int index, dl_dtype dtype, int device
     return true;
 }
 
-/* Are these steps of cuDNN's recurrent kernels, whose tanh is an approximation in f32? */
-static bool is_recurrent(const dl_op *op) {
-    static const char *const rows[] = {"recurrent", "lstm",     "gru",           "rnn",
-                                       "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"};
-    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!strcmp(op->name, rows[i])) return true;
-    return false;
-}
-
 /* Integers give f32, also among operands of f64; there the functions of the devices differ in the last bit. */
 static double within(const dl_op *op, const dl_tensor *result, double tolerance) {
     if (dl_dtype_of(result) != DL_F32) return tolerance;
