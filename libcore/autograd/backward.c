@@ -2,6 +2,8 @@
  * all nodes it depends on, so the highest one in the heap has received every contribution. Leaves get their gradients
  * last, all at once: a pass that fails or is interrupted changes none. */
 #include "autograd/cycles.h"
+#include "autograd/nonfinite.h"
+#include "autograd/recording.h"
 #include "autograd/tape.h"
 #include "core/device/device.h"
 #include "core/list.h"
@@ -88,7 +90,10 @@ static dl_status contribute(pass *p, const dl_edge *e, dl_tensor *g) {
 static dl_status run_rule(pass *p, dl_back *b) {
     const dl_kernel *k = NULL;
     int device = b->node->nin ? b->node->meta[0].device : 0;
-    if (!p->create && (k = dl_kernel_of(b->op, device)) && k->fused_grad) return k->fused_grad(b);
+    if (!p->create && (k = dl_kernel_of(b->op, device)) && k->fused_grad) {
+        dl_status s = k->fused_grad(b);
+        return s == DL_OK && !device && __builtin_expect(dl_fp_suspicious(), 0) ? dl_nonfinite_check_rule(b) : s;
+    }
     if (!b->op->grad) return dl_fail(DL_ERR_AUTOGRAD, "%s has no gradient", b->op->name);
     return b->op->grad(b);
 }
@@ -111,7 +116,10 @@ static dl_status run_node(pass *p, long index) {
     for (int i = 0; i < n->nin; i++)
         if (n->edge[i].node || n->edge[i].leaf) b.need |= 1ul << (i < 63 ? i : 63);
     bool outer = dl_stop_swap(false);
+    const dl_node *outer_rule = dl_nonfinite_rule(n);
     dl_status s = run_rule(p, &b);
+    dl_nonfinite_rule(outer_rule);
+    if (__builtin_expect(dl_recorder != NULL, 0) && s == DL_OK) dl_recording_add_rule(&b);
     if (dl_stop_swap(outer)) s = dl_fail(DL_ERR_INTERRUPT, "interrupted");
     if (s != DL_OK) dl_error_hint("raised by the gradient of %s, made at %s:%d", n->op->name, n->src.file, n->src.line);
     for (int i = 0; i < n->nin; i++) {

@@ -54,6 +54,9 @@ typedef struct dl_leaf_watch {
 } dl_leaf_watch;
 dl_leaf_watch dl_watch_leaves(dl_leaf_watch watch);
 
+/* Attributes that are not the defaults, cut where they do not fit. */
+void dl_attrs_text(char *out, size_t size, const dl_op *op, const dl_aval *attr);
+
 /* True while this thread records. */
 bool dl_recording(void);
 

@@ -54,8 +54,7 @@ static dl_status sort(trace *t) {
     return DL_OK;
 }
 
-/* Attributes that are not the defaults, cut where they do not fit. */
-static void write_attrs(char *out, size_t size, const dl_op *op, const dl_aval *attr) {
+void dl_attrs_text(char *out, size_t size, const dl_op *op, const dl_aval *attr) {
     size_t n = 0;
     *out = 0;
     for (int k = 0; k < op->nattr && n < size; k++) {
@@ -90,7 +89,7 @@ static void describe(trace *t, long i, long *used) {
     x->file = n->src.file;
     x->line = n->src.line;
     x->freed = n->freed;
-    write_attrs(x->attrs, sizeof x->attrs, n->op, n->attr);
+    dl_attrs_text(x->attrs, sizeof x->attrs, n->op, n->attr);
     const dl_meta *result = &n->meta[n->nin];
     set_shape(x, result->ndim, result->shape, result->dtype);
     x->nin = n->nin;

@@ -1,4 +1,6 @@
 /* Running an op: promote, infer, allocate, run, record. Recording comes last, so that a failed call is on no tape. */
+#include "autograd/nonfinite.h"
+#include "autograd/recording.h"
 #include "autograd/tape.h"
 #include "core/device/device.h"
 #include "core/effects.h"
@@ -209,6 +211,7 @@ static dl_status run_kernel(dl_call *c) {
     bool outer = dl_stop_swap(false);
     dl_status s = k->run(c);
     if (dl_stop_swap(outer)) return dl_fail(DL_ERR_INTERRUPT, "interrupted");
+    if (s == DL_OK && !c->device && __builtin_expect(dl_fp_suspicious(), 0)) s = dl_nonfinite_check(c);
     return s == DL_OK ? dl_interrupt_check() : s;
 }
 
@@ -298,7 +301,9 @@ static dl_status run_frame(frame *f) {
         DL_TRY(copy_instead(f));
     if (op->mutates) mark_mutated(c);
     mark_numbers(f);
-    return op->flags & DL_F_NODIFF ? DL_OK : dl_record(c);
+    dl_status s = op->flags & DL_F_NODIFF ? DL_OK : dl_record(c);
+    if (__builtin_expect(dl_recorder != NULL, 0) && s == DL_OK) dl_recording_add(c);
+    return s;
 }
 
 dl_status dl_invoke(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr, dl_tensor **out) {

@@ -1,5 +1,6 @@
 /* Optimizers: options, groups and state of parameters; the arithmetic is in rows of the op table. */
 #include "optim/algorithm.h"
+#include "autograd/nonfinite.h"
 #include "core/list.h"
 #include "core/scope.h"
 
@@ -315,6 +316,7 @@ dl_status dl_optimizer_step(dl_optimizer *o) {
     int held = dl_interrupt_hold(1);
     dl_status st = step(o);
     dl_interrupt_hold(held);
+    dl_nonfinite_count_update();
     return st;
 }
 

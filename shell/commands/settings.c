@@ -55,6 +55,9 @@ static dl_status set_capture(int on) {
     return DL_OK;
 }
 
+static int get_nan(void) { return dl_nan_policy_get(); }
+static dl_status set_nan(int n) { return dl_nan_policy_set((dl_nan_policy)n); }
+
 static const dlsh_setting settings[] = {
     {"mode", "table|csv|json", "table", "How values and tables are printed.", .number = (int *)&dlsh_view.mode,
      .min = 1},
@@ -79,6 +82,10 @@ static const dlsh_setting settings[] = {
     {"deterministic", "off|on", "on",
      "on: algorithms of libraries are chosen among those that give the same bits every time.", .min = 1,
      .chosen = dl_deterministic_get, .choose = set_deterministic},
+    {"nan", "off|warn|stop", "warn",
+     "What becomes of a NaN that an op on the CPU makes from operands without one: warn says so at the statement, stop "
+     "makes it an error there; `why nan` explains it.",
+     .min = 1, .chosen = get_nan, .choose = set_nan},
     {"capture", "off|on", "on",
      "on: trainers on a GPU run their steps from captured graphs, where nothing prevents it.", .min = 1,
      .chosen = dl_capture_get, .choose = set_capture},

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "debug/debug.h"
 #include "commands/context.h"
 #include "commands/families.h"
 #include "commands/nets/nets.h"
@@ -111,6 +112,7 @@ static dlsh_session *session_new(const dlsh_options *o, int notebooks) {
     dlsh_ffi_serve(&services);
     if (notebooks) dlsh_kernel_serve(&services);
     dlsh_session *s = dlsh_session_new(dlsh_console(), &services);
+    if (s) dlsh_debug_serve(s);
     if (!s || !dlsh_add_families(s)) return s;
     dlsh_session_free(s);
     return NULL;

@@ -172,6 +172,7 @@ dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t l
     if (!nested) {
         dl_idle(0);
         dl_interrupt_set(0);
+        dl_nan_forget();
         s->source = dl_source_here();
         s->stack_base = &base;
         s->stack_limit = stack_limit();

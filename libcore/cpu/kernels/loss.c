@@ -1,5 +1,6 @@
 /* Kernel of cross_entropy: log-sum-exp and loss of a row in one pass, and a gradient in one pass. The definitions of
  * class weights, ignored labels, smoothing and reduction are PyTorch's; ops/compose/loss.c has them as a formula. */
+#include "autograd/nonfinite.h"
 #include "cpu/runtime/iter.h"
 #include "cpu/runtime/rows.h"
 #include "ops/compose/loss.h"
@@ -102,6 +103,7 @@ static void forward(const entropy *e, double *loss, double *lse) {
             lse[at + c] = top[c] + logsum[c];
             loss[at + c] = loss_at(e, first, c, label_at(e, at + c), top[c], logsum[c]);
         }
+        dl_fp_hand_over();
     }
     dl_stop_end(&stop);
 }
@@ -169,6 +171,7 @@ static void backward(const entropy *e, const dl_tensor *g, const double *lse, dl
         long at = i / e->r.blocks * e->r.inner + i % e->r.blocks * DL_COLUMNS;
         for (long c = 0; c < nc; c++) scale[c] = e->how == DL_REDUCE_NONE ? number(dl_ptr(g), e->t, at + c) : one;
         backward_block(e, scale, lse, dx, first, at, nc);
+        dl_fp_hand_over();
     }
     dl_stop_end(&stop);
 }

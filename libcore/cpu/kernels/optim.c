@@ -1,5 +1,6 @@
 /* Kernels of the optimizers' ops, NAME_step: every tensor of the lists in one call. */
 #include "cpu/kernels/optim.h"
+#include "autograd/nonfinite.h"
 #include "cpu/runtime/iter.h"
 #include "ops/rules/optim.h"
 
@@ -22,6 +23,7 @@ static void run_pieces(dl_optim_loop loop, const dl_optim *o, dl_tensor *const *
         void *p[LISTS];
         long count = piece_of(t, i, p);
         loop(count, o, p);
+        dl_fp_hand_over();
     }
 }
 

@@ -1,5 +1,6 @@
 /* The iterator: ordering and merging of dimensions, walking, threads, 16-bit operands in blocks. */
 #include "cpu/runtime/iter.h"
+#include "autograd/nonfinite.h"
 #include "cpu/runtime/team.h"
 
 #include <omp.h>
@@ -172,7 +173,7 @@ void dl_cpu_for(long n, int threads, void (*task)(void *arg, long i), void *arg)
     } else {
 #pragma omp parallel for num_threads(threads) schedule(static)
         for (long i = 0; i < n; i++)
-            if (!dl_stop_asked(&stop)) task(arg, i);
+            if (!dl_stop_asked(&stop)) task(arg, i), dl_fp_hand_over();
     }
     dl_stop_end(&stop);
 }

@@ -1,5 +1,8 @@
 /* The instruction set level of this machine. */
 #include "cpu/runtime/simd.h"
+#include "cpu/runtime/vmath.h"
+
+dl_vmath_word dl_vmath_bits = {.snan = 0x7fa00000, .top = 0x42b20000};
 
 static int limit = 4;
 

@@ -21,10 +21,18 @@ static inline float dl_vfloat(int i) {
     return x;
 }
 
+/* Bits of a signalling NaN, and of 89. They are no constants, since compilers compute with these beforehand: then an
+ * overflow, or the logarithm of a negative number, would raise no flag (autograd/nonfinite.h). Of a type that stores of
+ * floats do not change, so that loops read them once. */
+typedef struct dl_vmath_word {
+    long snan, top;
+} dl_vmath_word;
+extern dl_vmath_word dl_vmath_bits;
+
 /* e**x = 2**n * e**r, |r| <= ln(2)/2; multiplied by the power of two in two steps, so that results below the normal
  * range are right, too. */
 static inline float dl_vexp(float x) {
-    x = x > 89.0f ? 89.0f : x;
+    x = x > 89.0f ? dl_vfloat((int)dl_vmath_bits.top) : x;
     x = x < -104.0f ? -104.0f : x;
     float t = x * 1.44269504f + 12582912.0f; /* 1.5 * 2**23: the sum is rounded to an integer */
     float n = t - 12582912.0f;
@@ -44,6 +52,7 @@ static inline float dl_vlog(float x) {
     float y = tiny ? x * 8388608.0f : x;
     int i = (int)((unsigned)dl_vbits(y) - 0x3f3504f3u); /* wraps for what is no positive number */
     float e = (float)((i >> 23) - (tiny ? 23 : 0));
+    e = x < 0.0f ? dl_vfloat((int)dl_vmath_bits.snan) : e;
     float f = dl_vfloat((i & 0x7fffff) + 0x3f3504f3) - 1.0f;
     float p = DL_HORNER(DL_MUL_ADD, f, 0.0674660131f, -0.116756409f, 0.118881747f, -0.124055915f, 0.142195508f,
                         -0.166679963f, 0.200021192f, -0.250000089f, 0.333333135f);
@@ -52,7 +61,6 @@ static inline float dl_vlog(float x) {
     r = r - 0.5f * z;
     r = e * 0.693359375f + (r + f);
     r = x == 0.0f ? -INFINITY : r;
-    r = x < 0.0f ? NAN : r;
     return x < INFINITY ? r : x; /* infinity and NaN are themselves */
 }
 

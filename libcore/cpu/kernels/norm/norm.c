@@ -1,5 +1,6 @@
 /* Kernel of batch_norm. Sums go over parts of fixed size (an image's plane, or a stretch of rows when channels are
  * innermost) whose results are added in order, so that they do not depend on the number of threads. */
+#include "autograd/nonfinite.h"
 #include "cpu/kernels/norm/norm.h"
 #include "cpu/runtime/iter.h"
 #include "ops/rules/norm.h"
@@ -68,6 +69,7 @@ static dl_status channel_sums(const parts *p, const char *x, const char *g, cons
             f->deviation(x + at, rows, stride, nc, mean + c0, mine);
         else
             f->sum(x + at, rows, stride, nc, mine);
+        dl_fp_hand_over();
     }
     dl_stop_end(&stop);
     for (long i = 0; i < p->C * kinds; i++) {
@@ -127,6 +129,7 @@ static dl_status normalise(const dl_call *c, const parts *p, const char *x, char
         if (dl_stop_asked(&stop)) continue;
         long c0, nc, rows, stride, at = part_at(p, k, &c0, &nc, &rows, &stride) * es;
         f->apply(x + at, y + at, rows, stride, nc, mean + c0, scale + c0, shift + c0);
+        dl_fp_hand_over();
     }
     dl_stop_end(&stop);
     return DL_OK;
@@ -189,6 +192,7 @@ static void apply_grad(const norm_grad *n) {
         if (dl_stop_asked(&stop)) continue;
         long c0, nc, rows, stride, at = part_at(p, k, &c0, &nc, &rows, &stride) * es;
         f->grad_apply(x + at, g + at, dx + at, rows, stride, nc, n->mean + c0, n->a + c0, n->b + c0, n->c + c0);
+        dl_fp_hand_over();
     }
     dl_stop_end(&stop);
 }

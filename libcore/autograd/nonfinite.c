@@ -1,0 +1,344 @@
+/* Which call first made a NaN, or an infinity, from operands without one; kept with the numbers that explain it, so
+ * that no tensor is held. */
+#include "autograd/nonfinite.h"
+#include "autograd/tape.h"
+#include "ops/formulas.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+int dl_nan_mode = DL_NAN_WARN;
+int dl_fp_from_teams;
+
+enum { KEPT = 8, OPERANDS = sizeof((dl_nan_event *)0)->operand / sizeof(dl_nan_operand) };
+
+/* The first events of each kind: [0] NaN, [1] infinities. */
+static struct {
+    pthread_mutex_t lock;
+    dl_nan_event event[2][KEPT];
+    int n[2];
+    bool stale;
+    long updates;
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local struct {
+    dl_nan_fn *fn;
+    void *ctx;
+} watcher;
+static _Thread_local const dl_node *rule;
+
+dl_nan_policy dl_nan_policy_get(void) { return (dl_nan_policy)__atomic_load_n(&dl_nan_mode, __ATOMIC_RELAXED); }
+
+dl_status dl_nan_policy_set(dl_nan_policy p) {
+    if (p < DL_NAN_OFF || p > DL_NAN_STOP)
+        return dl_fail(DL_ERR_VALUE, "%d is no policy: off, warn and stop are 0 to 2", (int)p);
+    __atomic_store_n(&dl_nan_mode, (int)p, __ATOMIC_RELAXED);
+    return DL_OK;
+}
+
+void dl_nan_watch(dl_nan_fn *fn, void *ctx) { watcher.fn = fn, watcher.ctx = ctx; }
+
+const dl_node *dl_nonfinite_rule(const dl_node *n) {
+    const dl_node *former = rule;
+    rule = n;
+    return former;
+}
+
+const dl_node *dl_nonfinite_rule_get(void) { return rule; }
+
+void dl_nonfinite_count_update(void) { __atomic_add_fetch(&kept.updates, 1, __ATOMIC_RELAXED); }
+
+void dl_nan_forget(void) {
+    pthread_mutex_lock(&kept.lock);
+    kept.stale = true;
+    __atomic_store_n(&kept.updates, 0, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&kept.lock);
+}
+
+dl_status dl_nan_event_at(int infinite, int i, dl_nan_event *out) {
+    dl_status s = DL_OK;
+    pthread_mutex_lock(&kept.lock);
+    if (i < 0 || i >= kept.n[!!infinite])
+        s = dl_fail(DL_ERR_INDEX, "there is no event %d", i);
+    else
+        *out = kept.event[!!infinite][i];
+    pthread_mutex_unlock(&kept.lock);
+    return s;
+}
+
+/* ---------------------------------------------------------------- elements */
+
+static bool readable(const dl_tensor *t) { return t && !t->st->device && dl_dtype_is_float((dl_dtype)t->dtype); }
+
+/* The elements of a tensor in logical order. */
+typedef struct walk {
+    const dl_tensor *t;
+    long at[DL_MAX_DIM];
+    int64_t offset;
+} walk;
+
+static double value_at(const walk *w) {
+    const char *p = (const char *)w->t->st->data;
+    return dl_load_f64(p + w->offset * (int64_t)dl_esize(w->t), (dl_dtype)w->t->dtype);
+}
+
+/* False after the last element. */
+static bool advance(walk *w) {
+    for (int d = w->t->ndim - 1; d >= 0; d--) {
+        w->offset += w->t->stride[d];
+        if (++w->at[d] < w->t->shape[d]) return true;
+        w->offset -= w->t->stride[d] * w->t->shape[d];
+        w->at[d] = 0;
+    }
+    return false;
+}
+
+/* All finite? Reads memory in its order, for the types that training uses; others are said to be suspicious. */
+static bool is_clean(const dl_tensor *t) {
+    long bad = 0;
+    if (!dl_is_dense(t)) return false;
+    if (t->dtype == DL_F32) {
+        const float *x = dl_ptr(t);
+        for (int64_t i = 0; i < t->numel; i++) bad += !__builtin_isfinite(x[i]);
+    } else if (t->dtype == DL_F64) {
+        const double *x = dl_ptr(t);
+        for (int64_t i = 0; i < t->numel; i++) bad += !__builtin_isfinite(x[i]);
+    } else {
+        return false;
+    }
+    return !bad;
+}
+
+static void describe_operand(const dl_tensor *t, dl_nan_operand *o) {
+    *o = (dl_nan_operand){.low = INFINITY, .high = -INFINITY};
+    snprintf(o->name, sizeof o->name, "%s", t->name ? t->name : "");
+    snprintf(o->kind, sizeof o->kind, "%s%s", dl_dtype_name((dl_dtype)t->dtype), dl_shape_text(t->ndim, t->shape));
+    if (!readable(t) || !t->numel) return;
+    walk w = {.t = t, .offset = t->offset};
+    do {
+        double v = value_at(&w);
+        if (isnan(v))
+            o->nan++;
+        else if (isinf(v))
+            o->inf++;
+        else
+            o->low = fmin(o->low, v), o->high = fmax(o->high, v);
+    } while (advance(&w));
+}
+
+/* Does the op work element by element? */
+static bool is_pointwise(const dl_op *op) { return dl_formula_of(op) >= 0 || !strcmp(op->name, "where"); }
+
+/* The element of an operand that an element of the result is made from; false: the shapes do not say. */
+static bool operand_value(const dl_tensor *t, const dl_nan_event *e, double *out) {
+    walk w = {.t = t, .offset = t->offset};
+    if (!readable(t) || t->ndim > e->ndim) return false;
+    for (int d = 0; d < t->ndim; d++) {
+        long i = e->at[e->ndim - t->ndim + d];
+        if (t->shape[d] == 1) continue;
+        if (i >= t->shape[d]) return false;
+        w.offset += i * t->stride[d];
+    }
+    *out = value_at(&w);
+    return true;
+}
+
+/* ---------------------------------------------------------------- what is wrong with a result */
+
+/* Operands of what has run, an op or the kernel of a gradient. */
+typedef struct work {
+    const char *name;
+    dl_tensor *const *in;
+    int nin;
+    bool pointwise;
+} work;
+
+static bool bad(double v, bool infinite) { return infinite ? isinf(v) : isnan(v); }
+
+/* Is the bad element explained by an operand that is bad already? */
+static bool inherited(const work *w, const dl_nan_event *e, bool infinite) {
+    for (int i = 0; i < w->nin; i++) {
+        double v;
+        if (!readable(w->in[i])) continue;
+        if (w->pointwise && operand_value(w->in[i], e, &v)) {
+            if (bad(v, infinite) || (infinite && isnan(v))) return true;
+        } else {
+            dl_nan_operand o;
+            if (is_clean(w->in[i])) continue;
+            describe_operand(w->in[i], &o);
+            if (o.nan || (infinite && o.inf)) return true;
+        }
+    }
+    return false;
+}
+
+/* The first bad element that no operand explains. */
+static bool find_first(const work *w, const dl_tensor *t, bool infinite, dl_nan_event *e) {
+    walk at = {.t = t, .offset = t->offset};
+    bool found = false;
+    e->count = 0, e->numel = t->numel, e->ndim = t->ndim;
+    do {
+        double v = value_at(&at);
+        if (!bad(v, infinite)) continue;
+        e->count++;
+        if (found) continue;
+        memcpy(e->at, at.at, sizeof e->at);
+        e->value = v;
+        found = !inherited(w, e, infinite);
+        if (!found && !w->pointwise) return false;
+    } while (advance(&at));
+    return found;
+}
+
+static void fill_in(char *out, size_t size, const char *text, const double *v) {
+    size_t n = 0;
+    for (const char *p = text; *p && n + 1 < size; p++) {
+        if (*p == '$' && (p[1] == 'a' || p[1] == 'b'))
+            n += (size_t)snprintf(out + n, size - n, "%.6g", v[*++p - 'a']);
+        else
+            out[n++] = *p;
+    }
+    out[n < size ? n : size - 1] = 0;
+}
+
+static void explain_operands(dl_nan_event *e) {
+    for (int i = 0; i < e->noperands; i++) {
+        const dl_nan_operand *o = &e->operand[i];
+        if (!o->inf) continue;
+        snprintf(e->reason, sizeof e->reason, "operand %d%s%s holds %ld infinit%s", i, *o->name ? ", " : "", o->name,
+                 o->inf, o->inf == 1 ? "y" : "ies");
+        snprintf(e->remedy, sizeof e->remedy,
+                 "find where the infinity comes from: a row that is masked wholly, or "
+                 "numbers that grew from step to step: then lower the learning rate");
+        return;
+    }
+    if (!e->numel || (e->noperands && !strcmp(e->op, "mean")))
+        snprintf(e->reason, sizeof e->reason, "a mean of no elements");
+    else if (!strcmp(e->op, "var") || !strcmp(e->op, "std"))
+        snprintf(e->reason, sizeof e->reason, "the spread of a single element, divided by n - 1 = 0");
+}
+
+static void explain(dl_nan_event *e) {
+    double v[2] = {NAN, NAN};
+    for (int i = 0; i < 2 && i < e->noperands; i++)
+        if (e->operand[i].has_value) v[i] = e->operand[i].value;
+    double a = v[0], b = v[1];
+    (void)b;
+    if (e->backward && !strcmp(e->op, e->forward) && e->noperands > 1 && e->operand[1].has_value)
+        fill_in(e->reason, sizeof e->reason,
+                "the gradient $a that came in, times the slope where the operand or result is $b", v);
+#define REASON(name, condition, reason_, remedy_)                                                                      \
+    if (!*e->reason && !strcmp(e->op, name) && !isnan(a) && (condition)) {                                             \
+        fill_in(e->reason, sizeof e->reason, reason_, v);                                                              \
+        fill_in(e->remedy, sizeof e->remedy, remedy_, v);                                                              \
+    }
+#include "autograd/nonfinite.def"
+#undef REASON
+    if (!*e->reason) explain_operands(e);
+    if (e->zero_gradient)
+        snprintf(e->remedy, sizeof e->remedy,
+                 "the gradient that came in was 0, as from a branch of where() that was not taken: 0 times an infinite "
+                 "slope is NaN; select the argument first: %.40s(where(ok, x, 1))",
+                 e->forward);
+}
+
+/* ---------------------------------------------------------------- keeping */
+
+static bool same_call(const dl_nan_event *a, const dl_nan_event *b) {
+    return a->line == b->line && a->backward == b->backward && !strcmp(a->op, b->op) && !strcmp(a->file, b->file) &&
+           !strcmp(a->forward, b->forward);
+}
+
+/* False: the call was seen before. */
+static bool keep(const dl_nan_event *e, bool infinite) {
+    bool fresh = true;
+    pthread_mutex_lock(&kept.lock);
+    if (kept.stale) kept.n[0] = kept.n[1] = 0, kept.stale = false;
+    int *n = &kept.n[infinite];
+    for (int i = 0; i < *n && fresh; i++) {
+        if (!same_call(&kept.event[infinite][i], e)) continue;
+        kept.event[infinite][i].again++;
+        fresh = false;
+    }
+    if (fresh && *n < KEPT) kept.event[infinite][(*n)++] = *e;
+    pthread_mutex_unlock(&kept.lock);
+    return fresh;
+}
+
+static void set_place(dl_nan_event *e, const dl_back *b) {
+    dl_source here = dl_source_get(), from = here;
+    const dl_node *n = b ? b->node : rule;
+    if (n) {
+        from = n->src;
+        e->backward = 1;
+        snprintf(e->forward, sizeof e->forward, "%s", n->op->name);
+    }
+    snprintf(e->file, sizeof e->file, "%s", from.file);
+    snprintf(e->seen_file, sizeof e->seen_file, "%s", here.file);
+    e->line = from.line;
+    e->seen_line = here.line;
+    e->updates = __atomic_load_n(&kept.updates, __ATOMIC_RELAXED);
+}
+
+static void set_operands(dl_nan_event *e, const work *w) {
+    for (int i = 0; i < w->nin && e->noperands < OPERANDS; i++) {
+        if (!w->in[i]) continue;
+        dl_nan_operand *o = &e->operand[e->noperands++];
+        describe_operand(w->in[i], o);
+        o->has_value = w->pointwise && operand_value(w->in[i], e, &o->value);
+    }
+    e->zero_gradient = e->backward && w->pointwise && w->nin > 0 && e->operand[0].has_value && !e->operand[0].value;
+}
+
+/* Looks at one result. */
+static dl_status look_at(const work *w, const dl_tensor *t, const dl_back *b, bool update) {
+    if (!readable(t) || !t->numel || is_clean(t)) return DL_OK;
+    for (int infinite = 0; infinite < 2; infinite++) {
+        dl_nan_event e = {.update = update};
+        if (!find_first(w, t, infinite, &e)) continue;
+        snprintf(e.op, sizeof e.op, "%s", w->name);
+        set_place(&e, b);
+        set_operands(&e, w);
+        explain(&e);
+        bool fresh = keep(&e, infinite);
+        if (infinite) continue;
+        if (fresh && watcher.fn) watcher.fn(watcher.ctx, &e);
+        if (dl_nan_policy_get() == DL_NAN_STOP)
+            return dl_fail_hint(DL_ERR_VALUE, *e.remedy ? e.remedy : "`why nan` tells more",
+                                "made NaN from operands without one%s%s", *e.reason ? ": " : "", e.reason);
+    }
+    return DL_OK;
+}
+
+static void clear(void) {
+    dl_fp_clear();
+    __atomic_store_n(&dl_fp_from_teams, 0, __ATOMIC_RELAXED);
+}
+
+dl_status dl_nonfinite_check(const dl_call *c) {
+    work w = {c->op->name, c->in, c->nin, is_pointwise(c->op)};
+    dl_status s = DL_OK;
+    for (int i = 0; i < c->nout && s == DL_OK; i++) s = look_at(&w, c->out[i], NULL, false);
+    /* an op that only writes to its operands is an optimizer's step: gradients and states explain what it made */
+    for (int i = 0; i < c->nin && s == DL_OK && !c->op->out; i++) {
+        work rest = {c->op->name, c->in + i + 1, c->nin - i - 1, false};
+        if (c->in[i] && c->in[i]->requires_grad) s = look_at(&rest, c->in[i], NULL, true);
+    }
+    clear();
+    return s;
+}
+
+dl_status dl_nonfinite_check_rule(const dl_back *b) {
+    dl_tensor *in[OPERANDS + DL_MAX_OUT];
+    int n = 0;
+    for (int i = 0; i < b->nout; i++)
+        if (b->g[i]) in[n++] = b->g[i];
+    for (int i = 0; i < b->node->nsaved && n < OPERANDS + DL_MAX_OUT; i++) in[n++] = b->node->saved[i].t;
+    work w = {b->op->name, in, n, is_pointwise(b->op)};
+    dl_status s = DL_OK;
+    for (int i = 0; i < b->nin && s == DL_OK; i++) s = look_at(&w, b->gin[i], b, false);
+    clear();
+    return s;
+}

@@ -1,0 +1,129 @@
+/* NaN: the warning at the statement that first makes one, and `why nan`. */
+#include "debug/debug.h"
+#include "view/elements.h"
+#include "view/sink.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "log", or "the gradient of log". */
+static const char *maker(const dl_nan_event *e, char *buf, size_t size) {
+    if (e->backward && strcmp(e->op, e->forward))
+        snprintf(buf, size, "%s in the gradient of %s", e->op, e->forward);
+    else
+        snprintf(buf, size, "%s%s", e->backward ? "the gradient of " : "", e->op);
+    return buf;
+}
+
+static const char *place(const char *file, int line, char *buf, size_t size) {
+    snprintf(buf, size, "%s:%d", file, line);
+    return buf;
+}
+
+static const char *index_text(const dl_nan_event *e, char *buf, size_t size) {
+    size_t n = (size_t)snprintf(buf, size, "[");
+    for (int i = 0; i < e->ndim && n < size; i++)
+        n += (size_t)snprintf(buf + n, size - n, "%s%ld", i ? ", " : "", e->at[i]);
+    if (n < size) snprintf(buf + n, size - n, "]");
+    return buf;
+}
+
+static void warn(void *ctx, const dl_nan_event *e) {
+    char who[128], where[300];
+    if (e->backward)
+        dlsh_warn(ctx, *e->remedy ? e->remedy : "`why nan` tells more", "%s, which ran at %s, made nan%s%s",
+                  maker(e, who, sizeof who), place(e->file, e->line, where, sizeof where), *e->reason ? ": " : "",
+                  e->reason);
+    else
+        dlsh_warn(ctx, *e->remedy ? e->remedy : "`why nan` tells more", "%s made nan%s%s", maker(e, who, sizeof who),
+                  *e->reason ? ": " : "", e->reason);
+}
+
+void dlsh_debug_serve(dlsh_session *s) { dl_nan_watch(warn, s); }
+
+/* ---------------------------------------------------------------- why nan */
+
+static dlsh_value operand_cell(const dl_nan_operand *o) {
+    char value[48] = "", range[96] = "", holes[64] = "";
+    if (o->has_value) snprintf(value, sizeof value, " = %.6g there,", dlsh_plain_nan(o->value));
+    if (o->low <= o->high) snprintf(range, sizeof range, " %.4g to %.4g", o->low, o->high);
+    if (o->nan || o->inf) snprintf(holes, sizeof holes, ", %ld nan, %ld infinite", o->nan, o->inf);
+    return dlsh_stringf("%s%s%s%s%s%s", o->name, *o->name ? " " : "", o->kind, value, range, holes);
+}
+
+static dl_status add(dlsh_table *t, const char *key, dlsh_value v) {
+    return dlsh_table_row(t, (dlsh_value[]){dlsh_string(key), v});
+}
+
+/* Rows of one event. */
+static dl_status add_event(dlsh_table *t, const dl_nan_event *e, const char *head) {
+    char who[128], index[200], where[300];
+    DLSH_TRY(add(t, head,
+                 dlsh_stringf("%s, %ld of %ld elements, the first at %s", maker(e, who, sizeof who), e->count, e->numel,
+                              index_text(e, index, sizeof index))));
+    if (*e->reason) DLSH_TRY(add(t, "reason", dlsh_string(e->reason)));
+    DLSH_TRY(add(t, "line", dlsh_string(place(e->file, e->line, where, sizeof where))));
+    DLSH_TRY(add(t, "when",
+                 dlsh_stringf("%s%s%s, after %ld step%s of optimizers",
+                              e->update     ? "update"
+                              : e->backward ? "backward, run at "
+                                            : "forward",
+                              e->backward ? place(e->seen_file, e->seen_line, where, sizeof where) : "", "", e->updates,
+                              e->updates == 1 ? "" : "s")));
+    for (int i = 0; i < e->noperands; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "operand %d", i);
+        DLSH_TRY(add(t, key, operand_cell(&e->operand[i])));
+    }
+    if (e->again) DLSH_TRY(add(t, "again", dlsh_stringf("%ld times later", e->again)));
+    return *e->remedy ? add(t, "remedy", dlsh_string(e->remedy)) : DL_OK;
+}
+
+/* The infinity that an operand of the event holds: the newest one made before it. */
+static dl_status add_infinity(dlsh_table *t, const dl_nan_event *e) {
+    int infinite = 0;
+    dl_nan_event from, last;
+    int n = 0;
+    for (int i = 0; i < e->noperands; i++) infinite |= e->operand[i].inf > 0;
+    for (; infinite && dl_nan_event_at(1, n, &last) == DL_OK; n++) from = last;
+    dl_error_clear();
+    return n ? add_event(t, &from, "infinity by") : DL_OK;
+}
+
+/* Variables that hold NaN although no op made it: data that came in with it. */
+static dl_status add_holders(dlsh_session *s, dlsh_table *t, int *n) {
+    for (int i = 0; i < dlsh_global_count(s); i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(s, i, &v);
+        dlsh_stats st;
+        if (!v || v->type != DLSH_TENSOR || !strcmp(name, "_") || !dl_dtype_is_float(dl_dtype_of(v->as.tensor)))
+            continue;
+        if (dlsh_stats_of(v->as.tensor, &st)) return dl_failed();
+        if (!st.nans) continue;
+        ++*n;
+        DLSH_TRY(add(t, name,
+                     dlsh_stringf("holds %ld nan; no op made them from finite numbers: they came in with the "
+                                  "data, or before `set nan` was warn",
+                                  st.nans)));
+    }
+    return DL_OK;
+}
+
+dl_status dlsh_why_nan(const dlsh_args *a) {
+    dlsh_table t = DLSH_TABLE({"nan", 'l', ""}, {"because", 'l', ""});
+    dl_nan_event e;
+    int n = 0;
+    dl_status st = DL_OK;
+    if (dl_nan_event_at(0, 0, &e) == DL_OK) {
+        st = add_event(&t, &e, "made by");
+        if (!st) st = add_infinity(&t, &e);
+        n = 1;
+    } else {
+        dl_error_clear();
+        st = add_holders(dlsh_arg_session(a), &t, &n);
+    }
+    if (!st && !n) dlsh_put(dlsh_arg_sink(a), "no op has made a nan, and no variable holds one\n");
+    if (n || st) return dlsh_table_show(dlsh_arg_sink(a), &t, st, NULL);
+    return DL_OK;
+}
