@@ -28,6 +28,9 @@ static _Thread_local struct {
     void *ctx;
 } watcher;
 static _Thread_local const dl_node *rule;
+/* Inside ops made of others, which may clear up what their parts make. */
+static _Thread_local int composing;
+static _Thread_local dl_nan_event held;
 
 dl_nan_policy dl_nan_policy_get(void) { return (dl_nan_policy)__atomic_load_n(&dl_nan_mode, __ATOMIC_RELAXED); }
 
@@ -214,6 +217,14 @@ static void explain_operands(dl_nan_event *e) {
                  "numbers that grew from step to step: then lower the learning rate");
         return;
     }
+    for (int i = 0; i < e->noperands; i++) {
+        double top = fmax(fabs(e->operand[i].low), fabs(e->operand[i].high));
+        if (!(top > 1e15) || isinf(top)) continue;
+        snprintf(e->reason, sizeof e->reason, "sums overflow: operand %d holds %.3g", i, top);
+        snprintf(e->remedy, sizeof e->remedy,
+                 "numbers grew from step to step: lower the learning rate, or clip_norm=1");
+        return;
+    }
     if (!e->numel || (e->noperands && !strcmp(e->op, "mean")))
         snprintf(e->reason, sizeof e->reason, "a mean of no elements");
     else if (!strcmp(e->op, "var") || !strcmp(e->op, "std"))
@@ -292,6 +303,16 @@ static void set_operands(dl_nan_event *e, const work *w) {
     e->zero_gradient = e->backward && w->pointwise && w->nin > 0 && e->operand[0].has_value && !e->operand[0].value;
 }
 
+/* Keeps the event, and says so as the policy wants it. */
+static dl_status tell(const dl_nan_event *e) {
+    dl_nan_policy policy = dl_nan_policy_get();
+    bool fresh = keep(e, false);
+    if (fresh && watcher.fn && policy == DL_NAN_WARN) watcher.fn(watcher.ctx, e);
+    if (policy != DL_NAN_STOP) return DL_OK;
+    return dl_fail_hint(DL_ERR_VALUE, *e->remedy ? e->remedy : "`why nan` tells more",
+                        "made NaN from operands without one%s%s", *e->reason ? ": " : "", e->reason);
+}
+
 /* Looks at one result. */
 static dl_status look_at(const work *w, const dl_tensor *t, const dl_back *b, bool update) {
     if (!readable(t) || !t->numel || is_clean(t)) return DL_OK;
@@ -302,12 +323,26 @@ static dl_status look_at(const work *w, const dl_tensor *t, const dl_back *b, bo
         set_place(&e, b);
         set_operands(&e, w);
         explain(&e);
-        bool fresh = keep(&e, infinite);
-        if (infinite) continue;
-        if (fresh && watcher.fn) watcher.fn(watcher.ctx, &e);
-        if (dl_nan_policy_get() == DL_NAN_STOP)
-            return dl_fail_hint(DL_ERR_VALUE, *e.remedy ? e.remedy : "`why nan` tells more",
-                                "made NaN from operands without one%s%s", *e.reason ? ": " : "", e.reason);
+        if (infinite)
+            keep(&e, true);
+        else if (!composing)
+            return tell(&e);
+        else if (!*held.op)
+            held = e;
+    }
+    return DL_OK;
+}
+
+void dl_nonfinite_compose(void) { composing++; }
+
+dl_status dl_nonfinite_composed(const dl_call *c) {
+    if (--composing || !*held.op) return DL_OK;
+    dl_nan_event e = held;
+    *held.op = 0;
+    for (int i = 0; i < c->nout; i++) {
+        dl_nan_operand o = {0};
+        if (readable(c->out[i]) && !is_clean(c->out[i])) describe_operand(c->out[i], &o);
+        if (o.nan) return tell(&e);
     }
     return DL_OK;
 }

@@ -36,6 +36,9 @@ static inline bool dl_fp_suspicious(void) {
 dl_status dl_nonfinite_check(const dl_call *c);
 /* The same for a gradient made by a kernel: in b->gin. */
 dl_status dl_nonfinite_check_rule(const dl_back *b);
+/* Around an op made of others: a NaN counts only when it is still in the results. composed also after a failure. */
+void dl_nonfinite_compose(void);
+dl_status dl_nonfinite_composed(const dl_call *c);
 /* An optimizer has taken a step. */
 void dl_nonfinite_count_update(void);
 /* The node whose gradient rule this thread runs; NULL: none. Returns the former one. */

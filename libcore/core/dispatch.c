@@ -271,13 +271,32 @@ static dl_status compose(frame *f) {
     return replace(&c->out[0], dl_to(c->out[0], (int)given));
 }
 
+/* On the tape, and in the recording. */
+static dl_status record(const dl_call *c) {
+    dl_status s = c->op->flags & DL_F_NODIFF ? DL_OK : dl_record(c);
+    if (__builtin_expect(dl_recorder != NULL, 0) && s == DL_OK) dl_recording_add(c);
+    return s;
+}
+
 /* A composite with a gradient rule of its own is recorded as one op, and its parts are not. */
 static dl_status compose_ruled(frame *f) {
+    dl_calls *recorder = dl_recorder;
+    dl_recorder = NULL;
+    dl_status s;
     {
         DL_SCOPED_GRAD_MODE(0);
-        DL_TRY(compose(f));
+        s = compose(f);
     }
-    return dl_record(&f->call);
+    dl_recorder = recorder;
+    return s == DL_OK ? record(&f->call) : s;
+}
+
+static dl_status compose_watched(frame *f) {
+    const dl_op *op = f->call.op;
+    dl_nonfinite_compose();
+    dl_status s = op->flags & DL_F_COMPOSITE && op->grad ? compose_ruled(f) : compose(f);
+    dl_status found = dl_nonfinite_composed(&f->call);
+    return s == DL_OK ? found : s;
 }
 
 static dl_status run_frame(frame *f) {
@@ -289,8 +308,7 @@ static dl_status run_frame(frame *f) {
     DL_TRY(mix(f));
     DL_TRY(promote(f));
     if (op->mutates) DL_TRY(check_writable(c));
-    if (op->flags & DL_F_COMPOSITE) return op->grad ? compose_ruled(f) : compose(f);
-    if (op->compose && op->composed(c)) return compose(f);
+    if (op->flags & DL_F_COMPOSITE || (op->compose && op->composed(c))) return compose_watched(f);
     dl_meta meta[DL_MAX_OUT] = {0};
     for (int i = 0; i < op->out; i++) meta[i].alias = -1;
     DL_TRY(op->infer(c, meta));
@@ -301,9 +319,7 @@ static dl_status run_frame(frame *f) {
         DL_TRY(copy_instead(f));
     if (op->mutates) mark_mutated(c);
     mark_numbers(f);
-    dl_status s = op->flags & DL_F_NODIFF ? DL_OK : dl_record(c);
-    if (__builtin_expect(dl_recorder != NULL, 0) && s == DL_OK) dl_recording_add(c);
-    return s;
+    return record(c);
 }
 
 dl_status dl_invoke(const dl_op *op, dl_tensor *const *in, int nin, const dl_aval *attr, dl_tensor **out) {

@@ -55,6 +55,13 @@ static dl_status set_capture(int on) {
     return DL_OK;
 }
 
+/* Starting anew forgets what was recorded. */
+static dl_status set_record(int on) {
+    dl_recording_set(on);
+    dl_recording_clear();
+    return DL_OK;
+}
+
 static int get_nan(void) { return dl_nan_policy_get(); }
 static dl_status set_nan(int n) { return dl_nan_policy_set((dl_nan_policy)n); }
 
@@ -86,6 +93,10 @@ static const dlsh_setting settings[] = {
      "What becomes of a NaN that an op on the CPU makes from operands without one: warn says so at the statement, stop "
      "makes it an error there; `why nan` explains it.",
      .min = 1, .chosen = get_nan, .choose = set_nan},
+    {"record", "off|full", "off",
+     "full: every op and every gradient rule is kept with its tensors, for `why` and `dbg`; the memory is freed by "
+     "off.",
+     .min = 1, .chosen = dl_recording_get, .choose = set_record},
     {"capture", "off|on", "on",
      "on: trainers on a GPU run their steps from captured graphs, where nothing prevents it.", .min = 1,
      .chosen = dl_capture_get, .choose = set_capture},

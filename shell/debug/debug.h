@@ -10,4 +10,14 @@ void dlsh_debug_serve(dlsh_session *s);
 /* `why nan`: the call that first made one, and what holds one now. */
 dl_status dlsh_why_nan(const dlsh_args *a);
 
+/* `why x.grad[3, 2]`: the terms of an element; n is the FIELD or INDEX. */
+dl_status dlsh_why_gradient(const dlsh_args *a, const dlsh_node *n);
+/* `why 2`: a term of the last answer. */
+dl_status dlsh_why_term(const dlsh_args *a, long number);
+dl_status dlsh_why_none(const dlsh_args *a, dl_tensor *x);
+dl_status dlsh_why_zero(const dlsh_args *a, dl_tensor *x);
+
+/* "[3, 2]", the index of an element in logical order. */
+const char *dlsh_debug_index(const dl_tensor *t, long element, char *buf, size_t size);
+
 #endif

@@ -46,8 +46,8 @@ void dlsh_debug_serve(dlsh_session *s) { dl_nan_watch(warn, s); }
 
 static dlsh_value operand_cell(const dl_nan_operand *o) {
     char value[48] = "", range[96] = "", holes[64] = "";
-    if (o->has_value) snprintf(value, sizeof value, " = %.6g there,", dlsh_plain_nan(o->value));
-    if (o->low <= o->high) snprintf(range, sizeof range, " %.4g to %.4g", o->low, o->high);
+    if (o->has_value) snprintf(value, sizeof value, " = %.6g there", dlsh_plain_nan(o->value));
+    if (o->low <= o->high) snprintf(range, sizeof range, ", %.4g to %.4g", o->low, o->high);
     if (o->nan || o->inf) snprintf(holes, sizeof holes, ", %ld nan, %ld infinite", o->nan, o->inf);
     return dlsh_stringf("%s%s%s%s%s%s", o->name, *o->name ? " " : "", o->kind, value, range, holes);
 }

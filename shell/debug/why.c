@@ -1,23 +1,56 @@
-/* `why`: the cause of a NaN. */
+/* `why`: the cause of a NaN, of the value of a gradient, of one that is zero or missing. */
 #include <string.h>
 
 #include "debug/debug.h"
+#include "lang/eval/interp.h"
 
 /* Is the argument this bare word? */
-static int is_word(const dlsh_node *n, const char *word) {
-    return n && n->kind == DLSH_N_NAME && !strcmp(n->text, word);
+static int is_word(const dlsh_node *n, const char *word) { return n->kind == DLSH_N_NAME && !strcmp(n->text, word); }
+
+/* The tensor of `w`, or of `w.grad`. */
+static dl_status whose(const dlsh_args *a, dlsh_value *v) {
+    const dlsh_node *n = dlsh_arg_node(a, "whose");
+    if (!n) return dlsh_arg_fail(a, "what", DL_ERR_VALUE, "why zero w.grad", "whose gradient?");
+    if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad")) n = n->kids[0];
+    DLSH_TRY(dlsh_eval(dlsh_arg_session(a), n, v));
+    if (v->type == DLSH_TENSOR) return DL_OK;
+    dl_status st =
+        dlsh_arg_fail(a, "whose", DL_ERR_TYPE, "why none w", "a gradient is that of a tensor, not of %s", dlsh_a(*v));
+    dlsh_drop(*v);
+    return st;
 }
 
 static dl_status why_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_node *n = dlsh_arg_node(a, "what");
     (void)result;
-    if (is_word(dlsh_arg_node(a, "what"), "nan")) return dlsh_why_nan(a);
-    return dlsh_arg_fail(a, "what", DL_ERR_VALUE, "why nan", "there is no explanation of %s", dlsh_arg_text(a, "what"));
+    int zero = is_word(n, "zero"), none = n->kind == DLSH_N_NONE;
+    if (zero || none) {
+        dlsh_value v = dlsh_void();
+        DLSH_TRY(whose(a, &v));
+        dl_status st = zero ? dlsh_why_zero(a, v.as.tensor) : dlsh_why_none(a, v.as.tensor);
+        dlsh_drop(v);
+        return st;
+    }
+    if (is_word(n, "nan")) return dlsh_why_nan(a);
+    if (n->kind == DLSH_N_INT) return dlsh_why_term(a, n->num.i);
+    const dlsh_node *field = n->kind == DLSH_N_INDEX ? n->kids[0] : n;
+    if (field->kind == DLSH_N_FIELD && !strcmp(field->text, "grad")) return dlsh_why_gradient(a, n);
+    return dlsh_arg_fail(a, "what", DL_ERR_VALUE, "why nan, why w.grad[3, 2], why zero w.grad, why none w",
+                         "there is no explanation of %s", dlsh_arg_text(a, "what"));
 }
 
 const dlsh_command why_commands[] = {
-    DLSH_ROW("why", DLSH_REPORT, why_run, "why nan",
-             "Explains a NaN: the op that first made one from operands without, forward, in a gradient or in an "
-             "optimizer's step, with its line, its operands there, the reason and a remedy. The first one since the "
-             "script, the cell or the entry of the prompt began is kept, whatever became of it later.",
-             DLSH_PARAMS({"what", DLSH_ARG_SYNTAX, .doc = "nan"}), .examples = "why nan"),
+    DLSH_ROW(
+        "why", DLSH_REPORT, why_run, "why nan | why TENSOR.grad[I, ...] | why zero TENSOR | why none TENSOR",
+        "Explains a NaN or a gradient. why nan: the op that first made one from operands without, forward, in a "
+        "gradient or in an optimizer's step, with its line, its operands there, the reason and a remedy; the first one "
+        "since the script, the cell or the entry of the prompt began is kept. The others look at what was recorded "
+        "under `set record full`. why w.grad[3, 2]: the terms that an element of a gradient is the sum of, the "
+        "largest first; without an index the largest element; why 1 follows term 1 further back. why zero: the op "
+        "that passes no gradient on. why none: where the path from a tensor to the loss ends.",
+        DLSH_PARAMS(
+            {"what", DLSH_ARG_SYNTAX, .doc = "nan, zero, none, an element of a gradient, or the number of a term"},
+            {"whose", DLSH_ARG_SYNTAX, .flags = DLSH_OPTIONAL, .doc = "the tensor, after zero and none"}),
+        .examples = "why nan\nset record full; w = param(ones(2)); backward sum(w * w); why w.grad[1]; why 1\n"
+                    "why none w"),
     {0}};

@@ -118,6 +118,27 @@ static dlsh_node *subcommand(dlsh_parser *p, const dlsh_command *cmd) {
     return dlsh_p_unexpected(p, "a subcommand", cmd->usage);
 }
 
+/* A block in which the row's own commands are known, too. */
+static dlsh_node *block_of(dlsh_parser *p, const dlsh_command *cmd, const char *after) {
+    const dlsh_command *words = p->words;
+    int loops = p->loops;
+    if (cmd->subs) p->words = cmd->subs, p->loops = 0;
+    dlsh_node *n = dlsh_p_block(p, after);
+    p->words = words;
+    p->loops = loops;
+    return n;
+}
+
+/* The parameter that the argument here is for: before a block, missing optional ones are passed over. */
+static const dlsh_param *param_here(dlsh_parser *p, const dlsh_command *cmd, int *nargs) {
+    const dlsh_param *param = dlsh_command_param(cmd, *nargs), *block = param;
+    if (!dlsh_p_is(p, DLSH_T_LBRACE) || !param || !(param->flags & DLSH_OPTIONAL)) return param;
+    while (block->name && block->kind != DLSH_ARG_BLOCK) block++;
+    if (!block->name) return param;
+    *nargs = (int)(block - cmd->params);
+    return block;
+}
+
 static dlsh_node *read_argument(dlsh_parser *p, const dlsh_command *cmd, const dlsh_param *param) {
     char wanted[96], after[80];
     snprintf(wanted, sizeof wanted, "%s of %s", param->name, cmd->name);
@@ -128,7 +149,7 @@ static dlsh_node *read_argument(dlsh_parser *p, const dlsh_command *cmd, const d
     case DLSH_ARG_REST: return dlsh_p_inner(p);
     case DLSH_ARG_WORD: return word_value(p, wanted);
     case DLSH_ARG_STATEMENT: return dlsh_p_statement(p);
-    case DLSH_ARG_BLOCK: return dlsh_p_block(p, after);
+    case DLSH_ARG_BLOCK: return block_of(p, cmd, after);
     case DLSH_ARG_SUBCOMMAND: break;
     }
     return subcommand(p, cmd);
@@ -170,7 +191,7 @@ dlsh_node *dlsh_p_command(dlsh_parser *p, const dlsh_command *cmd) {
     n->num.cmd = cmd;
     dlsh_p_advance(p);
     for (;;) {
-        const dlsh_param *param = dlsh_command_param(cmd, nargs);
+        const dlsh_param *param = param_here(p, cmd, &nargs);
         int unread = param && (param->kind == DLSH_ARG_STATEMENT || param->kind == DLSH_ARG_REST);
         dlsh_node *o = unread && !dlsh_p_at_option(p) ? NULL : option_here(p, cmd);
         if (o) {

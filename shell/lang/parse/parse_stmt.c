@@ -356,13 +356,35 @@ static dlsh_node *assignment_or_expr(dlsh_parser *p) {
 
 /* ---------------------------------------------------------------- which statement */
 
+/* The command of the block around whose name is the next token; NULL. */
+static const dlsh_command *word_of_block(const dlsh_parser *p) {
+    for (const dlsh_command *c = p->words; c && c->name; c++)
+        if ((int)strlen(c->name) == p->tok.len && !memcmp(c->name, p->tok.text, (size_t)p->tok.len)) return c;
+    return NULL;
+}
+
 /* Does the word, standing first, start a command? Not when it is assigned, called, or indexed. */
 static const dlsh_command *command_here(const dlsh_parser *p, const dlsh_token *after) {
     if (is_assignment(after->kind) || after->kind == DLSH_T_COMMA) return NULL;
     if (after->adjacent &&
         (after->kind == DLSH_T_LPAREN || after->kind == DLSH_T_LBRACKET || after->kind == DLSH_T_DOT))
         return NULL;
-    return p->find ? p->find(p->ctx, p->tok.text, (size_t)p->tok.len) : NULL;
+    const dlsh_command *own = word_of_block(p);
+    return own ? own : p->find ? p->find(p->ctx, p->tok.text, (size_t)p->tok.len) : NULL;
+}
+
+static dlsh_node *command_statement(dlsh_parser *p, const dlsh_command *cmd) {
+    dlsh_node *n = dlsh_p_command(p, cmd);
+    const dlsh_node *tail = n->nkids ? n->kids[n->nkids - 1] : NULL;
+    int kind = tail && tail->kind == DLSH_N_ARG ? (int)n->num.cmd->params[tail->num.i].kind : -1;
+    if (kind == DLSH_ARG_STATEMENT || kind == DLSH_ARG_BLOCK) return n; /* its argument has ended the statement */
+    return end_statement(p, n);
+}
+
+/* break and continue: of a loop, else commands of the block that they stand in. */
+static dlsh_node *break_or_continue(dlsh_parser *p, dlsh_kind kind) {
+    const dlsh_command *own = p->loops ? NULL : word_of_block(p);
+    return own ? command_statement(p, own) : jump(p, kind);
 }
 
 static dlsh_node *word_statement(dlsh_parser *p) {
@@ -372,13 +394,7 @@ static dlsh_node *word_statement(dlsh_parser *p) {
     if (dlsh_p_word(p, "extern") && after.kind == DLSH_T_STR) return dlsh_p_extern(p);
     if ((dlsh_p_word(p, "C") || dlsh_p_word(p, "CUDA")) && (after.kind == DLSH_T_LBRACE || after.kind == DLSH_T_NAME))
         return dlsh_p_cblock(p);
-    if ((cmd = command_here(p, &after))) {
-        dlsh_node *n = dlsh_p_command(p, cmd);
-        const dlsh_node *tail = n->nkids ? n->kids[n->nkids - 1] : NULL;
-        int kind = tail && tail->kind == DLSH_N_ARG ? (int)n->num.cmd->params[tail->num.i].kind : -1;
-        if (kind == DLSH_ARG_STATEMENT || kind == DLSH_ARG_BLOCK) return n; /* its argument has ended the statement */
-        return end_statement(p, n);
-    }
+    if ((cmd = command_here(p, &after))) return command_statement(p, cmd);
     return assignment_or_expr(p);
 }
 
@@ -389,8 +405,8 @@ static dlsh_node *statement(dlsh_parser *p) {
     case DLSH_T_FOR: return for_statement(p);
     case DLSH_T_TRY: return try_statement(p);
     case DLSH_T_RETURN: return return_statement(p);
-    case DLSH_T_BREAK: return jump(p, DLSH_N_BREAK);
-    case DLSH_T_CONTINUE: return jump(p, DLSH_N_CONTINUE);
+    case DLSH_T_BREAK: return break_or_continue(p, DLSH_N_BREAK);
+    case DLSH_T_CONTINUE: return break_or_continue(p, DLSH_N_CONTINUE);
     case DLSH_T_FN: return dlsh_p_peek(p).kind == DLSH_T_NAME ? dlsh_p_fn(p, 1) : assignment_or_expr(p);
     case DLSH_T_NAME: return word_statement(p);
     case DLSH_T_ELSE:

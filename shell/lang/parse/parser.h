@@ -11,14 +11,15 @@
 typedef struct dlsh_parser {
     dlsh_unit *unit;
     dlsh_lexer lexer;
-    dlsh_token tok; /* the next one */
-    dlsh_span last; /* span of the one before */
-    int brackets;   /* open ( and [ in this block: newlines are dropped inside */
-    int depth;      /* of recursion */
-    int loops, fns; /* what encloses the statement */
-    int in_shape;   /* `in` is a number: the last size of a net's input */
-    int head;       /* in the head of if, while or for, whose { begins the block */
-    int arg_mode;   /* a ( [ . continues an operand only when it touches */
+    dlsh_token tok;                   /* the next one */
+    dlsh_span last;                   /* span of the one before */
+    int brackets;                     /* open ( and [ in this block: newlines are dropped inside */
+    int depth;                        /* of recursion */
+    int loops, fns;                   /* what encloses the statement */
+    const struct dlsh_command *words; /* commands of the block alone: a debugger's; NULL: none */
+    int in_shape;                     /* `in` is a number: the last size of a net's input */
+    int head;                         /* in the head of if, while or for, whose { begins the block */
+    int arg_mode;                     /* a ( [ . continues an operand only when it touches */
     dlsh_command_lookup *find;
     void *ctx;
     dlsh_syntax_error *err;

@@ -1,0 +1,225 @@
+/* Why a gradient is missing or zero: `why none`, `why zero`, from what was recorded. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "debug/debug.h"
+#include "lang/eval/interp.h"
+#include "view/elements.h"
+#include "view/sink.h"
+
+/* What is said: cause, evidence with its line, remedy. */
+typedef struct finding {
+    const char *remedy;
+    char cause[400];
+    char where[300];
+} finding;
+
+static void set_place(finding *f, const dl_recorded *c) {
+    snprintf(f->where, sizeof f->where, "%s, %s:%d", c->op, c->file, c->line);
+}
+
+static dl_status show(const dlsh_args *a, const finding *f) {
+    dlsh_table t = DLSH_TABLE({"cause", 'l', ""}, {"at", 'l', ""}, {"remedy", 'l', ""});
+    dl_status st =
+        dlsh_table_row(&t, (dlsh_value[]){dlsh_string(f->cause), *f->where ? dlsh_string(f->where) : dlsh_none(),
+                                          f->remedy ? dlsh_string(f->remedy) : dlsh_none()});
+    return dlsh_table_show(dlsh_arg_sink(a), &t, st, NULL);
+}
+
+/* The numbers of nodes reached so far. */
+typedef struct reached {
+    unsigned long *seq;
+    int n, cap;
+} reached;
+
+static int has(const reached *r, unsigned long seq) {
+    for (int i = r->n - 1; seq && i >= 0; i--)
+        if (r->seq[i] == seq) return 1;
+    return 0;
+}
+
+static dl_status reach(reached *r, unsigned long seq) {
+    if (has(r, seq)) return DL_OK;
+    unsigned long *more = dlsh_grow(r->seq, r->n, &r->cap, sizeof *r->seq);
+    if (!more) return dl_failed();
+    r->seq = more;
+    r->seq[r->n++] = seq;
+    return DL_OK;
+}
+
+static int uses(const dl_recorded *c, const void *data) {
+    for (int k = 0; k < c->nin; k++)
+        if (c->in[k] && !c->from[k] && dl_data(c->in[k]) == data) return 1;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- why none */
+
+/* The recorded call whose result, which has a history, lies at `data`; 0: none. */
+static int made_at(const void *data, dl_recorded *out) {
+    for (long i = dl_recording_count() - 1; i >= 0; i--)
+        if (!dl_recording_at(i, out) && !out->gradient && !out->rule && out->seq && out->nout && out->out[0] &&
+            dl_data(out->out[0]) == data)
+            return 1;
+    return 0;
+}
+
+static void no_need(dl_tensor *x, finding *f) {
+    dl_recorded c;
+    if (!dl_dtype_is_float(dl_dtype_of(x))) {
+        snprintf(f->cause, sizeof f->cause, "it is %s: whole numbers have no gradient", dl_dtype_name(dl_dtype_of(x)));
+        f->remedy = "x.to(f32), then param(x)";
+    } else if (made_at(dl_data(x), &c)) {
+        snprintf(f->cause, sizeof f->cause,
+                 "it is a result without its history: detach(), no_grad or .data cut it off");
+        f->remedy = "use the result itself";
+        set_place(f, &c);
+    } else {
+        snprintf(f->cause, sizeof f->cause, "it needs no gradient: made without grad=true, or frozen");
+        f->remedy = "param(x), tensor(..., grad=true), or x.requires_grad = true";
+    }
+}
+
+/* Where the way from x to the loss ends. `last` is the newest call on it. */
+static dl_status follow(dl_tensor *x, finding *f, int *backward) {
+    reached r = {0};
+    dl_recorded c, last = {0};
+    int used = 0, outside = 0;
+    dl_status st = DL_OK;
+    for (long i = 0; !st && i < dl_recording_count() && !*f->cause; i++) {
+        if (dl_recording_at(i, &c)) break;
+        *backward |= c.gradient;
+        if (c.gradient || c.rule) continue;
+        int here = uses(&c, dl_data(x)), next = here;
+        for (int k = 0; k < c.nin; k++) next |= has(&r, c.from[k]);
+        used |= here;
+        outside |= here && !c.seq;
+        if (next && c.seq) last = c, st = reach(&r, c.seq);
+        if (next && !c.seq && !here) {
+            set_place(f, &c);
+            snprintf(f->cause, sizeof f->cause, "%s has no gradient, or ran under no_grad", c.op);
+            f->remedy = "compute the loss without it, or outside no_grad";
+        }
+        for (int k = 0; k < c.nin && !next; k++) {
+            dl_recorded from;
+            if (!c.in[k] || c.from[k] || !made_at(dl_data(c.in[k]), &from) || !has(&r, from.seq)) continue;
+            set_place(f, &c);
+            snprintf(f->cause, sizeof f->cause, "the result of %s (%s:%d) is used without its history: it was detached",
+                     from.op, from.file, from.line);
+            f->remedy = "use the result itself, not detach()";
+        }
+    }
+    free(r.seq);
+    if (st || *f->cause) return st;
+    if (!used) {
+        snprintf(f->cause, sizeof f->cause, "no op used it: it is not part of the computation");
+        f->remedy = "use it in the forward pass, or leave it out";
+    } else if (outside && !last.op) {
+        snprintf(f->cause, sizeof f->cause, "it was used under no_grad only");
+        f->remedy = "compute outside no_grad";
+    } else if (*backward && last.op) {
+        set_place(f, &last);
+        snprintf(f->cause, sizeof f->cause, "there is no path to the loss: nothing uses the result of %s", last.op);
+        f->remedy = "make the loss from it";
+    }
+    return DL_OK;
+}
+
+dl_status dlsh_why_none(const dlsh_args *a, dl_tensor *x) {
+    finding f = {0};
+    int backward = 0;
+    if (dl_grad(x)) {
+        dlsh_put(dlsh_arg_sink(a), "it has a gradient: why zero, or why x.grad\n");
+        return DL_OK;
+    }
+    if (!dl_requires_grad(x)) {
+        no_need(x, &f);
+    } else if (!dl_is_leaf(x)) {
+        snprintf(f.cause, sizeof f.cause, "it was computed: only leaves keep gradients");
+        f.remedy = "g = grad(loss, x)";
+    } else if (!dl_recording_count()) {
+        snprintf(f.cause, sizeof f.cause, "no backward pass has reached it since its gradient was cleared");
+        f.remedy = "run backward; to see where the path ends: set record full, run the step again, then why none";
+    } else {
+        DLSH_TRY(follow(x, &f, &backward));
+        if (!*f.cause) {
+            snprintf(f.cause, sizeof f.cause,
+                     backward ? "its gradient was cleared after backward"
+                              : "backward has not run since recording began");
+            f.remedy = backward ? "look at it before zero_grad" : "backward l";
+        }
+    }
+    return show(a, &f);
+}
+
+/* ---------------------------------------------------------------- why zero */
+
+/* Why an op passes nothing on. */
+static const struct {
+    const char *op, *cause, *remedy;
+} blocks[] = {
+    {"relu", "all its inputs are 0 or less: dead", "smaller learning rate, another initialisation, or leaky_relu"},
+    {"sigmoid", "it is saturated: its inputs are far from 0", "scale its inputs down, or normalise them"},
+    {"tanh", "it is saturated: its inputs are far from 0", "scale its inputs down, or normalise them"},
+    {"clamp", "its inputs are outside the limits", "wider limits, or no clamp before the loss"},
+    {"mul", "the other factor is 0", "look at the other factor: a mask, or weights that are 0"},
+    {"matmul", "the other operand is 0", "initialise weights randomly, not with 0"},
+    {"linear", "the other operand is 0", "initialise weights randomly, not with 0"},
+    {"where", "the branch was not taken", "look at the condition"},
+    {"softmax", "it is saturated: one class has all the probability", "scale the scores down"},
+    {"dropout", "all its elements were dropped", "smaller p, or m.eval()"},
+};
+
+static void explain_block(const dl_recorded *c, finding *f) {
+    set_place(f, c);
+    snprintf(f->cause, sizeof f->cause, "%s passes nothing on: its derivative is 0 there", c->op);
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        if (!strcmp(blocks[i].op, c->op)) {
+            snprintf(f->cause, sizeof f->cause, "%s passes nothing on: %s", c->op, blocks[i].cause);
+            f->remedy = blocks[i].remedy;
+        }
+}
+
+static dl_status is_zero(const dl_tensor *t, int *yes) {
+    dlsh_stats s;
+    *yes = 1;
+    if (t) DLSH_TRY(dlsh_stats_of(t, &s));
+    if (t) *yes = s.zeros == s.n;
+    return DL_OK;
+}
+
+dl_status dlsh_why_zero(const dlsh_args *a, dl_tensor *x) {
+    finding f = {0};
+    reached r = {0};
+    dl_recorded c;
+    int zero, seen = 0;
+    dl_status st = DL_OK;
+    if (!dl_grad(x)) return dlsh_why_none(a, x);
+    DLSH_TRY(is_zero(dl_grad(x), &zero));
+    if (!zero) {
+        dlsh_put(dlsh_arg_sink(a), "it is not zero everywhere: why x.grad\n");
+        return DL_OK;
+    }
+    if (!dl_recording_count())
+        return dlsh_arg_fail(a, "what", DL_ERR_STATE, "set record full, then run the step again",
+                             "the backward pass that made it was not recorded");
+    for (long i = dl_recording_count() - 1; !st && i >= 0 && !*f.cause; i--) {
+        if (dl_recording_at(i, &c) || !c.gradient) continue;
+        for (int k = 0; !st && k < c.nin && !*f.cause; k++) {
+            int leaf = !c.from[k] && c.in[k] && dl_data(c.in[k]) == dl_data(x);
+            if (!leaf && !has(&r, c.from[k])) continue;
+            seen = 1;
+            st = is_zero(c.grad, &zero);
+            if (!st && !zero) explain_block(&c, &f);
+            if (!st && zero) st = reach(&r, c.seq);
+        }
+    }
+    free(r.seq);
+    if (!st && !*f.cause) {
+        snprintf(f.cause, sizeof f.cause,
+                 seen ? "the gradient that backward started from is 0" : "no recorded backward pass reached it");
+        f.remedy = seen ? "look at the loss: a weight or a factor of 0" : "why none";
+    }
+    return st ? st : show(a, &f);
+}
