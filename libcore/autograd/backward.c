@@ -92,7 +92,7 @@ static dl_status run_rule(pass *p, dl_back *b) {
     int device = b->node->nin ? b->node->meta[0].device : 0;
     if (!p->create && (k = dl_kernel_of(b->op, device)) && k->fused_grad) {
         dl_status s = k->fused_grad(b);
-        return s == DL_OK && !device && __builtin_expect(dl_fp_suspicious(), 0) ? dl_nonfinite_check_rule(b) : s;
+        return s == DL_OK && __builtin_expect(dl_fp_suspicious(), 0) ? dl_nonfinite_check_rule(b) : s;
     }
     if (!b->op->grad) return dl_fail(DL_ERR_AUTOGRAD, "%s has no gradient", b->op->name);
     return b->op->grad(b);

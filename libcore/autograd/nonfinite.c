@@ -73,7 +73,7 @@ dl_status dl_nan_event_at(int infinite, int i, dl_nan_event *out) {
 
 /* ---------------------------------------------------------------- elements */
 
-static bool readable(const dl_tensor *t) { return t && !t->st->device && dl_dtype_is_float((dl_dtype)t->dtype); }
+static bool readable(const dl_tensor *t) { return t && dl_in_host_memory(t) && dl_dtype_is_float((dl_dtype)t->dtype); }
 
 /* The elements of a tensor in logical order. */
 typedef struct walk {

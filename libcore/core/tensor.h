@@ -58,6 +58,9 @@ struct dl_tensor {
 static inline size_t dl_esize(const dl_tensor *t) { return (size_t)dl_dtype_size((dl_dtype)t->dtype); }
 static inline void *dl_ptr(const dl_tensor *t) { return (char *)t->st->data + t->offset * (int64_t)dl_esize(t); }
 
+/* Can the host read its memory as it is? */
+static inline bool dl_in_host_memory(const dl_tensor *t) { return t->st->device == 0; }
+
 /* ---- storage (core/memory/storage.c) */
 
 /* Uninitialised memory, aligned to 64 bytes except in fenced blocks (core/memory/fence.h). NULL with DL_ERR_MEMORY. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "debug/debug.h"
-#include "dlcore/binary.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
 #include "dlcore/view.h"

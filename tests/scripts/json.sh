@@ -1,5 +1,6 @@
 # --mode json: every value and row a line of JSON, all of them read back by a JSON parser.
 dlsh -n --db none --mode json -c '
+set nan off
 1
 2.5
 1e300
