@@ -25,7 +25,7 @@ struct dl_calls {
     long n, cap;
 };
 
-_Thread_local dl_calls *dl_recorder;
+__thread dl_calls *dl_recorder;
 static _Thread_local dl_calls kept;
 
 static void entry_free(entry *e) {

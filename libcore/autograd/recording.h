@@ -7,7 +7,7 @@
 typedef struct dl_calls dl_calls;
 
 /* Where this thread records; NULL: it does not. */
-extern _Thread_local dl_calls *dl_recorder;
+extern __thread dl_calls *dl_recorder;
 
 /* A finished call. Failures end the recording and are forgotten: what runs must not depend on it. */
 void dl_recording_add(const dl_call *c);
