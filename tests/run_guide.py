@@ -187,7 +187,8 @@ def check_formula(build, name, program, exact):
     entry = next(e for e in build.of(f"libcore/cpu/kernels/{kernel}_simd.c") if "DL_SIMD_LEVEL=1" in e["command"])
     argv = build.argv(entry)
     (build.tree / "main.c").write_text(program.replace("NAME", name))
-    run(*argv[:argv.index("-o")], "-ffp-contract=off", "-Wno-missing-prototypes", "-o", build.tree / "main", build.tree / "main.c", "-lm")
+    run(*argv[:argv.index("-o")], "-ffp-contract=off", "-Wno-missing-prototypes", "-o", build.tree / "main", build.tree / "main.c",
+        build.tree / "libcore/cpu/runtime/simd.c", "-lm")  # the constants of vmath.h
     for line, a, b in zip(run(build.tree / "main").split("\n"), (0.75, -2.5, 1e3), (2, 0.5, -4)):
         wide, single = map(float, line.split())
         want = exact(a, b)

@@ -238,7 +238,7 @@ class Rich(kernel.OneKernel):
         """A display that was left in the middle is not taken up by the next cell."""
         reply, out = self.k.run('u = trainer(m.copy(), d, opt=sgd(lr=1e9), batch=64); train u epochs=5')
         self.assertEqual(reply["status"], "error")
-        left = [c for t, c in out if t == "display_data"][-1]["transient"]["display_id"]
+        left = [c["transient"]["display_id"] for t, c in out if t == "display_data" and "display_id" in c["transient"]][-1]
         new = [c for t, c in self.cell("train t steps=3") if t == "display_data"]
         self.assertEqual(len(new), 1)
         self.assertNotEqual(new[0]["transient"]["display_id"], left)
