@@ -39,7 +39,7 @@ static dl_tensor *sorted(dl_tensor *x, long k) {
     return values ? pair(values, places) : NULL;
 }
 static dl_tensor *attended(int causal) {
-    return dl_scaled_dot_product_attention(query, query, query, NULL, 0, causal, NULL);
+    return dl_scaled_dot_product_attention(query, query, query, NULL, NULL, 0, causal, NULL, 0);
 }
 
 #define CASES(X)                                                                                                       \

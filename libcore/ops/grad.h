@@ -9,5 +9,10 @@
 #define NUM(v) T(dl_scalar_f(v))
 /* Zeros in the shape of an input, a single one expanded: not to be written. */
 dl_tensor *dl_zeros_like_in(dl_back *b, int i);
+/* For ops that save all inputs. The gradients of the number that `objective` makes by differentiable ops from stand-ins
+ * of the inputs: the sum of results times the gradients of outputs; NULL: it failed. */
+dl_status dl_grad_by_rerun(dl_back *b, dl_tensor *(*objective)(dl_back *b, dl_tensor **in, void *arg), void *arg);
+/* total + sum(t * g), pooled; total NULL: the first term. */
+dl_tensor *dl_plus_product(dl_back *b, dl_tensor *total, dl_tensor *t, dl_tensor *g);
 
 #endif

@@ -132,15 +132,20 @@ def conv_norm(x, w, m, v, b=None, nw=None, nb=None, eps=1e-5, relu=False, **kw):
     return (F.relu(y) if relu else y).detach()
 
 
-def attention(q, k, v, mask=None, dropout_p=0, is_causal=False, scale=None):
-    """PyTorch has it from 2.0 on."""
+def attention(q, k, v, mask=None, lengths=None, dropout_p=0, is_causal=False, scale=None, enable_gqa=False):
+    """PyTorch has it from 2.0 on. Keys have the heads of queries, or a divisor of them."""
+    group = q.shape[-3] // max(k.shape[-3], 1) if enable_gqa else 1
+    k, v = (t.repeat_interleave(group, -3) if group > 1 else t for t in (k, v))
     s = q @ k.transpose(-2, -1) * (1 / q.shape[-1] ** 0.5 if scale is None else scale)
+    seen = torch.ones(s.shape[-2:], dtype=torch.bool)
     if is_causal:
-        mask = torch.ones(s.shape[-2:], dtype=torch.bool).tril()
-    if mask is None or mask.dtype != torch.bool:
-        return torch.softmax(s if mask is None else s + mask, -1) @ v
-    p = torch.softmax(s.masked_fill(~mask, -torch.inf), -1)
-    return p.masked_fill(~mask, 0) @ v
+        seen = seen.tril()
+    if lengths is not None:
+        seen = seen & (torch.arange(k.shape[-2]) < lengths.reshape(-1, *[1] * (s.dim() - 1)))
+    if mask is not None:
+        seen, s = (seen & mask, s) if mask.dtype == torch.bool else (seen, s + mask)
+    p = torch.softmax(s.masked_fill(~seen, -torch.inf), -1)
+    return p.masked_fill(~seen, 0) @ v
 
 
 def rms_norm(x, w=None, normalized_shape=None, eps=None):
@@ -455,6 +460,7 @@ CALLS = {
         x, y, w, pos_weight=v, **kw),
     "multi_margin_loss": lambda x, y, w=None, **kw: F.multi_margin_loss(x, y, weight=w, **kw),
     "scaled_dot_product_attention": attention, "rms_norm": rms_norm,
+    "attention": lambda q, k, v, *more, scale=1, **kw: attention(q, k, v, *more, scale=scale, enable_gqa=True, **kw),
     "mish": lambda x: F.mish(x), "relu6": lambda x: F.relu6(x).to(x.dtype),
     "einsum": lambda *t, equation: torch.einsum(equation, *t),
     "to": lambda x, dtype: x.to(DTYPES[dtype]),

@@ -11,6 +11,7 @@
 #include "ops/conv.h"
 #include "ops/formulas.h"
 #include "ops/infer.h"
+#include "ops/attention.h"
 #include "ops/recurrent.h"
 #include "ops/compose/loss.h"
 #include "ops/rules/matmul.h"

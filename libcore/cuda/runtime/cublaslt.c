@@ -30,7 +30,7 @@ static const double MEASURED = 1 << 16; /* multiplications from which measuring 
 static const long BATCHES = 1 << 24;    /* of one call, which counts them in 32 bits */
 
 typedef struct key {
-    long m, n, k, lda, ldb, count, step_a, step_b;
+    long m, n, k, lda, ldb, count, step_a, step_b, step_out;
     int t, gpu, align_a, align_b, align_out, align_bias;
     char ta, tb, bias, beta;
     int tf32;
@@ -112,11 +112,14 @@ static int alignment(const void *p) {
     return p ? a > 256 ? 256 : (int)a : 0;
 }
 
+static long step_out(const dl_gemm *p) { return p->count > 1 && p->step_out ? p->step_out : p->m * p->n; }
+
 static key key_of(const dl_gpu *g, const dl_gemm *p, bool beta) {
     key k;
     memset(&k, 0, sizeof k); /* padding counts in comparisons */
     k.m = p->m, k.n = p->n, k.k = p->k, k.count = p->count;
     if (p->count > 1) k.step_a = p->step_a, k.step_b = p->step_b;
+    k.step_out = step_out(p);
     k.tf32 = p->t == DL_F32 && dl_tf32_allowed();
     k.t = p->t, k.gpu = g->index, k.bias = p->bias && !beta, k.beta = beta;
     k.align_a = alignment(p->a.p), k.align_b = alignment(p->b.p), k.align_out = alignment(p->out);
@@ -151,7 +154,7 @@ static dl_status describe(plan *p) {
     DL_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, k->ta ? &t : &n, sizeof n));
     DL_TRY(layout(&p->b, k->t, k->tb ? k->k : k->n, k->tb ? k->n : k->k, k->ldb, k->count, k->step_b));
     DL_TRY(layout(&p->a, k->t, k->ta ? k->m : k->k, k->ta ? k->k : k->m, k->lda, k->count, k->step_a));
-    return layout(&p->out, k->t, k->n, k->m, k->n, k->count, k->m * k->n);
+    return layout(&p->out, k->t, k->n, k->m, k->n, k->count, k->step_out);
 }
 
 static void destroy(plan *p) {
@@ -207,9 +210,11 @@ static int best_of(dl_gpu *g, const plan *p, const cublasLtMatmulHeuristicResult
 /* ---- choices that are stored: an algorithm is plain data, written in hexadecimal digits */
 
 static void key_text(const key *k, char *text) {
-    snprintf(text, DL_PLAN_TEXT, "gemm %d tf32=%d %ld %ld %ld ld %ld %ld count %ld %ld %ld %d%d%d%d align %d %d %d %d",
-             k->t, k->tf32, k->m, k->n, k->k, k->lda, k->ldb, k->count, k->step_a, k->step_b, k->ta, k->tb, k->bias,
-             k->beta, k->align_a, k->align_b, k->align_out, k->align_bias);
+    int n = snprintf(text, DL_PLAN_TEXT,
+                     "gemm %d tf32=%d %ld %ld %ld ld %ld %ld count %ld %ld %ld %d%d%d%d align %d %d %d %d", k->t,
+                     k->tf32, k->m, k->n, k->k, k->lda, k->ldb, k->count, k->step_a, k->step_b, k->ta, k->tb, k->bias,
+                     k->beta, k->align_a, k->align_b, k->align_out, k->align_bias);
+    if (k->step_out != k->m * k->n) snprintf(text + n, (size_t)(DL_PLAN_TEXT - n), " apart %ld", k->step_out);
 }
 
 static bool read_algo(const char *text, cublasLtMatmulAlgo_t *algo) {
@@ -306,7 +311,7 @@ static dl_status run_some(dl_gpu *g, const dl_gemm *whole, bool beta, long from)
     long size = dl_dtype_size(p.t);
     p.count = whole->count - from < BATCHES ? whole->count - from : BATCHES;
     p.a.p = (char *)p.a.p + from * p.step_a * size, p.b.p = (char *)p.b.p + from * p.step_b * size;
-    p.out = (char *)p.out + from * p.m * p.n * size;
+    p.out = (char *)p.out + from * step_out(whole) * size;
     return run_locked(g, &p, beta);
 }
 

@@ -16,7 +16,8 @@ typedef struct dl_gemm {
     long m, n, k;
     dl_mat a, b;                /* m x k, k x n; each with rows or columns side by side, see dl_gemm_ready */
     void *out;                  /* m x n, contiguous */
-    long count, step_a, step_b; /* batches, and how far operands are apart; results follow each other */
+    long count, step_a, step_b; /* batches, and how far operands are apart */
+    long step_out;              /* how far results are apart; 0: they follow each other */
     const void *bias;           /* n numbers added to each row, or NULL */
     bool accumulate;            /* out += the product; without a bias */
 } dl_gemm;

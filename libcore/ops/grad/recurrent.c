@@ -5,7 +5,6 @@
 #include "dlcore/create.h"
 #include "dlcore/index.h"
 #include "dlcore/matmul.h"
-#include "dlcore/reduce.h"
 #include "dlcore/unary.h"
 #include "dlcore/view.h"
 #include "dlcore/where.h"
@@ -105,62 +104,22 @@ static dl_tensor *run_layers(const rerun *u, dl_tensor **h, dl_tensor **c) {
     return y;
 }
 
-/* total + sum(t * g) */
-static dl_tensor *plus_product(dl_back *b, dl_tensor *total, dl_tensor *t, dl_tensor *g) {
-    dl_tensor *s = t && g ? T(dl_sum(T(dl_mul(t, g)), NULL, 0, 0)) : NULL;
-    return total && s ? T(dl_add(total, s)) : s;
-}
-
 /* The sum whose gradient is wanted; NULL: failed. */
-static dl_tensor *objective(rerun *u) {
+static dl_tensor *objective(dl_back *b, dl_tensor **in, void *arg) {
     enum { PARTS = 128 };
-    dl_back *b = u->b;
+    rerun *u = arg;
+    u->in = in;
     dl_tensor *h[PARTS], *c[PARTS], *y = run_layers(u, h, c), *total = NULL;
     int n = dl_recurrent_parts(&u->r);
     if (!y) return NULL;
-    if (b->g[DL_OUT_RECURRENT_OUT]) total = plus_product(b, NULL, y, b->g[DL_OUT_RECURRENT_OUT]);
-    if (b->g[DL_OUT_RECURRENT_H]) total = plus_product(b, total, T(dl_stack(h, n, 0)), b->g[DL_OUT_RECURRENT_H]);
-    if (b->g[DL_OUT_RECURRENT_C]) total = plus_product(b, total, T(dl_stack(c, n, 0)), b->g[DL_OUT_RECURRENT_C]);
+    if (b->g[DL_OUT_RECURRENT_OUT]) total = dl_plus_product(b, NULL, y, b->g[DL_OUT_RECURRENT_OUT]);
+    if (b->g[DL_OUT_RECURRENT_H]) total = dl_plus_product(b, total, T(dl_stack(h, n, 0)), b->g[DL_OUT_RECURRENT_H]);
+    if (b->g[DL_OUT_RECURRENT_C]) total = dl_plus_product(b, total, T(dl_stack(c, n, 0)), b->g[DL_OUT_RECURRENT_C]);
     return total;
 }
 
-/* A stand-in of a saved input: with its history in a pass that is recorded, else a leaf. */
-static dl_tensor *stand_in(dl_back *b, int i) {
-    dl_tensor *t = dl_in_meta(b, i)->ndim ? dl_saved_in(b, i) : NULL;
-    if (!t || !DL_NEED(i)) return t;
-    if (b->create_graph) return T(dl_reshape(t, t->shape, t->ndim));
-    dl_tensor *leaf = T(dl_detach(t));
-    return leaf && dl_set_requires_grad(leaf, 1) == DL_OK ? leaf : NULL;
-}
-
-/* Fills u->in, wanted[] and which[] from the saved inputs; how many gradients are wanted. -1: failed. */
-static int stand_ins(rerun *u, dl_tensor **wanted, int *which) {
-    dl_back *b = u->b;
-    int n = 0;
-    for (int i = 0; i < b->nin; i++) {
-        u->in[i] = stand_in(b, i);
-        if (!u->in[i] && dl_in_meta(b, i)->ndim) return -1;
-        if (DL_NEED(i) && u->in[i] && dl_requires_grad(u->in[i])) wanted[n] = u->in[i], which[n++] = i;
-    }
-    return n;
-}
-
 GRAD_RULE(recurrent) {
-    dl_tensor *in[DL_MAX_IN], *wanted[DL_MAX_IN], *got[DL_MAX_IN];
-    int which[DL_MAX_IN];
-    rerun u = {.b = b, .in = in};
-    DL_SCOPED_GRAD_MODE(1);
+    rerun u = {.b = b};
     DL_TRY(dl_recurrent_of_node(b, &u.r));
-    int n = stand_ins(&u, wanted, which);
-    dl_tensor *total = n < 0 ? NULL : objective(&u);
-    if (!total) return dl_fail_null("a part of the gradient");
-    DL_TRY(dl_gradients(total, NULL, wanted, n, 1, b->create_graph, got));
-    dl_status s = DL_OK;
-    for (int i = 0; i < n; i++) {
-        if (s == DL_OK && got[i])
-            s = dl_give(b, which[i], got[i]);
-        else
-            dl_unref(got[i]);
-    }
-    return s;
+    return dl_grad_by_rerun(b, objective, &u);
 }

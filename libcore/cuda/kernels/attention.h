@@ -1,0 +1,30 @@
+/* Attention in f32 and f64 by products of matrices, some rows of scores at a time. */
+#ifndef DL_CUDA_ATTENTION_H
+#define DL_CUDA_ATTENTION_H
+
+#include "cuda/runtime/base.h"
+#include "ops/attention.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Operands are contiguous and of one dtype, f32 or f64, but the mask, which has any strides and may be bool; NULL:
+ * none.
+ */
+typedef struct dl_attention_run {
+    dl_attention_sizes a;
+    dl_dtype t;
+    const dl_tensor *q, *k, *v, *mask, *lengths, *seed;
+    dl_tensor *out, *stats;  /* stats in f64 */
+    const dl_tensor *g;      /* gradient of out */
+    dl_tensor *dq, *dk, *dv; /* NULL: not wanted */
+} dl_attention_run;
+
+dl_status dl_attention_blocks(dl_gpu *g, const dl_attention_run *r);
+dl_status dl_attention_blocks_grad(dl_gpu *g, const dl_attention_run *r);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
