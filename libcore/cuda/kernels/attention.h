@@ -24,6 +24,13 @@ typedef struct dl_attention_run {
 dl_status dl_attention_blocks(dl_gpu *g, const dl_attention_run *r);
 dl_status dl_attention_blocks_grad(dl_gpu *g, const dl_attention_run *r);
 
+/* What cuDNN is given: lengths in i32 of all queries, and of keys, clamped (NULL: all of them); a mask as numbers to be
+ * added, dense in the shape of the mask, none of them infinite. And what it leaves to be done: a query that saw nothing
+ * gets zeros, and an infinite statistic. */
+dl_status dl_attention_lengths(dl_gpu *g, const dl_attention_sizes *a, const dl_tensor *lengths, int *rows, int *keys);
+dl_status dl_attention_bias(dl_gpu *g, const dl_tensor *mask, dl_tensor *bias);
+dl_status dl_attention_blind(dl_gpu *g, dl_tensor *out, dl_tensor *stats);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,13 +1,11 @@
 /* cuDNN's functions for recurrent layers and their descriptors. */
 #include "cuda/runtime/cudnn_recurrent.h"
 
-#include "cuda/runtime/cudnn.h"
-#include "cuda/runtime/library.h"
+#include "cuda/runtime/cudnn_graph.h"
 
 #include <string.h>
 
 #ifdef DL_HAVE_CUDNN
-#include <cudnn.h>
 
 #define RNN_LIST(X)                                                                                                    \
     X(cudnnGetErrorString)                                                                                             \
@@ -31,29 +29,11 @@
     X(cudnnRNNBackwardData_v8)                                                                                         \
     X(cudnnRNNBackwardWeights_v8)
 
-static struct {
-#define X(name) __typeof__(name) *name;
-    RNN_LIST(X)
-#undef X
-} dnn;
-
-static char missing[256];
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void open_library(void) {
-    static const char *const names[] = {
-#define X(name) #name,
-        RNN_LIST(X)
-#undef X
-            NULL};
-    char so[64];
-    snprintf(so, sizeof so, "libcudnn.so.%d", CUDNN_MAJOR);
-    if (dl_library_open(so, names, (void **)&dnn, missing, sizeof missing)) *missing = 0;
-}
+DL_DNN_TABLE(RNN_LIST)
 
 static dl_status ready(dl_gpu *g) {
     DL_TRY(dl_dnn_ready(g));
-    pthread_once(&once, open_library);
+    const char *missing = dl_dnn_open(&functions);
     if (!*missing) return DL_OK;
     return dl_fail_hint(DL_ERR_UNSUPPORTED, "install all of cuDNN", "cuDNN has no recurrent layers: %s", missing);
 }
@@ -84,13 +64,6 @@ void dl_dnn_recurrent_free(dl_dnn_recurrent *p) {
     free(p);
 }
 
-static cudnnDataType_t type_of(dl_dtype t) {
-    return t == DL_F64   ? CUDNN_DATA_DOUBLE
-           : t == DL_F32 ? CUDNN_DATA_FLOAT
-           : t == DL_F16 ? CUDNN_DATA_HALF
-                         : CUDNN_DATA_BFLOAT16;
-}
-
 static dl_status describe_layers(dl_dnn_recurrent *p, dl_dnn_steps steps) {
     static const cudnnRNNMode_t modes[DL_NCELL] = {CUDNN_LSTM, CUDNN_GRU, CUDNN_RNN_TANH, CUDNN_RNN_RELU};
     static const cudnnRNNAlgo_t algos[DL_NSTEPS] = {CUDNN_RNN_ALGO_STANDARD, CUDNN_RNN_ALGO_PERSIST_STATIC,
@@ -104,7 +77,7 @@ static dl_status describe_layers(dl_dnn_recurrent *p, dl_dnn_steps steps) {
     cudnnDataType_t compute = t == DL_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
     return check(dnn.cudnnSetRNNDescriptor_v8(
                      p->rnn, algos[steps], modes[r->cell], r->each > 2 ? CUDNN_RNN_DOUBLE_BIAS : CUDNN_RNN_NO_BIAS,
-                     r->directions > 1 ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, type_of(t),
+                     r->directions > 1 ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, dl_dnn_type(t),
                      compute, math, (int)r->input, (int)r->hidden, (int)r->hidden, r->layers, p->dropout,
                      p->l.padded ? CUDNN_RNN_PADDED_IO_ENABLED : CUDNN_RNN_PADDED_IO_DISABLED),
                  "the description");
@@ -112,7 +85,7 @@ static dl_status describe_layers(dl_dnn_recurrent *p, dl_dnn_steps steps) {
 
 static dl_status describe_data(dl_dnn_recurrent *p, cudnnRNNDataDescriptor_t d, long width, const int *lengths) {
     double zero = 0;
-    return check(dnn.cudnnSetRNNDataDescriptor(d, type_of(p->l.t),
+    return check(dnn.cudnnSetRNNDataDescriptor(d, dl_dnn_type(p->l.t),
                                                p->l.padded ? CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED
                                                            : CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED,
                                                (int)p->l.r.steps, (int)p->l.r.batch, (int)width, lengths, &zero),
@@ -133,7 +106,7 @@ dl_status dl_dnn_recurrent_lengths(dl_dnn_recurrent *p, const long *lengths) {
 static dl_status describe_state(dl_dnn_recurrent *p) {
     int size[3] = {dl_recurrent_parts(&p->l.r), (int)p->l.r.batch, (int)p->l.r.hidden},
         stride[3] = {size[1] * size[2], size[2], 1};
-    return check(dnn.cudnnSetTensorNdDescriptor(p->state, type_of(p->l.t), 3, size, stride), "the states");
+    return check(dnn.cudnnSetTensorNdDescriptor(p->state, dl_dnn_type(p->l.t), 3, size, stride), "the states");
 }
 
 /* Gates of one parameter lie one after another; the first place is that of the parameter. */
