@@ -41,8 +41,9 @@ static dl_tensor *loss_by_op(dl_trainer *t, dl_tensor *output, dl_tensor *target
     return fit ? dl_invoke1(t->loss_op, in, 2, attr) : NULL;
 }
 
-/* The loss that a function of the caller computes. */
+/* The loss that a function of the caller computes, which may run for ever. */
 static dl_tensor *call_loss(dl_trainer *t, const dl_pack *result, const dl_batch *b) {
+    DL_SCOPED_INTERRUPT_HOLD(0);
     const char *names[DL_NET_INPUTS];
     for (int i = 0; i < t->form.targets; i++) names[i] = t->form.names[t->form.inputs + i];
     dl_pack *target = dl_pack_named(b->y, t->form.targets, names);
@@ -289,7 +290,7 @@ dl_status dl_step_issue_eagerly(dl_trainer *t) {
 }
 
 /* An interrupt does not stop a step half done: weights, counters and data stay consistent. Only functions of the caller
- * can be interrupted, which make the batch, the output or the learning rate, before any weight has changed. */
+ * can be interrupted, which make the batch, the output, the loss or the learning rate, before any weight has changed. */
 dl_status dl_step_issue(dl_trainer *t) {
     DL_SCOPED_INTERRUPT_HOLD(1);
     bool done = false;

@@ -201,9 +201,11 @@ static void interruptions_leave_whole_steps(void **state) {
 }
 
 static dl_tensor *interrupting(void *ctx, const dl_pack *output, const dl_pack *target) {
-    (void)ctx;
+    bool before = ctx && *(bool *)ctx;
+    if (before) dl_interrupt_set(1);
+    dl_tensor *loss = dl_cross_entropy(dl_pack_tensor(output, 0), dl_pack_tensor(target, 0), NULL, "mean", -100, 0);
     dl_interrupt_set(1);
-    return dl_cross_entropy(dl_pack_tensor(output, 0), dl_pack_tensor(target, 0), NULL, "mean", -100, 0);
+    return loss;
 }
 
 static void a_step_begun_is_finished(void **state) {
@@ -215,6 +217,23 @@ static void a_step_begun_is_finished(void **state) {
     assert_int_equal(get(t).step, 1);
     assert_int_equal(get(t).phase, 0);
     assert_string_equal(get(t).error, ""); /* no failure of the run */
+    dl_trainer_free(t);
+    dl_dataset_unref(d);
+}
+
+/* A loss function that is still running ends its step, which has changed nothing. */
+static void a_loss_function_is_interrupted(void **state) {
+    (void)state;
+    bool before = false;
+    dl_dataset *d = digits("64");
+    dl_trainer *t = trainer((dl_trainer_spec){.loss_fn = interrupting, .loss_ctx = &before}, mlp, "adam", d);
+    for (int step = 1; step <= 3; step++) { /* the second one in the function */
+        before = step == 2;
+        assert_int_equal(dl_trainer_train(t, 0, 5, NULL, NULL), DL_ERR_INTERRUPT);
+        dl_interrupt_set(0);
+        assert_int_equal(get(t).step, step == 1 ? 1 : step - 1);
+        assert_string_equal(get(t).error, "");
+    }
     dl_trainer_free(t);
     dl_dataset_unref(d);
 }
@@ -357,6 +376,7 @@ int main(void) {
         cmocka_unit_test(divergence_stops),
         cmocka_unit_test(interruptions_leave_whole_steps),
         cmocka_unit_test(a_step_begun_is_finished),
+        cmocka_unit_test(a_loss_function_is_interrupted),
         cmocka_unit_test(losses),
         cmocka_unit_test(regression),
         cmocka_unit_test(runs_are_recorded),

@@ -12,12 +12,13 @@ fn joined(samples) { if stop == -2 && len(samples) > 2 { print("begun"); while t
 d = dataset(sample, n=12, test=4, classes=2)
 net m { linear 2 }
 t = trainer(m, d, batch=4, opt=sgd(lr=0.1))
-fn hang(v) { if stop == -3 { print("begun"); while true { } } return v }
+fn hang(v, at=-3) { if stop == at { print("begun"); while true { } } return v }
 u = trainer(m, d, batch=4, opt=sgd(lr=0.1), collate=joined)
 w = trainer(m, d, batch=4, opt=sgd(lr=0.1), schedule=fn (i) { return hang(0.5) })
+v = trainer(m, d, batch=4, opt=sgd(lr=0.1), loss=fn (out, y) { return hang(cross_entropy(out, y), at=-4) })
 l = loader(d, batch=3, workers=2, transforms="noise 0.1")
 c = loader(d, batch=3, collate=joined)"""
-# name: the sample at which its function hangs (-2: the collate function, -3: hang), the statement
+# name: the sample at which its function hangs (-2: the collate function, -3 and -4: hang), the statement
 PHASES = {
     "making the data set": (0, "y = dataset(sample, n=12)"),
     "a sample": (3, "y = d.train[3]"),
@@ -32,6 +33,8 @@ PHASES = {
     "one step": (2, "step t 5"),
     "a step whose batch a function makes": (-2, "step u 5"),
     "a schedule": (-3, "train w epochs=1"),
+    "a loss": (-4, "step v 5"),
+    "the loss of an evaluation": (-4, "y = eval(v)"),
     "evaluation": (13, "y = eval(t)"),
     "evaluation at the end of an epoch": (14, "train t epochs=2"),
 }
@@ -75,7 +78,7 @@ for name, (stop, statement) in PHASES.items():
     text = s.interrupted(statement)
     said = [line.strip() for line in re.split(r"[\r\n]+", text) if re.search("interrupt|error|warning", line)]
     s.run("stop = -1")
-    after = s.run("n = 0; for x, y in l { n += len(y) }; for x, y in c { n += len(y) }; step t; step u; step w; print([n, len(d.test.x), eval(t).loss >= 0])")
+    after = s.run("n = 0; for x, y in l { n += len(y) }; for x, y in c { n += len(y) }; step t; step u; step v; step w; print([n, len(d.test.x), eval(t).loss >= 0])")
     fine = "[24, 4, true]" in after
     once = len(said) == 1 and "interrupted" in said[0] and "error" in said[0]
     print(f"{name}: {'one message' if once else said}, {'goes on' if fine else 'BROKEN: ' + after}")
