@@ -106,10 +106,7 @@ static dl_status fill(columns *c, const dl_columns *s) {
     return DL_OK;
 }
 
-dl_dataset *dl_dataset_columns(const dl_columns *s, const char *name) {
-    if (!s || !s->x[0] || !s->y[0] || !s->x[1] != !s->y[1]) return dl_fail_null("a tensor of the data set"), NULL;
-    if (s->form.inputs == 1 && s->form.targets == 1)
-        return dl_dataset_from(s->x[0][0], s->y[0][0], s->x[1] ? s->x[1][0] : NULL, s->y[1] ? s->y[1][0] : NULL, name);
+static dl_dataset *of_several(const dl_columns *s, const char *name) {
     columns *c = dl_data_alloc(1, sizeof *c);
     long classes = 0;
     if (!c) return NULL;
@@ -117,7 +114,7 @@ dl_dataset *dl_dataset_columns(const dl_columns *s, const char *name) {
         close_columns(c);
         return NULL;
     }
-    dl_dataset_spec spec = {.name = name ? name : "tensor",
+    dl_dataset_spec spec = {.name = name,
                             .n = {c->n[0], c->n[1]},
                             .give = give_row,
                             .release = close_columns,
@@ -129,4 +126,25 @@ dl_dataset *dl_dataset_columns(const dl_columns *s, const char *name) {
     dl_dataset *d = dl_dataset_given(&spec);
     if (d) set_mark(d, c);
     return d;
+}
+
+/* Some classes may have no sample. */
+static dl_status set_classes(dl_dataset *d, long classes) {
+    if (!classes) return DL_OK;
+    if (!d->classes) return dl_fail(DL_ERR_TYPE, "classes=%ld, but the targets are not class numbers", classes);
+    if (classes < d->classes)
+        return dl_fail(DL_ERR_VALUE, "classes=%ld, but the largest class number is %ld", classes, d->classes - 1);
+    return dl_data_set_classes(d, classes, NULL);
+}
+
+dl_dataset *dl_dataset_columns(const dl_columns *s, const char *name) {
+    if (!s || !s->x[0] || !s->y[0] || !s->x[1] != !s->y[1]) return dl_fail_null("a tensor of the data set"), NULL;
+    bool several = s->form.inputs > 1 || s->form.targets > 1;
+    if (!name) name = "tensor";
+    dl_dataset *d = several ? of_several(s, name)
+                            : dl_dataset_from(s->x[0][0], s->y[0][0], s->x[1] ? s->x[1][0] : NULL,
+                                              s->y[1] ? s->y[1][0] : NULL, name);
+    if (!d || set_classes(d, s->classes) == DL_OK) return d;
+    dl_dataset_unref(d);
+    return NULL;
 }

@@ -27,15 +27,19 @@ dl_pack *dl_pack_new(dl_tensor *const *t, int n, void *form, void (*release)(voi
     return p;
 }
 
+dl_status dl_pack_set_names(dl_pack *p, const char *const *names) {
+    if (!names || !p->n || !names[0] || !*names[0]) return DL_OK;
+    if (!p->names && !(p->names = calloc((size_t)p->n, sizeof *p->names)))
+        return dl_fail(DL_ERR_MEMORY, "no memory for the names of tensors");
+    for (int i = 0; i < p->n; i++) snprintf(p->names[i], sizeof p->names[i], "%s", names[i] ? names[i] : "");
+    return DL_OK;
+}
+
 dl_pack *dl_pack_named(dl_tensor *const *t, int n, const char *const *names) {
     dl_pack *p = dl_pack_new(t, n, NULL, NULL);
-    if (!p || !names || !names[0] || !*names[0]) return p;
-    if (!(p->names = calloc((size_t)n, sizeof *p->names))) {
-        dl_pack_unref(p);
-        return dl_fail(DL_ERR_MEMORY, "no memory for the names of tensors"), NULL;
-    }
-    for (int i = 0; i < n; i++) snprintf(p->names[i], sizeof p->names[i], "%s", names[i]);
-    return p;
+    if (!p || dl_pack_set_names(p, names) == DL_OK) return p;
+    dl_pack_unref(p);
+    return NULL;
 }
 
 const char *dl_pack_name(const dl_pack *p, int i) { return p->names && i >= 0 && i < p->n ? p->names[i] : NULL; }

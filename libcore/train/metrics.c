@@ -8,57 +8,149 @@
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The row of "f1_score average=micro", and where its attributes begin. */
-static const dl_op *row_of(const char *text, char name[64], const char **attrs) {
-    size_t n = strcspn(text, " ");
-    snprintf(name, 64, "%.*s", (int)(n < 63 ? n : 63), text);
-    *attrs = text + n;
-    return dl_op_find(name);
-}
 
 static bool is_metric(const dl_op *op) {
     return op && op->in_name[1] && (!strcmp(op->in_name[0], "y_true") || !strcmp(op->name, "perplexity"));
 }
 
+/* ---------------------------------------------------------------- which ones */
+
+/* Adds to a text of at most `size` bytes; what is longer is cut. */
+__attribute__((format(printf, 3, 4))) static void add(char *text, size_t size, const char *format, ...) {
+    va_list more;
+    size_t n = strlen(text);
+    va_start(more, format);
+    vsnprintf(text + n, size - n, format, more);
+    va_end(more);
+}
+
+/* of=NAME: the target that is meant. */
+static dl_status take_target(const dl_trainer *t, dl_chosen_metric *m, const char *name) {
+    char hint[96];
+    const char *const first = t->form.names[t->form.inputs];
+    snprintf(hint, sizeof hint, "metrics=[\"%s of=%s\"]", m->op->name, *first ? first : "0");
+    for (m->target = 0; *name && m->target < t->form.targets; m->target++) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", m->target);
+        if (!strcmp(name, t->form.names[t->form.inputs + m->target]) || !strcmp(name, number)) return DL_OK;
+    }
+    if (*name) return dl_fail_hint(DL_ERR_NAME, hint, "metric %s: there is no target '%s'", m->op->name, name);
+    m->target = 0;
+    if (t->form.targets == 1) return DL_OK;
+    return dl_fail_hint(DL_ERR_VALUE, hint,
+                        "metric %s: samples have %d targets, and it does not say which one it is of", m->op->name,
+                        t->form.targets);
+}
+
+/* "f1_score average=micro of=kind" */
+static dl_status take_metric(const dl_trainer *t, dl_chosen_metric *m, const char *text) {
+    char copy[160], *rest = copy, name[DL_FIELD_NAME] = "";
+    if (strlen(text) >= sizeof copy) return dl_fail(DL_ERR_VALUE, "the metric '%.40s...' is too long", text);
+    strcpy(copy, text);
+    const char *word = strtok_r(copy, " ", &rest);
+    if (!is_metric(m->op = word ? dl_op_find(word) : NULL))
+        return dl_fail_hint(DL_ERR_NAME, "f1_score, roc_auc_score, r2_score, \"f1_score average=micro\", ...",
+                            "there is no metric '%s'", word ? word : "");
+    while ((word = strtok_r(NULL, " ", &rest))) {
+        if (!strncmp(word, "of=", 3))
+            snprintf(name, sizeof name, "%s", word + 3);
+        else
+            add(m->attrs, sizeof m->attrs, " %s", word);
+    }
+    return take_target(t, m, name);
+}
+
+/* The name of the op, and what tells the metric from others: the target among several, and the values of its options
+ * where the op is used twice. */
+static void name_metric(dl_trainer *t, dl_chosen_metric *m) {
+    const char *target = t->form.names[t->form.inputs + m->target];
+    bool twice = false;
+    for (int i = 0; i < t->nmetrics; i++)
+        twice |= &t->metric[i] != m && t->metric[i].op == m->op && t->metric[i].target == m->target;
+    add(m->name, sizeof m->name, "%s", m->op->name);
+    for (const char *at = m->attrs; twice && (at = strchr(at, '=')); at++)
+        add(m->name, sizeof m->name, "_%.*s", (int)strcspn(at + 1, " "), at + 1);
+    if (t->form.targets == 1) return;
+    if (*target)
+        add(m->name, sizeof m->name, "_%s", target);
+    else
+        add(m->name, sizeof m->name, "_%d", m->target);
+}
+
 dl_status dl_metrics_take(dl_trainer *t, const char *const *texts) {
-    char name[64];
-    const char *attrs;
     for (int n = 0; texts && texts[n]; n++) {
         if (n == DL_EVAL_METRICS) return dl_fail(DL_ERR_VALUE, "a trainer has at most %d metrics", DL_EVAL_METRICS);
-        if (!is_metric(row_of(texts[n], name, &attrs)))
-            return dl_fail_hint(DL_ERR_NAME, "f1_score, roc_auc_score, r2_score, \"f1_score average=micro\", ...",
-                                "there is no metric '%s'", name);
-        if (!(t->metric[n] = strdup(texts[n]))) return dl_fail(DL_ERR_MEMORY, "no memory for a name");
+        DL_TRY(take_metric(t, &t->metric[n], texts[n]));
+        t->nmetrics++;
+    }
+    for (int i = 0; i < t->nmetrics; i++) {
+        name_metric(t, &t->metric[i]);
+        for (int k = 0; k < i; k++)
+            if (!strcmp(t->metric[i].name, t->metric[k].name))
+                return dl_fail(DL_ERR_VALUE, "the metric %s is given twice", t->metric[i].name);
     }
     return DL_OK;
 }
 
-void dl_metrics_release(dl_trainer *t) {
-    for (int i = 0; i < DL_EVAL_METRICS; i++) free(t->metric[i]);
+/* ---------------------------------------------------------------- batches */
+
+/* Outputs go with targets by name, or by position; one output, or one target, needs neither. */
+static dl_tensor *output_for(const dl_trainer *t, const dl_chosen_metric *m, const dl_pack *result) {
+    int n = dl_pack_count(result);
+    const char *target = t->form.names[t->form.inputs + m->target];
+    if (n == 1 || t->form.targets == 1) return dl_pack_tensor(result, 0);
+    for (int i = 0; i < n; i++)
+        if (dl_pack_name(result, i) && !strcmp(dl_pack_name(result, i), target)) return dl_pack_tensor(result, i);
+    if (!dl_pack_name(result, 0) && m->target < n) return dl_pack_tensor(result, m->target);
+    return dl_fail_hint(DL_ERR_NAME, "outputs and targets that belong together have the same name",
+                        "metric %s: the net gives no output '%s'", m->name, target),
+           NULL;
 }
 
-dl_status dl_metrics_keep(dl_collected *c, dl_tensor *out, dl_tensor *truth) {
-    if (c->n == DL_MAX_IN)
-        return dl_fail(DL_ERR_VALUE, "metrics are computed of at most %d batches; larger ones are needed", DL_MAX_IN);
-    dl_tensor *kept = dl_detach(out), *own = kept ? dl_clone(truth) : NULL;
-    if (!own) return dl_unref(kept), dl_failed();
-    c->out[c->n] = kept, c->truth[c->n++] = own;
+/* Full lists become one tensor each. */
+static dl_status join(dl_collected *c) {
+    dl_tensor *out = dl_cat(c->out, c->n, 0), *truth = out ? dl_cat(c->truth, c->n, 0) : NULL;
+    if (!truth) return dl_unref(out), dl_failed();
+    while (c->n) dl_unref(c->out[--c->n]), dl_unref(c->truth[c->n]);
+    c->out[0] = out, c->truth[0] = truth, c->n = 1;
     return DL_OK;
 }
 
-void dl_metrics_drop(dl_collected *c) {
-    while (c->n) dl_unref(c->out[--c->n]), dl_unref(c->truth[c->n]);
+dl_status dl_metrics_keep(const dl_trainer *t, dl_collected *all, const dl_pack *result, const dl_batch *b) {
+    for (int i = 0; i < t->nmetrics; i++) {
+        dl_collected *c = &all[i];
+        dl_tensor *out = output_for(t, &t->metric[i], result);
+        if (!out) return dl_failed();
+        if (c->n == DL_COLLECTED) DL_TRY(join(c));
+        dl_tensor *kept = dl_detach(out), *own = kept ? dl_clone(b->y[t->metric[i].target]) : NULL;
+        if (!own) return dl_unref(kept), dl_failed();
+        c->out[c->n] = kept, c->truth[c->n++] = own;
+    }
+    return DL_OK;
+}
+
+void dl_metrics_drop(dl_collected (*all)[DL_EVAL_METRICS]) {
+    for (dl_collected *c = *all; c < *all + DL_EVAL_METRICS; c++)
+        while (c->n) dl_unref(c->out[--c->n]), dl_unref(c->truth[c->n]);
+}
+
+/* ---------------------------------------------------------------- figures */
+
+/* Integers against scores, one number a class. */
+static bool are_class_scores(const dl_trainer *t, const dl_tensor *scores, const dl_tensor *truth) {
+    return !dl_dtype_is_float((dl_dtype)truth->dtype) && scores->ndim == truth->ndim + 1 &&
+           scores->shape[t->classes_last ? scores->ndim - 1 : 1] > 1;
 }
 
 /* Scores as the metric takes them: classes for y_pred, one number an example for the scores of two classes. */
-static dl_tensor *as_taken(const dl_trainer *t, const dl_op *op, dl_tensor *scores) {
+static dl_tensor *as_taken(const dl_trainer *t, const dl_op *op, dl_tensor *scores, const dl_tensor *truth) {
     const bool pairs = scores->ndim == 2 && scores->shape[1] == 2 && dl_attr_index(op, "k") < 0;
     const long dim = t->classes_last ? -1 : 1;
-    if (!t->classes || !strcmp(op->name, "perplexity")) return dl_ref(scores);
+    if (!are_class_scores(t, scores, truth) || !strcmp(op->name, "perplexity")) return dl_ref(scores);
     if (!strcmp(op->in_name[1], "y_pred")) return dl_argmax(scores, &dim, 0);
     if (!pairs) return dl_ref(scores);
     DL_OWNED dl_tensor *one = dl_select(scores, 1, 1);
@@ -66,30 +158,31 @@ static dl_tensor *as_taken(const dl_trainer *t, const dl_op *op, dl_tensor *scor
     return dl_sub(one, zero);
 }
 
-static dl_status compute(const dl_trainer *t, const char *text, dl_tensor *scores, dl_tensor *truth, double *value) {
-    char name[64], attrs[192];
-    const char *given;
-    const dl_op *op = row_of(text, name, &given);
-    const bool many = t->classes && scores->ndim > 1 && scores->shape[t->classes_last ? scores->ndim - 1 : 1] > 2;
-    const bool macro = many && dl_attr_index(op, "average") >= 0 && !strstr(given, "average=");
-    snprintf(attrs, sizeof attrs, "%.150s%s", given, macro ? " average=macro" : "");
-    DL_OWNED dl_tensor *taken = as_taken(t, op, scores);
+static dl_status compute(const dl_trainer *t, const dl_chosen_metric *m, dl_tensor *scores, dl_tensor *truth,
+                         double *value) {
+    char attrs[192];
+    const bool many = are_class_scores(t, scores, truth) && scores->shape[t->classes_last ? scores->ndim - 1 : 1] > 2;
+    const bool macro = many && dl_attr_index(m->op, "average") >= 0 && !strstr(m->attrs, "average=");
+    snprintf(attrs, sizeof attrs, "%s%s", m->attrs, macro ? " average=macro" : "");
+    DL_OWNED dl_tensor *taken = as_taken(t, m->op, scores, truth);
     if (!taken) return dl_failed();
     dl_tensor *in[2] = {truth, taken}, *out[DL_MAX_OUT] = {0};
-    if (!strcmp(name, "perplexity")) in[0] = taken, in[1] = truth;
+    if (!strcmp(m->op->name, "perplexity")) in[0] = taken, in[1] = truth;
     int nout;
-    DL_TRY(dl_op_call(name, in, 2, attrs, out, &nout));
+    DL_TRY(dl_op_call(m->op->name, in, 2, attrs, out, &nout));
     DL_OWNED dl_tensor *result = out[0];
     return dl_item_f(result, value);
 }
 
-dl_status dl_metrics_compute(const dl_trainer *t, dl_collected *c, dl_eval_result *r) {
-    DL_OWNED dl_tensor *scores = c->n ? dl_cat(c->out, c->n, 0) : NULL;
-    DL_OWNED dl_tensor *truth = scores ? dl_cat(c->truth, c->n, 0) : NULL;
-    if (!truth) return dl_failed();
-    for (; r->nmetrics < DL_EVAL_METRICS && t->metric[r->nmetrics]; r->nmetrics++) {
-        r->metric_name[r->nmetrics] = t->metric[r->nmetrics];
-        DL_TRY(compute(t, t->metric[r->nmetrics], scores, truth, &r->metric[r->nmetrics]));
+dl_status dl_metrics_compute(const dl_trainer *t, dl_collected *all, dl_eval_result *r) {
+    for (; r->nmetrics < t->nmetrics; r->nmetrics++) {
+        const dl_chosen_metric *m = &t->metric[r->nmetrics];
+        dl_collected *c = &all[r->nmetrics];
+        DL_OWNED dl_tensor *scores = c->n ? dl_cat(c->out, c->n, 0) : NULL;
+        DL_OWNED dl_tensor *truth = scores ? dl_cat(c->truth, c->n, 0) : NULL;
+        if (!truth) return dl_failed();
+        r->metric_name[r->nmetrics] = m->name;
+        DL_TRY(compute(t, m, scores, truth, &r->metric[r->nmetrics]));
     }
     return DL_OK;
 }

@@ -155,9 +155,8 @@ void dl_record_eval(dl_trainer *t, dl_split split, const dl_eval_result *r) {
     dl_status st = dl_metric(t->run, test ? "test/loss" : "train/eval_loss", t->step, r->loss);
     if (!isnan(r->acc)) st |= dl_metric(t->run, test ? "test/acc" : "train/eval_acc", t->step, r->acc);
     for (int i = 0; i < r->nmetrics; i++) {
-        char name[96];
-        snprintf(name, sizeof name, "%s%.*s", test ? "test/" : "train/eval_", (int)strcspn(r->metric_name[i], " "),
-                 r->metric_name[i]);
+        char name[192];
+        snprintf(name, sizeof name, "%s%s", test ? "test/" : "train/eval_", r->metric_name[i]);
         st |= dl_metric(t->run, name, t->step, r->metric[i]);
     }
     st |= dl_metric(t->run, "perf/memory_mb", t->step, (double)dl_host_peak() / 1048576.0);

@@ -290,7 +290,8 @@ dl_status dl_step_issue_eagerly(dl_trainer *t) {
 }
 
 /* An interrupt does not stop a step half done: weights, counters and data stay consistent. Only functions of the caller
- * can be interrupted, which make the batch, the output, the loss or the learning rate, before any weight has changed. */
+ * can be interrupted, which make the batch, the output, the loss or the learning rate, before any weight has changed.
+ */
 dl_status dl_step_issue(dl_trainer *t) {
     DL_SCOPED_INTERRUPT_HOLD(1);
     bool done = false;

@@ -287,7 +287,6 @@ void dl_trainer_free(dl_trainer *t) {
     dl_dataset_unref(t->data);
     dl_module_unref(t->model);
     if (t->loss_release) t->loss_release(t->loss_ctx);
-    dl_metrics_release(t);
     free(t->loss_name);
     free(t->transforms);
     free(t);

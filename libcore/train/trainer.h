@@ -29,6 +29,14 @@ typedef struct dl_issued {
 
 typedef struct dl_step_graph dl_step_graph; /* a captured step (train/replay.c) */
 
+/* One metric of evaluations. */
+typedef struct dl_chosen_metric {
+    const dl_op *op;
+    char attrs[160];               /* " average=micro" */
+    char name[96 + DL_FIELD_NAME]; /* in records and in the history */
+    int target;                    /* the number of the target that it is of */
+} dl_chosen_metric;
+
 struct dl_trainer {
     dl_module *model;
     dl_dataset *data;
@@ -48,7 +56,8 @@ struct dl_trainer {
     bool classes;      /* targets are numbers of classes: right answers are counted */
     bool classes_last; /* scores [n, ..., classes] rather than [n, classes, ...] */
 
-    char *metric[DL_EVAL_METRICS]; /* of evaluations; owned; NULL: no more */
+    dl_chosen_metric metric[DL_EVAL_METRICS]; /* of evaluations */
+    int nmetrics;
     long accumulate, eval_every;
     double clip_norm, clip_value, ema_decay, base_lr;
     bool allow_nan;
@@ -128,18 +137,18 @@ void dl_trainer_drop_batch(dl_trainer *t);
 void dl_trainer_swap_ema(dl_trainer *t);
 
 /* ---- train/metrics.c */
-/* What the net made of each batch of a split, and the targets. */
+/* The output of each batch of a split and its target, for one metric; when the list is full it becomes one tensor. */
+enum { DL_COLLECTED = 64 };
 typedef struct dl_collected {
-    dl_tensor *out[DL_MAX_IN], *truth[DL_MAX_IN];
+    dl_tensor *out[DL_COLLECTED], *truth[DL_COLLECTED];
     int n;
 } dl_collected;
-/* Copies the names of metrics. DL_ERR_NAME: there is no such one. */
+/* Reads the texts of metrics. DL_ERR_NAME: there is no such metric or target. */
 dl_status dl_metrics_take(dl_trainer *t, const char *const *texts);
-void dl_metrics_release(dl_trainer *t);
-/* Adds a batch. */
-dl_status dl_metrics_keep(dl_collected *c, dl_tensor *out, dl_tensor *truth);
-void dl_metrics_drop(dl_collected *c);
-dl_status dl_metrics_compute(const dl_trainer *t, dl_collected *c, dl_eval_result *r);
+/* Adds a batch to those of each metric. */
+dl_status dl_metrics_keep(const dl_trainer *t, dl_collected *all, const dl_pack *result, const dl_batch *b);
+void dl_metrics_drop(dl_collected (*all)[DL_EVAL_METRICS]);
+dl_status dl_metrics_compute(const dl_trainer *t, dl_collected *all, dl_eval_result *r);
 
 /* ---- train/control.c */
 /* Makes the control block and the memory for reports. */

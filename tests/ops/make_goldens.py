@@ -376,7 +376,7 @@ def recurrent(call, cell):
 
 
 CALLS = {
-    "confusion_matrix": confusion, "precision_score": class_score(lambda r, p, t: ratio(r, p)),
+    "accuracy_score": lambda y, p: (y == p).double().mean(), "confusion_matrix": confusion, "precision_score": class_score(lambda r, p, t: ratio(r, p)),
     "recall_score": class_score(lambda r, p, t: ratio(r, t)), "f1_score": class_score(lambda r, p, t: ratio(2 * r, p + t)),
     "jaccard_score": class_score(lambda r, p, t: ratio(r, p + t - r)), "roc_auc_score": roc_auc,
     "average_precision_score": average_precision, "r2_score": r2,

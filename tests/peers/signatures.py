@@ -21,7 +21,7 @@ import torch.nn.functional as F
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GONE = {"size_average", "_stacklevel", "__torch_function__"}  # deprecated or private in PyTorch: no place here
-METRICS = ("confusion_matrix", "precision_score", "recall_score", "f1_score", "jaccard_score", "top_k_accuracy_score",
+METRICS = ("accuracy_score", "confusion_matrix", "precision_score", "recall_score", "f1_score", "jaccard_score", "top_k_accuracy_score",
            "roc_auc_score", "average_precision_score", "r2_score")
 
 # Ops that PyTorch has under another name.

@@ -69,6 +69,14 @@ COMPOSE_RULE(confusion_matrix) {
     return dl_finish(c, table ? dl_ref(table) : NULL);
 }
 
+COMPOSE_RULE(accuracy_score) {
+    POOL;
+    DL_TRY(check_sizes(c->in[0], c->in[1]));
+    dl_tensor *truth = labels(p, c->in[0]), *guess = truth ? labels(p, c->in[1]) : NULL;
+    dl_tensor *hit = guess ? K(dl_eq(truth, guess)) : NULL;
+    return dl_finish(c, hit ? dl_mean(K(dl_to(hit, DL_F64)), NULL, 0, 0) : NULL);
+}
+
 /* ---- by classes: right ones, those predicted, those true */
 
 typedef struct counts {

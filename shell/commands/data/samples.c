@@ -11,6 +11,7 @@
 #include "commands/nets/nets.h"
 #include "lang/parse/fn.h"
 #include "lang/session.h"
+#include "dlcore/view.h"
 
 /* ---------------------------------------------------------------- options */
 
@@ -69,6 +70,33 @@ static dl_status read_settings(const dlsh_args *a, settings *s) {
 
 /* ---------------------------------------------------------------- tensors */
 
+static dl_tensor **column(dlsh_fields *f, int i) { return i < DL_NET_INPUTS ? &f->x[i] : &f->y[i - DL_NET_INPUTS]; }
+
+static dl_tensor *rows(dl_tensor *t, long first, long n) {
+    long end = first + n;
+    return dl_slice(t, 0, &first, &end, 1);
+}
+
+/* n and test: of the first n + test rows the last ones are the test split. */
+static dl_status part_rows(const settings *o, dlsh_fields f[2]) {
+    long have = dl_ndim(f->x[0]) ? dl_shape(f->x[0])[0] : 0, n = o->n < 0 ? have - o->test : o->n;
+    if (n < 0 || n > have - o->test)
+        return dlsh_fail(DL_ERR_VALUE, NULL, "n=%ld and test=%ld, and there are %ld samples", n < 0 ? 0 : n, o->test,
+                         have);
+    for (int i = 0; i < 2 * DL_NET_INPUTS; i++) {
+        dl_tensor *all = *column(f, i);
+        if (!all) continue;
+        if (!dl_ndim(all) || dl_shape(all)[0] != have)
+            return dlsh_fail(DL_ERR_SHAPE, NULL,
+                             "each tensor has a row a sample, and their first sizes differ: %ld and %ld", have,
+                             dl_ndim(all) ? dl_shape(all)[0] : 0);
+        if (o->test && !(*column(f + 1, i) = rows(all, n, o->test))) return dl_failed();
+        if (!(*column(f, i) = rows(all, 0, n))) return *column(f, i) = all, dl_failed();
+        dl_unref(all);
+    }
+    return DL_OK;
+}
+
 /* Values that hold a sample a row, for both splits (NULL: no test split), as a dataset. */
 static dl_status of_columns(dlsh_session *s, const dlsh_value *train, const dlsh_value *test, const settings *o,
                             dl_dataset **d) {
@@ -76,10 +104,20 @@ static dl_status of_columns(dlsh_session *s, const dlsh_value *train, const dlsh
     dl_batch_form form, other;
     const dlsh_fields_rule rule = {o->targets, 1};
     DLSH_TRY(dlsh_fields_read(s, *train, &rule, &form, &f[0]));
-    dl_status st = test ? dlsh_fields_read(s, *test, &rule, &other, &f[1]) : DL_OK;
+    dl_status st = DL_OK;
+    if (o->padded)
+        st = dlsh_fail(DL_ERR_VALUE, "samples that differ in shape are given as a list or by a function",
+                       "pad has no meaning for tensors, whose samples have one shape");
+    else if (test && (o->n >= 0 || o->test))
+        st = dlsh_fail(DL_ERR_VALUE, "leave out n and test", "the test split has tensors of its own");
+    else if (test)
+        st = dlsh_fields_read(s, *test, &rule, &other, &f[1]);
+    else if (o->n >= 0 || o->test)
+        st = part_rows(o, f);
     if (st == DL_OK && test) st = dlsh_fields_alike(&form, &other, "the test split");
     if (st == DL_OK) {
-        dl_columns c = {form, {f[0].x, test ? f[1].x : NULL}, {f[0].y, test ? f[1].y : NULL}};
+        int two = f[1].x[0] != NULL;
+        dl_columns c = {form, {f[0].x, two ? f[1].x : NULL}, {f[0].y, two ? f[1].y : NULL}, o->classes};
         *d = dl_dataset_columns(&c, NULL);
         st = *d ? DL_OK : dl_failed();
     }
@@ -88,7 +126,7 @@ static dl_status of_columns(dlsh_session *s, const dlsh_value *train, const dlsh
     return st;
 }
 
-static dl_status of_tensors(dlsh_session *s, dl_tensor *const t[4], dl_dataset **d) {
+static dl_status of_tensors(dlsh_session *s, dl_tensor *const t[4], const settings *o, dl_dataset **d) {
     dlsh_value split[2];
     if (!t[0]) return dlsh_fail(DL_ERR_VALUE, "dataset(x, y)", "a dataset of tensors needs samples x");
     if (t[1] && !t[2] != !t[3]) return dlsh_fail(DL_ERR_VALUE, NULL, "test_x and test_y go together");
@@ -99,9 +137,8 @@ static dl_status of_tensors(dlsh_session *s, dl_tensor *const t[4], dl_dataset *
             if (t[2 * k + i]) e[n++].value = dlsh_tensor(dl_ref(t[2 * k + i]));
         split[k] = n ? dlsh_record_of(e, n) : dlsh_none();
     }
-    settings o = {0};
     dl_status st = dlsh_failed(split[0]) || dlsh_failed(split[1]) ? dl_failed() : DL_OK;
-    if (st == DL_OK) st = of_columns(s, &split[0], t[2] ? &split[1] : NULL, &o, d);
+    if (st == DL_OK) st = of_columns(s, &split[0], t[2] ? &split[1] : NULL, o, d);
     dlsh_drop(split[0]);
     dlsh_drop(split[1]);
     return st;
@@ -109,11 +146,13 @@ static dl_status of_tensors(dlsh_session *s, dl_tensor *const t[4], dl_dataset *
 
 static const char *const tensor_names[] = {"x", "y", "test_x", "test_y"};
 
-static dl_status place_tensor(dl_tensor **t, const char *name, const dlsh_value *v) {
+/* A tensor, or an option. */
+static dl_status place_tensor(dl_tensor **t, settings *o, const char *name, const dlsh_value *v) {
     int at = 0;
     while (at < 4 && strcmp(tensor_names[at], name) != 0) at++;
-    if (at == 4 || v->type != DLSH_TENSOR)
-        return dlsh_fail(DL_ERR_NAME, at == 4 ? NULL : "tensor([...]) makes one of a list",
+    if (at == 4) return read_setting(o, name, v);
+    if (v->type != DLSH_TENSOR)
+        return dlsh_fail(DL_ERR_NAME, "tensor([...]) makes one of a list",
                          "a dataset of tensors takes tensors x, y, test_x and test_y, not %s=%s", name,
                          dlsh_type_name(*v));
     t[at] = v->as.tensor;
@@ -122,6 +161,7 @@ static dl_status place_tensor(dl_tensor **t, const char *name, const dlsh_value 
 
 dl_status dlsh_dataset_of_tensors(const dlsh_args *a, const dlsh_value *values, int n, dl_dataset **d) {
     dl_tensor *t[4] = {NULL, NULL, NULL, NULL};
+    settings o = {.n = -1};
     const dlsh_value *v;
     const char *name;
     if (n > 4) return dlsh_fail(DL_ERR_VALUE, NULL, "a dataset takes at most 4 tensors, x, y, test_x and test_y");
@@ -132,8 +172,8 @@ dl_status dlsh_dataset_of_tensors(const dlsh_args *a, const dlsh_value *values, 
                              dlsh_type_name(values[i]));
         t[i] = values[i].as.tensor;
     }
-    for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) DLSH_TRY(place_tensor(t, name, v));
-    return of_tensors(dlsh_arg_session(a), t, d);
+    for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) DLSH_TRY(place_tensor(t, &o, name, v));
+    return of_tensors(dlsh_arg_session(a), t, &o, d);
 }
 
 /* The fields of a record whose names begin with `prefix`, without it, or those that do not begin with test_. */
@@ -461,7 +501,13 @@ dl_status dlsh_dataset_of_values(const dlsh_args *a, dl_dataset **d) {
     if (are_columns(first, more ? dlsh_arg_at(a, "arguments", 0) : NULL)) return of_pairs(a, first, &o, d);
     if (more > 1) return dlsh_arg_fail(a, "arguments", DL_ERR_VALUE, NULL, "a dataset of values takes two at most");
     if (more) second = dlsh_arg_at(a, "arguments", 0);
-    if (dlsh_part_of(*first, &part)) return of_datasets(first, second, d);
+    if (dlsh_part_of(*first, &part)) {
+        const dlsh_value *v;
+        const char *option = dlsh_arg_extra(a, 0, &v);
+        if (!option) return of_datasets(first, second, d);
+        return dlsh_fail(DL_ERR_NAME, "random_split, subset and kfold part a dataset",
+                         "a dataset of datasets takes no option '%s'", option);
+    }
     if (second && first->type != DLSH_LIST)
         return dlsh_arg_fail(a, "arguments", DL_ERR_TYPE, "dataset(xs, ys): lists of samples and of their targets",
                              "one argument too many behind %s", dlsh_a(*first));

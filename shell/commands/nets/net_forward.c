@@ -47,26 +47,35 @@ static form *new_form(const dlsh_callargs *args) {
 
 typedef struct leaves {
     dl_tensor **t;
+    const char **names; /* the field of the outermost record; NULL: none */
     int n, cap;
 } leaves;
 
 enum { DEEPEST = 50 };
 
+static dl_status add_leaf(leaves *l, dl_tensor *t, const char *name) {
+    int cap = l->cap;
+    dl_tensor **more = dlsh_grow(l->t, l->n, &cap, sizeof *more);
+    if (!more) return DL_ERR_MEMORY;
+    l->t = more;
+    const char **names = dlsh_grow(l->names, l->n, &l->cap, sizeof *names);
+    if (!names) return DL_ERR_MEMORY;
+    l->names = names;
+    l->names[l->n] = name, l->t[l->n++] = t;
+    return DL_OK;
+}
+
 /* The tensors in a value: itself, or those in lists and records. */
-static dl_status collect(dlsh_value v, leaves *l, int depth) {
+static dl_status collect(dlsh_value v, leaves *l, const char *name, int depth) {
     if (depth > DEEPEST)
         return dlsh_fail(DL_ERR_VALUE, "does a list contain itself?",
                          "what a net takes or gives is nested more than %d levels deep", DEEPEST);
     if (v.type == DLSH_LIST || v.type == DLSH_RECORD) DLSH_TRY(dlsh_check_interrupt());
-    if (v.type == DLSH_TENSOR) {
-        dl_tensor **more = dlsh_grow(l->t, l->n, &l->cap, sizeof *more);
-        if (!more) return DL_ERR_MEMORY;
-        l->t = more;
-        l->t[l->n++] = v.as.tensor;
-    }
-    for (int i = 0; v.type == DLSH_LIST && i < v.as.list->n; i++) DLSH_TRY(collect(v.as.list->items[i], l, depth + 1));
+    if (v.type == DLSH_TENSOR) DLSH_TRY(add_leaf(l, v.as.tensor, name));
+    for (int i = 0; v.type == DLSH_LIST && i < v.as.list->n; i++)
+        DLSH_TRY(collect(v.as.list->items[i], l, name, depth + 1));
     for (int i = 0; v.type == DLSH_RECORD && i < v.as.record->n; i++)
-        DLSH_TRY(collect(v.as.record->values[i], l, depth + 1));
+        DLSH_TRY(collect(v.as.record->values[i], l, name ? name : v.as.record->keys[i], depth + 1));
     return DL_OK;
 }
 
@@ -75,12 +84,14 @@ static dl_pack *pack(const dlsh_callargs *args) {
     leaves l = {0};
     dl_pack *p = NULL;
     dl_status st = DL_OK;
-    for (int i = 0; st == DL_OK && i < args->n; i++) st = collect(args->values[i], &l, 0);
+    for (int i = 0; st == DL_OK && i < args->n; i++) st = collect(args->values[i], &l, NULL, 0);
     int plain = 1;
     for (int i = 0; i < args->n; i++) plain &= args->values[i].type == DLSH_TENSOR && !(args->names && args->names[i]);
     form *f = st == DL_OK && !plain ? new_form(args) : NULL;
     if (st == DL_OK && (plain || f)) p = dl_pack_new(l.t, l.n, f, f ? free_form : NULL);
+    if (p && dl_pack_set_names(p, l.names) != DL_OK) dl_pack_unref(p), p = NULL;
     free(l.t);
+    free(l.names);
     return p;
 }
 

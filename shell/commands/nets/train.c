@@ -449,11 +449,8 @@ static dl_status eval_run(const dlsh_args *a, dlsh_value *result) {
     const char *acc = isnan(e.acc) ? NULL : "acc";
     dlsh_value r = DLSH_RECORD_OF({"loss", dlsh_float(e.loss)}, {acc, dlsh_float(e.acc)});
     dl_status st = dlsh_failed(r) ? dl_failed() : DL_OK;
-    for (int i = 0; i < e.nmetrics && !st; i++) {
-        char name[96];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(e.metric_name[i], " "), e.metric_name[i]);
-        st = dlsh_record_set(r.as.record, name, dlsh_float(e.metric[i]));
-    }
+    for (int i = 0; i < e.nmetrics && !st; i++)
+        st = dlsh_record_set(r.as.record, e.metric_name[i], dlsh_float(e.metric[i]));
     return dlsh_give_filled(st, r, result);
 }
 
