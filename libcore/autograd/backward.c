@@ -230,40 +230,47 @@ static dl_status check_root(dl_tensor *t, dl_tensor *seed) {
     return DL_OK;
 }
 
-static dl_status start(pass *p, dl_tensor *t, dl_tensor *seed) {
+static dl_status seed_root(pass *p, dl_tensor *t, dl_tensor *seed) {
+    DL_TRY(check_root(t, seed));
     dl_tensor *g =
         seed ? dl_to_dtype(seed, (dl_dtype)t->dtype) : dl_full(t->shape, t->ndim, 1, t->dtype, t->st->device);
     if (!g) return dl_failed();
     dl_edge root = {.node = t->node, .leaf = t->node ? NULL : t, .idx = t->out};
-    DL_TRY(contribute(p, &root, g));
-    return walk(p);
+    return contribute(p, &root, g);
 }
 
-static dl_status run_pass(pass *p, dl_tensor *t, dl_tensor *seed) {
-    DL_TRY(check_root(t, seed));
+/* From m roots; seed NULL: none has one. */
+static dl_status run_pass(pass *p, dl_tensor *const *t, dl_tensor *const *seed, int m) {
     DL_SCOPED_GRAD_MODE(p->create);
-    dl_status s = start(p, t, seed);
+    dl_status s = DL_OK;
+    for (int i = 0; i < m && s == DL_OK; i++) s = seed_root(p, t[i], seed ? seed[i] : NULL);
+    if (s == DL_OK) s = walk(p);
     pass_free(p);
     return s;
 }
 
 dl_status dl_backward(dl_tensor *t, dl_tensor *seed, int retain, int create) {
     pass p = {.retain = retain || create, .create = create};
-    return run_pass(&p, t, seed);
+    return run_pass(&p, &t, &seed, 1);
 }
 
-dl_status dl_gradients(dl_tensor *t, dl_tensor *seed, dl_tensor **inputs, int n, int retain, int create,
-                       dl_tensor **out) {
+dl_status dl_gradients_of(dl_tensor **t, dl_tensor **seed, int m, dl_tensor **inputs, int n, int retain, int create,
+                          dl_tensor **out) {
     for (int i = 0; i < n; i++) {
         out[i] = NULL;
         if (!inputs[i]) return dl_fail_null("an input");
         DL_TRY(dl_history_renew(inputs[i]));
     }
     pass p = {.retain = retain || create, .create = create, .inputs = inputs, .ninputs = n, .out = out};
-    dl_status s = run_pass(&p, t, seed);
+    dl_status s = run_pass(&p, t, seed, m);
     for (int i = 0; s != DL_OK && i < n; i++) {
         dl_unref(out[i]);
         out[i] = NULL;
     }
     return s;
+}
+
+dl_status dl_gradients(dl_tensor *t, dl_tensor *seed, dl_tensor **inputs, int n, int retain, int create,
+                       dl_tensor **out) {
+    return dl_gradients_of(&t, &seed, 1, inputs, n, retain, create, out);
 }

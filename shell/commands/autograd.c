@@ -68,7 +68,7 @@ static dl_status find_gradients(const wanted *w, dl_tensor **in, dl_tensor **out
         in[i] = v->as.tensor;
     }
     return dl_gradients(dlsh_arg_tensor(a, "output"), dlsh_arg_tensor(a, "seed"), in, w->n, dlsh_arg_bool(a, "retain"),
-                        dlsh_arg_bool(a, "create_graph"), out);
+                        dlsh_arg_bool(a, "create_graph") || dl_differentiating(), out);
 }
 
 static dl_status grad_run(const dlsh_args *a, dlsh_value *result) {
@@ -226,7 +226,8 @@ const dlsh_command autograd_commands[] = {
                       .want = "tensor"},
                      {"retain", DLSH_OPT_BOOL, "false", .doc = "keep the history for another pass"},
                      {"create_graph", DLSH_OPT_BOOL, "false",
-                      .doc = "record the pass, so that its results can be differentiated"}),
+                      .doc = "record the pass, so that its results can be differentiated; always so within a function "
+                             "that jvp, vjp, jacobian or hessian differentiates"}),
         .examples = "x = param(2.0); y = x ** 3\ng = grad(y, x, create_graph=true); grad(g, x)\n"
                     "gs = grad(l, m.named_parameters())"),
     DLSH_ROW(

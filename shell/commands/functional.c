@@ -1,0 +1,356 @@
+/* Functions of functions: products with the Jacobian matrix, the matrix, second derivatives, and a function of one
+ * sample as a function of a batch. */
+#include "commands/tree.h"
+#include "lang/command.h"
+#include "lang/session.h"
+#include "dlcore/index.h"
+#include "dlcore/view.h"
+
+#include <stdlib.h>
+
+/* A function of the language as one of tensors: what it was called with, and what came of it. */
+typedef struct subject {
+    dlsh_session *session;
+    dlsh_value fn, args, result; /* args: a list, one item for each argument */
+} subject;
+
+static void subject_free(subject *s) {
+    dlsh_drop(s->args);
+    dlsh_drop(s->result);
+}
+#define SCOPED_SUBJECT __attribute__((cleanup(subject_free), unused)) subject
+
+/* Arguments as PyTorch has them: the items of a list, or one of another kind. */
+static dlsh_value arguments_of(dlsh_value v) { return v.type == DLSH_LIST ? dlsh_ref(v) : DLSH_LIST_OF(dlsh_ref(v)); }
+
+static dl_status subject_begin(const dlsh_args *a, subject *s) {
+    *s = (subject){dlsh_arg_session(a), *dlsh_arg(a, "function"), dlsh_void(), dlsh_void()};
+    if (!dlsh_callable(s->fn))
+        return dlsh_arg_fail(a, "function", DL_ERR_TYPE, "give a function, an op or a net", "%s cannot be called",
+                             dlsh_type_name(s->fn));
+    s->args = arguments_of(*dlsh_arg(a, "inputs"));
+    return dlsh_failed(s->args) ? dl_failed() : DL_OK;
+}
+
+static int call_subject(dl_tensor **in, int n, dl_tensor **out, int max_out, void *arg) {
+    subject *s = arg;
+    (void)n;
+    dlsh_value args = dlsh_tree_of(s->args, in);
+    if (dlsh_failed(args)) return -1;
+    dlsh_drop(s->result);
+    s->result = dlsh_void();
+    dlsh_callargs call = {args.as.list->n, args.as.list->items, NULL};
+    dl_status st = dlsh_call(s->session, s->fn, &call, &s->result);
+    dlsh_drop(args);
+    DLSH_SCOPED_LEAVES made = {0};
+    if (!st) st = dlsh_tree_leaves(s->result, "the result of the function", &made);
+    if (!st && made.n > max_out) st = dlsh_fail(DL_ERR_VALUE, NULL, "the function gave more than %d tensors", max_out);
+    for (int i = 0; !st && i < made.n; i++) out[i] = dl_ref(made.t[i]);
+    return st ? -1 : made.n;
+}
+
+static void unref_all(dl_tensor **t, int n) {
+    for (int i = 0; i < n; i++) DLSH_UNREF(t[i]);
+}
+
+/* ---- vjp and jvp: [result, product] */
+
+static dl_status give_product(subject *s, dl_tensor **out, int nout, dlsh_value form, dl_tensor **product, int n,
+                              dlsh_value *result) {
+    dlsh_value value = dlsh_tree_of(s->result, out), made = dlsh_tree_of(form, product);
+    unref_all(out, nout);
+    unref_all(product, n);
+    return dlsh_give(DLSH_LIST_OF(value, made), result);
+}
+
+static dl_status vjp_run(const dlsh_args *a, dlsh_value *result) {
+    SCOPED_SUBJECT s;
+    DLSH_SCOPED_LEAVES in = {0}, v = {0}, g = {0};
+    dl_tensor *out[DL_MAX_RESULTS];
+    int nout;
+    DLSH_TRY(subject_begin(a, &s));
+    DLSH_TRY(dlsh_tree_leaves(s.args, "inputs", &in));
+    DLSH_TRY(dlsh_tree_leaves(s.args, "inputs", &g));
+    if (dlsh_given(a, "v")) DLSH_TRY(dlsh_tree_leaves(*dlsh_arg(a, "v"), "v", &v));
+    DLSH_TRY(dl_vjp(call_subject, &s, in.t, in.n, dlsh_given(a, "v") ? v.t : NULL, v.n,
+                    dlsh_arg_bool(a, "create_graph"), out, &nout, g.t));
+    return give_product(&s, out, nout, *dlsh_arg(a, "inputs"), g.t, g.n, result);
+}
+
+static dl_status jvp_run(const dlsh_args *a, dlsh_value *result) {
+    SCOPED_SUBJECT s;
+    DLSH_SCOPED_LEAVES in = {0}, v = {0};
+    dl_tensor *out[DL_MAX_RESULTS], *t[DL_MAX_RESULTS];
+    int nout;
+    DLSH_TRY(subject_begin(a, &s));
+    DLSH_TRY(dlsh_tree_leaves(s.args, "inputs", &in));
+    DLSH_TRY(dlsh_tree_leaves(*dlsh_arg(a, "v"), "v", &v));
+    if (v.n != in.n) return dlsh_arg_fail(a, "v", DL_ERR_VALUE, NULL, "v has %d tensors for %d inputs", v.n, in.n);
+    DLSH_TRY(dl_jvp(call_subject, &s, in.t, in.n, v.t, dlsh_arg_bool(a, "create_graph"), out, &nout, t));
+    dlsh_value form = dlsh_ref(s.result);
+    dl_status st = give_product(&s, out, nout, form, t, nout, result);
+    dlsh_drop(form);
+    return st;
+}
+
+/* ---- jacobian and hessian: for each result, in its form, for each input, in theirs */
+
+typedef struct rows {
+    dlsh_value inputs;
+    dl_tensor **t;
+    int n;
+} rows;
+
+static dlsh_value row_at(dlsh_value leaf, int i, void *ctx) {
+    rows *r = ctx;
+    (void)leaf;
+    return dlsh_tree_of(r->inputs, r->t + (long)i * r->n);
+}
+
+/* Takes the m * n tensors. */
+static dl_status give_rows(dlsh_value results, dlsh_value inputs, dl_tensor **t, int m, int n, dlsh_value *result) {
+    rows r = {inputs, t, n};
+    int next = 0;
+    dlsh_value made = dlsh_tree_map(results, row_at, &r, &next);
+    unref_all(t, m * n);
+    return dlsh_give(made, result);
+}
+
+static dl_status matrix_run(const dlsh_args *a, dlsh_value *result) {
+    SCOPED_SUBJECT s;
+    DLSH_SCOPED_LEAVES in = {0};
+    const int *second = dlsh_arg_data(a);
+    DLSH_TRY(subject_begin(a, &s));
+    DLSH_TRY(dlsh_tree_leaves(s.args, "inputs", &in));
+    int create = dlsh_arg_bool(a, "create_graph"), m = in.n;
+    dl_tensor **t = calloc((size_t)in.n * DL_MAX_RESULTS + 1, sizeof(dl_tensor *));
+    if (!t) return dlsh_no_memory("a matrix of derivatives");
+    dl_status st = *second ? dl_hessian(call_subject, &s, in.t, in.n, create, t)
+                           : dl_jacobian(call_subject, &s, in.t, in.n, create, &m, t);
+    dlsh_value inputs = *dlsh_arg(a, "inputs");
+    if (!st) st = give_rows(*second ? inputs : s.result, inputs, t, m, in.n, result);
+    free(t);
+    return st;
+}
+static const int first_order = 0, second_order = 1;
+
+/* ---- vmap */
+
+/* A bound function holds {function, in_dims, out_dims}; this is one call of it. */
+typedef struct batch {
+    dlsh_session *session;
+    dlsh_value fn, in_dims, out_dims;
+    long size, at;
+} batch;
+
+/* The dimension that an argument is mapped over: dims is a number or none for all, or has the form of the arguments. */
+static const dlsh_value *dims_at(const dlsh_value *dims, dlsh_value of, int i) {
+    if (dims->type == DLSH_LIST && of.type == DLSH_LIST) return i < dims->as.list->n ? &dims->as.list->items[i] : NULL;
+    if (dims->type == DLSH_RECORD && of.type == DLSH_RECORD)
+        return dlsh_record_get(dims->as.record, of.as.record->keys[i]);
+    return dims->type == DLSH_LIST || dims->type == DLSH_RECORD ? NULL : dims;
+}
+
+static dl_status bad_dims(const char *name) {
+    return dlsh_fail(DL_ERR_VALUE, "give one dimension or none for all, or a list of them, one for each",
+                     "vmap: %s has another form than what it belongs to", name);
+}
+
+/* Calls `see` for every leaf with its dimension. */
+typedef dl_status leaf_fn(dlsh_value *leaf, const dlsh_value *dim, void *ctx);
+static dl_status each_leaf(dlsh_value *v, const dlsh_value *dims, const char *name, leaf_fn *see, void *ctx) {
+    if (!dims) return bad_dims(name);
+    int list = v->type == DLSH_LIST;
+    if (!list && v->type != DLSH_RECORD) {
+        if (dims->type != DLSH_INT && dims->type != DLSH_NONE) return bad_dims(name);
+        return see(v, dims, ctx);
+    }
+    int n = list ? v->as.list->n : v->as.record->n;
+    if (dims->type == DLSH_LIST && list && dims->as.list->n != n) return bad_dims(name);
+    for (int i = 0; i < n; i++)
+        DLSH_TRY(
+            each_leaf(list ? &v->as.list->items[i] : &v->as.record->values[i], dims_at(dims, *v, i), name, see, ctx));
+    return DL_OK;
+}
+
+static dl_status measure(dlsh_value *leaf, const dlsh_value *dim, void *ctx) {
+    batch *b = ctx;
+    if (dim->type == DLSH_NONE || leaf->type != DLSH_TENSOR) return DL_OK;
+    const dl_tensor *t = leaf->as.tensor;
+    long d = dim->as.i < 0 ? dim->as.i + dl_ndim(t) : dim->as.i;
+    if (d < 0 || d >= dl_ndim(t))
+        return dlsh_fail(DL_ERR_SHAPE, "in_dims=none leaves a tensor as it is",
+                         "vmap: a tensor with %d dimensions has no dimension %ld", dl_ndim(t), dim->as.i);
+    if (b->size >= 0 && b->size != dl_shape(t)[d])
+        return dlsh_fail(DL_ERR_SHAPE, NULL, "vmap: arguments have %ld and %ld samples", b->size, dl_shape(t)[d]);
+    b->size = dl_shape(t)[d];
+    return DL_OK;
+}
+
+/* Replaces a leaf by its sample. */
+static dl_status take_sample(dlsh_value *leaf, const dlsh_value *dim, void *ctx) {
+    const batch *b = ctx;
+    if (dim->type == DLSH_NONE || leaf->type != DLSH_TENSOR) return DL_OK;
+    dlsh_value one = dlsh_tensor(dl_select(leaf->as.tensor, dim->as.i, b->at));
+    if (dlsh_failed(one)) return dl_failed();
+    dlsh_drop(*leaf);
+    *leaf = one;
+    return DL_OK;
+}
+
+static dlsh_value same_leaf(dlsh_value leaf, int i, void *ctx) {
+    (void)i, (void)ctx;
+    return dlsh_ref(leaf);
+}
+
+static dl_status call_sample(batch *b, dlsh_value args, dlsh_value *out) {
+    int next = 0;
+    dlsh_value mine = dlsh_tree_map(args, same_leaf, NULL, &next);
+    dl_status st = dlsh_failed(mine) ? dl_failed() : each_leaf(&mine, &b->in_dims, "in_dims", take_sample, b);
+    dlsh_callargs call = {0};
+    if (!st) call = (dlsh_callargs){mine.as.list->n, mine.as.list->items, NULL};
+    if (!st) st = dlsh_call(b->session, b->fn, &call, out);
+    dlsh_drop(mine);
+    return st;
+}
+
+/* Results of all samples: leaf i of sample k at t[k].t[i]. */
+typedef struct results {
+    dlsh_leaves *of;
+    long n;
+    int next;
+} results;
+
+static dl_status stack_leaf(dlsh_value *leaf, const dlsh_value *dim, void *ctx) {
+    results *r = ctx;
+    dl_tensor **t = malloc((size_t)r->n * sizeof(dl_tensor *));
+    if (!t) return dlsh_no_memory("results of vmap");
+    for (long k = 0; k < r->n; k++) t[k] = r->of[k].t[r->next];
+    r->next++;
+    dl_tensor *whole = dim->type == DLSH_NONE ? dl_ref(t[r->n - 1]) : dl_stack(t, (int)r->n, dim->as.i);
+    free(t);
+    if (!whole) return dl_failed();
+    dlsh_drop(*leaf);
+    *leaf = dlsh_tensor(whole);
+    return DL_OK;
+}
+
+static dl_status run_samples(batch *b, dlsh_value args, dlsh_value *each, dlsh_leaves *leaves) {
+    for (b->at = 0; b->at < b->size; b->at++) {
+        dlsh_leaves *l = &leaves[b->at];
+        DLSH_TRY(dlsh_check_interrupt());
+        DLSH_TRY(call_sample(b, args, &each[b->at]));
+        DLSH_TRY(dlsh_tree_leaves(each[b->at], "the result of a function under vmap", l));
+        if (l->n != leaves->n)
+            return dlsh_fail(DL_ERR_VALUE, NULL, "vmap: the function gave %d tensors for one sample and %d for another",
+                             leaves->n, l->n);
+    }
+    return DL_OK;
+}
+
+static dl_status map_batch(batch *b, dlsh_value args, dlsh_value *result) {
+    dlsh_value *each = calloc((size_t)b->size, sizeof *each);
+    dlsh_leaves *leaves = calloc((size_t)b->size, sizeof *leaves);
+    dl_status st = each && leaves ? DL_OK : dlsh_no_memory("results of vmap");
+    for (long i = 0; each && i < b->size; i++) each[i] = dlsh_none();
+    if (!st) st = run_samples(b, args, each, leaves);
+    int next = 0;
+    dlsh_value all = st ? dlsh_void() : dlsh_tree_map(each[0], same_leaf, NULL, &next);
+    if (!st && dlsh_failed(all)) st = dl_failed();
+    results r = {leaves, b->size, 0};
+    if (!st) st = each_leaf(&all, &b->out_dims, "out_dims", stack_leaf, &r);
+    for (long i = 0; i < b->size; i++) {
+        if (each) dlsh_drop(each[i]);
+        if (leaves) dlsh_leaves_free(&leaves[i]);
+    }
+    free(each);
+    free(leaves);
+    return dlsh_give_filled(st, all, result);
+}
+
+static dl_status mapped_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_list *made = dlsh_arg(a, "made")->as.list;
+    batch b = {dlsh_arg_session(a), made->items[0], made->items[1], made->items[2], -1, 0};
+    int n = dlsh_arg_count(a, "inputs");
+    dlsh_value args = dlsh_new_list(n);
+    dl_status st = dlsh_failed(args) ? dl_failed() : DL_OK;
+    for (int i = 0; i < n && !st; i++) st = dlsh_list_push(args.as.list, dlsh_ref(*dlsh_arg_at(a, "inputs", i)));
+    if (!st) st = each_leaf(&args, &b.in_dims, "in_dims", measure, &b);
+    if (!st && b.size < 1)
+        st = b.size < 0 ? dlsh_fail(DL_ERR_VALUE, NULL, "vmap: no argument is a tensor with a dimension to map over")
+                        : dlsh_fail(DL_ERR_VALUE, NULL, "vmap: a batch without samples");
+    if (!st) st = map_batch(&b, args, result);
+    dlsh_drop(args);
+    return st;
+}
+
+static const dlsh_command mapped =
+    DLSH_FN_ROW("vmapped", mapped_run, "vmapped(MADE, INPUT, ...)", "What vmap makes of a function.",
+                DLSH_PARAMS({"made", .want = "list", .doc = "function, in_dims, out_dims"},
+                            {"inputs", .flags = DLSH_VARIADIC, .doc = "arguments of the function, for a batch"}));
+
+static dl_status vmap_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_value fn = *dlsh_arg(a, "function"), zero = dlsh_int(0);
+    const dlsh_value *in = dlsh_arg(a, "in_dims"), *out = dlsh_arg(a, "out_dims");
+    if (!dlsh_callable(fn))
+        return dlsh_arg_fail(a, "function", DL_ERR_TYPE, "give a function, an op or a net", "%s cannot be called",
+                             dlsh_type_name(fn));
+    dlsh_value made = DLSH_LIST_OF(dlsh_ref(fn), dlsh_ref(in ? *in : zero), dlsh_ref(out ? *out : zero));
+    if (dlsh_failed(made)) return dl_failed();
+    dlsh_value bound = dlsh_new_method(made, (dlsh_value){DLSH_BUILTIN, {.builtin = &mapped}});
+    dlsh_drop(made);
+    return dlsh_give(bound, result);
+}
+
+/* ---- rows */
+
+#define FUNCTION_PARAM                                                                                                 \
+    { "function", .doc = "a function, op or net from tensors to tensors" }
+#define INPUTS_PARAM                                                                                                   \
+    {                                                                                                                  \
+        "inputs",                                                                                                      \
+            .want = "tensor|list|record",                                                                              \
+            .doc = "what to call it with: a tensor, a record of tensors, or a list with one item for each argument"    \
+    }
+#define CREATE_OPTION                                                                                                  \
+    { "create_graph", DLSH_OPT_BOOL, "false", .doc = "the results can be differentiated, by the inputs, too" }
+
+const dlsh_command functional_commands[] = {
+    DLSH_FN_ROW("vjp", vjp_run, "vjp(FUNCTION, INPUTS, [V])",
+                "A function's result, and the product of a vector with its Jacobian matrix, in a list. The product has "
+                "the form of the inputs; the vector that of the result.",
+                DLSH_PARAMS(FUNCTION_PARAM, INPUTS_PARAM,
+                            {"v", .want = "tensor|list|record", .flags = DLSH_OPTIONAL,
+                             .doc = "the vector; may be left out where the result has one element"}),
+                DLSH_OPTIONS(CREATE_OPTION),
+                .examples = "y, g = vjp(fn (x) { return x ** 2 }, tensor([1.0, 2.0]), tensor([1.0, 0.5]))"),
+    DLSH_FN_ROW("jvp", jvp_run, "jvp(FUNCTION, INPUTS, V)",
+                "A function's result, and the product of its Jacobian matrix with a vector, in a list: how the result "
+                "changes as the inputs move along the vector.",
+                DLSH_PARAMS(FUNCTION_PARAM, INPUTS_PARAM,
+                            {"v", .want = "tensor|list|record", .doc = "the vector, in the form of the inputs"}),
+                DLSH_OPTIONS(CREATE_OPTION),
+                .examples = "y, t = jvp(fn (x, w) { return x @ w }, [randn(2, 3), randn(3)], [randn(2, 3), zeros(3)])"),
+    DLSH_FN_ROW(
+        "jacobian", matrix_run, "jacobian(FUNCTION, INPUTS)",
+        "Derivatives of every element of a function's result by every element of its inputs: of shape [shape of "
+        "the result, shape of the input]; for several results or inputs in lists or records of their form.",
+        DLSH_PARAMS(FUNCTION_PARAM, INPUTS_PARAM), DLSH_OPTIONS(CREATE_OPTION), .data = &first_order,
+        .examples = "jacobian(fn (x) { return x ** 2 }, tensor([1.0, 2.0]))"),
+    DLSH_FN_ROW(
+        "hessian", matrix_run, "hessian(FUNCTION, INPUTS)",
+        "Second derivatives of a function with one result of one element: of shape [shape of the input, shape of "
+        "the input]; for several inputs in lists or records of their form.",
+        DLSH_PARAMS(FUNCTION_PARAM, INPUTS_PARAM), DLSH_OPTIONS(CREATE_OPTION), .data = &second_order,
+        .examples = "hessian(fn (x) { return (x ** 3).sum() }, tensor([1.0, 2.0]))"),
+    DLSH_FN_ROW("vmap", vmap_run, "vmap(FUNCTION)",
+                "A function of one sample as a function of a batch: it is called for each sample in turn, and its "
+                "results are stacked.",
+                DLSH_PARAMS(FUNCTION_PARAM),
+                DLSH_OPTIONS({"in_dims", DLSH_OPT_VALUE, .want = "int|none|list",
+                              .doc = "the dimension of the samples (0), none: an argument is the same for all; a list: "
+                                     "one for each argument"},
+                             {"out_dims", DLSH_OPT_VALUE, .want = "int|none|list|record",
+                              .doc = "the dimension of the samples in the results (0)"}),
+                .examples = "vmap(fn (a, b) { return a.dot(b) })(randn(5, 3), randn(5, 3))"),
+    {0}};
