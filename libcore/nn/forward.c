@@ -306,6 +306,30 @@ static dl_tensor *run_call(dl_module *m, dl_tensor *x) {
     return give_passed(p, out);
 }
 
+static dl_module *part_at(dl_module *m, const char *path) {
+    dl_module *part = dl_module_find(m, path);
+    if (!part) dl_fail(DL_ERR_INTERNAL, "layer %s has no part '%s'", m->row->kind.name, path);
+    return part;
+}
+
+dl_tensor *dl_part_run(dl_module *m, const char *path, dl_tensor *x) {
+    dl_module *part = part_at(m, path);
+    return part ? run_part(path, part, x) : NULL;
+}
+
+dl_pack *dl_part_call(dl_module *m, const char *path, dl_tensor *const *in, int n) {
+    dl_module *part = part_at(m, path);
+    dl_pack *all = part ? dl_pack_new(in, n, NULL, NULL) : NULL;
+    if (!all) return NULL;
+    passing now = {part, all, NULL}, *former = passed;
+    passed = &now;
+    dl_tensor *y = run_part(path, part, in[0]);
+    passed = former;
+    dl_unref(y);
+    dl_pack_unref(all);
+    return now.out;
+}
+
 /* Makes the tensors that the net itself holds, and shows them to the watcher of a dry run. */
 static dl_status make_own(dl_module *m, const dl_tensor *x) {
     for (int i = 0; i < m->nchild; i++) {

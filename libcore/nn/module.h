@@ -128,6 +128,11 @@ dl_status dl_part_weight(dl_module *m, const char *name, int ndim, const long *s
 dl_status dl_part_layer(dl_module *m, const char *name, const char *kind, const dl_arg *args, int nargs);
 /* Makes the weights of m itself that are not there, `size` in the place of sizes that follow from the input. */
 dl_status dl_part_weights_make(dl_module *m, long size, int device);
+/* The part of that name; NULL, nothing recorded: there is none. */
+dl_module *dl_part_of(const dl_module *m, const char *name);
+/* Runs a part, which lies at `path` below m (nn/forward.c); a part of several inputs and results is called. */
+dl_tensor *dl_part_run(dl_module *m, const char *path, dl_tensor *x);
+dl_pack *dl_part_call(dl_module *m, const char *path, dl_tensor *const *in, int n);
 /* The weight of that name, borrowed; NULL, nothing recorded: the options leave it out. */
 dl_tensor *dl_part_tensor(const dl_module *m, const char *name);
 /* DL_ERR_SHAPE unless a stored tensor has the sizes that a weight of a layer must have. */

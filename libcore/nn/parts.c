@@ -62,13 +62,13 @@ dl_status dl_part_weights_make(dl_module *m, long size, int device) {
     return DL_OK;
 }
 
-static dl_module *part_of(const dl_module *m, const char *name) {
+dl_module *dl_part_of(const dl_module *m, const char *name) {
     for (int i = 0; i < m->nchild; i++)
         if (!strcmp(m->child[i].name, name)) return m->child[i].m;
     return NULL;
 }
 
 dl_tensor *dl_part_tensor(const dl_module *m, const char *name) {
-    const dl_module *part = part_of(m, name);
+    const dl_module *part = dl_part_of(m, name);
     return part ? part->tensor[0] : NULL;
 }

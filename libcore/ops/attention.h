@@ -17,6 +17,9 @@ typedef struct dl_attention_sizes {
 dl_status dl_attention_of(const dl_call *c, dl_attention_sizes *a);
 void dl_attention_of_node(const dl_back *b, dl_attention_sizes *a);
 
+/* A score so low that its weight is 0. It is finite: a query all of whose keys are masked makes no NaN. */
+static inline double dl_masked_score(dl_dtype t) { return t == DL_F16 ? -60000 : -1e30; }
+
 /* Attention by ops that are differentiable in q, k, v and an added mask. `kept` [batch,heads,rows,keys], unless NULL,
  * is multiplied with the weights. Owned; NULL: failed. */
 dl_tensor *dl_attention_by_parts(const dl_attention_sizes *a, dl_tensor *q, dl_tensor *k, dl_tensor *v, dl_tensor *mask,

@@ -148,6 +148,25 @@ def attention(q, k, v, mask=None, lengths=None, dropout_p=0, is_causal=False, sc
     return p.masked_fill(~seen, 0) @ v
 
 
+def rotary(x, positions=None, base=1e4, interleaved=True):
+    """By complex numbers, as the paper has it."""
+    n, e = x.shape[-2:]
+    positions = torch.arange(n) if positions is None else positions
+    t = positions.double()[..., None] * base ** (-2 * torch.arange(e // 2, dtype=torch.float64) / e)
+    pairs = x.unflatten(-1, (-1, 2)) if interleaved else x.unflatten(-1, (2, -1)).transpose(-1, -2)
+    z = torch.view_as_complex(pairs.contiguous()) * torch.polar(torch.ones_like(t), t)
+    z = torch.view_as_real(z)
+    return (z if interleaved else z.transpose(-1, -2)).flatten(-2)
+
+
+def positional(x, base=1e4, dim=-2):
+    """The table of PyTorch's tutorial, of any size."""
+    n, e = x.shape[dim], x.shape[-1]
+    t = torch.arange(n, dtype=torch.float64)[:, None] * base ** (-torch.arange(0, e, 2, dtype=torch.float64) / e)
+    table = torch.stack([t.sin(), t.cos()], -1).flatten(1)[:, :e]
+    return x + table.reshape([n if i == dim % x.dim() else e if i == x.dim() - 1 else 1 for i in range(x.dim())])
+
+
 def rms_norm(x, w=None, normalized_shape=None, eps=None):
     """PyTorch has it from 2.4 on."""
     dims = tuple(range(-len(normalized_shape), 0))
@@ -460,6 +479,7 @@ CALLS = {
         x, y, w, pos_weight=v, **kw),
     "multi_margin_loss": lambda x, y, w=None, **kw: F.multi_margin_loss(x, y, weight=w, **kw),
     "scaled_dot_product_attention": attention, "rms_norm": rms_norm,
+    "rotary_embedding": rotary, "positional_encoding": positional,
     "attention": lambda q, k, v, *more, scale=1, **kw: attention(q, k, v, *more, scale=scale, enable_gqa=True, **kw),
     "mish": lambda x: F.mish(x), "relu6": lambda x: F.relu6(x).to(x.dtype),
     "einsum": lambda *t, equation: torch.einsum(equation, *t),

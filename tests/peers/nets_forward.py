@@ -136,6 +136,34 @@ class Recurrent(nn.Module):
         return self.out(g) + h.sum(0)[:, :2] * c.sum(0)[:, 2:4]
 
 
+class Attention(nn.Module):
+    """All of torch.nn that attends, without dropout."""
+    def __init__(self):
+        super().__init__()
+        layer = dict(nhead=2, dim_feedforward=12, dropout=0, batch_first=True)
+        self.up = nn.Linear(3, 8)
+        self.a = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.b = nn.MultiheadAttention(8, 4, bias=False, add_bias_kv=True, add_zero_attn=True, kdim=3, vdim=5)
+        self.e = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, activation="gelu", norm_first=True, **layer), 2,
+                                       nn.LayerNorm(8))
+        self.d = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, **layer), 1)
+        self.t = nn.Transformer(8, 2, 1, 1, 12, 0)
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x, p):
+        causal = torch.ones(6, 6, dtype=torch.bool).triu(1)
+        later = torch.zeros(6, 6, dtype=torch.float64).masked_fill(causal, -1.5)
+        h = self.up(x)
+        y, w = self.a(h, h, h, p, attn_mask=causal)
+        z, v = self.b(y.transpose(0, 1), x.transpose(0, 1), h.transpose(0, 1)[..., :5], average_attn_weights=False)
+        h = self.e(y + z.transpose(0, 1), mask=causal, src_key_padding_mask=p)
+        m = self.d(h, y, tgt_mask=causal, memory_mask=later, memory_key_padding_mask=p)
+        t = self.t(m.transpose(0, 1), h.transpose(0, 1), tgt_mask=causal, src_key_padding_mask=p)
+        alone = self.a(t[:, 0], 2 * t[:, 0], t[:, 0] + 1, need_weights=False)[0]
+        return self.out(t.mean(0)) + w.pow(2).mean() + v.pow(2).mean() + alone.mean()
+
+
+
 # ---------------------------------------------------------------- dlsh's
 
 NETS = {
@@ -238,6 +266,32 @@ fn make() { return net {
     }
 } }
 """, "[randn(4, 6, 3, dtype=f64), tensor([6, 2, 4, 1])]", "(y - 0.3).pow(2).mean()", lambda y: (y - 0.3).pow(2).mean(),
+                  "fn (o, y) { return cross_entropy(o, y % 2) }"),
+    "attention": (Attention, """
+fn make() { return net {
+    up: linear 8
+    a: mha 8 2 batch_first
+    b: multiheadattention 8 4 bias=false add_bias_kv add_zero_attn kdim=3 vdim=5
+    e: transformerencoder 8 2 2 ff=12 dropout=0 activation="gelu" norm_first batch_first norm
+    d: transformerdecoder 8 2 1 ff=12 dropout=0 batch_first
+    t: transformer 8 2 1 1 ff=12 dropout=0
+    out: linear 2
+    forward(x, p=none) {
+        if x.ndim == 4 { x = x[:, 0, 8:20:2, 3:6]; p = zeros(x.shape[0], 6, dtype=bool) }
+        causal = triu(ones(6, 6, dtype=bool), 1)
+        later = where(causal, -1.5, 0.0).to(x.dtype)
+        h = up(x)
+        y, w = a(h, h, h, p, attn_mask=causal)
+        z, v = b(y.transpose(0, 1), x.transpose(0, 1), h.transpose(0, 1)[..., :5], average_attn_weights=false)
+        h = e(y + z.transpose(0, 1), causal, src_key_padding_mask=p)
+        m = d(h, y, tgt_is_causal=true, memory_mask=later, memory_key_padding_mask=p)
+        q = t(m.transpose(0, 1), h.transpose(0, 1), tgt_mask=causal, src_key_padding_mask=p)
+        alone = a(q[:, 0], 2 * q[:, 0], q[:, 0] + 1, need_weights=false)
+        return out(q.mean(0)) + w.pow(2).mean() + v.pow(2).mean() + alone.mean()
+    }
+} }
+""", "[randn(4, 6, 3, dtype=f64), tensor([[0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 1, 1], [0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1]], dtype=bool)]",
+                  "(y - 0.3).pow(2).mean()", lambda y: (y - 0.3).pow(2).mean(),
                   "fn (o, y) { return cross_entropy(o, y % 2) }"),
 }
 

@@ -60,7 +60,7 @@ dl_tensor *dl_attention_by_parts(const dl_attention_sizes *a, dl_tensor *q, dl_t
     if (bias) bias = grouped(a, p, K(dl_to_dtype(bias, t)));
     dl_tensor *all = s ? allowed(a, p, bias ? bias : grouped(a, p, mask), lengths, s->st->device) : NULL;
     if (bias) s = K(dl_add(s, bias));
-    if (all) s = K(dl_where(all, s, K(dl_scalar_f(-INFINITY))));
+    if (all) s = K(dl_where(all, s, K(dl_scalar_f(dl_masked_score(t)))));
     dl_tensor *w = s ? K(dl_softmax(s, -1)) : NULL;
     if (all) w = K(dl_where(all, w, K(dl_scalar_f(0))));
     if (kept) w = K(dl_mul(w, grouped(a, p, kept)));

@@ -34,12 +34,22 @@ static dl_status put_numbers(places *p, int at, dlsh_value v) {
     return put(p, at, here);
 }
 
-/* One argument: a tensor, tensors in a list for this place and those after it, numbers, or none. *next is the place
- * after it. */
+/* true and false become a tensor of no dimensions, in host memory, where the layer reads it. */
+static dl_status put_switch(places *p, int at, int on) {
+    unsigned char byte = on != 0;
+    dl_tensor *t = dl_tensor_from(0, NULL, DL_BOOL, 0, &byte);
+    if (!t) return dl_failed();
+    p->made[p->nmade++] = dlsh_tensor(t);
+    return put(p, at, t);
+}
+
+/* One argument: a tensor, tensors in a list for this place and those after it, numbers, true or false, or none. *next
+ * is the place after it. */
 static dl_status put_value(places *p, int at, dlsh_value v, int *next) {
     *next = at + 1;
     if (v.type == DLSH_NONE) return DL_OK;
     if (v.type == DLSH_TENSOR) return put(p, at, v.as.tensor);
+    if (v.type == DLSH_BOOL) return put_switch(p, at, (int)v.as.i);
     const dlsh_value *items = v.type == DLSH_LIST ? v.as.list->items : NULL;
     if (!items) return dlsh_fail(DL_ERR_TYPE, NULL, "layer %s takes tensors, got %s", dl_module_kind(p->m), dlsh_a(v));
     int n = v.as.list->n;
