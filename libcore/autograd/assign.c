@@ -26,6 +26,11 @@ static dl_tensor *prepare(dl_tensor *dst, dl_tensor *value) {
                      dl_shape_text(dst->ndim, dst->shape));
         return NULL;
     }
+    if (dl_dtype_is_complex((dl_dtype)value->dtype) && !dl_dtype_is_complex((dl_dtype)dst->dtype)) {
+        dl_fail_hint(DL_ERR_DTYPE, "write its real() or its abs()", "a complex number cannot be written into %s",
+                     dl_dtype_name((dl_dtype)dst->dtype));
+        return NULL;
+    }
     DL_OWNED dl_tensor *cast = dl_to_dtype(value, (dl_dtype)dst->dtype);
     DL_OWNED dl_tensor *own = cast && cast->st == dst->st ? dl_clone(cast) : dl_ref(cast);
     return own ? dl_expand(own, dst->shape, dst->ndim) : NULL;
@@ -45,6 +50,12 @@ dl_status dl_assign(dl_tensor *dst, dl_tensor *value) {
     if (!value) return dl_fail_null("the value to write");
     dl_tensor *base = dst->base ? dst->base : dst;
     DL_TRY(check_leaf(base, dst->base));
+    if (base->dtype != dst->dtype) { /* the parts of complex numbers, whose places are counted otherwise */
+        if (dl_recording() && (dl_requires_grad(base) || dl_requires_grad(value)))
+            return dl_fail_hint(DL_ERR_AUTOGRAD, "compute a new tensor, with complex(re, im)",
+                                "the parts of complex numbers cannot be changed in place while recording");
+        base = dst;
+    }
     if (!dl_strides_are_dense(dst->ndim, dst->shape, dst->stride))
         return dl_fail_hint(DL_ERR_AUTOGRAD, "clone() it first",
                             "an expanded tensor cannot be changed in place: several of its elements share memory");

@@ -90,7 +90,8 @@ static dl_status contribute(pass *p, const dl_edge *e, dl_tensor *g) {
 static dl_status run_rule(pass *p, dl_back *b) {
     const dl_kernel *k = NULL;
     int device = b->node->nin ? b->node->meta[0].device : 0;
-    if (!p->create && (k = dl_kernel_of(b->op, device)) && k->fused_grad) {
+    bool real = !b->node->nin || !dl_dtype_is_complex((dl_dtype)b->node->meta[0].dtype); /* fused ones know no other */
+    if (!p->create && real && (k = dl_kernel_of(b->op, device)) && k->fused_grad) {
         dl_status s = k->fused_grad(b);
         return s == DL_OK && __builtin_expect(dl_fp_suspicious(), 0) ? dl_nonfinite_check_rule(b) : s;
     }
@@ -224,6 +225,9 @@ static dl_status check_root(dl_tensor *t, dl_tensor *seed) {
     if (!seed && t->numel != 1)
         return dl_fail_hint(DL_ERR_SHAPE, "reduce it with sum() or mean(), or give a gradient to start from",
                             "backward starts from one number, not from shape %s", dl_shape_text(t->ndim, t->shape));
+    if (!seed && dl_dtype_is_complex((dl_dtype)t->dtype))
+        return dl_fail_hint(DL_ERR_DTYPE, "take its abs() or real(), or give a gradient to start from",
+                            "backward starts from a real number, not from a complex one");
     if (seed && !dl_shape_eq(t, seed))
         return dl_fail(DL_ERR_SHAPE, "the gradient to start from has shape %s, the tensor %s",
                        dl_shape_text(seed->ndim, seed->shape), dl_shape_text(t->ndim, t->shape));

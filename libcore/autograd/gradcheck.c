@@ -4,6 +4,7 @@
 #include "core/random/rng.h"
 #include "core/scope.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/complex.h"
 #include "dlcore/copy.h"
 #include "dlcore/reduce.h"
 
@@ -30,10 +31,12 @@ static dl_tensor *weights(const dl_tensor *like, int index) {
     return w;
 }
 
-/* Adds sum(t * w) to *total, which is replaced. */
+/* Adds sum(t * w) to *total, which is replaced; of complex numbers both parts count. */
 static dl_status add_weighted(dl_tensor *t, int index, dl_tensor **total) {
-    DL_OWNED dl_tensor *w = weights(t, index), *wd = w ? dl_to_device(w, t->st->device) : NULL;
-    DL_OWNED dl_tensor *p = wd ? dl_mul(t, wd) : NULL, *s = p ? dl_sum(p, NULL, 0, 0) : NULL;
+    bool complex = dl_dtype_is_complex((dl_dtype)t->dtype);
+    DL_OWNED dl_tensor *parts = complex ? dl_view_as_real(t) : dl_ref(t);
+    DL_OWNED dl_tensor *w = parts ? weights(parts, index) : NULL, *wd = w ? dl_to_device(w, t->st->device) : NULL;
+    DL_OWNED dl_tensor *p = wd ? dl_mul(parts, wd) : NULL, *s = p ? dl_sum(p, NULL, 0, 0) : NULL;
     dl_tensor *sum = s && *total ? dl_add(*total, s) : dl_ref(s);
     if (!sum) return dl_failed();
     dl_unref(*total);
@@ -41,7 +44,7 @@ static dl_status add_weighted(dl_tensor *t, int index, dl_tensor **total) {
     return DL_OK;
 }
 
-/* L as a 0-d tensor; NULL without an error when no result is floating. */
+/* L as a 0-d tensor; NULL without an error when no result is floating or complex. */
 static dl_status evaluate(const check *k, dl_tensor **in, dl_tensor **loss) {
     dl_tensor *out[DL_MAX_OUT] = {0};
     *loss = NULL;
@@ -50,7 +53,7 @@ static dl_status evaluate(const check *k, dl_tensor **in, dl_tensor **loss) {
     if (n < 0) return dl_fail_null("the result of the function");
     dl_status s = DL_OK;
     for (int i = 0; i < n; i++) {
-        if (s == DL_OK && dl_dtype_is_float((dl_dtype)out[i]->dtype)) s = add_weighted(out[i], i, loss);
+        if (s == DL_OK && dl_dtype_is_smooth((dl_dtype)out[i]->dtype)) s = add_weighted(out[i], i, loss);
         dl_unref(out[i]);
     }
     return s;
@@ -65,7 +68,8 @@ static dl_status value_at(const check *k, dl_tensor **in, double *out) {
     return s;
 }
 
-/* dL/d(element) by (L(x + h) - L(x - h)) / 2h; in[i] holds a contiguous copy that may be changed. */
+/* dL/d(element), one of the parts where numbers are complex, by (L(x + h) - L(x - h)) / 2h; in[i] holds a contiguous
+ * copy that may be changed. */
 static dl_status numeric(const check *k, dl_tensor **in, int i, int64_t e, double *out) {
     double *x = (double *)dl_ptr(in[i]) + e, x0 = *x, h = 1e-6 * fmax(1, fabs(x0)), up = 0, down = 0;
     *x = x0 + h;
@@ -119,9 +123,9 @@ static dl_status copy_leaves(dl_tensor **in, int n, dl_tensor **x) {
         x[i] = NULL;
         if (!in[i] || s != DL_OK) continue;
         bool grad = dl_requires_grad(in[i]);
-        if (grad && in[i]->dtype != DL_F64) {
-            s = dl_fail_hint(DL_ERR_DTYPE, "make the inputs with dtype=f64", "differences need f64; input %d is %s", i,
-                             dl_dtype_name((dl_dtype)in[i]->dtype));
+        if (grad && in[i]->dtype != DL_F64 && in[i]->dtype != DL_C128) {
+            s = dl_fail_hint(DL_ERR_DTYPE, "make the inputs with dtype=f64 or c128",
+                             "differences need f64 or c128; input %d is %s", i, dl_dtype_name((dl_dtype)in[i]->dtype));
             continue;
         }
         dl_tensor *c = dl_contiguous(in[i]);
@@ -138,10 +142,11 @@ static dl_status copy_leaves(dl_tensor **in, int n, dl_tensor **x) {
 static dl_status compare_all(const check *k, dl_tensor **x, dl_tensor **g, dl_gradcheck_report *r) {
     for (int i = 0; i < k->n; i++) {
         if (!x[i] || !x[i]->requires_grad) continue;
-        double *a = calloc((size_t)x[i]->numel + 1, sizeof *a);
+        const int64_t n = x[i]->numel * (x[i]->dtype == DL_C128 ? 2 : 1); /* real parts, and imaginary ones */
+        double *a = calloc((size_t)n + 1, sizeof *a);
         if (!a) return dl_fail(DL_ERR_MEMORY, "no memory to compare %ld elements", x[i]->numel);
-        dl_status s = g[i] ? dl_read_f64(g[i], a) : DL_OK;
-        for (int64_t e = 0; s == DL_OK && e < x[i]->numel; e++) {
+        dl_status s = g[i] ? dl_read(g[i], a) : DL_OK; /* in the dtype of x[i] */
+        for (int64_t e = 0; s == DL_OK && e < n; e++) {
             double num = 0;
             if (dl_interrupt_get())
                 s = dl_fail(DL_ERR_INTERRUPT, "gradcheck was interrupted");
@@ -173,7 +178,7 @@ static int gradient_fn(dl_tensor **in, int n, dl_tensor **out, int max_out, void
     for (int i = 0; i < n; i++) {
         /* while differences are taken the copies have no history to protect: make leaves of them */
         x[i] = in[i];
-        if (!record && in[i] && in[i]->dtype == DL_F64)
+        if (!record && in[i] && (in[i]->dtype == DL_F64 || in[i]->dtype == DL_C128))
             x[i] = dl_detach(in[i]);
         else
             dl_ref(x[i]);

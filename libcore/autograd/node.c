@@ -116,7 +116,7 @@ dl_status dl_record(const dl_call *c) {
         dl_tensor *t = c->out[i];
         if (!t) continue;
         n->meta[c->nin + i] = dl_meta_of(t);
-        if (bit(c->op->nondiff_out, i) || !dl_dtype_is_float((dl_dtype)t->dtype)) continue;
+        if (bit(c->op->nondiff_out, i) || !dl_dtype_is_smooth((dl_dtype)t->dtype)) continue;
         t->node = dl_node_ref(n);
         t->out = i;
     }
@@ -170,6 +170,9 @@ dl_status dl_history_renew(dl_tensor *t) {
     t->node = NULL;
     t->rebased = t->st->rebased;
     if (!dl_requires_grad(base)) return DL_OK;
+    if (base->dtype != t->dtype)
+        return dl_fail_hint(DL_ERR_AUTOGRAD, "take the view again",
+                            "the tensor that this view shows as other numbers was changed in place");
     DL_SCOPED_GRAD_MODE(1);
     DL_OWNED dl_tensor *v = dl_as_strided(base, t->shape, t->ndim, t->stride, t->ndim, t->offset);
     if (!v) return dl_failed();

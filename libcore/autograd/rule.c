@@ -56,7 +56,7 @@ dl_tensor *dl_saved_in(dl_back *b, int i) {
 dl_tensor *dl_saved_out(dl_back *b, int i) {
     const dl_saved *s = find(b, i);
     if (!s || !b->create_graph) return plain(b, s);
-    bool differentiable = dl_dtype_is_float((dl_dtype)s->t->dtype) && !(b->op->nondiff_out >> i & 1);
+    bool differentiable = dl_dtype_is_smooth((dl_dtype)s->t->dtype) && !(b->op->nondiff_out >> i & 1);
     return attached(b, s, differentiable ? b->node : NULL, i);
 }
 

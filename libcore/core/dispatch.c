@@ -77,6 +77,20 @@ static dl_status find_device(dl_call *c) {
     return dl_device_check(c->device);
 }
 
+/* Most ops do not know complex numbers: their rows say so, before a kernel or a part of a composite meets one. */
+static dl_status check_complex(const dl_call *c) {
+    if (c->op->flags & (DL_F_COMPLEX | DL_F_VIEW)) return DL_OK;
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i] && dl_dtype_is_complex((dl_dtype)c->in[i]->dtype))
+            return dl_fail_hint(DL_ERR_DTYPE, "use x.abs(), x.angle(), or the parts x.real() and x.imag()",
+                                "%s does not take complex numbers", c->op->name);
+    const dl_aval *dtype = named(c->op, c->attr, "dtype");
+    if (dtype && dl_dtype_is_complex((dl_dtype)dtype->u.i))
+        return dl_fail_hint(DL_ERR_DTYPE, "make the parts, and complex(re, im) of them",
+                            "%s does not make complex numbers", c->op->name);
+    return DL_OK;
+}
+
 /* Input 0 alone decides. */
 static bool by_first(const dl_op *op) {
     return op->promote == DL_P_NONE || op->promote == DL_P_FIRST || op->promote == DL_P_PARAMS;
@@ -85,8 +99,8 @@ static bool by_first(const dl_op *op) {
 static int first_promoted(const dl_op *op) { return op->promote == DL_P_REST; }
 
 /* The common dtype by PyTorch's rules: operands with dimensions decide before 0-d ones, and these before numbers,
- * unless a later group holds a higher kind (bool < integer < floating); a floating number among integers means f32.
- * Numbers alone keep what they are. */
+ * unless a later group holds a higher kind (bool < integer < floating < complex); a floating number among integers
+ * means f32, and a complex one beside floats means complex of their width. Numbers alone keep what they are. */
 static dl_dtype common_dtype(const dl_call *c) {
     int group[3] = {-1, -1, -1};
     bool alone = true;
@@ -96,13 +110,13 @@ static dl_dtype common_dtype(const dl_call *c) {
         if (!t) continue;
         int g = t->weak ? 2 : t->ndim == 0;
         dl_dtype d = (dl_dtype)t->dtype;
-        if (t->weak && dl_dtype_is_float(d) && !alone) d = DL_F32;
+        if (t->weak && !alone) d = dl_dtype_is_float(d) ? DL_F32 : d == DL_C128 ? DL_C64 : d;
         group[g] = group[g] < 0 ? (int)d : (int)dl_dtype_promote((dl_dtype)group[g], d);
     }
     int best = -1;
     for (int g = 0; g < 3; g++)
         if (group[g] >= 0 && (best < 0 || dl_dtype_kind((dl_dtype)group[g]) > dl_dtype_kind((dl_dtype)best)))
-            best = group[g];
+            best = best == DL_F64 ? DL_C128 : group[g];
     return best < 0 ? DL_F32 : (dl_dtype)best;
 }
 
@@ -153,7 +167,7 @@ static dl_status promote(frame *f) {
         return DL_OK;
     }
     c->dtype = common_dtype(c);
-    if (op->promote == DL_P_FLOAT && !dl_dtype_is_float(c->dtype)) c->dtype = DL_F32;
+    if (op->promote == DL_P_FLOAT && !dl_dtype_is_smooth(c->dtype)) c->dtype = DL_F32;
     for (int i = first_promoted(op); i < c->nin; i++) DL_TRY(cast_input(f, i, c->dtype));
     return DL_OK;
 }
@@ -202,7 +216,8 @@ static dl_status run_kernel(dl_call *c) {
                             dl_dtype_name(c->dtype), dl_device_name(c->device),
                             dl_dtype_set_text(k->dtypes, set, sizeof set));
     }
-    if (c->device && !(k->flags & DL_K_NUMBERS)) DL_TRY(move_numbers(c));
+    bool along = k->flags & DL_K_NUMBERS && !dl_dtype_is_complex(c->dtype); /* 8 bytes at most go along with a launch */
+    if (c->device && !along) DL_TRY(move_numbers(c));
     if (op->flags & DL_F_RNG) {
         c->stream = op->flags & DL_F_DROPOUT ? DL_STREAM_DROPOUT : dl_rng_used();
         c->rng = dl_rng_next(c->stream);
@@ -295,6 +310,7 @@ static dl_status compose_watched(frame *f) {
     const dl_op *op = f->call.op;
     dl_nonfinite_compose();
     dl_status s = op->flags & DL_F_COMPOSITE && op->grad ? compose_ruled(f) : compose(f);
+    if (s == DL_OK && op->composed) mark_numbers(f);
     dl_status found = dl_nonfinite_composed(&f->call);
     return s == DL_OK ? found : s;
 }
@@ -304,6 +320,7 @@ static dl_status run_frame(frame *f) {
     const dl_op *op = c->op;
     DL_TRY(dl_interrupt_check());
     DL_TRY(dl_attr_check(op, c->attr));
+    DL_TRY(check_complex(c));
     DL_TRY(find_device(c));
     DL_TRY(mix(f));
     DL_TRY(promote(f));

@@ -20,9 +20,10 @@ static const struct {
     const char *name;
     dl_dtype type;
 } aliases[] = {
-    {"float", DL_F32},   {"float32", DL_F32},   {"double", DL_F64}, {"float64", DL_F64}, {"half", DL_F16},
-    {"float16", DL_F16}, {"bfloat16", DL_BF16}, {"int", DL_I32},    {"int32", DL_I32},   {"long", DL_I64},
-    {"int64", DL_I64},   {"uint8", DL_U8},      {"byte", DL_U8},
+    {"float", DL_F32},       {"float32", DL_F32},   {"double", DL_F64}, {"float64", DL_F64},   {"half", DL_F16},
+    {"float16", DL_F16},     {"bfloat16", DL_BF16}, {"int", DL_I32},    {"int32", DL_I32},     {"long", DL_I64},
+    {"int64", DL_I64},       {"uint8", DL_U8},      {"byte", DL_U8},    {"complex64", DL_C64}, {"cfloat", DL_C64},
+    {"complex128", DL_C128}, {"cdouble", DL_C128},
 };
 
 long dl_dtype_size(dl_dtype t) { return rows[t].size; }
@@ -32,6 +33,14 @@ const char *dl_dtype_name(dl_dtype t) { return (unsigned)t < DL_NDTYPE ? rows[t]
 int dl_dtype_kind(dl_dtype t) { return rows[t].kind; }
 
 int dl_dtype_is_float(dl_dtype t) { return rows[t].kind == 2; }
+
+int dl_dtype_is_complex(dl_dtype t) { return rows[t].kind == 3; }
+
+bool dl_dtype_is_smooth(dl_dtype t) { return rows[t].kind >= 2; }
+
+dl_dtype dl_dtype_of_parts(dl_dtype t) { return t == DL_C64 ? DL_F32 : t == DL_C128 ? DL_F64 : t; }
+
+dl_dtype dl_dtype_to_complex(dl_dtype t) { return t == DL_F64 || t == DL_C128 ? DL_C128 : DL_C64; }
 
 const char *dl_dtype_set_text(unsigned set, char *buf, int size) {
     int n = 0;
@@ -55,6 +64,8 @@ dl_status dl_dtype_parse(const char *name, dl_dtype *out) {
 
 dl_dtype dl_dtype_promote(dl_dtype a, dl_dtype b) {
     if (a == b) return a;
+    if (a == DL_F64 && b == DL_C64) return DL_C128; /* neither holds the other */
+    if (b == DL_F64 && a == DL_C64) return DL_C128;
     if (rows[a].kind != rows[b].kind) return rows[a].kind > rows[b].kind ? a : b;
     if (rows[a].rank == rows[b].rank) return DL_F32; /* f16 with bf16: neither holds the other */
     return rows[a].rank > rows[b].rank ? a : b;
@@ -106,8 +117,10 @@ double dl_load_f64(const void *p, dl_dtype t) {
     case DL_I64: return (double)*(const long *)p;
     case DL_F16: return dl_f16_to_f32(*(const unsigned short *)p);
     case DL_BF16: return bf16_to_f32(*(const unsigned short *)p);
-    case DL_F32: return *(const float *)p;
-    case DL_F64: return *(const double *)p;
+    case DL_F32:
+    case DL_C64: return *(const float *)p;
+    case DL_F64:
+    case DL_C128: return *(const double *)p;
     }
     return 0;
 }
@@ -123,6 +136,7 @@ static long to_long(double v) {
 long dl_load_i64(const void *p, dl_dtype t) { return t == DL_I64 ? *(const long *)p : to_long(dl_load_f64(p, t)); }
 
 void dl_store_f64(void *p, dl_dtype t, double v) {
+    if (dl_dtype_is_complex(t)) memset(p, 0, (size_t)dl_dtype_size(t));
     switch (t) {
     case DL_BOOL: *(unsigned char *)p = v != 0; break;
     case DL_U8: *(unsigned char *)p = (unsigned char)to_long(v); break;
@@ -130,8 +144,10 @@ void dl_store_f64(void *p, dl_dtype t, double v) {
     case DL_I64: *(long *)p = to_long(v); break;
     case DL_F16: *(unsigned short *)p = dl_f32_to_f16((float)v); break;
     case DL_BF16: *(unsigned short *)p = f32_to_bf16((float)v); break;
-    case DL_F32: *(float *)p = (float)v; break;
-    case DL_F64: *(double *)p = v; break;
+    case DL_F32:
+    case DL_C64: *(float *)p = (float)v; break;
+    case DL_F64:
+    case DL_C128: *(double *)p = v; break;
     }
 }
 

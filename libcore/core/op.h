@@ -112,6 +112,7 @@ enum dl_op_flags {
     DL_F_YIELDS = 512,     /* a C function of this name, once declared, takes it without a warning */
     DL_F_SYMMETRIC = 1024, /* reads input 0 as symmetric: one element does not change alone */
     DL_F_SIGNS = 2048,     /* results are vectors of either sign */
+    DL_F_COMPLEX = 4096,   /* takes complex numbers; views do in any case */
     DL_F_GRADCHECK_ONLY = 256, /* no PyTorch goldens yet: tests check only its gradient, by differences */
 };
 

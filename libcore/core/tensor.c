@@ -77,6 +77,13 @@ dl_tensor *dl_scalar_f(double value) { return scalar(DL_F64, value, 0); }
 dl_tensor *dl_scalar_i(long value) { return scalar(DL_I64, 0, value); }
 dl_tensor *dl_scalar_b(int value) { return scalar(DL_BOOL, 0, value != 0); }
 
+dl_tensor *dl_scalar_c(double real, double imag) {
+    const double parts[2] = {real, imag};
+    dl_tensor *t = dl_tensor_from(0, NULL, DL_C128, 0, parts);
+    if (t) t->weak = true;
+    return t;
+}
+
 dl_tensor *dl_tensor_wrap(int ndim, const long *shape, dl_dtype dtype, void *data, void (*release)(void *), void *arg) {
     int64_t numel;
     long stride[DL_MAX_DIM];
@@ -163,7 +170,7 @@ static dl_status first_element(const dl_tensor *t, char *buf, const void **p) {
 }
 
 dl_status dl_item_f(const dl_tensor *t, double *out) {
-    char buf[8];
+    char buf[16];
     const void *p;
     DL_TRY(first_element(t, buf, &p));
     *out = dl_load_f64(p, (dl_dtype)t->dtype);
@@ -171,10 +178,20 @@ dl_status dl_item_f(const dl_tensor *t, double *out) {
 }
 
 dl_status dl_item_i(const dl_tensor *t, long *out) {
-    char buf[8];
+    char buf[16];
     const void *p;
     DL_TRY(first_element(t, buf, &p));
     *out = dl_load_i64(p, (dl_dtype)t->dtype);
+    return DL_OK;
+}
+
+dl_status dl_item_c(const dl_tensor *t, double out[2]) {
+    char buf[16];
+    const void *p;
+    DL_TRY(first_element(t, buf, &p));
+    const dl_dtype part = dl_dtype_of_parts((dl_dtype)t->dtype);
+    out[0] = dl_load_f64(p, part);
+    out[1] = (int)part == t->dtype ? 0 : dl_load_f64((const char *)p + dl_dtype_size(part), part);
     return DL_OK;
 }
 
@@ -232,7 +249,7 @@ int dl_is_leaf(const dl_tensor *t) { return t->node == NULL; }
 
 dl_status dl_set_requires_grad(dl_tensor *t, int on) {
     if (!t) return dl_fail_null("the tensor");
-    if (on && !dl_dtype_is_float((dl_dtype)t->dtype))
+    if (on && !dl_dtype_is_smooth((dl_dtype)t->dtype))
         return dl_fail_hint(DL_ERR_DTYPE, "convert it first, with .to(f32)",
                             "a tensor of dtype %s cannot need a gradient", dl_dtype_name((dl_dtype)t->dtype));
     if (t->node)

@@ -52,6 +52,7 @@ static const char *place_of(const part *p, long i, char buf[200]) {
 /* Numbers must not lose anything on their way into the batch. */
 static bool converts(dl_dtype from, dl_dtype to) {
     if (from == to) return true;
+    if (dl_dtype_is_complex(from) || dl_dtype_is_complex(to)) return false;
     return dl_dtype_is_float(from) ? dl_dtype_is_float(to) : !dl_dtype_is_float(to) && to == DL_I64;
 }
 

@@ -88,9 +88,16 @@ static void choose_dtype(array *a, dl_dtype kept) {
                 !(e.kind == DL_E_UINT && e.size == 8);
 }
 
+static dl_status check_real(const array *a, const char *path) {
+    if (a->h.element.kind != DL_E_COMPLEX) return DL_OK;
+    return dl_fail(DL_ERR_DTYPE, "%s: samples and targets are real numbers; these are complex", path);
+}
+
 static dl_status open_split(disk *k, int s, const char *x, const char *y) {
     DL_TRY(open_array(&k->x[s], x));
     DL_TRY(open_array(&k->y[s], y));
+    DL_TRY(check_real(&k->x[s], x));
+    DL_TRY(check_real(&k->y[s], y));
     if (k->x[s].h.shape[0] == k->y[s].h.shape[0]) return DL_OK;
     return dl_fail(DL_ERR_SHAPE, "'%s' has %ld samples, and '%s' has %ld targets", x, k->x[s].h.shape[0], y,
                    k->y[s].h.shape[0]);

@@ -24,6 +24,9 @@ static dl_status elements(dl_tensor *t, dl_dtype dtype, void **out) {
 
 static dl_status check_pair(const dl_tensor *x, const dl_tensor *y, const char *what) {
     if (!x || !y) return dl_fail_null("a tensor of the data set");
+    if (dl_dtype_is_complex(dl_dtype_of(x)) || dl_dtype_is_complex(dl_dtype_of(y)))
+        return dl_fail_hint(DL_ERR_DTYPE, "view_as_real(x) has the parts as a last dimension",
+                            "samples and targets are real numbers; those of the %s split are complex", what);
     if (dl_ndim(x) < 1 || dl_ndim(y) < 1 || dl_shape(x)[0] != dl_shape(y)[0] || dl_ndim(x) > DL_MAX_SAMPLE_DIM ||
         dl_ndim(y) > DL_MAX_SAMPLE_DIM) {
         return dl_fail_hint(DL_ERR_SHAPE, "the first dimension counts the samples",

@@ -9,9 +9,10 @@
 /* ---- dtypes and devices */
 
 static const dlpack_dtype dtypes[DL_NDTYPE] = {
-    [DL_BOOL] = {DLPACK_BOOL, 8, 1},  [DL_U8] = {DLPACK_UINT, 8, 1},    [DL_I32] = {DLPACK_INT, 32, 1},
-    [DL_I64] = {DLPACK_INT, 64, 1},   [DL_F16] = {DLPACK_FLOAT, 16, 1}, [DL_BF16] = {DLPACK_BFLOAT, 16, 1},
-    [DL_F32] = {DLPACK_FLOAT, 32, 1}, [DL_F64] = {DLPACK_FLOAT, 64, 1},
+    [DL_BOOL] = {DLPACK_BOOL, 8, 1},      [DL_U8] = {DLPACK_UINT, 8, 1},    [DL_I32] = {DLPACK_INT, 32, 1},
+    [DL_I64] = {DLPACK_INT, 64, 1},       [DL_F16] = {DLPACK_FLOAT, 16, 1}, [DL_BF16] = {DLPACK_BFLOAT, 16, 1},
+    [DL_F32] = {DLPACK_FLOAT, 32, 1},     [DL_F64] = {DLPACK_FLOAT, 64, 1}, [DL_C64] = {DLPACK_COMPLEX, 64, 1},
+    [DL_C128] = {DLPACK_COMPLEX, 128, 1},
 };
 
 static dl_status dtype_of(dlpack_dtype d, dl_dtype *out) {

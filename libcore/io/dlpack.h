@@ -10,7 +10,7 @@
 enum { DLPACK_MAJOR = 1, DLPACK_MINOR = 0 };
 
 enum { DLPACK_CPU = 1, DLPACK_CUDA = 2, DLPACK_CUDA_HOST = 3, DLPACK_CUDA_MANAGED = 13 };
-enum { DLPACK_INT = 0, DLPACK_UINT = 1, DLPACK_FLOAT = 2, DLPACK_BFLOAT = 4, DLPACK_BOOL = 6 };
+enum { DLPACK_INT = 0, DLPACK_UINT = 1, DLPACK_FLOAT = 2, DLPACK_BFLOAT = 4, DLPACK_COMPLEX = 5, DLPACK_BOOL = 6 };
 enum { DLPACK_READ_ONLY = 1, DLPACK_IS_COPIED = 2 }; /* bits of DLManagedTensorVersioned.flags */
 
 typedef struct dlpack_device {

@@ -14,10 +14,11 @@ static const struct {
     int size;
     dl_dtype dtype;
 } types[] = {
-    {DL_E_BOOL, 1, DL_BOOL},   {DL_E_UINT, 1, DL_U8},   {DL_E_UINT, 2, DL_I32},  {DL_E_UINT, 4, DL_I64},
-    {DL_E_UINT, 8, DL_I64},    {DL_E_INT, 1, DL_I32},   {DL_E_INT, 2, DL_I32},   {DL_E_INT, 4, DL_I32},
-    {DL_E_INT, 8, DL_I64},     {DL_E_FLOAT, 2, DL_F16}, {DL_E_FLOAT, 4, DL_F32}, {DL_E_FLOAT, 8, DL_F64},
-    {DL_E_BFLOAT, 2, DL_BF16}, {DL_E_E4M3, 1, DL_F32},  {DL_E_E5M2, 1, DL_F16},
+    {DL_E_BOOL, 1, DL_BOOL},     {DL_E_UINT, 1, DL_U8},   {DL_E_UINT, 2, DL_I32},  {DL_E_UINT, 4, DL_I64},
+    {DL_E_UINT, 8, DL_I64},      {DL_E_INT, 1, DL_I32},   {DL_E_INT, 2, DL_I32},   {DL_E_INT, 4, DL_I32},
+    {DL_E_INT, 8, DL_I64},       {DL_E_FLOAT, 2, DL_F16}, {DL_E_FLOAT, 4, DL_F32}, {DL_E_FLOAT, 8, DL_F64},
+    {DL_E_BFLOAT, 2, DL_BF16},   {DL_E_E4M3, 1, DL_F32},  {DL_E_E5M2, 1, DL_F16},  {DL_E_COMPLEX, 8, DL_C64},
+    {DL_E_COMPLEX, 16, DL_C128},
 };
 
 int dl_element_dtype(dl_element e) {
@@ -84,9 +85,10 @@ static dl_status convert(dl_element e, int size, const unsigned char *in, long n
 static dl_status read_converted(dl_element e, dl_tensor *t, dl_element_reader *next, void *ctx) {
     unsigned char *in = malloc((size_t)CHUNK * (size_t)e.size), *out = dl_ptr(t);
     if (!in) return dl_fail(DL_ERR_MEMORY, "no memory to convert elements");
-    int size = dl_dtype_size(t->dtype);
+    const int parts = e.kind == DL_E_COMPLEX ? 2 : 1, size = (int)dl_dtype_size(t->dtype) / parts;
     dl_status st = DL_OK;
-    for (long left = t->numel, n; left && st == DL_OK; left -= n) {
+    e.size /= parts;
+    for (long left = parts * t->numel, n; left && st == DL_OK; left -= n) {
         n = left < CHUNK ? left : CHUNK;
         st = next(ctx, in, (size_t)n * (size_t)e.size);
         if (st == DL_OK) st = convert(e, size, in, n, out);

@@ -13,8 +13,9 @@ typedef enum dl_element_kind {
     DL_E_INT,
     DL_E_FLOAT,
     DL_E_BFLOAT,
-    DL_E_E4M3, /* 8-bit floats of the OCP specification, 1.0: no infinities, NaN is 0x7f and 0xff */
-    DL_E_E5M2, /* the upper half of an f16 */
+    DL_E_E4M3,    /* 8-bit floats of the OCP specification, 1.0: no infinities, NaN is 0x7f and 0xff */
+    DL_E_E5M2,    /* the upper half of an f16 */
+    DL_E_COMPLEX, /* two floats of half the size each, real part first */
 } dl_element_kind;
 
 typedef struct dl_element {

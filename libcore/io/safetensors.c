@@ -21,18 +21,19 @@ static const struct {
     const char *name;
     dl_element element;
 } dtypes[] = {
-    {"BOOL", {DL_E_BOOL, 1, false}}, {"U8", {DL_E_UINT, 1, false}},      {"I32", {DL_E_INT, 4, false}},
-    {"I64", {DL_E_INT, 8, false}},   {"F16", {DL_E_FLOAT, 2, false}},    {"BF16", {DL_E_BFLOAT, 2, false}},
-    {"F32", {DL_E_FLOAT, 4, false}}, {"F64", {DL_E_FLOAT, 8, false}},    {"I8", {DL_E_INT, 1, false}},
-    {"I16", {DL_E_INT, 2, false}},   {"U16", {DL_E_UINT, 2, false}},     {"U32", {DL_E_UINT, 4, false}},
-    {"U64", {DL_E_UINT, 8, false}},  {"F8_E4M3", {DL_E_E4M3, 1, false}}, {"F8_E5M2", {DL_E_E5M2, 1, false}},
+    {"BOOL", {DL_E_BOOL, 1, false}},   {"U8", {DL_E_UINT, 1, false}},      {"I32", {DL_E_INT, 4, false}},
+    {"I64", {DL_E_INT, 8, false}},     {"F16", {DL_E_FLOAT, 2, false}},    {"BF16", {DL_E_BFLOAT, 2, false}},
+    {"F32", {DL_E_FLOAT, 4, false}},   {"F64", {DL_E_FLOAT, 8, false}},    {"I8", {DL_E_INT, 1, false}},
+    {"I16", {DL_E_INT, 2, false}},     {"U16", {DL_E_UINT, 2, false}},     {"U32", {DL_E_UINT, 4, false}},
+    {"U64", {DL_E_UINT, 8, false}},    {"F8_E4M3", {DL_E_E4M3, 1, false}}, {"F8_E5M2", {DL_E_E5M2, 1, false}},
+    {"C64", {DL_E_COMPLEX, 8, false}},
 };
 enum { NDTYPES = sizeof dtypes / sizeof *dtypes };
 
 static const char *dtype_word(dl_dtype t) {
     for (int i = 0; i < NDTYPES; i++)
         if (dl_element_dtype(dtypes[i].element) == (int)t) return dtypes[i].name;
-    return "?";
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -314,7 +315,7 @@ dl_tensor_file *dl_safetensors_read(const char *path, int device) {
 /* Larger element types first: every tensor is then aligned. The order given is kept within a type. */
 static void order_tensors(long n, dl_tensor *const *t, long *order) {
     long k = 0;
-    for (long size = 8; size >= 1; size /= 2)
+    for (long size = 16; size >= 1; size /= 2)
         for (long i = 0; i < n; i++)
             if (dl_dtype_size(dl_dtype_of(t[i])) == size) order[k++] = i;
 }
@@ -338,6 +339,12 @@ static char *make_header(long n, const char *const *names, dl_tensor *const *t, 
     for (long k = 0; k < n && !failed; k++) {
         long i = order[k];
         size_t bytes = (size_t)dl_numel(t[i]) * (size_t)dl_dtype_size(dl_dtype_of(t[i]));
+        if (!dtype_word(dl_dtype_of(t[i]))) {
+            dl_fail_hint(DL_ERR_DTYPE, "convert it with .to(c64), or save its view_as_real",
+                         "tensor '%s' is %s, which safetensors files do not have", names[i],
+                         dl_dtype_name(dl_dtype_of(t[i])));
+            goto out;
+        }
         if (json_object_get(head, names[i])) {
             dl_fail(DL_ERR_NAME, "two tensors to be saved have the name '%s'", names[i]);
             goto out;

@@ -28,6 +28,8 @@ static const struct {
     {"CharStorage", "int8", {DL_E_INT, 1, false}},
     {"ByteStorage", "uint8", {DL_E_UINT, 1, false}},
     {"BoolStorage", "bool", {DL_E_BOOL, 1, false}},
+    {"ComplexFloatStorage", "complex64", {DL_E_COMPLEX, 8, false}},
+    {"ComplexDoubleStorage", "complex128", {DL_E_COMPLEX, 16, false}},
     {"", "uint16", {DL_E_UINT, 2, false}},
     {"", "uint32", {DL_E_UINT, 4, false}},
     {"", "uint64", {DL_E_UINT, 8, false}},

@@ -10,6 +10,22 @@
 #define DL_FN(f32_name, f64_name) f64_name
 #endif
 
+/* ---- complex numbers: T has the parts re and im, of type PART_T */
+#ifdef __cplusplus
+#define PAIR(r, i)                                                                                                     \
+    T { (r), (i) }
+#define PART_T decltype(T::re)
+#else
+#define PAIR(r, i) ((T){(r), (i)})
+#endif
+#define C_MUL(a, b) DL_HELPER_OF(c_mul)(a, b)
+#define C_DIV(a, b) DL_HELPER_OF(c_div)(a, b)
+#define C_EXP(x) DL_HELPER_OF(c_exp)(x)
+#define C_LOG(x) DL_HELPER_OF(c_log)(x)
+#define C_SQRT(x) DL_HELPER_OF(c_sqrt)(x)
+#define C_TANH(x) DL_HELPER_OF(c_tanh)(x)
+#define C_ZERO(x) ((x).re == 0 && (x).im == 0)
+
 /* ---- constants and types */
 #define NUM(c) ((T)(c))
 #define INF ((T)INFINITY)

@@ -121,3 +121,50 @@ DL_HELPER(shift_right)(T a, T b, FAULT_AT at) {
 }
 #undef SIGNED_T
 #endif
+
+#ifdef DL_COMPLEX_HELPERS
+DL_HELPER(c_mul)(T a, T b) { return PAIR(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re); }
+/* Smith's way (1962), without overflow of the squares. */
+DL_HELPER(c_div)(T a, T b) {
+    PART_T wide = ABS(b.re), high = ABS(b.im);
+    if (wide >= high) {
+        if (wide == 0) return PAIR(a.re / wide, a.im / wide);
+        PART_T r = b.im / b.re, d = b.re + b.im * r;
+        return PAIR((a.re + a.im * r) / d, (a.im - a.re * r) / d);
+    }
+    PART_T r = b.re / b.im, d = b.re * r + b.im;
+    return PAIR((a.re * r + a.im) / d, (a.im * r - a.re) / d);
+}
+DL_HELPER(c_exp)(T x) {
+    PART_T r = EXP(x.re);
+    if (x.im == 0) return PAIR(r, x.im);
+    return PAIR(r * COS(x.im), r * SIN(x.im));
+}
+/* ln|x| by the larger part, so that it neither overflows nor loses digits near 1. */
+DL_HELPER(c_log)(T x) {
+    PART_T a = ABS(x.re), b = ABS(x.im), big = a > b ? a : b, small = a > b ? b : a;
+    PART_T size = big > (PART_T)0.5 && big < 2 ? LOG1P((big - 1) * (big + 1) + small * small) / 2 : LOG(HYPOT(a, b));
+    return PAIR(size, ATAN2(x.im, x.re));
+}
+/* The root in the right half plane. */
+DL_HELPER(c_sqrt)(T x) {
+    PART_T a = ABS(x.re), size = HYPOT(a, x.im);
+    if (size == 0) return PAIR(0, x.im);
+    if (!(size < (PART_T)INFINITY)) {
+        if (ABS(x.im) == (PART_T)INFINITY) return PAIR(ABS(x.im), x.im);
+        if (x.re != x.re || x.im != x.im) return PAIR(x.re + x.im, x.re + x.im);
+        return x.re > 0 ? PAIR(x.re, COPYSIGN((PART_T)0, x.im)) : PAIR((PART_T)0, COPYSIGN(a, x.im));
+    }
+    PART_T big = SQRT(a / 2 + size / 2), small = ABS(x.im) / (2 * big);
+    return x.re >= 0 ? PAIR(big, COPYSIGN(small, x.im)) : PAIR(small, COPYSIGN(big, x.im));
+}
+/* (sinh(2 re) + i sin(2 im)) / (cosh(2 re) + cos(2 im)), from t = tan(im), which is finite; +-1 far from the axis */
+DL_HELPER(c_tanh)(T x) {
+    if (ABS(x.re) > 20) {
+        PART_T e = EXP(-2 * ABS(x.re));
+        return PAIR(COPYSIGN((PART_T)1, x.re), 2 * e * SIN(2 * x.im));
+    }
+    PART_T s = SINH(x.re), c = COSH(x.re), cosine = COS(x.im), d = s * s + cosine * cosine;
+    return PAIR(s * c / d, SIN(x.im) * cosine / d);
+}
+#endif

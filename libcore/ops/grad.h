@@ -7,6 +7,9 @@
 
 /* A pooled number of the language. */
 #define NUM(v) T(dl_scalar_f(v))
+/* The conjugate of complex numbers, a temporary; real ones themselves. */
+dl_tensor *dl_conj_of(dl_back *b, dl_tensor *t);
+#define CONJ(t) dl_conj_of(b, (t))
 /* Zeros in the shape of an input, a single one expanded: not to be written. */
 dl_tensor *dl_zeros_like_in(dl_back *b, int i);
 /* For ops that save all inputs. The gradients of the number that `objective` makes by differentiable ops from stand-ins

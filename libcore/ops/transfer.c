@@ -21,4 +21,4 @@ dl_status dl_run_transfer(dl_call *c) {
                           (size_t)x->numel * dl_esize(x));
 }
 
-const dl_kernel dl_cpu_transfer = {.run = dl_run_transfer, .dtypes = DL_ANY};
+const dl_kernel dl_cpu_transfer = {.run = dl_run_transfer, .dtypes = DL_ALL};

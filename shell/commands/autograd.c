@@ -118,9 +118,10 @@ static int call_subject(dl_tensor **in, int n, dl_tensor **out, int max_out, voi
 
 /* An f64 leaf with the values of a floating tensor; others as they are. */
 static dl_tensor *as_leaf(dl_tensor *t) {
-    if (!dl_dtype_is_float(dl_dtype_of(t))) return dl_ref(t);
+    const int complex = dl_dtype_is_complex(dl_dtype_of(t));
+    if (!complex && !dl_dtype_is_float(dl_dtype_of(t))) return dl_ref(t);
     DLSH_SCOPED_GRAD_MODE(0);
-    dl_tensor *f = dl_to_dtype(t, DL_F64), *x = f ? dl_clone(f) : NULL;
+    dl_tensor *f = dl_to_dtype(t, complex ? DL_C128 : DL_F64), *x = f ? dl_clone(f) : NULL;
     dl_unref(f);
     if (x && dl_set_requires_grad(x, 1) == DL_OK) return x;
     dl_unref(x);

@@ -46,7 +46,7 @@ static char *names_text(void) {
     int good = add_rows(commands, functions);
     for (int i = 0; dl_layer_kind_at(i); i++)
         add(layers, dl_layer_kind_at(i)->name), add(layers, dl_layer_kind_at(i)->alias);
-    for (int t = DL_BOOL; t <= DL_F64; t++) add(dtypes, dl_dtype_name((dl_dtype)t));
+    for (int t = DL_BOOL; t <= DL_C128; t++) add(dtypes, dl_dtype_name((dl_dtype)t));
     json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o}", "keywords", keywords, "commands", commands, "functions",
                             functions, "layers", layers, "dtypes", dtypes);
     char *text = good && all ? json_dumps(all, 0) : NULL;

@@ -21,7 +21,7 @@ int dlsh_element_text(const dlsh_cells *c, long offset, char *buf, size_t size) 
     if (c->style == DLSH_POINTED) return snprintf(buf, size, "%.0f.", v);
     if (c->style == DLSH_SCIENTIFIC) return snprintf(buf, size, "%.*e", dlsh_print.digits, v);
     /* an exact zero is told from a small number: "0.    " against "0.0000" */
-    if (v == 0) return snprintf(buf, size, "%s0.%*s", signbit(v) ? "-" : "", dlsh_print.digits, "");
+    if (v == 0 && !c->joined) return snprintf(buf, size, "%s0.%*s", signbit(v) ? "-" : "", dlsh_print.digits, "");
     return snprintf(buf, size, "%.*f", dlsh_print.digits, v);
 }
 

@@ -18,6 +18,7 @@ typedef struct dlsh_cells {
         DLSH_SCIENTIFIC
     } style;            /* POINTED: whole floats, "2." */
     int width;          /* of the longest */
+    int joined;         /* a part of complex numbers: zeros have all digits */
     double least, most; /* magnitudes that are finite and not 0; 0 without any */
 } dlsh_cells;
 

@@ -6,13 +6,17 @@
 #include <string.h>
 
 #include "lang/session.h"
+#include "dlcore/complex.h"
+#include "dlcore/elementary.h"
 #include "dlcore/view.h"
 
 dl_status dlsh_elements_open(dlsh_elements *e, const dl_tensor *t) {
     memset(e, 0, sizeof *e);
-    dl_tensor *source = dl_ref((dl_tensor *)t);
+    DLSH_SCOPED_GRAD_MODE(0);
+    int complex = dl_dtype_is_complex(dl_dtype_of(t));
+    dl_tensor *source = complex ? dl_view_as_real((dl_tensor *)t) : dl_ref((dl_tensor *)t);
+    if (!source) return dl_failed();
     if (dl_device_of(t) != 0) {
-        DLSH_SCOPED_GRAD_MODE(0);
         dl_tensor *host = dl_to_device(source, 0);
         dl_unref(source);
         if (!host) return dl_failed();
@@ -139,7 +143,9 @@ static void stats_sums(const dlsh_elements *e, dlsh_stats *s, long *finite) {
 /* Opens a view without the dimensions of stride 0, so that each element occurs once instead of *times. */
 static dl_status open_distinct(dlsh_elements *e, const dl_tensor *t, long *times) {
     DLSH_SCOPED_GRAD_MODE(0);
-    dl_tensor *view = dl_ref((dl_tensor *)t);
+    dl_tensor *view = dl_dtype_is_complex(dl_dtype_of(t)) ? dl_abs((dl_tensor *)t) : dl_ref((dl_tensor *)t);
+    if (!view) return dl_failed();
+    t = view;
     *times = 1;
     for (int d = dl_ndim(t) - 1; view && d >= 0; d--) {
         long n = dl_shape(t)[d];

@@ -14,7 +14,8 @@ typedef struct dlsh_elements {
     long numel;
 } dlsh_elements;
 
-/* DL_ERR_DEVICE and whatever else copying to the host may fail with. */
+/* Of complex numbers the parts are opened, as a last dimension. DL_ERR_DEVICE and whatever else copying to the host may
+ * fail with. */
 dl_status dlsh_elements_open(dlsh_elements *e, const dl_tensor *t);
 void dlsh_elements_close(dlsh_elements *e);
 /* The element `offset` elements (sum of index times stride) from the first, as double or, for integers and bool, long.
@@ -31,8 +32,8 @@ typedef struct dlsh_walk {
 void dlsh_walk_begin(const dlsh_elements *e, dlsh_walk *w);
 void dlsh_walk_next(const dlsh_elements *e, dlsh_walk *w);
 
-/* Figures of a tensor. NaN is counted and left out of the others; infinities are left out of mean, std and norm. std
- * has Bessel's correction; NaN when n < 2. */
+/* Figures of a tensor, of complex numbers of their absolute values. NaN is counted and left out of the others;
+ * infinities are left out of mean, std and norm. std has Bessel's correction; NaN when n < 2. */
 typedef struct dlsh_stats {
     long n, nans, infs, zeros;
     double min, max, mean, std, norm; /* min and max of finite elements; NaN when there are none */

@@ -9,17 +9,23 @@
 #include "support/calls.h"
 
 /* total + sum of t times fixed weights, which are exact in every dtype. */
-static inline dl_tensor *weighted(dl_tensor *t, dl_tensor *total) {
+static inline dl_tensor *weighted(dl_tensor *result, dl_tensor *total) {
+    dl_tensor *t = parts_of(result);
     dl_tensor *w = must(dl_tensor_empty(dl_ndim(t), dl_shape(t), DL_F64, 0));
     for (long i = 0; i < dl_numel(w); i++) ((double *)dl_data(w))[i] = 0.5 + (double)(i * 11 % 32) / 32;
     dl_tensor *there = must(dl_to_device(w, dl_device_of(t))), *cast = must(dl_to_dtype(t, DL_F64));
     dl_tensor *p = must(dl_mul(cast, there)), *s = must(dl_sum(p, NULL, 0, 0));
     dl_tensor *sum = total ? must(dl_add(total, s)) : dl_ref(s);
-    dl_unref(w), dl_unref(there), dl_unref(cast), dl_unref(p), dl_unref(s), dl_unref(total);
+    dl_unref(w), dl_unref(there), dl_unref(cast), dl_unref(p), dl_unref(s), dl_unref(total), dl_unref(t);
     return sum;
 }
 
-static inline dl_tensor *host(dl_tensor *t) { return t ? must(dl_to_device(t, 0)) : NULL; }
+/* Of complex numbers the parts. */
+static inline dl_tensor *host(dl_tensor *t) {
+    dl_tensor *near = t ? must(dl_to_device(t, 0)) : NULL, *parts = near ? parts_of(near) : NULL;
+    dl_unref(near);
+    return parts;
+}
 
 /* Vectors of either sign are compared without it, and their gradients, which depend on it, not at all. */
 static inline void drop_signs(call *c) {
@@ -56,7 +62,7 @@ static inline bool run(call *c) {
             dl_tensor *d = must(dl_detach(out[i]));
             c->result[i] = host(d);
             dl_unref(d);
-            if (dl_dtype_is_float(dl_dtype_of(out[i])) && dl_requires_grad(out[i])) total = weighted(out[i], total);
+            if (dl_dtype_is_smooth(dl_dtype_of(out[i])) && dl_requires_grad(out[i])) total = weighted(out[i], total);
         }
         dl_unref(out[i]);
     }

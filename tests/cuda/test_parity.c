@@ -13,9 +13,9 @@ static void complain(const call *c, const char *what, const char *detail) {
     failures++;
 }
 
-static dl_tensor *input(dl_tensor *from, dl_dtype dtype, int device, bool stretch) {
-    dl_tensor *cast = must(dl_dtype_is_float(dl_dtype_of(from)) ? dl_to_dtype(from, dtype) : dl_ref(from));
-    dl_tensor *own = must(dl_clone(cast)), *there = must(dl_to_device(own, device));
+static dl_tensor *input(dl_tensor *from, dl_dtype dtype, int device, bool stretch, bool complex) {
+    dl_tensor *cast = in_dtype(from, dtype);
+    dl_tensor *own = complex ? of_parts(dl_ref(cast)) : must(dl_clone(cast)), *there = must(dl_to_device(own, device));
     dl_tensor *x = stretch ? stretched(there) : dl_ref(there);
     dl_unref(cast), dl_unref(own), dl_unref(there);
     return x;
@@ -31,9 +31,9 @@ typedef struct from {
 static dl_tensor *golden_input(void *arg, int i, const char *token) {
     const from *f = arg;
     char key[128];
-    (void)token;
+    bool own = f->c->op->mutates >> i & 1 || !strcmp(f->c->op->name, "view_as_complex");
     snprintf(key, sizeof key, "%s/in%d", f->c->key, i);
-    return input(dl_tensor_file_find(golden, key), f->dtype, f->device, f->stretch && !(f->c->op->mutates >> i & 1));
+    return input(dl_tensor_file_find(golden, key), f->dtype, f->device, f->stretch && !own, *token == 'c');
 }
 
 static bool load(call *c, const dl_op *op, int index, dl_dtype dtype, int device, bool stretch) {

@@ -181,7 +181,7 @@ static dl_tensor *make_input(void *arg, int i, const char *token) {
     inputs *in = arg;
     (void)token;
     dl_tensor *x = in->base[i];
-    dl_tensor *cast = must(dl_dtype_is_float(dl_dtype_of(x)) ? dl_to_dtype(x, in->dtype) : dl_ref(x));
+    dl_tensor *cast = in_dtype(x, in->dtype);
     dl_tensor *there = must(dl_to_device(cast, in->device)), *own = laid_out(there, in->layout[i]);
     dl_unref(cast), dl_unref(there);
     return own;
@@ -207,9 +207,10 @@ static dl_tensor *make_moved(void *arg, int i, const char *token) {
     there.dtype = DL_F64, there.device = 0;
     there.layout[i] = 0;
     dl_tensor *t = make_input(&there, i, token);
-    double *x = dl_dtype_of(t) == DL_F64 ? dl_data(t) : NULL;
+    const bool complex = dl_dtype_of(t) == DL_C128;
+    double *x = dl_dtype_of(t) == DL_F64 || complex ? dl_data(t) : NULL;
     uint64_t bits = 88172645463325252u + (uint64_t)(i + in->move * MAX_INPUTS);
-    for (long k = 0; x && k < dl_numel(t); k++) {
+    for (long k = 0; x && k < dl_numel(t) * (1 + complex); k++) {
         bits ^= bits << 13, bits ^= bits >> 7, bits ^= bits << 17;
         x[k] *= 1 + (bits >> 40 & 1 ? in->eps : -in->eps);
     }

@@ -28,8 +28,8 @@ static DLManagedTensorVersioned foreign(void) {
 
 static void lent(void **state) {
     (void)state;
-    static const dlpack_dtype want[DL_NDTYPE] = {{6, 8, 1},  {1, 8, 1},  {0, 32, 1}, {0, 64, 1},
-                                                 {2, 16, 1}, {4, 16, 1}, {2, 32, 1}, {2, 64, 1}};
+    static const dlpack_dtype want[DL_NDTYPE] = {{6, 8, 1},  {1, 8, 1},  {0, 32, 1}, {0, 64, 1}, {2, 16, 1},
+                                                 {4, 16, 1}, {2, 32, 1}, {2, 64, 1}, {5, 64, 1}, {5, 128, 1}};
     for (int dtype = 0; dtype < DL_NDTYPE; dtype++) {
         dl_tensor *t = must(dl_tensor_zeros(2, SHAPE(2, 3), (dl_dtype)dtype, 0));
         DLManagedTensor *m = dl_to_dlpack(t);

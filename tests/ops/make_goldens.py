@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch.nn import grad as nn_grad
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "i64": torch.int64, "i32": torch.int32, "u8": torch.uint8,
-          "bool": torch.bool}
+          "bool": torch.bool, "c64": torch.complex64, "c128": torch.complex128}
 
 
 def pair(v):
@@ -482,6 +482,7 @@ CALLS = {
     "rotary_embedding": rotary, "positional_encoding": positional,
     "attention": lambda q, k, v, *more, scale=1, **kw: attention(q, k, v, *more, scale=scale, enable_gqa=True, **kw),
     "mish": lambda x: F.mish(x), "relu6": lambda x: F.relu6(x).to(x.dtype),
+    "real": torch.real, "conj": lambda x: torch.conj(x).resolve_conj(),
     "einsum": lambda *t, equation: torch.einsum(equation, *t),
     "to": lambda x, dtype: x.to(DTYPES[dtype]),
     "restride": lambda x, stride: x.clone(),
@@ -556,9 +557,12 @@ def make_input(token, rng):
         return None
     if token.startswith("s:"):
         return torch.tensor(float(token[2:]), dtype=torch.float64)
-    kind, k, shape = re.fullmatch(r"([fpuqdobnlmwt])(?::(\d+))?\[([\d,]*)\]", token).groups()
+    kind, k, shape = re.fullmatch(r"([fpuqdobnlmwtc])(?::(\d+))?\[([\d,]*)\]", token).groups()
     shape = [int(v) for v in shape.split(",") if v]
     n = int(np.prod(shape)) if shape else 1
+    if kind == "c":
+        v = rng.standard_normal(shape + [2]).astype(np.float32).astype(np.float64)
+        return torch.complex(*torch.tensor(v).unbind(-1))
     if kind == "b":
         return torch.tensor(rng.integers(0, 2, n).astype(bool)).reshape(shape)
     if kind == "n":
@@ -576,6 +580,11 @@ def make_input(token, rng):
              "u": lambda: rng.uniform(-0.9, 0.9, n), "q": lambda: rng.uniform(0.05, 0.95, n),
              "o": lambda: rng.integers(0, 2, n) * 2.0 - 1}[kind]()
     return torch.tensor(v.astype(np.float32).astype(np.float64)).reshape(shape)
+
+
+def parts(t):
+    """Complex numbers are kept, and weighted, by their parts."""
+    return torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
 
 
 def weight(t):
@@ -596,7 +605,7 @@ def run_sample(name, fixed, kinds, text, key, tensors, attrs):
     kw = {t.split("=")[0]: parse_attr(kinds[t.split("=")[0]], t.split("=", 1)[1]) for t in tokens if "=" in t}
     inputs = [make_input(t, rng) for t in given]
     for i, (x, t) in enumerate(zip(inputs, given)):
-        if x is not None and x.is_floating_point() and not t.startswith("s:"):
+        if x is not None and (x.is_floating_point() or x.is_complex()) and not t.startswith("s:"):
             x.requires_grad_(not fixed >> i & 1)
     fn = CALLS.get(name) or getattr(F, name, None) or getattr(torch, name)
     args = [python_number(t) if t.startswith("s:") else x for t, x in zip(given, inputs)]
@@ -606,7 +615,7 @@ def run_sample(name, fixed, kinds, text, key, tensors, attrs):
         args[0] = torch.tensor(args[0], dtype=torch.float64 if isinstance(args[0], float) else torch.int64)
     for i, x in enumerate(inputs):
         if x is not None:
-            tensors[f"{key}/in{i}"] = x.detach()
+            tensors[f"{key}/in{i}"] = parts(x.detach())
     attrs[key] = " ".join(tokens)
     out = fn(*args, **kw)
     if out is None:
@@ -614,6 +623,7 @@ def run_sample(name, fixed, kinds, text, key, tensors, attrs):
     outs = out if isinstance(out, tuple) else (out,)
     total = 0
     for i, o in enumerate(outs):
+        o = parts(o)
         tensors[f"{key}/out{i}"] = o.detach()
         if o.is_floating_point() and o.requires_grad:
             total = total + (o.double() * weight(o)).sum()
@@ -622,7 +632,7 @@ def run_sample(name, fixed, kinds, text, key, tensors, attrs):
             if x is not None and x.requires_grad:
                 g = torch.autograd.grad(total, x, retain_graph=True, allow_unused=True)[0]
                 if g is not None:
-                    tensors[f"{key}/grad{i}"] = g.detach()
+                    tensors[f"{key}/grad{i}"] = parts(g.detach())
     return True
 
 

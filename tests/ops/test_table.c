@@ -23,9 +23,9 @@ static dl_tensor *find(const call *c, const char *kind, int i) {
 }
 
 /* An input as a fresh leaf in the dtype under test; numbers of the language and integers stay as they are. */
-static dl_tensor *make_input(dl_tensor *from, dl_dtype dtype, bool stretch) {
-    dl_tensor *cast = dl_dtype_is_float(dl_dtype_of(from)) ? dl_to_dtype(from, dtype) : dl_ref(from);
-    dl_tensor *own = dl_clone(cast), *x = stretch ? stretched(own) : dl_ref(own);
+static dl_tensor *make_input(dl_tensor *from, dl_dtype dtype, bool stretch, bool complex) {
+    dl_tensor *cast = in_dtype(from, dtype);
+    dl_tensor *own = complex ? of_parts(dl_ref(cast)) : dl_clone(cast), *x = stretch ? stretched(own) : dl_ref(own);
     dl_unref(cast), dl_unref(own);
     return x;
 }
@@ -38,8 +38,9 @@ typedef struct from {
 
 static dl_tensor *golden_input(void *arg, int i, const char *token) {
     const from *f = arg;
-    (void)token;
-    return make_input(find(f->c, "in", i), f->dtype, f->stretch && !(f->c->op->mutates >> i & 1));
+    bool own =
+        f->c->op->mutates >> i & 1 || f->c->op->id == DL_OP_view_as_complex; /* whose pairs must stand together */
+    return make_input(find(f->c, "in", i), f->dtype, f->stretch && !own, *token == 'c');
 }
 
 static bool load(call *c, const dl_op *op, int index, dl_dtype dtype, bool stretch) {
@@ -72,13 +73,14 @@ static void unload(call *c) {
     for (int i = 0; i < c->nin; i++) dl_unref(c->in[i]);
 }
 
-/* sum over i of out[i] * (0.5 + frac(0.37 (i + 1))), as in make_goldens.py */
-static dl_tensor *weighted(dl_tensor *t, dl_tensor *total) {
+/* sum over i of out[i] * (0.5 + frac(0.37 (i + 1))), as in make_goldens.py; the parts of complex numbers count each */
+static dl_tensor *weighted(dl_tensor *result, dl_tensor *total) {
+    dl_tensor *t = parts_of(result);
     dl_tensor *w = dl_tensor_empty(t->ndim, t->shape, DL_F64, 0);
     for (long i = 0; i < w->numel; i++) ((double *)dl_ptr(w))[i] = 0.5 + fmod(0.37 * (double)(i + 1), 1.0);
     dl_tensor *cast = dl_to_dtype(t, DL_F64), *p = dl_mul(cast, w), *s = dl_sum(p, NULL, 0, 0);
     dl_tensor *sum = total ? dl_add(total, s) : dl_ref(s);
-    dl_unref(w), dl_unref(cast), dl_unref(p), dl_unref(s), dl_unref(total);
+    dl_unref(w), dl_unref(cast), dl_unref(p), dl_unref(s), dl_unref(total), dl_unref(t);
     return sum;
 }
 
@@ -96,7 +98,9 @@ static void compare_gradients(call *c, dl_tensor *total, double tolerance) {
         for (int i = 0; i < c->nin; i++) {
             dl_tensor *want = find(c, "grad", i), *got = c->in[i] ? dl_grad(c->in[i]) : NULL;
             if (want && !got) complain(c, "gradient", "missing");
-            if (want && got && worst(got, want, "PyTorch", why, sizeof why) > tolerance) complain(c, "gradient", why);
+            dl_tensor *parts = got ? parts_of(got) : NULL;
+            if (want && got && worst(parts, want, "PyTorch", why, sizeof why) > tolerance) complain(c, "gradient", why);
+            dl_unref(parts);
         }
     dl_unref(total);
 }
@@ -108,9 +112,9 @@ static dl_tensor *without_sign(const call *c, dl_tensor *t) {
 
 static void compare_result(const call *c, dl_tensor *got, dl_tensor *want, double tolerance) {
     char why[256] = "";
-    dl_tensor *a = without_sign(c, got), *b = without_sign(c, want);
+    dl_tensor *parts = parts_of(got), *a = without_sign(c, parts), *b = without_sign(c, want);
     if (worst(a, b, "PyTorch", why, sizeof why) > tolerance) complain(c, "result", why);
-    dl_unref(a), dl_unref(b);
+    dl_unref(a), dl_unref(b), dl_unref(parts);
 }
 
 static void run_call(call *c, double tolerance) {
@@ -122,7 +126,8 @@ static void run_call(call *c, double tolerance) {
     for (int i = 0; i < c->op->out; i++) {
         dl_tensor *want = i < c->op->visible ? find(c, "out", i) : NULL;
         if (want) compare_result(c, out[i], want, tolerance);
-        if (want && dl_dtype_is_float(dl_dtype_of(out[i])) && dl_requires_grad(out[i])) total = weighted(out[i], total);
+        if (want && dl_dtype_is_smooth(dl_dtype_of(out[i])) && dl_requires_grad(out[i]))
+            total = weighted(out[i], total);
         dl_unref(out[i]);
     }
     if (c->op->flags & DL_F_SIGNS)

@@ -57,9 +57,30 @@ static inline void parse_call(call *c, const char *text, dl_tensor *(*make)(void
             continue;
         }
         c->in[i] = must(make(arg, i, tok));
-        bool leaf = dl_dtype_is_float(dl_dtype_of(c->in[i])) && !(c->op->nondiff_in >> i & 1);
+        bool leaf = dl_dtype_is_smooth(dl_dtype_of(c->in[i])) && !(c->op->nondiff_in >> i & 1);
         if (leaf && !(c->op->flags & DL_F_NODIFF)) ok(dl_set_requires_grad(c->in[i], 1));
     }
+}
+
+/* The complex numbers whose parts are in the last dimension of t, which it takes over. */
+static inline dl_tensor *of_parts(dl_tensor *t) {
+    dl_tensor *wide = must(dl_to_dtype(t, dl_dtype_of(t) == DL_F64 ? DL_F64 : DL_F32));
+    dl_tensor *z = must(dl_invoke1(dl_op_find("view_as_complex"), &wide, 1, NULL));
+    dl_tensor *own = must(dl_invoke1(dl_op_find("clone"), &z, 1, NULL));
+    dl_unref(t), dl_unref(z), dl_unref(wide);
+    return own;
+}
+
+/* The parts of complex numbers as a last dimension; real ones as they are. A new reference. */
+static inline dl_tensor *parts_of(dl_tensor *t) {
+    return dl_dtype_is_complex(dl_dtype_of(t)) ? must(dl_invoke1(dl_op_find("view_as_real"), &t, 1, NULL)) : dl_ref(t);
+}
+
+/* Floating numbers in a dtype, complex ones in that whose parts are as wide; others as they are. A new reference. */
+static inline dl_tensor *in_dtype(dl_tensor *t, dl_dtype dtype) {
+    const dl_dtype own = dl_dtype_of(t);
+    if (dl_dtype_is_complex(own)) dtype = dl_dtype_to_complex(dtype);
+    return must(dl_to_dtype(t, dl_dtype_is_smooth(own) ? dtype : own));
 }
 
 static uint64_t state_of_draws;
@@ -109,6 +130,7 @@ static inline dl_tensor *sample_input(const char *token, dl_dtype dtype) {
         shape[ndim++] = strtol(p, (char **)&p, 10);
     for (int i = 0; i < ndim; i++) n *= shape[i];
     dl_dtype own = whole ? DL_I64 : *token == 'b' ? DL_BOOL : dtype;
+    if (*token == 'c') shape[ndim++] = 2, n *= 2; /* pairs of parts */
     dl_tensor *t = must(dl_tensor_empty(ndim, shape, own, 0));
     long *order = calloc((size_t)n + 1, sizeof *order);
     assert_non_null(order);
@@ -119,11 +141,11 @@ static inline dl_tensor *sample_input(const char *token, dl_dtype dtype) {
     bool matrices = *token == 'm' || *token == 'w' || *token == 't';
     double *x = calloc((size_t)n + 1, sizeof *x);
     assert_non_null(x);
-    for (long i = 0; i < n; i++) x[i] = value_of(matrices ? 'f' : *token, i, n, below, order);
+    for (long i = 0; i < n; i++) x[i] = value_of(matrices || *token == 'c' ? 'f' : *token, i, n, below, order);
     if (matrices) make_matrices(*token, x, n, shape[ndim - 1]);
     for (long i = 0; i < n; i++) dl_store_f64((char *)dl_data(t) + i * dl_dtype_size(own), own, x[i]);
     free(order), free(x);
-    return t;
+    return *token == 'c' ? of_parts(t) : t;
 }
 
 #endif

@@ -107,7 +107,7 @@ static void tensors_are_tables(void **state) {
 
 static void all_dtypes(void **state) {
     (void)state;
-    for (dl_dtype d = DL_BOOL; d <= DL_F64; d++) {
+    for (dl_dtype d = DL_BOOL; d <= DL_C128; d++) {
         dl_tensor *x = dl_arange(0, &(double){12}, 1, DL_F64, 0), *y = dl_to_dtype(x, d);
         dlsh_bundle b;
         char name[40];

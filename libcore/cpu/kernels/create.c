@@ -42,16 +42,16 @@ static double number(const dl_aval *a) { return a->is_int ? (double)a->u.i : a->
 static dl_status run_full(dl_call *c) {
     dl_tensor *o = c->out[0];
     const dl_aval *v = ATTR(c, FULL_FILL_VALUE);
-    double value = 0;
+    double value[2] = {0}; /* as long as the largest element */
     long none[DL_MAX_DIM] = {0};
     if (v->is_int)
-        dl_store_i64(&value, (dl_dtype)o->dtype, v->u.i);
+        dl_store_i64(value, (dl_dtype)o->dtype, v->u.i);
     else
-        dl_store_f64(&value, (dl_dtype)o->dtype, v->u.f);
-    dl_cpu_copy_strided(o->ndim, o->shape, dl_ptr(o), (dl_dtype)o->dtype, o->stride, &value, (dl_dtype)o->dtype, none);
+        dl_store_f64(value, (dl_dtype)o->dtype, v->u.f);
+    dl_cpu_copy_strided(o->ndim, o->shape, dl_ptr(o), (dl_dtype)o->dtype, o->stride, value, (dl_dtype)o->dtype, none);
     return DL_OK;
 }
-const dl_kernel dl_cpu_full = {.run = run_full, .dtypes = DL_ANY};
+const dl_kernel dl_cpu_full = {.run = run_full, .dtypes = DL_ALL};
 
 /* ---- sequences */
 
@@ -88,7 +88,7 @@ static void make_diagonal(const dl_call *c, long lo, long n, block *b) {
     for (long i = 0; i < n; i++) b->i64[i] = (lo + i) / cols == (lo + i) % cols;
 }
 static dl_status run_eye(dl_call *c) { return fill(c, DL_I64, make_diagonal); }
-const dl_kernel dl_cpu_eye = {.run = run_eye, .dtypes = DL_ANY};
+const dl_kernel dl_cpu_eye = {.run = run_eye, .dtypes = DL_ALL};
 
 /* ---- random numbers */
 

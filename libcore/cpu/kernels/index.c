@@ -60,7 +60,7 @@ static dl_status run_cat(dl_call *c) {
     }
     return DL_OK;
 }
-const dl_kernel dl_cpu_cat = {.run = run_cat, .dtypes = DL_ANY};
+const dl_kernel dl_cpu_cat = {.run = run_cat, .dtypes = DL_ALL};
 
 static dl_status run_flip(dl_call *c) {
     const dl_tensor *x = c->in[0], *o = c->out[0];
@@ -70,7 +70,7 @@ static dl_status run_flip(dl_call *c) {
     dl_cpu_copy_strided(x->ndim, x->shape, dl_ptr(o), (dl_dtype)o->dtype, o->stride, from, (dl_dtype)x->dtype, stride);
     return DL_OK;
 }
-const dl_kernel dl_cpu_flip = {.run = run_flip, .dtypes = DL_ANY};
+const dl_kernel dl_cpu_flip = {.run = run_flip, .dtypes = DL_ALL};
 
 /* ---- parts by a list of indices */
 

@@ -31,5 +31,5 @@ static dl_status run(dl_call *c, bool upper) {
 
 static dl_status run_tril(dl_call *c) { return run(c, false); }
 static dl_status run_triu(dl_call *c) { return run(c, true); }
-const dl_kernel dl_cpu_tril = {.run = run_tril, .dtypes = DL_ANY};
-const dl_kernel dl_cpu_triu = {.run = run_triu, .dtypes = DL_ANY};
+const dl_kernel dl_cpu_tril = {.run = run_tril, .dtypes = DL_ALL};
+const dl_kernel dl_cpu_triu = {.run = run_triu, .dtypes = DL_ALL};

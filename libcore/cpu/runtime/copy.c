@@ -108,9 +108,9 @@ static dl_status run_clone(dl_call *c) {
     dl_cpu_copy(c->out[0], c->in[0]);
     return DL_OK;
 }
-const dl_kernel dl_cpu_clone = {.run = run_clone, .dtypes = DL_ANY};
-const dl_kernel dl_cpu_restride = {.run = run_clone, .dtypes = DL_ANY};
-const dl_kernel dl_cpu_to = {.run = run_clone, .dtypes = DL_ANY};
+const dl_kernel dl_cpu_clone = {.run = run_clone, .dtypes = DL_ALL};
+const dl_kernel dl_cpu_restride = {.run = run_clone, .dtypes = DL_ALL};
+const dl_kernel dl_cpu_to = {.run = run_clone, .dtypes = DL_ALL};
 
 /* The output shares the memory of the input; only the region is written. */
 static dl_status run_as_strided_set(dl_call *c) {
@@ -125,7 +125,7 @@ static dl_status run_as_strided_set(dl_call *c) {
     run_copy(&it);
     return DL_OK;
 }
-const dl_kernel dl_cpu_as_strided_set = {.run = run_as_strided_set, .dtypes = DL_ANY};
+const dl_kernel dl_cpu_as_strided_set = {.run = run_as_strided_set, .dtypes = DL_ALL};
 
 static dl_status run_where(dl_call *c) {
     dl_tensor *op[4] = {c->out[0], c->in[0], c->in[1], c->in[2]};
@@ -134,4 +134,4 @@ static dl_status run_where(dl_call *c) {
     dl_iter_run(&it, DL_SIMD_PICK(dl_where_loop)[dl_esize(c->out[0])], NULL);
     return DL_OK;
 }
-const dl_kernel dl_cpu_where = {.run = run_where, .dtypes = DL_ANY};
+const dl_kernel dl_cpu_where = {.run = run_where, .dtypes = DL_ALL};

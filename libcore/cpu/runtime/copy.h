@@ -11,9 +11,9 @@ enum { DL_TRANSPOSE_ROWS = 32 };
  * other and rows `xrow` bytes apart, the target has its rows' elements next to each other and `drow` bytes between. */
 typedef void (*dl_transpose_fn)(long n, long rows, char *d, long drow, const char *x, long xrow);
 
-DL_SIMD_DECL(extern const dl_loop, dl_copy_loop, [9]);                    /* by element size */
+DL_SIMD_DECL(extern const dl_loop, dl_copy_loop, [17]);                   /* by element size */
 DL_SIMD_DECL(extern const dl_loop, dl_cast_loop, [DL_NDTYPE][DL_NDTYPE]); /* [source][target] */
-DL_SIMD_DECL(extern const dl_loop, dl_where_loop, [9]);                   /* by element size */
-DL_SIMD_DECL(extern const dl_transpose_fn, dl_transpose, [9]);            /* by element size */
+DL_SIMD_DECL(extern const dl_loop, dl_where_loop, [17]);                  /* by element size */
+DL_SIMD_DECL(extern const dl_transpose_fn, dl_transpose, [17]);           /* by element size */
 
 #endif

@@ -1,7 +1,8 @@
-/* Inner loops that copy: elements of 1, 2, 4 or 8 bytes as they are, and casts between the dtypes with a native C type
- * (16-bit floats go through f32). Out of range saturates to i64 and then wraps, and NaN becomes 0, as in
+/* Inner loops that copy: elements of 1, 2, 4, 8 or 16 bytes as they are, and casts between the dtypes with a native C
+ * type (16-bit floats go through f32). Out of range saturates to i64 and then wraps, and NaN becomes 0, as in
  * dl_store_f64. */
 #include "cpu/runtime/copy.h"
+#include "cpu/runtime/loop_types.h"
 #include "cpu/runtime/simd.h"
 
 static inline long to_long(double v) {
@@ -12,6 +13,7 @@ static inline long to_long(double v) {
 #define TO_BOOL(v) ((unsigned char)((v) != 0))
 #define TO_SELF(T, v) ((T)(v))
 #define TO_INT(T, v) ((T)to_long((double)(v)))
+#define TO_PAIR(T, part, v) ((T){(part)(v), 0})
 
 #define LOOP(name, D, S, expr)                                                                                         \
     static void name(long n, char **p, const long *s, void *arg) {                                                     \
@@ -41,8 +43,9 @@ LOOP(copy1, unsigned char, unsigned char, v)
 LOOP(copy2, unsigned short, unsigned short, v)
 LOOP(copy4, unsigned, unsigned, v)
 LOOP(copy8, unsigned long, unsigned long, v)
+LOOP(copy16, c128, c128, v)
 
-const dl_loop DL_SIMD_NAME(dl_copy_loop)[9] = {[1] = copy1, [2] = copy2, [4] = copy4, [8] = copy8};
+const dl_loop DL_SIMD_NAME(dl_copy_loop)[17] = {[1] = copy1, [2] = copy2, [4] = copy4, [8] = copy8, [16] = copy16};
 
 /* Each source type to all targets; X is the expression macro of integer targets. */
 #define FROM(id, S, INT)                                                                                               \
@@ -51,23 +54,38 @@ const dl_loop DL_SIMD_NAME(dl_copy_loop)[9] = {[1] = copy1, [2] = copy2, [4] = c
     LOOP(id##_i32, int, S, INT(int, v))                                                                                \
     LOOP(id##_i64, long, S, INT(long, v))                                                                              \
     LOOP(id##_f32, float, S, TO_SELF(float, v))                                                                        \
-    LOOP(id##_f64, double, S, TO_SELF(double, v))
+    LOOP(id##_f64, double, S, TO_SELF(double, v))                                                                      \
+    LOOP(id##_c64, c64, S, TO_PAIR(c64, f32, v))                                                                       \
+    LOOP(id##_c128, c128, S, TO_PAIR(c128, f64, v))
 FROM(u8, unsigned char, TO_SELF)
 FROM(i32, int, TO_SELF)
 FROM(i64, long, TO_SELF)
 FROM(f32, float, TO_INT)
 FROM(f64, double, TO_INT)
 
+/* The real part of complex numbers; both are 0 where bool is false. */
+#define FROM_PAIR(id, S)                                                                                               \
+    LOOP(id##_bool, unsigned char, S, (unsigned char)(v.re != 0 || v.im != 0))                                         \
+    LOOP(id##_u8, unsigned char, S, TO_INT(unsigned char, v.re))                                                       \
+    LOOP(id##_i32, int, S, TO_INT(int, v.re))                                                                          \
+    LOOP(id##_i64, long, S, TO_INT(long, v.re))                                                                        \
+    LOOP(id##_f32, float, S, TO_SELF(float, v.re))                                                                     \
+    LOOP(id##_f64, double, S, TO_SELF(double, v.re))                                                                   \
+    LOOP(id##_c64, c64, S, ((c64){(f32)v.re, (f32)v.im}))                                                              \
+    LOOP(id##_c128, c128, S, ((c128){(f64)v.re, (f64)v.im}))
+FROM_PAIR(c64, c64)
+FROM_PAIR(c128, c128)
+
 #define ROW(id)                                                                                                        \
     {                                                                                                                  \
         [DL_BOOL] = id##_bool, [DL_U8] = id##_u8, [DL_I32] = id##_i32, [DL_I64] = id##_i64, [DL_F16] = id##_f32,       \
-        [DL_BF16] = id##_f32, [DL_F32] = id##_f32, [DL_F64] = id##_f64                                                 \
+        [DL_BF16] = id##_f32, [DL_F32] = id##_f32, [DL_F64] = id##_f64, [DL_C64] = id##_c64, [DL_C128] = id##_c128     \
     }
 
 /* [source][target] */
 const dl_loop DL_SIMD_NAME(dl_cast_loop)[DL_NDTYPE][DL_NDTYPE] = {
-    [DL_BOOL] = ROW(u8), [DL_U8] = ROW(u8),    [DL_I32] = ROW(i32), [DL_I64] = ROW(i64),
-    [DL_F16] = ROW(f32), [DL_BF16] = ROW(f32), [DL_F32] = ROW(f32), [DL_F64] = ROW(f64)};
+    [DL_BOOL] = ROW(u8),  [DL_U8] = ROW(u8),   [DL_I32] = ROW(i32), [DL_I64] = ROW(i64), [DL_F16] = ROW(f32),
+    [DL_BF16] = ROW(f32), [DL_F32] = ROW(f32), [DL_F64] = ROW(f64), [DL_C64] = ROW(c64), [DL_C128] = ROW(c128)};
 
 /* ---- condition, two values */
 
@@ -103,8 +121,10 @@ WHERE(where1, unsigned char)
 WHERE(where2, unsigned short)
 WHERE(where4, unsigned)
 WHERE(where8, unsigned long)
+WHERE(where16, c128)
 
-const dl_loop DL_SIMD_NAME(dl_where_loop)[9] = {[1] = where1, [2] = where2, [4] = where4, [8] = where8};
+const dl_loop DL_SIMD_NAME(dl_where_loop)[17] = {
+    [1] = where1, [2] = where2, [4] = where4, [8] = where8, [16] = where16};
 
 /* ---- transposition: rows of the source become columns of the target, in tiles that fit the first cache */
 
@@ -130,6 +150,7 @@ TRANSPOSE(transpose1, unsigned char)
 TRANSPOSE(transpose2, unsigned short)
 TRANSPOSE(transpose4, unsigned)
 TRANSPOSE(transpose8, unsigned long)
+TRANSPOSE(transpose16, c128)
 
-const dl_transpose_fn DL_SIMD_NAME(dl_transpose)[9] = {
-    [1] = transpose1, [2] = transpose2, [4] = transpose4, [8] = transpose8};
+const dl_transpose_fn DL_SIMD_NAME(dl_transpose)[17] = {
+    [1] = transpose1, [2] = transpose2, [4] = transpose4, [8] = transpose8, [16] = transpose16};

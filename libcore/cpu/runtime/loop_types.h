@@ -15,4 +15,12 @@ typedef unsigned long wrap_i64;
 typedef float wrap_f32;
 typedef double wrap_f64;
 
+/* Complex numbers. */
+typedef struct c64 {
+    f32 re, im;
+} c64;
+typedef struct c128 {
+    f64 re, im;
+} c128;
+
 #endif

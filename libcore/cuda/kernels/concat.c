@@ -16,7 +16,7 @@ static dl_status run_cat(dl_call *c) {
     }
     return DL_OK;
 }
-const dl_kernel dl_cuda_cat = {.run = run_cat, .dtypes = DL_ANY};
+const dl_kernel dl_cuda_cat = {.run = run_cat, .dtypes = DL_ALL};
 
 static dl_status run_flip(dl_call *c) {
     const dl_tensor *x = c->in[0], *o = c->out[0];
@@ -27,4 +27,4 @@ static dl_status run_flip(dl_call *c) {
     return dl_cuda_copy_strided(g, x->ndim, x->shape, dl_ptr(o), (dl_dtype)o->dtype, o->stride, from,
                                 (dl_dtype)x->dtype, stride);
 }
-const dl_kernel dl_cuda_flip = {.run = run_flip, .dtypes = DL_ANY};
+const dl_kernel dl_cuda_flip = {.run = run_flip, .dtypes = DL_ALL};

@@ -44,15 +44,15 @@ template <class T> static dl_status run_back(dl_gpu *g, dl_it it, int dtype) {
 static dl_status run_copy(dl_gpu *g, const dl_it &it, int dt, int st) {
     size_t size = (size_t)dl_dtype_size((dl_dtype)dt);
     if (dt == st && backwards(&it, size))
-        return dl_dispatch_size(size, [&](auto tag) { return run_back<decltype(tag)>(g, it, dt); });
+        return dl_dispatch_size<16>(size, [&](auto tag) { return run_back<decltype(tag)>(g, it, dt); });
     if (dt == st && dl_transpose_fits(&it, size)) return dl_transpose_run(g, &it, size);
     if (dt == st)
-        return dl_dispatch_size(size, [&](auto tag) {
+        return dl_dispatch_size<16>(size, [&](auto tag) {
             typedef decltype(tag) T;
             return dl_each<same_f, T, T>(g, it, same_f());
         });
-    return dl_dispatch<DL_ANY>(dt, [&](auto to) {
-        return dl_dispatch<DL_ANY>(
+    return dl_dispatch<DL_ALL>(dt, [&](auto to) {
+        return dl_dispatch<DL_ALL>(
             st, [&](auto from) { return dl_each<same_f, decltype(to), decltype(from)>(g, it, same_f()); });
     });
 }
@@ -118,12 +118,12 @@ static dl_status run_clone(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     return g ? dl_cuda_copy(g, c->out[0], c->in[0]) : dl_failed();
 }
-const dl_kernel dl_cuda_clone = {run_clone, NULL, DL_ANY, NULL, 0};
-const dl_kernel dl_cuda_restride = {run_clone, NULL, DL_ANY, NULL, 0};
-const dl_kernel dl_cuda_to = {run_clone, NULL, DL_ANY, NULL, 0};
+const dl_kernel dl_cuda_clone = {run_clone, NULL, DL_ALL, NULL, 0};
+const dl_kernel dl_cuda_restride = {run_clone, NULL, DL_ALL, NULL, 0};
+const dl_kernel dl_cuda_to = {run_clone, NULL, DL_ALL, NULL, 0};
 
 static dl_status run_transfer(dl_call *c) { return dl_run_transfer(c); }
-const dl_kernel dl_cuda_transfer = {run_transfer, NULL, DL_ANY, NULL, 0};
+const dl_kernel dl_cuda_transfer = {run_transfer, NULL, DL_ALL, NULL, 0};
 
 /* The output shares the memory of the input; only the region is written. */
 static dl_status run_as_strided_set(dl_call *c) {
@@ -138,7 +138,7 @@ static dl_status run_as_strided_set(dl_call *c) {
     dl_it_end(&it);
     return run_copy(g, it, x->dtype, v->dtype);
 }
-const dl_kernel dl_cuda_as_strided_set = {run_as_strided_set, NULL, DL_ANY, NULL, DL_K_NUMBERS};
+const dl_kernel dl_cuda_as_strided_set = {run_as_strided_set, NULL, DL_ALL, NULL, DL_K_NUMBERS};
 
 struct where_f {
     template <class T> __device__ T operator()(bool c, T a, T b) const { return c ? a : b; }
@@ -147,9 +147,9 @@ struct where_f {
 static dl_status run_where(dl_call *c) {
     DL_USE_GPU(g, c->device);
     dl_it it = dl_it_of({c->out[0], c->in[0], c->in[1], c->in[2]});
-    return dl_dispatch_size(dl_esize(c->out[0]), [&](auto tag) {
+    return dl_dispatch_size<16>(dl_esize(c->out[0]), [&](auto tag) {
         typedef decltype(tag) T;
         return dl_each<where_f, T, bool, T, T>(g, it, where_f());
     });
 }
-const dl_kernel dl_cuda_where = {run_where, NULL, DL_ANY, NULL, DL_K_NUMBERS};
+const dl_kernel dl_cuda_where = {run_where, NULL, DL_ALL, NULL, DL_K_NUMBERS};

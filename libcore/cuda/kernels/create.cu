@@ -56,9 +56,9 @@ struct steps_f {
 
 static dl_status run_full(dl_call *c) {
     const dl_aval *v = ATTR(c, FULL_FILL_VALUE);
-    return v->is_int ? make<DL_ANY>(c, whole_f{v->u.i, 0}) : make<DL_ANY>(c, steps_f{v->u.f, 0});
+    return v->is_int ? make<DL_ALL>(c, whole_f{v->u.i, 0}) : make<DL_ALL>(c, steps_f{v->u.f, 0});
 }
-const dl_kernel dl_cuda_full = {run_full, NULL, DL_ANY, NULL, 0};
+const dl_kernel dl_cuda_full = {run_full, NULL, DL_ALL, NULL, 0};
 
 static dl_status run_arange(dl_call *c) {
     bool alone = !ATTR(c, ARANGE_END)->given;
@@ -94,13 +94,13 @@ static dl_status run_eye(dl_call *c) {
     long rows = o->shape[0], cols = o->shape[1], n = rows < cols ? rows : cols;
     if (!n) return DL_OK;
     DL_TRY(dl_cuda_clear(g, o));
-    return dl_dispatch<DL_ANY>(o->dtype, [&](auto tag) {
+    return dl_dispatch<DL_ALL>(o->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         diagonal_kernel<<<dl_blocks(n, THREADS), THREADS, 0, g->stream>>>(dl_data<T>(o), n, cols + 1);
         return dl_gpu_launched(g);
     });
 }
-const dl_kernel dl_cuda_eye = {run_eye, NULL, DL_ANY, NULL, 0};
+const dl_kernel dl_cuda_eye = {run_eye, NULL, DL_ALL, NULL, 0};
 
 /* ---- random numbers */
 

@@ -89,7 +89,7 @@ static int dense_in_source(const dl_it *it, size_t size) {
 }
 
 bool dl_transpose_fits(const dl_it *it, size_t size) {
-    bool fits = dense_in_source(it, size) > 0;
+    bool fits = size <= 8 && dense_in_source(it, size) > 0;
     for (int d = 0; d < it->ndim; d++) fits = fits && it->shape[d] > 0 && it->shape[d] < 0x7fffffff;
     return fits;
 }

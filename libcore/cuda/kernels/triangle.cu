@@ -9,7 +9,7 @@ template <class T> struct triangle_f {
     __device__ void operator()(char *const p[3]) const {
         long at = (long)p[2];
         bool inside = upper ? at >= diagonal : at <= diagonal;
-        *(T *)p[0] = inside ? *(const T *)p[1] : T(0);
+        *(T *)p[0] = inside ? *(const T *)p[1] : T();
     }
 };
 
@@ -24,12 +24,12 @@ static dl_status run(dl_call *c, bool upper) {
     dl_it_tensor(&it, x);
     dl_it_count(&it, o->ndim, o->shape, step);
     dl_it_end(&it);
-    return dl_dispatch_size(dl_esize(o), [&](auto tag) {
+    return dl_dispatch_size<16>(dl_esize(o), [&](auto tag) {
         return dl_places<3>(g, it, triangle_f<decltype(tag)>{ATTR_I(c, TRIANGLE_DIAGONAL), upper});
     });
 }
 
 static dl_status run_tril(dl_call *c) { return run(c, false); }
 static dl_status run_triu(dl_call *c) { return run(c, true); }
-const dl_kernel dl_cuda_tril = {run_tril, NULL, DL_ANY, NULL, 0};
-const dl_kernel dl_cuda_triu = {run_triu, NULL, DL_ANY, NULL, 0};
+const dl_kernel dl_cuda_tril = {run_tril, NULL, DL_ALL, NULL, 0};
+const dl_kernel dl_cuda_triu = {run_triu, NULL, DL_ALL, NULL, 0};

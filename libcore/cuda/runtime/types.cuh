@@ -13,6 +13,17 @@ typedef __half f16;
 typedef __nv_bfloat16 bf16;
 typedef unsigned char u8;
 
+/* Complex numbers; where a real number is wanted, their real part. */
+template <class R> struct alignas(2 * sizeof(R)) dl_number_pair {
+    R re, im;
+    template <class S> explicit __host__ __device__ operator S() const { return (S)re; }
+};
+typedef dl_number_pair<float> c64;
+typedef dl_number_pair<double> c128;
+template <class T> struct dl_is_number_pair { static constexpr bool value = false; };
+template <class R> struct dl_is_number_pair<dl_number_pair<R>> { static constexpr bool value = true; };
+template <class T> constexpr bool dl_is_complex = dl_is_number_pair<T>::value;
+
 /* 16-bit floats are computed in f32. */
 template <class T> struct dl_calc { typedef T type; };
 template <> struct dl_calc<f16> { typedef float type; };
@@ -58,6 +69,18 @@ template <> struct dl_convert<u8, float> {
 template <> struct dl_convert<u8, double> {
     static __host__ __device__ u8 of(double x) { return (u8)(long)x; }
 };
+template <class R, class C> struct dl_convert<dl_number_pair<R>, C> {
+    static __host__ __device__ dl_number_pair<R> of(C x) { return {(R)x, R(0)}; }
+};
+template <class R, class S> struct dl_convert<dl_number_pair<R>, dl_number_pair<S>> {
+    static __host__ __device__ dl_number_pair<R> of(dl_number_pair<S> x) { return {(R)x.re, (R)x.im}; }
+};
+template <class S> struct dl_convert<bool, dl_number_pair<S>> {
+    static __host__ __device__ bool of(dl_number_pair<S> x) { return x.re != S(0) || x.im != S(0); }
+};
+template <class S> struct dl_convert<u8, dl_number_pair<S>> {
+    static __host__ __device__ u8 of(dl_number_pair<S> x) { return (u8)(long)x.re; }
+};
 template <class T, class C> __host__ __device__ inline T dl_down(C x) { return dl_convert<T, C>::of(x); }
 
 /* g(T()) for the type of a dtype; only those in SET are instantiated. */
@@ -77,20 +100,27 @@ template <unsigned SET, class G> dl_status dl_dispatch(int dtype, G g) {
         DL_CASE(DL_BF16, bf16)
         DL_CASE(DL_F32, float)
         DL_CASE(DL_F64, double)
+        DL_CASE(DL_C64, c64)
+        DL_CASE(DL_C128, c128)
     default: break;
     }
 #undef DL_CASE
     return dl_fail(DL_ERR_DTYPE, "%s is not taken here on the GPU", dl_dtype_name((dl_dtype)dtype));
 }
 
-/* g(an unsigned number of the size of an element), for kernels that only move bits: 1, 2, 4 or 8 bytes. */
-template <class G> dl_status dl_dispatch_size(size_t size, G g) {
+/* g(an unsigned number of the size of an element), for kernels that only move bits: 1, 2, 4 or 8 bytes; for those that
+ * know complex numbers 16 bytes, too. */
+template <int MOST = 8, class G> dl_status dl_dispatch_size(size_t size, G g) {
     switch (size) {
     case 1: return g((unsigned char)0);
     case 2: return g((unsigned short)0);
     case 4: return g(0u);
-    default: return g(0ul);
+    case 8: return g(0ul);
+    default: break;
     }
+    if constexpr (MOST >= 16)
+        if (size == 16) return g(dl_vector<unsigned long, 2>());
+    return dl_fail(DL_ERR_INTERNAL, "elements of %ld bytes are not taken here on the GPU", (long)size);
 }
 
 #endif

@@ -16,8 +16,8 @@ static const struct {
     const char *descr;
     dl_dtype dtype;
 } dtypes[] = {
-    {"|b1", DL_BOOL}, {"|u1", DL_U8},  {"<i4", DL_I32}, {"<i8", DL_I64},
-    {"<f2", DL_F16},  {"<f4", DL_F32}, {"<f8", DL_F64},
+    {"|b1", DL_BOOL}, {"|u1", DL_U8},  {"<i4", DL_I32}, {"<i8", DL_I64},   {"<f2", DL_F16},
+    {"<f4", DL_F32},  {"<f8", DL_F64}, {"<c8", DL_C64}, {"<c16", DL_C128},
 };
 enum { NDTYPES = sizeof dtypes / sizeof *dtypes };
 

@@ -65,15 +65,17 @@ static dl_status read_string(scan *s, const char *what, const char **text, size_
 }
 
 static dl_status read_descr(scan *s) {
-    static const char kinds[] = "buif"; /* letters of NumPy's kinds of elements */
-    static const dl_element_kind kind_of[] = {DL_E_BOOL, DL_E_UINT, DL_E_INT, DL_E_FLOAT};
+    static const char kinds[] = "buifc"; /* letters of NumPy's kinds of elements */
+    static const dl_element_kind kind_of[] = {DL_E_BOOL, DL_E_UINT, DL_E_INT, DL_E_FLOAT, DL_E_COMPLEX};
     const char *d;
     size_t n;
     if (peek(s) == '[') return dl_fail(DL_ERR_FORMAT, "%s: the header names no simple dtype", s->name);
     DL_TRY(read_string(s, "a dtype in quotes", &d, &n));
-    const char *kind = n == 3 && strchr("<>=|", d[0]) ? strchr(kinds, d[1]) : NULL;
-    if (kind && isdigit((unsigned char)d[2])) {
-        s->h->element = (dl_element){kind_of[kind - kinds], d[2] - '0', d[0] == '>'};
+    const char *kind = (n == 3 || n == 4) && strchr("<>=|", d[0]) ? strchr(kinds, d[1]) : NULL;
+    bool digits = kind && isdigit((unsigned char)d[2]) && (n == 3 || isdigit((unsigned char)d[3]));
+    if (digits) {
+        int size = n == 3 ? d[2] - '0' : 10 * (d[2] - '0') + d[3] - '0';
+        s->h->element = (dl_element){kind_of[kind - kinds], size, d[0] == '>'};
         if (dl_element_dtype(s->h->element) >= 0) return DL_OK;
     }
     return dl_fail_hint(DL_ERR_DTYPE, "in Python: numpy.save(file, a.astype('float32'))",

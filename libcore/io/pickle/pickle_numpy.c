@@ -11,10 +11,11 @@ static dl_status read_dtype(const dl_pickle_reader *r, const dl_pickle_node *x, 
     static const struct {
         char word[4];
         dl_element element;
-    } words[] = {{"b1", {DL_E_BOOL, 1, false}},  {"u1", {DL_E_UINT, 1, false}},  {"u2", {DL_E_UINT, 2, false}},
-                 {"u4", {DL_E_UINT, 4, false}},  {"u8", {DL_E_UINT, 8, false}},  {"i1", {DL_E_INT, 1, false}},
-                 {"i2", {DL_E_INT, 2, false}},   {"i4", {DL_E_INT, 4, false}},   {"i8", {DL_E_INT, 8, false}},
-                 {"f2", {DL_E_FLOAT, 2, false}}, {"f4", {DL_E_FLOAT, 4, false}}, {"f8", {DL_E_FLOAT, 8, false}}};
+    } words[] = {{"b1", {DL_E_BOOL, 1, false}},    {"u1", {DL_E_UINT, 1, false}},     {"u2", {DL_E_UINT, 2, false}},
+                 {"u4", {DL_E_UINT, 4, false}},    {"u8", {DL_E_UINT, 8, false}},     {"i1", {DL_E_INT, 1, false}},
+                 {"i2", {DL_E_INT, 2, false}},     {"i4", {DL_E_INT, 4, false}},      {"i8", {DL_E_INT, 8, false}},
+                 {"f2", {DL_E_FLOAT, 2, false}},   {"f4", {DL_E_FLOAT, 4, false}},    {"f8", {DL_E_FLOAT, 8, false}},
+                 {"c8", {DL_E_COMPLEX, 8, false}}, {"c16", {DL_E_COMPLEX, 16, false}}};
     if (x->kind != DL_PICKLE_CALL || !dl_pickle_is_global(x->fn, "numpy", "dtype") || !x->args->n)
         return dl_pickle_bad(r, x, "a dtype of NumPy is wanted here");
     const dl_pickle_node *order =

@@ -15,7 +15,7 @@
 COMPOSE_RULE(lerp) {
     POOL;
     dl_tensor *from = c->in[0], *to = c->in[1];
-    if (!dl_dtype_is_float(c->dtype))
+    if (!dl_dtype_is_smooth(c->dtype))
         return dl_fail(DL_ERR_DTYPE, "interpolation is of floating numbers, not of %s", dl_dtype_name(c->dtype));
     return dl_finish(c, dl_add(from, K(dl_mul(c->in[2], K(dl_sub(to, from))))));
 }

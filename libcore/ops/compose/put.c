@@ -96,7 +96,7 @@ static dl_tensor *placed(dl_pool *p, dl_tensor *like, dl_tensor *places, dl_tens
 
 /* Whole numbers are divided downwards, as everywhere a mean of them is asked for. */
 static dl_tensor *divided(dl_tensor *sum, dl_tensor *n) {
-    return dl_dtype_is_float((dl_dtype)sum->dtype) ? dl_div(sum, n) : dl_floor_divide(sum, n);
+    return dl_dtype_is_smooth((dl_dtype)sum->dtype) ? dl_div(sum, n) : dl_floor_divide(sum, n);
 }
 
 static dl_tensor *put_sums(dl_pool *p, dl_tensor *x, dl_tensor *index, dl_tensor *src, bool mean, bool keep) {

@@ -37,16 +37,16 @@ GRAD_RULE(sub) {
 }
 
 GRAD_RULE(mul) {
-    GIVE(BINARY_INPUT, dl_mul(G0, RIGHT));
-    GIVE(BINARY_OTHER, dl_mul(G0, LEFT));
+    GIVE(BINARY_INPUT, dl_mul(G0, CONJ(RIGHT)));
+    GIVE(BINARY_OTHER, dl_mul(G0, CONJ(LEFT)));
     return DL_OK;
 }
 
 /* da = g / b, db = -(g / b) (a / b) */
 GRAD_RULE(div) {
-    dl_tensor *d = T(dl_div(G0, RIGHT));
+    dl_tensor *d = T(dl_div(G0, CONJ(RIGHT)));
     GIVE(BINARY_INPUT, dl_ref(d));
-    GIVE(BINARY_OTHER, dl_neg(T(dl_mul(d, T(dl_div(LEFT, RIGHT))))));
+    GIVE(BINARY_OTHER, dl_neg(T(dl_mul(d, CONJ(T(dl_div(LEFT, RIGHT)))))));
     return DL_OK;
 }
 
@@ -182,24 +182,24 @@ RULE(to, dl_ref(G0))
 RULE(zero, dl_zeros_like_in(b, 0))
 RULE(neg, dl_neg(G0))
 RULE(abs, dl_mul(G0, T(dl_sign(X))))
-RULE(square, dl_mul(G0, T(dl_mul(X, NUM(2)))))
-RULE(exp, dl_mul(G0, Y))
+RULE(square, dl_mul(G0, CONJ(T(dl_mul(X, NUM(2))))))
+RULE(exp, dl_mul(G0, CONJ(Y)))
 RULE(expm1, dl_mul(G0, PLUS1(Y)))
-RULE(log, dl_div(G0, X))
+RULE(log, dl_div(G0, CONJ(X)))
 RULE(log2, dl_div(G0, T(dl_mul(X, NUM(M_LN2)))))
 RULE(log10, dl_div(G0, T(dl_mul(X, NUM(M_LN10)))))
 RULE(log1p, dl_div(G0, PLUS1(X)))
-RULE(sqrt, dl_div(G0, T(dl_mul(Y, NUM(2)))))
+RULE(sqrt, dl_div(G0, CONJ(T(dl_mul(Y, NUM(2))))))
 RULE(rsqrt, dl_mul(T(dl_mul(G0, NUM(-0.5))), T(dl_mul(Y, SQUARE(Y)))))
-RULE(reciprocal, dl_neg(T(dl_mul(G0, SQUARE(Y)))))
-RULE(sin, dl_mul(G0, T(dl_cos(X))))
-RULE(cos, dl_neg(T(dl_mul(G0, T(dl_sin(X))))))
+RULE(reciprocal, dl_neg(T(dl_mul(G0, CONJ(SQUARE(Y))))))
+RULE(sin, dl_mul(G0, CONJ(T(dl_cos(X)))))
+RULE(cos, dl_neg(T(dl_mul(G0, CONJ(T(dl_sin(X)))))))
 RULE(tan, dl_mul(G0, PLUS1(SQUARE(Y))))
 RULE(atan, dl_div(G0, PLUS1(SQUARE(X))))
 RULE(asin, dl_mul(G0, T(dl_rsqrt(ONE_LESS(SQUARE(X))))))
 RULE(acos, dl_neg(T(dl_mul(G0, T(dl_rsqrt(ONE_LESS(SQUARE(X))))))))
-RULE(sinh, dl_mul(G0, T(dl_cosh(X))))
-RULE(cosh, dl_mul(G0, T(dl_sinh(X))))
+RULE(sinh, dl_mul(G0, CONJ(T(dl_cosh(X)))))
+RULE(cosh, dl_mul(G0, CONJ(T(dl_sinh(X)))))
 RULE(asinh, dl_mul(G0, T(dl_rsqrt(PLUS1(SQUARE(X))))))
 RULE(acosh, dl_mul(G0, T(dl_rsqrt(T(dl_sub(SQUARE(X), NUM(1)))))))
 RULE(atanh, dl_div(G0, ONE_LESS(SQUARE(X))))
@@ -210,7 +210,7 @@ RULE(lgamma, dl_mul(G0, T(dl_digamma(X))))
 RULE(digamma, dl_mul(G0, T(dl_polygamma(X, 1))))
 RULE(polygamma, dl_mul(G0, T(dl_polygamma(X, ATTR_I(b, POLYGAMMA_N) + 1))))
 RULE(softsign, dl_div(G0, SQUARE(PLUS1(T(dl_abs(X))))))
-RULE(tanh, dl_mul(G0, ONE_LESS(SQUARE(Y))))
+RULE(tanh, dl_mul(G0, CONJ(ONE_LESS(SQUARE(Y)))))
 RULE(sigmoid, dl_mul(G0, T(dl_mul(Y, ONE_LESS(Y)))))
 RULE(erf, dl_mul(G0, T(dl_mul(NUM(M_2_SQRTPI), T(dl_exp(T(dl_neg(SQUARE(X)))))))))
 RULE(softplus, dl_mul(G0, T(dl_sigmoid(X))))

@@ -52,7 +52,7 @@ INFER_RULE(reduce) {
 }
 
 /* Integers and bool add up in i64. */
-INFER_RULE(sum) { return reduced(c, dl_dtype_is_float(c->dtype) ? c->dtype : DL_I64, out); }
+INFER_RULE(sum) { return reduced(c, dl_dtype_is_smooth(c->dtype) ? c->dtype : DL_I64, out); }
 
 INFER_RULE(any) { return reduced(c, DL_BOOL, out); }
 
@@ -71,6 +71,6 @@ INFER_RULE(cumsum) {
     const dl_tensor *x = c->in[0];
     int d;
     DL_TRY(dl_dim_norm(ATTR_I(c, CUMSUM_DIM), x->ndim, &d));
-    *out = dl_meta_fresh(c, dl_dtype_is_float(c->dtype) ? c->dtype : DL_I64, x->ndim, x->shape);
+    *out = dl_meta_fresh(c, dl_dtype_is_smooth(c->dtype) ? c->dtype : DL_I64, x->ndim, x->shape);
     return DL_OK;
 }

@@ -95,8 +95,10 @@ static const dlsh_ctype *innermost(const dlsh_ctype *t) {
 
 static int dtype_matches(const dlsh_ctype *t, dl_dtype d) {
     switch (d) {
-    case DL_F32: return t->kind == DLSH_C_FLOAT;
-    case DL_F64: return t->kind == DLSH_C_DOUBLE;
+    case DL_F32:
+    case DL_C64: return t->kind == DLSH_C_FLOAT; /* in C, too, the parts stand one after the other */
+    case DL_F64:
+    case DL_C128: return t->kind == DLSH_C_DOUBLE;
     case DL_BOOL: return t->kind == DLSH_C_BOOL;
     case DL_U8: return t->kind == DLSH_C_UCHAR;
     case DL_I32: return dlsh_c_is_integer(t) && t->size == 4 && !dlsh_c_is_unsigned(t);

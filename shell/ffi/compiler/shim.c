@@ -399,7 +399,8 @@ static const dlsh_ctype *type_of(dlsh_cstate *st, dlsh_value v, const char *what
     if (v.type == DLSH_TENSOR) {
         static const dlsh_ckind kinds[] = {
             [DL_BOOL] = DLSH_C_BOOL,  [DL_U8] = DLSH_C_UCHAR,    [DL_I32] = DLSH_C_INT,   [DL_I64] = DLSH_C_LONG,
-            [DL_F16] = DLSH_C_USHORT, [DL_BF16] = DLSH_C_USHORT, [DL_F32] = DLSH_C_FLOAT, [DL_F64] = DLSH_C_DOUBLE};
+            [DL_F16] = DLSH_C_USHORT, [DL_BF16] = DLSH_C_USHORT, [DL_F32] = DLSH_C_FLOAT, [DL_F64] = DLSH_C_DOUBLE,
+            [DL_C64] = DLSH_C_FLOAT,  [DL_C128] = DLSH_C_DOUBLE};
         return dlsh_c_pointer(st->space, dlsh_c_basic(kinds[dl_dtype_of(v.as.tensor)]));
     }
     return dlsh_c_promoted(st->space, v, what);

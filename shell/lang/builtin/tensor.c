@@ -43,7 +43,7 @@ static dl_tensor *from_value(dlsh_value v, const char *dtype) {
 static dl_tensor *convert(dl_tensor *t, const char *dtype, const char *device, int need_float) {
     dl_dtype to = DL_F32;
     int where;
-    if (t && (dtype || (need_float && !dl_dtype_is_float(dl_dtype_of(t))))) {
+    if (t && (dtype || (need_float && dl_dtype_kind(dl_dtype_of(t)) < dl_dtype_kind(DL_F32)))) {
         dl_tensor *cast = dtype && dl_dtype_parse(dtype, &to) ? NULL : dl_to_dtype(t, to);
         dl_unref(t);
         t = cast;
@@ -162,7 +162,7 @@ static dl_status item_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_tensor_item(dlsh_arg_tensor(a, "input"), result);
 }
 
-/* Nested lists of the elements of a contiguous tensor of i64, f64 or bool; *at is the element that comes next. */
+/* Nested lists of the elements of a contiguous tensor of i64, f64, c128 or bool; *at is the element that comes next. */
 static dl_status nested(const dl_tensor *t, int dim, const char **at, dlsh_value *out) {
     long n = dl_shape(t)[dim];
     dlsh_value v = dlsh_new_list(n), x;
@@ -175,6 +175,13 @@ static dl_status nested(const dl_tensor *t, int dim, const char **at, dlsh_value
         return dlsh_give_filled(st, v, out);
     }
     switch (dl_dtype_of(t)) {
+    case DL_C128:
+        for (const double *p = (const double *)*at; l->n < n; l->n++) {
+            dl_tensor *z = dl_scalar_c(p[2 * l->n], p[2 * l->n + 1]);
+            if (!z) return dlsh_drop(v), dl_failed();
+            l->items[l->n] = dlsh_tensor(z);
+        }
+        break;
     case DL_I64:
         for (const long *p = (const long *)*at; l->n < n; l->n++) l->items[l->n] = dlsh_int(p[l->n]);
         break;
@@ -193,12 +200,10 @@ static dl_status tolist_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *given = dlsh_arg_tensor(a, "input");
     if (dl_ndim(given) == 0) return dlsh_tensor_item(given, result);
     if (dl_numel(given) > 0x7fffffff) return dlsh_give(dlsh_new_list(dl_numel(given)), result); /* refused there */
+    static const dl_dtype widest[] = {DL_BOOL, DL_I64, DL_F64, DL_C128};                        /* by kind */
     dl_dtype from = dl_dtype_of(given);
     dl_tensor *t = dl_detach(given), *near = t ? dl_to_device(t, 0) : NULL,
-              *wide = near ? dl_to_dtype(near, dl_dtype_kind(from) == dl_dtype_kind(DL_F64)   ? DL_F64
-                                               : dl_dtype_kind(from) == dl_dtype_kind(DL_I64) ? DL_I64
-                                                                                              : from)
-                           : NULL,
+              *wide = near ? dl_to_dtype(near, widest[dl_dtype_kind(from)]) : NULL,
               *whole = wide ? dl_contiguous(wide) : NULL;
     const char *at = whole ? dl_data(whole) : NULL;
     dl_status st = whole ? nested(whole, 0, &at, result) : dl_failed();

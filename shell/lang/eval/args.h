@@ -47,7 +47,7 @@ dl_status dlsh_run_command(dlsh_args *a, int silenced, dlsh_value *out);
 /* Is v of one of the types named in want ("net|trainer")? */
 int dlsh_wants(const char *want, dlsh_value v);
 
-#define DLSH_DTYPE_HINT "dtypes are f32, f64, bf16, f16, i64, i32, u8 and bool"
+#define DLSH_DTYPE_HINT "dtypes are f32, f64, bf16, f16, c64, c128, i64, i32, u8 and bool"
 /* Is it the function `bool`, which stands for the dtype where one is asked for? */
 int dlsh_is_bool_type(dlsh_value v);
 

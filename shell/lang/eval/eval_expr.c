@@ -180,6 +180,7 @@ static dl_status eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     case DLSH_N_BOOL: *out = dlsh_bool((int)n->num.i); return DL_OK;
     case DLSH_N_INT: *out = dlsh_int(n->num.i); return DL_OK;
     case DLSH_N_FLOAT: *out = dlsh_float(n->num.f); return DL_OK;
+    case DLSH_N_IMAG: return dlsh_give(dlsh_tensor(dl_scalar_c(0, n->num.f)), out);
     case DLSH_N_STR: return eval_text(s, n, out);
     case DLSH_N_NAME: return eval_name(s, n, out);
     case DLSH_N_BINARY: return dlsh_eval_binary(s, n, out);

@@ -102,12 +102,12 @@ static dl_status unknown_name(dlsh_session *s, const char *name) {
     }
     if (known) return dlsh_fail(DL_ERR_NAME, known, "no variable or function is called '%s'", name);
     int n = 0;
-    const char **names = malloc((size_t)(s->nglobals + s->nrows + DL_F64 + 2) * sizeof *names);
+    const char **names = malloc((size_t)(s->nglobals + s->nrows + DL_C128 + 2) * sizeof *names);
     if (!names) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for names");
     for (int i = 0; i < s->nglobals; i++)
         if (s->globals[i].value.type != DLSH_VOID) names[n++] = s->globals[i].name;
     for (int i = 0; i < s->nrows; i++) names[n++] = s->rows[i]->name;
-    for (int t = DL_BOOL; t <= DL_F64; t++) names[n++] = dl_dtype_name((dl_dtype)t);
+    for (int t = DL_BOOL; t <= DL_C128; t++) names[n++] = dl_dtype_name((dl_dtype)t);
     nearest = dlsh_nearest(name, names, n);
     free(names);
     if (!nearest) nearest = dlsh_nearest_op(name);

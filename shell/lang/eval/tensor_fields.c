@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lang/eval/interp.h"
+#include "dlcore/complex.h"
 #include "dlcore/view.h"
 
 /* ---------------------------------------------------------------- fields */
@@ -16,6 +17,8 @@ static dlsh_value get_requires_grad(dl_tensor *t) { return dlsh_bool(dl_requires
 static dlsh_value get_is_leaf(dl_tensor *t) { return dlsh_bool(dl_is_leaf(t)); }
 static dlsh_value get_data(dl_tensor *t) { return dlsh_tensor(dl_detach(t)); }
 static dlsh_value get_name(dl_tensor *t) { return dlsh_string(dl_tensor_name(t)); }
+static dlsh_value get_real(dl_tensor *t) { return dlsh_tensor(dl_real(t)); }
+static dlsh_value get_imag(dl_tensor *t) { return dlsh_tensor(dl_imag(t)); }
 static dlsh_value get_transposed(dl_tensor *t) {
     long dims[8];
     for (int i = 0; i < dl_ndim(t); i++) dims[i] = dl_ndim(t) - 1 - i;
@@ -59,6 +62,7 @@ static const struct {
     {"grad", get_grad, set_grad},   {"requires_grad", get_requires_grad, set_requires_grad},
     {"is_leaf", get_is_leaf, NULL}, {"data", get_data, set_data},
     {"name", get_name, set_name},   {"T", get_transposed, NULL},
+    {"real", get_real, NULL},       {"imag", get_imag, NULL},
 };
 enum { NFIELDS = sizeof fields / sizeof *fields };
 
@@ -95,9 +99,9 @@ dl_status dlsh_tensor_names(dlsh_value list) {
 
 typedef struct literal {
     long shape[8];
-    int ndim, any_float, all_bool;
+    int ndim, any_float, any_complex, all_bool;
     long n;
-    double *f;
+    double *f; /* real and imaginary part */
     long *i;
 } literal;
 
@@ -129,18 +133,35 @@ static dl_status fill(literal *l, dlsh_value v, int depth) {
         DLSH_TRY(dlsh_tensor_item(v.as.tensor, &number));
     } else if (!dlsh_is_number(v) && v.type != DLSH_BOOL)
         return dlsh_fail(DL_ERR_TYPE, NULL, "a list for tensor() holds numbers, got %s", dlsh_a(v));
+    int complex = number.type == DLSH_TENSOR;
+    double *parts = &l->f[2 * l->n], real = number.type == DLSH_FLOAT ? number.as.f : (double)number.as.i;
     l->any_float |= number.type == DLSH_FLOAT;
+    l->any_complex |= complex;
     l->all_bool &= number.type == DLSH_BOOL;
-    l->f[l->n] = number.type == DLSH_FLOAT ? number.as.f : (double)number.as.i;
-    l->i[l->n++] = number.type == DLSH_FLOAT ? 0 : number.as.i;
+    if (complex)
+        DLSH_TRY(dl_item_c(number.as.tensor, parts));
+    else
+        parts[0] = real, parts[1] = 0;
+    l->i[l->n++] = number.type == DLSH_FLOAT || complex ? 0 : number.as.i;
+    if (complex) dlsh_drop(number);
     return DL_OK;
 }
 
-/* The tensor of a dtype; -1: f32 when a number has a point, else bool or i64. Numbers are rounded once, from f64. */
+/* The tensor of a dtype; -1: c64 when a number is complex, f32 when one has a point, else bool or i64. Numbers are
+ * rounded once, from f64. */
 static dl_tensor *typed(const literal *l, int dtype) {
-    dl_tensor *wide =
-        dl_tensor_from(l->ndim, l->shape, l->any_float ? DL_F64 : DL_I64, 0, l->any_float ? (void *)l->f : l->i);
-    int want = dtype >= 0 ? dtype : l->any_float ? DL_F32 : l->all_bool && l->n ? DL_BOOL : l->n ? DL_I64 : DL_F32;
+    int whole = !l->any_float && !l->any_complex;
+    if (l->any_complex && dtype >= 0 && !dl_dtype_is_complex((dl_dtype)dtype))
+        return dlsh_fail(DL_ERR_DTYPE, "give dtype=c64 or c128, or none", "complex numbers do not go into %s",
+                         dl_dtype_name((dl_dtype)dtype)),
+               NULL;
+    dl_tensor *wide = dl_tensor_from(l->ndim, l->shape, whole ? DL_I64 : DL_C128, 0, whole ? (void *)l->i : l->f);
+    int want = dtype >= 0            ? dtype
+               : l->any_complex      ? DL_C64
+               : l->any_float        ? DL_F32
+               : l->all_bool && l->n ? DL_BOOL
+               : l->n                ? DL_I64
+                                     : DL_F32;
     dl_tensor *t = wide ? dl_to_dtype(wide, (dl_dtype)want) : NULL;
     dl_unref(wide);
     return t;
@@ -169,7 +190,7 @@ dl_status dlsh_list_to_tensor(dlsh_value v, int dtype, dlsh_value *out) {
     dl_status st = measure(&l, v, 0);
     long n = st ? 0 : dl_shape_count(l.ndim, l.shape); /* lists that share parts may be far larger than memory */
     if (n < 0) st = dl_failed();
-    l.f = st ? NULL : dl_memory_alloc(n, sizeof *l.f);
+    l.f = st ? NULL : dl_memory_alloc(n, 2 * sizeof *l.f);
     l.i = l.f ? dl_memory_alloc(n, sizeof *l.i) : NULL;
     if (!st && !l.i) st = dl_failed();
     if (!st) st = fill(&l, v, 0);

@@ -235,6 +235,11 @@ static dl_status to_number(dl_tensor *t, dlsh_value *out) {
     double f;
     long i;
     int is_float = dl_dtype_is_float(dl_dtype_of(t));
+    double parts[2];
+    if (dl_dtype_is_complex(dl_dtype_of(t))) {
+        DLSH_TRY(dl_item_c(t, parts));
+        return dlsh_give(dlsh_tensor(dl_scalar_c(parts[0], parts[1])), out);
+    }
     dl_status st = is_float ? dl_item_f(t, &f) : dl_item_i(t, &i);
     if (!st) *out = is_float ? dlsh_float(f) : dl_dtype_of(t) == DL_BOOL ? dlsh_bool((int)i) : dlsh_int(i);
     return st;

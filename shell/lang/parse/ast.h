@@ -22,6 +22,7 @@ typedef struct dlsh_span {
     NODE(BOOL, "bool", "num.i is 0 or 1")                                                                              \
     NODE(INT, "int", "num.i")                                                                                          \
     NODE(FLOAT, "float", "num.f")                                                                                      \
+    NODE(IMAG, "imag", "num.f times the imaginary unit")                                                               \
     NODE(STR, "str", "text, num.i bytes; also a word of a command, flag WORD")                                         \
     NODE(NAME, "name", "text; slot")                                                                                   \
     NODE(LIST, "list", "kids: (expr | SPREAD)...")                                                                     \

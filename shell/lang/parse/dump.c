@@ -59,6 +59,10 @@ void dlsh_dump(dlsh_buf *b, const dlsh_node *n) {
     case DLSH_N_BOOL: dlsh_buf_puts(b, n->num.i ? "true" : "false"); return;
     case DLSH_N_INT: dlsh_buf_printf(b, "%ld", n->num.i); return;
     case DLSH_N_FLOAT: dlsh_buf_float(b, n->num.f); return;
+    case DLSH_N_IMAG:
+        dlsh_buf_float(b, n->num.f);
+        dlsh_buf_puts(b, "j");
+        return;
     case DLSH_N_NAME: dlsh_buf_puts(b, n->text); return;
     case DLSH_N_ELLIPSIS: dlsh_buf_puts(b, "..."); return;
     case DLSH_N_STR:

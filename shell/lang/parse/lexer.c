@@ -57,8 +57,8 @@ static dlsh_token finish(dlsh_lexer *lx, dlsh_token t, dlsh_tok kind) {
     t.kind = kind;
     t.span.end = lx->pos;
     lx->prev_end = lx->pos;
-    lx->prev_is_operand = kind == DLSH_T_NAME || kind == DLSH_T_INT || kind == DLSH_T_FLOAT || kind == DLSH_T_STR ||
-                          kind == DLSH_T_RPAREN || kind == DLSH_T_RBRACKET;
+    lx->prev_is_operand = kind == DLSH_T_NAME || kind == DLSH_T_INT || kind == DLSH_T_FLOAT || kind == DLSH_T_IMAG ||
+                          kind == DLSH_T_STR || kind == DLSH_T_RPAREN || kind == DLSH_T_RBRACKET;
     return t;
 }
 
@@ -137,6 +137,11 @@ static dlsh_token lex_number(dlsh_lexer *lx, dlsh_token t) {
             lx->pos += 1 + sign;
             skip_digits(lx);
         }
+    }
+    if ((*at(lx) == 'i' || *at(lx) == 'j') && !is_name((unsigned char)at(lx)[1])) {
+        t.num.f = strtod(p, NULL);
+        lx->pos++;
+        return finish(lx, t, DLSH_T_IMAG);
     }
     if (is_name((unsigned char)*at(lx))) {
         char first = *at(lx);

@@ -73,6 +73,7 @@
     TOK(NAME, "a name")                                                                                                \
     TOK(INT, "a number")                                                                                               \
     TOK(FLOAT, "a number")                                                                                             \
+    TOK(IMAG, "a number")                                                                                              \
     TOK(STR, "a string")                                                                                               \
     TOK(NEWLINE, "the end of the line")                                                                                \
     TOK(END, "the end of the input")                                                                                   \

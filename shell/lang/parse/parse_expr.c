@@ -41,7 +41,7 @@ static dlsh_node *literal(dlsh_parser *p, dlsh_kind kind) {
     dlsh_node *n = dlsh_p_node(p, kind, p->tok.span);
     if (kind == DLSH_N_BOOL)
         n->num.i = p->tok.kind == DLSH_T_TRUE;
-    else if (kind == DLSH_N_FLOAT)
+    else if (kind == DLSH_N_FLOAT || kind == DLSH_N_IMAG)
         n->num.f = p->tok.num.f;
     else
         n->num.i = kind == DLSH_N_STR ? p->tok.len : p->tok.num.i;
@@ -79,7 +79,7 @@ static dlsh_node *parenthesis(dlsh_parser *p) {
 
 static int begins_operand(const dlsh_parser *p) {
     dlsh_tok k = p->tok.kind;
-    return k == DLSH_T_NAME || k == DLSH_T_INT || k == DLSH_T_FLOAT || k == DLSH_T_STR;
+    return k == DLSH_T_NAME || k == DLSH_T_INT || k == DLSH_T_FLOAT || k == DLSH_T_IMAG || k == DLSH_T_STR;
 }
 
 /* *xs among arguments and items, **r among arguments. */
@@ -172,6 +172,7 @@ static dlsh_node *operand(dlsh_parser *p) {
     }
     case DLSH_T_INT: return literal(p, DLSH_N_INT);
     case DLSH_T_FLOAT: return literal(p, DLSH_N_FLOAT);
+    case DLSH_T_IMAG: return literal(p, DLSH_N_IMAG);
     case DLSH_T_STR: return literal(p, DLSH_N_STR);
     case DLSH_T_TRUE:
     case DLSH_T_FALSE: return literal(p, DLSH_N_BOOL);

@@ -18,7 +18,7 @@ static const char *first_word(const dlsh_node *n) {
 }
 
 static int is_literal(dlsh_tok k) {
-    return k == DLSH_T_NAME || k == DLSH_T_INT || k == DLSH_T_FLOAT || k == DLSH_T_STR;
+    return k == DLSH_T_NAME || k == DLSH_T_INT || k == DLSH_T_FLOAT || k == DLSH_T_IMAG || k == DLSH_T_STR;
 }
 
 /* The hint for `foo bar`, no command, or `r = step t`, a command written where a function is called. */

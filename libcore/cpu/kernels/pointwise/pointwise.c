@@ -77,6 +77,7 @@ static dl_status grad_of_y(dl_back *b) { return fused(b, OUT_(UNARY_OUT)); }
 #define FLOAT(...) | DL_FLOATS
 #define INT(...) | DL_INTS
 #define BOOL(...) | DL_BIT(DL_BOOL)
+#define COMPLEX(...) | DL_COMPLEX
 #include "ops/pointwise.def"
 
 #define ROW(name, operands, test, numbers, ...)                                                                        \

@@ -5,7 +5,8 @@
 #include "cpu/runtime/vmath.h"
 #include "ops/each.h"
 
-#define DL_FN(f32_name, f64_name) _Generic((T)0, float : f32_name, default : f64_name)
+#define PART_T T /* the type of real numbers in formulas */
+#define DL_FN(f32_name, f64_name) _Generic((PART_T)0, float : f32_name, default : f64_name)
 #include "ops/formula.h"
 
 #pragma GCC diagnostic ignored "-Wtype-limits"   /* u8 is never negative */
@@ -98,6 +99,7 @@ static void flag(int *faults, int bit) { __atomic_fetch_or(faults, bit, __ATOMIC
 #define ALL(...) __VA_ARGS__
 
 /* floats: attributes are numbers of the type */
+#define OF_COMPLEX NONE
 #define DL_REAL_HELPERS
 #define OF_REAL ALL
 #define OF_INT NONE
@@ -150,10 +152,32 @@ static void flag(int *faults, int bit) { __atomic_fetch_or(faults, bit, __ATOMIC
 #define T bool_t
 #include "pointwise_simd.c"
 #undef T
+#undef OF_BOOL
+#undef OF_COMPLEX
+
+/* complex numbers: a struct is not cast, and its formulas have a type anyhow */
+#define DL_COMPLEX_HELPERS
+#define OF_BOOL NONE
+#define OF_COMPLEX ALL
+#undef CHECK_TYPE
+#define CHECK_TYPE(R, ...)
+#undef PUT
+#define PUT(R, out, ...) out = (__VA_ARGS__);
+#undef PART_T
+#define PART_T f32
+#define T c64
+#include "pointwise_simd.c"
+#undef T
+#undef PART_T
+#define PART_T f64
+#define T c128
+#include "pointwise_simd.c"
+#undef T
 
 const dl_pointwise_loops DL_SIMD_NAME(dl_pointwise)[DL_NDTYPE] = {
-    [DL_F32] = &loops_f32, [DL_F16] = &loops_f32, [DL_BF16] = &loops_f32, [DL_F64] = &loops_f64,
-    [DL_U8] = &loops_u8,   [DL_I32] = &loops_i32, [DL_I64] = &loops_i64,  [DL_BOOL] = &loops_bool_t};
+    [DL_F32] = &loops_f32, [DL_F16] = &loops_f32,  [DL_BF16] = &loops_f32, [DL_F64] = &loops_f64,
+    [DL_U8] = &loops_u8,   [DL_I32] = &loops_i32,  [DL_I64] = &loops_i64,  [DL_BOOL] = &loops_bool_t,
+    [DL_C64] = &loops_c64, [DL_C128] = &loops_c128};
 
 #else /* what is made for one type */
 
@@ -164,6 +188,7 @@ const dl_pointwise_loops DL_SIMD_NAME(dl_pointwise)[DL_NDTYPE] = {
 #define TEST(name, ...) LOOP1(name, bool_t, (), __VA_ARGS__)
 #define TEST2(name, ...) LOOP2(name, bool_t, (), a, b, __VA_ARGS__)
 #define FLOAT OF_REAL
+#define COMPLEX OF_COMPLEX
 #define INT OF_INT
 #define BOOL OF_BOOL
 #include "ops/pointwise.def"
@@ -200,6 +225,7 @@ static const struct dl_pointwise_table NAME(loops) = {
 #define TEST(name, ...) ENTRY(name, name, __VA_ARGS__)
 #define TEST2 TEST
 #define FLOAT OF_REAL
+#define COMPLEX OF_COMPLEX
 #define INT OF_INT
 #define BOOL OF_BOOL
 #include "ops/pointwise.def"

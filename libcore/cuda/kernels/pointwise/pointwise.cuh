@@ -43,6 +43,7 @@ template <> __device__ inline float dl_normal_cdf<float>(float x) {
 #define DL_HELPER_OF(name) name<T>
 #define DL_REAL_HELPERS
 #define DL_INT_HELPERS
+#define DL_COMPLEX_HELPERS
 #include "ops/formula_math.h"
 
 /* ---- attributes */

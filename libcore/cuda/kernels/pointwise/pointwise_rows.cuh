@@ -25,6 +25,7 @@
 #define FLOAT(...) | DL_FLOATS
 #define INT(...) | DL_INTS
 #define BOOL(...) | DL_BIT(DL_BOOL)
+#define COMPLEX(...) | DL_COMPLEX
 #define HALF(...) | DL_HAS_HALF
 #define GRAD_X(...) | DL_HAS_GRAD_X
 #define GRAD_Y(...) | DL_HAS_GRAD_Y
@@ -43,6 +44,8 @@
     if constexpr (dl_is_int<T>) return (std::conditional_t<TESTS, bool, T>)(__VA_ARGS__);
 #define BOOL(...)                                                                                                      \
     if constexpr (std::is_same<T, bool>::value) return (bool)(__VA_ARGS__);
+#define COMPLEX(...)                                                                                                   \
+    if constexpr (dl_is_complex<T>) return dl_typed<T, TESTS != 0>(__VA_ARGS__);
 #include "ops/pointwise.def"
 
 #define FUNCTION_OF(name, numbers, ...) DL_FUNCTIONS_ONLY(DL_GRAD_STRUCT(name, numbers, (T g, T x), __VA_ARGS__))
