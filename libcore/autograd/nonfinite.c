@@ -73,7 +73,7 @@ dl_status dl_nan_event_at(int infinite, int i, dl_nan_event *out) {
 
 /* ---------------------------------------------------------------- elements */
 
-static bool readable(const dl_tensor *t) { return t && dl_in_host_memory(t) && dl_dtype_is_float((dl_dtype)t->dtype); }
+static bool readable(const dl_tensor *t) { return t && dl_in_host_memory(t) && dl_dtype_is_smooth((dl_dtype)t->dtype); }
 
 /* The elements of a tensor in logical order. */
 typedef struct walk {
@@ -82,9 +82,12 @@ typedef struct walk {
     int64_t offset;
 } walk;
 
+/* Of a complex number the real part, or the imaginary one when that alone is not finite. */
 static double value_at(const walk *w) {
-    const char *p = (const char *)w->t->st->data;
-    return dl_load_f64(p + w->offset * (int64_t)dl_esize(w->t), (dl_dtype)w->t->dtype);
+    const dl_dtype t = (dl_dtype)w->t->dtype, part = dl_dtype_of_parts(t);
+    const char *p = (const char *)w->t->st->data + w->offset * (int64_t)dl_esize(w->t);
+    const double v = dl_load_f64(p, part), imag = part == t ? 0 : dl_load_f64(p + dl_dtype_size(part), part);
+    return isfinite(imag) || isnan(v) ? v : imag;
 }
 
 /* False after the last element. */

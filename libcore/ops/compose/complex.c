@@ -6,7 +6,6 @@
 #include "dlcore/compare.h"
 #include "dlcore/complex.h"
 #include "dlcore/copy.h"
-#include "dlcore/create.h"
 #include "dlcore/elementary.h"
 #include "dlcore/index.h"
 #include "dlcore/matmul.h"

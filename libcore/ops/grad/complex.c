@@ -2,7 +2,6 @@
  * convention): where y is an analytic function of x, that of x is the one of y times the conjugate of dy/dx. */
 #include "ops/grad.h"
 #include "dlcore/complex.h"
-#include "dlcore/copy.h"
 #include "ops/rules/complex.h"
 
 dl_tensor *dl_conj_of(dl_back *b, dl_tensor *t) {

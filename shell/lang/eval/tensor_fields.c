@@ -149,13 +149,15 @@ static dl_status fill(literal *l, dlsh_value v, int depth) {
 
 /* The tensor of a dtype; -1: c64 when a number is complex, f32 when one has a point, else bool or i64. Numbers are
  * rounded once, from f64. */
-static dl_tensor *typed(const literal *l, int dtype) {
+static dl_tensor *typed(literal *l, int dtype) {
     int whole = !l->any_float && !l->any_complex;
     if (l->any_complex && dtype >= 0 && !dl_dtype_is_complex((dl_dtype)dtype))
         return dlsh_fail(DL_ERR_DTYPE, "give dtype=c64 or c128, or none", "complex numbers do not go into %s",
                          dl_dtype_name((dl_dtype)dtype)),
                NULL;
-    dl_tensor *wide = dl_tensor_from(l->ndim, l->shape, whole ? DL_I64 : DL_C128, 0, whole ? (void *)l->i : l->f);
+    for (long i = 0; !l->any_complex && i < l->n; i++) l->f[i] = l->f[2 * i];
+    dl_dtype widest = whole ? DL_I64 : l->any_complex ? DL_C128 : DL_F64;
+    dl_tensor *wide = dl_tensor_from(l->ndim, l->shape, widest, 0, whole ? (void *)l->i : l->f);
     int want = dtype >= 0            ? dtype
                : l->any_complex      ? DL_C64
                : l->any_float        ? DL_F32
