@@ -234,6 +234,8 @@ static dl_status recurrent_run(dl_call *c) {
     memset(&w, 0, sizeof w); /* keys are compared by their bytes */
     w.g = g;
     DL_TRY(dl_recurrent_of(c, &w.l.r));
+    if (!w.l.r.input)
+        return dl_fail_hint(DL_ERR_UNSUPPORTED, "compute on the CPU", "cuDNN has no recurrent layers of 0 inputs");
     if (!w.l.r.batch) {
         const dl_dnn_room none = {0, 0, 0};
         char *weights;
