@@ -99,8 +99,18 @@ static dl_status run_rule(pass *p, dl_back *b) {
     return b->op->grad(b);
 }
 
+/* Hooks on the gradients of the node in a slot; they are copied to g. */
+static dl_status run_hooks(pass *p, long index, dl_tensor **g) {
+    dl_hook *hooks = p->slots[index].node->hooks;
+    if (__builtin_expect(hooks != NULL, 0)) DL_TRY(dl_hooks_run_outputs(hooks, p->slots[index].g));
+    memcpy(g, p->slots[index].g, sizeof p->slots[index].g);
+    return DL_OK;
+}
+
 static dl_status run_node(pass *p, long index) {
     dl_node *n = p->slots[index].node;
+    dl_tensor *g[DL_MAX_OUT]; /* the slots may move while contributions are made */
+    DL_TRY(run_hooks(p, index, g));
     dl_tensor *small[16] = {0}, **gin = n->nin <= 16 ? small : calloc((size_t)n->nin, sizeof *gin);
     if (!gin) return dl_fail(DL_ERR_MEMORY, "no memory for %d gradients", n->nin);
     dl_back b = {.node = n,
@@ -108,12 +118,10 @@ static dl_status run_node(pass *p, long index) {
                  .attr = n->attr,
                  .nin = n->nin,
                  .nout = n->nout,
+                 .g = g,
                  .gin = gin,
                  .create_graph = p->create,
                  .retain = p->retain};
-    dl_tensor *g[DL_MAX_OUT]; /* the slots may move while contributions are made */
-    memcpy(g, p->slots[index].g, sizeof g);
-    b.g = g;
     for (int i = 0; i < n->nin; i++)
         if (n->edge[i].node || n->edge[i].leaf) b.need |= 1ul << (i < 63 ? i : 63);
     bool outer = dl_stop_swap(false);
@@ -170,6 +178,9 @@ static dl_status accumulate(dl_tensor *leaf, dl_tensor **g, bool create) {
 }
 
 static dl_status give_leaves(pass *p) {
+    for (long i = 0; i < p->known.n; i++)
+        if (p->slots[i].leaf && __builtin_expect(p->slots[i].leaf->hooks != NULL, 0))
+            DL_TRY(dl_hooks_run(p->slots[i].leaf->hooks, &p->slots[i].g[0]));
     for (long i = 0; i < p->known.n; i++) {
         if (!p->slots[i].leaf) continue;
         if (p->inputs)

@@ -44,6 +44,7 @@ static dl_node *node_new(const dl_call *c, int nsaved) {
     n->seq = __atomic_fetch_add(&next_seq, 1, __ATOMIC_RELAXED);
     n->rng = c->rng;
     n->src = dl_source_get();
+    n->layer = dl_layer_running;
     n->edge = (dl_edge *)(n + 1);
     n->meta = (dl_meta *)(n->edge + n->nin);
     n->attr = (dl_aval *)(n->meta + n->nin + n->nout);
@@ -142,6 +143,7 @@ static void destroy(dl_node *n) {
         dl_unref(n->edge[i].leaf);
     }
     const dl_op *op = n->op;
+    dl_hooks_free(&n->hooks);
     dl_host_free(n, node_bytes(n));
     dl_op_unref(op);
 }

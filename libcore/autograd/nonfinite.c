@@ -284,6 +284,12 @@ static bool keep(const dl_nan_event *e, bool infinite) {
 static void set_place(dl_nan_event *e, const dl_back *b) {
     dl_source here = dl_source_get(), from = here;
     const dl_node *n = b ? b->node : rule;
+    const dl_layer_mark *layer = n ? n->layer : dl_layer_running;
+    if (layer) {
+        snprintf(e->layer, sizeof e->layer, "%s", layer->path);
+        snprintf(e->layer_file, sizeof e->layer_file, "%s", layer->src.file);
+        e->layer_line = layer->src.line;
+    }
     if (n) {
         from = n->src;
         e->backward = 1;

@@ -13,6 +13,7 @@ typedef struct entry {
     const dl_op *op;
     dl_aval *attr;
     dl_source src;
+    const dl_layer_mark *layer;
     uint64_t seq, rule;
     bool gradient, redo;
     int nin, nout;
@@ -63,6 +64,7 @@ void dl_recording_add(const dl_call *c) {
         return;
     }
     e->src = dl_source_get();
+    e->layer = rule ? rule->layer : dl_layer_running;
     e->rule = rule ? rule->seq : 0;
     e->redo = !c->op->mutates && !(c->op->flags & DL_F_RNG);
     for (int i = 0; i < c->nin; i++) {
@@ -100,6 +102,7 @@ void dl_recording_add_rule(const dl_back *b) {
     }
     const entry *forward = forward_of(n->seq);
     e->src = n->src;
+    e->layer = n->layer;
     e->seq = e->rule = n->seq;
     e->gradient = true;
     e->redo = !n->op->mutates && !(n->op->flags & DL_F_RNG);
@@ -127,6 +130,9 @@ dl_status dl_recording_at(long i, dl_recorded *out) {
     *out = (dl_recorded){.op = e->op->name,
                          .file = e->src.file,
                          .line = e->src.line,
+                         .layer = e->layer ? e->layer->path : "",
+                         .layer_file = e->layer ? e->layer->src.file : "",
+                         .layer_line = e->layer ? e->layer->src.line : 0,
                          .seq = (unsigned long)e->seq,
                          .rule = (unsigned long)e->rule,
                          .gradient = e->gradient,

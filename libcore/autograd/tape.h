@@ -3,6 +3,8 @@
 #ifndef DL_AUTOGRAD_TAPE_H
 #define DL_AUTOGRAD_TAPE_H
 
+#include "autograd/hooks.h"
+#include "autograd/layer_mark.h"
 #include "core/op.h"
 
 /* Where the gradient of an input goes: to output `idx` of a node, or into a leaf's .grad; both NULL: nowhere. */
@@ -25,6 +27,8 @@ struct dl_node {
     uint64_t seq; /* number in the order of creation in this process */
     uint64_t rng;
     dl_source src;
+    const dl_layer_mark *layer; /* that ran it; NULL: none */
+    dl_hook *hooks;             /* on the gradients of its outputs */
     int nin, nout, nsaved;
     bool freed;      /* its saved tensors were freed by a backward without retain */
     dl_edge *edge;   /* [nin] */

@@ -116,6 +116,7 @@ void dl_unref(dl_tensor *t) {
     dl_unref(t->base);
     dl_unref(t->grad);
     dl_storage_unref(t->st);
+    if (t->hooks) dl_hooks_free(&t->hooks);
     free(t->name);
     dl_host_free(t, sizeof *t);
 }

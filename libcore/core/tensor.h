@@ -53,6 +53,7 @@ struct dl_tensor {
     uint32_t rebased; /* st->rebased when node was made */
     dl_tensor *grad;
     char *name;
+    struct dl_hook *hooks; /* on its gradient (autograd/hooks.h) */
 };
 
 static inline size_t dl_esize(const dl_tensor *t) { return (size_t)dl_dtype_size((dl_dtype)t->dtype); }

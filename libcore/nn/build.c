@@ -142,6 +142,7 @@ static dl_module *make_row(const dl_layer_row *row, const dl_layer_spec *s, faul
     }
     dl_module *m = dl_module_new(row, opt);
     if (!m) return NULL;
+    m->src = s->src;
     if (s->group && dl_module_set_name(m, s->kind) != DL_OK) goto fail;
     if (row->check && row->check(m) != DL_OK) goto fail;
     if (row->parts && row->parts(m) != DL_OK) goto fail;

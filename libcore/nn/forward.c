@@ -93,12 +93,24 @@ static void name_layer(const char *name) {
 
 static dl_tensor *run_call(dl_module *m, dl_tensor *x);
 
-static dl_tensor *run(dl_module *m, dl_tensor *x) {
+static dl_tensor *run_unmarked(dl_module *m, dl_tensor *x) {
     if (m->row->build && !m->built) {
         long size = m->row->size_of_input(m, x);
         if (size < 0 || dl_module_build_one(m, size, dl_device_of(x)) != DL_OK) return NULL;
     }
     return m->row->call ? run_call(m, x) : m->row->forward(m, x);
+}
+
+static dl_tensor *run(dl_module *m, dl_tensor *x) {
+    const dl_layer_mark *outer = dl_layer_running;
+    if (m->mark) dl_layer_running = m->mark;
+    dl_tensor *y = run_unmarked(m, x);
+    dl_layer_running = outer;
+    if (__builtin_expect(m->hooks != NULL, 0) && y && !dry && dl_hooks_run(m->hooks, &y) != DL_OK) {
+        dl_unref(y);
+        return NULL;
+    }
+    return y;
 }
 
 /* Runs a layer and shows it to the watcher of a dry run. */
@@ -141,12 +153,23 @@ static dl_tensor *run_part(const char *name, dl_module *m, dl_tensor *x) {
     return y;
 }
 
+/* Neighbours that run as one, of which none is looked at by itself; 0: none. */
+static int run_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
+    const dl_layer_mark *outer = dl_layer_running;
+    for (int i = 0; i < n && i < DL_FUSED_MAX; i++)
+        if (c[i].m->hooks) return 0;
+    dl_layer_running = c->m->mark;
+    int ran = dl_module_fused(c, n, x, y);
+    dl_layer_running = outer;
+    return ran;
+}
+
 /* Layers from..to one after another. */
 static dl_tensor *run_chain(dl_module *m, int from, int to, dl_tensor *x) {
     dl_tensor *at = dl_ref(x);
     for (int i = from, ran; i < to && at; i += ran) {
         dl_tensor *next = NULL;
-        ran = dry ? 0 : dl_module_fused(&m->child[i], to - i, at, &next);
+        ran = dry ? 0 : run_fused(&m->child[i], to - i, at, &next);
         if (ran && !next) name_layer(m->child[i].name);
         if (!ran) next = run_part(m->child[i].name, m->child[i].m, at), ran = 1;
         dl_unref(at);
@@ -490,4 +513,12 @@ dl_status dl_module_build(dl_module *m, int ndim, const long *shape, dl_dtype dt
     if (ndim < 0 || ndim > DL_MAX_DIM) return dl_fail(DL_ERR_SHAPE, "a tensor has at most %d dimensions", DL_MAX_DIM);
     if (ndim) memcpy(in.shape, shape, (size_t)ndim * sizeof *shape);
     return dl_module_build_for(m, &in, 1, device);
+}
+
+dl_status dl_on_forward(dl_module *m, dl_hook_fn *fn, void *ctx, void (*release)(void *ctx)) {
+    if (m && fn) return dl_hooks_add(&m->hooks, 0, fn, ctx, release);
+    if (release) release(ctx);
+    if (!m) return dl_fail_null("the layer");
+    dl_hooks_free(&m->hooks);
+    return DL_OK;
 }

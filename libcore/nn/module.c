@@ -62,6 +62,7 @@ void dl_module_unref(dl_module *m) {
     free(m->child);
     dl_layer_names_free(&m->names);
     free(m->opt);
+    dl_hooks_free(&m->hooks);
     free(m->path);
     free(m->name);
     free(m);
@@ -173,9 +174,15 @@ const char *dl_module_path_of(const dl_module *m, const dl_module *part, char bu
 
 static dl_status set_path(void *ctx, dl_module *m, const char *path) {
     (void)ctx;
-    if (m->path || !*path) return DL_OK;
-    m->path = strdup(path);
-    return m->path ? DL_OK : no_memory();
+    return m->path || !*path ? DL_OK : dl_module_set_path(m, strdup(path));
+}
+
+dl_status dl_module_set_path(dl_module *m, char *path) {
+    if (!path) return no_memory();
+    free(m->path);
+    m->path = path;
+    m->mark = dl_layer_mark_of(path, m->src);
+    return m->mark ? DL_OK : dl_failed();
 }
 
 dl_status dl_module_set_paths(dl_module *root) { return dl_module_visit(root, set_path, NULL); }

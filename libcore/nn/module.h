@@ -3,6 +3,8 @@
 #define DL_NN_MODULE_H
 
 #include "nn/names.h"
+#include "autograd/hooks.h"
+#include "autograd/layer_mark.h"
 #include "core/tensor.h"
 #include "nn/options.h"
 
@@ -66,6 +68,9 @@ struct dl_module {
     uint64_t serial;                    /* no other module of the process has or had it */
     char *name;                         /* of the net, the nested net or the function; NULL for plain layers */
     char *path;                         /* in the first net it was built for: names its tensors */
+    dl_source src;                      /* where it is defined */
+    const dl_layer_mark *mark;          /* path and place, for what its ops leave behind; NULL: of the net itself */
+    dl_hook *hooks;                     /* on its results */
     bool built, training, has_shortcut; /* the shortcut is the last child */
     int dtype, device;                  /* for tensors to be made; device -1: that of the input */
     dl_optval *opt;
@@ -98,6 +103,8 @@ dl_module *dl_module_new(const dl_layer_row *row, dl_optval *opt);
 dl_status dl_module_append(dl_module *parent, const char *label, const char *base, dl_module *child);
 /* Gives the layers that have none the origin of a net that is defined now. */
 dl_status dl_module_set_origin(dl_module *root);
+/* Tells a layer its path. Takes the text over. */
+dl_status dl_module_set_path(dl_module *m, char *path);
 /* Tells the layers their paths. */
 dl_status dl_module_set_paths(dl_module *root);
 
@@ -150,6 +157,7 @@ dl_status dl_init_fill(dl_tensor *t, const char *text, double arg);
 dl_status dl_module_build_one(dl_module *m, long size, int device);
 /* Runs the first of n layers as one where that is known to be the same (nn/fuse.c). Returns how many, *y being their
  * result or NULL with an error recorded; 0: none. */
+enum { DL_FUSED_MAX = 3 };
 int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y);
 /* Called after each layer of a pass that is being watched; path is that within the net. */
 typedef dl_status dl_watch_fn(void *ctx, const char *path, int depth, dl_module *m, dl_tensor *out, uint64_t first_seq);

@@ -24,8 +24,7 @@ static dl_status take_path(void *ctx, dl_module *m, const char *below) {
     char *path = malloc(at->n + strlen(below) + 2);
     if (!path) return dl_fail(DL_ERR_MEMORY, "no memory for the name of a layer");
     sprintf(path, "%s%s%s", at->path, *below ? "." : "", below);
-    free(m->path);
-    m->path = path;
+    DL_TRY(dl_module_set_path(m, path));
     for (int i = 0; i < DL_LAYER_TENSORS; i++) {
         char name[2 * DL_PATH_MAX];
         if (!m->tensor[i] || (i == 0 && m->tie_owner)) continue;

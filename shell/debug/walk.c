@@ -33,12 +33,14 @@ static dl_status find_calls(dlsh_nodewalk *w, long first) {
     long count = dl_recording_count();
     dl_recorded c;
     w->call = malloc((size_t)(count - first + 1) * sizeof *w->call);
-    if (!w->call) return dlsh_no_memory("nodes");
+    w->seq = malloc((size_t)(count - first + 1) * sizeof *w->seq);
+    if (!w->call || !w->seq) return dlsh_no_memory("nodes");
     for (long i = first; i < count; i++) {
         if (dl_recording_at(i, &c) || !c.gradient) continue;
         for (int l = 0; l < w->nleaves; l++)
             for (int k = 0; k < c.nin; k++)
                 if (is_leaf(&c, k, &w->leaves[l])) w->leaves[l].parts++, w->leaves[l].last = w->n;
+        w->seq[w->n] = c.seq;
         w->call[w->n++] = i;
     }
     return DL_OK;
@@ -48,7 +50,7 @@ void dlsh_nodewalk_go(dlsh_nodewalk *w, int place) {
     w->at = place < 0 ? 0 : place > 2 * w->n ? 2 * w->n : place;
     for (int i = 0; i < w->nleaves; i++) {
         dlsh_walk_leaf *l = &w->leaves[i];
-        int complete = l->parts && w->at > w->n + l->last;
+        int complete = l->parts && w->at >= w->n + l->last;
         dl_set_grad(l->t, complete ? l->after : l->before);
     }
 }
@@ -59,12 +61,23 @@ int dlsh_nodewalk_node(const dlsh_nodewalk *w, int place, dl_recorded *out, int 
     return dl_recording_at(w->call[*backward ? place - w->n : w->n - 1 - place], out) == DL_OK;
 }
 
-/* Place of a node in the pass, -1: it is not in it. */
+/* Place of a node in the pass, -1: it is not in it. They run from the newest on, so that numbers fall. */
 static int place_of(const dlsh_nodewalk *w, unsigned long seq) {
-    dl_recorded c;
-    for (int i = 0; seq && i < w->n; i++)
-        if (!dl_recording_at(w->call[i], &c) && c.seq == seq) return i;
+    int from = 0, to = w->n;
+    while (from < to) {
+        int i = from + (to - from) / 2;
+        if (w->seq[i] == seq) return i;
+        if (w->seq[i] > seq)
+            from = i + 1;
+        else
+            to = i;
+    }
     return -1;
+}
+
+int dlsh_nodewalk_place(const dlsh_nodewalk *w, unsigned long seq) {
+    int i = place_of(w, seq);
+    return i < 0 ? -1 : w->n - 1 - i;
 }
 
 dl_tensor *dlsh_nodewalk_result(const dlsh_nodewalk *w, const dl_recorded *node) {
@@ -172,6 +185,7 @@ void dlsh_nodewalk_end(dlsh_nodewalk *w) {
     for (int i = 0; w->result && i < w->n; i++) dl_unref(w->result[i]);
     free(w->result);
     free(w->call);
+    free(w->seq);
     if (w->recording)
         dl_recording_set(1);
     else

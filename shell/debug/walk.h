@@ -15,6 +15,7 @@ typedef struct dlsh_nodewalk {
     int n;              /* nodes; places are 0 to 2 n: forward up to n, then backward */
     int at;             /* nodes done */
     long *call;         /* [n] their gradient rules in the recording, in the order of the pass */
+    unsigned long *seq; /* [n] their nodes' numbers, falling */
     dl_tensor **result; /* [n] what the nodes gave; NULL: neither kept nor to be had by running them again; owned */
     dlsh_walk_leaf *leaves;
     int nleaves;
@@ -27,6 +28,8 @@ dl_status dlsh_nodewalk_begin(dlsh_nodewalk *w, dl_tensor *loss, dl_trainer *t);
 void dlsh_nodewalk_go(dlsh_nodewalk *w, int place);
 /* The node at the place: its gradient rule's record; *backward tells which pass. False at the end. */
 int dlsh_nodewalk_node(const dlsh_nodewalk *w, int place, dl_recorded *out, int *backward);
+/* The place of the forward pass of the node with that number; -1: it is not in the walk. */
+int dlsh_nodewalk_place(const dlsh_nodewalk *w, unsigned long seq);
 /* The result of a node; NULL: not known. Borrowed. */
 dl_tensor *dlsh_nodewalk_result(const dlsh_nodewalk *w, const dl_recorded *node);
 /* An operand; NULL: not known. Borrowed. */

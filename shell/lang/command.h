@@ -37,6 +37,7 @@ typedef enum dlsh_argkind {
     DLSH_ARG_STATEMENT,  /* a whole statement, unevaluated: dlsh_arg_exec runs it; the last parameter */
     DLSH_ARG_SUBCOMMAND, /* a row of `subs`, which then takes over; the only parameter */
     DLSH_ARG_SYNTAX,     /* written like an EXPR, unevaluated: dlsh_arg_node has its tree */
+    DLSH_ARG_TEXT,       /* a string: what is written up to the end of the statement, or to an option of the row */
     DLSH_ARG_BLOCK,      /* { statements }, unevaluated: dlsh_arg_exec runs it; the last parameter */
 } dlsh_argkind;
 

@@ -192,6 +192,7 @@ static dl_status describe_layer(work *w, const dlsh_layer *l, dl_layer_spec *spe
     spec->kind = l->kind;
     spec->label = l->label;
     spec->group = l->expanded;
+    if (l->node && l->unit) spec->src = (dl_source){l->unit->name, l->node->span.line};
     spec->nbody = l->nbody, spec->nshortcut = l->nshortcut;
     DLSH_TRY(check_label(w, l));
     if (l->forward.type == DLSH_FN || l->shape.type == DLSH_FN) {

@@ -139,6 +139,24 @@ static const dlsh_param *param_here(dlsh_parser *p, const dlsh_command *cmd, int
     return block;
 }
 
+/* What is written, unparsed, up to the end of the statement or to an option. */
+static dlsh_node *text_value(dlsh_parser *p, const dlsh_command *cmd) {
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_STR, p->tok.span);
+    int start = p->tok.span.start, open = 0, length;
+    do {
+        dlsh_tok k = p->tok.kind;
+        open += (k == DLSH_T_LPAREN || k == DLSH_T_LBRACKET || k == DLSH_T_LBRACE) -
+                (k == DLSH_T_RPAREN || k == DLSH_T_RBRACKET || (k == DLSH_T_RBRACE && open));
+        dlsh_p_advance(p);
+    } while (!(open <= 0 && dlsh_p_at_statement_end(p)) && !dlsh_p_is(p, DLSH_T_END) &&
+             !(dlsh_p_at_option(p) && dlsh_command_option(cmd, p->tok.text, (size_t)p->tok.len)));
+    length = p->last.end - start;
+    n->text = dlsh_unit_text(p->unit, p->unit->text + start, (size_t)length);
+    n->num.i = length;
+    n->span.end = start + length;
+    return n;
+}
+
 static dlsh_node *read_argument(dlsh_parser *p, const dlsh_command *cmd, const dlsh_param *param) {
     char wanted[96], after[80];
     snprintf(wanted, sizeof wanted, "%s of %s", param->name, cmd->name);
@@ -149,6 +167,7 @@ static dlsh_node *read_argument(dlsh_parser *p, const dlsh_command *cmd, const d
     case DLSH_ARG_REST: return dlsh_p_inner(p);
     case DLSH_ARG_WORD: return word_value(p, wanted);
     case DLSH_ARG_STATEMENT: return dlsh_p_statement(p);
+    case DLSH_ARG_TEXT: return text_value(p, cmd);
     case DLSH_ARG_BLOCK: return block_of(p, cmd, after);
     case DLSH_ARG_SUBCOMMAND: break;
     }

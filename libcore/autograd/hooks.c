@@ -1,0 +1,80 @@
+/* Hooks: lists of functions at leaves, nodes and layers. */
+#include "autograd/hooks.h"
+#include "autograd/tape.h"
+
+#include <stdlib.h>
+
+static long alive;
+
+bool dl_hooks_exist(void) { return __atomic_load_n(&alive, __ATOMIC_RELAXED) > 0; }
+
+dl_status dl_hooks_add(dl_hook **list, int out, dl_hook_fn *fn, void *ctx, void (*release)(void *ctx)) {
+    dl_hook *h = malloc(sizeof *h);
+    if (!h) {
+        if (release) release(ctx);
+        return dl_fail(DL_ERR_MEMORY, "no memory for a hook");
+    }
+    *h = (dl_hook){fn, ctx, release, out, NULL};
+    while (*list) list = &(*list)->next;
+    *list = h;
+    __atomic_add_fetch(&alive, 1, __ATOMIC_RELAXED);
+    return DL_OK;
+}
+
+void dl_hooks_remove(dl_hook **list, int out) {
+    while (*list) {
+        dl_hook *h = *list;
+        if (out >= 0 && h->out != out) {
+            list = &h->next;
+            continue;
+        }
+        *list = h->next;
+        if (h->release) h->release(h->ctx);
+        free(h);
+        __atomic_sub_fetch(&alive, 1, __ATOMIC_RELAXED);
+    }
+}
+
+void dl_hooks_free(dl_hook **list) { dl_hooks_remove(list, -1); }
+
+static dl_status run_one(const dl_hook *h, dl_tensor **value) {
+    dl_tensor *instead = NULL;
+    dl_status st = h->fn(h->ctx, *value, &instead);
+    if (st == DL_OK && instead && !dl_shape_eq(instead, *value))
+        st = dl_fail_hint(DL_ERR_SHAPE, "return none to leave it as it is",
+                          "a hook gave shape %s in the stead of shape %s",
+                          dl_shape_text(instead->ndim, instead->shape), dl_shape_text((*value)->ndim, (*value)->shape));
+    if (st != DL_OK || !instead) return dl_unref(instead), st;
+    dl_unref(*value);
+    *value = instead;
+    return DL_OK;
+}
+
+dl_status dl_hooks_run(const dl_hook *list, dl_tensor **value) {
+    for (const dl_hook *h = list; h; h = h->next) DL_TRY(run_one(h, value));
+    return DL_OK;
+}
+
+dl_status dl_hooks_run_outputs(const dl_hook *list, dl_tensor **g) {
+    for (const dl_hook *h = list; h; h = h->next)
+        if (g[h->out]) DL_TRY(run_one(h, &g[h->out]));
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- where they are */
+
+dl_status dl_on_grad(dl_tensor *t, dl_hook_fn *fn, void *ctx, void (*release)(void *ctx)) {
+    dl_status st = !t ? dl_fail_null("the tensor") : dl_history_renew(t);
+    if (st == DL_OK && !dl_requires_grad(t))
+        st = dl_fail_hint(DL_ERR_AUTOGRAD, "make a leaf with param(x) or tensor(..., grad=true)",
+                          "a tensor that needs no gradient gets none");
+    if (st != DL_OK) {
+        if (release) release(ctx);
+        return st;
+    }
+    dl_hook **list = t->node ? &t->node->hooks : &t->hooks;
+    int out = t->node ? t->out : 0;
+    if (fn) return dl_hooks_add(list, out, fn, ctx, release);
+    dl_hooks_remove(list, out);
+    return DL_OK;
+}

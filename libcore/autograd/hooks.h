@@ -1,0 +1,29 @@
+/* Functions of the caller that look at gradients and at results of layers. */
+#ifndef DL_AUTOGRAD_HOOKS_H
+#define DL_AUTOGRAD_HOOKS_H
+
+#include "dlcore.h"
+
+#include <stdbool.h>
+
+typedef struct dl_hook {
+    dl_hook_fn *fn;
+    void *ctx;
+    void (*release)(void *ctx);
+    int out; /* of a node: the output whose gradient it looks at */
+    struct dl_hook *next;
+} dl_hook;
+
+/* Adds one at the end of a list; takes ctx over, also on failure. */
+dl_status dl_hooks_add(dl_hook **list, int out, dl_hook_fn *fn, void *ctx, void (*release)(void *ctx));
+void dl_hooks_free(dl_hook **list);
+/* Removes those of one output. */
+void dl_hooks_remove(dl_hook **list, int out);
+/* Shows *value, a reference that may be exchanged, to each. */
+dl_status dl_hooks_run(const dl_hook *list, dl_tensor **value);
+/* The same with the gradients of a node's outputs. */
+dl_status dl_hooks_run_outputs(const dl_hook *list, dl_tensor **g);
+/* Is there any in the process? What they do cannot be replayed. */
+bool dl_hooks_exist(void);
+
+#endif

@@ -1,0 +1,20 @@
+/* Which layer of a net runs in this thread: nodes, recorded calls and events of NaN carry it. */
+#ifndef DL_AUTOGRAD_LAYER_MARK_H
+#define DL_AUTOGRAD_LAYER_MARK_H
+
+#include "core/error.h"
+
+/* A layer's path in its net, and the statement or line that defines it. Kept as long as the process. */
+typedef struct dl_layer_mark {
+    const char *path;
+    dl_source src;
+    const struct dl_layer_mark *next;
+} dl_layer_mark;
+
+/* NULL: none. */
+extern __thread const dl_layer_mark *dl_layer_running;
+
+/* The mark of a layer, made once; NULL: DL_ERR_MEMORY. */
+const dl_layer_mark *dl_layer_mark_of(const char *path, dl_source src);
+
+#endif

@@ -1,0 +1,63 @@
+/* The debugger that runs: its state, and what its files share. */
+#ifndef DLSH_DEBUG_DBG_H
+#define DLSH_DEBUG_DBG_H
+
+#include "debug/walk.h"
+#include "lang/command.h"
+
+enum { DLSH_DBG_POINTS = 32, DLSH_DBG_TEXT = 200, DLSH_DBG_PATH = 256 };
+
+typedef enum dlsh_point_kind {
+    DLSH_AT_CONDITION,
+    DLSH_AT_OP,
+    DLSH_AT_LINE,
+    DLSH_AT_LAYER,
+    DLSH_AT_CHANGE,
+} dlsh_point_kind;
+
+/* A breakpoint or a watch. */
+typedef struct dlsh_point {
+    dlsh_point_kind kind;
+    char text[DLSH_DBG_TEXT]; /* of the condition, op, layer or watched expression */
+    char file[DLSH_DBG_TEXT]; /* AT_LINE: the end of the file's name; "" any */
+    char when[16];            /* AT_CHANGE: change, nan, inf, zero */
+    long line, ignore, hits;
+    int number, everywhere; /* everywhere: the condition names the node, so each place counts, not the first of a row */
+} dlsh_point;
+
+/* There is one at a time. */
+typedef struct dlsh_debugger {
+    int active, quit;
+    dlsh_nodewalk walk;
+    dlsh_point points[DLSH_DBG_POINTS];
+    char shown[DLSH_DBG_POINTS][DLSH_DBG_TEXT];
+    int npoints, nshown, numbered;
+    char inside[DLSH_DBG_PATH]; /* path of the layer in which `next` takes parts one by one; "" the outermost */
+    int *former;                /* places that next and step left, for back */
+    int nformer, formercap;
+    dl_trainer *trainer;
+    long steps; /* of the trainer, still to come */
+} dlsh_debugger;
+
+extern dlsh_debugger dlsh_dbg;
+
+/* ---- showing (dbg_show.c) */
+dl_status dlsh_dbg_show(dlsh_session *s, struct dlsh_sink *sink);
+dl_status dlsh_dbg_list(struct dlsh_sink *sink, int near);
+
+/* ---- values at the place (dbg_points.c) */
+/* With `quiet` an expression that fails is VOID. */
+dl_status dlsh_dbg_value(dlsh_session *s, const char *text, int quiet, dlsh_value *v);
+int dlsh_dbg_is_true(dlsh_session *s, const char *text);
+/* The names of layers that `dlsh_dbg_value` bound are free again. */
+void dlsh_dbg_unbind(dlsh_session *s);
+/* Does a breakpoint or watch stop here? Says which. */
+int dlsh_dbg_stops(dlsh_session *s, struct dlsh_sink *sink);
+
+dl_status dlsh_dbg_break(const dlsh_args *a, dlsh_value *result);
+dl_status dlsh_dbg_watch(const dlsh_args *a, dlsh_value *result);
+dl_status dlsh_dbg_delete(const dlsh_args *a, dlsh_value *result);
+
+dl_status dlsh_dbg_need(const dlsh_args *a);
+
+#endif

@@ -1,0 +1,425 @@
+/* Values at the debugger's place, breakpoints and watches. Whether one stops at a place follows from that place and the
+ * one before it alone, so that it does in both directions. */
+#include <ctype.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/nets/nets.h"
+#include "debug/dbg.h"
+#include "dlcore/copy.h"
+#include "lang/eval/interp.h"
+#include "view/elements.h"
+#include "view/sink.h"
+
+/* ---------------------------------------------------------------- names of layers */
+
+/* Names of layers that are variables while the debugger runs. */
+static struct {
+    char name[DLSH_DBG_POINTS][DLSH_DBG_TEXT];
+    int n;
+} bound;
+
+/* The next name in a text that is not a field; its length, 0: none. */
+static size_t next_name(const char **p) {
+    for (char before = ' '; **p; before = *(*p)++) {
+        if (!isalpha((unsigned char)**p) && **p != '_') continue;
+        size_t n = 1;
+        while (isalnum((unsigned char)(*p)[n]) || (*p)[n] == '_') n++;
+        if (before != '.' && !isalnum((unsigned char)before)) return n;
+        *p += n - 1;
+    }
+    return 0;
+}
+
+static int mentions(const char *text, const char *name) {
+    size_t n;
+    for (const char *p = text; (n = next_name(&p)); p += n)
+        if (strlen(name) == n && !memcmp(p, name, n)) return 1;
+    return 0;
+}
+
+/* Is the node in the layer of that path, or in a part of it? */
+static int in_layer(const dl_recorded *c, const char *path, size_t n) {
+    return !strncmp(c->layer, path, n) && (!c->layer[n] || c->layer[n] == '.');
+}
+
+/* The result of a layer: of its last node, when the walk has come to it. NULL: not yet. *known: there is such a layer. */
+static dl_tensor *result_of_layer(const char *name, size_t n, int *known) {
+    const dlsh_nodewalk *w = &dlsh_dbg.walk;
+    dl_tensor *found = NULL;
+    dl_recorded c;
+    int backward;
+    *known = 0;
+    for (int i = w->n - 1; i >= 0 && !*known; i--) {
+        if (!dlsh_nodewalk_node(w, i, &c, &backward) || !in_layer(&c, name, n)) continue;
+        *known = 1;
+        if (w->at >= i) found = dlsh_nodewalk_result(w, &c);
+    }
+    return found;
+}
+
+/* The net variable that has a layer of the path, with weights; NULL. */
+static dl_module *net_with(dlsh_session *s, const char *path) {
+    for (int i = 0; i < dlsh_global_count(s); i++) {
+        const dlsh_value *v;
+        dlsh_global_at(s, i, &v);
+        dl_module *m = v ? dlsh_unwrap(*v, &dlsh_net_class) : NULL, *part = m ? dl_module_find(m, path) : NULL;
+        dl_module_list *l = part ? dl_module_tensors(part, 1) : NULL;
+        int weights = l && l->n;
+        dl_module_list_free(l);
+        if (weights) return part;
+    }
+    return NULL;
+}
+
+/* A name that means nothing else is that of a layer: with weights the layer itself, else its result so far. */
+static dl_status bind(dlsh_session *s, const char *at, size_t n) {
+    char name[DLSH_DBG_TEXT];
+    int known, mine = 0;
+    if (n >= sizeof name) return DL_OK;
+    snprintf(name, sizeof name, "%.*s", (int)n, at);
+    for (int i = 0; i < bound.n; i++) mine |= !strcmp(bound.name[i], name);
+    if (!mine && dlsh_get(s, name)) return DL_OK;
+    dl_tensor *y = result_of_layer(name, n, &known);
+    if (!known || (!mine && bound.n == DLSH_DBG_POINTS)) return DL_OK;
+    dl_module *m = net_with(s, name);
+    if (!mine) strcpy(bound.name[bound.n++], name);
+    return dlsh_set(s, name, m ? dlsh_net_value(m) : y ? dlsh_tensor(dl_ref(y)) : dlsh_none());
+}
+
+void dlsh_dbg_unbind(dlsh_session *s) {
+    while (bound.n) dlsh_unset(s, bound.name[--bound.n]);
+    if (dlsh_get(s, "node")) dlsh_unset(s, "node");
+}
+
+/* ---------------------------------------------------------------- expressions */
+
+static dlsh_value tensor_or_none(dl_tensor *t) { return t ? dlsh_tensor(dl_ref(t)) : dlsh_none(); }
+
+static dlsh_value list_of(dl_tensor *const *t, int n) {
+    dlsh_value list = dlsh_new_list(n);
+    for (int i = 0; !dlsh_failed(list) && i < n; i++)
+        if (dlsh_list_push(list.as.list, tensor_or_none(t[i]))) break;
+    return list;
+}
+
+/* The variable `node`: what is known of the node at the place. */
+static dl_status set_node(dlsh_session *s) {
+    const dlsh_nodewalk *w = &dlsh_dbg.walk;
+    dl_recorded c;
+    int backward;
+    if (!dlsh_nodewalk_node(w, w->at, &c, &backward)) return dlsh_set(s, "node", dlsh_none());
+    dlsh_value r = dlsh_void();
+    DLSH_TRY(dlsh_give(DLSH_RECORD_OF({"op", dlsh_string(c.op)}, {"line", dlsh_int(c.line)},
+                                      {"layer", *c.layer ? dlsh_string(c.layer) : dlsh_none()},
+                                      {"backward", dlsh_bool(backward)}, {"inputs", list_of(c.in, c.nin)},
+                                      {"output", tensor_or_none(dlsh_nodewalk_result(w, &c))},
+                                      {"grad", backward ? tensor_or_none(c.grad) : dlsh_none()},
+                                      {"grads", backward ? list_of(c.out, c.nin) : dlsh_none()}),
+                       &r));
+    return dlsh_set(s, "node", r);
+}
+
+/* Are the variables of a text there at the place, those that nodes of the walk make? */
+static int is_there(dlsh_session *s, const char *text) {
+    size_t n;
+    for (const char *p = text; (n = next_name(&p)); p += n) {
+        char name[DLSH_DBG_TEXT];
+        snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), p);
+        const dlsh_value *v = dlsh_get(s, name);
+        unsigned long seq = v && v->type == DLSH_TENSOR ? dl_tape_number(v->as.tensor) : 0;
+        if (seq && dlsh_nodewalk_place(&dlsh_dbg.walk, seq) > dlsh_dbg.walk.at) return 0;
+    }
+    return 1;
+}
+
+dl_status dlsh_dbg_value(dlsh_session *s, const char *text, int quiet, dlsh_value *v) {
+    size_t n;
+    *v = dlsh_void();
+    if (mentions(text, "node")) DLSH_TRY(set_node(s));
+    for (const char *p = text; (n = next_name(&p)); p += n) DLSH_TRY(bind(s, p, n));
+    int recording = dl_recording_set(0);
+    dl_status st = dlsh_run(s, "<dbg>", text, strlen(text), v);
+    dl_recording_set(recording);
+    if (!st || !quiet) return st;
+    dlsh_place_clear(s);
+    dl_error_clear();
+    return DL_OK;
+}
+
+/* Of a tensor: any element. */
+static int truth(dlsh_session *s, dlsh_value v) {
+    int yes = 0;
+    if (v.type == DLSH_VOID || v.type == DLSH_NONE) return 0;
+    if (v.type == DLSH_TENSOR && dl_numel(v.as.tensor) != 1) {
+        dlsh_stats st;
+        dl_tensor *f = dl_to_dtype(v.as.tensor, DL_F32);
+        yes = f && !dlsh_stats_of(f, &st) && st.zeros < st.n;
+        dl_unref(f);
+    } else if (dlsh_truth_of(s, s->statement, v, &yes)) {
+        yes = 0;
+    }
+    dlsh_place_clear(s);
+    dl_error_clear();
+    return yes;
+}
+
+int dlsh_dbg_is_true(dlsh_session *s, const char *text) {
+    dlsh_value v;
+    if (!is_there(s, text) || dlsh_dbg_value(s, text, 1, &v)) return 0;
+    int yes = truth(s, v);
+    dlsh_drop(v);
+    return yes;
+}
+
+/* ---------------------------------------------------------------- watches */
+
+/* A watched value: of the expression, or, of a pattern such as m.*.grad, of the i-th parameter. */
+static dl_status watched(dlsh_session *s, const char *text, dlsh_value *v) {
+    *v = dlsh_void();
+    return is_there(s, text) ? dlsh_dbg_value(s, text, 1, v) : DL_OK;
+}
+
+static int has(dlsh_value v, const char *when) {
+    dlsh_stats st;
+    if (v.type == DLSH_FLOAT) {
+        double x = v.as.f;
+        return *when == 'n' ? x != x : *when == 'i' ? x - x != 0 && x == x : x == 0;
+    }
+    if (v.type != DLSH_TENSOR || dlsh_stats_of(v.as.tensor, &st)) return dl_error_clear(), 0;
+    return *when == 'n' ? st.nans > 0 : *when == 'i' ? st.infs > 0 : st.zeros == st.n;
+}
+
+static int differ(dlsh_value a, dlsh_value b) {
+    if (a.type == DLSH_TENSOR && b.type == DLSH_TENSOR && a.as.tensor == b.as.tensor) return 0;
+    DLSH_SCOPED_BUF x = {0}, y = {0};
+    if (dlsh_json(&x, a) || dlsh_json(&y, b)) return dl_error_clear(), 1;
+    return strcmp(dlsh_buf_text(&x), dlsh_buf_text(&y)) != 0;
+}
+
+static void say_change(dlsh_sink *sink, const char *what, dlsh_value a, dlsh_value b) {
+    DLSH_SCOPED_BUF x = {0}, y = {0};
+    if (dlsh_text(&x, a) || dlsh_text(&y, b)) dl_error_clear();
+    dlsh_put(sink, "watch %s: %s -> %s\n", what, dlsh_buf_text(&x), dlsh_buf_text(&y));
+}
+
+/* Compares an expression before and at the place; the walk is moved for it. */
+static int changes(dlsh_session *s, dlsh_sink *sink, const char *text, const char *when) {
+    int at = dlsh_dbg.walk.at, any = !strcmp(when, "change");
+    dlsh_value now, before = dlsh_void();
+    if (watched(s, text, &now)) return dl_error_clear(), 0;
+    if (any || has(now, when)) {
+        dlsh_nodewalk_go(&dlsh_dbg.walk, at - 1);
+        if (at > 0 && watched(s, text, &before)) dl_error_clear();
+        dlsh_nodewalk_go(&dlsh_dbg.walk, at);
+        int hit = at > 0 && (any ? differ(before, now) : !has(before, when));
+        if (hit) say_change(sink, text, before.type == DLSH_VOID ? dlsh_none() : before, now);
+        dlsh_drop(before);
+        dlsh_drop(now);
+        return hit;
+    }
+    dlsh_drop(now);
+    return 0;
+}
+
+/* m.*.grad: the net's name, and the pattern of paths; 0: the text is no pattern. */
+static int pattern_of(const char *text, char net[DLSH_DBG_TEXT], char paths[DLSH_DBG_TEXT]) {
+    size_t n = strcspn(text, "."), all = strlen(text), tail = strlen(".grad");
+    for (const char *p = text; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("_.*?[]", *p)) return 0;
+    if (!text[n] || !strpbrk(text + n, "*?") || all < n + tail + 2 || strcmp(text + all - tail, ".grad")) return 0;
+    snprintf(net, DLSH_DBG_TEXT, "%.*s", (int)n, text);
+    snprintf(paths, DLSH_DBG_TEXT, "%.*s", (int)(all - n - 1 - tail), text + n + 1);
+    return 1;
+}
+
+/* Watches the gradients of all parameters that the pattern fits, *n of them; without a sink it only counts. */
+static int pattern_changes(dlsh_session *s, dlsh_sink *sink, const dlsh_point *p, int *n) {
+    char net[DLSH_DBG_TEXT], paths[DLSH_DBG_TEXT], one[2 * DLSH_DBG_TEXT];
+    int hit = 0;
+    *n = 0;
+    if (!pattern_of(p->text, net, paths)) return changes(s, sink, p->text, p->when);
+    const dlsh_value *v = dlsh_get(s, net);
+    dl_module *m = v ? dlsh_unwrap(*v, &dlsh_net_class) : NULL;
+    dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
+    for (long i = 0; l && i < l->n; i++) {
+        const char *path = l->entries[i].path;
+        if (fnmatch(paths, path, 0)) continue;
+        ++*n;
+        snprintf(one, sizeof one, "%s.%s.grad", net, path);
+        if (sink && !hit) hit = changes(s, sink, one, p->when);
+    }
+    dl_module_list_free(l);
+    return hit;
+}
+
+/* ---------------------------------------------------------------- stopping */
+
+static int ends_in(const char *text, const char *end) {
+    size_t n = strlen(text), k = strlen(end);
+    return n >= k && !strcmp(text + n - k, end);
+}
+
+/* Where a layer begins, in the direction of the pass. */
+static int enters_layer(const dlsh_point *p, const dl_recorded *c) {
+    dl_recorded before;
+    int backward, n = (int)strlen(p->text);
+    if (!in_layer(c, p->text, (size_t)n)) return 0;
+    return !dlsh_nodewalk_node(&dlsh_dbg.walk, dlsh_dbg.walk.at - 1, &before, &backward) ||
+           dlsh_dbg.walk.at == dlsh_dbg.walk.n || !in_layer(&before, p->text, (size_t)n);
+}
+
+static int condition_hits(dlsh_session *s, const dlsh_point *p) {
+    int at = dlsh_dbg.walk.at;
+    if (!dlsh_dbg_is_true(s, p->text)) return 0;
+    if (p->everywhere || !at) return 1;
+    dlsh_nodewalk_go(&dlsh_dbg.walk, at - 1);
+    int before = dlsh_dbg_is_true(s, p->text);
+    dlsh_nodewalk_go(&dlsh_dbg.walk, at);
+    return !before;
+}
+
+static int hits(dlsh_session *s, dlsh_sink *sink, const dlsh_point *p, const dl_recorded *c, int more) {
+    int n;
+    switch (p->kind) {
+    case DLSH_AT_OP: return more && !strcmp(p->text, c->op);
+    case DLSH_AT_LINE:
+        return more && ((p->line == c->line && ends_in(c->file, p->file)) ||
+                        (p->line == c->layer_line && ends_in(c->layer_file, p->file)));
+    case DLSH_AT_LAYER: return more && enters_layer(p, c);
+    case DLSH_AT_CHANGE: return pattern_changes(s, sink, p, &n);
+    case DLSH_AT_CONDITION: break;
+    }
+    return condition_hits(s, p);
+}
+
+int dlsh_dbg_stops(dlsh_session *s, dlsh_sink *sink) {
+    dl_recorded c = {.layer = "", .file = "", .layer_file = ""};
+    int backward, more = dlsh_nodewalk_node(&dlsh_dbg.walk, dlsh_dbg.walk.at, &c, &backward);
+    for (int i = 0; i < dlsh_dbg.npoints; i++) {
+        dlsh_point *p = &dlsh_dbg.points[i];
+        if (!hits(s, sink, p, &c, more) || p->hits++ < p->ignore) continue;
+        if (p->kind != DLSH_AT_CHANGE) dlsh_put(sink, "breakpoint %d: %s\n", p->number, p->text);
+        return 1;
+    }
+    return !more;
+}
+
+/* ---------------------------------------------------------------- commands */
+
+static const char *kind_name(const dlsh_point *p) { return p->kind == DLSH_AT_CHANGE ? "watch" : "breakpoint"; }
+
+static dl_status list_points(const dlsh_args *a) {
+    dlsh_table t = DLSH_TABLE({"#", 'r', ""}, {"kind", 'l', ""}, {"at", 'l', ""}, {"hits", 'r', ""}, {"ignore", 'r', ""});
+    dl_status st = DL_OK;
+    for (int i = 0; !st && i < dlsh_dbg.npoints; i++) {
+        const dlsh_point *p = &dlsh_dbg.points[i];
+        st = dlsh_table_row(&t, (dlsh_value[]){dlsh_int(p->number), dlsh_string(kind_name(p)), dlsh_string(p->text),
+                                               dlsh_int(p->hits), dlsh_int(p->ignore)});
+    }
+    return dlsh_table_show(dlsh_arg_sink(a), &t, st, "no breakpoints\n");
+}
+
+static dl_status add_point(const dlsh_args *a, dlsh_point *p, const char *more) {
+    if (dlsh_dbg.npoints == DLSH_DBG_POINTS)
+        return dlsh_arg_fail(a, NULL, DL_ERR_STATE, "delete N", "at most %d breakpoints", DLSH_DBG_POINTS);
+    p->number = ++dlsh_dbg.numbered;
+    p->ignore = dlsh_arg_int(a, "ignore");
+    dlsh_dbg.points[dlsh_dbg.npoints++] = *p;
+    dlsh_put(dlsh_arg_sink(a), "%s %d: %s%s\n", kind_name(p), p->number, p->text, more);
+    return DL_OK;
+}
+
+static int is_name(const char *text) {
+    const char *p = text;
+    for (; isalnum((unsigned char)*p) || *p == '_' || *p == '.'; p++) continue;
+    return !*p && !isdigit((unsigned char)*text);
+}
+
+/* LINE or FILE:LINE */
+static int is_line(dlsh_point *p) {
+    const char *colon = strrchr(p->text, ':'), *digits = colon ? colon + 1 : p->text;
+    if (!*digits || digits[strspn(digits, "0123456789")]) return 0;
+    p->line = atol(digits);
+    if (colon) snprintf(p->file, sizeof p->file, "%.*s", (int)(colon - p->text), p->text);
+    return 1;
+}
+
+/* What a bare name is: an op or a layer of the walk. */
+static int find_name(dlsh_session *s, dlsh_point *p) {
+    dl_recorded c;
+    int backward, layer;
+    if (!is_name(p->text) || dlsh_get(s, p->text)) return 0;
+    result_of_layer(p->text, strlen(p->text), &layer);
+    if (layer) return p->kind = DLSH_AT_LAYER, 1;
+    for (int i = 0; dlsh_nodewalk_node(&dlsh_dbg.walk, i, &c, &backward); i++)
+        if (!strcmp(c.op, p->text)) return p->kind = DLSH_AT_OP, 1;
+    return 0;
+}
+
+dl_status dlsh_dbg_break(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dlsh_session *s = dlsh_arg_session(a);
+    dlsh_point p = {.kind = DLSH_AT_CONDITION};
+    dlsh_value v;
+    DLSH_TRY(dlsh_dbg_need(a));
+    if (!dlsh_given(a, "condition")) return list_points(a);
+    snprintf(p.text, sizeof p.text, "%s", dlsh_arg_str(a, "condition"));
+    if (is_line(&p)) {
+        p.kind = DLSH_AT_LINE;
+        return add_point(a, &p, "");
+    }
+    if (find_name(s, &p)) return add_point(a, &p, "");
+    dl_status st = dlsh_dbg_value(s, p.text, 0, &v);
+    if (st == DL_ERR_NAME || st == DL_ERR_SYNTAX) {
+        if (!is_name(p.text)) return st;
+        dlsh_place_clear(s);
+        dl_error_clear();
+        return dlsh_arg_fail(a, "condition", DL_ERR_NAME, "list 1000 shows the nodes",
+                             "no op and no layer of this walk, and no variable, is called %s", p.text);
+    }
+    if (st) dlsh_place_clear(s), dl_error_clear(); /* it may become known later: a gradient that is none yet */
+    int holds = !st && is_there(s, p.text) && truth(s, v);
+    dlsh_drop(v);
+    p.everywhere = mentions(p.text, "node");
+    return add_point(a, &p, holds && !p.everywhere ? ": it holds already; it stops where it holds again" : "");
+}
+
+dl_status dlsh_dbg_watch(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dlsh_session *s = dlsh_arg_session(a);
+    dlsh_point p = {.kind = DLSH_AT_CHANGE};
+    char net[DLSH_DBG_TEXT], paths[DLSH_DBG_TEXT];
+    dlsh_value v;
+    int n;
+    DLSH_TRY(dlsh_dbg_need(a));
+    snprintf(p.text, sizeof p.text, "%s", dlsh_arg_str(a, "expression"));
+    snprintf(p.when, sizeof p.when, "%s", dlsh_arg_str(a, "when"));
+    if (pattern_of(p.text, net, paths)) {
+        pattern_changes(s, NULL, &p, &n); /* counts them */
+        if (!n)
+            return dlsh_arg_fail(a, "expression", DL_ERR_NAME, "watch m.*.grad, m being a net",
+                                 "no parameter fits %s", p.text);
+        return add_point(a, &p, "");
+    }
+    dl_status st = dlsh_dbg_value(s, p.text, 0, &v);
+    if (st == DL_ERR_NAME || st == DL_ERR_SYNTAX) return st;
+    if (st) dlsh_place_clear(s), dl_error_clear();
+    dlsh_drop(v);
+    return add_point(a, &p, "");
+}
+
+dl_status dlsh_dbg_delete(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    DLSH_TRY(dlsh_dbg_need(a));
+    int all = !dlsh_given(a, "n"), left = 0, n = dlsh_dbg.npoints;
+    for (int i = 0; i < n; i++)
+        if (!all && dlsh_dbg.points[i].number != dlsh_arg_int(a, "n")) dlsh_dbg.points[left++] = dlsh_dbg.points[i];
+    dlsh_dbg.npoints = left;
+    if (!all && left == n)
+        return dlsh_arg_fail(a, "n", DL_ERR_INDEX, "break lists them", "there is no breakpoint %ld",
+                             dlsh_arg_int(a, "n"));
+    return DL_OK;
+}

@@ -1,0 +1,95 @@
+/* Functions of the language that look at gradients and at results of layers: on_grad, on_forward; the share of dead
+ * units. */
+#include "commands/nets/nets.h"
+#include "debug/debug.h"
+#include "dlcore/copy.h"
+#include "lang/command.h"
+
+/* Calls the function; a tensor that it returns takes the place of the value. */
+static dl_status call(void *ctx, dl_tensor *value, dl_tensor **instead) {
+    dlsh_callback *cb = ctx;
+    dlsh_value in = dlsh_tensor(dl_ref(value)), out = dlsh_void();
+    dl_status st = dlsh_call(cb->session, cb->fn, &(dlsh_callargs){1, &in, NULL}, &out);
+    dlsh_drop(in);
+    if (st) return st;
+    if (out.type == DLSH_TENSOR)
+        *instead = dl_ref(out.as.tensor);
+    else if (out.type != DLSH_NONE && out.type != DLSH_VOID)
+        st = dlsh_fail(DL_ERR_TYPE, "return a tensor, or nothing", "a hook returned %s", dlsh_a(out));
+    dlsh_drop(out);
+    return st;
+}
+
+/* The function's callback; *fn NULL: the hooks are to be removed. */
+static dl_status callback(const dlsh_args *a, dl_hook_fn **fn, dlsh_callback **cb) {
+    const dlsh_value *f = dlsh_arg(a, "fn");
+    *fn = NULL, *cb = NULL;
+    if (!f || f->type == DLSH_NONE) return DL_OK;
+    if (!dlsh_callable(*f))
+        return dlsh_arg_fail(a, "fn", DL_ERR_TYPE, "on_grad(x, fn (g) { print(norm(g)) })",
+                             "a hook is a function of one argument, not %s", dlsh_a(*f));
+    *fn = call;
+    *cb = dlsh_callback_new(dlsh_arg_session(a), *f);
+    return *cb ? DL_OK : dl_failed();
+}
+
+static dl_status on_grad_run(const dlsh_args *a, dlsh_value *result) {
+    dl_hook_fn *fn;
+    dlsh_callback *cb;
+    *result = dlsh_none();
+    DLSH_TRY(callback(a, &fn, &cb));
+    return dl_on_grad(dlsh_arg_tensor(a, "x"), fn, cb, dlsh_callback_free);
+}
+
+static dl_status on_forward_run(const dlsh_args *a, dlsh_value *result) {
+    dl_hook_fn *fn;
+    dlsh_callback *cb;
+    *result = dlsh_none();
+    DLSH_TRY(callback(a, &fn, &cb));
+    return dl_on_forward(dlsh_arg_handle(a, "layer", &dlsh_net_class), fn, cb, dlsh_callback_free);
+}
+
+/* Units are channels, or the features of rows; one is dead when it is 0, or less, in all samples. */
+static dl_status dead_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *x = dlsh_arg_tensor(a, "x");
+    DLSH_SCOPED_GRAD_MODE(0);
+    dl_tensor *f = dl_to_dtype(x, DL_F64), *h = f ? dl_to_device(f, 0) : NULL, *c = h ? dl_contiguous(h) : NULL;
+    dl_unref(f);
+    dl_unref(h);
+    if (!c) return dl_failed();
+    const double *v = dl_data(c);
+    int nd = dl_ndim(c);
+    long n = nd > 1 ? dl_shape(c)[0] : 1, units = nd > 1 ? dl_shape(c)[1] : dl_numel(c), dead = 0;
+    long inner = n && units ? dl_numel(c) / (n * units) : 0;
+    for (long u = 0; u < units; u++) {
+        int alive = 0;
+        for (long i = 0; i < n * inner && !alive; i++)
+            alive = !(v[(i / inner * units + u) * inner + i % inner] <= 0);
+        dead += !alive;
+    }
+    dl_unref(c);
+    *result = dlsh_float(units ? (double)dead / (double)units : 0);
+    return DL_OK;
+}
+
+const dlsh_command hooks_commands[] = {
+    DLSH_ROW("on_grad", DLSH_ONLY_FUNCTION | DLSH_ACTS, on_grad_run, "on_grad(x, fn)",
+             "Calls fn with the gradient of x at each backward pass: of a parameter before it is added to x.grad, of a "
+             "result before it goes on. A tensor that fn returns takes its place. on_grad(x, none) removes the hooks "
+             "of x.",
+             DLSH_PARAMS({"x", .want = "tensor", .doc = "a tensor that needs a gradient"},
+                         {"fn", .doc = "a function of the gradient, or none"}),
+             .examples = "w = param(ones(2)); on_grad(w, fn (g) { return clamp(g, -1, 1) }); backward sum(w * 5); w.grad"),
+    DLSH_ROW("on_forward", DLSH_ONLY_FUNCTION | DLSH_ACTS, on_forward_run, "on_forward(layer, fn)",
+             "Calls fn with the result of a layer, or of a net, each time it runs. A tensor that fn returns takes its "
+             "place. Steps of trainers are then not replayed as graphs. on_forward(layer, none) removes the hooks.",
+             DLSH_PARAMS({"layer", .want = "net", .doc = "a net or a layer of one"},
+                         {"fn", .doc = "a function of the result, or none"}),
+             .examples = "net m { linear 4 -> relu -> linear 2 }; on_forward(m.relu0, fn (y) { print(dead(y)) }); "
+                         "m(ones(3, 5));"),
+    DLSH_ROW("dead", DLSH_ONLY_FUNCTION | DLSH_PURE, dead_run, "dead(x)",
+             "The share of units of a result that are 0 or less in all samples: of channels, [N, C, ...], of features, "
+             "[N, F], or of elements.",
+             DLSH_PARAMS({"x", .want = "tensor", .doc = "a result, such as relu's"}),
+             .examples = "dead(relu(tensor([[-1.0, 2.0], [-3.0, 4.0]])))"),
+    {0}};
