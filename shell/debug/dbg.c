@@ -37,11 +37,15 @@ static int at_end(void) { return dlsh_dbg.walk.at >= 2 * dlsh_dbg.walk.n; }
 
 /* The forward pass of the next step, and the walk over it. */
 static dl_status begin_step(void) {
+    dl_source here = *dl_source_here();
+    *dl_source_here() = dlsh_dbg.source;
     int had = dl_recording_set(1);
     dl_status st = dl_trainer_forward(dlsh_dbg.trainer);
     dl_recording_set(had);
     dlsh_dbg.steps--;
-    return st ? st : dlsh_nodewalk_begin(&dlsh_dbg.walk, dl_trainer_loss(dlsh_dbg.trainer), dlsh_dbg.trainer);
+    if (!st) st = dlsh_nodewalk_begin(&dlsh_dbg.walk, dl_trainer_loss(dlsh_dbg.trainer), dlsh_dbg.trainer);
+    *dl_source_here() = here;
+    return st;
 }
 
 /* Ends the step whose nodes are done, and begins the next one. */
@@ -346,6 +350,7 @@ static dl_status subject(const dlsh_args *a, dlsh_value *v) {
     int step = n->kind == DLSH_N_NAME && !strcmp(n->text, "step") && of;
     if (of && !step) return dlsh_arg_fail(a, "of", DL_ERR_VALUE, "dbg l, or dbg step t", "one thing is debugged");
     DLSH_TRY(dlsh_eval(dlsh_arg_session(a), step ? of : n, v));
+    dlsh_dbg.source = *dl_source_here();
     dlsh_dbg.trainer = dlsh_unwrap(*v, &dlsh_trainer_class);
     dlsh_dbg.steps = dlsh_dbg.trainer ? dlsh_given(a, "steps") ? dlsh_arg_int(a, "steps") : 1 : 0;
     if (dlsh_dbg.trainer && dlsh_dbg.steps > 0) return begin_step();

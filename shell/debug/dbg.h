@@ -36,7 +36,8 @@ typedef struct dlsh_debugger {
     int *former;                /* places that next and step left, for back */
     int nformer, formercap;
     dl_trainer *trainer;
-    long steps; /* of the trainer, still to come */
+    long steps;       /* of the trainer, still to come */
+    dl_source source; /* of the dbg statement */
 } dlsh_debugger;
 
 extern dlsh_debugger dlsh_dbg;

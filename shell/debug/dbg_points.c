@@ -140,8 +140,12 @@ dl_status dlsh_dbg_value(dlsh_session *s, const char *text, int quiet, dlsh_valu
     *v = dlsh_void();
     if (mentions(text, "node")) DLSH_TRY(set_node(s));
     for (const char *p = text; (n = next_name(&p)); p += n) DLSH_TRY(bind(s, p, n));
-    int recording = dl_recording_set(0);
+    int recording = dl_recording_set(0), depth = s->fn_depth;
+    dl_source here = *dl_source_here();
+    s->fn_depth = 0; /* where expressions have values */
     dl_status st = dlsh_run(s, "<dbg>", text, strlen(text), v);
+    s->fn_depth = depth;
+    *dl_source_here() = here;
     dl_recording_set(recording);
     if (!st || !quiet) return st;
     dlsh_place_clear(s);
@@ -150,7 +154,7 @@ dl_status dlsh_dbg_value(dlsh_session *s, const char *text, int quiet, dlsh_valu
 }
 
 /* Of a tensor: any element. */
-static int truth(dlsh_session *s, dlsh_value v) {
+static int truth(dlsh_value v) {
     int yes = 0;
     if (v.type == DLSH_VOID || v.type == DLSH_NONE) return 0;
     if (v.type == DLSH_TENSOR && dl_numel(v.as.tensor) != 1) {
@@ -158,18 +162,17 @@ static int truth(dlsh_session *s, dlsh_value v) {
         dl_tensor *f = dl_to_dtype(v.as.tensor, DL_F32);
         yes = f && !dlsh_stats_of(f, &st) && st.zeros < st.n;
         dl_unref(f);
-    } else if (dlsh_truth_of(s, s->statement, v, &yes)) {
+    } else if (dlsh_truth(v, &yes)) {
         yes = 0;
+        dl_error_clear();
     }
-    dlsh_place_clear(s);
-    dl_error_clear();
     return yes;
 }
 
 int dlsh_dbg_is_true(dlsh_session *s, const char *text) {
     dlsh_value v;
     if (!is_there(s, text) || dlsh_dbg_value(s, text, 1, &v)) return 0;
-    int yes = truth(s, v);
+    int yes = truth(v);
     dlsh_drop(v);
     return yes;
 }
@@ -381,7 +384,7 @@ dl_status dlsh_dbg_break(const dlsh_args *a, dlsh_value *result) {
                              "no op and no layer of this walk, and no variable, is called %s", p.text);
     }
     if (st) dlsh_place_clear(s), dl_error_clear(); /* it may become known later: a gradient that is none yet */
-    int holds = !st && is_there(s, p.text) && truth(s, v);
+    int holds = !st && is_there(s, p.text) && truth(v);
     dlsh_drop(v);
     p.everywhere = mentions(p.text, "node");
     return add_point(a, &p, holds && !p.everywhere ? ": it holds already; it stops where it holds again" : "");

@@ -17,6 +17,9 @@ dl_status dlsh_why_term(const dlsh_args *a, long number);
 dl_status dlsh_why_none(const dlsh_args *a, dl_tensor *x);
 dl_status dlsh_why_zero(const dlsh_args *a, dl_tensor *x);
 
+/* The op, its layer and line: "linear of layer fc1, net.dlsh:3". */
+const char *dlsh_debug_place(const dl_recorded *c, char *buf, size_t size);
+
 /* "[3, 2]", the index of an element in logical order. */
 const char *dlsh_debug_index(const dl_tensor *t, long element, char *buf, size_t size);
 

@@ -162,8 +162,11 @@ static void follow(const target *to) {
     if (followed.n < SHOWN) followed.to[followed.n++] = *to;
 }
 
-static const char *place(const dl_recorded *c, char *buf, size_t size) {
-    snprintf(buf, size, "%s, %s:%d", c->op, c->file, c->line);
+const char *dlsh_debug_place(const dl_recorded *c, char *buf, size_t size) {
+    if (*c->layer)
+        snprintf(buf, size, "%s of layer %s, %s:%d", c->op, c->layer, c->layer_file, c->layer_line);
+    else
+        snprintf(buf, size, "%s, %s:%d", c->op, c->file, c->line);
     return buf;
 }
 
@@ -187,7 +190,7 @@ static int largest(const double *g, const double *d, long n, long *at) {
 static dl_status add_terms(dlsh_table *t, const dl_recorded *c, int k, long element) {
     dl_tensor *col = NULL;
     char where[300], index[200];
-    place(c, where, sizeof where);
+    dlsh_debug_place(c, where, sizeof where);
     DLSH_TRY(column(c, k, element, &col));
     if (!col || !c->grad) {
         dl_unref(col);
@@ -230,7 +233,7 @@ static dl_status add_parts(dlsh_table *t, const part *parts, int n, long element
         DLSH_TRY(dl_recording_at(parts[i].call, &c));
         DLSH_TRY(add_terms(t, &c, parts[i].operand, element));
         if (n - i >= SHOWN && i)
-            return add_row(t, 0, NAN, dlsh_stringf("%d more contributions", i), place(&c, where, sizeof where));
+            return add_row(t, 0, NAN, dlsh_stringf("%d more contributions", i), dlsh_debug_place(&c, where, sizeof where));
     }
     return DL_OK;
 }

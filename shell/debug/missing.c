@@ -16,7 +16,7 @@ typedef struct finding {
 } finding;
 
 static void set_place(finding *f, const dl_recorded *c) {
-    snprintf(f->where, sizeof f->where, "%s, %s:%d", c->op, c->file, c->line);
+    dlsh_debug_place(c, f->where, sizeof f->where);
 }
 
 static dl_status show(const dlsh_args *a, const finding *f) {

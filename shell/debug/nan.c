@@ -7,12 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "log", or "the gradient of log". */
+/* "log", or "the gradient of log", with the layer that ran it. */
 static const char *maker(const dl_nan_event *e, char *buf, size_t size) {
+    const char *of = *e->layer ? " of layer " : "";
     if (e->backward && strcmp(e->op, e->forward))
-        snprintf(buf, size, "%s in the gradient of %s", e->op, e->forward);
+        snprintf(buf, size, "%s in the gradient of %s%s%s", e->op, e->forward, of, e->layer);
     else
-        snprintf(buf, size, "%s%s", e->backward ? "the gradient of " : "", e->op);
+        snprintf(buf, size, "%s%s%s%s", e->backward ? "the gradient of " : "", e->op, of, e->layer);
     return buf;
 }
 
@@ -30,7 +31,7 @@ static const char *index_text(const dl_nan_event *e, char *buf, size_t size) {
 }
 
 static void warn(void *ctx, const dl_nan_event *e) {
-    char who[128], where[300];
+    char who[300], where[300];
     if (e->backward)
         dlsh_warn(ctx, *e->remedy ? e->remedy : "`why nan` tells more", "%s, which ran at %s, made nan%s%s",
                   maker(e, who, sizeof who), place(e->file, e->line, where, sizeof where), *e->reason ? ": " : "",
@@ -58,12 +59,15 @@ static dl_status add(dlsh_table *t, const char *key, dlsh_value v) {
 
 /* Rows of one event. */
 static dl_status add_event(dlsh_table *t, const dl_nan_event *e, const char *head) {
-    char who[128], index[200], where[300];
+    char who[300], index[200], where[300];
     DLSH_TRY(add(t, head,
                  dlsh_stringf("%s, %ld of %ld elements, the first at %s", maker(e, who, sizeof who), e->count, e->numel,
                               index_text(e, index, sizeof index))));
     if (*e->reason) DLSH_TRY(add(t, "reason", dlsh_string(e->reason)));
     DLSH_TRY(add(t, "line", dlsh_string(place(e->file, e->line, where, sizeof where))));
+    if (*e->layer)
+        DLSH_TRY(add(t, "layer",
+                     dlsh_stringf("%s, %s", e->layer, place(e->layer_file, e->layer_line, where, sizeof where))));
     DLSH_TRY(add(t, "when",
                  dlsh_stringf("%s%s%s, after %ld step%s of optimizers",
                               e->update     ? "update"

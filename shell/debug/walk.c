@@ -135,7 +135,7 @@ dl_status dlsh_nodewalk_begin(dlsh_nodewalk *w, dl_tensor *loss, dl_trainer *t) 
     *w = (dlsh_nodewalk){.recording = dl_recording_set(1)};
     long first = dl_recording_count();
     dl_status st = find_leaves(w, loss);
-    if (!st) st = t ? dl_trainer_backward(t) : dl_backward(loss, NULL, 0, 0);
+    if (!st) st = t ? dl_trainer_backward(t) : dl_backward(loss, NULL, 1, 0);
     dl_recording_set(0);
     if (!st) st = find_calls(w, first);
     if (!st) st = fill_results(w);

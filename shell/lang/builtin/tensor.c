@@ -526,6 +526,11 @@ static dl_status allclose_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give_filled(st, dlsh_bool(yes != 0), result);
 }
 
+static dl_status shape_run(const dlsh_args *a, dlsh_value *result) {
+    const dl_tensor *x = dlsh_arg_tensor(a, "input");
+    return dlsh_give(dlsh_new_ints(dl_shape(x), dl_ndim(x)), result);
+}
+
 const dlsh_command dlsh_tensor_rows[] = {
     DLSH_PURE_ROW("tensor", tensor_run, "tensor(DATA, dtype=, device=, grad=false)",
                   "A tensor of a number or of nested lists.", .params = tensor_params,
@@ -642,6 +647,8 @@ const dlsh_command dlsh_tensor_rows[] = {
                   DLSH_PARAMS(TENSOR_PARAM, {"other", .want = "tensor", .doc = "compared with it"},
                               {"rtol", .want = "number", .flags = DLSH_OPTIONAL, .doc = "relative tolerance (1e-5)"},
                               {"atol", .want = "number", .flags = DLSH_OPTIONAL, .doc = "absolute tolerance (1e-8)"})),
+    DLSH_PURE_ROW("shape", shape_run, "shape(X)", "The sizes of a tensor, a list: the same as x.shape.",
+                  DLSH_PARAMS(TENSOR_PARAM), .examples = "shape(ones(2, 3))"),
     DLSH_PURE_ROW("equal", allclose_run, "equal(A, B)", "Have two tensors the same shape and elements?",
                   DLSH_PARAMS(TENSOR_PARAM, {"other", .want = "tensor", .doc = "compared with it"}), .data = "exact"),
     {0}};
