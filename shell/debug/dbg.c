@@ -290,10 +290,11 @@ static const dlsh_command words[] = {
     DLSH_ROW("where", DLSH_REPORT, where_run, "where", "Shows the node again."),
     DLSH_ROW("list", DLSH_REPORT, list_run, "list [N]", "Lists the nodes around this one.",
              COUNT("how many before and behind it (3)")),
-    DLSH_ROW("print", DLSH_REPORT, print_run, "print EXPRESSION",
-             "Shows a value; `node` has op, line, layer, backward, inputs, output, grad and grads of the node. The name "
-             "of a layer is the layer, or, where it has no weights, its result.",
-             TEXT("expression", "an expression")),
+    DLSH_ROW(
+        "print", DLSH_REPORT, print_run, "print EXPRESSION",
+        "Shows a value; `node` has op, line, layer, backward, inputs, output, grad and grads of the node. The name "
+        "of a layer is the layer, or, where it has no weights, its result.",
+        TEXT("expression", "an expression")),
     DLSH_ROW("p", DLSH_REPORT, print_run, "p EXPRESSION", "The same as print.", TEXT("expression", "an expression")),
     DLSH_ROW("display", DLSH_REPORT, display_run, "display EXPRESSION", "Shows a value at every stop.",
              TEXT("expression", "an expression")),
@@ -307,7 +308,8 @@ static const dlsh_command words[] = {
              "Stops where a value changes, or becomes nan, inf or zero, and shows both values. m.*.grad: the gradients "
              "of all parameters of m.",
              TEXT("expression", "an expression, or a pattern of parameters"),
-             DLSH_OPTIONS({"when", DLSH_OPT_WORD, .dflt = "change", .doc = "what it stops at", .complete = "change|nan|inf|zero"},
+             DLSH_OPTIONS({"when", DLSH_OPT_WORD, .dflt = "change", .doc = "what it stops at",
+                           .complete = "change|nan|inf|zero"},
                           IGNORE)),
     DLSH_ROW("delete", DLSH_REPORT, dlsh_dbg_delete, "delete [N]", "Removes a breakpoint or watch, or all.",
              COUNT("its number")),

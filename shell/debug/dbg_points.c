@@ -8,7 +8,6 @@
 
 #include "commands/nets/nets.h"
 #include "debug/dbg.h"
-#include "dlcore/copy.h"
 #include "lang/eval/interp.h"
 #include "view/elements.h"
 #include "view/sink.h"
@@ -45,7 +44,8 @@ static int in_layer(const dl_recorded *c, const char *path, size_t n) {
     return !strncmp(c->layer, path, n) && (!c->layer[n] || c->layer[n] == '.');
 }
 
-/* The result of a layer: of its last node, when the walk has come to it. NULL: not yet. *known: there is such a layer. */
+/* The result of a layer: of its last node, when the walk has come to it. NULL: not yet. *known: there is such a layer.
+ */
 static dl_tensor *result_of_layer(const char *name, size_t n, int *known) {
     const dlsh_nodewalk *w = &dlsh_dbg.walk;
     dl_tensor *found = NULL;
@@ -315,7 +315,8 @@ int dlsh_dbg_stops(dlsh_session *s, dlsh_sink *sink) {
 static const char *kind_name(const dlsh_point *p) { return p->kind == DLSH_AT_CHANGE ? "watch" : "breakpoint"; }
 
 static dl_status list_points(const dlsh_args *a) {
-    dlsh_table t = DLSH_TABLE({"#", 'r', ""}, {"kind", 'l', ""}, {"at", 'l', ""}, {"hits", 'r', ""}, {"ignore", 'r', ""});
+    dlsh_table t =
+        DLSH_TABLE({"#", 'r', ""}, {"kind", 'l', ""}, {"at", 'l', ""}, {"hits", 'r', ""}, {"ignore", 'r', ""});
     dl_status st = DL_OK;
     for (int i = 0; !st && i < dlsh_dbg.npoints; i++) {
         const dlsh_point *p = &dlsh_dbg.points[i];
@@ -403,8 +404,8 @@ dl_status dlsh_dbg_watch(const dlsh_args *a, dlsh_value *result) {
     if (pattern_of(p.text, net, paths)) {
         pattern_changes(s, NULL, &p, &n); /* counts them */
         if (!n)
-            return dlsh_arg_fail(a, "expression", DL_ERR_NAME, "watch m.*.grad, m being a net",
-                                 "no parameter fits %s", p.text);
+            return dlsh_arg_fail(a, "expression", DL_ERR_NAME, "watch m.*.grad, m being a net", "no parameter fits %s",
+                                 p.text);
         return add_point(a, &p, "");
     }
     dl_status st = dlsh_dbg_value(s, p.text, 0, &v);

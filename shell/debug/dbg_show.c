@@ -89,18 +89,17 @@ dl_status dlsh_dbg_show(dlsh_session *s, dlsh_sink *sink) {
 
 dl_status dlsh_dbg_list(dlsh_sink *sink, int near) {
     const dlsh_nodewalk *w = &dlsh_dbg.walk;
-    dlsh_table t =
-        DLSH_TABLE({"", 'l', ""}, {"pass", 'l', ""}, {"op", 'l', ""}, {"layer", 'l', ""}, {"line", 'l', ""});
+    dlsh_table t = DLSH_TABLE({"", 'l', ""}, {"pass", 'l', ""}, {"op", 'l', ""}, {"layer", 'l', ""}, {"line", 'l', ""});
     dl_status st = DL_OK;
     for (int i = w->at - near; !st && i <= w->at + near; i++) {
         dl_recorded c;
         int backward;
         if (!dlsh_nodewalk_node(w, i, &c, &backward)) continue;
-        st = dlsh_table_row(
-            &t, (dlsh_value[]){dlsh_string(i == w->at ? "->" : ""), dlsh_string(backward ? "backward" : "forward"),
-                               dlsh_string(c.op), *c.layer ? dlsh_string(c.layer) : dlsh_none(),
-                               *c.layer ? dlsh_stringf("%s:%d", c.layer_file, c.layer_line)
-                                        : dlsh_stringf("%s:%d", c.file, c.line)});
+        st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(i == w->at ? "->" : ""),
+                                               dlsh_string(backward ? "backward" : "forward"), dlsh_string(c.op),
+                                               *c.layer ? dlsh_string(c.layer) : dlsh_none(),
+                                               *c.layer ? dlsh_stringf("%s:%d", c.layer_file, c.layer_line)
+                                                        : dlsh_stringf("%s:%d", c.file, c.line)});
     }
     return dlsh_table_show(sink, &t, st, "end\n");
 }

@@ -233,7 +233,8 @@ static dl_status add_parts(dlsh_table *t, const part *parts, int n, long element
         DLSH_TRY(dl_recording_at(parts[i].call, &c));
         DLSH_TRY(add_terms(t, &c, parts[i].operand, element));
         if (n - i >= SHOWN && i)
-            return add_row(t, 0, NAN, dlsh_stringf("%d more contributions", i), dlsh_debug_place(&c, where, sizeof where));
+            return add_row(t, 0, NAN, dlsh_stringf("%d more contributions", i),
+                           dlsh_debug_place(&c, where, sizeof where));
     }
     return DL_OK;
 }

@@ -2,7 +2,6 @@
  * units. */
 #include "commands/nets/nets.h"
 #include "debug/debug.h"
-#include "dlcore/copy.h"
 #include "lang/command.h"
 
 /* Calls the function; a tensor that it returns takes the place of the value. */
@@ -63,8 +62,7 @@ static dl_status dead_run(const dlsh_args *a, dlsh_value *result) {
     long inner = n && units ? dl_numel(c) / (n * units) : 0;
     for (long u = 0; u < units; u++) {
         int alive = 0;
-        for (long i = 0; i < n * inner && !alive; i++)
-            alive = !(v[(i / inner * units + u) * inner + i % inner] <= 0);
+        for (long i = 0; i < n * inner && !alive; i++) alive = !(v[(i / inner * units + u) * inner + i % inner] <= 0);
         dead += !alive;
     }
     dl_unref(c);
@@ -79,7 +77,8 @@ const dlsh_command hooks_commands[] = {
              "of x.",
              DLSH_PARAMS({"x", .want = "tensor", .doc = "a tensor that needs a gradient"},
                          {"fn", .doc = "a function of the gradient, or none"}),
-             .examples = "w = param(ones(2)); on_grad(w, fn (g) { return clamp(g, -1, 1) }); backward sum(w * 5); w.grad"),
+             .examples =
+                 "w = param(ones(2)); on_grad(w, fn (g) { return clamp(g, -1, 1) }); backward sum(w * 5); w.grad"),
     DLSH_ROW("on_forward", DLSH_ONLY_FUNCTION | DLSH_ACTS, on_forward_run, "on_forward(layer, fn)",
              "Calls fn with the result of a layer, or of a net, each time it runs. A tensor that fn returns takes its "
              "place. Steps of trainers are then not replayed as graphs. on_forward(layer, none) removes the hooks.",

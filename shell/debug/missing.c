@@ -15,9 +15,7 @@ typedef struct finding {
     char where[300];
 } finding;
 
-static void set_place(finding *f, const dl_recorded *c) {
-    dlsh_debug_place(c, f->where, sizeof f->where);
-}
+static void set_place(finding *f, const dl_recorded *c) { dlsh_debug_place(c, f->where, sizeof f->where); }
 
 static dl_status show(const dlsh_args *a, const finding *f) {
     dlsh_table t = DLSH_TABLE({"cause", 'l', ""}, {"at", 'l', ""}, {"remedy", 'l', ""});
