@@ -4,6 +4,8 @@
 #include "cpu/runtime/vec.h"
 #include "cpu/runtime/vmath.h"
 
+enum { LANES = 32 }; /* of a loop that the compiler turns into vectors: the same at every level */
+
 #define EXP(x) _Generic((x), float : dl_vexp, default : exp)(x)
 #define BOTH_REALS "cpu/kernels/attention_simd.c"
 #include "cpu/runtime/both_reals.def"
@@ -25,26 +27,31 @@ static void S(mask)(void *xv, long n, double scale, const void *mv, long step, b
         for (long i = 0; i < n; i++) x[i] = b[i * step] ? x[i] * k : (REAL)-INFINITY;
 }
 
+/* The largest number; NaN is passed over. */
 static REAL S(largest)(const REAL *x, long n) {
-    enum { L = S(DL_LANES) };
-    REAL m = (REAL)-INFINITY;
+    REAL lane[LANES], m = (REAL)-INFINITY;
     long i = 0;
-    if (n >= L) {
-        VEC v = S(dl_vload)(x);
-        for (i = L; i + L <= n; i += L) v = S(dl_vmax)(S(dl_vload)(x + i), v);
-        m = S(dl_vtop)(v);
-    }
-    for (; i < n; i++) m = x[i] > m || x[i] != x[i] ? x[i] : m;
+    for (long l = 0; l < LANES; l++) lane[l] = m;
+    for (; i + LANES <= n; i += LANES)
+        for (long l = 0; l < LANES; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    for (long l = 0; l < LANES; l++) m = lane[l] > m ? lane[l] : m;
+    for (; i < n; i++) m = x[i] > m ? x[i] : m;
     return m;
 }
 
-static double S(total)(const REAL *x, long n) {
-    enum { L = S(DL_LANES) };
-    VEC v = {0};
+/* x = e ** (x * k - top); their sum, lane by lane. */
+static double S(exponentials)(REAL *x, long n, REAL k, REAL top) {
+    REAL lane[LANES] = {0};
+    double sum = 0;
     long i = 0;
-    for (; i + L <= n; i += L) v += S(dl_vload)(x + i);
-    if (i < n) v += S(dl_vloadn)(x + i, n - i);
-    return (double)S(dl_vsum)(v);
+    for (; i + LANES <= n; i += LANES)
+        for (long l = 0; l < LANES; l++) {
+            x[i + l] = EXP(x[i + l] * k - top);
+            lane[l] += x[i + l];
+        }
+    for (long l = 0; i < n; i++, l++) lane[l] += x[i] = EXP(x[i] * k - top);
+    for (long l = 0; l < LANES; l++) sum += (double)lane[l];
+    return sum;
 }
 
 static double S(dot)(const void *xv, const void *yv, long n) {
@@ -62,28 +69,34 @@ static void S(scaled)(void *xv, long n, double scale) {
     for (long i = 0; i < n; i++) x[i] *= k;
 }
 
-/* A query that has seen nothing yet stays so: its largest score is -inf. */
+/* Scores none of which is above -inf: NaN, or nothing that is seen. */
+static void S(without_top)(REAL *x, long n, dl_soft *s) {
+    for (long i = 0; i < n; i++) {
+        if (x[i] != x[i]) s->top = (double)x[i];
+        x[i] = x[i] != x[i] ? x[i] : 0;
+    }
+}
+
+/* A query that has seen nothing yet stays so: its largest score is -inf. A score of NaN makes the sum NaN. */
 static void S(soften)(void *xv, long n, double scale, dl_soft *s, void *out, long n_out) {
     REAL *x = xv, k = (REAL)scale;
-    REAL most = S(largest)(x, n);
     if (k < 0) { /* the least becomes the largest */
-        for (long i = 0; i < n; i++) x[i] *= k;
-        most = S(largest)(x, n), k = 1;
+        S(scaled)(x, n, scale);
+        k = 1;
     }
-    double top = (double)(most * k);
-    top = top > s->top || top != top ? top : s->top;
-    if (top == -INFINITY) {
-        for (long i = 0; i < n; i++) x[i] = 0;
+    double top = (double)(S(largest)(x, n) * k);
+    top = top > s->top || s->top != s->top ? top : s->top;
+    if (!(top > -INFINITY)) {
+        S(without_top)(x, n, s);
         return;
     }
-    REAL t = (REAL)top;
-    for (long i = 0; i < n; i++) x[i] = EXP(x[i] * k - t);
+    double sum = S(exponentials)(x, n, k, (REAL)top);
     if (top != s->top) {
         double less = s->top == -INFINITY ? 0 : exp(s->top - top);
         s->sum *= less;
         S(scaled)(out, n_out, less);
     }
-    s->top = top, s->sum += S(total)(x, n);
+    s->top = top, s->sum += sum;
 }
 
 /* lse is taken off in two parts, so that large scores lose no digits. */
