@@ -55,13 +55,15 @@ static double S(exponentials)(REAL *x, long n, REAL k, REAL top) {
 }
 
 static double S(dot)(const void *xv, const void *yv, long n) {
-    enum { L = S(DL_LANES) };
     const REAL *x = xv, *y = yv;
-    VEC v = {0};
+    REAL lane[LANES] = {0};
+    double sum = 0;
     long i = 0;
-    for (; i + L <= n; i += L) v += S(dl_vload)(x + i) * S(dl_vload)(y + i);
-    if (i < n) v += S(dl_vloadn)(x + i, n - i) * S(dl_vloadn)(y + i, n - i);
-    return (double)S(dl_vsum)(v);
+    for (; i + LANES <= n; i += LANES)
+        for (long l = 0; l < LANES; l++) lane[l] += x[i + l] * y[i + l];
+    for (long l = 0; i < n; i++, l++) lane[l] += x[i] * y[i];
+    for (long l = 0; l < LANES; l++) sum += (double)lane[l];
+    return sum;
 }
 
 static void S(scaled)(void *xv, long n, double scale) {

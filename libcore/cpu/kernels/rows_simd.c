@@ -19,16 +19,17 @@ const dl_row_loops DL_SIMD_NAME(dl_rows)[2] = {
 
 #else
 
+/* Loops over lanes are loops over arrays: compilers make code of vectors longer than the machine's that goes through
+ * memory. A largest number passes over NaN, which the sum of exponentials then is. */
 static REAL S(top)(const REAL *x, long d) {
     enum { L = S(DL_LANES) };
+    REAL lane[L], m = (REAL)-INFINITY;
     long i = 0;
-    REAL m = (REAL)-INFINITY;
-    if (d >= L) {
-        VEC v = S(dl_vload)(x);
-        for (i = L; i + L <= d; i += L) v = S(dl_vmax)(S(dl_vload)(x + i), v);
-        m = S(dl_vtop)(v);
-    }
-    for (; i < d; i++) m = x[i] > m || x[i] != x[i] ? x[i] : m;
+    for (long l = 0; l < L; l++) lane[l] = m;
+    for (; i + L <= d; i += L)
+        for (long l = 0; l < L; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    for (long l = 0; l < L; l++) m = lane[l] > m ? lane[l] : m;
+    for (; i < d; i++) m = x[i] > m ? x[i] : m;
     return m;
 }
 
@@ -38,16 +39,11 @@ static inline __attribute__((always_inline)) REAL S(sum_of)(const REAL *x, const
     double sum = 0;
     for (long i = 0; i < d;) {
         long end = d - i < STRETCH ? d : i + STRETCH;
-        VEC v = {0};
+        REAL lane[L] = {0};
         for (; i + L <= end; i += L)
-            if (y)
-                v += S(dl_vload)(x + i) * S(dl_vload)(y + i);
-            else
-                v += S(dl_vload)(x + i);
-        if (i < end && y) v += S(dl_vloadn)(x + i, end - i) * S(dl_vloadn)(y + i, end - i);
-        if (i < end && !y) v += S(dl_vloadn)(x + i, end - i);
-        sum += S(dl_vsum)(v);
-        i = end;
+            for (long l = 0; l < L; l++) lane[l] += y ? x[i + l] * y[i + l] : x[i + l];
+        for (long l = 0; i < end; i++, l++) lane[l] += y ? x[i] * y[i] : x[i];
+        sum += S(dl_vsum)(S(dl_vload)(lane));
     }
     return (REAL)sum;
 }

@@ -14,7 +14,7 @@ typedef int32_t dl_vi32 __attribute__((vector_size(64)));
 typedef int64_t dl_vi64 __attribute__((vector_size(64)));
 
 /* For one element type each: load and store of whole vectors and of the first n lanes (others 0), a vector of one
- * value, m ? a : b by lane, the larger (NaN wins), sum and largest of the lanes in a fixed order. */
+ * value, m ? a : b by lane, sum of the lanes in a fixed order. */
 #define DL_VEC_FUNCTIONS(V, M, E, S)                                                                                   \
     enum { DL_LANES_##S = sizeof(V) / sizeof(E) };                                                                     \
     static inline V dl_vload_##S(const E *p) {                                                                         \
@@ -31,18 +31,12 @@ typedef int64_t dl_vi64 __attribute__((vector_size(64)));
     static inline void dl_vstoren_##S(E *p, V v, long n) { memcpy(p, &v, (size_t)n * sizeof *p); }                     \
     static inline V dl_vset_##S(E x) { return x - (V){0}; }                                                            \
     static inline V dl_vsel_##S(M m, V a, V b) { return (V)(((M)a & m) | ((M)b & ~m)); }                               \
-    static inline V dl_vmax_##S(V a, V b) { return dl_vsel_##S((a > b) | (a != a), a, b); }                            \
     static inline E dl_vsum_##S(V v) {                                                                                 \
         E t[DL_LANES_##S];                                                                                             \
         memcpy(t, &v, sizeof v);                                                                                       \
         for (int w = DL_LANES_##S / 2; w; w /= 2)                                                                      \
             for (int i = 0; i < w; i++) t[i] += t[i + w];                                                              \
         return t[0];                                                                                                   \
-    }                                                                                                                  \
-    static inline E dl_vtop_##S(V v) {                                                                                 \
-        E m = v[0];                                                                                                    \
-        for (int i = 1; i < DL_LANES_##S; i++) m = v[i] > m || v[i] != v[i] ? v[i] : m;                                \
-        return m;                                                                                                      \
     }
 
 DL_VEC_FUNCTIONS(dl_vf, dl_vi32, float, f32)
