@@ -59,6 +59,31 @@ static void dropout_is_that_of_the_cpu(void **state) {
     }
 }
 
+/* Twice the same, unless that is switched off. */
+static void gradients_repeat(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    for (int k = 0; k < 4; k++)
+        for (int i = 0; i < ATTENTION_CASES; i++) {
+            const attention_case *c = &attention_cases[i];
+            dl_tensor *in[6], *one[4], *two[4];
+            attention_operands(c, kinds[k].dtype, in);
+            attention_run(c, in, kinds[k].dtype, GPU, 0, one);
+            attention_run(c, in, kinds[k].dtype, GPU, 0, two);
+            attention_near(c, two, one, 0, "twice");
+            attention_drop(in, 6), attention_drop(one, 4), attention_drop(two, 4);
+        }
+}
+
+/* Sums in any order are as near to those of the CPU. */
+static void any_order_agrees(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    dl_deterministic_set(0);
+    agrees_with_the_whole(state);
+    dl_deterministic_set(1);
+}
+
 /* The share of kept weights, read off equal weights of values 1. */
 static void dropout_takes_its_share(void **state) {
     (void)state;
@@ -98,7 +123,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_sequences_run),        cmocka_unit_test(agrees_with_the_whole),
         cmocka_unit_test(rules_agree_about_dropout), cmocka_unit_test(dropout_is_that_of_the_cpu),
-        cmocka_unit_test(dropout_takes_its_share),
+        cmocka_unit_test(dropout_takes_its_share),   cmocka_unit_test(gradients_repeat),
+        cmocka_unit_test(any_order_agrees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,17 +158,23 @@ static bool readable(const dl_tensor *t) {
 }
 
 /* An operand as cuDNN can read it: t or a copy. */
-static dl_tensor *view(work *w, dl_tensor *t) {
-    if (readable(t)) return t;
-    dl_tensor *own = hold(w, dl_tensor_empty(4, t->shape, (dl_dtype)t->dtype, t->st->device));
+static dl_tensor *view(work *w, dl_tensor *t, dl_dtype dtype) {
+    if (readable(t) && t->dtype == (int8_t)dtype) return t;
+    dl_tensor *own = hold(w, dl_tensor_empty(4, t->shape, dtype, t->st->device));
     return own && dl_cuda_copy(w->g, own, t) == DL_OK ? own : NULL;
+}
+
+/* The strides of a tensor; along a single element that of a dense one, since any other is refused. */
+static void strides(const dl_tensor *t, long out[4]) {
+    out[3] = 1;
+    for (int d = 2; d >= 0; d--) out[d] = t->shape[d] == 1 ? out[d + 1] * t->shape[d + 1] : t->stride[d];
 }
 
 static dl_status take_views(work *w, way *y, dl_tensor *const *in, dl_tensor *g) {
     dl_tensor *from[DL_DNN_VIEWS] = {in[0], in[1], in[2], g};
     for (int i = 0; i < DL_DNN_VIEWS && from[i]; i++) {
-        if (!(y->view[i] = view(w, from[i]))) return dl_failed();
-        for (int d = 0; d < 4; d++) y->key.stride[i][d] = d < 3 ? y->view[i]->stride[d] : 1;
+        if (!(y->view[i] = view(w, from[i], y->key.t))) return dl_failed();
+        strides(y->view[i], y->key.stride[i]);
     }
     const dl_tensor *mask = in[DL_IN_ATTENTION_ATTN_MASK];
     if (!mask) return DL_OK;

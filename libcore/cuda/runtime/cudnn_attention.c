@@ -50,14 +50,16 @@ typedef enum place { MEMORY, VIRTUAL, VALUE } place;
 
 static desc tensor(graph *b, int64_t id, const long size[4], const long stride[4], cudnnDataType_t t, place where) {
     int64_t dims[4], steps[4], align = t == CUDNN_DATA_INT64 ? 8 : t == CUDNN_DATA_INT32 ? 4 : 16;
-    bool is_virtual = where == VIRTUAL, is_value = where == VALUE;
+    bool yes = true;
     for (int i = 0; i < 4; i++) dims[i] = size[i], steps[i] = stride[i];
-    desc d = DL_DNN_BUILD(
-        CUDNN_BACKEND_TENSOR_DESCRIPTOR, {CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &t},
-        DL_DNN_INT64(CUDNN_ATTR_TENSOR_DIMENSIONS, 4, dims), DL_DNN_INT64(CUDNN_ATTR_TENSOR_STRIDES, 4, steps),
-        DL_DNN_INT64(CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &id), DL_DNN_INT64(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &align),
-        {CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual},
-        {CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &is_value});
+    const dl_dnn_attr a[] = {
+        {CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &t},
+        DL_DNN_INT64(CUDNN_ATTR_TENSOR_DIMENSIONS, 4, dims),
+        DL_DNN_INT64(CUDNN_ATTR_TENSOR_STRIDES, 4, steps),
+        DL_DNN_INT64(CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &id),
+        DL_DNN_INT64(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &align),
+        {where == VIRTUAL ? CUDNN_ATTR_TENSOR_IS_VIRTUAL : CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes}};
+    desc d = dl_dnn_build(CUDNN_BACKEND_TENSOR_DESCRIPTOR, a, where == MEMORY ? 5 : 6);
     return keep(b, b->tensor, &b->ntensors, d);
 }
 
@@ -326,24 +328,14 @@ struct dl_dnn_attention_plan {
 
 static size_t rounded(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-/* Does the engine repeat its results, if it must? */
-static bool suits(const dl_dnn_attention_plan *plan, desc config) {
-    desc engine = NULL;
-    unsigned bits = 0;
-    bool good = dl_dnn_get_descs(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine, 1) == 1;
-    good = good && dl_dnn_notes(engine, &bits);
-    dl_dnn_drop(engine);
-    return good && !(plan->p.deterministic && bits >> CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC & 1);
-}
-
-/* A plan of the first engine proposed that suits and runs. */
+/* A plan of the first engine proposed that runs; which engines there are for a graph follows from its operations. */
 static bool choose(const dl_gpu *g, dl_dnn_attention_plan *plan) {
     static const cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
     for (int m = 0; m < 2 && !plan->plan; m++) {
         desc config[FOUND];
         int n = dl_dnn_configs(plan->whole, modes[m], config, FOUND);
         for (int i = 0; i < n; i++) {
-            if (!plan->plan && suits(plan, config[i])) plan->plan = dl_dnn_planned(g, config[i], &plan->own);
+            if (!plan->plan) plan->plan = dl_dnn_planned(g, config[i], &plan->own);
             if (plan->plan && !plan->config)
                 plan->config = config[i];
             else
