@@ -174,7 +174,7 @@ static dl_status read_transforms(dl_loader *l, const char *text) {
     DL_TRY(dl_transforms_parse(text, l->data->ndim, l->data->shape, &l->transforms));
     if (l->transforms.mixes && !l->data->classes)
         return dl_fail_hint(DL_ERR_TYPE, "mix the batches in a loop by hand",
-                            "mixup and cutmix mix classes, and the targets of '%s' are none", l->data->name);
+                            "mixup and cutmix mix classes, and the targets of '%s' are not classes", l->data->name);
     if (l->transforms.n && l->data->padded)
         return dl_fail_hint(DL_ERR_SHAPE, "change the samples where they are made",
                             "transforms need samples of one shape, and those of '%s' differ", l->data->name);

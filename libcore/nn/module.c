@@ -228,7 +228,7 @@ dl_status dl_module_set_tensor(dl_module *m, const char *path, dl_tensor *value)
     if (!value) return dl_fail_null("the value of a parameter");
     dl_tensor *t = dl_module_tensor(m, path);
     if (!t)
-        return dl_fail_hint(DL_ERR_NAME, dl_module_is_built(m) ? "" : "weights come into being with the first input",
+        return dl_fail_hint(DL_ERR_NAME, dl_module_is_built(m) ? "" : "the first call with an input makes the weights",
                             "the net has no tensor '%s'", path);
     if (!dl_shape_eq(t, value))
         return dl_fail(DL_ERR_SHAPE, "%s has shape %s; a value of shape %s does not fit", path,

@@ -289,8 +289,8 @@ static dl_status check_agreement(const loading *l, const dl_module_list *want) {
         if (strncmp(name, l->prefix, strlen(l->prefix)) || is_wanted(l, want, name + strlen(l->prefix))) continue;
         name += strlen(l->prefix);
         if (!l->note)
-            return dl_fail_hint(DL_ERR_NAME, lenient_hint(l), "%s has a tensor '%s', which the net has not", l->path,
-                                name);
+            return dl_fail_hint(DL_ERR_NAME, lenient_hint(l), "%s has a tensor '%s', which the net does not have",
+                                l->path, name);
         l->note(l->ctx, name, 0);
     }
     return DL_OK;

@@ -248,7 +248,7 @@ static dl_status join(plan *e, term *a, term *b, const bool *wanted) {
 static dl_status run(plan *e, dl_call *c) {
     DL_TRY(read_text(e));
     if (e->nterms != c->nin)
-        return dl_fail(DL_ERR_VALUE, "'%s' is about %d operand%s, not %d", e->text, e->nterms,
+        return dl_fail(DL_ERR_VALUE, "'%s' describes %d operand%s, but %d are given", e->text, e->nterms,
                        e->nterms == 1 ? "" : "s", c->nin);
     for (int i = 0; i < LABELS; i++) e->size[i] = -1;
     for (int k = 0; k < c->nin; k++) DL_TRY(label_operand(e, k, c->in[k]));

@@ -104,7 +104,7 @@ COMPOSE_RULE(relu6) {
 
 COMPOSE_RULE(hardtanh) {
     const double low = dl_aval_number(ATTR(c, HARDTANH_MIN_VAL)), high = dl_aval_number(ATTR(c, HARDTANH_MAX_VAL));
-    if (!(low < high)) return dl_fail(DL_ERR_VALUE, "min_val must be below max_val, unlike %g and %g", low, high);
+    if (!(low < high)) return dl_fail(DL_ERR_VALUE, "min_val must be below max_val, not %g and %g", low, high);
     return dl_finish(c, dl_clamp(c->in[0], &low, &high));
 }
 

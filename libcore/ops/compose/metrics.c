@@ -43,7 +43,7 @@ static dl_status count_classes(dl_pool *p, dl_tensor *t, long *n) {
     if (!t->numel) return DL_OK;
     DL_TRY(dl_item_i(K(dl_amin(t, NULL, 0, 0)), &least));
     DL_TRY(dl_item_i(K(dl_amax(t, NULL, 0, 0)), &most));
-    if (least < 0) return dl_fail(DL_ERR_VALUE, "labels are 0 or more, unlike %ld", least);
+    if (least < 0) return dl_fail(DL_ERR_VALUE, "labels must be 0 or more, not %ld", least);
     if (most >= 1 << 20) return dl_fail(DL_ERR_VALUE, "label %ld is too large for a table of classes", most);
     if (most >= *n) *n = most + 1;
     return DL_OK;
@@ -167,7 +167,7 @@ static dl_status sides(dl_call *c, dl_pool *p, bool all, dl_tensor **others, dl_
     dl_tensor *label = labels(p, truth);
     long n = 0;
     DL_TRY(count_classes(p, label, &n));
-    if (n > 2) return dl_fail(DL_ERR_VALUE, "the true labels are 0 or 1, unlike %ld", n - 1);
+    if (n > 2) return dl_fail(DL_ERR_VALUE, "the true labels must be 0 or 1, not %ld", n - 1);
     dl_tensor *row = K(dl_reshape(K(dl_to_dtype(K(dl_detach(scores)), DL_F64)), (long[]){scores->numel}, 1));
     dl_tensor *is = K(dl_eq(label, K(dl_scalar_i(1)))), *mask = all ? NULL : K(dl_logical_not(is));
     dl_tensor *plus = row && is ? K(dl_masked_select(row, is)) : NULL;

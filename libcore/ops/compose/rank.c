@@ -156,7 +156,7 @@ COMPOSE_RULE(bincount) {
         DL_TRY(dl_item_i(K(dl_amin(x, NULL, 0, 0)), &least));
         DL_TRY(dl_item_i(K(dl_amax(x, NULL, 0, 0)), &most));
     }
-    if (least < 0) return dl_fail(DL_ERR_VALUE, "numbers to be counted are 0 or more, unlike %ld", least);
+    if (least < 0) return dl_fail(DL_ERR_VALUE, "numbers to be counted must be 0 or more, not %ld", least);
     if (most >= DL_MAX_COUNT) return dl_fail(DL_ERR_VALUE, "%ld is too large to be counted", most);
     if (n <= most) n = most + 1;
     dl_dtype t = !w ? DL_I64 : w->dtype == DL_F32 ? DL_F32 : DL_F64;

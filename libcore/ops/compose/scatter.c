@@ -280,7 +280,7 @@ COMPOSE_RULE(masked_scatter) {
     if (!at) return dl_failed();
     const long count = at->shape[0];
     if (count > source->numel)
-        return dl_fail(DL_ERR_SHAPE, "the mask holds %ld times, and the source has %ld elements", count,
+        return dl_fail(DL_ERR_SHAPE, "the mask is true %ld times, and the source has %ld elements", count,
                        (long)source->numel);
     dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *all = K(dl_reshape(source, (long[]){source->numel}, 1));
     dl_tensor *from = all ? K(dl_slice(all, 0, NULL, &count, 1)) : NULL, *index = K(dl_reshape(at, &count, 1));
