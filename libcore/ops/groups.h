@@ -87,3 +87,25 @@
 #define DROP_ATTRS                                                                                                     \
     ATTRS(A(p, FLOAT, "0.5", "probability that a channel becomes zero")                                                \
               A(training, BOOL, "true", "false: the identity"))
+#define FFT_NORM                                                                                                       \
+    A(norm, STR, "backward",                                                                                           \
+      "which way is divided by the number of elements: backward or forward; ortho: both by its root")
+#define FFT_ONE                                                                                                        \
+    IN(1, 1, "input")                                                                                                  \
+    FAMILY(FFT_ONE)                                                                                                    \
+    ATTRS(A(n, INT, "none", "elements: the input is cut, or gets zeros; none: as they are")                            \
+              A(dim, INT, "-1", "dimension") FFT_NORM)                                                                 \
+    PROMOTE(FLOAT)
+#define FFT_MANY(dims)                                                                                                 \
+    IN(1, 1, "input")                                                                                                  \
+    FAMILY(FFT_MANY)                                                                                                   \
+    ATTRS(A(s, INTS, "none", "elements of each dimension: the input is cut, or gets zeros; -1, none: as they are")     \
+              A(dim, INTS, dims, "dimensions; none: all, or the last ones, as many as sizes") FFT_NORM)                \
+    PROMOTE(FLOAT)
+#define FREQUENCIES                                                                                                    \
+    IN(0, 0)                                                                                                           \
+    FAMILY(FREQUENCIES)                                                                                                \
+    ATTRS(A(n, INT, "", "elements of the transform") A(d, FLOAT, "1.0", "distance of two samples") CREATE_ATTRS)       \
+    FLAGS(DL_F_CREATE) NODIFF
+#define FFT_SHIFT                                                                                                      \
+    IN(1, 1, "input") FAMILY(FFT_SHIFT) ATTRS(A(dim, INTS, "none", "dimensions; none: all")) FLAGS(DL_F_COMPLEX)

@@ -303,6 +303,13 @@ MAKERS = {
     "multivariate_normal": lambda m, l, **kw: D.MultivariateNormal(m, scale_tril=l, **kw)}
 
 
+def fft_call(name):
+    def run(x, **kw):
+        y = getattr(torch.fft, name)(x.to(torch.get_default_dtype()) if x.dtype == torch.int64 else x, **kw)
+        return y.resolve_conj() if y.is_complex() else y
+    return run
+
+
 def distribution_calls(make):
     """Density, entropy and divergence of one kind; as elsewhere, those of the parameters alone have their shape."""
     def new(*params):
@@ -482,6 +489,14 @@ CALLS = {
     "rotary_embedding": rotary, "positional_encoding": positional,
     "attention": lambda q, k, v, *more, scale=1, **kw: attention(q, k, v, *more, scale=scale, enable_gqa=True, **kw),
     "mish": lambda x: F.mish(x), "relu6": lambda x: F.relu6(x).to(x.dtype),
+    **{name: fft_call(name) for name in (
+        "fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn",
+        "irfftn", "fftshift", "ifftshift")},
+    "fftfreq": lambda n, d=1.0: torch.fft.fftfreq(n, d), "rfftfreq": lambda n, d=1.0: torch.fft.rfftfreq(n, d),
+    "fft_complex": lambda x, dim, inverse=False, scale=1.0: scale * (
+        torch.fft.ifftn(x, dim=dim, norm="forward") if inverse else torch.fft.fftn(x, dim=dim)),
+    "fft_from_real": lambda x, dim, scale=1.0: scale * torch.fft.rfft(x, dim=dim),
+    "fft_to_real": lambda x, dim, n, scale=1.0: scale * torch.fft.irfft(x, n, dim, norm="forward"),
     "real": torch.real, "conj": lambda x: torch.conj(x).resolve_conj(),
     "einsum": lambda *t, equation: torch.einsum(equation, *t),
     "to": lambda x, dtype: x.to(DTYPES[dtype]),

@@ -1,0 +1,137 @@
+/* Kernels of Fourier transforms: complex to complex, real to complex and back, one dimension after the other. */
+#include "cpu/kernels/fft/fft.h"
+#include "cpu/runtime/iter.h"
+#include "ops/rules/fft.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A call shared among threads: some tasks of so many transforms each, or the steps of one. */
+typedef struct task {
+    dl_fft_job job;
+    const dl_fft_loops *loops;
+    long each, count; /* transforms of a task, of all */
+    bool by_row;
+    int step; /* of one long transform */
+    char *z, *t, *work;
+    size_t lane_bytes;
+    int failed;
+} task;
+
+static void *aligned(size_t bytes) {
+    return aligned_alloc(DL_FFT_LANE_BYTES, (bytes + DL_FFT_LANE_BYTES) / DL_FFT_LANE_BYTES * DL_FFT_LANE_BYTES);
+}
+
+static void run_some(void *arg, long i) {
+    task *k = arg;
+    const long end = (i + 1) * k->each < k->count ? (i + 1) * k->each : k->count;
+    const long pair = k->job.kind == DL_FFT_COMPLEX ? 1 : 2, at_once = k->by_row ? pair : pair * k->loops->lanes;
+    void *work = aligned(dl_fft_work(k->job.plan));
+    if (!work) {
+        __atomic_store_n(&k->failed, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    for (long from = i * k->each; from < end; from += at_once)
+        (k->by_row ? k->loops->run_row : k->loops->run_lanes)(&k->job, from,
+                                                              end - from < at_once ? end - from : at_once, work);
+    free(work);
+}
+
+static void run_step(void *arg, long i) {
+    const task *k = arg;
+    k->loops->step(k->job.plan, k->step, i * k->loops->lanes, k->z, k->t, k->work + (size_t)i * k->lane_bytes);
+}
+
+/* One transform, or two of real numbers, whose steps the threads share. */
+static dl_status run_one(task *k, int threads) {
+    const dl_fft_plan *p = k->job.plan;
+    const long lanes = k->loops->lanes, longest = p->rows->n > p->columns->n ? p->rows->n : p->columns->n;
+    const size_t pairs = (size_t)p->n * 2 * (size_t)dl_dtype_size(p->type);
+    k->lane_bytes = 4 * DL_FFT_LANE_BYTES * (size_t)longest;
+    k->z = aligned(pairs), k->t = aligned(pairs);
+    k->work = aligned(k->lane_bytes * (size_t)((longest + lanes - 1) / lanes));
+    dl_status s = k->z && k->t && k->work ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for a Fourier transform");
+    if (s == DL_OK) {
+        k->loops->load(&k->job, 0, k->count, k->z);
+        for (k->step = 0; k->step < 2; k->step++)
+            dl_cpu_for(((k->step ? p->rows->n : p->columns->n) + lanes - 1) / lanes, threads, run_step, k);
+        k->loops->store(&k->job, 0, k->count, k->z);
+    }
+    free(k->z), free(k->t), free(k->work);
+    return s;
+}
+
+static dl_status run_job(dl_fft_job job, dl_dtype part) {
+    if (!job.rows || !job.n) return DL_OK;
+    dl_fft_plan *plan = dl_fft_plan_get(job.n, part, false);
+    if (!plan) return dl_fail(DL_ERR_MEMORY, "no memory for the roots of unity of a transform of %ld elements", job.n);
+    task k = {.job = job, .loops = &DL_SIMD_PICK(dl_fft)[part == DL_F64], .count = job.rows};
+    const long pair = job.kind == DL_FFT_COMPLEX ? 1 : 2;
+    const int threads = dl_cpu_threads((long)((double)job.rows * (double)job.n * (1 + log2((double)job.n)) / 4));
+    k.job.plan = plan;
+    k.by_row = dl_fft_by_row(plan);
+    dl_status s = DL_OK;
+    if (threads > 1 && job.rows <= pair && plan->rows) {
+        s = run_one(&k, threads);
+    } else {
+        const long unit = k.by_row ? pair : pair * k.loops->lanes, units = (job.rows + unit - 1) / unit;
+        const long tasks = units < 4 * threads ? units : 4 * threads;
+        k.each = (units + tasks - 1) / tasks * unit;
+        dl_cpu_for((job.rows + k.each - 1) / k.each, threads, run_some, &k);
+        if (k.failed) s = dl_fail(DL_ERR_MEMORY, "no memory for a Fourier transform");
+    }
+    dl_fft_done(plan);
+    return s;
+}
+
+/* The transforms along dimension d of tensors of this shape. */
+static dl_fft_job along(const dl_tensor *t, int d, long n) {
+    dl_fft_job j = {.n = n, .inner = 1, .rows = 1, .scale = 1};
+    for (int i = 0; i < t->ndim; i++) {
+        if (i != d) j.rows *= t->shape[i];
+        if (i > d) j.inner *= t->shape[i];
+    }
+    return j;
+}
+
+static dl_status run_fft_complex(dl_call *c) {
+    const dl_aval *dim = ATTR(c, FFT_COMPLEX_DIM);
+    dl_tensor *out = c->out[0], *x = dl_cpu_contiguous(c->in[0]);
+    dl_status s = x ? DL_OK : dl_failed();
+    for (int i = 0; i < dim->n && s == DL_OK; i++) {
+        int d;
+        if ((s = dl_dim_norm(dim->u.v[i], x->ndim, &d)) != DL_OK) break;
+        dl_fft_job j = along(x, d, x->shape[d]);
+        j.inverse = ATTR_I(c, FFT_COMPLEX_INVERSE);
+        j.in = i ? dl_ptr(out) : dl_ptr(x), j.out = dl_ptr(out);
+        if (i + 1 == dim->n) j.scale = ATTR_F(c, FFT_COMPLEX_SCALE);
+        s = run_job(j, dl_dtype_of_parts((dl_dtype)x->dtype));
+    }
+    dl_unref(x);
+    return s;
+}
+const dl_kernel dl_cpu_fft_complex = {.run = run_fft_complex, .dtypes = DL_COMPLEX};
+
+static dl_status run_real(dl_call *c, dl_fft_kind kind, long dim, double scale) {
+    dl_tensor *out = c->out[0], *x = dl_cpu_contiguous(c->in[0]), *real = kind == DL_FFT_FROM_REAL ? x : out;
+    int d;
+    dl_status s = x ? dl_dim_norm(dim, x->ndim, &d) : dl_failed();
+    if (s == DL_OK) {
+        dl_fft_job j = along(x, d, real->shape[d]);
+        j.kind = kind, j.inverse = kind == DL_FFT_TO_REAL, j.scale = scale;
+        j.in = dl_ptr(x), j.out = dl_ptr(out);
+        s = run_job(j, (dl_dtype)real->dtype);
+    }
+    dl_unref(x);
+    return s;
+}
+
+static dl_status run_fft_from_real(dl_call *c) {
+    return run_real(c, DL_FFT_FROM_REAL, ATTR_I(c, FFT_FROM_REAL_DIM), ATTR_F(c, FFT_FROM_REAL_SCALE));
+}
+const dl_kernel dl_cpu_fft_from_real = {.run = run_fft_from_real, .dtypes = DL_BIT(DL_F32) | DL_BIT(DL_F64)};
+
+static dl_status run_fft_to_real(dl_call *c) {
+    return run_real(c, DL_FFT_TO_REAL, ATTR_I(c, FFT_TO_REAL_DIM), ATTR_F(c, FFT_TO_REAL_SCALE));
+}
+const dl_kernel dl_cpu_fft_to_real = {.run = run_fft_to_real, .dtypes = DL_COMPLEX};

@@ -1,0 +1,105 @@
+/* Kernels of Fourier transforms, by cuFFT: one dimension after the other. */
+#include "cuda/kernels/fft.h"
+#include "cuda/runtime/cufft.h"
+#include "ops/names/fft.h"
+
+/* Transforms along one dimension: `outer` groups of `inner` ones, whose elements lie `inner` apart. */
+typedef struct lines {
+    long outer, inner, n;
+} lines;
+
+static lines along(const dl_tensor *t, int d, long n) {
+    lines l = {1, 1, n};
+    for (int i = 0; i < t->ndim; i++) *(i < d ? &l.outer : &l.inner) *= i == d ? 1 : t->shape[i];
+    return l;
+}
+
+static cudaDataType type_of(int dtype) {
+    return dtype == DL_F32 ? CUDA_R_32F : dtype == DL_F64 ? CUDA_R_64F : dtype == DL_C64 ? CUDA_C_32F : CUDA_C_64F;
+}
+
+/* From one contiguous tensor to another along dimension d. */
+static dl_status transform(dl_gpu *g, const dl_tensor *x, dl_tensor *y, int d, long n, bool inverse) {
+    const lines l = along(x, d, n);
+    const bool side = l.inner == 1; /* transforms lie one after another: all at once */
+    const dl_dtype part = dl_dtype_of_parts((dl_dtype)x->dtype);
+    dl_fft_shape s = {.device = g->index,
+                      .from = type_of(x->dtype),
+                      .to = type_of(y->dtype),
+                      .in = type_of(part),
+                      .n = n,
+                      .step = l.inner,
+                      .batch = side ? l.outer : l.inner,
+                      .next_in = side ? x->shape[d] : 1,
+                      .next_out = side ? y->shape[d] : 1};
+    dl_fft_use u;
+    DL_TRY(dl_fft_begin(g, &s, &u));
+    dl_status st = DL_OK;
+    for (long i = 0; i < (side ? 1 : l.outer) && st == DL_OK; i++) {
+        char *from = (char *)dl_ptr(x) + i * x->shape[d] * l.inner * (long)dl_esize(x);
+        char *to = (char *)dl_ptr(y) + i * y->shape[d] * l.inner * (long)dl_esize(y);
+        st = dl_fft_check(u.f->cufftXtExec(u.plan, from, to, inverse ? CUFFT_INVERSE : CUFFT_FORWARD), "a transform");
+    }
+    dl_fft_end(&u);
+    return st;
+}
+
+static dl_status run_fft_complex(dl_call *c) {
+    const dl_aval *dim = ATTR(c, FFT_COMPLEX_DIM);
+    const bool inverse = ATTR_I(c, FFT_COMPLEX_INVERSE);
+    DL_USE_GPU(g, c->device);
+    dl_tensor *out = c->out[0], *x = out->numel ? dl_cuda_contiguous(g, c->in[0]) : NULL;
+    if (!x) return out->numel ? dl_failed() : DL_OK;
+    dl_status s = DL_OK;
+    for (int i = 0; i < dim->n && s == DL_OK; i++) {
+        int d;
+        s = dl_dim_norm(dim->u.v[i], x->ndim, &d);
+        if (s == DL_OK) s = transform(g, i ? out : x, out, d, x->shape[d], inverse);
+    }
+    dl_unref(x);
+    return s == DL_OK ? dl_fft_scale(g, out, ATTR_F(c, FFT_COMPLEX_SCALE)) : s;
+}
+const dl_kernel dl_cuda_fft_complex = {.run = run_fft_complex, .dtypes = DL_COMPLEX};
+
+static dl_status run_fft_from_real(dl_call *c) {
+    DL_USE_GPU(g, c->device);
+    dl_tensor *out = c->out[0], *x = out->numel ? dl_cuda_contiguous(g, c->in[0]) : NULL;
+    int d;
+    if (!x) return out->numel ? dl_failed() : DL_OK;
+    dl_status s = dl_dim_norm(ATTR_I(c, FFT_FROM_REAL_DIM), x->ndim, &d);
+    if (s == DL_OK) s = transform(g, x, out, d, x->shape[d], false);
+    dl_unref(x);
+    return s == DL_OK ? dl_fft_scale(g, out, ATTR_F(c, FFT_FROM_REAL_SCALE)) : s;
+}
+const dl_kernel dl_cuda_fft_from_real = {.run = run_fft_from_real, .dtypes = DL_BIT(DL_F32) | DL_BIT(DL_F64)};
+
+/* A frequency that is its own conjugate has no imaginary part; cuFFT would read it. */
+static dl_status clear_imag(dl_gpu *g, dl_tensor *x, const lines *l, long size, long k) {
+    const size_t part = dl_esize(x) / 2, pitch = l->inner == 1 ? (size_t)size * dl_esize(x) : dl_esize(x);
+    for (long i = 0; i < (l->inner == 1 ? 1 : l->outer); i++) {
+        char *at = (char *)dl_ptr(x) + (i * size + k) * l->inner * (long)dl_esize(x) + part;
+        const long rows = l->inner == 1 ? l->outer : l->inner;
+        DL_TRY(dl_gpu_check(g, cudaMemset2DAsync(at, pitch, 0, part, (size_t)rows, g->stream), "zeros"));
+    }
+    return DL_OK;
+}
+
+/* cuFFT writes to the input of this one, which is a copy. */
+static dl_status run_fft_to_real(dl_call *c) {
+    DL_USE_GPU(g, c->device);
+    dl_tensor *out = c->out[0], *in = c->in[0];
+    const long n = ATTR_I(c, FFT_TO_REAL_N);
+    int d;
+    DL_TRY(dl_dim_norm(ATTR_I(c, FFT_TO_REAL_DIM), in->ndim, &d));
+    if (!out->numel) return DL_OK;
+    dl_tensor *x = dl_tensor_empty(in->ndim, in->shape, (dl_dtype)in->dtype, in->st->device);
+    if (!x) return dl_failed();
+    const lines l = along(x, d, n);
+    dl_status s = dl_cuda_copy(g, x, in);
+    if (s == DL_OK) s = clear_imag(g, x, &l, x->shape[d], 0);
+    if (s == DL_OK && n % 2 == 0) s = clear_imag(g, x, &l, x->shape[d], n / 2);
+    if (s == DL_OK) s = transform(g, x, out, d, n, true);
+    dl_unref(x);
+    return s == DL_OK ? dl_fft_scale(g, out, ATTR_F(c, FFT_TO_REAL_SCALE)) : s;
+}
+const dl_kernel dl_cuda_fft_to_real = {.run = run_fft_to_real, .dtypes = DL_COMPLEX};

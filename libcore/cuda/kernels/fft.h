@@ -1,0 +1,16 @@
+/* What the kernels of Fourier transforms need beside cuFFT. */
+#ifndef DL_CUDA_FFT_H
+#define DL_CUDA_FFT_H
+
+#include "cuda/runtime/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* The elements of a contiguous tensor times a number. */
+dl_status dl_fft_scale(dl_gpu *g, dl_tensor *t, double by);
+#ifdef __cplusplus
+}
+#endif
+
+#endif
