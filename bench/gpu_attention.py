@@ -21,7 +21,7 @@ def case(torch, name):
     r = lambda heads: torch.randn(b, heads, t, d, device="cuda", dtype=dtype, requires_grad=True)
     q, k, v = r(h), r(int(kv or h)), r(int(kv or h))
     mask = torch.rand(b, 1, 1, t, device="cuda") > 0.25 if more in ("mask", "lengths") else None
-    ways = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
+    ways = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
     def run():
         for i, way in enumerate(ways):
