@@ -16,7 +16,8 @@ static void rows_and_formulas_agree(void **state) {
         const dl_op *op = dl_op_find(f->name);
         if (!op || dl_formula_of(op) != i) fail_msg("%s is no row of the op table", f->name);
         unsigned dtypes = (f->real ? DL_FLOATS : 0) | (f->whole ? DL_INTS : 0) | (f->truth ? DL_BIT(DL_BOOL) : 0);
-        if (op->kernel[DL_BACKEND_CPU]->dtypes != dtypes || !dtypes) fail_msg("%s takes other dtypes", f->name);
+        unsigned taken = op->kernel[DL_BACKEND_CPU]->dtypes; /* formulas of complex numbers have no text */
+        if ((taken & ~DL_COMPLEX) != dtypes || !taken) fail_msg("%s takes other dtypes", f->name);
         if (op->in_min != f->operands || op->in_max != f->operands) fail_msg("%s has other operands", f->name);
         for (int k = 0; f->number[k]; k++)
             if (dl_attr_index(op, f->number[k]) < 0) fail_msg("%s has no attribute %s", f->name, f->number[k]);
