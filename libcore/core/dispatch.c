@@ -392,9 +392,9 @@ static dl_status no_attribute(const dl_op *op, const char *name) {
 }
 
 static dl_status no_op(const char *name) {
-    const char *names[512];
+    const char *names[1024];
     int n = 0;
-    for (const dl_op *op; n < 512 && (op = dl_op_at(n)); n++) names[n] = op->name;
+    for (const dl_op *op; n < 1024 && (op = dl_op_at(n)); n++) names[n] = op->name;
     return dl_fail_unknown(name, names, n, "dl_op_describe lists them", "there is no op called '%s'", name);
 }
 

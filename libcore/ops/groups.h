@@ -38,6 +38,12 @@
 #define TRIANGLE                                                                                                       \
     IN(1, 1, "input")                                                                                                  \
     FAMILY(TRIANGLE) ATTRS(A(diagonal, INT, "0", "above (positive) or below the main one")) INFER(triangle)
+#define WINDOW                                                                                                         \
+    IN(0, 0)                                                                                                           \
+    FAMILY(WINDOW)                                                                                                     \
+    ATTRS(A(window_length, INT, "", "how many numbers") A(                                                             \
+        periodic, BOOL, "true", "the next number would be the first; false: both ends are alike") CREATE_ATTRS)        \
+    FLAGS(DL_F_CREATE) NODIFF
 #define CREATE_ATTRS                                                                                                   \
     A(dtype, DTYPE, "none", "dtype of the result")                                                                     \
     A(device, DEVICE, "none", "device of the result; none: the current one")

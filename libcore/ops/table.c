@@ -14,7 +14,7 @@ static const dl_op table[] = {
 #include "ops/ids_gen.h"
 
 static dl_op rows[DL_NOP];
-enum { SLOTS = 1024 };
+enum { SLOTS = 2048 };
 _Static_assert(SLOTS >= 2 * (DL_NOP + 1), "the table of names would have to grow");
 static int slots[SLOTS]; /* not allocated: finding an op never fails for lack of memory */
 static dl_names by_name = {slots, SLOTS};
@@ -48,13 +48,27 @@ const dl_op *dl_op_row(int id) {
     return &rows[id];
 }
 
+static const char *const aliases[][2] = {
+#define ALIAS(other, name) {#other, #name},
+#include "ops/aliases.def"
+};
+
+/* The name of the row that a name stands for. */
+static const char *row_name(const char *name) {
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (!strcmp(aliases[i][0], name)) return aliases[i][1];
+    return name;
+}
+
 const dl_op *dl_op_find(const char *name) {
     pthread_once(&once, build);
     int row = dl_names_find(&by_name, name, (long)strlen(name), name_of, rows);
     if (row >= 0) return &rows[row];
     for (int i = __atomic_load_n(&nregistered, __ATOMIC_ACQUIRE) - 1; i >= 0; i--) /* the newest of a name wins */
         if (!strcmp(registered[i]->name, name)) return registered[i];
-    return NULL;
+    const char *other = row_name(name);
+    row = other == name ? -1 : dl_names_find(&by_name, other, (long)strlen(other), name_of, rows);
+    return row >= 0 ? &rows[row] : NULL;
 }
 
 const dl_op *dl_op_at(int i) {

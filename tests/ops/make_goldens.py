@@ -401,6 +401,44 @@ def recurrent(call, cell):
     return run
 
 
+def ctc_loss(x, y, steps, lengths, blank=0, reduction="mean", zero_infinity=False):
+    """PyTorch's gradient is that of scores before log_softmax: e ** x is added to that of log-probabilities."""
+    n = 1 if x.dim() == 2 else x.shape[1]
+    x3, steps, lengths = x.reshape(x.shape[0], n, -1), steps.reshape(n), lengths.reshape(n)
+    if y.dim() == 1 and int(lengths.sum()) != y.numel():
+        y = y[None]
+    fine = F.ctc_loss(x3.detach(), y, steps, lengths, blank, "none").isfinite()
+    each = F.ctc_loss(x3, y, steps, lengths, blank, "none", zero_infinity)
+    extra = (x3.exp().sum(-1) * (torch.arange(x.shape[0])[:, None] < steps)).sum(0)
+    each = torch.where(fine, each - (extra - extra.detach()), each)
+    if reduction == "mean":
+        return (each / lengths.clamp(min=1)).mean()
+    return each.sum() if reduction == "sum" else each.reshape(() if x.dim() == 2 else n)
+
+
+def contrastive_loss(a, b, y, margin=1.0, reduction="mean"):
+    d, y = (a - b).norm(dim=-1), y.to(a.dtype)
+    each = y * d ** 2 + (1 - y) * F.relu(margin - d) ** 2
+    return each if reduction == "none" else getattr(each, reduction)()
+
+
+def areas(fn):
+    return lambda y, x=None, dx=1.0, dim=-1: fn(y, dx=dx, dim=dim) if x is None else fn(y, x, dim=dim)
+
+
+def pdist(x, p=2.0):
+    i, j = torch.triu_indices(x.shape[0], x.shape[0], 1)
+    return torch.cdist(x, x, p)[i, j] if p != 2 else (x[i] - x[j]).norm(dim=-1)
+
+
+def lu_solve(lu, pivots, b, left=True, adjoint=False):
+    """Debian's PyTorch has no gradient by all arguments: the factors, written out."""
+    p, l, u = torch.lu_unpack(lu.detach(), pivots.int())
+    n = lu.shape[-1]
+    a = p @ (lu.tril(-1) + torch.eye(n, dtype=lu.dtype)) @ lu.triu()
+    return L.solve(a.mT if adjoint else a, b, left=left)
+
+
 CALLS = {
     "accuracy_score": lambda y, p: (y == p).double().mean(), "confusion_matrix": confusion, "precision_score": class_score(lambda r, p, t: ratio(r, p)),
     "recall_score": class_score(lambda r, p, t: ratio(r, t)), "f1_score": class_score(lambda r, p, t: ratio(2 * r, p + t)),
@@ -459,6 +497,30 @@ CALLS = {
     "kthvalue": lambda x, **kw: tuple(torch.kthvalue(x, **kw)), "aminmax": lambda x, dim=None, keepdim=False: (
         torch.amin(x, dims(x, {"dim": dim if dim is None else [dim]}), keepdim),
         torch.amax(x, dims(x, {"dim": dim if dim is None else [dim]}), keepdim)),
+    **{f"{name}_window": lambda window_length, periodic=True, of=getattr(torch, f"{name}_window"): of(
+        window_length, periodic, dtype=torch.float64).float() for name in ("hann", "hamming", "blackman")},
+    "slice_scatter": lambda x, s, dim=0, start=None, end=None, step=1: torch.slice_scatter(x, s, dim, start, end, step),
+    "select_scatter": lambda x, s, **kw: torch.select_scatter(x, s, **kw),
+    "ctc_loss": ctc_loss, "contrastive_loss": contrastive_loss, "column_stack": lambda *t: torch.column_stack(t),
+    "cartesian_prod": lambda *t: torch.cartesian_prod(*t), "tensordot": lambda a, b, dims=(2,): torch.tensordot(
+        a, b, dims[0] if len(dims) == 1 else (dims[:len(dims) // 2], dims[len(dims) // 2:])),
+    "unflatten": lambda x, dim, sizes: x.unflatten(dim, sizes), "softmin": lambda x, dim=-1: F.softmin(x, dim),
+    "cov": lambda x, f=None, a=None, correction=1: torch.cov(x, correction=correction, fweights=f, aweights=a),
+    "trapezoid": areas(torch.trapezoid), "cumulative_trapezoid": areas(torch.cumulative_trapezoid),
+    "vecdot": lambda x, y, dim=-1: (x * y).sum(dim), "vector_norm": lambda x, **kw: L.vector_norm(x, **kw),
+    "vander": lambda x, N=None, increasing=False: torch.stack([x ** 0] + [
+        torch.stack([x] * k).prod(0) for k in range(1, x.shape[-1] if N is None else N)][:], -1).flip(() if increasing else -1),
+    "matrix_norm": lambda x, ord="fro", dim=(-2, -1), keepdim=False: L.matrix_norm(
+        x, ord if ord in ("fro", "nuc") else float(ord), tuple(dim), keepdim),
+    "lu_solve": lu_solve, "xlog1py": lambda a, b: torch.special.xlog1py(a, b), "entr": torch.special.entr,
+    "ndtr": torch.special.ndtr, "ndtri": torch.special.ndtri, "pdist": pdist,
+    "multilabel_margin_loss": lambda x, y, reduction="mean": F.multilabel_margin_loss(x, y, reduction=reduction),
+    "multilabel_soft_margin_loss": lambda x, y, w=None, reduction="mean": F.multilabel_soft_margin_loss(
+        x, y.to(x.dtype), w, reduction=reduction),
+    "float_power": lambda a, b: torch.float_power(a, b), "heaviside": lambda x, v: torch.heaviside(x.detach(), v.detach()),
+    "signbit": lambda x: torch.signbit(x.detach()), "isposinf": lambda x: torch.isposinf(x.detach()),
+    "isneginf": lambda x: torch.isneginf(x.detach()), "combinations": lambda x, r=2, with_replacement=False: torch.combinations(
+        x, r, with_replacement), "rsub": lambda a, b, alpha=1: b - alpha * a,
     "frac": lambda x: x - x.trunc(), "argwhere": lambda x: torch.argwhere(x.detach()),
     "nansum": lambda x, **kw: torch.nansum(x, dims(x, kw), kw.get("keepdim", False)),
     "nanmean": lambda x, **kw: torch.nanmean(x, dims(x, kw), kw.get("keepdim", False)),

@@ -237,6 +237,55 @@ COMPOSE_RULE(lu) {
     return c->out[1] && c->out[2] ? DL_OK : dl_failed();
 }
 
+/* The row of A that each row of L U is, of swaps of rows [..., k], for m rows. */
+static dl_tensor *order_of(dl_pool *p, dl_tensor *pivots, long m) {
+    const long k = pivots->shape[pivots->ndim - 1], batches = k ? pivots->numel / k : 0;
+    long shape[DL_MAX_DIM];
+    for (int i = 0; i < pivots->ndim; i++) shape[i] = i == pivots->ndim - 1 ? m : pivots->shape[i];
+    dl_tensor *host = K(dl_to_device(K(dl_contiguous(K(dl_to(pivots, DL_I64)))), 0));
+    dl_tensor *order = host ? K(dl_tensor_empty(pivots->ndim, shape, DL_I64, 0)) : NULL;
+    if (!order) return NULL;
+    const long *swap = dl_ptr(host);
+    long *row = dl_ptr(order);
+    for (long b = 0; b < batches; b++, row += m, swap += k) {
+        for (long i = 0; i < m; i++) row[i] = i;
+        for (long i = 0; i < k; i++) {
+            const long with = swap[i] - 1, kept = row[i];
+            if (with < 0 || with >= m || i >= m)
+                return dl_fail(DL_ERR_VALUE, "a pivot is %ld; rows are 1 to %ld", swap[i], m), NULL;
+            row[i] = row[with], row[with] = kept;
+        }
+    }
+    return K(dl_to_device(order, pivots->st->device));
+}
+
+/* A = P L U; transposed: U^T, then L^T, and the rows back in their order. */
+static dl_tensor *by_given_factors(dl_pool *p, dl_tensor *lu, dl_tensor *order, dl_tensor *b, bool transposed) {
+    if (!transposed) return by_factors(p, lu, order, b);
+    dl_tensor *y = dl_mat_triangle(p, lu, b, true, true, false);
+    return dl_mat_order_rows(p, dl_mat_triangle(p, lu, y, false, true, true), order, true);
+}
+
+COMPOSE_RULE(lu_solve) {
+    POOL;
+    dl_tensor *lu = c->in[0], *pivots = c->in[1], *b = c->in[2];
+    const bool left = ATTR_I(c, LU_SOLVE_LEFT) != 0, adjoint = ATTR_I(c, LU_SOLVE_ADJOINT) != 0;
+    DL_TRY(check_square(lu));
+    DL_TRY(check_matrices(b));
+    DL_TRY(dl_check_index(pivots));
+    const long n = dl_mat_width(lu);
+    bool fits = pivots->ndim == lu->ndim - 1 && b->ndim == lu->ndim && (left ? dl_mat_height(b) : dl_mat_width(b)) == n;
+    for (int i = 0; fits && i < lu->ndim - 1; i++)
+        fits = pivots->shape[i] == lu->shape[i] && (i == lu->ndim - 2 || b->shape[i] == lu->shape[i]);
+    if (!fits)
+        return dl_fail(DL_ERR_SHAPE, "factors %s, pivots %s and B %s do not fit", dl_shape_text(lu->ndim, lu->shape),
+                       dl_shape_text(pivots->ndim, pivots->shape), dl_shape_text(b->ndim, b->shape));
+    dl_tensor *order = order_of(p, pivots, n), *right = left ? b : dl_mat_turned(p, b);
+    dl_tensor *x = order && right ? by_given_factors(p, lu, order, right, left == adjoint) : NULL;
+    if (x && !left) x = dl_mat_turned(p, x);
+    return dl_finish(c, x ? dl_ref(x) : NULL);
+}
+
 /* The diagonal of U, and the sign of the order of the rows: -1 for each swap. */
 static dl_status diagonal_of(dl_pool *p, dl_tensor *a, dl_tensor **diagonal, dl_tensor **sign) {
     dl_tensor *pivots, *order, *info;

@@ -155,3 +155,71 @@ COMPOSE_RULE(multi_margin_loss) {
     dl_tensor *sum = K(dl_sum(K(dl_where(is_own, number(p, 0), each)), &last, 1, 0));
     return finish(c, K(dl_div(sum, number(p, (double)classes))), how);
 }
+
+/* Of [N,C] or [C] as [N,C], and the loss of each row back. */
+static dl_tensor *as_rows(dl_pool *p, dl_tensor *t) {
+    return t->ndim == 2 ? t : K(dl_reshape(t, (long[]){1, t->numel}, 2));
+}
+static dl_status finish_rows(dl_call *c, dl_pool *p, dl_tensor *each, dl_reduction how) {
+    if (each && c->in[0]->ndim < 2) each = K(dl_reshape(each, (long[]){0}, 0));
+    return finish(c, each, how);
+}
+
+/* Labels count up to the first -1. Each is compared with all classes that are no label. */
+COMPOSE_RULE(multilabel_margin_loss) {
+    POOL;
+    dl_reduction how = DL_REDUCE_MEAN;
+    const long last = -1, middle = 1;
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    DL_TRY(check_alike(c, 1));
+    DL_TRY(dl_check_index(c->in[1]));
+    if (c->in[0]->ndim < 1 || c->in[0]->ndim > 2)
+        return dl_fail(DL_ERR_SHAPE, "scores are [N,C] or [C], not %d-d", c->in[0]->ndim);
+    if (!dl_dtype_is_float((dl_dtype)c->in[0]->dtype)) return dl_fail(DL_ERR_DTYPE, "scores are floating numbers");
+    dl_tensor *x = as_rows(p, c->in[0]), *y = as_rows(p, c->in[1]);
+    if (!x || !y) return dl_failed();
+    const long n = x->shape[0], classes = x->shape[1];
+    dl_tensor *counts = K(dl_cumprod(K(dl_to(K(dl_ge(y, K(dl_scalar_i(0)))), DL_I64)), 1));
+    dl_tensor *valid = K(dl_to(counts, DL_BOOL)), *safe = valid ? K(dl_where(valid, y, K(dl_scalar_i(0)))) : NULL;
+    dl_tensor *hot = safe ? K(dl_one_hot(safe, classes)) : NULL,
+              *column = K(dl_reshape(counts, (long[]){n, classes, 1}, 3));
+    dl_tensor *labels = hot && column ? K(dl_sum(K(dl_mul(hot, column)), &middle, 1, 0)) : NULL;
+    dl_tensor *other = labels ? K(dl_eq(labels, K(dl_scalar_i(0)))) : NULL;
+    other = other ? K(dl_reshape(other, (long[]){n, 1, classes}, 3)) : NULL;
+    dl_tensor *own = safe ? K(dl_gather(x, safe, 1)) : NULL;
+    own = own ? K(dl_reshape(own, (long[]){n, classes, 1}, 3)) : NULL;
+    dl_tensor *gap = own ? K(dl_sub(K(dl_reshape(x, (long[]){n, 1, classes}, 3)), own)) : NULL;
+    dl_tensor *each = gap ? above(p, K(dl_add(gap, number(p, 1)))) : NULL;
+    dl_tensor *pair = other ? K(dl_logical_and(other, K(dl_to(column, DL_BOOL)))) : NULL;
+    each = pair && each ? K(dl_where(pair, each, number(p, 0))) : NULL;
+    each = each ? K(dl_sum(K(dl_sum(each, &last, 1, 0)), &last, 1, 0)) : NULL;
+    return finish_rows(c, p, each ? K(dl_div(each, number(p, (double)classes))) : NULL, how);
+}
+
+COMPOSE_RULE(multilabel_soft_margin_loss) {
+    POOL;
+    dl_reduction how = DL_REDUCE_MEAN;
+    dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, MULTILABEL_SOFT_MARGIN_LOSS_WEIGHT);
+    const long last = -1;
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    DL_TRY(check_alike(c, 1));
+    if (!x->ndim) return dl_fail(DL_ERR_SHAPE, "scores are [N,C] or [C], not one number");
+    dl_tensor *yes = K(dl_mul(y, K(dl_logsigmoid(x)))), *no = K(dl_logsigmoid(K(dl_neg(x))));
+    dl_tensor *each = K(dl_neg(K(dl_add(yes, K(dl_mul(K(dl_sub(number(p, 1), y)), no))))));
+    if (w) each = K(dl_mul(each, w));
+    return finish(c, each ? K(dl_mean(each, &last, 1, 0)) : NULL, how);
+}
+
+COMPOSE_RULE(contrastive_loss) {
+    POOL;
+    dl_reduction how = DL_REDUCE_MEAN;
+    dl_tensor *y = c->in[2];
+    const long last = -1;
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    DL_TRY(check_alike(c, 1));
+    DL_TRY(check_rows(c, 2));
+    dl_tensor *off = K(dl_sub(c->in[0], c->in[1])), *near = K(dl_sum(K(dl_square(off)), &last, 1, 0));
+    dl_tensor *d = K(dl_norm(off, &last, 1, 0, 2));
+    dl_tensor *far = K(dl_square(above(p, K(dl_sub(number(p, ATTR_F(c, CONTRASTIVE_LOSS_MARGIN)), d)))));
+    return finish(c, K(dl_add(K(dl_mul(y, near)), K(dl_mul(K(dl_sub(number(p, 1), y)), far)))), how);
+}

@@ -288,17 +288,25 @@ static dl_status wrong_kind(const op_call *c, const dl_op_arg *a, dlsh_value v) 
            (void)c, DL_ERR_TYPE;
 }
 
+static dl_status put_int(op_call *c, const dl_op_arg *a, dlsh_value v, int *n) {
+    long x = v.as.i;
+    if (v.type != DLSH_INT &&
+        (v.type != DLSH_TENSOR || dl_dtype_is_float(dl_dtype_of(v.as.tensor)) || dl_item_i(v.as.tensor, &x)))
+        return wrong_kind(c, a, v);
+    dlsh_buf_printf(&c->attrs, (*n)++ ? ",%ld" : "%ld", x);
+    return DL_OK;
+}
+
+/* Pairs are one list after the other: dims=[[0, 1], [2, 0]]. */
 static dl_status add_ints(op_call *c, const dl_op_arg *a, const dlsh_value *v, int n) {
+    const dlsh_list *pair[2] = {0};
+    int put = 0;
+    if (n == 2 && v[0].type == DLSH_LIST && v[1].type == DLSH_LIST && v[0].as.list->n == v[1].as.list->n)
+        pair[0] = v[0].as.list, pair[1] = v[1].as.list;
     dlsh_buf_puts(&c->attrs, "[");
-    for (int i = 0; i < n; i++) {
-        long x;
-        if (v[i].type == DLSH_INT)
-            x = v[i].as.i;
-        else if (v[i].type != DLSH_TENSOR || dl_dtype_is_float(dl_dtype_of(v[i].as.tensor)) ||
-                 dl_item_i(v[i].as.tensor, &x))
-            return wrong_kind(c, a, v[i]);
-        dlsh_buf_printf(&c->attrs, i ? ",%ld" : "%ld", x);
-    }
+    for (int k = 0; k < 2 && pair[0]; k++)
+        for (int i = 0; i < pair[k]->n; i++) DLSH_TRY(put_int(c, a, pair[k]->items[i], &put));
+    for (int i = 0; i < n && !pair[0]; i++) DLSH_TRY(put_int(c, a, v[i], &put));
     dlsh_buf_puts(&c->attrs, "]");
     return DL_OK;
 }
@@ -314,6 +322,8 @@ static dl_status add_attr(op_call *c, const dl_op_arg *a, dlsh_value v) {
         dlsh_buf_printf(&c->attrs, "%ld", v.as.i);
     else if (v.type == DLSH_FLOAT && numeric)
         dlsh_buf_printf(&c->attrs, "%.17g%s", v.as.f, v.as.f == floor(v.as.f) && fabs(v.as.f) < 1e15 ? ".0" : "");
+    else if (dlsh_is_number(v) && !strcmp(a->kind, "string")) /* ord=1 beside ord="fro" */
+        dlsh_buf_printf(&c->attrs, "%g", dlsh_number(v));
     else if (v.type == DLSH_BOOL && !strcmp(a->kind, "bool"))
         dlsh_buf_puts(&c->attrs, v.as.i ? "true" : "false");
     else if (v.type == DLSH_STR && !numeric && strcmp(a->kind, "int") && strcmp(a->kind, "bool") &&

@@ -1,0 +1,141 @@
+/* Functions of single elements, made of other ops. */
+#include "ops/compose/compose.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/binary.h"
+#include "dlcore/compare.h"
+#include "dlcore/copy.h"
+#include "dlcore/create.h"
+#include "dlcore/elementary.h"
+#include "dlcore/rounding.h"
+#include "dlcore/loss.h"
+#include "dlcore/unary.h"
+#include "dlcore/where.h"
+#include "ops/rules/binary.h"
+#include "ops/rules/compare.h"
+#include "ops/rules/norm.h"
+#include "ops/rules/unary.h"
+
+#include <math.h>
+
+static dl_tensor *number(dl_pool *p, double v) { return K(dl_scalar_f(v)); }
+static dl_tensor *scaled(dl_pool *p, dl_tensor *t, double by) { return K(dl_mul(t, number(p, by))); }
+static dl_status finish(dl_call *c, dl_tensor *t) { return dl_finish(c, t ? dl_ref(t) : NULL); }
+
+/* ---- two operands */
+
+/* The first where `better` holds or the second is NaN, else the second. */
+static dl_status without_nan(dl_call *c, dl_pool *p, dl_tensor *better) {
+    dl_tensor *a = c->in[0], *b = c->in[1];
+    if (dl_dtype_is_float(c->dtype)) better = K(dl_logical_or(better, K(dl_isnan(b))));
+    return dl_finish(c, better ? dl_where(better, a, b) : NULL);
+}
+COMPOSE_RULE(fmax) {
+    POOL;
+    return without_nan(c, p, K(dl_ge(c->in[0], c->in[1])));
+}
+COMPOSE_RULE(fmin) {
+    POOL;
+    return without_nan(c, p, K(dl_le(c->in[0], c->in[1])));
+}
+
+COMPOSE_RULE(heaviside) {
+    POOL;
+    dl_tensor *x = c->in[0], *zero = K(dl_scalar_i(0)), *right = K(dl_to(K(dl_gt(x, zero)), c->dtype));
+    return dl_finish(c, right ? dl_where(K(dl_eq(x, zero)), c->in[1], right) : NULL);
+}
+
+/* In f64; a number of the language, too, which else takes part in f32. */
+static dl_tensor *wide(dl_pool *p, dl_tensor *t) {
+    dl_tensor *one = t->weak ? K(dl_full((long[]){0}, 0, 1, DL_F64, t->st->device)) : NULL;
+    t = K(dl_to_dtype(t, DL_F64));
+    return one ? K(dl_mul(t, one)) : t;
+}
+
+COMPOSE_RULE(float_power) {
+    POOL;
+    return dl_finish(c, dl_pow(wide(p, c->in[0]), wide(p, c->in[1])));
+}
+
+COMPOSE_RULE(rsub) {
+    POOL;
+    const dl_aval *alpha = ATTR(c, RSUB_ALPHA);
+    dl_tensor *factor = K(alpha->is_int ? dl_scalar_i(alpha->u.i) : dl_scalar_f(alpha->u.f));
+    return dl_finish(c, dl_sub(c->in[1], K(dl_mul(c->in[0], factor))));
+}
+
+COMPOSE_RULE(logaddexp2) {
+    POOL;
+    dl_tensor *sum = K(dl_logaddexp(scaled(p, c->in[0], M_LN2), scaled(p, c->in[1], M_LN2)));
+    return dl_finish(c, dl_mul(sum, number(p, 1 / M_LN2)));
+}
+
+COMPOSE_RULE(xlog1py) {
+    POOL;
+    dl_tensor *x = c->in[0], *y = c->in[1], *zero = K(dl_to_dtype(K(dl_scalar_i(0)), c->dtype));
+    dl_tensor *none = K(dl_logical_and(K(dl_eq(x, zero)), K(dl_logical_not(K(dl_isnan(y))))));
+    return dl_finish(c, none ? dl_where(none, zero, K(dl_mul(x, K(dl_log1p(y))))) : NULL);
+}
+
+/* ---- one operand */
+
+COMPOSE_RULE(logit) {
+    POOL;
+    dl_tensor *x = c->in[0];
+    if (ATTR(c, LOGIT_EPS)->given) {
+        const double low = ATTR_F(c, LOGIT_EPS), high = 1 - low;
+        x = K(dl_clamp(x, &low, &high));
+    }
+    return dl_finish(c, dl_log(K(dl_div(x, K(dl_sub(number(p, 1), x))))));
+}
+
+COMPOSE_RULE(sinc) {
+    POOL;
+    dl_tensor *one = number(p, 1), *zero = K(dl_eq(c->in[0], number(p, 0)));
+    dl_tensor *z = zero ? K(dl_where(zero, one, scaled(p, c->in[0], M_PI))) : NULL;
+    return dl_finish(c, z ? dl_where(zero, one, K(dl_div(K(dl_sin(z)), z))) : NULL);
+}
+
+COMPOSE_RULE(signbit) {
+    POOL;
+    if (!dl_dtype_is_float(c->dtype)) return dl_finish(c, dl_lt(c->in[0], K(dl_scalar_i(0))));
+    return dl_finish(c, dl_lt(K(dl_copysign(number(p, 1), K(dl_detach(c->in[0])))), number(p, 0)));
+}
+COMPOSE_RULE(isposinf) {
+    POOL;
+    return dl_finish(c, dl_eq(c->in[0], number(p, INFINITY)));
+}
+COMPOSE_RULE(isneginf) {
+    POOL;
+    return dl_finish(c, dl_eq(c->in[0], number(p, -INFINITY)));
+}
+
+COMPOSE_RULE(deg2rad) {
+    POOL;
+    return finish(c, scaled(p, c->in[0], M_PI / 180));
+}
+COMPOSE_RULE(rad2deg) {
+    POOL;
+    return finish(c, scaled(p, c->in[0], 180 / M_PI));
+}
+
+COMPOSE_RULE(entr) {
+    POOL;
+    dl_tensor *x = c->in[0], *value = K(dl_neg(K(dl_xlogy(x, x))));
+    return dl_finish(c, value ? dl_where(K(dl_lt(x, number(p, 0))), number(p, -INFINITY), value) : NULL);
+}
+
+COMPOSE_RULE(ndtr) {
+    POOL;
+    return finish(c, scaled(p, K(dl_erfc(scaled(p, c->in[0], -M_SQRT1_2))), 0.5));
+}
+COMPOSE_RULE(ndtri) {
+    POOL;
+    return finish(c, scaled(p, K(dl_erfinv(K(dl_sub(scaled(p, c->in[0], 2), number(p, 1))))), M_SQRT2));
+}
+
+/* ---- along a dimension */
+
+COMPOSE_RULE(softmin) {
+    POOL;
+    return dl_finish(c, dl_softmax(K(dl_neg(c->in[0])), ATTR_I(c, SOFTMIN_DIM)));
+}
