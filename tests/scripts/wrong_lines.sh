@@ -110,7 +110,7 @@ runs = 3; runs; (runs)
 net m { a: linear 3; forward(x, a) { return a } }
 net m { a: linear 3 -> b: relu; forward(x) { return b(x) } }; m(ones(2, 2))
 net m { a: linear 3 }; m.build([2]); net n { a: linear 3; b: linear 1 }; n.build([2]); save n "n.safetensors"; load m "n.safetensors"
-help clip
+help clip_
 END
 for text in "'x = ' + '1 + ' * 100 + 'y' * 1000000" "'print(\"' + 'a' * 1000000"; do
     python3 -c "print($text)" > long.dlsh
