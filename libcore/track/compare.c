@@ -38,13 +38,29 @@ static dl_status no_metric(sqlite3 *db, const char *name) {
     enum { MOST = 512 };
     char *names[MOST];
     int n = dl_db_texts(db,
-                        strchr(name, '/') ? "select distinct key from series where n > 0"
-                                          : "select distinct substr(key, instr(key, '/') + 1) from series where n > 0",
+                        strchr(name, '/') ? DL_SERIES_KEYS "select key from keys where key is not null"
+                                          : DL_SERIES_KEYS
+                            "select distinct substr(key, instr(key, '/') + 1) from keys where key is not null",
                         names, MOST);
     dl_fail_unknown(name, (const char *const *)names, n, n ? "see run show" : "nothing has been recorded yet",
                     "no run has a metric '%.200s'", name);
     while (n) free(names[--n]);
     return DL_ERR_NAME;
+}
+
+/* A bare name below another word than train and test: val/acc. The first in the alphabet where there are several. */
+static dl_status find_below(sqlite3 *db, const char *name, char *out, long size) {
+    DL_DB_STATEMENT(q);
+    DL_TRY(dl_db_prepare(db, &q,
+                         DL_SERIES_KEYS "select key from keys where substr(key, -length(?1) - 1) = '/' || ?1 and exists"
+                                        "(select 1 from series s where s.key = keys.key and s.n > 0) limit 1"));
+    sqlite3_bind_text(q, 1, name, -1, SQLITE_STATIC);
+    if (sqlite3_step(q) != SQLITE_ROW) return no_metric(db, name);
+    const char *key = (const char *)sqlite3_column_text(q, 0);
+    if ((long)strlen(key) >= size)
+        return dl_fail(DL_ERR_VALUE, "the name of the metric needs %zu bytes", strlen(key) + 1);
+    strcpy(out, key);
+    return DL_OK;
 }
 
 dl_status dl_metric_key(sqlite3 *db, const char *name, char *out, long size) {
@@ -62,7 +78,7 @@ dl_status dl_metric_key(sqlite3 *db, const char *name, char *out, long size) {
         strcpy(out, key);
         return DL_OK;
     }
-    return no_metric(db, name);
+    return bare && strcmp(name, "loss") ? find_below(db, name, out, size) : no_metric(db, name);
 }
 
 dl_status dl_metric_resolve(dl_store *s, const char *name, char *out, long size) {
@@ -249,10 +265,10 @@ static dl_status rank(dl_store *s, const char *metric, int direction, const char
     if (!key) return dl_failed();
     if (where) DL_TRY(dl_filter_where(&c, s->r, where));
     sqlite3_str_appendf(c.sql,
-                        " and exists(select 1 from series s where s.run_id = r.id and s.key = ?%d and s.%s is not null)"
+                        " and r.id in (select s.run_id from series s where s.key = ?%d and s.%s is not null)"
                         " order by (select s.%s from series s where s.run_id = r.id and s.key = ?%d) %s, r.id",
                         key, column, column, key, out->public.direction > 0 ? "desc" : "asc");
-    if (limit > 0) sqlite3_str_appendf(c.sql, " limit %ld", limit);
+    dl_runs_limit(&c, limit);
     DL_TRY(dl_runs_load(s, &c, 0, &out->arena, &runs, &out->public.n));
     dl_best_entry *e = dl_arena_get(&out->arena, (size_t)(out->public.n + 1) * sizeof *e);
     if (!e) return dl_failed();

@@ -18,17 +18,21 @@ double dl_column_number(sqlite3_stmt *st, int col) {
 
 /* ---------------------------------------------------------------- rows */
 
-/* The order of these columns is that of read_run. */
+/* Runs are picked by narrow rows first, which indexes hold; the wide ones are read of the picked alone. The order of
+ * these columns is that of read_run. */
+static const char picking[] = "select r.id from run as r where ";
 static const char run_columns[] =
-    "select r.id, r.uuid, r.name, r.experiment, r.grp, r.note, r.error, r.status, r.started_us, r.ended_us, r.host,"
+    "with picked(id) as materialized (%s) select r.id, r.uuid, r.name, r.experiment, r.grp, r.note, r.error, r.status, "
+    "r.started_us, r.ended_us, r.host,"
     " r.device, r.model_name, r.dataset, r.git_commit, r.seed, r.n_params, r.parent_id, r.sweep_id, r.deleted_us, "
     "r.boot_id,"
-    " r.pid, r.pid_start, r.heartbeat_us, r.active_us, r.active_since_us from run as r where ";
+    " r.pid, r.pid_start, r.heartbeat_us, r.active_us, r.active_since_us from picked cross join run as r on r.id = "
+    "picked.id";
 static const char full_columns[] = "select cmdline, cwd, script_path, (select data from blob where sha = script_sha), "
                                    "script_args, git_diff_sha, env_json,"
                                    " model_text, model_sha, data_fp from run where id = ?1";
 
-void dl_runs_select(dl_clause *c) { sqlite3_str_appendall(c->sql, run_columns); }
+void dl_runs_select(dl_clause *c) { sqlite3_str_appendall(c->sql, picking); }
 
 /* The members that full_columns fills, in the same order. */
 enum { NFULL = 10 };
@@ -172,7 +176,7 @@ dl_status dl_runs_load(dl_store *s, dl_clause *c, int full, dl_arena *a, dl_run_
     int rc = SQLITE_DONE;
     *runs = NULL;
     *n = 0;
-    dl_status st = dl_clause_prepare(c, s->r, &q);
+    dl_status st = dl_clause_prepare(c, s->r, run_columns, &q);
     while (st == DL_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
         dl_run_info *more = dl_arena_more(a, *runs, *n, sizeof *more);
         if (!more) break;
@@ -200,8 +204,7 @@ void dl_run_list_free(dl_run_list *l) {
     free(l);
 }
 
-/* Marks runs of dead processes as killed before they are read. */
-static void refresh(dl_store *s) {
+void dl_runs_refresh(dl_store *s) {
     if (s->none || s->readonly || access(s->path, F_OK)) return;
     dl_error old;
     dl_status had = dl_error_take(&old);
@@ -221,8 +224,9 @@ static dl_run_list *make_list(dl_store *s, dl_clause *c, int full) {
     return &l->public;
 }
 
-static dl_status list_query(dl_clause *c, sqlite3 *db, const dl_run_query *q) {
-    DL_TRY(dl_clause_init(c));
+void dl_runs_limit(dl_clause *c, long limit) { sqlite3_str_appendf(c->sql, " limit %ld", limit > 0 ? limit : -1); }
+
+dl_status dl_runs_pick(dl_clause *c, sqlite3 *db, const dl_run_query *q) {
     dl_runs_select(c);
     sqlite3_str_appendf(c->sql, "r.deleted_us is %s null", q->deleted ? "not" : "");
     if (q->where) DL_TRY(dl_filter_where(c, db, q->where));
@@ -230,7 +234,7 @@ static dl_status list_query(dl_clause *c, sqlite3 *db, const dl_run_query *q) {
         DL_TRY(dl_filter_sort(c, db, q->sort));
     else
         sqlite3_str_appendall(c->sql, " order by r.started_us desc, r.id desc");
-    if (q->limit > 0) sqlite3_str_appendf(c->sql, " limit %ld", q->limit);
+    dl_runs_limit(c, q->limit);
     return DL_OK;
 }
 
@@ -239,9 +243,9 @@ dl_run_list *dl_run_query_list(dl_store *s, const dl_run_query *q) {
     dl_clause c DL_SCOPE(dl_clause_free) = {0};
     dl_run_list *out = NULL;
     if (!q) q = &all;
-    if (s) refresh(s);
+    if (s) dl_runs_refresh(s);
     if (dl_store_read_lock(s) != DL_OK) return NULL;
-    if (list_query(&c, s->r, q) == DL_OK) out = make_list(s, &c, 0);
+    if (dl_clause_init(&c) == DL_OK && dl_runs_pick(&c, s->r, q) == DL_OK) out = make_list(s, &c, 0);
     dl_store_read_unlock(s, DL_OK);
     return out;
 }
@@ -249,7 +253,7 @@ dl_run_list *dl_run_query_list(dl_store *s, const dl_run_query *q) {
 dl_run_list *dl_run_show(dl_store *s, long id) {
     dl_clause c DL_SCOPE(dl_clause_free) = {0};
     dl_run_list *out = NULL;
-    if (s) refresh(s);
+    if (s) dl_runs_refresh(s);
     if (dl_store_read_lock(s) != DL_OK) return NULL;
     if (dl_clause_init(&c) == DL_OK) {
         dl_runs_select(&c);

@@ -2,12 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "track/store.h"
-
-struct dl_rows {
-    sqlite3 *db;
-    sqlite3_stmt *st;
-};
+#include "track/query.h"
 
 /* Authorizer: allows reading only, and no other files. */
 static int allow(void *ctx, int action, const char *a, const char *b, const char *db, const char *trigger) {
@@ -34,7 +29,7 @@ static int interrupted(void *ctx) {
     return dl_interrupt_get();
 }
 
-static dl_status open_own(dl_store *s, sqlite3 **db) {
+dl_status dl_rows_connect(dl_store *s, sqlite3 **db) {
     /* the lock commits what was pushed, and says whether there is a file */
     DL_TRY(dl_store_read_lock(s));
     int memory = s->r_memory;
@@ -42,7 +37,6 @@ static dl_status open_own(dl_store *s, sqlite3 **db) {
     DL_TRY(dl_db_open(db, s->path, memory ? DL_DB_MEMORY : DL_DB_READ));
     dl_status st = memory ? dl_db_migrate(*db, "", dl_migrations, dl_migration_count) : DL_OK;
     if (st == DL_OK && memory) st = dl_db_run(*db, "pragma query_only = 1", "");
-    sqlite3_set_authorizer(*db, allow, NULL);
     sqlite3_progress_handler(*db, 10000, interrupted, NULL);
     return st;
 }
@@ -95,6 +89,7 @@ static dl_status not_sql(sqlite3 *db, const char *sql) {
 static dl_status prepare(dl_rows *r, const char *sql) {
     static const char reads_only[] = "sql only reads; use the sqlite3 program to change a store";
     const char *rest = NULL;
+    sqlite3_set_authorizer(r->db, allow, NULL);
     if (sqlite3_prepare_v2(r->db, sql, -1, &r->st, &rest) != SQLITE_OK) {
         if (sqlite3_errcode(r->db) == SQLITE_AUTH)
             return dl_fail_hint(DL_ERR_STORE, reads_only, "sql: not allowed: %s", sqlite3_errmsg(r->db));
@@ -114,7 +109,7 @@ dl_rows *dl_store_sql(dl_store *s, const char *sql) {
     if (!sql) return dl_fail_null("sql"), NULL;
     dl_rows *r = calloc(1, sizeof *r);
     if (!r) return dl_fail(DL_ERR_MEMORY, "no memory for a query"), NULL;
-    if (open_own(s, &r->db) == DL_OK && prepare(r, sql) == DL_OK) return r;
+    if (dl_rows_connect(s, &r->db) == DL_OK && prepare(r, sql) == DL_OK) return r;
     dl_rows_free(r);
     return NULL;
 }
@@ -133,6 +128,9 @@ int dl_rows_next(dl_rows *r) {
 
 long dl_rows_width(const dl_rows *r) { return sqlite3_column_count(r->st); }
 const char *dl_rows_name(const dl_rows *r, long col) { return sqlite3_column_name(r->st, (int)col); }
+char dl_rows_unit(const dl_rows *r, long col) {
+    return col >= 0 && col < DL_TABLE_WIDEST && r->units[col] ? r->units[col] : ' ';
+}
 char dl_rows_type(const dl_rows *r, long col) {
     /* SQLITE_INTEGER 1, FLOAT 2, TEXT 3, BLOB 4, NULL 5 */
     return "niftbn"[sqlite3_column_type(r->st, (int)col)];

@@ -18,6 +18,7 @@
 #define EXPRESSION_BREAKS " \t\n\"'@><=;|&{}()[],+-*/%!~^?:.#"
 #define WORD_BREAKS " \t\n\"';{}()[]="
 #define QUOTE_BREAKS "\"'"
+#define QUERY_BREAKS " \t\n\"'()=<>!~,;"
 
 static dlsh_session *session;
 
@@ -132,6 +133,26 @@ static void offer_runs(void) {
               "select name from run where deleted_us is null and instr(name, ' ') = 0");
 }
 
+/* What conditions, columns and orders of run lists can name. */
+static void offer_run_names(void) {
+    static const char columns[] =
+        "id|name|status|experiment|group|device|seed|model|n_params|dataset|host|commit|script|"
+        "note|error|parent|sweep|started|ended|seconds|tag";
+    static const char *const statistics[] = {"last", "first", "min", "max", "best", "mean", "n"};
+    offer_choices(columns);
+    offer_sql("select distinct key from param union select distinct key from series");
+    for (size_t i = 0; i < sizeof statistics / sizeof *statistics; i++) offer(statistics[i], "(");
+}
+
+static void offer_sql_words(void) {
+    offer_choices(
+        "select|from|where|group by|order by|limit|join|on|and|or|not|in|like|between|is|null|as|distinct|count(|"
+        "min(|max(|avg(|sum(|desc|asc|having|left|union|case|when|then|else|end|with");
+    offer_sql("select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'");
+    offer_sql("select distinct c.name from sqlite_master m, pragma_table_info(m.name) c where m.type in ('table', "
+              "'view')");
+}
+
 static void offer_topics(void) { dlsh_help_topics(session, offer_topic, NULL); }
 
 static void offer_devices(void) {
@@ -173,7 +194,8 @@ static const struct {
 } kinds[] = {{"var", offer_expression},      {"metric", offer_metrics},       {"run", offer_runs},
              {"file", offer_files},          {"topic", offer_topics},         {"setting", offer_settings},
              {"device", offer_devices},      {"precision", offer_precisions}, {"show", offer_shown},
-             {"statement", offer_statement}, {"dataset", offer_datasets}};
+             {"statement", offer_statement}, {"dataset", offer_datasets},     {"run names", offer_run_names},
+             {"filter", offer_run_names},    {"sql", offer_sql_words}};
 
 static void offer_kind(const char *complete, int expression) {
     for (size_t i = 0; complete && i < sizeof kinds / sizeof *kinds; i++)
@@ -325,16 +347,69 @@ static void offer_keywords(const char *text, size_t open) {
         if (strncmp(op.args[i].kind, "tensor", 6)) offer(op.args[i].name, "=");
 }
 
-/* A string that is the first argument of a function, when its row says what may stand there: 1 then. */
-static int offer_string(const char *text, const dlsh_cursor *c) {
-    size_t open = c->string - 1;
-    if (c->open != '(' || open == 0 || c->bracket != open - 1) return 0;
-    size_t from = name_before(text, c->bracket);
-    const dlsh_command *row = dlsh_find_command(session, text + from, c->bracket - from);
-    const dlsh_param *p = row ? dlsh_command_param(row, 0) : NULL;
-    if (!p || !p->complete) return 0;
-    offer_kind(p->complete, 0);
-    return found.n > 0;
+static const dlsh_command *command_of(const char *text, size_t from, size_t at, size_t *after);
+
+/* What may stand in the string at the cursor, as the row of its option or argument says; NULL: it does not say. */
+static const char *string_kind(const char *text, const dlsh_cursor *c) {
+    size_t quote = c->string - 1, after = c->statement, from = name_before(text, c->bracket), len;
+    const char *word;
+    const dlsh_command *row = c->open == '(' ? dlsh_find_command(session, text + from, c->bracket - from)
+                              : c->open      ? NULL
+                                             : command_of(text, c->statement, quote, &after);
+    if (!row || !quote) return NULL;
+    if (text[quote - 1] == '=') {
+        from = name_before(text, quote - 1);
+        const dlsh_option *o = dlsh_command_option(row, text + from, quote - 1 - from);
+        return o ? o->complete : NULL;
+    }
+    const dlsh_param *p = !c->open                  ? parameter_at(&row, text, after, quote, &word, &len)
+                          : c->bracket == quote - 1 ? dlsh_command_param(row, 0)
+                                                    : NULL;
+    return p ? p->complete : NULL;
+}
+
+static int is_query(const char *kind) {
+    return kind && (!strcmp(kind, "filter") || !strcmp(kind, "sql") || !strcmp(kind, "run names"));
+}
+
+/* The values of what stands before an operator in a condition: 1 when there is one. */
+static int offer_values(const char *text, size_t start, size_t at) {
+    while (at > start && isspace((unsigned char)text[at - 1])) at--;
+    size_t end = at;
+    while (at > start && strchr("=!~<>", text[at - 1])) at--;
+    if (at == end) return 0;
+    while (at > start && isspace((unsigned char)text[at - 1])) at--;
+    size_t from = at;
+    while (from > start && !strchr(QUERY_BREAKS, text[from - 1])) from--;
+    if (at - from > 100 || memchr(text + from, '\'', at - from)) return 1;
+    char name[128], sql[1000];
+    snprintf(name, sizeof name, "%.*s", (int)(at - from), text + from);
+    if (!strcmp(name, "status")) offer_choices("running|paused|finished|failed|killed|diverged");
+    snprintf(
+        sql, sizeof sql,
+        "select tag from tag where '%s' = 'tag' union select value from param where key = '%s' and value not like "
+        "'%% %%' union select case '%s' when 'name' then name when 'experiment' then experiment when 'device' then "
+        "device when 'model' then model_name when 'dataset' then dataset when 'host' then host end from run limit 500",
+        name, name, name);
+    offer_sql(sql);
+    return 1;
+}
+
+/* In the text of a query: values after an operator, else names and the words that join conditions. */
+static void offer_query(const char *kind, const char *text, size_t start, size_t at) {
+    if (!strcmp(kind, "filter")) {
+        if (offer_values(text, start, at)) return;
+        offer_choices("and|or|not|in|like|none");
+    }
+    offer_kind(kind, 0);
+}
+
+/* In a string: what its row says, else files. */
+static void offer_string(const char *text, size_t at, const dlsh_cursor *c) {
+    const char *kind = string_kind(text, c);
+    if (is_query(kind)) return offer_query(kind, text, c->string, at);
+    if (kind) offer_kind(kind, 0);
+    if (!found.n) offer_files();
 }
 
 /* In a net: a kind of layer after `->`, a label or the start, else the options of the kind that stands there. */
@@ -407,7 +482,7 @@ static void offer_at(const char *text, size_t from, const char *prefix) {
     forget();
     found.prefix = prefix;
     if (c.quote) {
-        if (!offer_string(text, &c)) offer_files();
+        offer_string(text, from, &c);
     } else if (!c.comment) {
         offer_all(text, from, &c);
     }
@@ -418,7 +493,7 @@ static void offer_at(const char *text, size_t from, const char *prefix) {
 static const char *breaks_at(const char *text, size_t len, const dlsh_cursor *c) {
     size_t after, word = len, name_len;
     const char *name;
-    if (c->quote) return QUOTE_BREAKS;
+    if (c->quote) return is_query(string_kind(text, c)) ? QUERY_BREAKS : QUOTE_BREAKS;
     const dlsh_command *row = c->open || c->net ? NULL : command_of(text, c->statement, len, &after);
     if (!row) return EXPRESSION_BREAKS;
     row = inner_command(text, len, row, &after);
@@ -427,7 +502,7 @@ static const char *breaks_at(const char *text, size_t len, const dlsh_cursor *c)
     const char *set = memchr(text + word, '=', len - word);
     const dlsh_option *o = set ? dlsh_command_option(row, text + word, (size_t)(set - text) - word) : NULL;
     int words = o ? o->kind == DLSH_OPT_WORD : p && (p->kind == DLSH_ARG_WORD || p->kind == DLSH_ARG_SUBCOMMAND);
-    return words ? WORD_BREAKS : EXPRESSION_BREAKS;
+    return o && is_query(o->complete) ? QUERY_BREAKS "-" : words ? WORD_BREAKS : EXPRESSION_BREAKS;
 }
 
 /* ---------------------------------------------------------------- the notebook's side */
@@ -446,10 +521,11 @@ int dlsh_complete(dlsh_session *s, const char *text, size_t len, size_t *start, 
     dlsh_cursor c = dlsh_scan(text, len);
     const char *breaks = breaks_at(text, len, &c);
     size_t from = len;
-    if (c.quote)
-        from = c.string;
+    size_t least = c.quote ? c.string : 0;
+    if (c.quote && !strcmp(breaks, QUOTE_BREAKS))
+        from = least;
     else
-        while (from > 0 && !strchr(breaks, text[from - 1])) from--;
+        while (from > least && !strchr(breaks, text[from - 1])) from--;
     char *prefix = c.comment ? NULL : strndup(text + from, len - from);
     *start = from;
     forget();
@@ -489,6 +565,8 @@ static char *word_breaks(void) {
     dlsh_cursor c = dlsh_scan(text, len);
     const char *breaks = breaks_at(text, len, &c);
     free(text);
+    /* readline takes a whole string for one word, which the text of a query is not */
+    rl_completer_quote_characters = c.quote && strcmp(breaks, QUOTE_BREAKS) ? NULL : QUOTE_BREAKS;
     return (char *)breaks; /* readline only reads it */
 }
 
@@ -511,6 +589,6 @@ void dlsh_complete_setup(dlsh_session *s, const dlsh_buf *entry) {
     rl_attempted_completion_function = attempt;
     rl_completion_word_break_hook = word_breaks;
     rl_basic_word_break_characters = EXPRESSION_BREAKS;
-    rl_completer_quote_characters = "\"'";
+    rl_completer_quote_characters = QUOTE_BREAKS;
     rl_completion_query_items = 200;
 }

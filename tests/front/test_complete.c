@@ -9,14 +9,15 @@
 #include "front/front.h"
 #include "view/console.h"
 
-extern const dlsh_command general_commands[], settings_commands[];
+extern const dlsh_command general_commands[], settings_commands[], history_commands[];
 
 static dlsh_session *s;
 
 static int open_session(void **state) {
     (void)state;
     s = dlsh_session_new(dlsh_console(), NULL);
-    return !s || dlsh_add_commands(s, general_commands) || dlsh_add_commands(s, settings_commands);
+    return !s || dlsh_add_commands(s, general_commands) || dlsh_add_commands(s, settings_commands) ||
+           dlsh_add_commands(s, history_commands);
 }
 
 static int close_session(void **state) {
@@ -79,8 +80,24 @@ static void options_first(void **state) {
     assert_string_equal(names[0], "lr=");
 }
 
+/* Inside the text of a condition, of columns and of SQL; without a store the names that every store has. */
+static void words_of_queries(void **state) {
+    (void)state;
+    check("runs where=\"stat", 12, "status");
+    check("runs where=\"lr < 0.1 and (na", 26, "name");
+    check("runs where=\"status = fin", 21, "finished");
+    check("runs where=\"status != kil", 22, "killed");
+    check("runs(limit=3, where=\"sta", 21, "started");
+    check("x = best(\"acc\", where='mi", 23, "min(");
+    check("runs cols=id,sta", 13, "status");
+    check("runs sort=-sta", 11, "started");
+    check("sql \"sel", 5, "select");
+    check("sql(\"select x fr", 14, "from");
+    check("runs where=\"zzz", 12, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(names_that_fit), cmocka_unit_test(fields_of_values),
-                                       cmocka_unit_test(options_first)};
+                                       cmocka_unit_test(options_first), cmocka_unit_test(words_of_queries)};
     return cmocka_run_group_tests(tests, open_session, close_session);
 }

@@ -39,16 +39,18 @@ int dl_clause_text(dl_clause *c, const char *text) {
 
 dl_status dl_clause_bind(const dl_clause *c, sqlite3 *db, sqlite3_stmt *st) {
     for (int i = 0; i < c->nvalue && i < sqlite3_bind_parameter_count(st); i++) {
-        int rc = c->values[i].text ? sqlite3_bind_text(st, i + 1, c->values[i].text, -1, SQLITE_STATIC)
+        int rc = c->values[i].text ? sqlite3_bind_text(st, i + 1, c->values[i].text, -1, SQLITE_TRANSIENT)
                                    : sqlite3_bind_double(st, i + 1, c->values[i].number);
         if (rc != SQLITE_OK) return dl_db_fail(db, "bind a value");
     }
     return DL_OK;
 }
 
-dl_status dl_clause_prepare(dl_clause *c, sqlite3 *db, sqlite3_stmt **st) {
+dl_status dl_clause_prepare(dl_clause *c, sqlite3 *db, const char *around, sqlite3_stmt **st) {
     *st = NULL;
-    if (sqlite3_str_errcode(c->sql)) return dl_fail(DL_ERR_MEMORY, "no memory for a query");
-    DL_TRY(dl_db_prepare(db, st, sqlite3_str_value(c->sql)));
-    return dl_clause_bind(c, db, *st);
+    char *sql = sqlite3_str_errcode(c->sql) ? NULL : sqlite3_mprintf(around, sqlite3_str_value(c->sql));
+    if (!sql) return dl_fail(DL_ERR_MEMORY, "no memory for a query");
+    dl_status made = dl_db_prepare(db, st, sql);
+    sqlite3_free(sql);
+    return made == DL_OK ? dl_clause_bind(c, db, *st) : made;
 }

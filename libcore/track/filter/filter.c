@@ -28,6 +28,7 @@ typedef struct parser {
     const char
         *live; /* condition on the runs that count, as SQL; with `must_match` a condition that none meets fails */
     int must_match;
+    char *units; /* of columns, filled in as they are read */
 } parser;
 
 static void advance(parser *p) { dl_filter_next(p->text, &p->at, &p->token); }
@@ -263,12 +264,13 @@ static const char *expression(const dl_filter_name *o, int text) {
     return o->sql;
 }
 
-/* The SQL before a test: that the run has such a row. *close: the SQL that ends it. */
+/* The SQL before a test: that the run has such a row, found by one walk of an index for all runs. *close: the SQL that
+ * ends it. */
 static dl_status emit_scope(parser *p, const dl_filter_name *o, const char **close) {
-    static const char *const scopes[] = {
-        [DL_FK_TAG] = "exists(select 1 from tag t where t.run_id = r.id",
-        [DL_FK_PARAM] = "exists(select 1 from param p where p.run_id = r.id and p.key = ?%d",
-        [DL_FK_METRIC] = "exists(select 1 from series s where s.run_id = r.id and s.n > 0 and s.key = ?%d"};
+    static const char *const scopes[] = {[DL_FK_TAG] = "r.id in (select t.run_id from tag t where true",
+                                         [DL_FK_PARAM] = "r.id in (select p.run_id from param p where p.key = ?%d",
+                                         [DL_FK_METRIC] =
+                                             "r.id in (select s.run_id from series s where s.n > 0 and s.key = ?%d"};
     *close = o->kind == DL_FK_COLUMN ? "" : ")";
     if (o->kind == DL_FK_COLUMN) return DL_OK;
     int key = o->kind == DL_FK_TAG ? 1 : dl_clause_text(p->out, o->key);
@@ -512,29 +514,90 @@ dl_status dl_run_filter_met(dl_store *s, const char *where, int deleted) {
     return check_filter(s, where, deleted ? "r.deleted_us is not null" : "r.deleted_us is null");
 }
 
-/* ---------------------------------------------------------------- order */
+/* ---------------------------------------------------------------- order and columns */
+
+/* The SQL expression of what a name means for a run; NULL on failure. */
+static char *value_of(parser *p, const dl_filter_name *o) {
+    static const char *const forms[] = {
+        [DL_FK_TAG] = "(select group_concat(t.tag, ', ') from tag t where t.run_id = r.id)",
+        /* whole numbers are shown without a point */
+        [DL_FK_PARAM] =
+            "(select case when p.num is null then p.value when p.num = cast(p.num as integer)"
+            " then cast(p.num as integer) else p.num end from param p where p.run_id = r.id and p.key = ?%d)"};
+    int key = o->kind == DL_FK_PARAM || o->kind == DL_FK_METRIC ? dl_clause_text(p->out, o->key) : 1;
+    char *e = !key                      ? NULL
+              : o->kind == DL_FK_COLUMN ? sqlite3_mprintf("%s", o->sql)
+              : o->kind == DL_FK_METRIC ? sqlite3_mprintf("(select %s from series s where s.run_id = r.id and s.key"
+                                                          " = ?%d and s.n > 0)",
+                                                          o->sql, key)
+                                        : sqlite3_mprintf(forms[o->kind], key);
+    if (key && !e) dl_fail(DL_ERR_MEMORY, "no memory for a query");
+    return e;
+}
+
+/* Takes a '-' before a name: 1 when there was one. */
+static int take_minus(parser *p) {
+    if (p->token.kind != DL_FT_WORD || *p->token.text != '-') return 0;
+    p->at = p->token.at + 1;
+    advance(p);
+    return 1;
+}
+
+/* Reads names between commas. */
+static dl_status each_name(parser *p, dl_status (*take)(parser *p, int i)) {
+    for (int i = 0;; i++) {
+        DL_TRY(take(p, i));
+        if (p->token.kind == DL_FT_END) return DL_OK;
+        if (p->token.kind != DL_FT_COMMA) return expected(p, "',' or the end");
+        advance(p);
+    }
+}
+
+static dl_status take_order(parser *p, int i) {
+    dl_filter_name o;
+    int down = take_minus(p);
+    DL_TRY(read_name(p, &o));
+    char *e = value_of(p, &o);
+    if (!e) return dl_failed();
+    /* runs without the value come last in either direction */
+    sqlite3_str_appendf(p->out->sql, "%s%s %s nulls last", i ? ", " : " order by ", e, down ? "desc" : "asc");
+    sqlite3_free(e);
+    return DL_OK;
+}
 
 dl_status dl_filter_sort(dl_clause *c, sqlite3 *db, const char *text) {
     parser p;
-    while (*text == ' ') text++;
-    int down = *text == '-', key = 1;
-    DL_TRY(start(&p, c, db, text + down));
-    dl_filter_name o;
-    DL_TRY(read_name(&p, &o));
-    if (p.token.kind != DL_FT_END) return expected(&p, "the end");
-    if (o.kind == DL_FK_PARAM || o.kind == DL_FK_METRIC) key = dl_clause_text(c, o.key);
-    if (!key) return dl_failed();
-    char *e = NULL;
-    if (o.kind == DL_FK_COLUMN) e = sqlite3_mprintf("%s", o.sql);
-    if (o.kind == DL_FK_TAG) e = sqlite3_mprintf("(select min(t.tag) from tag t where t.run_id = r.id)");
-    if (o.kind == DL_FK_PARAM)
-        e = sqlite3_mprintf("(select coalesce(p.num, p.value) from param p where p.run_id = r.id and p.key = ?%d)",
-                            key);
-    if (o.kind == DL_FK_METRIC)
-        e = sqlite3_mprintf("(select %s from series s where s.run_id = r.id and s.key = ?%d)", o.sql, key);
-    if (!e) return dl_fail(DL_ERR_MEMORY, "no memory for a query");
-    /* runs without the value come last in either direction */
-    sqlite3_str_appendf(c->sql, " order by %s is null, %s %s, r.id desc", e, e, down ? "desc" : "asc");
-    sqlite3_free(e);
+    DL_TRY(start(&p, c, db, text));
+    DL_TRY(each_name(&p, take_order));
+    sqlite3_str_appendall(c->sql, ", r.id desc");
     return DL_OK;
+}
+
+static dl_status take_column(parser *p, int i) {
+    dl_filter_name o;
+    int from = p->token.at;
+    DL_TRY(read_name(p, &o));
+    int to = p->token.at;
+    while (to > from && strchr(" \t\n", p->text[to - 1])) to--;
+    if (p->text[from] == '"' || p->text[from] == '\'') from++, to--;
+    char *e = value_of(p, &o), *name = e ? sqlite3_mprintf("%.*s", to - from, p->text + from) : NULL;
+    dl_status st = !e      ? dl_failed()
+                   : !name ? dl_fail(DL_ERR_MEMORY, "no memory for a query")
+                   : i >= DL_TABLE_WIDEST
+                       ? fail_at(from, to - from, DL_ERR_VALUE, NULL, "at most %d columns are shown", DL_TABLE_WIDEST)
+                       : DL_OK;
+    if (st == DL_OK) {
+        sqlite3_str_appendf(p->out->sql, "%s%s as \"%w\"", i ? ", " : "", e, name);
+        p->units[i] = o.type == DL_FY_DATE ? 'd' : o.type == DL_FY_DURATION ? 's' : ' ';
+    }
+    sqlite3_free(e);
+    sqlite3_free(name);
+    return st;
+}
+
+dl_status dl_filter_columns(dl_clause *c, sqlite3 *db, const char *text, char units[DL_TABLE_WIDEST]) {
+    parser p;
+    DL_TRY(start(&p, c, db, text));
+    p.units = units;
+    return each_name(&p, take_column);
 }

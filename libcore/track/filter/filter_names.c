@@ -62,8 +62,9 @@ static dl_status unknown(sqlite3 *db, const char *name) {
     char *found[NAMES_KEPT];
     const char *names[NAMES_KEPT + NCOLUMN + 1] = {"tag"};
     int n = 1,
-        nfound = dl_db_texts(db, "select distinct key from param union select distinct key from series where n > 0",
-                             found, NAMES_KEPT);
+        nfound = dl_db_texts(db, DL_KEYS_OF("param") "select key from keys where key is not null", found, NAMES_KEPT);
+    nfound += dl_db_texts(db, DL_SERIES_KEYS "select key from keys where key is not null", found + nfound,
+                          NAMES_KEPT - nfound);
     for (int i = 0; i < NCOLUMN; i++) names[n++] = columns[i].name;
     for (int i = 0; i < nfound; i++) names[n++] = found[i];
     dl_fail_unknown(name, names, n, "columns of a run are name, status, seed, ...; metrics are written train/loss",

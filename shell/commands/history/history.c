@@ -372,8 +372,11 @@ static dl_status best_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- sql */
 
-static dlsh_value sql_cell(const dl_rows *r, long col) {
-    switch (dl_rows_type(r, col)) {
+static dlsh_value sql_cell(const dl_rows *r, long col, dlsh_mode mode) {
+    char type = dl_rows_type(r, col), unit = type == 'n' ? ' ' : dl_rows_unit(r, col);
+    if (unit == 'd') return dlsh_cell_when((long)(dl_rows_float(r, col) * 1e6), mode);
+    if (unit == 's') return dlsh_cell_seconds(dl_rows_float(r, col), mode);
+    switch (type) {
     case 'i': return dlsh_int(dl_rows_int(r, col));
     case 'f': return dlsh_float(dl_rows_float(r, col));
     case 't': return dlsh_string(dl_rows_text(r, col));
@@ -386,7 +389,7 @@ static dlsh_value sql_cell(const dl_rows *r, long col) {
     }
 }
 
-static dl_status sql_fetch(dl_rows *rows, dlsh_wide_table *w) {
+dl_status dlsh_rows_fetch(dl_rows *rows, long limit, dlsh_mode mode, dlsh_wide_table *w) {
     int n = (int)dl_rows_width(rows);
     DLSH_TRY(dlsh_wide_new(w, n));
     w->t.keys = n > 1;
@@ -395,10 +398,10 @@ static dl_status sql_fetch(dl_rows *rows, dlsh_wide_table *w) {
     if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a row");
     int more = 0;
     dl_status status = DL_OK;
-    while (!status && (more = dl_rows_next(rows)) > 0) {
+    while (!status && (!limit || w->t.nrows < limit) && (more = dl_rows_next(rows)) > 0) {
         for (int c = 0; c < n; c++) {
-            cells[c] = sql_cell(rows, c);
-            if (w->t.nrows == 0 && dlsh_is_number(cells[c])) w->cols[c].align = 'r';
+            cells[c] = sql_cell(rows, c, mode);
+            if (dlsh_is_number(cells[c])) w->cols[c].align = 'r';
         }
         status = dlsh_table_row(&w->t, cells);
         if (!status && dlsh_interrupted()) status = dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted");
@@ -408,8 +411,7 @@ static dl_status sql_fetch(dl_rows *rows, dlsh_wide_table *w) {
     return status;
 }
 
-/* The rows as a list of records. */
-static dl_status sql_list(const dlsh_table *t, dlsh_value *out) {
+dl_status dlsh_table_list(const dlsh_table *t, dlsh_value *out) {
     dlsh_value list = dlsh_new_list(t->nrows);
     if (dlsh_failed(list)) return DL_ERR_MEMORY;
     dl_status status = DL_OK;
@@ -428,12 +430,13 @@ static dl_status sql_run(const dlsh_args *a, dlsh_value *result) {
     dl_rows *rows = dl_store_sql(store, dlsh_arg_str(a, "query"));
     if (!rows) return dlsh_place_in(a, "query");
     dlsh_wide_table w = {0};
-    dl_status status = sql_fetch(rows, &w);
+    dl_status status =
+        dlsh_rows_fetch(rows, 0, dlsh_arg_called(a) ? DLSH_MODE_JSON : dlsh_sink_look(dlsh_arg_sink(a)).mode, &w);
     *result = dlsh_none();
     if (!dlsh_arg_called(a))
         status = dlsh_table_show(dlsh_arg_sink(a), &w.t, status, "no rows\n");
     else if (!status)
-        status = sql_list(&w.t, result);
+        status = dlsh_table_list(&w.t, result);
     dl_rows_free(rows);
     dlsh_wide_free(&w);
     return status;
@@ -480,7 +483,7 @@ static dl_status export_run(const dlsh_args *a, dlsh_value *result) {
 #define FILTERS                                                                                                        \
     {"where", DLSH_OPT_STRING,                                                                                         \
      NULL,    "a condition on columns, parameters, metrics and tags: \"lr > 0.001 and acc > 0.9\"",                    \
-     NULL,    NULL},                                                                                                   \
+     NULL,    "filter"},                                                                                               \
         {"status", DLSH_OPT_WORD,                                                                                      \
          NULL,     "only runs of this status",                                                                         \
          NULL,     "running|paused|finished|failed|killed|diverged"},                                                  \
@@ -512,16 +515,20 @@ static const dlsh_command run_subs[] = {
 
 const dlsh_command history_commands[] = {
     DLSH_ROW("runs", DLSH_REPORT | DLSH_FUNCTION, dlsh_runs_run,
-             "runs [status=S] [tag=T] [where=\"...\"] [sort=NAME] [limit=20]",
+             "runs [status=S] [tag=T] [where=\"...\"] [cols=NAME,...] [sort=NAME] [limit=20]",
              "Lists runs, the newest first. As a function, runs(tag=\"cnn\") gives a list of records.",
              DLSH_OPTIONS(FILTERS,
+                          {"cols", DLSH_OPT_WORD, NULL,
+                           .doc = "what to show: columns, parameters, metrics, tag: lr,width,min(val/loss)",
+                           .complete = "run names"},
                           {"sort", DLSH_OPT_WORD, NULL,
-                           .doc = "a column, parameter or metric; -NAME: the largest first. Newest first when left out",
-                           .complete = "metric"},
+                           .doc = "columns, parameters or metrics, between commas; -NAME: the largest first. Newest "
+                                  "first when left out",
+                           .complete = "run names"},
                           {"limit", DLSH_OPT_INT, "20", .doc = "at most so many; 0: all"},
                           {"deleted", DLSH_OPT_BOOL, "false", .doc = "list the deleted runs instead"}),
-             .examples =
-                 "runs\nruns status=finished sort=-test/acc limit=5\nruns where=\"lr > 0.001 and test/acc > 0.9\""),
+             .examples = "runs\nruns status=finished sort=-test/acc limit=5\nruns cols=lr,batch,max(test/acc)\nruns "
+                         "where=\"lr > 0.001 and test/acc > 0.9\""),
     DLSH_ROW("run", DLSH_REPORT, NULL, "run show|delete|restore|rename RUN", "Shows, hides or renames one run.",
              DLSH_PARAMS({"action", DLSH_ARG_SUBCOMMAND, .doc = "what to do"}), .subs = run_subs,
              .examples = "run show last\nrun delete 3"),
@@ -545,7 +552,7 @@ const dlsh_command history_commands[] = {
         "sql", DLSH_REPORT | DLSH_FUNCTION, sql_run, "sql \"select ...\"",
         "Reads the experiment database by SQL: tables run, param, tag, series, event, artifact, sweep and the view "
         "metrics(run, key, step, ts, value). As a function, sql(\"...\") gives a list of records.",
-        DLSH_PARAMS({"query", .want = "string", .doc = "one statement that reads"}),
+        DLSH_PARAMS({"query", .want = "string", .doc = "one statement that reads", .complete = "sql"}),
         .examples = "sql \"select key, value from param where run_id = 3\""),
     DLSH_ROW("tag", DLSH_ACTION, tag_run, "tag RUN TAG ... [remove]", "Marks a run with words.",
              DLSH_PARAMS({"run", DLSH_ARG_WORD, .doc = "a run", .complete = "run"},

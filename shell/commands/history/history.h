@@ -22,6 +22,11 @@ dl_status dlsh_wide_new(dlsh_wide_table *w, int ncols);
 dl_status dlsh_wide_column(dlsh_wide_table *w, int i, const char *name, char align);
 void dlsh_wide_free(dlsh_wide_table *w);
 
+/* Reads rows of the store, at most `limit` (0: all), into a table that dlsh_wide_free frees, also on failure. */
+dl_status dlsh_rows_fetch(dl_rows *rows, long limit, dlsh_mode mode, dlsh_wide_table *w);
+/* The rows of a table as a list of records. */
+dl_status dlsh_table_list(const dlsh_table *t, dlsh_value *out);
+
 /* Cells; text that is "" becomes none. */
 dlsh_value dlsh_cell_text(const char *s);
 /* For people in local time, else as ISO 8601 in UTC. */

@@ -102,11 +102,21 @@ static dlsh_value run_cell(const run_column *c, const dl_run_info *r, dlsh_mode 
     }
 }
 
+/* Whether a run has what a column shows; what every run has counts as had. */
+static int has(const run_column *c, const dl_run_info *r) {
+    switch (c->what) {
+    case DATASET: return *r->dataset != 0;
+    case MODEL: return *r->model_name != 0;
+    case PARAMS: return r->n_params != 0;
+    case METRIC: return dlsh_series_find(r, c->metric) != NULL;
+    default: return 1;
+    }
+}
+
 /* Programs get all columns; people those that some run has. */
 static int wanted(const run_column *c, const dl_run_list *l, const dlsh_look *look) {
-    if (look->mode != DLSH_MODE_TABLE) return 1;
-    int any = c->what != METRIC;
-    for (long i = 0; i < l->n; i++) any |= c->metric && dlsh_series_find(&l->runs[i], c->metric);
+    int any = look->mode != DLSH_MODE_TABLE || !l->n;
+    for (long i = 0; i < l->n && !any; i++) any = has(c, &l->runs[i]);
     return any;
 }
 
@@ -146,6 +156,55 @@ static dl_status runs_list(const dl_run_list *l, long limit, dlsh_value *out) {
     return dlsh_give_filled(status, list, out);
 }
 
+/* ---------------------------------------------------------------- columns of the caller's choice */
+
+/* Runs are told apart by id and name, unless the caller wants it otherwise. */
+static const char *first_columns(const char *cols) {
+    for (const char *c = cols; *c; c += strcspn(c, ", \t"), c += strspn(c, ", \t")) {
+        size_t n = strcspn(c, ", \t");
+        if ((n == 2 && !memcmp(c, "id", n)) || (n == 4 && !memcmp(c, "name", n))) return "";
+    }
+    return "id,name,";
+}
+
+static dl_status columns_failure(const dlsh_args *a, size_t before) {
+    dl_error e;
+    dl_error_take(&e);
+    e.at = e.length && e.at >= (int)before ? e.at - (int)before : 0;
+    dl_error_put(&e);
+    return dlsh_place_in(a, "cols");
+}
+
+/* The names and order are checked apart from the filter, so that a failure stands at its option. */
+static dl_status show_columns(const dlsh_args *a, dl_store *store, dl_run_query q, long limit, dlsh_value *result) {
+    const char *cols = dlsh_arg_str(a, "cols"), *first = first_columns(cols);
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    dlsh_mode mode = dlsh_arg_called(a) ? DLSH_MODE_JSON : dlsh_sink_look(sink).mode;
+    DLSH_SCOPED_BUF all = {0};
+    dlsh_buf_printf(&all, "%s%s", first, cols);
+    dl_run_query none = {.limit = 1};
+    dl_rows *rows = dl_run_table(store, &none, dlsh_buf_text(&all));
+    if (!rows) return columns_failure(a, strlen(first));
+    dl_rows_free(rows);
+    rows = dl_run_table(store, &q, dlsh_buf_text(&all));
+    if (!rows) return dlsh_place_failure(a, dlsh_given(a, "sort") ? "sort" : "where");
+    dlsh_wide_table w = {0};
+    dl_status status = dlsh_rows_fetch(rows, limit, mode, &w);
+    for (int c = 0; !status && c < w.t.ncols; c++) strcpy(w.cols[c].format, "%.5g");
+    int found = w.t.nrows, more = !status && limit && found == limit && dl_rows_next(rows) > 0;
+    w.t.keys = 0;
+    if (status || !dlsh_arg_called(a))
+        status = dlsh_table_show(sink, &w.t, status, "no runs\n");
+    else
+        status = dlsh_table_list(&w.t, result);
+    dl_rows_free(rows);
+    dlsh_wide_free(&w);
+    if (!status && more && mode == DLSH_MODE_TABLE) dlsh_put(sink, "more than these: limit=0 shows all\n");
+    if (!status && !found && !dlsh_arg_called(a) && dlsh_run_filter_met(a, q.deleted))
+        dlsh_warn_failure(dlsh_arg_session(a));
+    return status;
+}
+
 dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result) {
     *result = dlsh_none();
     dl_store *store = dlsh_history(a);
@@ -159,6 +218,7 @@ dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result) {
                       .sort = dlsh_arg_str(a, "sort"),
                       .limit = limit ? limit + 1 : 0,
                       .deleted = dlsh_arg_bool(a, "deleted")};
+    if (dlsh_given(a, "cols")) return show_columns(a, store, q, limit, result);
     dl_run_list *l = dl_run_query_list(store, &q);
     if (!l) return dlsh_place_failure(a, dlsh_given(a, "sort") ? "sort" : dlsh_given(a, "where") ? "where" : NULL);
     dl_status status = dlsh_arg_called(a) ? runs_list(l, limit, result) : runs_table(dlsh_arg_sink(a), l, limit);

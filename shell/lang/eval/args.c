@@ -453,7 +453,8 @@ dl_status dlsh_arg_fail(const dlsh_args *a, const char *name, dl_status code, co
     return dlsh_at(a->s, n ? n : a->node, code);
 }
 
-/* Whether the string is written in the source without escapes; then *from is its first byte. */
+/* Whether the string is written in the source without escapes, in quotes or as a bare word; then *from is its first
+ * byte. */
 static int literal_at(const dlsh_args *a, const dlsh_node *n, const char *text, int *from) {
     if (!n || !a->s->unit) return 0;
     const char *source = a->s->unit->text;
@@ -462,7 +463,9 @@ static int literal_at(const dlsh_args *a, const dlsh_node *n, const char *text, 
         if ((source[*from] == '"' || source[*from] == '\'') && !strncmp(source + *from + 1, text, (size_t)size) &&
             source[*from + 1 + size] == source[*from])
             return ++*from;
-    return 0;
+    *from = n->span.end - size;
+    return *from >= n->span.start && *from > 0 && source[*from - 1] == '=' &&
+           !strncmp(source + *from, text, (size_t)size);
 }
 
 dl_status dlsh_arg_fail_in(const dlsh_args *a, const char *name, int at, int length, dl_status code, const char *hint,

@@ -317,6 +317,15 @@ dlsh_token dlsh_lex(dlsh_lexer *lx) {
     return lex_unknown(lx, t);
 }
 
+/* A word goes on through a bracket that touches it, up to its end on the same line: min(val/loss). */
+static int bracket_in_word(const dlsh_lexer *lx) {
+    const char *p = lx->unit->text + lx->pos, *end = lx->unit->text + lx->unit->len;
+    if (p >= end || *p != '(') return 0;
+    for (const char *q = p + 1; q < end && !strchr("\n;([]{}", *q); q++)
+        if (*q == ')') return (int)(q - p) + 1;
+    return 0;
+}
+
 dlsh_token dlsh_lex_word(dlsh_lexer *lx) {
     skip_space(lx);
     char c = *at(lx);
@@ -327,7 +336,10 @@ dlsh_token dlsh_lex_word(dlsh_lexer *lx) {
         return t;
     }
     dlsh_token t = start(lx);
-    while (!at_end(lx) && *at(lx) && !isspace((unsigned char)*at(lx)) && !strchr(";()[]{}", *at(lx))) lx->pos++;
+    for (int n = 1; n; lx->pos += n) {
+        int ends = at_end(lx) || !*at(lx) || isspace((unsigned char)*at(lx)) || strchr(";()[]{}", *at(lx));
+        n = !ends ? 1 : lx->pos > t.span.start ? bracket_in_word(lx) : 0;
+    }
     if (lx->pos == t.span.start) return lex_unknown(lx, t);
     t.len = lx->pos - t.span.start;
     t.text = dlsh_unit_text(lx->unit, lx->unit->text + t.span.start, (size_t)t.len);
