@@ -273,12 +273,19 @@ static void offer_setting_values(const char *name, size_t len) {
             offer_choices(row->values);
 }
 
-/* An option's value, `name=` standing before the word: returns 1 when it was one. */
+/* Conditions, lists of columns and SQL: texts of several names. */
+static int is_query(const char *kind) {
+    return kind && (!strcmp(kind, "filter") || !strcmp(kind, "sql") || !strcmp(kind, "run names"));
+}
+
+/* An option's value, `name=` standing before the word, or before the list in which it stands: returns 1 when it was
+ * one. */
 static int offer_option_value(const dlsh_command *row, const char *text, size_t from, size_t at) {
-    if (at == from || text[at - 1] != '=') return 0;
-    size_t name = from + name_before(text + from, at - 1 - from);
-    const dlsh_option *o = dlsh_command_option(row, text + name, at - 1 - name);
-    if (!o) return 0;
+    size_t word = at, set;
+    while (word > from && !isspace((unsigned char)text[word - 1])) word--;
+    for (set = word; set < at && text[set] != '=';) set++;
+    const dlsh_option *o = set < at ? dlsh_command_option(row, text + word, set - word) : NULL;
+    if (!o || (set + 1 < at && !is_query(o->complete))) return 0;
     if (o->kind == DLSH_OPT_BOOL)
         offer_choices("true|false");
     else
@@ -366,10 +373,6 @@ static const char *string_kind(const char *text, const dlsh_cursor *c) {
                           : c->bracket == quote - 1 ? dlsh_command_param(row, 0)
                                                     : NULL;
     return p ? p->complete : NULL;
-}
-
-static int is_query(const char *kind) {
-    return kind && (!strcmp(kind, "filter") || !strcmp(kind, "sql") || !strcmp(kind, "run names"));
 }
 
 /* The values of what stands before an operator in a condition: 1 when there is one. */
