@@ -92,8 +92,24 @@ static dl_status list_metrics(dlsh_sink *sink, const dl_comparison *c) {
     return dlsh_table_show(sink, &t, status, NULL);
 }
 
+/* Options that only make sense for groups. */
+static dl_status check_groups(const dlsh_args *a) {
+    static const char *const options[] = {"over", "metric", "where",   "status",    "tag",
+                                          "name", "model",  "dataset", "experiment"};
+    if (dlsh_arg_called(a))
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "compare(by=\"opt\", metric=\"min(val/loss)\")",
+                             "as a function, compare takes by=");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (dlsh_given(a, options[i]))
+            return dlsh_arg_fail(a, options[i], DL_ERR_VALUE, "compare by=opt over=seed metric=min(val/loss)",
+                                 "%s= goes with by=", options[i]);
+    return DL_OK;
+}
+
 dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+    *result = dlsh_none();
+    if (dlsh_given(a, "by")) return dlsh_compare_groups(a, result);
+    DLSH_TRY(check_groups(a));
     dl_store *store;
     long *ids;
     int n, all = dlsh_arg_bool(a, "all");

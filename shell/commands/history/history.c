@@ -532,12 +532,22 @@ const dlsh_command history_commands[] = {
     DLSH_ROW("run", DLSH_REPORT, NULL, "run show|delete|restore|rename RUN", "Shows, hides or renames one run.",
              DLSH_PARAMS({"action", DLSH_ARG_SUBCOMMAND, .doc = "what to do"}), .subs = run_subs,
              .examples = "run show last\nrun delete 3"),
-    DLSH_ROW("compare", DLSH_REPORT, dlsh_compare_run, "compare RUN RUN ... [all]",
-             "Compares runs side by side: the parameters that differ, then first, last, smallest and largest value of "
-             "every metric.",
-             .params = some_runs,
-             DLSH_OPTIONS({"all", DLSH_OPT_BOOL, "false", .doc = "parameters that are the same, too"}),
-             .examples = "compare 3 5\ncompare first second all"),
+    DLSH_ROW(
+        "compare", DLSH_REPORT | DLSH_FUNCTION, dlsh_compare_run,
+        "compare RUN RUN ... [all], or compare by=NAME metric=M [over=NAME] [RUN ...]",
+        "Compares runs side by side: the parameters that differ, then first, last, smallest and largest value of "
+        "every metric. With by=, compares groups of runs: mean, standard deviation and bootstrap interval of each, "
+        "then each two of them by a paired test over the values of over= and by Welch's test, both with Holm's "
+        "correction. As a function, compare(by=...) gives a record of two lists, groups and pairs.",
+        .params = some_runs,
+        DLSH_OPTIONS(
+            {"all", DLSH_OPT_BOOL, "false", .doc = "parameters that are the same, too"},
+            {"by", DLSH_OPT_WORD, NULL, .doc = "what tells the groups apart: opt", .complete = "run names"},
+            {"over", DLSH_OPT_WORD, NULL, .doc = "what pairs runs of two groups: seed", .complete = "run names"},
+            {"metric", DLSH_OPT_WORD, NULL, .doc = "the figure of each run: test/acc, min(val/loss)",
+             .complete = "run names"},
+            FILTERS),
+        .examples = "compare 3 5\ncompare first second all\ncompare by=opt over=seed metric=min(val/loss)"),
     DLSH_ROW("best", DLSH_REPORT | DLSH_FUNCTION, best_run, "best METRIC [min|max] [limit=1]",
              "The run with the best value of a metric: the highest of an accuracy, the lowest of a loss; min and max "
              "override. As a function, "
