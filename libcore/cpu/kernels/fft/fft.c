@@ -39,7 +39,8 @@ static void run_some(void *arg, long i) {
 
 static void run_step(void *arg, long i) {
     const task *k = arg;
-    k->loops->step(k->job.plan, k->step, i * k->loops->lanes, k->z, k->t, k->work + (size_t)i * k->lane_bytes);
+    k->loops->step(k->job.plan, k->step, i * k->loops->lanes, k->step ? k->t : k->z, k->step ? k->z : k->t,
+                   k->work + (size_t)i * k->lane_bytes);
 }
 
 /* One transform, or two of real numbers, whose steps the threads share. */

@@ -6,7 +6,7 @@
 #include "cpu/runtime/simd.h"
 
 enum {
-    DL_FFT_LANE_BYTES = 64,  /* of the parts of one element of as many transforms as fit; see dl_fft_loops */
+    DL_FFT_LANE_BYTES = 32,  /* of the parts of one element of as many transforms as fit; see dl_fft_loops */
     DL_FFT_MAX_RADIX = 61,   /* larger prime factors are left to Bluestein's way */
     DL_FFT_MAX_FACTORS = 40, /* of a size of up to 2**53 */
 };
@@ -59,9 +59,8 @@ typedef struct dl_fft_loops {
     void (*run_lanes)(const dl_fft_job *j, long from, long count, void *work);
     /* One transform, of real numbers two. */
     void (*run_row)(const dl_fft_job *j, long from, long count, void *work);
-    /* A part of the steps of a long transform z, from column or row `from` on, for as many as lanes: step 0 reads z and
-     * writes t, step 1 the other way. */
-    void (*step)(const dl_fft_plan *p, int step, long from, void *z, void *t, void *work);
+    /* A part of the two steps of a long transform, from column or row `from` on, for as many as lanes, from z to t. */
+    void (*step)(const dl_fft_plan *p, int step, long from, const void *z, void *t, void *work);
     void (*load)(const dl_fft_job *j, long from, long count, void *z);
     void (*store)(const dl_fft_job *j, long from, long count, const void *z);
     /* The transform of the filter of Bluestein's way, in place. */

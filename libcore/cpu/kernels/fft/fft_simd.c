@@ -11,6 +11,8 @@ typedef double dl_vd __attribute__((vector_size(DL_FFT_LANE_BYTES)));
 #define LANES ((long)(DL_FFT_LANE_BYTES / sizeof(REAL)))
 enum { TILE = 16 };
 /* Functions for the type by names that read as calls. */
+#define LOAD_AT S(load_at)
+#define STORE_AT S(store_at)
 #define LOAD S(load)
 #define STORE S(store)
 #define LOAD_ROW S(load_row)
@@ -164,11 +166,11 @@ static VEC *S(passes)(const dl_fft_plan *f, VEC *x, VEC *y) {
 
 /* ---- one transform z, pairs of parts, in four steps through t */
 
-static void S(step)(const dl_fft_plan *f, int step, long from, void *z_, void *t_, void *work) {
+static void S(step)(const dl_fft_plan *f, int step, long from, const void *z_, void *t_, void *work) {
     const dl_fft_plan *own = step ? f->columns : f->rows;
     const long n = own->n, across = step ? f->rows->n : f->columns->n,
                some = across - from < LANES ? across - from : LANES;
-    const REAL *z = step ? t_ : z_;
+    const REAL *z = z_;
     VEC *x = work, *y = x + 2 * n;
     REAL *lane = work;
     if (some < LANES) memset(x, 0, (size_t)n * 2 * sizeof *x);
@@ -182,7 +184,7 @@ static void S(step)(const dl_fft_plan *f, int step, long from, void *z_, void *t
     x = S(passes)(own, x, y);
     lane = (REAL *)x;
     if (step) {
-        REAL *to = z_;
+        REAL *to = t_;
         for (long k = 0; k < n; k++)
             for (long l = 0; l < some; l++) {
                 to[2 * (k * across + from + l)] = lane[2 * k * LANES + l];
@@ -205,21 +207,24 @@ static void S(step)(const dl_fft_plan *f, int step, long from, void *z_, void *t
             }
 }
 
-/* z in place; work: n pairs, then the lanes of a step. */
-static void S(transform)(const dl_fft_plan *f, void *z, void *work) {
+/* From z to out, which may be z; work: n pairs, then the lanes of a step. */
+static void S(transform_to)(const dl_fft_plan *f, const void *z, void *out, void *work) {
     char *lanes = (char *)work +
                   ((size_t)f->n * 2 * sizeof(REAL) + DL_FFT_LANE_BYTES - 1) / DL_FFT_LANE_BYTES * DL_FFT_LANE_BYTES;
     for (int step = 0; step < 2; step++) {
         const long across = step ? f->rows->n : f->columns->n;
-        for (long from = 0; from < across; from += LANES) STEP(f, step, from, z, work, lanes);
+        for (long from = 0; from < across; from += LANES)
+            STEP(f, step, from, step ? work : z, step ? out : work, lanes);
     }
 }
 
+static void S(transform)(const dl_fft_plan *f, void *z, void *work) { S(transform_to)(f, z, z, work); }
+
 /* Bluestein's way: w**(jk) = chirp[j] chirp[k] / chirp[k - j], a convolution. */
-static void S(convolve)(const dl_fft_plan *f, REAL *z, REAL *work) {
+static void S(convolve)(const dl_fft_plan *f, REAL *restrict z, REAL *restrict work) {
     const long n = f->n, m = f->wide->n;
-    const REAL *c = f->chirp, *b = f->filter;
-    REAL *a = work, *rest = a + 2 * m;
+    const REAL *restrict c = f->chirp, *restrict b = f->filter;
+    REAL *restrict a = work, *rest = a + 2 * m;
     for (long j = 0; j < n; j++) {
         a[2 * j] = z[2 * j] * c[2 * j] - z[2 * j + 1] * c[2 * j + 1];
         a[2 * j + 1] = z[2 * j] * c[2 * j + 1] + z[2 * j + 1] * c[2 * j];
@@ -252,16 +257,17 @@ static const REAL *S(source)(const dl_fft_job *j, long row, long length, int par
 }
 
 /* Elements from..to of a transform; `b`: is there a second row of real numbers? */
-static void S(load)(const dl_fft_job *j, long row, bool b, S(ends) e, long from, long to) {
-    const long in = j->inner, half = j->n / 2 + 1;
+static inline __attribute__((always_inline)) void S(load_at)(const dl_fft_job *j, long row, bool b, S(ends) e,
+                                                             long from, long to, const long in, const long step) {
+    const long half = j->n / 2 + 1;
     if (j->kind == DL_FFT_COMPLEX) {
         const REAL *x = S(source)(j, row, j->n, 2);
-        for (long k = from; k < to; k++) e.re[k * e.step] = x[2 * k * in], e.im[k * e.step] = x[2 * k * in + 1];
+        for (long k = from; k < to; k++) e.re[k * step] = x[2 * k * in], e.im[k * step] = x[2 * k * in + 1];
         return;
     }
     if (j->kind == DL_FFT_FROM_REAL) {
         const REAL *x = S(source)(j, row, j->n, 1), *y = b ? S(source)(j, row + 1, j->n, 1) : NULL;
-        for (long k = from; k < to; k++) e.re[k * e.step] = x[k * in], e.im[k * e.step] = y ? y[k * in] : 0;
+        for (long k = from; k < to; k++) e.re[k * step] = x[k * in], e.im[k * step] = y ? y[k * in] : 0;
         return;
     }
     const REAL *x = S(source)(j, row, half, 2), *y = b ? S(source)(j, row + 1, half, 2) : NULL;
@@ -271,35 +277,56 @@ static void S(load)(const dl_fft_job *j, long row, bool b, S(ends) e, long from,
         REAL ar = x[2 * at * in], ai = own ? 0 : x[2 * at * in + 1];
         REAL br = y ? y[2 * at * in] : 0, bi = !y || own ? 0 : y[2 * at * in + 1];
         if (k >= half) ai = -ai, bi = -bi;
-        e.re[k * e.step] = ar - bi, e.im[k * e.step] = ai + br;
+        e.re[k * step] = ar - bi, e.im[k * step] = ai + br;
     }
 }
 
-static void S(store)(const dl_fft_job *j, long row, bool b, S(ends) e, long from, long to) {
-    const long in = j->inner, half = j->n / 2 + 1;
+/* Strides that are known beforehand make loops of vectors. */
+static void S(load)(const dl_fft_job *j, long row, bool b, S(ends) e, long from, long to) {
+    if (j->inner == 1 && e.step == 2)
+        LOAD_AT(j, row, b, e, from, to, 1, 2);
+    else if (j->inner == 1 && e.step == 2 * LANES)
+        LOAD_AT(j, row, b, e, from, to, 1, 2 * LANES);
+    else
+        LOAD_AT(j, row, b, e, from, to, j->inner, e.step);
+}
+
+static inline __attribute__((always_inline)) void S(store_at)(const dl_fft_job *j, long row, bool b, S(ends) e,
+                                                              long from, long to, const long in, const long step) {
+    const long half = j->n / 2 + 1;
     const REAL s = (REAL)j->scale;
 #define TARGET(row, length, parts) ((REAL *)j->out + (parts) * ((row) / in * (length)*in + (row) % in))
     if (j->kind == DL_FFT_COMPLEX) {
         REAL *y = TARGET(row, j->n, 2);
-        for (long k = from; k < to; k++) y[2 * k * in] = e.re[k * e.step] * s, y[2 * k * in + 1] = e.im[k * e.step] * s;
+        for (long k = from; k < to; k++) y[2 * k * in] = e.re[k * step] * s, y[2 * k * in + 1] = e.im[k * step] * s;
         return;
     }
     if (j->kind == DL_FFT_TO_REAL) {
         REAL *x = TARGET(row, j->n, 1), *y = b ? TARGET(row + 1, j->n, 1) : NULL;
         for (long k = from; k < to; k++) {
-            x[k * in] = e.re[k * e.step] * s;
-            if (y) y[k * in] = e.im[k * e.step] * s;
+            x[k * in] = e.re[k * step] * s;
+            if (y) y[k * in] = e.im[k * step] * s;
         }
         return;
     }
     REAL *x = TARGET(row, half, 2), *y = b ? TARGET(row + 1, half, 2) : NULL;
     for (long k = from; k < to && k < half; k++) {
-        const long other = (k ? j->n - k : 0) * e.step, at = k * e.step;
+        const long other = (k ? j->n - k : 0) * step, at = k * step;
         const REAL t = s / 2;
         x[2 * k * in] = (e.re[at] + e.re[other]) * t, x[2 * k * in + 1] = (e.im[at] - e.im[other]) * t;
         if (y) y[2 * k * in] = (e.im[at] + e.im[other]) * t, y[2 * k * in + 1] = (e.re[other] - e.re[at]) * t;
     }
 #undef TARGET
+}
+
+/* Strides that are known beforehand make loops of vectors. */
+static void S(store)(const dl_fft_job *j, long row, bool b, S(ends) e, long from, long to) {
+    if (j->inner == 1 && e.step == 2)
+        STORE_AT(j, row, b, e, from, to, 1, 2);
+    else if (j->inner == 1 && e.step == 2 * LANES)
+        STORE_AT(j, row, b, e, from, to, 1, 2 * LANES);
+    else
+        STORE_AT(j, row, b, e, from, to, j->inner, e.step);
 }
 
 static S(ends) S(part_ends)(const dl_fft_job *j, REAL *re, REAL *im, long step) {
@@ -330,9 +357,19 @@ static void S(store_row)(const dl_fft_job *j, long from, long count, const void 
     STORE(j, from, count > 1, S(part_ends)(j, (REAL *)z, (REAL *)z + 1, 2), 0, j->n);
 }
 
+/* Complex numbers that stand one after another are read and written where they are. */
+static bool S(in_place)(const dl_fft_job *j, long from, void *work) {
+    if (j->kind != DL_FFT_COMPLEX || j->inverse || j->inner != 1 || j->plan->wide) return false;
+    REAL *out = (REAL *)j->out + 2 * from * j->n;
+    S(transform_to)(j->plan, (const REAL *)j->in + 2 * from * j->n, out, work);
+    for (long k = 0; j->scale != 1 && k < 2 * j->n; k++) out[k] *= (REAL)j->scale;
+    return true;
+}
+
 static void S(run_row)(const dl_fft_job *j, long from, long count, void *work) {
     const size_t pairs = ((size_t)j->n * 2 * sizeof(REAL) + DL_FFT_LANE_BYTES - 1) / DL_FFT_LANE_BYTES;
     void *rest = (char *)work + pairs * DL_FFT_LANE_BYTES;
+    if (S(in_place)(j, from, rest)) return;
     LOAD_ROW(j, from, count, work);
     if (j->plan->wide)
         CONVOLVE(j->plan, work, rest);

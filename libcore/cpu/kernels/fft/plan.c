@@ -78,7 +78,7 @@ static long near_root(const dl_fft_plan *p) {
     return best;
 }
 
-enum { LONG = 2048 }; /* lanes of so many elements leave the second cache */
+enum { LONG = 256 }; /* two factors of 16 fill the lanes */
 
 static bool fill_steps(dl_fft_plan *p) {
     const long lanes = DL_FFT_LANE_BYTES / (long)size_of(p->type), rows = near_root(p), columns = p->n / rows;
@@ -153,7 +153,7 @@ static dl_fft_plan *make(long n, dl_dtype type, bool direct) {
     if (!p) return NULL;
     p->n = n, p->refs = 1, p->type = type, p->direct = direct;
     find_factors(p);
-    const bool known = p->nfactors >= 0, steps = known && !direct && (n >= LONG || n == 256 || n == 512 || n == 1024);
+    const bool known = p->nfactors >= 0, steps = known && !direct && n >= LONG && near_root(p) >= 8;
     if (!known) p->nfactors = 0;
     bool good = known ? steps || fill_passes(p) : fill_chirp(p);
     if (good && steps) good = fill_steps(p);
