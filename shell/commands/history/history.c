@@ -503,6 +503,9 @@ static const dlsh_command run_subs[] = {
              DLSH_PARAMS({"run", DLSH_ARG_WORD, .doc = "a run: its id, name, or last", .complete = "run"}),
              DLSH_OPTIONS({"script", DLSH_OPT_BOOL, "false", .doc = "print the text of the script instead"},
                           {"text", DLSH_OPT_BOOL, "false", .doc = "print the text of the model instead"})),
+    DLSH_ROW("diff", DLSH_REPORT, dlsh_diff_run, "run diff RUN RUN",
+             "What differs between two runs: parameters, dataset, code, environment, lines of model and script.",
+             .params = some_runs),
     DLSH_ROW("delete", DLSH_ACTION, run_delete, "run delete RUN ...",
              "Hides runs from all lists. Nothing is erased: run restore brings them back.", .params = some_runs,
              .data = &hide),
@@ -529,9 +532,9 @@ const dlsh_command history_commands[] = {
                           {"deleted", DLSH_OPT_BOOL, "false", .doc = "list the deleted runs instead"}),
              .examples = "runs\nruns status=finished sort=-test/acc limit=5\nruns cols=lr,batch,max(test/acc)\nruns "
                          "where=\"lr > 0.001 and test/acc > 0.9\""),
-    DLSH_ROW("run", DLSH_REPORT, NULL, "run show|delete|restore|rename RUN", "Shows, hides or renames one run.",
+    DLSH_ROW("run", DLSH_REPORT, NULL, "run show|diff|delete|restore|rename RUN", "Shows, hides or renames one run.",
              DLSH_PARAMS({"action", DLSH_ARG_SUBCOMMAND, .doc = "what to do"}), .subs = run_subs,
-             .examples = "run show last\nrun delete 3"),
+             .examples = "run show last\nrun diff 3 5\nrun delete 3"),
     DLSH_ROW(
         "compare", DLSH_REPORT | DLSH_FUNCTION, dlsh_compare_run,
         "compare RUN RUN ... [all], or compare by=NAME metric=M [over=NAME] [RUN ...]",
