@@ -259,15 +259,15 @@ static dl_status rank(dl_store *s, const char *metric, int direction, const char
     out->public.direction = direction ? (direction > 0 ? 1 : -1) : dl_metric_direction(out->metric);
     DL_TRY(dl_clause_init(&c));
     const char *column = out->public.direction > 0 ? "max" : "min";
-    dl_runs_select(&c);
     int key = dl_clause_text(&c, out->metric);
-    sqlite3_str_appendall(c.sql, "r.deleted_us is null");
     if (!key) return dl_failed();
-    if (where) DL_TRY(dl_filter_where(&c, s->r, where));
+    /* from the metric to its runs: one walk of its part of the index */
     sqlite3_str_appendf(c.sql,
-                        " and r.id in (select s.run_id from series s where s.key = ?%d and s.%s is not null)"
-                        " order by (select s.%s from series s where s.run_id = r.id and s.key = ?%d) %s, r.id",
-                        key, column, column, key, out->public.direction > 0 ? "desc" : "asc");
+                        "select r.id from series as m cross join run as r on r.id = m.run_id"
+                        " where m.key = ?%d and m.%s is not null and r.deleted_us is null",
+                        key, column);
+    if (where) DL_TRY(dl_filter_where(&c, s->r, where));
+    sqlite3_str_appendf(c.sql, " order by m.%s %s, r.id", column, out->public.direction > 0 ? "desc" : "asc");
     dl_runs_limit(&c, limit);
     DL_TRY(dl_runs_load(s, &c, 0, &out->arena, &runs, &out->public.n));
     dl_best_entry *e = dl_arena_get(&out->arena, (size_t)(out->public.n + 1) * sizeof *e);
