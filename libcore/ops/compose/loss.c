@@ -138,6 +138,10 @@ COMPOSE_RULE(nll_loss) {
         return dl_fail_hint(DL_ERR_SHAPE, "log-probabilities are [N,C,...] and labels [N,...]",
                             "labels of %d dimensions do not fit log-probabilities of %d", y->ndim, x->ndim);
     if (!dl_dtype_is_float((dl_dtype)x->dtype)) return dl_fail(DL_ERR_DTYPE, "log-probabilities are floating numbers");
+    for (int i = 0, k = 0; i < x->ndim; i++)
+        if (i != (x->ndim > 1) && x->shape[i] != y->shape[k++])
+            return dl_fail(DL_ERR_SHAPE, "the labels have shape %s, which does not fit log-probabilities of shape %s",
+                           dl_shape_text(y->ndim, y->shape), dl_shape_text(x->ndim, x->shape));
     labels l = labels_of(p, y, w, ATTR_I(c, NLL_LOSS_IGNORE_INDEX), (dl_dtype)x->dtype);
     int nd = with_class_dim(y, shape);
     dl_tensor *index = K(l.safe ? dl_reshape(l.safe, shape, nd) : NULL);

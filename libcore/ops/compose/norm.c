@@ -184,6 +184,21 @@ COMPOSE_RULE(group_norm) {
 
 /* ---- channels of each example */
 
+/* Moves a running statistic towards numbers [C], by a batch whose mean (spread 0) or variance they are: batch
+ * normalisation alone knows whether the step has halted, and then leaves it. */
+static dl_status move_statistic(dl_tensor *statistic, dl_tensor *numbers, bool variance, double momentum) {
+    POOL;
+    dl_tensor *row = K(dl_reshape(K(dl_to_dtype(numbers, (dl_dtype)statistic->dtype)), (long[]){1, numbers->numel}, 2));
+    dl_tensor *other = K(dl_zeros(statistic->shape, 1, statistic->dtype, statistic->st->device));
+    if (row && variance) row = K(dl_sqrt(K(dl_mul(row, K(dl_scalar_f(0.5)))))); /* of -a and a: 2 a^2 */
+    dl_tensor *rows[2] = {row, variance && row ? K(dl_neg(row)) : row};
+    dl_tensor *batch = row && rows[1] ? K(dl_cat(rows, 2, 0)) : NULL;
+    if (!batch || !other) return dl_failed();
+    dl_tensor *y = variance ? K(dl_batch_norm(batch, other, statistic, NULL, NULL, 1, momentum, 1e-5))
+                            : K(dl_batch_norm(batch, statistic, other, NULL, NULL, 1, momentum, 1e-5));
+    return y ? DL_OK : dl_failed();
+}
+
 /* Running statistics move towards the mean over the examples of mean and variance of a channel. */
 static dl_status follow(dl_call *c, dl_tensor *mean, dl_tensor *var) {
     POOL;
@@ -192,12 +207,10 @@ static dl_status follow(dl_call *c, dl_tensor *mean, dl_tensor *var) {
     long dims[DL_MAX_DIM], first = 0;
     for (int i = 2; i < x->ndim; i++) dims[i - 2] = i;
     dl_tensor *now[2] = {K(dl_mean(x, dims, x->ndim - 2, 0)), K(dl_var(x, dims, x->ndim - 2, 1, 0))};
-    dl_tensor *share = K(dl_scalar_f(ATTR_F(c, INSTANCE_NORM_MOMENTUM)));
     for (int i = 0; i < 2; i++) {
         dl_tensor *all = now[i] ? K(dl_mean(now[i], &first, 1, 0)) : NULL;
-        dl_tensor *moved = all ? K(dl_add(to[i], K(dl_mul(K(dl_sub(all, to[i])), share)))) : NULL;
-        if (!moved) return dl_failed();
-        DL_TRY(dl_assign(to[i], moved));
+        if (!all) return dl_failed();
+        DL_TRY(move_statistic(to[i], all, i == 1, ATTR_F(c, INSTANCE_NORM_MOMENTUM)));
     }
     return DL_OK;
 }

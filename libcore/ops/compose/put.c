@@ -109,9 +109,8 @@ static dl_tensor *put_sums(dl_pool *p, dl_tensor *x, dl_tensor *index, dl_tensor
     return K(divided(sum, K(dl_to_dtype(K(as_column(n, x)), (dl_dtype)x->dtype))));
 }
 
-dl_tensor *dl_put_rows(dl_tensor *x, dl_tensor *index, dl_tensor *src, dl_put_how how, bool keep) {
+static dl_tensor *put_values(dl_tensor *x, dl_tensor *index, dl_tensor *src, dl_put_how how, bool keep) {
     POOL;
-    if (!index->numel || !x->numel) return dl_index_add(x, index, src, 0);
     if (how == DL_PUT_SUM || how == DL_PUT_MEAN) {
         dl_tensor *sums = put_sums(p, x, index, src, how == DL_PUT_MEAN, keep);
         return sums ? dl_ref(sums) : NULL;
@@ -125,4 +124,39 @@ dl_tensor *dl_put_rows(dl_tensor *x, dl_tensor *index, dl_tensor *src, dl_put_ho
     dl_tensor *full = rows ? placed(p, x, places, rows) : NULL;
     dl_tensor *hit = full ? K(as_column(K(dl_gt(counts, K(dl_scalar_i(0)))), x)) : NULL;
     return hit ? dl_where(hit, full, x) : NULL;
+}
+
+/* t less its own value: 0 with the gradient of t where `won` holds, else a constant 0. */
+static dl_tensor *share_of(dl_pool *p, dl_tensor *t, dl_tensor *won) {
+    dl_tensor *off = K(dl_sub(t, K(dl_detach(t)))), *is = won ? K(dl_logical_and(won, K(dl_isfinite(t)))) : NULL;
+    return is && off ? K(dl_where(is, off, K(dl_to_dtype(K(dl_scalar_i(0)), (dl_dtype)t->dtype)))) : NULL;
+}
+
+/* The largest or smallest, whose gradient goes in equal parts to all that are it. */
+static dl_tensor *put_extremes(dl_tensor *x, dl_tensor *index, dl_tensor *src, dl_put_how how, bool keep) {
+    POOL;
+    dl_tensor *y, *own, *won, *n;
+    {
+        DL_SCOPED_GRAD_MODE(0);
+        y = K(put_values(x, index, src, how, keep));
+        dl_tensor *at = y ? K(dl_index_select(y, index, 0)) : NULL, *counts = counts_of(p, index, x->shape[0]);
+        dl_tensor *free = counts ? K(as_column(K(dl_eq(counts, K(dl_scalar_i(0)))), x)) : NULL;
+        won = at ? K(dl_eq(src, at)) : NULL;
+        own = y ? K(dl_eq(x, y)) : NULL;
+        if (!keep && free) own = K(dl_logical_and(own, free));
+        n = own && won ? K(dl_index_add(K(dl_to_dtype(own, (dl_dtype)x->dtype)), index,
+                                        K(dl_to_dtype(won, (dl_dtype)x->dtype)), 0))
+                       : NULL;
+    }
+    if (!n) return NULL;
+    dl_tensor *from_x = share_of(p, x, own), *from_src = share_of(p, src, won);
+    dl_tensor *shares = from_x && from_src ? K(dl_index_add(from_x, index, from_src, 0)) : NULL;
+    return shares ? dl_add(y, K(dl_div(shares, n))) : NULL;
+}
+
+dl_tensor *dl_put_rows(dl_tensor *x, dl_tensor *index, dl_tensor *src, dl_put_how how, bool keep) {
+    if (!index->numel || !x->numel) return dl_index_add(x, index, src, 0);
+    const bool tracked = dl_grad_mode_get() && (dl_requires_grad(x) || dl_requires_grad(src));
+    const bool extreme = how == DL_PUT_MAX || how == DL_PUT_MIN;
+    return (tracked && extreme ? put_extremes : put_values)(x, index, src, how, keep);
 }
