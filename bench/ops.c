@@ -26,6 +26,9 @@ static dl_tensor *sorted(dl_tensor *x, long k) {
     return values;
 }
 
+static dl_tensor *wave[5];
+static const long waves[5][2] = {{64, 256}, {64, 4096}, {8, 65536}, {1, 65536}, {64, 1000}};
+
 typedef dl_tensor *(*body)(void);
 #define CASE(name, expr)                                                                                               \
     static dl_tensor *name(void) { return expr; }
@@ -76,7 +79,14 @@ typedef dl_tensor *(*body)(void);
     X(sum_cols_small, dl_sum(r, &zero, 1, 0))                                                                          \
     X(add_tiny, dl_add(t, t))                                                                                          \
     X(relu_tiny, dl_relu(t))                                                                                           \
-    X(sum_tiny, dl_sum(t, NULL, 0, 0))
+    X(sum_tiny, dl_sum(t, NULL, 0, 0))                                                                                 \
+    X(fft_256, dl_fft(wave[0], NULL, -1, ""))                                                                          \
+    X(fft_4096, dl_fft(wave[1], NULL, -1, ""))                                                                         \
+    X(fft_65536, dl_fft(wave[2], NULL, -1, ""))                                                                        \
+    X(fft_one_65536, dl_fft(wave[3], NULL, -1, ""))                                                                    \
+    X(fft_1000, dl_fft(wave[4], NULL, -1, ""))                                                                         \
+    X(rfft_1024, dl_rfft(a, NULL, -1, ""))                                                                             \
+    X(mul_complex, dl_mul(wave[1], wave[1]))
 CASES(CASE)
 
 static const struct {
@@ -115,6 +125,7 @@ int main(int argc, char **argv) {
     b = dl_abs(normal(4096, 1024)), mt = dl_permute(m, dims, 2), rows = normal(4096, 1024), tall = normal(400000, 10);
     bias = dl_randn(&row, 1, DL_F32, 0), index_large = dl_randint(0, 2048, &list, 1, DL_I64, 0), mask = dl_gt(a, b);
     ints = dl_to(a, DL_I32), flat = dl_reshape(a, &all, 1);
+    for (int i = 0; i < 5; i++) wave[i] = dl_randn(waves[i], 2, DL_C64, 0);
     dl_grad_mode(0);
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (argc > 1 && !strstr(cases[i].name, argv[1])) continue;

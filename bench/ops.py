@@ -17,6 +17,7 @@ a, s, r, t, m = (torch.randn(*d) for d in ((4096, 1024), (64, 64), (64, 10), (4,
 b, mt, rows, tall = torch.randn(4096, 1024).abs(), m.t(), torch.randn(4096, 1024), torch.randn(400000, 10)
 bias, index, mask, ints = torch.randn(1024), torch.randint(0, 2048, (2048,)), a > b, a.to(torch.int32)
 flat = a.reshape(-1)
+wave = [torch.randn(*d, dtype=torch.complex64) for d in ((64, 256), (64, 4096), (8, 65536), (1, 65536), (64, 1000))]
 
 CASES = {
     "add_large": lambda: a + b, "mul_large": lambda: a * b, "relu_large": lambda: a.relu(), "exp_large": lambda: a.exp(),
@@ -36,6 +37,10 @@ CASES = {
     "index_select_rows": lambda: m.index_select(0, index), "index_add_rows": lambda: m.index_add(0, index, m),
     "randn_large": lambda: torch.randn(4096, 1024), "rand_large": lambda: torch.rand(4096, 1024),
     "randperm_large": lambda: torch.randperm(100000),
+    "fft_256": lambda: torch.fft.fft(wave[0]), "fft_4096": lambda: torch.fft.fft(wave[1]),
+    "fft_65536": lambda: torch.fft.fft(wave[2]), "fft_one_65536": lambda: torch.fft.fft(wave[3]),
+    "fft_1000": lambda: torch.fft.fft(wave[4]), "rfft_1024": lambda: torch.fft.rfft(a),
+    "mul_complex": lambda: wave[1] * wave[1],
     "add_small": lambda: s + s, "tanh_small": lambda: s.tanh(), "sum_small": lambda: s.sum(), "sum_cols_small": lambda: r.sum(0),
     "add_tiny": lambda: t + t, "relu_tiny": lambda: t.relu(), "sum_tiny": lambda: t.sum(),
 }
