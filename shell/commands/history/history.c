@@ -276,15 +276,88 @@ static dl_status run_show(const dlsh_args *a, dlsh_value *result) {
     return status;
 }
 
+/* ---------------------------------------------------------------- many runs at once */
+
+/* The ids of the runs that where= and the like choose; a warning when there are none. The caller frees *ids. */
+static dl_status chosen_ids(const dlsh_args *a, int deleted, dl_store **store, long **ids, int *n) {
+    DLSH_SCOPED_BUF where = {0};
+    int cap = 0;
+    *ids = NULL;
+    *n = 0;
+    if (!(*store = dlsh_history(a))) return dl_failed();
+    DLSH_TRY(dlsh_run_filter(a, &where));
+    if (!where.n)
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "where=\"status = failed\", tag=old, ...",
+                             "no run is named, and no "
+                             "condition given");
+    dl_run_query q = {.where = dlsh_buf_text(&where), .sort = "id", .deleted = deleted};
+    dl_rows *rows = dl_run_table(*store, &q, "id");
+    if (!rows) return dlsh_place_failure(a, NULL);
+    int more = 0;
+    while ((more = dl_rows_next(rows)) > 0) {
+        long *grown = dlsh_grow(*ids, *n, &cap, sizeof *grown);
+        if (!grown) break;
+        *ids = grown;
+        grown[(*n)++] = dl_rows_int(rows, 0);
+    }
+    dl_rows_free(rows);
+    if (more) {
+        free(*ids);
+        *ids = NULL;
+        return dl_failed();
+    }
+    if (!*n && dlsh_run_filter_met(a, deleted)) dlsh_warn_failure(dlsh_arg_session(a));
+    return DL_OK;
+}
+
+static void say_runs(const dlsh_args *a, int n, const char *what) {
+    dlsh_put(dlsh_arg_sink(a), "%d run%s %s\n", n, n == 1 ? "" : "s", what);
+}
+
 static dl_status run_delete(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dl_store *store;
-    int hide = *(const int *)dlsh_arg_data(a), n;
+    int hide = *(const int *)dlsh_arg_data(a), n, named = dlsh_arg_count(a, "runs") > 0;
     long *ids;
-    DLSH_TRY(find_ids(a, hide ? dl_run_find : dl_run_find_deleted, &store, &ids, &n));
+    DLSH_TRY(named ? find_ids(a, hide ? dl_run_find : dl_run_find_deleted, &store, &ids, &n)
+                   : chosen_ids(a, !hide, &store, &ids, &n));
     dl_status status = DL_OK;
     for (int i = 0; !status && i < n; i++) status = dl_run_delete(store, ids[i], hide);
     free(ids);
+    if (!status && !named) say_runs(a, n, hide ? "deleted" : "restored");
+    return status;
+}
+
+static dl_status run_tag_many(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_store *store;
+    long *ids;
+    int n, remove = dlsh_arg_bool(a, "remove");
+    if (!dlsh_arg_count(a, "tags"))
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "run tag old where=\"started < 30d ago\"",
+                             "there is no tag to give");
+    DLSH_TRY(chosen_ids(a, 0, &store, &ids, &n));
+    dl_status status = DL_OK;
+    for (int i = 0; !status && i < dlsh_arg_count(a, "tags"); i++) {
+        DLSH_SCOPED_BUF tag = {0};
+        status = dlsh_text(&tag, *dlsh_arg_at(a, "tags", i));
+        for (int k = 0; !status && k < n; k++) status = dl_run_tag(store, ids[k], dlsh_buf_text(&tag), !remove);
+    }
+    free(ids);
+    if (!status) say_runs(a, n, remove ? "untagged" : "tagged");
+    return status;
+}
+
+static dl_status run_note_many(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    dl_store *store;
+    long *ids;
+    int n;
+    DLSH_TRY(chosen_ids(a, 0, &store, &ids, &n));
+    dl_status status = DL_OK;
+    for (int k = 0; !status && k < n; k++) status = dl_run_note(store, ids[k], dlsh_arg_str(a, "text"));
+    free(ids);
+    if (!status) say_runs(a, n, "noted");
     return status;
 }
 
@@ -506,11 +579,19 @@ static const dlsh_command run_subs[] = {
     DLSH_ROW("diff", DLSH_REPORT, dlsh_diff_run, "run diff RUN RUN",
              "What differs between two runs: parameters, dataset, code, environment, lines of model and script.",
              .params = some_runs),
-    DLSH_ROW("delete", DLSH_ACTION, run_delete, "run delete RUN ...",
+    DLSH_ROW("delete", DLSH_ACTION, run_delete, "run delete RUN ..., or run delete where=\"...\"",
              "Hides runs from all lists. Nothing is erased: run restore brings them back.", .params = some_runs,
-             .data = &hide),
-    DLSH_ROW("restore", DLSH_ACTION, run_delete, "run restore RUN ...", "Shows deleted runs again, by their ids.",
-             .params = some_runs, .data = &unhide),
+             DLSH_OPTIONS(FILTERS), .data = &hide),
+    DLSH_ROW("restore", DLSH_ACTION, run_delete, "run restore RUN ..., or run restore where=\"...\"",
+             "Shows deleted runs again, by their ids or by a condition.", .params = some_runs, DLSH_OPTIONS(FILTERS),
+             .data = &unhide),
+    DLSH_ROW("tag", DLSH_ACTION, run_tag_many, "run tag TAG ... where=\"...\" [remove]",
+             "Marks all runs that meet a condition with words.",
+             DLSH_PARAMS({"tags", DLSH_ARG_WORD, .flags = DLSH_VARIADIC, .doc = "words to mark them with"}),
+             DLSH_OPTIONS(FILTERS, {"remove", DLSH_OPT_BOOL, "false", .doc = "take the tags away"})),
+    DLSH_ROW("note", DLSH_ACTION, run_note_many, "run note \"TEXT\" where=\"...\"",
+             "Writes a note to all runs that meet a condition.",
+             DLSH_PARAMS({"text", DLSH_ARG_WORD, .doc = "what is to be remembered, in quotes"}), DLSH_OPTIONS(FILTERS)),
     DLSH_ROW("rename", DLSH_ACTION, run_rename, "run rename RUN NAME", "Gives a run another name.",
              DLSH_PARAMS({"run", DLSH_ARG_WORD, .doc = "a run", .complete = "run"},
                          {"name", DLSH_ARG_WORD, .doc = "its new name"})),
@@ -532,9 +613,10 @@ const dlsh_command history_commands[] = {
                           {"deleted", DLSH_OPT_BOOL, "false", .doc = "list the deleted runs instead"}),
              .examples = "runs\nruns status=finished sort=-test/acc limit=5\nruns cols=lr,batch,max(test/acc)\nruns "
                          "where=\"lr > 0.001 and test/acc > 0.9\""),
-    DLSH_ROW("run", DLSH_REPORT, NULL, "run show|diff|delete|restore|rename RUN", "Shows, hides or renames one run.",
+    DLSH_ROW("run", DLSH_REPORT, NULL, "run show|diff|delete|restore|rename|tag|note ...",
+             "Shows, compares, hides, renames or marks runs.",
              DLSH_PARAMS({"action", DLSH_ARG_SUBCOMMAND, .doc = "what to do"}), .subs = run_subs,
-             .examples = "run show last\nrun diff 3 5\nrun delete 3"),
+             .examples = "run show last\nrun diff 3 5\nrun delete 3\nrun tag old where=\"started < 30d ago\""),
     DLSH_ROW(
         "compare", DLSH_REPORT | DLSH_FUNCTION, dlsh_compare_run,
         "compare RUN RUN ... [all], or compare by=NAME metric=M [over=NAME] [RUN ...]",
