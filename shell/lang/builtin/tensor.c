@@ -8,6 +8,7 @@
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
+#include "dlcore/create.h"
 #include "dlcore/elementary.h"
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
@@ -322,6 +323,55 @@ static dl_status fill_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
+/* Numbers a + b * t, of a t that is drawn anew, written into the tensor. Takes t. */
+static dl_status write_drawn(const dlsh_args *a, dl_tensor *t, double add, double factor, dlsh_value *result) {
+    DLSH_SCOPED_GRAD_MODE(0);
+    dl_tensor *by = dl_scalar_f(factor), *from = dl_scalar_f(add), *scaled = t ? dl_mul(t, by) : NULL,
+              *drawn = scaled ? dl_add(scaled, from) : NULL;
+    dl_status st = drawn ? dl_assign(dlsh_arg_tensor(a, "input"), drawn) : dl_failed();
+    DLSH_UNREF(t, by, from, scaled, drawn);
+    if (!st) *result = dlsh_ref(*dlsh_arg(a, "input"));
+    return st;
+}
+
+static double number_of(const dlsh_args *a, const char *name, double dflt) {
+    return dlsh_given(a, name) ? dlsh_number(*dlsh_arg(a, name)) : dflt;
+}
+
+static dl_status check_drawn(const dlsh_args *a) {
+    dl_dtype t = dl_dtype_of(dlsh_arg_tensor(a, "input"));
+    return dl_dtype_is_float(t) ? DL_OK
+                                : dlsh_arg_fail(a, "input", DL_ERR_DTYPE, "convert it with .to(f32)",
+                                                "random numbers are floating, the tensor is %s", dl_dtype_name(t));
+}
+
+static dl_status normal_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *x = dlsh_arg_tensor(a, "input");
+    double mean = number_of(a, "mean", 0), std = number_of(a, "std", 1);
+    DLSH_TRY(check_drawn(a));
+    if (!(std >= 0)) return dlsh_arg_fail(a, "std", DL_ERR_VALUE, NULL, "std must be 0 or more, not %g", std);
+    return write_drawn(a, dl_randn(dl_shape(x), dl_ndim(x), dl_dtype_of(x), dl_device_of(x)), mean, std, result);
+}
+
+static dl_status uniform_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *x = dlsh_arg_tensor(a, "input");
+    double from = number_of(a, "from", 0), to = number_of(a, "to", 1);
+    DLSH_TRY(check_drawn(a));
+    if (!(from <= to)) return dlsh_arg_fail(a, "to", DL_ERR_VALUE, NULL, "numbers from %g to %g", from, to);
+    return write_drawn(a, dl_rand(dl_shape(x), dl_ndim(x), dl_dtype_of(x), dl_device_of(x)), from, to - from, result);
+}
+
+static dl_status element_size_run(const dlsh_args *a, dlsh_value *result) {
+    return dlsh_give(dlsh_int((long)dl_dtype_size(dl_dtype_of(dlsh_arg_tensor(a, "input")))), result);
+}
+
+static dl_status type_as_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *like = dlsh_arg_tensor(a, "other"), *cast = dl_to_dtype(dlsh_arg_tensor(a, "input"), dl_dtype_of(like)),
+              *t = cast ? dl_to_device(cast, dl_device_of(like)) : NULL;
+    dl_unref(cast);
+    return give(t, result);
+}
+
 /* ---------------------------------------------------------------- shapes */
 
 static dl_status transpose_run(const dlsh_args *a, dlsh_value *result) {
@@ -393,6 +443,12 @@ static dl_status flatten_run(const dlsh_args *a, dlsh_value *result) {
         else
             shape[n++] = dl_shape(t)[i];
     return give(dl_reshape(t, shape, n), result);
+}
+
+static dl_status ravel_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input");
+    long n = dl_numel(t);
+    return give(dl_reshape(t, &n, 1), result);
 }
 
 static dl_status view_run(const dlsh_args *a, dlsh_value *result) {
@@ -602,6 +658,28 @@ const dlsh_command dlsh_tensor_rows[] = {
     DLSH_PURE_ROW("transpose", transpose_run, "x.transpose(DIM, DIM)", "Two dimensions swapped, without copying.",
                   DLSH_PARAMS(TENSOR_PARAM, {"dim0", .want = "int", .doc = "first dimension"},
                               {"dim1", .want = "int", .doc = "second dimension"})),
+    DLSH_PURE_ROW("swapaxes", transpose_run, "x.swapaxes(DIM, DIM)",
+                  "Two dimensions swapped: another name of transpose.",
+                  DLSH_PARAMS(TENSOR_PARAM, {"dim0", .want = "int", .doc = "first dimension"},
+                              {"dim1", .want = "int", .doc = "second dimension"})),
+    DLSH_PURE_ROW("swapdims", transpose_run, "x.swapdims(DIM, DIM)",
+                  "Two dimensions swapped: another name of transpose.",
+                  DLSH_PARAMS(TENSOR_PARAM, {"dim0", .want = "int", .doc = "first dimension"},
+                              {"dim1", .want = "int", .doc = "second dimension"})),
+    DLSH_FN_ROW("normal_", normal_run, "x.normal_([MEAN [, STD]])", "Writes normal numbers.",
+                DLSH_PARAMS(TENSOR_PARAM, {"mean", .want = "number", .flags = DLSH_OPTIONAL, .doc = "their mean (0)"},
+                            {"std", .want = "number", .flags = DLSH_OPTIONAL, .doc = "their deviation (1)"})),
+    DLSH_FN_ROW("uniform_", uniform_run, "x.uniform_([FROM [, TO]])", "Writes numbers that are uniform in a range.",
+                DLSH_PARAMS(TENSOR_PARAM,
+                            {"from", .want = "number", .flags = DLSH_OPTIONAL, .doc = "the lower end (0)"},
+                            {"to", .want = "number", .flags = DLSH_OPTIONAL, .doc = "the upper end (1)"})),
+    DLSH_PURE_ROW("type_as", type_as_run, "x.type_as(OTHER)", "The values in the dtype of another tensor, beside it.",
+                  .params = other_params),
+    DLSH_PURE_ROW("element_size", element_size_run, "x.element_size()", "Bytes of an element.", .params = only_tensor),
+    DLSH_PURE_ROW("nelement", numel_run, "x.nelement()", "Number of elements: another name of numel.",
+                  .params = only_tensor),
+    DLSH_PURE_ROW("ndimension", ndim_run, "x.ndimension()", "Number of dimensions: another name of dim.",
+                  .params = only_tensor),
     DLSH_PURE_ROW("t", t_run, "x.t()", "A matrix transposed.", .params = only_tensor),
     DLSH_PURE_ROW("squeeze", squeeze_run, "x.squeeze([DIM])", "Dimensions of size 1 dropped.",
                   DLSH_PARAMS(TENSOR_PARAM, {"dim", .want = "int|list", .flags = DLSH_OPTIONAL,
@@ -612,6 +690,7 @@ const dlsh_command dlsh_tensor_rows[] = {
                   DLSH_PARAMS(TENSOR_PARAM,
                               {"start_dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "first dimension joined (0)"},
                               {"end_dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "last dimension joined (-1)"})),
+    DLSH_PURE_ROW("ravel", ravel_run, "x.ravel()", "All dimensions joined into one.", .params = only_tensor),
     DLSH_PURE_ROW("view", view_run, "x.view(SIZE...)", "The same elements in another shape.",
                   DLSH_PARAMS(TENSOR_PARAM,
                               {"shape", .want = "int|list", .flags = DLSH_VARIADIC, .doc = "sizes; one may be -1"})),
