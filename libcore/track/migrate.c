@@ -28,9 +28,10 @@ static const char second[] =
     " a.bytes, a.path from run as r join artifact as a on a.run_id = r.id;";
 
 /* Lists walk runs by time without their wide rows, and what filters ask of metrics stands in one index. */
-static const char third[] = "create index if not exists run_list on run(deleted_us, started_us);"
-                            "drop index if exists series_key;"
-                            "create index if not exists series_list on series(key, run_id, n, n_nan, first, last, min, max, sum)";
+static const char third[] =
+    "create index if not exists run_list on run(deleted_us, started_us);"
+    "drop index if exists series_key;"
+    "create index if not exists series_list on series(key, run_id, n, n_nan, first, last, min, max, sum)";
 
 static const char first_as_second[] = "create temp view run as select *, " ACTIVE_US " as active_us, " ACTIVE_SINCE_US
                                       " as active_since_us from main.run";
