@@ -1,5 +1,9 @@
 /* Gradients as values and under test: grad, gradcheck. */
+#include "commands/nets/nets.h"
 #include "commands/opcheck.h"
+#include "debug/debug.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/reduce.h"
 #include "lang/command.h"
 #include "lang/session.h"
 #include "view/sink.h"
@@ -181,11 +185,69 @@ static dl_status gradcheck_inputs(const dlsh_args *a, const dlsh_userop *u, dl_t
     return dlsh_opcheck_inputs(u, in);
 }
 
+/* ---- each node by itself */
+
+/* The results of the function as one number: their sum. NULL: a recorded failure, or nothing to differentiate. */
+static dl_tensor *as_loss(subject *s, dl_tensor **in, int n) {
+    DLSH_SCOPED_GRAD_MODE(1);
+    dl_tensor *out[8] = {NULL}, *loss = NULL;
+    int made = call_subject(in, n, out, 8, s);
+    for (int i = 0; i < made; i++) {
+        dl_tensor *one = dl_requires_grad(out[i]) ? dl_sum(out[i], NULL, 0, 0) : NULL, *both = NULL;
+        if (loss && one) both = dl_add(loss, one);
+        if (!loss) loss = dl_ref(one);
+        if (both) dl_unref(loss), loss = both;
+        dl_unref(one);
+        dl_unref(out[i]);
+    }
+    return loss;
+}
+
+/* Checks the nodes below a number and adds to the record. Where every rule is right by itself, a difference of the
+ * whole is that of a kink. */
+static dl_status check_nodes(const dlsh_args *a, dl_tensor *loss, int say, dlsh_value record) {
+    dlsh_nodecheck sum;
+    DLSH_TRY(dlsh_nodecheck_run(dlsh_arg_sink(a), loss, &sum));
+    if (sum.failed || sum.kinks || say) dlsh_nodecheck_say(dlsh_arg_sink(a), &sum);
+    const dlsh_value *whole = dlsh_record_get(record.as.record, "ok");
+    int right = whole && whole->as.i, kink = !right && !sum.failed && sum.kinks && !sum.skipped;
+    if (kink) dlsh_put(dlsh_arg_sink(a), "each rule is right: the difference is that of the kink\n");
+    if (kink) DLSH_TRY(dlsh_record_set(record.as.record, "ok", dlsh_bool(1)));
+    DLSH_TRY(dlsh_record_set(record.as.record, "nodes", dlsh_int(sum.nodes)));
+    DLSH_TRY(dlsh_record_set(record.as.record, "wrong", dlsh_int(sum.failed)));
+    return sum.failed ? dlsh_record_set(record.as.record, "ok", dlsh_bool(0)) : DL_OK;
+}
+
+/* gradcheck l: the nodes of a number that has been computed. */
+static dl_status check_expression(const dlsh_args *a, dl_tensor *y, dlsh_value *result) {
+    if (dlsh_arg_count(a, "inputs"))
+        return dlsh_arg_fail(a, "inputs", DL_ERR_TYPE, "gradcheck l, or gradcheck FUNCTION INPUT ...",
+                             "a tensor is not called with others");
+    DLSH_SCOPED_GRAD_MODE(1);
+    dl_tensor *loss = dl_sum(y, NULL, 0, 0);
+    dl_status st = loss ? dlsh_give(DLSH_RECORD_OF({"ok", dlsh_bool(1)}), result) : dl_failed();
+    if (!st) st = check_nodes(a, loss, 1, *result);
+    dl_unref(loss);
+    return st;
+}
+
+/* After the function as a whole: recorded once more, its nodes. Of a net the parameters are among the operands. */
+static dl_status check_function(const dlsh_args *a, subject *s, dl_tensor **in, int n, dlsh_value record) {
+    int had = dl_recording_set(1);
+    dl_tensor *loss = as_loss(s, in, n);
+    dl_status st = loss ? check_nodes(a, loss, 0, record) : DL_OK;
+    dl_recording_set(had);
+    if (!had) dl_recording_clear();
+    dl_unref(loss);
+    return st;
+}
+
 static dl_status gradcheck_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *given[MAX_INPUTS], *in[MAX_INPUTS];
     int n, made = 0, ok = 1;
     subject subj = {dlsh_arg_session(a), *dlsh_arg(a, "function")};
     const dlsh_userop *u = user_op(subj.fn);
+    if (subj.fn.type == DLSH_TENSOR) return check_expression(a, subj.fn.as.tensor, result);
     if (!dlsh_callable(subj.fn))
         return dlsh_arg_fail(a, "function", DL_ERR_TYPE, "give a function, an op or a net", "%s cannot be called",
                              dlsh_type_name(subj.fn));
@@ -209,6 +271,7 @@ static dl_status gradcheck_run(const dlsh_args *a, dlsh_value *result) {
         s = dlsh_opcheck(u, dlsh_function_name(subj.fn), in, n, dlsh_arg_sink(a), result->as.record, &ok);
         if (s == DL_OK && !ok) s = dlsh_record_set(result->as.record, "ok", dlsh_bool(0));
     }
+    if (s == DL_OK && !u) s = check_function(a, &subj, in, n, *result);
     for (int i = 0; i < made; i++) dl_unref(in[i]);
     for (int i = 0; i < n; i++) dl_unref(given[i]);
     return s;
@@ -232,16 +295,21 @@ const dlsh_command autograd_commands[] = {
         .examples = "x = param(2.0); y = x ** 3\ng = grad(y, x, create_graph=true); grad(g, x)\n"
                     "gs = grad(l, m.named_parameters())"),
     DLSH_ROW(
-        "gradcheck", DLSH_ACTION | DLSH_FUNCTION, gradcheck_run, "gradcheck FUNCTION INPUT ... [second] [tol=T]",
+        "gradcheck", DLSH_ACTION | DLSH_FUNCTION, gradcheck_run,
+        "gradcheck FUNCTION INPUT ... [second] [tol=T] | gradcheck TENSOR",
         "Compares the gradients of a function with central differences, element by element, and reports the worst. "
-        "As a function its result is a record with ok, checked, worst, tolerance, input, element, analytic, numeric.",
+        "Then each node of the computation is checked by itself, operands that are parameters included: an op whose "
+        "rule is wrong is named with its line, also where two errors cancel. Kinks, where slopes from left and right "
+        "differ, are no errors. gradcheck l checks the nodes of what has been computed. As a function its result is a "
+        "record with ok, checked, worst, tolerance, input, element, analytic, numeric, nodes, wrong.",
         DLSH_PARAMS(
-            {"function", .doc = "a function, op or net from tensors to tensors"},
+            {"function", .doc = "a function, op or net from tensors to tensors, or a result with a history"},
             {"inputs", .want = "tensor", .flags = DLSH_VARIADIC,
              .doc = "tensors to call it with; floating ones are checked, in f64; may be left out for an op made in C"}),
         DLSH_OPTIONS(
             {"second", DLSH_OPT_BOOL, "false", .doc = "check the gradients of the gradients too"},
             {"tol", DLSH_OPT_FLOAT, "0.0", .doc = "largest error allowed; 0: 1e-6, and 1e-5 for second derivatives"}),
         .examples =
-            "gradcheck tanh (randn(3, 2))\ngradcheck (fn (a, b) { return a @ b }) (randn(2, 3)) (randn(3, 2)) second"),
+            "gradcheck tanh (randn(3, 2))\ngradcheck (fn (a, b) { return a @ b }) (randn(2, 3)) (randn(3, 2)) second\n"
+            "w = param(randn(4)); gradcheck (sum(tanh(w) * 2))"),
     {0}};

@@ -23,4 +23,15 @@ const char *dlsh_debug_place(const dl_recorded *c, char *buf, size_t size);
 /* "[3, 2]", the index of an element in logical order. */
 const char *dlsh_debug_index(const dl_tensor *t, long element, char *buf, size_t size);
 
+/* Nodes whose gradient rules were compared with differences. */
+typedef struct dlsh_nodecheck {
+    long nodes, failed, checked, kinks, skipped;
+    char unchecked[48]; /* the op of the first that was not */
+} dlsh_nodecheck;
+
+/* Checks each node of what a number was computed from by itself, in f64, and shows those that are wrong, with their
+ * lines. */
+dl_status dlsh_nodecheck_run(struct dlsh_sink *sink, dl_tensor *loss, dlsh_nodecheck *sum);
+void dlsh_nodecheck_say(struct dlsh_sink *sink, const dlsh_nodecheck *sum);
+
 #endif
