@@ -187,13 +187,14 @@ static dl_status gradcheck_inputs(const dlsh_args *a, const dlsh_userop *u, dl_t
 
 /* ---- each node by itself */
 
-/* The results of the function as one number: their sum. NULL: a recorded failure, or nothing to differentiate. */
+/* The real results of the function as one number: their sum. NULL: a recorded failure, or nothing to differentiate. */
 static dl_tensor *as_loss(subject *s, dl_tensor **in, int n) {
     DLSH_SCOPED_GRAD_MODE(1);
     dl_tensor *out[8] = {NULL}, *loss = NULL;
     int made = call_subject(in, n, out, 8, s);
     for (int i = 0; i < made; i++) {
-        dl_tensor *one = dl_requires_grad(out[i]) ? dl_sum(out[i], NULL, 0, 0) : NULL, *both = NULL;
+        int real = !dl_dtype_is_complex(dl_dtype_of(out[i]));
+        dl_tensor *one = real && dl_requires_grad(out[i]) ? dl_sum(out[i], NULL, 0, 0) : NULL, *both = NULL;
         if (loss && one) both = dl_add(loss, one);
         if (!loss) loss = dl_ref(one);
         if (both) dl_unref(loss), loss = both;

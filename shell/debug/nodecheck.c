@@ -156,7 +156,7 @@ static int prepare(const dlsh_nodewalk *w, trial *t) {
     if (!c->redo || c->nin > MOST) return 0;
     for (int i = 0; i < c->nin; i++) {
         dl_tensor *x = dlsh_nodewalk_operand(w, c, i);
-        if (x && !(t->in[i] = copy_of(x))) return 0;
+        if (x && (dl_dtype_is_complex(dl_dtype_of(x)) || !(t->in[i] = copy_of(x)))) return 0;
         t->needs[i] = c->out[i] != NULL;
         if (!x && (c->from[i] || t->needs[i])) return 0;
     }
