@@ -312,7 +312,15 @@ void dl_trainer_get(const dl_trainer *t, dl_trainer_state *out) {
                               .grad_norm = t->grad_norm,
                               .diverged = t->diverged,
                               .phase = (int)t->phase,
-                              .error = t->error};
+                              .error = t->error,
+                              .accumulate = t->accumulate,
+                              .clip_norm = t->clip_norm,
+                              .clip_value = t->clip_value,
+                              .ema = t->ema_decay,
+                              .shuffle = t->loader_spec.shuffle,
+                              .sampler = t->loader_spec.sampler != NULL,
+                              .allow_nan = t->allow_nan,
+                              .transforms = t->transforms ? t->transforms : ""};
     dl_loader_position(t->loader, &out->epoch, &out->batch);
     out->batches = dl_loader_len(t->loader);
     out->run = t->run ? dl_run_id(t->run) : 0;

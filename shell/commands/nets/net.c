@@ -54,15 +54,29 @@ static dlsh_value layer_cell(const dl_summary *s, long i, dlsh_mode mode) {
     return dlsh_stringf("%*s%s", 2 * (l->depth - 1), "", l->path + (below ? n + 1 : 0));
 }
 
-static dlsh_value what_cell(const dl_layer_stat *l) {
-    return l->calls > 1 ? dlsh_stringf("%s, %ld times", l->text, l->calls) : dlsh_string(l->text);
+/* ", frozen": its parameters ask for no gradient. */
+static const char *frozen(dl_module *m, const dl_layer_stat *l) {
+    dl_module *part = l->params ? dl_module_find(m, l->path) : NULL;
+    dl_module_list *list = part ? dl_module_tensors(part, 1) : NULL;
+    long fixed = 0, n = list ? list->n : 0;
+    for (long i = 0; i < n; i++) fixed += !dl_requires_grad(list->entries[i].tensor);
+    dl_module_list_free(list);
+    if (!part) dl_error_clear();
+    return !fixed ? "" : fixed == n ? ", frozen" : ", partly frozen";
 }
 
-static dl_status add_stat(dlsh_table *t, const dl_summary *s, long i, const char *total, dlsh_mode mode) {
+static dlsh_value what_cell(dl_module *m, const dl_layer_stat *l) {
+    char times[40] = "";
+    if (l->calls > 1) snprintf(times, sizeof times, ", %ld times", l->calls);
+    return dlsh_stringf("%s%s%s", l->text, times, frozen(m, l));
+}
+
+static dl_status add_stat(dlsh_table *t, dl_module *m, const dl_summary *s, long i, const char *total, dlsh_mode mode) {
     const dl_layer_stat *l = &s->layers[i];
-    return dlsh_table_row(t, (dlsh_value[]){total ? dlsh_string(total) : layer_cell(s, i, mode),
-                                            total ? dlsh_string("") : what_cell(l), shape_cell(l), dlsh_int(l->params),
-                                            dlsh_amount(l->flops, 0, mode), dlsh_amount(l->bytes, 1, mode)});
+    return dlsh_table_row(t,
+                          (dlsh_value[]){total ? dlsh_string(total) : layer_cell(s, i, mode),
+                                         total ? dlsh_string("") : what_cell(m, l), shape_cell(l), dlsh_int(l->params),
+                                         dlsh_amount(l->flops, 0, mode), dlsh_amount(l->bytes, 1, mode)});
 }
 
 dl_status dlsh_show_summary(dlsh_sink *sink, dl_module *m, const dl_summary *s) {
@@ -71,10 +85,11 @@ dl_status dlsh_show_summary(dlsh_sink *sink, dl_module *m, const dl_summary *s) 
     dlsh_mode mode = dlsh_sink_look(sink).mode;
     dl_status st = DL_OK;
     char title[160];
-    snprintf(title, sizeof title, "net %s, for one sample", dl_module_name(m));
+    const char *mode_text = dl_module_training(m) ? "" : ", in evaluation mode";
+    snprintf(title, sizeof title, "net %s, for one sample%s", dl_module_name(m), mode_text);
     if (mode == DLSH_MODE_TABLE) t.title = title;
-    for (long i = 1; i < s->n && st == DL_OK; i++) st = add_stat(&t, s, i, NULL, mode);
-    if (st == DL_OK && s->n) st = add_stat(&t, s, 0, is_group(m) ? "total" : dl_module_name(m), mode);
+    for (long i = 1; i < s->n && st == DL_OK; i++) st = add_stat(&t, m, s, i, NULL, mode);
+    if (st == DL_OK && s->n) st = add_stat(&t, m, s, 0, is_group(m) ? "total" : dl_module_name(m), mode);
     return dlsh_table_show(sink, &t, st, NULL);
 }
 

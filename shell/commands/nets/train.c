@@ -24,6 +24,17 @@ static dl_status text(void *self, dlsh_buf *out) {
     return DL_OK;
 }
 
+/* What is done to gradients between backward and update, and to weights after it. */
+static dlsh_value gradients_text(const dl_trainer_state *st) {
+    DLSH_SCOPED_BUF b = {0};
+    if (st->accumulate > 1) dlsh_buf_printf(&b, ", accumulate=%ld", st->accumulate);
+    if (st->clip_norm > 0) dlsh_buf_printf(&b, ", clip_norm=%g", st->clip_norm);
+    if (st->clip_value > 0) dlsh_buf_printf(&b, ", clip_value=%g", st->clip_value);
+    if (st->ema > 0) dlsh_buf_printf(&b, ", ema=%g", st->ema);
+    if (st->allow_nan) dlsh_buf_printf(&b, ", allow_nan");
+    return dlsh_string(b.n ? dlsh_buf_text(&b) + 2 : "as they are");
+}
+
 static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
     (void)s;
     dl_trainer_state st;
@@ -36,6 +47,11 @@ static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
                                {"schedule", dlsh_string(schedule ? dl_schedule_text(schedule) : "none")},
                                {"loss function", dlsh_string(dl_trainer_loss_name(self))},
                                {"batch", dlsh_int(dl_loader_batch(dl_trainer_loader(self)))},
+                               {"order", dlsh_string(st.sampler   ? "of a sampler"
+                                                     : st.shuffle ? "shuffled in every epoch"
+                                                                  : "of the split")},
+                               {"transforms", dlsh_string(*st.transforms ? st.transforms : "none")},
+                               {"gradients", gradients_text(&st)},
                                {"step", dlsh_int(st.step)},
                                {"epoch", dlsh_stringf("%ld, batch %ld of %ld", st.epoch, st.batch, st.batches)},
                                {"loss", dlsh_known(st.loss)},
