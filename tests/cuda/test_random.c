@@ -81,13 +81,19 @@ static const struct {
     {"nll_loss", "p[Y,3] n:3[Y] p[3]; p[Y,4] n:4[Y] reduction=sum; p[B,5] n:5[B] p[5] reduction=none", ROUNDS},
     {"pool_gather", "f[G,E,4,6] n:24[G,E,H,K]", ROUNDS},
     {"pool_scatter", "f[G,E,H,K] n:24[G,E,H,K] size=[4,6]", ROUNDS},
+    /* few steps of few numbers: random weights make every error grow from step to step */
+    {"rnn",
+     "f[E,F,B] - - f[5,B] f[5,5] f[5] f[5]; f[G,E,4] f[2,E,3] - f[3,4] f[3,3] f[3] f[3] f[3,3] f[3,3] f[3] f[3] "
+     "num_layers=2; f[A,G,B] f[2,A,5] - f[5,B] f[5,5] f[5,B] f[5,5] bidirectional=true batch_first=true "
+     "nonlinearity=relu",
+     ROUNDS},
     {"lstm",
-     "f[A,F,B] - - - f[20,B] f[20,5] f[20] f[20]; f[G,E,4] f[2,E,3] f[2,E,3] - f[12,4] f[12,3] f[12] f[12] f[12,3] "
+     "f[E,F,B] - - - f[20,B] f[20,5] f[20] f[20]; f[G,E,4] f[2,E,3] f[2,E,3] - f[12,4] f[12,3] f[12] f[12] f[12,3] "
      "f[12,3] f[12] f[12] num_layers=2; f[A,G,B] f[2,A,5] f[2,A,5] - f[20,B] f[20,5] f[20,B] f[20,5] "
      "bidirectional=true batch_first=true",
      ROUNDS},
     {"gru",
-     "f[A,F,B] - - f[15,B] f[15,5] f[15] f[15]; f[G,E,4] f[2,E,3] - f[9,4] f[9,3] f[9] f[9] f[9,3] f[9,3] f[9] f[9] "
+     "f[E,F,B] - - f[15,B] f[15,5] f[15] f[15]; f[G,E,4] f[2,E,3] - f[9,4] f[9,3] f[9] f[9] f[9,3] f[9,3] f[9] f[9] "
      "num_layers=2; f[A,G,B] f[2,A,5] - f[15,B] f[15,5] f[15,B] f[15,5] bidirectional=true batch_first=true",
      ROUNDS},
     {"lstm_cell", "f[A,B] f[A,5] f[A,5] f[20,B] f[20,5] f[20] f[20]; f[A,4] f[A,3] f[A,3] f[12,4] f[12,3]", ROUNDS},
@@ -335,6 +341,8 @@ static double amplified(const call *c, int result) {
                 {"dirichlet_kl", false, 8},
                 {"cosine_embedding_loss", true, 4},
                 {"exponential_kl", false, 4},
+                {"multivariate_normal_kl", false, 8},
+                {"attention", true, 4},
                 {"batch_norm", false, 2},
                 {"batch_norm_relu", false, 2}};
     if (c->op->flags & DL_F_SIGNS) return 500;
@@ -403,7 +411,7 @@ static bool one_call(const dl_op *op, const char *text, dl_dtype dtype) {
             if (run(&moved)) add_sways(&sway, &moved, &cpu);
             unload(&moved);
         }
-        if (!here && dl_failed() == DL_ERR_UNSUPPORTED)
+        if (!here && (dl_failed() == DL_ERR_UNSUPPORTED || (dtype == DL_BF16 && dl_failed() == DL_ERR_DTYPE)))
             holes++, met = true;
         else if (here && there)
             compare(&gpu, &cpu, &sway, text), met = true;
@@ -422,10 +430,11 @@ static bool one_call(const dl_op *op, const char *text, dl_dtype dtype) {
 /* Steps of these fall elsewhere when an operand is rounded to 16 bits; random recurrent weights make every error grow
  * from step to step, and cuDNN's tanh is an approximation. */
 static bool too_coarse(const dl_op *op, dl_dtype dtype) {
-    static const char *const rows[] = {"remainder", "floor_divide", "fmod",
-                                       "quantile",  "histc",        "conv2d_relu_max_pool2d"};
+    static const char *const rows[] = {"remainder", "floor_divide",           "fmod",   "quantile",
+                                       "histc",     "conv2d_relu_max_pool2d", "isclose"};
     bool listed = false;
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) listed = listed || !strcmp(op->name, rows[i]);
+    if (dtype != DL_F64 && !strcmp(op->name, "matrix_rank")) return true; /* singular values lie beside a threshold */
     return (dtype == DL_BF16 && listed) || (dtype != DL_F64 && is_recurrent(op));
 }
 

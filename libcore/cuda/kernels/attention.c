@@ -185,11 +185,12 @@ static dl_status take_views(work *w, way *y, dl_tensor *const *in, dl_tensor *g)
     return dl_attention_bias(w->g, mask, y->bias);
 }
 
+/* cuDNN multiplies by the scale what it has masked and the largest scores: that needs a scale above 0. */
 static bool suits(const dl_attention_sizes *a, dl_dtype t) {
     long version = dl_dnn_version();
     return DL_BIT(t) & DL_HALVES && version >= 90100 && version != 91000 && version != 91001 && a->size % 8 == 0 &&
            a->value_size % 8 == 0 && a->size && a->value_size && a->batch && a->kv_heads && a->rows && a->keys &&
-           a->dropout < 1;
+           a->dropout < 1 && a->scale > 0;
 }
 
 /* Finds a way through cuDNN; *found false: there is none. With dropout forward and backward go one way, which alone

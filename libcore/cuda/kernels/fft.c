@@ -18,6 +18,24 @@ static cudaDataType type_of(int dtype) {
     return dtype == DL_F32 ? CUDA_R_32F : dtype == DL_F64 ? CUDA_R_64F : dtype == DL_C64 ? CUDA_C_32F : CUDA_C_64F;
 }
 
+/* One call of cuFFT, which wants real numbers, too, to begin where a complex one could: others go through memory of
+ * their own. `align`: bytes of a complex number; in_size, out_size: bytes of all transforms of the call. */
+static dl_status execute(dl_gpu *g, const dl_fft_use *u, char *from, size_t in_size, char *to, size_t out_size,
+                         size_t align, bool inverse) {
+    char *in = (size_t)from % align ? dl_gpu_take(g, in_size) : from;
+    char *out = (size_t)to % align ? dl_gpu_take(g, out_size) : to;
+    dl_status st = in && out ? DL_OK : dl_failed();
+    if (st == DL_OK && in != from)
+        st = dl_gpu_check(g, cudaMemcpyAsync(in, from, in_size, cudaMemcpyDeviceToDevice, g->stream), "a transform");
+    if (st == DL_OK)
+        st = dl_fft_check(u->f->cufftXtExec(u->plan, in, out, inverse ? CUFFT_INVERSE : CUFFT_FORWARD), "a transform");
+    if (st == DL_OK && out != to)
+        st = dl_gpu_check(g, cudaMemcpyAsync(to, out, out_size, cudaMemcpyDeviceToDevice, g->stream), "a transform");
+    if (in && in != from) dl_gpu_drop(g, in);
+    if (out && out != to) dl_gpu_drop(g, out);
+    return st;
+}
+
 /* From one contiguous tensor to another along dimension d. */
 static dl_status transform(dl_gpu *g, const dl_tensor *x, dl_tensor *y, int d, long n, bool inverse) {
     const lines l = along(x, d, n);
@@ -35,11 +53,11 @@ static dl_status transform(dl_gpu *g, const dl_tensor *x, dl_tensor *y, int d, l
     dl_fft_use u;
     DL_TRY(dl_fft_begin(g, &s, &u));
     dl_status st = DL_OK;
-    for (long i = 0; i < (side ? 1 : l.outer) && st == DL_OK; i++) {
-        char *from = (char *)dl_ptr(x) + i * x->shape[d] * l.inner * (long)dl_esize(x);
-        char *to = (char *)dl_ptr(y) + i * y->shape[d] * l.inner * (long)dl_esize(y);
-        st = dl_fft_check(u.f->cufftXtExec(u.plan, from, to, inverse ? CUFFT_INVERSE : CUFFT_FORWARD), "a transform");
-    }
+    const size_t from = (size_t)(x->shape[d] * l.inner) * dl_esize(x),
+                 to = (size_t)(y->shape[d] * l.inner) * dl_esize(y), groups = side ? (size_t)l.outer : 1;
+    for (long i = 0; i < (side ? 1 : l.outer) && st == DL_OK; i++)
+        st = execute(g, &u, (char *)dl_ptr(x) + (size_t)i * from, groups * from, (char *)dl_ptr(y) + (size_t)i * to,
+                     groups * to, 2 * (size_t)dl_dtype_size(part), inverse);
     dl_fft_end(&u);
     return st;
 }

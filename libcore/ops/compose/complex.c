@@ -53,6 +53,8 @@ COMPOSE_RULE(complex) {
 COMPOSE_RULE(polar) {
     POOL;
     dl_tensor *size = c->in[0], *angle = c->in[1];
+    if (DL_BIT(size->dtype) & DL_HALVES) /* the parts of the result are f32 */
+        size = K(dl_to_dtype(size, DL_F32)), angle = K(dl_to_dtype(angle, DL_F32));
     return dl_finish(c, dl_complex(K(dl_mul(size, K(dl_cos(angle)))), K(dl_mul(size, K(dl_sin(angle))))));
 }
 

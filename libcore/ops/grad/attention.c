@@ -23,7 +23,7 @@ static dl_tensor *kept_columns(dl_back *b, dl_tensor **in, const dl_attention_si
     dl_tensor *columns = T(dl_slice(identity, 1, &from, &to, 1));
     dl_tensor *v = T(dl_expand(columns, (long[]){a->batch, a->kv_heads, a->keys, a->value_size}, 4));
     return T(dl_attention(zero, zero_k, v, in[DL_IN_ATTENTION_ATTN_MASK], in[DL_IN_ATTENTION_LENGTHS],
-                          in[DL_IN_ATTENTION_SEED], a->dropout, a->causal, 0));
+                          in[DL_IN_ATTENTION_SEED], a->dropout, a->causal, 1));
 }
 
 /* What dropout multiplied the weights by: which it left out is known to the kernel alone. */
