@@ -159,8 +159,8 @@ static dl_status back_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     DLSH_TRY(dlsh_dbg_need(a));
     if (!dlsh_dbg.walk.at)
-        return dlsh_arg_fail(a, NULL, DL_ERR_STATE, dlsh_dbg.trainer ? "quit, then undo or rewind t N" : NULL,
-                             "this is the first node%s", dlsh_dbg.trainer ? " of the step" : "");
+        return dlsh_arg_fail(a, NULL, DL_ERR_STATE, NULL, "this is the first node%s",
+                             dlsh_dbg.trainer ? " of the step" : "");
     int to = dlsh_dbg.walk.at;
     for (long i = count_of(a); i > 0; i--) to = dlsh_dbg.nformer ? dlsh_dbg.former[--dlsh_dbg.nformer] : to - 1;
     dlsh_nodewalk_go(&dlsh_dbg.walk, to);
