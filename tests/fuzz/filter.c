@@ -29,7 +29,7 @@ static void filter(const char *text) {
     if (dl_clause_init(&c) != DL_OK) return;
     sqlite3_str_appendall(c.sql, "select r.id from run as r where 1");
     if (dl_filter_where(&c, store(), text) == DL_OK) {
-        if (dl_clause_prepare(&c, store(), &q) != DL_OK) abort();
+        if (dl_clause_prepare(&c, store(), "%s", &q) != DL_OK) abort();
         while (sqlite3_step(q) == SQLITE_ROW) continue;
     }
     sqlite3_finalize(q);
