@@ -203,11 +203,11 @@ class Shared(kernel.OneKernel):
             self.assertIn("```\nopt = adam(lr=1e-3)\n```", data["text/markdown"])
             cells = [e.text for e in ET.fromstring(f"<all>{data['text/html']}</all>").iter("td")]
             self.assertIn("learning rate", cells)
-        self.k.run("fn less(a, b) {\n    return a < b\n}")
-        page = self.k.reply(self.c.inspect("less"))["content"]["data"]
+        self.k.run("fn is_below(a, b) {\n    return a < b\n}")
+        page = self.k.reply(self.c.inspect("is_below"))["content"]["data"]
         self.assertIn("return a &lt; b", page["text/html"])
         parts = ET.fromstring(f"<all>{page['text/html']}</all>")
-        self.assertEqual([e.text for e in parts.iter("pre")], ["fn less(a, b) {\n    return a < b\n}\n"])
+        self.assertEqual([e.text for e in parts.iter("pre")], ["fn is_below(a, b) {\n    return a < b\n}\n"])
         parts = ET.fromstring("<all>%s</all>" % self.k.run("help slices")[0]["payload"][0]["data"]["text/html"])
         self.assertEqual(len(list(parts.iter("h4"))), 1)
         self.assertIn("x[1:3]", next(parts.iter("pre")).text)

@@ -60,6 +60,12 @@ MEANT = {
     ("cholesky_solve", "*"): "the arguments of torch.linalg.solve_triangular's kind: B and the triangle L",
     ("cholesky_inverse", "L"): "the triangle, as in cholesky_solve",
     ("perplexity", "*"): "none of PyTorch's",
+    ("contrastive_loss", "*"): "none of PyTorch's",
+    **{(name, arg): "by position, too" for name, args in (
+        ("cov", ("correction", "fweights", "aweights")), ("vecdot", ("dim",)), ("lu_solve", ("left", "adjoint")))
+       for arg in args},
+    ("tensordot", "dims"): "PyTorch's schema has them as two lists",
+    ("softmin", "dim"): "-1 when it is left out, where PyTorch guesses it and warns",
     **{(name, "*"): "scikit-learn's" for name in METRICS},
     **{(name, "*"): "states and lengths are arguments of their own, where PyTorch takes packed sequences"
        for name in ("lstm", "gru", "rnn", "lstm_cell")},
@@ -117,7 +123,8 @@ def theirs(name):
             found = []
     get = torch._C._jit_get_schemas_for_operator
     matrices = get(f"aten::linalg_{name}")
-    for names, schema in [({"self": "input"}, s) for s in get(f"aten::{name}") + matrices] + [
+    rooms = [s for room in ("", "special_", "fft_") for s in get(f"aten::{room}{name}")]
+    for names, schema in [({"self": "input"}, s) for s in rooms + matrices] + [
             ({"self": "A", "b": "B"}, s) for s in matrices]:
         if any(a.name == "out" for a in schema.arguments) or "Dimname" in str(schema):
             continue
@@ -149,7 +156,7 @@ def complaints(name, args, other, overloads):
         elif positional and places.get(arg) != i:
             said.append(f"{name}: '{arg}' is argument {i}, PyTorch's {places.get(arg, 'by name alone')}")
         elif default is not ... and defaults[arg] is not ... and default != defaults[arg] and not (
-                default is None and not defaults[arg]):
+                default is None and not defaults[arg]) and (arg, default, defaults[arg]) != ("norm", "backward", None):
             said.append(f"{name}: {arg}={default}, PyTorch's is {defaults[arg]}")
         elif default is not ... and defaults[arg] is ... and arg in everywhere:
             said.append(f"{name}: {arg} has a default, PyTorch asks for it")
