@@ -46,6 +46,16 @@ static dl_status take_target(const dl_trainer *t, dl_chosen_metric *m, const cha
                         t->form.targets);
 }
 
+static dl_status take_option(dl_chosen_metric *m, const char *word) {
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    if (!strchr(word, '=') || dl_attr_index(m->op, name) < 0)
+        return dl_fail_hint(DL_ERR_NAME, "options are name=value, as in average=micro", "metric %s has no option '%s'",
+                            m->op->name, name);
+    add(m->attrs, sizeof m->attrs, " %s", word);
+    return DL_OK;
+}
+
 /* "f1_score average=micro of=kind" */
 static dl_status take_metric(const dl_trainer *t, dl_chosen_metric *m, const char *text) {
     char copy[160], *rest = copy, name[DL_FIELD_NAME] = "";
@@ -59,7 +69,7 @@ static dl_status take_metric(const dl_trainer *t, dl_chosen_metric *m, const cha
         if (!strncmp(word, "of=", 3))
             snprintf(name, sizeof name, "%s", word + 3);
         else
-            add(m->attrs, sizeof m->attrs, " %s", word);
+            DL_TRY(take_option(m, word));
     }
     return take_target(t, m, name);
 }

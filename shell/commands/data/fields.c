@@ -126,7 +126,22 @@ static int is_target(const dlsh_fields_rule *rule, const char *name) {
     return 0;
 }
 
+/* Each name in targets= is that of a field. */
+static dl_status check_targets(const dlsh_value *v, const dlsh_value *targets) {
+    int n = !targets ? 0 : targets->type == DLSH_STR ? 1 : targets->as.list->n;
+    for (int i = 0; i < n; i++) {
+        const char *name = targets->type == DLSH_STR ? targets->as.str->s : targets->as.list->items[i].as.str->s;
+        if (v->type != DLSH_RECORD)
+            return dlsh_fail(DL_ERR_TYPE, "{a: .., b: ..} has fields",
+                             "targets names fields of records, and the samples are no records but %s", dlsh_a(*v));
+        if (!dlsh_record_get(v->as.record, name))
+            return dlsh_fail(DL_ERR_NAME, NULL, "targets names '%s', and the samples have no field of this name", name);
+    }
+    return DL_OK;
+}
+
 static dl_status sort_parts(const dlsh_value *v, const dlsh_fields_rule *rule, parts *x, parts *y) {
+    DLSH_TRY(check_targets(v, rule->targets));
     if (v->type == DLSH_RECORD) {
         const dlsh_record *r = v->as.record;
         for (int i = 0; i < r->n; i++) {
