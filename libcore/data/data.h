@@ -131,6 +131,7 @@ dl_status dl_data_take_fields(dl_dataset *d, const dl_dataset *of);
 dl_field dl_data_field(const dl_dataset *d, int i);
 /* Copies n names; NULL: "0", "1", ... Sets `classes` and the targets' dtype. */
 dl_status dl_data_set_classes(dl_dataset *d, long n, const char *const *names);
+void dl_data_drop_classes(dl_dataset *d);
 /* Moves the fraction "holdout" of the training samples, chosen by "seed", to an empty test split; order is kept. */
 dl_status dl_data_hold_out(dl_dataset *d, double fraction, uint64_t seed);
 /* "unit", "standard" or "none". */

@@ -169,8 +169,7 @@ void dl_dataset_unref(dl_dataset *d) {
         dl_resident_drop(&d->resident[s]);
     }
     free(d->fields);
-    for (long i = 0; d->class_names && i < d->classes; i++) free(d->class_names[i]);
-    free(d->class_names);
+    dl_data_drop_classes(d);
     for (long i = 0; i < d->nskipped; i++) free(d->skipped[i]);
     free(d->skipped);
     if (d->source.close) d->source.close(d->source.ctx);

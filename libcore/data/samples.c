@@ -83,8 +83,15 @@ dl_status dl_data_take_fields(dl_dataset *d, const dl_dataset *of) {
     return DL_OK;
 }
 
+void dl_data_drop_classes(dl_dataset *d) {
+    for (long i = 0; d->class_names && i < d->classes; i++) free(d->class_names[i]);
+    free(d->class_names);
+    d->class_names = NULL;
+}
+
 dl_status dl_data_set_classes(dl_dataset *d, long n, const char *const *names) {
     char number[24];
+    dl_data_drop_classes(d);
     if (!(d->class_names = dl_data_alloc(n, sizeof *d->class_names))) return dl_failed();
     d->classes = n, d->target_dtype = DL_I64;
     for (long i = 0; i < n; i++) {

@@ -75,6 +75,39 @@ static dl_status check_states(const dl_optimizer *o, const dl_tensor_file *f, co
     return DL_OK;
 }
 
+/* The part of a tensor's name behind the prefix; NULL: it has another. */
+static const char *behind(const dl_tensor_file *f, long k, const char *prefix) {
+    const char *name = dl_tensor_file_name(f, k);
+    return strncmp(name, prefix, strlen(prefix)) ? NULL : name + strlen(prefix);
+}
+
+static bool keeps(const dl_optimizer *o, const char *name) {
+    char own[NAME_MAX_];
+    bool known = !strcmp(name, "lr") || !strcmp(name, "steps");
+    for (long i = 0; i < o->n && !known; i++)
+        for (int s = 0; s < DL_OPTIM_STATES && o->row->state[s] && !known; s++) {
+            dl_optimizer_state_name(o, i, s, own, sizeof own);
+            known = !strcmp(own, name);
+        }
+    return known;
+}
+
+/* A state that this kind of optimizer does not keep belongs to another kind. */
+static dl_status check_others(const dl_optimizer *o, const dl_tensor_file *f, const char *prefix) {
+    long have = 0, known = 2;
+    if (o->row->algorithm) return DL_OK;
+    for (long k = 0; k < dl_tensor_file_count(f); k++) have += behind(f, k, prefix) != NULL;
+    for (long i = 0; i < o->n; i++)
+        for (int s = 0; s < DL_OPTIM_STATES && o->row->state[s]; s++) known += find_state(o, f, prefix, i, s) != NULL;
+    for (long k = 0; have > known && k < dl_tensor_file_count(f); k++) {
+        const char *name = behind(f, k, prefix);
+        if (name && !keeps(o, name))
+            return dl_fail_hint(DL_ERR_VALUE, "make an optimizer of the kind that it was saved from",
+                                "the state has '%s', which %s does not keep", name, dl_optimizer_kind(o));
+    }
+    return DL_OK;
+}
+
 static dl_status restore(dl_optimizer *o, const dl_tensor_file *f, const char *prefix, const int64_t *steps) {
     if (o->row->algorithm) DL_TRY(o->row->algorithm->restore(o, find_in, &(search){f, prefix}));
     for (long i = 0; i < o->n; i++) {
@@ -107,6 +140,7 @@ dl_status dl_optimizer_load_state(dl_optimizer *o, const dl_tensor_file *f, cons
     for (long i = 0; i <= o->n; i++)
         if (n[i] < 0) return dl_fail(DL_ERR_VALUE, "an optimizer cannot have made %ld steps", (long)n[i]);
     DL_TRY(check_states(o, f, prefix, n));
+    DL_TRY(check_others(o, f, prefix));
     DL_TRY(dl_optimizer_set_lr(o, *(const double *)dl_ptr(rate)));
     return restore(o, f, prefix, n);
 }

@@ -23,7 +23,7 @@ static dl_status eval_batch(dl_trainer *t, const dl_batch *b, bool first, dl_col
     DL_OWNED dl_tensor *out = NULL, *loss = NULL;
     dl_pack *result = dl_step_run_net(t, b);
     dl_status st = result ? dl_trainer_loss_of(t, result, b, &loss) : dl_failed();
-    if (result) out = dl_ref(dl_pack_tensor(result, 0));
+    if (result && dl_pack_count(result) == 1) out = dl_ref(dl_pack_tensor(result, 0));
     if (st == DL_OK) st = dl_metrics_keep(t, all, result, b);
     dl_pack_unref(result);
     DL_TRY(st);

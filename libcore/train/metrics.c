@@ -8,6 +8,7 @@
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,10 +29,11 @@ __attribute__((format(printf, 3, 4))) static void add(char *text, size_t size, c
     va_end(more);
 }
 
-/* of=NAME: the target that is meant. */
+/* of=NAME: the target that is meant; where there is one, the output. */
 static dl_status take_target(const dl_trainer *t, dl_chosen_metric *m, const char *name) {
     char hint[96];
     const char *const first = t->form.names[t->form.inputs];
+    if (t->form.targets == 1) return snprintf(m->output, sizeof m->output, "%s", name), DL_OK;
     snprintf(hint, sizeof hint, "metrics=[\"%s of=%s\"]", m->op->name, *first ? first : "0");
     for (m->target = 0; *name && m->target < t->form.targets; m->target++) {
         char number[16];
@@ -40,7 +42,6 @@ static dl_status take_target(const dl_trainer *t, dl_chosen_metric *m, const cha
     }
     if (*name) return dl_fail_hint(DL_ERR_NAME, hint, "metric %s: there is no target '%s'", m->op->name, name);
     m->target = 0;
-    if (t->form.targets == 1) return DL_OK;
     return dl_fail_hint(DL_ERR_VALUE, hint,
                         "metric %s: samples have %d targets, and it does not say which one it is of", m->op->name,
                         t->form.targets);
@@ -80,10 +81,12 @@ static void name_metric(dl_trainer *t, dl_chosen_metric *m) {
     const char *target = t->form.names[t->form.inputs + m->target];
     bool twice = false;
     for (int i = 0; i < t->nmetrics; i++)
-        twice |= &t->metric[i] != m && t->metric[i].op == m->op && t->metric[i].target == m->target;
+        twice |= &t->metric[i] != m && t->metric[i].op == m->op && t->metric[i].target == m->target &&
+                 !strcmp(t->metric[i].output, m->output);
     add(m->name, sizeof m->name, "%s", m->op->name);
     for (const char *at = m->attrs; twice && (at = strchr(at, '=')); at++)
         add(m->name, sizeof m->name, "_%.*s", (int)strcspn(at + 1, " "), at + 1);
+    if (*m->output) add(m->name, sizeof m->name, "_%s", m->output);
     if (t->form.targets == 1) return;
     if (*target)
         add(m->name, sizeof m->name, "_%s", target);
@@ -108,16 +111,22 @@ dl_status dl_metrics_take(dl_trainer *t, const char *const *texts) {
 
 /* ---------------------------------------------------------------- batches */
 
-/* Outputs go with targets by name, or by position; one output, or one target, needs neither. */
+/* Outputs go with targets by name, or by position; a single output needs neither. */
 static dl_tensor *output_for(const dl_trainer *t, const dl_chosen_metric *m, const dl_pack *result) {
-    int n = dl_pack_count(result);
-    const char *target = t->form.names[t->form.inputs + m->target];
-    if (n == 1 || t->form.targets == 1) return dl_pack_tensor(result, 0);
-    for (int i = 0; i < n; i++)
-        if (dl_pack_name(result, i) && !strcmp(dl_pack_name(result, i), target)) return dl_pack_tensor(result, i);
-    if (!dl_pack_name(result, 0) && m->target < n) return dl_pack_tensor(result, m->target);
-    return dl_fail_hint(DL_ERR_NAME, "outputs and targets that belong together have the same name",
-                        "metric %s: the net gives no output '%s'", m->name, target),
+    const int n = dl_pack_count(result);
+    const bool by_target = t->form.targets > 1;
+    const char *want = by_target ? t->form.names[t->form.inputs + m->target] : m->output;
+    int at = by_target ? m->target : isdigit((unsigned char)*want) ? atoi(want) : n;
+    for (int i = 0; *want && i < n; i++)
+        if (dl_pack_name(result, i) && !strcmp(dl_pack_name(result, i), want)) return dl_pack_tensor(result, i);
+    if (n == 1 && !*m->output) return dl_pack_tensor(result, 0);
+    if (!dl_pack_name(result, 0) && at < n) return dl_pack_tensor(result, at);
+    if (!by_target && !*want)
+        return dl_fail_hint(DL_ERR_VALUE, "of=NAME, or of=0 of outputs without names",
+                            "metric %s: the net gives %d outputs, and it does not say which one it is of", m->name, n),
+               NULL;
+    return dl_fail_hint(DL_ERR_NAME, by_target ? "outputs and targets that belong together have the same name" : "",
+                        "metric %s: the net gives no output '%s'", m->name, want),
            NULL;
 }
 
@@ -156,25 +165,41 @@ static bool are_class_scores(const dl_trainer *t, const dl_tensor *scores, const
            scores->shape[t->classes_last ? scores->ndim - 1 : 1] > 1;
 }
 
+/* Scores of classes at several places of an example as rows [places, classes], and their targets [places]. Takes both
+ * references and gives others. */
+static dl_status as_rows(const dl_trainer *t, dl_tensor **scores, dl_tensor **truth) {
+    long order[DL_MAX_DIM], n = 0;
+    const int last = (*scores)->ndim - 1;
+    if (!are_class_scores(t, *scores, *truth) || last < 2) return DL_OK;
+    for (int d = 0; d <= last; d++)
+        if (d != (t->classes_last ? last : 1)) order[n++] = d;
+    order[n] = t->classes_last ? last : 1;
+    DL_OWNED dl_tensor *moved = dl_permute(*scores, order, last + 1);
+    dl_tensor *rows = moved ? dl_reshape(moved, (long[]){-1, moved->shape[last]}, 2) : NULL;
+    dl_tensor *labels = rows ? dl_reshape(*truth, (long[]){-1}, 1) : NULL;
+    if (!labels) return dl_unref(rows), dl_failed();
+    dl_unref(*scores), dl_unref(*truth);
+    *scores = rows, *truth = labels;
+    return DL_OK;
+}
+
 /* Scores as the metric takes them: classes for y_pred, one number an example for the scores of two classes. */
-static dl_tensor *as_taken(const dl_trainer *t, const dl_op *op, dl_tensor *scores, const dl_tensor *truth) {
-    const bool pairs = scores->ndim == 2 && scores->shape[1] == 2 && dl_attr_index(op, "k") < 0;
-    const long dim = t->classes_last ? -1 : 1;
-    if (!are_class_scores(t, scores, truth) || !strcmp(op->name, "perplexity")) return dl_ref(scores);
+static dl_tensor *as_taken(const dl_op *op, dl_tensor *scores, bool classes) {
+    const long dim = 1;
+    if (!classes || !strcmp(op->name, "perplexity")) return dl_ref(scores);
     if (!strcmp(op->in_name[1], "y_pred")) return dl_argmax(scores, &dim, 0);
-    if (!pairs) return dl_ref(scores);
+    if (scores->shape[1] != 2 || dl_attr_index(op, "k") >= 0) return dl_ref(scores);
     DL_OWNED dl_tensor *one = dl_select(scores, 1, 1);
     DL_OWNED dl_tensor *zero = dl_select(scores, 1, 0);
     return dl_sub(one, zero);
 }
 
-static dl_status compute(const dl_trainer *t, const dl_chosen_metric *m, dl_tensor *scores, dl_tensor *truth,
-                         double *value) {
+static dl_status compute(const dl_chosen_metric *m, dl_tensor *scores, dl_tensor *truth, bool classes, double *value) {
     char attrs[192];
-    const bool many = are_class_scores(t, scores, truth) && scores->shape[t->classes_last ? scores->ndim - 1 : 1] > 2;
+    const bool many = classes && scores->shape[1] > 2;
     const bool macro = many && dl_attr_index(m->op, "average") >= 0 && !strstr(m->attrs, "average=");
     snprintf(attrs, sizeof attrs, "%s%s", m->attrs, macro ? " average=macro" : "");
-    DL_OWNED dl_tensor *taken = as_taken(t, m->op, scores, truth);
+    DL_OWNED dl_tensor *taken = as_taken(m->op, scores, classes);
     if (!taken) return dl_failed();
     dl_tensor *in[2] = {truth, taken}, *out[DL_MAX_OUT] = {0};
     if (!strcmp(m->op->name, "perplexity")) in[0] = taken, in[1] = truth;
@@ -191,8 +216,10 @@ dl_status dl_metrics_compute(const dl_trainer *t, dl_collected *all, dl_eval_res
         DL_OWNED dl_tensor *scores = c->n ? dl_cat(c->out, c->n, 0) : NULL;
         DL_OWNED dl_tensor *truth = scores ? dl_cat(c->truth, c->n, 0) : NULL;
         if (!truth) return dl_failed();
+        bool classes = are_class_scores(t, scores, truth);
         r->metric_name[r->nmetrics] = m->name;
-        DL_TRY(compute(t, m, scores, truth, &r->metric[r->nmetrics]));
+        DL_TRY(as_rows(t, &scores, &truth));
+        DL_TRY(compute(m, scores, truth, classes, &r->metric[r->nmetrics]));
     }
     return DL_OK;
 }

@@ -6,6 +6,8 @@
 
 #include "core/random/rng.h"
 #include "core/scope.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/create.h"
 #include "dlcore/view.h"
 
 /* ---------------------------------------------------------------- the loss */
@@ -82,11 +84,24 @@ dl_pack *dl_step_run_net(dl_trainer *t, const dl_batch *b) {
     return out;
 }
 
-/* Scores of classes to compare with their labels, contiguous on the trainer's device. *out NULL: there are none. */
+/* Is an output of one column the probability of class 1? */
+static bool are_probabilities(const dl_trainer *t) {
+    return t->loss_op && !strcmp(t->loss_op->name, "binary_cross_entropy");
+}
+
+/* What a function of the caller makes of an output is known to it alone: a number a class is taken for scores. */
+static bool may_be_scores(const dl_trainer *t, const dl_tensor *output) {
+    return t->loss_op || t->classes_last ||
+           (output->ndim >= 2 && output->shape[1] == dl_dataset_classes(t->data) && output->shape[1] > 1);
+}
+
+/* Scores of classes to compare with their labels, contiguous on the trainer's device; the largest of a row, or one
+ * above 0, is the answer. *out NULL: there are none. */
 static dl_status scores_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, dl_tensor **out) {
     DL_OWNED dl_tensor *rows = NULL;
     long n = dl_numel(target);
     *out = NULL;
+    if (!output || !may_be_scores(t, output)) return DL_OK;
     if (t->classes_last) {
         DL_SCOPED_GRAD_MODE(0);
         if (!(rows = rows_of(t, output))) return dl_failed();
@@ -99,7 +114,12 @@ static dl_status scores_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, 
         !dl_dtype_is_float((dl_dtype)output->dtype))
         return DL_OK;
     DL_SCOPED_GRAD_MODE(0);
-    *out = dl_contiguous(output);
+    if (many || !are_probabilities(t)) {
+        *out = dl_contiguous(output);
+    } else {
+        DL_OWNED dl_tensor *half = dl_full(&(long){0}, 0, 0.5, (dl_dtype)output->dtype, output->st->device);
+        *out = half ? dl_sub(output, half) : NULL;
+    }
     return *out ? DL_OK : dl_failed();
 }
 
@@ -155,6 +175,7 @@ static dl_status run_net(dl_trainer *t) {
     dl_pack *result = dl_step_run_net(t, &t->batch);
     if (!result) return dl_failed();
     t->output = dl_ref(dl_pack_tensor(result, 0));
+    t->lone_output = dl_pack_count(result) == 1;
     dl_status st = dl_trainer_check_built(t);
     if (st == DL_OK) st = dl_trainer_loss_of(t, result, &t->batch, &t->loss_tensor);
     dl_pack_unref(result);
@@ -176,7 +197,7 @@ static dl_status forward(dl_trainer *t) {
                           .first = t->micro == 0,
                           .lenient = t->allow_nan,
                           .scaled = t->scaled};
-    DL_TRY(dl_step_accumulate(t, t->control, t->loss_tensor, t->output, t->batch.y[0], &rule));
+    DL_TRY(dl_step_accumulate(t, t->control, t->loss_tensor, t->lone_output ? t->output : NULL, t->batch.y[0], &rule));
     t->control_from += rule.advance;
     t->phase = DL_PHASE_FORWARD;
     return t->seen ? see_batch(t, t->seen) : DL_OK;

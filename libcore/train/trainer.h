@@ -35,6 +35,7 @@ typedef struct dl_chosen_metric {
     char attrs[160];               /* " average=micro" */
     char name[96 + DL_FIELD_NAME]; /* in records and in the history */
     int target;                    /* the number of the target that it is of */
+    char output[DL_FIELD_NAME];    /* name or number of the output, where there is one target; "": the only one */
 } dl_chosen_metric;
 
 struct dl_trainer {
@@ -54,6 +55,7 @@ struct dl_trainer {
     void (*loss_release)(void *);
     char *loss_name;
     bool classes;      /* targets are numbers of classes: right answers are counted */
+    bool lone_output;  /* the net's last result is one tensor: scores are looked for in it */
     bool classes_last; /* scores [n, ..., classes] rather than [n, classes, ...] */
 
     dl_chosen_metric metric[DL_EVAL_METRICS]; /* of evaluations */

@@ -54,7 +54,12 @@ static dl_status to_shares(const dl_changes *c, dl_tensor **y) {
     if (!made) return dl_failed();
     for (long i = 0; i < shape[0]; i++) {
         int64_t label = ((const int64_t *)dl_ptr(*y))[i];
-        if (label >= 0 && label < c->classes) ((float *)dl_ptr(made))[i * c->classes + label] = 1;
+        if (label < 0 || label >= c->classes) {
+            dl_unref(made);
+            return dl_fail(DL_ERR_VALUE, "a sample that is to be mixed has class %ld; there are %ld", (long)label,
+                           c->classes);
+        }
+        ((float *)dl_ptr(made))[i * c->classes + label] = 1;
     }
     dl_unref(*y);
     *y = made;

@@ -201,11 +201,20 @@ static dl_status file_size_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- paths */
 
+/* The folders of a pattern, which may be very many, end with an interrupt. */
+static void *open_folder(const char *path) { return dlsh_interrupted() ? NULL : opendir(path); }
+static void close_folder(void *folder) { closedir(folder); }
+static struct dirent *next_entry(void *folder) { return dlsh_interrupted() ? NULL : readdir(folder); }
+
 static dl_status glob_run(const dlsh_args *a, dlsh_value *result) {
-    glob_t found = {0};
+    glob_t found = {.gl_opendir = open_folder,
+                    .gl_closedir = close_folder,
+                    .gl_readdir = next_entry,
+                    .gl_stat = stat,
+                    .gl_lstat = lstat};
     dlsh_value list = dlsh_new_list(0);
-    int r = glob(dlsh_arg_str(a, "pattern"), GLOB_TILDE, NULL, &found);
-    dl_status st = r == GLOB_NOSPACE ? dlsh_no_memory("the names of files") : DL_OK;
+    int r = glob(dlsh_arg_str(a, "pattern"), GLOB_TILDE | GLOB_ALTDIRFUNC, NULL, &found);
+    dl_status st = r == GLOB_NOSPACE ? dlsh_no_memory("the names of files") : dlsh_check_interrupt();
     for (size_t i = 0; !r && !st && i < found.gl_pathc; i++) st = dlsh_append(list, dlsh_string(found.gl_pathv[i]));
     globfree(&found);
     return dlsh_give_filled(st, list, result);
