@@ -74,7 +74,8 @@ static dl_status to_tensor(dlsh_session *s, dlsh_value v, dl_tensor **out) {
 /* Samples without targets are their own targets; pictures of bytes as samples are, from 0 to 1. */
 static dl_tensor *own_target(dl_tensor *x, int ndim) {
     if (dl_dtype_of(x) != DL_U8 || ndim < 2) return dl_ref(x);
-    dl_tensor *real = dl_to_dtype(x, DL_F32), *scale = real ? dl_full(&(long){0}, 0, 255, DL_F32, dl_device_of(x)) : NULL;
+    dl_tensor *real = dl_to_dtype(x, DL_F32),
+              *scale = real ? dl_full(&(long){0}, 0, 255, DL_F32, dl_device_of(x)) : NULL;
     dl_tensor *y = scale ? dl_div(real, scale) : NULL;
     dl_unref(real);
     dl_unref(scale);
