@@ -167,16 +167,24 @@ static dl_status back_run(const dlsh_args *a, dlsh_value *result) {
     return arrive(a);
 }
 
-/* Runs on to a stop. */
-static dl_status continue_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+/* Runs on, a node at a time, until the condition holds. */
+static dl_status run_until(const dlsh_args *a, int (*holds)(const dlsh_args *a)) {
     DLSH_TRY(dlsh_dbg_need(a));
     dlsh_dbg.nformer = 0;
     do {
         DLSH_TRY(dlsh_check_interrupt());
         DLSH_TRY(advance(a));
-    } while (!dlsh_dbg_stops(dlsh_arg_session(a), dlsh_arg_sink(a)) || (at_end() && dlsh_dbg.steps > 0));
+    } while (!holds(a));
     return arrive(a);
+}
+
+static int is_stop(const dlsh_args *a) {
+    return dlsh_dbg_stops(dlsh_arg_session(a), dlsh_arg_sink(a)) && !(at_end() && dlsh_dbg.steps > 0);
+}
+
+static dl_status continue_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    return run_until(a, is_stop);
 }
 
 static dl_status reverse_run(const dlsh_args *a, dlsh_value *result) {
@@ -208,16 +216,13 @@ static dl_status finish_run(const dlsh_args *a, dlsh_value *result) {
     return arrive(a);
 }
 
+static int is_condition(const dlsh_args *a) {
+    return (at_end() && dlsh_dbg.steps <= 0) || dlsh_dbg_is_true(dlsh_arg_session(a), dlsh_arg_str(a, "condition"));
+}
+
 static dl_status until_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    DLSH_TRY(dlsh_dbg_need(a));
-    dlsh_dbg.nformer = 0;
-    do {
-        DLSH_TRY(dlsh_check_interrupt());
-        DLSH_TRY(advance(a));
-    } while (!(at_end() && dlsh_dbg.steps <= 0) &&
-             !dlsh_dbg_is_true(dlsh_arg_session(a), dlsh_arg_str(a, "condition")));
-    return arrive(a);
+    return run_until(a, is_condition);
 }
 
 /* ---------------------------------------------------------------- commands that look */
