@@ -10,7 +10,7 @@
 static const struct {
     dl_dtype dtype;
     double tolerance;
-} kinds[] = {{DL_F64, 1e-13}, {DL_F32, 3e-6}, {DL_BF16, 2.5e-2}, {DL_F16, 3e-3}};
+} kinds[] = {{DL_F64, 1e-13}, {DL_F32, 3e-6}, {DL_BF16, 1.5e-2}, {DL_F16, 2e-3}};
 
 static void agrees_with_the_whole(void **state) {
     (void)state;
