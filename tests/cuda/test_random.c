@@ -387,6 +387,16 @@ static void compare(call *gpu, call *cpu, const sways *sway, const char *text) {
 /* What is joined rounds between its parts, as if they had been stored, and that decides which of two is the largest. */
 static bool rounds_between(const dl_op *op) { return !strcmp(op->name, "relu_max_pool2d"); }
 
+/* Does the CPU refuse the dtype of the call, too? */
+static bool is_refused_on_cpu(const dl_op *op, const char *text, dl_dtype dtype, inputs *in) {
+    call c = {.op = op};
+    in->dtype = dtype, in->device = 0;
+    parse_call(&c, text, make_input, in);
+    bool refused = !run(&c) && dl_failed() == DL_ERR_DTYPE;
+    unload(&c);
+    return refused;
+}
+
 /* True: there was something to compare, or the row has no kernel there. */
 static bool one_call(const dl_op *op, const char *text, dl_dtype dtype) {
     call plan = {.op = op}, cpu = {.op = op}, gpu = {.op = op};
@@ -411,7 +421,8 @@ static bool one_call(const dl_op *op, const char *text, dl_dtype dtype) {
             if (run(&moved)) add_sways(&sway, &moved, &cpu);
             unload(&moved);
         }
-        if (!here && (dl_failed() == DL_ERR_UNSUPPORTED || (dtype == DL_BF16 && dl_failed() == DL_ERR_DTYPE)))
+        if (!here && (dl_failed() == DL_ERR_UNSUPPORTED ||
+                      (dl_failed() == DL_ERR_DTYPE && is_refused_on_cpu(op, text, dtype, &in))))
             holes++, met = true;
         else if (here && there)
             compare(&gpu, &cpu, &sway, text), met = true;
