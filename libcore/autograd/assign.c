@@ -1,5 +1,6 @@
 /* Writing in place, always by dl_assign: the op as_strided_set writes a region of a storage, and its output replaces
  * the tensor, or the view's base, in the history. Views renew their history when they are next used. */
+#include "autograd/journal.h"
 #include "autograd/tape.h"
 #include "core/scope.h"
 #include "dlcore/copy.h"
@@ -66,5 +67,6 @@ dl_status dl_assign(dl_tensor *dst, dl_tensor *value) {
         dl_as_strided_set(base, full, dst->shape, dst->ndim, dst->stride, dst->ndim, dst->offset);
     if (!written) return dl_failed();
     if (dl_recording() && (written->node || base->node)) rebase(base, written);
+    if (base->grad && !dl_recording()) dl_journal_changed(base);
     return dl_history_renew(dst);
 }

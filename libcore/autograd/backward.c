@@ -2,6 +2,7 @@
  * all nodes it depends on, so the highest one in the heap has received every contribution. Leaves get their gradients
  * last, all at once: a pass that fails or is interrupted changes none. */
 #include "autograd/cycles.h"
+#include "autograd/journal.h"
 #include "autograd/nonfinite.h"
 #include "autograd/recording.h"
 #include "autograd/tape.h"
@@ -129,6 +130,7 @@ static dl_status run_node(pass *p, long index) {
     dl_status s = run_rule(p, &b);
     dl_nonfinite_rule(outer_rule);
     if (__builtin_expect(dl_recorder != NULL, 0) && s == DL_OK) dl_recording_add_rule(&b);
+    if (__builtin_expect(dl_journal_looking != NULL, 0) && s == DL_OK) dl_journal_node_add(&b);
     if (dl_stop_swap(outer)) s = dl_fail(DL_ERR_INTERRUPT, "interrupted");
     if (s != DL_OK) dl_error_hint("raised by the gradient of %s, made at %s:%d", n->op->name, n->src.file, n->src.line);
     for (int i = 0; i < n->nin; i++) {
@@ -170,7 +172,12 @@ static dl_status accumulate(dl_tensor *leaf, dl_tensor **g, bool create) {
     }
     DL_OWNED dl_tensor *sum = dl_add(old, *g);
     if (!sum) return dl_failed();
-    if (!create) return dl_assign(old, sum);
+    if (!create) {
+        uint32_t version = old->st->version;
+        DL_TRY(dl_assign(old, sum));
+        dl_journal_added(old, version);
+        return DL_OK;
+    }
     leaf->grad = dl_ref(sum);
     dl_unref(old);
     dl_cycle_check(leaf);
@@ -266,7 +273,10 @@ static dl_status run_pass(pass *p, dl_tensor *const *t, dl_tensor *const *seed, 
 
 dl_status dl_backward(dl_tensor *t, dl_tensor *seed, int retain, int create) {
     pass p = {.retain = retain || create, .create = create};
-    return run_pass(&p, &t, &seed, 1);
+    long row = dl_journal_backward_begin(t);
+    dl_status st = run_pass(&p, &t, &seed, 1);
+    dl_journal_backward_end(row);
+    return st;
 }
 
 dl_status dl_gradients_of(dl_tensor **t, dl_tensor **seed, int m, dl_tensor **inputs, int n, int retain, int create,

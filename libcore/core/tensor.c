@@ -131,6 +131,9 @@ int dl_is_contiguous(const dl_tensor *t) { return dl_strides_are_contiguous(t->n
 int dl_is_readonly(const dl_tensor *t) { return t->st->readonly; }
 void *dl_data(const dl_tensor *t) { return dl_ptr(t); }
 long dl_tensor_version(const dl_tensor *t) { return t->st->version; }
+void dl_tensor_places(const dl_tensor *t, dl_source *maker, dl_source *writer) {
+    *maker = t->st->maker, *writer = t->st->writer;
+}
 int dl_tensor_saved(const dl_tensor *t) { return __atomic_load_n(&t->st->saved, __ATOMIC_RELAXED); }
 const char *dl_tensor_name(const dl_tensor *t) { return t->name ? t->name : ""; }
 

@@ -52,6 +52,8 @@ struct dl_tensor {
     int saved;        /* how often the tape holds it for a gradient rule; atomic */
     uint32_t rebased; /* st->rebased when node was made */
     dl_tensor *grad;
+    uint32_t used; /* of a gradient: st->version + 1 when a step used it; 0: none has */
+    bool again;    /* ... and it was added to since; `used` is then as of that */
     char *name;
     struct dl_hook *hooks; /* on its gradient (autograd/hooks.h) */
 };

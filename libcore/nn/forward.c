@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "autograd/journal.h"
 #include "autograd/tape.h"
 #include "core/list.h"
 #include "core/random/rng.h"
@@ -389,6 +390,7 @@ dl_tensor *dl_layer_net(dl_module *m, dl_tensor *x) {
 }
 
 static dl_tensor *run_outermost(dl_module *m, dl_tensor *x) {
+    dl_journal_forward(m, m->training, x);
     outermost = m;
     dl_tensor *y = run(m, x);
     outermost = NULL;

@@ -1,4 +1,5 @@
 /* Modules: life, names, the tree and what is in it. */
+#include "autograd/journal.h"
 #include "core/list.h"
 #include "core/random/rng.h"
 #include "core/scope.h"
@@ -308,7 +309,11 @@ static dl_status set_training(void *ctx, dl_module *m, const char *path) {
     return DL_OK;
 }
 
-void dl_module_train(dl_module *m, int on) { dl_module_visit(m, set_training, &on); }
+void dl_module_train(dl_module *m, int on) {
+    dl_journal_mode(m, on);
+    dl_module_visit(m, set_training, &on);
+}
+dl_source dl_module_source(const dl_module *m) { return (dl_source){m->src.file ? m->src.file : "", m->src.line}; }
 int dl_module_training(const dl_module *m) { return m->training; }
 
 /* ---------------------------------------------------------------- tensors of a net */

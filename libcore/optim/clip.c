@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "autograd/journal.h"
 #include "core/scope.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/index.h"
@@ -139,6 +140,7 @@ dl_status dl_clip_grad_norm(dl_tensor *const *params, long n, double max, double
     dl_tensor **grad = grads_of(params, n, &count);
     dl_status st = grad ? dl_grads_norm(grad, count, &total) : dl_failed();
     if (norm) *norm = total;
+    dl_journal_clip(max, total);
     double factor = dl_clip_factor(max, total);
     if (st == DL_OK && factor < 1) st = dl_grads_scale(grad, count, factor);
     free(grad);

@@ -1,5 +1,6 @@
 /* Optimizers: options, groups and state of parameters; the arithmetic is in rows of the op table. */
 #include "optim/algorithm.h"
+#include "autograd/journal.h"
 #include "autograd/nonfinite.h"
 #include "core/list.h"
 #include "core/scope.h"
@@ -39,6 +40,7 @@ dl_optimizer *dl_optimizer_new(const char *kind, const dl_arg *args, int nargs, 
     if (!o) return dl_fail(DL_ERR_MEMORY, "no memory for an optimizer"), NULL;
     o->refs = 1;
     o->row = &rows[i];
+    o->src = dl_source_get();
     if (dl_options_read("optimizer", &o->row->kind, args, nargs, o->val, bad) == DL_OK &&
         dl_opt_check(o->row, o->val) == DL_OK && (o->text = make_text(o)) &&
         (o->lr_tensor = dl_tensor_zeros(0, NULL, DL_F64, 0)) &&
@@ -175,6 +177,7 @@ dl_status dl_optimizer_add_module(dl_optimizer *o, dl_module *m) {
 }
 
 void dl_optimizer_zero_grad(dl_optimizer *o) {
+    dl_journal_zero(o);
     for (long i = 0; i < o->n; i++) dl_set_grad(o->param[i].p, NULL);
 }
 
@@ -183,11 +186,25 @@ double dl_optimizer_lr(const dl_optimizer *o) { return o->lr; }
 dl_status dl_optimizer_set_lr(dl_optimizer *o, double lr) {
     if (!o) return dl_fail_null("the optimizer");
     if (!(lr >= 0) || isinf(lr)) return dl_fail(DL_ERR_VALUE, "a learning rate is at least 0 and finite, not %g", lr);
-    o->lr = lr;
+    dl_journal_rate(o, o->lr = lr);
     return DL_OK;
 }
 
 long dl_optimizer_steps(const dl_optimizer *o) { return o->steps; }
+dl_source dl_optimizer_source(const dl_optimizer *o) { return o->src; }
+
+dl_tensor *dl_optimizer_param(const dl_optimizer *o, long i, const char **name) {
+    if (i < 0 || i >= o->n) return NULL;
+    if (name) *name = o->param[i].name;
+    return o->param[i].p;
+}
+
+double dl_optimizer_option(const dl_optimizer *o, const char *name, double other) {
+    int i = dl_option_find(&o->row->kind, name);
+    if (i < 0 || (o->row->kind.options[i].kind != DL_ARG_FLOAT && o->row->kind.options[i].kind != DL_ARG_BOOL))
+        return other;
+    return o->row->kind.options[i].kind == DL_ARG_BOOL ? (double)o->val[i].u.i : o->val[i].u.f;
+}
 const char *dl_optimizer_kind(const dl_optimizer *o) { return o->row->kind.name; }
 const char *dl_optimizer_text(const dl_optimizer *o) { return o->text; }
 
@@ -312,9 +329,21 @@ static dl_status step(dl_optimizer *o) {
     return st;
 }
 
+/* Tells the journal; true: it is to be told of the end, too. */
+static bool see_step(const dl_optimizer *o, dl_journal_step *seen) {
+    dl_tensor *few[DL_JOURNAL_PARAMS], **p = o->n <= DL_JOURNAL_PARAMS ? few : malloc((size_t)o->n * sizeof *p);
+    for (long i = 0; p && i < o->n; i++) p[i] = o->param[i].p;
+    bool look = p && dl_journal_step_begin(seen, o, o->lr, p, o->n);
+    if (p != few) free(p);
+    return look;
+}
+
 dl_status dl_optimizer_step(dl_optimizer *o) {
     int held = dl_interrupt_hold(1);
+    dl_journal_step seen;
+    bool look = o && o->n && see_step(o, &seen);
     dl_status st = step(o);
+    if (look) dl_journal_step_end(&seen);
     dl_interrupt_hold(held);
     dl_nonfinite_count_update();
     return st;

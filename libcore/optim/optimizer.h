@@ -41,6 +41,7 @@ struct dl_optimizer {
     const dl_group_rates *rates; /* [1 + ngroup] while a trainer steps; else NULL */
     void *algorithm;             /* what the row's algorithm keeps */
     char *text;
+    dl_source src; /* the statement that made it */
 };
 
 /* Limits of an option, or of each number of a list: at least low and, if that is finite, below another. */

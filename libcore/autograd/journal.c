@@ -1,0 +1,252 @@
+/* The rows of the journal: each event finds the row of its place, which is most often the one behind the last. */
+#include "autograd/journal.h"
+#include "autograd/tape.h"
+#include "core/dtype.h"
+#include "core/scope.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 256, CURVE = 64 };
+
+struct dl_journal {
+    dl_journal_row row[ROWS];
+    dl_journal_pass pass[ROWS][2];
+    long n, at; /* at: of the last event */
+    unsigned long events;
+};
+
+__thread dl_journal_pass *dl_journal_looking;
+static _Thread_local dl_journal *journal;
+static _Thread_local bool off; /* by dl_journal_swap(NULL) */
+
+/* ---------------------------------------------------------------- life */
+
+dl_journal *dl_journal_new(void) {
+    dl_journal *j = calloc(1, sizeof *j);
+    if (!j) dl_fail(DL_ERR_MEMORY, "no memory for a journal");
+    return j;
+}
+
+void dl_journal_free(dl_journal *j) {
+    for (long i = 0; j && i < j->n; i++)
+        for (int k = 0; k < 2; k++) free(j->pass[i][k].nodes);
+    free(j);
+}
+
+dl_journal *dl_journal_swap(dl_journal *j) {
+    dl_journal *former = journal;
+    journal = j;
+    off = !j && former;
+    return former;
+}
+
+static pthread_key_t ending;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void free_at_end(void *j) { dl_journal_free(j); }
+static void make_key(void) { pthread_key_create(&ending, free_at_end); }
+
+/* The thread's own, which is freed when that ends. */
+static void make_own(void) {
+    DL_SCOPED_ERROR;
+    pthread_once(&once, make_key);
+    journal = dl_journal_new();
+    pthread_setspecific(ending, journal);
+}
+
+/* ---------------------------------------------------------------- rows */
+
+typedef struct key {
+    dl_journal_kind kind;
+    const void *what;
+    bool training, grad;
+} key;
+
+static bool is(const dl_journal_row *r, const key *k, dl_source here) {
+    return r->kind == k->kind && r->line == here.line && r->what == k->what && r->training == k->training &&
+           r->grad == k->grad && r->file == here.file;
+}
+
+/* The row of an event that happens now; NULL: there is no room. */
+static dl_journal_row *row_of(key k) {
+    if (!journal && !off) make_own();
+    dl_journal *j = journal;
+    if (!j) return NULL;
+    dl_source here = dl_source_get();
+    long at = -1;
+    for (long i = 0; i < j->n && at < 0; i++) {
+        long guess = j->at + 1 + i < j->n ? j->at + 1 + i : j->at + 1 + i - j->n;
+        if (is(&j->row[guess], &k, here)) at = guess;
+    }
+    if (at < 0) {
+        if (j->n == ROWS) return NULL;
+        at = j->n++;
+        j->row[at] = (dl_journal_row){.kind = k.kind,
+                                      .file = here.file,
+                                      .line = here.line,
+                                      .what = k.what,
+                                      .training = k.training,
+                                      .grad = k.grad,
+                                      .at = j->events,
+                                      .first = NAN,
+                                      .last = NAN,
+                                      .low = NAN,
+                                      .high = NAN,
+                                      .limit = NAN,
+                                      .every = 1,
+                                      .ratio = {NAN, NAN, NAN, NAN}};
+    }
+    dl_journal_row *r = &j->row[at];
+    r->till = j->events++;
+    r->count++;
+    j->at = at;
+    return r;
+}
+
+static void note(dl_journal_row *r, double v) {
+    if (r->count == 1) r->first = r->low = r->high = v;
+    r->last = v;
+    r->low = fmin(r->low, v), r->high = fmax(r->high, v);
+}
+
+/* Numbers of passes at equal distances, which double when there is no more room. */
+static void note_curve(dl_journal_row *r, double v) {
+    if ((r->count - 1) % r->every) return;
+    if (r->ncurve == CURVE) {
+        for (int i = 0; i < CURVE / 2; i++) r->curve[i] = r->curve[2 * i];
+        r->ncurve = CURVE / 2, r->every *= 2;
+        if ((r->count - 1) % r->every) return;
+    }
+    r->curve[r->ncurve++] = v;
+}
+
+long dl_journal_count(void) { return journal ? journal->n : 0; }
+
+dl_status dl_journal_at(long i, dl_journal_row *out) {
+    if (i < 0 || i >= dl_journal_count())
+        return dl_fail(DL_ERR_INDEX, "row %ld of %ld in the journal", i, dl_journal_count());
+    *out = journal->row[i];
+    for (int k = 0; k < 2; k++) out->nodes[k] = journal->pass[i][k].nodes, out->nnodes[k] = journal->pass[i][k].n;
+    if (!out->nnodes[1]) out->nodes[1] = out->nodes[0], out->nnodes[1] = out->nnodes[0];
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- events of nets and optimizers */
+
+void dl_journal_zero(const void *optimizer) { row_of((key){.kind = DL_DID_ZERO, .what = optimizer}); }
+
+void dl_journal_forward(const void *net, bool training, const dl_tensor *x) {
+    dl_journal_row *r = row_of((key){DL_DID_FORWARD, net, training, dl_recording()});
+    if (!r) return;
+    r->data = dl_in_host_memory(x) ? dl_ptr(x) : NULL;
+    r->ndim = x->ndim;
+    memcpy(r->shape, x->shape, sizeof x->shape);
+}
+
+void dl_journal_mode(const void *net, bool training) { row_of((key){DL_DID_MODE, net, training, false}); }
+
+void dl_journal_clip(double limit, double norm) {
+    dl_journal_row *r = row_of((key){.kind = DL_DID_CLIP});
+    if (!r) return;
+    r->limit = limit;
+    note(r, norm);
+}
+
+void dl_journal_rate(const void *optimizer, double rate) {
+    dl_journal_row *r = row_of((key){.kind = DL_DID_RATE, .what = optimizer});
+    if (r) note(r, rate);
+}
+
+/* ---------------------------------------------------------------- steps */
+
+static void use(dl_tensor *gradient, long *again) {
+    *again += gradient->again && gradient->used == gradient->st->version + 1;
+    gradient->used = gradient->st->version + 1;
+    gradient->again = false;
+}
+
+static bool power_of_two(long n) { return !(n & (n - 1)); }
+
+static bool is_readable(const dl_tensor *t) {
+    return dl_in_host_memory(t) && t->dtype == DL_F32 && t->numel && dl_is_contiguous(t);
+}
+
+static void take(const dl_tensor *t, float *out) {
+    const float *v = dl_ptr(t);
+    for (int i = 0; i < DL_JOURNAL_ELEMENTS; i++) out[i] = v[(long)i * t->numel / DL_JOURNAL_ELEMENTS];
+}
+
+bool dl_journal_step_begin(dl_journal_step *s, const void *optimizer, double rate, dl_tensor *const *p, long n) {
+    dl_journal_row *r = row_of((key){.kind = DL_DID_STEP, .what = optimizer});
+    long with = 0, again = 0;
+    s->n = 0;
+    if (!r) return false;
+    for (long i = 0; i < n; i++)
+        if (p[i]->grad) with++, use(p[i]->grad, &again);
+    note(r, rate);
+    r->without = n - with, r->total = n;
+    r->empty += !with;
+    r->again += again > 0;
+    if (!with || !power_of_two(r->count)) return false;
+    s->row = r - journal->row;
+    for (long i = 0; i < n && s->n < DL_JOURNAL_PARAMS; i++)
+        if (p[i]->grad && p[i]->ndim > 1 && is_readable(p[i])) s->p[s->n++] = p[i];
+    for (long i = 0; i < n && !s->n; i++)
+        if (p[i]->grad && is_readable(p[i])) s->p[s->n++] = p[i];
+    for (int i = 0; i < s->n; i++) take(s->p[i], s->before[i]);
+    return s->n > 0;
+}
+
+void dl_journal_step_end(dl_journal_step *s) {
+    double change = 0, size = 0;
+    float now[DL_JOURNAL_ELEMENTS];
+    if (!journal || s->row >= journal->n) return;
+    for (int i = 0; i < s->n; i++) {
+        take(s->p[i], now);
+        for (int k = 0; k < DL_JOURNAL_ELEMENTS; k++) {
+            double was = s->before[i][k], d = (double)now[k] - was;
+            change += d * d, size += was * was;
+        }
+    }
+    double *ratio = journal->row[s->row].ratio, v = size > 0 ? sqrt(change / size) : NAN;
+    if (isnan(ratio[0])) ratio[0] = v;
+    ratio[1] = v;
+    ratio[2] = fmin(ratio[2], v), ratio[3] = fmax(ratio[3], v);
+}
+
+void dl_journal_changed(dl_tensor *leaf) {
+    long again = 0;
+    dl_journal_row *r = row_of((key){.kind = DL_DID_STEP});
+    use(leaf->grad, &again);
+    if (!r) return;
+    r->again += again > 0;
+    r->total = 1;
+}
+
+/* ---------------------------------------------------------------- backward passes */
+
+static double number(const dl_tensor *t) {
+    if (!dl_in_host_memory(t) || t->numel != 1) return NAN;
+    return t->dtype == DL_F32 ? *(const float *)dl_ptr(t) : t->dtype == DL_F64 ? *(const double *)dl_ptr(t) : NAN;
+}
+
+long dl_journal_backward_begin(const dl_tensor *root) {
+    if (!root || dl_journal_looking) return -1;
+    dl_journal_row *r = row_of((key){.kind = DL_DID_BACKWARD});
+    if (!r) return -1;
+    double v = number(root);
+    note(r, v);
+    note_curve(r, v);
+    long i = r - journal->row;
+    if (!power_of_two(r->count)) return i;
+    dl_journal_looking = &journal->pass[i][r->count > 1];
+    dl_journal_looking->n = 0;
+    return i;
+}
+
+void dl_journal_backward_end(long row) {
+    if (row >= 0) dl_journal_looking = NULL;
+}

@@ -1,0 +1,50 @@
+/* The journal of a thread: what its loops of training did, a row for each place, with figures of some backward passes.
+ */
+#ifndef DL_AUTOGRAD_JOURNAL_H
+#define DL_AUTOGRAD_JOURNAL_H
+
+#include "core/op.h"
+
+/* The nodes of a pass that is looked at. */
+typedef struct dl_journal_pass {
+    dl_journal_node *nodes;
+    long n, cap;
+} dl_journal_pass;
+
+/* Where this thread's pass is looked at; NULL: it is not. */
+extern __thread dl_journal_pass *dl_journal_looking;
+
+/* A backward pass from a tensor. The caller hands what begin returns to end. */
+long dl_journal_backward_begin(const dl_tensor *root);
+void dl_journal_backward_end(long row);
+/* A gradient rule has run. */
+void dl_journal_node_add(const dl_back *b);
+
+/* A step that uses gradients of n parameters; begin takes some of their elements, end compares them. */
+enum { DL_JOURNAL_PARAMS = 64, DL_JOURNAL_ELEMENTS = 64 };
+typedef struct dl_journal_step {
+    long row;
+    int n;
+    const dl_tensor *p[DL_JOURNAL_PARAMS];
+    float before[DL_JOURNAL_PARAMS][DL_JOURNAL_ELEMENTS];
+} dl_journal_step;
+/* True: dl_journal_step_end is to be called. */
+bool dl_journal_step_begin(dl_journal_step *s, const void *optimizer, double rate, dl_tensor *const *p, long n);
+void dl_journal_step_end(dl_journal_step *s);
+/* A leaf was changed in place by the caller, who used its gradient. */
+void dl_journal_changed(dl_tensor *leaf);
+
+void dl_journal_zero(const void *optimizer);
+void dl_journal_forward(const void *net, bool training, const dl_tensor *x);
+void dl_journal_mode(const void *net, bool training);
+void dl_journal_clip(double limit, double norm);
+void dl_journal_rate(const void *optimizer, double rate);
+
+/* Was a gradient that a step has used just added to? */
+static inline void dl_journal_added(dl_tensor *gradient, uint32_t version) {
+    if (!gradient->used || gradient->used != version + 1) return;
+    gradient->again = true;
+    gradient->used = gradient->st->version + 1;
+}
+
+#endif

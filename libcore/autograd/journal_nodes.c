@@ -1,0 +1,125 @@
+/* Figures of the nodes of a backward pass, from some of the elements that they saved and were given. */
+#include "autograd/journal.h"
+#include "autograd/tape.h"
+#include "core/list.h"
+#include "core/scope.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NODES = 1024, ELEMENTS = 4096, UNITS = 65536 };
+
+static double element(const dl_tensor *t, long at) {
+    const void *p = t->st->data;
+    switch (t->dtype) {
+    case DL_F32: return ((const float *)p)[at];
+    case DL_F64: return ((const double *)p)[at];
+    case DL_I64: return (double)((const int64_t *)p)[at];
+    case DL_I32: return ((const int32_t *)p)[at];
+    case DL_U8: return ((const uint8_t *)p)[at];
+    default: return NAN;
+    }
+}
+
+static bool is_readable(const dl_tensor *t) {
+    return t && dl_in_host_memory(t) && t->numel &&
+           (t->dtype == DL_F32 || t->dtype == DL_F64 || t->dtype == DL_I64 || t->dtype == DL_I32 || t->dtype == DL_U8);
+}
+
+/* Where element i in logical order lies. */
+static long place_of(const dl_tensor *t, long i, bool contiguous) {
+    long at = (long)t->offset;
+    if (contiguous) return at + i;
+    for (int d = t->ndim - 1; d >= 0; d--) at += i % t->shape[d] * t->stride[d], i /= t->shape[d];
+    return at;
+}
+
+static void add_figures(const dl_tensor *t, dl_journal_value *v) {
+    bool contiguous = dl_is_contiguous(t);
+    long most = contiguous ? ELEMENTS : ELEMENTS / 4, n = t->numel < most ? t->numel : most, finite = 0, far = 0;
+    double sum = 0, squares = 0;
+    v->n = n, v->low = INFINITY, v->high = -INFINITY;
+    for (long i = 0; i < n; i++) {
+        double x =
+            element(t, place_of(t, n == t->numel ? i : (long)((double)i / (double)n * (double)t->numel), contiguous));
+        v->nans += isnan(x);
+        v->zeros += x == 0;
+        if (!isfinite(x)) continue;
+        finite++, sum += x, squares += x * x;
+        far += fabs(x) > 0.97;
+        v->low = fmin(v->low, x), v->high = fmax(v->high, x);
+    }
+    v->mean = finite ? sum / (double)finite : NAN;
+    v->std = finite ? sqrt(fmax(squares / (double)finite - v->mean * v->mean, 0)) : NAN;
+    v->far = (double)far / (double)n;
+}
+
+/* The share of channels or features that are 0 or less in all samples that fit. */
+static double dead_units(const dl_tensor *t) {
+    if (t->ndim < 2 || t->shape[0] < 2) return -1;
+    long units = t->shape[1], inner = t->numel / (t->shape[0] * units), samples = t->shape[0], dead = 0;
+    if (units > UNITS) return -1;
+    while (inner * units * samples > UNITS && samples > 2) samples /= 2;
+    bool contiguous = dl_is_contiguous(t);
+    for (long u = 0; u < units; u++) {
+        bool alive = false;
+        for (long i = 0; i < samples * inner && !alive; i++)
+            alive = !(element(t, place_of(t, (i / inner * units + u) * inner + i % inner, contiguous)) <= 0);
+        dead += !alive;
+    }
+    return (double)dead / (double)units;
+}
+
+static double root_mean_square(const dl_tensor *t) {
+    dl_journal_value v = {0};
+    if (!is_readable(t)) return -1;
+    add_figures(t, &v);
+    return v.nans ? NAN : sqrt(v.mean * v.mean + v.std * v.std);
+}
+
+static void set_value(dl_journal_value *v, const dl_meta *m, const dl_tensor *t, const dl_tensor *gradient) {
+    *v = (dl_journal_value){.there = 1, .dead = -1, .gradient = -1, .ndim = m->ndim};
+    memcpy(v->shape, m->shape, sizeof m->shape);
+    if (is_readable(t)) add_figures(t, v);
+    v->gradient = root_mean_square(gradient);
+}
+
+static const dl_tensor *saved(const dl_node *n, int which) {
+    for (int k = 0; k < n->nsaved; k++)
+        if (n->saved[k].out == which) return n->saved[k].t;
+    return NULL;
+}
+
+static void set_operand(dl_journal_value *v, const dl_back *b, int i) {
+    const dl_node *n = b->node;
+    const dl_tensor *leaf = n->edge[i].leaf, *t = saved(n, -1 - i);
+    if (n->meta[i].absent) return;
+    set_value(v, &n->meta[i], t ? t : leaf, b->gin[i]);
+    v->leaf = leaf;
+    v->from = n->edge[i].node ? (unsigned long)n->edge[i].node->seq : 0;
+    v->constant = !leaf && !n->edge[i].node;
+    if (leaf && leaf->name) snprintf(v->name, sizeof v->name, "%s", leaf->name);
+}
+
+void dl_journal_node_add(const dl_back *b) {
+    DL_SCOPED_ERROR;
+    dl_journal_pass *p = dl_journal_looking;
+    const dl_node *n = b->node;
+    if (p->n == NODES || DL_LIST_ROOM(p->nodes, p->n, p->cap) != DL_OK) return;
+    dl_journal_node *r = &p->nodes[p->n++];
+    *r = (dl_journal_node){.op = n->op->name,
+                           .file = n->src.file,
+                           .line = n->src.line,
+                           .layer = n->layer ? n->layer->path : "",
+                           .layer_file = n->layer ? n->layer->src.file : "",
+                           .layer_line = n->layer ? n->layer->src.line : 0,
+                           .seq = (unsigned long)n->seq,
+                           .nin = n->nin};
+    dl_attrs_text(r->attrs, sizeof r->attrs, n->op, n->attr);
+    for (int i = 0; i < n->nin && i < 4; i++) set_operand(&r->in[i], b, i);
+    const dl_tensor *out = saved(n, 0);
+    set_value(&r->out, &n->meta[n->nin], out, b->g[0]);
+    const dl_tensor *units = out ? out : saved(n, -1);
+    if (strstr(n->op->name, "relu") && is_readable(units)) r->out.dead = dead_units(units);
+}

@@ -1,0 +1,267 @@
+/* Trials on copies: the batch, the copy of the net and of its optimizer. */
+#include "debug/doctor/probe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/nets/nets.h"
+#include "dlcore/copy.h"
+#include "dlcore/create.h"
+#include "dlcore/view.h"
+
+/* ---------------------------------------------------------------- begin and end */
+
+static dl_status begin(dlsh_probe *p, dl_module *m) {
+    *p = (dlsh_probe){.from = ""};
+    dl_rng_save(p->rng);
+    p->journal = dl_journal_new();
+    p->former = dl_journal_swap(p->journal);
+    p->net = dl_module_copy(m);
+    return p->net ? DL_OK : dl_failed();
+}
+
+static void forget_results(dlsh_probe *p) {
+    dl_unref(p->out);
+    dl_unref(p->loss);
+    p->out = p->loss = NULL;
+}
+
+void dlsh_probe_end(dlsh_probe *p) {
+    forget_results(p);
+    for (int i = 0; i < DL_NET_INPUTS; i++) dl_unref(p->in[i]), dl_unref(p->target[i]);
+    dl_optimizer_unref(p->opt);
+    dl_module_unref(p->net);
+    dl_journal_swap(p->former);
+    dl_journal_free(p->journal);
+    dl_rng_restore(p->rng);
+    *p = (dlsh_probe){.from = ""};
+}
+
+/* ---------------------------------------------------------------- batches */
+
+/* Of large samples a few are enough. */
+static long few(const dl_dataset *d, long samples) {
+    enum { ELEMENTS = 1 << 19, FEWEST = 4 };
+    long each = 1;
+    for (int i = 0; i < dl_dataset_ndim(d); i++) each *= dl_dataset_shape(d)[i];
+    long n = each ? ELEMENTS / each : samples, len = dl_dataset_len(d, DL_TRAIN);
+    n = n < FEWEST ? FEWEST : n;
+    n = n < samples ? n : samples;
+    return n < len ? n : len;
+}
+
+/* Samples at equal distances, so that all classes of a sorted split are there. */
+static dl_status gather(dlsh_probe *p, dl_trainer *t, long samples) {
+    dl_dataset *d = dl_trainer_dataset(t);
+    const dl_batch_form *form = dl_dataset_form(d);
+    long len = dl_dataset_len(d, DL_TRAIN), n = few(d, samples);
+    long *index = malloc((size_t)(n + 1) * sizeof *index);
+    if (!index) return dlsh_no_memory("samples");
+    for (long i = 0; i < n; i++) index[i] = i * len / n;
+    dl_status st = dl_dataset_gather(d, DL_TRAIN, index, n, p->in, p->target);
+    free(index);
+    p->nin = form->inputs, p->ntarget = form->targets;
+    p->from = "training data";
+    return st;
+}
+
+static dl_status to_device(dl_tensor **t, int n, int device) {
+    for (int i = 0; i < n; i++) {
+        dl_tensor *there = dl_to_device(t[i], device);
+        if (!there) return dl_failed();
+        dl_unref(t[i]);
+        t[i] = there;
+    }
+    return DL_OK;
+}
+
+static int device_of(dl_module *m) {
+    dl_module_list *l = dl_module_tensors(m, 3);
+    int device = l && l->n ? dl_device_of(l->entries[0].tensor) : 0;
+    dl_module_list_free(l);
+    return device;
+}
+
+dl_status dlsh_probe_trainer(dlsh_probe *p, dl_trainer *t, long samples) {
+    dl_module *m = dl_trainer_model(t);
+    DLSH_TRY(begin(p, m));
+    p->trainer = t;
+    DLSH_TRY(gather(p, t, samples));
+    DLSH_TRY(to_device(p->in, p->nin, device_of(m)));
+    return to_device(p->target, p->ntarget, device_of(m));
+}
+
+/* The row of the net's last pass whose input may still be there. */
+static int last_pass(const dl_module *m, dl_journal_row *out) {
+    dl_journal_row r = {0};
+    int found = 0;
+    for (long i = 0; i < dl_journal_count(); i++)
+        if (!dl_journal_at(i, &r) && r.kind == DL_DID_FORWARD && r.what == m && (!found || r.till > out->till))
+            *out = r, found = 1;
+    return found;
+}
+
+/* Does the memory of a tensor hold the input of that pass? */
+static int holds(const dl_tensor *t, const dl_journal_row *r) {
+    const char *from = dl_data(t), *at = r->data;
+    if (!at || dl_device_of(t) || dl_ndim(t) != r->ndim || !dl_is_contiguous(t) || !r->ndim) return 0;
+    for (int d = 1; d < r->ndim; d++)
+        if (dl_shape(t)[d] != r->shape[d]) return 0;
+    return at >= from && at < from + dl_numel(t) * dl_dtype_size(dl_dtype_of(t));
+}
+
+static dl_tensor *first_rows(dl_tensor *t, long n) {
+    return dl_ndim(t) && dl_shape(t)[0] > n ? dl_narrow(t, 0, 0, n) : dl_ref(t);
+}
+
+static dl_tensor *random_input(const dl_net_input *in, long samples) {
+    long shape[8];
+    memcpy(shape, in->shape, sizeof shape);
+    if (in->ndim) shape[0] = samples;
+    if (!dl_dtype_is_float(in->dtype)) return dl_tensor_zeros(in->ndim, shape, in->dtype, 0);
+    return dl_randn(shape, in->ndim, in->dtype, 0);
+}
+
+static dl_status find_input(dlsh_session *s, dlsh_probe *p, dl_module *m, long samples) {
+    dl_net_input in[DL_NET_INPUTS];
+    dl_journal_row r = {0};
+    dl_journal *own = dl_journal_swap(p->former);
+    int seen = last_pass(m, &r);
+    dl_journal_swap(own);
+    p->nin = dl_module_inputs(m, in);
+    if (!p->nin)
+        return dlsh_fail(DL_ERR_STATE, "run a batch through it, m(x), or give the trainer",
+                         "what the net %s takes is not known yet", dl_module_name(m));
+    for (int i = 0; seen && p->nin == 1 && i < dlsh_global_count(s); i++) {
+        const dlsh_value *v;
+        dlsh_global_at(s, i, &v);
+        if (!v || v->type != DLSH_TENSOR || !holds(v->as.tensor, &r)) continue;
+        p->in[0] = first_rows(v->as.tensor, samples);
+        p->from = "the input of its last pass";
+        return p->in[0] ? DL_OK : dl_failed();
+    }
+    p->from = "random numbers";
+    for (int i = 0; i < p->nin; i++)
+        if (in[i].ndim >= 0 && !(p->in[i] = random_input(&in[i], samples < 8 ? samples : 8))) return dl_failed();
+    return to_device(p->in, p->nin, device_of(m));
+}
+
+dl_status dlsh_probe_net(dlsh_session *s, dlsh_probe *p, dl_module *m, long samples) {
+    DLSH_TRY(begin(p, m));
+    DLSH_SCOPED_GRAD_MODE(0);
+    return find_input(s, p, m, samples);
+}
+
+/* ---------------------------------------------------------------- passes */
+
+/* The trainer's loss: an op by its name, or the caller's function. */
+static dl_tensor *loss_of(const dlsh_probe *p, const dl_pack *out) {
+    dl_tensor *in[2] = {p->out, p->target[0]}, *made[8] = {NULL};
+    int n = 0;
+    void *ctx = dl_trainer_loss_context(p->trainer);
+    if (!ctx) {
+        dl_op_call(dl_trainer_loss_name(p->trainer), in, 2, NULL, made, &n);
+        return made[0];
+    }
+    dlsh_value args[2] = {dlsh_pack_value(out), dlsh_tensors_value(p->target, p->ntarget, NULL)};
+    dl_tensor *loss = dlsh_failed(args[0]) || dlsh_failed(args[1]) ? NULL : dlsh_callback_call(ctx, args, 2);
+    dlsh_drop(args[0]);
+    dlsh_drop(args[1]);
+    return loss;
+}
+
+dl_status dlsh_probe_forward(dlsh_probe *p) {
+    DLSH_SCOPED_GRAD_MODE(1);
+    forget_results(p);
+    dl_pack *in = dl_pack_new(p->in, p->nin, NULL, NULL), *out = in ? dl_module_call(p->net, in) : NULL;
+    dl_pack_unref(in);
+    if (!out) return dl_failed();
+    p->out = dl_ref(dl_pack_tensor(out, 0));
+    if (p->trainer) p->loss = loss_of(p, out);
+    dl_pack_unref(out);
+    return p->trainer && !p->loss ? dl_failed() : DL_OK;
+}
+
+dl_status dlsh_probe_backward(dlsh_probe *p, dl_module *of) {
+    dl_module_zero_grad(p->net);
+    if (p->loss) return dl_backward(p->loss, NULL, 0, 0);
+    dl_module_list *from = dl_module_tensors(of, 1), *to = dl_module_tensors(p->net, 1);
+    dl_status st = from && to ? DL_OK : dl_failed();
+    DLSH_SCOPED_GRAD_MODE(0);
+    for (long i = 0; !st && i < from->n && i < to->n; i++) {
+        dl_tensor *g = dl_grad(from->entries[i].tensor), *copy = g ? dl_clone(g) : NULL;
+        if (g) st = copy ? dl_set_grad(to->entries[i].tensor, copy) : dl_failed();
+        dl_unref(copy);
+    }
+    dl_module_list_free(from);
+    dl_module_list_free(to);
+    return st;
+}
+
+/* ---------------------------------------------------------------- the optimizer */
+
+static int trains(const dl_optimizer *o, const dl_module_list *l) {
+    const dl_tensor *p;
+    for (long i = 0; (p = dl_optimizer_param(o, i, NULL)); i++)
+        for (long k = 0; k < l->n; k++)
+            if (l->entries[k].tensor == p) return 1;
+    return 0;
+}
+
+dl_optimizer *dlsh_probe_find_optimizer(dlsh_session *s, dl_module *m) {
+    dl_module_list *l = dl_module_tensors(m, 1);
+    dl_optimizer *found = NULL;
+    for (int i = 0; l && !found && i < dlsh_global_count(s); i++) {
+        const dlsh_value *v;
+        dlsh_global_at(s, i, &v);
+        dl_trainer *t = v ? dlsh_unwrap(*v, &dlsh_trainer_class) : NULL;
+        dl_optimizer *o = t ? dl_trainer_optimizer(t) : v ? dlsh_unwrap(*v, &dlsh_optimizer_class) : NULL;
+        if (o && trains(o, l)) found = o;
+    }
+    dl_module_list_free(l);
+    return found;
+}
+
+typedef struct states {
+    char *names[4096];
+    dl_tensor *tensors[4096];
+    long n;
+} states;
+
+static dl_status add_state(void *ctx, const char *name, dl_tensor *t) {
+    states *all = ctx;
+    if (all->n == 4096) return DL_OK;
+    all->names[all->n] = strdup(name);
+    all->tensors[all->n] = dl_clone(t);
+    return all->names[all->n] && all->tensors[all->n++] ? DL_OK : dl_failed();
+}
+
+/* Names of parameters stay, so that the state fits. */
+static dl_status add_params(dlsh_probe *p, const dl_optimizer *o, dl_module *of) {
+    dl_module_list *from = dl_module_tensors(of, 1), *to = dl_module_tensors(p->net, 1);
+    dl_status st = from && to ? DL_OK : dl_failed();
+    const char *name;
+    dl_tensor *own;
+    for (long i = 0; !st && (own = dl_optimizer_param(o, i, &name)); i++)
+        for (long k = 0; !st && k < from->n && k < to->n; k++)
+            if (from->entries[k].tensor == own) st = dl_optimizer_add(p->opt, name, to->entries[k].tensor);
+    dl_module_list_free(from);
+    dl_module_list_free(to);
+    return st;
+}
+
+dl_status dlsh_probe_optimizer(dlsh_probe *p, dl_optimizer *o, dl_module *of) {
+    DLSH_SCOPED_GRAD_MODE(0);
+    states *all = calloc(1, sizeof *all);
+    if (!all) return dlsh_no_memory("the state of an optimizer");
+    p->opt = dl_optimizer_parse(dl_optimizer_text(o));
+    dl_status st = p->opt ? add_params(p, o, of) : dl_failed();
+    if (!st) st = dl_optimizer_state(o, add_state, all);
+    dl_tensor_file *f = st ? NULL : dl_tensor_file_of(all->n, (const char *const *)all->names, all->tensors);
+    if (!st && (!f || dl_optimizer_load_state(p->opt, f, ""))) dl_error_clear(); /* groups: without its state */
+    if (!st) st = dl_optimizer_set_lr(p->opt, dl_optimizer_lr(o));
+    dl_tensor_file_free(f);
+    for (long i = 0; i < all->n; i++) free(all->names[i]), dl_unref(all->tensors[i]);
+    free(all);
+    return st;
+}

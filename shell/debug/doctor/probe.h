@@ -1,0 +1,37 @@
+/* A trial of a net: a copy of it, run on a batch. Weights, buffers, optimizers, random streams and the journal of what
+ * is examined stay as they are. */
+#ifndef DLSH_DEBUG_DOCTOR_PROBE_H
+#define DLSH_DEBUG_DOCTOR_PROBE_H
+
+#include "lang/session.h"
+
+typedef struct dlsh_probe {
+    dl_module *net;                                       /* the copy; owned */
+    dl_tensor *in[DL_NET_INPUTS], *target[DL_NET_INPUTS]; /* owned */
+    int nin, ntarget;
+    const char *from;      /* where the batch is from, for people */
+    dl_trainer *trainer;   /* whose loss is computed; NULL: none */
+    dl_optimizer *opt;     /* a copy with its state; NULL: none is known; owned */
+    dl_tensor *out, *loss; /* of the last forward pass; owned; loss NULL: none */
+    unsigned long rng[DL_RNG_STATE];
+    dl_journal *former, *journal;
+} dlsh_probe;
+
+enum { DLSH_PROBE_SAMPLES = 32 };
+
+/* With a batch of the trainer's data, or for a net the input that its last pass had, where a variable still holds it,
+ * else random numbers. DL_ERR_STATE: the size of its input is not known. */
+dl_status dlsh_probe_trainer(dlsh_probe *p, dl_trainer *t, long samples);
+dl_status dlsh_probe_net(dlsh_session *s, dlsh_probe *p, dl_module *m, long samples);
+/* The net's result, and the loss where it is known. */
+dl_status dlsh_probe_forward(dlsh_probe *p);
+/* Gradients: of the loss, or where there is none those that the net's own parameters have. */
+dl_status dlsh_probe_backward(dlsh_probe *p, dl_module *of);
+/* The copy of the optimizer that trains parameters of `of`, with its state, for the copy of the net. */
+dl_status dlsh_probe_optimizer(dlsh_probe *p, dl_optimizer *o, dl_module *of);
+void dlsh_probe_end(dlsh_probe *p);
+
+/* The optimizer among variables and trainers that trains a parameter of the net; NULL: none. */
+dl_optimizer *dlsh_probe_find_optimizer(dlsh_session *s, dl_module *m);
+
+#endif
