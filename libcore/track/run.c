@@ -79,10 +79,6 @@ static dl_status finish_change(dl_store *s, dl_status st, long id) {
     return dl_store_write_unlock(s, st);
 }
 
-static dl_status put_blob(sqlite3 *db, const char *sha, const void *data, int64_t n) {
-    return dl_db_run(db, "insert or ignore into blob(sha, data) values(?1, ?2)", "tb", sha, data, n);
-}
-
 static dl_status put_artifact(sqlite3 *db, int64_t run, const char *name, long step, const char *kind, const char *sha,
                               int64_t bytes, const char *path) {
     return dl_db_run(
@@ -90,6 +86,12 @@ static dl_status put_artifact(sqlite3 *db, int64_t run, const char *name, long s
         "insert or replace into artifact(run_id, name, step, kind, sha, bytes, path) values(?1, ?2, ?3, ?4,"
         " ?5, ?6, ?7)",
         "itittit", run, name, (int64_t)step, kind, sha, bytes, path);
+}
+
+dl_status dl_artifact_put(sqlite3 *db, int64_t run, const char *name, long step, const char *kind, const char *sha,
+                          const void *data, int64_t n) {
+    DL_TRY(dl_db_run(db, "insert or ignore into blob(sha, data) values(?1, ?2)", "tb", sha, data, n));
+    return put_artifact(db, run, name, step, kind, sha, n, NULL);
 }
 
 /* The value as a number, so that "0.10" and "1e-1" compare as equal; NaN when it is none. */
@@ -113,7 +115,7 @@ static dl_status put_event(sqlite3 *db, int64_t run, long step, const char *kind
 
 /* Facts gathered before the transaction, since reading a git repository may take seconds. */
 typedef struct surroundings {
-    char uuid[37], cwd[PATH_MAX], script_sha[65], model_sha[65];
+    char uuid[37], cwd[PATH_MAX], script_sha[65], model_sha[65], diff_sha[65];
     char *cmdline, *env;
     dl_git_state git;
 } surroundings;
@@ -126,6 +128,7 @@ static dl_status gather(const dl_run_spec *spec, surroundings *x) {
     if (spec->script_text) dl_sha256_hex(spec->script_text, strlen(spec->script_text), x->script_sha);
     if (spec->model_text) dl_sha256_hex(spec->model_text, strlen(spec->model_text), x->model_sha);
     dl_git_read_state(&x->git);
+    if (x->git.diff) dl_sha256_hex(x->git.diff, x->git.ndiff, x->diff_sha);
     x->env = dl_env_json(spec->env);
     return x->env ? DL_OK : DL_ERR_MEMORY;
 }
@@ -136,6 +139,7 @@ static dl_status insert_run(sqlite3 *db, const dl_run_spec *p, const surrounding
     const dl_whoami *me = dl_whoami_self();
     int64_t now = dl_now_us();
     dl_activity_begin(r, 0);
+    if (p->parent) DL_TRY(check_exists(db, p->parent));
     DL_TRY(dl_db_run(
         db,
         "insert into run(uuid, name, experiment, parent_id, sweep_id, grp, status, started_us, heartbeat_us, host, "
@@ -157,12 +161,14 @@ static dl_status insert_run(sqlite3 *db, const dl_run_spec *p, const surrounding
     return dl_db_run(db, "update run set name = 'run-' || id where id = ?1", "i", r->id);
 }
 
-static dl_status insert_parts(sqlite3 *db, const dl_run_spec *p, const surroundings *x, int64_t id) {
-    if (p->script_text) {
-        int64_t n = (int64_t)strlen(p->script_text);
-        DL_TRY(put_blob(db, x->script_sha, p->script_text, n));
-        DL_TRY(put_artifact(db, id, "script", 0, "script", x->script_sha, n, NULL));
-    }
+static dl_status insert_parts(sqlite3 *db, const dl_run_spec *p, const surroundings *x, dl_run *r) {
+    int64_t id = r->id;
+    if (p->script_text)
+        DL_TRY(dl_artifact_put(db, id, "script", 0, "script", x->script_sha, p->script_text,
+                               (int64_t)strlen(p->script_text)));
+    if (x->git.diff)
+        DL_TRY(dl_artifact_put(db, id, "git.diff.gz", 0, "diff", x->diff_sha, x->git.diff, (int64_t)x->git.ndiff));
+    DL_TRY(dl_sources_write(db, id, &r->sources));
     for (const char *const *kv = p->arguments; kv && kv[0] && kv[1]; kv += 2) DL_TRY(put_param(db, id, kv[0], kv[1]));
     for (const char *const *kv = p->params; kv && kv[0] && kv[1]; kv += 2) DL_TRY(put_param(db, id, kv[0], kv[1]));
     return DL_OK;
@@ -181,13 +187,14 @@ dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
         if (st == DL_OK) st = dl_db_begin(s->w);
         if (st == DL_OK) {
             st = insert_run(s->w, spec, &x, r);
-            if (st == DL_OK) st = insert_parts(s->w, spec, &x, r->id);
+            if (st == DL_OK) st = insert_parts(s->w, spec, &x, r);
             st = dl_db_end(s->w, st);
         }
         dl_store_write_unlock(s, DL_OK);
     }
     free(x.cmdline);
     free(x.env);
+    free(x.git.diff);
     return st == DL_OK ? enlist(r) : free_handle(r);
 }
 
@@ -259,6 +266,17 @@ dl_status dl_run_rewind(dl_run *r, long step) {
 
 /* ---------------------------------------------------------------- end */
 
+static dl_status write_end(sqlite3 *db, dl_run *r, dl_run_status status, const char *error) {
+    dl_status st = dl_db_begin(db);
+    if (st == DL_OK) st = dl_sources_write(db, r->id, &r->sources);
+    if (st == DL_OK)
+        st = dl_db_run(db,
+                       "update run set status = ?2, ended_us = ?3, heartbeat_us = ?3, error = ?4, active_us = ?5,"
+                       " active_since_us = null where id = ?1",
+                       "ititi", r->id, dl_run_status_name(status), dl_now_us(), error, dl_activity_end(r));
+    return dl_db_end(db, st);
+}
+
 dl_status dl_run_end(dl_run *r, dl_run_status status, const char *error) {
     if (!r) return dl_fail_null("run");
     dl_store *s = r->store;
@@ -267,12 +285,7 @@ dl_status dl_run_end(dl_run *r, dl_run_status status, const char *error) {
     if (!s->none) {
         flushed = dl_store_flush(s);
         st = dl_store_write_lock(s);
-        if (st == DL_OK)
-            st = dl_store_write_unlock(
-                s, dl_db_run(s->w,
-                             "update run set status = ?2, ended_us = ?3, heartbeat_us = ?3, error = ?4, active_us = ?5,"
-                             " active_since_us = null where id = ?1",
-                             "ititi", r->id, dl_run_status_name(status), dl_now_us(), error, dl_activity_end(r)));
+        if (st == DL_OK) st = dl_store_write_unlock(s, write_end(s->w, r, status, error));
     }
     free_handle(r);
     return st != DL_OK ? st : flushed;
@@ -313,8 +326,7 @@ dl_status dl_run_artifact(dl_run *r, const char *name, long step, const char *ki
     DL_TRY(dl_store_write_lock(r->store));
     dl_status st = dl_db_begin(r->store->w);
     if (st == DL_OK) {
-        st = put_blob(r->store->w, sha, data, n);
-        if (st == DL_OK) st = put_artifact(r->store->w, r->id, name, step, kind, sha, n, NULL);
+        st = dl_artifact_put(r->store->w, r->id, name, step, kind, sha, data, n);
         st = dl_db_end(r->store->w, st);
     }
     return dl_store_write_unlock(r->store, st);

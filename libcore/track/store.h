@@ -67,6 +67,7 @@ struct dl_run {
     int64_t id;
     int64_t active_from;  /* the activity clock at active time 0 */
     dl_activity recorded; /* as its row holds it; under runs_lock */
+    long sources;         /* so many of the process's are written */
     pthread_mutex_t lock; /* for adding series; looking one up takes none */
     dl_series *buckets[DL_SERIES_BUCKETS];
 };
@@ -140,6 +141,14 @@ dl_activity dl_activity_renew(dl_run *r);
 int64_t dl_activity_end(const dl_run *r);
 int64_t dl_activity_at(const dl_activity *a, int64_t now);
 int dl_activity_drifted(dl_store *s);
+
+/* run.c: contents, kept once however often they occur, as an artifact of a run; within the caller's transaction. */
+dl_status dl_artifact_put(sqlite3 *db, int64_t run, const char *name, long step, const char *kind, const char *sha,
+                          const void *data, int64_t n);
+
+/* sources.c: how many there are; writes those of a run from *written on, the same way. */
+long dl_sources_count(void);
+dl_status dl_sources_write(sqlite3 *db, int64_t run, long *written);
 
 /* recover.c: commits rings of dead processes, then marks their runs as killed. `all`: looks for rings even if no run
  * seems dead. */

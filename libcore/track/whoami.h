@@ -2,6 +2,7 @@
 #ifndef DL_TRACK_WHOAMI_H
 #define DL_TRACK_WHOAMI_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include "dlcore.h"
 
@@ -25,6 +26,8 @@ int dl_whoami_gone(const dl_whoami *who);
 #define DL_GIT_UNKNOWN "unknown"
 typedef struct dl_git_state {
     char commit[80], diff_sha[65];
+    void *diff; /* the changes, a gzip file; NULL: none, or none that can be read. The caller frees it. */
+    size_t ndiff;
 } dl_git_state;
 void dl_git_read_state(dl_git_state *out);
 

@@ -150,8 +150,18 @@ static dl_status commit_batch(dl_store *s, dl_ring_record *batch, uint64_t *n) {
     return dl_store_write_unlock(s, st);
 }
 
-/* Writes heartbeat and active time of the open runs. Undoes `killed`, which another host may have written while this
- * one slept. */
+/* Do open runs lack a source that was read since they began? */
+static int sources_wait(dl_store *s) {
+    long n = dl_sources_count();
+    int wait = 0;
+    pthread_mutex_lock(&s->runs_lock);
+    for (const dl_run *r = s->runs; r && !wait; r = r->next) wait = r->sources < n;
+    pthread_mutex_unlock(&s->runs_lock);
+    return wait;
+}
+
+/* Writes heartbeat, active time and new sources of the open runs. Undoes `killed`, which another host may have written
+ * while this one slept. */
 static dl_status write_heartbeats(dl_store *s) {
     dl_status st = DL_OK;
     int64_t now = dl_now_us();
@@ -165,6 +175,7 @@ static dl_status write_heartbeats(dl_store *s) {
                        " error = case status when 'killed' then null else error end,"
                        " status = case status when 'killed' then 'running' else status end where id = ?1",
                        "iiiI", r->id, now, a.us, a.since_us);
+        if (st == DL_OK) st = dl_sources_write(s->w, r->id, &r->sources);
     }
     pthread_mutex_unlock(&s->runs_lock);
     st = dl_db_end(s->w, st);
@@ -227,7 +238,7 @@ static void *writer_main(void *arg) {
         else
             st = follow_file(s);
         while (st == DL_OK && (st = commit_batch(s, batch, &n)) == DL_OK && n == DL_BATCH) continue;
-        if (st == DL_OK && (dl_now_us() >= next_beat || dl_activity_drifted(s))) {
+        if (st == DL_OK && (dl_now_us() >= next_beat || dl_activity_drifted(s) || sources_wait(s))) {
             st = write_heartbeats(s);
             next_beat = dl_now_us() + DL_HEARTBEAT_S * 1000000L;
         }

@@ -170,7 +170,8 @@ dl_status dl_record_failure(dl_trainer *t, dl_status st) {
 }
 
 void dl_trainer_fail(dl_trainer *t, const char *error) {
-    if (!t->error[0]) snprintf(t->error, sizeof t->error, "%s", error);
+    if (strstr(error, t->error))
+        snprintf(t->error, sizeof t->error, "%s", error); /* none, or the same with its place */
 }
 
 dl_status dl_record_end(dl_trainer *t) {

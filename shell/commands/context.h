@@ -42,7 +42,10 @@ dl_status dlsh_origin_set(const dlsh_origin *o);
 /* Options of every row that begins a run, beside its name. */
 #define DLSH_RUN_OPTIONS                                                                                               \
     {"experiment", DLSH_OPT_STRING, NULL, "experiment the run belongs to", NULL, NULL},                                \
-        {"group", DLSH_OPT_STRING, NULL, "group of runs within it", NULL, NULL}, {                                     \
+        {"group", DLSH_OPT_STRING, NULL, "group of runs within it", NULL, NULL},                                       \
+        {"parent", DLSH_OPT_VALUE,   NULL, "run that it is a part of: a run, a trainer or a number",                   \
+         NULL,     "run|trainer|int"},                                                                                 \
+    {                                                                                                                  \
         "note", DLSH_OPT_STRING, NULL, "a note kept with the run", NULL, NULL                                          \
     }
 /* The description of a run from these options and the script (record.c). Borrowed. */

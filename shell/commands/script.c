@@ -195,6 +195,7 @@ static dl_status read_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_SCOPED_BUF text = {0};
     const char *path = dlsh_arg_str(a, "file");
     dl_status status = slurp(a, path, &text);
+    if (!status) status = dl_run_source(path, dlsh_buf_text(&text), (long)text.n);
     if (!status) status = dlsh_run(dlsh_arg_session(a), path, dlsh_buf_text(&text), text.n, NULL);
     return status;
 }

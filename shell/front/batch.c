@@ -49,6 +49,14 @@ char *dlsh_slurp(const char *path, size_t *len) {
     return text;
 }
 
+/* What ended the session, with its place: "train.dlsh:12:5: ...". */
+static void end_by(const dlsh_diag *d, dl_status status) {
+    DLSH_SCOPED_BUF text = {0};
+    if (d && d->line) dlsh_buf_printf(&text, "%s:%d:%d: ", d->file, d->line, d->col);
+    dlsh_buf_printf(&text, "%s", d ? d->message : dl_status_name(status));
+    dlsh_end_by(dlsh_buf_text(&text));
+}
+
 int dlsh_run_text(dlsh_session *s, const char *name, const char *text, size_t len) {
     dlsh_signals_reset();
     dl_status status = dlsh_run(s, name, text, len, NULL);
@@ -56,7 +64,7 @@ int dlsh_run_text(dlsh_session *s, const char *name, const char *text, size_t le
     if (status) {
         const dlsh_diag *d = dlsh_error_diag(s);
         int interrupted = status == DL_ERR_INTERRUPT;
-        dlsh_end_by(d ? d->message : dl_status_name(status));
+        end_by(d, status);
         dlsh_report_error(s);
         return interrupted ? DLSH_EXIT_INTERRUPTED : DLSH_EXIT_ERROR;
     }

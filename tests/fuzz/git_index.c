@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "fuzz/fuzz.h"
-#include "track/git/git.h"
+#include "track/git/git_index.h"
 #include "track/whoami.h"
 
 static char folder[] = "/tmp/dlsh-fuzz-XXXXXX", path[PATH_MAX];
@@ -30,6 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     strcpy(r.common, folder);
     strcpy(r.tree, "/nonexistent");
     uint8_t tree[DL_GIT_ID];
-    dl_git_work_tree(&r, tree);
+    dl_git_index x;
+    dl_git_index_read(&x, &r, tree);
+    dl_git_index_free(&x);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* The state of the git work tree around the current folder, read from its files. git itself is not run: the settings of
  * a repository (filters, hooks, diff drivers) would run programs of its author. */
-#include "track/git/git.h"
+#include "track/git/git_index.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/gzip.h"
 #include "track/whoami.h"
 
 /* READ_BYTES: of changed files; about 0.3 s of hashing. */
@@ -200,6 +201,17 @@ bool dl_git_head_of(const char *tree, int bytes, uint8_t *commit) {
 
 /* ---------------------------------------------------------------- what a run records */
 
+/* The changes as a gzip file, which is the same for the same changes. */
+static void pack_diff(const dl_git_objects *f, const dl_git_index *x, const uint8_t *head, dl_git_state *out) {
+    char *text = NULL;
+    size_t n = 0;
+    FILE *to = open_memstream(&text, &n);
+    if (!to) return;
+    dl_git_diff(f, x, head, to);
+    if (!fclose(to) && n) out->diff = dl_gzip(text, n, &out->ndiff);
+    free(text);
+}
+
 void dl_git_read_state(dl_git_state *out) {
     dl_git_repo r = {.deadline_us = dl_now_us() + TIME_US, .unread = READ_BYTES};
     uint8_t trees[3][DL_GIT_ID] = {{0}}, *head = trees[0], *now = trees[1], *commit = trees[2];
@@ -210,9 +222,15 @@ void dl_git_read_state(dl_git_state *out) {
     }
     r.id_bytes = (int)strlen(out->commit) / 2;
     r.file_mode = keeps_mode(&r);
-    if (!dl_git_from_hex(out->commit, r.id_bytes, commit) || !dl_git_commit_tree(&r, commit, head) ||
-        !dl_git_work_tree(&r, now))
+    dl_git_objects *f = dl_git_objects_open(&r);
+    dl_git_index x = {0};
+    if (!f || !dl_git_from_hex(out->commit, r.id_bytes, commit) || !dl_git_commit_tree(f, commit, head) ||
+        !dl_git_index_read(&x, &r, now)) {
         strcpy(out->diff_sha, DL_GIT_UNKNOWN);
-    else if (memcmp(head, now, DL_GIT_ID))
+    } else if (memcmp(head, now, DL_GIT_ID)) {
         dl_sha256_hex(trees, 2 * DL_GIT_ID, out->diff_sha);
+        pack_diff(f, &x, head, out);
+    }
+    dl_git_index_free(&x);
+    dl_git_objects_close(f);
 }

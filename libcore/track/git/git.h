@@ -27,13 +27,16 @@ char *dl_git_slurp(const char *path, size_t limit, size_t *n);
 /* Bytes from hexadecimal; false when it is none. */
 bool dl_git_from_hex(const char *hex, int bytes, uint8_t *out);
 
+/* What objects are, as packs number them. */
+typedef enum dl_git_kind { DL_GIT_NOTHING, DL_GIT_COMMIT, DL_GIT_TREE, DL_GIT_BLOB } dl_git_kind;
+/* The objects of a repository, which it borrows. NULL: no memory. */
+typedef struct dl_git_objects dl_git_objects;
+dl_git_objects *dl_git_objects_open(const dl_git_repo *r);
+void dl_git_objects_close(dl_git_objects *f);
+/* The contents of an object, *n bytes, to be freed. NULL: it is not there, damaged, too large, or of another kind. */
+uint8_t *dl_git_object(const dl_git_objects *f, const uint8_t *id, dl_git_kind kind, size_t *n);
 /* The tree of a commit. False when the object cannot be read. */
-bool dl_git_commit_tree(const dl_git_repo *r, const uint8_t *commit, uint8_t *tree);
-/* The id of the tree of the files in the index as they are now: the result of `git add -u; git write-tree`, without
- * writing, filters and conversion of line ends. Files whose size and time are those of the index are not read; for one
- * that cannot be read before the deadline, or is larger than `unread`, size and time are hashed. A submodule enters
- * with the commit of its HEAD. False: the index cannot be read. */
-bool dl_git_work_tree(dl_git_repo *r, uint8_t *tree);
+bool dl_git_commit_tree(const dl_git_objects *f, const uint8_t *commit, uint8_t *tree);
 /* The commit that is checked out in the work tree at a path, `bytes` of it. False: there is none. */
 bool dl_git_head_of(const char *tree, int bytes, uint8_t *commit);
 

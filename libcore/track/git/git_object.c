@@ -1,5 +1,4 @@
-/* Objects of a git repository: loose ones and those in packs. Only commits are read, which are small. Formats:
- * gitformat-pack(5). */
+/* Objects of a git repository: loose ones and those in packs. Formats: gitformat-pack(5). */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,19 +9,22 @@
 #include "track/git/git.h"
 #include "track/whoami.h"
 
-/* MAX_OBJECT: bytes of a commit, with whatever its message is. DEPTH: deltas upon deltas, as git packs them at most. */
+/* MAX_OBJECT: bytes of an object that is read. DEPTH: deltas upon deltas, as git packs them at most. */
 enum { MAX_OBJECT = 1 << 24, MAX_FILE = 1 << 24, DEPTH = 64, MAX_FOLDERS = 16 };
-enum { COMMIT = 1, OFS_DELTA = 6, REF_DELTA = 7 };
+enum { OFS_DELTA = 6, REF_DELTA = 7 };
 
 typedef struct object {
+    dl_git_kind kind;
     uint8_t *data;
     size_t n;
 } object;
 
-typedef struct folders { /* of objects: the repository's, and those it borrows from */
+struct dl_git_objects { /* folders of objects: the repository's, and those it borrows from */
+    const dl_git_repo *r;
     char path[MAX_FOLDERS][DL_GIT_PATH];
     int n;
-} folders;
+};
+typedef struct dl_git_objects folders;
 
 /* Unpacks n bytes at most from a stream in memory; the bytes there are, 0 on damage. */
 static size_t unpack(const uint8_t *in, size_t nin, uint8_t *out, size_t n) {
@@ -35,14 +37,18 @@ static size_t unpack(const uint8_t *in, size_t nin, uint8_t *out, size_t n) {
 
 /* ---------------------------------------------------------------- loose objects */
 
+static const char *const kind_names[] = {"", "commit", "tree", "blob"};
+
 /* "commit 123", NUL, the bytes. */
 static bool read_loose(const char *folder, const char *hex, object *o) {
-    char path[DL_GIT_PATH + 80], head[64] = "";
+    char path[DL_GIT_PATH + 80], head[64] = "", kind[8] = "";
     size_t n, size = 0;
     snprintf(path, sizeof path, "%s/%.2s/%s", folder, hex, hex + 2);
     uint8_t *packed = (uint8_t *)dl_git_slurp(path, MAX_FILE, &n);
     size_t got = packed ? unpack(packed, n, (uint8_t *)head, sizeof head - 1) : 0, text = strlen(head) + 1;
-    bool good = got > text && sscanf(head, "commit %zu", &size) == 1 && size < MAX_OBJECT;
+    bool good = got > text - 1 && sscanf(head, "%7s %zu", kind, &size) == 2 && size < MAX_OBJECT;
+    for (int k = DL_GIT_COMMIT; k <= DL_GIT_BLOB; k++)
+        if (!strcmp(kind, kind_names[k])) o->kind = (dl_git_kind)k;
     uint8_t *all = good ? malloc(text + size) : NULL;
     good = all && unpack(packed, n, all, text + size) == text + size;
     o->data = good ? malloc(size + 1) : NULL;
@@ -107,10 +113,9 @@ static bool apply_delta(const object *base, const uint8_t *p, size_t n, object *
     return false;
 }
 
-static bool read_object(const dl_git_repo *r, const folders *f, const uint8_t *id, int depth, object *o);
+static bool read_object(const folders *f, const uint8_t *id, int depth, object *o);
 
 typedef struct pack {
-    const dl_git_repo *r;
     const folders *folders;
     dl_input in;
 } pack;
@@ -122,8 +127,8 @@ static bool read_base(const pack *p, uint64_t at, int type, const uint8_t *b, si
                       object *base) {
     size_t i = *head;
     if (type == REF_DELTA) {
-        *head += (size_t)p->r->id_bytes;
-        return *head <= nb && read_object(p->r, p->folders, b + i, depth + 1, base);
+        *head += (size_t)p->folders->r->id_bytes;
+        return *head <= nb && read_object(p->folders, b + i, depth + 1, base);
     }
     uint64_t back = b[i] & 127;
     while (b[i] & 128) {
@@ -161,11 +166,15 @@ static bool read_at(const pack *p, uint64_t at, int depth, object *o) {
         shift += 7;
     }
     if (size > MAX_OBJECT || i >= nb) return false;
-    if (type == COMMIT) return unpack_at(p, at + i, size, o);
+    if (type >= DL_GIT_COMMIT && type <= DL_GIT_BLOB) {
+        o->kind = (dl_git_kind)type;
+        return unpack_at(p, at + i, size, o);
+    }
     if (type != OFS_DELTA && type != REF_DELTA) return false;
     object base = {0}, delta = {0};
     bool good = read_base(p, at, type, b, nb, &i, depth, &base) && unpack_at(p, at + i, size, &delta) &&
                 apply_delta(&base, delta.data, delta.n, o);
+    o->kind = base.kind;
     free(base.data);
     free(delta.data);
     return good;
@@ -206,25 +215,23 @@ static bool find_place(const dl_input *idx, const uint8_t *id, int bytes, uint64
     return false;
 }
 
-static bool read_from_pack(const dl_git_repo *r, const folders *f, const char *path, const uint8_t *id, int depth,
-                           object *o) {
+static bool read_from_pack(const folders *f, const char *path, const uint8_t *id, int depth, object *o) {
     char name[DL_GIT_PATH + 300];
     dl_input idx;
     uint64_t at = 0;
     if (dl_input_open(&idx, path) != DL_OK) return false;
-    bool found = find_place(&idx, id, r->id_bytes, &at);
+    bool found = find_place(&idx, id, f->r->id_bytes, &at);
     dl_input_close(&idx);
     if (!found) return false;
     snprintf(name, sizeof name, "%.*s.pack", (int)(strlen(path) - 4), path);
-    pack p = {.r = r, .folders = f};
+    pack p = {.folders = f};
     if (dl_input_open(&p.in, name) != DL_OK) return false;
     bool good = read_at(&p, at, depth, o);
     dl_input_close(&p.in);
     return good;
 }
 
-static bool read_packed(const dl_git_repo *r, const folders *f, const char *folder, const uint8_t *id, int depth,
-                        object *o) {
+static bool read_packed(const folders *f, const char *folder, const uint8_t *id, int depth, object *o) {
     char path[DL_GIT_PATH + 300];
     bool good = false;
     snprintf(path, sizeof path, "%s/pack", folder);
@@ -233,27 +240,27 @@ static bool read_packed(const dl_git_repo *r, const folders *f, const char *fold
         size_t n = strlen(e->d_name);
         if (n < 5 || strcmp(e->d_name + n - 4, ".idx")) continue;
         snprintf(path, sizeof path, "%s/pack/%s", folder, e->d_name);
-        good = read_from_pack(r, f, path, id, depth, o);
+        good = read_from_pack(f, path, id, depth, o);
     }
     if (dir) closedir(dir);
     return good;
 }
 
-static bool read_object(const dl_git_repo *r, const folders *f, const uint8_t *id, int depth, object *o) {
+static bool read_object(const folders *f, const uint8_t *id, int depth, object *o) {
     char hex[2 * DL_GIT_ID + 1];
     /* cyclic deltas over several packs would take exponential time */
-    if (depth > DEPTH || dl_now_us() > r->deadline_us) return false;
-    for (int i = 0; i < r->id_bytes; i++) snprintf(hex + 2 * i, 3, "%02x", id[i]);
+    if (depth > DEPTH || dl_now_us() > f->r->deadline_us) return false;
+    for (int i = 0; i < f->r->id_bytes; i++) snprintf(hex + 2 * i, 3, "%02x", id[i]);
     for (int i = 0; i < f->n; i++)
-        if (read_loose(f->path[i], hex, o) || read_packed(r, f, f->path[i], id, depth, o)) return true;
+        if (read_loose(f->path[i], hex, o) || read_packed(f, f->path[i], id, depth, o)) return true;
     return false;
 }
 
 /* ---------------------------------------------------------------- commits */
 
 /* The object folders of a repository and of its alternates, recursively. */
-static void find_folders(const dl_git_repo *r, folders *f) {
-    f->n = snprintf(f->path[0], DL_GIT_PATH, "%s/objects", r->common) < DL_GIT_PATH;
+static void find_folders(folders *f) {
+    f->n = snprintf(f->path[0], DL_GIT_PATH, "%s/objects", f->r->common) < DL_GIT_PATH;
     for (int i = 0; i < f->n; i++) {
         char path[DL_GIT_PATH + 32];
         size_t n;
@@ -269,15 +276,31 @@ static void find_folders(const dl_git_repo *r, folders *f) {
     }
 }
 
-bool dl_git_commit_tree(const dl_git_repo *r, const uint8_t *commit, uint8_t *tree) {
+dl_git_objects *dl_git_objects_open(const dl_git_repo *r) {
     folders *f = calloc(1, sizeof *f);
-    object o = {0};
-    if (!f) return false;
-    find_folders(r, f);
-    bool good = read_object(r, f, commit, 0, &o) && o.n >= 5 + 2 * (size_t)r->id_bytes && !memcmp(o.data, "tree ", 5) &&
-                dl_git_from_hex((const char *)o.data + 5, r->id_bytes, tree);
-    free(o.data);
-    free(f);
+    if (!f) return NULL;
+    f->r = r;
+    find_folders(f);
+    return f;
+}
+
+void dl_git_objects_close(dl_git_objects *f) { free(f); }
+
+uint8_t *dl_git_object(const dl_git_objects *f, const uint8_t *id, dl_git_kind kind, size_t *n) {
+    object o = {.kind = DL_GIT_NOTHING};
+    bool good = read_object(f, id, 0, &o) && o.kind == kind;
     dl_error_clear(); /* of files that are not there */
+    *n = o.n;
+    if (good) return o.data;
+    free(o.data);
+    return NULL;
+}
+
+bool dl_git_commit_tree(const dl_git_objects *f, const uint8_t *commit, uint8_t *tree) {
+    size_t n;
+    uint8_t *text = dl_git_object(f, commit, DL_GIT_COMMIT, &n);
+    bool good = text && n >= 5 + 2 * (size_t)f->r->id_bytes && !memcmp(text, "tree ", 5) &&
+                dl_git_from_hex((const char *)text + 5, f->r->id_bytes, tree);
+    free(text);
     return good;
 }

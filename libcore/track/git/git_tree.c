@@ -8,30 +8,16 @@
 #include <unistd.h>
 
 #include "io/input.h"
-#include "track/git/git.h"
+#include "track/git/git_index.h"
 #include "track/whoami.h"
 
 /* MAX_PATHS: bytes of all paths, which version 4 shortens. LATE_US: after the deadline, when all is given up. */
 enum { MAX_INDEX = 1 << 27, MAX_PATHS = 1 << 29, STAT_BYTES = 40, CHUNK = 1 << 16, LATE_US = 3000000 };
-enum { FOLDER = 040000, PLAIN = 0100644, PROGRAM = 0100755, LINK = 0120000, COMMIT = 0160000 };
 /* Flags of an entry: taken as unchanged; a second word of flags follows; stage of a merge conflict; in that word. */
-enum { VALID = 0x8000, EXTENDED = 0x4000, STAGE = 0x3000, SKIP_WORKTREE = 0x4000 };
+enum { VALID = 0x8000, EXTENDED = 0x4000, SKIP_WORKTREE = 0x4000 };
 
-typedef struct entry {
-    char *path;
-    unsigned mode, flags, more;
-    uint32_t ctime_s, ctime_ns, mtime_s, mtime_ns, inode, size;
-    uint8_t id[DL_GIT_ID];
-    bool gone;
-} entry;
-
-typedef struct index_file {
-    dl_git_repo *r;
-    struct timespec written;
-    long n;
-    entry *e;
-    size_t paths; /* bytes of them */
-} index_file;
+typedef dl_git_entry entry;
+typedef dl_git_index index_file;
 
 static uint32_t big(const uint8_t *p) { return (uint32_t)dl_big_endian(p, 4); }
 
@@ -80,7 +66,7 @@ static size_t read_entry(const index_file *x, int version, const uint8_t *p, siz
     return (len & ~(size_t)7) + 8; /* one to eight NULs */
 }
 
-static void free_index(index_file *x) {
+void dl_git_index_free(index_file *x) {
     for (long i = 0; i < x->n; i++) free(x->e[i].path);
     free(x->e);
 }
@@ -179,9 +165,9 @@ static bool hash_link(const index_file *x, const char *path, uint8_t *id) {
 static bool refresh(const index_file *x, entry *e) {
     char path[2 * DL_GIT_PATH];
     struct stat s;
-    if (e->flags & VALID || e->more & SKIP_WORKTREE || e->mode == FOLDER) return true;
+    if (e->flags & VALID || e->more & SKIP_WORKTREE || e->mode == DL_GIT_FOLDER) return true;
     bool fits = (size_t)snprintf(path, sizeof path, "%s/%s", x->r->tree, e->path) < sizeof path;
-    if (e->mode == COMMIT) { /* one that is not checked out is as it was */
+    if (e->mode == DL_GIT_SUBMODULE) { /* one that is not checked out is as it was */
         if (fits) dl_git_head_of(path, x->r->id_bytes, e->id);
         return true;
     }
@@ -189,14 +175,14 @@ static bool refresh(const index_file *x, entry *e) {
         e->gone = true;
         return true;
     }
-    unsigned mode = S_ISLNK(s.st_mode)                       ? LINK
-                    : !S_ISREG(s.st_mode)                    ? 0
-                    : !x->r->file_mode && e->mode == PROGRAM ? PROGRAM
-                    : x->r->file_mode && s.st_mode & S_IXUSR ? PROGRAM
-                                                             : PLAIN;
+    unsigned mode = S_ISLNK(s.st_mode)                              ? DL_GIT_LINK
+                    : !S_ISREG(s.st_mode)                           ? 0
+                    : !x->r->file_mode && e->mode == DL_GIT_PROGRAM ? DL_GIT_PROGRAM
+                    : x->r->file_mode && s.st_mode & S_IXUSR        ? DL_GIT_PROGRAM
+                                                                    : DL_GIT_PLAIN;
     if (is_unchanged(x, e, &s, mode)) return true;
     e->mode = mode;
-    if (mode == LINK) return hash_link(x, path, e->id);
+    if (mode == DL_GIT_LINK) return hash_link(x, path, e->id);
     if (S_ISDIR(s.st_mode))
         e->gone = true;
     else if (!mode || !hash_file(x, path, &s, e->id))
@@ -234,9 +220,8 @@ static void add_item(bytes *b, unsigned mode, const char *name, size_t len, cons
     add(b, id, (size_t)id_bytes);
 }
 
-/* The tree of the consecutive entries from *at on that share the first `prefix` bytes of their paths. *empty: all of
- * them are gone. Recursion is as deep as paths have folders; `depth` bounds it. */
-static bool make_tree(const index_file *x, long *at, size_t prefix, int depth, uint8_t *id, bool *empty) {
+/* Recursion is as deep as paths have folders; `depth` bounds it. */
+bool dl_git_index_tree(const index_file *x, long *at, size_t prefix, int depth, uint8_t *id, bool *empty) {
     bytes b = {0};
     bool good = depth < DL_GIT_PATH / 2;
     const char *first = x->n ? x->e[*at].path : "";
@@ -244,14 +229,14 @@ static bool make_tree(const index_file *x, long *at, size_t prefix, int depth, u
         const entry *e = &x->e[*at];
         const char *name = e->path + prefix;
         size_t len = strcspn(name, "/");
-        if (name[len] && e->mode != FOLDER) { /* a sparse index has whole folders: "name/" */
+        if (name[len] && e->mode != DL_GIT_FOLDER) { /* a sparse index has whole folders: "name/" */
             uint8_t tree[DL_GIT_ID];
             bool none = false;
-            good = make_tree(x, at, prefix + len + 1, depth + 1, tree, &none);
-            if (good && !none) add_item(&b, FOLDER, name, len, tree, x->r->id_bytes);
+            good = dl_git_index_tree(x, at, prefix + len + 1, depth + 1, tree, &none);
+            if (good && !none) add_item(&b, DL_GIT_FOLDER, name, len, tree, x->r->id_bytes);
             continue;
         }
-        if (!e->gone && !(e->flags & STAGE)) add_item(&b, e->mode, name, len, e->id, x->r->id_bytes);
+        if (!e->gone && !(e->flags & DL_GIT_STAGE)) add_item(&b, e->mode, name, len, e->id, x->r->id_bytes);
         ++*at;
     }
     *empty = !b.n;
@@ -261,13 +246,11 @@ static bool make_tree(const index_file *x, long *at, size_t prefix, int depth, u
     return good;
 }
 
-bool dl_git_work_tree(dl_git_repo *r, uint8_t *tree) {
-    index_file x = {.r = r};
+bool dl_git_index_read(index_file *x, dl_git_repo *r, uint8_t *tree) {
+    *x = (index_file){.r = r};
     long at = 0;
-    bool empty, good = read_index(&x);
-    for (long i = 0; good && i < x.n; i++)
-        good = refresh(&x, &x.e[i]) && (i % 64 || dl_now_us() < r->deadline_us + LATE_US);
-    good = good && make_tree(&x, &at, 0, 0, tree, &empty);
-    free_index(&x);
-    return good;
+    bool empty, good = read_index(x);
+    for (long i = 0; good && i < x->n; i++)
+        good = refresh(x, &x->e[i]) && (i % 64 || dl_now_us() < r->deadline_us + LATE_US);
+    return good && dl_git_index_tree(x, &at, 0, 0, tree, &empty);
 }

@@ -165,6 +165,7 @@ static void put_facts(dlsh_sink *sink, const dl_run_info *r) {
     put_line(sink, "run %ld  %s  %s%s", r->id, r->name, dl_run_status_name(r->status), r->deleted ? "  (deleted)" : "");
     put_fact(sink, "started", "%s, took %s", dlsh_buf_text(&when), dlsh_buf_text(&took));
     put_fact(sink, "error", "%s", r->error);
+    if (r->parent) put_fact(sink, "parent", "run %ld", r->parent);
     put_fact(sink, "tags", "%s", dlsh_buf_text(&tags));
     put_fact(sink, "note", "%s", r->note);
     if (*r->model_name || r->n_params)
@@ -240,7 +241,8 @@ dl_status dlsh_run_record(const dl_run_info *r, dlsh_value *out) {
                        {"args", dlsh_cell_text(r->script_args)}, {"command", dlsh_cell_text(r->cmdline)},
                        {"commit", dlsh_cell_text(r->git_commit)}, {"note", dlsh_cell_text(r->note)},
                        {"started", dlsh_cell_when(r->started_us, DLSH_MODE_JSON)}, {"seconds", dlsh_float(r->seconds)},
-                       {"seed", dlsh_int((long)r->seed)}, {"n_params", dlsh_int(r->n_params)});
+                       {"seed", dlsh_int((long)r->seed)}, {"n_params", dlsh_int(r->n_params)},
+                       {"parent", r->parent ? dlsh_int(r->parent) : dlsh_none()});
     return dlsh_give_filled(dlsh_failed(v) ? dl_failed() : set_collections(v, r), v, out);
 }
 

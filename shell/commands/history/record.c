@@ -164,12 +164,20 @@ static dl_status collect(const dlsh_args *a, parameters *p) {
     return DL_OK;
 }
 
+static long parent_of(const dlsh_args *a) {
+    const dlsh_value *v = dlsh_arg(a, "parent");
+    const recording *r = v ? dlsh_unwrap(*v, &dlsh_run_class) : NULL;
+    const dl_trainer *t = v ? dlsh_unwrap(*v, &dlsh_trainer_class) : NULL;
+    return r ? r->id : t ? dl_run_id(dl_trainer_run(t)) : v && v->type == DLSH_INT ? v->as.i : 0;
+}
+
 dl_run_spec dlsh_run_spec(const dlsh_args *a) {
     const dlsh_origin *origin = dlsh_origin_get();
     return (dl_run_spec){.name = dlsh_arg_str(a, "name"),
                          .experiment = dlsh_arg_str(a, "experiment"),
                          .group = dlsh_arg_str(a, "group"),
                          .note = dlsh_arg_str(a, "note"),
+                         .parent = parent_of(a),
                          .script_path = *origin->path ? origin->path : NULL,
                          .script_text = *origin->text ? origin->text : NULL,
                          .script_args = *origin->args ? origin->args : NULL,

@@ -1,0 +1,13 @@
+/* Whole texts as gzip files in memory. */
+#ifndef DL_IO_GZIP_H
+#define DL_IO_GZIP_H
+
+#include <stddef.h>
+
+/* Without name and time, so that equal texts give equal bytes; *to of them, to be freed. NULL: no memory. */
+void *dl_gzip(const void *text, size_t n, size_t *to);
+/* The contents of a gzip file, at most `most` bytes, followed by a NUL; *to of them. NULL: damaged, larger, no memory.
+ */
+char *dl_gunzip(const void *data, size_t n, size_t most, size_t *to);
+
+#endif
