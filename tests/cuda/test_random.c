@@ -77,6 +77,7 @@ static const struct {
      "p[E,A,B] p[E,B,C] equation=bij,bjk; p[A,B] equation=ij->ji; p[A,A] equation=ii->i; p[A,B] p[B,C] p[C] "
      "equation=ij,jk,k->i; p[G,E,A,F] p[G,H,A,F] equation=bqhd,bkhd->bhqk; n:9[A,B] n:9[B,C] equation=ij,jk",
      ROUNDS},
+    {"vander", "f[A] N=4; f[A] N=6 increasing=true; n:5[A] N=3", ROUNDS}, /* higher powers overflow */
     {"normalize", "f[A,Y]; f[Y,B] p=1 dim=0; p[A,Y] p=3; d[A,Y] p=inf", ROUNDS},
     {"nll_loss", "p[Y,3] n:3[Y] p[3]; p[Y,4] n:4[Y] reduction=sum; p[B,5] n:5[B] p[5] reduction=none", ROUNDS},
     {"pool_gather", "f[G,E,4,6] n:24[G,E,H,K]", ROUNDS},
@@ -328,7 +329,10 @@ static double amplified(const call *c, int result) {
                 {"solve", true, 4},
                 {"inv", true, 4},
                 {"cond", true, 4},
-                {"pinv", true, 4},
+                {"pinv", true, 50},
+                {"matrix_norm", true, 50},
+                {"sinc", true, 50},
+                {"corrcoef", true, 4},
                 {"cholesky_solve", true, 4},
                 {"slogdet", true, 4},
                 {"factor_qr", true, 500},
@@ -441,8 +445,8 @@ static bool one_call(const dl_op *op, const char *text, dl_dtype dtype) {
 /* Steps of these fall elsewhere when an operand is rounded to 16 bits; random recurrent weights make every error grow
  * from step to step, and cuDNN's tanh is an approximation. */
 static bool too_coarse(const dl_op *op, dl_dtype dtype) {
-    static const char *const rows[] = {"remainder", "floor_divide",           "fmod",   "quantile",
-                                       "histc",     "conv2d_relu_max_pool2d", "isclose"};
+    static const char *const rows[] = {"remainder", "floor_divide",           "fmod",    "quantile",
+                                       "histc",     "conv2d_relu_max_pool2d", "isclose", "hardtanh"};
     bool listed = false;
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) listed = listed || !strcmp(op->name, rows[i]);
     if (dtype != DL_F64 && !strcmp(op->name, "matrix_rank")) return true; /* singular values lie beside a threshold */

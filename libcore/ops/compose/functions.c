@@ -44,16 +44,13 @@ COMPOSE_RULE(heaviside) {
     return dl_finish(c, right ? dl_where(K(dl_eq(x, zero)), c->in[1], right) : NULL);
 }
 
-/* In f64; a number of the language, too, which else takes part in f32. */
-static dl_tensor *wide(dl_pool *p, dl_tensor *t) {
-    dl_tensor *one = t->weak ? K(dl_full((long[]){0}, 0, 1, DL_F64, t->st->device)) : NULL;
-    t = K(dl_to_dtype(t, DL_F64));
-    return one ? K(dl_mul(t, one)) : t;
-}
-
+/* In f64. A number of the language follows the other operand, of f64 as well. */
 COMPOSE_RULE(float_power) {
     POOL;
-    return dl_finish(c, dl_pow(wide(p, c->in[0]), wide(p, c->in[1])));
+    dl_tensor *x = c->in[0], *y = c->in[1];
+    if (!x->weak || y->weak) x = K(dl_to_dtype(x, DL_F64));
+    if (!y->weak) y = K(dl_to_dtype(y, DL_F64));
+    return dl_finish(c, dl_pow(x, y));
 }
 
 COMPOSE_RULE(rsub) {

@@ -290,7 +290,7 @@ static dl_status address_of(op_function *c, dl_dtype dtype, void **addr) {
     *addr = c->f->addr;
     if (dtype != DL_F64 || !c->real) return DL_OK;
     if (!c->in_double)
-        DLSH_TRY(dlsh_cblock_variant(dlsh_cblock_of(c->f), "-Dreal=double", c->f->proto->name, &c->in_double,
+        DLSH_TRY(dlsh_cblock_variant(dlsh_cblock_of(c->f), "-DDLSH_REAL=double", c->f->proto->name, &c->in_double,
                                      &c->double_lib));
     *addr = c->in_double;
     return DL_OK;

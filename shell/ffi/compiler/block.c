@@ -174,10 +174,17 @@ static void show_warnings(dlsh_session *s, const dlsh_unit *u, const dlsh_cc_res
 
 /* ---------------------------------------------------------------- compiling and loading */
 
-/* Does the text use `real` without defining it? */
-static int uses_real(const dlsh_cblock *b, const char *before) {
+static int defines_real(const dlsh_cblock *b) {
     for (int i = 0; i < b->items.n; i++)
-        if (dlsh_citem_has(&b->items.items[i], "real", 4)) return 0;
+        if (dlsh_citem_has(&b->items.items[i], "real", 4)) return 1;
+    return 0;
+}
+
+/* Does the text use `real` when neither it nor an older block defines it? */
+static int uses_real(const dlsh_cblock *b, const char *before) {
+    if (defines_real(b)) return 0;
+    for (const dlsh_cblock *o = dlsh_c_state(b->s)->blocks; o; o = o->next)
+        if (o != b && defines_real(o)) return 0;
     return dlsh_c_mentions(b->text, "real") || dlsh_c_mentions(before, "real");
 }
 
@@ -191,7 +198,8 @@ static void put_builtin_names(const dlsh_cblock *b, const char *before, dlsh_buf
                            "    dl_device_stream(dl_device_default_get() > 0 ? dl_device_default_get() : 1, &s);\n"
                            "    return (cudaStream_t)s;\n"
                            "}\n");
-    if (uses_real(b, before)) dlsh_buf_puts(out, "#ifndef real\n#define real float\n#endif\n");
+    if (uses_real(b, before))
+        dlsh_buf_puts(out, "#ifndef DLSH_REAL\n#define DLSH_REAL float\n#endif\ntypedef DLSH_REAL real;\n");
     if (!b->cuda &&
         (strstr(b->text, "dl_") || strstr(b->text, "DL_") || strstr(before, "dl_") || strstr(before, "DL_")))
         dlsh_buf_puts(out, "#include \"dlcore.h\"\n");
