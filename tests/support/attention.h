@@ -7,7 +7,8 @@
 #include "ops/attention.h"
 #include "support/tensors.h"
 
-enum { NO_MASK, BOOLS, ADDED, SHARED_MASKS };
+/* SHARED_MASKS hold for all sequences and heads, OF_KEYS for all queries, of one sequence each. */
+enum { NO_MASK, BOOLS, ADDED, SHARED_MASKS, OF_KEYS };
 
 typedef struct attention_case {
     const char *name;
@@ -29,6 +30,9 @@ static const attention_case attention_cases[] = {
     {"bools", 2, 2, 2, 140, 300, 16, 16, BOOLS, false, false, 0},
     {"numbers", 2, 2, 2, 140, 300, 16, 16, ADDED, false, false, 0},
     {"shared mask", 2, 2, 2, 140, 300, 16, 16, SHARED_MASKS, false, true, 0},
+    {"mask of keys", 2, 2, 2, 140, 300, 16, 16, OF_KEYS, false, false, 0},
+    {"mask of keys, lengths", 3, 2, 2, 64, 300, 64, 64, OF_KEYS, true, true, 0},
+    {"mask of keys, dropout", 2, 2, 2, 140, 300, 64, 64, OF_KEYS, false, false, 0.2},
     {"groups", 2, 8, 2, 140, 300, 64, 64, NO_MASK, false, false, 0},
     {"one head of keys", 2, 4, 1, 140, 300, 16, 16, BOOLS, false, true, 0},
     {"dropout", 2, 2, 2, 140, 300, 64, 64, NO_MASK, false, false, 0.3},
@@ -49,10 +53,12 @@ static inline void attention_operands(const attention_case *c, dl_dtype dtype, d
         dl_unref(t);
     }
     if (c->mask) {
-        bool shared = c->mask == SHARED_MASKS;
-        dl_tensor *t = drawn(9, 4, SHAPE(shared ? 1 : c->batch, shared ? 1 : c->heads, c->rows, c->keys), dtype);
+        bool shared = c->mask == SHARED_MASKS, of_keys = c->mask == OF_KEYS;
+        const long *shape_of =
+            SHAPE(shared ? 1 : c->batch, shared || of_keys ? 1 : c->heads, of_keys ? 1 : c->rows, c->keys);
+        dl_tensor *t = drawn(9, 4, shape_of, dtype);
         dl_tensor *zero = must(dl_scalar_f(-0.5));
-        in[3] = c->mask == ADDED ? must(dl_to_dtype(t, DL_F64)) : must(dl_gt(t, zero));
+        in[3] = c->mask == ADDED || of_keys ? must(dl_to_dtype(t, DL_F64)) : must(dl_gt(t, zero));
         dl_unref(t), dl_unref(zero);
     }
     if (c->lengths) {

@@ -137,6 +137,18 @@ static bool cut(const dl_attention_sizes *a, way *y) {
     return y->batch * y->heads * each <= SCORES && (whole || a->dropout == 0);
 }
 
+/* The gradient gets a mask that broadcasts over queries or keys in its full shape, with strides of 0: of one row for
+ * all queries cuDNN 9.10 makes wrong gradients. */
+static void bias_layout(way *y, const dl_attention_sizes *a) {
+    const long part[4] = {y->batch, y->key.a.heads, a->rows, a->keys};
+    for (int d = 0; y->bias && d < 4; d++) {
+        const long size = y->bias->shape[d];
+        bool spread = y->key.backward && d > 1 && size < part[d];
+        y->key.bias_shape[d] = size > 1 || spread ? part[d] : 1;
+        y->key.bias_stride[d] = spread ? 0 : y->bias->stride[d];
+    }
+}
+
 /* The plan of one of both directions; false: cuDNN does not run it. */
 static bool plan_of(const work *w, way *y, bool backward) {
     const dl_attention_sizes *a = &w->r.a;
@@ -146,8 +158,7 @@ static bool plan_of(const work *w, way *y, bool backward) {
     if (backward && a->keys % 128 && version <= 91500) y->key.lengths = true;
     if (!cut(a, y)) return false;
     y->key.a = *a, y->key.a.batch = y->batch, y->key.a.kv_heads = y->heads, y->key.a.heads = y->heads * a->group;
-    if (y->bias && y->bias->shape[0] > 1) y->key.bias_shape[0] = y->batch;
-    if (y->bias && y->bias->shape[1] > 1) y->key.bias_shape[1] = y->key.a.heads;
+    bias_layout(y, a);
     return (y->plan = find(w->g, &y->key)) != NULL;
 }
 
@@ -181,7 +192,6 @@ static dl_status take_views(work *w, way *y, dl_tensor *const *in, dl_tensor *g)
     y->bias = hold(w, dl_tensor_empty(4, mask->shape, y->key.t, mask->st->device));
     if (!y->bias) return dl_failed();
     y->key.bias = true;
-    for (int d = 0; d < 4; d++) y->key.bias_shape[d] = mask->shape[d], y->key.bias_stride[d] = y->bias->stride[d];
     return dl_attention_bias(w->g, mask, y->bias);
 }
 

@@ -4,7 +4,6 @@
 #include "dlcore/binary.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
-#include "dlcore/create.h"
 #include "dlcore/elementary.h"
 #include "dlcore/rounding.h"
 #include "dlcore/loss.h"

@@ -40,8 +40,8 @@ dl_status dlsh_c_run_block(dlsh_session *s, const dlsh_unit *unit, const dlsh_no
 dlsh_cblock *dlsh_cblock_of(const dlsh_cfunc *f);
 /* Its declarations as the parser of prototypes is to read them: no bodies, no values. */
 void dlsh_cblock_declarations(const dlsh_cblock *b, dlsh_buf *out);
-/* Compiles a block again with more options, "-DDLSH_REAL=double", loads it apart from the session, and gives the address of
- * one of its functions in *addr. *lib: a reference to what must be kept. */
+/* Compiles a block again with more options, "-DDLSH_REAL=double", loads it apart from the session, and gives the
+ * address of one of its functions in *addr. *lib: a reference to what must be kept. */
 dl_status dlsh_cblock_variant(dlsh_cblock *b, const char *more, const char *name, void **addr, dlsh_clib **lib);
 
 #endif
