@@ -154,7 +154,8 @@ static const struct {
      " ?1 and n > 0 order by key",
      read_series},
     {1, full_columns, read_full},
-    {1, "select step, t_us, kind, text, json from event where run_id = ?1 order by t_us, id", read_event},
+    {1, "select step, t_us, kind, text, json from event where run_id = ?1 and kind <> 'output' order by t_us, id",
+     read_event},
     {1, "select name, kind, sha, path, step, bytes from artifact where run_id = ?1 order by name, step", read_artifact},
 };
 

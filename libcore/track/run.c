@@ -27,6 +27,7 @@ static dl_run *new_handle(dl_store *s) {
 
 static dl_run *enlist(dl_run *r) {
     dl_store *s = r->store;
+    if (!s->none) dl_output_listen(r, 1);
     pthread_mutex_lock(&s->runs_lock);
     r->next = s->runs;
     s->runs = r;
@@ -42,6 +43,7 @@ static void delist(dl_run *r) {
     while (*p && *p != r) p = &(*p)->next;
     if (*p) *p = r->next;
     pthread_mutex_unlock(&s->runs_lock);
+    if (!s->none) dl_output_listen(r, 0);
 }
 
 /* Frees the handle without touching the database; returns NULL. */
@@ -106,7 +108,7 @@ static dl_status put_param(sqlite3 *db, int64_t run, const char *key, const char
                      key, value, number_of(value));
 }
 
-static dl_status put_event(sqlite3 *db, int64_t run, long step, const char *kind, const char *text, const char *json) {
+dl_status dl_event_put(sqlite3 *db, int64_t run, long step, const char *kind, const char *text, const char *json) {
     return dl_db_run(db, "insert into event(run_id, step, t_us, kind, text, json) values(?1, ?2, ?3, ?4, ?5, ?6)",
                      "iiittt", run, (int64_t)step, dl_now_us(), kind, text, json);
 }
@@ -185,6 +187,7 @@ dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
     if (st == DL_OK && (st = dl_store_write_lock(s)) == DL_OK) {
         st = dl_writer_start(s);
         if (st == DL_OK) st = dl_db_begin(s->w);
+        dl_usage_begin(&r->usage, spec->device);
         if (st == DL_OK) {
             st = insert_run(s->w, spec, &x, r);
             if (st == DL_OK) st = insert_parts(s->w, spec, &x, r);
@@ -206,7 +209,9 @@ static dl_status delete_points_from(sqlite3 *db, int64_t id, long step) {
     int64_t gone = 0;
     int rc;
     char text[160];
-    DL_TRY(dl_db_prepare(db, &q, "select id from series where run_id = ?1 and last_step >= ?2"));
+    /* the use of the machine goes by time, not by steps */
+    DL_TRY(dl_db_prepare(db, &q,
+                         "select id from series where run_id = ?1 and last_step >= ?2 and key not like 'system/%'"));
     DL_TRY(dl_db_bind(q, "ii", id, (int64_t)step));
     while ((rc = sqlite3_step(q)) == SQLITE_ROW) {
         int64_t series = sqlite3_column_int64(q, 0);
@@ -216,7 +221,7 @@ static dl_status delete_points_from(sqlite3 *db, int64_t id, long step) {
     }
     if (rc != SQLITE_DONE) return dl_db_fail(db, "read the store");
     snprintf(text, sizeof text, "resumed at step %ld; %ld points from there on were deleted", step, (long)gone);
-    return put_event(db, id, step, "resume", text, NULL);
+    return dl_event_put(db, id, step, "resume", text, NULL);
 }
 
 static dl_status take_over(dl_store *s, dl_run *r, long step) {
@@ -225,6 +230,11 @@ static dl_status take_over(dl_store *s, dl_run *r, long step) {
     DL_TRY(check_exists(s->w, id));
     DL_TRY(dl_db_int(s->w, &active, "select active_us from run where id = ?1", "i", id));
     dl_activity_begin(r, active);
+    char device_sql[96], *device = NULL;
+    snprintf(device_sql, sizeof device_sql, "select coalesce(device, '') from run where id = %lld", (long long)id);
+    dl_db_texts(s->w, device_sql, &device, 1);
+    dl_usage_begin(&r->usage, device);
+    free(device);
     DL_TRY(dl_db_run(s->w,
                      "update run set status = 'running', ended_us = null, error = null, heartbeat_us = ?2, host = ?3,"
                      " boot_id = ?4, pid = ?5, pid_start = ?6, active_since_us = ?7"
@@ -269,6 +279,7 @@ dl_status dl_run_rewind(dl_run *r, long step) {
 static dl_status write_end(sqlite3 *db, dl_run *r, dl_run_status status, const char *error) {
     dl_status st = dl_db_begin(db);
     if (st == DL_OK) st = dl_sources_write(db, r->id, &r->sources);
+    if (st == DL_OK) st = dl_output_write(db, r, 1);
     if (st == DL_OK)
         st = dl_db_run(db,
                        "update run set status = ?2, ended_us = ?3, heartbeat_us = ?3, error = ?4, active_us = ?5,"
@@ -314,7 +325,7 @@ dl_status dl_run_event(dl_run *r, long step, const char *kind, const char *text,
     if (!r || !kind) return dl_fail_null(!r ? "run" : "kind of the event");
     if (r->store->none) return DL_OK;
     DL_TRY(dl_store_write_lock(r->store));
-    return dl_store_write_unlock(r->store, put_event(r->store->w, r->id, step, kind, text, json));
+    return dl_store_write_unlock(r->store, dl_event_put(r->store->w, r->id, step, kind, text, json));
 }
 
 dl_status dl_run_artifact(dl_run *r, const char *name, long step, const char *kind, const void *data, long n) {

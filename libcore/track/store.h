@@ -9,6 +9,7 @@
 #include "dlcore.h"
 #include "track/db.h"
 #include "track/ring.h"
+#include "track/usage.h"
 #include "track/whoami.h"
 
 enum {
@@ -18,6 +19,7 @@ enum {
     DL_FULL_WAIT_MS = 2000, /* longest wait of a push for room in the ring while the writer stands still */
     DL_RETRY_MS = 1000,     /* pause of the writer after a failure */
     DL_HEARTBEAT_S = 15,    /* between heartbeats */
+    DL_OUTPUT_MS = 1000,    /* between commits of what is printed */
     DL_STALE_S = 300,       /* a run on another host without heartbeat for so long is dead */
     DL_SERIES_BUCKETS = 64
 };
@@ -65,10 +67,12 @@ struct dl_run {
     dl_store *store;
     dl_run *next;
     int64_t id;
-    int64_t active_from;  /* the activity clock at active time 0 */
-    dl_activity recorded; /* as its row holds it; under runs_lock */
-    long sources;         /* so many of the process's are written */
-    pthread_mutex_t lock; /* for adding series; looking one up takes none */
+    int64_t active_from;            /* the activity clock at active time 0 */
+    dl_activity recorded;           /* as its row holds it; under runs_lock */
+    long sources;                   /* so many of the process's are written */
+    int64_t output_from, output_at; /* bytes printed when it began, and those that are written */
+    dl_usage usage;                 /* at its last record */
+    pthread_mutex_t lock;           /* for adding series; looking one up takes none */
     dl_series *buckets[DL_SERIES_BUCKETS];
 };
 
@@ -147,8 +151,15 @@ dl_status dl_artifact_put(sqlite3 *db, int64_t run, const char *name, long step,
                           const void *data, int64_t n);
 
 /* sources.c: how many there are; writes those of a run from *written on, the same way. */
+dl_status dl_event_put(sqlite3 *db, int64_t run, long step, const char *kind, const char *text, const char *json);
 long dl_sources_count(void);
 dl_status dl_sources_write(sqlite3 *db, int64_t run, long *written);
+
+/* output.c: a run begins or ceases to listen. Is there text that it lacks, or, when asked often, much of
+ * it? Writes it; `last`: the run ends. */
+void dl_output_listen(dl_run *r, int on);
+int dl_output_waits(const dl_run *r, int often);
+dl_status dl_output_write(sqlite3 *db, dl_run *r, int last);
 
 /* recover.c: commits rings of dead processes, then marks their runs as killed. `all`: looks for rings even if no run
  * seems dead. */

@@ -150,18 +150,22 @@ static dl_status commit_batch(dl_store *s, dl_ring_record *batch, uint64_t *n) {
     return dl_store_write_unlock(s, st);
 }
 
-/* Do open runs lack a source that was read since they began? */
-static int sources_wait(dl_store *s) {
+/* Do open runs lack a source that was read since they began, or what was printed? Records their use of the machine. */
+static int look_after_runs(dl_store *s, int64_t next_output) {
     long n = dl_sources_count();
+    int64_t now = dl_now_us();
     int wait = 0;
     pthread_mutex_lock(&s->runs_lock);
-    for (const dl_run *r = s->runs; r && !wait; r = r->next) wait = r->sources < n;
+    for (dl_run *r = s->runs; r; r = r->next) {
+        wait |= r->sources < n || dl_output_waits(r, now < next_output);
+        if (dl_usage_due(&r->usage)) dl_usage_record(r);
+    }
     pthread_mutex_unlock(&s->runs_lock);
     return wait;
 }
 
-/* Writes heartbeat, active time and new sources of the open runs. Undoes `killed`, which another host may have written
- * while this one slept. */
+/* Writes heartbeat, active time, new sources and output of the open runs. Undoes `killed`, which another host may have
+ * written while this one slept. */
 static dl_status write_heartbeats(dl_store *s) {
     dl_status st = DL_OK;
     int64_t now = dl_now_us();
@@ -176,6 +180,7 @@ static dl_status write_heartbeats(dl_store *s) {
                        " status = case status when 'killed' then 'running' else status end where id = ?1",
                        "iiiI", r->id, now, a.us, a.since_us);
         if (st == DL_OK) st = dl_sources_write(s->w, r->id, &r->sources);
+        if (st == DL_OK) st = dl_output_write(s->w, r, 0);
     }
     pthread_mutex_unlock(&s->runs_lock);
     st = dl_db_end(s->w, st);
@@ -229,7 +234,7 @@ static void *writer_main(void *arg) {
     dl_store *s = arg;
     dl_ring_record *batch = malloc(DL_BATCH * sizeof *batch);
     dl_status st = DL_OK;
-    int64_t next_beat = dl_now_us() + DL_HEARTBEAT_S * 1000000L;
+    int64_t next_beat = dl_now_us() + DL_HEARTBEAT_S * 1000000L, next_output = 0;
     for (int go_on = 1; go_on;) {
         go_on = wait_for_work(s, st);
         uint64_t n = 0;
@@ -238,8 +243,9 @@ static void *writer_main(void *arg) {
         else
             st = follow_file(s);
         while (st == DL_OK && (st = commit_batch(s, batch, &n)) == DL_OK && n == DL_BATCH) continue;
-        if (st == DL_OK && (dl_now_us() >= next_beat || dl_activity_drifted(s) || sources_wait(s))) {
+        if (st == DL_OK && (look_after_runs(s, next_output) || dl_now_us() >= next_beat || dl_activity_drifted(s))) {
             st = write_heartbeats(s);
+            next_output = dl_now_us() + DL_OUTPUT_MS * 1000L;
             next_beat = dl_now_us() + DL_HEARTBEAT_S * 1000000L;
         }
         report(s, st);

@@ -130,6 +130,7 @@ static void sink_look(dlsh_sink *s, dlsh_look *look) {
 
 /* Through stdio, so that it stays in order with what C code prints. */
 static void sink_text(dlsh_sink *s, const char *bytes, size_t n) {
+    dl_run_output(bytes, (long)n);
     (void)s;
     if (jup.silent) return;
     if (out.collect) {

@@ -85,6 +85,7 @@ static void write_long(const char *s, size_t n) {
 }
 
 static void write_out(const char *s, size_t n) {
+    dl_run_output(s, (long)n);
     if (console.meter.open) dlsh_console_end_line();
     if (n > LONG_TEXT)
         write_long(s, n);
@@ -207,6 +208,7 @@ static void console_progress(dlsh_sink *s, const dlsh_progress *p) {
     DLSH_SCOPED_BUF b = {0};
     dlsh_meter_draw(&console.meter, p, &look, &b);
     fwrite(dlsh_buf_text(&b), 1, b.n, stdout);
+    if (!look.live) dl_run_output(dlsh_buf_text(&b), (long)b.n);
     if (b.n) fflush(stdout);
 }
 

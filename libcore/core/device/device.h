@@ -10,6 +10,11 @@ typedef struct dl_graph dl_graph;
 /* In what order of memory an op leaves images. */
 typedef enum dl_layout { DL_LAYOUT_OF_INPUT, DL_LAYOUT_CHANNELS_LAST } dl_layout;
 
+/* What a device does at the moment, whoever uses it; NaN: not known. */
+typedef struct dl_device_usage {
+    double percent, memory_mb, power_w;
+} dl_device_usage;
+
 /* The services of a backend. Entries are required unless said otherwise; `index` counts its devices from 0. */
 typedef struct dl_backend {
     const char *name; /* "cuda" */
@@ -24,6 +29,8 @@ typedef struct dl_backend {
     dl_status (*synchronize)(int index);
     dl_status (*describe)(int index, char *text, int size);
     dl_status (*memory)(int index, dl_device_memory *out);
+    /* Asked from any thread. NULL: not known. */
+    dl_status (*usage)(int index, dl_device_usage *out);
     /* The stream that work is issued on. */
     dl_status (*stream)(int index, void **out);
     /* Gives unused memory back to the driver. */

@@ -2,6 +2,7 @@
 #include "cuda/runtime/base.h"
 #include "cuda/conv/conv.h"
 #include "cuda/runtime/graph.h"
+#include "cuda/runtime/nvml.h"
 #include "abi.h"
 #include "dlcore_ops.h"
 
@@ -449,6 +450,7 @@ static dl_backend backend = {.name = "cuda",
                              .synchronize = backend_synchronize,
                              .describe = backend_describe,
                              .memory = backend_memory,
+                             .usage = dl_cuda_usage,
                              .stream = backend_stream,
                              .empty_cache = backend_empty_cache,
                              .sync_every = backend_sync_every,

@@ -246,14 +246,22 @@ dl_status dlsh_run_record(const dl_run_info *r, dlsh_value *out) {
     return dlsh_give_filled(dlsh_failed(v) ? dl_failed() : set_collections(v, r), v, out);
 }
 
+/* The texts of a run that `run show` prints in place of the rest. */
+static const char *const texts[] = {"script", "text", "output", "changes"};
+
+static dl_status show_text(const dlsh_args *a, const dl_run_info *r, const char *what) {
+    char *text = strcmp(what, "text") ? dl_run_text(dlsh_history(a), r->id, what) : strdup(r->model_text);
+    if (!text) return dl_failed();
+    size_t n = strlen(text);
+    dlsh_put(dlsh_arg_sink(a), "%s%s", text, n && text[n - 1] != '\n' ? "\n" : "");
+    dl_text_free(text);
+    return DL_OK;
+}
+
 static dl_status show_one(const dlsh_args *a, const dl_run_info *r) {
     dlsh_sink *sink = dlsh_arg_sink(a);
-    if (dlsh_arg_bool(a, "script") || dlsh_arg_bool(a, "text")) {
-        const char *text = dlsh_arg_bool(a, "script") ? r->script_text : r->model_text;
-        size_t n = strlen(text);
-        dlsh_put(sink, "%s%s", text, n && text[n - 1] != '\n' ? "\n" : "");
-        return DL_OK;
-    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (dlsh_arg_bool(a, texts[i])) return show_text(a, r, texts[i]);
     if (dlsh_sink_look(sink).mode == DLSH_MODE_TABLE) {
         put_facts(sink, r);
         put_details(sink, r);
@@ -574,10 +582,14 @@ static const dlsh_param some_runs[] = {
 
 static const int hide = 1, unhide = 0;
 static const dlsh_command run_subs[] = {
-    DLSH_ROW("show", DLSH_REPORT, run_show, "run show RUN [script] [text]", "Everything recorded about a run.",
+    DLSH_ROW("show", DLSH_REPORT, run_show, "run show RUN [script] [text] [output] [changes]",
+             "Everything recorded about a run.",
              DLSH_PARAMS({"run", DLSH_ARG_WORD, .doc = "a run: its id, name, or last", .complete = "run"}),
              DLSH_OPTIONS({"script", DLSH_OPT_BOOL, "false", .doc = "print the text of the script instead"},
-                          {"text", DLSH_OPT_BOOL, "false", .doc = "print the text of the model instead"})),
+                          {"text", DLSH_OPT_BOOL, "false", .doc = "print the text of the model instead"},
+                          {"output", DLSH_OPT_BOOL, "false", .doc = "print what the run printed"},
+                          {"changes", DLSH_OPT_BOOL, "false",
+                           .doc = "print what was not committed in the work tree, as git diff does"})),
     DLSH_ROW("diff", DLSH_REPORT, dlsh_diff_run, "run diff RUN RUN",
              "What differs between two runs: parameters, dataset, code, environment, lines of model and script.",
              .params = some_runs),
