@@ -41,6 +41,7 @@ enum { NOPTIONS = sizeof options / sizeof *options };
 void dlsh_options_help(FILE *f) {
     fputs(
         "usage: dlsh [options] [FILE.dlsh [name=value ...]]\n"
+        "       dlsh [options] serve [RUN ...] [port=N] [where=CONDITION]\n"
         "       dlsh kernel install [--user | --prefix P | --sys-prefix]\n\n"
         "Without a script: a prompt; or, when standard input is no terminal, what stands there is run as a script.\n\n",
         f);
@@ -176,6 +177,24 @@ static int read_words(int n, char **words, dlsh_options *out) {
     return 1;
 }
 
+/* `dlsh serve port=8080 where="lr < 0.1"` as a statement: values that are no numbers in quotes. It lives as long as the
+ * program. */
+static const char *statement_of(const char *command, int n, char **words) {
+    static dlsh_buf text;
+    dlsh_buf_puts(&text, command);
+    for (int i = 0; i < n; i++) {
+        size_t key = strcspn(words[i], "=");
+        const char *value = words[i] + key + (words[i][key] != 0);
+        dlsh_buf_printf(&text, " %.*s%s", words[i][key] ? (int)key : 0, words[i], words[i][key] ? "=" : "");
+        if (!words[i][key]) value = words[i];
+        if (value[strspn(value, "0123456789")])
+            dlsh_buf_quote(&text, value, strlen(value));
+        else
+            dlsh_buf_puts(&text, value);
+    }
+    return dlsh_buf_text(&text);
+}
+
 int dlsh_options_read(int argc, char **argv, dlsh_options *out) {
     *out = (dlsh_options){0};
     int i = 1;
@@ -194,6 +213,11 @@ int dlsh_options_read(int argc, char **argv, dlsh_options *out) {
         out->kernel = 1;
         out->nwords = argc - i;
         out->words = argv + i;
+        return 1;
+    }
+    if (out->script && !strcmp(out->script, "serve")) { /* likewise */
+        out->script = NULL;
+        out->code = statement_of("serve", argc - i, argv + i);
         return 1;
     }
     return read_words(argc - i, argv + i, out);

@@ -89,18 +89,6 @@ static dl_status add_row(const dlsh_args *a, grouping *g, const dl_rows *rows) {
     return to->samples[to->n++].over || !g->over ? DL_OK : DL_ERR_MEMORY;
 }
 
-/* The condition of the options, and the runs that were named. */
-static dl_status condition(const dlsh_args *a, dl_store **store, dlsh_buf *where) {
-    long *ids;
-    int n;
-    DLSH_TRY(dlsh_run_ids(a, store, &ids, &n));
-    if (n) dlsh_buf_puts(where, "id in (");
-    for (int i = 0; i < n; i++) dlsh_buf_printf(where, "%s%ld", i ? ", " : "", ids[i]);
-    if (n) dlsh_buf_puts(where, ")");
-    free(ids);
-    return dlsh_run_filter(a, where);
-}
-
 /* A failure of the names is placed at the option that has the name. */
 static dl_status check_name(const dlsh_args *a, dl_store *store, const char *option, const char *name) {
     dl_run_query one = {.limit = 1};
@@ -112,7 +100,7 @@ static dl_status check_name(const dlsh_args *a, dl_store *store, const char *opt
 static dl_status read_groups(const dlsh_args *a, grouping *g) {
     dl_store *store;
     DLSH_SCOPED_BUF where = {0}, cols = {0};
-    DLSH_TRY(condition(a, &store, &where));
+    DLSH_TRY(dlsh_run_condition(a, &store, &where));
     DLSH_TRY(check_name(a, store, "by", g->by));
     DLSH_TRY(check_name(a, store, "metric", g->metric));
     if (g->over) DLSH_TRY(check_name(a, store, "over", g->over));

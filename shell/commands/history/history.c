@@ -66,6 +66,17 @@ dl_status dlsh_run_ids(const dlsh_args *a, dl_store **store, long **ids, int *n)
     return find_ids(a, dl_run_find, store, ids, n);
 }
 
+dl_status dlsh_run_condition(const dlsh_args *a, dl_store **store, dlsh_buf *where) {
+    long *ids;
+    int n;
+    DLSH_TRY(dlsh_run_ids(a, store, &ids, &n));
+    if (n) dlsh_buf_puts(where, "id in (");
+    for (int i = 0; i < n; i++) dlsh_buf_printf(where, "%s%ld", i ? ", " : "", ids[i]);
+    if (n) dlsh_buf_puts(where, ")");
+    free(ids);
+    return dlsh_run_filter(a, where);
+}
+
 const dl_series_info *dlsh_series_find(const dl_run_info *r, const char *key) {
     for (long i = 0; i < r->nseries; i++)
         if (!strcmp(r->series[i].key, key)) return &r->series[i];
@@ -563,20 +574,6 @@ static dl_status export_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- the table */
 
-#define FILTERS                                                                                                        \
-    {"where", DLSH_OPT_STRING,                                                                                         \
-     NULL,    "a condition on columns, parameters, metrics and tags: \"lr > 0.001 and acc > 0.9\"",                    \
-     NULL,    "filter"},                                                                                               \
-        {"status", DLSH_OPT_WORD,                                                                                      \
-         NULL,     "only runs of this status",                                                                         \
-         NULL,     "running|paused|finished|failed|killed|diverged"},                                                  \
-        {"tag", DLSH_OPT_WORD, NULL, "only runs with this tag", NULL, NULL},                                           \
-        {"name", DLSH_OPT_WORD, NULL, "only runs whose name has this in it", NULL, NULL},                              \
-        {"model", DLSH_OPT_WORD, NULL, "only runs of this model", NULL, NULL},                                         \
-        {"dataset", DLSH_OPT_WORD, NULL, "only runs on this dataset", NULL, NULL}, {                                   \
-        "experiment", DLSH_OPT_WORD, NULL, "only runs of this experiment", NULL, NULL                                  \
-    }
-
 static const dlsh_param some_runs[] = {
     {"runs", DLSH_ARG_WORD, .flags = DLSH_VARIADIC, .doc = "runs: ids, names, or last", .complete = "run"}, {0}};
 
@@ -595,17 +592,18 @@ static const dlsh_command run_subs[] = {
              .params = some_runs),
     DLSH_ROW("delete", DLSH_ACTION, run_delete, "run delete RUN ..., or run delete where=\"...\"",
              "Hides runs from all lists. Nothing is erased: run restore brings them back.", .params = some_runs,
-             DLSH_OPTIONS(FILTERS), .data = &hide),
+             DLSH_OPTIONS(DLSH_RUN_FILTERS), .data = &hide),
     DLSH_ROW("restore", DLSH_ACTION, run_delete, "run restore RUN ..., or run restore where=\"...\"",
-             "Shows deleted runs again, by their ids or by a condition.", .params = some_runs, DLSH_OPTIONS(FILTERS),
-             .data = &unhide),
+             "Shows deleted runs again, by their ids or by a condition.", .params = some_runs,
+             DLSH_OPTIONS(DLSH_RUN_FILTERS), .data = &unhide),
     DLSH_ROW("tag", DLSH_ACTION, run_tag_many, "run tag TAG ... where=\"...\" [remove]",
              "Marks all runs that meet a condition with words.",
              DLSH_PARAMS({"tags", DLSH_ARG_WORD, .flags = DLSH_VARIADIC, .doc = "words to mark them with"}),
-             DLSH_OPTIONS(FILTERS, {"remove", DLSH_OPT_BOOL, "false", .doc = "take the tags away"})),
+             DLSH_OPTIONS(DLSH_RUN_FILTERS, {"remove", DLSH_OPT_BOOL, "false", .doc = "take the tags away"})),
     DLSH_ROW("note", DLSH_ACTION, run_note_many, "run note \"TEXT\" where=\"...\"",
              "Writes a note to all runs that meet a condition.",
-             DLSH_PARAMS({"text", DLSH_ARG_WORD, .doc = "what is to be remembered, in quotes"}), DLSH_OPTIONS(FILTERS)),
+             DLSH_PARAMS({"text", DLSH_ARG_WORD, .doc = "what is to be remembered, in quotes"}),
+             DLSH_OPTIONS(DLSH_RUN_FILTERS)),
     DLSH_ROW("rename", DLSH_ACTION, run_rename, "run rename RUN NAME", "Gives a run another name.",
              DLSH_PARAMS({"run", DLSH_ARG_WORD, .doc = "a run", .complete = "run"},
                          {"name", DLSH_ARG_WORD, .doc = "its new name"})),
@@ -615,7 +613,7 @@ const dlsh_command history_commands[] = {
     DLSH_ROW("runs", DLSH_REPORT | DLSH_FUNCTION, dlsh_runs_run,
              "runs [status=S] [tag=T] [where=\"...\"] [cols=NAME,...] [sort=NAME] [limit=20]",
              "Lists runs, the newest first. As a function, runs(tag=\"cnn\") gives a list of records.",
-             DLSH_OPTIONS(FILTERS,
+             DLSH_OPTIONS(DLSH_RUN_FILTERS,
                           {"cols", DLSH_OPT_WORD, NULL,
                            .doc = "what to show: columns, parameters, metrics, tag: lr,width,min(val/loss)",
                            .complete = "run names"},
@@ -645,7 +643,7 @@ const dlsh_command history_commands[] = {
             {"over", DLSH_OPT_WORD, NULL, .doc = "what pairs runs of two groups: seed", .complete = "run names"},
             {"metric", DLSH_OPT_WORD, NULL, .doc = "the figure of each run: test/acc, min(val/loss)",
              .complete = "run names"},
-            FILTERS),
+            DLSH_RUN_FILTERS),
         .examples = "compare 3 5\ncompare first second all\ncompare by=opt over=seed metric=min(val/loss)"),
     DLSH_ROW("best", DLSH_REPORT | DLSH_FUNCTION, best_run, "best METRIC [min|max] [limit=1]",
              "The run with the best value of a metric: the highest of an accuracy, the lowest of a loss; min and max "
@@ -655,7 +653,7 @@ const dlsh_command history_commands[] = {
                  {"metric", DLSH_ARG_WORD, .doc = "a metric: test/acc; bare loss is train/loss", .complete = "metric"},
                  {"which", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
                   .doc = "min or max, where the metric's name does not tell", .complete = "min|max"}),
-             DLSH_OPTIONS(FILTERS, {"limit", DLSH_OPT_INT, "1", .doc = "so many of the best; 0: all"}),
+             DLSH_OPTIONS(DLSH_RUN_FILTERS, {"limit", DLSH_OPT_INT, "1", .doc = "so many of the best; 0: all"}),
              .examples = "best test/acc\nbest loss limit=5"),
     DLSH_ROW(
         "sql", DLSH_REPORT | DLSH_FUNCTION, sql_run, "sql \"select ...\"",

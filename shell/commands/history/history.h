@@ -8,6 +8,8 @@
 dl_store *dlsh_history(const dlsh_args *a);
 /* Opens the store and finds the ids of the runs that the parameter "runs" names; the caller frees *ids. */
 dl_status dlsh_run_ids(const dlsh_args *a, dl_store **store, long **ids, int *n);
+/* Opens the store; the runs of the parameter "runs" and the options that choose runs, as one condition. */
+dl_status dlsh_run_condition(const dlsh_args *a, dl_store **store, dlsh_buf *where);
 /* The series of a run, or NULL. */
 const dl_series_info *dlsh_series_find(const dl_run_info *r, const char *key);
 
@@ -43,8 +45,34 @@ dl_status dlsh_run_filter(const dlsh_args *a, dlsh_buf *where);
 /* For filters that find nothing: the first condition that no run meets, as a failure at its place. */
 dl_status dlsh_run_filter_met(const dlsh_args *a, int deleted);
 
+/* What the page of a report shows (page.c). */
+typedef struct dlsh_run_page {
+    const char *title, *where; /* where NULL: all runs */
+    long limit;                /* the newest; 0: all */
+    int live;                  /* the page asks for what is new */
+} dlsh_run_page;
+/* The runs as JSON. */
+dl_status dlsh_run_page_data(dl_store *store, const dlsh_run_page *p, dlsh_buf *out);
+/* The page with these data in it. */
+dl_status dlsh_run_page_html(dl_store *store, const dlsh_run_page *p, dlsh_buf *out);
+
 /* All that is kept of a run, as a record. */
 dl_status dlsh_run_record(const dl_run_info *r, dlsh_value *out);
+
+/* The options that choose runs, which dlsh_run_filter reads. */
+#define DLSH_RUN_FILTERS                                                                                               \
+    {"where", DLSH_OPT_STRING,                                                                                         \
+     NULL,    "a condition on columns, parameters, metrics and tags: \"lr > 0.001 and acc > 0.9\"",                    \
+     NULL,    "filter"},                                                                                               \
+        {"status", DLSH_OPT_WORD,                                                                                      \
+         NULL,     "only runs of this status",                                                                         \
+         NULL,     "running|paused|finished|failed|killed|diverged"},                                                  \
+        {"tag", DLSH_OPT_WORD, NULL, "only runs with this tag", NULL, NULL},                                           \
+        {"name", DLSH_OPT_WORD, NULL, "only runs whose name has this in it", NULL, NULL},                              \
+        {"model", DLSH_OPT_WORD, NULL, "only runs of this model", NULL, NULL},                                         \
+        {"dataset", DLSH_OPT_WORD, NULL, "only runs on this dataset", NULL, NULL}, {                                   \
+        "experiment", DLSH_OPT_WORD, NULL, "only runs of this experiment", NULL, NULL                                  \
+    }
 
 dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result);       /* runs.c */
 dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result);    /* compare.c */
