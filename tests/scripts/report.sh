@@ -7,7 +7,7 @@ for i in range(6) {
     r.log("odd", nan, step=0)
     r.end()
 }
-tag run-3 good
+tag 4 good
 END2
 dlsh -n --db runs.db fill.dlsh
 dlsh -n --db runs.db -k -c 'report page.html title="Six & more"
