@@ -344,6 +344,35 @@ def ratio(a, b):
     return a / b if b else 0.0
 
 
+def gamma_slope(a, x):
+    """-(dP/da) / density by a sum over many places; PyTorch's _standard_gamma_grad has an error of 1e-4."""
+    a, x, shape = a.detach().double().flatten(), x.detach().double().flatten(), x.shape
+    out = torch.zeros_like(x)
+    for i in range(len(x)):
+        s = 1.0 if x[i] > a[i] else -1.0
+        v = torch.cat([torch.arange(4000001).double() * 1e-5, 40 + torch.arange(1, 2000001).double() * 1e-3])
+        y = (s * (x[i].log() - torch.digamma(a[i])) + v) * (s * a[i] * v - x[i] * torch.expm1(s * v)).exp()
+        w = torch.cat([simpson(4000001) * 1e-5, simpson(2000001) * 1e-3])
+        y = torch.cat([y[:4000001], y[4000000:]])
+        out[i] = x[i] * (y * w).sum()
+    return out.reshape(shape)
+
+
+def simpson(n):
+    w = torch.full((n,), 2 / 3, dtype=torch.float64)
+    w[1::2], w[0], w[-1] = 4 / 3, 1 / 3, 1 / 3
+    return w
+
+
+def stft(x, w=None, return_complex=True, **kw):
+    y = torch.stft(x, window=w, return_complex=True, **kw)
+    return y.resolve_conj() if return_complex else torch.view_as_real(y.resolve_conj())
+
+
+def istft(x, w=None, n_fft=None, return_complex=False, **kw):
+    return torch.istft(x, n_fft, window=w, return_complex=return_complex, **kw)
+
+
 def roc_auc(y, s):
     pairs = s[y != 0][:, None], s[y == 0][None, :]
     return ((pairs[0] > pairs[1]).double() + (pairs[0] == pairs[1]).double() / 2).mean()
@@ -494,6 +523,18 @@ CALLS = {
     "take_along_dim": lambda x, i, **kw: torch.take_along_dim(x, i, **kw),
     "searchsorted": lambda x, v, **kw: torch.searchsorted(x.detach(), v.detach(), **kw),
     "bucketize": lambda x, v, **kw: torch.bucketize(x.detach(), v.detach(), **kw),
+    "nanmedian": lambda x: torch.nanmedian(x) if x.is_floating_point() else torch.median(x),
+    "nanmedian_dim": lambda x, **kw: tuple(torch.nanmedian(x, **kw)),
+    "nanquantile": lambda x, q, **kw: torch.nanquantile(x, q.detach() if isinstance(q, torch.Tensor) else q, **kw),
+    "diagonal_scatter": lambda x, s, **kw: torch.diagonal_scatter(x, s, **kw),
+    "i0e": torch.special.i0e, "i1": torch.special.i1, "i1e": torch.special.i1e, "mvlgamma": lambda x, p: torch.mvlgamma(
+        x.double(), p), "igamma": lambda a, x: torch.igamma(a.double(), x), "igammac": lambda a, x: torch.igammac(
+            a.double(), x), "gamma_slope": gamma_slope, "stft": stft, "istft": istft,
+    "kaiser_window": lambda window_length, periodic=True, beta=12.0, dtype=None: torch.kaiser_window(
+        window_length, periodic, beta, dtype=torch.float64 if dtype else None),
+    "affine_grid": lambda t, size, align_corners=None: F.affine_grid(t, size, align_corners),
+    "grid_sample": lambda x, g, **kw: F.grid_sample(x, g, **{"align_corners": False, **kw}) if len(x) else (
+        x.sum() + g.sum()) + torch.zeros(0, x.shape[1], *g.shape[1:-1], dtype=x.dtype),
     "kthvalue": lambda x, **kw: tuple(torch.kthvalue(x, **kw)), "aminmax": lambda x, dim=None, keepdim=False: (
         torch.amin(x, dims(x, {"dim": dim if dim is None else [dim]}), keepdim),
         torch.amax(x, dims(x, {"dim": dim if dim is None else [dim]}), keepdim)),

@@ -85,7 +85,32 @@ COMPOSE_RULE(hstack) { return joined(c, COLUMNS); }
 COMPOSE_RULE(vstack) { return joined(c, ROWS); }
 COMPOSE_RULE(dstack) { return joined(c, DEPTH); }
 
+static dl_status at_least(dl_call *c, join_way way) {
+    DL_OWNED dl_tensor *t = with_dims(c->in[0], way);
+    return dl_finish(c, t ? dl_reshape(t, t->shape, t->ndim) : NULL);
+}
+COMPOSE_RULE(atleast_1d) { return at_least(c, COLUMNS); }
+COMPOSE_RULE(atleast_2d) { return at_least(c, ROWS); }
+COMPOSE_RULE(atleast_3d) { return at_least(c, DEPTH); }
+
 /* ---- diagonals */
+
+COMPOSE_RULE(diagonal_scatter) {
+    POOL;
+    dl_tensor *x = c->in[0], *src = c->in[1];
+    const long from = ATTR_I(c, DIAGONAL_SCATTER_OFFSET);
+    dl_tensor *whole = K(dl_contiguous(x));
+    dl_tensor *line =
+        whole ? K(dl_diagonal(whole, from, ATTR_I(c, DIAGONAL_SCATTER_DIM1), ATTR_I(c, DIAGONAL_SCATTER_DIM2))) : NULL;
+    if (!line) return dl_failed();
+    if (!dl_shape_eq(line, src))
+        return dl_fail(DL_ERR_SHAPE, "the diagonal has shape %s, not %s", dl_shape_text(line->ndim, line->shape),
+                       dl_shape_text(src->ndim, src->shape));
+    dl_tensor *same = K(dl_to_dtype(src, (dl_dtype)x->dtype));
+    return dl_finish(c, same ? dl_as_strided_set(whole, same, line->shape, line->ndim, line->stride, line->ndim,
+                                                 line->offset - whole->offset)
+                             : NULL);
+}
 
 static dl_status check_offset(long k) {
     return k > -DL_MAX_COUNT && k < DL_MAX_COUNT ? DL_OK : dl_fail(DL_ERR_VALUE, "diagonal %ld is too far off", k);

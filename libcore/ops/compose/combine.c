@@ -3,6 +3,7 @@
 #include "dlcore/arithmetic.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
+#include "dlcore/elementary.h"
 #include "dlcore/index.h"
 #include "dlcore/unary.h"
 #include "dlcore/view.h"
@@ -186,6 +187,40 @@ static dl_status window(dl_call *c, double a0, double a1, double a2) {
     if (w && a2 != 0) w = K(dl_add(w, K(dl_mul(K(dl_cos(K(dl_mul(x, K(dl_scalar_f(2)))))), K(dl_scalar_f(a2))))));
     return dl_finish(c, w ? dl_to(w, dtype) : NULL);
 }
+/* 2 i / period - 1 of the n numbers of a window, in f64; NULL where it is of one number, which is 1. */
+static dl_status window_places(dl_call *c, dl_pool *p, int dtype, dl_tensor **x) {
+    const long n = ATTR_I(c, WINDOW_WINDOW_LENGTH), period = ATTR_I(c, WINDOW_PERIODIC) ? n : n - 1;
+    *x = NULL;
+    if (n < 0) return dl_fail(DL_ERR_VALUE, "a window of %ld numbers", n);
+    if (n == 1) return dl_finish(c, dl_ones(&n, 1, dtype, c->device));
+    dl_tensor *i = K(dl_arange(0, &(double){(double)n}, 1, DL_F64, c->device));
+    *x = K(dl_sub(K(dl_mul(i, K(dl_scalar_f(2 / (double)(period > 0 ? period : 1))))), K(dl_scalar_f(1))));
+    return *x ? DL_OK : dl_failed();
+}
+static int window_dtype(const dl_call *c) {
+    return ATTR(c, WINDOW_DTYPE)->given ? (int)ATTR_I(c, WINDOW_DTYPE) : DL_F32;
+}
+
+COMPOSE_RULE(bartlett_window) {
+    POOL;
+    dl_tensor *x;
+    DL_TRY(window_places(c, p, window_dtype(c), &x));
+    return x ? dl_finish(c, dl_to(K(dl_sub(K(dl_scalar_f(1)), K(dl_abs(x)))), window_dtype(c))) : DL_OK;
+}
+
+COMPOSE_RULE(kaiser_window) {
+    POOL;
+    dl_tensor *x, *zero = K(dl_scalar_f(0));
+    const double beta = ATTR_F(c, KAISER_WINDOW_BETA);
+    DL_TRY(window_places(c, p, window_dtype(c), &x));
+    if (!x) return DL_OK;
+    dl_tensor *root = K(dl_sqrt(K(dl_maximum(K(dl_sub(K(dl_scalar_f(1)), K(dl_square(x)))), zero))));
+    dl_tensor *top = K(dl_i0(K(dl_mul(root, K(dl_scalar_f(beta)))))),
+              *one = K(dl_full((long[]){0}, 0, beta, DL_F64, c->device));
+    dl_tensor *w = top && one ? K(dl_div(top, K(dl_i0(one)))) : NULL;
+    return dl_finish(c, w ? dl_to(w, window_dtype(c)) : NULL);
+}
+
 COMPOSE_RULE(hann_window) { return window(c, 0.5, 0.5, 0); }
 COMPOSE_RULE(hamming_window) { return window(c, 0.54, 0.46, 0); }
 COMPOSE_RULE(blackman_window) { return window(c, 0.42, 0.5, 0.08); }

@@ -52,6 +52,20 @@ COMPOSE_RULE(float_power) {
     return dl_finish(c, dl_pow(x, y));
 }
 
+COMPOSE_RULE(mvlgamma) {
+    POOL;
+    const long n = ATTR_I(c, MVLGAMMA_P);
+    if (n < 1 || n > 60) return dl_fail(DL_ERR_VALUE, "p must be 1 to 60, not %ld", n);
+    dl_tensor *sum = number(p, (double)(n * (n - 1)) / 4 * 1.14472988584940017414); /* ln(pi) */
+    for (long i = 0; i < n; i++) {
+        POOL;
+        dl_tensor *more = dl_add(sum, K(dl_lgamma(K(dl_sub(c->in[0], K(dl_scalar_f((double)i / 2)))))));
+        if (i) dl_unref(sum);
+        if (!(sum = more)) return dl_failed();
+    }
+    return dl_finish(c, sum);
+}
+
 COMPOSE_RULE(rsub) {
     POOL;
     const dl_aval *alpha = ATTR(c, RSUB_ALPHA);

@@ -16,45 +16,59 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- medians: the lower one of two in the middle; NaN, which is sorted to the end, if there is one */
+/* How many elements of the rows along d are numbers, less one; -1 where there are none. */
+static dl_tensor *last_number(dl_pool *p, dl_tensor *x, int d) {
+    return K(dl_sub(K(dl_sum(K(dl_logical_not(K(dl_isnan(x)))), &(long){d}, 1, 1)), K(dl_scalar_i(1))));
+}
+
+/* ---- medians: the lower one of two in the middle; NaN, which is sorted to the end, if there is one, unless they are
+ * left out */
 
 /* The median along d of x, with that dimension of size 1, and its places. */
-static dl_tensor *middle(dl_pool *p, dl_tensor *x, int d, dl_tensor **places) {
+static dl_tensor *middle(dl_pool *p, dl_tensor *x, int d, bool numbers, dl_tensor **places) {
     const long n = x->shape[d], last = n - 1;
     dl_tensor *order = NULL, *sorted = K(dl_sort(x, d, 0, &order));
     K(order);
-    dl_tensor *top = sorted ? K(dl_slice(sorted, d, &last, &n, 1)) : NULL;
-    dl_tensor *k = K(dl_where(K(dl_isnan(top)), K(dl_scalar_i(last)), K(dl_scalar_i(last / 2))));
+    dl_tensor *top = sorted ? K(dl_slice(sorted, d, &last, &n, 1)) : NULL, *k;
+    if (numbers)
+        k = K(dl_clamp(K(dl_floor_divide(last_number(p, x, d), K(dl_scalar_i(2)))), &(double){0}, NULL));
+    else
+        k = K(dl_where(K(dl_isnan(top)), K(dl_scalar_i(last)), K(dl_scalar_i(last / 2))));
     *places = k ? K(dl_gather(order, k, d)) : NULL;
     return *places ? K(dl_gather(x, *places, d)) : NULL;
 }
 
-COMPOSE_RULE(median) {
+static dl_status median_of_all(dl_call *c, bool numbers) {
     POOL;
     dl_tensor *x = c->in[0], *at;
     if (!x->numel && !dl_dtype_is_float((dl_dtype)x->dtype)) return dl_fail(DL_ERR_SHAPE, "no elements have no median");
     if (!x->numel) return dl_finish(c, dl_full((long[]){0}, 0, NAN, (dl_dtype)x->dtype, x->st->device));
-    dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *m = row ? middle(p, row, 0, &at) : NULL;
+    dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *m = row ? middle(p, row, 0, numbers, &at) : NULL;
     return dl_finish(c, m ? dl_reshape(m, (long[]){0}, 0) : NULL);
 }
 
-COMPOSE_RULE(median_dim) {
+COMPOSE_RULE(median) { return median_of_all(c, false); }
+COMPOSE_RULE(nanmedian) { return median_of_all(c, true); }
+
+static dl_status median_of_rows(dl_call *c, bool numbers) {
     POOL;
     dl_tensor *x = c->in[0], *at;
     long shape[DL_MAX_DIM];
     int d, n = 0;
-    DL_TRY(dl_dim_norm(ATTR_I(c, MEDIAN_DIM_DIM), x->ndim, &d));
+    DL_TRY(dl_dim_norm(ATTR_I(c, MIDDLE_DIM), x->ndim, &d));
     if (!x->ndim) x = K(dl_reshape(x, (long[]){1}, 1));
     if (!x) return dl_failed();
     if (!x->shape[d]) return dl_fail(DL_ERR_SHAPE, "dimension %d has no elements, and so no median", d);
     for (int i = 0; i < c->in[0]->ndim; i++)
-        if (i != d || ATTR_I(c, MEDIAN_DIM_KEEPDIM)) shape[n++] = i == d ? 1 : x->shape[i];
-    dl_tensor *m = middle(p, x, d, &at), *values = m ? dl_reshape(m, shape, n) : NULL;
+        if (i != d || ATTR_I(c, MIDDLE_KEEPDIM)) shape[n++] = i == d ? 1 : x->shape[i];
+    dl_tensor *m = middle(p, x, d, numbers, &at), *values = m ? dl_reshape(m, shape, n) : NULL;
     dl_tensor *places = values ? dl_reshape(at, shape, n) : NULL;
     if (!places) return dl_unref(values), dl_failed();
     c->out[0] = values, c->out[1] = places;
     return DL_OK;
 }
+COMPOSE_RULE(median_dim) { return median_of_rows(c, false); }
+COMPOSE_RULE(nanmedian_dim) { return median_of_rows(c, true); }
 
 /* ---- quantiles */
 
@@ -97,12 +111,25 @@ static dl_tensor *of_rows(dl_pool *p, dl_tensor *sorted, dl_tensor *q, const cha
     return result ? K(dl_where(K(dl_isnan(top)), top, result)) : NULL;
 }
 
+/* The same where NaN, at the ends of the rows, does not count. */
+static dl_tensor *of_numbers(dl_pool *p, dl_tensor *sorted, dl_tensor *q, const char *how) {
+    const int d = sorted->ndim - 1;
+    dl_tensor *end = K(dl_clamp(last_number(p, sorted, d), &(double){0}, NULL));
+    dl_tensor *at = K(dl_mul(K(dl_to_dtype(q, (dl_dtype)sorted->dtype)), K(dl_to_dtype(end, (dl_dtype)sorted->dtype))));
+    if (!strcmp(how, "nearest")) at = K(dl_round(at));
+    dl_tensor *floor = K(dl_floor(at)), *share = K(dl_sub(at, floor));
+    dl_tensor *below = K(dl_to_dtype(floor, DL_I64)), *above = K(dl_to_dtype(K(dl_ceil(at)), DL_I64));
+    dl_tensor *low = above ? K(dl_gather(sorted, below, d)) : NULL, *high = low ? K(dl_gather(sorted, above, d)) : NULL;
+    dl_tensor *t = high ? between(p, how, low, high, share) : NULL;
+    return t ? K(dl_ref(t)) : NULL;
+}
+
 /* The dimension of the quantiles, the last one, comes first when q is a list, else it goes. */
 static dl_tensor *arranged(dl_call *c, dl_pool *p, dl_tensor *t, int d) {
     const dl_tensor *x = c->in[0];
     long order[DL_MAX_DIM], shape[DL_MAX_DIM];
     int list = c->in[1]->ndim, n = 0;
-    bool keep = ATTR_I(c, QUANTILE_KEEPDIM) != 0, all = !ATTR(c, QUANTILE_DIM)->given;
+    bool keep = ATTR_I(c, QUANTILES_KEEPDIM) != 0, all = !ATTR(c, QUANTILES_DIM)->given;
     if (x->ndim + list > DL_MAX_DIM)
         return dl_fail(DL_ERR_SHAPE, "a tensor has at most %d dimensions", DL_MAX_DIM), NULL;
     order[0] = t->ndim - 1;
@@ -114,10 +141,10 @@ static dl_tensor *arranged(dl_call *c, dl_pool *p, dl_tensor *t, int d) {
     return t ? dl_reshape(t, shape, n) : NULL;
 }
 
-COMPOSE_RULE(quantile) {
+static dl_status quantiles(dl_call *c, bool numbers) {
     POOL;
     static const char *const ways[] = {"linear", "lower", "higher", "midpoint", "nearest"};
-    const char *how = ATTR_S(c, QUANTILE_INTERPOLATION);
+    const char *how = ATTR_S(c, QUANTILES_INTERPOLATION);
     dl_tensor *x = c->in[0], *q = c->in[1], *order = NULL;
     long to_last[DL_MAX_DIM];
     int d = 0, known = 0, n = 0;
@@ -125,10 +152,10 @@ COMPOSE_RULE(quantile) {
     if (!known)
         return dl_fail(DL_ERR_VALUE, "interpolation is linear, lower, higher, midpoint or nearest, not '%s'", how);
     DL_TRY(check_quantile(c, p));
-    if (ATTR(c, QUANTILE_DIM)->given) DL_TRY(dl_dim_norm(ATTR_I(c, QUANTILE_DIM), x->ndim, &d));
-    if (!ATTR(c, QUANTILE_DIM)->given || !x->ndim) x = K(dl_reshape(x, (long[]){x->numel}, 1));
+    if (ATTR(c, QUANTILES_DIM)->given) DL_TRY(dl_dim_norm(ATTR_I(c, QUANTILES_DIM), x->ndim, &d));
+    if (!ATTR(c, QUANTILES_DIM)->given || !x->ndim) x = K(dl_reshape(x, (long[]){x->numel}, 1));
     if (!x) return dl_failed();
-    int along = ATTR(c, QUANTILE_DIM)->given ? d : 0;
+    int along = ATTR(c, QUANTILES_DIM)->given ? d : 0;
     for (int i = 0; i < x->ndim; i++)
         if (i != along) to_last[n++] = i;
     to_last[n] = along;
@@ -136,8 +163,18 @@ COMPOSE_RULE(quantile) {
     K(order);
     sorted = sorted ? K(dl_permute(sorted, to_last, x->ndim)) : NULL;
     q = K(dl_reshape(q, (long[]){q->numel}, 1));
-    dl_tensor *t = sorted && q ? of_rows(p, sorted, q, how) : NULL;
+    dl_tensor *t = sorted && q ? (numbers ? of_numbers : of_rows)(p, sorted, q, how) : NULL;
     return dl_finish(c, t ? arranged(c, p, t, d) : NULL);
+}
+COMPOSE_RULE(quantile) { return quantiles(c, false); }
+COMPOSE_RULE(nanquantile) { return quantiles(c, true); }
+
+COMPOSE_RULE(msort) {
+    dl_tensor *places = NULL;
+    if (!c->in[0]->ndim) return dl_finish(c, dl_clone(c->in[0]));
+    dl_tensor *sorted = dl_sort(c->in[0], 0, 0, &places);
+    dl_unref(places);
+    return dl_finish(c, sorted);
 }
 
 /* ---- counts */

@@ -2,6 +2,7 @@
  * the formula stands above each rule that is more than the chain rule read off its row. */
 #include "ops/grad.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/binary.h"
 #include "dlcore/compare.h"
 #include "dlcore/elementary.h"
 #include "dlcore/rounding.h"
@@ -71,6 +72,18 @@ GRAD_RULE(atan2) {
     GIVE(BINARY_OTHER, dl_neg(T(dl_mul(d, LEFT))));
     return DL_OK;
 }
+
+/* dx = +-g x**(a - 1) e**-x / gamma(a) */
+static dl_status share_rule(dl_back *b, double sign) {
+    if (NEED(BINARY_INPUT))
+        return dl_fail_hint(DL_ERR_UNSUPPORTED, "detach() the shape, or draw from a gamma distribution by rsample",
+                            "an incomplete gamma function has no gradient for its shape");
+    dl_tensor *power = T(dl_sub(T(dl_xlogy(T(dl_sub(LEFT, NUM(1))), RIGHT)), T(dl_add(RIGHT, T(dl_lgamma(LEFT))))));
+    GIVE(BINARY_OTHER, dl_mul(G0, T(dl_mul(T(dl_exp(power)), NUM(sign)))));
+    return DL_OK;
+}
+GRAD_RULE(igamma) { return share_rule(b, 1); }
+GRAD_RULE(igammac) { return share_rule(b, -1); }
 
 /* da = g a / y, db = g b / y */
 GRAD_RULE(hypot) {
@@ -207,6 +220,17 @@ RULE(erfc, dl_mul(G0, T(dl_mul(T(dl_exp(T(dl_neg(SQUARE(X))))), NUM(-M_2_SQRTPI)
 RULE(erfinv, dl_mul(G0, T(dl_div(T(dl_exp(SQUARE(Y))), NUM(M_2_SQRTPI)))))
 RULE(exp2, dl_mul(G0, T(dl_mul(Y, NUM(M_LN2)))))
 RULE(lgamma, dl_mul(G0, T(dl_digamma(X))))
+RULE(i0, dl_mul(G0, T(dl_i1(X))))
+RULE(i0e, dl_mul(G0, T(dl_sub(T(dl_i1e(X)), T(dl_mul(T(dl_sign(X)), Y))))))
+
+/* y / x, and the derivative that follows from it, 1/2 at 0 */
+static dl_tensor *order_one(dl_back *b, dl_tensor *zero_order, dl_tensor *factor) {
+    dl_tensor *none = T(dl_eq(X, NUM(0))), *safe = none ? T(dl_where(none, NUM(1), X)) : NULL;
+    dl_tensor *rest = T(dl_mul(Y, T(dl_add(factor, T(dl_reciprocal(safe))))));
+    return none ? T(dl_where(none, NUM(0.5), T(dl_sub(zero_order, rest)))) : NULL;
+}
+RULE(i1, dl_mul(G0, order_one(b, T(dl_i0(X)), NUM(0))))
+RULE(i1e, dl_mul(G0, order_one(b, T(dl_i0e(X)), T(dl_sign(X)))))
 RULE(digamma, dl_mul(G0, T(dl_polygamma(X, 1))))
 RULE(polygamma, dl_mul(G0, T(dl_polygamma(X, ATTR_I(b, POLYGAMMA_N) + 1))))
 RULE(softsign, dl_div(G0, SQUARE(PLUS1(T(dl_abs(X))))))

@@ -50,11 +50,18 @@ static dl_status minmax_of_tensor(const dlsh_args *a, dlsh_value *result) {
     return values ? give_both(values, indices, result) : dl_failed();
 }
 
+static const dlsh_param median_params[] = {
+    {"input", .want = "tensor", .doc = "a tensor"},
+    {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension"},
+    {"keepdim", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "keep it with size 1"},
+    {0}};
+
+/* median; nanmedian where data is set. */
 static dl_status median_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *x = dlsh_arg_tensor(a, "input"), *indices = NULL, *values;
-    if (!dlsh_given(a, "dim")) return dlsh_give(dlsh_tensor(dl_median(x)), result);
-    values =
-        dl_median_dim(x, dlsh_arg_int(a, "dim"), dlsh_given(a, "keepdim") && dlsh_arg_bool(a, "keepdim"), &indices);
+    const int numbers = dlsh_arg_data(a) != NULL, keep = dlsh_given(a, "keepdim") && dlsh_arg_bool(a, "keepdim");
+    if (!dlsh_given(a, "dim")) return dlsh_give(dlsh_tensor((numbers ? dl_nanmedian : dl_median)(x)), result);
+    values = (numbers ? dl_nanmedian_dim : dl_median_dim)(x, dlsh_arg_int(a, "dim"), keep, &indices);
     return values ? give_both(values, indices, result) : dl_failed();
 }
 
@@ -230,10 +237,10 @@ const dlsh_command dlsh_math_rows[] = {
                     {"keepdim", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "tensors: keep them with size 1"})),
     DLSH_PURE_ROW("median", median_run, "median(X [, dim=, keepdim=])",
                   "The element in the middle, the lower one of two; with dim values and indices.",
-                  DLSH_PARAMS({"input", .want = "tensor", .doc = "a tensor"},
-                              {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension"},
-                              {"keepdim", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "keep it with size 1"}),
-                  .examples = "values, indices = median(x, dim=1)"),
+                  .params = median_params, .examples = "values, indices = median(x, dim=1)"),
+    DLSH_PURE_ROW("nanmedian", median_run, "nanmedian(X [, dim=, keepdim=])",
+                  "The element in the middle of those that are not NaN; with dim values and indices.",
+                  .params = median_params, .data = "numbers", .examples = "values, indices = nanmedian(x, dim=1)"),
     DLSH_PURE_ROW(
         "unique", unique_run, "unique(X, sorted=true, return_inverse=false, return_counts=false, dim=)",
         "The values that differ, sorted; with dim the entries of a dimension. On request also the place of each "

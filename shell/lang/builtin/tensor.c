@@ -222,19 +222,11 @@ static const dlsh_param dim_params[] = {
     {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension; negative counts from the end"},
     {0}};
 
-static dl_status dim_of(const dlsh_args *a, const char *name, int ndim, long dflt, long *out) {
-    long d = dlsh_given(a, name) ? dlsh_arg_int(a, name) : dflt;
-    *out = d < 0 ? d + ndim : d;
-    if (*out >= 0 && *out < ndim) return DL_OK;
-    return dlsh_arg_fail(a, dlsh_given(a, name) ? name : NULL, DL_ERR_INDEX, NULL,
-                         "dimension %ld does not exist in a tensor of %d dimensions", d, ndim);
-}
-
 static dl_status size_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input");
     long d;
     if (!dlsh_given(a, "dim")) return dlsh_get_field(dlsh_arg_session(a), *dlsh_arg(a, "input"), "shape", result);
-    DLSH_TRY(dim_of(a, "dim", dl_ndim(t), 0, &d));
+    DLSH_TRY(dlsh_arg_dim(a, "dim", dl_ndim(t), 0, &d));
     *result = dlsh_int(dl_shape(t)[d]);
     return DL_OK;
 }
@@ -377,8 +369,8 @@ static dl_status type_as_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status transpose_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input");
     long dims[8], x, y;
-    DLSH_TRY(dim_of(a, "dim0", dl_ndim(t), 0, &x));
-    DLSH_TRY(dim_of(a, "dim1", dl_ndim(t), 1, &y));
+    DLSH_TRY(dlsh_arg_dim(a, "dim0", dl_ndim(t), 0, &x));
+    DLSH_TRY(dlsh_arg_dim(a, "dim1", dl_ndim(t), 1, &y));
     for (int i = 0; i < dl_ndim(t); i++) dims[i] = i == x ? y : i == y ? x : i;
     return give(dl_permute(t, dims, dl_ndim(t)), result);
 }
@@ -423,7 +415,7 @@ static dl_status squeeze_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status unsqueeze_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input");
     long d;
-    DLSH_TRY(dim_of(a, "dim", dl_ndim(t) + 1, 0, &d));
+    DLSH_TRY(dlsh_arg_dim(a, "dim", dl_ndim(t) + 1, 0, &d));
     return give(dlsh_unsqueeze(t, (int)d), result);
 }
 
@@ -432,8 +424,8 @@ static dl_status flatten_run(const dlsh_args *a, dlsh_value *result) {
     long shape[8], from, to, one = 1;
     int n = 0;
     if (dl_ndim(t) == 0) return give(dl_reshape(t, &one, 1), result);
-    DLSH_TRY(dim_of(a, "start_dim", dl_ndim(t), 0, &from));
-    DLSH_TRY(dim_of(a, "end_dim", dl_ndim(t), -1, &to));
+    DLSH_TRY(dlsh_arg_dim(a, "start_dim", dl_ndim(t), 0, &from));
+    DLSH_TRY(dlsh_arg_dim(a, "end_dim", dl_ndim(t), -1, &to));
     if (to < from)
         return dlsh_arg_fail(a, NULL, DL_ERR_INDEX, NULL,
                              "flatten from dimension %ld to %ld: the end lies before the start", from, to);
@@ -464,100 +456,6 @@ static const dlsh_param other_params[] = {TENSOR_PARAM, {"other", .want = "tenso
 static dl_status shape_as_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input"), *like = dlsh_arg_tensor(a, "other");
     return give((dlsh_arg_data(a) ? dl_expand : dl_reshape)(t, dl_shape(like), dl_ndim(like)), result);
-}
-
-static dl_status unbind_run(const dlsh_args *a, dlsh_value *result) {
-    dl_tensor *t = dlsh_arg_tensor(a, "input");
-    long d;
-    DLSH_TRY(dim_of(a, "dim", dl_ndim(t), 0, &d));
-    dlsh_value parts = dlsh_new_list(dl_shape(t)[d]);
-    dl_status st = dlsh_failed(parts) ? dl_failed() : DL_OK;
-    for (long i = 0; !st && i < dl_shape(t)[d]; i++) st = dlsh_append(parts, dlsh_tensor(dl_select(t, d, i)));
-    return dlsh_give_filled(st, parts, result);
-}
-
-/* Axis i of a grid, along dimension i of the result, expanded to its shape; with swap the first two are exchanged. */
-static dl_tensor *grid_axis(dl_tensor *t, int i, const long *shape, int n, int swap) {
-    long own[8];
-    int at = swap && i < 2 ? 1 - i : i;
-    for (int k = 0; k < n; k++) own[k] = k == at ? shape[k] : 1;
-    dl_tensor *line = dl_reshape(t, own, n), *grid = line ? dl_expand(line, shape, n) : NULL;
-    dl_unref(line);
-    return grid;
-}
-
-static dl_status meshgrid_run(const dlsh_args *a, dlsh_value *result) {
-    const dlsh_value *first = dlsh_arg_at(a, "tensors", 0);
-    const char *indexing = dlsh_arg_str(a, "indexing");
-    int list = first && first->type == DLSH_LIST, n = list ? first->as.list->n : dlsh_arg_count(a, "tensors");
-    int swap = n > 1 && !strcmp(indexing, "xy");
-    dl_tensor *axis[8];
-    long shape[8];
-    if (strcmp(indexing, "ij") && strcmp(indexing, "xy"))
-        return dlsh_arg_fail(a, "indexing", DL_ERR_VALUE, NULL, "indexing is ij or xy, not %s", indexing);
-    if (n < 1 || n > 8) return dlsh_arg_fail(a, NULL, DL_ERR_SHAPE, NULL, "a grid has 1 to 8 axes, got %d", n);
-    for (int i = 0; i < n; i++) {
-        dlsh_value v = list ? first->as.list->items[i] : *dlsh_arg_at(a, "tensors", i);
-        if (v.type != DLSH_TENSOR || dl_ndim(v.as.tensor) > 1)
-            return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "axes are tensors of at most 1 dimension");
-        axis[i] = v.as.tensor;
-        shape[swap && i < 2 ? 1 - i : i] = dl_numel(axis[i]);
-    }
-    dlsh_value grids = dlsh_new_list(n);
-    dl_status st = dlsh_failed(grids) ? dl_failed() : DL_OK;
-    for (int i = 0; !st && i < n; i++) st = dlsh_append(grids, dlsh_tensor(grid_axis(axis[i], i, shape, n, swap)));
-    return dlsh_give_filled(st, grids, result);
-}
-
-static const dlsh_param split_params[] = {TENSOR_PARAM,
-                                          {"size", .want = "int", .doc = "rows a piece (split), or pieces (chunk)"},
-                                          {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension (0)"},
-                                          {0}};
-
-/* Pieces of the sizes in a list. */
-static dl_status split_sizes(const dlsh_args *a, dl_tensor *t, long d, const dlsh_list *sizes, dlsh_value *result) {
-    long n = dl_shape(t)[d], from = 0;
-    for (int i = 0; i < sizes->n && from >= 0; i++) {
-        dlsh_value v = sizes->items[i];
-        from = v.type == DLSH_INT && v.as.i >= 0 && v.as.i <= n - from ? from + v.as.i : -1;
-    }
-    if (from != n)
-        return dlsh_arg_fail(a, "size", DL_ERR_VALUE, NULL, "sizes in a list must be ints that add up to %ld", n);
-    dlsh_value pieces = dlsh_new_list(sizes->n);
-    dl_status st = dlsh_failed(pieces) ? dl_failed() : DL_OK;
-    for (int i = from = 0; !st && i < sizes->n; i++) {
-        long to = from + sizes->items[i].as.i;
-        st = dlsh_append(pieces, dlsh_tensor(dl_slice(t, d, &from, &to, 1)));
-        from = to;
-    }
-    return dlsh_give_filled(st, pieces, result);
-}
-
-/* split: pieces of `size`; chunk (data set): `size` pieces. */
-static dl_status split_run(const dlsh_args *a, dlsh_value *result) {
-    const dlsh_value *given = dlsh_arg(a, "size");
-    if (dlsh_arg(a, "input")->type == DLSH_STR) {
-        if (given && given->type != DLSH_STR)
-            return dlsh_arg_fail(a, "size", DL_ERR_TYPE, NULL, "a string is cut at a string, got %s", dlsh_a(*given));
-        return dlsh_split_text(dlsh_arg(a, "input")->as.str, given ? given->as.str : NULL, result);
-    }
-    if (!given || given->type == DLSH_STR)
-        return dlsh_arg_fail(a, "size", DL_ERR_TYPE, "x.split(2) gives pieces of 2 rows, x.split([1, 3]) of 1 and 3",
-                             "the size must be an int or a list");
-    dl_tensor *t = dlsh_arg_tensor(a, "input");
-    long d;
-    DLSH_TRY(dim_of(a, "dim", dl_ndim(t), 0, &d));
-    if (given->type == DLSH_LIST) return split_sizes(a, t, d, given->as.list, result);
-    long size = dlsh_arg_int(a, "size");
-    if (size < 1) return dlsh_arg_fail(a, "size", DL_ERR_VALUE, NULL, "size must be at least 1, got %ld", size);
-    long n = dl_shape(t)[d], step = dlsh_arg_data(a) ? n / size + (n % size != 0) : size;
-    dlsh_value v = dlsh_new_list(0);
-    dl_status st = DL_OK;
-    for (long from = 0; !st && (from < n || from == 0); from += step > 0 ? step : 1) {
-        long to = from + step;
-        st = dlsh_append(v, dlsh_tensor(dl_slice(t, d, &from, &to, 1)));
-    }
-    return dlsh_give_filled(st, v, result);
 }
 
 /* ---------------------------------------------------------------- comparing */
@@ -701,26 +599,6 @@ const dlsh_command dlsh_tensor_rows[] = {
     DLSH_PURE_ROW("expand_as", shape_as_run, "x.expand_as(OTHER)",
                   "Dimensions of size 1 repeated without copying, up to the shape of another tensor.",
                   .params = other_params, .data = "expand"),
-    DLSH_PURE_ROW("unbind", unbind_run, "x.unbind([DIM])", "A list of what stands at each index of a dimension.",
-                  .params = dim_params, .examples = "a, b = tensor([[1, 2], [3, 4]]).unbind(1)"),
-    DLSH_PURE_ROW(
-        "meshgrid", meshgrid_run, "meshgrid(X, Y, ..., indexing=ij)",
-        "A list of grids: of each axis one in which it runs along its own dimension.",
-        DLSH_PARAMS(
-            {"tensors", .want = "tensor|list", .flags = DLSH_VARIADIC, .doc = "axes, one after another or as a list"}),
-        DLSH_OPTIONS({"indexing", DLSH_OPT_WORD, "ij",
-                      .doc = "xy: the first axis runs along dimension 1, the second along 0", .complete = "ij|xy"}),
-        .examples = "y, x = meshgrid(arange(2), arange(3))"),
-    DLSH_PURE_ROW(
-        "split", split_run, "x.split(SIZE [, DIM]), s.split([BY])",
-        "A list of pieces of SIZE rows, or of the sizes in a list; of a string, those between white space, or "
-        "between BY.",
-        DLSH_PARAMS({"input", .want = "tensor|string", .doc = "a tensor or a string"},
-                    {"size", .want = "int|list|string", .flags = DLSH_OPTIONAL,
-                     .doc = "rows a piece; the separator (white space)"},
-                    {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension (0)"}),
-        .examples = "\"a,b\".split(\",\")"),
-    DLSH_PURE_ROW("chunk", split_run, "x.chunk(N [, DIM])", "A list of N pieces.", .params = split_params, .data = "n"),
     DLSH_PURE_ROW("allclose", allclose_run, "allclose(A, B, rtol=1e-5, atol=1e-8)",
                   "Do two tensors agree within tolerances?",
                   DLSH_PARAMS(TENSOR_PARAM, {"other", .want = "tensor", .doc = "compared with it"},

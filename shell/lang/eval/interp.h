@@ -207,11 +207,13 @@ dl_status dlsh_call_net_template(dlsh_session *s, const dlsh_fn *f, const dlsh_c
 /* ---- functions that tables share */
 /* The pieces of a string between `by`, NULL: between white space. */
 dl_status dlsh_split_text(const dlsh_str *s, const dlsh_str *by, dlsh_value *out);
+/* An argument as a dimension of a tensor of ndim; dflt where it is not given (lang/builtin/pieces.c). */
+dl_status dlsh_arg_dim(const dlsh_args *a, const char *name, int ndim, long dflt, long *out);
 /* The value of the JSON text x (builtin/json.c). */
 dl_status dlsh_json_parse(const dlsh_args *a, dlsh_value *result);
 
 /* ---- tables of the language's own functions */
 extern const dlsh_command dlsh_file_rows[], dlsh_core_rows[], dlsh_list_rows[], dlsh_math_rows[], dlsh_tensor_rows[],
-    dlsh_string_rows[];
+    dlsh_pieces_rows[], dlsh_string_rows[];
 
 #endif

@@ -1,7 +1,9 @@
 /* Draws from probability distributions: shape, then the shape that the parameters broadcast to. The gradient of those
  * that are functions of their parameters and of noise goes to the parameters. */
+#include "ops/compose/chance/draw.h"
 #include "ops/matrices.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/binary.h"
 #include "dlcore/compare.h"
 #include "dlcore/create.h"
 #include "dlcore/elementary.h"
@@ -81,7 +83,7 @@ COMPOSE_RULE(multivariate_normal_sample) {
     return dl_finish(c, far ? dl_add(loc, K(dl_select(far, -1, 0))) : NULL);
 }
 
-/* ---- without a gradient */
+/* ---- whole numbers, without a gradient */
 
 COMPOSE_RULE(bernoulli_sample) {
     POOL;
@@ -97,6 +99,8 @@ COMPOSE_RULE(categorical_sample) {
     dl_tensor *gumbel = K(dl_neg(K(dl_log(K(dl_neg(K(dl_log(u))))))));
     return dl_finish(c, dl_argmax(K(dl_add(c->in[0], gumbel)), &last, 0));
 }
+
+/* ---- gamma and its kin */
 
 /* One attempt of Marsaglia and Tsang (2000) at each number that is still missing; *left tells whether there are any. */
 static dl_tensor *attempt(dl_tensor *found, dl_tensor *d, dl_tensor *s, long *left) {
@@ -114,10 +118,11 @@ static dl_tensor *attempt(dl_tensor *found, dl_tensor *d, dl_tensor *s, long *le
     return dl_ref(next);
 }
 
-/* Numbers of the gamma distribution of rate 1; with a + 1 in place of small a, times u**(1/a). */
-static dl_tensor *gamma_of(dl_pool *outer, dl_tensor *a, const long *shape, int n) {
+/* Numbers x of the gamma distribution of rate 1; with a + 1 in place of small a, times u**(1/a). The gradient for a is
+ * the motion of x when its share below stays: x + slope (a - a), the second a without a history. */
+dl_tensor *dl_gamma_of(dl_pool *outer, dl_tensor *given, const long *shape, int n) {
     POOL;
-    a = K(dl_detach(a));
+    dl_tensor *a = K(dl_detach(given));
     dl_tensor *wide = a ? K(dl_expand(a, shape, n)) : NULL, *small = wide ? K(dl_lt(wide, N(1))) : NULL;
     dl_tensor *used = small ? K(dl_where(small, K(dl_add(wide, N(1))), wide)) : NULL;
     dl_tensor *d = K(dl_sub(used, N(1.0 / 3))), *s = K(dl_rsqrt(K(dl_mul(d, N(9)))));
@@ -132,7 +137,10 @@ static dl_tensor *gamma_of(dl_pool *outer, dl_tensor *a, const long *shape, int 
     K(found);
     dl_tensor *u = found ? K(dl_rand(shape, n, a->dtype, a->st->device)) : NULL;
     dl_tensor *shrink = u ? K(dl_exp(K(dl_div(K(dl_log(u)), wide)))) : NULL;
-    return shrink ? dl_keep(outer, dl_where(small, K(dl_mul(found, shrink)), found)) : NULL;
+    dl_tensor *x = shrink ? K(dl_where(small, K(dl_mul(found, shrink)), found)) : NULL;
+    if (x && dl_grad_mode_get() && dl_requires_grad(given))
+        x = K(dl_add(x, K(dl_mul(K(dl_gamma_slope(wide, x)), K(dl_sub(given, a))))));
+    return x ? dl_keep(outer, dl_ref(x)) : NULL;
 }
 
 COMPOSE_RULE(gamma_sample) {
@@ -140,7 +148,7 @@ COMPOSE_RULE(gamma_sample) {
     long shape[2 * DL_MAX_DIM];
     int n;
     DL_TRY(full_shape(c, 0, 0, shape, &n));
-    return dl_finish(c, dl_div(gamma_of(p, c->in[0], shape, n), K(dl_detach(c->in[1]))));
+    return dl_finish(c, dl_div(dl_gamma_of(p, c->in[0], shape, n), c->in[1]));
 }
 
 COMPOSE_RULE(beta_sample) {
@@ -148,7 +156,7 @@ COMPOSE_RULE(beta_sample) {
     long shape[2 * DL_MAX_DIM];
     int n;
     DL_TRY(full_shape(c, 0, 0, shape, &n));
-    dl_tensor *a = gamma_of(p, c->in[0], shape, n), *b = a ? gamma_of(p, c->in[1], shape, n) : NULL;
+    dl_tensor *a = dl_gamma_of(p, c->in[0], shape, n), *b = a ? dl_gamma_of(p, c->in[1], shape, n) : NULL;
     return dl_finish(c, b ? dl_div(a, K(dl_add(a, b))) : NULL);
 }
 
@@ -158,6 +166,6 @@ COMPOSE_RULE(dirichlet_sample) {
     long shape[2 * DL_MAX_DIM];
     int n;
     DL_TRY(full_shape(c, 1, c->in[0]->shape[c->in[0]->ndim - 1], shape, &n));
-    dl_tensor *a = gamma_of(p, c->in[0], shape, n);
+    dl_tensor *a = dl_gamma_of(p, c->in[0], shape, n);
     return dl_finish(c, a ? dl_div(a, K(dl_sum(a, &last, 1, 1))) : NULL);
 }

@@ -1,0 +1,47 @@
+/* Functions that draw noise: a rectifier with random slopes, softened draws of classes. */
+#include "ops/compose/compose.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/compare.h"
+#include "dlcore/create.h"
+#include "dlcore/elementary.h"
+#include "dlcore/index.h"
+#include "dlcore/loss.h"
+#include "dlcore/reduce.h"
+#include "dlcore/unary.h"
+#include "dlcore/where.h"
+#include "ops/rules/norm.h"
+
+#define N(v) K(dl_scalar_f(v))
+
+/* Uniform numbers in the shape of x. */
+static dl_tensor *uniform(dl_pool *p, const dl_tensor *x) {
+    return K(dl_rand(x->shape, x->ndim, (int)x->dtype, x->st->device));
+}
+
+COMPOSE_RULE(rrelu) {
+    POOL;
+    dl_tensor *x = c->in[0];
+    const double low = ATTR_F(c, RRELU_LOWER), high = ATTR_F(c, RRELU_UPPER);
+    if (!(low <= high)) return dl_fail(DL_ERR_VALUE, "lower must not be above upper, as %g is above %g", low, high);
+    if (!ATTR_I(c, RRELU_TRAINING)) return dl_finish(c, dl_leaky_relu(x, (low + high) / 2));
+    dl_tensor *slope = K(dl_add(K(dl_mul(uniform(p, x), N(high - low))), N(low)));
+    dl_tensor *above = K(dl_gt(x, N(0)));
+    return dl_finish(c, above ? dl_where(above, x, K(dl_mul(x, slope))) : NULL);
+}
+
+/* Jang, Gu, Poole: Categorical reparameterization with Gumbel-softmax (2017). */
+COMPOSE_RULE(gumbel_softmax) {
+    POOL;
+    dl_tensor *x = c->in[0];
+    const double tau = ATTR_F(c, GUMBEL_SOFTMAX_TAU);
+    const long dim = ATTR_I(c, GUMBEL_SOFTMAX_DIM);
+    if (!(tau > 0)) return dl_fail(DL_ERR_VALUE, "tau must be above 0, not %g", tau);
+    dl_tensor *noise = K(dl_neg(K(dl_log(K(dl_neg(K(dl_log(uniform(p, x)))))))));
+    dl_tensor *soft = noise ? K(dl_softmax(K(dl_div(K(dl_add(x, noise)), N(tau))), dim)) : NULL;
+    if (!soft || !ATTR_I(c, GUMBEL_SOFTMAX_HARD)) return dl_finish(c, soft ? dl_ref(soft) : NULL);
+    dl_tensor *still = K(dl_detach(soft)), *at = still ? K(dl_argmax(still, &dim, 1)) : NULL;
+    dl_tensor *zeros = K(dl_mul(still, N(0))),
+              *ones = at ? K(dl_to_dtype(K(dl_ge(at, N(0))), (dl_dtype)x->dtype)) : NULL;
+    dl_tensor *hard = zeros && ones ? K(dl_scatter_add(zeros, at, ones, dim)) : NULL;
+    return dl_finish(c, hard ? dl_add(K(dl_sub(hard, still)), soft) : NULL);
+}
