@@ -109,6 +109,7 @@ static dl_journal_row *row_of(key k) {
 static void note(dl_journal_row *r, double v) {
     if (r->count == 1) r->first = r->low = r->high = v;
     r->last = v;
+    r->sum += v;
     r->low = fmin(r->low, v), r->high = fmax(r->high, v);
 }
 

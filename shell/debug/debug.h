@@ -4,6 +4,8 @@
 
 #include "lang/session.h"
 
+/* Texts that ran are kept for diagnoses. */
+void dlsh_debug_services(dlsh_services *to);
 /* The session is told of each NaN that its statements make. */
 void dlsh_debug_serve(dlsh_session *s);
 

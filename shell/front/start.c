@@ -110,6 +110,7 @@ static dlsh_session *session_new(const dlsh_options *o, int notebooks) {
         .before_statement = o->echo ? echo : NULL, .after_statement = after_statement, .keep_going = o->keep_going};
     dlsh_nets_serve(&services);
     dlsh_ffi_serve(&services);
+    dlsh_debug_services(&services);
     if (notebooks) dlsh_kernel_serve(&services);
     dlsh_session *s = dlsh_session_new(dlsh_console(), &services);
     if (s) dlsh_debug_serve(s);

@@ -187,6 +187,7 @@ dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t l
     } else {
         s->unit = u;
         s->locals = s->returned = NULL;
+        if (s->services.parsed) s->services.parsed(s, u);
         st = run_unit(s, u, last);
     }
     s->unit = outer;

@@ -41,6 +41,8 @@ typedef struct dlsh_services {
      * this is asked has failed. */
     dl_status (*c_check)(void);
 
+    /* A text was parsed and is about to run. */
+    void (*parsed)(dlsh_session *s, dlsh_unit *unit);
     /* Around each top-level statement: its text before it runs; flushing after it. */
     void (*before_statement)(dlsh_session *s, const char *text, size_t len);
     void (*after_statement)(dlsh_session *s);

@@ -1,0 +1,204 @@
+/* The data: what a training was given, by a trainer's data set or by the variables that its statements use. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "debug/doctor/checks.h"
+#include "debug/doctor/samples.h"
+#include "debug/doctor/trace.h"
+
+/* ---------------------------------------------------------------- one table of samples */
+
+static void find_holes(dlsh_examination *e, const dlsh_samples *s) {
+    long n = 0, at = -1;
+    for (long i = 0; i < s->n * s->width; i++)
+        if (!isfinite(s->x[i]) && !n++) at = i;
+    if (!n) return;
+    dlsh_finding *f = dlsh_find_at(e, s->file, s->line, "leave these samples out, or fill them in");
+    if (!f) return;
+    dlsh_cause(f, "%s holds values that are not finite", s->name);
+    dlsh_evidence(f, "%ld nan or infinite, the first in sample %ld, column %ld", n, at / s->width, at % s->width);
+}
+
+typedef struct column {
+    double mean, std;
+} column;
+
+static column column_of(const dlsh_samples *s, long c) {
+    double sum = 0, squares = 0;
+    long n = 0;
+    for (long i = 0; i < s->n; i++) {
+        double v = s->x[i * s->width + c];
+        if (!isfinite(v)) continue;
+        sum += v, squares += v * v, n++;
+    }
+    double mean = n ? sum / (double)n : 0;
+    return (column){mean, n ? sqrt(fmax(squares / (double)n - mean * mean, 0)) : 0};
+}
+
+/* Columns of tables; pixels at the border may well be constant. */
+enum { COLUMNS = 48 };
+
+static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
+    long constant = -1, small = -1, large = -1;
+    column low = {0, INFINITY}, high = {0, 0};
+    if (s->width > COLUMNS || s->n < 8 || s->picture) return;
+    for (long c = 0; c < s->width; c++) {
+        column k = column_of(s, c);
+        if (k.std <= 1e-9 * (fabs(k.mean) + 1e-30)) {
+            constant = c;
+        } else {
+            if (k.std < low.std) low = k, small = c;
+            if (k.std > high.std) high = k, large = c;
+        }
+    }
+    if (constant >= 0 && s->width > 1) {
+        column k = column_of(s, constant);
+        dlsh_finding *f = dlsh_find_at(e, s->file, s->line, "leave the column out, or look where its values got lost");
+        if (f) dlsh_cause(f, "column %ld of %s is constant", constant, s->name);
+        if (f) dlsh_evidence(f, "it is %.4g in all %ld samples: it tells nothing", k.mean, s->n);
+    }
+    if (small >= 0 && high.std > 300 * low.std && high.std > 10) {
+        dlsh_finding *f =
+            dlsh_find_at(e, s->file, s->line, "normalise each column: (x - mean(x, dim=0)) / std(x, dim=0)");
+        if (!f) return;
+        dlsh_cause(f, "the columns of %s differ in scale: column %ld outweighs the others", s->name, large);
+        dlsh_evidence(f, "the deviation of column %ld is %.3g, that of column %ld %.3g", large, high.std, small,
+                      low.std);
+    }
+}
+
+static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
+    double low = INFINITY, high = -INFINITY, sum = 0, squares = 0;
+    long n = 0;
+    if (!s->real) return;
+    for (long i = 0; i < s->n * s->width; i++) {
+        double v = s->x[i];
+        if (!isfinite(v)) continue;
+        low = fmin(low, v), high = fmax(high, v), sum += v, squares += v * v, n++;
+    }
+    double mean = n ? sum / (double)n : 0, rms = n ? sqrt(squares / (double)n) : 0;
+    if (n && rms > 20 && !e->bad) {
+        dlsh_finding *f =
+            dlsh_find_at(e, s->file, s->line,
+                         high <= 255.5 && low >= 0 && high > 100 ? "divide by 255, or normalise: (x - mean) / std"
+                                                                 : "normalise: (x - mean(x)) / std(x)");
+        if (!f) return;
+        dlsh_cause(f, "%s is not scaled", s->name);
+        dlsh_evidence(f, "its values go from %.4g to %.4g, with mean %.4g; nets begin with weights for about -1 to 1",
+                      low, high, mean);
+    } else if (n && !e->bad)
+        dlsh_passed(e, "%s: %.3g to %.3g, mean %.3g", s->name, low, high, mean);
+}
+
+/* ---------------------------------------------------------------- classes */
+
+static void find_order(dlsh_examination *e, const dlsh_samples *s) {
+    long changes = 0, classes = 1;
+    if (!s->y || s->n < 16 || !s->in_order) return;
+    for (long i = 1; i < s->n; i++) {
+        if (s->y[i] < s->y[i - 1]) return;
+        changes += s->y[i] != s->y[i - 1];
+    }
+    classes += changes;
+    if (classes < 2 || classes > s->n / 4) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, s->user_file, s->user_line, "shuffle: shuffle=true, or p = randperm(n) for both x and y");
+    if (!f) return;
+    dlsh_cause(f, "samples come in the order of their classes: a batch holds one class alone");
+    dlsh_evidence(f, "%s is sorted, %ld classes one after another, and batches are taken in that order", s->target,
+                  classes);
+}
+
+static void find_one_class(dlsh_examination *e, const dlsh_samples *s) {
+    if (!s->y || s->n < 8) return;
+    for (long i = 1; i < s->n; i++)
+        if (s->y[i] != s->y[0]) return;
+    dlsh_finding *f = dlsh_find_at(e, s->target_file, s->target_line, "look at how the targets were made");
+    if (!f) return;
+    dlsh_cause(f, "all targets are the same");
+    dlsh_evidence(f, "%s is %.4g for all %ld samples", s->target, s->y[0], s->n);
+}
+
+/* ---------------------------------------------------------------- splits */
+
+static unsigned long row_hash(const dlsh_samples *s, long i) {
+    return dl_hash(s->x + i * s->width, s->width * (long)sizeof *s->x);
+}
+
+static int by_hash(const void *a, const void *b) {
+    unsigned long x = *(const unsigned long *)a, y = *(const unsigned long *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorted hashes of rows; NULL without memory. */
+static unsigned long *hashes_of(const dlsh_samples *s) {
+    unsigned long *h = malloc(((size_t)s->n + 1) * sizeof *h);
+    for (long i = 0; h && i < s->n; i++) h[i] = row_hash(s, i);
+    if (h) qsort(h, (size_t)s->n, sizeof *h, by_hash);
+    return h;
+}
+
+static long distinct(const unsigned long *h, long n) {
+    long k = n > 0;
+    for (long i = 1; i < n; i++) k += h[i] != h[i - 1];
+    return k;
+}
+
+static long found_in(const unsigned long *h, long n, const dlsh_samples *s) {
+    long k = 0;
+    for (long i = 0; i < s->n; i++) {
+        unsigned long key = row_hash(s, i);
+        k += bsearch(&key, h, (size_t)n, sizeof *h, by_hash) != NULL;
+    }
+    return k;
+}
+
+void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test) {
+    if (train->width != test->width || train->width < 2 || !train->n || !test->n) return;
+    unsigned long *h = hashes_of(train), *g = hashes_of(test);
+    long both = h && g ? found_in(h, train->n, test) : 0, back = h && g ? found_in(g, test->n, train) : 0;
+    int repeats = !h || distinct(h, train->n) < train->n - train->n / 10; /* such data repeat by themselves */
+    free(h);
+    free(g);
+    if (repeats || both < 2 || both < test->n / 50 || back == train->n) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, test->file, test->line, "split first, each sample in one part alone; then augment or repeat");
+    if (!f) return;
+    dlsh_cause(f, "%ld of %ld samples of %s are in the training data, %s, too", both, test->n, test->name, train->name);
+    dlsh_evidence(f, "their rows are equal: the evaluation measures what was learned by heart");
+}
+
+/* ---------------------------------------------------------------- labels that belong to other samples */
+
+/* Rows picked differently for inputs and targets. */
+static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_traced *y) {
+    if (!strcmp(x->base, y->base) || !strcmp(x->picks, y->picks) || !x->tensor || !y->tensor) return;
+    if (!x->whole || !y->whole || !dl_ndim(x->whole) || !dl_ndim(y->whole)) return;
+    if (dl_shape(x->whole)[0] != dl_shape(y->whole)[0]) return;
+    if (!x->random && !y->random && (!*x->picks || !*y->picks) && !strstr(x->picks, "[0]") && !strstr(y->picks, "[0]"))
+        return;
+    const dlsh_traced *at = *y->picks && (!*x->picks || y->pick_line > x->pick_line) ? y : x;
+    dlsh_finding *f =
+        dlsh_find_at(e, dlsh_text_name(e), at->pick_line, "one order for both: p = randperm(n); x = x[p]; y = y[p]");
+    if (!f) return;
+    dlsh_cause(f, "labels do not belong to their inputs: rows of %s and %s are picked in different ways", x->base,
+               y->base);
+    dlsh_evidence(f, "%s: %s; %s: %s", x->base, *x->picks ? x->picks : "as they are", y->base,
+                  *y->picks ? y->picks : "as they are");
+}
+
+void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n) {
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++)
+            if (all[i].role == DLSH_ROLE_INPUT && all[k].role == DLSH_ROLE_TARGET) compare_picks(e, &all[i], &all[k]);
+}
+
+void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s) {
+    find_holes(e, s);
+    find_columns(e, s);
+    find_scale(e, s);
+    find_one_class(e, s);
+    find_order(e, s);
+}

@@ -1,0 +1,205 @@
+/* Gradients on their way to the optimizer: zeroed between steps, and of the parameters that it trains. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "debug/doctor/checks.h"
+
+/* ---------------------------------------------------------------- zeroing */
+
+/* The pass that came last before an event, or else any. */
+static const dl_journal_row *pass_before(const dlsh_examination *e, unsigned long till) {
+    const dl_journal_row *r, *best = NULL;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (!best || (r->till < till && (best->till > till || r->till > best->till))) best = r;
+    return best;
+}
+
+static void accumulates(dlsh_examination *e, const dl_journal_row *step) {
+    const dl_journal_row *pass = pass_before(e, step->till), *zero, *seen = NULL;
+    for (long i = 0; (zero = dlsh_row_next(e, DL_DID_ZERO, &i));)
+        if (!seen || zero->till > seen->till) seen = zero;
+    const dl_journal_row *at = pass ? pass : step;
+    dlsh_finding *f =
+        dlsh_find_at(e, at->file, at->line, "o.zero_grad() before backward, or w.grad = none after each step");
+    if (!f) return;
+    dlsh_cause(f, "gradients are not zeroed between steps: each backward adds to those of all steps before");
+    char where[200] = "nothing zeroes them";
+    if (seen) snprintf(where, sizeof where, "they were zeroed %ld times, at line %d", seen->count, seen->line);
+    dlsh_evidence(f, "%ld of %ld steps (line %d) used a gradient that was added to one used before; %s", step->again,
+                  step->count, step->line, where);
+}
+
+static void without_gradients(dlsh_examination *e, const dl_journal_row *step) {
+    const dl_journal_row *pass = pass_before(e, step->till), *zero, *between = NULL;
+    for (long i = 0; pass && (zero = dlsh_row_next(e, DL_DID_ZERO, &i));)
+        if (zero->till > pass->till && zero->till < step->till) between = zero;
+    const dl_journal_row *at = between ? between : step;
+    dlsh_finding *f =
+        dlsh_find_at(e, at->file, at->line,
+                     between ? "zero_grad before backward, not between backward and step"
+                             : "give the optimizer the parameters that backward reaches; call backward first");
+    if (!f) return;
+    dlsh_cause(f, between ? "gradients are zeroed between backward and step: steps change nothing"
+                          : "steps found no gradients: they change nothing");
+    dlsh_evidence(f, "%ld of %ld steps (line %d) found no parameter with a gradient", step->empty, step->count,
+                  step->line);
+}
+
+dl_status dlsh_check_zeroing(dlsh_examination *e) {
+    const dl_journal_row *r;
+    long steps = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+        if (r->again && 4 * r->again >= r->count - 1)
+            accumulates(e, r);
+        else if (r->empty && 2 * r->empty >= r->count && dlsh_live_optimizer(e, r->what, NULL))
+            without_gradients(e, r);
+        steps += r->count;
+    }
+    if (steps) dlsh_passed(e, "each of %ld steps had gradients of its own", steps);
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- membership */
+
+/* Calls see for each leaf with a gradient of the passes that were looked at. */
+typedef int see_leaf(void *ctx, const dl_journal_node *n, const dl_journal_value *v);
+
+static int each_leaf(const dlsh_examination *e, see_leaf *see, void *ctx) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        for (int last = 0; last < 2; last++) {
+            dlsh_pass p = dlsh_pass_of(r, last);
+            for (long k = p.n - 1; k >= 0; k--)
+                for (int j = 0; j < p.at[k].nin && j < 4; j++)
+                    if (p.at[k].in[j].there && p.at[k].in[j].leaf && see(ctx, &p.at[k], &p.at[k].in[j])) return 1;
+        }
+    return 0;
+}
+
+static int is_leaf(void *ctx, const dl_journal_node *n, const dl_journal_value *v) { return (void)n, v->leaf == ctx; }
+
+/* Changed in place by the caller's own update. */
+static int updated_by_hand(const dlsh_examination *e, const dl_tensor *t) {
+    const dl_journal_row *r;
+    dl_source maker, writer;
+    dl_tensor_places(t, &maker, &writer);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+        if (!r->what && r->line == writer.line && writer.file && !strcmp(r->file, writer.file)) return 1;
+    return 0;
+}
+
+typedef struct missing {
+    dlsh_examination *e;
+    int n;
+    char names[200];
+    const dl_journal_node *first;
+    const void *seen[64];
+} missing;
+
+static int trained(const dlsh_examination *e, const void *leaf) {
+    dl_optimizer *o;
+    for (int i = 0; (o = dlsh_optimizer_at(e, i, NULL)); i++)
+        if (dlsh_optimizer_has(o, leaf)) return 1;
+    return 0;
+}
+
+static int see_untrained(void *ctx, const dl_journal_node *n, const dl_journal_value *v) {
+    missing *m = ctx;
+    char name[120];
+    for (int i = 0; i < m->n && i < 64; i++)
+        if (m->seen[i] == v->leaf) return 0;
+    dl_tensor *t = dlsh_live_leaf(m->e, v->leaf, name, sizeof name);
+    if (!t || !dl_requires_grad(t) || trained(m->e, t) || updated_by_hand(m->e, t)) return 0;
+    if (v == &n->in[0] && dlsh_op_is(n, "linear|matmul|conv2d") && n->in[1].leaf) return 0; /* an input */
+    size_t used = strlen(m->names);
+    if (m->n < 3) snprintf(m->names + used, sizeof m->names - used, "%s%s", used ? ", " : "", name);
+    if (m->n < 64) m->seen[m->n] = v->leaf;
+    if (!m->n++) m->first = n;
+    return 0;
+}
+
+static dl_optimizer *stepping(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    dl_optimizer *o = NULL;
+    for (long i = 0; !o && (r = dlsh_row_next(e, DL_DID_STEP, &i));) o = dlsh_live_optimizer(e, r->what, NULL);
+    return o;
+}
+
+static void find_untrained(dlsh_examination *e) {
+    dl_optimizer *o = stepping(e);
+    missing m = {.e = e, .names = ""};
+    if (!o) return;
+    each_leaf(e, see_untrained, &m);
+    if (!m.n) return;
+    dl_source made = dl_optimizer_source(o);
+    dlsh_finding *f =
+        dlsh_find_at(e, made.file, made.line, "give the optimizer all that is to be trained: sgd([a, b], lr=...)");
+    if (!f) return;
+    dlsh_cause(f, "%s%s gets gradients, but no optimizer trains %s", m.names, m.n > 3 ? ", ..." : "",
+               m.n > 1 ? "them" : "it");
+    dlsh_evidence(f, "%d parameter%s of the loss %s not among those of %s; first used at %s:%d", m.n,
+                  m.n > 1 ? "s" : "", m.n > 1 ? "are" : "is", dl_optimizer_text(o), dlsh_node_file(m.first),
+                  dlsh_node_line(m.first));
+}
+
+/* A line of the script that cuts a history off. */
+static int cutting_line(const dlsh_examination *e, const char **file) {
+    static const char *const words[] = {"detach", "no_grad", ".data", "item()", "requires_grad"};
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        for (int w = 0; w < 5; w++)
+            for (int line = 1; line < 2000; line++) {
+                int n;
+                if (!dlsh_script_line(e, r->file, line, &n)) break;
+                if (!dlsh_script_has(e, r->file, line, words[w])) continue;
+                *file = r->file;
+                return line;
+            }
+    return 0;
+}
+
+static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
+    const char *name, *file = NULL;
+    char names[200] = "";
+    dl_tensor *p;
+    long n = 0, total = 0, any = 0;
+    for (long i = 0; (p = dl_optimizer_param(o, i, &name)); i++) {
+        total++;
+        if (!dl_requires_grad(p)) continue;
+        any++;
+        if (each_leaf(e, is_leaf, p)) continue;
+        size_t used = strlen(names);
+        if (n++ < 3) snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
+    }
+    if (!n) return;
+    dl_source made = dl_optimizer_source(o);
+    int cut = n < any ? cutting_line(e, &file) : 0;
+    dlsh_finding *f =
+        dlsh_find_at(e, cut ? file : made.file, cut ? cut : made.line,
+                     n == any ? "make the optimizer for the net that the loss is computed with, after it was made"
+                              : "use the result itself, without detach; or leave the parameters out");
+    if (!f) return;
+    dlsh_cause(f,
+               n == any ? "the optimizer trains parameters that the loss does not depend on"
+                        : "%s%s %s trained, but no gradient reaches %s",
+               names, n > 3 ? ", ..." : "", n > 1 ? "are" : "is", n > 1 ? "them" : "it");
+    dlsh_evidence(f, "%ld of the %ld parameters of %s, made at line %d, never got a gradient: %s", n, total,
+                  dl_optimizer_text(o), made.line, names);
+}
+
+dl_status dlsh_check_membership(dlsh_examination *e) {
+    const dl_journal_row *r;
+    long steps = 0;
+    find_untrained(e);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+        dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
+        if (o && r->till > 0 && r->empty < r->count)
+            find_unreached(e, o);
+        else if (o && r->empty == r->count && !each_leaf(e, is_leaf, dl_optimizer_param(o, 0, NULL)))
+            find_unreached(e, o);
+        steps += o != NULL;
+    }
+    if (steps) dlsh_passed(e, "optimizers train what the loss depends on");
+    return DL_OK;
+}

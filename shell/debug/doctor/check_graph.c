@@ -1,0 +1,268 @@
+/* What ops do with samples: shapes that broadcast by accident, samples that influence each other, inputs without
+ * influence. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "debug/doctor/checks.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/copy.h"
+#include "dlcore/index.h"
+#include "dlcore/view.h"
+
+/* ---------------------------------------------------------------- [N] against [N, 1] */
+
+static int is_column(const dl_journal_value *v) {
+    return v->there && v->ndim == 2 && v->shape[1] == 1 && v->shape[0] > 1;
+}
+static int is_row(const dl_journal_value *v) { return v->there && v->ndim == 1 && v->shape[0] > 1 && !v->leaf; }
+
+static void look_at_shapes(dlsh_examination *e, const dl_journal_node *n) {
+    for (int k = 0; k < 2 && n->nin >= 2; k++) {
+        const dl_journal_value *column = &n->in[k], *row = &n->in[1 - k];
+        if (!is_column(column) || !is_row(row) || n->out.ndim != 2 || n->out.shape[1] != row->shape[0] ||
+            column->shape[0] != row->shape[0])
+            continue;
+        dlsh_finding *f =
+            dlsh_find_at(e, n->file, n->line, "give both one shape: squeeze(x, -1), or unsqueeze the other");
+        if (!f) return;
+        dlsh_cause(f, "[%ld,1] with [%ld] is broadcast to [%ld,%ld]: every sample is compared with every target",
+                   column->shape[0], row->shape[0], n->out.shape[0], n->out.shape[1]);
+        dlsh_evidence(f, "operands of %s have shapes [%ld,1] and [%ld]; the best that can be learned is the mean",
+                      n->op, column->shape[0], row->shape[0]);
+    }
+}
+
+dl_status dlsh_check_broadcast(dlsh_examination *e) {
+    const dl_journal_row *r;
+    long nodes = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = 0; k < p.n; k++) look_at_shapes(e, &p.at[k]);
+        nodes += p.n;
+    }
+    if (nodes) dlsh_passed(e, "none is broadcast by accident, %ld nodes", nodes);
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- by what is known of ops */
+
+/* Sizes of more than 1, in order; how many. */
+static int real_sizes(const dl_journal_value *v, long *out) {
+    int n = 0;
+    for (int d = 0; d < v->ndim; d++)
+        if (v->shape[d] > 1) out[n++] = v->shape[d];
+    return n;
+}
+
+static int by_value(const void *a, const void *b) {
+    return (*(const long *)a > *(const long *)b) - (*(const long *)a < *(const long *)b);
+}
+
+/* The same sizes in another order: a transpose was meant. */
+static int is_scrambled(const dl_journal_node *n) {
+    long from[8], to[8];
+    int k = real_sizes(&n->in[0], from);
+    if (!dlsh_op_is(n, "reshape|view") || k < 2 || real_sizes(&n->out, to) != k ||
+        !memcmp(from, to, (size_t)k * sizeof *to))
+        return 0;
+    qsort(from, (size_t)k, sizeof *from, by_value);
+    qsort(to, (size_t)k, sizeof *to, by_value);
+    return !memcmp(from, to, (size_t)k * sizeof *to);
+}
+
+static int along_samples(const dl_journal_node *n) {
+    static const char *const dims[] = {"dim=[0] ", "dim=0 "};
+    char attrs[80];
+    snprintf(attrs, sizeof attrs, "%s ", n->attrs);
+    for (int i = 0; i < 2; i++)
+        if (strstr(attrs, dims[i])) return n->in[0].ndim >= 2 && n->in[0].shape[0] > 1 && !n->in[0].leaf;
+    return 0;
+}
+
+/* A figure of all samples that is given back to each of them. */
+static int is_shared(dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *user = dlsh_pass_user(p, n);
+    if (!along_samples(n)) return 0;
+    if (dlsh_op_is(n, "cumsum|flip|sort")) return 1;
+    return dlsh_op_is(n, "mean|sum|var|amax|amin") && dlsh_op_is(user, "sub|div|add|mul") && user->out.ndim >= 2 &&
+           user->out.shape[0] == n->in[0].shape[0];
+}
+
+static void look_at_samples(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    int scrambled = is_scrambled(n);
+    if (!scrambled && !is_shared(p, n)) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n),
+                     scrambled ? "permute or transpose, which move dimensions; reshape keeps the order of elements"
+                               : "compute it for each sample: dim=1, or dim=-1");
+    if (!f) return;
+    dlsh_cause(f, "%s mixes the samples of a batch", n->op);
+    if (scrambled)
+        dlsh_evidence(f,
+                      "it changes the order of sizes without moving elements: the parts of one sample end in others");
+    else
+        dlsh_evidence(f, "%s runs along dimension 0, the %ld samples", n->op, n->in[0].shape[0]);
+}
+
+/* ---------------------------------------------------------------- by trial */
+
+typedef struct trial {
+    dl_tensor **result; /* of the calls; owned */
+    dl_recorded *calls;
+    long n;
+} trial;
+
+static void trial_free(trial *t) {
+    for (long i = 0; i < t->n; i++) dl_unref(t->result[i]);
+    free(t->result);
+    free(t->calls);
+    *t = (trial){0};
+}
+
+/* Runs the net on x, recorded. Layers' names and files live longer than the recording. */
+static dl_status run(dlsh_examination *e, dl_tensor *x, trial *t, dl_tensor **out) {
+    dlsh_probe *p = &e->probe;
+    DLSH_SCOPED_GRAD_MODE(0);
+    dl_rng_restore(p->rng);
+    dl_recording_set(1);
+    *out = dl_module_forward(p->net, x);
+    dl_recording_set(0);
+    t->n = dl_recording_count();
+    t->result = calloc((size_t)t->n + 1, sizeof(dl_tensor *));
+    t->calls = calloc((size_t)t->n + 1, sizeof *t->calls);
+    dl_status st = *out ? t->result && t->calls ? DL_OK : dlsh_no_memory("a trial") : dl_failed();
+    for (long i = 0; !st && i < t->n; i++) {
+        st = dl_recording_at(i, &t->calls[i]);
+        if (!st && t->calls[i].nout) t->result[i] = dl_ref(t->calls[i].out[0]);
+    }
+    if (!t->result || !t->calls) t->n = 0;
+    dl_recording_clear();
+    return st;
+}
+
+/* The share of elements that are the same in both; 1 where there is nothing to compare. */
+static double same(const dl_tensor *a, const dl_tensor *b) {
+    long n = a ? dl_numel(a) : 0, equal = 0;
+    if (!n || !b || dl_numel(b) != n) return 1;
+    double *x = malloc((size_t)n * sizeof *x), *y = malloc((size_t)n * sizeof *y);
+    if (x && y && !dl_read_f64(a, x) && !dl_read_f64(b, y))
+        for (long i = 0; i < n; i++)
+            equal +=
+                x[i] == y[i] || (isnan(x[i]) && isnan(y[i])) || fabs(x[i] - y[i]) <= 1e-5 * (fabs(x[i]) + fabs(y[i]));
+    else
+        equal = n, dl_error_clear();
+    free(x);
+    free(y);
+    return (double)equal / (double)n;
+}
+
+/* The input with all samples changed but the first. */
+static dl_tensor *disturbed(dl_tensor *x) {
+    DLSH_SCOPED_GRAD_MODE(0);
+    long n = dl_shape(x)[0];
+    dl_tensor *first = dl_narrow(x, 0, 0, 1), *others = dl_narrow(x, 0, 1, n - 1), *moved = NULL, *both = NULL;
+    if (others && dl_dtype_is_float(dl_dtype_of(x))) {
+        dl_tensor *factor = dl_scalar_f(-1.5), *shift = dl_scalar_f(0.3), *scaled = dl_mul(others, factor);
+        moved = dl_add(scaled, shift);
+        dl_unref(factor), dl_unref(shift), dl_unref(scaled);
+    } else if (others && n > 2) {
+        moved = dl_flip(others, (long[]){0}, 1);
+    }
+    if (first && moved) both = dl_cat((dl_tensor *[]){first, moved}, 2, 0);
+    dl_unref(first), dl_unref(others), dl_unref(moved);
+    return both;
+}
+
+static const char *call_file(const dl_recorded *c) { return *c->layer_file ? c->layer_file : c->file; }
+static int call_line(const dl_recorded *c) { return *c->layer_file ? c->layer_line : c->line; }
+
+static const char *call_layer(const dl_recorded *c, char *buf, size_t size) {
+    snprintf(buf, size, "%s%s%s", c->op, *c->layer ? " of layer " : "", c->layer);
+    return buf;
+}
+
+/* The first call whose result does not keep what belongs to the first sample. */
+static void find_mixing(dlsh_examination *e, const trial *a, const trial *b, long samples) {
+    for (long i = 0; i < a->n && i < b->n; i++) {
+        long n = a->result[i] ? dl_numel(a->result[i]) : 0;
+        if (n < samples || same(a->result[i], b->result[i]) >= 0.5 / (double)samples) continue;
+        char what[200];
+        dlsh_finding *f = dlsh_find_at(e, call_file(&a->calls[i]), call_line(&a->calls[i]),
+                                       "let each op keep the dimension of samples: look at dim= and at reshape");
+        if (!f) return;
+        dlsh_cause(f, "%s mixes the samples of a batch", call_layer(&a->calls[i], what, sizeof what));
+        dlsh_evidence(f, "with the other %ld samples changed, its result for the first one changes, too", samples - 1);
+        return;
+    }
+}
+
+/* The first call whose result stays although an operand changed. */
+static void find_ignoring(dlsh_examination *e, const trial *a, const trial *b) {
+    char what[200] = "the net";
+    const char *file = dl_module_source(e->net).file;
+    int line = dl_module_source(e->net).line;
+    for (long i = a->n - 1; i >= 0; i--)
+        if (i < b->n && same(a->result[i], b->result[i]) < 1) {
+            long next = i + 1 < a->n ? i + 1 : i;
+            call_layer(&a->calls[next], what, sizeof what);
+            file = call_file(&a->calls[next]), line = call_line(&a->calls[next]);
+            break;
+        }
+    dlsh_finding *f =
+        dlsh_find_at(e, file, line, "look at what is given on there: a factor of 0, dead units, another variable");
+    if (!f) return;
+    dlsh_cause(f, "the result of the net does not depend on its input");
+    dlsh_evidence(f, "with other samples it is the same; %s is the first that gives the same for both", what);
+}
+
+typedef void judge(dlsh_examination *e, const trial *a, const trial *b, dl_tensor *x, dl_tensor *y, dl_tensor *z);
+
+static void judge_mixing(dlsh_examination *e, const trial *a, const trial *b, dl_tensor *x, dl_tensor *y,
+                         dl_tensor *z) {
+    long n = dl_shape(x)[0];
+    if (dl_numel(y) < n) return;
+    if (same(y, z) < 0.5 / (double)n)
+        find_mixing(e, a, b, n);
+    else
+        dlsh_passed(e, "the result for a sample depends on that sample alone");
+}
+
+static void judge_input(dlsh_examination *e, const trial *a, const trial *b, dl_tensor *x, dl_tensor *y, dl_tensor *z) {
+    (void)x;
+    if (same(y, z) == 1)
+        find_ignoring(e, a, b);
+    else
+        dlsh_passed(e, "other samples give other results");
+}
+
+/* Compares the net's passes over a batch and over the disturbed one, in evaluation mode. */
+static dl_status compare_passes(dlsh_examination *e, judge *judge) {
+    dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL, *y = NULL, *z = NULL;
+    if (!x || !dl_ndim(x) || dl_shape(x)[0] < 2 || dl_recording_count() || dl_recording_get()) return DL_OK;
+    dl_tensor *other = disturbed(x);
+    if (!other) return dl_error_clear(), DL_OK;
+    trial a = {0}, b = {0};
+    dl_module_train(e->probe.net, 0);
+    dl_status st = run(e, x, &a, &y);
+    if (!st) st = run(e, other, &b, &z);
+    dl_module_train(e->probe.net, 1);
+    if (!st) judge(e, &a, &b, x, y, z);
+    trial_free(&a);
+    trial_free(&b);
+    dl_unref(y), dl_unref(z), dl_unref(other);
+    dl_error_clear();
+    return DL_OK;
+}
+
+dl_status dlsh_check_mixing(dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = p.n - 1; k >= 0; k--) look_at_samples(e, p, &p.at[k]);
+    }
+    return e->bad ? DL_OK : compare_passes(e, judge_mixing);
+}
+
+dl_status dlsh_check_input_used(dlsh_examination *e) { return compare_passes(e, judge_input); }

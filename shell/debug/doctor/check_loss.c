@@ -1,0 +1,282 @@
+/* The loss: what it is given, its sign, what it begins with, whether it falls. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "debug/doctor/checks.h"
+
+/* ---------------------------------------------------------------- what the loss is given */
+
+/* A loss, as the last op that its name stands for on the tape, and an op whose result it must not be given. `text`: the
+ * line that ran it holds this, too; NULL: it need not. */
+static const struct {
+    const char *loss, *given, *text, *cause, *remedy;
+} pairs[] = {
+    {"cross_entropy", "softmax", NULL, "softmax before cross_entropy, which applies it itself: gradients almost vanish",
+     "leave softmax out: cross_entropy takes scores"},
+    {"cross_entropy", "sigmoid", NULL,
+     "sigmoid before cross_entropy, which takes scores of any size: from 0 to 1 they hardly differ",
+     "leave sigmoid out, or take binary_cross_entropy with one target a class"},
+    {"cross_entropy", "tanh|hardtanh", NULL,
+     "tanh before cross_entropy, which takes scores of any size: from -1 to 1 they cannot become sure",
+     "leave tanh out of the last layer"},
+    {"cross_entropy", "relu|batch_norm_relu|clamp", NULL,
+     "relu before cross_entropy: scores cannot become negative, and a dead unit never wins again",
+     "leave relu out after the last layer"},
+    {"logit_loss", "sigmoid", NULL, "sigmoid before binary_cross_entropy_with_logits, which applies it itself",
+     "leave sigmoid out, or take binary_cross_entropy"},
+    {"logit_loss", "softmax", NULL, "softmax before binary_cross_entropy_with_logits, which takes scores",
+     "leave softmax out"},
+    {"logit_loss", "relu|batch_norm_relu", NULL,
+     "relu before binary_cross_entropy_with_logits: a probability below one half cannot come out",
+     "leave relu out after the last layer"},
+    {"gather", "softmax", "nll_loss", "nll_loss was given probabilities: it takes their logarithms",
+     "log_softmax instead of softmax, or cross_entropy of the scores"},
+    {"gather", "sigmoid", "nll_loss", "nll_loss was given probabilities: it takes their logarithms",
+     "log_softmax of the scores, or cross_entropy"},
+    {"gather", "linear|matmul|conv2d|add|relu|tanh|mean|mul", "nll_loss",
+     "nll_loss was given scores: it takes logarithms of probabilities, and falls without end",
+     "cross_entropy, or log_softmax before nll_loss"},
+    {"sub", "softmax|sigmoid", "kl_div", "kl_div was given probabilities: its first argument is their logarithm",
+     "kl_div(log_softmax(scores, -1), target)"},
+};
+
+static int runs_loss(const dlsh_examination *e, const dl_journal_node *n, const char *text) {
+    if (!text) return 1;
+    if (e->trainer && dl_trainer_loss_name(e->trainer) && strstr(dl_trainer_loss_name(e->trainer), text)) return 1;
+    return dlsh_script_has(e, n->file, n->line, text);
+}
+
+static void look_at_operand(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const dl_journal_node *from = dlsh_op_is(n, pairs[i].loss) ? dlsh_pass_source(p, n, 0) : NULL;
+        if (!from || !dlsh_op_is(from, pairs[i].given) || !runs_loss(e, n, pairs[i].text)) continue;
+        dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from), pairs[i].remedy);
+        char a[300];
+        if (!f) continue;
+        dlsh_cause(f, "%s", pairs[i].cause);
+        dlsh_evidence(f, "the loss at %s:%d is given the result of %s", n->file, n->line,
+                      dlsh_node_text(from, a, sizeof a));
+    }
+}
+
+/* Over samples in place of classes. */
+static void look_at_dim(dlsh_examination *e, const dl_journal_node *n) {
+    if (!dlsh_op_is(n, "softmax|log_softmax") || n->out.ndim != 2 || n->out.shape[0] < 2) return;
+    if (!strstr(n->attrs, "dim=0") && !strstr(n->attrs, "dim=-2")) return;
+    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), "dim=1, or dim=-1");
+    if (!f) return;
+    dlsh_cause(f, "%s over dimension 0: the samples of the batch share one distribution", n->op);
+    dlsh_evidence(f, "its result has shape [%ld,%ld], samples and classes; each column sums to 1, not each row",
+                  n->out.shape[0], n->out.shape[1]);
+}
+
+dl_status dlsh_check_loss_operand(dlsh_examination *e) {
+    const dl_journal_row *r;
+    long losses = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = 0; k < p.n; k++) look_at_operand(e, p, &p.at[k]), look_at_dim(e, &p.at[k]);
+        losses += p.n > 0;
+    }
+    if (losses) dlsh_passed(e, "the loss gets what it takes");
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- sign and floor */
+
+static int constant_sign(const dl_journal_value *v) {
+    return !v->constant || !v->n ? 0 : v->low > 0 ? 1 : v->high < 0 ? -1 : 0;
+}
+
+static int even_power(const dl_journal_node *n) {
+    const dl_journal_value *x = &n->in[1];
+    return x->constant && x->n && x->low == x->high && fmod(x->low, 2) == 0;
+}
+
+enum { DEEP = 40 };
+
+/* 1: a node's result is never negative, -1: never positive, 0: not known. */
+static int sign_of(dlsh_pass p, const dl_journal_node *n, int depth) {
+    if (!n || depth > DEEP) return 0;
+    const dl_journal_node *a = dlsh_pass_source(p, n, 0), *b = dlsh_pass_source(p, n, 1);
+    if (dlsh_op_is(n,
+                   "square_sum|square|abs|cross_entropy|logit_loss|probability_loss|softplus|relu|exp|sigmoid|softmax|"
+                   "batch_norm_relu|sqrt"))
+        return 1;
+    if (dlsh_op_is(n, "log_softmax")) return -1;
+    if (dlsh_op_is(n, "log") && dlsh_op_is(a, "softmax|sigmoid")) return -1;
+    if (dlsh_op_is(n, "pow") && even_power(n)) return 1;
+    if (dlsh_op_is(n, "neg")) return -sign_of(p, a, depth + 1);
+    if (dlsh_op_is(n, "sum|mean|gather|amax|logsumexp"))
+        return dlsh_op_is(n, "logsumexp") ? 0 : sign_of(p, a, depth + 1);
+    if (dlsh_op_is(n, "where"))
+        for (int k = 0; k < 3; k++)
+            if (n->in[k].from) return sign_of(p, dlsh_pass_source(p, n, k), depth + 1);
+    if (dlsh_op_is(n, "mul|div") && a && n->in[1].constant) return sign_of(p, a, depth + 1) * constant_sign(&n->in[1]);
+    if (dlsh_op_is(n, "mul") && b && n->in[0].constant) return sign_of(p, b, depth + 1) * constant_sign(&n->in[0]);
+    if (dlsh_op_is(n, "mul") && a && a == b) return 1;
+    if (dlsh_op_is(n, "add|maximum") && a && b) {
+        int s = sign_of(p, a, depth + 1);
+        return s == sign_of(p, b, depth + 1) ? s : 0;
+    }
+    return 0;
+}
+
+/* The node that turns the sign: of the ways down from the root the first that is negated. */
+static const dl_journal_node *turner(dlsh_pass p, const dl_journal_node *n) {
+    for (int i = 0; n && i < DEEP; i++) {
+        int by = dlsh_op_is(n, "neg") ||
+                 (dlsh_op_is(n, "mul|div") && (constant_sign(&n->in[0]) | constant_sign(&n->in[1])) < 0);
+        if (by) return n;
+        n = dlsh_pass_source(p, n, n->in[0].from ? 0 : 1);
+    }
+    return NULL;
+}
+
+/* The loss is a mean or sum of differences: it has no lowest value. */
+static const dl_journal_node *difference(dlsh_pass p, const dl_journal_node *n) {
+    for (int i = 0; n && i < DEEP; i++) {
+        if (dlsh_op_is(n, "sub")) return n;
+        int constant = n->in[1].there ? n->in[1].constant : 1;
+        if (!dlsh_op_is(n, "sum|mean|neg") && !(dlsh_op_is(n, "mul|div") && constant)) return NULL;
+        n = dlsh_pass_source(p, n, 0);
+    }
+    return NULL;
+}
+
+static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, int maximizes) {
+    int sign = sign_of(p, p.at, 0);
+    const dl_journal_node *by = sign < 0 && !maximizes ? turner(p, p.at) : NULL, *d = sign ? NULL : difference(p, p.at);
+    if (by) {
+        dlsh_finding *f = dlsh_find_at(e, by->file, by->line, "minimise the loss itself, without the minus");
+        if (!f) return;
+        dlsh_cause(f, "the loss has the wrong sign: each step makes the error larger");
+        dlsh_evidence(f, "%s turns a value that is never negative; the loss went from %.4g to %.4g", by->op, r->first,
+                      r->last);
+    } else if (d) {
+        dlsh_finding *f = dlsh_find_at(e, d->file, d->line, "square the difference, or mse_loss; or take its abs()");
+        if (!f) return;
+        dlsh_cause(f, "the loss has no floor: a sum of plain differences falls without end");
+        dlsh_evidence(f,
+                      "neither a square nor an absolute value stands between the difference and the loss, which went "
+                      "from %.4g to %.4g",
+                      r->first, r->last);
+    } else if (sign > 0 && maximizes) {
+        dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "leave maximize=true out");
+        if (!f) return;
+        dlsh_cause(f, "the optimizer maximises the loss: maximize=true");
+        dlsh_evidence(f, "the loss is never negative and went from %.4g to %.4g", r->first, r->last);
+    }
+}
+
+/* Does the optimizer of the steps after this pass go up? */
+static int goes_up(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+        dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
+        if (o && dl_optimizer_option(o, "maximize", 0) > 0) return 1;
+    }
+    return 0;
+}
+
+dl_status dlsh_check_loss_sign(dlsh_examination *e) {
+    const dl_journal_row *r;
+    long seen = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        dlsh_pass p = dlsh_pass_of(r, 1);
+        if (!p.n) continue;
+        look_at_sign(e, r, p, goes_up(e));
+        seen++;
+    }
+    if (seen) dlsh_passed(e, "minimising the loss makes the error smaller");
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- the first value */
+
+/* Classes of a loss that compares scores with classes; 0: it is none. *per: how many samples the value is a sum of. */
+static long classes_of(const dl_journal_node *n, double *per) {
+    *per = 1;
+    if (dlsh_op_is(n, "cross_entropy") && n->in[0].ndim > 1) {
+        if (strstr(n->attrs, "sum")) *per = (double)n->in[0].shape[0];
+        return n->in[0].shape[1];
+    }
+    if (dlsh_op_is(n, "log_softmax") && n->out.ndim == 2) return n->out.shape[1];
+    return dlsh_op_is(n, "logit_loss") ? 2 : 0;
+}
+
+/* The first weight that is too large for the number of its inputs. */
+static const dl_journal_node *large_weight(dlsh_pass p, double *gain) {
+    for (long i = p.n - 1; i >= 0; i--) {
+        int unit;
+        const dl_journal_value *w = dlsh_node_weight(&p.at[i], &unit);
+        if (!w || !w->n) continue;
+        double inputs = 1;
+        for (int d = 0; d < w->ndim; d++) inputs *= d == unit ? 1 : (double)w->shape[d];
+        *gain = sqrt(w->std * w->std + w->mean * w->mean) * sqrt(inputs);
+        if (*gain > 5) return &p.at[i];
+    }
+    return NULL;
+}
+
+static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, double expected, const char *how) {
+    double gain = 0;
+    const dl_journal_node *by = large_weight(p, &gain), *loss = p.at;
+    dlsh_finding *f = by ? dlsh_find_at(e, dlsh_node_file(by), dlsh_node_line(by),
+                                        "a smaller initialisation: deviation about 1 / sqrt(inputs)")
+                         : dlsh_find_at(e, loss->file, loss->line, "look at what makes the first scores so large");
+    if (!f) return;
+    dlsh_cause(f, "the initial loss is %.4g where a net that knows nothing has %.4g", r->first, expected);
+    if (by)
+        dlsh_evidence(f,
+                      "the weights of %s%s multiply the size of their input by %.1f: outputs begin sure and wrong (%s)",
+                      *by->layer ? "layer " : "", *by->layer ? by->layer : by->op, gain, how);
+    else
+        dlsh_evidence(f, "the first scores are too large: wrong classes look sure (%s)", how);
+}
+
+dl_status dlsh_check_initial_loss(dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        dlsh_pass p = dlsh_pass_of(r, 0);
+        double per = 1;
+        long classes = 0;
+        for (long k = 0; k < p.n && k < 12 && !classes; k++) classes = classes_of(&p.at[k], &per);
+        if (classes < 2 || isnan(r->first) || sign_of(p, p.at, 0) < 0) continue;
+        double expected = log((double)classes) * per;
+        char how[64];
+        snprintf(how, sizeof how, "ln %ld = %.4g", classes, log((double)classes));
+        if (r->first > 1.6 * expected + 0.8 * per)
+            blame_initial(e, r, p, expected, how);
+        else
+            dlsh_passed(e, "it begins at %.4g, %s", r->first, how);
+    }
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- the trend */
+
+/* The mean of a part of the curve. */
+static double mean_of(const double *v, int n) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += v[i];
+    return sum / n;
+}
+
+dl_status dlsh_check_trend(dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        int n = r->ncurve, part = n / 4;
+        if (r->count < 20 || part < 2) continue;
+        double before = mean_of(r->curve, part), after = mean_of(r->curve + n - part, part);
+        if (isnan(after) || after > before + 0.2 * fabs(before)) {
+            dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "a smaller learning rate, or layers and why nan");
+            if (!f) continue;
+            dlsh_cause(f, "the loss %s", isnan(after) ? "became nan" : "grows");
+            dlsh_evidence(f, "from %.4g to %.4g in %ld passes", before, after, r->count);
+        } else if (before - after > 0.02 * fabs(before))
+            dlsh_passed(e, "from %.4g to %.4g in %ld passes", r->first, r->last, r->count);
+    }
+    return DL_OK;
+}

@@ -1,0 +1,89 @@
+/* Modes: which forward pass ran in the wrong one, and who switched it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "debug/doctor/checks.h"
+
+/* A layer that works differently in training and in evaluation; NULL: none. */
+static const char *differs(dl_module *m) {
+    const char *kind = dl_module_kind(m);
+    if (strstr(kind, "dropout") || strstr(kind, "batchnorm")) return kind;
+    const char *found = NULL;
+    for (int i = 0; !found && i < dl_module_count(m); i++) found = differs(dl_module_at(m, i));
+    return found;
+}
+
+/* Did a backward pass go through nodes of that line? */
+static int is_trained(const dlsh_examination *e, const dl_journal_row *at) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        for (int last = 0; last < 2; last++) {
+            dlsh_pass p = dlsh_pass_of(r, last);
+            for (long k = 0; k < p.n; k++)
+                if (p.at[k].line == at->line && !strcmp(p.at[k].file, at->file)) return 1;
+        }
+    return 0;
+}
+
+/* The last switch of the net to that mode before the pass; NULL: nobody did. */
+static const dl_journal_row *switched(const dlsh_examination *e, const dl_journal_row *pass, int training) {
+    const dl_journal_row *r, *found = NULL;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_MODE, &i));)
+        if (r->what == pass->what && r->training == training && r->at < pass->till && (!found || r->till > found->till))
+            found = r;
+    return found;
+}
+
+static void trained_in_evaluation(dlsh_examination *e, const dl_journal_row *r, const char *name, const char *kind) {
+    const dl_journal_row *by = switched(e, r, 0);
+    dlsh_finding *f =
+        dlsh_find_at(e, by ? by->file : r->file, by ? by->line : r->line, "m.train() before training goes on");
+    if (!f) return;
+    dlsh_cause(f, "%s is trained in evaluation mode: %s does not work", name, kind);
+    if (by)
+        dlsh_evidence(f, "line %d switched to it, and %ld forward passes at line %d ran so, with a backward pass",
+                      by->line, r->count, r->line);
+    else
+        dlsh_evidence(f, "%ld forward passes at line %d ran so, with a backward pass", r->count, r->line);
+}
+
+static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, const char *name, const char *kind) {
+    const dl_journal_row *by = switched(e, r, 1);
+    dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "m.eval() before it, m.train() after it");
+    if (!f) return;
+    dlsh_cause(f, "%s is evaluated in training mode: %s", name,
+               strstr(kind, "dropout") ? "dropout drops units"
+                                       : "batchnorm takes the figures of the batch, and its averages change");
+    if (by)
+        dlsh_evidence(f, "the forward pass at line %d has no backward pass; line %d switched to training mode", r->line,
+                      by->line);
+    else
+        dlsh_evidence(f, "the forward pass at line %d has no backward pass, and nobody called m.eval()", r->line);
+}
+
+/* Before the first backward pass a net is run to be built. */
+static int after_training_began(const dlsh_examination *e, const dl_journal_row *pass) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (pass->till > r->at) return 1;
+    return 0;
+}
+
+dl_status dlsh_check_modes(dlsh_examination *e) {
+    const dl_journal_row *r;
+    long passes = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        const char *name = "the net";
+        dl_module *m = dlsh_live_net(e, r->what, &name);
+        const char *kind = m ? differs(m) : NULL;
+        if (!kind) continue;
+        int trained = is_trained(e, r);
+        if (!r->training && r->grad && trained)
+            trained_in_evaluation(e, r, name, kind);
+        else if (r->training && (!r->grad || !trained) && after_training_began(e, r))
+            evaluated_in_training(e, r, name, kind);
+        passes++;
+    }
+    if (passes) dlsh_passed(e, "%ld places run nets in the mode that they need", passes);
+    return DL_OK;
+}

@@ -1,0 +1,186 @@
+/* Units and layers: weights that begin alike, units that are dead or saturated, gradients that vanish or explode. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "debug/doctor/checks.h"
+
+/* ---------------------------------------------------------------- symmetry */
+
+/* Are all units of a weight the same? Units run along dimension `unit`, 0 or the last. */
+static int units_alike(const dl_tensor *w, int unit) {
+    long units = dl_shape(w)[unit], n = dl_numel(w), each = units ? n / units : 0;
+    double *v = malloc((size_t)(n + 1) * sizeof *v);
+    int alike = units > 1 && v && !dl_read_f64(w, v);
+    for (long i = 0; alike && i < each; i++)
+        for (long u = 1; alike && u < units; u++) {
+            double a = unit ? v[i * units] : v[i], b = unit ? v[i * units + u] : v[u * each + i];
+            alike = fabs(a - b) <= 1e-6 * (fabs(a) + fabs(b));
+        }
+    free(v);
+    return alike;
+}
+
+/* Does a later weight follow? The last layer may begin with zeros. */
+static int is_hidden(dlsh_pass p, const dl_journal_node *n) {
+    for (int k = 0, unit; n && k < 40; k++) {
+        n = dlsh_pass_user(p, n);
+        if (n && dlsh_node_weight(n, &unit)) return 1;
+    }
+    return 0;
+}
+
+static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    int unit;
+    char name[120];
+    const dl_journal_value *v = dlsh_node_weight(n, &unit);
+    dl_tensor *w = v && is_hidden(p, n) ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
+    if (!w || dl_ndim(w) != v->ndim || !units_alike(w, unit)) return;
+    dl_source maker, writer;
+    dl_tensor_places(w, &maker, &writer);
+    const char *file = *n->layer_file ? n->layer_file : maker.file;
+    int line = *n->layer_file ? n->layer_line : maker.line;
+    dlsh_finding *f = dlsh_find_at(e, file, line, "initialise weights with random numbers");
+    if (!f) return;
+    dlsh_cause(f, "all units of %s are the same, and stay so: they began alike and get the same gradient", name);
+    dlsh_evidence(f, "its %ld units have the same weights; made at line %d, written last at line %d", dl_shape(w)[unit],
+                  maker.line, writer.line);
+}
+
+dl_status dlsh_check_symmetry(dlsh_examination *e) {
+    const dl_journal_row *r;
+    long nodes = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = p.n - 1; k >= 0; k--) look_at_weight(e, p, &p.at[k]);
+        nodes += p.n;
+    }
+    if (nodes) dlsh_passed(e, "no layer has units that are all alike");
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- dead and saturated */
+
+/* The mean derivative of an op with limits, from mean and deviation of its results; 1: it has none. */
+static double mean_slope(const dl_journal_node *n) {
+    const dl_journal_value *y = &n->out;
+    double squares = y->mean * y->mean + y->std * y->std;
+    if (!y->n) return 1;
+    if (dlsh_op_is(n, "sigmoid")) return 4 * (y->mean - squares);
+    return dlsh_op_is(n, "tanh") ? 1 - squares : 1;
+}
+
+static const char *why_dead(dlsh_pass first, const dl_journal_node *now, int dead_at_first) {
+    (void)first, (void)now;
+    return dead_at_first ? "an initialisation around 0: look at the bias and the scale of what goes in"
+                         : "a smaller learning rate, or leaky_relu";
+}
+
+/* The node at the same place of the first pass. */
+static const dl_journal_node *counterpart(dlsh_pass first, dlsh_pass last, const dl_journal_node *n) {
+    long i = n - last.at;
+    return first.n == last.n && !strcmp(first.at[i].op, n->op) ? &first.at[i] : NULL;
+}
+
+static void look_at_unit(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *then = counterpart(first, p, n);
+    int dead = n->out.dead > 0.75, flat = !dead && mean_slope(n) < 0.12 && is_hidden(p, n);
+    if (!dead && !flat) return;
+    int before = then && (dead ? then->out.dead > 0.75 : mean_slope(then) < 0.12);
+    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n),
+                                   dead     ? why_dead(first, n, before)
+                                   : before ? "a smaller initialisation, or normalise what goes in"
+                                            : "a smaller learning rate, or a norm layer before it");
+    char what[300];
+    if (!f) return;
+    dlsh_node_text(n, what, sizeof what);
+    const char *since = before ? "from the first pass on" : "since some step: they were not at first";
+    if (dead) {
+        dlsh_cause(f, "%.0f%% of the units of %s are dead: 0 for all samples, without gradient", 100 * n->out.dead,
+                   what);
+        dlsh_evidence(f, "%s", since);
+    } else {
+        dlsh_cause(f, "%s is saturated: its slope is %.2g of the steepest on average", what, fmax(mean_slope(n), 0));
+        dlsh_evidence(f, "its results have mean %.3g and deviation %.3g, %s", n->out.mean, n->out.std, since);
+    }
+}
+
+dl_status dlsh_check_units(dlsh_examination *e) {
+    const dl_journal_row *r;
+    long nodes = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = p.n - 1; k >= 0; k--) {
+            look_at_unit(e, dlsh_pass_of(r, 0), p, &p.at[k]);
+            nodes += p.at[k].out.dead >= 0 || mean_slope(&p.at[k]) < 1;
+        }
+    }
+    if (nodes) dlsh_passed(e, "%ld activations are neither dead nor saturated", nodes);
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- gradients by depth */
+
+enum { DEPTH = 256 };
+
+/* Weights of a pass from the input on. */
+static int find_weights(dlsh_pass p, const dl_journal_node **node, const dl_journal_value **w) {
+    int n = 0, unit;
+    for (long k = p.n - 1; k >= 0 && n < DEPTH; k--)
+        if ((w[n] = dlsh_node_weight(&p.at[k], &unit)) && w[n]->gradient >= 0) node[n++] = &p.at[k];
+    return n;
+}
+
+/* Why gradients change in size on the way to the input. */
+static const dl_journal_node *culprit(dlsh_pass p, const dl_journal_node **node, const dl_journal_value **w, int n,
+                                      int vanish, char *why, size_t size) {
+    long flat = 0;
+    const dl_journal_node *first = NULL;
+    for (int i = 0, unit; i < n; i++) {
+        dlsh_node_weight(node[i], &unit);
+        double inputs = 1;
+        for (int d = 0; d < w[i]->ndim; d++) inputs *= d == unit ? 1 : (double)w[i]->shape[d];
+        double gain = sqrt((w[i]->std * w[i]->std + w[i]->mean * w[i]->mean) * inputs);
+        if (!w[i]->n || (vanish ? gain > 0.3 : gain < 2.5)) continue;
+        snprintf(why, size, "the weights of %s%s multiply the size of what passes by %.2g",
+                 *node[i]->layer ? "layer " : "", *node[i]->layer ? node[i]->layer : node[i]->op, gain);
+        return node[i];
+    }
+    for (long k = p.n - 1; vanish && k >= 0; k--)
+        if (dlsh_op_is(&p.at[k], "sigmoid|tanh")) first = first ? first : &p.at[k], flat++;
+    if (first)
+        snprintf(why, size, "%ld times %s, whose slope is %s, between the layers", flat, first->op,
+                 !strcmp(first->op, "sigmoid") ? "at most a quarter" : "below 1");
+    return first;
+}
+
+static void look_at_depth(dlsh_examination *e, dlsh_pass p) {
+    const dl_journal_node *node[DEPTH + 1];
+    const dl_journal_value *w[DEPTH + 1];
+    char why[200] = "";
+    int n = find_weights(p, node, w);
+    if (n < 3) return;
+    double low = w[0]->gradient, high = w[n - 1]->gradient;
+    int vanish = low > 0 && low < 1e-3 * high, explode = high >= 0 && low > 1e3 * high && low > 1;
+    if (!vanish && !explode && !(low > 1e4)) {
+        if (low > 0) dlsh_passed(e, "%.2g in the first of %d layers, %.2g in the last", low, n, high);
+        return;
+    }
+    const dl_journal_node *by = culprit(p, node, w, n, vanish, why, sizeof why);
+    if (!by) by = node[0];
+    dlsh_finding *f = dlsh_find_at(
+        e, dlsh_node_file(by), dlsh_node_line(by),
+        vanish ? "relu in place of sigmoid and tanh, a norm layer, residual connections, or a larger initialisation"
+               : "a smaller initialisation, a norm layer, or clipping");
+    if (!f) return;
+    dlsh_cause(f, "gradients %s on the way to the input%s%s", vanish ? "vanish" : "explode", *why ? ": " : "", why);
+    dlsh_evidence(f, "the gradient of a weight is %.2g in the first of %d layers and %.2g in the last", low, n, high);
+}
+
+dl_status dlsh_check_depth(dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        for (int last = 0; last < 2 && !e->bad; last++) look_at_depth(e, dlsh_pass_of(r, last));
+    return DL_OK;
+}

@@ -1,0 +1,217 @@
+/* `doctor`: collects what is known, runs the table of checks, shows findings and what is well. */
+#include "debug/doctor/doctor.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/nets/nets.h"
+#include "debug/doctor/checks.h"
+#include "view/sink.h"
+
+static const struct {
+    const char *name;
+    dl_status (*run)(dlsh_examination *e);
+    int symptom;
+} checks[] = {
+#define CHECK(function, name) {name, dlsh_check_##function, 0},
+#define SYMPTOM(function, name) {name, dlsh_check_##function, 1},
+#include "debug/doctor/checks.def"
+};
+enum { CHECKS = sizeof checks / sizeof *checks };
+
+/* ---------------------------------------------------------------- findings */
+
+dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, const char *remedy) {
+    if (!file) file = "";
+    for (int i = 0; i < e->nfindings; i++) {
+        const dlsh_finding *f = &e->findings[i];
+        if (f->check == e->check && f->line == line && !strcmp(f->file, file)) return NULL;
+    }
+    dlsh_finding *more = dlsh_grow(e->findings, e->nfindings, &e->capfindings, sizeof *more);
+    if (!more) return NULL;
+    e->findings = more;
+    e->bad++;
+    more = &e->findings[e->nfindings++];
+    *more = (dlsh_finding){.check = e->check, .file = file, .line = line, .remedy = remedy};
+    return more;
+}
+
+void dlsh_cause(dlsh_finding *f, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(f->cause, sizeof f->cause, fmt, ap);
+    va_end(ap);
+}
+
+void dlsh_evidence(dlsh_finding *f, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(f->evidence, sizeof f->evidence, fmt, ap);
+    va_end(ap);
+}
+
+void dlsh_passed(dlsh_examination *e, const char *fmt, ...) {
+    char text[300];
+    va_list ap;
+    if (e->bad || e->told) return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    dlsh_buf_printf(&e->passed, "PASS  %s: %s\n", e->check, text);
+    e->told = 1;
+}
+
+/* ---------------------------------------------------------------- showing */
+
+static void show_finding(const dlsh_examination *e, dlsh_sink *sink, const dlsh_finding *f) {
+    int n;
+    const char *text = dlsh_script_line(e, f->file, f->line, &n);
+    while (text && n > 0 && *text == ' ') text++, n--;
+    dlsh_put(sink, "FAIL  %s\n", f->check);
+    dlsh_put(sink, "      cause     %s\n      evidence  %s\n", f->cause, f->evidence);
+    if (f->line)
+        dlsh_put(sink, "      line      %s:%d%s%.*s\n", f->file, f->line, text ? "  " : "", text ? n : 0,
+                 text ? text : "");
+    if (f->remedy) dlsh_put(sink, "      remedy    %s\n", f->remedy);
+}
+
+static dl_status show_rows(const dlsh_examination *e, dlsh_sink *sink) {
+    dlsh_table t = DLSH_TABLE({"check", 'l', ""}, {"cause", 'l', ""}, {"evidence", 'l', ""}, {"file", 'l', ""},
+                              {"line", 'r', ""}, {"remedy", 'l', ""});
+    dl_status st = DL_OK;
+    for (int i = 0; !st && i < e->nfindings; i++) {
+        const dlsh_finding *f = &e->findings[i];
+        st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(f->check), dlsh_string(f->cause), dlsh_string(f->evidence),
+                                               dlsh_string(f->file), dlsh_int(f->line),
+                                               f->remedy ? dlsh_string(f->remedy) : dlsh_none()});
+    }
+    return dlsh_table_show(sink, &t, st, NULL);
+}
+
+static dl_status show(dlsh_examination *e, dlsh_sink *sink) {
+    if (dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) return show_rows(e, sink);
+    for (int i = 0; i < e->nfindings; i++) show_finding(e, sink, &e->findings[i]);
+    dlsh_put(sink, "%s", dlsh_buf_text(&e->passed));
+    if (!e->nfindings && !e->passed.n)
+        dlsh_put(sink, "nothing to look at yet: run some steps, or name a trainer, a net or a loss\n");
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- what is examined */
+
+/* The only object of a class among the variables; NULL: none, or several. */
+static void *only(dlsh_session *s, const dlsh_class *cls) {
+    void *found = NULL;
+    for (int i = 0; i < dlsh_global_count(s); i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(s, i, &v);
+        void *self = v && strcmp(name, "_") ? dlsh_unwrap(*v, cls) : NULL;
+        if (self && found && self != found) return NULL;
+        if (self) found = self;
+    }
+    return found;
+}
+
+static void choose(dlsh_examination *e, const dlsh_args *a) {
+    const dlsh_value *what = dlsh_arg(a, "what");
+    e->trainer = what ? dlsh_unwrap(*what, &dlsh_trainer_class) : only(e->s, &dlsh_trainer_class);
+    e->net = what ? dlsh_unwrap(*what, &dlsh_net_class) : only(e->s, &dlsh_net_class);
+    if (!e->net && what && what->type == DLSH_TENSOR) e->net = only(e->s, &dlsh_net_class);
+    if (e->trainer) e->net = dl_trainer_model(e->trainer);
+}
+
+/* A step on copies, whose journal counts where the trainer has run none. */
+static dl_status rehearse(dlsh_examination *e) {
+    dlsh_probe *p = &e->probe;
+    DLSH_TRY(dlsh_probe_forward(p));
+    if (!p->loss || dl_journal_count() > 3) return DL_OK;
+    DLSH_TRY(dlsh_probe_backward(p, e->net));
+    return DL_OK;
+}
+
+static int has_passes(const dlsh_examination *e) {
+    long i = 0;
+    return dlsh_row_next(e, DL_DID_BACKWARD, &i) != NULL;
+}
+
+static dl_status begin_probe(dlsh_examination *e) {
+    dl_status st =
+        e->trainer ? dlsh_probe_trainer(&e->probe, e->trainer, 16) : dlsh_probe_net(e->s, &e->probe, e->net, 16);
+    if (!st) st = rehearse(e);
+    e->probed = !st;
+    if (!st && !has_passes(e)) st = dlsh_read_journal(e);
+    if (st) dl_error_clear();
+    return DL_OK;
+}
+
+/* Gradients of a loss whose pass has not been run; those of the leaves are put back. */
+static dl_status trace_loss(dlsh_examination *e, dl_tensor *loss) {
+    dl_tape *tape = dl_requires_grad(loss) && dl_numel(loss) == 1 ? dl_tape_of(loss) : NULL;
+    if (!tape) return dl_error_clear(), DL_OK;
+    dl_tensor **had = calloc((size_t)tape->n + 1, sizeof(dl_tensor *));
+    dl_status st = had ? DL_OK : dlsh_no_memory("gradients");
+    for (long i = 0; !st && i < tape->n; i++) {
+        if (!tape->nodes[i].leaf) continue;
+        had[i] = dl_ref(dl_grad(tape->nodes[i].leaf));
+        dl_set_grad(tape->nodes[i].leaf, NULL);
+    }
+    if (!st && dl_backward(loss, NULL, 1, 0)) dl_error_clear();
+    for (long i = 0; had && i < tape->n; i++) {
+        if (tape->nodes[i].leaf) dl_set_grad(tape->nodes[i].leaf, had[i]);
+        dl_unref(had[i]);
+    }
+    free(had);
+    dl_tape_free(tape);
+    return st ? st : dlsh_read_journal(e);
+}
+
+static dl_status run_checks(dlsh_examination *e) {
+    for (int i = 0; i < CHECKS; i++) {
+        if (checks[i].symptom && e->nfindings) continue;
+        e->check = checks[i].name, e->bad = e->told = 0;
+        DLSH_TRY(checks[i].run(e));
+        DLSH_TRY(dlsh_check_interrupt());
+    }
+    return DL_OK;
+}
+
+static dl_status doctor_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value *what = dlsh_arg(a, "what");
+    dlsh_examination e = {.s = dlsh_arg_session(a)};
+    (void)result;
+    dl_nan_policy policy = dl_nan_policy_get();
+    dl_nan_policy_set(DL_NAN_OFF);
+    dl_status st = dlsh_read_journal(&e);
+    choose(&e, a);
+    dl_journal *own = dl_journal_new(), *former = dl_journal_swap(own);
+    if (!st && what && what->type == DLSH_TENSOR && !has_passes(&e)) st = trace_loss(&e, what->as.tensor);
+    if (!st && e.net && dl_module_is_built(e.net)) st = begin_probe(&e);
+    if (!st) st = run_checks(&e);
+    if (e.probe.net) dlsh_probe_end(&e.probe);
+    dl_journal_swap(former);
+    dl_journal_free(own);
+    dl_nan_policy_set(policy);
+    if (!st) st = show(&e, dlsh_arg_sink(a));
+    dlsh_buf_free(&e.passed);
+    free(e.findings);
+    free(e.rows);
+    return st;
+}
+
+const dlsh_command doctor_commands[] = {
+    DLSH_ROW(
+        "doctor", DLSH_REPORT, doctor_run, "doctor [TRAINER | NET | LOSS]",
+        "Says what is wrong with a training, for each finding the cause, the evidence, the line of the source and a "
+        "remedy, and PASS with figures for what is well. It knows trainers and loops written by hand, from what they "
+        "did and from trials on copies; nothing of what it looks at changes. It looks at what the loss is given, its "
+        "sign and first value, shapes that are broadcast, samples that influence each other, inputs without influence, "
+        "gradients that are not zeroed or not trained, modes of nets, the data, weights that begin alike, dead and "
+        "saturated units, gradients by depth, and the size of updates with what makes it too small or too large.",
+        DLSH_PARAMS({"what", .want = "trainer|net|tensor", .flags = DLSH_OPTIONAL,
+                     .doc = "a trainer, a net or a loss; all that ran when left out"}),
+        .examples = "net m { linear 8 -> relu -> linear 2 -> softmax }\nx = randn(16, 4); m(x); o = sgd(m, lr=0.1)\n"
+                    "for i in range(3) { l = cross_entropy(m(x), randint(0, 2, [16])); backward l; o.step() }\n"
+                    "doctor l"),
+    {0}};

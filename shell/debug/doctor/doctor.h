@@ -1,0 +1,78 @@
+/* `doctor`: what is wrong with a training. A table of checks (checks.def) looks at the journal, at the script, at the
+ * variables, and at trials on copies. */
+#ifndef DLSH_DEBUG_DOCTOR_DOCTOR_H
+#define DLSH_DEBUG_DOCTOR_DOCTOR_H
+
+#include "debug/doctor/probe.h"
+
+typedef struct dlsh_finding {
+    const char *check, *file, *remedy; /* remedy: of the caller, lasting */
+    int line;
+    char cause[320], evidence[480];
+} dlsh_finding;
+
+typedef struct dlsh_examination {
+    dlsh_session *s;
+    dl_trainer *trainer; /* that is asked about, or the only one; NULL: none */
+    dl_module *net;      /* ... or the trainer's; NULL: none, or several */
+    dl_journal_row *rows;
+    long nrows;
+    dlsh_probe probe;
+    int probed; /* the probe is there, and its passes succeeded */
+    dlsh_finding *findings;
+    int nfindings, capfindings;
+    dlsh_buf passed;   /* a line for each check that found nothing and has something to say */
+    const char *check; /* that runs */
+    int bad, told;     /* findings of the check that runs; has it said what is well? */
+} dlsh_examination;
+
+/* A new finding of the check that runs at a place; NULL without memory, or where it was found already. */
+dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, const char *remedy);
+void dlsh_cause(dlsh_finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void dlsh_evidence(dlsh_finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* What is well, with figures. */
+void dlsh_passed(dlsh_examination *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- the journal (journal_reader.c) */
+typedef struct dlsh_pass {
+    const dl_journal_node *at; /* the newest first */
+    long n;
+} dlsh_pass;
+dl_status dlsh_read_journal(dlsh_examination *e);
+/* The next row of a kind from i on; NULL: there is none. *i is behind it. */
+const dl_journal_row *dlsh_row_next(const dlsh_examination *e, dl_journal_kind kind, long *i);
+/* The nodes of the first pass, or of the last one looked at. */
+dlsh_pass dlsh_pass_of(const dl_journal_row *r, int last);
+/* The node of that number; NULL: none. */
+const dl_journal_node *dlsh_pass_node(dlsh_pass p, unsigned long seq);
+/* The node that operand k comes from, views and casts left out; NULL: a leaf or a constant. */
+const dl_journal_node *dlsh_pass_source(dlsh_pass p, const dl_journal_node *n, int k);
+/* The first node that uses its result; NULL: it is the root. */
+const dl_journal_node *dlsh_pass_user(dlsh_pass p, const dl_journal_node *n);
+/* Operand k of a node that weighs its input, the weight, as a leaf; NULL: it has none. *unit: the dimension of units.
+ */
+const dl_journal_value *dlsh_node_weight(const dl_journal_node *n, int *unit);
+/* Where its layer is defined, or else the statement that ran it. */
+const char *dlsh_node_file(const dl_journal_node *n);
+int dlsh_node_line(const dl_journal_node *n);
+/* "softmax (layer softmax0, a.dlsh:3)" */
+const char *dlsh_node_text(const dl_journal_node *n, char *buf, size_t size);
+int dlsh_op_is(const dl_journal_node *n, const char *names);
+
+/* ---- variables (subjects.c) */
+/* The object at an address of the journal, if a variable still holds it. */
+dl_optimizer *dlsh_live_optimizer(const dlsh_examination *e, const void *at, const char **name);
+dl_module *dlsh_live_net(const dlsh_examination *e, const void *at, const char **name);
+/* Optimizer number i of variables and trainers; NULL past the last. */
+dl_optimizer *dlsh_optimizer_at(const dlsh_examination *e, int i, dl_trainer **of);
+int dlsh_optimizer_has(const dl_optimizer *o, const void *param);
+/* The leaf at an address of the journal, if a net, an optimizer or a variable holds it. *path: its name. */
+dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name, size_t size);
+
+/* ---- the script (script.c) */
+/* The text of a line; NULL: not known. */
+const char *dlsh_script_line(const dlsh_examination *e, const char *file, int line, int *n);
+/* Does that line hold the text? */
+int dlsh_script_has(const dlsh_examination *e, const char *file, int line, const char *text);
+
+#endif

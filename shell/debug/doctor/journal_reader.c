@@ -1,0 +1,71 @@
+/* Reading the journal: rows, and the nodes of the passes that were looked at. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "debug/doctor/doctor.h"
+
+dl_status dlsh_read_journal(dlsh_examination *e) {
+    long n = dl_journal_count();
+    dl_journal_row *more = realloc(e->rows, (size_t)(e->nrows + n + 1) * sizeof *more);
+    if (!more) return dlsh_no_memory("the journal");
+    e->rows = more;
+    for (long i = 0; i < n; i++) DLSH_TRY(dl_journal_at(i, &e->rows[e->nrows++]));
+    return DL_OK;
+}
+
+const dl_journal_row *dlsh_row_next(const dlsh_examination *e, dl_journal_kind kind, long *i) {
+    while (*i < e->nrows)
+        if (e->rows[(*i)++].kind == kind) return &e->rows[*i - 1];
+    return NULL;
+}
+
+dlsh_pass dlsh_pass_of(const dl_journal_row *r, int last) { return (dlsh_pass){r->nodes[last], r->nnodes[last]}; }
+
+const dl_journal_node *dlsh_pass_node(dlsh_pass p, unsigned long seq) {
+    long from = 0, to = p.n;
+    while (seq && from < to) {
+        long i = from + (to - from) / 2;
+        if (p.at[i].seq == seq) return &p.at[i];
+        if (p.at[i].seq > seq)
+            from = i + 1;
+        else
+            to = i;
+    }
+    return NULL;
+}
+
+int dlsh_op_is(const dl_journal_node *n, const char *names) { return n && dlsh_has_word(names, n->op, strlen(n->op)); }
+
+static const char views[] =
+    "reshape|view|restride|transfer|to|clone|expand|permute|transpose|squeeze|unsqueeze|flatten|"
+    "as_strided|select|narrow|slice|contiguous|index_select";
+
+const dl_journal_node *dlsh_pass_source(dlsh_pass p, const dl_journal_node *n, int k) {
+    n = k < 4 && n->in[k].there ? dlsh_pass_node(p, n->in[k].from) : NULL;
+    while (n && dlsh_op_is(n, views)) n = dlsh_pass_node(p, n->in[0].from);
+    return n;
+}
+
+const dl_journal_node *dlsh_pass_user(dlsh_pass p, const dl_journal_node *n) {
+    for (long i = p.n - 1; i >= 0; i--)
+        for (int k = 0; k < p.at[i].nin && k < 4; k++)
+            if (p.at[i].in[k].there && p.at[i].in[k].from == n->seq) return &p.at[i];
+    return NULL;
+}
+
+const dl_journal_value *dlsh_node_weight(const dl_journal_node *n, int *unit) {
+    *unit = dlsh_op_is(n, "matmul") ? 1 : 0;
+    if (!dlsh_op_is(n, "matmul|linear|conv2d|conv2d_norm")) return NULL;
+    const dl_journal_value *w = &n->in[1];
+    return w->there && w->leaf && w->ndim > 1 ? w : NULL;
+}
+
+const char *dlsh_node_file(const dl_journal_node *n) { return *n->layer_file ? n->layer_file : n->file; }
+int dlsh_node_line(const dl_journal_node *n) { return *n->layer_file ? n->layer_line : n->line; }
+
+const char *dlsh_node_text(const dl_journal_node *n, char *buf, size_t size) {
+    snprintf(buf, size, "%s (%s%s%s%s:%d)", n->op, *n->layer ? "layer " : "", n->layer, *n->layer ? ", " : "",
+             dlsh_node_file(n), dlsh_node_line(n));
+    return buf;
+}

@@ -1,0 +1,221 @@
+/* Gathering samples: what the check of data looks at. */
+#include "debug/doctor/samples.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/nets/nets.h"
+#include "debug/doctor/checks.h"
+#include "dlcore/view.h"
+
+enum { MOST = 2000, ELEMENTS = 1 << 21 };
+
+static const char *text_name = "";
+const char *dlsh_text_name(const dlsh_examination *e) { return (void)e, text_name; }
+
+void dlsh_samples_free(dlsh_samples *s) {
+    free(s->x);
+    free(s->y);
+    *s = (dlsh_samples){0};
+}
+
+static double *read_rows(dl_tensor *t, long n) {
+    dl_tensor *part = dl_narrow(t, 0, 0, n);
+    double *v = part ? malloc(((size_t)dl_numel(part) + 1) * sizeof *v) : NULL;
+    if (v && dl_read_f64(part, v)) free(v), v = NULL;
+    dl_unref(part);
+    dl_error_clear();
+    return v;
+}
+
+/* x [n, ...], y [n] or [n, 1] (NULL: none). */
+static int set_samples(dlsh_samples *s, dl_tensor *x, dl_tensor *y) {
+    DLSH_SCOPED_GRAD_MODE(0);
+    if (!x || dl_ndim(x) < 1 || dl_dtype_is_complex(dl_dtype_of(x)) || !dl_shape(x)[0]) return 0;
+    long n = dl_shape(x)[0];
+    s->width = dl_numel(x) / n;
+    s->n = n < MOST ? n : MOST;
+    while (s->n > 8 && s->n * s->width > ELEMENTS) s->n /= 2;
+    s->real = dl_dtype_is_float(dl_dtype_of(x)) || dl_dtype_of(x) == DL_U8;
+    s->picture = dl_ndim(x) > 2;
+    s->x = read_rows(x, s->n);
+    int single = y && dl_ndim(y) && dl_shape(y)[0] == n && dl_numel(y) == n;
+    if (single) s->y = read_rows(y, s->n);
+    return s->x != NULL;
+}
+
+/* ---------------------------------------------------------------- a trainer's */
+
+/* The first line of the script that holds a word. */
+static int line_with(const dlsh_examination *e, const char *file, const char *word) {
+    int n;
+    for (int line = 1; dlsh_script_line(e, file, line, &n); line++)
+        if (dlsh_script_has(e, file, line, word)) return line;
+    return 0;
+}
+
+static int gather(dlsh_samples *s, dl_dataset *d, dl_split split) {
+    long len = dl_dataset_len(d, split), n = len < MOST ? len : MOST, *index;
+    dl_tensor *x[DL_NET_INPUTS] = {NULL}, *y[DL_NET_INPUTS] = {NULL};
+    if (!n || dl_dataset_slow(d)) return 0;
+    for (long each = dl_dataset_ndim(d) ? 1 : 0, i = 0; i < dl_dataset_ndim(d); i++) {
+        each *= dl_dataset_shape(d)[i];
+        while (n > 8 && n * each > ELEMENTS) n /= 2;
+    }
+    index = malloc((size_t)n * sizeof *index);
+    for (long i = 0; index && i < n; i++) index[i] = i * len / n;
+    int good = index && !dl_dataset_gather(d, split, index, n, x, y) && set_samples(s, x[0], y[0]);
+    for (int i = 0; i < DL_NET_INPUTS; i++) dl_unref(x[i]), dl_unref(y[i]);
+    free(index);
+    dl_error_clear();
+    snprintf(s->name, sizeof s->name, "the %s split", split == DL_TRAIN ? "training" : "test");
+    snprintf(s->target, sizeof s->target, "the targets");
+    return good;
+}
+
+static void place(const dlsh_examination *e, dlsh_samples *s, const char *file) {
+    int made = line_with(e, file, "dataset("), used = line_with(e, file, "trainer(");
+    s->file = s->target_file = s->user_file = file;
+    s->line = s->target_line = made ? made : used;
+    s->user_line = used ? used : made;
+}
+
+static void examine_trainer(dlsh_examination *e, const char *file) {
+    dl_dataset *d = dl_trainer_dataset(e->trainer);
+    dlsh_samples train = {0}, test = {0};
+    dl_trainer_state st;
+    dl_trainer_get(e->trainer, &st);
+    int any = gather(&train, d, DL_TRAIN), other = gather(&test, d, DL_TEST);
+    place(e, &train, file);
+    place(e, &test, file);
+    train.in_order = !st.shuffle && !st.sampler && dl_dataset_classes(d) > 0;
+    if (any) dlsh_judge_samples(e, &train);
+    if (any && other) dlsh_compare_splits(e, &train, &test);
+    dlsh_samples_free(&train);
+    dlsh_samples_free(&test);
+}
+
+/* ---------------------------------------------------------------- a loop's */
+
+/* Inputs of a statement, with the targets that belong to them. */
+static int set_traced(dlsh_samples *s, const dlsh_traced *all, int n, const char *file, int line, long batch) {
+    for (int i = 0; i < n; i++) {
+        dl_tensor *x = all[i].whole ? all[i].whole : all[i].tensor, *y = NULL;
+        if (all[i].role != DLSH_ROLE_INPUT || !x || dl_ndim(x) < 2 || dl_shape(x)[0] < 4) continue;
+        for (int k = 0; k < n && !y; k++) {
+            dl_tensor *t = all[k].whole ? all[k].whole : all[k].tensor;
+            if (all[k].role != DLSH_ROLE_TARGET || !t || !dl_ndim(t) || dl_shape(t)[0] != dl_shape(x)[0]) continue;
+            y = t;
+            snprintf(s->target, sizeof s->target, "%s", all[k].base);
+            s->target_line = all[k].base_line;
+            s->in_order = !dl_dtype_is_float(dl_dtype_of(t)) && !all[i].random && batch > 0 && batch < dl_shape(x)[0];
+        }
+        s->file = s->target_file = s->user_file = file;
+        s->line = all[i].base_line ? all[i].base_line : line;
+        s->user_line = all[i].pick_line ? all[i].pick_line : line;
+        snprintf(s->name, sizeof s->name, "%s", all[i].base);
+        return set_samples(s, x, y);
+    }
+    return 0;
+}
+
+/* Lines of a pass, each once. */
+static int lines_of(dlsh_pass p, int *lines, int max, const char **file, long *batch) {
+    int n = 0;
+    for (long k = p.n - 1; k >= 0; k--) {
+        int known = 0;
+        for (int i = 0; i < n; i++) known |= lines[i] == p.at[k].line;
+        if (!known && n < max) lines[n++] = p.at[k].line, *file = p.at[k].file;
+        if (!*batch && p.at[k].in[0].ndim > 1 && !p.at[k].in[0].leaf) *batch = p.at[k].in[0].shape[0];
+    }
+    return n;
+}
+
+/* A tensor that a loop changes again and again, although it holds its data. */
+static void find_written(dlsh_examination *e, const dlsh_traced *all, int n) {
+    for (int i = 0; i < n; i++) {
+        const dl_tensor *t = all[i].whole ? all[i].whole : all[i].tensor;
+        dl_source maker, writer;
+        if (!t || !all[i].role) continue;
+        dl_tensor_places(t, &maker, &writer);
+        if (dl_tensor_version(t) < 3 || writer.line == maker.line) continue;
+        dlsh_finding *f =
+            dlsh_find_at(e, writer.file, writer.line, "compute a new tensor: x = x / 255, once, or xb = xb + noise");
+        if (!f) continue;
+        dlsh_cause(f, "the data in %s are written in place, again and again: they are not what they were", all[i].base);
+        dlsh_evidence(f, "%ld writes, the last at line %d; views such as x[a:b] share the memory", dl_tensor_version(t),
+                      writer.line);
+    }
+}
+
+/* What the statements of a pass use, all of them together. */
+static int trace_lines(const dlsh_examination *e, const char *file, const int *lines, int nlines, dlsh_traced *out,
+                       int max) {
+    int n = 0;
+    for (int i = 0; i < nlines; i++) {
+        dlsh_traced some[DLSH_TRACED];
+        int k = dlsh_trace(e, file, lines[i], some);
+        for (int j = 0; j < k && n < max; j++) out[n++] = some[j];
+    }
+    return n;
+}
+
+enum { LINES = 24, ALL = 48 };
+
+/* What was run without a backward pass, compared with what was trained on. */
+static void compare_evaluations(dlsh_examination *e, const int *lines, int nlines, const dlsh_samples *train,
+                                const dl_tensor *used) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        int trained = 0;
+        dlsh_traced some[DLSH_TRACED];
+        dlsh_samples test = {0};
+        for (int k = 0; k < nlines; k++) trained |= lines[k] == r->line;
+        int n = trained ? 0 : dlsh_trace(e, r->file, r->line, some);
+        for (int k = 0; k < n; k++) {
+            dl_tensor *x = some[k].tensor;
+            if (some[k].role != DLSH_ROLE_INPUT || !x || x == used || dl_ndim(x) < 2) continue;
+            test.file = r->file, test.line = some[k].base_line ? some[k].base_line : r->line;
+            snprintf(test.name, sizeof test.name, "%s", some[k].name);
+            if (set_samples(&test, x, NULL)) dlsh_compare_splits(e, train, &test);
+            dlsh_samples_free(&test);
+        }
+    }
+}
+
+static dl_tensor *first_input(const dlsh_traced *all, int n) {
+    for (int i = 0; i < n; i++)
+        if (all[i].role == DLSH_ROLE_INPUT && all[i].tensor && dl_ndim(all[i].tensor) > 1) return all[i].tensor;
+    return NULL;
+}
+
+static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
+    int lines[LINES];
+    const char *file = r->file;
+    long batch = 0;
+    static dlsh_traced all[ALL];
+    int nlines = lines_of(dlsh_pass_of(r, 1), lines, LINES, &file, &batch);
+    int n = trace_lines(e, file, lines, nlines, all, ALL);
+    dlsh_samples s = {0}, near = {0};
+    text_name = file;
+    find_written(e, all, n);
+    dlsh_compare_traced(e, all, n);
+    if (set_traced(&s, all, n, file, r->line, batch)) dlsh_judge_samples(e, &s);
+    dl_tensor *used = first_input(all, n);
+    snprintf(near.name, sizeof near.name, "%s", s.name);
+    if (used && set_samples(&near, used, NULL)) compare_evaluations(e, lines, nlines, &near, used);
+    dlsh_samples_free(&s);
+    dlsh_samples_free(&near);
+}
+
+dl_status dlsh_check_data(dlsh_examination *e) {
+    const dl_journal_row *r;
+    const char *file = "";
+    if (e->trainer) file = dl_optimizer_source(dl_trainer_optimizer(e->trainer)).file;
+    if (e->trainer) examine_trainer(e, file);
+    for (long i = 0; !e->trainer && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (r->nnodes[1]) examine_loop(e, r);
+    dl_error_clear();
+    return DL_OK;
+}

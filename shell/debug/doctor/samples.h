@@ -1,0 +1,26 @@
+/* Samples as numbers: of a trainer's data set, or of variables. */
+#ifndef DLSH_DEBUG_DOCTOR_SAMPLES_H
+#define DLSH_DEBUG_DOCTOR_SAMPLES_H
+
+#include "debug/doctor/doctor.h"
+#include "debug/doctor/trace.h"
+
+typedef struct dlsh_samples {
+    double *x, *y; /* [n * width], [n]; y NULL: targets are no single numbers; owned */
+    long n, width;
+    int real, picture; /* floating; of two dimensions or more */
+    int in_order;      /* batches are taken in this order */
+    char name[64], target[64];
+    const char *file, *target_file, *user_file; /* where they were made; where they are used */
+    int line, target_line, user_line;
+} dlsh_samples;
+
+void dlsh_samples_free(dlsh_samples *s);
+/* Looks at one table, compares two splits, and what was picked of inputs and targets. */
+void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s);
+void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
+void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n);
+/* The file of the statement that is looked at. */
+const char *dlsh_text_name(const dlsh_examination *e);
+
+#endif

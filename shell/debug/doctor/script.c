@@ -1,0 +1,55 @@
+/* The texts that the session ran, as far as they are kept: the running one, and the last ones before. */
+#include <string.h>
+
+#include "debug/debug.h"
+#include "debug/doctor/doctor.h"
+#include "debug/doctor/texts.h"
+#include "lang/eval/interp.h"
+
+enum { TEXTS = 64 };
+static dlsh_unit *kept[TEXTS];
+static int nkept;
+
+void dlsh_texts_keep(dlsh_session *s, dlsh_unit *u) {
+    (void)s;
+    if (nkept == TEXTS) {
+        dlsh_unit_drop(kept[0]);
+        memmove(kept, kept + 1, --nkept * sizeof *kept);
+    }
+    kept[nkept++] = dlsh_unit_ref(u);
+}
+
+void dlsh_debug_services(dlsh_services *to) { to->parsed = dlsh_texts_keep; }
+
+const dlsh_unit *dlsh_text_at(int i) { return i >= 0 && i < nkept ? kept[nkept - 1 - i] : NULL; }
+
+const dlsh_unit *dlsh_text_of(const char *file) {
+    const dlsh_unit *u;
+    for (int i = 0; (u = dlsh_text_at(i)); i++)
+        if (!strcmp(u->name, file)) return u;
+    return NULL;
+}
+
+const char *dlsh_script_line(const dlsh_examination *e, const char *file, int line, int *n) {
+    const dlsh_unit *u = dlsh_text_of(file);
+    const char *p = u ? u->text : NULL, *end = u ? u->text + u->len : NULL;
+    (void)e;
+    for (int k = 1; p && k < line; k++) {
+        p = memchr(p, '\n', (size_t)(end - p));
+        if (p) p++;
+    }
+    if (!p || p > end) return NULL;
+    const char *stop = memchr(p, '\n', (size_t)(end - p));
+    *n = (int)((stop ? stop : end) - p);
+    return p;
+}
+
+/* Comments do not count. */
+int dlsh_script_has(const dlsh_examination *e, const char *file, int line, const char *text) {
+    int n;
+    const char *p = dlsh_script_line(e, file, line, &n);
+    size_t len = strlen(text);
+    for (int i = 0; p && i + (int)len <= n && p[i] != '#'; i++)
+        if (!strncmp(p + i, text, len)) return 1;
+    return 0;
+}

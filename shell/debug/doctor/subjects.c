@@ -1,0 +1,96 @@
+/* The objects that the journal has addresses of, as far as variables still hold them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands/nets/nets.h"
+#include "debug/doctor/doctor.h"
+
+/* The object of a class at an address, in a variable. */
+static void *live(const dlsh_examination *e, const dlsh_class *cls, const void *at, const char **name) {
+    for (int i = 0; i < dlsh_global_count(e->s); i++) {
+        const dlsh_value *v;
+        const char *n = dlsh_global_at(e->s, i, &v);
+        void *self = v ? dlsh_unwrap(*v, cls) : NULL;
+        if (self != at || !self || !strcmp(n, "_")) continue;
+        if (name) *name = n;
+        return self;
+    }
+    return NULL;
+}
+
+dl_optimizer *dlsh_optimizer_at(const dlsh_examination *e, int i, dl_trainer **of) {
+    int n = 0;
+    for (int k = 0; k < dlsh_global_count(e->s); k++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(e->s, k, &v);
+        dl_trainer *t = v ? dlsh_unwrap(*v, &dlsh_trainer_class) : NULL;
+        dl_optimizer *o = t ? dl_trainer_optimizer(t) : v ? dlsh_unwrap(*v, &dlsh_optimizer_class) : NULL;
+        if (!o || !strcmp(name, "_") || n++ != i) continue;
+        if (of) *of = t;
+        return o;
+    }
+    return NULL;
+}
+
+dl_optimizer *dlsh_live_optimizer(const dlsh_examination *e, const void *at, const char **name) {
+    dl_optimizer *o;
+    if (name) *name = "";
+    live(e, &dlsh_optimizer_class, at, name);
+    for (int i = 0; at && (o = dlsh_optimizer_at(e, i, NULL)); i++)
+        if (o == at) return o;
+    return NULL;
+}
+
+dl_module *dlsh_live_net(const dlsh_examination *e, const void *at, const char **name) {
+    dl_module *m = live(e, &dlsh_net_class, at, name);
+    for (int k = 0; !m && k < dlsh_global_count(e->s); k++) {
+        const dlsh_value *v;
+        dlsh_global_at(e->s, k, &v);
+        dl_trainer *t = v ? dlsh_unwrap(*v, &dlsh_trainer_class) : NULL;
+        if (!t || dl_trainer_model(t) != at) continue;
+        m = dl_trainer_model(t);
+        if (name) *name = dl_module_name(m);
+    }
+    return m;
+}
+
+int dlsh_optimizer_has(const dl_optimizer *o, const void *param) {
+    const dl_tensor *p;
+    for (long i = 0; (p = dl_optimizer_param(o, i, NULL)); i++)
+        if (p == param) return 1;
+    return 0;
+}
+
+static dl_tensor *leaf_of_net(dl_module *m, const char *var, const void *at, char *name, size_t size) {
+    dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
+    dl_tensor *t = NULL;
+    for (long i = 0; l && !t && i < l->n; i++)
+        if (l->entries[i].tensor == at) {
+            t = l->entries[i].tensor;
+            snprintf(name, size, "%s.%s", var, l->entries[i].path);
+        }
+    dl_module_list_free(l);
+    return t;
+}
+
+dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name, size_t size) {
+    const char *own;
+    dl_optimizer *o;
+    dl_tensor *t, *found = NULL;
+    for (int i = 0; at && !found && i < dlsh_global_count(e->s); i++) {
+        const dlsh_value *v;
+        const char *n = dlsh_global_at(e->s, i, &v);
+        if (!v || !strcmp(n, "_")) continue;
+        if (v->type == DLSH_TENSOR && v->as.tensor == at) {
+            snprintf(name, size, "%s", n);
+            return v->as.tensor;
+        }
+        dl_trainer *tr = dlsh_unwrap(*v, &dlsh_trainer_class);
+        found = leaf_of_net(tr ? dl_trainer_model(tr) : dlsh_unwrap(*v, &dlsh_net_class),
+                            tr ? dl_module_name(dl_trainer_model(tr)) : n, at, name, size);
+    }
+    for (int i = 0; at && !found && (o = dlsh_optimizer_at(e, i, NULL)); i++)
+        for (long k = 0; !found && (t = dl_optimizer_param(o, k, &own)); k++)
+            if (t == at) found = t, snprintf(name, size, "%s", own);
+    return found;
+}

@@ -1,0 +1,13 @@
+/* The texts that sessions ran. */
+#ifndef DLSH_DEBUG_DOCTOR_TEXTS_H
+#define DLSH_DEBUG_DOCTOR_TEXTS_H
+
+#include "lang/session.h"
+
+/* Keeps a reference to a text that was parsed; the oldest of many are let go. */
+void dlsh_texts_keep(dlsh_session *s, dlsh_unit *u);
+/* Number i, the newest first; NULL past the last. Borrowed. */
+const dlsh_unit *dlsh_text_at(int i);
+const dlsh_unit *dlsh_text_of(const char *file);
+
+#endif

@@ -1,0 +1,226 @@
+/* Following the variables of a statement back through assignments, loops and calls, in the order of the text. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands/nets/nets.h"
+#include "debug/doctor/texts.h"
+#include "debug/doctor/trace.h"
+
+typedef struct tracer {
+    const dlsh_examination *e;
+    const dlsh_unit *unit;
+    dlsh_traced *out;
+    int n;
+} tracer;
+
+enum { DEEPEST = 12 };
+
+/* ---------------------------------------------------------------- the tree */
+
+static int is_statement(const dlsh_node *n) {
+    return n->kind == DLSH_N_ASSIGN || n->kind == DLSH_N_EXPR || n->kind == DLSH_N_RETURN || n->kind == DLSH_N_COMMAND;
+}
+
+/* The statement that begins on a line; the innermost. */
+static const dlsh_node *statement_at(const dlsh_node *n, int line) {
+    const dlsh_node *found = NULL;
+    for (int i = 0; n && i < n->nkids; i++) {
+        const dlsh_node *below = n->kids[i] ? statement_at(n->kids[i], line) : NULL;
+        if (below && !found) found = below;
+    }
+    return found ? found : n && is_statement(n) && n->span.line == line ? n : NULL;
+}
+
+/* A definition of a name: the value it gets. */
+typedef struct definition {
+    const dlsh_node *value;
+    int at;   /* where it stands in the text */
+    int each; /* the name stands for items of the value */
+} definition;
+
+static void better(definition *best, const dlsh_node *value, int at, int before, int each) {
+    if (value && at < before && at >= best->at) *best = (definition){value, at, each};
+}
+
+static int names(const dlsh_node *n, const char *name) { return n && n->kind == DLSH_N_NAME && !strcmp(n->text, name); }
+
+/* Position k of what a call gives for several targets, as zip() has it. */
+static const dlsh_node *item_of(const dlsh_node *value, int k) {
+    if (value->kind == DLSH_N_TUPLE && k < value->nkids) return value->kids[k];
+    int zipped = value->kind == DLSH_N_CALL && names(value->kids[0], "zip") && k + 1 < value->nkids;
+    return zipped ? value->kids[k + 1] : value;
+}
+
+static void look_at_targets(const dlsh_node *n, const char *name, int before, definition *best) {
+    int loop = n->kind == DLSH_N_FOR, last = n->nkids - (loop ? 2 : 1);
+    const dlsh_node *value = n->kids[last];
+    for (int k = 0; k < last; k++) {
+        const dlsh_node *t = n->kids[k];
+        if (names(t, name)) better(best, last > 1 ? item_of(value, k) : value, n->span.start, before, loop);
+        for (int j = 0; t && t->kind == DLSH_N_TUPLE && j < t->nkids; j++)
+            if (names(t->kids[j], name)) better(best, item_of(value, j), n->span.start, before, loop);
+    }
+}
+
+/* The argument of the last call of a function for one of its parameters. */
+static const dlsh_node *argument(const dlsh_node *n, const char *function, int place) {
+    const dlsh_node *found = NULL;
+    for (int i = 0; i < n->nkids; i++) {
+        const dlsh_node *below = n->kids[i] ? argument(n->kids[i], function, place) : NULL;
+        if (below) found = below;
+    }
+    if (n->kind == DLSH_N_CALL && names(n->kids[0], function) && place + 1 < n->nkids) found = n->kids[place + 1];
+    return found;
+}
+
+/* The newest definition of a name that stands before a place. */
+static void find_definition(const dlsh_node *root, const dlsh_node *n, const char *name, int before, definition *best) {
+    if (n->kind == DLSH_N_ASSIGN || n->kind == DLSH_N_FOR) look_at_targets(n, name, before, best);
+    if (n->kind == DLSH_N_FN && n->text)
+        for (int k = 0; k + 1 < n->nkids; k++)
+            if (n->kids[k] && n->kids[k]->kind == DLSH_N_PARAM && !strcmp(n->kids[k]->text, name) &&
+                before >= n->span.start && before <= n->span.end)
+                better(best, argument(root, n->text, k), n->span.start, before, 0);
+    for (int i = 0; i < n->nkids; i++)
+        if (n->kids[i]) find_definition(root, n->kids[i], name, before, best);
+}
+
+/* ---------------------------------------------------------------- values */
+
+static const dlsh_value *value_of(const tracer *t, const char *name) {
+    const dlsh_value *v = dlsh_get(t->e->s, name);
+    return v && v->type != DLSH_VOID ? v : NULL;
+}
+
+static dl_tensor *data_of(const tracer *t, const char *name) {
+    const dlsh_value *v = value_of(t, name);
+    dl_tensor *x = v && v->type == DLSH_TENSOR ? v->as.tensor : NULL;
+    return x && !dl_requires_grad(x) ? x : NULL;
+}
+
+static int is_net_or_function(const tracer *t, const dlsh_node *callee) {
+    const dlsh_value *v = callee->kind == DLSH_N_NAME ? value_of(t, callee->text) : NULL;
+    return v && (dlsh_unwrap(*v, &dlsh_net_class) || v->type == DLSH_FN);
+}
+
+/* ---------------------------------------------------------------- picks */
+
+static int add_text(char *to, size_t size, const char *text, int n) {
+    size_t used = strlen(to);
+    for (int i = 0; i < n && used + 1 < size; i++)
+        if (!isspace((unsigned char)text[i])) to[used++] = text[i];
+    to[used] = 0;
+    return (int)used;
+}
+
+/* Notes rows that are picked: the text of the index, and of a variable in it where it was made. */
+static void pick(const tracer *t, const dlsh_node *index, dlsh_traced *to) {
+    char mark[32];
+    definition d = {.at = -1};
+    if (index->kind == DLSH_N_SLICE && !index->kids[0] && !index->kids[1]) return; /* all rows */
+    const char *text = t->unit->text + index->span.start;
+    int n = index->span.end - index->span.start;
+    add_text(to->picks, sizeof to->picks, text, n);
+    if (index->kind == DLSH_N_NAME) find_definition(t->unit->root, t->unit->root, index->text, index->span.start, &d);
+    const dlsh_node *made = d.value ? d.value : index;
+    const char *how = t->unit->text + made->span.start;
+    int random = 0;
+    for (const char *p = how; p + 4 < t->unit->text + made->span.end; p++) random |= !strncmp(p, "rand", 4);
+    to->random |= random;
+    snprintf(mark, sizeof mark, "#%d;", random ? made->span.start : d.value && !d.each ? d.at : 0);
+    add_text(to->picks, sizeof to->picks, mark, (int)strlen(mark));
+    to->pick_line = index->span.line;
+}
+
+/* ---------------------------------------------------------------- following */
+
+static void follow(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before, int depth);
+
+static void follow_name(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before, int depth) {
+    dl_tensor *x = data_of(t, n->text);
+    if (x && !so_far.tensor) {
+        so_far.tensor = x;
+        snprintf(so_far.name, sizeof so_far.name, "%s", n->text);
+    }
+    definition d = {.at = -1};
+    find_definition(t->unit->root, t->unit->root, n->text, before, &d);
+    int found = t->n;
+    if (d.value && depth < DEEPEST) follow(t, d.value, so_far, d.at, depth + 1);
+    if (t->n > found || t->n == DLSH_TRACED || (!x && !so_far.tensor)) return;
+    so_far.whole = x;
+    so_far.base_line = d.value ? d.value->span.line : 0;
+    snprintf(so_far.base, sizeof so_far.base, "%s", n->text);
+    t->out[t->n++] = so_far;
+}
+
+static int is_loss(const dlsh_node *callee) {
+    const char *name = callee->text;
+    return callee->kind == DLSH_N_NAME && (strstr(name, "loss") || strstr(name, "entropy") || !strcmp(name, "kl_div"));
+}
+
+static int is_method(const dlsh_node *n, const char *name) { return n->kind == DLSH_N_FIELD && !strcmp(n->text, name); }
+
+/* index_select(x, 0, p), x.index_select(0, p), flip and roll: rows in another order. */
+static void pick_by_call(const tracer *t, const dlsh_node *n, dlsh_traced *to) {
+    static const char *const pickers[] = {"index_select", "flip", "roll", "sort", "gather", "take"};
+    const dlsh_node *callee = n->kids[0];
+    for (size_t i = 0; i < sizeof pickers / sizeof *pickers; i++)
+        if ((names(callee, pickers[i]) || is_method(callee, pickers[i])) && n->nkids > 1)
+            pick(t, n->kids[n->nkids - 1], to);
+}
+
+static void follow_call(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before, int depth) {
+    const dlsh_node *callee = n->kids[0];
+    int net = is_net_or_function(t, callee), loss = is_loss(callee);
+    pick_by_call(t, n, &so_far);
+    if (callee->kind == DLSH_N_FIELD) follow(t, callee->kids[0], so_far, before, depth);
+    for (int i = 1; i < n->nkids; i++) {
+        dlsh_traced next = so_far;
+        if (!next.role && loss && i > 1) next.role = DLSH_ROLE_TARGET;
+        if (!next.role && net && (n->nkids == 2 || dlsh_unwrap(*value_of(t, callee->text), &dlsh_net_class)))
+            next.role = DLSH_ROLE_INPUT;
+        follow(t, n->kids[i], next, before, depth);
+    }
+}
+
+static void follow(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before, int depth) {
+    if (!n || depth > DEEPEST || t->n == DLSH_TRACED) return;
+    dlsh_traced left = so_far, right = so_far;
+    switch (n->kind) {
+    case DLSH_N_NAME: follow_name(t, n, so_far, before, depth); return;
+    case DLSH_N_CALL: follow_call(t, n, so_far, before, depth); return;
+    case DLSH_N_INDEX:
+        if (n->nkids > 1) pick(t, n->kids[1], &so_far);
+        follow(t, n->kids[0], so_far, before, depth);
+        return;
+    case DLSH_N_FN: return;
+    case DLSH_N_BINARY:
+        if (n->op == DLSH_OP_MATMUL && !left.role) left.role = DLSH_ROLE_INPUT;
+        if (n->op == DLSH_OP_SUB && !right.role) right.role = DLSH_ROLE_TARGET;
+        follow(t, n->kids[0], left, before, depth);
+        follow(t, n->kids[1], right, before, depth);
+        return;
+    default:
+        for (int i = 0; i < n->nkids; i++) follow(t, n->kids[i], so_far, before, depth);
+    }
+}
+
+/* What the role leaves open the tensor decides: whole numbers, and a number a row, are targets. */
+static void settle(dlsh_traced *x) {
+    const dl_tensor *v = x->tensor;
+    if (x->role || !v) return;
+    int column = dl_ndim(v) == 2 && dl_shape(v)[1] == 1;
+    x->role = dl_ndim(v) < 2 || column ? DLSH_ROLE_TARGET : DLSH_ROLE_INPUT;
+}
+
+int dlsh_trace(const dlsh_examination *e, const char *file, int line, dlsh_traced out[DLSH_TRACED]) {
+    const dlsh_unit *u = dlsh_text_of(file);
+    const dlsh_node *n = u && u->root ? statement_at(u->root, line) : NULL;
+    tracer t = {e, u, out, 0};
+    if (!n) return 0;
+    const dlsh_node *value = n->kind == DLSH_N_ASSIGN ? n->kids[n->nkids - 1] : n;
+    follow(&t, value, (dlsh_traced){0}, n->span.start, 0);
+    for (int i = 0; i < t.n; i++) settle(&out[i]);
+    return t.n;
+}

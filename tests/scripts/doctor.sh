@@ -1,0 +1,16 @@
+# Programs with one mistake each, whose line a comment `#! CAUSE` marks: the doctor names cause and line. Programs that are
+# well, h*.dlsh: it is quiet.
+for f in b*.dlsh; do
+    line=$(grep -n '#!' "$f" | head -1 | cut -d: -f1)
+    cause=$(sed -n "${line}s/.*#! //p" "$f")
+    dlsh -n --db none "$f" >out 2>err || { echo "$f: failed"; cat err; continue; }
+    awk -v place="$f:$line " -v cause="$cause" '
+        /^      cause/ { named = $0 ~ cause }
+        /^      line/ && named && index($0 " ", place) { found = 1 }
+        END { exit !found }' out || { echo "$f: '$cause' is not named at line $line"; cat out err; }
+done
+for f in h*.dlsh; do
+    dlsh -n --db none "$f" >out 2>err || cat err
+    grep -q FAIL out && { echo "$f: a false alarm"; cat out; }
+done
+true
