@@ -163,10 +163,8 @@ void dl_journal_rate(const void *optimizer, double rate) {
 
 /* ---------------------------------------------------------------- steps */
 
-static void use(dl_tensor *gradient, long *again) {
-    *again += gradient->again && gradient->used == gradient->st->version + 1;
-    gradient->used = gradient->st->version + 1;
-    gradient->again = false;
+static bool is_added(const dl_tensor *gradient) {
+    return gradient->again && gradient->used == gradient->st->version + 1;
 }
 
 static bool power_of_two(long n) { return !(n & (n - 1)); }
@@ -186,7 +184,7 @@ bool dl_journal_step_begin(dl_journal_step *s, const void *optimizer, double rat
     s->n = 0;
     if (!r) return false;
     for (long i = 0; i < n; i++)
-        if (p[i]->grad) with++, use(p[i]->grad, &again);
+        if (p[i]->grad) with++, again += is_added(p[i]->grad);
     note(r, rate);
     r->without = n - with, r->total = n;
     r->empty += !with;
@@ -219,12 +217,9 @@ void dl_journal_step_end(dl_journal_step *s) {
 }
 
 void dl_journal_changed(dl_tensor *leaf) {
-    long again = 0;
     dl_journal_row *r = row_of((key){.kind = DL_DID_STEP});
-    use(leaf->grad, &again);
-    if (!r) return;
-    r->again += again > 0;
-    r->total = 1;
+    if (r) r->again += is_added(leaf->grad), r->total = 1;
+    dl_journal_used(leaf->grad);
 }
 
 /* ---------------------------------------------------------------- backward passes */

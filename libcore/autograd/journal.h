@@ -40,6 +40,12 @@ void dl_journal_mode(const void *net, bool training);
 void dl_journal_clip(double limit, double norm);
 void dl_journal_rate(const void *optimizer, double rate);
 
+/* A step has used a gradient. */
+static inline void dl_journal_used(dl_tensor *gradient) {
+    gradient->used = gradient->st->version + 1;
+    gradient->again = false;
+}
+
 /* Was a gradient that a step has used just added to? */
 static inline void dl_journal_added(dl_tensor *gradient, uint32_t version) {
     if (!gradient->used || gradient->used != version + 1) return;

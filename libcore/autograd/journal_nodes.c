@@ -117,7 +117,7 @@ void dl_journal_node_add(const dl_back *b) {
                            .seq = (unsigned long)n->seq,
                            .nin = n->nin};
     dl_attrs_text(r->attrs, sizeof r->attrs, n->op, n->attr);
-    for (int i = 0; i < n->nin && i < 4; i++) set_operand(&r->in[i], b, i);
+    for (int i = 0; i < n->nin && i < 8; i++) set_operand(&r->in[i], b, i);
     const dl_tensor *out = saved(n, 0);
     set_value(&r->out, &n->meta[n->nin], out, b->g[0]);
     const dl_tensor *units = out ? out : saved(n, -1);

@@ -344,6 +344,8 @@ dl_status dl_optimizer_step(dl_optimizer *o) {
     bool look = o && o->n && see_step(o, &seen);
     dl_status st = step(o);
     if (look) dl_journal_step_end(&seen);
+    for (long i = 0; st == DL_OK && i < o->n; i++) /* the row touches all that it is given */
+        if (o->param[i].p->grad) dl_journal_used(o->param[i].p->grad);
     dl_interrupt_hold(held);
     dl_nonfinite_count_update();
     return st;

@@ -14,8 +14,9 @@ static void find_holes(dlsh_examination *e, const dlsh_samples *s) {
     long n = 0, at = -1;
     for (long i = 0; i < s->n * s->width; i++)
         if (!isfinite(s->x[i]) && !n++) at = i;
-    if (!n) return;
-    dlsh_finding *f = dlsh_find_at(e, s->file, s->line, "leave these samples out, or fill them in");
+    if (!n || !s->width) return;
+    dlsh_finding *f = dlsh_find_at(e, s->file, s->written_line ? s->written_line : s->line,
+                                   "leave these samples out, or fill them in");
     if (!f) return;
     dlsh_cause(f, "%s holds values that are not finite", s->name);
     dlsh_evidence(f, "%ld nan or infinite, the first in sample %ld, column %ld", n, at / s->width, at % s->width);

@@ -5,6 +5,34 @@
 
 #include "debug/doctor/checks.h"
 
+/* ---------------------------------------------------------------- leaves */
+
+/* Calls see for each leaf with a gradient of the passes that were looked at. */
+typedef int see_leaf(void *ctx, const dl_journal_node *n, const dl_journal_value *v);
+
+static int each_leaf(const dlsh_examination *e, see_leaf *see, void *ctx) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        for (int last = 0; last < 2; last++) {
+            dlsh_pass p = dlsh_pass_of(r, last);
+            for (long k = p.n - 1; k >= 0; k--)
+                for (int j = 0; j < p.at[k].nin && j < 8; j++)
+                    if (p.at[k].in[j].there && p.at[k].in[j].leaf && see(ctx, &p.at[k], &p.at[k].in[j])) return 1;
+        }
+    return 0;
+}
+
+static int is_leaf(void *ctx, const dl_journal_node *n, const dl_journal_value *v) { return (void)n, v->leaf == ctx; }
+
+/* Does a backward pass reach the parameters of the optimizer of a step? */
+static int trains_reached(const dlsh_examination *e, const dl_journal_row *step) {
+    dl_optimizer *o = dlsh_live_optimizer(e, step->what, NULL);
+    dl_tensor *p;
+    for (long i = 0; o && (p = dl_optimizer_param(o, i, NULL)); i++)
+        if (each_leaf(e, is_leaf, p)) return 1;
+    return 0;
+}
+
 /* ---------------------------------------------------------------- zeroing */
 
 /* The pass that came last before an event, or else any. */
@@ -52,7 +80,7 @@ dl_status dlsh_check_zeroing(dlsh_examination *e) {
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
         if (r->again && 4 * r->again >= r->count - 1)
             accumulates(e, r);
-        else if (r->empty && 2 * r->empty >= r->count && dlsh_live_optimizer(e, r->what, NULL))
+        else if (r->empty && 2 * r->empty >= r->count && trains_reached(e, r))
             without_gradients(e, r);
         steps += r->count;
     }
@@ -61,23 +89,6 @@ dl_status dlsh_check_zeroing(dlsh_examination *e) {
 }
 
 /* ---------------------------------------------------------------- membership */
-
-/* Calls see for each leaf with a gradient of the passes that were looked at. */
-typedef int see_leaf(void *ctx, const dl_journal_node *n, const dl_journal_value *v);
-
-static int each_leaf(const dlsh_examination *e, see_leaf *see, void *ctx) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
-        for (int last = 0; last < 2; last++) {
-            dlsh_pass p = dlsh_pass_of(r, last);
-            for (long k = p.n - 1; k >= 0; k--)
-                for (int j = 0; j < p.at[k].nin && j < 4; j++)
-                    if (p.at[k].in[j].there && p.at[k].in[j].leaf && see(ctx, &p.at[k], &p.at[k].in[j])) return 1;
-        }
-    return 0;
-}
-
-static int is_leaf(void *ctx, const dl_journal_node *n, const dl_journal_value *v) { return (void)n, v->leaf == ctx; }
 
 /* Changed in place by the caller's own update. */
 static int updated_by_hand(const dlsh_examination *e, const dl_tensor *t) {
@@ -148,14 +159,11 @@ static int cutting_line(const dlsh_examination *e, const char **file) {
     static const char *const words[] = {"detach", "no_grad", ".data", "item()", "requires_grad"};
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
-        for (int w = 0; w < 5; w++)
-            for (int line = 1; line < 2000; line++) {
-                int n;
-                if (!dlsh_script_line(e, r->file, line, &n)) break;
-                if (!dlsh_script_has(e, r->file, line, words[w])) continue;
-                *file = r->file;
-                return line;
-            }
+        for (int w = 0; w < 5; w++) {
+            int line = dlsh_script_line_with(e, r->file, words[w]);
+            *file = r->file;
+            if (line) return line;
+        }
     return 0;
 }
 
@@ -191,15 +199,12 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
 dl_status dlsh_check_membership(dlsh_examination *e) {
     const dl_journal_row *r;
     long steps = 0;
-    find_untrained(e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
         dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
-        if (o && r->till > 0 && r->empty < r->count)
-            find_unreached(e, o);
-        else if (o && r->empty == r->count && !each_leaf(e, is_leaf, dl_optimizer_param(o, 0, NULL)))
-            find_unreached(e, o);
+        if (o) find_unreached(e, o);
         steps += o != NULL;
     }
+    find_untrained(e);
     if (steps) dlsh_passed(e, "optimizers train what the loss depends on");
     return DL_OK;
 }

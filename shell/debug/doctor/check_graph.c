@@ -7,9 +7,9 @@
 
 #include "debug/doctor/checks.h"
 #include "dlcore/arithmetic.h"
-#include "dlcore/copy.h"
 #include "dlcore/index.h"
 #include "dlcore/view.h"
+#include "view/elements.h"
 
 /* ---------------------------------------------------------------- [N] against [N, 1] */
 
@@ -49,10 +49,10 @@ dl_status dlsh_check_broadcast(dlsh_examination *e) {
 /* ---------------------------------------------------------------- by what is known of ops */
 
 /* Sizes of more than 1, in order; how many. */
-static int real_sizes(const dl_journal_value *v, long *out) {
+static int real_sizes(int ndim, const long *shape, long *out) {
     int n = 0;
-    for (int d = 0; d < v->ndim; d++)
-        if (v->shape[d] > 1) out[n++] = v->shape[d];
+    for (int d = 0; d < ndim; d++)
+        if (shape[d] > 1) out[n++] = shape[d];
     return n;
 }
 
@@ -61,15 +61,22 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* The same sizes in another order: a transpose was meant. */
-static int is_scrambled(const dl_journal_node *n) {
+static int is_scrambled(int na, const long *a, int nb, const long *b) {
     long from[8], to[8];
-    int k = real_sizes(&n->in[0], from);
-    if (!dlsh_op_is(n, "reshape|view") || k < 2 || real_sizes(&n->out, to) != k ||
-        !memcmp(from, to, (size_t)k * sizeof *to))
-        return 0;
+    int k = real_sizes(na, a, from);
+    if (k < 2 || real_sizes(nb, b, to) != k || !memcmp(from, to, (size_t)k * sizeof *to)) return 0;
     qsort(from, (size_t)k, sizeof *from, by_value);
     qsort(to, (size_t)k, sizeof *to, by_value);
     return !memcmp(from, to, (size_t)k * sizeof *to);
+}
+
+static int node_scrambles(const dl_journal_node *n) {
+    return dlsh_op_is(n, "reshape|view") && is_scrambled(n->in[0].ndim, n->in[0].shape, n->out.ndim, n->out.shape);
+}
+
+static int call_scrambles(const dl_recorded *c) {
+    const dl_tensor *x = c->nin ? c->in[0] : NULL, *y = c->nout ? c->out[0] : NULL;
+    return x && y && !strcmp(c->op, "reshape") && is_scrambled(dl_ndim(x), dl_shape(x), dl_ndim(y), dl_shape(y));
 }
 
 static int along_samples(const dl_journal_node *n) {
@@ -91,7 +98,7 @@ static int is_shared(dlsh_pass p, const dl_journal_node *n) {
 }
 
 static void look_at_samples(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
-    int scrambled = is_scrambled(n);
+    int scrambled = node_scrambles(n);
     if (!scrambled && !is_shared(p, n)) return;
     dlsh_finding *f =
         dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n),
@@ -110,7 +117,8 @@ static void look_at_samples(dlsh_examination *e, dlsh_pass p, const dl_journal_n
 
 typedef struct trial {
     dl_tensor **result; /* of the calls; owned */
-    dl_recorded *calls;
+    dl_recorded *calls; /* without their tensors */
+    char *scrambles;    /* a reshape that was meant as a transpose */
     long n;
 } trial;
 
@@ -118,6 +126,7 @@ static void trial_free(trial *t) {
     for (long i = 0; i < t->n; i++) dl_unref(t->result[i]);
     free(t->result);
     free(t->calls);
+    free(t->scrambles);
     *t = (trial){0};
 }
 
@@ -132,12 +141,14 @@ static dl_status run(dlsh_examination *e, dl_tensor *x, trial *t, dl_tensor **ou
     t->n = dl_recording_count();
     t->result = calloc((size_t)t->n + 1, sizeof(dl_tensor *));
     t->calls = calloc((size_t)t->n + 1, sizeof *t->calls);
-    dl_status st = *out ? t->result && t->calls ? DL_OK : dlsh_no_memory("a trial") : dl_failed();
+    t->scrambles = calloc((size_t)t->n + 1, 1);
+    dl_status st = *out ? t->result && t->calls && t->scrambles ? DL_OK : dlsh_no_memory("a trial") : dl_failed();
     for (long i = 0; !st && i < t->n; i++) {
         st = dl_recording_at(i, &t->calls[i]);
+        if (!st) t->scrambles[i] = (char)call_scrambles(&t->calls[i]);
         if (!st && t->calls[i].nout) t->result[i] = dl_ref(t->calls[i].out[0]);
     }
-    if (!t->result || !t->calls) t->n = 0;
+    if (!t->result || !t->calls || !t->scrambles) t->n = 0;
     dl_recording_clear();
     return st;
 }
@@ -189,11 +200,22 @@ static void find_mixing(dlsh_examination *e, const trial *a, const trial *b, lon
         long n = a->result[i] ? dl_numel(a->result[i]) : 0;
         if (n < samples || same(a->result[i], b->result[i]) >= 0.5 / (double)samples) continue;
         char what[200];
-        dlsh_finding *f = dlsh_find_at(e, call_file(&a->calls[i]), call_line(&a->calls[i]),
+        long by = i;
+        for (long k = 0; k < i; k++)
+            if (a->scrambles[k]) by = k;
+        const dl_recorded *c = &a->calls[by];
+        dlsh_finding *f = dlsh_find_at(e, call_file(c), call_line(c),
                                        "let each op keep the dimension of samples: look at dim= and at reshape");
         if (!f) return;
-        dlsh_cause(f, "%s mixes the samples of a batch", call_layer(&a->calls[i], what, sizeof what));
-        dlsh_evidence(f, "with the other %ld samples changed, its result for the first one changes, too", samples - 1);
+        dlsh_cause(f, "%s mixes the samples of a batch", call_layer(c, what, sizeof what));
+        if (by < i)
+            dlsh_evidence(f,
+                          "it changes the order of sizes without moving elements; with the other samples changed, the "
+                          "result of %s for the first one changes, too",
+                          a->calls[i].op);
+        else
+            dlsh_evidence(f, "with the other %ld samples changed, its result for the first one changes, too",
+                          samples - 1);
         return;
     }
 }
@@ -203,13 +225,13 @@ static void find_ignoring(dlsh_examination *e, const trial *a, const trial *b) {
     char what[200] = "the net";
     const char *file = dl_module_source(e->net).file;
     int line = dl_module_source(e->net).line;
-    for (long i = a->n - 1; i >= 0; i--)
-        if (i < b->n && same(a->result[i], b->result[i]) < 1) {
-            long next = i + 1 < a->n ? i + 1 : i;
-            call_layer(&a->calls[next], what, sizeof what);
-            file = call_file(&a->calls[next]), line = call_line(&a->calls[next]);
-            break;
-        }
+    long next = 0;
+    for (long i = a->n - 2; i >= 0 && !next; i--)
+        if (i < b->n && same(a->result[i], b->result[i]) < 1) next = i + 1;
+    if (next < a->n) {
+        call_layer(&a->calls[next], what, sizeof what);
+        file = call_file(&a->calls[next]), line = call_line(&a->calls[next]);
+    }
     dlsh_finding *f =
         dlsh_find_at(e, file, line, "look at what is given on there: a factor of 0, dead units, another variable");
     if (!f) return;
@@ -237,6 +259,11 @@ static void judge_input(dlsh_examination *e, const trial *a, const trial *b, dl_
         dlsh_passed(e, "other samples give other results");
 }
 
+static int is_finite(const dl_tensor *t) {
+    dlsh_stats s;
+    return !dlsh_stats_of(t, &s) && !s.nans && !s.infs;
+}
+
 /* Compares the net's passes over a batch and over the disturbed one, in evaluation mode. */
 static dl_status compare_passes(dlsh_examination *e, judge *judge) {
     dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL, *y = NULL, *z = NULL;
@@ -248,7 +275,7 @@ static dl_status compare_passes(dlsh_examination *e, judge *judge) {
     dl_status st = run(e, x, &a, &y);
     if (!st) st = run(e, other, &b, &z);
     dl_module_train(e->probe.net, 1);
-    if (!st) judge(e, &a, &b, x, y, z);
+    if (!st && is_finite(y) && is_finite(z)) judge(e, &a, &b, x, y, z);
     trial_free(&a);
     trial_free(&b);
     dl_unref(y), dl_unref(z), dl_unref(other);

@@ -170,6 +170,13 @@ static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
     }
 }
 
+int dlsh_loss_is_negated(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (r->nnodes[1] && sign_of(dlsh_pass_of(r, 1), r->nodes[1], 0) < 0) return 1;
+    return 0;
+}
+
 /* Does the optimizer of the steps after this pass go up? */
 static int goes_up(const dlsh_examination *e) {
     const dl_journal_row *r;

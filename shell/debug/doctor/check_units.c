@@ -36,23 +36,24 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     char name[120];
     const dl_journal_value *v = dlsh_node_weight(n, &unit);
     dl_tensor *w = v && is_hidden(p, n) ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
-    if (!w || dl_ndim(w) != v->ndim || !units_alike(w, unit)) return;
+    int constant = v && v->n > 1 && v->std <= 1e-6 * fabs(v->mean) && v->shape[unit] > 1;
+    if (!w || dl_ndim(w) != v->ndim || (!constant && !units_alike(w, unit))) return;
     dl_source maker, writer;
     dl_tensor_places(w, &maker, &writer);
     const char *file = *n->layer_file ? n->layer_file : maker.file;
     int line = *n->layer_file ? n->layer_line : maker.line;
     dlsh_finding *f = dlsh_find_at(e, file, line, "initialise weights with random numbers");
     if (!f) return;
-    dlsh_cause(f, "all units of %s are the same, and stay so: they began alike and get the same gradient", name);
-    dlsh_evidence(f, "its %ld units have the same weights; made at line %d, written last at line %d", dl_shape(w)[unit],
-                  maker.line, writer.line);
+    dlsh_cause(f, "all units of %s are the same: they began alike, so that they get the same gradient", name);
+    dlsh_evidence(f, "its %ld units %s the same weights; made at line %d, written last at line %d", dl_shape(w)[unit],
+                  constant ? "began with" : "have", maker.line, writer.line);
 }
 
 dl_status dlsh_check_symmetry(dlsh_examination *e) {
     const dl_journal_row *r;
     long nodes = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
-        dlsh_pass p = dlsh_pass_of(r, 1);
+        dlsh_pass p = dlsh_pass_of(r, 0);
         for (long k = p.n - 1; k >= 0; k--) look_at_weight(e, p, &p.at[k]);
         nodes += p.n;
     }

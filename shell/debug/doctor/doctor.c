@@ -122,18 +122,15 @@ static void choose(dlsh_examination *e, const dlsh_args *a) {
     if (e->trainer) e->net = dl_trainer_model(e->trainer);
 }
 
-/* A step on copies, whose journal counts where the trainer has run none. */
-static dl_status rehearse(dlsh_examination *e) {
-    dlsh_probe *p = &e->probe;
-    DLSH_TRY(dlsh_probe_forward(p));
-    if (!p->loss || dl_journal_count() > 3) return DL_OK;
-    DLSH_TRY(dlsh_probe_backward(p, e->net));
-    return DL_OK;
-}
-
 static int has_passes(const dlsh_examination *e) {
     long i = 0;
     return dlsh_row_next(e, DL_DID_BACKWARD, &i) != NULL;
+}
+
+/* A pass on copies, which counts where nothing has run yet. */
+static dl_status rehearse(dlsh_examination *e) {
+    DLSH_TRY(dlsh_probe_forward(&e->probe));
+    return e->probe.loss && !has_passes(e) ? dlsh_probe_backward(&e->probe, e->net) : DL_OK;
 }
 
 static dl_status begin_probe(dlsh_examination *e) {
@@ -187,10 +184,10 @@ static dl_status doctor_run(const dlsh_args *a, dlsh_value *result) {
     choose(&e, a);
     dl_journal *own = dl_journal_new(), *former = dl_journal_swap(own);
     if (!st && what && what->type == DLSH_TENSOR && !has_passes(&e)) st = trace_loss(&e, what->as.tensor);
+    dl_journal_swap(former);
     if (!st && e.net && dl_module_is_built(e.net)) st = begin_probe(&e);
     if (!st) st = run_checks(&e);
-    if (e.probe.net) dlsh_probe_end(&e.probe);
-    dl_journal_swap(former);
+    if (e.probe.journal) dlsh_probe_end(&e.probe);
     dl_journal_free(own);
     dl_nan_policy_set(policy);
     if (!st) st = show(&e, dlsh_arg_sink(a));

@@ -57,6 +57,8 @@ const char *dlsh_node_file(const dl_journal_node *n);
 int dlsh_node_line(const dl_journal_node *n);
 /* "softmax (layer softmax0, a.dlsh:3)" */
 const char *dlsh_node_text(const dl_journal_node *n, char *buf, size_t size);
+/* Does a minus stand before the loss, so that it is to be maximised? */
+int dlsh_loss_is_negated(const dlsh_examination *e);
 int dlsh_op_is(const dl_journal_node *n, const char *names);
 
 /* ---- variables (subjects.c) */
@@ -70,8 +72,12 @@ int dlsh_optimizer_has(const dl_optimizer *o, const void *param);
 dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name, size_t size);
 
 /* ---- the script (script.c) */
+/* The tree of a text; NULL: not known. */
+const dlsh_node *dlsh_text_root(const char *file);
 /* The text of a line; NULL: not known. */
 const char *dlsh_script_line(const dlsh_examination *e, const char *file, int line, int *n);
+/* The first line that holds a word; 0: none does. */
+int dlsh_script_line_with(const dlsh_examination *e, const char *file, const char *word);
 /* Does that line hold the text? */
 int dlsh_script_has(const dlsh_examination *e, const char *file, int line, const char *text);
 

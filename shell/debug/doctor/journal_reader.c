@@ -42,14 +42,14 @@ static const char views[] =
     "as_strided|select|narrow|slice|contiguous|index_select";
 
 const dl_journal_node *dlsh_pass_source(dlsh_pass p, const dl_journal_node *n, int k) {
-    n = k < 4 && n->in[k].there ? dlsh_pass_node(p, n->in[k].from) : NULL;
+    n = k < 8 && n->in[k].there ? dlsh_pass_node(p, n->in[k].from) : NULL;
     while (n && dlsh_op_is(n, views)) n = dlsh_pass_node(p, n->in[0].from);
     return n;
 }
 
 const dl_journal_node *dlsh_pass_user(dlsh_pass p, const dl_journal_node *n) {
     for (long i = p.n - 1; i >= 0; i--)
-        for (int k = 0; k < p.at[i].nin && k < 4; k++)
+        for (int k = 0; k < p.at[i].nin && k < 8; k++)
             if (p.at[i].in[k].there && p.at[i].in[k].from == n->seq) return &p.at[i];
     return NULL;
 }

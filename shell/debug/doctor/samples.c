@@ -47,14 +47,6 @@ static int set_samples(dlsh_samples *s, dl_tensor *x, dl_tensor *y) {
 
 /* ---------------------------------------------------------------- a trainer's */
 
-/* The first line of the script that holds a word. */
-static int line_with(const dlsh_examination *e, const char *file, const char *word) {
-    int n;
-    for (int line = 1; dlsh_script_line(e, file, line, &n); line++)
-        if (dlsh_script_has(e, file, line, word)) return line;
-    return 0;
-}
-
 static int gather(dlsh_samples *s, dl_dataset *d, dl_split split) {
     long len = dl_dataset_len(d, split), n = len < MOST ? len : MOST, *index;
     dl_tensor *x[DL_NET_INPUTS] = {NULL}, *y[DL_NET_INPUTS] = {NULL};
@@ -75,10 +67,18 @@ static int gather(dlsh_samples *s, dl_dataset *d, dl_split split) {
 }
 
 static void place(const dlsh_examination *e, dlsh_samples *s, const char *file) {
-    int made = line_with(e, file, "dataset("), used = line_with(e, file, "trainer(");
+    int made = dlsh_script_line_with(e, file, "dataset("), used = dlsh_script_line_with(e, file, "trainer(");
     s->file = s->target_file = s->user_file = file;
-    s->line = s->target_line = made ? made : used;
+    s->line = s->target_line = s->made_line = made ? made : used;
     s->user_line = used ? used : made;
+    dlsh_traced some[DLSH_TRACED];
+    for (int i = 0, n = made ? dlsh_trace(e, file, made, some) : 0; i < n; i++) {
+        if (!some[i].name_line) continue;
+        if (some[i].role == DLSH_ROLE_TARGET)
+            s->target_line = some[i].name_line;
+        else
+            s->line = some[i].name_line;
+    }
 }
 
 static void examine_trainer(dlsh_examination *e, const char *file) {
@@ -89,6 +89,7 @@ static void examine_trainer(dlsh_examination *e, const char *file) {
     int any = gather(&train, d, DL_TRAIN), other = gather(&test, d, DL_TEST);
     place(e, &train, file);
     place(e, &test, file);
+    test.line = test.made_line;
     train.in_order = !st.shuffle && !st.sampler && dl_dataset_classes(d) > 0;
     if (any) dlsh_judge_samples(e, &train);
     if (any && other) dlsh_compare_splits(e, &train, &test);
@@ -114,6 +115,9 @@ static int set_traced(dlsh_samples *s, const dlsh_traced *all, int n, const char
         s->file = s->target_file = s->user_file = file;
         s->line = all[i].base_line ? all[i].base_line : line;
         s->user_line = all[i].pick_line ? all[i].pick_line : line;
+        dl_source maker, writer;
+        dl_tensor_places(x, &maker, &writer);
+        s->written_line = dl_tensor_version(x) && writer.file && !strcmp(writer.file, file) ? writer.line : 0;
         snprintf(s->name, sizeof s->name, "%s", all[i].base);
         return set_samples(s, x, y);
     }
@@ -176,7 +180,7 @@ static void compare_evaluations(dlsh_examination *e, const int *lines, int nline
         for (int k = 0; k < n; k++) {
             dl_tensor *x = some[k].tensor;
             if (some[k].role != DLSH_ROLE_INPUT || !x || x == used || dl_ndim(x) < 2) continue;
-            test.file = r->file, test.line = some[k].base_line ? some[k].base_line : r->line;
+            test.file = r->file, test.line = some[k].name_line ? some[k].name_line : r->line;
             snprintf(test.name, sizeof test.name, "%s", some[k].name);
             if (set_samples(&test, x, NULL)) dlsh_compare_splits(e, train, &test);
             dlsh_samples_free(&test);

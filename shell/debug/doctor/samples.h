@@ -11,8 +11,9 @@ typedef struct dlsh_samples {
     int real, picture; /* floating; of two dimensions or more */
     int in_order;      /* batches are taken in this order */
     char name[64], target[64];
-    const char *file, *target_file, *user_file; /* where they were made; where they are used */
-    int line, target_line, user_line;
+    const char *file, *target_file, *user_file;     /* where they were made; where they are used */
+    int line, target_line, user_line, written_line; /* written: last, in place; 0: never */
+    int made_line;                                  /* of the data set */
 } dlsh_samples;
 
 void dlsh_samples_free(dlsh_samples *s);

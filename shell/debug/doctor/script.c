@@ -30,6 +30,11 @@ const dlsh_unit *dlsh_text_of(const char *file) {
     return NULL;
 }
 
+const dlsh_node *dlsh_text_root(const char *file) {
+    const dlsh_unit *u = dlsh_text_of(file);
+    return u ? u->root : NULL;
+}
+
 const char *dlsh_script_line(const dlsh_examination *e, const char *file, int line, int *n) {
     const dlsh_unit *u = dlsh_text_of(file);
     const char *p = u ? u->text : NULL, *end = u ? u->text + u->len : NULL;
@@ -51,5 +56,12 @@ int dlsh_script_has(const dlsh_examination *e, const char *file, int line, const
     size_t len = strlen(text);
     for (int i = 0; p && i + (int)len <= n && p[i] != '#'; i++)
         if (!strncmp(p + i, text, len)) return 1;
+    return 0;
+}
+
+int dlsh_script_line_with(const dlsh_examination *e, const char *file, const char *word) {
+    int n;
+    for (int line = 1; dlsh_script_line(e, file, line, &n); line++)
+        if (dlsh_script_has(e, file, line, word)) return line;
     return 0;
 }

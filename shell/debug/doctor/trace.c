@@ -32,6 +32,11 @@ static const dlsh_node *statement_at(const dlsh_node *n, int line) {
     return found ? found : n && is_statement(n) && n->span.line == line ? n : NULL;
 }
 
+const dlsh_node *dlsh_statement_at(const char *file, int line) {
+    const dlsh_unit *u = dlsh_text_of(file);
+    return u && u->root ? statement_at(u->root, line) : NULL;
+}
+
 /* A definition of a name: the value it gets. */
 typedef struct definition {
     const dlsh_node *value;
@@ -137,37 +142,61 @@ static void pick(const tracer *t, const dlsh_node *index, dlsh_traced *to) {
 
 static void follow(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before, int depth);
 
-static void follow_name(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before, int depth) {
-    dl_tensor *x = data_of(t, n->text);
-    if (x && !so_far.tensor) {
-        so_far.tensor = x;
-        snprintf(so_far.name, sizeof so_far.name, "%s", n->text);
+static int is_method(const dlsh_node *n, const char *name) { return n->kind == DLSH_N_FIELD && !strcmp(n->text, name); }
+
+/* index_select(x, 0, p), x.index_select(0, p), flip and roll: rows in another order. */
+static int pick_by_call(const tracer *t, const dlsh_node *n, dlsh_traced *to) {
+    static const char *const pickers[] = {"index_select", "flip", "roll", "sort", "gather", "take"};
+    const dlsh_node *callee = n->kids[0];
+    for (size_t i = 0; i < sizeof pickers / sizeof *pickers; i++)
+        if ((names(callee, pickers[i]) || is_method(callee, pickers[i])) && n->nkids > 1)
+            return pick(t, n->kids[n->nkids - 1], to), 1;
+    return 0;
+}
+
+/* Is it one table of data as it is, but for the order or number of its rows, and its form? Then what it is made of. */
+static const dlsh_node *kept(const tracer *t, const dlsh_node *n, dlsh_traced *to) {
+    static const char casts[] = "to|clone|contiguous|reshape|view|float|long|detach|squeeze|unsqueeze|flatten|double";
+    if (n->kind == DLSH_N_NAME) return n;
+    if (n->kind == DLSH_N_INDEX) {
+        if (n->nkids > 1) pick(t, n->kids[1], to);
+        return n->kids[0];
     }
-    definition d = {.at = -1};
-    find_definition(t->unit->root, t->unit->root, n->text, before, &d);
-    int found = t->n;
-    if (d.value && depth < DEEPEST) follow(t, d.value, so_far, d.at, depth + 1);
-    if (t->n > found || t->n == DLSH_TRACED || (!x && !so_far.tensor)) return;
-    so_far.whole = x;
-    so_far.base_line = d.value ? d.value->span.line : 0;
-    snprintf(so_far.base, sizeof so_far.base, "%s", n->text);
-    t->out[t->n++] = so_far;
+    if (n->kind != DLSH_N_CALL) return NULL;
+    const dlsh_node *callee = n->kids[0];
+    int method = callee->kind == DLSH_N_FIELD, named = method || callee->kind == DLSH_N_NAME;
+    const dlsh_node *of = method ? callee->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
+    if (!named || !of) return NULL;
+    int picks = pick_by_call(t, n, to);
+    return picks || dlsh_has_word(casts, callee->text, strlen(callee->text)) ? of : NULL;
+}
+
+static void follow_name(tracer *t, const dlsh_node *n, dlsh_traced x, int before) {
+    int any = 0;
+    for (int depth = 0; depth < DEEPEST; depth++) {
+        dl_tensor *data = data_of(t, n->text);
+        definition d = {.at = -1};
+        find_definition(t->unit->root, t->unit->root, n->text, before, &d);
+        int line = d.value ? d.value->span.line : 0;
+        if (data && !x.tensor) {
+            x.tensor = data, x.name_line = line;
+            snprintf(x.name, sizeof x.name, "%s", n->text);
+        }
+        if (data) {
+            any = 1, x.whole = data, x.base_line = line;
+            snprintf(x.base, sizeof x.base, "%s", n->text);
+        }
+        const dlsh_node *of = d.value;
+        while (of && of->kind != DLSH_N_NAME) of = kept(t, of, &x);
+        if (!of) break;
+        n = of, before = d.at;
+    }
+    if (any && t->n < DLSH_TRACED) t->out[t->n++] = x;
 }
 
 static int is_loss(const dlsh_node *callee) {
     const char *name = callee->text;
     return callee->kind == DLSH_N_NAME && (strstr(name, "loss") || strstr(name, "entropy") || !strcmp(name, "kl_div"));
-}
-
-static int is_method(const dlsh_node *n, const char *name) { return n->kind == DLSH_N_FIELD && !strcmp(n->text, name); }
-
-/* index_select(x, 0, p), x.index_select(0, p), flip and roll: rows in another order. */
-static void pick_by_call(const tracer *t, const dlsh_node *n, dlsh_traced *to) {
-    static const char *const pickers[] = {"index_select", "flip", "roll", "sort", "gather", "take"};
-    const dlsh_node *callee = n->kids[0];
-    for (size_t i = 0; i < sizeof pickers / sizeof *pickers; i++)
-        if ((names(callee, pickers[i]) || is_method(callee, pickers[i])) && n->nkids > 1)
-            pick(t, n->kids[n->nkids - 1], to);
 }
 
 static void follow_call(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before, int depth) {
@@ -188,7 +217,7 @@ static void follow(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before
     if (!n || depth > DEEPEST || t->n == DLSH_TRACED) return;
     dlsh_traced left = so_far, right = so_far;
     switch (n->kind) {
-    case DLSH_N_NAME: follow_name(t, n, so_far, before, depth); return;
+    case DLSH_N_NAME: follow_name(t, n, so_far, before); return;
     case DLSH_N_CALL: follow_call(t, n, so_far, before, depth); return;
     case DLSH_N_INDEX:
         if (n->nkids > 1) pick(t, n->kids[1], &so_far);

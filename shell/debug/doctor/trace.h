@@ -15,10 +15,12 @@ typedef struct dlsh_traced {
     char name[64], base[64];   /* the variable that is nearest to the use; the one that the data were made in */
     char picks[240];           /* the rows that were taken on the way, the last first; "" none */
     int pick_line, random;     /* of a pick; random: one of them is in random order */
-    int base_line;             /* where the base was made */
+    int name_line, base_line;  /* where both were made */
     dl_tensor *tensor, *whole; /* the values of both; borrowed; NULL: none is kept */
 } dlsh_traced;
 
+/* The innermost statement that begins on a line; NULL: its text is not known. */
+const dlsh_node *dlsh_statement_at(const char *file, int line);
 /* What the statement at a line uses; how many. */
 int dlsh_trace(const dlsh_examination *e, const char *file, int line, dlsh_traced out[DLSH_TRACED]);
 
