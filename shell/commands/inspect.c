@@ -134,7 +134,7 @@ static dl_status hist_plot(const dlsh_args *a, double lo, double width, int bins
         xy[bins + i] = (double)counts[i];
     }
     if (s->nans || s->infs) snprintf(left_out, sizeof left_out, "value (left out: NaN %ld, Inf %ld)", s->nans, s->infs);
-    dlsh_curve curve = {"", bins, xy, xy + bins};
+    dlsh_curve curve = {.label = "", .n = bins, .x = xy, .y = xy + bins};
     dlsh_plot p = {.title = dlsh_arg_text(a, "tensor"),
                    .xlabel = left_out,
                    .ylabel = "count",

@@ -66,7 +66,7 @@ typedef enum dlsh_optkind {
     DLSH_OPT_INT,
     DLSH_OPT_FLOAT, /* takes ints too */
     DLSH_OPT_STRING,
-    DLSH_OPT_WORD,  /* in command form read as a word: metric=test/acc */
+    DLSH_OPT_WORD,  /* in command form read as a word: metric=test/acc; `want` may add list and tensor */
     DLSH_OPT_VALUE, /* any value; `want` may narrow it */
 } dlsh_optkind;
 

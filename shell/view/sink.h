@@ -83,13 +83,15 @@ typedef struct dlsh_progress {
 typedef struct dlsh_curve {
     const char *label;
     long n;
-    const double *x, *y; /* x NULL: 0, 1, 2, ... */
+    const double *x, *y;      /* x NULL: 0, 1, 2, ... */
+    const double *low, *high; /* a band around it; NULL: none */
+    int points;               /* points without lines between them */
 } dlsh_curve;
 typedef struct dlsh_plot {
     const char *title, *xlabel, *ylabel, *file; /* file NULL: shown; else the ending chooses png, svg, txt */
     int ncurves;
     const dlsh_curve *curves;
-    int bars, logy;
+    int bars, logy, logx;
 } dlsh_plot;
 
 /* An error placed in its source. Strings are borrowed; all but message may be empty, never NULL. */

@@ -4,47 +4,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "commands/history/history.h"
-
-enum { MAX_CURVES = 16 };
-
-/* The curves of a plot, with the data that they borrow. */
-typedef struct chart {
-    dlsh_curve curves[MAX_CURVES];
-    char labels[MAX_CURVES][128];
-    dl_points *points[MAX_CURVES];
-    long runs[MAX_CURVES];
-    double *numbers[MAX_CURVES + 1]; /* of variables, and of their x */
-    int n, kept;
-    char metric[128];
-} chart;
-
-static void chart_free(chart *c) {
-    for (int i = 0; i < c->n; i++) dl_points_free(c->points[i]);
-    for (int i = 0; i < c->kept; i++) free(c->numbers[i]);
-}
-
-static dl_status add_run(chart *c, dl_store *store, long id, long max_points) {
-    dl_run_list *l = dl_run_show(store, id);
-    if (!l) return dl_failed();
-    snprintf(c->labels[c->n], sizeof c->labels[0], "%ld %.100s", id, l->runs[0].name);
-    dlsh_one_line(c->labels[c->n], strlen(c->labels[c->n]));
-    dl_run_list_free(l);
-    dl_points *p = dl_series_points(store, id, c->metric, max_points);
-    if (!p) return dl_failed();
-    c->points[c->n] = p;
-    c->runs[c->n] = id;
-    c->curves[c->n] = (dlsh_curve){c->labels[c->n], p->n, p->step, p->value};
-    c->n++;
-    return DL_OK;
-}
+#include "commands/history/plot.h"
 
 /* Numbers of a tensor or a list, that the chart keeps; *n of them. */
-static dl_status read_numbers(const dlsh_args *a, const char *arg, chart *c, dlsh_value v, const char *name, long *n) {
+static dl_status read_numbers(const dlsh_args *a, const char *arg, dlsh_chart *c, dlsh_value v, const char *name,
+                              long *n) {
     *n = v.type == DLSH_TENSOR ? dl_numel(v.as.tensor) : v.as.list->n;
-    double *to = c->numbers[c->kept] = dl_memory_alloc(*n, sizeof *to);
-    if (!to) return DL_ERR_MEMORY;
-    c->kept++;
+    double *to = dlsh_chart_numbers(c, *n);
+    if (!to) return dl_failed();
     if (v.type == DLSH_TENSOR) return dl_read_f64(v.as.tensor, to);
     for (long i = 0; i < *n; i++) {
         dlsh_value item = v.as.list->items[i];
@@ -91,11 +58,36 @@ static int has_metric(dl_store *store, const char *ref, const char *key) {
     return yes;
 }
 
+/* Is x= a value with numbers, or a variable of such, and not step, time or epoch of runs? */
+static int has_numbers_x(const dlsh_args *a) {
+    const dlsh_value *x = dlsh_arg(a, "x");
+    if (!x || x->type != DLSH_STR) return x != NULL;
+    const dlsh_value *v = dlsh_get(dlsh_arg_session(a), x->as.str->s);
+    return !dlsh_has_word("step time epoch", x->as.str->s, strlen(x->as.str->s)) || (v && is_numbers(v));
+}
+
+/* The value of x=: of a variable, or of an expression that was read as a word, as arange(3). */
+static dl_status value_of_x(const dlsh_args *a, dlsh_value *out) {
+    const dlsh_value *x = dlsh_arg(a, "x"), *v = NULL;
+    *out = dlsh_void();
+    if (x->type == DLSH_STR) {
+        const char *text = x->as.str->s;
+        v = dlsh_get(dlsh_arg_session(a), text);
+        if (!v) DLSH_TRY(dlsh_run(dlsh_arg_session(a), "x", text, strlen(text), out));
+    }
+    if (out->type == DLSH_VOID) *out = dlsh_ref(v ? *v : *x);
+    if (is_numbers(out)) return DL_OK;
+    dl_status st =
+        dlsh_arg_fail(a, "x", DL_ERR_TYPE, NULL, "x must be a tensor or a list, got %s", dlsh_type_name(*out));
+    dlsh_drop(*out);
+    return st;
+}
+
 /* Whether the first word is a metric of the runs given, or of the last run: it then wins over a variable of that name.
  */
 static int metric_first(const dlsh_args *a, int n) {
     char key[128];
-    if (is_numbers(given_at(a, 0)) || dlsh_given(a, "x") || access(dlsh_store_file(), R_OK)) return 0;
+    if (is_numbers(given_at(a, 0)) || has_numbers_x(a) || access(dlsh_store_file(), R_OK)) return 0;
     dl_store *store = dlsh_history(a);
     int yes = store && !dl_metric_resolve(store, word_at(a, 0), key, sizeof key);
     if (yes && n == 1) yes = has_metric(store, "last", key);
@@ -107,13 +99,17 @@ static int metric_first(const dlsh_args *a, int n) {
     return yes;
 }
 
-static dl_status add_variables(const dlsh_args *a, chart *c, int n) {
+static dl_status add_variables(const dlsh_args *a, dlsh_chart *c, int n) {
     const double *x = NULL;
     long nx = 0;
-    if (n > MAX_CURVES)
-        return dlsh_arg_fail(a, "runs", DL_ERR_VALUE, NULL, "at most %d curves are drawn, got %d", MAX_CURVES, n);
+    if (n > DLSH_MOST_CURVES)
+        return dlsh_arg_fail(a, "runs", DL_ERR_VALUE, NULL, "at most %d curves are drawn, got %d", DLSH_MOST_CURVES, n);
     if (dlsh_given(a, "x")) {
-        DLSH_TRY(read_numbers(a, "x", c, *dlsh_arg(a, "x"), "x", &nx));
+        dlsh_value given;
+        DLSH_TRY(value_of_x(a, &given));
+        dl_status st = read_numbers(a, "x", c, given, "x", &nx);
+        dlsh_drop(given);
+        DLSH_TRY(st);
         x = c->numbers[0];
     }
     for (int i = 0; i < n; i++) {
@@ -132,97 +128,91 @@ static dl_status add_variables(const dlsh_args *a, chart *c, int n) {
     return DL_OK;
 }
 
-static dl_status add_runs(const dlsh_args *a, chart *c, long max_points) {
-    dl_store *store = dlsh_history(a);
-    if (!store) return dl_failed();
-    if (dl_metric_resolve(store, dlsh_arg_str(a, "metric"), c->metric, sizeof c->metric))
-        return dlsh_place_failure(a, "metric");
-    long *ids, last;
-    int n;
-    DLSH_TRY(dlsh_run_ids(a, &store, &ids, &n));
-    dl_status status = DL_OK;
-    if (n > MAX_CURVES)
-        status = dlsh_arg_fail(a, "runs", DL_ERR_VALUE, NULL, "at most %d runs are drawn, got %d", MAX_CURVES, n);
-    if (!status && !n) {
-        status = dl_run_find(store, "last", &last);
-        if (!status) status = add_run(c, store, last, max_points);
-    }
-    for (int i = 0; !status && i < n; i++) status = add_run(c, store, ids[i], max_points);
-    free(ids);
-    return status;
-}
-
 /* Where a point lies: a step of a run, an index, or a number of x. */
-static dlsh_value place(const chart *c, int curve, long k) {
+static dlsh_value place(const dlsh_chart *c, int curve, long k) {
     const double *x = c->curves[curve].x;
-    return !x ? dlsh_int(k) : c->points[curve] ? dlsh_int((long)x[k]) : dlsh_float(x[k]);
+    return !x ? dlsh_int(k) : !strcmp(c->xlabel, "step") && !c->groups ? dlsh_int((long)x[k]) : dlsh_float(x[k]);
 }
 
 /* For programs: the points as rows. */
-static dl_status list_points(dlsh_sink *sink, const chart *c) {
-    dlsh_table t = DLSH_TABLE({"run", 'r', ""}, {"metric", 'l', ""}, {"step", 'r', ""}, {"value", 'r', ""});
+static dl_status list_points(dlsh_sink *sink, const dlsh_chart *c) {
+    int of_runs = *c->metric != 0;
+    const char *x = of_runs || *c->ylabel ? c->xlabel : "step", *y = *c->ylabel && !of_runs ? c->ylabel : "value";
+    dlsh_table t = DLSH_TABLE({"run", 'r', ""}, {"metric", 'l', ""}, {x, 'r', ""}, {y, 'r', ""});
     dl_status status = DL_OK;
     for (int i = 0; i < c->n; i++) {
         const dlsh_curve *curve = &c->curves[i];
         for (long k = 0; !status && k < curve->n; k++)
-            status = dlsh_table_row(&t, (dlsh_value[]){c->points[i] ? dlsh_int(c->runs[i]) : dlsh_none(),
-                                                       dlsh_string(c->points[i] ? c->metric : c->labels[i]),
+            status = dlsh_table_row(&t, (dlsh_value[]){of_runs && !c->groups ? dlsh_int(c->runs[i]) : dlsh_none(),
+                                                       dlsh_string(of_runs && !c->groups ? c->metric : c->labels[i]),
                                                        place(c, i, k), dlsh_float(curve->y[k])});
     }
     return dlsh_table_show(sink, &t, status, NULL);
 }
 
-static dl_status draw(const dlsh_args *a, const chart *c) {
+static dl_status draw(const dlsh_args *a, const dlsh_chart *c) {
     dlsh_sink *sink = dlsh_arg_sink(a);
     const char *file = dlsh_arg_str(a, "out");
     if (!file && dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) return list_points(sink, c);
     if (!sink->ops->plot)
         return dlsh_arg_fail(a, NULL, DL_ERR_UNSUPPORTED, "out=FILE.png", "this output cannot show plots");
-    dlsh_plot p = {.title = *c->metric ? c->metric : "",
-                   .xlabel = *c->metric           ? "step"
+    dlsh_plot p = {.title = c->title,
+                   .xlabel = *c->xlabel           ? c->xlabel
                              : dlsh_given(a, "x") ? dlsh_arg_text(a, "x")
                                                   : "index",
-                   .ylabel = *c->metric  ? c->metric
+                   .ylabel = *c->ylabel  ? c->ylabel
                              : c->n == 1 ? c->labels[0]
                                          : "value",
                    .file = file,
                    .ncurves = c->n,
                    .curves = c->curves,
+                   .logx = dlsh_arg_bool(a, "logx"),
                    .logy = dlsh_arg_bool(a, "logy")};
     DLSH_TRY(sink->ops->plot(sink, &p));
     if (file) dlsh_put(sink, "wrote %s\n", file);
     return DL_OK;
 }
 
+/* Fills the chart, whatever is to be drawn. */
+static dl_status fill(const dlsh_args *a, dlsh_chart *c, long max_points) {
+    int words = (dlsh_given(a, "metric") != 0) + dlsh_arg_count(a, "runs");
+    if (dlsh_given(a, "y")) return dlsh_chart_scatter(a, c);
+    if (!words)
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "plot loss, plot x=lr y=min(val/loss), plot VARIABLE",
+                             "plot needs a metric, two names or a variable");
+    int metric = first_metric(a, words);
+    if (metric < words && has_numbers_x(a))
+        return dlsh_arg_fail(a, "x", DL_ERR_VALUE, "metrics of runs are drawn over step, time or epoch: x=time",
+                             "x goes with variables, and %s is none with numbers", word_at(a, metric));
+    if (metric < words || metric_first(a, words)) return dlsh_chart_runs(a, c, max_points);
+    DLSH_TRY(add_variables(a, c, words));
+    return dlsh_chart_smooth(a, c);
+}
+
 static dl_status plot_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    chart c = {.n = 0};
-    int words = 1 + dlsh_arg_count(a, "runs"), metric = first_metric(a, words);
+    dlsh_chart *c = calloc(1, sizeof *c);
     dlsh_look look = dlsh_sink_look(dlsh_arg_sink(a));
     /* more points than columns cannot be seen; programs get all */
     long max_points = dlsh_given(a, "out")           ? 2000
                       : look.mode != DLSH_MODE_TABLE ? 0
                       : look.rich                    ? 1000
                                                      : 2 * (look.width > 0 ? look.width : 80);
-    dl_status status;
-    if (metric == words && !metric_first(a, words))
-        status = add_variables(a, &c, words);
-    else if (dlsh_given(a, "x"))
-        status = dlsh_arg_fail(a, "x", DL_ERR_VALUE, "metrics of runs are drawn over their steps: leave x out",
-                               "x goes with variables, and %s is none with numbers", word_at(a, metric));
-    else
-        status = add_runs(a, &c, max_points);
-    if (!status) status = draw(a, &c);
-    chart_free(&c);
+    dl_status status = c ? fill(a, c, max_points) : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a plot");
+    if (!status) status = draw(a, c);
+    dlsh_chart_free(c);
     return status;
 }
 
 const dlsh_command plot_commands[] = {
     DLSH_ROW(
-        "plot", DLSH_REPORT, plot_run, "plot METRIC [RUN ...] or VARIABLE... [x=NUMBERS] [out=FILE] [logy]",
-        "Draws a metric of runs over their steps, or numbers of variables, in the terminal or into a file. A name of "
-        "both is the metric; in parentheses it is the variable. Needs gnuplot.",
-        DLSH_PARAMS({"metric", DLSH_ARG_WORD, .flags = DLSH_NUMBERS,
+        "plot", DLSH_REPORT, plot_run,
+        "plot METRIC [RUN ...] [x=step|time|epoch] [by=NAME], plot x=NAME y=NAME, or plot VARIABLE... [x=NUMBERS]",
+        "Draws a metric of runs, two names of runs against each other, or numbers of variables, in the terminal or "
+        "into "
+        "a file. A name of both is the metric; in parentheses it is the variable. With by= the mean of each group of "
+        "runs, with its standard deviation as a band. Files are drawn by gnuplot.",
+        DLSH_PARAMS({"metric", DLSH_ARG_WORD, .flags = DLSH_NUMBERS | DLSH_OPTIONAL,
                      .doc = "a metric (bare loss is train/loss), or a variable with numbers; (x) where x is the name "
                             "of a metric, too",
                      .complete = "metric"},
@@ -230,8 +220,17 @@ const dlsh_command plot_commands[] = {
                      .doc = "runs; the last one when left out; or more variables", .complete = "run"}),
         DLSH_OPTIONS(
             {"out", DLSH_OPT_WORD, NULL, .doc = "draw into a file: NAME.png, NAME.svg or NAME.txt", .complete = "file"},
-            {"x", DLSH_OPT_VALUE, NULL, .doc = "of variables: where their points lie; without it 0, 1, 2, ...",
-             .want = "tensor|list", .complete = "var"},
-            {"logy", DLSH_OPT_BOOL, "false", .doc = "a logarithmic vertical axis"}),
-        .examples = "plot loss 3 5\nplot test/acc last out=acc.png\nplot losses logy\nplot y slope x=t"),
+            {"x", DLSH_OPT_WORD, NULL,
+             .doc = "of runs: step, time (seconds) or epoch; with y=: a name as in where=; of variables: where their "
+                    "points lie, without it 0, 1, 2, ...",
+             .want = "list|tensor", .complete = "var"},
+            {"y", DLSH_OPT_WORD, NULL,
+             .doc = "a dot for each run: this name, as min(val/loss), over x=", .complete = "metric"},
+            {"by", DLSH_OPT_WORD, NULL, .doc = "means over the runs with the same value of this name"},
+            {"smooth", DLSH_OPT_FLOAT, "0", .doc = "exponential means: the weight of the past, 0.9"},
+            {"logx", DLSH_OPT_BOOL, "false", .doc = "a logarithmic horizontal axis"},
+            {"logy", DLSH_OPT_BOOL, "false", .doc = "a logarithmic vertical axis"}, DLSH_RUN_FILTERS),
+        .examples =
+            "plot loss 3 5\nplot test/acc last out=acc.png\nplot loss by=opt x=time smooth=0.6 where=\"status = "
+            "finished\"\nplot x=lr y=min(val/loss) logx\nplot losses logy\nplot y slope x=t"),
     {0}};

@@ -36,13 +36,18 @@ int dlsh_wants(const char *want, dlsh_value v) {
     return word_in(want, "function") && dlsh_callable(v);
 }
 
+/* Is it a word option that takes lists and tensors, too? */
+static int takes_numbers(const dlsh_option *o) {
+    return o->kind == DLSH_OPT_WORD && o->want && word_in(o->want, "list");
+}
+
 static const char *optkind_want(const dlsh_option *o) {
     switch (o->kind) {
     case DLSH_OPT_BOOL: return "bool";
     case DLSH_OPT_INT: return "int";
     case DLSH_OPT_FLOAT: return "float";
     case DLSH_OPT_STRING: return "string";
-    case DLSH_OPT_WORD: return "string|int|float|bool";
+    case DLSH_OPT_WORD: return takes_numbers(o) ? "string|int|float|bool|list|tensor" : "string|int|float|bool";
     case DLSH_OPT_VALUE: break;
     }
     return o->want;
@@ -142,7 +147,7 @@ static dl_status check_item(const dlsh_args *a, dlsh_arg_item *it) {
     if (p && unevaluated(p)) return DL_OK;
     if (it->value.type == DLSH_VOID) it->value = dlsh_none();
     const char *want = p ? p->want : o ? optkind_want(o) : NULL;
-    int with_numbers = p && p->flags & DLSH_NUMBERS;
+    int with_numbers = p ? p->flags & DLSH_NUMBERS : o && takes_numbers(o);
     if (p && p->kind == DLSH_ARG_WORD && !want)
         want = with_numbers ? "string|int|float|bool|list|tensor" : "string|int|float|bool";
     /* none means not given, for what may be missing */

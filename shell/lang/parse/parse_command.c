@@ -56,8 +56,9 @@ dlsh_node *dlsh_p_option(dlsh_parser *p, dlsh_optkind kind) {
     dlsh_p_advance(p); /* = */
     if (!p->tok.adjacent || dlsh_p_at_statement_end(p))
         return dlsh_p_unexpected(p, "a value right after '='", "options are written name=value, without spaces");
+    int word = kind == DLSH_OPT_WORD && !dlsh_p_is(p, DLSH_T_LBRACKET);
     dlsh_p_push(p, dlsh_p_is(p, DLSH_T_LBRACE) ? dlsh_p_record(p)
-                   : kind == DLSH_OPT_WORD     ? word_value(p, "a word")
+                   : word                      ? word_value(p, "a word")
                                                : dlsh_p_argument(p));
     return dlsh_p_finish(p, o, base);
 }

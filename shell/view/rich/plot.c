@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lang/session.h"
+#include "view/braille.h"
 #include "view/rich/html.h"
 
 extern char **environ;
@@ -104,7 +105,7 @@ static void put_piece(dlsh_buf *b, const dlsh_curve *c, long from, long to) {
 }
 
 static int is_drawn(const dlsh_plot *p, const dlsh_curve *c, long k) {
-    return k >= 0 && k < c->n && has_point(c, k) && (!p->logy || c->y[k] > 0);
+    return k >= 0 && k < c->n && has_point(c, k) && (!p->logy || c->y[k] > 0) && (!p->logx || curve_x(c, k) > 0);
 }
 
 /* Points without neighbours are no line: they become dots. Returns whether there are any. */
@@ -129,6 +130,10 @@ static void put_data(dlsh_buf *b, const dlsh_plot *p) {
         else
             for (long k = 0; k < c->n; k++) put_point(b, c, k);
         dlsh_buf_puts(b, "EOD\n");
+        if (c->low) dlsh_buf_printf(b, "$b%d << EOD\n", i);
+        for (long k = 0; c->low && k < c->n; k++)
+            if (is_drawn(p, c, k)) dlsh_buf_printf(b, "%.9g %.9g %.9g\n", curve_x(c, k), c->low[k], c->high[k]);
+        if (c->low) dlsh_buf_puts(b, "EOD\n");
     }
 }
 
@@ -177,6 +182,7 @@ static void put_range(dlsh_buf *b, const dlsh_plot *p, char axis) {
 static void put_script(dlsh_buf *b, const dlsh_plot *p) {
     if (!p->bars) put_range(b, p, 'x'), put_range(b, p, 'y');
     if (p->logy) dlsh_buf_puts(b, "set logscale y\nset format y '%g'\n");
+    if (p->logx) dlsh_buf_puts(b, "set logscale x\nset format x '%g'\n");
     dlsh_buf_puts(b, p->bars ? "set style fill solid 0.6\nset boxwidth 0.9 relative\n" : "");
     const dlsh_curve *c = p->curves;
     if (p->bars && c->n > 1) {
@@ -187,10 +193,14 @@ static void put_script(dlsh_buf *b, const dlsh_plot *p) {
     put_data(b, p);
     DLSH_SCOPED_BUF command = {0};
     for (int i = 0; i < p->ncurves; i++) {
-        const char *with = p->bars ? "boxes" : p->curves[i].n == 1 ? "points" : "lines";
-        dlsh_buf_printf(&command, "%s$d%d using 1:2 with %s lt %d title ", i ? ", " : "plot ", i, with, i + 1);
+        const char *with = p->bars ? "boxes" : p->curves[i].n == 1 || p->curves[i].points ? "points" : "lines";
+        dlsh_buf_puts(&command, i ? ", " : "plot ");
+        if (p->curves[i].low)
+            dlsh_buf_printf(&command, "$b%d using 1:2:3 with filledcurves lt %d fill transparent solid 0.2 notitle, ",
+                            i, i + 1);
+        dlsh_buf_printf(&command, "$d%d using 1:2 with %s lt %d title ", i, with, i + 1);
         put_quoted(&command, p->curves[i].label ? p->curves[i].label : "");
-        if (p->curves[i].n > 1 && put_dots(b, p, i))
+        if (p->curves[i].n > 1 && !p->curves[i].points && put_dots(b, p, i))
             dlsh_buf_printf(&command, ", $dot%d using 1:2 with points lt %d notitle", i, i + 1);
     }
     dlsh_buf_puts(b, dlsh_buf_text(&command));
@@ -325,8 +335,8 @@ static void put_trimmed(dlsh_buf *out, const char *s, size_t n) {
 static dl_status any_point(const dlsh_plot *p) {
     for (int i = 0; i < p->ncurves; i++)
         for (long k = 0; k < p->curves[i].n; k++)
-            if (isfinite(p->curves[i].y[k]) && (!p->logy || p->curves[i].y[k] > 0)) return DL_OK;
-    return dlsh_fail(DL_ERR_VALUE, NULL, "nothing to plot: no finite%s value", p->logy ? " positive" : "");
+            if (is_drawn(p, &p->curves[i], k)) return DL_OK;
+    return dlsh_fail(DL_ERR_VALUE, NULL, "nothing to plot: no finite%s value", p->logy || p->logx ? " positive" : "");
 }
 
 dl_status dlsh_plot_svg(const dlsh_plot *p, dlsh_buf *out) {
@@ -355,6 +365,10 @@ dl_status dlsh_plot_svg(const dlsh_plot *p, dlsh_buf *out) {
 dl_status dlsh_plot_draw(const dlsh_plot *p, const dlsh_look *look, dlsh_buf *out) {
     DLSH_TRY(any_point(p));
     if (p->file) return draw_file(p);
+    if (look->unicode && !p->bars) {
+        dlsh_plot_braille(p, look, out);
+        return DL_OK;
+    }
     DLSH_SCOPED_BUF script = {0};
     dlsh_plot narrow = *p;
     if (!p->bars) narrow.ylabel = NULL;
