@@ -178,7 +178,8 @@ static void put_parameters(page_out *o, const dlsh_command *row) {
         option_left(&left, q);
         if ((int)left.n > wide) wide = (int)left.n;
     }
-    if (wide > 26) wide = 26;
+    int most = o->width / 2 - 4 < 26 ? o->width / 2 - 4 : 26; /* the right column keeps half of a narrow page */
+    if (wide > most) wide = most;
     for (const dlsh_param *p = row->params; p && p->name; p++) {
         DLSH_SCOPED_BUF right = {0};
         dlsh_buf_puts(&right, p->doc ? p->doc : "");

@@ -195,7 +195,7 @@ static void drop_blanks(dlsh_buf *out) {
 }
 
 static void put_legend(dlsh_buf *out, const dlsh_plot *plot, const picture *p, int colour) {
-    int width = 0, most = p->columns + LABEL;
+    int width = 0, most = p->columns;
     for (int i = 0; i < plot->ncurves; i++) {
         DLSH_SCOPED_BUF label = {0};
         dlsh_buf_puts_visible(&label, plot->curves[i].label ? plot->curves[i].label : "");

@@ -63,7 +63,7 @@ mkdir -p home/.config/dlsh
 echo 'from_rc = 11' >home/.config/dlsh/rc.dlsh
 HOME=$PWD/home run -c 'from_rc'
 HOME=$PWD/home run -n -c 'from_rc'
-PATH=$(dirname "$(command -v dlsh)") run -n -c 'x = [1.0, 2]; plot x'
+PATH=$(dirname "$(command -v dlsh)") run -n -c 'x = [1.0, 2]; plot x out=x.png'
 run -n -c 'help(matmul)'
 dlsh -n -c 'for i in range(3) { print(i) }' | cat
 dlsh -n -c 'print("lost")' >/dev/full
