@@ -36,7 +36,7 @@ dl_nan_policy dl_nan_policy_get(void) { return (dl_nan_policy)__atomic_load_n(&d
 
 dl_status dl_nan_policy_set(dl_nan_policy p) {
     if (p < DL_NAN_OFF || p > DL_NAN_STOP)
-        return dl_fail(DL_ERR_VALUE, "%d is no policy: off, warn and stop are 0 to 2", (int)p);
+        return dl_fail(DL_ERR_VALUE, "%d is not a policy: off, warn and stop are 0 to 2", (int)p);
     __atomic_store_n(&dl_nan_mode, (int)p, __ATOMIC_RELAXED);
     return DL_OK;
 }

@@ -15,7 +15,7 @@ dl_precision dl_precision_get(void) { return (dl_precision)__atomic_load_n(&prec
 
 dl_status dl_precision_set(dl_precision p) {
     if (p < DL_PRECISION_F32 || p > DL_PRECISION_F16)
-        return dl_fail(DL_ERR_VALUE, "%d is no precision: f32, tf32, bf16 and f16 are 0 to 3", (int)p);
+        return dl_fail(DL_ERR_VALUE, "%d is not a precision: f32, tf32, bf16 and f16 are 0 to 3", (int)p);
     __atomic_store_n(&precision, (int)p, __ATOMIC_RELAXED);
     return DL_OK;
 }

@@ -82,7 +82,7 @@ struct dl_dataset {
     dl_dtype dtype; /* of a sample here: DL_U8, which batches have as f32 by way of `lut`; DL_F32; DL_I64 */
     bool padded;    /* samples differ in shape; a batch has the largest sizes of its own, filled with pad, pad_target */
     double pad, pad_target;
-    long classes; /* 0: targets are no class numbers */
+    long classes; /* 0: targets are not a class numbers */
     char **class_names;
     int target_ndim;
     long target_shape[DL_MAX_SAMPLE_DIM], target_numel;

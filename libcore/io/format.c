@@ -61,7 +61,7 @@ static const char *what_of(dl_content content) {
 
 /* ---------------------------------------------------------------- by name */
 
-/* ".npy" of "a/b.npy"; "" when there is none. A number after a point is no ending: "step-1.5". */
+/* ".npy" of "a/b.npy"; "" when there is none. A number after a point is not an ending: "step-1.5". */
 static const char *ending_of(const char *path) {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
     if (!dot || dot == base || !isalpha((unsigned char)dot[1])) return "";

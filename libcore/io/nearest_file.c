@@ -28,7 +28,8 @@ int dl_nearest_file(const char *path, char *out, long size) {
     return found;
 }
 
-/* The shortest start of the path that is no folder, as far as its last slash; 0 where all are. *file: it is a file. */
+/* The shortest start of the path that is not a folder, as far as its last slash; 0 where all are. *file: it is a file.
+ */
 static int missing_folder(const char *path, int *file) {
     struct stat info;
     for (const char *slash = strchr(path + (*path == '/'), '/'); slash; slash = strchr(slash + 1, '/')) {

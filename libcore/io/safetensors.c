@@ -149,7 +149,7 @@ static dl_status read_shape(const char *file, entry *e, const json_t *v, int64_t
     for (size_t i = 0; i < n; i++) {
         const json_t *d = json_array_get(v, i);
         if (!json_is_integer(d) || json_integer_value(d) < 0)
-            return dl_fail(DL_ERR_FORMAT, "%s: tensor '%s' has a size that is no number of elements", file, e->name);
+            return dl_fail(DL_ERR_FORMAT, "%s: tensor '%s' has a size that is not a number of elements", file, e->name);
         e->shape[i] = (long)json_integer_value(d);
     }
     return dl_shape_check(e->ndim, e->shape, numel);

@@ -42,7 +42,7 @@ static int character(const unsigned char *p, size_t left) {
 static char *text_of(const char *name, const char *text, size_t n) {
     for (size_t i = 0, k; i < n; i += k)
         if (!(k = (size_t)character((const unsigned char *)text + i, n - i)))
-            return dl_fail(DL_ERR_FORMAT, "%s: a string of %zu bytes is no text in UTF-8", name, n), NULL;
+            return dl_fail(DL_ERR_FORMAT, "%s: a string of %zu bytes is not text in UTF-8", name, n), NULL;
     char *copy = malloc(n + 1); /* text need not end in a NUL */
     if (!copy) return dl_fail(DL_ERR_MEMORY, "no memory for the strings of '%s'", name), NULL;
     memcpy(copy, n ? text : "", n);

@@ -9,7 +9,7 @@
 
 /* Values are zeroed where they are made, so that what was filled in part can be released. */
 void dl_stored_clear(dl_stored *v);
-/* text[n] as a string. DL_ERR_FORMAT when it holds NUL or is no UTF-8; `name` is used in the message. */
+/* text[n] as a string. DL_ERR_FORMAT when it holds NUL or is not UTF-8; `name` is used in the message. */
 dl_status dl_stored_set_text(dl_stored *v, const char *name, const char *text, size_t n);
 /* n values to be filled in, DL_STORED_NONE at first; a record's keys are NULL until they are set. */
 dl_status dl_stored_set_items(dl_stored *v, dl_stored_kind kind, long n);

@@ -304,7 +304,7 @@ static dl_tensor *placed(dl_pickle_reader *r, const char *key, dl_element e, lon
 
 /* The places of the storages, in the order in which the last pickle names them; they begin at `at`. */
 static dl_status place_storages(const dl_pickle_reader *r, storages *s, const dl_pickle_node *keys, uint64_t at) {
-    if (keys->kind != DL_PICKLE_LIST) return dl_pickle_bad(r, keys, "the names of storages are no list");
+    if (keys->kind != DL_PICKLE_LIST) return dl_pickle_bad(r, keys, "the names of storages are not a list");
     for (uint32_t i = 0; i < keys->n; i++) {
         uint8_t count[8];
         int64_t n = 0;

@@ -26,7 +26,7 @@ static uint64_t little(const uint8_t *p, int n) {
 }
 
 static dl_status bad(const wav *w, uint64_t at, const char *what) {
-    return dl_fail_hint(DL_ERR_FORMAT, "the file is damaged, was cut off, or is no WAV file", "%s: byte %llu: %s",
+    return dl_fail_hint(DL_ERR_FORMAT, "the file is damaged, was cut off, or is not a WAV file", "%s: byte %llu: %s",
                         w->in->name, (unsigned long long)at, what);
 }
 

@@ -161,7 +161,7 @@ static dl_status check_label(const char *label) {
     bool ok = *label && !isdigit((unsigned char)*label);
     for (const char *p = label; *p; p++) ok &= isalnum((unsigned char)*p) || *p == '_';
     if (ok) return DL_OK;
-    return dl_fail(DL_ERR_NAME, "'%s' is no name for a layer: letters, digits and _ are", label);
+    return dl_fail(DL_ERR_NAME, "'%s' is not a name for a layer: letters, digits and _ are", label);
 }
 
 static dl_module *make(const dl_layer_spec *s, fault *f) {

@@ -63,7 +63,7 @@ void *dl_pack_form(const dl_pack *p) { return p->form; }
 
 dl_tensor *dl_pack_single(const dl_pack *p, const char *what, const char *hint) {
     if (p->n == 1 && !p->form) return p->t[0];
-    return dl_fail_hint(DL_ERR_VALUE, hint, "%s is no tensor but a list or record of %d", what, p->n), NULL;
+    return dl_fail_hint(DL_ERR_VALUE, hint, "%s is not a tensor but a list or record of %d", what, p->n), NULL;
 }
 
 /* ---------------------------------------------------------------- inputs by name */

@@ -58,7 +58,7 @@ static dl_status check_part(const dl_module *net, const char *label, const dl_mo
     if (dl_module_holds_tensor(former))
         return dl_fail(DL_ERR_TYPE, "'%s' is a tensor of the net; no layer can take its place", label);
     if (dl_module_holds_tensor(part))
-        return dl_fail(DL_ERR_TYPE, "a tensor of a net is no layer and cannot become '%s'", label);
+        return dl_fail(DL_ERR_TYPE, "a tensor of a net is not a layer and cannot become '%s'", label);
     if (dl_module_path_of(part, net, buf))
         return dl_fail_hint(DL_ERR_VALUE, "take a copy of it: m.copy()",
                             "a net cannot hold itself: '%s' would be the net that it is a part of", label);

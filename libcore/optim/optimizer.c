@@ -154,7 +154,7 @@ dl_status dl_optimizer_add(dl_optimizer *o, const char *name, dl_tensor *param) 
     if (!param) return dl_fail_null("the parameter");
     if (!dl_is_leaf(param) || !dl_requires_grad(param))
         return dl_fail_hint(DL_ERR_AUTOGRAD, "use param(x)",
-                            "'%s' is no parameter: a leaf that needs a gradient is one", name);
+                            "'%s' is not a parameter: a leaf that needs a gradient is one", name);
     return dl_optimizer_register(o, name, param);
 }
 

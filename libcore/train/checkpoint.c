@@ -252,7 +252,7 @@ dl_status dl_trainer_load(dl_trainer *t, const char *path) {
     else if (text)
         st = dl_fail(DL_ERR_FORMAT, "%s: the state of the trainer is not valid JSON: %.100s", path, je.text);
     else
-        st = dl_fail_hint(DL_ERR_FORMAT, "load m \"FILE\" reads weights alone", "%s is no checkpoint of a trainer",
+        st = dl_fail_hint(DL_ERR_FORMAT, "load m \"FILE\" reads weights alone", "%s is not a checkpoint of a trainer",
                           path);
     json_decref(j);
     dl_tensor_file_free(f);

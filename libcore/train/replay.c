@@ -382,7 +382,7 @@ static dl_status host_restore(dl_trainer *t, const host_state *p) {
 
 /* ---------------------------------------------------------------- capture */
 
-/* Random numbers of the host are no part of a graph. Memory that the step wrote to and that was there before must be
+/* Random numbers of the host are not part of a graph. Memory that the step wrote to and that was there before must be
  * restored for the first replay. */
 static dl_status check_effects(dl_trainer *t, const dl_effects *e, const device_state *known) {
     if (e->incomplete) return dl_fail(DL_ERR_MEMORY, "no memory for the list of what a step writes to");
@@ -396,7 +396,7 @@ static dl_status check_effects(dl_trainer *t, const dl_effects *e, const device_
         }
         for (long k = 0; k < known->n && !own; k++) own = known->t[k]->st == s;
         if (!own)
-            return dl_fail(DL_ERR_UNSUPPORTED, "the net or the loss writes to a tensor that is no part of the net");
+            return dl_fail(DL_ERR_UNSUPPORTED, "the net or the loss writes to a tensor that is not part of the net");
     }
     return DL_OK;
 }

@@ -159,7 +159,7 @@ static dl_status check_leaves(dl_trainer *t) {
             DL_ERR_STATE,
             "detach() what is not to be trained, or set its requires_grad to false; an optimizer that is "
             "given it trains it, too",
-            "the loss depends on %s%s of shape %s, which the optimizer does not train: it is no part of %s",
+            "the loss depends on %s%s of shape %s, which the optimizer does not train: it is not part of %s",
             leaf->weight ? "the weight " : "a parameter", leaf->weight ? dl_tensor_name(leaf) : "",
             dl_shape_text(leaf->ndim, leaf->shape), dl_module_name(t->model));
     }

@@ -227,7 +227,7 @@ void dl_record_step(dl_trainer *t);
 /* A step whose loss or gradients are not finite; error says what. */
 void dl_record_divergence(dl_trainer *t, const char *what);
 void dl_record_eval(dl_trainer *t, dl_split split, const dl_eval_result *r);
-/* Keeps the message of a failed step for the run; an interrupt is no failure. Returns st. */
+/* Keeps the message of a failed step for the run; an interrupt is not a failure. Returns st. */
 dl_status dl_record_failure(dl_trainer *t, dl_status st);
 dl_status dl_record_end(dl_trainer *t);
 

@@ -301,7 +301,7 @@ const dlsh_command autograd_commands[] = {
         "Compares the gradients of a function with central differences, element by element, and reports the worst. "
         "Then each node of the computation is checked by itself, operands that are parameters included: an op whose "
         "rule is wrong is named with its line, also where two errors cancel. Kinks, where slopes from left and right "
-        "differ, are no errors. gradcheck l checks the nodes of what has been computed. As a function its result is a "
+        "differ, are not errors. gradcheck l checks the nodes of what has been computed. As a function its result is a "
         "record with ok, checked, worst, tolerance, input, element, analytic, numeric, nodes, wrong.",
         DLSH_PARAMS(
             {"function", .doc = "a function, op or net from tensors to tensors, or a result with a history"},

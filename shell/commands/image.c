@@ -282,7 +282,7 @@ static dl_status read_samples(const dlsh_args *a, const dlsh_split *s, sheet *p,
     dlsh_fields b = {{NULL}, {NULL}};
     if (dl_dataset_ndim(s->data) < 2)
         return dlsh_arg_fail(a, "what", DL_ERR_SHAPE, "print(d.train[0].x) shows the numbers of a sample",
-                             "samples of '%s' are no pictures", dl_dataset_name(s->data));
+                             "samples of '%s' are not pictures", dl_dataset_name(s->data));
     if (from < 0) from += have;
     if (from < 0 || from >= have)
         return dlsh_arg_fail(a, "first", DL_ERR_INDEX, NULL, "there is no sample %ld; the split has %ld",

@@ -17,7 +17,7 @@ static dl_status check_name(const dlsh_args *a, const dlsh_op_plan *p, const cha
                  : DL_OK;
 }
 
-/* A default as text: "3" an integer, "3.0" floating, "true". 0: it is no number. */
+/* A default as text: "3" an integer, "3.0" floating, "true". 0: it is not a number. */
 static int put_default(dlsh_buf *b, const dlsh_node *v) {
     int minus = v && v->kind == DLSH_N_UNARY && v->op == DLSH_OP_NEG;
     if (minus) v = v->kids[0];
@@ -52,7 +52,7 @@ static dl_status read_signature(const dlsh_args *a, const dlsh_node *n, dlsh_op_
         size_t at = defaults->n;
         if (v && p->nattr < DLSH_OP_MAX_ATTR && !put_default(defaults, v))
             return dlsh_arg_fail(a, "signature", DL_ERR_SYNTAX, "slope=0.1, k=3, on=true",
-                                 "the default of '%s' is no number", k->text);
+                                 "the default of '%s' is not a number", k->text);
         if (!v || p->nattr == DLSH_OP_MAX_ATTR)
             return dlsh_arg_fail(a, "signature", DL_ERR_SYNTAX, usage,
                                  "an op has up to 8 inputs, then up to 8 numbers with defaults");

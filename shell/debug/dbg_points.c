@@ -227,7 +227,7 @@ static int changes(dlsh_session *s, dlsh_sink *sink, const char *text, const cha
     return 0;
 }
 
-/* m.*.grad: the net's name, and the pattern of paths; 0: the text is no pattern. */
+/* m.*.grad: the net's name, and the pattern of paths; 0: the text is not a pattern. */
 static int pattern_of(const char *text, char net[DLSH_DBG_TEXT], char paths[DLSH_DBG_TEXT]) {
     size_t n = strcspn(text, "."), all = strlen(text), tail = strlen(".grad");
     for (const char *p = text; *p; p++)

@@ -37,7 +37,7 @@ static void hint_for(const char *name, const char *why, char *hint, size_t size)
     if (find_library(name, found, sizeof found))
         snprintf(hint, size, "did you mean \"%s\"?", found);
     else if (strstr(why, "invalid ELF header") || strstr(why, "file too short"))
-        snprintf(hint, size, "that file is no library; its name ends in a number: %s.6?", name);
+        snprintf(hint, size, "that file is not a library; its name ends in a number: %s.6?", name);
     else if (!strchr(name, '/') && strncmp(name, "lib", 3))
         snprintf(hint, size, "libraries are called libNAME.so.N; a file in this folder is written ./%s", name);
     else if (!strchr(name, '/') && !strstr(name, ".so"))

@@ -175,7 +175,7 @@ dl_status dlsh_c_check_bytes(dlsh_ccall *k);
 const char *dlsh_c_what(const dlsh_ccall *k, int at);
 /* The type that a variable argument is passed as, by C's promotions; NULL: none (recorded). */
 const dlsh_ctype *dlsh_c_promoted(dlsh_cspace *c, dlsh_value v, const char *what);
-/* What a format expects: the type, and how many characters scanf may store (-1: any number, 0: it is no text). */
+/* What a format expects: the type, and how many characters scanf may store (-1: any number, 0: it is not text). */
 typedef struct dlsh_cformat {
     const dlsh_ctype *type;
     long chars;

@@ -169,7 +169,7 @@ static int is_inner_name(const dlsh_cstate *st, const char *name) {
             if (it->kind != DLSH_CI_OTHER || !dlsh_citem_has(it, name, strlen(name))) continue;
             dlsh_fail(DL_ERR_NAME,
                       b->cuda ? "a function of the block launches kernels: void run(float *x) { kernel<<<1, 32>>>(x); }"
-                      : it->old_style ? "its definition is no prototype: write the parameters' types in the parentheses"
+                      : it->old_style ? "its definition lacks the parameters' types: write them in the parentheses"
                                       : "without `static` and `inline` it can be called",
                       it->old_style ? "'%s' cannot be called from here" : "'%s' is seen only within its block", name);
             return 1;
@@ -250,7 +250,7 @@ static dl_status bind_variable(dlsh_session *s, const dlsh_cname *n) {
     if (!dlsh_get(s, n->name)) {
         dlsh_value hidden = dlsh_builtin_value(s, n->name);
         if (!dlsh_failed(hidden) && !yields(n->name))
-            dlsh_warn(s, NULL, "'%s' is now the C %s; the built-in one stays as ops.%s", n->name,
+            dlsh_warn(s, NULL, "'%s' is now the C %s; the built-in one can still be called as ops.%s", n->name,
                       n->proto ? "function" : "variable", n->name);
         dlsh_drop(hidden);
     }

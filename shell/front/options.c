@@ -39,12 +39,12 @@ static const struct option {
 enum { NOPTIONS = sizeof options / sizeof *options };
 
 void dlsh_options_help(FILE *f) {
-    fputs(
-        "usage: dlsh [options] [FILE.dlsh [name=value ...]]\n"
-        "       dlsh [options] serve [RUN ...] [port=N] [where=CONDITION]\n"
-        "       dlsh kernel install [--user | --prefix P | --sys-prefix]\n\n"
-        "Without a script: a prompt; or, when standard input is no terminal, what stands there is run as a script.\n\n",
-        f);
+    fputs("usage: dlsh [options] [FILE.dlsh [name=value ...]]\n"
+          "       dlsh [options] serve [RUN ...] [port=N] [where=CONDITION]\n"
+          "       dlsh kernel install [--user | --prefix P | --sys-prefix]\n\n"
+          "Without a script: a prompt; or, when standard input is not a terminal, what stands there is run as a "
+          "script.\n\n",
+          f);
     for (int i = 0; i < NOPTIONS; i++) {
         const struct option *o = &options[i];
         char left[64] = "";
@@ -99,7 +99,7 @@ static int store(const struct option *o, const char *value, dlsh_options *out) {
     if (o->choices && !dlsh_has_word(o->choices, value, strlen(value))) {
         char hint[96];
         snprintf(hint, sizeof hint, "%s takes one of %s", shown, o->choices);
-        return complain("\"%s\" is no mode", value, hint);
+        return complain("\"%s\" is not a mode", value, hint);
     }
     if (o->kind == NUMBER) {
         char *end;
@@ -108,7 +108,7 @@ static int store(const struct option *o, const char *value, dlsh_options *out) {
         if (!*value || *value == '-' || *end || errno) {
             char hint[96];
             snprintf(hint, sizeof hint, "%s takes a whole number from 0 on", shown);
-            return complain("\"%s\" is no number", value, hint);
+            return complain("\"%s\" is not a number", value, hint);
         }
     }
     const char **to = (const char **)((char *)out + o->at);
@@ -167,7 +167,7 @@ static int read_words(int n, char **words, dlsh_options *out) {
         if (!strcmp(words[i], "--help") || !strcmp(words[i], "-h")) {
             out->script_help = 1;
         } else if (!eq || eq == words[i]) {
-            return complain("\"%s\" is no argument of a script", words[i],
+            return complain("\"%s\" is not an argument of a script", words[i],
                             *words[i] == '-' ? "options of dlsh stand before the script's name"
                                              : "write name=value, without blanks around the =");
         } else {

@@ -119,7 +119,7 @@ static dlsh_session *session_new(const dlsh_options *o, int notebooks) {
     return NULL;
 }
 
-/* $XDG_CONFIG_HOME/dlsh/rc.dlsh or ~/.config/dlsh/rc.dlsh; a missing one is no mistake. */
+/* $XDG_CONFIG_HOME/dlsh/rc.dlsh or ~/.config/dlsh/rc.dlsh; a missing one is not a mistake. */
 static int run_rc(dlsh_session *s) {
     const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     DLSH_SCOPED_BUF path = {0};

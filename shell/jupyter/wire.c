@@ -138,7 +138,7 @@ static const char *read_parts(jup_request *r, jup_signer *s) {
     if (d[1].n != strlen(signature) || CRYPTO_memcmp(d[1].s, signature, d[1].n)) return "its signature is wrong";
     r->header = read_object(d[HEADER]);
     r->content = read_object(d[CONTENT]);
-    if (!r->header || !r->content) return "its header or content is no JSON object";
+    if (!r->header || !r->content) return "its header or content is not JSON object";
     r->type = json_string_value(json_object_get(r->header, "msg_type"));
     r->id = json_string_value(json_object_get(r->header, "msg_id"));
     return r->type && r->id ? NULL : "its header has no msg_type or msg_id";
@@ -239,7 +239,7 @@ void jup_write(jup_writer *w, const jup_request *parent, const char *type, jup_f
 /* ---------------------------------------------------------------- text */
 
 json_t *jup_text(const char *s, size_t n) {
-    json_t *whole = json_stringn(s ? s : "", n); /* NULL when it is no UTF-8 */
+    json_t *whole = json_stringn(s ? s : "", n); /* NULL when it is not UTF-8 */
     if (whole) return whole;
     DLSH_SCOPED_BUF b = {0};
     for (size_t i = 0, len; i < n; i += len ? len : 1) {

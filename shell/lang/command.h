@@ -199,7 +199,7 @@ static inline int dlsh_interrupted_at(long turn) { return !(turn & 0xffff) && dl
 
 /* ---------------------------------------------------------------- the parser's side */
 
-/* Finds the row that a statement's first word starts; NULL when it is no command. */
+/* Finds the row that a statement's first word starts; NULL when it is not a command. */
 typedef const dlsh_command *dlsh_command_lookup(void *ctx, const char *word, size_t len);
 /* The row's n-th parameter, the variadic last one repeating; NULL beyond. */
 const dlsh_param *dlsh_command_param(const dlsh_command *c, int n);

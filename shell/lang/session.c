@@ -103,7 +103,7 @@ static void other_meaning(dlsh_session *s, const char *word, char *hint, size_t 
     else if (dl_layer_kind(word))
         snprintf(hint, size, "a layer stands in a net: net m { %.60s ... }", word);
     else if (nearest)
-        snprintf(hint, size, "'%.60s' is no command; did you mean %s?", word, nearest);
+        snprintf(hint, size, "'%.60s' is not a command; did you mean %s?", word, nearest);
 }
 
 static dl_status syntax_failure(dlsh_session *s, dlsh_unit *u, const dlsh_syntax_error *e) {

@@ -6,7 +6,7 @@
 #include "lang/command.h"
 #include "view/sink.h"
 
-/* Bytes of a script at most: a larger file is no text, or a device without an end. */
+/* Bytes of a script at most: a larger file is not text, or a device without an end. */
 enum { DLSH_LONGEST_SCRIPT = 1 << 28 };
 
 /* ---------------------------------------------------------------- services */
@@ -119,7 +119,7 @@ void dlsh_set_default_device(int device);
 /* ---------------------------------------------------------------- calling */
 
 int dlsh_callable(dlsh_value f);
-/* The name a function was defined with, NULL when it has none or is no function. */
+/* The name a function was defined with, NULL when it has none or is not a function. */
 const char *dlsh_function_name(dlsh_value f);
 /* Calls a function, op, net or class with a call; names may be NULL (all positional). */
 dl_status dlsh_call(dlsh_session *s, dlsh_value f, const dlsh_callargs *args, dlsh_value *out);

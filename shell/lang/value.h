@@ -337,7 +337,7 @@ void dlsh_buf_key(dlsh_buf *b, const char *key);
 const char *dlsh_buf_text(dlsh_buf *b);
 void dlsh_buf_free(dlsh_buf *b);
 /* Appends foreign text so that it is safe to show: newlines and tabs as they are, other control characters, overrides
- * of direction and bytes that are no UTF-8 as escapes, "\x1b", "\u202e". Text with colours is put together of pieces,
+ * of direction and bytes that are not UTF-8 as escapes, "\x1b", "\u202e". Text with colours is put together of pieces,
  * of which the foreign ones go through this. */
 void dlsh_buf_visible(dlsh_buf *b, const char *s, size_t n);
 /* The same for a string, and for text by printf. */
@@ -346,7 +346,7 @@ void dlsh_buf_vprintf_visible(dlsh_buf *b, const char *fmt, va_list ap);
 /* Turns newlines and tabs into blanks, for foreign text within a line. */
 void dlsh_one_line(char *s, size_t n);
 /* 1 + the code point of the character at s, of *len bytes, when it controls a terminal or the direction of writing;
- * DLSH_NOT_UTF8 for a byte that is no UTF-8; else 0. */
+ * DLSH_NOT_UTF8 for a byte that is not UTF-8; else 0. */
 enum { DLSH_NOT_UTF8 = 0x7fffffff };
 unsigned dlsh_control_char(const char *s, size_t n, size_t *len);
 /* Length of the valid UTF-8 sequence at s, 0 when there is none. */

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <wchar.h>
 
-/* Decodes one character; returns its bytes, at least 1. A byte that is no UTF-8 counts as a character. */
+/* Decodes one character; returns its bytes, at least 1. A byte that is not UTF-8 counts as a character. */
 static size_t decode(const char *s, size_t n, wchar_t *out) {
     size_t len = dlsh_utf8(s, n);
     *out = (wchar_t)(len ? dlsh_utf8_code(s, len) : (unsigned char)*s);

@@ -4,7 +4,7 @@
 
 #include "lang/value.h"
 
-/* Columns that n bytes of UTF-8 take; bytes that are no UTF-8 and control characters count as one. */
+/* Columns that n bytes of UTF-8 take; bytes that are not UTF-8 and control characters count as one. */
 int dlsh_text_width(const char *s, size_t n);
 /* Bytes of the longest start of s that takes at most `columns`. */
 size_t dlsh_text_cut(const char *s, size_t n, int columns);

@@ -192,7 +192,7 @@ static void others_run_op_by_op(void **state) {
          .want = "random numbers on the CPU"},
         {.net = "w = zeros(1, device=\"cuda\")\n" NET("forward(x) { no_grad { w.add_(1); }; return c(a(x)) + w }"),
          .then = "made = w.item()",
-         .want = "writes to a tensor that is no part of the net"},
+         .want = "writes to a tensor that is not part of the net"},
         {.net = "fn count(k=[0]) { k[0] += 1; return k[0] }\n" NET("forward(x) { return c(a(x)) * count() }"),
          .want = "count (t:1) changes 'k'"},
         {.net = "big = list(range(5000))\n" NET("forward(x) { return c(a(x)) * big[1] }"),

@@ -290,7 +290,7 @@ static gap gap_of(const dl_tensor *got, const dl_tensor *want, const double *swa
     return g;
 }
 
-/* By how much the results move at most; NULL where they have none, or are no floating numbers. */
+/* By how much the results move at most; NULL where they have none, or are not floating numbers. */
 typedef struct sways {
     double *of[MAX_RESULTS];
 } sways;

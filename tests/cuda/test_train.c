@@ -135,7 +135,7 @@ static void limits_show(void **state) {
     dl_dataset_unref(d);
 }
 
-/* Targets that are no classes; a single score, whose sign answers. */
+/* Targets that are not classes; a single score, whose sign answers. */
 static void other_tasks(void **state) {
     (void)state;
     NEEDS_GPU();

@@ -38,7 +38,8 @@ static void finds_header(void **state) {
     assert_int_equal(table.n, 2);
     assert_true(table.x[1] == 2 && table.x[2] == 3 && table.words);
     assert_string_equal(table.label[1], "b");
-    assert_int_equal(read_text("1,2,yes\n3,4,no\n", "-1", "auto"), DL_OK); /* words in the label column are no header */
+    assert_int_equal(read_text("1,2,yes\n3,4,no\n", "-1", "auto"),
+                     DL_OK); /* words in the label column are not a header */
     assert_int_equal(table.n, 2);
     assert_int_equal(read_text("1,2,3\n3,4,5\n", "", "yes"), DL_OK);
     assert_int_equal(table.n, 1);
@@ -56,14 +57,14 @@ static void reads_quotes(void **state) {
 
 static void places_errors(void **state) {
     (void)state;
-    says("a,b\n1,0\n2x,1\n", "line 3, column 1: \"2x\" is no number (field 0)");
-    says("1,2,0\n3,,1\n", "line 2, column 3: \"\" is no number (field 1)");
+    says("a,b\n1,0\n2x,1\n", "line 3, column 1: \"2x\" is not a number (field 0)");
+    says("1,2,0\n3,,1\n", "line 2, column 3: \"\" is not a number (field 1)");
     says("1,2,0\n3,nan,1\n", "line 2, column 3");
     says("1,2,0\n3,4\n", "line 2: 2 fields; the first line has 3");
     says("1,2,0\n3,4,5,6\n", "line 2: 4 fields; the first line has 3");
     says("1,\"2\n3,4\n", "line 1, column 3: quotes are opened and never closed");
     says("1,2\n3,\"4\"x\n", "line 2, column 6: text follows the closing quotes");
-    says("1,\"a\nb\"\nx,2\n", "line 3, column 1: \"x\" is no number");
+    says("1,\"a\nb\"\nx,2\n", "line 3, column 1: \"x\" is not a number");
     says("", "0 columns");
     says("1\n2\n", "1 columns");
     says("a,b\n", "no lines of data");

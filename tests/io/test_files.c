@@ -159,7 +159,7 @@ static void damaged_files_are_refused(void **state) {
         {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "has no dtype"},
         {"{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, "has no shape"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, "has no data_offsets"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1.5],\"data_offsets\":[0,1]}}", 1, "a size that is no number"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1.5],\"data_offsets\":[0,1]}}", 1, "a size that is not a number"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1, "9 dimensions"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4611686018427387904,4611686018427387904],\"data_offsets\":[0,1]}}", 1,
          "too large"},
@@ -173,7 +173,7 @@ static void damaged_files_are_refused(void **state) {
         if (f) fail_msg("accepted: %s", cases[i].head);
         if (!strstr(dl_errmsg(), cases[i].message)) fail_msg("%s: %s", cases[i].head, dl_errmsg());
     }
-    dl_tensor_file *f = parse("{}      ", 0); /* padding is allowed, and so are no tensors */
+    dl_tensor_file *f = parse("{}      ", 0); /* padding is allowed, and so are not tensors */
     assert_int_equal(dl_tensor_file_count(f), 0);
     dl_tensor_file_free(f);
     const unsigned char huge[16] = {255, 255, 255, 255, 255, 255, 255, 127};

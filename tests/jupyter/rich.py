@@ -134,7 +134,7 @@ class Rich(kernel.OneKernel):
         self.assertEqual([t.strip() for t in texts(whole)], [t.strip() for t in texts(thin)])  # the same axes
         spike = self.svg("x = zeros(100000); x[77777] = 5; plot x")
         self.assertIn("5", [t.strip() for t in texts(spike)])
-        # points between NaN are no line, but they are there
+        # points between NaN are not a line, but they are there
         dots = lambda svg: svg.count("#gpPt6")
         self.assertEqual(dots(self.svg("a = [1.0, 2, 3]; plot a")), 0)
         self.assertEqual(dots(self.svg("a = [1.0, 0/0, 3, 1/0, 2, -1/0, 4]; plot a")), 4)

@@ -558,6 +558,8 @@ CALLS = {
     "multilabel_margin_loss": lambda x, y, reduction="mean": F.multilabel_margin_loss(x, y, reduction=reduction),
     "multilabel_soft_margin_loss": lambda x, y, w=None, reduction="mean": F.multilabel_soft_margin_loss(
         x, y.to(x.dtype), w, reduction=reduction),
+    # the logarithm of an int, in the gradient, is one of f32 in PyTorch
+    "pow": lambda a, b: torch.pow(a.double() if a.dim() == 0 and torch.is_tensor(b) and b.is_floating_point() else a, b),
     "float_power": lambda a, b: torch.float_power(a, b), "heaviside": lambda x, v: torch.heaviside(x.detach(), v.detach()),
     "signbit": lambda x: torch.signbit(x.detach()), "isposinf": lambda x: torch.isposinf(x.detach()),
     "isneginf": lambda x: torch.isneginf(x.detach()), "combinations": lambda x, r=2, with_replacement=False: torch.combinations(

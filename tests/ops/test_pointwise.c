@@ -14,7 +14,7 @@ static void rows_and_formulas_agree(void **state) {
     for (int i = 0; i < DL_NFORMULA; i++) {
         const dl_formula *f = dl_formula_at(i);
         const dl_op *op = dl_op_find(f->name);
-        if (!op || dl_formula_of(op) != i) fail_msg("%s is no row of the op table", f->name);
+        if (!op || dl_formula_of(op) != i) fail_msg("%s is not a row of the op table", f->name);
         unsigned dtypes = (f->real ? DL_FLOATS : 0) | (f->whole ? DL_INTS : 0) | (f->truth ? DL_BIT(DL_BOOL) : 0);
         unsigned taken = op->kernel[DL_BACKEND_CPU]->dtypes; /* formulas of complex numbers have no text */
         if ((taken & ~DL_COMPLEX) != dtypes || !taken) fail_msg("%s takes other dtypes", f->name);

@@ -177,7 +177,7 @@ def signatures():
         compared += 1
         said += min((complaints(name, args, o, overloads) for o in overloads), key=len)
     stale = {op for op, _ in MEANT} - set(ours())
-    return said + [f"MEANT names {op}, which is no op" for op in sorted(stale)], compared
+    return said + [f"MEANT names {op}, which is not an op" for op in sorted(stale)], compared
 
 
 # The same text in both languages; x, y, z, i and w are there. Lists are tuples of sizes in both.

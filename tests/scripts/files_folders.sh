@@ -1,4 +1,4 @@
-# Folders and files as a whole, and files that are no plain files: what they do, and one clear error where they cannot.
+# Folders and files as a whole, and files that are not plain files: what they do, and one clear error where they cannot.
 run() { dlsh -n --db none -k "$@" 2>&1 | grep -v '^    ' | sed "s#$PWD/##"; }
 run - <<'E'
 make_dir("a/b/c"); make_dir("a/b/c/"); make_dir("a")
@@ -44,7 +44,7 @@ head -c 100000 /dev/zero > large
 exists("copy")')
 ls -A | grep part
 
-# what has no end, or is no file
+# what has no end, or is not a file
 mkfifo fifo
 for what in read_text read_lines read_csv load; do run -c "$what(\"/dev/zero\")"; done
 run -c 'read_text(".")

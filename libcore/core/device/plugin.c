@@ -50,7 +50,7 @@ static void load(const char *path) {
     const char *abi = DL_ABI;
     const dl_backend *b = plugin ? plugin(&imports, &abi) : NULL;
     if (!plugin)
-        snprintf(reason, sizeof reason, "%s is no plugin of this library: it lacks %s", path, DL_PLUGIN_SYMBOL);
+        snprintf(reason, sizeof reason, "%s is not a plugin of this library: it lacks %s", path, DL_PLUGIN_SYMBOL);
     else if (!b)
         snprintf(reason, sizeof reason,
                  "%s was built from other sources than this library (plugin %.16s, library %.16s); rebuild both", path,

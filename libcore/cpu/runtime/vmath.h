@@ -21,7 +21,7 @@ static inline float dl_vfloat(int i) {
     return x;
 }
 
-/* Bits of a signalling NaN, and of 89. They are no constants, since compilers compute with these beforehand: then an
+/* Bits of a signalling NaN, and of 89. They are not constants, since compilers compute with these beforehand: then an
  * overflow, or the logarithm of a negative number, would raise no flag (autograd/nonfinite.h). Of a type that stores of
  * floats do not change, so that loops read them once. */
 typedef struct dl_vmath_word {

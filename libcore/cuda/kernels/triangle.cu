@@ -2,7 +2,7 @@
 #include "cuda/runtime/iter.cuh"
 #include "ops/names/index.h"
 
-/* p[2], which is no address, counts column - row. */
+/* p[2], which is not an address, counts column - row. */
 template <class T> struct triangle_f {
     long diagonal;
     bool upper;

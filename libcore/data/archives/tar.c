@@ -48,7 +48,7 @@ dl_status dl_tar_find(const char *name, const uint8_t *p, size_t n, const char *
         uint64_t bytes;
         if (n - i < BLOCK) return bad(name, i, "it ends within a header");
         if (!check_sum(p + i)) return bad(name, i, "the checksum of a header is wrong");
-        if (!read_number(p + i + SIZE, 12, &bytes)) return bad(name, i, "the size of a file is no number");
+        if (!read_number(p + i + SIZE, 12, &bytes)) return bad(name, i, "the size of a file is not a number");
         if (bytes > n - i - BLOCK) return bad(name, i, "it ends within a file");
         int plain = p[i + TYPE] == '0' || !p[i + TYPE];
         if (plain && has_base(p + i, base)) return *at = p + i + BLOCK, *size = (size_t)bytes, DL_OK;

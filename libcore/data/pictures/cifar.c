@@ -114,7 +114,7 @@ static dl_status check_dict(const cifar *c, const piece *p, const dl_stored *v, 
     const dl_tensor *t = data && data->kind == DL_STORED_TENSOR ? data->tensor : NULL;
     *x = t, *y = field(v, c->key);
     if (!t || !*y || (*y)->kind != DL_STORED_LIST)
-        return dl_fail(DL_ERR_FORMAT, "'%s' is no batch of CIFAR: it has no array 'data' and list '%s'", p->path,
+        return dl_fail(DL_ERR_FORMAT, "'%s' is not a batch of CIFAR: it has no array 'data' and list '%s'", p->path,
                        c->key);
     if (t->dtype != DL_U8 || t->ndim != 2 || t->shape[1] != PICTURE || t->shape[0] != (*y)->n)
         return dl_fail(DL_ERR_FORMAT, "'%s': data is %s%s with %ld labels; u8 [n,%d] with n labels is wanted", p->path,

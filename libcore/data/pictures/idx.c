@@ -18,11 +18,12 @@ static int type_size(uint8_t type) {
 
 static dl_status bad_magic(const char *name, const uint8_t *p, size_t n) {
     if (n < 4)
-        return dl_fail(DL_ERR_FORMAT, "'%s' is no IDX file: it has %zu bytes, and the header alone takes 4", name, n);
+        return dl_fail(DL_ERR_FORMAT, "'%s' is not an IDX file: it has %zu bytes, and the header alone takes 4", name,
+                       n);
     return dl_fail_hint(
         DL_ERR_FORMAT,
         p[0] == 0x1f && p[1] == 0x8b ? "it is compressed twice" : "an IDX file, or one in gzip, is wanted",
-        "'%s' is no IDX file: it begins with %02x %02x %02x %02x, not with 00 00, a type (08 09 0b 0c 0d "
+        "'%s' is not an IDX file: it begins with %02x %02x %02x %02x, not with 00 00, a type (08 09 0b 0c 0d "
         "0e) and 1 to 8 dimensions",
         name, p[0], p[1], p[2], p[3]);
 }

@@ -40,7 +40,7 @@ static void end_scan(scanner *c) {
 static dl_status put(scanner *c, char ch) {
     if (!ch)
         return dl_fail_hint(DL_ERR_FORMAT, "save it as UTF-8 text",
-                            "'%s', line %ld, column %zu: a NUL byte; this is no text", c->name, c->line,
+                            "'%s', line %ld, column %zu: a NUL byte; this is not text", c->name, c->line,
                             c->at - c->line_at + 1);
     if (c->len + 2 > c->cap) {
         size_t cap = c->cap ? 2 * c->cap : 64;
@@ -276,12 +276,12 @@ static dl_status not_a_number(const reader *r, long column) {
     double v;
     if (r->spec->whole && number(c->field, &v))
         return dl_fail_hint(DL_ERR_FORMAT, "dtype=f32 reads floating numbers",
-                            "'%s', line %ld, column %ld: \"%.40s\" is no integer of 64 bits (field %ld)", c->name,
+                            "'%s', line %ld, column %ld: \"%.40s\" is not an integer of 64 bits (field %ld)", c->name,
                             c->field_line, c->field_col, c->field, column);
     return dl_fail_hint(DL_ERR_FORMAT,
                         *c->field ? "features are numbers; words may stand in the label column alone"
                                   : "a value is missing; fill it in or drop the line",
-                        "'%s', line %ld, column %ld: \"%.40s\" is no number (field %ld)", c->name, c->field_line,
+                        "'%s', line %ld, column %ld: \"%.40s\" is not a number (field %ld)", c->name, c->field_line,
                         c->field_col, c->field, column);
 }
 

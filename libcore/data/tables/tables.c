@@ -42,15 +42,15 @@ static dl_status decide(const dl_data_args *a, const dl_csv_table *t, dl_classes
     return DL_OK;
 }
 
-/* Target i of those that are no classes. */
+/* Target i of those that are not classes. */
 static dl_status take_number(dl_dataset *d, int split, const char *file, const dl_csv_table *t, long i) {
     bool whole = d->target_dtype == DL_I64;
     long seconds;
     if (whole && t->words && dl_csv_date(t->label[i], &seconds))
         return ((int64_t *)d->split[split].y)[i] = seconds, DL_OK;
     if (whole ? !dl_csv_whole(t->label[i], (int64_t *)d->split[split].y + i) : isnan(t->y[i]))
-        return dl_fail(DL_ERR_FORMAT, "'%s': label \"%.40s\" of sample %ld is no %s", file, t->label[i], i,
-                       whole ? "integer, as those before are" : "number");
+        return dl_fail(DL_ERR_FORMAT, "'%s': label \"%.40s\" of sample %ld is not %s", file, t->label[i], i,
+                       whole ? "an integer, as those before are" : "a number");
     if (!whole) ((float *)d->split[split].y)[i] = (float)t->y[i];
     return DL_OK;
 }
@@ -160,7 +160,7 @@ typedef struct labels {
 static dl_status take_cell(const files *f, const labels *l, int s, long i, long k, cell *to) {
     const dl_csv_table *t = &f->t[s];
     const char *text = t->label[i * l->n + k];
-    static const char *const wanted[] = {"integer", "number", "date", "word of the training file"};
+    static const char *const wanted[] = {"an integer", "a number", "a date", "a word of the training file"};
     bool good = false;
     long seconds;
     switch (l->kind[k]) {
@@ -170,8 +170,8 @@ static dl_status take_cell(const files *f, const labels *l, int s, long i, long 
     case WORDS: to->whole = dl_classes_find(&l->words[k], text, 0, &good); break;
     }
     if (good) return DL_OK;
-    return dl_fail(DL_ERR_FORMAT, "'%s': label \"%.40s\" of sample %ld, column %ld of the labels, is no %s", f->path[s],
-                   text, i, k, wanted[l->kind[k]]);
+    return dl_fail(DL_ERR_FORMAT, "'%s': label \"%.40s\" of sample %ld, column %ld of the labels, is not %s",
+                   f->path[s], text, i, k, wanted[l->kind[k]]);
 }
 
 static dl_status take_cells(const files *f, dl_dataset *d, int s, const labels *l) {

@@ -182,7 +182,7 @@ static dl_status push(encoding *e, long id) {
 static dl_status unknown_unit(const encoding *e, size_t from, size_t to) {
     return dl_fail_hint(
         DL_ERR_VALUE, "train it on text that has it, or with special=[\"<unk>\"], which then stands for it",
-        "byte %zu of the text: '%.*s' is no token", from, (int)(to - from < 40 ? to - from : 40), e->text + from);
+        "byte %zu of the text: '%.*s' is not a token", from, (int)(to - from < 40 ? to - from : 40), e->text + from);
 }
 
 /* text[at, end), in which no special token occurs. */

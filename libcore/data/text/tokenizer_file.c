@@ -117,7 +117,7 @@ static dl_status find_part(const dl_tokenizer *t, const char *path, long line, c
     char word[48];
     snprintf(word, sizeof word, "%.*s", n < 40 ? (int)n : 40, text);
     *id = to_bytes(text, &n) ? dl_keys_find(&t->tokens, text, n) : -1;
-    return *id >= 0 ? DL_OK : dl_fail(DL_ERR_FORMAT, "%s:%ld: '%s' is no token of the vocabulary", path, line, word);
+    return *id >= 0 ? DL_OK : dl_fail(DL_ERR_FORMAT, "%s:%ld: '%s' is not a token of the vocabulary", path, line, word);
 }
 
 static dl_status read_merge(dl_tokenizer *t, const char *path, long line, char *text, size_t n) {
@@ -134,7 +134,8 @@ static dl_status read_merge(dl_tokenizer *t, const char *path, long line, char *
     memcpy(joined + a.n, b.s, b.n);
     long id = dl_keys_find(&t->tokens, joined, (size_t)a.n + b.n);
     free(joined);
-    if (id < 0) return dl_fail(DL_ERR_FORMAT, "%s:%ld: what the merge makes is no token of the vocabulary", path, line);
+    if (id < 0)
+        return dl_fail(DL_ERR_FORMAT, "%s:%ld: what the merge makes is not a token of the vocabulary", path, line);
     int32_t pair[2] = {(int32_t)left, (int32_t)right};
     long before = dl_keys_find(&t->pairs, pair, sizeof pair);
     if (before >= 0) return dl_fail(DL_ERR_FORMAT, "%s:%ld: this is merge %ld once more", path, line, before + 1);
@@ -265,7 +266,7 @@ static dl_status write_json(json_t *j, int failed, const char *dir, const char *
     char path[4096];
     char *text = j && !failed ? json_dumps(j, JSON_COMPACT) : NULL;
     json_decref(j);
-    if (!text) return dl_fail(DL_ERR_FORMAT, "%s cannot be written: a token is no UTF-8, or memory is short", name);
+    if (!text) return dl_fail(DL_ERR_FORMAT, "%s cannot be written: a token is not UTF-8, or memory is short", name);
     dl_status st = (size_t)snprintf(path, sizeof path, "%s/%s", dir, name) < sizeof path
                        ? dl_file_write(path, text, strlen(text))
                        : dl_fail(DL_ERR_IO, "the path '%.80s...' is too long", dir);

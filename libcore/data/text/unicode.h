@@ -7,7 +7,7 @@
 
 typedef enum dl_char_class { DL_CHAR_OTHER, DL_CHAR_LETTER, DL_CHAR_NUMBER, DL_CHAR_SPACE } dl_char_class;
 
-/* The character at p, which has `left` > 0 bytes, and its length; -1 with length 1: bytes that are no UTF-8. */
+/* The character at p, which has `left` > 0 bytes, and its length; -1 with length 1: bytes that are not UTF-8. */
 long dl_utf8_next(const char *p, size_t left, int *length);
 /* Writes a character, at most 4 bytes; their number. */
 int dl_utf8_put(long c, char *out);

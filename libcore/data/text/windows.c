@@ -101,7 +101,7 @@ static dl_status open_npy(stream *s) {
     bool whole = (h.element.kind == DL_E_INT || h.element.kind == DL_E_UINT) && !h.element.big;
     if (h.ndim != 1 || !whole)
         return dl_fail_hint(DL_ERR_FORMAT, "write it with np.save(path, tokens.astype(np.uint16))",
-                            "'%s' is no stream of tokens: integers [n] are wanted, and it has shape %s", s->path,
+                            "'%s' is not a stream of tokens: integers [n] are wanted, and it has shape %s", s->path,
                             dl_shape_text(h.ndim, h.shape));
     s->element = h.element, s->at = h.at, s->n = h.shape[0];
     return DL_OK;
@@ -122,7 +122,7 @@ static dl_status open_tokens(stream *s, const char *path, const char *dtype) {
     s->element = element_of(dtype);
     s->n = (long)(s->in.size / (uint64_t)s->element.size);
     if (s->in.size % (uint64_t)s->element.size)
-        return dl_fail(DL_ERR_FORMAT, "'%s' has %lu bytes, which is no number of tokens of %d bytes each", path,
+        return dl_fail(DL_ERR_FORMAT, "'%s' has %lu bytes, which is not a number of tokens of %d bytes each", path,
                        (unsigned long)s->in.size, s->element.size);
     return DL_OK;
 }

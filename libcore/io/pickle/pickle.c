@@ -120,7 +120,7 @@ static dl_status fill(dl_pickle *k, dl_pickle_node *const *items, long n, bool p
     dl_pickle_node *to = k->stack[k->depth - 1];
     bool call = to->kind == DL_PICKLE_CALL && (!to->n || to->pairs == pairs);
     if (!call && to->kind != (pairs ? DL_PICKLE_DICT : DL_PICKLE_LIST))
-        return bad(k, "what is to be filled is no list or dict");
+        return bad(k, "what is to be filled is not a list or dict");
     if (pairs && n % 2) return bad(k, "a key has no value");
     to->pairs = pairs;
     return add_items(k, to, items, n);
@@ -302,7 +302,7 @@ static dl_status do_stack_global(dl_pickle *k, const operands *o, int unused) {
     (void)o, (void)unused;
     DL_TRY(pop(k, &name));
     DL_TRY(pop(k, &module));
-    if (name->kind != DL_PICKLE_TEXT || module->kind != DL_PICKLE_TEXT) return bad(k, "a name is no string");
+    if (name->kind != DL_PICKLE_TEXT || module->kind != DL_PICKLE_TEXT) return bad(k, "a name is not a string");
     return push_global(k, module->text, module->n, name->text, name->n);
 }
 
@@ -314,7 +314,7 @@ static dl_status do_call(dl_pickle *k, const operands *o, int with_names) {
     DL_TRY(pop(k, &args));
     DL_TRY(pop(k, &fn));
     if (args->kind != DL_PICKLE_TUPLE || (names && (names->kind != DL_PICKLE_DICT || names->n)))
-        return bad(k, "the arguments of a call are no plain tuple");
+        return bad(k, "the arguments of a call are not plain tuple");
     dl_pickle_node *x = node(k, DL_PICKLE_CALL);
     if (x) x->fn = fn, x->args = args;
     return push(k, x);

@@ -31,11 +31,11 @@ dl_status dl_pickle_arg(const dl_pickle_reader *r, const dl_pickle_node *x, uint
 dl_status dl_pickle_sizes(const dl_pickle_reader *r, const dl_pickle_node *x, int *n, long *sizes) {
     if (x->kind == DL_PICKLE_CALL && dl_pickle_is_global(x->fn, "torch", "Size") && x->args->n == 1)
         x = x->args->item[0];
-    if (x->kind != DL_PICKLE_TUPLE && x->kind != DL_PICKLE_LIST) return dl_pickle_bad(r, x, "a shape is no tuple");
+    if (x->kind != DL_PICKLE_TUPLE && x->kind != DL_PICKLE_LIST) return dl_pickle_bad(r, x, "a shape is not a tuple");
     if (x->n > DL_MAX_DIM) return dl_pickle_bad(r, x, "tensors of more than 8 dimensions are not read");
     for (uint32_t i = 0; i < x->n; i++) {
         const dl_pickle_node *s = x->item[i];
-        if (s->kind != DL_PICKLE_INT || s->i < 0) return dl_pickle_bad(r, s, "a size is no number of elements");
+        if (s->kind != DL_PICKLE_INT || s->i < 0) return dl_pickle_bad(r, s, "a size is not a number of elements");
         sizes[i] = (long)s->i;
     }
     *n = (int)x->n;
@@ -122,7 +122,7 @@ static dl_status make_dict(dl_pickle_reader *r, const dl_pickle_node *x, dl_stor
     for (long i = 0; i < out->n; i++) {
         const dl_pickle_node *p = pairs->item[i];
         if ((p->kind != DL_PICKLE_TUPLE && p->kind != DL_PICKLE_LIST) || p->n != 2)
-            return dl_pickle_bad(r, p, "an item of a dict is no pair");
+            return dl_pickle_bad(r, p, "an item of a dict is not a pair");
         DL_TRY(set_key(r, out, i, p->item[0]));
         DL_TRY(dl_pickle_value(r, p->item[1], (dl_stored *)&out->items[i]));
     }

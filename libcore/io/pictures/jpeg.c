@@ -32,7 +32,7 @@ typedef struct jpeg {
 static uint64_t place(const jpeg *j) { return j->cursor.at - j->src.bytes_in_buffer; }
 
 static dl_status damaged(const jpeg *j, const char *what) {
-    return dl_fail_hint(DL_ERR_FORMAT, "the file is damaged, was cut off, or is no JPEG file", "%s: byte %llu: %s",
+    return dl_fail_hint(DL_ERR_FORMAT, "the file is damaged, was cut off, or is not a JPEG file", "%s: byte %llu: %s",
                         j->cursor.in->name, (unsigned long long)place(j), what);
 }
 

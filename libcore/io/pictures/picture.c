@@ -105,8 +105,9 @@ static dl_status reader_of(const dl_input *in, dl_picture_reader **read) {
     dl_format f = dl_format_of_bytes(first, n);
     *read = f == DL_FORMAT_PNG ? dl_png_decode : f == DL_FORMAT_JPEG ? dl_jpeg_decode : NULL;
     if (*read) return DL_OK;
-    return dl_fail_hint(DL_ERR_FORMAT, "PNG and JPEG files are read", "'%s' is no picture: by its first bytes it is %s",
-                        in->name, f < DL_NFORMAT ? dl_format_name(f) : "of no known format");
+    return dl_fail_hint(DL_ERR_FORMAT, "PNG and JPEG files are read",
+                        "'%s' is not a picture: by its first bytes it is %s", in->name,
+                        f < DL_NFORMAT ? dl_format_name(f) : "of no known format");
 }
 
 dl_status dl_picture_decode(const dl_input *in, const dl_picture_want *want, dl_picture *p) {

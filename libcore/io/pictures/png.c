@@ -31,7 +31,7 @@ static dl_status failed(const png *g, int code) {
     const char *what = code == SPNG_IO_EOF      ? "the file ends here, before the picture does"
                        : code == SPNG_EOVERFLOW ? "the picture is larger than memory"
                                                 : spng_strerror(code);
-    return dl_fail_hint(DL_ERR_FORMAT, "the file is damaged, was cut off, or is no PNG file", "%s: byte %llu: %s",
+    return dl_fail_hint(DL_ERR_FORMAT, "the file is damaged, was cut off, or is not a PNG file", "%s: byte %llu: %s",
                         g->cursor.in->name, (unsigned long long)g->cursor.at, what);
 }
 

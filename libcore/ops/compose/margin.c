@@ -165,7 +165,7 @@ static dl_status finish_rows(dl_call *c, dl_pool *p, dl_tensor *each, dl_reducti
     return finish(c, each, how);
 }
 
-/* Labels count up to the first -1. Each is compared with all classes that are no label. */
+/* Labels count up to the first -1. Each is compared with all classes that are not label. */
 COMPOSE_RULE(multilabel_margin_loss) {
     POOL;
     dl_reduction how = DL_REDUCE_MEAN;

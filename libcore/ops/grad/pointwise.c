@@ -4,6 +4,7 @@
 #include "dlcore/arithmetic.h"
 #include "dlcore/binary.h"
 #include "dlcore/compare.h"
+#include "dlcore/create.h"
 #include "dlcore/elementary.h"
 #include "dlcore/rounding.h"
 #include "dlcore/unary.h"
@@ -108,12 +109,17 @@ GRAD_RULE(logaddexp) {
     return DL_OK;
 }
 
+/* ln(x), but 0 where flat: no infinity to multiply by 0. A number x takes part in the dtype of the gradient. */
+static dl_tensor *log_unless(dl_back *b, dl_tensor *flat, dl_tensor *x) {
+    dl_tensor *one = x && x->weak ? T(dl_full((long[]){0}, 0, 1, (dl_dtype)G0->dtype, G0->st->device)) : NUM(1);
+    return T(dl_log(T(dl_where(flat, one, x))));
+}
+
 /* da = g ln(b), 0 where a is 0 and b not positive; db = g a / b */
 GRAD_RULE(xlogy) {
     if (NEED(BINARY_INPUT)) {
         dl_tensor *flat = T(dl_logical_and(T(dl_eq(LEFT, NUM(0))), T(dl_le(RIGHT, NUM(0)))));
-        dl_tensor *base = T(dl_where(flat, NUM(1), RIGHT)); /* ln(1) = 0 */
-        DL_TRY(dl_give(b, DL_IN_BINARY_INPUT, dl_mul(G0, T(dl_log(base)))));
+        DL_TRY(dl_give(b, DL_IN_BINARY_INPUT, dl_mul(G0, log_unless(b, flat, RIGHT))));
     }
     GIVE(BINARY_OTHER, dl_mul(G0, T(dl_div(LEFT, RIGHT))));
     return DL_OK;
@@ -129,8 +135,7 @@ GRAD_RULE(pow) {
     }
     if (NEED(POW_EXPONENT)) {
         dl_tensor *flat = T(dl_logical_and(T(dl_eq(a, NUM(0))), T(dl_ge(e, NUM(0)))));
-        dl_tensor *base = T(dl_where(flat, NUM(1), a)); /* ln(1) = 0: no infinity to multiply by 0 */
-        DL_TRY(dl_give(b, DL_IN_POW_EXPONENT, dl_mul(G0, T(dl_mul(OUT_(POW_OUT), T(dl_log(base)))))));
+        DL_TRY(dl_give(b, DL_IN_POW_EXPONENT, dl_mul(G0, T(dl_mul(OUT_(POW_OUT), log_unless(b, flat, a))))));
     }
     return DL_OK;
 }

@@ -68,7 +68,7 @@ INFER_RULE(householder_product) {
     bool fits = tau->ndim == a->ndim - 1;
     for (int i = 0; fits && i < a->ndim - 2; i++) fits = tau->shape[i] == a->shape[i];
     if (!fits || height(c) < width(c) || tau->shape[tau->ndim - 1] > width(c))
-        return dl_fail(DL_ERR_SHAPE, "%s and %s are no reflections of matrices that are at least as high as wide",
+        return dl_fail(DL_ERR_SHAPE, "%s and %s are not reflections of matrices that are at least as high as wide",
                        dl_shape_text(a->ndim, a->shape), dl_shape_text(tau->ndim, tau->shape));
     *out = by_columns(c, height(c), width(c));
     return DL_OK;

@@ -112,7 +112,7 @@ static dl_status check_pattern(parser *p, const dl_filter_token *t) {
     if (code) {
         regerror(code, &re, why, sizeof why);
         return fail_at(t->at, t->n, DL_ERR_VALUE, "~ looks for a part, literally",
-                       "'%.100s' is no regular expression: %s", t->text, why);
+                       "'%.100s' is not a regular expression: %s", t->text, why);
     }
     regfree(&re);
     int rc =
@@ -155,7 +155,7 @@ static dl_status wrong_value(parser *p, const dl_filter_name *o, const value *v,
         dl_filter_range(p->db, o, p->live, hint, sizeof hint);
     else
         dl_filter_values(p->db, o, p->live, NULL, hint, sizeof hint);
-    return fail_at(v->token.at, v->token.n, DL_ERR_TYPE, hint, "%.200s is %s, '%.100s' is no number", o->key, what,
+    return fail_at(v->token.at, v->token.n, DL_ERR_TYPE, hint, "%.200s is %s, '%.100s' is not a number", o->key, what,
                    v->token.text);
 }
 

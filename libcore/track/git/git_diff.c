@@ -47,7 +47,7 @@ static void put_side(FILE *out, const char *sign, const char *side, const change
         put_path(out, side, c->path);
     else
         fputs("/dev/null", out);
-    /* a path with a blank ends with a tab, so that what follows is no part of it */
+    /* a path with a blank ends with a tab, so that what follows is not part of it */
     fprintf(out, "%s\n", c->mode[which] && strchr(c->path, ' ') ? "\t" : "");
 }
 
@@ -78,7 +78,7 @@ static void put_literal(FILE *out, const uint8_t *data, size_t n) {
     free(packed);
 }
 
-/* git applies contents that are no text only between objects that the line "index" names. */
+/* git applies contents that are not text only between objects that the line "index" names. */
 static void put_binary(const diff *d, const change *c) {
     fputs("index ", d->out);
     for (int k = 0; k < 2; k++) {

@@ -44,8 +44,8 @@ void dl_git_index_free(dl_git_index *x);
 bool dl_git_index_tree(const dl_git_index *x, long *at, size_t prefix, int depth, uint8_t *id, bool *empty);
 
 /* Writes what differs between the tree of a commit and the files of the index, as `git diff HEAD` does and `git apply`
- * takes; contents that are no text are base85. Files that are too large or cannot be read are named in lines that begin
- * with #. */
+ * takes; contents that are not text are base85. Files that are too large or cannot be read are named in lines that
+ * begin with #. */
 void dl_git_diff(const dl_git_objects *f, const dl_git_index *x, const uint8_t *tree, FILE *out);
 
 #endif

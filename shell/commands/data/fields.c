@@ -134,7 +134,7 @@ static dl_status check_targets(const dlsh_value *v, const dlsh_value *targets) {
         const char *name = targets->type == DLSH_STR ? targets->as.str->s : targets->as.list->items[i].as.str->s;
         if (v->type != DLSH_RECORD)
             return dlsh_fail(DL_ERR_TYPE, "{a: .., b: ..} has fields",
-                             "targets names fields of records, and the samples are no records but %s", dlsh_a(*v));
+                             "targets names fields of records, and the samples are not records but %s", dlsh_a(*v));
         if (!dlsh_record_get(v->as.record, name))
             return dlsh_fail(DL_ERR_NAME, NULL, "targets names '%s', and the samples have no field of this name", name);
     }

@@ -101,7 +101,7 @@ dl_status dlsh_arg_sampler(const dlsh_args *a, dl_sampler **out) {
     if (!random && (v->type != DLSH_STR || strcmp(v->as.str->s, "stratified") != 0))
         return dlsh_arg_fail(a, "sampler", DL_ERR_VALUE,
                              "sampler=\"random\", \"stratified\", sampler(\"weighted\", w), or a list of numbers",
-                             "this is no sampler");
+                             "this is not a sampler");
     *out = random ? dl_sampler_random(0, 0) : dl_sampler_stratified();
     return *out ? DL_OK : dl_failed();
 }

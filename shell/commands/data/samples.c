@@ -81,8 +81,8 @@ static dl_tensor *rows(dl_tensor *t, long first, long n) {
 static dl_status part_rows(const settings *o, dlsh_fields f[2]) {
     long have = dl_ndim(f->x[0]) ? dl_shape(f->x[0])[0] : 0, n = o->n < 0 ? have - o->test : o->n;
     if (n < 0 || n > have - o->test)
-        return dlsh_fail(DL_ERR_VALUE, NULL, "n=%ld and test=%ld, and there are %ld samples", n < 0 ? 0 : n, o->test,
-                         have);
+        return dlsh_fail(DL_ERR_VALUE, NULL, "n=%ld and test=%ld are more than the %ld samples there are",
+                         n < 0 ? 0 : n, o->test, have);
     for (int i = 0; i < 2 * DL_NET_INPUTS; i++) {
         dl_tensor *all = *column(f, i);
         if (!all) continue;
@@ -205,7 +205,7 @@ static dl_status of_record(dlsh_session *s, const dlsh_record *r, const settings
     return st;
 }
 
-/* How many rows a tensor has, or all tensors of a list or record; -1: they are no tensors or differ. */
+/* How many rows a tensor has, or all tensors of a list or record; -1: they are not tensors or differ. */
 static long rows_of(const dlsh_value *v) {
     const dlsh_value *items = v;
     int n = 1;
@@ -324,8 +324,8 @@ static dl_status collect(dlsh_session *s, dlsh_value from, const dlsh_value *tar
         st = dlsh_iter_next(s, &it, &v, &done);
         if (st == DL_OK && targets) st = dlsh_iter_next(s, &of_y, &w, &ended);
         if (st == DL_OK && targets && done != ended)
-            st = dlsh_fail(DL_ERR_SHAPE, NULL, "there are %s samples than targets: %ld of the fewer",
-                           done ? "fewer" : "more", l->n);
+            st = dlsh_fail(DL_ERR_SHAPE, NULL, "there are only %ld %s, and more %s", l->n, done ? "samples" : "targets",
+                           done ? "targets" : "samples");
         if (st == DL_OK && !done && targets) {
             v = dlsh_list_of((dlsh_value[]){v, w}, 2), w = dlsh_void();
             if (dlsh_failed(v)) st = dl_failed();
@@ -349,7 +349,7 @@ static dl_status of_items(dlsh_session *s, dlsh_value from, const dlsh_value *ta
     if (st == DL_OK && !l->n)
         st = dlsh_fail(DL_ERR_VALUE, "dataset([{x: [1.0, 2.0], y: 0}, ...])", "the list of samples is empty");
     if (st == DL_OK && o->test > l->n)
-        st = dlsh_fail(DL_ERR_VALUE, NULL, "test=%ld, and there are %ld samples", o->test, l->n);
+        st = dlsh_fail(DL_ERR_VALUE, NULL, "test=%ld is more than the %ld samples of the list", o->test, l->n);
     if (st == DL_OK && !classes) st = count_classes(l, &classes);
     if (st != DL_OK) {
         free_items(l);

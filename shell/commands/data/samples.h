@@ -4,7 +4,7 @@
 
 #include "lang/command.h"
 
-/* What dataset(FIRST, ...) makes of a FIRST that is no name of a kind: of tensors, lists, records, an iterator, a
+/* What dataset(FIRST, ...) makes of a FIRST that is not a name of a kind: of tensors, lists, records, an iterator, a
  * function, or other datasets. */
 dl_status dlsh_dataset_of_values(const dlsh_args *a, dl_dataset **d);
 /* The same with tensors that are at hand, after the first `skip` arguments: dataset("tensor", x, y). */

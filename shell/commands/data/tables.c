@@ -235,7 +235,7 @@ static dl_status put_rows(const dlsh_args *a, const dlsh_record *r, const dlsh_v
             if (k) dlsh_buf_puts(b, text);
             DLSH_TRY(put_value(b, lists[k].as.list->items[i], sep));
         }
-        if (b->n == start) dlsh_buf_puts(b, "\"\""); /* an empty line is no record */
+        if (b->n == start) dlsh_buf_puts(b, "\"\""); /* an empty line is not a record */
     }
     dlsh_buf_puts(b, "\n");
     return DL_OK;

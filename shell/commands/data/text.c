@@ -84,7 +84,7 @@ static dl_status decode_run(const dlsh_args *a, dlsh_value *result) {
     for (long i = 0; i < n && st == DL_OK; i++) {
         ids[i] = items[i].type == DLSH_INT ? items[i].as.i : 0;
         if (items[i].type != DLSH_INT)
-            st = dlsh_arg_fail(a, "ids", DL_ERR_TYPE, NULL, "element %ld is no integer but: %s", i,
+            st = dlsh_arg_fail(a, "ids", DL_ERR_TYPE, NULL, "element %ld is not an integer but: %s", i,
                                dlsh_type_name(items[i]));
     }
     if (st == DL_OK) st = decode_ids(a, ids, n, result);

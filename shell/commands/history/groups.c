@@ -246,7 +246,7 @@ static void warn(const dlsh_args *a, const grouping *g) {
     dlsh_warn(
         s, NULL,
         "n is too small to support a claim: with %s an exact test cannot give p below %.3g, and the p-values above "
-        "take normal values for granted",
+        "assume normally distributed values",
         dlsh_buf_text(&what), p);
 }
 

@@ -47,7 +47,7 @@ static dl_status add_group(dl_optimizer *o, const dlsh_record *r, int *n, int de
     dlsh_arg_room room[DLSH_ARG_ROOM];
     int nargs = 0;
     const dlsh_value *params = dlsh_record_get(r, "params");
-    if (!params) return dlsh_fail(DL_ERR_NAME, example, "a group of parameters has a field params");
+    if (!params) return dlsh_fail(DL_ERR_NAME, example, "a group of parameters needs a field params");
     for (int i = 0; i < r->n; i++) {
         if (!strcmp(r->keys[i], "params")) continue;
         if (nargs == DLSH_ARG_ROOM) return dlsh_fail(DL_ERR_VALUE, example, "too many options");
@@ -303,7 +303,7 @@ static dl_status find_parts(const dlsh_args *a, dl_schedule **part, int *n) {
     for (; *n < v->as.list->n; ++*n)
         if (!(part[*n] = dlsh_unwrap(v->as.list->items[*n], &dlsh_schedule_class)))
             return dlsh_arg_fail(a, "values", DL_ERR_TYPE, "schedule(\"cosine\", 100) is one",
-                                 "item %d of the list is no schedule but %s", *n,
+                                 "item %d of the list is not a schedule but %s", *n,
                                  dlsh_type_name(v->as.list->items[*n]));
     return DL_OK;
 }

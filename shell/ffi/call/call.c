@@ -561,7 +561,7 @@ static dl_status may_free(const dlsh_ccall *k) {
     const dlsh_cpointer *p = v ? dlsh_unwrap(*v, &dlsh_cpointer_class) : NULL;
     if (!v || (p && (!p->addr || dlsh_failed(p->owner)))) return DL_OK;
     const char *what = p && p->owner.type != DLSH_TENSOR ? "memory of new(...)" : p ? "a tensor's memory" : dlsh_a(*v);
-    return dlsh_fail(DL_ERR_VALUE, "it goes by itself when nothing uses it any more", "%s: %s is not C's to release",
+    return dlsh_fail(DL_ERR_VALUE, "it goes by itself when nothing uses it any more", "%s: C must not release %s",
                      dlsh_c_what(k, 0), what);
 }
 

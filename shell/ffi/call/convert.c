@@ -59,7 +59,7 @@ static dl_status floating(const dlsh_ctype *t, dlsh_value v, const char *what, d
         int exact = t->kind == DLSH_C_FLOAT ? (float)v.as.i < 0x1p63f && (long)(float)v.as.i == v.as.i
                                             : f < 0x1p63 && (long)f == v.as.i;
         if (!exact && t->kind != DLSH_C_LDOUBLE)
-            return dlsh_fail(DL_ERR_VALUE, "float(n) rounds it", "%s: the int %ld is no %s exactly", what, v.as.i,
+            return dlsh_fail(DL_ERR_VALUE, "float(n) rounds it", "%s: the int %ld is not exactly a %s", what, v.as.i,
                              dlsh_c_name(t));
     }
     if (t->kind == DLSH_C_FLOAT) {
@@ -422,7 +422,7 @@ dl_status dlsh_c_load(dlsh_session *s, const dlsh_ctype *t, const void *from, dl
     if (dlsh_c_is_integer(t)) return dlsh_give(integer_value(t->plain, from), out);
     if (dlsh_c_is_float(t)) return dlsh_give(dlsh_float(dlsh_c_floating_at(t, from)), out);
     if (!dlsh_c_is_struct(t))
-        return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "%s is no value of the language", dlsh_c_name(t));
+        return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "%s is not a value of the language", dlsh_c_name(t));
     if (!t->plain->laid_out) return dlsh_c_no_layout(t);
     return dlsh_give(dlsh_c_struct_value(s, t, from), out);
 }

@@ -117,7 +117,7 @@ static const dlsh_ctype *type_of(dlsh_cspace *c, const conversion *v, int scanf)
     return scanf || v->letter == 'n' || v->letter == 's' ? dlsh_c_pointer(c, t) : t;
 }
 
-/* Characters that scanf may store: -1 for any number of them, 0 when the conversion is no text. */
+/* Characters that scanf may store: -1 for any number of them, 0 when the conversion is not text. */
 static long characters(const conversion *v) {
     if (v->allocates || (v->letter != 's' && v->letter != 'c' && v->letter != '[')) return 0;
     if (v->letter == 'c') return v->width ? v->width : 1;

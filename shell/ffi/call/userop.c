@@ -160,7 +160,7 @@ static dl_status bad_parameter(const dlsh_userop *u, const op_function *c, const
                      c->f->proto->name, why);
 }
 
-/* Checks the type of a parameter that is no tensor: sizes are `const long *`, numbers convert. */
+/* Checks the type of a parameter that is not a tensor: sizes are `const long *`, numbers convert. */
 static dl_status check_small(const dlsh_userop *u, const op_function *c, const dlsh_cparam *p, const role *r) {
     const dlsh_ctype *t = p->type, *to = t->kind == DLSH_C_POINTER ? t->base->plain : NULL;
     if (r->kind == SHAPE && !(to && (to->kind == DLSH_C_LONG || to->kind == DLSH_C_LLONG)))
@@ -171,7 +171,7 @@ static dl_status check_small(const dlsh_userop *u, const op_function *c, const d
     return DL_OK;
 }
 
-/* The role of a parameter that is no tensor, by its name: n, NAME_n, NAME_ndim, NAME_shape, an attribute, stream. */
+/* The role of a parameter that is not a tensor, by its name: n, NAME_n, NAME_ndim, NAME_shape, an attribute, stream. */
 static int small_role(const dlsh_userop *u, const dlsh_cparam *p, role *r) {
     static const struct {
         const char *ending;
@@ -197,9 +197,10 @@ static char *copy_name(const char *s) {
     return c;
 }
 
-/* A pointer parameter of the forward function that is no input is a result. */
+/* A pointer parameter of the forward function that is not an input is a result. */
 static dl_status add_result(dlsh_userop *u, const op_function *c, const dlsh_cparam *p) {
-    if (p->type->base->is_const) return bad_parameter(u, c, p, "is no input of the op, and as const no result either");
+    if (p->type->base->is_const)
+        return bad_parameter(u, c, p, "is not an input of the op, and as const no result either");
     if (u->nout == DLSH_OP_MAX_OUT) return bad_parameter(u, c, p, "is a ninth result; an op has at most 8");
     u->out_dtype[u->nout] = dtype_behind(p->type);
     u->out[u->nout] = copy_name(p->name);

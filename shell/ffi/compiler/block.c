@@ -166,7 +166,7 @@ static void show_warnings(dlsh_session *s, const dlsh_unit *u, const dlsh_cc_res
     }
     int more = r->left_out[0];
     if (r->unread && last.line)
-        dlsh_warn_at(s, last, NULL, "C: %d more warning%s, and %zu KiB of messages that are not read", more,
+        dlsh_warn_at(s, last, NULL, "C: %d more warning%s, and %zu KiB of messages that were not read", more,
                      more == 1 ? "" : "s", (r->unread + 1023) >> 10);
     else if (more && last.line)
         dlsh_warn_at(s, last, NULL, "C: %d more warning%s", more, more == 1 ? "" : "s");
@@ -375,7 +375,7 @@ static void warn_unreadable(dlsh_cblock *b, const dlsh_cdecls *d) {
         const dlsh_citem *it = &b->items.items[i];
         if (it->old_style && it->nnames)
             dlsh_warn(b->s, "write the parameters' types in the parentheses: int f(int a)",
-                      "%s cannot be called from here: its definition is no prototype", it->names[0]);
+                      "%s cannot be called from here: its definition lacks the parameters' types", it->names[0]);
         if (it->kind == DLSH_CI_FUNCTION && it->nnames && !declared(d, it->names[0]))
             dlsh_warn(b->s, "C itself can call it",
                       "%s cannot be called from here: a type in its prototype is not known", it->names[0]);

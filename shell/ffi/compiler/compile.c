@@ -284,7 +284,7 @@ static dl_status compiler_failure(build *b, int status, const dlsh_buf *said, dl
     size_t n = strlen(s);
     while (n && isspace((unsigned char)s[n - 1])) n--;
     if (n > 300) n = 300;
-    return dlsh_fail(DL_ERR_SYNTAX, NULL, "%s failed%s%.*s", b->argv[0], n ? ": " : " without a word", (int)n, s);
+    return dlsh_fail(DL_ERR_SYNTAX, NULL, "%s failed%s%.*s", b->argv[0], n ? ": " : " without a message", (int)n, s);
 }
 
 static dl_status run_build(build *b, dlsh_cc_result *r) {

@@ -125,7 +125,7 @@ static const dlsh_ctype *type_of(dlsh_cspace *c, const char *text) {
     return t && t->kind == DLSH_C_POINTER ? t->base : NULL;
 }
 
-/* An error in line `line`: the macro is no expression, or not constant. */
+/* An error in line `line`: the macro is not an expression, or not constant. */
 static void record_mistake(macro_set *f, int line) {
     int i = line / 10 - 1;
     if (i < 0 || i >= f->n) return;
@@ -317,7 +317,7 @@ static dl_status enter_others(macro_set *f) {
     return DL_OK;
 }
 
-/* Does a name that is no constant or macro exist already? It stays what it is. */
+/* Does a name that is not a constant or macro exist already? It stays what it is. */
 static int is_taken(const dlsh_cspace *c, const char *name) {
     const dlsh_cname *old = dlsh_c_find(c, name, strlen(name));
     return old && old->kind != DLSH_C_CONSTANT && old->kind != DLSH_C_MACRO;

@@ -47,7 +47,7 @@ static int replaces(const dlsh_cwords *new, const dlsh_citem *old, int hide) {
            dlsh_cwords_in_text(new, old->head, hide ? TYPE | HIDDEN_TYPE : TYPE);
 }
 
-/* The index of the first name that is no type: a in `struct s { int x; } a, b;`. */
+/* The index of the first name that is not a type: a in `struct s { int x; } a, b;`. */
 static int first_variable(const dlsh_citem *it) {
     int variables = 0;
     for (const char *p = it->head; *p; p++) variables += *p == DLSH_CI_PLACEHOLDER[0];

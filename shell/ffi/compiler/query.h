@@ -24,7 +24,7 @@ dl_status dlsh_c_query_layouts(dlsh_cspace *c, int savepoint, const char *contex
 int dlsh_c_read_data(const char *assembly, dlsh_buf *bytes);
 /* Enters what the macros of a header are: constants with their type and value, and as MACRO what is none. */
 dl_status dlsh_c_query_macros(dlsh_cspace *c, const dlsh_cdecls *d, const dlsh_cheader *from);
-/* The type of an expression after a header; NULL: it is no expression, or of a type that is not known here. */
+/* The type of an expression after a header; NULL: it is not an expression, or of a type that is not known here. */
 dl_status dlsh_c_query_type(dlsh_cspace *c, const dlsh_cheader *h, const char *expression, const dlsh_ctype **type);
 
 /* Is each declared function of a library as its known header says? The first that is not: its index in *at and a

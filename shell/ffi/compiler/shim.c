@@ -183,7 +183,7 @@ static void block_line(const dlsh_cname *n, const dlsh_ctype *const *types, int 
     dlsh_buf_free(&b);
 }
 
-/* The type of a use of the macro; NULL in *type: it is no expression. An array counts as a pointer. */
+/* The type of a use of the macro; NULL in *type: it is not an expression. An array counts as a pointer. */
 static dl_status type_of_use(dlsh_cstate *st, const dlsh_cname *n, const char *use, const dlsh_ctype **type) {
     dlsh_buf both = {0};
     dlsh_buf_printf(&both, "1 ? %s : %s", use, use);
@@ -487,7 +487,7 @@ dlsh_value dlsh_c_late_value(dlsh_cstate *st, dlsh_cname *n) {
     }
     if (n->proto || (n->type && n->type->kind == DLSH_C_FUNCTION)) return function_value(st, n);
     if (n->type) return evaluated(st, n);
-    dlsh_fail(DL_ERR_NAME, NULL, "'%s' is a macro that stands for no value: %.200s", n->name,
+    dlsh_fail(DL_ERR_NAME, NULL, "'%s' is a macro without a value: %.200s", n->name,
               *n->body ? n->body : "nothing at all");
     return dlsh_void();
 }

@@ -1,4 +1,4 @@
-/* Names of headers without an address: inline functions, and macros that are no constants. Code for them is compiled
+/* Names of headers without an address: inline functions, and macros that are not constants. Code for them is compiled
  * when they are used. */
 #ifndef DLSH_FFI_SHIM_H
 #define DLSH_FFI_SHIM_H

@@ -1,4 +1,4 @@
-/* Splits C source into its top-level declarations. This is no parser: it matches brackets and knows a few words. */
+/* Splits C source into its top-level declarations. This is not a parser: it matches brackets and knows a few words. */
 #include "ffi/cparse/cscan.h"
 
 #include <stdlib.h>

@@ -596,7 +596,7 @@ static int collect_macro(dlsh_cparser *p, const dlsh_ctok *t) {
     return add_macro(p, (dlsh_cmacro){dlsh_c_copy(p->c, name, n), params, dlsh_c_copy(p->c, s, (size_t)(end - s))});
 }
 
-/* Is it a line marker `# 1 "<built-in>"`, after which the compiler's own macros follow? -1: it is no line marker. */
+/* Is it a line marker `# 1 "<built-in>"`, after which the compiler's own macros follow? -1: it is not a line marker. */
 static int is_builtin(const dlsh_ctok *t) {
     const char *s = t->text, *end = s + t->len;
     while (s < end && *s == ' ') s++;

@@ -14,7 +14,7 @@ static const dlsh_ctype *type_arg(const dlsh_args *a, const char *name) {
         return NULL;
     }
     const dlsh_ctype *t = dlsh_c_parse_type(c, text, strlen(text), &e);
-    if (!t) dlsh_arg_fail(a, name, DL_ERR_TYPE, e.hint, "\"%s\" is no C type: %s", text, e.message);
+    if (!t) dlsh_arg_fail(a, name, DL_ERR_TYPE, e.hint, "\"%s\" is not C type: %s", text, e.message);
     return t;
 }
 

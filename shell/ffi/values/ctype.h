@@ -156,8 +156,9 @@ typedef struct dlsh_cname {
     int how;
     /* MACRO, and inline functions without an address: */
     const dlsh_cheader *header;
-    const char *params, *body; /* MACRO; params NULL: written without parentheses; `type` NULL: it is no expression */
-    int uses;                  /* MACRO with parameters: how it uses them, once known (shim.c) */
+    const char *params,
+        *body; /* MACRO; params NULL: written without parentheses; `type` NULL: it is not an expression */
+    int uses;  /* MACRO with parameters: how it uses them, once known (shim.c) */
 } dlsh_cname;
 
 /* Ordinary names (typedefs, constants, symbols) share one space, tags have their own. NULL: not declared. */

@@ -249,7 +249,7 @@ static dl_status read_place(dlsh_session *s, const dlsh_ctype *t, char *at, dlsh
                                               array_length(t, at, owner)),
                          out);
     size_t n = dlsh_c_size(t);
-    if (n > sizeof copy) return dlsh_fail(DL_ERR_TYPE, NULL, "%s is no value of the language", dlsh_c_name(t));
+    if (n > sizeof copy) return dlsh_fail(DL_ERR_TYPE, NULL, "%s is not a value of the language", dlsh_c_name(t));
     if (!dlsh_failed(owner)) return dlsh_c_load(s, t, at, out);
     if (!dlsh_c_read_memory(at, copy, n)) return dlsh_c_unreadable(at);
     return dlsh_c_load(s, t, copy, out);

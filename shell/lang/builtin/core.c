@@ -216,7 +216,7 @@ static dl_status next_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_value *x = dlsh_arg(a, "x");
     int done = 0;
     if (x->type != DLSH_HANDLE || !x->as.handle->cls->next)
-        return dlsh_arg_fail(a, "x", DL_ERR_TYPE, "for goes over it", "%s is no iterator", dlsh_a(*x));
+        return dlsh_arg_fail(a, "x", DL_ERR_TYPE, "for goes over it", "%s is not an iterator", dlsh_a(*x));
     DLSH_TRY(x->as.handle->cls->next(dlsh_arg_session(a), x->as.handle->self, result, &done));
     return done ? dlsh_arg_fail(a, "x", DL_ERR_STATE, NULL, "the %s has no more elements", dlsh_type_name(*x)) : DL_OK;
 }

@@ -168,7 +168,7 @@ static dl_status remove_dir_run(const dlsh_args *a, dlsh_value *result) {
     const char *path = dlsh_arg_str(a, "path");
     (void)result;
     if (lstat(path, &info)) return cannot(a, "remove");
-    if (!S_ISDIR(info.st_mode)) return refuse(a, "is no folder", "remove_file(PATH) removes a file");
+    if (!S_ISDIR(info.st_mode)) return refuse(a, "is not a folder", "remove_file(PATH) removes a file");
     int failed = dlsh_arg_bool(a, "all") ? nftw(path, remove_one, 32, FTW_DEPTH | FTW_PHYS) : rmdir(path);
     DLSH_TRY(dlsh_check_interrupt());
     if (failed && errno == ENOTEMPTY)
@@ -263,7 +263,7 @@ static dl_status env_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status set_env_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     if (!setenv(dlsh_arg_str(a, "name"), dlsh_arg_str(a, "value"), 1)) return DL_OK;
-    return dlsh_arg_fail(a, "name", DL_ERR_VALUE, NULL, "'%.100s' is no name of a variable of the environment",
+    return dlsh_arg_fail(a, "name", DL_ERR_VALUE, NULL, "'%.100s' is not a name of a variable of the environment",
                          dlsh_arg_str(a, "name"));
 }
 

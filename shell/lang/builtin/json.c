@@ -45,7 +45,7 @@ dl_status dlsh_json_parse(const dlsh_args *a, dlsh_value *result) {
     json_t *j = json_loadb(text->s, text->len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
     if (!j)
         return dlsh_arg_fail(a, "x", DL_ERR_VALUE, "to_json(x) writes a string as JSON",
-                             "this is no JSON: line %d, column %d: %s", e.line, e.column, e.text);
+                             "this is not JSON: line %d, column %d: %s", e.line, e.column, e.text);
     dlsh_value v = value_of(j);
     json_decref(j);
     return dlsh_give(v, result);

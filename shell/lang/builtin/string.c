@@ -122,7 +122,7 @@ static dl_status format_run(const dlsh_args *a, dlsh_value *result) {
         size_t len = conversion(p, spec, sizeof spec, &letter);
         if (!len)
             st = dlsh_arg_fail(a, "format", DL_ERR_VALUE, "a percent sign itself is written %%",
-                               "'%.8s' is no conversion", p);
+                               "'%.8s' is not a conversion", p);
         else if (widest(spec) > WIDEST)
             st = dlsh_arg_fail(a, "format", DL_ERR_VALUE, NULL, "'%.20s': widths and precisions end at %d", spec,
                                WIDEST);
@@ -228,7 +228,7 @@ static dl_status chr_run(const dlsh_args *a, dlsh_value *result) {
     long c = dlsh_arg_int(a, "code");
     char s[4];
     if (c < 0 || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-        return dlsh_arg_fail(a, "code", DL_ERR_VALUE, NULL, "%ld is no code point of Unicode", c);
+        return dlsh_arg_fail(a, "code", DL_ERR_VALUE, NULL, "%ld is not a code point of Unicode", c);
     if (c < 0x80) return s[0] = (char)c, dlsh_give(dlsh_string_n(s, 1), result);
     int n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     for (int i = n - 1; i; i--, c >>= 6) s[i] = (char)(0x80 | (c & 0x3f));

@@ -1,5 +1,5 @@
-/* Functions on tensors that are no ops: making them of lists, moving, shapes, and the parts of PyTorch's interface that
- * are words for other ops. Each is also a method. */
+/* Functions on tensors that are not ops: making them of lists, moving, shapes, and the parts of PyTorch's interface
+ * that are words for other ops. Each is also a method. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -292,7 +292,7 @@ static dl_status place(dlsh_args *a, const dlsh_callargs *args, int i) {
 dl_status dlsh_call_command_at(dlsh_session *s, const dlsh_command *row, dlsh_value self, const dlsh_callargs *args,
                                const dlsh_node *node, dlsh_value *out) {
     dlsh_args a = {.s = s, .cmd = row, .node = node, .self = self, .as_function = 1};
-    if (!row->run) return dlsh_fail(DL_ERR_TYPE, row->usage, "%s is no function", row->name);
+    if (!row->run) return dlsh_fail(DL_ERR_TYPE, row->usage, "%s is not a function", row->name);
     DLSH_TRY(dlsh_args_reserve(&a, args->n));
     dl_status st = DL_OK;
     for (int i = 0; i < args->n && !st; i++) st = place(&a, args, i);
@@ -327,7 +327,7 @@ static const dlsh_arg_item *item(const dlsh_args *a, const char *name, int k) {
 
 int dlsh_given(const dlsh_args *a, const char *name) { return item(a, name, 0) != NULL; }
 
-/* The value of a default that is no string; VOID for a string. Allocates nothing. */
+/* The value of a default that is not a string; VOID for a string. Allocates nothing. */
 static dlsh_value parse_default(const dlsh_option *o) {
     char *end;
     const char *t = o->dflt;

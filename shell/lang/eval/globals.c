@@ -53,7 +53,7 @@ int dlsh_global_slot(dlsh_session *s, const char *name) {
     return -1;
 }
 
-/* What a name means that is no variable: a constant, a function of the tables, an op, a dtype, a device. */
+/* What a name means that is not a variable: a constant, a function of the tables, an op, a dtype, a device. */
 dlsh_value dlsh_builtin_value(dlsh_session *s, const char *name) {
     static const struct {
         const char *name;

@@ -59,7 +59,7 @@ static dl_status slice_of(dlsh_session *s, const dlsh_node *slice, dlsh_value x,
 
 /* ---------------------------------------------------------------- reading */
 
-/* The error for a key of a record that is no string. */
+/* The error for a key of a record that is not a string. */
 static dl_status no_key(const dlsh_record *r, dlsh_value key) {
     return dlsh_fail(DL_ERR_TYPE,
                      r->n ? "by name: r.name or r[\"name\"]; r.keys() lists the names, r.values() the values"

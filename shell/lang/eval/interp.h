@@ -161,7 +161,7 @@ const char *dlsh_op_value_name(dlsh_value f);
 dlsh_value dlsh_op_method(const char *name);
 /* Appends the names that may follow a tensor's dot, apart from commands. */
 dl_status dlsh_tensor_names(dlsh_value list);
-/* Methods of tensors that are no functions: float, long, ... (lang/builtin/tensor.c). */
+/* Methods of tensors that are not functions: float, long, ... (lang/builtin/tensor.c). */
 extern const dlsh_command dlsh_tensor_casts[];
 dl_status dlsh_call_op(dlsh_value op, const dlsh_callargs *args, dlsh_value *out);
 /* Calls the op of the row's name with the parameters as they were given. */

@@ -188,7 +188,7 @@ static dl_status eval_layers(dlsh_session *s, const dlsh_node *n, dlsh_layer *ne
                                                 : eval_layer(s, k, l, depth);
         if (!st && k->kind == DLSH_N_TENSOR && !parts)
             st = dlsh_fail(DL_ERR_VALUE, "forward(x) { return x @ w }, the last item of the net",
-                           "%s %s is used by nobody: the net has no forward of its own", k->text, k->label);
+                           "%s %s is never used: the net has no forward of its own", k->text, k->label);
         if (st) return dlsh_at(s, k, st);
     }
     if (!parts) return DL_OK;

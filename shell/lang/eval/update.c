@@ -17,7 +17,8 @@ static void plain_form(const dlsh_session *s, const dlsh_node *n, char *text, si
                  source + from.start);
 }
 
-/* old op value, for a target that is no tensor's element. *in_place: it was a tensor, which has changed. Takes both. */
+/* old op value, for a target that is not a tensor's element. *in_place: it was a tensor, which has changed. Takes both.
+ */
 static dl_status combine(dlsh_session *s, const dlsh_node *n, dlsh_value old, dlsh_value v, dlsh_value *out,
                          int *in_place) {
     char instead[120];

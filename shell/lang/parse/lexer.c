@@ -188,7 +188,7 @@ static int put_utf8(char *out, unsigned c) {
     return 4;
 }
 
-/* Writes the escape at p (after the backslash) to out; returns the bytes read, 0 when it is no escape. */
+/* Writes the escape at p (after the backslash) to out; returns the bytes read, 0 when it is not an escape. */
 static int escape(const char *p, char *out, int *nout) {
     static const char from[] = "ntr0abfve\\'\"", to[] = "\n\t\r\0\a\b\f\v\033\\'\"";
     unsigned v;

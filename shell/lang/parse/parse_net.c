@@ -35,7 +35,7 @@ static dlsh_node *layer(dlsh_parser *p) {
     while (!dlsh_p_at_statement_end(p) && !dlsh_p_is(p, DLSH_T_ARROW) && !dlsh_p_is(p, DLSH_T_LBRACE)) {
         if (dlsh_p_is(p, DLSH_T_COMMA))
             return dlsh_p_unexpected(p, "another argument", "arguments are separated by spaces");
-        int tie = dlsh_p_word(p, "tie"); /* names a parameter of the net, which is no variable */
+        int tie = dlsh_p_word(p, "tie"); /* names a parameter of the net, which is not a variable */
         dlsh_p_push(p,
                     dlsh_p_at_option(p) ? dlsh_p_option(p, tie ? DLSH_OPT_WORD : DLSH_OPT_VALUE) : dlsh_p_argument(p));
     }

@@ -33,7 +33,7 @@ static const char *bare_call(dlsh_parser *p, const dlsh_node *stmt, char *hint, 
     }
     if (!cmd) p->err->command = last->text;
     if (!cmd)
-        snprintf(hint, room, "'%.60s' is no command: help lists those there are", last->text);
+        snprintf(hint, room, "'%.60s' is not a command: help lists those there are", last->text);
     else if (cmd->flags & DLSH_FUNCTION)
         snprintf(hint, room, "as a value it is called with parentheses: %.60s(...)", cmd->name);
     else
@@ -190,7 +190,7 @@ static dlsh_node *target_group(dlsh_parser *p) {
     return one;
 }
 
-/* `(name,` begins a statement that is no expression. */
+/* `(name,` begins a statement that is not an expression. */
 static int at_target_group(const dlsh_parser *p) {
     dlsh_parser ahead = *p;
     if (!dlsh_p_is(p, DLSH_T_LPAREN)) return 0;

@@ -108,7 +108,7 @@ static int is_drawn(const dlsh_plot *p, const dlsh_curve *c, long k) {
     return k >= 0 && k < c->n && has_point(c, k) && (!p->logy || c->y[k] > 0) && (!p->logx || curve_x(c, k) > 0);
 }
 
-/* Points without neighbours are no line: they become dots. Returns whether there are any. */
+/* Points without neighbours are not a line: they become dots. Returns whether there are any. */
 static int put_dots(dlsh_buf *b, const dlsh_plot *p, int i) {
     const dlsh_curve *c = &p->curves[i];
     int any = 0;

@@ -29,7 +29,7 @@ static inline dl_status run_pointwise(dl_call *c, int i, int operands, bool test
     dl_pointwise_arg arg;
     arg.faults = 0;
     if (numbers) dl_formula_numbers(i, c->op, c->attr, arg.number);
-    if (result != t && !test) { /* integers with a limit that is no integer become f32 first */
+    if (result != t && !test) { /* integers with a limit that is not an integer become f32 first */
         dl_cpu_copy(out, op[1]);
         op[1] = out;
         t = result;

@@ -98,7 +98,7 @@ template <class ROW> dl_status dl_run_row(dl_call *c) {
     DL_USE_GPU(g, c->device);
     dl_tensor *out = c->out[0], *x = c->in[0];
     int dtype = c->dtype;
-    if (!ROW::TESTS && out->dtype != dtype) { /* integers with a limit that is no integer become f32 first */
+    if (!ROW::TESTS && out->dtype != dtype) { /* integers with a limit that is not an integer become f32 first */
         DL_TRY(dl_cuda_copy(g, out, x));
         x = out;
         dtype = out->dtype;
