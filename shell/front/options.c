@@ -177,8 +177,8 @@ static int read_words(int n, char **words, dlsh_options *out) {
     return 1;
 }
 
-/* `dlsh serve port=8080 where="lr < 0.1"` as a statement: values that are no numbers in quotes. It lives as long as the
- * program. */
+/* `dlsh serve port=8080 where="lr < 0.1"` as a statement: values that are not numbers in quotes. It lives as long as
+ * the program. */
 static const char *statement_of(const char *command, int n, char **words) {
     static dlsh_buf text;
     dlsh_buf_puts(&text, command);

@@ -43,7 +43,7 @@ typedef struct page {
 
 /* ---------------------------------------------------------------- JSON */
 
-/* Also without <, so that no text ends the element that the data stand in; bytes that are no UTF-8 become U+FFFD. */
+/* Also without <, so that no text ends the element that the data stand in; bytes that are not UTF-8 become U+FFFD. */
 static void put_text(dlsh_buf *b, const char *s) {
     dlsh_buf_puts(b, "\"");
     for (size_t n = strlen(s), k; n; s += k, n -= k) {
