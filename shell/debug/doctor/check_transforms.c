@@ -50,7 +50,7 @@ dl_status dlsh_check_transforms(dlsh_examination *e) {
                                    "crop and small rotations keep the class; leave this one out");
     if (!f) return DL_OK;
     dlsh_cause(f, "the transform %s turns samples of one class into another class, or into none", turn);
-    dlsh_evidence(f, "pictures of %s (%s) have a left and a right: 6 turned is 9, a mirrored 2 is no digit",
+    dlsh_evidence(f, "pictures of %s (%s) have a left and a right: 6 turned is 9, a mirrored 2 is not a digit",
                   dl_dataset_name(d), by);
     return DL_OK;
 }

@@ -6,7 +6,7 @@
 #include "debug/doctor/trace.h"
 
 typedef struct dlsh_samples {
-    double *x, *y; /* [n * width], [n]; y NULL: targets are no single numbers; owned */
+    double *x, *y; /* [n * width], [n]; y NULL: targets are not single numbers; owned */
     long n, width;
     int real, picture; /* floating; of two dimensions or more */
     int in_order;      /* batches are taken in this order */
