@@ -54,7 +54,7 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
             if (k.std > high.std) high = k, large = c;
         }
     }
-    if (constant >= 0 && s->width > 1) {
+    if (constant >= 0 && s->width > 1 && column_of(s, constant).mean != 1) { /* ones stand for a bias */
         column k = column_of(s, constant);
         dlsh_finding *f = dlsh_find_at(e, s->file, s->line, "leave the column out, or look where its values got lost");
         if (f) dlsh_cause(f, "column %ld of %s is constant", constant, s->name);

@@ -96,6 +96,14 @@ static int even_power(const dl_journal_node *n) {
 
 enum { DEEP = 40 };
 
+/* A loss taken away from a number: 0 - cross_entropy(...). */
+static int is_taken_away(dlsh_pass p, const dl_journal_node *n) {
+    if (!dlsh_op_is(n, "sub") || !n->in[0].constant || n->out.ndim) return 0;
+    n = dlsh_pass_source(p, n, 1);
+    for (int i = 0; n && i < DEEP && dlsh_op_is(n, "sum|mean|div"); i++) n = dlsh_pass_source(p, n, 0);
+    return dlsh_op_is(n, "cross_entropy|logit_loss|probability_loss|square_sum|square");
+}
+
 /* 1: a node's result is never negative, -1: never positive, 0: not known. */
 static int sign_of(dlsh_pass p, const dl_journal_node *n, int depth) {
     if (!n || depth > DEEP) return 0;
@@ -104,7 +112,7 @@ static int sign_of(dlsh_pass p, const dl_journal_node *n, int depth) {
                    "square_sum|square|abs|cross_entropy|logit_loss|probability_loss|softplus|relu|exp|sigmoid|softmax|"
                    "batch_norm_relu|sqrt"))
         return 1;
-    if (dlsh_op_is(n, "log_softmax")) return -1;
+    if (dlsh_op_is(n, "log_softmax") || is_taken_away(p, n)) return -1;
     if (dlsh_op_is(n, "log") && dlsh_op_is(a, "softmax|sigmoid")) return -1;
     if (dlsh_op_is(n, "pow") && even_power(n)) return 1;
     if (dlsh_op_is(n, "neg")) return -sign_of(p, a, depth + 1);
@@ -126,7 +134,7 @@ static int sign_of(dlsh_pass p, const dl_journal_node *n, int depth) {
 /* The node that turns the sign: of the ways down from the root the first that is negated. */
 static const dl_journal_node *turner(dlsh_pass p, const dl_journal_node *n) {
     for (int i = 0; n && i < DEEP; i++) {
-        int by = dlsh_op_is(n, "neg") ||
+        int by = dlsh_op_is(n, "neg") || is_taken_away(p, n) ||
                  (dlsh_op_is(n, "mul|div") && (constant_sign(&n->in[0]) | constant_sign(&n->in[1])) < 0);
         if (by) return n;
         n = dlsh_pass_source(p, n, n->in[0].from ? 0 : 1);
@@ -145,9 +153,9 @@ static const dl_journal_node *difference(dlsh_pass p, const dl_journal_node *n) 
     return NULL;
 }
 
-static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, int maximizes) {
+static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, const dl_optimizer *up) {
     int sign = sign_of(p, p.at, 0);
-    const dl_journal_node *by = sign < 0 && !maximizes ? turner(p, p.at) : NULL, *d = sign ? NULL : difference(p, p.at);
+    const dl_journal_node *by = sign < 0 && !up ? turner(p, p.at) : NULL, *d = sign ? NULL : difference(p, p.at);
     if (by) {
         dlsh_finding *f = dlsh_find_at(e, by->file, by->line, "minimise the loss itself, without the minus");
         if (!f) return;
@@ -162,11 +170,13 @@ static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
                       "neither a square nor an absolute value stands between the difference and the loss, which went "
                       "from %.4g to %.4g",
                       r->first, r->last);
-    } else if (sign > 0 && maximizes) {
-        dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "leave maximize=true out");
+    } else if (sign > 0 && up) {
+        dl_source made = dl_optimizer_source(up);
+        dlsh_finding *f = dlsh_find_at(e, made.file, made.line, "leave maximize=true out");
         if (!f) return;
         dlsh_cause(f, "the optimizer maximises the loss: maximize=true");
-        dlsh_evidence(f, "the loss is never negative and went from %.4g to %.4g", r->first, r->last);
+        dlsh_evidence(f, "the loss of line %d is never negative and went from %.4g to %.4g", r->line, r->first,
+                      r->last);
     }
 }
 
@@ -177,14 +187,14 @@ int dlsh_loss_is_negated(const dlsh_examination *e) {
     return 0;
 }
 
-/* Does the optimizer of the steps after this pass go up? */
-static int goes_up(const dlsh_examination *e) {
+/* The optimizer that maximises; NULL: none does. */
+static const dl_optimizer *goes_up(const dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
         dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
-        if (o && dl_optimizer_option(o, "maximize", 0) > 0) return 1;
+        if (o && dl_optimizer_option(o, "maximize", 0) > 0) return o;
     }
-    return 0;
+    return NULL;
 }
 
 dl_status dlsh_check_loss_sign(dlsh_examination *e) {

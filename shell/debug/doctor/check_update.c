@@ -27,6 +27,15 @@ static int fell(const dl_journal_row *pass, double share) {
     return pass->first - pass->low > share * fabs(pass->first);
 }
 
+/* Is the loss of the last quarter of the passes that much lower than at first? */
+static int settled_lower(const dl_journal_row *pass, double share) {
+    int n = pass ? pass->ncurve : 0, part = n / 4;
+    double sum = 0;
+    if (n < 8) return 0;
+    for (int i = n - part; i < n; i++) sum += pass->curve[i];
+    return pass->first - sum / part > share * fabs(pass->first);
+}
+
 /* ---------------------------------------------------------------- causes */
 
 static int clipped(dlsh_examination *e, const steps *s) {
@@ -83,7 +92,7 @@ static int decayed(dlsh_examination *e, const steps *s) {
 static int too_large(dlsh_examination *e, const steps *s) {
     double ratio = s->row->ratio[3];
     int grows = s->pass && s->pass->count > 4 && (isnan(s->pass->last) || s->pass->last > 1.5 * fabs(s->pass->first));
-    if (!(ratio > 0.5) && !(grows && ratio > 0.02)) return 0;
+    if (!(ratio > 3) && !(ratio > 0.5 && !settled_lower(s->pass, 0.3)) && !(grows && ratio > 0.02)) return 0;
     dlsh_finding *f = dlsh_find_at(e, s->file, s->line,
                                    "a rate that gives updates of about a thousandth, here 10 to 1000 times smaller");
     if (!f) return 1;

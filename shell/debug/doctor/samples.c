@@ -72,7 +72,8 @@ static void place(const dlsh_examination *e, dlsh_samples *s, const char *file) 
     s->line = s->target_line = s->made_line = made ? made : used;
     s->user_line = used ? used : made;
     dlsh_traced some[DLSH_TRACED];
-    for (int i = 0, n = made ? dlsh_trace(e, file, made, some) : 0; i < n; i++) {
+    int n = made ? dlsh_trace(e, file, made, some) : 0;
+    for (int i = 0; i < n; i++) {
         if (!some[i].name_line) continue;
         if (some[i].role == DLSH_ROLE_TARGET)
             s->target_line = some[i].name_line;
@@ -86,6 +87,10 @@ static void examine_trainer(dlsh_examination *e, const char *file) {
     dlsh_samples train = {0}, test = {0};
     dl_trainer_state st;
     dl_trainer_get(e->trainer, &st);
+    dlsh_traced given[DLSH_TRACED];
+    int made = dlsh_script_line_with(e, file, "dataset("), n = made ? dlsh_trace(e, file, made, given) : 0;
+    text_name = file;
+    dlsh_compare_traced(e, given, n);
     int any = gather(&train, d, DL_TRAIN), other = gather(&test, d, DL_TEST);
     place(e, &train, file);
     place(e, &test, file);

@@ -4,6 +4,7 @@
 #include "debug/debug.h"
 #include "debug/doctor/doctor.h"
 #include "debug/doctor/texts.h"
+#include "debug/lint.h"
 #include "lang/eval/interp.h"
 
 enum { TEXTS = 64 };
@@ -19,7 +20,12 @@ void dlsh_texts_keep(dlsh_session *s, dlsh_unit *u) {
     kept[nkept++] = dlsh_unit_ref(u);
 }
 
-void dlsh_debug_services(dlsh_services *to) { to->parsed = dlsh_texts_keep; }
+static void parsed(dlsh_session *s, dlsh_unit *u) {
+    dlsh_texts_keep(s, u);
+    dlsh_lint(s, u);
+}
+
+void dlsh_debug_services(dlsh_services *to) { to->parsed = parsed; }
 
 const dlsh_unit *dlsh_text_at(int i) { return i >= 0 && i < nkept ? kept[nkept - 1 - i] : NULL; }
 
