@@ -110,14 +110,14 @@ static dl_status call_closure(void *ctx, double *loss) {
     return st;
 }
 
-/* A step that finds no gradient says so, the first time. */
+/* A step that found no gradient says so, the first time. */
 static void warn_without_gradients(dlsh_session *s, const dl_optimizer *o) {
     dl_tensor *p;
     dl_journal_row r;
     for (long i = 0; (p = dl_optimizer_param(o, i, NULL)); i++)
         if (dl_grad(p)) return;
     for (long i = 0; i < dl_journal_count(); i++)
-        if (!dl_journal_at(i, &r) && r.kind == DL_DID_STEP && r.what == o && r.empty) return;
+        if (!dl_journal_at(i, &r) && r.kind == DL_DID_STEP && r.what == o && r.empty > 1) return;
     if (dl_optimizer_param(o, 0, NULL))
         dlsh_warn(s, "backward before step; doctor tells more",
                   "no parameter of the optimizer has a gradient: nothing changes");
@@ -126,8 +126,9 @@ static void warn_without_gradients(dlsh_session *s, const dl_optimizer *o) {
 static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
     closure c = {.s = dlsh_arg_session(a)};
     if (!dlsh_given(a, "closure")) {
+        DLSH_TRY(dl_optimizer_step(dlsh_arg_self(a)));
         warn_without_gradients(c.s, dlsh_arg_self(a));
-        return dl_optimizer_step(dlsh_arg_self(a));
+        return DL_OK;
     }
     c.f = *dlsh_arg(a, "closure");
     if (!dlsh_callable(c.f))
