@@ -114,10 +114,12 @@ static dl_status call_closure(void *ctx, double *loss) {
 static void warn_without_gradients(dlsh_session *s, const dl_optimizer *o) {
     dl_tensor *p;
     dl_journal_row r;
+    long empty = 0;
     for (long i = 0; (p = dl_optimizer_param(o, i, NULL)); i++)
         if (dl_grad(p)) return;
     for (long i = 0; i < dl_journal_count(); i++)
-        if (!dl_journal_at(i, &r) && r.kind == DL_DID_STEP && r.what == o && r.empty > 1) return;
+        if (!dl_journal_at(i, &r) && r.kind == DL_DID_STEP && r.what == o) empty += r.empty;
+    if (empty > 1) return;
     if (dl_optimizer_param(o, 0, NULL))
         dlsh_warn(s, "backward before step; doctor tells more",
                   "no parameter of the optimizer has a gradient: nothing changes");
