@@ -13,7 +13,7 @@
 #include "dlcore/reduce.h"
 #include "dlcore/rounding.h"
 
-enum { MAX_PARAMS = 2 };
+enum { MAX_PARAMS = 3 };
 typedef enum limit { ANY, POSITIVE, SHARES } limit;
 
 /* A parameter, as it is given by position, and under another name, as the ops take it: `convert` leads there. */
@@ -87,6 +87,27 @@ static const kind kinds[] = {
      {{"loc", ANY, NULL, NULL}, {"covariance_matrix", ANY, "scale_tril", triangle_of}},
      1,
      0},
+#define LOC                                                                                                            \
+    { "loc", ANY, NULL, NULL }
+#define ABOVE_0(name)                                                                                                  \
+    { name, POSITIVE, NULL, NULL }
+#define SUCCESS                                                                                                        \
+    { "probs", SHARES, "logits", logits_of_coin }
+    {"log_normal", "loc, scale", 2, {LOC, ABOVE_0("scale")}, 1, 0},
+    {"cauchy", "loc, scale", 2, {LOC, ABOVE_0("scale")}, 1, 0},
+    {"half_cauchy", "scale", 1, {ABOVE_0("scale")}, 1, 0},
+    {"half_normal", "scale", 1, {ABOVE_0("scale")}, 1, 0},
+    {"gumbel", "loc, scale", 2, {LOC, ABOVE_0("scale")}, 1, 0},
+    {"weibull", "scale, concentration", 2, {ABOVE_0("scale"), ABOVE_0("concentration")}, 1, 0},
+    {"pareto", "scale, alpha", 2, {ABOVE_0("scale"), ABOVE_0("alpha")}, 1, 0},
+    {"student_t", "df, loc, scale", 3, {ABOVE_0("df"), LOC, ABOVE_0("scale")}, 1, 0},
+    {"chi2", "df", 1, {ABOVE_0("df")}, 1, 0},
+    {"kumaraswamy", "concentration1, concentration0", 2, {ABOVE_0("concentration1"), ABOVE_0("concentration0")}, 1, 0},
+    {"geometric", "probs, or logits=", 1, {SUCCESS}, 0, 0},
+    {"negative_binomial", "total_count, probs, or logits=", 2, {ABOVE_0("total_count"), SUCCESS}, 0, 0},
+    {"poisson", "rate", 1, {ABOVE_0("rate")}, 0, 0},
+    {"binomial", "total_count, probs, or logits=", 2, {ABOVE_0("total_count"), SUCCESS}, 0, 0},
+    {"one_hot_categorical", "probs, or logits=", 1, {{"probs", SHARES, "logits", logits_of_classes}}, 0, 0},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -135,9 +156,14 @@ static dl_tensor *tensor_of(dlsh_value v, int whole) {
 
 static dl_status call(const kind *is, const char *what, dl_tensor **in, int n, const char *attrs, dlsh_value *result) {
     char name[64];
+    dl_op_info row;
     dl_tensor *out[8] = {0};
     int nout;
     snprintf(name, sizeof name, "%s_%s", is->name, what);
+    if (!dl_op_describe_name(name, &row))
+        return dlsh_fail(DL_ERR_UNSUPPORTED, "a mean of log_prob over samples estimates it",
+                         "the %s of a %s distribution is not known in closed form",
+                         strcmp(what, "kl") ? what : "divergence", is->name);
     DLSH_TRY(dl_op_call(name, in, n, attrs, out, &nout));
     *result = dlsh_tensor(out[0]);
     return DL_OK;
@@ -147,7 +173,7 @@ static dl_status log_prob_run(const dlsh_args *a, dlsh_value *result) {
     const distribution *d = dlsh_arg_self(a);
     dl_tensor *value = tensor_of(*dlsh_arg(a, "value"), d->is->whole);
     if (!value) return dl_failed();
-    dl_tensor *in[1 + MAX_PARAMS] = {value, d->param[0], d->param[1]};
+    dl_tensor *in[1 + MAX_PARAMS] = {value, d->param[0], d->param[1], d->param[2]};
     dl_status st = call(d->is, "log_prob", in, 1 + d->is->nparams, NULL, result);
     dl_unref(value);
     return st;
@@ -281,18 +307,23 @@ static dl_status kl_run(const dlsh_args *a, dlsh_value *result) {
 const dlsh_command distribution_commands[] = {
     DLSH_FN_ROW("distribution", distribution_run, "distribution(NAME, PARAMETER...)",
                 "A probability distribution: normal, laplace, uniform, exponential, gamma, beta, dirichlet, bernoulli, "
-                "categorical or multivariate_normal. Parameters are numbers, lists or tensors, which broadcast.",
+                "categorical, multivariate_normal, log_normal, cauchy, half_cauchy, half_normal, gumbel, weibull, "
+                "pareto, student_t, chi2, kumaraswamy, geometric, negative_binomial, poisson, binomial or "
+                "one_hot_categorical. Parameters are numbers, lists or tensors, which broadcast.",
                 DLSH_PARAMS({"name", .want = "string", .doc = "which"},
                             {"params", .flags = DLSH_VARIADIC, .doc = "its parameters in the order below"}),
-                DLSH_OPTIONS(OPTION("loc", "normal, laplace, multivariate_normal: the middle"),
-                             OPTION("scale", "normal: standard deviation; laplace: mean distance"),
+                DLSH_OPTIONS(OPTION("loc", "the middle"),
+                             OPTION("scale", "the width: normal: standard deviation; laplace: mean distance"),
+                             OPTION("df", "student_t, chi2: degrees of freedom"),
+                             OPTION("alpha", "pareto: how fast the tail falls"),
+                             OPTION("total_count", "binomial: trials; negative_binomial: failures that end it"),
                              OPTION("low", "uniform: lower end"), OPTION("high", "uniform: upper end"),
-                             OPTION("concentration", "gamma, dirichlet: shape"),
-                             OPTION("concentration1", "beta: power of x, plus 1"),
+                             OPTION("concentration", "gamma, dirichlet, weibull: shape"),
+                             OPTION("concentration1", "beta, kumaraswamy: power of x, plus 1"),
                              OPTION("concentration0", "beta: power of 1 - x, plus 1"),
-                             OPTION("rate", "gamma, exponential: inverse scale"),
-                             OPTION("probs", "bernoulli, categorical: probabilities, of classes in proportion"),
-                             OPTION("logits", "bernoulli, categorical: instead of probs"),
+                             OPTION("rate", "gamma, exponential: inverse scale; poisson: mean"),
+                             OPTION("probs", "of success; categorical: of classes, in proportion"),
+                             OPTION("logits", "instead of probs"),
                              OPTION("covariance_matrix", "multivariate_normal: covariances"),
                              OPTION("scale_tril", "multivariate_normal: instead of them a triangle L of L L^T")),
                 .examples = "d = distribution(\"normal\", loc=0, scale=[1, 2])\nd.log_prob(0.5)\nd.sample(3)"),

@@ -297,6 +297,12 @@ def cond(a, p=None):
 torch.digamma = torch.Tensor.digamma = lambda x: Polygamma.apply(x, 0)
 D = torch.distributions
 MAKERS = {
+    "log_normal": D.LogNormal, "cauchy": D.Cauchy, "half_cauchy": D.HalfCauchy, "half_normal": D.HalfNormal,
+    "gumbel": D.Gumbel, "weibull": D.Weibull, "pareto": D.Pareto, "student_t": D.StudentT, "chi2": D.Chi2,
+    "kumaraswamy": D.Kumaraswamy, "geometric": lambda x, **kw: D.Geometric(logits=x, **kw),
+    "negative_binomial": lambda n, x, **kw: D.NegativeBinomial(n, logits=x, **kw), "poisson": D.Poisson,
+    "binomial": lambda n, x, **kw: D.Binomial(n, logits=x, **kw),
+    "one_hot_categorical": lambda x, **kw: D.OneHotCategorical(logits=x, **kw),
     "normal": D.Normal, "laplace": D.Laplace, "uniform": D.Uniform, "exponential": D.Exponential, "gamma": D.Gamma,
     "beta": D.Beta, "dirichlet": D.Dirichlet, "bernoulli": lambda x, **kw: D.Bernoulli(logits=x, **kw),
     "categorical": lambda x, **kw: D.Categorical(logits=x, **kw),
@@ -316,7 +322,7 @@ def distribution_calls(make):
         return make(*params, validate_args=False)
 
     def log_prob(x, *params):
-        return new(*params).log_prob(x.double() if x.dtype == torch.bool else x)
+        return new(*params).log_prob(x if x.is_floating_point() else x.double())
 
     def kl(*params):
         half = len(params) // 2
@@ -495,6 +501,7 @@ CALLS = {
     "adaptive_avg_pool3d": lambda x, output_size: F.adaptive_avg_pool3d(x, output_size[0] if len(output_size) == 1 else output_size),
     "dropout1d": channel_dropout, "dropout2d": channel_dropout, "dropout3d": channel_dropout,
     **{f"{name}_{what}": fn for name, make in MAKERS.items() for what, fn in distribution_calls(make).items()},
+    "one_hot_categorical_log_prob": lambda x, l: (x * l.log_softmax(-1)).sum(-1),
     **{name: lambda *a, **kw: None for name in (
         "factor_lu", "factor_cholesky", "solve_triangle", "factor_qr", "factor_eigh", "factor_svd", "solve_square")},
     "geqrf": lambda a: tuple(torch.geqrf(a.detach())),

@@ -17,13 +17,14 @@
 typedef dl_tensor *(*source)(const long *, int, int, int);
 #define N(v) K(dl_scalar_f(v))
 
-/* The attribute shape, then that of two parameters without their last `event` dimensions, then k where k > 0. */
+/* The attribute shape, then that of the parameters without their last `event` dimensions, then k where k > 0. */
 static dl_status full_shape(const dl_call *c, int event, long k, long *shape, int *n) {
     const dl_tensor *a = c->in[0], *b = c->nin > 1 ? c->in[1] : a;
     const dl_aval *given = ATTR(c, DRAW_SHAPE);
     long batch[2 * DL_MAX_DIM];
     int nd;
     DL_TRY(dl_broadcast(a->ndim - event, a->shape, b->ndim - event - (c->nin > 1 ? event : 0), b->shape, &nd, batch));
+    if (c->nin > 2) DL_TRY(dl_broadcast(nd, batch, c->in[2]->ndim, c->in[2]->shape, &nd, batch));
     if (given->n + nd + (k > 0) > DL_MAX_DIM)
         return dl_fail(DL_ERR_SHAPE, "a tensor has at most %d dimensions", DL_MAX_DIM);
     for (int i = 0; i < given->n; i++) shape[i] = given->u.v[i];
@@ -33,8 +34,7 @@ static dl_status full_shape(const dl_call *c, int event, long k, long *shape, in
     return DL_OK;
 }
 
-/* Noise for each element. */
-static dl_tensor *noise(dl_call *c, dl_pool *p, source from, int event, long k) {
+dl_tensor *dl_draw_noise(dl_call *c, dl_pool *p, source from, int event, long k) {
     long shape[2 * DL_MAX_DIM];
     int n;
     if (full_shape(c, event, k, shape, &n) != DL_OK) return NULL;
@@ -45,25 +45,25 @@ static dl_tensor *noise(dl_call *c, dl_pool *p, source from, int event, long k) 
 
 COMPOSE_RULE(normal_sample) {
     POOL;
-    return dl_finish(c, dl_add(c->in[0], K(dl_mul(c->in[1], noise(c, p, dl_randn, 0, 0)))));
+    return dl_finish(c, dl_add(c->in[0], K(dl_mul(c->in[1], dl_draw_noise(c, p, dl_randn, 0, 0)))));
 }
 
 COMPOSE_RULE(uniform_sample) {
     POOL;
     dl_tensor *width = K(dl_sub(c->in[1], c->in[0]));
-    return dl_finish(c, dl_add(c->in[0], K(dl_mul(width, noise(c, p, dl_rand, 0, 0)))));
+    return dl_finish(c, dl_add(c->in[0], K(dl_mul(width, dl_draw_noise(c, p, dl_rand, 0, 0)))));
 }
 
 COMPOSE_RULE(exponential_sample) {
     POOL;
-    dl_tensor *u = noise(c, p, dl_rand, 0, 0);
+    dl_tensor *u = dl_draw_noise(c, p, dl_rand, 0, 0);
     return dl_finish(c, dl_div(K(dl_neg(K(dl_log1p(K(dl_neg(u)))))), c->in[0]));
 }
 
 /* -sign(u) ln(1 - 2 |u|) of u from -1/2 to 1/2 */
 COMPOSE_RULE(laplace_sample) {
     POOL;
-    dl_tensor *u = K(dl_sub(noise(c, p, dl_rand, 0, 0), N(0.5)));
+    dl_tensor *u = K(dl_sub(dl_draw_noise(c, p, dl_rand, 0, 0), N(0.5)));
     dl_tensor *size = K(dl_log1p(K(dl_clamp(K(dl_mul(K(dl_abs(u)), N(-2))), &(double){-0.99999994}, NULL))));
     return dl_finish(c, dl_sub(c->in[0], K(dl_mul(c->in[1], K(dl_mul(K(dl_sign(u)), size))))));
 }
@@ -87,7 +87,7 @@ COMPOSE_RULE(multivariate_normal_sample) {
 
 COMPOSE_RULE(bernoulli_sample) {
     POOL;
-    dl_tensor *is = K(dl_lt(noise(c, p, dl_rand, 0, 0), K(dl_sigmoid(c->in[0]))));
+    dl_tensor *is = K(dl_lt(dl_draw_noise(c, p, dl_rand, 0, 0), K(dl_sigmoid(c->in[0]))));
     return dl_finish(c, is ? dl_to_dtype(is, c->dtype) : NULL);
 }
 
@@ -95,7 +95,7 @@ COMPOSE_RULE(bernoulli_sample) {
 COMPOSE_RULE(categorical_sample) {
     POOL;
     const long last = -1;
-    dl_tensor *u = noise(c, p, dl_rand, 1, c->in[0]->shape[c->in[0]->ndim - 1]);
+    dl_tensor *u = dl_draw_noise(c, p, dl_rand, 1, c->in[0]->shape[c->in[0]->ndim - 1]);
     dl_tensor *gumbel = K(dl_neg(K(dl_log(K(dl_neg(K(dl_log(u))))))));
     return dl_finish(c, dl_argmax(K(dl_add(c->in[0], gumbel)), &last, 0));
 }
