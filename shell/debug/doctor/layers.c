@@ -100,7 +100,7 @@ static dl_status find_layers(layers *all, dl_module *m, const char *path) {
         char below[PATH];
         snprintf(below, sizeof below, "%s%s%s", path, *path ? "." : "", dl_module_label(m, i));
         DLSH_TRY(find_layers(all, c, below));
-        if (dl_module_count(c) || dlsh_is_net_tensor(c)) continue;
+        if (!dlsh_is_single_layer(c)) continue;
         layer *more = dlsh_grow(all->at, all->n, &all->cap, sizeof *more);
         if (!more) return dl_failed();
         all->at = more;
@@ -171,7 +171,11 @@ static dl_status compare_all(layers *all, dl_tensor **before) {
 /* One step of the copied optimizer. */
 static dl_status find_ratios(layers *all, dlsh_probe *p) {
     long n = 0;
-    for (int i = 0; i < all->n; i++) n += 8;
+    for (int i = 0; i < all->n; i++) {
+        dl_module_list *l = dl_module_tensors(all->at[i].m, 1);
+        n += l ? l->n : 0;
+        dl_module_list_free(l);
+    }
     dl_tensor **before = calloc((size_t)n + 1, sizeof(dl_tensor *));
     if (!before) return dlsh_no_memory("parameters");
     DLSH_SCOPED_GRAD_MODE(0);

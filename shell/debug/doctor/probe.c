@@ -198,6 +198,12 @@ dl_status dlsh_probe_backward(dlsh_probe *p, dl_module *of) {
     return st;
 }
 
+int dlsh_is_single_layer(const dl_module *m) {
+    for (int i = 0; i < dl_module_count(m); i++)
+        if (!dlsh_is_net_tensor(dl_module_at(m, i))) return 0;
+    return !dlsh_is_net_tensor(m);
+}
+
 /* ---------------------------------------------------------------- the optimizer */
 
 static int trains(const dl_optimizer *o, const dl_module_list *l) {

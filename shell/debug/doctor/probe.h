@@ -31,6 +31,8 @@ dl_status dlsh_probe_backward(dlsh_probe *p, dl_module *of);
 dl_status dlsh_probe_optimizer(dlsh_probe *p, dl_optimizer *o, dl_module *of);
 void dlsh_probe_end(dlsh_probe *p);
 
+/* Is it a layer that is not made of other layers? Parameters that it holds are none. */
+int dlsh_is_single_layer(const dl_module *m);
 /* The optimizer among variables and trainers that trains a parameter of the net; NULL: none. */
 dl_optimizer *dlsh_probe_find_optimizer(dlsh_session *s, dl_module *m);
 

@@ -67,7 +67,7 @@ static dl_status find_parts(profile *p, dl_module *m, const char *path) {
         char below[PATH];
         snprintf(below, sizeof below, "%s%s%s", path, *path ? "." : "", dl_module_label(m, i));
         DLSH_TRY(find_parts(p, c, below));
-        if (dl_module_count(c) || dlsh_is_net_tensor(c)) continue;
+        if (!dlsh_is_single_layer(c)) continue;
         part *more = dlsh_grow(p->at, p->n, &p->cap, sizeof *more);
         if (!more) return dl_failed();
         p->at = more;
