@@ -151,6 +151,22 @@ static dl_status zero_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
+static dl_status parameters_run(const dlsh_args *a, dlsh_value *result) {
+    const dl_optimizer *o = dlsh_arg_self(a);
+    const int named = dlsh_arg_data(a) != NULL;
+    dlsh_value v = named ? dlsh_new_record() : dlsh_new_list(0);
+    dl_status st = dlsh_failed(v) ? dl_failed() : DL_OK;
+    const char *name;
+    dl_tensor *p;
+    for (long i = 0; st == DL_OK && (p = dl_optimizer_param(o, i, &name)); i++) {
+        char number[24];
+        dlsh_value t = dlsh_tensor(dl_ref(p));
+        snprintf(number, sizeof number, "%ld", i);
+        st = named ? dlsh_record_set(v.as.record, name ? name : number, t) : dlsh_list_push(v.as.list, t);
+    }
+    return dlsh_give_filled(st, v, result);
+}
+
 /* Arguments written name=value that the row does not list. */
 static dl_status collect_extra(const dlsh_args *a, dl_arg *args, dlsh_arg_room *room, int *n) {
     const dlsh_value *v;
@@ -209,6 +225,10 @@ static const dlsh_command methods[] = {
         .examples = "w = param(tensor([3.0, 4.0]))\no = lbfgs([w], line_search_fn=\"strong_wolfe\")\n"
                     "o.step(fn () { o.zero_grad(); l = ((w - 1) ** 2).sum(); backward l; return l })"),
     DLSH_ACT_ROW("zero_grad", zero_run, "o.zero_grad()", "Forgets all gradients."),
+    DLSH_PURE_ROW("parameters", parameters_run, "o.parameters()",
+                  "A list of the parameters that it updates, in their order."),
+    DLSH_PURE_ROW("named_parameters", parameters_run, "o.named_parameters()", "A record of these by name.",
+                  .data = "named", .examples = "for name, p in o.named_parameters() { print(name, p.shape) }"),
     DLSH_ACT_ROW("add", add_run, "o.add(WHAT)", "Adds parameters to be updated.",
                  DLSH_PARAMS({"what", .want = "net|tensor|list|record",
                               .doc = "a net, a parameter, a group {params: m.head, lr: 0.1}, or a list of these"}),
