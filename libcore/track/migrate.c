@@ -33,6 +33,35 @@ static const char third[] =
     "drop index if exists series_key;"
     "create index if not exists series_list on series(key, run_id, n, n_nan, first, last, min, max, sum)";
 
+/* Sweeps: what they search and how, and their trials, which processes claim. */
+static const char fourth[] =
+    "alter table sweep add column uuid text;"
+    "alter table sweep add column name text;"
+    "alter table sweep add column created_us integer not null default 0;"
+    "alter table sweep add column script_path text;"
+    "alter table sweep add column script_text text;"
+    "alter table sweep add column cwd text;"
+    "alter table sweep add column metric text;"
+    "alter table sweep add column stat text not null default 'best';"
+    "alter table sweep add column direction integer not null default -1;"
+    "alter table sweep add column dims text not null default '';"
+    "alter table sweep add column points integer not null default 0;"
+    "alter table sweep add column seeds text not null default '';"
+    "alter table sweep add column max_steps integer not null default 0;"
+    "alter table sweep add column min_steps integer not null default 0;"
+    "alter table sweep add column eta real not null default 3;"
+    "alter table sweep add column seed integer not null default 0;"
+    "create table trial(id integer primary key, sweep_id integer not null references sweep(id), number integer not "
+    "null,"
+    " point text not null, seed integer, params text, status text not null check(status in ('waiting', 'running',"
+    " 'paused', 'finished', 'failed', 'stopped')) default 'waiting', rung integer not null default 0, value real,"
+    " run_id integer references run(id), error text, attempts integer not null default 0, host text, boot_id text,"
+    " pid integer, pid_start integer, heartbeat_us integer, started_us integer, ended_us integer,"
+    " unique(sweep_id, number));"
+    "create index trial_open on trial(sweep_id, status, number);"
+    "create table rung(trial_id integer not null references trial(id), rung integer not null, value real,"
+    " primary key(trial_id, rung)) without rowid";
+
 static const char first_as_second[] = "create temp view run as select *, " ACTIVE_US " as active_us, " ACTIVE_SINCE_US
                                       " as active_since_us from main.run";
 
@@ -40,6 +69,7 @@ const dl_migration dl_migrations[] = {
     {1, schema, NULL},
     {2, second, first_as_second},
     {3, third, NULL},
+    {4, fourth, NULL},
 };
 const int dl_migration_count = sizeof dl_migrations / sizeof *dl_migrations;
 

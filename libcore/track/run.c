@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "track/store.h"
+#include "track/sweep.h"
 
 static const char *const status_names[] = {"running", "paused", "finished", "failed", "killed", "diverged"};
 enum { NSTATUS = sizeof status_names / sizeof *status_names };
@@ -153,11 +154,11 @@ static dl_status insert_run(sqlite3 *db, const dl_run_spec *p, const surrounding
         "?26,"
         " ?27, ?28, ?29, ?30)",
         "tttIItittiititttttttttttitttiI", x->uuid, p->name ? p->name : "", p->experiment ? p->experiment : "default",
-        (int64_t)p->parent, (int64_t)p->sweep, p->group, now, me->host, me->boot_id, me->pid, (int64_t)me->pid_start,
-        p->device, (int64_t)p->seed, x->cmdline, x->cwd, p->script_path, p->script_args, text_or_null(x->script_sha),
-        text_or_null(x->git.commit), text_or_null(x->git.diff_sha), x->env, p->model_name, p->model_text,
-        text_or_null(x->model_sha), (int64_t)p->n_params, p->dataset, p->data_fingerprint, p->note, r->recorded.us,
-        r->recorded.since_us));
+        (int64_t)p->parent, p->sweep ? (int64_t)p->sweep : dl_trial_sweep(), p->group, now, me->host, me->boot_id,
+        me->pid, (int64_t)me->pid_start, p->device, (int64_t)p->seed, x->cmdline, x->cwd, p->script_path,
+        p->script_args, text_or_null(x->script_sha), text_or_null(x->git.commit), text_or_null(x->git.diff_sha), x->env,
+        p->model_name, p->model_text, text_or_null(x->model_sha), (int64_t)p->n_params, p->dataset, p->data_fingerprint,
+        p->note, r->recorded.us, r->recorded.since_us));
     r->id = sqlite3_last_insert_rowid(db);
     if (p->name && *p->name) return DL_OK;
     return dl_db_run(db, "update run set name = 'run-' || id where id = ?1", "i", r->id);
@@ -176,6 +177,16 @@ static dl_status insert_parts(sqlite3 *db, const dl_run_spec *p, const surroundi
     return DL_OK;
 }
 
+static dl_status take_over(dl_store *s, dl_run *r, long step);
+
+/* The row of a run that begins: a new one, or that of the trial which this process runs once more. */
+static dl_status begin_run(dl_store *s, const dl_run_spec *spec, const surroundings *x, dl_run *r, int64_t trial) {
+    if (trial) DL_TRY(dl_db_int(s->w, &r->id, "select run_id from trial where id = ?1", "i", trial));
+    DL_TRY(r->id ? take_over(s, r, 0) : insert_run(s->w, spec, x, r));
+    if (trial) DL_TRY(dl_db_run(s->w, "update trial set run_id = ?2 where id = ?1", "ii", trial, r->id));
+    return insert_parts(s->w, spec, x, r);
+}
+
 dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
     static const dl_run_spec nothing;
     if (!s) return dl_fail_null("store"), NULL;
@@ -184,15 +195,14 @@ dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
     if (!r || s->none) return r ? enlist(r) : NULL;
     surroundings x = {0};
     dl_status st = gather(spec, &x);
+    int64_t trial = dl_trial_join();
+    /* the points of a killed attempt must be there before they are deleted */
+    if (st == DL_OK && trial) st = dl_store_recover(s, 1);
     if (st == DL_OK && (st = dl_store_write_lock(s)) == DL_OK) {
         st = dl_writer_start(s);
         if (st == DL_OK) st = dl_db_begin(s->w);
         dl_usage_begin(&r->usage, spec->device);
-        if (st == DL_OK) {
-            st = insert_run(s->w, spec, &x, r);
-            if (st == DL_OK) st = insert_parts(s->w, spec, &x, r);
-            st = dl_db_end(s->w, st);
-        }
+        if (st == DL_OK) st = dl_db_end(s->w, begin_run(s, spec, &x, r, trial));
         dl_store_write_unlock(s, DL_OK);
     }
     free(x.cmdline);
@@ -386,15 +396,4 @@ dl_status dl_run_delete(dl_store *s, long id, int on) {
                          dl_db_run(s->w, "update run set deleted_us = ?2 where id = ?1", "iI", (int64_t)id,
                                    on ? dl_now_us() : (int64_t)0),
                          id);
-}
-
-long dl_sweep_begin(dl_store *s, const char *spec_json, const char *method, const char *goal) {
-    if (!spec_json || !method || !goal) return dl_fail_null("spec, method or goal of the sweep"), 0;
-    if (dl_store_write_lock(s) != DL_OK) return 0;
-    long id = 0;
-    if (dl_db_run(s->w, "insert into sweep(spec, method, goal) values(?1, ?2, ?3)", "ttt", spec_json, method, goal) ==
-        DL_OK)
-        id = (long)sqlite3_last_insert_rowid(s->w);
-    dl_store_write_unlock(s, DL_OK);
-    return id;
 }

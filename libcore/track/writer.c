@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "track/store.h"
+#include "track/sweep.h"
 
 /* ---------------------------------------------------------------- pushing */
 
@@ -55,6 +56,7 @@ dl_status dl_series_push(dl_series *series, long step, double value) {
     if (!series) return dl_fail_null("series");
     dl_store *s = series->run->store;
     if (s->none) return DL_OK;
+    if (__builtin_expect(step > dl_trial_limit, 0)) return dl_trial_pause();
     uint64_t at;
     int64_t now = dl_now_us();
     if (!dl_ring_push(&s->ring, series->index, step, value, now, &at)) return push_waiting(s, series, step, value, now);

@@ -118,7 +118,22 @@ static int check_args(dlsh_session *s, const dlsh_options *o, const char *name, 
     return DLSH_EXIT_OK;
 }
 
+/* The words behind `dlsh sweep` as a statement; the first is a script's name or a word of the command. */
+static int run_sweep(dlsh_session *s, const dlsh_options *o) {
+    DLSH_SCOPED_BUF text = {0};
+    dlsh_buf_puts(&text, "sweep");
+    for (int i = 0; i < o->nwords; i++) {
+        dlsh_buf_puts(&text, " ");
+        if (strchr(o->words[i], '='))
+            dlsh_buf_puts(&text, o->words[i]);
+        else
+            dlsh_buf_quote(&text, o->words[i], strlen(o->words[i]));
+    }
+    return dlsh_run_text(s, "<sweep>", dlsh_buf_text(&text), text.n);
+}
+
 int dlsh_batch(dlsh_session *s, const dlsh_options *o) {
+    if (o->sweep) return run_sweep(s, o);
     size_t len;
     const char *path = o->script ? o->script : "-";
     char *text = o->code ? strdup(o->code) : dlsh_slurp(path, &len);

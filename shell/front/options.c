@@ -41,6 +41,7 @@ enum { NOPTIONS = sizeof options / sizeof *options };
 void dlsh_options_help(FILE *f) {
     fputs("usage: dlsh [options] [FILE.dlsh [name=value ...]]\n"
           "       dlsh [options] serve [RUN ...] [port=N] [where=CONDITION]\n"
+          "       dlsh [options] sweep FILE.dlsh NAME=VALUES ... | show | worker ID | resume ID\n"
           "       dlsh kernel install [--user | --prefix P | --sys-prefix]\n\n"
           "Without a script: a prompt; or, when standard input is not a terminal, what stands there is run as a "
           "script.\n\n",
@@ -218,6 +219,12 @@ int dlsh_options_read(int argc, char **argv, dlsh_options *out) {
     if (out->script && !strcmp(out->script, "serve")) { /* likewise */
         out->script = NULL;
         out->code = statement_of("serve", argc - i, argv + i);
+        return 1;
+    }
+    if (out->script && !strcmp(out->script, "sweep")) { /* likewise */
+        out->sweep = 1;
+        out->nwords = argc - i;
+        out->words = argv + i;
         return 1;
     }
     return read_words(argc - i, argv + i, out);

@@ -12,6 +12,7 @@ typedef struct dlsh_options {
     const char *script; /* NULL: none; "-": standard input */
     int script_help;    /* FILE.dlsh --help */
     int kernel;         /* `kernel`: the words after it are its own */
+    int sweep;          /* `dlsh sweep`: words are what follows */
     int nwords;         /* name=value after the script */
     char **words;
 } dlsh_options;

@@ -100,7 +100,7 @@ static int apply(const dlsh_options *o) {
     if (o->db && dlsh_store_choose(o->db)) return usage_failure();
     if (o->device && dlsh_device_choose(o->device)) return usage_failure();
     if (o->seed) dl_seed(strtoul(o->seed, NULL, 10));
-    if (!o->kernel)
+    if (!o->kernel && !o->sweep)
         *dlsh_script_args_get() = (dlsh_script_args){.n = o->nwords, .words = o->words, .list = o->script_help};
     return DLSH_EXIT_OK;
 }
@@ -172,7 +172,9 @@ int dlsh_main(int argc, char **argv) {
     }
     setlocale(LC_CTYPE, "");
     const char *connection_file = NULL;
-    int code = o.kernel ? dlsh_kernel_command(&o, &connection_file) : dlsh_launch_stops();
+    int code = o.kernel  ? dlsh_kernel_command(&o, &connection_file)
+               : o.sweep ? -1 /* workers of a sweep share its trials */
+                         : dlsh_launch_stops();
     if (code >= 0) return code;
     if (connection_file)
         dlsh_kernel_signals();

@@ -93,6 +93,7 @@ enum dlsh_command_flags {
     DLSH_PURE = 128,          /* the result depends on the arguments alone; nothing but memory of tensors changes */
     DLSH_CHANGES_FIRST = 256, /* the same, but the first argument, a list or record, changes */
     DLSH_GIVES_PART = 512,    /* the result may be an argument, or a part of one */
+    DLSH_OPEN_SYNTAX = 1024,  /* with DLSH_OPEN_OPTIONS: these stay unevaluated; read with dlsh_arg_extra_node */
 };
 
 /* What a command does. *result is DLSH_VOID on entry; a command with DLSH_FUNCTION sets it to an owned value. Failures:
@@ -166,6 +167,10 @@ int dlsh_arg_count(const dlsh_args *a, const char *name);
 const dlsh_value *dlsh_arg_at(const dlsh_args *a, const char *name, int i);
 /* Options outside the row (DLSH_OPEN_OPTIONS), in the order written; NULL after the last. */
 const char *dlsh_arg_extra(const dlsh_args *a, int i, const dlsh_value **value);
+/* The tree of an option outside the row, by the number that dlsh_arg_extra has for it. */
+const dlsh_node *dlsh_arg_extra_node(const dlsh_args *a, int i);
+/* The text that a tree of the running statement was read from. Valid until `run` returns. */
+const char *dlsh_arg_source(const dlsh_args *a, const dlsh_node *n);
 /* Called as a function: the result is wanted, a report is not. */
 int dlsh_arg_called(const dlsh_args *a);
 /* The tree of an argument, for commands that need it as written; NULL when absent or called as a function. */

@@ -221,7 +221,7 @@ static void notes_things(void **state) {
     ok(dl_run_delete(s, 1, 0));
     assert_int_equal(ask("select deleted_us is null from run"), 1);
     assert_int_equal(dl_run_note(s, 2, "x"), DL_ERR_NAME);
-    assert_int_equal(dl_sweep_begin(s, "{}", "grid", "min test/loss"), 1);
+    assert_int_equal(dl_sweep_begin(s, &(dl_sweep_spec){.method = "grid", .metric = "test/loss"}), 1);
     ok(dl_store_close(s)); /* ends the run */
     assert_string_equal(ask_text("select status from run"), "finished");
 }

@@ -421,6 +421,10 @@ const char *dlsh_arg_extra(const dlsh_args *a, int i, const dlsh_value **value) 
     return NULL;
 }
 
+const dlsh_node *dlsh_arg_extra_node(const dlsh_args *a, int i) {
+    return dlsh_arg_extra(a, i, NULL) ? a->items[a->extra_at].node : NULL;
+}
+
 int dlsh_arg_called(const dlsh_args *a) { return a->as_function; }
 
 const dlsh_node *dlsh_arg_node(const dlsh_args *a, const char *name) {
@@ -429,7 +433,10 @@ const dlsh_node *dlsh_arg_node(const dlsh_args *a, const char *name) {
 }
 
 const char *dlsh_arg_text(const dlsh_args *a, const char *name) {
-    const dlsh_node *n = dlsh_arg_node(a, name);
+    return dlsh_arg_source(a, dlsh_arg_node(a, name));
+}
+
+const char *dlsh_arg_source(const dlsh_args *a, const dlsh_node *n) {
     if (!n || !a->s->unit) return "";
     dlsh_buf *b = &((dlsh_args *)a)->text;
     dlsh_buf_free(b);

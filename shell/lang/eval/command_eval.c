@@ -28,7 +28,7 @@ static dl_status gather(dlsh_args *a, dl_names *given, const dlsh_node *k) {
             return dlsh_at(s, k, dlsh_fail(DL_ERR_VALUE, NULL, "option %s is given twice", k->text));
         if (!k->nkids)
             it.value = dlsh_bool(1);
-        else
+        else if (it.option || !(a->cmd->flags & DLSH_OPEN_SYNTAX))
             DLSH_TRY(dlsh_eval_argument(s, k->kids[0], &it.value));
     } else {
         it.param = &a->cmd->params[k->num.i];
