@@ -60,7 +60,7 @@ static const char fourth[] =
     " unique(sweep_id, number));"
     "create index trial_open on trial(sweep_id, status, number);"
     "create table rung(trial_id integer not null references trial(id), rung integer not null, value real,"
-    " primary key(trial_id, rung)) without rowid";
+    " primary key(trial_id, rung))";
 
 static const char first_as_second[] = "create temp view run as select *, " ACTIVE_US " as active_us, " ACTIVE_SINCE_US
                                       " as active_since_us from main.run";

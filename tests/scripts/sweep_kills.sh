@@ -2,7 +2,7 @@
 cat > s.dlsh <<'X'
 args lr=0.1 width=8
 r = start_run("trial")
-for i in range(5) { r.log(loss=lr * width + 1 / (i + 1)); for k in range(15000) { k + 1 } }
+for i in range(5) { r.log(loss=lr * width + 1 / (i + 1)); for k in range(4000) { k + 1 } }
 X
 dlsh -n --db s.db sweep s.dlsh 'lr=linspace(0.1, 0.8, 8)' 'width=[8, 16, 32]' metric=loss jobs=0 | sed 's/--db [^ ]*/--db FILE/'
 worker() { dlsh -n --db s.db sweep worker 1 jobs=2 > /dev/null 2>&1; }

@@ -432,9 +432,7 @@ const dlsh_node *dlsh_arg_node(const dlsh_args *a, const char *name) {
     return it ? it->node : NULL;
 }
 
-const char *dlsh_arg_text(const dlsh_args *a, const char *name) {
-    return dlsh_arg_source(a, dlsh_arg_node(a, name));
-}
+const char *dlsh_arg_text(const dlsh_args *a, const char *name) { return dlsh_arg_source(a, dlsh_arg_node(a, name)); }
 
 const char *dlsh_arg_source(const dlsh_args *a, const dlsh_node *n) {
     if (!n || !a->s->unit) return "";
