@@ -1,4 +1,4 @@
-/* Points of runs written to a file, a row each: CSV, or one JSON object a line. */
+/* Points of runs written to a file, a row each: CSV, or one JSON object a line; or to a folder of TensorBoard. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include "io/format.h"
 #include "io/nearest_file.h"
 #include "track/query.h"
+#include "track/tensorboard.h"
 
 typedef struct point {
     long long run, step;
@@ -123,10 +124,25 @@ static dl_status put_file(dl_store *s, const long *ids, long n, const layout *l,
     return st;
 }
 
+/* A folder of TensorBoard. */
+static dl_status put_folders(sqlite3 *db, const long *ids, long n, const char *folder) {
+    DL_DB_STATEMENT(q);
+    int rc = SQLITE_DONE;
+    for (long i = 0; ids && i < n; i++) DL_TRY(dl_tensorboard_write(db, ids[i], folder));
+    if (ids) return DL_OK;
+    DL_TRY(dl_db_prepare(db, &q, "select id from run where deleted_us is null order by id"));
+    while ((rc = sqlite3_step(q)) == SQLITE_ROW) DL_TRY(dl_tensorboard_write(db, sqlite3_column_int64(q, 0), folder));
+    return rc == SQLITE_DONE ? DL_OK : dl_db_fail(db, "read the store");
+}
+
 dl_status dl_store_export(dl_store *s, const long *ids, long n, const char *path) {
     dl_format format;
     dl_atomic a;
     if (!path) return dl_fail_null("path");
+    if (*path && path[strlen(path) - 1] == '/') {
+        DL_TRY(dl_store_read_lock(s));
+        return dl_store_read_unlock(s, put_folders(s->r, ids, n, path));
+    }
     DL_TRY(dl_format_to_write(path, DL_HOLDS_ROWS, &format));
     DL_TRY(dl_atomic_open(&a, path));
     const layout *l = layouts;

@@ -672,9 +672,9 @@ const dlsh_command history_commands[] = {
              .examples = "note 3 \"learning rate too high\""),
     DLSH_ROW("export", DLSH_ACTION, export_run, "export FILE [RUN ...]",
              "Writes all points of all metrics: run, key, step, ts, value. NAME.csv is a table, NAME.jsonl one JSON "
-             "object a line.",
+             "object a line. FOLDER/ is a folder of TensorBoard, in which each run has one of its own.",
              DLSH_PARAMS(
-                 {"file", DLSH_ARG_WORD, .doc = "where to write: NAME.csv, or NAME.jsonl", .complete = "file"},
+                 {"file", DLSH_ARG_WORD, .doc = "where to write: NAME.csv, NAME.jsonl, or FOLDER/", .complete = "file"},
                  {"runs", DLSH_ARG_WORD, .flags = DLSH_VARIADIC, .doc = "runs; all when left out", .complete = "run"}),
-             .examples = "export points.csv\nexport points.jsonl 3 5"),
+             .examples = "export points.csv\nexport points.jsonl 3 5\nexport tensorboard/"),
     {0}};

@@ -127,7 +127,7 @@ static dl_status collect_names(page *p) {
 /* {"s": steps, "v": values, "t": seconds since the run began}; thinned out to means. */
 static dl_status put_curve(page *p, const dl_run_info *r, const dl_series_info *s, long most) {
     dlsh_buf *b = p->out;
-    dl_points *points = dl_series_points(p->store, r->id, s->key, most);
+    dl_points *points = dl_series_points(p->store, r->id, s->key, -most);
     if (!points) return dl_failed();
     dlsh_buf_puts(b, "{\"s\":[");
     for (long i = 0; i < points->n; i++) dlsh_buf_printf(b, "%s%ld", i ? "," : "", lround(points->step[i]));

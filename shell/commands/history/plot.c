@@ -197,7 +197,7 @@ static dl_status plot_run(const dlsh_args *a, dlsh_value *result) {
     long max_points = dlsh_given(a, "out")           ? 2000
                       : look.mode != DLSH_MODE_TABLE ? 0
                       : look.rich                    ? 1000
-                                                     : 2 * (look.width > 0 ? look.width : 80);
+                                                     : -2 * (look.width > 0 ? look.width : 80);
     dl_status status = c ? fill(a, c, max_points) : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a plot");
     if (!status) status = draw(a, c);
     dlsh_chart_free(c);
