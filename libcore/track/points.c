@@ -93,7 +93,7 @@ static dl_status read_points(sqlite3 *db, const extent *e, long slots, columns *
 }
 
 /* Points that are read of an interval, and from how many times as many on that pays. */
-enum { SAMPLE = 24, SAMPLE_FROM = 4 };
+enum { SAMPLE = 8, SAMPLE_FROM = 4 };
 
 /* Of each interval its first points alone, found by the index: a long series is not read as a whole. */
 static dl_status read_samples(sqlite3 *db, const extent *e, long slots, columns *c, long *valid) {
