@@ -344,11 +344,15 @@ unsigned long dl_loader_seed(const dl_loader *l) { return l->seed; }
 
 void dl_loader_position(const dl_loader *l, long *epoch, long *batch) { *epoch = l->epoch, *batch = l->at; }
 
-dl_status dl_loader_seek(dl_loader *l, long epoch, long batch) {
+dl_status dl_loader_check_position(const dl_loader *l, long epoch, long batch) {
     if (!l) return dl_fail_null("the loader");
-    if (epoch < 0 || batch < 0 || batch > l->batches || epoch > (1L << 48) / (l->batches + 1))
-        return dl_fail(DL_ERR_INDEX, "epoch %ld, batch %ld: epochs count from 0, and batches are 0 to %ld", epoch,
-                       batch, l->batches);
+    if (epoch >= 0 && batch >= 0 && batch <= l->batches && epoch <= (1L << 48) / (l->batches + 1)) return DL_OK;
+    return dl_fail(DL_ERR_INDEX, "epoch %ld, batch %ld: epochs count from 0, and batches are 0 to %ld", epoch, batch,
+                   l->batches);
+}
+
+dl_status dl_loader_seek(dl_loader *l, long epoch, long batch) {
+    DL_TRY(dl_loader_check_position(l, epoch, batch));
     if (epoch == l->epoch && batch == l->at) return DL_OK;
     l->epoch = epoch, l->at = batch;
     pthread_mutex_lock(&l->lock);

@@ -171,6 +171,8 @@ dl_pack *dl_module_dry_result(dl_module *m, const dl_net_input *in, int n, int d
 /* Puts the tensors of a file whose names begin with `prefix` into a net (nn/state.c); `path` is used in messages. On
  * failure the net is as before. */
 dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix);
+/* The failure that it would have; nothing is changed. */
+dl_status dl_module_check_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix);
 
 /* Other tensors or layers are parts of the net that runs now (nn/forward.c). */
 void dl_module_parts_changed(void);

@@ -195,6 +195,7 @@ typedef struct loading {
     const char *prefix; /* before the names of the net's tensors; others in the file are not looked at */
     dl_load_note *note; /* NULL: names must agree */
     void *ctx;          /* of the note */
+    bool check;         /* nothing is to be changed */
     dl_module **made;   /* modules whose weights this file brought into being */
     long nmade, cap;
 } loading;
@@ -301,7 +302,7 @@ static dl_status load(dl_module *m, loading *l) {
     dl_module_list *want = dl_module_tensors(m, 3);
     if (!want) return dl_failed();
     dl_status st = check_agreement(l, want);
-    for (long i = 0; i < want->n && st == DL_OK; i++) {
+    for (long i = 0; i < want->n && st == DL_OK && !l->check; i++) {
         dl_tensor *t = find_stored(l, want->entries[i].path);
         if (t) st = dl_module_set_tensor(m, want->entries[i].path, t);
     }
@@ -314,7 +315,7 @@ static dl_status load_whole(dl_module *m, loading l) {
     unsigned long rng = dl_rng_position(DL_STREAM_INIT);
     dl_status st = load(m, &l);
     dl_rng_seek(DL_STREAM_INIT, rng);
-    for (long i = 0; i < l.nmade && st != DL_OK; i++) { /* as before */
+    for (long i = 0; i < l.nmade && (l.check || st != DL_OK); i++) { /* as before */
         for (int k = 0; k < DL_LAYER_TENSORS; k++) {
             dl_unref(l.made[i]->tensor[k]);
             l.made[i]->tensor[k] = NULL;
@@ -327,6 +328,15 @@ static dl_status load_whole(dl_module *m, loading l) {
 
 dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix) {
     return load_whole(m, (loading){.net = m, .f = f, .path = path, .prefix = prefix});
+}
+
+dl_status dl_module_check_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix) {
+    return load_whole(m, (loading){.net = m, .f = f, .path = path, .prefix = prefix, .check = true});
+}
+
+dl_status dl_module_check_tensors(dl_module *m, const dl_tensor_file *f, const char *what) {
+    if (!m || !f) return dl_fail_null(!m ? "the net to load into" : "the file");
+    return dl_module_check_file(m, f, what, "");
 }
 
 dl_status dl_module_load_tensors(dl_module *m, const dl_tensor_file *f, const char *what, dl_load_note *note,

@@ -18,7 +18,7 @@
     FAMILY(CLASSES)                                                                                                    \
     ATTRS(A(average, STR, "binary",                                                                                    \
             "binary: of class 1; none: of each class; micro: of all; macro, weighted: mean over those that occur"))    \
-    PROMOTE(NONE) NODIFF
+    FLAGS(DL_F_METRIC) PROMOTE(NONE) NODIFF
 #define SPREAD                                                                                                         \
     IN(1, 1, "input")                                                                                                  \
     FAMILY(SPREAD)                                                                                                     \

@@ -14,7 +14,8 @@ struct dl_opt_algorithm {
     dl_status (*check)(const dl_kind_row *k, const dl_optval *val); /* of options that no range limits */
     dl_status (*run)(dl_optimizer *o, dl_closure_fn *closure, void *ctx, double *loss);
     dl_status (*state)(void *self, dl_state_fn *fn, void *ctx);
-    dl_status (*restore)(dl_optimizer *o, dl_find_fn *find, const void *ctx); /* on failure it is as before */
+    /* On failure, and where `write` is off, it is as before. */
+    dl_status (*restore)(dl_optimizer *o, dl_find_fn *find, const void *ctx, bool write);
 };
 extern const dl_opt_algorithm dl_algorithm_lbfgs;
 

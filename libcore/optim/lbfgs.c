@@ -374,7 +374,7 @@ static dl_tensor *fitted(const dl_optimizer *o, dl_tensor *t) {
     return moved ? dl_clone(moved) : NULL;
 }
 
-static dl_status restore(dl_optimizer *o, dl_find_fn *find, const void *ctx) {
+static dl_status restore(dl_optimizer *o, dl_find_fn *find, const void *ctx, bool write) {
     dl_tensor *numbers = find(ctx, "numbers"), *part[4] = {find(ctx, "direction"), find(ctx, "last_grad"),
                                                            find(ctx, "steps_done"), find(ctx, "changes")};
     long elements = 0;
@@ -387,6 +387,7 @@ static dl_status restore(dl_optimizer *o, dl_find_fn *find, const void *ctx) {
     if (!good)
         return dl_fail_hint(DL_ERR_SHAPE, "make it with the net or parameters that it was saved with",
                             "the state of lbfgs does not fit %ld parameters of %ld elements", o->n, elements);
+    if (!write) return DL_OK;
     DL_TRY(dl_read_f64(numbers, v));
     lbfgs new = {.iterations = (long)v[0], .evaluations = (long)v[1], .length = v[2], .scale = v[3]}, *l = o->algorithm;
     dl_status st = DL_OK;

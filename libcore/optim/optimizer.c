@@ -183,9 +183,14 @@ void dl_optimizer_zero_grad(dl_optimizer *o) {
 
 double dl_optimizer_lr(const dl_optimizer *o) { return o->lr; }
 
+dl_status dl_optimizer_check_lr(double lr) {
+    if (lr >= 0 && !isinf(lr)) return DL_OK;
+    return dl_fail(DL_ERR_VALUE, "a learning rate is at least 0 and finite, not %g", lr);
+}
+
 dl_status dl_optimizer_set_lr(dl_optimizer *o, double lr) {
     if (!o) return dl_fail_null("the optimizer");
-    if (!(lr >= 0) || isinf(lr)) return dl_fail(DL_ERR_VALUE, "a learning rate is at least 0 and finite, not %g", lr);
+    DL_TRY(dl_optimizer_check_lr(lr));
     dl_journal_rate(o, o->lr = lr);
     return DL_OK;
 }
@@ -375,11 +380,16 @@ void dl_optimizer_state_name(const dl_optimizer *o, long param, int state, char 
     snprintf(out, size, "%s.%s", o->row->state[state], o->param[param].name);
 }
 
+dl_status dl_optimizer_check_restore(const dl_optimizer *o, long param, int state, const dl_tensor *t) {
+    const dl_opt_param *p = &o->param[param];
+    if (dl_shape_eq(t, p->p)) return DL_OK;
+    return dl_fail(DL_ERR_SHAPE, "%s of '%s' has shape %s, the parameter %s", o->row->state[state], p->name,
+                   dl_shape_text(t->ndim, t->shape), dl_shape_text(p->p->ndim, p->p->shape));
+}
+
 dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor *t) {
     dl_opt_param *p = &o->param[param];
-    if (!dl_shape_eq(t, p->p))
-        return dl_fail(DL_ERR_SHAPE, "%s of '%s' has shape %s, the parameter %s", o->row->state[state], p->name,
-                       dl_shape_text(t->ndim, t->shape), dl_shape_text(p->p->ndim, p->p->shape));
+    DL_TRY(dl_optimizer_check_restore(o, param, state, t));
     dl_tensor *cast = dl_to_dtype(t, (dl_dtype)p->p->dtype),
               *moved = cast ? dl_to_device(cast, p->p->st->device) : NULL;
     dl_unref(cast);

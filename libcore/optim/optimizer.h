@@ -80,6 +80,8 @@ void dl_optimizer_state_name(const dl_optimizer *o, long param, int state, char 
 dl_status dl_optimizer_check_single(const dl_optimizer *o);
 /* Restores a state tensor (a reference is taken). */
 dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor *t);
+dl_status dl_optimizer_check_restore(const dl_optimizer *o, long param, int state, const dl_tensor *t);
+dl_status dl_optimizer_check_lr(double lr); /* DL_ERR_VALUE */
 
 /* The state of a schedule (plateau), for checkpoints. */
 enum { DL_SCHEDULE_STATE = 4 };

@@ -64,13 +64,11 @@ static dl_status check_states(const dl_optimizer *o, const dl_tensor_file *f, co
                               const int64_t *steps) {
     for (long i = 0; i < o->n; i++)
         for (int s = 0; s < DL_OPTIM_STATES && o->row->state[s]; s++) {
-            const dl_tensor *t = find_state(o, f, prefix, i, s), *p = o->param[i].p;
+            const dl_tensor *t = find_state(o, f, prefix, i, s);
             if (!t && s < o->row->own && steps[i + 1])
                 return dl_fail(DL_ERR_NAME, "there is no %s of '%s' in the state of the optimizer", o->row->state[s],
                                o->param[i].name);
-            if (t && !dl_shape_eq(t, p))
-                return dl_fail(DL_ERR_SHAPE, "%s of '%s' has shape %s, the parameter %s", o->row->state[s],
-                               o->param[i].name, dl_shape_text(t->ndim, t->shape), dl_shape_text(p->ndim, p->shape));
+            if (t) DL_TRY(dl_optimizer_check_restore(o, i, s, t));
         }
     return DL_OK;
 }
@@ -109,7 +107,7 @@ static dl_status check_others(const dl_optimizer *o, const dl_tensor_file *f, co
 }
 
 static dl_status restore(dl_optimizer *o, const dl_tensor_file *f, const char *prefix, const int64_t *steps) {
-    if (o->row->algorithm) DL_TRY(o->row->algorithm->restore(o, find_in, &(search){f, prefix}));
+    if (o->row->algorithm) DL_TRY(o->row->algorithm->restore(o, find_in, &(search){f, prefix}, true));
     for (long i = 0; i < o->n; i++) {
         for (int s = 0; s < DL_OPTIM_STATES && o->row->state[s]; s++) {
             dl_tensor *t = find_state(o, f, prefix, i, s);
@@ -124,7 +122,8 @@ static dl_status restore(dl_optimizer *o, const dl_tensor_file *f, const char *p
     return DL_OK;
 }
 
-dl_status dl_optimizer_load_state(dl_optimizer *o, const dl_tensor_file *f, const char *prefix) {
+/* Nothing is changed where the state does not fit, or `write` is off. */
+static dl_status load_state(dl_optimizer *o, const dl_tensor_file *f, const char *prefix, bool write) {
     if (!o || !f) return dl_fail_null(!o ? "the optimizer" : "the file");
     const dl_tensor *lr = find(f, prefix, "lr"), *steps = find(f, prefix, "steps");
     if (!lr || !steps || lr->dtype != DL_F64 || lr->numel != 1 || steps->dtype != DL_I64 || steps->ndim != 1)
@@ -141,6 +140,17 @@ dl_status dl_optimizer_load_state(dl_optimizer *o, const dl_tensor_file *f, cons
         if (n[i] < 0) return dl_fail(DL_ERR_VALUE, "an optimizer cannot have made %ld steps", (long)n[i]);
     DL_TRY(check_states(o, f, prefix, n));
     DL_TRY(check_others(o, f, prefix));
-    DL_TRY(dl_optimizer_set_lr(o, *(const double *)dl_ptr(rate)));
-    return restore(o, f, prefix, n);
+    const double to = *(const double *)dl_ptr(rate);
+    DL_TRY(dl_optimizer_check_lr(to));
+    if (!write) return o->row->algorithm ? o->row->algorithm->restore(o, find_in, &(search){f, prefix}, false) : DL_OK;
+    DL_TRY(restore(o, f, prefix, n));
+    return dl_optimizer_set_lr(o, to);
+}
+
+dl_status dl_optimizer_load_state(dl_optimizer *o, const dl_tensor_file *f, const char *prefix) {
+    return load_state(o, f, prefix, true);
+}
+
+dl_status dl_optimizer_check_state(dl_optimizer *o, const dl_tensor_file *f, const char *prefix) {
+    return load_state(o, f, prefix, false);
 }

@@ -153,13 +153,43 @@ static dl_status check(dl_trainer *t, const json_t *j, const char *path) {
     return DL_OK;
 }
 
+static dl_tensor *find_state(const dl_trainer *t, const dl_tensor_file *f, long i, int s) {
+    char name[DL_PATH_MAX + 64] = "optim.";
+    dl_optimizer_state_name(t->opt, i, s, name + 6, sizeof name - 6);
+    return dl_tensor_file_find(f, name);
+}
+
+static dl_tensor *find_average(const dl_trainer *t, const dl_tensor_file *f, long i) {
+    char name[DL_PATH_MAX + 8];
+    snprintf(name, sizeof name, "ema.%s", t->params->entries[i].path);
+    return dl_tensor_file_find(f, name);
+}
+
+/* Has the file all tensors of the trainer, and positions that exist? Only then anything is changed. */
+static dl_status check_contents(dl_trainer *t, const dl_tensor_file *f, const json_t *j, const char *path) {
+    DL_TRY(dl_module_check_file(t->model, f, path, "model."));
+    for (long i = 0; i < t->opt->n; i++)
+        for (int s = 0; s < DL_OPTIM_STATES && t->opt->row->state[s]; s++) {
+            const dl_tensor *kept = find_state(t, f, i, s);
+            if (kept) DL_TRY(dl_optimizer_check_restore(t->opt, i, s, kept));
+        }
+    for (long i = 0; t->ema && i < t->nparam; i++) {
+        const dl_tensor *kept = find_average(t, f, i), *own = t->ema[i];
+        if (!kept) return dl_fail(DL_ERR_NAME, "%s has no averaged weights; make the trainer without ema", path);
+        if (!dl_shape_eq(kept, own))
+            return dl_fail(DL_ERR_SHAPE, "%s: the average of '%s' has shape %s, the parameter %s", path,
+                           t->params->entries[i].path, dl_shape_text(kept->ndim, kept->shape),
+                           dl_shape_text(own->ndim, own->shape));
+    }
+    DL_TRY(dl_optimizer_check_lr(read_real(json_object_get(j, "lr"))));
+    return dl_loader_check_position(t->loader, number(j, "epoch"), number(j, "batch"));
+}
+
 static dl_status restore_optimizer(dl_trainer *t, const json_t *j, const dl_tensor_file *f) {
     const json_t *steps = json_object_get(j, "param_steps");
     for (long i = 0; i < t->opt->n; i++) {
         for (int s = 0; s < DL_OPTIM_STATES && t->opt->row->state[s]; s++) {
-            char name[DL_PATH_MAX + 64] = "optim.";
-            dl_optimizer_state_name(t->opt, i, s, name + 6, sizeof name - 6);
-            dl_tensor *kept = dl_tensor_file_find(f, name);
+            dl_tensor *kept = find_state(t, f, i, s);
             if (kept)
                 DL_TRY(dl_optimizer_restore(t->opt, i, s, kept));
             else {
@@ -173,14 +203,10 @@ static dl_status restore_optimizer(dl_trainer *t, const json_t *j, const dl_tens
     return DL_OK;
 }
 
-static dl_status restore_ema(dl_trainer *t, const dl_tensor_file *f, const char *path) {
+static dl_status restore_ema(dl_trainer *t, const dl_tensor_file *f) {
     for (long i = 0; t->ema && i < t->nparam; i++) {
-        char name[DL_PATH_MAX + 8];
-        snprintf(name, sizeof name, "ema.%s", t->params->entries[i].path);
-        dl_tensor *kept = dl_tensor_file_find(f, name);
-        if (!kept) return dl_fail(DL_ERR_NAME, "%s has no averaged weights; make the trainer without ema", path);
         DL_SCOPED_GRAD_MODE(0);
-        DL_OWNED dl_tensor *there = dl_to_device(kept, t->device);
+        DL_OWNED dl_tensor *there = dl_to_device(find_average(t, f, i), t->device);
         DL_TRY(there ? dl_assign(t->ema[i], there) : dl_failed());
     }
     return DL_OK;
@@ -223,9 +249,10 @@ static dl_status restore_run(dl_trainer *t, const json_t *j) {
 
 static dl_status restore(dl_trainer *t, const dl_tensor_file *f, const json_t *j, const char *path) {
     DL_TRY(check(t, j, path));
+    DL_TRY(check_contents(t, f, j, path));
     DL_TRY(dl_module_load_file(t->model, f, path, "model."));
     DL_TRY(restore_optimizer(t, j, f));
-    DL_TRY(restore_ema(t, f, path));
+    DL_TRY(restore_ema(t, f));
     DL_TRY(restore_positions(t, j));
     DL_TRY(dl_optimizer_set_lr(t->opt, t->lr));
     DL_TRY(dl_control_reset(t));

@@ -3,7 +3,9 @@
 #include "core/scope.h"
 #include "train/trainer.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/compare.h"
 #include "dlcore/copy.h"
+#include "dlcore/create.h"
 #include "dlcore/index.h"
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
@@ -14,9 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_metric(const dl_op *op) {
-    return op && op->in_name[1] && (!strcmp(op->in_name[0], "y_true") || !strcmp(op->name, "perplexity"));
-}
+static bool is_metric(const dl_op *op) { return op && op->flags & DL_F_METRIC; }
+
+/* Metrics of true values and predictions; others are like a loss, of scores and targets. */
+static bool takes_truth_first(const dl_op *op) { return !strcmp(op->in_name[0], "y_true"); }
+static bool takes_labels(const dl_op *op) { return !strcmp(op->in_name[1], "y_pred"); }
 
 /* ---------------------------------------------------------------- which ones */
 
@@ -57,6 +61,22 @@ static dl_status take_option(dl_chosen_metric *m, const char *word) {
     return DL_OK;
 }
 
+/* Is each option's value one that the op takes, and the result one number? Two examples tell. */
+static dl_status try_options(const dl_chosen_metric *m) {
+    const bool truth_first = takes_truth_first(m->op);
+    if (!*m->attrs) return DL_OK;
+    DL_OWNED dl_tensor *labels = dl_tensor_from(1, (long[]){2}, DL_I64, 0, (int64_t[]){0, 1});
+    DL_OWNED dl_tensor *scores = dl_attr_index(m->op, "k") < 0 ? dl_ref(labels) : dl_full((long[]){2, 1 << 16}, 2, 0, DL_F32, 0);
+    dl_tensor *in[2] = {truth_first ? labels : scores, truth_first ? scores : labels}, *out[DL_MAX_OUT] = {0};
+    int nout;
+    if (!labels || !scores) return dl_failed();
+    dl_status st = dl_op_call(m->op->name, in, 2, m->attrs, out, &nout);
+    if (st == DL_OK && out[0]->numel != 1)
+        st = dl_fail(DL_ERR_VALUE, "metric %s%s: a trainer's metric is one number, not one a class", m->op->name, m->attrs);
+    for (int i = 0; i < DL_MAX_OUT; i++) dl_unref(out[i]);
+    return st;
+}
+
 /* "f1_score average=micro of=kind" */
 static dl_status take_metric(const dl_trainer *t, dl_chosen_metric *m, const char *text) {
     char copy[160], *rest = copy, name[DL_FIELD_NAME] = "";
@@ -72,6 +92,7 @@ static dl_status take_metric(const dl_trainer *t, dl_chosen_metric *m, const cha
         else
             DL_TRY(take_option(m, word));
     }
+    DL_TRY(try_options(m));
     return take_target(t, m, name);
 }
 
@@ -186,12 +207,29 @@ static dl_status as_rows(const dl_trainer *t, dl_tensor **scores, dl_tensor **tr
 /* Scores as the metric takes them: classes for y_pred, one number an example for the scores of two classes. */
 static dl_tensor *as_taken(const dl_op *op, dl_tensor *scores, bool classes) {
     const long dim = 1;
-    if (!classes || !strcmp(op->name, "perplexity")) return dl_ref(scores);
-    if (!strcmp(op->in_name[1], "y_pred")) return dl_argmax(scores, &dim, 0);
+    if (!classes || !takes_truth_first(op)) return dl_ref(scores);
+    if (takes_labels(op)) return dl_argmax(scores, &dim, 0);
     if (scores->shape[1] != 2 || dl_attr_index(op, "k") >= 0) return dl_ref(scores);
     DL_OWNED dl_tensor *one = dl_select(scores, 1, 1);
     DL_OWNED dl_tensor *zero = dl_select(scores, 1, 0);
     return dl_sub(one, zero);
+}
+
+/* One number an example is the score of class 1. Takes the reference and gives another. */
+static dl_status as_row(const dl_trainer *t, const dl_op *op, dl_tensor **scores, const dl_tensor *truth) {
+    DL_OWNED dl_tensor *row = dl_reshape(*scores, truth->shape, truth->ndim);
+    DL_OWNED dl_tensor *limit = row && takes_labels(op) ? dl_scalar_f(dl_loss_threshold(t->loss_op)) : NULL;
+    dl_tensor *taken = limit ? dl_gt(row, limit) : row && !takes_labels(op) ? dl_ref(row) : NULL;
+    if (!taken) return dl_failed();
+    dl_unref(*scores);
+    *scores = taken;
+    return DL_OK;
+}
+
+/* Labels against one number an example. */
+static bool is_of_two(const dl_trainer *t, const dl_op *op, const dl_tensor *scores, const dl_tensor *truth) {
+    return t->classes && takes_truth_first(op) && !dl_dtype_is_float((dl_dtype)truth->dtype) &&
+           dl_dtype_is_float((dl_dtype)scores->dtype) && scores->numel == truth->numel;
 }
 
 static dl_status compute(const dl_chosen_metric *m, dl_tensor *scores, dl_tensor *truth, bool classes, double *value) {
@@ -202,7 +240,7 @@ static dl_status compute(const dl_chosen_metric *m, dl_tensor *scores, dl_tensor
     DL_OWNED dl_tensor *taken = as_taken(m->op, scores, classes);
     if (!taken) return dl_failed();
     dl_tensor *in[2] = {truth, taken}, *out[DL_MAX_OUT] = {0};
-    if (!strcmp(m->op->name, "perplexity")) in[0] = taken, in[1] = truth;
+    if (!takes_truth_first(m->op)) in[0] = taken, in[1] = truth;
     int nout;
     DL_TRY(dl_op_call(m->op->name, in, 2, attrs, out, &nout));
     DL_OWNED dl_tensor *result = out[0];
@@ -219,6 +257,7 @@ dl_status dl_metrics_compute(const dl_trainer *t, dl_collected *all, dl_eval_res
         bool classes = are_class_scores(t, scores, truth);
         r->metric_name[r->nmetrics] = m->name;
         DL_TRY(as_rows(t, &scores, &truth));
+        if (is_of_two(t, m->op, scores, truth)) DL_TRY(as_row(t, m->op, &scores, truth));
         DL_TRY(compute(m, scores, truth, classes, &r->metric[r->nmetrics]));
     }
     return DL_OK;

@@ -13,6 +13,7 @@
 /* ---------------------------------------------------------------- the loss */
 
 bool dl_loss_takes_labels(const dl_op *op) { return op->nondiff_in & 2; }
+double dl_loss_threshold(const dl_op *op) { return op && op->flags & DL_F_PROBABILITY ? 0.5 : 0; }
 
 /* Targets for losses that compare element by element: the output's dtype, and its shape where only sizes of 1 differ,
  * so that [N,1] against [N] does not broadcast to [N,N]. */
@@ -84,11 +85,6 @@ dl_pack *dl_step_run_net(dl_trainer *t, const dl_batch *b) {
     return out;
 }
 
-/* Is an output of one column the probability of class 1? */
-static bool are_probabilities(const dl_trainer *t) {
-    return t->loss_op && !strcmp(t->loss_op->name, "binary_cross_entropy");
-}
-
 /* What a function of the caller makes of an output is known to it alone: a number a class is taken for scores. */
 static bool may_be_scores(const dl_trainer *t, const dl_tensor *output) {
     return t->loss_op || t->classes_last ||
@@ -114,11 +110,12 @@ static dl_status scores_of(dl_trainer *t, dl_tensor *output, dl_tensor *target, 
         !dl_dtype_is_float((dl_dtype)output->dtype))
         return DL_OK;
     DL_SCOPED_GRAD_MODE(0);
-    if (many || !are_probabilities(t)) {
+    const double limit = many ? 0 : dl_loss_threshold(t->loss_op);
+    if (limit == 0) {
         *out = dl_contiguous(output);
     } else {
-        DL_OWNED dl_tensor *half = dl_full(&(long){0}, 0, 0.5, (dl_dtype)output->dtype, output->st->device);
-        *out = half ? dl_sub(output, half) : NULL;
+        DL_OWNED dl_tensor *least = dl_full(&(long){0}, 0, limit, (dl_dtype)output->dtype, output->st->device);
+        *out = least ? dl_sub(output, least) : NULL;
     }
     return *out ? DL_OK : dl_failed();
 }

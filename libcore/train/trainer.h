@@ -191,6 +191,8 @@ dl_status dl_batch_make_resident(dl_trainer *t, int split);
 dl_pack *dl_step_run_net(dl_trainer *t, const dl_batch *b); /* what the net makes of a batch */
 /* Do the targets of this loss stay numbers of classes? */
 bool dl_loss_takes_labels(const dl_op *op);
+/* The output of one number above which it stands for class 1; loss NULL: that of a function. */
+double dl_loss_threshold(const dl_op *loss);
 dl_status dl_trainer_loss_of(dl_trainer *t, const dl_pack *result, const dl_batch *b, dl_tensor **loss);
 /* Adds a batch to the sums of a control. */
 dl_status dl_step_accumulate(dl_trainer *t, dl_control *c, dl_tensor *loss, dl_tensor *output, dl_tensor *target,

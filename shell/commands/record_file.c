@@ -337,26 +337,38 @@ static int is_object(const char *kind) {
     return dlsh_has_word("net|optimizer|loader|rng|grad_scaler", kind, strlen(kind));
 }
 
-/* Before anything is changed: has the file each field, of the right kind? */
-static dl_status check_fields(const json_t *j, const dlsh_record *r, const char *path) {
-    for (int i = 0; i < r->n; i++) {
-        const json_t *item = find_item(j, r->keys[i]);
-        const char *want = kind_for(r->values[i]);
-        if (!item) return dlsh_fail(DL_ERR_NAME, NULL, "%s has no field '%s'", path, r->keys[i]);
-        const char *kind = kind_of(item);
-        if (want ? strcmp(kind, want) : is_object(kind))
-            return dlsh_fail(DL_ERR_TYPE, NULL, "%s: field '%s' is the state of %s, not of %s", path, r->keys[i], kind,
-                             want ? want : dlsh_a(r->values[i]));
-    }
-    return DL_OK;
+/* Lists and records have items of their own; number i of it, and its key, NULL in a list. */
+static int is_group(dlsh_value v) { return v.type == DLSH_LIST || v.type == DLSH_RECORD; }
+static int items_of(dlsh_value v) { return v.type == DLSH_LIST ? v.as.list->n : v.as.record->n; }
+static dlsh_value item_of(dlsh_value v, int i) {
+    return v.type == DLSH_LIST ? v.as.list->items[i] : v.as.record->values[i];
 }
 
-static dl_status load_tensor(dl_tensor *to, dl_tensor *from, const char *name) {
+/* Does it hold what gets a saved state, at any depth? Other lists and records are replaced as wholes. */
+static int holds_objects(dlsh_value v, int depth) {
+    const char *kind = kind_for(v);
+    int found = kind && is_object(kind);
+    for (int i = 0; !found && is_group(v) && depth < DEEPEST && i < items_of(v); i++)
+        found = holds_objects(item_of(v, i), depth + 1);
+    return found;
+}
+
+/* A file that is loaded into a record: first all of it is checked, then all is written. */
+typedef struct loading {
+    const dl_tensor_file *f;
+    const char *path;
+    int write;
+    int depth;
+} loading;
+
+static dl_status load_tensor(const loading *l, dl_tensor *to, const char *name) {
+    dl_tensor *from = dl_tensor_file_find(l->f, name);
     if (!from) return damaged(name);
     int same = dl_ndim(to) == dl_ndim(from);
     for (int i = 0; same && i < dl_ndim(to); i++) same = dl_shape(to)[i] == dl_shape(from)[i];
     if (!same)
         return dlsh_fail(DL_ERR_SHAPE, NULL, "tensor '%s' of the file has another shape than that of the record", name);
+    if (!l->write) return DL_OK;
     DLSH_SCOPED_GRAD_MODE(0);
     dl_tensor *here = dl_to_device(from, dl_device_of(to));
     dl_status st = here ? dl_assign(to, here) : dl_failed();
@@ -364,57 +376,120 @@ static dl_status load_tensor(dl_tensor *to, dl_tensor *from, const char *name) {
     return st;
 }
 
-static dl_status load_net(const dl_tensor_file *f, dl_module *m, const char *name, const char *path) {
+static dl_status load_net(const loading *l, dl_module *m, const char *name) {
     dlsh_value r = dlsh_void();
-    DLSH_TRY(state_of(f, name, &r));
+    DLSH_TRY(state_of(l->f, name, &r));
     dl_tensor **t = calloc((size_t)r.as.record->n + 1, sizeof(dl_tensor *));
     for (int i = 0; t && i < r.as.record->n; i++) t[i] = r.as.record->values[i].as.tensor;
     dl_tensor_file *own = t ? dl_tensor_file_of(r.as.record->n, (const char *const *)r.as.record->keys, t) : NULL;
-    dl_status st = own  ? dl_module_load_tensors(m, own, path, NULL, NULL)
-                   : !t ? dlsh_no_memory("the tensors of a net")
-                        : dl_failed();
+    dl_status st = !t         ? dlsh_no_memory("the tensors of a net")
+                   : !own     ? dl_failed()
+                   : l->write ? dl_module_load_tensors(m, own, l->path, NULL, NULL)
+                              : dl_module_check_tensors(m, own, l->path);
     dl_tensor_file_free(own);
     free(t);
     dlsh_drop(r);
     return st;
 }
 
-static dl_status load_scaler(dl_scaler *s, const json_t *j) {
+static dl_status load_optimizer(const loading *l, const json_t *j, dl_optimizer *o, const char *name) {
+    DLSH_SCOPED_BUF prefix = {0};
+    dlsh_buf_printf(&prefix, "%s.", name);
+    if (strcmp(text_of(j), dl_optimizer_kind(o)))
+        return dlsh_fail(DL_ERR_VALUE, NULL, "%s: '%s' is the state of the optimizer %s, not of %s", l->path, name,
+                         text_of(j), dl_optimizer_kind(o));
+    return l->write ? dl_optimizer_load_state(o, l->f, dlsh_buf_text(&prefix))
+                    : dl_optimizer_check_state(o, l->f, dlsh_buf_text(&prefix));
+}
+
+static dl_status load_loader(const loading *l, const json_t *j, dl_loader *to) {
+    long epoch = (long)json_integer_value(json_object_get(j, "epoch"));
+    long batch = (long)json_integer_value(json_object_get(j, "batch"));
+    return l->write ? dl_loader_seek(to, epoch, batch) : dl_loader_check_position(to, epoch, batch);
+}
+
+static dl_status load_scaler(const loading *l, const json_t *j, dl_scaler *s) {
     dl_scaler then = *s;
     then.scale = strtod(text_of(j), NULL), then.good = (long)json_integer_value(json_object_get(j, "good"));
     DLSH_TRY(dl_scaler_check(&then));
-    *s = then;
+    if (l->write) *s = then;
     return DL_OK;
 }
 
-static dl_status load_field(const dl_tensor_file *f, const json_t *j, dlsh_record *r, int i, const char *path) {
-    const char *name = r->keys[i];
-    dlsh_value v = r->values[i], plain = dlsh_void();
+static dl_status load_items(loading *l, const json_t *j, dlsh_value v, const char *name);
+
+/* Into an object, which stays the same one; or *instead becomes the value that replaces v. */
+static dl_status load_value(loading *l, const json_t *j, dlsh_value v, const char *name, dlsh_value *instead) {
     dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
     dl_optimizer *o = dlsh_unwrap(v, &dlsh_optimizer_class);
-    dl_loader *l = dlsh_unwrap(v, &dlsh_loader_class);
-    unsigned long state[DL_RNG_STATE];
-    if (m) return load_net(f, m, name, path);
-    if (o) {
-        DLSH_SCOPED_BUF prefix = {0};
-        dlsh_buf_printf(&prefix, "%s.", name);
-        if (strcmp(text_of(j), dl_optimizer_kind(o)))
-            return dlsh_fail(DL_ERR_VALUE, NULL, "%s: '%s' is the state of the optimizer %s, not of %s", path, name,
-                             text_of(j), dl_optimizer_kind(o));
-        return dl_optimizer_load_state(o, f, dlsh_buf_text(&prefix));
-    }
-    if (l)
-        return dl_loader_seek(l, (long)json_integer_value(json_object_get(j, "epoch")),
-                              (long)json_integer_value(json_object_get(j, "batch")));
+    dl_loader *loader = dlsh_unwrap(v, &dlsh_loader_class);
     dl_scaler *s = dlsh_unwrap(v, &dlsh_scaler_class);
-    if (s) return load_scaler(s, j);
-    if (v.type == DLSH_TENSOR) return load_tensor(v.as.tensor, dl_tensor_file_find(f, name), name);
-    if (dlsh_unwrap(v, &dlsh_rng_class)) {
-        DLSH_TRY(read_rng(j, name, state));
-        dl_rng_restore(state);
+    const char *want = holds_objects(v, 0) && is_group(v) ? dlsh_type_name(v) : kind_for(v), *kind = kind_of(j);
+    if (want ? strcmp(kind, want) : is_object(kind))
+        return dlsh_fail(DL_ERR_TYPE, NULL, "%s: field '%s' is the state of %s, not of %s", l->path, name, kind,
+                         want ? want : dlsh_a(v));
+    if (m) return load_net(l, m, name);
+    if (o) return load_optimizer(l, j, o, name);
+    if (loader) return load_loader(l, j, loader);
+    if (s) return load_scaler(l, j, s);
+    if (v.type == DLSH_TENSOR) return load_tensor(l, v.as.tensor, name);
+    if (want && is_group(v)) return load_items(l, j, v, name);
+    unsigned long state[DL_RNG_STATE];
+    if (want) DLSH_TRY(read_rng(j, name, state));
+    if (want && l->write) dl_rng_restore(state);
+    return read_value(l->f, j, name, instead);
+}
+
+/* The names of fields that one record has and the other lacks. */
+static dl_status wrong_fields(const loading *l, const json_t *j, const dlsh_record *r, const char *name) {
+    const json_t *keys = json_object_get(j, "keys");
+    DLSH_SCOPED_BUF more = {0};
+    for (int i = 0; i < r->n; i++)
+        if (!find_item(j, r->keys[i]))
+            return dlsh_fail(DL_ERR_NAME, NULL, "%s has no field '%s%s%s'", l->path, name, *name ? "." : "", r->keys[i]);
+    for (size_t i = 0; i < json_array_size(keys); i++) {
+        const char *key = json_string_value(json_array_get(keys, i));
+        if (key && !dlsh_record_get(r, key)) dlsh_buf_printf(&more, "%s'%s%s%s'", more.n ? ", " : "", name, *name ? "." : "", key);
     }
-    DLSH_TRY(read_value(f, j, name, &plain));
-    return dlsh_record_set(r, name, plain);
+    if (!more.n) return DL_OK;
+    return dlsh_fail(DL_ERR_NAME, "give the record these fields; or load(FILE), and m.load_state(r.m) for a part of it",
+                     "%s also has %s, which the record has not", l->path, dlsh_buf_text(&more));
+}
+
+static dl_status load_item(loading *l, const json_t *j, dlsh_value group, int i, const char *name) {
+    DLSH_SCOPED_BUF b = {0};
+    dlsh_value instead = dlsh_void();
+    const json_t *item = group.type == DLSH_LIST ? json_array_get(json_object_get(j, "items"), (size_t)i)
+                                                 : find_item(j, group.as.record->keys[i]);
+    dlsh_buf_printf(&b, "%s%s", name, *name ? "." : "");
+    if (group.type == DLSH_LIST)
+        dlsh_buf_printf(&b, "%d", i);
+    else
+        dlsh_buf_puts(&b, group.as.record->keys[i]);
+    DLSH_TRY(load_value(l, item, item_of(group, i), dlsh_buf_text(&b), &instead));
+    if (dlsh_failed(instead)) return DL_OK;
+    if (!l->write) return dlsh_drop(instead), DL_OK;
+    if (group.type == DLSH_RECORD) return dlsh_record_set(group.as.record, group.as.record->keys[i], instead);
+    dlsh_drop(group.as.list->items[i]);
+    group.as.list->items[i] = instead;
+    dlsh_hold(group, instead);
+    return DL_OK;
+}
+
+static dl_status load_items(loading *l, const json_t *j, dlsh_value v, const char *name) {
+    size_t stored = json_array_size(json_object_get(j, "items"));
+    if (l->depth == DEEPEST)
+        return dlsh_fail(DL_ERR_VALUE, "does it contain itself?", "the record is nested more than %d levels deep",
+                         DEEPEST);
+    if (v.type == DLSH_RECORD) DLSH_TRY(wrong_fields(l, j, v.as.record, name));
+    if (v.type == DLSH_LIST && (size_t)v.as.list->n != stored)
+        return dlsh_fail(DL_ERR_VALUE, NULL, "%s: list '%s' has %zu items, that of the record %d", l->path, name,
+                         stored, v.as.list->n);
+    l->depth++;
+    dl_status st = DL_OK;
+    for (int i = 0; i < items_of(v) && st == DL_OK; i++) st = load_item(l, j, v, i, name);
+    l->depth--;
+    return st;
 }
 
 dl_status dlsh_record_load(dlsh_record *r, const char *path) {
@@ -422,12 +497,15 @@ dl_status dlsh_record_load(dlsh_record *r, const char *path) {
     if (!f) return dl_failed();
     dl_error_clear();
     json_t *j = description(f);
-    dl_status st = j ? check_fields(j, r, path) : DL_OK;
+    dl_status st = DL_OK;
     if (!j)
         st = dl_error_last() ? dl_failed()
                              : dlsh_fail(DL_ERR_FORMAT, "load(FILE) gives its tensors",
                                          "%s was not saved from a record with nets, optimizers or numbers", path);
-    for (int i = 0; i < r->n && st == DL_OK; i++) st = load_field(f, find_item(j, r->keys[i]), r, i, path);
+    for (int write = 0; write < 2 && st == DL_OK; write++) {
+        loading l = {.f = f, .path = path, .write = write};
+        st = load_items(&l, j, (dlsh_value){DLSH_RECORD, {.record = r}}, "");
+    }
     json_decref(j);
     dl_tensor_file_free(f);
     return st;

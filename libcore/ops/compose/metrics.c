@@ -21,19 +21,27 @@
 
 /* ---- labels */
 
+/* How labels are got from scores. */
+static const char *labels_hint(const dl_tensor *scores) {
+    bool column = scores->ndim < 2 || scores->shape[scores->ndim - 1] == 1;
+    return !dl_dtype_is_float((dl_dtype)scores->dtype) ? ""
+           : column ? "scores of class 1 are labels by a comparison: scores.flatten() > 0, of probabilities > 0.5"
+                    : "scores.argmax(1) are the labels with the highest scores";
+}
+
 /* Labels as one row of i64. */
 static dl_tensor *labels(dl_pool *p, dl_tensor *t) {
     if (dl_dtype_is_float((dl_dtype)t->dtype))
-        return dl_fail_hint(DL_ERR_DTYPE, "scores.argmax(1) are the labels with the highest scores",
-                            "labels are whole numbers or bools, not %s", dl_dtype_name((dl_dtype)t->dtype)),
+        return dl_fail_hint(DL_ERR_DTYPE, labels_hint(t), "labels are whole numbers or bools, not %s", dl_dtype_name((dl_dtype)t->dtype)),
                NULL;
     return K(dl_reshape(K(dl_to_dtype(t, DL_I64)), (long[]){t->numel}, 1));
 }
 
 static dl_status check_sizes(const dl_tensor *a, const dl_tensor *b) {
     if (dl_shape_eq(a, b)) return DL_OK;
-    return dl_fail(DL_ERR_SHAPE, "there are %s true values and %s predictions", dl_shape_text(a->ndim, a->shape),
-                   dl_shape_text(b->ndim, b->shape));
+    return dl_fail_hint(DL_ERR_SHAPE, b->ndim == a->ndim + 1 ? labels_hint(b) : "",
+                        "there are %s true values and %s predictions", dl_shape_text(a->ndim, a->shape),
+                        dl_shape_text(b->ndim, b->shape));
 }
 
 /* One more than the largest label. DL_ERR_VALUE for a negative one. */
@@ -163,6 +171,12 @@ COMPOSE_RULE(top_k_accuracy_score) {
 /* Sorted scores of all examples (or of the negative ones) and of the positive ones, in f64. */
 static dl_status sides(dl_call *c, dl_pool *p, bool all, dl_tensor **others, dl_tensor **positive) {
     dl_tensor *truth = c->in[0], *scores = c->in[1];
+    if (scores->ndim == truth->ndim + 1 && scores->shape[scores->ndim - 1] > 1)
+        return dl_fail_hint(DL_ERR_SHAPE, "of class 1: (y_true == 1, scores[:, 1]); a mean over the classes is macro",
+                            "%s is of two classes and takes one score an example; there are %s true values and %s "
+                            "scores",
+                            c->op->name, dl_shape_text(truth->ndim, truth->shape),
+                            dl_shape_text(scores->ndim, scores->shape));
     DL_TRY(check_sizes(truth, scores));
     dl_tensor *label = labels(p, truth);
     long n = 0;
