@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "core/scope.h"
+#include "dlcore/compare.h"
+#include "dlcore/reduce.h"
 
 /* A row of the table; its options are an array of their own, ended by one without a name. */
 typedef struct kind_row {
@@ -253,6 +255,34 @@ dl_status dl_dataset_range(dl_dataset *d, dl_split split, double *lo, double *hi
         widen(d, dl_data(b.x[0]), dl_numel(b.x[0]), &least, &most);
     }
     *lo = least <= most ? least : 0, *hi = least <= most ? most : 0;
+    return DL_OK;
+}
+
+static dl_status add_nan(dl_tensor *const *t, int n, long *count) {
+    for (int i = 0; i < n; i++) {
+        long more;
+        if (!dl_dtype_is_float(dl_dtype_of(t[i]))) continue;
+        DL_OWNED dl_tensor *is = dl_isnan(t[i]), *sum = is ? dl_sum(is, NULL, 0, 0) : NULL;
+        DL_TRY(sum ? dl_item_i(sum, &more) : dl_failed());
+        *count += more;
+    }
+    return DL_OK;
+}
+
+dl_status dl_dataset_count_nan(dl_dataset *d, dl_split split, long *x, long *y) {
+    enum { SOME = 256 };
+    long index[SOME], all = d ? dl_dataset_len(d, split) : 0;
+    if (!d) return dl_fail_null("the data set");
+    *x = *y = 0;
+    for (long from = 0, n; from < all; from += n) {
+        DL_SCOPED_BATCH b = {0};
+        n = all - from < SOME ? all - from : SOME;
+        for (long i = 0; i < n; i++) index[i] = from + i;
+        DL_TRY(dl_interrupt_check_at(0));
+        DL_TRY(dl_data_collate(d, split == DL_TEST, index, n, b.x, b.y));
+        DL_TRY(add_nan(b.x, d->form.inputs, x));
+        DL_TRY(add_nan(b.y, d->form.targets, y));
+    }
     return DL_OK;
 }
 

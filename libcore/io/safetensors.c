@@ -327,6 +327,15 @@ static json_t *describe(dl_tensor *t, size_t begin, size_t end) {
                      (json_int_t)begin, (json_int_t)end);
 }
 
+static dl_status check_name(const char *name, long i) {
+    json_t *text = json_string(name);
+    json_decref(text);
+    if (!text) return dl_fail(DL_ERR_NAME, "the name of tensor %ld to be saved is not valid UTF-8", i);
+    if (strcmp(name, "__metadata__")) return DL_OK;
+    return dl_fail_hint(DL_ERR_NAME, "give it another name",
+                        "safetensors files use the name '__metadata__' themselves; no tensor can have it");
+}
+
 /* The header as text, padded so that the tensors' bytes begin at a multiple of 8. */
 static char *make_header(long n, const char *const *names, dl_tensor *const *t, const long *order,
                          const char *const *meta, size_t *len) {
@@ -345,6 +354,7 @@ static char *make_header(long n, const char *const *names, dl_tensor *const *t, 
                          dl_dtype_name(dl_dtype_of(t[i])));
             goto out;
         }
+        if (check_name(names[i], i) != DL_OK) goto out;
         if (json_object_get(head, names[i])) {
             dl_fail(DL_ERR_NAME, "two tensors to be saved have the name '%s'", names[i]);
             goto out;

@@ -9,8 +9,9 @@
 #include "core/scope.h"
 #include "nn/layers.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/create.h"
 
-/* A pass of zeros, which finds the shapes. */
+/* A pass of zeros, or of given inputs, which finds the shapes. */
 typedef struct dry_run {
     dl_watch_fn *watch;
     void *ctx;
@@ -462,12 +463,19 @@ int dl_module_inputs(const dl_module *m, dl_net_input *in) {
 
 /* ---------------------------------------------------------------- dry runs */
 
-static dl_pack *zeros(const dl_net_input *in, int n, int device, bool record) {
+/* Integers are 1, which is a length, an index and a token alike. */
+static dl_tensor *plain_input(const dl_net_input *in, int device) {
+    bool whole = in->dtype == DL_I64 || in->dtype == DL_I32;
+    return whole ? dl_full(in->shape, in->ndim, 1, in->dtype, device)
+                 : dl_tensor_zeros(in->ndim, in->shape, in->dtype, device);
+}
+
+static dl_pack *plain_inputs(const dl_net_input *in, int n, int device, bool record) {
     dl_tensor *t[DL_NET_INPUTS] = {NULL};
     bool good = true;
     for (int i = 0; i < n && good; i++) {
         if (in[i].ndim < 0) continue;
-        good = (t[i] = dl_tensor_zeros(in[i].ndim, in[i].shape, in[i].dtype, device)) != NULL;
+        good = (t[i] = plain_input(&in[i], device)) != NULL;
         if (good && record && dl_dtype_is_float(in[i].dtype)) good = dl_set_requires_grad(t[i], 1) == DL_OK;
     }
     dl_pack *p = good ? dl_pack_new(t, n, NULL, NULL) : NULL;
@@ -475,11 +483,9 @@ static dl_pack *zeros(const dl_net_input *in, int n, int device, bool record) {
     return p;
 }
 
-static dl_pack *run_dry(dl_module *m, const dl_net_input *in, int n, int device, bool record, dry_run state) {
+static dl_pack *run_dry_on(dl_module *m, dl_pack *x, bool record, dry_run state) {
     dry_run *former = dry;
-    if (n < 1 || n > DL_NET_INPUTS) return dl_fail(DL_ERR_VALUE, "a net takes 1 to %d inputs", DL_NET_INPUTS), NULL;
-    dl_pack *x = zeros(in, n, device, record), *y = NULL;
-    if (!x) return NULL;
+    dl_pack *y = NULL;
     dl_rng_at rng = dl_rng_here();
     dry = &state;
     {
@@ -489,9 +495,17 @@ static dl_pack *run_dry(dl_module *m, const dl_net_input *in, int n, int device,
     dry = former;
     rng.call[DL_STREAM_INIT] = dl_rng_position(DL_STREAM_INIT); /* weights may have been made */
     dl_rng_go(&rng);
+    return y;
+}
+
+static dl_pack *run_dry(dl_module *m, const dl_net_input *in, int n, int device, bool record, dry_run state) {
+    if (n < 1 || n > DL_NET_INPUTS) return dl_fail(DL_ERR_VALUE, "a net takes 1 to %d inputs", DL_NET_INPUTS), NULL;
+    dl_pack *x = plain_inputs(in, n, device, record), *y = x ? run_dry_on(m, x, record, state) : NULL;
     dl_pack_unref(x);
     return y;
 }
+
+dl_pack *dl_module_dry_call(dl_module *m, dl_pack *in) { return run_dry_on(m, in, false, (dry_run){0}); }
 
 dl_pack *dl_module_dry_result(dl_module *m, const dl_net_input *in, int n, int device) {
     return run_dry(m, in, n, device, false, (dry_run){0});

@@ -167,6 +167,8 @@ dl_status dl_module_dry_run(dl_module *m, const dl_net_input *in, int n, int dev
                             void *ctx);
 /* What the net makes of such zeros, without gradients. */
 dl_pack *dl_module_dry_result(dl_module *m, const dl_net_input *in, int n, int device);
+/* The same for given inputs. */
+dl_pack *dl_module_dry_call(dl_module *m, dl_pack *in);
 
 /* Puts the tensors of a file whose names begin with `prefix` into a net (nn/state.c); `path` is used in messages. On
  * failure the net is as before. */

@@ -41,16 +41,28 @@ static void uncount(dl_trainer *t, const dl_issued *after) {
     }
 }
 
+/* NaN in what is learned from: all of it where that is quickly read. */
+static long nan_in_data(dl_trainer *t) {
+    long x = 0, y = 0;
+    if (!dl_dataset_slow(t->data) && dl_dataset_count_nan(t->data, DL_TRAIN, &x, &y) != DL_OK) dl_error_clear();
+    return x + y;
+}
+
 dl_status dl_report_check(dl_trainer *t, double v, const char *what) {
     if (isfinite(v) || t->allow_nan) return DL_OK;
     t->diverged = true;
     t->phase = DL_PHASE_IDLE;
     t->micro = 0;
-    char text[64];
+    char text[64], hint[200];
+    const long missing = nan_in_data(t);
     snprintf(text, sizeof text, "%s is %s", what, isnan(v) ? "nan" : "infinite");
-    dl_status st =
-        dl_fail_hint(DL_ERR_VALUE, "lower the learning rate, limit gradients with clip_norm=1, or look for the cause",
-                     "training diverged: %s at step %ld; the weights were left as they are", text, t->step + 1);
+    if (missing)
+        snprintf(hint, sizeof hint, "the training data have %ld NaN: x.isnan() finds them, nan_to_num(x) replaces them",
+                 missing);
+    else
+        snprintf(hint, sizeof hint, "lower the learning rate, limit gradients with clip_norm=1, or look for the cause");
+    dl_status st = dl_fail_hint(
+        DL_ERR_VALUE, hint, "training diverged: %s at step %ld; the weights were left as they are", text, t->step + 1);
     DL_SCOPED_ERROR;
     dl_record_divergence(t, text);
     return st;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/active.h"
+#include "core/random/rng.h"
 #include "core/scope.h"
 #include "nn/module.h"
 #include "dlcore/copy.h"
@@ -65,18 +66,53 @@ static dl_status net_inputs(dl_trainer *t, dl_net_input *in) {
     return DL_OK;
 }
 
+/* The inputs of the first samples. Random numbers are then drawn as if they had not been made. */
+static dl_pack *first_inputs(dl_trainer *t) {
+    dl_loader_spec s = t->loader_spec;
+    DL_SCOPED_BATCH b = {0};
+    dl_tensor *x[DL_NET_INPUTS] = {NULL};
+    dl_rng_at rng = dl_rng_here();
+    s.batch = s.collate ? 2 : 1;
+    s.shuffle = s.drop_last = 0, s.sampler = NULL, s.workers = -1, s.seed = &t->data_seed, s.transforms = t->transforms;
+    dl_loader *l = dl_loader_new(t->data, DL_TRAIN, &s);
+    bool good = l && dl_loader_next(l, b.x, b.y) == DL_OK;
+    dl_rng_go(&rng);
+    for (int i = 0; i < t->form.inputs && good; i++) good = (x[t->place[i]] = dl_to_device(b.x[i], t->device)) != NULL;
+    dl_pack *p = good ? dl_pack_new(x, t->places, NULL, NULL) : NULL;
+    for (int i = 0; i < DL_NET_INPUTS; i++) dl_unref(x[i]);
+    dl_loader_free(l);
+    return p;
+}
+
+/* What the net gives: for plain inputs of the samples' shapes; where it fails for these, since what the samples mean
+ * matters to it, for the first samples themselves. */
+static dl_pack *dry_result(dl_trainer *t) {
+    dl_net_input in[DL_NET_INPUTS];
+    if (net_inputs(t, in) != DL_OK) return NULL;
+    dl_pack *out = dl_module_dry_result(t->model, in, t->places, t->device);
+    if (out || dl_failed() == DL_ERR_INTERRUPT) return out;
+    dl_error_clear();
+    dl_pack *first = first_inputs(t);
+    out = first ? dl_module_dry_call(t->model, first) : NULL;
+    dl_pack_unref(first);
+    if (!out && dl_failed() != DL_ERR_INTERRUPT && !t->loader_spec.collate)
+        dl_error_hint("the samples of %.90s have shape %s", dl_dataset_name(t->data),
+                      dl_shape_text(in[0].ndim - 1, in[0].shape + 1));
+    return out;
+}
+
 /* Weights for one sample of the dataset. */
 static dl_status build_model(dl_trainer *t) {
-    dl_net_input in[DL_NET_INPUTS];
     char what[128];
     snprintf(what, sizeof what, "the samples of %.90s", dl_dataset_name(t->data));
     DL_TRY(
         dl_module_place_inputs(t->model, what, t->form.inputs, (const char(*)[DL_FIELD_NAME])t->form.names, t->place));
-    DL_TRY(net_inputs(t, in));
-    dl_status st = dl_module_build_for(t->model, in, t->places, t->device);
-    if (st != DL_OK && st != DL_ERR_INTERRUPT && !t->loader_spec.collate)
-        dl_error_hint("%s have shape %s", what, dl_shape_text(in[0].ndim - 1, in[0].shape + 1));
-    return st;
+    dl_net_input in[DL_NET_INPUTS];
+    if (dl_module_is_built(t->model)) return net_inputs(t, in);
+    dl_pack *out = dry_result(t);
+    if (!out) return dl_failed();
+    dl_pack_unref(out);
+    return DL_OK;
 }
 
 /* Weights, on the trainer's device, known to the optimizer. */
@@ -168,10 +204,8 @@ static dl_status place_of_classes(dl_trainer *t, const dl_tensor *out) {
 /* Integers are tokens for a net that gives scores of classes at each of their places: then cross_entropy is the loss,
  * unless one was named. */
 static dl_status see_tokens(dl_trainer *t, bool named) {
-    dl_net_input in[DL_NET_INPUTS];
     if (!may_be_tokens(t) || (named && !dl_loss_takes_labels(t->loss_op))) return DL_OK;
-    DL_TRY(net_inputs(t, in));
-    dl_pack *p = dl_module_dry_result(t->model, in, t->places, t->device);
+    dl_pack *p = dry_result(t);
     if (!p) return dl_failed();
     const dl_tensor *out = dl_pack_count(p) == 1 ? dl_pack_tensor(p, 0) : NULL;
     dl_status st = DL_OK;

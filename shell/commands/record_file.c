@@ -115,6 +115,15 @@ static json_t *words(const unsigned long *v, int n) {
     return list;
 }
 
+/* JSON holds no other bytes than UTF-8. NULL: a recorded failure. */
+static json_t *words_of(const char *field, const char *s, size_t n) {
+    json_t *j = json_stringn(s, n);
+    if (!j)
+        dlsh_fail(DL_ERR_VALUE, "write_text writes a string of any bytes to a file of its own",
+                  "field '%s' cannot be saved: a string in it is not valid UTF-8", field);
+    return j;
+}
+
 static json_t *describe(parts *p, const char *name, dlsh_value v);
 
 /* The items of a list or record; NULL: a recorded failure. */
@@ -129,8 +138,11 @@ static json_t *describe_all(parts *p, const char *name, dlsh_value v) {
     for (int i = 0; i < n; i++) {
         DLSH_SCOPED_BUF b = {0};
         dlsh_buf_printf(&b, "%s%s", name, *name ? "." : "");
-        if (record)
-            dlsh_buf_puts(&b, v.as.record->keys[i]), json_array_append_new(keys, json_string(v.as.record->keys[i]));
+        const char *key = record ? v.as.record->keys[i] : NULL;
+        json_t *word = key ? words_of(name, key, strlen(key)) : NULL;
+        if (key && !word) return json_decref(keys), json_decref(items), NULL;
+        if (key)
+            dlsh_buf_puts(&b, key), json_array_append_new(keys, word);
         else
             dlsh_buf_printf(&b, "%d", i);
         json_t *item = describe(p, dlsh_buf_text(&b), record ? v.as.record->values[i] : v.as.list->items[i]);
@@ -180,7 +192,10 @@ static json_t *describe(parts *p, const char *name, dlsh_value v) {
     case DLSH_FLOAT: return number("float", v);
     case DLSH_BOOL: return number("bool", v);
     case DLSH_NONE: return json_pack("{s:s}", "kind", "none");
-    case DLSH_STR: return json_pack("{s:s, s:s%}", "kind", "string", "is", v.as.str->s, v.as.str->len);
+    case DLSH_STR: {
+        json_t *text = words_of(name, v.as.str->s, v.as.str->len);
+        return text ? json_pack("{s:s, s:o}", "kind", "string", "is", text) : NULL;
+    }
     default: return describe_handle(p, name, v);
     }
 }
@@ -446,10 +461,12 @@ static dl_status wrong_fields(const loading *l, const json_t *j, const dlsh_reco
     DLSH_SCOPED_BUF more = {0};
     for (int i = 0; i < r->n; i++)
         if (!find_item(j, r->keys[i]))
-            return dlsh_fail(DL_ERR_NAME, NULL, "%s has no field '%s%s%s'", l->path, name, *name ? "." : "", r->keys[i]);
+            return dlsh_fail(DL_ERR_NAME, NULL, "%s has no field '%s%s%s'", l->path, name, *name ? "." : "",
+                             r->keys[i]);
     for (size_t i = 0; i < json_array_size(keys); i++) {
         const char *key = json_string_value(json_array_get(keys, i));
-        if (key && !dlsh_record_get(r, key)) dlsh_buf_printf(&more, "%s'%s%s%s'", more.n ? ", " : "", name, *name ? "." : "", key);
+        if (key && !dlsh_record_get(r, key))
+            dlsh_buf_printf(&more, "%s'%s%s%s'", more.n ? ", " : "", name, *name ? "." : "", key);
     }
     if (!more.n) return DL_OK;
     return dlsh_fail(DL_ERR_NAME, "give the record these fields; or load(FILE), and m.load_state(r.m) for a part of it",

@@ -45,7 +45,11 @@ enum dlsh_param_flags {
     DLSH_OPTIONAL = 1, /* may be missing */
     DLSH_VARIADIC = 2, /* any number, also none; the last parameter; read with dlsh_arg_count and dlsh_arg_at */
     DLSH_NUMBERS = 4,  /* WORD: `(expr)` may be a list or tensor too, and stays one */
+    DLSH_BYTES = 8,    /* a string that may hold NUL bytes, at which C's functions would cut a path or name */
 };
+
+/* Refuses n bytes that a C function would cut at a NUL: DL_ERR_VALUE, with `what` they are. */
+dl_status dlsh_whole_text(const char *what, const char *s, size_t n);
 
 typedef struct dlsh_param {
     const char *name; /* "trainer"; ends a table when NULL */

@@ -149,6 +149,8 @@ struct dlsh_class {
     /* Fields known only at run time (layers of a net). Returns DL_ERR_NAME, unrecorded, when there is none. */
     dl_status (*get)(void *self, const char *name, dlsh_value *out);
     dl_status (*set)(void *self, const char *name, dlsh_value value);
+    /* Has the object a part of its own of this name, which then goes before the field in `fields`? */
+    int (*hides)(void *self, const char *field);
     /* Their names, for completion and "did you mean": a list of strings. */
     dl_status (*names)(void *self, dlsh_value *out);
     dl_status (*call)(struct dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out);

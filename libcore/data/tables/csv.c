@@ -53,13 +53,10 @@ static dl_status put(scanner *c, char ch) {
     return DL_OK;
 }
 
-/* At "\n" or "\r\n". */
-static bool at_newline(const scanner *c) {
-    return c->at < c->n &&
-           (c->text[c->at] == '\n' || (c->text[c->at] == '\r' && c->at + 1 < c->n && c->text[c->at + 1] == '\n'));
-}
+/* At "\n", "\r\n" or "\r". */
+static bool at_newline(const scanner *c) { return c->at < c->n && (c->text[c->at] == '\n' || c->text[c->at] == '\r'); }
 static void skip_newline(scanner *c) {
-    c->at += c->text[c->at] == '\r' ? 2 : 1;
+    c->at += c->text[c->at] == '\r' && c->at + 1 < c->n && c->text[c->at + 1] == '\n' ? 2 : 1;
     c->line++, c->line_at = c->at;
 }
 
@@ -288,7 +285,10 @@ static dl_status not_a_number(const reader *r, long column) {
 static dl_status take_label(reader *r, long at, long column) {
     dl_csv_table *t = r->t;
     double v;
-    if (!*r->csv.field) return not_a_number(r, column);
+    if (!*r->csv.field)
+        return dl_fail_hint(DL_ERR_FORMAT, "fill it in or drop the line",
+                            "'%s', line %ld, column %ld: the label is blank (field %ld)", r->csv.name,
+                            r->csv.field_line, r->csv.field_col, column);
     bool is_number = number(r->csv.field, &v);
     if (!is_number) t->words = true;
     if (!is_number || v != floor(v) || fabs(v) > 9007199254740992.0) t->integers = false;

@@ -120,6 +120,15 @@ static dlsh_value range_end(const dl_dataset *d, double v) {
     return whole ? dlsh_int((long)v) : dlsh_float(v);
 }
 
+/* The range leaves NaN out, so they are named. */
+static dl_status show_nan(dlsh_sink *sink, dl_dataset *d, dl_split split) {
+    long x = 0, y = 0;
+    if (!dl_dataset_slow(d)) DLSH_TRY(dl_dataset_count_nan(d, split, &x, &y));
+    if (x) dlsh_put(sink, "x of %s has %ld NaN\n", split_name(split), x);
+    if (y) dlsh_put(sink, "y of %s has %ld NaN\n", split_name(split), y);
+    return DL_OK;
+}
+
 static dl_status show_splits(dlsh_sink *sink, dl_dataset *d, int from, int to) {
     dlsh_table t = DLSH_TABLE({"split", 'l', ""}, {"samples", 'r', ""}, {"x", 'l', ""}, {"y", 'l', ""},
                               {"min", 'r', "%.4g"}, {"max", 'r', "%.4g"});
@@ -134,7 +143,9 @@ static dl_status show_splits(dlsh_sink *sink, dl_dataset *d, int from, int to) {
                                                dlsh_int(dl_dataset_len(d, (dl_split)s)), dlsh_string(x), dlsh_string(y),
                                                range_end(d, lo), range_end(d, hi)});
     }
-    return dlsh_table_show(sink, &t, st, NULL);
+    DLSH_TRY(dlsh_table_show(sink, &t, st, NULL));
+    for (int s = from; s < to; s++) DLSH_TRY(show_nan(sink, d, (dl_split)s));
+    return DL_OK;
 }
 
 enum { MANY_CLASSES = 40 };
@@ -446,7 +457,8 @@ static dl_status add_option(option_list *o, const char *name, dlsh_value value) 
     o->words[2 * o->n] = name;
     o->words[2 * o->n + 1] = dlsh_buf_text(b);
     o->n++;
-    return b->failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for option %s", name) : DL_OK;
+    return b->failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for option %s", name)
+                     : dlsh_whole_text(name, dlsh_buf_text(b), b->n);
 }
 
 static const dl_data_kind *kind_named(const char *name) {

@@ -17,7 +17,7 @@
 
 /* What may stand after the values by name. */
 typedef struct settings {
-    long n, test, classes; /* n -1: not given */
+    long n, test, classes; /* -1: n or classes is not given; 0 classes: targets are numbers */
     int padded;
     double pad, pad_target;
     const dlsh_value *targets; /* names of the fields that are targets; NULL: y */
@@ -63,7 +63,7 @@ static dl_status read_setting(settings *s, const char *name, const dlsh_value *v
 static dl_status read_settings(const dlsh_args *a, settings *s) {
     const dlsh_value *v;
     const char *name;
-    *s = (settings){.n = -1};
+    *s = (settings){.n = -1, .classes = -1};
     for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) DLSH_TRY(read_setting(s, name, v));
     return DL_OK;
 }
@@ -117,7 +117,12 @@ static dl_status of_columns(dlsh_session *s, const dlsh_value *train, const dlsh
     if (st == DL_OK && test) st = dlsh_fields_alike(&form, &other, "the test split");
     if (st == DL_OK) {
         int two = f[1].x[0] != NULL;
-        dl_columns c = {form, {f[0].x, two ? f[1].x : NULL}, {f[0].y, two ? f[1].y : NULL}, o->classes};
+        dl_columns c = {form,
+                        {f[0].x, two ? f[1].x : NULL},
+                        {f[0].y, two ? f[1].y : NULL},
+                        o->classes < 0    ? 0
+                        : o->classes == 0 ? -1
+                                          : o->classes};
         *d = dl_dataset_columns(&c, NULL);
         st = *d ? DL_OK : dl_failed();
     }
@@ -161,7 +166,7 @@ static dl_status place_tensor(dl_tensor **t, settings *o, const char *name, cons
 
 dl_status dlsh_dataset_of_tensors(const dlsh_args *a, const dlsh_value *values, int n, dl_dataset **d) {
     dl_tensor *t[4] = {NULL, NULL, NULL, NULL};
-    settings o = {.n = -1};
+    settings o = {.n = -1, .classes = -1};
     const dlsh_value *v;
     const char *name;
     if (n > 4) return dlsh_fail(DL_ERR_VALUE, NULL, "a dataset takes at most 4 tensors, x, y, test_x and test_y");
@@ -350,7 +355,7 @@ static dl_status of_items(dlsh_session *s, dlsh_value from, const dlsh_value *ta
         st = dlsh_fail(DL_ERR_VALUE, "dataset([{x: [1.0, 2.0], y: 0}, ...])", "the list of samples is empty");
     if (st == DL_OK && o->test > l->n)
         st = dlsh_fail(DL_ERR_VALUE, NULL, "test=%ld is more than the %ld samples of the list", o->test, l->n);
-    if (st == DL_OK && !classes) st = count_classes(l, &classes);
+    if (st == DL_OK && classes < 0) st = count_classes(l, &classes);
     if (st != DL_OK) {
         free_items(l);
         return st;
@@ -398,13 +403,26 @@ static void free_maker(void *ctx) {
     free(m);
 }
 
+/* Puts the number of the sample before the message of a failure. */
+static dl_status name_sample(long i) {
+    dl_error e;
+    char text[sizeof e.message + 32];
+    dl_error_take(&e);
+    if (e.code != DL_ERR_INTERRUPT) {
+        snprintf(text, sizeof text, "sample %ld: %s", i, e.message);
+        text[sizeof e.message - 1] = 0;
+        strcpy(e.message, text);
+    }
+    return dl_error_put(&e);
+}
+
 static dl_status make_sample(maker *m, long i, dl_batch_form *form, dlsh_fields *f) {
     dlsh_value arg = dlsh_int(i), out = dlsh_void();
     const dlsh_fields_rule rule = {m->named.type == DLSH_NONE ? NULL : &m->named, 0};
-    DLSH_TRY(dlsh_call(m->call->session, m->call->fn, &(dlsh_callargs){1, &arg, NULL}, &out));
-    dl_status st = dlsh_fields_read(m->call->session, out, &rule, form, f);
+    dl_status st = dlsh_call(m->call->session, m->call->fn, &(dlsh_callargs){1, &arg, NULL}, &out);
+    if (st == DL_OK) st = dlsh_fields_read(m->call->session, out, &rule, form, f);
     dlsh_drop(out);
-    return st;
+    return st == DL_OK ? st : name_sample(i);
 }
 
 static dl_status give_made(void *ctx, dl_split split, long i, dl_tensor **x, dl_tensor **y) {
@@ -460,7 +478,7 @@ static dl_status of_function(dlsh_session *s, dlsh_value fn, const settings *o, 
                                              .padded = o->padded,
                                              .pad = o->pad,
                                              .pad_target = o->pad_target,
-                                             .classes = o->classes,
+                                             .classes = o->classes < 0 ? 0 : o->classes,
                                              .mark = dlsh_buf_text(&mark),
                                              .form = &m->form});
     return *d ? DL_OK : dl_failed();

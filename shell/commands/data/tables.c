@@ -49,6 +49,11 @@ static const char *cell_at(const cells *c, long row, long column) { return c->te
 
 static int is_blank(const char *s) { return !s[strspn(s, " \t\r")]; }
 
+/* Blank, or a word that stands for a missing number, as pandas takes it. */
+static int is_missing(const char *s) {
+    return is_blank(s) || dlsh_has_word("NA|N/A|n/a|#N/A|<NA>|NaN|nan|NULL|null|None|none", s, strlen(s));
+}
+
 /* ---------------------------------------------------------------- what a cell is */
 
 static int as_int(const char *s, double *real, int64_t *v) {
@@ -73,27 +78,54 @@ static int as_date(const char *s, double *real, int64_t *v) {
     return 1;
 }
 
-/* From the narrowest; what none of them reads is a word. */
-static int (*const readers[])(const char *s, double *real, int64_t *v) = {as_int, as_float, as_date};
-enum { INTS, FLOATS, DATES, WORDS };
+static int as_bool(const char *s, double *real, int64_t *v) {
+    *v = dlsh_has_word("true|True|TRUE", s, strlen(s));
+    *real = (double)*v;
+    return *v || dlsh_has_word("false|False|FALSE", s, strlen(s));
+}
 
-/* The kind that reads all cells of a column from `from` on; *blanks of them are blank. */
-static int kind_of(const cells *c, long from, long column, long *blanks) {
+/* From the narrowest; what none of them reads is a word. */
+static int (*const readers[])(const char *s, double *real, int64_t *v) = {as_int, as_float, as_date, as_bool};
+static const char *const singular[] = {"integer", "number", "date", "bool"};
+enum { INTS, FLOATS, DATES, BOOLS, WORDS };
+
+static int kind_of_cell(const char *s) {
     double real;
     int64_t whole;
-    for (int k = INTS; k < WORDS; k++) {
-        int all = 1;
-        *blanks = 0;
-        for (long i = from; all && i < c->rows; i++) {
-            const char *s = cell_at(c, i, column);
-            if (is_blank(s))
-                ++*blanks;
-            else
-                all = readers[k](s, &real, &whole);
+    int k = INTS;
+    while (k < WORDS && !readers[k](s, &real, &whole)) k++;
+    return k;
+}
+
+/* What the cells of a column are. */
+typedef struct contents {
+    int kind;   /* that reads all that are not missing */
+    int almost; /* WORDS: the kind that reads more than half of them; else WORDS */
+    long missing;
+    long stranger; /* WORDS: the row of the first that this kind does not read */
+} contents;
+
+static contents look_at(const cells *c, long from, long k) {
+    contents found = {WORDS, WORDS, 0, -1};
+    long n = c->rows - from;
+    for (int kind = INTS; kind < WORDS; kind++) {
+        long read = 0, stranger = -1;
+        found.missing = 0;
+        for (long i = from; i < c->rows; i++) {
+            double real;
+            int64_t whole;
+            const char *s = cell_at(c, i, k);
+            if (is_missing(s))
+                found.missing++;
+            else if (readers[kind](s, &real, &whole))
+                read++;
+            else if (stranger < 0)
+                stranger = i;
         }
-        if (all && *blanks < c->rows - from) return k;
+        if (read && read + found.missing == n) return found.kind = kind, found;
+        if (2 * read > n) found.almost = kind, found.stranger = stranger;
     }
-    return WORDS;
+    return found;
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -110,41 +142,73 @@ static dlsh_value words(const cells *c, long from, long column) {
     return dlsh_void();
 }
 
-/* Integers and dates as i64; with blanks, which are NaN, as f64, as floating numbers are. */
-static dlsh_value column_value(const cells *c, long from, long column) {
-    long blanks = 0, n = c->rows - from;
-    int kind = kind_of(c, from, column, &blanks);
-    if (kind == WORDS) return words(c, from, column);
-    int whole = kind != FLOATS && !blanks;
+/* Integers and dates as i64, bools as bool; where some are missing, which are NaN, f64, as floating numbers are. */
+static dlsh_value column_value(const cells *c, long from, long k, const contents *is) {
+    const int kind = is->kind;
+    long n = c->rows - from;
+    if (kind == WORDS) return words(c, from, k);
+    int whole = kind != FLOATS && !is->missing;
     int64_t *ints = dl_memory_alloc(n + 1, sizeof *ints);
     double *reals = (double *)ints; /* of the same size */
     if (!ints) return dlsh_void();
     for (long i = 0; i < n; i++) {
         double real = NAN;
         int64_t v = 0;
-        const char *s = cell_at(c, from + i, column);
-        if (!is_blank(s)) readers[kind](s, &real, &v);
+        const char *s = cell_at(c, from + i, k);
+        if (!is_missing(s)) readers[kind](s, &real, &v);
         if (whole)
             ints[i] = v;
         else
             memcpy(&reals[i], &real, sizeof real);
     }
-    dl_tensor *t = dl_tensor_from(1, &n, whole ? DL_I64 : DL_F64, 0, ints);
+    dl_tensor *t = dl_tensor_from(1, &n, whole ? DL_I64 : DL_F64, 0, ints), *bools = NULL;
     free(ints);
-    return dlsh_tensor(t);
+    if (!t || kind != BOOLS || !whole) return dlsh_tensor(t);
+    bools = dl_to_dtype(t, DL_BOOL);
+    dl_unref(t);
+    return dlsh_tensor(bools);
 }
 
 /* Whether the first line names the columns: none of its fields is a number, a date or blank. */
 static int has_header(const cells *c) {
-    double real;
-    int64_t whole;
     for (long k = 0; k < c->columns; k++) {
         const char *s = cell_at(c, 0, k);
-        if (is_blank(s)) return 0;
-        for (int i = INTS; i < WORDS; i++)
-            if (readers[i](s, &real, &whole)) return 0;
+        if (is_blank(s) || kind_of_cell(s) != WORDS) return 0;
     }
     return 1;
+}
+
+/* words= names the column. */
+static int stays_words(const dlsh_args *a, const char *name) {
+    const dlsh_value *v = dlsh_arg(a, "words");
+    if (!v || v->type == DLSH_STR) return v && !strcmp(v->as.str->s, name);
+    for (int i = 0; i < v->as.list->n; i++)
+        if (v->as.list->items[i].type == DLSH_STR && !strcmp(v->as.list->items[i].as.str->s, name)) return 1;
+    return 0;
+}
+
+/* Does words= name columns alone? */
+static dl_status check_words(const dlsh_args *a, const dlsh_record *r) {
+    const dlsh_value *v = dlsh_arg(a, "words");
+    int n = !v ? 0 : v->type == DLSH_STR ? 1 : v->as.list->n;
+    for (int i = 0; i < n; i++) {
+        dlsh_value name = v->type == DLSH_STR ? *v : v->as.list->items[i];
+        if (name.type != DLSH_STR)
+            return dlsh_arg_fail(a, "words", DL_ERR_TYPE, "words=[\"zip\"]", "words has names of columns, not %s",
+                                 dlsh_a(name));
+        if (!dlsh_record_get(r, name.as.str->s))
+            return dlsh_arg_fail(a, "words", DL_ERR_NAME, NULL, "there is no column '%.60s'", name.as.str->s);
+    }
+    return DL_OK;
+}
+
+/* A column of which most cells are numbers may have a mistake. */
+static void warn_of_stranger(const dlsh_args *a, const cells *c, const char *name, long k, const contents *is) {
+    if (is->kind != WORDS || is->almost == WORDS) return;
+    char hint[160];
+    snprintf(hint, sizeof hint, "words=[\"%.60s\"] if it is one of words", name);
+    dlsh_warn(dlsh_arg_session(a), hint, "column '%.60s' is read as words: \"%.40s\" in row %ld is no %s, as most are",
+              name, cell_at(c, is->stranger, k), is->stranger + 1, singular[is->almost]);
 }
 
 static dl_status make_columns(const dlsh_args *a, const cells *c, int header, dlsh_value *result) {
@@ -157,9 +221,13 @@ static dl_status make_columns(const dlsh_args *a, const cells *c, int header, dl
         if (dlsh_record_get(r.as.record, name))
             st = dlsh_arg_fail(a, "path", DL_ERR_FORMAT, "header=\"no\" numbers the columns: c0, c1, ...",
                                "two columns are called '%s'", name);
-        dlsh_value v = st == DL_OK ? column_value(c, header, k) : dlsh_void();
+        contents is = {WORDS, WORDS, 0, -1};
+        if (st == DL_OK && !stays_words(a, name)) is = look_at(c, header, k);
+        dlsh_value v = st == DL_OK ? column_value(c, header, k, &is) : dlsh_void();
         if (st == DL_OK) st = dlsh_failed(v) ? dl_failed() : dlsh_record_set(r.as.record, name, v);
+        if (st == DL_OK) warn_of_stranger(a, c, name, k, &is);
     }
+    if (st == DL_OK) st = check_words(a, r.as.record);
     return dlsh_give_filled(st, r, result);
 }
 
@@ -195,7 +263,7 @@ static dl_status put_value(dlsh_buf *b, dlsh_value v, char sep) {
     if (v.type == DLSH_NONE || (v.type == DLSH_FLOAT && isnan(v.as.f))) return DL_OK;
     if (v.type == DLSH_FLOAT) return dlsh_buf_float(b, v.as.f), DL_OK;
     if (v.type == DLSH_INT) return dlsh_buf_printf(b, "%ld", v.as.i), DL_OK;
-    if (v.type == DLSH_BOOL) return dlsh_buf_puts(b, v.as.b ? "1" : "0"), DL_OK;
+    if (v.type == DLSH_BOOL) return dlsh_buf_puts(b, v.as.b ? "true" : "false"), DL_OK;
     if (v.type == DLSH_STR && strlen(v.as.str->s) == v.as.str->len) return put_word(b, v.as.str->s, sep), DL_OK;
     return dlsh_fail(DL_ERR_TYPE, NULL, "a cell is a number, a string or none, not %s", dlsh_a(v));
 }
@@ -214,6 +282,30 @@ static dl_status column_list(const dlsh_args *a, const char *name, dlsh_value v,
     dlsh_drop(method);
     *out = list;
     return st;
+}
+
+/* Words that all read as something else, and names that are none, come back changed unless the reader is told. */
+static void warn_of_change(const dlsh_args *a, const dlsh_record *r, const dlsh_value *lists) {
+    dlsh_session *s = dlsh_arg_session(a);
+    int odd = -1;
+    for (int k = 0; k < r->n; k++) {
+        const dlsh_list *l = lists[k].as.list;
+        int all = 1, kind = INTS, words = 0;
+        char hint[160];
+        if (odd < 0 && (is_blank(r->keys[k]) || kind_of_cell(r->keys[k]) != WORDS)) odd = k;
+        for (int i = 0; all && i < l->n; i++) {
+            if (l->items[i].type != DLSH_STR) continue;
+            words = 1, kind = kind_of_cell(l->items[i].as.str->s);
+            all = kind != WORDS || is_missing(l->items[i].as.str->s);
+        }
+        snprintf(hint, sizeof hint, "read_csv(PATH, words=[\"%.60s\"]) reads words", r->keys[k]);
+        if (words && all)
+            dlsh_warn(s, hint, "the words of column '%.60s' look like %ss, and will be read as such", r->keys[k],
+                      singular[kind < WORDS ? kind : FLOATS]);
+    }
+    if (odd >= 0)
+        dlsh_warn(s, "read_csv(PATH, header=\"yes\") takes the first line for names",
+                  "the column name '%.60s' does not look like one", r->keys[odd]);
 }
 
 static dl_status put_rows(const dlsh_args *a, const dlsh_record *r, const dlsh_value *lists, dlsh_buf *b) {
@@ -251,6 +343,7 @@ static dl_status write_csv_run(const dlsh_args *a, dlsh_value *result) {
     for (int k = 0; lists && k < r->n; k++) lists[k] = dlsh_none();
     for (int k = 0; st == DL_OK && k < r->n; k++) st = column_list(a, r->keys[k], r->values[k], &lists[k]);
     if (st == DL_OK) st = put_rows(a, r, lists, &b);
+    if (st == DL_OK) warn_of_change(a, r, lists);
     for (int k = 0; lists && k < r->n; k++) dlsh_drop(lists[k]);
     free(lists);
     return st == DL_OK ? dlsh_buf_write(&b, dlsh_arg_str(a, "path")) : st;
@@ -303,18 +396,22 @@ static dl_status categories_run(const dlsh_args *a, dlsh_value *result) {
     { "sep", DLSH_OPT_STRING, ",", .doc = "separator, one character" }
 
 const dlsh_command tables_commands[] = {
-    DLSH_FN_ROW("read_csv", read_csv_run, "read_csv(PATH, sep=\",\", header=\"auto\")",
-                "A table as a record of its columns: integers and dates (seconds from 1970) as i64 tensors, numbers "
-                "with a point or with blanks (NaN) as f64 tensors, words as lists of strings (blanks: none).",
+    DLSH_FN_ROW("read_csv", read_csv_run, "read_csv(PATH, sep=\",\", header=\"auto\", words=none)",
+                "A table as a record of its columns: integers and dates (seconds from 1970) as i64 tensors, true and "
+                "false as bool, numbers with a point or where some are missing (NaN) as f64, words as lists of strings "
+                "(blanks: none). Blank cells, NA, NaN, null and None are missing.",
                 DLSH_PARAMS({"path", .want = "string", .doc = "file, gzip or not", .complete = "file"}),
-                DLSH_OPTIONS(SEP_OPTION, {"header", DLSH_OPT_STRING, "auto", .complete = "auto|yes|no",
-                                          .doc = "whether the first line names the columns, else c0, c1, ...; auto: "
-                                                 "when all its fields are words"}),
+                DLSH_OPTIONS(SEP_OPTION,
+                             {"header", DLSH_OPT_STRING, "auto", .complete = "auto|yes|no",
+                              .doc = "whether the first line names the columns, else c0, c1, ...; auto: "
+                                     "when all its fields are words"},
+                             {"words", DLSH_OPT_VALUE, NULL, .want = "list|string",
+                              .doc = "columns that are words even if they look like numbers"}),
                 .examples = "t = read_csv(\"pets.csv\")\nd = dataset({x: stack([t.width, t.height], 1), y: "
                             "categories(t.kind).codes})"),
     DLSH_FN_ROW("write_csv", write_csv_run, "write_csv(PATH, COLUMNS, sep=\",\")",
                 "Writes a record of columns, tensors [n] or lists, as a table; NaN and none are blank. read_csv reads "
-                "it back.",
+                "it back, numbers as f64 or i64; what would change otherwise is warned of.",
                 DLSH_PARAMS({"path", .want = "string", .doc = "file", .complete = "file"},
                             {"columns", .want = "record", .doc = "the columns by name"}),
                 DLSH_OPTIONS(SEP_OPTION), .examples = "write_csv(\"out.csv\", {loss: losses, name: names})"),

@@ -113,7 +113,7 @@ static dl_status save_tokenizer_run(const dlsh_args *a, dlsh_value *result) {
 
 static const dlsh_command tokenizer_methods[] = {
     DLSH_FN_ROW("encode", encode_run, "t.encode(TEXT)", "The tokens of a text, an i64 tensor.",
-                DLSH_PARAMS({"text", .want = "string", .doc = "the text"})),
+                DLSH_PARAMS({"text", .want = "string", .flags = DLSH_BYTES, .doc = "the text"})),
     DLSH_FN_ROW("encode_file", encode_file_run, "t.encode_file(FILE)",
                 "The tokens of a text file, gzip or not, an i64 tensor.",
                 DLSH_PARAMS({"file", .want = "string", .doc = "the file", .complete = "file"})),
@@ -183,7 +183,7 @@ const dlsh_command text_commands[] = {
         "A vocabulary made from a text: chars, words, or bpe (byte pairs, split into words as GPT-2 does). "
         "t.encode gives the tokens of a text, t.decode the text of tokens, t.save writes the files.",
         DLSH_PARAMS({"kind", .want = "string", .doc = "\"chars\", \"words\" or \"bpe\""},
-                    {"text", .want = "string", .flags = DLSH_OPTIONAL, .doc = "the text"}),
+                    {"text", .want = "string", .flags = DLSH_OPTIONAL | DLSH_BYTES, .doc = "the text"}),
         DLSH_OPTIONS(
             {"file", DLSH_OPT_STRING, NULL, .doc = "a file in place of the text, gzip or not", .complete = "file"},
             {"vocab", DLSH_OPT_INT, "0", .doc = "tokens at most; 0: all that occur (bpe: must be given)"},

@@ -165,6 +165,9 @@ static const dlsh_field fields[] = {
     {"text", "the text of the layers", get_text, NULL},
     {NULL, NULL, NULL, NULL}};
 
+/* A part may be called like a field, `kind: linear 3`. */
+static int hides(void *self, const char *field) { return dl_module_find(self, field) != NULL; }
+
 int dlsh_is_net_tensor(const dl_module *m) {
     return !strcmp(dl_module_kind(m), "param") || !strcmp(dl_module_kind(m), "buffer");
 }
@@ -295,6 +298,7 @@ const dlsh_class dlsh_net_class = {.name = "net",
                                    .fields = fields,
                                    .methods = dlsh_net_methods,
                                    .get = get,
+                                   .hides = hides,
                                    .set = set,
                                    .names = names,
                                    .call = call,

@@ -29,7 +29,9 @@ dl_status dlsh_to_arg(const char *name, dlsh_value v, dlsh_arg_room *room, dl_ar
     case DLSH_BOOL: *out = (dl_arg){.name = name, .kind = DL_ARG_BOOL, .i = v.as.i != 0}; return DL_OK;
     case DLSH_INT: *out = (dl_arg){.name = name, .kind = DL_ARG_INT, .i = v.as.i}; return DL_OK;
     case DLSH_FLOAT: *out = (dl_arg){.name = name, .kind = DL_ARG_FLOAT, .f = v.as.f}; return DL_OK;
-    case DLSH_STR: *out = (dl_arg){.name = name, .kind = DL_ARG_STR, .s = v.as.str->s}; return DL_OK;
+    case DLSH_STR:
+        *out = (dl_arg){.name = name, .kind = DL_ARG_STR, .s = v.as.str->s};
+        return dlsh_whole_text(name ? name : "an argument", v.as.str->s, v.as.str->len);
     case DLSH_LIST: return list_arg(name, v.as.list, room, out);
     default: {
         const char *what = name ? name : "an argument";
@@ -172,16 +174,15 @@ static dl_status describe_value(work *w, const dlsh_layer *l, dl_layer_spec *spe
     return m->module ? DL_OK : dl_failed();
 }
 
-/* Names that fields and methods of nets have already. A list of layers may be called as a method is, since nobody calls
- * it: `layers: list 3 { ... }`. */
+/* Names that methods of nets have already; a part that is called like a field hides it. A list of layers may be called
+ * as a method is, since nobody calls it: `layers: list 3 { ... }`. */
 static dl_status check_label(work *w, const dlsh_layer *l) {
     int taken = 0, list = !strcmp(l->kind, "list");
-    for (const dlsh_field *f = dlsh_net_class.fields; l->label && f->name; f++) taken |= !strcmp(f->name, l->label);
     for (const dlsh_command *c = dlsh_net_class.methods; l->label && !list && c->name; c++)
         taken |= !strcmp(c->name, l->label);
     if (!taken) return DL_OK;
     return dlsh_layer_fail(w->s, l, -1, DL_ERR_NAME, "choose another name",
-                           "a layer cannot be named '%s': nets have a field of that name", l->label);
+                           "a layer cannot be named '%s': nets have a method of that name", l->label);
 }
 
 static dl_status describe_layer(work *w, const dlsh_layer *l, dl_layer_spec *spec) {

@@ -274,7 +274,7 @@ const dlsh_command dlsh_file_rows[] = {
                 .params = only_path, .examples = "for line in read_lines(\"names.txt\") { print(line) }"),
     DLSH_ACT_ROW("write_text", write_text_run, "write_text(PATH, TEXT, append=false)",
                  "Writes a string as a file, which appears whole or not at all.",
-                 DLSH_PARAMS(PATH_PARAM, {"text", .want = "string", .doc = "the contents"}),
+                 DLSH_PARAMS(PATH_PARAM, {"text", .want = "string", .flags = DLSH_BYTES, .doc = "the contents"}),
                  DLSH_OPTIONS({"append", DLSH_OPT_BOOL, "false", .doc = "at the end of what the file has"}),
                  .examples = "write_text(\"notes.txt\", \"lr 0.1\\n\")"),
     DLSH_ACT_ROW("make_dir", make_dir_run, "make_dir(PATH)",

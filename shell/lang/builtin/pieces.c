@@ -225,8 +225,8 @@ const dlsh_command dlsh_pieces_rows[] = {
         "split", split_run, "x.split(SIZE [, DIM]), s.split([BY])",
         "A list of pieces of SIZE rows, or of the sizes in a list; of a string, those between white space, or "
         "between BY.",
-        DLSH_PARAMS({"input", .want = "tensor|string", .doc = "a tensor or a string"},
-                    {"size", .want = "int|list|string", .flags = DLSH_OPTIONAL,
+        DLSH_PARAMS({"input", .want = "tensor|string", .flags = DLSH_BYTES, .doc = "a tensor or a string"},
+                    {"size", .want = "int|list|string", .flags = DLSH_OPTIONAL | DLSH_BYTES,
                      .doc = "rows a piece; the separator (white space)"},
                     {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension (0)"}),
         .examples = "\"a,b\".split(\",\")"),

@@ -8,7 +8,7 @@
 #include "lang/eval/interp.h"
 
 #define STR_PARAM                                                                                                      \
-    { .name = "s", .want = "string", .doc = "the string" }
+    { .name = "s", .want = "string", .flags = DLSH_BYTES, .doc = "the string" }
 
 static dl_status give(dlsh_buf *b, dl_status st, dlsh_value *out) {
     if (!st) return dlsh_give(dlsh_buf_string(b), out);
@@ -70,6 +70,29 @@ static long widest(const char *spec) {
     return width > precision ? width : precision;
 }
 
+/* The code point in UTF-8; 0: there is none of that number. */
+static int to_utf8(long c, char out[4]) {
+    int n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    if (c < 0 || c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) return 0;
+    for (int i = n - 1; i; i--, c >>= 6) out[i] = (char)(0x80 | (c & 0x3f));
+    out[0] = (char)(n > 1 ? 0xf00 >> n | c : c);
+    return n;
+}
+
+static dl_status no_code(long c) { return dlsh_fail(DL_ERR_VALUE, NULL, "%ld is no code point of Unicode", c); }
+
+/* %c, with a width: the character of a number. */
+static dl_status put_character(dlsh_buf *b, const char *spec, long code) {
+    char text[4];
+    int n = to_utf8(code, text), left = strchr(spec, '-') != NULL;
+    long pad = widest(spec) - 1;
+    if (!n) return no_code(code);
+    if (left) dlsh_buf_add(b, text, (size_t)n);
+    for (long i = 0; i < pad; i++) dlsh_buf_puts(b, " ");
+    if (!left) dlsh_buf_add(b, text, (size_t)n);
+    return DL_OK;
+}
+
 static dl_status format_value(dlsh_buf *b, const char *spec, char letter, dlsh_value v) {
     char full[48];
     dlsh_value x = v;
@@ -94,11 +117,9 @@ static dl_status format_value(dlsh_buf *b, const char *spec, char letter, dlsh_v
             return dlsh_fail(DL_ERR_TYPE, "use %g or int(x)", "%%%c wants a whole number, got %g", letter, x.as.f);
         x = dlsh_int((long)x.as.f);
     }
-    snprintf(full, sizeof full, letter == 'c' ? "%sc" : "%sl%c", spec, letter);
-    if (letter == 'c')
-        dlsh_buf_printf(b, full, (int)x.as.i);
-    else
-        dlsh_buf_printf(b, full, x.as.i);
+    if (letter == 'c') return put_character(b, spec, x.as.i);
+    snprintf(full, sizeof full, "%sl%c", spec, letter);
+    dlsh_buf_printf(b, full, x.as.i);
     return DL_OK;
 }
 
@@ -140,7 +161,8 @@ static dl_status format_run(const dlsh_args *a, dlsh_value *result) {
 /* ---------------------------------------------------------------- functions of strings */
 
 static const dlsh_param only_str[] = {STR_PARAM, {0}};
-static const dlsh_param with_part[] = {STR_PARAM, {"part", .want = "string", .doc = "what to look for"}, {0}};
+static const dlsh_param with_part[] = {
+    STR_PARAM, {"part", .want = "string", .flags = DLSH_BYTES, .doc = "what to look for"}, {0}};
 
 static dl_status case_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_str *s = dlsh_arg(a, "s")->as.str;
@@ -227,21 +249,17 @@ static int ord_quick(const dlsh_value *v, int n, dlsh_value *result) {
 static dl_status chr_run(const dlsh_args *a, dlsh_value *result) {
     long c = dlsh_arg_int(a, "code");
     char s[4];
-    if (c < 0 || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-        return dlsh_arg_fail(a, "code", DL_ERR_VALUE, NULL, "%ld is not a code point of Unicode", c);
-    if (c < 0x80) return s[0] = (char)c, dlsh_give(dlsh_string_n(s, 1), result);
-    int n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (int i = n - 1; i; i--, c >>= 6) s[i] = (char)(0x80 | (c & 0x3f));
-    s[0] = (char)(0xf00 >> n | c);
-    return dlsh_give(dlsh_string_n(s, (size_t)n), result);
+    int n = to_utf8(c, s);
+    return n ? dlsh_give(dlsh_string_n(s, (size_t)n), result) : no_code(c);
 }
 
 static dl_status join_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_buf b = {0};
     dl_status st = DL_OK;
+    const dlsh_str *between = dlsh_arg(a, "s")->as.str;
     const dlsh_list *l = dlsh_arg(a, "items")->as.list;
     for (int i = 0; i < l->n && !st && !dlsh_interrupted_at(i); i++) {
-        if (i) dlsh_buf_puts(&b, dlsh_arg_str(a, "s"));
+        if (i) dlsh_buf_add(&b, between->s, between->len);
         st = dlsh_text(&b, l->items[i]);
     }
     return give(&b, st, result);
@@ -280,19 +298,19 @@ const dlsh_command dlsh_string_rows[] = {
     DLSH_PURE_ROW("endswith", starts_run, "s.endswith(PART)", "Does it end with PART?", .params = with_part,
                   .data = "end"),
     DLSH_PURE_ROW("find", find_run, "s.find(PART)", "Position of the first occurrence, or none.", .params = with_part),
-    DLSH_PURE_ROW(
-        "words", words_run, "s.words([BY])", "The pieces between white space, or between BY, as a list.",
-        DLSH_PARAMS(STR_PARAM, {"by", .want = "string", .flags = DLSH_OPTIONAL, .doc = "the separator (white space)"}),
-        .examples = "\"a,b\".words(\",\")"),
-    DLSH_PURE_ROW(
-        "join", join_run, "s.join(ITEMS)", "Items as text with the string between them.",
-        DLSH_PARAMS({"s", .want = "string", .doc = "written between"}, {"items", .want = "list", .doc = "strings"}),
-        .examples = "\", \".join([1, 2])"),
+    DLSH_PURE_ROW("words", words_run, "s.words([BY])", "The pieces between white space, or between BY, as a list.",
+                  DLSH_PARAMS(STR_PARAM, {"by", .want = "string", .flags = DLSH_OPTIONAL | DLSH_BYTES,
+                                          .doc = "the separator (white space)"}),
+                  .examples = "\"a,b\".words(\",\")"),
+    DLSH_PURE_ROW("join", join_run, "s.join(ITEMS)", "Items as text with the string between them.",
+                  DLSH_PARAMS({"s", .want = "string", .flags = DLSH_BYTES, .doc = "written between"},
+                              {"items", .want = "list", .doc = "strings"}),
+                  .examples = "\", \".join([1, 2])"),
     DLSH_PURE_ROW("ord", ord_run, "ord(S)", "The code point of a character.", .params = only_str, .quick = ord_quick),
     DLSH_PURE_ROW("chr", chr_run, "chr(CODE)", "The character of a code point, in UTF-8.",
                   DLSH_PARAMS({"code", .want = "int", .doc = "its number in Unicode"}),
                   .examples = "chr(ord(\"a\") + 1)"),
     DLSH_PURE_ROW("replace", replace_run, "s.replace(FROM, BY)", "Every occurrence replaced.",
-                  DLSH_PARAMS(STR_PARAM, {"from", .want = "string", .doc = "what to replace"},
-                              {"by", .want = "string", .doc = "what to put there"})),
+                  DLSH_PARAMS(STR_PARAM, {"from", .want = "string", .flags = DLSH_BYTES, .doc = "what to replace"},
+                              {"by", .want = "string", .flags = DLSH_BYTES, .doc = "what to put there"})),
     {0}};

@@ -97,7 +97,11 @@ static dl_status wrong_type(const dlsh_args *a, const char *name, const char *wa
         hint = "int(x) drops the fraction";
     else if (it->value.type == DLSH_BUILTIN && dtype)
         hint = DLSH_DTYPE_HINT;
-    else if (maker_of(want)) {
+    else if (word_in(want, "net") && it->value.type == DLSH_FN && it->value.as.fn->node->kind == DLSH_N_NET) {
+        const char *net = it->value.as.fn->node->text ? it->value.as.fn->node->text : "the function";
+        snprintf(made, sizeof made, "%.60s has arguments and makes a net when it is called: m = %.60s()", net, net);
+        hint = made;
+    } else if (maker_of(want)) {
         put_given_name(made, sizeof made, it, maker_of(want));
         hint = made;
     }
@@ -136,6 +140,22 @@ static dl_status to_word(dlsh_arg_item *it) {
 /* `bool` is a function and a dtype. */
 int dlsh_is_bool_type(dlsh_value v) { return v.type == DLSH_BUILTIN && !strcmp(v.as.builtin->name, "bool"); }
 
+dl_status dlsh_whole_text(const char *what, const char *s, size_t n) {
+    if (strlen(s) == n) return DL_OK;
+    return dlsh_fail(DL_ERR_VALUE, "s.replace(\"\\0\", \"\") removes it",
+                     "%s holds a NUL byte, which paths, names and options cannot have: \"%.60s\\0...\"", what, s);
+}
+
+/* Strings that are wanted as such become C's; where any value is wanted they stay what they are. */
+static dl_status check_bytes(const dlsh_args *a, const char *name, const char *want, const dlsh_arg_item *it) {
+    char what[120];
+    int bytes = it->param && it->param->flags & DLSH_BYTES;
+    if (it->value.type != DLSH_STR || !want || bytes) return DL_OK;
+    snprintf(what, sizeof what, "%s: %s", a->cmd->name, name ? name : "an argument");
+    dl_status st = dlsh_whole_text(what, it->value.as.str->s, it->value.as.str->len);
+    return st ? dlsh_at(a->s, it->node, st) : DL_OK;
+}
+
 static int unevaluated(const dlsh_param *p) {
     return p->kind == DLSH_ARG_STATEMENT || p->kind == DLSH_ARG_BLOCK || p->kind == DLSH_ARG_SYNTAX;
 }
@@ -157,6 +177,7 @@ static dl_status check_item(const dlsh_args *a, dlsh_arg_item *it) {
     }
     if (choices && !strcmp(choices, "dtype") && dlsh_is_bool_type(it->value)) it->value = dlsh_string("bool");
     if (!dlsh_wants(want, it->value)) return wrong_type(a, name, want, it);
+    DLSH_TRY(check_bytes(a, name, want, it));
     int word = (p && p->kind == DLSH_ARG_WORD) || (o && o->kind == DLSH_OPT_WORD);
     int numbers = it->value.type == DLSH_LIST || it->value.type == DLSH_TENSOR;
     if (word && !(with_numbers && numbers)) DLSH_TRY(to_word(it));

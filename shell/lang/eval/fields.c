@@ -26,6 +26,12 @@ static const dlsh_field *field_named(const dlsh_handle *h, const char *name) {
     return NULL;
 }
 
+/* The field that a name means where the object has no part of its own of this name. */
+static const dlsh_field *plain_field(const dlsh_handle *h, const char *name) {
+    const dlsh_field *f = field_named(h, name);
+    return f && h->cls->hides && h->cls->hides(h->self, name) ? NULL : f;
+}
+
 int dlsh_find_method(dlsh_session *s, dlsh_value x, const char *name, dlsh_value *f) {
     const dlsh_command *row = NULL;
     if (x.type == DLSH_RECORD && dlsh_record_get(x.as.record, name)) return 0;
@@ -71,7 +77,7 @@ static dl_status no_field(dlsh_session *s, dlsh_value x, const char *name) {
 /* DL_ERR_NAME, unrecorded, when there is none. */
 static dl_status handle_field(dlsh_value x, const char *name, dlsh_value *out) {
     const dlsh_handle *h = x.as.handle;
-    const dlsh_field *f = field_named(h, name);
+    const dlsh_field *f = plain_field(h, name);
     if (f) return f->get(h->self, out);
     return h->cls->get ? h->cls->get(h->self, name, out) : DL_ERR_NAME;
 }
@@ -107,7 +113,7 @@ dl_status dlsh_set_field(dlsh_session *s, dlsh_value x, const char *name, dlsh_v
     if (x.type == DLSH_TENSOR) return dlsh_tensor_set_field(x.as.tensor, name, v);
     if (x.type != DLSH_HANDLE) return dlsh_fail(DL_ERR_TYPE, NULL, "%s has no fields to set", dlsh_a(x));
     const dlsh_handle *h = x.as.handle;
-    const dlsh_field *f = field_named(h, name);
+    const dlsh_field *f = plain_field(h, name);
     if (f && f->set) return f->set(h->self, v);
     if (f) return dlsh_fail(DL_ERR_TYPE, NULL, "field '%s' of a %s cannot be set", name, h->cls->name);
     if (h->cls->set) {
@@ -121,6 +127,13 @@ dl_status dlsh_set_field(dlsh_session *s, dlsh_value x, const char *name, dlsh_v
 /* ---------------------------------------------------------------- names for completion */
 
 static dl_status push(dlsh_value list, const char *name) { return dlsh_append(list, dlsh_string(name)); }
+
+/* A field or method may have the name of a function. */
+static int is_among(dlsh_value list, const char *name) {
+    for (int i = 0; i < list.as.list->n; i++)
+        if (!strcmp(list.as.list->items[i].as.str->s, name)) return 1;
+    return 0;
+}
 
 static dl_status push_handle(dlsh_value list, const dlsh_handle *h) {
     dlsh_value more;
@@ -144,6 +157,6 @@ dl_status dlsh_field_names(dlsh_session *s, dlsh_value x, dlsh_value *out) {
     if (x.type == DLSH_TENSOR) st = dlsh_tensor_names(v);
     for (const dlsh_command *c = dlsh_tensor_casts; x.type == DLSH_TENSOR && c->name && !st; c++) st = push(v, c->name);
     for (int i = 0; i < s->nrows && !st; i++)
-        if (row_method(s, x, s->rows[i]->name)) st = push(v, s->rows[i]->name);
+        if (row_method(s, x, s->rows[i]->name) && !is_among(v, s->rows[i]->name)) st = push(v, s->rows[i]->name);
     return dlsh_give_filled(st, v, out);
 }

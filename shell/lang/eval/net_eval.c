@@ -170,6 +170,27 @@ static dl_status check_inputs(dlsh_session *s, const dlsh_node *layers, const dl
     return DL_OK;
 }
 
+/* An assignment makes a variable of the forward, and the net's own tensor would silently stay as it is. */
+static dl_status check_assignments(dlsh_session *s, const dlsh_node *layers, const dlsh_node *forward) {
+    const dlsh_fninfo *info = forward->info;
+    const dlsh_node *n = info ? info->hides : NULL;
+    if (!n) return DL_OK;
+    int i = 0, buffer;
+    while (layers->kids[i]->kind != DLSH_N_TENSOR || strcmp(layers->kids[i]->label, n->text) != 0) i++;
+    buffer = !strcmp(layers->kids[i]->text, "buffer");
+    char hint[240];
+    snprintf(
+        hint, sizeof hint,
+        buffer
+            ? "%.60s += 1 changes it in place, %.60s.copy_(value) sets it; a variable of the forward needs another name"
+            : "a variable of the forward needs another name; no_grad { %.60s.copy_(value) } changes %.60s itself",
+        n->text, n->text);
+    return dlsh_at(s, n,
+                   dlsh_fail(DL_ERR_NAME, hint,
+                             "'%.60s' is a %s of the net, which an assignment in forward does not change", n->text,
+                             buffer ? "buffer" : "parameter"));
+}
+
 /* The items of a block into the body of `net`, and its forward. */
 static dl_status eval_layers(dlsh_session *s, const dlsh_node *n, dlsh_layer *net, int depth) {
     if (depth > MAX_LAYER_DEPTH)
@@ -193,6 +214,7 @@ static dl_status eval_layers(dlsh_session *s, const dlsh_node *n, dlsh_layer *ne
     }
     if (!parts) return DL_OK;
     DLSH_TRY(check_inputs(s, n, last));
+    DLSH_TRY(check_assignments(s, n, last));
     return dlsh_make_fn(s, last, &net->forward);
 }
 

@@ -39,11 +39,25 @@ static dl_status set_requires_grad(dl_tensor *t, dlsh_value v) {
     DLSH_TRY(dlsh_truth(v, &on));
     return dl_set_requires_grad(t, on);
 }
+/* As in PyTorch, where data of another shape would replace it. */
+static dl_status other_shape(dl_tensor *t, dl_tensor *value) {
+    DLSH_SCOPED_BUF own = {0}, other = {0};
+    dlsh_value shapes[] = {get_shape(t), get_shape(value)};
+    dl_status st = dlsh_failed(shapes[0]) || dlsh_failed(shapes[1]) ? dl_failed() : dlsh_text(&own, shapes[0]);
+    if (st == DL_OK) st = dlsh_text(&other, shapes[1]);
+    for (int i = 0; i < 2; i++) dlsh_drop(shapes[i]);
+    return st ? st
+              : dlsh_fail(DL_ERR_SHAPE, "no_grad { x[...] = value } fills it with a number or with what broadcasts",
+                          "data of shape %s does not fit a tensor of shape %s", dlsh_buf_text(&other),
+                          dlsh_buf_text(&own));
+}
 static dl_status set_data(dl_tensor *t, dlsh_value v) {
     dl_tensor *value = dlsh_operand(v);
     if (!value) return dl_failed();
     DLSH_SCOPED_GRAD_MODE(0);
-    dl_status st = dl_assign(t, value);
+    int same = dl_ndim(value) == dl_ndim(t);
+    for (int i = 0; same && i < dl_ndim(t); i++) same = dl_shape(value)[i] == dl_shape(t)[i];
+    dl_status st = same ? dl_assign(t, value) : other_shape(t, value);
     dl_unref(value);
     return st;
 }

@@ -18,13 +18,14 @@ typedef struct dlsh_capture {
 /* Of FN nodes, and of NETs with parameters: node->info. Slots: parameters first, then other locals, then captures. */
 typedef struct dlsh_fninfo {
     int nparams, nslots, ncaptures;
-    int nfixed;           /* parameters before *rest and **rest */
-    int rest, named_rest; /* 1 + the slots of these; 0: there is none */
-    int nparts;           /* of a net's forward: slots after the parameters that hold the parts of the net */
-    const char **names;   /* of the slots */
-    unsigned char *cells; /* slot lives in a cell made at entry */
-    int has_cells;        /* any of them */
-    int plain;            /* a function whose slots are its own, and whose parameters take one argument each */
+    int nfixed;             /* parameters before *rest and **rest */
+    int rest, named_rest;   /* 1 + the slots of these; 0: there is none */
+    int nparts;             /* of a net's forward: slots after the parameters that hold the parts of the net */
+    const dlsh_node *hides; /* a name that its statements assign, which is a parameter or buffer of that net */
+    const char **names;     /* of the slots */
+    unsigned char *cells;   /* slot lives in a cell made at entry */
+    int has_cells;          /* any of them */
+    int plain;              /* a function whose slots are its own, and whose parameters take one argument each */
     dlsh_capture *captures;
 } dlsh_fninfo;
 

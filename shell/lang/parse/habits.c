@@ -130,7 +130,7 @@ const char *dlsh_p_sign_hint(const char *text, size_t len, size_t at) {
         {">>=", compound},
         {"===", "write =="},
         {"!==", "write !="},
-        {"@=", compound},
+        {"@=", "assignments are = += -= *= /= //= %= **=; write x = x @ y"},
         {"|=", compound},
         {"&=", compound},
         {"^=", compound},

@@ -8,6 +8,7 @@
 typedef struct scope {
     struct scope *up;
     dlsh_fninfo *info;
+    const dlsh_node *layers; /* of the net whose forward it is */
     int cap, capcaptures;
     dl_names index; /* of the slots, once there are more than FEW */
 } scope;
@@ -59,9 +60,17 @@ static void declare(resolver *r, scope *c, const char *name) {
     if (find(c, name) < 0) add_slot(r, c, name);
 }
 
-static void declare_target(resolver *r, scope *c, const dlsh_node *n) {
+/* Is it a parameter or buffer of the net whose forward c is? */
+static int is_net_tensor(const scope *c, const char *name) {
+    for (int i = 0; c->layers && i < c->layers->nkids; i++)
+        if (c->layers->kids[i]->kind == DLSH_N_TENSOR && !strcmp(c->layers->kids[i]->label, name)) return 1;
+    return 0;
+}
+
+static void declare_target(resolver *r, scope *c, const dlsh_node *n, int compound) {
+    if (n->kind == DLSH_N_NAME && !compound && is_net_tensor(c, n->text)) c->info->hides = n;
     if (n->kind == DLSH_N_NAME) declare(r, c, n->text);
-    for (int i = 0; dlsh_holds_targets(n) && i < n->nkids; i++) declare_target(r, c, n->kids[i]);
+    for (int i = 0; dlsh_holds_targets(n) && i < n->nkids; i++) declare_target(r, c, n->kids[i], compound);
 }
 
 /* Declares what the statements of a function assign, without looking into inner functions. */
@@ -78,7 +87,8 @@ static void declare_all(resolver *r, scope *c, const dlsh_node *n) {
     case DLSH_N_ASSIGN:
     case DLSH_N_FOR: {
         int targets = n->nkids - (n->kind == DLSH_N_FOR ? 2 : 1);
-        for (int i = 0; i < targets; i++) declare_target(r, c, n->kids[i]);
+        int compound = n->kind == DLSH_N_ASSIGN && n->op; /* += changes what there is */
+        for (int i = 0; i < targets; i++) declare_target(r, c, n->kids[i], compound);
         break;
     }
     case DLSH_N_TRY:
@@ -138,7 +148,7 @@ static void add_parts(resolver *r, scope *c, const dlsh_node *layers) {
 /* FN, or NET with parameters: a scope of its own. Defaults belong to the scope around it. `layers`: it is their
  * forward. */
 static void resolve_function(resolver *r, dlsh_node *n, const dlsh_node *layers) {
-    scope c = {.up = r->top, .info = dlsh_unit_alloc(r->unit, sizeof *c.info)};
+    scope c = {.up = r->top, .info = dlsh_unit_alloc(r->unit, sizeof *c.info), .layers = layers};
     if (n->text && !layers) resolve_name(r, n, n->text);
     if (!c.info || r->failed) {
         r->failed = 1;
