@@ -455,18 +455,13 @@ static dl_status load_value(loading *l, const json_t *j, dlsh_value v, const cha
     return read_value(l->f, j, name, instead);
 }
 
-/* The names of fields that one record has and the other lacks. */
-static dl_status wrong_fields(const loading *l, const json_t *j, const dlsh_record *r, const char *name) {
+/* Fields that the file has and the record lacks. */
+static dl_status check_rest(const loading *l, const json_t *j, const dlsh_record *r, const char *name) {
     const json_t *keys = json_object_get(j, "keys");
     DLSH_SCOPED_BUF more = {0};
-    for (int i = 0; i < r->n; i++)
-        if (!find_item(j, r->keys[i]))
-            return dlsh_fail(DL_ERR_NAME, NULL, "%s has no field '%s%s%s'", l->path, name, *name ? "." : "",
-                             r->keys[i]);
     for (size_t i = 0; i < json_array_size(keys); i++) {
-        const char *key = json_string_value(json_array_get(keys, i));
-        if (key && !dlsh_record_get(r, key))
-            dlsh_buf_printf(&more, "%s'%s%s%s'", more.n ? ", " : "", name, *name ? "." : "", key);
+        const char *key = json_string_value(json_array_get(keys, i)), *dot = *name ? "." : "";
+        if (key && !dlsh_record_get(r, key)) dlsh_buf_printf(&more, "%s'%s%s%s'", more.n ? ", " : "", name, dot, key);
     }
     if (!more.n) return DL_OK;
     return dlsh_fail(DL_ERR_NAME, "give the record these fields; or load(FILE), and m.load_state(r.m) for a part of it",
@@ -483,6 +478,7 @@ static dl_status load_item(loading *l, const json_t *j, dlsh_value group, int i,
         dlsh_buf_printf(&b, "%d", i);
     else
         dlsh_buf_puts(&b, group.as.record->keys[i]);
+    if (!item) return dlsh_fail(DL_ERR_NAME, NULL, "%s has no field '%s'", l->path, dlsh_buf_text(&b));
     DLSH_TRY(load_value(l, item, item_of(group, i), dlsh_buf_text(&b), &instead));
     if (dlsh_failed(instead)) return DL_OK;
     if (!l->write) return dlsh_drop(instead), DL_OK;
@@ -498,7 +494,6 @@ static dl_status load_items(loading *l, const json_t *j, dlsh_value v, const cha
     if (l->depth == DEEPEST)
         return dlsh_fail(DL_ERR_VALUE, "does it contain itself?", "the record is nested more than %d levels deep",
                          DEEPEST);
-    if (v.type == DLSH_RECORD) DLSH_TRY(wrong_fields(l, j, v.as.record, name));
     if (v.type == DLSH_LIST && (size_t)v.as.list->n != stored)
         return dlsh_fail(DL_ERR_VALUE, NULL, "%s: list '%s' has %zu items, that of the record %d", l->path, name,
                          stored, v.as.list->n);
@@ -506,7 +501,7 @@ static dl_status load_items(loading *l, const json_t *j, dlsh_value v, const cha
     dl_status st = DL_OK;
     for (int i = 0; i < items_of(v) && st == DL_OK; i++) st = load_item(l, j, v, i, name);
     l->depth--;
-    return st;
+    return st == DL_OK && v.type == DLSH_RECORD ? check_rest(l, j, v.as.record, name) : st;
 }
 
 dl_status dlsh_record_load(dlsh_record *r, const char *path) {
