@@ -114,7 +114,7 @@ enum dl_op_flags {
     DL_F_SIGNS = 2048,     /* results are vectors of either sign */
     DL_F_COMPLEX = 4096,   /* takes complex numbers; views do in any case */
     DL_F_METRIC = 8192,    /* a figure of predictions beside true values, which a trainer may report */
-    DL_F_PROBABILITY = 16384, /* a loss whose input is probabilities of class 1, not scores around 0 */
+    DL_F_PROBABILITY = 16384,  /* a loss whose input is probabilities of class 1, not scores around 0 */
     DL_F_GRADCHECK_ONLY = 256, /* no PyTorch goldens yet: tests check only its gradient, by differences */
 };
 

@@ -66,13 +66,15 @@ static dl_status try_options(const dl_chosen_metric *m) {
     const bool truth_first = takes_truth_first(m->op);
     if (!*m->attrs) return DL_OK;
     DL_OWNED dl_tensor *labels = dl_tensor_from(1, (long[]){2}, DL_I64, 0, (int64_t[]){0, 1});
-    DL_OWNED dl_tensor *scores = dl_attr_index(m->op, "k") < 0 ? dl_ref(labels) : dl_full((long[]){2, 1 << 16}, 2, 0, DL_F32, 0);
+    DL_OWNED dl_tensor *scores =
+        dl_attr_index(m->op, "k") < 0 ? dl_ref(labels) : dl_full((long[]){2, 1 << 16}, 2, 0, DL_F32, 0);
     dl_tensor *in[2] = {truth_first ? labels : scores, truth_first ? scores : labels}, *out[DL_MAX_OUT] = {0};
     int nout;
     if (!labels || !scores) return dl_failed();
     dl_status st = dl_op_call(m->op->name, in, 2, m->attrs, out, &nout);
     if (st == DL_OK && out[0]->numel != 1)
-        st = dl_fail(DL_ERR_VALUE, "metric %s%s: a trainer's metric is one number, not one a class", m->op->name, m->attrs);
+        st = dl_fail(DL_ERR_VALUE, "metric %s%s: a trainer's metric is one number, not one a class", m->op->name,
+                     m->attrs);
     for (int i = 0; i < DL_MAX_OUT; i++) dl_unref(out[i]);
     return st;
 }

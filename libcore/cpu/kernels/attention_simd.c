@@ -17,6 +17,8 @@ const dl_attention_loops DL_SIMD_NAME(dl_attention_rows)[2] = {
 
 #else
 
+#include "cpu/kernels/largest.def"
+
 static void S(mask)(void *xv, long n, double scale, const void *mv, long step, bool added) {
     REAL *x = xv, k = (REAL)scale;
     const REAL *m = mv;
@@ -25,18 +27,6 @@ static void S(mask)(void *xv, long n, double scale, const void *mv, long step, b
         for (long i = 0; i < n; i++) x[i] = x[i] * k + m[i * step];
     else
         for (long i = 0; i < n; i++) x[i] = b[i * step] ? x[i] * k : (REAL)-INFINITY;
-}
-
-/* The largest number; NaN is passed over. */
-static REAL S(largest)(const REAL *x, long n) {
-    REAL lane[LANES], m = (REAL)-INFINITY;
-    long i = 0;
-    for (long l = 0; l < LANES; l++) lane[l] = m;
-    for (; i + LANES <= n; i += LANES)
-        for (long l = 0; l < LANES; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
-    for (long l = 0; l < LANES; l++) m = lane[l] > m ? lane[l] : m;
-    for (; i < n; i++) m = x[i] > m ? x[i] : m;
-    return m;
 }
 
 /* x = e ** (x * k - top); their sum, lane by lane. */
@@ -86,7 +76,7 @@ static void S(soften)(void *xv, long n, double scale, dl_soft *s, void *out, lon
         S(scaled)(x, n, scale);
         k = 1;
     }
-    double top = (double)(S(largest)(x, n) * k);
+    double top = (double)(S(largest)(x, n, LANES) * k);
     top = top > s->top || s->top != s->top ? top : s->top;
     if (!(top > -INFINITY)) {
         S(without_top)(x, n, s);

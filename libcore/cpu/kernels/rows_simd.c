@@ -21,17 +21,8 @@ const dl_row_loops DL_SIMD_NAME(dl_rows)[2] = {
 
 /* Loops over lanes are loops over arrays: compilers make code of vectors longer than the machine's that goes through
  * memory. A largest number passes over NaN, which the sum of exponentials then is. */
-static REAL S(top)(const REAL *x, long d) {
-    enum { L = S(DL_LANES) };
-    REAL lane[L], m = (REAL)-INFINITY;
-    long i = 0;
-    for (long l = 0; l < L; l++) lane[l] = m;
-    for (; i + L <= d; i += L)
-        for (long l = 0; l < L; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
-    for (long l = 0; l < L; l++) m = lane[l] > m ? lane[l] : m;
-    for (; i < d; i++) m = x[i] > m ? x[i] : m;
-    return m;
-}
+#include "cpu/kernels/largest.def"
+static REAL S(top)(const REAL *x, long d) { return S(largest)(x, d, S(DL_LANES)); }
 
 /* The sum of x or, unless y is NULL, of x * y, in stretches that are added up in f64. */
 static inline __attribute__((always_inline)) REAL S(sum_of)(const REAL *x, const REAL *y, long d) {

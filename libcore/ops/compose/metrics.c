@@ -32,7 +32,8 @@ static const char *labels_hint(const dl_tensor *scores) {
 /* Labels as one row of i64. */
 static dl_tensor *labels(dl_pool *p, dl_tensor *t) {
     if (dl_dtype_is_float((dl_dtype)t->dtype))
-        return dl_fail_hint(DL_ERR_DTYPE, labels_hint(t), "labels are whole numbers or bools, not %s", dl_dtype_name((dl_dtype)t->dtype)),
+        return dl_fail_hint(DL_ERR_DTYPE, labels_hint(t), "labels are whole numbers or bools, not %s",
+                            dl_dtype_name((dl_dtype)t->dtype)),
                NULL;
     return K(dl_reshape(K(dl_to_dtype(t, DL_I64)), (long[]){t->numel}, 1));
 }
