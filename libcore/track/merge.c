@@ -84,7 +84,7 @@ static dl_status check_version(sqlite3 *db, const char *path) {
     DL_TRY(dl_db_int(db, &application, "pragma other.application_id", ""));
     DL_TRY(dl_db_int(db, &version, "pragma other.user_version", ""));
     if (application != DL_DB_APPLICATION)
-        return dl_fail_hint(DL_ERR_STORE, "stores of runs can be merged", "%s is no store of runs", path);
+        return dl_fail_hint(DL_ERR_STORE, "stores of runs can be merged", "%s is not a store of runs", path);
     if (version != ours)
         return dl_fail_hint(
             DL_ERR_STORE, version < ours ? "dlsh --db FILE -c 'db migrate' brings it up to date" : "use the newer dlsh",

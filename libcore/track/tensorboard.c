@@ -144,7 +144,7 @@ static dl_status make_folder(const char *path) {
     return mkdir(path, 0777) && errno != EEXIST ? dl_fail_file("make", path) : DL_OK;
 }
 
-/* FOLDER/ID-NAME; a name is no path. Takes the folder's trailing slashes away. */
+/* FOLDER/ID-NAME; a name is not a path. Takes the folder's trailing slashes away. */
 static void folder_of(char *out, size_t size, const char *folder, int64_t run, const char *name) {
     size_t n = strlen(folder);
     while (n > 1 && folder[n - 1] == '/') n--;

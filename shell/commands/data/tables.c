@@ -207,8 +207,9 @@ static void warn_of_stranger(const dlsh_args *a, const cells *c, const char *nam
     if (is->kind != WORDS || is->almost == WORDS) return;
     char hint[160];
     snprintf(hint, sizeof hint, "words=[\"%.60s\"] if it is one of words", name);
-    dlsh_warn(dlsh_arg_session(a), hint, "column '%.60s' is read as words: \"%.40s\" in row %ld is no %s, as most are",
-              name, cell_at(c, is->stranger, k), is->stranger + 1, singular[is->almost]);
+    dlsh_warn(dlsh_arg_session(a), hint,
+              "column '%.60s' is read as words: \"%.40s\" in row %ld is not a %s, as most are", name,
+              cell_at(c, is->stranger, k), is->stranger + 1, singular[is->almost]);
 }
 
 static dl_status make_columns(const dlsh_args *a, const cells *c, int header, dlsh_value *result) {

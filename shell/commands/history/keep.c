@@ -35,7 +35,7 @@ static dl_status gc_run(const dlsh_args *a, dlsh_value *result) {
     int dry = dlsh_arg_bool(a, "dry");
     dl_gc_result r;
     if (age < 0)
-        return dlsh_arg_fail(a, "older", DL_ERR_VALUE, "older=30d, 12h, 45min, 0s", "'%s' is no duration",
+        return dlsh_arg_fail(a, "older", DL_ERR_VALUE, "older=30d, 12h, 45min, 0s", "'%s' is not a duration",
                              dlsh_arg_str(a, "older"));
     dl_store *store = dlsh_history(a);
     if (!store) return dl_failed();

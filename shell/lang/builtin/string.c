@@ -79,7 +79,7 @@ static int to_utf8(long c, char out[4]) {
     return n;
 }
 
-static dl_status no_code(long c) { return dlsh_fail(DL_ERR_VALUE, NULL, "%ld is no code point of Unicode", c); }
+static dl_status no_code(long c) { return dlsh_fail(DL_ERR_VALUE, NULL, "%ld is not a code point of Unicode", c); }
 
 /* %c, with a width: the character of a number. */
 static dl_status put_character(dlsh_buf *b, const char *spec, long code) {
