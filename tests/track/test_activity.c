@@ -124,7 +124,7 @@ static void older_stores_are_brought_up(void **state) {
     dl_store *s = dl_store_open(db_path);
     has(s);
     assert_true(seconds_of(s, 1) == 7);
-    assert_int_equal(ask("pragma user_version"), 3);
+    assert_int_equal(ask("pragma user_version"), 4);
     ok(dl_store_close(s));
 }
 

@@ -176,7 +176,7 @@ static void plots_are_svg(void **state) {
     enum { N = 100 };
     double a[N], c[N];
     for (int i = 0; i < N; i++) a[i] = exp(-i / 20.0), c[i] = i == 50 ? NAN : 0.5 + 0.3 * sin(i / 9.0);
-    dlsh_curve curves[] = {{"3 first <&>", N, NULL, a}, {"5 it's", N, NULL, c}};
+    dlsh_curve curves[] = {{.label = "3 first <&>", .n = N, .y = a}, {.label = "5 it's", .n = N, .y = c}};
     dlsh_plot p = {.title = "train/loss", .xlabel = "step", .ncurves = 2, .curves = curves};
     dlsh_bundle b = {0};
     dl_status s = dlsh_rich_plot(&b, &p, &look);
