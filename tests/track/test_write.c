@@ -79,6 +79,7 @@ static void asks_git(void **state) {
         assert_int_equal(system("echo b >> f"), 0);
         dl_git_read_state(&g);
         assert_int_equal(strlen(g.diff_sha), 64);
+        free(g.diff);
         assert_int_equal(system("rm -rf .git f"), 0);
     }
     assert_int_equal(chdir(old), 0);

@@ -78,7 +78,8 @@ COMPOSE_RULE(stft) {
                             dl_dtype_name((dl_dtype)x->dtype));
     f.one_sided = sides->given ? sides->u.i != 0 : !complex && !(c->nin > 1 && c->in[1] && complex_dtype(c->in[1]));
     if (complex && f.one_sided) return dl_fail(DL_ERR_VALUE, "a complex signal has no one-sided spectrum");
-    dl_tensor *w = window_of(c, p, ATTR(c, STFT_WIN_LENGTH), f.n, (dl_dtype)x->dtype);
+    if (DL_BIT(x->dtype) & DL_HALVES) x = K(dl_to_dtype(x, DL_F32)); /* the spectrum has parts of f32 */
+    dl_tensor *w = x ? window_of(c, p, ATTR(c, STFT_WIN_LENGTH), f.n, (dl_dtype)x->dtype) : NULL;
     if (!w) return dl_failed();
     if (single) x = K(dl_reshape(x, (long[]){1, x->shape[0]}, 2));
     if (x && ATTR_I(c, STFT_CENTER)) x = centred(p, x, f.n / 2, ATTR_S(c, STFT_PAD_MODE));

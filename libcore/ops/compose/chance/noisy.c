@@ -2,6 +2,7 @@
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
+#include "dlcore/rounding.h"
 #include "dlcore/create.h"
 #include "dlcore/elementary.h"
 #include "dlcore/index.h"
@@ -29,6 +30,14 @@ COMPOSE_RULE(rrelu) {
     return dl_finish(c, above ? dl_where(above, x, K(dl_mul(x, slope))) : NULL);
 }
 
+/* -ln(-ln u), in f32 where x has 16 bits; u keeps away from 0 and 1, where the noise would be infinite. */
+static dl_tensor *gumbel(dl_pool *p, const dl_tensor *x) {
+    const dl_dtype t = DL_BIT(x->dtype) & DL_HALVES ? DL_F32 : (dl_dtype)x->dtype;
+    const double low = 0x1p-126, high = 1 - 0x1p-24;
+    dl_tensor *u = K(dl_clamp(K(dl_rand(x->shape, x->ndim, (int)t, x->st->device)), &low, &high));
+    return K(dl_to_dtype(K(dl_neg(K(dl_log(K(dl_neg(K(dl_log(u)))))))), (dl_dtype)x->dtype));
+}
+
 /* Jang, Gu, Poole: Categorical reparameterization with Gumbel-softmax (2017). */
 COMPOSE_RULE(gumbel_softmax) {
     POOL;
@@ -36,7 +45,7 @@ COMPOSE_RULE(gumbel_softmax) {
     const double tau = ATTR_F(c, GUMBEL_SOFTMAX_TAU);
     const long dim = ATTR_I(c, GUMBEL_SOFTMAX_DIM);
     if (!(tau > 0)) return dl_fail(DL_ERR_VALUE, "tau must be above 0, not %g", tau);
-    dl_tensor *noise = K(dl_neg(K(dl_log(K(dl_neg(K(dl_log(uniform(p, x)))))))));
+    dl_tensor *noise = gumbel(p, x);
     dl_tensor *soft = noise ? K(dl_softmax(K(dl_div(K(dl_add(x, noise)), N(tau))), dim)) : NULL;
     if (!soft || !ATTR_I(c, GUMBEL_SOFTMAX_HARD)) return dl_finish(c, soft ? dl_ref(soft) : NULL);
     dl_tensor *still = K(dl_detach(soft)), *at = still ? K(dl_argmax(still, &dim, 1)) : NULL;

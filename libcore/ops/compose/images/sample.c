@@ -160,13 +160,19 @@ static dl_status check_grid(const dl_call *c, reading *r, const struct mode **mo
     return DL_OK;
 }
 
+/* In f32 where it has 16 bits, whose roundings would move places to other pixels. */
+static dl_tensor *wide(dl_pool *p, dl_tensor *t) {
+    return DL_BIT(t->dtype) & DL_HALVES ? K(dl_to_dtype(t, DL_F32)) : t;
+}
+
 COMPOSE_RULE(grid_sample) {
     POOL;
     pools parts DL_SCOPE(release_all) = {0};
     reading r = {0};
     const struct mode *mode = NULL;
     DL_TRY(check_grid(c, &r, &mode));
-    dl_tensor *x = c->in[0], *grid = c->in[1];
+    dl_tensor *x = wide(p, c->in[0]), *grid = wide(p, c->in[1]);
+    if (!x || !grid) return dl_failed();
     const long n = x->shape[0], *size = x->shape + 2;
     long places = 1, pixels = 1, shape[5] = {n, x->shape[1]};
     for (int i = 0; i < r.dims; i++) places *= shape[2 + i] = grid->shape[1 + i], pixels *= size[i];
@@ -187,7 +193,7 @@ COMPOSE_RULE(grid_sample) {
         dl_unref(part), dl_unref(was);
         if (!sum) return dl_failed();
     }
-    return dl_finish(c, dl_reshape(K(sum), shape, r.dims + 2));
+    return dl_finish(c, dl_to_dtype(K(dl_reshape(K(sum), shape, r.dims + 2)), (dl_dtype)c->in[0]->dtype));
 }
 
 /* ---- grids */
