@@ -131,7 +131,7 @@ static dl_dataset *of_several(const dl_columns *s, const char *name) {
 /* Some classes may have no sample. */
 static dl_status set_classes(dl_dataset *d, long classes) {
     if (!classes) return DL_OK;
-    if (classes < 0) return d->classes = 0, DL_OK;
+    if (classes < 0) return dl_data_drop_classes(d), DL_OK;
     if (!d->classes) return dl_fail(DL_ERR_TYPE, "classes=%ld, but the targets are not class numbers", classes);
     if (classes < d->classes)
         return dl_fail(DL_ERR_VALUE, "classes=%ld, but the largest class number is %ld", classes, d->classes - 1);

@@ -87,6 +87,7 @@ void dl_data_drop_classes(dl_dataset *d) {
     for (long i = 0; d->class_names && i < d->classes; i++) free(d->class_names[i]);
     free(d->class_names);
     d->class_names = NULL;
+    d->classes = 0;
 }
 
 dl_status dl_data_set_classes(dl_dataset *d, long n, const char *const *names) {
