@@ -1,38 +1,21 @@
 /* Densities, entropies and divergences of probability distributions, as torch.distributions has them. Parameters
  * broadcast. */
+#include "ops/compose/chance/words.h"
 #include "ops/matrices.h"
-#include "dlcore/arithmetic.h"
 #include "dlcore/binary.h"
 #include "dlcore/compare.h"
-#include "dlcore/elementary.h"
 #include "dlcore/index.h"
 #include "dlcore/loss.h"
 #include "dlcore/reduce.h"
-#include "dlcore/unary.h"
 #include "dlcore/view.h"
 #include "dlcore/where.h"
 #include "ops/rules/distribution.h"
 
 #include <math.h>
 
-static const double LN_2PI = 1.8378770664093454836;
 static const long last = -1;
 
-#define IN(i) (c->in[i])
-#define N(v) K(dl_scalar_f(v))
-#define ADD(a, b) K(dl_add((a), (b)))
-#define SUB(a, b) K(dl_sub((a), (b)))
-#define MUL(a, b) K(dl_mul((a), (b)))
-#define DIV(a, b) K(dl_div((a), (b)))
-#define LOG(x) K(dl_log(x))
-#define SQUARE(x) K(dl_square(x))
-#define LGAMMA(x) K(dl_lgamma(x))
-#define DIGAMMA(x) K(dl_digamma(x))
 #define SUM(x) K(dl_sum((x), &last, 1, 0))
-#define RESULT(x) return dl_finish(c, reference(x))
-
-/* A result that the pool keeps; NULL: a part failed. */
-static dl_tensor *reference(dl_tensor *t) { return t ? dl_ref(t) : NULL; }
 
 /* ---- normal: loc, scale */
 

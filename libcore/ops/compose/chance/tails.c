@@ -1,44 +1,28 @@
 /* Densities, entropies, divergences and draws of more distributions: of waiting times, of largest values, with heavy
  * tails, of counts; as torch.distributions has them. */
 #include "ops/compose/chance/draw.h"
-#include "dlcore/arithmetic.h"
+#include "ops/compose/chance/words.h"
 #include "dlcore/binary.h"
 #include "dlcore/compare.h"
 #include "dlcore/create.h"
 #include "dlcore/distribution.h"
-#include "dlcore/elementary.h"
 #include "dlcore/loss.h"
 #include "dlcore/reduce.h"
 #include "dlcore/rounding.h"
-#include "dlcore/unary.h"
 #include "dlcore/view.h"
 #include "dlcore/where.h"
 #include "ops/rules/distribution.h"
 
 #include <math.h>
 
-static const double LN_2PI = 1.8378770664093454836, EULER = 0.57721566490153286061;
+static const double EULER = 0.57721566490153286061;
 static const long last = -1;
 
-#define IN(i) (c->in[i])
-#define N(v) K(dl_scalar_f(v))
-#define ADD(a, b) K(dl_add((a), (b)))
-#define SUB(a, b) K(dl_sub((a), (b)))
-#define MUL(a, b) K(dl_mul((a), (b)))
-#define DIV(a, b) K(dl_div((a), (b)))
 #define FLOATING(x) K(dl_to_dtype((x), c->dtype)) /* counts, in the dtype of the result */
 #define NEG(x) K(dl_neg(x))
-#define LOG(x) K(dl_log(x))
 #define LOG1P(x) K(dl_log1p(x))
 #define EXP(x) K(dl_exp(x))
-#define SQUARE(x) K(dl_square(x))
-#define LGAMMA(x) K(dl_lgamma(x))
-#define DIGAMMA(x) K(dl_digamma(x))
 #define SOFTPLUS(x) K(dl_softplus(x))
-#define RESULT(x) return dl_finish(c, reference(x))
-
-/* A result that the pool keeps; NULL: a part failed. */
-static dl_tensor *reference(dl_tensor *t) { return t ? dl_ref(t) : NULL; }
 
 /* t where `inside` holds, else `out`. */
 static dl_tensor *within(dl_pool *p, dl_tensor *inside, dl_tensor *t, double out) {
