@@ -224,6 +224,9 @@ static dl_status check_expression(const dlsh_args *a, dl_tensor *y, dlsh_value *
     if (dlsh_arg_count(a, "inputs"))
         return dlsh_arg_fail(a, "inputs", DL_ERR_TYPE, "gradcheck l, or gradcheck FUNCTION INPUT ...",
                              "a tensor is not called with others");
+    if (dlsh_arg_bool(a, "second"))
+        return dlsh_arg_fail(a, "second", DL_ERR_UNSUPPORTED, "gradcheck FUNCTION INPUT ... second",
+                             "the gradients of the gradients are checked of a function, not of a tensor");
     DLSH_SCOPED_GRAD_MODE(1);
     dl_tensor *loss = dl_sum(y, NULL, 0, 0);
     dl_status st = loss ? dlsh_give(DLSH_RECORD_OF({"ok", dlsh_bool(1)}), result) : dl_failed();
