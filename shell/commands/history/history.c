@@ -536,7 +536,7 @@ static dl_status sql_run(const dlsh_args *a, dlsh_value *result) {
     return status;
 }
 
-/* ---------------------------------------------------------------- tag, note, export */
+/* ---------------------------------------------------------------- tag, note */
 
 static dl_status tag_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
@@ -558,18 +558,6 @@ static dl_status note_run(const dlsh_args *a, dlsh_value *result) {
     long id;
     DLSH_TRY(find_run(a, &store, &id));
     return dl_run_note(store, id, dlsh_arg_str(a, "text"));
-}
-
-static dl_status export_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    dl_store *store;
-    long *ids;
-    int n;
-    DLSH_TRY(dlsh_run_ids(a, &store, &ids, &n));
-    dl_status status = dl_store_export(store, n ? ids : NULL, n, dlsh_arg_str(a, "file"));
-    free(ids);
-    if (!status) dlsh_put(dlsh_arg_sink(a), "wrote %s\n", dlsh_arg_str(a, "file"));
-    return status;
 }
 
 /* ---------------------------------------------------------------- the table */
@@ -670,11 +658,4 @@ const dlsh_command history_commands[] = {
              DLSH_PARAMS({"run", DLSH_ARG_WORD, .doc = "a run", .complete = "run"},
                          {"text", DLSH_ARG_WORD, .doc = "what is to be remembered, in quotes"}),
              .examples = "note 3 \"learning rate too high\""),
-    DLSH_ROW("export", DLSH_ACTION, export_run, "export FILE [RUN ...]",
-             "Writes all points of all metrics: run, key, step, ts, value. NAME.csv is a table, NAME.jsonl one JSON "
-             "object a line. FOLDER/ is a folder of TensorBoard, in which each run has one of its own.",
-             DLSH_PARAMS(
-                 {"file", DLSH_ARG_WORD, .doc = "where to write: NAME.csv, NAME.jsonl, or FOLDER/", .complete = "file"},
-                 {"runs", DLSH_ARG_WORD, .flags = DLSH_VARIADIC, .doc = "runs; all when left out", .complete = "run"}),
-             .examples = "export points.csv\nexport points.jsonl 3 5\nexport tensorboard/"),
     {0}};

@@ -1,0 +1,27 @@
+/* The formats in which runs leave the store and come into it, and what their files share. */
+#ifndef DL_TRACK_EXCHANGE_H
+#define DL_TRACK_EXCHANGE_H
+
+#include <stdio.h>
+
+#include "io/format.h"
+#include "track/exchange/intake.h"
+#include "track/query.h"
+
+/* What is to be written: runs by their ids, the reading connection locked. */
+typedef struct dl_leaving {
+    sqlite3 *db;
+    const long *ids;
+    long n;
+    dl_format text; /* csv.c: how rows are written */
+} dl_leaving;
+
+/* Text in the notation of CSV, and of JSON. */
+void dl_put_csv(FILE *f, const char *text);
+void dl_put_json(FILE *f, const char *text);
+
+/* Writers (export.c, export_runs.c). */
+dl_status dl_export_points(const dl_leaving *l, FILE *f);
+dl_status dl_export_runs(const dl_leaving *l, FILE *f);
+
+#endif
