@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "track/exchange/tensorboard.h"
 #include "track/store.h"
 #include "track/sweep.h"
 
@@ -56,6 +57,7 @@ static dl_run *free_handle(dl_run *r) {
             free(x);
         }
     pthread_mutex_destroy(&r->lock);
+    dl_tensorboard_unfollow(r->live);
     free(r);
     return NULL;
 }
@@ -184,6 +186,7 @@ static dl_status begin_run(dl_store *s, const dl_run_spec *spec, const surroundi
     if (trial) DL_TRY(dl_db_int(s->w, &r->id, "select run_id from trial where id = ?1", "i", trial));
     DL_TRY(r->id ? take_over(s, r, 0) : insert_run(s->w, spec, x, r));
     if (trial) DL_TRY(dl_db_run(s->w, "update trial set run_id = ?2 where id = ?1", "ii", trial, r->id));
+    if (spec->tensorboard && !(r->live = dl_tensorboard_follow(s->w, r->id, spec->tensorboard, 0))) return dl_failed();
     return insert_parts(s->w, spec, x, r);
 }
 
@@ -251,6 +254,7 @@ static dl_status take_over(dl_store *s, dl_run *r, long step) {
                      " where id = ?1 and status not in ('running', 'paused')",
                      "iittiiI", id, dl_now_us(), me->host, me->boot_id, me->pid, (int64_t)me->pid_start,
                      r->recorded.since_us));
+    r->began_at = step;
     if (!sqlite3_changes(s->w)) return dl_fail_hint(DL_ERR_STATE, "end it first", "run %ld is still running", (long)id);
     return delete_points_from(s->w, id, step);
 }
@@ -281,7 +285,25 @@ dl_status dl_run_rewind(dl_run *r, long step) {
     DL_TRY(dl_store_write_lock(r->store));
     dl_status st = dl_db_begin(r->store->w);
     if (st == DL_OK) st = dl_db_end(r->store->w, delete_points_from(r->store->w, r->id, step));
-    return dl_store_write_unlock(r->store, st);
+    dl_store_write_unlock(r->store, st);
+    if (st == DL_OK) dl_live_restart(r, step);
+    return st;
+}
+
+dl_status dl_run_tensorboard(dl_run *r, const char *folder) {
+    if (!r || !folder) return dl_fail_null(r ? "folder" : "run");
+    if (r->store->none) return DL_OK;
+    DL_TRY(dl_store_flush(r->store));
+    DL_TRY(dl_store_write_lock(r->store));
+    dl_tensorboard *live = dl_tensorboard_follow(r->store->w, r->id, folder, r->began_at);
+    dl_store_write_unlock(r->store, DL_OK);
+    if (!live) return dl_failed();
+    pthread_mutex_lock(&r->store->runs_lock);
+    dl_tensorboard *former = r->live;
+    r->live = live;
+    pthread_mutex_unlock(&r->store->runs_lock);
+    dl_tensorboard_unfollow(former);
+    return DL_OK;
 }
 
 /* ---------------------------------------------------------------- end */
@@ -302,9 +324,10 @@ dl_status dl_run_end(dl_run *r, dl_run_status status, const char *error) {
     if (!r) return dl_fail_null("run");
     dl_store *s = r->store;
     dl_status st = DL_OK, flushed = DL_OK;
+    if (r->live) flushed = dl_store_flush(s); /* while the writer knows the run */
     delist(r);
     if (!s->none) {
-        flushed = dl_store_flush(s);
+        if (flushed == DL_OK) flushed = dl_store_flush(s);
         st = dl_store_write_lock(s);
         if (st == DL_OK) st = dl_store_write_unlock(s, write_end(s->w, r, status, error));
     }

@@ -72,6 +72,8 @@ struct dl_run {
     long sources;                   /* so many of the process's are written */
     int64_t output_from, output_at; /* bytes printed when it began, and those that are written */
     dl_usage usage;                 /* at its last record */
+    struct dl_tensorboard *live;    /* where its points are also written; NULL: nowhere. Under runs_lock */
+    int64_t began_at;               /* the step at which it was resumed */
     pthread_mutex_t lock;           /* for adding series; looking one up takes none */
     dl_series *buckets[DL_SERIES_BUCKETS];
 };
@@ -137,6 +139,12 @@ dl_status dl_store_rescue(dl_store *s);
 dl_status dl_writer_start(dl_store *s);
 dl_status dl_writer_stop(dl_store *s);
 void dl_writer_wake(dl_store *s);
+
+/* live.c: the runs that TensorBoard follows. Writes a batch that was committed to their files; tells one that its run
+ * goes on at this step. What fails ends that with a warning. */
+int dl_live_any(dl_store *s);
+void dl_live_write(dl_store *s, const dl_ring_record *batch, uint64_t n);
+void dl_live_restart(dl_run *r, int64_t step);
 
 /* activity.c. Begins to measure the active time of a run, which had `before` us already; the time to write into its row
  * now; the time at its end; the time at a moment, from a row. Is the row of an open run wrong by more than 0.1 s? */

@@ -140,6 +140,8 @@ static dl_status commit_batch(dl_store *s, dl_ring_record *batch, uint64_t *n) {
         st = dl_db_end(s->w, st);
     }
     if (st == DL_OK) {
+        /* as they came: adding them has sorted the batch */
+        if (dl_live_any(s)) dl_live_write(s, batch, dl_ring_peek(&s->ring, batch, *n));
         dl_ring_advance(&s->ring, *n);
         __atomic_fetch_add(&s->committed, (long)*n, __ATOMIC_RELAXED);
         /* with few points a page is read again rather than cached, so that a long training does not grow */

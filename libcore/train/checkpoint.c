@@ -242,7 +242,10 @@ static dl_status restore_run(dl_trainer *t, const json_t *j) {
     long id = number(j, "run");
     if (!t->store || !id) return DL_OK;
     t->run = dl_run_resume(t->store, id, t->step + 1);
-    if (t->run) return dl_record_open_series(t);
+    if (t->run) {
+        DL_TRY(dl_record_open_series(t));
+        return t->run_spec.tensorboard ? dl_run_tensorboard(t->run, t->run_spec.tensorboard) : DL_OK;
+    }
     dl_error_clear();
     return DL_OK;
 }

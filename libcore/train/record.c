@@ -17,7 +17,8 @@ static void free_pairs(const char *const *pairs) {
 }
 
 /* The texts of a spec that are the caller's to give. */
-#define TEXTS(X) X(name) X(experiment) X(group) X(script_path) X(script_text) X(script_args) X(cmdline) X(note)
+#define TEXTS(X)                                                                                                       \
+    X(name) X(experiment) X(group) X(script_path) X(script_text) X(script_args) X(cmdline) X(note) X(tensorboard)
 
 /* A copy of a list of keys and values; NULL without memory. */
 static const char *const *copy_pairs(const char *const *from) {

@@ -8,6 +8,7 @@
 static struct {
     char *file; /* NULL: not chosen */
     dl_store *store;
+    char *tensorboard; /* NULL: none */
     char *path, *text, *args;
     dlsh_origin origin;
     dlsh_script_args script_args;
@@ -55,6 +56,9 @@ dl_status dlsh_store_choose(const char *path) {
     DLSH_TRY(set_text(&context.file, path));
     return closed;
 }
+
+const char *dlsh_tensorboard(void) { return context.tensorboard ? context.tensorboard : "none"; }
+dl_status dlsh_tensorboard_choose(const char *folder) { return set_text(&context.tensorboard, folder); }
 
 const dlsh_origin *dlsh_origin_get(void) { return &context.origin; }
 

@@ -27,6 +27,10 @@ const char *dlsh_ended_by(void);
 /* Copies the text; NULL: none. */
 void dlsh_end_by(const char *error);
 
+/* The folder in which TensorBoard follows runs that begin from now on; "none": none. Copies. */
+const char *dlsh_tensorboard(void);
+dl_status dlsh_tensorboard_choose(const char *folder);
+
 /* ---------------------------------------------------------------- what is recorded about the script */
 
 /* Text is "" where there is none (at the prompt). */
@@ -45,8 +49,9 @@ dl_status dlsh_origin_set(const dlsh_origin *o);
         {"group", DLSH_OPT_STRING, NULL, "group of runs within it", NULL, NULL},                                       \
         {"parent", DLSH_OPT_VALUE,   NULL, "run that it is a part of: a run, a trainer or a number",                   \
          NULL,     "run|trainer|int"},                                                                                 \
-    {                                                                                                                  \
-        "note", DLSH_OPT_STRING, NULL, "a note kept with the run", NULL, NULL                                          \
+        {"note", DLSH_OPT_STRING, NULL, "a note kept with the run", NULL, NULL}, {                                     \
+        "tensorboard", DLSH_OPT_STRING, NULL, "a folder in which TensorBoard follows the run; else set tensorboard",   \
+            NULL, NULL                                                                                                 \
     }
 /* The description of a run from these options and the script (record.c). Borrowed. */
 dl_run_spec dlsh_run_spec(const dlsh_args *a);

@@ -45,6 +45,11 @@ static dl_status get_db(dlsh_buf *out) {
     return DL_OK;
 }
 
+static dl_status get_tensorboard(dlsh_buf *out) {
+    dlsh_buf_puts(out, dlsh_tensorboard());
+    return DL_OK;
+}
+
 static dl_status set_deterministic(int on) {
     dl_deterministic_set(on);
     return DL_OK;
@@ -86,6 +91,9 @@ static const dlsh_setting settings[] = {
     {"db", "FILE", "experiments.db",
      "The experiment database of lists and of trainers made from now on; none: nothing is recorded.", .get = get_db,
      .set = dlsh_store_choose},
+    {"tensorboard", "FOLDER", "none",
+     "A folder in which TensorBoard follows the runs that begin from now on, each in one of its own; none: none.",
+     .get = get_tensorboard, .set = dlsh_tensorboard_choose},
     {"deterministic", "off|on", "on",
      "on: algorithms of libraries are chosen among those that give the same bits every time.", .min = 1,
      .chosen = dl_deterministic_get, .choose = set_deterministic},

@@ -65,5 +65,5 @@ python3 -c '
 import json
 for line in open("p.jsonl"):
     row = json.loads(line)
-    print({k: v for k, v in row.items() if k != "ts"})'
-sed 's/,[0-9T:.-]*Z,/,TS,/' p.csv
+    print({k: v for k, v in row.items() if k not in ("ts", "uuid")})'
+sed 's/,[0-9T:.-]*Z,/,TS,/; s/,[0-9a-f-]*$/,UUID/' p.csv

@@ -16,6 +16,9 @@ typedef struct dl_leaving {
     dl_format text; /* csv.c: how rows are written */
 } dl_leaving;
 
+/* A column of microseconds since 1970 as ISO 8601, in SQL. */
+#define DL_SQL_ISO(us)                                                                                                 \
+    "strftime('%Y-%m-%dT%H:%M:%S', " us " / 1000000, 'unixepoch') || printf('.%06dZ', " us " % 1000000)"
 /* Text in the notation of CSV, and of JSON. */
 void dl_put_csv(FILE *f, const char *text);
 void dl_put_json(FILE *f, const char *text);

@@ -8,7 +8,7 @@
 typedef struct point {
     long long run, step;
     const char *key, *ts, *uuid; /* ts: ISO 8601, UTC */
-    double value;         /* NaN, which the store keeps as NULL */
+    double value;                /* NaN, which the store keeps as NULL */
 } point;
 
 /* ---------------------------------------------------------------- CSV */
@@ -84,9 +84,10 @@ dl_status dl_export_points(const dl_leaving *l, FILE *f) {
     int rc = SQLITE_DONE;
     while (y->format != l->text) y++;
     DL_TRY(dl_db_prepare(l->db, &q,
-                         "select m.run, m.key, m.step, strftime('%Y-%m-%dT%H:%M:%fZ', m.ts, 'unixepoch'), m.value,"
-                         " r.uuid from run as r join metrics as m on m.run = r.id where r.id = ?1 order by m.key,"
-                         " m.step"));
+                         "select r.id, s.key, m.step, " DL_SQL_ISO(
+                             "m.t_us") ", m.value, r.uuid from run as r join series"
+                                       " as s on s.run_id = r.id join metric as m on m.series_id = s.id where r.id = ?1"
+                                       " order by s.key, m.step"));
     y->head(f);
     for (long i = 0; i < l->n && rc == SQLITE_DONE && !ferror(f); i++) {
         sqlite3_bind_int64(q, 1, l->ids[i]);

@@ -7,8 +7,6 @@
 #include "core/list.h"
 #include "track/exchange/exchange.h"
 
-#define ISO(column) "strftime('%Y-%m-%dT%H:%M:%fZ', " column " / 1e6, 'unixepoch')"
-
 /* The columns that every run has: its name, and where it is found. JSON: 't' text, 'n' a number, 'l' a list. */
 static const struct {
     const char *name, *sql;
@@ -20,8 +18,8 @@ static const struct {
     {"experiment", "experiment", 't'},
     {"group", "grp", 't'},
     {"status", "status", 't'},
-    {"started", ISO("started_us"), 't'},
-    {"ended", ISO("ended_us"), 't'},
+    {"started", DL_SQL_ISO("started_us"), 't'},
+    {"ended", DL_SQL_ISO("ended_us"), 't'},
     {"seconds", "active_us / 1e6", 'n'},
     {"host", "nullif(host, '')", 't'},
     {"device", "device", 't'},

@@ -159,7 +159,8 @@ dl_status dl_store_export(dl_store *s, const char *path, const dl_export_spec *s
         if (formats[i].named && formats[i].named(&l)) f = &formats[i];
     if (!f) return dl_format_to_write(path, DL_HOLDS_ROWS, &unused);
     if (!f->write)
-        return dl_fail_hint(DL_ERR_UNSUPPORTED, "csv, jsonl, tensorboard and mlflow are written; db backup FILE copies the store",
+        return dl_fail_hint(DL_ERR_UNSUPPORTED,
+                            "csv, jsonl, tensorboard and mlflow are written; db backup FILE copies the store",
                             "runs are not written as %s", f->name);
     DL_TRY(dl_store_read_lock(s));
     return dl_store_read_unlock(s, write_all(s->r, spec, f, path));
@@ -183,15 +184,20 @@ static dl_status look_at(const char *path, look *l) {
 }
 
 static dl_status unknown_file(const look *l) {
-    static const char hint[] = "read are .csv and .jsonl of runs or points, TensorBoard's files of events, .csv and .json, "
-                               "MLflow's SQLite store, W&B's .csv and wandb-history.jsonl, other stores of dlsh";
+    static const char hint[] =
+        "read are .csv and .jsonl of runs or points, TensorBoard's files of events, .csv and .json, "
+        "MLflow's SQLite store, W&B's .csv and wandb-history.jsonl, other stores of dlsh";
     dl_format f = l->by_name < DL_NFORMAT ? l->by_name : l->by_bytes;
     if (l->folder) return dl_fail_hint(DL_ERR_FORMAT, hint, "the folder '%s' has no file of runs", l->path);
     if (f == DL_FORMAT_PARQUET)
-        return dl_fail_hint(DL_ERR_UNSUPPORTED, "DuckDB makes CSV of it: duckdb -c \"copy 'FILE.parquet' to 'FILE.csv'\"",
+        return dl_fail_hint(DL_ERR_UNSUPPORTED,
+                            "DuckDB makes CSV of it: duckdb -c \"copy 'FILE.parquet' to 'FILE.csv'\"",
                             "'%s' is Parquet, which is not read", l->path);
+    if (f == DL_FORMAT_SQLITE && l->by_bytes != f)
+        return dl_fail_hint(DL_ERR_FORMAT, hint, "'%s' is not a database of SQLite", l->path);
     if (f < DL_NFORMAT)
-        return dl_fail_hint(DL_ERR_UNSUPPORTED, hint, "'%s' is %s, of which no runs are read", l->path, dl_format_name(f));
+        return dl_fail_hint(DL_ERR_UNSUPPORTED, hint, "'%s' is %s, of which no runs are read", l->path,
+                            dl_format_name(f));
     return dl_fail_hint(DL_ERR_FORMAT, hint, "'%s' is of no format that is known", l->path);
 }
 

@@ -15,8 +15,8 @@
 typedef struct taken {
     char uuid[37], parent[37];
     int64_t id, started_us;
-    int64_t first_us, last_us; /* of its new points */
-    int64_t before;            /* points that it had */
+    int64_t first_us, last_us;           /* of its new points */
+    int64_t before;                      /* points that it had */
     int is_new, changed, started, ended; /* the last two: the file tells when */
 } taken;
 
@@ -112,16 +112,17 @@ static void settle_status(dl_incoming *r) {
 
 static dl_status insert(dl_intake *in, const dl_incoming *r, taken *t) {
     const char *experiment = r->experiment ? r->experiment : in->spec.experiment;
+    const char *name = r->name ? r->name : in->spec.name ? in->spec.name : r->called;
     t->started_us = r->started_us ? r->started_us : dl_now_us();
     DL_TRY(dl_db_run(in->store->w,
                      "insert into run(uuid, name, experiment, status, host, started_us, heartbeat_us, boot_id, pid,"
-                     " pid_start) values(?1, coalesce(?2, ''), coalesce(?3, 'default'), coalesce(?4, 'finished'), coalesce(?5, ''), ?6, ?6,"
+                     " pid_start) values(?1, coalesce(?2, ''), coalesce(?3, 'default'), coalesce(?4, 'finished'), "
+                     "coalesce(?5, ''), ?6, ?6,"
                      " '" IMPORTED "', 0, 0)",
-                     "ttttti", t->uuid, r->name ? r->name : in->spec.name, experiment, r->status, r->host,
-                     t->started_us));
+                     "ttttti", t->uuid, name, experiment, r->status, r->host, t->started_us));
     t->id = sqlite3_last_insert_rowid(in->store->w);
     t->is_new = 1;
-    if (r->name || in->spec.name) return DL_OK;
+    if (name) return DL_OK;
     return dl_db_run(in->store->w, "update run set name = 'run-' || id where id = ?1", "i", t->id);
 }
 
@@ -144,8 +145,13 @@ static dl_status refresh(sqlite3 *db, const dl_incoming *r, taken *t) {
 #define SQL(column) "update run set " #column " = ?2 where id = ?1 and " #column " is not ?2"
 #define SET_TEXT(column) DL_TRY(set_text(db, t, SQL(column), r->column));
 #define SET_NUMBER(column) DL_TRY(set_number(db, t, SQL(column), r->column));
+/* most files have milliseconds */
+#define SET_TIME(column)                                                                                               \
+    DL_TRY(set_number(db, t, SQL(column) " and abs(coalesce(" #column ", 0) - ?2) >= 1000", r->column));
     DL_INCOMING_TEXTS(SET_TEXT)
     DL_INCOMING_NUMBERS(SET_NUMBER)
+    DL_INCOMING_TIMES(SET_TIME)
+#undef SET_TIME
 #undef SET_NUMBER
 #undef SET_TEXT
 #undef SQL
@@ -193,8 +199,8 @@ dl_status dl_intake_param(dl_intake *in, long run, const char *key, const char *
 
 dl_status dl_intake_tag(dl_intake *in, long run, const char *tag) {
     if (!*tag) return DL_OK;
-    DL_TRY(dl_db_run(in->store->w, "insert or ignore into tag(run_id, tag) values(?1, ?2)", "it", in->runs[run].id,
-                     tag));
+    DL_TRY(
+        dl_db_run(in->store->w, "insert or ignore into tag(run_id, tag) values(?1, ?2)", "it", in->runs[run].id, tag));
     in->runs[run].changed |= sqlite3_changes(in->store->w) > 0;
     return DL_OK;
 }
@@ -266,8 +272,8 @@ dl_status dl_intake_point(dl_intake *in, long run, const char *key, int64_t step
 dl_status dl_intake_last(dl_intake *in, long run, const char *key, int64_t step, double value) {
     int64_t n = 0;
     const char *full = strcmp(key, "loss") ? key : "train/loss";
-    DL_TRY(dl_db_int(in->store->w, &n, "select n from series where run_id = ?1 and key = ?2", "it",
-                     in->runs[run].id, full));
+    DL_TRY(dl_db_int(in->store->w, &n, "select n from series where run_id = ?1 and key = ?2", "it", in->runs[run].id,
+                     full));
     return n ? DL_OK : dl_intake_point(in, run, key, step, 0, value);
 }
 

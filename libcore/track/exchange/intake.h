@@ -6,7 +6,7 @@
 
 #include "track/store.h"
 
-/* Columns of the table `run` that a file may tell. */
+/* Columns of the table `run` that a file may tell. Numbers of which 0 says something are texts, too. */
 #define DL_INCOMING_TEXTS(X)                                                                                           \
     X(name)                                                                                                            \
     X(experiment)                                                                                                      \
@@ -21,22 +21,24 @@
     X(script_args)                                                                                                     \
     X(cmdline)                                                                                                         \
     X(note)                                                                                                            \
-    X(error)
-#define DL_INCOMING_NUMBERS(X)                                                                                         \
-    X(started_us)                                                                                                      \
-    X(ended_us)                                                                                                        \
-    X(active_us)                                                                                                       \
+    X(error)                                                                                                           \
     X(seed)                                                                                                            \
     X(n_params)
+#define DL_INCOMING_NUMBERS(X) X(active_us)
+#define DL_INCOMING_TIMES(X)                                                                                           \
+    X(started_us)                                                                                                      \
+    X(ended_us)
 
 /* A run as a file tells of it; NULL and 0: it does not. Texts are borrowed. */
 typedef struct dl_incoming {
     char uuid[37], parent[37]; /* parent: "" none */
+    const char *called;        /* the name of a new run that has none */
 #define TEXT(column) const char *column;
     DL_INCOMING_TEXTS(TEXT)
 #undef TEXT
 #define NUMBER(column) int64_t column;
     DL_INCOMING_NUMBERS(NUMBER)
+    DL_INCOMING_TIMES(NUMBER)
 #undef NUMBER
 } dl_incoming;
 

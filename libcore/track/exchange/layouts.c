@@ -47,7 +47,7 @@ static void stem_of(const char *path, char *out, size_t size) {
  * looked up again. */
 static dl_status enter(dl_table_taker *t, const char *program, const char *id, const char *name) {
     if (t->run_key && !strcmp(t->run_key, id)) return DL_OK;
-    dl_incoming r = {.name = name};
+    dl_incoming r = {.called = name};
     if (!dl_uuid_parse(id, r.uuid)) dl_intake_uuid(program, id, r.uuid);
     free(t->run_key);
     if (!(t->run_key = strdup(id))) return dl_fail(DL_ERR_MEMORY, "no memory for the name of a run");
@@ -65,7 +65,8 @@ static dl_status take_point(dl_table_taker *t) {
     if (uuid && !dl_uuid_parse(uuid, uuid_here)) return dl_field_wrong(f, "uuid", uuid, "a uuid");
     if (!key) return dl_field_wrong(f, "key", "", "the name of a metric");
     /* without a uuid a run is what the file of this name calls so */
-    if (!uuid) snprintf(id, sizeof id, "%s %s", strrchr(f->path, '/') ? strrchr(f->path, '/') + 1 : f->path, run ? run : "");
+    if (!uuid)
+        snprintf(id, sizeof id, "%s %s", strrchr(f->path, '/') ? strrchr(f->path, '/') + 1 : f->path, run ? run : "");
     DL_TRY(enter(t, "points", uuid ? uuid : id, NULL));
     DL_TRY(dl_field_whole(f, "step", &step));
     DL_TRY(dl_field_when(f, "ts", &at));
@@ -78,7 +79,7 @@ static dl_status take_point(dl_table_taker *t) {
 /* Fields of runs as this project, MLflow (search_runs) and W&B (the table of runs) call them. */
 #define TEXT_FIELDS(X)                                                                                                 \
     X(name, "name|tags.mlflow.runName|Name")                                                                           \
-    X(experiment, "experiment|Project")                                                                  \
+    X(experiment, "experiment|Project")                                                                                \
     X(grp, "group|Group")                                                                                              \
     X(host, "host|Hostname")                                                                                           \
     X(device, "device|GPU Type")                                                                                       \
@@ -89,7 +90,9 @@ static dl_status take_point(dl_table_taker *t) {
     X(script_args, "args")                                                                                             \
     X(cmdline, "command|Command")                                                                                      \
     X(note, "note|tags.mlflow.note.content|Notes")                                                                     \
-    X(error, "error")
+    X(error, "error")                                                                                                  \
+    X(seed, "seed")                                                                                                    \
+    X(n_params, "n_params")
 #define STATUS "status|State"
 #define STARTED "started|start_time|Created"
 #define ENDED "ended|end_time|End Time"
@@ -101,8 +104,8 @@ static dl_status take_point(dl_table_taker *t) {
 /* What other programs call the ways in which a run ends. */
 static const char *status_of(const char *text) {
     static const char *const words[][2] = {
-        {"finished", "finished"}, {"failed", "failed"},   {"killed", "killed"},   {"diverged", "diverged"},
-        {"running", "running"},   {"paused", "paused"},   {"crashed", "killed"},  {"scheduled", "paused"},
+        {"finished", "finished"}, {"failed", "failed"},    {"killed", "killed"},  {"diverged", "diverged"},
+        {"running", "running"},   {"paused", "paused"},    {"crashed", "killed"}, {"scheduled", "paused"},
         {"pending", "paused"},    {"preempted", "killed"}, {"stopped", "killed"}, {"success", "finished"},
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -117,8 +120,14 @@ static int is_own_field(const char *name) {
         TEXT_FIELDS(NAMES)
 #undef NAMES
             STATUS,
-        STARTED, ENDED, SECONDS, PARENT, TAGS, ID,
-        "id|seed|n_params|experiment_id|artifact_uri|User|Username|Sweep|Relative Time (Process)|GPU Count|OS|Python|Updated|"
+        STARTED,
+        ENDED,
+        SECONDS,
+        PARENT,
+        TAGS,
+        ID,
+        "id|experiment_id|artifact_uri|User|Username|Sweep|Relative Time (Process)|GPU "
+        "Count|OS|Python|Updated|"
         "Heartbeat"};
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
@@ -130,9 +139,9 @@ static int is_own_field(const char *name) {
 /* The table of W&B does not tell what was set from what came out: metrics are numbers whose name has a slash, or one of
  * these words. */
 static int is_result(const char *name) {
-    static const char *const words[] = {"loss", "acc",   "accuracy", "error", "err", "auc",   "f1",    "precision",
-                                        "recall", "score", "reward", "perplexity", "ppl", "mse", "rmse", "mae", "iou",
-                                        "bleu", "r2", "psnr", "epoch", "step"};
+    static const char *const words[] = {
+        "loss",       "acc", "accuracy", "error", "err", "auc", "f1",   "precision", "recall", "score", "reward",
+        "perplexity", "ppl", "mse",      "rmse",  "mae", "iou", "bleu", "r2",        "psnr",   "epoch", "step"};
     if (strchr(name, '/')) return 1;
     for (const char *p = name; *p; p += p[strcspn(p, "_-. ")] ? strcspn(p, "_-. ") + 1 : strlen(p))
         for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -184,6 +193,7 @@ static dl_status take_tags(dl_table_taker *t) {
 static dl_status read_facts(const dl_fields *f, dl_incoming *r) {
     char name[64];
     double seconds = NAN;
+    int64_t whole;
     const char *text = first_of(f, STATUS, name);
     if (text && !(r->status = status_of(text)))
         return dl_field_wrong(f, name, text, "finished, failed, killed, running or diverged");
@@ -192,8 +202,8 @@ static dl_status read_facts(const dl_fields *f, dl_incoming *r) {
     if (first_of(f, SECONDS, name)) DL_TRY(dl_field_number(f, name, &seconds));
     if (seconds >= 0) r->active_us = (int64_t)llround(seconds * 1e6);
     if (!r->ended_us && r->active_us && r->started_us) r->ended_us = r->started_us + r->active_us;
-    DL_TRY(dl_field_whole(f, "seed", &r->seed));
-    DL_TRY(dl_field_whole(f, "n_params", &r->n_params));
+    DL_TRY(dl_field_whole(f, "seed", &whole));
+    DL_TRY(dl_field_whole(f, "n_params", &whole));
     if ((text = first_of(f, PARENT, name)) && !dl_uuid_parse(text, r->parent)) r->parent[0] = 0;
 #define READ(column, names) r->column = first_of(f, names, name);
     TEXT_FIELDS(READ)
@@ -314,8 +324,10 @@ static dl_status take_history(dl_table_taker *t) {
 /* ---------------------------------------------------------------- which it is */
 
 static const struct dl_layout layouts[] = {
-    {{"key", "value", "step", "run|uuid"}, take_point},      {{"Wall time", "Step", "Value"}, take_tensorboard},
-    {{"uuid|run_id", "status"}, take_run},                   {{"Name", "State|ID|Runtime|Created"}, take_run},
+    {{"key", "value", "step", "run|uuid"}, take_point},
+    {{"Wall time", "Step", "Value"}, take_tensorboard},
+    {{"uuid|run_id", "status"}, take_run},
+    {{"Name", "State|ID|Runtime|Created"}, take_run},
     {{"_step|step|Step|epoch|Epoch"}, take_history},
 };
 

@@ -11,12 +11,14 @@ static const char schema[] =
     "create table alembic_version(version_num varchar(32) not null, constraint alembic_version_pkc primary key"
     " (version_num));"
     "insert into alembic_version values('89d4b8295536');"
-    "create table experiments(experiment_id integer not null, name varchar(256) not null, artifact_location varchar(256),"
+    "create table experiments(experiment_id integer not null, name varchar(256) not null, artifact_location "
+    "varchar(256),"
     " lifecycle_stage varchar(32), constraint experiment_pk primary key (experiment_id), constraint"
     " experiments_lifecycle_stage check (lifecycle_stage in ('active', 'deleted')), unique (name));"
     "create table runs(run_uuid varchar(32) not null, name varchar(250), source_type varchar(20), source_name"
     " varchar(500), entry_point_name varchar(50), user_id varchar(256), status varchar(20), start_time bigint, end_time"
-    " bigint, source_version varchar(50), lifecycle_stage varchar(20), artifact_uri varchar(200), experiment_id integer,"
+    " bigint, source_version varchar(50), lifecycle_stage varchar(20), artifact_uri varchar(200), experiment_id "
+    "integer,"
     " constraint run_pk primary key (run_uuid), constraint source_type check (source_type in ('NOTEBOOK', 'JOB',"
     " 'LOCAL', 'UNKNOWN', 'PROJECT')), constraint status check (status in ('SCHEDULED', 'FAILED', 'FINISHED',"
     " 'RUNNING', 'KILLED')), constraint runs_lifecycle_stage check (lifecycle_stage in ('active', 'deleted')), foreign"
@@ -25,7 +27,8 @@ static const char schema[] =
     " constraint param_pk primary key (\"key\", run_uuid), foreign key(run_uuid) references runs (run_uuid));"
     "create table metrics(\"key\" varchar(250) not null, value float not null, timestamp bigint not null, run_uuid"
     " varchar(32) not null, step bigint default '0' not null, is_nan boolean default '0' not null, constraint metric_pk"
-    " primary key (\"key\", timestamp, step, run_uuid, value, is_nan), foreign key(run_uuid) references runs (run_uuid));"
+    " primary key (\"key\", timestamp, step, run_uuid, value, is_nan), foreign key(run_uuid) references runs "
+    "(run_uuid));"
     "create table experiment_tags(\"key\" varchar(250) not null, value varchar(5000), experiment_id integer not null,"
     " constraint experiment_tag_pk primary key (\"key\", experiment_id), foreign key(experiment_id) references"
     " experiments (experiment_id));"
@@ -39,10 +42,11 @@ int dl_mlflow_found(const char *path) {
     sqlite3 *db = NULL;
     int64_t n = 0;
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
-        dl_db_int(db, &n,
-                  "select count(*) from sqlite_master where type = 'table' and name in ('experiments', 'runs', 'params',"
-                  " 'metrics', 'tags', 'alembic_version')",
-                  "") != DL_OK)
+        dl_db_int(
+            db, &n,
+            "select count(*) from sqlite_master where type = 'table' and name in ('experiments', 'runs', 'params',"
+            " 'metrics', 'tags', 'alembic_version')",
+            "") != DL_OK)
         dl_error_clear();
     sqlite3_close(db);
     return n == 6;
@@ -50,7 +54,8 @@ int dl_mlflow_found(const char *path) {
 
 /* ---------------------------------------------------------------- one run */
 
-/* What is read here and written there, a row each: the run's id is ?1 of the query. The columns of the query are ?1, ?2,
+/* What is read here and written there, a row each: the run's id is ?1 of the query. The columns of the query are ?1,
+ * ?2,
  * ... of the statement. MLflow's uuids have no dashes, its times are milliseconds, NaN is 0 with a mark, and infinity
  * is the largest number. */
 #define THERE "(select replace(uuid, '-', '') from run where id = ?1)"
@@ -68,29 +73,36 @@ static const struct {
      "insert into experiments(experiment_id, name, artifact_location, lifecycle_stage) select n.id, ?1, './mlruns/' ||"
      " n.id, 'active' from (select case ?1 when 'Default' then 0 else coalesce((select max(experiment_id) from"
      " experiments), 0) + 1 end as id) as n where not exists (select 1 from experiments where name = ?1)"},
-    {"select replace(uuid, '-', ''), name, case status when 'finished' then 'FINISHED' when 'running' then 'RUNNING' when"
+    {"select replace(uuid, '-', ''), name, case status when 'finished' then 'FINISHED' when 'running' then 'RUNNING' "
+     "when"
      " 'paused' then 'RUNNING' when 'killed' then 'KILLED' else 'FAILED' end, started_us / 1000, ended_us / 1000, case"
      " experiment when 'default' then 'Default' else experiment end, script_path, git_commit from run where id = ?1",
      "insert into runs(run_uuid, name, source_type, source_name, entry_point_name, user_id, status, start_time,"
-     " end_time, source_version, lifecycle_stage, artifact_uri, experiment_id) select ?1, ?2, 'LOCAL', coalesce(?7, ''),"
+     " end_time, source_version, lifecycle_stage, artifact_uri, experiment_id) select ?1, ?2, 'LOCAL', coalesce(?7, "
+     "''),"
      " '', '', ?3, ?4, ?5, coalesce(?8, ''), 'active', './mlruns/' || experiment_id || '/' || ?1 || '/artifacts',"
      " experiment_id from experiments where name = ?6 on conflict(run_uuid) do update set name = ?2, status = ?3,"
      " end_time = ?5"},
     {"select key, value, " THERE " from param where run_id = ?1",
      "insert or replace into params(\"key\", value, run_uuid) values(?1, ?2, ?3)"},
-    {"select case instr(tag, '=') when 0 then tag else substr(tag, 1, instr(tag, '=') - 1) end, case instr(tag, '=') when"
+    {"select case instr(tag, '=') when 0 then tag else substr(tag, 1, instr(tag, '=') - 1) end, case instr(tag, '=') "
+     "when"
      " 0 then '' else substr(tag, instr(tag, '=') + 1) end, " THERE " from tag where run_id = ?1",
      PUT_TAG},
-    DL_MLFLOW_TAGS(TAG){"select '" DL_MLFLOW_PARENT "', replace(p.uuid, '-', ''), replace(r.uuid, '-', '') from run as r"
+    DL_MLFLOW_TAGS(TAG){"select '" DL_MLFLOW_PARENT
+                        "', replace(p.uuid, '-', ''), replace(r.uuid, '-', '') from run as r"
                         " join run as p on p.id = r.parent_id where r.id = ?1",
                         PUT_TAG},
     {"select 'mlflow.source.type', 'LOCAL', " THERE, PUT_TAG},
-    {"select s.key, " FINITE("m.value") ", m.t_us / 1000, " THERE ", m.step, m.value is null from series as s join metric"
-     " as m on m.series_id = s.id where s.run_id = ?1",
+    {"select s.key, " FINITE("m.value") ", m.t_us / 1000, " THERE
+                                        ", m.step, m.value is null from series as s join metric"
+                                        " as m on m.series_id = s.id where s.run_id = ?1",
      "insert or ignore into metrics(\"key\", value, timestamp, run_uuid, step, is_nan) values(?1, ?2, ?3, ?4, ?5, ?6)"},
-    {"select key, " FINITE("last") ", (select t_us / 1000 from metric where series_id = series.id and step = last_step),"
-     " last_step, last is null, " THERE " from series where run_id = ?1 and n > 0",
-     "insert or replace into latest_metrics(\"key\", value, timestamp, step, is_nan, run_uuid) values(?1, ?2, ?3, ?4, ?5,"
+    {"select key, " FINITE(
+         "last") ", (select t_us / 1000 from metric where series_id = series.id and step = last_step),"
+                 " last_step, last is null, " THERE " from series where run_id = ?1 and n > 0",
+     "insert or replace into latest_metrics(\"key\", value, timestamp, step, is_nan, run_uuid) values(?1, ?2, ?3, ?4, "
+     "?5,"
      " ?6)"},
 };
 enum { NPART = sizeof parts / sizeof *parts };
@@ -113,7 +125,8 @@ static dl_status copy_rows(const dl_leaving *l, transfer *t, int part, long id) 
     int rc;
     sqlite3_bind_int64(from, 1, id);
     while ((rc = sqlite3_step(from)) == SQLITE_ROW) {
-        for (int i = 0; i < sqlite3_column_count(from); i++) sqlite3_bind_value(to, i + 1, sqlite3_column_value(from, i));
+        for (int i = 0; i < sqlite3_column_count(from); i++)
+            sqlite3_bind_value(to, i + 1, sqlite3_column_value(from, i));
         if (sqlite3_step(to) != SQLITE_DONE) return dl_db_fail(t->there, "write MLflow's store");
         sqlite3_reset(to);
     }

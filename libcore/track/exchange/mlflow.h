@@ -17,7 +17,9 @@
     X(device, "dlsh.device")                                                                                           \
     X(model_name, "dlsh.model")                                                                                        \
     X(dataset, "dlsh.dataset")                                                                                         \
-    X(error, "dlsh.error")
+    X(error, "dlsh.error")                                                                                             \
+    X(seed, "dlsh.seed")                                                                                               \
+    X(n_params, "dlsh.n_params")
 #define DL_MLFLOW_PARENT "mlflow.parentRunId"
 
 /* Does an SQLite file have MLflow's tables? */

@@ -17,8 +17,9 @@ static const char *text(sqlite3_stmt *q, int col) {
 static const char runs_sql[] =
     "select r.run_uuid, r.name, case e.name when 'Default' then 'default' else e.name end, r.status, r.start_time,"
     " r.end_time, (select value from tags as t where t.run_uuid = r.run_uuid and t.\"key\" = '" DL_MLFLOW_PARENT
-    "')" DL_MLFLOW_TAGS(SELECT_TAG) " from runs as r left join experiments as e on e.experiment_id ="
-                                    " r.experiment_id where r.lifecycle_stage = 'active' order by r.start_time, r.run_uuid";
+    "')" DL_MLFLOW_TAGS(
+        SELECT_TAG) " from runs as r left join experiments as e on e.experiment_id ="
+                    " r.experiment_id where r.lifecycle_stage = 'active' order by r.start_time, r.run_uuid";
 enum { UUID, NAME, EXPERIMENT, STATUS, STARTED, ENDED, PARENT, FIRST_TAG };
 
 static const char *status_of(const char *status) {
@@ -77,7 +78,8 @@ static const struct {
     dl_status (*take)(dl_intake *in, long run, sqlite3_stmt *q);
 } parts[] = {
     {"select run_uuid, \"key\", value from params" ACTIVE, read_param},
-    {"select run_uuid, \"key\", value from tags" ACTIVE " and \"key\" not like 'mlflow.%' and \"key\" not like 'dlsh.%'",
+    {"select run_uuid, \"key\", value from tags" ACTIVE
+     " and \"key\" not like 'mlflow.%' and \"key\" not like 'dlsh.%'",
      read_tag},
     {"select run_uuid, \"key\", step, max(timestamp), value, is_nan from metrics" ACTIVE
      " group by run_uuid, \"key\", step",
@@ -115,7 +117,8 @@ static dl_status read_all(dl_intake *in, sqlite3 *db) {
 dl_status dl_mlflow_read(dl_intake *in, const char *path) {
     sqlite3 *db = NULL;
     if (!dl_mlflow_found(path))
-        return dl_fail_hint(DL_ERR_FORMAT, "MLflow's store in files is read by mlflow migrate-filestore", "'%s' is not a store of MLflow in SQLite", path);
+        return dl_fail_hint(DL_ERR_FORMAT, "MLflow's store in files is read by mlflow migrate-filestore",
+                            "'%s' is not a store of MLflow in SQLite", path);
     dl_status st = sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK
                        ? DL_OK
                        : dl_fail(DL_ERR_IO, "cannot read '%s': %s", path, sqlite3_errmsg(db));

@@ -277,8 +277,8 @@ dl_status dl_table_read_json(dl_table_taker *t, const char *path) {
     free(text);
     dl_status st = DL_OK;
     if (!json_is_array(list))
-        st = dl_fail_hint(DL_ERR_FORMAT, "TensorBoard downloads lists of [wall time, step, value]",
-                          "'%s', line %d: %s", path, e.line, list ? "this is no list" : e.text);
+        st = dl_fail_hint(DL_ERR_FORMAT, "TensorBoard downloads lists of [wall time, step, value]", "'%s', line %d: %s",
+                          path, e.line, list ? "this is no list" : e.text);
     else
         json_array_foreach(list, i, v) if (st == DL_OK) st = take_triple(t, v);
     json_decref(list);

@@ -9,7 +9,7 @@ typedef struct dl_fields {
         char *name, *value; /* value NULL: this row has none; "" of CSV counts as none */
         size_t room;        /* of the value */
         char *text;         /* memory of the value */
-    } *field;
+    } * field;
     long n, cap;
     long row;         /* from 1, for messages */
     const char *path; /* of the file, for messages */

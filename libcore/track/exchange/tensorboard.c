@@ -185,7 +185,8 @@ static dl_status find_place(sqlite3 *db, int64_t run, const char *folder, place 
     p->started = sqlite3_column_int64(q, 1);
     snprintf(p->uuid, sizeof p->uuid, "%s", (const char *)sqlite3_column_text(q, 2));
     folder_of(p->folder, sizeof p->folder, folder, run, (const char *)sqlite3_column_text(q, 0));
-    snprintf(p->path, sizeof p->path, "%s/events.out.tfevents.%010lld.dlsh", p->folder, (long long)(p->started / 1000000));
+    snprintf(p->path, sizeof p->path, "%s/events.out.tfevents.%010lld.dlsh", p->folder,
+             (long long)(p->started / 1000000));
     DL_TRY(make_folder(folder));
     return make_folder(p->folder);
 }
@@ -226,15 +227,6 @@ struct dl_tensorboard {
     place place;
     events events;
 };
-
-dl_tensorboard *dl_tensorboard_follow(sqlite3 *db, int64_t run, const char *folder) {
-    dl_tensorboard *t = calloc(1, sizeof *t);
-    if (!t) return dl_fail(DL_ERR_MEMORY, "no memory for a file of events"), NULL;
-    t->events.write = write_fd;
-    if (find_place(db, run, folder, &t->place) == DL_OK) return t;
-    free(t);
-    return NULL;
-}
 
 void dl_tensorboard_unfollow(dl_tensorboard *t) { free(t); }
 
@@ -283,6 +275,11 @@ static dl_status put_batch(events *e, const void *what) {
 
 static dl_status put_step(events *e, const void *what) { return put_restart(e, dl_now_us(), *(const int64_t *)what); }
 
+static dl_status put_nothing(events *e, const void *what) {
+    (void)e, (void)what;
+    return DL_OK;
+}
+
 dl_status dl_tensorboard_append(dl_tensorboard *t, int64_t run, const dl_inserter *names, const dl_ring_record *records,
                                 uint64_t n) {
     batch b = {records, n, names, run};
@@ -290,3 +287,14 @@ dl_status dl_tensorboard_append(dl_tensorboard *t, int64_t run, const dl_inserte
 }
 
 dl_status dl_tensorboard_restart(dl_tensorboard *t, int64_t step) { return append(t, put_step, &step); }
+
+dl_tensorboard *dl_tensorboard_follow(sqlite3 *db, int64_t run, const char *folder, int64_t step) {
+    dl_tensorboard *t = calloc(1, sizeof *t);
+    if (!t) return dl_fail(DL_ERR_MEMORY, "no memory for a file of events"), NULL;
+    t->events.write = write_fd;
+    dl_status st = find_place(db, run, folder, &t->place);
+    if (st == DL_OK) st = access(t->place.path, F_OK) ? append(t, put_nothing, NULL) : dl_tensorboard_restart(t, step);
+    if (st == DL_OK) return t;
+    free(t);
+    return NULL;
+}

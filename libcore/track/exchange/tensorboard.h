@@ -49,9 +49,10 @@ uint32_t dl_tensorboard_crc(const void *data, size_t n);
 dl_status dl_tensorboard_write(sqlite3 *db, int64_t run, const char *folder);
 
 /* The same file while the run lasts: points are added to it as they are committed. Records that it is written in part
- * are taken back. The folders are made here; NULL, error recorded. */
+ * are taken back. The folders are made here. A file that is there already
+ * goes on at `step`. NULL, error recorded. */
 typedef struct dl_tensorboard dl_tensorboard;
-dl_tensorboard *dl_tensorboard_follow(sqlite3 *db, int64_t run, const char *folder);
+dl_tensorboard *dl_tensorboard_follow(sqlite3 *db, int64_t run, const char *folder, int64_t step);
 void dl_tensorboard_unfollow(dl_tensorboard *t);
 /* Those of a batch that belong to the run. */
 dl_status dl_tensorboard_append(dl_tensorboard *t, int64_t run, const dl_inserter *names, const dl_ring_record *records,

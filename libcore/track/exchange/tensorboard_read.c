@@ -90,7 +90,9 @@ static double as_float(uint64_t bits) {
 
 static char *text_of(const wire *w) { return w->b ? strndup((const char *)w->b, w->n) : NULL; }
 
-static int is_text(const wire *w, const char *text) { return w->b && w->n == strlen(text) && !memcmp(w->b, text, w->n); }
+static int is_text(const wire *w, const char *text) {
+    return w->b && w->n == strlen(text) && !memcmp(w->b, text, w->n);
+}
 
 /* ---------------------------------------------------------------- scalars */
 
@@ -101,7 +103,10 @@ static const struct {
 } dtypes[] = {{1, 5, 4} /* float */, {2, 6, 8} /* double */, {3, 7, 4} /* int32 */, {9, 10, 8} /* int64 */};
 
 static double element(int dtype, uint64_t bits) {
-    return dtype == 1 ? as_float(bits) : dtype == 2 ? as_double(bits) : dtype == 3 ? (int32_t)bits : (double)(int64_t)bits;
+    return dtype == 1   ? as_float(bits)
+           : dtype == 2 ? as_double(bits)
+           : dtype == 3 ? (int32_t)bits
+                        : (double)(int64_t)bits;
 }
 
 /* A tensor of one number; 0: it is something else. */
@@ -240,7 +245,8 @@ static dl_status take_event(events *e, const uint8_t *bytes, size_t n) {
         if (w.field == DL_TB_EVENT_SUMMARY) summary = w;
         if (w.field == DL_TB_EVENT_SOURCE) take_source(e, &w);
         if (w.field == DL_TB_EVENT_LOG)
-            for (wire log = inside(&w); next(&log);) began |= log.field == DL_TB_LOG_STATUS && log.number == DL_TB_LOG_START;
+            for (wire log = inside(&w); next(&log);)
+                began |= log.field == DL_TB_LOG_STATUS && log.number == DL_TB_LOG_START;
     }
     if (began) restart(e, step);
     for (wire v = inside(&summary); next(&v);)
@@ -249,8 +255,8 @@ static dl_status take_event(events *e, const uint8_t *bytes, size_t n) {
 }
 
 static dl_status damaged(const events *e, long at) {
-    return dl_fail_hint(DL_ERR_FORMAT, "fetch or copy it again", "'%s' is damaged: the checksum of the record at byte %ld is wrong",
-                        e->path, at);
+    return dl_fail_hint(DL_ERR_FORMAT, "fetch or copy it again",
+                        "'%s' is damaged: the checksum of the record at byte %ld is wrong", e->path, at);
 }
 
 static uint32_t little(const uint8_t *p) { return p[0] | p[1] << 8 | p[2] << 16 | (uint32_t)p[3] << 24; }
@@ -313,7 +319,7 @@ static int by_tag_and_step(const void *pa, const void *pb) {
 }
 
 static dl_status hand_over(events *e, const char *name) {
-    dl_incoming r = {.name = name};
+    dl_incoming r = {.called = name};
     long run;
     if (!*e->first) return DL_OK; /* no record yet */
     if (*e->uuid)
@@ -354,15 +360,13 @@ static dl_status read_folder(void *ctx, const char *folder, char *const *files, 
     char name[512];
     snprintf(name, sizeof name, "%s", folder);
     for (size_t k = strlen(name); k > 1 && name[k - 1] == '/';) name[--k] = 0;
-    const char *slash = strrchr(name, '/'), *named = dl_intake_spec(ctx)->name;
+    const char *slash = strrchr(name, '/');
     for (long i = 0; i < n; i++) DL_TRY(read_file(&e, files[i]));
     if (*e.uuid && *below) below = own_name(below);
-    return hand_over(&e, *below ? below : named ? named : slash && slash[1] ? slash + 1 : name);
+    return hand_over(&e, *below ? below : slash && slash[1] ? slash + 1 : name);
 }
 
-int dl_tensorboard_found(const char *path) {
-    return dl_walk_found(path, is_event_file);
-}
+int dl_tensorboard_found(const char *path) { return dl_walk_found(path, is_event_file); }
 
 dl_status dl_tensorboard_read(dl_intake *in, const char *path) {
     struct stat info;
@@ -370,5 +374,5 @@ dl_status dl_tensorboard_read(dl_intake *in, const char *path) {
     if (S_ISDIR(info.st_mode)) return dl_walk(path, is_event_file, read_folder, in);
     events e DL_SCOPE(free_events) = {.in = in};
     DL_TRY(read_file(&e, path));
-    return hand_over(&e, dl_intake_spec(in)->name);
+    return hand_over(&e, NULL);
 }

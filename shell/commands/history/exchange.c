@@ -78,9 +78,8 @@ static dl_status not_there(const dlsh_args *a, int i, const char *path) {
 
 static dl_status import_run(const dlsh_args *a, dlsh_value *result) {
     dl_import_result sum = {0}, one;
-    dl_import_spec spec = {.format = dlsh_arg_str(a, "as"),
-                           .name = dlsh_arg_str(a, "name"),
-                           .experiment = dlsh_arg_str(a, "experiment")};
+    dl_import_spec spec = {
+        .format = dlsh_arg_str(a, "as"), .name = dlsh_arg_str(a, "name"), .experiment = dlsh_arg_str(a, "experiment")};
     dl_store *store = dlsh_history(a);
     if (!store) return dl_failed();
     if (!dlsh_arg_count(a, "files"))
@@ -104,12 +103,14 @@ const dlsh_command exchange_commands[] = {
         "step, ts, value, uuid) or, with rows=runs, of the runs with their parameters and last values; FOLDER/ is a "
         "folder of TensorBoard, in which each run has one of its own; NAME.db is a store of MLflow, made or added to.",
         DLSH_PARAMS(
-            {"file", DLSH_ARG_WORD, .doc = "where to write: NAME.csv, NAME.jsonl, FOLDER/, NAME.db", .complete = "file"},
+            {"file", DLSH_ARG_WORD, .doc = "where to write: NAME.csv, NAME.jsonl, FOLDER/, NAME.db",
+             .complete = "file"},
             {"runs", DLSH_ARG_WORD, .flags = DLSH_VARIADIC, .doc = "runs; all when left out", .complete = "run"}),
-        DLSH_OPTIONS({"rows", DLSH_OPT_WORD, "points", .doc = "what a row of .csv and .jsonl is", .complete = "points|runs"},
-                     {"as", DLSH_OPT_WORD, NULL, .doc = "the format, where the name does not tell it",
-                      .complete = "csv|jsonl|tensorboard|mlflow"},
-                     DLSH_RUN_FILTERS),
+        DLSH_OPTIONS(
+            {"rows", DLSH_OPT_WORD, "points", .doc = "what a row of .csv and .jsonl is", .complete = "points|runs"},
+            {"as", DLSH_OPT_WORD, NULL, .doc = "the format, where the name does not tell it",
+             .complete = "csv|jsonl|tensorboard|mlflow"},
+            DLSH_RUN_FILTERS),
         .examples = "export points.csv\nexport runs.jsonl rows=runs where=\"status = finished\"\nexport tensorboard/"),
     DLSH_ROW(
         "import", DLSH_ACTION | DLSH_FUNCTION, import_run, "import FILE ... [as=FORMAT] [name=NAME] [experiment=NAME]",

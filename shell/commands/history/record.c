@@ -173,10 +173,13 @@ static long parent_of(const dlsh_args *a) {
 
 dl_run_spec dlsh_run_spec(const dlsh_args *a) {
     const dlsh_origin *origin = dlsh_origin_get();
+    const char *live = dlsh_arg_str(a, "tensorboard");
+    if (!live) live = dlsh_tensorboard();
     return (dl_run_spec){.name = dlsh_arg_str(a, "name"),
                          .experiment = dlsh_arg_str(a, "experiment"),
                          .group = dlsh_arg_str(a, "group"),
                          .note = dlsh_arg_str(a, "note"),
+                         .tensorboard = *live && strcmp(live, "none") ? live : NULL,
                          .parent = parent_of(a),
                          .script_path = *origin->path ? origin->path : NULL,
                          .script_text = *origin->text ? origin->text : NULL,
