@@ -71,7 +71,9 @@ static dl_status not_there(const dlsh_args *a, int i, const char *path) {
     dl_error e;
     dl_error_take(&e);
     const char *hint = *e.hint ? e.hint : NULL;
-    if (e.code == DL_ERR_IO && !strpbrk(path, "/."))
+    int python = !strpbrk(path, "/.") ||
+                 (i + 1 < dlsh_arg_count(a, "files") && !strcmp(dlsh_arg_at(a, "files", i + 1)->as.str->s, "as"));
+    if (e.code == DL_ERR_IO && python)
         hint = "runs are imported from files and folders; nothing of Python is: tensors and layers are built in";
     return dlsh_arg_fail_at(a, "files", i, e.code, hint, "%s", e.message);
 }

@@ -16,7 +16,7 @@ static const habit habits[] = {
     {"def|func|function|void", "functions are written: fn name(a, b=1) { return a * b }"},
     {"throw|raise", "write error(\"message\")"},
     {"lambda", "a function as a value is written: fn (x) { return x * 2 }"},
-    {"from|using|require|library",
+    {"import|from|using|require|library",
      "there is nothing to import: tensors and layers are built in; C libraries come with extern \"libm.so.6\" ..."},
     {"include", "a header of C is read by extern \"libz.so.1\" header <zlib.h>;"},
     {"extern", "the library is a string: extern \"libm.so.6\" double cos(double x);"},
