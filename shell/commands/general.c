@@ -14,27 +14,6 @@
 
 /* ---------------------------------------------------------------- vars */
 
-enum { SUMMARY = 60 };
-
-/* One line about a value. */
-static dl_status summary(dlsh_buf *b, dlsh_value v) {
-    if (v.type == DLSH_TENSOR) return dlsh_tensor_summary(b, v.as.tensor, 0);
-    DLSH_SCOPED_BUF whole = {0};
-    dl_status status = DL_OK;
-    if (v.type == DLSH_LIST || v.type == DLSH_RECORD)
-        dlsh_buf_printf(&whole, "%d %s: ", v.type == DLSH_LIST ? v.as.list->n : v.as.record->n,
-                        v.type == DLSH_LIST ? "items" : "fields");
-    if (v.type == DLSH_LIST && v.as.list->n > 100)
-        dlsh_buf_puts(&whole, "[...]");
-    else
-        status = dlsh_repr(&whole, v);
-    const char *text = dlsh_buf_text(&whole);
-    size_t line = strcspn(text, "\n"), cut = dlsh_text_clip(text, line, SUMMARY);
-    dlsh_buf_add(b, text, cut);
-    if (cut < whole.n) dlsh_buf_puts(b, "...");
-    return status;
-}
-
 static dl_status vars_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dlsh_session *s = dlsh_arg_session(a);
@@ -46,7 +25,7 @@ static dl_status vars_run(const dlsh_args *a, dlsh_value *result) {
         if (!v || !strcmp(name, "_")) continue;
         if (dlsh_given(a, "pattern") && fnmatch(dlsh_arg_str(a, "pattern"), name, 0)) continue;
         DLSH_SCOPED_BUF line = {0};
-        status = summary(&line, *v);
+        status = dlsh_value_line(&line, *v);
         if (!status)
             status = dlsh_table_row(
                 &t, (dlsh_value[]){dlsh_string(name), dlsh_string(dlsh_type_name(*v)), dlsh_buf_string(&line)});

@@ -5,6 +5,7 @@
 
 #include "commands/nets/nets.h"
 #include "debug/dbg.h"
+#include "debug/stepper.h"
 #include "lang/eval/interp.h"
 #include "view/sink.h"
 
@@ -16,9 +17,8 @@ dl_status dlsh_dbg_need(const dlsh_args *a) {
     return dlsh_dbg.active ? DL_OK : dlsh_arg_fail(a, NULL, DL_ERR_STATE, "dbg l", "no debugger runs");
 }
 
-static dl_status arrive(const dlsh_args *a) {
-    dlsh_session *s = dlsh_arg_session(a);
-    DLSH_TRY(dlsh_dbg_show(s, dlsh_arg_sink(a)));
+static dl_status arrive(dlsh_session *s, dlsh_sink *sink) {
+    DLSH_TRY(dlsh_dbg_show(s, sink));
     for (int i = 0; i < dlsh_dbg.nshown; i++) {
         DLSH_SCOPED_BUF text = {0};
         dlsh_value v;
@@ -26,7 +26,7 @@ static dl_status arrive(const dlsh_args *a) {
         dl_status st = dlsh_text(&text, v.type == DLSH_VOID ? dlsh_none() : v);
         dlsh_drop(v);
         DLSH_TRY(st);
-        dlsh_put(dlsh_arg_sink(a), "%s = %s\n", dlsh_dbg.shown[i], dlsh_buf_text(&text));
+        dlsh_put(sink, "%s = %s\n", dlsh_dbg.shown[i], dlsh_buf_text(&text));
     }
     return DL_OK;
 }
@@ -141,7 +141,7 @@ static dl_status move(const dlsh_args *a, dl_status (*one)(const dlsh_args *)) {
         DLSH_TRY(remember(dlsh_dbg.walk.at));
         DLSH_TRY(one(a));
     }
-    return arrive(a);
+    return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 
 static dl_status next_run(const dlsh_args *a, dlsh_value *result) {
@@ -164,7 +164,7 @@ static dl_status back_run(const dlsh_args *a, dlsh_value *result) {
     int to = dlsh_dbg.walk.at;
     for (long i = count_of(a); i > 0; i--) to = dlsh_dbg.nformer ? dlsh_dbg.former[--dlsh_dbg.nformer] : to - 1;
     dlsh_nodewalk_go(&dlsh_dbg.walk, to);
-    return arrive(a);
+    return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 
 /* Runs on, a node at a time, until the condition holds. */
@@ -175,7 +175,7 @@ static dl_status run_until(const dlsh_args *a, int (*holds)(const dlsh_args *a))
         DLSH_TRY(dlsh_check_interrupt());
         DLSH_TRY(advance(a));
     } while (!holds(a));
-    return arrive(a);
+    return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 
 static int is_stop(const dlsh_args *a) {
@@ -198,7 +198,7 @@ static dl_status reverse_run(const dlsh_args *a, dlsh_value *result) {
         dlsh_nodewalk_go(&dlsh_dbg.walk, dlsh_dbg.walk.at - 1);
         if (dlsh_dbg.walk.at && dlsh_dbg_stops(dlsh_arg_session(a), dlsh_arg_sink(a))) break;
     }
-    return arrive(a);
+    return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 
 /* Out of the layer that step led into, else to the end of the pass. */
@@ -213,7 +213,7 @@ static dl_status finish_run(const dlsh_args *a, dlsh_value *result) {
     int end = w->at < w->n ? w->n : 2 * w->n, to = w->at;
     while (to < end && *inside && is_below(layer_at(to), inside)) to++;
     dlsh_nodewalk_go(&dlsh_dbg.walk, *inside ? to : end);
-    return arrive(a);
+    return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 
 static int is_condition(const dlsh_args *a) {
@@ -230,7 +230,7 @@ static dl_status until_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status where_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     DLSH_TRY(dlsh_dbg_need(a));
-    return arrive(a);
+    return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 
 static dl_status list_run(const dlsh_args *a, dlsh_value *result) {
@@ -257,7 +257,7 @@ static dl_status display_run(const dlsh_args *a, dlsh_value *result) {
     if (dlsh_dbg.nshown == DLSH_DBG_POINTS)
         return dlsh_arg_fail(a, NULL, DL_ERR_STATE, NULL, "at most %d expressions", DLSH_DBG_POINTS);
     snprintf(dlsh_dbg.shown[dlsh_dbg.nshown++], sizeof dlsh_dbg.shown[0], "%s", dlsh_arg_str(a, "expression"));
-    return arrive(a);
+    return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 
 static dl_status quit_run(const dlsh_args *a, dlsh_value *result) {
@@ -324,21 +324,29 @@ static const dlsh_command words[] = {
 
 /* ---------------------------------------------------------------- dbg */
 
-/* Lines from the prompt until the end of input; an empty one repeats the last. */
-static dl_status read_lines(const dlsh_args *a) {
+/* The next command: of the client that steps, else a line from the prompt; an empty one repeats the last. */
+static dl_status read_command(dlsh_session *s, dlsh_sink *sink, dlsh_buf *last) {
+    DLSH_SCOPED_BUF line = {0};
+    if (dlsh_dbg.stepped)
+        dlsh_buf_puts(&line, dlsh_stepper_word(s));
+    else
+        DLSH_TRY(dlsh_input(sink, "(dbg) ", 0, &line));
+    if (!line.n) return DL_OK;
+    dlsh_buf_free(last);
+    dlsh_buf_add(last, dlsh_buf_text(&line), line.n);
+    return DL_OK;
+}
+
+/* Commands until the walk or their input ends. */
+static dl_status read_commands(dlsh_session *s, dlsh_sink *sink) {
     DLSH_SCOPED_BUF last = {0};
-    dlsh_session *s = dlsh_arg_session(a);
-    while (!dlsh_dbg.quit && dlsh_dbg.walk.at < 2 * dlsh_dbg.walk.n) {
-        DLSH_SCOPED_BUF line = {0}, text = {0};
+    while (!dlsh_dbg.quit && !at_end()) {
+        DLSH_SCOPED_BUF text = {0};
         dlsh_value v;
-        if (dlsh_input(dlsh_arg_sink(a), "(dbg) ", 0, &line)) {
+        if (read_command(s, sink, &last)) {
             if (dlsh_interrupted()) return dl_failed();
             dl_error_clear();
             return DL_OK;
-        }
-        if (line.n) {
-            dlsh_buf_free(&last);
-            dlsh_buf_add(&last, dlsh_buf_text(&line), line.n);
         }
         dlsh_buf_printf(&text, "dbg { %s }", dlsh_buf_text(&last));
         if (!dlsh_run(s, "<dbg>", dlsh_buf_text(&text), text.n, &v)) {
@@ -367,7 +375,7 @@ static dl_status subject(const dlsh_args *a, dlsh_value *v) {
 }
 
 /* Leaves the walk; a trainer is updated, and makes the steps that are left. */
-static dl_status end(const dlsh_args *a, dl_status st) {
+static dl_status end(dlsh_session *s, dl_status st) {
     dl_trainer *t = dlsh_dbg.trainer;
     int on = !dlsh_dbg.quit && !st;
     long left = dlsh_dbg.steps;
@@ -378,29 +386,38 @@ static dl_status end(const dlsh_args *a, dl_status st) {
     dlsh_nodewalk_end(&dlsh_dbg.walk);
     free(dlsh_dbg.former);
     memset(&dlsh_dbg, 0, sizeof dlsh_dbg);
-    dlsh_dbg_unbind(dlsh_arg_session(a));
+    dlsh_dbg_unbind(s);
     if (!on || !t) return st;
     st = dl_trainer_update(t);
     for (; !st && left > 0; left--) st = dl_trainer_step(t);
     return st;
 }
 
+/* The walk that has begun: commands come from a block of a, or one after the other. */
+static dl_status visit(dlsh_session *s, dlsh_sink *sink, const dlsh_args *a) {
+    dlsh_dbg.active = 1;
+    dlsh_dbg.stepped = !a && dlsh_stepper_into();
+    dl_status st = arrive(s, sink);
+    if (!st) st = a ? dlsh_arg_exec(a, "commands", NULL) : read_commands(s, sink);
+    return end(s, st);
+}
+
+dl_status dlsh_dbg_walk(dlsh_session *s, dl_tensor *loss) {
+    dlsh_dbg.source = *dl_source_here();
+    DLSH_TRY(dlsh_nodewalk_begin(&dlsh_dbg.walk, loss, NULL));
+    return visit(s, s->sink, NULL);
+}
+
 static dl_status dbg_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dlsh_value v = dlsh_void();
-    int block = dlsh_arg_node(a, "commands") != NULL;
     if (!dlsh_arg_node(a, "what")) {
         DLSH_TRY(dlsh_dbg_need(a));
         return dlsh_arg_exec(a, "commands", NULL);
     }
     if (dlsh_dbg.active) return dlsh_arg_fail(a, NULL, DL_ERR_STATE, "quit", "a debugger runs already");
     dl_status st = subject(a, &v);
-    if (!st) {
-        dlsh_dbg.active = 1;
-        st = arrive(a);
-        if (!st) st = block ? dlsh_arg_exec(a, "commands", NULL) : read_lines(a);
-        st = end(a, st);
-    }
+    if (!st) st = visit(dlsh_arg_session(a), dlsh_arg_sink(a), dlsh_arg_node(a, "commands") ? a : NULL);
     dlsh_drop(v);
     return st;
 }

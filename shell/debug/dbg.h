@@ -27,7 +27,7 @@ typedef struct dlsh_point {
 
 /* There is one at a time. */
 typedef struct dlsh_debugger {
-    int active, quit;
+    int active, quit, stepped; /* stepped: by a client of debug/stepper.h */
     dlsh_nodewalk walk;
     dlsh_point points[DLSH_DBG_POINTS];
     char shown[DLSH_DBG_POINTS][DLSH_DBG_TEXT];
@@ -41,6 +41,9 @@ typedef struct dlsh_debugger {
 } dlsh_debugger;
 
 extern dlsh_debugger dlsh_dbg;
+
+/* Walks over the nodes of a loss; commands come from a client or the prompt (dbg.c). */
+dl_status dlsh_dbg_walk(dlsh_session *s, dl_tensor *loss);
 
 /* ---- showing (dbg_show.c) */
 dl_status dlsh_dbg_show(dlsh_session *s, struct dlsh_sink *sink);

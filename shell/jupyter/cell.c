@@ -156,6 +156,7 @@ json_t *jup_execute(jup_request *r) {
     jup_sync();
     jup_post_parent(r, silent);
     jup_sink_begin();
+    jup_debug_cell(jup.count, code, len);
     if (!silent) remember(code, len);
     DLSH_SCOPED_BUF output = {0};
     dl_status status = run_code(code, len, &output);

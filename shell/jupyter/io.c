@@ -374,6 +374,34 @@ jup_request *jup_next(void) {
     return r;
 }
 
+/* Waits until something happens, at most a moment: a signal may come to any thread and wakes nobody. */
+static void wait_a_moment(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_nsec += 50000000;
+    if (t.tv_nsec >= 1000000000) t.tv_sec++, t.tv_nsec -= 1000000000;
+    pthread_cond_timedwait(&io.change, &io.lock, &t);
+}
+
+static jup_request *take_debug_request(void) {
+    for (jup_request **at = &io.waiting, *r; (r = *at); at = &r->next) {
+        if (strcmp(r->type, "debug_request") != 0) continue;
+        *at = r->next;
+        if (io.newest == &r->next) io.newest = at;
+        r->next = NULL;
+        return r;
+    }
+    return NULL;
+}
+
+jup_request *jup_next_debug(void) {
+    jup_request *r = NULL;
+    pthread_mutex_lock(&io.lock);
+    while (!io.ending && !jup_interrupted() && !jup_debug_left() && !(r = take_debug_request())) wait_a_moment();
+    pthread_mutex_unlock(&io.lock);
+    return r;
+}
+
 void jup_abort_waiting(void) {
     pthread_mutex_lock(&io.lock);
     for (jup_request *r = io.waiting; r; r = r->next)
@@ -400,13 +428,7 @@ static void serve_stdin(void) {
 
 jup_request *jup_input_reply(void) {
     pthread_mutex_lock(&io.lock);
-    while (!io.answer && !io.ending && !jup_interrupted()) {
-        struct timespec t; /* a signal may come to any thread and wakes nobody */
-        clock_gettime(CLOCK_REALTIME, &t);
-        t.tv_nsec += 50000000;
-        if (t.tv_nsec >= 1000000000) t.tv_sec++, t.tv_nsec -= 1000000000;
-        pthread_cond_timedwait(&io.change, &io.lock, &t);
-    }
+    while (!io.answer && !io.ending && !jup_interrupted()) wait_a_moment();
     jup_request *r = io.answer;
     io.answer = NULL;
     pthread_mutex_unlock(&io.lock);
@@ -482,13 +504,6 @@ static json_t *control_interrupt(jup_request *r) {
     return json_pack("{s:s}", "status", "ok");
 }
 
-/* kernel_info says that there is no debugger; a client that asks all the same gets a failure. */
-static json_t *control_debug(jup_request *r) {
-    json_t *command = json_object_get(r->content, "command"), *seq = json_object_get(r->content, "seq");
-    return json_pack("{s:s, s:O?, s:b, s:O?, s:s}", "type", "response", "request_seq", seq, "success", 0, "command",
-                     command, "message", "this kernel has no debugger for clients");
-}
-
 json_t *jup_ports(jup_request *r) {
     const int *port = io.connection.port;
     (void)r;
@@ -503,10 +518,11 @@ static const struct {
 } controls[] = {{"interrupt_request", "interrupt_reply", control_interrupt},
                 {"shutdown_request", "shutdown_reply", jup_shutdown},
                 {"kernel_info_request", "kernel_info_reply", jup_kernel_info},
-                {"debug_request", "debug_reply", control_debug}};
+                {"debug_request", "debug_reply", jup_debug}};
 
 /* Answers what needs no session; returns 0 for other requests. */
 static int answer_control(jup_request *r) {
+    if (jup_debug_needs_session(r)) return 0;
     for (size_t i = 0; i < sizeof controls / sizeof *controls; i++) {
         if (strcmp(r->type, controls[i].request)) continue;
         control_status(r, "busy");

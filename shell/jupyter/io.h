@@ -13,6 +13,8 @@ void jup_io_stop(void);
 
 /* The next request for the session's thread, owned; NULL: the kernel shall end. */
 jup_request *jup_next(void);
+/* The next debug_request for a session that stands still, owned; NULL: it shall go on. */
+jup_request *jup_next_debug(void);
 /* Marks the waiting execute requests as aborted: an earlier cell failed. */
 void jup_abort_waiting(void);
 /* Asks the kernel to end: for the session's thread and for signal handlers. */

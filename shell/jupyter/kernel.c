@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "debug/stepper.h"
 #include "front/front.h"
 #include "jupyter/stdio.h"
 #include "view/console.h"
@@ -114,6 +115,7 @@ static const struct {
                 {"comm_msg", NULL, no_answer},
                 {"comm_close", NULL, no_answer},
                 {"interrupt_request", "interrupt_reply", answer_interrupt},
+                {"debug_request", "debug_reply", jup_debug},
                 {"shutdown_request", "shutdown_reply", jup_shutdown}};
 
 static void post_status(const char *state) {
@@ -121,7 +123,7 @@ static void post_status(const char *state) {
 }
 
 /* busy, what the request makes, its reply, idle. */
-static void answer(jup_request *r) {
+void jup_answer(jup_request *r) {
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         if (strcmp(requests[i].request, r->type)) continue;
         jup.request = r;
@@ -164,29 +166,33 @@ static void use_utf8(void) {
     if (strcmp(nl_langinfo(CODESET), "UTF-8")) setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-void dlsh_kernel_serve(dlsh_services *to) { to->before_statement = before_statement; }
+void dlsh_kernel_serve(dlsh_services *to) {
+    to->before_statement = before_statement;
+    dlsh_stepper_services(to);
+}
 
 int dlsh_kernel_run(dlsh_session *s, const char *connection_file) {
     jup_connection connection;
     if (!jup_connection_read(connection_file, &connection)) return DLSH_EXIT_USAGE;
     use_utf8();
     json_object_seed(0); /* before there are threads */
+    jup.s = s;
     if (!jup_io_start(&connection)) return DLSH_EXIT_ERROR;
     jup_running(0);
     static pid_t process; /* children that C code forks call exit, too */
     process = getpid();
     on_exit(on_process_exit, &process);
-    jup.s = s;
     dlsh_session_set_sink(s, jup_sink());
     int code = DLSH_EXIT_OK;
     jup_request *r;
     while (!dlsh_exiting(s, &code) && (r = jup_next())) {
-        answer(r);
+        jup_answer(r);
         jup_request_unref(r);
     }
     dlsh_session_set_sink(s, dlsh_console());
     jup_history_close();
     jup_io_stop();
+    jup_debug_close();
     dlsh_buf_free(&jup.script);
     jup = (jup_kernel){0};
     return code;

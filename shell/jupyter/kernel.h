@@ -43,6 +43,7 @@ json_t *jup_comm_open(jup_request *r);
 /* Needs no session, nor a request, and may be called from any thread. */
 json_t *jup_kernel_info(jup_request *r);
 json_t *jup_history(jup_request *r); /* jupyter/history.c */
+json_t *jup_debug(jup_request *r);   /* jupyter/debugger.c */
 /* Begins the end of the kernel; any thread. */
 json_t *jup_shutdown(jup_request *r); /* jupyter/kernel.c */
 /* {"status": "error", ...} */
@@ -51,6 +52,18 @@ json_t *jup_failure(const char *name, const char *message);
 json_t *jup_refused(const char *what);
 /* The code of a request and the cursor in bytes; 0 when there is no code. */
 int jup_code_and_cursor(jup_request *r, const char **code, size_t *len, size_t *cursor);
+
+/* Answers a request whole, of the session's thread (jupyter/kernel.c). */
+void jup_answer(jup_request *r);
+
+/* ---- the debugger (jupyter/debugger.c) */
+/* Whether the session's thread has to answer; any thread. */
+int jup_debug_needs_session(const jup_request *r);
+/* Whether no client is attached; any thread. */
+int jup_debug_left(void);
+/* A cell is about to run under this number. */
+void jup_debug_cell(long number, const char *code, size_t len);
+void jup_debug_close(void);
 
 /* ---- history (jupyter/history.c) */
 /* Keeps a cell under its number; output (NULL: none) is the text of its result. */

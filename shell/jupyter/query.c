@@ -121,11 +121,11 @@ json_t *jup_kernel_info(jup_request *r) {
     char banner[128];
     (void)r;
     snprintf(banner, sizeof banner, "dlsh %s: a deep-learning workbench in C. help tells more.", dl_version());
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:[], s:[], s:{s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s}}}", "status",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:[], s:[s], s:{s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s}}}", "status",
                      "ok", "protocol_version", JUP_PROTOCOL, "implementation", "dlsh", "implementation_version",
-                     dl_version(), "banner", banner, "debugger", 0, "help_links", "supported_features", "language_info",
-                     "name", "dlsh", "version", dl_version(), "mimetype", "text/x-dlsh", "file_extension", ".dlsh",
-                     "pygments_lexer", "dlsh", "codemirror_mode", "name", "dlsh", "mime",
+                     dl_version(), "banner", banner, "debugger", 1, "help_links", "supported_features", "debugger",
+                     "language_info", "name", "dlsh", "version", dl_version(), "mimetype", "text/x-dlsh",
+                     "file_extension", ".dlsh", "pygments_lexer", "dlsh", "codemirror_mode", "name", "dlsh", "mime",
                      "text/x-python"); /* the nearest, for clients without our mode */
 }
 

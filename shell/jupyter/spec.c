@@ -152,7 +152,7 @@ static int write_kernel(char *folder, const char *program) {
            write_json(folder, "kernel.json",
                       json_pack("{s:[s,s,s,s], s:s, s:s, s:s, s:{s:b}}", "argv", program, "kernel", "run",
                                 "{connection_file}", "display_name", "dlsh", "language", "dlsh", "interrupt_mode",
-                                "message", "metadata", "debugger", 0));
+                                "message", "metadata", "debugger", 1));
 }
 
 /* The name of the script changes with the version: browsers keep it. */

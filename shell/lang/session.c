@@ -163,9 +163,8 @@ static dl_status run_unit(dlsh_session *s, dlsh_unit *u, dlsh_value *last) {
 dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t len, dlsh_value *last) {
     dlsh_syntax_error err;
     const char base = 0;
-    dlsh_unit *u = dlsh_unit_new(name, text, len), *outer = s->unit;
-    const dlsh_node *outer_statement = s->statement;
-    dlsh_value *locals = s->locals, *returned = s->returned;
+    dlsh_frame frame;
+    dlsh_unit *u = dlsh_unit_new(name, text, len);
     dl_status st = u ? DL_OK : dl_failed();
     int nested = s->running++;
     if (last) *last = dlsh_void();
@@ -180,6 +179,7 @@ dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t l
         st = dlsh_check_stack(s);
     }
     s->failed = 0;
+    dlsh_frame_enter(s, &frame, NULL);
     if (!st && dlsh_parse(u, dlsh_command_finder(), s, &err)) st = syntax_failure(s, u, &err);
     if (!st) st = dlsh_resolve(s, u);
     if (st) {
@@ -190,13 +190,10 @@ dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t l
         if (s->services.parsed) s->services.parsed(s, u);
         st = run_unit(s, u, last);
     }
-    s->unit = outer;
-    s->statement = outer_statement;
-    s->locals = locals;
-    s->returned = returned;
+    dlsh_frame_leave(s);
     s->running--;
     dlsh_unit_drop(u);
     if (!nested) dl_idle(1);
-    if (st && nested) dlsh_trace_call(s, name, outer_statement);
+    if (st && nested) dlsh_trace_call(s, name, s->statement);
     return st;
 }

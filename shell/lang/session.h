@@ -47,6 +47,10 @@ typedef struct dlsh_services {
     void (*before_statement)(dlsh_session *s, const char *text, size_t len);
     void (*after_statement)(dlsh_session *s);
     int keep_going; /* after a statement that failed */
+
+    /* Before each statement while dlsh_watch_statements says so: 0 it runs; 1 it was done here; -1 a recorded failure.
+     */
+    int (*at_statement)(dlsh_session *s, const dlsh_node *n);
 } dlsh_services;
 
 /* ---------------------------------------------------------------- life */
@@ -99,6 +103,23 @@ void dlsh_interrupt(void);
 /* Is the text a whole number of statements? Exactly when no syntax error stands at its end. */
 typedef enum dlsh_completeness { DLSH_COMPLETE, DLSH_INCOMPLETE, DLSH_INVALID } dlsh_completeness;
 dlsh_completeness dlsh_is_complete(const dlsh_session *s, const char *text, size_t len);
+
+/* ---------------------------------------------------------------- what runs */
+
+/* Statements ask the service at_statement; any thread may switch it. Without the service nothing happens. */
+void dlsh_watch_statements(dlsh_session *s, int on);
+
+/* A text or a call of a function that has begun and not ended. */
+typedef struct dlsh_running {
+    const char *name, *unit; /* of the function, "" of a text; of the text that it stands in */
+    int line, col;           /* of its statement */
+} dlsh_running;
+/* Number i of them, from the innermost at 0; 0: there are fewer. */
+int dlsh_running_at(const dlsh_session *s, int i, dlsh_running *out);
+/* Number k of the variables of its own; the value is borrowed, VOID while it is not set. NULL: there are fewer. */
+const char *dlsh_running_variable(const dlsh_session *s, int i, int k, dlsh_value *v);
+/* Runs text as one of the session's that sees these variables, too, and may assign to them. */
+dl_status dlsh_running_run(dlsh_session *s, int i, const char *text, size_t len, dlsh_value *out);
 
 /* ---------------------------------------------------------------- variables */
 

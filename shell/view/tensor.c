@@ -8,6 +8,7 @@
 
 #include "lang/session.h"
 #include "view/cells.h"
+#include "view/text.h"
 
 dlsh_print_options dlsh_print = {.digits = 4, .edgeitems = 3, .threshold = 1000};
 
@@ -270,4 +271,23 @@ dl_status dlsh_tensor_json(dlsh_buf *b, const dl_tensor *t) {
     if (e.ndim) dlsh_buf_puts(b, "}");
     dlsh_elements_close(&e);
     return b->failed ? DL_ERR_MEMORY : DL_OK;
+}
+
+dl_status dlsh_value_line(dlsh_buf *b, dlsh_value v) {
+    enum { LONGEST = 60 };
+    if (v.type == DLSH_TENSOR) return dlsh_tensor_summary(b, v.as.tensor, 0);
+    DLSH_SCOPED_BUF whole = {0};
+    dl_status status = DL_OK;
+    if (v.type == DLSH_LIST || v.type == DLSH_RECORD)
+        dlsh_buf_printf(&whole, "%d %s: ", v.type == DLSH_LIST ? v.as.list->n : v.as.record->n,
+                        v.type == DLSH_LIST ? "items" : "fields");
+    if (v.type == DLSH_LIST && v.as.list->n > 100)
+        dlsh_buf_puts(&whole, "[...]");
+    else
+        status = dlsh_repr(&whole, v);
+    const char *text = dlsh_buf_text(&whole);
+    size_t line = strcspn(text, "\n"), cut = dlsh_text_clip(text, line, LONGEST);
+    dlsh_buf_add(b, text, cut);
+    if (cut < whole.n) dlsh_buf_puts(b, "...");
+    return status;
 }

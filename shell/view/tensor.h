@@ -18,6 +18,8 @@ extern dlsh_print_options dlsh_print;
 dl_status dlsh_tensor_layout(dlsh_buf *b, const dl_tensor *t, int width, int colour);
 /* "tensor f32[64,10] n=640 min=-3.1 max=2.9 mean=0.01 std=1 grad 3 NaN!"; reads all elements. */
 dl_status dlsh_tensor_summary(dlsh_buf *b, const dl_tensor *t, int colour);
+/* A value in one line: of a tensor that summary, else its text, cut. */
+dl_status dlsh_value_line(dlsh_buf *b, dlsh_value v);
 /* "f32[64,10]" */
 void dlsh_tensor_kind(dlsh_buf *b, const dl_tensor *t);
 /* Rows of comma-separated numbers: the last dimension a row; all digits. Ends with a newline. */

@@ -95,14 +95,6 @@ class Shared(kernel.OneKernel):
         raw.close()
         self.assertEqual(self.k.text("order"), "123")
 
-    def test_debug_is_refused(self):
-        raw = Raw(self.k.info, "control_port")
-        header, _, content = raw.ask(raw.frames("debug_request", {"type": "request", "seq": 7, "command": "initialize", "arguments": {}}))
-        self.assertEqual((header["msg_type"], content["type"], content["request_seq"], content["command"], content["success"]),
-                         ("debug_reply", "response", 7, "initialize", False))
-        self.assertEqual(raw.ask(raw.frames("debug_request", {}))[2]["success"], False)
-        raw.close()
-
     def test_connect(self):
         raw = Raw(self.k.info)
         content = raw.ask(raw.frames("connect_request", {}))[2]

@@ -166,9 +166,8 @@ static inline dl_status run_body(dlsh_session *s, const dlsh_fn *f, dlsh_value *
     *out = dlsh_void();
     DLSH_TRY(dlsh_quick_interrupt(s)); /* recursion is a loop, too */
     dlsh_collect_if_due();
-    dlsh_value *locals = s->locals, *returned = s->returned;
-    dlsh_unit *unit = s->unit;
-    const dlsh_node *statement = s->statement;
+    dlsh_frame frame;
+    dlsh_frame_enter(s, &frame, f);
     s->locals = slots;
     s->returned = out;
     s->unit = f->unit;
@@ -176,11 +175,8 @@ static inline dl_status run_body(dlsh_session *s, const dlsh_fn *f, dlsh_value *
     dlsh_flow flow = dlsh_exec_block(s, f->node->kids[f->node->nkids - 1]);
     s->fn_depth--;
     s->result_silent = 0; /* whatever the last call in the body was */
-    s->locals = locals;
-    s->returned = returned;
-    s->unit = unit;
-    s->statement = statement;
-    if (unit) *s->source = (dl_source){unit->name, statement ? statement->span.line : 0};
+    dlsh_frame_leave(s);
+    if (s->unit) *s->source = (dl_source){s->unit->name, s->statement ? s->statement->span.line : 0};
     if (flow != DLSH_FLOW_RETURN) *out = dlsh_void();
     return flow == DLSH_FAILED ? dl_failed() : DL_OK;
 }

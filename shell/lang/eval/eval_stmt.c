@@ -283,6 +283,10 @@ static dlsh_flow exec_expr(dlsh_session *s, const dlsh_node *n) {
 static inline dlsh_flow exec(dlsh_session *s, const dlsh_node *n) {
     *s->source = (dl_source){s->unit->name, n->span.line};
     s->statement = n;
+    if (__builtin_expect(s->watched, 0)) {
+        int done = s->services.at_statement(s, n);
+        if (done) return done < 0 ? DLSH_FAILED : DLSH_GO;
+    }
     if (n->kind == DLSH_N_ASSIGN) return checked(exec_assign(s, n));
     switch (n->kind) {
     case DLSH_N_EXPR: return exec_expr(s, n);

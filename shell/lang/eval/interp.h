@@ -22,6 +22,15 @@ typedef struct dlsh_place {
     size_t last_line;
 } dlsh_place;
 
+/* A call or a text that runs: what ran before it, and the function; NULL: a text. */
+typedef struct dlsh_frame {
+    struct dlsh_frame *up;
+    const dlsh_fn *fn;
+    dlsh_unit *unit;
+    const dlsh_node *statement;
+    dlsh_value *locals, *returned;
+} dlsh_frame;
+
 struct dlsh_session {
     dlsh_sink *sink;
     const dlsh_command **rows;
@@ -36,6 +45,8 @@ struct dlsh_session {
     const dlsh_node *statement; /* that runs */
     dlsh_value *locals;         /* of the function that runs; NULL at the top level */
     dlsh_value *returned;       /* where its `return` puts the value */
+    dlsh_frame *frame;          /* the innermost; NULL: nothing runs */
+    int watched;                /* each statement asks the service at_statement first; atomic */
     dl_source *source;          /* of this thread: where libcore reads file and line of the statement */
     const int *interrupt;       /* Ctrl-C, see dl_interrupt_word */
     int fn_depth;               /* >0 inside fn: nothing prints itself */
@@ -97,6 +108,21 @@ void dlsh_place_clear(dlsh_session *s);
 void dlsh_failure_keep(dlsh_session *s);
 /* The pending failure as a record for `catch`; forgets it. */
 dl_status dlsh_caught(dlsh_session *s, dlsh_value *out);
+
+/* ---- what runs (frames.c) */
+/* Enters what the caller sets next; the frame is the caller's until it leaves. */
+static inline void dlsh_frame_enter(dlsh_session *s, dlsh_frame *frame, const dlsh_fn *fn) {
+    *frame = (dlsh_frame){s->frame, fn, s->unit, s->statement, s->locals, s->returned};
+    s->frame = frame;
+}
+static inline void dlsh_frame_leave(dlsh_session *s) {
+    const dlsh_frame *frame = s->frame;
+    s->unit = frame->unit;
+    s->statement = frame->statement;
+    s->locals = frame->locals;
+    s->returned = frame->returned;
+    s->frame = frame->up;
+}
 
 /* ---- evaluation (eval_expr.c, eval_stmt.c) */
 dl_status dlsh_eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
