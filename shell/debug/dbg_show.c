@@ -52,11 +52,11 @@ static dl_status put_operands(dlsh_session *s, dlsh_table *t, const dl_recorded 
     return DL_OK;
 }
 
-/* "FILE:LINE", and the text of the line where it is of the running script. */
+/* "FILE:LINE", and the text of the line where the file is a text that runs. */
 static dlsh_value place_text(dlsh_session *s, const char *file, int line) {
-    const dlsh_unit *u = s->unit;
+    const dlsh_unit *u = dlsh_running_unit(s, file);
     DLSH_SCOPED_BUF text = {0};
-    const char *p = u && file && !strcmp(u->name, file) ? u->text : NULL;
+    const char *p = u ? u->text : NULL;
     for (int i = 1; p && i < line; i++) p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL;
     while (p && *p == ' ') p++;
     if (p) dlsh_buf_add(&text, p, strcspn(p, "\n"));

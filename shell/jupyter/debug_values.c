@@ -55,6 +55,18 @@ static int has_children(dlsh_value v) {
     }
 }
 
+/* Of a value with parts clients show the type alone, so its line stands there, of a tensor without that word. Python's
+ * name of a string makes them show its text. */
+static json_t *type_of(dlsh_value v) {
+    DLSH_SCOPED_BUF b = {0};
+    if (v.type == DLSH_STR) return json_string("str");
+    if (v.type != DLSH_TENSOR) dlsh_buf_puts(&b, dlsh_type_name(v));
+    if (v.type == DLSH_LIST || v.type == DLSH_RECORD) dlsh_buf_puts(&b, ", ");
+    if (v.type == DLSH_LIST || v.type == DLSH_RECORD || v.type == DLSH_TENSOR)
+        if (dlsh_value_line(&b, v)) dl_error_clear();
+    return jup_text(dlsh_buf_text(&b), b.n);
+}
+
 static json_t *line_of(dlsh_value v) {
     DLSH_SCOPED_BUF line = {0};
     if (dlsh_value_line(&line, v)) dl_error_clear();
@@ -63,8 +75,8 @@ static json_t *line_of(dlsh_value v) {
 
 static void add(json_t *to, const char *name, dlsh_value v, const char *evaluate) {
     json_t *one =
-        json_pack("{s:o?, s:o?, s:s, s:i}", "name", jup_text(name, strlen(name)), "value", line_of(v), "type",
-                  dlsh_type_name(v), "variablesReference", has_children(v) ? refer(VALUE, 0, dlsh_ref(v)) : 0);
+        json_pack("{s:o?, s:o?, s:o?, s:i}", "name", jup_text(name, strlen(name)), "value", line_of(v), "type",
+                  type_of(v), "variablesReference", has_children(v) ? refer(VALUE, 0, dlsh_ref(v)) : 0);
     if (evaluate) json_object_set_new(one, "evaluateName", jup_text(evaluate, strlen(evaluate)));
     json_array_append_new(to, one);
 }

@@ -1,5 +1,5 @@
 """Cells in JupyterLab 4 and Notebook 7, in headless Chromium: the extension that `dlsh kernel install` puts there colours the
-language and C in it, a cell runs, what is shown of a tensor is its table. Debian has neither, so they are looked for as
+language and C in it, a cell runs, what is shown of a tensor is its table, the debugger of JupyterLab works. Debian has neither, so they are looked for as
 jupyter-lab and jupyter-notebook on the PATH or in the folder DLSH_JUPYTERLAB, for example the bin of a virtual environment:
 
     python3 -m venv ~/lab && ~/lab/bin/pip install jupyterlab notebook
@@ -26,6 +26,7 @@ try:
     from selenium.webdriver.chrome.options import Options
     from selenium.webdriver.chrome.service import Service
     from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.common.exceptions import WebDriverException
     from selenium.webdriver.common.keys import Keys
 except ImportError as e:
     print(f"skipped: {e} (Debian: python3-selenium)")
@@ -63,10 +64,10 @@ def serve(program):
     raise TimeoutError("the server does not answer")
 
 
-def write_notebook():
-    cells = [{"cell_type": "code", "id": f"c{i}", "metadata": {}, "source": c, "outputs": [], "execution_count": None} for i, c in enumerate(CELLS)]
+def write_notebook(name="test", cells=CELLS):
+    cells = [{"cell_type": "code", "id": f"c{i}", "metadata": {}, "source": c, "outputs": [], "execution_count": None} for i, c in enumerate(cells)]
     spec = {"kernelspec": {"name": "dlsh", "display_name": "dlsh", "language": "dlsh"}}
-    (kernel.HOME / "test.ipynb").write_text(json.dumps({"cells": cells, "metadata": spec, "nbformat": 4, "nbformat_minor": 5}))
+    (kernel.HOME / f"{name}.ipynb").write_text(json.dumps({"cells": cells, "metadata": spec, "nbformat": 4, "nbformat_minor": 5}))
 
 
 def browser():
@@ -108,6 +109,54 @@ def check(driver, name, url):
         driver.save_screenshot(str(PICTURES / f"{name}.png"))
 
 
+DEBUGGED = "w = param(tensor([1.0, 2.0]))\nh = relu(w * 3)\nl = sum(h)\nbackward l\ndone = 1"
+SIDE = "return document.querySelector('.jp-DebuggerSidebar').innerText"
+
+
+def debug(driver, url):
+    """JupyterLab's debugger: a breakpoint set with the mouse, a step into backward, over nodes, the node's values, the end."""
+    driver.get(url)
+    wait(lambda: driver.execute_script("return !!document.querySelector('[data-status=idle]')"), "a kernel")
+    shown = "return Array.from(document.querySelectorAll('.jp-CodeCell .cm-content')).some(c => c.innerText.includes('backward l'))"
+    wait(lambda: driver.execute_script(shown), "the notebook")
+    def attached():
+        """Clicks the bug until the side bar names the notebook: it may be there before the debugger is ready, and then does nothing."""
+        driver.execute_script("var b = document.querySelector('.jp-DebuggerBugButton:not(.disabled)'); b && b.click()")
+        time.sleep(1)
+        return "DEBUGGED" in driver.execute_script("return (document.querySelector('.jp-DebuggerSidebar') || {innerText: ''}).innerText")
+
+    wait(attached, "the debugger")
+
+    def marked():
+        """Clicks beside line 4 until the breakpoint is there: lines are drawn anew while the debugger starts."""
+        if "4" in driver.execute_script(SIDE + ".split('BREAKPOINTS')[1].split('KERNEL')[0]"):
+            return True
+        gutter = driver.execute_script("return document.querySelectorAll('.cm-breakpoint-gutter .cm-gutterElement')[4]")
+        try:
+            ActionChains(driver).move_to_element(gutter).click().perform() if gutter else None
+        except WebDriverException:  # it was drawn anew at this moment
+            pass
+        time.sleep(0.5)
+        return False
+
+    wait(marked, "the breakpoint")
+    driver.execute_script("document.querySelector('.jp-CodeCell .cm-content').focus()")
+    ActionChains(driver).key_down(Keys.SHIFT).send_keys(Keys.ENTER).key_up(Keys.SHIFT).perform()
+    stack = lambda: driver.execute_script(SIDE + ".split('CALLSTACK')[1].split('BREAKPOINTS')[0]")
+    press = lambda command: driver.execute_script(f"document.querySelector('.jp-DebuggerSidebar [data-command=\"debugger:{command}\"]').click()")
+    wait(lambda: ":4" in stack(), "the stop at the breakpoint")
+    for command, place in (("stepIn", "forward mul"), ("next", "forward relu"), ("next", "forward sum"), ("next", "backward sum"), ("next", "backward relu")):
+        press(command)
+        wait(lambda: place in stack(), place)
+    wait(lambda: "f32[2] n=2 in [3, 6]" in driver.execute_script(SIDE), "the node's result")
+    if PICTURES:
+        driver.save_screenshot(str(PICTURES / "debugger.png"))
+    for _ in range(2):
+        press("continue")
+        time.sleep(0.3)
+    wait(lambda: driver.execute_script("return !!document.querySelector('[data-status=idle]')"), "the end of the cell")
+
+
 def main():
     found = [(name, path, page) for name, least, page in (("jupyter-lab", 4, "lab/tree"), ("jupyter-notebook", 7, "notebooks"))
              if (path := find(name, least))]
@@ -121,11 +170,14 @@ def main():
         server, url = serve(path)
         try:
             check(driver, name, f"{url}/{page}/test.ipynb")
+            if name == "jupyter-lab":
+                write_notebook("debugged", [DEBUGGED])
+                debug(driver, f"{url}/{page}/debugged.ipynb?reset")
         finally:
             driver.get("about:blank")
             server.terminate()
             server.wait()
-        print(f"{name}: colours of the language and of C; a tensor as a table")
+        print(f"{name}: colours of the language and of C; a tensor as a table" + ("; the debugger" if name == "jupyter-lab" else ""))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 /* What runs: texts and calls of functions, for a debugger. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "lang/eval/quick.h"
 
@@ -25,6 +26,13 @@ int dlsh_running_at(const dlsh_session *s, int i, dlsh_running *out) {
     const char *name = !f->fn ? "" : f->fn->node->text ? f->fn->node->text : "fn";
     *out = (dlsh_running){name, now.unit->name, now.statement->span.line, now.statement->span.col};
     return 1;
+}
+
+const dlsh_unit *dlsh_running_unit(const dlsh_session *s, const char *name) {
+    const dlsh_unit *u = s->unit;
+    for (const dlsh_frame *f = s->frame; f && name && u; u = f->unit, f = f->up)
+        if (!strcmp(u->name, name)) return u;
+    return NULL;
 }
 
 /* Slot k, through its cell; NULL: there are fewer. */

@@ -115,6 +115,8 @@ static inline void dlsh_frame_enter(dlsh_session *s, dlsh_frame *frame, const dl
     *frame = (dlsh_frame){s->frame, fn, s->unit, s->statement, s->locals, s->returned};
     s->frame = frame;
 }
+/* The text of that name that runs; NULL: none. */
+const dlsh_unit *dlsh_running_unit(const dlsh_session *s, const char *name);
 static inline void dlsh_frame_leave(dlsh_session *s) {
     const dlsh_frame *frame = s->frame;
     s->unit = frame->unit;
