@@ -22,6 +22,7 @@ typedef struct dry_run {
 
 static _Thread_local dry_run *dry; /* the one under way in this thread */
 
+bool dl_m_dry(void) { return dry != NULL; }
 bool dl_m_training(const dl_module *m) { return m->training && !dry; }
 
 /* ---------------------------------------------------------------- making weights */

@@ -206,12 +206,59 @@ dl_status dl_layer_maxpool_check(dl_module *m) {
     return check_sizes(m, "dilation", 1);
 }
 
-dl_tensor *dl_layer_maxpool(dl_module *m, dl_tensor *x) {
+dl_pack *dl_layer_maxpool_call(dl_module *m, dl_pack *in) {
     const dl_optval *k = dl_m_opt(m, "kernel_size"), *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding"),
                     *d = dl_m_opt(m, "dilation");
     static __typeof__(dl_max_pool2d) *const op[] = {NULL, dl_max_pool1d, dl_max_pool2d, dl_max_pool3d};
-    return op[m->row->dims](x, k->u.v, k->n, s->given ? s->u.v : NULL, s->given ? s->n : 0, p->u.v, p->n, d->u.v, d->n,
-                            (int)dl_m_int(m, "ceil_mode"));
+    static __typeof__(dl_max_pool2d_with_indices) *const both[] = {
+        NULL, dl_max_pool1d_with_indices, dl_max_pool2d_with_indices, dl_max_pool3d_with_indices};
+    const int ceil_mode = (int)dl_m_int(m, "ceil_mode"), ns = s->given ? s->n : 0;
+    const long *step = s->given ? s->u.v : NULL;
+    dl_tensor *x = dl_pack_tensor(in, 0), *y[2] = {NULL};
+    if (!dl_m_int(m, "return_indices")) {
+        y[0] = op[m->row->dims](x, k->u.v, k->n, step, ns, p->u.v, p->n, d->u.v, d->n, ceil_mode);
+        return dl_layer_results(y, 1);
+    }
+    y[0] = both[m->row->dims](x, k->u.v, k->n, step, ns, p->u.v, p->n, d->u.v, d->n, ceil_mode, &y[1]);
+    return dl_layer_results(y, 2);
+}
+
+/* ---------------------------------------------------------------- maxunpool */
+
+dl_status dl_layer_maxunpool_check(dl_module *m) {
+    DL_TRY(check_sizes(m, "kernel_size", 1));
+    DL_TRY(check_sizes(m, "stride", 1));
+    return check_sizes(m, "padding", 0);
+}
+
+/* The sizes that an input tensor holds; their count, -1 with an error recorded. */
+static int sizes_of(const dl_module *m, const dl_tensor *t, long size[DL_MAX_DIM]) {
+    if (!t) return 0;
+    DL_OWNED dl_tensor *here = dl_to_device((dl_tensor *)t, 0);
+    DL_OWNED dl_tensor *whole = here && here->ndim == 1 && here->numel <= DL_MAX_DIM ? dl_to_dtype(here, DL_I64) : NULL;
+    if (!here) return -1;
+    if (!whole) return dl_fail(DL_ERR_VALUE, "layer %s: output_size is a list of sizes", m->row->kind.name), -1;
+    for (int i = 0; i < whole->numel; i++) {
+        DL_OWNED dl_tensor *one = dl_select(whole, 0, i);
+        if (!one || dl_item_i(one, &size[i]) != DL_OK) return -1;
+    }
+    return (int)whole->numel;
+}
+
+dl_pack *dl_layer_maxunpool_call(dl_module *m, dl_pack *in) {
+    const dl_optval *k = dl_m_opt(m, "kernel_size"), *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding");
+    static __typeof__(dl_max_unpool2d) *const op[] = {NULL, dl_max_unpool1d, dl_max_unpool2d, dl_max_unpool3d};
+    dl_tensor *at = dl_pack_tensor(in, 1), *y = NULL;
+    long size[DL_MAX_DIM];
+    if (!at)
+        return dl_fail_hint(DL_ERR_VALUE, "y, i = pool(x), of a maxpool with return_indices=true, then unpool(y, i)",
+                            "layer %s needs the indices of its values", m->row->kind.name),
+               NULL;
+    const int n = sizes_of(m, dl_pack_tensor(in, 2), size);
+    if (n < 0) return NULL;
+    y = op[m->row->dims](dl_pack_tensor(in, 0), at, k->u.v, k->n, s->given ? s->u.v : NULL, s->given ? s->n : 0, p->u.v,
+                         p->n, n ? size : NULL, n);
+    return dl_layer_results(&y, 1);
 }
 
 /* ---------------------------------------------------------------- batchnorm */
@@ -310,11 +357,17 @@ dl_tensor *dl_layer_adaptiveavgpool(dl_module *m, dl_tensor *x) {
     return op[m->row->dims](x, size->u.v, size->n);
 }
 
-dl_tensor *dl_layer_adaptivemaxpool(dl_module *m, dl_tensor *x) {
+dl_pack *dl_layer_adaptivemaxpool_call(dl_module *m, dl_pack *in) {
     const dl_optval *size = dl_m_opt(m, "output_size");
     static __typeof__(dl_adaptive_max_pool2d) *const op[] = {NULL, dl_adaptive_max_pool1d, dl_adaptive_max_pool2d,
                                                              dl_adaptive_max_pool3d};
-    return op[m->row->dims](x, size->u.v, size->n);
+    static __typeof__(dl_adaptive_max_pool2d_with_indices) *const both[] = {NULL, dl_adaptive_max_pool1d_with_indices,
+                                                                            dl_adaptive_max_pool2d_with_indices,
+                                                                            dl_adaptive_max_pool3d_with_indices};
+    dl_tensor *x = dl_pack_tensor(in, 0), *y[2] = {NULL};
+    const bool places = dl_m_int(m, "return_indices");
+    y[0] = places ? both[m->row->dims](x, size->u.v, size->n, &y[1]) : op[m->row->dims](x, size->u.v, size->n);
+    return dl_layer_results(y, places ? 2 : 1);
 }
 
 dl_status dl_layer_lppool_check(dl_module *m) {
@@ -433,6 +486,9 @@ dl_status dl_layer_embedding_check(dl_module *m) {
     DL_TRY(dl_init_check(dl_m_opt(m, "init")->u.s));
     const dl_optval *pad = dl_m_opt(m, "padding_idx");
     long n = dl_m_int(m, "num_embeddings");
+    if (dl_m_opt(m, "max_norm")->given && !(dl_m_float(m, "max_norm") > 0))
+        return dl_fail(DL_ERR_VALUE, "layer %s: max_norm must be above 0, not %g", m->row->kind.name,
+                       dl_m_float(m, "max_norm"));
     if (!pad->given || (pad->u.i >= -n && pad->u.i < n)) return DL_OK;
     return dl_fail(DL_ERR_VALUE, "layer %s: padding_idx %ld is none of the %ld rows", m->row->kind.name, pad->u.i, n);
 }
@@ -460,12 +516,44 @@ dl_status dl_layer_embedding_build(dl_module *m, long rows) {
     return row && zero ? dl_assign(row, zero) : dl_failed();
 }
 
+/* The rows that x selects, scaled to at most max_norm, in place. */
+static dl_status limit_rows(dl_module *m, dl_tensor *x) {
+    if (!dl_m_opt(m, "max_norm")->given || dl_m_dry() || !x->numel) return DL_OK;
+    DL_SCOPED_GRAD_MODE(0);
+    dl_tensor *w = m->tensor[0];
+    DL_OWNED dl_tensor *flat = dl_reshape(x, (long[]){-1}, 1), *rows = flat ? dl_index_select(w, flat, 0) : NULL;
+    DL_OWNED dl_tensor *scaled =
+        rows ? dl_renorm(rows, dl_m_float(m, "norm_type"), 0, dl_m_float(m, "max_norm")) : NULL;
+    DL_OWNED dl_tensor *whole = scaled ? dl_index_copy(w, flat, scaled, 0) : NULL;
+    return whole ? dl_assign(w, whole) : dl_failed();
+}
+
+/* y as it is, whose gradient is divided by how often x selects its row. */
+static dl_tensor *by_frequency(dl_tensor *y, dl_tensor *x) {
+    DL_OWNED dl_tensor *plain = dl_detach(y), *flat = dl_reshape(x, (long[]){-1}, 1);
+    DL_OWNED dl_tensor *number = flat ? dl_bincount(flat, NULL, 0) : NULL;
+    DL_OWNED dl_tensor *each = number ? dl_index_select(number, flat, 0) : NULL;
+    DL_OWNED dl_tensor *typed = each ? dl_to_dtype(each, (dl_dtype)y->dtype) : NULL;
+    long shape[DL_MAX_DIM + 1];
+    memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
+    shape[x->ndim] = 1;
+    DL_OWNED dl_tensor *column = typed ? dl_reshape(typed, shape, x->ndim + 1) : NULL;
+    DL_OWNED dl_tensor *zero = plain && column ? dl_sub(y, plain) : NULL;
+    DL_OWNED dl_tensor *part = zero ? dl_div(zero, column) : NULL;
+    return part ? dl_add(plain, part) : NULL;
+}
+
 dl_tensor *dl_layer_embedding(dl_module *m, dl_tensor *x) {
     const dl_optval *pad = dl_m_opt(m, "padding_idx");
-    return dl_embedding(x, m->tensor[0], pad->given ? &pad->u.i : NULL);
+    if (limit_rows(m, x) != DL_OK) return NULL;
+    dl_tensor *y = dl_embedding(x, m->tensor[0], pad->given ? &pad->u.i : NULL);
+    if (!dl_m_int(m, "scale_grad_by_freq") || !y || !x->numel) return y;
+    DL_OWNED dl_tensor *whole = y;
+    return by_frequency(whole, x);
 }
 
 dl_tensor *dl_layer_embeddingbag(dl_module *m, dl_tensor *x) {
     const dl_optval *pad = dl_m_opt(m, "padding_idx");
+    if (limit_rows(m, x) != DL_OK) return NULL;
     return dl_embedding_bag(x, m->tensor[0], NULL, NULL, dl_m_opt(m, "mode")->u.s, 0, pad->given ? &pad->u.i : NULL);
 }

@@ -153,6 +153,17 @@ dl_tensor *dl_layer_localresponsenorm(dl_module *m, dl_tensor *x) {
                                   dl_m_float(m, "k"));
 }
 
+dl_status dl_layer_rrelu_check(dl_module *m) {
+    const double lower = dl_m_float(m, "lower"), upper = dl_m_float(m, "upper");
+    return lower <= upper
+               ? DL_OK
+               : dl_fail(DL_ERR_VALUE, "layer rrelu: lower must be at most upper, not %g and %g", lower, upper);
+}
+
+dl_tensor *dl_layer_rrelu(dl_module *m, dl_tensor *x) {
+    return dl_rrelu(x, dl_m_float(m, "lower"), dl_m_float(m, "upper"), dl_m_training(m));
+}
+
 /* ---------------------------------------------------------------- padding */
 
 dl_status dl_layer_pad_check(dl_module *m) {

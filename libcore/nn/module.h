@@ -125,6 +125,10 @@ static inline long dl_m_int(const dl_module *m, const char *name) { return dl_m_
 static inline double dl_m_float(const dl_module *m, const char *name) { return dl_m_opt(m, name)->u.f; }
 /* Is this forward pass one that trains? Not while shapes are being found out. */
 bool dl_m_training(const dl_module *m);
+/* Are shapes being found out, by a pass that must change nothing? */
+bool dl_m_dry(void);
+/* The results of a layer as a pack; t[0] NULL: failed. References are taken over. */
+dl_pack *dl_layer_results(dl_tensor **t, int n);
 /* Makes the tensor of a slot, filled as dl_init_fill does. */
 dl_status dl_module_make(dl_module *m, int slot, int ndim, const long *shape, const char *init, double arg);
 

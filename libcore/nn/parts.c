@@ -72,3 +72,9 @@ dl_tensor *dl_part_tensor(const dl_module *m, const char *name) {
     const dl_module *part = dl_part_of(m, name);
     return part ? part->tensor[0] : NULL;
 }
+
+dl_pack *dl_layer_results(dl_tensor **t, int n) {
+    dl_pack *p = t[0] ? dl_pack_new(t, n, NULL, NULL) : NULL;
+    for (int i = 0; i < n; i++) dl_unref(t[i]);
+    return p;
+}

@@ -78,13 +78,6 @@ static int params_of(dl_module *m, const dl_tensor *x, int least, dl_tensor **ou
     return m->nchild;
 }
 
-/* The results as a pack; t[0] NULL: failed. References are taken over. */
-static dl_pack *results(dl_tensor **t, int n) {
-    dl_pack *p = t[0] ? dl_pack_new(t, n, NULL, NULL) : NULL;
-    for (int i = 0; i < n; i++) dl_unref(t[i]);
-    return p;
-}
-
 enum { MOST = 64 * 2 * 4 }; /* parameters */
 
 /* What the functions of layers have in common. */
@@ -106,7 +99,7 @@ dl_pack *dl_layer_lstm_call(dl_module *m, dl_pack *in) {
     options o = options_of(m);
     y[0] = dl_lstm(x, dl_pack_tensor(in, 1), dl_pack_tensor(in, 2), dl_pack_tensor(in, 3), w, n, o.layers, o.dropout,
                    o.training, o.bidirectional, o.batch_first, &y[1], &y[2]);
-    return results(y, 3);
+    return dl_layer_results(y, 3);
 }
 
 dl_pack *dl_layer_gru_call(dl_module *m, dl_pack *in) {
@@ -116,7 +109,7 @@ dl_pack *dl_layer_gru_call(dl_module *m, dl_pack *in) {
     options o = options_of(m);
     y[0] = dl_gru(x, dl_pack_tensor(in, 1), dl_pack_tensor(in, 2), w, n, o.layers, o.dropout, o.training,
                   o.bidirectional, o.batch_first, &y[1]);
-    return results(y, 2);
+    return dl_layer_results(y, 2);
 }
 
 dl_pack *dl_layer_rnn_call(dl_module *m, dl_pack *in) {
@@ -126,7 +119,7 @@ dl_pack *dl_layer_rnn_call(dl_module *m, dl_pack *in) {
     options o = options_of(m);
     y[0] = dl_rnn(x, dl_pack_tensor(in, 1), dl_pack_tensor(in, 2), w, n, o.layers, mode_of(m), o.dropout, o.training,
                   o.bidirectional, o.batch_first, &y[1]);
-    return results(y, 2);
+    return dl_layer_results(y, 2);
 }
 
 /* ---- cells */
@@ -146,7 +139,7 @@ dl_pack *dl_layer_lstm_cell_call(dl_module *m, dl_pack *in) {
     if (params_of(m, x, 1, w) < 0) return NULL;
     DL_OWNED dl_tensor *h = state(m, in, 1), *c = state(m, in, 2);
     if (h && c) y[0] = dl_lstm_cell(x, h, c, w[0], w[1], w[2], w[3], &y[1]);
-    return results(y, 2);
+    return dl_layer_results(y, 2);
 }
 
 dl_pack *dl_layer_gru_cell_call(dl_module *m, dl_pack *in) {
@@ -154,7 +147,7 @@ dl_pack *dl_layer_gru_cell_call(dl_module *m, dl_pack *in) {
     if (params_of(m, x, 1, w) < 0) return NULL;
     DL_OWNED dl_tensor *h = state(m, in, 1);
     if (h) y[0] = dl_gru_cell(x, h, w[0], w[1], w[2], w[3]);
-    return results(y, 1);
+    return dl_layer_results(y, 1);
 }
 
 dl_pack *dl_layer_rnn_cell_call(dl_module *m, dl_pack *in) {
@@ -162,5 +155,5 @@ dl_pack *dl_layer_rnn_cell_call(dl_module *m, dl_pack *in) {
     if (params_of(m, x, 1, w) < 0) return NULL;
     DL_OWNED dl_tensor *h = state(m, in, 1);
     if (h) y[0] = (!strcmp(mode_of(m), "relu") ? dl_rnn_relu_cell : dl_rnn_tanh_cell)(x, h, w[0], w[1], w[2], w[3]);
-    return results(y, 1);
+    return dl_layer_results(y, 1);
 }
