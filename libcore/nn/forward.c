@@ -428,6 +428,10 @@ dl_tensor *dl_module_forward(dl_module *m, dl_tensor *x) {
     if (!m) return dl_fail_null("the net"), NULL;
     if (!x) return dl_fail_null("the input of a net"), NULL;
     if (check_part(m) != DL_OK) return NULL;
+    if (m->borrows && !m->tensor[0])
+        return dl_fail_hint(DL_ERR_STATE, "call the layer around it",
+                            "layer %s has its weight only while the layer around it runs", dl_module_name(m)),
+               NULL;
     char path[DL_PATH_MAX];
     dl_net_inputs seen = m->inputs.n ? (dl_net_inputs){0} : inputs_of(m, x);
     dl_tensor *y = dry ? run_in_scope(m, x) : outermost ? run(m, x) : run_outermost(m, x);

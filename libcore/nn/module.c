@@ -292,7 +292,7 @@ bool dl_module_has_forward(dl_module *m) {
 /* The first layer with weights ends the visit. */
 static dl_status see_indices(void *ctx, dl_module *m, const char *path) {
     (void)path;
-    if (!m->row->build) return DL_OK;
+    if (!m->row->build || m->row->flags & DL_L_BODY) return DL_OK;
     *(bool *)ctx = m->row->flags & DL_L_INDICES;
     return DL_ERR_STATE;
 }

@@ -72,6 +72,7 @@ struct dl_module {
     const dl_layer_mark *mark;          /* path and place, for what its ops leave behind; NULL: of the net itself */
     dl_hook *hooks;                     /* on its results */
     bool built, training, has_shortcut; /* the shortcut is the last child */
+    bool borrows;                       /* its weight is there only while the layer around it runs (nn/reparam.c) */
     int dtype, device;                  /* for tensors to be made; device -1: that of the input */
     dl_optval *opt;
     dl_tensor *tensor[DL_LAYER_TENSORS]; /* NULL where the options leave one out */

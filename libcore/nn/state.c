@@ -65,7 +65,8 @@ static dl_module *copy(dl_module *m, copies *c) {
     if (opt) memcpy(opt, m->opt, DL_OPT_MAX * sizeof *opt);
     dl_module *to = dl_module_new(m->row, opt);
     if (!to) return NULL;
-    to->built = m->built, to->training = m->training, to->dtype = m->dtype, to->device = m->device;
+    to->built = m->built, to->borrows = m->borrows, to->training = m->training, to->dtype = m->dtype,
+    to->device = m->device;
     to->inputs = m->inputs;
     to->code = dl_code_ref(m->code);
     if (m->name && dl_module_set_name(to, m->name) != DL_OK) goto fail;
