@@ -8,7 +8,11 @@ END
 dlsh -n --db a.db fill.dlsh
 d a.db 'export p.csv; export p.jsonl; export r.csv rows=runs; export r.jsonl rows=runs; export logs/; export m.db
 export acc.csv where="acc > 0.1" rows=runs
-export x.csv where="width > 9"; export x.parquet; export x.db rows=runs; export a.db; export x.csv rows=columns; export x.csv as=wandb'
+export x.csv where="width > 9"; export x.parquet; export x.db rows=runs; export a.db; export x.csv rows=columns; export x.csv as=wandb
+export p.csv as=jsonl; export logs/ as=csv; export named as=jsonl
+export plain second
+export x.html; export x.json'
+head -1 named | cut -c1-30; cut -d, -f1-3 plain
 for f in p.csv p.jsonl r.csv r.jsonl logs/ m.db a.db; do
     rm -f b.db*
     d b.db "import $f; import $f

@@ -147,21 +147,34 @@ static dl_status write_all(sqlite3 *db, const dl_export_spec *spec, const format
     return st;
 }
 
+/* A name that tells a format is not written as another; one without an ending is a table. */
+static dl_status format_to_write(const look *l, const char *named, const format **f) {
+    dl_format row = DL_NFORMAT;
+    int told = l->by_name < DL_NFORMAT || in_folder(l);
+    if (named) DL_TRY(find_format(named, f));
+    if (*f && !(*f)->write)
+        return dl_fail_hint(DL_ERR_UNSUPPORTED,
+                            "csv, jsonl, tensorboard and mlflow are written; db backup FILE copies the store",
+                            "runs are not written as %s", (*f)->name);
+    if (*f)
+        return told && !(*f)->named(l)
+                   ? dl_fail_hint(DL_ERR_UNSUPPORTED, "leave as= out, or give it another name",
+                                  "the name \"%s\" asks for another format than %s", l->path, (*f)->name)
+                   : DL_OK;
+    for (int i = 0; i < NFORMAT && !*f; i++)
+        if (formats[i].named && formats[i].named(l)) *f = &formats[i];
+    if (*f) return DL_OK;
+    DL_TRY(dl_format_to_write(l->path, DL_HOLDS_ROWS, &row));
+    return find_format(dl_format_name(row), f);
+}
+
 dl_status dl_store_export(dl_store *s, const char *path, const dl_export_spec *spec) {
     static const dl_export_spec everything;
     const format *f = NULL;
-    dl_format unused;
     if (!s || !path) return dl_fail_null(s ? "path" : "store");
     if (!spec) spec = &everything;
     look l = {.path = path, .by_name = dl_format_of_name(path)};
-    if (spec->format) DL_TRY(find_format(spec->format, &f));
-    for (int i = 0; i < NFORMAT && !f; i++)
-        if (formats[i].named && formats[i].named(&l)) f = &formats[i];
-    if (!f) return dl_format_to_write(path, DL_HOLDS_ROWS, &unused);
-    if (!f->write)
-        return dl_fail_hint(DL_ERR_UNSUPPORTED,
-                            "csv, jsonl, tensorboard and mlflow are written; db backup FILE copies the store",
-                            "runs are not written as %s", f->name);
+    DL_TRY(format_to_write(&l, spec->format, &f));
     DL_TRY(dl_store_read_lock(s));
     return dl_store_read_unlock(s, write_all(s->r, spec, f, path));
 }
