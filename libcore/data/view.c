@@ -237,6 +237,51 @@ dl_status dl_dataset_random_split(dl_dataset *d, dl_split split, const long *len
     return st;
 }
 
+/* Puts samples in order of their classes, those of one class as they were. */
+static dl_status by_class(dl_dataset *d, long *order, long n) {
+    long *next = dl_data_alloc(d->classes, sizeof *next), *to = dl_data_alloc(n, sizeof *to), before = 0;
+    dl_status st = next && to ? dl_dataset_counts(d, DL_TRAIN, next) : dl_failed();
+    for (long c = 0; st == DL_OK && c < d->classes; c++) {
+        long count = next[c];
+        next[c] = before, before += count;
+    }
+    for (long i = 0; st == DL_OK && i < n; i++) {
+        int64_t label;
+        if ((st = dl_data_label(d, DL_TRAIN, order[i], &label)) == DL_OK) to[next[label]++] = order[i];
+    }
+    if (st == DL_OK) memcpy(order, to, (size_t)n * sizeof *order);
+    free(next);
+    free(to);
+    return st;
+}
+
+dl_status dl_dataset_hold_out(dl_dataset *d, long out, unsigned long seed, dl_dataset **rest, dl_dataset **held) {
+    if (!d) return dl_fail_null("the data set to hold samples out of");
+    long n = dl_dataset_len(d, DL_TRAIN), left = 0, taken = 0;
+    if (out < 1 || out >= n)
+        return dl_fail(DL_ERR_VALUE, "%ld of %ld training samples cannot be held out: some of both must be there", out,
+                       n);
+    long *order = shuffled(n, seed), *part = order ? dl_data_alloc(n, sizeof *part) : NULL;
+    dl_status st = part ? DL_OK : dl_failed();
+    if (st == DL_OK && d->classes) st = by_class(d, order, n);
+    for (long i = 0; st == DL_OK && i < n; i++) { /* at equal distances: of each class its share, rounded */
+        bool take = (long)((__int128)(i + 1) * out / n) > (long)((__int128)i * out / n);
+        part[take ? n - ++taken : left++] = order[i];
+    }
+    if (st == DL_OK) {
+        qsort(part, (size_t)left, sizeof *part, up);
+        qsort(part + left, (size_t)taken, sizeof *part, up);
+        const dl_part train = {d, DL_TRAIN, part, left}, test = {d, DL_TEST, NULL, 0},
+                      apart = {d, DL_TRAIN, part + left, taken};
+        *rest = dl_dataset_view(&train, dl_dataset_len(d, DL_TEST) ? &test : NULL);
+        *held = *rest ? dl_dataset_view(NULL, &apart) : NULL;
+        if (!*held) dl_dataset_unref(*rest), *rest = NULL, st = dl_failed();
+    }
+    free(order);
+    free(part);
+    return st;
+}
+
 /* fold[i]: the fold that tests sample i. Stratified: samples of a class are dealt out in turn, where the one before
  * ended. */
 static dl_status assign_folds(dl_dataset *d, dl_split split, const dl_fold_spec *s, const long *order, long *fold) {

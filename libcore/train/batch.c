@@ -42,15 +42,22 @@ static dl_status put_order(dl_trainer *t, const dl_loader_view *v, long epoch) {
 
 /* A device does not know all transforms, and changes a sample by its number, so that one drawn twice would change
  * alike. */
-static bool made_by_host(const dl_trainer *t, int split) {
+static bool made_by_host(const dl_trainer *t, dl_split split) {
     dl_loader_view v;
     dl_loader_look(t->loader, &v);
     return split == DL_TRAIN && v.transforms->n && (v.transforms->host || dl_sampler_repeats(v.sampling->sampler));
 }
 
-dl_status dl_batch_make_resident(dl_trainer *t, int split) {
+dl_split dl_batch_split(const dl_trainer *t, const dl_loader *l) {
+    dl_loader_view v;
+    dl_loader_look(l, &v);
+    return v.data == t->held ? DL_VAL : (dl_split)v.split;
+}
+
+dl_status dl_batch_make_resident(dl_trainer *t, dl_split split) {
+    const bool held = split == DL_VAL;
     if (!made_by_host(t, split) && !t->resident_asked[split] && t->backend->make_batch)
-        DL_TRY(dl_data_resident(t->data, split, t->device, &t->resident[split]));
+        DL_TRY(dl_data_resident(held ? t->held : t->data, held ? DL_TEST : split, t->device, &t->resident[split]));
     t->resident_asked[split] = true;
     return DL_OK;
 }
@@ -77,7 +84,7 @@ static dl_status make(dl_trainer *t, const dl_control *c, dl_loader *l, const dl
     dl_loader_view v;
     dl_loader_look(l, &v);
     const dl_dataset *d = v.data;
-    const dl_resident *r = &t->resident[v.split];
+    const dl_resident *r = &t->resident[dl_batch_split(t, l)];
     dl_batch_source s = {.x = dl_ptr(r->x),
                          .y = dl_ptr(r->y),
                          .lut = r->lut ? dl_ptr(r->lut) : NULL,
@@ -171,7 +178,7 @@ dl_status dl_batch_fetch_eval(dl_trainer *t, dl_loader *l, dl_batch *b) {
     dl_loader_position(l, &epoch, &at);
     *b = (dl_batch){0};
     if (at == dl_loader_len(l)) return DL_OK;
-    if (t->resident[dl_loader_split(l)].x) {
+    if (t->resident[dl_batch_split(t, l)].x) {
         DL_TRY(make(t, t->eval_control, l, NULL, n, &b->x[0], &b->y[0]));
         DL_TRY(dl_loader_seek(l, epoch, at + 1));
     } else

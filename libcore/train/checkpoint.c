@@ -8,6 +8,7 @@
 #include "core/list.h"
 #include "core/scope.h"
 #include "train/trainer.h"
+#include "dlcore/copy.h"
 
 #define KEY "dlsh.trainer"
 enum { FORMAT = 1 };
@@ -49,6 +50,11 @@ static dl_status collect(dl_trainer *t, parts *p) {
             dl_optimizer_state_name(t->opt, i, s, name, sizeof name);
             st = add(p, "optim.", name, t->opt->param[i].state[s]);
         }
+    for (long i = 0; t->best && i < dl_best_count(t) && st == DL_OK; i++) {
+        char name[DL_PATH_MAX + 16];
+        dl_best_name(t, i, name, sizeof name);
+        st = add(p, "", name, t->best[i]);
+    }
     return st;
 }
 
@@ -62,7 +68,13 @@ static json_t *word(unsigned long v) {
 /* Reals keep all digits; JSON has no NaN, which becomes null. */
 static json_t *real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
-static char *describe(dl_trainer *t) {
+/* What evaluations have given so far. */
+static json_t *watched(const dl_watch *w) {
+    return json_pack("{s:s, s:o, s:I, s:I}", "as", w->text, "best", real(w->best), "step", (json_int_t)w->best_step,
+                     "bad", (json_int_t)w->bad);
+}
+
+static char *describe(dl_trainer *t, bool shows_best) {
     long epoch, batch;
     double scale[2];
     if (dl_control_scale(t, scale) != DL_OK) return NULL;
@@ -81,6 +93,11 @@ static char *describe(dl_trainer *t) {
         "optimizer_steps", (json_int_t)t->opt->steps, "param_steps", steps, "base_lr", real(t->base_lr), "lr",
         real(t->lr), "schedule", t->schedule ? dl_schedule_text(t->schedule) : "", "schedule_state", sched, "run",
         (json_int_t)(t->run ? dl_run_id(t->run) : 0), "batch_size", (json_int_t)dl_loader_batch(t->loader));
+    json_object_set_new(j, "val", json_real(t->val));
+    json_object_set_new(j, "stop", watched(&t->stop));
+    json_object_set_new(j, "keep", watched(&t->keep));
+    json_object_set_new(j, "stopped", json_string(t->stopped));
+    json_object_set_new(j, "shows_best", json_boolean(shows_best));
     char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
     json_decref(j);
     if (!text) dl_fail(DL_ERR_MEMORY, "no memory for a checkpoint");
@@ -95,15 +112,10 @@ static void log_checkpoint(dl_trainer *t, const char *path) {
     if (st != DL_OK) dl_error_clear();
 }
 
-dl_status dl_trainer_save(dl_trainer *t, const char *path) {
-    if (!t) return dl_fail_null("the trainer");
-    if (t->micro || t->phase == DL_PHASE_BACKWARD)
-        return dl_fail_hint(DL_ERR_STATE, "update t first", "a checkpoint is taken between steps, not within one");
-    DL_TRY(dl_trainer_check_net(t));
-    DL_TRY(dl_report_drain(t));
+static dl_status save(dl_trainer *t, const char *path, bool shows_best) {
     parts p = {0};
     dl_status st = collect(t, &p);
-    char *state = st == DL_OK ? describe(t) : NULL, *text = dl_module_text(t->model);
+    char *state = st == DL_OK ? describe(t, shows_best) : NULL, *text = dl_module_text(t->model);
     if (state && text) {
         const char *meta[] = {
             KEY, state, "dlsh.model", text, "dlsh.name", dl_module_name(t->model), "dlsh.version", dl_version(), NULL};
@@ -119,6 +131,23 @@ dl_status dl_trainer_save(dl_trainer *t, const char *path) {
     return st;
 }
 
+/* The net goes on with the weights of the last step, also where it shows the best ones. */
+dl_status dl_trainer_save(dl_trainer *t, const char *path) {
+    if (!t) return dl_fail_null("the trainer");
+    if (t->micro || t->phase == DL_PHASE_BACKWARD)
+        return dl_fail_hint(DL_ERR_STATE, "update t first", "a checkpoint is taken between steps, not within one");
+    DL_TRY(dl_trainer_check_net(t));
+    DL_TRY(dl_report_drain(t));
+    const bool shows_best = dl_best_shows(t);
+    DL_TRY(dl_best_leave(t));
+    dl_status st = save(t, path, shows_best);
+    if (!shows_best) return st;
+    if (st == DL_OK) return dl_best_enter(t);
+    DL_SCOPED_ERROR;
+    dl_best_enter(t);
+    return st;
+}
+
 /* ---------------------------------------------------------------- reading */
 
 static long number(const json_t *j, const char *key) { return (long)json_integer_value(json_object_get(j, key)); }
@@ -129,6 +158,13 @@ static unsigned long read_word(const json_t *v) {
 }
 
 static double read_real(const json_t *v) { return json_is_number(v) ? json_number_value(v) : NAN; }
+
+static dl_status check_watch(const json_t *j, const char *option, const dl_watch *w, const char *path) {
+    const char *as = json_string_value(json_object_get(json_object_get(j, option), "as"));
+    if (!strcmp(as ? as : "", w->text)) return DL_OK;
+    return dl_fail(DL_ERR_VALUE, "%s was saved with %s=\"%s\", the trainer has \"%s\"", path, option, as ? as : "",
+                   w->text);
+}
 
 /* Was it saved by a trainer with the same optimizer, schedule, batches and parameters? */
 static dl_status check(dl_trainer *t, const json_t *j, const char *path) {
@@ -147,6 +183,11 @@ static dl_status check(dl_trainer *t, const json_t *j, const char *path) {
     if (number(j, "batch_size") != dl_loader_batch(t->loader))
         return dl_fail(DL_ERR_VALUE, "%s was saved with batches of %ld, the trainer has %ld", path,
                        number(j, "batch_size"), dl_loader_batch(t->loader));
+    if (fabs(json_number_value(json_object_get(j, "val")) - t->val) > 0)
+        return dl_fail(DL_ERR_VALUE, "%s was saved with val=%g, the trainer has val=%g", path,
+                       json_number_value(json_object_get(j, "val")), t->val);
+    DL_TRY(check_watch(j, "stop", &t->stop, path));
+    DL_TRY(check_watch(j, "keep", &t->keep, path));
     if ((long)json_array_size(json_object_get(j, "param_steps")) != t->opt->n)
         return dl_fail(DL_ERR_VALUE, "%s has the state of %zu parameters, the optimizer has %ld", path,
                        json_array_size(json_object_get(j, "param_steps")), t->opt->n);
@@ -219,7 +260,7 @@ static dl_status restore_positions(dl_trainer *t, const json_t *j) {
     unsigned long seed = read_word(json_object_get(j, "data_seed"));
     if (seed != t->data_seed) {
         t->data_seed = seed;
-        DL_TRY(dl_trainer_make_loader(t));
+        DL_TRY(dl_trainer_make_data(t));
     }
     DL_TRY(dl_loader_seek(t->loader, number(j, "epoch"), number(j, "batch")));
     t->epoch = number(j, "epoch");
@@ -234,6 +275,33 @@ static dl_status restore_positions(dl_trainer *t, const json_t *j) {
     for (int i = 0; i < DL_SCHEDULE_STATE; i++) state[i] = read_real(json_array_get(sched, (size_t)i));
     dl_schedule_set_state(t->schedule, state);
     return DL_OK;
+}
+
+static void restore_watch(const json_t *j, dl_watch *w) {
+    w->best = w->on ? read_real(json_object_get(j, "best")) : NAN;
+    w->best_step = number(j, "step"), w->bad = number(j, "bad");
+}
+
+/* What evaluations have given, and the weights of the best. */
+static dl_status restore_best(dl_trainer *t, const json_t *j, const dl_tensor_file *f) {
+    char name[DL_PATH_MAX + 16];
+    restore_watch(json_object_get(j, "stop"), &t->stop);
+    restore_watch(json_object_get(j, "keep"), &t->keep);
+    const char *stopped = json_string_value(json_object_get(j, "stopped"));
+    snprintf(t->stopped, sizeof t->stopped, "%s", stopped ? stopped : "");
+    dl_best_drop(t);
+    dl_best_name(t, 0, name, sizeof name);
+    if (!t->keep.on || !dl_best_count(t) || !dl_tensor_file_find(f, name)) return DL_OK;
+    DL_TRY(dl_best_keep(t));
+    for (long i = 0; i < dl_best_count(t); i++) {
+        DL_SCOPED_GRAD_MODE(0);
+        dl_best_name(t, i, name, sizeof name);
+        dl_tensor *kept = dl_tensor_file_find(f, name);
+        if (!kept) return dl_fail(DL_ERR_FORMAT, "the file lacks %s", name);
+        DL_OWNED dl_tensor *there = dl_to_device(kept, t->device);
+        DL_TRY(there ? dl_assign(t->best[i], there) : dl_failed());
+    }
+    return json_is_true(json_object_get(j, "shows_best")) ? dl_best_enter(t) : DL_OK;
 }
 
 /* The run continues from the checkpoint; where it cannot be resumed, training opens a new one. */
@@ -263,6 +331,7 @@ static dl_status restore(dl_trainer *t, const dl_tensor_file *f, const json_t *j
     t->micro = 0;
     t->diverged = false;
     t->error[0] = 0;
+    DL_TRY(restore_best(t, j, f));
     return restore_run(t, j);
 }
 
@@ -287,4 +356,54 @@ dl_status dl_trainer_load(dl_trainer *t, const char *path) {
     json_decref(j);
     dl_tensor_file_free(f);
     return st;
+}
+
+/* ---------------------------------------------------------------- in memory */
+
+struct dl_checkpoint {
+    parts p; /* copies */
+    json_t *state;
+};
+
+static dl_status take_copies(dl_trainer *t, dl_checkpoint *c) {
+    DL_SCOPED_GRAD_MODE(0);
+    dl_status st = collect(t, &c->p);
+    for (long i = 0; i < c->p.n; i++) {
+        c->p.tensor[i] = st == DL_OK ? dl_clone(c->p.tensor[i]) : NULL;
+        if (!c->p.tensor[i]) st = dl_failed();
+    }
+    DL_TRY(st);
+    char *text = describe(t, false);
+    if (!text) return dl_failed();
+    c->state = json_loads(text, 0, NULL);
+    free(text);
+    return c->state ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for a checkpoint");
+}
+
+dl_checkpoint *dl_checkpoint_take(dl_trainer *t) {
+    dl_checkpoint *c = calloc(1, sizeof *c);
+    if (!c) return dl_fail(DL_ERR_MEMORY, "no memory for a checkpoint"), NULL;
+    if (take_copies(t, c) == DL_OK) return c;
+    dl_checkpoint_free(c);
+    return NULL;
+}
+
+dl_status dl_checkpoint_put_back(dl_trainer *t, const dl_checkpoint *c) {
+    DL_SCOPED_INTERRUPT_HOLD(1);
+    dl_tensor_file *f = dl_tensor_file_of(c->p.n, (const char *const *)c->p.name, c->p.tensor);
+    dl_status st = f ? restore(t, f, c->state, "the trainer") : dl_failed();
+    dl_tensor_file_free(f);
+    return st;
+}
+
+void dl_checkpoint_free(dl_checkpoint *c) {
+    if (!c) return;
+    for (long i = 0; i < c->p.n; i++) {
+        dl_unref(c->p.tensor[i]);
+        free(c->p.name[i]);
+    }
+    free(c->p.name);
+    free(c->p.tensor);
+    json_decref(c->state);
+    free(c);
 }

@@ -63,7 +63,7 @@ void dl_control_free(dl_trainer *t) {
     dl_unref(t->block);
     dl_unref(t->eval_block);
     dl_unref(t->order);
-    for (int i = 0; i < 2; i++) dl_resident_drop(&t->resident[i]);
+    for (int i = 0; i < DL_SPLITS; i++) dl_resident_drop(&t->resident[i]);
     dl_batch_drop(&t->sent);
 }
 

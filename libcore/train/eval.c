@@ -8,12 +8,13 @@ enum { EVAL_BATCH = 256 };
 
 /* The loader of a split, in order, at its beginning. */
 static dl_loader *eval_loader(dl_trainer *t, dl_split split) {
+    const bool held = split == DL_VAL;
     dl_loader **l = &t->eval_loader[split];
     if (!*l) {
         long batch = dl_loader_batch(t->loader);
         dl_loader_spec s = {
             .batch = batch > EVAL_BATCH ? batch : EVAL_BATCH, .seed = &t->data_seed, .collate = t->loader_spec.collate};
-        *l = dl_loader_new(t->data, split, &s);
+        *l = dl_loader_new(held ? t->held : t->data, held ? DL_TEST : split, &s);
     }
     if (*l && dl_loader_seek(*l, 0, 0) != DL_OK) return NULL;
     return *l;
@@ -35,7 +36,7 @@ static dl_status eval_batch(dl_trainer *t, const dl_batch *b, bool first, dl_col
 /* Sums over all batches of a loader. */
 static dl_status eval_all(dl_trainer *t, dl_loader *l, dl_control *sums, dl_collected *all) {
     long where[2] = {0, 0};
-    DL_TRY(dl_batch_make_resident(t, dl_loader_split(l)));
+    DL_TRY(dl_batch_make_resident(t, dl_batch_split(t, l)));
     DL_TRY(dl_control_write(t, &t->eval_control->epoch, where, sizeof where));
     for (bool first = true;; first = false) {
         DL_SCOPED_BATCH b = {0};
@@ -48,7 +49,9 @@ static dl_status eval_all(dl_trainer *t, dl_loader *l, dl_control *sums, dl_coll
 
 dl_status dl_trainer_eval(dl_trainer *t, dl_split split, dl_eval_result *out) {
     if (!t) return dl_fail_null("the trainer");
-    if (dl_dataset_len(t->data, split) < 1)
+    if (split == DL_VAL && !t->held)
+        return dl_fail_hint(DL_ERR_VALUE, "trainer(m, d, val=0.1)", "the trainer holds no samples out");
+    if (split != DL_VAL && dl_dataset_len(t->data, split) < 1)
         return dl_fail_hint(DL_ERR_VALUE, split == DL_TEST ? "eval t split=train" : "",
                             "dataset %s has no samples in its %s split", dl_dataset_name(t->data),
                             split == DL_TEST ? "test" : "training");
@@ -73,6 +76,7 @@ dl_status dl_trainer_eval(dl_trainer *t, dl_split split, dl_eval_result *out) {
     DL_TRY(dl_metrics_compute(t, all, out));
     out->seconds = dl_now() - began;
     if (split == DL_TEST) t->test_loss = out->loss, t->test_acc = out->acc;
+    if (split == DL_VAL) t->val_loss = out->loss, t->val_acc = out->acc;
     dl_record_eval(t, split, out);
     return DL_OK;
 }

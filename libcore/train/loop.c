@@ -1,6 +1,8 @@
 /* Training by epochs or steps. */
 #include "train/trainer.h"
 
+#include "core/scope.h"
+
 typedef struct course {
     long epochs, steps; /* wanted; one of them is 0 */
     long ended, done;   /* so far */
@@ -16,7 +18,21 @@ static bool at_end(const dl_trainer *t) {
     return batch >= dl_loader_len(t->loader);
 }
 
-/* When the last step completed an epoch, the test split is evaluated if it is due. */
+/* The schedule hears of the samples held out, else of the test split. */
+static dl_status evaluate(dl_trainer *t) {
+    const dl_split splits[] = {DL_VAL, DL_TEST};
+    const bool there[] = {t->held != NULL, dl_dataset_len(t->data, DL_TEST) > 0};
+    for (int i = 0; i < 2; i++) {
+        dl_eval_result r;
+        if (!there[i]) continue;
+        DL_TRY(dl_trainer_eval(t, splits[i], &r));
+        DL_TRY(dl_watch_see(t, splits[i], &r));
+        if (t->schedule && there[0] == (i == 0)) dl_schedule_report(t->schedule, r.loss);
+    }
+    return DL_OK;
+}
+
+/* When the last step completed an epoch, an evaluation may be due. */
 static dl_status after_step(dl_trainer *t, course *c) {
     long epoch, batch;
     dl_loader_position(t->loader, &epoch, &batch);
@@ -25,12 +41,7 @@ static dl_status after_step(dl_trainer *t, course *c) {
     c->samples += t->samples;
     if (!c->epoch_end) return DL_OK;
     c->ended++;
-    bool due = t->eval_every > 0 && (epoch + 1) % t->eval_every == 0 && dl_dataset_len(t->data, DL_TEST) > 0;
-    if (!due) return DL_OK;
-    dl_eval_result r;
-    DL_TRY(dl_trainer_eval(t, DL_TEST, &r));
-    if (t->schedule) dl_schedule_report(t->schedule, r.loss);
-    return DL_OK;
+    return t->eval_every > 0 && (epoch + 1) % t->eval_every == 0 ? evaluate(t) : DL_OK;
 }
 
 static long total_steps(const dl_trainer *t, const course *c) {
@@ -54,6 +65,8 @@ static int report_progress(dl_trainer *t, const course *c, long total, bool last
                            .grad_norm = t->grad_norm,
                            .test_loss = t->test_loss,
                            .test_acc = t->test_acc,
+                           .val_loss = t->val_loss,
+                           .val_acc = t->val_acc,
                            .epoch_end = c->epoch_end,
                            .last = last};
     dl_loader_position(t->loader, &p.epoch, &p.batch);
@@ -79,7 +92,7 @@ static dl_status train(dl_trainer *t, course *c, long total, dl_train_fn *fn, vo
             if (!got) break;
             if (wait && t->taken == t->issued) {
                 DL_TRY(after_step(t, c));
-                last = c->epochs ? c->ended >= c->epochs : c->done >= c->steps;
+                last = (c->epochs ? c->ended >= c->epochs : c->done >= c->steps) || *t->stopped;
             } else
                 c->done++, c->samples += t->samples, c->epoch_end = false;
             stop |= report_progress(t, c, total, last, fn, ctx) && !last;
@@ -112,5 +125,10 @@ dl_status dl_trainer_train(dl_trainer *t, long epochs, long steps, dl_train_fn *
                             "training needs a number of epochs or of steps, and not both");
     course c = {.epochs = epochs, .steps = steps, .began = dl_now()};
     long total = total_steps(t, &c);
-    return finish(t, &c, total, train(t, &c, total, fn, ctx), fn, ctx);
+    dl_watch_begin(t);
+    dl_status st = finish(t, &c, total, train(t, &c, total, fn, ctx), fn, ctx);
+    if (st == DL_OK) return dl_best_enter(t);
+    DL_SCOPED_ERROR;
+    if (st == DL_ERR_INTERRUPT) dl_best_enter(t);
+    return st;
 }

@@ -11,6 +11,7 @@
 #include "dlcore/view.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,8 +62,8 @@ static dl_status take_option(dl_chosen_metric *m, const char *word) {
     return DL_OK;
 }
 
-/* Is each option's value one that the op takes, and the result one number? Two examples tell. */
-static dl_status try_options(const dl_chosen_metric *m) {
+/* Is each option's value one that the op takes, and the result one number, or one for each class? Two examples tell. */
+static dl_status try_options(const dl_trainer *t, dl_chosen_metric *m) {
     const bool truth_first = takes_truth_first(m->op);
     if (!*m->attrs) return DL_OK;
     DL_OWNED dl_tensor *labels = dl_tensor_from(1, (long[]){2}, DL_I64, 0, (int64_t[]){0, 1});
@@ -72,9 +73,12 @@ static dl_status try_options(const dl_chosen_metric *m) {
     int nout;
     if (!labels || !scores) return dl_failed();
     dl_status st = dl_op_call(m->op->name, in, 2, m->attrs, out, &nout);
-    if (st == DL_OK && out[0]->numel != 1)
-        st = dl_fail(DL_ERR_VALUE, "metric %s%s: a trainer's metric is one number, not one a class", m->op->name,
-                     m->attrs);
+    if (st == DL_OK && out[0]->numel != 1) {
+        m->figures = (int)dl_dataset_classes(t->data);
+        if (!m->figures || t->form.targets > 1)
+            st = dl_fail(DL_ERR_VALUE, "metric %s%s: one number a class needs targets that are classes", m->op->name,
+                         m->attrs);
+    }
     for (int i = 0; i < DL_MAX_OUT; i++) dl_unref(out[i]);
     return st;
 }
@@ -94,7 +98,8 @@ static dl_status take_metric(const dl_trainer *t, dl_chosen_metric *m, const cha
         else
             DL_TRY(take_option(m, word));
     }
-    DL_TRY(try_options(m));
+    m->figures = 1;
+    DL_TRY(try_options(t, m));
     return take_target(t, m, name);
 }
 
@@ -117,6 +122,23 @@ static void name_metric(dl_trainer *t, dl_chosen_metric *m) {
         add(m->name, sizeof m->name, "_%d", m->target);
 }
 
+/* "f1_score", or "f1_score_cat" of a class, in words that conditions and options take. */
+static dl_status name_figures(dl_trainer *t) {
+    char **name = t->figure_name = calloc((size_t)t->nfigures + 1, sizeof *name);
+    t->figure = calloc((size_t)t->nfigures + 1, sizeof *t->figure);
+    bool good = name && t->figure;
+    for (int i = 0; good && i < t->nmetrics; i++)
+        for (int c = 0; good && c < t->metric[i].figures; c++, name++) {
+            char text[sizeof t->metric[i].name + 80];
+            const char *of = t->metric[i].figures > 1 ? dl_dataset_class_name(t->data, c) : NULL;
+            snprintf(text, sizeof text, "%s%s%.64s", t->metric[i].name, of ? "_" : "", of ? of : "");
+            for (char *p = text + strlen(t->metric[i].name); *p; p++)
+                if (!isalnum((unsigned char)*p) && !(*p & 0x80)) *p = '_';
+            good = (*name = strdup(text)) != NULL;
+        }
+    return good ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for metrics");
+}
+
 dl_status dl_metrics_take(dl_trainer *t, const char *const *texts) {
     for (int n = 0; texts && texts[n]; n++) {
         if (n == DL_EVAL_METRICS) return dl_fail(DL_ERR_VALUE, "a trainer has at most %d metrics", DL_EVAL_METRICS);
@@ -128,8 +150,15 @@ dl_status dl_metrics_take(dl_trainer *t, const char *const *texts) {
         for (int k = 0; k < i; k++)
             if (!strcmp(t->metric[i].name, t->metric[k].name))
                 return dl_fail(DL_ERR_VALUE, "the metric %s is given twice", t->metric[i].name);
+        t->nfigures += t->metric[i].figures;
     }
-    return DL_OK;
+    return name_figures(t);
+}
+
+void dl_metrics_free(dl_trainer *t) {
+    for (int i = 0; t->figure_name && i < t->nfigures; i++) free(t->figure_name[i]);
+    free(t->figure_name);
+    free(t->figure);
 }
 
 /* ---------------------------------------------------------------- batches */
@@ -234,6 +263,7 @@ static bool is_of_two(const dl_trainer *t, const dl_op *op, const dl_tensor *sco
            dl_dtype_is_float((dl_dtype)scores->dtype) && scores->numel == truth->numel;
 }
 
+/* The figures of a metric to value[m->figures]; those of the last classes are NaN where the samples have none. */
 static dl_status compute(const dl_chosen_metric *m, dl_tensor *scores, dl_tensor *truth, bool classes, double *value) {
     char attrs[192];
     const bool many = classes && scores->shape[1] > 2;
@@ -246,21 +276,27 @@ static dl_status compute(const dl_chosen_metric *m, dl_tensor *scores, dl_tensor
     int nout;
     DL_TRY(dl_op_call(m->op->name, in, 2, attrs, out, &nout));
     DL_OWNED dl_tensor *result = out[0];
-    return dl_item_f(result, value);
+    if (m->figures == 1) return dl_item_f(result, value);
+    double *all = dl_data_alloc(result->numel, sizeof *all);
+    dl_status st = all ? dl_read_f64(result, all) : dl_failed();
+    for (int i = 0; st == DL_OK && i < m->figures; i++) value[i] = i < result->numel ? all[i] : NAN;
+    free(all);
+    return st;
 }
 
 dl_status dl_metrics_compute(const dl_trainer *t, dl_collected *all, dl_eval_result *r) {
-    for (; r->nmetrics < t->nmetrics; r->nmetrics++) {
-        const dl_chosen_metric *m = &t->metric[r->nmetrics];
-        dl_collected *c = &all[r->nmetrics];
+    double *to = t->figure;
+    for (int i = 0; i < t->nmetrics; to += t->metric[i++].figures) {
+        const dl_chosen_metric *m = &t->metric[i];
+        dl_collected *c = &all[i];
         DL_OWNED dl_tensor *scores = c->n ? dl_cat(c->out, c->n, 0) : NULL;
         DL_OWNED dl_tensor *truth = scores ? dl_cat(c->truth, c->n, 0) : NULL;
         if (!truth) return dl_failed();
         bool classes = are_class_scores(t, scores, truth);
-        r->metric_name[r->nmetrics] = m->name;
         DL_TRY(as_rows(t, &scores, &truth));
         if (is_of_two(t, m->op, scores, truth)) DL_TRY(as_row(t, m->op, &scores, truth));
-        DL_TRY(compute(m, scores, truth, classes, &r->metric[r->nmetrics]));
+        DL_TRY(compute(m, scores, truth, classes, to));
     }
+    r->nmetrics = t->nfigures, r->metric = t->figure, r->metric_name = (const char *const *)t->figure_name;
     return DL_OK;
 }

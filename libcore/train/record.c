@@ -93,9 +93,12 @@ static void add_all(params *p, const dl_trainer *t) {
     add(p, "drop_last", "%s", t->loader_spec.drop_last ? "true" : "false");
     add(p, "transforms", "%s", t->transforms ? t->transforms : "none");
     add(p, "data_seed", "%lu", t->data_seed);
-    add(p, "data_options", "%s", dl_dataset_options(t->data));
+    add(p, "data_options", "%s", dl_dataset_options(t->given));
     bool mixed = !t->nparam || dl_dtype_of(t->param[0]) == DL_F32;
     add(p, "precision", "%s", mixed ? dl_precision_name(dl_precision_get()) : dl_dtype_name(dl_dtype_of(t->param[0])));
+    if (t->held) add(p, "val", "%g", t->val);
+    if (t->stop.on) add(p, "stop", "%s", t->stop.text);
+    if (t->keep.on) add(p, "keep", "%s", t->keep.text);
     if (!dl_deterministic_get()) add(p, "deterministic", "false");
 }
 
@@ -123,8 +126,8 @@ dl_status dl_record_begin(dl_trainer *t) {
         s.model_name = dl_module_name(t->model);
         s.model_text = text;
         s.n_params = dl_module_params(t->model);
-        s.dataset = dl_dataset_name(t->data);
-        s.data_fingerprint = dl_dataset_fingerprint(t->data);
+        s.dataset = dl_dataset_name(t->given);
+        s.data_fingerprint = dl_dataset_fingerprint(t->given);
         s.params = p->kv;
         t->run = dl_run_begin(t->store, &s);
         st = t->run ? dl_record_open_series(t) : dl_failed();
@@ -150,16 +153,25 @@ void dl_record_divergence(dl_trainer *t, const char *what) {
     if (dl_run_event(t->run, t->step + 1, "nan", what, NULL) != DL_OK) dl_error_clear();
 }
 
+static dl_status push_figure(dl_trainer *t, dl_split split, const char *figure, double v) {
+    char name[256];
+    snprintf(name, sizeof name, "%s%s", dl_watch_prefix(split), figure);
+    return dl_metric(t->run, name, t->step, v);
+}
+
+void dl_record_stop(dl_trainer *t) {
+    if (t->run && dl_run_event(t->run, t->step, "stop", t->stopped, NULL) != DL_OK) dl_error_clear();
+}
+
+void dl_record_best(dl_trainer *t) {
+    if (t->run && dl_metric(t->run, "best_step", t->step, (double)t->step) != DL_OK) dl_error_clear();
+}
+
 void dl_record_eval(dl_trainer *t, dl_split split, const dl_eval_result *r) {
     if (!t->run) return;
-    bool test = split == DL_TEST;
-    dl_status st = dl_metric(t->run, test ? "test/loss" : "train/eval_loss", t->step, r->loss);
-    if (!isnan(r->acc)) st |= dl_metric(t->run, test ? "test/acc" : "train/eval_acc", t->step, r->acc);
-    for (int i = 0; i < r->nmetrics; i++) {
-        char name[192];
-        snprintf(name, sizeof name, "%s%s", test ? "test/" : "train/eval_", r->metric_name[i]);
-        st |= dl_metric(t->run, name, t->step, r->metric[i]);
-    }
+    dl_status st = push_figure(t, split, "loss", r->loss);
+    if (!isnan(r->acc)) st |= push_figure(t, split, "acc", r->acc);
+    for (int i = 0; i < r->nmetrics; i++) st |= push_figure(t, split, r->metric_name[i], r->metric[i]);
     st |= dl_metric(t->run, "perf/memory_mb", t->step, (double)dl_host_peak() / 1048576.0);
     if (st != DL_OK) dl_error_clear();
 }

@@ -314,6 +314,7 @@ dl_status dl_step_issue(dl_trainer *t) {
     DL_SCOPED_INTERRUPT_HOLD(1);
     bool done = false;
     DL_TRY(dl_trainer_check_net(t));
+    DL_TRY(dl_best_leave(t));
     DL_TRY(dl_record_begin(t));
     t->micro = 0;
     DL_TRY(dl_control_align(t));
@@ -342,6 +343,7 @@ dl_status dl_trainer_forward(dl_trainer *t) {
     t->phase = DL_PHASE_IDLE;
     DL_TRY(dl_trainer_check_net(t));
     DL_TRY(dl_report_drain(t));
+    DL_TRY(dl_best_leave(t));
     if (t->micro == 0) DL_TRY(dl_control_align(t));
     DL_TRY(forward(t));
     DL_TRY(dl_control_read(t, t->control, &c));

@@ -47,6 +47,9 @@ static dl_status check_spec(const dl_trainer_spec *s) {
                             s->clip_norm, s->clip_value);
     if (!(s->ema >= 0 && s->ema < 1))
         return dl_fail(DL_ERR_VALUE, "ema is a decay of at least 0 and below 1, such as 0.999, not %g", s->ema);
+    if (!(s->val >= 0) || (s->val >= 1 && s->val != floor(s->val)))
+        return dl_fail_hint(DL_ERR_VALUE, "val=0.1, or val=500",
+                            "val is a share of the training samples below 1, or a number of them, not %g", s->val);
     if (dl_dataset_len(s->data, DL_TRAIN) < 1)
         return dl_fail(DL_ERR_VALUE, "dataset %s has no samples to train on", dl_dataset_name(s->data));
     return DL_OK;
@@ -232,7 +235,28 @@ static dl_status make_ema(dl_trainer *t) {
     return DL_OK;
 }
 
-dl_status dl_trainer_make_loader(dl_trainer *t) {
+/* Which samples are held out depends on the seed alone. */
+static dl_status hold_out(dl_trainer *t) {
+    long n = dl_dataset_len(t->given, DL_TRAIN);
+    dl_dataset *rest, *held;
+    if (t->val <= 0) return t->data ? DL_OK : (t->data = dl_dataset_ref(t->given), DL_OK);
+    long out = (long)(t->val < 1 ? fmax(round(t->val * (double)n), 1) : t->val);
+    DL_TRY(dl_dataset_hold_out(t->given, out, t->data_seed, &rest, &held));
+    dl_replay_free(t); /* captured steps read what is freed here */
+    for (int i = 0; i < DL_SPLITS; i++) {
+        dl_loader_free(t->eval_loader[i]);
+        t->eval_loader[i] = NULL;
+        dl_resident_drop(&t->resident[i]);
+        t->resident_asked[i] = false;
+    }
+    dl_dataset_unref(t->data);
+    dl_dataset_unref(t->held);
+    t->data = rest, t->held = held;
+    return DL_OK;
+}
+
+dl_status dl_trainer_make_data(dl_trainer *t) {
+    DL_TRY(hold_out(t));
     dl_loader_spec s = t->loader_spec;
     s.seed = &t->data_seed;
     s.transforms = t->transforms;
@@ -250,7 +274,7 @@ static dl_status init(dl_trainer *t, const dl_trainer_spec *s) {
     t->loader_spec.shuffle = !s->in_order && !s->loader.sampler;
     t->data_seed = s->loader.seed ? *s->loader.seed : dl_seed_get();
     if (s->loader.transforms && !(t->transforms = strdup(s->loader.transforms))) return no_memory();
-    DL_TRY(dl_trainer_make_loader(t));
+    DL_TRY(dl_trainer_make_data(t));
     t->form = *dl_loader_form(t->loader);
     DL_TRY(choose_loss(t, s));
     DL_TRY(prepare_model(t));
@@ -258,6 +282,7 @@ static dl_status init(dl_trainer *t, const dl_trainer_spec *s) {
     DL_TRY(see_tokens(t, s->loss != NULL));
     DL_TRY(make_ema(t));
     DL_TRY(dl_metrics_take(t, s->metrics));
+    DL_TRY(dl_watch_take(t, s->stop, s->keep));
     DL_TRY(dl_control_new(t));
     DL_TRY(dl_record_copy_spec(t, s->run));
     if (!s->store) return DL_OK;
@@ -273,7 +298,7 @@ dl_trainer *dl_trainer_new(const dl_trainer_spec *s) {
     if (!t) no_memory();
     if (t && check_spec(s) == DL_OK) {
         t->model = dl_module_ref(s->model);
-        t->data = dl_dataset_ref(s->data);
+        t->given = dl_dataset_ref(s->data), t->val = s->val;
         t->opt = dl_optimizer_ref(s->opt);
         t->schedule = dl_schedule_ref(s->schedule);
         t->loss_fn = s->loss_fn, t->loss_key = s->loss_key;
@@ -283,7 +308,8 @@ dl_trainer *dl_trainer_new(const dl_trainer_spec *s) {
         t->clip_norm = s->clip_norm, t->clip_value = s->clip_value, t->ema_decay = s->ema;
         t->allow_nan = s->allow_nan, t->device = s->device;
         t->base_lr = t->lr = dl_optimizer_lr(t->opt);
-        t->last_loss = t->last_acc = t->grad_norm = t->test_loss = t->test_acc = NAN;
+        t->last_loss = t->last_acc = t->grad_norm = NAN;
+        t->test_loss = t->test_acc = t->val_loss = t->val_acc = NAN;
         if (init(t, s) == DL_OK) return t;
     } else if (s->loss_release)
         s->loss_release(s->loss_ctx);
@@ -310,15 +336,19 @@ void dl_trainer_free(dl_trainer *t) {
     free(t->ema);
     free(t->param);
     free(t->grad);
+    dl_best_drop(t);
+    dl_metrics_free(t);
     dl_module_list_free(t->params);
     dl_module_list_free(t->state);
     dl_loader_free(t->loader);
-    for (int i = 0; i < 2; i++) dl_loader_free(t->eval_loader[i]);
+    for (int i = 0; i < DL_SPLITS; i++) dl_loader_free(t->eval_loader[i]);
     dl_sampler_unref(t->loader_spec.sampler);
     dl_collate_unref(t->loader_spec.collate);
     dl_schedule_unref(t->schedule);
     dl_optimizer_unref(t->opt);
     dl_dataset_unref(t->data);
+    dl_dataset_unref(t->held);
+    dl_dataset_unref(t->given);
     dl_module_unref(t->model);
     if (t->loss_release) t->loss_release(t->loss_ctx);
     free(t->loss_name);
@@ -354,6 +384,13 @@ void dl_trainer_get(const dl_trainer *t, dl_trainer_state *out) {
                               .shuffle = t->loader_spec.shuffle,
                               .sampler = t->loader_spec.sampler != NULL,
                               .allow_nan = t->allow_nan,
+                              .val = t->held ? t->val : 0,
+                              .stop = t->stop.text,
+                              .keep = t->keep.text,
+                              .stopped = t->stopped,
+                              .shows_best = dl_best_shows(t),
+                              .best = t->keep.on ? t->keep.best : t->stop.best,
+                              .best_step = t->keep.on ? t->keep.best_step : t->stop.best_step,
                               .transforms = t->transforms ? t->transforms : ""};
     dl_loader_position(t->loader, &out->epoch, &out->batch);
     out->batches = dl_loader_len(t->loader);
@@ -364,15 +401,18 @@ dl_module *dl_trainer_model(const dl_trainer *t) { return t->model; }
 dl_optimizer *dl_trainer_optimizer(const dl_trainer *t) { return t->opt; }
 dl_schedule *dl_trainer_schedule(const dl_trainer *t) { return t->schedule; }
 dl_dataset *dl_trainer_dataset(const dl_trainer *t) { return t->data; }
+dl_dataset *dl_trainer_held(const dl_trainer *t) { return t->held; }
 dl_loader *dl_trainer_loader(const dl_trainer *t) { return t->loader; }
 dl_run *dl_trainer_run(const dl_trainer *t) { return t->run; }
 void *dl_trainer_loss_context(const dl_trainer *t) { return t->loss_ctx; }
 
 void dl_trainer_references(dl_trainer *t, const dl_references *to) {
-    dl_loader *const loaders[] = {t->loader, t->eval_loader[0], t->eval_loader[1]};
+    dl_loader *const loaders[] = {t->loader, t->eval_loader[DL_TRAIN], t->eval_loader[DL_TEST], t->eval_loader[DL_VAL]};
+    dl_dataset *const data[] = {t->given, t->data, t->held};
     to->module(to->ctx, t->model);
-    to->data(to->ctx, t->data);
     for (int i = 0; i < 3; i++)
+        if (data[i]) to->data(to->ctx, data[i]);
+    for (int i = 0; i < 4; i++)
         if (loaders[i]) to->loader(to->ctx, loaders[i]);
     if (t->loader_spec.collate) to->collate(to->ctx, t->loader_spec.collate);
 }

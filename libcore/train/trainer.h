@@ -17,6 +17,8 @@ typedef enum dl_phase { DL_PHASE_IDLE, DL_PHASE_FORWARD, DL_PHASE_BACKWARD } dl_
 /* Metrics recorded at every step; the names are in train/record.c. */
 enum { DL_M_LOSS, DL_M_ACC, DL_M_LR, DL_M_NORM, DL_M_SPEED, DL_NMETRIC };
 
+enum { DL_SPLITS = DL_VAL + 1 };
+
 enum { DL_CAPTURE_STATE = 192 }; /* room for the text of dl_trainer_capture */
 
 /* The state of the host after a step that it has issued. */
@@ -36,14 +38,27 @@ typedef struct dl_chosen_metric {
     char name[96 + DL_FIELD_NAME]; /* in records and in the history */
     int target;                    /* the number of the target that it is of */
     char output[DL_FIELD_NAME];    /* name or number of the output, where there is one target; "": the only one */
+    int figures;                   /* 1, or one for each class */
 } dl_chosen_metric;
+
+/* A figure of evaluations that is watched during training (train/watch.c). */
+typedef struct dl_watch {
+    bool on;
+    char metric[192], text[256]; /* "val/loss"; the option in full */
+    dl_split split;
+    int figure, direction; /* 0 the loss, 1 the accuracy, 2... the figures of metrics; 1 more is better, -1 less */
+    long patience;
+    double min_delta;
+    double best; /* NaN: none yet */
+    long best_step, bad; /* evaluations since then */
+} dl_watch;
 
 struct dl_trainer {
     dl_module *model;
-    dl_dataset *data;
+    dl_dataset *given, *data, *held; /* as the caller gave it; less what is held out; that, as a test split, or NULL */
     dl_optimizer *opt;
     dl_schedule *schedule;
-    dl_loader *loader, *eval_loader[2];
+    dl_loader *loader, *eval_loader[DL_SPLITS];
     dl_loader_spec loader_spec;
     unsigned long data_seed;
     char *transforms;
@@ -60,6 +75,14 @@ struct dl_trainer {
 
     dl_chosen_metric metric[DL_EVAL_METRICS]; /* of evaluations */
     int nmetrics;
+    char **figure_name; /* of all metrics, and their values */
+    double *figure;
+    int nfigures;
+    double val;
+    dl_watch stop, keep;
+    char stopped[320];            /* why training was stopped early; "" */
+    dl_tensor **best, **latest;   /* kept weights; those of the last step while the net has the best. NULL: none */
+    uint64_t best_writes;         /* to the tensors of the net, when it got the best */
     long accumulate, eval_every;
     double clip_norm, clip_value, ema_decay, base_lr;
     bool allow_nan;
@@ -97,8 +120,8 @@ struct dl_trainer {
     long report_time; /* of the last report; 0: none */
 
     /* batches (train/batch.c) */
-    bool resident_asked[2];  /* has it been decided whether a split is on the device? */
-    dl_resident resident[2]; /* x NULL: no */
+    bool resident_asked[DL_SPLITS];  /* has it been decided whether a split is on the device? */
+    dl_resident resident[DL_SPLITS]; /* x NULL: no */
     dl_tensor *order;        /* of the epoch, on the device */
     long order_epoch;
     dl_batch sent; /* the last batch that came from the host, as it came */
@@ -118,6 +141,7 @@ struct dl_trainer {
     dl_batch batch;                   /* the last one */
     dl_tensor *output, *loss_tensor;
     double grad_norm, lr, last_loss, last_acc, test_loss, test_acc, next_lr, samples; /* next_lr: of the step issued */
+    double val_loss, val_acc;
     long step, epoch;
     double step_began, speed;
     bool diverged;
@@ -132,8 +156,8 @@ struct dl_trainer {
 
 /* ---- train/trainer.c */
 double dl_now(void); /* seconds of the clock of activity: of a monotonic one, without idle time */
-/* Makes the loader of the training split for seed t->data_seed. */
-dl_status dl_trainer_make_loader(dl_trainer *t);
+/* Holds samples out for seed t->data_seed, if that is wanted, and makes the loader of the training split. */
+dl_status dl_trainer_make_data(dl_trainer *t);
 void dl_trainer_drop_batch(dl_trainer *t);
 /* Exchanges weights and averaged weights; nothing without averages. */
 void dl_trainer_swap_ema(dl_trainer *t);
@@ -147,6 +171,7 @@ typedef struct dl_collected {
 } dl_collected;
 /* Reads the texts of metrics. DL_ERR_NAME: there is no such metric or target. */
 dl_status dl_metrics_take(dl_trainer *t, const char *const *texts);
+void dl_metrics_free(dl_trainer *t);
 /* Adds a batch to those of each metric. */
 dl_status dl_metrics_keep(const dl_trainer *t, dl_collected *all, const dl_pack *result, const dl_batch *b);
 void dl_metrics_drop(dl_collected (*all)[DL_EVAL_METRICS]);
@@ -184,8 +209,10 @@ dl_status dl_batch_fetch(dl_trainer *t);
 dl_status dl_batch_fetch_eval(dl_trainer *t, dl_loader *l, dl_batch *b);
 /* The next batch of the training split from the host into the tensors of b, which are on the device. */
 dl_status dl_batch_send(dl_trainer *t, dl_batch *b);
+/* The place of what a loader reads on the device. */
+dl_split dl_batch_split(const dl_trainer *t, const dl_loader *l);
 /* Puts a split on the device if the device makes batches and the split fits: t->resident. */
-dl_status dl_batch_make_resident(dl_trainer *t, int split);
+dl_status dl_batch_make_resident(dl_trainer *t, dl_split split);
 
 /* ---- train/step.c */
 dl_pack *dl_step_run_net(dl_trainer *t, const dl_batch *b); /* what the net makes of a batch */
@@ -214,6 +241,30 @@ dl_status dl_report_drain(dl_trainer *t);
 /* Fails, and marks the run as diverged, when v is not finite. */
 dl_status dl_report_check(dl_trainer *t, double v, const char *what);
 
+/* ---- train/checkpoint.c */
+/* A checkpoint in memory, between steps. NULL: failed. Putting it back leaves run and store alone where they are NULL. */
+typedef struct dl_checkpoint dl_checkpoint;
+dl_checkpoint *dl_checkpoint_take(dl_trainer *t);
+dl_status dl_checkpoint_put_back(dl_trainer *t, const dl_checkpoint *c);
+void dl_checkpoint_free(dl_checkpoint *c);
+
+/* ---- train/watch.c */
+/* Reads the texts of stop= and keep=. DL_ERR_NAME: there is no such figure. */
+dl_status dl_watch_take(dl_trainer *t, const char *stop, const char *keep);
+const char *dl_watch_prefix(dl_split split); /* "val/", of the names of figures */
+/* An evaluation at the end of an epoch; t->stopped says whether it ends the training. */
+dl_status dl_watch_see(dl_trainer *t, dl_split split, const dl_eval_result *r);
+void dl_watch_begin(dl_trainer *t); /* training begins, or goes on */
+/* The weights of the best evaluation: keeps the present ones; lets the net have them, if there are any; and those of
+ * the last step again, to go on. */
+dl_status dl_best_keep(dl_trainer *t);
+dl_status dl_best_enter(dl_trainer *t);
+dl_status dl_best_leave(dl_trainer *t);
+bool dl_best_shows(const dl_trainer *t); /* has it the best now? */
+void dl_best_drop(dl_trainer *t);
+long dl_best_count(const dl_trainer *t); /* tensors, and their names in checkpoints */
+void dl_best_name(const dl_trainer *t, long i, char *out, size_t size);
+
 /* ---- train/replay.c */
 /* Runs the next step from a graph, where that is possible: *done. */
 dl_status dl_replay_step(dl_trainer *t, bool *done);
@@ -228,6 +279,8 @@ dl_status dl_record_open_series(dl_trainer *t);
 void dl_record_step(dl_trainer *t);
 /* A step whose loss or gradients are not finite; error says what. */
 void dl_record_divergence(dl_trainer *t, const char *what);
+void dl_record_stop(dl_trainer *t);
+void dl_record_best(dl_trainer *t);
 void dl_record_eval(dl_trainer *t, dl_split split, const dl_eval_result *r);
 /* Keeps the message of a failed step for the run; an interrupt is not a failure. Returns st. */
 dl_status dl_record_failure(dl_trainer *t, dl_status st);

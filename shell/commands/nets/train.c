@@ -50,6 +50,9 @@ static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
                                {"order", dlsh_string(st.sampler   ? "of a sampler"
                                                      : st.shuffle ? "shuffled in every epoch"
                                                                   : "of the split")},
+                               {"held out", dl_trainer_held(self) ? dlsh_stringf("%ld samples", dl_dataset_len(dl_trainer_held(self), DL_TEST)) : dlsh_string("none")},
+                               {"stop", dlsh_string(*st.stop ? st.stop : "never")},
+                               {"keep", dlsh_string(*st.keep ? st.keep : "last")},
                                {"transforms", dlsh_string(*st.transforms ? st.transforms : "none")},
                                {"gradients", gradients_text(&st)},
                                {"step", dlsh_int(st.step)},
@@ -77,10 +80,14 @@ NUMBER(acc, dlsh_known(s.acc))
 NUMBER(lr, dlsh_known(s.lr))
 NUMBER(grad_norm, dlsh_known(s.grad_norm))
 NUMBER(diverged, dlsh_bool(s.diverged))
+NUMBER(best, dlsh_known(s.best))
+NUMBER(best_step, s.best_step ? dlsh_int(s.best_step) : dlsh_none())
+NUMBER(stopped, *s.stopped ? dlsh_string(s.stopped) : dlsh_none())
 
 /* Fields that are objects of the trainer. */
 DLSH_GETTER(get_model, dlsh_net_value(dl_trainer_model(self)))
 DLSH_GETTER(get_data, dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(dl_trainer_dataset(self))))
+DLSH_GETTER(get_held, dl_trainer_held(self) ? dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(dl_trainer_held(self))) : dlsh_none())
 DLSH_GETTER(get_opt, dlsh_new_handle(&dlsh_optimizer_class, dl_optimizer_ref(dl_trainer_optimizer(self))))
 DLSH_GETTER(get_batches, dlsh_new_handle(&dlsh_loader_class, dl_loader_ref(dl_trainer_loader(self))))
 
@@ -136,7 +143,11 @@ static const dlsh_field fields[] = {
     {"grad_norm", "norm of the gradient in the last step", get_grad_norm, NULL},
     {"diverged", "did loss or gradient cease to be finite?", get_diverged, NULL},
     {"model", "the net", get_model, NULL},
-    {"data", "the dataset", get_data, NULL},
+    {"best", "the best figure of evaluations, with stop= or keep=", get_best, NULL},
+    {"best_step", "its step", get_best_step, NULL},
+    {"stopped", "why the training was stopped early; none if it was not", get_stopped, NULL},
+    {"data", "the dataset, without what val= holds out", get_data, NULL},
+    {"held", "what val= holds out, as the test split of a dataset; none without", get_held, NULL},
     {"opt", "the optimizer", get_opt, NULL},
     {"batches", "the loader of the training split: x, y = next(t.batches)", get_batches, NULL},
     {"x", "batch of the last forward", get_x, NULL},
@@ -241,6 +252,8 @@ static void read_options(const dlsh_args *a, dl_trainer_spec *spec, dl_run_spec 
     spec->clip_norm = dlsh_arg_float(a, "clip_norm");
     spec->clip_value = dlsh_arg_float(a, "clip_value");
     spec->ema = dlsh_arg_float(a, "ema");
+    spec->val = dlsh_arg_float(a, "val");
+    spec->keep = dlsh_arg_str(a, "keep");
     spec->allow_nan = dlsh_arg_bool(a, "allow_nan");
     spec->eval_every = dlsh_arg_int(a, "eval_every") ? dlsh_arg_int(a, "eval_every") : -1;
     spec->device = dlsh_default_device();
@@ -263,6 +276,34 @@ static dl_status read_metrics(const dlsh_args *a, const char *names[DL_EVAL_METR
     return DL_OK;
 }
 
+/* stop="val/loss patience=5", stop=5 (its patience), or a record {metric: "val/loss", patience: 5} as such text. */
+static dl_status read_stop(const dlsh_args *a, dlsh_buf *b, const char **text) {
+    const dlsh_value *v = dlsh_given(a, "stop") ? dlsh_arg(a, "stop") : NULL;
+    if (!v || v->type == DLSH_NONE || (v->type == DLSH_BOOL && !v->as.b)) return DL_OK;
+    if (v->type == DLSH_STR)
+        dlsh_buf_puts(b, v->as.str->s);
+    else if (v->type == DLSH_INT)
+        dlsh_buf_printf(b, "patience=%ld", v->as.i);
+    else if (v->type != DLSH_RECORD && v->type != DLSH_BOOL)
+        return dlsh_arg_fail(a, "stop", DL_ERR_TYPE, "stop=\"val/loss patience=5\"", "stop is text or a record, not %s",
+                             dlsh_a(*v));
+    for (int i = 0; v->type == DLSH_RECORD && i < v->as.record->n; i++) {
+        dlsh_value x = v->as.record->values[i];
+        if (x.type != DLSH_STR && !dlsh_is_number(x))
+            return dlsh_arg_fail(a, "stop", DL_ERR_TYPE, "stop={metric: \"val/loss\", patience: 5}",
+                                 "stop: %s is %s", v->as.record->keys[i], dlsh_a(x));
+        dlsh_buf_printf(b, "%s%s=", i ? " " : "", v->as.record->keys[i]);
+        if (x.type == DLSH_STR)
+            dlsh_buf_printf(b, "\"%s\"", x.as.str->s);
+        else if (x.type == DLSH_INT)
+            dlsh_buf_printf(b, "%ld", x.as.i);
+        else
+            dlsh_buf_printf(b, "%.17g", dlsh_number(x));
+    }
+    *text = dlsh_buf_text(b);
+    return DL_OK;
+}
+
 static dl_status check_options(const dlsh_args *a) {
     static const char *const positive[] = {"batch", "accumulate"};
     for (int i = 0; i < 2; i++)
@@ -276,10 +317,13 @@ static dl_status trainer_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer_spec spec = {0};
     dl_run_spec run;
     const char *metrics[DL_EVAL_METRICS + 2];
+    DLSH_SCOPED_BUF stop = {0};
     DLSH_TRY(check_options(a));
+    DLSH_TRY(read_stop(a, &stop, &spec.stop));
     DLSH_TRY(read_metrics(a, metrics));
     read_options(a, &spec, &run);
     spec.metrics = metrics;
+
     spec.store = dlsh_store(dlsh_arg_session(a));
     dl_status st = spec.store ? DL_OK : dl_failed();
     if (st == DL_OK) st = choose_opt(a, &spec);
@@ -387,9 +431,9 @@ typedef struct bar {
     long n;
     dlsh_progress line; /* as shown last; borrows the members below */
     char label[64];
-    const char *names[4];
-    double values[4];
-    int ranks[4];
+    const char *names[6];
+    double values[6];
+    int ranks[6];
 } bar;
 
 /* rank: metrics of low rank are left out of a narrow line first. */
@@ -406,8 +450,10 @@ static int progress(void *ctx, const dl_train_progress *p) {
     int end = p->last || (p->epochs && p->epoch_end), n = 0;
     add_metric(b, &n, "loss", b->loss / (double)b->n, 2);
     if (!isnan(b->acc)) add_metric(b, &n, "acc", b->acc / (double)b->n, 1);
+    if (p->epoch_end && !isnan(p->val_loss)) add_metric(b, &n, "val/loss", p->val_loss, 3);
+    if (p->epoch_end && !isnan(p->val_acc)) add_metric(b, &n, "val/acc", p->val_acc, 3);
     if (p->epoch_end && !isnan(p->test_loss)) add_metric(b, &n, "test/loss", p->test_loss, 0);
-    if (p->epoch_end && !isnan(p->test_acc)) add_metric(b, &n, "test/acc", p->test_acc, 3);
+    if (p->epoch_end && !isnan(p->test_acc)) add_metric(b, &n, "test/acc", p->test_acc, isnan(p->val_acc) ? 3 : 0);
     snprintf(b->label, sizeof b->label, "train");
     if (p->epochs) snprintf(b->label, sizeof b->label, "epoch %ld/%ld", p->epoch, p->epochs);
     b->line = (dlsh_progress){.label = b->label,
@@ -443,6 +489,16 @@ static dl_status show_stopped(bar *b, const dl_trainer *t, dl_status status) {
     return status;
 }
 
+/* Why the training ended before its time, and which weights the net has now. */
+static void put_end(const dlsh_args *a, const dl_trainer_state *s) {
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    if (dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) return;
+    if (*s->stopped) dlsh_put(sink, "stopped after step %ld: %s\n", s->step, s->stopped);
+    if (s->shows_best && s->best_step != s->step)
+        dlsh_put(sink, "the net has the weights of step %ld, %.*s %.6g\n", s->best_step, (int)strcspn(s->keep + 5, " "),
+                 s->keep + 5, s->best);
+}
+
 static dl_status train_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer *t = trainer_of(a);
     long epochs = dlsh_arg_int(a, "epochs"), steps = dlsh_arg_int(a, "steps");
@@ -455,13 +511,23 @@ static dl_status train_run(const dlsh_args *a, dlsh_value *result) {
     put_notice(a, t);
     dl_trainer_state s;
     dl_trainer_get(t, &s);
-    return dlsh_give(DLSH_RECORD_OF({"step", dlsh_int(s.step)}, {"loss", dlsh_float(s.loss)}), result);
+    put_end(a, &s);
+    const char *best = *s.stop || *s.keep ? "best_step" : NULL;
+    return dlsh_give(DLSH_RECORD_OF({"step", dlsh_int(s.step)}, {"loss", dlsh_float(s.loss)}, {best, dlsh_int(s.best_step)},
+                                    {*s.stopped ? "stopped" : NULL, dlsh_string(s.stopped)}),
+                     result);
 }
 
 static dl_status eval_run(const dlsh_args *a, dlsh_value *result) {
     dl_eval_result e;
-    dl_split split = !strcmp(dlsh_arg_str(a, "split"), "train") ? DL_TRAIN : DL_TEST;
-    DLSH_TRY(dl_trainer_eval(trainer_of(a), split, &e));
+    static const char *const names[] = {[DL_TRAIN] = "train", [DL_TEST] = "test", [DL_VAL] = "val"};
+    const char *name = dlsh_arg_str(a, "split");
+    int split = 0;
+    while (split < 3 && strcmp(name, names[split])) split++;
+    if (split == 3)
+        return dlsh_arg_fail(a, "split", DL_ERR_VALUE, "split=test, split=train, split=val", "there is no split '%s'",
+                             name);
+    DLSH_TRY(dl_trainer_eval(trainer_of(a), (dl_split)split, &e));
     const char *acc = isnan(e.acc) ? NULL : "acc";
     dlsh_value r = DLSH_RECORD_OF({"loss", dlsh_float(e.loss)}, {acc, dlsh_float(e.acc)});
     dl_status st = dlsh_failed(r) ? dl_failed() : DL_OK;
@@ -503,6 +569,14 @@ const dlsh_command train_commands[] = {
             {"eval_every", DLSH_OPT_INT, "1", .doc = "epochs of train between evaluations (0: none)"},
             {"metrics", DLSH_OPT_VALUE, NULL, .want = "list",
              .doc = "figures of evaluations beside loss and accuracy, of all samples at once: [\"f1_score\"]"},
+            {"val", DLSH_OPT_FLOAT, "0",
+             .doc = "training samples held out and evaluated with the test split: a share below 1, or a number; each "
+                    "class with its share (0: none)"},
+            {"stop", DLSH_OPT_VALUE, NULL, .want = "string|int|record",
+             .doc = "ends training early: \"val/loss patience=3 min_delta=0 mode=min\", any of it; a number is the "
+                    "patience, in evaluations"},
+            {"keep", DLSH_OPT_STRING, NULL,
+             .doc = "\"best\", or \"best val/acc\": training ends with the weights of the best evaluation"},
             {"allow_nan", DLSH_OPT_BOOL, "false", .doc = "go on when the loss is not finite"}, DLSH_RUN_OPTIONS),
         .examples = "t = trainer(m, d, opt=sgd(lr=0.1), batch=64, name=\"first\")"),
     DLSH_ROW("step", DLSH_ACTION | DLSH_FUNCTION, step_run, "step TRAINER [N]",
@@ -534,6 +608,6 @@ const dlsh_command train_commands[] = {
         .examples = "train t epochs=2\ntrain t steps=100"),
     DLSH_ROW("eval", DLSH_ACTION | DLSH_FUNCTION | DLSH_SHOW_RESULT, eval_run, "eval TRAINER [split=test]",
              "Loss and accuracy over a split, in evaluation mode, as a record.", .params = one_trainer,
-             DLSH_OPTIONS({"split", DLSH_OPT_WORD, "test", .doc = "which samples", .complete = "test|train"}),
+             DLSH_OPTIONS({"split", DLSH_OPT_WORD, "test", .doc = "which samples", .complete = "test|train|val"}),
              .examples = "eval t\nr = eval(t)"),
     {0}};
