@@ -36,7 +36,7 @@ static reading *read_args(const dl_kind_row *row, const dl_arg *args, int nargs)
     reading *r = calloc(1, sizeof *r);
     if (!r) return dl_fail(DL_ERR_MEMORY, "no memory for a trainer"), NULL;
     r->row = row;
-    if (dl_options_read("option", row, args, nargs, r->val, NULL) == DL_OK) return r;
+    if (dl_options_read("trainer's", row, args, nargs, r->val, NULL) == DL_OK) return r;
     free(r);
     return NULL;
 }

@@ -69,7 +69,8 @@ double dlsh_progress_left(const dlsh_progress *p, long first, double seconds) {
 /* A running line has the bar of the job and its remaining time; a finished one the time that it took. */
 static void make_line(line *l, const dlsh_meter *m, const dlsh_progress *p, const dlsh_look *look, double t) {
     int standing = p->done || p->stopped;
-    double seconds = t - m->started, steps = (double)(p->at - m->first);
+    const int told = p->seconds > 0;
+    double seconds = told ? p->seconds : t - m->started, steps = told ? p->turns : (double)(p->at - m->first);
     *l = (line){.bar = -1};
     visible_field(l, RANK_LABEL, m->label);
     if ((look->live || look->rich) && p->total > 0 && !standing) {
@@ -82,6 +83,7 @@ static void make_line(line *l, const dlsh_meter *m, const dlsh_progress *p, cons
         field(l, RANK_COUNT, "%ld/%ld", p->at, p->total);
     else
         field(l, RANK_COUNT, "%ld", p->at);
+    if (p->detail && *p->detail && !standing) visible_field(l, RANK_METRIC, p->detail);
     for (int i = 0; i < p->nmetrics; i++) {
         char text[64];
         snprintf(text, sizeof text, "%.40s %.4g", p->names[i], dlsh_plain_nan(p->values[i]));
@@ -89,7 +91,8 @@ static void make_line(line *l, const dlsh_meter *m, const dlsh_progress *p, cons
     }
     if (!has_metric(p, "it/s") && steps > 0 && seconds > 0)
         field(l, RANK_RATE, "%.*f it/s", steps / seconds < 10 ? 2 : 0, steps / seconds);
-    double left = dlsh_progress_left(p, p->job_total ? m->job_first : m->first, t - m->job_started);
+    double left = told ? dlsh_progress_left(p, 0, seconds)
+                       : dlsh_progress_left(p, p->job_total ? m->job_first : m->first, t - m->job_started);
     if (standing)
         duration_field(l, RANK_TIME, "", seconds);
     else if (left >= 0)

@@ -59,7 +59,7 @@ static long left_out(const dlsh_live *l) { return l->nlines - kept(l); }
 /* ---------------------------------------------------------------- HTML */
 
 static void put_bar(dlsh_buf *b, const dlsh_live *l, const dlsh_progress *p) {
-    double seconds = dl_seconds() - l->started, left = dlsh_progress_left(p, 0, seconds);
+    double seconds = p->seconds > 0 ? p->seconds : dl_seconds() - l->started, left = dlsh_progress_left(p, 0, seconds);
     double part = p->total > 0 ? dlsh_progress_part(p) : 1;
     int finished = p->stopped || (p->done && !p->more);
     const char *colour = p->failed ? DLSH_RED : p->stopped ? DLSH_ORANGE : finished ? DLSH_GREEN : DLSH_BLUE;
@@ -73,6 +73,10 @@ static void put_bar(dlsh_buf *b, const dlsh_live *l, const dlsh_progress *p) {
                         100 * fmin(1, part), colour);
     dlsh_buf_printf(b, "<span>%ld", p->at);
     if (p->total > 0) dlsh_buf_printf(b, "/%ld", p->total);
+    if (p->detail && !finished) {
+        dlsh_buf_puts(b, "&ensp;");
+        dlsh_html_puts(b, p->detail);
+    }
     dlsh_buf_puts(b, "</span><span style=\"opacity:.65\">");
     if (p->rate > 0) {
         dlsh_grouped(b, lround(p->rate));
