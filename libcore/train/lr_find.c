@@ -1,4 +1,5 @@
-/* A range test of the learning rate. It trains the trainer itself from a checkpoint in memory, to which it goes back. */
+/* A range test of the learning rate. It trains the trainer itself from a checkpoint in memory, to which it goes back.
+ */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -118,7 +119,8 @@ static void suggest(dl_lr_range *r) {
 dl_status dl_trainer_lr_find(dl_trainer *t, dl_lr_range *r) {
     if (!t) return dl_fail_null("the trainer");
     if (!(r->from > 0 && r->to > r->from && isfinite(r->to)))
-        return dl_fail(DL_ERR_VALUE, "rates go from a number above 0 to a larger one, not from %g to %g", r->from, r->to);
+        return dl_fail(DL_ERR_VALUE, "rates go from a number above 0 to a larger one, not from %g to %g", r->from,
+                       r->to);
     if (r->steps < 10 || !(r->smooth >= 0 && r->smooth < 1) || !(r->diverge > 1))
         return dl_fail(DL_ERR_VALUE, "steps is at least 10, smooth from 0 to below 1, diverge above 1; not %ld, %g, %g",
                        r->steps, r->smooth, r->diverge);

@@ -49,7 +49,7 @@ typedef struct dl_watch {
     int figure, direction; /* 0 the loss, 1 the accuracy, 2... the figures of metrics; 1 more is better, -1 less */
     long patience;
     double min_delta;
-    double best; /* NaN: none yet */
+    double best;         /* NaN: none yet */
     long best_step, bad; /* evaluations since then */
 } dl_watch;
 
@@ -80,9 +80,9 @@ struct dl_trainer {
     int nfigures;
     double val;
     dl_watch stop, keep;
-    char stopped[320];            /* why training was stopped early; "" */
-    dl_tensor **best, **latest;   /* kept weights; those of the last step while the net has the best. NULL: none */
-    uint64_t best_writes;         /* to the tensors of the net, when it got the best */
+    char stopped[320];          /* why training was stopped early; "" */
+    dl_tensor **best, **latest; /* kept weights; those of the last step while the net has the best. NULL: none */
+    uint64_t best_writes;       /* to the tensors of the net, when it got the best */
     long accumulate, eval_every;
     double clip_norm, clip_value, ema_decay, base_lr;
     bool allow_nan;
@@ -122,7 +122,7 @@ struct dl_trainer {
     /* batches (train/batch.c) */
     bool resident_asked[DL_SPLITS];  /* has it been decided whether a split is on the device? */
     dl_resident resident[DL_SPLITS]; /* x NULL: no */
-    dl_tensor *order;        /* of the epoch, on the device */
+    dl_tensor *order;                /* of the epoch, on the device */
     long order_epoch;
     dl_batch sent; /* the last batch that came from the host, as it came */
     bool resend;   /* the next batch is that one again */
@@ -242,7 +242,8 @@ dl_status dl_report_drain(dl_trainer *t);
 dl_status dl_report_check(dl_trainer *t, double v, const char *what);
 
 /* ---- train/checkpoint.c */
-/* A checkpoint in memory, between steps. NULL: failed. Putting it back leaves run and store alone where they are NULL. */
+/* A checkpoint in memory, between steps. NULL: failed. Putting it back leaves run and store alone where they are NULL.
+ */
 typedef struct dl_checkpoint dl_checkpoint;
 dl_checkpoint *dl_checkpoint_take(dl_trainer *t);
 dl_status dl_checkpoint_put_back(dl_trainer *t, const dl_checkpoint *c);

@@ -111,8 +111,7 @@ static dl_status take_patience(const reading *r, dl_watch *w) {
 }
 
 static dl_status check_text(const dl_trainer *t, const char *option, const char *text) {
-    if (t->eval_every < 0)
-        return dl_fail_hint(DL_ERR_VALUE, "leave out eval_every=0", "%s needs evaluations", option);
+    if (t->eval_every < 0) return dl_fail_hint(DL_ERR_VALUE, "leave out eval_every=0", "%s needs evaluations", option);
     if (strlen(text) > LONGEST) return dl_fail(DL_ERR_VALUE, "%s: '%.40s...' is too long", option, text);
     return DL_OK;
 }

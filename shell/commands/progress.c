@@ -20,7 +20,7 @@ typedef struct loop {
     dlsh_iter it;
     dlsh_sink *sink;
     long at, total;
-    int begun, within; /* within: another loop ran in the present turn */
+    int begun, within;            /* within: another loop ran in the present turn */
     double started, turns, drawn; /* seconds; turns of the innermost loops since then */
     char label[64];
     struct loop *outer, *inner; /* inner: the one that runs within the present turn */
@@ -176,12 +176,13 @@ static dl_status progress_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 const dlsh_command progress_commands[] = {
-    DLSH_FN_ROW("progress", progress_run, "progress(XS, label=\"\", total=N)",
-                "Goes through a list, range, tensor, loader or other thing with a line of progress: turns done, rate, time "
-                "left. Loops within such a loop share its line, and the time left is that of all of them. At a terminal "
-                "and in a notebook the line is redrawn; elsewhere it is written once at the end.",
-                DLSH_PARAMS({"xs", .doc = "what `for` goes through"}),
-                DLSH_OPTIONS({"label", DLSH_OPT_STRING, NULL, .doc = "what stands before the line"},
-                             {"total", DLSH_OPT_INT, NULL, .doc = "turns, where xs does not tell how many it has"}),
-                .examples = "for e in progress(range(3), label=\"epoch\") {\n    for i in progress(range(100)) { i * e }\n}"),
+    DLSH_FN_ROW(
+        "progress", progress_run, "progress(XS, label=\"\", total=N)",
+        "Goes through a list, range, tensor, loader or other thing with a line of progress: turns done, rate, time "
+        "left. Loops within such a loop share its line, and the time left is that of all of them. At a terminal "
+        "and in a notebook the line is redrawn; elsewhere it is written once at the end.",
+        DLSH_PARAMS({"xs", .doc = "what `for` goes through"}),
+        DLSH_OPTIONS({"label", DLSH_OPT_STRING, NULL, .doc = "what stands before the line"},
+                     {"total", DLSH_OPT_INT, NULL, .doc = "turns, where xs does not tell how many it has"}),
+        .examples = "for e in progress(range(3), label=\"epoch\") {\n    for i in progress(range(100)) { i * e }\n}"),
     {0}};

@@ -68,10 +68,10 @@ typedef struct dlsh_progress {
     int nmetrics;
     const char *const *names; /* "loss", "it/s" */
     const double *values;
-    const int *ranks; /* 0 to 7: a narrow line leaves out the lowest first; NULL: the last one */
+    const int *ranks;   /* 0 to 7: a narrow line leaves out the lowest first; NULL: the last one */
     const char *detail; /* stands after the count: "batch 3/40"; NULL or "": nothing */
-    double seconds;     /* since the line began, and the turns since then, where the caller knows; 0: measured from the */
-    double turns;       /* first call with this label */
+    double seconds; /* since the line began, and the turns since then, where the caller knows; 0: measured from the */
+    double turns;   /* first call with this label */
     /* For front ends with pictures; both may be left out. */
     const char *curve; /* "loss": `point` is its value at this call */
     double point;

@@ -9,12 +9,14 @@ static const char hint[] = "lr_find t from=1e-6 to=1 steps=200";
 
 static dl_status check(const dlsh_args *a, const dl_lr_range *r) {
     if (!(r->from > 0 && r->to > r->from && isfinite(r->to)))
-        return dlsh_arg_fail(a, "from", DL_ERR_VALUE, hint, "rates go from a number above 0 to a larger one, not from %g to %g",
-                             r->from, r->to);
+        return dlsh_arg_fail(a, "from", DL_ERR_VALUE, hint,
+                             "rates go from a number above 0 to a larger one, not from %g to %g", r->from, r->to);
     if (r->steps < 10 || r->steps > 1000000)
-        return dlsh_arg_fail(a, "steps", DL_ERR_VALUE, hint, "a range test takes 10 to 1000000 steps, not %ld", r->steps);
+        return dlsh_arg_fail(a, "steps", DL_ERR_VALUE, hint, "a range test takes 10 to 1000000 steps, not %ld",
+                             r->steps);
     if (!(r->smooth >= 0 && r->smooth < 1))
-        return dlsh_arg_fail(a, "smooth", DL_ERR_VALUE, hint, "the weight of the past is from 0 to below 1, got %g", r->smooth);
+        return dlsh_arg_fail(a, "smooth", DL_ERR_VALUE, hint, "the weight of the past is from 0 to below 1, got %g",
+                             r->smooth);
     return DL_OK;
 }
 
@@ -39,7 +41,8 @@ static dl_status draw(const dlsh_args *a, const dl_lr_range *r) {
 static void say(const dlsh_args *a, const dl_lr_range *r) {
     dlsh_sink *sink = dlsh_arg_sink(a);
     if (isnan(r->suggestion)) {
-        dlsh_put(sink, "no suggestion: the loss does not fall between %.3g and %.3g\n", r->from, r->n ? r->lr[r->n - 1] : r->to);
+        dlsh_put(sink, "no suggestion: the loss does not fall between %.3g and %.3g\n", r->from,
+                 r->n ? r->lr[r->n - 1] : r->to);
         return;
     }
     dlsh_put(sink, "suggestion: lr=%.2g, where the loss falls fastest; it is least at %.2g", r->suggestion, r->lowest);
@@ -87,16 +90,17 @@ static dl_status lr_find_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 const dlsh_command lr_find_commands[] = {
-    DLSH_ROW("lr_find", DLSH_ACTION | DLSH_FUNCTION, lr_find_run, "lr_find TRAINER [from=1e-7] [to=10] [steps=100]",
-             "A range test of the learning rate: trains with rates that rise from step to step, draws the loss over them "
-             "and suggests a rate. The trainer is then as it was before: weights, optimizer, random numbers, position in "
-             "the data. As a function a record: suggestion, lowest, and the lists lr, loss, mean.",
-             DLSH_PARAMS({.name = "trainer", .want = "trainer", .doc = "what trains: trainer(net, data, ...)"}),
-             DLSH_OPTIONS({"from", DLSH_OPT_FLOAT, "1e-7", .doc = "the first rate"},
-                          {"to", DLSH_OPT_FLOAT, "10", .doc = "the last one; the test ends earlier when the loss diverges"},
-                          {"steps", DLSH_OPT_INT, "100", .doc = "steps of training"},
-                          {"smooth", DLSH_OPT_FLOAT, "0.9", .doc = "the weight of the past in means of the loss"},
-                          {"out", DLSH_OPT_WORD, NULL, .doc = "draw into a file: NAME.png, NAME.svg or NAME.txt",
-                           .complete = "file"}),
-             .examples = "lr_find t\nr = lr_find(t, from=1e-5, to=1)\nt.lr = r.suggestion"),
+    DLSH_ROW(
+        "lr_find", DLSH_ACTION | DLSH_FUNCTION, lr_find_run, "lr_find TRAINER [from=1e-7] [to=10] [steps=100]",
+        "A range test of the learning rate: trains with rates that rise from step to step, draws the loss over them "
+        "and suggests a rate. The trainer is then as it was before: weights, optimizer, random numbers, position in "
+        "the data. As a function a record: suggestion, lowest, and the lists lr, loss, mean.",
+        DLSH_PARAMS({.name = "trainer", .want = "trainer", .doc = "what trains: trainer(net, data, ...)"}),
+        DLSH_OPTIONS({"from", DLSH_OPT_FLOAT, "1e-7", .doc = "the first rate"},
+                     {"to", DLSH_OPT_FLOAT, "10", .doc = "the last one; the test ends earlier when the loss diverges"},
+                     {"steps", DLSH_OPT_INT, "100", .doc = "steps of training"},
+                     {"smooth", DLSH_OPT_FLOAT, "0.9", .doc = "the weight of the past in means of the loss"},
+                     {"out", DLSH_OPT_WORD, NULL, .doc = "draw into a file: NAME.png, NAME.svg or NAME.txt",
+                      .complete = "file"}),
+        .examples = "lr_find t\nr = lr_find(t, from=1e-5, to=1)\nt.lr = r.suggestion"),
     {0}};

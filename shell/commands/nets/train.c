@@ -41,26 +41,28 @@ static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
     dl_trainer_get(self, &st);
     dl_schedule *schedule = dl_trainer_schedule(self);
     dlsh_table t = DLSH_TABLE({"trainer", 'l', ""}, {"value", 'l', ""});
-    const dlsh_entry rows[] = {{"net", dlsh_string(dl_module_name(dl_trainer_model(self)))},
-                               {"dataset", dlsh_string(dl_dataset_name(dl_trainer_dataset(self)))},
-                               {"optimizer", dlsh_string(dl_optimizer_text(dl_trainer_optimizer(self)))},
-                               {"schedule", dlsh_string(schedule ? dl_schedule_text(schedule) : "none")},
-                               {"loss function", dlsh_string(dl_trainer_loss_name(self))},
-                               {"batch", dlsh_int(dl_loader_batch(dl_trainer_loader(self)))},
-                               {"order", dlsh_string(st.sampler   ? "of a sampler"
-                                                     : st.shuffle ? "shuffled in every epoch"
-                                                                  : "of the split")},
-                               {"held out", dl_trainer_held(self) ? dlsh_stringf("%ld samples", dl_dataset_len(dl_trainer_held(self), DL_TEST)) : dlsh_string("none")},
-                               {"stop", dlsh_string(*st.stop ? st.stop : "never")},
-                               {"keep", dlsh_string(*st.keep ? st.keep : "last")},
-                               {"transforms", dlsh_string(*st.transforms ? st.transforms : "none")},
-                               {"gradients", gradients_text(&st)},
-                               {"step", dlsh_int(st.step)},
-                               {"epoch", dlsh_stringf("%ld, batch %ld of %ld", st.epoch, st.batch, st.batches)},
-                               {"loss", dlsh_known(st.loss)},
-                               {"lr", dlsh_known(st.lr)},
-                               {"grad_norm", dlsh_known(st.grad_norm)},
-                               {"run", st.run ? dlsh_int(st.run) : dlsh_none()}};
+    const dlsh_entry rows[] = {
+        {"net", dlsh_string(dl_module_name(dl_trainer_model(self)))},
+        {"dataset", dlsh_string(dl_dataset_name(dl_trainer_dataset(self)))},
+        {"optimizer", dlsh_string(dl_optimizer_text(dl_trainer_optimizer(self)))},
+        {"schedule", dlsh_string(schedule ? dl_schedule_text(schedule) : "none")},
+        {"loss function", dlsh_string(dl_trainer_loss_name(self))},
+        {"batch", dlsh_int(dl_loader_batch(dl_trainer_loader(self)))},
+        {"order", dlsh_string(st.sampler   ? "of a sampler"
+                              : st.shuffle ? "shuffled in every epoch"
+                                           : "of the split")},
+        {"held out", dl_trainer_held(self) ? dlsh_stringf("%ld samples", dl_dataset_len(dl_trainer_held(self), DL_TEST))
+                                           : dlsh_string("none")},
+        {"stop", dlsh_string(*st.stop ? st.stop : "never")},
+        {"keep", dlsh_string(*st.keep ? st.keep : "last")},
+        {"transforms", dlsh_string(*st.transforms ? st.transforms : "none")},
+        {"gradients", gradients_text(&st)},
+        {"step", dlsh_int(st.step)},
+        {"epoch", dlsh_stringf("%ld, batch %ld of %ld", st.epoch, st.batch, st.batches)},
+        {"loss", dlsh_known(st.loss)},
+        {"lr", dlsh_known(st.lr)},
+        {"grad_norm", dlsh_known(st.grad_norm)},
+        {"run", st.run ? dlsh_int(st.run) : dlsh_none()}};
     return dlsh_table_show(sink, &t, dlsh_table_entries(&t, rows, sizeof rows / sizeof *rows), NULL);
 }
 
@@ -87,7 +89,9 @@ NUMBER(stopped, *s.stopped ? dlsh_string(s.stopped) : dlsh_none())
 /* Fields that are objects of the trainer. */
 DLSH_GETTER(get_model, dlsh_net_value(dl_trainer_model(self)))
 DLSH_GETTER(get_data, dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(dl_trainer_dataset(self))))
-DLSH_GETTER(get_held, dl_trainer_held(self) ? dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(dl_trainer_held(self))) : dlsh_none())
+DLSH_GETTER(get_held, dl_trainer_held(self)
+                          ? dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(dl_trainer_held(self)))
+                          : dlsh_none())
 DLSH_GETTER(get_opt, dlsh_new_handle(&dlsh_optimizer_class, dl_optimizer_ref(dl_trainer_optimizer(self))))
 DLSH_GETTER(get_batches, dlsh_new_handle(&dlsh_loader_class, dl_loader_ref(dl_trainer_loader(self))))
 
@@ -290,8 +294,8 @@ static dl_status read_stop(const dlsh_args *a, dlsh_buf *b, const char **text) {
     for (int i = 0; v->type == DLSH_RECORD && i < v->as.record->n; i++) {
         dlsh_value x = v->as.record->values[i];
         if (x.type != DLSH_STR && !dlsh_is_number(x))
-            return dlsh_arg_fail(a, "stop", DL_ERR_TYPE, "stop={metric: \"val/loss\", patience: 5}",
-                                 "stop: %s is %s", v->as.record->keys[i], dlsh_a(x));
+            return dlsh_arg_fail(a, "stop", DL_ERR_TYPE, "stop={metric: \"val/loss\", patience: 5}", "stop: %s is %s",
+                                 v->as.record->keys[i], dlsh_a(x));
         dlsh_buf_printf(b, "%s%s=", i ? " " : "", v->as.record->keys[i]);
         if (x.type == DLSH_STR)
             dlsh_buf_printf(b, "\"%s\"", x.as.str->s);
@@ -513,7 +517,8 @@ static dl_status train_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer_get(t, &s);
     put_end(a, &s);
     const char *best = *s.stop || *s.keep ? "best_step" : NULL;
-    return dlsh_give(DLSH_RECORD_OF({"step", dlsh_int(s.step)}, {"loss", dlsh_float(s.loss)}, {best, dlsh_int(s.best_step)},
+    return dlsh_give(DLSH_RECORD_OF({"step", dlsh_int(s.step)}, {"loss", dlsh_float(s.loss)},
+                                    {best, dlsh_int(s.best_step)},
                                     {*s.stopped ? "stopped" : NULL, dlsh_string(s.stopped)}),
                      result);
 }
