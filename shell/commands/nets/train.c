@@ -40,29 +40,28 @@ static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
     dl_trainer_state st;
     dl_trainer_get(self, &st);
     dl_schedule *schedule = dl_trainer_schedule(self);
+    const long held = dl_trainer_held(self) ? dl_dataset_len(dl_trainer_held(self), DL_TEST) : 0;
     dlsh_table t = DLSH_TABLE({"trainer", 'l', ""}, {"value", 'l', ""});
-    const dlsh_entry rows[] = {
-        {"net", dlsh_string(dl_module_name(dl_trainer_model(self)))},
-        {"dataset", dlsh_string(dl_dataset_name(dl_trainer_dataset(self)))},
-        {"optimizer", dlsh_string(dl_optimizer_text(dl_trainer_optimizer(self)))},
-        {"schedule", dlsh_string(schedule ? dl_schedule_text(schedule) : "none")},
-        {"loss function", dlsh_string(dl_trainer_loss_name(self))},
-        {"batch", dlsh_int(dl_loader_batch(dl_trainer_loader(self)))},
-        {"order", dlsh_string(st.sampler   ? "of a sampler"
-                              : st.shuffle ? "shuffled in every epoch"
-                                           : "of the split")},
-        {"held out", dl_trainer_held(self) ? dlsh_stringf("%ld samples", dl_dataset_len(dl_trainer_held(self), DL_TEST))
-                                           : dlsh_string("none")},
-        {"stop", dlsh_string(*st.stop ? st.stop : "never")},
-        {"keep", dlsh_string(*st.keep ? st.keep : "last")},
-        {"transforms", dlsh_string(*st.transforms ? st.transforms : "none")},
-        {"gradients", gradients_text(&st)},
-        {"step", dlsh_int(st.step)},
-        {"epoch", dlsh_stringf("%ld, batch %ld of %ld", st.epoch, st.batch, st.batches)},
-        {"loss", dlsh_known(st.loss)},
-        {"lr", dlsh_known(st.lr)},
-        {"grad_norm", dlsh_known(st.grad_norm)},
-        {"run", st.run ? dlsh_int(st.run) : dlsh_none()}};
+    const dlsh_entry rows[] = {{"net", dlsh_string(dl_module_name(dl_trainer_model(self)))},
+                               {"dataset", dlsh_string(dl_dataset_name(dl_trainer_dataset(self)))},
+                               {"optimizer", dlsh_string(dl_optimizer_text(dl_trainer_optimizer(self)))},
+                               {"schedule", dlsh_string(schedule ? dl_schedule_text(schedule) : "none")},
+                               {"loss function", dlsh_string(dl_trainer_loss_name(self))},
+                               {"batch", dlsh_int(dl_loader_batch(dl_trainer_loader(self)))},
+                               {"order", dlsh_string(st.sampler   ? "of a sampler"
+                                                     : st.shuffle ? "shuffled in every epoch"
+                                                                  : "of the split")},
+                               {held ? "held out" : NULL, dlsh_stringf("%ld samples", held)},
+                               {*st.stop ? "stop" : NULL, dlsh_string(st.stop)},
+                               {*st.keep ? "keep" : NULL, dlsh_string(st.keep)},
+                               {"transforms", dlsh_string(*st.transforms ? st.transforms : "none")},
+                               {"gradients", gradients_text(&st)},
+                               {"step", dlsh_int(st.step)},
+                               {"epoch", dlsh_stringf("%ld, batch %ld of %ld", st.epoch, st.batch, st.batches)},
+                               {"loss", dlsh_known(st.loss)},
+                               {"lr", dlsh_known(st.lr)},
+                               {"grad_norm", dlsh_known(st.grad_norm)},
+                               {"run", st.run ? dlsh_int(st.run) : dlsh_none()}};
     return dlsh_table_show(sink, &t, dlsh_table_entries(&t, rows, sizeof rows / sizeof *rows), NULL);
 }
 
