@@ -75,9 +75,9 @@ static dl_status try_options(const dl_trainer *t, dl_chosen_metric *m) {
     dl_status st = dl_op_call(m->op->name, in, 2, m->attrs, out, &nout);
     if (st == DL_OK && out[0]->numel != 1) {
         m->figures = (int)dl_dataset_classes(t->data);
-        if (!m->figures || t->form.targets > 1)
-            st = dl_fail(DL_ERR_VALUE, "metric %s%s: one number a class needs targets that are classes", m->op->name,
-                         m->attrs);
+        if (!m->figures || t->form.targets > 1 || !strstr(m->attrs, "average=none"))
+            st = dl_fail(DL_ERR_VALUE, "metric %s%s: a trainer's metric is one number, or one for each class",
+                         m->op->name, m->attrs);
     }
     for (int i = 0; i < DL_MAX_OUT; i++) dl_unref(out[i]);
     return st;
