@@ -85,6 +85,13 @@ static dl_status value_of(const dl_stored *s, dlsh_value *out) {
     return dlsh_give(dlsh_none(), out);
 }
 
+/* A net whose layers the file describes; of one with a forward of its own it has the weights alone. */
+static int holds_chain(const dl_tensor_file *f) {
+    const char *forward = dl_tensor_file_meta(f, "dlsh.forward");
+    return dl_tensor_file_meta(f, "dlsh.model") && !dl_tensor_file_meta(f, "dlsh.trainer") &&
+           !(forward && !strcmp(forward, "own"));
+}
+
 /* What the file holds: an array, a net with its weights, or a record of tensors. */
 static dl_status open_file(const dlsh_args *a, const char *path, dlsh_value *out) {
     dl_tensor_file *f = dl_tensors_read(path, dlsh_default_device());
@@ -104,7 +111,7 @@ static dl_status open_file(const dlsh_args *a, const char *path, dlsh_value *out
         dl_tensor_file_free(f);
         return given;
     }
-    int net = dl_tensor_file_meta(f, "dlsh.model") && !dl_tensor_file_meta(f, "dlsh.trainer");
+    int net = holds_chain(f);
     dl_status st = net ? DL_OK : record_of(f, out);
     const char *name, *why;
     for (long i = 0; !net && (name = dl_tensor_file_skipped(f, i, &why)); i++)

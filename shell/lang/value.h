@@ -151,6 +151,8 @@ struct dlsh_class {
     dl_status (*set)(void *self, const char *name, dlsh_value value);
     /* Has the object a part of its own of this name, which then goes before the field in `fields`? */
     int (*hides)(void *self, const char *field);
+    /* Where a name is that this object lacks; leaves *hint empty when nothing is known. */
+    void (*elsewhere)(void *self, const char *name, char *hint, size_t size);
     /* Their names, for completion and "did you mean": a list of strings. */
     dl_status (*names)(void *self, dlsh_value *out);
     dl_status (*call)(struct dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out);

@@ -23,6 +23,8 @@ f = x => x + 1
 for i in 0..10 { }
 x = 1:10
 x: int = 3
+body: linear -> relu
+xs = [1]; sorted(set(xs))
 a, b = 3
 [a, b] = [1, 2]
 x(1) = 3

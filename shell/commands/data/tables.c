@@ -142,8 +142,9 @@ static dlsh_value words(const cells *c, long from, long column) {
     return dlsh_void();
 }
 
-/* Integers and dates as i64, bools as bool; where some are missing, which are NaN, f64, as floating numbers are. */
-static dlsh_value column_value(const cells *c, long from, long k, const contents *is) {
+/* Integers and dates as i64, bools as bool; where some are missing, which are NaN, floating, as other numbers are: of
+ * the dtype given, but dates f64. */
+static dlsh_value column_value(const cells *c, long from, long k, const contents *is, dl_dtype floats) {
     const int kind = is->kind;
     long n = c->rows - from;
     if (kind == WORDS) return words(c, from, k);
@@ -161,12 +162,14 @@ static dlsh_value column_value(const cells *c, long from, long k, const contents
         else
             memcpy(&reals[i], &real, sizeof real);
     }
-    dl_tensor *t = dl_tensor_from(1, &n, whole ? DL_I64 : DL_F64, 0, ints), *bools = NULL;
+    dl_dtype made = whole ? DL_I64 : DL_F64, wanted = !whole && kind != DATES ? floats : made;
+    if (whole && kind == BOOLS) wanted = DL_BOOL;
+    dl_tensor *t = dl_tensor_from(1, &n, made, 0, ints);
     free(ints);
-    if (!t || kind != BOOLS || !whole) return dlsh_tensor(t);
-    bools = dl_to_dtype(t, DL_BOOL);
+    if (!t || wanted == made) return dlsh_tensor(t);
+    dl_tensor *converted = dl_to_dtype(t, wanted);
     dl_unref(t);
-    return dlsh_tensor(bools);
+    return dlsh_tensor(converted);
 }
 
 /* Whether the first line names the columns: none of its fields is a number, a date or blank. */
@@ -212,7 +215,17 @@ static void warn_of_stranger(const dlsh_args *a, const cells *c, const char *nam
               cell_at(c, is->stranger, k), is->stranger + 1, singular[is->almost]);
 }
 
+/* dtype= of columns of floating numbers. */
+static dl_status floats_of(const dlsh_args *a, dl_dtype *out) {
+    DLSH_TRY(dl_dtype_parse(dlsh_arg_str(a, "dtype"), out));
+    if (*out == DL_F32 || *out == DL_F64) return DL_OK;
+    return dlsh_arg_fail(a, "dtype", DL_ERR_DTYPE, "t.x.to(i64) converts a column", "dtype is f32 or f64, not %.40s",
+                         dlsh_arg_str(a, "dtype"));
+}
+
 static dl_status make_columns(const dlsh_args *a, const cells *c, int header, dlsh_value *result) {
+    dl_dtype floats;
+    DLSH_TRY(floats_of(a, &floats));
     dlsh_value r = dlsh_new_record();
     dl_status st = dlsh_failed(r) ? dl_failed() : DL_OK;
     for (long k = 0; st == DL_OK && k < c->columns; k++) {
@@ -224,7 +237,7 @@ static dl_status make_columns(const dlsh_args *a, const cells *c, int header, dl
                                "two columns are called '%s'", name);
         contents is = {WORDS, WORDS, 0, -1};
         if (st == DL_OK && !stays_words(a, name)) is = look_at(c, header, k);
-        dlsh_value v = st == DL_OK ? column_value(c, header, k, &is) : dlsh_void();
+        dlsh_value v = st == DL_OK ? column_value(c, header, k, &is, floats) : dlsh_void();
         if (st == DL_OK) st = dlsh_failed(v) ? dl_failed() : dlsh_record_set(r.as.record, name, v);
         if (st == DL_OK) warn_of_stranger(a, c, name, k, &is);
     }
@@ -397,22 +410,25 @@ static dl_status categories_run(const dlsh_args *a, dlsh_value *result) {
     { "sep", DLSH_OPT_STRING, ",", .doc = "separator, one character" }
 
 const dlsh_command tables_commands[] = {
-    DLSH_FN_ROW("read_csv", read_csv_run, "read_csv(PATH, sep=\",\", header=\"auto\", words=none)",
-                "A table as a record of its columns: integers and dates (seconds from 1970) as i64 tensors, true and "
-                "false as bool, numbers with a point or where some are missing (NaN) as f64, words as lists of strings "
-                "(blanks: none). Blank cells, NA, NaN, null and None are missing.",
-                DLSH_PARAMS({"path", .want = "string", .doc = "file, gzip or not", .complete = "file"}),
-                DLSH_OPTIONS(SEP_OPTION,
-                             {"header", DLSH_OPT_STRING, "auto", .complete = "auto|yes|no",
-                              .doc = "whether the first line names the columns, else c0, c1, ...; auto: "
-                                     "when all its fields are words"},
-                             {"words", DLSH_OPT_VALUE, NULL, .want = "list|string",
-                              .doc = "columns that are words even if they look like numbers"}),
-                .examples = "t = read_csv(\"pets.csv\")\nd = dataset({x: stack([t.width, t.height], 1), y: "
-                            "categories(t.kind).codes})"),
+    DLSH_FN_ROW(
+        "read_csv", read_csv_run, "read_csv(PATH, sep=\",\", header=\"auto\", words=none, dtype=f64)",
+        "A table as a record of its columns: integers and dates (seconds from 1970) as i64 tensors, true and "
+        "false as bool, numbers with a point or where some are missing (NaN) as dtype, words as lists of strings "
+        "(blanks: none). Blank cells, NA, NaN, null and None are missing.",
+        DLSH_PARAMS({"path", .want = "string", .doc = "file, gzip or not", .complete = "file"}),
+        DLSH_OPTIONS(SEP_OPTION,
+                     {"header", DLSH_OPT_STRING, "auto", .complete = "auto|yes|no",
+                      .doc = "whether the first line names the columns, else c0, c1, ...; auto: "
+                             "when all its fields are words"},
+                     {"words", DLSH_OPT_VALUE, NULL, .want = "list|string",
+                      .doc = "columns that are words even if they look like numbers"},
+                     {"dtype", DLSH_OPT_WORD, "f64", .complete = "dtype",
+                      .doc = "f32 or f64: that of columns of floating numbers"}),
+        .examples = "t = read_csv(\"pets.csv\", dtype=f32)\nd = dataset({x: stack([t.width, t.height], 1), y: "
+                    "categories(t.kind).codes})"),
     DLSH_FN_ROW("write_csv", write_csv_run, "write_csv(PATH, COLUMNS, sep=\",\")",
                 "Writes a record of columns, tensors [n] or lists, as a table; NaN and none are blank. read_csv reads "
-                "it back, numbers as f64 or i64; what would change otherwise is warned of.",
+                "it back, numbers as f64 or i64 (f32 with dtype=f32); what would change otherwise is warned of.",
                 DLSH_PARAMS({"path", .want = "string", .doc = "file", .complete = "file"},
                             {"columns", .want = "record", .doc = "the columns by name"}),
                 DLSH_OPTIONS(SEP_OPTION), .examples = "write_csv(\"out.csv\", {loss: losses, name: names})"),

@@ -1,4 +1,5 @@
 /* Nets as values: fields, calls, the table of layers; parameters. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +169,20 @@ static const dlsh_field fields[] = {
 /* A part may be called like a field, `kind: linear 3`. */
 static int hides(void *self, const char *field) { return dl_module_find(self, field) != NULL; }
 
+/* NAME of `NAME: linear 8 -> relu` is the layer linear in a chain, and the chain linear0 -> relu0 beside a forward. */
+static void elsewhere(void *self, const char *name, char *hint, size_t size) {
+    size_t kind = strlen(dl_module_kind(self));
+    if (!is_group(self) && !strncmp(name, dl_module_kind(self), kind) && isdigit((unsigned char)name[kind]))
+        snprintf(hint, size,
+                 "this is the layer %s itself; a name before a chain is that of the whole chain only in a net "
+                 "with a forward",
+                 dl_module_kind(self));
+    for (int i = 0; !*hint && is_group(self) && i < dl_module_count(self); i++)
+        if (dl_module_find(dl_module_at(self, i), name) || dl_module_tensor(dl_module_at(self, i), name))
+            snprintf(hint, size, "its part %s has it: .%s.%s", dl_module_label(self, i), dl_module_label(self, i),
+                     name);
+}
+
 int dlsh_is_net_tensor(const dl_module *m) {
     return !strcmp(dl_module_kind(m), "param") || !strcmp(dl_module_kind(m), "buffer");
 }
@@ -299,6 +314,7 @@ const dlsh_class dlsh_net_class = {.name = "net",
                                    .methods = dlsh_net_methods,
                                    .get = get,
                                    .hides = hides,
+                                   .elsewhere = elsewhere,
                                    .set = set,
                                    .names = names,
                                    .call = call,

@@ -295,8 +295,7 @@ static dl_status merge_sort(dlsh_value *keys, dlsh_value *items, dlsh_value *tmp
     return DL_OK;
 }
 
-static dl_status make_keys(const dlsh_args *a, const dlsh_list *l, dlsh_value *keys) {
-    const dlsh_value *f = dlsh_arg(a, "key");
+static dl_status make_keys(const dlsh_args *a, const dlsh_list *l, const dlsh_value *f, dlsh_value *keys) {
     for (int i = 0; i < l->n && !dlsh_interrupted_at(i); i++) {
         dlsh_callargs args = {1, &l->items[i], NULL};
         if (f)
@@ -314,12 +313,13 @@ static dl_status make_keys(const dlsh_args *a, const dlsh_list *l, dlsh_value *k
     return dlsh_check_interrupt(); /* keys may be missing */
 }
 
-static dl_status sort_list(const dlsh_args *a, dlsh_list *l) {
+/* By the values that the function f gives for the items; NULL: by the items. */
+static dl_status sort_list(const dlsh_args *a, dlsh_list *l, const dlsh_value *f, int reverse) {
     dlsh_value *keys = dl_memory_alloc(l->n, sizeof *keys),
                *tmp = keys ? dl_memory_alloc(2L * l->n, sizeof *tmp) : NULL;
     for (int i = 0; keys && i < l->n; i++) keys[i] = dlsh_void();
-    dl_status st = keys && tmp ? make_keys(a, l, keys) : DL_ERR_MEMORY;
-    if (!st) st = merge_sort(keys, l->items, tmp, l->n, dlsh_arg_bool(a, "reverse"));
+    dl_status st = keys && tmp ? make_keys(a, l, f, keys) : DL_ERR_MEMORY;
+    if (!st) st = merge_sort(keys, l->items, tmp, l->n, reverse);
     for (int i = 0; keys && i < l->n; i++) dlsh_drop(keys[i]);
     free(keys);
     free(tmp);
@@ -329,7 +329,24 @@ static dl_status sort_list(const dlsh_args *a, dlsh_list *l) {
 static dl_status sorted_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_value v;
     DLSH_TRY(each(a, add_item, &v));
-    return dlsh_give_filled(sort_list(a, v.as.list), v, result);
+    return dlsh_give_filled(sort_list(a, v.as.list, dlsh_arg(a, "key"), dlsh_arg_bool(a, "reverse")), v, result);
+}
+
+dl_status dlsh_unique_items(const dlsh_args *a, const dlsh_list *l, dlsh_value *result) {
+    dlsh_value v = dlsh_void();
+    int n = 0, c = 1;
+    dl_status st = copy_of(l, &v);
+    if (!st) st = sort_list(a, v.as.list, NULL, 0);
+    for (int i = 0; !st && i < v.as.list->n; i++) {
+        dlsh_value *items = v.as.list->items, item = items[i];
+        if (n) st = compare(items[n - 1], item, &c);
+        if (st || c) {
+            items[i] = items[n];
+            items[n++] = item; /* what stands behind is dropped with the rest */
+        }
+    }
+    while (!st && v.as.list->n > n) dlsh_drop(v.as.list->items[--v.as.list->n]);
+    return dlsh_give_filled(st, v, result);
 }
 
 /* A list in place; of a tensor it is the op. The keys are functions of the user: they see the list as it was. */
@@ -349,7 +366,7 @@ static dl_status sort_run(const dlsh_args *a, dlsh_value *result) {
                              "sort has no argument '%s'", wrong);
     if (x.type == DLSH_TENSOR) return dlsh_call_row_op(a, result);
     dl_status st = copy_of(x.as.list, &v);
-    if (!st) st = sort_list(a, v.as.list);
+    if (!st) st = sort_list(a, v.as.list, dlsh_arg(a, "key"), dlsh_arg_bool(a, "reverse"));
     if (!st && v.as.list->n != x.as.list->n)
         st = dlsh_fail(DL_ERR_STATE, NULL, "the list was changed while it was sorted");
     if (!st) {

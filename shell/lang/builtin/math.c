@@ -65,7 +65,8 @@ static dl_status median_run(const dlsh_args *a, dlsh_value *result) {
     return values ? give_both(values, indices, result) : dl_failed();
 }
 
-static const dlsh_param unique_params[] = {{"input", .want = "tensor", .doc = "a tensor"}, {0}};
+static const dlsh_param unique_params[] = {{"input", .want = "tensor", .doc = "a tensor"}, {0}},
+                        differing_params[] = {{"input", .want = "tensor|list", .doc = "a tensor, or a list"}, {0}};
 #define UNIQUE_OPTIONS                                                                                                 \
     {"return_inverse", DLSH_OPT_BOOL, "false", .doc = "give the place of each element among the values"},              \
         {"return_counts", DLSH_OPT_BOOL, "false", .doc = "give how often each value occurs"}, {                        \
@@ -76,7 +77,12 @@ static const dlsh_param unique_params[] = {{"input", .want = "tensor", .doc = "a
 static dl_status unique_run(const dlsh_args *a, dlsh_value *result) {
     static const char *const names[4][3] = {
         {"output"}, {"output", "inverse_indices"}, {"output", "counts"}, {"output", "inverse_indices", "counts"}};
+    const dlsh_value *input = dlsh_arg(a, "input");
     const int asked = (dlsh_arg_bool(a, "return_inverse") ? 1 : 0) + (dlsh_arg_bool(a, "return_counts") ? 2 : 0);
+    if (input->type == DLSH_LIST && (asked || dlsh_given(a, "dim")))
+        return dlsh_arg_fail(a, "input", DL_ERR_TYPE, "tensor(xs) of numbers, categories(xs).codes of words",
+                             "return_inverse, return_counts and dim are for tensors, not for lists");
+    if (input->type == DLSH_LIST) return dlsh_unique_items(a, input->as.list, result);
     dl_tensor *x = dlsh_arg_tensor(a, "input"), *part[3] = {NULL};
     const long dim = dlsh_given(a, "dim") ? dlsh_arg_int(a, "dim") : 0;
     part[0] = dl_unique_groups(x, dlsh_given(a, "dim") ? &dim : NULL, dlsh_arg_data(a) != NULL, &part[1], &part[2]);
@@ -243,11 +249,11 @@ const dlsh_command dlsh_math_rows[] = {
                   .params = median_params, .data = "numbers", .examples = "values, indices = nanmedian(x, dim=1)"),
     DLSH_PURE_ROW(
         "unique", unique_run, "unique(X, sorted=true, return_inverse=false, return_counts=false, dim=)",
-        "The values that differ, sorted; with dim the entries of a dimension. On request also the place of each "
-        "element among them, and how often each occurs.",
-        .params = unique_params,
+        "The values of a tensor, or the items of a list, that differ, sorted; of a tensor with dim the entries of a "
+        "dimension. On request also the place of each element among them, and how often each occurs.",
+        .params = differing_params,
         DLSH_OPTIONS({"sorted", DLSH_OPT_BOOL, "true", .doc = "the values are sorted in any case"}, UNIQUE_OPTIONS),
-        .examples = "values, counts = unique(tensor([2, 1, 2]), return_counts=true)"),
+        .examples = "values, counts = unique(tensor([2, 1, 2]), return_counts=true)\nunique([\"b\", \"a\", \"b\"])"),
     DLSH_PURE_ROW("unique_consecutive", unique_run,
                   "unique_consecutive(X, return_inverse=false, return_counts=false, dim=)",
                   "Runs of equal neighbours as one value each.", .params = unique_params, DLSH_OPTIONS(UNIQUE_OPTIONS),

@@ -235,8 +235,9 @@ static dl_status call_at(dlsh_session *s, dlsh_value f, const dlsh_callargs *arg
                          dlsh_value *out);
 
 static dl_status not_callable(dlsh_value f) {
-    const char *hint = f.type == DLSH_LIST || f.type == DLSH_TENSOR || f.type == DLSH_RECORD
-                           ? "elements are taken with [ ]"
+    const char *hint = f.type == DLSH_LIST || f.type == DLSH_TENSOR ? "elements are taken with [ ]"
+                       : f.type == DLSH_RECORD
+                           ? "elements are taken with [ ]; weights of a file are loaded into a net: load m FILE"
                        : f.type == DLSH_STR ? "text is formatted with format(\"...\", x)"
                                             : NULL;
     return dlsh_fail(DL_ERR_TYPE, hint, "%s cannot be called", dlsh_a(f));

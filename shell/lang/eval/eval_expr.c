@@ -163,6 +163,12 @@ dl_status dlsh_eval_binary(dlsh_session *s, const dlsh_node *n, dlsh_value *out)
         return st;
     }
     if (dlsh_quick_binary(n->op, a, b, out)) return DL_OK;
+    if (n->op == DLSH_OP_IN && a.type == DLSH_STR && b.type == DLSH_RECORD) {
+        *out = dlsh_bool(dlsh_record_get_text(b.as.record, a.as.str) != NULL);
+        dlsh_drop(a);
+        dlsh_drop(b);
+        return DL_OK;
+    }
     return general_binary(n->op, a, b, out);
 }
 

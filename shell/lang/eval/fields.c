@@ -58,7 +58,9 @@ static void list_names(const char **words, int n, char *hint, size_t size) {
 static dl_status no_field(dlsh_session *s, dlsh_value x, const char *name) {
     dlsh_value names;
     char hint[240] = "";
-    if (dlsh_field_names(s, x, &names) == DL_OK) {
+    const dlsh_class *c = x.type == DLSH_HANDLE ? x.as.handle->cls : NULL;
+    if (c && c->elsewhere) c->elsewhere(x.as.handle->self, name, hint, sizeof hint);
+    if (!*hint && dlsh_field_names(s, x, &names) == DL_OK) {
         const char **words = malloc((size_t)(names.as.list->n + 1) * sizeof *words);
         int n = 0;
         for (int i = 0; words && i < names.as.list->n; i++)

@@ -97,7 +97,10 @@ static dl_status unknown_name(dlsh_session *s, const char *name) {
     const char *known = dlsh_foreign_name(name), *nearest;
     if (row) {
         if (!dlsh_hidden_hint(s, name, hint, sizeof hint))
-            snprintf(hint, sizeof hint, "a command is written without parentheses: %s", row->usage ? row->usage : name);
+            snprintf(hint, sizeof hint, "%s%s", known ? "" : "a command is written without parentheses: ",
+                     known        ? known
+                     : row->usage ? row->usage
+                                  : name);
         return dlsh_fail(DL_ERR_NAME, hint, "'%s' is a command without a result, it cannot be used as a value", name);
     }
     if (known) return dlsh_fail(DL_ERR_NAME, known, "no variable or function is called '%s'", name);

@@ -194,6 +194,8 @@ extern const dlsh_command dlsh_tensor_casts[];
 dl_status dlsh_call_op(dlsh_value op, const dlsh_callargs *args, dlsh_value *out);
 /* Calls the op of the row's name with the parameters as they were given. */
 dl_status dlsh_call_row_op(const dlsh_args *a, dlsh_value *result);
+/* The items of a list that differ, sorted. */
+dl_status dlsh_unique_items(const dlsh_args *a, const dlsh_list *l, dlsh_value *result);
 /* The nearest op name to a wrong one, or NULL. */
 const char *dlsh_nearest_op(const char *name);
 /* Operator on operands of which at least one is a tensor. */

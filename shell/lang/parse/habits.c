@@ -96,6 +96,7 @@ static const habit foreign[] = {
     {"Infinity|Inf", "write inf"},
     {"NaN", "write nan"},
     {"dict", "write {a: 1, b: 2}"},
+    {"set|frozenset", "unique(xs) gives the items of a list that differ, sorted; a record has each name once"},
     {"printf", "write print(format(\"%d\", n)); C's printf comes with extern"},
     {"fprintf", "write print(format(\"%d\", n))"},
     {"sprintf", "write format(\"%d\", n)"},

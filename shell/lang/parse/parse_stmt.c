@@ -52,6 +52,17 @@ static const char *chained(const dlsh_parser *p, const dlsh_node *stmt, char *hi
     return hint;
 }
 
+/* Behind a name, ':' and the name of a layer. */
+static int names_layer(const dlsh_parser *p) {
+    char word[64];
+    dlsh_token next = dlsh_p_peek(p);
+    int n = next.span.end - next.span.start;
+    if (next.kind != DLSH_T_NAME || n >= (int)sizeof word) return 0;
+    memcpy(word, p->unit->text + next.span.start, (size_t)n);
+    word[n] = 0;
+    return dl_layer_kind(word) != NULL;
+}
+
 /* The error for text after a whole statement. */
 static dlsh_node *trailing(dlsh_parser *p, const dlsh_node *stmt) {
     char text[200];
@@ -62,7 +73,8 @@ static dlsh_node *trailing(dlsh_parser *p, const dlsh_node *stmt) {
     const dlsh_node *tail = stmt->nkids ? stmt->kids[stmt->nkids - 1] : NULL;
     if (!hint && k == DLSH_T_COLON && plain && tail->kind == DLSH_N_INT) hint = "a range is written range(1, 10)";
     if (!hint && k == DLSH_T_COLON && plain && tail->kind == DLSH_N_NAME)
-        hint = "variables have no declared types: x = 3; a record is written {x: 3}";
+        hint = names_layer(p) ? "a layer gets a name inside a net: net m { body: linear 10 -> relu }"
+                              : "variables have no declared types: x = 3; a record is written {x: 3}";
     if (!hint && k == DLSH_T_COLON) hint = "blocks stand in braces: if x > 0 { ... }";
     if (!hint && k == DLSH_T_LBRACE && tail && first_word(tail) && !strcmp(first_word(tail), "net"))
         hint = "a net is a statement: net m { linear 10 }";
