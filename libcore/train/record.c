@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/scope.h"
+#include "nn/module.h"
+#include "track/whoami.h"
 #include "train/trainer.h"
 
 static const char *const metric_names[DL_NMETRIC] = {"train/loss", "train/acc", "lr", "grad_norm",
@@ -187,8 +190,49 @@ void dl_trainer_fail(dl_trainer *t, const char *error) {
         snprintf(t->error, sizeof t->error, "%s", error); /* none, or the same with its place */
 }
 
+/* ---------------------------------------------------------------- the end */
+
+/* A line of the text whose hash is that of the weights: name, dtype, shape, hash of the elements. */
+static dl_status put_tensor(FILE *out, const dl_module_entry *e, int device) {
+    char sha[65];
+    DL_OWNED dl_tensor *here = device ? dl_to_device(e->tensor, 0) : dl_ref(e->tensor);
+    DL_OWNED dl_tensor *dense = here ? dl_contiguous(here) : NULL;
+    if (!dense) return dl_failed();
+    dl_sha256_hex(dl_data(dense), (uint64_t)(dl_numel(dense) * dl_dtype_size(dl_dtype_of(dense))), sha);
+    fprintf(out, "%s %s %s %s\n", e->path, dl_dtype_name(dl_dtype_of(dense)), dl_shape_text(dense->ndim, dense->shape),
+            sha);
+    return DL_OK;
+}
+
+/* SHA-256 of the parameters and buffers of the net, with which a run that is done again is compared. */
+static dl_status hash_weights(const dl_trainer *t, char sha[65]) {
+    char *text = NULL;
+    size_t n = 0;
+    DL_SCOPED_GRAD_MODE(0);
+    dl_module_list *all = dl_module_tensors(t->model, 3);
+    if (!all) return dl_failed();
+    FILE *out = open_memstream(&text, &n);
+    dl_status st = out ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for a hash of the weights");
+    for (long i = 0; i < all->n && st == DL_OK; i++) st = put_tensor(out, &all->entries[i], t->device);
+    if (out && fclose(out) && st == DL_OK) st = dl_fail(DL_ERR_MEMORY, "no memory for a hash of the weights");
+    if (st == DL_OK) dl_sha256_hex(text, n, sha);
+    free(text);
+    dl_module_list_free(all);
+    return st;
+}
+
+static void record_weights(dl_trainer *t) {
+    char sha[65];
+    if (!dl_run_id(t->run)) return;
+    dl_error before;
+    dl_status had = dl_error_take(&before);
+    if (hash_weights(t, sha) != DL_OK || dl_run_event(t->run, t->step, "weights", sha, NULL) != DL_OK) dl_error_clear();
+    if (had) dl_error_put(&before);
+}
+
 dl_status dl_record_end(dl_trainer *t) {
     if (!t->run) return DL_OK;
+    record_weights(t);
     dl_run_status how = t->diverged ? DL_RUN_DIVERGED : t->error[0] ? DL_RUN_FAILED : DL_RUN_FINISHED;
     dl_status st = dl_run_end(t->run, how, t->error[0] ? t->error : NULL);
     t->run = NULL;
