@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/history/history.h"
+#include "commands/history/redo.h"
 
 /* The differences, for programs as rows, for people as a table and lines below it. */
 typedef struct difference {
     dlsh_table t; /* part, name, a, b */
     dlsh_buf lines;
     int people;
+    int again; /* the second run is the first one again, in another folder */
 } difference;
 
 static dlsh_value cell(const char *text) { return text ? dlsh_string(text) : dlsh_none(); }
@@ -137,7 +138,8 @@ static dl_status collect(difference *d, const dl_comparison *c) {
     const dl_run_info *a = &c->runs[0], *b = &c->runs[1];
     dl_status st = DL_OK;
     for (long k = 0; !st && k < c->nparam; k++)
-        st = add(d, "parameter", c->params[k].key, c->params[k].values[0], c->params[k].values[1]);
+        if (!d->again || (strcmp(c->params[k].key, "commit") && strcmp(c->params[k].key, "script")))
+            st = add(d, "parameter", c->params[k].key, c->params[k].values[0], c->params[k].values[1]);
     if (!st && strcmp(a->script_args, b->script_args))
         st = add(d, "parameter", "script arguments", a->script_args, b->script_args);
     if (!st) st = add_environment(d, a->env_json, b->env_json);
@@ -146,10 +148,10 @@ static dl_status collect(difference *d, const dl_comparison *c) {
     return st;
 }
 
-static dl_status show(const dlsh_args *a, const dl_comparison *c) {
+static dl_status show(const dlsh_args *a, const dl_comparison *c, int again) {
     dlsh_sink *sink = dlsh_arg_sink(a);
     char heads[2][128];
-    difference d = {.people = dlsh_sink_look(sink).mode == DLSH_MODE_TABLE};
+    difference d = {.people = dlsh_sink_look(sink).mode == DLSH_MODE_TABLE, .again = again};
     for (int i = 0; i < 2; i++) {
         snprintf(heads[i], sizeof heads[i], "%ld %.100s", c->runs[i].id, c->runs[i].name);
         dlsh_one_line(heads[i], strlen(heads[i]));
@@ -165,17 +167,22 @@ static dl_status show(const dlsh_args *a, const dl_comparison *c) {
     return st;
 }
 
+dl_status dlsh_diff_show(const dlsh_args *a, dl_store *store, long before, long after, int again) {
+    dl_comparison *c = dl_run_compare(store, (long[]){before, after}, 2, 0);
+    if (!c) return dl_failed();
+    dl_status st = show(a, c, again);
+    dl_comparison_free(c);
+    return st;
+}
+
 dl_status dlsh_diff_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dl_store *store;
     long *ids;
     int n;
     DLSH_TRY(dlsh_run_ids(a, &store, &ids, &n));
-    dl_comparison *c = n == 2 ? dl_run_compare(store, ids, 2, 0) : NULL;
+    dl_status st = n == 2 ? dlsh_diff_show(a, store, ids[0], ids[1], 0)
+                          : dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "run diff 3 5", "two runs are wanted, got %d", n);
     free(ids);
-    if (n != 2) return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "run diff 3 5", "two runs are wanted, got %d", n);
-    if (!c) return dl_failed();
-    dl_status st = show(a, c);
-    dl_comparison_free(c);
     return st;
 }

@@ -1,5 +1,5 @@
 /* Commands on the experiment store: lists of runs, one run, the best ones, SQL, tags and notes. */
-#include "commands/history/history.h"
+#include "commands/history/redo.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -595,6 +595,16 @@ static const dlsh_command run_subs[] = {
     DLSH_ROW("rename", DLSH_ACTION, run_rename, "run rename RUN NAME", "Gives a run another name.",
              DLSH_PARAMS({"run", DLSH_ARG_WORD, .doc = "a run", .complete = "run"},
                          {"name", DLSH_ARG_WORD, .doc = "its new name"})),
+    DLSH_ROW("rerun", DLSH_REPORT | DLSH_OPEN_OPTIONS, dlsh_rerun_run, "run rerun RUN [NAME=VALUE ...]",
+             "Runs the script of a run again, from the recorded text, files read and arguments, in a new folder for "
+             "temporary files that has links to the files of the folder of then. Says what has changed since, and "
+             "whether the weights are the same. Arguments of the script can be given other values.",
+             DLSH_PARAMS({"run", DLSH_ARG_WORD, .doc = "a run of a script", .complete = "run"})),
+    DLSH_ROW("restore-code", DLSH_ACTION, dlsh_restore_code_run, "run restore-code RUN DIR",
+             "Writes the code of a run into a new folder: the git commit, the changes to it that were not committed, "
+             "the script and the files that it read.",
+             DLSH_PARAMS({"run", DLSH_ARG_WORD, .doc = "a run", .complete = "run"},
+                         {"dir", DLSH_ARG_WORD, .doc = "a folder that does not exist yet", .complete = "file"})),
     {0}};
 
 const dlsh_command history_commands[] = {
@@ -613,8 +623,8 @@ const dlsh_command history_commands[] = {
                           {"deleted", DLSH_OPT_BOOL, "false", .doc = "list the deleted runs instead"}),
              .examples = "runs\nruns status=finished sort=-test/acc limit=5\nruns cols=lr,batch,max(test/acc)\nruns "
                          "where=\"lr > 0.001 and test/acc > 0.9\""),
-    DLSH_ROW("run", DLSH_REPORT, NULL, "run show|diff|delete|restore|rename|tag|note ...",
-             "Shows, compares, hides, renames or marks runs.",
+    DLSH_ROW("run", DLSH_REPORT, NULL, "run show|diff|rerun|delete|restore|restore-code|rename|tag|note ...",
+             "Shows, compares, repeats, hides, renames or marks runs.",
              DLSH_PARAMS({"action", DLSH_ARG_SUBCOMMAND, .doc = "what to do"}), .subs = run_subs,
              .examples = "run show last\nrun diff 3 5\nrun delete 3\nrun tag old where=\"started < 30d ago\""),
     DLSH_ROW(

@@ -1,0 +1,24 @@
+/* The code of a run as files, and running it again: history/restore.c, history/rerun.c. */
+#ifndef DLSH_COMMANDS_HISTORY_REDO_H
+#define DLSH_COMMANDS_HISTORY_REDO_H
+
+#include "commands/history/history.h"
+
+/* Makes the folders on the way to a file. */
+dl_status dlsh_make_folders(const char *path);
+/* Writes the script and the files that it read. A file P of the run goes to root + P without `prefix`; P is absolute,
+ * and files that are not below the prefix are left out. The script's path is added to `script` (NULL: not wanted). */
+dl_status dlsh_restore_texts(dl_store *store, const dl_run_info *r, const char *root, const char *prefix,
+                             dlsh_buf *script);
+/* Warns of each of these files that is another one now, or gone. */
+dl_status dlsh_warn_of_changes(const dlsh_args *a, dl_store *store, const dl_run_info *r);
+/* Runs a program and waits for it; *code is its exit status, 128 + N for signal N. Its folder is `folder`. */
+dl_status dlsh_run_program(const char *path, char *const *argv, const char *folder, int *code);
+/* What `run diff` prints of two runs; with `again` without commit and path of the script, as the second ran in a folder
+ * of its own. */
+dl_status dlsh_diff_show(const dlsh_args *a, dl_store *store, long before, long after, int again);
+
+dl_status dlsh_rerun_run(const dlsh_args *a, dlsh_value *result);
+dl_status dlsh_restore_code_run(const dlsh_args *a, dlsh_value *result);
+
+#endif

@@ -1,0 +1,204 @@
+/* `run rerun`: the script of a run once more, from what the store keeps of it. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands/history/redo.h"
+
+/* ---------------------------------------------------------------- words of its command line */
+
+enum { MOST_WORDS = 128 };
+typedef struct words {
+    char *at[MOST_WORDS + 1];
+    int n;
+} words;
+
+static dl_status add(words *w, const char *text, size_t n) {
+    if (w->n == MOST_WORDS) return dlsh_fail(DL_ERR_VALUE, NULL, "a script takes at most %d arguments", MOST_WORDS);
+    if (!(w->at[w->n] = strndup(text, n))) return dlsh_no_memory("the arguments of a script");
+    w->n++;
+    return DL_OK;
+}
+
+static void words_free(words *w) {
+    while (w->n) free(w->at[--w->n]);
+}
+
+static size_t name_length(const char *c) {
+    size_t n = strspn(c, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+    return c[n] == '=' ? n : 0;
+}
+
+static int is_given(const dlsh_args *a, const char *word) {
+    const char *name;
+    const dlsh_value *v;
+    for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++)
+        if (strlen(name) == name_length(word) && !strncmp(word, name, strlen(name))) return 1;
+    return 0;
+}
+
+/* The recorded arguments but those that are given anew. A value with spaces ends where the next NAME= begins. */
+static dl_status add_arguments(const dlsh_args *a, const char *recorded, words *w) {
+    const char *name, *c = recorded;
+    const dlsh_value *v;
+    while (*c) {
+        const char *end = c;
+        while ((end = strchr(end + 1, ' ')) && !name_length(end + 1)) continue;
+        size_t n = end ? (size_t)(end - c) : strlen(c);
+        if (!is_given(a, c)) DLSH_TRY(add(w, c, n));
+        c += n + (end != NULL);
+    }
+    for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) {
+        DLSH_SCOPED_BUF word = {0};
+        dlsh_buf_printf(&word, "%s=", name);
+        DLSH_TRY(dlsh_text(&word, *v));
+        DLSH_TRY(add(w, dlsh_buf_text(&word), word.n));
+    }
+    return DL_OK;
+}
+
+/* The seed that the process began with: that of its command line, or of the trial of a sweep. The script may set
+ * another one. */
+static unsigned long first_seed(const dl_run_info *r) {
+    const char *option = strstr(r->cmdline, " --seed");
+    if (r->sweep) return r->seed;
+    return option ? strtoul(option + 8, NULL, 10) : 0;
+}
+
+static dl_status make_words(const dlsh_args *a, dl_store *store, const dl_run_info *r, const char *script, words *w) {
+    char seed[24], db[4096];
+    snprintf(seed, sizeof seed, "%lu", first_seed(r));
+    if (!realpath(dl_store_path(store), db)) return dlsh_fail(DL_ERR_IO, NULL, "the store is gone");
+    const char *first[] = {
+        "dlsh", "-n", "-q", "--db", db, "--seed", seed, "--device", strncmp(r->device, "cuda", 4) ? "cpu" : "cuda",
+        script};
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) DLSH_TRY(add(w, first[i], strlen(first[i])));
+    return add_arguments(a, r->script_args, w);
+}
+
+/* ---------------------------------------------------------------- the scratch folder */
+
+/* Links what lies in a folder of then into that of now, but repositories and stores: the script finds its data. */
+static dl_status link_entries(const char *from, const char *to) {
+    DIR *d = opendir(from);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        DLSH_SCOPED_BUF x = {0};
+        DLSH_SCOPED_BUF y = {0};
+        const char *store = strstr(e->d_name, ".db");
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, ".git")) continue;
+        if (store && (!store[3] || store[3] == '-')) continue;
+        dlsh_buf_printf(&x, "%s/%s", from, e->d_name);
+        dlsh_buf_printf(&y, "%s/%s", to, e->d_name);
+        if (symlink(dlsh_buf_text(&x), dlsh_buf_text(&y)) && errno != EEXIST) {
+            closedir(d);
+            return dlsh_fail(DL_ERR_IO, NULL, "%s: %s", dlsh_buf_text(&y), strerror(errno));
+        }
+    }
+    if (d) closedir(d);
+    return DL_OK;
+}
+
+/* A folder with the script and what it read, at the paths that they had below the root, and links to the data. */
+static dl_status make_scratch(dl_store *store, const dl_run_info *r, dlsh_buf *folder, dlsh_buf *script) {
+    const char *tmp = getenv("TMPDIR");
+    char root[4096];
+    snprintf(root, sizeof root, "%s/dlsh-rerun-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(root)) return dlsh_fail(DL_ERR_IO, NULL, "a folder %s cannot be made: %s", root, strerror(errno));
+    dlsh_buf_printf(folder, "%s%s/", root, r->cwd);
+    DLSH_TRY(dlsh_make_folders(dlsh_buf_text(folder)));
+    DLSH_TRY(dlsh_restore_texts(store, r, root, "", script));
+    return link_entries(r->cwd, dlsh_buf_text(folder));
+}
+
+/* ---------------------------------------------------------------- the run that it gives */
+
+static long ask(dl_store *store, const char *sql) {
+    dl_rows *q = dl_store_sql(store, sql);
+    long id = q && dl_rows_next(q) == 1 ? dl_rows_int(q, 0) : -1;
+    dl_rows_free(q);
+    return id;
+}
+
+/* A process may have several runs: the new run that has the place among them that `r` had. */
+static long counterpart(dl_store *store, const dl_run_info *r, long newest) {
+    char sql[600];
+    snprintf(sql, sizeof sql,
+             "select id from run where id > %ld and cwd like '%%dlsh-rerun-%%' order by id limit 1 offset"
+             " (select count(*) from run a, run b where b.id = %ld and a.id < b.id and a.host = b.host and a.boot_id ="
+             " b.boot_id and a.pid = b.pid and a.pid_start = b.pid_start)",
+             newest, r->id);
+    return ask(store, sql);
+}
+
+static const char *weights_of(const dl_run_info *r) {
+    for (long i = r->nevent - 1; i >= 0; i--)
+        if (!strcmp(r->events[i].kind, "weights")) return r->events[i].text;
+    return NULL;
+}
+
+static dl_status say_result(const dlsh_args *a, dl_store *store, const dl_run_info *r, long id) {
+    char tag[40];
+    snprintf(tag, sizeof tag, "rerun=%ld", r->id);
+    DLSH_TRY(dl_run_tag(store, id, tag, 1));
+    dl_run_list *l = dl_run_show(store, id);
+    if (!l) return dl_failed();
+    const char *was = weights_of(r), *is = weights_of(l->runs);
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    dlsh_put(sink, "run %ld is run %ld again: %s", id, r->id, dl_run_status_name(l->runs->status));
+    if (was && is) dlsh_put(sink, ", %s weights %.12s", strcmp(was, is) ? "other" : "the same", is);
+    dlsh_put(sink, "\n");
+    dl_run_list_free(l);
+    return dlsh_diff_show(a, store, r->id, id, 1);
+}
+
+static dl_status rerun_in(const dlsh_args *a, dl_store *store, const dl_run_info *r, const char *folder,
+                          const char *script) {
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0) return dlsh_fail(DL_ERR_IO, NULL, "the program is not found: %s", strerror(errno));
+    self[n] = 0;
+    words w = {0};
+    int code = 0;
+    long newest = ask(store, "select coalesce(max(id), 0) from run");
+    dl_status st = make_words(a, store, r, script, &w);
+    dlsh_put(dlsh_arg_sink(a), "in %s\n", folder);
+    dlsh_arg_sink(a)->ops->flush(dlsh_arg_sink(a));
+    if (!st) st = dlsh_run_program(self, w.at, folder, &code);
+    words_free(&w);
+    DLSH_TRY(st);
+    long id = counterpart(store, r, newest);
+    if (id > 0) DLSH_TRY(say_result(a, store, r, id));
+    if (code)
+        return dlsh_arg_fail(a, "run", code == 130 ? DL_ERR_INTERRUPT : DL_ERR_STATE, NULL,
+                             "the script of run %ld ended with status %d", r->id, code);
+    if (id > 0) return DL_OK;
+    return dlsh_arg_fail(a, "run", DL_ERR_STATE, NULL, "the script of run %ld began fewer runs than then", r->id);
+}
+
+static dl_status rerun(const dlsh_args *a, dl_store *store, const dl_run_info *r) {
+    DLSH_SCOPED_BUF folder = {0};
+    DLSH_SCOPED_BUF script = {0};
+    if (!*r->script_path)
+        return dlsh_arg_fail(a, "run", DL_ERR_STATE, "runs of scripts can be run again: dlsh train.dlsh",
+                             "run %ld has no script: it was made at the prompt", r->id);
+    DLSH_TRY(dlsh_warn_of_changes(a, store, r));
+    DLSH_TRY(make_scratch(store, r, &folder, &script));
+    return rerun_in(a, store, r, dlsh_buf_text(&folder),
+                    *r->script_path == '/' ? dlsh_buf_text(&script) : r->script_path);
+}
+
+dl_status dlsh_rerun_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    long id;
+    dl_store *store = dlsh_history(a);
+    if (!store) return dl_failed();
+    if (dl_run_find(store, dlsh_arg_str(a, "run"), &id)) return dlsh_place_failure(a, "run");
+    dl_run_list *l = dl_run_show(store, id);
+    if (!l) return dlsh_place_failure(a, "run");
+    dl_status st = rerun(a, store, l->runs);
+    dl_run_list_free(l);
+    return st;
+}
