@@ -14,9 +14,8 @@ typedef struct axis {
 } axis;
 
 typedef struct picture {
-    int columns, rows;
+    dlsh_canvas c;
     axis x, y;
-    unsigned char *dots, *owner, *mark; /* a character each: its dots, 1 + the curve that set the last, a number */
 } picture;
 
 static const char *const colours[] = {"\033[34m", "\033[33m", "\033[32m", "\033[31m", "\033[35m", "\033[36m",
@@ -35,8 +34,8 @@ static void widen(axis *a, double v) {
 }
 
 static void measure(picture *p, const dlsh_plot *plot) {
-    p->x = (axis){INFINITY, -INFINITY, plot->logx, 2 * p->columns};
-    p->y = (axis){INFINITY, -INFINITY, plot->logy, 4 * p->rows};
+    p->x = (axis){INFINITY, -INFINITY, plot->logx, 2 * p->c.columns};
+    p->y = (axis){INFINITY, -INFINITY, plot->logy, 4 * p->c.rows};
     for (int i = 0; i < plot->ncurves; i++) {
         const dlsh_curve *c = &plot->curves[i];
         for (long k = 0; k < c->n; k++) {
@@ -61,25 +60,33 @@ static double place(const axis *a, double v) {
 
 /* ---------------------------------------------------------------- dots */
 
-static void dot(picture *p, int curve, double x, double y) {
+static void dot(dlsh_canvas *c, int curve, double x, double y) {
     static const unsigned char bits[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
-    if (!(x >= 0 && y >= 0 && x < p->x.size && y < p->y.size)) return;
-    int i = (int)x, k = p->y.size - 1 - (int)y, at = k / 4 * p->columns + i / 2;
-    p->dots[at] |= bits[k % 4][i % 2];
-    p->owner[at] = (unsigned char)(1 + curve % 255);
+    if (!(x >= 0 && y >= 0 && x < 2 * c->columns && y < 4 * c->rows)) return;
+    int i = (int)x, k = 4 * c->rows - 1 - (int)y, at = k / 4 * c->columns + i / 2;
+    c->dots[at] |= bits[k % 4][i % 2];
+    c->owner[at] = (unsigned char)(1 + curve % 255);
 }
 
-static void line(picture *p, int curve, double x0, double y0, double x1, double y1) {
+void dlsh_canvas_line(dlsh_canvas *c, int curve, double x0, double y0, double x1, double y1) {
     int n = (int)fmax(fabs(x1 - x0), fabs(y1 - y0)) + 1;
-    for (int i = 0; i <= n; i++) dot(p, curve, round(x0 + (x1 - x0) * i / n), round(y0 + (y1 - y0) * i / n));
+    for (int i = 0; i <= n; i++) dot(c, curve, round(x0 + (x1 - x0) * i / n), round(y0 + (y1 - y0) * i / n));
+}
+
+int dlsh_canvas_new(dlsh_canvas *c, int columns, int rows) {
+    size_t places = (size_t)columns * (size_t)rows;
+    *c = (dlsh_canvas){columns, rows, calloc(3, places + 1), NULL, NULL};
+    if (!c->dots) return 0;
+    c->owner = c->dots + places, c->mark = c->owner + places;
+    return 1;
 }
 
 /* The band's edges, with gaps, so that the curve stands out. */
 static void draw_band(picture *p, int curve, const dlsh_curve *c) {
     for (long k = 0; c->low && k < c->n; k++)
         if ((long)place(&p->x, at_x(c, k)) % 2 == 0) {
-            dot(p, curve, round(place(&p->x, at_x(c, k))), round(place(&p->y, c->low[k])));
-            dot(p, curve, round(place(&p->x, at_x(c, k))), round(place(&p->y, c->high[k])));
+            dot(&p->c, curve, round(place(&p->x, at_x(c, k))), round(place(&p->y, c->low[k])));
+            dot(&p->c, curve, round(place(&p->x, at_x(c, k))), round(place(&p->y, c->high[k])));
         }
 }
 
@@ -89,9 +96,9 @@ static void draw_curve(picture *p, int curve, const dlsh_curve *c) {
         double x = place(&p->x, at_x(c, k)), y = place(&p->y, c->y[k]);
         if (isfinite(x) && isfinite(y)) {
             if (c->points || !isfinite(x0))
-                dot(p, curve, round(x), round(y));
+                dot(&p->c, curve, round(x), round(y));
             else
-                line(p, curve, x0, y0, x, y);
+                dlsh_canvas_line(&p->c, curve, x0, y0, x, y);
         }
         x0 = isfinite(y) ? x : NAN, y0 = y;
     }
@@ -104,8 +111,8 @@ static void mark_curve(picture *p, int curve, const dlsh_curve *c) {
         long k = (long)((double)(c->n - 1) * (0.3 * i + 0.2));
         double x = c->n ? place(&p->x, at_x(c, k)) : NAN, y = c->n ? place(&p->y, c->y[k]) : NAN;
         if (!isfinite(x) || !isfinite(y)) continue;
-        int at = (p->y.size - 1 - (int)round(y)) / 4 * p->columns + (int)round(x) / 2;
-        p->mark[at] = (unsigned char)numbers[curve % (int)(sizeof numbers - 1)];
+        int at = (p->y.size - 1 - (int)round(y)) / 4 * p->c.columns + (int)round(x) / 2;
+        p->c.mark[at] = (unsigned char)numbers[curve % (int)(sizeof numbers - 1)];
     }
 }
 
@@ -131,7 +138,7 @@ static int ticks(const axis *a, double *values, int n) {
     return count;
 }
 
-static void put_row(dlsh_buf *out, const picture *p, int row, int colour) {
+void dlsh_canvas_row(dlsh_buf *out, const dlsh_canvas *p, int row, int colour) {
     int last = 0;
     for (int i = 0; i < p->columns; i++) {
         int at = row * p->columns + i, owner = p->dots[at] ? p->owner[at] : 0;
@@ -151,33 +158,33 @@ static void put_row(dlsh_buf *out, const picture *p, int row, int colour) {
 
 static void put_body(dlsh_buf *out, const picture *p, int colour) {
     double values[2 * TICKS];
-    int n = ticks(&p->y, values, p->rows / 3 < TICKS ? p->rows / 3 : TICKS);
-    for (int row = 0; row < p->rows; row++) {
+    int n = ticks(&p->y, values, p->c.rows / 3 < TICKS ? p->c.rows / 3 : TICKS);
+    for (int row = 0; row < p->c.rows; row++) {
         char text[32] = "";
         for (int i = 0; i < n; i++)
             if ((p->y.size - 1 - (int)round(place(&p->y, values[i]))) / 4 == row)
                 snprintf(text, sizeof text, "%.4g", values[i]);
         dlsh_buf_printf(out, "%*s %s", LABEL - 2, text, *text ? "┤" : "│");
-        put_row(out, p, row, colour);
+        dlsh_canvas_row(out, &p->c, row, colour);
         dlsh_buf_puts(out, "\n");
     }
 }
 
 static void put_x(dlsh_buf *out, const picture *p, const char *name) {
     char label[40];
-    snprintf(label, sizeof label, "%.*s", p->columns < 39 ? p->columns : 39, name ? name : "");
+    snprintf(label, sizeof label, "%.*s", p->c.columns < 39 ? p->c.columns : 39, name ? name : "");
     double values[2 * TICKS];
-    int n = ticks(&p->x, values, p->columns / 14 < TICKS ? p->columns / 14 + 1 : TICKS), end = 0;
-    char *text = malloc((size_t)p->columns + 40);
+    int n = ticks(&p->x, values, p->c.columns / 14 < TICKS ? p->c.columns / 14 + 1 : TICKS), end = 0;
+    char *text = malloc((size_t)p->c.columns + 40);
     if (!text) return;
-    memset(text, ' ', (size_t)p->columns + 40);
+    memset(text, ' ', (size_t)p->c.columns + 40);
     dlsh_buf_printf(out, "%*s└", LABEL - 1, "");
-    for (int i = 0; i < p->columns; i++) {
+    for (int i = 0; i < p->c.columns; i++) {
         int tick = 0;
         for (int k = 0; k < n; k++) tick |= (int)round(place(&p->x, values[k])) / 2 == i;
         dlsh_buf_puts(out, tick ? "┬" : "─");
     }
-    int room = LABEL + p->columns - (int)strlen(label) - 2; /* the label stands at the right end */
+    int room = LABEL + p->c.columns - (int)strlen(label) - 2; /* the label stands at the right end */
     for (int k = 0; k < n; k++) {
         char number[32];
         int len = snprintf(number, sizeof number, "%.5g", values[k]);
@@ -195,11 +202,11 @@ static void drop_blanks(dlsh_buf *out) {
 }
 
 static void put_legend(dlsh_buf *out, const dlsh_plot *plot, const picture *p, int colour) {
-    int width = 0, most = p->columns;
+    int width = 0, most = p->c.columns;
     for (int i = 0; i < plot->ncurves; i++) {
         DLSH_SCOPED_BUF label = {0};
         dlsh_buf_puts_visible(&label, plot->curves[i].label ? plot->curves[i].label : "");
-        if (label.n > (size_t)p->columns - 6) label.n = (size_t)p->columns - 6;
+        if (label.n > (size_t)p->c.columns - 6) label.n = (size_t)p->c.columns - 6;
         int n = (int)label.n + 6;
         if (width && width + n > most) {
             drop_blanks(out);
@@ -221,13 +228,9 @@ static void put_legend(dlsh_buf *out, const dlsh_plot *plot, const picture *p, i
 
 void dlsh_plot_braille(const dlsh_plot *plot, const dlsh_look *look, dlsh_buf *out) {
     int width = look->width > 20 ? look->width - 1 : 79, rows = (width - LABEL) / 4;
-    picture p = {.columns = width - LABEL,
-                 .rows = rows > MOST_ROWS     ? MOST_ROWS
-                         : rows < FEWEST_ROWS ? FEWEST_ROWS
-                                              : rows};
-    size_t places = (size_t)p.columns * (size_t)p.rows;
-    if (!(p.dots = calloc(3, places))) return;
-    p.owner = p.dots + places, p.mark = p.owner + places;
+    picture p;
+    rows = rows > MOST_ROWS ? MOST_ROWS : rows < FEWEST_ROWS ? FEWEST_ROWS : rows;
+    if (!dlsh_canvas_new(&p.c, width - LABEL, rows)) return;
     measure(&p, plot);
     for (int i = 0; i < plot->ncurves; i++) draw_band(&p, i, &plot->curves[i]);
     for (int i = 0; i < plot->ncurves; i++) draw_curve(&p, i, &plot->curves[i]);
@@ -236,11 +239,11 @@ void dlsh_plot_braille(const dlsh_plot *plot, const dlsh_look *look, dlsh_buf *o
         dlsh_buf_printf(out, "%*s", LABEL, "");
         DLSH_SCOPED_BUF title = {0};
         dlsh_buf_puts_visible(&title, plot->title);
-        dlsh_buf_add(out, dlsh_buf_text(&title), title.n < (size_t)p.columns ? title.n : (size_t)p.columns);
+        dlsh_buf_add(out, dlsh_buf_text(&title), title.n < (size_t)p.c.columns ? title.n : (size_t)p.c.columns);
         dlsh_buf_puts(out, "\n");
     }
     put_body(out, &p, look->colour);
     put_x(out, &p, plot->xlabel);
     put_legend(out, plot, &p, look->colour);
-    free(p.dots);
+    free(p.c.dots);
 }

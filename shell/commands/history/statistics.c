@@ -160,3 +160,62 @@ void dlsh_bootstrap(const double *x, int n, double level, double *scratch, doubl
         *ends[i] = quantile(scratch, DLSH_RESAMPLES, normal_cdf(z0 + z / (1 - a * z)));
     }
 }
+
+/* ---------------------------------------------------------------- ranks */
+
+typedef struct placed {
+    double x;
+    int at;
+} placed;
+
+static int by_x(const void *a, const void *b) {
+    double x = ((const placed *)a)->x, y = ((const placed *)b)->x;
+    return (x > y) - (x < y);
+}
+
+int dlsh_ranks(const double *x, int n, double *out) {
+    placed *p = malloc(((size_t)n + 1) * sizeof *p);
+    if (!p) return 0;
+    for (int i = 0; i < n; i++) p[i] = (placed){x[i], i};
+    qsort(p, (size_t)n, sizeof *p, by_x);
+    for (int from = 0, to; from < n; from = to) {
+        for (to = from; to < n && p[to].x == p[from].x;) to++;
+        for (int i = from; i < to; i++) out[p[i].at] = (from + to + 1) / 2.0;
+    }
+    free(p);
+    return 1;
+}
+
+static double correlation(const double *x, const double *y, int n) {
+    double mx = dlsh_mean(x, n), my = dlsh_mean(y, n), xy = 0, xx = 0, yy = 0;
+    for (int i = 0; i < n; i++) {
+        xy += (x[i] - mx) * (y[i] - my);
+        xx += (x[i] - mx) * (x[i] - mx);
+        yy += (y[i] - my) * (y[i] - my);
+    }
+    return xx > 0 && yy > 0 ? fmax(-1, fmin(1, xy / sqrt(xx * yy))) : NAN;
+}
+
+double dlsh_spearman(const double *x_ranks, const double *y_ranks, int n, double *p) {
+    double rho = correlation(x_ranks, y_ranks, n), df = n - 2;
+    *p = NAN;
+    if (isnan(rho) || df <= 0) return rho;
+    double rest = (1 - rho) * (1 + rho), t2 = rest > 0 ? rho * rho * df / rest : INFINITY;
+    *p = isinf(t2) ? 0 : incomplete_beta(df / 2, 0.5, df / (df + t2), t2 / (df + t2));
+    return rho;
+}
+
+double dlsh_explained(const int *group, int groups, const double *y, int n, double *scratch) {
+    double mean = dlsh_mean(y, n), all = 0, between = 0, *sum = scratch, *members = scratch + groups;
+    for (int g = 0; g < 2 * groups; g++) scratch[g] = 0;
+    for (int i = 0; i < n; i++) {
+        sum[group[i]] += y[i], members[group[i]]++;
+        all += (y[i] - mean) * (y[i] - mean);
+    }
+    for (int g = 0; g < groups; g++) {
+        double d = sum[g] / members[g] - mean;
+        between += members[g] * d * d;
+    }
+    if (!(all > 0) || n <= groups) return NAN;
+    return fmax(0, 1 - (1 - between / all) * (n - 1) / (n - groups));
+}

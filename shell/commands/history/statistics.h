@@ -24,4 +24,13 @@ void dlsh_holm(const double *p, double *out, int n);
 enum { DLSH_RESAMPLES = 9999 };
 void dlsh_bootstrap(const double *x, int n, double level, double *scratch, double *low, double *high);
 
+/* Ranks from 1; equal values have the mean of theirs. 0: no memory. */
+int dlsh_ranks(const double *x, int n, double *out);
+/* Spearman's correlation, of ranks, with the two-sided p-value of the t-distribution; NaN where all of one side are
+ * equal. */
+double dlsh_spearman(const double *x_ranks, const double *y_ranks, int n, double *p);
+/* The share of the variance of y that groups 0, 1, ... explain, each of which has a member: as adjusted R squared, at
+ * least 0; NaN where each value is a group of its own, or all are equal. Needs scratch[2 * groups]. */
+double dlsh_explained(const int *group, int groups, const double *y, int n, double *scratch);
+
 #endif
