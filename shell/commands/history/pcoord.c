@@ -192,8 +192,8 @@ static dl_status draw(const dlsh_args *a, const dlsh_factors *f, const axis *axe
         dlsh_buf_printf(&b, "  %s━━\033[0m %s", quarters[q].escape, quarters[q].name);
     if (left_out) dlsh_buf_printf(&b, "\nleft out: %d parameter%s; cols= chooses", left_out, left_out == 1 ? "" : "s");
     dlsh_buf_puts(&b, "\n");
-    dlsh_put(sink, "%s", dlsh_buf_text(&b));
-    return DL_OK;
+    const dlsh_bundle shown = {.text = b}; /* dlsh_put would show the colours' escapes as text */
+    return sink->ops->display(sink, &shown);
 }
 
 /* For programs: a row for each run. */
