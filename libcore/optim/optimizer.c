@@ -4,6 +4,7 @@
 #include "autograd/nonfinite.h"
 #include "core/list.h"
 #include "core/scope.h"
+#include "dlcore/copy.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -394,7 +395,15 @@ dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor
               *moved = cast ? dl_to_device(cast, p->p->st->device) : NULL;
     dl_unref(cast);
     if (!moved) return dl_failed();
-    dl_unref(p->state[state]);
-    p->state[state] = moved;
+    /* written in place where it can be: captured steps know where it lies */
+    DL_SCOPED_GRAD_MODE(0);
+    dl_tensor *old = p->state[state];
+    bool fits = old && dl_shape_eq(old, moved);
+    dl_tensor *own = fits ? NULL : moved == t ? dl_clone(moved) : dl_ref(moved);
+    dl_status st = fits ? dl_assign(old, moved) : own ? DL_OK : dl_failed();
+    dl_unref(moved);
+    if (!own) return st;
+    dl_unref(old);
+    p->state[state] = own;
     return DL_OK;
 }

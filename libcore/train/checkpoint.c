@@ -7,6 +7,7 @@
 #include "nn/module.h"
 #include "core/list.h"
 #include "core/scope.h"
+#include "track/whoami.h"
 #include "train/trainer.h"
 #include "dlcore/copy.h"
 
@@ -65,8 +66,10 @@ static json_t *word(unsigned long v) {
     return json_string(text);
 }
 
-/* Reals keep all digits; JSON has no NaN, which becomes null. */
-static json_t *real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+/* Reals keep all digits; JSON has no NaN and no infinities, which become words. */
+static json_t *real(double v) {
+    return isfinite(v) ? json_real(v) : json_string(isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+}
 
 /* What evaluations have given so far. */
 static json_t *watched(const dl_watch *w) {
@@ -157,7 +160,10 @@ static unsigned long read_word(const json_t *v) {
     return s ? strtoul(s, NULL, 10) : 0;
 }
 
-static double read_real(const json_t *v) { return json_is_number(v) ? json_number_value(v) : NAN; }
+static double read_real(const json_t *v) {
+    const char *word = json_string_value(v);
+    return json_is_number(v) ? json_number_value(v) : word ? strtod(word, NULL) : NAN;
+}
 
 static dl_status check_watch(const json_t *j, const char *option, const dl_watch *w, const char *path) {
     const char *as = json_string_value(json_object_get(json_object_get(j, option), "as"));
@@ -369,7 +375,8 @@ static dl_status take_copies(dl_trainer *t, dl_checkpoint *c) {
     DL_SCOPED_GRAD_MODE(0);
     dl_status st = collect(t, &c->p);
     for (long i = 0; i < c->p.n; i++) {
-        c->p.tensor[i] = st == DL_OK ? dl_clone(c->p.tensor[i]) : NULL;
+        dl_tensor *from = c->p.tensor[i];
+        c->p.tensor[i] = st != DL_OK ? NULL : from->st->device ? dl_to_device(from, 0) : dl_clone(from);
         if (!c->p.tensor[i]) st = dl_failed();
     }
     DL_TRY(st);
@@ -406,4 +413,39 @@ void dl_checkpoint_free(dl_checkpoint *c) {
     free(c->p.tensor);
     json_decref(c->state);
     free(c);
+}
+
+long dl_checkpoint_step(const dl_checkpoint *c) { return number(c->state, "step"); }
+
+size_t dl_checkpoint_bytes(const dl_checkpoint *c) {
+    size_t sum = 0;
+    for (long i = 0; i < c->p.n; i++) sum += c->p.tensor[i]->st->bytes;
+    return sum;
+}
+
+static bool same_bits(const dl_tensor *a, const dl_tensor *b) {
+    return a->st->bytes == b->st->bytes && !memcmp(a->st->data, b->st->data, a->st->bytes);
+}
+
+const char *dl_checkpoint_difference(const dl_checkpoint *a, const dl_checkpoint *b) {
+    for (long i = 0; i < a->p.n; i++)
+        if (i >= b->p.n || strcmp(a->p.name[i], b->p.name[i]) || !same_bits(a->p.tensor[i], b->p.tensor[i]))
+            return a->p.name[i];
+    const char *key;
+    json_t *value;
+    json_object_foreach(a->state, key, value) { /* the run may have been opened since */
+        if (strcmp(key, "run") && !json_equal(value, json_object_get(b->state, key))) return key;
+    }
+    return NULL;
+}
+
+dl_status dl_checkpoint_hash(const dl_checkpoint *c, char out[65]) {
+    enum { DIGITS = 64 };
+    char *all = malloc(DIGITS * (size_t)c->p.n + 1);
+    if (!all) return dl_fail(DL_ERR_MEMORY, "no memory for a hash");
+    for (long i = 0; i < c->p.n; i++)
+        dl_sha256_hex(c->p.tensor[i]->st->data, c->p.tensor[i]->st->bytes, all + DIGITS * i);
+    dl_sha256_hex(all, (uint64_t)(DIGITS * c->p.n), out);
+    free(all);
+    return DL_OK;
 }

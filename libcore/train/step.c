@@ -317,8 +317,10 @@ dl_status dl_step_issue(dl_trainer *t) {
     DL_TRY(dl_best_leave(t));
     DL_TRY(dl_record_begin(t));
     t->micro = 0;
+    bool wait = dl_past_before_step(t);
     DL_TRY(dl_control_align(t));
     DL_TRY(dl_replay_step(t, &done));
+    t->drain_first |= wait;
     return done ? DL_OK : dl_step_issue_eagerly(t);
 }
 

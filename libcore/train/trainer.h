@@ -29,6 +29,7 @@ typedef struct dl_issued {
     bool failed; /* the optimizer failed: the step does not count */
 } dl_issued;
 
+typedef struct dl_past dl_past;             /* earlier states (train/rewind.c) */
 typedef struct dl_step_graph dl_step_graph; /* a captured step (train/replay.c) */
 
 /* One metric of evaluations. */
@@ -134,6 +135,8 @@ struct dl_trainer {
     bool drain_first;                     /* a capture waits for the steps under way */
     bool same_rate;                       /* the next step has the rate of the last: it is that one again */
 
+    dl_past *past;
+
     dl_phase phase;
     long micro, micros;               /* batches of the step so far, and how many it has */
     dl_batch_form form;               /* of batches */
@@ -232,6 +235,13 @@ dl_status dl_step_set_rates(dl_trainer *t);
 /* Counts a step that has been issued. */
 void dl_step_count(dl_trainer *t, double samples);
 
+/* ---- train/rewind.c */
+/* Keeps the state before a step, where it is time to. True: it would, but steps are under way; they are to be waited
+ * for.
+ */
+bool dl_past_before_step(dl_trainer *t);
+void dl_past_free(dl_past *p);
+
 /* ---- train/reports.c */
 /* Reads the oldest report, if there is one, into the trainer: *got. wait: waits for it. Fails where the step diverged;
  * steps issued after it are then undone. */
@@ -248,6 +258,12 @@ typedef struct dl_checkpoint dl_checkpoint;
 dl_checkpoint *dl_checkpoint_take(dl_trainer *t);
 dl_status dl_checkpoint_put_back(dl_trainer *t, const dl_checkpoint *c);
 void dl_checkpoint_free(dl_checkpoint *c);
+long dl_checkpoint_step(const dl_checkpoint *c);
+size_t dl_checkpoint_bytes(const dl_checkpoint *c); /* of its tensors */
+/* The first tensor of a that is not bit for bit that of b, or what else differs; NULL: nothing. */
+const char *dl_checkpoint_difference(const dl_checkpoint *a, const dl_checkpoint *b);
+/* SHA-256 of its tensors, in hexadecimal. */
+dl_status dl_checkpoint_hash(const dl_checkpoint *c, char out[65]);
 
 /* ---- train/watch.c */
 /* Reads the texts of stop= and keep=. DL_ERR_NAME: there is no such figure. */

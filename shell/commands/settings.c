@@ -2,9 +2,11 @@
 #include "commands/settings.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "commands/context.h"
 #include "view/console.h"
@@ -67,6 +69,26 @@ static dl_status set_record(int on) {
     return DL_OK;
 }
 
+static dl_status get_rewind(dlsh_buf *out) {
+    unsigned long bytes = dl_rewind_budget_get();
+    int shift = !bytes || bytes & 0x3ff ? 0 : bytes & 0xfffff ? 10 : bytes & 0x3fffffff ? 20 : 30;
+    dlsh_buf_printf(out, "%lu%.2s", bytes >> shift, &"\0\0KBMBGB"[shift / 10 * 2]);
+    return DL_OK;
+}
+
+static dl_status set_rewind(const char *value) {
+    static const char *const units[] = {"", "KB", "MB", "GB"};
+    char *end;
+    errno = 0;
+    unsigned long n = strtoul(value, &end, 10);
+    for (int i = 0; i < 4 && *value >= '0' && *value <= '9' && !errno; i++) {
+        if (strcasecmp(end, units[i]) != 0 || n > ULONG_MAX >> 10 * i) continue;
+        dl_rewind_budget_set(n << 10 * i);
+        return DL_OK;
+    }
+    return dlsh_fail(DL_ERR_VALUE, "set rewind=1GB", "a size as 500MB or 2GB is wanted, got \"%.60s\"", value);
+}
+
 static int get_nan(void) { return dl_nan_policy_get(); }
 static dl_status set_nan(int n) { return dl_nan_policy_set((dl_nan_policy)n); }
 
@@ -105,6 +127,11 @@ static const dlsh_setting settings[] = {
      "full: every op and every gradient rule is kept with its tensors, for `why` and `dbg`; the memory is freed by "
      "off.",
      .min = 1, .chosen = dl_recording_get, .choose = set_record},
+    {"rewind", "SIZE", "64MB",
+     "Host memory for earlier states of a trainer, to which `rewind` goes back; keeping them takes at most 0.4 % of "
+     "the "
+     "time. 0: none are kept.",
+     .get = get_rewind, .set = set_rewind},
     {"capture", "off|on", "on",
      "on: trainers on a GPU run their steps from captured graphs, where nothing prevents it.", .min = 1,
      .chosen = dl_capture_get, .choose = set_capture},
