@@ -352,9 +352,10 @@ dl_status dl_trainer_load(dl_trainer *t, const char *path) {
     json_t *j = text ? json_loads(text, JSON_REJECT_DUPLICATES, &je) : NULL;
     dl_status st;
     DL_SCOPED_INTERRUPT_HOLD(1);
-    if (j)
+    if (j) {
         st = restore(t, f, j, path);
-    else if (text)
+        if (st == DL_OK) dl_past_forget(t);
+    } else if (text)
         st = dl_fail(DL_ERR_FORMAT, "%s: the state of the trainer is not valid JSON: %.100s", path, je.text);
     else
         st = dl_fail_hint(DL_ERR_FORMAT, "load m \"FILE\" reads weights alone", "%s is not a checkpoint of a trainer",

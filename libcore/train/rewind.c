@@ -24,7 +24,9 @@ struct dl_past {
     bool replaying, full; /* full: a single state is larger than the budget */
 };
 
-void dl_past_free(dl_past *p) {
+void dl_past_forget(dl_trainer *t) {
+    dl_past *p = t->past;
+    t->past = NULL;
     if (!p) return;
     for (long i = 0; i < p->n; i++) dl_checkpoint_free(p->kept[i]);
     dl_checkpoint_free(p->end);
@@ -126,10 +128,10 @@ static const dl_checkpoint *nearest(const dl_past *p, long step) {
 
 static dl_status nothing_kept(const dl_trainer *t, long step) {
     if (t->past && t->past->full)
-        return dl_fail_hint(DL_ERR_STATE, "set rewind=1GB before training",
+        return dl_fail_hint(DL_ERR_STATE, "set rewind 1GB before training",
                             "no state was kept: one takes more than the setting rewind allows");
     if (!t->past || !t->past->n)
-        return dl_fail_hint(DL_ERR_STATE, "states are kept while it trains, unless rewind=0",
+        return dl_fail_hint(DL_ERR_STATE, "states are kept while it trains, unless the setting rewind is 0",
                             "no state of this trainer was kept");
     return dl_fail(DL_ERR_VALUE, "step %ld was not kept; the first is step %ld", step,
                    dl_checkpoint_step(t->past->kept[0]));

@@ -328,7 +328,7 @@ void dl_trainer_drop_batch(dl_trainer *t) {
 void dl_trainer_free(dl_trainer *t) {
     if (!t) return;
     dl_control_free(t);
-    dl_past_free(t->past);
+    dl_past_forget(t);
     dl_record_end(t);
     dl_store_close(t->store);
     dl_record_free_spec(t);

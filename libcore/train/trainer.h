@@ -240,7 +240,8 @@ void dl_step_count(dl_trainer *t, double samples);
  * for.
  */
 bool dl_past_before_step(dl_trainer *t);
-void dl_past_free(dl_past *p);
+/* Forgets the states that were kept. */
+void dl_past_forget(dl_trainer *t);
 
 /* ---- train/reports.c */
 /* Reads the oldest report, if there is one, into the trainer: *got. wait: waits for it. Fails where the step diverged;

@@ -86,7 +86,7 @@ static dl_status set_rewind(const char *value) {
         dl_rewind_budget_set(n << 10 * i);
         return DL_OK;
     }
-    return dlsh_fail(DL_ERR_VALUE, "set rewind=1GB", "a size as 500MB or 2GB is wanted, got \"%.60s\"", value);
+    return dlsh_fail(DL_ERR_VALUE, "set rewind 1GB", "a size as 500MB or 2GB is wanted, got \"%.60s\"", value);
 }
 
 static int get_nan(void) { return dl_nan_policy_get(); }

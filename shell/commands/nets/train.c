@@ -86,6 +86,11 @@ NUMBER(best_step, s.best_step ? dlsh_int(s.best_step) : dlsh_none())
 NUMBER(stopped, *s.stopped ? dlsh_string(s.stopped) : dlsh_none())
 
 /* Fields that are objects of the trainer. */
+static dl_status get_hash(void *self, dlsh_value *out) {
+    char hash[65];
+    DLSH_TRY(dl_trainer_hash(self, hash));
+    return dlsh_give(dlsh_string(hash), out);
+}
 DLSH_GETTER(get_model, dlsh_net_value(dl_trainer_model(self)))
 DLSH_GETTER(get_data, dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(dl_trainer_dataset(self))))
 DLSH_GETTER(get_held, dl_trainer_held(self)
@@ -138,6 +143,7 @@ static dl_status get_capture(void *self, dlsh_value *out) {
 
 static const dlsh_field fields[] = {
     {"step", "steps done", get_step, NULL},
+    {"hash", "SHA-256 of weights, averages and optimizer, as text", get_hash, NULL},
     {"epoch", "epoch, from 0", get_epoch, NULL},
     {"batch", "batches taken in the epoch", get_batch, NULL},
     {"loss", "loss of the last step; after forward a tensor with its history", get_loss, NULL},
