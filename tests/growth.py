@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Training must not use more memory the longer it lasts: the peak of a long run is compared with that of a short one."""
+"""Training must not use more memory the longer it lasts: the peak of a long run is compared with that of a short one. The states that
+`rewind` goes back to have a limit of their own and are not kept here."""
 import argparse
 import os
 import pathlib
@@ -11,6 +12,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SHORT, LONG, MAX_GROWTH_KB = 1000, 11000, 2048
 SCRIPT = """
 args steps=1000
+set rewind 0
 seed 1
 d = dataset("digits", n=256, test=64)
 net m { conv 4 k=3 pad=1 -> batchnorm -> relu -> maxpool 4 -> flatten -> dropout 0.1 -> linear 10 }

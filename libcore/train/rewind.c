@@ -7,8 +7,10 @@
 #include "core/scope.h"
 #include "train/trainer.h"
 
-/* Seconds of training for each second that keeping a state takes. */
-enum { SHARE = 300 };
+enum {
+    SHARE = 300, /* seconds of training for each second that keeping a state takes */
+    MOST = 100,  /* states of a trainer */
+};
 
 static size_t budget = (size_t)64 << 20;
 
@@ -48,7 +50,7 @@ static void forget_after(dl_past *p, long step) {
 
 /* Of the states but the first every second one goes, until they fit. */
 static void thin(dl_past *p) {
-    while (p->bytes > budget && p->n > 1) {
+    while ((p->bytes > budget || p->n > MOST) && p->n > 1) {
         long left = 1;
         for (long i = 1; i < p->n; i++)
             if (i % 2 == 0)
