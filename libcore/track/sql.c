@@ -29,6 +29,15 @@ static int interrupted(void *ctx) {
     return dl_interrupt_get();
 }
 
+/* sha256(DATA): in hex, as artifacts are named. */
+static void sha256(sqlite3_context *x, int n, sqlite3_value **v) {
+    char hex[65];
+    (void)n;
+    const void *data = sqlite3_value_blob(v[0]);
+    dl_sha256_hex(data ? data : "", (uint64_t)sqlite3_value_bytes(v[0]), hex);
+    sqlite3_result_text(x, hex, 64, SQLITE_TRANSIENT);
+}
+
 dl_status dl_rows_connect(dl_store *s, sqlite3 **db) {
     /* the lock commits what was pushed, and says whether there is a file */
     DL_TRY(dl_store_read_lock(s));
@@ -37,6 +46,9 @@ dl_status dl_rows_connect(dl_store *s, sqlite3 **db) {
     DL_TRY(dl_db_open(db, s->path, memory ? DL_DB_MEMORY : DL_DB_READ));
     dl_status st = memory ? dl_db_migrate(*db, "", dl_migrations, dl_migration_count) : DL_OK;
     if (st == DL_OK && memory) st = dl_db_run(*db, "pragma query_only = 1", "");
+    if (st == DL_OK &&
+        sqlite3_create_function(*db, "sha256", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, sha256, NULL, NULL))
+        st = dl_db_fail(*db, "define sha256");
     sqlite3_progress_handler(*db, 10000, interrupted, NULL);
     return st;
 }

@@ -29,3 +29,7 @@ db vacuum
 db migrate
 db backup c.db' | sed 's|[^ ]*/||' 2>&1 | sed 's|/[^ ]*/||'
 dlsh -n --db c.db -c 'sql "select count(*) as points from metric"'
+# contents that do not have the hash under which they are kept
+echo 'r = start_run("s"); r.end()' > s.dlsh && dlsh -n --db d.db s.dlsh
+python3 -c 'import sqlite3; d = sqlite3.connect("d.db"); d.execute("update blob set data = x'"'00'"' where sha = (select sha from artifact where kind = \"script\")"); d.commit()'
+dlsh -n --db d.db -c 'db check' 2>&1 | sed -E 's/contents [0-9a-f]{12}/contents HASH/; s|/[^ ]*/||'

@@ -65,7 +65,10 @@ static dl_status check_run(const dlsh_args *a, dlsh_value *result) {
                                             " series.id)",
                                             "select 'artifact ' || name || ' of run ' || run_id || ' has no contents' "
                                             "from artifact where path is null and sha not"
-                                            " in (select sha from blob)"};
+                                            " in (select sha from blob)",
+                                            "select 'contents ' || substr(b.sha, 1, 12) || ' of artifact ' || coalesce("
+                                            "(select name || ' of run ' || run_id from artifact where sha = b.sha limit"
+                                            " 1), '?') || ' have another hash' from blob b where sha256(data) <> sha"};
     dl_store *store = dlsh_history(a);
     if (!store) return dl_failed();
     long wrong = 0;
@@ -138,7 +141,8 @@ static dl_status migrate_run(const dlsh_args *a, dlsh_value *result) {
 
 static const dlsh_command db_subs[] = {
     DLSH_ROW("check", DLSH_REPORT, check_run, "db check",
-             "Looks for damage of the file, counts points, and looks for contents that are missing."),
+             "Looks for damage of the file, counts points, and looks for contents that are missing or do not have "
+             "the hash under which they are kept."),
     DLSH_ROW("backup", DLSH_ACTION, backup_run, "db backup FILE", "Copies the store, also while others write to it.",
              DLSH_PARAMS({"file", DLSH_ARG_WORD, .doc = "a file that does not exist yet", .complete = "file"})),
     DLSH_ROW("vacuum", DLSH_ACTION, vacuum_run, "db vacuum", "Rewrites the file without gaps."),
