@@ -403,6 +403,34 @@ static void resumes(void **state) {
     dl_dataset_unref(d);
 }
 
+/* Back to earlier steps and forward again, with captured steps: the same bits. */
+static void rewinds(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    dl_dataset *d = digits("350");
+    dl_trainer_spec s = {.loader.batch = 64, .ema = 0.9};
+    dl_trainer *a = trainer_on(GPU, s, mlp, "adam lr=1e-3", d);
+    char end[65], middle[65], hash[65];
+    long from, checked;
+    ok(dl_trainer_train(a, 0, 40, NULL, NULL));
+    ok(dl_trainer_hash(a, middle));
+    ok(dl_trainer_train(a, 0, 60, NULL, NULL));
+    ok(dl_trainer_hash(a, end));
+    for (int i = 0; i < 3; i++) {
+        ok(dl_trainer_rewind(a, 40, &from, NULL, NULL));
+        assert_int_equal(get(a).step, 40);
+        ok(dl_trainer_hash(a, hash));
+        assert_string_equal(hash, middle);
+        ok(dl_trainer_replay(a, i ? -1 : 77, &checked, NULL, NULL));
+        if (!i) ok(dl_trainer_replay(a, -1, &checked, NULL, NULL));
+        assert_true(checked > 0);
+        ok(dl_trainer_hash(a, hash));
+        assert_string_equal(hash, end);
+    }
+    dl_trainer_free(a);
+    dl_dataset_unref(d);
+}
+
 /* ---- divergence */
 
 static void stops_where_it_diverges(void **state) {
@@ -553,6 +581,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(batches_from_the_host),
         cmocka_unit_test(by_hand),
         cmocka_unit_test(resumes),
+        cmocka_unit_test(rewinds),
         cmocka_unit_test(stops_where_it_diverges),
         cmocka_unit_test(scales_the_loss),
         cmocka_unit_test(every_step_is_told),
