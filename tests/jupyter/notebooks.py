@@ -28,6 +28,7 @@ except ImportError as e:
     print(f"skipped: {e} (Debian: python3-nbclient, python3-nbformat)")
     sys.exit(77)
 
+os.environ["DLCORE_USAGE_S"] = "0"  # how much a run used is recorded every few seconds: rows that depend on the machine's speed
 FOLDER = kernel.ROOT / "notebooks"
 KEPT = ("kernelspec", "language_info")
 VALUE = "application/vnd.dlsh.value+json"

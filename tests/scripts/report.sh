@@ -29,7 +29,7 @@ END2
 python3 look.py page.html; python3 look.py some.html
 
 dlsh -n --db runs.db serve port=0 'where=opt = sgd' > said.txt 2>&1 & server=$!
-until grep -q Ctrl-C said.txt; do sleep 0.05; done
+until grep -qs Ctrl-C said.txt; do sleep 0.05; done
 python3 - "$(head -1 said.txt)" <<'END2'
 import http.client, json, sys, urllib.parse
 u = urllib.parse.urlparse(sys.argv[1])
