@@ -440,13 +440,24 @@ const char *dl_checkpoint_difference(const dl_checkpoint *a, const dl_checkpoint
     return NULL;
 }
 
+/* The hashes of the tensors and of their names, and that of the rest but the run. */
 dl_status dl_checkpoint_hash(const dl_checkpoint *c, char out[65]) {
     enum { DIGITS = 64 };
-    char *all = malloc(DIGITS * (size_t)c->p.n + 1);
-    if (!all) return dl_fail(DL_ERR_MEMORY, "no memory for a hash");
-    for (long i = 0; i < c->p.n; i++)
-        dl_sha256_hex(c->p.tensor[i]->st->data, c->p.tensor[i]->st->bytes, all + DIGITS * i);
-    dl_sha256_hex(all, (uint64_t)(DIGITS * c->p.n), out);
+    json_t *rest = json_copy(c->state);
+    json_object_del(rest, "run");
+    char *text = json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS), *all = malloc(DIGITS * (size_t)(2 * c->p.n + 1) + 1);
+    json_decref(rest);
+    char *at = all;
+    for (long i = 0; text && all && i < c->p.n; i++, at += 2 * DIGITS) {
+        dl_sha256_hex(c->p.name[i], strlen(c->p.name[i]), at);
+        dl_sha256_hex(c->p.tensor[i]->st->data, c->p.tensor[i]->st->bytes, at + DIGITS);
+    }
+    bool there = text && all;
+    if (there) {
+        dl_sha256_hex(text, strlen(text), at);
+        dl_sha256_hex(all, (uint64_t)(at - all) + DIGITS, out);
+    }
+    free(text);
     free(all);
-    return DL_OK;
+    return there ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for a hash");
 }

@@ -125,6 +125,7 @@ dl_status dl_trainer_train(dl_trainer *t, long epochs, long steps, dl_train_fn *
                             "training needs a number of epochs or of steps, and not both");
     course c = {.epochs = epochs, .steps = steps, .began = dl_now()};
     long total = total_steps(t, &c);
+    dl_past_turn(t, true);
     dl_watch_begin(t);
     dl_status st = finish(t, &c, total, train(t, &c, total, fn, ctx), fn, ctx);
     if (st == DL_OK) return dl_best_enter(t);

@@ -1,5 +1,6 @@
 /* Going back to earlier steps of a trainer, and forward again: states that are kept now and then, and training between
  * them, which gives the same bits. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,22 +18,45 @@ static size_t budget = (size_t)64 << 20;
 void dl_rewind_budget_set(unsigned long bytes) { budget = bytes; }
 unsigned long dl_rewind_budget_get(void) { return budget; }
 
-struct dl_past {
-    dl_checkpoint **kept; /* steps rising */
-    long n, cap;
+typedef struct kept {
+    dl_checkpoint *state;
+    long step;
     size_t bytes;
+    bool fixed; /* something was changed between the step before and this one, which steps made again do not know */
+} kept;
+
+/* From a step on, steps are made by train, which evaluates, or one by one. */
+typedef struct turn {
+    long step;
+    bool train;
+} turn;
+
+struct dl_past {
+    kept *kept; /* steps rising */
+    turn *turn; /* steps rising */
+    long n, cap, turns, turncap;
+    size_t bytes, full; /* full: the budget for which a single state was too large; 0 */
     dl_checkpoint *end; /* the furthest step, where it was left; NULL: it is the trainer's own */
     double cost, last;
-    bool replaying, full; /* full: a single state is larger than the budget */
+    bool replaying, stepped;
+    /* after the last step */
+    unsigned long writes;
+    double base_lr;
 };
+
+static void drop(dl_past *p, long i) {
+    p->bytes -= p->kept[i].bytes;
+    dl_checkpoint_free(p->kept[i].state);
+}
 
 void dl_past_forget(dl_trainer *t) {
     dl_past *p = t->past;
     t->past = NULL;
     if (!p) return;
-    for (long i = 0; i < p->n; i++) dl_checkpoint_free(p->kept[i]);
+    for (long i = 0; i < p->n; i++) drop(p, i);
     dl_checkpoint_free(p->end);
     free(p->kept);
+    free(p->turn);
     free(p);
 }
 
@@ -40,55 +64,93 @@ void dl_past_forget(dl_trainer *t) {
 
 /* Forgets the states after a step: training goes another way from there. */
 static void forget_after(dl_past *p, long step) {
-    while (p->n && dl_checkpoint_step(p->kept[p->n - 1]) > step) {
-        p->bytes -= dl_checkpoint_bytes(p->kept[p->n - 1]);
-        dl_checkpoint_free(p->kept[--p->n]);
-    }
+    while (p->n && p->kept[p->n - 1].step > step) drop(p, --p->n);
+    while (p->turns && p->turn[p->turns - 1].step > step) p->turns--;
     dl_checkpoint_free(p->end);
     p->end = NULL;
 }
 
-/* Of the states but the first every second one goes, until they fit. */
+static bool fits(const dl_past *p) { return p->bytes <= budget && p->n <= MOST; }
+
+/* Of the states that may go, every second one goes, until they fit; if that is not enough, the oldest. */
 static void thin(dl_past *p) {
-    while ((p->bytes > budget || p->n > MOST) && p->n > 1) {
-        long left = 1;
-        for (long i = 1; i < p->n; i++)
-            if (i % 2 == 0)
+    for (long before = 0; !fits(p) && p->n != before;) {
+        long left = before = p->n;
+        bool odd = false;
+        left = 1;
+        for (long i = 1; i < before; i++, odd = !odd)
+            if (p->kept[i].fixed || odd || i == before - 1)
                 p->kept[left++] = p->kept[i];
             else
-                p->bytes -= dl_checkpoint_bytes(p->kept[i]), dl_checkpoint_free(p->kept[i]);
+                drop(p, i);
         p->n = left;
+    }
+    while (!fits(p) && p->n > 1) {
+        drop(p, 0);
+        memmove(p->kept, p->kept + 1, (size_t)--p->n * sizeof *p->kept);
     }
 }
 
-/* Training goes on also where a state cannot be kept. */
-static void keep(dl_trainer *t, dl_past *p) {
+static unsigned long writes_of(const dl_trainer *t) {
+    unsigned long sum = 0;
+    for (long i = 0; i < t->state->n; i++) sum += (unsigned long)t->state->entries[i].tensor->st->version;
+    return sum;
+}
+
+/* Training goes on also where a state cannot be kept. Earlier ones are then of no use if something was changed. */
+static void keep(dl_trainer *t, dl_past *p, bool fixed) {
     double began = dl_seconds();
     dl_checkpoint *c = dl_checkpoint_take(t);
     size_t bytes = c ? dl_checkpoint_bytes(c) : 0;
-    if (!c || bytes > budget || DL_LIST_ROOM(p->kept, p->n, p->cap) != DL_OK) {
-        dl_error_clear();
-        dl_checkpoint_free(c);
-        p->full = true;
+    if (c && bytes <= budget && DL_LIST_ROOM(p->kept, p->n, p->cap) == DL_OK) {
+        if (p->n && p->kept[p->n - 1].step == t->step) drop(p, --p->n);
+        p->kept[p->n++] = (kept){c, t->step, bytes, fixed};
+        p->bytes += bytes;
+        thin(p);
+        p->last = dl_seconds();
+        p->cost = p->last - began;
         return;
     }
-    p->kept[p->n++] = c;
-    p->bytes += bytes;
-    thin(p);
-    p->last = dl_seconds();
-    p->cost = p->last - began;
+    dl_error_clear();
+    dl_checkpoint_free(c);
+    p->full = budget;
+    while (fixed && p->n) drop(p, --p->n);
+}
+
+static dl_past *past_of(dl_trainer *t) {
+    if (!t->past) t->past = calloc(1, sizeof *t->past);
+    return t->past;
 }
 
 bool dl_past_before_step(dl_trainer *t) {
-    dl_past *p = t->past;
-    if (!budget || (p && p->full)) return false;
-    if (!p && !(p = t->past = calloc(1, sizeof *p))) return false;
-    if (p->replaying) return false;
+    dl_past *p = budget ? past_of(t) : NULL;
+    if (!p || p->replaying || p->full == budget) return false;
     if (p->end) forget_after(p, t->step);
-    if (p->n && dl_seconds() - p->last < SHARE * p->cost) return false;
+    bool fixed = p->stepped && (p->writes != writes_of(t) || fabs(p->base_lr - t->base_lr) > 0);
+    if (!fixed && p->n && dl_seconds() - p->last < SHARE * p->cost) return false;
     if (t->taken != t->issued) return true;
-    keep(t, p);
+    keep(t, p, fixed);
     return false;
+}
+
+void dl_past_after_step(dl_trainer *t) {
+    dl_past *p = t->past;
+    if (!p) return;
+    p->stepped = true;
+    p->writes = writes_of(t);
+    p->base_lr = t->base_lr;
+}
+
+void dl_past_turn(dl_trainer *t, bool train) {
+    dl_past *p = budget ? past_of(t) : NULL;
+    if (!p || p->replaying) return;
+    if (p->turns && p->turn[p->turns - 1].train == train && !*t->stopped) return;
+    if (p->end) forget_after(p, t->step);
+    if (DL_LIST_ROOM(p->turn, p->turns, p->turncap) != DL_OK) {
+        dl_error_clear();
+        return;
+    }
+    p->turn[p->turns++] = (turn){t->step, train};
 }
 
 /* ---------------------------------------------------------------- the state now */
@@ -114,29 +176,56 @@ dl_status dl_trainer_hash(dl_trainer *t, char out[65]) {
 
 /* ---------------------------------------------------------------- going */
 
-static dl_status train_to(dl_trainer *t, long step, dl_train_fn *fn, void *ctx) {
-    if (step <= t->step) return DL_OK;
-    t->past->replaying = true;
-    dl_status st = dl_trainer_train(t, 0, step - t->step, fn, ctx);
-    t->past->replaying = false;
-    return st;
+/* As the steps up to there were made the first time; *to: the last one made that way. */
+static bool was_trained(const dl_past *p, long step, long *to) {
+    bool train = true;
+    for (long i = 0; i < p->turns; i++) {
+        if (p->turn[i].step <= step)
+            train = p->turn[i].train;
+        else if (p->turn[i].step < *to) {
+            *to = p->turn[i].step;
+            break;
+        }
+    }
+    return train;
 }
 
-static const dl_checkpoint *nearest(const dl_past *p, long step) {
-    const dl_checkpoint *found = NULL;
-    for (long i = 0; i < p->n && dl_checkpoint_step(p->kept[i]) <= step; i++) found = p->kept[i];
+static dl_status some_steps(dl_trainer *t, long step, dl_train_fn *fn, void *ctx) {
+    long to = step;
+    if (was_trained(t->past, t->step, &to)) return dl_trainer_train(t, 0, to - t->step, fn, ctx);
+    while (t->step < to) {
+        if (dl_interrupt_get()) return dl_fail(DL_ERR_INTERRUPT, "interrupted after step %ld", t->step);
+        DL_TRY(dl_trainer_step(t));
+    }
+    return DL_OK;
+}
+
+static dl_status train_to(dl_trainer *t, long step, dl_train_fn *fn, void *ctx) {
+    t->past->replaying = true;
+    dl_status st = DL_OK;
+    for (long before = -1; st == DL_OK && t->step < step && t->step != before;) {
+        before = t->step;
+        st = some_steps(t, step, fn, ctx);
+    }
+    t->past->replaying = false;
+    if (st != DL_OK || t->step >= step) return st;
+    return dl_fail(DL_ERR_STATE, "training stopped at step %ld of %ld: %s", t->step, step, t->stopped);
+}
+
+static const kept *nearest(const dl_past *p, long step) {
+    const kept *found = NULL;
+    for (long i = 0; i < p->n && p->kept[i].step <= step; i++) found = &p->kept[i];
     return found;
 }
 
 static dl_status nothing_kept(const dl_trainer *t, long step) {
-    if (t->past && t->past->full)
+    if (t->past && t->past->full && !t->past->n)
         return dl_fail_hint(DL_ERR_STATE, "set rewind 1GB before training",
                             "no state was kept: one takes more than the setting rewind allows");
     if (!t->past || !t->past->n)
         return dl_fail_hint(DL_ERR_STATE, "states are kept while it trains, unless the setting rewind is 0",
                             "no state of this trainer was kept");
-    return dl_fail(DL_ERR_VALUE, "step %ld was not kept; the first is step %ld", step,
-                   dl_checkpoint_step(t->past->kept[0]));
+    return dl_fail(DL_ERR_VALUE, "step %ld was not kept; the first is step %ld", step, t->past->kept[0].step);
 }
 
 dl_status dl_trainer_rewind(dl_trainer *t, long step, long *from, dl_train_fn *fn, void *ctx) {
@@ -146,12 +235,12 @@ dl_status dl_trainer_rewind(dl_trainer *t, long step, long *from, dl_train_fn *f
         return dl_fail(DL_ERR_VALUE, "the trainer has made %ld steps; rewind goes to one of them, not to %ld", t->step,
                        step);
     dl_past *p = t->past;
-    const dl_checkpoint *to = p ? nearest(p, step) : NULL;
+    const kept *to = p ? nearest(p, step) : NULL;
     if (!to) return nothing_kept(t, step);
     if (!p->end && !(p->end = take(t))) return dl_failed();
-    *from = dl_checkpoint_step(to);
+    *from = to->step;
     DL_TRY(dl_best_leave(t));
-    DL_TRY(dl_checkpoint_put_back(t, to));
+    DL_TRY(dl_checkpoint_put_back(t, to->state));
     return train_to(t, step, fn, ctx);
 }
 
@@ -182,9 +271,14 @@ dl_status dl_trainer_replay(dl_trainer *t, long step, long *checked, dl_train_fn
         return dl_fail(DL_ERR_VALUE,
                        "the trainer stands after step %ld and had made %ld: replay goes on to one of these", t->step,
                        end);
-    for (long i = 0; i < p->n && dl_checkpoint_step(p->kept[i]) <= step; i++) {
-        if (dl_checkpoint_step(p->kept[i]) <= t->step) continue;
-        DL_TRY(check_at(t, p->kept[i], fn, ctx));
+    for (long i = 0; i < p->n && p->kept[i].step <= step; i++) {
+        if (p->kept[i].step <= t->step) continue;
+        if (p->kept[i].fixed) { /* what was changed there is taken from it */
+            DL_TRY(train_to(t, p->kept[i].step, fn, ctx));
+            DL_TRY(dl_checkpoint_put_back(t, p->kept[i].state));
+            continue;
+        }
+        DL_TRY(check_at(t, p->kept[i].state, fn, ctx));
         ++*checked;
     }
     if (step < end) return train_to(t, step, fn, ctx);

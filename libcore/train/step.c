@@ -321,7 +321,9 @@ dl_status dl_step_issue(dl_trainer *t) {
     DL_TRY(dl_control_align(t));
     DL_TRY(dl_replay_step(t, &done));
     t->drain_first |= wait;
-    return done ? DL_OK : dl_step_issue_eagerly(t);
+    if (!done) DL_TRY(dl_step_issue_eagerly(t));
+    dl_past_after_step(t);
+    return DL_OK;
 }
 
 /* Reads the reports of all steps issued. The failure st, if any, is the one reported. */
@@ -334,6 +336,7 @@ static dl_status drain_after(dl_trainer *t, dl_status st) {
 
 dl_status dl_trainer_step(dl_trainer *t) {
     if (!t) return dl_fail_null("the trainer");
+    dl_past_turn(t, false);
     return dl_record_failure(t, drain_after(t, dl_step_issue(t)));
 }
 

@@ -240,6 +240,10 @@ void dl_step_count(dl_trainer *t, double samples);
  * for.
  */
 bool dl_past_before_step(dl_trainer *t);
+/* Notes how weights and rate stand, by which changes from outside are seen. */
+void dl_past_after_step(dl_trainer *t);
+/* The steps to come are made by train, or one by one. */
+void dl_past_turn(dl_trainer *t, bool train);
 /* Forgets the states that were kept. */
 void dl_past_forget(dl_trainer *t);
 
@@ -263,7 +267,7 @@ long dl_checkpoint_step(const dl_checkpoint *c);
 size_t dl_checkpoint_bytes(const dl_checkpoint *c); /* of its tensors */
 /* The first tensor of a that is not bit for bit that of b, or what else differs; NULL: nothing. */
 const char *dl_checkpoint_difference(const dl_checkpoint *a, const dl_checkpoint *b);
-/* SHA-256 of its tensors, in hexadecimal. */
+/* SHA-256 of its tensors and the rest, in hexadecimal. */
 dl_status dl_checkpoint_hash(const dl_checkpoint *c, char out[65]);
 
 /* ---- train/watch.c */

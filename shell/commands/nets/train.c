@@ -143,7 +143,7 @@ static dl_status get_capture(void *self, dlsh_value *out) {
 
 static const dlsh_field fields[] = {
     {"step", "steps done", get_step, NULL},
-    {"hash", "SHA-256 of weights, averages and optimizer, as text", get_hash, NULL},
+    {"hash", "SHA-256 of the whole state, as text", get_hash, NULL},
     {"epoch", "epoch, from 0", get_epoch, NULL},
     {"batch", "batches taken in the epoch", get_batch, NULL},
     {"loss", "loss of the last step; after forward a tensor with its history", get_loss, NULL},
