@@ -226,7 +226,7 @@ static dl_status take_line(dl_table_taker *t, const char *line) {
     if (!json_is_object(object)) {
         json_decref(object);
         return dl_fail_hint(DL_ERR_FORMAT, "each line is one object", "'%s', line %ld: %s", t->fields.path,
-                            t->fields.row, object ? "this is no object of JSON" : e.text);
+                            t->fields.row, object ? "this is not an object of JSON" : e.text);
     }
     dl_fields_clear(&t->fields);
     dl_status st = flatten_object(&t->fields, "", object);
@@ -278,7 +278,7 @@ dl_status dl_table_read_json(dl_table_taker *t, const char *path) {
     dl_status st = DL_OK;
     if (!json_is_array(list))
         st = dl_fail_hint(DL_ERR_FORMAT, "TensorBoard downloads lists of [wall time, step, value]", "'%s', line %d: %s",
-                          path, e.line, list ? "this is no list" : e.text);
+                          path, e.line, list ? "this is not a list" : e.text);
     else
         json_array_foreach(list, i, v) if (st == DL_OK) st = take_triple(t, v);
     json_decref(list);

@@ -66,7 +66,7 @@ static void put_result(const dlsh_args *a, const char *path, const dl_import_res
              r->runs == 1 ? "" : "s", r->updated, r->known, r->points, r->points == 1 ? "" : "s");
 }
 
-/* What Python imports is no file. */
+/* What Python imports is not a file. */
 static dl_status not_there(const dlsh_args *a, int i, const char *path) {
     dl_error e;
     dl_error_take(&e);

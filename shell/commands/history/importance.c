@@ -46,7 +46,7 @@ static dl_status read_metric(const dlsh_args *a, dl_store *store, dlsh_factors *
             *which = &statistics[i];
     if (!*which)
         return dlsh_arg_fail(a, "metric", DL_ERR_NAME, "min, max, last, first, mean",
-                             "%.*s is no statistic of a metric", (int)(open - text), text);
+                             "%.*s is not a statistic of a metric", (int)(open - text), text);
     snprintf(f->label, sizeof f->label, "%s(%s)", (*which)->name, f->metric);
     return DL_OK;
 }

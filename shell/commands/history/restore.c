@@ -137,7 +137,7 @@ static const char checkout[] =
     "export GIT_INDEX_FILE=\"$3/.index-of-restore\"\n"
     "git -C \"$top\" read-tree \"$2\" && git -C \"$top\" checkout-index -a --prefix=\"$3/\"\n"
     "rc=$?; rm -f \"$GIT_INDEX_FILE\"; [ $rc = 0 ] && printf %s \"$top\" > \"$3/.top\"\n";
-/* The recorded changes, for which the folder is no part of a repository around it. */
+/* The recorded changes, for which the folder is not part of a repository around it. */
 static const char apply[] = "cd \"$1\" && GIT_CEILING_DIRECTORIES=$(dirname \"$1\") git apply --whitespace=nowarn "
                             ".changes\n";
 
