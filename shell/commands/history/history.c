@@ -43,6 +43,14 @@ static dl_status find_run(const dlsh_args *a, dl_store **store, long *id) {
     return dl_run_find(*store, dlsh_arg_str(a, "run"), id) ? dlsh_place_failure(a, "run") : DL_OK;
 }
 
+dl_run_list *dlsh_named_run(const dlsh_args *a, dl_store **store) {
+    long id;
+    if (find_run(a, store, &id)) return NULL;
+    dl_run_list *l = dl_run_show(*store, id);
+    if (!l) dlsh_place_failure(a, "run");
+    return l;
+}
+
 typedef dl_status finder(dl_store *store, const char *ref, long *id);
 
 static dl_status find_ids(const dlsh_args *a, finder *find, dl_store **store, long **ids, int *n) {
@@ -288,10 +296,8 @@ static dl_status show_one(const dlsh_args *a, const dl_run_info *r) {
 static dl_status run_show(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dl_store *store;
-    long id;
-    DLSH_TRY(find_run(a, &store, &id));
-    dl_run_list *l = dl_run_show(store, id);
-    if (!l) return dlsh_place_failure(a, "run");
+    dl_run_list *l = dlsh_named_run(a, &store);
+    if (!l) return dl_failed();
     dl_status status = show_one(a, &l->runs[0]);
     dl_run_list_free(l);
     return status;

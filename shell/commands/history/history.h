@@ -6,6 +6,8 @@
 
 /* The store with all points of this process committed; NULL, error recorded. */
 dl_store *dlsh_history(const dlsh_args *a);
+/* The run that the parameter "run" names, alone in a list, and its store. NULL: a failure that is placed there. */
+dl_run_list *dlsh_named_run(const dlsh_args *a, dl_store **store);
 /* Opens the store and finds the ids of the runs that the parameter "runs" names; the caller frees *ids. */
 dl_status dlsh_run_ids(const dlsh_args *a, dl_store **store, long **ids, int *n);
 /* Opens the store; the runs of the parameter "runs" and the options that choose runs, as one condition. */

@@ -192,12 +192,9 @@ static dl_status rerun(const dlsh_args *a, dl_store *store, const dl_run_info *r
 
 dl_status dlsh_rerun_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    long id;
-    dl_store *store = dlsh_history(a);
-    if (!store) return dl_failed();
-    if (dl_run_find(store, dlsh_arg_str(a, "run"), &id)) return dlsh_place_failure(a, "run");
-    dl_run_list *l = dl_run_show(store, id);
-    if (!l) return dlsh_place_failure(a, "run");
+    dl_store *store;
+    dl_run_list *l = dlsh_named_run(a, &store);
+    if (!l) return dl_failed();
     dl_status st = rerun(a, store, l->runs);
     dl_run_list_free(l);
     return st;
