@@ -1,5 +1,6 @@
 /* Going back to earlier steps of a trainer, and forward again: states that are kept now and then, and training between
  * them, which gives the same bits. */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 enum {
     SHARE = 300, /* seconds of training for each second that keeping a state takes */
     MOST = 100,  /* states of a trainer */
+    AT_ONCE = 10 /* states that are kept without waiting, after changes between steps */
 };
 
 static size_t budget = (size_t)64 << 20;
@@ -22,7 +24,7 @@ typedef struct kept {
     dl_checkpoint *state;
     long step;
     size_t bytes;
-    bool fixed; /* something was changed between the step before and this one, which steps made again do not know */
+    long reach; /* the last step that can be made again from here: behind it something was changed between two steps */
 } kept;
 
 /* From a step on, steps are made by train, which evaluates, or one by one. */
@@ -39,6 +41,7 @@ struct dl_past {
     dl_checkpoint *end; /* the furthest step, where it was left; NULL: it is the trainer's own */
     double cost, last;
     bool replaying, stepped;
+    int at_once;
     /* after the last step */
     unsigned long writes;
     double base_lr;
@@ -72,23 +75,20 @@ static void forget_after(dl_past *p, long step) {
 
 static bool fits(const dl_past *p) { return p->bytes <= budget && p->n <= MOST; }
 
-/* Of the states that may go, every second one goes, until they fit; if that is not enough, the oldest. */
+/* Every second state goes, but the first and the last, until they fit; if that is not enough, the first. */
 static void thin(dl_past *p) {
-    for (long before = 0; !fits(p) && p->n != before;) {
-        long left = before = p->n;
-        bool odd = false;
-        left = 1;
-        for (long i = 1; i < before; i++, odd = !odd)
-            if (p->kept[i].fixed || odd || i == before - 1)
+    while (!fits(p) && p->n > 2) {
+        long left = 1;
+        for (long i = 1; i < p->n; i++)
+            if (i % 2 == 0 || i == p->n - 1)
                 p->kept[left++] = p->kept[i];
             else
                 drop(p, i);
         p->n = left;
     }
-    while (!fits(p) && p->n > 1) {
-        drop(p, 0);
-        memmove(p->kept, p->kept + 1, (size_t)--p->n * sizeof *p->kept);
-    }
+    if (fits(p) || p->n < 2) return;
+    drop(p, 0);
+    p->kept[0] = p->kept[--p->n];
 }
 
 static unsigned long writes_of(const dl_trainer *t) {
@@ -97,14 +97,14 @@ static unsigned long writes_of(const dl_trainer *t) {
     return sum;
 }
 
-/* Training goes on also where a state cannot be kept. Earlier ones are then of no use if something was changed. */
-static void keep(dl_trainer *t, dl_past *p, bool fixed) {
+/* Training goes on also where a state cannot be kept. */
+static void keep(dl_trainer *t, dl_past *p) {
     double began = dl_seconds();
     dl_checkpoint *c = dl_checkpoint_take(t);
     size_t bytes = c ? dl_checkpoint_bytes(c) : 0;
     if (c && bytes <= budget && DL_LIST_ROOM(p->kept, p->n, p->cap) == DL_OK) {
         if (p->n && p->kept[p->n - 1].step == t->step) drop(p, --p->n);
-        p->kept[p->n++] = (kept){c, t->step, bytes, fixed};
+        p->kept[p->n++] = (kept){c, t->step, bytes, LONG_MAX};
         p->bytes += bytes;
         thin(p);
         p->last = dl_seconds();
@@ -114,7 +114,14 @@ static void keep(dl_trainer *t, dl_past *p, bool fixed) {
     dl_error_clear();
     dl_checkpoint_free(c);
     p->full = budget;
-    while (fixed && p->n) drop(p, --p->n);
+}
+
+/* Something was changed since the last step: what was kept before leads no further than to the step before that. */
+static bool notice_change(dl_trainer *t, dl_past *p) {
+    if (!p->stepped || (p->writes == writes_of(t) && !(fabs(p->base_lr - t->base_lr) > 0))) return false;
+    kept *k = p->n ? &p->kept[p->n - 1] : NULL;
+    if (k && k->step < t->step && k->reach >= t->step) k->reach = t->step - 1;
+    return true;
 }
 
 static dl_past *past_of(dl_trainer *t) {
@@ -124,12 +131,13 @@ static dl_past *past_of(dl_trainer *t) {
 
 bool dl_past_before_step(dl_trainer *t) {
     dl_past *p = budget ? past_of(t) : NULL;
-    if (!p || p->replaying || p->full == budget) return false;
+    if (!p || p->replaying) return false;
     if (p->end) forget_after(p, t->step);
-    bool fixed = p->stepped && (p->writes != writes_of(t) || fabs(p->base_lr - t->base_lr) > 0);
-    if (!fixed && p->n && dl_seconds() - p->last < SHARE * p->cost) return false;
+    const bool changed = notice_change(t, p), late = !p->n || dl_seconds() - p->last >= SHARE * p->cost;
+    if (p->full == budget || (!late && !(changed && p->at_once < AT_ONCE))) return false;
     if (t->taken != t->issued) return true;
-    keep(t, p, fixed);
+    p->at_once += !late;
+    keep(t, p);
     return false;
 }
 
@@ -228,6 +236,20 @@ static dl_status nothing_kept(const dl_trainer *t, long step) {
     return dl_fail(DL_ERR_VALUE, "step %ld was not kept; the first is step %ld", step, t->past->kept[0].step);
 }
 
+/* The state from which a step can be made again; NULL: a failure. */
+static const kept *way_to(const dl_trainer *t, long step) {
+    const kept *k = t->past ? nearest(t->past, step) : NULL;
+    if (k && k->reach >= step) return k;
+    if (!k)
+        nothing_kept(t, step);
+    else
+        dl_fail(DL_ERR_STATE,
+                "step %ld cannot be made again: after step %ld weights or the rate were changed between steps, and the "
+                "states behind that were not kept",
+                step, k->reach);
+    return NULL;
+}
+
 dl_status dl_trainer_rewind(dl_trainer *t, long step, long *from, dl_train_fn *fn, void *ctx) {
     if (!t) return dl_fail_null("the trainer");
     DL_TRY(dl_report_drain(t));
@@ -235,8 +257,8 @@ dl_status dl_trainer_rewind(dl_trainer *t, long step, long *from, dl_train_fn *f
         return dl_fail(DL_ERR_VALUE, "the trainer has made %ld steps; rewind goes to one of them, not to %ld", t->step,
                        step);
     dl_past *p = t->past;
-    const kept *to = p ? nearest(p, step) : NULL;
-    if (!to) return nothing_kept(t, step);
+    const kept *to = way_to(t, step);
+    if (!to) return dl_failed();
     if (!p->end && !(p->end = take(t))) return dl_failed();
     *from = to->step;
     DL_TRY(dl_best_leave(t));
@@ -244,18 +266,22 @@ dl_status dl_trainer_rewind(dl_trainer *t, long step, long *from, dl_train_fn *f
     return train_to(t, step, fn, ctx);
 }
 
-/* Trains to the step of a state that was kept, and compares. */
-static dl_status check_at(dl_trainer *t, const dl_checkpoint *kept, dl_train_fn *fn, void *ctx) {
-    DL_TRY(train_to(t, dl_checkpoint_step(kept), fn, ctx));
+/* Trains to the step of a state that was kept, and compares. Where steps made again do not lead there, the state itself
+ * is restored. */
+static dl_status go_to(dl_trainer *t, const dl_checkpoint *state, long *checked, dl_train_fn *fn, void *ctx) {
+    const kept *from = nearest(t->past, dl_checkpoint_step(state) - 1);
+    if (!from || from->reach < dl_checkpoint_step(state)) return dl_checkpoint_put_back(t, state);
+    DL_TRY(train_to(t, dl_checkpoint_step(state), fn, ctx));
     dl_checkpoint *now = take(t);
     if (!now) return dl_failed();
-    const char *what = dl_checkpoint_difference(kept, now);
+    const char *what = dl_checkpoint_difference(state, now);
     dl_checkpoint_free(now);
+    ++*checked;
     if (!what) return DL_OK;
     return dl_fail_hint(DL_ERR_STATE,
                         "something outside of the trainer has a part in it: a variable that a function reads, changed "
                         "weights, options or data",
-                        "step %ld is not what it was: %s differs", dl_checkpoint_step(kept), what);
+                        "step %ld is not what it was: %s differs", dl_checkpoint_step(state), what);
 }
 
 dl_status dl_trainer_replay(dl_trainer *t, long step, long *checked, dl_train_fn *fn, void *ctx) {
@@ -271,19 +297,11 @@ dl_status dl_trainer_replay(dl_trainer *t, long step, long *checked, dl_train_fn
         return dl_fail(DL_ERR_VALUE,
                        "the trainer stands after step %ld and had made %ld: replay goes on to one of these", t->step,
                        end);
-    for (long i = 0; i < p->n && p->kept[i].step <= step; i++) {
-        if (p->kept[i].step <= t->step) continue;
-        if (p->kept[i].fixed) { /* what was changed there is taken from it */
-            DL_TRY(train_to(t, p->kept[i].step, fn, ctx));
-            DL_TRY(dl_checkpoint_put_back(t, p->kept[i].state));
-            continue;
-        }
-        DL_TRY(check_at(t, p->kept[i].state, fn, ctx));
-        ++*checked;
-    }
+    if (step < end && !way_to(t, step)) return dl_failed();
+    for (long i = 0; i < p->n && p->kept[i].step <= step; i++)
+        if (p->kept[i].step > t->step) DL_TRY(go_to(t, p->kept[i].state, checked, fn, ctx));
     if (step < end) return train_to(t, step, fn, ctx);
-    DL_TRY(check_at(t, p->end, fn, ctx));
-    ++*checked;
+    if (t->step < end) DL_TRY(go_to(t, p->end, checked, fn, ctx));
     dl_checkpoint_free(p->end);
     p->end = NULL;
     return DL_OK;

@@ -128,9 +128,9 @@ static const dlsh_setting settings[] = {
      "off.",
      .min = 1, .chosen = dl_recording_get, .choose = set_record},
     {"rewind", "SIZE", "64MB",
-     "Host memory for earlier states of a trainer, to which `rewind` goes back; keeping them takes at most 0.4 % of "
-     "the "
-     "time. 0: none are kept.",
+     "Host memory for earlier states of a trainer, to which `rewind` goes back. The next is kept after 300 times the "
+     "time "
+     "that keeping the last one took. 0: none are kept.",
      .get = get_rewind, .set = set_rewind},
     {"capture", "off|on", "on",
      "on: trainers on a GPU run their steps from captured graphs, where nothing prevents it.", .min = 1,
