@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "debug/dbg.h"
 #include "debug/stepper.h"
 #include "front/scan.h"
 
@@ -165,8 +166,16 @@ static json_t *do_continue(const json_t *a) { return (void)a, resume(DLSH_STEP_R
 static json_t *do_next(const json_t *a) { return (void)a, resume(DLSH_STEP_OVER); }
 static json_t *do_step_in(const json_t *a) { return (void)a, resume(DLSH_STEP_INTO); }
 static json_t *do_step_out(const json_t *a) { return (void)a, resume(DLSH_STEP_OUT); }
-static json_t *do_step_back(const json_t *a) { return (void)a, resume(DLSH_STEP_BACK); }
-static json_t *do_reverse(const json_t *a) { return (void)a, resume(DLSH_STEP_REVERSE); }
+
+/* Statements cannot be undone. */
+static json_t *resume_back(dlsh_step how) {
+    if (jup_debug_stopped() && !dlsh_dbg.active)
+        return jup_debug_fail("only nodes can be stepped over backwards: step into backward LOSS first");
+    return resume(how);
+}
+
+static json_t *do_step_back(const json_t *a) { return (void)a, resume_back(DLSH_STEP_BACK); }
+static json_t *do_reverse(const json_t *a) { return (void)a, resume_back(DLSH_STEP_REVERSE); }
 
 /* ---------------------------------------------------------------- what needs no session */
 

@@ -154,6 +154,8 @@ class Debugger(unittest.TestCase):
         self.breaks(path, 12)
         cell = self.k.client.execute(LOSS)
         self.event("stopped")
+        for command in ("stepBack", "reverseContinue"):
+            self.assertIn("step into backward", self.refused(command, threadId=1))
         names = [self.step("stepIn")[0]]
         self.assertEqual(self.ask("stackTrace", threadId=1)["stackFrames"][0]["name"], "forward mul")
         node = self.variables(frame=0)
