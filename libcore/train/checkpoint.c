@@ -428,13 +428,14 @@ static bool same_bits(const dl_tensor *a, const dl_tensor *b) {
     return a->st->bytes == b->st->bytes && !memcmp(a->st->data, b->st->data, a->st->bytes);
 }
 
-const char *dl_checkpoint_difference(const dl_checkpoint *a, const dl_checkpoint *b) {
+const char *dl_checkpoint_difference(const dl_checkpoint *a, const dl_checkpoint *b, bool random) {
     for (long i = 0; i < a->p.n; i++)
         if (i >= b->p.n || strcmp(a->p.name[i], b->p.name[i]) || !same_bits(a->p.tensor[i], b->p.tensor[i]))
             return a->p.name[i];
     const char *key;
     json_t *value;
     json_object_foreach(a->state, key, value) { /* the run may have been opened since */
+        if (!random && (!strcmp(key, "rng") || !strcmp(key, "seed"))) continue;
         if (strcmp(key, "run") && !json_equal(value, json_object_get(b->state, key))) return key;
     }
     return NULL;

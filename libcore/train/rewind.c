@@ -43,7 +43,8 @@ struct dl_past {
     bool replaying, stepped;
     int at_once;
     /* after the last step */
-    unsigned long writes;
+    unsigned long writes, seed;
+    dl_rng_at rng;
     double base_lr;
 };
 
@@ -116,9 +117,16 @@ static void keep(dl_trainer *t, dl_past *p) {
     p->full = budget;
 }
 
+/* Weights, rate and random streams are as the last step has left them. */
+static bool untouched(const dl_trainer *t, const dl_past *p) {
+    const dl_rng_at here = dl_rng_here();
+    return p->writes == writes_of(t) && !(fabs(p->base_lr - t->base_lr) > 0) && p->seed == dl_seed_get() &&
+           !memcmp(&p->rng, &here, sizeof here);
+}
+
 /* Something was changed since the last step: what was kept before leads no further than to the step before that. */
 static bool notice_change(dl_trainer *t, dl_past *p) {
-    if (!p->stepped || (p->writes == writes_of(t) && !(fabs(p->base_lr - t->base_lr) > 0))) return false;
+    if (!p->stepped || untouched(t, p)) return false;
     kept *k = p->n ? &p->kept[p->n - 1] : NULL;
     if (k && k->step < t->step && k->reach >= t->step) k->reach = t->step - 1;
     return true;
@@ -147,6 +155,8 @@ void dl_past_after_step(dl_trainer *t) {
     p->stepped = true;
     p->writes = writes_of(t);
     p->base_lr = t->base_lr;
+    p->rng = dl_rng_here();
+    p->seed = dl_seed_get();
 }
 
 void dl_past_turn(dl_trainer *t, bool train) {
@@ -244,7 +254,8 @@ static const kept *way_to(const dl_trainer *t, long step) {
         nothing_kept(t, step);
     else
         dl_fail(DL_ERR_STATE,
-                "step %ld cannot be made again: after step %ld weights or the rate were changed between steps, and the "
+                "step %ld cannot be made again: after step %ld weights, rate or random streams were changed between "
+                "steps, and the "
                 "states behind that were not kept",
                 step, k->reach);
     return NULL;
@@ -267,17 +278,18 @@ dl_status dl_trainer_rewind(dl_trainer *t, long step, long *from, dl_train_fn *f
 }
 
 /* Trains to the step of a state that was kept, and compares. Where steps made again do not lead there, the state itself
- * is restored. */
+ * is restored. When the end was kept, something else may have drawn random numbers since the last step. */
 static dl_status go_to(dl_trainer *t, const dl_checkpoint *state, long *checked, dl_train_fn *fn, void *ctx) {
+    const bool end = state == t->past->end;
     const kept *from = nearest(t->past, dl_checkpoint_step(state) - 1);
     if (!from || from->reach < dl_checkpoint_step(state)) return dl_checkpoint_put_back(t, state);
     DL_TRY(train_to(t, dl_checkpoint_step(state), fn, ctx));
     dl_checkpoint *now = take(t);
     if (!now) return dl_failed();
-    const char *what = dl_checkpoint_difference(state, now);
+    const char *what = dl_checkpoint_difference(state, now, !end);
     dl_checkpoint_free(now);
     ++*checked;
-    if (!what) return DL_OK;
+    if (!what) return end ? dl_checkpoint_put_back(t, state) : DL_OK;
     return dl_fail_hint(DL_ERR_STATE,
                         "something outside of the trainer has a part in it: a variable that a function reads, changed "
                         "weights, options or data",

@@ -265,8 +265,9 @@ dl_status dl_checkpoint_put_back(dl_trainer *t, const dl_checkpoint *c);
 void dl_checkpoint_free(dl_checkpoint *c);
 long dl_checkpoint_step(const dl_checkpoint *c);
 size_t dl_checkpoint_bytes(const dl_checkpoint *c); /* of its tensors */
-/* The first tensor of a that is not bit for bit that of b, or what else differs; NULL: nothing. */
-const char *dl_checkpoint_difference(const dl_checkpoint *a, const dl_checkpoint *b);
+/* The first tensor of a that is not bit for bit that of b, or what else differs; NULL: nothing. Without `random` the
+ * process's seed and random streams do not count. */
+const char *dl_checkpoint_difference(const dl_checkpoint *a, const dl_checkpoint *b, bool random);
 /* SHA-256 of its tensors and the rest, in hexadecimal. */
 dl_status dl_checkpoint_hash(const dl_checkpoint *c, char out[65]);
 
