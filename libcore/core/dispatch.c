@@ -260,13 +260,19 @@ static void mark_numbers(const frame *f) {
         if (f->out[i]) f->out[i]->weak = true;
 }
 
+/* Does this call write to its operands? Ops that have the attribute `training` do so in training alone. */
+static bool writes(const dl_call *c) {
+    const dl_aval *training = c->op->mutates ? named(c->op, c->attr, "training") : NULL;
+    return c->op->mutates && (!training || training->u.i);
+}
+
 static void mark_mutated(const dl_call *c) {
-    for (int i = 0; i < c->nin; i++)
+    for (int i = 0; i < c->nin && writes(c); i++)
         if (c->in[i] && is_mutated(c->op, i)) dl_touch(c->in[i]);
 }
 
 static dl_status check_writable(const dl_call *c) {
-    for (int i = 0; i < c->nin; i++)
+    for (int i = 0; i < c->nin && writes(c); i++)
         if (c->in[i] && c->in[i]->st->readonly && is_mutated(c->op, i))
             return dl_fail_hint(DL_ERR_STATE, "change a clone() of it",
                                 "the memory of this tensor belongs to another library, which lets it be read only");

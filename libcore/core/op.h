@@ -143,7 +143,7 @@ struct dl_op {
     const int8_t *listed;       /* the attributes in the order of the manual; NULL: that of attrs */
     const dl_aval *defaults;    /* the attributes' defaults, parsed; filled in by the table */
     uint32_t save_in, save_out; /* bits: tensors the gradient rule reads */
-    uint32_t mutates;           /* bits: inputs it writes to */
+    uint32_t mutates;           /* bits: inputs it writes to; with an attribute `training` in training alone */
     uint32_t nondiff_in;        /* bits: inputs without a gradient (labels, indices, masks) */
     uint32_t nondiff_out;       /* bits: outputs without a gradient */
     uint32_t flags;
