@@ -8,9 +8,14 @@ dlsh -n --db s.db sweep s.dlsh 'lr=linspace(0.1, 0.8, 8)' 'width=[8, 16, 32]' me
 worker() { dlsh -n --db s.db sweep worker 1 jobs=2 > /dev/null 2>&1; }
 # kills the process that runs a trial, then two workers
 PMI_RANK=1 PMI_SIZE=2 worker & first=$!
-sleep 0.3
-child() { dlsh -n --db s.db --mode csv -c 'sql "select pid from trial where status = '"'running'"' limit 1"' | tail -1; }
-kill -9 "$(child)"
+child() { dlsh -n --db s.db --mode csv -c 'sql "select pid from trial where status = '"'running'"' limit 1"' | tail -n +2; }
+pid=
+for i in $(seq 100); do # between two trials none runs
+    pid=$(child)
+    [ -z "$pid" ] || break
+    sleep 0.05
+done
+kill -9 "$pid" 2> /dev/null || true # the trial may have ended since
 for i in 1 2; do
     dlsh -n --db s.db sweep worker 1 > /dev/null 2>&1 & second=$!
     sleep 0.25
