@@ -67,6 +67,15 @@ typedef struct dlsh_script_args {
 } dlsh_script_args;
 dlsh_script_args *dlsh_script_args_get(void);
 
+/* The text of the script that a parameter names; its failure stands there. */
+dl_status dlsh_script_text(const dlsh_args *a, const char *param, dlsh_buf *out);
+
+/* ---------------------------------------------------------------- files of the user (state.c) */
+
+/* The path of a file that outlives sessions, for this user: $XDG_STATE_HOME/dlsh/NAME, ~/.local/state/dlsh/NAME where
+ * that folder is in use, else ~/.dlsh_NAME; its folder is made. NULL: there is no place. To be freed. */
+char *dlsh_state_file(const char *name);
+
 /* ---------------------------------------------------------------- device */
 
 /* Chooses the default device by name: `device`, --device. DL_ERR_DEVICE names the valid ones. */

@@ -175,7 +175,8 @@ static dl_status args_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- read */
 
-static dl_status slurp(const dlsh_args *a, const char *path, dlsh_buf *out) {
+dl_status dlsh_script_text(const dlsh_args *a, const char *param, dlsh_buf *out) {
+    const char *path = dlsh_arg_str(a, param);
     FILE *f = fopen(path, "rb");
     char chunk[4096];
     size_t got;
@@ -187,14 +188,14 @@ static dl_status slurp(const dlsh_args *a, const char *path, dlsh_buf *out) {
     char hint[240];
     dl_file_remedy(path, err, hint, sizeof hint);
     if (err == EFBIG) snprintf(hint, sizeof hint, "a script is a text");
-    return dlsh_arg_fail(a, "file", DL_ERR_IO, hint, "cannot read \"%s\": %s", path, strerror(err));
+    return dlsh_arg_fail(a, param, DL_ERR_IO, hint, "cannot read \"%s\": %s", path, strerror(err));
 }
 
 static dl_status read_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     DLSH_SCOPED_BUF text = {0};
     const char *path = dlsh_arg_str(a, "file");
-    dl_status status = slurp(a, path, &text);
+    dl_status status = dlsh_script_text(a, "file", &text);
     if (!status) status = dl_run_source(path, dlsh_buf_text(&text), (long)text.n);
     if (!status) status = dlsh_run(dlsh_arg_session(a), path, dlsh_buf_text(&text), text.n, NULL);
     return status;

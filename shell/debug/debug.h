@@ -22,6 +22,13 @@ dl_status dlsh_why_zero(const dlsh_args *a, dl_tensor *x);
 /* The op, its layer and line: "linear of layer fc1, net.dlsh:3". */
 const char *dlsh_debug_place(const dl_recorded *c, char *buf, size_t size);
 
+/* The elements as f64 in the host's memory, in logical order, contiguous; NULL: a recorded failure. */
+dl_tensor *dlsh_debug_plain(dl_tensor *t);
+
+/* The derivative of a recorded call by operand k, summed over the result; *out stays NULL where the call cannot be run
+ * again. */
+dl_status dlsh_debug_local(const dl_recorded *c, int k, dl_tensor **out);
+
 /* "[3, 2]", the index of an element in logical order. */
 const char *dlsh_debug_index(const dl_tensor *t, long element, char *buf, size_t size);
 

@@ -37,8 +37,7 @@ static struct {
 
 /* ---------------------------------------------------------------- tensors */
 
-/* The elements as f64 in the host's memory, in logical order; NULL: a recorded failure. */
-static dl_tensor *plain(dl_tensor *t) {
+dl_tensor *dlsh_debug_plain(dl_tensor *t) {
     DLSH_SCOPED_GRAD_MODE(0);
     dl_tensor *f = dl_to_dtype(t, DL_F64), *h = f ? dl_to_device(f, 0) : NULL, *c = h ? dl_contiguous(h) : NULL;
     dl_unref(f);
@@ -47,7 +46,7 @@ static dl_tensor *plain(dl_tensor *t) {
 }
 
 static double element_of(dl_tensor *t, long i) {
-    dl_tensor *p = t ? plain(t) : NULL;
+    dl_tensor *p = t ? dlsh_debug_plain(t) : NULL;
     double v = p && i < dl_numel(p) ? ((const double *)dl_data(p))[i] : 0;
     dl_unref(p);
     return v;
@@ -55,6 +54,7 @@ static double element_of(dl_tensor *t, long i) {
 
 const char *dlsh_debug_index(const dl_tensor *t, long element, char *buf, size_t size) {
     long index[8];
+    if (!dl_ndim(t)) return *buf = 0, buf;
     size_t n = (size_t)snprintf(buf, size, "[");
     for (int i = dl_ndim(t) - 1; i >= 0; i--) {
         index[i] = element % dl_shape(t)[i];
@@ -100,8 +100,17 @@ static dl_status derive(dl_tensor *y, dl_tensor *x, long element, dl_tensor **ou
     return st;
 }
 
-/* The derivatives of result 0 of a call by an element of an operand; *out stays NULL where the call cannot be run
- * again. */
+/* The gradient of an operand where that of the result is 1 everywhere. */
+static dl_status derive_all(dl_tensor *y, dl_tensor *x, dl_tensor **out) {
+    DLSH_SCOPED_GRAD_MODE(1);
+    dl_tensor *v = dl_ones(dl_shape(y), dl_ndim(y), DL_F64, dl_device_of(y));
+    dl_status st = v ? dl_gradients(y, v, &x, 1, 0, 0, out) : dl_failed();
+    dl_unref(v);
+    return st;
+}
+
+/* The derivatives of result 0 of a call by an element of an operand, or (-1) summed over the result by all of it; *out
+ * stays NULL where the call cannot be run again. */
 static dl_status column(const dl_recorded *c, int k, long element, dl_tensor **out) {
     dl_tensor *in[32] = {NULL}, *made[8] = {NULL};
     int n = 0, whole = c->redo && c->nin <= 32;
@@ -116,7 +125,7 @@ static dl_status column(const dl_recorded *c, int k, long element, dl_tensor **o
         DLSH_SCOPED_GRAD_MODE(1);
         st = dl_op_call(c->op, in, c->nin, c->attrs, made, &n);
     }
-    if (!st) st = derive(made[0], in[k], element, out);
+    if (!st) st = element < 0 ? derive_all(made[0], in[k], out) : derive(made[0], in[k], element, out);
     for (int i = 0; i < c->nin; i++) dl_unref(in[i]);
     for (int i = 0; i < n; i++) dl_unref(made[i]);
     dl_nan_policy_set(policy);
@@ -125,6 +134,8 @@ static dl_status column(const dl_recorded *c, int k, long element, dl_tensor **o
     dl_error_clear(); /* an op without second derivatives: the gradient is shown without terms */
     return DL_OK;
 }
+
+dl_status dlsh_debug_local(const dl_recorded *c, int k, dl_tensor **out) { return column(c, k, -1, out); }
 
 /* ---------------------------------------------------------------- parts */
 
@@ -199,7 +210,7 @@ static dl_status add_terms(dlsh_table *t, const dl_recorded *c, int k, long elem
             dlsh_stringf("gradient of operand %d; %s cannot be run again, so its terms are not known", k, c->op),
             where);
     }
-    dl_tensor *g = plain(c->grad), *d = plain(col);
+    dl_tensor *g = dlsh_debug_plain(c->grad), *d = dlsh_debug_plain(col);
     long at[SHOWN], count = 0;
     dl_status st = g && d ? DL_OK : dl_failed();
     const double *gv = g ? dl_data(g) : NULL, *dv = d ? dl_data(d) : NULL;
@@ -282,7 +293,7 @@ static dl_status read_index(const dlsh_args *a, const dlsh_node *n, const dl_ten
 
 /* The largest element. */
 static dl_status find_largest(dl_tensor *t, long *element) {
-    dl_tensor *p = plain(t);
+    dl_tensor *p = dlsh_debug_plain(t);
     if (!p) return dl_failed();
     const double *v = dl_data(p);
     *element = 0;

@@ -19,9 +19,6 @@ int dlsh_run_text(dlsh_session *s, const char *name, const char *text, size_t le
 
 /* The prompt, until end of input or quit; returns the exit status. */
 int dlsh_repl(dlsh_session *s, const dlsh_options *o);
-/* The path of a file that outlives sessions, for this user; its folder is made. NULL: there is no place. To be freed.
- */
-char *dlsh_state_file(const char *name);
 /* Installs completion of names, options and files into readline. `entry` (borrowed): the lines before the one edited.
  */
 void dlsh_complete_setup(dlsh_session *s, const dlsh_buf *entry);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "commands/context.h"
 #include "front/front.h"
 #include "jupyter/kernel.h"
 
