@@ -19,7 +19,7 @@ void dlsh_mistake_in_shape(const dlsh_guess *g, const long *shape, int ndim, dls
  * within 1 % and a thousandth of the largest one. */
 dl_status dlsh_mistake_in_values(const dlsh_guess *g, dlsh_buf *out);
 
-/* ---------------------------------------------------------------- parts (shell/debug/learn/recorded.c) */
+/* ---------------------------------------------------------------- what the recording tells */
 
 int dlsh_guess_equal(const dl_tensor *truth, const dl_tensor *answer, double factor);
 /* Appends which recorded tensor the answer is instead: one contribution, the gradient that came in, the value. */
