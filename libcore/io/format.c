@@ -22,8 +22,9 @@ static const row rows[DL_NFORMAT] = {
 static const struct {
     dl_content content;
     const char *what;
-} contents[] = {{DL_HOLDS_NET, "a net"},       {DL_HOLDS_TRAINER, "a trainer"}, {DL_HOLDS_TENSOR, "a tensor"},
-                {DL_HOLDS_RECORD, "a record"}, {DL_HOLDS_ROWS, "a table"},      {DL_HOLDS_PLOT, "a plot"},
+} contents[] = {{DL_HOLDS_NET, "a net"},       {DL_HOLDS_TRAINER, "the state of a training"},
+                {DL_HOLDS_TENSOR, "a tensor"}, {DL_HOLDS_RECORD, "a record"},
+                {DL_HOLDS_ROWS, "a table"},    {DL_HOLDS_PLOT, "a plot"},
                 {DL_HOLDS_GRAPH, "a graph"}};
 
 /* What files begin with. Safetensors and IDX have no word of their own and are looked at apart. */
@@ -52,6 +53,18 @@ static const struct {
               {DL_FORMAT_PICKLE, "\x80\x05\x95", 3}};
 
 const char *dl_format_name(dl_format f) { return rows[f].name; }
+
+void dl_format_name_failure(const char *path) {
+    dl_error e;
+    char text[2 * sizeof e.message + 4];
+    if (dl_error_take(&e) == DL_OK) return;
+    if (e.code != DL_ERR_INTERRUPT && !strstr(e.message, path)) {
+        snprintf(text, sizeof text, "%.*s: %s", (int)sizeof e.message / 2, path, e.message);
+        text[sizeof e.message - 1] = 0;
+        strcpy(e.message, text);
+    }
+    dl_error_put(&e);
+}
 
 static const char *what_of(dl_content content) {
     for (size_t i = 0; i < sizeof contents / sizeof *contents; i++)

@@ -46,7 +46,7 @@ static dl_tensor_file *with_input(const char *path, int device,
     return f;
 }
 
-dl_tensor_file *dl_tensors_read(const char *path, int device) {
+static dl_tensor_file *read_any(const char *path, int device) {
     char first[DL_FORMAT_FIRST];
     dl_format f;
     dl_input in;
@@ -65,4 +65,10 @@ dl_tensor_file *dl_tensors_read(const char *path, int device) {
     case DL_FORMAT_PICKLE: return with_input(path, device, dl_pickle_from);
     default: return dl_safetensors_read(path, device);
     }
+}
+
+dl_tensor_file *dl_tensors_read(const char *path, int device) {
+    dl_tensor_file *f = read_any(path, device);
+    if (!f) dl_format_name_failure(path);
+    return f;
 }

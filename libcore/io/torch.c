@@ -325,14 +325,14 @@ static dl_status place_storages(const dl_pickle_reader *r, storages *s, const dl
 }
 
 static dl_status value_of(dl_pickle_reader *r, const dl_pickle_node *x, dl_stored *out) {
-    r->values = 0;
+    r->values = 0, r->bytes = 0;
     dl_status st = dl_pickle_value(r, x, out);
     if (st != DL_OK) dl_stored_clear(out);
     return st;
 }
 
 static dl_tensor_file *from_pickles(storages *s, int device, const uint8_t *p, size_t n) {
-    dl_pickle_reader r = {.name = s->in->name, .device = device, .storage = noted, .ctx = s};
+    dl_pickle_reader r = {.name = s->in->name, .device = device, .size = n, .storage = noted, .ctx = s};
     dl_pickle *k[PICKLES] = {0};
     dl_stored v = {0};
     size_t at = 0, used = 0;

@@ -20,6 +20,7 @@ save r "two.npy"
 save r "two.h5"
 tr = trainer(m, dataset("moons", n=64), opt=sgd(lr=0.1), batch=8);
 save tr "tr.ckpt"
+save record(m=m, step=1) "tr.ckpt"
 checkpoint save tr "tr.npz"
 export "points.jsonl"; export "points.csv"
 export "points.parquet"

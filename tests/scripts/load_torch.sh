@@ -59,6 +59,12 @@ pickle.dump(deep, open("cycle.pkl", "wb"))
 laugh = []
 for _ in range(40): laugh = [laugh, laugh]
 pickle.dump(laugh, open("sharing.pkl", "wb"))
+text = "x" * 65536
+for _ in range(16): text = {"a": text, "b": text}
+pickle.dump(text, open("texts.pkl", "wb"))
+pickle.dump([np.zeros(65536)] * 9000, open("arrays.pkl", "wb"))
+pickle.dump([np.zeros(1000)] * 1000, open("few.pkl", "wb"))
+open("long.npy", "wb").write(b"\x93NUMPY\1\0v\0" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 1048576), }".ljust(117) + b"\n")
 P
 run() { dlsh -n --db none --device cpu "$@" 2>&1; }
 run -c 'x = tensor([[1.0, 2, 3]])
@@ -90,6 +96,10 @@ load("empty.pt")
 load("none.pt")
 load("cycle.pkl")
 load("sharing.pkl")
+load("texts.pkl")
+load("arrays.pkl")
+len(load("few.pkl"))
+load("long.npy")
 load m "two.pt"
 load m "values.pt"
 m.build([3]); save m "m.pt"'

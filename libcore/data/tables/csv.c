@@ -276,7 +276,7 @@ static dl_status not_a_number(const reader *r, long column) {
                             "'%s', line %ld, column %ld: \"%.40s\" is not an integer of 64 bits (field %ld)", c->name,
                             c->field_line, c->field_col, c->field, column);
     return dl_fail_hint(DL_ERR_FORMAT,
-                        *c->field ? "features are numbers; words may stand in the label column alone"
+                        *c->field ? "features are numbers; read_csv reads words and dates, categories numbers words"
                                   : "a value is missing; fill it in or drop the line",
                         "'%s', line %ld, column %ld: \"%.40s\" is not a number (field %ld)", c->name, c->field_line,
                         c->field_col, c->field, column);

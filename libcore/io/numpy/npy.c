@@ -7,6 +7,7 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "io/atomic.h"
+#include "io/format.h"
 #include "io/numpy/npy.h"
 #include "io/input.h"
 #include "dlcore/view.h"
@@ -53,6 +54,7 @@ dl_tensor *dl_npy_read(const char *path, int device) {
     dl_input s;
     if (dl_input_open(&s, path) != DL_OK) return NULL;
     dl_tensor *t = from_source(&s, device);
+    if (!t) dl_format_name_failure(path);
     dl_input_close(&s);
     return t;
 }

@@ -8,8 +8,16 @@
 #include "core/tensor.h"
 #include "io/format.h"
 
-/* A pickle may reach one value by many ways: the values made of it are counted, not its bytes. */
-enum { MOST_VALUES = 1 << 22, MOST_DEPTH = 64, MOST_PICKLE = 1 << 30 };
+/* A pickle may reach one value by many ways: the values made of it are counted, and what they take. */
+enum { MOST_VALUES = 1 << 22, MOST_DEPTH = 64, MOST_PICKLE = 1 << 30, MORE_BYTES = 1 << 26 };
+
+/* n bytes more of texts and arrays. */
+static dl_status count_bytes(dl_pickle_reader *r, const dl_pickle_node *x, size_t n) {
+    uint64_t most = 4 * (uint64_t)r->size + MORE_BYTES;
+    if ((r->bytes += n) <= most) return DL_OK;
+    return dl_fail(DL_ERR_UNSUPPORTED, "%s: the pickle of %zu bytes stands for more than %llu bytes at byte %llu",
+                   r->name, r->size, (unsigned long long)most, (unsigned long long)x->at);
+}
 
 dl_status dl_pickle_bad(const dl_pickle_reader *r, const dl_pickle_node *x, const char *what) {
     return dl_fail_hint(DL_ERR_FORMAT, "the file is damaged, or was not written by Python",
@@ -57,13 +65,14 @@ static dl_status latin1(const dl_pickle_reader *r, const dl_pickle_node *x, uint
     return DL_OK;
 }
 
-dl_status dl_pickle_bytes(const dl_pickle_reader *r, const dl_pickle_node *x, uint8_t **bytes, size_t *n) {
+dl_status dl_pickle_bytes(dl_pickle_reader *r, const dl_pickle_node *x, uint8_t **bytes, size_t *n) {
     const dl_pickle_node *text = x;
     bool encoded = x->kind == DL_PICKLE_CALL && dl_pickle_is_global(x->fn, "_codecs", "encode");
     if (encoded) DL_TRY(dl_pickle_arg(r, x, 0, DL_PICKLE_TEXT, &text));
     bool empty = x->kind == DL_PICKLE_CALL && dl_pickle_is_global(x->fn, "__builtin__", "bytes") && !x->args->n;
     if (!encoded && !empty && x->kind != DL_PICKLE_BYTES) return dl_pickle_bad(r, x, "bytes are wanted here");
     size_t most = empty ? 0 : text->n;
+    DL_TRY(count_bytes(r, x, most));
     if (!(*bytes = malloc(most + 1))) return dl_fail(DL_ERR_MEMORY, "no memory for the bytes in '%s'", r->name);
     *n = most;
     if (!encoded) return memcpy(*bytes, most ? text->text : "", most), DL_OK;
@@ -85,8 +94,10 @@ static dl_status list_value(dl_pickle_reader *r, dl_pickle_node *const *items, l
 /* Text as it is, integers in decimal digits: what Python takes for keys of records. */
 static dl_status set_key(dl_pickle_reader *r, dl_stored *out, long i, const dl_pickle_node *key) {
     char number[32];
-    if (key->kind == DL_PICKLE_TEXT || key->kind == DL_PICKLE_BYTES)
+    if (key->kind == DL_PICKLE_TEXT || key->kind == DL_PICKLE_BYTES) {
+        DL_TRY(count_bytes(r, key, key->n));
         return dl_stored_set_key(out, i, r->name, key->text, key->n);
+    }
     if (key->kind == DL_PICKLE_CALL) {
         uint8_t *bytes = NULL;
         size_t len = 0;
@@ -212,7 +223,7 @@ static dl_status plain_value(dl_pickle_reader *r, const dl_pickle_node *x, dl_st
         out->f = x->f;
         return DL_OK;
     case DL_PICKLE_TEXT:
-    case DL_PICKLE_BYTES: return dl_stored_set_text(out, r->name, x->text, x->n);
+    case DL_PICKLE_BYTES: DL_TRY(count_bytes(r, x, x->n)); return dl_stored_set_text(out, r->name, x->text, x->n);
     case DL_PICKLE_LIST:
     case DL_PICKLE_TUPLE: return list_value(r, x->item, x->n, out);
     case DL_PICKLE_DICT: return dict_value(r, x, out);
@@ -246,6 +257,7 @@ dl_tensor_file *dl_pickle_read(dl_pickle_reader *r, const void *p, size_t n, con
         return NULL;
     }
     dl_stored v = {0};
+    r->size = n;
     dl_pickle *k = dl_pickle_parse(r->name, p, n, NULL);
     if (!k) return NULL;
     dl_status st = dl_pickle_value(r, dl_pickle_root(k), &v);

@@ -12,7 +12,9 @@ typedef struct dl_pickle_reader dl_pickle_reader;
 struct dl_pickle_reader {
     const char *name; /* of the file, for messages */
     int device;       /* of the tensors */
+    size_t size;      /* of the pickle in bytes */
     long values;      /* made so far */
+    uint64_t bytes;   /* of texts and arrays among them */
     int depth;
     /* Elements that lie outside of the pickle, as `key` names them, as a tensor [numel]; NULL: there are none. */
     dl_tensor *(*storage)(dl_pickle_reader *r, const char *key, dl_element e, long numel);
@@ -37,7 +39,7 @@ dl_status dl_pickle_arg(const dl_pickle_reader *r, const dl_pickle_node *x, uint
 /* A tuple or list of at most 8 numbers of at least 0. */
 dl_status dl_pickle_sizes(const dl_pickle_reader *r, const dl_pickle_node *x, int *n, long *sizes);
 /* The bytes of a node, which Python also writes as text to be encoded: *bytes is to be freed. */
-dl_status dl_pickle_bytes(const dl_pickle_reader *r, const dl_pickle_node *x, uint8_t **bytes, size_t *n);
+dl_status dl_pickle_bytes(dl_pickle_reader *r, const dl_pickle_node *x, uint8_t **bytes, size_t *n);
 
 /* A file of one pickle. NULL on failure. */
 dl_tensor_file *dl_pickle_from(const dl_input *in, int device);

@@ -151,11 +151,12 @@ static dl_status of_tensors(dlsh_session *s, dl_tensor *const t[4], const settin
 
 static const char *const tensor_names[] = {"x", "y", "test_x", "test_y"};
 
-/* A tensor, or an option. */
+/* A tensor, none for no tensor, or an option. */
 static dl_status place_tensor(dl_tensor **t, settings *o, const char *name, const dlsh_value *v) {
     int at = 0;
     while (at < 4 && strcmp(tensor_names[at], name) != 0) at++;
     if (at == 4) return read_setting(o, name, v);
+    if (v->type == DLSH_NONE) return DL_OK;
     if (v->type != DLSH_TENSOR)
         return dlsh_fail(DL_ERR_NAME, "tensor([...]) makes one of a list",
                          "a dataset of tensors takes tensors x, y, test_x and test_y, not %s=%s", name,
@@ -171,6 +172,7 @@ dl_status dlsh_dataset_of_tensors(const dlsh_args *a, const dlsh_value *values, 
     const char *name;
     if (n > 4) return dlsh_fail(DL_ERR_VALUE, NULL, "a dataset takes at most 4 tensors, x, y, test_x and test_y");
     for (int i = 0; i < n; i++) {
+        if (values[i].type == DLSH_NONE) continue;
         if (values[i].type != DLSH_TENSOR)
             return dlsh_fail(DL_ERR_TYPE, "tensor([...]) makes one of a list",
                              "argument %d of a dataset of tensors must be a tensor, got %s", i + 1,

@@ -126,12 +126,13 @@ static const dlsh_param filter_params[] = {{"f", .want = "function", .doc = "cal
 /* Appends to a list what an item makes; takes the item. */
 typedef dl_status add_fn(const dlsh_args *a, dlsh_value item, dlsh_value list);
 
-/* A list of what `add` appends for each of `items`. */
-static dl_status each(const dlsh_args *a, add_fn *add, dlsh_value *result) {
+/* A list of what `add` appends for each of `items`, with room for `reserve`. */
+static dl_status each(const dlsh_args *a, add_fn *add, long reserve, dlsh_value *result) {
     dlsh_iter it;
-    dlsh_value x, v = dlsh_new_list(0);
+    dlsh_value x, v = dlsh_new_list(reserve);
     dlsh_session *s = dlsh_arg_session(a);
     int done = 0;
+    if (dlsh_failed(v)) return dl_failed();
     dl_status st = dlsh_iter_begin(s, *dlsh_arg(a, "items"), &it);
     while (!st && !(st = dlsh_iter_next(s, &it, &x, &done)) && !done) st = add(a, x, v);
     dlsh_iter_end(&it);
@@ -140,7 +141,13 @@ static dl_status each(const dlsh_args *a, add_fn *add, dlsh_value *result) {
 
 static dl_status add_item(const dlsh_args *a, dlsh_value item, dlsh_value to) { return (void)a, dlsh_append(to, item); }
 
-static dl_status list_run(const dlsh_args *a, dlsh_value *result) { return each(a, add_item, result); }
+/* A range that is too long for a list is refused before it is walked. */
+static dl_status list_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value *items = dlsh_arg(a, "items");
+    long n = 0;
+    if (items->type == DLSH_RANGE) DLSH_TRY(dlsh_length(*items, &n));
+    return each(a, add_item, n, result);
+}
 
 static dl_status apply(const dlsh_args *a, dlsh_value *items, int n, dlsh_value *out) {
     dlsh_callargs args = {n, items, NULL};
@@ -177,12 +184,12 @@ static dl_status add_filtered(const dlsh_args *a, dlsh_value item, dlsh_value to
     return st;
 }
 
-static dl_status filter_run(const dlsh_args *a, dlsh_value *result) { return each(a, add_filtered, result); }
+static dl_status filter_run(const dlsh_args *a, dlsh_value *result) { return each(a, add_filtered, 0, result); }
 
 static dl_status add_numbered(const dlsh_args *a, dlsh_value item, dlsh_value to) {
     return (void)a, dlsh_append(to, DLSH_LIST_OF(dlsh_int(dlsh_failed(to) ? 0 : to.as.list->n), item));
 }
-static dl_status enumerate_run(const dlsh_args *a, dlsh_value *result) { return each(a, add_numbered, result); }
+static dl_status enumerate_run(const dlsh_args *a, dlsh_value *result) { return each(a, add_numbered, 0, result); }
 
 /* The next item of each; *done when one has none left. */
 static dl_status zip_next(dlsh_session *s, dlsh_iter *its, int n, dlsh_value *row, int *done) {
@@ -218,7 +225,7 @@ static dl_status each_row(const dlsh_args *a, add_fn *add, dlsh_value *result) {
 static dl_status zip_run(const dlsh_args *a, dlsh_value *result) { return each_row(a, add_item, result); }
 
 static dl_status map_run(const dlsh_args *a, dlsh_value *result) {
-    return dlsh_arg_count(a, "others") ? each_row(a, add_mapped_row, result) : each(a, add_mapped, result);
+    return dlsh_arg_count(a, "others") ? each_row(a, add_mapped_row, result) : each(a, add_mapped, 0, result);
 }
 
 /* ---------------------------------------------------------------- any, all, count */
@@ -328,7 +335,7 @@ static dl_status sort_list(const dlsh_args *a, dlsh_list *l, const dlsh_value *f
 
 static dl_status sorted_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_value v;
-    DLSH_TRY(each(a, add_item, &v));
+    DLSH_TRY(list_run(a, &v));
     return dlsh_give_filled(sort_list(a, v.as.list, dlsh_arg(a, "key"), dlsh_arg_bool(a, "reverse")), v, result);
 }
 
