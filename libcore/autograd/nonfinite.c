@@ -265,20 +265,19 @@ static bool same_call(const dl_nan_event *a, const dl_nan_event *b) {
            !strcmp(a->forward, b->forward);
 }
 
-/* False: the call was seen before. */
-static bool keep(const dl_nan_event *e, bool infinite) {
+/* Counts how often the call was seen before. */
+static void keep(dl_nan_event *e, bool infinite) {
     bool fresh = true;
     pthread_mutex_lock(&kept.lock);
     if (kept.stale) kept.n[0] = kept.n[1] = 0, kept.stale = false;
     int *n = &kept.n[infinite];
     for (int i = 0; i < *n && fresh; i++) {
         if (!same_call(&kept.event[infinite][i], e)) continue;
-        kept.event[infinite][i].again++;
+        e->again = ++kept.event[infinite][i].again;
         fresh = false;
     }
     if (fresh && *n < KEPT) kept.event[infinite][(*n)++] = *e;
     pthread_mutex_unlock(&kept.lock);
-    return fresh;
 }
 
 static void set_place(dl_nan_event *e, const dl_back *b) {
@@ -313,10 +312,10 @@ static void set_operands(dl_nan_event *e, const work *w) {
 }
 
 /* Keeps the event, and says so as the policy wants it. */
-static dl_status tell(const dl_nan_event *e) {
+static dl_status tell(dl_nan_event *e) {
     dl_nan_policy policy = dl_nan_policy_get();
-    bool fresh = keep(e, false);
-    if (fresh && watcher.fn && policy == DL_NAN_WARN) watcher.fn(watcher.ctx, e);
+    keep(e, false);
+    if (watcher.fn) watcher.fn(watcher.ctx, e);
     if (policy != DL_NAN_STOP) return DL_OK;
     return dl_fail_hint(DL_ERR_VALUE, *e->remedy ? e->remedy : "`why nan` tells more",
                         "made NaN from operands without one%s%s", *e->reason ? ": " : "", e->reason);

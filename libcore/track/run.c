@@ -27,8 +27,30 @@ static dl_run *new_handle(dl_store *s) {
     return r;
 }
 
+/* The open runs of the process, the active one first. */
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static dl_run *active;
+
+static void unlink_open(const dl_run *r) {
+    dl_run **p = &active;
+    while (*p && *p != r) p = &(*p)->older;
+    if (*p) __atomic_store_n(p, r->older, __ATOMIC_RELEASE);
+}
+
+void dl_run_activate(dl_run *r) {
+    if (!r || __atomic_load_n(&active, __ATOMIC_ACQUIRE) == r) return;
+    pthread_mutex_lock(&open_lock);
+    unlink_open(r);
+    r->older = active;
+    __atomic_store_n(&active, r, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&open_lock);
+}
+
+dl_run *dl_run_active(void) { return __atomic_load_n(&active, __ATOMIC_ACQUIRE); }
+
 static dl_run *enlist(dl_run *r) {
     dl_store *s = r->store;
+    dl_run_activate(r);
     if (!s->none) dl_output_listen(r, 1);
     pthread_mutex_lock(&s->runs_lock);
     r->next = s->runs;
@@ -40,6 +62,9 @@ static dl_run *enlist(dl_run *r) {
 
 static void delist(dl_run *r) {
     dl_store *s = r->store;
+    pthread_mutex_lock(&open_lock);
+    unlink_open(r);
+    pthread_mutex_unlock(&open_lock);
     pthread_mutex_lock(&s->runs_lock);
     dl_run **p = &s->runs;
     while (*p && *p != r) p = &(*p)->next;
@@ -359,6 +384,20 @@ dl_status dl_run_event(dl_run *r, long step, const char *kind, const char *text,
     if (r->store->none) return DL_OK;
     DL_TRY(dl_store_write_lock(r->store));
     return dl_store_write_unlock(r->store, dl_event_put(r->store->w, r->id, step, kind, text, json));
+}
+
+dl_status dl_run_finding(dl_run *r, const char *kind, const char *text, const char *json) {
+    if (!r || !kind || !text) return dl_fail_null(!r ? "run" : !kind ? "kind of the finding" : "text of the finding");
+    if (r->store->none) return DL_OK;
+    DL_TRY(dl_store_flush(r->store)); /* the steps that are done */
+    DL_TRY(dl_store_write_lock(r->store));
+    dl_status st = dl_db_run(r->store->w,
+                             "insert into event(run_id, step, t_us, kind, text, json) select ?1,"
+                             " (select coalesce(max(last_step), 0) + 1 from series where run_id = ?1 and n > 0"
+                             " and key not like 'system/%'), ?2, ?3, ?4, ?5"
+                             " where not exists (select 1 from event where run_id = ?1 and kind = ?3 and text = ?4)",
+                             "iittt", r->id, dl_now_us(), kind, text, json);
+    return dl_store_write_unlock(r->store, st);
 }
 
 dl_status dl_run_artifact(dl_run *r, const char *name, long step, const char *kind, const void *data, long n) {

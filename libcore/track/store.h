@@ -66,6 +66,7 @@ typedef struct dl_activity {
 struct dl_run {
     dl_store *store;
     dl_run *next;
+    dl_run *older; /* open in the process, as dl_run_active has them */
     int64_t id;
     int64_t active_from;            /* the activity clock at active time 0 */
     dl_activity recorded;           /* as its row holds it; under runs_lock */

@@ -316,6 +316,7 @@ dl_status dl_step_issue(dl_trainer *t) {
     DL_TRY(dl_trainer_check_net(t));
     DL_TRY(dl_best_leave(t));
     DL_TRY(dl_record_begin(t));
+    dl_run_activate(t->run);
     t->micro = 0;
     bool wait = dl_past_before_step(t);
     DL_TRY(dl_control_align(t));

@@ -2,6 +2,7 @@
 #include "commands/nets/nets.h"
 #include "commands/opcheck.h"
 #include "debug/debug.h"
+#include "debug/finding.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/reduce.h"
 #include "lang/command.h"
@@ -208,7 +209,7 @@ static dl_tensor *as_loss(subject *s, dl_tensor **in, int n) {
  * whole is that of a kink. */
 static dl_status check_nodes(const dlsh_args *a, dl_tensor *loss, int say, dlsh_value record) {
     dlsh_nodecheck sum;
-    DLSH_TRY(dlsh_nodecheck_run(dlsh_arg_sink(a), loss, &sum));
+    DLSH_TRY(dlsh_nodecheck_run(dlsh_arg_session(a), dlsh_arg_sink(a), loss, &sum));
     if (sum.failed || sum.kinks || say) dlsh_nodecheck_say(dlsh_arg_sink(a), &sum);
     const dlsh_value *whole = dlsh_record_get(record.as.record, "ok");
     int right = whole && whole->as.i, kink = !right && !sum.failed && sum.kinks && !sum.skipped;
@@ -246,6 +247,18 @@ static dl_status check_function(const dlsh_args *a, subject *s, dl_tensor **in, 
     return st;
 }
 
+/* What no node by itself shows, as of an op made in C. */
+static void keep_failure(const dlsh_args *a, dlsh_value fn, const dl_gradcheck_report *r, dlsh_value record) {
+    const dlsh_value *ok = dlsh_record_get(record.as.record, "ok"), *wrong = dlsh_record_get(record.as.record, "wrong");
+    const char *name = dlsh_function_name(fn);
+    if (!ok || ok->as.b || (wrong && wrong->as.i)) return;
+    dlsh_finding f = {.by = "gradcheck", .check = "the gradients of a function", .op = name, .pass = "backward"};
+    dlsh_cause(&f, "the gradients of %s are not those of differences", name ? name : "a function");
+    dlsh_evidence(&f, "input %d, element %ld: rule %.6g, differences %.6g", r->input, r->element,
+                  dlsh_plain_nan(r->analytic), dlsh_plain_nan(r->numeric));
+    dlsh_finding_keep(dlsh_arg_session(a), &f);
+}
+
 static dl_status gradcheck_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *given[MAX_INPUTS], *in[MAX_INPUTS];
     int n, made = 0, ok = 1;
@@ -276,6 +289,7 @@ static dl_status gradcheck_run(const dlsh_args *a, dlsh_value *result) {
         if (s == DL_OK && !ok) s = dlsh_record_set(result->as.record, "ok", dlsh_bool(0));
     }
     if (s == DL_OK && !u) s = check_function(a, &subj, in, n, *result);
+    if (s == DL_OK && !forward_only) keep_failure(a, subj.fn, &r, *result);
     for (int i = 0; i < made; i++) dl_unref(in[i]);
     for (int i = 0; i < n; i++) dl_unref(given[i]);
     return s;

@@ -40,7 +40,7 @@ typedef struct dlsh_nodecheck {
 
 /* Checks each node of what a number was computed from by itself, in f64, and shows those that are wrong, with their
  * lines. */
-dl_status dlsh_nodecheck_run(struct dlsh_sink *sink, dl_tensor *loss, dlsh_nodecheck *sum);
+dl_status dlsh_nodecheck_run(dlsh_session *s, struct dlsh_sink *sink, dl_tensor *loss, dlsh_nodecheck *sum);
 void dlsh_nodecheck_say(struct dlsh_sink *sink, const dlsh_nodecheck *sum);
 
 #endif

@@ -1,5 +1,6 @@
 /* NaN: the warning at the statement that first makes one, and `why nan`. */
 #include "debug/debug.h"
+#include "debug/finding.h"
 #include "view/elements.h"
 #include "view/sink.h"
 
@@ -30,18 +31,34 @@ static const char *index_text(const dl_nan_event *e, char *buf, size_t size) {
     return buf;
 }
 
-static void warn(void *ctx, const dl_nan_event *e) {
-    char who[300], where[300];
-    if (e->backward)
-        dlsh_warn(ctx, *e->remedy ? e->remedy : "`why nan` tells more", "%s, which ran at %s, made nan%s%s",
-                  maker(e, who, sizeof who), place(e->file, e->line, where, sizeof where), *e->reason ? ": " : "",
-                  e->reason);
-    else
-        dlsh_warn(ctx, *e->remedy ? e->remedy : "`why nan` tells more", "%s made nan%s%s", maker(e, who, sizeof who),
-                  *e->reason ? ": " : "", e->reason);
+static const char *pass_of(const dl_nan_event *e) {
+    return e->update ? "update" : e->backward ? "backward" : "forward";
 }
 
-void dlsh_debug_serve(dlsh_session *s) { dl_nan_watch(warn, s); }
+/* What is told of it, and kept: a row for the run, a warning for the person. */
+static void notice(void *ctx, const dl_nan_event *e) {
+    static long noted; /* the run that was last told of one */
+    char who[300], where[300] = "";
+    dl_run *run = dl_run_active();
+    if (e->again && dl_run_id(run) == noted) return;
+    if (run) noted = dl_run_id(run);
+    dlsh_finding f = {.by = "nan",
+                      .op = *e->forward ? e->forward : e->op,
+                      .layer = e->layer,
+                      .pass = pass_of(e),
+                      .file = e->file,
+                      .line = e->line,
+                      .remedy = *e->remedy ? e->remedy : "`why nan` tells more"};
+    maker(e, who, sizeof who);
+    if (e->backward) snprintf(where, sizeof where, ", which ran at %.250s:%d,", e->file, e->line);
+    dlsh_cause(&f, "%s made nan%s%s", who, *e->reason ? ": " : "", e->reason);
+    dlsh_evidence(&f, "%ld of %ld elements", e->count, e->numel);
+    dlsh_finding_keep(ctx, &f);
+    if (!e->again && dl_nan_policy_get() == DL_NAN_WARN)
+        dlsh_warn(ctx, f.remedy, "%s%s made nan%s%s", who, where, *e->reason ? ": " : "", e->reason);
+}
+
+void dlsh_debug_serve(dlsh_session *s) { dl_nan_watch(notice, s); }
 
 /* ---------------------------------------------------------------- why nan */
 
@@ -69,12 +86,10 @@ static dl_status add_event(dlsh_table *t, const dl_nan_event *e, const char *hea
         DLSH_TRY(add(t, "layer",
                      dlsh_stringf("%s, %s", e->layer, place(e->layer_file, e->layer_line, where, sizeof where))));
     DLSH_TRY(add(t, "when",
-                 dlsh_stringf("%s%s%s, after %ld step%s of optimizers",
-                              e->update     ? "update"
-                              : e->backward ? "backward, run at "
-                                            : "forward",
-                              e->backward ? place(e->seen_file, e->seen_line, where, sizeof where) : "", "", e->updates,
-                              e->updates == 1 ? "" : "s")));
+                 dlsh_stringf("%s%s%s, after %ld step%s of optimizers", pass_of(e),
+                              e->backward && !e->update ? ", run at " : "",
+                              e->backward && !e->update ? place(e->seen_file, e->seen_line, where, sizeof where) : "",
+                              e->updates, e->updates == 1 ? "" : "s")));
     for (int i = 0; i < e->noperands; i++) {
         char key[32];
         snprintf(key, sizeof key, "operand %d", i);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "debug/finding.h"
 #include "debug/walk.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
@@ -13,17 +14,18 @@ enum { MOST = 32, SAMPLED = 24 };
 
 /* A node under test: operands of its own, in f64, and the weights by which its results are summed up. */
 typedef struct trial {
+    dlsh_session *s;
     const dl_recorded *c;
     dl_tensor *in[MOST], *weights;
     int needs[MOST]; /* operands that the rule gave a gradient */
 } trial;
 
 /* An element, and what the rule and the differences say. */
-typedef struct finding {
+typedef struct mismatch {
     int operand, kink;
     long element;
     double rule, difference, error, allowed;
-} finding;
+} mismatch;
 
 static const double steps[] = {1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7};
 
@@ -77,12 +79,12 @@ static int is_kink(const trial *t, int k, long i, double rule, double allowed) {
     return fabs(left - right) > 10 * room && rule >= fmin(left, right) - room && rule <= fmax(left, right) + room;
 }
 
-static void compare(const trial *t, int k, const double *g, dlsh_nodecheck *sum, finding *worst) {
+static void compare(const trial *t, int k, const double *g, dlsh_nodecheck *sum, mismatch *worst) {
     long n = dl_numel(t->in[k]), stride = n > SAMPLED ? n / SAMPLED : 1;
     const double *x = dl_data(t->in[k]);
     for (long i = 0; i < n; i += stride) {
         double h = 1e-5 * fmax(1, fabs(x[i])), up = value_at(t, k, i, h), down = value_at(t, k, i, -h);
-        finding f = {.operand = k, .element = i, .rule = g ? g[i] : 0, .difference = (up - down) / (2 * h)};
+        mismatch f = {.operand = k, .element = i, .rule = g ? g[i] : 0, .difference = (up - down) / (2 * h)};
         f.error = fabs(f.rule - f.difference);
         f.allowed = 1e-5 * fmax(fabs(f.rule), fabs(f.difference)) + 1e-7 * (1 + fabs(up));
         sum->checked++;
@@ -95,7 +97,7 @@ static void compare(const trial *t, int k, const double *g, dlsh_nodecheck *sum,
 }
 
 /* Central differences with smaller and smaller steps: where they agree with each other, they are right. */
-static dlsh_value sweep(const trial *t, const finding *f) {
+static dlsh_value sweep(const trial *t, const mismatch *f) {
     char text[200];
     size_t n = 0;
     for (size_t i = 0; i < sizeof steps / sizeof *steps && n < sizeof text; i++) {
@@ -106,7 +108,25 @@ static dlsh_value sweep(const trial *t, const finding *f) {
     return dlsh_string(text);
 }
 
-static dl_status add_row(dlsh_table *table, const trial *t, const finding *f) {
+static void keep(const trial *t, const mismatch *f) {
+    const dl_recorded *c = t->c;
+    int layer = *c->layer != 0;
+    char index[200];
+    dlsh_finding found = {.by = "gradcheck",
+                          .check = "the gradient rule of a node",
+                          .op = c->op,
+                          .layer = c->layer,
+                          .pass = "backward",
+                          .file = layer ? c->layer_file : c->file,
+                          .line = layer ? c->layer_line : c->line};
+    dlsh_debug_index(t->in[f->operand], f->element, index, sizeof index);
+    dlsh_cause(&found, "the gradient rule of %s is wrong", c->op);
+    dlsh_evidence(&found, "operand %d%s: rule %.6g, differences %.6g", f->operand, index, dlsh_plain_nan(f->rule),
+                  dlsh_plain_nan(f->difference));
+    dlsh_finding_keep(t->s, &found);
+}
+
+static dl_status add_row(dlsh_table *table, const trial *t, const mismatch *f) {
     char where[300], index[200];
     dlsh_debug_place(t->c, where, sizeof where);
     dlsh_debug_index(t->in[f->operand], f->element, index, sizeof index);
@@ -135,7 +155,7 @@ static dl_status test_node(trial *t, dlsh_nodecheck *sum, dlsh_table *table) {
     for (int i = 0; i < t->c->nin; i++)
         if (t->in[i] && dl_dtype_of(t->in[i]) == DL_F64 && t->needs[i]) leaf[n] = t->in[i], at[n++] = i;
     DLSH_TRY(rule_gradients(t, leaf, at, n, g));
-    finding worst = {.operand = -1, .error = -1, .allowed = 1};
+    mismatch worst = {.operand = -1, .error = -1, .allowed = 1};
     for (int i = 0; i < n; i++) {
         dl_tensor *c = g[at[i]] ? dl_contiguous(g[at[i]]) : NULL;
         compare(t, at[i], c ? dl_data(c) : NULL, sum, &worst);
@@ -145,6 +165,7 @@ static dl_status test_node(trial *t, dlsh_nodecheck *sum, dlsh_table *table) {
     sum->nodes++;
     if (worst.operand < 0 || worst.error <= worst.allowed) return DL_OK;
     sum->failed++;
+    keep(t, &worst);
     return add_row(table, t, &worst);
 }
 
@@ -166,13 +187,13 @@ static int prepare(const dlsh_nodewalk *w, trial *t) {
     return t->weights != NULL;
 }
 
-static dl_status check_all(const dlsh_nodewalk *w, dlsh_nodecheck *sum, dlsh_table *table) {
+static dl_status check_all(dlsh_session *s, const dlsh_nodewalk *w, dlsh_nodecheck *sum, dlsh_table *table) {
     dl_status st = DL_OK;
     for (int i = 0; !st && i < w->n; i++) {
         dl_recorded c;
         int backward;
         if (!dlsh_nodewalk_node(w, i, &c, &backward)) break;
-        trial t = {.c = &c};
+        trial t = {.s = s, .c = &c};
         if (prepare(w, &t))
             st = test_node(&t, sum, table);
         else if (sum->skipped++ < 1)
@@ -184,7 +205,7 @@ static dl_status check_all(const dlsh_nodewalk *w, dlsh_nodecheck *sum, dlsh_tab
     return st;
 }
 
-dl_status dlsh_nodecheck_run(dlsh_sink *sink, dl_tensor *loss, dlsh_nodecheck *sum) {
+dl_status dlsh_nodecheck_run(dlsh_session *s, dlsh_sink *sink, dl_tensor *loss, dlsh_nodecheck *sum) {
     dlsh_nodewalk w;
     *sum = (dlsh_nodecheck){0};
     dlsh_table t = DLSH_TABLE({"node", 'l', ""}, {"element", 'l', ""}, {"rule", 'r', "%.6g"},
@@ -193,7 +214,7 @@ dl_status dlsh_nodecheck_run(dlsh_sink *sink, dl_tensor *loss, dlsh_nodecheck *s
     dl_nan_policy policy = dl_nan_policy_get();
     dl_nan_policy_set(DL_NAN_OFF);
     int recording = dl_recording_set(0);
-    dl_status st = check_all(&w, sum, &t);
+    dl_status st = check_all(s, &w, sum, &t);
     dl_recording_set(recording);
     dl_nan_policy_set(policy);
     dlsh_nodewalk_go(&w, 0);

@@ -87,6 +87,7 @@ static dl_status log_run(const dlsh_args *a, dlsh_value *result) {
         return dlsh_fail(DL_ERR_VALUE, "start_run() begins another", "the run%s%s has ended", *r->name ? " " : "",
                          r->name);
     long step = r->step + 1;
+    dl_run_activate(r->run);
     DLSH_TRY(log_values(a, r->run, &step));
     r->step = step;
     return DL_OK;

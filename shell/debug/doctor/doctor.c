@@ -34,22 +34,8 @@ dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, cons
     e->findings = more;
     e->bad++;
     more = &e->findings[e->nfindings++];
-    *more = (dlsh_finding){.check = e->check, .file = file, .line = line, .remedy = remedy};
+    *more = (dlsh_finding){.by = "doctor", .check = e->check, .file = file, .line = line, .remedy = remedy};
     return more;
-}
-
-void dlsh_cause(dlsh_finding *f, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(f->cause, sizeof f->cause, fmt, ap);
-    va_end(ap);
-}
-
-void dlsh_evidence(dlsh_finding *f, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(f->evidence, sizeof f->evidence, fmt, ap);
-    va_end(ap);
 }
 
 void dlsh_passed(dlsh_examination *e, const char *fmt, ...) {
@@ -190,6 +176,7 @@ static dl_status doctor_run(const dlsh_args *a, dlsh_value *result) {
     if (e.probe.journal) dlsh_probe_end(&e.probe);
     dl_journal_free(own);
     dl_nan_policy_set(policy);
+    for (int i = 0; !st && i < e.nfindings; i++) dlsh_finding_keep(e.s, &e.findings[i]);
     if (!st) st = show(&e, dlsh_arg_sink(a));
     dlsh_buf_free(&e.passed);
     free(e.findings);

@@ -4,12 +4,7 @@
 #define DLSH_DEBUG_DOCTOR_DOCTOR_H
 
 #include "debug/doctor/probe.h"
-
-typedef struct dlsh_finding {
-    const char *check, *file, *remedy; /* remedy: of the caller, lasting */
-    int line;
-    char cause[320], evidence[480];
-} dlsh_finding;
+#include "debug/finding.h"
 
 typedef struct dlsh_examination {
     dlsh_session *s;
@@ -28,8 +23,6 @@ typedef struct dlsh_examination {
 
 /* A new finding of the check that runs at a place; NULL without memory, or where it was found already. */
 dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, const char *remedy);
-void dlsh_cause(dlsh_finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void dlsh_evidence(dlsh_finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* What is well, with figures. */
 void dlsh_passed(dlsh_examination *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

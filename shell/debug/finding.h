@@ -1,0 +1,24 @@
+/* What the debugger has found: shown to the person by whoever found it, and kept as an event of the active run. */
+#ifndef DLSH_DEBUG_FINDING_H
+#define DLSH_DEBUG_FINDING_H
+
+#include "lang/session.h"
+
+typedef struct dlsh_finding {
+    const char *by;            /* "nan", "doctor", ...: the kind of the event */
+    const char *check;         /* what was looked at; NULL */
+    const char *op, *layer;    /* NULL or "": not known */
+    const char *pass;          /* "forward", "backward", "update"; NULL */
+    const char *file, *remedy; /* of the caller, lasting as long as the finding */
+    int line;                  /* 0: not known */
+    char cause[320], evidence[480];
+} dlsh_finding;
+
+void dlsh_cause(dlsh_finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void dlsh_evidence(dlsh_finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Adds it to the active run, once however often it is found; without a run nothing happens. A store that cannot keep it
+ * is a warning. */
+void dlsh_finding_keep(dlsh_session *s, const dlsh_finding *f);
+
+#endif
