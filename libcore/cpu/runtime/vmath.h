@@ -1,7 +1,7 @@
-/* Functions of f32 that compilers vectorise: no branches, no calls, no tables. For *_simd.c files, where
- * multiplications and additions contract to fma if there is one. Errors, tested in tests/cpu/test_vmath.c,
- * are at most 2 units in the last place, 3 in compound functions. NaN and infinities come out as C's libm has them. The
- * coefficients are minimax fits. */
+/* Exponentials, logarithms and their kin of f32 that compilers vectorise: no branches, no calls, no tables. For
+ * *_simd.c files, where multiplications and additions contract to fma if there is one. Errors, tested in
+ * tests/cpu/test_vmath.c, are at most 2 units in the last place, 3 in compound functions. NaN and infinities come out
+ * as C's libm has them. The coefficients are minimax fits. */
 #ifndef DL_CPU_VMATH_H
 #define DL_CPU_VMATH_H
 
@@ -10,12 +10,15 @@
 
 #include "core/horner.h"
 
-static inline int dl_vbits(float x) {
+/* Loops with a call are not vectorised, so every function is part of its loop. */
+#define DL_VECTOR static inline __attribute__((always_inline))
+
+DL_VECTOR int dl_vbits(float x) {
     int i;
     memcpy(&i, &x, 4);
     return i;
 }
-static inline float dl_vfloat(int i) {
+DL_VECTOR float dl_vfloat(int i) {
     float x;
     memcpy(&x, &i, 4);
     return x;
@@ -29,57 +32,129 @@ typedef struct dl_vmath_word {
 } dl_vmath_word;
 extern dl_vmath_word dl_vmath_bits;
 
-/* e**x = 2**n * e**r, |r| <= ln(2)/2; multiplied by the power of two in two steps, so that results below the normal
- * range are right, too. */
-static inline float dl_vexp(float x) {
-    x = x > 89.0f ? dl_vfloat((int)dl_vmath_bits.top) : x;
-    x = x < -104.0f ? -104.0f : x;
-    float t = x * 1.44269504f + 12582912.0f; /* 1.5 * 2**23: the sum is rounded to an integer */
-    float n = t - 12582912.0f;
-    int k = dl_vbits(t) - dl_vbits(12582912.0f);
-    float r = x - n * 0.693359375f;
-    r = r - n * -2.12194440e-4f;
-    float p =
-        DL_HORNER(DL_MUL_ADD, r, 0.000197892659f, 0.00139457523f, 0.0083335042f, 0.0416662805f, 0.166666657f, 0.5f);
-    p = r * r * p + r + 1.0f;
+/* 2**k v, in two steps, so that results below the normal range are right, too. */
+DL_VECTOR float dl_vscale(float v, int k) {
     int h = k >> 1;
-    return p * dl_vfloat((int)((unsigned)(h + 127) << 23)) * dl_vfloat((int)((unsigned)(k - h + 127) << 23));
+    return v * dl_vfloat((int)((unsigned)(h + 127) << 23)) * dl_vfloat((int)((unsigned)(k - h + 127) << 23));
 }
 
-/* ln(x) = e ln(2) + ln(1 + f), 1 + f between sqrt(1/2) and sqrt(2). */
-static inline float dl_vlog(float x) {
+/* x = n ln(2) + r, |r| <= ln(2)/2; gives r, the polynomial (e**r - 1 - r) / r**2 and n. */
+DL_VECTOR float dl_vexp_parts(float x, float *r, int *n) {
+    float t = x * 1.44269504f + 12582912.0f; /* 1.5 * 2**23: the sum is rounded to an integer */
+    float k = t - 12582912.0f;
+    *n = dl_vbits(t) - dl_vbits(12582912.0f);
+    *r = x - k * 0.693359375f;
+    *r = *r - k * -2.12194440e-4f;
+    return DL_HORNER(DL_MUL_ADD, *r, 0.000197892659f, 0.00139457523f, 0.0083335042f, 0.0416662805f, 0.166666657f, 0.5f);
+}
+
+/* 2**by e**x = 2**(n + by) e**r; from `most` on it overflows. */
+DL_VECTOR float dl_vexp_by(float x, int by, float most) {
+    float r;
+    int n;
+    x = x > most ? most : x;
+    x = x < -104.0f ? -104.0f : x;
+    float p = dl_vexp_parts(x, &r, &n);
+    p = r * r * p + r + 1.0f;
+    return dl_vscale(p, n + by);
+}
+DL_VECTOR float dl_vexp(float x) { return dl_vexp_by(x, 0, dl_vfloat((int)dl_vmath_bits.top)); }
+
+/* 2**x = 2**n 2**r, |r| <= 1/2 */
+DL_VECTOR float dl_vexp2(float x) {
+    float top = dl_vfloat((int)dl_vmath_bits.top);
+    x = x > 128.0f ? top + top : x;
+    x = x < -151.0f ? -151.0f : x;
+    float t = x + 12582912.0f, r = x - (t - 12582912.0f);
+    float p = DL_HORNER(DL_MUL_ADD, r, 0.000153533663f, 0.00133988739f, 0.00961843692f, 0.0555033237f, 0.240226477f,
+                        0.693147182f);
+    return dl_vscale(p * r + 1.0f, dl_vbits(t) - dl_vbits(12582912.0f));
+}
+
+/* e**x - 1 = 2**n (e**r - 1) + 2**n - 1, in two steps as in dl_vscale. */
+DL_VECTOR float dl_vexpm1(float x) {
+    float r, top = dl_vfloat((int)dl_vmath_bits.top), y = x > top ? top : x;
+    int n;
+    y = y < -104.0f ? -104.0f : y;
+    float p = dl_vexp_parts(y, &r, &n);
+    int h = n >> 1, g = n - h;
+    float first = dl_vfloat((int)((unsigned)(h + 127) << 23)), second = dl_vfloat((int)((unsigned)(g + 127) << 23));
+    p = r * r * p + r;
+    p = (first * p + (first - dl_vfloat((int)((unsigned)(127 - g) << 23)))) * second;
+    return x == 0.0f ? x : p;
+}
+
+/* x = 2**e (1 + f), 1 + f between sqrt(1/2) and sqrt(2); gives ln(1 + f) - f + f**2 / 2. Of a negative number e is NaN.
+ */
+DL_VECTOR float dl_vlog_parts(float x, float *e, float *f) {
     int tiny = x < 1.17549435e-38f;
     float y = tiny ? x * 8388608.0f : x;
     int i = (int)((unsigned)dl_vbits(y) - 0x3f3504f3u); /* wraps for what is no positive number */
-    float e = (float)((i >> 23) - (tiny ? 23 : 0));
-    e = x < 0.0f ? dl_vfloat((int)dl_vmath_bits.snan) : e;
-    float f = dl_vfloat((i & 0x7fffff) + 0x3f3504f3) - 1.0f;
-    float p = DL_HORNER(DL_MUL_ADD, f, 0.0674660131f, -0.116756409f, 0.118881747f, -0.124055915f, 0.142195508f,
+    *e = (float)((i >> 23) - (tiny ? 23 : 0));
+    *e = x < 0.0f ? dl_vfloat((int)dl_vmath_bits.snan) : *e;
+    *f = dl_vfloat((i & 0x7fffff) + 0x3f3504f3) - 1.0f;
+    float p = DL_HORNER(DL_MUL_ADD, *f, 0.0674660131f, -0.116756409f, 0.118881747f, -0.124055915f, 0.142195508f,
                         -0.166679963f, 0.200021192f, -0.250000089f, 0.333333135f);
-    float z = f * f, r = p * f * z;
+    return p * *f * (*f * *f);
+}
+
+DL_VECTOR float dl_vlog(float x) {
+    float e, f, r = dl_vlog_parts(x, &e, &f);
     r = e * -2.12194440e-4f + r;
-    r = r - 0.5f * z;
+    r = r - 0.5f * (f * f);
     r = e * 0.693359375f + (r + f);
     r = x == 0.0f ? -INFINITY : r;
     return x < INFINITY ? r : x; /* infinity and NaN are themselves */
 }
 
+/* The logarithm to another base: e * power + ln(1 + f) * unit. The sum is made in f64, so that powers of the base have
+ * whole logarithms. */
+DL_VECTOR float dl_vlog_to(float x, double power, double unit) {
+    float e, f, tail = dl_vlog_parts(x, &e, &f);
+    double ln = (double)f - 0.5 * ((double)f * (double)f) + (double)tail;
+    float r = (float)((double)e * power + ln * unit);
+    r = x == 0.0f ? -INFINITY : r;
+    return x < INFINITY ? r : x;
+}
+DL_VECTOR float dl_vlog2(float x) { return dl_vlog_to(x, 1.0, 1.44269504088896340736); }
+DL_VECTOR float dl_vlog10(float x) { return dl_vlog_to(x, 0.30102999566398119521, 0.43429448190325182765); }
+
+/* ln(1 + u): what the rounding of 1 + u loses comes back by the factor u / (w - 1). */
+DL_VECTOR float dl_vlog1p(float u) {
+    float w = 1.0f + u, d = w - 1.0f;
+    int exact = d == 0.0f || d == INFINITY;
+    float r = dl_vlog(w) * (exact ? 1.0f : u / (exact ? 1.0f : d));
+    return d == 0.0f ? u : r;
+}
+
 /* ln(1 + u) for 0 <= u <= 1. */
-static inline float dl_vlog1p01(float u) {
+DL_VECTOR float dl_vlog1p01(float u) {
     float w = 1.0f + u, d = w - 1.0f;
     float r = dl_vlog(w) * (u / (d == 0.0f ? 1.0f : d));
     return d == 0.0f ? u : r;
 }
 
 /* e**x - 1 for x <= 0: Taylor's series near 0. */
-static inline float dl_vless1(float x) {
+DL_VECTOR float dl_vless1(float x) {
     float p = DL_HORNER(DL_MUL_ADD, x, 2.75573192e-07f, 2.75573192e-06f, 2.48015873e-05f, 0.000198412698f,
                         0.00138888889f, 0.00833333333f, 0.0416666667f, 0.166666667f, 0.5f);
     float series = p * x * x + x;
     return x > -1.0f ? series : dl_vexp(x) - 1.0f;
 }
 
-static inline float dl_vtanh(float x) {
+/* e**|x| / 2, of which e**-|x| / 2 is a quarter over it */
+DL_VECTOR float dl_vhalf_exp(float x) { return dl_vexp_by(fabsf(x), -1, dl_vfloat((int)dl_vmath_bits.top) + 1.0f); }
+DL_VECTOR float dl_vcosh(float x) {
+    float e = dl_vhalf_exp(x);
+    return e + 0.25f / e;
+}
+DL_VECTOR float dl_vsinh(float x) {
+    float z = x * x, e = dl_vhalf_exp(x);
+    float p = DL_HORNER(DL_MUL_ADD, z, 2.81695134e-06f, 0.000198361595f, 0.0083333496f, 0.166666672f);
+    return fabsf(x) < 1.0f ? p * z * x + x : copysignf(e - 0.25f / e, x);
+}
+
+DL_VECTOR float dl_vtanh(float x) {
     float t = fabsf(x), z = x * x;
     float p = DL_HORNER(DL_MUL_ADD, z, 0.00214753696f, -0.00818267372f, 0.0217029676f, -0.0539472029f, 0.133332103f,
                         -0.333333313f);
@@ -88,7 +163,7 @@ static inline float dl_vtanh(float x) {
 }
 
 /* x P(x**2) below 1, 1 - e**-Q(|x|) above. */
-static inline float dl_verf(float x) {
+DL_VECTOR float dl_verf(float x) {
     float t = fabsf(x), z = x * x;
     float p = DL_HORNER(DL_MUL_ADD, z, -9.68013683e-06f, 0.000112705449f, -0.000848471129f, 0.00522107491f,
                         -0.0268654451f, 0.112837829f, -0.376126379f, 0.128379166f);
@@ -100,8 +175,42 @@ static inline float dl_verf(float x) {
     return t < 1.0f ? small : large;
 }
 
+/* 1 - erf(x) below 1/2; above e**-x**2 times a polynomial of (x - 2) / (x + 2) over 1 + 2 x. */
+DL_VECTOR float dl_verfc(float x) {
+    float t = fabsf(x), u = t > 11.0f ? 11.0f : t, v = (u - 2.0f) / (u + 2.0f);
+    double square = (double)u * (double)u;
+    float z = (float)square, rest = (float)(square - (double)z);
+    float p = DL_HORNER(DL_MUL_ADD, v, 0.000213994761f, -0.000309720286f, -0.00146842666f, 0.00121466571f,
+                        0.00872709416f, -0.00802395213f, -0.0542206317f, 0.164050534f, -0.166030362f, -0.0927638113f);
+    p = p * v + 1.27697837f;
+    float far = (float)((double)(p - p * rest) / (1.0 + 2.0 * (double)u) * (double)dl_vexp(-z));
+    far = t < 11.0f ? far : t != t ? t : 0.0f;
+    far = x < 0.0f ? 2.0f - far : far;
+    return t < 0.5f ? 1.0f - dl_verf(x) : far;
+}
+
+/* ---- inverse hyperbolic functions */
+DL_VECTOR float dl_vasinh(float x) {
+    float a = fabsf(x), near = a < 1e18f ? a : 0.0f;
+    double d = near;
+    float u = (float)(d + d * d / (1.0 + sqrt(d * d + 1.0)));
+    float r = a < 1e18f ? dl_vlog1p(u) : dl_vlog(a) + 0.693147182f;
+    return a < 1e-4f ? x : copysignf(r, x);
+}
+DL_VECTOR float dl_vacosh(float x) {
+    double d = x < 1e18f ? x : 1e18f;
+    float u = x < 1.0f ? -2.0f : (float)((d - 1.0) + sqrt((d - 1.0) * (d + 1.0)));
+    return x < 1e18f ? dl_vlog1p(u) : dl_vlog(x) + 0.693147182f;
+}
+DL_VECTOR float dl_vatanh(float x) {
+    float a = fabsf(x), z = x * x, r = 0.5f * dl_vlog1p((a + a) / (1.0f - a));
+    float p =
+        DL_HORNER(DL_MUL_ADD, z, 0.176756769f, 0.0513138622f, 0.118248381f, 0.142226383f, 0.200025246f, 0.333332986f);
+    return a < 0.5f ? p * z * x + x : copysignf(r, x);
+}
+
 /* Twice the standard normal distribution function. */
-static inline float dl_vtwice_cdf(float x) { return 1.0f + dl_verf(x * 0.707106781f); }
-static inline double dl_twice_cdf(double x) { return erfc(x * -0.70710678118654752440); }
+DL_VECTOR float dl_vtwice_cdf(float x) { return 1.0f + dl_verf(x * 0.707106781f); }
+DL_VECTOR double dl_twice_cdf(double x) { return erfc(x * -0.70710678118654752440); }
 
 #endif

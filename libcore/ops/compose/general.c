@@ -96,17 +96,7 @@ COMPOSE_RULE(mish) {
     return dl_finish(c, dl_mul(c->in[0], K(dl_tanh(K(dl_softplus(c->in[0]))))));
 }
 
-COMPOSE_RULE(relu6) {
-    POOL;
-    const double most = 6;
-    return dl_finish(c, dl_clamp(K(dl_relu(c->in[0])), NULL, &most));
-}
-
-COMPOSE_RULE(hardtanh) {
-    const double low = dl_aval_number(ATTR(c, HARDTANH_MIN_VAL)), high = dl_aval_number(ATTR(c, HARDTANH_MAX_VAL));
-    if (!(low < high)) return dl_fail(DL_ERR_VALUE, "min_val must be below max_val, not %g and %g", low, high);
-    return dl_finish(c, dl_clamp(c->in[0], &low, &high));
-}
+COMPOSE_RULE(relu6) { return dl_finish(c, dl_hardtanh(c->in[0], 0, 6)); }
 
 /* ---- statistics */
 

@@ -10,6 +10,7 @@
 #include "dlcore/reduce.h"
 #include "dlcore/rounding.h"
 #include "dlcore/view.h"
+#include "dlcore/unary.h"
 #include "dlcore/where.h"
 #include "ops/rules/loss.h"
 
@@ -55,13 +56,6 @@ COMPOSE_RULE(l1_loss) {
     return dl_finish(c, dl_reduced_loss(K(dl_abs(K(dl_sub(c->in[0], c->in[1])))), how));
 }
 
-/* d, and what it is at most `edge` of, m: the sum of squares up to there and of what comes after is m (d - m / 2). */
-static dl_tensor *bent(dl_pool *p, dl_call *c, double edge) {
-    dl_tensor *d = K(dl_abs(K(dl_sub(c->in[0], c->in[1]))));
-    dl_tensor *m = K(dl_clamp(d, NULL, &edge)), *half = K(dl_mul(m, K(dl_scalar_f(0.5))));
-    return K(dl_mul(m, K(dl_sub(d, half))));
-}
-
 COMPOSE_RULE(smooth_l1_loss) {
     POOL;
     dl_reduction how = DL_REDUCE_MEAN;
@@ -69,16 +63,18 @@ COMPOSE_RULE(smooth_l1_loss) {
     DL_TRY(dl_check_loss_pair(c, &how));
     if (!(beta >= 0)) return dl_fail(DL_ERR_VALUE, "beta must be 0 or more, not %g", beta);
     if (beta == 0) return dl_finish(c, dl_l1_loss(c->in[0], c->in[1], ATTR_S(c, LOSS_REDUCTION)));
-    return dl_finish(c, dl_reduced_loss(K(dl_div(bent(p, c, beta), K(dl_scalar_f(beta)))), how));
+    dl_tensor *loss = K(dl_huber(K(dl_sub(c->in[0], c->in[1])), beta));
+    if (beta == 1) return dl_finish(c, dl_reduced_loss(loss, how));
+    return dl_finish(c, dl_div(K(dl_reduced_loss(loss, how)), K(dl_scalar_f(beta))));
 }
 
 COMPOSE_RULE(huber_loss) {
     POOL;
     dl_reduction how = DL_REDUCE_MEAN;
+    double delta = ATTR_F(c, HUBER_LOSS_DELTA);
     DL_TRY(dl_check_loss_pair(c, &how));
-    if (!(ATTR_F(c, HUBER_LOSS_DELTA) > 0))
-        return dl_fail(DL_ERR_VALUE, "delta must be above 0, not %g", ATTR_F(c, HUBER_LOSS_DELTA));
-    return dl_finish(c, dl_reduced_loss(bent(p, c, ATTR_F(c, HUBER_LOSS_DELTA)), how));
+    if (!(delta > 0)) return dl_fail(DL_ERR_VALUE, "delta must be above 0, not %g", delta);
+    return dl_finish(c, dl_reduced_loss(K(dl_huber(K(dl_sub(c->in[0], c->in[1])), delta)), how));
 }
 
 /* The term of a probability of 0 is 0. */

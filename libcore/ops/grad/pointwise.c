@@ -322,6 +322,19 @@ GRAD_RULE(clamp) {
     return dl_give(b, 0, dl_where(lo->given ? in : below, G0, NUM(0)));
 }
 
+/* Within the limits, these excluded */
+GRAD_RULE(hardtanh) {
+    dl_tensor *low = limit(b, ATTR(b, HARDTANH_MIN_VAL)), *high = limit(b, ATTR(b, HARDTANH_MAX_VAL));
+    dl_tensor *out = T(dl_logical_or(T(dl_le(X, low)), T(dl_ge(X, high))));
+    return dl_give(b, 0, dl_where(out, NUM(0), G0));
+}
+
+/* The operand, limited to delta */
+GRAD_RULE(huber) {
+    const double high = ATTR_F(b, HUBER_DELTA), low = -high;
+    return dl_give(b, 0, dl_mul(G0, T(dl_clamp(X, &low, &high))));
+}
+
 GRAD_RULE(where) {
     GIVE(WHERE_INPUT, dl_where(IN_(WHERE_CONDITION), G0, NUM(0)));
     GIVE(WHERE_OTHER, dl_where(IN_(WHERE_CONDITION), NUM(0), G0));

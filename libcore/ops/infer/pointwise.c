@@ -81,13 +81,25 @@ INFER_RULE(where) {
 }
 
 /* Integers limited by a number that is none become f32, as in any other arithmetic with it. */
-INFER_RULE(clamp) {
-    const dl_aval *lo = ATTR(c, CLAMP_MIN), *hi = ATTR(c, CLAMP_MAX);
-    if (!lo->given && !hi->given) return dl_fail(DL_ERR_VALUE, "at least one of the limits min and max must be given");
+/* A limit that is no whole number makes floats of integers. */
+static dl_status infer_limited(const dl_call *c, dl_meta *out, const dl_aval *lo, const dl_aval *hi) {
     DL_TRY(dl_infer_same(c, out));
     bool real = (lo->given && !lo->is_int) || (hi->given && !hi->is_int);
     if (real && !dl_dtype_is_float(c->dtype)) out->dtype = DL_F32;
     return DL_OK;
+}
+
+INFER_RULE(clamp) {
+    const dl_aval *lo = ATTR(c, CLAMP_MIN), *hi = ATTR(c, CLAMP_MAX);
+    if (!lo->given && !hi->given) return dl_fail(DL_ERR_VALUE, "at least one of the limits min and max must be given");
+    return infer_limited(c, out, lo, hi);
+}
+
+INFER_RULE(hardtanh) {
+    const dl_aval *lo = ATTR(c, HARDTANH_MIN_VAL), *hi = ATTR(c, HARDTANH_MAX_VAL);
+    double low = dl_aval_number(lo), high = dl_aval_number(hi);
+    if (!(low < high)) return dl_fail(DL_ERR_VALUE, "min_val must be below max_val, not %g and %g", low, high);
+    return infer_limited(c, out, lo, hi);
 }
 
 INFER_RULE(polygamma) {

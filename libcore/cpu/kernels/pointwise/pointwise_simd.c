@@ -2,7 +2,7 @@
 #ifndef T
 #include "cpu/runtime/loop_types.h"
 #include "cpu/kernels/pointwise/pointwise.h"
-#include "cpu/runtime/vmath.h"
+#include "cpu/runtime/vmath_circle.h"
 #include "ops/each.h"
 
 #define PART_T T /* the type of real numbers in formulas */
@@ -41,6 +41,12 @@
                 CHECK_TYPE(R, __VA_ARGS__)                                                                             \
                 PUT(R, o_[i_], __VA_ARGS__)                                                                            \
             }                                                                                                          \
+        } else if (s_[0] == sizeof(R) && s_[1] == 0 && n_) {                                                           \
+            R *o_ = (R *)p_[0], once_;                                                                                 \
+            T x = *(const T *)p_[1];                                                                                   \
+            (void)x;                                                                                                   \
+            PUT(R, once_, __VA_ARGS__)                                                                                 \
+            for (long i_ = 0; i_ < n_; i_++) o_[i_] = once_;                                                           \
         } else {                                                                                                       \
             char *o_ = p_[0], *in_ = p_[1];                                                                            \
             for (long i_ = 0; i_ < n_; i_++, o_ += s_[0], in_ += s_[1]) {                                              \
@@ -83,6 +89,37 @@
             }                                                                                                          \
         }                                                                                                                \
     })
+
+/* A block in which the condition holds nowhere is done by the loop of the formula. Else that loop is called for single
+ * elements, and the others get the expression. */
+#define LOOP_FAR(name, condition, ...)                                                                                 \
+    static void NAME(name##_or_far)(long n_, char **p_, const long *s_, void *arg_) {                                  \
+        for (long b_ = 0, m_; b_ < n_; b_ += m_) {                                                                     \
+            char *at_[2] = {p_[0] + b_ * s_[0], p_[1] + b_ * s_[1]};                                                   \
+            int far_ = 0;                                                                                              \
+            m_ = n_ - b_ < FAR_BLOCK ? n_ - b_ : FAR_BLOCK;                                                            \
+            if (s_[1] == sizeof(T)) {                                                                                  \
+                for (long i_ = 0; i_ < m_; i_++) {                                                                     \
+                    T x = ((const T *)at_[1])[i_];                                                                     \
+                    far_ |= (condition) ? 1 : 0;                                                                       \
+                }                                                                                                      \
+            } else {                                                                                                   \
+                for (long i_ = 0; i_ < m_; i_++) {                                                                     \
+                    T x = *(const T *)(at_[1] + i_ * s_[1]);                                                           \
+                    far_ |= (condition) ? 1 : 0;                                                                       \
+                }                                                                                                      \
+            }                                                                                                          \
+            for (long i_ = 0; far_ && i_ < m_; i_++, at_[0] += s_[0], at_[1] += s_[1]) {                               \
+                T x = *(const T *)at_[1];                                                                              \
+                if (condition)                                                                                         \
+                    *(T *)at_[0] = (__VA_ARGS__);                                                                      \
+                else                                                                                                   \
+                    NAME(name)(1, at_, s_, arg_);                                                                      \
+            }                                                                                                          \
+            if (!far_) NAME(name)(m_, at_, s_, arg_);                                                                  \
+        }                                                                                                              \
+    }
+enum { FAR_BLOCK = 512 };
 
 /* ---- integers: operands without a result are flagged */
 
@@ -202,6 +239,10 @@ const dl_pointwise_loops DL_SIMD_NAME(dl_pointwise)[DL_NDTYPE] = {
 #define GRAD_Y ALL
 #include "ops/pointwise.def"
 
+#define FUNCTION_OF(name, numbers, ...) __VA_OPT__(LOOP_FAR(name, __VA_ARGS__))
+#define FAR ALL
+#include "ops/pointwise.def"
+
 /* Powers whose exponent is the same for all elements of a loop. */
 LOOP2(first_of, T, (), a, b, b == b ? a : b)
 LOOP2(square_of, T, (), a, b, b == b ? a * a : b)
@@ -231,6 +272,9 @@ static const struct dl_pointwise_table NAME(loops) = {
 #include "ops/pointwise.def"
 #ifdef DL_REAL_HELPERS
             [DL_FORMULA_pow] = NAME(any_pow),
+#define FUNCTION_OF(name, numbers, ...) ENTRY(name, name##_or_far, __VA_ARGS__)
+#define FAR ALL
+#include "ops/pointwise.def"
         },
     .grad =
         {
