@@ -8,7 +8,6 @@
 #include "dlcore/index.h"
 #include "dlcore/loss.h"
 #include "dlcore/reduce.h"
-#include "dlcore/rounding.h"
 #include "dlcore/view.h"
 #include "dlcore/unary.h"
 #include "dlcore/where.h"
