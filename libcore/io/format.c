@@ -25,7 +25,7 @@ static const struct {
 } contents[] = {{DL_HOLDS_NET, "a net"},       {DL_HOLDS_TRAINER, "the state of a training"},
                 {DL_HOLDS_TENSOR, "a tensor"}, {DL_HOLDS_RECORD, "a record"},
                 {DL_HOLDS_ROWS, "a table"},    {DL_HOLDS_PLOT, "a plot"},
-                {DL_HOLDS_GRAPH, "a graph"}};
+                {DL_HOLDS_GRAPH, "a graph"},   {DL_HOLDS_CELLS, "a table of columns"}};
 
 /* What files begin with. Safetensors and IDX have no word of their own and are looked at apart. */
 static const struct {

@@ -66,8 +66,10 @@ enum { DL_DB_OLDEST_READ = 1 }; /* older than this cannot be read through views 
 /* Brings a store to the last version of the table. Before the first change of an existing store it is copied to
  * PATH.vVERSION.bak. Errors: DL_ERR_STORE for a newer version or a database of something else. */
 dl_status dl_db_migrate(sqlite3 *db, const char *path, const dl_migration *table, int n);
-/* The same checks without changing anything: for a store that can only be read. Versions from `oldest` on can be read,
- * through temporary views of this connection. */
+/* Checks without changing anything, for a store that is only read: versions from `oldest` on can be read, older ones
+ * through temporary views of this connection, newer ones because later schemas only add. Errors: DL_ERR_STORE. */
 dl_status dl_db_check_version(sqlite3 *db, const char *path, const dl_migration *table, int n, int oldest);
+/* The schema version of a store, when it is later than the last one of the table; else 0. */
+dl_status dl_db_newer(sqlite3 *db, const dl_migration *table, int n, long *out);
 
 #endif

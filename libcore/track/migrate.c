@@ -90,10 +90,15 @@ static dl_status read_snapshot(sqlite3 *db, version *v) {
     return dl_db_end(db, read_version(db, v));
 }
 
-static dl_status check_file(const char *path, const version *v, int newest) {
+static dl_status check_application(const char *path, const version *v) {
     if (v->tables && v->application != DL_DB_APPLICATION)
         return dl_fail_hint(DL_ERR_STORE, "choose another file: --db FILE",
                             "%s is a database of another program (application id %ld)", path, (long)v->application);
+    return DL_OK;
+}
+
+static dl_status check_file(const char *path, const version *v, int newest) {
+    DL_TRY(check_application(path, v));
     if (v->version > newest)
         return dl_fail_hint(DL_ERR_STORE, "use the newer version of dlsh that wrote it, or another file: --db FILE",
                             "%s has schema version %ld, this dlsh knows up to %d", path, (long)v->version, newest);
@@ -108,10 +113,17 @@ static dl_status add_view(sqlite3 *db, const char *sql) {
     return dl_db_run(db, "pragma query_only = 1", "");
 }
 
+dl_status dl_db_newer(sqlite3 *db, const dl_migration *table, int n, long *out) {
+    version v = {0, 0, 0};
+    DL_TRY(read_snapshot(db, &v));
+    *out = v.application == DL_DB_APPLICATION && v.version > table[n - 1].version ? (long)v.version : 0;
+    return DL_OK;
+}
+
 dl_status dl_db_check_version(sqlite3 *db, const char *path, const dl_migration *table, int n, int oldest) {
     version v = {0, 0, 0};
     DL_TRY(read_snapshot(db, &v));
-    DL_TRY(check_file(path, &v, table[n - 1].version));
+    DL_TRY(check_application(path, &v));
     if (v.version < oldest)
         return dl_fail_hint(DL_ERR_STORE, "open it once where it can be written, or copy it there",
                             "%s has schema version %ld and must be brought to %d, but cannot be written", path,

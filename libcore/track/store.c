@@ -86,6 +86,10 @@ static dl_status choose_journal(dl_store *s, sqlite3 *db) {
 }
 
 static dl_status open_writer(dl_store *s) {
+    if (s->newer)
+        return dl_fail_hint(DL_ERR_STORE, "use the newer dlsh, or another file: --db FILE",
+                            "%s was written by a newer dlsh (schema version %ld), so it is only read", s->path,
+                            s->newer);
     if (s->readonly)
         return dl_fail_hint(DL_ERR_STORE, "choose another file: --db FILE", "%s or its folder cannot be written",
                             s->path);
@@ -230,6 +234,20 @@ static void free_store(dl_store *s) {
     free(s);
 }
 
+/* A store of a later schema is only read: tables and columns that this program knows are there, others may have to be
+ * written as well. */
+static dl_status look_for_newer(dl_store *s) {
+    sqlite3 *db = NULL;
+    DL_TRY(dl_db_open(&db, s->path, DL_DB_READ));
+    dl_status st = dl_db_newer(db, dl_migrations, dl_migration_count, &s->newer);
+    sqlite3_close(db);
+    if (st == DL_OK && s->newer)
+        dl_store_warn(
+            s, "%s was written by a newer dlsh (schema version %ld, here %d): it is only read, runs are not recorded",
+            s->path, s->newer, dl_migrations[dl_migration_count - 1].version);
+    return st;
+}
+
 /* Opens a file that exists: checks it and its rights, and recovers what killed processes left. */
 static dl_status open_existing(dl_store *s) {
     char dir[4096];
@@ -239,7 +257,8 @@ static dl_status open_existing(dl_store *s) {
     snprintf(dir, sizeof dir, "%s", s->path);
     char *slash = strrchr(dir, '/');
     slash[slash == dir] = 0;
-    s->readonly = access(s->path, W_OK) || access(dir, W_OK);
+    DL_TRY(look_for_newer(s));
+    s->readonly = s->newer || access(s->path, W_OK) || access(dir, W_OK);
     if (s->readonly) {
         DL_TRY(dl_store_read_lock(s));
         return dl_store_read_unlock(s, DL_OK);

@@ -89,6 +89,7 @@ struct dl_store {
     int refs;
     char path[4096]; /* absolute; "" for one that keeps nothing */
     int none, readonly, network, wal;
+    long newer;        /* schema version, when it is later than this program's: then the store is only read; else 0 */
     int forked;        /* this is a copy in a child process */
     uint64_t dev, ino; /* of the file when it was opened for writing */
     int reopen;        /* the reading connection is to a file that was lost */

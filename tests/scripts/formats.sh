@@ -68,3 +68,8 @@ for line in open("p.jsonl"):
     row = json.loads(line)
     print({k: v for k, v in row.items() if k not in ("ts", "uuid")})'
 sed 's/,[0-9T:.-]*Z,/,TS,/; s/,[0-9a-f-]*$/,UUID/' p.csv
+# a table is written as its name says
+dlsh -n -c 'write_csv("w.npz", {a: [1, 2]})' 2>&1
+dlsh -n -c 'write_csv("w.jsonl", {a: [1, 2]})' 2>&1
+dlsh -n -c 'write_csv("w.tsv", {a: [1, 2], b: ["x", "y,z"]}); print(read_text("w.tsv")); read_csv("w.tsv")'
+ls w.*

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "commands/context.h"
 #include "lang/session.h"
@@ -245,8 +246,10 @@ static dl_status make_columns(const dlsh_args *a, const cells *c, int header, dl
     return dlsh_give_filled(st, r, result);
 }
 
+/* A tab where the name says so and the caller nothing else. */
 static char sep_of(const dlsh_args *a) {
-    const char *sep = dlsh_arg_str(a, "sep");
+    const char *sep = dlsh_arg_str(a, "sep"), *path = dlsh_arg_str(a, "path"), *dot = strrchr(path, '.');
+    if (!dlsh_given(a, "sep") && dot && !strcasecmp(dot, ".tsv")) return '\t';
     return strlen(sep) == 1 ? *sep : 0;
 }
 
@@ -352,6 +355,7 @@ static dl_status write_csv_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_SCOPED_BUF b = {0};
     (void)result;
     if (!r->n) return dlsh_arg_fail(a, "columns", DL_ERR_VALUE, "{a: [1, 2], b: x}", "a table needs a column");
+    if (!dl_format_for(dlsh_arg_str(a, "path"), DL_HOLDS_CELLS)) return dl_failed();
     dlsh_value *lists = dl_memory_alloc(r->n, sizeof *lists);
     dl_status st = lists ? DL_OK : dl_failed();
     for (int k = 0; lists && k < r->n; k++) lists[k] = dlsh_none();
@@ -426,12 +430,14 @@ const dlsh_command tables_commands[] = {
                       .doc = "f32 or f64: that of columns of floating numbers"}),
         .examples = "t = read_csv(\"pets.csv\", dtype=f32)\nd = dataset({x: stack([t.width, t.height], 1), y: "
                     "categories(t.kind).codes})"),
-    DLSH_FN_ROW("write_csv", write_csv_run, "write_csv(PATH, COLUMNS, sep=\",\")",
-                "Writes a record of columns, tensors [n] or lists, as a table; NaN and none are blank. read_csv reads "
-                "it back, numbers as f64 or i64 (f32 with dtype=f32); what would change otherwise is warned of.",
-                DLSH_PARAMS({"path", .want = "string", .doc = "file", .complete = "file"},
-                            {"columns", .want = "record", .doc = "the columns by name"}),
-                DLSH_OPTIONS(SEP_OPTION), .examples = "write_csv(\"out.csv\", {loss: losses, name: names})"),
+    DLSH_FN_ROW(
+        "write_csv", write_csv_run, "write_csv(PATH, COLUMNS, sep=\",\")",
+        "Writes a record of columns, tensors [n] or lists, as a table; NaN and none are blank. read_csv reads "
+        "it back, numbers as f64 or i64 (f32 with dtype=f32); what would change otherwise is warned of. In files "
+        "whose names end in .tsv, tabs separate the columns.",
+        DLSH_PARAMS({"path", .want = "string", .doc = "file", .complete = "file"},
+                    {"columns", .want = "record", .doc = "the columns by name"}),
+        DLSH_OPTIONS(SEP_OPTION), .examples = "write_csv(\"out.csv\", {loss: losses, name: names})"),
     DLSH_FN_ROW("categories", categories_run, "categories(WORDS)",
                 "Numbers words: names lists the different words in order, codes has the index of each word in names, "
                 "or -1 for none.",

@@ -133,8 +133,8 @@ static dl_status migrate_run(const dlsh_args *a, dlsh_value *result) {
     if (!store) return dl_failed();
     dl_store_stats_get(store, &x);
     if (x.readonly)
-        return dlsh_fail(DL_ERR_STORE, "copy it to a folder that can be written", "%s cannot be written",
-                         dl_store_path(store));
+        return dlsh_fail(DL_ERR_STORE, "copy it to a folder that can be written, or use the dlsh that wrote it",
+                         "%s is only read", dl_store_path(store));
     dlsh_put(dlsh_arg_sink(a), "%s has schema version %d\n", dl_store_path(store), x.schema);
     return DL_OK;
 }
