@@ -12,6 +12,8 @@ dl_run_list *dlsh_named_run(const dlsh_args *a, dl_store **store);
 dl_status dlsh_run_ids(const dlsh_args *a, dl_store **store, long **ids, int *n);
 /* Opens the store; the runs of the parameter "runs" and the options that choose runs, as one condition. */
 dl_status dlsh_run_condition(const dlsh_args *a, dl_store **store, dlsh_buf *where);
+/* The run of a handle of class run, and the last step that was logged; NULL: it has ended. */
+dl_run *dlsh_recording_run(void *self, long *step);
 /* The series of a run, or NULL. */
 const dl_series_info *dlsh_series_find(const dl_run_info *r, const char *key);
 

@@ -5,6 +5,7 @@
 
 #include "commands/context.h"
 #include "commands/data/data.h"
+#include "commands/history/history.h"
 #include "commands/nets/nets.h"
 
 /* A run that is open in the store, until it is ended or forgotten. */
@@ -37,6 +38,12 @@ static dl_status text(void *self, dlsh_buf *out) {
     dlsh_buf_printf(out, "<run %ld%s%s, step %ld%s>", r->id, *r->name ? " " : "", r->name, r->step,
                     r->run ? "" : ", ended");
     return DL_OK;
+}
+
+dl_run *dlsh_recording_run(void *self, long *step) {
+    recording *r = self;
+    *step = r->step;
+    return r->run;
 }
 
 DLSH_GETTER(get_id, dlsh_int(((recording *)self)->id))
