@@ -129,6 +129,15 @@ dl_status dl_error_put(const dl_error *err) {
     return last.code;
 }
 
+dl_status dl_error_of_file(const char *path) {
+    char text[2 * sizeof last.message + 4];
+    if (!last.code || last.code == DL_ERR_INTERRUPT || strstr(last.message, path)) return dl_failed();
+    snprintf(text, sizeof text, "%.*s: %s", (int)sizeof last.message / 2, path, last.message);
+    text[sizeof last.message - 1] = 0;
+    strcpy(last.message, text);
+    return last.code;
+}
+
 void dl_error_clear(void) {
     if (last.code) last = (dl_error){0};
 }

@@ -54,18 +54,6 @@ static const struct {
 
 const char *dl_format_name(dl_format f) { return rows[f].name; }
 
-void dl_format_name_failure(const char *path) {
-    dl_error e;
-    char text[2 * sizeof e.message + 4];
-    if (dl_error_take(&e) == DL_OK) return;
-    if (e.code != DL_ERR_INTERRUPT && !strstr(e.message, path)) {
-        snprintf(text, sizeof text, "%.*s: %s", (int)sizeof e.message / 2, path, e.message);
-        text[sizeof e.message - 1] = 0;
-        strcpy(e.message, text);
-    }
-    dl_error_put(&e);
-}
-
 static const char *what_of(dl_content content) {
     for (size_t i = 0; i < sizeof contents / sizeof *contents; i++)
         if (contents[i].content == content) return contents[i].what;

@@ -27,7 +27,5 @@ dl_status dl_format_not_other(const char *path, dl_format wanted, const void *fi
 /* Which of the formats that tensors are read from a file has. Its name and its bytes must agree. */
 dl_status dl_format_to_read(const char *path, const void *first, size_t n, dl_format *out);
 const char *dl_format_name(dl_format f);
-/* Puts the name of a file that could not be read before the message of the failure, unless the name is in it. */
-void dl_format_name_failure(const char *path);
 
 #endif

@@ -69,6 +69,6 @@ static dl_tensor_file *read_any(const char *path, int device) {
 
 dl_tensor_file *dl_tensors_read(const char *path, int device) {
     dl_tensor_file *f = read_any(path, device);
-    if (!f) dl_format_name_failure(path);
+    if (!f) dl_error_of_file(path);
     return f;
 }

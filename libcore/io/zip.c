@@ -6,6 +6,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "core/interrupt.h"
+
 /* MOST_RATIO: what a byte of deflate can become at most. */
 enum { END = 22, END64 = 56, LOCATOR = 20, ENTRY = 46, LOCAL = 30, COMMENT = 65535, MOST_RATIO = 1032 };
 enum { MAX_DIRECTORY = 1 << 28, CHUNK = 1 << 16 };
@@ -192,6 +194,7 @@ static dl_status next_packed(dl_zip_stream *s) {
 
 static dl_status unpack(dl_zip_stream *s, uint8_t *to, size_t n) {
     while (n) {
+        DL_TRY(dl_interrupt_check());
         if (!s->inflate.avail_in && s->taken < s->m->packed) DL_TRY(next_packed(s));
         unsigned room = n < 1u << 30 ? (unsigned)n : 1u << 30;
         s->inflate.next_out = to, s->inflate.avail_out = room;

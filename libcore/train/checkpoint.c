@@ -362,7 +362,7 @@ dl_status dl_trainer_load(dl_trainer *t, const char *path) {
                           path);
     json_decref(j);
     dl_tensor_file_free(f);
-    return st;
+    return st == DL_OK ? st : dl_error_of_file(path);
 }
 
 /* ---------------------------------------------------------------- in memory */

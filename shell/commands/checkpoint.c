@@ -104,7 +104,7 @@ static dl_status open_file(const dlsh_args *a, const char *path, dlsh_value *out
     if (dl_tensor_file_meta(f, "dlsh.record")) {
         dl_status st = dlsh_record_open(f, out);
         dl_tensor_file_free(f);
-        return st;
+        return st ? dl_error_of_file(path) : st;
     }
     if (dl_tensor_file_value(f)) {
         dl_status given = value_of(dl_tensor_file_value(f), out);

@@ -229,6 +229,7 @@ static const char *text_of(const json_t *j) {
 }
 
 static dl_status damaged(const char *name) {
+    if (!*name) return dlsh_fail(DL_ERR_FORMAT, NULL, "the description of the record in the file is damaged");
     return dlsh_fail(DL_ERR_FORMAT, NULL, "the description of '%s' in the file is damaged", name);
 }
 
@@ -270,6 +271,7 @@ static void name_item(dlsh_buf *b, const char *name, const json_t *j, size_t i) 
 static dl_status read_all(const dl_tensor_file *f, const json_t *j, const char *name, dlsh_value *out) {
     const json_t *items = json_object_get(j, "items"), *keys = json_object_get(j, "keys");
     int record = !strcmp(kind_of(j), "record");
+    if (!json_is_array(items) || (record && json_array_size(keys) != json_array_size(items))) return damaged(name);
     dlsh_value v = record ? dlsh_new_record() : dlsh_new_list((long)json_array_size(items));
     dl_status st = dlsh_failed(v) ? dl_failed() : DL_OK;
     for (size_t i = 0; i < json_array_size(items) && st == DL_OK; i++) {
@@ -520,5 +522,5 @@ dl_status dlsh_record_load(dlsh_record *r, const char *path) {
     }
     json_decref(j);
     dl_tensor_file_free(f);
-    return st;
+    return st ? dl_error_of_file(path) : st;
 }

@@ -113,11 +113,43 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_int_equal(members(), 0);
 }
 
+/* An archive of the deflated member "a", which holds "x". */
+static void begin_deflated(void) {
+    nfile = 0;
+    add("PK\3\4", 4), add_number(20, 2), add_number(0, 2), add_number(8, 2), add_number(0, 4);
+    add_number(0x8cdc1683, 4), add_number(6, 4), add_number(1, 4), add_number(1, 2), add_number(0, 2), add("a", 1);
+    add("\1\1\0\xfe\xffx", 6);
+    size_t at = nfile;
+    add("PK\1\2", 4), add_number(20, 2), add_number(20, 2), add_number(0, 2), add_number(8, 2), add_number(0, 4);
+    add_number(0x8cdc1683, 4), add_number(6, 4), add_number(1, 4), add_number(1, 2), add_number(0, 16), add("a", 1);
+    size_t size = nfile - at;
+    add_end(1, size, at, 0);
+}
+
+static void unpacking_is_interrupted(void **state) {
+    (void)state;
+    char x = 0;
+    begin_deflated();
+    dl_input in = dl_input_memory("a.npz", file, nfile);
+    dl_zip z;
+    assert_int_equal(dl_zip_open(&z, &in), DL_OK);
+    dl_zip_stream *s = dl_zip_begin(&z, z.members);
+    assert_non_null(s);
+    dl_interrupt_set(1);
+    assert_int_equal(dl_zip_next(s, &x, 1), DL_ERR_INTERRUPT);
+    dl_interrupt_set(0);
+    assert_int_equal(dl_zip_next(s, &x, 1), DL_OK);
+    assert_int_equal(x, 'x');
+    assert_int_equal(dl_zip_end(s), DL_OK);
+    dl_zip_close(&z);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comments_are_passed_over),
         cmocka_unit_test(end_records_in_comments_are_none),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(unpacking_is_interrupted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,3 +71,11 @@ save record(a=a, b=a) "plain.npz"
 load("plain.npz").keys()
 P
 dlsh -n -k --db none more.dlsh
+# what is damaged names its file
+python3 - <<'P'
+b = open("whole.safetensors", "rb").read()
+open("torn.safetensors", "wb").write(b.replace(b'\\"keys\\":', b'\\"keys\\";', 1))
+open("bent.safetensors", "wb").write(b.replace(b'\\"items\\"', b'\\"itsme\\"', 1))
+P
+dlsh -n --db none -c 'for f in ["torn", "bent"] { try { load(f + ".safetensors") } catch e { print(e.message) } }'
+dlsh -n --db none -c 'for f in ["torn", "bent"] { try { load({a: 1}, f + ".safetensors") } catch e { print(e.message) } }'

@@ -7,7 +7,6 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "io/atomic.h"
-#include "io/format.h"
 #include "io/numpy/npy.h"
 #include "io/input.h"
 #include "dlcore/view.h"
@@ -54,7 +53,7 @@ dl_tensor *dl_npy_read(const char *path, int device) {
     dl_input s;
     if (dl_input_open(&s, path) != DL_OK) return NULL;
     dl_tensor *t = from_source(&s, device);
-    if (!t) dl_format_name_failure(path);
+    if (!t) dl_error_of_file(path);
     dl_input_close(&s);
     return t;
 }

@@ -176,15 +176,32 @@ dl_status dlsh_eval_index(dlsh_session *s, const dlsh_node *n, dlsh_value *out) 
 
 /* ---------------------------------------------------------------- writing */
 
+/* A list of the `count` items of a list or range, for a slice of as many. */
+static dl_status items_for_slice(dlsh_session *s, dlsh_value v, long count, dlsh_value *out) {
+    dlsh_iter it;
+    dlsh_value item;
+    long n = 1;
+    int done = 0, many = v.type == DLSH_LIST || v.type == DLSH_RANGE;
+    if (!many)
+        return dlsh_fail(DL_ERR_TYPE, "a list or a range stands on the right", "a slice is not set to %s", dlsh_a(v));
+    DLSH_TRY(dlsh_length(v, &n));
+    if (n != count)
+        return dlsh_fail(DL_ERR_VALUE, NULL, "the slice has %ld elements, the %s on the right has %ld", count,
+                         dlsh_type_name(v), n);
+    dlsh_value items = dlsh_new_list(count);
+    if (dlsh_failed(items)) return dl_failed();
+    dl_status st = dlsh_iter_begin(s, v, &it);
+    while (!st && !(st = dlsh_iter_next(s, &it, &item, &done)) && !done) st = dlsh_list_push(items.as.list, item);
+    dlsh_iter_end(&it);
+    return dlsh_give_filled(st, items, out);
+}
+
 static dl_status set_slice(dlsh_session *s, dlsh_value x, const dlsh_node *slice, dlsh_value v) {
     dlsh_list *l = x.as.list;
     dlsh_value items; /* those of v, which may be x itself */
     long from, count, step;
     DLSH_TRY(slice_of(s, slice, x, &from, &count, &step));
-    if (v.type != DLSH_LIST || v.as.list->n != count)
-        return dlsh_fail(DL_ERR_VALUE, NULL, "the slice has %ld elements, the value on the right is %s of %d", count,
-                         v.type == DLSH_LIST ? "a list" : dlsh_type_name(v), v.type == DLSH_LIST ? v.as.list->n : 1);
-    DLSH_TRY(slice_list(v.as.list, 0, count, 1, &items));
+    DLSH_TRY(items_for_slice(s, v, count, &items));
     for (long k = 0; k < count; k++) {
         dlsh_value *at = &l->items[from + k * step], *item = &items.as.list->items[k], old = *at;
         *at = *item;
