@@ -10,8 +10,13 @@
 
 #include "core/horner.h"
 
-/* Loops with a call are not vectorised, so every function is part of its loop. */
+/* Loops with a call are not vectorised, so every function is part of its loop; sanitizers would take minutes to compile
+ * that. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define DL_VECTOR static inline
+#else
 #define DL_VECTOR static inline __attribute__((always_inline))
+#endif
 
 DL_VECTOR int dl_vbits(float x) {
     int i;

@@ -32,28 +32,17 @@
 
 #define LOOP1(name, R, numbers, ...)                                                                                     \
     __VA_OPT__(BEGIN(name, numbers)                                                                                    \
-        if (s_[0] == sizeof(R) && s_[1] == sizeof(T)) {                                                                \
-            R *o_ = (R *)p_[0];                                                                                        \
-            const T *in_ = (const T *)p_[1];                                                                           \
-            _Pragma("GCC ivdep") for (long i_ = 0; i_ < n_; i_++) {                                                    \
-                T x = in_[i_];                                                                                         \
-                (void)x;                                                                                               \
-                CHECK_TYPE(R, __VA_ARGS__)                                                                             \
-                PUT(R, o_[i_], __VA_ARGS__)                                                                            \
-            }                                                                                                          \
-        } else if (s_[0] == sizeof(R) && s_[1] == 0 && n_) {                                                           \
-            R *o_ = (R *)p_[0], once_;                                                                                 \
-            T x = *(const T *)p_[1];                                                                                   \
+        if (s_[0] != sizeof(R) || s_[1] != sizeof(T)) {                                                                \
+            NAME(by_blocks)(NAME(name), 1, sizeof(R), n_, p_, s_, arg_);                                               \
+            return;                                                                                                    \
+        }                                                                                                              \
+        R *o_ = (R *)p_[0];                                                                                            \
+        const T *in_ = (const T *)p_[1];                                                                               \
+        _Pragma("GCC ivdep") for (long i_ = 0; i_ < n_; i_++) {                                                        \
+            T x = in_[i_];                                                                                             \
             (void)x;                                                                                                   \
-            PUT(R, once_, __VA_ARGS__)                                                                                 \
-            for (long i_ = 0; i_ < n_; i_++) o_[i_] = once_;                                                           \
-        } else {                                                                                                       \
-            char *o_ = p_[0], *in_ = p_[1];                                                                            \
-            for (long i_ = 0; i_ < n_; i_++, o_ += s_[0], in_ += s_[1]) {                                              \
-                T x = *(const T *)in_;                                                                                 \
-                (void)x;                                                                                               \
-                PUT(R, *(R *)o_, __VA_ARGS__)                                                                          \
-            }                                                                                                          \
+            CHECK_TYPE(R, __VA_ARGS__)                                                                                 \
+            PUT(R, o_[i_], __VA_ARGS__)                                                                                \
         }                                                                                                                \
     })
 
@@ -82,11 +71,7 @@
                 PUT(R, o_[i_], __VA_ARGS__)                                                                            \
             }                                                                                                          \
         } else {                                                                                                       \
-            char *q_ = p_[0], *l_ = p_[1], *r_ = p_[2];                                                                \
-            for (long i_ = 0; i_ < n_; i_++, q_ += s_[0], l_ += s_[1], r_ += s_[2]) {                                  \
-                T a = *(const T *)l_, b = *(const T *)r_;                                                              \
-                PUT(R, *(R *)q_, __VA_ARGS__)                                                                          \
-            }                                                                                                          \
+            NAME(by_blocks)(NAME(name), 2, sizeof(R), n_, p_, s_, arg_);                                               \
         }                                                                                                                \
     })
 
@@ -119,7 +104,7 @@
             if (!far_) NAME(name)(m_, at_, s_, arg_);                                                                  \
         }                                                                                                              \
     }
-enum { FAR_BLOCK = 512 };
+enum { FAR_BLOCK = 512, STRIDED_BLOCK = 256 };
 
 /* ---- integers: operands without a result are flagged */
 
@@ -219,6 +204,31 @@ const dl_pointwise_loops DL_SIMD_NAME(dl_pointwise)[DL_NDTYPE] = {
 #else /* what is made for one type */
 
 #include "ops/formula_math.h"
+
+/* Operands or results that do not lie side by side go through blocks that do, so that each formula is compiled for
+ * these alone; of operands that repeat one element the result is computed once. */
+static void NAME(by_blocks)(dl_loop loop, int nin, long out_size, long n, char **p, const long *s, void *arg) {
+    const long dense[3] = {out_size, sizeof(T), sizeof(T)};
+    T in[2][STRIDED_BLOCK], out[STRIDED_BLOCK]; /* results are T or bool_t */
+    int same = s[1] == 0 && (nin == 1 || s[2] == 0);
+    for (long at = 0, m; at < n; at += m) {
+        char *q[3] = {(char *)out, (char *)in[0], (char *)in[1]};
+        m = n - at < STRIDED_BLOCK ? n - at : STRIDED_BLOCK;
+        for (int k = 0; k < nin; k++) {
+            const char *from = p[k + 1] + at * s[k + 1];
+            for (long i = 0; i < (same ? 1 : m); i++) in[k][i] = *(const T *)(from + i * s[k + 1]);
+        }
+        if (!same || !at) loop(same ? 1 : m, q, dense, arg);
+        for (long i = 0; i < m; i++) {
+            char *to = p[0] + (at + i) * s[0];
+            const long from = same ? 0 : i;
+            if (out_size == sizeof(T))
+                *(T *)to = out[from];
+            else
+                *(bool_t *)to = ((const bool_t *)out)[from];
+        }
+    }
+}
 
 #define FUNCTION_OF(name, numbers, ...) LOOP1(name, T, numbers, __VA_ARGS__)
 #define FUNCTION2_OF(name, numbers, ...) LOOP2(name, T, numbers, a, b, __VA_ARGS__)
