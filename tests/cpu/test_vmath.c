@@ -122,7 +122,8 @@ static void special_values(void **state) {
             const long stride[2] = {4, 4};
             DL_SIMD_PICK(dl_pointwise)[DL_F32]->run[cases[r].id](8, p, stride, NULL);
             for (int i = 0; i < 8; i++)
-                if (!(isnan(y[i]) ? isnan(cases[r].want[i]) : ulps(y[i], cases[r].want[i]) <= 2))
+                if (!(isnan(y[i]) ? isnan(cases[r].want[i]) : ulps(y[i], cases[r].want[i]) <= 2) ||
+                    (y[i] == 0 && !signbit(y[i]) != !signbit(cases[r].want[i])))
                     fail_msg("level %d, case %u: f(%a) = %a, want %a", limit, r, x[i], y[i], cases[r].want[i]);
         }
     }

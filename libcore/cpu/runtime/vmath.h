@@ -164,7 +164,7 @@ DL_VECTOR float dl_vtanh(float x) {
     float p = DL_HORNER(DL_MUL_ADD, z, 0.00214753696f, -0.00818267372f, 0.0217029676f, -0.0539472029f, 0.133332103f,
                         -0.333333313f);
     float small = p * z * x + x, large = 1.0f - 2.0f / (dl_vexp(2.0f * t) + 1.0f);
-    return t < 0.625f ? small : copysignf(large, x);
+    return copysignf(t < 0.625f ? small : large, x);
 }
 
 /* x P(x**2) below 1, 1 - e**-Q(|x|) above. */

@@ -26,7 +26,7 @@ DL_VECTOR float dl_vsine_of(float r, int n) {
 DL_VECTOR float dl_vsin(float x) {
     int n;
     float r = dl_vquarter(x, &n);
-    return dl_vsine_of(r, n);
+    return x == 0.0f ? x : dl_vsine_of(r, n);
 }
 DL_VECTOR float dl_vcos(float x) {
     int n;

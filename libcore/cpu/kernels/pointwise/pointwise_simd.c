@@ -210,23 +210,23 @@ const dl_pointwise_loops DL_SIMD_NAME(dl_pointwise)[DL_NDTYPE] = {
 static void NAME(by_blocks)(dl_loop loop, int nin, long out_size, long n, char **p, const long *s, void *arg) {
     const long dense[3] = {out_size, sizeof(T), sizeof(T)};
     T in[2][STRIDED_BLOCK], out[STRIDED_BLOCK]; /* results are T or bool_t */
-    int same = s[1] == 0 && (nin == 1 || s[2] == 0);
+    int same = s[1] == 0 && (nin == 1 || s[2] == 0), side_by_side = s[0] == out_size;
     for (long at = 0, m; at < n; at += m) {
-        char *q[3] = {(char *)out, (char *)in[0], (char *)in[1]};
+        char *to = p[0] + at * s[0], *q[3] = {side_by_side ? to : (char *)out, (char *)in[0], (char *)in[1]};
         m = n - at < STRIDED_BLOCK ? n - at : STRIDED_BLOCK;
-        for (int k = 0; k < nin; k++) {
+        for (int k = 0; k < nin && !(same && at); k++) {
             const char *from = p[k + 1] + at * s[k + 1];
-            for (long i = 0; i < (same ? 1 : m); i++) in[k][i] = *(const T *)(from + i * s[k + 1]);
+            for (long i = 0; i < m; i++) in[k][i] = *(const T *)(from + i * s[k + 1]);
         }
-        if (!same || !at) loop(same ? 1 : m, q, dense, arg);
-        for (long i = 0; i < m; i++) {
-            char *to = p[0] + (at + i) * s[0];
-            const long from = same ? 0 : i;
+        if (same && at && side_by_side)
+            memcpy(to, p[0], (size_t)(m * out_size));
+        else if (!same || !at)
+            loop(m, q, dense, arg);
+        for (long i = 0; i < m && !side_by_side; i++, to += s[0])
             if (out_size == sizeof(T))
-                *(T *)to = out[from];
+                *(T *)to = out[i];
             else
-                *(bool_t *)to = ((const bool_t *)out)[from];
-        }
+                *(bool_t *)to = ((const bool_t *)out)[i];
     }
 }
 
