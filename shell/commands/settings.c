@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "commands/context.h"
+#include "debug/undo/undo.h"
 #include "view/console.h"
 #include "view/tensor.h"
 
@@ -69,25 +70,31 @@ static dl_status set_record(int on) {
     return DL_OK;
 }
 
-static dl_status get_rewind(dlsh_buf *out) {
-    unsigned long bytes = dl_rewind_budget_get();
+static dl_status put_size(dlsh_buf *out, unsigned long bytes) {
     int shift = !bytes || bytes & 0x3ff ? 0 : bytes & 0xfffff ? 10 : bytes & 0x3fffffff ? 20 : 30;
     dlsh_buf_printf(out, "%lu%.2s", bytes >> shift, &"\0\0KBMBGB"[shift / 10 * 2]);
     return DL_OK;
 }
 
-static dl_status set_rewind(const char *value) {
+static dl_status read_size(const char *setting, const char *value, void (*use)(unsigned long bytes)) {
     static const char *const units[] = {"", "KB", "MB", "GB"};
     char *end;
     errno = 0;
     unsigned long n = strtoul(value, &end, 10);
     for (int i = 0; i < 4 && *value >= '0' && *value <= '9' && !errno; i++) {
         if (strcasecmp(end, units[i]) != 0 || n > ULONG_MAX >> 10 * i) continue;
-        dl_rewind_budget_set(n << 10 * i);
+        use(n << 10 * i);
         return DL_OK;
     }
-    return dlsh_fail(DL_ERR_VALUE, "set rewind 1GB", "a size as 500MB or 2GB is wanted, got \"%.60s\"", value);
+    char hint[40];
+    snprintf(hint, sizeof hint, "set %s 1GB", setting);
+    return dlsh_fail(DL_ERR_VALUE, hint, "a size as 500MB or 2GB is wanted, got \"%.60s\"", value);
 }
+
+static dl_status get_rewind(dlsh_buf *out) { return put_size(out, dl_rewind_budget_get()); }
+static dl_status set_rewind(const char *value) { return read_size("rewind", value, dl_rewind_budget_set); }
+static dl_status get_undo(dlsh_buf *out) { return put_size(out, dlsh_undo_budget_get()); }
+static dl_status set_undo(const char *value) { return read_size("undo", value, dlsh_undo_budget_set); }
 
 static int get_nan(void) { return dl_nan_policy_get(); }
 static dl_status set_nan(int n) { return dl_nan_policy_set((dl_nan_policy)n); }
@@ -132,6 +139,10 @@ static const dlsh_setting settings[] = {
      "time "
      "that keeping the last one took. 0: none are kept.",
      .get = get_rewind, .set = set_rewind},
+    {"undo", "SIZE", "64MB",
+     "Memory for what `undo` takes back: former values of variables, and copies of tensors and optimizers that were "
+     "changed in place. In scripts 0, unless it is set: nothing is kept.",
+     .get = get_undo, .set = set_undo},
     {"capture", "off|on", "on",
      "on: trainers on a GPU run their steps from captured graphs, where nothing prevents it.", .min = 1,
      .chosen = dl_capture_get, .choose = set_capture},

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "debug/debug.h"
+#include "debug/undo/undo.h"
 #include "commands/context.h"
 #include "commands/families.h"
 #include "commands/nets/nets.h"
@@ -111,6 +112,7 @@ static dlsh_session *session_new(const dlsh_options *o, int notebooks) {
     dlsh_nets_serve(&services);
     dlsh_ffi_serve(&services);
     dlsh_debug_services(&services);
+    dlsh_undo_services(&services);
     if (notebooks) dlsh_kernel_serve(&services);
     dlsh_session *s = dlsh_session_new(dlsh_console(), &services);
     if (s) dlsh_debug_serve(s);
@@ -142,10 +144,12 @@ static int run_front_end(dlsh_session *s, const dlsh_options *o, const char *con
     int code = o->no_rc ? DLSH_EXIT_OK : run_rc(s);
     if (dlsh_exiting(s, &status)) return status;
     if (code == DLSH_EXIT_INTERRUPTED) return code;
+    if (connection_file || !batch) dlsh_undo_for_people();
     if (connection_file) return dlsh_kernel_run(s, connection_file);
     if (batch) {
         code = dlsh_batch(s, o);
         if (!o->interactive || dlsh_exiting(s, NULL)) return code;
+        dlsh_undo_for_people();
     }
     return dlsh_repl(s, o);
 }

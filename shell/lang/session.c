@@ -127,6 +127,8 @@ static dl_status run_statement(dlsh_session *s, const dlsh_node *n) {
     if (on->before_statement)
         on->before_statement(s, s->unit->text + n->span.start, (size_t)(n->span.end - n->span.start));
     dlsh_flow flow = DLSH_FAILED;
+    const int outermost = s->running == 1;
+    if (on->begin_statement && outermost) on->begin_statement(s, n);
     if (on->c_check && on->c_check()) {
     } else if (!dlsh_check_interrupt()) {
         flow = dlsh_exec(s, n);
@@ -136,6 +138,7 @@ static dl_status run_statement(dlsh_session *s, const dlsh_node *n) {
         }
         if (flow != DLSH_FAILED && dlsh_check_interrupt()) flow = DLSH_FAILED; /* it came too late for the statement */
     }
+    if (on->end_statement && outermost) on->end_statement(s, flow == DLSH_FAILED);
     if (flow != DLSH_FAILED) {
         if (on->after_statement) on->after_statement(s);
         return DL_OK;

@@ -46,6 +46,9 @@ typedef struct dlsh_services {
     /* Around each top-level statement: its text before it runs; flushing after it. */
     void (*before_statement)(dlsh_session *s, const char *text, size_t len);
     void (*after_statement)(dlsh_session *s);
+    /* Around each statement at the top level of the outermost text. */
+    void (*begin_statement)(dlsh_session *s, const dlsh_node *n);
+    void (*end_statement)(dlsh_session *s, int failed);
     int keep_going; /* after a statement that failed */
 
     /* Before each statement while dlsh_watch_statements says so: 0 it runs; 1 it was done here; -1 a recorded failure.

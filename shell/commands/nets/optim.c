@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "debug/undo/undo.h"
 #include "commands/nets/nets.h"
 #include "dlcore/copy.h"
 
@@ -127,6 +128,7 @@ static void warn_without_gradients(dlsh_session *s, const dl_optimizer *o) {
 
 static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
     closure c = {.s = dlsh_arg_session(a)};
+    dlsh_undo_optimizer(c.s, dlsh_arg_self(a));
     if (!dlsh_given(a, "closure")) {
         DLSH_TRY(dl_optimizer_step(dlsh_arg_self(a)));
         warn_without_gradients(c.s, dlsh_arg_self(a));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "debug/undo/undo.h"
 #include "commands/context.h"
 #include "commands/data/data.h"
 #include "commands/data/fields.h"
@@ -394,6 +395,7 @@ static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer *t = trainer_of(a);
     long n = dlsh_given(a, "n") ? dlsh_arg_int(a, "n") : 1;
     if (n < 1) return dlsh_arg_fail(a, "n", DL_ERR_VALUE, NULL, "a number of steps is at least 1, not %ld", n);
+    dlsh_undo_trainer(dlsh_arg_session(a), t);
     for (long i = 0; i < n; i++) {
         if (dlsh_interrupted()) return dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted after %ld steps", i);
         DLSH_TRY(dl_trainer_step(t));
@@ -515,6 +517,7 @@ static dl_status train_run(const dlsh_args *a, dlsh_value *result) {
         return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "train t epochs=2, or train t steps=100",
                              "train needs a number of epochs or steps");
     bar b = {.sink = dlsh_arg_sink(a)};
+    dlsh_undo_trainer(dlsh_arg_session(a), t);
     dl_status trained = dl_trainer_train(t, epochs, steps, progress, &b);
     if (trained) return show_stopped(&b, t, trained);
     put_notice(a, t);
