@@ -32,17 +32,24 @@
 
 #define LOOP1(name, R, numbers, ...)                                                                                     \
     __VA_OPT__(BEGIN(name, numbers)                                                                                    \
-        if (s_[0] != sizeof(R) || s_[1] != sizeof(T)) {                                                                \
-            NAME(by_blocks)(NAME(name), 1, sizeof(R), n_, p_, s_, arg_);                                               \
-            return;                                                                                                    \
-        }                                                                                                              \
-        R *o_ = (R *)p_[0];                                                                                            \
-        const T *in_ = (const T *)p_[1];                                                                               \
-        _Pragma("GCC ivdep") for (long i_ = 0; i_ < n_; i_++) {                                                        \
-            T x = in_[i_];                                                                                             \
-            (void)x;                                                                                                   \
-            CHECK_TYPE(R, __VA_ARGS__)                                                                                 \
-            PUT(R, o_[i_], __VA_ARGS__)                                                                                \
+        if (s_[0] == sizeof(R) && s_[1] == sizeof(T)) {                                                                \
+            R *o_ = (R *)p_[0];                                                                                        \
+            const T *in_ = (const T *)p_[1];                                                                           \
+            _Pragma("GCC ivdep") for (long i_ = 0; i_ < n_; i_++) {                                                    \
+                T x = in_[i_];                                                                                         \
+                (void)x;                                                                                               \
+                CHECK_TYPE(R, __VA_ARGS__)                                                                             \
+                PUT(R, o_[i_], __VA_ARGS__)                                                                            \
+            }                                                                                                          \
+        } else if (n_ < SHORT_ROW) {                                                                                   \
+            char *o_ = p_[0], *in_ = p_[1];                                                                            \
+            for (long i_ = 0; i_ < n_; i_++, o_ += s_[0], in_ += s_[1]) {                                              \
+                T x = *(const T *)in_;                                                                                 \
+                (void)x;                                                                                               \
+                PUT(R, *(R *)o_, __VA_ARGS__)                                                                          \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            NAME(by_blocks)(NAME(name), sizeof(R), n_, p_, s_, arg_);                                                  \
         }                                                                                                                \
     })
 
@@ -71,7 +78,11 @@
                 PUT(R, o_[i_], __VA_ARGS__)                                                                            \
             }                                                                                                          \
         } else {                                                                                                       \
-            NAME(by_blocks)(NAME(name), 2, sizeof(R), n_, p_, s_, arg_);                                               \
+            char *q_ = p_[0], *l_ = p_[1], *r_ = p_[2];                                                                \
+            for (long i_ = 0; i_ < n_; i_++, q_ += s_[0], l_ += s_[1], r_ += s_[2]) {                                  \
+                T a = *(const T *)l_, b = *(const T *)r_;                                                              \
+                PUT(R, *(R *)q_, __VA_ARGS__)                                                                          \
+            }                                                                                                          \
         }                                                                                                                \
     })
 
@@ -104,7 +115,7 @@
             if (!far_) NAME(name)(m_, at_, s_, arg_);                                                                  \
         }                                                                                                              \
     }
-enum { FAR_BLOCK = 512, STRIDED_BLOCK = 256 };
+enum { FAR_BLOCK = 512, STRIDED_BLOCK = 256, SHORT_ROW = 16 };
 
 /* ---- integers: operands without a result are flagged */
 
@@ -205,23 +216,22 @@ const dl_pointwise_loops DL_SIMD_NAME(dl_pointwise)[DL_NDTYPE] = {
 
 #include "ops/formula_math.h"
 
-/* Operands or results that do not lie side by side go through blocks that do, so that each formula is compiled for
- * these alone; of operands that repeat one element the result is computed once. */
-static void NAME(by_blocks)(dl_loop loop, int nin, long out_size, long n, char **p, const long *s, void *arg) {
-    const long dense[3] = {out_size, sizeof(T), sizeof(T)};
-    T in[2][STRIDED_BLOCK], out[STRIDED_BLOCK]; /* results are T or bool_t */
-    int same = s[1] == 0 && (nin == 1 || s[2] == 0), side_by_side = s[0] == out_size;
+/* Long rows whose elements do not lie side by side go through blocks that do, where the formula is vectorised; of a row
+ * that repeats one element one block is computed. For two operands the copies cost more than that gains. */
+static void NAME(by_blocks)(dl_loop loop, long out_size, long n, char **p, const long *s, void *arg) {
+    const long dense[2] = {out_size, sizeof(T)};
+    T in[STRIDED_BLOCK], out[STRIDED_BLOCK]; /* results are T or bool_t */
+    int same = s[1] == 0, side_by_side = s[0] == out_size;
     for (long at = 0, m; at < n; at += m) {
-        char *to = p[0] + at * s[0], *q[3] = {side_by_side ? to : (char *)out, (char *)in[0], (char *)in[1]};
+        char *to = p[0] + at * s[0], *q[2] = {side_by_side ? to : (char *)out, (char *)in};
+        const char *from = p[1] + at * s[1];
         m = n - at < STRIDED_BLOCK ? n - at : STRIDED_BLOCK;
-        for (int k = 0; k < nin && !(same && at); k++) {
-            const char *from = p[k + 1] + at * s[k + 1];
-            for (long i = 0; i < m; i++) in[k][i] = *(const T *)(from + i * s[k + 1]);
-        }
-        if (same && at && side_by_side)
-            memcpy(to, p[0], (size_t)(m * out_size));
-        else if (!same || !at)
+        if (!same || !at) {
+            for (long i = 0; i < m; i++) in[i] = *(const T *)(from + i * s[1]);
             loop(m, q, dense, arg);
+        } else if (side_by_side) {
+            memcpy(to, p[0], (size_t)(m * out_size));
+        }
         for (long i = 0; i < m && !side_by_side; i++, to += s[0])
             if (out_size == sizeof(T))
                 *(T *)to = out[i];
