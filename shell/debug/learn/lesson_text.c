@@ -5,7 +5,6 @@
 #include <jansson.h>
 
 #include "debug/learn/learn.h"
-#include "lang/eval/interp.h"
 
 static const char *const lessons[] = {
 #include "lesson-1.dlsh.inc"

@@ -10,10 +10,9 @@
 
 enum { MOST_DIMS = 8 };
 
-static void put_shape(dlsh_buf *b, const long *shape, int ndim) {
-    dlsh_buf_puts(b, "[");
-    for (int i = 0; i < ndim; i++) dlsh_buf_printf(b, "%s%ld", i ? ", " : "", shape[i]);
-    dlsh_buf_puts(b, "]");
+void dlsh_guess_put_shape(dlsh_buf *b, const dl_tensor *t) {
+    for (int i = 0; i < dl_ndim(t); i++) dlsh_buf_printf(b, "%s%ld", i ? ", " : "[", dl_shape(t)[i]);
+    dlsh_buf_puts(b, dl_ndim(t) ? "]" : "[]");
 }
 
 static int same_shape(const long *a, int na, const long *b, int nb) {
@@ -241,7 +240,7 @@ dl_status dlsh_mistake_in_values(const dlsh_guess *g, dlsh_buf *out) {
         }
     if (!same_shape(dl_shape(g->answer), dl_ndim(g->answer), dl_shape(g->truth), dl_ndim(g->truth))) {
         dlsh_buf_puts(out, "your shape is ");
-        put_shape(out, dl_shape(g->answer), dl_ndim(g->answer));
+        dlsh_guess_put_shape(out, g->answer);
         dlsh_buf_puts(out, "; ");
         dlsh_mistake_in_shape(g, dl_shape(g->answer), dl_ndim(g->answer), out);
         return DL_OK;

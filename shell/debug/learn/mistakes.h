@@ -12,6 +12,9 @@ typedef struct dlsh_guess {
     dl_tensor *truth, *answer; /* f64, contiguous, in the host's memory; the answer may be NULL */
 } dlsh_guess;
 
+/* Appends "[3, 4]". */
+void dlsh_guess_put_shape(dlsh_buf *b, const dl_tensor *t);
+
 /* Appends what is wrong with the shape; nothing when it is right. */
 void dlsh_mistake_in_shape(const dlsh_guess *g, const long *shape, int ndim, dlsh_buf *out);
 

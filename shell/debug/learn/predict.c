@@ -1,5 +1,4 @@
 /* `predict`: the learner says shape and values of a result before they are shown, and is told the mistake. */
-#include <ctype.h>
 #include <string.h>
 
 #include "debug/debug.h"
@@ -12,9 +11,15 @@ dlsh_score dlsh_predicted;
 
 /* ---------------------------------------------------------------- what is asked, and answers */
 
-/* A number, a list or a tensor as f64 in host memory; NULL: a recorded failure. */
+static int is_numbers(dlsh_value v) {
+    return v.type == DLSH_LIST || v.type == DLSH_TENSOR || v.type == DLSH_BOOL || dlsh_is_number(v);
+}
+
+/* What is made of numbers as f64 in host memory; NULL: a recorded failure. */
 static dl_tensor *numbers(dlsh_value v) {
     dlsh_value made = dlsh_void();
+    if (v.type == DLSH_TENSOR && dl_dtype_is_complex(dl_dtype_of(v.as.tensor)))
+        return dlsh_fail(DL_ERR_DTYPE, "predict its parts: view_as_real(x)", "complex numbers are not predicted"), NULL;
     if (v.type == DLSH_LIST && dlsh_list_to_tensor(v, DL_F64, &made)) return NULL;
     dl_tensor *t = v.type == DLSH_LIST ? dl_ref(made.as.tensor) : dlsh_operand(v);
     dl_tensor *p = t ? dlsh_debug_plain(t) : NULL;
@@ -58,36 +63,31 @@ static dl_status begin(const dlsh_args *a, dlsh_guess *g) {
     DLSH_TRY(find_leaf(a, g));
     if (v->type == DLSH_NONE && g->leaf)
         return dlsh_arg_fail(a, "what", DL_ERR_STATE, "backward l; predict w.grad", "there is no gradient yet");
+    if (!is_numbers(*v))
+        return dlsh_arg_fail(a, "what", DL_ERR_TYPE, "predict w.grad", "numbers are predicted, not %s", dlsh_a(*v));
     g->truth = numbers(*v);
-    if (g->truth) return DL_OK;
-    return dlsh_arg_fail(a, "what", DL_ERR_TYPE, "predict w.grad", "numbers are predicted, not %s", dlsh_a(*v));
+    return g->truth ? DL_OK : dl_failed();
 }
 
 /* ---------------------------------------------------------------- checks */
 
-static void check_shape(const dlsh_guess *g, dlsh_value v, dlsh_buf *wrong, dl_status *st) {
+static dl_status check_shape(const dlsh_guess *g, dlsh_value v, dlsh_buf *wrong) {
     long shape[8];
     int n;
-    *st = sizes(v, shape, &n);
-    if (!*st) dlsh_mistake_in_shape(g, shape, n, wrong);
+    DLSH_TRY(sizes(v, shape, &n));
+    dlsh_mistake_in_shape(g, shape, n, wrong);
+    return DL_OK;
 }
 
-static void check_values(dlsh_guess *g, dlsh_value v, dlsh_buf *wrong, dl_status *st) {
+static dl_status check_values(dlsh_guess *g, dlsh_value v, dlsh_buf *wrong) {
+    if (!is_numbers(v))
+        return dlsh_fail(DL_ERR_TYPE, "3, [1, 2], or an expression such as x.T @ g",
+                         "an answer is made of numbers, not %s", dlsh_a(v));
     g->answer = numbers(v);
-    if (g->answer)
-        *st = dlsh_mistake_in_values(g, wrong);
-    else
-        *st = dlsh_fail(DL_ERR_TYPE, "3, [1, 2], or an expression such as x.T @ g",
-                        "an answer is made of numbers, not %s", dlsh_a(v));
+    dl_status st = g->answer ? dlsh_mistake_in_values(g, wrong) : dl_failed();
     dl_unref(g->answer);
     g->answer = NULL;
-}
-
-static void check(dlsh_guess *g, int shape, dlsh_value v, dlsh_buf *wrong, dl_status *st) {
-    if (shape)
-        check_shape(g, v, wrong, st);
-    else
-        check_values(g, v, wrong, st);
+    return st;
 }
 
 /* ---------------------------------------------------------------- asking */
@@ -122,7 +122,7 @@ static dl_status ask(dlsh_guess *g, dlsh_sink *sink, int shape, int *right, int 
         if (!line.n) return DL_OK;
         dlsh_predicted.asked++;
         st = evaluate(g->session, dlsh_buf_text(&line), &v);
-        if (!st) check(g, shape, v, &wrong, &st);
+        if (!st) st = shape ? check_shape(g, v, &wrong) : check_values(g, v, &wrong);
         dlsh_drop(v);
         if (dlsh_interrupted()) return dl_failed();
         if (st) {
@@ -151,9 +151,8 @@ static dl_status converse(const dlsh_args *a, dlsh_guess *g) {
     if (dl_ndim(g->truth)) DLSH_TRY(ask(g, sink, 1, &right, &over));
     if (dl_ndim(g->truth) && !right && !over) {
         DLSH_SCOPED_BUF shape = {0};
-        for (int i = 0; i < dl_ndim(g->truth); i++)
-            dlsh_buf_printf(&shape, "%s%ld", i ? ", " : "", dl_shape(g->truth)[i]);
-        dlsh_put(sink, "its shape is [%s]\n", dlsh_buf_text(&shape));
+        dlsh_guess_put_shape(&shape, g->truth);
+        dlsh_put(sink, "its shape is %s\n", dlsh_buf_text(&shape));
     }
     if (!over) DLSH_TRY(ask(g, sink, 0, &right, &over));
     return reveal(g, sink, *dlsh_arg(a, "what"));
@@ -164,10 +163,8 @@ static dl_status converse(const dlsh_args *a, dlsh_guess *g) {
 /* An answer that was given with the command. */
 static dl_status answer(const dlsh_args *a, dlsh_guess *g, dlsh_value *result) {
     DLSH_SCOPED_BUF wrong = {0};
-    dl_status st = DL_OK;
-    if (dlsh_given(a, "shape")) check(g, 1, *dlsh_arg(a, "shape"), &wrong, &st);
-    if (!st && !wrong.n && dlsh_given(a, "answer")) check(g, 0, *dlsh_arg(a, "answer"), &wrong, &st);
-    if (st) return st;
+    if (dlsh_given(a, "shape")) DLSH_TRY(check_shape(g, *dlsh_arg(a, "shape"), &wrong));
+    if (!wrong.n && dlsh_given(a, "answer")) DLSH_TRY(check_values(g, *dlsh_arg(a, "answer"), &wrong));
     if (!dlsh_arg_called(a))
         dlsh_put(dlsh_arg_sink(a), wrong.n ? "not yet: %s\n" : "right%s\n", wrong.n ? dlsh_buf_text(&wrong) : "");
     *result =
