@@ -164,13 +164,17 @@ static int note_update(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n) 
     return tensor;
 }
 
+/* A variable that an assignment or a definition sets. */
+static void note_name(dlsh_session *s, dlsh_undo_entry *e, const char *name) {
+    const dlsh_value *v = dlsh_get(s, name);
+    keep_value(e, DLSH_UNDO_VARIABLE, name, dlsh_void(), v ? *v : dlsh_void());
+}
+
 static void note_target(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n) {
-    const dlsh_value *v;
     if (dlsh_holds_targets(n)) {
         for (int i = 0; i < n->nkids; i++) note_target(s, e, n->kids[i]);
     } else if (n->kind == DLSH_N_NAME) {
-        v = dlsh_get(s, n->text);
-        keep_value(e, DLSH_UNDO_VARIABLE, n->text, dlsh_void(), v ? *v : dlsh_void());
+        note_name(s, e, n->text);
     } else {
         note_part(s, e, n);
     }
@@ -222,6 +226,7 @@ static int is_control(const dlsh_node *n) {
 
 void dlsh_undo_statement(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n) {
     if (n->kind == DLSH_N_ASSIGN) note_assignment(s, e, n);
+    if (n->kind == DLSH_N_NET || n->kind == DLSH_N_FN) note_name(s, e, n->text);
     if (n->kind == DLSH_N_EXPR) note_call(s, e, n->kids[0]);
     if (is_control(n) && changes(n)) give_up(e, "%s", "what loops and branches change is not kept");
     if (n->kind != DLSH_N_COMMAND || strcmp(n->num.cmd->name, "no_grad")) return;
