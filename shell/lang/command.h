@@ -185,6 +185,9 @@ const char *dlsh_arg_text(const dlsh_args *a, const char *name);
  */
 dl_status dlsh_arg_exec(const dlsh_args *a, const char *name, dlsh_value *result);
 
+/* Appends what is in the file that the parameter `path` names; Ctrl-C ends the wait for a pipe. */
+dl_status dlsh_arg_file(const dlsh_args *a, struct dlsh_buf *b);
+
 /* Records a failure at the place of an argument (name NULL: the whole statement). Returns the code. */
 dl_status dlsh_arg_fail(const dlsh_args *a, const char *name, dl_status code, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));

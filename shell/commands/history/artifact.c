@@ -1,7 +1,4 @@
 /* `artifact` keeps a file with a run; `artifacts` lists what is kept, with its sizes, and writes it out again. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -14,26 +11,12 @@ enum { LARGEST = 512 << 20 };
 
 /* ---------------------------------------------------------------- artifact */
 
-static dl_status read_whole(const dlsh_args *a, const char *path, char **data, long *n) {
+static dl_status read_contents(const dlsh_args *a, dlsh_buf *b) {
+    const char *path = dlsh_arg_str(a, "path");
     struct stat st;
-    char hint[240];
-    FILE *f = fopen(path, "rb");
-    int bad = !f || fstat(fileno(f), &st) || (errno = S_ISREG(st.st_mode) ? 0 : EISDIR);
-    if (!bad && st.st_size > LARGEST) {
-        fclose(f);
-        return dlsh_arg_fail(a, "file", DL_ERR_VALUE, "link=true notes its path and hash, and leaves it where it is",
-                             "\"%s\" has %ld bytes; the store keeps up to %d", path, (long)st.st_size, LARGEST);
-    }
-    *n = bad ? 0 : (long)st.st_size;
-    *data = bad ? NULL : dl_memory_alloc(*n + 1, 1);
-    int lost = !bad && !*data;
-    if (!bad && *data) bad = fread(*data, 1, (size_t)*n, f) != (size_t)*n;
-    int err = errno;
-    if (f) fclose(f);
-    if (lost) return dl_failed();
-    if (!bad) return DL_OK;
-    dl_file_remedy(path, err, hint, sizeof hint);
-    return dlsh_arg_fail(a, "file", DL_ERR_IO, hint, "cannot read \"%s\": %s", path, strerror(err));
+    if (stat(path, &st) || !S_ISREG(st.st_mode) || st.st_size <= LARGEST) return dlsh_arg_file(a, b);
+    return dlsh_arg_fail(a, "path", DL_ERR_VALUE, "link=true notes its path and hash, and leaves it where it is",
+                         "\"%s\" has %ld bytes; the store keeps up to %d", path, (long)st.st_size, LARGEST);
 }
 
 /* The open run of a run or trainer, and its step. */
@@ -56,22 +39,20 @@ static dl_status open_run(const dlsh_args *a, dl_run **run, long *step) {
 
 static dl_status artifact_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    const char *path = dlsh_arg_str(a, "file"), *slash = strrchr(path, '/'), *kind = dlsh_arg_str(a, "kind");
+    const char *path = dlsh_arg_str(a, "path"), *slash = strrchr(path, '/'), *kind = dlsh_arg_str(a, "kind");
     const char *name = dlsh_given(a, "name") ? dlsh_arg_str(a, "name") : slash ? slash + 1 : path;
     dl_run *run;
-    long step = 0, n = 0;
-    char *data = NULL;
+    long step = 0;
     DLSH_TRY(open_run(a, &run, &step));
     if (dlsh_given(a, "step")) step = dlsh_arg_int(a, "step");
     if (step < 0) return dlsh_arg_fail(a, "step", DL_ERR_VALUE, NULL, "a step is not negative, got %ld", step);
     if (!*name) return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "name=\"model\"", "an artifact needs a name");
     if (dlsh_arg_bool(a, "link")) {
-        if (dl_run_artifact_file(run, name, step, kind, path)) return dlsh_place_failure(a, "file");
+        if (dl_run_artifact_file(run, name, step, kind, path)) return dlsh_place_failure(a, "path");
     } else {
-        DLSH_TRY(read_whole(a, path, &data, &n));
-        dl_status st = dl_run_artifact(run, name, step, kind, data, n);
-        free(data);
-        DLSH_TRY(st);
+        DLSH_SCOPED_BUF data = {0};
+        DLSH_TRY(read_contents(a, &data));
+        DLSH_TRY(dl_run_artifact(run, name, step, kind, dlsh_buf_text(&data), (long)data.n));
     }
     dlsh_put(dlsh_arg_sink(a), "kept %s of step %ld\n", name, step);
     return DL_OK;
@@ -181,7 +162,7 @@ const dlsh_command artifact_commands[] = {
              "link=true only path, size and hash are noted. Deleting the run and `gc` free what no other run has; "
              "pictures (.png, .jpg, .svg) are shown by report and serve.",
              DLSH_PARAMS({"run", .want = "run|trainer", .doc = "whose"},
-                         {"file", DLSH_ARG_WORD, .doc = "the file", .complete = "file"}),
+                         {"path", DLSH_ARG_WORD, .doc = "the file", .complete = "file"}),
              DLSH_OPTIONS({"name", DLSH_OPT_STRING, NULL, .doc = "its name in the store; else that of the file"},
                           {"step", DLSH_OPT_INT, NULL, .doc = "the step that it belongs to; else that of the run"},
                           {"kind", DLSH_OPT_STRING, "file", .doc = "a word to find it by: \"plot\", \"weights\""},

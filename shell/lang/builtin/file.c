@@ -68,7 +68,7 @@ static dl_status read_open(const dlsh_args *a, int fd, dlsh_buf *b) {
     return b->failed ? DL_ERR_MEMORY : DL_OK;
 }
 
-static dl_status read_all(const dlsh_args *a, dlsh_buf *b) {
+dl_status dlsh_arg_file(const dlsh_args *a, dlsh_buf *b) {
     /* opening a FIFO would wait for a writer */
     int fd = open(dlsh_arg_str(a, "path"), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return cannot(a, "read");
@@ -79,7 +79,7 @@ static dl_status read_all(const dlsh_args *a, dlsh_buf *b) {
 
 static dl_status read_text_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_buf b = {0};
-    dl_status st = read_all(a, &b);
+    dl_status st = dlsh_arg_file(a, &b);
     if (!st) return dlsh_give(dlsh_buf_string(&b), result);
     dlsh_buf_free(&b);
     return st;
@@ -89,7 +89,7 @@ static dl_status read_text_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status read_lines_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_SCOPED_BUF b = {0};
     dlsh_value list = dlsh_new_list(0);
-    dl_status st = read_all(a, &b);
+    dl_status st = dlsh_arg_file(a, &b);
     for (size_t from = 0; !st && from < b.n && !dlsh_interrupted_at((long)from);) {
         const char *end = memchr(b.s + from, '\n', b.n - from);
         size_t to = end ? (size_t)(end - b.s) : b.n, len = to - from;
