@@ -106,6 +106,7 @@ static void special_values(void **state) {
         {DL_FORMULA_log1p, {0, -0.0f, INFINITY, NAN, NAN, 4.49680519f, NAN, 1e-45f}},
         {DL_FORMULA_log2, {-INFINITY, -INFINITY, INFINITY, NAN, NAN, 6.47135019f, NAN, -149}},
         {DL_FORMULA_sin, {0, -0.0f, NAN, NAN, NAN, 0.692832053f, 0.736202896f, 1e-45f}},
+        {DL_FORMULA_tan, {0, -0.0f, NAN, NAN, NAN, 0.960800135f, -1.08783318f, 1e-45f}},
         {DL_FORMULA_atan, {0, -0.0f, 1.5707964f, -1.5707964f, NAN, 1.55952668f, -1.5612272f, 1e-45f}},
         {DL_FORMULA_asin, {0, -0.0f, NAN, NAN, NAN, NAN, NAN, 1e-45f}},
         {DL_FORMULA_sinh, {0, -0.0f, INFINITY, -INFINITY, NAN, 1.71364497e+38f, -INFINITY, 1e-45f}},

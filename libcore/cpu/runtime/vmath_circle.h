@@ -50,7 +50,7 @@ DL_VECTOR float dl_vasin_rest(float s, float z) {
 DL_VECTOR float dl_vasin(float x) {
     float a = fabsf(x), z = a > 0.5f ? 0.5f - 0.5f * a : a * a, s = a > 0.5f ? sqrtf(z) : a;
     float p = dl_vasin_rest(s, z);
-    float far = ((1.57079637f - 2.0f * s) - 2.0f * p) + -4.37113883e-08f;
+    float far = 0.785398185f + (((0.785398185f - 2.0f * s) - 2.0f * p) + -4.37113883e-08f); /* the small parts first */
     return copysignf(a > 0.5f ? far : s + p, x);
 }
 DL_VECTOR float dl_vacos(float x) {
