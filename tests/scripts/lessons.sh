@@ -21,7 +21,7 @@ answer 10 '3, 2' 'p.T @ g' '1, 2' '(p * (dp - sum(p * dp))) @ k' '(p * (dp - sum
     '(p * (dp - sum(p * dp))).T @ q / sqrt(2.0)' '3, 2' 'p.T @ g'
 dlsh -n -c 'lesson' | sed 's/  [0-9-]* [0-9:]*$/  WHEN/'
 # a lesson of one's own; what had a value gets it back; errors
-printf '# Lesson 0: mine\n#\n# Some prose\n# goes on.\n\nx = param(2.0)\nfor i in range(2) {\n    y = x ** i\n}\nbackward y\n\n# The end.\n' > mine.dlsh
+printf '# Lesson 0: mine\n#\n# Some prose\n# goes on.\n\nx = param(2.0)\nfor i in range(2) {\n    y = x ** i\n}\nbackward y\n\n# The end.\n\n# A second paragraph.\n' > mine.dlsh
 dlsh -n -c 'x = 7; lesson mine.dlsh
 print(x, y.item())'
 dlsh -n -c 'lesson 11' 2>&1
