@@ -18,8 +18,8 @@
 enum { SEED = 0x2f0b4a1d, THREAD = 1 };
 
 static struct {
-    char prefix[64];
-    int attached; /* atomic */
+    char prefix[64]; /* set before there are threads */
+    int attached;    /* atomic */
     /* of the thread of the sockets */
     json_t *texts; /* of cells, by path */
     /* of the session's thread */
@@ -31,6 +31,7 @@ static struct {
 } debugger;
 
 static _Thread_local char why[240];
+static _Thread_local jup_request *asked; /* the request that is answered */
 
 json_t *jup_debug_fail(const char *fmt, ...) {
     va_list ap;
@@ -63,12 +64,11 @@ static uint32_t hash(const char *s, size_t n) {
 }
 
 /* JupyterLab shows the number of a cell only where the path has the word ipykernel_. */
-static const char *prefix(void) {
-    if (!*debugger.prefix) snprintf(debugger.prefix, sizeof debugger.prefix, "/tmp/ipykernel_dlsh_%d/", (int)getpid());
-    return debugger.prefix;
+void jup_debug_open(void) {
+    snprintf(debugger.prefix, sizeof debugger.prefix, "/tmp/ipykernel_dlsh_%d/", (int)getpid());
 }
 
-static void cell_path(unsigned of, char out[PATH_MAX]) { snprintf(out, PATH_MAX, "%s%u.dlsh", prefix(), of); }
+static void cell_path(unsigned of, char out[PATH_MAX]) { snprintf(out, PATH_MAX, "%s%u.dlsh", debugger.prefix, of); }
 
 void jup_debug_cell(long number, const char *code, size_t len) {
     jup_debug_forget();
@@ -116,9 +116,9 @@ static json_t *thread_body(const char *reason) {
     return body;
 }
 
-static void post_event(const char *event, json_t *body) {
+static void post_event(jup_request *of, const char *event, json_t *body) {
     static int seq;
-    jup_post(JUP_IOPUB, jup.request, "debug_event",
+    jup_post(JUP_IOPUB, of, "debug_event",
              json_pack("{s:i, s:s, s:s, s:o}", "seq", __atomic_add_fetch(&seq, 1, __ATOMIC_RELAXED), "type", "event",
                        "event", event, "body", body),
              NULL);
@@ -134,7 +134,7 @@ static dlsh_step stopped(dlsh_session *s, const char *reason) {
     __atomic_store_n(&debugger.stopped, 1, __ATOMIC_RELAXED);
     debugger.resumed = 0;
     debugger.how = DLSH_STEP_RUN;
-    post_event("stopped", thread_body(reason));
+    post_event(of, "stopped", thread_body(reason));
     while (!debugger.resumed && (r = jup_next_debug())) {
         jup_answer(r);
         jup_request_unref(r);
@@ -142,7 +142,7 @@ static dlsh_step stopped(dlsh_session *s, const char *reason) {
     }
     __atomic_store_n(&debugger.stopped, 0, __ATOMIC_RELAXED);
     jup_debug_forget();
-    post_event("continued", thread_body(NULL));
+    post_event(of, "continued", thread_body(NULL));
     return (dlsh_step)debugger.how;
 }
 
@@ -189,7 +189,7 @@ static json_t *do_initialize(const json_t *a) {
 static json_t *do_attach(const json_t *a) {
     (void)a;
     attach(1);
-    post_event("initialized", json_object());
+    post_event(asked, "initialized", json_object());
     return json_object();
 }
 
@@ -218,7 +218,7 @@ static json_t *do_info(const json_t *a) {
     json_t *still = json_array();
     if (jup_debug_stopped()) json_array_append_new(still, json_integer(THREAD));
     return json_pack("{s:b, s:s, s:i, s:s, s:s, s:o, s:o, s:b, s:b, s:[]}", "isStarted", !jup_debug_left(),
-                     "hashMethod", "Murmur2", "hashSeed", (int)SEED, "tmpFilePrefix", prefix(), "tmpFileSuffix",
+                     "hashMethod", "Murmur2", "hashSeed", (int)SEED, "tmpFilePrefix", debugger.prefix, "tmpFileSuffix",
                      ".dlsh", "breakpoints", files, "stoppedThreads", still, "richRendering", 1, "copyToGlobals", 1,
                      "exceptionPaths");
 }
@@ -374,12 +374,13 @@ int jup_debug_needs_session(const jup_request *r) {
 json_t *jup_debug(jup_request *r) {
     static int seq;
     const char *name = text_of(r->content, "command");
-    json_t *arguments = json_object_get(r->content, "arguments"), *asked = json_object_get(r->content, "seq");
+    json_t *arguments = json_object_get(r->content, "arguments"), *number = json_object_get(r->content, "seq");
     int row = row_of(r);
+    asked = r;
     json_t *body = row >= 0 ? commands[row].answer(arguments)
                             : jup_debug_fail("the debugger has no command %.60s", *name ? name : "without a name");
     json_t *reply = json_pack("{s:s, s:i, s:O?, s:b, s:s}", "type", "response", "seq",
-                              __atomic_add_fetch(&seq, 1, __ATOMIC_RELAXED), "request_seq", asked, "success",
+                              __atomic_add_fetch(&seq, 1, __ATOMIC_RELAXED), "request_seq", number, "success",
                               body != NULL, "command", name);
     if (body)
         json_object_set_new(reply, "body", body);

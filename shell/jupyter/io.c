@@ -56,7 +56,7 @@ static struct {
     out *first, **last;
     jup_request *waiting, **newest, *answer;
     long sync_posted, sync_reached; /* SYNC entries of the queue */
-    int ending;
+    int ending;                     /* atomic */
 
     /* of the thread alone */
     jup_request *parent;                       /* of the streams */
@@ -75,6 +75,8 @@ static void wake(void) {
     uint64_t one = 1;
     if (write(io.wake, &one, sizeof one) < 0) return; /* it is awake already */
 }
+
+static int ending(void) { return __atomic_load_n(&io.ending, __ATOMIC_ACQUIRE); }
 
 const char *jup_session_id(void) { return io.writer.session; }
 
@@ -363,8 +365,8 @@ static void serve_shell(void) {
 
 jup_request *jup_next(void) {
     pthread_mutex_lock(&io.lock);
-    while (!io.waiting && !io.ending) pthread_cond_wait(&io.change, &io.lock);
-    jup_request *r = io.ending ? NULL : io.waiting;
+    while (!io.waiting && !ending()) pthread_cond_wait(&io.change, &io.lock);
+    jup_request *r = ending() ? NULL : io.waiting;
     if (r) {
         io.waiting = r->next;
         if (!io.waiting) io.newest = &io.waiting;
@@ -397,7 +399,7 @@ static jup_request *take_debug_request(void) {
 jup_request *jup_next_debug(void) {
     jup_request *r = NULL;
     pthread_mutex_lock(&io.lock);
-    while (!io.ending && !jup_interrupted() && !jup_debug_left() && !(r = take_debug_request())) wait_a_moment();
+    while (!ending() && !jup_interrupted() && !jup_debug_left() && !(r = take_debug_request())) wait_a_moment();
     pthread_mutex_unlock(&io.lock);
     return r;
 }
@@ -428,7 +430,7 @@ static void serve_stdin(void) {
 
 jup_request *jup_input_reply(void) {
     pthread_mutex_lock(&io.lock);
-    while (!io.answer && !io.ending && !jup_interrupted()) wait_a_moment();
+    while (!io.answer && !ending() && !jup_interrupted()) wait_a_moment();
     jup_request *r = io.answer;
     io.answer = NULL;
     pthread_mutex_unlock(&io.lock);
@@ -447,7 +449,7 @@ static void begin_end(void) {
     if (io.forced > 0) return;
     io.forced = dl_seconds() + GRACE;
     pthread_mutex_lock(&io.lock);
-    io.ending = 1;
+    __atomic_store_n(&io.ending, 1, __ATOMIC_RELEASE);
     pthread_cond_broadcast(&io.change);
     pthread_mutex_unlock(&io.lock);
     jup_interrupt();
@@ -478,7 +480,7 @@ static void grant_more(double t) {
 static void check_state(void) {
     double t = dl_seconds();
     grant_more(t);
-    if (__atomic_load_n(&io.ending, __ATOMIC_ACQUIRE)) begin_end();
+    if (ending()) begin_end();
     if (t - io.checked >= PARENT_CHECK) {
         io.checked = t;
         if (orphaned()) {

@@ -177,6 +177,7 @@ int dlsh_kernel_run(dlsh_session *s, const char *connection_file) {
     use_utf8();
     json_object_seed(0); /* before there are threads */
     jup.s = s;
+    jup_debug_open();
     if (!jup_io_start(&connection)) return DLSH_EXIT_ERROR;
     jup_running(0);
     static pid_t process; /* children that C code forks call exit, too */

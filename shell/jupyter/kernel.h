@@ -63,6 +63,8 @@ int jup_debug_needs_session(const jup_request *r);
 int jup_debug_left(void);
 /* A cell is about to run under this number. */
 void jup_debug_cell(long number, const char *code, size_t len);
+/* Before the thread of the sockets begins, after it has ended. */
+void jup_debug_open(void);
 void jup_debug_close(void);
 
 /* ---- history (jupyter/history.c) */

@@ -35,6 +35,7 @@ MEANT = {
     ("median_dim", "*"): "PyTorch's median with a dimension, under a name of its own",
     ("nanmedian_dim", "*"): "PyTorch's nanmedian with a dimension, under a name of its own",
     ("stft", "return_complex"): "PyTorch wants it given, and true is what it will be",
+    ("huber", "*"): "the kernel of PyTorch's huber_loss, of one operand",
     ("dice_loss", "*"): "none of PyTorch's; segmentation libraries have it",
     ("sigmoid_focal_loss", "*"): "torchvision's",
     ("scaled_dot_product_attention", "*"): "newer than the oldest PyTorch that is compared with",

@@ -95,6 +95,8 @@ class Kernel:
             self.process.kill()
         status = self.process.wait()
         assert not orderly or status == 0, f"the kernel ended with status {status}\n{self.read_log()}"
+        if any(HOME.glob("sanitizer.*")):
+            print(self.read_log(), file=sys.stderr)
 
     def read_log(self):
         self.log.seek(0)
