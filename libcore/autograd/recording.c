@@ -19,6 +19,7 @@ typedef struct entry {
     int nin, nout;
     dl_tensor **t; /* operands, results, the gradient that came in */
     unsigned long *from;
+    long *version; /* of the operands and results at the call */
 } entry;
 
 struct dl_calls {
@@ -33,6 +34,7 @@ static void entry_free(entry *e) {
     for (int i = 0; e->t && i < e->nin + e->nout + 1; i++) dl_unref(e->t[i]);
     free(e->t);
     free(e->from);
+    free(e->version);
     free(e->attr);
     dl_op_unref(e->op);
 }
@@ -49,10 +51,22 @@ static entry *entry_new(const dl_op *op, const dl_aval *attr, int nin, int nout)
     e->t = calloc((size_t)(nin + nout + 1), sizeof *e->t);
     e->from = calloc((size_t)nin + 1, sizeof *e->from);
     e->attr = calloc((size_t)op->nattr + 1, sizeof *e->attr);
-    if (!e->t || !e->from || !e->attr) return entry_free(e), NULL;
+    e->version = calloc((size_t)(nin + nout) + 1, sizeof *e->version);
+    if (!e->t || !e->from || !e->attr || !e->version) return entry_free(e), NULL;
     if (op->nattr) memcpy(e->attr, attr, (size_t)op->nattr * sizeof *attr);
     r->n++;
     return e;
+}
+
+/* Notes what the tensors hold now. */
+static void note_versions(entry *e) {
+    for (int i = 0; i < e->nin + e->nout; i++) e->version[i] = e->t[i] ? dl_tensor_version(e->t[i]) : 0;
+}
+
+static bool changed(const entry *e) {
+    for (int i = 0; i < e->nin + e->nout; i++)
+        if (e->t[i] && dl_tensor_version(e->t[i]) != e->version[i]) return true;
+    return false;
 }
 
 void dl_recording_add(const dl_call *c) {
@@ -75,6 +89,7 @@ void dl_recording_add(const dl_call *c) {
         e->t[c->nin + i] = header(c->out[i]);
         if (c->out[i] && c->out[i]->node) e->seq = c->out[i]->node->seq;
     }
+    note_versions(e);
 }
 
 /* The forward call of a node, as far back as it was recorded. */
@@ -112,6 +127,7 @@ void dl_recording_add_rule(const dl_back *b) {
         e->from[i] = n->edge[i].node ? (unsigned long)n->edge[i].node->seq : 0;
     }
     e->t[2 * n->nin] = header(b->g[0]);
+    note_versions(e);
 }
 
 int dl_recording_set(int on) {
@@ -137,6 +153,7 @@ dl_status dl_recording_at(long i, dl_recorded *out) {
                          .rule = (unsigned long)e->rule,
                          .gradient = e->gradient,
                          .redo = e->redo,
+                         .changed = changed(e),
                          .nin = e->nin,
                          .nout = e->nout,
                          .in = e->t,
