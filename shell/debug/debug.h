@@ -29,6 +29,9 @@ dl_tensor *dlsh_debug_plain(dl_tensor *t);
  * again. */
 dl_status dlsh_debug_local(const dl_recorded *c, int k, dl_tensor **out);
 
+/* Are both the same elements of the same memory, in the same shape? */
+int dlsh_debug_alike(const dl_tensor *a, const dl_tensor *b);
+
 /* "[3, 2]", the index of an element in logical order. */
 const char *dlsh_debug_index(const dl_tensor *t, long element, char *buf, size_t size);
 

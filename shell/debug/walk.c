@@ -6,6 +6,14 @@
 
 #include "dlcore/copy.h"
 
+int dlsh_debug_alike(const dl_tensor *a, const dl_tensor *b) {
+    int d = dl_ndim(a);
+    if (dl_data(a) != dl_data(b) || d != dl_ndim(b) || dl_dtype_of(a) != dl_dtype_of(b)) return 0;
+    for (int i = 0; i < d; i++)
+        if (dl_shape(a)[i] != dl_shape(b)[i] || dl_stride(a)[i] != dl_stride(b)[i]) return 0;
+    return 1;
+}
+
 /* The leaves below the loss, and copies of the gradients they have. */
 static dl_status find_leaves(dlsh_nodewalk *w, dl_tensor *loss) {
     dl_tape *tape = dl_tape_of(loss);

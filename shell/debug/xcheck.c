@@ -150,19 +150,11 @@ static verdict judge(const dl_recorded *c, int k, const double *here, const doub
 
 /* ---------------------------------------------------------------- calls */
 
-static int alike(const dl_tensor *a, const dl_tensor *b) {
-    int d = dl_ndim(a);
-    if (dl_data(a) != dl_data(b) || d != dl_ndim(b) || dl_dtype_of(a) != dl_dtype_of(b)) return 0;
-    for (int i = 0; i < d; i++)
-        if (dl_shape(a)[i] != dl_shape(b)[i] || dl_stride(a)[i] != dl_stride(b)[i]) return 0;
-    return 1;
-}
-
 /* Operands in f64 from what came before, where it is known. */
 static void shadows_of(const xcheck *x, long at, const dl_recorded *c, dl_tensor **in) {
     for (int k = 0; k < c->nin && k < MOST; k++) {
         long i = at - 1;
-        while (c->in[k] && i >= 0 && !(x->made[i] && alike(x->made[i], c->in[k]))) i--;
+        while (c->in[k] && i >= 0 && !(x->made[i] && dlsh_debug_alike(x->made[i], c->in[k]))) i--;
         in[k] = c->in[k] && i >= 0 && x->shadow[i] ? x->shadow[i] : c->in[k];
     }
 }
