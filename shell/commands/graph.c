@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "commands/nets/nets.h"
+#include "debug/dbg.h"
 #include "lang/session.h"
 #include "view/rich/graph.h"
 #include "view/text.h"
@@ -113,6 +114,14 @@ static dl_status set_operands(const history *h, const dl_tape_node *x, dlsh_grap
     return DL_OK;
 }
 
+/* The pass in which the debugger stands at the op; 0: it does not. */
+static int debugger_at(const dl_tape_node *x) {
+    dl_recorded node;
+    int backward = 0;
+    if (!dlsh_dbg.active || !dlsh_nodewalk_node(&dlsh_dbg.walk, dlsh_dbg.walk.at, &node, &backward)) return 0;
+    return node.seq == x->seq ? 1 + backward : 0;
+}
+
 static dl_status build(history *h, dl_tensor *y, long most, dlsh_graph *g) {
     g->n = choose(h, most);
     g->nodes = calloc((size_t)g->n + 1, sizeof *g->nodes);
@@ -123,7 +132,7 @@ static dl_status build(history *h, dl_tensor *y, long most, dlsh_graph *g) {
         if (h->index[i] < 0) continue;
         dlsh_graph_node *to = &g->nodes[h->index[i]];
         if (h->tape->nodes[i].op)
-            name_op(h, &h->tape->nodes[i], to, i ? NULL : y);
+            name_op(h, &h->tape->nodes[i], to, i ? NULL : y), to->here = debugger_at(&h->tape->nodes[i]);
         else
             name_leaf(h, &h->tape->nodes[i], to);
         status = set_operands(h, &h->tape->nodes[i], to, last);
@@ -165,10 +174,11 @@ static dl_status list_rows(dlsh_sink *sink, const dl_tape *tape) {
 }
 
 static dl_status write_file(const char *path, const dlsh_graph *g) {
-    DLSH_SCOPED_BUF svg = {0};
-    dl_status status = dl_format_for(path, DL_HOLDS_GRAPH) ? dlsh_graph_svg(&svg, g) : dl_failed();
-    if (!status) status = dlsh_buf_write(&svg, path);
-    return status;
+    DLSH_SCOPED_BUF text = {0};
+    const char *format = dl_format_for(path, DL_HOLDS_GRAPH);
+    if (!format) return dl_failed();
+    DLSH_TRY(!strcmp(format, "DOT") ? dlsh_graph_dot(&text, g) : dlsh_graph_svg(&text, g));
+    return dlsh_buf_write(&text, path);
 }
 
 static dl_status show(const dlsh_args *a, const dlsh_graph *g) {
@@ -217,9 +227,10 @@ const dlsh_command graph_commands[] = {
     DLSH_ROW(
         "graph", DLSH_REPORT, graph_run, "graph TENSOR [max=100] [out=FILE]",
         "Draws the tape: the ops that computed a tensor, from the result down to the leaves that require gradients, "
-        "with shapes, values of scalars and the lines that ran them. In a notebook, and with out=, a picture.",
+        "with shapes, values of scalars and the lines that ran them. In a notebook, and with out=NAME.svg, a picture; "
+        "out=NAME.dot is for Graphviz. Within dbg the op where the debugger stands is marked.",
         DLSH_PARAMS({"what", .want = "tensor|trainer", .doc = "a tensor with a history, or a trainer: its last loss"}),
         DLSH_OPTIONS({"max", DLSH_OPT_INT, "100", .doc = "ops shown, the newest"},
-                     {"out", DLSH_OPT_WORD, NULL, .doc = "draw into a file, NAME.svg", .complete = "file"}),
-        .examples = "graph loss\ngraph t\ngraph loss out=tape.svg"),
+                     {"out", DLSH_OPT_WORD, NULL, .doc = "draw into a file, NAME.svg or NAME.dot", .complete = "file"}),
+        .examples = "graph loss\ngraph t\ngraph loss out=tape.svg\ngraph loss out=tape.dot"),
     {0}};

@@ -1,4 +1,4 @@
-/* Graphs of what was computed from what: as an SVG picture, laid out in layers, and as a tree of text. */
+/* Graphs of what was computed from what: as an SVG picture, laid out in layers, as DOT, and as a tree of text. */
 #ifndef DLSH_VIEW_GRAPH_H
 #define DLSH_VIEW_GRAPH_H
 
@@ -10,6 +10,7 @@ typedef struct dlsh_graph_node {
     char label[192]; /* "conv2d", "head.weight" */
     char note[96];   /* second line of the box: "f32[64,10]" */
     char where[96];  /* "demo.dlsh:3"; text only */
+    int here;        /* where the debugger stands: 1 in the forward pass, 2 in the backward pass */
     int nin;
     int *in; /* [nin] indices of what it is made from, each higher than its own, unless a leaf's */
 } dlsh_graph_node;
@@ -42,7 +43,12 @@ void dlsh_layout_free(dlsh_layout *l);
 /* Height of each node above the leaves below it: 0 for a leaf. depth[g->n]. */
 void dlsh_graph_depth(const dlsh_graph *g, int *depth);
 
+/* "debugger, forward"; "" where it does not stand. */
+const char *dlsh_graph_here(const dlsh_graph_node *x);
+
 dl_status dlsh_graph_svg(dlsh_buf *b, const dlsh_graph *g);
+/* In the language of Graphviz. */
+dl_status dlsh_graph_dot(dlsh_buf *b, const dlsh_graph *g);
 /* One op a line, from the result down: each is made from what stands below it. Leaves and further operands branch off;
  * what is used twice is written once and has a number. */
 dl_status dlsh_graph_text(dlsh_buf *b, const dlsh_graph *g, const dlsh_look *look);

@@ -28,8 +28,14 @@ static void put_box(dlsh_buf *b, const dlsh_graph_node *x, const dlsh_graph_box 
                     "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%s\" fill=\"%s\" stroke=\"%s\" "
                     "stroke-width=\"%s\"%s/>",
                     p->x - p->w / 2, p->y - p->h / 2, p->w, p->h, looks[x->kind].radius,
-                    result ? "#d5efd9" : looks[x->kind].fill, result ? DLSH_GREEN : looks[x->kind].stroke,
-                    result ? "2" : "1", looks[x->kind].dash);
+                    result ? "#d5efd9" : looks[x->kind].fill,
+                    x->here  ? DLSH_RED
+                    : result ? DLSH_GREEN
+                             : looks[x->kind].stroke,
+                    x->here  ? "4"
+                    : result ? "2"
+                             : "1",
+                    looks[x->kind].dash);
     dlsh_buf_printf(b, "<text x=\"%.1f\" y=\"%.1f\" font-weight=\"bold\">", p->x, *x->note ? p->y - 3 : p->y + 4);
     dlsh_html_puts(b, x->label);
     dlsh_buf_printf(b, "</text><text x=\"%.1f\" y=\"%.1f\" font-size=\"10\">", p->x, p->y + 11);
@@ -122,6 +128,7 @@ static int put_line(tree *t, int i, const char *hang, const char *mark) {
         dlsh_buf_printf(t->out, "%*s", width < 42 ? 44 - width : 2, "");
         dlsh_buf_puts_visible(t->out, x->where);
     }
+    if (x->here) dlsh_buf_printf(t->out, "  <- %s", dlsh_graph_here(x));
     dlsh_buf_puts(t->out, "\n");
     return 1;
 }
