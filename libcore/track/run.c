@@ -17,6 +17,8 @@ const char *dl_run_status_name(dl_run_status s) { return (unsigned)s < NSTATUS ?
 
 long dl_run_id(const dl_run *r) { return r ? (long)r->id : 0; }
 
+const char *dl_run_uuid(const dl_run *r) { return r ? r->uuid : ""; }
+
 /* ---------------------------------------------------------------- handles */
 
 static dl_run *new_handle(dl_store *s) {
@@ -187,6 +189,7 @@ static dl_status insert_run(sqlite3 *db, const dl_run_spec *p, const surrounding
         p->model_name, p->model_text, text_or_null(x->model_sha), (int64_t)p->n_params, p->dataset, p->data_fingerprint,
         p->note, r->recorded.us, r->recorded.since_us));
     r->id = sqlite3_last_insert_rowid(db);
+    memcpy(r->uuid, x->uuid, sizeof r->uuid);
     if (p->name && *p->name) return DL_OK;
     return dl_db_run(db, "update run set name = 'run-' || id where id = ?1", "i", r->id);
 }
@@ -204,12 +207,12 @@ static dl_status insert_parts(sqlite3 *db, const dl_run_spec *p, const surroundi
     return DL_OK;
 }
 
-static dl_status take_over(dl_store *s, dl_run *r, long step);
+static dl_status take_over(dl_store *s, dl_run *r, long step, long taken_us);
 
 /* The row of a run that begins: a new one, or that of the trial which this process runs once more. */
 static dl_status begin_run(dl_store *s, const dl_run_spec *spec, const surroundings *x, dl_run *r, int64_t trial) {
     if (trial) DL_TRY(dl_db_int(s->w, &r->id, "select run_id from trial where id = ?1", "i", trial));
-    DL_TRY(r->id ? take_over(s, r, 0) : insert_run(s->w, spec, x, r));
+    DL_TRY(r->id ? take_over(s, r, 0, 0) : insert_run(s->w, spec, x, r));
     if (trial) DL_TRY(dl_db_run(s->w, "update trial set run_id = ?2 where id = ?1", "ii", trial, r->id));
     if (spec->tensorboard && !(r->live = dl_tensorboard_follow(s->w, r->id, spec->tensorboard, 0))) return dl_failed();
     return insert_parts(s->w, spec, x, r);
@@ -241,19 +244,35 @@ dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
 
 /* ---------------------------------------------------------------- resume */
 
-/* Deletes the points from `step` on, recomputes the statistics of their series, and records an event. */
-static dl_status delete_points_from(sqlite3 *db, int64_t id, long step) {
+/* Whether all that is newer than `taken_us` came after the state of `step`: the run has not gone back behind it since.
+ */
+static dl_status straight_since(sqlite3 *db, int64_t id, long step, long taken_us, int64_t *yes) {
+    *yes = taken_us > 0;
+    return taken_us <= 0 ? DL_OK
+                         : dl_db_int(db, yes,
+                                     "select not exists (select 1 from event where run_id = ?1 and kind = 'resume'"
+                                     " and t_us > ?2 and step < ?3)",
+                                     "iii", id, (int64_t)taken_us, (int64_t)step);
+}
+
+/* Deletes the points from `step` on and those newer than `taken_us`, recomputes the statistics of their series, and
+ * records an event. */
+static dl_status delete_points_from(sqlite3 *db, int64_t id, long step, long taken_us) {
     DL_DB_STATEMENT(q);
-    int64_t gone = 0;
+    int64_t gone = 0, by_time;
     int rc;
     char text[160];
+    DL_TRY(straight_since(db, id, step, taken_us, &by_time));
+    const int64_t newest = by_time ? taken_us : INT64_MAX;
     /* the use of the machine goes by time, not by steps */
-    DL_TRY(dl_db_prepare(db, &q,
-                         "select id from series where run_id = ?1 and last_step >= ?2 and key not like 'system/%'"));
-    DL_TRY(dl_db_bind(q, "ii", id, (int64_t)step));
+    DL_TRY(dl_db_prepare(
+        db, &q, "select id from series where run_id = ?1 and (last_step >= ?2 or ?3) and key not like 'system/%'"));
+    DL_TRY(dl_db_bind(q, "iii", id, (int64_t)step, by_time));
     while ((rc = sqlite3_step(q)) == SQLITE_ROW) {
         int64_t series = sqlite3_column_int64(q, 0);
-        DL_TRY(dl_db_run(db, "delete from metric where series_id = ?1 and step >= ?2", "ii", series, (int64_t)step));
+        DL_TRY(dl_db_run(db, "delete from metric where series_id = ?1 and (step >= ?2 or t_us > ?3)", "iii", series,
+                         (int64_t)step, newest));
+        if (!sqlite3_changes(db)) continue;
         gone += sqlite3_changes(db);
         DL_TRY(dl_series_rebuild(db, series));
     }
@@ -262,17 +281,24 @@ static dl_status delete_points_from(sqlite3 *db, int64_t id, long step) {
     return dl_event_put(db, id, step, "resume", text, NULL);
 }
 
-static dl_status take_over(dl_store *s, dl_run *r, long step) {
+/* The uuid of the run, and its device, whose use is to be recorded. */
+static dl_status take_facts(sqlite3 *db, dl_run *r) {
+    DL_DB_STATEMENT(q);
+    DL_TRY(dl_db_prepare(db, &q, "select uuid, coalesce(device, '') from run where id = ?1"));
+    DL_TRY(dl_db_bind(q, "i", r->id));
+    if (sqlite3_step(q) != SQLITE_ROW) return dl_db_fail(db, "read the store");
+    snprintf(r->uuid, sizeof r->uuid, "%s", (const char *)sqlite3_column_text(q, 0));
+    dl_usage_begin(&r->usage, (const char *)sqlite3_column_text(q, 1));
+    return DL_OK;
+}
+
+static dl_status take_over(dl_store *s, dl_run *r, long step, long taken_us) {
     const dl_whoami *me = dl_whoami_self();
     int64_t active = 0, id = r->id;
     DL_TRY(check_exists(s->w, id));
     DL_TRY(dl_db_int(s->w, &active, "select active_us from run where id = ?1", "i", id));
     dl_activity_begin(r, active);
-    char device_sql[96], *device = NULL;
-    snprintf(device_sql, sizeof device_sql, "select coalesce(device, '') from run where id = %lld", (long long)id);
-    dl_db_texts(s->w, device_sql, &device, 1);
-    dl_usage_begin(&r->usage, device);
-    free(device);
+    DL_TRY(take_facts(s->w, r));
     DL_TRY(dl_db_run(s->w,
                      "update run set status = 'running', ended_us = null, error = null, heartbeat_us = ?2, host = ?3,"
                      " boot_id = ?4, pid = ?5, pid_start = ?6, active_since_us = ?7"
@@ -281,10 +307,10 @@ static dl_status take_over(dl_store *s, dl_run *r, long step) {
                      r->recorded.since_us));
     r->began_at = step;
     if (!sqlite3_changes(s->w)) return dl_fail_hint(DL_ERR_STATE, "end it first", "run %ld is still running", (long)id);
-    return delete_points_from(s->w, id, step);
+    return delete_points_from(s->w, id, step, taken_us);
 }
 
-dl_run *dl_run_resume(dl_store *s, long id, long step) {
+dl_run *dl_run_resume(dl_store *s, long id, long step, long taken_us) {
     if (!s) return dl_fail_null("store"), NULL;
     if (s->none)
         return dl_fail_hint(DL_ERR_STATE, "start with --db FILE",
@@ -297,19 +323,19 @@ dl_run *dl_run_resume(dl_store *s, long id, long step) {
     dl_status st = access(s->path, F_OK) ? dl_run_missing(id) : dl_store_recover(s, 1);
     if (st == DL_OK && (st = dl_store_write_lock(s)) == DL_OK) {
         st = dl_writer_start(s);
-        if (st == DL_OK && (st = dl_db_begin(s->w)) == DL_OK) st = dl_db_end(s->w, take_over(s, r, step));
+        if (st == DL_OK && (st = dl_db_begin(s->w)) == DL_OK) st = dl_db_end(s->w, take_over(s, r, step, taken_us));
         dl_store_write_unlock(s, st);
     }
     return st == DL_OK ? enlist(r) : free_handle(r);
 }
 
-dl_status dl_run_rewind(dl_run *r, long step) {
+dl_status dl_run_rewind(dl_run *r, long step, long taken_us) {
     if (!r) return dl_fail_null("run");
     if (r->store->none) return DL_OK;
     DL_TRY(dl_store_flush(r->store));
     DL_TRY(dl_store_write_lock(r->store));
     dl_status st = dl_db_begin(r->store->w);
-    if (st == DL_OK) st = dl_db_end(r->store->w, delete_points_from(r->store->w, r->id, step));
+    if (st == DL_OK) st = dl_db_end(r->store->w, delete_points_from(r->store->w, r->id, step, taken_us));
     dl_store_write_unlock(r->store, st);
     if (st == DL_OK) dl_live_restart(r, step);
     return st;

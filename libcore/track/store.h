@@ -68,6 +68,7 @@ struct dl_run {
     dl_run *next;
     dl_run *older; /* open in the process, as dl_run_active has them */
     int64_t id;
+    char uuid[37];
     int64_t active_from;            /* the activity clock at active time 0 */
     dl_activity recorded;           /* as its row holds it; under runs_lock */
     long sources;                   /* so many of the process's are written */

@@ -7,7 +7,7 @@
 #include "nn/module.h"
 #include "core/list.h"
 #include "core/scope.h"
-#include "track/whoami.h"
+#include "track/store.h"
 #include "train/trainer.h"
 #include "dlcore/copy.h"
 
@@ -77,6 +77,11 @@ static json_t *watched(const dl_watch *w) {
                      "bad", (json_int_t)w->bad);
 }
 
+/* The run and the time: what comes later is withdrawn when the run goes on from here. */
+static json_t *run_of(const dl_trainer *t) {
+    return json_pack("{s:s, s:I}", "uuid", t->run ? dl_run_uuid(t->run) : "", "taken_us", (json_int_t)dl_now_us());
+}
+
 static char *describe(dl_trainer *t, bool shows_best) {
     long epoch, batch;
     double scale[2];
@@ -89,13 +94,13 @@ static char *describe(dl_trainer *t, bool shows_best) {
     if (t->schedule) dl_schedule_get_state(t->schedule, state);
     for (int i = 0; t->schedule && i < DL_SCHEDULE_STATE; i++) json_array_append_new(sched, real(state[i]));
     json_t *scales = json_pack("[f, f]", scale[0], scale[1]);
-    json_t *j = json_pack(
-        "{s:o, s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:s, s:I, s:o, s:o, s:o, s:s, s:o, s:I, s:I}", "loss_scale", scales,
-        "format", FORMAT, "step", (json_int_t)t->step, "epoch", (json_int_t)epoch, "batch", (json_int_t)batch, "seed",
-        word(dl_seed_get()), "data_seed", word(t->data_seed), "rng", rng, "optimizer", t->opt->row->kind.name,
-        "optimizer_steps", (json_int_t)t->opt->steps, "param_steps", steps, "base_lr", real(t->base_lr), "lr",
-        real(t->lr), "schedule", t->schedule ? dl_schedule_text(t->schedule) : "", "schedule_state", sched, "run",
-        (json_int_t)(t->run ? dl_run_id(t->run) : 0), "batch_size", (json_int_t)dl_loader_batch(t->loader));
+    json_t *j = json_pack("{s:o, s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:s, s:I, s:o, s:o, s:o, s:s, s:o, s:o, s:I}",
+                          "loss_scale", scales, "format", FORMAT, "step", (json_int_t)t->step, "epoch",
+                          (json_int_t)epoch, "batch", (json_int_t)batch, "seed", word(dl_seed_get()), "data_seed",
+                          word(t->data_seed), "rng", rng, "optimizer", t->opt->row->kind.name, "optimizer_steps",
+                          (json_int_t)t->opt->steps, "param_steps", steps, "base_lr", real(t->base_lr), "lr",
+                          real(t->lr), "schedule", t->schedule ? dl_schedule_text(t->schedule) : "", "schedule_state",
+                          sched, "run", run_of(t), "batch_size", (json_int_t)dl_loader_batch(t->loader));
     json_object_set_new(j, "val", json_real(t->val));
     json_object_set_new(j, "stop", watched(&t->stop));
     json_object_set_new(j, "keep", watched(&t->keep));
@@ -310,18 +315,23 @@ static dl_status restore_best(dl_trainer *t, const json_t *j, const dl_tensor_fi
     return json_is_true(json_object_get(j, "shows_best")) ? dl_best_enter(t) : DL_OK;
 }
 
-/* The run continues from the checkpoint; where it cannot be resumed, training opens a new one. */
-static dl_status restore_run(dl_trainer *t, const json_t *j) {
-    if (t->run) return dl_run_rewind(t->run, t->step + 1);
-    long id = number(j, "run");
-    if (!t->store || !id) return DL_OK;
-    t->run = dl_run_resume(t->store, id, t->step + 1);
-    if (t->run) {
-        DL_TRY(dl_record_open_series(t));
-        return t->run_spec.tensorboard ? dl_run_tensorboard(t->run, t->run_spec.tensorboard) : DL_OK;
+/* The run continues from the checkpoint; where it cannot be resumed, training begins a new one. */
+static dl_status restore_run(dl_trainer *t, const json_t *j, const char *path) {
+    const json_t *run = json_object_get(j, "run");
+    const char *uuid = json_string_value(json_object_get(run, "uuid"));
+    const long taken = (long)json_integer_value(json_object_get(run, "taken_us"));
+    long id;
+    if (t->run) return dl_run_rewind(t->run, t->step + 1, uuid && !strcmp(uuid, dl_run_uuid(t->run)) ? taken : 0);
+    if (!t->store || !*dl_store_path(t->store) || !uuid || !*uuid) return DL_OK;
+    if (dl_run_find(t->store, uuid, &id) == DL_OK) t->run = dl_run_resume(t->store, id, t->step + 1, taken);
+    if (!t->run) {
+        dl_store_warn(t->store, "the run of %.200s (%.8s) is not taken up, the training goes on in a new one: %.300s",
+                      path, uuid, dl_errmsg());
+        dl_error_clear();
+        return DL_OK;
     }
-    dl_error_clear();
-    return DL_OK;
+    DL_TRY(dl_record_open_series(t));
+    return t->run_spec.tensorboard ? dl_run_tensorboard(t->run, t->run_spec.tensorboard) : DL_OK;
 }
 
 static dl_status restore(dl_trainer *t, const dl_tensor_file *f, const json_t *j, const char *path) {
@@ -338,7 +348,7 @@ static dl_status restore(dl_trainer *t, const dl_tensor_file *f, const json_t *j
     t->diverged = false;
     t->error[0] = 0;
     DL_TRY(restore_best(t, j, f));
-    return restore_run(t, j);
+    return restore_run(t, j, path);
 }
 
 dl_status dl_trainer_load(dl_trainer *t, const char *path) {
@@ -385,6 +395,8 @@ static dl_status take_copies(dl_trainer *t, dl_checkpoint *c) {
     if (!text) return dl_failed();
     c->state = json_loads(text, 0, NULL);
     free(text);
+    /* steps that are made again log again what has a step alone */
+    json_object_del(json_object_get(c->state, "run"), "taken_us");
     return c->state ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for a checkpoint");
 }
 

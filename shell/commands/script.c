@@ -175,9 +175,19 @@ static dl_status args_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- read */
 
+/* A script that `run rerun` runs again finds the files it read by absolute paths below a folder: as they were then. */
+static FILE *open_script(const char *path) {
+    const char *root = getenv("DLSH_RERUN_ROOT");
+    if (!root || *path != '/') return fopen(path, "rb");
+    DLSH_SCOPED_BUF kept = {0};
+    dlsh_buf_printf(&kept, "%s%s", root, path);
+    FILE *f = fopen(dlsh_buf_text(&kept), "rb");
+    return f ? f : fopen(path, "rb");
+}
+
 dl_status dlsh_script_text(const dlsh_args *a, const char *param, dlsh_buf *out) {
     const char *path = dlsh_arg_str(a, param);
-    FILE *f = fopen(path, "rb");
+    FILE *f = open_script(path);
     char chunk[4096];
     size_t got;
     while (f && out->n <= DLSH_LONGEST_SCRIPT && (got = fread(chunk, 1, sizeof chunk, f)) > 0)

@@ -88,7 +88,7 @@ static dl_gradcheck_report report;
     X(MADE(dl_from_dlpack_versioned(NULL)))                                                                            \
     X(DONE(dl_store_flush(NULL)))                                                                                      \
     X(MADE(dl_run_begin(NULL, NULL)))                                                                                  \
-    X(MADE(dl_run_resume(NULL, 1, 0)))                                                                                 \
+    X(MADE(dl_run_resume(NULL, 1, 0, 0)))                                                                              \
     X(DONE(dl_run_end(NULL, DL_RUN_FINISHED, NULL)))                                                                   \
     X(DONE(dl_metric(NULL, "loss", 0, 0)))                                                                             \
     X(MADE(dl_series_of(NULL, "loss")))                                                                                \

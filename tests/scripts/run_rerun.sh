@@ -23,3 +23,9 @@ dlsh -n --db x.db -c 'run restore-code 2 then' | tidy
 ls -A then; cat then/lib.dlsh
 dlsh -n --db x.db -c 'run restore-code 2 then' 2>&1 | tail -1
 dlsh -n --db x.db -c 'r = start_run("p"); r.end(); run rerun last' 2>&1 | grep error
+# files read by an absolute path are those of then, too
+echo "width = 3" > wide.dlsh
+printf 'read "%s/wide.dlsh"\nnet m { flatten -> linear width -> linear 10 }\nt = trainer(m, dataset("digits", n=50, test=10), batch=50, name="absolute")\ntrain t steps=1\n' "$PWD" > a.dlsh
+dlsh -n -q --db x.db a.dlsh > /dev/null
+echo "width = 5" > wide.dlsh
+dlsh -n --db x.db -c 'run rerun absolute' 2>&1 | tidy

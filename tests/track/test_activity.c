@@ -59,7 +59,7 @@ static void idle_time_does_not_count(void **state) {
     assert_true(ask("select (ended_us - started_us) / 1e6 from run") > 8 * UNIT_MS / 1e3);
     /* and runs again when it is resumed */
     usleep(UNIT_MS * 3000);
-    has(r = dl_run_resume(s, id, 0));
+    has(r = dl_run_resume(s, id, 0, 0));
     work();
     wait_idle();
     ok(dl_run_end(r, DL_RUN_FINISHED, NULL));

@@ -201,7 +201,7 @@ static void heartbeat_corrects(void **state) {
     dl_store *s = dl_store_open(db_path);
     dl_run *r = dl_run_begin(s, NULL);
     ok(dl_run_end(r, DL_RUN_KILLED, "process 1 on elsewhere is gone"));
-    dl_run *again = dl_run_resume(s, 1, 0);
+    dl_run *again = dl_run_resume(s, 1, 0, 0);
     has(again);
     assert_string_equal(ask_text("select status || typeof(error) from run"), "runningnull");
     ok(dl_run_end(again, DL_RUN_FINISHED, NULL));

@@ -2,6 +2,7 @@
 #include "track/support.h"
 
 #include <pthread.h>
+#include <time.h>
 #include "track/store.h"
 
 static const dl_run_spec spec = {
@@ -164,12 +165,12 @@ static void resumes(void **state) {
         ok(dl_metric(r, "loss", i, 100 - i));
         if (i >= 60) ok(dl_metric(r, "late", i, i));
     }
-    assert_null(dl_run_resume(s, 1, 50));
+    assert_null(dl_run_resume(s, 1, 50, 0));
     error_says("still running");
     ok(dl_run_end(r, DL_RUN_FINISHED, NULL));
-    assert_null(dl_run_resume(s, 7, 50));
+    assert_null(dl_run_resume(s, 7, 50, 0));
     error_says("no run 7");
-    has(r = dl_run_resume(s, 1, 50));
+    has(r = dl_run_resume(s, 1, 50, 0));
     assert_int_equal(dl_run_id(r), 1);
     assert_string_equal(ask_text("select status || typeof(ended_us) from run"), "runningnull");
     assert_string_equal(
@@ -179,12 +180,45 @@ static void resumes(void **state) {
     assert_int_equal(ask("select n from series where key = 'late'"), 0);
     assert_string_equal(ask_text("select kind || step from event"), "resume50");
     for (int i = 50; i < 55; i++) ok(dl_metric(r, "loss", i, 1));
-    ok(dl_run_rewind(r, 52));
+    ok(dl_run_rewind(r, 52, 0));
     ok(dl_metric(r, "late", 52, 8));
     ok(dl_run_end(r, DL_RUN_FINISHED, NULL));
     assert_int_equal(ask("select n from series where key = 'train/loss'"), 52);
     assert_int_equal(ask("select n from series where key = 'late'"), 1);
     assert_int_equal(ask("select count(*) from metric"), 53);
+    ok(dl_store_close(s));
+}
+
+static const char *epochs(void) {
+    return ask_text("select printf('%d %g %d', n, last, last_step) from series where key = 'epoch/acc'");
+}
+
+/* Series that count something else than steps go back by the time at which the state was taken. */
+static void resumes_by_time(void **state) {
+    (void)state;
+    dl_store *s = dl_store_open(db_path);
+    dl_run *r = dl_run_begin(s, NULL);
+    assert_int_equal(strlen(dl_run_uuid(r)), 36);
+    long taken[4];
+    for (int i = 0; i < 4; i++) {
+        ok(dl_metric(r, "loss", 10 * i, i));
+        ok(dl_metric(r, "epoch/acc", i, i));
+        ok(dl_store_flush(s));
+        const struct timespec moment = {.tv_nsec = 2000000};
+        nanosleep(&moment, NULL);
+        taken[i] = (long)dl_now_us();
+        nanosleep(&moment, NULL);
+    }
+    ok(dl_run_end(r, DL_RUN_KILLED, NULL));
+    has(r = dl_run_resume(s, 1, 21, taken[2]));
+    assert_string_equal(epochs(), "3 2 2");
+    ok(dl_metric(r, "epoch/acc", 3, 33));
+    ok(dl_run_rewind(r, 11, taken[1]));
+    assert_string_equal(epochs(), "2 1 1");
+    ok(dl_metric(r, "epoch/acc", 2, 22));
+    ok(dl_run_rewind(r, 21, taken[2])); /* this state is of before the last return: what is newer may belong to it */
+    assert_string_equal(epochs(), "3 22 2");
+    ok(dl_run_end(r, DL_RUN_FINISHED, NULL));
     ok(dl_store_close(s));
 }
 
@@ -305,10 +339,10 @@ static void runs_in_parallel(void **state) {
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
     const struct CMUnitTest tests[] = {
-        T(records_surroundings), T(finds_command_line),  T(asks_git),
-        T(keeps_statistics),     T(merges_like_rebuild), T(resumes),
-        T(notes_things),         T(keeps_nothing),       T(is_shared_in_a_process),
-        T(runs_in_parallel),
+        T(records_surroundings),   T(finds_command_line),  T(asks_git),
+        T(keeps_statistics),       T(merges_like_rebuild), T(resumes),
+        T(resumes_by_time),        T(notes_things),        T(keeps_nothing),
+        T(is_shared_in_a_process), T(runs_in_parallel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,6 +60,11 @@ static dl_status add_arguments(const dlsh_args *a, const char *recorded, words *
     return DL_OK;
 }
 
+/* Where it runs: the folder of then below a root of its own, and the script there. */
+typedef struct scratch {
+    dlsh_buf root, folder, script;
+} scratch;
+
 /* The seed that the process began with: that of its command line, or of the trial of a sweep. The script may set
  * another one. */
 static unsigned long first_seed(const dl_run_info *r) {
@@ -68,13 +73,28 @@ static unsigned long first_seed(const dl_run_info *r) {
     return option ? strtoul(option + 8, NULL, 10) : 0;
 }
 
-static dl_status make_words(const dlsh_args *a, dl_store *store, const dl_run_info *r, const char *script, words *w) {
-    char seed[24], db[4096];
+static dl_status make_words(const dlsh_args *a, dl_store *store, const dl_run_info *r, scratch *x, words *w) {
+    char seed[24], db[4096], self[4096];
+    const char *script = *r->script_path == '/' ? dlsh_buf_text(&x->script) : r->script_path;
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0) return dlsh_fail(DL_ERR_IO, NULL, "the program is not found: %s", strerror(errno));
+    self[n] = 0;
+    DLSH_SCOPED_BUF root = {0};
+    dlsh_buf_printf(&root, "DLSH_RERUN_ROOT=%s", dlsh_buf_text(&x->root));
     snprintf(seed, sizeof seed, "%lu", first_seed(r));
     if (!realpath(dl_store_path(store), db)) return dlsh_fail(DL_ERR_IO, NULL, "the store is gone");
-    const char *first[] = {
-        "dlsh", "-n", "-q", "--db", db, "--seed", seed, "--device", strncmp(r->device, "cuda", 4) ? "cpu" : "cuda",
-        script};
+    const char *first[] = {"env",
+                           dlsh_buf_text(&root),
+                           self,
+                           "-n",
+                           "-q",
+                           "--db",
+                           db,
+                           "--seed",
+                           seed,
+                           "--device",
+                           strncmp(r->device, "cuda", 4) ? "cpu" : "cuda",
+                           script};
     for (size_t i = 0; i < sizeof first / sizeof *first; i++) DLSH_TRY(add(w, first[i], strlen(first[i])));
     return add_arguments(a, r->script_args, w);
 }
@@ -102,15 +122,16 @@ static dl_status link_entries(const char *from, const char *to) {
 }
 
 /* A folder with the script and what it read, at the paths that they had below the root, and links to the data. */
-static dl_status make_scratch(dl_store *store, const dl_run_info *r, dlsh_buf *folder, dlsh_buf *script) {
+static dl_status make_scratch(dl_store *store, const dl_run_info *r, scratch *x) {
     const char *tmp = getenv("TMPDIR");
     char root[4096];
     snprintf(root, sizeof root, "%s/dlsh-rerun-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(root)) return dlsh_fail(DL_ERR_IO, NULL, "a folder %s cannot be made: %s", root, strerror(errno));
-    dlsh_buf_printf(folder, "%s%s/", root, r->cwd);
-    DLSH_TRY(dlsh_make_folders(dlsh_buf_text(folder)));
-    DLSH_TRY(dlsh_restore_texts(store, r, root, "", script));
-    return link_entries(r->cwd, dlsh_buf_text(folder));
+    dlsh_buf_puts(&x->root, root);
+    dlsh_buf_printf(&x->folder, "%s%s/", root, r->cwd);
+    DLSH_TRY(dlsh_make_folders(dlsh_buf_text(&x->folder)));
+    DLSH_TRY(dlsh_restore_texts(store, r, root, "", &x->script));
+    return link_entries(r->cwd, dlsh_buf_text(&x->folder));
 }
 
 /* ---------------------------------------------------------------- the run that it gives */
@@ -154,19 +175,15 @@ static dl_status say_result(const dlsh_args *a, dl_store *store, const dl_run_in
     return dlsh_diff_show(a, store, r->id, id, 1);
 }
 
-static dl_status rerun_in(const dlsh_args *a, dl_store *store, const dl_run_info *r, const char *folder,
-                          const char *script) {
-    char self[4096];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0) return dlsh_fail(DL_ERR_IO, NULL, "the program is not found: %s", strerror(errno));
-    self[n] = 0;
+static dl_status rerun_in(const dlsh_args *a, dl_store *store, const dl_run_info *r, scratch *x) {
+    const char *folder = dlsh_buf_text(&x->folder);
     words w = {0};
     int code = 0;
     long newest = ask(store, "select coalesce(max(id), 0) from run");
-    dl_status st = make_words(a, store, r, script, &w);
+    dl_status st = make_words(a, store, r, x, &w);
     dlsh_put(dlsh_arg_sink(a), "in %s\n", folder);
     dlsh_arg_sink(a)->ops->flush(dlsh_arg_sink(a));
-    if (!st) st = dlsh_run_program(self, w.at, folder, &code);
+    if (!st) st = dlsh_run_program("env", w.at, folder, &code);
     words_free(&w);
     DLSH_TRY(st);
     long id = counterpart(store, r, newest);
@@ -179,15 +196,17 @@ static dl_status rerun_in(const dlsh_args *a, dl_store *store, const dl_run_info
 }
 
 static dl_status rerun(const dlsh_args *a, dl_store *store, const dl_run_info *r) {
-    DLSH_SCOPED_BUF folder = {0};
-    DLSH_SCOPED_BUF script = {0};
     if (!*r->script_path)
         return dlsh_arg_fail(a, "run", DL_ERR_STATE, "runs of scripts can be run again: dlsh train.dlsh",
                              "run %ld has no script: it was made at the prompt", r->id);
     DLSH_TRY(dlsh_warn_of_changes(a, store, r));
-    DLSH_TRY(make_scratch(store, r, &folder, &script));
-    return rerun_in(a, store, r, dlsh_buf_text(&folder),
-                    *r->script_path == '/' ? dlsh_buf_text(&script) : r->script_path);
+    scratch x = {0};
+    dl_status st = make_scratch(store, r, &x);
+    if (!st) st = rerun_in(a, store, r, &x);
+    dlsh_buf_free(&x.root);
+    dlsh_buf_free(&x.folder);
+    dlsh_buf_free(&x.script);
+    return st;
 }
 
 dl_status dlsh_rerun_run(const dlsh_args *a, dlsh_value *result) {
