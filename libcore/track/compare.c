@@ -13,7 +13,7 @@ static const char *const more_is_better[] = {
     "recall", "r2",       "bleu", "rouge",  "psnr",   "ssim",  "iou",   "miou",  "dice",   "throughput", "mcc",
     "kappa",  "score",    "rate", "reward", "return", "speed", "sps",   "fps",   "cosine",
 };
-static const char *const less_is_better[] = {"loss", "err", "error", "lr", "perplexity", "ppl"};
+static const char *const less_is_better[] = {"loss", "err", "error", "perplexity", "ppl", "nll", "mse", "rmse", "mae"};
 
 static int among(const char *word, size_t n, const char *const *list, size_t count) {
     for (size_t i = 0; i < count; i++)
@@ -21,8 +21,8 @@ static int among(const char *word, size_t n, const char *const *list, size_t cou
     return 0;
 }
 
-int dl_metric_direction(const char *name) {
-    if (!name) return -1;
+int dl_metric_better(const char *name) {
+    if (!name) return 0;
     const char *slash = strrchr(name, '/'), *p = slash ? slash + 1 : name;
     int up = 0;
     while (*p) {
@@ -31,8 +31,10 @@ int dl_metric_direction(const char *name) {
         up |= among(p, n, more_is_better, sizeof more_is_better / sizeof *more_is_better);
         p += n + (p[n] != 0);
     }
-    return up ? 1 : -1;
+    return up;
 }
+
+int dl_metric_direction(const char *name) { return dl_metric_better(name) > 0 ? 1 : -1; }
 
 static dl_status no_metric(sqlite3 *db, const char *name) {
     enum { MOST = 512 };
@@ -169,6 +171,17 @@ static const char **all_keys(dl_arena *a, const dl_comparison *c, const char *(*
     return keys;
 }
 
+/* Moves those that differ to the front; the order stays else. */
+static int differing_first(dl_arena *a, dl_compare_param *list, long n) {
+    dl_compare_param *copy = dl_arena_get(a, (size_t)(n + 1) * sizeof *copy);
+    if (!copy) return 0;
+    memcpy(copy, list, (size_t)n * sizeof *copy);
+    for (int same = 0; same < 2; same++)
+        for (long i = 0; i < n; i++)
+            if (copy[i].differs != same) *list++ = copy[i];
+    return 1;
+}
+
 static int compare_params(dl_arena *a, dl_comparison *c, int all) {
     long n;
     const char **keys = all_keys(a, c, param_key, &n);
@@ -183,7 +196,7 @@ static int compare_params(dl_arena *a, dl_comparison *c, int all) {
         for (long r = 0; r < c->n; r++) values[r] = i < n ? param_of(&c->runs[r], keys[i]) : own[r][i - n];
         if (!add_param(a, c, list, i < n ? keys[i] : facts[i - n], values, all)) return 0;
     }
-    return 1;
+    return differing_first(a, list, c->nparam);
 }
 
 static int compare_series(dl_arena *a, dl_comparison *c) {

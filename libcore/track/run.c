@@ -48,6 +48,14 @@ void dl_run_activate(dl_run *r) {
     pthread_mutex_unlock(&open_lock);
 }
 
+bool dl_run_is_open(const char *uuid) {
+    pthread_mutex_lock(&open_lock);
+    const dl_run *r = active;
+    while (r && strcmp(r->uuid, uuid)) r = r->older;
+    pthread_mutex_unlock(&open_lock);
+    return r != NULL;
+}
+
 dl_run *dl_run_active(void) { return __atomic_load_n(&active, __ATOMIC_ACQUIRE); }
 
 static dl_run *enlist(dl_run *r) {

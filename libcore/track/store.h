@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "core/error.h"
 #include "dlcore.h"
@@ -79,6 +80,8 @@ struct dl_run {
     pthread_mutex_t lock;           /* for adding series; looking one up takes none */
     dl_series *buckets[DL_SERIES_BUCKETS];
 };
+/* Whether this process has the run of this uuid open. */
+bool dl_run_is_open(const char *uuid);
 
 typedef struct dl_warning {
     struct dl_warning *next;

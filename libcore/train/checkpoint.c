@@ -323,6 +323,7 @@ static dl_status restore_run(dl_trainer *t, const json_t *j, const char *path) {
     long id;
     if (t->run) return dl_run_rewind(t->run, t->step + 1, uuid && !strcmp(uuid, dl_run_uuid(t->run)) ? taken : 0);
     if (!t->store || !*dl_store_path(t->store) || !uuid || !*uuid) return DL_OK;
+    if (dl_run_is_open(uuid)) return DL_OK; /* of another trainer, which goes on by itself */
     if (dl_run_find(t->store, uuid, &id) == DL_OK) t->run = dl_run_resume(t->store, id, t->step + 1, taken);
     if (!t->run) {
         dl_store_warn(t->store, "the run of %.200s (%.8s) is not taken up, the training goes on in a new one: %.300s",

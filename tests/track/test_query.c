@@ -309,6 +309,10 @@ static void knows_directions(void **state) {
         if (dl_metric_direction(up[i]) != 1) fail_msg("%s", up[i]);
     for (size_t i = 0; i < sizeof down / sizeof *down; i++)
         if (dl_metric_direction(down[i]) != -1) fail_msg("%s", down[i]);
+    assert_int_equal(dl_metric_better("val/acc"), 1);
+    assert_int_equal(dl_metric_better("val/rmse"), -1);
+    assert_int_equal(dl_metric_better("grad_norm"), 0);
+    assert_int_equal(dl_metric_better("lr"), 0);
 }
 
 static void ranks(void **state) {

@@ -45,13 +45,33 @@ static const struct {
                {"min", offsetof(dl_series_info, min), offsetof(dl_series_info, min_step)},
                {"max", offsetof(dl_series_info, max), offsetof(dl_series_info, max_step)}};
 
-static dlsh_value figure_cell(const dl_series_info *s, int f) {
+enum { FIRST, LAST, MIN, MAX, FIGURES };
+
+static double figure_of(const dl_series_info *s, int f) {
+    return s ? *(const double *)((const char *)s + figures[f].value) : NAN;
+}
+
+/* The figure that wins; NaN: none does, as all are equal, or it says nothing of which run is better. */
+static double winner_of(const dl_comparison *c, const dl_compare_series *s, int f) {
+    const int way = dl_metric_better(s->key), up = way > 0;
+    double best = NAN, worst = NAN;
+    if (!way || f == FIRST || f == (up ? MIN : MAX)) return NAN;
+    for (long i = 0; i < c->n; i++) {
+        const double x = figure_of(s->cells[i], f);
+        best = up ? fmax(best, x) : fmin(best, x); /* NaN never wins */
+        worst = up ? fmin(worst, x) : fmax(worst, x);
+    }
+    return best > worst || best < worst ? best : NAN;
+}
+
+static dlsh_value figure_cell(const dl_series_info *s, int f, double winner) {
     if (!s) return dlsh_none();
-    return dlsh_stringf("%.5g @%ld", dlsh_plain_nan(*(const double *)((const char *)s + figures[f].value)),
+    const double x = figure_of(s, f);
+    return dlsh_stringf("%s%.5g @%ld", x >= winner && x <= winner ? "* " : "", dlsh_plain_nan(x),
                         *(const long *)((const char *)s + figures[f].step));
 }
 
-/* For people: a row for each figure of a metric, a column for each run. */
+/* For people: a row for each figure of a metric, a column for each run; a star marks the winner. */
 static dl_status show_metrics(dlsh_sink *sink, const dl_comparison *c) {
     static const char *const first[] = {"metric", ""};
     dlsh_wide_table w;
@@ -59,10 +79,11 @@ static dl_status show_metrics(dlsh_sink *sink, const dl_comparison *c) {
     if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a comparison");
     dl_status status = head_columns(&w, c, first, 2);
     for (long k = 0; !status && k < c->nseries; k++) {
-        for (int f = 0; !status && f < 4; f++) {
+        for (int f = 0; !status && f < FIGURES; f++) {
+            const double winner = winner_of(c, &c->series[k], f);
             cells[0] = f ? dlsh_none() : dlsh_string(c->series[k].key);
             cells[1] = dlsh_string(figures[f].name);
-            for (long i = 0; i < c->n; i++) cells[2 + i] = figure_cell(c->series[k].cells[i], f);
+            for (long i = 0; i < c->n; i++) cells[2 + i] = figure_cell(c->series[k].cells[i], f, winner);
             status = dlsh_table_row(&w.t, cells);
         }
     }
