@@ -47,8 +47,7 @@ static void end(batch *b) {
 
 /* Memory of the size that a query left in `want`. */
 static dl_status take_work(batch *b, const double *want, int liwork) {
-    const double n = b->t == DL_F64 ? *want : (double)*(const float *)want;
-    b->lwork = n < 1 ? 1 : n > INT_MAX ? INT_MAX : (int)n;
+    b->lwork = dl_lapack_room(b->t, want);
     b->liwork = liwork;
     b->work = dl_host_alloc((size_t)b->lwork * (size_t)b->esize);
     b->iwork = liwork ? dl_host_alloc((size_t)liwork * sizeof(int)) : NULL;

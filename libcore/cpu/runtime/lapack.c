@@ -2,6 +2,8 @@
 #include "cpu/runtime/lapack.h"
 #include "core/error.h"
 
+#include <limits.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 
@@ -34,4 +36,10 @@ const dl_lapack *dl_lapack_get(dl_dtype t) {
     dl_fail_hint(DL_ERR_UNSUPPORTED, "install a build of OpenBLAS with LAPACK (Debian: libopenblas0-openmp)",
                  "OpenBLAS lacks %s of LAPACK", missing);
     return NULL;
+}
+
+/* OpenBLAS 0.3.21 rounds an answer in f32 to the nearest number, which may be below what it wants. */
+int dl_lapack_room(dl_dtype t, const void *answer) {
+    const double n = t == DL_F64 ? *(const double *)answer : (double)nextafterf(*(const float *)answer, INFINITY);
+    return n < 1 ? 1 : n > INT_MAX ? INT_MAX : (int)n;
 }

@@ -27,4 +27,7 @@ typedef struct dl_lapack {
 /* The functions for one dtype, f32 or f64. NULL, with DL_ERR_UNSUPPORTED recorded, when the library lacks them. */
 const dl_lapack *dl_lapack_get(dl_dtype t);
 
+/* The elements of work space that a query has answered, a number of the dtype; at least 1, at most INT_MAX. */
+int dl_lapack_room(dl_dtype t, const void *answer);
+
 #endif
