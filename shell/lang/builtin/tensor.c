@@ -353,6 +353,22 @@ static dl_status uniform_run(const dlsh_args *a, dlsh_value *result) {
     return write_drawn(a, dl_rand(dl_shape(x), dl_ndim(x), dl_dtype_of(x), dl_device_of(x)), from, to - from, result);
 }
 
+/* 1 with probability p, a number or a tensor that is broadcast, else 0; of every dtype, as in PyTorch. */
+static dl_status bernoulli_run(const dlsh_args *a, dlsh_value *result) {
+    DLSH_SCOPED_GRAD_MODE(0);
+    dl_tensor *x = dlsh_arg_tensor(a, "input"), *p = NULL, *there = NULL, *wide = NULL, *drawn = NULL;
+    const dl_dtype own = dl_dtype_of(x);
+    dl_tensor *given = dlsh_given(a, "p") ? dlsh_operand(*dlsh_arg(a, "p")) : dl_scalar_f(0.5);
+    if (given) p = dl_to_dtype(given, dl_dtype_is_float(own) ? own : DL_F32);
+    if (p) there = dl_to_device(p, dl_device_of(x));
+    if (there) wide = dl_expand(there, dl_shape(x), dl_ndim(x));
+    if (wide) drawn = dl_bernoulli(wide);
+    dl_status st = drawn ? dl_assign(x, drawn) : dl_failed();
+    DLSH_UNREF(given, p, there, wide, drawn);
+    if (!st) *result = dlsh_ref(*dlsh_arg(a, "input"));
+    return st;
+}
+
 static dl_status element_size_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give(dlsh_int((long)dl_dtype_size(dl_dtype_of(dlsh_arg_tensor(a, "input")))), result);
 }
@@ -571,6 +587,9 @@ const dlsh_command dlsh_tensor_rows[] = {
                 DLSH_PARAMS(TENSOR_PARAM,
                             {"from", .want = "number", .flags = DLSH_OPTIONAL, .doc = "the lower end (0)"},
                             {"to", .want = "number", .flags = DLSH_OPTIONAL, .doc = "the upper end (1)"})),
+    DLSH_FN_ROW("bernoulli_", bernoulli_run, "x.bernoulli_([P])", "Writes 1 with probability P, else 0.",
+                DLSH_PARAMS(TENSOR_PARAM, {"p", .want = "number|tensor", .flags = DLSH_OPTIONAL,
+                                           .doc = "the probability of 1, broadcast (0.5)"})),
     DLSH_PURE_ROW("type_as", type_as_run, "x.type_as(OTHER)", "The values in the dtype of another tensor, beside it.",
                   .params = other_params),
     DLSH_PURE_ROW("element_size", element_size_run, "x.element_size()", "Bytes of an element.", .params = only_tensor),
