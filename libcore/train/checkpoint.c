@@ -322,7 +322,14 @@ static dl_status restore_run(dl_trainer *t, const json_t *j, const char *path) {
     const long taken = (long)json_integer_value(json_object_get(run, "taken_us"));
     long id;
     if (t->run) return dl_run_rewind(t->run, t->step + 1, uuid && !strcmp(uuid, dl_run_uuid(t->run)) ? taken : 0);
-    if (!t->store || !*dl_store_path(t->store) || !uuid || !*uuid) return DL_OK;
+    if (!t->store || !*dl_store_path(t->store)) return DL_OK;
+    if (json_integer_value(run) > 0)
+        dl_store_warn(
+            t->store,
+            "%.200s is of an earlier version and does not say which run it is of: the training goes on in a new "
+            "run",
+            path);
+    if (!uuid || !*uuid) return DL_OK;
     if (dl_run_is_open(uuid)) return DL_OK; /* of another trainer, which goes on by itself */
     if (dl_run_find(t->store, uuid, &id) == DL_OK) t->run = dl_run_resume(t->store, id, t->step + 1, taken);
     if (!t->run) {

@@ -15,3 +15,18 @@ points a.db
 dlsh -n -q --db b.db -c 'read common.dlsh; train t epochs=2' > /dev/null
 dlsh -n -q --db b.db -c 'read common.dlsh; checkpoint resume t c.safetensors; train t epochs=1' 2>&1 | sed -E 's/\([0-9a-f]{8}\)/(UUID)/; s/[0-9a-f]{8}-[0-9a-f-]{27}/UUID/' | grep -v epoch
 points b.db
+# a checkpoint of before the uuid: its run is a number
+python3 - <<'END'
+import json
+data = open("c.safetensors", "rb").read()
+n = int.from_bytes(data[:8], "little")
+head = json.loads(data[8:8 + n])
+state = json.loads(head["__metadata__"]["dlsh.trainer"])
+state["run"] = 1
+head["__metadata__"]["dlsh.trainer"] = json.dumps(state)
+text = json.dumps(head).encode()
+text += b" " * (-len(text) % 8)
+open("old.safetensors", "wb").write(len(text).to_bytes(8, "little") + text + data[8 + n:])
+END
+dlsh -n -q --db b.db -c 'read common.dlsh; checkpoint resume t old.safetensors; train t epochs=1' 2>&1 | grep -v epoch
+points b.db
