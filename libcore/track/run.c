@@ -252,15 +252,14 @@ dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
 
 /* ---------------------------------------------------------------- resume */
 
-/* Whether all that is newer than `taken_us` came after the state of `step`: the run has not gone back behind it since.
- */
-static dl_status straight_since(sqlite3 *db, int64_t id, long step, long taken_us, int64_t *yes) {
-    *yes = taken_us > 0;
-    return taken_us <= 0 ? DL_OK
-                         : dl_db_int(db, yes,
-                                     "select not exists (select 1 from event where run_id = ?1 and kind = 'resume'"
-                                     " and t_us > ?2 and step < ?3)",
-                                     "iii", id, (int64_t)taken_us, (int64_t)step);
+/* Did all that is newer than `taken_us` come after the state of `step`? Not if the run went back behind it since. */
+static dl_status is_straight(sqlite3 *db, int64_t id, long step, long taken_us, int64_t *yes) {
+    *yes = 0;
+    if (taken_us <= 0) return DL_OK;
+    return dl_db_int(db, yes,
+                     "select not exists (select 1 from event where run_id = ?1 and kind = 'resume' and t_us > ?2 and"
+                     " step < ?3)",
+                     "iii", id, (int64_t)taken_us, (int64_t)step);
 }
 
 /* Deletes the points from `step` on and those newer than `taken_us`, recomputes the statistics of their series, and
@@ -270,7 +269,7 @@ static dl_status delete_points_from(sqlite3 *db, int64_t id, long step, long tak
     int64_t gone = 0, by_time;
     int rc;
     char text[160];
-    DL_TRY(straight_since(db, id, step, taken_us, &by_time));
+    DL_TRY(is_straight(db, id, step, taken_us, &by_time));
     const int64_t newest = by_time ? taken_us : INT64_MAX;
     /* the use of the machine goes by time, not by steps */
     DL_TRY(dl_db_prepare(
@@ -289,23 +288,23 @@ static dl_status delete_points_from(sqlite3 *db, int64_t id, long step, long tak
     return dl_event_put(db, id, step, "resume", text, NULL);
 }
 
-/* The uuid of the run, and its device, whose use is to be recorded. */
+/* What the handle has of its row: the uuid, the device, whose use is recorded, and the active time so far. */
 static dl_status take_facts(sqlite3 *db, dl_run *r) {
     DL_DB_STATEMENT(q);
-    DL_TRY(dl_db_prepare(db, &q, "select uuid, coalesce(device, '') from run where id = ?1"));
+    DL_TRY(dl_db_prepare(db, &q, "select uuid, coalesce(device, ''), active_us from run where id = ?1"));
     DL_TRY(dl_db_bind(q, "i", r->id));
-    if (sqlite3_step(q) != SQLITE_ROW) return dl_db_fail(db, "read the store");
+    int rc = sqlite3_step(q);
+    if (rc == SQLITE_DONE) return dl_run_missing((long)r->id);
+    if (rc != SQLITE_ROW) return dl_db_fail(db, "read the store");
     snprintf(r->uuid, sizeof r->uuid, "%s", (const char *)sqlite3_column_text(q, 0));
     dl_usage_begin(&r->usage, (const char *)sqlite3_column_text(q, 1));
+    dl_activity_begin(r, sqlite3_column_int64(q, 2));
     return DL_OK;
 }
 
 static dl_status take_over(dl_store *s, dl_run *r, long step, long taken_us) {
     const dl_whoami *me = dl_whoami_self();
-    int64_t active = 0, id = r->id;
-    DL_TRY(check_exists(s->w, id));
-    DL_TRY(dl_db_int(s->w, &active, "select active_us from run where id = ?1", "i", id));
-    dl_activity_begin(r, active);
+    const int64_t id = r->id;
     DL_TRY(take_facts(s->w, r));
     DL_TRY(dl_db_run(s->w,
                      "update run set status = 'running', ended_us = null, error = null, heartbeat_us = ?2, host = ?3,"
