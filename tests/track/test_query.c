@@ -290,9 +290,12 @@ static void compares(void **state) {
     c = dl_run_compare(s, (long[]){1, 4}, 2, 1);
     has(c);
     int same = 0;
-    for (long i = 0; i < c->nparam; i++)
+    for (long i = 0; i < c->nparam; i++) {
         if (!strcmp(c->params[i].key, "same")) same = !c->params[i].differs;
+        assert_true(!i || c->params[i].differs <= c->params[i - 1].differs); /* what differs comes first */
+    }
     assert_int_equal(same, 1);
+    assert_int_equal(c->params[0].differs, 1);
     dl_comparison_free(c);
     assert_null(dl_run_compare(s, (long[]){1, 9}, 2, 0));
     error_says("no run 9");
