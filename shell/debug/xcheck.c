@@ -129,6 +129,12 @@ static double largest(const double *v, long n) {
 /* Two values that are the same, or NaN both. */
 static int same(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
 
+/* Is `v` beyond its bound where the other is not, or the greater error else? */
+static int is_worse(const verdict *v, const verdict *than) {
+    const int over = v->ulp > v->allowed, had = than->ulp > than->allowed;
+    return over != had ? over : v->ulp > than->ulp;
+}
+
 /* The element of a result that is furthest beyond, or nearest to, what is allowed. */
 static verdict judge(const dl_recorded *c, int k, const double *here, const double *there, const double *change) {
     dl_dtype type = dl_dtype_of(c->out[k]);
@@ -142,8 +148,7 @@ static verdict judge(const dl_recorded *c, int k, const double *here, const doub
         if (same(here[i], there[i])) error = 0;
         if (isnan(error) || !isfinite(there[i])) error = error == 0 ? 0 : INFINITY, unit = 1, allowed = 0;
         verdict v = {0, i, k, here[i], there[i], error / unit, allowed / unit};
-        int over = v.ulp > v.allowed, had = worst.ulp > worst.allowed;
-        if (worst.call < 0 || over > had || (over == had && v.ulp > worst.ulp)) worst = v;
+        if (worst.call < 0 || is_worse(&v, &worst)) worst = v;
     }
     return worst;
 }
@@ -230,8 +235,7 @@ static int compare(xcheck *x, long call, const dl_recorded *c) {
         done = here && there && change && dl_numel(c->out[k]) == dl_numel(r.t[k]);
         verdict v = {.call = -1};
         if (done) v = judge(c, k, here, there, change);
-        int over = v.ulp > v.allowed, had = worst.call >= 0 && worst.ulp > worst.allowed;
-        if (v.call >= 0 && (worst.call < 0 || over > had || (over == had && v.ulp > worst.ulp))) worst = v;
+        if (v.call >= 0 && (worst.call < 0 || is_worse(&v, &worst))) worst = v;
         free(e);
         free(here);
         free(there);
