@@ -62,7 +62,8 @@ static void settings_page(FILE *f) {
 
 /* ---- docs/layers.md */
 
-static const char *const kind_words[] = {"int", "float", "true or false", "word", "ints", "floats"};
+static const char *const kind_words[] = {"int",  "float",  "true or false",      "word",
+                                         "ints", "floats", "ints, valid or same"};
 
 static void option_rows(FILE *f, const dl_option_row *o) {
     for (; o->name; o++) {

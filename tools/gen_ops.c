@@ -92,6 +92,7 @@ static const struct {
     {"DEVICE", "int ", "int "},
     {"INTS", "const long *", "const long *"},
     {"STR", "const char *", "const char *"},
+    {"PADS", "const long *", "const long *"},
 };
 
 static bool absent(const attr *a) { return !strcmp(a->dflt, "none"); }
@@ -104,6 +105,7 @@ static const char *ctype(const attr *a) {
 }
 
 static bool is(const attr *a, const char *kind) { return !strcmp(a->kind, kind); }
+static bool is_list(const attr *a) { return is(a, "INTS") || is(a, "PADS"); }
 
 static void prototype(FILE *f, const row *r) {
     const char *sep = "";
@@ -115,7 +117,7 @@ static void prototype(FILE *f, const row *r) {
             fprintf(f, "%sdl_tensor *%s", sep, r->in_name[i]);
     for (const attr *a = r->attrs; a->name; a++, sep = ", ") {
         fprintf(f, "%s%s%s", sep, ctype(a), a->name);
-        if (is(a, "INTS")) fprintf(f, ", int n_%s", a->name);
+        if (is_list(a)) fprintf(f, ", int n_%s", a->name);
     }
     for (int i = 1; i < r->visible; i++, sep = ", ") fprintf(f, "%sdl_tensor **out_%s", sep, r->out_name[i]);
     if (!*sep) fprintf(f, "void");
@@ -126,7 +128,7 @@ static void set_attr(FILE *f, const row *r, const attr *a) {
     const char *n = a->name;
     char at[128];
     attr_name(at, sizeof at, r, a);
-    if (is(a, "INTS"))
+    if (is_list(a))
         fprintf(f, "    if (%s) dl_api_ints(&a[%s], %s, n_%s);\n", n, at, n, n);
     else if (is(a, "STR"))
         fprintf(f, "    if (%s) dl_api_str(&a[%s], %s);\n", n, at, n);

@@ -45,6 +45,25 @@ static bool list(const char *text, dl_aval *out) {
     return out->is_int = open ? *p == ']' && !p[1] : out->n == 1;
 }
 
+static const struct {
+    const char *word;
+    long number;
+} padding_words[] = {{"valid", 0}, {"same", DL_PADDING_SAME}};
+enum { PADDING_WORDS = sizeof padding_words / sizeof *padding_words };
+
+bool dl_padding_word(const char *text, long *out) {
+    for (int i = 0; i < PADDING_WORDS; i++)
+        if (!strcmp(text, padding_words[i].word)) return *out = padding_words[i].number, true;
+    return false;
+}
+
+/* "valid" or "same", else as a list. */
+static bool padding(const char *text, dl_aval *out) {
+    if (!dl_padding_word(text, &out->u.v[0])) return list(text, out);
+    out->n = 1;
+    return out->is_int = true;
+}
+
 static bool boolean(const char *text, dl_aval *out) {
     out->u.i = !strcmp(text, "true");
     out->is_int = true;
@@ -63,6 +82,7 @@ static bool parse(dl_attr_kind kind, const char *text, dl_aval *out) {
         return true;
     case DL_A_BOOL: return boolean(text, out);
     case DL_A_INTS: return list(text, out);
+    case DL_A_PADS: return padding(text, out);
     case DL_A_DTYPE:
         if (dl_dtype_parse(text, &t) != DL_OK) return false;
         out->u.i = t;
@@ -79,7 +99,9 @@ static bool parse(dl_attr_kind kind, const char *text, dl_aval *out) {
 /* "an integer": for messages. */
 static const char *kind_name(dl_attr_kind kind) {
     static const char *const names[] = {
-        "an integer", "a number", "a number", "true or false", "a dtype", "a device", "an integer or a list", "a word"};
+        "an integer",           "a number", "a number",
+        "true or false",        "a dtype",  "a device",
+        "an integer or a list", "a word",   "\"valid\", \"same\", an integer or a list"};
     return names[kind];
 }
 
@@ -104,7 +126,9 @@ void dl_attr_text(const dl_op *op, int a, const dl_aval *v, char *out, size_t si
     dl_attr_kind kind = op->attrs[a].kind;
     if (!v->given)
         snprintf(out, size, "none");
-    else if (kind == DL_A_INTS)
+    else if (kind == DL_A_PADS && v->n == 1 && v->u.v[0] == DL_PADDING_SAME)
+        snprintf(out, size, "same");
+    else if (dl_attr_is_list(kind))
         list_text(v, out, size);
     else if (kind == DL_A_FLOAT || (kind == DL_A_NUM && !v->is_int))
         snprintf(out, size, "%.9g", v->u.f);
@@ -140,7 +164,7 @@ dl_status dl_attr_check(const dl_op *op, const dl_aval *attr) {
     for (int i = 0; i < op->nattr; i++) {
         const dl_attr *a = &op->attrs[i];
         if (!attr[i].given && !*a->dflt) return dl_fail(DL_ERR_VALUE, "%s needs %s: %s", op->name, a->name, a->doc);
-        if (attr[i].given && a->kind == DL_A_INTS) DL_TRY(check_sizes(a, &attr[i]));
+        if (attr[i].given && dl_attr_is_list(a->kind)) DL_TRY(check_sizes(a, &attr[i]));
     }
     return DL_OK;
 }

@@ -19,7 +19,13 @@ typedef enum dl_attr_kind {
     DL_A_DEVICE, /* int */
     DL_A_INTS,   /* up to 8 longs; a single one counts as a list of one */
     DL_A_STR,
+    DL_A_PADS, /* INTS, or a word that stands for a number, see dl_padding_word */
 } dl_attr_kind;
+
+static inline bool dl_attr_is_list(dl_attr_kind k) { return k == DL_A_INTS || k == DL_A_PADS; }
+
+/* The number that a word stands for as padding; false: it is none of them. */
+bool dl_padding_word(const char *text, long *out);
 
 typedef struct dl_attr {
     const char *name;

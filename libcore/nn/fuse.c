@@ -14,9 +14,11 @@
 
 static bool is(const dl_child *c, const char *kind) { return c && !strcmp(c->m->row->kind.name, kind); }
 
-/* A convolution of images with zeros around them. */
+/* A convolution of images with zeros around them, as many on both sides. */
 static bool is_conv(const dl_child *c) {
-    return is(c, "conv") && !strcmp(dl_m_opt(c->m, "padding_mode")->u.s, "zeros");
+    long pad[3], more[3];
+    return is(c, "conv") && !strcmp(dl_m_opt(c->m, "padding_mode")->u.s, "zeros") &&
+           dl_layer_conv_padding(c->m, pad, more);
 }
 
 /* Would anything that takes part want a gradient? */
@@ -36,12 +38,14 @@ static dl_tensor *norm_relu(dl_module *n, dl_tensor *x) {
 }
 
 static dl_tensor *conv_norm(dl_module *m, dl_module *n, bool relu, dl_tensor *x) {
-    const dl_optval *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding"), *d = dl_m_opt(m, "dilation");
+    const dl_optval *s = dl_m_opt(m, "stride"), *d = dl_m_opt(m, "dilation");
+    long pad[3], more[3];
+    dl_layer_conv_padding(m, pad, more);
     dl_dtype t = dl_mixed_dtype(dl_op_row(dl_id_conv2d), (dl_dtype)x->dtype);
     dl_tensor *in = dl_to_dtype(x, t), *w = in ? dl_to_dtype(m->tensor[0], t) : NULL, *y = NULL;
     if (w)
         y = dl_conv2d_norm(in, w, n->tensor[2], n->tensor[3], m->tensor[1], n->tensor[0], n->tensor[1], s->u.v, s->n,
-                           p->u.v, p->n, d->u.v, d->n, dl_m_int(m, "groups"), dl_m_float(n, "eps"), relu);
+                           pad, 2, d->u.v, d->n, dl_m_int(m, "groups"), dl_m_float(n, "eps"), relu);
     dl_unref(in);
     dl_unref(w);
     return y;
@@ -78,18 +82,19 @@ static bool tiles(const dl_module *pool) {
 
 static dl_tensor *conv_relu_pool(dl_module *m, dl_module *pool, dl_tensor *x) {
     const dl_op *op = dl_op_row(dl_id_conv2d_relu_max_pool2d);
-    const dl_optval *s = dl_m_opt(m, "stride"), *p = dl_m_opt(m, "padding"), *d = dl_m_opt(m, "dilation"),
-                    *k = dl_m_opt(pool, "kernel_size");
+    const dl_optval *s = dl_m_opt(m, "stride"), *d = dl_m_opt(m, "dilation"), *k = dl_m_opt(pool, "kernel_size");
+    long pad[3], unused[3];
+    dl_layer_conv_padding(m, pad, unused);
     dl_tensor *in[] = {x, m->tensor[0], m->tensor[1]}, **more[] = {NULL};
     dl_aval attr[DL_MAX_ATTR];
     dl_attr_defaults(op, attr);
     dl_api_ints(&attr[DL_A_CONV2D_RELU_MAX_POOL2D_STRIDE], s->u.v, s->n);
-    dl_api_ints(&attr[DL_A_CONV2D_RELU_MAX_POOL2D_PADDING], p->u.v, p->n);
+    dl_api_ints(&attr[DL_A_CONV2D_RELU_MAX_POOL2D_PADDING], pad, 2);
     dl_api_ints(&attr[DL_A_CONV2D_RELU_MAX_POOL2D_DILATION], d->u.v, d->n);
     dl_api_int(&attr[DL_A_CONV2D_RELU_MAX_POOL2D_GROUPS], dl_m_int(m, "groups"));
     dl_api_ints(&attr[DL_A_CONV2D_RELU_MAX_POOL2D_POOL_SIZE], k->u.v, k->n);
     if (tiles(pool) && dl_device_supports(op, in, 3, attr)) return dl_api_run(op, in, 3, attr, more);
-    dl_tensor *y = dl_conv2d(x, m->tensor[0], NULL, s->u.v, s->n, p->u.v, p->n, d->u.v, d->n, dl_m_int(m, "groups")),
+    dl_tensor *y = dl_conv2d(x, m->tensor[0], NULL, s->u.v, s->n, pad, 2, d->u.v, d->n, dl_m_int(m, "groups")),
               *out = NULL;
     if (y) out = relu_pool(pool, y, m->tensor[1]);
     dl_unref(y);

@@ -4,6 +4,7 @@
 
 #include "core/scope.h"
 #include "nn/layers.h"
+#include "ops/conv.h"
 #include "dlcore/all.h"
 
 /* ---------------------------------------------------------------- options that several rows share */
@@ -98,13 +99,42 @@ dl_tensor *dl_layer_linear(dl_module *m, dl_tensor *x) { return dl_linear(x, m->
 
 /* ---------------------------------------------------------------- conv */
 
+static bool is_same(const dl_optval *padding) { return padding->n == 1 && padding->u.v[0] == DL_PADDING_SAME; }
+
+static dl_status check_padding(const dl_module *m) {
+    const dl_optval *s = dl_m_opt(m, "stride");
+    if (!is_same(dl_m_opt(m, "padding"))) return check_sizes(m, "padding", 0);
+    for (int i = 0; i < s->n; i++)
+        if (s->u.v[i] != 1)
+            return dl_fail_hint(DL_ERR_VALUE, "give padding as a number",
+                                "layer %s: padding=\"same\" is for a stride of 1, not %ld", m->row->kind.name,
+                                s->u.v[i]);
+    return DL_OK;
+}
+
+/* The option, one number for all directions or one for each, at direction i. */
+static long along(const dl_optval *v, int i) { return v->u.v[v->n == 1 ? 0 : i]; }
+
+bool dl_layer_conv_padding(const dl_module *m, long pad[3], long more[3]) {
+    const dl_optval *p = dl_m_opt(m, "padding"), *k = dl_m_opt(m, "kernel_size"), *d = dl_m_opt(m, "dilation");
+    bool odd = false;
+    for (int i = 0; i < m->row->dims; i++) {
+        more[i] = 0;
+        if (is_same(p))
+            odd |= more[i] = dl_same_padding(along(k, i), along(d, i), &pad[i]);
+        else
+            pad[i] = along(p, i);
+    }
+    return !odd;
+}
+
 /* Of all convolutions. */
 static dl_status check_filters(dl_module *m) {
     DL_TRY(check_positive(m, "out_channels"));
     DL_TRY(check_positive(m, "groups"));
     DL_TRY(check_sizes(m, "kernel_size", 1));
     DL_TRY(check_sizes(m, "stride", 1));
-    DL_TRY(check_sizes(m, "padding", 0));
+    DL_TRY(check_padding(m));
     DL_TRY(check_sizes(m, "dilation", 1));
     long out = dl_m_int(m, "out_channels"), groups = dl_m_int(m, "groups");
     if (out % groups)
@@ -145,10 +175,13 @@ dl_status dl_layer_conv_build(dl_module *m, long channels) {
 
 /* x continued as padding_mode says, by the widths of padding. */
 static dl_tensor *continued(dl_module *m, dl_tensor *x, const char *mode) {
-    const dl_optval *p = dl_m_opt(m, "padding");
     const int dims = m->row->dims;
-    long width[6];
-    for (int i = 0; i < dims; i++) width[2 * i] = width[2 * i + 1] = p->u.v[p->n == 1 ? 0 : dims - 1 - i];
+    long width[6], pad[3], more[3];
+    dl_layer_conv_padding(m, pad, more);
+    for (int i = 0; i < dims; i++) {
+        width[2 * i] = pad[dims - 1 - i];
+        width[2 * i + 1] = width[2 * i] + more[dims - 1 - i];
+    }
     return dl_pad(x, width, 2 * dims, 0, mode);
 }
 

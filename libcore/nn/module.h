@@ -193,4 +193,7 @@ const char *dl_module_path_of(const dl_module *m, const dl_module *part, char bu
 typedef dl_status dl_visit_fn(void *ctx, dl_module *m, const char *path);
 dl_status dl_module_visit(dl_module *m, dl_visit_fn *fn, void *ctx);
 
+/* The padding of a layer `conv` for each direction, and what the end has `more`; false where it has. */
+bool dl_layer_conv_padding(const dl_module *m, long pad[3], long more[3]);
+
 #endif

@@ -1,5 +1,6 @@
 /* Arguments checked against rows of options; looking rows up by name; text of values. */
 #include "nn/options.h"
+#include "core/op.h"
 
 #include <ctype.h>
 #include <assert.h>
@@ -42,8 +43,15 @@ const dl_optval *dl_option(const dl_kind_row *row, const dl_optval *val, const c
 
 /* ---------------------------------------------------------------- one value */
 
-static const char *const kind_words[] = {"a whole number", "a number",           "true or false",
-                                         "a word",         "a list of integers", "a list of numbers"};
+static const char *const kind_words[] = {"a whole number",
+                                         "a number",
+                                         "true or false",
+                                         "a word",
+                                         "a list of integers",
+                                         "a list of numbers",
+                                         "a list of integers, valid or same"};
+
+static bool is_ints(dl_arg_kind k) { return k == DL_ARG_INTS || k == DL_ARG_PADS; }
 
 static void set_int(dl_optval *v, dl_arg_kind kind, long i) {
     *v = (dl_optval){.given = true, .set = true, .n = 1};
@@ -62,6 +70,10 @@ static bool convert(const dl_option_row *o, const dl_arg *a, dl_optval *v) {
         strcpy(v->u.s, a->s);
         return true;
     }
+    if (a->kind == DL_ARG_STR && o->kind == DL_ARG_PADS) {
+        *v = (dl_optval){.given = true, .set = true, .n = 1};
+        return dl_padding_word(a->s, &v->u.v[0]);
+    }
     if (o->kind == DL_ARG_STR) return false;
     if (o->kind == DL_ARG_BOOL && a->kind != DL_ARG_BOOL) return false;
     if (a->kind == DL_ARG_INT || (a->kind == DL_ARG_BOOL && o->kind == DL_ARG_BOOL)) {
@@ -73,7 +85,7 @@ static bool convert(const dl_option_row *o, const dl_arg *a, dl_optval *v) {
         v->u.f = a->f;
         return true;
     }
-    bool list = o->kind == DL_ARG_INTS || o->kind == DL_ARG_FLOATS;
+    bool list = is_ints(o->kind) || o->kind == DL_ARG_FLOATS;
     if (!list || a->n > DL_OPT_LIST || (a->kind != DL_ARG_INTS && (a->kind != DL_ARG_FLOATS || !want_float)))
         return false;
     *v = (dl_optval){.given = true, .set = true, .n = a->n};
@@ -97,6 +109,7 @@ static void set_default(const dl_option_row *o, dl_optval *v) {
     case DL_ARG_BOOL: v->u.i = !strcmp(o->dflt, "true"); break;
     case DL_ARG_STR: snprintf(v->u.s, sizeof v->u.s, "%s", o->dflt); break;
     case DL_ARG_INTS:
+    case DL_ARG_PADS:
     case DL_ARG_FLOATS: {
         const char *p = o->dflt;
         for (v->n = 0; *p && v->n < DL_OPT_LIST; v->n++) {
@@ -104,7 +117,7 @@ static void set_default(const dl_option_row *o, dl_optval *v) {
             p += strspn(p, "[, ");
             double f = strtod(p, &end);
             if (end == p) break;
-            if (o->kind == DL_ARG_INTS)
+            if (is_ints(o->kind))
                 v->u.v[v->n] = (long)f;
             else
                 v->u.fv[v->n] = f;
@@ -127,7 +140,7 @@ void dl_optval_text(const dl_option_row *o, const dl_optval *v, char *out, size_
         snprintf(out, size, "none");
         return;
     }
-    bool list = (o->kind == DL_ARG_INTS || o->kind == DL_ARG_FLOATS) && v->n != 1;
+    bool list = (is_ints(o->kind) || o->kind == DL_ARG_FLOATS) && v->n != 1;
     size_t at = 0;
     out[0] = 0;
     if (list) at += (size_t)snprintf(out, size, "[");
@@ -137,7 +150,9 @@ void dl_optval_text(const dl_option_row *o, const dl_optval *v, char *out, size_
             at += (size_t)snprintf(out + at, size - at, is_bare(v->u.s) ? "%s" : "\"%s\"", v->u.s);
         else if (o->kind == DL_ARG_BOOL)
             at += (size_t)snprintf(out + at, size - at, "%s", v->u.i ? "true" : "false");
-        else if (o->kind == DL_ARG_INT || o->kind == DL_ARG_INTS)
+        else if (o->kind == DL_ARG_PADS && v->u.v[i] == DL_PADDING_SAME)
+            at += (size_t)snprintf(out + at, size - at, "same");
+        else if (o->kind == DL_ARG_INT || is_ints(o->kind))
             at += (size_t)snprintf(out + at, size - at, "%s%ld", sep, v->u.v[i]);
         else {
             char digits[40]; /* the shortest that reads back */

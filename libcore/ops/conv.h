@@ -32,6 +32,11 @@ enum { DL_NO_PIXEL = -1 };
 dl_status dl_pool_of(const dl_call *c, dl_conv *g);
 /* One size for both directions or one each. `what` names the attribute in the error. */
 dl_status dl_pair(const dl_aval *a, const char *what, long min, long out[2]);
+/* padding="same" for one direction: *pad at both ends, and the result, 0 or 1, more at the end. */
+static inline long dl_same_padding(long k, long dil, long *pad) {
+    *pad = dil * (k - 1) / 2;
+    return dil * (k - 1) % 2;
+}
 /* Are the channels of this image batch the innermost dimension in memory? */
 bool dl_channels_last(int ndim, const long *shape, const long *stride);
 void dl_meta_channels_last(dl_meta *m);

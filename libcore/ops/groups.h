@@ -49,7 +49,7 @@
     A(device, DEVICE, "none", "device of the result; none: the current one")
 #define CONV_ATTR_ROWS                                                                                                 \
     A(stride, INTS, "1", "step between windows, for both or each of height and width")                                 \
-    A(padding, INTS, "0", "zeros around the image")                                                                    \
+    A(padding, PADS, "0", "zeros around the image; valid: 0; same: what keeps its size, with a stride of 1")           \
     A(dilation, INTS, "1", "step between elements of the kernel")                                                      \
     A(groups, INT, "1", "groups of channels; each output group uses only its own input group")
 #define CONV_ATTRS ATTRS(CONV_ATTR_ROWS)

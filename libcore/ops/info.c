@@ -3,9 +3,9 @@
 
 #include "core/op.h"
 
-static const char *const kinds[] = {
-    [DL_A_INT] = "int",     [DL_A_FLOAT] = "float",   [DL_A_NUM] = "number", [DL_A_BOOL] = "bool",
-    [DL_A_DTYPE] = "dtype", [DL_A_DEVICE] = "device", [DL_A_INTS] = "ints",  [DL_A_STR] = "string"};
+static const char *const kinds[] = {[DL_A_INT] = "int",   [DL_A_FLOAT] = "float", [DL_A_NUM] = "number",
+                                    [DL_A_BOOL] = "bool", [DL_A_DTYPE] = "dtype", [DL_A_DEVICE] = "device",
+                                    [DL_A_INTS] = "ints", [DL_A_STR] = "string",  [DL_A_PADS] = "ints, valid or same"};
 
 static dl_op_arg input_arg(const dl_op *op, int i) {
     int list = op->in_max == DL_MAX_IN && !op->in_name[i + 1];

@@ -259,8 +259,9 @@ static void put_setting(page_out *o, const dlsh_setting *row) {
 
 /* ---------------------------------------------------------------- layers, optimizers, datasets */
 
-static const char *const arg_kinds[] = {[DL_ARG_INT] = "int",    [DL_ARG_FLOAT] = "float", [DL_ARG_BOOL] = "true|false",
-                                        [DL_ARG_STR] = "string", [DL_ARG_INTS] = "ints",   [DL_ARG_FLOATS] = "floats"};
+static const char *const arg_kinds[] = {
+    [DL_ARG_INT] = "int",   [DL_ARG_FLOAT] = "float",   [DL_ARG_BOOL] = "true|false",         [DL_ARG_STR] = "string",
+    [DL_ARG_INTS] = "ints", [DL_ARG_FLOATS] = "floats", [DL_ARG_PADS] = "ints, valid or same"};
 
 /* "name, alias" and the description of an option. */
 static void put_choice(page_out *o, const char *name, const char *alias, const char *dflt, const char *kind,

@@ -61,7 +61,7 @@ def conv_dw(g, x, size, stride=(1,), padding=(0,), dilation=(1,), groups=1):
 
 
 def conv(x, w, b=None, stride=(1,), padding=(0,), dilation=(1,), groups=1):
-    return F.conv2d(x, w, b, pair(stride), pair(padding), pair(dilation), groups)
+    return F.conv2d(x, w, b, pair(stride), padding if isinstance(padding, str) else pair(padding), pair(dilation), groups)
 
 
 def max_pool(x, kernel_size, stride=None, padding=(0,), dilation=(1,), ceil_mode=False):
@@ -668,7 +668,9 @@ CALLS = {
 def parse_attr(kind, text):
     if text == "none" and kind != "STR":
         return None
-    if kind == "INTS":
+    if kind == "PADS" and text in ("valid", "same"):
+        return text
+    if kind in ("INTS", "PADS"):
         return [int(v) for v in text.strip("[]").split(",") if v]
     if kind == "INT":
         return int(text)

@@ -446,11 +446,11 @@ static char usages[MAX_OPTIMIZERS][160], examples[MAX_OPTIMIZERS][160];
 dlsh_command optim_commands[MAX_OPTIMIZERS + OTHERS + 1];
 
 static void fill_options(const dl_kind_row *k, dlsh_option *out) {
-    static const dlsh_optkind kinds[] = {DLSH_OPT_INT,  DLSH_OPT_FLOAT, DLSH_OPT_BOOL,
-                                         DLSH_OPT_WORD, DLSH_OPT_VALUE, DLSH_OPT_VALUE};
+    static const dlsh_optkind kinds[] = {DLSH_OPT_INT,   DLSH_OPT_FLOAT, DLSH_OPT_BOOL, DLSH_OPT_WORD,
+                                         DLSH_OPT_VALUE, DLSH_OPT_VALUE, DLSH_OPT_VALUE};
     for (int i = 0; k->options[i].name && i < MAX_OPTIONS; i++) {
         const dl_option_row *o = &k->options[i];
-        int list = o->kind == DL_ARG_INTS || o->kind == DL_ARG_FLOATS;
+        int list = o->kind == DL_ARG_INTS || o->kind == DL_ARG_PADS || o->kind == DL_ARG_FLOATS;
         out[i] = (dlsh_option){o->name, kinds[o->kind], list ? NULL : o->dflt, o->doc, list ? "list" : NULL, NULL};
     }
 }

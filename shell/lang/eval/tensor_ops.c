@@ -279,12 +279,17 @@ static dl_status add_list(op_call *c, dlsh_value v, int at) {
     return DL_OK;
 }
 
+/* A list of integers; as padding also a word that the library knows. */
+static int is_list(const dl_op_arg *a) { return !strcmp(a->kind, "ints") || !strcmp(a->kind, "ints, valid or same"); }
+
 static dl_status wrong_kind(const op_call *c, const dl_op_arg *a, dlsh_value v) {
     const char *hint = v.type == DLSH_TENSOR       ? "x.item() is the number in a tensor of one element"
                        : !strcmp(a->kind, "dtype") ? DLSH_DTYPE_HINT
                                                    : NULL;
-    return dlsh_fail(DL_ERR_TYPE, hint, "%s must be %s%s, got %s", a->name, strchr("aeiou", a->kind[0]) ? "an " : "a ",
-                     !strcmp(a->kind, "ints") ? "int or a list of them" : a->kind, dlsh_a(v)),
+    const char *words = strcmp(a->kind, "ints, valid or same") ? "" : "\"valid\", \"same\", ";
+    return dlsh_fail(DL_ERR_TYPE, hint, "%s must be %s%s%s, got %s", a->name, words,
+                     strchr("aeiou", a->kind[0]) || is_list(a) ? "an " : "a ",
+                     is_list(a) ? "int or a list of them" : a->kind, dlsh_a(v)),
            (void)c, DL_ERR_TYPE;
 }
 
@@ -316,7 +321,7 @@ static dl_status add_attr(op_call *c, const dl_op_arg *a, dlsh_value v) {
     int numeric = !strcmp(a->kind, "float") || !strcmp(a->kind, "number");
     if (v.type == DLSH_NONE && a->dflt) return DL_OK;
     dlsh_buf_printf(&c->attrs, "%s%s=", c->attrs.n ? " " : "", a->name);
-    if (!strcmp(a->kind, "ints"))
+    if (is_list(a) && (v.type != DLSH_STR || !strcmp(a->kind, "ints")))
         return v.type == DLSH_LIST ? add_ints(c, a, v.as.list->items, v.as.list->n) : add_ints(c, a, &v, 1);
     if (v.type == DLSH_INT && (numeric || !strcmp(a->kind, "int")))
         dlsh_buf_printf(&c->attrs, "%ld", v.as.i);
@@ -396,8 +401,8 @@ static dl_status named(op_call *c, const char *name, dlsh_value v) {
 /* zeros(2, 3), x.reshape(2, -1): ints written one after another fill the row's only list, if it must be given. */
 static int gathers(const dl_op_info *info, int at) {
     int lists = 0;
-    for (int i = 0; i < info->nargs; i++) lists += !strcmp(info->args[i].kind, "ints");
-    return lists == 1 && !strcmp(info->args[at].kind, "ints") && !info->args[at].dflt;
+    for (int i = 0; i < info->nargs; i++) lists += is_list(&info->args[i]);
+    return lists == 1 && is_list(&info->args[at]) && !info->args[at].dflt;
 }
 
 static int is_positional(const dlsh_callargs *args, int i) { return i < args->n && !(args->names && args->names[i]); }

@@ -2,6 +2,7 @@
  * along the depth under a kernel are channels of an image: one product, in whose weight depth and channels are already
  * side by side. */
 #include "ops/compose/batch.h"
+#include "ops/conv.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/conv.h"
 #include "dlcore/create.h"
@@ -9,17 +10,33 @@
 #include "ops/names/conv.h"
 #include "ops/rules/conv.h"
 
+/* The calls whose padding is a word. */
+COMPOSED_RULE(padded_same) {
+    const dl_aval *pad = ATTR(c, CONV_PADDING);
+    return pad->n == 1 && pad->u.v[0] == DL_PADDING_SAME;
+}
+
 /* Index 0 is the depth of a volume; of a row there is one direction. */
 typedef struct geometry {
     int dims;
     long stride[3], pad[3], dil[3], more[3], groups;
+    bool same; /* pad is yet to be found */
 } geometry;
+
+static dl_status check_same(const geometry *g) {
+    for (int i = 0; i < g->dims; i++)
+        if (g->stride[i] != 1)
+            return dl_fail_hint(DL_ERR_VALUE, "give padding as a number",
+                                "padding=\"same\" is for a stride of 1, not %ld", g->stride[i]);
+    return DL_OK;
+}
 
 static dl_status read(const dl_call *c, int dims, bool transposed, geometry *g) {
     const dl_tensor *x = c->in[0], *w = c->in[1], *b = c->nin > 2 ? c->in[2] : NULL;
     g->dims = dims;
     DL_TRY(dl_sizes(ATTR(c, CONV_STRIDE), "stride", dims, 1, g->stride));
-    DL_TRY(dl_sizes(ATTR(c, CONV_PADDING), "padding", dims, 0, g->pad));
+    g->same = !transposed && dl_composed_padded_same(c);
+    DL_TRY(g->same ? check_same(g) : dl_sizes(ATTR(c, CONV_PADDING), "padding", dims, 0, g->pad));
     DL_TRY(dl_sizes(ATTR(c, CONV_DILATION), "dilation", dims, 1, g->dil));
     g->groups = ATTR_I(c, CONV_GROUPS);
     if (g->groups < 1) return dl_fail(DL_ERR_VALUE, "groups must be at least 1, not %ld", g->groups);
@@ -43,6 +60,26 @@ static dl_status read(const dl_call *c, int dims, bool transposed, geometry *g) 
     return DL_OK;
 }
 
+/* The input of a convolution, which has one element more at the end where padding="same" needs an odd number; g gets
+ * what is missing on both sides. NULL: an error. */
+static dl_tensor *input_of(dl_pool *p, const dl_call *c, geometry *g) {
+    long width[6] = {0}, more = 0;
+    for (int i = 0; i < g->dims && g->same; i++)
+        more |= width[2 * (g->dims - 1 - i) + 1] = dl_same_padding(c->in[1]->shape[2 + i], g->dil[i], &g->pad[i]);
+    return more ? K(dl_pad(c->in[0], width, 2 * g->dims, 0, "constant")) : c->in[0];
+}
+
+/* ---- images, where padding is a word */
+
+COMPOSE_RULE(conv2d) {
+    POOL;
+    geometry g = {0};
+    DL_TRY(read(c, 2, false, &g));
+    dl_tensor *x = input_of(p, c, &g);
+    if (!x) return dl_failed();
+    return dl_finish(c, dl_conv2d(x, c->in[1], INPUT(c, CONV2D_BIAS), g.stride, 2, g.pad, 2, g.dil, 2, g.groups));
+}
+
 /* ---- rows */
 
 static dl_tensor *flat_image(dl_pool *p, dl_tensor *t) {
@@ -53,7 +90,7 @@ static dl_status of_rows(dl_call *c, bool transposed) {
     POOL;
     geometry g = {0};
     DL_TRY(read(c, 1, transposed, &g));
-    dl_tensor *x = flat_image(p, dl_with_batch(p, c->in[0], 3)), *w = flat_image(p, c->in[1]),
+    dl_tensor *x = flat_image(p, dl_with_batch(p, input_of(p, c, &g), 3)), *w = flat_image(p, c->in[1]),
               *bias = c->nin > 2 ? c->in[2] : NULL;
     if (!x || !w) return dl_failed();
     const long stride[] = {1, g.stride[0]}, pad[] = {0, g.pad[0]}, dil[] = {1, g.dil[0]};
@@ -94,7 +131,7 @@ COMPOSE_RULE(conv3d) {
     POOL;
     geometry g = {0};
     DL_TRY(read(c, 3, false, &g));
-    dl_tensor *x = dl_with_batch(p, c->in[0], 5), *w = c->in[1];
+    dl_tensor *x = dl_with_batch(p, input_of(p, c, &g), 5), *w = c->in[1];
     if (x && g.pad[0]) x = K(dl_pad(x, (long[]){0, 0, 0, 0, g.pad[0], g.pad[0]}, 6, 0, "constant"));
     if (!x) return dl_failed();
     const long k = w->shape[2], n = x->shape[0], channels = x->shape[1], room = x->shape[2] - g.dil[0] * (k - 1) - 1;
