@@ -242,7 +242,8 @@ COMPOSE_RULE(pdist) {
     if (x->ndim != 2)
         return dl_fail(DL_ERR_SHAPE, "distances are of the rows of a matrix, not of %d dimensions", x->ndim);
     const long n = x->shape[0], zero = 0;
-    dl_tensor *all = K(dl_cdist(x, x, ATTR_F(c, PDIST_P))), *at = K(dl_triu_indices(n, n, 1, DL_I64, x->st->device));
+    dl_tensor *all = K(dl_cdist(x, x, ATTR_F(c, PDIST_P), "donot_use_mm_for_euclid_dist")),
+              *at = K(dl_triu_indices(n, n, 1, DL_I64, x->st->device));
     dl_tensor *row = at ? K(dl_select(at, 0, 0)) : NULL, *column = at ? K(dl_select(at, 0, 1)) : NULL;
     dl_tensor *place = row && column ? K(dl_add(K(dl_mul(row, K(dl_scalar_i(n)))), column)) : NULL;
     dl_tensor *flat = all ? K(dl_reshape(all, (long[]){n * n}, 1)) : NULL;

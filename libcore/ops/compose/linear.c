@@ -146,27 +146,6 @@ COMPOSE_RULE(kron) {
     return dl_finish(c, product ? dl_reshape(product, joined, n) : NULL);
 }
 
-/* t with a dimension of size 1 put in before its last one or two. */
-static dl_tensor *apart(dl_tensor *t, int from_end) {
-    long shape[DL_MAX_DIM + 1];
-    for (int i = 0, k = 0; i <= t->ndim; i++) shape[i] = i == t->ndim - from_end ? 1 : t->shape[k++];
-    return dl_reshape(t, shape, t->ndim + 1);
-}
-
-COMPOSE_RULE(cdist) {
-    POOL;
-    const long last = -1;
-    dl_tensor *a = c->in[0], *b = c->in[1];
-    if (a->ndim < 2 || b->ndim < 2 || a->shape[a->ndim - 1] != b->shape[b->ndim - 1])
-        return dl_fail(DL_ERR_SHAPE, "the operands must be [..., N, D] and [..., M, D], not %s and %s",
-                       dl_shape_text(a->ndim, a->shape), dl_shape_text(b->ndim, b->shape));
-    if (!(ATTR_F(c, CDIST_P) >= 0)) return dl_fail(DL_ERR_VALUE, "p must be 0 or more, not %g", ATTR_F(c, CDIST_P));
-    if (a->ndim == DL_MAX_DIM || b->ndim == DL_MAX_DIM)
-        return dl_fail(DL_ERR_SHAPE, "cdist takes at most %d dimensions", DL_MAX_DIM - 1);
-    dl_tensor *gap = K(dl_sub(K(apart(a, 1)), K(apart(b, 2))));
-    return dl_finish(c, dl_norm(gap, &last, 1, 0, ATTR_F(c, CDIST_P)));
-}
-
 COMPOSE_RULE(bilinear) {
     POOL;
     dl_tensor *a = c->in[0], *b = c->in[1], *w = c->in[2], *bias = INPUT(c, BILINEAR_BIAS);

@@ -1,0 +1,140 @@
+/* Distances of all vectors of one set from all of another. Differences would take N M D numbers: Euclidean distances
+ * come from a product of matrices, others from a block of rows at a time. */
+#include "ops/distance.h"
+#include "ops/matrices.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/create.h"
+#include "dlcore/elementary.h"
+#include "dlcore/index.h"
+#include "dlcore/matmul.h"
+#include "dlcore/reduce.h"
+#include "dlcore/rounding.h"
+#include "dlcore/view.h"
+#include "ops/names/matmul.h"
+#include "ops/rules/matmul.h"
+
+#include <string.h>
+
+/* With fewer vectors on both sides differences are computed, which are more exact. */
+enum { FEW = 25 };
+
+/* Numbers that a block of differences has at most, if it is not a single row: what caches hold, and what keeps a GPU
+ * busy. */
+#define BLOCK_CPU (1L << 20)
+#define BLOCK_GPU (1L << 24)
+
+static const long last = -1;
+
+/* t with a dimension of size 1 put in before its last one or two. */
+static dl_tensor *apart(dl_tensor *t, int from_end) {
+    long shape[DL_MAX_DIM + 1];
+    if (!t) return NULL;
+    for (int i = 0, k = 0; i <= t->ndim; i++) shape[i] = i == t->ndim - from_end ? 1 : t->shape[k++];
+    return dl_reshape(t, shape, t->ndim + 1);
+}
+
+dl_tensor *dl_distances(dl_tensor *a, dl_tensor *b, double ord) {
+    POOL;
+    return dl_norm(K(dl_sub(K(apart(a, 1)), K(apart(b, 2)))), &last, 1, 0, ord);
+}
+
+dl_tensor *dl_distance_wide(dl_pool *p, dl_tensor *t) {
+    return t && DL_BIT(t->dtype) & DL_HALVES ? K(dl_to_dtype(t, DL_F32)) : t;
+}
+
+static long rows_of(const dl_tensor *t) { return t->shape[t->ndim - 2]; }
+
+long dl_distance_block(const dl_tensor *a, const dl_tensor *b) {
+    long most = a->st->device ? BLOCK_GPU : BLOCK_CPU, row = b->numel, batch = 1;
+    for (int i = 0; i < a->ndim - 2; i++) batch *= a->shape[i]; /* of b counts already */
+    if (row < batch * a->shape[a->ndim - 1]) row = batch * a->shape[a->ndim - 1];
+    long n = row ? most / row : rows_of(a);
+    return n > 1 ? n : 1;
+}
+
+bool dl_distance_by_product(const dl_tensor *a, const dl_tensor *b, const dl_aval *attr) {
+    const char *mode = attr[DL_A_CDIST_COMPUTE_MODE].u.s;
+    if (attr[DL_A_CDIST_P].u.f != 2 || !strncmp(mode, "donot", 5)) return false;
+    return !strcmp(mode, "use_mm_for_euclid_dist") || rows_of(a) > FEW || rows_of(b) > FEW;
+}
+
+/* [t, squares, 1] or [t, 1, squares], whose products are squares of distances when one t is times -2. */
+static dl_tensor *with_squares(dl_tensor *t, double factor, bool squares_first) {
+    POOL;
+    if (!t) return NULL;
+    dl_tensor *squares = K(dl_sum(K(dl_square(t)), &last, 1, 1));
+    if (!squares) return NULL;
+    dl_tensor *one = K(dl_ones(squares->shape, squares->ndim, (dl_dtype)t->dtype, t->st->device));
+    dl_tensor *x = factor == 1 ? t : K(dl_mul(t, K(dl_scalar_f(factor))));
+    dl_tensor *part[] = {x, squares_first ? squares : one, squares_first ? one : squares};
+    return x && one ? dl_cat(part, 3, -1) : NULL;
+}
+
+static dl_tensor *by_product(dl_tensor *a, dl_tensor *b) {
+    POOL;
+    const double zero = 0;
+    dl_tensor *left = K(with_squares(a, -2, true)), *right = K(with_squares(b, 1, false));
+    DL_OWNED dl_tensor *squares = dl_matmul(left, dl_mat_turned(p, right));
+    DL_OWNED dl_tensor *clamped = squares ? dl_clamp(squares, &zero, NULL) : NULL;
+    dl_unref(squares), squares = NULL; /* of N M numbers, no more than two are in memory */
+    return clamped ? dl_sqrt(clamped) : NULL;
+}
+
+/* The shape of the distances: leading dimensions are broadcast. Their number; -1: they do not fit. */
+static int shape_of(const dl_tensor *a, const dl_tensor *b, long *shape) {
+    const int n = a->ndim > b->ndim ? a->ndim : b->ndim;
+    for (int i = 0; i < n - 2; i++) {
+        const int ia = i - (n - a->ndim), ib = i - (n - b->ndim);
+        const long sa = ia < 0 ? 1 : a->shape[ia], sb = ib < 0 ? 1 : b->shape[ib];
+        if (sa != sb && sa != 1 && sb != 1)
+            return dl_fail(DL_ERR_SHAPE, "batches of shapes %s and %s cannot be broadcast",
+                           dl_shape_text(a->ndim, a->shape), dl_shape_text(b->ndim, b->shape)),
+                   -1;
+        shape[i] = sa == 1 ? sb : sa;
+    }
+    shape[n - 2] = rows_of(a), shape[n - 1] = rows_of(b);
+    return n;
+}
+
+static dl_tensor *by_blocks(dl_tensor *a, dl_tensor *b, double ord) {
+    long shape[DL_MAX_DIM], step = dl_distance_block(a, b), n = rows_of(a);
+    const int nd = shape_of(a, b, shape);
+    if (nd < 0) return NULL;
+    if (step >= n) return dl_distances(a, b, ord);
+    DL_OWNED dl_tensor *out = dl_zeros(shape, nd, (dl_dtype)a->dtype, a->st->device);
+    for (long i = 0; out && i < n; i += step) {
+        POOL;
+        const long end = i + step < n ? i + step : n;
+        dl_tensor *rows = K(dl_slice(a, -2, &i, &end, 1)), *to = K(dl_slice(out, -2, &i, &end, 1)),
+                  *part = rows && to ? K(dl_distances(rows, b, ord)) : NULL;
+        if (!part || dl_assign(to, part) != DL_OK) return NULL;
+    }
+    return out ? dl_ref(out) : NULL;
+}
+
+static dl_status check(const dl_call *c) {
+    static const char *const modes[] = {"use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
+                                        "donot_use_mm_for_euclid_dist"};
+    const dl_tensor *a = c->in[0], *b = c->in[1];
+    const char *mode = ATTR_S(c, CDIST_COMPUTE_MODE);
+    if (a->ndim < 2 || b->ndim < 2 || a->shape[a->ndim - 1] != b->shape[b->ndim - 1])
+        return dl_fail(DL_ERR_SHAPE, "the operands must be [..., N, D] and [..., M, D], not %s and %s",
+                       dl_shape_text(a->ndim, a->shape), dl_shape_text(b->ndim, b->shape));
+    if (!(ATTR_F(c, CDIST_P) >= 0)) return dl_fail(DL_ERR_VALUE, "p must be 0 or more, not %g", ATTR_F(c, CDIST_P));
+    if (a->ndim == DL_MAX_DIM || b->ndim == DL_MAX_DIM)
+        return dl_fail(DL_ERR_SHAPE, "cdist takes at most %d dimensions", DL_MAX_DIM - 1);
+    bool known = !*mode;
+    for (int i = 0; i < 3; i++) known = known || !strcmp(mode, modes[i]);
+    if (known) return DL_OK;
+    return dl_fail(DL_ERR_VALUE, "compute_mode is %s, %s or %s, not '%s'", modes[0], modes[1], modes[2], mode);
+}
+
+COMPOSE_RULE(cdist) {
+    POOL;
+    DL_TRY(check(c));
+    dl_tensor *a = dl_distance_wide(p, c->in[0]), *b = dl_distance_wide(p, c->in[1]);
+    if (!a || !b) return dl_failed();
+    dl_tensor *y = dl_distance_by_product(a, b, c->attr) ? by_product(a, b) : by_blocks(a, b, ATTR_F(c, CDIST_P));
+    if (y && y->dtype != c->in[0]->dtype) y = dl_to_dtype(K(y), (dl_dtype)c->in[0]->dtype);
+    return dl_finish(c, y);
+}
