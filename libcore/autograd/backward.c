@@ -94,7 +94,8 @@ static dl_status run_rule(pass *p, dl_back *b) {
     bool real = !b->node->nin || !dl_dtype_is_complex((dl_dtype)b->node->meta[0].dtype); /* fused ones know no other */
     if (!p->create && real && (k = dl_kernel_of(b->op, device)) && k->fused_grad) {
         dl_status s = k->fused_grad(b);
-        return s == DL_OK && __builtin_expect(dl_fp_suspicious(), 0) ? dl_nonfinite_check_rule(b) : s;
+        if (s != DL_OK || __builtin_expect(!dl_nonfinite_suspects(device == 0), 1)) return s;
+        return device ? dl_nonfinite_check_rule_device(b) : dl_nonfinite_check_rule(b);
     }
     if (!b->op->grad) return dl_fail(DL_ERR_AUTOGRAD, "%s has no gradient", b->op->name);
     return b->op->grad(b);

@@ -1,6 +1,7 @@
 /* Gradients against central differences. L(x) = sum over results of result * w with fixed pseudo-random w; dL/dx is
  * compared for every element, so that no error can hide behind another. */
 #include "autograd/tape.h"
+#include "core/device/device.h"
 #include "core/random/rng.h"
 #include "core/scope.h"
 #include "dlcore/arithmetic.h"
@@ -68,15 +69,21 @@ static dl_status value_at(const check *k, dl_tensor **in, double *out) {
     return s;
 }
 
+/* L where element e of in[i] is x. */
+static dl_status value_with(const check *k, dl_tensor **in, int i, int64_t e, double x, double *out) {
+    DL_TRY(dl_device_copy((double *)dl_ptr(in[i]) + e, in[i]->st->device, &x, 0, sizeof x));
+    return out ? value_at(k, in, out) : DL_OK;
+}
+
 /* dL/d(element), one of the parts where numbers are complex, by (L(x + h) - L(x - h)) / 2h; in[i] holds a contiguous
  * copy that may be changed. */
 static dl_status numeric(const check *k, dl_tensor **in, int i, int64_t e, double *out) {
-    double *x = (double *)dl_ptr(in[i]) + e, x0 = *x, h = 1e-6 * fmax(1, fabs(x0)), up = 0, down = 0;
-    *x = x0 + h;
-    dl_status s = value_at(k, in, &up);
-    *x = x0 - h;
-    if (s == DL_OK) s = value_at(k, in, &down);
-    *x = x0;
+    double x, up = 0, down = 0;
+    DL_TRY(dl_device_copy(&x, 0, (double *)dl_ptr(in[i]) + e, in[i]->st->device, sizeof x));
+    const double h = 1e-6 * fmax(1, fabs(x));
+    dl_status s = value_with(k, in, i, e, x + h, &up);
+    if (s == DL_OK) s = value_with(k, in, i, e, x - h, &down);
+    if (s == DL_OK) s = value_with(k, in, i, e, x, NULL);
     *out = (up - down) / (2 * h);
     return s;
 }

@@ -1,7 +1,9 @@
 /* The rows of the journal: each event finds the row of its place, which is most often the one behind the last. */
 #include "autograd/journal.h"
 #include "autograd/tape.h"
+#include "core/device/device.h"
 #include "core/dtype.h"
+#include "core/mode.h"
 #include "core/scope.h"
 
 #include <math.h>
@@ -142,7 +144,7 @@ void dl_journal_zero(const void *optimizer) { row_of((key){.kind = DL_DID_ZERO, 
 void dl_journal_forward(const void *net, bool training, const dl_tensor *x) {
     dl_journal_row *r = row_of((key){DL_DID_FORWARD, net, training, dl_recording()});
     if (!r) return;
-    r->data = dl_in_host_memory(x) ? dl_ptr(x) : NULL;
+    r->data = dl_ptr(x);
     r->ndim = x->ndim;
     memcpy(r->shape, x->shape, sizeof x->shape);
 }
@@ -161,6 +163,42 @@ void dl_journal_rate(const void *optimizer, double rate) {
     if (r) note(r, rate);
 }
 
+/* ---------------------------------------------------------------- elements on a device */
+
+enum { RUNS = 4 }; /* copies of a large tensor: each costs some microseconds */
+
+dl_tensor *dl_journal_sample(const dl_tensor *t, long most) {
+    if (dl_in_host_memory(t)) return dl_ref((dl_tensor *)t);
+    if (dl_deferred_get() || !dl_is_contiguous(t)) return NULL;
+    const size_t size = dl_esize(t);
+    const long run = (most + RUNS - 1) / RUNS, n = t->numel <= 16 * most ? t->numel : RUNS * run;
+    dl_tensor *near = dl_tensor_empty(1, &n, (dl_dtype)t->dtype, 0);
+    dl_status st = near ? DL_OK : dl_failed();
+    const char *from = dl_ptr(t);
+    if (st == DL_OK && n == t->numel) st = dl_device_copy(dl_ptr(near), 0, from, t->st->device, (size_t)n * size);
+    for (long i = 0; st == DL_OK && n < t->numel && i < RUNS; i++)
+        st = dl_device_copy((char *)dl_ptr(near) + (size_t)(i * run) * size, 0,
+                            from + (size_t)((t->numel - run) / (RUNS - 1) * i) * size, t->st->device,
+                            (size_t)run * size);
+    if (st == DL_OK) return near;
+    dl_error_clear();
+    dl_unref(near);
+    return NULL;
+}
+
+dl_tensor *dl_journal_rows(const dl_tensor *t, long rows) {
+    long shape[DL_MAX_DIM];
+    if (dl_deferred_get() || !dl_is_contiguous(t)) return NULL;
+    memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
+    shape[0] = rows < shape[0] ? rows : shape[0];
+    dl_tensor *near = dl_tensor_empty(t->ndim, shape, (dl_dtype)t->dtype, 0);
+    if (near && !dl_device_copy(dl_ptr(near), 0, dl_ptr(t), t->st->device, (size_t)near->numel * dl_esize(t)))
+        return near;
+    dl_error_clear();
+    dl_unref(near);
+    return NULL;
+}
+
 /* ---------------------------------------------------------------- steps */
 
 static bool is_added(const dl_tensor *gradient) {
@@ -170,12 +208,13 @@ static bool is_added(const dl_tensor *gradient) {
 static bool power_of_two(long n) { return !(n & (n - 1)); }
 
 static bool is_readable(const dl_tensor *t) {
-    return dl_in_host_memory(t) && t->dtype == DL_F32 && t->numel && dl_is_contiguous(t);
+    return (dl_in_host_memory(t) || !dl_deferred_get()) && t->dtype == DL_F32 && t->numel && dl_is_contiguous(t);
 }
 
 static void take(const dl_tensor *t, float *out) {
-    const float *v = dl_ptr(t);
-    for (int i = 0; i < DL_JOURNAL_ELEMENTS; i++) out[i] = v[(long)i * t->numel / DL_JOURNAL_ELEMENTS];
+    DL_OWNED dl_tensor *near = dl_journal_sample(t, DL_JOURNAL_ELEMENTS);
+    const float *v = near ? dl_ptr(near) : NULL;
+    for (int i = 0; i < DL_JOURNAL_ELEMENTS; i++) out[i] = v ? v[(long)i * near->numel / DL_JOURNAL_ELEMENTS] : NAN;
 }
 
 bool dl_journal_step_begin(dl_journal_step *s, const void *optimizer, double rate, dl_tensor *const *p, long n) {
@@ -225,14 +264,21 @@ void dl_journal_changed(dl_tensor *leaf) {
 /* ---------------------------------------------------------------- backward passes */
 
 static double number(const dl_tensor *t) {
-    if (!dl_in_host_memory(t) || t->numel != 1) return NAN;
-    return t->dtype == DL_F32 ? *(const float *)dl_ptr(t) : t->dtype == DL_F64 ? *(const double *)dl_ptr(t) : NAN;
+    DL_OWNED dl_tensor *near = t->numel == 1 ? dl_journal_sample(t, 1) : NULL;
+    if (!near) return NAN;
+    return t->dtype == DL_F32 ? *(const float *)dl_ptr(near) : t->dtype == DL_F64 ? *(const double *)dl_ptr(near) : NAN;
+}
+
+/* A number on a device is waited for, where the curve has a place for it only. */
+static bool wanted(const dl_journal_row *r, const dl_tensor *root) {
+    return dl_in_host_memory(root) || !((r->count - 1) % r->every);
 }
 
 long dl_journal_backward_begin(const dl_tensor *root) {
     if (!root || dl_journal_looking) return -1;
     dl_journal_row *r = row_of((key){.kind = DL_DID_BACKWARD});
     if (!r) return -1;
+    if (!wanted(r, root)) return -1;
     double v = number(root);
     note(r, v);
     note_curve(r, v);

@@ -14,6 +14,12 @@ typedef struct dl_journal_pass {
 /* Where this thread's pass is looked at; NULL: it is not. */
 extern __thread dl_journal_pass *dl_journal_looking;
 
+/* Some of the elements of t in host memory, as a new tensor [n] of at most `most` elements or so; t itself where it is
+ * in host memory. NULL: they cannot be read now. */
+dl_tensor *dl_journal_sample(const dl_tensor *t, long most);
+/* The first rows of a contiguous t in host memory. NULL: they cannot be read now. */
+dl_tensor *dl_journal_rows(const dl_tensor *t, long rows);
+
 /* A backward pass from a tensor. The caller hands what begin returns to end. */
 long dl_journal_backward_begin(const dl_tensor *root);
 void dl_journal_backward_end(long row);

@@ -23,7 +23,7 @@ static double element(const dl_tensor *t, long at) {
 }
 
 static bool is_readable(const dl_tensor *t) {
-    return t && dl_in_host_memory(t) && t->numel &&
+    return t && t->numel &&
            (t->dtype == DL_F32 || t->dtype == DL_F64 || t->dtype == DL_I64 || t->dtype == DL_I32 || t->dtype == DL_U8);
 }
 
@@ -35,7 +35,7 @@ static long place_of(const dl_tensor *t, long i, bool contiguous) {
     return at;
 }
 
-static void add_figures(const dl_tensor *t, dl_journal_value *v) {
+static void add_figures_of(const dl_tensor *t, dl_journal_value *v) {
     bool contiguous = dl_is_contiguous(t);
     long most = contiguous ? ELEMENTS : ELEMENTS / 4, n = t->numel < most ? t->numel : most, finite = 0, far = 0;
     double sum = 0, squares = 0;
@@ -55,9 +55,13 @@ static void add_figures(const dl_tensor *t, dl_journal_value *v) {
     v->far = (double)far / (double)n;
 }
 
+static void add_figures(const dl_tensor *t, dl_journal_value *v) {
+    DL_OWNED dl_tensor *near = dl_journal_sample(t, ELEMENTS);
+    if (near) add_figures_of(near, v);
+}
+
 /* The share of channels or features that are 0 or less in all samples that fit. */
-static double dead_units(const dl_tensor *t) {
-    if (t->ndim < 2 || t->shape[0] < 2) return -1;
+static double dead_units_of(const dl_tensor *t) {
     long units = t->shape[1], inner = t->numel / (t->shape[0] * units), samples = t->shape[0], dead = 0;
     if (units > UNITS) return -1;
     while (inner * units * samples > UNITS && samples > 2) samples /= 2;
@@ -71,10 +75,21 @@ static double dead_units(const dl_tensor *t) {
     return (double)dead / (double)units;
 }
 
+/* Of a tensor on a device as many samples as are looked at. */
+static double dead_units(const dl_tensor *t) {
+    if (t->ndim < 2 || t->shape[0] < 2) return -1;
+    if (dl_in_host_memory(t)) return dead_units_of(t);
+    const long each = t->numel / t->shape[0];
+    if (!each || each > UNITS) return -1;
+    DL_OWNED dl_tensor *near = dl_journal_rows(t, each > UNITS / 2 ? 2 : UNITS / each);
+    return near ? dead_units_of(near) : -1;
+}
+
 static double root_mean_square(const dl_tensor *t) {
     dl_journal_value v = {0};
     if (!is_readable(t)) return -1;
     add_figures(t, &v);
+    if (!v.n) return -1;
     return v.nans ? NAN : sqrt(v.mean * v.mean + v.std * v.std);
 }
 

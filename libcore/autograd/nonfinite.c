@@ -2,6 +2,7 @@
  * that no tensor is held. */
 #include "autograd/nonfinite.h"
 #include "autograd/tape.h"
+#include "core/scope.h"
 #include "ops/formulas.h"
 
 #include <math.h>
@@ -321,6 +322,25 @@ static dl_status tell(dl_nan_event *e) {
                         "made NaN from operands without one%s%s", *e->reason ? ": " : "", e->reason);
 }
 
+void dl_nonfinite_met(const dl_tensor *t) {
+    static _Thread_local dl_source last;
+    const dl_source here = dl_source_get();
+    pthread_mutex_lock(&kept.lock);
+    const bool known = kept.n[0] && !kept.stale;
+    pthread_mutex_unlock(&kept.lock);
+    if (dl_in_host_memory(t) || known || dl_nan_policy_get() != DL_NAN_WARN || !watcher.fn) return;
+    if (last.file == here.file && last.line == here.line) return;
+    last = here;
+    dl_nan_event e = {.met = 1, .line = t->node->src.line, .seen_line = here.line, .value = NAN};
+    snprintf(e.op, sizeof e.op, "%s", t->node->op->name);
+    snprintf(e.file, sizeof e.file, "%s", t->node->src.file);
+    snprintf(e.seen_file, sizeof e.seen_file, "%s", here.file);
+    snprintf(
+        e.remedy, sizeof e.remedy,
+        "set nan stop, and run it again: each op on the GPU is then looked at, and the one that makes nan is named");
+    watcher.fn(watcher.ctx, &e);
+}
+
 /* Looks at one result. */
 static dl_status look_at(const work *w, const dl_tensor *t, const dl_back *b, bool update) {
     if (!readable(t) || !t->numel || is_clean(t)) return DL_OK;
@@ -341,6 +361,20 @@ static dl_status look_at(const work *w, const dl_tensor *t, const dl_back *b, bo
     return DL_OK;
 }
 
+bool dl_nonfinite_has(const dl_tensor *t) {
+    dl_nan_operand o = {0};
+    if (!readable(t) || !t->numel || is_clean(t)) return false;
+    describe_operand(t, &o);
+    return o.nan || o.inf;
+}
+
+static bool holds_nan(dl_tensor *t) {
+    dl_nan_operand o = {0};
+    DL_OWNED dl_tensor *near = dl_nonfinite_copy(t);
+    if (near && !is_clean(near)) describe_operand(near, &o);
+    return o.nan > 0;
+}
+
 void dl_nonfinite_compose(void) { composing++; }
 
 dl_status dl_nonfinite_composed(const dl_call *c) {
@@ -348,9 +382,7 @@ dl_status dl_nonfinite_composed(const dl_call *c) {
     dl_nan_event e = held;
     *held.op = 0;
     for (int i = 0; i < c->nout; i++) {
-        dl_nan_operand o = {0};
-        if (readable(c->out[i]) && !is_clean(c->out[i])) describe_operand(c->out[i], &o);
-        if (o.nan) return tell(&e);
+        if (c->out[i] && holds_nan(c->out[i])) return tell(&e);
     }
     return DL_OK;
 }

@@ -32,13 +32,29 @@ static inline bool dl_fp_suspicious(void) {
            __atomic_load_n(&dl_nan_mode, __ATOMIC_RELAXED) != DL_NAN_OFF;
 }
 
+/* On a device results are looked at under DL_NAN_STOP, or where this thread runs a step again to find a NaN. */
+extern __thread bool dl_nonfinite_again;
+static inline bool dl_nonfinite_suspects(bool in_host_memory) {
+    if (in_host_memory) return dl_fp_suspicious();
+    return dl_nonfinite_again || __atomic_load_n(&dl_nan_mode, __ATOMIC_RELAXED) == DL_NAN_STOP;
+}
+
 /* Looks at what a call that raised flags has made, and clears them. An error only under DL_NAN_STOP. */
 dl_status dl_nonfinite_check(const dl_call *c);
 /* The same for a gradient made by a kernel: in b->gin. */
 dl_status dl_nonfinite_check_rule(const dl_back *b);
+/* The same for what lives on a device; waits for it. */
+dl_status dl_nonfinite_check_device(const dl_call *c);
+dl_status dl_nonfinite_check_rule_device(const dl_back *b);
+/* Has a tensor in host memory elements that are not finite? */
+bool dl_nonfinite_has(const dl_tensor *t);
+/* A floating tensor in host memory, itself or a copy with its name. NULL: another dtype, or it cannot be read. */
+dl_tensor *dl_nonfinite_copy(dl_tensor *t);
 /* Around an op made of others: a NaN counts only when it is still in the results. composed also after a failure. */
 void dl_nonfinite_compose(void);
 dl_status dl_nonfinite_composed(const dl_call *c);
+/* A NaN with a history on a device was read: tells the watcher, once for a statement, unless a NaN is known already. */
+void dl_nonfinite_met(const dl_tensor *t);
 /* An optimizer has taken a step. */
 void dl_nonfinite_count_update(void);
 /* The node whose gradient rule this thread runs; NULL: none. Returns the former one. */

@@ -208,8 +208,9 @@ static dl_status run_kernel(dl_call *c) {
     const dl_op *op = c->op;
     const dl_kernel *k = dl_kernel_of(op, c->device);
     if (!k || !k->run)
-        return dl_fail(DL_ERR_UNSUPPORTED, "%s has no kernel on %s%s%s", op->name, dl_device_name(c->device),
-                       k && k->none ? ": " : "", k && k->none ? k->none : "");
+        return dl_fail_hint(DL_ERR_UNSUPPORTED, c->device ? "x.to(\"cpu\") makes operands with which it runs" : NULL,
+                            "%s has no kernel on %s%s%s", op->name, dl_device_name(c->device), k && k->none ? ": " : "",
+                            k && k->none ? k->none : "");
     if (!(k->dtypes & DL_BIT(c->dtype))) {
         char set[128];
         return dl_fail_hint(DL_ERR_DTYPE, "convert with .to(DTYPE)", "%s does not take %s on %s; it takes %s", op->name,
@@ -226,7 +227,8 @@ static dl_status run_kernel(dl_call *c) {
     bool outer = dl_stop_swap(false);
     dl_status s = k->run(c);
     if (dl_stop_swap(outer)) return dl_fail(DL_ERR_INTERRUPT, "interrupted");
-    if (s == DL_OK && !c->device && __builtin_expect(dl_fp_suspicious(), 0)) s = dl_nonfinite_check(c);
+    if (s == DL_OK && __builtin_expect(dl_nonfinite_suspects(c->device == 0), 0))
+        s = c->device ? dl_nonfinite_check_device(c) : dl_nonfinite_check(c);
     return s == DL_OK ? dl_interrupt_check() : s;
 }
 

@@ -40,3 +40,8 @@ dl_dtype dl_mixed_dtype(const dl_op *op, dl_dtype t) {
     if (op->amp == DL_AMP_FULL && (t == DL_F16 || t == DL_BF16)) return DL_F32;
     return t;
 }
+
+static __thread bool deferred;
+
+void dl_deferred_set(bool on) { deferred = on; }
+bool dl_deferred_get(void) { return deferred; }

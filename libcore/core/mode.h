@@ -13,4 +13,8 @@ bool dl_deterministic(void);
 /* The dtype that an op takes an operand of dtype t in under the precision in force; without mixed precision t. */
 dl_dtype dl_mixed_dtype(const dl_op *op, dl_dtype t);
 
+/* With `on`, the work of this thread is recorded for a graph and not run: there are no numbers to read yet. */
+void dl_deferred_set(bool on);
+bool dl_deferred_get(void);
+
 #endif

@@ -1,6 +1,7 @@
 /* Tensors as objects: making, counting references, reading elements. Arithmetic is in the op table. */
 #include "core/tensor.h"
 #include "autograd/cycles.h"
+#include "autograd/nonfinite.h"
 #include "autograd/tape.h"
 #include "core/device/device.h"
 #include "core/effects.h"
@@ -9,6 +10,7 @@
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +180,7 @@ dl_status dl_item_f(const dl_tensor *t, double *out) {
     const void *p;
     DL_TRY(first_element(t, buf, &p));
     *out = dl_load_f64(p, (dl_dtype)t->dtype);
+    if (__builtin_expect(t->node && isnan(*out), 0)) dl_nonfinite_met(t);
     return DL_OK;
 }
 

@@ -419,7 +419,9 @@ static dl_status record(dl_trainer *t, dl_step_graph *p, const device_state *kno
     t->resend = !t->resident[DL_TRAIN].x;
     dl_status st = t->backend->capture_begin(t->index, &graph);
     if (st != DL_OK) return t->resend = false, st;
+    dl_deferred_set(true);
     st = issue_recorded(t, known);
+    dl_deferred_set(false);
     dl_error e;
     if (st != DL_OK) dl_error_take(&e);
     dl_status end = t->backend->capture_end(t->index, graph, st == DL_OK);

@@ -80,6 +80,7 @@ static void rewind_streams(const dl_rng_at *last, const dl_rng_at *to) {
 static dl_status halted(dl_trainer *t, const dl_report *r, const dl_issued *after) {
     bool loss = r->end == DL_END_LOSS;
     const dl_rng_at last = t->after[(t->issued - 1) % DL_REPORTS].rng;
+    const dl_step_start start = after->start;
     t->last_loss = r->loss;
     if (!loss) t->grad_norm = r->norm;
     while (t->taken < t->issued) {
@@ -89,6 +90,7 @@ static dl_status halted(dl_trainer *t, const dl_report *r, const dl_issued *afte
     uncount(t, after);
     DL_TRY(dl_loader_seek(t->loader, after->epoch, after->batch));
     rewind_streams(&last, &after->rng);
+    dl_step_explain(t, &start);
     DL_TRY(dl_control_resume(t));
     return loss ? dl_report_check(t, r->loss, "the loss") : dl_report_check(t, r->norm, "the norm of the gradient");
 }

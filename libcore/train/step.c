@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "autograd/nonfinite.h"
 #include "core/random/rng.h"
 #include "core/scope.h"
 #include "dlcore/arithmetic.h"
@@ -271,7 +272,7 @@ dl_status dl_step_set_rates(dl_trainer *t) {
 
 void dl_step_count(dl_trainer *t, double samples) {
     dl_issued *after = &t->after[t->issued++ % DL_REPORTS];
-    *after = (dl_issued){.rng = dl_rng_here(), .lr = t->next_lr, .samples = samples};
+    *after = (dl_issued){.rng = dl_rng_here(), .lr = t->next_lr, .samples = samples, .start = t->start};
     dl_loader_position(t->loader, &after->epoch, &after->batch);
     for (int g = 0; g < t->groups; g++) t->rates[g].steps++;
     t->micro = 0;
@@ -298,6 +299,34 @@ static dl_status update(dl_trainer *t) {
 
 /* ---------------------------------------------------------------- whole steps */
 
+static dl_step_start start_here(const dl_trainer *t) {
+    dl_step_start s = {.rng = dl_rng_here()};
+    dl_loader_position(t->loader, &s.epoch, &s.batch);
+    return s;
+}
+
+static dl_status go_to(dl_trainer *t, const dl_step_start *s) {
+    dl_rng_go(&s->rng);
+    return dl_loader_seek(t->loader, s->epoch, s->batch);
+}
+
+void dl_step_explain(dl_trainer *t, const dl_step_start *start) {
+    if (!t->device || dl_nan_policy_get() == DL_NAN_OFF) return;
+    DL_SCOPED_ERROR;
+    const dl_step_start now = start_here(t);
+    dl_nonfinite_again = true;
+    t->micro = 0;
+    dl_status st = go_to(t, start);
+    if (st == DL_OK) st = dl_control_align(t);
+    do {
+        if (st == DL_OK) st = forward(t);
+        if (st == DL_OK) st = backward(t);
+    } while (st == DL_OK && t->micro < t->micros);
+    dl_nonfinite_again = false;
+    t->micro = 0, t->phase = DL_PHASE_IDLE;
+    go_to(t, &now);
+}
+
 dl_status dl_step_issue_eagerly(dl_trainer *t) {
     t->micro = 0;
     do {
@@ -318,6 +347,7 @@ dl_status dl_step_issue(dl_trainer *t) {
     DL_TRY(dl_record_begin(t));
     dl_run_activate(t->run);
     t->micro = 0;
+    t->start = start_here(t);
     bool wait = dl_past_before_step(t);
     DL_TRY(dl_control_align(t));
     DL_TRY(dl_replay_step(t, &done));
@@ -350,7 +380,10 @@ dl_status dl_trainer_forward(dl_trainer *t) {
     DL_TRY(dl_trainer_check_net(t));
     DL_TRY(dl_report_drain(t));
     DL_TRY(dl_best_leave(t));
-    if (t->micro == 0) DL_TRY(dl_control_align(t));
+    if (t->micro == 0) {
+        t->start = start_here(t);
+        DL_TRY(dl_control_align(t));
+    }
     DL_TRY(forward(t));
     DL_TRY(dl_control_read(t, t->control, &c));
     return see_batch(t, &c);

@@ -21,12 +21,19 @@ enum { DL_SPLITS = DL_VAL + 1 };
 
 enum { DL_CAPTURE_STATE = 192 }; /* room for the text of dl_trainer_capture */
 
+/* Where a step begins. */
+typedef struct dl_step_start {
+    long epoch, batch;
+    dl_rng_at rng;
+} dl_step_start;
+
 /* The state of the host after a step that it has issued. */
 typedef struct dl_issued {
     long epoch, batch;
     dl_rng_at rng;
     double lr, samples;
     bool failed; /* the optimizer failed: the step does not count */
+    dl_step_start start;
 } dl_issued;
 
 typedef struct dl_past dl_past;             /* earlier states (train/rewind.c) */
@@ -118,7 +125,8 @@ struct dl_trainer {
     double *rate;       /* [DL_REPORTS][groups], which it reads */
     long issued, taken; /* steps issued; reports read */
     dl_issued after[DL_REPORTS];
-    long report_time; /* of the last report; 0: none */
+    dl_step_start start; /* of the step that is being issued */
+    long report_time;    /* of the last report; 0: none */
 
     /* batches (train/batch.c) */
     bool resident_asked[DL_SPLITS];  /* has it been decided whether a split is on the device? */
@@ -232,6 +240,9 @@ dl_status dl_step_issue(dl_trainer *t);
 dl_status dl_step_issue_eagerly(dl_trainer *t);
 /* The rates of the next step, for the control. */
 dl_status dl_step_set_rates(dl_trainer *t);
+/* Runs a step of a device that diverged again up to its gradients, before the control resumes, to find the op that made
+ * NaN; the trainer is as before. */
+void dl_step_explain(dl_trainer *t, const dl_step_start *start);
 /* Counts a step that has been issued. */
 void dl_step_count(dl_trainer *t, double samples);
 

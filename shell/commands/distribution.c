@@ -144,12 +144,13 @@ static dl_status names(void *self, dlsh_value *out) {
     return dlsh_give_filled(st, list, out);
 }
 
-/* A tensor of any value that can be one; numbers and lists become f32, or with `whole` i64. */
-static dl_tensor *tensor_of(dlsh_value v, int whole) {
+/* A tensor of any value that can be one; numbers and lists become f32, or with `whole` i64, on the device. */
+static dl_tensor *tensor_of(dlsh_value v, int whole, int device) {
     dlsh_value made;
+    const dl_dtype dtype = whole ? DL_I64 : DL_F32;
     if (v.type == DLSH_TENSOR) return dl_ref(v.as.tensor);
-    if (v.type == DLSH_LIST) return dlsh_list_to_tensor(v, whole ? DL_I64 : DL_F32, &made) ? NULL : made.as.tensor;
-    return dl_tensor_full(0, (long[]){0}, whole ? DL_I64 : DL_F32, dlsh_default_device(), dlsh_number(v));
+    if (v.type == DLSH_LIST) return dlsh_list_to_tensor(v, dtype, device, &made) ? NULL : made.as.tensor;
+    return dl_tensor_full(0, (long[]){0}, dtype, device, dlsh_number(v));
 }
 
 /* ---- methods: each calls the op of its name */
@@ -171,7 +172,7 @@ static dl_status call(const kind *is, const char *what, dl_tensor **in, int n, c
 
 static dl_status log_prob_run(const dlsh_args *a, dlsh_value *result) {
     const distribution *d = dlsh_arg_self(a);
-    dl_tensor *value = tensor_of(*dlsh_arg(a, "value"), d->is->whole);
+    dl_tensor *value = tensor_of(*dlsh_arg(a, "value"), d->is->whole, dl_device_of(d->param[0]));
     if (!value) return dl_failed();
     dl_tensor *in[1 + MAX_PARAMS] = {value, d->param[0], d->param[1], d->param[2]};
     dl_status st = call(d->is, "log_prob", in, 1 + d->is->nparams, NULL, result);
@@ -248,10 +249,24 @@ static dl_status check(const dlsh_args *a, const param *p, dl_tensor *t) {
                          p->limit == POSITIVE ? "above 0" : "0 or more");
 }
 
+static const char *given_name(const dlsh_args *a, const param *p) {
+    return dlsh_given(a, p->name) ? p->name : p->kept && dlsh_given(a, p->kept) ? p->kept : NULL;
+}
+
+/* Where the parameters live: where the first tensor among them does. */
+static int device_of(const dlsh_args *a, const kind *is) {
+    for (int i = 0; i < is->nparams; i++) {
+        const char *name = given_name(a, &is->params[i]);
+        const dlsh_value *v = name ? dlsh_arg(a, name) : dlsh_arg_at(a, "params", i);
+        if (v && v->type == DLSH_TENSOR) return dl_device_of(v->as.tensor);
+    }
+    return dlsh_default_device();
+}
+
 /* Parameter i of d: by its name, by its other name, or the next by position. */
 static dl_status read_param(const dlsh_args *a, distribution *d, int i, int *next) {
     const param *p = &d->is->params[i];
-    const char *name = dlsh_given(a, p->name) ? p->name : p->kept && dlsh_given(a, p->kept) ? p->kept : NULL;
+    const char *name = given_name(a, p);
     const dlsh_value *v = name ? dlsh_arg(a, name) : dlsh_arg_at(a, "params", *next);
     if (!v)
         return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "%s needs %s; its parameters are %s", d->is->name, p->name,
@@ -260,7 +275,7 @@ static dl_status read_param(const dlsh_args *a, distribution *d, int i, int *nex
     if (v->type != DLSH_TENSOR && v->type != DLSH_LIST && !dlsh_is_number(*v))
         return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "%s must be a number, a list or a tensor, got %s", p->name,
                              dlsh_a(*v));
-    dl_tensor *t = tensor_of(*v, 0);
+    dl_tensor *t = tensor_of(*v, 0, device_of(a, d->is));
     const int plain = !p->kept || (name && !strcmp(name, p->kept));
     dl_status st = !t ? dl_failed() : plain && p->kept ? DL_OK : check(a, p, t);
     if (!st) d->param[i] = plain ? dl_ref(t) : p->convert(t);

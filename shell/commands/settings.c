@@ -127,8 +127,11 @@ static const dlsh_setting settings[] = {
      "on: algorithms of libraries are chosen among those that give the same bits every time.", .min = 1,
      .chosen = dl_deterministic_get, .choose = set_deterministic},
     {"nan", "off|warn|stop", "warn",
-     "What becomes of a NaN that an op on the CPU makes from operands without one: warn says so at the statement, stop "
-     "makes it an error there; `why nan` explains it.",
+     "What becomes of a NaN that an op makes from operands without one: warn says so at the statement, stop makes it "
+     "an "
+     "error there; `why nan` explains it. On a GPU warn looks at steps of trainers that diverge and at numbers that "
+     "are "
+     "read, stop at each op, which it waits for.",
      .min = 1, .chosen = get_nan, .choose = set_nan},
     {"record", "off|full", "off",
      "full: every op and every gradient rule is kept with its tensors, for `why` and `dbg`; the memory is freed by "

@@ -49,6 +49,7 @@ static void notice(void *ctx, const dl_nan_event *e) {
                       .file = e->file,
                       .line = e->line,
                       .remedy = *e->remedy ? e->remedy : "`why nan` tells more"};
+    if (e->met) return dlsh_warn(ctx, e->remedy, "nan: the result of %s on the GPU", e->op);
     maker(e, who, sizeof who);
     if (e->backward) snprintf(where, sizeof where, ", which ran at %.250s:%d,", e->file, e->line);
     dlsh_cause(&f, "%s made nan%s%s", who, *e->reason ? ": " : "", e->reason);
@@ -122,8 +123,11 @@ static dl_status add_holders(dlsh_session *s, dlsh_table *t, int *n) {
         if (!st.nans) continue;
         ++*n;
         DLSH_TRY(add(t, name,
-                     dlsh_stringf("holds %ld nan; no op made them from finite numbers: they came in with the "
-                                  "data, or before `set nan` was warn",
+                     dlsh_stringf(dl_device_of(v->as.tensor) && dl_nan_policy_get() != DL_NAN_STOP
+                                      ? "holds %ld nan, on a GPU: run it again under `set nan stop`, which looks at "
+                                        "each op there"
+                                      : "holds %ld nan; no op made them from finite numbers: they came in with the "
+                                        "data, or before `set nan` was warn",
                                   st.nans)));
     }
     return DL_OK;

@@ -12,11 +12,12 @@
 
 enum { MOST = 32, SAMPLED = 24 };
 
-/* A node under test: operands of its own, in f64, and the weights by which its results are summed up. */
+/* A node under test: operands of its own, in f64, where they were and in host memory, and there the weights by which
+ * its results are summed up. */
 typedef struct trial {
     dlsh_session *s;
     const dl_recorded *c;
-    dl_tensor *in[MOST], *weights;
+    dl_tensor *in[MOST], *host[MOST], *weights;
     int needs[MOST]; /* operands that the rule gave a gradient */
 } trial;
 
@@ -49,12 +50,29 @@ static dl_tensor *run(const trial *t) {
     return NULL;
 }
 
+/* In host memory, contiguous; NULL without a tensor. */
+static dl_tensor *host_copy(dl_tensor *t) {
+    dl_tensor *here = t ? dl_to_device(t, 0) : NULL, *c = here ? dl_contiguous(here) : NULL;
+    dl_unref(here);
+    return c;
+}
+
+/* The op with operand k as it is in host memory. */
+static dl_tensor *run_with(trial *t, int k) {
+    dl_tensor *was = t->in[k];
+    t->in[k] = dl_to_device(t->host[k], dl_device_of(was));
+    dl_tensor *y = t->in[k] ? run(t) : NULL;
+    dl_unref(t->in[k]);
+    t->in[k] = was;
+    return y;
+}
+
 /* The weighted sum of the results with operand k's element moved. */
-static double value_at(const trial *t, int k, long i, double by) {
+static double value_at(trial *t, int k, long i, double by) {
     DLSH_SCOPED_GRAD_MODE(0);
-    double *x = (double *)dl_data(t->in[k]) + i, kept = *x, sum = 0;
+    double *x = (double *)dl_data(t->host[k]) + i, kept = *x, sum = 0;
     *x = kept + by;
-    dl_tensor *y = run(t), *c = y ? dl_contiguous(y) : NULL;
+    dl_tensor *y = run_with(t, k), *c = host_copy(y);
     *x = kept;
     const double *v = c ? dl_data(c) : NULL, *w = dl_data(t->weights);
     for (long j = 0; v && j < dl_numel(c); j++) sum += v[j] * w[j];
@@ -73,15 +91,15 @@ static dl_tensor *weights_for(const dl_tensor *y) {
 }
 
 /* A kink: slopes from the left and the right differ however small the step, and the rule's value is between them. */
-static int is_kink(const trial *t, int k, long i, double rule, double allowed) {
+static int is_kink(trial *t, int k, long i, double rule, double allowed) {
     double h = 1e-7, here = value_at(t, k, i, 0);
     double left = (here - value_at(t, k, i, -h)) / h, right = (value_at(t, k, i, h) - here) / h, room = 1e-4 + allowed;
     return fabs(left - right) > 10 * room && rule >= fmin(left, right) - room && rule <= fmax(left, right) + room;
 }
 
-static void compare(const trial *t, int k, const double *g, dlsh_nodecheck *sum, mismatch *worst) {
+static void compare(trial *t, int k, const double *g, dlsh_nodecheck *sum, mismatch *worst) {
     long n = dl_numel(t->in[k]), stride = n > SAMPLED ? n / SAMPLED : 1;
-    const double *x = dl_data(t->in[k]);
+    const double *x = dl_data(t->host[k]);
     for (long i = 0; i < n; i += stride) {
         double h = 1e-5 * fmax(1, fabs(x[i])), up = value_at(t, k, i, h), down = value_at(t, k, i, -h);
         mismatch f = {.operand = k, .element = i, .rule = g ? g[i] : 0, .difference = (up - down) / (2 * h)};
@@ -97,7 +115,7 @@ static void compare(const trial *t, int k, const double *g, dlsh_nodecheck *sum,
 }
 
 /* Central differences with smaller and smaller steps: where they agree with each other, they are right. */
-static dlsh_value sweep(const trial *t, const mismatch *f) {
+static dlsh_value sweep(trial *t, const mismatch *f) {
     char text[200];
     size_t n = 0;
     for (size_t i = 0; i < sizeof steps / sizeof *steps && n < sizeof text; i++) {
@@ -126,7 +144,7 @@ static void keep(const trial *t, const mismatch *f) {
     dlsh_finding_keep(t->s, &found);
 }
 
-static dl_status add_row(dlsh_table *table, const trial *t, const mismatch *f) {
+static dl_status add_row(dlsh_table *table, trial *t, const mismatch *f) {
     char where[300], index[200];
     dlsh_debug_place(t->c, where, sizeof where);
     dlsh_debug_index(t->in[f->operand], f->element, index, sizeof index);
@@ -142,7 +160,10 @@ static dl_status rule_gradients(trial *t, dl_tensor **leaf, int *at, int n, dl_t
     for (int i = 0; i < n && !st; i++) st = dl_set_requires_grad(leaf[i], 1);
     if (!st && !(y = run(t))) st = dlsh_no_memory("a node");
     for (int i = 0; i < n; i++) by[i] = leaf[i];
-    if (!st && dl_requires_grad(y)) st = dl_gradients(y, t->weights, by, n, 0, 0, got);
+    dl_tensor *seed = !st ? dl_to_device(t->weights, dl_device_of(y)) : NULL;
+    if (!st && !seed) st = dl_failed();
+    if (!st && dl_requires_grad(y)) st = dl_gradients(y, seed, by, n, 0, 0, got);
+    dl_unref(seed);
     for (int i = 0; i < n; i++) g[at[i]] = got[i];
     for (int i = 0; i < n; i++) dl_set_requires_grad(leaf[i], 0);
     dl_unref(y);
@@ -157,7 +178,7 @@ static dl_status test_node(trial *t, dlsh_nodecheck *sum, dlsh_table *table) {
     DLSH_TRY(rule_gradients(t, leaf, at, n, g));
     mismatch worst = {.operand = -1, .error = -1, .allowed = 1};
     for (int i = 0; i < n; i++) {
-        dl_tensor *c = g[at[i]] ? dl_contiguous(g[at[i]]) : NULL;
+        dl_tensor *c = host_copy(g[at[i]]);
         compare(t, at[i], c ? dl_data(c) : NULL, sum, &worst);
         dl_unref(c);
         dl_unref(g[at[i]]);
@@ -178,6 +199,7 @@ static int prepare(const dlsh_nodewalk *w, trial *t) {
     for (int i = 0; i < c->nin; i++) {
         dl_tensor *x = dlsh_nodewalk_operand(w, c, i);
         if (x && (dl_dtype_is_complex(dl_dtype_of(x)) || !(t->in[i] = copy_of(x)))) return 0;
+        if (x && !(t->host[i] = host_copy(t->in[i]))) return 0;
         t->needs[i] = c->out[i] != NULL;
         if (!x && (c->from[i] || t->needs[i])) return 0;
     }
@@ -198,7 +220,7 @@ static dl_status check_all(dlsh_session *s, const dlsh_nodewalk *w, dlsh_nodeche
             st = test_node(&t, sum, table);
         else if (sum->skipped++ < 1)
             snprintf(sum->unchecked, sizeof sum->unchecked, "%s", c.op);
-        for (int k = 0; k < c.nin && k < MOST; k++) dl_unref(t.in[k]);
+        for (int k = 0; k < c.nin && k < MOST; k++) DLSH_UNREF(t.in[k], t.host[k]);
         dl_unref(t.weights);
         if (!st) st = dlsh_check_interrupt();
     }

@@ -72,14 +72,20 @@ static dl_status lu_step(batch *b, dl_call *c, long i) {
 }
 
 static dl_status lu_all(batch *b, dl_call *c) {
-    dl_tensor *lu = OUTPUT(c, FACTOR_LU_LU), *pivots = OUTPUT(c, FACTOR_LU_PIVOTS), *order = OUTPUT(c, FACTOR_LU_ORDER);
+    dl_tensor *lu = OUTPUT(c, FACTOR_LU_LU), *pivots = OUTPUT(c, FACTOR_LU_PIVOTS), *order = OUTPUT(c, FACTOR_LU_ORDER),
+              *info = OUTPUT(c, FACTOR_LU_INFO);
     dl_status s = DL_OK;
-    if (!(b->operand = dl_gpu_take(b->g, (size_t)(b->count * b->k) * sizeof(int64_t) + 1))) return dl_failed();
+    const size_t swaps = (size_t)(b->count * b->k) * sizeof(int64_t);
+    if (!(b->operand = dl_gpu_take(b->g, swaps + (size_t)b->count + 1))) return dl_failed();
+    bool *nan = (bool *)(b->operand + swaps);
     if (b->k && b->count) {
-        s = dl_solver_check(DENSE->cusolverDnXgetrf_bufferSize(b->s.dense, b->s.params, b->m, b->n, b->type, dl_ptr(lu),
-                                                               b->m, b->type, SIZES),
-                            "getrf");
+        s = dl_cuda_find_nan(b->g, dl_ptr(lu), b->t, nan, b->count, b->m * b->n);
+        if (s == DL_OK)
+            s = dl_solver_check(DENSE->cusolverDnXgetrf_bufferSize(b->s.dense, b->s.params, b->m, b->n, b->type,
+                                                                   dl_ptr(lu), b->m, b->type, SIZES),
+                                "getrf");
         if (s == DL_OK) s = each(b, c, lu_step);
+        if (s == DL_OK) s = dl_cuda_spread_nan(b->g, dl_ptr(lu), b->t, nan, dl_ptr(info), b->count, b->m * b->n);
     }
     if (s == DL_OK)
         s = dl_cuda_order_rows(b->g, (int64_t *)b->operand, dl_ptr(pivots), dl_ptr(order), b->count, b->m, b->k);

@@ -16,6 +16,7 @@ __global__ void order_kernel(const int64_t *swaps, int *pivots, long *order, lon
         for (long i = 0; i < m; i++) row[i] = i;
         for (long i = 0; i < k; i++) {
             long other = (long)swaps[b * k + i] - 1, was = row[i];
+            if (other < i || other >= m) other = i; /* of a matrix with NaN */
             pivots[b * k + i] = (int)(other + 1);
             row[i] = row[other], row[other] = was;
         }
@@ -25,6 +26,44 @@ __global__ void order_kernel(const int64_t *swaps, int *pivots, long *order, lon
 dl_status dl_cuda_order_rows(dl_gpu *g, const int64_t *swaps, int *pivots, long *order, long count, long m, long k) {
     if (!count) return DL_OK;
     order_kernel<<<blocks_for(count), THREADS, 0, g->stream>>>(swaps, pivots, order, count, m, k);
+    return dl_gpu_launched(g);
+}
+
+/* One block a matrix: is an element of it NaN? */
+template <class T> __global__ void find_nan_kernel(const T *a, bool *found, long count, long each) {
+    for (long b = blockIdx.x; b < count; b += gridDim.x) {
+        bool here = false;
+        for (long e = threadIdx.x; e < each; e += blockDim.x) here = here || isnan(a[b * each + e]);
+        bool any = __syncthreads_or(here);
+        if (!threadIdx.x) found[b] = any;
+    }
+}
+
+template <class T> __global__ void spread_nan_kernel(T *a, const bool *found, int *info, long count, long each) {
+    for (long b = blockIdx.x; b < count; b += gridDim.x) {
+        if (!found[b]) continue;
+        for (long e = threadIdx.x; e < each; e += blockDim.x) a[b * each + e] = T(NAN);
+        if (!threadIdx.x) info[b] = 0;
+    }
+}
+
+static unsigned matrices_for(long count) { return (unsigned)(count < 65535 ? count : 65535); }
+
+dl_status dl_cuda_find_nan(dl_gpu *g, const void *a, dl_dtype t, bool *found, long count, long each) {
+    if (!count) return DL_OK;
+    if (t == DL_F64)
+        find_nan_kernel<<<matrices_for(count), THREADS, 0, g->stream>>>((const double *)a, found, count, each);
+    else
+        find_nan_kernel<<<matrices_for(count), THREADS, 0, g->stream>>>((const float *)a, found, count, each);
+    return dl_gpu_launched(g);
+}
+
+dl_status dl_cuda_spread_nan(dl_gpu *g, void *a, dl_dtype t, const bool *found, int *info, long count, long each) {
+    if (!count) return DL_OK;
+    if (t == DL_F64)
+        spread_nan_kernel<<<matrices_for(count), THREADS, 0, g->stream>>>((double *)a, found, info, count, each);
+    else
+        spread_nan_kernel<<<matrices_for(count), THREADS, 0, g->stream>>>((float *)a, found, info, count, each);
     return dl_gpu_launched(g);
 }
 

@@ -11,6 +11,11 @@ extern "C" {
 /* From swaps, [count, k] from 1, the pivots of LAPACK and the order, [count, m], in which rows of A are those of L U.
  */
 dl_status dl_cuda_order_rows(dl_gpu *g, const int64_t *swaps, int *pivots, long *order, long count, long m, long k);
+/* cuSOLVER's LU of a matrix with a NaN has zeros, as if it were singular. What LAPACK gives: find_nan says before which
+ * matrices have one, each a run of `each` elements; spread_nan fills their factors with NaN and takes back their info.
+ */
+dl_status dl_cuda_find_nan(dl_gpu *g, const void *a, dl_dtype t, bool *found, long count, long each);
+dl_status dl_cuda_spread_nan(dl_gpu *g, void *a, dl_dtype t, const bool *found, int *info, long count, long each);
 /* Zeros above the diagonal of count matrices of n rows and columns, of f32 or f64. */
 dl_status dl_cuda_clear_above(dl_gpu *g, void *a, dl_dtype t, long count, long n);
 /* Matrices of zeros with ones on their diagonals. */

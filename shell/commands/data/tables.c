@@ -165,7 +165,7 @@ static dlsh_value column_value(const cells *c, long from, long k, const contents
     }
     dl_dtype made = whole ? DL_I64 : DL_F64, wanted = !whole && kind != DATES ? floats : made;
     if (whole && kind == BOOLS) wanted = DL_BOOL;
-    dl_tensor *t = dl_tensor_from(1, &n, made, 0, ints);
+    dl_tensor *t = dl_tensor_from(1, &n, made, dlsh_default_device(), ints);
     free(ints);
     if (!t || wanted == made) return dlsh_tensor(t);
     dl_tensor *converted = dl_to_dtype(t, wanted);
@@ -402,7 +402,7 @@ static dl_status categories_run(const dlsh_args *a, dlsh_value *result) {
         codes[i] = at ? at - names : -1;
     }
     for (long i = 0; st == DL_OK && i < n; i++) st = dlsh_append(list, dlsh_string(names[i]));
-    dl_tensor *t = st == DL_OK ? dl_tensor_from(1, &count, DL_I64, 0, codes) : NULL;
+    dl_tensor *t = st == DL_OK ? dl_tensor_from(1, &count, DL_I64, dlsh_default_device(), codes) : NULL;
     free(names);
     free(codes);
     if (st == DL_OK) return dlsh_give(DLSH_RECORD_OF({"codes", dlsh_tensor(t)}, {"names", list}), result);

@@ -26,12 +26,9 @@ static dl_status put(places *p, int at, dl_tensor *t) {
 /* Numbers become a tensor beside the first input. */
 static dl_status put_numbers(places *p, int at, dlsh_value v) {
     dlsh_value made = dlsh_void();
-    DLSH_TRY(dlsh_list_to_tensor(v, -1, &made));
-    dl_tensor *here = p->t[0] ? dl_to_device(made.as.tensor, dl_device_of(p->t[0])) : dl_ref(made.as.tensor);
-    dlsh_drop(made);
-    if (!here) return dl_failed();
-    p->made[p->nmade++] = dlsh_tensor(here);
-    return put(p, at, here);
+    DLSH_TRY(dlsh_list_to_tensor(v, -1, p->t[0] ? dl_device_of(p->t[0]) : dlsh_default_device(), &made));
+    p->made[p->nmade++] = made;
+    return put(p, at, made.as.tensor);
 }
 
 /* true and false become a tensor of no dimensions, in host memory, where the layer reads it. */

@@ -104,7 +104,7 @@ static int last_pass(const dl_module *m, dl_journal_row *out) {
 /* Does the memory of a tensor hold the input of that pass? */
 static int holds(const dl_tensor *t, const dl_journal_row *r) {
     const char *from = dl_data(t), *at = r->data;
-    if (!at || dl_device_of(t) || dl_ndim(t) != r->ndim || !dl_is_contiguous(t) || !r->ndim) return 0;
+    if (!at || dl_ndim(t) != r->ndim || !dl_is_contiguous(t) || !r->ndim) return 0;
     for (int d = 1; d < r->ndim; d++)
         if (dl_shape(t)[d] != r->shape[d]) return 0;
     return at >= from && at < from + dl_numel(t) * dl_dtype_size(dl_dtype_of(t));

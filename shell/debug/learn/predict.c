@@ -20,7 +20,7 @@ static dl_tensor *numbers(dlsh_value v) {
     dlsh_value made = dlsh_void();
     if (v.type == DLSH_TENSOR && dl_dtype_is_complex(dl_dtype_of(v.as.tensor)))
         return dlsh_fail(DL_ERR_DTYPE, "predict its parts: view_as_real(x)", "complex numbers are not predicted"), NULL;
-    if (v.type == DLSH_LIST && dlsh_list_to_tensor(v, DL_F64, &made)) return NULL;
+    if (v.type == DLSH_LIST && dlsh_list_to_tensor(v, DL_F64, 0, &made)) return NULL;
     dl_tensor *t = v.type == DLSH_LIST ? dl_ref(made.as.tensor) : dlsh_operand(v);
     dl_tensor *p = t ? dlsh_debug_plain(t) : NULL;
     dl_unref(t);

@@ -37,7 +37,7 @@ static dl_tensor *from_value(dlsh_value v, const char *dtype) {
         dl_unref(plain);
         return copy;
     }
-    return dlsh_list_to_tensor(v, dtype ? (int)to : -1, &made) ? NULL : made.as.tensor;
+    return dlsh_list_to_tensor(v, dtype ? (int)to : -1, 0, &made) ? NULL : made.as.tensor;
 }
 
 /* Casts and moves t, which it takes; NULL for dtype and device: as it is. need_float: integers become f32. */
@@ -304,11 +304,12 @@ static const dlsh_param fill_params[] = {
 
 /* copy_, fill_ and zero_: data is "0" for the last. */
 static dl_status fill_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *to = dlsh_arg_tensor(a, "input");
     const dlsh_value *given = dlsh_arg_data(a) ? NULL : dlsh_arg(a, "value");
     dlsh_value made = dlsh_void();
-    if (given && given->type == DLSH_LIST) DLSH_TRY(dlsh_list_to_tensor(*given, -1, &made));
+    if (given && given->type == DLSH_LIST) DLSH_TRY(dlsh_list_to_tensor(*given, -1, dl_device_of(to), &made));
     dl_tensor *v = given ? dlsh_operand(dlsh_failed(made) ? *given : made) : dl_scalar_i(0);
-    dl_status st = v ? dl_assign(dlsh_arg_tensor(a, "input"), v) : dl_failed();
+    dl_status st = v ? dl_assign(to, v) : dl_failed();
     dl_unref(v);
     dlsh_drop(made);
     if (!st) *result = dlsh_ref(*dlsh_arg(a, "input"));

@@ -217,8 +217,8 @@ dl_status dlsh_tensor_field(dl_tensor *t, const char *name, dlsh_value *out);
 dl_status dlsh_tensor_set_field(dl_tensor *t, const char *name, dlsh_value v);
 dl_status dlsh_tensor_index(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_value *out);
 dl_status dlsh_tensor_assign(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_value v);
-/* A tensor of a nested list of numbers, of a dtype or (-1) bool, i64, or f32 when one has a point. */
-dl_status dlsh_list_to_tensor(dlsh_value list, int dtype, dlsh_value *out);
+/* A tensor of a nested list of numbers on a device, of a dtype or (-1) bool, i64, or f32 when one has a point. */
+dl_status dlsh_list_to_tensor(dlsh_value list, int dtype, int device, dlsh_value *out);
 /* t with a new dimension of size 1 before dimension `dim`; NULL: a recorded error. */
 dl_tensor *dlsh_unsqueeze(dl_tensor *t, int dim);
 /* The number in a tensor of one element. */

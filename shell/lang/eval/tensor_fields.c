@@ -195,7 +195,7 @@ static dl_status list_of_range(dlsh_value v, dlsh_value *out) {
     return dlsh_give_filled(st, list, out);
 }
 
-dl_status dlsh_list_to_tensor(dlsh_value v, int dtype, dlsh_value *out) {
+dl_status dlsh_list_to_tensor(dlsh_value v, int dtype, int device, dlsh_value *out) {
     literal l = {.all_bool = 1};
     dlsh_value range = dlsh_void();
     *out = dlsh_void();
@@ -211,7 +211,9 @@ dl_status dlsh_list_to_tensor(dlsh_value v, int dtype, dlsh_value *out) {
     if (!st && !l.i) st = dl_failed();
     if (!st) st = fill(&l, v, 0);
     if (!st) {
-        *out = dlsh_tensor(typed(&l, dtype));
+        dl_tensor *host = typed(&l, dtype);
+        *out = dlsh_tensor(host ? dl_to_device(host, device) : NULL);
+        dl_unref(host);
         if (dlsh_failed(*out)) st = dl_failed();
     }
     free(l.f);

@@ -223,7 +223,7 @@ static int dims_of(const dlsh_node *n, dlsh_value v) {
 
 static dl_status list_index(plan *p, int dim, dlsh_value list) {
     dlsh_value t;
-    DLSH_TRY(dlsh_list_to_tensor(list, -1, &t));
+    DLSH_TRY(dlsh_list_to_tensor(list, -1, dl_device_of(p->view), &t));
     dl_status st = add_index(p, dim, t.as.tensor);
     dlsh_drop(t);
     return st;
@@ -423,7 +423,7 @@ dl_status dlsh_tensor_assign(dlsh_session *s, dl_tensor *t, const dlsh_node *n, 
     plan p;
     dlsh_value literal = dlsh_void();
     if (v.type == DLSH_LIST) {
-        DLSH_TRY(dlsh_list_to_tensor(v, -1, &literal));
+        DLSH_TRY(dlsh_list_to_tensor(v, -1, dl_device_of(t), &literal));
         v = literal;
     }
     dl_tensor *value = dlsh_operand(v);
