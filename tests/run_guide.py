@@ -20,7 +20,7 @@ import tempfile
 import run_doc
 
 # Formulas of the guides, in Python.
-EXACT = {"squareplus": lambda a, b: (a + math.sqrt(a * a + 4)) / 2, "ldexp": lambda a, b: a * 2.0 ** b}
+EXACT = {"squareplus": lambda a, b: (a + math.sqrt(a * a + 4)) / 2, "scalb": lambda a, b: a * 2.0 ** b}
 POINTWISE = """#include "cpu/kernels/pointwise/pointwise_simd.c"
 #include <stdio.h>
 int main(void) {

@@ -73,6 +73,7 @@
 #define FMOD(x, y) DL_FN(fmodf, fmod)(x, y)
 #define LIBM_POW(x, y) DL_FN(powf, pow)(x, y)
 #define HYPOT(x, y) DL_FN(dl_vhypot, hypot)(x, y)
+#define NEXTAFTER(x, y) DL_FN(nextafterf, nextafter)(x, y)
 #define COPYSIGN(x, y) DL_FN(copysignf, copysign)(x, y)
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
 #define HARD_SIGMOID(x) ((x) + 3 < 0 ? 0 : (x) + 3 > 6 ? 1 : ((x) + 3) / 6)

@@ -200,6 +200,17 @@ COMPOSE_RULE(cholesky_solve) {
     return dl_finish(c, x ? dl_ref(x) : NULL);
 }
 
+COMPOSE_RULE(triangular_solve) {
+    POOL;
+    dl_tensor *b = c->in[0], *a = c->in[1];
+    const bool turned = ATTR_I(c, TRIANGULAR_SOLVE_TRANSPOSE) != 0, upper = ATTR_I(c, TRIANGULAR_SOLVE_UPPER) != 0;
+    DL_TRY(check_square(a));
+    c->out[0] = dl_solve_triangular(turned ? dl_mat_turned(p, a) : a, b, upper != turned, 1,
+                                    ATTR_I(c, TRIANGULAR_SOLVE_UNITRIANGULAR) != 0);
+    c->out[1] = c->out[0] ? dl_clone(a) : NULL;
+    return c->out[1] ? DL_OK : dl_failed();
+}
+
 COMPOSE_RULE(cholesky_inverse) {
     POOL;
     dl_tensor *l = c->in[0];
@@ -219,22 +230,33 @@ COMPOSE_RULE(lu_factor) {
     return DL_OK;
 }
 
+/* P, of the row of A that each row of L U is. */
+static dl_tensor *rows_as_matrix(dl_pool *p, dl_tensor *lu, dl_tensor *order) {
+    const long m = dl_mat_height(lu);
+    dl_tensor *ones = m ? K(dl_one_hot(order, m)) : NULL;
+    if (m) return K(dl_to_dtype(dl_mat_turned(p, ones), (dl_dtype)lu->dtype));
+    return dl_mat_eye(p, lu, 0);
+}
+
+/* L and U of their numbers in one matrix, new references in out[2]. */
+static dl_status triangles(dl_pool *p, dl_tensor *lu, dl_tensor **out) {
+    const long m = dl_mat_height(lu), n = dl_mat_width(lu), k = m < n ? m : n;
+    dl_tensor *low = dl_mat_columns(p, lu, 0, k), *upper = dl_mat_rows(p, lu, 0, k),
+              *eye = low ? K(dl_eye(m, &k, (dl_dtype)lu->dtype, lu->st->device)) : NULL;
+    if (!low || !eye || !upper) return dl_failed();
+    out[0] = dl_add(K(dl_tril(low, -1)), eye);
+    out[1] = dl_triu(upper, 0);
+    return out[0] && out[1] ? DL_OK : dl_failed();
+}
+
 COMPOSE_RULE(lu) {
     POOL;
-    dl_tensor *a = c->in[0], *pivots, *order, *info;
-    DL_TRY(check_matrices(a));
-    const long m = dl_mat_height(a), n = dl_mat_width(a), k = m < n ? m : n;
-    dl_tensor *lu = factors(p, a, &pivots, &order, &info);
-    dl_tensor *low = dl_mat_columns(p, lu, 0, k),
-              *eye = low ? K(dl_eye(m, &k, (dl_dtype)a->dtype, a->st->device)) : NULL;
-    dl_tensor *ones = low && m ? K(dl_one_hot(order, m)) : K(dl_to_dtype(order, DL_I64));
-    dl_tensor *unit = m ? K(dl_to_dtype(dl_mat_turned(p, ones), (dl_dtype)a->dtype)) : dl_mat_eye(p, a, 0);
-    dl_tensor *upper = dl_mat_rows(p, lu, 0, k);
-    if (!low || !eye || !unit || !upper) return dl_failed();
-    c->out[0] = dl_ref(unit);
-    c->out[1] = dl_add(K(dl_tril(low, -1)), eye);
-    c->out[2] = dl_triu(upper, 0);
-    return c->out[1] && c->out[2] ? DL_OK : dl_failed();
+    dl_tensor *pivots, *order, *info;
+    DL_TRY(check_matrices(c->in[0]));
+    dl_tensor *lu = factors(p, c->in[0], &pivots, &order, &info), *rows = lu ? rows_as_matrix(p, lu, order) : NULL;
+    if (!rows) return dl_failed();
+    c->out[0] = dl_ref(rows);
+    return triangles(p, lu, c->out + 1);
 }
 
 /* The row of A that each row of L U is, of swaps of rows [..., k], for m rows. */
@@ -264,6 +286,28 @@ static dl_tensor *by_given_factors(dl_pool *p, dl_tensor *lu, dl_tensor *order, 
     if (!transposed) return by_factors(p, lu, order, b);
     dl_tensor *y = dl_mat_triangle(p, lu, b, true, true, false);
     return dl_mat_order_rows(p, dl_mat_triangle(p, lu, y, false, true, true), order, true);
+}
+
+static dl_tensor *nothing_like(dl_tensor *t) { return dl_zeros((long[]){0}, 1, (dl_dtype)t->dtype, t->st->device); }
+
+COMPOSE_RULE(lu_unpack) {
+    POOL;
+    dl_tensor *lu = c->in[0], *pivots = c->in[1];
+    DL_TRY(check_matrices(lu));
+    DL_TRY(dl_check_index(pivots));
+    const long m = dl_mat_height(lu), n = dl_mat_width(lu), k = m < n ? m : n;
+    bool fits = pivots->ndim == lu->ndim - 1 && pivots->shape[pivots->ndim - 1] == k;
+    for (int i = 0; fits && i < lu->ndim - 2; i++) fits = pivots->shape[i] == lu->shape[i];
+    if (!fits)
+        return dl_fail(DL_ERR_SHAPE, "factors %s and pivots %s do not fit", dl_shape_text(lu->ndim, lu->shape),
+                       dl_shape_text(pivots->ndim, pivots->shape));
+    dl_tensor *order = ATTR_I(c, LU_UNPACK_UNPACK_PIVOTS) ? order_of(p, pivots, m) : NULL,
+              *rows = order ? rows_as_matrix(p, lu, order) : NULL;
+    if (ATTR_I(c, LU_UNPACK_UNPACK_PIVOTS) && !rows) return dl_failed();
+    c->out[0] = rows ? dl_ref(rows) : nothing_like(lu);
+    if (ATTR_I(c, LU_UNPACK_UNPACK_DATA)) return triangles(p, lu, c->out + 1);
+    c->out[1] = nothing_like(lu), c->out[2] = nothing_like(lu);
+    return c->out[1] && c->out[2] ? DL_OK : dl_failed();
 }
 
 COMPOSE_RULE(lu_solve) {

@@ -1,6 +1,7 @@
 /* Shape rules of rows that work element by element. */
 #include "ops/infer.h"
 #include "ops/rules/arithmetic.h"
+#include "ops/rules/binary.h"
 #include "ops/rules/compare.h"
 #include "ops/rules/copy.h"
 #include "ops/rules/elementary.h"
@@ -70,6 +71,14 @@ static dl_status broadcast_all(const dl_call *c, dl_dtype dtype, dl_meta *out) {
 }
 
 INFER_RULE(broadcast) { return broadcast_all(c, c->dtype, out); }
+
+/* 16-bit floats are computed in f32, whose next number rounds to the number itself. */
+INFER_RULE(nextafter) {
+    if (DL_BIT(c->dtype) & DL_HALVES)
+        return dl_fail_hint(DL_ERR_DTYPE, "convert with .to(f32)", "takes f32 and f64, not %s",
+                            dl_dtype_name(c->dtype));
+    return dl_infer_broadcast(c, out);
+}
 
 INFER_RULE(compare) { return broadcast_all(c, DL_BOOL, out); }
 

@@ -18,10 +18,26 @@ typedef struct op_entry {
 
 static op_entry *entries;
 
+/* Rows whose attributes may be tensors, too, and the rows for such calls. */
+static const struct { const char *row, *of_tensors; } tensor_forms[] = {{"clamp", "clamp_bounds"}};
+
+static const char *form_of(const char *row) {
+    for (size_t i = 0; i < sizeof tensor_forms / sizeof *tensor_forms; i++)
+        if (!strcmp(tensor_forms[i].row, row)) return tensor_forms[i].of_tensors;
+    return NULL;
+}
+
+/* Is the row for calls by name? A row for tensors is reached by the other. */
+static int is_callable(const dl_op_info *info) {
+    for (size_t i = 0; i < sizeof tensor_forms / sizeof *tensor_forms; i++)
+        if (!strcmp(tensor_forms[i].of_tensors, info->name)) return 1;
+    return !info->internal;
+}
+
 /* What the table says of the row `base`. 0: there is no such function. */
 static int describe(op_entry *e, const char *base) {
     dl_op_info info;
-    if (!dl_op_describe_name(base, &info) || info.internal) return 0;
+    if (!dl_op_describe_name(base, &info) || !is_callable(&info)) return 0;
     e->info = info;
     e->ntensors = e->list = 0;
     e->plain = 1;
@@ -41,7 +57,7 @@ static op_entry *make_entry(const char *name) {
     if (n >= sizeof base) return NULL;
     memcpy(base, name, n + 1);
     if (in_place) base[n - 1] = 0;
-    if (!dl_op_describe_name(base, &info) || info.internal) return NULL;
+    if (!dl_op_describe_name(base, &info) || !is_callable(&info)) return NULL;
     if (in_place && (!info.nargs || strcmp(info.args[0].kind, "tensor"))) return NULL;
     op_entry *e = calloc(1, sizeof *e);
     if (!e) return NULL;
@@ -66,12 +82,13 @@ static op_entry *entry(const char *name) {
 
 dlsh_value dlsh_op_value(const char *name) {
     const op_entry *e = entry(name);
-    return e && !e->in_place ? (dlsh_value){DLSH_OP, {.op = e}} : dlsh_void();
+    return e && !e->in_place && !e->info.internal ? (dlsh_value){DLSH_OP, {.op = e}} : dlsh_void();
 }
 
 dlsh_value dlsh_op_method(const char *name) {
     const op_entry *e = entry(name);
-    return e && e->ntensors && !(e->list && e->ntensors == 1) ? (dlsh_value){DLSH_OP, {.op = e}} : dlsh_void();
+    return e && !e->info.internal && e->ntensors && !(e->list && e->ntensors == 1) ? (dlsh_value){DLSH_OP, {.op = e}}
+                                                                                   : dlsh_void();
 }
 
 const char *dlsh_op_value_name(dlsh_value f) { return ((const op_entry *)f.as.op)->name; }
@@ -542,9 +559,20 @@ static dl_status run_op(op_call *c, dl_tensor **res, int *n) {
     return dl_op_call(c->e->info.name, c->in, c->nin, c->attrs.n ? dlsh_buf_text(&c->attrs) : NULL, res, n);
 }
 
+/* The row for a call of e with a tensor after its operand, where there is one, else e. */
+static const op_entry *for_tensors(const op_entry *e, const dlsh_callargs *args) {
+    const char *form = form_of(e->info.name);
+    int tensors = 0;
+    char name[48];
+    for (int i = 1; form && i < args->n; i++) tensors |= args->values[i].type == DLSH_TENSOR;
+    if (!tensors) return e;
+    snprintf(name, sizeof name, "%s%s", form, e->in_place ? "_" : "");
+    return entry(name);
+}
+
 dl_status dlsh_call_op(dlsh_value op, const dlsh_callargs *args, dlsh_value *out) {
-    if (dlsh_failed(op)) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to call an op");
-    op_call c = {.e = op.as.op};
+    op_call c = {.e = dlsh_failed(op) ? NULL : for_tensors(op.as.op, args)};
+    if (!c.e) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to call an op");
     dl_tensor *few[16] = {0}, *res[8] = {0};
     int n = 0, plain = all_plain(args, c.e);
     *out = dlsh_void();
