@@ -15,5 +15,6 @@ dl_status dlsh_add_families(dlsh_session *s);
 
 /* The classes of handles that help and the manual describe; ends with NULL (help.c). */
 extern const dlsh_class *const dlsh_types[];
+extern const dlsh_class dlsh_hook_class; /* debug/hooks.c */
 
 #endif

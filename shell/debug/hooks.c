@@ -1,5 +1,8 @@
 /* Functions of the language that look at gradients and at results of layers: on_grad, on_forward; the share of dead
  * units. */
+#include <stdlib.h>
+
+#include "commands/families.h"
 #include "commands/nets/nets.h"
 #include "debug/debug.h"
 #include "lang/command.h"
@@ -38,6 +41,62 @@ static dl_status on_grad_run(const dlsh_args *a, dlsh_value *result) {
     *result = dlsh_none();
     DLSH_TRY(callback(a, &fn, &cb));
     return dl_on_grad(dlsh_arg_tensor(a, "x"), fn, cb, dlsh_callback_free);
+}
+
+/* ---- hooks that can be taken away one by one */
+
+typedef struct hook {
+    int refs; /* of the tensor and of the handle */
+    int removed;
+    dlsh_callback *cb;
+} hook;
+
+static void hook_unref(void *self) {
+    hook *h = self;
+    if (--h->refs) return;
+    dlsh_callback_free(h->cb);
+    free(h);
+}
+
+static dl_status call_hook(void *ctx, dl_tensor *value, dl_tensor **instead) {
+    const hook *h = ctx;
+    return h->removed ? DL_OK : call(h->cb, value, instead);
+}
+
+static dl_status remove_run(const dlsh_args *a, dlsh_value *result) {
+    ((hook *)dlsh_arg_self(a))->removed = 1;
+    *result = dlsh_none();
+    return DL_OK;
+}
+
+static dl_status hook_text(void *self, struct dlsh_buf *out) {
+    dlsh_buf_puts(out, ((const hook *)self)->removed ? "<hook, removed>" : "<hook>");
+    return DL_OK;
+}
+
+static const dlsh_command hook_methods[] = {
+    DLSH_ACT_ROW("remove", remove_run, "h.remove()", "The function is not called any more.",
+                 .examples = "w = param(ones(2)); h = w.register_hook(fn (g) { print(g) }); h.remove()"),
+    {0}};
+
+const dlsh_class dlsh_hook_class = {.name = "hook",
+                                    .doc = "A function that looks at gradients, as register_hook gives it.",
+                                    .destroy = hook_unref,
+                                    .text = hook_text,
+                                    .methods = hook_methods};
+
+static dl_status register_hook_run(const dlsh_args *a, dlsh_value *result) {
+    dl_hook_fn *fn;
+    dlsh_callback *cb;
+    DLSH_TRY(callback(a, &fn, &cb));
+    if (!cb)
+        return dlsh_arg_fail(a, "fn", DL_ERR_TYPE, "h.remove() removes the hook h", "a hook is a function, not none");
+    hook *h = calloc(1, sizeof *h);
+    if (!h) return dlsh_callback_free(cb), dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a hook");
+    *h = (hook){.refs = 2, .cb = cb};
+    dl_status st = dl_on_grad(dlsh_arg_tensor(a, "x"), call_hook, h, hook_unref); /* it releases h when it fails */
+    if (st) return hook_unref(h), st;
+    return dlsh_give(dlsh_new_handle(&dlsh_hook_class, h), result);
 }
 
 static dl_status on_forward_run(const dlsh_args *a, dlsh_value *result) {
@@ -79,6 +138,12 @@ const dlsh_command hooks_commands[] = {
                          {"fn", .doc = "a function of the gradient, or none"}),
              .examples =
                  "w = param(ones(2)); on_grad(w, fn (g) { return clamp(g, -1, 1) }); backward sum(w * 5); w.grad"),
+    DLSH_ROW("register_hook", DLSH_ONLY_FUNCTION | DLSH_ACTS, register_hook_run, "x.register_hook(fn)",
+             "As on_grad, with a handle h of this hook alone: h.remove() takes it away.",
+             DLSH_PARAMS({"x", .want = "tensor", .doc = "a tensor that needs a gradient"},
+                         {"fn", .doc = "a function of the gradient"}),
+             .examples =
+                 "w = param(ones(2)); h = w.register_hook(fn (g) { return g * 2 }); backward sum(w); h.remove()"),
     DLSH_ROW("on_forward", DLSH_ONLY_FUNCTION | DLSH_ACTS, on_forward_run, "on_forward(layer, fn)",
              "Calls fn with the result of a layer, or of a net, each time it runs. A tensor that fn returns takes its "
              "place. Steps of trainers are then not replayed as graphs. on_forward(layer, none) removes the hooks.",

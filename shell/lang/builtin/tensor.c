@@ -8,7 +8,6 @@
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
-#include "dlcore/create.h"
 #include "dlcore/elementary.h"
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
@@ -316,56 +315,39 @@ static dl_status fill_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
-/* Numbers a + b * t, of a t that is drawn anew, written into the tensor. Takes t. */
-static dl_status write_drawn(const dlsh_args *a, dl_tensor *t, double add, double factor, dlsh_value *result) {
-    DLSH_SCOPED_GRAD_MODE(0);
-    dl_tensor *by = dl_scalar_f(factor), *from = dl_scalar_f(add), *scaled = t ? dl_mul(t, by) : NULL,
-              *drawn = scaled ? dl_add(scaled, from) : NULL;
-    dl_status st = drawn ? dl_assign(dlsh_arg_tensor(a, "input"), drawn) : dl_failed();
-    DLSH_UNREF(t, by, from, scaled, drawn);
-    if (!st) *result = dlsh_ref(*dlsh_arg(a, "input"));
+/* The elements whose indices are all equal: a view, of t, which it takes. */
+static dl_tensor *all_diagonal(dl_tensor *t) {
+    while (t && dl_ndim(t) > 1) {
+        dl_tensor *next = dl_diagonal(t, 0, 0, dl_ndim(t) - 1);
+        dl_unref(t);
+        t = next;
+    }
+    return t;
+}
+
+/* Writes the value on the diagonal of rows from `first` on. */
+static dl_status fill_from(dl_tensor *t, long first, dl_tensor *v) {
+    const long end = dl_shape(t)[0];
+    dl_tensor *rows = dl_slice(t, 0, &first, &end, 1), *diagonal = all_diagonal(rows);
+    dl_status st = diagonal ? dl_assign(diagonal, v) : dl_failed();
+    dl_unref(diagonal);
     return st;
 }
 
-static double number_of(const dlsh_args *a, const char *name, double dflt) {
-    return dlsh_given(a, name) ? dlsh_number(*dlsh_arg(a, name)) : dflt;
-}
-
-static dl_status check_drawn(const dlsh_args *a) {
-    dl_dtype t = dl_dtype_of(dlsh_arg_tensor(a, "input"));
-    return dl_dtype_is_float(t) ? DL_OK
-                                : dlsh_arg_fail(a, "input", DL_ERR_DTYPE, "convert it with .to(f32)",
-                                                "random numbers are floating, the tensor is %s", dl_dtype_name(t));
-}
-
-static dl_status normal_run(const dlsh_args *a, dlsh_value *result) {
-    dl_tensor *x = dlsh_arg_tensor(a, "input");
-    double mean = number_of(a, "mean", 0), std = number_of(a, "std", 1);
-    DLSH_TRY(check_drawn(a));
-    if (!(std >= 0)) return dlsh_arg_fail(a, "std", DL_ERR_VALUE, NULL, "std must be 0 or more, not %g", std);
-    return write_drawn(a, dl_randn(dl_shape(x), dl_ndim(x), dl_dtype_of(x), dl_device_of(x)), mean, std, result);
-}
-
-static dl_status uniform_run(const dlsh_args *a, dlsh_value *result) {
-    dl_tensor *x = dlsh_arg_tensor(a, "input");
-    double from = number_of(a, "from", 0), to = number_of(a, "to", 1);
-    DLSH_TRY(check_drawn(a));
-    if (!(from <= to)) return dlsh_arg_fail(a, "to", DL_ERR_VALUE, NULL, "numbers from %g to %g", from, to);
-    return write_drawn(a, dl_rand(dl_shape(x), dl_ndim(x), dl_dtype_of(x), dl_device_of(x)), from, to - from, result);
-}
-
-/* 1 with probability p, a number or a tensor that is broadcast, else 0; of every dtype, as in PyTorch. */
-static dl_status bernoulli_run(const dlsh_args *a, dlsh_value *result) {
-    DLSH_SCOPED_GRAD_MODE(0);
-    dl_tensor *x = dlsh_arg_tensor(a, "input"), *p = NULL, *there = NULL, *wide = NULL, *drawn = NULL;
-    const dl_dtype own = dl_dtype_of(x);
-    dl_tensor *given = dlsh_given(a, "p") ? dlsh_operand(*dlsh_arg(a, "p")) : dl_scalar_f(0.5);
-    if (given) p = dl_to_dtype(given, dl_dtype_is_float(own) ? own : DL_F32);
-    if (p) there = dl_to_device(p, dl_device_of(x));
-    if (there) wide = dl_expand(there, dl_shape(x), dl_ndim(x));
-    if (wide) drawn = dl_bernoulli(wide);
-    dl_status st = drawn ? dl_assign(x, drawn) : dl_failed();
-    DLSH_UNREF(given, p, there, wide, drawn);
+/* With wrap the diagonal of a high matrix begins again, a row after its end. */
+static dl_status fill_diagonal_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input");
+    const int n = dl_ndim(t), wrap = dlsh_given(a, "wrap") && dlsh_arg_bool(a, "wrap");
+    if (n < 2)
+        return dlsh_arg_fail(a, "input", DL_ERR_SHAPE, NULL, "a diagonal needs at least 2 dimensions, not %d", n);
+    for (int i = 1; n > 2 && i < n; i++)
+        if (dl_shape(t)[i] != dl_shape(t)[0])
+            return dlsh_arg_fail(a, "input", DL_ERR_SHAPE, NULL, "of more than 2 dimensions all must have one size");
+    const long high = dl_shape(t)[0], step = wrap && n == 2 ? dl_shape(t)[1] + 1 : high;
+    dl_tensor *v = dlsh_operand(*dlsh_arg(a, "fill_value"));
+    dl_status st = v ? DL_OK : dl_failed();
+    for (long i = 0; !st && i < high; i += step) st = fill_from(t, i, v);
+    dl_unref(v);
     if (!st) *result = dlsh_ref(*dlsh_arg(a, "input"));
     return st;
 }
@@ -570,6 +552,12 @@ const dlsh_command dlsh_tensor_rows[] = {
                   .params = fill_params),
     DLSH_PURE_ROW("fill_", fill_run, "x.fill_(VALUE)", "Writes one number everywhere.", .params = fill_params),
     DLSH_PURE_ROW("zero_", fill_run, "x.zero_()", "Writes zeros.", .params = only_tensor, .data = "0"),
+    DLSH_PURE_ROW("fill_diagonal_", fill_diagonal_run, "x.fill_diagonal_(VALUE [, WRAP])",
+                  "Writes one number where all indices are equal.",
+                  DLSH_PARAMS(TENSOR_PARAM, {"fill_value", .want = "number|bool", .doc = "what to write"},
+                              {"wrap", .want = "bool", .flags = DLSH_OPTIONAL,
+                               .doc = "in a high matrix the diagonal begins again, a row after its end (false)"}),
+                  .examples = "zeros(3, 3).fill_diagonal_(1)"),
     DLSH_PURE_ROW("transpose", transpose_run, "x.transpose(DIM, DIM)", "Two dimensions swapped, without copying.",
                   DLSH_PARAMS(TENSOR_PARAM, {"dim0", .want = "int", .doc = "first dimension"},
                               {"dim1", .want = "int", .doc = "second dimension"})),
@@ -581,16 +569,6 @@ const dlsh_command dlsh_tensor_rows[] = {
                   "Two dimensions swapped: another name of transpose.",
                   DLSH_PARAMS(TENSOR_PARAM, {"dim0", .want = "int", .doc = "first dimension"},
                               {"dim1", .want = "int", .doc = "second dimension"})),
-    DLSH_FN_ROW("normal_", normal_run, "x.normal_([MEAN [, STD]])", "Writes normal numbers.",
-                DLSH_PARAMS(TENSOR_PARAM, {"mean", .want = "number", .flags = DLSH_OPTIONAL, .doc = "their mean (0)"},
-                            {"std", .want = "number", .flags = DLSH_OPTIONAL, .doc = "their deviation (1)"})),
-    DLSH_FN_ROW("uniform_", uniform_run, "x.uniform_([FROM [, TO]])", "Writes numbers that are uniform in a range.",
-                DLSH_PARAMS(TENSOR_PARAM,
-                            {"from", .want = "number", .flags = DLSH_OPTIONAL, .doc = "the lower end (0)"},
-                            {"to", .want = "number", .flags = DLSH_OPTIONAL, .doc = "the upper end (1)"})),
-    DLSH_FN_ROW("bernoulli_", bernoulli_run, "x.bernoulli_([P])", "Writes 1 with probability P, else 0.",
-                DLSH_PARAMS(TENSOR_PARAM, {"p", .want = "number|tensor", .flags = DLSH_OPTIONAL,
-                                           .doc = "the probability of 1, broadcast (0.5)"})),
     DLSH_PURE_ROW("type_as", type_as_run, "x.type_as(OTHER)", "The values in the dtype of another tensor, beside it.",
                   .params = other_params),
     DLSH_PURE_ROW("element_size", element_size_run, "x.element_size()", "Bytes of an element.", .params = only_tensor),

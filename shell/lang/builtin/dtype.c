@@ -1,0 +1,69 @@
+/* Which dtypes results have. */
+#include "lang/eval/args.h"
+#include "lang/eval/interp.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/view.h"
+
+static dl_status give_dtype(dl_dtype t, dlsh_value *result) { return dlsh_give(dlsh_string(dl_dtype_name(t)), result); }
+
+static dl_status dtype_arg(const dlsh_args *a, const char *name, dl_dtype *out) {
+    const dlsh_value v = *dlsh_arg(a, name);
+    const char *text = dlsh_is_bool_type(v) ? "bool" : v.type == DLSH_STR ? v.as.str->s : NULL;
+    if (text && dl_dtype_parse(text, out) == DL_OK) return DL_OK;
+    return dlsh_arg_fail(a, name, DL_ERR_DTYPE, DLSH_DTYPE_HINT, "there is no dtype '%s'", text ? text : dlsh_a(v));
+}
+
+/* The operand without its elements: none along one dimension; a single number stays one. A new reference. */
+static dl_tensor *emptied(dlsh_value v) {
+    const long zero = 0;
+    dl_tensor *t = dlsh_operand(v), *none = NULL;
+    if (!t || !dl_ndim(t)) return t;
+    dl_tensor *part = dl_slice(t, 0, &zero, &zero, 1);
+    if (part) none = dl_reshape(part, &zero, 1);
+    DLSH_UNREF(t, part);
+    return none;
+}
+
+static dl_status result_type_run(const dlsh_args *a, dlsh_value *result) {
+    DLSH_SCOPED_GRAD_MODE(0);
+    const dlsh_value v[2] = {*dlsh_arg(a, "tensor1"), *dlsh_arg(a, "tensor2")};
+    dl_tensor *x = emptied(v[0]), *y = x ? emptied(v[1]) : NULL, *sum = y ? dl_add(x, y) : NULL;
+    dl_dtype t = sum ? dl_dtype_of(sum) : DL_F32;
+    dl_status st = sum ? DL_OK : dl_failed();
+    DLSH_UNREF(x, y, sum);
+    if (st) return st;
+    const int plain = v[0].type != DLSH_TENSOR && v[1].type != DLSH_TENSOR;
+    return give_dtype(plain && dl_dtype_is_float(t) ? DL_F32 : t, result); /* numbers make f32 tensors */
+}
+
+static dl_status promote_types_run(const dlsh_args *a, dlsh_value *result) {
+    dl_dtype x, y;
+    DLSH_TRY(dtype_arg(a, "type1", &x));
+    DLSH_TRY(dtype_arg(a, "type2", &y));
+    return give_dtype(dl_dtype_promote(x, y), result);
+}
+
+static dl_status can_cast_run(const dlsh_args *a, dlsh_value *result) {
+    dl_dtype from, to;
+    DLSH_TRY(dtype_arg(a, "from", &from));
+    DLSH_TRY(dtype_arg(a, "to", &to));
+    return dlsh_give(dlsh_bool(dl_dtype_kind(from) <= dl_dtype_kind(to)), result);
+}
+
+const dlsh_command dlsh_dtype_rows[] = {
+    DLSH_PURE_ROW("result_type", result_type_run, "result_type(A, B)", "The dtype of a result of two operands.",
+                  DLSH_PARAMS({"tensor1", .want = "tensor|number|bool", .doc = "one operand"},
+                              {"tensor2", .want = "tensor|number|bool", .doc = "the other"}),
+                  .examples = "result_type(ones(2, dtype=i64), 0.5)"),
+    DLSH_PURE_ROW("promote_types", promote_types_run, "promote_types(A, B)",
+                  "The smallest dtype to which both can be converted.",
+                  DLSH_PARAMS({"type1", .want = "string|function", .doc = "a dtype"},
+                              {"type2", .want = "string|function", .doc = "another"}),
+                  .examples = "promote_types(i64, f16)"),
+    DLSH_PURE_ROW("can_cast", can_cast_run, "can_cast(FROM, TO)",
+                  "May results of one dtype be written into tensors of another? Not into a lower kind: bool, integers, "
+                  "floating, complex.",
+                  DLSH_PARAMS({"from", .want = "string|function", .doc = "the dtype of the result"},
+                              {"to", .want = "string|function", .doc = "that of the tensor"}),
+                  .examples = "can_cast(f64, f32)\ncan_cast(f32, i64)"),
+    {0}};
