@@ -1,6 +1,8 @@
 /* Files of weights and states: save, load, checkpoint. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands/context.h"
 #include "commands/nets/load_names.h"
@@ -145,6 +147,15 @@ static dl_status load_renamed(const dlsh_args *a, dl_module *m, const char *path
     return st;
 }
 
+/* `load m r`: there is no file r, but a record with weights. */
+static dl_status record_for_file(const dlsh_args *a, const char *path) {
+    const dlsh_value *v = dlsh_get(dlsh_arg_session(a), path);
+    if (!v || v->type != DLSH_RECORD || !access(path, F_OK)) return DL_OK;
+    char hint[120];
+    snprintf(hint, sizeof hint, "weights of a record go into a net with m.load_state(%.60s)", path);
+    return dlsh_arg_fail(a, "file", DL_ERR_TYPE, hint, "there is no file '%.60s', it is a record", path);
+}
+
 static dl_status load_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_value v = *dlsh_arg(a, "what");
     const char *path = dlsh_arg_str(a, "file");
@@ -157,6 +168,7 @@ static dl_status load_run(const dlsh_args *a, dlsh_value *result) {
         return dlsh_arg_fail(a, "what", DL_ERR_TYPE, "x = load(\"x.png\", mode=\"rgb\")",
                              "mode, apply_exif_orientation and max_pixels are for pictures");
     if (!path) return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "load m \"m.safetensors\"", "load needs the name of a file");
+    DLSH_TRY(record_for_file(a, path));
     dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
     if (dlsh_load_names_given(a)) {
         if (m) return load_renamed(a, m, path, result);

@@ -49,6 +49,15 @@ e 'format("%d", 1.5)'
 e 'format("%d")'
 e 'format("%d", 1, 2)'
 e 'format("%y", 1)'
+e '"{}: {:.2f}".format("a", 1.5)'
+e 'format("{x} and %d", 1, 2)'
+e 'net m { linear 2 }
+m.load_state_dict({})'
+e 'net m { linear 2 }
+load(m, {a: 1})'
+e 'net m { linear 2 }
+r = {a: 1}
+load m r'
 e 'assert 1 == 2'
 e 'error("my own", hint="my hint")'
 e 'range(1, 2, 0)'

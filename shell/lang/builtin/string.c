@@ -123,9 +123,17 @@ static dl_status format_value(dlsh_buf *b, const char *spec, char letter, dlsh_v
     return DL_OK;
 }
 
+/* The number of values is wrong: were places of Python's kind meant, {} or {name}? */
+static const char *braces_hint(const char *format) {
+    for (const char *p = strchr(format, '{'); p; p = strchr(p + 1, '{'))
+        if (p[1 + strcspn(p + 1, "{}% \n")] == '}')
+            return "values stand at %s, %d or %g, not at {}: format(\"%.3f of %d\", x, n)";
+    return NULL;
+}
+
 static dl_status format_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_buf b = {0};
-    const char *p = dlsh_arg_str(a, "format");
+    const char *format = dlsh_arg_str(a, "format"), *p = format;
     int used = 0, n = dlsh_arg_count(a, "values");
     dl_status st = DL_OK;
     while (*p && !st) {
@@ -148,13 +156,15 @@ static dl_status format_run(const dlsh_args *a, dlsh_value *result) {
             st = dlsh_arg_fail(a, "format", DL_ERR_VALUE, NULL, "'%.20s': widths and precisions end at %d", spec,
                                WIDEST);
         else if (used >= n)
-            st = dlsh_arg_fail(a, "format", DL_ERR_VALUE, NULL, "the format wants more than the %d values given", n);
+            st = dlsh_arg_fail(a, "format", DL_ERR_VALUE, braces_hint(format),
+                               "the format wants more than the %d values given", n);
         else
             st = format_value(&b, spec, letter, *dlsh_arg_at(a, "values", used++));
         p += len;
     }
     if (!st && used < n)
-        st = dlsh_arg_fail(a, "format", DL_ERR_VALUE, NULL, "the format uses %d of the %d values given", used, n);
+        st = dlsh_arg_fail(a, "format", DL_ERR_VALUE, braces_hint(format), "the format uses %d of the %d values given",
+                           used, n);
     return give(&b, st, result);
 }
 

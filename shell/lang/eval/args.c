@@ -97,6 +97,8 @@ static dl_status wrong_type(const dlsh_args *a, const char *name, const char *wa
         hint = "int(x) drops the fraction";
     else if (it->value.type == DLSH_BUILTIN && dtype)
         hint = DLSH_DTYPE_HINT;
+    else if (it->value.type == DLSH_RECORD && choices && !strcmp(choices, "file"))
+        hint = "a file is named by text; weights that a record r has go into a net with m.load_state(r)";
     else if (word_in(want, "net") && it->value.type == DLSH_FN && it->value.as.fn->node->kind == DLSH_N_NET) {
         const char *net = it->value.as.fn->node->text ? it->value.as.fn->node->text : "the function";
         snprintf(made, sizeof made, "%.60s has arguments and makes a net when it is called: m = %.60s()", net, net);

@@ -236,7 +236,7 @@ static const habit synonyms[] = {
     {"SGD", "sgd"},
     {"manual_seed", "seed"},
     {"delete|rm", "unset"},
-    {"load_state_dict", "load"},
+    {"load_state_dict", "load_state"},
     {"Tensor|array", "tensor"},
     {"concat|concatenate", "cat"},
     {"state_dict|named_parameters|named_buffers", "state"},
