@@ -3,12 +3,14 @@
 
     bench/language.py [DLSH] [--repeat N] [NAME...]
 
-Prints milliseconds of CPU time of both and their ratio (below 1: dlsh is faster). The time of an empty program is
-subtracted; each figure is the least of N runs, taken in turns."""
+Prints milliseconds of CPU time of both and their ratio (below 1: dlsh is faster). Both run N times, in turns; the time
+of an empty program, the median of its runs, is subtracted. The ratio is the median of the ratios of the turns, so that
+what slows the machine for a while slows both sides of a ratio; the times are medians, too."""
 
 import argparse
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -81,24 +83,23 @@ def cpu_time(command):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dlsh", nargs="?", default="build/bin/dlsh")
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     environment = {"dlsh": [options.dlsh, "-n", "--db", "none", "--device", "cpu"], "python": [sys.executable, "-S", "-E"]}
     with tempfile.TemporaryDirectory() as folder:
         def measure(texts):
-            """{key: seconds}, the least of the runs, which take turns."""
-            least = {}
+            """{key: seconds of each run}; the runs take turns."""
+            took = {key: [] for key in texts}
             for key, text in texts.items():
                 with open(os.path.join(folder, str(key)), "w") as out:
                     out.write(text)
             for _ in range(options.repeat):
                 for key in texts:
-                    seconds = cpu_time(environment[key] + [os.path.join(folder, str(key))])
-                    least[key] = min(least.get(key, 1e9), seconds)
-            return least
+                    took[key].append(cpu_time(environment[key] + [os.path.join(folder, str(key))]))
+            return took
 
-        empty = measure({"dlsh": "", "python": ""})
+        empty = {key: statistics.median(took) for key, took in measure({"dlsh": "", "python": ""}).items()}
         print(f"{'':26}{'dlsh ms':>9}{'python ms':>11}{'ratio':>8}")
         worst = 0
         for case in CASES:
@@ -109,10 +110,11 @@ def main():
                 if not texts["dlsh"]:
                     continue
                 took = measure(texts)
-                ours, theirs = (max(took[k] - empty[k], 1e-4) for k in ("dlsh", "python"))
-                worst = max(worst, ours / theirs)
-                print(f"{case[0] + (', in a function' if inside else ''):34}{ours * 1e3:9.0f}{theirs * 1e3:11.0f}"
-                      f"{ours / theirs:8.2f}", flush=True)
+                ours, theirs = ([max(t - empty[k], 1e-4) for t in took[k]] for k in ("dlsh", "python"))
+                ratio = statistics.median(a / b for a, b in zip(ours, theirs))
+                worst = max(worst, ratio)
+                print(f"{case[0] + (', in a function' if inside else ''):34}{statistics.median(ours) * 1e3:9.0f}"
+                      f"{statistics.median(theirs) * 1e3:11.0f}{ratio:8.2f}", flush=True)
         print(f"largest ratio {worst:.2f}")
 
 
