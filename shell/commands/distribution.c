@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "commands/distribution.h"
+#include "commands/mixture.h"
 #include "lang/eval/interp.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
@@ -29,12 +30,13 @@ typedef struct kind {
     int nparams;
     param params[MAX_PARAMS];
     int differentiable; /* draws are functions of the parameters and of noise */
-    int whole;          /* values are indices */
+    enum { NUMBERS, INDICES, VECTORS } values;
 } kind;
 
 typedef struct distribution {
     const kind *is;
     dl_tensor *param[MAX_PARAMS];
+    dlsh_value part[2]; /* of a mixture, which has no parameters: a categorical distribution, and the components */
 } distribution;
 
 /* ---- conversions: NULL passes through */
@@ -78,15 +80,15 @@ static const kind kinds[] = {
      {{"concentration1", POSITIVE, NULL, NULL}, {"concentration0", POSITIVE, NULL, NULL}},
      1,
      0},
-    {"dirichlet", "concentration", 1, {{"concentration", POSITIVE, NULL, NULL}}, 1, 0},
+    {"dirichlet", "concentration", 1, {{"concentration", POSITIVE, NULL, NULL}}, 1, VECTORS},
     {"bernoulli", "probs, or logits=", 1, {{"probs", SHARES, "logits", logits_of_coin}}, 0, 0},
-    {"categorical", "probs, or logits=", 1, {{"probs", SHARES, "logits", logits_of_classes}}, 0, 1},
+    {"categorical", "probs, or logits=", 1, {{"probs", SHARES, "logits", logits_of_classes}}, 0, INDICES},
     {"multivariate_normal",
      "loc, covariance_matrix, or scale_tril=",
      2,
      {{"loc", ANY, NULL, NULL}, {"covariance_matrix", ANY, "scale_tril", triangle_of}},
      1,
-     0},
+     VECTORS},
 #define LOC                                                                                                            \
     { "loc", ANY, NULL, NULL }
 #define ABOVE_0(name)                                                                                                  \
@@ -107,9 +109,15 @@ static const kind kinds[] = {
     {"negative_binomial", "total_count, probs, or logits=", 2, {ABOVE_0("total_count"), SUCCESS}, 0, 0},
     {"poisson", "rate", 1, {ABOVE_0("rate")}, 0, 0},
     {"binomial", "total_count, probs, or logits=", 2, {ABOVE_0("total_count"), SUCCESS}, 0, 0},
-    {"one_hot_categorical", "probs, or logits=", 1, {{"probs", SHARES, "logits", logits_of_classes}}, 0, 0},
+    {"one_hot_categorical", "probs, or logits=", 1, {{"probs", SHARES, "logits", logits_of_classes}}, 0, VECTORS},
+    {"von_mises", "loc, concentration", 2, {LOC, ABOVE_0("concentration")}, 0, NUMBERS},
+    {"mixture_same_family", "a categorical distribution and one of the components", 0, {LOC}, 0, NUMBERS},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static const char *const part_names[2] = {"mixture_distribution", "component_distribution"};
+static int is_mixture(const distribution *d) { return !d->is->nparams; }
+static distribution *part_of(const distribution *d, int i) { return d->part[i].as.handle->self; }
 
 static const char *kept_name(const param *p) { return p->kept ? p->kept : p->name; }
 
@@ -118,6 +126,7 @@ static const char *kept_name(const param *p) { return p->kept ? p->kept : p->nam
 static void destroy(void *self) {
     distribution *d = self;
     for (int i = 0; i < MAX_PARAMS; i++) dl_unref(d->param[i]);
+    for (int i = 0; i < 2; i++) dlsh_drop(d->part[i]);
     free(d);
 }
 
@@ -125,6 +134,7 @@ static dl_status text(void *self, dlsh_buf *out) {
     const distribution *d = self;
     dlsh_buf_printf(out, "<distribution %s(", d->is->name);
     for (int i = 0; i < d->is->nparams; i++) dlsh_buf_printf(out, "%s%s", i ? ", " : "", kept_name(&d->is->params[i]));
+    if (is_mixture(d)) dlsh_buf_printf(out, "%s, %s", part_of(d, 0)->is->name, part_of(d, 1)->is->name);
     dlsh_buf_puts(out, ")>");
     return DL_OK;
 }
@@ -133,6 +143,8 @@ static dl_status get(void *self, const char *name, dlsh_value *out) {
     const distribution *d = self;
     for (int i = 0; i < d->is->nparams; i++)
         if (!strcmp(kept_name(&d->is->params[i]), name)) return *out = dlsh_tensor(dl_ref(d->param[i])), DL_OK;
+    for (int i = 0; i < 2 && is_mixture(d); i++)
+        if (!strcmp(part_names[i], name)) return *out = dlsh_ref(d->part[i]), DL_OK;
     return DL_ERR_NAME;
 }
 
@@ -141,6 +153,7 @@ static dl_status names(void *self, dlsh_value *out) {
     dlsh_value list = dlsh_new_list(0);
     dl_status st = dlsh_failed(list) ? dl_failed() : DL_OK;
     for (int i = 0; i < d->is->nparams && !st; i++) st = dlsh_append(list, dlsh_string(kept_name(&d->is->params[i])));
+    for (int i = 0; i < 2 && is_mixture(d) && !st; i++) st = dlsh_append(list, dlsh_string(part_names[i]));
     return dlsh_give_filled(st, list, out);
 }
 
@@ -170,12 +183,28 @@ static dl_status call(const kind *is, const char *what, dl_tensor **in, int n, c
     return DL_OK;
 }
 
-static dl_status log_prob_run(const dlsh_args *a, dlsh_value *result) {
-    const distribution *d = dlsh_arg_self(a);
-    dl_tensor *value = tensor_of(*dlsh_arg(a, "value"), d->is->whole, dl_device_of(d->param[0]));
-    if (!value) return dl_failed();
+static dl_status plain_log_prob(const distribution *d, dl_tensor *value, dlsh_value *result) {
     dl_tensor *in[1 + MAX_PARAMS] = {value, d->param[0], d->param[1], d->param[2]};
-    dl_status st = call(d->is, "log_prob", in, 1 + d->is->nparams, NULL, result);
+    return call(d->is, "log_prob", in, 1 + d->is->nparams, NULL, result);
+}
+
+static dl_status log_prob_of(const distribution *d, dl_tensor *value, dlsh_value *result) {
+    if (!is_mixture(d)) return plain_log_prob(d, value, result);
+    const distribution *mixture = part_of(d, 0), *each = part_of(d, 1);
+    dlsh_value density = dlsh_void();
+    dl_tensor *wide = dlsh_mixture_value(value, each->is->values == VECTORS), *t = NULL;
+    dl_status st = wide ? plain_log_prob(each, wide, &density) : dl_failed();
+    if (!st && !(t = dlsh_mixture_log_prob(mixture->param[0], density.as.tensor))) st = dl_failed();
+    dl_unref(wide);
+    dlsh_drop(density);
+    return dlsh_give_filled(st, dlsh_tensor(t), result);
+}
+
+static dl_status log_prob_run(const dlsh_args *a, dlsh_value *result) {
+    const distribution *d = dlsh_arg_self(a), *plain = is_mixture(d) ? part_of(d, 1) : d;
+    dl_tensor *value = tensor_of(*dlsh_arg(a, "value"), plain->is->values == INDICES, dl_device_of(plain->param[0]));
+    if (!value) return dl_failed();
+    dl_status st = log_prob_of(d, value, result);
     dl_unref(value);
     return st;
 }
@@ -200,18 +229,33 @@ static dl_status shape_text(const dlsh_args *a, dlsh_buf *out) {
     return DL_OK;
 }
 
+static dl_status draw(distribution *d, const char *shape, dlsh_value *result) {
+    if (!is_mixture(d)) return call(d->is, "sample", d->param, d->is->nparams, shape, result);
+    distribution *mixture = part_of(d, 0), *each = part_of(d, 1);
+    dlsh_value index = dlsh_void(), all = dlsh_void();
+    const dl_tensor *logits = mixture->param[0];
+    dl_tensor *t = NULL;
+    dl_status st = draw(mixture, shape, &index);
+    if (!st) st = draw(each, shape, &all);
+    if (!st && !(t = dlsh_mixture_chosen(all.as.tensor, index.as.tensor, dl_shape(logits)[dl_ndim(logits) - 1],
+                                         each->is->values == VECTORS)))
+        st = dl_failed();
+    dlsh_drop(index);
+    dlsh_drop(all);
+    return dlsh_give_filled(st, dlsh_tensor(t), result);
+}
+
 /* sample; rsample where data is set. */
 static dl_status sample_run(const dlsh_args *a, dlsh_value *result) {
     distribution *d = dlsh_arg_self(a);
     DLSH_SCOPED_BUF shape = {0};
     DLSH_TRY(shape_text(a, &shape));
-    if (dlsh_arg_data(a) && d->is->differentiable)
-        return call(d->is, "sample", d->param, d->is->nparams, dlsh_buf_text(&shape), result);
+    if (dlsh_arg_data(a) && d->is->differentiable) return draw(d, dlsh_buf_text(&shape), result);
     if (dlsh_arg_data(a))
         return dlsh_arg_fail(a, NULL, DL_ERR_UNSUPPORTED, "sample() draws without a gradient",
                              "draws from a %s distribution have no gradient for its parameters", d->is->name);
     DLSH_SCOPED_GRAD_MODE(0);
-    return call(d->is, "sample", d->param, d->is->nparams, dlsh_buf_text(&shape), result);
+    return draw(d, dlsh_buf_text(&shape), result);
 }
 
 static const dlsh_param shape_params[] = {
@@ -283,6 +327,25 @@ static dl_status read_param(const dlsh_args *a, distribution *d, int i, int *nex
     return st ? st : d->param[i] ? DL_OK : dl_failed();
 }
 
+/* The two distributions of a mixture. */
+static dl_status read_parts(const dlsh_args *a, distribution *d, int *next) {
+    for (int i = 0; i < 2; i++) {
+        const dlsh_value *v = dlsh_given(a, part_names[i]) ? dlsh_arg(a, part_names[i]) : NULL;
+        if (!v) v = dlsh_arg_at(a, "params", (*next)++);
+        const int fits = v && v->type == DLSH_HANDLE && v->as.handle->cls == &dlsh_distribution_class;
+        if (!fits || is_mixture(v->as.handle->self))
+            return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, "distribution(\"categorical\", [0.3, 0.7]) is a mixture of two",
+                                 "%s of a mixture must be a plain distribution, got %s", part_names[i],
+                                 fits ? "a mixture"
+                                 : v  ? dlsh_a(*v)
+                                      : "nothing");
+        d->part[i] = dlsh_ref(*v);
+    }
+    if (!strcmp(part_of(d, 0)->is->name, "categorical")) return DL_OK;
+    return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, NULL, "what chooses among components is categorical, not %s",
+                         part_of(d, 0)->is->name);
+}
+
 static dl_status distribution_run(const dlsh_args *a, dlsh_value *result) {
     const char *name = dlsh_arg_str(a, "name"), *known[KINDS];
     int k = 0, next = 0;
@@ -298,7 +361,9 @@ static dl_status distribution_run(const dlsh_args *a, dlsh_value *result) {
     if (!d) return dlsh_no_memory("a distribution");
     d->is = &kinds[k];
     dl_status st = DL_OK;
+    for (int i = 0; i < 2; i++) d->part[i] = dlsh_void();
     for (int i = 0; i < d->is->nparams && !st; i++) st = read_param(a, d, i, &next);
+    if (is_mixture(d)) st = read_parts(a, d, &next);
     if (!st && next < dlsh_arg_count(a, "params"))
         st = dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "%s takes %s", d->is->name, d->is->doc);
     if (st) return destroy(d), st;
@@ -309,6 +374,7 @@ static dl_status kl_run(const dlsh_args *a, dlsh_value *result) {
     const distribution *p = dlsh_arg_handle(a, "p", &dlsh_distribution_class),
                        *q = dlsh_arg_handle(a, "q", &dlsh_distribution_class);
     dl_tensor *in[2 * MAX_PARAMS];
+    if (p->is == q->is && is_mixture(p)) return call(p->is, "kl", NULL, 0, NULL, result); /* it says what is known */
     if (p->is != q->is)
         return dlsh_arg_fail(a, NULL, DL_ERR_UNSUPPORTED, NULL,
                              "the divergence is known of two distributions of one kind, not of %s and %s", p->is->name,
@@ -323,17 +389,20 @@ const dlsh_command distribution_commands[] = {
     DLSH_FN_ROW("distribution", distribution_run, "distribution(NAME, PARAMETER...)",
                 "A probability distribution: normal, laplace, uniform, exponential, gamma, beta, dirichlet, bernoulli, "
                 "categorical, multivariate_normal, log_normal, cauchy, half_cauchy, half_normal, gumbel, weibull, "
-                "pareto, student_t, chi2, kumaraswamy, geometric, negative_binomial, poisson, binomial or "
-                "one_hot_categorical. Parameters are numbers, lists or tensors, which broadcast.",
+                "pareto, student_t, chi2, kumaraswamy, geometric, negative_binomial, poisson, binomial, "
+                "one_hot_categorical or von_mises. Parameters are numbers, lists or tensors, which broadcast. A "
+                "mixture_same_family of a categorical distribution and one whose last dimension counts the components.",
                 DLSH_PARAMS({"name", .want = "string", .doc = "which"},
                             {"params", .flags = DLSH_VARIADIC, .doc = "its parameters in the order below"}),
                 DLSH_OPTIONS(OPTION("loc", "the middle"),
+                             OPTION("mixture_distribution", "mixture_same_family: a categorical distribution"),
+                             OPTION("component_distribution", "mixture_same_family: the components"),
                              OPTION("scale", "the width: normal: standard deviation; laplace: mean distance"),
                              OPTION("df", "student_t, chi2: degrees of freedom"),
                              OPTION("alpha", "pareto: how fast the tail falls"),
                              OPTION("total_count", "binomial: trials; negative_binomial: failures that end it"),
                              OPTION("low", "uniform: lower end"), OPTION("high", "uniform: upper end"),
-                             OPTION("concentration", "gamma, dirichlet, weibull: shape"),
+                             OPTION("concentration", "gamma, dirichlet, weibull: shape; von_mises: how narrow"),
                              OPTION("concentration1", "beta, kumaraswamy: power of x, plus 1"),
                              OPTION("concentration0", "beta: power of 1 - x, plus 1"),
                              OPTION("rate", "gamma, exponential: inverse scale; poisson: mean"),
@@ -341,7 +410,9 @@ const dlsh_command distribution_commands[] = {
                              OPTION("logits", "instead of probs"),
                              OPTION("covariance_matrix", "multivariate_normal: covariances"),
                              OPTION("scale_tril", "multivariate_normal: instead of them a triangle L of L L^T")),
-                .examples = "d = distribution(\"normal\", loc=0, scale=[1, 2])\nd.log_prob(0.5)\nd.sample(3)"),
+                .examples = "d = distribution(\"normal\", loc=0, scale=[1, 2])\nd.log_prob(0.5)\nd.sample(3)\n"
+                            "m = distribution(\"mixture_same_family\", distribution(\"categorical\", [0.3, 0.7]), d)\n"
+                            "m.log_prob(0.5)"),
     DLSH_FN_ROW("kl_divergence", kl_run, "kl_divergence(P, Q)",
                 "Kullback-Leibler divergence of two distributions of one kind, in nats.",
                 DLSH_PARAMS({"p", .want = "distribution", .doc = "from which values come"},

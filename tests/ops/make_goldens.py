@@ -316,6 +316,10 @@ def fft_call(name):
     return run
 
 
+def log_i0(k):
+    return torch.special.i0e(k).log() + k
+
+
 def distribution_calls(make):
     """Density, entropy and divergence of one kind; as elsewhere, those of the parameters alone have their shape."""
     def new(*params):
@@ -502,6 +506,11 @@ CALLS = {
     "adaptive_avg_pool3d": lambda x, output_size: F.adaptive_avg_pool3d(x, output_size[0] if len(output_size) == 1 else output_size),
     "dropout1d": channel_dropout, "dropout2d": channel_dropout, "dropout3d": channel_dropout,
     **{f"{name}_{what}": fn for name, make in MAKERS.items() for what, fn in distribution_calls(make).items()},
+    "von_mises_log_prob": lambda x, m, k: k * (x - m).cos() - log_i0(k) - math.log(2 * math.pi),
+    "von_mises_entropy": lambda m, k: log_i0(k) - k * torch.special.i1e(k) / torch.special.i0e(k) + math.log(2 * math.pi)
+    + 0 * m,
+    "von_mises_kl": lambda m, k, n, j: log_i0(j) - log_i0(k)
+    + torch.special.i1e(k) / torch.special.i0e(k) * (k - j * (m - n).cos()),
     "one_hot_categorical_log_prob": lambda x, l: (x * l.log_softmax(-1)).sum(-1),
     **{name: lambda *a, **kw: None for name in (
         "factor_lu", "factor_cholesky", "solve_triangle", "factor_qr", "factor_eigh", "factor_svd", "solve_square")},
