@@ -73,10 +73,10 @@ static double value_at(trial *t, int k, long i, double by) {
     double *x = (double *)dl_data(t->host[k]) + i, kept = *x, sum = 0;
     *x = kept + by;
     dl_tensor *y = run_with(t, k), *c = host_copy(y);
-    *x = kept;
     const double *v = c ? dl_data(c) : NULL, *w = dl_data(t->weights);
     for (long j = 0; v && j < dl_numel(c); j++) sum += v[j] * w[j];
     if (!v) sum = NAN;
+    *x = kept; /* not before: a view shares the memory */
     dl_unref(y);
     dl_unref(c);
     return sum;
