@@ -1,5 +1,6 @@
 /* Optimizers: options, groups and state of parameters; the arithmetic is in rows of the op table. */
 #include "optim/algorithm.h"
+#include "optim/direction.h"
 #include "autograd/journal.h"
 #include "autograd/nonfinite.h"
 #include "core/list.h"
@@ -288,8 +289,10 @@ static dl_status run_batch(dl_optimizer *o, const batch *b) {
     unsigned states = row->wants(v);
     bool first = states && !(made(lead) & states);
     int nin = HEAD + 2 * b->n;
+    dl_direction_fn *direction = dl_direction_of(row);
     for (int i = 0; i < b->n; i++) {
         DL_TRY(make_states(b->p[i], states));
+        if (direction) DL_TRY(direction(row, options_of(o, lead), b->p[i]));
         in[HEAD + i] = b->p[i]->p, in[HEAD + b->n + i] = b->p[i]->p->grad;
     }
     for (int s = 0; s < DL_OPTIM_STATES; s++)

@@ -93,6 +93,29 @@ class Lamb:
             self.p.sub_(self.lr * ratio * u)
 
 
+class Muon:
+    """As PyTorch 2.9 has it, in the parameter's dtype; a vector is a matrix of one column."""
+
+    def __init__(self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True, eps=1e-7, ns_steps=5, match_rms_adamw=False):
+        self.p, self.lr, self.decay, self.momentum, self.nesterov = params[0], lr, weight_decay, momentum, nesterov
+        self.eps, self.steps, self.match, self.buffer = eps, int(ns_steps), match_rms_adamw, torch.zeros_like(params[0])
+
+    def step(self):
+        with torch.no_grad():
+            self.buffer.lerp_(self.p.grad, 1 - self.momentum)
+            x = self.p.grad.lerp(self.buffer, self.momentum) if self.nesterov else self.buffer
+            x = x.reshape(len(x), -1)
+            high, wide = x.shape
+            x = x.T if high > wide else x
+            x = x / x.norm().clamp(min=self.eps)
+            for _ in range(self.steps):
+                gram = x @ x.T
+                x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+            x = x.T if high > wide else x
+            ratio = 0.2 * math.sqrt(max(high, wide)) if self.match else math.sqrt(max(1, high / wide))
+            self.p.mul_(1 - self.lr * self.decay).sub_(self.lr * ratio * x.reshape(self.p.shape))
+
+
 def made(make, p, options):
     """A step of the optimizer; options that it is too old for are applied beside it."""
     options, known = dict(options), inspect.signature(make.__init__).parameters
@@ -115,7 +138,7 @@ def made(make, p, options):
 def optimizers():
     """Each row's samples: text, PyTorch's class, which has the row's name in some capitals, and its options."""
     classes = {name.lower(): cls for name, cls in vars(torch.optim).items() if isinstance(cls, type)}
-    classes = {"lion": Lion, "lars": Lars, "lamb": Lamb, **classes}
+    classes = {"lion": Lion, "lars": Lars, "lamb": Lamb, "muon": Muon, **classes}
     if torch.__version__ < "2":
         classes["nadam"] = NAdam
     for name, samples in re.findall(r"^OPTIMIZER\((\w+),.*?^    SAMPLES\((.*?)\)\)$", TABLE.read_text(), re.M | re.S):
