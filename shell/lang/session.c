@@ -189,7 +189,7 @@ dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t l
     if (st) {
         st = settle_failure(s, st);
     } else {
-        s->unit = u;
+        dlsh_enter_unit(s, u);
         s->locals = s->returned = NULL;
         if (s->services.parsed) s->services.parsed(s, u);
         st = run_unit(s, u, last);

@@ -35,6 +35,7 @@ dlsh_value dlsh_string_n(const char *s, size_t n) {
     if (n >= COUNTED_BYTES) dlsh_collect_count_bytes(n);
     str->refs = 1;
     str->room = 0;
+    str->at = 0;
     str->len = n;
     if (n) memcpy(str->s, s, n);
     str->s[n] = 0;
@@ -154,6 +155,10 @@ void dlsh_free_object(dlsh_value v) {
     static _Thread_local int depth;
     static _Thread_local dlsh_value *waiting;
     static _Thread_local int n, cap;
+    if (v.type == DLSH_STR) { /* most often, and it holds nothing */
+        free(v.as.str);
+        return;
+    }
     if (dlsh_tracked(v) && dlsh_track_place(v) >= 0) dlsh_untrack(v);
     if (depth >= DEEP) { /* too deep for the stack: let the outermost call do it */
         if (n == cap) {
@@ -299,22 +304,36 @@ static void update_index(dlsh_record *r, int anew) {
     dl_error_clear();
 }
 
-static int find_indexed(dlsh_record *r, const char *key, size_t len) {
-    const char *recent = r->recent < r->n ? r->keys[r->recent] : NULL;
-    if (recent && recent[0] == key[0] && !strncmp(recent, key, len) && !recent[len]) return r->recent;
-    int i = dl_names_find(&r->index, key, (long)len, key_at, r);
+/* The bit of a key in `heads`. */
+static inline unsigned long head(const char *key) {
+    unsigned first = (unsigned char)key[0];
+    return 1ul << ((3 * first + (first ? (unsigned char)key[1] : 0)) & 63);
+}
+
+/* strcmp(a, b) == 0, without a call for short ones. */
+static inline int same_key(const char *a, const char *b) {
+    enum { SHORT = 8 };
+    for (int i = 0; i < SHORT; i++) {
+        if (a[i] != b[i]) return 0;
+        if (!a[i]) return 1;
+    }
+    return !strcmp(a + SHORT, b + SHORT);
+}
+
+static int find_indexed(dlsh_record *r, const char *key) {
+    if (r->recent < r->n && same_key(r->keys[r->recent], key)) return r->recent;
+    int i = dl_names_find(&r->index, key, (long)strlen(key), key_at, r);
     if (i >= 0) r->recent = i;
     return i;
 }
 
-static int find_n(const dlsh_record *r, const char *key, size_t len) {
-    if (r->index.size) return find_indexed((dlsh_record *)r, key, len);
-    for (int i = 0; i < r->n; i++) /* mostly the first bytes decide */
-        if (r->keys[i][0] == key[0] && (!key[0] || (r->keys[i][1] == key[1] && !strcmp(r->keys[i], key)))) return i;
+static int find(const dlsh_record *r, const char *key) {
+    if (!(r->heads & head(key))) return -1;
+    if (r->index.size) return find_indexed((dlsh_record *)r, key);
+    for (int i = 0; i < r->n; i++)
+        if (same_key(r->keys[i], key)) return i;
     return -1;
 }
-
-static int find(const dlsh_record *r, const char *key) { return find_n(r, key, r->index.size ? strlen(key) : 0); }
 
 dlsh_value *dlsh_record_get(const dlsh_record *r, const char *key) {
     int i = find(r, key);
@@ -322,8 +341,11 @@ dlsh_value *dlsh_record_get(const dlsh_record *r, const char *key) {
 }
 
 dlsh_value *dlsh_record_get_text(const dlsh_record *r, const dlsh_str *key) {
-    int i = find_n(r, key->s, r->index.size ? strnlen(key->s, key->len) : 0);
-    return i < 0 ? NULL : &r->values[i];
+    if (key->at < r->n && same_key(r->keys[key->at], key->s)) return &r->values[key->at];
+    int i = find(r, key->s);
+    if (i < 0) return NULL;
+    if (i <= USHRT_MAX) ((dlsh_str *)key)->at = (unsigned short)i;
+    return &r->values[i];
 }
 
 dl_status dlsh_record_set(dlsh_record *r, const char *key, dlsh_value v) {
@@ -349,6 +371,7 @@ dl_status dlsh_record_set(dlsh_record *r, const char *key, dlsh_value v) {
     if (!copy) goto fail;
     memcpy(copy, key, len);
     r->keys[r->n] = copy;
+    r->heads |= head(copy);
     r->values[r->n++] = v;
     dlsh_hold((dlsh_value){DLSH_RECORD, {.record = r}}, v);
     update_index(r, 0);

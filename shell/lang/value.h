@@ -76,6 +76,7 @@ typedef struct dlsh_value {
 struct dlsh_str {
     int refs;
     unsigned char room; /* 2^room bytes are allocated, for a string that has grown; 0: as many as it needs */
+    unsigned short at;  /* where a record had this key when it was looked up last: it is asked there first */
     size_t len;
     char s[]; /* NUL-terminated; may hold NULs */
 };
@@ -92,7 +93,8 @@ struct dlsh_list {
 struct dlsh_record {
     int refs, place;
     int n, cap;
-    int recent; /* the key that was found last: it is often asked for again */
+    int recent;          /* the key that was found last: it is often asked for again */
+    unsigned long heads; /* a bit for the first bytes of each key that was set: others need no search */
     char **keys;
     dlsh_value *values;
     dl_names index; /* of the keys; empty while there are few */

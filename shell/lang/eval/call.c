@@ -31,6 +31,8 @@ dl_status dlsh_make_fn(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     dlsh_fn *f = dl_memory_alloc(1, sizeof *f);
     if (!f) return DL_ERR_MEMORY;
     *f = (dlsh_fn){.refs = 1, .place = -1, .unit = dlsh_unit_ref(s->unit), .node = n, .info = info};
+    f->body = n->kids[n->nkids - 1];
+    f->takes = info->plain && !info->nparts ? info->nparams : -1;
     f->defaults = dl_memory_alloc(info->nparams, sizeof *f->defaults);
     f->captured = f->defaults ? dl_memory_alloc(info->ncaptures, sizeof *f->captured) : NULL;
     if (f->captured) memset(f->captured, 0, (size_t)info->ncaptures * sizeof *f->captured);
@@ -170,13 +172,12 @@ static inline dl_status run_body(dlsh_session *s, const dlsh_fn *f, dlsh_value *
     dlsh_frame_enter(s, &frame, f);
     s->locals = slots;
     s->returned = out;
-    s->unit = f->unit;
+    if (s->unit != f->unit) dlsh_enter_unit(s, f->unit);
     s->fn_depth++;
-    dlsh_flow flow = dlsh_exec_block(s, f->node->kids[f->node->nkids - 1]);
+    dlsh_flow flow = dlsh_exec_block(s, f->body);
     s->fn_depth--;
     s->result_silent = 0; /* whatever the last call in the body was */
     dlsh_frame_leave(s);
-    if (s->unit) *s->source = (dl_source){s->unit->name, s->statement ? s->statement->span.line : 0};
     if (flow != DLSH_FLOW_RETURN) *out = dlsh_void();
     return flow == DLSH_FAILED ? dl_failed() : DL_OK;
 }
@@ -549,11 +550,7 @@ static inline dlsh_value peek_callee(dlsh_session *s, const dlsh_node *n) {
     return dlsh_get_at(&s->globals[n->slot].builtin);
 }
 
-static inline int takes_plainly(dlsh_value f, int nargs) {
-    if (f.type != DLSH_FN) return 0;
-    const dlsh_fninfo *info = f.as.fn->info;
-    return info->plain && !info->nparts && info->nparams == nargs;
-}
+static inline int takes_plainly(dlsh_value f, int nargs) { return f.type == DLSH_FN && f.as.fn->takes == nargs; }
 
 static inline int has_short_way(const dlsh_command *row, int nargs) { return row->quick && nargs <= QUICK_ARGS; }
 

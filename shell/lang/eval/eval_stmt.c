@@ -157,6 +157,8 @@ dl_status dlsh_show_value(dlsh_session *s, const dlsh_node *n, int silent, dlsh_
 
 /* ---------------------------------------------------------------- control flow */
 
+static inline dlsh_flow exec_block(dlsh_session *s, const dlsh_node *block);
+
 static dlsh_flow exec_if(dlsh_session *s, const dlsh_node *n) {
     int yes;
     if (dlsh_eval_truth(s, n->kids[0], &yes)) return DLSH_FAILED;
@@ -176,7 +178,7 @@ static dlsh_flow exec_while(dlsh_session *s, const dlsh_node *n) {
         int yes;
         if (interrupted(s, n) || dlsh_eval_truth(s, n->kids[0], &yes)) return DLSH_FAILED;
         if (!yes) return DLSH_GO;
-        dlsh_flow f = dlsh_exec_block(s, n->kids[1]);
+        dlsh_flow f = exec_block(s, n->kids[1]);
         if (f == DLSH_FLOW_BREAK) return DLSH_GO;
         if (f != DLSH_GO && f != DLSH_FLOW_CONTINUE) return f;
     }
@@ -188,6 +190,13 @@ static inline dlsh_value next_item(dlsh_session *s, dlsh_iter *it, int *done, dl
     dlsh_value item = dlsh_void();
     if (v.type == DLSH_RANGE && it->at < it->n) return dlsh_int(v.as.range->from + it->at++ * v.as.range->step);
     if (v.type == DLSH_LIST && it->at < v.as.list->n) return dlsh_ref(dlsh_get_at(&v.as.list->items[it->at++]));
+    if (v.type == DLSH_STR && it->at < it->n) {
+        dlsh_str *letter = s->letters[(unsigned char)v.as.str->s[it->at]];
+        if (letter) {
+            it->at++;
+            return dlsh_ref((dlsh_value){DLSH_STR, {.str = letter}});
+        }
+    }
     *st = dlsh_iter_next(s, it, &item, done);
     return dlsh_get_at(&item);
 }
@@ -221,7 +230,7 @@ static dlsh_flow exec_for(dlsh_session *s, const dlsh_node *n) {
             st = dlsh_at(s, n->kids[0], unpack(s, n->kids, names, item));
             dlsh_drop(item);
         }
-        f = st ? DLSH_FAILED : dlsh_exec_block(s, body);
+        f = st ? DLSH_FAILED : exec_block(s, body);
         if (f == DLSH_FLOW_CONTINUE) f = DLSH_GO;
     }
     dlsh_iter_end(&it);
@@ -281,23 +290,23 @@ static dlsh_flow exec_expr(dlsh_session *s, const dlsh_node *n) {
 }
 
 static inline dlsh_flow exec(dlsh_session *s, const dlsh_node *n) {
-    *s->source = (dl_source){s->unit->name, n->span.line};
+    s->source->line = n->span.line;
     s->statement = n;
     if (__builtin_expect(s->watched, 0)) {
         int done = s->services.at_statement(s, n);
         if (done) return done < 0 ? DLSH_FAILED : DLSH_GO;
     }
-    if (n->kind == DLSH_N_ASSIGN) return checked(exec_assign(s, n));
+    if (n->kind == DLSH_N_ASSIGN) return checked(exec_assign(s, n)); /* most often; jumps are foreseen one by one */
+    if (n->kind == DLSH_N_IF) return exec_if(s, n);
+    if (n->kind == DLSH_N_RETURN) return exec_return(s, n);
     switch (n->kind) {
     case DLSH_N_EXPR: return exec_expr(s, n);
     case DLSH_N_COMMAND: return dlsh_exec_command(s, n);
-    case DLSH_N_IF: return exec_if(s, n);
     case DLSH_N_WHILE: return exec_while(s, n);
     case DLSH_N_FOR: return exec_for(s, n);
     case DLSH_N_FN: return checked(exec_fn(s, n));
     case DLSH_N_NET: return checked(dlsh_exec_net(s, n));
     case DLSH_N_TRY: return exec_try(s, n);
-    case DLSH_N_RETURN: return exec_return(s, n);
     case DLSH_N_BREAK: return DLSH_FLOW_BREAK;
     case DLSH_N_CONTINUE: return DLSH_FLOW_CONTINUE;
     case DLSH_N_BLOCK: return dlsh_exec_block(s, n);
@@ -310,7 +319,7 @@ static inline dlsh_flow exec(dlsh_session *s, const dlsh_node *n) {
 
 dlsh_flow dlsh_exec(dlsh_session *s, const dlsh_node *n) { return exec(s, n); }
 
-dlsh_flow dlsh_exec_block(dlsh_session *s, const dlsh_node *block) {
+static inline dlsh_flow exec_block(dlsh_session *s, const dlsh_node *block) {
     for (int i = 0; i < block->nkids; i++) {
         dlsh_flow f = exec(s, block->kids[i]);
         if (f != DLSH_GO) return f;
@@ -318,3 +327,5 @@ dlsh_flow dlsh_exec_block(dlsh_session *s, const dlsh_node *block) {
     }
     return s->exiting ? DLSH_FLOW_EXIT : DLSH_GO;
 }
+
+dlsh_flow dlsh_exec_block(dlsh_session *s, const dlsh_node *block) { return exec_block(s, block); }

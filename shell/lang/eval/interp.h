@@ -117,10 +117,17 @@ static inline void dlsh_frame_enter(dlsh_session *s, dlsh_frame *frame, const dl
 }
 /* The text of that name that runs; NULL: none. */
 const dlsh_unit *dlsh_running_unit(const dlsh_session *s, const char *name);
+/* The text whose nodes run from here on. */
+static inline void dlsh_enter_unit(dlsh_session *s, dlsh_unit *unit) {
+    s->unit = unit;
+    s->source->file = unit->name;
+}
 static inline void dlsh_frame_leave(dlsh_session *s) {
     const dlsh_frame *frame = s->frame;
+    if (frame->unit && frame->unit != s->unit) dlsh_enter_unit(s, frame->unit);
     s->unit = frame->unit;
     s->statement = frame->statement;
+    if (s->statement) s->source->line = s->statement->span.line;
     s->locals = frame->locals;
     s->returned = frame->returned;
     s->frame = frame->up;

@@ -84,10 +84,10 @@ static dl_status expand(dlsh_session *s, dlsh_fn *f, dlsh_layer *l, int depth) {
         dlsh_value *outer = s->locals;
         dlsh_unit *unit = s->unit;
         s->locals = slots;
-        s->unit = f->unit;
-        st = eval_layers(s, f->node->kids[f->node->nkids - 1], l, depth + 1);
+        dlsh_enter_unit(s, f->unit);
+        st = eval_layers(s, f->body, l, depth + 1);
         s->locals = outer;
-        s->unit = unit;
+        dlsh_enter_unit(s, unit);
     }
     for (int i = 0; i < n; i++) dlsh_drop(slots[i]);
     free(slots);

@@ -413,7 +413,7 @@ static int read_function(dlsh_purity *p, const dlsh_fn *f, const scope *from, co
         if (f->defaults[i].type >= DLSH_STR &&
             !(add_root(p, -1, f->defaults[i]) && reach(&c, f->node, f->defaults[i], 0)))
             return 0;
-    return read_node(&c, f->node->kids[f->node->nkids - 1]);
+    return read_node(&c, f->body);
 }
 
 /* ---------------------------------------------------------------- the whole */

@@ -31,8 +31,9 @@ typedef struct dlsh_fninfo {
 
 struct dlsh_fn {
     int refs, place;
+    int takes; /* how many arguments a plain function takes that is no net's forward; -1: another function */
     dlsh_unit *unit;
-    const dlsh_node *node;
+    const dlsh_node *node, *body; /* the FN or NET, and its last kid */
     const dlsh_fninfo *info;
     dlsh_value *defaults; /* one a parameter, VOID where it has none; evaluated when the function was made */
     dlsh_cell **captured; /* one a capture */
