@@ -143,11 +143,25 @@ dl_status dl_db_end(sqlite3 *db, dl_status st) {
     return st;
 }
 
-void dl_db_checkpoint(sqlite3 *db) {
+static int try_again(void *unused, int times) {
+    (void)unused;
+    if (times >= DL_DB_BUSY_MS * 1000L / DL_DB_POLL_US) return 0;
+    usleep(DL_DB_POLL_US);
+    return 1;
+}
+
+void dl_db_patient(sqlite3 *db, int network) {
+    if (network)
+        sqlite3_busy_timeout(db, DL_DB_BUSY_MS);
+    else
+        sqlite3_busy_handler(db, try_again, NULL);
+}
+
+void dl_db_checkpoint(sqlite3 *db, int network) {
     /* not the 30 s of others: a long reader must not keep the write lock waiting here; the next commit tries again */
     sqlite3_busy_timeout(db, 200);
     sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
-    sqlite3_busy_timeout(db, DL_DB_BUSY_MS);
+    dl_db_patient(db, network);
 }
 
 /* ---------------------------------------------------------------- opening */
@@ -222,7 +236,7 @@ dl_status dl_db_open(sqlite3 **out, const char *path, dl_db_mode mode) {
         st = dl_db_fail(db, doing);
         goto fail;
     }
-    sqlite3_busy_timeout(db, DL_DB_BUSY_MS);
+    dl_db_patient(db, mode != DL_DB_MEMORY && dl_db_network(path));
     if (sqlite3_exec(db, "select count(*) from sqlite_master", NULL, NULL, NULL) != SQLITE_OK) {
         int code = sqlite3_errcode(db);
         if (mode != DL_DB_READ || (code != SQLITE_CANTOPEN && code != SQLITE_READONLY && code != SQLITE_IOERR))

@@ -9,7 +9,9 @@
 
 enum {
     DL_DB_APPLICATION = 0x444c5348, /* "DLSH" */
-    DL_DB_BUSY_MS = 30000,
+    DL_DB_BUSY_MS = 30000,          /* longest wait for a lock */
+    DL_DB_POLL_US = 1000,           /* it is tried for again so often, */
+    DL_DB_TURN_US = 2000, /* and left free so long by one who will want it again at once: each process gets its turn */
     DL_DB_CHECKPOINT_PAGES = 4000
 };
 
@@ -42,12 +44,15 @@ int dl_db_texts(sqlite3 *db, const char *sql, char **texts, int most);
  * in dl_db_fail. */
 dl_status dl_db_copy(sqlite3 *from, const char *to, const char *doing);
 
+/* Waits for locks up to DL_DB_BUSY_MS. SQLite's own pauses grow to 100 ms, in which others may take the lock any number
+ * of times; they stay where each trial goes over a network. */
+void dl_db_patient(sqlite3 *db, int network);
 dl_status dl_db_begin(sqlite3 *db);
 /* Commits when st is DL_OK; rolls back otherwise, or when the commit fails. Returns the first failure. */
 dl_status dl_db_end(sqlite3 *db, dl_status st);
 /* Checkpoints holding the write lock. In a passive checkpoint SQLite before 3.51.3 can lose a reset of the WAL that
  * another connection makes at the same moment, which corrupts the file; under the lock there is no such commit. */
-void dl_db_checkpoint(sqlite3 *db);
+void dl_db_checkpoint(sqlite3 *db, int network);
 
 /* 1 when the file system of `path` (a file, or else its folder) is one on which WAL's shared memory does not work. */
 int dl_db_network(const char *path);

@@ -124,7 +124,7 @@ dl_status dl_store_write_lock(dl_store *s) {
 dl_status dl_store_write_unlock(dl_store *s, dl_status st) {
     if (s->wal_pages >= s->checkpoint_at) {
         int before = s->wal_pages;
-        dl_db_checkpoint(s->w);
+        dl_db_checkpoint(s->w, s->network);
         /* a reader may have blocked the checkpoint: try again after as many pages */
         s->checkpoint_at = before + DL_DB_CHECKPOINT_PAGES;
     } else if (s->wal_pages < DL_DB_CHECKPOINT_PAGES) {

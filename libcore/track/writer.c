@@ -246,7 +246,7 @@ static void *writer_main(void *arg) {
             st = dl_fail(DL_ERR_MEMORY, "no memory for a batch of points");
         else
             st = follow_file(s);
-        while (st == DL_OK && (st = commit_batch(s, batch, &n)) == DL_OK && n == DL_BATCH) continue;
+        while (st == DL_OK && (st = commit_batch(s, batch, &n)) == DL_OK && n == DL_BATCH) usleep(DL_DB_TURN_US);
         if (st == DL_OK && (look_after_runs(s, next_output) || dl_now_us() >= next_beat || dl_activity_drifted(s))) {
             st = write_heartbeats(s);
             next_output = dl_now_us() + DL_OUTPUT_MS * 1000L;
