@@ -20,6 +20,7 @@ typedef struct batch {
     void *work; /* of lwork elements */
     int *iwork;
     char *operand; /* another operand, or a copy of the matrices */
+    dl_stop *stop; /* while it runs */
 } batch;
 
 static long count_of(const dl_tensor *t) {
@@ -61,6 +62,7 @@ static dl_status run_batch(batch *b, dl_call *c, step one) {
     dl_status s = dl_blas_begin();
     if (s != DL_OK) return end(b), s;
     dl_stop stop = dl_stop_begin();
+    b->stop = &stop;
     for (long i = 0; i < b->count && s == DL_OK && !dl_stop_asked(&stop); i++) s = one(b, c, i);
     dl_stop_end(&stop);
     dl_blas_end();
@@ -246,7 +248,12 @@ static dl_status svd_step(batch *b, dl_call *c, long i) {
     int *info = at(OUTPUT(c, FACTOR_SVD_INFO), 0, i);
     const int ldu = at_least_one(b->m), ldvt = at_least_one(full ? b->n : b->k);
     *info = 0;
-    if (b->k) {
+    if (dl_lapack_svd_has_steps(b->m, b->n)) {
+        const dl_svd q = {
+            b->l,        b->t,        full,         b->m,    b->n, b->operand + i * b->m * b->n * b->esize,
+            at(s, 1, i), at(u, 2, i), at(vh, 2, i), b->iwork};
+        DL_TRY(dl_lapack_svd(&q, b->stop, info));
+    } else if (b->k) {
         b->l->gesdd(full ? "A" : "S", &b->m, &b->n, b->operand + i * b->m * b->n * b->esize, &b->m, at(s, 1, i),
                     at(u, 2, i), &ldu, at(vh, 2, i), &ldvt, b->work, &b->lwork, b->iwork, info, 1);
     } else if (full) {
@@ -276,7 +283,9 @@ static dl_status run_svd(dl_call *c) {
     if (!copy) return dl_failed();
     b.operand = dl_ptr(copy);
     const int lda = at_least_one(b.m), ldvt = at_least_one(full ? b.n : b.k);
-    b.l->gesdd(full ? "A" : "S", &b.m, &b.n, NULL, &lda, NULL, NULL, &lda, NULL, &ldvt, &want, &query, NULL, &info, 1);
+    if (!dl_lapack_svd_has_steps(b.m, b.n)) /* which has work space of its own */
+        b.l->gesdd(full ? "A" : "S", &b.m, &b.n, NULL, &lda, NULL, NULL, &lda, NULL, &ldvt, &want, &query, NULL, &info,
+                   1);
     dl_status s = take_work(&b, &want, at_least_one(8 * b.k));
     return s == DL_OK ? run_batch(&b, c, svd_step) : (end(&b), s);
 }

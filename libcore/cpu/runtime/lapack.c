@@ -25,6 +25,7 @@ static void load(void) {
     for (int i = 0; i < 2; i++) {
         dl_lapack *l = &lapack[i];
         FIND(getrf), FIND(potrf), FIND(geqrf), FIND(orgqr), FIND(syevd), FIND(gesdd), FIND(trsm);
+        FIND(labrd), FIND(gebrd), FIND(bdsdc), FIND(ormbr), FIND(gemm);
     }
 }
 

@@ -3,8 +3,10 @@
 #ifndef DL_CPU_LAPACK_H
 #define DL_CPU_LAPACK_H
 
+#include "core/interrupt.h"
 #include "cpu/runtime/blas.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct dl_lapack {
@@ -22,6 +24,19 @@ typedef struct dl_lapack {
     void (*trsm)(const char *side, const char *part, const char *trans, const char *unit, const int *m, const int *n,
                  const void *alpha, const void *a, const int *lda, void *b, const int *ldb, size_t, size_t, size_t,
                  size_t);
+    /* parts of gesdd */
+    void (*labrd)(const int *m, const int *n, const int *nb, void *a, const int *lda, void *d, void *e, void *tauq,
+                  void *taup, void *x, const int *ldx, void *y, const int *ldy);
+    void (*gebrd)(const int *m, const int *n, void *a, const int *lda, void *d, void *e, void *tauq, void *taup,
+                  void *work, const int *lwork, int *info);
+    void (*bdsdc)(const char *part, const char *job, const int *n, void *d, void *e, void *u, const int *ldu, void *vt,
+                  const int *ldvt, void *q, int *iq, void *work, int *iwork, int *info, size_t, size_t);
+    void (*ormbr)(const char *which, const char *side, const char *trans, const int *m, const int *n, const int *k,
+                  const void *a, const int *lda, const void *tau, void *c, const int *ldc, void *work, const int *lwork,
+                  int *info, size_t, size_t, size_t);
+    void (*gemm)(const char *ta, const char *tb, const int *m, const int *n, const int *k, const void *alpha,
+                 const void *a, const int *lda, const void *b, const int *ldb, const void *beta, void *c,
+                 const int *ldc, size_t, size_t);
 } dl_lapack;
 
 /* The functions for one dtype, f32 or f64. NULL, with DL_ERR_UNSUPPORTED recorded, when the library lacks them. */
@@ -29,5 +44,21 @@ const dl_lapack *dl_lapack_get(dl_dtype t);
 
 /* The elements of work space that a query has answered, a number of the dtype; at least 1, at most INT_MAX. */
 int dl_lapack_room(dl_dtype t, const void *answer);
+
+/* One matrix for dl_lapack_svd: A, which is finite and is destroyed; its singular values, and with `full` square U and
+ * V^T, else their first columns and rows. iwork: 8 ints for each singular value. */
+typedef struct dl_svd {
+    const dl_lapack *l;
+    dl_dtype t;
+    bool full;
+    int m, n;
+    void *a, *s, *u, *vt;
+    int *iwork;
+} dl_svd;
+
+/* Does dl_lapack_svd serve matrices of this size? Others are small, or faster in gesdd. */
+bool dl_lapack_svd_has_steps(int m, int n);
+/* What gesdd computes, in steps between which `stop` is asked; *info as gesdd has it. */
+dl_status dl_lapack_svd(const dl_svd *q, dl_stop *stop, int *info);
 
 #endif
