@@ -459,6 +459,11 @@ dl_status dl_run_artifact_file(dl_run *r, const char *name, long step, const cha
     return dl_store_write_unlock(r->store, put_artifact(r->store->w, r->id, name, step, kind, sha, bytes, full));
 }
 
+dl_status dl_artifact_sha(const char *path, char out[65]) {
+    int64_t bytes;
+    return path ? dl_sha256_file(path, out, &bytes) : dl_fail_null("path");
+}
+
 /* ---------------------------------------------------------------- changes of any run */
 
 dl_status dl_run_tag(dl_store *s, long id, const char *tag, int on) {

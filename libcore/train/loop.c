@@ -87,11 +87,13 @@ static dl_status train(dl_trainer *t, course *c, long total, dl_train_fn *fn, vo
         if (stop || dl_interrupt_get()) return stopped(t);
         DL_TRY(dl_record_failure(t, dl_step_issue(t)));
         bool wait = ++c->issued == c->steps || at_end(t) || t->drain_first, got = true;
+        wait |= dl_saving_is_due(t, t->step + t->issued - t->taken, false);
         while (got) {
             DL_TRY(dl_record_failure(t, dl_report_take(t, wait || t->issued - t->taken > DL_LATE, &got)));
             if (!got) break;
             if (wait && t->taken == t->issued) {
                 DL_TRY(after_step(t, c));
+                if (dl_saving_is_due(t, t->step, c->epoch_end)) DL_TRY(dl_saving_save(t));
                 last = (c->epochs ? c->ended >= c->epochs : c->done >= c->steps) || *t->stopped;
             } else
                 c->done++, c->samples += t->samples, c->epoch_end = false;
@@ -118,6 +120,11 @@ static dl_status finish(dl_trainer *t, course *c, long total, dl_status st, dl_t
     return e.code == DL_ERR_INTERRUPT && late ? stopped(t) : dl_error_put(&e);
 }
 
+static dl_status end(dl_trainer *t) {
+    DL_TRY(dl_saving_save(t));
+    return dl_best_enter(t);
+}
+
 dl_status dl_trainer_train(dl_trainer *t, long epochs, long steps, dl_train_fn *fn, void *ctx) {
     if (!t) return dl_fail_null("the trainer");
     if (epochs < 0 || steps < 0 || (epochs > 0) == (steps > 0))
@@ -128,8 +135,8 @@ dl_status dl_trainer_train(dl_trainer *t, long epochs, long steps, dl_train_fn *
     dl_past_turn(t, true);
     dl_watch_begin(t);
     dl_status st = finish(t, &c, total, train(t, &c, total, fn, ctx), fn, ctx);
-    if (st == DL_OK) return dl_best_enter(t);
+    if (st == DL_OK) return end(t);
     DL_SCOPED_ERROR;
-    if (st == DL_ERR_INTERRUPT) dl_best_enter(t);
+    if (st == DL_ERR_INTERRUPT) end(t);
     return st;
 }

@@ -283,6 +283,7 @@ static dl_status init(dl_trainer *t, const dl_trainer_spec *s) {
     DL_TRY(make_ema(t));
     DL_TRY(dl_metrics_take(t, s->metrics));
     DL_TRY(dl_watch_take(t, s->stop, s->keep));
+    DL_TRY(dl_saving_take(t, s));
     DL_TRY(dl_control_new(t));
     DL_TRY(dl_record_copy_spec(t, s->run));
     if (!s->store) return DL_OK;
@@ -327,6 +328,7 @@ void dl_trainer_drop_batch(dl_trainer *t) {
 
 void dl_trainer_free(dl_trainer *t) {
     if (!t) return;
+    dl_saving_free(t);
     dl_control_free(t);
     dl_past_forget(t);
     dl_record_end(t);
@@ -388,6 +390,7 @@ void dl_trainer_get(const dl_trainer *t, dl_trainer_state *out) {
                               .val = t->held ? t->val : 0,
                               .stop = t->stop.text,
                               .keep = t->keep.text,
+                              .checkpoint = t->saving.path ? t->saving.path : "",
                               .stopped = t->stopped,
                               .shows_best = dl_best_shows(t),
                               .best = t->keep.on ? t->keep.best : t->stop.best,
@@ -402,6 +405,7 @@ dl_module *dl_trainer_model(const dl_trainer *t) { return t->model; }
 dl_optimizer *dl_trainer_optimizer(const dl_trainer *t) { return t->opt; }
 dl_schedule *dl_trainer_schedule(const dl_trainer *t) { return t->schedule; }
 dl_dataset *dl_trainer_dataset(const dl_trainer *t) { return t->data; }
+dl_dataset *dl_trainer_given(const dl_trainer *t) { return t->given; }
 dl_dataset *dl_trainer_held(const dl_trainer *t) { return t->held; }
 dl_loader *dl_trainer_loader(const dl_trainer *t) { return t->loader; }
 dl_run *dl_trainer_run(const dl_trainer *t) { return t->run; }

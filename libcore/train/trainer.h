@@ -61,6 +61,14 @@ typedef struct dl_watch {
     long best_step, bad; /* evaluations since then */
 } dl_watch;
 
+/* Checkpoints on the way (train/saving.c). */
+typedef struct dl_saving {
+    char *path;         /* NULL: none */
+    long epochs, steps; /* between two; one is 0 */
+    long at;            /* the step of the last one */
+    bool failed;        /* the last one was not written */
+} dl_saving;
+
 struct dl_trainer {
     dl_module *model;
     dl_dataset *given, *data, *held; /* as the caller gave it; less what is held out; that, as a test split, or NULL */
@@ -88,6 +96,7 @@ struct dl_trainer {
     int nfigures;
     double val;
     dl_watch stop, keep;
+    dl_saving saving;
     char stopped[320];          /* why training was stopped early; "" */
     dl_tensor **best, **latest; /* kept weights; those of the last step while the net has the best. NULL: none */
     uint64_t best_writes;       /* to the tensors of the net, when it got the best */
@@ -281,6 +290,14 @@ size_t dl_checkpoint_bytes(const dl_checkpoint *c); /* of its tensors */
 const char *dl_checkpoint_difference(const dl_checkpoint *a, const dl_checkpoint *b, bool random);
 /* SHA-256 of its tensors and the rest, in hexadecimal. */
 dl_status dl_checkpoint_hash(const dl_checkpoint *c, char out[65]);
+
+/* ---- train/saving.c */
+dl_status dl_saving_take(dl_trainer *t, const dl_trainer_spec *s);
+void dl_saving_free(dl_trainer *t);
+/* Is a checkpoint to be written after this step? epoch_end: it ended an epoch. */
+bool dl_saving_is_due(const dl_trainer *t, long step, bool epoch_end);
+/* Writes one, if they are wanted and there is none of this step. */
+dl_status dl_saving_save(dl_trainer *t);
 
 /* ---- train/watch.c */
 /* Reads the texts of stop= and keep=. DL_ERR_NAME: there is no such figure. */

@@ -3,6 +3,8 @@
 #ifndef DLSH_COMMANDS_CONTEXT_H
 #define DLSH_COMMANDS_CONTEXT_H
 
+#include <stdio.h>
+
 #include "lang/session.h"
 
 /* ---------------------------------------------------------------- the experiment store (context.c) */
@@ -69,6 +71,9 @@ dlsh_script_args *dlsh_script_args_get(void);
 
 /* The text of the script that a parameter names; its failure stands there. */
 dl_status dlsh_script_text(const dlsh_args *a, const char *param, dlsh_buf *out);
+/* Opens a script. One that `run rerun` or `run resume` runs again is taken, like what it reads, from below the folder
+ * $DLSH_RERUN_ROOT, where it is as it was then. NULL: as fopen. */
+FILE *dlsh_script_open(const char *path);
 
 /* ---------------------------------------------------------------- files of the user (state.c) */
 

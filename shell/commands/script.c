@@ -1,8 +1,10 @@
 /* Commands about scripts: `args` declares what may be given on the command line, `read` runs another script. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands/context.h"
 
@@ -175,19 +177,21 @@ static dl_status args_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- read */
 
-/* A script that `run rerun` runs again finds the files it read by absolute paths below a folder: as they were then. */
-static FILE *open_script(const char *path) {
+FILE *dlsh_script_open(const char *path) {
     const char *root = getenv("DLSH_RERUN_ROOT");
-    if (!root || *path != '/') return fopen(path, "rb");
+    char folder[PATH_MAX];
     DLSH_SCOPED_BUF kept = {0};
-    dlsh_buf_printf(&kept, "%s%s", root, path);
-    FILE *f = fopen(dlsh_buf_text(&kept), "rb");
+    if (root && *path == '/')
+        dlsh_buf_printf(&kept, "%s%s", root, path);
+    else if (root && getcwd(folder, sizeof folder))
+        dlsh_buf_printf(&kept, "%s%s/%s", root, folder, path);
+    FILE *f = kept.n ? fopen(dlsh_buf_text(&kept), "rb") : NULL;
     return f ? f : fopen(path, "rb");
 }
 
 dl_status dlsh_script_text(const dlsh_args *a, const char *param, dlsh_buf *out) {
     const char *path = dlsh_arg_str(a, param);
-    FILE *f = open_script(path);
+    FILE *f = dlsh_script_open(path);
     char chunk[4096];
     size_t got;
     while (f && out->n <= DLSH_LONGEST_SCRIPT && (got = fread(chunk, 1, sizeof chunk, f)) > 0)

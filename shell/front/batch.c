@@ -10,7 +10,7 @@
 #include "view/console.h"
 
 char *dlsh_slurp(const char *path, size_t *len) {
-    FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+    FILE *f = strcmp(path, "-") ? dlsh_script_open(path) : stdin;
     char *text = NULL;
     size_t cap = 0, n = 0, got;
     int failed = !f;

@@ -606,6 +606,12 @@ static const dlsh_command run_subs[] = {
              "temporary files that has links to the files of the folder of then. Says what has changed since, and "
              "whether the weights are the same. Arguments of the script can be given other values.",
              DLSH_PARAMS({"run", DLSH_ARG_WORD, .doc = "a run of a script", .complete = "run"})),
+    DLSH_ROW("resume", DLSH_REPORT | DLSH_OPEN_OPTIONS, dlsh_resume_run, "run resume RUN [step=N] [NAME=VALUE ...]",
+             "Goes on with a run of a script from its newest checkpoint, in its folder, with the recorded text, files "
+             "read and arguments: its trainer takes up the checkpoint, and train trains what is left of the epochs or "
+             "steps. trainer(..., checkpoint=\"t.safetensors\") writes checkpoints. Says what has changed since.",
+             DLSH_PARAMS({"run", DLSH_ARG_WORD, .doc = "a run of a script, which has ended", .complete = "run"}),
+             DLSH_OPTIONS({"step", DLSH_OPT_INT, NULL, .doc = "from the checkpoint of this step"})),
     DLSH_ROW("restore-code", DLSH_ACTION, dlsh_restore_code_run, "run restore-code RUN DIR",
              "Writes the code of a run into a new folder: the git commit, the changes to it that were not committed, "
              "the script and the files that it read.",
@@ -629,7 +635,7 @@ const dlsh_command history_commands[] = {
                           {"deleted", DLSH_OPT_BOOL, "false", .doc = "list the deleted runs instead"}),
              .examples = "runs\nruns status=finished sort=-test/acc limit=5\nruns cols=lr,batch,max(test/acc)\nruns "
                          "where=\"lr > 0.001 and test/acc > 0.9\""),
-    DLSH_ROW("run", DLSH_REPORT, NULL, "run show|diff|rerun|delete|restore|restore-code|rename|tag|note ...",
+    DLSH_ROW("run", DLSH_REPORT, NULL, "run show|diff|rerun|resume|delete|restore|restore-code|rename|tag|note ...",
              "Shows, compares, repeats, hides, renames or marks runs.",
              DLSH_PARAMS({"action", DLSH_ARG_SUBCOMMAND, .doc = "what to do"}), .subs = run_subs,
              .examples = "run show last\nrun diff 3 5\nrun delete 3\nrun tag old where=\"started < 30d ago\""),

@@ -1,4 +1,5 @@
-/* The code of a run as files, and running it again: history/restore.c, history/rerun.c. */
+/* The code of a run as files, running it again, going on with it: history/restore.c, history/rerun.c,
+ * history/take_up.c. */
 #ifndef DLSH_COMMANDS_HISTORY_REDO_H
 #define DLSH_COMMANDS_HISTORY_REDO_H
 
@@ -18,7 +19,18 @@ dl_status dlsh_run_program(const char *path, char *const *argv, const char *fold
  * of its own. */
 dl_status dlsh_diff_show(const dlsh_args *a, dl_store *store, long before, long after, int again);
 
+/* The variable by which `run resume` tells a process to go on with a run: how many runs of its own the process begins
+ * before it, the newest run there was, the run, and the checkpoint, with colons between them. */
+#define DLSH_RESUME "DLSH_RESUME"
+/* The kind of the event that tells the first of these of a run that went on in another process. */
+#define DLSH_PLACE "place"
+/* Before a trainer trains, for so many epochs or steps: in a process that is to go on with a run, the trainer of that
+ * run takes up its checkpoint, and epochs and steps become what is left of those since its beginning; both 0: nothing.
+ */
+dl_status dlsh_take_up(const dlsh_args *a, dl_trainer *t, long *epochs, long *steps);
+
 dl_status dlsh_rerun_run(const dlsh_args *a, dlsh_value *result);
+dl_status dlsh_resume_run(const dlsh_args *a, dlsh_value *result);
 dl_status dlsh_restore_code_run(const dlsh_args *a, dlsh_value *result);
 
 #endif

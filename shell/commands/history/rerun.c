@@ -1,4 +1,4 @@
-/* `run rerun`: the script of a run once more, from what the store keeps of it. */
+/* `run rerun`: the script of a run once more, from what the store keeps of it; `run resume`: on from a checkpoint. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -60,9 +60,9 @@ static dl_status add_arguments(const dlsh_args *a, const char *recorded, words *
     return DL_OK;
 }
 
-/* Where it runs: the folder of then below a root of its own, and the script there. */
+/* Where it runs: the folder of then below a root of its own, and the script there; and what the process is told. */
 typedef struct scratch {
-    dlsh_buf root, folder, script;
+    dlsh_buf root, folder, script, orders;
 } scratch;
 
 /* The seed that the process began with: that of its command line, or of the trial of a sweep. The script may set
@@ -76,15 +76,18 @@ static unsigned long first_seed(const dl_run_info *r) {
 static dl_status make_words(const dlsh_args *a, dl_store *store, const dl_run_info *r, scratch *x, words *w) {
     char seed[24], db[4096], self[4096];
     const char *script = *r->script_path == '/' ? dlsh_buf_text(&x->script) : r->script_path;
+    if (x->orders.n) script = r->script_path;
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0) return dlsh_fail(DL_ERR_IO, NULL, "the program is not found: %s", strerror(errno));
     self[n] = 0;
     DLSH_SCOPED_BUF root = {0};
     dlsh_buf_printf(&root, "DLSH_RERUN_ROOT=%s", dlsh_buf_text(&x->root));
+    if (!x->orders.n) dlsh_buf_puts(&x->orders, DLSH_RESUME "=");
     snprintf(seed, sizeof seed, "%lu", first_seed(r));
     if (!realpath(dl_store_path(store), db)) return dlsh_fail(DL_ERR_IO, NULL, "the store is gone");
     const char *first[] = {"env",
                            dlsh_buf_text(&root),
+                           dlsh_buf_text(&x->orders),
                            self,
                            "-n",
                            "-q",
@@ -121,13 +124,28 @@ static dl_status link_entries(const char *from, const char *to) {
     return DL_OK;
 }
 
-/* A folder with the script and what it read, at the paths that they had below the root, and links to the data. */
-static dl_status make_scratch(dl_store *store, const dl_run_info *r, scratch *x) {
+static dl_status make_root(scratch *x) {
     const char *tmp = getenv("TMPDIR");
     char root[4096];
     snprintf(root, sizeof root, "%s/dlsh-rerun-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(root)) return dlsh_fail(DL_ERR_IO, NULL, "a folder %s cannot be made: %s", root, strerror(errno));
     dlsh_buf_puts(&x->root, root);
+    return DL_OK;
+}
+
+static void remove_root(scratch *x) {
+    int code;
+    char *argv[] = {(char *)"rm", (char *)"-rf", (char *)dlsh_buf_text(&x->root), NULL};
+    dl_error before;
+    dl_status had = dl_error_take(&before);
+    if (dlsh_run_program("rm", argv, NULL, &code)) dl_error_clear();
+    if (had) dl_error_put(&before);
+}
+
+/* A folder with the script and what it read, at the paths that they had below the root, and links to the data. */
+static dl_status make_scratch(dl_store *store, const dl_run_info *r, scratch *x) {
+    DLSH_TRY(make_root(x));
+    const char *root = dlsh_buf_text(&x->root);
     dlsh_buf_printf(&x->folder, "%s%s/", root, r->cwd);
     DLSH_TRY(dlsh_make_folders(dlsh_buf_text(&x->folder)));
     DLSH_TRY(dlsh_restore_texts(store, r, root, "", &x->script));
@@ -143,14 +161,26 @@ static long ask(dl_store *store, const char *sql) {
     return id;
 }
 
-/* A process may have several runs: the new run that has the place among them that `r` had. */
-static long counterpart(dl_store *store, const dl_run_info *r, long newest) {
-    char sql[600];
+/* A process may have several runs: how many it had begun before this one. */
+static long place_of(dl_store *store, const dl_run_info *r) {
+    char sql[400];
+    for (long i = r->nevent - 1; i >= 0; i--)
+        if (!strcmp(r->events[i].kind, DLSH_PLACE)) return strtol(r->events[i].text, NULL, 10);
     snprintf(sql, sizeof sql,
-             "select id from run where id > %ld and cwd like '%%dlsh-rerun-%%' order by id limit 1 offset"
-             " (select count(*) from run a, run b where b.id = %ld and a.id < b.id and a.host = b.host and a.boot_id ="
-             " b.boot_id and a.pid = b.pid and a.pid_start = b.pid_start)",
-             newest, r->id);
+             "select count(*) from run a, run b where b.id = %ld and a.id < b.id and a.host = b.host and a.boot_id ="
+             " b.boot_id and a.pid = b.pid and a.pid_start = b.pid_start",
+             r->id);
+    return ask(store, sql);
+}
+
+static long newest_run(dl_store *store) { return ask(store, "select coalesce(max(id), 0) from run"); }
+
+/* The new run that has the place that `r` had. */
+static long counterpart(dl_store *store, const dl_run_info *r, long newest) {
+    char sql[200];
+    snprintf(sql, sizeof sql,
+             "select id from run where id > %ld and cwd like '%%dlsh-rerun-%%' order by id limit 1 offset %ld", newest,
+             place_of(store, r));
     return ask(store, sql);
 }
 
@@ -179,7 +209,7 @@ static dl_status rerun_in(const dlsh_args *a, dl_store *store, const dl_run_info
     const char *folder = dlsh_buf_text(&x->folder);
     words w = {0};
     int code = 0;
-    long newest = ask(store, "select coalesce(max(id), 0) from run");
+    long newest = newest_run(store);
     dl_status st = make_words(a, store, r, x, &w);
     dlsh_put(dlsh_arg_sink(a), "in %s\n", folder);
     dlsh_arg_sink(a)->ops->flush(dlsh_arg_sink(a));
@@ -195,26 +225,131 @@ static dl_status rerun_in(const dlsh_args *a, dl_store *store, const dl_run_info
     return dlsh_arg_fail(a, "run", DL_ERR_STATE, NULL, "the script of run %ld began fewer runs than then", r->id);
 }
 
+static dl_status check_script(const dlsh_args *a, const dl_run_info *r) {
+    if (*r->script_path) return DL_OK;
+    return dlsh_arg_fail(a, "run", DL_ERR_STATE, "runs of scripts can be run again: dlsh train.dlsh",
+                         "run %ld has no script: it was made at the prompt", r->id);
+}
+
+static void scratch_free(scratch *x) {
+    dlsh_buf_free(&x->root);
+    dlsh_buf_free(&x->folder);
+    dlsh_buf_free(&x->script);
+    dlsh_buf_free(&x->orders);
+}
+
 static dl_status rerun(const dlsh_args *a, dl_store *store, const dl_run_info *r) {
-    if (!*r->script_path)
-        return dlsh_arg_fail(a, "run", DL_ERR_STATE, "runs of scripts can be run again: dlsh train.dlsh",
-                             "run %ld has no script: it was made at the prompt", r->id);
+    DLSH_TRY(check_script(a, r));
     DLSH_TRY(dlsh_warn_of_changes(a, store, r));
     scratch x = {0};
     dl_status st = make_scratch(store, r, &x);
     if (!st) st = rerun_in(a, store, r, &x);
-    dlsh_buf_free(&x.root);
-    dlsh_buf_free(&x.folder);
-    dlsh_buf_free(&x.script);
+    scratch_free(&x);
     return st;
 }
 
-dl_status dlsh_rerun_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+/* ---------------------------------------------------------------- on from a checkpoint */
+
+/* The newest checkpoint that is still as it was written, of step `step` unless that is -1. NULL: none. */
+static const dl_artifact_info *checkpoint_of(const dl_run_info *r, long step) {
+    const dl_artifact_info *best = NULL;
+    char sha[65];
+    for (long i = 0; i < r->nartifact; i++) {
+        const dl_artifact_info *c = &r->artifacts[i];
+        if (strcmp(c->kind, "checkpoint") || !*c->path || (step >= 0 && c->step != step)) continue;
+        if (best && c->step < best->step) continue;
+        if (dl_artifact_sha(c->path, sha))
+            dl_error_clear();
+        else if (!strcmp(sha, c->sha))
+            best = c;
+    }
+    return best;
+}
+
+static dl_status no_checkpoint(const dlsh_args *a, const dl_run_info *r, long step) {
+    const dl_artifact_info *newest = checkpoint_of(r, -1);
+    char hint[200];
+    if (newest)
+        snprintf(hint, sizeof hint, "the newest is that of step %ld", newest->step);
+    else
+        snprintf(hint, sizeof hint, "trainer(..., checkpoint=\"t.safetensors\") writes them; run rerun %ld begins anew",
+                 r->id);
+    return step >= 0
+               ? dlsh_arg_fail(a, "step", DL_ERR_STATE, hint,
+                               "run %ld has no checkpoint of step %ld that is still as it was written", r->id, step)
+               : dlsh_arg_fail(a, "run", DL_ERR_STATE, hint,
+                               "run %ld has no checkpoint that is still as it was written", r->id);
+}
+
+/* How often a run has been taken up. */
+static long times_resumed(dl_store *store, long id) {
+    char sql[100];
+    snprintf(sql, sizeof sql, "select count(*) from event where run_id = %ld and kind = 'resume'", id);
+    return ask(store, sql);
+}
+
+static dl_status resume_in(const dlsh_args *a, dl_store *store, const dl_run_info *r, scratch *x) {
+    words w = {0};
+    int code = 0;
+    const long before = times_resumed(store, r->id);
+    dl_status st = make_words(a, store, r, x, &w);
+    dlsh_arg_sink(a)->ops->flush(dlsh_arg_sink(a));
+    if (!st) st = dlsh_run_program("env", w.at, r->cwd, &code);
+    words_free(&w);
+    DLSH_TRY(st);
+    if (code)
+        return dlsh_arg_fail(a, "run", code == 130 ? DL_ERR_INTERRUPT : DL_ERR_STATE, NULL,
+                             "the script of run %ld ended with status %d", r->id, code);
+    if (times_resumed(store, r->id) == before)
+        return dlsh_arg_fail(a, "run", DL_ERR_STATE, "train and step go on with a run, loops by hand begin anew",
+                             "the script has not gone on with run %ld", r->id);
+    dl_run_list *l = dl_run_show(store, r->id);
+    if (!l) return dl_failed();
+    const char *weights = weights_of(l->runs);
+    dlsh_put(dlsh_arg_sink(a), "run %ld: %s%s%.12s\n", r->id, dl_run_status_name(l->runs->status),
+             weights ? ", weights " : "", weights ? weights : "");
+    dl_run_list_free(l);
+    return DL_OK;
+}
+
+static dl_status check_resumable(const dlsh_args *a, const dl_run_info *r) {
+    DLSH_TRY(check_script(a, r));
+    if (r->status == DL_RUN_RUNNING || r->status == DL_RUN_PAUSED)
+        return dlsh_arg_fail(a, "run", DL_ERR_STATE, "it can be resumed when its process has ended",
+                             "run %ld is going on in process %ld", r->id, r->pid);
+    if (access(r->cwd, X_OK))
+        return dlsh_arg_fail(a, "run", DL_ERR_IO, NULL, "the folder of run %ld, %s: %s", r->id, r->cwd,
+                             strerror(errno));
+    if (!strstr(r->env_json, dl_version()))
+        dlsh_warn(dlsh_arg_session(a), NULL, "run %ld was begun with another version of dlsh than %s", r->id,
+                  dl_version());
+    return DL_OK;
+}
+
+static dl_status resume(const dlsh_args *a, dl_store *store, const dl_run_info *r) {
+    const long step = dlsh_given(a, "step") ? dlsh_arg_int(a, "step") : -1;
+    DLSH_TRY(check_resumable(a, r));
+    const dl_artifact_info *from = checkpoint_of(r, step);
+    if (!from) return no_checkpoint(a, r, step);
+    DLSH_TRY(dlsh_warn_of_changes(a, store, r));
+    scratch x = {0};
+    dlsh_buf_printf(&x.orders, DLSH_RESUME "=%ld:%ld:%ld:%s", place_of(store, r), newest_run(store), r->id, from->path);
+    dl_status st = make_root(&x);
+    if (!st) st = dlsh_restore_texts(store, r, dlsh_buf_text(&x.root), "", &x.script);
+    if (!st) st = resume_in(a, store, r, &x);
+    if (x.root.n) remove_root(&x);
+    scratch_free(&x);
+    return st;
+}
+
+static dl_status with_run(const dlsh_args *a, dl_status (*act)(const dlsh_args *, dl_store *, const dl_run_info *)) {
     dl_store *store;
     dl_run_list *l = dlsh_named_run(a, &store);
     if (!l) return dl_failed();
-    dl_status st = rerun(a, store, l->runs);
+    dl_status st = act(a, store, l->runs);
     dl_run_list_free(l);
     return st;
 }
+
+dl_status dlsh_rerun_run(const dlsh_args *a, dlsh_value *result) { return (void)result, with_run(a, rerun); }
+dl_status dlsh_resume_run(const dlsh_args *a, dlsh_value *result) { return (void)result, with_run(a, resume); }

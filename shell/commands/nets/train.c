@@ -8,6 +8,7 @@
 #include "commands/context.h"
 #include "commands/data/data.h"
 #include "commands/data/fields.h"
+#include "commands/history/redo.h"
 #include "commands/nets/nets.h"
 
 /* ---------------------------------------------------------------- trainers as values */
@@ -55,6 +56,7 @@ static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
                                {held ? "held out" : NULL, dlsh_stringf("%ld samples", held)},
                                {*st.stop ? "stop" : NULL, dlsh_string(st.stop)},
                                {*st.keep ? "keep" : NULL, dlsh_string(st.keep)},
+                               {*st.checkpoint ? "checkpoint" : NULL, dlsh_string(st.checkpoint)},
                                {"transforms", dlsh_string(*st.transforms ? st.transforms : "none")},
                                {"gradients", gradients_text(&st)},
                                {"step", dlsh_int(st.step)},
@@ -264,6 +266,9 @@ static void read_options(const dlsh_args *a, dl_trainer_spec *spec, dl_run_spec 
     spec->ema = dlsh_arg_float(a, "ema");
     spec->val = dlsh_arg_float(a, "val");
     spec->keep = dlsh_arg_str(a, "keep");
+    spec->checkpoint = dlsh_arg_str(a, "checkpoint");
+    spec->checkpoint_every = dlsh_given(a, "checkpoint_every") ? dlsh_arg_int(a, "checkpoint_every") : 0;
+    spec->checkpoint_steps = dlsh_arg_int(a, "checkpoint_steps");
     spec->allow_nan = dlsh_arg_bool(a, "allow_nan");
     spec->eval_every = dlsh_arg_int(a, "eval_every") ? dlsh_arg_int(a, "eval_every") : -1;
     spec->device = dlsh_default_device();
@@ -395,6 +400,8 @@ static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer *t = trainer_of(a);
     long n = dlsh_given(a, "n") ? dlsh_arg_int(a, "n") : 1;
     if (n < 1) return dlsh_arg_fail(a, "n", DL_ERR_VALUE, NULL, "a number of steps is at least 1, not %ld", n);
+    long epochs = 0;
+    DLSH_TRY(dlsh_take_up(a, t, &epochs, &n));
     dlsh_undo_trainer(dlsh_arg_session(a), t);
     for (long i = 0; i < n; i++) {
         if (dlsh_interrupted()) return dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted after %ld steps", i);
@@ -403,6 +410,7 @@ static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
     put_notice(a, t);
     dl_trainer_state s;
     dl_trainer_get(t, &s);
+    if (!n) return dlsh_give(DLSH_RECORD_OF({"step", dlsh_int(s.step)}), result); /* of a run that goes on later */
     const figure f[] = {
         {"loss", "%.6g", s.loss}, {"acc", "%.4g", s.acc}, {"lr", "%.6g", s.lr}, {"grad_norm", "%.6g", s.grad_norm}};
     return put_figures(a, s.step, f, 4, result);
@@ -517,8 +525,10 @@ static dl_status train_run(const dlsh_args *a, dlsh_value *result) {
         return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "train t epochs=2, or train t steps=100",
                              "train needs a number of epochs or steps");
     bar b = {.sink = dlsh_arg_sink(a)};
+    const int wanted = epochs || steps;
+    if (epochs >= 0 && steps >= 0 && !(epochs && steps)) DLSH_TRY(dlsh_take_up(a, t, &epochs, &steps));
     dlsh_undo_trainer(dlsh_arg_session(a), t);
-    dl_status trained = dl_trainer_train(t, epochs, steps, progress, &b);
+    dl_status trained = wanted && !epochs && !steps ? DL_OK : dl_trainer_train(t, epochs, steps, progress, &b);
     if (trained) return show_stopped(&b, t, trained);
     put_notice(a, t);
     dl_trainer_state s;
@@ -590,6 +600,11 @@ const dlsh_command train_commands[] = {
                     "patience, in evaluations"},
             {"keep", DLSH_OPT_STRING, NULL,
              .doc = "\"best\", or \"best val/acc\": training ends with the weights of the best evaluation"},
+            {"checkpoint", DLSH_OPT_STRING, NULL,
+             .doc = "a file from which the training can go on, written by train at ends of epochs and when it ends or "
+                    "is interrupted; {step} in the name keeps each: \"t-{step}.safetensors\""},
+            {"checkpoint_every", DLSH_OPT_INT, "1", .doc = "epochs between two checkpoints"},
+            {"checkpoint_steps", DLSH_OPT_INT, "0", .doc = "or steps between two"},
             {"allow_nan", DLSH_OPT_BOOL, "false", .doc = "go on when the loss is not finite"}, DLSH_RUN_OPTIONS),
         .examples = "t = trainer(m, d, opt=sgd(lr=0.1), batch=64, name=\"first\")"),
     DLSH_ROW("step", DLSH_ACTION | DLSH_FUNCTION, step_run, "step TRAINER [N]",

@@ -1,0 +1,82 @@
+/* Going on with a run, in the process that `run resume` started for it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands/context.h"
+#include "commands/history/redo.h"
+
+static struct {
+    int read, taken;
+    long place, newest, run;
+    char path[4096];
+    long at; /* the step at which the calls of train so far ended, when the run was made */
+} order;
+
+/* The order is for this process alone, not for those that its script starts. */
+static int ordered(void) {
+    const char *text = order.read ? NULL : getenv(DLSH_RESUME);
+    if (text && sscanf(text, "%ld:%ld:%ld:%4095[^\n]", &order.place, &order.newest, &order.run, order.path) != 4)
+        *order.path = 0;
+    if (!order.read) unsetenv(DLSH_RESUME);
+    order.read = 1;
+    return *order.path != 0;
+}
+
+/* How many runs this process has begun. */
+static long begun(dl_store *store) {
+    char sql[200];
+    snprintf(sql, sizeof sql, "select count(*) from run where id > %ld and pid = %ld", order.newest, (long)getpid());
+    dl_rows *q = dl_store_sql(store, sql);
+    long n = q && dl_rows_next(q) == 1 ? dl_rows_int(q, 0) : -1;
+    dl_rows_free(q);
+    return n;
+}
+
+static dl_status warn_of_data(const dlsh_args *a, dl_store *store, const dl_trainer *t) {
+    dl_run_list *l = dl_run_show(store, order.run);
+    if (!l) return dl_failed();
+    if (strcmp(l->runs->data_fingerprint, dl_dataset_fingerprint(dl_trainer_given(t))))
+        dlsh_warn(dlsh_arg_session(a), NULL, "the data are not those that run %ld was trained with until now",
+                  order.run);
+    dl_run_list_free(l);
+    return DL_OK;
+}
+
+/* Is this the trainer of the run? Then it takes up the checkpoint. */
+static dl_status take(const dlsh_args *a, dl_trainer *t) {
+    dl_trainer_state s;
+    dl_trainer_get(t, &s);
+    dl_store *store = dlsh_store(dlsh_arg_session(a));
+    if (!store) return dl_failed();
+    if (s.run || s.step) return DL_OK;
+    DLSH_TRY(dl_store_flush(store));
+    if (begun(store) != order.place) return DL_OK;
+    DLSH_TRY(dl_trainer_load(t, order.path));
+    order.taken = 1;
+    dl_trainer_get(t, &s);
+    char place[24];
+    snprintf(place, sizeof place, "%ld", order.place);
+    if (s.run == order.run) DLSH_TRY(dl_run_event(dl_trainer_run(t), s.step, DLSH_PLACE, place, NULL));
+    dlsh_put(dlsh_arg_sink(a), "run %ld goes on after step %ld\n", order.run, s.step);
+    return warn_of_data(a, store, t);
+}
+
+dl_status dlsh_take_up(const dlsh_args *a, dl_trainer *t, long *epochs, long *steps) {
+    if (!ordered()) return DL_OK;
+    if (!order.taken) DLSH_TRY(take(a, t));
+    dl_trainer_state s;
+    dl_trainer_get(t, &s);
+    if (!order.taken || s.run != order.run) return DL_OK;
+    const long per = (s.batches + s.accumulate - 1) / s.accumulate;
+    const long until = *epochs ? (order.at / per + *epochs) * per : order.at + *steps;
+    order.at = until;
+    if (until <= s.step || *s.stopped)
+        *epochs = *steps = 0;
+    else if (*epochs)
+        *epochs = until / per - s.step / per;
+    else
+        *steps = until - s.step;
+    return DL_OK;
+}
