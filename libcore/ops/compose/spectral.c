@@ -123,7 +123,14 @@ COMPOSE_RULE(matrix_rank) {
     return dl_finish(c, is ? dl_sum(is, &last, 1, 0) : NULL);
 }
 
-/* V S^-1 U^T of the singular values that count; the gradient has a rule of its own. */
+/* V S^-1 U^T of the singular values s that count. */
+static dl_tensor *inverse_of_parts(dl_pool *p, dl_tensor *u, dl_tensor *s, dl_tensor *vh, dl_tensor *is) {
+    dl_tensor *shrunk = is ? K(dl_where(is, K(dl_reciprocal(s)), K(dl_scalar_f(0)))) : NULL;
+    dl_tensor *left = shrunk ? dl_mat_scale_columns(p, dl_mat_turned(p, vh), shrunk) : NULL;
+    return left ? dl_mat_mul(p, left, dl_mat_turned(p, u)) : NULL;
+}
+
+/* The gradient has a rule of its own. */
 COMPOSE_RULE(pinv) {
     POOL;
     dl_tensor *a = c->in[0], *s = NULL, *vh = NULL, *u, *sizes;
@@ -135,13 +142,26 @@ COMPOSE_RULE(pinv) {
         sizes = s;
     }
     dl_tensor *is = u && sizes && vh ? counted(p, a, sizes, ATTR(c, PINV_ATOL), ATTR(c, PINV_RTOL)) : NULL;
-    dl_tensor *shrunk = is ? K(dl_where(is, K(dl_reciprocal(s)), K(dl_scalar_f(0)))) : NULL;
-    dl_tensor *left = shrunk ? dl_mat_scale_columns(p, dl_mat_turned(p, vh), shrunk) : NULL;
-    dl_tensor *x = left ? dl_mat_mul(p, left, dl_mat_turned(p, u)) : NULL;
+    dl_tensor *x = is ? inverse_of_parts(p, u, s, vh, is) : NULL;
     return dl_finish(c, x ? dl_ref(x) : NULL);
 }
 
 static dl_tensor *none_of(const dl_tensor *like, dl_dtype t) { return dl_zeros((long[]){0}, 1, t, like->st->device); }
+
+/* pinv(A), and the ranks; of the same singular values, unless the gradient by A is wanted, for which pinv has a rule.
+ */
+static dl_tensor *inverse_and_rank(dl_pool *p, dl_tensor *a, double limit, dl_tensor **rank) {
+    const long last = -1;
+    *rank = NULL;
+    if (dl_grad_mode_get() && dl_requires_grad(a)) {
+        *rank = K(dl_matrix_rank(a, NULL, &limit, 0));
+        return *rank ? K(dl_pinv(a, NULL, &limit, 0)) : NULL;
+    }
+    const dl_aval none = {0}, share = {.given = true, .u.f = limit};
+    dl_tensor *s, *vh, *u = singular(p, a, false, &s, &vh), *is = u ? counted(p, a, s, &none, &share) : NULL;
+    *rank = is ? K(dl_sum(is, &last, 1, 0)) : NULL;
+    return *rank ? inverse_of_parts(p, u, s, vh, is) : NULL;
+}
 
 /* By the pseudo-inverse: of all solutions the shortest one. */
 COMPOSE_RULE(lstsq) {
@@ -162,10 +182,10 @@ COMPOSE_RULE(lstsq) {
     DL_TRY(check_matrices(b, false));
     if (dl_mat_height(b) != m)
         return dl_fail(DL_ERR_SHAPE, "matrices of %ld rows do not fit a right side of %ld", m, dl_mat_height(b));
-    dl_tensor *x = dl_mat_mul(p, K(dl_pinv(a, NULL, &limit, 0)), b);
+    dl_tensor *rank, *inverse = inverse_and_rank(p, a, limit, &rank), *x = inverse ? dl_mat_mul(p, inverse, b) : NULL;
     if (!x) return dl_failed();
     c->out[0] = vector ? dl_select(x, -1, 0) : dl_ref(x);
-    c->out[2] = dl_matrix_rank(a, NULL, &limit, 0);
+    c->out[2] = dl_ref(rank);
     c->out[3] = none_of(a, (dl_dtype)x->dtype);
     long least = n;
     if (m > n && c->out[2] && c->out[2]->numel) DL_TRY(dl_item_i(K(dl_amin(c->out[2], NULL, 0, 0)), &least));

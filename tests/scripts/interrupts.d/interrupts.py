@@ -27,6 +27,7 @@ STATEMENTS = {
     "f64 product": ("a = randn(5000, 5000, dtype=f64)", "y = a @ a"),
     "products of a batch": ("a = randn(4000, 128, 128)", "for i in range(1000) { y = a @ a; y = 7 }"),
     "singular values": ("a = randn(4500, 4500)", "y = svd(a)"),
+    "least squares": ("a = randn(4500, 4500); b = randn(4500, 1)", "y = lstsq(a, b)"),
     "integer product": ("a = randint(0, 9, [3000, 3000])", "y = a @ a"),
     "pointwise": (ROWS, "for i in range(1000) { y = exp(x); y = 7 }"),
     "reduction": (ROWS, "y = sum(x) + sum(x) + sum(x) + sum(x) + sum(x) + sum(x) + sum(x)"),
