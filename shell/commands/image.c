@@ -6,6 +6,7 @@
 
 #include "commands/data/data.h"
 #include "commands/data/fields.h"
+#include "commands/image.h"
 #include "lang/session.h"
 #include "view/rich/html.h"
 #include "view/rich/png.h"
@@ -339,6 +340,23 @@ static dl_status show_sheet(dlsh_sink *sink, sheet *p) {
     if (st == DL_OK) st = dlsh_display(sink, &b);
     dlsh_bundle_free(&b);
     if (st == DL_OK && p->have > p->count) dlsh_put(sink, "the first %ld of %ld pictures\n", p->count, p->have);
+    return st;
+}
+
+dl_status dlsh_show_pictures(dlsh_sink *sink, const dl_tensor *pictures, const char *const *captions) {
+    sheet p = {0};
+    const long n = dl_shape(pictures)[0], *s = dl_shape(pictures);
+    dl_tensor *grey = dl_ndim(pictures) == 3 ? dl_reshape((dl_tensor *)pictures, (long[]){n, 1, s[1], s[2]}, 4) : NULL;
+    dl_status st = read_pixels(&p, grey ? grey : pictures);
+    if (st == DL_OK && p.count == n) {
+        p.captions = malloc(sizeof *p.captions * (size_t)n);
+        st = p.captions ? DL_OK : no_memory();
+        for (long i = 0; p.captions && i < n; i++) p.captions[i] = captions[i];
+    }
+    if (st == DL_OK) st = show_sheet(sink, &p);
+    dl_unref(grey);
+    free(p.pixels);
+    free(p.captions);
     return st;
 }
 

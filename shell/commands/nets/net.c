@@ -15,6 +15,13 @@ dlsh_value dlsh_net_value(dl_module *m) { return dlsh_new_handle(&dlsh_net_class
 
 static void destroy(void *self) { dl_module_unref(self); }
 
+int dlsh_net_device(dl_module *m) {
+    dl_module_list *l = dl_module_tensors(m, 3);
+    int device = l && l->n ? dl_device_of(l->entries[0].tensor) : 0;
+    dl_module_list_free(l);
+    return device;
+}
+
 /* ---------------------------------------------------------------- text and table */
 
 static int is_group(const dl_module *m) { return dl_module_count(m) > 0; }

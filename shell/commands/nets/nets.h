@@ -82,6 +82,9 @@ dlsh_value dlsh_tensors_value(dl_tensor *const *t, int n, const char *const *nam
 /* What a net gave, as a value; VOID: a recorded failure. */
 dlsh_value dlsh_pack_value(const dl_pack *p);
 
+/* Where the weights of a net are; without weights 0. */
+int dlsh_net_device(dl_module *m);
+
 /* How many tensors, nets and trainers `rescue` would save. */
 int dlsh_rescue_count(dlsh_session *s);
 

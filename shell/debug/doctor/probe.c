@@ -75,20 +75,13 @@ static dl_status to_device(dl_tensor **t, int n, int device) {
     return DL_OK;
 }
 
-static int device_of(dl_module *m) {
-    dl_module_list *l = dl_module_tensors(m, 3);
-    int device = l && l->n ? dl_device_of(l->entries[0].tensor) : 0;
-    dl_module_list_free(l);
-    return device;
-}
-
 dl_status dlsh_probe_trainer(dlsh_probe *p, dl_trainer *t, long samples) {
     dl_module *m = dl_trainer_model(t);
     DLSH_TRY(begin(p, m));
     p->trainer = t;
     DLSH_TRY(gather(p, t, samples));
-    DLSH_TRY(to_device(p->in, p->nin, device_of(m)));
-    return to_device(p->target, p->ntarget, device_of(m));
+    DLSH_TRY(to_device(p->in, p->nin, dlsh_net_device(m)));
+    return to_device(p->target, p->ntarget, dlsh_net_device(m));
 }
 
 /* The row of the net's last pass whose input may still be there. */
@@ -143,7 +136,7 @@ static dl_status find_input(dlsh_session *s, dlsh_probe *p, dl_module *m, long s
     p->from = "random numbers";
     for (int i = 0; i < p->nin; i++)
         if (in[i].ndim >= 0 && !(p->in[i] = random_input(&in[i], samples < 8 ? samples : 8))) return dl_failed();
-    return to_device(p->in, p->nin, device_of(m));
+    return to_device(p->in, p->nin, dlsh_net_device(m));
 }
 
 dl_status dlsh_probe_net(dlsh_session *s, dlsh_probe *p, dl_module *m, long samples) {
