@@ -334,7 +334,7 @@ static double amplified(const call *c, int result) {
         double by;
     } rows[] = {{"factor_lu", false, 4},
                 {"factor_cholesky", true, 4},
-                {"solve_square", true, 4},
+                {"solve_square", false, 8},
                 {"solve_triangle", true, 4},
                 {"cholesky", true, 4},
                 {"solve", true, 4},
@@ -365,6 +365,10 @@ static double amplified(const call *c, int result) {
                 {"multivariate_normal_kl", false, 8},
                 {"attention", true, 4},
                 {"norm_groups", true, 2},
+                {"instance_norm", true, 100}, /* of two elements only eps is left of the gradient */
+                {"geometric_kl", false, 8},
+                {"binomial_kl", false, 8},
+                {"i1e", true, 2},
                 {"batch_norm", false, 2},
                 {"batch_norm_relu", false, 2}};
     if (c->op->flags & DL_F_SIGNS) return 500;
@@ -477,9 +481,9 @@ static bool one_call(const dl_op *op, const char *text, dl_dtype dtype) {
 /* Steps of these fall elsewhere when an operand is rounded to 16 bits; random recurrent weights make every error grow
  * from step to step, and cuDNN's tanh is an approximation. */
 static bool too_coarse(const dl_op *op, dl_dtype dtype) {
-    static const char *const rows[] = {"remainder", "floor_divide",           "fmod",    "quantile",
-                                       "histc",     "conv2d_relu_max_pool2d", "isclose", "hardtanh",
-                                       "threshold", "gumbel_softmax"};
+    static const char *const rows[] = {"remainder",     "floor_divide",           "fmod",    "quantile", "nanquantile",
+                                       "histc",         "conv2d_relu_max_pool2d", "isclose", "hardtanh", "threshold",
+                                       "gumbel_softmax"};
     bool listed = false;
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) listed = listed || !strcmp(op->name, rows[i]);
     if (dtype != DL_F64 && !strcmp(op->name, "matrix_rank")) return true; /* singular values lie beside a threshold */
@@ -505,7 +509,6 @@ static void rows(dl_dtype dtype) {
     NEEDS_GPU();
     const char *chosen = getenv("DL_TEST_SEED"), *row = getenv("DL_TEST_ROW");
     unsigned long seed = chosen ? strtoul(chosen, NULL, 10) : 20240607;
-    state_of_draws = seed * 2 + 1;
     failures = compared = refused = holes = 0, closest = 0;
     const dl_op *op;
     for (int i = 0; (op = dl_op_at(i)); i++) {
@@ -516,6 +519,8 @@ static void rows(dl_dtype dtype) {
             if (!strcmp(other[k].op, op->name)) samples = other[k].samples, rounds = other[k].rounds, own = true;
         if (!samples || !*samples || !op->in_max || too_coarse(op, dtype)) continue;
         if (row && strcmp(row, op->name)) continue;
+        state_of_draws = seed * 2 + 1; /* each row has draws of its own, whichever rows there are */
+        for (const char *c = op->name; *c; c++) state_of_draws = state_of_draws * 31 + (unsigned char)*c;
         struct timespec start, end;
         clock_gettime(CLOCK_MONOTONIC, &start);
         one_row(op, samples, own, rounds, dtype);

@@ -149,7 +149,8 @@ static void fake_do_make_batch(const dl_control *c, const dl_batch_source *f, vo
 }
 
 /* A graph keeps the seed that it was captured with; random calls count from the device's position. Other calls have
- * written to the memory since, which the CPU's kernels, that keep weights in an order of their own, see by the version. */
+ * written to the memory since, which the CPU's kernels, that keep weights in an order of their own, see by the version.
+ */
 static dl_status fake_run_again(const fake_item *it, dl_call *c) {
     uint64_t seed = dl_rng_swap_seed(it->seed);
     dl_rng_at at = dl_rng_here();
