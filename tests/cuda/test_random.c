@@ -360,6 +360,7 @@ static double amplified(const call *c, int result) {
                 {"quantile", true, 50},
                 {"nanquantile", true, 50},
                 {"dirichlet_kl", false, 8},
+                {"cauchy_kl", true, 2},
                 {"cosine_embedding_loss", true, 4},
                 {"exponential_kl", false, 8},
                 {"multivariate_normal_kl", false, 8},
