@@ -269,9 +269,9 @@ static double number(const dl_tensor *t) {
     return t->dtype == DL_F32 ? *(const float *)dl_ptr(near) : t->dtype == DL_F64 ? *(const double *)dl_ptr(near) : NAN;
 }
 
-/* A number on a device is waited for, where the curve has a place for it only. */
+/* A number on a device is waited for: only in the passes that are looked at, and there is no curve of it. */
 static bool wanted(const dl_journal_row *r, const dl_tensor *root) {
-    return dl_in_host_memory(root) || !((r->count - 1) % r->every);
+    return dl_in_host_memory(root) || (power_of_two(r->count) && !dl_deferred_get());
 }
 
 long dl_journal_backward_begin(const dl_tensor *root) {
@@ -281,7 +281,7 @@ long dl_journal_backward_begin(const dl_tensor *root) {
     if (!wanted(r, root)) return -1;
     double v = number(root);
     note(r, v);
-    note_curve(r, v);
+    if (dl_in_host_memory(root)) note_curve(r, v);
     long i = r - journal->row;
     if (!power_of_two(r->count)) return i;
     dl_journal_looking = &journal->pass[i][r->count > 1];
