@@ -144,6 +144,17 @@ static void read_facts(dl_arena *a, const dl_run_info *r, const char *out[NFACT]
     memcpy(out, values, sizeof values);
 }
 
+/* A parameter that says the same: the seed of a run is often one, too. */
+static int is_listed(const dl_comparison *c, const char *key, const char *const *values) {
+    for (long i = 0; i < c->nparam; i++) {
+        long r = 0;
+        if (strcmp(c->params[i].key, key)) continue;
+        while (r < c->n && values[r] && c->params[i].values[r] && !strcmp(values[r], c->params[i].values[r])) r++;
+        if (r == c->n) return 1;
+    }
+    return 0;
+}
+
 /* Leaves out what no run has, and what is the same in all unless `all` is wanted. */
 static int add_param(dl_arena *a, dl_comparison *c, dl_compare_param *list, const char *key, const char **values,
                      int all) {
@@ -152,7 +163,8 @@ static int add_param(dl_arena *a, dl_comparison *c, dl_compare_param *list, cons
         any |= values[r] && *values[r];
         differs |= !values[r] != !values[0] || (values[r] && strcmp(values[r], values[0]));
     }
-    if (any && (differs || all)) list[c->nparam++] = (dl_compare_param){dl_arena_text(a, key), values, differs};
+    if (any && (differs || all) && !is_listed(c, key, values))
+        list[c->nparam++] = (dl_compare_param){dl_arena_text(a, key), values, differs};
     return !a->failed;
 }
 

@@ -39,9 +39,10 @@ dl_status dlsh_table_cell(dlsh_buf *b, const dlsh_column *col, dlsh_value v) {
     return b->failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to print a table") : DL_OK;
 }
 
-/* A number, an amount or a list of them, "0.25 @500", which must not be cut. */
+/* A number, an amount or a list of them, "0.25 @500", which must not be cut; a star may mark it. */
 static int is_numeric(const char *s) {
-    const char *p = s + (*s == '-' || *s == '+');
+    const char *p = s + (s[0] == '*' && s[1] == ' ' ? 2 : 0);
+    p += *p == '-' || *p == '+';
     return (*p >= '0' && *p <= '9') || (*p == '.' && p[1] >= '0' && p[1] <= '9');
 }
 
@@ -117,7 +118,27 @@ static void put_block(dlsh_buf *b, layout *l) {
     for (int r = 0; r < l->t->nrows; r++) put_row(b, l, l->cells + (long)r * n, left_out);
 }
 
-/* The columns after the keys in blocks that fit, the keys at the head of each. */
+/* Too wide for a line? `narrow`: even when the keys shrink. */
+static int is_too_wide(const layout *l, int narrow) {
+    int width = dlsh_fit_width(l->fit, l->t->ncols, GAP);
+    for (int c = 0; narrow && c < l->t->keys; c++) width -= l->fit[c].width - l->fit[c].least;
+    return width > l->look->width;
+}
+
+/* Spends the room that a block leaves on its shortened columns, the narrowest first. */
+static void widen(layout *l) {
+    int n = l->t->ncols, at = 0;
+    for (int spare = l->look->width - dlsh_fit_width(l->fit, n, GAP); spare > 0 && at >= 0; spare--) {
+        at = -1;
+        for (int c = 0; c < n; c++)
+            if (l->fit[c].width && l->fit[c].width < l->cols[c].width && (at < 0 || l->fit[c].width < l->fit[at].width))
+                at = c;
+        if (at >= 0) l->fit[at].width++;
+    }
+}
+
+/* The columns after the keys in blocks that fit, the keys at the head of each. A block has two columns to compare
+ * where the keys can be shortened for it. */
 static void put_folded(dlsh_buf *b, layout *l) {
     int n = l->t->ncols, keys = l->t->keys, room = l->look->width;
     for (int c = 0; c < keys; c++) /* the keys identify the row, so they may be wide */
@@ -126,11 +147,14 @@ static void put_folded(dlsh_buf *b, layout *l) {
         memset(l->fit, 0, sizeof *l->fit * (size_t)n);
         memcpy(l->fit, l->cols, sizeof *l->fit * (size_t)keys);
         for (to = from; to < n; to++) {
-            l->fit[to] = l->cols[to];
-            l->fit[to].width = l->fit[to].width < WIDE || l->fit[to].least > WIDE ? l->fit[to].width : WIDE;
-            if (to > from && dlsh_fit_width(l->fit, n, GAP) > room) break;
+            const dlsh_fit *col = &l->cols[to];
+            int most = col->least > WIDE ? col->least : WIDE;
+            l->fit[to] = *col;
+            if (col->width > most) l->fit[to].width = most;
+            if (to > from && is_too_wide(l, to == from + 1)) break;
         }
         if (to < n) l->fit[to].width = 0;
+        widen(l);
         if (from > keys) dlsh_buf_puts(b, "\n");
         put_block(b, l);
     }

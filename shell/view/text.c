@@ -49,7 +49,7 @@ size_t dlsh_text_clip(const char *s, size_t n, int columns) {
     if (cut == n) return cut;
     while (word && !strchr(" =(,[", s[word - 1])) digit |= isdigit((unsigned char)s[--word]) != 0;
     digit |= isdigit((unsigned char)s[cut]) != 0;
-    return digit && cut > word && (word || !isalpha((unsigned char)*s)) && !strchr(" ,)]", s[cut]) ? word : cut;
+    return digit && cut > word && !isalpha((unsigned char)s[word]) && !strchr(" ,)]", s[cut]) ? word : cut;
 }
 
 const char *dlsh_ellipsis(int unicode) { return unicode ? "…" : ">"; }

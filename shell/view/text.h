@@ -8,8 +8,8 @@
 int dlsh_text_width(const char *s, size_t n);
 /* Bytes of the longest start of s that takes at most `columns`. */
 size_t dlsh_text_cut(const char *s, size_t n, int columns);
-/* The same, but a word with a digit in it, which may be a number, is left out whole when it would be cut; one that
- * begins with a letter is cut when nothing stands before it. */
+/* The same, but a word with a digit in it, which may be a number, is left out whole when it would be cut, unless it
+ * begins with a letter. */
 size_t dlsh_text_clip(const char *s, size_t n, int columns);
 /* What stands for text that was left out, one column wide. */
 const char *dlsh_ellipsis(int unicode);

@@ -61,3 +61,10 @@ wide = {word for line in shown("compare 1 5", 200) for word in line.split() if N
 for columns in (30, 44, 70):
     words = {word for line in shown("compare 1 5", columns) for word in line.split() if re.match(r"^-?\d", word)}
     check(f"no number is cut at {columns}", all(word in wide or word.startswith("@") for word in words if NUMBER.match(word)))
+for columns in (80, 120):
+    lines = shown("compare 14 15 all", columns)
+    metrics = [line for line in lines if line.startswith("metric ")]
+    check(f"two runs beside each other at {columns}", len(metrics) == 1 and "14 resnet" in metrics[0] and "15 b" in metrics[0])
+    check(f"the winner is whole at {columns}", any("* 0.067454 @12345" in line for line in shown(twelve, columns)))
+    check(f"the room is used at {columns}", any("sgd(lr=0.1, momentum=0.9, " in line for line in lines))
+    check(f"the seed stands once at {columns}", sum(line.startswith("seed ") for line in lines) == 1)
