@@ -91,8 +91,9 @@ static dl_status of_history(dl_back *b, dl_tensor *x, dl_tensor *y, dl_tensor *g
     if (from && !dl_requires_grad(from)) from = leaf(p, from);
     if (to && !dl_requires_grad(to)) to = leaf(p, to);
     DL_TRY(of_distances(from, to, g, ord, 1, got));
-    GIVE(CDIST_X1, got[0]);
-    GIVE(CDIST_X2, got[1]);
+    dl_tensor *of_x = K(got[0]), *of_y = K(got[1]); /* only one of them may be wanted */
+    GIVE(CDIST_X1, dl_ref(of_x));
+    GIVE(CDIST_X2, dl_ref(of_y));
     return DL_OK;
 }
 
