@@ -106,6 +106,16 @@ static const dlsh_node *grown_text(dlsh_session *s, const dlsh_node *n) {
     return v && v->type == DLSH_STR ? sum->kids[1] : NULL;
 }
 
+/* x[key] = value where all three are names or literals and the place is there; 0: the general way. */
+static inline int set_quickly(dlsh_session *s, const dlsh_node *n) {
+    if (n->op || n->nkids != 2 || n->kids[0]->kind != DLSH_N_INDEX) return 0;
+    dlsh_value owner, v = dlsh_peek(s, n->kids[1]), *place;
+    if (v.type == DLSH_VOID || !(place = dlsh_peek_place(s, n->kids[0], &owner))) return 0;
+    dlsh_hold(owner, v);
+    dlsh_replace(place, dlsh_ref(v));
+    return 1;
+}
+
 static dl_status exec_assign(dlsh_session *s, const dlsh_node *n) {
     dlsh_value v;
     dl_status st = DL_OK;
@@ -296,7 +306,8 @@ static inline dlsh_flow exec(dlsh_session *s, const dlsh_node *n) {
         int done = s->services.at_statement(s, n);
         if (done) return done < 0 ? DLSH_FAILED : DLSH_GO;
     }
-    if (n->kind == DLSH_N_ASSIGN) return checked(exec_assign(s, n)); /* most often; jumps are foreseen one by one */
+    if (n->kind == DLSH_N_ASSIGN)
+        return set_quickly(s, n) ? DLSH_GO : checked(exec_assign(s, n)); /* most often; jumps are foreseen one by one */
     if (n->kind == DLSH_N_IF) return exec_if(s, n);
     if (n->kind == DLSH_N_RETURN) return exec_return(s, n);
     switch (n->kind) {
