@@ -85,7 +85,7 @@ def main():
     parser.add_argument("dlsh", nargs="?", default="build/bin/dlsh")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("names", nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     environment = {"dlsh": [options.dlsh, "-n", "--db", "none", "--device", "cpu"], "python": [sys.executable, "-S", "-E"]}
     with tempfile.TemporaryDirectory() as folder:
         def measure(texts):
