@@ -68,7 +68,7 @@ static dl_status measure(const part *p, const dl_tensor *t, long i, bool alone, 
                                                : "all samples have the same number of dimensions",
                             "%s is %s, that of the first %s", place_of(p, i, place), dl_shape_text(ndim, shape),
                             dl_shape_text(p->is.ndim, p->is.shape));
-    if (!converts(dl_dtype_of(t), p->is.kept))
+    if (dl_numel(t) && !converts(dl_dtype_of(t), p->is.kept)) /* an empty list has no dtype of its own */
         return dl_fail_hint(DL_ERR_DTYPE, "convert one of them with .to(DTYPE)", "%s is %s, that of the first %s",
                             place_of(p, i, place), dl_dtype_name(dl_dtype_of(t)), dl_dtype_name(p->is.kept));
     for (int k = 0; k < ndim; k++)

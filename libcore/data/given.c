@@ -1,4 +1,6 @@
 /* Datasets whose samples come one by one: from a function of the caller, or a list. */
+#include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +50,28 @@ static dl_status take_fields(dl_dataset *d, dl_batch *b) {
     return DL_OK;
 }
 
+/* Can a batch of this dtype be filled up with this number? */
+static dl_status check_pad(const char *option, double pad, const char *what, dl_dtype t) {
+    bool whole = pad == rint(pad) && fabs(pad) < 9223372036854775808.0;
+    if (dl_dtype_is_float(t) || dl_dtype_is_complex(t)) return DL_OK;
+    if (whole && (t != DL_BOOL || pad == 0 || pad == 1) && (t != DL_I32 || pad == (double)(int32_t)pad) &&
+        (t != DL_U8 || (pad >= 0 && pad <= 255)))
+        return DL_OK;
+    return dl_fail_hint(DL_ERR_DTYPE, "give a number of their dtype, or convert them with .to(DTYPE)",
+                        "%s=%.17g does not fit %s of %s", option, pad, what, dl_dtype_name(t));
+}
+
+static dl_status check_pads(const dl_dataset *d) {
+    int n = d->form.inputs + d->form.targets;
+    for (int i = 0; d->padded && i < n; i++) {
+        bool target = i >= d->form.inputs;
+        dl_dtype t = d->fields ? d->fields[i].dtype : target ? d->target_dtype : d->dtype == DL_U8 ? DL_F32 : d->dtype;
+        DL_TRY(check_pad(target ? "pad_target" : "pad", target ? d->pad_target : d->pad, target ? "targets" : "samples",
+                         t));
+    }
+    return DL_OK;
+}
+
 /* Forms and dtypes are those of the first sample. */
 static dl_status take_form(dl_dataset *d) {
     DL_SCOPED_BATCH b = {0};
@@ -61,7 +85,8 @@ static dl_status take_form(dl_dataset *d) {
     d->dtype = dl_data_kept_dtype(dl_dtype_of(x), d->ndim, "none");
     d->target_dtype = target_dtype(y);
     DL_TRY(dl_data_normalize(d, d->dtype == DL_U8 ? "unit" : "none"));
-    return take_fields(d, &b);
+    DL_TRY(take_fields(d, &b));
+    return check_pads(d);
 }
 
 void *dl_dataset_context(const dl_dataset *d, void (*release)(void *)) {

@@ -11,6 +11,8 @@
 #include "commands/data/samples.h"
 #include "lang/session.h"
 #include "view/sink.h"
+#include "dlcore/index.h"
+#include "dlcore/view.h"
 
 /* ---------------------------------------------------------------- making handles */
 
@@ -286,9 +288,31 @@ static dl_status one_sample(const dlsh_split *s, long i, dlsh_value *out) {
     return dlsh_fields_sample(dl_dataset_form(s->data), &b, out);
 }
 
-dl_status dlsh_indices(struct dlsh_session *s, dlsh_value key, long **index, long *n) {
+/* A mask as the list of the numbers of samples that it is true for; a new reference. */
+static dl_status chosen_by_mask(dl_tensor *mask, long samples, dlsh_value *out) {
+    const char *hint = "a mask is bool and has an element for each sample; numbers of samples are a list of ints";
+    if (samples < 0)
+        return dlsh_fail(DL_ERR_TYPE, "subset(d, mask) chooses samples",
+                         "a mask chooses samples of a split, which is not known here");
+    if (dl_ndim(mask) != 1)
+        return dlsh_fail(DL_ERR_SHAPE, hint, "a mask of samples has one dimension, not %d", dl_ndim(mask));
+    if (dl_numel(mask) != samples)
+        return dlsh_fail(DL_ERR_SHAPE, hint, "the mask has %ld elements, and there are %ld samples", dl_numel(mask),
+                         samples);
+    dl_tensor *at = dl_nonzero(mask), *flat = at ? dl_reshape(at, (long[]){-1}, 1) : NULL;
+    dl_unref(at);
+    return dlsh_give(dlsh_tensor(flat), out);
+}
+
+dl_status dlsh_indices(struct dlsh_session *s, dlsh_value key, long samples, long **index, long *n) {
     dlsh_iter it;
     *index = NULL, *n = 0;
+    if (key.type == DLSH_TENSOR && dl_dtype_of(key.as.tensor) == DL_BOOL) {
+        dlsh_value chosen = dlsh_void();
+        DLSH_TRY(chosen_by_mask(key.as.tensor, samples, &chosen));
+        dl_status st = dlsh_indices(s, chosen, samples, index, n);
+        return dlsh_drop(chosen), st;
+    }
     DLSH_TRY(dlsh_iter_begin(s, key, &it));
     long most = it.n;
     dl_status st = (*index = dl_memory_alloc(most, sizeof **index)) ? DL_OK : DL_ERR_MEMORY;
@@ -321,10 +345,11 @@ static dl_status index_split(struct dlsh_session *s, void *self, dlsh_value key,
                          "a split is indexed by an int, a list of ints or a range, got %s", dlsh_type_name(key));
     long n, *index;
     dlsh_fields b;
-    DLSH_TRY(dlsh_indices(s, key, &index, &n));
+    const dlsh_split *of = self;
+    DLSH_TRY(dlsh_indices(s, key, dl_dataset_len(of->data, of->which), &index, &n));
     dl_status st = gather(self, index, n, &b);
     free(index);
-    return st == DL_OK ? dlsh_fields_record(dl_dataset_form(((dlsh_split *)self)->data), &b, out) : st;
+    return st == DL_OK ? dlsh_fields_record(dl_dataset_form(of->data), &b, out) : st;
 }
 
 static void split_values(void *self, const dlsh_visitor *to) { dlsh_dataset_values(((dlsh_split *)self)->data, to); }

@@ -33,8 +33,9 @@ typedef struct dlsh_split {
 
 /* The samples that a dataset (its training split) or a split stands for; 0: v is neither. The reference is borrowed. */
 int dlsh_part_of(dlsh_value v, dl_part *out);
-/* Numbers in a list, a range or a tensor [n]; the caller frees *index. */
-dl_status dlsh_indices(struct dlsh_session *s, dlsh_value key, long **index, long *n);
+/* Numbers in a list, a range or a tensor [n], or those where a mask [samples] is true; -1 samples: there is nothing
+ * that a mask could mean. The caller frees *index. */
+dl_status dlsh_indices(struct dlsh_session *s, dlsh_value key, long samples, long **index, long *n);
 struct dlsh_args;
 #define DLSH_SAMPLER_OPTION                                                                                            \
     {                                                                                                                  \

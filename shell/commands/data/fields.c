@@ -174,33 +174,39 @@ static dl_status take(dlsh_session *s, const parts *p, const char *usual, char (
     return DL_OK;
 }
 
-dl_status dlsh_fields_read(dlsh_session *s, dlsh_value v, const dlsh_fields_rule *rule, dl_batch_form *form,
+dl_status dlsh_fields_read(dlsh_session *s, dlsh_value v, const dlsh_fields_rule *rule, dlsh_sample_form *form,
                            dlsh_fields *f) {
     parts x = {0}, y = {0};
-    *form = (dl_batch_form){0};
+    *form = (dlsh_sample_form){0};
     *f = (dlsh_fields){{NULL}, {NULL}};
     DLSH_TRY(sort_parts(&v, rule, &x, &y));
-    form->inputs = x.n, form->targets = y.n ? y.n : 1;
+    form->own = !y.n;
+    form->parts.inputs = x.n, form->parts.targets = y.n ? y.n : 1;
     if (x.n > 1 && !y.n)
         return dlsh_fail(DL_ERR_VALUE,
                          "[[a, b], y], or {a: .., b: .., y: ..}; targets=\"b\" names another target than y",
                          "a sample with %d inputs needs a target", x.n);
-    dl_status st = take(s, &x, "x", form->names, f->x);
-    if (st == DL_OK) st = take(s, &y, "y", form->names + x.n, f->y);
+    dl_status st = take(s, &x, "x", form->parts.names, f->x);
+    if (st == DL_OK) st = take(s, &y, "y", form->parts.names + x.n, f->y);
     if (st == DL_OK && !y.n && !(f->y[0] = own_target(f->x[0], dl_ndim(f->x[0]) - rule->rows))) st = dl_failed();
     if (st != DL_OK) dlsh_fields_drop(f);
     return st;
 }
 
-dl_status dlsh_fields_alike(const dl_batch_form *first, const dl_batch_form *form, const char *what) {
-    if (!memcmp(first, form, sizeof *form)) return DL_OK;
-    int i = 0, n = first->inputs + first->targets;
-    if (first->inputs != form->inputs || first->targets != form->targets)
-        return dlsh_fail(DL_ERR_VALUE, NULL, "%s has %d inputs and %d targets, the first %d and %d", what, form->inputs,
-                         form->targets, first->inputs, first->targets);
-    while (i < n && !strcmp(first->names[i], form->names[i])) i++;
+dl_status dlsh_fields_alike(const dlsh_sample_form *first, const dlsh_sample_form *form, const char *what) {
+    const dl_batch_form *f = &first->parts, *g = &form->parts;
+    int i = 0, n = f->inputs + f->targets;
+    if (first->own != form->own)
+        return dlsh_fail(
+            DL_ERR_VALUE, "{x: .., y: ..} or [x, y] for each sample",
+            form->own ? "%s has no target, and the first has one" : "%s has a target, and the first has none", what);
+    if (!memcmp(f, g, sizeof *f)) return DL_OK;
+    if (f->inputs != g->inputs || f->targets != g->targets)
+        return dlsh_fail(DL_ERR_VALUE, NULL, "%s has %d inputs and %d targets, the first %d and %d", what, g->inputs,
+                         g->targets, f->inputs, f->targets);
+    while (i < n && !strcmp(f->names[i], g->names[i])) i++;
     return dlsh_fail(DL_ERR_VALUE, "samples name their parts alike, in the same order",
-                     "%s has '%s' where the first has '%s'", what, form->names[i], first->names[i]);
+                     "%s has '%s' where the first has '%s'", what, g->names[i], f->names[i]);
 }
 
 /* ---------------------------------------------------------------- functions that make batches */
@@ -225,13 +231,15 @@ static dl_status collate(void *ctx, dl_dataset *d, dl_split split, const long *i
     dlsh_callback *cb = ctx;
     dlsh_value samples = dlsh_void(), out = dlsh_void();
     dlsh_fields f = {{NULL}, {NULL}};
+    dlsh_sample_form read = {0};
     DLSH_TRY(list_samples(d, split, index, n, &samples));
     dl_status st = dlsh_call(cb->session, cb->fn, &(dlsh_callargs){1, &samples, NULL}, &out);
     int pair = out.type == DLSH_RECORD || (out.type == DLSH_LIST && out.as.list->n == 2);
     if (st == DL_OK && !pair)
         st = dlsh_fail(DL_ERR_TYPE, "return {x: stack(map(fn (s) { return s.x }, samples)), y: ...}, or [x, y]",
                        "the collate function must return inputs and targets, got %s", dlsh_a(out));
-    if (st == DL_OK) st = dlsh_fields_read(cb->session, out, &(dlsh_fields_rule){NULL, 1}, form, &f);
+    if (st == DL_OK) st = dlsh_fields_read(cb->session, out, &(dlsh_fields_rule){NULL, 1}, &read, &f);
+    *form = read.parts;
     dlsh_drop(samples);
     dlsh_drop(out);
     memcpy(x, f.x, sizeof f.x);

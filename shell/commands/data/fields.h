@@ -18,6 +18,12 @@ dlsh_value dlsh_fields_value(const dl_batch_form *form, int targets, dl_tensor *
 dl_status dlsh_fields_record(const dl_batch_form *form, dlsh_fields *f, dlsh_value *out);
 dl_status dlsh_fields_sample(const dl_batch_form *form, dlsh_fields *f, dlsh_value *out);
 
+/* The parts of a sample, and whether it is its own target. */
+typedef struct dlsh_sample_form {
+    dl_batch_form parts;
+    int own;
+} dlsh_sample_form;
+
 /* What a value is to be read as. */
 typedef struct dlsh_fields_rule {
     const dlsh_value *targets; /* names of the fields that are targets, a string or a list; NULL: y */
@@ -25,10 +31,10 @@ typedef struct dlsh_fields_rule {
 } dlsh_fields_rule;
 /* Reads {x: .., y: ..}, {a: .., b: .., y: ..}, [x, y] or x alone, where x and y may be lists of tensors or records;
  * numbers and lists of them become tensors. Samples without targets are their own. */
-dl_status dlsh_fields_read(dlsh_session *s, dlsh_value v, const dlsh_fields_rule *rule, dl_batch_form *form,
+dl_status dlsh_fields_read(dlsh_session *s, dlsh_value v, const dlsh_fields_rule *rule, dlsh_sample_form *form,
                            dlsh_fields *f);
 /* Fails where a sample is not like the first. `what` names it. */
-dl_status dlsh_fields_alike(const dl_batch_form *first, const dl_batch_form *form, const char *what);
+dl_status dlsh_fields_alike(const dlsh_sample_form *first, const dlsh_sample_form *form, const char *what);
 
 #define DLSH_COLLATE_OPTION                                                                                            \
     {                                                                                                                  \

@@ -55,7 +55,7 @@ static dl_status weighted(const dlsh_args *a, const dlsh_value *v, dl_sampler **
 
 static dl_status chosen(dlsh_session *s, dlsh_value v, int shuffle, dl_sampler **out) {
     long n, *index;
-    DLSH_TRY(dlsh_indices(s, v, &index, &n));
+    DLSH_TRY(dlsh_indices(s, v, -1, &index, &n));
     *out = dl_sampler_sequence(index, n, shuffle);
     free(index);
     return *out ? DL_OK : dl_failed();

@@ -2,6 +2,7 @@
 #include "commands/data/samples.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,8 @@ static dl_status whole(const char *name, const dlsh_value *v, long *out) {
 static dl_status number(const char *name, const dlsh_value *v, double *out) {
     if (!dlsh_is_number(*v)) return dlsh_fail(DL_ERR_TYPE, NULL, "%s is a number, not %s", name, dlsh_a(*v));
     *out = dlsh_number(*v);
+    if (v->type == DLSH_INT && (fabs(*out) >= 9223372036854775808.0 || (long)*out != v->as.i))
+        return dlsh_fail(DL_ERR_VALUE, "integers up to 2**53", "%s=%ld has too many digits", name, v->as.i);
     return DL_OK;
 }
 
@@ -101,7 +104,7 @@ static dl_status part_rows(const settings *o, dlsh_fields f[2]) {
 static dl_status of_columns(dlsh_session *s, const dlsh_value *train, const dlsh_value *test, const settings *o,
                             dl_dataset **d) {
     dlsh_fields f[2] = {{{NULL}, {NULL}}, {{NULL}, {NULL}}};
-    dl_batch_form form, other;
+    dlsh_sample_form form, other;
     const dlsh_fields_rule rule = {o->targets, 1};
     DLSH_TRY(dlsh_fields_read(s, *train, &rule, &form, &f[0]));
     dl_status st = DL_OK;
@@ -117,7 +120,7 @@ static dl_status of_columns(dlsh_session *s, const dlsh_value *train, const dlsh
     if (st == DL_OK && test) st = dlsh_fields_alike(&form, &other, "the test split");
     if (st == DL_OK) {
         int two = f[1].x[0] != NULL;
-        dl_columns c = {form,
+        dl_columns c = {form.parts,
                         {f[0].x, two ? f[1].x : NULL},
                         {f[0].y, two ? f[1].y : NULL},
                         o->classes < 0    ? 0
@@ -259,7 +262,7 @@ static dl_status of_pairs(const dlsh_args *a, const dlsh_value *x, const setting
 typedef struct items {
     long n, cap;
     dlsh_fields *of; /* on the CPU */
-    dl_batch_form form;
+    dlsh_sample_form form;
 } items;
 
 static void free_items(void *ctx) {
@@ -272,8 +275,8 @@ static void free_items(void *ctx) {
 static dl_status give_item(void *ctx, dl_split split, long i, dl_tensor **x, dl_tensor **y) {
     const items *l = ctx;
     (void)split;
-    for (int k = 0; k < l->form.inputs; k++) x[k] = dl_ref(l->of[i].x[k]);
-    for (int k = 0; k < l->form.targets; k++) y[k] = dl_ref(l->of[i].y[k]);
+    for (int k = 0; k < l->form.parts.inputs; k++) x[k] = dl_ref(l->of[i].x[k]);
+    for (int k = 0; k < l->form.parts.targets; k++) y[k] = dl_ref(l->of[i].y[k]);
     return DL_OK;
 }
 
@@ -290,7 +293,7 @@ static dl_status bring(dlsh_fields *f) {
 }
 
 static dl_status add_item(dlsh_session *s, items *l, dlsh_value v, const settings *o) {
-    dl_batch_form form;
+    dlsh_sample_form form;
     char what[48];
     if (l->n == l->cap) {
         long cap = l->cap ? 2 * l->cap : 256;
@@ -308,7 +311,7 @@ static dl_status add_item(dlsh_session *s, items *l, dlsh_value v, const setting
 /* Targets that are all numbers from 0 to 99999 are class numbers, as those of a tensor are. */
 static dl_status count_classes(const items *l, long *classes) {
     *classes = 0;
-    for (long i = 0; l->form.targets == 1 && i < l->n; i++) {
+    for (long i = 0; l->form.parts.targets == 1 && i < l->n; i++) {
         long label;
         dl_tensor *y = l->of[i].y[0];
         dl_dtype t = dl_dtype_of(y);
@@ -372,7 +375,7 @@ static dl_status of_items(dlsh_session *s, dlsh_value from, const dlsh_value *ta
                                                           .pad = o->pad,
                                                           .pad_target = o->pad_target,
                                                           .classes = classes,
-                                                          .form = &l->form});
+                                                          .form = &l->form.parts});
     if (all && o->test) { /* the last ones */
         long n = dl_dataset_len(all, DL_TRAIN), *order = dl_memory_alloc(n, sizeof *order);
         for (long i = 0; order && i < n; i++) order[i] = i;
@@ -393,7 +396,7 @@ typedef struct maker {
     dlsh_callback *call;
     long train;
     dlsh_value named; /* the fields that are targets; none: y */
-    dl_batch_form form;
+    dlsh_sample_form form;
     dlsh_fields first; /* sample 0, until it is asked for the first time */
 } maker;
 
@@ -418,7 +421,7 @@ static dl_status name_sample(long i) {
     return dl_error_put(&e);
 }
 
-static dl_status make_sample(maker *m, long i, dl_batch_form *form, dlsh_fields *f) {
+static dl_status make_sample(maker *m, long i, dlsh_sample_form *form, dlsh_fields *f) {
     dlsh_value arg = dlsh_int(i), out = dlsh_void();
     const dlsh_fields_rule rule = {m->named.type == DLSH_NONE ? NULL : &m->named, 0};
     dl_status st = dlsh_call(m->call->session, m->call->fn, &(dlsh_callargs){1, &arg, NULL}, &out);
@@ -430,7 +433,7 @@ static dl_status make_sample(maker *m, long i, dl_batch_form *form, dlsh_fields 
 static dl_status give_made(void *ctx, dl_split split, long i, dl_tensor **x, dl_tensor **y) {
     maker *m = ctx;
     dlsh_fields f = m->first;
-    dl_batch_form form;
+    dlsh_sample_form form;
     char what[48];
     m->first = (dlsh_fields){{NULL}, {NULL}};
     if (!f.x[0]) {
@@ -439,8 +442,8 @@ static dl_status give_made(void *ctx, dl_split split, long i, dl_tensor **x, dl_
         snprintf(what, sizeof what, "sample %ld", number);
         if (dlsh_fields_alike(&m->form, &form, what) != DL_OK) return dlsh_fields_drop(&f), dl_failed();
     }
-    memcpy(x, f.x, (size_t)m->form.inputs * sizeof *x);
-    memcpy(y, f.y, (size_t)m->form.targets * sizeof *y);
+    memcpy(x, f.x, (size_t)m->form.parts.inputs * sizeof *x);
+    memcpy(y, f.y, (size_t)m->form.parts.targets * sizeof *y);
     return DL_OK;
 }
 
@@ -482,7 +485,7 @@ static dl_status of_function(dlsh_session *s, dlsh_value fn, const settings *o, 
                                              .pad_target = o->pad_target,
                                              .classes = o->classes < 0 ? 0 : o->classes,
                                              .mark = dlsh_buf_text(&mark),
-                                             .form = &m->form});
+                                             .form = &m->form.parts});
     return *d ? DL_OK : dl_failed();
 }
 

@@ -85,7 +85,7 @@ static dl_status kfold_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status subset_run(const dlsh_args *a, dlsh_value *result) {
     dl_part p = part_arg(a);
     long *index = NULL;
-    DLSH_TRY(dlsh_indices(dlsh_arg_session(a), *dlsh_arg(a, "indices"), &index, &p.n));
+    DLSH_TRY(dlsh_indices(dlsh_arg_session(a), *dlsh_arg(a, "indices"), dl_dataset_len(p.data, p.split), &index, &p.n));
     p.index = index;
     dl_dataset *d = dl_dataset_view(&p, NULL);
     free(index);
@@ -113,6 +113,6 @@ const dlsh_command splits_commands[] = {
                 .examples = "for f in kfold(d, 5, shuffle=true, stratified=true) { print(len(f.train), len(f.test)) }"),
     DLSH_FN_ROW("subset", subset_run, "subset(DATA, INDICES)",
                 "The dataset of some samples, in this order. Nothing is copied.",
-                DLSH_PARAMS(DATA_PARAM, {"indices", .want = "list|range|tensor", .doc = "their numbers"}),
+                DLSH_PARAMS(DATA_PARAM, {"indices", .want = "list|range|tensor", .doc = "their numbers, or a mask"}),
                 .examples = "small = subset(d.train, range(100))"),
     {0}};

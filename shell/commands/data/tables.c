@@ -143,6 +143,24 @@ static dlsh_value words(const cells *c, long from, long column) {
     return dlsh_void();
 }
 
+/* Integers are rounded where blanks, points or larger numbers among them make a column floating. */
+static void warn_of_rounded(const dlsh_args *a, const cells *c, long from, const char *name, long k, dl_dtype t) {
+    for (long i = from; i < c->rows; i++) {
+        const char *s = cell_at(c, i, k), *digits = s + strspn(s, " \t+-");
+        double real = 0;
+        int64_t v = 0;
+        if (is_blank(digits) || !is_blank(digits + strspn(digits, "0123456789"))) continue;
+        int fits = as_int(s, &real, &v);
+        if (t == DL_F32) real = (float)real;
+        if (fits && fabs(real) < 9223372036854775808.0 && (int64_t)real == v) continue;
+        char hint[160];
+        snprintf(hint, sizeof hint, "words=[\"%.60s\"] keeps the digits", name);
+        dlsh_warn(dlsh_arg_session(a), hint, "column '%.60s' is %s, which does not hold all digits of %.40s in row %ld",
+                  name, dl_dtype_name(t), digits, i - from + 1);
+        return;
+    }
+}
+
 /* Integers and dates as i64, bools as bool; where some are missing, which are NaN, floating, as other numbers are: of
  * the dtype given, but dates f64. */
 static dlsh_value column_value(const cells *c, long from, long k, const contents *is, dl_dtype floats) {
@@ -173,13 +191,20 @@ static dlsh_value column_value(const cells *c, long from, long k, const contents
     return dlsh_tensor(converted);
 }
 
-/* Whether the first line names the columns: none of its fields is a number, a date or blank. */
+/* Whether the first line names the columns: none of its fields is a number or a date. A blank field is none of its
+ * names, such as that above the row numbers that pandas writes; then a column must tell by its other cells. */
 static int has_header(const cells *c) {
+    int blank = 0, told = 0;
     for (long k = 0; k < c->columns; k++) {
         const char *s = cell_at(c, 0, k);
-        if (is_blank(s) || kind_of_cell(s) != WORDS) return 0;
+        if (is_blank(s))
+            blank = 1;
+        else if (kind_of_cell(s) != WORDS)
+            return 0;
     }
-    return 1;
+    for (long k = 0; blank && !told && k < c->columns; k++)
+        told = !is_blank(cell_at(c, 0, k)) && look_at(c, 1, k).kind != WORDS;
+    return !blank || told;
 }
 
 /* words= names the column. */
@@ -232,7 +257,7 @@ static dl_status make_columns(const dlsh_args *a, const cells *c, int header, dl
     for (long k = 0; st == DL_OK && k < c->columns; k++) {
         char number[32];
         snprintf(number, sizeof number, "c%ld", k);
-        const char *name = header ? cell_at(c, 0, k) : number;
+        const char *name = header && !is_blank(cell_at(c, 0, k)) ? cell_at(c, 0, k) : number;
         if (dlsh_record_get(r.as.record, name))
             st = dlsh_arg_fail(a, "path", DL_ERR_FORMAT, "header=\"no\" numbers the columns: c0, c1, ...",
                                "two columns are called '%s'", name);
@@ -240,6 +265,9 @@ static dl_status make_columns(const dlsh_args *a, const cells *c, int header, dl
         if (st == DL_OK && !stays_words(a, name)) is = look_at(c, header, k);
         dlsh_value v = st == DL_OK ? column_value(c, header, k, &is, floats) : dlsh_void();
         if (st == DL_OK) st = dlsh_failed(v) ? dl_failed() : dlsh_record_set(r.as.record, name, v);
+        if (st == DL_OK && v.type == DLSH_TENSOR && (is.kind == INTS || is.kind == FLOATS) &&
+            dl_dtype_is_float(dl_dtype_of(v.as.tensor)))
+            warn_of_rounded(a, c, header, name, k, dl_dtype_of(v.as.tensor));
         if (st == DL_OK) warn_of_stranger(a, c, name, k, &is);
     }
     if (st == DL_OK) st = check_words(a, r.as.record);
@@ -423,7 +451,7 @@ const dlsh_command tables_commands[] = {
         DLSH_OPTIONS(SEP_OPTION,
                      {"header", DLSH_OPT_STRING, "auto", .complete = "auto|yes|no",
                       .doc = "whether the first line names the columns, else c0, c1, ...; auto: "
-                             "when all its fields are words"},
+                             "when its fields are words; columns with a blank name are c0, c1, ..., too"},
                      {"words", DLSH_OPT_VALUE, NULL, .want = "list|string",
                       .doc = "columns that are words even if they look like numbers"},
                      {"dtype", DLSH_OPT_WORD, "f64", .complete = "dtype",

@@ -236,18 +236,23 @@ void dlsh_net_values(void *net, const dlsh_visitor *to) { see_part((void *)to, n
 
 /* ---------------------------------------------------------------- shapes of parameters */
 
+static void bad_shape(dlsh_value v) {
+    DLSH_SCOPED_BUF b = {0};
+    if (dlsh_repr(&b, v) == DL_OK)
+        dlsh_fail(DL_ERR_VALUE, "param w [in, 8]", "a shape is a list of at most 8 sizes from 0 on, got %.80s", b.s);
+}
+
 static int shape(void *ctx, long in, long *to) {
     dlsh_callback *cb = ctx;
     dlsh_value arg = dlsh_int(in), out = dlsh_void();
     if (dlsh_call(cb->session, cb->fn, &(dlsh_callargs){1, &arg, NULL}, &out) != DL_OK) return -1;
-    int n = out.type == DLSH_LIST ? out.as.list->n : -1;
-    int good = n >= 0 && n <= 8;
+    const dlsh_value *size = out.type == DLSH_LIST ? out.as.list->items : &out;
+    int n = out.type == DLSH_LIST ? out.as.list->n : 1, good = n <= 8;
     for (int i = 0; good && i < n; i++) {
-        good = out.as.list->items[i].type == DLSH_INT && out.as.list->items[i].as.i >= 0;
-        to[i] = good ? out.as.list->items[i].as.i : 0;
+        good = size[i].type == DLSH_INT && size[i].as.i >= 0;
+        to[i] = good ? size[i].as.i : 0;
     }
-    if (!good && out.type == DLSH_INT && out.as.i >= 0) to[0] = out.as.i, n = 1, good = 1;
-    if (!good) dlsh_fail(DL_ERR_VALUE, "param w [in, 8]", "a shape is a list of at most 8 sizes, got %s", dlsh_a(out));
+    if (!good) bad_shape(out);
     dlsh_drop(out);
     return good ? n : -1;
 }

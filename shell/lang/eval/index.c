@@ -176,19 +176,16 @@ dl_status dlsh_eval_index(dlsh_session *s, const dlsh_node *n, dlsh_value *out) 
 
 /* ---------------------------------------------------------------- writing */
 
-/* A list of the `count` items of a list or range, for a slice of as many. */
-static dl_status items_for_slice(dlsh_session *s, dlsh_value v, long count, dlsh_value *out) {
+/* A list of the items of a list or range. */
+static dl_status items_for_slice(dlsh_session *s, dlsh_value v, dlsh_value *out) {
     dlsh_iter it;
     dlsh_value item;
-    long n = 1;
+    long n = 0;
     int done = 0, many = v.type == DLSH_LIST || v.type == DLSH_RANGE;
     if (!many)
         return dlsh_fail(DL_ERR_TYPE, "a list or a range stands on the right", "a slice is not set to %s", dlsh_a(v));
     DLSH_TRY(dlsh_length(v, &n));
-    if (n != count)
-        return dlsh_fail(DL_ERR_VALUE, NULL, "the slice has %ld elements, the %s on the right has %ld", count,
-                         dlsh_type_name(v), n);
-    dlsh_value items = dlsh_new_list(count);
+    dlsh_value items = dlsh_new_list(n);
     if (dlsh_failed(items)) return dl_failed();
     dl_status st = dlsh_iter_begin(s, v, &it);
     while (!st && !(st = dlsh_iter_next(s, &it, &item, &done)) && !done) st = dlsh_list_push(items.as.list, item);
@@ -196,20 +193,42 @@ static dl_status items_for_slice(dlsh_session *s, dlsh_value v, long count, dlsh
     return dlsh_give_filled(st, items, out);
 }
 
+/* Makes room for `more` items before item `at`, or takes away the -more items from there on. */
+static dl_status move_items(dlsh_list *l, long at, long more) {
+    long n = l->n;
+    if (more < 0) return dlsh_list_remove(l, (int)at, (int)(at - more)), DL_OK;
+    for (long k = 0; k < more; k++) {
+        dl_status st = dlsh_list_push(l, dlsh_none());
+        if (st != DL_OK) return dlsh_list_remove(l, (int)n, l->n), st;
+    }
+    if (!more) return DL_OK;
+    memmove(l->items + at + more, l->items + at, (size_t)(n - at) * sizeof *l->items);
+    for (long k = 0; k < more; k++) l->items[at + k] = dlsh_none();
+    return DL_OK;
+}
+
+/* Neighbouring items may be replaced by more or fewer, which moves those behind them. */
 static dl_status set_slice(dlsh_session *s, dlsh_value x, const dlsh_node *slice, dlsh_value v) {
     dlsh_list *l = x.as.list;
     dlsh_value items; /* those of v, which may be x itself */
     long from, count, step;
     DLSH_TRY(slice_of(s, slice, x, &from, &count, &step));
-    DLSH_TRY(items_for_slice(s, v, count, &items));
-    for (long k = 0; k < count; k++) {
+    DLSH_TRY(items_for_slice(s, v, &items));
+    long n = items.as.list->n;
+    dl_status st = DL_OK;
+    if (n != count && step == 1)
+        st = move_items(l, n > count ? from + count : from + n, n - count);
+    else if (n != count)
+        st = dlsh_fail(DL_ERR_VALUE, "a slice of step 1 may be set to more or fewer items",
+                       "the slice has %ld elements, the %s on the right has %ld", count, dlsh_type_name(v), n);
+    for (long k = 0; st == DL_OK && k < n; k++) {
         dlsh_value *at = &l->items[from + k * step], *item = &items.as.list->items[k], old = *at;
         *at = *item;
         *item = old; /* dropped with the others */
         dlsh_hold(x, *at);
     }
     dlsh_drop(items);
-    return DL_OK;
+    return st;
 }
 
 dl_status dlsh_set_key(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_value v) {

@@ -81,13 +81,23 @@ static double float_mod(double a, double b) {
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
+/* floor(a / b) of the exact quotient, as that of tensors: 3 // 0.001 is 2999, although 3 / 0.001 rounds to 3000 */
+static double float_quotient(double a, double b) {
+    if (b == 0) return a / b;
+    double r = fmod(a, b), q = (a - r) / b;
+    if (r != 0 && (r < 0) != (b < 0)) q -= 1;
+    if (q == 0) return copysign(0, a / b);
+    double whole = floor(q);
+    return q - whole > 0.5 ? whole + 1 : whole;
+}
+
 static dl_status float_binary(dlsh_op op, double a, double b, dlsh_value *out) {
     switch (op) {
     case DLSH_OP_ADD: *out = dlsh_float(a + b); return DL_OK;
     case DLSH_OP_SUB: *out = dlsh_float(a - b); return DL_OK;
     case DLSH_OP_MUL: *out = dlsh_float(a * b); return DL_OK;
     case DLSH_OP_DIV: *out = dlsh_float(a / b); return DL_OK;
-    case DLSH_OP_FLOORDIV: *out = dlsh_float(floor(a / b)); return DL_OK;
+    case DLSH_OP_FLOORDIV: *out = dlsh_float(float_quotient(a, b)); return DL_OK;
     case DLSH_OP_MOD: *out = dlsh_float(float_mod(a, b)); return DL_OK;
     case DLSH_OP_POW: *out = dlsh_float(pow(a, b)); return DL_OK;
     default: return DL_ERR_TYPE;
