@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/interrupt.h"
 #include "core/list.h"
 #include "io/input.h"
 #include "track/store.h"
@@ -71,7 +72,7 @@ static dl_status replay_into(dl_store *s, const unsigned char *data, uint64_t si
 
 /* Removes a ring; a damaged one is renamed instead, for inspection. */
 static void remove_or_keep(dl_store *s, const char *path, const replay *r) {
-    char aside[4300];
+    char aside[4420];
     if (!r->damaged && !r->lost) {
         unlink(path);
         return;
@@ -94,24 +95,51 @@ static dl_whoami owner_of(int fd) {
     return who;
 }
 
-/* True when the owner is gone: its lock is free, or, on file systems without locks, its process is. */
-static int is_ours(int fd) {
+/* What a ring's lock says. It is held by the owner, of which threads may still be ending after the first one has, or
+ * by a process that recovers it. On file systems without locks the owner's process counts. */
+typedef enum ring_state { RING_FREE, RING_HELD, RING_GONE } ring_state;
+
+static ring_state state_of(int fd, const dl_whoami *owner) {
     struct stat st;
     if (flock(fd, LOCK_EX | LOCK_NB)) {
-        if (errno == EWOULDBLOCK) return 0;
-        dl_whoami who = owner_of(fd);
-        if (dl_whoami_gone(&who) != 1) return 0;
+        if (errno == EWOULDBLOCK) return RING_HELD;
+        if (dl_whoami_gone(owner) != 1) return RING_GONE;
     }
-    return !fstat(fd, &st) && st.st_nlink > 0; /* else another process has just recovered it */
+    return !fstat(fd, &st) && st.st_nlink > 0 ? RING_FREE : RING_GONE; /* gone: another process has just recovered it */
 }
 
-static dl_status recover_ring(dl_store *s, const char *path) {
+/* Runs whose processes seem to be dead. */
+typedef struct suspect {
+    int64_t id;
+    int64_t heartbeat;
+    dl_whoami who;
+} suspect;
+
+typedef struct suspects {
+    suspect *at;
+    long n;
+} suspects;
+
+/* A ring that is held proves that its owner lives, even if its pid cannot be seen from inside this container, or that
+ * its points are not committed yet: in both cases its runs are not to be marked. */
+static void acquit(suspects *x, const dl_whoami *owner) {
+    for (long i = 0; i < x->n; i++) {
+        dl_whoami *who = &x->at[i].who;
+        if (owner->pid == who->pid && owner->pid_start == who->pid_start && !strcmp(owner->host, who->host))
+            who->pid = 0;
+    }
+}
+
+static dl_status recover_ring(dl_store *s, const char *path, suspects *x) {
     unsigned char *data = NULL;
     uint64_t size = 0;
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) return errno == ENOENT ? DL_OK : dl_fail(DL_ERR_IO, "cannot open %s: %s", path, strerror(errno));
     dl_status st = DL_OK;
-    if (is_ours(fd)) {
+    const dl_whoami owner = owner_of(fd);
+    const ring_state state = state_of(fd, &owner);
+    if (state == RING_HELD) acquit(x, &owner);
+    if (state == RING_FREE) {
         replay r = {0};
         st = read_all(fd, path, &data, &size);
         if (st == DL_OK) st = replay_into(s, data, size, &r);
@@ -134,9 +162,7 @@ static int is_ring(const char *entry, const char *base) {
     return digits && p[digits] == '-' && strspn(p + digits + 1, "0123456789abcdef") == 8 && !p[digits + 9];
 }
 
-typedef dl_status ring_action(dl_store *s, const char *path, void *ctx);
-
-static dl_status each_ring(dl_store *s, ring_action *act, void *ctx) {
+static dl_status recover_rings(dl_store *s, suspects *x) {
     char dir[4096], path[4400];
     snprintf(dir, sizeof dir, "%s", s->path);
     char *slash = strrchr(dir, '/');
@@ -148,29 +174,10 @@ static dl_status each_ring(dl_store *s, ring_action *act, void *ctx) {
     for (struct dirent *e; st == DL_OK && (e = readdir(d));)
         if (is_ring(e->d_name, base)) {
             snprintf(path, sizeof path, "%s-ring-%s", s->path, e->d_name + strlen(base) + 6);
-            st = act(s, path, ctx);
+            st = recover_ring(s, path, x);
         }
     closedir(d);
     return st;
-}
-
-static dl_status recover_action(dl_store *s, const char *path, void *ctx) {
-    (void)ctx;
-    return recover_ring(s, path);
-}
-
-/* A locked ring proves that its owner lives, even if its pid cannot be seen from inside this container. */
-static dl_status alive_action(dl_store *s, const char *path, void *ctx) {
-    (void)s;
-    dl_whoami *who = ctx, owner;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return DL_OK;
-    owner = owner_of(fd);
-    int locked = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
-    close(fd);
-    if (locked && owner.pid == who->pid && owner.pid_start == who->pid_start && !strcmp(owner.host, who->host))
-        who->pid = 0;
-    return DL_OK;
 }
 
 /* ---------------------------------------------------------------- runs */
@@ -180,19 +187,15 @@ int dl_run_is_dead(const dl_whoami *who, int64_t heartbeat_us) {
     return gone >= 0 ? gone : dl_now_us() - heartbeat_us > DL_STALE_S * 1000000L;
 }
 
-typedef struct suspect {
-    int64_t id;
-    int64_t heartbeat;
-    dl_whoami who;
-} suspect;
-
-static dl_status find_dead(sqlite3 *db, suspect **out, long *n) {
+/* Those among all runs, or the run `id`. */
+static dl_status find_dead(dl_store *s, int64_t id, suspects *out) {
     DL_DB_STATEMENT(q);
     long cap = 0;
     int rc;
-    DL_TRY(dl_db_prepare(db, &q,
+    DL_TRY(dl_db_prepare(s->r, &q,
                          "select id, host, boot_id, pid, pid_start, heartbeat_us from run"
-                         " where status in ('running', 'paused')"));
+                         " where status in ('running', 'paused') and ?1 in (0, id)"));
+    DL_TRY(dl_db_bind(q, "i", id));
     while ((rc = sqlite3_step(q)) == SQLITE_ROW) {
         suspect x = {.id = sqlite3_column_int64(q, 0), .heartbeat = sqlite3_column_int64(q, 5)};
         snprintf(x.who.host, sizeof x.who.host, "%s", (const char *)sqlite3_column_text(q, 1));
@@ -200,10 +203,15 @@ static dl_status find_dead(sqlite3 *db, suspect **out, long *n) {
         x.who.pid = sqlite3_column_int64(q, 3);
         x.who.pid_start = (uint64_t)sqlite3_column_int64(q, 4);
         if (!dl_run_is_dead(&x.who, x.heartbeat)) continue;
-        DL_TRY(DL_LIST_ROOM(*out, *n, cap));
-        (*out)[(*n)++] = x;
+        DL_TRY(DL_LIST_ROOM(out->at, out->n, cap));
+        out->at[out->n++] = x;
     }
-    return rc == SQLITE_DONE ? DL_OK : dl_db_fail(db, "look for dead runs");
+    return rc == SQLITE_DONE ? DL_OK : dl_db_fail(s->r, "look for dead runs");
+}
+
+static dl_status look_for_dead(dl_store *s, int64_t id, suspects *out) {
+    DL_TRY(dl_store_read_lock(s));
+    return dl_store_read_unlock(s, find_dead(s, id, out));
 }
 
 /* The end of a killed run is its last heartbeat or its last point. */
@@ -217,11 +225,12 @@ static const char kill_sql[] =
 static const char worked_sql[] = "update run set active_us = active_us + max(0, ended_us - active_since_us),"
                                  " active_since_us = null where id = ?1 and active_since_us is not null";
 
-static dl_status mark_killed(dl_store *s, suspect *x, long n) {
+static dl_status mark_killed(dl_store *s, const suspects *dead) {
     DL_TRY(dl_store_write_lock(s));
     dl_status st = dl_db_begin(s->w);
     int killed = 0;
-    for (long i = 0; i < n && st == DL_OK; i++) {
+    const suspect *x = dead->at;
+    for (long i = 0; i < dead->n && st == DL_OK; i++) {
         char why[160];
         if (!x[i].who.pid) continue;
         snprintf(why, sizeof why, "process %ld on %.63s is gone", (long)x[i].who.pid, x[i].who.host);
@@ -237,15 +246,24 @@ static dl_status mark_killed(dl_store *s, suspect *x, long n) {
 }
 
 dl_status dl_store_recover(dl_store *s, int all) {
-    suspect *dead = NULL;
-    long n = 0;
-    DL_TRY(dl_store_read_lock(s));
-    dl_status st = find_dead(s->r, &dead, &n);
-    dl_store_read_unlock(s, DL_OK);
+    suspects dead = {0};
+    dl_status st = look_for_dead(s, 0, &dead);
     /* points first, then statuses: a run that reads killed is complete */
-    if (st == DL_OK && (n || all)) st = each_ring(s, recover_action, NULL);
-    for (long i = 0; i < n && st == DL_OK; i++) st = each_ring(s, alive_action, &dead[i].who);
-    if (st == DL_OK && n) st = mark_killed(s, dead, n);
-    free(dead);
+    if (st == DL_OK && (dead.n || all)) st = recover_rings(s, &dead);
+    if (st == DL_OK && dead.n) st = mark_killed(s, &dead);
+    free(dead.at);
     return st;
+}
+
+dl_status dl_run_await_end(dl_store *s, int64_t id) {
+    enum { EACH_MS = 5, MOST_MS = 10000 };
+    for (int ms = 0;; ms += EACH_MS) {
+        suspects dying = {0};
+        DL_TRY(dl_store_recover(s, 1));
+        dl_status st = id ? look_for_dead(s, id, &dying) : DL_OK;
+        free(dying.at);
+        if (st != DL_OK || !dying.n || ms >= MOST_MS) return st;
+        DL_TRY(dl_interrupt_check());
+        usleep(EACH_MS * 1000);
+    }
 }

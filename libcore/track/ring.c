@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include "core/error.h"
@@ -49,20 +50,27 @@ static uint64_t bits_of(double v) {
     return u;
 }
 
-static dl_status reserve(int fd, uint64_t size, const char *path) {
+static dl_status check_limit(uint64_t size, const char *path) {
     struct rlimit limit;
     /* beyond the limit the kernel would kill the process with SIGXFSZ */
-    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur)
-        return dl_fail_hint(DL_ERR_STORE, "raise the limit (ulimit -f), or record nothing: --db none",
-                            "%s needs %lu bytes, files of this process may have %lu", path, (unsigned long)size,
-                            (unsigned long)limit.rlim_cur);
+    if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur) return DL_OK;
+    return dl_fail_hint(DL_ERR_STORE, "raise the limit (ulimit -f), or record nothing: --db none",
+                        "%s needs %lu bytes, files of this process may have %lu", path, (unsigned long)size,
+                        (unsigned long)limit.rlim_cur);
+}
+
+static dl_status check_space(int err, uint64_t size, const char *path) {
+    if (!err) return DL_OK;
+    return dl_fail_hint(DL_ERR_STORE, "free some space, choose another place, or record nothing: --db none",
+                        "cannot reserve %lu bytes for %s: %s", (unsigned long)size, path, strerror(err));
+}
+
+static dl_status reserve(int fd, uint64_t size, const char *path) {
     int err;
+    DL_TRY(check_limit(size, path));
     do err = posix_fallocate(fd, 0, (off_t)size);
     while (err == EINTR);
-    if (err)
-        return dl_fail_hint(DL_ERR_STORE, "free some space, choose another place, or record nothing: --db none",
-                            "cannot reserve %lu bytes for %s: %s", (unsigned long)size, path, strerror(err));
-    return DL_OK;
+    return check_space(err, size, path);
 }
 
 static void fill_header(dl_ring_header *h, uint64_t capacity, const dl_whoami *me) {
@@ -77,26 +85,40 @@ static void fill_header(dl_ring_header *h, uint64_t capacity, const dl_whoami *m
     h->check = header_check(h);
 }
 
+/* A new file, locked: -1 without one. Between the two somebody may take the empty file for what a killed process left,
+ * and remove it: then it is made again. On a file system without locks the identity in the header must do. */
+static int open_locked(const char *path) {
+    for (;;) {
+        struct stat st;
+        int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666), busy;
+        if (fd < 0) return -1;
+        do busy = flock(fd, LOCK_EX);
+        while (busy && errno == EINTR);
+        if (fstat(fd, &st) || st.st_nlink) return fd;
+        close(fd);
+    }
+}
+
 dl_status dl_ring_create(dl_ring *r, const char *path, uint64_t capacity, const dl_whoami *me) {
+    dl_ring_header header = {0};
     *r = (dl_ring){.capacity = capacity, .fd = -1, .mapped = DL_RING_PAGE + capacity * sizeof(dl_ring_record)};
     r->end = r->mapped;
     snprintf(r->path, sizeof r->path, "%s", path);
-    dl_status st = DL_OK;
-    void *map = MAP_FAILED;
-    r->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    fill_header(&header, capacity, me);
+    DL_TRY(check_limit(r->mapped, path));
+    r->fd = open_locked(path);
     if (r->fd < 0)
         return dl_fail_hint(DL_ERR_STORE,
                             errno == EACCES || errno == EROFS
                                 ? "recording needs a folder that can be written: --db FILE"
                                 : "see --db FILE for another place",
                             "cannot make %s: %s", path, strerror(errno));
-    /* a file system without locks leaves only the process identity in the header to go by */
-    if (flock(r->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
-        st = dl_fail(DL_ERR_STORE, "%s is held by another process", path);
-        goto fail;
-    }
-    if ((st = reserve(r->fd, r->mapped, path)) != DL_OK) goto fail;
-    map = mmap(NULL, r->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
+    /* the header first: a process that is killed while space is reserved leaves a ring without records, no damage */
+    int err = pwrite(r->fd, &header, sizeof header, 0) == (ssize_t)sizeof header ? 0 : errno ? errno : ENOSPC;
+    dl_status st = check_space(err, r->mapped, path);
+    if (st == DL_OK) st = reserve(r->fd, r->mapped, path);
+    if (st != DL_OK) goto fail;
+    void *map = mmap(NULL, r->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
     if (map == MAP_FAILED) {
         st = dl_fail(DL_ERR_STORE, "cannot map %s: %s", path, strerror(errno));
         goto fail;
@@ -106,7 +128,6 @@ dl_status dl_ring_create(dl_ring *r, const char *path, uint64_t capacity, const 
 #endif
     r->header = map;
     r->records = (dl_ring_record *)((char *)map + DL_RING_PAGE);
-    fill_header(r->header, capacity, me);
     return DL_OK;
 fail:
     unlink(path);

@@ -226,6 +226,14 @@ static dl_status begin_run(dl_store *s, const dl_run_spec *spec, const surroundi
     return insert_parts(s->w, spec, x, r);
 }
 
+/* The run of a trial that is run once more must be complete, too, before it is taken over. */
+static dl_status await_attempt(dl_store *s, int64_t trial) {
+    int64_t run = 0;
+    DL_TRY(dl_store_read_lock(s));
+    DL_TRY(dl_store_read_unlock(s, dl_db_int(s->r, &run, "select run_id from trial where id = ?1", "i", trial)));
+    return dl_run_await_end(s, run);
+}
+
 dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
     static const dl_run_spec nothing;
     if (!s) return dl_fail_null("store"), NULL;
@@ -236,7 +244,7 @@ dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
     dl_status st = gather(spec, &x);
     int64_t trial = dl_trial_join();
     /* the points of a killed attempt must be there before they are deleted */
-    if (st == DL_OK && trial) st = dl_store_recover(s, 1);
+    if (st == DL_OK && trial) st = await_attempt(s, trial);
     if (st == DL_OK && (st = dl_store_write_lock(s)) == DL_OK) {
         st = dl_writer_start(s);
         if (st == DL_OK) st = dl_db_begin(s->w);
@@ -327,7 +335,7 @@ dl_run *dl_run_resume(dl_store *s, long id, long step, long taken_us) {
     if (!r) return NULL;
     r->id = id;
     /* the points of a killed process must be there before those from `step` on are deleted */
-    dl_status st = access(s->path, F_OK) ? dl_run_missing(id) : dl_store_recover(s, 1);
+    dl_status st = access(s->path, F_OK) ? dl_run_missing(id) : dl_run_await_end(s, id);
     if (st == DL_OK && (st = dl_store_write_lock(s)) == DL_OK) {
         st = dl_writer_start(s);
         if (st == DL_OK && (st = dl_db_begin(s->w)) == DL_OK) st = dl_db_end(s->w, take_over(s, r, step, taken_us));

@@ -178,6 +178,9 @@ dl_status dl_output_write(sqlite3 *db, dl_run *r, int last);
 /* recover.c: commits rings of dead processes, then marks their runs as killed. `all`: looks for rings even if no run
  * seems dead. */
 dl_status dl_store_recover(dl_store *s, int all);
+/* For those who take a run over: recovers, and waits up to 10 s while the run's process ends or another process commits
+ * its ring. `id` 0: only recovers. */
+dl_status dl_run_await_end(dl_store *s, int64_t id);
 /* Fails: no run has this id. */
 dl_status dl_run_missing(long id);
 /* Is a run with this identity and heartbeat dead? */

@@ -28,3 +28,4 @@ dlsh -n --db s.db -c 'sql "select status, count(*) as trials, count(distinct run
 sql "select status, count(*) as runs from run group by status"
 sql "select count(*) as series, sum(n) as points from series where key = '"'train/loss'"'"
 best loss where="sweep = 1 and lr < 0.15 and width in (8, 16)"'
+dlsh -n --db s.db --mode csv -c 'sql "select error from trial where error is not null"' | tail -n +2

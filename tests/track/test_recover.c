@@ -152,6 +152,42 @@ static void leaves_the_living_alone(void **state) {
     ok(dl_store_close(s));
 }
 
+/* The ring of a killed process is held a while longer: by a thread of it that still ends, or by another process that
+ * commits it. */
+static void *let_go(void *fd) {
+    usleep(30000);
+    close(*(int *)fd);
+    return NULL;
+}
+
+static void waits_for_rings_that_are_held(void **state) {
+    (void)state;
+    victim v = start();
+    dl_store *s = dl_store_open(db_path);
+    char name[600] = "";
+    DIR *d = opendir(dir);
+    for (struct dirent *e; (e = readdir(d));)
+        if (strstr(e->d_name, "-ring-")) snprintf(name, sizeof name, "%s/%s", dir, e->d_name);
+    closedir(d);
+    int fd = open(name, O_RDWR | O_CLOEXEC);
+    long told = finish(&v, 20000);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    dl_run_list *l = dl_run_query_list(s, NULL);
+    has(l);
+    assert_int_equal(l->runs[0].status, DL_RUN_RUNNING); /* not killed: its points are not there yet */
+    dl_run_list_free(l);
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, let_go, &fd), 0);
+    dl_run *again = dl_run_resume(s, v.run, told / KEYS + 1000000, 0);
+    has(again);
+    char sql[200];
+    snprintf(sql, sizeof sql, "select count(*) from metrics where run = %ld and value <= %ld", v.run, told);
+    assert_int_equal(ask(sql), told + 1);
+    assert_int_equal(pthread_join(other, NULL), 0);
+    ok(dl_run_end(again, DL_RUN_FINISHED, NULL));
+    ok(dl_store_close(s));
+}
+
 static void judges_other_hosts_by_heartbeat(void **state) {
     (void)state;
     char sql[300];
@@ -256,6 +292,38 @@ static unsigned char *image(size_t *size) {
     return data;
 }
 
+static char *found; /* the file that another process is looking at */
+
+static void *take_empty_files(void *stop) {
+    while (!__atomic_load_n((int *)stop, __ATOMIC_RELAXED)) {
+        struct stat st;
+        int fd = open(found, O_RDWR | O_CLOEXEC);
+        if (fd < 0) continue;
+        if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &st) && st.st_nlink && !st.st_size) unlink(found);
+        close(fd);
+    }
+    return NULL;
+}
+
+/* A ring that is being made, and has no contents and no lock yet, looks like what a killed process left. */
+static void makes_rings_that_are_removed(void **state) {
+    (void)state;
+    char path[400];
+    int stop = 0;
+    pthread_t other;
+    snprintf(path, sizeof path, "%s/ring", dir);
+    found = path;
+    assert_int_equal(pthread_create(&other, NULL, take_empty_files, &stop), 0);
+    for (int i = 0; i < 500; i++) {
+        dl_ring r;
+        ok(dl_ring_create(&r, path, 64, dl_whoami_self()));
+        assert_int_equal(access(path, F_OK), 0);
+        dl_ring_close(&r);
+    }
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    assert_int_equal(pthread_join(other, NULL), 0);
+}
+
 static seen look(const unsigned char *data, size_t size, int *damaged) {
     seen s = {0, 0, 0};
     const dl_ring_visitor v = {&s, see_name, see_record};
@@ -355,11 +423,10 @@ static void keeps_damaged_rings(void **state) {
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
     const struct CMUnitTest tests[] = {
-        T(loses_nothing_when_killed), T(notices_while_open),
-        T(leaves_the_living_alone),   T(judges_other_hosts_by_heartbeat),
-        T(heartbeat_corrects),        T(fork_is_harmless),
-        T(reads_whole_rings),         T(reads_damaged_rings),
-        T(reads_cut_off_rings),       T(keeps_damaged_rings),
+        T(loses_nothing_when_killed),    T(notices_while_open),      T(waits_for_rings_that_are_held),
+        T(makes_rings_that_are_removed), T(leaves_the_living_alone), T(judges_other_hosts_by_heartbeat),
+        T(heartbeat_corrects),           T(fork_is_harmless),        T(reads_whole_rings),
+        T(reads_damaged_rings),          T(reads_cut_off_rings),     T(keeps_damaged_rings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
