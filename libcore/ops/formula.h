@@ -5,10 +5,15 @@
 
 #include <math.h>
 
-/* DL_FN(for f32 on the CPU, for f64 and, overloaded, on a GPU): a C file that computes in several types defines it. */
-#ifndef DL_FN
+/* DL_FN(for f32 on the CPU, for f64 and, overloaded, on a GPU): a C file that computes in several types defines it.
+ * DL_V(name): the CPU's own dl_vNAME and dl_vNAME_f64, on a GPU `name`. */
+#ifdef DL_FN
+#define DL_F64(cpu_name, name) cpu_name
+#else
 #define DL_FN(f32_name, f64_name) f64_name
+#define DL_F64(cpu_name, name) name
 #endif
+#define DL_V(name) DL_FN(dl_v##name, DL_F64(dl_v##name##_f64, name))
 
 /* ---- complex numbers: T has the parts re and im, of type PART_T */
 #ifdef __cplusplus
@@ -33,38 +38,38 @@
 #define U(x) ((UNSIGNED_T)(x)) /* an integer, where arithmetic wraps around */
 #define NEG(x) ((T)(0 - U(x)))
 
-/* ---- functions of floats. The CPU's own for f32 (cpu/runtime/vmath.h) are vectorised; others are libm's. */
+/* ---- functions of floats. The CPU's own (cpu/runtime/vmath*.h) are vectorised; others are libm's. */
 #define ABS(x) DL_FN(fabsf, fabs)(x)
-#define EXP(x) DL_FN(dl_vexp, exp)(x)
+#define EXP(x) DL_V(exp)(x)
 #define EXP2(x) DL_FN(dl_vexp2, exp2)(x)
-#define EXPM1(x) DL_FN(dl_vexpm1, expm1)(x)
-#define EXPM1_BELOW(x) DL_FN(dl_vless1, expm1)(x) /* x <= 0 */
-#define LOG(x) DL_FN(dl_vlog, log)(x)
+#define EXPM1(x) DL_V(expm1)(x)
+#define EXPM1_BELOW(x) DL_FN(dl_vless1, DL_F64(dl_vexpm1_f64, expm1))(x) /* x <= 0 */
+#define LOG(x) DL_V(log)(x)
 #define LOG2(x) DL_FN(dl_vlog2, log2)(x)
 #define LOG10(x) DL_FN(dl_vlog10, log10)(x)
-#define LOG1P(x) DL_FN(dl_vlog1p, log1p)(x)
-#define LOG1P_UNIT(x) DL_FN(dl_vlog1p01, log1p)(x) /* 0 <= x <= 1 */
+#define LOG1P(x) DL_V(log1p)(x)
+#define LOG1P_UNIT(x) DL_FN(dl_vlog1p01, DL_F64(dl_vlog1p01_f64, log1p))(x) /* 0 <= x <= 1 */
 #define SQRT(x) DL_FN(sqrtf, sqrt)(x)
 #define CBRT(x) DL_FN(cbrtf, cbrt)(x)
 #define SIN(x) DL_FN(sinf, sin)(x)
 #define COS(x) DL_FN(cosf, cos)(x)
 #define TAN(x) DL_FN(tanf, tan)(x)
-#define NEAR_SIN(x) DL_FN(dl_vsin, sin)(x) /* these of |x| <= NEAR */
-#define NEAR_COS(x) DL_FN(dl_vcos, cos)(x)
-#define NEAR_TAN(x) DL_FN(dl_vtan, tan)(x)
+#define NEAR_SIN(x) DL_V(sin)(x) /* these of |x| <= NEAR */
+#define NEAR_COS(x) DL_V(cos)(x)
+#define NEAR_TAN(x) DL_V(tan)(x)
 #define NEAR NUM(1e6)
-#define ASIN(x) DL_FN(dl_vasin, asin)(x)
-#define ACOS(x) DL_FN(dl_vacos, acos)(x)
-#define ATAN(x) DL_FN(dl_vatan, atan)(x)
+#define ASIN(x) DL_V(asin)(x)
+#define ACOS(x) DL_V(acos)(x)
+#define ATAN(x) DL_V(atan)(x)
 #define ATAN2(y, x) DL_FN(dl_vatan2, atan2)(y, x)
-#define SINH(x) DL_FN(dl_vsinh, sinh)(x)
-#define COSH(x) DL_FN(dl_vcosh, cosh)(x)
-#define TANH(x) DL_FN(dl_vtanh, tanh)(x)
+#define SINH(x) DL_V(sinh)(x)
+#define COSH(x) DL_V(cosh)(x)
+#define TANH(x) DL_V(tanh)(x)
 #define ASINH(x) DL_FN(dl_vasinh, asinh)(x)
 #define ACOSH(x) DL_FN(dl_vacosh, acosh)(x)
 #define ATANH(x) DL_FN(dl_vatanh, atanh)(x)
-#define ERF(x) DL_FN(dl_verf, erf)(x)
-#define ERFC(x) DL_FN(dl_verfc, erfc)(x)
+#define ERF(x) DL_V(erf)(x)
+#define ERFC(x) DL_V(erfc)(x)
 #define TGAMMA(x) DL_FN(tgammaf, tgamma)(x)
 #define LGAMMA(x) DL_FN(lgammaf, lgamma)(x)
 #define FLOOR(x) DL_FN(floorf, floor)(x)
@@ -92,7 +97,7 @@
 #define POW(x, y) LIBM_POW(x, y)
 #define ROUND(x) DL_FN(nearbyintf, nearbyint)(x)
 #define NORMAL_CDF(x) (NUM(0.5) * TWICE_CDF(x))
-#define TWICE_CDF(x) DL_FN(dl_vtwice_cdf, dl_twice_cdf)(x)
+#define TWICE_CDF(x) DL_FN(dl_vtwice_cdf, dl_vtwice_cdf_f64)(x)
 #endif
 
 /* ---- what needs more than an expression: ops/formula_math.h. Those of integers report operands that have no result.

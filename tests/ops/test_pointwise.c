@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cpu/kernels/pointwise/pointwise.h"
+#include "cpu/runtime/vmath.h"
 
 static void rows_and_formulas_agree(void **state) {
     (void)state;
@@ -43,12 +44,13 @@ static void text_is_that_of_the_table(void **state) {
 static void write_source(const char *path) {
     FILE *f = fopen(path, "w");
     assert_non_null(f);
-    fputs("#include <stddef.h>\n#include \"cpu/runtime/vmath.h\"\n#include \"ops/formula.h\"\n#define T "
-          "double\n#define LOW(n) "
-          "n\n"
+    fputs("#include <stddef.h>\n#define DL_FN(f32, f64) f64\n#include \"cpu/runtime/vmath_circle.h\"\n"
+          "#include \"cpu/runtime/vmath_f64.h\"\n#include \"ops/formula.h\"\n#define T double\n#define LOW(n) n\n"
           "#define HIGH(n) n\n#define DL_HELPER(name) static inline T name\n#define DL_HELPER_OF(name) name\n"
           "#define DL_REAL_HELPERS\n#include \"ops/formula_math.h\"\n",
           f);
+    fprintf(f, "dl_vmath_word dl_vmath_bits = {%ld, %ld, %ld, %ld};\n", dl_vmath_bits.snan, dl_vmath_bits.top,
+            dl_vmath_bits.snan_f64, dl_vmath_bits.top_f64);
     for (int i = 0; i < DL_NFORMULA; i++) {
         const dl_formula *r = dl_formula_at(i);
         if (!r->real) continue;

@@ -2,11 +2,11 @@
 #ifndef REAL
 #include "cpu/kernels/attention.h"
 #include "cpu/runtime/vec.h"
-#include "cpu/runtime/vmath.h"
+#include "cpu/runtime/vmath_f64.h"
 
 enum { LANES = 32 }; /* of a loop that the compiler turns into vectors: the same at every level */
 
-#define EXP(x) _Generic((x), float : dl_vexp, default : exp)(x)
+#define EXP(x) _Generic((x), float : dl_vexp, default : dl_vexp_f64)(x)
 #define BOTH_REALS "cpu/kernels/attention_simd.c"
 #include "cpu/runtime/both_reals.def"
 

@@ -3,7 +3,7 @@
 #include "cpu/kernels/optim.h"
 
 #define DL_FN(f32_name, f64_name) _Generic((T)0, float : f32_name, default : f64_name)
-#include "cpu/runtime/vmath.h"
+#include "cpu/runtime/vmath_f64.h"
 #include "optim/update_loop.h"
 
 #define NAME(name) DL_JOIN(name##_, T)

@@ -1,12 +1,12 @@
 /* Steps of recurrent cells and their gradients, for one sequence. Includes itself once an element type. */
 #ifndef REAL
 #include "cpu/kernels/recurrent.h"
-#include "cpu/runtime/vmath.h"
+#include "cpu/runtime/vmath_f64.h"
 
 static inline float sigmoid_f32(float x) { return 1.0f / (1.0f + dl_vexp(-x)); }
 static inline float tanh_f32(float x) { return dl_vtanh(x); }
-static inline double sigmoid_f64(double x) { return 1.0 / (1.0 + exp(-x)); }
-static inline double tanh_f64(double x) { return tanh(x); }
+static inline double sigmoid_f64(double x) { return 1.0 / (1.0 + dl_vexp_f64(-x)); }
+static inline double tanh_f64(double x) { return dl_vtanh_f64(x); }
 
 #define BOTH_REALS "cpu/kernels/recurrent_simd.c"
 #include "cpu/runtime/both_reals.def"

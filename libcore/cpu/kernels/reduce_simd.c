@@ -4,7 +4,7 @@
  */
 #include "cpu/runtime/loop_types.h"
 #include "cpu/kernels/reduce.h"
-#include "cpu/runtime/vmath.h"
+#include "cpu/runtime/vmath_f64.h"
 
 enum { LANES = 32, BLOCK = 16 };
 
@@ -218,7 +218,7 @@ TRUTHS(f32)
 TRUTHS(f64)
 
 #define EXP32(x, m) dl_vexp((x) - (m))
-#define EXP64(x, m) exp((x) - (m))
+#define EXP64(x, m) dl_vexp_f64((x) - (m))
 REDUCER(sumexp_f32, f32, f32, EXP32, PLUS)
 REDUCER(sumexp_f64, f64, f64, EXP64, PLUS)
 

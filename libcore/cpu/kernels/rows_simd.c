@@ -3,11 +3,11 @@
 #ifndef REAL
 #include "cpu/runtime/rows.h"
 #include "cpu/runtime/vec.h"
-#include "cpu/runtime/vmath.h"
+#include "cpu/runtime/vmath_f64.h"
 
 enum { STRETCH = 512, ROWS = 64 }; /* elements, and rows of columns, that are added up in the element type */
 
-#define EXP(x) _Generic((x), float : dl_vexp, default : exp)(x)
+#define EXP(x) _Generic((x), float : dl_vexp, default : dl_vexp_f64)(x)
 #define LOG(x) _Generic((x), float : logf, default : log)(x)
 #define BOTH_REALS "cpu/kernels/rows_simd.c"
 #include "cpu/runtime/both_reals.def"

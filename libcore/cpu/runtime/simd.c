@@ -2,7 +2,8 @@
 #include "cpu/runtime/simd.h"
 #include "cpu/runtime/vmath.h"
 
-dl_vmath_word dl_vmath_bits = {.snan = 0x7fa00000, .top = 0x42b20000};
+dl_vmath_word dl_vmath_bits = {
+    .snan = 0x7fa00000, .top = 0x42b20000, .snan_f64 = 0x7ff4000000000000, .top_f64 = 0x4086400000000000};
 
 static int limit = 4;
 

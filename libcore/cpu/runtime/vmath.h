@@ -29,11 +29,11 @@ DL_VECTOR float dl_vfloat(int i) {
     return x;
 }
 
-/* Bits of a signalling NaN, and of 89. They are not constants, since compilers compute with these beforehand: then an
- * overflow, or the logarithm of a negative number, would raise no flag (autograd/nonfinite.h). Of a type that stores of
- * floats do not change, so that loops read them once. */
+/* Bits of a signalling NaN, and of 89 (f64: 712). They are not constants, since compilers compute with these
+ * beforehand: then an overflow, or the logarithm of a negative number, would raise no flag (autograd/nonfinite.h). Of a
+ * type that stores of floats do not change, so that loops read them once. */
 typedef struct dl_vmath_word {
-    long snan, top;
+    long snan, top, snan_f64, top_f64;
 } dl_vmath_word;
 extern dl_vmath_word dl_vmath_bits;
 
@@ -216,6 +216,5 @@ DL_VECTOR float dl_vatanh(float x) {
 
 /* Twice the standard normal distribution function. */
 DL_VECTOR float dl_vtwice_cdf(float x) { return 1.0f + dl_verf(x * 0.707106781f); }
-DL_VECTOR double dl_twice_cdf(double x) { return erfc(x * -0.70710678118654752440); }
 
 #endif

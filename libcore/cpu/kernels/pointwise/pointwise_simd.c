@@ -3,6 +3,7 @@
 #include "cpu/runtime/loop_types.h"
 #include "cpu/kernels/pointwise/pointwise.h"
 #include "cpu/runtime/vmath_circle.h"
+#include "cpu/runtime/vmath_f64.h"
 #include "ops/each.h"
 
 #define PART_T T /* the type of real numbers in formulas */
