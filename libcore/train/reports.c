@@ -85,6 +85,7 @@ static dl_status halted(dl_trainer *t, const dl_report *r, const dl_issued *afte
     if (!loss) t->grad_norm = r->norm;
     while (t->taken < t->issued) {
         DL_TRY(await(t, &t->report[t->taken % DL_REPORTS], t->taken + 1));
+        dl_updates_take(t, t->taken, false);
         uncount(t, &t->after[t->taken++ % DL_REPORTS]);
     }
     uncount(t, after);
@@ -110,7 +111,8 @@ dl_status dl_report_take(dl_trainer *t, bool wait, bool *got) {
         DL_TRY(await(t, r, t->taken + 1));
     else if (__atomic_load_n(&r->number, __ATOMIC_ACQUIRE) != t->taken + 1)
         return DL_OK;
-    t->taken++;
+    const long number = t->taken++;
+    if (r->end != DL_END_DONE || after->failed) dl_updates_take(t, number, false);
     if (r->end == DL_END_LOSS || r->end == DL_END_NORM) return halted(t, r, after);
     if (after->failed) return DL_OK;
     if (r->end == DL_END_SKIPPED) uncount(t, after);
@@ -120,6 +122,7 @@ dl_status dl_report_take(dl_trainer *t, bool wait, bool *got) {
     t->speed = speed_of(t, r, after->samples), t->report_time = r->time;
     t->samples = after->samples;
     dl_record_step(t);
+    dl_updates_take(t, number, true);
     return DL_OK;
 }
 

@@ -350,9 +350,12 @@ dl_status dl_step_issue(dl_trainer *t) {
     t->start = start_here(t);
     bool wait = dl_past_before_step(t);
     DL_TRY(dl_control_align(t));
-    DL_TRY(dl_replay_step(t, &done));
+    dl_look *look = dl_updates_before(t);
+    dl_status st = dl_replay_step(t, &done);
     t->drain_first |= wait;
-    if (!done) DL_TRY(dl_step_issue_eagerly(t));
+    if (st == DL_OK && !done) st = dl_step_issue_eagerly(t);
+    dl_updates_after(t, look, st);
+    DL_TRY(st);
     dl_past_after_step(t);
     return DL_OK;
 }
@@ -401,7 +404,10 @@ dl_status dl_trainer_backward(dl_trainer *t) {
 
 static dl_status begin_update(dl_trainer *t) {
     DL_TRY(dl_record_begin(t));
-    return update(t);
+    dl_look *look = dl_updates_before(t);
+    dl_status st = update(t);
+    dl_updates_after(t, look, st);
+    return st;
 }
 
 dl_status dl_trainer_update(dl_trainer *t) {

@@ -331,6 +331,7 @@ void dl_trainer_free(dl_trainer *t) {
     dl_saving_free(t);
     dl_control_free(t);
     dl_past_forget(t);
+    dl_updates_drop(t);
     dl_record_end(t);
     dl_store_close(t->store);
     dl_record_free_spec(t);

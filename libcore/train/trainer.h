@@ -37,6 +37,7 @@ typedef struct dl_issued {
 } dl_issued;
 
 typedef struct dl_past dl_past;             /* earlier states (train/rewind.c) */
+typedef struct dl_look dl_look;             /* an update whose size is recorded (train/updates.c) */
 typedef struct dl_step_graph dl_step_graph; /* a captured step (train/replay.c) */
 
 /* One metric of evaluations. */
@@ -134,8 +135,10 @@ struct dl_trainer {
     double *rate;       /* [DL_REPORTS][groups], which it reads */
     long issued, taken; /* steps issued; reports read */
     dl_issued after[DL_REPORTS];
-    dl_step_start start; /* of the step that is being issued */
-    long report_time;    /* of the last report; 0: none */
+    dl_look *look[DL_REPORTS]; /* NULL: the size of that step's update is not recorded */
+    bool updates_off;          /* it cannot be */
+    dl_step_start start;       /* of the step that is being issued */
+    long report_time;          /* of the last report; 0: none */
 
     /* batches (train/batch.c) */
     bool resident_asked[DL_SPLITS];  /* has it been decided whether a split is on the device? */
@@ -266,6 +269,17 @@ void dl_past_after_step(dl_trainer *t);
 void dl_past_turn(dl_trainer *t, bool train);
 /* Forgets the states that were kept. */
 void dl_past_forget(dl_trainer *t);
+
+/* ---- train/updates.c */
+/* Before a step is issued: NULL where the size of its update is not recorded. Goes to dl_updates_after, with how the
+ * issue ended. No failure in here ends a training. */
+dl_look *dl_updates_before(dl_trainer *t);
+void dl_updates_after(dl_trainer *t, dl_look *x, dl_status issued);
+/* The report of the step that was issued as `number` (from 0) is there; good: it counts, and the figures are recorded.
+ */
+void dl_updates_take(dl_trainer *t, long number, bool good);
+void dl_updates_drop(dl_trainer *t);
+void dl_look_free(dl_look *x);
 
 /* ---- train/reports.c */
 /* Reads the oldest report, if there is one, into the trainer: *got. wait: waits for it. Fails where the step diverged;

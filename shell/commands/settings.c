@@ -96,6 +96,17 @@ static dl_status set_rewind(const char *value) { return read_size("rewind", valu
 static dl_status get_undo(dlsh_buf *out) { return put_size(out, dlsh_undo_budget_get()); }
 static dl_status set_undo(const char *value) { return read_size("undo", value, dlsh_undo_budget_set); }
 
+static dl_status get_updates(dlsh_buf *out) {
+    dlsh_buf_printf(out, "%ld", dl_updates_every_get());
+    return DL_OK;
+}
+
+static dl_status set_updates(const char *value) {
+    long n = 0;
+    DLSH_TRY(whole_number(value, 0, 1000000000, &n));
+    return dl_updates_every_set(n);
+}
+
 static int get_nan(void) { return dl_nan_policy_get(); }
 static dl_status set_nan(int n) { return dl_nan_policy_set((dl_nan_policy)n); }
 
@@ -142,6 +153,10 @@ static const dlsh_setting settings[] = {
      "time "
      "that keeping the last one took. 0: none are kept.",
      .get = get_rewind, .set = set_rewind},
+    {"updates", "0 to 1000000000", "100",
+     "Every so many steps a trainer records `update_ratio`, the norm of the update over the norm of the parameters, "
+     "and `update_ratio/LAYER` of each layer; 0: never.",
+     .get = get_updates, .set = set_updates},
     {"undo", "SIZE", "64MB",
      "Memory for what `undo` takes back: former values of variables, and copies of tensors and optimizers that were "
      "changed in place. In scripts 0, unless it is set: nothing is kept.",

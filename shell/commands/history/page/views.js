@@ -15,7 +15,7 @@ function cell(r, name) {
 }
 function bests(columns) {
   const out = {};
-  for (const m of columns.filter((c) => D.metrics.includes(c) && !/^system\/|(^|\/)(epoch|lr|grad_norm)$/.test(c))) {
+  for (const m of columns.filter((c) => D.metrics.includes(c) && !/^system\/|(^|\/)(epoch|lr|grad_norm)$|^update_ratio/.test(c))) {
     const v = shown.map((r) => valueOf(r, m)).filter(isNumber);
     if (v.length > 1) out[m] = direction(m) > 0 ? Math.max(...v) : Math.min(...v);
   }
