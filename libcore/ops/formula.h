@@ -45,8 +45,8 @@
 #define EXPM1(x) DL_V(expm1)(x)
 #define EXPM1_BELOW(x) DL_FN(dl_vless1, DL_F64(dl_vexpm1_f64, expm1))(x) /* x <= 0 */
 #define LOG(x) DL_V(log)(x)
-#define LOG2(x) DL_FN(dl_vlog2, log2)(x)
-#define LOG10(x) DL_FN(dl_vlog10, log10)(x)
+#define LOG2(x) DL_V(log2)(x)
+#define LOG10(x) DL_V(log10)(x)
 #define LOG1P(x) DL_V(log1p)(x)
 #define LOG1P_UNIT(x) DL_FN(dl_vlog1p01, DL_F64(dl_vlog1p01_f64, log1p))(x) /* 0 <= x <= 1 */
 #define SQRT(x) DL_FN(sqrtf, sqrt)(x)
@@ -61,7 +61,7 @@
 #define ASIN(x) DL_V(asin)(x)
 #define ACOS(x) DL_V(acos)(x)
 #define ATAN(x) DL_V(atan)(x)
-#define ATAN2(y, x) DL_FN(dl_vatan2, atan2)(y, x)
+#define ATAN2(y, x) DL_V(atan2)(y, x)
 #define SINH(x) DL_V(sinh)(x)
 #define COSH(x) DL_V(cosh)(x)
 #define TANH(x) DL_V(tanh)(x)

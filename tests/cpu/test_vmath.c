@@ -117,6 +117,8 @@ static const struct {
     {"acos", DL_FORMULA_acos, acosl, 2, 0},
     {"atan", DL_FORMULA_atan, atanl, 2, 0},
     {"softplus", DL_FORMULA_softplus, softplus_l, 2.5, 1e-300},
+    {"log2", DL_FORMULA_log2, log2l, 1, 0},
+    {"log10", DL_FORMULA_log10, log10l, 1, 0},
 };
 
 static double ulps_f64(double got, long double want) {
@@ -176,6 +178,29 @@ static void errors_of_f64_are_small(void **state) {
         int level = dl_simd_limit(limit);
         if (level != last) check_level_f64(level);
         last = level;
+    }
+}
+
+static void atan2_of_f64(void **state) {
+    (void)state;
+    static double a[BATCH], b[BATCH], y[BATCH];
+    for (int limit = 1; limit <= 4; limit++) {
+        dl_simd_limit(limit);
+        for (uint64_t batch = 0; batch < 8; batch++) {
+            for (uint64_t i = 0; i < BATCH; i++) {
+                a[i] = batch ? some_f64(batch * BATCH + i) : some_f64(i / 64 % 16);
+                b[i] =
+                    batch ? i % 3 ? some_f64(9999 * batch + i) : a[i] * (double)((int)(i % 7) - 3) : some_f64(i % 16);
+            }
+            DL_SIMD_PICK(dl_pointwise)
+            [DL_F64] -> run[DL_FORMULA_atan2](BATCH, (char *[]){(char *)y, (char *)a, (char *)b},
+                                              (const long[]){8, 8, 8}, NULL);
+            for (int i = 0; i < BATCH; i++) {
+                long double want = atan2l(a[i], b[i]);
+                if (ulps_f64(y[i], want) > 2.5 || (want == 0 && !signbit(want) != !signbit(y[i])))
+                    fail_msg("level %d: atan2(%a, %a) is %a, want %La", limit, a[i], b[i], y[i], want);
+            }
+        }
     }
 }
 
@@ -327,6 +352,7 @@ int main(void) {
         cmocka_unit_test(two_operands),
         cmocka_unit_test(flags_and_places),
         cmocka_unit_test(errors_of_f64_are_small),
+        cmocka_unit_test(atan2_of_f64),
         cmocka_unit_test(flags_and_places_of_f64),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

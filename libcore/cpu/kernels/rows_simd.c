@@ -88,11 +88,11 @@ static void S(softmax)(const void *xv, void *yv, long d, long stride, long nc, b
     }
     S(columns)(x, d, stride, nc, m, s);
     for (long c = 0; c < nc; c++) s[c] = logs ? LOG(s[c]) : 1 / s[c];
-    for (long i = 0; i < d; i++)
-        for (long c = 0; c < nc; c++) {
-            REAL v = x[i * stride + c] - m[c];
-            y[i * stride + c] = logs ? v - s[c] : EXP(v) * s[c];
-        }
+    for (long i = 0; i < d; i++, x += stride, y += stride)
+        if (logs)
+            for (long c = 0; c < nc; c++) y[c] = x[c] - m[c] - s[c];
+        else
+            for (long c = 0; c < nc; c++) y[c] = EXP(x[c] - m[c]) * s[c];
 }
 
 static void S(softmax_grad)(const void *yv, const void *gv, void *dv, long d, long stride, long nc, bool logs) {
@@ -114,11 +114,11 @@ static void S(softmax_grad)(const void *yv, const void *gv, void *dv, long d, lo
         for (long c = 0; c < nc; c++) total[c] += part[c];
     }
     for (long c = 0; c < nc; c++) s[c] = (REAL)total[c];
-    for (long i = 0; i < d; i++)
-        for (long c = 0; c < nc; c++) {
-            REAL gi = g[i * stride + c], yi = y[i * stride + c];
-            dx[i * stride + c] = logs ? gi - EXP(yi) * s[c] : yi * (gi - s[c]);
-        }
+    for (long i = 0; i < d; i++, y += stride, g += stride, dx += stride)
+        if (logs)
+            for (long c = 0; c < nc; c++) dx[c] = g[c] - EXP(y[c]) * s[c];
+        else
+            for (long c = 0; c < nc; c++) dx[c] = y[c] * (g[c] - s[c]);
 }
 
 static void S(logsum)(const void *xv, long d, long stride, long nc, double *top, double *logsum) {

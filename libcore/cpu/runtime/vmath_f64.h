@@ -69,27 +69,53 @@ DL_VECTOR double dl_vexpm1_f64(double x) {
     return x == 0.0 ? x : p;
 }
 
-/* e ln(2) + ln(1 + f), the latter as 2 artanh(s) with s = f / (2 + f), for 1 + f between sqrt(1/2) and sqrt(2). */
-DL_VECTOR double dl_vlog_of_f64(double e, double f) {
-    double s = f / (2.0 + f), z = s * s, half = 0.5 * (f * f);
+/* ln(1 + f) = f - half + tail with half = f**2 / 2, for 1 + f between sqrt(1/2) and sqrt(2): by 2 artanh(s) with
+ * s = f / (2 + f). */
+DL_VECTOR void dl_vlog_terms_f64(double f, double half, double *tail) {
+    double s = f / (2.0 + f), z = s * s;
     double p = DL_HORNER(DL_MUL_ADD, z, 0.14797507964482168, 0.1531390323321067, 0.18183569739728042,
-                         0.22222198476003124, 0.2857142874326231, 0.39999999999411096, 0.6666666666666735) *
-               z;
-    return e * DL_VLN2_HIGH - ((half - (s * (half + p) + e * DL_VLN2_LOW)) - f);
+                         0.22222198476003124, 0.2857142874326231, 0.39999999999411096, 0.6666666666666735);
+    *tail = s * (half + p * z);
+}
+/* e ln(2) + ln(1 + f) */
+DL_VECTOR double dl_vlog_of_f64(double e, double f) {
+    double half = 0.5 * (f * f), tail;
+    dl_vlog_terms_f64(f, half, &tail);
+    return e * DL_VLN2_HIGH - ((half - (tail + e * DL_VLN2_LOW)) - f);
 }
 
-/* x = 2**e (1 + f) */
-DL_VECTOR double dl_vlog_f64(double x) {
+/* x = 2**e (1 + f); of a negative number e is NaN. */
+DL_VECTOR double dl_vlog_parts_f64(double x, double *e) {
     int tiny = x < 2.2250738585072014e-308;
     double y = tiny ? x * 18014398509481984.0 : x;                           /* 2**54 */
     unsigned long i = (unsigned long)dl_vbits_f64(y) - 0x3fe6a09e667f3bcdul; /* wraps for what is no positive number */
     long biased = (long)((i + (1024ul << 52)) >> 52);
-    double e =
-        dl_vdouble(biased | 0x4330000000000000l) - (tiny ? 4503599627370496.0 + 1078 : 4503599627370496.0 + 1024);
-    e = x < 0.0 ? dl_vdouble(dl_vmath_bits.snan_f64) : e;
-    double r = dl_vlog_of_f64(e, dl_vdouble((long)((i & 0xffffffffffffful) + 0x3fe6a09e667f3bcdul)) - 1.0);
+    *e = dl_vdouble(biased | 0x4330000000000000l) - (tiny ? 4503599627370496.0 + 1078 : 4503599627370496.0 + 1024);
+    *e = x < 0.0 ? dl_vdouble(dl_vmath_bits.snan_f64) : *e;
+    return dl_vdouble((long)((i & 0xffffffffffffful) + 0x3fe6a09e667f3bcdul)) - 1.0;
+}
+DL_VECTOR double dl_vlog_f64(double x) {
+    double e, f = dl_vlog_parts_f64(x, &e), r = dl_vlog_of_f64(e, f);
     r = x == 0.0 ? -INFINITY : r;
     return x < INFINITY ? r : x; /* infinity and NaN are themselves */
+}
+
+/* The logarithm to another base: e * power + ln(1 + f) * unit, power and unit in two parts. High parts have so few bits
+ * that their products are exact: powers of the base have whole logarithms. */
+DL_VECTOR double dl_vlog_to_f64(double x, double power, double power_low, double unit, double unit_low) {
+    double e, f = dl_vlog_parts_f64(x, &e), half = 0.5 * (f * f), tail;
+    dl_vlog_terms_f64(f, half, &tail);
+    double high = dl_vdouble(dl_vbits_f64(f - half) & ~0xffffffffl), low = ((f - high) - half) + tail;
+    double big = e * power, small = high * unit, sum = big + small;
+    double r = sum + (((big - sum) + small) + (e * power_low + (low + high) * unit_low + low * unit));
+    r = x == 0.0 ? -INFINITY : r;
+    return x < INFINITY ? r : x;
+}
+DL_VECTOR double dl_vlog2_f64(double x) {
+    return dl_vlog_to_f64(x, 1.0, 0.0, 1.4426946640014648, 3.768874985636099e-07);
+}
+DL_VECTOR double dl_vlog10_f64(double x) {
+    return dl_vlog_to_f64(x, 0.30102999560767785, 5.630334806675098e-11, 0.4342944622039795, 1.9699272335463627e-08);
 }
 
 /* ln(1 + u) for 0 <= u <= 1, above sqrt(2) - 1 as ln(2) + ln(1 + (u - 1) / 2). */
@@ -227,18 +253,33 @@ DL_VECTOR double dl_vacos_f64(double x) {
     return a > 0.5 ? (x > 0.0 ? above : below) : mid;
 }
 
-/* Above tan(pi/8) by pi/4 + atan((x - 1) / (x + 1)), above tan(3 pi/8) by pi/2 - atan(1 / x). */
-DL_VECTOR double dl_vatan_f64(double x) {
-    double a = fabs(x);
-    int mid = a > 0.41421356237309504880, far = a > 2.41421356237309504880;
-    double over = far ? -1.0 : mid ? a - 1.0 : a, under = far ? a : mid ? a + 1.0 : 1.0;
-    double q = over / under, z = q * q;
+/* pi/2 - |atan(over / under)|, or that itself, for 0 <= over <= under: above tan(pi/8) it is pi/4 + atan((over - under)
+ * / (over + under)). */
+DL_VECTOR double dl_vatan_of_f64(double over, double under, int turned) {
+    int mid = over > 0.41421356237309504880 * under;
+    double q = (mid ? over - under : over) / (mid ? over + under : under), z = q * q;
     double p = DL_HORNER(DL_MUL_ADD, z, 0.02126402881028972, -0.043595224096768206, 0.05692719022093249,
                          -0.06641162272904758, 0.0769007386121871, -0.09090782870424585, 0.11111106676137597,
                          -0.14285714195884236, 0.19999999999097334, -0.3333333333333019);
     p = p * z * q;
-    double at = far ? 2.0 * DL_VQUARTER_PI : DL_VQUARTER_PI, low = far ? 0.5 * DL_VPI_LOW : 0.25 * DL_VPI_LOW;
-    return copysign(mid ? at + (q + (p + low)) : q + p, x);
+    double at = mid ? DL_VQUARTER_PI : 0.0, low = mid ? 0.25 * DL_VPI_LOW : 0.0;
+    double far = (2.0 * DL_VQUARTER_PI - at) - (q + (p + (low - 0.5 * DL_VPI_LOW)));
+    return turned ? far : at + (q + (p + low));
+}
+DL_VECTOR double dl_vatan_f64(double x) {
+    double a = fabs(x);
+    double r = dl_vatan_of_f64(a > 1.0 ? 1.0 : a, a > 1.0 ? a : 1.0, a > 1.0);
+    return x == 0.0 ? x : copysign(r, x);
+}
+/* Large numbers are made smaller, so that their sum does not overflow. */
+DL_VECTOR double dl_vatan2_f64(double y, double x) {
+    double a = fabs(x), b = fabs(y), low = b > a ? a : b, high = b > a ? b : a;
+    double by = high > 1e300 ? 0.0009765625 : 1.0;
+    double under = high == INFINITY || high == 0.0 ? 1.0 : high * by;
+    double over = high == INFINITY ? (low == INFINITY ? 1.0 : 0.0) : low * by;
+    double p = dl_vatan_of_f64(over, under, b > a);
+    p = dl_vbits_f64(x) < 0 ? 4.0 * DL_VQUARTER_PI - (p - DL_VPI_LOW) : p;
+    return x != x || y != y ? x + y : copysign(p, y);
 }
 
 #endif
