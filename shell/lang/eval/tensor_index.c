@@ -23,6 +23,8 @@ typedef struct plan {
     part parts[8];
     int nparts;
     dl_tensor *view;  /* owned */
+    dl_tensor *base;  /* owned: what is written; the view itself, unless it is a copy that lies backwards somewhere */
+    unsigned back;    /* a bit for each dimension of the view in which it lies backwards from the base */
     int ndim;         /* of the tensor that is indexed */
     int dim;          /* first dimension the group indexes; -1: no group */
     int ndims;        /* adjacent dimensions that it indexes */
@@ -33,6 +35,7 @@ typedef struct plan {
 static void plan_free(plan *p) {
     for (int i = 0; i < p->nparts; i++) dl_unref(p->parts[i].index);
     dl_unref(p->view);
+    dl_unref(p->base);
     dl_unref(p->index);
     dl_unref(p->mask);
 }
@@ -71,27 +74,30 @@ static dl_status bound(dlsh_session *s, const dlsh_node *n, long *out, int *give
     return dlsh_at(s, n, st);
 }
 
-/* A negative step: the same elements forwards, then flipped. */
+/* A negative step: the same elements forwards, which are flipped at the end. */
 static dl_status slice_backwards(dl_tensor **t, int dim, const long *start, const long *stop, long step) {
-    long n = dl_shape(*t)[dim], from = start ? *start : n - 1, to = stop ? *stop : -1, d = dim;
+    long n = dl_shape(*t)[dim], from = start ? *start : n - 1, to = stop ? *stop : -1;
     if (start && from < 0) from += n;
     if (stop && to < 0) to = to + n < -1 ? -1 : to + n;
     if (from > n - 1) from = n - 1;
     if (to > n - 1) to = n - 1;
     long count = from > to ? (from - to - 1) / -step + 1 : 0;
     long first = count ? from + (count - 1) * step : 0, end = count ? from + 1 : 0;
-    DLSH_TRY(replace(t, dl_slice(*t, dim, &first, &end, -step)));
-    return replace(t, dl_flip(*t, &d, 1));
+    return replace(t, dl_slice(*t, dim, &first, &end, -step));
 }
 
-static dl_status slice(dlsh_session *s, dl_tensor **t, int dim, const dlsh_node *n) {
+static dl_status slice(dlsh_session *s, plan *p, int dim, const dlsh_node *n) {
+    dl_tensor **t = &p->view;
     long start, stop, step = 1;
     int has_start, has_stop, has_step;
     DLSH_TRY(bound(s, n->kids[0], &start, &has_start));
     DLSH_TRY(bound(s, n->kids[1], &stop, &has_stop));
     DLSH_TRY(bound(s, n->kids[2], &step, &has_step));
     if (step < -LONG_MAX) step = -LONG_MAX;
-    if (has_step && step < 0) return slice_backwards(t, dim, has_start ? &start : NULL, has_stop ? &stop : NULL, step);
+    if (has_step && step < 0) {
+        p->back |= 1U << dim;
+        return slice_backwards(t, dim, has_start ? &start : NULL, has_stop ? &stop : NULL, step);
+    }
     if (has_step && step == 0) return dlsh_fail(DL_ERR_VALUE, NULL, "the step of a slice cannot be 0");
     if (!has_start && !has_stop && step == 1) return DL_OK;
     return replace(t, dl_slice(*t, dim, has_start ? &start : NULL, has_stop ? &stop : NULL, step));
@@ -161,7 +167,9 @@ static dl_status to_front(plan *p) {
         for (int k = 0; k < p->parts[i].ndims; k++) taken[order[n++] = p->parts[i].dim + k] = 1;
     for (int d = 0; d < dl_ndim(p->view); d++)
         if (!taken[d]) order[n++] = d;
-    p->dim = 0;
+    unsigned back = 0;
+    for (int i = 0; i < n; i++) back |= (p->back >> order[i] & 1) << i;
+    p->dim = 0, p->back = back;
     return replace(&p->view, dl_permute(p->view, order, n));
 }
 
@@ -237,7 +245,7 @@ static dl_status apply(dlsh_session *s, plan *p, int *dim, const dlsh_node *n, d
         v = dlsh_int(i);
     }
     if ((n->kind == DLSH_N_SLICE || v.type == DLSH_INT) && *dim >= dl_ndim(p->view)) return too_many_indices(p);
-    if (n->kind == DLSH_N_SLICE) return slice(s, &p->view, (*dim)++, n);
+    if (n->kind == DLSH_N_SLICE) return slice(s, p, (*dim)++, n);
     int d = *dim;
     switch (v.type) {
     case DLSH_INT: return replace(&p->view, dl_select(p->view, d, v.as.i));
@@ -248,6 +256,20 @@ static dl_status apply(dlsh_session *s, plan *p, int *dim, const dlsh_node *n, d
         return dlsh_fail(DL_ERR_TYPE, NULL,
                          "a tensor is indexed by ints, slices, none, ..., masks and index tensors, got %s", dlsh_a(v));
     }
+}
+
+/* t with the dimensions turned that lie backwards in the view; an operation that undoes itself. */
+static dl_tensor *turned(const plan *p, dl_tensor *t) {
+    long dims[8];
+    int n = 0;
+    for (int i = 0; i < 8; i++)
+        if (p->back >> i & 1) dims[n++] = i;
+    return dl_flip(t, dims, n);
+}
+
+static dl_status turn_view(plan *p) {
+    p->base = dl_ref(p->view);
+    return p->back ? replace(&p->view, turned(p, p->base)) : DL_OK;
 }
 
 enum { MAX_SUBS = 32 };
@@ -280,6 +302,7 @@ static dl_status make_plan(dlsh_session *s, dl_tensor *t, const dlsh_node *n, pl
     }
     for (int i = 0; i < evaluated; i++) dlsh_drop(v[i]);
     if (!st) st = group(p);
+    if (!st) st = turn_view(p);
     if (st) plan_free(p);
     return st;
 }
@@ -350,7 +373,7 @@ static dl_tensor *aligned_mask(const plan *p) {
 
 /* `x[i] += v` would count an index that occurs several times once. */
 static dl_status refuse_duplicates(const plan *p) {
-    if (p->dim < 0 || p->mask || !dl_numel(p->index)) return DL_OK;
+    if (p->dim < 0 || p->mask || !dl_numel(p->index) || !dl_numel(p->view)) return DL_OK;
     long flat = -1, most = 0, m = dl_numel(p->index);
     dl_tensor *at = dl_reshape(p->index, &flat, 1), *from = merged(p);
     long n = from ? dl_shape(from)[p->dim] : 0;
@@ -396,6 +419,16 @@ static dl_tensor *replaced(const plan *p, dl_tensor *value) {
     return r;
 }
 
+/* Writes a value for the whole view, which may broadcast. */
+static dl_status put_whole(const plan *p, dl_tensor *whole) {
+    if (!p->back || dl_numel(whole) == 1) return dl_assign(p->base, whole);
+    dl_tensor *wide = dl_tensor_empty(dl_ndim(p->view), dl_shape(p->view), dl_dtype_of(p->view), dl_device_of(p->view));
+    dl_tensor *back = wide && dl_assign(wide, whole) == DL_OK ? turned(p, wide) : NULL;
+    dl_status st = back ? dl_assign(p->base, back) : dl_failed();
+    DLSH_UNREF(wide, back);
+    return st;
+}
+
 dl_status dlsh_tensor_update_index(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_op op, dlsh_value v) {
     plan p;
     dlsh_value r = dlsh_void();
@@ -410,7 +443,7 @@ dl_status dlsh_tensor_update_index(dlsh_session *s, dl_tensor *t, const dlsh_nod
     if (!st) st = dlsh_tensor_check_kept(old, r.as.tensor, NULL);
     if (!st) {
         dl_tensor *whole = p.dim < 0 ? dl_ref(r.as.tensor) : replaced(&p, r.as.tensor);
-        st = whole ? dl_assign(p.view, whole) : dl_failed();
+        st = whole ? put_whole(&p, whole) : dl_failed();
         dl_unref(whole);
     }
     dlsh_drop(r);
@@ -432,7 +465,7 @@ dl_status dlsh_tensor_assign(dlsh_session *s, dl_tensor *t, const dlsh_node *n, 
     dl_status st = make_plan(s, t, n, &p);
     if (!st) {
         dl_tensor *whole = p.dim < 0 ? dl_ref(value) : replaced(&p, value);
-        st = whole ? dl_assign(p.view, whole) : dl_failed();
+        st = whole ? put_whole(&p, whole) : dl_failed();
         dl_unref(whole);
         plan_free(&p);
     }
