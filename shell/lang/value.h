@@ -317,8 +317,10 @@ static inline double dlsh_plain_nan(double f) { return f != f ? (double)__builti
 /* Truth for `if`, `while`, `!`, `&&`, `||`, `?:`: none and zero are false, empty strings and lists too; a tensor must
  * have one element. DL_ERR_TYPE for what has no truth. */
 dl_status dlsh_truth(dlsh_value v, int *out);
-/* Equality without conversion except int with float, through lists and records of any depth; tensors are equal when
- * they are the same tensor. DL_ERR_MEMORY. */
+/* Have they the same shape and elements? Fails as `eq` does, as for tensors on two devices. */
+dl_status dlsh_tensors_equal(dl_tensor *a, dl_tensor *b, int *out);
+/* Equality without conversion except int with float, through lists and records of any depth, in which tensors are equal
+ * by their contents; a and b themselves are equal when they are the same tensor. DL_ERR_MEMORY. */
 dl_status dlsh_equal(dlsh_value a, dlsh_value b, int *out);
 
 /* ---------------------------------------------------------------- text */

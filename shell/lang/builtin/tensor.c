@@ -461,22 +461,23 @@ static dl_status shape_as_run(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status allclose_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *x = dlsh_arg_tensor(a, "input"), *y = dlsh_arg_tensor(a, "other");
-    const dlsh_value *r_given = dlsh_arg_data(a) ? NULL : dlsh_arg(a, "rtol"),
-                     *a_given = dlsh_arg_data(a) ? NULL : dlsh_arg(a, "atol");
+    const dlsh_value *r_given = dlsh_arg(a, "rtol"), *a_given = dlsh_arg(a, "atol");
     double rtol = r_given ? dlsh_number(*r_given) : 1e-5, atol = a_given ? dlsh_number(*a_given) : 1e-8;
     long yes = 0;
-    int same_shape = dl_ndim(x) == dl_ndim(y);
-    for (int i = 0; same_shape && i < dl_ndim(x); i++) same_shape = dl_shape(x)[i] == dl_shape(y)[i];
-    if (dlsh_arg_data(a) && !same_shape) return dlsh_give(dlsh_bool(0), result); /* equal; allclose broadcasts */
     DLSH_SCOPED_GRAD_MODE(0);
     dl_tensor *same = dl_eq(x, y), *d = dl_sub(x, y), *gap = dl_abs(d), *big = dl_abs(y);
     dl_tensor *r = dl_scalar_f(rtol), *at = dl_scalar_f(atol), *rel = dl_mul(big, r), *lim = dl_add(rel, at),
               *within = dl_le(gap, lim);
-    dl_tensor *either = dlsh_arg_data(a) ? dl_ref(same) : dl_logical_or(same, within),
-              *all = dl_all(either, NULL, 0, 0);
+    dl_tensor *either = dl_logical_or(same, within), *all = dl_all(either, NULL, 0, 0);
     dl_status st = all ? dl_item_i(all, &yes) : dl_failed();
     DLSH_UNREF(same, d, gap, big, r, at, rel, lim, within, either, all);
     return dlsh_give_filled(st, dlsh_bool(yes != 0), result);
+}
+
+static dl_status equal_run(const dlsh_args *a, dlsh_value *result) {
+    int same = 0;
+    dl_status st = dlsh_tensors_equal(dlsh_arg_tensor(a, "input"), dlsh_arg_tensor(a, "other"), &same);
+    return dlsh_give_filled(st, dlsh_bool(same), result);
 }
 
 static dl_status shape_run(const dlsh_args *a, dlsh_value *result) {
@@ -604,6 +605,6 @@ const dlsh_command dlsh_tensor_rows[] = {
                               {"atol", .want = "number", .flags = DLSH_OPTIONAL, .doc = "absolute tolerance (1e-8)"})),
     DLSH_PURE_ROW("shape", shape_run, "shape(X)", "The sizes of a tensor, a list: the same as x.shape.",
                   DLSH_PARAMS(TENSOR_PARAM), .examples = "shape(ones(2, 3))"),
-    DLSH_PURE_ROW("equal", allclose_run, "equal(A, B)", "Have two tensors the same shape and elements?",
-                  DLSH_PARAMS(TENSOR_PARAM, {"other", .want = "tensor", .doc = "compared with it"}), .data = "exact"),
+    DLSH_PURE_ROW("equal", equal_run, "equal(A, B)", "Have two tensors the same shape and elements?",
+                  DLSH_PARAMS(TENSOR_PARAM, {"other", .want = "tensor", .doc = "compared with it"})),
     {0}};

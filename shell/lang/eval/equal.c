@@ -5,6 +5,8 @@
 
 #include "lang/command.h"
 #include "lang/session.h"
+#include "dlcore/compare.h"
+#include "dlcore/reduce.h"
 
 /* Comparisons after which pairs are remembered: values that share parts or contain themselves need more. */
 enum { FREE_PAIRS = 4096 };
@@ -49,6 +51,20 @@ static int scalars_equal(dlsh_value a, dlsh_value b) {
         return a.as.handle == b.as.handle || a.as.handle->self == b.as.handle->self;
     default: return a.as.refs == b.as.refs;
     }
+}
+
+dl_status dlsh_tensors_equal(dl_tensor *a, dl_tensor *b, int *out) {
+    long yes = 0;
+    *out = 0;
+    if (dl_ndim(a) != dl_ndim(b)) return DL_OK;
+    for (int i = 0; i < dl_ndim(a); i++)
+        if (dl_shape(a)[i] != dl_shape(b)[i]) return DL_OK;
+    DLSH_SCOPED_GRAD_MODE(0);
+    dl_tensor *same = dl_eq(a, b), *all = same ? dl_all(same, NULL, 0, 0) : NULL;
+    dl_status st = all ? dl_item_i(all, &yes) : dl_failed();
+    DLSH_UNREF(same, all);
+    *out = yes != 0;
+    return st;
 }
 
 static int is_collection(dlsh_value v) { return v.type == DLSH_LIST || v.type == DLSH_RECORD; }
@@ -103,12 +119,18 @@ static int next_pair(frame *f, dlsh_value *a, dlsh_value *b) {
     return partner != NULL;
 }
 
-/* 1, 0, or -1 without memory. */
+enum { NO_MEMORY = -1, FAILED = -2 /* recorded */ };
+
+/* 1, 0, or one of these. A tensor alone is the same or another one, as a list is searched for it; tensors within lists
+ * and records are compared by their contents. */
 static int compare(walk *w, dlsh_value a, dlsh_value b) {
+    int same = 0;
+    if (w->n && a.type == DLSH_TENSOR && b.type == DLSH_TENSOR && a.as.tensor != b.as.tensor)
+        return dlsh_tensors_equal(a.as.tensor, b.as.tensor, &same) == DL_OK ? same : FAILED;
     if (!is_collection(a) || a.type != b.type) return scalars_equal(a, b);
     if (a.as.refs == b.as.refs) return 1;
     if (size_of(a) != size_of(b)) return 0;
-    return enter(w, a, b) ? 1 : -1;
+    return enter(w, a, b) ? 1 : NO_MEMORY;
 }
 
 dl_status dlsh_equal(dlsh_value a, dlsh_value b, int *out) {
@@ -125,7 +147,8 @@ dl_status dlsh_equal(dlsh_value a, dlsh_value b, int *out) {
     free(w.frames);
     free(w.known);
     if (stopped) return dlsh_check_interrupt();
-    if (same < 0) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to compare two values");
+    if (same == FAILED) return dl_failed();
+    if (same == NO_MEMORY) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to compare two values");
     *out = same;
     return DL_OK;
 }
