@@ -16,13 +16,53 @@ dl_status dl_layer_repeat_check(dl_module *m) {
 
 enum { MAX_LAYERS = 20000 };
 
+/* A net that stands in a repeat or list by its name, and the copy of it in the present repetition. */
+typedef struct twin {
+    struct twin *next;
+    const dl_module *of;
+    dl_module *copy;
+} twin;
+
 /* What went wrong where, for the caller; and how many layers there are so far, as repeats within repeats multiply. */
 typedef struct fault {
     const dl_layer_spec *at;
     int arg, layers;
+    int repeated; /* how many repeats are around */
+    twin *twins;  /* of the innermost one */
 } fault;
 
 static dl_module *make(const dl_layer_spec *s, fault *f);
+
+/* A net that was made before: itself, so that nets that name it share its weights. In a repeat each repetition has one
+ * of its own, with weights of its own. */
+static dl_module *present(dl_module *m, fault *f) {
+    if (!f->repeated || !strcmp(m->row->kind.name, "function")) return dl_module_ref(m);
+    for (const twin *t = f->twins; t; t = t->next)
+        if (t->of == m) return dl_module_ref(t->copy);
+    twin *t = malloc(sizeof *t);
+    if (!t) return dl_fail(DL_ERR_MEMORY, "no memory for a net"), NULL;
+    *t = (twin){f->twins, m, dl_module_again(m)};
+    f->twins = t;
+    return dl_module_ref(t->copy);
+}
+
+/* Another repetition begins; end_repetition takes what this returns. */
+static twin *begin_repetition(fault *f) {
+    twin *around = f->twins;
+    f->twins = NULL;
+    f->repeated++;
+    return around;
+}
+
+static void end_repetition(fault *f, twin *around) {
+    for (twin *t = f->twins, *next; t; t = next) {
+        next = t->next;
+        dl_module_unref(t->copy);
+        free(t);
+    }
+    f->twins = around;
+    f->repeated--;
+}
 
 /* Adds n layers to a module; repeats add theirs `times` over. */
 static dl_status fill(dl_module *m, const dl_layer_spec *s, int n, fault *f) {
@@ -37,20 +77,28 @@ static dl_status fill(dl_module *m, const dl_layer_spec *s, int n, fault *f) {
 }
 
 /* In a repeat a label is numbered like a kind: fc0, fc1, ... */
-static dl_status fill_repeat(dl_module *m, const dl_layer_spec *s, fault *f) {
-    long times = dl_m_int(m, "n");
-    for (long k = 0; k < times; k++)
-        for (int i = 0; i < s->nbody; i++) {
-            dl_layer_spec one = s->body[i];
-            const char *label = one.label;
-            one.label = NULL;
-            dl_module *child = make(&one, f);
-            if (f->at == &one) f->at = &s->body[i];
-            if (!child) return dl_failed();
-            const char *base = label ? label : one.group || one.module ? one.kind : child->row->kind.name;
-            DL_TRY(dl_module_append(m, NULL, base ? base : dl_module_name(child), child));
-        }
+static dl_status fill_once(dl_module *m, const dl_layer_spec *s, fault *f) {
+    for (int i = 0; i < s->nbody; i++) {
+        dl_layer_spec one = s->body[i];
+        const char *label = one.label;
+        one.label = NULL;
+        dl_module *child = make(&one, f);
+        if (f->at == &one) f->at = &s->body[i];
+        if (!child) return dl_failed();
+        const char *base = label ? label : one.group || one.module ? one.kind : child->row->kind.name;
+        DL_TRY(dl_module_append(m, NULL, base ? base : dl_module_name(child), child));
+    }
     return DL_OK;
+}
+
+static dl_status fill_repeat(dl_module *m, const dl_layer_spec *s, fault *f) {
+    dl_status st = DL_OK;
+    for (long k = 0; st == DL_OK && k < dl_m_int(m, "n"); k++) {
+        twin *around = begin_repetition(f);
+        st = fill_once(m, s, f);
+        end_repetition(f, around);
+    }
+    return st;
 }
 
 /* Several layers as one, or a single one as it is. */
@@ -69,7 +117,9 @@ static dl_status fill_list(dl_module *m, const dl_layer_spec *s, fault *f) {
     for (long k = 0; k < n; k++) {
         char number[24];
         snprintf(number, sizeof number, "%ld", k);
+        twin *around = times ? begin_repetition(f) : NULL;
         dl_module *child = times ? make_chain(s->body, s->nbody, f) : make(&s->body[k], f);
+        if (times) end_repetition(f, around);
         if (!child) return dl_failed();
         const char *label = times ? NULL : s->body[k].label;
         DL_TRY(dl_module_append(m, label ? label : number, NULL, child));
@@ -165,10 +215,10 @@ static dl_status check_label(const char *label) {
 }
 
 static dl_module *make(const dl_layer_spec *s, fault *f) {
-    *f = (fault){s, -1, f->layers + 1};
+    f->at = s, f->arg = -1, f->layers++;
     if (f->layers > MAX_LAYERS) return dl_fail(DL_ERR_VALUE, "a net has at most %d layers", MAX_LAYERS), NULL;
     if (s->label && check_label(s->label) != DL_OK) return NULL;
-    if (s->module) return dl_module_ref(s->module);
+    if (s->module) return present(s->module, f);
     if (!s->kind) return dl_fail(DL_ERR_VALUE, "a layer needs a kind"), NULL;
     const dl_layer_row *row = dl_layer_row_find(!s->group ? s->kind : s->code ? "net" : "sequential");
     if (!row || (row->flags & DL_L_HIDDEN && !s->code)) return dl_layer_unknown(s->kind), NULL;
@@ -177,7 +227,7 @@ static dl_module *make(const dl_layer_spec *s, fault *f) {
 
 dl_module *dl_net_build_code(const char *name, const dl_layer_spec *layers, int n, dl_code *code,
                              const dl_layer_spec **at, int *arg) {
-    fault f = {NULL, -1, 0};
+    fault f = {.arg = -1};
     dl_module *m = dl_module_new(dl_layer_row_find(code ? "net" : "sequential"), NULL);
     if (m) m->code = dl_code_ref(code);
     bool filled = m && (!name || dl_module_set_name(m, name) == DL_OK) && fill(m, layers, n, &f) == DL_OK;

@@ -102,6 +102,8 @@ bool dl_module_has_forward(dl_module *m);
 dl_module *dl_module_new(const dl_layer_row *row, dl_optval *opt);
 /* Adds a layer under a label, or named after `base` and a number. Takes the reference, also on failure. */
 dl_status dl_module_append(dl_module *parent, const char *label, const char *base, dl_module *child);
+/* The same layers once more, whose weights are still to be made. */
+dl_module *dl_module_again(dl_module *m);
 /* Gives the layers that have none the origin of a net that is defined now. */
 dl_status dl_module_set_origin(dl_module *root);
 /* Tells a layer its path. Takes the text over. */

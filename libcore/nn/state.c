@@ -16,6 +16,7 @@ typedef struct copies {
     dl_addresses from;
     dl_module **to; /* to[i] is the copy of number i */
     long cap;
+    bool bare; /* without weights, which the net that takes the copy makes */
 } copies;
 
 static dl_module *copy(dl_module *m, copies *c);
@@ -65,17 +66,20 @@ static dl_module *copy(dl_module *m, copies *c) {
     if (opt) memcpy(opt, m->opt, DL_OPT_MAX * sizeof *opt);
     dl_module *to = dl_module_new(m->row, opt);
     if (!to) return NULL;
-    to->built = m->built, to->borrows = m->borrows, to->training = m->training, to->dtype = m->dtype,
-    to->device = m->device;
-    to->inputs = m->inputs;
+    to->borrows = m->borrows, to->training = m->training, to->dtype = m->dtype, to->device = m->device;
     to->code = dl_code_ref(m->code);
+    if (c->bare)
+        to->src = m->src;
+    else
+        to->built = m->built, to->inputs = m->inputs;
     if (m->name && dl_module_set_name(to, m->name) != DL_OK) goto fail;
-    if (m->path && !(to->path = strdup(m->path))) {
+    if (!c->bare && m->path && !(to->path = strdup(m->path))) {
         dl_fail(DL_ERR_MEMORY, "no memory for a copy of a net");
         goto fail;
     }
     if (m->tie && !(to->tie = strdup(m->tie))) goto fail;
-    if (copy_origin(to, m, c) != DL_OK || copy_tensors(to, m) != DL_OK || copy_children(to, m, c) != DL_OK) goto fail;
+    if (!c->bare && (copy_origin(to, m, c) != DL_OK || copy_tensors(to, m) != DL_OK)) goto fail;
+    if (copy_children(to, m, c) != DL_OK) goto fail;
     if (DL_LIST_ROOM(c->to, c->from.n, c->cap) != DL_OK || dl_addresses_add(&c->from, m) < 0) goto fail;
     c->to[c->from.n - 1] = to;
     return to;
@@ -101,9 +105,8 @@ static void copy_ties(const copies *c) {
     }
 }
 
-dl_module *dl_module_copy(dl_module *m) {
-    if (!m) return dl_fail_null("the net to copy"), NULL;
-    copies c = {0};
+static dl_module *copy_all(dl_module *m, bool bare) {
+    copies c = {.bare = bare};
     DL_SCOPED_GRAD_MODE(0);
     dl_module *to = copy(m, &c);
     if (to) copy_ties(&c);
@@ -111,6 +114,10 @@ dl_module *dl_module_copy(dl_module *m) {
     free(c.to);
     return to;
 }
+
+dl_module *dl_module_copy(dl_module *m) { return m ? copy_all(m, false) : (dl_fail_null("the net to copy"), NULL); }
+
+dl_module *dl_module_again(dl_module *m) { return copy_all(m, true); }
 
 /* ---------------------------------------------------------------- dtype and device */
 

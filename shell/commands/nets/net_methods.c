@@ -178,25 +178,23 @@ static dl_status layers_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give_filled(st, v, result);
 }
 
-static dl_status apply_to(void *ctx, const char *path, dl_module *m) {
-    const dlsh_args *a = ctx;
-    dlsh_value layer = dlsh_net_value(m), out = dlsh_void();
-    (void)path;
-    if (dlsh_failed(layer)) return dl_failed();
-    dl_status st = dlsh_call(dlsh_arg_session(a), *dlsh_arg(a, "fn"), &(dlsh_callargs){1, &layer, NULL}, &out);
-    dlsh_drop(layer);
-    if (st == DL_OK) dlsh_drop(out);
-    return st;
-}
-
+/* Each layer once. They are found first, because the function may replace layers. */
 static dl_status apply_run(const dlsh_args *a, dlsh_value *result) {
-    if (!dlsh_callable(*dlsh_arg(a, "fn")))
-        return dlsh_arg_fail(a, "fn", DL_ERR_TYPE, "m.apply(fn (l) { print(l.kind) })",
-                             "apply calls a function with each layer, got %s", dlsh_type_name(*dlsh_arg(a, "fn")));
-    DLSH_TRY(walk_layers(&(walk){apply_to, (void *)a, 1, 1}, dlsh_arg_self(a), ""));
-    DLSH_TRY(apply_to((void *)a, "", dlsh_arg_self(a)));
-    *result = dlsh_ref(dlsh_arg_self_value(a));
-    return DL_OK;
+    dlsh_value fn = *dlsh_arg(a, "fn"), layers = dlsh_new_list(8);
+    dl_status st = dlsh_failed(layers) ? dl_failed() : DL_OK;
+    if (st == DL_OK && !dlsh_callable(fn))
+        st = dlsh_arg_fail(a, "fn", DL_ERR_TYPE, "m.apply(fn (l) { print(l.kind) })",
+                           "apply calls a function with each layer, got %s", dlsh_type_name(fn));
+    if (st == DL_OK) st = walk_layers(&(walk){put_layer, &layers, 1, 1}, dlsh_arg_self(a), "");
+    if (st == DL_OK) st = put_layer(&layers, "", dlsh_arg_self(a));
+    for (int i = 0; st == DL_OK && i < layers.as.list->n; i++) {
+        dlsh_value out = dlsh_void();
+        st = dlsh_call(dlsh_arg_session(a), fn, &(dlsh_callargs){1, &layers.as.list->items[i], NULL}, &out);
+        if (st == DL_OK) dlsh_drop(out);
+    }
+    dlsh_drop(layers);
+    if (st == DL_OK) *result = dlsh_ref(dlsh_arg_self_value(a));
+    return st;
 }
 
 /* ---------------------------------------------------------------- building, summary */
@@ -291,11 +289,11 @@ const dlsh_command dlsh_net_methods[] = {
     DLSH_PURE_ROW("named_modules", layers_run, "m.named_modules()",
                   "A record of the net, named \"\", and all layers at any depth by path, each once.",
                   .data = "deep|named", .examples = "for name, l in m.named_modules() { print(name, l.kind) }"),
-    DLSH_ACT_ROW(
-        "apply", apply_run, "m.apply(FN)",
-        "Calls a function with each layer at any depth, inner layers before those that contain them, and with the net.",
-        DLSH_PARAMS({"fn", .doc = "what is called with a layer"}),
-        .examples = "m.apply(fn (l) { if l.kind == \"linear\" { no_grad { l.bias.fill_(0.1); } } });"),
+    DLSH_ACT_ROW("apply", apply_run, "m.apply(FN)",
+                 "Calls a function with each layer at any depth, once, inner layers before those that contain them, "
+                 "and with the net.",
+                 DLSH_PARAMS({"fn", .doc = "what is called with a layer"}),
+                 .examples = "m.apply(fn (l) { if l.kind == \"linear\" { no_grad { l.bias.fill_(0.1); } } });"),
     DLSH_FN_ROW("build", build_run, "m.build(SHAPE...)",
                 "Makes the weights for samples of a shape, unless they exist; otherwise the first input or a trainer "
                 "makes them.",
