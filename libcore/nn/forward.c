@@ -104,15 +104,18 @@ static dl_tensor *run_unmarked(dl_module *m, dl_tensor *x) {
     return m->row->call ? run_call(m, x) : m->row->forward(m, x);
 }
 
+/* The layer is held: functions that run within it may replace it in its net. */
 static dl_tensor *run(dl_module *m, dl_tensor *x) {
     const dl_layer_mark *outer = dl_layer_running;
+    dl_module_ref(m);
     if (m->mark) dl_layer_running = m->mark;
     dl_tensor *y = run_unmarked(m, x);
     dl_layer_running = outer;
     if (__builtin_expect(m->hooks != NULL, 0) && y && !dry && dl_hooks_run(m->hooks, &y) != DL_OK) {
         dl_unref(y);
-        return NULL;
+        y = NULL;
     }
+    dl_module_unref(m);
     return y;
 }
 

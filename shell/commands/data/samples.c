@@ -413,8 +413,9 @@ static dl_status name_sample(long i) {
     dl_error e;
     char text[sizeof e.message + 32];
     dl_error_take(&e);
-    if (e.code != DL_ERR_INTERRUPT) {
-        snprintf(text, sizeof text, "sample %ld: %s", i, e.message);
+    int n = snprintf(text, sizeof text, "sample %ld: ", i);
+    if (e.code != DL_ERR_INTERRUPT && strncmp(e.message, text, (size_t)n) != 0) { /* a function may ask for itself */
+        snprintf(text + n, sizeof text - (size_t)n, "%s", e.message);
         text[sizeof e.message - 1] = 0;
         strcpy(e.message, text);
     }
