@@ -27,6 +27,7 @@ typedef struct sheet {
     const char **captions; /* [count], borrowed; NULL: none */
     dlsh_buf *texts;       /* [count]: owners of the captions given with captions= */
     long columns;          /* pictures in a row */
+    long page;             /* screen pixels that are side by side at most */
     long grid;             /* the same where the shape sets it: the input channels of filters; else 0 */
 } sheet;
 
@@ -202,7 +203,7 @@ static dl_status draw_fitting(sheet *p, const dlsh_look *look, dlsh_buf *b) {
 static long scale_of(const sheet *p, long columns) {
     long scale = SIDE / p->width;
     if (scale > 16) scale = 16;
-    while (scale > 1 && columns * (p->width * scale + GAP) > SHEET) scale--;
+    while (scale > 1 && columns * (p->width * scale + GAP) > p->page) scale--;
     return scale < 1 ? 1 : scale;
 }
 
@@ -268,7 +269,7 @@ static void describe(const sheet *p, dlsh_buf *alt) {
 static dl_status draw_rich(const sheet *p, dlsh_bundle *b) {
     long grid = p->grid <= WIDEST_GRID ? p->grid : 0; /* hundreds in a row are too small to be seen */
     long columns = grid ? grid : p->count, scale = scale_of(p, columns < 10 ? columns : 10);
-    if (!grid && columns > SHEET / (p->width * scale + GAP)) columns = SHEET / (p->width * scale + GAP);
+    if (!grid && columns > p->page / (p->width * scale + GAP)) columns = p->page / (p->width * scale + GAP);
     DLSH_TRY(draw_png(p, 0, p->count, columns > 0 ? columns : 1, scale, &b->form[DLSH_PNG]));
     describe(p, &b->alt);
     return p->captions ? draw_captioned(p, scale, &b->form[DLSH_HTML]) : DL_OK;
@@ -335,8 +336,9 @@ static dl_status read_captions(const dlsh_args *a, sheet *p) {
 static dl_status show_sheet(dlsh_sink *sink, sheet *p) {
     dlsh_look look = dlsh_sink_look(sink);
     dlsh_bundle b = {0};
+    p->page = look.pixels && look.pixels < SHEET ? look.pixels : SHEET;
     dl_status st = draw_fitting(p, &look, &b.text);
-    if (st == DL_OK && look.rich) st = draw_rich(p, &b);
+    if (st == DL_OK && (look.rich || look.pictures)) st = draw_rich(p, &b);
     if (st == DL_OK) st = dlsh_display(sink, &b);
     dlsh_bundle_free(&b);
     if (st == DL_OK && p->have > p->count) dlsh_put(sink, "the first %ld of %ld pictures\n", p->count, p->have);
@@ -387,7 +389,8 @@ const dlsh_command image_commands[] = {
              "filters and activations with many channels as a grid. "
              "Grey values are spread over the range they "
              "have, NaN and Inf are red; two pixels take one character. "
-             "In a terminal, pictures wider than the window are made smaller.",
+             "In a terminal, pictures wider than the window are made smaller; terminals that show pictures "
+             "themselves get them as such: set pictures.",
              DLSH_PARAMS({"what", .want = "dataset|split|tensor",
                           .doc = "samples of a dataset, or a tensor [h, w], [c, h, w], [n, c, h, w]"},
                          {"first", .want = "int", .flags = DLSH_OPTIONAL, .doc = "number of the first sample (0)"}),

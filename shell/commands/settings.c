@@ -115,6 +115,10 @@ static const dlsh_setting settings[] = {
      .min = 1},
     {"colour", "auto|on|off", "auto", "Colours; auto: at a terminal, unless NO_COLOR is set.",
      .number = &dlsh_view.colour, .min = 1},
+    {"pictures", "auto|blocks|kitty|iterm|sixel", "auto",
+     "How a terminal shows pictures: as blocks of text, or by the protocol of kitty, of iTerm2, or sixel; auto: what "
+     "the terminal is known to show.",
+     .number = &dlsh_view.pictures, .min = 1},
     {"progress", "auto|on|off", "auto",
      "Progress of long actions; auto: redrawn at a terminal, one line an epoch elsewhere.",
      .number = &dlsh_view.progress, .min = 1},

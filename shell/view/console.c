@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lang/session.h"
+#include "view/graphics.h"
 #include "view/plain.h"
 #include "view/rich/plot.h"
 #include "view/progress.h"
@@ -47,13 +48,26 @@ static int columns(void) {
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col ? w.ws_col : 80;
 }
 
+static dlsh_graphics graphics(void) {
+    if (dlsh_view.mode != DLSH_MODE_TABLE) return DLSH_GRAPHICS_BLOCKS;
+    if (dlsh_view.pictures != DLSH_GRAPHICS_AUTO) return (dlsh_graphics)dlsh_view.pictures;
+    return smart(stdout) ? dlsh_graphics_of_terminal() : DLSH_GRAPHICS_BLOCKS;
+}
+
+static int pixels(void) {
+    struct winsize w;
+    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 ? w.ws_xpixel : 0;
+}
+
 static void console_look(dlsh_sink *s, dlsh_look *out) {
     (void)s;
     *out = (dlsh_look){.mode = dlsh_view.mode,
                        .width = columns(),
                        .colour = coloured(stdout),
                        .live = smart(stdout),
-                       .unicode = !strcmp(nl_langinfo(CODESET), "UTF-8")};
+                       .unicode = !strcmp(nl_langinfo(CODESET), "UTF-8"),
+                       .pictures = graphics() != DLSH_GRAPHICS_BLOCKS,
+                       .pixels = pixels()};
 }
 
 /* ---------------------------------------------------------------- text, values, tables */
@@ -218,8 +232,20 @@ static dl_status console_plot(dlsh_sink *s, const dlsh_plot *p) {
     return flush_buf(&b, dlsh_plot_draw(p, &look, &b));
 }
 
-/* A terminal shows the text, of a display that changes the first one. */
+/* The picture, and below it what it is; the run's record of the output has the latter alone. */
+static dl_status show_picture(dlsh_sink *s, const dlsh_bundle *b) {
+    DLSH_SCOPED_BUF out = {0};
+    DLSH_TRY(dlsh_graphics_put(graphics(), &b->form[DLSH_PNG], &out));
+    dlsh_console_end_line();
+    fwrite(dlsh_buf_text(&out), 1, out.n, stdout);
+    fputs("\n", stdout);
+    if (b->alt.n) dlsh_put(s, "%s\n", b->alt.s);
+    return DL_OK;
+}
+
+/* A terminal shows the picture or the text, of a display that changes the first one. */
 static dl_status console_display(dlsh_sink *s, const dlsh_bundle *b) {
+    if (!b->update && b->form[DLSH_PNG].n && graphics() != DLSH_GRAPHICS_BLOCKS) return show_picture(s, b);
     if (!b->update && b->text.n) console_text(s, b->text.s, b->text.n);
     return DL_OK;
 }

@@ -4,12 +4,13 @@
 
 #include "view/sink.h"
 
-/* `set mode`, `set colour`, `set progress`; AUTO: what the output is decides. */
+/* `set mode`, `set colour`, `set progress`, `set pictures`; AUTO: what the output is decides. */
 enum { DLSH_AUTO, DLSH_ON, DLSH_OFF };
 typedef struct dlsh_view_options {
     dlsh_mode mode;
     int colour;
     int progress;
+    int pictures; /* a dlsh_graphics */
 } dlsh_view_options;
 extern dlsh_view_options dlsh_view;
 

@@ -140,6 +140,8 @@ typedef struct dlsh_look {
     int live;       /* a terminal: a line can be redrawn */
     int unicode;    /* blocks and Greek letters can be shown */
     int rich;       /* a notebook: HTML and pictures are shown, and displays can be updated */
+    int pictures;   /* a terminal that shows the PNG of bundles */
+    int pixels;     /* its width; 0: unknown */
 } dlsh_look;
 
 typedef struct dlsh_sink dlsh_sink;

@@ -1,0 +1,21 @@
+/* Pictures in terminals that show them. */
+#ifndef DLSH_VIEW_GRAPHICS_H
+#define DLSH_VIEW_GRAPHICS_H
+
+#include "lang/value.h"
+
+/* `set pictures`: AUTO: by the terminal; BLOCKS: characters; the others are protocols of terminals. */
+typedef enum dlsh_graphics {
+    DLSH_GRAPHICS_AUTO,
+    DLSH_GRAPHICS_BLOCKS,
+    DLSH_GRAPHICS_KITTY,
+    DLSH_GRAPHICS_ITERM,
+    DLSH_GRAPHICS_SIXEL
+} dlsh_graphics;
+
+/* What the terminal of this process shows, by its environment; BLOCKS where it shows no pictures, or is not known. */
+dlsh_graphics dlsh_graphics_of_terminal(void);
+/* Appends what makes a terminal show a PNG, without a newline. DL_ERR_UNSUPPORTED: sixel without libsixel. */
+dl_status dlsh_graphics_put(dlsh_graphics how, const dlsh_buf *png, dlsh_buf *out);
+
+#endif
