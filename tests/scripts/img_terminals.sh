@@ -6,6 +6,8 @@ done
 cat > p.dlsh <<'END'
 x = stack([linspace(0, 1, 60).repeat([20, 1]), linspace(1, 0, 60).repeat([20, 1]), zeros([20, 60])]).unsqueeze(0)
 img x
+seed 1
+img rand([1, 3, 100, 100])
 img zeros([3, 1, 8, 8]) captions=["a", "b", "c"]
 END
 for how in kitty iterm sixel blocks; do
