@@ -161,9 +161,17 @@ static dl_status sync_folder(const char *path) {
     return st;
 }
 
+static __thread struct {
+    dl_atomic_fn *fn;
+    void *ctx;
+} watch;
+
+void dl_atomic_watch(dl_atomic_fn *fn, void *ctx) { watch.fn = fn, watch.ctx = ctx; }
+
 dl_status dl_atomic_commit(dl_atomic *a) {
     dl_status st = DL_OK;
     if (fsync(a->fd) != 0 && errno != EINVAL) st = dl_fail_file("sync", a->path); /* EINVAL: a device or FIFO */
+    if (st == DL_OK && a->tmp && watch.fn) watch.fn(watch.ctx, a->tmp, a->path);
     /* renamed while it is locked, so that no other writer takes it for one left behind */
     if (st == DL_OK && a->tmp && rename(a->tmp, a->path) != 0) st = dl_fail_file("rename to", a->path);
     int renamed = st == DL_OK && a->tmp;

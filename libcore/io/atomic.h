@@ -18,6 +18,9 @@ dl_status dl_atomic_open(dl_atomic *a, const char *path);
 dl_status dl_atomic_write(dl_atomic *a, const void *data, size_t n);
 /* Syncs, renames and syncs the folder. On failure the old file, if any, is still in place. */
 dl_status dl_atomic_commit(dl_atomic *a);
+/* This thread's files are shown when they are complete and synced, before they get their names. NULL: no longer. */
+typedef void dl_atomic_fn(void *ctx, const char *written, const char *path);
+void dl_atomic_watch(dl_atomic_fn *fn, void *ctx);
 /* Commits when st is DL_OK, else discards the file. Returns st, or the failure of the commit. */
 dl_status dl_atomic_finish(dl_atomic *a, dl_status st);
 /* Gives up; harmless after commit or failure. */

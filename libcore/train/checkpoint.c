@@ -112,14 +112,6 @@ static char *describe(dl_trainer *t, bool shows_best) {
     return text;
 }
 
-/* The run remembers where the checkpoint is. */
-static void log_checkpoint(dl_trainer *t, const char *path) {
-    if (!t->run) return;
-    dl_status st = dl_run_event(t->run, t->step, "checkpoint", path, NULL);
-    st |= dl_run_artifact_file(t->run, "checkpoint", t->step, "checkpoint", path);
-    if (st != DL_OK) dl_error_clear();
-}
-
 static dl_status save(dl_trainer *t, const char *path, bool shows_best) {
     parts p = {0};
     dl_status st = collect(t, &p);
@@ -127,10 +119,11 @@ static dl_status save(dl_trainer *t, const char *path, bool shows_best) {
     if (state && text) {
         const char *meta[] = {
             KEY, state, "dlsh.model", text, "dlsh.name", dl_module_name(t->model), "dlsh.version", dl_version(), NULL};
+        dl_run_saving(t->run, "checkpoint", t->step);
         st = dl_tensors_write(path, DL_HOLDS_TRAINER, p.n, (const char *const *)p.name, p.tensor, meta);
+        dl_run_saving(NULL, NULL, 0);
     } else if (st == DL_OK)
         st = dl_failed();
-    if (st == DL_OK) log_checkpoint(t, path);
     for (long i = 0; i < p.n; i++) free(p.name[i]);
     free(p.name);
     free(p.tensor);

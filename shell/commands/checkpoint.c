@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "commands/context.h"
+#include "commands/history/redo.h"
 #include "commands/nets/load_names.h"
 #include "commands/nets/nets.h"
 #include "commands/record_file.h"
@@ -35,7 +36,7 @@ static dl_status save_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer *t = dlsh_unwrap(v, &dlsh_trainer_class);
     if (t) return dl_trainer_save(t, path);
     if (dlsh_given(a, "quality")) return save_picture(a, v, path);
-    return v.type == DLSH_TENSOR ? save_tensor(v.as.tensor, path) : dlsh_record_save(v.as.record, path);
+    return v.type == DLSH_TENSOR ? save_tensor(v.as.tensor, path) : dlsh_save_state(v.as.record, path);
 }
 
 /* ---------------------------------------------------------------- load */

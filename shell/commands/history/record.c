@@ -6,7 +6,9 @@
 #include "commands/context.h"
 #include "commands/data/data.h"
 #include "commands/history/history.h"
+#include "commands/history/redo.h"
 #include "commands/nets/nets.h"
+#include "commands/record_file.h"
 
 /* A run that is open in the store, until it is ended or forgotten. */
 typedef struct recording {
@@ -14,7 +16,10 @@ typedef struct recording {
     dl_run *run; /* NULL: ended */
     char *name;
     long id, step; /* the last step that was logged */
+    struct recording *older;
 } recording;
+
+static recording *open_recordings;
 
 /* ---------------------------------------------------------------- runs as values */
 
@@ -27,6 +32,9 @@ static dl_status end(recording *r, const char *error) {
 static void destroy(void *self) {
     recording *r = self;
     if (!r) return;
+    recording **at = &open_recordings;
+    while (*at && *at != r) at = &(*at)->older;
+    if (*at) *at = r->older;
     end(r, dlsh_ended_by());
     if (r->store) dl_store_close(r->store);
     free(r->name);
@@ -44,6 +52,30 @@ dl_run *dlsh_recording_run(void *self, long *step) {
     recording *r = self;
     *step = r->step;
     return r->run;
+}
+
+/* Is the run that is at work one of a loop written by hand, and is this a state to go on from: of a net or an
+ * optimizer, after a step? */
+static dl_run *run_of_state(const dlsh_record *state, long *step) {
+    const recording *r = open_recordings;
+    const dlsh_value *number = dlsh_record_get(state, "step");
+    int learns = 0;
+    for (int i = 0; i < state->n; i++)
+        learns |=
+            dlsh_unwrap(state->values[i], &dlsh_net_class) || dlsh_unwrap(state->values[i], &dlsh_optimizer_class);
+    while (r && (!r->run || r->run != dl_run_active())) r = r->older;
+    if (!r || !learns || !number || number->type != DLSH_INT || number->as.i < 0) return NULL;
+    *step = number->as.i;
+    return r->run;
+}
+
+dl_status dlsh_save_state(dlsh_record *state, const char *path) {
+    long step = 0;
+    dl_run *run = run_of_state(state, &step);
+    if (run) dl_run_saving(run, DLSH_BY_HAND, step);
+    dl_status st = dlsh_record_save(state, path);
+    if (run) dl_run_saving(NULL, NULL, 0);
+    return st;
 }
 
 DLSH_GETTER(get_id, dlsh_int(((recording *)self)->id))
@@ -210,10 +242,13 @@ static dl_status begin(const dlsh_args *a, recording *r, const parameters *p) {
     dl_store *shared = dlsh_store(dlsh_arg_session(a));
     const char *path = shared ? dl_store_path(shared) : NULL;
     if (path) r->store = dl_store_open(*path ? path : "none");
-    if (r->store) r->run = dl_run_begin(r->store, &spec);
+    dl_status st = r->store ? dlsh_take_up_run(a, r->store, &r->run, &r->step) : dl_failed();
+    if (!st && !r->run) st = (r->run = dl_run_begin(r->store, &spec)) ? DL_OK : dl_failed();
     dl_text_free(model);
-    if (!r->run) return dl_failed();
+    DLSH_TRY(st);
     r->id = dl_run_id(r->run);
+    r->older = open_recordings;
+    open_recordings = r;
     return DL_OK;
 }
 
@@ -233,7 +268,22 @@ static dl_status start_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
+static dl_status resumed(const dlsh_args *a, dlsh_value *result) {
+    (void)a;
+    const char *path = dlsh_resumed();
+    return path ? dlsh_give(dlsh_string(path), result) : (*result = dlsh_none(), DL_OK);
+}
+
 const dlsh_command record_commands[] = {
+    DLSH_ROW(
+        "resumed", DLSH_ONLY_FUNCTION, resumed, "resumed()",
+        "The checkpoint from which a loop written by hand is to go on, where run resume has started the script: the "
+        "newest state saved in its run by save record(m=m, o=o, ..., step=i) FILE that is still as it was written. "
+        "None where the script begins anew. start_run then goes on with that run.",
+        .examples = "net m { linear 4 }; m.build([2]); o = sgd(m, lr=0.1)\n"
+                    "state = record(m=m, o=o, rng=rng_state(), step=0)\n"
+                    "if resumed() { load(state, resumed()); }\n"
+                    "r = start_run(\"by hand\")"),
     DLSH_ROW(
         "start_run", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, start_run, "start_run(NAME, KEY=VALUE...)",
         "Opens a run in the experiment store, for a training loop written by hand; other options are recorded as its "

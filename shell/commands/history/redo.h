@@ -20,10 +20,23 @@ dl_status dlsh_run_program(const char *path, char *const *argv, const char *fold
 dl_status dlsh_diff_show(const dlsh_args *a, dl_store *store, long before, long after, int again);
 
 /* The variable by which `run resume` tells a process to go on with a run: how many runs of its own the process begins
- * before it, the newest run there was, the run, and the checkpoint, with colons between them. */
+ * before it, the newest run there was, the run, the step of the checkpoint of a loop written by hand (-1: it is a
+ * trainer's), and the checkpoint, with colons between them. */
 #define DLSH_RESUME "DLSH_RESUME"
 /* The kind of the event that tells the first of these of a run that went on in another process. */
 #define DLSH_PLACE "place"
+/* The name of the artifacts that are checkpoints of loops written by hand. */
+#define DLSH_BY_HAND "state"
+/* The checkpoint from which a loop written by hand is to go on; NULL: none. */
+const char *dlsh_resumed(void);
+/* For a run of such a loop that is about to begin: the run that goes on instead; NULL: none, or failed. *step is the
+ * last that it had logged before the checkpoint. */
+dl_status dlsh_take_up_run(const dlsh_args *a, dl_store *store, dl_run **run, long *step);
+/* Saves a record; where the run of a loop written by hand is at work, a state to go on from is noted in it (record.c).
+ */
+dl_status dlsh_save_state(dlsh_record *state, const char *path);
+/* A number from the store. */
+dl_status dlsh_ask(dl_store *store, const char *sql, long *out);
 /* Before a trainer trains, for so many epochs or steps: in a process that is to go on with a run, the trainer of that
  * run takes up its checkpoint, and epochs and steps become what is left of those since its beginning; both 0: nothing.
  */

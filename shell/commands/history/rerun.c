@@ -154,11 +154,18 @@ static dl_status make_scratch(dl_store *store, const dl_run_info *r, scratch *x)
 
 /* ---------------------------------------------------------------- the run that it gives */
 
-static long ask(dl_store *store, const char *sql) {
+dl_status dlsh_ask(dl_store *store, const char *sql, long *out) {
     dl_rows *q = dl_store_sql(store, sql);
-    long id = q && dl_rows_next(q) == 1 ? dl_rows_int(q, 0) : -1;
+    int found = q ? dl_rows_next(q) : -1;
+    *out = found == 1 ? dl_rows_int(q, 0) : -1;
     dl_rows_free(q);
-    return id;
+    return found < 0 ? dl_failed() : DL_OK;
+}
+
+static long ask(dl_store *store, const char *sql) {
+    long n;
+    dlsh_ask(store, sql, &n);
+    return n;
 }
 
 /* A process may have several runs: how many it had begun before this one. */
@@ -272,7 +279,9 @@ static dl_status no_checkpoint(const dlsh_args *a, const dl_run_info *r, long st
     if (newest)
         snprintf(hint, sizeof hint, "the newest is that of step %ld", newest->step);
     else
-        snprintf(hint, sizeof hint, "trainer(..., checkpoint=\"t.safetensors\") writes them; run rerun %ld begins anew",
+        snprintf(hint, sizeof hint,
+                 "trainer(..., checkpoint=\"t.safetensors\") writes them, and save record(m=m, o=o, rng=rng_state(), "
+                 "step=i) FILE in a loop; run rerun %ld begins anew",
                  r->id);
     return step >= 0
                ? dlsh_arg_fail(a, "step", DL_ERR_STATE, hint,
@@ -301,7 +310,8 @@ static dl_status resume_in(const dlsh_args *a, dl_store *store, const dl_run_inf
         return dlsh_arg_fail(a, "run", code == 130 ? DL_ERR_INTERRUPT : DL_ERR_STATE, NULL,
                              "the script of run %ld ended with status %d", r->id, code);
     if (times_resumed(store, r->id) == before)
-        return dlsh_arg_fail(a, "run", DL_ERR_STATE, "train and step go on with a run, loops by hand begin anew",
+        return dlsh_arg_fail(a, "run", DL_ERR_STATE,
+                             "train and step go on with the run of a trainer, start_run with that of a loop by hand",
                              "the script has not gone on with run %ld", r->id);
     dl_run_list *l = dl_run_show(store, r->id);
     if (!l) return dl_failed();
@@ -326,14 +336,32 @@ static dl_status check_resumable(const dlsh_args *a, const dl_run_info *r) {
     return DL_OK;
 }
 
+/* A loop by hand goes on only where its script asks for the checkpoint. */
+static dl_status check_by_hand(const dlsh_args *a, dl_store *store, const dl_run_info *r) {
+    char sql[300];
+    long asks;
+    snprintf(
+        sql, sizeof sql,
+        "select count(*) from artifact a join blob b on b.sha = a.sha where a.run_id = %ld and a.kind in ('script',"
+        " 'source') and instr(b.data, 'resumed(') > 0",
+        r->id);
+    DLSH_TRY(dlsh_ask(store, sql, &asks));
+    if (asks) return DL_OK;
+    return dlsh_arg_fail(a, "run", DL_ERR_STATE, "if resumed() { load(state, resumed()); }, before the loop",
+                         "the script of run %ld does not call resumed(), so its loop cannot go on", r->id);
+}
+
 static dl_status resume(const dlsh_args *a, dl_store *store, const dl_run_info *r) {
     const long step = dlsh_given(a, "step") ? dlsh_arg_int(a, "step") : -1;
     DLSH_TRY(check_resumable(a, r));
     const dl_artifact_info *from = checkpoint_of(r, step);
     if (!from) return no_checkpoint(a, r, step);
     DLSH_TRY(dlsh_warn_of_changes(a, store, r));
+    const int by_hand = !strcmp(from->name, DLSH_BY_HAND);
+    if (by_hand) DLSH_TRY(check_by_hand(a, store, r));
     scratch x = {0};
-    dlsh_buf_printf(&x.orders, DLSH_RESUME "=%ld:%ld:%ld:%s", place_of(store, r), newest_run(store), r->id, from->path);
+    dlsh_buf_printf(&x.orders, DLSH_RESUME "=%ld:%ld:%ld:%ld:%s", place_of(store, r), newest_run(store), r->id,
+                    by_hand ? from->step : -1, from->path);
     dl_status st = make_root(&x);
     if (!st) st = dlsh_restore_texts(store, r, dlsh_buf_text(&x.root), "", &x.script);
     if (!st) st = resume_in(a, store, r, &x);

@@ -8,17 +8,19 @@
 #include "commands/history/redo.h"
 
 static struct {
-    int read, taken;
+    int read, taken, by_hand;
     long place, newest, run;
     char path[4096];
-    long at; /* the step at which the calls of train so far ended, when the run was made */
+    long at; /* the step at which the calls of train so far ended, when the run was made; by hand: of the checkpoint */
 } order;
 
 /* The order is for this process alone, not for those that its script starts. */
 static int ordered(void) {
     const char *text = order.read ? NULL : getenv(DLSH_RESUME);
-    if (text && sscanf(text, "%ld:%ld:%ld:%4095[^\n]", &order.place, &order.newest, &order.run, order.path) != 4)
+    if (text &&
+        sscanf(text, "%ld:%ld:%ld:%ld:%4095[^\n]", &order.place, &order.newest, &order.run, &order.at, order.path) != 5)
         *order.path = 0;
+    if (!order.read) order.by_hand = order.at >= 0, order.at = order.by_hand ? order.at : 0;
     if (!order.read) unsetenv(DLSH_RESUME);
     order.read = 1;
     return *order.path != 0;
@@ -27,11 +29,9 @@ static int ordered(void) {
 /* How many runs this process has begun. */
 static long begun(dl_store *store) {
     char sql[200];
+    long n;
     snprintf(sql, sizeof sql, "select count(*) from run where id > %ld and pid = %ld", order.newest, (long)getpid());
-    dl_rows *q = dl_store_sql(store, sql);
-    long n = q && dl_rows_next(q) == 1 ? dl_rows_int(q, 0) : -1;
-    dl_rows_free(q);
-    return n;
+    return dlsh_ask(store, sql, &n) ? -1 : n;
 }
 
 static dl_status warn_of_data(const dlsh_args *a, dl_store *store, const dl_trainer *t) {
@@ -64,7 +64,7 @@ static dl_status take(const dlsh_args *a, dl_trainer *t) {
 }
 
 dl_status dlsh_take_up(const dlsh_args *a, dl_trainer *t, long *epochs, long *steps) {
-    if (!ordered()) return DL_OK;
+    if (!ordered() || order.by_hand) return DL_OK;
     if (!order.taken) DLSH_TRY(take(a, t));
     dl_trainer_state s;
     dl_trainer_get(t, &s);
@@ -79,4 +79,39 @@ dl_status dlsh_take_up(const dlsh_args *a, dl_trainer *t, long *epochs, long *st
     else
         *steps = until - s.step;
     return DL_OK;
+}
+
+/* ---------------------------------------------------------------- loops written by hand */
+
+const char *dlsh_resumed(void) { return ordered() && order.by_hand ? order.path : NULL; }
+
+/* When the checkpoint was noted, and the last step that was logged until then: it may count something else than the
+ * step of the checkpoint. */
+static dl_status look_back(dl_store *store, long *taken_us, long *logged) {
+    char sql[400];
+    snprintf(sql, sizeof sql,
+             "select coalesce(max(t_us), 0) from event where run_id = %ld and kind = 'checkpoint' and step = %ld",
+             order.run, order.at);
+    DLSH_TRY(dlsh_ask(store, sql, taken_us));
+    snprintf(sql, sizeof sql,
+             "select coalesce(max(m.step), -1) from metric m join series s on s.id = m.series_id where s.run_id = %ld"
+             " and s.key not like 'system/%%' and m.t_us <= %ld",
+             order.run, *taken_us);
+    return dlsh_ask(store, sql, logged);
+}
+
+dl_status dlsh_take_up_run(const dlsh_args *a, dl_store *store, dl_run **run, long *step) {
+    long taken_us, logged;
+    *run = NULL;
+    if (!dlsh_resumed() || order.taken) return DL_OK;
+    DLSH_TRY(dl_store_flush(store));
+    if (begun(store) != order.place) return DL_OK;
+    DLSH_TRY(look_back(store, &taken_us, &logged));
+    char place[24];
+    snprintf(place, sizeof place, "%ld", order.place);
+    if (!(*run = dl_run_resume(store, order.run, logged + 1, taken_us))) return dl_failed();
+    order.taken = 1;
+    *step = logged < 0 ? 0 : logged;
+    dlsh_put(dlsh_arg_sink(a), "run %ld goes on after step %ld\n", order.run, order.at);
+    return dl_run_event(*run, order.at, DLSH_PLACE, place, NULL);
 }
