@@ -19,12 +19,14 @@ static struct {
     int n, cap;
     const dlsh_stepper_client *client;
 
-    int pause; /* atomic */
+    int pause, all, uncaught; /* atomic */
 
     /* of the session's thread */
     dlsh_step step;
     int depth; /* texts and calls where the step began */
     int busy;  /* the client evaluates something */
+    int heard; /* of the failure that goes up through statements */
+    const dl_error *error;
 } stepper = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---------------------------------------------------------------- breakpoints */
@@ -78,7 +80,13 @@ void dlsh_stepper_attach(dlsh_session *s, const dlsh_stepper_client *client) {
     if (!client) drop_points(NULL);
     pthread_mutex_unlock(&stepper.lock);
     __atomic_store_n(&stepper.pause, 0, __ATOMIC_RELAXED);
+    dlsh_stepper_exceptions(0, 0);
     dlsh_watch_statements(s, client != NULL);
+}
+
+void dlsh_stepper_exceptions(int all, int uncaught) {
+    __atomic_store_n(&stepper.all, all, __ATOMIC_RELAXED);
+    __atomic_store_n(&stepper.uncaught, uncaught, __ATOMIC_RELAXED);
 }
 
 void dlsh_stepper_pause(void) { __atomic_store_n(&stepper.pause, 1, __ATOMIC_RELAXED); }
@@ -169,6 +177,7 @@ static int walk(dlsh_session *s, const dlsh_node *n, const dlsh_node *loss) {
 }
 
 static int at_statement(dlsh_session *s, const dlsh_node *n) {
+    if (!stepper.busy) stepper.heard = 0;
     const dlsh_stepper_client *client = stepper.busy ? NULL : attached();
     const char *path = client ? client->path(s->unit->name) : "";
     if (!*path || dlsh_dbg.active) return 0;
@@ -184,6 +193,47 @@ static int at_statement(dlsh_session *s, const dlsh_node *n) {
     return done ? done : dlsh_check_interrupt() ? dlsh_at(s, n, dl_failed()), -1 : 0;
 }
 
+/* ---------------------------------------------------------------- failures */
+
+static int stops_at_failure(const dlsh_session *s) {
+    const dl_error *e = dl_error_last();
+    if (!e || e->code == DL_ERR_INTERRUPT) return 0;
+    return __atomic_load_n(&stepper.all, __ATOMIC_RELAXED) ||
+           (!s->tries && __atomic_load_n(&stepper.uncaught, __ATOMIC_RELAXED));
+}
+
+/* Stops at the failed statement, in its function, whose variables can be looked at. The failure and its place are put
+ * aside meanwhile. */
+static void stop_at_failure(dlsh_session *s, const dlsh_stepper_client *client, const dlsh_node *n) {
+    dl_error e;
+    dlsh_place place = s->place;
+    const dlsh_node *last = s->statement;
+    s->place = (dlsh_place){0};
+    s->statement = n;
+    dl_error_take(&e);
+    stepper.busy = 1;
+    stepper.error = &e;
+    stop(s, client, "exception");
+    stepper.error = NULL;
+    stepper.busy = 0;
+    s->statement = last;
+    dlsh_place_clear(s);
+    s->place = place;
+    dl_error_put(&e);
+}
+
+static void at_failure(dlsh_session *s, const dlsh_node *n) {
+    if (stepper.busy || stepper.heard) return;
+    const dlsh_stepper_client *client = attached();
+    stepper.heard = 1;
+    if (client && !dlsh_dbg.active && stops_at_failure(s) && *client->path(s->unit->name))
+        stop_at_failure(s, client, n);
+}
+
+const dl_error *dlsh_stepper_error(void) { return stepper.error; }
+
+/* ---------------------------------------------------------------- nodes */
+
 int dlsh_stepper_into(void) { return stepper.step == DLSH_STEP_INTO && attached(); }
 
 const char *dlsh_stepper_word(dlsh_session *s) {
@@ -196,4 +246,7 @@ const char *dlsh_stepper_word(dlsh_session *s) {
     return words[stepper.step];
 }
 
-void dlsh_stepper_services(dlsh_services *to) { to->at_statement = at_statement; }
+void dlsh_stepper_services(dlsh_services *to) {
+    to->at_statement = at_statement;
+    to->at_failure = at_failure;
+}

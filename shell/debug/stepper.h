@@ -19,7 +19,8 @@ typedef struct dlsh_stepper_client {
     /* The file as which the client knows a text of the session; "" when it does not: it is passed over. Borrowed until
      * the next statement. */
     const char *(*path)(const char *unit);
-    /* The session stands still: why is "breakpoint", "step" or "pause". */
+    /* The session stands still: why is "breakpoint", "step", "pause" or "exception", then after a statement that
+     * failed, whose error dlsh_stepper_error is. */
     dlsh_step (*stopped)(dlsh_session *s, const char *why);
 } dlsh_stepper_client;
 
@@ -32,10 +33,14 @@ void dlsh_stepper_attach(dlsh_session *s, const dlsh_stepper_client *client);
 dl_status dlsh_stepper_break(const char *path, int n, const int *lines, const char *const *conditions);
 /* Calls fn for each breakpoint; it must not call these functions. */
 void dlsh_stepper_each(void (*fn)(const char *path, int line, void *to), void *to);
+/* Stops after statements that fail: all of them, or those within no `try`. */
+void dlsh_stepper_exceptions(int all, int uncaught);
 /* Stops before the next statement. */
 void dlsh_stepper_pause(void);
 
 /* ---- of the session's thread */
+/* The error at which the session stands still; NULL: it does not, or for another reason. */
+const dl_error *dlsh_stepper_error(void);
 /* Has the client stepped into what runs now? */
 int dlsh_stepper_into(void);
 /* Stops at a node of a walk: the client's next command, a word of `dbg`. */

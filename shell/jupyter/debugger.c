@@ -109,10 +109,19 @@ static const char *path_of(const json_t *arguments) { return text_of(json_object
 
 /* ---------------------------------------------------------------- events */
 
+/* The error at which the session stands still, in words. */
+static json_t *error_text(const dl_error *e) {
+    DLSH_SCOPED_BUF b = {0};
+    dlsh_buf_printf(&b, "%s%s%s%s%s%s", e->op, *e->op ? ": " : "", e->message, *e->operands ? " (" : "", e->operands,
+                    *e->operands ? ")" : "");
+    return jup_text(dlsh_buf_text(&b), b.n);
+}
+
 static json_t *thread_body(const char *reason) {
     json_t *body =
         json_pack("{s:i, s:b}", "threadId", (int)THREAD, reason ? "allThreadsStopped" : "allThreadsContinued", 1);
     if (reason) json_object_set_new(body, "reason", json_string(reason));
+    if (reason && dlsh_stepper_error()) json_object_set_new(body, "text", error_text(dlsh_stepper_error()));
     return body;
 }
 
@@ -181,9 +190,11 @@ static json_t *do_reverse(const json_t *a) { return (void)a, resume_back(DLSH_ST
 
 static json_t *do_initialize(const json_t *a) {
     (void)a;
-    return json_pack("{s:b, s:b, s:b, s:b, s:[]}", "supportsConfigurationDoneRequest", 1,
-                     "supportsConditionalBreakpoints", 1, "supportsEvaluateForHovers", 1, "supportsStepBack", 1,
-                     "exceptionBreakpointFilters");
+    return json_pack("{s:b, s:b, s:b, s:b, s:b, s:[{s:s, s:s, s:b}, {s:s, s:s, s:b}]}",
+                     "supportsConfigurationDoneRequest", 1, "supportsConditionalBreakpoints", 1,
+                     "supportsEvaluateForHovers", 1, "supportsStepBack", 1, "supportsExceptionInfoRequest", 1,
+                     "exceptionBreakpointFilters", "filter", "raised", "label", "All Errors", "default", 0, "filter",
+                     "uncaught", "label", "Errors outside of try", "default", 0);
 }
 
 static json_t *do_attach(const json_t *a) {
@@ -323,6 +334,29 @@ static json_t *do_pause(const json_t *a) {
     return json_object();
 }
 
+static json_t *do_exceptions(const json_t *a) {
+    const json_t *filters = json_object_get(a, "filters"), *one;
+    size_t i;
+    int all = 0, uncaught = 0;
+    json_array_foreach(filters, i, one) {
+        const char *name = json_string_value(one);
+        if (!name || (strcmp(name, "raised") != 0 && strcmp(name, "uncaught") != 0))
+            return jup_debug_fail("the filters of errors are \"raised\" and \"uncaught\"");
+        *(*name == 'r' ? &all : &uncaught) = 1;
+    }
+    dlsh_stepper_exceptions(all, uncaught);
+    return json_object();
+}
+
+static json_t *do_exception_info(const json_t *a) {
+    const dl_error *e = dlsh_stepper_error();
+    (void)a;
+    if (!e) return jup_debug_fail("the session does not stand still at an error");
+    return json_pack("{s:s, s:o, s:s, s:{s:s, s:o}}", "exceptionId", dl_status_name(e->code), "description",
+                     error_text(e), "breakMode", "always", "details", "typeName", dl_status_name(e->code), "message",
+                     error_text(e));
+}
+
 static json_t *do_modules(const json_t *a) { return (void)a, json_pack("{s:[], s:i}", "modules", "totalModules", 0); }
 
 /* ---------------------------------------------------------------- requests */
@@ -335,7 +369,7 @@ static const struct {
                 {"initialize", do_initialize, 0},
                 {"attach", do_attach, 0},
                 {"configurationDone", nothing, 0},
-                {"setExceptionBreakpoints", nothing, 0},
+                {"setExceptionBreakpoints", do_exceptions, 0},
                 {"disconnect", do_disconnect, 0},
                 {"terminate", do_disconnect, 0},
                 {"dumpCell", do_dump, 0},
@@ -350,6 +384,7 @@ static const struct {
                 {"stepOut", do_step_out, 1},
                 {"stepBack", do_step_back, 1},
                 {"reverseContinue", do_reverse, 1},
+                {"exceptionInfo", do_exception_info, 1},
                 {"stackTrace", jup_debug_stack, 1},
                 {"scopes", jup_debug_scopes, 1},
                 {"variables", jup_debug_variables, 1},

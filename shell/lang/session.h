@@ -54,6 +54,8 @@ typedef struct dlsh_services {
     /* Before each statement while dlsh_watch_statements says so: 0 it runs; 1 it was done here; -1 a recorded failure.
      */
     int (*at_statement)(dlsh_session *s, const dlsh_node *n);
+    /* The same of a statement that failed, the innermost first; the failure is recorded. Given with at_statement. */
+    void (*at_failure)(dlsh_session *s, const dlsh_node *n);
 } dlsh_services;
 
 /* ---------------------------------------------------------------- life */

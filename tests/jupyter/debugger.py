@@ -217,6 +217,33 @@ class Debugger(unittest.TestCase):
         self.assertEqual([line for _, line in self.place()], [2, 1])
         self.assertEqual(self.finish(cell)["status"], "ok")
 
+    def test_errors(self):
+        """Stops at the statement that fails, in its function; the error then goes on as it was."""
+        code = ("fn inner(a) {\n    b = a + 1\n    return zeros([b]) @ zeros([9])\n}\n"
+                "try {\n    inner(1)\n} catch e {\n    c = 1\n}\nc = 2\nx = inner(4)\nc = 3")
+        self.assertEqual([f["filter"] for f in self.ask("initialize")["exceptionBreakpointFilters"]], ["raised", "uncaught"])
+        self.begin(code)
+        self.ask("setExceptionBreakpoints", filters=["raised", "uncaught"])
+        cell = self.k.client.execute(code)
+        stopped = self.event("stopped")
+        self.assertEqual(stopped["reason"], "exception")
+        self.assertIn("f32[2], f32[9]", stopped["text"])
+        self.assertEqual(self.place(), [("inner", 3), ("In", 6)])
+        self.assertEqual({n: v["value"] for n, v in self.variables().items()}, {"a": "1", "b": "2"})
+        info = self.ask("exceptionInfo", threadId=1)
+        self.assertEqual((info["exceptionId"], info["description"]), ("shape error", stopped["text"]))
+        self.refused("evaluate", expression="no_such_name", frameId=1)
+        self.ask("setExceptionBreakpoints", filters=["uncaught"])
+        self.assertEqual(self.step("continue"), [("inner", 3), ("In", 11)])
+        self.assertEqual(self.variables(scope=-1)["c"]["value"], "2")
+        reply = self.finish(cell)
+        self.assertEqual((reply["status"], reply["ename"]), ("error", "shape error"))
+        self.assertIn("f32[5], f32[9]", reply["evalue"])
+        self.refused("exceptionInfo", threadId=1)
+        self.refused("setExceptionBreakpoints", filters=["some"])
+        self.ask("setExceptionBreakpoints", filters=[])
+        self.assertEqual(self.k.reply(self.k.client.execute(code))["content"]["status"], "error")
+
     def test_pause_interrupt_leave(self):
         self.begin()
         cell = self.k.client.execute("n = 0\nwhile n >= 0 {\n    n = n + 1\n}")

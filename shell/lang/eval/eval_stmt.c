@@ -248,7 +248,9 @@ static dlsh_flow exec_for(dlsh_session *s, const dlsh_node *n) {
 }
 
 static dlsh_flow exec_try(dlsh_session *s, const dlsh_node *n) {
+    s->tries++;
     dlsh_flow f = dlsh_exec_block(s, n->kids[0]);
+    s->tries--;
     const dl_error *e = f == DLSH_FAILED ? dl_error_last() : NULL;
     if (f != DLSH_FAILED || (e && e->code == DL_ERR_INTERRUPT)) return f;
     dlsh_value caught;
@@ -328,12 +330,18 @@ static inline dlsh_flow exec(dlsh_session *s, const dlsh_node *n) {
     }
 }
 
-dlsh_flow dlsh_exec(dlsh_session *s, const dlsh_node *n) { return exec(s, n); }
+/* The flow of a statement, after those who watch have heard of its failure. */
+static dlsh_flow ended(dlsh_session *s, const dlsh_node *n, dlsh_flow f) {
+    if (f == DLSH_FAILED && s->watched) s->services.at_failure(s, n);
+    return f;
+}
+
+dlsh_flow dlsh_exec(dlsh_session *s, const dlsh_node *n) { return ended(s, n, exec(s, n)); }
 
 static inline dlsh_flow exec_block(dlsh_session *s, const dlsh_node *block) {
     for (int i = 0; i < block->nkids; i++) {
         dlsh_flow f = exec(s, block->kids[i]);
-        if (f != DLSH_GO) return f;
+        if (f != DLSH_GO) return ended(s, block->kids[i], f);
         if (s->exiting) return DLSH_FLOW_EXIT;
     }
     return s->exiting ? DLSH_FLOW_EXIT : DLSH_GO;

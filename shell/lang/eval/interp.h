@@ -47,6 +47,7 @@ struct dlsh_session {
     dlsh_value *returned;       /* where its `return` puts the value */
     dlsh_frame *frame;          /* the innermost; NULL: nothing runs */
     int watched;                /* each statement asks the service at_statement first; atomic */
+    int tries;                  /* bodies of `try` that run */
     dl_source *source;          /* of this thread: where libcore reads file and line of the statement */
     const int *interrupt;       /* Ctrl-C, see dl_interrupt_word */
     int fn_depth;               /* >0 inside fn: nothing prints itself */
