@@ -49,6 +49,7 @@ struct dl_loader {
     dl_source started_by;        /* the source line that live tensors of their batches name */
     maker makers[MAX_WORKERS];
     long epoch, at; /* the next batch of the caller; at == batches: the end of the epoch */
+    long moves;     /* by dl_loader_next and dl_loader_seek */
     slot *slots;
     pthread_mutex_t lock; /* over all below, and the slots */
     pthread_cond_t work, ready;
@@ -301,9 +302,8 @@ static dl_status take(dl_loader *l, long number, dl_batch *b) {
     return DL_OK;
 }
 
-dl_status dl_loader_next(dl_loader *l, dl_tensor **x, dl_tensor **y) {
+static dl_status next(dl_loader *l, dl_tensor **x, dl_tensor **y) {
     *x = *y = NULL;
-    if (!l) return dl_fail_null("the loader");
     if (l->at == l->batches) {
         l->epoch++, l->at = 0;
         return DL_OK;
@@ -315,6 +315,13 @@ dl_status dl_loader_next(dl_loader *l, dl_tensor **x, dl_tensor **y) {
     memcpy(y, b.y, (size_t)l->form.targets * sizeof *y);
     l->at++;
     return DL_OK;
+}
+
+dl_status dl_loader_next(dl_loader *l, dl_tensor **x, dl_tensor **y) {
+    *x = *y = NULL;
+    if (!l) return dl_fail_null("the loader");
+    l->moves++;
+    return next(l, x, y);
 }
 
 void dl_loader_look(const dl_loader *l, dl_loader_view *v) {
@@ -351,12 +358,32 @@ dl_status dl_loader_check_position(const dl_loader *l, long epoch, long batch) {
                    l->batches);
 }
 
-dl_status dl_loader_seek(dl_loader *l, long epoch, long batch) {
+static dl_status go_to(dl_loader *l, long epoch, long batch) {
     DL_TRY(dl_loader_check_position(l, epoch, batch));
     if (epoch == l->epoch && batch == l->at) return DL_OK;
     l->epoch = epoch, l->at = batch;
     pthread_mutex_lock(&l->lock);
     restart(l, epoch * l->batches + batch);
     pthread_mutex_unlock(&l->lock);
+    return DL_OK;
+}
+
+dl_status dl_loader_seek(dl_loader *l, long epoch, long batch) {
+    if (l) l->moves++;
+    return go_to(l, epoch, batch);
+}
+
+dl_status dl_loader_pass_begin(dl_loader *l, dl_loader_pass *p) {
+    if (!l || !p) return dl_fail_null(!l ? "the loader" : "the iteration");
+    *p = (dl_loader_pass){l->epoch + (l->at > 0), 0, l->moves};
+    return go_to(l, p->epoch, 0);
+}
+
+dl_status dl_loader_pass_next(dl_loader *l, dl_loader_pass *p, dl_tensor **x, dl_tensor **y) {
+    *x = *y = NULL;
+    if (!l || !p) return dl_fail_null(!l ? "the loader" : "the iteration");
+    if (p->moves == l->moves) DL_TRY(go_to(l, p->epoch, p->batch));
+    DL_TRY(next(l, x, y));
+    *p = (dl_loader_pass){l->epoch, l->at, l->moves};
     return DL_OK;
 }

@@ -391,27 +391,42 @@ static dl_status len_loader(void *self, long *out) {
 }
 
 /* next(l) continues with the next epoch, but a `for` ends with its epoch: it iterates over a handle of this class. */
+typedef struct epoch {
+    dl_loader *loader; /* owned reference */
+    dl_loader_pass pass;
+} epoch;
+
+static void destroy_epoch(void *self) {
+    dl_loader_free(((epoch *)self)->loader);
+    free(self);
+}
+
 static dl_status next_of_epoch(struct dlsh_session *s, void *self, dlsh_value *out, int *done) {
+    epoch *e = self;
     dlsh_fields b = {{NULL}, {NULL}};
     (void)s;
-    DLSH_TRY(dl_loader_next(self, b.x, b.y));
+    DLSH_TRY(dl_loader_pass_next(e->loader, &e->pass, b.x, b.y));
     *done = !b.x[0];
-    return b.x[0] ? pair_list(dl_loader_form(self), &b, out) : DL_OK;
+    return b.x[0] ? pair_list(dl_loader_form(e->loader), &b, out) : DL_OK;
 }
+
+static void epoch_values(void *self, const dlsh_visitor *to) { dlsh_loader_values(((epoch *)self)->loader, to); }
 
 static const dlsh_class epoch_class = {.name = "epoch",
                                        .doc = "The batches of one epoch.",
-                                       .destroy = destroy_loader,
+                                       .destroy = destroy_epoch,
                                        .next = next_of_epoch,
-                                       .values = dlsh_loader_values};
+                                       .values = epoch_values};
 
 /* A `for` begins with a whole epoch: the present one when it has not begun, else the next. */
 static dl_status iterate_loader(struct dlsh_session *s, void *self, dlsh_value *out) {
-    long epoch, batch;
     (void)s;
-    dl_loader_position(self, &epoch, &batch);
-    if (batch) DLSH_TRY(dl_loader_seek(self, epoch + 1, 0));
-    return dlsh_give(dlsh_new_handle(&epoch_class, dl_loader_ref(self)), out);
+    epoch *e = dl_memory_alloc(1, sizeof *e);
+    if (!e) return dl_failed();
+    *e = (epoch){.loader = dl_loader_ref(self)};
+    if (dl_loader_pass_begin(e->loader, &e->pass) == DL_OK) return dlsh_give(dlsh_new_handle(&epoch_class, e), out);
+    destroy_epoch(e);
+    return dl_failed();
 }
 
 /* The next batch of a loader as the list [x, y]; after an epoch's last batch the first one of the next epoch. */
