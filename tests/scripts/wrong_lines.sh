@@ -92,7 +92,7 @@ x |> f
 a, *b, *c = [1]
 for *a in [1] { }
 print(1 if true else 2)
-x = sum(i for i in [1])
+x = sum(1, i for i in [1])
 x = (1 if true else 2)
 x = no_grad { 1 }
 x = 3 not in [1]
@@ -113,6 +113,20 @@ net m { a: linear 3; forward(x, a) { return a } }
 net m { a: linear 3 -> b: relu; forward(x) { return b(x) } }; m(ones(2, 2))
 net m { a: linear 3 }; m.build([2]); net n { a: linear 3; b: linear 1 }; n.build([2]); save n "n.safetensors"; load m "n.safetensors"
 help clip_
+[x for x in 5]
+[x.y for x in [1]]
+[x for in [1]]
+[x for x [1]]
+(x for x in [1])
+[a, b for a in [1]]
+{1: x for x in [1]}
+{k: 1 for k in [3]}
+[x for x in [1] if]
+[x for x in [1], 2]
+[x for *x in [[1]]]
+[1 for x in [1] if x + none]
+[a for a, b in [[1]]]
+{k + "a": 1 for k in ["b"]}
 END
 for text in "'x = ' + '1 + ' * 100 + 'y' * 1000000" "'print(\"' + 'a' * 1000000"; do
     python3 -c "print($text)" > long.dlsh

@@ -200,6 +200,7 @@ static dl_status eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     case DLSH_N_OR: return eval_logic(s, n, out);
     case DLSH_N_COND: return eval_cond(s, n, out);
     case DLSH_N_FN: return dlsh_make_fn(s, n, out);
+    case DLSH_N_COMPREHENSION: return dlsh_eval_comprehension(s, n, out);
     case DLSH_N_NET: return dlsh_eval_net(s, n, out);
     default: return dlsh_fail(DL_ERR_INTERNAL, NULL, "not an expression: %s", dlsh_kind_name(n->kind));
     }

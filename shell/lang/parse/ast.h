@@ -40,6 +40,8 @@ typedef struct dlsh_span {
     NODE(OR, "or", "kids: left, right")                                                                                \
     NODE(COND, "cond", "kids: condition, yes, no")                                                                     \
     NODE(FN, "fn", "[text]; kids: PARAM..., BLOCK; a statement when it has a text (its name)")                         \
+    NODE(COMPREHENSION, "comprehension",                                                                               \
+         "num.i: dlsh_comprehension; kids: FN of an item, without value it is left out; sequence")                     \
     NODE(PARAM, "param", "text; op MUL: takes the arguments left, POW: the named ones; kids: [default]")               \
     /* statements */                                                                                                   \
     NODE(BLOCK, "block", "kids: statement...")                                                                         \
@@ -115,6 +117,10 @@ enum dlsh_node_flags {
     DLSH_LOCAL = 8,       /* NAME: slot counts among the variables of the function, not among the globals */
     DLSH_POSITIONAL = 32, /* CALL: without named arguments and spreads, from the resolver */
 };
+
+/* COMPREHENSION: items of a record are key and value; values are lists, which are joined; values are keys and values of
+ * a record. */
+enum dlsh_comprehension { DLSH_COMP_PAIRS = 1, DLSH_COMP_JOINED = 2, DLSH_COMP_RECORD = 4 };
 
 typedef struct dlsh_node dlsh_node;
 struct dlsh_node {

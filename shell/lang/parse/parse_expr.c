@@ -61,7 +61,7 @@ dlsh_node *dlsh_p_inner(dlsh_parser *p) {
 /* The hint where Python's `yes if test else no` or a comprehension continues within brackets; NULL. */
 static const char *inside_hint(const dlsh_parser *p) {
     return dlsh_p_is(p, DLSH_T_IF)    ? "a choice inside an expression is written: test ? yes : no"
-           : dlsh_p_is(p, DLSH_T_FOR) ? "there are no comprehensions: use map(fn (x) { return ... }, xs) or a loop"
+           : dlsh_p_is(p, DLSH_T_FOR) ? "a comprehension makes a list or a record: [f(x) for x in xs]"
                                       : NULL;
 }
 
@@ -92,12 +92,24 @@ static dlsh_node *spread(dlsh_parser *p, dlsh_op op) {
     return dlsh_p_finish(p, n, base);
 }
 
+/* The comprehension of the one value above `base` in brackets, of which n is the literal without it. */
+static dlsh_node *comprehended(dlsh_parser *p, dlsh_node *n, int base, dlsh_tok closing) {
+    dlsh_node *value = p->stack[base];
+    p->nstack = base;
+    dlsh_node *all = closing == DLSH_T_RBRACE ? dlsh_p_record_comprehension(p, value) : dlsh_p_comprehension(p, value);
+    dlsh_p_close(p, closing, "to close the comprehension");
+    all->span = n->span;
+    all->span.end = p->last.end;
+    return all;
+}
+
 static dlsh_node *list(dlsh_parser *p) {
     int base = p->nstack;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_LIST, p->tok.span);
     dlsh_p_open(p);
     while (!dlsh_p_is(p, DLSH_T_RBRACKET)) {
         dlsh_p_push(p, dlsh_p_is(p, DLSH_T_MUL) ? spread(p, DLSH_OP_MUL) : dlsh_p_inner(p));
+        if (p->nstack == base + 1 && dlsh_p_is(p, DLSH_T_FOR)) return comprehended(p, n, base, DLSH_T_RBRACKET);
         if (!dlsh_p_accept(p, DLSH_T_COMMA)) break;
     }
     if (inside_hint(p)) return dlsh_p_unexpected(p, "',' or ']'", inside_hint(p));
@@ -136,14 +148,13 @@ static dlsh_node *record(dlsh_parser *p) {
     dlsh_p_open(p);
     while (!dlsh_p_is(p, DLSH_T_RBRACE)) {
         dlsh_p_push(p, dlsh_p_is(p, DLSH_T_POW) ? spread(p, DLSH_OP_POW) : record_field(p));
+        if (p->nstack == base + 1 && p->stack[base]->kind == DLSH_N_KWARG && dlsh_p_is(p, DLSH_T_FOR))
+            return comprehended(p, n, base, DLSH_T_RBRACE);
         if (!dlsh_p_accept(p, DLSH_T_COMMA)) break;
     }
     if (!dlsh_p_is(p, DLSH_T_RBRACE))
         return dlsh_p_unexpected(p, "',' or '}' in the record",
-                                 dlsh_p_is(p, DLSH_T_FOR)
-                                     ? "there are no comprehensions: fill it in a loop, r[key] = value"
-                                 : begins_operand(p) ? "commas stand between fields: {a: 1, b: 2}"
-                                                     : inside_hint(p));
+                                 begins_operand(p) ? "commas stand between fields: {a: 1, b: 2}" : inside_hint(p));
     dlsh_p_close(p, DLSH_T_RBRACE, "to close '{'");
     return dlsh_p_finish(p, n, base);
 }
@@ -217,6 +228,8 @@ static dlsh_node *call(dlsh_parser *p, dlsh_node *callee) {
     while (!dlsh_p_is(p, DLSH_T_RPAREN)) {
         dlsh_node *a = call_argument(p, &named);
         if (a->kind == DLSH_N_SPREAD) n->op = DLSH_OP_MUL;
+        if (p->nstack == base + 1 && dlsh_p_is(p, DLSH_T_FOR) && a->kind != DLSH_N_SPREAD && !named)
+            a = dlsh_p_comprehension(p, a); /* f(x for x in xs), as f([x for x in xs]) */
         dlsh_p_push(p, a);
         if (!dlsh_p_accept(p, DLSH_T_COMMA)) break;
     }

@@ -218,17 +218,22 @@ static dlsh_node *for_target(dlsh_parser *p) {
                              dlsh_p_is(p, DLSH_T_LPAREN) ? "loops are written: for i in range(10) { ... }" : NULL);
 }
 
+void dlsh_p_for_names(dlsh_parser *p) {
+    int base = p->nstack;
+    do dlsh_p_push(p, unpacked(p, base, for_target));
+    while (dlsh_p_accept(p, DLSH_T_COMMA));
+    if (p->nstack == base + 1 && p->stack[base]->kind == DLSH_N_SPREAD)
+        dlsh_p_fail(p, p->stack[base]->span, NULL, "* takes what other names leave: for first, *rest in xs");
+    if (!dlsh_p_is(p, DLSH_T_IN))
+        dlsh_p_unexpected(p, "'in' after the names of for", "loops are written: for i in range(10) { ... }");
+    dlsh_p_advance(p);
+}
+
 static dlsh_node *for_statement(dlsh_parser *p) {
     int base = p->nstack;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_FOR, p->tok.span);
     dlsh_p_advance(p);
-    do dlsh_p_push(p, unpacked(p, base, for_target));
-    while (dlsh_p_accept(p, DLSH_T_COMMA));
-    if (p->nstack == base + 1 && p->stack[base]->kind == DLSH_N_SPREAD)
-        return dlsh_p_fail(p, p->stack[base]->span, NULL, "* takes what other names leave: for first, *rest in xs");
-    if (!dlsh_p_is(p, DLSH_T_IN))
-        return dlsh_p_unexpected(p, "'in' after the names of for", "loops are written: for i in range(10) { ... }");
-    dlsh_p_advance(p);
+    dlsh_p_for_names(p);
     dlsh_p_push(p, head(p));
     dlsh_p_push(p, loop_body(p, "the sequence"));
     return dlsh_p_finish(p, n, base);

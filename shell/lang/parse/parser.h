@@ -63,8 +63,12 @@ dlsh_node *dlsh_p_finish(dlsh_parser *p, dlsh_node *node, int base);
 
 /* grammar */
 dlsh_node *dlsh_p_expr(dlsh_parser *p);
-dlsh_node *dlsh_p_inner(dlsh_parser *p);      /* a full expression, also in argument mode: within brackets */
-dlsh_node *dlsh_p_record(dlsh_parser *p);     /* a record literal, the next token being its '{' */
+dlsh_node *dlsh_p_inner(dlsh_parser *p);  /* a full expression, also in argument mode: within brackets */
+dlsh_node *dlsh_p_record(dlsh_parser *p); /* a record literal, the next token being its '{' */
+/* `for` is the next token: the list of a value for each item, or the record of a field (KWARG) for each. */
+dlsh_node *dlsh_p_comprehension(dlsh_parser *p, dlsh_node *value);
+dlsh_node *dlsh_p_record_comprehension(dlsh_parser *p, dlsh_node *field);
+void dlsh_p_for_names(dlsh_parser *p);        /* the names of a for and `in`; the names are pushed */
 int dlsh_p_at_record(const dlsh_parser *p);   /* does a record literal begin here, rather than a block? */
 dlsh_node *dlsh_p_argument(dlsh_parser *p);   /* *expr*: postfix with an optional - or !, in argument mode */
 void dlsh_p_params(dlsh_parser *p, int base); /* ( PARAM, ... ), pushed */
