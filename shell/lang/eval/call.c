@@ -491,6 +491,24 @@ static dl_status call_plain(dlsh_session *s, dlsh_fn *f, const dlsh_node *n, dls
     return st;
 }
 
+dl_status dlsh_call_one(dlsh_session *s, dlsh_value f, dlsh_value v, dlsh_value *out) {
+    dlsh_fn *fn = f.as.fn;
+    if (fn->takes != 1) {
+        dl_status st = dlsh_call(s, f, &(dlsh_callargs){1, &v, NULL}, out);
+        dlsh_drop(v);
+        return st;
+    }
+    dlsh_value few[INLINE_SLOTS], *slots = open_slots(s, fn, few);
+    if (!slots) {
+        dlsh_drop(v);
+        return dl_failed();
+    }
+    dlsh_put_at(&slots[0], v);
+    dl_status st = run_body(s, fn, slots, out);
+    close_slots(fn, slots, few);
+    return st;
+}
+
 /* A row with few arguments, self being the first unless it is VOID: the short way, or with the same arguments the
  * general one. */
 static dl_status call_row(dlsh_session *s, dlsh_value self, const dlsh_command *row, const dlsh_node *n,

@@ -19,9 +19,7 @@ static dl_status collect(dlsh_session *s, const dlsh_node *n, dlsh_value f, dlsh
         dlsh_collect_if_due();
         DLSH_TRY(dlsh_at(s, n->kids[1], dlsh_iter_next(s, it, &item, &done)));
         if (done) return DL_OK;
-        dl_status st = dlsh_call(s, f, &(dlsh_callargs){1, &item, NULL}, &v);
-        dlsh_drop(item);
-        DLSH_TRY(dlsh_at(s, n, st));
+        DLSH_TRY(dlsh_at(s, n, dlsh_call_one(s, f, item, &v)));
         DLSH_TRY(add(s, n, list, v));
     }
 }
