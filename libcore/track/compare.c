@@ -36,15 +36,24 @@ int dl_metric_better(const char *name) {
 
 int dl_metric_direction(const char *name) { return dl_metric_better(name) > 0 ? 1 : -1; }
 
+static void list_metrics(char *const *names, int n, char *out, size_t size) {
+    enum { SHOWN = 8 };
+    size_t used = (size_t)snprintf(out, size, "there %s", n == 1 ? "is" : "are");
+    for (int i = 0; i < n && i <= SHOWN && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%.60s", i ? ", " : " ", i < SHOWN ? names[i] : "...");
+}
+
 static dl_status no_metric(sqlite3 *db, const char *name) {
     enum { MOST = 512 };
+    char hint[700];
     char *names[MOST];
     int n = dl_db_texts(db,
                         strchr(name, '/') ? DL_SERIES_KEYS "select key from keys where key is not null"
                                           : DL_SERIES_KEYS
                             "select distinct substr(key, instr(key, '/') + 1) from keys where key is not null",
                         names, MOST);
-    dl_fail_unknown(name, (const char *const *)names, n, n ? "see run show" : "nothing has been recorded yet",
+    list_metrics(names, n, hint, sizeof hint);
+    dl_fail_unknown(name, (const char *const *)names, n, n ? hint : "nothing has been recorded yet",
                     "no run has a metric '%.200s'", name);
     while (n) free(names[--n]);
     return DL_ERR_NAME;

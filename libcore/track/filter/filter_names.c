@@ -57,8 +57,27 @@ int dl_filter_param(sqlite3 *db, const char *name, dl_filter_type *type) {
     return number || text;
 }
 
+/* Headings of lists of runs, and the columns below them. */
+static const struct {
+    const char *heading, *column;
+} headings[] = {{"time", "seconds"}, {"took", "seconds"}, {"params", "n_params"}, {"duration", "seconds"}};
+
+static void list_columns(const char *name, char *out, size_t size) {
+    size_t used = (size_t)snprintf(out, size, "columns of a run are ");
+    for (size_t i = 0; i < sizeof headings / sizeof *headings; i++)
+        if (!strcmp(headings[i].heading, name)) {
+            snprintf(out, size, "the column is called %s", headings[i].column);
+            return;
+        }
+    for (int i = 0; i < NCOLUMN && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : "", columns[i].name);
+    if (used < size) snprintf(out + used, size - used, "; metrics are written train/loss");
+}
+
 /* All names there are, for the nearest one. */
 static dl_status unknown(sqlite3 *db, const char *name) {
+    char hint[400];
+    list_columns(name, hint, sizeof hint);
     char *found[NAMES_KEPT];
     const char *names[NAMES_KEPT + NCOLUMN + 1] = {"tag"};
     int n = 1,
@@ -67,8 +86,7 @@ static dl_status unknown(sqlite3 *db, const char *name) {
                           NAMES_KEPT - nfound);
     for (int i = 0; i < NCOLUMN; i++) names[n++] = columns[i].name;
     for (int i = 0; i < nfound; i++) names[n++] = found[i];
-    dl_fail_unknown(name, names, n, "columns of a run are name, status, seed, ...; metrics are written train/loss",
-                    "no run has a parameter or metric '%.200s'", name);
+    dl_fail_unknown(name, names, n, hint, "no run has a parameter or metric '%.200s'", name);
     while (nfound) free(found[--nfound]);
     return DL_ERR_NAME;
 }

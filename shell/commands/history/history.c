@@ -314,9 +314,10 @@ static dl_status chosen_ids(const dlsh_args *a, int deleted, dl_store **store, l
     if (!(*store = dlsh_history(a))) return dl_failed();
     DLSH_TRY(dlsh_run_filter(a, &where));
     if (!where.n)
-        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "where=\"status = failed\", tag=old, ...",
-                             "no run is named, and no "
-                             "condition given");
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE,
+                             "where=\"status = failed\", tag=old, ...; a single run: run delete 3, tag 3 good, note 3 "
+                             "\"why\"",
+                             "no condition says which runs are meant");
     dl_run_query q = {.where = dlsh_buf_text(&where), .sort = "id", .deleted = deleted};
     dl_rows *rows = dl_run_table(*store, &q, "id");
     if (!rows) return dlsh_place_failure(a, NULL);

@@ -148,7 +148,8 @@ static dl_status weigh(const dlsh_factors *f, const char *param, columns *c, wei
     if (!dlsh_ranks(c->y, n, c->y_ranks) || (numeric && !dlsh_ranks(c->x, n, c->x_ranks)))
         return dlsh_no_memory("ranks");
     w->values = group_texts(c, n);
-    double by_value = dlsh_explained(c->group, w->values, c->y_ranks, n, c->scratch);
+    /* values that hardly occur twice explain any figure */
+    double by_value = n < 2 * w->values ? NAN : dlsh_explained(c->group, w->values, c->y_ranks, n, c->scratch);
     if (numeric) w->rho = dlsh_spearman(c->x_ranks, c->y_ranks, n, &w->p);
     w->weight = fmax(isnan(w->rho) ? 0 : w->rho * w->rho, isnan(by_value) ? 0 : by_value);
     return DL_OK;
@@ -233,7 +234,8 @@ const dlsh_command importance_commands[] = {
         "Which parameters go with a metric. The weight is the share of the variance of the metric's ranks over the "
         "runs "
         "that a parameter accounts for by itself, by its order (the square of Spearman's rank correlation) or by its "
-        "values (adjusted R squared), whichever is more; p belongs to the correlation. It tells nothing of causes. As "
+        "values (adjusted R squared; where they occur twice on average), whichever is more; p belongs to the "
+        "correlation. It tells nothing of causes. As "
         "a "
         "function a list of records.",
         DLSH_PARAMS(DLSH_FACTORS_METRIC, DLSH_FACTORS_RUNS), DLSH_OPTIONS(DLSH_RUN_FILTERS),

@@ -1,5 +1,6 @@
 /* Keeping the store in order: gc, db check, backup, vacuum, merge, migrate. */
 #include "commands/history/history.h"
+#include "commands/history/redo.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,12 @@ static dl_status gc_run(const dlsh_args *a, dlsh_value *result) {
         dlsh_buf_puts(&b, "; the file has "), put_bytes(&b, r.file_after);
         dlsh_buf_puts(&b, ", before "), put_bytes(&b, r.file_before);
     }
+    long deleted;
+    DLSH_TRY(dlsh_ask(store, "select count(*) from run where deleted_us is not null", &deleted));
+    if (dry) deleted -= r.runs;
+    if (deleted > 0)
+        dlsh_buf_printf(&b, "; %ld deleted run%s not older than %s", deleted, deleted == 1 ? " is" : "s are",
+                        dlsh_arg_str(a, "older"));
     dlsh_put(dlsh_arg_sink(a), "%s\n", dlsh_buf_text(&b));
     return DL_OK;
 }

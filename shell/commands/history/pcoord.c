@@ -81,15 +81,20 @@ static int has_name(const char *list, const char *name) {
     return 0;
 }
 
-/* The names of cols=, else the parameters that differ, as many as there is room for. */
+static int has_values(const axis *x) { return x->nvalues ? x->nvalues > 1 : x->high > x->low; }
+
+/* The names of cols=, else the parameters that differ, as many as there is room for: first those with several values,
+ * then those that only some of the runs have. */
 static dl_status choose_axes(const dlsh_args *a, const dlsh_factors *f, axis *axes, int most, int *n, int *left_out) {
     const char *cols = dlsh_given(a, "cols") ? dlsh_arg_str(a, "cols") : NULL;
     *n = *left_out = 0;
-    for (int i = 0; i < f->nparams; i++) {
-        axis x = {.name = f->params[i], .f = f};
-        int wanted = !cols || has_name(cols, x.name);
-        if (!wanted) continue;
-        if (*n == most - 1 || !take_values(&x))
+    for (int i = 0; i < 2 * f->nparams; i++) {
+        const int second = i >= f->nparams;
+        axis x = {.name = f->params[i % f->nparams], .f = f};
+        if (cols && !has_name(cols, x.name)) continue;
+        const int drawn = take_values(&x);
+        if (second == (drawn && has_values(&x))) continue;
+        if (*n == most - 1 || !drawn)
             ++*left_out;
         else
             axes[(*n)++] = x;

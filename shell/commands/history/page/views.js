@@ -135,7 +135,7 @@ function correlation(x, y) {
   for (let i = 0; i < n; i++) { xy += (x[i] - mx) * (y[i] - my); xx += (x[i] - mx) ** 2; yy += (y[i] - my) ** 2; }
   return xx && yy ? xy / Math.sqrt(xx * yy) : NaN;
 }
-/* The share of the variance of the ranks of the metric that the values of a parameter, each for itself, explain. */
+/* The share of the variance of the ranks of the metric that the values of a parameter, each for itself, explain; not of values that hardly occur twice. */
 function explained(keys, y) {
   const groups = new Map(), mean = y.reduce((a, b) => a + b, 0) / y.length;
   keys.forEach((k, i) => groups.set(k, [...(groups.get(k) || []), y[i]]));
@@ -143,7 +143,7 @@ function explained(keys, y) {
   for (const g of groups.values()) between += g.length * (g.reduce((a, b) => a + b, 0) / g.length - mean) ** 2;
   for (const v of y) all += (v - mean) ** 2;
   const k = groups.size, n = y.length;
-  return all && n > k ? Math.max(0, 1 - ((1 - between / all) * (n - 1)) / (n - k)) : NaN;
+  return all && n >= 2 * k ? Math.max(0, 1 - ((1 - between / all) * (n - 1)) / (n - k)) : NaN;
 }
 function importance(runs, metric) {
   return varying().map((p) => {
