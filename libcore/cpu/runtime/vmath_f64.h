@@ -17,26 +17,30 @@ DL_VECTOR double dl_vdouble(long i) {
     return x;
 }
 
+/* Of NaN the integers are of any size: they wrap around. */
+DL_VECTOR long dl_vplus(long a, long b) { return (long)((unsigned long)a + (unsigned long)b); }
+DL_VECTOR long dl_vless(long a, long b) { return (long)((unsigned long)a - (unsigned long)b); }
+
 #define DL_VROUND 6755399441055744.0 /* 1.5 * 2**52: a sum with it is rounded to an integer */
 #define DL_VLN2_HIGH 0.693147180369123816490
 #define DL_VLN2_LOW 1.90821492927058770002e-10
 
 /* 2**k for -1023 < k <= 1023 */
-DL_VECTOR double dl_vpower_f64(long k) { return dl_vdouble((long)((unsigned long)(k + 1023) << 52)); }
+DL_VECTOR double dl_vpower_f64(long k) { return dl_vdouble((long)((unsigned long)dl_vplus(k, 1023) << 52)); }
 
 /* The larger half of k, and the rest, of |k| <= 4096. */
-DL_VECTOR long dl_vhalf_of(long k) { return (long)((unsigned long)(k + 4096) >> 1) - 2048; }
+DL_VECTOR long dl_vhalf_of(long k) { return (long)((unsigned long)dl_vplus(k, 4096) >> 1) - 2048; }
 
 /* 2**k v, in two steps, so that results below the normal range are right, too. */
 DL_VECTOR double dl_vscale_f64(double v, long k) {
     long h = dl_vhalf_of(k);
-    return v * dl_vpower_f64(h) * dl_vpower_f64(k - h);
+    return v * dl_vpower_f64(h) * dl_vpower_f64(dl_vless(k, h));
 }
 
 /* x = n ln(2) + r, |r| <= ln(2)/2; gives r, the polynomial (e**r - 1 - r) / r**2 and n. */
 DL_VECTOR double dl_vexp_parts_f64(double x, double *r, long *n) {
     double t = x * 1.44269504088896340736 + DL_VROUND, k = t - DL_VROUND;
-    *n = dl_vbits_f64(t) - dl_vbits_f64(DL_VROUND);
+    *n = dl_vless(dl_vbits_f64(t), dl_vbits_f64(DL_VROUND));
     *r = x - k * DL_VLN2_HIGH;
     *r = *r - k * DL_VLN2_LOW;
     return DL_HORNER(DL_MUL_ADD, *r, 2.499996441195917e-08, 2.763037871799513e-07, 2.755758734609652e-06,
@@ -52,7 +56,7 @@ DL_VECTOR double dl_vexp_by_f64(double x, long by) {
     x = x < -746.0 ? -746.0 : x;
     double p = dl_vexp_parts_f64(x, &r, &n);
     p = r * r * p + r + 1.0;
-    return dl_vscale_f64(p, n + by);
+    return dl_vscale_f64(p, dl_vplus(n, by));
 }
 DL_VECTOR double dl_vexp_f64(double x) { return dl_vexp_by_f64(x, 0); }
 
@@ -62,10 +66,10 @@ DL_VECTOR double dl_vexpm1_f64(double x) {
     long n;
     y = y < -746.0 ? -746.0 : y;
     double p = dl_vexp_parts_f64(y, &r, &n);
-    long h = dl_vhalf_of(n), g = n - h;
+    long h = dl_vhalf_of(n), g = dl_vless(n, h);
     double first = dl_vpower_f64(h);
     p = r * r * p + r;
-    p = (first * p + (first - dl_vpower_f64(-g))) * dl_vpower_f64(g);
+    p = (first * p + (first - dl_vpower_f64(dl_vless(0, g)))) * dl_vpower_f64(g);
     return x == 0.0 ? x : p;
 }
 
@@ -222,7 +226,7 @@ DL_VECTOR double dl_vsin_f64(double x) {
 DL_VECTOR double dl_vcos_f64(double x) {
     long n;
     double r = dl_vquarter_f64(x, &n);
-    return dl_vsine_of_f64(r, n + 1);
+    return dl_vsine_of_f64(r, dl_vplus(n, 1));
 }
 DL_VECTOR double dl_vtan_f64(double x) {
     long n;
