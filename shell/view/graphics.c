@@ -2,12 +2,12 @@
  */
 #include "view/graphics.h"
 
-#include <dlfcn.h>
 #include <sixel.h>
 #include <spng.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lang/library.h"
 #include "lang/session.h"
 #include "view/sink.h"
 
@@ -68,7 +68,6 @@ static void put_iterm(const dlsh_buf *png, dlsh_buf *out) {
 
 #define LIBRARY "libsixel.so.1"
 
-/* The library is loaded by the first picture: it brings others with it that would make every start slower. */
 #define CALLS(X)                                                                                                       \
     X(sixel_output_new)                                                                                                \
     X(sixel_output_unref)                                                                                              \
@@ -77,27 +76,15 @@ static void put_iterm(const dlsh_buf *png, dlsh_buf *out) {
     X(sixel_dither_initialize)                                                                                         \
     X(sixel_encode)
 
-static struct library {
-#define MEMBER(name) __typeof__(name) *name;
-    CALLS(MEMBER)
-#undef MEMBER
-    int loaded;
-} sixel;
+static struct library { CALLS(DLSH_LIBRARY_MEMBER) } sixel;
 
 static dl_status load(void) {
-    static const char *const names[] = {
-#define NAME(name) #name,
-        CALLS(NAME)
-#undef NAME
-    };
-    if (sixel.loaded) return DL_OK;
-    void **at = (void **)&sixel, *so = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!so)
-        return dlsh_fail(DL_ERR_UNSUPPORTED, "apt install libsixel1, or set pictures blocks",
-                         "pictures as sixel need " LIBRARY ": %s", dlerror());
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!(at[i] = dlsym(so, names[i]))) return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, LIBRARY " has no %s", names[i]);
-    sixel.loaded = 1;
+    static const char *const names[] = {CALLS(DLSH_LIBRARY_NAME) NULL};
+    static int loaded;
+    if (!loaded)
+        DLSH_TRY(dlsh_library_open(LIBRARY, "pictures as sixel need", "apt install libsixel1, or set pictures blocks",
+                                   names, (void **)&sixel));
+    loaded = 1;
     return DL_OK;
 }
 

@@ -1,6 +1,5 @@
 /* `serve`: the page of runs from the store itself, on the loopback address, following runs as they train. */
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -11,10 +10,10 @@
 #include <unistd.h>
 
 #include "commands/history/history.h"
+#include "lang/library.h"
 
 #define LIBRARY "libmicrohttpd.so.12"
 
-/* The library is loaded by the first `serve`: it brings others with it that would make every start slower. */
 #define CALLS(X)                                                                                                       \
     X(MHD_start_daemon)                                                                                                \
     X(MHD_stop_daemon)                                                                                                 \
@@ -26,9 +25,7 @@
     X(MHD_destroy_response)
 
 typedef struct library {
-#define MEMBER(name) __typeof__(name) *name;
-    CALLS(MEMBER)
-#undef MEMBER
+    CALLS(DLSH_LIBRARY_MEMBER)
 } library;
 
 enum { TOKEN = 32, MOST_RUNS = 2000 };
@@ -42,17 +39,8 @@ typedef struct server {
 } server;
 
 static dl_status load(library *l) {
-    static const char *const names[] = {
-#define NAME(name) #name,
-        CALLS(NAME)
-#undef NAME
-    };
-    void **at = (void **)l, *so = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!so)
-        return dlsh_fail(DL_ERR_UNSUPPORTED, "apt install libmicrohttpd12", "serve needs " LIBRARY ": %s", dlerror());
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!(at[i] = dlsym(so, names[i]))) return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, LIBRARY " has no %s", names[i]);
-    return DL_OK;
+    static const char *const names[] = {CALLS(DLSH_LIBRARY_NAME) NULL};
+    return dlsh_library_open(LIBRARY, "serve needs", "apt install libmicrohttpd12", names, (void **)l);
 }
 
 /* ---------------------------------------------------------------- answers */
