@@ -232,10 +232,19 @@ static dl_status console_plot(dlsh_sink *s, const dlsh_plot *p) {
     return flush_buf(&b, dlsh_plot_draw(p, &look, &b));
 }
 
-/* The picture, and below it what it is; the run's record of the output has the latter alone. */
+/* The picture, and below it what it is; the run's record of the output has the latter alone. Where nobody asked for a
+ * protocol and its library is missing, the text is shown, and what is missing. */
 static dl_status show_picture(dlsh_sink *s, const dlsh_bundle *b) {
     DLSH_SCOPED_BUF out = {0};
-    DLSH_TRY(dlsh_graphics_put(graphics(), &b->form[DLSH_PNG], &out));
+    dl_status st = dlsh_graphics_put(graphics(), &b->form[DLSH_PNG], &out);
+    if (st == DL_ERR_UNSUPPORTED && dlsh_view.pictures == DLSH_GRAPHICS_AUTO) {
+        const dl_error *e = dl_error_last();
+        console_text(s, b->text.s, b->text.n);
+        dlsh_put(s, "%s (%s)\n", e->message, e->hint);
+        dl_error_clear();
+        return DL_OK;
+    }
+    DLSH_TRY(st);
     dlsh_console_end_line();
     fwrite(dlsh_buf_text(&out), 1, out.n, stdout);
     fputs("\n", stdout);

@@ -86,8 +86,14 @@ def in_terminal(**terminal):
             data += piece
     except OSError: pass
     os.waitpid(pid, 0)
-    return [how for how, read in (("kitty", kitty), ("iterm", iterm), ("sixel", sixel)) if read(data)]
+    missing = [line.split(":")[0] for line in data.decode().splitlines() if "libsixel" in line]
+    return [how for how, read in (("kitty", kitty), ("iterm", iterm), ("sixel", sixel)) if read(data)] + missing[:1]
 for terminal in ({"TERM": "xterm-kitty"}, {"TERM": "xterm-256color", "TERM_PROGRAM": "WezTerm"}, {"TERM": "foot"},
                  {"TERM": "xterm-256color"}, {"TERM": "xterm-kitty", "TMUX": "/tmp/x"}, {"TERM": "dumb", "KITTY_WINDOW_ID": "1"}):
     print(terminal, in_terminal(**terminal))
+# without the library: blocks, unless sixel was asked for
+os.mkdir("nolib")
+open("nolib/libsixel.so.1", "w").write("none")
+print(in_terminal(TERM="foot", LD_LIBRARY_PATH="nolib:" + os.environ.get("LD_LIBRARY_PATH", "")))
 P
+LD_LIBRARY_PATH="nolib:${LD_LIBRARY_PATH:-}" dlsh -n --db none sixel.dlsh 2>&1 | sed 's/so\.1:.*/so.1: .../'
