@@ -75,16 +75,15 @@ DL_VECTOR double dl_vexpm1_f64(double x) {
 
 /* ln(1 + f) = f - half + tail with half = f**2 / 2, for 1 + f between sqrt(1/2) and sqrt(2): by 2 artanh(s) with
  * s = f / (2 + f). */
-DL_VECTOR void dl_vlog_terms_f64(double f, double half, double *tail) {
+DL_VECTOR double dl_vlog_tail_f64(double f, double half) {
     double s = f / (2.0 + f), z = s * s;
     double p = DL_HORNER(DL_MUL_ADD, z, 0.14797507964482168, 0.1531390323321067, 0.18183569739728042,
                          0.22222198476003124, 0.2857142874326231, 0.39999999999411096, 0.6666666666666735);
-    *tail = s * (half + p * z);
+    return s * (half + p * z);
 }
 /* e ln(2) + ln(1 + f) */
 DL_VECTOR double dl_vlog_of_f64(double e, double f) {
-    double half = 0.5 * (f * f), tail;
-    dl_vlog_terms_f64(f, half, &tail);
+    double half = 0.5 * (f * f), tail = dl_vlog_tail_f64(f, half);
     return e * DL_VLN2_HIGH - ((half - (tail + e * DL_VLN2_LOW)) - f);
 }
 
@@ -107,8 +106,7 @@ DL_VECTOR double dl_vlog_f64(double x) {
 /* The logarithm to another base: e * power + ln(1 + f) * unit, power and unit in two parts. High parts have so few bits
  * that their products are exact: powers of the base have whole logarithms. */
 DL_VECTOR double dl_vlog_to_f64(double x, double power, double power_low, double unit, double unit_low) {
-    double e, f = dl_vlog_parts_f64(x, &e), half = 0.5 * (f * f), tail;
-    dl_vlog_terms_f64(f, half, &tail);
+    double e, f = dl_vlog_parts_f64(x, &e), half = 0.5 * (f * f), tail = dl_vlog_tail_f64(f, half);
     double high = dl_vdouble(dl_vbits_f64(f - half) & ~0xffffffffl), low = ((f - high) - half) + tail;
     double big = e * power, small = high * unit, sum = big + small;
     double r = sum + (((big - sum) + small) + (e * power_low + (low + high) * unit_low + low * unit));

@@ -135,7 +135,8 @@ function correlation(x, y) {
   for (let i = 0; i < n; i++) { xy += (x[i] - mx) * (y[i] - my); xx += (x[i] - mx) ** 2; yy += (y[i] - my) ** 2; }
   return xx && yy ? xy / Math.sqrt(xx * yy) : NaN;
 }
-/* The share of the variance of the ranks of the metric that the values of a parameter, each for itself, explain; not of values that hardly occur twice. */
+/* The share of the variance of the ranks of the metric that the values of a parameter, each for itself, explain; NaN for
+   values that hardly occur twice, which explain anything. */
 function explained(keys, y) {
   const groups = new Map(), mean = y.reduce((a, b) => a + b, 0) / y.length;
   keys.forEach((k, i) => groups.set(k, [...(groups.get(k) || []), y[i]]));
