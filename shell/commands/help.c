@@ -9,6 +9,7 @@
 
 #include "commands/data/data.h"
 #include "commands/distribution.h"
+#include "commands/sparse.h"
 #include "commands/families.h"
 #include "commands/nets/nets.h"
 #include "commands/record_file.h"
@@ -39,13 +40,10 @@ static const struct family {
 };
 enum { NFAMILIES = sizeof families / sizeof *families };
 
-const dlsh_class *const dlsh_types[] = {&dlsh_net_class,       &dlsh_dataset_class,
-                                        &dlsh_split_class,     &dlsh_loader_class,
-                                        &dlsh_optimizer_class, &dlsh_schedule_class,
-                                        &dlsh_trainer_class,   &dlsh_run_class,
-                                        &dlsh_rng_class,       &dlsh_scaler_class,
-                                        &dlsh_tokenizer_class, &dlsh_distribution_class,
-                                        &dlsh_hook_class,      NULL};
+const dlsh_class *const dlsh_types[] = {
+    &dlsh_net_class,       &dlsh_dataset_class,      &dlsh_split_class, &dlsh_loader_class, &dlsh_optimizer_class,
+    &dlsh_schedule_class,  &dlsh_trainer_class,      &dlsh_run_class,   &dlsh_rng_class,    &dlsh_scaler_class,
+    &dlsh_tokenizer_class, &dlsh_distribution_class, &dlsh_hook_class,  &dlsh_sparse_class, NULL};
 
 /* Small families are listed with others. */
 static const char *group_of(const char *family) {

@@ -167,6 +167,9 @@ struct dlsh_class {
     dl_status (*next)(struct dlsh_session *s, void *self, dlsh_value *out, int *done);
     /* ==; default: the same object. */
     int (*equal)(const void *a, const void *b);
+    /* a op b, of which one at least is of this class; op is a dlsh_op, no comparison. -x is x * -1. Returns
+     * DL_ERR_TYPE, unrecorded, when the two do not go together. */
+    dl_status (*binary)(int op, dlsh_value a, dlsh_value b, dlsh_value *out);
     /* Truth; default: true. */
     int (*truth)(void *self);
     /* For pure functions that use the object (lang/eval/pure.h): calls do nothing but issue ops, and *out, which is a

@@ -374,6 +374,18 @@ def simpson(n):
     return w
 
 
+def coo(values, crow, col, cols):
+    """The sparse matrix of PyTorch, in coordinates, of compressed rows."""
+    rows = torch.repeat_interleave(torch.arange(len(crow) - 1), crow.diff())
+    return torch.sparse_coo_tensor(torch.stack([rows, col]), values, (len(crow) - 1, cols))
+
+
+def csr_transpose(crow, col, cols):
+    order = torch.argsort(col, stable=True)
+    rows = torch.repeat_interleave(torch.arange(len(crow) - 1), crow.diff())
+    return torch.searchsorted(col[order], torch.arange(cols + 1)), rows[order], order
+
+
 def stft(x, w=None, return_complex=True, **kw):
     y = torch.stft(x, window=w, return_complex=True, **kw)
     return y.resolve_conj() if return_complex else torch.view_as_real(y.resolve_conj())
@@ -479,6 +491,8 @@ def lu_solve(lu, pivots, b, left=True, adjoint=False):
 
 
 CALLS = {
+    "spmm": lambda v, crow, col, x: torch.sparse.mm(coo(v, crow, col, x.shape[0]), x), "csr_transpose": csr_transpose,
+    "sddmm": lambda a, b, crow, col: (a @ b)[torch.repeat_interleave(torch.arange(len(crow) - 1), crow.diff()), col],
     "huber": lambda x, delta=1.0: F.huber_loss(x, torch.zeros_like(x), reduction="none", delta=delta),
     "accuracy_score": lambda y, p: (y == p).double().mean(), "confusion_matrix": confusion, "precision_score": class_score(lambda r, p, t: ratio(r, p)),
     "recall_score": class_score(lambda r, p, t: ratio(r, t)), "f1_score": class_score(lambda r, p, t: ratio(2 * r, p + t)),
@@ -699,7 +713,7 @@ def make_input(token, rng):
         return None
     if token.startswith("s:"):
         return torch.tensor(float(token[2:]), dtype=torch.float64)
-    kind, k, shape = re.fullmatch(r"([fpuqdobnlmwtc])(?::(\d+))?\[([\d,]*)\]", token).groups()
+    kind, k, shape = re.fullmatch(r"([fpuqdobnlmwtcr])(?::(\d+))?\[([\d,]*)\]", token).groups()
     shape = [int(v) for v in shape.split(",") if v]
     n = int(np.prod(shape)) if shape else 1
     if kind == "c":
@@ -711,6 +725,8 @@ def make_input(token, rng):
         return torch.tensor(rng.integers(0, int(k), n)).reshape(shape)
     if kind == "l":
         return torch.tensor(rng.integers(1, int(k) + 1, n)).reshape(shape)
+    if kind == "r":
+        return torch.tensor(np.sort(np.concatenate([[0] * min(n, 1), rng.integers(0, int(k) + 1, max(n - 2, 0)), [int(k)] * (n > 1)]))).long()
     if kind == "d":
         v = (rng.permutation(n) - n / 2 + 0.25) * max(0.0625, 2.0 / max(n, 1))
     elif kind in "mwt":

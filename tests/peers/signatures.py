@@ -40,6 +40,7 @@ MEANT = {
     ("sigmoid_focal_loss", "*"): "torchvision's",
     ("scaled_dot_product_attention", "*"): "newer than the oldest PyTorch that is compared with",
     **{(name, "*"): "none of PyTorch's" for name in ("rotary_embedding", "positional_encoding")},
+    **{(name, "*"): "none of PyTorch's, whose sparse tensors are tensors" for name in ("spmm", "sddmm", "csr_transpose")},
     ("einsum", "operands"): "a list or one by one, which no signature says",
     ("conv_transpose2d", "output_size"): "an argument of PyTorch's layer",
     ("to", "*"): "x.to(...) is a function of the shell; the row is its dtype part",

@@ -120,11 +120,21 @@ static inline void make_matrices(char kind, double *x, long n, long side) {
     free(own);
 }
 
+/* Whole numbers that go up from 0 to `end`. */
+static inline void make_starts(double *x, long n, long end) {
+    for (long i = 0; i < n; i++) x[i] = i == 0 ? 0 : i == n - 1 ? (double)end : (double)draw((uint32_t)end + 1);
+    for (long i = 1; i < n; i++)
+        for (long k = i; k > 0 && x[k] < x[k - 1]; k--) {
+            double t = x[k];
+            x[k] = x[k - 1], x[k - 1] = t;
+        }
+}
+
 /* The input that a sample describes as "f[2,3]" (ops/ops.def), drawn, on the CPU; floating values rounded to dtype. */
 static inline dl_tensor *sample_input(const char *token, dl_dtype dtype) {
     long shape[DL_MAX_DIM], below = 1, n = 1;
     int ndim = 0;
-    bool whole = *token == 'n' || *token == 'l';
+    bool whole = *token == 'n' || *token == 'l' || *token == 'r';
     if (whole) below = atol(token + 2);
     for (const char *p = strchr(token, '[') + 1; *p && *p != ']'; p += *p == ',')
         shape[ndim++] = strtol(p, (char **)&p, 10);
@@ -142,6 +152,7 @@ static inline dl_tensor *sample_input(const char *token, dl_dtype dtype) {
     double *x = calloc((size_t)n + 1, sizeof *x);
     assert_non_null(x);
     for (long i = 0; i < n; i++) x[i] = value_of(matrices || *token == 'c' ? 'f' : *token, i, n, below, order);
+    if (*token == 'r') make_starts(x, n, below);
     if (matrices) make_matrices(*token, x, n, shape[ndim - 1]);
     for (long i = 0; i < n; i++) dl_store_f64((char *)dl_data(t) + i * dl_dtype_size(own), own, x[i]);
     free(order), free(x);

@@ -237,8 +237,22 @@ static dl_status no_operator(dlsh_op op, dlsh_value a, dlsh_value b) {
 
 static int is_order(dlsh_op op) { return op == DLSH_OP_LT || op == DLSH_OP_LE || op == DLSH_OP_GT || op == DLSH_OP_GE; }
 
+/* The class of an operand that has operators of its own; NULL: neither has. */
+static const dlsh_class *operators_of(dlsh_value a, dlsh_value b) {
+    if (a.type == DLSH_HANDLE && a.as.handle->cls->binary) return a.as.handle->cls;
+    return b.type == DLSH_HANDLE && b.as.handle->cls->binary ? b.as.handle->cls : NULL;
+}
+
+static dl_status class_binary(const dlsh_class *c, dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value *out) {
+    dl_error_clear();
+    dl_status st = c->binary((int)op, a, b, out);
+    return st && !dl_error_last() ? no_operator(op, a, b) : st;
+}
+
 dl_status dlsh_binary(dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value *out) {
     if (op == DLSH_OP_IN) return membership(a, b, out);
+    const dlsh_class *own = op == DLSH_OP_EQ || op == DLSH_OP_NE || is_order(op) ? NULL : operators_of(a, b);
+    if (own) return class_binary(own, op, a, b, out);
     if (a.type == DLSH_TENSOR || b.type == DLSH_TENSOR) {
         dlsh_value other = a.type == DLSH_TENSOR ? b : a;
         int comparable = other.type == DLSH_TENSOR || dlsh_is_number(other) || other.type == DLSH_BOOL;
@@ -278,6 +292,8 @@ dl_status dlsh_unary(dlsh_op op, dlsh_value a, dlsh_value *out) {
         *out = dlsh_bool(!yes);
         return DL_OK;
     }
+    if (op == DLSH_OP_NEG && operators_of(a, a))
+        return class_binary(a.as.handle->cls, DLSH_OP_MUL, a, dlsh_int(-1), out);
     if (op == DLSH_OP_NEG && a.type == DLSH_INT) {
         if (__builtin_sub_overflow(0, a.as.i, &r)) return overflow(DLSH_OP_SUB, 0, a.as.i);
         *out = dlsh_int(r);

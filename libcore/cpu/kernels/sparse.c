@@ -1,0 +1,157 @@
+/* Kernels of sparse matrices: products, and the pattern of the transpose. */
+#include "cpu/kernels/sparse.h"
+#include "cpu/runtime/iter.h"
+#include "core/scope.h"
+#include "ops/sparse.h"
+#include "ops/rules/sparse.h"
+
+#include <string.h>
+
+/* The pattern of a matrix as contiguous i64 numbers, owned. */
+typedef struct pattern {
+    dl_tensor *crow, *col;
+    long rows, nnz;
+    const long *from, *at;
+} pattern;
+
+/* A list of indices as contiguous i64 numbers; a new reference. */
+static dl_tensor *whole(dl_tensor *index) {
+    if (index->dtype == DL_I64) return dl_cpu_contiguous(index);
+    dl_tensor *own = dl_tensor_empty(index->ndim, index->shape, DL_I64, 0);
+    if (own) dl_cpu_copy(own, index);
+    return own;
+}
+
+static void pattern_end(const pattern *p) { dl_unref(p->crow), dl_unref(p->col); }
+#define PATTERN pattern p DL_SCOPE(pattern_end)
+
+static dl_status pattern_begin(pattern *p, dl_tensor *crow, dl_tensor *col) {
+    if (!(p->crow = whole(crow)) || !(p->col = whole(col))) return dl_failed();
+    p->rows = p->crow->numel - 1, p->nnz = p->col->numel;
+    p->from = dl_ptr(p->crow), p->at = dl_ptr(p->col);
+    const long wrong = dl_crow_wrong(p->from, p->rows, p->nnz);
+    return wrong < 0 ? DL_OK : dl_fail_crow(p->from, p->rows, p->nnz, wrong);
+}
+
+static dl_status fail_columns(const pattern *p, long cols) {
+    long e = 0;
+    while (e < p->nnz - 1 && p->at[e] >= 0 && p->at[e] < cols) e++;
+    return dl_fail_column(e, p->at[e], cols);
+}
+
+/* ---- products: the rows in parts with about as many entries each */
+
+typedef struct job {
+    dl_csr_job rows;
+    const pattern *p;
+    dl_csr_loop *loop;
+    long parts;
+    bool bad; /* atomic */
+} job;
+
+/* The first row of part i: that before which lie i / parts of all rows and entries. */
+static long first_row(const job *j, long i) {
+    const pattern *p = j->p;
+    const long want = (long)((double)(p->nnz + p->rows) * (double)i / (double)j->parts);
+    long lo = 0, hi = p->rows;
+    while (i < j->parts && lo < hi) {
+        long mid = lo + (hi - lo) / 2;
+        if (p->from[mid] + mid < want)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return i < j->parts ? lo : p->rows;
+}
+
+static void run_part(void *arg, long i) {
+    job *j = arg;
+    if (!j->loop(&j->rows, first_row(j, i), first_row(j, i + 1))) __atomic_store_n(&j->bad, true, __ATOMIC_RELAXED);
+}
+
+static dl_status run_rows(job *j) {
+    const double macs = (double)j->p->nnz * (double)j->rows.n + (double)j->p->rows;
+    const int threads = dl_cpu_threads_product(macs);
+    const long least = 4L * threads, by_work = (long)(macs / (1 << 20));
+    j->parts = threads == 1 && !by_work ? 1 : by_work > least ? by_work : least;
+    dl_cpu_for(j->parts, threads, run_part, j);
+    return j->bad ? fail_columns(j->p, j->rows.cols) : DL_OK;
+}
+
+/* t, or a copy, with elements of a row side by side; a new reference. */
+static dl_tensor *with_rows(dl_tensor *t) {
+    return t->stride[1] == 1 && t->stride[0] >= t->shape[1] ? dl_ref(t) : dl_cpu_contiguous(t);
+}
+
+static dl_status plain_spmm(dl_call *c) {
+    dl_tensor *o = c->out[0];
+    PATTERN = {0};
+    DL_TRY(pattern_begin(&p, INPUT(c, SPMM_CROW), INPUT(c, SPMM_COL)));
+    if (!o->shape[1]) return DL_OK;
+    DL_OWNED dl_tensor *v = dl_cpu_contiguous(c->in[0]);
+    DL_OWNED dl_tensor *x = v ? with_rows(INPUT(c, SPMM_DENSE)) : NULL;
+    if (!x) return dl_failed();
+    job j = {.p = &p, .loop = DL_SIMD_PICK(dl_csr)[o->dtype == DL_F64].spmm};
+    j.rows = (dl_csr_job){.crow = p.from,
+                          .col = p.at,
+                          .cols = x->shape[0],
+                          .n = o->shape[1],
+                          .right_step = x->stride[0],
+                          .values = dl_ptr(v),
+                          .right = dl_ptr(x),
+                          .out = dl_ptr(o)};
+    return run_rows(&j);
+}
+DL_CPU_KERNEL(spmm, plain_spmm, false, DL_FLOATS)
+
+static dl_status plain_sddmm(dl_call *c) {
+    dl_tensor *o = c->out[0], *b = INPUT(c, SDDMM_MAT2);
+    PATTERN = {0};
+    DL_TRY(pattern_begin(&p, INPUT(c, SDDMM_CROW), INPUT(c, SDDMM_COL)));
+    DL_OWNED dl_tensor *turned = dl_view_new(b->st, (dl_dtype)b->dtype, 2, (long[]){b->shape[1], b->shape[0]},
+                                             (long[]){b->stride[1], b->stride[0]}, b->offset);
+    DL_OWNED dl_tensor *right = turned ? with_rows(turned) : NULL;
+    DL_OWNED dl_tensor *left = right ? with_rows(c->in[0]) : NULL;
+    if (!left) return dl_failed();
+    job j = {.p = &p, .loop = DL_SIMD_PICK(dl_csr)[o->dtype == DL_F64].sddmm};
+    j.rows = (dl_csr_job){.crow = p.from,
+                          .col = p.at,
+                          .cols = right->shape[0],
+                          .n = right->shape[1],
+                          .left_step = left->stride[0],
+                          .right_step = right->stride[0],
+                          .left = dl_ptr(left),
+                          .right = dl_ptr(right),
+                          .out = dl_ptr(o)};
+    return run_rows(&j);
+}
+DL_CPU_KERNEL(sddmm, plain_sddmm, false, DL_FLOATS)
+
+/* ---- the transpose: entries counted by column, then dealt out in their order */
+
+static dl_status run_transpose(dl_call *c) {
+    const long cols = ATTR_I(c, CSR_TRANSPOSE_COLS);
+    long *next = dl_ptr(c->out[0]), *row = dl_ptr(c->out[1]), *order = dl_ptr(c->out[2]);
+    PATTERN = {0};
+    DL_TRY(pattern_begin(&p, c->in[0], INPUT(c, CSR_TRANSPOSE_COL)));
+    memset(next, 0, (size_t)(cols + 1) * sizeof *next);
+    dl_stop stop = dl_stop_begin();
+    bool bad = false;
+    DL_CPU_EACH (e, p.nnz, &stop) {
+        bool fits = p.at[e] >= 0 && p.at[e] < cols;
+        bad |= !fits;
+        if (fits) next[p.at[e] + 1]++;
+    }
+    for (long k = 0; k < cols; k++) next[k + 1] += next[k];
+    /* next[k] goes up to the place behind column k, which is where column k + 1 begins */
+    DL_CPU_EACH (r, bad ? 0 : p.rows, &stop)
+        for (long e = p.from[r]; e < p.from[r + 1]; e++) {
+            long at = next[p.at[e]]++;
+            row[at] = r, order[at] = e;
+        }
+    for (long k = cols; k > 0; k--) next[k] = next[k - 1];
+    next[0] = 0;
+    dl_stop_end(&stop);
+    return bad ? fail_columns(&p, cols) : DL_OK;
+}
+const dl_kernel dl_cpu_csr_transpose = {.run = run_transpose, .dtypes = DL_BIT(DL_I64) | DL_BIT(DL_I32)};

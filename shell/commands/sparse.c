@@ -1,0 +1,294 @@
+/* Sparse matrices as values: sparse(x), sparse_csr(...), sparse_coo(...), their methods and operators. */
+#include <string.h>
+
+#include "commands/sparse.h"
+#include "lang/eval/interp.h"
+#include "view/sink.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/elementary.h"
+#include "dlcore/reduce.h"
+#include "dlcore/view.h"
+
+/* ---- the value */
+
+static dl_status give_sparse(dl_sparse *s, dlsh_value *out) {
+    return dlsh_give(dlsh_new_handle(&dlsh_sparse_class, s), out);
+}
+
+static dl_status give_tensor(dl_tensor *t, dlsh_value *out) { return dlsh_give(dlsh_tensor(t), out); }
+
+static dl_sparse *sparse_of(dlsh_value v) {
+    return v.type == DLSH_HANDLE && v.as.handle->cls == &dlsh_sparse_class ? v.as.handle->self : NULL;
+}
+
+static void destroy(void *self) { dl_sparse_unref(self); }
+
+static dl_status text(void *self, dlsh_buf *out) {
+    const dl_tensor *v = dl_sparse_values(self);
+    dlsh_buf_printf(out, "sparse(%ld entries, %s[%ld,%ld])", dl_sparse_nnz(self), dl_dtype_name(dl_dtype_of(v)),
+                    dl_sparse_rows(self), dl_sparse_cols(self));
+    return DL_OK;
+}
+
+static dl_status show(struct dlsh_session *session, void *self, struct dlsh_sink *sink) {
+    static const char *const names[] = {"crow  ", "col   ", "values"};
+    dl_tensor *parts[] = {dl_sparse_crow(self), dl_sparse_col(self), dl_sparse_values(self)};
+    DLSH_SCOPED_BUF b = {0};
+    (void)session;
+    DLSH_TRY(text(self, &b));
+    for (int i = 0; i < 3; i++) {
+        dlsh_buf_printf(&b, "\n  %s  ", names[i]);
+        const size_t from = b.n;
+        DLSH_TRY(dlsh_text(&b, (dlsh_value){DLSH_TENSOR, {.tensor = parts[i]}}));
+        for (size_t k = from; k < b.n; k++) /* the lines of one tensor are one here */
+            if (b.s[k] == '\n') b.s[k] = ' ';
+    }
+    dlsh_put(sink, "%s\n", dlsh_buf_text(&b));
+    return DL_OK;
+}
+
+/* Captured steps go on while indices and values stay where they are. */
+static dl_status key(void *self, unsigned long *out) {
+    const unsigned long parts[] = {dl_tensor_key(dl_sparse_crow(self)), dl_tensor_key(dl_sparse_col(self)),
+                                   dl_tensor_key(dl_sparse_values(self)), (unsigned long)dl_sparse_cols(self)};
+    *out = dl_hash(parts, sizeof parts);
+    return DL_OK;
+}
+
+static dlsh_value shape_of(const dl_sparse *s) {
+    return dlsh_new_ints((const long[]){dl_sparse_rows(s), dl_sparse_cols(s)}, 2);
+}
+
+static dl_status get_across(void *self, dlsh_value *out) { return give_sparse(dl_sparse_transpose(self), out); }
+DLSH_GETTER(get_shape, shape_of(self))
+DLSH_GETTER(get_nnz, dlsh_int(dl_sparse_nnz(self)))
+DLSH_GETTER(get_dtype, dlsh_string(dl_dtype_name(dl_dtype_of(dl_sparse_values(self)))))
+DLSH_GETTER(get_device, dlsh_string(dl_device_name(dl_device_of(dl_sparse_values(self)))))
+DLSH_GETTER(get_needs, dlsh_bool(dl_requires_grad(dl_sparse_values(self))))
+
+static const dlsh_field fields[] = {
+    {"shape", "rows and columns", get_shape, NULL},
+    {"nnz", "how many entries it has", get_nnz, NULL},
+    {"T", "the transpose", get_across, NULL},
+    {"dtype", "of the values", get_dtype, NULL},
+    {"device", "where it is", get_device, NULL},
+    {"requires_grad", "whether gradients flow to the values", get_needs, NULL},
+    {0},
+};
+
+/* ---- operators */
+
+static dl_status multiply(const dl_sparse *s, dlsh_value by, int divide, dlsh_value *out) {
+    dl_tensor *k = dlsh_operand(by);
+    if (k && dl_numel(k) != 1) {
+        dl_unref(k);
+        return dlsh_fail(DL_ERR_TYPE, "s @ x is the product of matrices; s.with_values(...) has other values",
+                         "a sparse matrix is multiplied by a number, not by a tensor of %d dimensions",
+                         dl_ndim(by.as.tensor));
+    }
+    dl_tensor *v = !k ? NULL : divide ? dl_div(dl_sparse_values(s), k) : dl_mul(dl_sparse_values(s), k);
+    dl_status st = v ? give_sparse(dl_sparse_with(s, v), out) : dl_failed();
+    dl_unref(v), dl_unref(k);
+    return st;
+}
+
+static dl_status add(const dl_sparse *a, const dl_sparse *b, int minus, dlsh_value *out) {
+    dl_tensor *less = minus ? dl_neg(dl_sparse_values(b)) : NULL;
+    dl_sparse *other = !minus ? dl_sparse_ref((dl_sparse *)b) : less ? dl_sparse_with(b, less) : NULL;
+    dl_status st = other ? give_sparse(dl_sparse_add(a, other), out) : dl_failed();
+    dl_unref(less);
+    dl_sparse_unref(other);
+    return st;
+}
+
+static dl_status binary(int op, dlsh_value a, dlsh_value b, dlsh_value *out) {
+    const dl_sparse *left = sparse_of(a), *right = sparse_of(b);
+    const int number = dlsh_is_number(left ? b : a) || (left ? b : a).type == DLSH_TENSOR;
+    if (op == DLSH_OP_MATMUL && left && b.type == DLSH_TENSOR)
+        return give_tensor(dl_sparse_matmul(left, b.as.tensor), out);
+    if (op == DLSH_OP_MATMUL && right && a.type == DLSH_TENSOR)
+        return give_tensor(dl_sparse_premultiplied(a.as.tensor, right), out);
+    if (op == DLSH_OP_MATMUL && left && right)
+        return dlsh_fail(DL_ERR_UNSUPPORTED, "make one dense: a @ b.to_dense()",
+                         "the product of two sparse matrices is not known");
+    if ((op == DLSH_OP_ADD || op == DLSH_OP_SUB) && left && right) return add(left, right, op == DLSH_OP_SUB, out);
+    if (op == DLSH_OP_MUL && number) return multiply(left ? left : right, left ? b : a, 0, out);
+    if (op == DLSH_OP_DIV && left && number) return multiply(left, b, 1, out);
+    return DL_ERR_TYPE;
+}
+
+/* ---- methods */
+
+static dl_status values_run(const dlsh_args *a, dlsh_value *result) {
+    return give_tensor(dl_ref(dl_sparse_values(dlsh_arg_self(a))), result);
+}
+static dl_status crow_run(const dlsh_args *a, dlsh_value *result) {
+    return give_tensor(dl_ref(dl_sparse_crow(dlsh_arg_self(a))), result);
+}
+static dl_status col_run(const dlsh_args *a, dlsh_value *result) {
+    return give_tensor(dl_ref(dl_sparse_col(dlsh_arg_self(a))), result);
+}
+static dl_status dense_run(const dlsh_args *a, dlsh_value *result) {
+    return give_tensor(dl_sparse_dense(dlsh_arg_self(a)), result);
+}
+static dl_status t_run(const dlsh_args *a, dlsh_value *result) { return get_across(dlsh_arg_self(a), result); }
+static dl_status with_run(const dlsh_args *a, dlsh_value *result) {
+    return give_sparse(dl_sparse_with(dlsh_arg_self(a), dlsh_arg_tensor(a, "values")), result);
+}
+static dl_status to_run(const dlsh_args *a, dlsh_value *result) {
+    const dl_sparse *s = dlsh_arg_self(a);
+    const char *target = dlsh_arg_str(a, "target");
+    dl_dtype dtype = dl_dtype_of(dl_sparse_values(s));
+    int device = dl_device_of(dl_sparse_values(s));
+    DLSH_TRY(!strncmp(target, "cuda", 4) || !strcmp(target, "cpu") ? dl_device_parse(target, &device)
+                                                                   : dl_dtype_parse(target, &dtype));
+    return give_sparse(dl_sparse_to(s, dtype, device), result);
+}
+
+static const dlsh_command methods[] = {
+    DLSH_FN_ROW("values", values_run, "s.values()", "The values of the entries, row by row."),
+    DLSH_FN_ROW("crow_indices", crow_run, "s.crow_indices()",
+                "Where rows begin: row r has the entries crow[r] to crow[r + 1] - 1."),
+    DLSH_FN_ROW("col_indices", col_run, "s.col_indices()", "The column of each entry."),
+    DLSH_FN_ROW("to_dense", dense_run, "s.to_dense()", "The matrix with its zeros, a tensor."),
+    DLSH_FN_ROW("t", t_run, "s.t()", "The transpose, which s.T is, too; its columns are sorted."),
+    DLSH_FN_ROW("with_values", with_run, "s.with_values(VALUES)", "Entries at the same places with other values.",
+                DLSH_PARAMS({"values", .want = "tensor", .doc = "one for each entry"}),
+                .examples = "s = sparse(eye(3)); s.with_values(s.values().exp())"),
+    DLSH_FN_ROW("to", to_run, "s.to(DTYPE|DEVICE)", "The same matrix in another dtype, or on another device.",
+                DLSH_PARAMS({"target", .want = "string", .doc = "f64, cuda, ..."})),
+    {0}};
+
+const dlsh_class dlsh_sparse_class = {
+    .name = "sparse",
+    .doc = "A matrix that is mostly zeros, in compressed rows. s @ x and x @ s are products with vectors and matrices, "
+           "with gradients for both; s * 2, s / 2, s + s and s - s are sparse again.",
+    .destroy = destroy,
+    .key = key,
+    .text = text,
+    .show = show,
+    .fields = fields,
+    .methods = methods,
+    .binary = binary};
+
+/* ---- making */
+
+/* An argument as a tensor; lists take the dtype, -1: that of their numbers, and the device. */
+static dl_tensor *tensor_of(dlsh_value v, int dtype, int device) {
+    dlsh_value made;
+    if (v.type == DLSH_TENSOR) return dl_ref(v.as.tensor);
+    return dlsh_list_to_tensor(v, dtype, device, &made) ? NULL : made.as.tensor;
+}
+
+static dl_tensor *values_of(const dlsh_args *a) {
+    return tensor_of(*dlsh_arg(a, "values"), DL_F32, dlsh_default_device());
+}
+
+/* Lists stay on the device of the values. */
+static dl_tensor *indices_of(const dlsh_args *a, const char *name, const dl_tensor *values) {
+    dl_tensor *t = tensor_of(*dlsh_arg(a, name), -1, dl_device_of(values));
+    dl_tensor *whole = t && !dl_numel(t) ? dl_to_dtype(t, DL_I64) : dl_ref(t); /* no numbers, no dtype */
+    dl_unref(t);
+    return whole;
+}
+
+/* 1 + the largest number of t, 0 when it has none. */
+static dl_status least_size(dl_tensor *t, long *n) {
+    dl_tensor *most = dl_numel(t) ? dl_amax(t, NULL, 0, 0) : NULL;
+    dl_status st = !dl_numel(t) ? (*n = -1, DL_OK) : most ? dl_item_i(most, n) : dl_failed();
+    dl_unref(most);
+    ++*n;
+    return st;
+}
+
+/* size=; 0: it is not given. */
+static int given_size(const dlsh_args *a, long size[2], dl_status *st) {
+    const dlsh_value *v = dlsh_arg(a, "size");
+    *st = DL_OK;
+    if (!v || v->type == DLSH_NONE) return 0;
+    for (int i = 0; i < 2 && v->as.list->n == 2; i++)
+        size[i] = v->as.list->items[i].type == DLSH_INT ? v->as.list->items[i].as.i : -1;
+    if (v->as.list->n != 2 || size[0] < 0 || size[1] < 0)
+        *st = dlsh_arg_fail(a, "size", DL_ERR_VALUE, NULL, "size is a list of two ints from 0: rows and columns");
+    return 1;
+}
+
+static dl_status csr_run(const dlsh_args *a, dlsh_value *result) {
+    long size[2] = {0};
+    dl_status st;
+    const int given = given_size(a, size, &st);
+    DLSH_TRY(st);
+    dl_tensor *values = values_of(a);
+    if (!values) return dl_failed();
+    dl_tensor *crow = indices_of(a, "crow", values), *col = crow ? indices_of(a, "col", values) : NULL;
+    st = col ? DL_OK : dl_failed();
+    if (!given && !st) st = least_size(col, &size[1]), size[0] = dl_numel(crow) - 1;
+    if (!st) st = give_sparse(dl_sparse_csr(crow, col, values, size[0], size[1]), result);
+    DLSH_UNREF(values, crow, col);
+    return st;
+}
+
+/* The numbers of columns and rows that indices need. */
+static dl_status size_for(dl_tensor *indices, long size[2]) {
+    dl_status st = DL_OK;
+    for (int i = 0; i < 2 && !st && dl_ndim(indices) == 2 && dl_shape(indices)[0] == 2; i++) {
+        dl_tensor *line = dl_select(indices, 0, i);
+        st = line ? least_size(line, &size[i]) : dl_failed();
+        dl_unref(line);
+    }
+    return st;
+}
+
+static dl_status coo_run(const dlsh_args *a, dlsh_value *result) {
+    long size[2] = {0};
+    dl_status st;
+    const int given = given_size(a, size, &st);
+    DLSH_TRY(st);
+    dl_tensor *values = values_of(a);
+    if (!values) return dl_failed();
+    dl_tensor *indices = indices_of(a, "indices", values);
+    st = !indices ? dl_failed() : given ? DL_OK : size_for(indices, size);
+    if (!st) st = give_sparse(dl_sparse_coo(indices, values, size[0], size[1]), result);
+    DLSH_UNREF(values, indices);
+    return st;
+}
+
+static dl_status sparse_run(const dlsh_args *a, dlsh_value *result) {
+    return give_sparse(dl_sparse_of(dlsh_arg_tensor(a, "input")), result);
+}
+
+#define SIZE_OPTION                                                                                                    \
+    {                                                                                                                  \
+        "size", DLSH_OPT_VALUE, NULL, .want = "list|none",                                                             \
+                                      .doc = "rows and columns; those that have entries unless given"                  \
+    }
+static const dlsh_param csr_params[] = {
+    {"crow", .want = "list|tensor", .doc = "where rows begin, and the end: one number more than rows"},
+    {"col", .want = "list|tensor", .doc = "the column of each entry"},
+    {"values", .want = "list|tensor", .doc = "the value of each entry; it may ask for a gradient"},
+    {0}};
+static const dlsh_param coo_params[] = {
+    {"indices", .want = "list|tensor", .doc = "[2,entries]: rows above columns, in any order"},
+    {"values", .want = "list|tensor", .doc = "the value of each entry; it may ask for a gradient"},
+    {0}};
+static const dlsh_param dense_params[] = {{"input", .want = "tensor", .doc = "a matrix"}, {0}};
+
+const dlsh_command sparse_commands[] = {
+    DLSH_FN_ROW("sparse", sparse_run, "sparse(MATRIX)",
+                "A sparse matrix of the elements that are not 0, which get its gradient.", .params = dense_params,
+                .examples = "s = sparse(eye(3) * 2)\ns @ ones(3)\ns.to_dense()"),
+    DLSH_FN_ROW("to_sparse", sparse_run, "x.to_sparse()", "The same as sparse(x).", .params = dense_params),
+    DLSH_FN_ROW("sparse_csr", csr_run, "sparse_csr(CROW, COL, VALUES [size=[ROWS, COLUMNS]])",
+                "A sparse matrix of compressed rows: row r has the entries crow[r] to crow[r + 1] - 1. Entries of one "
+                "place add up.",
+                .params = csr_params, DLSH_OPTIONS(SIZE_OPTION),
+                .examples = "s = sparse_csr([0, 2, 3], [0, 2, 1], [1.0, 2.0, 3.0], size=[2, 3])\ns @ ones(3, 4)"),
+    DLSH_FN_ROW("sparse_csr_tensor", csr_run, "sparse_csr_tensor(CROW, COL, VALUES [size=[ROWS, COLUMNS]])",
+                "The same as sparse_csr.", .params = csr_params, DLSH_OPTIONS(SIZE_OPTION)),
+    DLSH_FN_ROW("sparse_coo", coo_run, "sparse_coo(INDICES, VALUES [size=[ROWS, COLUMNS]])",
+                "A sparse matrix of places and values, kept as sorted compressed rows; values of one place are added.",
+                .params = coo_params, DLSH_OPTIONS(SIZE_OPTION),
+                .examples = "sparse_coo([[0, 1, 1], [2, 0, 0]], [1.0, 2.0, 3.0], size=[2, 3]).to_dense()"),
+    DLSH_FN_ROW("sparse_coo_tensor", coo_run, "sparse_coo_tensor(INDICES, VALUES [size=[ROWS, COLUMNS]])",
+                "The same as sparse_coo.", .params = coo_params, DLSH_OPTIONS(SIZE_OPTION)),
+    {0}};
