@@ -31,7 +31,7 @@ OF_CPU = {
     "dbg_layers": "on a GPU a NaN is found when it is looked for",
     "findings": "on a GPU a NaN is found when it is looked for",
     "general": "lists the devices",
-    "gradcheck_nodes": "C functions work in host memory",
+    "gradcheck_": "C functions work in host memory",
     "loop_helpers": "on a GPU a NaN is found when it is looked for",
     "lr_find": "draws with gnuplot, which machines with a GPU often lack",
     "names_of_torch": "a fault on a GPU is reported by a later statement",

@@ -209,15 +209,15 @@ static dl_tensor *as_loss(subject *s, dl_tensor **in, int n) {
  * whole is that of a kink. */
 static dl_status check_nodes(const dlsh_args *a, dl_tensor *loss, int say, dlsh_value record) {
     dlsh_nodecheck sum;
-    DLSH_TRY(dlsh_nodecheck_run(dlsh_arg_session(a), dlsh_arg_sink(a), loss, &sum));
-    if (sum.failed || sum.kinks || say) dlsh_nodecheck_say(dlsh_arg_sink(a), &sum);
+    DLSH_TRY(dlsh_nodecheck_run(dlsh_arg_session(a), dlsh_arg_sink(a), loss, dlsh_arg_bool(a, "second"), &sum));
+    if (sum.failed || sum.kinks || sum.without || say) dlsh_nodecheck_say(dlsh_arg_sink(a), &sum);
     const dlsh_value *whole = dlsh_record_get(record.as.record, "ok");
-    int right = whole && whole->as.i, kink = !right && !sum.failed && sum.kinks && !sum.skipped;
+    int right = whole && whole->as.i, kink = !right && !sum.failed && sum.kinks && !sum.skipped && !sum.without;
     if (kink) dlsh_put(dlsh_arg_sink(a), "each rule is right: the difference is that of the kink\n");
     if (kink) DLSH_TRY(dlsh_record_set(record.as.record, "ok", dlsh_bool(1)));
     DLSH_TRY(dlsh_record_set(record.as.record, "nodes", dlsh_int(sum.nodes)));
     DLSH_TRY(dlsh_record_set(record.as.record, "wrong", dlsh_int(sum.failed)));
-    return sum.failed ? dlsh_record_set(record.as.record, "ok", dlsh_bool(0)) : DL_OK;
+    return sum.failed || sum.without ? dlsh_record_set(record.as.record, "ok", dlsh_bool(0)) : DL_OK;
 }
 
 /* gradcheck l: the nodes of a number that has been computed. */
@@ -225,9 +225,6 @@ static dl_status check_expression(const dlsh_args *a, dl_tensor *y, dlsh_value *
     if (dlsh_arg_count(a, "inputs"))
         return dlsh_arg_fail(a, "inputs", DL_ERR_TYPE, "gradcheck l, or gradcheck FUNCTION INPUT ...",
                              "a tensor is not called with others");
-    if (dlsh_arg_bool(a, "second"))
-        return dlsh_arg_fail(a, "second", DL_ERR_UNSUPPORTED, "gradcheck FUNCTION INPUT ... second",
-                             "the gradients of the gradients are checked of a function, not of a tensor");
     DLSH_SCOPED_GRAD_MODE(1);
     dl_tensor *loss = dl_sum(y, NULL, 0, 0);
     dl_status st = loss ? dlsh_give(DLSH_RECORD_OF({"ok", dlsh_bool(1)}), result) : dl_failed();
@@ -314,11 +311,12 @@ const dlsh_command autograd_commands[] = {
                     "gs = grad(l, m.named_parameters())"),
     DLSH_ROW(
         "gradcheck", DLSH_ACTION | DLSH_FUNCTION, gradcheck_run,
-        "gradcheck FUNCTION INPUT ... [second] [tol=T] | gradcheck TENSOR",
+        "gradcheck FUNCTION INPUT ... [second] [tol=T] | gradcheck TENSOR [second]",
         "Compares the gradients of a function with central differences, element by element, and reports the worst. "
         "Then each node of the computation is checked by itself, operands that are parameters included: an op whose "
         "rule is wrong is named with its line, also where two errors cancel. Kinks, where slopes from left and right "
-        "differ, are not errors. gradcheck l checks the nodes of what has been computed. As a function its result is a "
+        "differ, are not errors. gradcheck l checks the nodes of what has been computed. With second the gradients of "
+        "the gradients are checked too, also of each node. As a function its result is a "
         "record with ok, checked, worst, tolerance, input, element, analytic, numeric, nodes, wrong.",
         DLSH_PARAMS(
             {"function", .doc = "a function, op or net from tensors to tensors, or a result with a history"},
@@ -329,5 +327,5 @@ const dlsh_command autograd_commands[] = {
             {"tol", DLSH_OPT_FLOAT, "0.0", .doc = "largest error allowed; 0: 1e-6, and 1e-5 for second derivatives"}),
         .examples =
             "gradcheck tanh (randn(3, 2))\ngradcheck (fn (a, b) { return a @ b }) (randn(2, 3)) (randn(3, 2)) second\n"
-            "w = param(randn(4)); gradcheck (sum(tanh(w) * 2))"),
+            "w = param(randn(4)); gradcheck (sum(tanh(w) * 2)); gradcheck (sum(tanh(w) * 2)) second"),
     {0}};

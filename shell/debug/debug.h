@@ -37,13 +37,16 @@ const char *dlsh_debug_index(const dl_tensor *t, long element, char *buf, size_t
 
 /* Nodes whose gradient rules were compared with differences. */
 typedef struct dlsh_nodecheck {
+    int second; /* second derivatives were compared too */
     long nodes, failed, checked, kinks, skipped;
-    char unchecked[48]; /* the op of the first that was not */
+    long without;            /* nodes whose rules cannot be differentiated */
+    char unchecked[48];      /* the op of the first that was not */
+    char first_without[300]; /* op, layer and line */
 } dlsh_nodecheck;
 
-/* Checks each node of what a number was computed from by itself, in f64, and shows those that are wrong, with their
- * lines. */
-dl_status dlsh_nodecheck_run(dlsh_session *s, struct dlsh_sink *sink, dl_tensor *loss, dlsh_nodecheck *sum);
+/* Checks each node of what a number was computed from by itself, in f64, with `second` also the derivatives of its
+ * gradient rule, and shows those that are wrong, with their lines. */
+dl_status dlsh_nodecheck_run(dlsh_session *s, struct dlsh_sink *sink, dl_tensor *loss, int second, dlsh_nodecheck *sum);
 void dlsh_nodecheck_say(struct dlsh_sink *sink, const dlsh_nodecheck *sum);
 
 #endif
