@@ -7,6 +7,8 @@
 #define DL_FAULT_LIST(X)                                                                                               \
     X(INDEX, DL_ERR_INDEX, "index %ld is out of range for a dimension of size %ld")                                    \
     X(LABEL, DL_ERR_INDEX, "label %ld is not one of the %ld classes, which count from 0")                              \
+    X(COLUMN, DL_ERR_INDEX, "column %ld is out of range for a matrix of %ld columns")                                  \
+    X(CROW, DL_ERR_INDEX, "crow must go up from 0 to the number of entries, but %ld stands before %ld")                \
     X(PIXEL, DL_ERR_INDEX, "index %ld lies outside the %ld pixels of the image")                                       \
     X(DIVISOR, DL_ERR_VALUE, "integer division by zero")                                                               \
     X(SHIFT, DL_ERR_VALUE, "a shift must be at least 0 and less than the number of bits of the dtype, not %ld")        \
