@@ -184,6 +184,7 @@ static int is_stop(const dlsh_args *a) {
 
 static dl_status continue_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
+    if (dlsh_at_error_stands()) return dlsh_at_error_go_on();
     return run_until(a, is_stop);
 }
 
@@ -229,6 +230,7 @@ static dl_status until_run(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status where_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
+    if (dlsh_at_error_stands()) return dlsh_at_error_where();
     DLSH_TRY(dlsh_dbg_need(a));
     return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
@@ -242,7 +244,7 @@ static dl_status list_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dlsh_value v;
-    DLSH_TRY(dlsh_dbg_need(a));
+    if (!dlsh_at_error_stands()) DLSH_TRY(dlsh_dbg_need(a));
     DLSH_TRY(dlsh_dbg_value(dlsh_arg_session(a), dlsh_arg_str(a, "expression"), 0, &v));
     DLSH_SCOPED_BUF b = {0};
     dl_status st = dlsh_text(&b, v);
@@ -262,6 +264,7 @@ static dl_status display_run(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status quit_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
+    if (dlsh_at_error_stands()) return dlsh_at_error_go_on();
     DLSH_TRY(dlsh_dbg_need(a));
     dlsh_dbg.quit = 1;
     dlsh_nodewalk_go(&dlsh_dbg.walk, 0);
@@ -303,12 +306,16 @@ static const dlsh_command words[] = {
     DLSH_ROW("p", DLSH_REPORT, print_run, "p EXPRESSION", "The same as print.", TEXT("expression", "an expression")),
     DLSH_ROW("display", DLSH_REPORT, display_run, "display EXPRESSION", "Shows a value at every stop.",
              TEXT("expression", "an expression")),
-    DLSH_ROW("break", DLSH_REPORT, dlsh_dbg_break, "break [OP | LAYER | LINE | FILE:LINE | CONDITION] [ignore=N]",
-             "Stops at an op, a layer, a line, or where a condition begins to hold, in both passes; without arguments "
-             "lists the breakpoints. A condition with `node` is asked at each node by itself.",
-             DLSH_PARAMS({"condition", DLSH_ARG_TEXT, .flags = DLSH_OPTIONAL,
-                          .doc = "the name of an op or a layer, a line, or an expression"}),
-             DLSH_OPTIONS(IGNORE)),
+    DLSH_ROW(
+        "break", DLSH_REPORT, dlsh_dbg_break,
+        "break [OP | LAYER | LINE | FILE:LINE | CONDITION | error [all | off]] [ignore=N]",
+        "Stops at an op, a layer, a line, or where a condition begins to hold, in both passes; without arguments "
+        "lists the breakpoints. A condition with `node` is asked at each node by itself. break error, also without a "
+        "walk, stops where an error is raised that no try takes, with the variables of its function at the "
+        "prompt; with all also where a try takes it; off ends that.",
+        DLSH_PARAMS({"condition", DLSH_ARG_TEXT, .flags = DLSH_OPTIONAL,
+                     .doc = "the name of an op or a layer, a line, an expression, or the word error"}),
+        DLSH_OPTIONS(IGNORE)),
     DLSH_ROW("watch", DLSH_REPORT, dlsh_dbg_watch, "watch EXPRESSION | watch NET.PATTERN.grad [when=nan] [ignore=N]",
              "Stops where a value changes, or becomes nan, inf or zero, and shows both values. m.*.grad: the gradients "
              "of all parameters of m.",
@@ -318,6 +325,12 @@ static const dlsh_command words[] = {
                           IGNORE)),
     DLSH_ROW("delete", DLSH_REPORT, dlsh_dbg_delete, "delete [N]", "Removes a breakpoint or watch, or all.",
              COUNT("its number")),
+    DLSH_ROW("up", DLSH_REPORT, dlsh_at_error_up, "up [N]", "At an error: looks at the function that called this one.",
+             COUNT("how many calls (1)")),
+    DLSH_ROW("down", DLSH_REPORT, dlsh_at_error_down, "down [N]",
+             "At an error: looks at the function that this one called.", COUNT("how many calls (1)")),
+    DLSH_ROW("variables", DLSH_REPORT, dlsh_at_error_variables, "variables",
+             "At an error: lists the variables of the function that is looked at."),
     DLSH_ROW("quit", DLSH_REPORT, quit_run, "quit", "Leaves the debugger; gradients are as before."),
     DLSH_ROW("q", DLSH_REPORT, quit_run, "q", "The same as quit."),
     {0}};
@@ -412,7 +425,7 @@ static dl_status dbg_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dlsh_value v = dlsh_void();
     if (!dlsh_arg_node(a, "what")) {
-        DLSH_TRY(dlsh_dbg_need(a));
+        if (!dlsh_arg_node(a, "commands")) DLSH_TRY(dlsh_dbg_need(a));
         return dlsh_arg_exec(a, "commands", NULL);
     }
     if (dlsh_dbg.active) return dlsh_arg_fail(a, NULL, DL_ERR_STATE, "quit", "a debugger runs already");
@@ -424,17 +437,19 @@ static dl_status dbg_run(const dlsh_args *a, dlsh_value *result) {
 
 const dlsh_command dbg_commands[] = {
     DLSH_ROW(
-        "dbg", DLSH_REPORT, dbg_run, "dbg LOSS | dbg step TRAINER [N] [{ COMMANDS }]",
+        "dbg", DLSH_REPORT, dbg_run, "dbg LOSS | dbg step TRAINER [N] [{ COMMANDS }] | dbg { break error }",
         "Walks over the nodes of a loss, forward and then backward, one at a time; of a trainer over the next step, or "
         "N steps. Each shows op, line, the layer of a net with its own line, operands and result, or the gradient that "
         "came in and those that go on. Commands are read from the prompt, or from the block; an empty line repeats the "
-        "last one. At the end the gradients are those of backward, and a trainer is updated; quit leaves them as they "
+        "last one. dbg { break error } stops where an error is raised. At the end the gradients are those of backward, "
+        "and a trainer is updated; quit leaves them as they "
         "were.",
         DLSH_PARAMS({"what", DLSH_ARG_SYNTAX, .flags = DLSH_OPTIONAL, .doc = "a loss, a trainer, or the word step"},
                     {"of", DLSH_ARG_SYNTAX, .flags = DLSH_OPTIONAL, .doc = "the trainer, after step"},
                     {"steps", .want = "int", .flags = DLSH_OPTIONAL, .doc = "how many steps (1)"},
                     {"commands", DLSH_ARG_BLOCK, .flags = DLSH_OPTIONAL, .doc = "commands of the debugger"}),
         .subs = words,
-        .examples = "dbg l\ndbg step t\ndbg l { break relu; continue; print norm(node.grad); finish }\n"
-                    "dbg step t 100 { watch m.*.grad when=nan; break norm(m.conv0.weight.grad) > 10; continue }"),
+        .examples =
+            "dbg l\ndbg step t\ndbg { break error }\ndbg l { break relu; continue; print norm(node.grad); finish }\n"
+            "dbg step t 100 { watch m.*.grad when=nan; break norm(m.conv0.weight.grad) > 10; continue }"),
     {0}};

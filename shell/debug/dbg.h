@@ -48,6 +48,8 @@ dl_status dlsh_dbg_walk(dlsh_session *s, dl_tensor *loss);
 /* ---- showing (dbg_show.c) */
 dl_status dlsh_dbg_show(dlsh_session *s, struct dlsh_sink *sink);
 dl_status dlsh_dbg_list(struct dlsh_sink *sink, int near);
+/* "FILE:LINE", and the text of the line where the file is a text that runs. */
+dlsh_value dlsh_dbg_line(dlsh_session *s, const char *file, int line);
 
 /* ---- values at the place (dbg_points.c) */
 /* With `quiet` an expression that fails is VOID. */
@@ -63,5 +65,18 @@ dl_status dlsh_dbg_watch(const dlsh_args *a, dlsh_value *result);
 dl_status dlsh_dbg_delete(const dlsh_args *a, dlsh_value *result);
 
 dl_status dlsh_dbg_need(const dlsh_args *a);
+
+/* ---- stopping at errors (at_error.c) */
+/* mode: "" those that no try takes, "all", "off". */
+dl_status dlsh_at_error_break(const dlsh_args *a, const char *mode);
+/* "uncaught", "all"; NULL: off. */
+const char *dlsh_at_error_mode(void);
+/* Does the session stand still at an error? Then continue, quit and where are about it. */
+int dlsh_at_error_stands(void);
+dl_status dlsh_at_error_go_on(void);
+dl_status dlsh_at_error_where(void);
+dl_status dlsh_at_error_up(const dlsh_args *a, dlsh_value *result);
+dl_status dlsh_at_error_down(const dlsh_args *a, dlsh_value *result);
+dl_status dlsh_at_error_variables(const dlsh_args *a, dlsh_value *result);
 
 #endif

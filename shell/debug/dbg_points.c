@@ -323,6 +323,9 @@ static dl_status list_points(const dlsh_args *a) {
         st = dlsh_table_row(&t, (dlsh_value[]){dlsh_int(p->number), dlsh_string(kind_name(p)), dlsh_string(p->text),
                                                dlsh_int(p->hits), dlsh_int(p->ignore)});
     }
+    if (!st && dlsh_at_error_mode())
+        st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(""), dlsh_string("error"), dlsh_string(dlsh_at_error_mode()),
+                                               dlsh_string(""), dlsh_string("")});
     return dlsh_table_show(dlsh_arg_sink(a), &t, st, "no breakpoints\n");
 }
 
@@ -368,8 +371,11 @@ dl_status dlsh_dbg_break(const dlsh_args *a, dlsh_value *result) {
     dlsh_session *s = dlsh_arg_session(a);
     dlsh_point p = {.kind = DLSH_AT_CONDITION};
     dlsh_value v;
-    DLSH_TRY(dlsh_dbg_need(a));
-    if (!dlsh_given(a, "condition")) return list_points(a);
+    const char *text = dlsh_given(a, "condition") ? dlsh_arg_str(a, "condition") : "";
+    if (!strncmp(text, "error", 5) && (!text[5] || text[5] == ' '))
+        return dlsh_at_error_break(a, text + 5 + (text[5] == ' '));
+    if (*text || !dlsh_at_error_mode()) DLSH_TRY(dlsh_dbg_need(a));
+    if (!*text) return list_points(a);
     snprintf(p.text, sizeof p.text, "%s", dlsh_arg_str(a, "condition"));
     if (is_line(&p)) {
         p.kind = DLSH_AT_LINE;

@@ -53,7 +53,7 @@ static dl_status put_operands(dlsh_session *s, dlsh_table *t, const dl_recorded 
 }
 
 /* "FILE:LINE", and the text of the line where the file is a text that runs. */
-static dlsh_value place_text(dlsh_session *s, const char *file, int line) {
+dlsh_value dlsh_dbg_line(dlsh_session *s, const char *file, int line) {
     const dlsh_unit *u = dlsh_running_unit(s, file);
     DLSH_SCOPED_BUF text = {0};
     const char *p = u ? u->text : NULL;
@@ -75,11 +75,11 @@ dl_status dlsh_dbg_show(dlsh_session *s, dlsh_sink *sink) {
     snprintf(head, sizeof head, "%s %d of %d", backward ? "backward" : "forward", w->at - (backward ? w->n : 0) + 1,
              w->n);
     dlsh_table t = DLSH_TABLE({head, 'l', ""}, {c.op, 'l', ""});
-    dl_status st = put(&t, "line", place_text(s, c.file, c.line));
+    dl_status st = put(&t, "line", dlsh_dbg_line(s, c.file, c.line));
     if (!st && *c.layer) {
         char layer[DLSH_DBG_PATH + 16];
         snprintf(layer, sizeof layer, "layer %s", c.layer);
-        st = put(&t, layer, place_text(s, c.layer_file, c.layer_line));
+        st = put(&t, layer, dlsh_dbg_line(s, c.layer_file, c.layer_line));
     }
     if (!st && backward) st = put(&t, "gradient in", c.grad ? line_of(c.grad) : dlsh_string("0"));
     if (!st) st = put_operands(s, &t, &c, backward);

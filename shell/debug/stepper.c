@@ -91,7 +91,7 @@ void dlsh_stepper_exceptions(int all, int uncaught) {
 
 void dlsh_stepper_pause(void) { __atomic_store_n(&stepper.pause, 1, __ATOMIC_RELAXED); }
 
-static const dlsh_stepper_client *attached(void) {
+const dlsh_stepper_client *dlsh_stepper_attached(void) {
     pthread_mutex_lock(&stepper.lock);
     const dlsh_stepper_client *client = stepper.client;
     pthread_mutex_unlock(&stepper.lock);
@@ -178,7 +178,7 @@ static int walk(dlsh_session *s, const dlsh_node *n, const dlsh_node *loss) {
 
 static int at_statement(dlsh_session *s, const dlsh_node *n) {
     if (!stepper.busy) stepper.heard = 0;
-    const dlsh_stepper_client *client = stepper.busy ? NULL : attached();
+    const dlsh_stepper_client *client = stepper.busy ? NULL : dlsh_stepper_attached();
     const char *path = client ? client->path(s->unit->name) : "";
     if (!*path || dlsh_dbg.active) return 0;
     stepper.busy = 1;
@@ -224,7 +224,7 @@ static void stop_at_failure(dlsh_session *s, const dlsh_stepper_client *client, 
 
 static void at_failure(dlsh_session *s, const dlsh_node *n) {
     if (stepper.busy || stepper.heard) return;
-    const dlsh_stepper_client *client = attached();
+    const dlsh_stepper_client *client = dlsh_stepper_attached();
     stepper.heard = 1;
     if (client && !dlsh_dbg.active && stops_at_failure(s) && *client->path(s->unit->name))
         stop_at_failure(s, client, n);
@@ -234,13 +234,13 @@ const dl_error *dlsh_stepper_error(void) { return stepper.error; }
 
 /* ---------------------------------------------------------------- nodes */
 
-int dlsh_stepper_into(void) { return stepper.step == DLSH_STEP_INTO && attached(); }
+int dlsh_stepper_into(void) { return stepper.step == DLSH_STEP_INTO && dlsh_stepper_attached(); }
 
 const char *dlsh_stepper_word(dlsh_session *s) {
     static const char *const words[] = {
         [DLSH_STEP_RUN] = "continue", [DLSH_STEP_INTO] = "step", [DLSH_STEP_OVER] = "next",
         [DLSH_STEP_OUT] = "finish",   [DLSH_STEP_BACK] = "back", [DLSH_STEP_REVERSE] = "reverse"};
-    const dlsh_stepper_client *client = attached();
+    const dlsh_stepper_client *client = dlsh_stepper_attached();
     if (!client) return "continue"; /* it has left */
     stop(s, client, "step");
     return words[stepper.step];

@@ -29,6 +29,8 @@ void dlsh_stepper_services(dlsh_services *to);
 /* ---- from any thread */
 /* A client attaches, or NULL: it leaves, and the session runs on. */
 void dlsh_stepper_attach(dlsh_session *s, const dlsh_stepper_client *client);
+/* The client; NULL: there is none. */
+const dlsh_stepper_client *dlsh_stepper_attached(void);
 /* The breakpoints of a file are these; conditions may be NULL. */
 dl_status dlsh_stepper_break(const char *path, int n, const int *lines, const char *const *conditions);
 /* Calls fn for each breakpoint; it must not call these functions. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "debug/debug.h"
+#include "debug/stepper.h"
 #include "debug/undo/undo.h"
 #include "commands/context.h"
 #include "commands/families.h"
@@ -112,6 +113,7 @@ static dlsh_session *session_new(const dlsh_options *o, int notebooks) {
     dlsh_nets_serve(&services);
     dlsh_ffi_serve(&services);
     dlsh_debug_services(&services);
+    dlsh_stepper_services(&services);
     dlsh_undo_services(&services);
     if (notebooks) dlsh_kernel_serve(&services);
     dlsh_session *s = dlsh_session_new(dlsh_console(), &services);

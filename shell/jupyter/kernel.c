@@ -166,10 +166,7 @@ static void use_utf8(void) {
     if (strcmp(nl_langinfo(CODESET), "UTF-8")) setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-void dlsh_kernel_serve(dlsh_services *to) {
-    to->before_statement = before_statement;
-    dlsh_stepper_services(to);
-}
+void dlsh_kernel_serve(dlsh_services *to) { to->before_statement = before_statement; }
 
 int dlsh_kernel_run(dlsh_session *s, const char *connection_file) {
     jup_connection connection;
