@@ -46,16 +46,16 @@ static pattern *pattern_new(dl_tensor *crow, dl_tensor *col, long rows, long col
     return p;
 }
 
-/* Takes the pattern over. */
+/* Takes the pattern over. NULL for one of them: it could not be made. */
 static dl_sparse *sparse_new(pattern *p, dl_tensor *values) {
     dl_sparse *s = p && values ? malloc(sizeof *s) : NULL;
-    if (!s) {
-        pattern_unref(p);
-        if (p && values) dl_fail(DL_ERR_MEMORY, "no memory for a sparse matrix");
-        return NULL;
+    if (s) {
+        *s = (dl_sparse){1, p, dl_ref(values)};
+        return s;
     }
-    *s = (dl_sparse){1, p, dl_ref(values)};
-    return s;
+    if (p && values) dl_fail(DL_ERR_MEMORY, "no memory for a sparse matrix");
+    pattern_unref(p);
+    return NULL;
 }
 
 static pattern *shared(pattern *p) {

@@ -36,10 +36,19 @@ static dl_status check_matrix(const dl_tensor *t, const char *name) {
     return dl_fail(DL_ERR_SHAPE, "%s must be a matrix, not of shape %s", name, dl_shape_text(t->ndim, t->shape));
 }
 
+/* Numbers of two dtypes are not converted: which of them is meant to lose digits? */
+static dl_status check_dtypes(const dl_tensor *a, const dl_tensor *b) {
+    if (a->dtype == b->dtype) return DL_OK;
+    return dl_fail_hint(DL_ERR_DTYPE, "x.to(f32), s.to(f64), ... convert one of them",
+                        "a sparse product has operands of one dtype, not %s and %s", dl_dtype_name((dl_dtype)a->dtype),
+                        dl_dtype_name((dl_dtype)b->dtype));
+}
+
 INFER_RULE(spmm) {
     const dl_tensor *v = c->in[0], *crow = INPUT(c, SPMM_CROW), *col = INPUT(c, SPMM_COL), *x = INPUT(c, SPMM_DENSE);
     DL_TRY(check_pattern(crow, col));
     DL_TRY(check_matrix(x, "dense"));
+    DL_TRY(check_dtypes(v, x));
     if (v->ndim != 1 || v->numel != col->numel)
         return dl_fail(DL_ERR_SHAPE, "%ld columns need as many values, not %s", (long)col->numel,
                        dl_shape_text(v->ndim, v->shape));
@@ -52,6 +61,7 @@ INFER_RULE(sddmm) {
     DL_TRY(check_pattern(crow, col));
     DL_TRY(check_matrix(a, "mat1"));
     DL_TRY(check_matrix(b, "mat2"));
+    DL_TRY(check_dtypes(a, b));
     if (a->shape[1] != b->shape[0] || a->shape[0] != crow->numel - 1)
         return dl_fail(DL_ERR_SHAPE, "a pattern of %ld rows needs mat1 [%ld,n] and mat2 [n,cols], not %s and %s",
                        (long)crow->numel - 1, (long)crow->numel - 1, dl_shape_text(2, a->shape),
