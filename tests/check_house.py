@@ -129,9 +129,10 @@ def check_names(say):
 
 def check_headers(cxx, say):
     headers = [h for h in sources((".h",), ("libcore",)) if not h.startswith(("libcore/cuda/", "libcore/include/"))]
+    libpq = subprocess.run(["pkg-config", "--cflags", "libpq"], capture_output=True, text=True).stdout.split()
     for h in headers:
         argv = [cxx, "-std=gnu++17", "-fsyntax-only", "-x", "c++", "-Wno-pragma-once-outside-header", "-Ilibcore", "-Ibuild/gen",
-                "-Ibuild/gen/bare", "-Ibuild/gen/include", h]
+                "-Ibuild/gen/bare", "-Ibuild/gen/include", *libpq, h]
         p = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True)
         if p.returncode:
             say(h, 1, "does not compile on its own as C++17:\n" + "\n".join(p.stderr.splitlines()[:4]))

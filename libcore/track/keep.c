@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "track/server/server.h"
 #include "track/store.h"
 
 static long file_size(const char *path) {
@@ -80,6 +81,7 @@ static dl_status collect(dl_store *s, int64_t before, int dry, dl_gc_result *out
 dl_status dl_store_gc(dl_store *s, long before_us, int dry, dl_gc_result *out) {
     if (!out) return dl_fail_null("place of the result");
     *out = (dl_gc_result){0};
+    DL_TRY(dl_server_refuse(s, "gc"));
     if (s && !s->none && access(s->path, F_OK)) return DL_OK;
     DL_TRY(dl_store_flush(s));
     DL_TRY(dl_store_write_lock(s));

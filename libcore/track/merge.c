@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "track/server/server.h"
 #include "track/store.h"
 
 /* The other store is attached as `other`; `pair` says which of its runs is which here, and what happens to it: 'n' it
@@ -106,6 +107,7 @@ static dl_status merge(sqlite3 *db, const char *path, dl_merge_result *out) {
 dl_status dl_store_merge(dl_store *s, const char *path, dl_merge_result *out) {
     if (!path || !out) return dl_fail_null(path ? "place of the result" : "path of the other store");
     *out = (dl_merge_result){0};
+    DL_TRY(dl_server_refuse(s, "merging a file into it"));
     if (access(path, R_OK)) return dl_fail_hint(DL_ERR_IO, "a file that dlsh --db wrote", "%s cannot be read", path);
     /* what killed processes left in rings beside it, and that it is a store */
     dl_store *other = dl_store_open(path);

@@ -11,6 +11,7 @@
 #include "core/interrupt.h"
 #include "core/list.h"
 #include "io/input.h"
+#include "track/server/server.h"
 #include "track/store.h"
 
 /* ---------------------------------------------------------------- rings */
@@ -202,6 +203,7 @@ static dl_status find_dead(dl_store *s, int64_t id, suspects *out) {
         snprintf(x.who.boot_id, sizeof x.who.boot_id, "%s", (const char *)sqlite3_column_text(q, 2));
         x.who.pid = sqlite3_column_int64(q, 3);
         x.who.pid_start = (uint64_t)sqlite3_column_int64(q, 4);
+        if (dl_whoami_gone(&x.who) < 0 && !dl_server_is_fresh(s)) continue; /* its heartbeats may not be here */
         if (!dl_run_is_dead(&x.who, x.heartbeat)) continue;
         DL_TRY(DL_LIST_ROOM(out->at, out->n, cap));
         out->at[out->n++] = x;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "track/exchange/tensorboard.h"
+#include "track/server/server.h"
 #include "track/store.h"
 #include "track/sweep.h"
 
@@ -158,6 +159,7 @@ typedef struct surroundings {
     char uuid[37], cwd[PATH_MAX], script_sha[65], model_sha[65], diff_sha[65];
     char *cmdline, *env;
     dl_git_state git;
+    int64_t id; /* 0: the next one */
 } surroundings;
 
 static dl_status gather(const dl_run_spec *spec, surroundings *x) {
@@ -185,17 +187,17 @@ static dl_status insert_run(sqlite3 *db, const dl_run_spec *p, const surrounding
         "insert into run(uuid, name, experiment, parent_id, sweep_id, grp, status, started_us, heartbeat_us, host, "
         "boot_id,"
         " pid, pid_start, device, seed, cmdline, cwd, script_path, script_args, script_sha, git_commit, git_diff_sha,"
-        " env_json, model_name, model_text, model_sha, n_params, dataset, data_fp, note, active_us, active_since_us)"
-        " values(?1, ?2, ?3, ?4, ?5, ?6,"
+        " env_json, model_name, model_text, model_sha, n_params, dataset, data_fp, note, active_us, active_since_us,"
+        " id) values(?1, ?2, ?3, ?4, ?5, ?6,"
         " 'running', ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, "
         "?26,"
-        " ?27, ?28, ?29, ?30)",
-        "tttIItittiititttttttttttitttiI", x->uuid, p->name ? p->name : "", p->experiment ? p->experiment : "default",
+        " ?27, ?28, ?29, ?30, ?31)",
+        "tttIItittiititttttttttttitttiII", x->uuid, p->name ? p->name : "", p->experiment ? p->experiment : "default",
         (int64_t)p->parent, p->sweep ? (int64_t)p->sweep : dl_trial_sweep(), p->group, now, me->host, me->boot_id,
         me->pid, (int64_t)me->pid_start, p->device, (int64_t)p->seed, x->cmdline, x->cwd, p->script_path,
         p->script_args, text_or_null(x->script_sha), text_or_null(x->git.commit), text_or_null(x->git.diff_sha), x->env,
         p->model_name, p->model_text, text_or_null(x->model_sha), (int64_t)p->n_params, p->dataset, p->data_fingerprint,
-        p->note, r->recorded.us, r->recorded.since_us));
+        p->note, r->recorded.us, r->recorded.since_us, x->id));
     r->id = sqlite3_last_insert_rowid(db);
     memcpy(r->uuid, x->uuid, sizeof r->uuid);
     if (p->name && *p->name) return DL_OK;
@@ -242,6 +244,7 @@ dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
     if (!r || s->none) return r ? enlist(r) : NULL;
     surroundings x = {0};
     dl_status st = gather(spec, &x);
+    if (st == DL_OK) x.id = dl_server_run_id(s);
     int64_t trial = dl_trial_join();
     /* the points of a killed attempt must be there before they are deleted */
     if (st == DL_OK && trial) st = await_attempt(s, trial);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "track/server/server.h"
 #include "track/store.h"
 
 enum { WARNINGS_KEPT = 32, SQLITE_WITH_SAFE_RESET = 3051003 };
@@ -153,6 +154,7 @@ static dl_status open_reader(dl_store *s, int exists) {
 
 dl_status dl_store_read_lock(dl_store *s) {
     if (!s) return dl_fail_null("store");
+    dl_server_refresh(s);
     if (!s->none && dl_store_moved(s)) {
         DL_TRY(dl_store_write_lock(s));
         dl_store_write_unlock(s, DL_OK);
@@ -288,6 +290,18 @@ static void in_child(void) {
 }
 static void watch_forks(void) { pthread_atfork(before_fork, in_parent, in_child); }
 
+/* Opens what has a path by now, the mirror of `address` or, NULL, a file, which may be a mirror, too. */
+static dl_status open_path(dl_store *s, const char *address) {
+    dl_mirror m;
+    bool found = false;
+    if (!access(s->path, F_OK)) DL_TRY(open_existing(s));
+    if (!address && s->w) {
+        DL_TRY(dl_store_write_lock(s));
+        DL_TRY(dl_store_write_unlock(s, dl_mirror_read(s->w, s->path, &m, &found)));
+    }
+    return address || found ? dl_server_attach(s, address ? address : m.address) : DL_OK;
+}
+
 dl_store *dl_store_open(const char *path) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
@@ -295,14 +309,15 @@ dl_store *dl_store_open(const char *path) {
     if (!s) return NULL;
     s->none = !path || !strcmp(path, "none");
     if (s->none) return s;
-    if (absolute(path, s->path) != DL_OK) {
+    const char *address = dl_server_is_address(path) ? path : NULL;
+    if ((address ? dl_server_mirror(address, s->path) : absolute(path, s->path)) != DL_OK) {
         free_store(s);
         return NULL;
     }
     pthread_mutex_lock(&open_lock);
     for (same = open_stores; same && strcmp(same->path, s->path); same = same->next) {}
     if (same) same->refs++;
-    int failed = !same && !access(s->path, F_OK) && open_existing(s) != DL_OK;
+    int failed = !same && open_path(s, address) != DL_OK;
     if (!same && !failed) {
         s->next = open_stores;
         open_stores = s;
@@ -325,6 +340,7 @@ dl_status dl_store_close(dl_store *s) {
     while (s->runs)
         if ((one = dl_run_end(s->runs, DL_RUN_FINISHED, NULL)) != DL_OK) st = one;
     if ((one = dl_writer_stop(s)) != DL_OK) st = one;
+    if ((one = dl_server_detach(s)) != DL_OK) st = one;
     free_store(s);
     return st;
 }

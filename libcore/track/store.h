@@ -88,6 +88,8 @@ typedef struct dl_warning {
     char text[512];
 } dl_warning;
 
+typedef struct dl_server dl_server;
+
 struct dl_store {
     dl_store *next; /* stores open in this process */
     int refs;
@@ -96,6 +98,7 @@ struct dl_store {
     long newer;        /* schema version, when it is later than this program's: then the store is only read; else 0 */
     int forked;        /* this is a copy in a child process */
     uint64_t dev, ino; /* of the file when it was opened for writing */
+    dl_server *server; /* of which this is the mirror, see server/server.h; NULL: a store of its own */
     int reopen;        /* the reading connection is to a file that was lost */
 
     sqlite3 *w; /* writes and checkpoints; NULL until there is a file */

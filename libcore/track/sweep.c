@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "track/server/server.h"
 #include "track/sweep.h"
 
 static const char *const methods[] = {"grid", "random", "tpe", "halving", "asha"};
@@ -215,7 +216,7 @@ dl_status dl_sweep_load(sqlite3 *db, int64_t id, dl_sweep *w) {
 long dl_sweep_begin(dl_store *s, const dl_sweep_spec *spec) {
     dl_sweep w = {0};
     if (!spec) return dl_fail_null("description of the sweep"), 0;
-    if (check(spec) != DL_OK || dl_store_write_lock(s) != DL_OK) return 0;
+    if (check(spec) != DL_OK || dl_server_refuse(s, "a sweep") != DL_OK || dl_store_write_lock(s) != DL_OK) return 0;
     dl_status st = dl_db_begin(s->w);
     if (st == DL_OK) st = dl_db_end(s->w, insert_sweep(s->w, spec, &w));
     return dl_store_write_unlock(s, st) == DL_OK ? (long)w.id : 0;

@@ -177,6 +177,12 @@ char *dl_cmdline(void) {
     char *arg = NULL;
     FILE *in = fopen("/proc/self/cmdline", "re"), *out = in ? open_memstream(&text, &size) : NULL;
     while (out && getdelim(&arg, &cap, 0, in) > 0) {
+        char shown[4096]; /* passwords are not written down */
+        if (strstr(arg, "postgres") && strlen(arg) < sizeof shown) {
+            dl_store_shown(arg, shown, sizeof shown);
+            size_t n = strlen(shown) + 1;
+            if (n <= cap) memcpy(arg, shown, n);
+        }
         int plain = arg[0] && !arg[strspn(arg, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                                "_-+=./:,@%^")];
         if (len++) fputc(' ', out);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct {
     char *file; /* NULL: not chosen */
@@ -19,6 +20,17 @@ const char *dlsh_store_file(void) {
     if (context.file) return context.file;
     const char *env = getenv("DLSH_DB");
     return env && *env ? env : "experiments.db";
+}
+
+const char *dlsh_store_shown(void) {
+    static char shown[1024];
+    dl_store_shown(dlsh_store_file(), shown, sizeof shown);
+    return shown;
+}
+
+int dlsh_store_there(void) {
+    const char *file = dlsh_store_file();
+    return dl_store_on_server(file) || !access(file, R_OK);
 }
 
 dl_store *dlsh_store(dlsh_session *s) {

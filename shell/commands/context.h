@@ -18,6 +18,10 @@ dl_store *dlsh_store(dlsh_session *s);
 dl_status dlsh_store_choose(const char *path);
 /* The file as chosen, whether open or not. */
 const char *dlsh_store_file(void);
+/* The same as it may be shown, without a password; static. */
+const char *dlsh_store_shown(void);
+/* Is there a store? Asking for one must not make it. */
+int dlsh_store_there(void);
 /* Shows warnings the store has meanwhile; the front calls it after each statement. */
 void dlsh_store_warnings(dlsh_session *s);
 /* Commits and closes, if it was opened; after the session is gone, so that trainers could end their runs. */

@@ -44,7 +44,7 @@ static dl_status get_threshold(dlsh_buf *out) {
 static dl_status set_threshold(const char *value) { return whole_number(value, 0, 1000000000, &dlsh_print.threshold); }
 
 static dl_status get_db(dlsh_buf *out) {
-    dlsh_buf_puts(out, dlsh_store_file());
+    dlsh_buf_puts(out, dlsh_store_shown());
     return DL_OK;
 }
 
@@ -133,8 +133,10 @@ static const dlsh_setting settings[] = {
     {"threads", "1 to 1024", "the number of processors", "Threads that computations use.", .get = get_threads,
      .set = set_threads},
     {"db", "FILE", "experiments.db",
-     "The experiment database of lists and of trainers made from now on; none: nothing is recorded.", .get = get_db,
-     .set = dlsh_store_choose},
+     "The experiment database of lists and of trainers made from now on: a file, or postgresql://USER@HOST/DATABASE; "
+     "none: "
+     "nothing is recorded.",
+     .get = get_db, .set = dlsh_store_choose},
     {"tensorboard", "FOLDER", "none",
      "A folder in which TensorBoard follows the runs that begin from now on, each in one of its own; none: none.",
      .get = get_tensorboard, .set = dlsh_tensorboard_choose},

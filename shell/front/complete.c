@@ -112,7 +112,7 @@ static void offer_topic(void *arg, const char *group, const char *name, const ch
 }
 
 static void offer_sql(const char *sql) {
-    if (access(dlsh_store_file(), R_OK)) return; /* completion must not create the file */
+    if (!dlsh_store_there()) return; /* completion must not create the file */
     dl_store *store = dlsh_store(NULL);
     dl_rows *rows = store ? dl_store_sql(store, sql) : NULL;
     while (rows && dl_rows_next(rows) > 0)

@@ -261,7 +261,7 @@ static void take_line(void) {
 static void banner(void) {
     char what[192];
     if (dl_device_describe(dlsh_default_device(), what, sizeof what)) snprintf(what, sizeof what, "%s", dl_errmsg());
-    const char *db = dlsh_store_file();
+    const char *db = dlsh_store_shown();
     DLSH_SCOPED_BUF b = {0}, shown = {0};
     dlsh_buf_printf(&b, "dlsh %s   device %s (%s)   runs in %s\nhelp tells more, Tab completes, Ctrl-D leaves.\n",
                     dl_version(), dl_device_name(dlsh_default_device()), what, strcmp(db, "none") ? db : "no database");

@@ -87,7 +87,7 @@ static dl_status value_of_x(const dlsh_args *a, dlsh_value *out) {
  */
 static int metric_first(const dlsh_args *a, int n) {
     char key[128];
-    if (is_numbers(given_at(a, 0)) || has_numbers_x(a) || access(dlsh_store_file(), R_OK)) return 0;
+    if (is_numbers(given_at(a, 0)) || has_numbers_x(a) || !dlsh_store_there()) return 0;
     dl_store *store = dlsh_history(a);
     int yes = store && !dl_metric_resolve(store, word_at(a, 0), key, sizeof key);
     if (yes && n == 1) yes = has_metric(store, "last", key);
