@@ -17,6 +17,7 @@ learns unet last test/iou '> 0.4' n=160 test=32 epochs=4 width=6
 learns vae last test/loss '< 300' n=1000 epochs=4 batch=64 hidden=64
 learns dcgan last gap '< 0.7' n=1000 epochs=4 width=8
 learns dqn max train/return '> 60' steps=1000
+learns gcn last test/acc '> 0.8' nodes=600 steps=40
 # the generated text continues the text that was learnt
 grep -c '^the wheel\|^the ' gpt.txt lstm.txt
 # with and without the cache the same tokens, beyond the context, too
