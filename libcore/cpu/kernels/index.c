@@ -82,19 +82,34 @@ typedef struct selection {
     long n, size, inner;
 } selection;
 
-static void select_part(void *arg, long k) {
-    const selection *s = arg;
-    const char *from = s->x + (k / s->n * s->size + s->index[k % s->n]) * s->inner;
-    memcpy(s->o + k * s->inner, from, (size_t)s->inner);
-}
+/* Parts are taken by some at once, so that there is no division for each. */
+typedef struct selecting {
+    const selection *s;
+    long parts, each;
+} selecting;
 
-static void select_4(void *arg, long k) {
-    const selection *s = arg;
-    memcpy(s->o + k * 4, s->x + (k / s->n * s->size + s->index[k % s->n]) * 4, 4);
+static void select_parts(void *arg, long t) {
+    const selecting *job = arg;
+    const selection *s = job->s;
+    const long end = (t + 1) * job->each < job->parts ? (t + 1) * job->each : job->parts;
+    for (long k = t * job->each, count; k < end; k += count) {
+        const long at = k % s->n, *index = s->index + at;
+        const char *x = s->x + k / s->n * s->size * s->inner;
+        char *o = s->o + k * s->inner;
+        count = s->n - at < end - k ? s->n - at : end - k;
+        if (s->inner == 4)
+            for (long i = 0; i < count; i++) memcpy(o + i * 4, x + index[i] * 4, 4);
+        else
+            for (long i = 0; i < count; i++) memcpy(o + i * s->inner, x + index[i] * s->inner, (size_t)s->inner);
+    }
 }
 
 static void select_dense(selection s, long outer) {
-    dl_cpu_for(outer * s.n, dl_cpu_threads(outer * s.n * s.inner / 4), s.inner == 4 ? select_4 : select_part, &s);
+    const int threads = dl_cpu_threads(outer * s.n * s.inner / 4);
+    selecting job = {&s, outer * s.n, 1 + (1 << 18) / (s.inner + 16)};
+    const long share = (job.parts + threads - 1) / threads;
+    if (share && job.each > share) job.each = share;
+    dl_cpu_for((job.parts + job.each - 1) / job.each, threads, select_parts, &job);
 }
 
 /* Any strides: one copy an index. */
