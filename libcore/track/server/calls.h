@@ -37,6 +37,7 @@ extern dl_pq_calls dl_pq_call;
 dl_status dl_pq_fail(const dl_pq *k, const char *doing, const PGresult *r);
 /* Sends statements; waits until a result can be read; reads what is left of their results, unless st is a failure. */
 dl_status dl_pq_begin(dl_pq *k, const char *doing, const char *sql);
+dl_status dl_pq_wait(dl_pq *k, const char *doing); /* for more of one */
 dl_status dl_pq_await(dl_pq *k, const char *doing);
 dl_status dl_pq_finish(dl_pq *k, const char *doing, dl_status st);
 

@@ -1,6 +1,5 @@
 /* Rows on their way between SQLite and PostgreSQL, in the text format of COPY. */
 #include <math.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,7 +180,6 @@ static dl_status take_line(dl_pq_rows *r, const char *s, long n) {
 
 /* Copies lines until the end; waits for each with a limit. */
 static dl_status take_lines(dl_pq *k, dl_pq_rows *out) {
-    struct pollfd f = {.fd = dl_pq_call.socket(k->conn), .events = POLLIN};
     for (;;) {
         char *line = NULL;
         int n = dl_pq_call.getCopyData(k->conn, &line, 1);
@@ -191,12 +189,8 @@ static dl_status take_lines(dl_pq *k, dl_pq_rows *out) {
             dl_status st = take_line(out, line, n);
             dl_pq_call.freemem(line);
             DL_TRY(st);
-        } else if (poll(&f, 1, DL_PQ_ANSWER_S * 1000) <= 0) {
-            dl_pq_close(k);
-            return dl_fail(DL_ERR_STORE, "%.200s cannot %s: no answer for %d seconds", k->shown, fetching,
-                           DL_PQ_ANSWER_S);
-        } else if (!dl_pq_call.consumeInput(k->conn)) {
-            return dl_pq_fail(k, fetching, NULL);
+        } else {
+            DL_TRY(dl_pq_wait(k, fetching));
         }
     }
 }

@@ -186,7 +186,8 @@ static dl_status put_rows(dl_server *v, sqlite3 *db, void *ctx) {
 /* ---------------------------------------------------------------- points */
 
 typedef struct waiting {
-    int64_t id, local, from; /* here, and there; the first step that is missing here */
+    int64_t id, local, from; /* there, and here; the first step that is missing here */
+    int64_t n;               /* points that it has */
     bool whole;              /* points of the mirror from there on are wrong */
 } waiting;
 
@@ -223,6 +224,7 @@ static dl_status find_series(dl_server *v, sqlite3 *db, void *ctx) {
             bool whole = *dl_pq_cell(&p->series, i, 1) == 't' || sqlite3_column_type(q, 1) == SQLITE_NULL;
             p->at[p->n++] = (waiting){.id = dl_pq_int(&p->series, i, 0),
                                       .local = sqlite3_column_int64(q, 0),
+                                      .n = dl_pq_int(&p->series, i, 4),
                                       .from = whole ? INT64_MIN : sqlite3_column_int64(q, 1) + 1,
                                       .whole = whole};
         }
@@ -267,10 +269,18 @@ static dl_status fetch_chunk(dl_server *v, points *p) {
     return fetch(v, &p->rows, sqlite3_str_finish(out));
 }
 
+/* So many series from this one on have about as many points as one query takes. */
+static long size_of_group(const points *p, long first) {
+    int64_t n = p->at[first].n;
+    long size = 1;
+    while (first + size < p->n && size < GROUP && (n += p->at[first + size].n) <= CHUNK) size++;
+    return size;
+}
+
 static dl_status fetch_points(dl_server *v, points *p) {
     for (long done = 0; done < p->n;) {
         p->group = &p->at[done];
-        p->ngroup = p->n - done < GROUP ? p->n - done : GROUP;
+        p->ngroup = size_of_group(p, done);
         DL_TRY(fetch_chunk(v, p));
         DL_TRY(transact(v, put_points, p));
         long last = p->rows.n < CHUNK ? p->ngroup : dl_pq_int(&p->rows, p->rows.n - 1, 0);

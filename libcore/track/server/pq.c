@@ -2,7 +2,6 @@
 #include "track/server/pq.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -115,7 +114,8 @@ dl_status dl_pq_connect(dl_pq *k, const char *address, bool *away) {
     k->conn = c;
     dl_status st = dl_pq_run(k, "connect",
                              "set client_min_messages = warning; set extra_float_digits = 3;"
-                             " set idle_in_transaction_session_timeout = '60s'; set bytea_output = hex");
+                             " set idle_in_transaction_session_timeout = '60s'; set bytea_output = hex;"
+                             " set enable_bitmapscan = off; set jit = off");
     if (st != DL_OK) dl_pq_close(k);
     return st;
 }
@@ -123,6 +123,7 @@ dl_status dl_pq_connect(dl_pq *k, const char *address, bool *away) {
 void dl_pq_close(dl_pq *k) {
     if (k->conn) dl_pq_call.finish(k->conn);
     k->conn = NULL;
+    k->ready = false;
 }
 
 void dl_pq_recover(dl_pq *k) {
@@ -144,17 +145,23 @@ dl_status dl_pq_fail(const dl_pq *k, const char *doing, const PGresult *r) {
 }
 
 /* A server that is halted, or a host that is gone, must not halt this program as well. */
-dl_status dl_pq_await(dl_pq *k, const char *doing) {
+dl_status dl_pq_wait(dl_pq *k, const char *doing) {
+    enum { LOOK_MS = 200 };
     struct pollfd f = {.fd = dl_pq_call.socket(k->conn), .events = POLLIN};
-    while (dl_pq_call.isBusy(k->conn)) {
-        int n = poll(&f, 1, DL_PQ_ANSWER_S * 1000);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) {
-            dl_pq_close(k);
-            return dl_fail(DL_ERR_STORE, "%.200s cannot %s: no answer for %d seconds", k->shown, doing, DL_PQ_ANSWER_S);
-        }
-        if (!dl_pq_call.consumeInput(k->conn)) return dl_pq_fail(k, doing, NULL);
+    for (long ms = 0;; ms += LOOK_MS) {
+        int n = poll(&f, 1, LOOK_MS);
+        if (n > 0) break;
+        bool leaving = k->stop && __atomic_load_n(k->stop, __ATOMIC_RELAXED);
+        int limit_s = leaving && k->patience_s > DL_PQ_LEAVE_S ? DL_PQ_LEAVE_S : k->patience_s;
+        if (ms < limit_s * 1000L) continue;
+        dl_pq_close(k);
+        return dl_fail(DL_ERR_STORE, "%.200s cannot %s: no answer for %d seconds", k->shown, doing, limit_s);
     }
+    return dl_pq_call.consumeInput(k->conn) ? DL_OK : dl_pq_fail(k, doing, NULL);
+}
+
+dl_status dl_pq_await(dl_pq *k, const char *doing) {
+    while (dl_pq_call.isBusy(k->conn)) DL_TRY(dl_pq_wait(k, doing));
     return DL_OK;
 }
 

@@ -11,13 +11,19 @@
 
 enum {
     DL_PQ_CONNECT_S = 5, /* longest wait for a connection, unless the address says another time */
-    DL_PQ_ANSWER_S = 60, /* longest wait for a part of an answer: then the connection is given up */
+    DL_PQ_ANSWER_S =
+        60, /* longest wait for a part of an answer, after which the connection is given up: of a command, */
+    DL_PQ_PATIENCE_S = 600, /* of the thread that sends, as putting many points in place takes its time, */
+    DL_PQ_LEAVE_S = 10,     /* and at the end of the program */
     DL_PQ_SHOWN = 512
 };
 
 typedef struct dl_pq {
     PGconn *conn; /* NULL: not connected */
     char shown[DL_PQ_SHOWN];
+    bool ready;      /* for what the user of the connection prepares once; false on a new one */
+    int patience_s;  /* longest wait for a part of an answer */
+    const int *stop; /* when that becomes 1: DL_PQ_LEAVE_S */
 } dl_pq;
 
 /* *away: nobody answers at the address, as while a server is stopped; other failures have to be mended by the user.

@@ -260,7 +260,6 @@ static dl_status check_version(dl_server *v, const char *of, bool *older) {
 
 /* What is sent lies here until all of it has come. */
 static const char temporary[] =
-    "set search_path = dlsh;"
     "create temp table if not exists in_key(tbl text, run_id bigint, key text) on commit delete rows;"
 #define IN(t) "create temp table if not exists in_" #t " on commit delete rows as select * from " #t " with no data;"
     IN(run) IN(param) IN(tag) IN(artifact) IN(event) IN(blob) IN(metric)
@@ -285,5 +284,11 @@ dl_status dl_server_meet(dl_server *v) {
     }
     DL_TRY(check_version(v, m.uuid, &older));
     if (older) DL_TRY(make_schema(v, true));
-    return dl_pq_run(&v->pq, "take rows", temporary);
+    return dl_pq_run(&v->pq, "be read", "set search_path = dlsh");
+}
+
+dl_status dl_server_prepare(dl_server *v) {
+    if (!v->pq.ready) DL_TRY(dl_pq_run(&v->pq, "take rows", temporary));
+    v->pq.ready = true;
+    return DL_OK;
 }

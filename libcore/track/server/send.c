@@ -203,6 +203,7 @@ dl_status dl_server_send(dl_server *v) {
     bool any;
     DL_TRY(dl_server_unsent(v, &any));
     if (!any) return DL_OK;
+    DL_TRY(dl_server_prepare(v));
     dl_status st = take(v);
     if (st == DL_OK) st = copy_all(v);
     if (st == DL_OK) st = put_in_place(v);

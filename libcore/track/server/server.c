@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,7 +24,6 @@ static dl_status take_turn(dl_server *v, long wait_ms, bool *mine) {
 static void note_trouble(dl_server *v) {
     dl_error e;
     dl_error_take(&e);
-    snprintf(v->trouble, sizeof v->trouble, "%s", e.message);
     if (__atomic_exchange_n(&v->told, 1, __ATOMIC_ACQ_REL)) return;
     dl_store_warn(v->store, "%.280s: runs are recorded in %.120s, and sent when the server is back", e.message,
                   v->store->path);
@@ -37,15 +37,28 @@ static dl_status connect_server(dl_server *v, bool *away) {
     return st;
 }
 
+/* What reads the mirror, anew when its file was lost and written again. */
+static dl_status open_reader(dl_server *v) {
+    struct stat st;
+    if (stat(v->store->path, &st) || (v->db && st.st_ino == v->ino)) return DL_OK;
+    sqlite3_close(v->db);
+    v->db = NULL;
+    v->ino = st.st_ino;
+    dl_status opened = dl_db_open(&v->db, v->store->path, DL_DB_READ);
+    if (opened != DL_OK) v->ino = 0;
+    return opened;
+}
+
 /* Under the lock. Sends, and fetches as well when asked to. */
 static dl_status exchange(dl_server *v, bool fetching, bool *away) {
     *away = false;
-    dl_status st = connect_server(v, away);
+    v->pq.patience_s = fetching ? DL_PQ_ANSWER_S : DL_PQ_PATIENCE_S;
+    dl_status st = open_reader(v);
+    if (st == DL_OK) st = connect_server(v, away);
     if (st == DL_OK) st = dl_server_send(v);
     if (st == DL_OK && fetching) st = dl_server_fetch(v);
-    v->tried_us = dl_now_us();
     if (st == DL_OK) {
-        if (fetching) __atomic_store_n(&v->fetched_us, v->tried_us, __ATOMIC_RELEASE);
+        if (fetching) __atomic_store_n(&v->fetched_us, dl_now_us(), __ATOMIC_RELEASE);
         __atomic_store_n(&v->told, 0, __ATOMIC_RELEASE);
         return DL_OK;
     }
@@ -82,14 +95,16 @@ static int pause_for(dl_server *v, long ms) {
     return go_on;
 }
 
+/* While the server is away this thread alone tries to reach it, so that no command waits for it. */
 static void *sender_main(void *arg) {
     dl_server *v = arg;
     dl_status st = DL_OK;
     while (pause_for(v, st == DL_OK ? DL_SERVER_SEND_MS : DL_SERVER_RETRY_MS)) {
         bool any = false, away;
         pthread_mutex_lock(&v->lock);
-        st = dl_server_unsent(v, &any);
-        if (st == DL_OK && any) st = exchange_in_turn(v, false, 0, &away);
+        st = open_reader(v);
+        if (st == DL_OK) st = dl_server_unsent(v, &any);
+        if (st == DL_OK && (any || v->told)) st = exchange_in_turn(v, v->told, 0, &away);
         if (st != DL_OK) note_trouble(v);
         pthread_mutex_unlock(&v->lock);
     }
@@ -108,7 +123,7 @@ static dl_status start_thread(dl_server *v) {
 
 static void stop_thread(dl_server *v) {
     pthread_mutex_lock(&v->wake_lock);
-    v->stop = 1;
+    __atomic_store_n(&v->stop, 1, __ATOMIC_RELAXED);
     pthread_cond_signal(&v->wake);
     pthread_mutex_unlock(&v->wake_lock);
     if (v->threaded) pthread_join(v->thread, NULL);
@@ -117,15 +132,26 @@ static void stop_thread(dl_server *v) {
 
 /* ---------------------------------------------------------------- what the store asks for */
 
+/* A server that does not answer holds the thread, not those who ask for runs: they wait once, then try from time to
+ * time. */
+static bool lock_soon(dl_server *v) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    if (until.tv_sec < __atomic_load_n(&v->patient_from, __ATOMIC_RELAXED)) return !pthread_mutex_trylock(&v->lock);
+    until.tv_sec += DL_SERVER_WAIT_S;
+    if (!pthread_mutex_timedlock(&v->lock, &until)) return true;
+    __atomic_store_n(&v->patient_from, until.tv_sec + 10 * DL_SERVER_WAIT_S, __ATOMIC_RELAXED);
+    return false;
+}
+
 void dl_server_refresh(dl_store *s) {
     dl_server *v = s->server;
-    if (!v || s->none) return;
+    if (!v || s->none || __atomic_load_n(&v->told, __ATOMIC_ACQUIRE) || !lock_soon(v)) return;
     DL_SCOPED_ERROR;
     bool away;
-    pthread_mutex_lock(&v->lock);
-    int64_t now = dl_now_us(), wait = v->told ? DL_SERVER_RETRY_MS : DL_SERVER_FETCH_MS;
-    int64_t last = v->told ? v->tried_us : v->fetched_us;
-    if (now - last >= wait * 1000 && exchange_in_turn(v, true, DL_PQ_ANSWER_S * 1000, &away) != DL_OK) note_trouble(v);
+    if (dl_now_us() - v->fetched_us >= DL_SERVER_FETCH_MS * 1000L &&
+        exchange_in_turn(v, true, DL_SERVER_WAIT_S * 1000, &away) != DL_OK)
+        note_trouble(v);
     pthread_mutex_unlock(&v->lock);
 }
 
@@ -140,10 +166,13 @@ int64_t dl_server_run_id(dl_store *s) {
     DL_SCOPED_ERROR;
     DL_PQ_ROWS(r);
     int64_t id = 0;
-    pthread_mutex_lock(&v->lock);
-    if (v->pq.conn && dl_pq_fetch(&v->pq, &r, "select nextval('run_number')") == DL_OK && r.n) id = dl_pq_int(&r, 0, 0);
-    if (!id) dl_pq_recover(&v->pq);
-    pthread_mutex_unlock(&v->lock);
+    if (!__atomic_load_n(&v->told, __ATOMIC_ACQUIRE) && lock_soon(v)) {
+        v->pq.patience_s = DL_SERVER_WAIT_S;
+        if (v->pq.conn && dl_pq_fetch(&v->pq, &r, "select nextval('run_number')") == DL_OK && r.n)
+            id = dl_pq_int(&r, 0, 0);
+        if (!id) dl_pq_recover(&v->pq);
+        pthread_mutex_unlock(&v->lock);
+    }
     char uuid[37];
     dl_uuid(uuid);
     uuid[8] = 0; /* 32 random bits */
@@ -174,6 +203,7 @@ static dl_server *new_server(dl_store *s, const char *address) {
     if (!v || !(v->address = strdup(address))) return free(v), dl_fail(DL_ERR_MEMORY, "no memory for a store"), NULL;
     v->store = s;
     v->turn = -1;
+    v->pq.stop = &v->stop;
     dl_store_shown(address, v->shown, sizeof v->shown);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -191,7 +221,7 @@ static dl_status open_mirror(dl_server *v, dl_mirror *m) {
     bool found = false;
     DL_TRY(dl_store_write_lock(s));
     DL_TRY(dl_store_write_unlock(s, dl_mirror_prepare(s->w, s->path, v->address)));
-    DL_TRY(dl_db_open(&v->db, s->path, DL_DB_READ));
+    DL_TRY(open_reader(v));
     DL_TRY(dl_mirror_read(v->db, s->path, m, &found));
     if (!found) return dl_fail(DL_ERR_STORE, "%.300s is the copy of another store", s->path);
     snprintf(path, sizeof path, "%s-turn", s->path);
@@ -206,7 +236,7 @@ dl_status dl_server_attach(dl_store *s, const char *address) {
     if (!v) return dl_failed();
     dl_status st = open_mirror(v, &m);
     if (st == DL_OK) {
-        st = exchange_in_turn(v, true, DL_PQ_ANSWER_S * 1000, &away);
+        st = exchange_in_turn(v, true, DL_SERVER_WAIT_S * 1000, &away);
         if (st != DL_OK && away && *m.uuid) note_trouble(v), st = DL_OK;
     }
     if (st == DL_OK) st = start_thread(v);
@@ -219,13 +249,14 @@ dl_status dl_server_detach(dl_store *s) {
     dl_server *v = s->server;
     if (!v) return DL_OK;
     bool any = false, away;
+    const int told = __atomic_load_n(&v->told, __ATOMIC_ACQUIRE); /* what the thread says from here on is not heard */
     stop_thread(v);
     dl_status st = dl_server_unsent(v, &any);
-    if (st == DL_OK && any) st = exchange_in_turn(v, false, DL_PQ_ANSWER_S * 1000, &away);
+    if (st == DL_OK && any) st = exchange_in_turn(v, false, DL_SERVER_WAIT_S * 1000, &away);
     if (st != DL_OK) {
         dl_error e;
         dl_error_take(&e);
-        if (!v->told)
+        if (!told)
             dl_fail_hint(DL_ERR_STORE, "the next dlsh that opens the store sends it",
                          "what was recorded is not on the server yet, but in %.200s: %.300s", s->path, e.message);
         else

@@ -6,6 +6,7 @@
 #define DL_TRACK_SERVER_SERVER_H
 
 #include <pthread.h>
+#include <sys/types.h>
 #include "track/server/pq.h"
 #include "track/store.h"
 
@@ -13,6 +14,7 @@ enum {
     DL_SERVER_SEND_MS = 500,   /* pause between looks for what is to be sent */
     DL_SERVER_RETRY_MS = 2000, /* the same while the server is away */
     DL_SERVER_FETCH_MS = 1000, /* what was fetched so recently is not asked for again */
+    DL_SERVER_WAIT_S = 5,      /* longest wait for an exchange that is under way */
     DL_SERVER_FRESH_S = 60     /* heartbeats of other hosts are judged when they were fetched within this time */
 };
 
@@ -24,11 +26,11 @@ struct dl_server {
     dl_pq pq;
     sqlite3 *db; /* reads the mirror */
     int turn;    /* a file whose lock says which process exchanges */
-    int64_t tried_us;
+    ino_t ino;   /* of its file */
     /* read without the lock */
     int64_t fetched_us;
-    int told; /* that the server is away, once until it is back */
-    char trouble[DL_PQ_SHOWN];
+    int64_t patient_from; /* seconds since 1970: before that nobody waits for the lock */
+    int told;             /* that the server is away, once until it is back */
     pthread_t thread;
     int threaded, stop; /* stop: under wake_lock */
     pthread_mutex_t wake_lock;
@@ -51,8 +53,10 @@ typedef struct dl_mirror {
 /* *found: the file is a mirror, and at the place where it was made; a copy is a store of its own. */
 dl_status dl_mirror_read(sqlite3 *db, const char *path, dl_mirror *out, bool *found);
 /* Makes the schema of the server, or completes that of an older version; checks that it is the database that the mirror
- * belongs to; makes the temporary tables of the connection. */
+ * belongs to. */
 dl_status dl_server_meet(dl_server *v);
+/* Makes the temporary tables of the connection in which what is sent lies first. */
+dl_status dl_server_prepare(dl_server *v);
 /* The columns of a table of the store, from SQLite, "a, b": all (0), those of `run` that its process writes ('s'),
  * those that people write ('l'). For sqlite3_free. `kinds` as in dl_pq_store, of all. */
 char *dl_mirror_columns(sqlite3 *db, const char *table, char which, char kinds[64]);
