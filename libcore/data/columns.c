@@ -128,11 +128,18 @@ static dl_dataset *of_several(const dl_columns *s, const char *name) {
     return d;
 }
 
+dl_status dl_data_not_classes(const dl_dataset *d, long classes) {
+    int n = d->target_ndim;
+    return dl_fail_hint(DL_ERR_TYPE, "leave classes= out: it belongs to targets that are one class number a sample",
+                        "classes=%ld, but a target is %s of %d dimension%s, not a class number", classes,
+                        dl_dtype_name(d->target_dtype), n, n == 1 ? "" : "s");
+}
+
 /* Some classes may have no sample. */
 static dl_status set_classes(dl_dataset *d, long classes) {
     if (!classes) return DL_OK;
     if (classes < 0) return dl_data_drop_classes(d), DL_OK;
-    if (!d->classes) return dl_fail(DL_ERR_TYPE, "classes=%ld, but the targets are not class numbers", classes);
+    if (!d->classes) return dl_data_not_classes(d, classes);
     if (classes < d->classes)
         return dl_fail(DL_ERR_VALUE, "classes=%ld, but the largest class number is %ld", classes, d->classes - 1);
     return dl_data_set_classes(d, classes, NULL);

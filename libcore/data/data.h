@@ -158,6 +158,8 @@ dl_dtype dl_data_kept_dtype(dl_dtype t, int ndim, const char *normalize);
 static inline bool dl_data_may_be_classes(dl_dtype target, int ndim) {
     return !dl_dtype_is_float(target) && target != DL_BOOL && ndim == 0;
 }
+/* classes= was given for targets that are none. */
+dl_status dl_data_not_classes(const dl_dataset *d, long classes);
 
 /* ---- files (data/file.c) */
 

@@ -128,9 +128,7 @@ static dl_status fill(dl_dataset *d, const dl_dataset_spec *spec) {
                        d->form.inputs, d->form.targets);
     DL_TRY(take_form(d));
     if (spec->classes) {
-        if (!dl_data_may_be_classes(d->target_dtype, d->target_ndim))
-            return dl_fail(DL_ERR_TYPE, "classes=%ld, but targets are %s of %d dimensions and not class numbers",
-                           spec->classes, dl_dtype_name(d->target_dtype), d->target_ndim);
+        if (!dl_data_may_be_classes(d->target_dtype, d->target_ndim)) return dl_data_not_classes(d, spec->classes);
         DL_TRY(dl_data_set_classes(d, spec->classes, NULL));
     }
     if (!spec->mark) return hash(d);

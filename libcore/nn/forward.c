@@ -25,6 +25,13 @@ static _Thread_local dry_run *dry; /* the one under way in this thread */
 bool dl_m_dry(void) { return dry != NULL; }
 bool dl_m_training(const dl_module *m) { return m->training && !dry; }
 
+/* The inputs and results of dl_module_call on their way through the layers of calls that know single tensors. */
+typedef struct passing {
+    const dl_module *m;
+    dl_pack *in, *out;
+} passing;
+static _Thread_local passing *passed;
+
 /* ---------------------------------------------------------------- making weights */
 
 dl_status dl_module_make(dl_module *m, int slot, int ndim, const long *shape, const char *init, double arg) {
@@ -122,8 +129,9 @@ static dl_tensor *run(dl_module *m, dl_tensor *x) {
 /* Runs a layer and shows it to the watcher of a dry run. */
 static dl_tensor *run_watched(dl_module *m, dl_tensor *x) {
     uint64_t first = dl_node_next_seq();
+    const passing *p = passed && passed->m == m ? passed : NULL;
     dl_tensor *y = run(m, x);
-    if (y && dry->watch && dry->watch(dry->ctx, dry->path, dry->depth, m, y, first) != DL_OK) {
+    if (y && dry->watch && dry->watch(dry->ctx, dry->path, dry->depth, m, y, p ? p->out : NULL, first) != DL_OK) {
         dl_unref(y);
         return NULL;
     }
@@ -234,11 +242,12 @@ static dl_status is_own(const void *part, bool *yes) {
 void dl_module_parts_changed(void) { dl_addresses_free(&own); }
 
 static dl_status not_trained(const char *what) {
-    return dl_fail_hint(DL_ERR_STATE,
-                        "write the net as a layer instead of calling it from a function; weights that are not to be "
-                        "trained: set requires_grad of each to false",
-                        "%s %s would not be trained with %s",
-                        scope ? "the forward of a net" : "the function of a layer", what, dl_module_name(outermost));
+    return dl_fail_hint(
+        DL_ERR_STATE,
+        "make it a part, as in net { part: NET; forward(x) { return part(x) } }; weights that are not to be "
+        "trained: NET.requires_grad_(false)",
+        "%s %s would not be trained with %s", scope ? "the forward of a net" : "the function of a layer", what,
+        dl_module_name(outermost));
 }
 
 /* Weights of another net that a layer's function uses are not part of the net that runs: they would collect gradients
@@ -301,13 +310,6 @@ dl_tensor *dl_layer_function(dl_module *m, dl_tensor *x) {
 
 /* ---------------------------------------------------------------- nets with a forward of their own */
 
-/* The inputs and results of dl_module_call on their way through the layers of calls that know single tensors. */
-typedef struct passing {
-    const dl_module *m;
-    dl_pack *in, *out;
-} passing;
-static _Thread_local passing *passed;
-
 /* Takes over what is passed to m, if it is m that runs next; else x alone goes in. */
 static passing *take_passed(const dl_module *m, dl_tensor *x, dl_pack **in) {
     passing *p = passed && passed->m == m ? passed : NULL;
@@ -367,7 +369,7 @@ static dl_status make_own(dl_module *m, const dl_tensor *x) {
         if (!c->built) DL_TRY(dl_module_build_one(c, c->row->size_of_input(c, x), dl_device_of(x)));
         if (!dry || !dry->watch) continue;
         size_t n = go_into(m->child[i].name);
-        dl_status st = dry->watch(dry->ctx, dry->path, dry->depth, c, c->tensor[0], dl_node_next_seq());
+        dl_status st = dry->watch(dry->ctx, dry->path, dry->depth, c, c->tensor[0], NULL, dl_node_next_seq());
         come_out(n);
         DL_TRY(st);
     }
@@ -449,7 +451,8 @@ dl_pack *dl_module_call(dl_module *m, dl_pack *in) {
     dl_tensor *x =
         own ? dl_pack_tensor(in, 0)
             : dl_pack_single(in, "the input of a net", "a net without a forward of its own takes one tensor");
-    if (!x && own) dl_fail_hint(DL_ERR_VALUE, "m(x)", "a net takes at least one tensor");
+    if (!x && own)
+        dl_fail_hint(DL_ERR_VALUE, "m(x); the fields of a record as inputs: m(**r)", "a net takes at least one tensor");
     if (!x) return NULL;
     passing now = {m, in, NULL}, *former = passed;
     passed = own ? &now : NULL;

@@ -166,8 +166,10 @@ dl_status dl_module_build_one(dl_module *m, long size, int device);
  * result or NULL with an error recorded; 0: none. */
 enum { DL_FUSED_MAX = 3 };
 int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y);
-/* Called after each layer of a pass that is being watched; path is that within the net. */
-typedef dl_status dl_watch_fn(void *ctx, const char *path, int depth, dl_module *m, dl_tensor *out, uint64_t first_seq);
+/* Called after each layer of a pass that is being watched; path is that within the net. all: its results, out the first
+ * of them; NULL: out alone. */
+typedef dl_status dl_watch_fn(void *ctx, const char *path, int depth, dl_module *m, dl_tensor *out, const dl_pack *all,
+                              uint64_t first_seq);
 /* Runs zeros for inputs through a net in evaluation mode. record: gradients are recorded, so that the watcher sees
  * nodes. Leaves random streams and statistics as they are. */
 dl_status dl_module_dry_run(dl_module *m, const dl_net_input *in, int n, int device, bool record, dl_watch_fn *watch,

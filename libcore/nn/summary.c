@@ -64,9 +64,20 @@ static double bytes_of(const dl_node *n) {
     return bytes;
 }
 
-static dl_status cost(dl_tensor *out, uint64_t first, dl_layer_stat *l) {
+/* The results of a layer: a pack, or one tensor. */
+typedef struct results {
+    dl_tensor *one;
+    const dl_pack *all;
+} results;
+
+static int count(results r) { return r.all ? dl_pack_count(r.all) : 1; }
+static dl_tensor *result(results r, int i) { return r.all ? dl_pack_tensor(r.all, i) : r.one; }
+
+/* Nodes that several results need count once. */
+static dl_status cost(results r, uint64_t first, dl_layer_stat *l) {
     dl_addresses seen = {0};
-    dl_status st = see(&seen, out->node, first);
+    dl_status st = DL_OK;
+    for (int i = 0; i < count(r) && st == DL_OK; i++) st = see(&seen, result(r, i)->node, first);
     for (long i = 0; i < seen.n && st == DL_OK; i++) {
         const dl_node *n = seen.at[i];
         l->flops += flops_of(n);
@@ -98,34 +109,50 @@ static char *first_line(dl_module *m) {
 static const char *path_at(const void *c, int i) { return ((const collector *)c)->layers[i].path; }
 
 /* A layer that runs again is one row: its work adds up, its parameters count once. */
-static dl_status add_call(collector *c, int at, dl_tensor *out, uint64_t first) {
+static dl_status add_call(collector *c, int at, results r, uint64_t first) {
     dl_layer_stat more = {0};
-    DL_TRY(cost(out, first, &more));
+    DL_TRY(cost(r, first, &more));
     dl_layer_stat *l = &c->layers[at];
     l->calls++, l->flops += more.flops, l->bytes += more.bytes;
     return DL_OK;
 }
 
-static dl_status watch(void *ctx, const char *path, int depth, dl_module *m, dl_tensor *out, uint64_t first) {
+/* The shapes of all results, one after another. */
+static dl_status take_shapes(dl_layer_stat *l, results r) {
+    int n = count(r), all = 0, at = 0;
+    for (int i = 0; i < n; i++) all += result(r, i)->ndim;
+    int *ndims = malloc((size_t)n * sizeof *ndims);
+    long *shape = malloc((size_t)(all ? all : 1) * sizeof *shape);
+    l->ndims = ndims, l->shape = shape;
+    if (!ndims || !shape) return dl_fail(DL_ERR_MEMORY, "no memory for the table of a net");
+    for (int i = 0; i < n; at += ndims[i++]) {
+        ndims[i] = result(r, i)->ndim;
+        memcpy(shape + at, result(r, i)->shape, (size_t)ndims[i] * sizeof *shape);
+    }
+    l->outputs = n, l->ndim = ndims[0];
+    return DL_OK;
+}
+
+static dl_status watch(void *ctx, const char *path, int depth, dl_module *m, dl_tensor *out, const dl_pack *all,
+                       uint64_t first) {
     collector *c = ctx;
+    results r = {out, all};
     int at = dl_names_find(&c->index, path, (long)strlen(path), path_at, c);
     bool tensor = dl_module_holds_tensor(m);
-    if (at >= 0) return tensor ? DL_OK : add_call(c, at, out, first);
+    if (at >= 0) return tensor ? DL_OK : add_call(c, at, r, first);
     DL_TRY(DL_LIST_ROOM(c->layers, c->s.n, c->cap));
     dl_layer_stat *l = &c->layers[c->s.n++];
-    *l = (dl_layer_stat){.depth = depth, .tensor = tensor, .calls = 1, .ndim = out->ndim};
+    *l = (dl_layer_stat){.depth = depth, .tensor = tensor, .calls = 1};
     l->leaf = !(m->row->flags & DL_L_BODY);
-    long *shape = malloc(sizeof out->shape);
     l->path = strdup(path);
     l->text = first_line(m);
-    l->shape = shape;
     if (!l->text) return dl_failed();
-    if (!shape || !l->path) return dl_fail(DL_ERR_MEMORY, "no memory for the table of a net");
-    memcpy(shape, out->shape, sizeof out->shape);
+    if (!l->path) return dl_fail(DL_ERR_MEMORY, "no memory for the table of a net");
+    DL_TRY(take_shapes(l, r));
     DL_TRY(dl_names_add(&c->index, (int)c->s.n - 1, path_at, c));
     l->params = dl_module_params(m);
     l->bytes = tensor_bytes(m);
-    return cost(out, first, l);
+    return cost(r, first, l);
 }
 
 /* Layers were added when they ended, contents before containers; puts each container before its contents. */
@@ -147,6 +174,7 @@ static void free_layers(dl_summary *s) {
         free((char *)s->layers[i].path);
         free((char *)s->layers[i].text);
         free((long *)s->layers[i].shape);
+        free((int *)s->layers[i].ndims);
     }
     free((dl_layer_stat *)s->layers);
 }

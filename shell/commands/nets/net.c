@@ -44,11 +44,16 @@ static dl_status text(void *self, dlsh_buf *out) {
     return DL_OK;
 }
 
+/* A result without dimensions, such as a loss, is of the batch. */
 static dlsh_value shape_cell(const dl_layer_stat *l) {
     dlsh_buf b = {0};
-    dlsh_buf_puts(&b, l->tensor ? "[" : "[N");
-    for (int i = !l->tensor; i < l->ndim; i++) dlsh_buf_printf(&b, l->tensor && !i ? "%ld" : ",%ld", l->shape[i]);
-    dlsh_buf_puts(&b, "]");
+    const long *shape = l->shape;
+    for (int k = 0; k < l->outputs; shape += l->ndims[k++]) {
+        dlsh_buf_puts(&b, k ? " [" : "[");
+        if (!l->tensor && l->ndims[k]) dlsh_buf_puts(&b, "N");
+        for (int i = !l->tensor; i < l->ndims[k]; i++) dlsh_buf_printf(&b, l->tensor && !i ? "%ld" : ",%ld", shape[i]);
+        dlsh_buf_puts(&b, "]");
+    }
     return dlsh_buf_string(&b);
 }
 

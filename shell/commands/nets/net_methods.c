@@ -199,11 +199,13 @@ static dl_status apply_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- building, summary */
 
-/* The inputs of a batch of one sample, from the shapes of what a sample is made of; -1: a recorded failure. */
+/* The inputs of a batch of one sample, from the shapes of what a sample is made of, or as the net had them before;
+ * -1: a recorded failure. */
 static int batch_inputs(const dlsh_args *a, dl_net_input *in) {
     int n = dlsh_arg_count(a, "shape");
+    if (!n && (n = dl_module_inputs(dlsh_arg_self(a), in))) return n;
     if (n < 1 || n > DL_NET_INPUTS)
-        return dlsh_arg_fail(a, "shape", DL_ERR_VALUE, "m.build([1, 28, 28])",
+        return dlsh_arg_fail(a, "shape", DL_ERR_VALUE, "the shape of a sample of each input, [1, 28, 28]",
                              "a net takes 1 to %d inputs, whose shapes are given; got %d", DL_NET_INPUTS, n),
                -1;
     for (int i = 0; i < n; i++) {

@@ -258,7 +258,7 @@ static void read_options(const dlsh_args *a, dl_trainer_spec *spec, dl_run_spec 
     spec->loader.batch = dlsh_arg_int(a, "batch");
     spec->loader.drop_last = dlsh_arg_bool(a, "drop_last");
     spec->loader.transforms = dlsh_arg_str(a, "transforms");
-    spec->loader.workers = (int)dlsh_arg_int(a, "workers");
+    spec->loader.workers = dlsh_arg_int(a, "workers") ? (int)dlsh_arg_int(a, "workers") : -1;
     spec->in_order = !dlsh_arg_bool(a, "shuffle");
     spec->accumulate = dlsh_arg_int(a, "accumulate");
     spec->clip_norm = dlsh_arg_float(a, "clip_norm");
@@ -588,7 +588,7 @@ const dlsh_command train_commands[] = {
             DLSH_COLLATE_OPTION,
             {"drop_last", DLSH_OPT_BOOL, "false", .doc = "leave out a last batch that is not full"},
             {"transforms", DLSH_OPT_STRING, NULL, .doc = "changes to samples as they are loaded, \"crop 4, flip\""},
-            {"workers", DLSH_OPT_INT, "0", .doc = "threads that make batches (0: one; -1: none)"},
+            {"workers", DLSH_OPT_INT, "1", .doc = "threads; 0: batches are made when asked for"},
             {"eval_every", DLSH_OPT_INT, "1", .doc = "epochs of train between evaluations (0: none)"},
             {"metrics", DLSH_OPT_VALUE, NULL, .want = "list",
              .doc = "figures of evaluations beside loss and accuracy, of all samples at once: [\"f1_score\"]"},

@@ -24,18 +24,20 @@ static dl_status collect(dlsh_session *s, const dlsh_node *n, dlsh_value f, dlsh
     }
 }
 
+dl_status dlsh_record_put(dlsh_record *r, dlsh_value key, dlsh_value v) {
+    if (key.type == DLSH_STR) return dlsh_record_set(r, key.as.str->s, v);
+    dlsh_drop(v);
+    return dlsh_fail(DL_ERR_TYPE, "str(key) makes text of a value", "a key of a record is a string, got %s",
+                     dlsh_a(key));
+}
+
 /* The record of a list of keys and values; a key that comes again gets the later value. */
 static dl_status record_of(dlsh_session *s, const dlsh_node *n, dlsh_value pairs, dlsh_value *out) {
     dlsh_value r = dlsh_new_record();
     dl_status st = dlsh_failed(r) ? dl_failed() : DL_OK;
     for (int i = 0; !st && i < pairs.as.list->n; i++) {
         const dlsh_value *pair = pairs.as.list->items[i].as.list->items;
-        if (pair[0].type != DLSH_STR)
-            st = dlsh_at(s, n,
-                         dlsh_fail(DL_ERR_TYPE, "str(key) makes text of a value",
-                                   "a key of a record is a string, got %s", dlsh_a(pair[0])));
-        else
-            st = dlsh_record_set(r.as.record, pair[0].as.str->s, dlsh_ref(pair[1]));
+        st = dlsh_at(s, n, dlsh_record_put(r.as.record, pair[0], dlsh_ref(pair[1])));
     }
     return dlsh_give_filled(st, r, out);
 }

@@ -93,8 +93,19 @@ static dl_status add_fields(dlsh_session *s, const dlsh_node *n, dlsh_record *to
 /* Is the key of kid i written before? Fields that a ** gave may be written again. */
 static int repeats(const dlsh_node *n, int i) {
     for (int k = 0; k < i; k++)
-        if (n->kids[k]->kind == DLSH_N_KWARG && !strcmp(n->kids[k]->text, n->kids[i]->text)) return 1;
+        if (n->kids[k]->kind == DLSH_N_KWARG && n->kids[k]->nkids == 1 && !strcmp(n->kids[k]->text, n->kids[i]->text))
+            return 1;
     return 0;
+}
+
+/* (expr): value, whose key takes the place of an earlier one. */
+static dl_status add_computed(dlsh_session *s, const dlsh_node *field, dlsh_record *to) {
+    dlsh_value key, v;
+    DLSH_TRY(dlsh_eval(s, field->kids[1], &key));
+    dl_status st = dlsh_eval(s, field->kids[0], &v);
+    if (!st) st = dlsh_at(s, field->kids[1], dlsh_record_put(to, key, v.type == DLSH_VOID ? dlsh_none() : v));
+    dlsh_drop(key);
+    return st;
 }
 
 static dl_status eval_record(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
@@ -104,6 +115,10 @@ static dl_status eval_record(dlsh_session *s, const dlsh_node *n, dlsh_value *ou
         const dlsh_node *field = n->kids[i];
         if (field->kind == DLSH_N_SPREAD) {
             st = add_fields(s, field, r.as.record);
+            continue;
+        }
+        if (field->nkids > 1) {
+            st = add_computed(s, field, r.as.record);
             continue;
         }
         if (dlsh_record_get(r.as.record, field->text) && repeats(n, i))

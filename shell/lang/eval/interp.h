@@ -140,10 +140,12 @@ dl_status dlsh_eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 dl_status dlsh_eval_argument(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 /* The same hint for an argument whose evaluation has failed; returns st. */
 dl_status dlsh_argument_failed(const dlsh_node *n, dl_status st);
-/* The values of n's kids as a list. */
 /* Calls a function of the language, which the caller holds, with one value; takes v. */
 dl_status dlsh_call_one(dlsh_session *s, dlsh_value f, dlsh_value v, dlsh_value *out);
+/* Sets a field whose key is a value, which must be a string; takes v. */
+dl_status dlsh_record_put(dlsh_record *r, dlsh_value key, dlsh_value v);
 dl_status dlsh_eval_comprehension(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
+/* The values of n's kids as a list. */
 dl_status dlsh_eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 /* The same for a BINARY. */
 dl_status dlsh_eval_binary(dlsh_session *s, const dlsh_node *n, dlsh_value *out);

@@ -187,7 +187,7 @@ static dlsh_node *missing(dlsh_parser *p, const dlsh_command *cmd, const dlsh_pa
     return dlsh_p_unexpected(p, wanted, hint);
 }
 
-static int is_operator(dlsh_tok k) {
+int dlsh_p_is_operator(dlsh_tok k) {
     return k == DLSH_T_POW || k == DLSH_T_FLOORDIV || (k >= DLSH_T_EQ && k <= DLSH_T_OR) ||
            (k >= DLSH_T_LT && k <= DLSH_T_MATMUL) || (k >= DLSH_T_BITAND && k <= DLSH_T_QUESTION);
 }
@@ -195,9 +195,9 @@ static int is_operator(dlsh_tok k) {
 static dlsh_node *too_many(dlsh_parser *p, const dlsh_command *cmd, int bare) {
     char wanted[96], hint[200];
     snprintf(wanted, sizeof wanted, "the end of the %s statement", cmd->name);
-    if (bare && is_operator(p->tok.kind))
+    if (bare && dlsh_p_is_operator(p->tok.kind))
         snprintf(hint, sizeof hint, MEANT_AS_VARIABLE, cmd->name, cmd->name);
-    else if (is_operator(p->tok.kind) && cmd->params && cmd->params->kind == DLSH_ARG_EXPR)
+    else if (dlsh_p_is_operator(p->tok.kind) && cmd->params && cmd->params->kind == DLSH_ARG_EXPR)
         snprintf(hint, sizeof hint, "an argument with operators stands in parentheses: %s (x * 2)", cmd->name);
     else
         snprintf(hint, sizeof hint, "usage: %s", cmd->usage ? cmd->usage : cmd->name);
@@ -224,7 +224,7 @@ dlsh_node *dlsh_p_command(dlsh_parser *p, const dlsh_command *cmd) {
             break;
         }
         dlsh_tok k = p->tok.kind;
-        int begins = k == DLSH_T_SUB || k == DLSH_T_NOT || !is_operator(k); /* what an argument may begin with */
+        int begins = k == DLSH_T_SUB || k == DLSH_T_NOT || !dlsh_p_is_operator(k); /* what an argument may begin with */
         if (!param || (param->kind == DLSH_ARG_EXPR && !begins)) return too_many(p, cmd, p->nstack == base);
         if (nargs == DLSH_MAX_ARGS)
             return dlsh_p_fail(p, p->tok.span, "give it a list", "%s with more than %d arguments", cmd->name,

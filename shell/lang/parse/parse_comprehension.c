@@ -73,14 +73,20 @@ dlsh_node *dlsh_p_comprehension(dlsh_parser *p, dlsh_node *value) {
     return n;
 }
 
+static dlsh_node *record_of(dlsh_parser *p, dlsh_node *pair) {
+    dlsh_node *n = dlsh_p_comprehension(p, pair);
+    n->num.i |= DLSH_COMP_RECORD;
+    return n;
+}
+
 dlsh_node *dlsh_p_record_comprehension(dlsh_parser *p, dlsh_node *field) {
+    if (field->nkids > 1)
+        return record_of(p, of(p, DLSH_N_LIST, field->span, 2, (dlsh_node *[]){field->kids[1], field->kids[0]}));
     int base = p->nstack, text = p->unit->text[field->span.start] == '"' || p->unit->text[field->span.start] == '\'';
     dlsh_node *key = named(p, text ? DLSH_N_STR : DLSH_N_NAME, field->span, field->text);
     key->span.end = field->kids[0]->span.start;
     if (text) key->num.i = (long)strlen(field->text);
     dlsh_node *pair = of(p, DLSH_N_LIST, field->span, 2, (dlsh_node *[]){key, field->kids[0]});
     p->nstack = base;
-    dlsh_node *n = dlsh_p_comprehension(p, pair);
-    n->num.i |= DLSH_COMP_RECORD;
-    return n;
+    return record_of(p, pair);
 }

@@ -122,8 +122,22 @@ static dlsh_node *list(dlsh_parser *p) {
     return dlsh_p_finish(p, n, base);
 }
 
-/* One field of a record: a name, a keyword or a string, `:`, an expression. */
+/* (expr): expr; the key is the second kid. */
+static dlsh_node *computed_field(dlsh_parser *p) {
+    int base = p->nstack;
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_KWARG, p->tok.span), *key = parenthesis(p);
+    n->text = "";
+    if (!dlsh_p_is(p, DLSH_T_COLON))
+        return dlsh_p_unexpected(p, "':' after the key", "a computed key stands in parentheses: {(name + \".w\"): 1}");
+    dlsh_p_advance(p);
+    dlsh_p_push(p, dlsh_p_inner(p));
+    dlsh_p_push(p, key);
+    return dlsh_p_finish(p, n, base);
+}
+
+/* One field of a record: a name, a keyword, a string or a computed key, `:`, an expression. */
 static dlsh_node *record_field(dlsh_parser *p) {
+    if (dlsh_p_is(p, DLSH_T_LPAREN)) return computed_field(p);
     int base = p->nstack, word = p->tok.kind == DLSH_T_NAME || dlsh_is_keyword(p->tok.kind);
     if (!word && !dlsh_p_is(p, DLSH_T_STR)) {
         int number = dlsh_p_is(p, DLSH_T_INT) || dlsh_p_is(p, DLSH_T_FLOAT);
@@ -133,9 +147,13 @@ static dlsh_node *record_field(dlsh_parser *p) {
     if (!word && (int)strlen(p->tok.text) != p->tok.len)
         return dlsh_p_fail(p, p->tok.span, NULL, "a key cannot hold the character \\0");
     dlsh_node *n = dlsh_p_name(p, DLSH_N_KWARG);
+    int computed = dlsh_p_is(p, DLSH_T_DOT) || dlsh_p_is(p, DLSH_T_LPAREN) || dlsh_p_is(p, DLSH_T_LBRACKET) ||
+                   dlsh_p_is(p, DLSH_T_ADD);
     if (!dlsh_p_is(p, DLSH_T_COLON))
-        return dlsh_p_unexpected(p, "':' after the key",
-                                 "a record is written {a: 1, \"b c\": 2}, a list [1, 2]; blocks belong to if, for, fn");
+        return dlsh_p_unexpected(
+            p, "':' after the key",
+            computed ? "a computed key stands in parentheses: {(name + \".w\"): 1}"
+                     : "a record is written {a: 1, \"b c\": 2}, a list [1, 2]; blocks belong to if, for, fn");
     dlsh_p_advance(p);
     dlsh_p_push(p, dlsh_p_inner(p));
     return dlsh_p_finish(p, n, base);
@@ -163,7 +181,9 @@ int dlsh_p_at_record(const dlsh_parser *p) {
     dlsh_parser ahead = *p;
     if (!dlsh_p_is(p, DLSH_T_LBRACE)) return 0;
     dlsh_p_open(&ahead);
-    if (dlsh_p_is(&ahead, DLSH_T_RBRACE) || dlsh_p_is(&ahead, DLSH_T_END) || dlsh_p_is(&ahead, DLSH_T_POW)) return 1;
+    if (dlsh_p_is(&ahead, DLSH_T_RBRACE) || dlsh_p_is(&ahead, DLSH_T_END) || dlsh_p_is(&ahead, DLSH_T_POW) ||
+        dlsh_p_is(&ahead, DLSH_T_LPAREN))
+        return 1;
     int key = ahead.tok.kind == DLSH_T_NAME || ahead.tok.kind == DLSH_T_STR || dlsh_is_keyword(ahead.tok.kind);
     dlsh_tok behind = dlsh_p_peek(&ahead).kind;
     return key && (behind == DLSH_T_COLON || behind == DLSH_T_END);

@@ -35,6 +35,9 @@ static dlsh_node *layer(dlsh_parser *p) {
     while (!dlsh_p_at_statement_end(p) && !dlsh_p_is(p, DLSH_T_ARROW) && !dlsh_p_is(p, DLSH_T_LBRACE)) {
         if (dlsh_p_is(p, DLSH_T_COMMA))
             return dlsh_p_unexpected(p, "another argument", "arguments are separated by spaces");
+        if (p->nstack > base && dlsh_p_is_operator(p->tok.kind) && !dlsh_p_is(p, DLSH_T_SUB))
+            return dlsh_p_unexpected(p, "another argument or the end of the layer",
+                                     "an argument with operators stands in parentheses: linear (2 * c)");
         int tie = dlsh_p_word(p, "tie"); /* names a parameter of the net, which is not a variable */
         dlsh_p_push(p,
                     dlsh_p_at_option(p) ? dlsh_p_option(p, tie ? DLSH_OPT_WORD : DLSH_OPT_VALUE) : dlsh_p_argument(p));

@@ -97,5 +97,7 @@ const char *dlsh_p_operator_hint(const dlsh_token *t);
 const char *dlsh_p_sign_hint(const char *text, size_t len, size_t at);
 /* The same for a sign that stands where an expression should begin. */
 const char *dlsh_p_prefix_hint(const char *text, const dlsh_token *t);
+/* A sign between two operands. */
+int dlsh_p_is_operator(dlsh_tok k);
 
 #endif
