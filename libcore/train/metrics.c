@@ -90,8 +90,11 @@ static dl_status take_metric(const dl_trainer *t, dl_chosen_metric *m, const cha
     strcpy(copy, text);
     const char *word = strtok_r(copy, " ", &rest);
     if (!is_metric(m->op = word ? dl_op_find(word) : NULL))
-        return dl_fail_hint(DL_ERR_NAME, "f1_score, roc_auc_score, r2_score, \"f1_score average=micro\", ...",
-                            "there is no metric '%s'", word ? word : "");
+        return dl_fail_hint(
+            DL_ERR_NAME,
+            "f1_score, roc_auc_score, r2_score, \"f1_score average=micro\" and other ops whose result is "
+            "a number or one a class",
+            "there is no metric '%s'", word ? word : "");
     while ((word = strtok_r(NULL, " ", &rest))) {
         if (!strncmp(word, "of=", 3))
             snprintf(name, sizeof name, "%s", word + 3);

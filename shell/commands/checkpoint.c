@@ -148,9 +148,21 @@ static dl_status load_renamed(const dlsh_args *a, dl_module *m, const char *path
     return st;
 }
 
+/* The variable r, or a record in it, r.teacher; NULL. */
+static const dlsh_value *value_at(const dlsh_args *a, const char *path) {
+    char copy[240], *rest = NULL;
+    if (strlen(path) >= sizeof copy) return NULL;
+    strcpy(copy, path);
+    const char *name = strtok_r(copy, ".", &rest);
+    const dlsh_value *v = name ? dlsh_get(dlsh_arg_session(a), name) : NULL;
+    while (v && (name = strtok_r(NULL, ".", &rest)))
+        v = v->type == DLSH_RECORD ? dlsh_record_get(v->as.record, name) : NULL;
+    return v;
+}
+
 /* `load m r`: there is no file r, but a record with weights. */
 static dl_status record_for_file(const dlsh_args *a, const char *path) {
-    const dlsh_value *v = dlsh_get(dlsh_arg_session(a), path);
+    const dlsh_value *v = value_at(a, path);
     if (!v || v->type != DLSH_RECORD || !access(path, F_OK)) return DL_OK;
     char hint[120];
     snprintf(hint, sizeof hint, "weights of a record go into a net with m.load_state(%.60s)", path);

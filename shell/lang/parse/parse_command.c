@@ -42,6 +42,9 @@ static dlsh_node *word_value(dlsh_parser *p, const char *what) {
     p->tok = t;
     if (t.kind == DLSH_T_LPAREN) return dlsh_p_argument(p);
     if (t.kind != DLSH_T_STR) return dlsh_p_unexpected(p, what, NULL);
+    if (!t.quoted && t.text[0] == 'f' && (t.text[1] == '"' || t.text[1] == '\''))
+        return dlsh_p_fail(p, t.span, "an expression in parentheses may stand for a word: (format(\"%d.png\", i))",
+                           "there are no f-strings");
     dlsh_node *n = dlsh_p_node(p, DLSH_N_STR, t.span);
     n->text = t.text;
     n->num.i = t.len;
