@@ -258,6 +258,39 @@ def refused(server, make, ann):
     server.sql("update dlsh.store set version = 4")
 
 
+NET = """
+seed 1; d = dataset("tensor", randn(64, 4), zeros(64, dtype=i64)); net m { linear 2 }; t = trainer(m, d, batch=16)
+"""
+
+
+def resumed(server, ann, bob):
+    """A run goes on from a checkpoint elsewhere: the points after it are withdrawn everywhere."""
+    ann.run(NET + f"train t steps=20; checkpoint save t '{ann.home}/c.safetensors'; train t steps=20")
+    loss = "select count(*), max(step), sum(value) from metrics where key = 'train/loss' and run = (select max(id) from run)"
+    same(bob.rows(loss)[0][:2], [40, 40], "points")
+    bob.run(NET + f"checkpoint resume t '{ann.home}/c.safetensors'; train t steps=7")
+    same(bob.rows(loss)[0][:2], [27, 27], "points of the resumed run")
+    same(ann.rows(loss), bob.rows(loss), "points where it began")
+    same(server.sql("select count(*), max(m.step) from dlsh.metrics as m where key = 'train/loss' and run ="
+                    " (select max(id) from dlsh.run)"), "27|27", "points of the server")
+
+
+def older(server, make, ann):
+    """The schema of an older version is completed; one who may only read reads; another database is not taken for it."""
+    server.sql("update dlsh.store set version = 3; alter table dlsh.run drop column active_since_us;"
+               "create role viewer login; grant usage on schema dlsh to viewer")
+    ann.run('r = start_run("newer"); r.log(loss=1.0); r.end()')
+    same(server.sql("select version, (select count(*) from dlsh.run where name = 'newer' and active_since_us is null)"
+                    " from dlsh.store"), "4|1", "version and the row of a run")
+    server.sql("grant select on all tables in schema dlsh to viewer")
+    vera = make("vera", server.address("viewer"))
+    says(vera.run("runs; plot loss 1"), "newer")
+    says(vera.run('r = start_run("no")', fails=True), "permission denied", "not on the server yet")
+    server.sql("drop schema dlsh cascade")
+    says(make("new").run("runs"), "no run")
+    says(ann.run("runs", fails=True), "is not the database any more of which", "move the local copy away")
+
+
 def secret(server, make):
     """A password in the address is not written down."""
     server.sql("create role careful login password 'right'")
@@ -292,8 +325,9 @@ def main():
             server.call("createdb", "-h", server.folder, "-U", "dl", "runs")
             ann, bob = make("ann"), make("bob")
             for test in (lambda: recorded(server, ann, bob), lambda: changed(server, ann, bob),
-                         lambda: stopped(server, ann, bob), lambda: together(server, make),
-                         lambda: secret(server, make), lambda: refused(server, make, ann)):
+                         lambda: resumed(server, ann, bob), lambda: stopped(server, ann, bob), lambda: together(server, make),
+                         lambda: secret(server, make), lambda: refused(server, make, ann),
+                         lambda: older(server, make, ann)):
                 test()
         finally:
             server.stop()

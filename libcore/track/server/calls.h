@@ -10,6 +10,7 @@
     X(conninfoParse)                                                                                                   \
     X(conninfoFree)                                                                                                    \
     X(freemem)                                                                                                         \
+    X(setNoticeProcessor)                                                                                              \
     X(status)                                                                                                          \
     X(errorMessage)                                                                                                    \
     X(finish)                                                                                                          \

@@ -97,6 +97,9 @@ static dl_status check_address(const char *address, const char *shown) {
                         "%.200s is not an address of a PostgreSQL server: %s", shown, line);
 }
 
+/* libpq would print them. */
+static void ignore(void *ctx, const char *notice) { (void)ctx, (void)notice; }
+
 dl_status dl_pq_connect(dl_pq *k, const char *address, bool *away) {
     *away = false;
     if (k->conn) return DL_OK;
@@ -111,9 +114,10 @@ dl_status dl_pq_connect(dl_pq *k, const char *address, bool *away) {
         dl_pq_call.finish(c);
         return st;
     }
+    dl_pq_call.setNoticeProcessor(c, ignore, NULL);
     k->conn = c;
     dl_status st = dl_pq_run(k, "connect",
-                             "set client_min_messages = warning; set extra_float_digits = 3;"
+                             "set client_min_messages = error; set extra_float_digits = 3;"
                              " set idle_in_transaction_session_timeout = '60s'; set bytea_output = hex;"
                              " set enable_bitmapscan = off; set jit = off");
     if (st != DL_OK) dl_pq_close(k);
@@ -138,9 +142,10 @@ dl_status dl_pq_fail(const dl_pq *k, const char *doing, const PGresult *r) {
     char says[400];
     const char *message = r ? dl_pq_call.resultErrorMessage(r) : "";
     first_line(*message ? message : dl_pq_call.errorMessage(k->conn), says, sizeof says);
-    const char *hint = strstr(says, "permission denied")
-                           ? "the owner of the database grants it: grant create on database NAME to USER"
-                           : "";
+    const char *hint =
+        strstr(says, "permission denied")
+            ? "its owner grants rights: create on the database, or usage on schema dlsh and all on its tables"
+            : "";
     return dl_fail_hint(DL_ERR_STORE, hint, "%.200s cannot %s: %s", k->shown, doing, says);
 }
 
