@@ -12,7 +12,7 @@
 
 enum {
     DL_SERVER_SEND_MS = 500,   /* pause between looks for what is to be sent */
-    DL_SERVER_RETRY_MS = 2000, /* the same while the server is away */
+    DL_SERVER_RETRY_MS = 700,  /* the same while the server is away */
     DL_SERVER_FETCH_MS = 1000, /* what was fetched so recently is not asked for again */
     DL_SERVER_WAIT_S = 5,      /* longest wait for an exchange that is under way */
     DL_SERVER_FRESH_S = 60     /* heartbeats of other hosts are judged when they were fetched within this time */
