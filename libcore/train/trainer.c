@@ -25,9 +25,9 @@ static dl_status choose_loss(dl_trainer *t, const dl_trainer_spec *s) {
     if (!t->loss_name) return no_memory();
     if (s->loss_fn) return DL_OK;
     if (t->form.targets > 1)
-        return dl_fail_hint(DL_ERR_VALUE, "loss=fn (out, y) { ... } combines them",
-                            "the loss %s takes one target, and samples of %s have %d", name, dl_dataset_name(t->data),
-                            t->form.targets);
+        return dl_fail_hint(
+            DL_ERR_VALUE, "loss=fn (out, y) { ... } combines them; targets= of the dataset names its targets",
+            "the loss %s takes one target, and samples of %s have %d", name, dl_dataset_name(t->data), t->form.targets);
     t->loss_op = dl_op_find(name);
     if (t->loss_op && t->loss_op->in_min <= 2 && t->loss_op->in_max >= 2 && t->loss_op->in_max < DL_MAX_IN)
         return DL_OK;

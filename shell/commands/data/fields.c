@@ -82,6 +82,15 @@ static dl_tensor *own_target(dl_tensor *x, int ndim) {
     return y;
 }
 
+/* An input becomes a target. */
+static dl_status make_target(dl_tensor **t, int rows) {
+    dl_tensor *y = own_target(*t, dl_ndim(*t) - rows);
+    if (!y) return dl_failed();
+    dl_unref(*t);
+    *t = y;
+    return DL_OK;
+}
+
 /* Values with their names ("": by position) that are the inputs, or the targets. */
 typedef struct parts {
     int n;
@@ -181,14 +190,10 @@ dl_status dlsh_fields_read(dlsh_session *s, dlsh_value v, const dlsh_fields_rule
     *f = (dlsh_fields){{NULL}, {NULL}};
     DLSH_TRY(sort_parts(&v, rule, &x, &y));
     form->own = !y.n;
-    form->parts.inputs = x.n, form->parts.targets = y.n ? y.n : 1;
-    if (x.n > 1 && !y.n)
-        return dlsh_fail(DL_ERR_VALUE,
-                         "[[a, b], y], or {a: .., b: .., y: ..}; targets=\"b\" names another target than y",
-                         "a sample with %d inputs needs a target", x.n);
+    form->parts.inputs = x.n, form->parts.targets = y.n ? y.n : x.n;
     dl_status st = take(s, &x, "x", form->parts.names, f->x);
-    if (st == DL_OK) st = take(s, &y, "y", form->parts.names + x.n, f->y);
-    if (st == DL_OK && !y.n && !(f->y[0] = own_target(f->x[0], dl_ndim(f->x[0]) - rule->rows))) st = dl_failed();
+    if (st == DL_OK) st = take(s, y.n ? &y : &x, y.n ? "y" : "x", form->parts.names + x.n, f->y);
+    for (int i = 0; st == DL_OK && !y.n && i < x.n; i++) st = make_target(&f->y[i], rule->rows);
     if (st != DL_OK) dlsh_fields_drop(f);
     return st;
 }

@@ -44,14 +44,19 @@ static dl_status text(void *self, dlsh_buf *out) {
     return DL_OK;
 }
 
-/* A result without dimensions, such as a loss, is of the batch. */
+/* The first dimension is the batch, N; further results may have another, or none. Of a layer that has states beside its
+ * result, only the result. */
 static dlsh_value shape_cell(const dl_layer_stat *l) {
     dlsh_buf b = {0};
     const long *shape = l->shape;
-    for (int k = 0; k < l->outputs; shape += l->ndims[k++]) {
+    for (int k = 0; k < (l->leaf ? 1 : l->outputs); shape += l->ndims[k++]) {
         dlsh_buf_puts(&b, k ? " [" : "[");
-        if (!l->tensor && l->ndims[k]) dlsh_buf_puts(&b, "N");
-        for (int i = !l->tensor; i < l->ndims[k]; i++) dlsh_buf_printf(&b, l->tensor && !i ? "%ld" : ",%ld", shape[i]);
+        for (int i = 0; i < l->ndims[k]; i++) {
+            if (!i && !l->tensor && shape[0] == l->shape[0])
+                dlsh_buf_puts(&b, "N");
+            else
+                dlsh_buf_printf(&b, i ? ",%ld" : "%ld", shape[i]);
+        }
         dlsh_buf_puts(&b, "]");
     }
     return dlsh_buf_string(&b);
