@@ -3,68 +3,8 @@
 #include "train/trainer.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/scope.h"
-
-/* ---------------------------------------------------------------- as it was */
-
-/* What a checkpoint does not hold: the last batch and its results, gradients, where points go, random streams. */
-typedef struct snapshot {
-    dl_checkpoint *state;
-    dl_trainer now;   /* the members that steps change; references of its own in batch, output, loss_tensor */
-    dl_tensor **grad; /* [nparam], owned */
-    unsigned long rng[DL_RNG_STATE];
-    dl_journal *journal, *former;
-    int training; /* the mode of the net */
-} snapshot;
-
-static dl_status begin(dl_trainer *t, snapshot *s) {
-    *s = (snapshot){.state = dl_checkpoint_take(t)};
-    if (!s->state) return dl_failed();
-    if (!(s->grad = calloc((size_t)t->nparam + 1, sizeof *s->grad)))
-        return dl_fail(DL_ERR_MEMORY, "no memory for gradients");
-    dl_rng_save(s->rng);
-    s->training = dl_module_training(t->model);
-    for (long i = 0; i < t->nparam; i++) s->grad[i] = dl_ref(t->param[i]->grad);
-    s->now = *t;
-    s->now.batch = dl_batch_ref(&t->batch);
-    dl_ref(s->now.output);
-    dl_ref(s->now.loss_tensor);
-    t->run = NULL, t->store = NULL, t->schedule = NULL;
-    memset(t->series, 0, sizeof t->series);
-    t->allow_nan = true;
-    s->journal = dl_journal_new();
-    s->former = dl_journal_swap(s->journal);
-    return DL_OK;
-}
-
-static dl_status end(dl_trainer *t, snapshot *s) {
-    dl_status st = DL_OK;
-    if (s->journal) {
-        dl_journal_swap(s->former);
-        dl_journal_free(s->journal);
-        const dl_trainer *was = &s->now;
-        t->schedule = was->schedule, t->allow_nan = was->allow_nan;
-        st = dl_checkpoint_put_back(t, s->state);
-        t->run = was->run, t->store = was->store;
-        memcpy(t->series, was->series, sizeof t->series);
-        for (long i = 0; i < t->nparam; i++) dl_set_grad(t->param[i], s->grad[i]);
-        dl_trainer_drop_batch(t);
-        t->batch = was->batch, t->output = was->output, t->loss_tensor = was->loss_tensor;
-        t->phase = was->phase, t->diverged = was->diverged, t->lone_output = was->lone_output;
-        t->last_loss = was->last_loss, t->last_acc = was->last_acc, t->grad_norm = was->grad_norm;
-        t->samples = was->samples, t->speed = was->speed;
-        memcpy(t->error, was->error, sizeof t->error);
-        dl_module_train(t->model, s->training);
-        dl_rng_restore(s->rng);
-    }
-    for (long i = 0; s->grad && i < t->nparam; i++) dl_unref(s->grad[i]);
-    free(s->grad);
-    dl_checkpoint_free(s->state);
-    return st;
-}
 
 /* ---------------------------------------------------------------- the steps */
 
@@ -129,13 +69,15 @@ dl_status dl_trainer_lr_find(dl_trainer *t, dl_lr_range *r) {
     DL_TRY(dl_trainer_check_net(t));
     DL_TRY(dl_report_drain(t));
     const bool shows_best = dl_best_shows(t);
-    snapshot s;
     DL_TRY(dl_best_leave(t));
-    dl_status st = begin(t, &s);
-    if (st == DL_OK) st = go_through(t, r);
+    dl_away *away = dl_away_begin(t);
+    if (!away) return dl_failed();
+    t->schedule = NULL;
+    t->allow_nan = true;
+    dl_status st = go_through(t, r);
     dl_error e;
     if (st != DL_OK) dl_error_take(&e);
-    dl_status back = end(t, &s);
+    dl_status back = dl_away_end(t, away);
     if (back == DL_OK && shows_best) back = dl_best_enter(t);
     if (back != DL_OK) return back;
     if (st != DL_OK) return dl_error_put(&e);

@@ -10,9 +10,10 @@
 #include "train/trainer.h"
 
 enum {
-    SHARE = 300, /* seconds of training for each second that keeping a state takes */
-    MOST = 100,  /* states of a trainer */
-    AT_ONCE = 10 /* states that are kept without waiting, after changes between steps */
+    ORIGINS = 4096, /* changes of the statement that trains, that are remembered */
+    SHARE = 300,    /* seconds of training for each second that keeping a state takes */
+    MOST = 100,     /* states of a trainer */
+    AT_ONCE = 10    /* states that are kept without waiting, after changes between steps */
 };
 
 static size_t budget = (size_t)64 << 20;
@@ -33,10 +34,17 @@ typedef struct turn {
     bool train;
 } turn;
 
+/* From a step on, steps are made by a statement there. */
+typedef struct origin {
+    long step;
+    dl_source source;
+} origin;
+
 struct dl_past {
-    kept *kept; /* steps rising */
-    turn *turn; /* steps rising */
-    long n, cap, turns, turncap;
+    kept *kept;     /* steps rising */
+    turn *turn;     /* steps rising */
+    origin *origin; /* steps rising */
+    long n, cap, turns, turncap, origins, origincap;
     size_t bytes, full; /* full: the budget for which a single state was too large; 0 */
     dl_checkpoint *end; /* the furthest step, where it was left; NULL: it is the trainer's own */
     double cost, last;
@@ -61,6 +69,7 @@ void dl_past_forget(dl_trainer *t) {
     dl_checkpoint_free(p->end);
     free(p->kept);
     free(p->turn);
+    free(p->origin);
     free(p);
 }
 
@@ -70,6 +79,7 @@ void dl_past_forget(dl_trainer *t) {
 static void forget_after(dl_past *p, long step) {
     while (p->n && p->kept[p->n - 1].step > step) drop(p, --p->n);
     while (p->turns && p->turn[p->turns - 1].step > step) p->turns--;
+    while (p->origins && p->origin[p->origins - 1].step > step) p->origins--;
     dl_checkpoint_free(p->end);
     p->end = NULL;
 }
@@ -137,10 +147,30 @@ static dl_past *past_of(dl_trainer *t) {
     return t->past;
 }
 
+/* Which statement makes the steps from here on. */
+static void note_origin(const dl_trainer *t, dl_past *p) {
+    const dl_source here = *dl_source_here();
+    const origin *last = p->origins ? &p->origin[p->origins - 1] : NULL;
+    if (last && last->source.line == here.line && last->source.file == here.file) return;
+    if (p->origins == ORIGINS) return;
+    if (DL_LIST_ROOM(p->origin, p->origins, p->origincap) != DL_OK)
+        dl_error_clear();
+    else
+        p->origin[p->origins++] = (origin){t->step + t->issued - t->taken, here};
+}
+
+dl_source dl_past_source(const dl_trainer *t, long step) {
+    const dl_past *p = t->past;
+    dl_source found = {0};
+    for (long i = 0; p && i < p->origins && p->origin[i].step < step; i++) found = p->origin[i].source;
+    return found;
+}
+
 bool dl_past_before_step(dl_trainer *t) {
     dl_past *p = budget ? past_of(t) : NULL;
     if (!p || p->replaying) return false;
     if (p->end) forget_after(p, t->step);
+    note_origin(t, p);
     const bool changed = notice_change(t, p), late = !p->n || dl_seconds() - p->last >= SHARE * p->cost;
     if (p->full == budget || (!late && !(changed && p->at_once < AT_ONCE))) return false;
     if (t->taken != t->issued) return true;
@@ -236,7 +266,7 @@ static const kept *nearest(const dl_past *p, long step) {
     return found;
 }
 
-static dl_status nothing_kept(const dl_trainer *t, long step) {
+dl_status dl_past_none(const dl_trainer *t, long step) {
     if (t->past && t->past->full && !t->past->n)
         return dl_fail_hint(DL_ERR_STATE, "set rewind 1GB before training",
                             "no state was kept: one takes more than the setting rewind allows");
@@ -251,7 +281,7 @@ static const kept *way_to(const dl_trainer *t, long step) {
     const kept *k = t->past ? nearest(t->past, step) : NULL;
     if (k && k->reach >= step) return k;
     if (!k)
-        nothing_kept(t, step);
+        dl_past_none(t, step);
     else
         dl_fail(DL_ERR_STATE,
                 "step %ld cannot be made again: after step %ld weights, rate or random streams were changed between "
@@ -260,6 +290,63 @@ static const kept *way_to(const dl_trainer *t, long step) {
                 step, k->reach);
     return NULL;
 }
+
+/* ---------------------------------------------------------------- visits */
+
+static dl_status differs(const dl_checkpoint *state, const char *what) {
+    return dl_fail_hint(DL_ERR_STATE,
+                        "something outside of the trainer has a part in it: a variable that a function reads, changed "
+                        "weights, options or data",
+                        "step %ld is not what it was: %s differs", dl_checkpoint_step(state), what);
+}
+
+long dl_past_kept(const dl_trainer *t, long i) { return t->past && i < t->past->n ? t->past->kept[i].step : -1; }
+
+/* From where a step is made again; NULL: from nowhere. */
+static const kept *start_of(const dl_past *p, long step) {
+    const kept *k = nearest(p, step - 1);
+    return k && k->reach >= step ? k : NULL;
+}
+
+static const kept *kept_at(const dl_past *p, long step) {
+    const kept *k = nearest(p, step);
+    return k && k->step == step ? k : NULL;
+}
+
+bool dl_past_reaches(const dl_trainer *t, long step) {
+    return t->past && (start_of(t->past, step) || kept_at(t->past, step));
+}
+
+bool dl_past_touched(const dl_trainer *t) { return t->past && t->past->stepped && !untouched(t, t->past); }
+
+void dl_past_home(dl_trainer *t, bool touched) {
+    if (t->past && !touched) dl_past_after_step(t);
+}
+
+dl_status dl_past_compare(dl_trainer *t, const dl_checkpoint *state, bool random) {
+    dl_checkpoint *now = take(t);
+    if (!now) return dl_failed();
+    const char *what = dl_checkpoint_difference(state, now, random);
+    dl_checkpoint_free(now);
+    return what ? differs(state, what) : DL_OK;
+}
+
+dl_status dl_past_visit(dl_trainer *t, long step, long *made) {
+    dl_past *p = t->past;
+    const kept *from = start_of(p, step), *there = kept_at(p, step);
+    if (!from && !there) return dl_past_none(t, step);
+    DL_TRY(dl_best_leave(t));
+    if (!from) return dl_checkpoint_put_back(t, there->state);
+    if (t->step < from->step || t->step >= step) DL_TRY(dl_checkpoint_put_back(t, from->state));
+    const long before = t->step;
+    dl_status st = train_to(t, step, NULL, NULL);
+    *made += t->step - before;
+    DL_TRY(st);
+    DL_TRY(dl_best_leave(t));
+    return there ? dl_past_compare(t, there->state, true) : DL_OK;
+}
+
+/* ---------------------------------------------------------------- rewind and replay */
 
 dl_status dl_trainer_rewind(dl_trainer *t, long step, long *from, dl_train_fn *fn, void *ctx) {
     if (!t) return dl_fail_null("the trainer");
@@ -290,10 +377,7 @@ static dl_status go_to(dl_trainer *t, const dl_checkpoint *state, long *checked,
     dl_checkpoint_free(now);
     ++*checked;
     if (!what) return end ? dl_checkpoint_put_back(t, state) : DL_OK;
-    return dl_fail_hint(DL_ERR_STATE,
-                        "something outside of the trainer has a part in it: a variable that a function reads, changed "
-                        "weights, options or data",
-                        "step %ld is not what it was: %s differs", dl_checkpoint_step(state), what);
+    return differs(state, what);
 }
 
 dl_status dl_trainer_replay(dl_trainer *t, long step, long *checked, dl_train_fn *fn, void *ctx) {

@@ -36,6 +36,7 @@ typedef struct dl_issued {
     dl_step_start start;
 } dl_issued;
 
+typedef struct dl_checkpoint dl_checkpoint; /* a state in memory (train/checkpoint.c) */
 typedef struct dl_past dl_past;             /* earlier states (train/rewind.c) */
 typedef struct dl_look dl_look;             /* an update whose size is recorded (train/updates.c) */
 typedef struct dl_step_graph dl_step_graph; /* a captured step (train/replay.c) */
@@ -269,6 +270,22 @@ void dl_past_after_step(dl_trainer *t);
 void dl_past_turn(dl_trainer *t, bool train);
 /* Forgets the states that were kept. */
 void dl_past_forget(dl_trainer *t);
+/* For a trainer that is away (train/away.c): */
+long dl_past_kept(const dl_trainer *t, long i); /* step of the state i that was kept, rising; -1: there are fewer */
+/* Says that no state for the step was kept, and why; fails. */
+dl_status dl_past_none(const dl_trainer *t, long step);
+/* Can the state after a step be had again? */
+bool dl_past_reaches(const dl_trainer *t, long step);
+/* Goes to the state after a step, where possible by a step made again, so that gradients and figures are those of it;
+ * adds the steps made. A state that was kept for that step is compared, as by replay. */
+dl_status dl_past_visit(dl_trainer *t, long step, long *made);
+/* Fails where the trainer's state is not that one bit for bit; random: the streams count, too. */
+dl_status dl_past_compare(dl_trainer *t, const dl_checkpoint *state, bool random);
+/* What is known of changes from outside, kept while the trainer is away. */
+bool dl_past_touched(const dl_trainer *t);
+void dl_past_home(dl_trainer *t, bool touched);
+/* Which statement made the step; no file: not known. */
+dl_source dl_past_source(const dl_trainer *t, long step);
 
 /* ---- train/updates.c */
 /* Before a step is issued: NULL where the size of its update is not recorded. Goes to dl_updates_after, with how the
@@ -293,7 +310,6 @@ dl_status dl_report_check(dl_trainer *t, double v, const char *what);
 /* ---- train/checkpoint.c */
 /* A checkpoint in memory, between steps. NULL: failed. Putting it back leaves run and store alone where they are NULL.
  */
-typedef struct dl_checkpoint dl_checkpoint;
 dl_checkpoint *dl_checkpoint_take(dl_trainer *t);
 dl_status dl_checkpoint_put_back(dl_trainer *t, const dl_checkpoint *c);
 void dl_checkpoint_free(dl_checkpoint *c);
@@ -304,6 +320,15 @@ size_t dl_checkpoint_bytes(const dl_checkpoint *c); /* of its tensors */
 const char *dl_checkpoint_difference(const dl_checkpoint *a, const dl_checkpoint *b, bool random);
 /* SHA-256 of its tensors and the rest, in hexadecimal. */
 dl_status dl_checkpoint_hash(const dl_checkpoint *c, char out[65]);
+
+/* ---- train/away.c */
+/* Between these two the trainer may train and be put back to any state; no run, store or file hears of it. At the end
+ * it is as it was, gradients, last batch and random streams included. Begins between steps, all work done, the net with
+ * the weights of the last step. NULL: failed. */
+typedef struct dl_away dl_away;
+dl_away *dl_away_begin(dl_trainer *t);
+const dl_checkpoint *dl_away_state(const dl_away *s);
+dl_status dl_away_end(dl_trainer *t, dl_away *s);
 
 /* ---- train/saving.c */
 dl_status dl_saving_take(dl_trainer *t, const dl_trainer_spec *s);

@@ -32,7 +32,7 @@ static size_t next_name(const char **p) {
     return 0;
 }
 
-static int mentions(const char *text, const char *name) {
+int dlsh_debug_mentions(const char *text, const char *name) {
     size_t n;
     for (const char *p = text; (n = next_name(&p)); p += n)
         if (strlen(name) == n && !memcmp(p, name, n)) return 1;
@@ -138,7 +138,7 @@ static int is_there(dlsh_session *s, const char *text) {
 dl_status dlsh_dbg_value(dlsh_session *s, const char *text, int quiet, dlsh_value *v) {
     size_t n;
     *v = dlsh_void();
-    if (mentions(text, "node")) DLSH_TRY(set_node(s));
+    if (dlsh_debug_mentions(text, "node")) DLSH_TRY(set_node(s));
     for (const char *p = text; (n = next_name(&p)); p += n) DLSH_TRY(bind(s, p, n));
     int recording = dl_recording_set(0), depth = s->fn_depth;
     dl_source here = *dl_source_here();
@@ -154,7 +154,7 @@ dl_status dlsh_dbg_value(dlsh_session *s, const char *text, int quiet, dlsh_valu
 }
 
 /* Of a tensor: any element. */
-static int truth(dlsh_value v) {
+int dlsh_debug_truth(dlsh_value v) {
     int yes = 0;
     if (v.type == DLSH_VOID || v.type == DLSH_NONE) return 0;
     if (v.type == DLSH_TENSOR && dl_numel(v.as.tensor) != 1) {
@@ -172,7 +172,7 @@ static int truth(dlsh_value v) {
 int dlsh_dbg_is_true(dlsh_session *s, const char *text) {
     dlsh_value v;
     if (!is_there(s, text) || dlsh_dbg_value(s, text, 1, &v)) return 0;
-    int yes = truth(v);
+    int yes = dlsh_debug_truth(v);
     dlsh_drop(v);
     return yes;
 }
@@ -391,9 +391,9 @@ dl_status dlsh_dbg_break(const dlsh_args *a, dlsh_value *result) {
                              "no op and no layer of this walk, and no variable, is called %s", p.text);
     }
     if (st) dlsh_place_clear(s), dl_error_clear(); /* it may become known later: a gradient that is none yet */
-    int holds = !st && is_there(s, p.text) && truth(v);
+    int holds = !st && is_there(s, p.text) && dlsh_debug_truth(v);
     dlsh_drop(v);
-    p.everywhere = mentions(p.text, "node");
+    p.everywhere = dlsh_debug_mentions(p.text, "node");
     return add_point(a, &p, holds && !p.everywhere ? ": it holds already; it stops where it holds again" : "");
 }
 

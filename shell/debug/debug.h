@@ -35,6 +35,11 @@ int dlsh_debug_alike(const dl_tensor *a, const dl_tensor *b);
 /* "[3, 2]", the index of an element in logical order. */
 const char *dlsh_debug_index(const dl_tensor *t, long element, char *buf, size_t size);
 
+/* Does an expression name that variable, not as a field? */
+int dlsh_debug_mentions(const char *text, const char *name);
+/* Is a condition true? Of a tensor: any element. */
+int dlsh_debug_truth(dlsh_value v);
+
 /* Nodes whose gradient rules were compared with differences. */
 typedef struct dlsh_nodecheck {
     int second; /* second derivatives were compared too */

@@ -72,7 +72,7 @@ static void take_back(dlsh_session *s, dlsh_value *at, const char *name, dlsh_va
 dl_status dlsh_running_run(dlsh_session *s, int i, const char *text, size_t len, dlsh_value *out) {
     const char *name;
     dlsh_value *at;
-    int n = 0, depth = s->fn_depth;
+    int n = 0, depth = s->fn_depth, quiet = s->quiet;
     *out = dlsh_void();
     while (variable(s, i, n, &name)) n++;
     dlsh_value *hidden = dl_memory_alloc(n, sizeof *hidden), *last = s->last;
@@ -80,9 +80,10 @@ dl_status dlsh_running_run(dlsh_session *s, int i, const char *text, size_t len,
     if (!hidden) return DL_ERR_MEMORY;
     dl_source here = *s->source;
     for (int k = 0; (at = variable(s, i, k, &name)); k++) lend(s, at, name, &hidden[k]);
-    s->fn_depth = 0;
+    s->fn_depth = s->quiet = 0;
     dl_status st = dlsh_run(s, "<debugger>", text, len, out);
     s->fn_depth = depth;
+    s->quiet = quiet;
     for (int k = n - 1; k >= 0 && (at = variable(s, i, k, &name)); k--) take_back(s, at, name, hidden[k]);
     s->last = last;
     s->last_node = last_node;
