@@ -10,6 +10,7 @@
 #include "commands/data/fields.h"
 #include "commands/history/redo.h"
 #include "commands/nets/nets.h"
+#include "lang/parse/fn.h"
 
 /* ---------------------------------------------------------------- trainers as values */
 
@@ -37,17 +38,30 @@ static dlsh_value gradients_text(const dl_trainer_state *st) {
     return dlsh_string(b.n ? dlsh_buf_text(&b) + 2 : "as they are");
 }
 
+/* A schedule in words; of a function of the language its text, as far as it fits, and its line. */
+static dlsh_value schedule_text(const dl_schedule *s) {
+    enum { SHOWN = 60 };
+    const dlsh_callback *cb = s ? dl_schedule_context(s, dlsh_callback_free) : NULL;
+    if (!cb || cb->fn.type != DLSH_FN) return dlsh_string(s ? dl_schedule_text(s) : "none");
+    size_t n;
+    const dlsh_fn *f = cb->fn.as.fn;
+    const char *text = dlsh_fn_source(f, &n);
+    size_t line = strcspn(text, "\n"), fits = line < n ? line : n;
+    if (fits > SHOWN)
+        for (fits = SHOWN; fits && ((unsigned char)text[fits] & 0xC0) == 0x80;) fits--; /* whole characters */
+    return dlsh_stringf("%.*s%s, %s:%d", (int)fits, text, fits < n ? " ..." : "", f->unit->name, f->node->span.line);
+}
+
 static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
     (void)s;
     dl_trainer_state st;
     dl_trainer_get(self, &st);
-    dl_schedule *schedule = dl_trainer_schedule(self);
     const long held = dl_trainer_held(self) ? dl_dataset_len(dl_trainer_held(self), DL_TEST) : 0;
     dlsh_table t = DLSH_TABLE({"trainer", 'l', ""}, {"value", 'l', ""});
     const dlsh_entry rows[] = {{"net", dlsh_string(dl_module_name(dl_trainer_model(self)))},
                                {"dataset", dlsh_string(dl_dataset_name(dl_trainer_dataset(self)))},
                                {"optimizer", dlsh_string(dl_optimizer_text(dl_trainer_optimizer(self)))},
-                               {"schedule", dlsh_string(schedule ? dl_schedule_text(schedule) : "none")},
+                               {"schedule", schedule_text(dl_trainer_schedule(self))},
                                {"loss function", dlsh_string(dl_trainer_loss_name(self))},
                                {"batch", dlsh_int(dl_loader_batch(dl_trainer_loader(self)))},
                                {"order", dlsh_string(st.sampler   ? "of a sampler"
