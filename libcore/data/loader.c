@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/interrupt.h"
+#include "core/mix.h"
 
 enum { MAX_WORKERS = 16, MAX_PREFETCH = 1024, DEFAULT_BATCH = 64, DEFAULT_PREFETCH = 4 };
 
@@ -49,7 +50,8 @@ struct dl_loader {
     dl_source started_by;        /* the source line that live tensors of their batches name */
     maker makers[MAX_WORKERS];
     long epoch, at; /* the next batch of the caller; at == batches: the end of the epoch */
-    long moves;     /* by dl_loader_next and dl_loader_seek */
+    int passes;     /* iterations under way */
+    long inner;     /* iterations that began while others were under way, since the caller's position changed */
     slot *slots;
     pthread_mutex_t lock; /* over all below, and the slots */
     pthread_cond_t work, ready;
@@ -225,18 +227,24 @@ static dl_status take_form(dl_loader *l) {
     return DL_OK;
 }
 
+static dl_loader *blank(dl_dataset *d, int split) {
+    dl_loader *l = dl_data_alloc(1, sizeof *l);
+    if (!l) return NULL;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->ready, NULL);
+    l->refs = 1, l->place = -1, l->data = dl_dataset_ref(d), l->split = split;
+    return l;
+}
+
 dl_loader *dl_loader_new(dl_dataset *d, dl_split split, const dl_loader_spec *spec) {
     dl_loader_spec none = {0};
     const dl_loader_spec *s = spec ? spec : &none;
     int which = split == DL_TEST;
     if (!d) return dl_fail_null("the data set of a loader"), NULL;
     if (check_spec(d, which, s) != DL_OK) return NULL;
-    dl_loader *l = dl_data_alloc(1, sizeof *l);
+    dl_loader *l = blank(d, which);
     if (!l) return NULL;
-    pthread_mutex_init(&l->lock, NULL);
-    pthread_cond_init(&l->work, NULL);
-    pthread_cond_init(&l->ready, NULL);
-    l->refs = 1, l->place = -1, l->data = dl_dataset_ref(d), l->split = which;
     l->sampler = dl_sampler_ref(s->sampler), l->collate = dl_collate_ref(s->collate);
     l->seed = s->seed ? *s->seed : dl_seed_get();
     dl_status st = dl_sampling_begin(&l->sampling, d, which, l->sampler, s->shuffle);
@@ -302,8 +310,10 @@ static dl_status take(dl_loader *l, long number, dl_batch *b) {
     return DL_OK;
 }
 
-static dl_status next(dl_loader *l, dl_tensor **x, dl_tensor **y) {
+dl_status dl_loader_next(dl_loader *l, dl_tensor **x, dl_tensor **y) {
     *x = *y = NULL;
+    if (!l) return dl_fail_null("the loader");
+    l->inner = 0;
     if (l->at == l->batches) {
         l->epoch++, l->at = 0;
         return DL_OK;
@@ -315,13 +325,6 @@ static dl_status next(dl_loader *l, dl_tensor **x, dl_tensor **y) {
     memcpy(y, b.y, (size_t)l->form.targets * sizeof *y);
     l->at++;
     return DL_OK;
-}
-
-dl_status dl_loader_next(dl_loader *l, dl_tensor **x, dl_tensor **y) {
-    *x = *y = NULL;
-    if (!l) return dl_fail_null("the loader");
-    l->moves++;
-    return next(l, x, y);
 }
 
 void dl_loader_look(const dl_loader *l, dl_loader_view *v) {
@@ -358,32 +361,61 @@ dl_status dl_loader_check_position(const dl_loader *l, long epoch, long batch) {
                    l->batches);
 }
 
-static dl_status go_to(dl_loader *l, long epoch, long batch) {
+dl_status dl_loader_seek(dl_loader *l, long epoch, long batch) {
     DL_TRY(dl_loader_check_position(l, epoch, batch));
     if (epoch == l->epoch && batch == l->at) return DL_OK;
-    l->epoch = epoch, l->at = batch;
+    l->epoch = epoch, l->at = batch, l->inner = 0;
     pthread_mutex_lock(&l->lock);
     restart(l, epoch * l->batches + batch);
     pthread_mutex_unlock(&l->lock);
     return DL_OK;
 }
 
-dl_status dl_loader_seek(dl_loader *l, long epoch, long batch) {
-    if (l) l->moves++;
-    return go_to(l, epoch, batch);
+/* ---------------------------------------------------------------- iterations */
+
+/* A loader of its own for an iteration within another one. Its seed follows from the place of the outer one and from
+ * how many began there before, so that a run that continues from that place has the same orders. */
+static dl_loader *twin(dl_loader *l) {
+    dl_loader *t = blank(l->data, l->split);
+    if (!t) return NULL;
+    t->sampler = dl_sampler_ref(l->sampler), t->collate = dl_collate_ref(l->collate);
+    t->form = l->form, t->transforms = l->transforms;
+    memcpy(t->input, l->input, sizeof t->input);
+    t->batch = l->batch, t->batches = l->batches, t->nmakers = l->nmakers, t->depth = l->depth;
+    t->seed = dl_mix(dl_mix(l->seed, (uint64_t)(l->epoch * l->batches + l->at)), (uint64_t)++l->inner);
+    if (dl_sampling_begin(&t->sampling, t->data, t->split, t->sampler, l->sampling.shuffle) == DL_OK) {
+        t->n = t->sampling.n;
+        if (make_room(t) == DL_OK) return t;
+    }
+    dl_loader_free(t);
+    return NULL;
 }
 
 dl_status dl_loader_pass_begin(dl_loader *l, dl_loader_pass *p) {
     if (!l || !p) return dl_fail_null(!l ? "the loader" : "the iteration");
-    *p = (dl_loader_pass){l->epoch + (l->at > 0), 0, l->moves};
-    return go_to(l, p->epoch, 0);
+    *p = (dl_loader_pass){0};
+    if (l->passes) {
+        if (!(p->inner = twin(l))) return dl_failed();
+    } else if (l->at)
+        DL_TRY(dl_loader_seek(l, l->epoch + 1, 0));
+    p->loader = dl_loader_ref(l);
+    l->passes++;
+    return DL_OK;
 }
 
-dl_status dl_loader_pass_next(dl_loader *l, dl_loader_pass *p, dl_tensor **x, dl_tensor **y) {
+dl_status dl_loader_pass_next(dl_loader_pass *p, dl_tensor **x, dl_tensor **y) {
     *x = *y = NULL;
-    if (!l || !p) return dl_fail_null(!l ? "the loader" : "the iteration");
-    if (p->moves == l->moves) DL_TRY(go_to(l, p->epoch, p->batch));
-    DL_TRY(next(l, x, y));
-    *p = (dl_loader_pass){l->epoch, l->at, l->moves};
+    if (!p) return dl_fail_null("the iteration");
+    if (!p->loader) return DL_OK;
+    DL_TRY(dl_loader_next(p->inner ? p->inner : p->loader, x, y));
+    if (!*x) dl_loader_pass_end(p);
     return DL_OK;
+}
+
+void dl_loader_pass_end(dl_loader_pass *p) {
+    if (!p || !p->loader) return;
+    p->loader->passes--;
+    dl_loader_free(p->inner);
+    dl_loader_free(p->loader);
+    *p = (dl_loader_pass){0};
 }

@@ -391,26 +391,25 @@ static dl_status len_loader(void *self, long *out) {
 }
 
 /* next(l) continues with the next epoch, but a `for` ends with its epoch: it iterates over a handle of this class. */
-typedef struct epoch {
-    dl_loader *loader; /* owned reference */
-    dl_loader_pass pass;
-} epoch;
-
 static void destroy_epoch(void *self) {
-    dl_loader_free(((epoch *)self)->loader);
+    dl_loader_pass_end(self);
     free(self);
 }
 
 static dl_status next_of_epoch(struct dlsh_session *s, void *self, dlsh_value *out, int *done) {
-    epoch *e = self;
+    dl_loader_pass *p = self;
     dlsh_fields b = {{NULL}, {NULL}};
     (void)s;
-    DLSH_TRY(dl_loader_pass_next(e->loader, &e->pass, b.x, b.y));
+    DLSH_TRY(dl_loader_pass_next(p, b.x, b.y));
     *done = !b.x[0];
-    return b.x[0] ? pair_list(dl_loader_form(e->loader), &b, out) : DL_OK;
+    return b.x[0] ? pair_list(dl_loader_form(p->loader), &b, out) : DL_OK;
 }
 
-static void epoch_values(void *self, const dlsh_visitor *to) { dlsh_loader_values(((epoch *)self)->loader, to); }
+static void epoch_values(void *self, const dlsh_visitor *to) {
+    dl_loader_pass *p = self;
+    if (p->loader) dlsh_loader_values(p->loader, to);
+    if (p->inner) dlsh_loader_values(p->inner, to);
+}
 
 static const dlsh_class epoch_class = {.name = "epoch",
                                        .doc = "The batches of one epoch.",
@@ -421,11 +420,10 @@ static const dlsh_class epoch_class = {.name = "epoch",
 /* A `for` begins with a whole epoch: the present one when it has not begun, else the next. */
 static dl_status iterate_loader(struct dlsh_session *s, void *self, dlsh_value *out) {
     (void)s;
-    epoch *e = dl_memory_alloc(1, sizeof *e);
-    if (!e) return dl_failed();
-    *e = (epoch){.loader = dl_loader_ref(self)};
-    if (dl_loader_pass_begin(e->loader, &e->pass) == DL_OK) return dlsh_give(dlsh_new_handle(&epoch_class, e), out);
-    destroy_epoch(e);
+    dl_loader_pass *p = dl_memory_alloc(1, sizeof *p);
+    if (!p) return dl_failed();
+    if (dl_loader_pass_begin(self, p) == DL_OK) return dlsh_give(dlsh_new_handle(&epoch_class, p), out);
+    free(p);
     return dl_failed();
 }
 
