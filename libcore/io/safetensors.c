@@ -81,10 +81,24 @@ dl_tensor_file *dl_tensor_file_new(long most, const char *format) {
 
 dl_status dl_tensor_file_add(dl_tensor_file *f, const char *name, dl_tensor *t) {
     if (!t) return dl_failed();
-    entry *e = &f->e[f->n++];
-    e->tensor = t;
-    if (!(e->name = strdup(name))) return dl_fail(DL_ERR_MEMORY, "no memory for the name of a tensor");
+    entry *e = &f->e[f->n];
+    memmove(e + 1, e, (size_t)f->skipped * sizeof *e);
+    *e = (entry){.tensor = t, .name = strdup(name)};
+    f->n++;
+    if (!e->name) return dl_fail(DL_ERR_MEMORY, "no memory for the name of a tensor");
     return dl_tensor_set_name(t, name);
+}
+
+dl_status dl_tensor_file_leave_out(dl_tensor_file *f, const char *name) {
+    dl_error err;
+    if (!dl_error_take(&err)) return DL_ERR_MEMORY;
+    if (err.code != DL_ERR_DTYPE) return dl_error_put(&err);
+    entry *e = &f->e[f->n + f->skipped];
+    *e = (entry){.name = strdup(name)};
+    if (!e->name) return dl_fail(DL_ERR_MEMORY, "no memory for the name of a tensor");
+    f->skipped++;
+    snprintf(e->why, sizeof e->why, "%.*s", (int)sizeof e->why - 1, err.message);
+    return DL_OK;
 }
 
 dl_tensor_file *dl_tensor_file_of(long n, const char *const *names, dl_tensor *const *tensors) {

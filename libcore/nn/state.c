@@ -281,6 +281,14 @@ static bool is_wanted(const loading *l, const dl_module_list *want, const char *
     return dl_module_tensor((dl_module *)l->net, name) != NULL;
 }
 
+/* A tensor that was given another name still has that of its file. */
+static dl_status wrong_shape(const loading *l, const char *path, const dl_tensor *t, const dl_tensor *mine) {
+    const char *name = dl_tensor_name(t), *full = name && strcmp(name, path) != 0 && !*l->prefix ? name : path;
+    return dl_fail(DL_ERR_SHAPE, "%s: tensor '%s' has shape %s, the net's%s%s has %s", l->path, full,
+                   dl_shape_text(t->ndim, t->shape), full == path ? "" : " ", full == path ? "" : path,
+                   dl_shape_text(mine->ndim, mine->shape));
+}
+
 /* Do names and shapes agree? */
 static dl_status check_agreement(const loading *l, const dl_module_list *want) {
     long known = dl_tensor_file_count(l->f);
@@ -290,8 +298,7 @@ static dl_status check_agreement(const loading *l, const dl_module_list *want) {
         if (!t && !l->note) return missing_tensor(l, path);
         if (!t) l->note(l->ctx, path, 1);
         if (!t || dl_shape_eq(t, mine)) continue;
-        return dl_fail(DL_ERR_SHAPE, "%s: tensor '%s' has shape %s, the net's has %s", l->path, path,
-                       dl_shape_text(t->ndim, t->shape), dl_shape_text(mine->ndim, mine->shape));
+        return wrong_shape(l, path, t, mine);
     }
     for (long i = 0; i < known; i++) {
         const char *name = dl_tensor_file_name(l->f, i);

@@ -86,8 +86,10 @@ dl_tensor_file *dl_npz_from(const dl_input *in, int device) {
             st = dl_fail(DL_ERR_MEMORY, "no memory for the names in '%s'", in->name);
         else if (dl_tensor_file_find(f, name))
             st = dl_fail(DL_ERR_FORMAT, "%s: two arrays have the name '%s'", in->name, name);
-        else
-            st = dl_tensor_file_add(f, name, read_array(&z, &z.members[i], device));
+        else {
+            dl_tensor *t = read_array(&z, &z.members[i], device);
+            st = t ? dl_tensor_file_add(f, name, t) : dl_tensor_file_leave_out(f, name);
+        }
         free(name);
     }
     dl_zip_close(&z);

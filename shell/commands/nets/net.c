@@ -6,6 +6,7 @@
 
 #include "commands/context.h"
 #include "commands/nets/nets.h"
+#include "lang/eval/interp.h"
 #include "view/table.h"
 #include "view/text.h"
 
@@ -270,6 +271,18 @@ static dl_status at_path(void *self, dlsh_value key, dl_status st) {
                      dl_module_name(self), key.as.str->s);
 }
 
+/* m[1:]: a list of layers. */
+static dl_status slice_of(dl_module *m, dlsh_value range, dlsh_value *out) {
+    const dlsh_range *r = range.as.range;
+    long n;
+    DLSH_TRY(dlsh_length(range, &n));
+    dlsh_value l = dlsh_new_list(n);
+    dl_status st = dlsh_failed(l) ? dl_failed() : DL_OK;
+    for (long i = 0; st == DL_OK && i < n; i++)
+        st = dlsh_list_push(l.as.list, dlsh_net_value(dl_module_at(m, (int)(r->from + i * r->step))));
+    return dlsh_give_filled(st, l, out);
+}
+
 static dl_status index_of(dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
     (void)s;
     int i = 0;
@@ -277,6 +290,7 @@ static dl_status index_of(dlsh_session *s, void *self, dlsh_value key, dlsh_valu
         dl_error_clear();
         return at_path(self, key, get(self, key.as.str->s, out));
     }
+    if (key.type == DLSH_RANGE) return slice_of(self, key, out);
     DLSH_TRY(layer_at(self, key, &i));
     return dlsh_give(dlsh_net_value(dl_module_at(self, i)), out);
 }

@@ -455,7 +455,7 @@ dl_status dlsh_tensor_update_index(dlsh_session *s, dl_tensor *t, const dlsh_nod
 dl_status dlsh_tensor_assign(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_value v) {
     plan p;
     dlsh_value literal = dlsh_void();
-    if (v.type == DLSH_LIST) {
+    if (v.type == DLSH_LIST || v.type == DLSH_RANGE) {
         DLSH_TRY(dlsh_list_to_tensor(v, -1, dl_device_of(t), &literal));
         v = literal;
     }
