@@ -1,5 +1,4 @@
 /* Gradients as values and under test: grad, gradcheck. */
-#include "commands/nets/nets.h"
 #include "commands/opcheck.h"
 #include "debug/debug.h"
 #include "debug/finding.h"

@@ -1,10 +1,8 @@
 /* Files of weights and states: save, load, checkpoint. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "commands/context.h"
 #include "commands/history/redo.h"
 #include "commands/nets/load_names.h"
 #include "commands/nets/nets.h"

@@ -1,16 +1,12 @@
 /* Commands about the session itself: variables, seed, time. */
-#include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "commands/context.h"
 #include "commands/device.h"
 #include "commands/settings.h"
 #include "view/tensor.h"
-#include "view/text.h"
 
 /* ---------------------------------------------------------------- vars */
 

@@ -1,6 +1,5 @@
 /* isolate: a call of C in a helper process. */
 #include "ffi/isolate/isolate.h"
-#include "commands/context.h"
 #include "lang/eval/interp.h"
 
 static dl_status call_of(const dlsh_args *a, dlsh_value f, const dlsh_value *values, int n, dlsh_value *result) {

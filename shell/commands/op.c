@@ -1,7 +1,6 @@
 /* op: an op of the table made from C functions, at run time. */
 #include <string.h>
 
-#include "commands/context.h"
 #include "ffi/call/userop.h"
 
 /* Checks that the name of an input or number is new and not reserved. */

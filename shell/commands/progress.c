@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/context.h"
 #include "lang/eval/interp.h"
 #include "lang/session.h"
 

@@ -1,7 +1,5 @@
 /* `bisect`: the first step of a training after which a condition holds. */
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "commands/nets/nets.h"
 #include "debug/debug.h"

@@ -3,7 +3,6 @@
  * twice. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "debug/debug.h"

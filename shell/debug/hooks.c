@@ -2,9 +2,7 @@
  * units. */
 #include <stdlib.h>
 
-#include "commands/families.h"
 #include "commands/nets/nets.h"
-#include "debug/debug.h"
 #include "lang/command.h"
 
 /* Calls the function; a tensor that it returns takes the place of the value. */

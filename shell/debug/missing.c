@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "debug/debug.h"
-#include "lang/eval/interp.h"
 #include "view/elements.h"
 #include "view/sink.h"
 

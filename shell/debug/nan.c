@@ -4,7 +4,6 @@
 #include "view/elements.h"
 #include "view/sink.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

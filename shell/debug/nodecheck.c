@@ -3,7 +3,6 @@
  * the function that is compared is the rule itself, of the operands and of the gradient that comes in. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "debug/finding.h"
 #include "debug/walk.h"

@@ -4,7 +4,6 @@
 
 #include "front/front.h"
 #include "jupyter/kernel.h"
-#include "front/scan.h"
 
 /* The length of a name without the bracket of a call, which is for the one who types it. */
 static size_t bare(const char *name) {

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "debug/dbg.h"
-#include "debug/stepper.h"
 #include "jupyter/debugger.h"
 #include "lang/eval/interp.h"
 #include "view/tensor.h"

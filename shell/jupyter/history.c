@@ -1,17 +1,14 @@
 /* The history of cells, in a file that all kernels of a user share: a JSON array a line, [session, number, code,
  * output]. Answers to history_request. */
-#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "commands/context.h"
-#include "front/front.h"
 #include "jupyter/kernel.h"
 
 enum { KEPT = 10000, LONGEST_OUTPUT = 10000 };

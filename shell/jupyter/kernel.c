@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "debug/stepper.h"
 #include "front/front.h"
 #include "jupyter/stdio.h"
 #include "view/console.h"

@@ -8,7 +8,6 @@
 #include "front/front.h"
 #include "jupyter/kernel.h"
 #include "front/scan.h"
-#include "view/plain.h"
 
 json_t *jup_refused(const char *what) {
     char message[64];

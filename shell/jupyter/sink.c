@@ -1,10 +1,8 @@
 /* The sink of the notebook: what the session shows becomes messages. */
 #define _GNU_SOURCE // fopencookie
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdio_ext.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "jupyter/kernel.h"

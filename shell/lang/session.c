@@ -1,7 +1,6 @@
 /* A session: its life, and running text in it. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "lang/eval/collect.h"

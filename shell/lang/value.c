@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "lang/eval/collect.h"
-#include "lang/command.h"
 #include "lang/parse/fn.h"
 #include "lang/session.h"
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/context.h"
 #include "commands/data/fields.h"
 #include "commands/data/samples.h"
 #include "lang/session.h"

@@ -2,11 +2,8 @@
 #include "commands/data/fields.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "commands/context.h"
-#include "commands/data/data.h"
 #include "commands/nets/nets.h"
 #include "lang/session.h"
 #include "dlcore/arithmetic.h"

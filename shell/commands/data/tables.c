@@ -7,7 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "commands/context.h"
 #include "lang/session.h"
 
 /* ---------------------------------------------------------------- cells */

@@ -1,9 +1,6 @@
 /* Text as integers: tokenizer, read_tokenizer, and the handle they give. */
 #include <stdlib.h>
-#include <string.h>
 
-#include "commands/context.h"
-#include "commands/data/data.h"
 #include "lang/session.h"
 
 /* ---------------------------------------------------------------- the handle */

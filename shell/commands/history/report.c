@@ -1,6 +1,5 @@
 /* `report`: runs as one page of HTML that needs nothing else. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "commands/history/history.h"

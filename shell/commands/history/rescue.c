@@ -3,11 +3,9 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "commands/context.h"
 #include "commands/nets/nets.h"
 #include "ffi/call/guard.h"
 

@@ -1,5 +1,4 @@
 /* `serve`: the page of runs from the store itself, on the loopback address, following runs as they train. */
-#include <arpa/inet.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -7,7 +6,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "commands/history/history.h"
 #include "lang/library.h"

@@ -1,5 +1,4 @@
 /* sweep show: what a sweep has found so far. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,6 @@
 #include <fnmatch.h>
 
 #include "commands/nets/load_names.h"
-#include "commands/nets/nets.h"
-#include "view/table.h"
 #include "dlcore/view.h"
 
 /* What goes into the net: names as the net has them, tensors, and the names they had. */

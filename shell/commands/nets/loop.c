@@ -1,6 +1,5 @@
 /* What training loops by hand use beside optimizers: nets called with other weights. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "commands/nets/nets.h"
 #include "commands/record_file.h"

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "commands/context.h"
 #include "commands/nets/nets.h"
 
 static const char hint[] = "lr_find t from=1e-6 to=1 steps=200";

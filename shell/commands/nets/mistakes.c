@@ -1,10 +1,8 @@
 /* `mistakes`: the samples of a split that a net is most wrong about, with their pictures. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "commands/data/data.h"
 #include "commands/image.h"
 #include "commands/nets/nets.h"
 #include "lang/session.h"

@@ -1,10 +1,8 @@
 /* Nets as values: fields, calls, the table of layers; parameters. */
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "commands/context.h"
 #include "commands/nets/nets.h"
 #include "lang/eval/interp.h"
 #include "view/table.h"

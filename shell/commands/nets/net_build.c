@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/context.h"
 #include "commands/nets/nets.h"
 
 /* ---------------------------------------------------------------- values for the library */

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/context.h"
 #include "commands/nets/nets.h"
 #include "lang/parse/fn.h"
 

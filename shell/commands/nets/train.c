@@ -1,7 +1,6 @@
 /* Training: trainer(...), step, forward, backward, update, train, eval, and trainers as values. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "debug/undo/undo.h"

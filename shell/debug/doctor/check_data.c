@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "debug/doctor/checks.h"
 #include "debug/doctor/samples.h"
 #include "debug/doctor/trace.h"
 

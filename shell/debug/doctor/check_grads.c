@@ -1,5 +1,4 @@
 /* Gradients on their way to the optimizer: zeroed between steps, and of the parameters that it trains. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
-#include "debug/doctor/trace.h"
 
 /* 1: a gradient goes in with this sign, -1: with the other one, 0: none does. */
 static int sign_of_gradient(const dlsh_examination *e, const dlsh_node *n);

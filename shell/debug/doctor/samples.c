@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
 #include "dlcore/view.h"
 

@@ -5,7 +5,6 @@
 #include "debug/doctor/doctor.h"
 #include "debug/doctor/texts.h"
 #include "debug/lint.h"
-#include "lang/eval/interp.h"
 
 enum { TEXTS = 64 };
 static dlsh_unit *kept[TEXTS];

@@ -8,7 +8,6 @@
 
 #include "commands/context.h"
 #include "debug/learn/learn.h"
-#include "lang/eval/interp.h"
 #include "view/sink.h"
 #include "view/text.h"
 

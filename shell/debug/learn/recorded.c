@@ -1,6 +1,5 @@
 /* Mistakes that the recording shows: the answer is another tensor of the passes, or lacks the mask of an op. */
 #include <stdio.h>
-#include <string.h>
 
 #include "debug/debug.h"
 #include "debug/learn/mistakes.h"

@@ -1,7 +1,6 @@
 /* Entries of the log: what they hold, whether it is still what the statement left, and taking it back. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "commands/nets/nets.h"
 #include "debug/undo/undo.h"

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "commands/nets/nets.h"
 #include "lang/eval/interp.h"
 #include "view/sink.h"
 

@@ -11,7 +11,6 @@
 #include "ffi/call/guard.h"
 #include "ffi/inside.h"
 #include "lang/parse/fn.h"
-#include "lang/eval/interp.h"
 
 typedef struct dlsh_cclosure {
     struct dlsh_cclosure *next;

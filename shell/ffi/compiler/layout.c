@@ -1,5 +1,4 @@
 /* Layouts of structs from the compiler: it compiles a table of their sizes and offsets, whose assembly is read. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* Checks prototypes written by hand against the header of a known library. The compiler gets both; types that it calls
  * conflicting are compared again, because a pointer to a type may stand for the header's void *. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "ffi/cparse/cparser.h"
-#include "lang/session.h"
 
 /* ---------------------------------------------------------------- tokens */
 

@@ -1,6 +1,5 @@
 /* Places of failures, and reporting them. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lang/eval/interp.h"

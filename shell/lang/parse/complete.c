@@ -1,5 +1,4 @@
 /* Whether a text is complete: it is incomplete exactly when its syntax error stands at its end. */
-#include "lang/parse/lexer.h"
 #include "lang/parse/parse.h"
 #include "lang/session.h"
 

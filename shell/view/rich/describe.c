@@ -1,7 +1,6 @@
 /* Text for those who cannot see a picture: descriptions within SVG, and alternative texts of images. */
 #include <string.h>
 
-#include "lang/session.h"
 #include "view/rich/html.h"
 
 static const char label[] = " role=\"img\" aria-label=\"";

@@ -1,5 +1,4 @@
 /* A graph in the language of Graphviz. */
-#include "lang/session.h"
 #include "view/rich/graph.h"
 #include "view/rich/html.h"
 

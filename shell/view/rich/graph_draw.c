@@ -2,7 +2,6 @@
 #include "view/rich/graph.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "lang/session.h"
 #include "view/rich/html.h"

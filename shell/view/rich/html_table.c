@@ -1,7 +1,6 @@
 /* Tables of values as HTML: runs, layers, results of queries. */
 #include "view/rich/html.h"
 
-#include "lang/session.h"
 #include "view/table.h"
 
 enum { MOST_ROWS = 1000 };

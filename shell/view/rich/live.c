@@ -3,9 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "lang/session.h"
 #include "view/rich/html.h"
 #include "view/rich/rich.h"
 #include "view/text.h"

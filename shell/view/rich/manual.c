@@ -7,9 +7,6 @@
 
 #include <string.h>
 
-#include "lang/session.h"
-#include "view/rich/html.h"
-
 enum { NOTHING, HEADING, LABEL, PARAGRAPH, DEFINITION, CODE, KINDS };
 
 /* What stands around a block, around each of its lines, and between the two parts of a definition. */
