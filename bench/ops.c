@@ -1,6 +1,15 @@
-/* Times of single ops on the CPU: one line each, "name<TAB>microseconds", the least of several runs. bench/ops.py runs
- * this beside PyTorch and prints the ratios. Usage: bench_ops [part of a name]. With BENCH_CPU_TIME set, it measures
- * the processor time of all threads, for machines with other load. */
+/* Calls and times rows of the op table, as bench/ops.py asks: it reads orders from stdin, a line each with fields
+ * parted by tabs, and answers each with one line, "ok ..." or "no MESSAGE". Tensors are kept under numbers. Usage:
+ * bench_ops DEVICE [THREADS].
+ *
+ *   load K DTYPE SHAPE FILE       tensor K from the bytes of a file; SHAPE is a list such as 2,3, "" of none
+ *   number K VALUE                a number of the language
+ *   turn K L                      tensor K is L with its last two dimensions exchanged
+ *   set any                       sums by index may come in any order
+ *   set processor                 times are the processor's, which other load of the machine changes little
+ *   call OP TENSORS ATTRS LEAVES  what `time` is about: TENSORS is a list of K, - of an absent one. With LEAVES, also
+ * the gradients by these, from a gradient of ones. Runs it once; answers the result's shape time N runs it N times;
+ * answers microseconds of one run */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,129 +17,179 @@
 
 #include "dlcore.h"
 
-static double now(void) {
+enum { SLOTS = 256, INPUTS = 32, FIELDS = 5 };
+
+static dl_tensor *slot[SLOTS];
+static int device;
+static clockid_t clock_used = CLOCK_MONOTONIC;
+
+static struct {
+    char op[64], attrs[512];
+    dl_tensor *in[INPUTS], *leaf[INPUTS], *seed;
+    int nin, nleaf;
+} now;
+
+static double microseconds(void) {
     struct timespec t;
-    clock_gettime(getenv("BENCH_CPU_TIME") ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+    clock_gettime(clock_used, &t);
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* Operands by size: a and b large, s and r small, t tiny; m a square matrix, i indices. */
-static dl_tensor *a, *b, *s, *r, *t, *m, *mt, *rows, *bias, *index_large, *mask, *ints, *tall, *flat;
-
-static const long zero = 0, one = 1, row = 1024;
-
-/* All of the last dimension, or the first k. */
-static dl_tensor *sorted(dl_tensor *x, long k) {
-    dl_tensor *places = NULL, *values = k ? dl_topk(x, k, -1, 1, &places) : dl_sort(x, -1, 0, &places);
-    dl_unref(places);
-    return values;
+/* Fields of a line in place. */
+static int split(char *line, char parting, char **out, int most) {
+    int n = 0;
+    for (char *at = line; at && n < most;) {
+        out[n++] = at;
+        at = strchr(at, parting);
+        if (at) *at++ = 0;
+    }
+    return n;
 }
 
-static dl_tensor *wave[5];
-static const long waves[5][2] = {{64, 256}, {64, 4096}, {8, 65536}, {1, 65536}, {64, 1000}};
+static int put(const char *k, dl_tensor *t) {
+    int i = atoi(k);
+    if (!t || i < 0 || i >= SLOTS) return 0;
+    dl_unref(slot[i]);
+    slot[i] = t;
+    return 1;
+}
 
-typedef dl_tensor *(*body)(void);
-#define CASE(name, expr)                                                                                               \
-    static dl_tensor *name(void) { return expr; }
-#define CASES(X)                                                                                                       \
-    X(add_large, dl_add(a, b))                                                                                         \
-    X(mul_large, dl_mul(a, b))                                                                                         \
-    X(relu_large, dl_relu(a))                                                                                          \
-    X(exp_large, dl_exp(a))                                                                                            \
-    X(tanh_large, dl_tanh(a))                                                                                          \
-    X(sigmoid_large, dl_sigmoid(a))                                                                                    \
-    X(gelu_large, dl_gelu(a, "none"))                                                                                  \
-    X(elu_large, dl_elu(a, 1))                                                                                         \
-    X(log_large, dl_log(b))                                                                                            \
-    X(gt_large, dl_gt(a, b))                                                                                           \
-    X(where_large, dl_where(mask, a, b))                                                                               \
-    X(clone_large, dl_clone(a))                                                                                        \
-    X(to_f64_large, dl_to(a, DL_F64))                                                                                  \
-    X(to_bf16_large, dl_to(a, DL_BF16))                                                                                \
-    X(add_bias, dl_add(rows, bias))                                                                                    \
-    X(add_transposed, dl_add(m, mt))                                                                                   \
-    X(transpose_copy, dl_contiguous(mt))                                                                               \
-    X(sum_all, dl_sum(m, NULL, 0, 0))                                                                                  \
-    X(sum_rows, dl_sum(m, &one, 1, 0))                                                                                 \
-    X(sum_cols, dl_sum(m, &zero, 1, 0))                                                                                \
-    X(sum_cols_tall, dl_sum(tall, &zero, 1, 0))                                                                        \
-    X(sum_rows_tall, dl_sum(tall, &one, 1, 0))                                                                         \
-    X(amax_rows, dl_amax(m, &one, 1, 0))                                                                               \
-    X(amax_cols, dl_amax(m, &zero, 1, 0))                                                                              \
-    X(argmax_rows, dl_argmax(m, &one, 0))                                                                              \
-    X(argmax_cols, dl_argmax(m, &zero, 0))                                                                             \
-    X(logsumexp_rows, dl_logsumexp(m, &one, 1, 0))                                                                     \
-    X(logsumexp_cols, dl_logsumexp(m, &zero, 1, 0))                                                                    \
-    X(sum_int, dl_sum(ints, NULL, 0, 0))                                                                               \
-    X(cumsum_rows, dl_cumsum(m, 1))                                                                                    \
-    X(cumsum_cols, dl_cumsum(m, 0))                                                                                    \
-    X(sort_rows, sorted(m, 0))                                                                                         \
-    X(sort_flat, sorted(flat, 0))                                                                                      \
-    X(topk_rows, sorted(m, 10))                                                                                        \
-    X(rms_norm_rows, dl_rms_norm(rows, bias, &row, 1, NULL))                                                           \
-    X(index_select_rows, dl_index_select(m, index_large, 0))                                                           \
-    X(index_add_rows, dl_index_add(m, index_large, m, 0))                                                              \
-    X(randn_large, dl_randn(dl_shape(a), dl_ndim(a), DL_F32, 0))                                                       \
-    X(rand_large, dl_rand(dl_shape(a), dl_ndim(a), DL_F32, 0))                                                         \
-    X(randperm_large, dl_randperm(100000, -1, 0))                                                                      \
-    X(add_small, dl_add(s, s))                                                                                         \
-    X(tanh_small, dl_tanh(s))                                                                                          \
-    X(sum_small, dl_sum(s, NULL, 0, 0))                                                                                \
-    X(sum_cols_small, dl_sum(r, &zero, 1, 0))                                                                          \
-    X(add_tiny, dl_add(t, t))                                                                                          \
-    X(relu_tiny, dl_relu(t))                                                                                           \
-    X(sum_tiny, dl_sum(t, NULL, 0, 0))                                                                                 \
-    X(fft_256, dl_fft(wave[0], NULL, -1, ""))                                                                          \
-    X(fft_4096, dl_fft(wave[1], NULL, -1, ""))                                                                         \
-    X(fft_65536, dl_fft(wave[2], NULL, -1, ""))                                                                        \
-    X(fft_one_65536, dl_fft(wave[3], NULL, -1, ""))                                                                    \
-    X(fft_1000, dl_fft(wave[4], NULL, -1, ""))                                                                         \
-    X(rfft_1024, dl_rfft(a, NULL, -1, ""))                                                                             \
-    X(mul_complex, dl_mul(wave[1], wave[1]))
-CASES(CASE)
+static int load(char **f) {
+    char *part[8];
+    long shape[8], bytes;
+    int n = *f[3] ? split(f[3], ',', part, 8) : 0;
+    dl_dtype dtype;
+    if (dl_dtype_parse(f[2], &dtype) != DL_OK) return 0;
+    bytes = dl_dtype_size(dtype);
+    for (int i = 0; i < n; i++) bytes *= shape[i] = atol(part[i]);
+    void *data = malloc((size_t)bytes + 1);
+    FILE *file = fopen(f[4], "rb");
+    size_t got = data && file ? fread(data, 1, (size_t)bytes, file) : 0;
+    if (file) fclose(file);
+    dl_tensor *t = got == (size_t)bytes ? dl_tensor_from(n, shape, dtype, device, data) : NULL;
+    free(data);
+    return put(f[1], t);
+}
+
+static int number(char **f) {
+    return put(f[1], strpbrk(f[2], ".en") ? dl_scalar_f(atof(f[2])) : dl_scalar_i(atol(f[2])));
+}
+
+static int turn(char **f) {
+    dl_tensor *in = slot[atoi(f[2])];
+    long dims[8];
+    for (int i = 0; i < dl_ndim(in); i++) dims[i] = i;
+    dims[dl_ndim(in) - 1]--, dims[dl_ndim(in) - 2]++;
+    return put(f[1], dl_permute(in, dims, dl_ndim(in)));
+}
+
+static int set(char **f) {
+    if (!strcmp(f[1], "any")) return dl_deterministic_set(0), 1;
+    return !strcmp(f[1], "processor") ? clock_used = CLOCK_PROCESS_CPUTIME_ID, 1 : 0;
+}
+
+/* The first result; the others are released. */
+static dl_tensor *result(void) {
+    dl_tensor *out[8] = {NULL};
+    int n = 0;
+    if (dl_op_call(now.op, now.in, now.nin, now.attrs, out, &n) != DL_OK) return NULL;
+    for (int i = 1; i < n; i++) dl_unref(out[i]);
+    return out[0];
+}
+
+static dl_tensor *run(void) {
+    dl_tensor *y = result(), *grad[INPUTS] = {NULL};
+    if (!y || !now.nleaf) return y;
+    if (!now.seed && !(now.seed = dl_ones(dl_shape(y), dl_ndim(y), (int)dl_dtype_of(y), device)))
+        return dl_unref(y), NULL;
+    dl_status s = dl_gradients(y, now.seed, now.leaf, now.nleaf, 0, 0, grad);
+    for (int i = 0; i < now.nleaf; i++) dl_unref(grad[i]);
+    if (s == DL_OK) return y;
+    dl_unref(y);
+    return NULL;
+}
+
+/* Tensors by their numbers; -1: one is not there. */
+static int pick(char *list, dl_tensor **out) {
+    char *part[INPUTS];
+    int n = *list ? split(list, ',', part, INPUTS) : 0;
+    for (int i = 0; i < n; i++) {
+        int k = *part[i] == '-' ? -1 : atoi(part[i]);
+        out[i] = k >= 0 && k < SLOTS ? slot[k] : NULL;
+        if (k >= 0 && !out[i]) return -1;
+    }
+    return n;
+}
+
+static int call(char **f) {
+    for (int i = 0; i < now.nleaf; i++) dl_set_requires_grad(now.leaf[i], 0);
+    dl_unref(now.seed);
+    now.seed = NULL;
+    snprintf(now.op, sizeof now.op, "%s", f[1]);
+    snprintf(now.attrs, sizeof now.attrs, "%s", f[3]);
+    now.nin = pick(f[2], now.in), now.nleaf = pick(f[4], now.leaf);
+    if (now.nin < 0 || now.nleaf < 0) return now.nleaf = 0;
+    dl_grad_mode(now.nleaf > 0);
+    for (int i = 0; i < now.nleaf; i++) dl_set_requires_grad(now.leaf[i], 1);
+    dl_tensor *y = run();
+    if (!y || dl_device_synchronize(device) != DL_OK) return dl_unref(y), 0;
+    printf("ok ");
+    for (int i = 0; i < dl_ndim(y); i++) printf("%s%ld", i ? "," : "", dl_shape(y)[i]);
+    printf("\n");
+    dl_unref(y);
+    return 2;
+}
+
+static int measure(char **f) {
+    long n = atol(f[1]);
+    double from = microseconds();
+    for (long i = 0; i < n; i++) {
+        dl_tensor *y = run();
+        if (!y) return 0;
+        dl_unref(y);
+    }
+    if (dl_device_synchronize(device) != DL_OK) return 0;
+    printf("ok %.4f\n", (microseconds() - from) / (double)n);
+    return 2;
+}
 
 static const struct {
     const char *name;
-    body run;
-} cases[] = {
-#define ROW(name, expr) {#name, name},
-    CASES(ROW)};
+    int fields;
+    int (*run)(char **f); /* 0 failed, 1 done, 2 done and answered */
+} orders[] = {{"load", 5, load}, {"number", 3, number}, {"turn", 3, turn},
+              {"set", 2, set},   {"call", 5, call},     {"time", 2, measure}};
 
-static double measure(body run) {
-    double best = 1e30;
-    long n = 1;
-    for (int k = 0; k < 12; k++) {
-        double from = now();
-        for (long i = 0; i < n; i++) {
-            dl_tensor *x = run();
-            if (!x) return -1;
-            dl_unref(x);
-        }
-        double each = (now() - from) / (double)n;
-        if (each < best) best = each;
-        if (k == 0) n = each > 20000 ? 1 : (long)(20000 / (each + 0.01)) + 1;
+static void obey(char *line) {
+    char *f[FIELDS];
+    int n = split(line, '\t', f, FIELDS), done = 0;
+    dl_error_clear();
+    for (unsigned i = 0; i < sizeof orders / sizeof *orders; i++)
+        if (!strcmp(f[0], orders[i].name) && n == orders[i].fields) done = orders[i].run(f);
+    if (!done) {
+        char text[300];
+        snprintf(text, sizeof text, "%s", dl_errmsg());
+        text[strcspn(text, "\n")] = 0;
+        printf("no %s\n", *text ? text : "not understood");
+    } else if (done == 1) {
+        printf("ok\n");
     }
-    return best;
-}
-
-static dl_tensor *normal(long n0, long n1) {
-    long shape[2] = {n0, n1};
-    return dl_randn(shape, 2, DL_F32, 0);
+    fflush(stdout);
 }
 
 int main(int argc, char **argv) {
-    const long dims[2] = {1, 0}, list = 2048, all = -1;
-    dl_seed(1);
-    a = normal(4096, 1024), s = normal(64, 64), r = normal(64, 10), t = normal(4, 4), m = normal(2048, 2048);
-    b = dl_abs(normal(4096, 1024)), mt = dl_permute(m, dims, 2), rows = normal(4096, 1024), tall = normal(400000, 10);
-    bias = dl_randn(&row, 1, DL_F32, 0), index_large = dl_randint(0, 2048, &list, 1, DL_I64, 0), mask = dl_gt(a, b);
-    ints = dl_to(a, DL_I32), flat = dl_reshape(a, &all, 1);
-    for (int i = 0; i < 5; i++) wave[i] = dl_randn(waves[i], 2, DL_C64, 0);
-    dl_grad_mode(0);
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        if (argc > 1 && !strstr(cases[i].name, argv[1])) continue;
-        printf("%s\t%.3f\n", cases[i].name, measure(cases[i].run));
-        fflush(stdout);
+    static char line[4096];
+    device = argc > 1 && !strcmp(argv[1], "cuda");
+    if (device && dl_device_count() < 2) {
+        printf("no GPU: %s\n", dl_device_missing());
+        return 1;
+    }
+    if (argc > 2 && dl_threads_set(atoi(argv[2])) != DL_OK) return 1;
+    printf("ok\n");
+    fflush(stdout);
+    while (fgets(line, sizeof line, stdin)) {
+        line[strcspn(line, "\n")] = 0;
+        obey(line);
     }
     return 0;
 }

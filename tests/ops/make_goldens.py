@@ -293,8 +293,6 @@ def cond(a, p=None):
     return L.cond(a, p) if p in (None, 2, -2) else L.matrix_norm(a, p) * L.matrix_norm(L.inv(a), p)
 
 
-# entropies and divergences by the derivative of digamma to full precision
-torch.digamma = torch.Tensor.digamma = lambda x: Polygamma.apply(x, 0)
 D = torch.distributions
 MAKERS = {
     "log_normal": D.LogNormal, "cauchy": D.Cauchy, "half_cauchy": D.HalfCauchy, "half_normal": D.HalfNormal,
@@ -809,6 +807,8 @@ def save(path, tensors, meta):
 
 
 def main():
+    # entropies and divergences by the derivative of digamma to full precision
+    torch.digamma = torch.Tensor.digamma = lambda x: Polygamma.apply(x, 0)
     tensors, attrs, skipped = {}, {}, []
     for line in open(sys.argv[1]):
         name, fixed, kinds, samples = line.rstrip("\n").split("\t")
@@ -824,4 +824,5 @@ def main():
     print(f"{len(attrs)} calls, {len(tensors)} tensors; no counterpart: {' '.join(skipped)}")
 
 
-main()
+if __name__ == "__main__":
+    main()
