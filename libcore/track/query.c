@@ -26,20 +26,19 @@ static const char run_columns[] =
     "r.started_us, r.ended_us, r.host,"
     " r.device, r.model_name, r.dataset, r.git_commit, r.seed, r.n_params, r.parent_id, r.sweep_id, r.deleted_us, "
     "r.boot_id,"
-    " r.pid, r.pid_start, r.heartbeat_us, r.active_us, r.active_since_us from picked cross join run as r on r.id = "
+    " r.pid, r.pid_start, r.heartbeat_us, r.active_us, r.active_since_us, r.cmdline, r.script_path, r.script_args from "
+    "picked cross join run as r on r.id = "
     "picked.id";
-static const char full_columns[] = "select cmdline, cwd, script_path, (select data from blob where sha = script_sha), "
-                                   "script_args, git_diff_sha, env_json,"
+static const char full_columns[] = "select cwd, (select data from blob where sha = script_sha), git_diff_sha, env_json,"
                                    " model_text, model_sha, data_fp from run where id = ?1";
 
 void dl_runs_select(dl_clause *c) { sqlite3_str_appendall(c->sql, picking); }
 
 /* The members that full_columns fills, in the same order. */
-enum { NFULL = 10 };
+enum { NFULL = 7 };
 static const char **full_member(dl_run_info *r, int i) {
-    const char **const members[NFULL] = {
-        &r->cmdline,      &r->cwd,      &r->script_path, &r->script_text, &r->script_args,
-        &r->git_diff_sha, &r->env_json, &r->model_text,  &r->model_sha,   &r->data_fingerprint};
+    const char **const members[NFULL] = {&r->cwd,        &r->script_text, &r->git_diff_sha,    &r->env_json,
+                                         &r->model_text, &r->model_sha,   &r->data_fingerprint};
     return members[i];
 }
 
@@ -73,6 +72,8 @@ static void read_run(dl_arena *a, sqlite3_stmt *q, dl_run_info *r, int readonly)
     if (readonly && r->status <= DL_RUN_PAUSED && dl_run_is_dead(&who, r->heartbeat_us)) r->status = DL_RUN_KILLED;
     dl_activity active = {sqlite3_column_int64(q, c + 4), sqlite3_column_int64(q, c + 5)};
     r->seconds = (double)dl_activity_at(&active, r->status == DL_RUN_KILLED ? r->heartbeat_us : dl_now_us()) / 1e6;
+    const char **const start[] = {&r->cmdline, &r->script_path, &r->script_args};
+    for (size_t i = 0; i < sizeof start / sizeof *start; i++) *start[i] = column_text(a, q, c + 6 + (int)i);
     for (int i = 0; i < NFULL; i++) *full_member(r, i) = "";
 }
 

@@ -108,6 +108,7 @@ static void add_all(params *p, const dl_trainer *t) {
 /* ---------------------------------------------------------------- the run */
 
 dl_status dl_record_open_series(dl_trainer *t) {
+    t->epochs_at = 0;
     for (int i = 0; i < DL_NMETRIC; i++) {
         if (i == DL_M_ACC && !t->classes) continue;
         t->series[i] = dl_series_of(t->run, metric_names[i]);
@@ -140,14 +141,27 @@ dl_status dl_record_begin(dl_trainer *t) {
     return st;
 }
 
+enum { EPOCHS_EVERY = 100 /* steps after which the epochs done are recorded at the latest */ };
+
 /* A store that cannot keep a point must not stop the training: it warns by itself. */
 static void push(dl_series *s, long step, double v) {
     if (s && dl_series_push(s, step, v) != DL_OK) dl_error_clear();
 }
 
-void dl_record_step(dl_trainer *t) {
+static void push_epochs(dl_trainer *t) {
+    if (!t->run || t->epochs_at == t->step) return;
+    if (dl_metric(t->run, "epoch", t->step, t->epochs) != DL_OK) dl_error_clear();
+    t->epochs_at = t->step;
+}
+
+void dl_record_step(dl_trainer *t, const dl_issued *after) {
     double v[DL_NMETRIC] = {t->last_loss, t->last_acc, t->lr, t->grad_norm, t->speed};
     for (int i = 0; i < DL_NMETRIC; i++) push(t->series[i], t->step, v[i]);
+    const long len = dl_loader_len(t->loader);
+    t->epochs = (double)after->epoch + (len ? (double)after->batch / (double)len : 0);
+    /* between these steps the epochs rise evenly, which is how plots take them */
+    bool due = !t->epochs_at || t->step < t->epochs_at || t->step >= t->epochs_at + EPOCHS_EVERY;
+    if (due || after->batch >= len) push_epochs(t);
 }
 
 void dl_record_divergence(dl_trainer *t, const char *what) {
@@ -232,6 +246,7 @@ static void record_weights(dl_trainer *t) {
 
 dl_status dl_record_end(dl_trainer *t) {
     if (!t->run) return DL_OK;
+    if (t->epochs_at) push_epochs(t);
     record_weights(t);
     dl_run_status how = t->diverged ? DL_RUN_DIVERGED : t->error[0] ? DL_RUN_FAILED : DL_RUN_FINISHED;
     dl_status st = dl_run_end(t->run, how, t->error[0] ? t->error : NULL);

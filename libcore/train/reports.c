@@ -121,7 +121,7 @@ dl_status dl_report_take(dl_trainer *t, bool wait, bool *got) {
     t->last_loss = r->loss, t->last_acc = r->acc, t->grad_norm = r->norm, t->lr = after->lr;
     t->speed = speed_of(t, r, after->samples), t->report_time = r->time;
     t->samples = after->samples;
-    dl_record_step(t);
+    dl_record_step(t, after);
     dl_updates_take(t, number, true);
     return DL_OK;
 }

@@ -140,6 +140,8 @@ struct dl_trainer {
     bool updates_off;          /* it cannot be */
     dl_step_start start;       /* of the step that is being issued */
     long report_time;          /* of the last report; 0: none */
+    double epochs;             /* done after the last step that was read, */
+    long epochs_at;            /* and the step at which they were recorded last; 0: none of this run */
 
     /* batches (train/batch.c) */
     bool resident_asked[DL_SPLITS];  /* has it been decided whether a split is on the device? */
@@ -366,7 +368,8 @@ void dl_record_free_spec(dl_trainer *t);
 /* Opens the run, if there is a store and none is open. */
 dl_status dl_record_begin(dl_trainer *t);
 dl_status dl_record_open_series(dl_trainer *t);
-void dl_record_step(dl_trainer *t);
+/* The step whose report was read, and the state that the host had after it. */
+void dl_record_step(dl_trainer *t, const dl_issued *after);
 /* A step whose loss or gradients are not finite; error says what. */
 void dl_record_divergence(dl_trainer *t, const char *what);
 void dl_record_stop(dl_trainer *t);

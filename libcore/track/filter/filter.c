@@ -55,13 +55,15 @@ static dl_status fail_at(int at, int n, dl_status code, const char *hint, const 
     return place(at, n);
 }
 
-static dl_status expected(parser *p, const char *what) {
-    static const char hint[] = "for example: status = finished and lr >= 1e-3";
+static dl_status expected_hint(parser *p, const char *what, const char *hint) {
     const dl_filter_token *t = &p->token;
     if (t->kind == DL_FT_BAD && t->why) return fail_at(t->at, t->n, DL_ERR_SYNTAX, hint, "%s", t->why);
     if (t->kind == DL_FT_END) return fail_at(t->at, 1, DL_ERR_SYNTAX, hint, "%s expected at its end", what);
     return fail_at(t->at, t->n, DL_ERR_SYNTAX, hint, "%s expected at '%.36s'", what, p->text + t->at);
 }
+
+static const char an_example[] = "for example: status = finished and lr >= 1e-3";
+static dl_status expected(parser *p, const char *what) { return expected_hint(p, what, an_example); }
 
 /* ---------------------------------------------------------------- regular expressions */
 
@@ -130,7 +132,11 @@ typedef struct value {
 
 /* A WORD or STRING; with `many` further words belong to it, as in 2 days ago. */
 static dl_status read_value(parser *p, value *v, int many) {
-    if (p->token.kind != DL_FT_WORD && p->token.kind != DL_FT_STRING) return expected(p, "a value");
+    if (p->token.kind != DL_FT_WORD && p->token.kind != DL_FT_STRING)
+        return expected_hint(p, "a value",
+                             p->token.kind == DL_FT_END
+                                 ? an_example
+                                 : "a value with signs like ^ or ( stands in quotes: name ~~ '^a.*z$'");
     *v = (value){.token = p->token};
     advance(p);
     while (many && v->token.kind == DL_FT_WORD && p->token.kind == DL_FT_WORD) {

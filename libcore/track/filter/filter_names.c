@@ -62,26 +62,39 @@ static const struct {
     const char *heading, *column;
 } headings[] = {{"time", "seconds"}, {"took", "seconds"}, {"params", "n_params"}, {"duration", "seconds"}};
 
-static void list_columns(const char *name, char *out, size_t size) {
-    size_t used = (size_t)snprintf(out, size, "columns of a run are ");
+/* Which names there are: the columns, and before them as many parameters as the hint of an error has room for. */
+static void list_names(const char *name, char *const *params, int nparam, char *out, size_t size) {
     for (size_t i = 0; i < sizeof headings / sizeof *headings; i++)
         if (!strcmp(headings[i].heading, name)) {
             snprintf(out, size, "the column is called %s", headings[i].column);
             return;
         }
-    for (int i = 0; i < NCOLUMN && used < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : "", columns[i].name);
-    if (used < size) snprintf(out + used, size - used, "; metrics are written train/loss");
+    char text[256];
+    size_t used = 0, n = 0;
+    for (int i = 0; i < NCOLUMN; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", i ? ", " : "columns are ", columns[i].name);
+    for (int i = 0; i < nparam; i++) {
+        const char *before = i ? ", " : "parameters are ";
+        const int fits = used + strlen(before) + strlen(params[i]) + sizeof ", ...; " + n < size;
+        used += (size_t)snprintf(out + used, size - used, "%s%s", fits ? before : ", ...", fits ? params[i] : "");
+        if (!fits) break;
+    }
+    snprintf(out + used, size - used, "%s%s", used ? "; " : "", text);
 }
 
 /* All names there are, for the nearest one. */
 static dl_status unknown(sqlite3 *db, const char *name) {
-    char hint[400];
-    list_columns(name, hint, sizeof hint);
+    char hint[sizeof((dl_error *)0)->hint];
     char *found[NAMES_KEPT];
     const char *names[NAMES_KEPT + NCOLUMN + 1] = {"tag"};
-    int n = 1,
-        nfound = dl_db_texts(db, DL_KEYS_OF("param") "select key from keys where key is not null", found, NAMES_KEPT);
+    /* the hint has those first in which late runs differ */
+    int n = 1, nfound = dl_db_texts(db,
+                                    "select key from param where run_id > (select max(id) - 500 from run) group by key "
+                                    "order by count(distinct value) desc, key",
+                                    found, NAMES_KEPT / 4);
+    list_names(name, found, nfound, hint, sizeof hint);
+    nfound += dl_db_texts(db, DL_KEYS_OF("param") "select key from keys where key is not null", found + nfound,
+                          NAMES_KEPT / 4);
     nfound += dl_db_texts(db, DL_SERIES_KEYS "select key from keys where key is not null", found + nfound,
                           NAMES_KEPT - nfound);
     for (int i = 0; i < NCOLUMN; i++) names[n++] = columns[i].name;

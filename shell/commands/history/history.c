@@ -236,13 +236,21 @@ static dlsh_value series_record(const dl_series_info *s) {
                           {"max_step", dlsh_int(s->max_step)});
 }
 
+/* A number, true or false where the parameter is one. */
+static dlsh_value param_value(const dl_param_info *p) {
+    int yes = !strcmp(p->value, "true");
+    if (yes || !strcmp(p->value, "false")) return dlsh_bool(yes);
+    if (isnan(p->num)) return dlsh_string(p->value);
+    return fabs(p->num) < 0x1p53 && p->num == floor(p->num) ? dlsh_int((long)p->num) : dlsh_float(p->num);
+}
+
 /* Fills the record of a run with its parameters, metrics and tags. */
 static dl_status set_collections(dlsh_value run, const dl_run_info *r) {
     dlsh_value params = dlsh_new_record(), metrics = dlsh_new_record(), tags = dlsh_new_list(r->ntag);
     dl_status status =
         dlsh_record_fill(run, (dlsh_entry[]){{"params", params}, {"metrics", metrics}, {"tags", tags}}, 3);
     for (long i = 0; !status && i < r->nparam; i++)
-        status = dlsh_record_fill(params, &(dlsh_entry){r->params[i].key, dlsh_string(r->params[i].value)}, 1);
+        status = dlsh_record_fill(params, &(dlsh_entry){r->params[i].key, param_value(&r->params[i])}, 1);
     for (long i = 0; !status && i < r->nseries; i++)
         status = dlsh_record_fill(metrics, &(dlsh_entry){r->series[i].key, series_record(&r->series[i])}, 1);
     for (long i = 0; !status && i < r->ntag; i++) status = dlsh_list_push(tags.as.list, dlsh_string(r->tags[i]));
@@ -253,14 +261,16 @@ dl_status dlsh_run_record(const dl_run_info *r, dlsh_value *out) {
     dlsh_value v =
         DLSH_RECORD_OF({"id", dlsh_int(r->id)}, {"uuid", dlsh_cell_text(r->uuid)}, {"name", dlsh_cell_text(r->name)},
                        {"status", dlsh_cell_text(dl_run_status_name(r->status))}, {"error", dlsh_cell_text(r->error)},
-                       {"experiment", dlsh_cell_text(r->experiment)}, {"model", dlsh_cell_text(r->model_name)},
-                       {"dataset", dlsh_cell_text(r->dataset)}, {"device", dlsh_cell_text(r->device)},
-                       {"host", dlsh_cell_text(r->host)}, {"script", dlsh_cell_text(r->script_path)},
-                       {"args", dlsh_cell_text(r->script_args)}, {"command", dlsh_cell_text(r->cmdline)},
-                       {"commit", dlsh_cell_text(r->git_commit)}, {"note", dlsh_cell_text(r->note)},
-                       {"started", dlsh_cell_when(r->started_us, DLSH_MODE_JSON)}, {"seconds", dlsh_float(r->seconds)},
-                       {"seed", dlsh_int((long)r->seed)}, {"n_params", dlsh_int(r->n_params)},
-                       {"parent", r->parent ? dlsh_int(r->parent) : dlsh_none()});
+                       {"experiment", dlsh_cell_text(r->experiment)}, {"group", dlsh_cell_text(r->group)},
+                       {"model", dlsh_cell_text(r->model_name)}, {"dataset", dlsh_cell_text(r->dataset)},
+                       {"device", dlsh_cell_text(r->device)}, {"host", dlsh_cell_text(r->host)},
+                       {"script", dlsh_cell_text(r->script_path)}, {"args", dlsh_cell_text(r->script_args)},
+                       {"command", dlsh_cell_text(r->cmdline)}, {"commit", dlsh_cell_text(r->git_commit)},
+                       {"note", dlsh_cell_text(r->note)}, {"started", dlsh_cell_when(r->started_us, DLSH_MODE_JSON)},
+                       {"ended", r->ended_us ? dlsh_cell_when(r->ended_us, DLSH_MODE_JSON) : dlsh_none()},
+                       {"seconds", dlsh_float(r->seconds)}, {"seed", dlsh_int((long)r->seed)},
+                       {"n_params", dlsh_int(r->n_params)}, {"parent", r->parent ? dlsh_int(r->parent) : dlsh_none()},
+                       {"sweep", r->sweep ? dlsh_int(r->sweep) : dlsh_none()});
     return dlsh_give_filled(dlsh_failed(v) ? dl_failed() : set_collections(v, r), v, out);
 }
 

@@ -57,12 +57,12 @@ static int has_metric(dl_store *store, const char *ref, const char *key) {
     return yes;
 }
 
-/* Is x= a value with numbers, or a variable of such, and not step, time or epoch of runs? */
+/* Is x= a value or an expression, and not step, time or epoch of runs? A variable of such a name wins. */
 static int has_numbers_x(const dlsh_args *a) {
     const dlsh_value *x = dlsh_arg(a, "x");
     if (!x || x->type != DLSH_STR) return x != NULL;
     const dlsh_value *v = dlsh_get(dlsh_arg_session(a), x->as.str->s);
-    return !dlsh_has_word("step time epoch", x->as.str->s, strlen(x->as.str->s)) || (v && is_numbers(v));
+    return !dlsh_has_word("step|time|epoch", x->as.str->s, strlen(x->as.str->s)) || is_numbers(v);
 }
 
 /* The value of x=: of a variable, or of an expression that was read as a word, as arange(3). */
@@ -172,6 +172,17 @@ static dl_status draw(const dlsh_args *a, const dlsh_chart *c) {
     return DL_OK;
 }
 
+/* x= that a metric of runs does not take. */
+static dl_status wrong_x(const dlsh_args *a, const char *metric) {
+    const dlsh_value *x = dlsh_arg(a, "x");
+    if (x->type == DLSH_STR && !dlsh_get(dlsh_arg_session(a), x->as.str->s))
+        return dlsh_arg_fail(a, "x", DL_ERR_VALUE,
+                             "x=time; a dot for each run over a parameter: plot x=lr y=min(val/loss)",
+                             "a metric is drawn over step, time or epoch, not over '%s'", x->as.str->s);
+    return dlsh_arg_fail(a, "x", DL_ERR_VALUE, "metrics of runs are drawn over step, time or epoch: x=time",
+                         "x goes with variables, and %s is none with numbers", metric);
+}
+
 /* Fills the chart, whatever is to be drawn. */
 static dl_status fill(const dlsh_args *a, dlsh_chart *c, long max_points) {
     int words = (dlsh_given(a, "metric") != 0) + dlsh_arg_count(a, "runs");
@@ -180,9 +191,7 @@ static dl_status fill(const dlsh_args *a, dlsh_chart *c, long max_points) {
         return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "plot loss, plot x=lr y=min(val/loss), plot VARIABLE",
                              "plot needs a metric, two names or a variable");
     int metric = first_metric(a, words);
-    if (metric < words && has_numbers_x(a))
-        return dlsh_arg_fail(a, "x", DL_ERR_VALUE, "metrics of runs are drawn over step, time or epoch: x=time",
-                             "x goes with variables, and %s is none with numbers", word_at(a, metric));
+    if (metric < words && has_numbers_x(a)) return wrong_x(a, word_at(a, metric));
     if (metric < words || metric_first(a, words)) return dlsh_chart_runs(a, c, max_points);
     DLSH_TRY(add_variables(a, c, words));
     return dlsh_chart_smooth(a, c);

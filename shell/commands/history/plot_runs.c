@@ -57,7 +57,9 @@ static dl_status use_epoch(const dlsh_args *a, dlsh_chart *c, int i, dl_store *s
     const dl_points *p = c->points[i];
     dl_points *epoch = dl_series_points(store, c->runs[i], "epoch", 0);
     double *x = epoch ? dlsh_chart_numbers(c, p->n) : NULL;
-    if (!epoch) return dlsh_place_failure(a, "x");
+    if (!epoch)
+        return dlsh_arg_fail(a, "x", DL_ERR_NAME, "x=step; r.log(epoch=...) records them in a loop of one's own",
+                             "run %ld has not recorded its epochs", c->runs[i]);
     for (long k = 0; x && k < p->n; k++) x[k] = value_at(epoch->n, epoch->step, epoch->value, p->step[k]);
     dl_points_free(epoch);
     c->curves[i].x = x;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lang/eval/args.h"
+#include "lang/parse/lexer.h"
 
 /* ---------------------------------------------------------------- a sink that shows nothing */
 
@@ -486,38 +487,38 @@ dl_status dlsh_arg_fail(const dlsh_args *a, const char *name, dl_status code, co
     return dlsh_at(a->s, n ? n : a->node, code);
 }
 
-/* Whether the string is written in the source without escapes, in quotes or as a bare word; then *from is its first
- * byte. */
-static int literal_at(const dlsh_args *a, const dlsh_node *n, const char *text, int *from) {
-    if (!n || !a->s->unit) return 0;
-    const char *source = a->s->unit->text;
+/* Where byte `at` of the text stands in the source, which has it in quotes or as a bare word; -1: it was computed. */
+static int literal_at(const dlsh_args *a, const dlsh_node *n, const char *text, int at) {
+    if (!n || !a->s->unit) return -1;
+    const dlsh_unit *unit = a->s->unit;
     int size = (int)strlen(text);
-    for (*from = n->span.start; *from + size < n->span.end; ++*from)
-        if ((source[*from] == '"' || source[*from] == '\'') && !strncmp(source + *from + 1, text, (size_t)size) &&
-            source[*from + 1 + size] == source[*from])
-            return ++*from;
-    *from = n->span.end - size;
-    return *from >= n->span.start && *from > 0 && source[*from - 1] == '=' &&
-           !strncmp(source + *from, text, (size_t)size);
+    for (int from = n->span.start; from < n->span.end; from++) {
+        if (unit->text[from] != '"' && unit->text[from] != '\'') continue;
+        int place = dlsh_string_byte(unit, from, text, at);
+        if (place >= 0) return place;
+    }
+    const int from = n->span.end - size;
+    const int bare = from >= n->span.start && from > 0 && unit->text[from - 1] == '=' &&
+                     !strncmp(unit->text + from, text, (size_t)size);
+    return bare ? from + at : -1;
 }
 
 dl_status dlsh_arg_fail_in(const dlsh_args *a, const char *name, int at, int length, dl_status code, const char *hint,
                            const char *fmt, ...) {
     const dlsh_node *n = dlsh_arg_node(a, name);
     const char *text = dlsh_arg_str(a, name);
-    int from;
-    char shown[256];
+    const int from = text ? literal_at(a, n, text, at) : -1, end = text ? literal_at(a, n, text, at + length) : -1;
+    char shown[512];
     va_list ap;
     va_start(ap, fmt);
-    if (!text || !literal_at(a, n, text, &from)) {
-        snprintf(shown, sizeof shown, "%s%sin '%.*s' here: %.60s", hint ? hint : "", hint && *hint ? "; " : "", at,
-                 text ? text : "", text ? text + at : "");
+    if (from < 0) {
+        snprintf(shown, sizeof shown, "%s%s'%.*s' stands in %s='%.80s'", hint ? hint : "", hint && *hint ? "; " : "",
+                 text ? length : 0, text ? text + at : "", name, text ? text : "");
         dlsh_vfail(code, shown, fmt, ap);
         code = dlsh_at(a->s, n ? n : a->node, code);
     } else {
-        char said[512];
-        vsnprintf(said, sizeof said, fmt, ap);
-        code = dlsh_fail_in_text(a->s, a->s->unit, from + at, length, code, hint, "%s", said);
+        vsnprintf(shown, sizeof shown, fmt, ap);
+        code = dlsh_fail_in_text(a->s, a->s->unit, from, end > from ? end - from : length, code, hint, "%s", shown);
     }
     va_end(ap);
     return code;

@@ -272,6 +272,21 @@ static dlsh_token lex_string(dlsh_lexer *lx, dlsh_token t) {
     return finish(lx, t, DLSH_T_STR);
 }
 
+int dlsh_string_byte(const dlsh_unit *unit, int open, const char *text, int at) {
+    const char *from = unit->text + open, *end = unit->text + unit->len, *p = from + (is_long(from) ? 3 : 1);
+    int n = 0, found = -1, size = (int)strlen(text);
+    while (p < end && !closes(p, from)) {
+        char out[4] = {*p};
+        int nout = 1, used = *p == '\\' ? escape(p + 1, out, &nout) + 1 : 1;
+        if (n + nout > size || memcmp(out, text + n, (size_t)nout)) return -1;
+        if (at >= n && at < n + nout) found = (int)(p - unit->text);
+        n += nout;
+        p += used;
+    }
+    if (p >= end || n != size) return -1;
+    return at == n ? (int)(p - unit->text) : found;
+}
+
 /* ---------------------------------------------------------------- the rest */
 
 static dlsh_token lex_unknown(dlsh_lexer *lx, dlsh_token t) {

@@ -127,6 +127,9 @@ dlsh_token dlsh_lex_word(dlsh_lexer *lx);
  * with to_semicolon, up to `;` or a newline outside parentheses. The closing character is consumed, not included. STR
  * or BAD (an END inside counts as the end of the input). */
 dlsh_token dlsh_lex_c(dlsh_lexer *lx, int to_semicolon);
+/* Where byte `at` of `text` is written in the string whose quote stands at byte `open` of the source; -1 when that
+ * string is another text. */
+int dlsh_string_byte(const dlsh_unit *unit, int open, const char *text, int at);
 const char *dlsh_tok_text(dlsh_tok kind);
 
 /* Could the text be written as a name, or a keyword? */
