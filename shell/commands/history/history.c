@@ -1,6 +1,7 @@
 /* Commands on the experiment store: lists of runs, one run, the best ones, SQL, tags and notes. */
 #include "commands/history/redo.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
