@@ -79,12 +79,10 @@ static dl_status grad_run(const dlsh_args *a, dlsh_value *result) {
     wanted w = wanted_of(a);
     if (!w.n)
         return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "write grad(y, x)", "grad needs a tensor to differentiate by");
-    dl_tensor **in = malloc(2 * (size_t)w.n * sizeof(dl_tensor *));
+    DLSH_FREED dl_tensor **in = malloc(2 * (size_t)w.n * sizeof(dl_tensor *));
     if (!in) return dlsh_no_memory("gradients");
-    dl_status st = find_gradients(&w, in, in + w.n);
-    if (!st) st = give_gradients(&w, in + w.n, result);
-    free(in);
-    return st;
+    DLSH_TRY(find_gradients(&w, in, in + w.n));
+    return give_gradients(&w, in + w.n, result);
 }
 
 /* ---- gradcheck FN INPUT... */
@@ -111,13 +109,12 @@ static int take_results(dlsh_value v, dl_tensor **out, int max_out) {
 
 static int call_subject(dl_tensor **in, int n, dl_tensor **out, int max_out, void *arg) {
     subject *s = arg;
-    dlsh_value values[MAX_INPUTS], result = dlsh_void();
+    dlsh_value values[MAX_INPUTS];
+    DLSH_DROPPED dlsh_value result = dlsh_void();
     for (int i = 0; i < n; i++) values[i] = (dlsh_value){DLSH_TENSOR, {.tensor = in[i]}};
     dlsh_callargs args = {n, values, NULL};
     if (dlsh_call(s->session, s->fn, &args, &result) != DL_OK) return -1;
-    int made = take_results(result, out, max_out);
-    dlsh_drop(result);
-    return made;
+    return take_results(result, out, max_out);
 }
 
 /* An f64 leaf with the values of a floating tensor; others as they are. */
@@ -225,21 +222,18 @@ static dl_status check_expression(const dlsh_args *a, dl_tensor *y, dlsh_value *
         return dlsh_arg_fail(a, "inputs", DL_ERR_TYPE, "gradcheck l, or gradcheck FUNCTION INPUT ...",
                              "a tensor is not called with others");
     DLSH_SCOPED_GRAD_MODE(1);
-    dl_tensor *loss = dl_sum(y, NULL, 0, 0);
-    dl_status st = loss ? dlsh_give(DLSH_RECORD_OF({"ok", dlsh_bool(1)}), result) : dl_failed();
-    if (!st) st = check_nodes(a, loss, 1, *result);
-    dl_unref(loss);
-    return st;
+    DLSH_OWNED dl_tensor *loss = dl_sum(y, NULL, 0, 0);
+    DLSH_TRY(loss ? dlsh_give(DLSH_RECORD_OF({"ok", dlsh_bool(1)}), result) : dl_failed());
+    return check_nodes(a, loss, 1, *result);
 }
 
 /* After the function as a whole: recorded once more, its nodes. Of a net the parameters are among the operands. */
 static dl_status check_function(const dlsh_args *a, subject *s, dl_tensor **in, int n, dlsh_value record) {
     int had = dl_recording_set(1);
-    dl_tensor *loss = as_loss(s, in, n);
+    DLSH_OWNED dl_tensor *loss = as_loss(s, in, n);
     dl_status st = loss ? check_nodes(a, loss, 0, record) : DL_OK;
     dl_recording_set(had);
     if (!had) dl_recording_clear();
-    dl_unref(loss);
     return st;
 }
 

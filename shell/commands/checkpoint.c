@@ -40,35 +40,32 @@ static dl_status save_run(const dlsh_args *a, dlsh_value *result) {
 /* ---------------------------------------------------------------- load */
 
 static dl_status record_of(const dl_tensor_file *f, dlsh_value *out) {
-    dlsh_value r = dlsh_new_record();
-    dl_status st = dlsh_failed(r) ? dl_failed() : DL_OK;
-    for (long i = 0; i < dl_tensor_file_count(f) && st == DL_OK; i++)
-        st = dlsh_record_set(r.as.record, dl_tensor_file_name(f, i), dlsh_tensor(dl_ref(dl_tensor_file_at(f, i))));
-    return dlsh_give_filled(st, r, out);
+    DLSH_DROPPED dlsh_value r = dlsh_new_record();
+    for (long i = 0; i < dl_tensor_file_count(f); i++)
+        DLSH_TRY(dlsh_record_add(r, dl_tensor_file_name(f, i), dlsh_tensor(dl_ref(dl_tensor_file_at(f, i)))));
+    return dlsh_hand_over(&r, out);
 }
 
 static dl_status value_of(const dl_stored *s, dlsh_value *out);
 
 static dl_status list_of(const dl_stored *s, dlsh_value *out) {
-    dlsh_value l = dlsh_new_list(s->n);
-    dl_status st = dlsh_failed(l) ? dl_failed() : DL_OK;
-    for (long i = 0; i < s->n && st == DL_OK; i++) {
+    DLSH_DROPPED dlsh_value l = dlsh_new_list(s->n);
+    for (long i = 0; i < s->n; i++) {
         dlsh_value v = dlsh_none();
-        st = value_of(&s->items[i], &v);
-        if (st == DL_OK) st = dlsh_list_push(l.as.list, v);
+        DLSH_TRY(value_of(&s->items[i], &v));
+        DLSH_TRY(dlsh_append(l, v));
     }
-    return dlsh_give_filled(st, l, out);
+    return dlsh_hand_over(&l, out);
 }
 
 static dl_status fields_of(const dl_stored *s, dlsh_value *out) {
-    dlsh_value r = dlsh_new_record();
-    dl_status st = dlsh_failed(r) ? dl_failed() : DL_OK;
-    for (long i = 0; i < s->n && st == DL_OK; i++) {
+    DLSH_DROPPED dlsh_value r = dlsh_new_record();
+    for (long i = 0; i < s->n; i++) {
         dlsh_value v = dlsh_none();
-        st = value_of(&s->items[i], &v);
-        if (st == DL_OK) st = dlsh_record_set(r.as.record, s->keys[i], v);
+        DLSH_TRY(value_of(&s->items[i], &v));
+        DLSH_TRY(dlsh_record_add(r, s->keys[i], v));
     }
-    return dlsh_give_filled(st, r, out);
+    return dlsh_hand_over(&r, out);
 }
 
 /* Of a file that holds more than named tensors. */
@@ -140,10 +137,8 @@ static int picture_options_given(const dlsh_args *a) {
 
 static dl_status load_renamed(const dlsh_args *a, dl_module *m, const char *path, dlsh_value *result) {
     dlsh_load_names how = dlsh_load_names_of(a);
-    dl_tensor_file *f = dl_tensors_read(path, 0);
-    dl_status st = f ? dlsh_load_named(&how, m, f, path, result) : dl_failed();
-    dl_tensor_file_free(f);
-    return st;
+    DLSH_ENDED(dl_tensor_file_free) dl_tensor_file *f = dl_tensors_read(path, 0);
+    return f ? dlsh_load_named(&how, m, f, path, result) : dl_failed();
 }
 
 /* The variable r, or a record in it, r.teacher; NULL. */

@@ -11,20 +11,18 @@
 
 dl_status dlsh_show_devices(dlsh_session *s, dlsh_sink *sink) {
     (void)s;
-    dlsh_table t = DLSH_TABLE({"device", 'l', ""}, {"in use", 'l', ""}, {"what", 'l', ""});
-    dl_status status = DL_OK;
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"device", 'l', ""}, {"in use", 'l', ""}, {"what", 'l', ""});
     int n = dl_device_count();
-    for (int i = 0; !status && i < n; i++) {
+    for (int i = 0; i < n; i++) {
         char what[192];
         if (dl_device_describe(i, what, sizeof what)) snprintf(what, sizeof what, "cannot be used: %s", dl_errmsg());
-        status = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(dl_device_name(i)),
+        DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string(dl_device_name(i)),
                                                    dlsh_string(dlsh_default_device() == i ? "yes" : "no"),
-                                                   dlsh_string(what)});
+                                                   dlsh_string(what)}));
     }
-    status = dlsh_table_show(sink, &t, status, NULL);
-    if (!status && n == 1 && dlsh_sink_look(sink).mode == DLSH_MODE_TABLE)
-        dlsh_put(sink, "no GPU: %s\n", dl_device_missing());
-    return status;
+    DLSH_TRY(dlsh_table_show(sink, &t, DL_OK, NULL));
+    if (n == 1 && dlsh_sink_look(sink).mode == DLSH_MODE_TABLE) dlsh_put(sink, "no GPU: %s\n", dl_device_missing());
+    return DL_OK;
 }
 
 static dl_status memory_table(dlsh_sink *sink, dlsh_mode mode) {
@@ -61,13 +59,12 @@ static dl_status largest_table(dlsh_sink *sink, dlsh_mode mode) {
 
 /* Values of the language, and what the collector of reference cycles has done. */
 static dl_status values_table(dlsh_sink *sink) {
-    dlsh_table t = DLSH_TABLE({"lists, records, functions", 'r', ""}, {"freed in cycles", 'r', ""},
-                              {"collections", 'r', ""}, {"longest", 'r', ""});
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"lists, records, functions", 'r', ""}, {"freed in cycles", 'r', ""},
+                                     {"collections", 'r', ""}, {"longest", 'r', ""});
     dlsh_collect_stats c = dlsh_collect_statistics();
-    dl_status status =
-        dlsh_table_row(&t, (dlsh_value[]){dlsh_int(c.tracked), dlsh_int(c.freed), dlsh_int(c.collections),
-                                          dlsh_stringf("%.1f ms", 1e3 * c.longest)});
-    return dlsh_table_show(sink, &t, status, NULL);
+    DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_int(c.tracked), dlsh_int(c.freed), dlsh_int(c.collections),
+                                               dlsh_stringf("%.1f ms", 1e3 * c.longest)}));
+    return dlsh_table_show(sink, &t, DL_OK, NULL);
 }
 
 dl_status dlsh_show_memory(dlsh_session *s, dlsh_sink *sink) {

@@ -55,10 +55,9 @@ static dl_tensor *logits_of_coin(dl_tensor *probs) {
 
 static dl_tensor *logits_of_classes(dl_tensor *probs) {
     const long last = -1;
-    dl_tensor *sum = dl_sum(probs, &last, 1, 1), *share = dl_div(probs, sum), *p = share ? inside(share) : NULL;
-    dl_tensor *out = dl_log(p);
-    DLSH_UNREF(sum, share, p);
-    return out;
+    DLSH_OWNED dl_tensor *sum = dl_sum(probs, &last, 1, 1), *share = dl_div(probs, sum),
+                         *p = share ? inside(share) : NULL;
+    return dl_log(p);
 }
 
 static dl_tensor *triangle_of(dl_tensor *covariance) { return dl_cholesky(covariance, 0); }
@@ -150,11 +149,10 @@ static dl_status get(void *self, const char *name, dlsh_value *out) {
 
 static dl_status names(void *self, dlsh_value *out) {
     const distribution *d = self;
-    dlsh_value list = dlsh_new_list(0);
-    dl_status st = dlsh_failed(list) ? dl_failed() : DL_OK;
-    for (int i = 0; i < d->is->nparams && !st; i++) st = dlsh_append(list, dlsh_string(kept_name(&d->is->params[i])));
-    for (int i = 0; i < 2 && is_mixture(d) && !st; i++) st = dlsh_append(list, dlsh_string(part_names[i]));
-    return dlsh_give_filled(st, list, out);
+    DLSH_DROPPED dlsh_value list = dlsh_new_list(0);
+    for (int i = 0; i < d->is->nparams; i++) DLSH_TRY(dlsh_append(list, dlsh_string(kept_name(&d->is->params[i]))));
+    for (int i = 0; i < 2 && is_mixture(d); i++) DLSH_TRY(dlsh_append(list, dlsh_string(part_names[i])));
+    return dlsh_hand_over(&list, out);
 }
 
 /* A tensor of any value that can be one; numbers and lists become f32, or with `whole` i64, on the device. */
@@ -191,22 +189,20 @@ static dl_status plain_log_prob(const distribution *d, dl_tensor *value, dlsh_va
 static dl_status log_prob_of(const distribution *d, dl_tensor *value, dlsh_value *result) {
     if (!is_mixture(d)) return plain_log_prob(d, value, result);
     const distribution *mixture = part_of(d, 0), *each = part_of(d, 1);
-    dlsh_value density = dlsh_void();
+    DLSH_DROPPED dlsh_value density = dlsh_void();
     dl_tensor *wide = dlsh_mixture_value(value, each->is->values == VECTORS), *t = NULL;
     dl_status st = wide ? plain_log_prob(each, wide, &density) : dl_failed();
     if (!st && !(t = dlsh_mixture_log_prob(mixture->param[0], density.as.tensor))) st = dl_failed();
     dl_unref(wide);
-    dlsh_drop(density);
     return dlsh_give_filled(st, dlsh_tensor(t), result);
 }
 
 static dl_status log_prob_run(const dlsh_args *a, dlsh_value *result) {
     const distribution *d = dlsh_arg_self(a), *plain = is_mixture(d) ? part_of(d, 1) : d;
-    dl_tensor *value = tensor_of(*dlsh_arg(a, "value"), plain->is->values == INDICES, dl_device_of(plain->param[0]));
+    DLSH_OWNED dl_tensor *value =
+        tensor_of(*dlsh_arg(a, "value"), plain->is->values == INDICES, dl_device_of(plain->param[0]));
     if (!value) return dl_failed();
-    dl_status st = log_prob_of(d, value, result);
-    dl_unref(value);
-    return st;
+    return log_prob_of(d, value, result);
 }
 
 static dl_status entropy_run(const dlsh_args *a, dlsh_value *result) {
@@ -232,7 +228,7 @@ static dl_status shape_text(const dlsh_args *a, dlsh_buf *out) {
 static dl_status draw(distribution *d, const char *shape, dlsh_value *result) {
     if (!is_mixture(d)) return call(d->is, "sample", d->param, d->is->nparams, shape, result);
     distribution *mixture = part_of(d, 0), *each = part_of(d, 1);
-    dlsh_value index = dlsh_void(), all = dlsh_void();
+    DLSH_DROPPED dlsh_value index = dlsh_void(), all = dlsh_void();
     const dl_tensor *logits = mixture->param[0];
     dl_tensor *t = NULL;
     dl_status st = draw(mixture, shape, &index);
@@ -240,8 +236,6 @@ static dl_status draw(distribution *d, const char *shape, dlsh_value *result) {
     if (!st && !(t = dlsh_mixture_chosen(all.as.tensor, index.as.tensor, dl_shape(logits)[dl_ndim(logits) - 1],
                                          each->is->values == VECTORS)))
         st = dl_failed();
-    dlsh_drop(index);
-    dlsh_drop(all);
     return dlsh_give_filled(st, dlsh_tensor(t), result);
 }
 
@@ -319,12 +313,11 @@ static dl_status read_param(const dlsh_args *a, distribution *d, int i, int *nex
     if (v->type != DLSH_TENSOR && v->type != DLSH_LIST && !dlsh_is_number(*v))
         return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "%s must be a number, a list or a tensor, got %s", p->name,
                              dlsh_a(*v));
-    dl_tensor *t = tensor_of(*v, 0, device_of(a, d->is));
+    DLSH_OWNED dl_tensor *t = tensor_of(*v, 0, device_of(a, d->is));
     const int plain = !p->kept || (name && !strcmp(name, p->kept));
-    dl_status st = !t ? dl_failed() : plain && p->kept ? DL_OK : check(a, p, t);
-    if (!st) d->param[i] = plain ? dl_ref(t) : p->convert(t);
-    dl_unref(t);
-    return st ? st : d->param[i] ? DL_OK : dl_failed();
+    DLSH_TRY(!t ? dl_failed() : plain && p->kept ? DL_OK : check(a, p, t));
+    d->param[i] = plain ? dl_ref(t) : p->convert(t);
+    return d->param[i] ? DL_OK : dl_failed();
 }
 
 /* The two distributions of a mixture. */

@@ -87,10 +87,8 @@ static dl_status jvp_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_TRY(dlsh_tree_leaves(*dlsh_arg(a, "v"), "v", &v));
     if (v.n != in.n) return dlsh_arg_fail(a, "v", DL_ERR_VALUE, NULL, "v has %d tensors for %d inputs", v.n, in.n);
     DLSH_TRY(dl_jvp(call_subject, &s, in.t, in.n, v.t, dlsh_arg_bool(a, "create_graph"), out, &nout, t));
-    dlsh_value form = dlsh_ref(s.result);
-    dl_status st = give_product(&s, out, nout, form, t, nout, result);
-    dlsh_drop(form);
-    return st;
+    DLSH_DROPPED dlsh_value form = dlsh_ref(s.result);
+    return give_product(&s, out, nout, form, t, nout, result);
 }
 
 /* ---- jacobian and hessian: for each result, in its form, for each input, in theirs */
@@ -123,14 +121,12 @@ static dl_status matrix_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_TRY(subject_begin(a, &s));
     DLSH_TRY(dlsh_tree_leaves(s.args, "inputs", &in));
     int create = dlsh_arg_bool(a, "create_graph"), m = in.n;
-    dl_tensor **t = calloc((size_t)in.n * DL_MAX_RESULTS + 1, sizeof(dl_tensor *));
+    DLSH_FREED dl_tensor **t = calloc((size_t)in.n * DL_MAX_RESULTS + 1, sizeof(dl_tensor *));
     if (!t) return dlsh_no_memory("a matrix of derivatives");
-    dl_status st = *second ? dl_hessian(call_subject, &s, in.t, in.n, create, t)
-                           : dl_jacobian(call_subject, &s, in.t, in.n, create, &m, t);
+    DLSH_TRY(*second ? dl_hessian(call_subject, &s, in.t, in.n, create, t)
+                     : dl_jacobian(call_subject, &s, in.t, in.n, create, &m, t));
     dlsh_value inputs = *dlsh_arg(a, "inputs");
-    if (!st) st = give_rows(*second ? inputs : s.result, inputs, t, m, in.n, result);
-    free(t);
-    return st;
+    return give_rows(*second ? inputs : s.result, inputs, t, m, in.n, result);
 }
 static const int first_order = 0, second_order = 1;
 
@@ -205,13 +201,11 @@ static dlsh_value same_leaf(dlsh_value leaf, int i, void *ctx) {
 
 static dl_status call_sample(batch *b, dlsh_value args, dlsh_value *out) {
     int next = 0;
-    dlsh_value mine = dlsh_tree_map(args, same_leaf, NULL, &next);
-    dl_status st = dlsh_failed(mine) ? dl_failed() : each_leaf(&mine, &b->in_dims, "in_dims", take_sample, b);
+    DLSH_DROPPED dlsh_value mine = dlsh_tree_map(args, same_leaf, NULL, &next);
+    DLSH_TRY(dlsh_failed(mine) ? dl_failed() : each_leaf(&mine, &b->in_dims, "in_dims", take_sample, b));
     dlsh_callargs call = {0};
-    if (!st) call = (dlsh_callargs){mine.as.list->n, mine.as.list->items, NULL};
-    if (!st) st = dlsh_call(b->session, b->fn, &call, out);
-    dlsh_drop(mine);
-    return st;
+    call = (dlsh_callargs){mine.as.list->n, mine.as.list->items, NULL};
+    return dlsh_call(b->session, b->fn, &call, out);
 }
 
 /* Results of all samples: leaf i of sample k at t[k].t[i]. */
@@ -249,8 +243,8 @@ static dl_status run_samples(batch *b, dlsh_value args, dlsh_value *each, dlsh_l
 }
 
 static dl_status map_batch(batch *b, dlsh_value args, dlsh_value *result) {
-    dlsh_value *each = calloc((size_t)b->size, sizeof *each);
-    dlsh_leaves *leaves = calloc((size_t)b->size, sizeof *leaves);
+    DLSH_FREED dlsh_value *each = calloc((size_t)b->size, sizeof *each);
+    DLSH_FREED dlsh_leaves *leaves = calloc((size_t)b->size, sizeof *leaves);
     dl_status st = each && leaves ? DL_OK : dlsh_no_memory("results of vmap");
     for (long i = 0; each && i < b->size; i++) each[i] = dlsh_none();
     if (!st) st = run_samples(b, args, each, leaves);
@@ -263,8 +257,6 @@ static dl_status map_batch(batch *b, dlsh_value args, dlsh_value *result) {
         if (each) dlsh_drop(each[i]);
         if (leaves) dlsh_leaves_free(&leaves[i]);
     }
-    free(each);
-    free(leaves);
     return dlsh_give_filled(st, all, result);
 }
 
@@ -272,16 +264,15 @@ static dl_status mapped_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_list *made = dlsh_arg(a, "made")->as.list;
     batch b = {dlsh_arg_session(a), made->items[0], made->items[1], made->items[2], -1, 0};
     int n = dlsh_arg_count(a, "inputs");
-    dlsh_value args = dlsh_new_list(n);
-    dl_status st = dlsh_failed(args) ? dl_failed() : DL_OK;
-    for (int i = 0; i < n && !st; i++) st = dlsh_list_push(args.as.list, dlsh_ref(*dlsh_arg_at(a, "inputs", i)));
-    if (!st) st = each_leaf(&args, &b.in_dims, "in_dims", measure, &b);
-    if (!st && b.size < 1)
-        st = b.size < 0 ? dlsh_fail(DL_ERR_VALUE, NULL, "vmap: no argument is a tensor with a dimension to map over")
-                        : dlsh_fail(DL_ERR_VALUE, NULL, "vmap: a batch without samples");
-    if (!st) st = map_batch(&b, args, result);
-    dlsh_drop(args);
-    return st;
+    DLSH_DROPPED dlsh_value args = dlsh_new_list(n);
+    if (dlsh_failed(args)) return dl_failed();
+    for (int i = 0; i < n; i++) DLSH_TRY(dlsh_list_push(args.as.list, dlsh_ref(*dlsh_arg_at(a, "inputs", i))));
+    DLSH_TRY(each_leaf(&args, &b.in_dims, "in_dims", measure, &b));
+    if (b.size < 1)
+        DLSH_TRY(b.size < 0
+                     ? dlsh_fail(DL_ERR_VALUE, NULL, "vmap: no argument is a tensor with a dimension to map over")
+                     : dlsh_fail(DL_ERR_VALUE, NULL, "vmap: a batch without samples"));
+    return map_batch(&b, args, result);
 }
 
 static const dlsh_command mapped =
@@ -295,11 +286,9 @@ static dl_status vmap_run(const dlsh_args *a, dlsh_value *result) {
     if (!dlsh_callable(fn))
         return dlsh_arg_fail(a, "function", DL_ERR_TYPE, "give a function, an op or a net", "%s cannot be called",
                              dlsh_type_name(fn));
-    dlsh_value made = DLSH_LIST_OF(dlsh_ref(fn), dlsh_ref(in ? *in : zero), dlsh_ref(out ? *out : zero));
+    DLSH_DROPPED dlsh_value made = DLSH_LIST_OF(dlsh_ref(fn), dlsh_ref(in ? *in : zero), dlsh_ref(out ? *out : zero));
     if (dlsh_failed(made)) return dl_failed();
-    dlsh_value bound = dlsh_new_method(made, (dlsh_value){DLSH_BUILTIN, {.builtin = &mapped}});
-    dlsh_drop(made);
-    return dlsh_give(bound, result);
+    return dlsh_give(dlsh_new_method(made, (dlsh_value){DLSH_BUILTIN, {.builtin = &mapped}}), result);
 }
 
 /* ---- rows */

@@ -13,20 +13,18 @@
 static dl_status vars_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dlsh_session *s = dlsh_arg_session(a);
-    dlsh_table t = DLSH_TABLE({"name", 'l', ""}, {"type", 'l', ""}, {"value", 'l', ""});
-    dl_status status = DL_OK;
-    for (int i = 0; !status && i < dlsh_global_count(s); i++) {
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"name", 'l', ""}, {"type", 'l', ""}, {"value", 'l', ""});
+    for (int i = 0; i < dlsh_global_count(s); i++) {
         const dlsh_value *v;
         const char *name = dlsh_global_at(s, i, &v);
         if (!v || !strcmp(name, "_")) continue;
         if (dlsh_given(a, "pattern") && fnmatch(dlsh_arg_str(a, "pattern"), name, 0)) continue;
         DLSH_SCOPED_BUF line = {0};
-        status = dlsh_value_line(&line, *v);
-        if (!status)
-            status = dlsh_table_row(
-                &t, (dlsh_value[]){dlsh_string(name), dlsh_string(dlsh_type_name(*v)), dlsh_buf_string(&line)});
+        DLSH_TRY(dlsh_value_line(&line, *v));
+        DLSH_TRY(dlsh_table_row(
+            &t, (dlsh_value[]){dlsh_string(name), dlsh_string(dlsh_type_name(*v)), dlsh_buf_string(&line)}));
     }
-    return dlsh_table_show(dlsh_arg_sink(a), &t, status, "no variables yet\n");
+    return dlsh_table_show(dlsh_arg_sink(a), &t, DL_OK, "no variables yet\n");
 }
 
 /* ---------------------------------------------------------------- show */
@@ -130,9 +128,9 @@ static dl_status input_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_SCOPED_BUF line = {0};
     const char *prompt = dlsh_arg_str(a, "prompt");
     /* not dlsh_arg_sink, which shows nothing inside a function */
-    dl_status status =
-        dlsh_input(dlsh_session_sink(dlsh_arg_session(a)), prompt ? prompt : "", dlsh_arg_bool(a, "secret"), &line);
-    return status ? status : dlsh_give(dlsh_buf_string(&line), result);
+    DLSH_TRY(
+        dlsh_input(dlsh_session_sink(dlsh_arg_session(a)), prompt ? prompt : "", dlsh_arg_bool(a, "secret"), &line));
+    return dlsh_give(dlsh_buf_string(&line), result);
 }
 
 /* ---------------------------------------------------------------- the table */

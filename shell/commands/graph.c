@@ -157,20 +157,20 @@ static dlsh_value inputs_cell(const dl_tape_node *x) {
 
 /* For programs: the tape as it is. */
 static dl_status list_rows(dlsh_sink *sink, const dl_tape *tape) {
-    dlsh_table t = DLSH_TABLE({"id", 'r', ""}, {"op", 'l', ""}, {"seq", 'r', ""}, {"type", 'l', ""}, {"name", 'l', ""},
-                              {"attrs", 'l', ""}, {"file", 'l', ""}, {"line", 'r', ""}, {"inputs", 'l', ""});
-    dl_status status = DL_OK;
-    for (long i = 0; !status && i < tape->n; i++) {
+    DLSH_SCOPED_TABLE t =
+        DLSH_TABLE({"id", 'r', ""}, {"op", 'l', ""}, {"seq", 'r', ""}, {"type", 'l', ""}, {"name", 'l', ""},
+                   {"attrs", 'l', ""}, {"file", 'l', ""}, {"line", 'r', ""}, {"inputs", 'l', ""});
+    for (long i = 0; i < tape->n; i++) {
         const dl_tape_node *x = &tape->nodes[i];
         char type[160];
         set_kind_text(type, sizeof type, x);
-        status = dlsh_table_row(&t, (dlsh_value[]){dlsh_int(i), x->op ? dlsh_string(x->op) : dlsh_none(),
+        DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_int(i), x->op ? dlsh_string(x->op) : dlsh_none(),
                                                    x->op ? dlsh_int((long)x->seq) : dlsh_none(), dlsh_string(type),
                                                    dlsh_string(x->leaf ? dl_tensor_name(x->leaf) : ""),
                                                    dlsh_string(x->attrs), dlsh_string(x->file ? x->file : ""),
-                                                   dlsh_int(x->line), inputs_cell(x)});
+                                                   dlsh_int(x->line), inputs_cell(x)}));
     }
-    return dlsh_table_show(sink, &t, status, NULL);
+    return dlsh_table_show(sink, &t, DL_OK, NULL);
 }
 
 static dl_status write_file(const char *path, const dlsh_graph *g) {
@@ -190,12 +190,10 @@ static dl_status show(const dlsh_args *a, const dlsh_graph *g) {
         return DL_OK;
     }
     dlsh_look look = dlsh_sink_look(sink);
-    dlsh_bundle b = {0};
-    dl_status status = dlsh_graph_text(&b.text, g, &look);
-    if (!status && look.rich) status = dlsh_graph_svg(&b.form[DLSH_SVG], g);
-    if (!status) status = dlsh_display(sink, &b);
-    dlsh_bundle_free(&b);
-    return status;
+    DLSH_SCOPED(dlsh_bundle_free) dlsh_bundle b = {0};
+    DLSH_TRY(dlsh_graph_text(&b.text, g, &look));
+    if (look.rich) DLSH_TRY(dlsh_graph_svg(&b.form[DLSH_SVG], g));
+    return dlsh_display(sink, &b);
 }
 
 static dl_status graph_run(const dlsh_args *a, dlsh_value *result) {
@@ -206,7 +204,7 @@ static dl_status graph_run(const dlsh_args *a, dlsh_value *result) {
     if (!y) return dlsh_arg_fail(a, "what", DL_ERR_STATE, "forward t", "the trainer has computed no loss yet");
     if (most < 1 || most > MOST)
         return dlsh_arg_fail(a, "max", DL_ERR_VALUE, NULL, "max must be 1 to %d, got %ld", MOST, most);
-    dl_tape *tape = dl_tape_of(y);
+    DLSH_ENDED(dl_tape_free) dl_tape *tape = dl_tape_of(y);
     if (!tape) return dl_failed();
     history h = {.session = dlsh_arg_session(a), .tape = tape, .index = malloc(sizeof(int) * (size_t)tape->n)};
     dlsh_graph g = {0};
@@ -219,7 +217,6 @@ static dl_status graph_run(const dlsh_args *a, dlsh_value *result) {
     }
     dlsh_graph_free(&g);
     free(h.index);
-    dl_tape_free(tape);
     return status;
 }
 

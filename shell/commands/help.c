@@ -571,14 +571,13 @@ static int put_methods(page_out *o, const char *name) {
 /* `help m.build`, of a variable or a type; methods that are functions too have their page. */
 static int put_member(page_out *o, dlsh_session *s, const char *topic) {
     const char *dot = strrchr(topic, '.');
-    char *left = dot ? strndup(topic, (size_t)(dot - topic)) : NULL;
+    DLSH_FREED char *left = dot ? strndup(topic, (size_t)(dot - topic)) : NULL;
     if (!left) return 0;
     const dlsh_value *v = dlsh_get(s, left);
     const dlsh_class *cls = v && v->type == DLSH_HANDLE ? v->as.handle->cls : class_named(left);
     int plain =
         v ? v->type != DLSH_HANDLE
           : !strcmp(left, "tensor") || !strcmp(left, "list") || !strcmp(left, "string") || !strcmp(left, "record");
-    free(left);
     return cls ? put_class_member(o, cls, dot + 1) : plain ? put_topic(o, s, dot + 1) : 0;
 }
 

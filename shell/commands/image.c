@@ -227,15 +227,13 @@ static dl_status draw_png(const sheet *p, long from, long count, long columns, l
     if (columns > count) columns = count;
     long w = columns * (p->width * scale + gap) - gap, h = rows * (p->height * scale + gap) - gap;
     size_t stride = (size_t)(w * channels);
-    uint8_t *pixels = calloc(stride, (size_t)h);
+    DLSH_FREED uint8_t *pixels = calloc(stride, (size_t)h);
     if (!pixels) return no_memory();
     for (long k = 0; k < count; k++) {
         long y = k / columns * (p->height * scale + gap), x = k % columns * (p->width * scale + gap);
         draw_picture(p, from + k, colours, scale, pixels + (size_t)y * stride + (size_t)(x * channels), stride);
     }
-    dl_status st = dlsh_png(out, pixels, w, h, (int)channels);
-    free(pixels);
-    return st;
+    return dlsh_png(out, pixels, w, h, (int)channels);
 }
 
 /* Each picture with its class below it. */
@@ -305,13 +303,12 @@ static dl_status read_samples(const dlsh_args *a, const dlsh_split *s, sheet *p,
 /* One of captions= as text: of a list any value, of a tensor of one dimension its number. */
 static dl_status caption_text(const dlsh_value *v, long i, dlsh_buf *out) {
     if (v->type == DLSH_LIST) return dlsh_text(out, v->as.list->items[i]);
-    dl_tensor *one = dl_select(v->as.tensor, 0, i);
+    DLSH_OWNED dl_tensor *one = dl_select(v->as.tensor, 0, i);
     int is_float = dl_dtype_is_float(dl_dtype_of(v->as.tensor));
     double f = 0;
     long k = 0;
-    dl_status st = !one ? dl_failed() : is_float ? dl_item_f(one, &f) : dl_item_i(one, &k);
-    dl_unref(one);
-    return st ? st : dlsh_text(out, is_float ? dlsh_float(f) : dlsh_int(k));
+    DLSH_TRY(!one ? dl_failed() : is_float ? dl_item_f(one, &f) : dl_item_i(one, &k));
+    return dlsh_text(out, is_float ? dlsh_float(f) : dlsh_int(k));
 }
 
 /* The texts of captions=, one a picture. */

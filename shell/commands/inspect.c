@@ -73,36 +73,32 @@ static dl_status show_stats(const dlsh_args *a, const dl_tensor *t, const dlsh_s
     dlsh_sink *sink = dlsh_arg_sink(a);
     dlsh_look look = dlsh_sink_look(sink);
     const char *title = dlsh_arg_text(a, "tensor");
-    dlsh_bundle b = {0};
-    dl_status status = put_stats(&b.text, title, t, s, &look);
-    if (!status && look.rich) status = dlsh_html_figures(&b.form[DLSH_HTML], *title ? title : NULL, t, s);
-    if (!status) status = dlsh_display(sink, &b);
-    dlsh_bundle_free(&b);
-    return status;
+    DLSH_SCOPED(dlsh_bundle_free) dlsh_bundle b = {0};
+    DLSH_TRY(put_stats(&b.text, title, t, s, &look));
+    if (look.rich) DLSH_TRY(dlsh_html_figures(&b.form[DLSH_HTML], *title ? title : NULL, t, s));
+    return dlsh_display(sink, &b);
 }
 
 static dl_status stat_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "tensor");
     dlsh_stats s;
     DLSH_TRY(dlsh_stats_of(t, &s));
-    dlsh_value r;
+    DLSH_DROPPED dlsh_value r = dlsh_void();
     DLSH_TRY(dlsh_give(stats_record(t, &s), &r));
     dlsh_sink *sink = dlsh_arg_sink(a);
-    dl_status status = DL_OK;
     if (!dlsh_arg_called(a))
-        status = dlsh_sink_look(sink).mode == DLSH_MODE_TABLE ? show_stats(a, t, &s) : sink->ops->value(sink, r);
-    return dlsh_give_filled(status, r, result);
+        DLSH_TRY(dlsh_sink_look(sink).mode == DLSH_MODE_TABLE ? show_stats(a, t, &s) : sink->ops->value(sink, r));
+    return dlsh_hand_over(&r, result);
 }
 
 /* ---------------------------------------------------------------- hist */
 
 static dl_status hist_table(dlsh_sink *sink, double lo, double width, int bins, const long *counts) {
-    dlsh_table t = DLSH_TABLE({"from", 'r', ""}, {"to", 'r', ""}, {"count", 'r', ""});
-    dl_status status = DL_OK;
-    for (int i = 0; !status && i < bins; i++)
-        status = dlsh_table_row(
-            &t, (dlsh_value[]){dlsh_float(lo + i * width), dlsh_float(lo + (i + 1) * width), dlsh_int(counts[i])});
-    return dlsh_table_show(sink, &t, status, NULL);
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"from", 'r', ""}, {"to", 'r', ""}, {"count", 'r', ""});
+    for (int i = 0; i < bins; i++)
+        DLSH_TRY(dlsh_table_row(
+            &t, (dlsh_value[]){dlsh_float(lo + i * width), dlsh_float(lo + (i + 1) * width), dlsh_int(counts[i])}));
+    return dlsh_table_show(sink, &t, DL_OK, NULL);
 }
 
 static void hist_bars(dlsh_buf *b, const dlsh_look *look, double lo, double width, int bins, const long *counts) {
@@ -126,7 +122,7 @@ static dl_status hist_plot(const dlsh_args *a, double lo, double width, int bins
                            const dlsh_stats *s, dlsh_buf *svg) {
     dlsh_sink *sink = dlsh_arg_sink(a);
     char left_out[80] = "value";
-    double *xy = malloc(sizeof *xy * 2 * (size_t)bins);
+    DLSH_FREED double *xy = malloc(sizeof *xy * 2 * (size_t)bins);
     if (!xy) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %d bins", bins);
     for (int i = 0; i < bins; i++) {
         xy[i] = lo + (i + 0.5) * width;
@@ -141,18 +137,16 @@ static dl_status hist_plot(const dlsh_args *a, double lo, double width, int bins
                    .ncurves = 1,
                    .curves = &curve,
                    .bars = 1};
-    dl_status status = svg               ? dlsh_plot_svg(&p, svg)
-                       : sink->ops->plot ? sink->ops->plot(sink, &p)
-                                         : dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "this output cannot show plots");
-    free(xy);
-    return status;
+    return svg               ? dlsh_plot_svg(&p, svg)
+           : sink->ops->plot ? sink->ops->plot(sink, &p)
+                             : dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "this output cannot show plots");
 }
 
 static dl_status hist_show(const dlsh_args *a, double lo, double width, int bins, const long *counts,
                            const dlsh_stats *s) {
     dlsh_sink *sink = dlsh_arg_sink(a);
     dlsh_look look = dlsh_sink_look(sink);
-    dlsh_bundle b = {0};
+    DLSH_SCOPED(dlsh_bundle_free) dlsh_bundle b = {0};
     hist_bars(&b.text, &look, lo, width, bins, counts);
     if (s->nans || s->infs) dlsh_buf_printf(&b.text, "left out: NaN %ld, Inf %ld\n", s->nans, s->infs);
     dl_status status = look.rich ? hist_plot(a, lo, width, bins, counts, s, &b.form[DLSH_SVG]) : DL_OK;
@@ -161,7 +155,6 @@ static dl_status hist_show(const dlsh_args *a, double lo, double width, int bins
         status = DL_OK;
     }
     if (!status) status = dlsh_display(sink, &b);
-    dlsh_bundle_free(&b);
     return status;
 }
 

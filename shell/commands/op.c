@@ -79,15 +79,15 @@ static dl_status op_run(const dlsh_args *a, dlsh_value *result) {
                       .sample = option(a, "sample")};
     DLSH_SCOPED_BUF defaults = {0};
     (void)result;
-    dl_status st = read_signature(a, dlsh_arg_node(a, "signature"), &p, &defaults);
-    if (!st && p.forward.type == DLSH_VOID && p.cuda_forward.type == DLSH_VOID)
-        st = dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "forward=F, a C function", "op %s needs a forward function", p.name);
-    if (!st && dlsh_arg(a, "visible") && p.visible < 1)
-        st = dlsh_arg_fail(a, "visible", DL_ERR_VALUE, NULL, "visible= is 1 or more");
-    if (!st && p.shape.type != DLSH_VOID && !dlsh_callable(p.shape))
-        st = dlsh_arg_fail(a, "shape", DL_ERR_TYPE, NULL, "shape= takes a function of the inputs");
-    if (!st) st = dlsh_userop_define(dlsh_arg_session(a), &p);
-    return st;
+    DLSH_TRY(read_signature(a, dlsh_arg_node(a, "signature"), &p, &defaults));
+    if (p.forward.type == DLSH_VOID && p.cuda_forward.type == DLSH_VOID)
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "forward=F, a C function", "op %s needs a forward function",
+                             p.name);
+    if (dlsh_arg(a, "visible") && p.visible < 1)
+        return dlsh_arg_fail(a, "visible", DL_ERR_VALUE, NULL, "visible= is 1 or more");
+    if (p.shape.type != DLSH_VOID && !dlsh_callable(p.shape))
+        return dlsh_arg_fail(a, "shape", DL_ERR_TYPE, NULL, "shape= takes a function of the inputs");
+    return dlsh_userop_define(dlsh_arg_session(a), &p);
 }
 
 const dlsh_command op_commands[] = {

@@ -36,10 +36,8 @@ static dl_status run_op(const dlsh_userop *u, const char *name, dl_tensor **in, 
     DLSH_TRY(dl_op_call(name, in, n, NULL, r->out, &r->nout));
     dl_tensor *y = r->out[0];
     if (!dlsh_userop_has_backward(u) || !dl_requires_grad(y)) return DL_OK;
-    dl_tensor *seed = dl_tensor_full(dl_ndim(y), dl_shape(y), dl_dtype_of(y), dl_device_of(y), 0.7);
-    dl_status st = seed ? dl_gradients(y, seed, in, n, 0, 0, r->grad) : dl_failed();
-    dl_unref(seed);
-    return st;
+    DLSH_OWNED dl_tensor *seed = dl_tensor_full(dl_ndim(y), dl_shape(y), dl_dtype_of(y), dl_device_of(y), 0.7);
+    return seed ? dl_gradients(y, seed, in, n, 0, 0, r->grad) : dl_failed();
 }
 
 /* ---------------------------------------------------------------- inputs */
@@ -93,17 +91,14 @@ dl_status dlsh_opcheck_inputs(const dlsh_userop *u, dl_tensor **in) {
 static dl_status copies(const dlsh_userop *u, dl_tensor **in, int n, dl_dtype real, int device, dl_tensor **out) {
     DLSH_SCOPED_GRAD_MODE(0);
     int made = 0;
-    dl_status st = DL_OK;
-    for (; made < n && !st; made++) {
+    for (; made < n; made++) {
         dl_dtype dtype;
         dlsh_userop_input(u, made, real, &dtype);
-        dl_tensor *cast = dl_to_dtype(in[made], dtype), *there = cast ? dl_to_device(cast, device) : NULL;
+        DLSH_OWNED dl_tensor *cast = dl_to_dtype(in[made], dtype), *there = cast ? dl_to_device(cast, device) : NULL;
         out[made] = there ? dl_clone(there) : NULL;
-        dl_unref(there);
-        dl_unref(cast);
-        st = leaf(u, made, out[made]);
+        DLSH_TRY(leaf(u, made, out[made]));
     }
-    return st;
+    return DL_OK;
 }
 
 /* The same values with another stride: every second element of something larger. */
@@ -113,15 +108,13 @@ static dl_tensor *strided(dl_tensor *t) {
     if (ndim > 7) return dl_ref(t);
     memcpy(shape, dl_shape(t), (size_t)ndim * sizeof *shape);
     shape[ndim] = 2;
-    dl_tensor *wide = dl_tensor_full(ndim + 1, shape, dl_dtype_of(t), dl_device_of(t), 5),
-              *v = wide ? dl_select(wide, ndim, 1) : NULL;
+    DLSH_OWNED dl_tensor *wide = dl_tensor_full(ndim + 1, shape, dl_dtype_of(t), dl_device_of(t), 5),
+                         *v = wide ? dl_select(wide, ndim, 1) : NULL;
     dl_tensor *x = v ? dl_detach(v) : NULL;
     if (x && dl_assign(x, t)) {
         dl_unref(x);
         x = NULL;
     }
-    dl_unref(v);
-    dl_unref(wide);
     return x;
 }
 
@@ -216,14 +209,13 @@ static dl_status check_strided(const subject *s, char *why, size_t size) {
     TENSORS(in);
     double worst = 0;
     DLSH_TRY(copies(s->u, s->in, s->n, s->real, s->device, plain));
-    dl_status st = DL_OK;
     {
         DLSH_SCOPED_GRAD_MODE(0);
-        for (int i = 0; i < s->n && !st; i++) st = leaf(s->u, i, in[i] = strided(plain[i]));
+        for (int i = 0; i < s->n; i++) DLSH_TRY(leaf(s->u, i, in[i] = strided(plain[i])));
     }
-    if (!st) st = compare(s, in, plain, &worst);
-    if (!st && worst > 0) snprintf(why, size, "results differ by %.2g from those of contiguous inputs", worst);
-    return st;
+    DLSH_TRY(compare(s, in, plain, &worst));
+    if (worst > 0) snprintf(why, size, "results differ by %.2g from those of contiguous inputs", worst);
+    return DL_OK;
 }
 
 /* No samples in the first dimension of the first input, and of those that share it. */
@@ -240,9 +232,8 @@ static dl_status check_empty(const subject *s, char *why, size_t size) {
         if (ndim == dl_ndim(s->in[0]) && shape[0] == first[0]) shape[0] = 0;
         dl_dtype dtype;
         dlsh_userop_input(s->u, i, s->real, &dtype);
-        dl_tensor *host = drawn(i, ndim, shape, dtype);
+        DLSH_OWNED dl_tensor *host = drawn(i, ndim, shape, dtype);
         in[i] = host ? dl_to_device(host, s->device) : NULL;
-        dl_unref(host);
         st = leaf(s->u, i, in[i]);
     }
     if (!st) st = run_op(s->u, s->name, in, s->n, &r);
@@ -258,10 +249,9 @@ static dl_status check_empty(const subject *s, char *why, size_t size) {
 
 static int has_nan(const dl_tensor *t) {
     long n = dl_numel(t), found = 0;
-    double *v = dl_memory_alloc(n, sizeof *v);
+    DLSH_FREED double *v = dl_memory_alloc(n, sizeof *v);
     if (v && !dl_read_f64(t, v))
         for (long i = 0; i < n; i++) found |= isnan(v[i]);
-    free(v);
     return found != 0;
 }
 

@@ -10,6 +10,8 @@
 #include "commands/record_file.h"
 #include "commands/nets/scaler.h"
 
+DLSH_ENDS(json_decref, json_t)
+
 #define KEY "dlsh.record"
 
 /* ---------------------------------------------------------------- the state of random streams */
@@ -88,11 +90,10 @@ static dl_status add(void *ctx, const char *name, dl_tensor *t) {
 
 static dl_status add_net(parts *p, dl_module *m) {
     DLSH_TRY(dl_module_check_built(m));
-    dl_module_list *l = dl_module_tensors(m, 3);
-    dl_status st = l ? DL_OK : dl_failed();
-    for (long i = 0; st == DL_OK && i < l->n; i++) st = add(p, l->entries[i].path, l->entries[i].tensor);
-    dl_module_list_free(l);
-    return st;
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 3);
+    if (!l) return dl_failed();
+    for (long i = 0; i < l->n; i++) DLSH_TRY(add(p, l->entries[i].path, l->entries[i].tensor));
+    return DL_OK;
 }
 
 /* Numbers as text keep all digits, NaN and infinities. */
@@ -201,20 +202,14 @@ static json_t *describe(parts *p, const char *name, dlsh_value v) {
 }
 
 dl_status dlsh_record_save(const dlsh_record *r, const char *path) {
-    parts p = {.prefix = "", .plain = 1};
+    DLSH_SCOPED(free_parts) parts p = {.prefix = "", .plain = 1};
     dl_error_clear();
-    json_t *j = describe_all(&p, "", (dlsh_value){DLSH_RECORD, {.record = (dlsh_record *)r}});
-    char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
-    dl_status st = text ? DL_OK : dl_error_last() ? dl_failed() : dlsh_no_memory("the description of a record");
-    if (st == DL_OK) {
-        const char *meta[] = {"dlsh.version", dl_version(), p.plain ? NULL : KEY, text, NULL};
-        st = dl_tensors_write(path, p.plain ? DL_HOLDS_RECORD : DL_HOLDS_TRAINER, p.n, (const char *const *)p.names,
-                              p.tensors, meta);
-    }
-    json_decref(j);
-    free(text);
-    free_parts(&p);
-    return st;
+    DLSH_ENDED(json_decref) json_t *j = describe_all(&p, "", (dlsh_value){DLSH_RECORD, {.record = (dlsh_record *)r}});
+    DLSH_FREED char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+    if (!text) return dl_error_last() ? dl_failed() : dlsh_no_memory("the description of a record");
+    const char *meta[] = {"dlsh.version", dl_version(), p.plain ? NULL : KEY, text, NULL};
+    return dl_tensors_write(path, p.plain ? DL_HOLDS_RECORD : DL_HOLDS_TRAINER, p.n, (const char *const *)p.names,
+                            p.tensors, meta);
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -246,15 +241,14 @@ static dl_status read_rng(const json_t *j, const char *name, unsigned long state
 
 /* The tensors of the file behind a name, as a record. */
 static dl_status state_of(const dl_tensor_file *f, const char *name, dlsh_value *out) {
-    dlsh_value r = dlsh_new_record();
-    dl_status st = dlsh_failed(r) ? dl_failed() : DL_OK;
+    DLSH_DROPPED dlsh_value r = dlsh_new_record();
     size_t n = strlen(name);
-    for (long i = 0; i < dl_tensor_file_count(f) && st == DL_OK; i++) {
+    for (long i = 0; i < dl_tensor_file_count(f); i++) {
         const char *full = dl_tensor_file_name(f, i);
         if (strncmp(full, name, n) || full[n] != '.') continue;
-        st = dlsh_record_set(r.as.record, full + n + 1, dlsh_tensor(dl_ref(dl_tensor_file_at(f, i))));
+        DLSH_TRY(dlsh_record_add(r, full + n + 1, dlsh_tensor(dl_ref(dl_tensor_file_at(f, i)))));
     }
-    return dlsh_give_filled(st, r, out);
+    return dlsh_hand_over(&r, out);
 }
 
 static dl_status read_value(const dl_tensor_file *f, const json_t *j, const char *name, dlsh_value *out);
@@ -272,17 +266,16 @@ static dl_status read_all(const dl_tensor_file *f, const json_t *j, const char *
     const json_t *items = json_object_get(j, "items"), *keys = json_object_get(j, "keys");
     int record = !strcmp(kind_of(j), "record");
     if (!json_is_array(items) || (record && json_array_size(keys) != json_array_size(items))) return damaged(name);
-    dlsh_value v = record ? dlsh_new_record() : dlsh_new_list((long)json_array_size(items));
-    dl_status st = dlsh_failed(v) ? dl_failed() : DL_OK;
-    for (size_t i = 0; i < json_array_size(items) && st == DL_OK; i++) {
+    DLSH_DROPPED dlsh_value v = record ? dlsh_new_record() : dlsh_new_list((long)json_array_size(items));
+    for (size_t i = 0; i < json_array_size(items); i++) {
         DLSH_SCOPED_BUF b = {0};
         dlsh_value item = dlsh_void();
         const char *key = json_string_value(json_array_get(keys, i));
         name_item(&b, name, j, i);
-        st = record && !key ? damaged(name) : read_value(f, json_array_get(items, i), dlsh_buf_text(&b), &item);
-        if (st == DL_OK) st = record ? dlsh_record_set(v.as.record, key, item) : dlsh_list_push(v.as.list, item);
+        DLSH_TRY(record && !key ? damaged(name) : read_value(f, json_array_get(items, i), dlsh_buf_text(&b), &item));
+        DLSH_TRY(record ? dlsh_record_add(v, key, item) : dlsh_append(v, item));
     }
-    return dlsh_give_filled(st, v, out);
+    return dlsh_hand_over(&v, out);
 }
 
 static dl_status read_value(const dl_tensor_file *f, const json_t *j, const char *name, dlsh_value *out) {
@@ -322,10 +315,8 @@ static json_t *description(const dl_tensor_file *f) {
 }
 
 dl_status dlsh_record_open(const dl_tensor_file *f, dlsh_value *out) {
-    json_t *j = description(f);
-    dl_status st = j ? read_all(f, j, "", out) : dl_failed();
-    json_decref(j);
-    return st;
+    DLSH_ENDED(json_decref) json_t *j = description(f);
+    return j ? read_all(f, j, "", out) : dl_failed();
 }
 
 /* ---------------------------------------------------------------- loading into objects */
@@ -387,26 +378,21 @@ static dl_status load_tensor(const loading *l, dl_tensor *to, const char *name) 
         return dlsh_fail(DL_ERR_SHAPE, NULL, "tensor '%s' of the file has another shape than that of the record", name);
     if (!l->write) return DL_OK;
     DLSH_SCOPED_GRAD_MODE(0);
-    dl_tensor *here = dl_to_device(from, dl_device_of(to));
-    dl_status st = here ? dl_assign(to, here) : dl_failed();
-    dl_unref(here);
-    return st;
+    DLSH_OWNED dl_tensor *here = dl_to_device(from, dl_device_of(to));
+    return here ? dl_assign(to, here) : dl_failed();
 }
 
 static dl_status load_net(const loading *l, dl_module *m, const char *name) {
-    dlsh_value r = dlsh_void();
+    DLSH_DROPPED dlsh_value r = dlsh_void();
     DLSH_TRY(state_of(l->f, name, &r));
-    dl_tensor **t = calloc((size_t)r.as.record->n + 1, sizeof(dl_tensor *));
+    DLSH_FREED dl_tensor **t = calloc((size_t)r.as.record->n + 1, sizeof(dl_tensor *));
     for (int i = 0; t && i < r.as.record->n; i++) t[i] = r.as.record->values[i].as.tensor;
+    DLSH_ENDED(dl_tensor_file_free)
     dl_tensor_file *own = t ? dl_tensor_file_of(r.as.record->n, (const char *const *)r.as.record->keys, t) : NULL;
-    dl_status st = !t         ? dlsh_no_memory("the tensors of a net")
-                   : !own     ? dl_failed()
-                   : l->write ? dl_module_load_tensors(m, own, l->path, NULL, NULL)
-                              : dl_module_check_tensors(m, own, l->path);
-    dl_tensor_file_free(own);
-    free(t);
-    dlsh_drop(r);
-    return st;
+    return !t         ? dlsh_no_memory("the tensors of a net")
+           : !own     ? dl_failed()
+           : l->write ? dl_module_load_tensors(m, own, l->path, NULL, NULL)
+                      : dl_module_check_tensors(m, own, l->path);
 }
 
 static dl_status load_optimizer(const loading *l, const json_t *j, dl_optimizer *o, const char *name) {
@@ -507,10 +493,10 @@ static dl_status load_items(loading *l, const json_t *j, dlsh_value v, const cha
 }
 
 dl_status dlsh_record_load(dlsh_record *r, const char *path) {
-    dl_tensor_file *f = dl_tensors_read(path, 0);
+    DLSH_ENDED(dl_tensor_file_free) dl_tensor_file *f = dl_tensors_read(path, 0);
     if (!f) return dl_failed();
     dl_error_clear();
-    json_t *j = description(f);
+    DLSH_ENDED(json_decref) json_t *j = description(f);
     dl_status st = DL_OK;
     if (!j)
         st = dl_error_last() ? dl_failed()
@@ -520,7 +506,5 @@ dl_status dlsh_record_load(dlsh_record *r, const char *path) {
         loading l = {.f = f, .path = path, .write = write};
         st = load_items(&l, j, (dlsh_value){DLSH_RECORD, {.record = r}}, "");
     }
-    json_decref(j);
-    dl_tensor_file_free(f);
     return st ? dl_error_of_file(path) : st;
 }

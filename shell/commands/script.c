@@ -44,22 +44,19 @@ static dl_status convert(const dlsh_args *a, const char *name, dlsh_value dflt, 
 }
 
 static dl_status list_args(const dlsh_args *a) {
-    dlsh_table t = DLSH_TABLE({"argument", 'l', ""}, {"type", 'l', ""}, {"default", 'l', ""});
-    dl_status status = DL_OK;
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"argument", 'l', ""}, {"type", 'l', ""}, {"default", 'l', ""});
     const dlsh_value *v;
     const char *name;
-    for (int i = 0; !status && (name = dlsh_arg_extra(a, i, &v)); i++) {
+    for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) {
         dlsh_buf text = {0};
-        dlsh_value dflt = as_default(*v);
-        status = dlsh_repr(&text, dflt);
-        if (!status)
-            status = dlsh_table_row(
-                &t, (dlsh_value[]){dlsh_string(name), dlsh_string(dlsh_type_name(dflt)), dlsh_buf_string(&text)});
-        dlsh_drop(dflt);
+        DLSH_DROPPED dlsh_value dflt = as_default(*v);
+        DLSH_TRY(dlsh_repr(&text, dflt));
+        DLSH_TRY(dlsh_table_row(
+            &t, (dlsh_value[]){dlsh_string(name), dlsh_string(dlsh_type_name(dflt)), dlsh_buf_string(&text)}));
     }
-    status = dlsh_table_show(dlsh_arg_sink(a), &t, status, NULL);
-    if (!status) dlsh_exit(dlsh_arg_session(a), 0);
-    return status;
+    DLSH_TRY(dlsh_table_show(dlsh_arg_sink(a), &t, DL_OK, NULL));
+    dlsh_exit(dlsh_arg_session(a), 0);
+    return DL_OK;
 }
 
 /* What the script declares, by name. */
@@ -89,13 +86,9 @@ static dl_status collect(const dlsh_args *a, declarations *d) {
 
 static dl_status unknown_word(const dlsh_args *a, const declarations *d, const char *given, size_t len) {
     char hint[240];
-    char *word = strndup(given, len);
-    const char **names = malloc((size_t)(d->n + 1) * sizeof *names);
-    if (!word || !names) {
-        free(word);
-        free(names);
-        return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the script's arguments");
-    }
+    DLSH_FREED char *word = strndup(given, len);
+    DLSH_FREED const char **names = malloc((size_t)(d->n + 1) * sizeof *names);
+    if (!word || !names) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the script's arguments");
     for (int i = 0; i < d->n; i++) names[i] = d->all[i].name;
     const char *near = dlsh_nearest(word, names, d->n);
     if (near) {
@@ -108,10 +101,7 @@ static dl_status unknown_word(const dlsh_args *a, const declarations *d, const c
             if (!fits) break;
         }
     }
-    dl_status st = dlsh_arg_fail(a, NULL, DL_ERR_NAME, hint, "the script has no argument '%.200s'", word);
-    free(names);
-    free(word);
-    return st;
+    return dlsh_arg_fail(a, NULL, DL_ERR_NAME, hint, "the script has no argument '%.200s'", word);
 }
 
 /* Every word given must be declared; the last one of a name counts. */
@@ -209,10 +199,9 @@ static dl_status read_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     DLSH_SCOPED_BUF text = {0};
     const char *path = dlsh_arg_str(a, "file");
-    dl_status status = dlsh_script_text(a, "file", &text);
-    if (!status) status = dl_run_source(path, dlsh_buf_text(&text), (long)text.n);
-    if (!status) status = dlsh_run(dlsh_arg_session(a), path, dlsh_buf_text(&text), text.n, NULL);
-    return status;
+    DLSH_TRY(dlsh_script_text(a, "file", &text));
+    DLSH_TRY(dl_run_source(path, dlsh_buf_text(&text), (long)text.n));
+    return dlsh_run(dlsh_arg_session(a), path, dlsh_buf_text(&text), text.n, NULL);
 }
 
 const dlsh_command script_commands[] = {

@@ -257,9 +257,9 @@ static dl_status set_run(const dlsh_args *a, dlsh_value *result) {
     if (!row) return dl_failed();
     if (dlsh_given(a, "value")) return setting_set(row, dlsh_arg_str(a, "value"));
     DLSH_SCOPED_BUF value = {0};
-    dl_status status = dlsh_setting_get(row, &value);
-    if (!status) dlsh_put(dlsh_arg_sink(a), "%s %s\n", row->name, dlsh_buf_text(&value));
-    return status;
+    DLSH_TRY(dlsh_setting_get(row, &value));
+    dlsh_put(dlsh_arg_sink(a), "%s %s\n", row->name, dlsh_buf_text(&value));
+    return DL_OK;
 }
 
 const dlsh_command settings_commands[] = {

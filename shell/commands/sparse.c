@@ -79,26 +79,20 @@ static const dlsh_field fields[] = {
 /* ---- operators */
 
 static dl_status multiply(const dl_sparse *s, dlsh_value by, int divide, dlsh_value *out) {
-    dl_tensor *k = dlsh_operand(by);
-    if (k && dl_numel(k) != 1) {
-        dl_unref(k);
+    DLSH_OWNED dl_tensor *k = dlsh_operand(by);
+    if (k && dl_numel(k) != 1)
         return dlsh_fail(DL_ERR_TYPE, "s @ x is the product of matrices; s.with_values(...) has other values",
                          "a sparse matrix is multiplied by a number, not by a tensor of %d dimensions",
                          dl_ndim(by.as.tensor));
-    }
-    dl_tensor *v = !k ? NULL : divide ? dl_div(dl_sparse_values(s), k) : dl_mul(dl_sparse_values(s), k);
-    dl_status st = v ? give_sparse(dl_sparse_with(s, v), out) : dl_failed();
-    dl_unref(v), dl_unref(k);
-    return st;
+    DLSH_OWNED dl_tensor *v = !k ? NULL : divide ? dl_div(dl_sparse_values(s), k) : dl_mul(dl_sparse_values(s), k);
+    return v ? give_sparse(dl_sparse_with(s, v), out) : dl_failed();
 }
 
 static dl_status add(const dl_sparse *a, const dl_sparse *b, int minus, dlsh_value *out) {
-    dl_tensor *less = minus ? dl_neg(dl_sparse_values(b)) : NULL;
+    DLSH_OWNED dl_tensor *less = minus ? dl_neg(dl_sparse_values(b)) : NULL;
+    DLSH_ENDED(dl_sparse_unref)
     dl_sparse *other = !minus ? dl_sparse_ref((dl_sparse *)b) : less ? dl_sparse_with(b, less) : NULL;
-    dl_status st = other ? give_sparse(dl_sparse_add(a, other), out) : dl_failed();
-    dl_unref(less);
-    dl_sparse_unref(other);
-    return st;
+    return other ? give_sparse(dl_sparse_add(a, other), out) : dl_failed();
 }
 
 static dl_status binary(int op, dlsh_value a, dlsh_value b, dlsh_value *out) {
@@ -186,9 +180,8 @@ static dl_tensor *values_of(const dlsh_args *a) {
 
 /* Lists stay on the device of the values. */
 static dl_tensor *indices_of(const dlsh_args *a, const char *name, const dl_tensor *values) {
-    dl_tensor *t = tensor_of(*dlsh_arg(a, name), -1, dl_device_of(values));
+    DLSH_OWNED dl_tensor *t = tensor_of(*dlsh_arg(a, name), -1, dl_device_of(values));
     dl_tensor *whole = t && !dl_numel(t) ? dl_to_dtype(t, DL_I64) : dl_ref(t); /* no numbers, no dtype */
-    dl_unref(t);
     return whole;
 }
 
@@ -218,25 +211,22 @@ static dl_status csr_run(const dlsh_args *a, dlsh_value *result) {
     dl_status st;
     const int given = given_size(a, size, &st);
     DLSH_TRY(st);
-    dl_tensor *values = values_of(a);
+    DLSH_OWNED dl_tensor *values = values_of(a);
     if (!values) return dl_failed();
-    dl_tensor *crow = indices_of(a, "crow", values), *col = crow ? indices_of(a, "col", values) : NULL;
+    DLSH_OWNED dl_tensor *crow = indices_of(a, "crow", values), *col = crow ? indices_of(a, "col", values) : NULL;
     st = col ? DL_OK : dl_failed();
     if (!given && !st) st = least_size(col, &size[1]), size[0] = dl_numel(crow) - 1;
     if (!st) st = give_sparse(dl_sparse_csr(crow, col, values, size[0], size[1]), result);
-    DLSH_UNREF(values, crow, col);
     return st;
 }
 
 /* The numbers of columns and rows that indices need. */
 static dl_status size_for(dl_tensor *indices, long size[2]) {
-    dl_status st = DL_OK;
-    for (int i = 0; i < 2 && !st && dl_ndim(indices) == 2 && dl_shape(indices)[0] == 2; i++) {
-        dl_tensor *line = dl_select(indices, 0, i);
-        st = line ? least_size(line, &size[i]) : dl_failed();
-        dl_unref(line);
+    for (int i = 0; i < 2 && dl_ndim(indices) == 2 && dl_shape(indices)[0] == 2; i++) {
+        DLSH_OWNED dl_tensor *line = dl_select(indices, 0, i);
+        DLSH_TRY(line ? least_size(line, &size[i]) : dl_failed());
     }
-    return st;
+    return DL_OK;
 }
 
 static dl_status coo_run(const dlsh_args *a, dlsh_value *result) {
@@ -244,12 +234,11 @@ static dl_status coo_run(const dlsh_args *a, dlsh_value *result) {
     dl_status st;
     const int given = given_size(a, size, &st);
     DLSH_TRY(st);
-    dl_tensor *values = values_of(a);
+    DLSH_OWNED dl_tensor *values = values_of(a);
     if (!values) return dl_failed();
-    dl_tensor *indices = indices_of(a, "indices", values);
+    DLSH_OWNED dl_tensor *indices = indices_of(a, "indices", values);
     st = !indices ? dl_failed() : given ? DL_OK : size_for(indices, size);
     if (!st) st = give_sparse(dl_sparse_coo(indices, values, size[0], size[1]), result);
-    DLSH_UNREF(values, indices);
     return st;
 }
 

@@ -23,6 +23,12 @@ dl_status dlsh_give_filled(dl_status st, dlsh_value v, dlsh_value *out) {
     return st;
 }
 
+dl_status dlsh_hand_over(dlsh_value *v, dlsh_value *out) {
+    *out = *v;
+    *v = dlsh_void();
+    return dlsh_failed(*out) ? dl_failed() : DL_OK;
+}
+
 static dlsh_value tracked(dlsh_value v) {
     if (dlsh_tracked(v)) dlsh_track(v);
     return v;

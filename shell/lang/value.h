@@ -7,6 +7,8 @@
 
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "dlcore.h"
 
@@ -262,6 +264,49 @@ static inline void dlsh_drop(dlsh_value v) {
     }
 }
 
+/* ---------------------------------------------------------------- what a block owns
+ * It is released at the end of the block, on every path out of it, the last declared first:
+ *
+ *     DLSH_OWNED dl_tensor *t = ..., *u = ...;               references to tensors
+ *     DLSH_DROPPED dlsh_value v = ...;                       a reference to a value; VOID: nothing
+ *     DLSH_FREED char *s = ...;                              memory
+ *     DLSH_ENDED(dl_rows_free) dl_rows *rows = ...;          by a function that takes it; NULL: nothing
+ *     DLSH_SCOPED(dlsh_buf_free) dlsh_buf b = {0};           by a function that takes its address */
+
+#define DLSH_SCOPED(end) __attribute__((cleanup(end), unused))
+#define DLSH_OWNED DLSH_ENDED(dl_unref)
+#define DLSH_DROPPED DLSH_SCOPED(dlsh_drop_at)
+#define DLSH_FREED DLSH_SCOPED(dlsh_free_at)
+#define DLSH_ENDED(end) DLSH_SCOPED(dlsh_at_##end)
+/* Lets blocks own what `end` releases. */
+#define DLSH_ENDS(end, type)                                                                                           \
+    static inline void dlsh_at_##end(type *const *owned) {                                                             \
+        if (*owned) end(*owned);                                                                                       \
+    }
+DLSH_ENDS(dl_unref, dl_tensor)
+DLSH_ENDS(dl_comparison_free, dl_comparison)
+DLSH_ENDS(dl_module_list_free, dl_module_list)
+DLSH_ENDS(dl_module_unref, dl_module)
+DLSH_ENDS(dl_pack_unref, dl_pack)
+DLSH_ENDS(dl_points_free, dl_points)
+DLSH_ENDS(dl_ranking_free, dl_ranking)
+DLSH_ENDS(dl_rows_free, dl_rows)
+DLSH_ENDS(dl_run_list_free, dl_run_list)
+DLSH_ENDS(dl_sampler_unref, dl_sampler)
+DLSH_ENDS(dl_sparse_unref, dl_sparse)
+DLSH_ENDS(dl_summary_free, dl_summary)
+DLSH_ENDS(dl_tape_free, dl_tape)
+DLSH_ENDS(dl_tensor_file_free, dl_tensor_file)
+DLSH_ENDS(dl_text_free, char)
+static inline void dlsh_drop_at(const dlsh_value *owned) { dlsh_drop(*owned); }
+static inline void dlsh_free_at(void *owned) {
+    void *memory;
+    memcpy(&memory, owned, sizeof memory);
+    free(memory);
+}
+/* Moves an owned value: *out = *v, which is then VOID. A VOID stands for a recorded failure, which is returned. */
+dl_status dlsh_hand_over(dlsh_value *v, dlsh_value *out);
+
 /* ---------------------------------------------------------------- lists and records (mutable, shared by reference) */
 
 /* A list without items; `reserve` is how many memory is allocated for. */
@@ -302,6 +347,10 @@ typedef struct dlsh_entry {
 dl_status dlsh_record_fill(dlsh_value record, const dlsh_entry *fields, int n);
 /* A new record of such fields, with the same rules; VOID on failure. */
 dlsh_value dlsh_record_of(const dlsh_entry *fields, int n);
+/* Sets one field by the same rules. */
+static inline dl_status dlsh_record_add(dlsh_value record, const char *key, dlsh_value v) {
+    return dlsh_record_fill(record, &(dlsh_entry){key, v}, 1);
+}
 #define DLSH_RECORD_OF(...)                                                                                            \
     dlsh_record_of((dlsh_entry[]){__VA_ARGS__}, (int)(sizeof((dlsh_entry[]){__VA_ARGS__}) / sizeof(dlsh_entry)))
 
@@ -364,8 +413,7 @@ unsigned dlsh_control_char(const char *s, size_t n, size_t *len);
 size_t dlsh_utf8(const char *s, size_t n);
 /* The code point of such a sequence of len bytes. */
 unsigned dlsh_utf8_code(const char *s, size_t len);
-/* A buffer that is freed at the end of its block, on every path: DLSH_SCOPED_BUF b = {0}. */
-#define DLSH_SCOPED_BUF __attribute__((cleanup(dlsh_buf_free), unused)) dlsh_buf
+#define DLSH_SCOPED_BUF DLSH_SCOPED(dlsh_buf_free) dlsh_buf
 /* The contents as a string value; frees the buffer. */
 dlsh_value dlsh_buf_string(dlsh_buf *b);
 

@@ -48,6 +48,7 @@ dl_status dlsh_table_row(dlsh_table *t, const dlsh_value *cells);
 /* Appends rows of two cells, a key and a value, leaving out those with key NULL. Takes the values, also on failure. */
 dl_status dlsh_table_entries(dlsh_table *t, const dlsh_entry *rows, int n);
 void dlsh_table_clear(dlsh_table *t);
+#define DLSH_SCOPED_TABLE DLSH_SCOPED(dlsh_table_clear) dlsh_table
 /* A table of these columns: dlsh_table t = DLSH_TABLE({"run", 'r', ""}, ...). */
 #define DLSH_TABLE(...)                                                                                                \
     {                                                                                                                  \

@@ -192,28 +192,25 @@ DLSH_GETTER(get_classes, dlsh_int(dl_dataset_classes(self)))
 /* Of one sample; of several inputs a list of shapes. */
 static dl_status get_shape(void *self, dlsh_value *out) {
     int n = dl_dataset_form(self)->inputs;
-    dlsh_value all = n > 1 ? dlsh_new_list(n) : list_of(dl_dataset_shape(self), dl_dataset_ndim(self));
-    dl_status st = dlsh_failed(all) ? dl_failed() : DL_OK;
-    for (int i = 0; n > 1 && st == DL_OK && i < n; i++) {
+    DLSH_DROPPED dlsh_value all = n > 1 ? dlsh_new_list(n) : list_of(dl_dataset_shape(self), dl_dataset_ndim(self));
+    for (int i = 0; n > 1 && i < n; i++) {
         dl_net_input f = dl_dataset_field(self, i);
-        st = dlsh_append(all, list_of(f.shape, f.ndim));
+        DLSH_TRY(dlsh_append(all, list_of(f.shape, f.ndim)));
     }
-    return dlsh_give_filled(st, all, out);
+    return dlsh_hand_over(&all, out);
 }
 static dl_status get_names(void *self, dlsh_value *out) {
-    dlsh_value v = dlsh_new_list(0);
-    dl_status st = dlsh_failed(v) ? dl_failed() : DL_OK;
-    for (long i = 0; st == DL_OK && i < dl_dataset_classes(self); i++)
-        st = dlsh_list_push(v.as.list, dlsh_string(dl_dataset_class_name(self, i)));
-    return dlsh_give_filled(st, v, out);
+    DLSH_DROPPED dlsh_value v = dlsh_new_list(0);
+    for (long i = 0; i < dl_dataset_classes(self); i++)
+        DLSH_TRY(dlsh_append(v, dlsh_string(dl_dataset_class_name(self, i))));
+    return dlsh_hand_over(&v, out);
 }
 static dl_status get_skipped(void *self, dlsh_value *out) {
     const char *const *paths;
     long n = dl_dataset_skipped(self, &paths);
-    dlsh_value v = dlsh_new_list(0);
-    dl_status st = dlsh_failed(v) ? dl_failed() : DL_OK;
-    for (long i = 0; st == DL_OK && i < n; i++) st = dlsh_list_push(v.as.list, dlsh_string(paths[i]));
-    return dlsh_give_filled(st, v, out);
+    DLSH_DROPPED dlsh_value v = dlsh_new_list(0);
+    for (long i = 0; i < n; i++) DLSH_TRY(dlsh_append(v, dlsh_string(paths[i])));
+    return dlsh_hand_over(&v, out);
 }
 static dl_status len_dataset(void *self, long *out) {
     *out = dl_dataset_len(self, DL_TRAIN) + dl_dataset_len(self, DL_TEST);
@@ -240,12 +237,11 @@ static dl_status gather(const dlsh_split *s, const long *index, long n, dlsh_fie
 }
 
 static dl_status whole_split(const dlsh_split *s, dlsh_fields *b) {
-    long n = dl_dataset_len(s->data, s->which), *index = dl_memory_alloc(n, sizeof *index);
+    long n = dl_dataset_len(s->data, s->which);
+    DLSH_FREED long *index = dl_memory_alloc(n, sizeof *index);
     if (!index) return DL_ERR_MEMORY;
     for (long i = 0; i < n; i++) index[i] = i;
-    dl_status st = gather(s, index, n, b);
-    free(index);
-    return st;
+    return gather(s, index, n, b);
 }
 
 static dl_status split_tensor(void *self, int targets, dlsh_value *out) {
@@ -261,12 +257,11 @@ static dl_status split_y(void *self, dlsh_value *out) { return split_tensor(self
 DLSH_GETTER(split_data, dlsh_new_handle(&dlsh_dataset_class, dl_dataset_ref(((dlsh_split *)self)->data)))
 static dl_status split_counts(void *self, dlsh_value *out) {
     dlsh_split *s = self;
-    long n = dl_dataset_classes(s->data), *counts = malloc(sizeof *counts * (size_t)(n ? n : 1));
+    long n = dl_dataset_classes(s->data);
+    DLSH_FREED long *counts = malloc(sizeof *counts * (size_t)(n ? n : 1));
     if (!counts) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to count %ld classes", n);
-    dl_status st = dl_dataset_counts(s->data, s->which, counts);
-    if (st == DL_OK) st = dlsh_give(list_of(counts, (int)n), out);
-    free(counts);
-    return st;
+    DLSH_TRY(dl_dataset_counts(s->data, s->which, counts));
+    return dlsh_give(list_of(counts, (int)n), out);
 }
 static dl_status len_split(void *self, long *out) {
     dlsh_split *s = self;
@@ -307,16 +302,15 @@ dl_status dlsh_indices(struct dlsh_session *s, dlsh_value key, long samples, lon
     dlsh_iter it;
     *index = NULL, *n = 0;
     if (key.type == DLSH_TENSOR && dl_dtype_of(key.as.tensor) == DL_BOOL) {
-        dlsh_value chosen = dlsh_void();
+        DLSH_DROPPED dlsh_value chosen = dlsh_void();
         DLSH_TRY(chosen_by_mask(key.as.tensor, samples, &chosen));
-        dl_status st = dlsh_indices(s, chosen, samples, index, n);
-        return dlsh_drop(chosen), st;
+        return dlsh_indices(s, chosen, samples, index, n);
     }
     DLSH_TRY(dlsh_iter_begin(s, key, &it));
     long most = it.n;
     dl_status st = (*index = dl_memory_alloc(most, sizeof **index)) ? DL_OK : DL_ERR_MEMORY;
     for (int done = 0; st == DL_OK && *n < most;) {
-        dlsh_value v = dlsh_void();
+        DLSH_DROPPED dlsh_value v = dlsh_void();
         long at = 0;
         if ((st = dlsh_iter_next(s, &it, &v, &done)) != DL_OK || done) break;
         if (v.type == DLSH_INT)
@@ -327,7 +321,6 @@ dl_status dlsh_indices(struct dlsh_session *s, dlsh_value key, long samples, lon
             st =
                 dlsh_fail(DL_ERR_TYPE, NULL, "index %ld of the list is a %s; samples have ints", *n, dlsh_type_name(v));
         (*index)[(*n)++] = at;
-        dlsh_drop(v);
     }
     dlsh_iter_end(&it);
     if (st == DL_OK) return st;
@@ -342,13 +335,13 @@ static dl_status index_split(struct dlsh_session *s, void *self, dlsh_value key,
     if (key.type != DLSH_LIST && key.type != DLSH_RANGE && key.type != DLSH_TENSOR)
         return dlsh_fail(DL_ERR_TYPE, "d.train[5], d.train[:8], d.train[[3, 1, 4]]",
                          "a split is indexed by an int, a list of ints or a range, got %s", dlsh_type_name(key));
-    long n, *index;
+    long n;
+    DLSH_FREED long *index = NULL;
     dlsh_fields b;
     const dlsh_split *of = self;
     DLSH_TRY(dlsh_indices(s, key, dl_dataset_len(of->data, of->which), &index, &n));
-    dl_status st = gather(self, index, n, &b);
-    free(index);
-    return st == DL_OK ? dlsh_fields_record(dl_dataset_form(of->data), &b, out) : st;
+    DLSH_TRY(gather(self, index, n, &b));
+    return dlsh_fields_record(dl_dataset_form(of->data), &b, out);
 }
 
 static void split_values(void *self, const dlsh_visitor *to) { dlsh_dataset_values(((dlsh_split *)self)->data, to); }

@@ -71,12 +71,9 @@ static dl_status to_tensor(dlsh_session *s, dlsh_value v, dl_tensor **out) {
 /* Samples without targets are their own targets; pictures of bytes as samples are, from 0 to 1. */
 static dl_tensor *own_target(dl_tensor *x, int ndim) {
     if (dl_dtype_of(x) != DL_U8 || ndim < 2) return dl_ref(x);
-    dl_tensor *real = dl_to_dtype(x, DL_F32),
-              *scale = real ? dl_full(&(long){0}, 0, 255, DL_F32, dl_device_of(x)) : NULL;
-    dl_tensor *y = scale ? dl_div(real, scale) : NULL;
-    dl_unref(real);
-    dl_unref(scale);
-    return y;
+    DLSH_OWNED dl_tensor *real = dl_to_dtype(x, DL_F32),
+                         *scale = real ? dl_full(&(long){0}, 0, 255, DL_F32, dl_device_of(x)) : NULL;
+    return scale ? dl_div(real, scale) : NULL;
 }
 
 /* An input becomes a target. */
@@ -215,17 +212,16 @@ dl_status dlsh_fields_alike(const dlsh_sample_form *first, const dlsh_sample_for
 
 /* Samples as d.train[i] gives them. */
 static dl_status list_samples(dl_dataset *d, dl_split split, const long *index, long n, dlsh_value *out) {
-    dlsh_value list = dlsh_new_list(n);
-    dl_status st = dlsh_failed(list) ? dl_failed() : DL_OK;
-    for (long i = 0; st == DL_OK && i < n; i++) {
+    DLSH_DROPPED dlsh_value list = dlsh_new_list(n);
+    for (long i = 0; i < n; i++) {
         dlsh_fields one = {{NULL}, {NULL}};
         dlsh_value sample = dlsh_void();
-        st = dl_dataset_gather(d, split, &index[i], 1, one.x, one.y);
-        if (st == DL_OK) st = dlsh_fields_place(&one);
-        if (st == DL_OK) st = dlsh_fields_sample(dl_dataset_form(d), &one, &sample);
-        if (st == DL_OK) st = dlsh_append(list, sample);
+        DLSH_TRY(dl_dataset_gather(d, split, &index[i], 1, one.x, one.y));
+        DLSH_TRY(dlsh_fields_place(&one));
+        DLSH_TRY(dlsh_fields_sample(dl_dataset_form(d), &one, &sample));
+        DLSH_TRY(dlsh_append(list, sample));
     }
-    return dlsh_give_filled(st, list, out);
+    return dlsh_hand_over(&list, out);
 }
 
 static dl_status collate(void *ctx, dl_dataset *d, dl_split split, const long *index, long n, dl_batch_form *form,

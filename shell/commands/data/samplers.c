@@ -22,7 +22,7 @@ const dlsh_class dlsh_sampler_class = {.name = "sampler",
 
 /* Numbers of a list, a range or a tensor [n]; the caller frees them. */
 static dl_status numbers(const dlsh_args *a, dlsh_value v, double **out, long *n) {
-    dlsh_value made = dlsh_void();
+    DLSH_DROPPED dlsh_value made = dlsh_void();
     dlsh_session *s = dlsh_arg_session(a);
     if (v.type == DLSH_TENSOR)
         made = dlsh_ref(v);
@@ -39,17 +39,15 @@ static dl_status numbers(const dlsh_args *a, dlsh_value v, double **out, long *n
         free(*out);
         *out = NULL;
     }
-    dlsh_drop(made);
     return st;
 }
 
 static dl_status weighted(const dlsh_args *a, const dlsh_value *v, dl_sampler **out) {
     int replacement = dlsh_given(a, "replacement") ? dlsh_arg_bool(a, "replacement") : 1;
-    double *weights = NULL;
-    long n;
+    DLSH_FREED double *weights = NULL;
+    long n = 0;
     DLSH_TRY(numbers(a, *v, &weights, &n));
     *out = dl_sampler_weighted(weights, n, dlsh_arg_int(a, "num_samples"), replacement);
-    free(weights);
     return *out ? DL_OK : dl_failed();
 }
 

@@ -202,7 +202,7 @@ static dlsh_value fields_of(const dlsh_record *r, const char *prefix) {
 
 /* {x: tensor, y: tensor, test_x: ..., test_y: ...}, and other names for several inputs. */
 static dl_status of_record(dlsh_session *s, const dlsh_record *r, const settings *o, dl_dataset **d) {
-    dlsh_value train = fields_of(r, ""), test = fields_of(r, "test_");
+    DLSH_DROPPED dlsh_value train = fields_of(r, ""), test = fields_of(r, "test_");
     dl_status st = dlsh_failed(train) || dlsh_failed(test) ? dl_failed() : DL_OK;
     int has_test = st == DL_OK && test.as.record->n;
     if (has_test && test.as.record->n != train.as.record->n)
@@ -210,8 +210,6 @@ static dl_status of_record(dlsh_session *s, const dlsh_record *r, const settings
                        "the record has %d parts of the training split and %d of the test split", train.as.record->n,
                        test.as.record->n);
     if (st == DL_OK) st = of_columns(s, &train, has_test ? &test : NULL, o, d);
-    dlsh_drop(train);
-    dlsh_drop(test);
     return st;
 }
 
@@ -330,7 +328,7 @@ static dl_status collect(dlsh_session *s, dlsh_value from, const dlsh_value *tar
     DLSH_TRY(dlsh_iter_begin(s, from, &it));
     dl_status st = targets ? dlsh_iter_begin(s, *targets, &of_y) : DL_OK;
     for (int done = 0, ended = 0; st == DL_OK && l->n < most;) {
-        dlsh_value v = dlsh_void(), w = dlsh_void();
+        DLSH_DROPPED dlsh_value v = dlsh_void(), w = dlsh_void();
         st = dlsh_iter_next(s, &it, &v, &done);
         if (st == DL_OK && targets) st = dlsh_iter_next(s, &of_y, &w, &ended);
         if (st == DL_OK && targets && done != ended)
@@ -341,8 +339,6 @@ static dl_status collect(dlsh_session *s, dlsh_value from, const dlsh_value *tar
             if (dlsh_failed(v)) st = dl_failed();
         }
         if (st == DL_OK && !done) st = add_item(s, l, v, o);
-        dlsh_drop(v);
-        dlsh_drop(w);
         if (done) break;
     }
     if (targets) dlsh_iter_end(&of_y);
@@ -423,11 +419,11 @@ static dl_status name_sample(long i) {
 }
 
 static dl_status make_sample(maker *m, long i, dlsh_sample_form *form, dlsh_fields *f) {
-    dlsh_value arg = dlsh_int(i), out = dlsh_void();
+    dlsh_value arg = dlsh_int(i);
+    DLSH_DROPPED dlsh_value out = dlsh_void();
     const dlsh_fields_rule rule = {m->named.type == DLSH_NONE ? NULL : &m->named, 0};
     dl_status st = dlsh_call(m->call->session, m->call->fn, &(dlsh_callargs){1, &arg, NULL}, &out);
     if (st == DL_OK) st = dlsh_fields_read(m->call->session, out, &rule, form, f);
-    dlsh_drop(out);
     return st == DL_OK ? st : name_sample(i);
 }
 

@@ -58,14 +58,11 @@ static dl_status random_split_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_list *l = dlsh_arg(a, "lengths")->as.list;
     dl_part p = part_arg(a);
     if (!l->n) return dlsh_arg_fail(a, "lengths", DL_ERR_VALUE, parts_hint, "no part is wanted");
-    dl_dataset **parts = dl_memory_alloc(l->n, sizeof *parts);
-    long *counts = parts ? dl_memory_alloc(l->n, sizeof *counts) : NULL;
-    dl_status st = counts ? counts_of(a, l, dl_dataset_len(p.data, p.split), counts) : dl_failed();
-    if (st == DL_OK) st = dl_dataset_random_split(p.data, p.split, counts, l->n, seed_arg(a), parts);
-    if (st == DL_OK) st = list_datasets(parts, l->n, result);
-    free(parts);
-    free(counts);
-    return st;
+    DLSH_FREED dl_dataset **parts = dl_memory_alloc(l->n, sizeof *parts);
+    DLSH_FREED long *counts = parts ? dl_memory_alloc(l->n, sizeof *counts) : NULL;
+    DLSH_TRY(counts ? counts_of(a, l, dl_dataset_len(p.data, p.split), counts) : dl_failed());
+    DLSH_TRY(dl_dataset_random_split(p.data, p.split, counts, l->n, seed_arg(a), parts));
+    return list_datasets(parts, l->n, result);
 }
 
 static dl_status kfold_run(const dlsh_args *a, dlsh_value *result) {
@@ -75,20 +72,17 @@ static dl_status kfold_run(const dlsh_args *a, dlsh_value *result) {
     if (spec.k < 2 || spec.k > dl_dataset_len(p.data, p.split))
         return dlsh_arg_fail(a, "k", DL_ERR_VALUE, NULL, "k=%ld folds; of %ld samples there are 2 to %ld", spec.k,
                              dl_dataset_len(p.data, p.split), dl_dataset_len(p.data, p.split));
-    dl_dataset **folds = dl_memory_alloc(spec.k, sizeof *folds);
-    dl_status st = folds ? dl_dataset_kfold(p.data, p.split, &spec, folds) : dl_failed();
-    if (st == DL_OK) st = list_datasets(folds, spec.k, result);
-    free(folds);
-    return st;
+    DLSH_FREED dl_dataset **folds = dl_memory_alloc(spec.k, sizeof *folds);
+    DLSH_TRY(folds ? dl_dataset_kfold(p.data, p.split, &spec, folds) : dl_failed());
+    return list_datasets(folds, spec.k, result);
 }
 
 static dl_status subset_run(const dlsh_args *a, dlsh_value *result) {
     dl_part p = part_arg(a);
-    long *index = NULL;
+    DLSH_FREED long *index = NULL;
     DLSH_TRY(dlsh_indices(dlsh_arg_session(a), *dlsh_arg(a, "indices"), dl_dataset_len(p.data, p.split), &index, &p.n));
     p.index = index;
     dl_dataset *d = dl_dataset_view(&p, NULL);
-    free(index);
     return d ? dlsh_give(dlsh_new_handle(&dlsh_dataset_class, d), result) : dl_failed();
 }
 

@@ -281,14 +281,11 @@ static char sep_of(const dlsh_args *a) {
 }
 
 static dl_status read_csv_run(const dlsh_args *a, dlsh_value *result) {
-    cells c = {0};
+    DLSH_SCOPED(free_cells) cells c = {0};
     const char *header = dlsh_arg_str(a, "header");
-    dl_status st = dl_csv_read(dlsh_arg_str(a, "path"), sep_of(a), take_cell, &c);
-    if (st == DL_OK && !c.rows)
-        st = dlsh_arg_fail(a, "path", DL_ERR_FORMAT, NULL, "'%s' has no lines", dlsh_arg_str(a, "path"));
-    if (st == DL_OK) st = make_columns(a, &c, !strcmp(header, "auto") ? has_header(&c) : *header == 'y', result);
-    free_cells(&c);
-    return st;
+    DLSH_TRY(dl_csv_read(dlsh_arg_str(a, "path"), sep_of(a), take_cell, &c));
+    if (!c.rows) return dlsh_arg_fail(a, "path", DL_ERR_FORMAT, NULL, "'%s' has no lines", dlsh_arg_str(a, "path"));
+    return make_columns(a, &c, !strcmp(header, "auto") ? has_header(&c) : *header == 'y', result);
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -383,14 +380,13 @@ static dl_status write_csv_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     if (!r->n) return dlsh_arg_fail(a, "columns", DL_ERR_VALUE, "{a: [1, 2], b: x}", "a table needs a column");
     if (!dl_format_for(dlsh_arg_str(a, "path"), DL_HOLDS_CELLS)) return dl_failed();
-    dlsh_value *lists = dl_memory_alloc(r->n, sizeof *lists);
+    DLSH_FREED dlsh_value *lists = dl_memory_alloc(r->n, sizeof *lists);
     dl_status st = lists ? DL_OK : dl_failed();
     for (int k = 0; lists && k < r->n; k++) lists[k] = dlsh_none();
     for (int k = 0; st == DL_OK && k < r->n; k++) st = column_list(a, r->keys[k], r->values[k], &lists[k]);
     if (st == DL_OK) st = put_rows(a, r, lists, &b);
     if (st == DL_OK) warn_of_change(a, r, lists);
     for (int k = 0; lists && k < r->n; k++) dlsh_drop(lists[k]);
-    free(lists);
     return st == DL_OK ? dlsh_buf_write(&b, dlsh_arg_str(a, "path")) : st;
 }
 

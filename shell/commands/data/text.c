@@ -51,42 +51,35 @@ static dl_status encode_file_run(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status decode_ids(const dlsh_args *a, const long *ids, long n, dlsh_value *result) {
     unsigned long length;
-    char *text = dl_tokenizer_decode(dlsh_arg_self(a), ids, n, &length);
+    DLSH_ENDED(dl_text_free) char *text = dl_tokenizer_decode(dlsh_arg_self(a), ids, n, &length);
     if (!text) return dl_failed();
-    dlsh_value v = dlsh_string_n(text, length);
-    dl_text_free(text);
-    return dlsh_give(v, result);
+    return dlsh_give(dlsh_string_n(text, length), result);
 }
 
 static dl_status decode_tensor(const dlsh_args *a, dl_tensor *t, dlsh_value *result) {
     dl_dtype dtype = dl_dtype_of(t);
     if (dtype != DL_I64 && dtype != DL_I32 && dtype != DL_U8)
         return dlsh_arg_fail(a, "ids", DL_ERR_DTYPE, "x.to(i64)", "tokens are integers, not %s", dl_dtype_name(dtype));
-    dl_tensor *wide = dl_to_dtype(t, DL_I64);
-    long *ids = wide ? dl_memory_alloc(dl_numel(wide) + 1, sizeof *ids) : NULL;
-    dl_status st = ids ? dl_read(wide, ids) : dl_failed();
-    if (st == DL_OK) st = decode_ids(a, ids, dl_numel(wide), result);
-    free(ids);
-    dl_unref(wide);
-    return st;
+    DLSH_OWNED dl_tensor *wide = dl_to_dtype(t, DL_I64);
+    DLSH_FREED long *ids = wide ? dl_memory_alloc(dl_numel(wide) + 1, sizeof *ids) : NULL;
+    DLSH_TRY(ids ? dl_read(wide, ids) : dl_failed());
+    return decode_ids(a, ids, dl_numel(wide), result);
 }
 
 static dl_status decode_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_value v = *dlsh_arg(a, "ids");
     if (v.type == DLSH_TENSOR) return decode_tensor(a, v.as.tensor, result);
     const dlsh_value *items = v.type == DLSH_LIST ? v.as.list->items : &v;
-    long n = v.type == DLSH_LIST ? v.as.list->n : 1, *ids = malloc((size_t)(n + 1) * sizeof *ids);
+    long n = v.type == DLSH_LIST ? v.as.list->n : 1;
+    DLSH_FREED long *ids = malloc((size_t)(n + 1) * sizeof *ids);
     if (!ids) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %ld tokens", n);
-    dl_status st = DL_OK;
-    for (long i = 0; i < n && st == DL_OK; i++) {
+    for (long i = 0; i < n; i++) {
         ids[i] = items[i].type == DLSH_INT ? items[i].as.i : 0;
         if (items[i].type != DLSH_INT)
-            st = dlsh_arg_fail(a, "ids", DL_ERR_TYPE, NULL, "element %ld is not an integer but: %s", i,
-                               dlsh_type_name(items[i]));
+            return dlsh_arg_fail(a, "ids", DL_ERR_TYPE, NULL, "element %ld is not an integer but: %s", i,
+                                 dlsh_type_name(items[i]));
     }
-    if (st == DL_OK) st = decode_ids(a, ids, n, result);
-    free(ids);
-    return st;
+    return decode_ids(a, ids, n, result);
 }
 
 static dl_status token_run(const dlsh_args *a, dlsh_value *result) {
@@ -162,11 +155,10 @@ static dl_status tokenizer_run(const dlsh_args *a, dlsh_value *result) {
     if (!text == !file)
         return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "tokenizer(\"bpe\", file=\"input.txt\", vocab=1000)",
                              "a text or a file is wanted, one of them");
-    const char **special = special_of(a);
+    DLSH_FREED const char **special = special_of(a);
     if (!special) return dl_failed();
     dl_tokenizer *t = text ? dl_tokenizer_train(kind, text->as.str->s, text->as.str->len, vocab, least, special)
                            : dl_tokenizer_train_file(kind, file, vocab, least, special);
-    free(special);
     return dlsh_give(dlsh_new_handle(&dlsh_tokenizer_class, t), result);
 }
 

@@ -88,6 +88,7 @@ static dl_rows *ask(dl_store *store, const char *select, const char *where, cons
 /* The contents of the newest one that fits. */
 static dl_status write_out(const dlsh_args *a, dl_store *store, const char *where) {
     const char *out = dlsh_arg_str(a, "out");
+    DLSH_ENDED(dl_rows_free)
     dl_rows *r = ask(store, "b.data, a.path, a.name", where, "order by a.run_id desc, a.step desc limit 1");
     int found = r ? dl_rows_next(r) : -1;
     dl_status st = found < 0 ? dl_failed() : DL_OK;
@@ -104,14 +105,14 @@ static dl_status write_out(const dlsh_args *a, dl_store *store, const char *wher
         st = dlsh_buf_write(&b, out);
         if (!st) dlsh_put(dlsh_arg_sink(a), "wrote %s\n", out);
     }
-    dl_rows_free(r);
     return st;
 }
 
 /* "3 artifacts, 2,048 bytes; the store holds them in 1,024" */
 static dl_status put_totals(const dlsh_args *a, dl_store *store, const char *where) {
+    DLSH_ENDED(dl_rows_free)
     dl_rows *r = ask(store, "count(*), total(a.bytes), total(case when a.path is null then a.bytes end)", where, "");
-    dl_rows *one = ask(store, "distinct a.sha, a.bytes", where, "and a.path is null");
+    DLSH_ENDED(dl_rows_free) dl_rows *one = ask(store, "distinct a.sha, a.bytes", where, "and a.path is null");
     dl_status st = r && one && dl_rows_next(r) == 1 ? DL_OK : dl_failed();
     DLSH_SCOPED_BUF b = {0};
     double held = 0;
@@ -126,8 +127,6 @@ static dl_status put_totals(const dlsh_args *a, dl_store *store, const char *whe
         dlsh_buf_puts(&b, ", equal contents once");
         dlsh_put(dlsh_arg_sink(a), "%s\n", dlsh_buf_text(&b));
     }
-    dl_rows_free(r);
-    dl_rows_free(one);
     return st;
 }
 
@@ -143,15 +142,14 @@ static dl_status artifacts_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_buf_printf(&select,
                     "a.run_id as run, r.name as \"name of run\", a.name, a.step, a.kind, a.bytes, a.path, %s as sha",
                     people ? "substr(a.sha, 1, 12)" : "a.sha");
+    DLSH_ENDED(dl_rows_free)
     dl_rows *rows = ask(store, dlsh_buf_text(&select), dlsh_buf_text(&where), "order by a.run_id, a.name, a.step");
-    dlsh_wide_table w = {0};
+    DLSH_SCOPED(dlsh_wide_free) dlsh_wide_table w = {0};
     dl_status st = rows ? dlsh_rows_fetch(rows, 0, look.mode, &w) : dl_failed();
     if (!st && dlsh_arg_called(a))
         st = dlsh_table_list(&w.t, result);
     else if (!st)
         st = dlsh_table_show(dlsh_arg_sink(a), &w.t, st, "no artifacts\n");
-    dlsh_wide_free(&w);
-    dl_rows_free(rows);
     return st || !people ? st : put_totals(a, store, dlsh_buf_text(&where));
 }
 

@@ -20,7 +20,7 @@ static dl_status head_columns(dlsh_wide_table *w, const dl_comparison *c, const 
 static dl_status show_params(dlsh_sink *sink, const dl_comparison *c, int all) {
     static const char *const first[] = {"param"};
     dlsh_wide_table w;
-    dlsh_value *cells = calloc((size_t)c->n + 1, sizeof *cells);
+    DLSH_FREED dlsh_value *cells = calloc((size_t)c->n + 1, sizeof *cells);
     if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a comparison");
     dl_status status = head_columns(&w, c, first, 1);
     for (long k = 0; !status && k < c->nparam; k++) {
@@ -32,7 +32,6 @@ static dl_status show_params(dlsh_sink *sink, const dl_comparison *c, int all) {
     status = dlsh_table_show(sink, &w.t, status,
                              all ? "no parameters\n" : "the parameters are the same; all=true shows them\n");
     dlsh_wide_free(&w);
-    free(cells);
     return status;
 }
 
@@ -75,7 +74,7 @@ static dlsh_value figure_cell(const dl_series_info *s, int f, double winner) {
 static dl_status show_metrics(dlsh_sink *sink, const dl_comparison *c) {
     static const char *const first[] = {"metric", ""};
     dlsh_wide_table w;
-    dlsh_value *cells = calloc((size_t)c->n + 2, sizeof *cells);
+    DLSH_FREED dlsh_value *cells = calloc((size_t)c->n + 2, sizeof *cells);
     if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a comparison");
     dl_status status = head_columns(&w, c, first, 2);
     for (long k = 0; !status && k < c->nseries; k++) {
@@ -89,28 +88,26 @@ static dl_status show_metrics(dlsh_sink *sink, const dl_comparison *c) {
     }
     status = dlsh_table_show(sink, &w.t, status, "no metrics\n");
     dlsh_wide_free(&w);
-    free(cells);
     return status;
 }
 
 /* For programs: a row for each metric and run. */
 static dl_status list_metrics(dlsh_sink *sink, const dl_comparison *c) {
-    dlsh_table t = DLSH_TABLE({"metric", 'l', ""}, {"run", 'r', ""}, {"n", 'r', ""}, {"first", 'r', ""},
-                              {"first_step", 'r', ""}, {"last", 'r', ""}, {"last_step", 'r', ""}, {"min", 'r', ""},
-                              {"min_step", 'r', ""}, {"max", 'r', ""}, {"max_step", 'r', ""});
-    dl_status status = DL_OK;
-    for (long k = 0; !status && k < c->nseries; k++) {
-        for (long i = 0; !status && i < c->n; i++) {
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"metric", 'l', ""}, {"run", 'r', ""}, {"n", 'r', ""}, {"first", 'r', ""},
+                                     {"first_step", 'r', ""}, {"last", 'r', ""}, {"last_step", 'r', ""},
+                                     {"min", 'r', ""}, {"min_step", 'r', ""}, {"max", 'r', ""}, {"max_step", 'r', ""});
+    for (long k = 0; k < c->nseries; k++) {
+        for (long i = 0; i < c->n; i++) {
             const dl_series_info *s = c->series[k].cells[i];
             if (!s) continue;
-            status =
+            DLSH_TRY(
                 dlsh_table_row(&t, (dlsh_value[]){dlsh_string(c->series[k].key), dlsh_int(c->runs[i].id),
                                                   dlsh_int(s->n), dlsh_float(s->first), dlsh_int(s->first_step),
                                                   dlsh_float(s->last), dlsh_int(s->last_step), dlsh_float(s->min),
-                                                  dlsh_int(s->min_step), dlsh_float(s->max), dlsh_int(s->max_step)});
+                                                  dlsh_int(s->min_step), dlsh_float(s->max), dlsh_int(s->max_step)}));
         }
     }
-    return dlsh_table_show(sink, &t, status, NULL);
+    return dlsh_table_show(sink, &t, DL_OK, NULL);
 }
 
 /* Options that only make sense for groups. */
@@ -139,15 +136,13 @@ dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result) {
         free(ids);
         return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "compare 3 5", "at least two runs are wanted, got %d", n);
     }
-    dl_comparison *c = dl_run_compare(store, ids, n, all);
+    DLSH_ENDED(dl_comparison_free) dl_comparison *c = dl_run_compare(store, ids, n, all);
     free(ids);
     if (!c) return dl_failed();
     dlsh_sink *sink = dlsh_arg_sink(a);
     dlsh_look look = dlsh_sink_look(sink);
     int people = look.mode == DLSH_MODE_TABLE;
-    dl_status status = show_params(sink, c, all);
-    if (!status && people && !look.rich) dlsh_put(sink, "\n");
-    if (!status) status = people ? show_metrics(sink, c) : list_metrics(sink, c);
-    dl_comparison_free(c);
-    return status;
+    DLSH_TRY(show_params(sink, c, all));
+    if (people && !look.rich) dlsh_put(sink, "\n");
+    return people ? show_metrics(sink, c) : list_metrics(sink, c);
 }

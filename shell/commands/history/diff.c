@@ -5,6 +5,8 @@
 
 #include "commands/history/redo.h"
 
+DLSH_ENDS(json_decref, json_t)
+
 /* The differences, for programs as rows, for people as a table and lines below it. */
 typedef struct difference {
     dlsh_table t; /* part, name, a, b */
@@ -91,44 +93,34 @@ static int *common_lines(const lines *x, const lines *y, int from, int i1, int j
 #undef COMMON
 
 static dl_status add_text(difference *d, const char *part, const char *a, const char *b) {
-    lines x = {0}, y = {0};
+    DLSH_SCOPED(lines_free) lines x = {0}, y = {0};
     if (!strcmp(a, b)) return DL_OK;
-    dl_status st = split(&x, a);
-    if (!st) st = split(&y, b);
-    if (!st) {
-        int from = 0, i1 = x.n, j1 = y.n;
-        while (from < i1 && from < j1 && !strcmp(x.at[from], y.at[from])) from++;
-        while (i1 > from && j1 > from && !strcmp(x.at[i1 - 1], y.at[j1 - 1])) i1--, j1--;
-        int *common = common_lines(&x, &y, from, i1, j1);
-        if (d->people) dlsh_buf_printf(&d->lines, "\n%s\n", part);
-        st = put_lines(d, part, &x, &y, from, i1, j1, common);
-        free(common);
-    }
-    lines_free(&x);
-    lines_free(&y);
-    return st;
+    DLSH_TRY(split(&x, a));
+    DLSH_TRY(split(&y, b));
+    int from = 0, i1 = x.n, j1 = y.n;
+    while (from < i1 && from < j1 && !strcmp(x.at[from], y.at[from])) from++;
+    while (i1 > from && j1 > from && !strcmp(x.at[i1 - 1], y.at[j1 - 1])) i1--, j1--;
+    DLSH_FREED int *common = common_lines(&x, &y, from, i1, j1);
+    if (d->people) dlsh_buf_printf(&d->lines, "\n%s\n", part);
+    return put_lines(d, part, &x, &y, from, i1, j1, common);
 }
 
 /* ---------------------------------------------------------------- environments */
 
 static dl_status add_fact(difference *d, const char *key, const json_t *a, const json_t *b) {
     if (json_equal((json_t *)a, (json_t *)b)) return DL_OK;
-    char *x = a ? json_dumps(a, JSON_ENCODE_ANY) : NULL, *y = b ? json_dumps(b, JSON_ENCODE_ANY) : NULL;
-    dl_status st = add(d, "environment", key, json_is_string(a) ? json_string_value(a) : x,
-                       json_is_string(b) ? json_string_value(b) : y);
-    free(x);
-    free(y);
-    return st;
+    DLSH_FREED char *x = a ? json_dumps(a, JSON_ENCODE_ANY) : NULL, *y = b ? json_dumps(b, JSON_ENCODE_ANY) : NULL;
+    return add(d, "environment", key, json_is_string(a) ? json_string_value(a) : x,
+               json_is_string(b) ? json_string_value(b) : y);
 }
 
 static dl_status add_environment(difference *d, const char *a, const char *b) {
-    json_t *x = json_loads(a, 0, NULL), *y = json_loads(b, 0, NULL), *v;
+    json_t *v;
+    DLSH_ENDED(json_decref) json_t *x = json_loads(a, 0, NULL), *y = json_loads(b, 0, NULL);
     const char *key;
     dl_status st = DL_OK;
     json_object_foreach(x, key, v) if (!st) st = add_fact(d, key, v, json_object_get(y, key));
     json_object_foreach(y, key, v) if (!st && !json_object_get(x, key)) st = add_fact(d, key, NULL, v);
-    json_decref(x);
-    json_decref(y);
     return st;
 }
 
@@ -136,16 +128,14 @@ static dl_status add_environment(difference *d, const char *a, const char *b) {
 
 static dl_status collect(difference *d, const dl_comparison *c) {
     const dl_run_info *a = &c->runs[0], *b = &c->runs[1];
-    dl_status st = DL_OK;
-    for (long k = 0; !st && k < c->nparam; k++)
+    for (long k = 0; k < c->nparam; k++)
         if (!d->again || (strcmp(c->params[k].key, "commit") && strcmp(c->params[k].key, "script")))
-            st = add(d, "parameter", c->params[k].key, c->params[k].values[0], c->params[k].values[1]);
-    if (!st && strcmp(a->script_args, b->script_args))
-        st = add(d, "parameter", "script arguments", a->script_args, b->script_args);
-    if (!st) st = add_environment(d, a->env_json, b->env_json);
-    if (!st) st = add_text(d, "model", a->model_text, b->model_text);
-    if (!st) st = add_text(d, "script", a->script_text, b->script_text);
-    return st;
+            DLSH_TRY(add(d, "parameter", c->params[k].key, c->params[k].values[0], c->params[k].values[1]));
+    if (strcmp(a->script_args, b->script_args))
+        DLSH_TRY(add(d, "parameter", "script arguments", a->script_args, b->script_args));
+    DLSH_TRY(add_environment(d, a->env_json, b->env_json));
+    DLSH_TRY(add_text(d, "model", a->model_text, b->model_text));
+    return add_text(d, "script", a->script_text, b->script_text);
 }
 
 static dl_status show(const dlsh_args *a, const dl_comparison *c, int again) {
@@ -168,21 +158,17 @@ static dl_status show(const dlsh_args *a, const dl_comparison *c, int again) {
 }
 
 dl_status dlsh_diff_show(const dlsh_args *a, dl_store *store, long before, long after, int again) {
-    dl_comparison *c = dl_run_compare(store, (long[]){before, after}, 2, 0);
+    DLSH_ENDED(dl_comparison_free) dl_comparison *c = dl_run_compare(store, (long[]){before, after}, 2, 0);
     if (!c) return dl_failed();
-    dl_status st = show(a, c, again);
-    dl_comparison_free(c);
-    return st;
+    return show(a, c, again);
 }
 
 dl_status dlsh_diff_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dl_store *store;
-    long *ids;
+    DLSH_FREED long *ids = NULL;
     int n;
     DLSH_TRY(dlsh_run_ids(a, &store, &ids, &n));
-    dl_status st = n == 2 ? dlsh_diff_show(a, store, ids[0], ids[1], 0)
-                          : dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "run diff 3 5", "two runs are wanted, got %d", n);
-    free(ids);
-    return st;
+    return n == 2 ? dlsh_diff_show(a, store, ids[0], ids[1], 0)
+                  : dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "run diff 3 5", "two runs are wanted, got %d", n);
 }

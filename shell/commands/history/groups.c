@@ -106,13 +106,11 @@ static dl_status read_groups(const dlsh_args *a, grouping *g) {
     if (g->over) DLSH_TRY(check_name(a, store, "over", g->over));
     dlsh_buf_printf(&cols, "%s,%s%s%s", g->by, g->metric, g->over ? "," : "", g->over ? g->over : "");
     dl_run_query q = {.where = where.n ? dlsh_buf_text(&where) : NULL, .sort = "id"};
-    dl_rows *rows = dl_run_table(store, &q, dlsh_buf_text(&cols));
+    DLSH_ENDED(dl_rows_free) dl_rows *rows = dl_run_table(store, &q, dlsh_buf_text(&cols));
     if (!rows) return dlsh_place_failure(a, "where");
     int more = 0;
-    dl_status status = DL_OK;
-    while (!status && (more = dl_rows_next(rows)) > 0) status = add_row(a, g, rows);
-    dl_rows_free(rows);
-    return status ? status : more < 0 ? dl_failed() : DL_OK;
+    while ((more = dl_rows_next(rows)) > 0) DLSH_TRY(add_row(a, g, rows));
+    return more < 0 ? dl_failed() : DL_OK;
 }
 
 /* ---------------------------------------------------------------- computing */
@@ -188,22 +186,20 @@ static dl_status compute(grouping *g) {
 static dlsh_value number(double x) { return isnan(x) ? dlsh_none() : dlsh_float(x); }
 
 static dl_status group_table(const grouping *g, dlsh_table *t) {
-    dl_status status = DL_OK;
-    for (int i = 0; !status && i < g->n; i++) {
+    for (int i = 0; i < g->n; i++) {
         const group *one = &g->groups[i];
-        status = dlsh_table_row(t, (dlsh_value[]){dlsh_string(one->name), dlsh_int(one->n), number(one->mean),
+        DLSH_TRY(dlsh_table_row(t, (dlsh_value[]){dlsh_string(one->name), dlsh_int(one->n), number(one->mean),
                                                   number(one->std), number(one->low), number(one->high),
-                                                  g->n > 1 && !i ? dlsh_string("best") : dlsh_none()});
+                                                  g->n > 1 && !i ? dlsh_string("best") : dlsh_none()}));
     }
-    return status;
+    return DL_OK;
 }
 
 /* Columns of a pair: the first that all tables have, those of the paired test, those of Welch's. */
 enum { COMMON = 3, PAIRED = 4, WELCH = 4, NPAIR_COLUMNS = COMMON + PAIRED + WELCH };
 
 static dl_status pair_table(const grouping *g, dlsh_table *t) {
-    dl_status status = DL_OK;
-    for (int i = 0; !status && i < g->npair; i++) {
+    for (int i = 0; i < g->npair; i++) {
         const pair *p = &g->pairs[i];
         dlsh_value cells[NPAIR_COLUMNS] = {
             dlsh_string(p->a->name), dlsh_string(p->b->name), number(p->a->mean - p->b->mean),
@@ -211,9 +207,9 @@ static dl_status pair_table(const grouping *g, dlsh_table *t) {
             number(p->paired_holm),  number(p->welch.t),      number(p->welch.df),
             number(p->welch.p),      number(p->welch_holm)};
         if (t->ncols < NPAIR_COLUMNS) memmove(cells + COMMON, cells + COMMON + PAIRED, WELCH * sizeof *cells);
-        status = dlsh_table_row(t, cells);
+        DLSH_TRY(dlsh_table_row(t, cells));
     }
-    return status;
+    return DL_OK;
 }
 
 /* The smallest p-value that an exact test can give which takes no distribution for granted: of n pairs, all differences
@@ -306,17 +302,16 @@ static int direction_of(const char *metric) {
 }
 
 dl_status dlsh_compare_groups(const dlsh_args *a, dlsh_value *result) {
+    DLSH_SCOPED(grouping_free)
     grouping g = {.by = dlsh_arg_str(a, "by"), .over = dlsh_arg_str(a, "over"), .metric = dlsh_arg_str(a, "metric")};
     if (!g.metric)
         return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "compare by=opt over=seed metric=min(val/loss)",
                              "what is compared is missing: metric=");
     g.direction = direction_of(g.metric);
-    dl_status status = read_groups(a, &g);
-    if (!status && !g.n)
-        status =
-            dlsh_arg_fail(a, "metric", DL_ERR_NAME, "runs lists them", "no run that fits has a value of %s", g.metric);
-    if (!status) status = compute(&g);
-    if (!status) status = show(a, &g, result);
-    grouping_free(&g);
-    return status;
+    DLSH_TRY(read_groups(a, &g));
+    if (!g.n)
+        return dlsh_arg_fail(a, "metric", DL_ERR_NAME, "runs lists them", "no run that fits has a value of %s",
+                             g.metric);
+    DLSH_TRY(compute(&g));
+    return show(a, &g, result);
 }

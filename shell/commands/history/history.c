@@ -75,13 +75,12 @@ dl_status dlsh_run_ids(const dlsh_args *a, dl_store **store, long **ids, int *n)
 }
 
 dl_status dlsh_run_condition(const dlsh_args *a, dl_store **store, dlsh_buf *where) {
-    long *ids;
+    DLSH_FREED long *ids = NULL;
     int n;
     DLSH_TRY(dlsh_run_ids(a, store, &ids, &n));
     if (n) dlsh_buf_puts(where, "id in (");
     for (int i = 0; i < n; i++) dlsh_buf_printf(where, "%s%ld", i ? ", " : "", ids[i]);
     if (n) dlsh_buf_puts(where, ")");
-    free(ids);
     return dlsh_run_filter(a, where);
 }
 
@@ -203,18 +202,17 @@ static void put_facts(dlsh_sink *sink, const dl_run_info *r) {
 }
 
 static dl_status put_series(dlsh_sink *sink, const dl_run_info *r) {
-    dlsh_table t = DLSH_TABLE({"metric", 'l', ""}, {"points", 'r', ""}, {"first", 'r', "%.5g"}, {"last", 'r', "%.5g"},
-                              {"min", 'r', "%.5g"}, {"at step", 'r', ""}, {"max", 'r', "%.5g"}, {"at step", 'r', ""},
-                              {"NaN", 'r', ""});
-    dl_status status = DL_OK;
-    for (long i = 0; !status && i < r->nseries; i++) {
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"metric", 'l', ""}, {"points", 'r', ""}, {"first", 'r', "%.5g"},
+                                     {"last", 'r', "%.5g"}, {"min", 'r', "%.5g"}, {"at step", 'r', ""},
+                                     {"max", 'r', "%.5g"}, {"at step", 'r', ""}, {"NaN", 'r', ""});
+    for (long i = 0; i < r->nseries; i++) {
         const dl_series_info *s = &r->series[i];
-        status = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(s->key), dlsh_int(s->n), dlsh_float(s->first),
+        DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string(s->key), dlsh_int(s->n), dlsh_float(s->first),
                                                    dlsh_float(s->last), dlsh_float(s->min), dlsh_int(s->min_step),
-                                                   dlsh_float(s->max), dlsh_int(s->max_step), dlsh_int(s->n_nan)});
+                                                   dlsh_float(s->max), dlsh_int(s->max_step), dlsh_int(s->n_nan)}));
     }
-    if (!status && t.nrows && !dlsh_sink_look(sink).rich) dlsh_put(sink, "\n");
-    return dlsh_table_show(sink, &t, status, "");
+    if (t.nrows && !dlsh_sink_look(sink).rich) dlsh_put(sink, "\n");
+    return dlsh_table_show(sink, &t, DL_OK, "");
 }
 
 static void put_details(dlsh_sink *sink, const dl_run_info *r) {
@@ -248,14 +246,13 @@ static dlsh_value param_value(const dl_param_info *p) {
 /* Fills the record of a run with its parameters, metrics and tags. */
 static dl_status set_collections(dlsh_value run, const dl_run_info *r) {
     dlsh_value params = dlsh_new_record(), metrics = dlsh_new_record(), tags = dlsh_new_list(r->ntag);
-    dl_status status =
-        dlsh_record_fill(run, (dlsh_entry[]){{"params", params}, {"metrics", metrics}, {"tags", tags}}, 3);
-    for (long i = 0; !status && i < r->nparam; i++)
-        status = dlsh_record_fill(params, &(dlsh_entry){r->params[i].key, param_value(&r->params[i])}, 1);
-    for (long i = 0; !status && i < r->nseries; i++)
-        status = dlsh_record_fill(metrics, &(dlsh_entry){r->series[i].key, series_record(&r->series[i])}, 1);
-    for (long i = 0; !status && i < r->ntag; i++) status = dlsh_list_push(tags.as.list, dlsh_string(r->tags[i]));
-    return status;
+    DLSH_TRY(dlsh_record_fill(run, (dlsh_entry[]){{"params", params}, {"metrics", metrics}, {"tags", tags}}, 3));
+    for (long i = 0; i < r->nparam; i++)
+        DLSH_TRY(dlsh_record_add(params, r->params[i].key, param_value(&r->params[i])));
+    for (long i = 0; i < r->nseries; i++)
+        DLSH_TRY(dlsh_record_add(metrics, r->series[i].key, series_record(&r->series[i])));
+    for (long i = 0; i < r->ntag; i++) DLSH_TRY(dlsh_list_push(tags.as.list, dlsh_string(r->tags[i])));
+    return DL_OK;
 }
 
 dl_status dlsh_run_record(const dl_run_info *r, dlsh_value *out) {
@@ -279,11 +276,11 @@ dl_status dlsh_run_record(const dl_run_info *r, dlsh_value *out) {
 static const char *const texts[] = {"script", "text", "output", "changes"};
 
 static dl_status show_text(const dlsh_args *a, const dl_run_info *r, const char *what) {
+    DLSH_ENDED(dl_text_free)
     char *text = strcmp(what, "text") ? dl_run_text(dlsh_history(a), r->id, what) : strdup(r->model_text);
     if (!text) return dl_failed();
     size_t n = strlen(text);
     dlsh_put(dlsh_arg_sink(a), "%s%s", text, n && text[n - 1] != '\n' ? "\n" : "");
-    dl_text_free(text);
     return DL_OK;
 }
 
@@ -296,21 +293,17 @@ static dl_status show_one(const dlsh_args *a, const dl_run_info *r) {
         put_details(sink, r);
         return put_series(sink, r);
     }
-    dlsh_value v = dlsh_void();
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     DLSH_TRY(dlsh_run_record(r, &v));
-    dl_status status = sink->ops->value(sink, v);
-    dlsh_drop(v);
-    return status;
+    return sink->ops->value(sink, v);
 }
 
 static dl_status run_show(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dl_store *store;
-    dl_run_list *l = dlsh_named_run(a, &store);
+    DLSH_ENDED(dl_run_list_free) dl_run_list *l = dlsh_named_run(a, &store);
     if (!l) return dl_failed();
-    dl_status status = show_one(a, &l->runs[0]);
-    dl_run_list_free(l);
-    return status;
+    return show_one(a, &l->runs[0]);
 }
 
 /* ---------------------------------------------------------------- many runs at once */
@@ -435,14 +428,9 @@ static dlsh_value best_record(const dl_ranking *rank, long i) {
 }
 
 static dl_status best_list(const dl_ranking *rank, dlsh_value *out) {
-    dlsh_value list = dlsh_new_list(rank->n);
-    dl_status status = dlsh_failed(list) ? dl_failed() : DL_OK;
-    for (long i = 0; !status && i < rank->n; i++) {
-        dlsh_value one;
-        status = dlsh_give(best_record(rank, i), &one);
-        if (!status) status = dlsh_list_push(list.as.list, one);
-    }
-    return dlsh_give_filled(status, list, out);
+    DLSH_DROPPED dlsh_value list = dlsh_new_list(rank->n);
+    for (long i = 0; i < rank->n; i++) { DLSH_TRY(dlsh_append(list, best_record(rank, i))); }
+    return dlsh_hand_over(&list, out);
 }
 
 static dl_status show_best(const dlsh_args *a, const dl_ranking *rank, dlsh_value *result) {
@@ -474,11 +462,10 @@ static dl_status best_run(const dlsh_args *a, dlsh_value *result) {
     if (!store) return dl_failed();
     DLSH_SCOPED_BUF where = {0};
     DLSH_TRY(dlsh_run_filter(a, &where));
+    DLSH_ENDED(dl_ranking_free)
     dl_ranking *rank = dl_run_best(store, dlsh_arg_str(a, "metric"), direction(a),
                                    where.n ? dlsh_buf_text(&where) : NULL, dlsh_arg_int(a, "limit"));
-    dl_status status = rank ? show_best(a, rank, result) : no_best(a);
-    dl_ranking_free(rank);
-    return status;
+    return rank ? show_best(a, rank, result) : no_best(a);
 }
 
 /* ---------------------------------------------------------------- sql */
@@ -523,24 +510,22 @@ dl_status dlsh_rows_fetch(dl_rows *rows, long limit, dlsh_mode mode, dlsh_wide_t
 }
 
 dl_status dlsh_table_list(const dlsh_table *t, dlsh_value *out) {
-    dlsh_value list = dlsh_new_list(t->nrows);
-    if (dlsh_failed(list)) return DL_ERR_MEMORY;
-    dl_status status = DL_OK;
-    for (int r = 0; !status && r < t->nrows; r++) {
+    DLSH_DROPPED dlsh_value list = dlsh_new_list(t->nrows);
+    for (int r = 0; r < t->nrows; r++) {
         dlsh_value rec = dlsh_new_record();
-        status = dlsh_failed(rec) ? dl_failed() : dlsh_list_push(list.as.list, rec);
-        for (int c = 0; !status && c < t->ncols; c++)
-            status = dlsh_record_set(rec.as.record, t->cols[c].name, dlsh_ref(t->cells[(long)r * t->ncols + c]));
+        DLSH_TRY(dlsh_append(list, rec));
+        for (int c = 0; c < t->ncols; c++)
+            DLSH_TRY(dlsh_record_set(rec.as.record, t->cols[c].name, dlsh_ref(t->cells[(long)r * t->ncols + c])));
     }
-    return dlsh_give_filled(status, list, out);
+    return dlsh_hand_over(&list, out);
 }
 
 static dl_status sql_run(const dlsh_args *a, dlsh_value *result) {
     dl_store *store = dlsh_history(a);
     if (!store) return dl_failed();
-    dl_rows *rows = dl_store_sql(store, dlsh_arg_str(a, "query"));
+    DLSH_ENDED(dl_rows_free) dl_rows *rows = dl_store_sql(store, dlsh_arg_str(a, "query"));
     if (!rows) return dlsh_place_in(a, "query");
-    dlsh_wide_table w = {0};
+    DLSH_SCOPED(dlsh_wide_free) dlsh_wide_table w = {0};
     dl_status status =
         dlsh_rows_fetch(rows, 0, dlsh_arg_called(a) ? DLSH_MODE_JSON : dlsh_sink_look(dlsh_arg_sink(a)).mode, &w);
     *result = dlsh_none();
@@ -548,8 +533,6 @@ static dl_status sql_run(const dlsh_args *a, dlsh_value *result) {
         status = dlsh_table_show(dlsh_arg_sink(a), &w.t, status, "no rows\n");
     else if (!status)
         status = dlsh_table_list(&w.t, result);
-    dl_rows_free(rows);
-    dlsh_wide_free(&w);
     return status;
 }
 

@@ -220,10 +220,9 @@ static dl_status importance_run(const dlsh_args *a, dlsh_value *result) {
     int n = 0;
     *result = dlsh_none();
     DLSH_TRY(dlsh_factors_read(a, &f));
-    weight *w = calloc((size_t)f.nparams + 1, sizeof *w);
+    DLSH_FREED weight *w = calloc((size_t)f.nparams + 1, sizeof *w);
     dl_status st = w ? weigh_all(&f, w, &n) : dlsh_no_memory("parameters");
     if (!st) st = show(a, &f, w, n, result);
-    free(w);
     dlsh_factors_free(&f);
     return st;
 }

@@ -127,7 +127,7 @@ static dl_status collect_names(page *p) {
 /* {"s": steps, "v": values, "t": seconds since the run began}; thinned out to means. */
 static dl_status put_curve(page *p, const dl_run_info *r, const dl_series_info *s, long most) {
     dlsh_buf *b = p->out;
-    dl_points *points = dl_series_points(p->store, r->id, s->key, -most);
+    DLSH_ENDED(dl_points_free) dl_points *points = dl_series_points(p->store, r->id, s->key, -most);
     if (!points) return dl_failed();
     dlsh_buf_puts(b, "{\"s\":[");
     for (long i = 0; i < points->n; i++) dlsh_buf_printf(b, "%s%ld", i ? "," : "", lround(points->step[i]));
@@ -140,7 +140,6 @@ static dl_status put_curve(page *p, const dl_run_info *r, const dl_series_info *
     for (long i = 0; i < points->n; i++)
         dlsh_buf_printf(b, "%s%.5g", i ? "," : "", (double)(points->time_us[i] - r->started_us) / 1e6);
     dlsh_buf_puts(b, "]}");
-    dl_points_free(points);
     return DL_OK;
 }
 
@@ -226,6 +225,7 @@ static void origins_free(origin *o, int n) {
 /* By descending id. The caller frees *out. */
 static dl_status read_origins(dl_store *store, origin **out, int *n) {
     int cap = 0, more = 0;
+    DLSH_ENDED(dl_rows_free)
     dl_rows *rows = dl_store_sql(store, "select id, script_path, script_sha, model_sha from run order by id desc");
     *out = NULL;
     *n = 0;
@@ -238,7 +238,6 @@ static dl_status read_origins(dl_store *store, origin **out, int *n) {
                                  copy_of(dl_rows_text(rows, 3))};
         if (!grown[*n - 1].script || !grown[*n - 1].text || !grown[*n - 1].model) break;
     }
-    dl_rows_free(rows);
     return more ? dl_failed() : DL_OK;
 }
 
@@ -255,7 +254,7 @@ static dl_status put_texts(page *p, long oldest) {
              "select sha, cast(data as text) from blob where sha in (select script_sha from run where id >= %ld)"
              " union select model_sha, model_text from run where id >= %ld and model_sha is not null",
              oldest, oldest);
-    dl_rows *rows = dl_store_sql(p->store, sql);
+    DLSH_ENDED(dl_rows_free) dl_rows *rows = dl_store_sql(p->store, sql);
     int more = 0, some = 0;
     if (!rows) return dl_failed();
     dlsh_buf_puts(p->out, ",\"texts\":{");
@@ -270,7 +269,6 @@ static dl_status put_texts(page *p, long oldest) {
         put_text(p->out, text);
     }
     dlsh_buf_puts(p->out, "}");
-    dl_rows_free(rows);
     return more ? dl_failed() : DL_OK;
 }
 
@@ -306,7 +304,7 @@ static dl_status put_pictures(page *p, long oldest) {
         "select a.run_id, a.name, a.step, a.path, b.data from artifact as a left join blob as b on b.sha = a.sha and"
         " a.path is null where a.run_id >= %ld and a.kind not in ('script', 'source', 'diff') order by 1 desc, 3 desc",
         oldest);
-    dl_rows *rows = dl_store_sql(p->store, sql);
+    DLSH_ENDED(dl_rows_free) dl_rows *rows = dl_store_sql(p->store, sql);
     int more = 0, some = 0;
     if (!rows) return dl_failed();
     dlsh_buf_puts(p->out, ",\"pictures\":[");
@@ -315,7 +313,7 @@ static dl_status put_pictures(page *p, long oldest) {
         const char *path = dl_rows_type(rows, 3) == 'n' ? NULL : dl_rows_text(rows, 3);
         if (!type && path) type = picture_type(path);
         long n = 0;
-        char *file = type && path ? read_file(path, left, &n) : NULL;
+        DLSH_FREED char *file = type && path ? read_file(path, left, &n) : NULL;
         const void *data = file ? file : type && !path ? dl_rows_blob(rows, 4, &n) : NULL;
         if (data && n && n <= left) {
             left -= n;
@@ -326,10 +324,8 @@ static dl_status put_pictures(page *p, long oldest) {
             dlsh_base64(p->out, data, (size_t)n);
             dlsh_buf_puts(p->out, "\"}");
         }
-        free(file);
     }
     dlsh_buf_puts(p->out, "]");
-    dl_rows_free(rows);
     return more ? dl_failed() : DL_OK;
 }
 
@@ -377,14 +373,13 @@ static dl_status put_all(page *p, const dlsh_run_page *what) {
 
 dl_status dlsh_run_page_data(dl_store *store, const dlsh_run_page *what, dlsh_buf *out) {
     dl_run_query q = {.where = what->where, .limit = what->limit};
-    dl_run_list *runs = dl_run_query_list(store, &q);
+    DLSH_ENDED(dl_run_list_free) dl_run_list *runs = dl_run_query_list(store, &q);
     if (!runs) return dl_failed();
     page p = {.store = store, .runs = runs, .out = out};
     dl_status st = collect_names(&p);
     if (!st) st = put_all(&p, what);
     free(p.params.at);
     free(p.metrics.at);
-    dl_run_list_free(runs);
     return st;
 }
 

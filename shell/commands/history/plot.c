@@ -51,10 +51,8 @@ static int first_metric(const dlsh_args *a, int n) {
 
 static int has_metric(dl_store *store, const char *ref, const char *key) {
     long id;
-    dl_run_list *l = dl_run_find(store, ref, &id) ? NULL : dl_run_show(store, id);
-    int yes = l && dlsh_series_find(&l->runs[0], key);
-    dl_run_list_free(l);
-    return yes;
+    DLSH_ENDED(dl_run_list_free) dl_run_list *l = dl_run_find(store, ref, &id) ? NULL : dl_run_show(store, id);
+    return l && dlsh_series_find(&l->runs[0], key);
 }
 
 /* Is x= a value or an expression, and not step, time or epoch of runs? A variable of such a name wins. */
@@ -104,10 +102,9 @@ static dl_status add_variables(const dlsh_args *a, dlsh_chart *c, int n) {
     if (n > DLSH_MOST_CURVES)
         return dlsh_arg_fail(a, "runs", DL_ERR_VALUE, NULL, "at most %d curves are drawn, got %d", DLSH_MOST_CURVES, n);
     if (dlsh_given(a, "x")) {
-        dlsh_value given;
+        DLSH_DROPPED dlsh_value given = dlsh_void();
         DLSH_TRY(value_of_x(a, &given));
         dl_status st = read_numbers(a, "x", c, given, "x", &nx);
-        dlsh_drop(given);
         DLSH_TRY(st);
         x = c->numbers[0];
     }
@@ -137,16 +134,15 @@ static dlsh_value place(const dlsh_chart *c, int curve, long k) {
 static dl_status list_points(dlsh_sink *sink, const dlsh_chart *c) {
     int of_runs = *c->metric != 0;
     const char *x = of_runs || *c->ylabel ? c->xlabel : "step", *y = *c->ylabel && !of_runs ? c->ylabel : "value";
-    dlsh_table t = DLSH_TABLE({"run", 'r', ""}, {"metric", 'l', ""}, {x, 'r', ""}, {y, 'r', ""});
-    dl_status status = DL_OK;
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"run", 'r', ""}, {"metric", 'l', ""}, {x, 'r', ""}, {y, 'r', ""});
     for (int i = 0; i < c->n; i++) {
         const dlsh_curve *curve = &c->curves[i];
-        for (long k = 0; !status && k < curve->n; k++)
-            status = dlsh_table_row(&t, (dlsh_value[]){of_runs && !c->groups ? dlsh_int(c->runs[i]) : dlsh_none(),
+        for (long k = 0; k < curve->n; k++)
+            DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){of_runs && !c->groups ? dlsh_int(c->runs[i]) : dlsh_none(),
                                                        dlsh_string(of_runs && !c->groups ? c->metric : c->labels[i]),
-                                                       place(c, i, k), dlsh_float(curve->y[k])});
+                                                       place(c, i, k), dlsh_float(curve->y[k])}));
     }
-    return dlsh_table_show(sink, &t, status, NULL);
+    return dlsh_table_show(sink, &t, DL_OK, NULL);
 }
 
 static dl_status draw(const dlsh_args *a, const dlsh_chart *c) {
@@ -199,17 +195,15 @@ static dl_status fill(const dlsh_args *a, dlsh_chart *c, long max_points) {
 
 static dl_status plot_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    dlsh_chart *c = calloc(1, sizeof *c);
+    DLSH_ENDED(dlsh_chart_free) dlsh_chart *c = calloc(1, sizeof *c);
     dlsh_look look = dlsh_sink_look(dlsh_arg_sink(a));
     /* more points than columns cannot be seen; programs get all */
     long max_points = dlsh_given(a, "out")           ? 2000
                       : look.mode != DLSH_MODE_TABLE ? 0
                       : look.rich                    ? 1000
                                                      : -2 * (look.width > 0 ? look.width : 80);
-    dl_status status = c ? fill(a, c, max_points) : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a plot");
-    if (!status) status = draw(a, c);
-    dlsh_chart_free(c);
-    return status;
+    DLSH_TRY(c ? fill(a, c, max_points) : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a plot"));
+    return draw(a, c);
 }
 
 const dlsh_command plot_commands[] = {

@@ -21,6 +21,7 @@ typedef struct dlsh_chart {
 /* Room for n numbers, which the chart frees. NULL, error recorded. */
 double *dlsh_chart_numbers(dlsh_chart *c, long n);
 void dlsh_chart_free(dlsh_chart *c);
+DLSH_ENDS(dlsh_chart_free, dlsh_chart)
 
 /* A metric of runs over step, time or epoch, one of which x= is, if given; means of groups with by=. */
 dl_status dlsh_chart_runs(const dlsh_args *a, dlsh_chart *c, long max_points);

@@ -87,19 +87,18 @@ static dl_status add_run(const dlsh_args *a, dlsh_chart *c, dl_store *store, lon
 /* ---------------------------------------------------------------- which runs */
 
 static dl_status add_named(const dlsh_args *a, dlsh_chart *c, dl_store *store, long max_points) {
-    long *ids, last;
+    long last;
+    DLSH_FREED long *ids = NULL;
     int n;
     DLSH_TRY(dlsh_run_ids(a, &store, &ids, &n));
-    dl_status status = DL_OK;
     if (n > DLSH_MOST_RUNS)
-        status = dlsh_arg_fail(a, "runs", DL_ERR_VALUE, NULL, "at most %d runs are read, got %d", DLSH_MOST_RUNS, n);
-    if (!status && !n) {
-        status = dl_run_find(store, "last", &last);
-        if (!status) status = add_run(a, c, store, last, max_points);
+        return dlsh_arg_fail(a, "runs", DL_ERR_VALUE, NULL, "at most %d runs are read, got %d", DLSH_MOST_RUNS, n);
+    if (!n) {
+        DLSH_TRY(dl_run_find(store, "last", &last));
+        DLSH_TRY(add_run(a, c, store, last, max_points));
     }
-    for (int i = 0; !status && i < n; i++) status = add_run(a, c, store, ids[i], max_points);
-    free(ids);
-    return status;
+    for (int i = 0; i < n; i++) DLSH_TRY(add_run(a, c, store, ids[i], max_points));
+    return DL_OK;
 }
 
 /* Runs that a condition chooses; those without the metric are left out. */
@@ -132,12 +131,11 @@ static dl_status name_groups(const dlsh_args *a, dlsh_chart *c, dl_store *store,
     for (int i = 0; i < c->n; i++) {
         char where[48];
         snprintf(where, sizeof where, "id = %ld", c->runs[i]);
-        dl_rows *rows = dl_run_table(store, &(dl_run_query){.where = where}, by);
+        DLSH_ENDED(dl_rows_free) dl_rows *rows = dl_run_table(store, &(dl_run_query){.where = where}, by);
         if (!rows) return dlsh_place_failure(a, "by");
         const char *text = dl_rows_next(rows) > 0 && dl_rows_type(rows, 0) != 'n' ? dl_rows_text(rows, 0) : "none";
         snprintf(c->labels[i], sizeof c->labels[i], "%.40s=%.60s", by, text);
         dlsh_one_line(c->labels[i], strlen(c->labels[i]));
-        dl_rows_free(rows);
     }
     return DL_OK;
 }

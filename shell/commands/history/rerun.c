@@ -155,10 +155,9 @@ static dl_status make_scratch(dl_store *store, const dl_run_info *r, scratch *x)
 /* ---------------------------------------------------------------- the run that it gives */
 
 dl_status dlsh_ask(dl_store *store, const char *sql, long *out) {
-    dl_rows *q = dl_store_sql(store, sql);
+    DLSH_ENDED(dl_rows_free) dl_rows *q = dl_store_sql(store, sql);
     int found = q ? dl_rows_next(q) : -1;
     *out = found == 1 ? dl_rows_int(q, 0) : -1;
-    dl_rows_free(q);
     return found < 0 ? dl_failed() : DL_OK;
 }
 
@@ -201,14 +200,13 @@ static dl_status say_result(const dlsh_args *a, dl_store *store, const dl_run_in
     char tag[40];
     snprintf(tag, sizeof tag, "rerun=%ld", r->id);
     DLSH_TRY(dl_run_tag(store, id, tag, 1));
-    dl_run_list *l = dl_run_show(store, id);
+    DLSH_ENDED(dl_run_list_free) dl_run_list *l = dl_run_show(store, id);
     if (!l) return dl_failed();
     const char *was = weights_of(r), *is = weights_of(l->runs);
     dlsh_sink *sink = dlsh_arg_sink(a);
     dlsh_put(sink, "run %ld is run %ld again: %s", id, r->id, dl_run_status_name(l->runs->status));
     if (was && is) dlsh_put(sink, ", %s weights %.12s", strcmp(was, is) ? "other" : "the same", is);
     dlsh_put(sink, "\n");
-    dl_run_list_free(l);
     return dlsh_diff_show(a, store, r->id, id, 1);
 }
 
@@ -248,11 +246,9 @@ static void scratch_free(scratch *x) {
 static dl_status rerun(const dlsh_args *a, dl_store *store, const dl_run_info *r) {
     DLSH_TRY(check_script(a, r));
     DLSH_TRY(dlsh_warn_of_changes(a, store, r));
-    scratch x = {0};
-    dl_status st = make_scratch(store, r, &x);
-    if (!st) st = rerun_in(a, store, r, &x);
-    scratch_free(&x);
-    return st;
+    DLSH_SCOPED(scratch_free) scratch x = {0};
+    DLSH_TRY(make_scratch(store, r, &x));
+    return rerun_in(a, store, r, &x);
 }
 
 /* ---------------------------------------------------------------- on from a checkpoint */
@@ -313,12 +309,11 @@ static dl_status resume_in(const dlsh_args *a, dl_store *store, const dl_run_inf
         return dlsh_arg_fail(a, "run", DL_ERR_STATE,
                              "train and step go on with the run of a trainer, start_run with that of a loop by hand",
                              "the script has not gone on with run %ld", r->id);
-    dl_run_list *l = dl_run_show(store, r->id);
+    DLSH_ENDED(dl_run_list_free) dl_run_list *l = dl_run_show(store, r->id);
     if (!l) return dl_failed();
     const char *weights = weights_of(l->runs);
     dlsh_put(dlsh_arg_sink(a), "run %ld: %s%s%.12s\n", r->id, dl_run_status_name(l->runs->status),
              weights ? ", weights " : "", weights ? weights : "");
-    dl_run_list_free(l);
     return DL_OK;
 }
 
@@ -359,24 +354,21 @@ static dl_status resume(const dlsh_args *a, dl_store *store, const dl_run_info *
     DLSH_TRY(dlsh_warn_of_changes(a, store, r));
     const int by_hand = !strcmp(from->name, DLSH_BY_HAND);
     if (by_hand) DLSH_TRY(check_by_hand(a, store, r));
-    scratch x = {0};
+    DLSH_SCOPED(scratch_free) scratch x = {0};
     dlsh_buf_printf(&x.orders, DLSH_RESUME "=%ld:%ld:%ld:%ld:%s", place_of(store, r), newest_run(store), r->id,
                     by_hand ? from->step : -1, from->path);
     dl_status st = make_root(&x);
     if (!st) st = dlsh_restore_texts(store, r, dlsh_buf_text(&x.root), "", &x.script);
     if (!st) st = resume_in(a, store, r, &x);
     if (x.root.n) remove_root(&x);
-    scratch_free(&x);
     return st;
 }
 
 static dl_status with_run(const dlsh_args *a, dl_status (*act)(const dlsh_args *, dl_store *, const dl_run_info *)) {
     dl_store *store;
-    dl_run_list *l = dlsh_named_run(a, &store);
+    DLSH_ENDED(dl_run_list_free) dl_run_list *l = dlsh_named_run(a, &store);
     if (!l) return dl_failed();
-    dl_status st = act(a, store, l->runs);
-    dl_run_list_free(l);
-    return st;
+    return act(a, store, l->runs);
 }
 
 dl_status dlsh_rerun_run(const dlsh_args *a, dlsh_value *result) { return (void)result, with_run(a, rerun); }

@@ -106,11 +106,10 @@ static dl_status rescue_run(const dlsh_args *a, dlsh_value *result) {
             dlsh_put(out, "%s\n", k.path);
         }
     }
-    dl_status st = write_plain(&plain, folder);
-    if (!st)
-        dlsh_put(out, "%d saved, %d plain values%s%s\n", saved, nplain, nplain ? " in values.json" : "",
-                 lost ? ", some lost" : "");
-    return st;
+    DLSH_TRY(write_plain(&plain, folder));
+    dlsh_put(out, "%d saved, %d plain values%s%s\n", saved, nplain, nplain ? " in values.json" : "",
+             lost ? ", some lost" : "");
+    return DL_OK;
 }
 
 int dlsh_rescue_count(dlsh_session *s) {

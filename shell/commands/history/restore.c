@@ -49,21 +49,19 @@ static void absolute(const dl_run_info *r, const char *path, dlsh_buf *out) {
 /* Calls `each` with every text of the run and its absolute path; the script comes first. */
 typedef dl_status visitor(void *ctx, const char *path, const char *text, int script);
 static dl_status each_text(dl_store *store, const dl_run_info *r, visitor *each, void *ctx) {
-    dl_status st = DL_OK;
     if (*r->script_path) {
         DLSH_SCOPED_BUF path = {0};
         absolute(r, r->script_path, &path);
         DLSH_TRY(each(ctx, dlsh_buf_text(&path), r->script_text, 1));
     }
-    for (long i = 0; !st && i < r->nartifact; i++) {
+    for (long i = 0; i < r->nartifact; i++) {
         if (strcmp(r->artifacts[i].kind, "source")) continue;
         DLSH_SCOPED_BUF path = {0};
         absolute(r, r->artifacts[i].name, &path);
-        char *text = dl_run_text(store, r->id, r->artifacts[i].name);
-        st = text ? each(ctx, dlsh_buf_text(&path), text, 0) : dl_failed();
-        dl_text_free(text);
+        DLSH_ENDED(dl_text_free) char *text = dl_run_text(store, r->id, r->artifacts[i].name);
+        DLSH_TRY(text ? each(ctx, dlsh_buf_text(&path), text, 0) : dl_failed());
     }
-    return st;
+    return DL_OK;
 }
 
 typedef struct target {
@@ -208,9 +206,7 @@ static dl_status restore_code(const dlsh_args *a, dl_store *store, const dl_run_
 dl_status dlsh_restore_code_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dl_store *store;
-    dl_run_list *l = dlsh_named_run(a, &store);
+    DLSH_ENDED(dl_run_list_free) dl_run_list *l = dlsh_named_run(a, &store);
     if (!l) return dl_failed();
-    dl_status st = restore_code(a, store, l->runs);
-    dl_run_list_free(l);
-    return st;
+    return restore_code(a, store, l->runs);
 }

@@ -146,14 +146,13 @@ static dl_status runs_table(dlsh_sink *sink, const dl_run_list *l, long limit) {
 }
 
 static dl_status runs_list(const dl_run_list *l, long limit, dlsh_value *out) {
-    dlsh_value list = dlsh_new_list((int)l->n);
-    dl_status status = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
-    for (long i = 0; !status && i < l->n && (!limit || i < limit); i++) {
+    DLSH_DROPPED dlsh_value list = dlsh_new_list((int)l->n);
+    for (long i = 0; i < l->n && (!limit || i < limit); i++) {
         dlsh_value one = dlsh_void();
-        status = dlsh_run_record(&l->runs[i], &one);
-        if (!status) status = dlsh_list_push(list.as.list, one);
+        DLSH_TRY(dlsh_run_record(&l->runs[i], &one));
+        DLSH_TRY(dlsh_append(list, one));
     }
-    return dlsh_give_filled(status, list, out);
+    return dlsh_hand_over(&list, out);
 }
 
 /* ---------------------------------------------------------------- columns of the caller's choice */
@@ -219,12 +218,10 @@ dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result) {
                       .limit = limit ? limit + 1 : 0,
                       .deleted = dlsh_arg_bool(a, "deleted")};
     if (dlsh_given(a, "cols")) return show_columns(a, store, q, limit, result);
-    dl_run_list *l = dl_run_query_list(store, &q);
+    DLSH_ENDED(dl_run_list_free) dl_run_list *l = dl_run_query_list(store, &q);
     if (!l) return dlsh_place_failure(a, dlsh_given(a, "sort") ? "sort" : dlsh_given(a, "where") ? "where" : NULL);
-    dl_status status = dlsh_arg_called(a) ? runs_list(l, limit, result) : runs_table(dlsh_arg_sink(a), l, limit);
+    DLSH_TRY(dlsh_arg_called(a) ? runs_list(l, limit, result) : runs_table(dlsh_arg_sink(a), l, limit));
     /* people get a warning why there are none; for programs the empty list is an answer */
-    if (!status && !l->n && !dlsh_arg_called(a) && dlsh_run_filter_met(a, q.deleted))
-        dlsh_warn_failure(dlsh_arg_session(a));
-    dl_run_list_free(l);
-    return status;
+    if (!l->n && !dlsh_arg_called(a) && dlsh_run_filter_met(a, q.deleted)) dlsh_warn_failure(dlsh_arg_session(a));
+    return DL_OK;
 }

@@ -94,7 +94,7 @@ static void changed_since(const server *s, long ms, dlsh_buf *where) {
 }
 
 static enum MHD_Result give_page(server *s, struct MHD_Connection *c, const char *since) {
-    dlsh_buf body = {0};
+    DLSH_SCOPED_BUF body = {0};
     DLSH_SCOPED_BUF where = {0};
     if (since && atol(since) > 0)
         changed_since(s, atol(since), &where);
@@ -106,7 +106,6 @@ static enum MHD_Result give_page(server *s, struct MHD_Connection *c, const char
     if (!st) return answer(s, c, MHD_HTTP_OK, since ? "application/json" : "text/html; charset=utf-8", &body);
     dl_error e;
     dl_error_take(&e);
-    dlsh_buf_free(&body);
     return refuse(s, c, MHD_HTTP_INTERNAL_SERVER_ERROR, e.message);
 }
 

@@ -74,7 +74,7 @@ static dl_status script_of_block(const dlsh_args *a, dlsh_value space, int seeds
     size_t n = strlen(text);
     if (n < 2) return dlsh_arg_fail(a, NULL, DL_ERR_INTERNAL, NULL, "the block of the sweep has no text");
     for (int i = 0; (name = dlsh_space_name(space, i)); i++) {
-        dlsh_value first = dlsh_void(), last = dlsh_void();
+        DLSH_DROPPED dlsh_value first = dlsh_void(), last = dlsh_void();
         DLSH_TRY(dlsh_space_value(space, i, 0, &first));
         /* a list that begins with whole numbers may have others */
         const dlsh_value *values = dlsh_record_get(space.as.list->items[i].as.record, "values");
@@ -83,8 +83,6 @@ static dl_status script_of_block(const dlsh_args *a, dlsh_value space, int seeds
         if (first.type == DLSH_INT && real) first = dlsh_float((double)first.as.i);
         dlsh_buf_printf(&x->text, "%s%s=", i ? " " : "args ", name);
         dl_status st = dlsh_repr(&x->text, first);
-        dlsh_drop(first);
-        dlsh_drop(last);
         DLSH_TRY(st);
     }
     if (seeds) dlsh_buf_printf(&x->text, "%sseed=1", *dlsh_buf_text(&x->text) ? " " : "args ");

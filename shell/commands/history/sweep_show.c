@@ -35,7 +35,7 @@ dl_status dlsh_sweep_find(const dlsh_args *a, dl_store *store, const char *ref, 
         dlsh_buf_puts(&sql, "'");
     }
     dlsh_buf_puts(&sql, " order by id desc limit 1");
-    dl_rows *r = dl_store_sql(store, dlsh_buf_text(&sql));
+    DLSH_ENDED(dl_rows_free) dl_rows *r = dl_store_sql(store, dlsh_buf_text(&sql));
     int found = r ? dl_rows_next(r) : -1;
     dl_status st = found < 0 ? dl_failed() : DL_OK;
     if (!found)
@@ -47,21 +47,17 @@ dl_status dlsh_sweep_find(const dlsh_args *a, dl_store *store, const char *ref, 
         w->id = dl_rows_int(r, 0), w->direction = dl_rows_int(r, 1), w->trials = dl_rows_int(r, 2);
         for (int i = 0; i < 8 && !st; i++) st = take(to[i], r, 3 + i);
     }
-    dl_rows_free(r);
     return st;
 }
 
 /* ---------------------------------------------------------------- tables */
 
 static dl_status show_rows(const dlsh_args *a, dl_store *store, const char *sql, const char *none) {
-    dl_rows *rows = dl_store_sql(store, sql);
+    DLSH_ENDED(dl_rows_free) dl_rows *rows = dl_store_sql(store, sql);
     if (!rows) return dl_failed();
-    dlsh_wide_table w = {0};
-    dl_status st = dlsh_rows_fetch(rows, 0, dlsh_sink_look(dlsh_arg_sink(a)).mode, &w);
-    st = dlsh_table_show(dlsh_arg_sink(a), &w.t, st, none);
-    dl_rows_free(rows);
-    dlsh_wide_free(&w);
-    return st;
+    DLSH_SCOPED(dlsh_wide_free) dlsh_wide_table w = {0};
+    DLSH_TRY(dlsh_rows_fetch(rows, 0, dlsh_sink_look(dlsh_arg_sink(a)).mode, &w));
+    return dlsh_table_show(dlsh_arg_sink(a), &w.t, DL_OK, none);
 }
 
 dl_status dlsh_sweep_list(const dlsh_args *a, dl_store *store) {

@@ -35,11 +35,10 @@ static dl_status arguments(dlsh_session *s, const dlsh_node *n, const struct ran
                        dlsh_fail(DL_ERR_VALUE, r->nargs == 2 ? "FROM, TO" : "FROM, TO, HOW MANY",
                                  "%s takes %d numbers in a sweep", r->name, r->nargs));
     for (int i = 0; i < r->nargs; i++) {
-        dlsh_value v = dlsh_void();
+        DLSH_DROPPED dlsh_value v = dlsh_void();
         DLSH_TRY(dlsh_eval(s, n->kids[i + 1], &v));
         int number = dlsh_is_number(v);
         x[i] = number ? dlsh_number(v) : 0;
-        dlsh_drop(v);
         if (!number) return bad_value(s, n->kids[i + 1], r->name, "what is no number");
     }
     return DL_OK;
@@ -59,11 +58,11 @@ static dl_status spaced(const double *x, dlsh_value *values) {
     double from = x[0] > 0 && x[1] > 0 ? log(x[0]) : x[0] * M_LN10,
            to = x[0] > 0 && x[1] > 0 ? log(x[1]) : x[1] * M_LN10;
     *values = dlsh_new_list(n);
-    dl_status st = dlsh_failed(*values) ? dl_failed() : DL_OK;
-    for (long i = 0; i < n && !st; i++)
-        st = dlsh_append(*values,
-                         dlsh_float(rounded(exp(n > 1 ? from + (to - from) * (double)i / (double)(n - 1) : from))));
-    return st;
+    if (dlsh_failed(*values)) return dl_failed();
+    for (long i = 0; i < n; i++)
+        DLSH_TRY(dlsh_append(
+            *values, dlsh_float(rounded(exp(n > 1 ? from + (to - from) * (double)i / (double)(n - 1) : from)))));
+    return DL_OK;
 }
 
 /* ---------------------------------------------------------------- values */

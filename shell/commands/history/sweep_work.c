@@ -38,23 +38,21 @@ static dl_status make_words(const dl_trial *t, dlsh_value space, int seeded, wor
     dlsh_buf_puts(json, "{");
     for (int i = 0; (name = dlsh_space_name(space, i)); i++) {
         dlsh_buf word = {0};
-        dlsh_value v = dlsh_void();
+        DLSH_DROPPED dlsh_value v = dlsh_void();
         if (i >= t->ndim) return dlsh_fail(DL_ERR_STORE, NULL, "the trial in the store is damaged");
         DLSH_TRY(dlsh_space_value(space, i, t->point[i], &v));
         dlsh_buf_printf(json, "%s\"%s\":", i ? "," : "", name);
         dl_status st = dlsh_json(json, v);
         dlsh_buf_printf(&word, "%s=", name);
         if (!st) st = dlsh_text(&word, v);
-        dlsh_drop(v);
         DLSH_TRY(st);
         DLSH_TRY(add_word(w, &word));
     }
     if (t->seeded) {
-        dlsh_buf word = {0};
+        DLSH_SCOPED_BUF word = {0};
         dlsh_buf_printf(json, "%s\"seed\":%ld", w->n ? "," : "", t->seed);
         dlsh_buf_printf(&word, "seed=%ld", t->seed);
         if (seeded) DLSH_TRY(add_word(w, &word));
-        dlsh_buf_free(&word);
     }
     dlsh_buf_puts(json, "}");
     return DL_OK;
@@ -266,17 +264,19 @@ static void stop(crew *c, int sig) {
 }
 
 static dl_status supervise(crew *c) {
-    dl_status st = claim(c);
+    DLSH_TRY(claim(c));
     double asked = clock_s();
-    while (!st && (c->n || !(c->done || c->stopping))) {
+    while (c->n || !(c->done || c->stopping)) {
         usleep(2000);
         int gone = reap(c);
         if (gone < 0) return dl_failed();
         if (dlsh_interrupted() && !c->stopping) stop(c, SIGINT);
         /* others may end, or be killed: then there is more to do */
-        if (gone || clock_s() - asked > 0.3) st = claim(c), asked = clock_s();
+        if (!gone && clock_s() - asked <= 0.3) continue;
+        DLSH_TRY(claim(c));
+        asked = clock_s();
     }
-    return st;
+    return DL_OK;
 }
 
 /* Threads of the processes share the processors, unless the user has chosen. */

@@ -35,12 +35,11 @@ static long begun(dl_store *store) {
 }
 
 static dl_status warn_of_data(const dlsh_args *a, dl_store *store, const dl_trainer *t) {
-    dl_run_list *l = dl_run_show(store, order.run);
+    DLSH_ENDED(dl_run_list_free) dl_run_list *l = dl_run_show(store, order.run);
     if (!l) return dl_failed();
     if (strcmp(l->runs->data_fingerprint, dl_dataset_fingerprint(dl_trainer_given(t))))
         dlsh_warn(dlsh_arg_session(a), NULL, "the data are not those that run %ld was trained with until now",
                   order.run);
-    dl_run_list_free(l);
     return DL_OK;
 }
 

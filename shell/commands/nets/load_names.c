@@ -106,7 +106,7 @@ static int find_entry(const dlsh_record *map, const char *name, star *stars, con
 
 /* What the map makes of a name; *out "": the tensor is left out. used[i]: entry i was of use. */
 static dl_status new_name(dlsh_session *s, dlsh_value map, const char *name, char *used, dlsh_buf *out) {
-    dlsh_value to = dlsh_void();
+    DLSH_DROPPED dlsh_value to = dlsh_void();
     star stars[STARS] = {{0}};
     const char *rest = "";
     if (map.type == DLSH_RECORD) {
@@ -115,9 +115,8 @@ static dl_status new_name(dlsh_session *s, dlsh_value map, const char *name, cha
         used[i] = 1;
         to = dlsh_ref(map.as.record->values[i]);
     } else {
-        dlsh_value arg = dlsh_string(name);
+        DLSH_DROPPED dlsh_value arg = dlsh_string(name);
         dl_status st = dlsh_failed(arg) ? dl_failed() : dlsh_call(s, map, &(dlsh_callargs){1, &arg, NULL}, &to);
-        dlsh_drop(arg);
         DLSH_TRY(st);
     }
     dl_status st = DL_OK;
@@ -126,7 +125,6 @@ static dl_status new_name(dlsh_session *s, dlsh_value map, const char *name, cha
     else if (to.type != DLSH_NONE)
         st = dlsh_fail(DL_ERR_TYPE, "map={\"0.weight\": \"conv0.weight\", \"unused\": none}",
                        "the map makes %s of '%s'; a name, or none to leave it out, is expected", dlsh_a(to), name);
-    dlsh_drop(to);
     return st;
 }
 
@@ -176,36 +174,32 @@ static dl_status rename_one(const dlsh_load_names *how, const dl_tensor_file *f,
 
 static dl_status rename_all(const dlsh_load_names *how, const dl_tensor_file *f, renamed *r) {
     int entries = how->map.type == DLSH_RECORD ? how->map.as.record->n : 0;
-    char *used = calloc((size_t)entries + 1, 1);
+    DLSH_FREED char *used = calloc((size_t)entries + 1, 1);
     if (!used) return dlsh_no_memory("a map of names");
-    dl_status st = DL_OK;
-    for (long i = 0; i < dl_tensor_file_count(f) && st == DL_OK; i++) st = rename_one(how, f, i, used, r);
-    if (st == DL_OK && entries) st = check_used(how->map.as.record, used, f);
-    free(used);
-    return st;
+    for (long i = 0; i < dl_tensor_file_count(f); i++) DLSH_TRY(rename_one(how, f, i, used, r));
+    if (entries) DLSH_TRY(check_used(how->map.as.record, used, f));
+    return DL_OK;
 }
 
 /* ---------------------------------------------------------------- by order and shape */
 
 static dl_status pair(dl_module *m, const dl_tensor_file *f, renamed *r) {
-    dl_module_list *l = dl_module_tensors(m, 3);
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 3);
     long files = dl_tensor_file_count(f);
-    dl_match *match = l ? calloc((size_t)l->n + 1, sizeof *match) : NULL;
-    char *used = calloc((size_t)files + 1, 1);
-    dl_status st = match && used ? dl_module_match(m, f, match) : dlsh_no_memory("the names of a net");
-    for (long i = 0; st == DL_OK && i < l->n; i++) {
+    DLSH_FREED dl_match *match = l ? calloc((size_t)l->n + 1, sizeof *match) : NULL;
+    DLSH_FREED char *used = calloc((size_t)files + 1, 1);
+    DLSH_TRY(match && used ? dl_module_match(m, f, match) : dlsh_no_memory("the names of a net"));
+    for (long i = 0; i < l->n; i++) {
         if (match[i].at < 0) continue;
         dl_tensor *t = dl_tensor_file_at(f, match[i].at);
         used[match[i].at] = 1;
-        st = add(r, l->entries[i].path, dl_tensor_file_name(f, match[i].at),
-                 match[i].transposed ? turned(t) : dl_ref(t));
+        DLSH_TRY(add(r, l->entries[i].path, dl_tensor_file_name(f, match[i].at),
+                     match[i].transposed ? turned(t) : dl_ref(t)));
     }
-    for (long i = 0; st == DL_OK && i < files; i++)
+    for (long i = 0; i < files; i++)
         if (!used[i] && fnmatch("*num_batches_tracked", dl_tensor_file_name(f, i), 0))
-            st = dlsh_list_push(r->unexpected.as.list, dlsh_string(dl_tensor_file_name(f, i)));
-    free(match), free(used);
-    dl_module_list_free(l);
-    return st;
+            DLSH_TRY(dlsh_list_push(r->unexpected.as.list, dlsh_string(dl_tensor_file_name(f, i))));
+    return DL_OK;
 }
 
 /* ---------------------------------------------------------------- loading and the report */
@@ -242,14 +236,13 @@ static void put_names(dlsh_sink *sink, const char *what, dlsh_value names) {
 }
 
 static dl_status show_pairs(const dlsh_load_names *how, dl_module *m, const dlsh_record *pairs) {
-    dlsh_table t = DLSH_TABLE({"net", 'l', ""}, {"file", 'l', ""}, {"shape", 'l', ""});
-    dl_status st = DL_OK;
-    for (int i = 0; i < pairs->n && st == DL_OK; i++) {
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"net", 'l', ""}, {"file", 'l', ""}, {"shape", 'l', ""});
+    for (int i = 0; i < pairs->n; i++) {
         const dl_tensor *own = dl_module_tensor(m, pairs->keys[i]);
-        st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(pairs->keys[i]), dlsh_ref(pairs->values[i]),
-                                               dlsh_new_ints(dl_shape(own), dl_ndim(own))});
+        DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string(pairs->keys[i]), dlsh_ref(pairs->values[i]),
+                                                   dlsh_new_ints(dl_shape(own), dl_ndim(own))}));
     }
-    return dlsh_table_show(how->sink, &t, st, NULL);
+    return dlsh_table_show(how->sink, &t, DL_OK, NULL);
 }
 
 static dl_status report(const dlsh_load_names *how, dl_module *m, const char *what, renamed *r, dlsh_value *out) {
@@ -266,12 +259,12 @@ static dl_status report(const dlsh_load_names *how, dl_module *m, const char *wh
 
 /* Loads what was renamed. By order the report tells what is left; else strict=false is needed for it. */
 static dl_status load(const dlsh_load_names *how, dl_module *m, const char *what, renamed *r) {
+    DLSH_ENDED(dl_tensor_file_free)
     dl_tensor_file *f = dl_tensor_file_of(r->n, (const char *const *)r->names, r->tensors);
     notes n = {r, DL_OK};
     int lenient = !how->strict || how->by_order;
-    dl_status st = f ? dl_module_load_tensors(m, f, what, lenient ? note : NULL, &n) : dl_failed();
-    dl_tensor_file_free(f);
-    return st == DL_OK ? n.st : st;
+    DLSH_TRY(f ? dl_module_load_tensors(m, f, what, lenient ? note : NULL, &n) : dl_failed());
+    return n.st;
 }
 
 dl_status dlsh_load_named(const dlsh_load_names *how, dl_module *m, const dl_tensor_file *f, const char *what,

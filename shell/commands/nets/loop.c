@@ -57,7 +57,7 @@ static dl_status functional_run(const dlsh_args *a, dlsh_value *result) {
     const char *names[ROOM + 1];
     int n;
     DLSH_TRY(collect_inputs(a, values, names, ROOM, &n));
-    dl_module_list *all = dl_module_tensors(m, 1);
+    DLSH_ENDED(dl_module_list_free) dl_module_list *all = dl_module_tensors(m, 1);
     named with = {0};
     dl_status st = all ? name_tensors(a, all, *dlsh_arg(a, "parameters"), &with) : dl_failed();
     if (st == DL_OK) {
@@ -66,7 +66,6 @@ static dl_status functional_run(const dlsh_args *a, dlsh_value *result) {
     }
     free(with.paths);
     free(with.tensors);
-    dl_module_list_free(all);
     return st;
 }
 

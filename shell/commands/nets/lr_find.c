@@ -75,17 +75,16 @@ static dl_status lr_find_run(const dlsh_args *a, dlsh_value *result) {
                      .smooth = dlsh_arg_float(a, "smooth"),
                      .diverge = 4};
     DLSH_TRY(check(a, &r));
-    double *room = dl_memory_alloc(3 * r.steps, sizeof *room);
+    DLSH_FREED double *room = dl_memory_alloc(3 * r.steps, sizeof *room);
     if (!room) return dl_failed();
     r.lr = room, r.loss = room + r.steps, r.mean = room + 2 * r.steps;
-    dl_status st = dl_trainer_lr_find(dlsh_arg_handle(a, "trainer", &dlsh_trainer_class), &r);
+    DLSH_TRY(dl_trainer_lr_find(dlsh_arg_handle(a, "trainer", &dlsh_trainer_class), &r));
     const int people = dlsh_sink_look(dlsh_arg_sink(a)).mode == DLSH_MODE_TABLE;
-    if (!st && r.n > 1 && (dlsh_given(a, "out") || (people && !dlsh_arg_called(a)))) st = draw(a, &r);
-    if (!st && people && !dlsh_arg_called(a)) say(a, &r);
-    if (!st) st = record_of(&r, result);
-    if (!st && !people && !dlsh_arg_called(a)) st = dlsh_arg_sink(a)->ops->value(dlsh_arg_sink(a), *result);
-    free(room);
-    return st;
+    if (r.n > 1 && (dlsh_given(a, "out") || (people && !dlsh_arg_called(a)))) DLSH_TRY(draw(a, &r));
+    if (people && !dlsh_arg_called(a)) say(a, &r);
+    DLSH_TRY(record_of(&r, result));
+    if (!people && !dlsh_arg_called(a)) DLSH_TRY(dlsh_arg_sink(a)->ops->value(dlsh_arg_sink(a), *result));
+    return DL_OK;
 }
 
 const dlsh_command lr_find_commands[] = {

@@ -51,14 +51,14 @@ static void judge(search *s, const double *score, long classes, long index, long
 /* What the net makes of a batch, as f64 in host memory. */
 static dl_tensor *scores_of(search *s, dl_tensor *x) {
     DLSH_SCOPED_GRAD_MODE(0);
-    dl_tensor *there = dl_to_device(x, dlsh_net_device(dl_trainer_model(s->t)));
+    DLSH_OWNED dl_tensor *there = dl_to_device(x, dlsh_net_device(dl_trainer_model(s->t)));
+    DLSH_ENDED(dl_pack_unref)
     dl_pack *in = there ? dl_pack_new(&there, 1, NULL, NULL) : NULL,
             *out = in ? dl_module_call(dl_trainer_model(s->t), in) : NULL;
     dl_tensor *y = out ? dl_pack_tensor(out, 0) : NULL, *near = y ? dl_to_device(y, 0) : NULL,
               *wide = near ? dl_to_dtype(near, DL_F64) : NULL, *dense = wide ? dl_contiguous(wide) : NULL;
-    dl_pack_unref(in);
-    dl_pack_unref(out);
-    DLSH_UNREF(there, near, wide);
+    dl_unref(near);
+    dl_unref(wide);
     return dense;
 }
 
@@ -67,7 +67,7 @@ static dl_status judge_batch(search *s, long from, long n) {
     dl_tensor *x[DL_NET_INPUTS] = {NULL}, *y[DL_NET_INPUTS] = {NULL};
     for (long i = 0; i < n; i++) index[i] = from + i;
     DLSH_TRY(dl_dataset_gather(s->data, s->which, index, n, x, y));
-    dl_tensor *score = scores_of(s, x[0]);
+    DLSH_OWNED dl_tensor *score = scores_of(s, x[0]);
     const long classes = dl_dataset_classes(s->data),
                each = score && dl_ndim(score) && dl_shape(score)[0] == n ? dl_numel(score) / n : 0;
     dl_status st = score ? DL_OK : dl_failed();
@@ -78,7 +78,6 @@ static dl_status judge_batch(search *s, long from, long n) {
     if (!st) st = dl_read(y[0], truth);
     for (long i = 0; !st && i < n; i++) judge(s, (const double *)dl_data(score) + i * each, each, from + i, truth[i]);
     for (int i = 0; i < DL_NET_INPUTS; i++) DLSH_UNREF(x[i], y[i]);
-    dl_unref(score);
     return st ? st : dlsh_check_interrupt();
 }
 
@@ -104,17 +103,16 @@ static dlsh_value row_of(const search *s, const mistake *m) {
 }
 
 static dl_status put_table(const search *s) {
-    dlsh_table t = DLSH_TABLE({"sample", 'r', ""}, {"is", 'l', ""}, {"taken for", 'l', ""}, {"p", 'r', "%.3g"},
-                              {"p of the class", 'r', "%.3g"}, {"loss", 'r', "%.4g"});
-    dl_status st = DL_OK;
-    for (long i = 0; !st && i < s->n; i++) {
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"sample", 'r', ""}, {"is", 'l', ""}, {"taken for", 'l', ""}, {"p", 'r', "%.3g"},
+                                     {"p of the class", 'r', "%.3g"}, {"loss", 'r', "%.4g"});
+    for (long i = 0; i < s->n; i++) {
         const mistake *m = &s->worst[i];
-        st =
+        DLSH_TRY(
             dlsh_table_row(&t, (dlsh_value[]){dlsh_int(m->index), dlsh_string(dl_dataset_class_name(s->data, m->truth)),
                                               dlsh_string(dl_dataset_class_name(s->data, m->said)),
-                                              dlsh_float(m->share), dlsh_float(m->truth_share), dlsh_float(m->loss)});
+                                              dlsh_float(m->share), dlsh_float(m->truth_share), dlsh_float(m->loss)}));
     }
-    return dlsh_table_show(dlsh_arg_sink(s->a), &t, st, NULL);
+    return dlsh_table_show(dlsh_arg_sink(s->a), &t, DL_OK, NULL);
 }
 
 /* The samples with "4 for 9" below them. */
@@ -137,10 +135,9 @@ static dl_status put_pictures(const search *s) {
 }
 
 static dl_status list(const search *s, dlsh_value *result) {
-    dlsh_value l = dlsh_new_list(s->n);
-    dl_status st = dlsh_failed(l) ? dl_failed() : DL_OK;
-    for (long i = 0; !st && i < s->n; i++) st = dlsh_append(l, row_of(s, &s->worst[i]));
-    return dlsh_give_filled(st, l, result);
+    DLSH_DROPPED dlsh_value l = dlsh_new_list(s->n);
+    for (long i = 0; i < s->n; i++) DLSH_TRY(dlsh_append(l, row_of(s, &s->worst[i])));
+    return dlsh_hand_over(&l, result);
 }
 
 static dl_status show(const search *s) {

@@ -15,10 +15,8 @@ dlsh_value dlsh_net_value(dl_module *m) { return dlsh_new_handle(&dlsh_net_class
 static void destroy(void *self) { dl_module_unref(self); }
 
 int dlsh_net_device(dl_module *m) {
-    dl_module_list *l = dl_module_tensors(m, 3);
-    int device = l && l->n ? dl_device_of(l->entries[0].tensor) : 0;
-    dl_module_list_free(l);
-    return device;
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 3);
+    return l && l->n ? dl_device_of(l->entries[0].tensor) : 0;
 }
 
 /* ---------------------------------------------------------------- text and table */
@@ -28,10 +26,9 @@ static int is_group(const dl_module *m) { return dl_module_count(m) > 0; }
 static dl_status text(void *self, dlsh_buf *out) {
     dl_module *m = self;
     if (!is_group(m)) {
-        char *words = dl_module_text(m);
+        DLSH_ENDED(dl_text_free) char *words = dl_module_text(m);
         if (!words) return dl_failed();
         dlsh_buf_printf(out, "<layer %s>", words);
-        dl_text_free(words);
         return DL_OK;
     }
     dlsh_buf_printf(out, "<net %s: %d layers, ", dl_module_name(m), dl_module_count(m));
@@ -97,43 +94,41 @@ static dl_status add_stat(dlsh_table *t, dl_module *m, const dl_summary *s, long
 }
 
 dl_status dlsh_show_summary(dlsh_sink *sink, dl_module *m, const dl_summary *s) {
-    dlsh_table t = DLSH_TABLE({"layer", 'l', ""}, {"what", 'l', ""}, {"output", 'l', ""}, {"parameters", 'r', ""},
-                              {"flops", 'r', ""}, {"memory", 'r', ""});
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"layer", 'l', ""}, {"what", 'l', ""}, {"output", 'l', ""},
+                                     {"parameters", 'r', ""}, {"flops", 'r', ""}, {"memory", 'r', ""});
     dlsh_mode mode = dlsh_sink_look(sink).mode;
-    dl_status st = DL_OK;
     char title[160];
     const char *mode_text = dl_module_training(m) ? "" : ", in evaluation mode";
     snprintf(title, sizeof title, "net %s, for one sample%s", dl_module_name(m), mode_text);
     if (mode == DLSH_MODE_TABLE) t.title = title;
-    for (long i = 1; i < s->n && st == DL_OK; i++) st = add_stat(&t, m, s, i, NULL, mode);
-    if (st == DL_OK && s->n) st = add_stat(&t, m, s, 0, is_group(m) ? "total" : dl_module_name(m), mode);
-    return dlsh_table_show(sink, &t, st, NULL);
+    for (long i = 1; i < s->n; i++) DLSH_TRY(add_stat(&t, m, s, i, NULL, mode));
+    if (s->n) DLSH_TRY(add_stat(&t, m, s, 0, is_group(m) ? "total" : dl_module_name(m), mode));
+    return dlsh_table_show(sink, &t, DL_OK, NULL);
 }
 
 /* Before the input's size is known there are only names. */
 static dl_status add_names(dlsh_table *t, dl_module *m, int depth) {
     for (int i = 0; i < dl_module_count(m); i++) {
         dl_module *c = dl_module_at(m, i);
-        char *words = is_group(c) ? NULL : dl_module_text(c);
+        DLSH_ENDED(dl_text_free) char *words = is_group(c) ? NULL : dl_module_text(c);
         DLSH_TRY(
             dlsh_table_row(t, (dlsh_value[]){dlsh_stringf("%*s%s", 2 * depth, "", dl_module_label(m, i)),
                                              dlsh_string(words ? words : dl_module_kind(c)),
                                              dl_module_is_built(c) ? dlsh_int(dl_module_params(c)) : dlsh_none()}));
-        dl_text_free(words);
         DLSH_TRY(add_names(t, c, depth + 1));
     }
     return DL_OK;
 }
 
 static dl_status show_names(dlsh_sink *sink, dl_module *m) {
-    dlsh_table t = DLSH_TABLE({"layer", 'l', ""}, {"what", 'l', ""}, {"parameters", 'r', ""});
-    dl_status st = add_names(&t, m, 0);
-    st = dlsh_table_show(sink, &t, st, NULL);
-    if (st == DL_OK && dlsh_sink_look(sink).mode == DLSH_MODE_TABLE)
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"layer", 'l', ""}, {"what", 'l', ""}, {"parameters", 'r', ""});
+    DLSH_TRY(add_names(&t, m, 0));
+    DLSH_TRY(dlsh_table_show(sink, &t, DL_OK, NULL));
+    if (dlsh_sink_look(sink).mode == DLSH_MODE_TABLE)
         dlsh_put(sink,
                  "The size of the input is not known yet: make a trainer, run a batch through, or m.summary([1, 28, "
                  "28]).\n");
-    return st;
+    return DL_OK;
 }
 
 /* A single layer is a line. */
@@ -150,11 +145,9 @@ static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
     dl_net_input in[DL_NET_INPUTS];
     int n = dl_module_inputs(self, in);
     if (!n) return show_names(sink, self);
-    dl_summary *sum = dl_module_summary(self, in, n, dlsh_default_device());
+    DLSH_ENDED(dl_summary_free) dl_summary *sum = dl_module_summary(self, in, n, dlsh_default_device());
     if (!sum) return dl_failed();
-    dl_status st = dlsh_show_summary(sink, self, sum);
-    dl_summary_free(sum);
-    return st;
+    return dlsh_show_summary(sink, self, sum);
 }
 
 /* ---------------------------------------------------------------- fields */
@@ -167,11 +160,9 @@ static dl_status get_size(void *self, dlsh_value *out) {
 }
 DLSH_GETTER(get_training, dlsh_bool(dl_module_training(self)))
 static dl_status get_text(void *self, dlsh_value *out) {
-    char *words = dl_module_text(self);
+    DLSH_ENDED(dl_text_free) char *words = dl_module_text(self);
     if (!words) return dl_failed();
-    dlsh_value v = dlsh_string(words);
-    dl_text_free(words);
-    return dlsh_give(v, out);
+    return dlsh_give(dlsh_string(words), out);
 }
 
 static const dlsh_field fields[] = {
@@ -205,8 +196,8 @@ int dlsh_is_net_tensor(const dl_module *m) {
 
 /* A layer that has its weights has no tensor of some name. */
 static dl_status no_tensor(dl_module *m) {
-    dl_status st = is_group(m) ? DL_OK : dl_module_check_built(m);
-    return st ? st : DL_ERR_NAME;
+    DLSH_TRY(is_group(m) ? DL_OK : dl_module_check_built(m));
+    return DL_ERR_NAME;
 }
 
 /* Tensors and layers by name. */
@@ -238,15 +229,12 @@ static dl_status set(void *self, const char *name, dlsh_value v) {
 
 static dl_status names(void *self, dlsh_value *out) {
     dl_module *m = self;
-    dlsh_value l = dlsh_new_list(8);
-    if (dlsh_failed(l)) return DL_ERR_MEMORY;
-    dl_status st = DL_OK;
-    for (int i = 0; i < dl_module_count(m) && st == DL_OK; i++)
-        st = dlsh_list_push(l.as.list, dlsh_string(dl_module_label(m, i)));
+    DLSH_DROPPED dlsh_value l = dlsh_new_list(8);
+    for (int i = 0; i < dl_module_count(m); i++) DLSH_TRY(dlsh_append(l, dlsh_string(dl_module_label(m, i))));
     static const char *const tensors[] = {"weight", "bias", "running_mean", "running_var"};
-    for (int i = 0; i < 4 && st == DL_OK; i++)
-        if (dl_module_tensor(m, tensors[i])) st = dlsh_list_push(l.as.list, dlsh_string(tensors[i]));
-    return dlsh_give_filled(st, l, out);
+    for (int i = 0; i < 4; i++)
+        if (dl_module_tensor(m, tensors[i])) DLSH_TRY(dlsh_append(l, dlsh_string(tensors[i])));
+    return dlsh_hand_over(&l, out);
 }
 
 /* Which layer a key stands for. */
@@ -274,11 +262,10 @@ static dl_status slice_of(dl_module *m, dlsh_value range, dlsh_value *out) {
     const dlsh_range *r = range.as.range;
     long n;
     DLSH_TRY(dlsh_length(range, &n));
-    dlsh_value l = dlsh_new_list(n);
-    dl_status st = dlsh_failed(l) ? dl_failed() : DL_OK;
-    for (long i = 0; st == DL_OK && i < n; i++)
-        st = dlsh_list_push(l.as.list, dlsh_net_value(dl_module_at(m, (int)(r->from + i * r->step))));
-    return dlsh_give_filled(st, l, out);
+    DLSH_DROPPED dlsh_value l = dlsh_new_list(n);
+    for (long i = 0; i < n; i++)
+        DLSH_TRY(dlsh_append(l, dlsh_net_value(dl_module_at(m, (int)(r->from + i * r->step)))));
+    return dlsh_hand_over(&l, out);
 }
 
 static dl_status index_of(dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
@@ -306,12 +293,9 @@ static dl_status set_index(dlsh_session *s, void *self, dlsh_value key, dlsh_val
 
 static dl_status iterate(dlsh_session *s, void *self, dlsh_value *out) {
     (void)s;
-    dlsh_value l = dlsh_new_list(dl_module_count(self));
-    if (dlsh_failed(l)) return dl_failed();
-    dl_status st = DL_OK;
-    for (int i = 0; st == DL_OK && i < dl_module_count(self); i++)
-        st = dlsh_list_push(l.as.list, dlsh_net_value(dl_module_at(self, i)));
-    return dlsh_give_filled(st, l, out);
+    DLSH_DROPPED dlsh_value l = dlsh_new_list(dl_module_count(self));
+    for (int i = 0; i < dl_module_count(self); i++) DLSH_TRY(dlsh_append(l, dlsh_net_value(dl_module_at(self, i))));
+    return dlsh_hand_over(&l, out);
 }
 
 static dl_status len(void *self, long *out) {

@@ -77,10 +77,8 @@ dl_tensor *dlsh_callback_call(dlsh_callback *cb, dlsh_value *in, int n) {
 }
 
 static dl_tensor *call_layer(void *ctx, dl_tensor *x) {
-    dlsh_value in = dlsh_tensor(dl_ref(x));
-    dl_tensor *y = dlsh_callback_call(ctx, &in, 1);
-    dlsh_drop(in);
-    return y;
+    DLSH_DROPPED dlsh_value in = dlsh_tensor(dl_ref(x));
+    return dlsh_callback_call(ctx, &in, 1);
 }
 
 /* ---------------------------------------------------------------- descriptions */
@@ -243,11 +241,10 @@ static dl_status build(dlsh_session *s, const dlsh_layer *net, dlsh_value *out) 
     if (st == DL_OK && !net->nbody && !own)
         st = dlsh_fail(DL_ERR_VALUE, "net m { linear 64 -> relu -> linear 10 }", "net %s has no layers", name);
     if (st == DL_OK) {
-        dl_module *m = dl_net_build_code(name, spec.body, spec.nbody, spec.code, &at, &arg);
+        DLSH_ENDED(dl_module_unref) dl_module *m = dl_net_build_code(name, spec.body, spec.nbody, spec.code, &at, &arg);
         st = m ? DL_OK : place_failure(&w, at, arg);
         if (m && dlsh_default_device()) st = dl_module_to(m, -1, dlsh_default_device());
         if (st == DL_OK) st = dlsh_give(dlsh_net_value(m), out);
-        dl_module_unref(m);
     }
     release(&w);
     return st;

@@ -151,7 +151,7 @@ static dl_status run(dlsh_callback *cb, dl_module *net, dl_pack *in, dlsh_value 
     int nparts, n = dl_pack_count(in);
     if (!f && n > DL_NET_INPUTS)
         return dlsh_fail(DL_ERR_VALUE, "pass them in a list", "a net takes at most %d tensors", DL_NET_INPUTS);
-    dlsh_value *parts = parts_of(cb, net, &nparts);
+    DLSH_FREED dlsh_value *parts = parts_of(cb, net, &nparts);
     if (!parts) return dl_failed();
     int given = f ? 0 : arguments(cb, in, tensors, names);
     dlsh_callargs args = {given, tensors, names};
@@ -159,7 +159,6 @@ static dl_status run(dlsh_callback *cb, dl_module *net, dl_pack *in, dlsh_value 
     dl_status st = dlsh_call_forward(cb->session, cb->fn, parts, &args, out);
     for (int i = 0; i < given; i++) dlsh_drop(tensors[i]);
     for (int i = 0; i < nparts; i++) dlsh_drop(parts[i]);
-    free(parts);
     return st;
 }
 
@@ -181,7 +180,7 @@ dl_code *dlsh_forward_code(dlsh_session *s, dlsh_value fn) {
     dlsh_callback *cb = dlsh_callback_new(s, fn);
     size_t n;
     const char *source = dlsh_fn_source(fn.as.fn, &n);
-    char *text = cb ? strndup(source, n) : NULL;
+    DLSH_FREED char *text = cb ? strndup(source, n) : NULL;
     if (!text) return dlsh_callback_free(cb), dlsh_no_memory("the forward of a net"), NULL;
     dl_code_spec spec = {
         .forward = forward, .key = dlsh_callback_key, .ctx = cb, .release = dlsh_callback_free, .text = text};
@@ -191,9 +190,7 @@ dl_code *dlsh_forward_code(dlsh_session *s, dlsh_value fn) {
         for (int i = 0; i < info->nparams; i++)
             if (fn.as.fn->defaults[i].type == DLSH_VOID) spec.required = i + 1;
     }
-    dl_code *c = dl_code_new(spec);
-    free(text);
-    return c;
+    return dl_code_new(spec);
 }
 
 dl_status dlsh_call_net(dl_module *m, const dlsh_callargs *args, const dlsh_stand_ins *with, dlsh_value *out) {

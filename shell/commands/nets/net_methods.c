@@ -52,20 +52,18 @@ typedef struct choice {
 static dl_status tensors_run(const dlsh_args *a, dlsh_value *result) {
     const choice *c = dlsh_arg_data(a);
     DLSH_TRY(dl_module_check_built(dlsh_arg_self(a)));
-    dl_module_list *l = dl_module_tensors(dlsh_arg_self(a), c->what);
-    dlsh_value v = !l ? dlsh_void() : c->record ? dlsh_new_record() : dlsh_new_list(l->n);
-    dl_status st = dlsh_failed(v) ? dl_failed() : DL_OK;
-    for (long i = 0; st == DL_OK && i < l->n; i++) {
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(dlsh_arg_self(a), c->what);
+    DLSH_DROPPED dlsh_value v = !l ? dlsh_void() : c->record ? dlsh_new_record() : dlsh_new_list(l->n);
+    for (long i = 0; i < l->n; i++) {
         dlsh_value t = dlsh_tensor(dl_ref(l->entries[i].tensor));
-        st = c->record ? dlsh_record_set(v.as.record, l->entries[i].path, t) : dlsh_list_push(v.as.list, t);
+        DLSH_TRY(c->record ? dlsh_record_add(v, l->entries[i].path, t) : dlsh_append(v, t));
     }
-    dl_module_list_free(l);
-    return dlsh_give_filled(st, v, result);
+    return dlsh_hand_over(&v, result);
 }
 
 /* The tensors of a record as those of a file; NULL: a recorded failure. */
 dl_tensor_file *dlsh_file_of_record(const dlsh_args *a, const dlsh_record *r) {
-    dl_tensor **t = calloc((size_t)r->n + 1, sizeof(dl_tensor *));
+    DLSH_FREED dl_tensor **t = calloc((size_t)r->n + 1, sizeof(dl_tensor *));
     dl_status st = t ? DL_OK : dlsh_no_memory("a list of tensors");
     for (int i = 0; st == DL_OK && i < r->n; i++) {
         if (r->values[i].type == DLSH_TENSOR)
@@ -75,28 +73,24 @@ dl_tensor_file *dlsh_file_of_record(const dlsh_args *a, const dlsh_record *r) {
                                r->keys[i], dlsh_a(r->values[i]));
     }
     dl_tensor_file *f = st == DL_OK ? dl_tensor_file_of(r->n, (const char *const *)r->keys, t) : NULL;
-    free(t);
     return f;
 }
 
 static dl_status load_state_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_load_names how = dlsh_load_names_of(a);
-    dl_tensor_file *f = dlsh_file_of_record(a, dlsh_arg(a, "state")->as.record);
-    dl_status st = !f                         ? dl_failed()
-                   : dlsh_load_names_given(a) ? dlsh_load_named(&how, dlsh_arg_self(a), f, "the state", result)
-                                              : dl_module_load_tensors(dlsh_arg_self(a), f, "the state", NULL, NULL);
-    dl_tensor_file_free(f);
-    return st;
+    DLSH_ENDED(dl_tensor_file_free) dl_tensor_file *f = dlsh_file_of_record(a, dlsh_arg(a, "state")->as.record);
+    return !f                         ? dl_failed()
+           : dlsh_load_names_given(a) ? dlsh_load_named(&how, dlsh_arg_self(a), f, "the state", result)
+                                      : dl_module_load_tensors(dlsh_arg_self(a), f, "the state", NULL, NULL);
 }
 
 /* w = decay * w + (1 - decay) * the other's; integers and buffers become the other's. */
 static dl_status average(dl_tensor *own, dl_tensor *other, double decay, int copied) {
     if (copied || !dl_dtype_is_float(dl_dtype_of(own))) return dl_assign(own, other);
-    dl_tensor *keep = dl_scalar_f(decay), *take = dl_scalar_f(1 - decay), *a = keep ? dl_mul(own, keep) : NULL,
-              *b = take ? dl_mul(other, take) : NULL, *sum = a && b ? dl_add(a, b) : NULL;
-    dl_status st = sum ? dl_assign(own, sum) : dl_failed();
-    DLSH_UNREF(keep, take, a, b, sum);
-    return st;
+    DLSH_OWNED dl_tensor *keep = dl_scalar_f(decay), *take = dl_scalar_f(1 - decay),
+                         *a = keep ? dl_mul(own, keep) : NULL, *b = take ? dl_mul(other, take) : NULL,
+                         *sum = a && b ? dl_add(a, b) : NULL;
+    return sum ? dl_assign(own, sum) : dl_failed();
 }
 
 static dl_status average_run(const dlsh_args *a, dlsh_value *result) {
@@ -107,17 +101,16 @@ static dl_status average_run(const dlsh_args *a, dlsh_value *result) {
         return dlsh_arg_fail(a, "decay", DL_ERR_VALUE, NULL, "decay is a number from 0 to 1, not %g", decay);
     DLSH_TRY(dl_module_check_built(dlsh_arg_self(a)));
     DLSH_TRY(dl_module_check_built(m));
+    DLSH_ENDED(dl_module_list_free)
     dl_module_list *own = dl_module_tensors(dlsh_arg_self(a), 3), *other = dl_module_tensors(m, 3);
-    dl_status st = own && other ? DL_OK : dl_failed();
+    DLSH_TRY(own && other ? DL_OK : dl_failed());
     DLSH_SCOPED_GRAD_MODE(0);
-    for (long i = 0; st == DL_OK && i < own->n; i++)
+    for (long i = 0; i < own->n; i++)
         if (i >= other->n || own->n != other->n || strcmp(own->entries[i].path, other->entries[i].path))
-            st = dlsh_arg_fail(a, "net", DL_ERR_VALUE, "e = m.copy()", "the nets have not the same parameters");
-    for (long i = 0; st == DL_OK && i < own->n; i++)
-        st = average(own->entries[i].tensor, other->entries[i].tensor, decay, own->entries[i].buffer);
-    dl_module_list_free(own);
-    dl_module_list_free(other);
-    return st;
+            return dlsh_arg_fail(a, "net", DL_ERR_VALUE, "e = m.copy()", "the nets have not the same parameters");
+    for (long i = 0; i < own->n; i++)
+        DLSH_TRY(average(own->entries[i].tensor, other->entries[i].tensor, decay, own->entries[i].buffer));
+    return DL_OK;
 }
 
 static dl_status requires_grad_run(const dlsh_args *a, dlsh_value *result) {
@@ -170,12 +163,12 @@ static dl_status put_layer(void *ctx, const char *path, dl_module *m) {
 /* Words of a row: "deep" goes into layers, "named" gives a record; with the net itself when deep. */
 static dl_status layers_run(const dlsh_args *a, dlsh_value *result) {
     int deep = dlsh_has_word(dlsh_arg_data(a), "deep", 4), named = dlsh_has_word(dlsh_arg_data(a), "named", 5);
-    dlsh_value v = named ? dlsh_new_record() : dlsh_new_list(8);
+    DLSH_DROPPED dlsh_value v = named ? dlsh_new_record() : dlsh_new_list(8);
     if (dlsh_failed(v)) return dl_failed();
     dl_module *m = dlsh_arg_self(a);
-    dl_status st = deep ? put_layer(&v, "", m) : DL_OK;
-    if (st == DL_OK) st = walk_layers(&(walk){put_layer, &v, deep, 0}, m, "");
-    return dlsh_give_filled(st, v, result);
+    if (deep) DLSH_TRY(put_layer(&v, "", m));
+    DLSH_TRY(walk_layers(&(walk){put_layer, &v, deep, 0}, m, ""));
+    return dlsh_hand_over(&v, result);
 }
 
 /* Each layer once. They are found first, because the function may replace layers. */
@@ -232,11 +225,10 @@ static dl_status summary_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dl_net_input in[DL_NET_INPUTS];
     int n = batch_inputs(a, in);
+    DLSH_ENDED(dl_summary_free)
     dl_summary *sum = n < 0 ? NULL : dl_module_summary(dlsh_arg_self(a), in, n, dlsh_default_device());
     if (!sum) return dl_failed();
-    dl_status st = dlsh_show_summary(dlsh_session_sink(dlsh_arg_session(a)), dlsh_arg_self(a), sum);
-    dl_summary_free(sum);
-    return st;
+    return dlsh_show_summary(dlsh_session_sink(dlsh_arg_session(a)), dlsh_arg_self(a), sum);
 }
 
 /* ---------------------------------------------------------------- the rows */

@@ -156,17 +156,16 @@ static dl_status zero_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status parameters_run(const dlsh_args *a, dlsh_value *result) {
     const dl_optimizer *o = dlsh_arg_self(a);
     const int named = dlsh_arg_data(a) != NULL;
-    dlsh_value v = named ? dlsh_new_record() : dlsh_new_list(0);
-    dl_status st = dlsh_failed(v) ? dl_failed() : DL_OK;
+    DLSH_DROPPED dlsh_value v = named ? dlsh_new_record() : dlsh_new_list(0);
     const char *name;
     dl_tensor *p;
-    for (long i = 0; st == DL_OK && (p = dl_optimizer_param(o, i, &name)); i++) {
+    for (long i = 0; (p = dl_optimizer_param(o, i, &name)); i++) {
         char number[24];
         dlsh_value t = dlsh_tensor(dl_ref(p));
         snprintf(number, sizeof number, "%ld", i);
-        st = named ? dlsh_record_set(v.as.record, name ? name : number, t) : dlsh_list_push(v.as.list, t);
+        DLSH_TRY(named ? dlsh_record_add(v, name ? name : number, t) : dlsh_append(v, t));
     }
-    return dlsh_give_filled(st, v, result);
+    return dlsh_hand_over(&v, result);
 }
 
 /* Arguments written name=value that the row does not list. */
@@ -196,17 +195,15 @@ static dl_status put_state(void *ctx, const char *name, dl_tensor *t) {
 }
 
 static dl_status state_run(const dlsh_args *a, dlsh_value *result) {
-    dlsh_value r = dlsh_new_record();
-    dl_status st = dlsh_failed(r) ? dl_failed() : dl_optimizer_state(dlsh_arg_self(a), put_state, &r);
-    return dlsh_give_filled(st, r, result);
+    DLSH_DROPPED dlsh_value r = dlsh_new_record();
+    DLSH_TRY(dlsh_failed(r) ? dl_failed() : dl_optimizer_state(dlsh_arg_self(a), put_state, &r));
+    return dlsh_hand_over(&r, result);
 }
 
 static dl_status load_state_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    dl_tensor_file *f = dlsh_file_of_record(a, dlsh_arg(a, "state")->as.record);
-    dl_status st = f ? dl_optimizer_load_state(dlsh_arg_self(a), f, "") : dl_failed();
-    dl_tensor_file_free(f);
-    return st;
+    DLSH_ENDED(dl_tensor_file_free) dl_tensor_file *f = dlsh_file_of_record(a, dlsh_arg(a, "state")->as.record);
+    return f ? dl_optimizer_load_state(dlsh_arg_self(a), f, "") : dl_failed();
 }
 
 static const dlsh_command methods[] = {

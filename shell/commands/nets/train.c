@@ -565,11 +565,9 @@ static dl_status eval_run(const dlsh_args *a, dlsh_value *result) {
                              name);
     DLSH_TRY(dl_trainer_eval(trainer_of(a), (dl_split)split, &e));
     const char *acc = isnan(e.acc) ? NULL : "acc";
-    dlsh_value r = DLSH_RECORD_OF({"loss", dlsh_float(e.loss)}, {acc, dlsh_float(e.acc)});
-    dl_status st = dlsh_failed(r) ? dl_failed() : DL_OK;
-    for (int i = 0; i < e.nmetrics && !st; i++)
-        st = dlsh_record_set(r.as.record, e.metric_name[i], dlsh_float(e.metric[i]));
-    return dlsh_give_filled(st, r, result);
+    DLSH_DROPPED dlsh_value r = DLSH_RECORD_OF({"loss", dlsh_float(e.loss)}, {acc, dlsh_float(e.acc)});
+    for (int i = 0; i < e.nmetrics; i++) DLSH_TRY(dlsh_record_add(r, e.metric_name[i], dlsh_float(e.metric[i])));
+    return dlsh_hand_over(&r, result);
 }
 
 /* ---------------------------------------------------------------- the rows */
