@@ -18,16 +18,29 @@
 
 #define PREFIX ".dlcore-part-" /* followed by the process and a number: PREFIX "1234-1" */
 
-/* Follows links, so that renaming replaces the file and not a link to it. */
-static char *resolve(const char *path) {
-    char *real = realpath(path, NULL);
-    return real ? real : strdup(path);
-}
-
 /* Bytes of the path up to its last slash, with it; 0: it lies in the current folder. */
 static size_t folder_length(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+/* Does the path lie in the folder DLCORE_LENT, or below? Links there lend files of others: they are replaced. */
+static int is_lent(const char *path) {
+    const char *lent = getenv("DLCORE_LENT");
+    char root[PATH_MAX], folder[PATH_MAX];
+    if (!lent || !*lent || !realpath(lent, root)) return 0;
+    size_t n = folder_length(path);
+    char *dir = n ? strndup(path, n) : strdup(".");
+    int found = dir && realpath(dir, folder);
+    free(dir);
+    n = strlen(root);
+    return found && !strncmp(folder, root, n) && (!folder[n] || folder[n] == '/');
+}
+
+/* Follows links, so that renaming replaces the file and not a link to it. */
+static char *resolve(const char *path) {
+    char *real = is_lent(path) ? NULL : realpath(path, NULL);
+    return real ? real : strdup(path);
 }
 
 static int open_folder(const char *path) {

@@ -248,7 +248,8 @@ static dl_status reach(sqlite3 *db, const dl_sweep *w, const ending *e, int64_t 
     DL_TRY(value_of(db, w, run, &value));
     if (isnan(value) && (*w->metric || strcmp(w->method, "grid"))) {
         char why[400];
-        snprintf(why, sizeof why, run ? "its run has no %.300s" : "it began no run", *w->metric ? w->metric : "loss");
+        snprintf(why, sizeof why, run ? "its run has no metric %.300s" : "it began no run",
+                 *w->metric ? w->metric : "loss");
         return dl_db_run(db, "update trial set status = 'failed', error = ?2, ended_us = ?3 where id = ?1", "iti",
                          e->id, why, dl_now_us());
     }

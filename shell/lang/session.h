@@ -88,6 +88,8 @@ dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t l
 
 /* The failure of the last dlsh_run, placed. Valid until the next run; NULL when it succeeded. */
 const dlsh_diag *dlsh_error_diag(dlsh_session *s);
+/* Takes the failure of a text that a command has run, as "train.dlsh:12:5: message", without the folder of the file. */
+void dlsh_failure_take(dlsh_session *s, dlsh_buf *to);
 /* Shows it through the sink, once. */
 void dlsh_report_error(dlsh_session *s);
 /* A warning or note at the statement that runs, through the sink. */

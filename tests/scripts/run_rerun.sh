@@ -29,3 +29,18 @@ printf 'read "%s/wide.dlsh"\nnet m { flatten -> linear width -> linear 10 }\nt =
 dlsh -n -q --db x.db a.dlsh > /dev/null
 echo "width = 5" > wide.dlsh
 dlsh -n --db x.db -c 'run rerun absolute' 2>&1 | tidy
+# what a script writes again does not reach the files of the first run
+mkdir -p out/deep; echo "first line" > out/log.txt
+cat > writes.dlsh <<'X'
+args lr=0.1
+t = trainer(net { flatten -> linear 10 }, dataset("digits", n=40, test=10), opt=sgd(lr=lr), batch=20, name="writes", checkpoint="out/deep/t.safetensors")
+train t epochs=1
+save t.model "out/m.safetensors"
+write_text("out/log.txt", "lr\n", append=true)
+X
+dlsh -n -q --db x.db writes.dlsh > /dev/null
+sha256sum out/log.txt out/m.safetensors out/deep/t.safetensors > sums
+dlsh -n --db x.db -c 'run rerun writes lr=0.4' 2>&1 | grep "is run" | tidy
+sha256sum -c sums
+cat dlsh-rerun-*/"$PWD"/out/log.txt
+dlsh -n --db x.db -c 'run resume 10' 2>&1 | tail -1 | tidy

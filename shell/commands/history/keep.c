@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 /* ---------------------------------------------------------------- gc */
@@ -109,7 +110,15 @@ static dl_status backup_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status vacuum_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     dl_store *store = dlsh_history(a);
-    return store ? dl_store_vacuum(store) : dl_failed();
+    if (!store) return dl_failed();
+    struct stat s;
+    long before = stat(dl_store_path(store), &s) ? 0 : (long)s.st_size;
+    DLSH_TRY(dl_store_vacuum(store));
+    DLSH_SCOPED_BUF b = {0};
+    dlsh_buf_puts(&b, "the file has "), put_bytes(&b, stat(dl_store_path(store), &s) ? 0 : (long)s.st_size);
+    dlsh_buf_puts(&b, ", before "), put_bytes(&b, before);
+    dlsh_put(dlsh_arg_sink(a), "%s\n", dlsh_buf_text(&b));
+    return DL_OK;
 }
 
 static dl_status merge_run(const dlsh_args *a, dlsh_value *result) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "commands/history/redo.h"
@@ -81,12 +82,15 @@ static dl_status make_words(const dlsh_args *a, dl_store *store, const dl_run_in
     if (n < 0) return dlsh_fail(DL_ERR_IO, NULL, "the program is not found: %s", strerror(errno));
     self[n] = 0;
     DLSH_SCOPED_BUF root = {0};
+    DLSH_SCOPED_BUF lent = {0};
     dlsh_buf_printf(&root, "DLSH_RERUN_ROOT=%s", dlsh_buf_text(&x->root));
+    dlsh_buf_printf(&lent, "DLCORE_LENT=%s", dlsh_buf_text(&x->root));
     if (!x->orders.n) dlsh_buf_puts(&x->orders, DLSH_RESUME "=");
     snprintf(seed, sizeof seed, "%lu", first_seed(r));
     if (!realpath(dl_store_path(store), db)) return dlsh_fail(DL_ERR_IO, NULL, "the store is gone");
     const char *first[] = {"env",
                            dlsh_buf_text(&root),
+                           dlsh_buf_text(&lent),
                            dlsh_buf_text(&x->orders),
                            self,
                            "-n",
@@ -104,30 +108,38 @@ static dl_status make_words(const dlsh_args *a, dl_store *store, const dl_run_in
 
 /* ---------------------------------------------------------------- the scratch folder */
 
-/* Links what lies in a folder of then into that of now, but repositories and stores: the script finds its data. */
-static dl_status link_entries(const char *from, const char *to) {
+#define SCRATCH "dlsh-rerun-"
+enum { MOST_LINKS = 20000 /* then folders are linked, not made anew */ };
+
+/* Links the files of a folder of then into that of now, but repositories and stores: the script finds its data. Folders
+ * in it are made anew, so that what is written there does not reach those of then. */
+static dl_status link_entries(const char *from, const char *to, int *links) {
     DIR *d = opendir(from);
-    for (struct dirent *e; d && (e = readdir(d));) {
+    dl_status st = DL_OK;
+    for (struct dirent *e; !st && d && (e = readdir(d));) {
         DLSH_SCOPED_BUF x = {0};
         DLSH_SCOPED_BUF y = {0};
+        struct stat s;
         const char *store = strstr(e->d_name, ".db");
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, ".git")) continue;
-        if (store && (!store[3] || store[3] == '-')) continue;
+        if ((store && (!store[3] || store[3] == '-')) || !strncmp(e->d_name, SCRATCH, strlen(SCRATCH))) continue;
         dlsh_buf_printf(&x, "%s/%s", from, e->d_name);
         dlsh_buf_printf(&y, "%s/%s", to, e->d_name);
-        if (symlink(dlsh_buf_text(&x), dlsh_buf_text(&y)) && errno != EEXIST) {
-            closedir(d);
-            return dlsh_fail(DL_ERR_IO, NULL, "%s: %s", dlsh_buf_text(&y), strerror(errno));
-        }
+        const char *there = dlsh_buf_text(&x), *here = dlsh_buf_text(&y);
+        const int folder = ++*links < MOST_LINKS && !lstat(there, &s) && S_ISDIR(s.st_mode);
+        if ((folder ? mkdir(here, 0777) : symlink(there, here)) && errno != EEXIST)
+            st = dlsh_fail(DL_ERR_IO, NULL, "%s: %s", here, strerror(errno));
+        else if (folder)
+            st = link_entries(there, here, links);
     }
     if (d) closedir(d);
-    return DL_OK;
+    return st;
 }
 
 static dl_status make_root(scratch *x) {
     const char *tmp = getenv("TMPDIR");
     char root[4096];
-    snprintf(root, sizeof root, "%s/dlsh-rerun-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    snprintf(root, sizeof root, "%s/" SCRATCH "XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(root)) return dlsh_fail(DL_ERR_IO, NULL, "a folder %s cannot be made: %s", root, strerror(errno));
     dlsh_buf_puts(&x->root, root);
     return DL_OK;
@@ -149,7 +161,8 @@ static dl_status make_scratch(dl_store *store, const dl_run_info *r, scratch *x)
     dlsh_buf_printf(&x->folder, "%s%s/", root, r->cwd);
     DLSH_TRY(dlsh_make_folders(dlsh_buf_text(&x->folder)));
     DLSH_TRY(dlsh_restore_texts(store, r, root, "", &x->script));
-    return link_entries(r->cwd, dlsh_buf_text(&x->folder));
+    int links = 0;
+    return link_entries(r->cwd, dlsh_buf_text(&x->folder), &links);
 }
 
 /* ---------------------------------------------------------------- the run that it gives */
@@ -185,7 +198,7 @@ static long newest_run(dl_store *store) { return ask(store, "select coalesce(max
 static long counterpart(dl_store *store, const dl_run_info *r, long newest) {
     char sql[200];
     snprintf(sql, sizeof sql,
-             "select id from run where id > %ld and cwd like '%%dlsh-rerun-%%' order by id limit 1 offset %ld", newest,
+             "select id from run where id > %ld and cwd like '%%" SCRATCH "%%' order by id limit 1 offset %ld", newest,
              place_of(store, r));
     return ask(store, sql);
 }

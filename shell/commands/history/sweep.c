@@ -18,16 +18,19 @@ typedef struct script {
     int seeded; /* it declares seed */
 } script;
 
-/* Does the statement `args` of the script declare this name? -1: the script has none. */
-static int declares(const dlsh_node *root, const char *name) {
+/* The statement `args` of a script; NULL: it has none. */
+static const dlsh_node *args_of(const dlsh_node *root) {
     for (int i = 0; i < root->nkids; i++) {
         const dlsh_node *n = root->kids[i];
-        if (n->kind != DLSH_N_COMMAND || strcmp(n->num.cmd->name, "args")) continue;
-        for (int k = 0; k < n->nkids; k++)
-            if (n->kids[k]->kind == DLSH_N_OPTION && !strcmp(n->kids[k]->text, name)) return 1;
-        return 0;
+        if (n->kind == DLSH_N_COMMAND && !strcmp(n->num.cmd->name, "args")) return n;
     }
-    return -1;
+    return NULL;
+}
+
+static int declares(const dlsh_node *args, const char *name) {
+    for (int k = 0; args && k < args->nkids; k++)
+        if (args->kids[k]->kind == DLSH_N_OPTION && !strcmp(args->kids[k]->text, name)) return 1;
+    return 0;
 }
 
 /* All swept names must be declared. A script that does not parse is reported here, with its place. */
@@ -42,13 +45,15 @@ static dl_status check_names(const dlsh_args *a, script *x, dlsh_value space) {
                            err.span.line, err.span.col, err.message);
     const char *name;
     for (int i = 0; !st && (name = dlsh_space_name(space, i)); i++) {
-        int known = declares(u->root, name);
-        if (known == 1) continue;
-        char hint[200];
-        snprintf(hint, sizeof hint, known ? "args %s=... at its top declares it" : "its args must declare %s", name);
-        st = dlsh_arg_fail(a, "what", DL_ERR_NAME, hint, "%s declares no argument %s", x->path, name);
+        const dlsh_node *args = args_of(u->root);
+        if (declares(args, name)) continue;
+        DLSH_SCOPED_BUF hint = {0};
+        dlsh_buf_printf(&hint, args ? "its args are" : "args %s=... at its top declares it", name);
+        for (int k = 0; args && k < args->nkids; k++)
+            if (args->kids[k]->kind == DLSH_N_OPTION) dlsh_buf_printf(&hint, " %s", args->kids[k]->text);
+        st = dlsh_arg_fail(a, "what", DL_ERR_NAME, dlsh_buf_text(&hint), "%s declares no argument %s", x->path, name);
     }
-    if (!st) x->seeded = declares(u->root, "seed") == 1;
+    if (!st) x->seeded = declares(args_of(u->root), "seed");
     dlsh_unit_drop(u);
     return st;
 }
@@ -195,7 +200,20 @@ static void announce(const dlsh_args *a, const dlsh_sweep *w, dlsh_value space, 
     DLSH_SCOPED_BUF b = {0};
     for (int i = 0; dlsh_space_name(space, i); i++) dlsh_buf_puts(&b, i ? "  " : "  "), dlsh_space_text(space, i, &b);
     if (spec->nseed) dlsh_buf_printf(&b, "  %d seed%s", spec->nseed, spec->nseed == 1 ? "" : "s");
-    dlsh_put(dlsh_arg_sink(a), "sweep %ld: %s, %ld trials%s\n", w->id, w->method, w->trials, dlsh_buf_text(&b));
+    dlsh_put(dlsh_arg_sink(a), "sweep %ld: %s, %ld trial%s%s\n", w->id, w->method, w->trials, w->trials == 1 ? "" : "s",
+             dlsh_buf_text(&b));
+}
+
+/* A sweep that has no figure of any trial was hardly meant so. */
+static void warn_of_nothing(const dlsh_args *a, dl_store *store, long id) {
+    char sql[160];
+    snprintf(sql, sizeof sql, "select count(value), sum(status = 'finished') from trial where sweep_id = %ld", id);
+    dl_rows *r = dl_store_sql(store, sql);
+    if (r && dl_rows_next(r) == 1 && !dl_rows_int(r, 0) && dl_rows_int(r, 1))
+        dlsh_warn(dlsh_arg_session(a), "r = start_run(\"trial\"); r.log(loss=...), or a trainer; metric= names another",
+                  "no trial has recorded a loss, so none is the best");
+    dl_rows_free(r);
+    dl_error_clear();
 }
 
 static dl_status begin(const dlsh_args *a, dl_store *store, const char *path) {
@@ -216,8 +234,10 @@ static dl_status begin(const dlsh_args *a, dl_store *store, const char *path) {
         dlsh_put(dlsh_arg_sink(a), "dlsh --db %s sweep worker %ld  runs its trials\n", dl_store_path(store), id);
         return DL_OK;
     }
-    st = dlsh_sweep_work(a, store, &w, jobs);
-    return st ? st : dlsh_sweep_show(a, store, &w);
+    DLSH_TRY(dlsh_sweep_work(a, store, &w, jobs));
+    DLSH_TRY(dlsh_sweep_show(a, store, &w));
+    warn_of_nothing(a, store, id);
+    return DL_OK;
 }
 
 /* ---------------------------------------------------------------- the command */

@@ -97,6 +97,16 @@ static dl_status put_state(const dlsh_args *a, dl_store *store, const dlsh_sweep
     return DL_OK;
 }
 
+/* Has a trial a value in a column? */
+static int has_any(dl_store *store, const dlsh_sweep *w, const char *column) {
+    char sql[160];
+    snprintf(sql, sizeof sql, "select count(%s) from trial where sweep_id = %ld", column, w->id);
+    dl_rows *r = dl_store_sql(store, sql);
+    int any = r && dl_rows_next(r) == 1 && dl_rows_int(r, 0);
+    dl_rows_free(r);
+    return any;
+}
+
 /* Names of columns come from parameters: names of the language, so they need no quoting. */
 dl_status dlsh_sweep_show(const dlsh_args *a, dl_store *store, const dlsh_sweep *w) {
     dlsh_value space = dlsh_void();
@@ -108,8 +118,12 @@ dl_status dlsh_sweep_show(const dlsh_args *a, dl_store *store, const dlsh_sweep 
     for (int i = 0; (name = dlsh_space_name(space, i)); i++)
         dlsh_buf_printf(&sql, ", json_extract(params, '$.\"%s\"') as \"%s\"", name, name);
     dlsh_drop(space);
-    dlsh_buf_printf(
-        &sql, ", seed, value as \"%s\", error from trial where sweep_id = %ld order by value is null, value %s, number",
-        metric, w->id, w->direction > 0 ? "desc" : "asc");
+    if (dlsh_sink_look(dlsh_arg_sink(a)).mode != DLSH_MODE_TABLE || has_any(store, w, "seed"))
+        dlsh_buf_puts(&sql, ", seed");
+    dlsh_buf_printf(&sql, ", value as \"%s\"", metric);
+    if (dlsh_sink_look(dlsh_arg_sink(a)).mode != DLSH_MODE_TABLE || has_any(store, w, "error"))
+        dlsh_buf_puts(&sql, ", error");
+    dlsh_buf_printf(&sql, " from trial where sweep_id = %ld order by value is null, value %s, number", w->id,
+                    w->direction > 0 ? "desc" : "asc");
     return show_rows(a, store, dlsh_buf_text(&sql), "no trial has begun\n");
 }

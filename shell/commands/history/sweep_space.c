@@ -165,6 +165,10 @@ dl_status dlsh_space_read(const dlsh_args *a, dlsh_value *space, dl_dimension di
             return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, NULL, "a sweep has at most %d parameters", DL_SWEEP_DIMS);
         const dlsh_node *node = dlsh_arg_extra_node(a, *n);
         if (!node) return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "sweep is written as a statement");
+        if (!strcmp(name, "seed"))
+            return dlsh_at(dlsh_arg_session(a), node,
+                           dlsh_fail(DL_ERR_NAME, "seeds=[1, 2]: they seed the random numbers, too",
+                                     "seed is not a parameter of a sweep: seeds= gives each trial its own"));
         DLSH_TRY(read_one(dlsh_arg_session(a), name, node, &one, &dims[*n]));
         DLSH_TRY(dlsh_append(*space, one));
     }

@@ -97,20 +97,20 @@ static void drop_variables(dlsh_session *s) {
 
 /* What a script that has ended leaves: how, and why. */
 static dl_status settle(const dlsh_args *a, dl_store *store, const dl_trial *t, dl_status ran) {
-    dl_error e = {0};
     int paused = dl_trial_paused();
     dl_trial_end_kind how = paused                    ? DL_TRIAL_PAUSED
                             : !ran                    ? DL_TRIAL_FINISHED
                             : ran == DL_ERR_INTERRUPT ? DL_TRIAL_GIVEN_BACK
                                                       : DL_TRIAL_FAILED;
-    if (ran) dl_error_take(&e);
+    DLSH_SCOPED_BUF why = {0};
+    if (ran) dlsh_failure_take(dlsh_arg_session(a), &why);
     dl_trial_enter(&(dl_trial){.sweep = t->sweep}); /* what is left to be pushed has no limit */
     dl_interrupt_set(0);
-    if (how == DL_TRIAL_FAILED || how == DL_TRIAL_GIVEN_BACK) dlsh_end_by(e.message);
+    if (how == DL_TRIAL_FAILED || how == DL_TRIAL_GIVEN_BACK) dlsh_end_by(dlsh_buf_text(&why));
     drop_variables(dlsh_arg_session(a));
     dlsh_end_by(NULL);
     DLSH_TRY(dl_store_flush(store));
-    return dl_trial_end(store, t->id, how, how == DL_TRIAL_FAILED ? e.message : NULL);
+    return dl_trial_end(store, t->id, how, how == DL_TRIAL_FAILED ? dlsh_buf_text(&why) : NULL);
 }
 
 static dl_status run_trial(const dlsh_args *a, dl_store *store, const dl_trial *t, words *args) {

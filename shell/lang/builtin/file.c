@@ -108,7 +108,12 @@ static dl_status write_text_run(const dlsh_args *a, dlsh_value *result) {
         dlsh_buf_add(&b, text->s, text->len);
         return dlsh_buf_write(&b, dlsh_arg_str(a, "path"));
     }
-    FILE *f = fopen(dlsh_arg_str(a, "path"), "ab");
+    const char *path = dlsh_arg_str(a, "path");
+    struct stat s;
+    /* a link that only lends its file becomes a copy of it */
+    if (getenv("DLCORE_LENT") && !lstat(path, &s) && S_ISLNK(s.st_mode) && !access(path, R_OK))
+        DLSH_TRY(dl_file_copy(path, path));
+    FILE *f = fopen(path, "ab");
     if (!f) return cannot(a, "write");
     int bad = fwrite(text->s, 1, text->len, f) != text->len;
     bad |= fclose(f) != 0;

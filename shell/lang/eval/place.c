@@ -135,6 +135,16 @@ void dlsh_failure_keep(dlsh_session *s) {
     fill_diag(s, "error");
 }
 
+void dlsh_failure_take(dlsh_session *s, dlsh_buf *to) {
+    dlsh_failure_keep(s);
+    const dlsh_diag *d = &s->diag;
+    const char *slash = strrchr(d->file, '/');
+    if (d->line) dlsh_buf_printf(to, "%s:%d:%d: ", slash ? slash + 1 : d->file, d->line, d->col);
+    dlsh_buf_puts(to, d->message);
+    dlsh_place_clear(s);
+    s->failed = 0;
+}
+
 void dlsh_report_error(dlsh_session *s) {
     if (s->failed && !s->reported) s->sink->ops->error(s->sink, &s->diag);
     s->reported = 1;
