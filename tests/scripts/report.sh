@@ -62,6 +62,9 @@ try {
   type($("filter"), "lr > 0.001 and not opt = adam"); said.push("filter " + rows());
   type($("filter"), "tag = good or lr = 1e-5"); said.push("filter " + rows());
   type($("filter"), "lr > "); said.push("wrong " + $("matches").textContent);
+  for (const q of ["opt in(sgd) and name ~~ '^run-[02]'", "started > 2d ago and not name like '%-4%'", "tag != good and started > yesterday", "seconds > 1h", "mean(loss) > 1.3 && lr != none",
+    "status = killed", "status = finnished", "started > soon", "lr < many", "opt > 3", "name ~~ 'a['"]) { type($("filter"), q); said.push(q + ": " + ($("filter").className ? $("matches").textContent : rows())); }
+  said.push("ticks " + [1.5e6, 20000, 1e-4, 0.25].map(tickText).join(" "));
   type($("filter"), ""); document.querySelector('[data-column="train/loss"]').click(); said.push("sorted " + rows());
   document.querySelectorAll("#runs tbody input")[0].click();
   $("button-charts").click();
@@ -80,7 +83,7 @@ try {
   fire(handle, "pointerdown", 0.5, 0.0); fire(handle, "pointerup", 0.5, 0.5); said.push("brushed " + document.querySelectorAll("#pcoord path.on").length);
   state.brush = {};
   $("button-scatter").click(); said.push("points " + document.querySelectorAll("#scatter circle").length + " first " + document.querySelectorAll("#importance td")[0].textContent);
-  $("button-diff").click(); said.push("differ " + [...document.querySelectorAll("#differences tr")].slice(1).map((r) => r.cells[0].textContent).join(" "));
+  $("button-diff").click(); said.push("differ " + [...document.querySelectorAll("#differences tr")].slice(1).map((r) => r.cells[0].textContent).filter((n) => n !== "seconds").join(" "));
   document.title = said.join("|");
 } catch (e) { document.title = "error " + e.stack; }
 """

@@ -17,6 +17,8 @@ static const char style[] =
 static const char *const scripts[] = {
 #include "base.js.inc"
     ,
+#include "filter.js.inc"
+    ,
 #include "charts.js.inc"
     ,
 #include "views.js.inc"
@@ -147,6 +149,7 @@ static void put_facts(dlsh_buf *b, const dl_run_info *r) {
     dlsh_buf_printf(b, "{\"id\":%ld,\"started\":%ld,\"seconds\":%.6g,\"seed\":%lu,\"n_params\":%ld,", r->id,
                     r->started_us / 1000, r->seconds, r->seed, r->n_params);
     if (r->parent) dlsh_buf_printf(b, "\"parent\":%ld,", r->parent);
+    if (r->sweep) dlsh_buf_printf(b, "\"sweep\":%ld,", r->sweep);
     const struct {
         const char *key, *text;
     } texts[] = {{"name", r->name},
@@ -197,7 +200,9 @@ static dl_status put_run(page *p, const dl_run_info *r, long most, const origin 
         dlsh_buf_printf(b, "%s\"%d\":[%ld,", k ? "," : "", number_of(&p->metrics, s->key), s->n);
         put_number(b, s->last, 6), dlsh_buf_puts(b, ",");
         put_number(b, s->min, 6), dlsh_buf_puts(b, ",");
-        put_number(b, s->max, 6), dlsh_buf_puts(b, "]");
+        put_number(b, s->max, 6), dlsh_buf_puts(b, ",");
+        put_number(b, s->first, 6), dlsh_buf_puts(b, ",");
+        put_number(b, s->mean, 6), dlsh_buf_puts(b, "]");
     }
     dlsh_buf_puts(b, "},\"c\":{");
     for (long k = 0, some = 0; k < r->nseries && !st; k++) {

@@ -29,7 +29,7 @@ function short(v) {
 }
 function duration(s) {
   if (!isNumber(s)) return "";
-  if (s < 60) return s.toFixed(s < 10 ? 1 : 0) + " s";
+  if (s < 60) return (s < 1 ? +s.toPrecision(2) : s.toFixed(s < 10 ? 1 : 0)) + " s";
   const h = Math.floor(s / 3600), m = Math.floor(s / 60) % 60;
   return h ? `${h}h ${String(m).padStart(2, "0")}m` : `${m}m ${String(Math.floor(s) % 60).padStart(2, "0")}s`;
 }
@@ -50,13 +50,13 @@ function direction(metric) {
   return !DOWN.test(name) && UP.test(name) ? 1 : -1;
 }
 
-/* [points, last, min, max] of a metric of a run. */
+/* [points, last, min, max, first, mean] of a metric of a run. */
 const stats = (run, metric) => run.m[D.metrics.indexOf(metric)];
 function metricOf(run, metric, how) {
   const m = stats(run, metric);
   if (!m) return undefined;
   const which = how === "best" ? (direction(metric) > 0 ? "max" : "min") : how || "last";
-  const v = m[{ n: 0, last: 1, min: 2, max: 3 }[which]];
+  const v = m[["n", "last", "min", "max", "first", "mean"].indexOf(which)];
   return v === null ? NaN : v;
 }
 function fullMetric(name) {
@@ -68,77 +68,18 @@ const COLUMNS = {
   id: (r) => r.id, name: (r) => r.name, status: (r) => r.status, experiment: (r) => r.experiment, group: (r) => r.group,
   started: (r) => r.started, seconds: (r) => r.seconds, tag: (r) => r.tags.join(" "), note: (r) => r.note, error: (r) => r.error,
   host: (r) => r.host, device: (r) => r.device, seed: (r) => r.seed, model: (r) => r.model, n_params: (r) => r.n_params,
-  dataset: (r) => r.dataset, commit: (r) => r.commit, script: (r) => r.script, parent: (r) => r.parent,
+  dataset: (r) => r.dataset, commit: (r) => r.commit, script: (r) => r.script, parent: (r) => r.parent, sweep: (r) => r.sweep,
 };
+const CALL = /^(min|max|last|first|mean|best|n)\((.+)\)$/;
 /* What a name means for a run: a parameter, a column, or a metric, also as min(val/loss). */
 function valueOf(run, name) {
   const p = D.params.indexOf(name);
   if (p >= 0 && run.p[p] !== undefined) return run.p[p];
   if (COLUMNS[name]) return COLUMNS[name](run);
-  const call = /^(min|max|last|best|n)\((.+)\)$/.exec(name), metric = fullMetric(call ? call[2] : name);
+  const call = CALL.exec(name), metric = fullMetric(call ? call[2] : name);
   return metric ? metricOf(run, metric, call ? call[1] : "last") : undefined;
 }
-const isName = (name) => D.params.includes(name) || COLUMNS[name] || fullMetric(name.replace(/^(min|max|last|best|n)\((.+)\)$/, "$2"));
-
-/* ---- conditions: lr < 0.01 and (opt = adam or not status = failed); other words are looked for in all texts */
-function parseFilter(text) {
-  const tokens = text.match(/"[^"]*"|'[^']*'|!=|<=|>=|!~|[()<>=~,]|[^\s()<>=~!,"']+(?:\([^\s()]*\))?/g) || [];
-  let at = 0;
-  const peek = () => (tokens[at] || "").toLowerCase(), plain = (t) => t.replace(/^["'](.*)["']$/, "$1");
-  function or() { let a = and(); while (peek() === "or") { at++; const b = and(), c = a; a = (r) => c(r) || b(r); } return a; }
-  function and() {
-    let a = not();
-    while (at < tokens.length && peek() !== "or" && peek() !== ")") {
-      if (peek() === "and") at++;
-      const b = not(), c = a;
-      a = (r) => c(r) && b(r);
-    }
-    return a;
-  }
-  function not() { if (peek() === "not") { at++; const a = not(); return (r) => !a(r); } return one(); }
-  function one() {
-    if (peek() === "(") {
-      at++;
-      const a = or();
-      if (peek() !== ")") throw Error("a ) is missing");
-      at++;
-      return a;
-    }
-    if (at >= tokens.length) throw Error("something is missing at the end");
-    const name = tokens[at++], op = peek();
-    if (/^(<|>|<=|>=|=|!=|~|!~)$/.test(op)) {
-      if (!isName(name)) throw Error(`no run has ${name}`);
-      at++;
-      if (at >= tokens.length) throw Error("a value is missing");
-      return comparison(name, op, plain(tokens[at++]));
-    }
-    const word = plain(name).toLowerCase();
-    return (r) => r.search.includes(word);
-  }
-  const test = or();
-  if (at < tokens.length) throw Error(`${tokens[at]} is not expected here`);
-  return test;
-}
-function comparison(name, op, value) {
-  const number = Number(value), low = value.toLowerCase();
-  return (r) => {
-    const v = valueOf(r, name);
-    const missing = v === undefined || v === null || v === "";
-    if (low === "none") return (op === "=") === missing;
-    if (missing) return false;
-    const x = asNumber(v), text = String(v).toLowerCase(), both = !Number.isNaN(number) && !Number.isNaN(x);
-    switch (op) {
-      case "=": return both ? x === number : text === low;
-      case "!=": return both ? x !== number : text !== low;
-      case "~": return text.includes(low);
-      case "!~": return !text.includes(low);
-      case "<": return both && x < number;
-      case ">": return both && x > number;
-      case "<=": return both && x <= number;
-      default: return both && x >= number;
-    }
-  };
-}
+const isName = (name) => D.params.includes(name) || COLUMNS[name] || fullMetric(name.replace(CALL, "$2"));
 
 let shown = []; /* the runs that the filter leaves, in the order of the table */
 function refilter() {
@@ -166,10 +107,15 @@ function addRun(r) {
   else if (!D.runs.includes(r)) D.runs.push(r);
   byId.set(r.id, r);
 }
-/* Parameters by which the runs differ first. */
-function varying() {
-  return D.params.filter((_, i) => new Set(D.runs.map((r) => r.p[i])).size > 1);
-}
+/* Parameters with several values, and those that only some runs have, with one value. */
+const varying = () => D.params.filter((_, i) => new Set(D.runs.map((r) => r.p[i]).filter((v) => v !== undefined)).size > 1);
+const partly = () => D.params.filter((_, i) => {
+  const set = new Set(D.runs.map((r) => r.p[i]));
+  return set.size === 2 && set.has(undefined);
+});
+/* Metrics, those of the machine and of the training's course last. */
+const COURSE = /^(system|perf)\/|(^|\/)(epoch|lr|grad_norm|best_step)$|^update_ratio/;
+const metrics = () => [...D.metrics.filter((m) => !COURSE.test(m)), ...D.metrics.filter((m) => COURSE.test(m))];
 function tip(e, text) {
   const t = $("tip");
   t.hidden = !text;

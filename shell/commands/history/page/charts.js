@@ -16,7 +16,7 @@ function ticks(lo, hi, log, most) {
   for (let v = Math.ceil(lo / step - 1e-9) * step; v <= hi + step * 1e-9 && out.length < 50; v += step) out.push(Math.abs(v) < step * 1e-9 ? 0 : v);
   return out;
 }
-const tickText = (v) => Math.abs(v) >= 1e4 || (v && Math.abs(v) < 1e-3) ? v.toExponential(0).replace("e+", "e") : String(+v.toPrecision(4));
+const tickText = (v) => Math.abs(v) >= 1e4 || (v && Math.abs(v) < 1e-3) ? v.toExponential(3).replace(/\.?0*e\+?/, "e") : String(+v.toPrecision(4));
 
 /* A scale from numbers to places; log ones leave out what is not positive. */
 function scale(lo, hi, from, to, log) {
@@ -217,10 +217,10 @@ function chartsTab() {
     el("label", {}, el("input", { type: "checkbox", id: "logx", onchange: (e) => { options.logx = e.target.checked; redo(); } }), " log x"),
     choice(["step", "time", ...(D.metrics.some((m) => /(^|\/)epoch$/.test(m)) ? ["epoch"] : [])], options.x,
       (v) => { options.x = v; for (const c of charts.values()) c.zoom = null; redo(); }, "x"),
-    choice(["", ...varying(), "group", "model", "name"], options.group, (v) => { options.group = v; redo(); }, "mean by"),
+    choice(["", ...varying(), ...partly(), "group", "model", "name"], options.group, (v) => { options.group = v; redo(); }, "mean by"),
     el("span", { id: "chosen" }));
   const box = el("div", { id: "charts" });
-  for (const m of D.metrics) {
+  for (const m of metrics()) {
     if (!charts.has(m)) charts.set(m, new Chart(m));
     box.append(charts.get(m).box);
   }

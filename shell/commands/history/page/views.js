@@ -4,7 +4,8 @@
 function tableColumns() {
   const fixed = ["id", "name", "status", "started", "seconds"];
   const extra = ["experiment", "group", "tag", "model", "dataset", "note"].filter((c) => new Set(D.runs.map(COLUMNS[c])).size > 1);
-  return [...fixed, ...extra, ...varying(), ...D.metrics];
+  const params = D.runs.length > 1 ? varying() : D.params, named = (m) => !params.includes(m);
+  return [...fixed, ...extra, ...params, ...metrics().filter(named), ...(D.runs.length > 1 ? partly() : [])];
 }
 function cell(r, name) {
   const v = valueOf(r, name);
@@ -15,7 +16,7 @@ function cell(r, name) {
 }
 function bests(columns) {
   const out = {};
-  for (const m of columns.filter((c) => D.metrics.includes(c) && !/^system\/|(^|\/)(epoch|lr|grad_norm)$|^update_ratio/.test(c))) {
+  for (const m of columns.filter((c) => D.metrics.includes(c) && !COURSE.test(c))) {
     const v = shown.map((r) => valueOf(r, m)).filter(isNumber);
     if (v.length > 1) out[m] = direction(m) > 0 ? Math.max(...v) : Math.min(...v);
   }
@@ -77,7 +78,11 @@ function axis(name, runs, from, to) {
   return { name, at: (v) => (words.includes(String(v)) ? place(words.indexOf(String(v))) : NaN), marks: words.slice(0, 40).map((w, i) => [place(i), w.slice(0, 18)]), words: true };
 }
 function parallelTab() {
-  if (!pc.axes) { pc.axes = varying().slice(0, 8); pc.metric = defaultMetric(); }
+  if (!pc.axes) {
+    pc.metric = defaultMetric();
+    const first = importance(D.runs.filter((r) => isNumber(metricOf(r, pc.metric, "best"))), pc.metric).slice(0, 8).map((o) => o.p);
+    pc.axes = varying().filter((p) => first.includes(p));
+  }
   refilter();
   const names = [...pc.axes, `best(${pc.metric})`], w = 1100, h = 380, top = 34, bottom = 24;
   const runs = D.runs.filter((r) => isNumber(metricOf(r, pc.metric, "best")));
@@ -110,8 +115,8 @@ function parallelTab() {
     return g;
   }));
   $("tab-parallel").replaceChildren(el("div", { class: "bar" },
-    choice(D.metrics, pc.metric, (v) => { pc.metric = v; state.brush = {}; parallelTab(); }, "metric"),
-    varying().slice(0, 30).map((p) => { const c = el("input", { type: "checkbox", onchange: (e) => {
+    choice(metrics(), pc.metric, (v) => { pc.metric = v; state.brush = {}; parallelTab(); }, "metric"),
+    [...varying(), ...partly()].slice(0, 30).map((p) => { const c = el("input", { type: "checkbox", onchange: (e) => {
       pc.axes = e.target.checked ? [...pc.axes, p] : pc.axes.filter((a) => a !== p); delete state.brush[p]; parallelTab(); } });
       c.checked = pc.axes.includes(p); return el("label", {}, c, " " + p); }),
     el("button", { onclick: () => { state.brush = {}; parallelTab(); } }, "clear"),
@@ -158,7 +163,10 @@ function importance(runs, metric) {
 }
 const sc = { x: "", y: "" };
 function scatterTab() {
-  if (!sc.y) { sc.x = varying()[0] || "id"; sc.y = defaultMetric(); }
+  if (!sc.y) {
+    sc.y = defaultMetric();
+    sc.x = (importance(D.runs.filter((r) => isNumber(metricOf(r, sc.y, "best"))), sc.y)[0] || { p: varying()[0] || "id" }).p;
+  }
   refilter();
   const runs = shown.filter((r) => isNumber(metricOf(r, sc.y, "best"))), w = 760, h = 380;
   const y = axis(`best(${sc.y})`, runs, h - 30, 12), a = axis(sc.x, runs, 70, w - 20);
@@ -171,8 +179,8 @@ function scatterTab() {
         onpointermove: (e) => tip(e, `${r.id} ${r.name}\n${sc.x} = ${cell(r, sc.x)}\nbest ${sc.y} = ${short(metricOf(r, sc.y, "best"))}`), onpointerleave: () => tip(null, "") })));
   const rows = importance(runs, sc.y);
   $("tab-scatter").replaceChildren(el("div", { class: "bar" },
-    choice([...varying(), "id", "seconds", "n_params", "seed", ...D.metrics], sc.x, (v) => { sc.x = v; scatterTab(); }, "x"),
-    choice(D.metrics, sc.y, (v) => { sc.y = v; scatterTab(); }, "y, best of")), svg,
+    choice([...new Set([...varying(), "id", "seconds", "n_params", "seed", ...metrics()])], sc.x, (v) => { sc.x = v; scatterTab(); }, "x"),
+    choice(metrics(), sc.y, (v) => { sc.y = v; scatterTab(); }, "y, best of")), svg,
     el("h2", {}, `What goes with ${sc.y}`),
     el("p", { class: "bar" }, "Weight: the share of the variance of the ranks that a parameter alone accounts for, by its order or by its values. The sign tells whether larger values go with a larger metric. No statement about causes."),
     el("table", { id: "importance" }, el("tr", {}, ["parameter", "weight", "", "rank correlation", "runs"].map((t) => el("th", {}, t))),
@@ -210,7 +218,7 @@ function diffTab() {
   const out = [el("div", { class: "bar" }, pick(0), pick(1))];
   if (a && b) {
     const facts = Object.keys(COLUMNS).filter((c) => !["id", "started", "tag"].includes(c));
-    const rows = [...D.params, ...facts, ...D.metrics].map((n) => [n, cell(a, n), cell(b, n)]).filter(([, x, y]) => x !== y);
+    const rows = [...new Set([...D.params, ...facts, ...metrics()])].map((n) => [n, cell(a, n), cell(b, n)]).filter(([, x, y]) => x !== y);
     out.push(el("table", { id: "differences" }, el("tr", {}, el("th", {}, "name"), el("th", {}, `${a.id} ${a.name}`), el("th", {}, `${b.id} ${b.name}`)),
       rows.map((r) => el("tr", {}, r.map((v) => el("td", {}, v))))));
     for (const [title, key] of [["Model", "modelText"], ["Script", "scriptText"]]) {
