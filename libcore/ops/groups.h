@@ -13,6 +13,16 @@
     IN(1, 1, "input")                                                                                                  \
     FAMILY(REDUCE) ATTRS(A(dim, INT, "", "dimension") A(keepdim, BOOL, "false", "keep the dimension with size 1"))
 #define INNER FLAGS(DL_F_INTERNAL) PROMOTE(FLOAT)
+#define DENSITY(of, formula) DOC("Logarithm of the density of the " of ".", formula) INNER
+#define ENTROPY(of) DOC("Entropy of the " of ".", "-E(ln(density))") INNER
+#define DIVERGENCE(of)                                                                                                 \
+    DOC("Kullback-Leibler divergence of two distributions: " of ".", "E(ln(p) - ln(q))")                               \
+    INNER
+#define DRAWS(of)                                                                                                      \
+    DOC("Draws from the " of ".", "x")                                                                                 \
+    FAMILY(DRAW)                                                                                                       \
+    ATTRS(A(shape, INTS, "[]", "sizes in front of those of the parameters"))                                           \
+    FLAGS(DL_F_INTERNAL | DL_F_RNG) PROMOTE(FLOAT)
 #define CLASSES                                                                                                        \
     IN(2, 2, "y_true", "y_pred")                                                                                       \
     FAMILY(CLASSES)                                                                                                    \
