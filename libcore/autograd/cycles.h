@@ -1,6 +1,5 @@
 /* Reference cycles: tensors and nodes that only hold each other. */
-#ifndef DL_AUTOGRAD_CYCLES_H
-#define DL_AUTOGRAD_CYCLES_H
+#pragma once
 
 #include "core/tensor.h"
 
@@ -11,5 +10,3 @@ void dl_cycle_check(dl_tensor *t);
 void dl_cycle_remove(dl_tensor *t);
 /* Frees the cycles of this thread's candidates. Returns how many candidates were in them. */
 long dl_cycles_collect(void);
-
-#endif

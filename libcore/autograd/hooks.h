@@ -1,6 +1,5 @@
 /* Functions of the caller that look at gradients and at results of layers. */
-#ifndef DL_AUTOGRAD_HOOKS_H
-#define DL_AUTOGRAD_HOOKS_H
+#pragma once
 
 #include "dlcore.h"
 
@@ -25,5 +24,3 @@ dl_status dl_hooks_run(const dl_hook *list, dl_tensor **value);
 dl_status dl_hooks_run_outputs(const dl_hook *list, dl_tensor **g);
 /* Is there any in the process? What they do cannot be replayed. */
 bool dl_hooks_exist(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* The journal of a thread: what its loops of training did, a row for each place, with figures of some backward passes.
  */
-#ifndef DL_AUTOGRAD_JOURNAL_H
-#define DL_AUTOGRAD_JOURNAL_H
+#pragma once
 
 #include "core/op.h"
 
@@ -58,5 +57,3 @@ static inline void dl_journal_added(dl_tensor *gradient, uint32_t version) {
     gradient->again = true;
     gradient->used = gradient->st->version + 1;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Which layer of a net runs in this thread: nodes, recorded calls and events of NaN carry it. */
-#ifndef DL_AUTOGRAD_LAYER_MARK_H
-#define DL_AUTOGRAD_LAYER_MARK_H
+#pragma once
 
 #include "core/error.h"
 
@@ -16,5 +15,3 @@ extern __thread const dl_layer_mark *dl_layer_running;
 
 /* The mark of a layer, made once; NULL: DL_ERR_MEMORY. */
 const dl_layer_mark *dl_layer_mark_of(const char *path, dl_source src);
-
-#endif

@@ -1,8 +1,7 @@
 /* The making of NaN: after each kernel on the CPU dispatch asks the flags of the arithmetic unit, which are sticky and
  * cost a few instructions. Only when one is up are results looked at, and the first call kept that made a NaN from
  * operands without one. */
-#ifndef DL_AUTOGRAD_NONFINITE_H
-#define DL_AUTOGRAD_NONFINITE_H
+#pragma once
 
 #include "core/op.h"
 
@@ -60,5 +59,3 @@ void dl_nonfinite_count_update(void);
 /* The node whose gradient rule this thread runs; NULL: none. Returns the former one. */
 const dl_node *dl_nonfinite_rule(const dl_node *n);
 const dl_node *dl_nonfinite_rule_get(void);
-
-#endif

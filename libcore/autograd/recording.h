@@ -1,6 +1,5 @@
 /* The recording of a thread: calls of rows as dispatch ran them, and the gradient rules between them. */
-#ifndef DL_AUTOGRAD_RECORDING_H
-#define DL_AUTOGRAD_RECORDING_H
+#pragma once
 
 #include "core/op.h"
 
@@ -13,5 +12,3 @@ extern __thread dl_calls *dl_recorder;
 void dl_recording_add(const dl_call *c);
 /* A gradient rule that has run: b->gin are the gradients it made. */
 void dl_recording_add_rule(const dl_back *b);
-
-#endif

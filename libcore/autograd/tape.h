@@ -1,7 +1,6 @@
 /* The tape: one node for each op that ran while recording. A node refers to the nodes that made its inputs and to
  * leaves, never to a tensor that has, or can get, a history: so there are no cycles but those of autograd/cycles.c. */
-#ifndef DL_AUTOGRAD_TAPE_H
-#define DL_AUTOGRAD_TAPE_H
+#pragma once
 
 #include "autograd/hooks.h"
 #include "autograd/layer_mark.h"
@@ -63,5 +62,3 @@ void dl_attrs_text(char *out, size_t size, const dl_op *op, const dl_aval *attr)
 
 /* True while this thread records. */
 bool dl_recording(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Element types: table access and the per-dtype instantiation macros that kernels use. */
-#ifndef DL_CORE_DTYPE_H
-#define DL_CORE_DTYPE_H
+#pragma once
 
 #include "dlcore.h"
 
@@ -37,5 +36,3 @@ double dl_load_f64(const void *p, dl_dtype t);
 long dl_load_i64(const void *p, dl_dtype t);
 void dl_store_f64(void *p, dl_dtype t, double v);
 void dl_store_i64(void *p, dl_dtype t, long v);
-
-#endif

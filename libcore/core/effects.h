@@ -1,7 +1,6 @@
 /* What ops do that work captured from them would not do again by itself, or would do to memory that was there before.
  */
-#ifndef DL_CORE_EFFECTS_H
-#define DL_CORE_EFFECTS_H
+#pragma once
 
 #include "core/list.h"
 #include "core/tensor.h"
@@ -20,5 +19,3 @@ void dl_effects_free(dl_effects *e);
 /* The ops' side. */
 void dl_effects_write(const dl_storage *s);
 void dl_effects_draw(int device);
-
-#endif

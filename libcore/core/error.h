@@ -1,6 +1,5 @@
 /* Recording failures. A function that can fail records the details once, where they are known, and returns the code. */
-#ifndef DL_CORE_ERROR_H
-#define DL_CORE_ERROR_H
+#pragma once
 
 #include <stdarg.h>
 #include "dlcore.h"
@@ -38,5 +37,3 @@ dl_source dl_source_get(void);
         dl_status dl_try_ = (call);                                                                                    \
         if (dl_try_ != DL_OK) return dl_try_;                                                                          \
     } while (0)
-
-#endif

@@ -1,7 +1,6 @@
 /* Polynomials by Horner's rule: DL_HORNER(F, x, a, b, c) is F(F(a, x, b), x, c), F(p, x, c) being p * x + c in the way
  * that the source wants it. Coefficients of falling powers, three to ten of them. */
-#ifndef DL_CORE_HORNER_H
-#define DL_CORE_HORNER_H
+#pragma once
 
 #define DL_MUL_ADD(p, x, c) ((p) * (x) + (c))
 
@@ -19,5 +18,3 @@
     DL_HORNER_OF(__VA_ARGS__, DL_HORNER_10, DL_HORNER_9, DL_HORNER_8, DL_HORNER_7, DL_HORNER_6, DL_HORNER_5,           \
                  DL_HORNER_4, DL_HORNER_3, )                                                                           \
     (F, x, __VA_ARGS__)
-
-#endif

@@ -1,7 +1,6 @@
 /* Interrupts: long loops check for one between blocks of work, work that must not end half done holds it back, and the
  * work that runs at present has a name, which is shown to those who wait. */
-#ifndef DL_CORE_INTERRUPT_H
-#define DL_CORE_INTERRUPT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -44,5 +43,3 @@ bool dl_stop_swap(bool incomplete);
 
 /* Names what runs from here on (a text that stays valid); returns the former name, to be set again afterwards. */
 const char *dl_doing_set(const char *what);
-
-#endif

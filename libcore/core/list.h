@@ -1,6 +1,5 @@
 /* Growing lists. */
-#ifndef DL_CORE_LIST_H
-#define DL_CORE_LIST_H
+#pragma once
 
 #include "core/error.h"
 
@@ -26,5 +25,3 @@ long dl_addresses_add(dl_addresses *a, const void *p);
 /* Empties the set; adding as many again cannot fail. */
 void dl_addresses_clear(dl_addresses *a);
 void dl_addresses_free(dl_addresses *a);
-
-#endif

@@ -1,6 +1,5 @@
 /* One number out of several: keys of caches, which compare nothing else. */
-#ifndef DL_CORE_MIX_H
-#define DL_CORE_MIX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -8,5 +7,3 @@ static inline uint64_t dl_mix(uint64_t h, uint64_t v) {
     h = (h ^ v) * 0x9E3779B97F4A7C15u;
     return h ^ h >> 29;
 }
-
-#endif

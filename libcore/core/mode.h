@@ -1,6 +1,5 @@
 /* How arithmetic is done, for the whole process: precision and determinism. */
-#ifndef DL_CORE_MODE_H
-#define DL_CORE_MODE_H
+#pragma once
 
 #include "core/op.h"
 
@@ -16,5 +15,3 @@ dl_dtype dl_mixed_dtype(const dl_op *op, dl_dtype t);
 /* With `on`, the work of this thread is recorded for a graph and not run: there are no numbers to read yet. */
 void dl_deferred_set(bool on);
 bool dl_deferred_get(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* Ops and how they are called. The table ops/ops.def says everything about an op: its number, C prototype, shell
  * function, help, manual and tests are made from its row. */
-#ifndef DL_CORE_OP_H
-#define DL_CORE_OP_H
+#pragma once
 
 #include "core/tensor.h"
 
@@ -232,5 +231,3 @@ dl_status dl_give(dl_back *b, int i, dl_tensor *t);
     do {                                                                                                               \
         if (DL_NEED(i)) DL_TRY(dl_give(b, (i), (expr)));                                                               \
     } while (0)
-
-#endif

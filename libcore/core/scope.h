@@ -1,6 +1,5 @@
 /* What ends with the block it stands in, on every path out of it: modes are restored, references released. */
-#ifndef DL_CORE_SCOPE_H
-#define DL_CORE_SCOPE_H
+#pragma once
 
 #include "core/interrupt.h"
 
@@ -22,5 +21,3 @@ static inline void dl_scope_tensor(dl_tensor *const *t) {
     dl_error_take(&dl_former_error)
 /* DL_OWNED dl_tensor *t = ..., *u = ...: the block owns the references. */
 #define DL_OWNED DL_SCOPE(dl_scope_tensor)
-
-#endif

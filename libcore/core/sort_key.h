@@ -1,7 +1,6 @@
 /* Values as unsigned keys of their order: the smaller key comes first. NaN counts as larger than all numbers, the two
  * zeros as equal. Plain C and C++17, for sorting kernels of every backend. */
-#ifndef DL_CORE_ORDER_H
-#define DL_CORE_ORDER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -35,5 +34,3 @@ DL_HD uint64_t dl_order_key(dl_order o, uint64_t bits) {
         bits = !size ? o.sign : bits & o.sign ? bits ^ o.all : bits | o.sign;
     return o.down ? bits ^ o.all : bits;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The inside of tensors and storages. A tensor is a strided view of a reference-counted storage; history lives in nodes
  * (autograd/tape.h). Reference counts are changed with __atomic builtins, so that this header is C++17 too. */
-#ifndef DL_CORE_TENSOR_H
-#define DL_CORE_TENSOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -123,5 +122,3 @@ dl_status dl_broadcast(int na, const long *a, int nb, const long *b, int *nout, 
 const char *dl_shape_text(int ndim, const long *shape);
 /* Normalises a dim in -ndim..ndim-1. DL_ERR_INDEX. A 0-d tensor accepts 0 and -1. */
 dl_status dl_dim_norm(long dim, int ndim, int *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Internals of datasets: what the open function of a kind fills in, and helpers for such functions. */
-#ifndef DL_DATA_DATA_H
-#define DL_DATA_DATA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -209,5 +208,3 @@ dl_status dl_data_collate(dl_dataset *d, int split, const long *index, long n, d
 dl_status dl_data_label(dl_dataset *d, int split, long i, int64_t *label);
 /* Fresh x and y for n samples, on a device. */
 dl_status dl_data_batch(const dl_dataset *d, long n, int device, dl_tensor **x, dl_tensor **y);
-
-#endif

@@ -2,8 +2,7 @@
  * is computed on its own. Only + - * /, sqrt and explicit fma are used, which IEEE 754 fixes to the bit: the same
  * numbers everywhere. Plain C and C++17, so that CUDA kernels share them (there without contraction of products).
  */
-#ifndef DL_DATA_DRAW_H
-#define DL_DATA_DRAW_H
+#pragma once
 
 #include <stdint.h>
 
@@ -82,5 +81,3 @@ DL_HD void dl_fixed_sincos(double turns, double *s, double *c) {
 
 /* order[n] = a permutation of 0..n-1. */
 void dl_draw_permutation(dl_draw *r, long n, long *order);
-
-#endif

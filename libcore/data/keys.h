@@ -1,6 +1,5 @@
 /* Byte strings, numbered from 0 in the order in which they were added. */
-#ifndef DL_DATA_KEYS_H
-#define DL_DATA_KEYS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ long dl_keys_find(const dl_keys *k, const void *s, size_t n);
 /* The same; what is missing is added. -1: DL_ERR_MEMORY, or DL_ERR_VALUE beyond 2^31 strings or bytes. */
 long dl_keys_add(dl_keys *k, const void *s, size_t n);
 void dl_keys_free(dl_keys *k);
-
-#endif

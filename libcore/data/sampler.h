@@ -1,6 +1,5 @@
 /* Orders of samples: what loaders deal out in an epoch. */
-#ifndef DL_DATA_SAMPLER_H
-#define DL_DATA_SAMPLER_H
+#pragma once
 
 #include "data/data.h"
 
@@ -20,5 +19,3 @@ dl_status dl_sampling_order(const dl_sampling *s, uint64_t seed, long epoch, lon
 void dl_sampling_end(dl_sampling *s);
 /* Whether an epoch may have a sample twice. */
 bool dl_sampler_repeats(const dl_sampler *s);
-
-#endif

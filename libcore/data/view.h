@@ -1,6 +1,5 @@
 /* Datasets made of samples of others. */
-#ifndef DL_DATA_VIEW_H
-#define DL_DATA_VIEW_H
+#pragma once
 
 #include "data/data.h"
 
@@ -8,5 +7,3 @@
 dl_status dl_data_become_view(dl_dataset *d, const dl_part *train, const dl_part *test);
 /* Moves `out` samples of the training split of a source, chosen by seed, to the empty test split. */
 dl_status dl_data_hold_out_view(dl_dataset *d, long out, uint64_t seed);
-
-#endif

@@ -1,6 +1,5 @@
 /* Files that appear whole or not at all: written beside their place, synced, renamed. */
-#ifndef DL_IO_ATOMIC_H
-#define DL_IO_ATOMIC_H
+#pragma once
 
 #include <stddef.h>
 
@@ -25,5 +24,3 @@ void dl_atomic_watch(dl_atomic_fn *fn, void *ctx);
 dl_status dl_atomic_finish(dl_atomic *a, dl_status st);
 /* Gives up; harmless after commit or failure. */
 void dl_atomic_discard(dl_atomic *a);
-
-#endif

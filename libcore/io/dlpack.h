@@ -1,7 +1,6 @@
 /* The structures of DLPack, by which array libraries share memory. Their layout is fixed by the DLPack
  * specification, version 1.0 (dmlc.github.io/dlpack); DLManagedTensor is the form of versions before. */
-#ifndef DL_IO_DLPACK_H
-#define DL_IO_DLPACK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -44,5 +43,3 @@ struct DLManagedTensorVersioned {
     uint64_t flags;
     dlpack_tensor dl_tensor;
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* The element types of files. One that tensors do not have is read as the smallest dtype that holds all its values. */
-#ifndef DL_IO_ELEMENT_H
-#define DL_IO_ELEMENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ dl_tensor *dl_element_tensor(dl_element e, int ndim, const long *shape, int devi
 
 /* A copy of the elements of t, row-major in host memory, to be freed; *bytes of them. NULL on failure. */
 void *dl_element_copy(dl_tensor *t, size_t *bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* File formats: which one a name's ending asks for, and which one a file's first bytes show. */
-#ifndef DL_IO_FORMAT_H
-#define DL_IO_FORMAT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -27,5 +26,3 @@ dl_status dl_format_not_other(const char *path, dl_format wanted, const void *fi
 /* Which of the formats that tensors are read from a file has. Its name and its bytes must agree. */
 dl_status dl_format_to_read(const char *path, const void *first, size_t n, dl_format *out);
 const char *dl_format_name(dl_format f);
-
-#endif

@@ -1,6 +1,5 @@
 /* Whole texts as gzip files in memory. */
-#ifndef DL_IO_GZIP_H
-#define DL_IO_GZIP_H
+#pragma once
 
 #include <stddef.h>
 
@@ -9,5 +8,3 @@ void *dl_gzip(const void *text, size_t n, size_t *to);
 /* The contents of a gzip file, at most `most` bytes, followed by a NUL; *to of them. NULL: damaged, larger, no memory.
  */
 char *dl_gunzip(const void *data, size_t n, size_t most, size_t *to);
-
-#endif

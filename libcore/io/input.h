@@ -1,7 +1,6 @@
 /* Bytes to read from anywhere in them: a file's, or some in memory. A file is read and not mapped: one that another
  * program shortens meanwhile is then an error and not a signal. */
-#ifndef DL_IO_INPUT_H
-#define DL_IO_INPUT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ typedef struct dl_input_cursor {
 } dl_input_cursor;
 dl_status dl_input_next(void *cursor, void *to, size_t n);
 void dl_input_close(dl_input *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* Safetensors from memory: what the fuzz target and the reader share. */
-#ifndef DL_IO_SAFETENSORS_H
-#define DL_IO_SAFETENSORS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@ dl_status dl_tensor_file_add(dl_tensor_file *f, const char *name, dl_tensor *t);
 dl_status dl_tensor_file_leave_out(dl_tensor_file *f, const char *name);
 /* The value that the file is, see dl_tensor_file_value; *v is moved into the handle. */
 void dl_tensor_file_keep(dl_tensor_file *f, dl_stored *v);
-
-#endif

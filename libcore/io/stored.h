@@ -1,6 +1,5 @@
 /* Trees of values read from files (dl_stored): making them, and the tensors in them by name. */
-#ifndef DL_IO_STORED_H
-#define DL_IO_STORED_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ dl_tensor_file *dl_stored_file(dl_stored *v, const char *format);
 /* Where in such a file the weights of a net stand, as a prefix of names: "" when tensors lie at the top, else that of
  * the only record of tensors there, or of the one with a usual name. DL_ERR_NAME: it is not clear which. */
 dl_status dl_stored_weights(const dl_tensor_file *f, const char *path, char *prefix, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* PyTorch's files of tensors (.pt, .pth): what the reader and the fuzz targets share. */
-#ifndef DL_IO_TORCH_H
-#define DL_IO_TORCH_H
+#pragma once
 
 #include "io/input.h"
 #include "io/zip.h"
@@ -9,5 +8,3 @@
 dl_tensor_file *dl_torch_from(const dl_input *in, int device);
 /* The member of an archive that says what it holds, ".../data.pkl"; NULL: it is not PyTorch's. */
 const dl_zip_member *dl_torch_pickle_of(const dl_zip *z);
-
-#endif

@@ -1,6 +1,5 @@
 /* ZIP archives: what .npz needs of them. Members are stored or deflated, sizes may need 64 bits. */
-#ifndef DL_IO_ZIP_H
-#define DL_IO_ZIP_H
+#pragma once
 
 #include "io/atomic.h"
 #include "io/input.h"
@@ -50,5 +49,3 @@ dl_status dl_zip_add(dl_zip_writer *w, const char *name, const dl_zip_part *part
 /* Writes the directory. */
 dl_status dl_zip_finish(dl_zip_writer *w);
 void dl_zip_writer_free(dl_zip_writer *w);
-
-#endif

@@ -1,7 +1,6 @@
 /* Prototypes of the functions that the rows of nn/layers.def name. Naming one in a row declares it: what defines it
  * includes this file, so that the two agree. */
-#ifndef DL_NN_LAYERS_H
-#define DL_NN_LAYERS_H
+#pragma once
 
 #include "nn/module.h"
 
@@ -19,5 +18,3 @@
 #define OPTIONS(...)
 #define NO_OPTIONS
 #include "nn/layers.def"
-
-#endif

@@ -1,6 +1,5 @@
 /* The inside of nets: layer rows and the tree of modules. */
-#ifndef DL_NN_MODULE_H
-#define DL_NN_MODULE_H
+#pragma once
 
 #include "nn/names.h"
 #include "autograd/hooks.h"
@@ -199,5 +198,3 @@ dl_status dl_module_visit(dl_module *m, dl_visit_fn *fn, void *ctx);
 
 /* The padding of a layer `conv` for each direction, and what the end has `more`; false where it has. */
 bool dl_layer_conv_padding(const dl_module *m, long pad[3], long more[3]);
-
-#endif

@@ -1,6 +1,5 @@
 /* The names of a module's layers, and the bases of numbered ones. */
-#ifndef DL_NN_NAMES_H
-#define DL_NN_NAMES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -25,5 +24,3 @@ const dl_name_entry *dl_layer_names_find(const dl_layer_names *t, const char *na
 /* DL_ERR_MEMORY. */
 dl_status dl_layer_names_add(dl_layer_names *t, const char *name, int child);
 void dl_layer_names_free(dl_layer_names *t);
-
-#endif

@@ -1,6 +1,5 @@
 /* Arguments checked against rows of options, for layers, optimizers and schedules alike. */
-#ifndef DL_NN_OPTIONS_H
-#define DL_NN_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,5 +62,3 @@ typedef struct dl_text {
 void dl_text_add(dl_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The string, owned by the caller; NULL, error recorded, when memory ran out. */
 char *dl_text_take(dl_text *t);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the generated typed functions (gen/ops/api_gen.c) are made of. */
-#ifndef DL_OPS_API_H
-#define DL_OPS_API_H
+#pragma once
 
 #include "core/op.h"
 
@@ -17,5 +16,3 @@ dl_tensor *dl_api_list(const dl_op *op, dl_tensor **head, int nhead, dl_tensor *
                        dl_tensor ***more);
 dl_status dl_api_list_status(const dl_op *op, dl_tensor **head, int nhead, dl_tensor **list, int nlist,
                              const dl_aval *attr);
-
-#endif

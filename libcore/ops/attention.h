@@ -1,7 +1,6 @@
 /* The sizes of attention, read from the operands and checked once for shape rules and kernels; attention made of ops
  * that store all scores. Plain C and C++17. */
-#ifndef DL_OPS_ATTENTION_H
-#define DL_OPS_ATTENTION_H
+#pragma once
 
 #include "core/op.h"
 
@@ -24,5 +23,3 @@ static inline double dl_masked_score(dl_dtype t) { return t == DL_F16 ? -60000 :
  * is multiplied with the weights. Owned; NULL: failed. */
 dl_tensor *dl_attention_by_parts(const dl_attention_sizes *a, dl_tensor *q, dl_tensor *k, dl_tensor *v, dl_tensor *mask,
                                  dl_tensor *lengths, dl_tensor *kept);
-
-#endif

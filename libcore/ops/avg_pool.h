@@ -1,7 +1,6 @@
 /* The geometry of average pooling, read from attributes and checked once for shape rules and kernels of every device.
  * Plain C and C++17. */
-#ifndef DL_OPS_AVERAGE_H
-#define DL_OPS_AVERAGE_H
+#pragma once
 
 #include "core/op.h"
 #include "core/random/rng.h"
@@ -44,5 +43,3 @@ DL_HD void dl_average_cover(const dl_average *g, int d, long i, long *lo, long *
     *hi = (i + g->pad[d]) / g->stride[d] + 1;
     if (*hi > g->out[d]) *hi = g->out[d];
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The geometry of convolutions and pooling, read from attributes and checked once for shape rules and kernels. */
-#ifndef DL_OPS_CONV_H
-#define DL_OPS_CONV_H
+#pragma once
 
 #include "core/op.h"
 
@@ -44,5 +43,3 @@ void dl_meta_channels_last(dl_meta *m);
 dl_status dl_four_dims(const dl_tensor *t, const char *what, const char *dims);
 /* Output size in each direction from input size; `what` says how a window is called. */
 dl_status dl_window_sizes(dl_conv *g, bool ceil_mode, const char *what);
-
-#endif

@@ -1,6 +1,5 @@
 /* Distances of all vectors of one set from all of another, for cdist and its gradient. */
-#ifndef DL_OPS_DISTANCE_H
-#define DL_OPS_DISTANCE_H
+#pragma once
 
 #include "ops/compose/compose.h"
 
@@ -12,5 +11,3 @@ long dl_distance_block(const dl_tensor *a, const dl_tensor *b);
 bool dl_distance_by_product(const dl_tensor *a, const dl_tensor *b, const dl_aval *attr);
 /* t, or its numbers as f32 if they are of 16 bits; NULL: failed. */
 dl_tensor *dl_distance_wide(dl_pool *p, dl_tensor *t);
-
-#endif

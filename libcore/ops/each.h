@@ -1,6 +1,5 @@
 /* Lists of up to four names in macros: DL_EACH(X, (a, b)) is X(0, a) X(1, b), DL_COUNT((a, b)) is 2. */
-#ifndef DL_OPS_EACH_H
-#define DL_OPS_EACH_H
+#pragma once
 
 #define DL_EACH_0(X)
 #define DL_EACH_1(X, a) X(0, a)
@@ -16,5 +15,3 @@
 #define DL_BARE(...) __VA_ARGS__
 #define DL_EACH(X, list) DL_PASS(DL_JOIN(DL_EACH_, DL_COUNT(list)), X DL_WITH list)
 #define DL_WITH(...) __VA_OPT__(, ) __VA_ARGS__
-
-#endif

@@ -1,7 +1,6 @@
 /* The functions of formulas (ops/pointwise.def, optim/optimizers.def), for C and for CUDA. T is the type a formula
  * computes in: a macro in C, where a file is compiled once a type, and a template's parameter in CUDA. */
-#ifndef DL_OPS_FORMULA_H
-#define DL_OPS_FORMULA_H
+#pragma once
 
 #include <math.h>
 
@@ -118,5 +117,3 @@
 #define INT_POWER(a, b) DL_HELPER_OF(int_power)(a, b, DL_AT)
 #define SHIFT_LEFT(a, b) DL_HELPER_OF(shift_left)(a, b, DL_AT)
 #define SHIFT_RIGHT(a, b) DL_HELPER_OF(shift_right)(a, b, DL_AT)
-
-#endif

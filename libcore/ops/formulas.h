@@ -1,6 +1,5 @@
 /* The formulas of pointwise rows as data: which rows have one, their text, and the numbers in them. */
-#ifndef DL_OPS_FORMULAS_H
-#define DL_OPS_FORMULAS_H
+#pragma once
 
 #include "core/op.h"
 enum { DL_MAX_NUMBERS = 4 };
@@ -26,5 +25,3 @@ int dl_formula_of(const dl_op *op);
 const dl_formula *dl_formula_at(int i);
 /* The numbers of formula i from a call's attributes. */
 void dl_formula_numbers(int i, const dl_op *op, const dl_aval *attr, dl_number *out);
-
-#endif

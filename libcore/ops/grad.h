@@ -1,6 +1,5 @@
 /* More words for gradient rules, beside those of rules.h. */
-#ifndef DL_OPS_GRAD_H
-#define DL_OPS_GRAD_H
+#pragma once
 
 #include "ops/infer.h"
 #include "ops/rules.h"
@@ -17,5 +16,3 @@ dl_tensor *dl_zeros_like_in(dl_back *b, int i);
 dl_status dl_grad_by_rerun(dl_back *b, dl_tensor *(*objective)(dl_back *b, dl_tensor **in, void *arg), void *arg);
 /* total + sum(t * g), pooled; total NULL: the first term. */
 dl_tensor *dl_plus_product(dl_back *b, dl_tensor *total, dl_tensor *t, dl_tensor *g);
-
-#endif

@@ -1,6 +1,5 @@
 /* What shape rules, gradient rules and kernels share: layouts, reduced dimensions, index operands. */
-#ifndef DL_OPS_INFER_H
-#define DL_OPS_INFER_H
+#pragma once
 
 #include "ops/names.h"
 
@@ -31,5 +30,3 @@ dl_status dl_sort_along(const dl_call *c, long dim, bool down, const dl_sorter *
 dl_status dl_check_index(const dl_tensor *t);
 /* DL_ERR_INDEX "index 7 is out of range for dimension 0 of size 5". */
 dl_status dl_fail_index(long index, int dim, long size);
-
-#endif

@@ -1,6 +1,5 @@
 /* Matrices in memory, and the operands of matmul as batches of them, for the kernels of every backend. */
-#ifndef DL_OPS_MATMUL_H
-#define DL_OPS_MATMUL_H
+#pragma once
 
 #include "core/op.h"
 
@@ -67,5 +66,3 @@ static inline void dl_products_fold(dl_products *p, bool (*takes)(const dl_mat *
         p->m *= p->shape[i];
     }
 }
-
-#endif

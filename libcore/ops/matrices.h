@@ -1,7 +1,6 @@
 /* What gradient rules and compositions of linear algebra share: batches of matrices, [..., rows, columns]. Functions
  * take NULL for an operand that failed, and return temporaries of the pool. */
-#ifndef DL_OPS_MATRICES_H
-#define DL_OPS_MATRICES_H
+#pragma once
 
 #include "ops/compose/compose.h"
 
@@ -25,5 +24,3 @@ dl_tensor *dl_mat_with_diagonal(dl_pool *p, dl_tensor *t, dl_tensor *v);
 
 static inline long dl_mat_height(const dl_tensor *t) { return t->shape[t->ndim - 2]; }
 static inline long dl_mat_width(const dl_tensor *t) { return t->shape[t->ndim - 1]; }
-
-#endif

@@ -2,8 +2,7 @@
  * of its family, in ops.def: ATTR_F(c, LAYER_NORM_EPS), IN_(LAYER_NORM_WEIGHT). tools/gen_ops.c makes the names, those
  * of SECTION(x) in ops/names/x.h, and the ops' numbers beside them: dl_id_NAME is DL_OP_NAME as a constant of the
  * linker, so that who names an op in C is not compiled again when a row before it is added. */
-#ifndef DL_OPS_NAMES_H
-#define DL_OPS_NAMES_H
+#pragma once
 
 #include "core/op.h"
 
@@ -27,5 +26,3 @@ static inline dl_tensor *dl_input(const dl_call *c, int i) { return i < c->nin ?
 #define META(name) dl_in_meta(b, DL_IN_##name)
 #define NEED(name) DL_NEED(DL_IN_##name)
 #define GIVE(name, expr) DL_GIVE(DL_IN_##name, expr)
-
-#endif

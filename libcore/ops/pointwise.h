@@ -1,6 +1,5 @@
 /* Numbers of the formulas of ops/pointwise.def: DL_FORMULA_add, ... */
-#ifndef DL_OPS_POINTWISE_H
-#define DL_OPS_POINTWISE_H
+#pragma once
 
 #include "ops/formulas.h"
 
@@ -12,5 +11,3 @@ enum {
 #include "ops/pointwise.def"
     DL_NFORMULA
 };
-
-#endif

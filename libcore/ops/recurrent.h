@@ -1,8 +1,7 @@
 /* The sizes of recurrent layers, read from the operands and checked once for shape rules and kernels. Plain C and
  * C++17.
  */
-#ifndef DL_OPS_RECURRENT_H
-#define DL_OPS_RECURRENT_H
+#pragma once
 
 #include "core/op.h"
 
@@ -32,5 +31,3 @@ static inline long dl_recurrent_input(const dl_recurrent_sizes *r, int layer) {
 int dl_cell_gates(const char *mode);
 /* DL_ERR_VALUE unless all n lengths lie between 1 and the number of steps. */
 dl_status dl_recurrent_check_lengths(const dl_recurrent_sizes *r, const long *lengths);
-
-#endif

@@ -1,8 +1,7 @@
 /* The rules that ops.def names: dl_infer_*, dl_grad_*, dl_compose_*, dl_flops_*, and the kernels. Naming one in a row
  * of SECTION(x) declares it in ops/rules/x.h, which tools/gen_ops.c makes; a missing definition fails the link, so that
  * no differentiable op lacks its rule. */
-#ifndef DL_OPS_RULES_H
-#define DL_OPS_RULES_H
+#pragma once
 
 #include "ops/names.h"
 
@@ -19,5 +18,3 @@
 #define T(expr) dl_tmp(b, (expr))
 #define RULE(name, expr)                                                                                               \
     GRAD_RULE(name) { return dl_give(b, 0, (expr)); }
-
-#endif

@@ -1,7 +1,6 @@
 /* Optimizers that are algorithms: a step of theirs evaluates the loss several times. Their options are rows of
  * optimizers.def, too. */
-#ifndef DL_OPTIM_ALGORITHM_H
-#define DL_OPTIM_ALGORITHM_H
+#pragma once
 
 #include "optim/optimizer.h"
 
@@ -18,5 +17,3 @@ struct dl_opt_algorithm {
     dl_status (*restore)(dl_optimizer *o, dl_find_fn *find, const void *ctx, bool write);
 };
 extern const dl_opt_algorithm dl_algorithm_lbfgs;
-
-#endif

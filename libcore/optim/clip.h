@@ -1,6 +1,5 @@
 /* Norm and limits of a list of gradients (optim/clip.c). */
-#ifndef DL_OPTIM_CLIP_H
-#define DL_OPTIM_CLIP_H
+#pragma once
 
 #include "core/op.h"
 
@@ -17,5 +16,3 @@ static inline double dl_clip_factor(double max, double norm) {
     double factor = max / (norm + 1e-6);
     return max > 0 && factor < 1 ? factor : 1;
 }
-
-#endif

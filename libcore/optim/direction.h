@@ -1,7 +1,6 @@
 /* Optimizers whose steps go in a direction that depends on whole matrices: it is computed by ops, into the state
  * `direction`, before the row's formula runs. Rows of optimizers.def name theirs by DIRECTION(name). */
-#ifndef DL_OPTIM_DIRECTION_H
-#define DL_OPTIM_DIRECTION_H
+#pragma once
 
 #include "optim/optimizer.h"
 
@@ -11,5 +10,3 @@ dl_direction_fn dl_direction_muon;
 
 /* The function that the row names, or NULL. */
 dl_direction_fn *dl_direction_of(const dl_opt_row *row);
-
-#endif

@@ -1,7 +1,6 @@
 /* A step length along a direction that meets the strong Wolfe conditions (Nocedal, Wright: Numerical Optimization,
  * 2006, algorithms 3.5 and 3.6), with PyTorch's constants and safeguards. */
-#ifndef DL_OPTIM_LINE_SEARCH_H
-#define DL_OPTIM_LINE_SEARCH_H
+#pragma once
 
 #include "core/tensor.h"
 
@@ -25,5 +24,3 @@ typedef struct dl_line {
 
 /* From the first guess out->t to the point found, with a reference to its gradient. */
 dl_status dl_line_search(dl_line *l, dl_line_point *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* The inside of optimizers and schedules: what the trainer and checkpoints read and restore. */
-#ifndef DL_OPTIM_OPTIMIZER_H
-#define DL_OPTIM_OPTIMIZER_H
+#pragma once
 
 #include "nn/options.h"
 #include "optim/steps.h"
@@ -87,5 +86,3 @@ dl_status dl_optimizer_check_lr(double lr); /* DL_ERR_VALUE */
 enum { DL_SCHEDULE_STATE = 4 };
 void dl_schedule_get_state(const dl_schedule *s, double state[DL_SCHEDULE_STATE]);
 void dl_schedule_set_state(dl_schedule *s, const double state[DL_SCHEDULE_STATE]);
-
-#endif

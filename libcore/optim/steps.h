@@ -1,7 +1,6 @@
 /* A call of an optimizer's op, NAME_step, as its kernels see it: options as numbers, in the order of the row of
  * optimizers.def. */
-#ifndef DL_OPTIM_STEPS_H
-#define DL_OPTIM_STEPS_H
+#pragma once
 
 #include "core/op.h"
 
@@ -16,5 +15,3 @@ typedef struct dl_optim_call {
 } dl_optim_call;
 
 void dl_optim_read(const dl_call *c, dl_optim_call *out);
-
-#endif

@@ -4,8 +4,7 @@
  * SQUARE(i, x), which adds x**2 to the sum of norm i. Around it are T, the element type; k_, the scalars; norms_, the
  * norms; first_; and wants_, bits of the optional states that there are. Names of the loop's own end in _: others are
  * the formula's. */
-#ifndef DL_OPTIM_UPDATE_LOOP_H
-#define DL_OPTIM_UPDATE_LOOP_H
+#pragma once
 
 #include "ops/each.h"
 #include "ops/formula.h"
@@ -70,5 +69,3 @@
         DL_EACH(DL_NORM_START, norms)                                                                                  \
         measure DL_EACH(DL_NORM_SQUARE, norms)                                                                         \
     }
-
-#endif

@@ -1,6 +1,5 @@
 /* Memory of one query result: many small blocks, released together. */
-#ifndef DL_TRACK_ARENA_H
-#define DL_TRACK_ARENA_H
+#pragma once
 
 #include <stddef.h>
 
@@ -18,5 +17,3 @@ const char *dl_arena_printf(dl_arena *a, const char *fmt, ...) __attribute__((fo
 /* Makes room for one more element after n of `size` bytes; returns the array, moved when it had to grow. */
 void *dl_arena_more(dl_arena *a, void *array, long n, size_t size);
 void dl_arena_free(dl_arena *a);
-
-#endif

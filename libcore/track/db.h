@@ -1,6 +1,5 @@
 /* SQLite as the store uses it: opening, binding, error messages, transactions. */
-#ifndef DL_TRACK_DB_H
-#define DL_TRACK_DB_H
+#pragma once
 
 #include <sqlite3.h>
 #include <stdint.h>
@@ -76,5 +75,3 @@ dl_status dl_db_migrate(sqlite3 *db, const char *path, const dl_migration *table
 dl_status dl_db_check_version(sqlite3 *db, const char *path, const dl_migration *table, int n, int oldest);
 /* The schema version of a store, when it is later than the last one of the table; else 0. */
 dl_status dl_db_newer(sqlite3 *db, const dl_migration *table, int n, long *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Reading runs: shared by lists, comparison and ranking. */
-#ifndef DL_TRACK_QUERY_H
-#define DL_TRACK_QUERY_H
+#pragma once
 
 #include "track/arena.h"
 #include "track/store.h"
@@ -64,5 +63,3 @@ dl_status dl_metric_key(sqlite3 *db, const char *name, char *out, long size);
 
 /* NaN for NULL. */
 double dl_column_number(sqlite3_stmt *st, int col);
-
-#endif

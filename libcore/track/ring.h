@@ -4,8 +4,7 @@
  * without a lock; one thread, the writer, reads. A record is valid when its stamp fits its contents and its lap, so a
  * push that was cut short is told from a whole one. The process holds flock() on the file while it lives: a ring that
  * can be locked has lost its owner. */
-#ifndef DL_TRACK_RING_H
-#define DL_TRACK_RING_H
+#pragma once
 
 #include <stdint.h>
 #include "dlcore.h"
@@ -80,5 +79,3 @@ typedef struct dl_ring_visitor {
 /* Reads the image of a ring file, which may be damaged: without a valid header every record with a valid stamp is
  * delivered, and *damaged is set. Fails only when a visitor does. */
 dl_status dl_ring_parse(const void *data, uint64_t size, const dl_ring_visitor *v, int *damaged);
-
-#endif

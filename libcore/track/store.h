@@ -1,6 +1,5 @@
 /* The inside of an open store, shared by the files of libcore/track. */
-#ifndef DL_TRACK_STORE_H
-#define DL_TRACK_STORE_H
+#pragma once
 
 #include <pthread.h>
 #include <sqlite3.h>
@@ -188,5 +187,3 @@ dl_status dl_run_await_end(dl_store *s, int64_t id);
 dl_status dl_run_missing(long id);
 /* Is a run with this identity and heartbeat dead? */
 int dl_run_is_dead(const dl_whoami *who, int64_t heartbeat_us);
-
-#endif

@@ -1,6 +1,5 @@
 /* Sweeps: what the files of trials share. */
-#ifndef DL_TRACK_SWEEP_H
-#define DL_TRACK_SWEEP_H
+#pragma once
 
 #include "track/store.h"
 
@@ -45,5 +44,3 @@ dl_status dl_trial_pause(void);
  * Once. */
 int64_t dl_trial_sweep(void);
 int64_t dl_trial_join(void);
-
-#endif

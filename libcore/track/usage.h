@@ -1,6 +1,5 @@
 /* How much of the machine a process uses. */
-#ifndef DL_TRACK_USAGE_H
-#define DL_TRACK_USAGE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ void dl_usage_next(dl_usage *u);
 int dl_usage_due(const dl_usage *u);
 /* Pushes what an open run used since the last time, with the seconds of its active time as steps. */
 void dl_usage_record(dl_run *r);
-
-#endif

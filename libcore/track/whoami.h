@@ -1,6 +1,5 @@
 /* What a run records of its surroundings: process, host, git, library versions. */
-#ifndef DL_TRACK_WHOAMI_H
-#define DL_TRACK_WHOAMI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ int64_t dl_now_us(void);
 char *dl_env_json(const char *const *extra);
 /* Command line of this process with arguments quoted as a shell wants them. Owned by the caller. NULL on failure. */
 char *dl_cmdline(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Devices: 0 is the CPU, 1 + N is device N of the accelerator backend, a plugin that registers itself here. */
-#ifndef DL_CORE_DEVICE_H
-#define DL_CORE_DEVICE_H
+#pragma once
 
 #include "core/device/control.h"
 #include "core/op.h"
@@ -94,5 +93,3 @@ void dl_device_free(int device, void *p, size_t bytes);
 dl_status dl_device_copy(void *dst, int dst_device, const void *src, int src_device, size_t bytes);
 /* DL_ERR_DEVICE when there is no such device on this machine. */
 dl_status dl_device_check(int device);
-
-#endif

@@ -1,7 +1,6 @@
 /* Host memory in which accesses outside blocks and after their release are faults: DLCORE_GUARD in the environment,
  * read once at start. For finding errors of kernels and libraries; each block costs system calls. */
-#ifndef DL_CORE_FENCE_H
-#define DL_CORE_FENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,5 +14,3 @@ extern bool dl_fenced;
 void *dl_fence_alloc(size_t bytes);
 /* Makes the block inaccessible for a while. A write into the rest of its pages ends the process with a message. */
 void dl_fence_free(void *p, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* The larger live storages, for reports of memory. */
-#ifndef DL_CORE_LIVE_H
-#define DL_CORE_LIVE_H
+#pragma once
 
 #include "core/tensor.h"
 
@@ -11,5 +10,3 @@ void dl_live_add(dl_storage *s);
 void dl_live_remove(dl_storage *s);
 /* After a failed allocation: frees memory that is held by cycles. True: another attempt may succeed. */
 bool dl_reclaim_memory(void);
-
-#endif

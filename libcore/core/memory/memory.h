@@ -1,7 +1,6 @@
 /* How much memory this process can still get, and the gate that allocations pass. Linux overcommits, so the check comes
  * before the allocation: using memory that the system has promised and does not have ends in SIGKILL. */
-#ifndef DL_CORE_MEMORY_H
-#define DL_CORE_MEMORY_H
+#pragma once
 
 #include <stddef.h>
 #include "core/error.h"
@@ -21,5 +20,3 @@ dl_status dl_memory_request(size_t bytes);
 /* After the allocation: when little is left, writes to its pages, so that the system counts them as used at the next
  * request. The contents are lost. */
 void dl_memory_commit(void *p, size_t bytes);
-
-#endif

@@ -1,8 +1,7 @@
 /* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC 2011), a counter-based
  * generator: any element of any call is computed on its own, so results do not depend on threads, grids or devices.
  * Plain C and C++17, so that CUDA kernels share it (DL_HD marks functions for both sides there). */
-#ifndef DL_CORE_RNG_H
-#define DL_CORE_RNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -59,6 +58,4 @@ dl_stream dl_rng_used(void);
 uint64_t dl_rng_next_net(void);
 /* Exchanges the seed alone; positions stay. Returns the former one. */
 uint64_t dl_rng_swap_seed(uint64_t seed);
-#endif
-
 #endif

@@ -3,8 +3,7 @@
  * left to contract. The words of a call are those of blocks 0, 1, 2, ... one after another; element i in logical order
  * takes word i, or words 2 i and 2 i + 1 where it needs 64 bits; a pair of normal numbers shares the words of its two
  * elements. Plain C and C++17, for kernels of every backend. */
-#ifndef DL_CORE_RNG_MATH_H
-#define DL_CORE_RNG_MATH_H
+#pragma once
 
 #include <math.h>
 #include <string.h>
@@ -97,5 +96,3 @@ DL_HD uint64_t dl_rng_below(dl_rng_key k, uint64_t i, uint64_t w, uint64_t range
 
 /* P(word < threshold) = p, to 32 bits. */
 DL_HD uint64_t dl_rng_threshold(double p) { return (uint64_t)(p * 4294967296.0); }
-
-#endif

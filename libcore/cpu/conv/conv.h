@@ -1,7 +1,6 @@
 /* The paths of convolution on the CPU: im2col with matrix products serves everything and is the reference; oneDNN, when
  * it can be loaded, serves f32 faster. */
-#ifndef DL_CPU_CONV_H
-#define DL_CPU_CONV_H
+#pragma once
 
 #include "ops/conv.h"
 
@@ -17,5 +16,3 @@ void dl_conv_gather_pixels(const dl_conv *g, dl_tensor *dense, const dl_tensor *
 void dl_conv_scatter_pixels(const dl_conv *g, dl_tensor *image, const dl_tensor *dense);
 /* Turns the path by oneDNN on or off, for tests; returns the former setting. */
 bool dl_conv_dnnl_enable(bool on);
-
-#endif

@@ -1,6 +1,5 @@
 /* Loops of attention along the rows of a block of scores: attention_simd.c defines them, attention.c runs them. */
-#ifndef DL_CPU_ATTENTION_H
-#define DL_CPU_ATTENTION_H
+#pragma once
 
 #include "cpu/runtime/simd.h"
 
@@ -26,5 +25,3 @@ typedef struct dl_attention_loops {
 } dl_attention_loops;
 
 DL_SIMD_DECL(extern const dl_attention_loops, dl_attention_rows, [2]); /* f32, f64 */
-
-#endif

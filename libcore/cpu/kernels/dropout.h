@@ -1,6 +1,5 @@
 /* Loops of dropout: dropout_simd.c defines them, dropout.c runs them. */
-#ifndef DL_CPU_DROPOUT_H
-#define DL_CPU_DROPOUT_H
+#pragma once
 
 #include "cpu/runtime/simd.h"
 
@@ -10,5 +9,3 @@
 typedef void (*dl_dropout_loop)(long n, const uint32_t *words, uint32_t least, double scale, const void *x, void *y,
                                 unsigned char *mask);
 DL_SIMD_DECL(extern const dl_dropout_loop, dl_dropout, [2]); /* f32, f64 */
-
-#endif

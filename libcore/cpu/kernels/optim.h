@@ -1,6 +1,5 @@
 /* Loops of the optimizers' steps: optim_simd.c makes them from optim/optimizers.def, optim.c runs them. */
-#ifndef DL_CPU_OPTIM_H
-#define DL_CPU_OPTIM_H
+#pragma once
 
 #include "cpu/runtime/simd.h"
 #include "optim/steps.h"
@@ -31,5 +30,3 @@ typedef struct dl_optim_loops {
     dl_optim_loop update[2];
 } dl_optim_loops;
 DL_SIMD_DECL(extern const dl_optim_loops, dl_optim_row_loops, [DL_NOPTIMIZER]);
-
-#endif

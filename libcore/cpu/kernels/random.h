@@ -1,6 +1,5 @@
 /* Runs of random words and normal numbers, for the CPU kernels that draw. */
-#ifndef DL_CPU_RANDOM_H
-#define DL_CPU_RANDOM_H
+#pragma once
 
 #include "core/op.h"
 #include "core/random/rng_math.h"
@@ -13,5 +12,3 @@ DL_SIMD_DECL(void, dl_random_normals, (long n, const uint32_t *w, float *z));
 
 /* The key of a call of a row with DL_F_RNG. */
 dl_rng_key dl_rng_key_of(const dl_call *c);
-
-#endif

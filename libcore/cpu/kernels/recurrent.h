@@ -1,6 +1,5 @@
 /* Loops of recurrent layers: recurrent_simd.c defines them, recurrent.c runs them. */
-#ifndef DL_CPU_RECURRENT_H
-#define DL_CPU_RECURRENT_H
+#pragma once
 
 #include "cpu/runtime/simd.h"
 #include "ops/recurrent.h"
@@ -27,5 +26,3 @@ typedef struct dl_cell_loops {
 } dl_cell_loops;
 
 DL_SIMD_DECL(extern const dl_cell_loops, dl_cells, [2]); /* f32, f64 */
-
-#endif

@@ -1,8 +1,7 @@
 /* Reductions: the primitives of reduce_simd.c, one set a function and dtype, and the driver that lays them over a
  * strided tensor. Sums of f32 go through f64 from four elements on, so that many terms that cancel leave what they
  * should; the order of additions depends on shapes and strides alone, never on the number of threads. */
-#ifndef DL_CPU_REDUCE_H
-#define DL_CPU_REDUCE_H
+#pragma once
 
 #include "cpu/runtime/iter.h"
 #include "cpu/runtime/simd.h"
@@ -49,5 +48,3 @@ DL_SIMD_DECL(extern const dl_finder, dl_finder_table, [DL_NDTYPE]);
 /* Reduces the dimensions of x in `mask` into out, contiguous in the order of the kept dimensions; m as above (or NULL),
  * laid out like out. x has a dtype with a native C type. DL_ERR_MEMORY. */
 dl_status dl_cpu_reduce(dl_reduce_id id, const dl_tensor *x, unsigned mask, const void *m, void *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* OpenBLAS, loaded when it is first needed: programs without large products of matrices do not pay for it, and a
  * library that does not know the processor can be loaded again with the right kernels. */
-#ifndef DL_CPU_BLAS_H
-#define DL_CPU_BLAS_H
+#pragma once
 
 #include <cblas.h>
 #include <stdbool.h>
@@ -25,5 +24,3 @@ void *dl_blas_symbol(const char *name);
  * call. */
 dl_status dl_blas_begin(void);
 void dl_blas_end(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the CPU offers to training (cpu/runtime/control.c), see core/device/control.h. */
-#ifndef DL_CPU_CONTROL_H
-#define DL_CPU_CONTROL_H
+#pragma once
 
 #include "core/device/device.h"
 
@@ -9,5 +8,3 @@ dl_status dl_cpu_accumulate(int index, dl_control *c, const dl_accumulate *a);
 dl_status dl_cpu_finish_step(int index, dl_control *c, const dl_finish_step *f);
 dl_status dl_cpu_average_weights(int index, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n,
                                  double keep);
-
-#endif

@@ -1,6 +1,5 @@
 /* The loops of copy_simd.c. */
-#ifndef DL_CPU_COPY_H
-#define DL_CPU_COPY_H
+#pragma once
 
 #include "cpu/runtime/iter.h"
 #include "cpu/runtime/simd.h"
@@ -15,5 +14,3 @@ DL_SIMD_DECL(extern const dl_loop, dl_copy_loop, [17]);                   /* by 
 DL_SIMD_DECL(extern const dl_loop, dl_cast_loop, [DL_NDTYPE][DL_NDTYPE]); /* [source][target] */
 DL_SIMD_DECL(extern const dl_loop, dl_where_loop, [17]);                  /* by element size */
 DL_SIMD_DECL(extern const dl_transpose_fn, dl_transpose, [17]);           /* by element size */
-
-#endif

@@ -1,6 +1,5 @@
 /* oneDNN, loaded when it is first needed; the two generations of its C API look alike from here. */
-#ifndef DL_CPU_DNNL_H
-#define DL_CPU_DNNL_H
+#pragma once
 
 #include "ops/conv.h"
 
@@ -16,5 +15,3 @@ void dl_dnnl_conv_free(dl_dnnl_conv *c);
  * weights are not those of the last run. Not for two threads at once. DL_ERR_MEMORY, DL_ERR_INTERNAL. */
 dl_status dl_dnnl_conv_run(dl_dnnl_conv *c, dl_tensor *image, dl_tensor *weight, dl_tensor *bias, dl_tensor *result,
                            bool fresh_weight);
-
-#endif

@@ -1,6 +1,5 @@
 /* Matrix products over strided memory, for the kernels of matmul, linear and convolution. */
-#ifndef DL_CPU_GEMM_H
-#define DL_CPU_GEMM_H
+#pragma once
 
 #include "cpu/runtime/simd.h"
 #include "ops/matmul.h"
@@ -12,5 +11,3 @@ dl_status dl_cpu_gemm(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl
 /* The loops for small products; false: this one is not small enough, and nothing is done. */
 DL_SIMD_DECL(bool, dl_tiny_gemm_f32, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
 DL_SIMD_DECL(bool, dl_tiny_gemm_f64, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
-
-#endif

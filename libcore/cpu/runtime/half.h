@@ -1,6 +1,5 @@
 /* Conversion of runs of 16-bit floats from and to f32, at every instruction level. */
-#ifndef DL_CPU_HALF_H
-#define DL_CPU_HALF_H
+#pragma once
 
 #include "cpu/runtime/simd.h"
 
@@ -8,5 +7,3 @@ DL_SIMD_DECL(void, dl_f16_up, (long n, const unsigned short *src, float *dst));
 DL_SIMD_DECL(void, dl_f16_down, (long n, const float *src, unsigned short *dst));
 DL_SIMD_DECL(void, dl_bf16_up, (long n, const unsigned short *src, float *dst));
 DL_SIMD_DECL(void, dl_bf16_down, (long n, const float *src, unsigned short *dst));
-
-#endif

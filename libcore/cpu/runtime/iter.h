@@ -2,8 +2,7 @@
  * first; dimensions are ordered by the first operand's strides and merged where memory allows, so that most calls
  * become one run of an inner loop. Large work is shared among OpenMP threads; every element is computed by one call of
  * the loop, so the result does not depend on how. */
-#ifndef DL_CPU_ITER_H
-#define DL_CPU_ITER_H
+#pragma once
 
 #include "core/interrupt.h"
 #include "core/op.h"
@@ -96,5 +95,3 @@ dl_status dl_cpu_grad_via_f32(dl_back *b, dl_status (*fused)(dl_back *));
 /* Contiguous conversion between the 16-bit floats and f32. */
 void dl_cpu_half_to_f32(long n, const void *src, dl_dtype dtype, float *dst);
 void dl_cpu_f32_to_half(long n, const float *src, void *dst, dl_dtype dtype);
-
-#endif

@@ -1,7 +1,6 @@
 /* Element types by short names, for macros that paste them into names of loops; wrap_T: where arithmetic on T wraps
  * around by definition. */
-#ifndef DL_CPU_LOOP_TYPES_H
-#define DL_CPU_LOOP_TYPES_H
+#pragma once
 
 typedef unsigned char bool_t;
 typedef unsigned char u8;
@@ -22,5 +21,3 @@ typedef struct c64 {
 typedef struct c128 {
     f64 re, im;
 } c128;
-
-#endif

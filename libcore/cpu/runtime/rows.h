@@ -1,6 +1,5 @@
 /* Loops along rows, for softmax and cross_entropy: rows_simd.c defines them, softmax.c and loss.c run them. */
-#ifndef DL_CPU_ROWS_H
-#define DL_CPU_ROWS_H
+#pragma once
 
 #include "core/op.h"
 #include "cpu/runtime/simd.h"
@@ -32,5 +31,3 @@ static inline long dl_rows_at(const dl_rows_shape *r, long i, long *nc) {
     *nc = r->inner - col < DL_COLUMNS ? r->inner - col : DL_COLUMNS;
     return i / r->blocks * r->d * r->inner + col;
 }
-
-#endif

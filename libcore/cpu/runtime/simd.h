@@ -1,7 +1,6 @@
 /* Choosing among the variants of loops that *_simd.c files are compiled to, one a level of the instruction set: 1 is
  * the baseline of the architecture; on x86-64, 3 is AVX2 with FMA and 4 is AVX-512. */
-#ifndef DL_CPU_SIMD_H
-#define DL_CPU_SIMD_H
+#pragma once
 
 #define DL_SIMD_CAT_(a, b) a##b
 #define DL_SIMD_CAT(a, b) DL_SIMD_CAT_(a, b)
@@ -20,6 +19,4 @@ int dl_simd_limit(int level);
 #else
 #define DL_SIMD_DECL(type, name, dims) type name##_v1 dims
 #define DL_SIMD_PICK(name) (name##_v1)
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* The threads of parallel regions. Whether the system lets them start is tried before a region begins, because OpenMP
  * ends the process when it is refused one. */
-#ifndef DL_CPU_TEAM_H
-#define DL_CPU_TEAM_H
+#pragma once
 
 #include <stddef.h>
 
@@ -12,5 +11,3 @@ int dl_cpu_team(void);
  * limit, which the caller sets again afterwards. (A region of one thread around the call would not do: OpenMP starts
  * new threads for every region nested in it.) */
 int dl_cpu_team_limit(int n);
-
-#endif

@@ -1,7 +1,6 @@
 /* Vectors of 64 bytes for *_simd.c files, by the compiler's vector extension: the same lanes, and so the same order of
  * sums, at every level of the instruction set. */
-#ifndef DL_CPU_VEC_H
-#define DL_CPU_VEC_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -41,5 +40,3 @@ typedef int64_t dl_vi64 __attribute__((vector_size(64)));
 
 DL_VEC_FUNCTIONS(dl_vf, dl_vi32, float, f32)
 DL_VEC_FUNCTIONS(dl_vd, dl_vi64, double, f64)
-
-#endif

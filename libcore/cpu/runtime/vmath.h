@@ -2,8 +2,7 @@
  * *_simd.c files, where multiplications and additions contract to fma if there is one. Errors, tested in
  * tests/cpu/test_vmath.c, are at most 2 units in the last place, 3 in compound functions. NaN and infinities come out
  * as C's libm has them. The coefficients are minimax fits. */
-#ifndef DL_CPU_VMATH_H
-#define DL_CPU_VMATH_H
+#pragma once
 
 #include <math.h>
 #include <string.h>
@@ -216,5 +215,3 @@ DL_VECTOR float dl_vatanh(float x) {
 
 /* Twice the standard normal distribution function. */
 DL_VECTOR float dl_vtwice_cdf(float x) { return 1.0f + dl_verf(x * 0.707106781f); }
-
-#endif

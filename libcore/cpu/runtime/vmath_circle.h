@@ -1,6 +1,5 @@
 /* Circular functions and their inverses of f32 that compilers vectorise, as those of vmath.h. */
-#ifndef DL_CPU_VMATH_CIRCLE_H
-#define DL_CPU_VMATH_CIRCLE_H
+#pragma once
 
 #include "cpu/runtime/vmath.h"
 
@@ -88,5 +87,3 @@ DL_VECTOR float dl_vhypot(float x, float y) {
     float r = (float)sqrt((double)x * (double)x + (double)y * (double)y);
     return fabsf(x) == INFINITY || fabsf(y) == INFINITY ? INFINITY : r;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Exponentials, logarithms, circular functions and their kin of f64 that compilers vectorise, as those of vmath.h.
  * AVX2 neither converts between f64 and 64-bit integers nor shifts these arithmetically: integers come out of the low
  * bits of a sum with a large number, and shifts are of numbers that an offset makes positive. */
-#ifndef DL_CPU_VMATH_F64_H
-#define DL_CPU_VMATH_F64_H
+#pragma once
 
 #include "cpu/runtime/vmath.h"
 
@@ -283,5 +282,3 @@ DL_VECTOR double dl_vatan2_f64(double y, double x) {
     p = dl_vbits_f64(x) < 0 ? 4.0 * DL_VQUARTER_PI - (p - DL_VPI_LOW) : p;
     return x != x || y != y ? x + y : copysign(p, y);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Accuracy check of a convolution algorithm. Fast algorithms (Winograd, Fourier transforms) may lose digits: each
  * candidate runs on random numbers, and its result is compared with the one computed in f64. */
-#ifndef DL_CUDA_CONV_CHECK_H
-#define DL_CUDA_CONV_CHECK_H
+#pragma once
 
 #include "cuda/conv/conv.h"
 
@@ -29,5 +28,4 @@ double dl_conv_distance(dl_gpu *g, const double *a, const double *b, long n);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

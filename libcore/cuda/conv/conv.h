@@ -1,8 +1,7 @@
 /* Convolution on the GPU: declarations that its files share. conv.c holds the kernels of the ops, plan.c measures which
  * algorithm is fastest for a shape, cuda/runtime/cudnn.c runs cuDNN's engines, gemm.c and cols.cu compute a convolution
  * as products of matrices, sums.c lists the project's own kernels. */
-#ifndef DL_CUDA_CONV_H
-#define DL_CUDA_CONV_H
+#pragma once
 
 #include "cuda/runtime/cudnn.h"
 
@@ -65,5 +64,4 @@ dl_status dl_channels_normalise(dl_gpu *gpu, dl_tensor *y, const dl_channel_norm
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* Kernels that are instantiated for each kernel size and stride of a convolution. */
-#ifndef DL_CUDA_CONV_SIZE_CUH
-#define DL_CUDA_CONV_SIZE_CUH
+#pragma once
 
 #include <type_traits>
 
@@ -45,5 +44,3 @@ template <class F> dl_status dl_by_size(const dl_conv *g, F f) {
     }
 #undef BY
 }
-
-#endif

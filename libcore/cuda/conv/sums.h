@@ -1,7 +1,6 @@
 /* The project's own convolution kernels: f32, square kernels of 3, 5 or 7, stride 1 or 2, one group; operands are dense
  * with channels first. cuda/conv/sums.c is their table; cuda/conv/plan.c measures which one is fastest for a shape. */
-#ifndef DL_CUDA_CONV_SUMS_H
-#define DL_CUDA_CONV_SUMS_H
+#pragma once
 
 #include "cuda/conv/conv.h"
 
@@ -43,5 +42,4 @@ dl_status dl_conv_join_two(dl_gpu *gpu, const float *part, long shares, long n, 
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -2,8 +2,7 @@
  * pixels they read. Pixels, weights and results are transformed to 16 planes each, where the convolution is an
  * elementwise product: 16 products for a tile and a pair of channels instead of 36. Lavin, Gray: Fast algorithms for
  * convolutional neural networks (2016). */
-#ifndef DL_CUDA_CONV_WINOGRAD_CUH
-#define DL_CUDA_CONV_WINOGRAD_CUH
+#pragma once
 
 #include "cuda/conv/sums.h"
 #include "cuda/runtime/iter.cuh"
@@ -146,5 +145,3 @@ __device__ inline void dl_tile_lay(const float (&sum)[TWO][EIGHT][EIGHT], int ha
         *(float4 *)(to + (p * (R / 2) + i) * (S + FOUR) + h * (S / 2)) = make_float4(s[0], s[1], s[2], s[3]);
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Attention in f32 and f64 by products of matrices, some rows of scores at a time. */
-#ifndef DL_CUDA_ATTENTION_H
-#define DL_CUDA_ATTENTION_H
+#pragma once
 
 #include "cuda/runtime/base.h"
 #include "ops/attention.h"
@@ -33,5 +32,4 @@ dl_status dl_attention_blind(dl_gpu *g, dl_tensor *out, dl_tensor *stats);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

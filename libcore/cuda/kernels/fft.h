@@ -1,6 +1,5 @@
 /* What the kernels of Fourier transforms need beside cuFFT. */
-#ifndef DL_CUDA_FFT_H
-#define DL_CUDA_FFT_H
+#pragma once
 
 #include "cuda/runtime/base.h"
 
@@ -11,6 +10,4 @@ extern "C" {
 dl_status dl_fft_scale(dl_gpu *g, dl_tensor *t, double by);
 #ifdef __cplusplus
 }
-#endif
-
 #endif

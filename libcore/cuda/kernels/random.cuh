@@ -1,7 +1,6 @@
 /* Which random numbers a call takes. Within a graph the number of the call counts from where the trainer stands when
  * the graph runs. */
-#ifndef DL_CUDA_RANDOM_CUH
-#define DL_CUDA_RANDOM_CUH
+#pragma once
 
 #include "core/random/rng_math.h"
 #include "cuda/runtime/internal.h"
@@ -21,5 +20,3 @@ static inline dl_gpu_key dl_gpu_key_of(const dl_gpu *g, const dl_call *c) {
     dl_rng_key key = {dl_seed_get(), graph ? c->rng - g->rng.call[c->stream] : c->rng, (uint32_t)c->stream};
     return {key, graph ? &g->control->rng.call[c->stream] : NULL};
 }
-
-#endif

@@ -3,8 +3,7 @@
  * along the rows, or across results that lie side by side. Where results are few, rows are cut into parts, which the
  * last block of a result to finish joins, in their order. All of it follows from shapes, strides and alignment, so that
  * results repeat bit for bit. */
-#ifndef DL_CUDA_REDUCE_CUH
-#define DL_CUDA_REDUCE_CUH
+#pragma once
 
 #include "cuda/runtime/iter.cuh"
 
@@ -316,5 +315,3 @@ static inline dl_status dl_red_prepare(const dl_call *c, dl_red_call *r, bool in
 #define DL_REDUCTION(name, set, ...)                                                                                   \
     DL_REDUCTION_RUN(name, set, __VA_ARGS__)                                                                           \
     const dl_kernel dl_cuda_##name = {run_##name, NULL, set, NULL, 0};
-
-#endif

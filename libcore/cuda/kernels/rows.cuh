@@ -1,6 +1,5 @@
 /* Tensors as [outer][d][inner] in memory, for functions along one dimension; and loads of any dtype. */
-#ifndef DL_CUDA_ROWS_CUH
-#define DL_CUDA_ROWS_CUH
+#pragma once
 
 #include "cuda/runtime/types.cuh"
 
@@ -180,5 +179,3 @@ template <class T, int V, int E> struct dl_row_regs {
         with(plan, *this, [&](C x, C, int i) { return f(x, i); });
     }
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* What every source of the CUDA plugin starts with: libdlcore's internal headers, its functions through the table that
  * the plugin is given, and the devices of this process. Plain C and C++17. */
-#ifndef DL_CUDA_BASE_H
-#define DL_CUDA_BASE_H
+#pragma once
 
 #include <cuda_runtime.h>
 #include <pthread.h>
@@ -99,5 +98,4 @@ dl_tensor *dl_cuda_empty_like(const dl_tensor *t, dl_dtype dtype);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

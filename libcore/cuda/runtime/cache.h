@@ -1,7 +1,6 @@
 /* The caching allocator of device memory. It knows nothing of CUDA: memory comes from a driver of two functions, so
  * that it is tested on any machine. */
-#ifndef DL_CUDA_CACHE_H
-#define DL_CUDA_CACHE_H
+#pragma once
 
 #include "core/device/device.h"
 
@@ -32,5 +31,3 @@ void dl_cache_adopt(dl_cache *c, const void *pool, const void *stream);
 size_t dl_cache_empty(dl_cache *c);
 /* used: in blocks handed out; peak: its highest value; held: from the driver in all. */
 void dl_cache_stats(const dl_cache *c, size_t *used, size_t *peak, size_t *held);
-
-#endif

@@ -1,8 +1,7 @@
 /* Matrix products through cuBLASLt. Of its epilogues only the bias is used: with relu some of its algorithms turn NaN
  * into 0 (seen with tf32 and bf16), gelu is the approximation by tanh, and the gradient of the bias takes as long as a
  * sum of its own. */
-#ifndef DL_CUDA_GEMM_H
-#define DL_CUDA_GEMM_H
+#pragma once
 
 #include "cuda/runtime/base.h"
 #include "ops/matmul.h"
@@ -32,5 +31,4 @@ dl_status dl_product_run(dl_gpu *g, const dl_gemm *p);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

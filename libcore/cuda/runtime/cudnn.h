@@ -1,6 +1,5 @@
 /* Convolutions through cuDNN's graph interface: engines, and plans that run one. */
-#ifndef DL_CUDA_DNN_H
-#define DL_CUDA_DNN_H
+#pragma once
 
 #include "cuda/runtime/base.h"
 
@@ -52,5 +51,4 @@ dl_status dl_dnn_run(dl_gpu *g, dl_dnn_plan *p, void *image, void *weight, void 
 
 #ifdef __cplusplus
 }
-#endif
 #endif

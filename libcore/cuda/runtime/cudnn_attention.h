@@ -1,6 +1,5 @@
 /* Attention of 16-bit operands through cuDNN: one graph forward, one for the gradients. */
-#ifndef DL_CUDA_DNN_ATTENTION_H
-#define DL_CUDA_DNN_ATTENTION_H
+#pragma once
 
 #include "cuda/runtime/base.h"
 #include "ops/attention.h"
@@ -44,5 +43,4 @@ dl_status dl_dnn_attention_execute(dl_gpu *g, dl_dnn_attention_plan *plan, const
 
 #ifdef __cplusplus
 }
-#endif
 #endif

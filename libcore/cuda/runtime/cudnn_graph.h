@@ -1,7 +1,6 @@
 /* cuDNN's graph interface: the library, and descriptors made of attributes. For the files that call cuDNN, of builds
  * with its headers. */
-#ifndef DL_CUDA_DNN_GRAPH_H
-#define DL_CUDA_DNN_GRAPH_H
+#pragma once
 
 #include "cuda/runtime/cudnn.h"
 
@@ -65,6 +64,4 @@ dl_dnn_desc dl_dnn_planned(const dl_gpu *g, dl_dnn_desc config, size_t *workspac
 /* Runs a plan over n operands by their ids; `what` names it. */
 dl_status dl_dnn_execute(dl_gpu *g, dl_dnn_desc plan, const int64_t *id, void *const *at, int n, void *workspace,
                          const char *what);
-#endif
-
 #endif

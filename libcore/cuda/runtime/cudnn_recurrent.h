@@ -1,6 +1,5 @@
 /* Recurrent layers through cuDNN: all layers and directions are one call. */
-#ifndef DL_CUDA_DNN_RECURRENT_H
-#define DL_CUDA_DNN_RECURRENT_H
+#pragma once
 
 #include "cuda/runtime/base.h"
 #include "ops/recurrent.h"
@@ -61,5 +60,4 @@ dl_status dl_dnn_recurrent_backward(dl_gpu *g, dl_dnn_recurrent *p, const dl_dnn
 
 #ifdef __cplusplus
 }
-#endif
 #endif

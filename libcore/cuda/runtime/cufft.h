@@ -1,6 +1,5 @@
 /* cuFFT, loaded when it is first needed, and its plans, which are kept. */
-#ifndef DL_CUDA_CUFFT_H
-#define DL_CUDA_CUFFT_H
+#pragma once
 
 #include "cuda/runtime/base.h"
 
@@ -39,5 +38,3 @@ dl_status dl_fft_begin(dl_gpu *g, const dl_fft_shape *s, dl_fft_use *u);
 void dl_fft_end(dl_fft_use *u);
 /* DL_ERR_DEVICE naming the step that failed. */
 dl_status dl_fft_check(cufftResult r, const char *what);
-
-#endif

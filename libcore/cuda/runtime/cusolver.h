@@ -1,6 +1,5 @@
 /* cuSOLVER and cuBLAS, loaded when they are first needed, with a handle of each for each device. */
-#ifndef DL_CUDA_CUSOLVER_H
-#define DL_CUDA_CUSOLVER_H
+#pragma once
 
 #include "cuda/runtime/base.h"
 
@@ -41,5 +40,3 @@ void dl_solver_end(void);
 /* DL_ERR_DEVICE naming the function that failed. */
 dl_status dl_solver_check(cusolverStatus_t s, const char *what);
 dl_status dl_blas_check(cublasStatus_t s, const char *what);
-
-#endif

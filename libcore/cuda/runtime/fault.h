@@ -1,7 +1,6 @@
 /* Faults that kernels find in their operands, reported without making the host wait: the first thread to claim the
  * report writes it into pinned memory, which the host reads before the next call. */
-#ifndef DL_CUDA_FAULT_H
-#define DL_CUDA_FAULT_H
+#pragma once
 
 /* FAULT(NAME, error code, message); the message is given the two values. */
 #define DL_FAULT_LIST(X)                                                                                               \
@@ -45,6 +44,4 @@ static __device__ inline void dl_fault_raise(const dl_fault_site &s, int kind, l
     __threadfence_system();
     *(volatile int *)&s.report->kind = kind;
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* Captured work, and what the backend offers for training (cuda/runtime/graph.c, control.cu, batch.cu). */
-#ifndef DL_CUDA_GRAPH_H
-#define DL_CUDA_GRAPH_H
+#pragma once
 
 #include "cuda/runtime/base.h"
 
@@ -22,5 +21,4 @@ void dl_cuda_graph_free(dl_gpu *g, dl_graph *graph);
 dl_status dl_cuda_async_copy(dl_gpu *g, void *dst, const void *src, size_t bytes);
 #ifdef __cplusplus
 }
-#endif
 #endif

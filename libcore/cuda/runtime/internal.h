@@ -1,6 +1,5 @@
 /* libdlcore's internal headers, and in the plugin its functions through the table that the plugin is given. */
-#ifndef DL_CUDA_INTERNAL_H
-#define DL_CUDA_INTERNAL_H
+#pragma once
 
 #include "core/device/imports.h"
 #undef T /* macros of gradient rules; T is every template's name of a type */
@@ -9,6 +8,4 @@
 extern const dl_imports *dl_import_table;
 #ifdef DL_PLUGIN
 #include "imports_gen.h"
-#endif
-
 #endif

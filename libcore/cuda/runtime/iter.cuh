@@ -2,8 +2,7 @@
  * first; dimensions are ordered by its strides and merged where memory allows. Where the innermost dimension is dense,
  * operands are read and written in vectors, elsewhere by element; 32-bit offsets are computed by multiplication, and
  * what is too large for these is split. */
-#ifndef DL_CUDA_ITER_CUH
-#define DL_CUDA_ITER_CUH
+#pragma once
 
 #include <stdint.h>
 
@@ -229,5 +228,3 @@ template <int N, class F> dl_status dl_places(dl_gpu *g, const dl_it &all, F f) 
 static inline void dl_it_count(dl_it *it, int ndim, const long *shape, const long *step) {
     dl_it_operand(it, NULL, 1, ndim, shape, step);
 }
-
-#endif

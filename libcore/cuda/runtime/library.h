@@ -1,6 +1,5 @@
 /* NVIDIA's libraries, loaded when they are first needed, so that the plugin works where they are missing. */
-#ifndef DL_CUDA_LIBRARY_H
-#define DL_CUDA_LIBRARY_H
+#pragma once
 
 #include "cuda/runtime/base.h"
 
@@ -15,5 +14,4 @@ void *dl_library_open(const char *name, const char *const *symbols, void **into,
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 /* Choices among library algorithms, made by measuring once: kept for the process and in a file of the user's cache
  * folder, so that every later process computes with the same algorithms. */
-#ifndef DL_CUDA_PLANS_H
-#define DL_CUDA_PLANS_H
+#pragma once
 
 #include "cuda/runtime/base.h"
 
@@ -25,5 +24,4 @@ float dl_plan_measure(dl_gpu *g, dl_status (*run)(void *arg), void *arg, float b
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* Shared memory: copies into it that run beside the arithmetic, and reading it in vectors. */
-#ifndef DL_CUDA_SHARED_MEMORY_CUH
-#define DL_CUDA_SHARED_MEMORY_CUH
+#pragma once
 
 #include "cuda/runtime/types.cuh"
 
@@ -38,5 +37,3 @@ template <int N> __device__ inline void dl_read(const float *p, float (&v)[N]) {
         if (N % 2) v[N - 1] = p[N - 1];
     }
 }
-
-#endif

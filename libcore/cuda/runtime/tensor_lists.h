@@ -1,7 +1,6 @@
 /* Lists of tensors for kernels that go through all of them in one launch. Tables are kept on the device and found again
  * by their contents, so that a training step uploads one only when an address has changed. */
-#ifndef DL_CUDA_TENSOR_LISTS_H
-#define DL_CUDA_TENSOR_LISTS_H
+#pragma once
 
 #include "cuda/runtime/base.h"
 
@@ -47,5 +46,4 @@ template <class F> __device__ inline void dl_each_part(const dl_table &all, F f)
     else
         f(float(), t, from, to);
 }
-#endif
 #endif

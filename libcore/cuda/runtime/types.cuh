@@ -1,6 +1,5 @@
 /* Element types on the device: the C++ type of each dtype, the type it is computed in, and a switch over dtypes. */
-#ifndef DL_CUDA_TYPES_CUH
-#define DL_CUDA_TYPES_CUH
+#pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -122,5 +121,3 @@ template <int MOST = 8, class G> dl_status dl_dispatch_size(size_t size, G g) {
         if (size == 16) return g(dl_vector<unsigned long, 2>());
     return dl_fail(DL_ERR_INTERNAL, "elements of %ld bytes are not taken here on the GPU", (long)size);
 }
-
-#endif

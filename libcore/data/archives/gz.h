@@ -1,6 +1,5 @@
 /* The bytes of a file from its beginning, uncompressed where they are gzip. */
-#ifndef DL_DATA_GZ_H
-#define DL_DATA_GZ_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ dl_status dl_gz_read(dl_gz *f, uint8_t *to, size_t n, size_t *got);
 /* Bytes of the file that were used so far. */
 uint64_t dl_gz_used(const dl_gz *f);
 void dl_gz_close(dl_gz *f);
-
-#endif

@@ -1,6 +1,5 @@
 /* The pictures of the generator `digits`, one by one. */
-#ifndef DL_DATA_DIGITS_H
-#define DL_DATA_DIGITS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ enum { DL_DIGITS_SIDE = 28, DL_DIGITS_VERSION = 1 };
 int dl_digits_label(uint64_t seed, int split, long index);
 /* The picture: 28 * 28 grey values, 0 paper, 255 ink, row by row. */
 void dl_digits_draw(uint64_t seed, int split, long index, uint8_t *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Files of pictures with their classes, found before any of them is read. */
-#ifndef DL_DATA_PICTURES_FOLDER_H
-#define DL_DATA_PICTURES_FOLDER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ dl_status dl_pictures_of_folders(const char *dir, dl_class_list *classes, dl_pic
 dl_status dl_pictures_of_table(const char *dir, const char *table, dl_class_list *classes, dl_picture_list *out);
 void dl_picture_list_free(dl_picture_list *l);
 void dl_class_list_free(dl_class_list *l);
-
-#endif

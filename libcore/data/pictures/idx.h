@@ -1,6 +1,5 @@
 /* IDX, the format of the MNIST files, from memory: for the readers of data sets and the fuzz target. */
-#ifndef DL_DATA_IDX_H
-#define DL_DATA_IDX_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ dl_status dl_idx_header(const char *name, const uint8_t *bytes, size_t n, dl_idx
 dl_status dl_idx_parse(const char *name, const uint8_t *bytes, size_t n, dl_idx *out);
 /* Element i. */
 double dl_idx_get(const dl_idx *x, long i);
-
-#endif

@@ -1,6 +1,5 @@
 /* Planes of one size made into another, as torch.nn.functional.interpolate(align_corners=False) makes them. */
-#ifndef DL_DATA_PICTURES_RESAMPLE_H
-#define DL_DATA_PICTURES_RESAMPLE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ typedef struct dl_planes {
 
 /* out[channels][height][width]; antialias: a smaller picture is the mean of what it covers. DL_ERR_MEMORY. */
 dl_status dl_resample(const dl_planes *in, long height, long width, dl_interpolation how, bool antialias, float *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Distinct labels of a file, in order, as classes. */
-#ifndef DL_DATA_CLASSES_H
-#define DL_DATA_CLASSES_H
+#pragma once
 
 #include "data/data.h"
 
@@ -17,5 +16,3 @@ long dl_classes_find(const dl_classes *c, const char *name, double value, bool *
 /* Adds a label where it is missing. Errors: DL_ERR_VALUE (more than DL_MAX_CLASSES), DL_ERR_MEMORY. */
 dl_status dl_classes_add(dl_classes *c, const char *file, const char *name, double value);
 void dl_classes_free(dl_classes *c);
-
-#endif

@@ -1,6 +1,5 @@
 /* Tables in CSV text (RFC 4180), from memory: for the reader of data sets and the fuzz target. */
-#ifndef DL_DATA_CSV_H
-#define DL_DATA_CSV_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ dl_status dl_csv_table_read(const char *name, const char *text, size_t n, const 
 /* The 64-bit integer that a field is, blanks around it allowed. */
 bool dl_csv_whole(const char *field, int64_t *v);
 void dl_csv_table_free(dl_csv_table *t);
-
-#endif

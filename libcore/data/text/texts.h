@@ -1,6 +1,5 @@
 /* Datasets of text: the two kinds that "text" opens. */
-#ifndef DL_DATA_TEXT_TEXTS_H
-#define DL_DATA_TEXT_TEXTS_H
+#pragma once
 
 #include "data/data.h"
 
@@ -8,5 +7,3 @@
 dl_status dl_text_windows(const dl_data_args *a, dl_dataset *d, const dl_tokenizer *t);
 /* Texts of a table with labels. */
 dl_status dl_text_labelled(const dl_data_args *a, dl_dataset *d, const dl_tokenizer *t);
-
-#endif

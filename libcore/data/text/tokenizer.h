@@ -1,6 +1,5 @@
 /* The inside of tokenizers: a vocabulary, and one way to split text for each kind. */
-#ifndef DL_DATA_TOKENIZER_H
-#define DL_DATA_TOKENIZER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -64,5 +63,3 @@ int dl_bpe_byte(long c);
 dl_status dl_bpe_train(dl_tokenizer *t, const char *text, size_t n, long vocab, long least);
 /* The tokens of one word, appended to *ids. */
 dl_status dl_bpe_encode(const dl_tokenizer *t, const char *word, size_t n, long **ids, long *count, long *cap);
-
-#endif

@@ -1,6 +1,5 @@
 /* Characters of UTF-8 and their classes. */
-#ifndef DL_DATA_UNICODE_H
-#define DL_DATA_UNICODE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,5 +12,3 @@ long dl_utf8_next(const char *p, size_t left, int *length);
 int dl_utf8_put(long c, char *out);
 /* Of a character; those outside of Unicode, such as -1, are DL_CHAR_OTHER. */
 dl_char_class dl_char_class_of(long c);
-
-#endif

@@ -1,6 +1,5 @@
 /* Lists of transforms, as loaders apply them. */
-#ifndef DL_DATA_TRANSFORM_H
-#define DL_DATA_TRANSFORM_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -95,5 +94,3 @@ typedef struct dl_changes {
 /* Changes f32 samples x [n, ...]; x becomes another tensor where their shape changes, and y one of shares where samples
  * are mixed. Errors: DL_ERR_MEMORY, and those of a step. */
 dl_status dl_transforms_change(const dl_changes *c, dl_tensor **x, dl_tensor **y);
-
-#endif

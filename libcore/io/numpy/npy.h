@@ -1,6 +1,5 @@
 /* .npy from memory and inside other containers: what .npz, the readers and the fuzz targets share. */
-#ifndef DL_IO_NPY_H
-#define DL_IO_NPY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ dl_status dl_npy_make_header(const dl_tensor *t, char *out, size_t *n);
 
 /* Parses a whole .npy file in memory; `name` is used in messages. NULL on failure. */
 dl_tensor *dl_npy_parse(const char *name, const void *bytes, size_t n, int device);
-
-#endif

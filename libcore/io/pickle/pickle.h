@@ -1,7 +1,6 @@
 /* Pickles as trees: what a pickle says is parsed and never done. An object that Python would make by calling something
  * is a node with the name of what it calls; readers of formats know the few names that they accept. */
-#ifndef DL_IO_PICKLE_H
-#define DL_IO_PICKLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ bool dl_pickle_is_global(const dl_pickle_node *x, const char *module, const char
 bool dl_pickle_is_text(const dl_pickle_node *x, const char *text);
 /* "torch._utils._rebuild_tensor_v2", for messages. */
 void dl_pickle_global_text(const dl_pickle_node *x, char *out, size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* Values from the trees of pickles. The names that a pickle may call are rows of tables; each gives the value that the
  * call would make. What is in no table is refused. */
-#ifndef DL_IO_PICKLE_VALUE_H
-#define DL_IO_PICKLE_VALUE_H
+#pragma once
 
 #include "io/element.h"
 #include "io/input.h"
@@ -45,5 +44,3 @@ dl_status dl_pickle_bytes(dl_pickle_reader *r, const dl_pickle_node *x, uint8_t 
 dl_tensor_file *dl_pickle_from(const dl_input *in, int device);
 /* A whole pickle in memory as a handle. NULL on failure. */
 dl_tensor_file *dl_pickle_read(dl_pickle_reader *r, const void *p, size_t n, const char *format);
-
-#endif

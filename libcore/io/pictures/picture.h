@@ -1,6 +1,5 @@
 /* Pictures of files: PNG by libspng, JPEG by libjpeg-turbo. */
-#ifndef DL_IO_PICTURES_PICTURE_H
-#define DL_IO_PICTURES_PICTURE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ dl_picture_reader dl_png_decode, dl_jpeg_decode;
 /* Writes 8-bit pixels. */
 dl_status dl_png_encode(const char *path, const dl_picture *p);
 dl_status dl_jpeg_encode(const char *path, const dl_picture *p, int quality);
-
-#endif

@@ -1,6 +1,5 @@
 /* Composites of batches [N,C,...] that also take one example, [C,...]. */
-#ifndef DL_OPS_COMPOSE_BATCH_H
-#define DL_OPS_COMPOSE_BATCH_H
+#pragma once
 
 #include "ops/compose/compose.h"
 #include "dlcore/view.h"
@@ -34,5 +33,3 @@ static inline dl_status dl_sizes(const dl_aval *a, const char *what, int dims, l
     }
     return DL_OK;
 }
-
-#endif

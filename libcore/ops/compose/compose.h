@@ -1,7 +1,6 @@
 /* For ops made of other ops: temporaries that are released together. A failed call returns NULL, which passes through
  * the calls that follow it. */
-#ifndef DL_OPS_COMPOSE_H
-#define DL_OPS_COMPOSE_H
+#pragma once
 
 #include "core/scope.h"
 #include "ops/infer.h"
@@ -35,5 +34,3 @@ static inline dl_status dl_finish(dl_call *c, dl_tensor *result) {
 /* A pool p, released at the end of the block; and a temporary of such a pool. */
 #define POOL dl_pool pool DL_SCOPE(dl_release) = {0}, *p = &pool
 #define K(expr) dl_keep(p, (expr))
-
-#endif

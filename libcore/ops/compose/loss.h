@@ -1,6 +1,5 @@
 /* What the kernels and rules of classification losses share. */
-#ifndef DL_OPS_LOSS_H
-#define DL_OPS_LOSS_H
+#pragma once
 
 #include "core/op.h"
 
@@ -13,5 +12,3 @@ dl_tensor *dl_reduced_loss(dl_tensor *loss, dl_reduction how);
 /* For losses that compare inputs 0 and 1 element by element: DL_ERR_SHAPE unless they have one shape. Reads the
  * reduction, too, unless how is NULL. */
 dl_status dl_check_loss_pair(const dl_call *c, dl_reduction *how);
-
-#endif

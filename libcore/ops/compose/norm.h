@@ -1,6 +1,5 @@
 /* What the kernels and the rule of rms_norm share. */
-#ifndef DL_OPS_NORMS_H
-#define DL_OPS_NORMS_H
+#pragma once
 
 #include <float.h>
 
@@ -10,5 +9,3 @@
 static inline double dl_rms_eps(const dl_aval *eps, dl_dtype dtype) {
     return eps->given ? eps->u.f : dtype == DL_F64 ? DBL_EPSILON : FLT_EPSILON;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Writing at indices, of which several may name one place. */
-#ifndef DL_OPS_PUT_H
-#define DL_OPS_PUT_H
+#pragma once
 
 #include "ops/compose/compose.h"
 
@@ -14,5 +13,3 @@ dl_tensor *dl_put_rows(dl_tensor *x, dl_tensor *index, dl_tensor *src, dl_put_ho
 dl_status dl_put_how_of(const char *name, dl_put_how *how);
 /* An index with negative places counted from the end, flat; DL_ERR_INDEX for one out of range. */
 dl_tensor *dl_put_index(dl_pool *p, dl_tensor *index, int dim, long size);
-
-#endif

@@ -1,6 +1,5 @@
 /* The formats in which runs leave the store and come into it, and what their files share. */
-#ifndef DL_TRACK_EXCHANGE_H
-#define DL_TRACK_EXCHANGE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -26,5 +25,3 @@ void dl_put_json(FILE *f, const char *text);
 /* Writers (export.c, export_runs.c). */
 dl_status dl_export_points(const dl_leaving *l, FILE *f);
 dl_status dl_export_runs(const dl_leaving *l, FILE *f);
-
-#endif

@@ -1,6 +1,5 @@
 /* Taking over runs and points of other programs' files: what the store has already stays, what is new is added. */
-#ifndef DL_TRACK_INTAKE_H
-#define DL_TRACK_INTAKE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -65,5 +64,3 @@ const dl_import_spec *dl_intake_spec(const dl_intake *in);
 void dl_intake_uuid(const char *program, const char *id, char out[37]);
 /* A uuid written with or without dashes; 0: it is none. */
 int dl_uuid_parse(const char *text, char out[37]);
-
-#endif

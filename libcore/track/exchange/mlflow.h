@@ -1,6 +1,5 @@
 /* MLflow's tracking store in SQLite, read and written. */
-#ifndef DL_TRACK_MLFLOW_H
-#define DL_TRACK_MLFLOW_H
+#pragma once
 
 #include "track/exchange/exchange.h"
 
@@ -27,5 +26,3 @@ int dl_mlflow_found(const char *path);
 dl_status dl_mlflow_read(dl_intake *in, const char *path);
 /* Into a file that is made, or into one of MLflow, of which the runs that have these uuids are brought up to date. */
 dl_status dl_mlflow_write(const dl_leaving *l, const char *path);
-
-#endif

@@ -1,6 +1,5 @@
 /* Tables of text files as they are imported: rows of named fields, from CSV or from JSON. */
-#ifndef DL_TRACK_TABLE_H
-#define DL_TRACK_TABLE_H
+#pragma once
 
 #include "track/exchange/intake.h"
 
@@ -45,5 +44,3 @@ dl_status dl_table_read_json(dl_table_taker *t, const char *path);
 /* The row anew: fields keep their names, and lose their values. Sets one, making it. */
 void dl_fields_clear(dl_fields *f);
 dl_status dl_fields_set(dl_fields *f, const char *name, const char *value);
-
-#endif

@@ -1,6 +1,5 @@
 /* Files of events as TensorBoard writes and reads them: records of TensorFlow, each a message `Event`. */
-#ifndef DL_TRACK_TENSORBOARD_H
-#define DL_TRACK_TENSORBOARD_H
+#pragma once
 
 #include <sqlite3.h>
 #include <stdint.h>
@@ -64,5 +63,3 @@ dl_status dl_tensorboard_restart(dl_tensorboard *t, int64_t step);
 int dl_tensorboard_found(const char *path);
 /* Each folder with such files is a run, as TensorBoard has it. */
 dl_status dl_tensorboard_read(dl_intake *in, const char *path);
-
-#endif

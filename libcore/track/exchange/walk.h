@@ -1,6 +1,5 @@
 /* Folders of runs: the files of one kind in each of them. */
-#ifndef DL_TRACK_WALK_H
-#define DL_TRACK_WALK_H
+#pragma once
 
 #include "core/error.h"
 
@@ -12,5 +11,3 @@ typedef int dl_walk_kind(const char *name);
 dl_status dl_walk(const char *path, dl_walk_kind *is, dl_walk_visitor *visit, void *ctx);
 /* Is it such a file, or a folder with one in it or below? */
 int dl_walk_found(const char *path, dl_walk_kind *is);
-
-#endif

@@ -1,6 +1,5 @@
 /* Tokens of the filter language. */
-#ifndef DL_TRACK_FILTER_LEX_H
-#define DL_TRACK_FILTER_LEX_H
+#pragma once
 
 #include "track/ring.h"
 
@@ -33,5 +32,3 @@ typedef struct dl_filter_token {
 
 /* Reads the token at `*at`, and moves `*at` past it. */
 void dl_filter_next(const char *text, int *at, dl_filter_token *t);
-
-#endif

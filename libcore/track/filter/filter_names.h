@@ -1,6 +1,5 @@
 /* Names in filters: columns, tags, parameters and metrics of runs, each with its type. */
-#ifndef DL_TRACK_FILTER_NAMES_H
-#define DL_TRACK_FILTER_NAMES_H
+#pragma once
 
 #include "track/query.h"
 
@@ -34,5 +33,3 @@ void dl_filter_values(sqlite3 *db, const dl_filter_name *name, const char *live,
                       size_t size);
 /* "it lies between 0.1 and 0.5"; "" where there are no values. */
 void dl_filter_range(sqlite3 *db, const dl_filter_name *name, const char *live, char *out, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* Dates and durations as people write them. */
-#ifndef DL_TRACK_WHEN_H
-#define DL_TRACK_WHEN_H
+#pragma once
 
 #include <time.h>
 
@@ -11,5 +10,3 @@
 int dl_when_parse(const char *text, time_t now, double *from, double *to);
 /* "90", "90s", "1h30m", "2 days", "1:30" (minutes and seconds), "1:30:00" as seconds. Returns 0 when it is none. */
 int dl_duration_parse(const char *text, double *seconds);
-
-#endif

@@ -1,6 +1,5 @@
 /* Reading a git repository: its references, objects and index. No program is run. */
-#ifndef DL_TRACK_GIT_H
-#define DL_TRACK_GIT_H
+#pragma once
 
 #define OPENSSL_SUPPRESS_DEPRECATED /* SHA256_Init and its kin, which allocate nothing and so cannot fail */
 #include <openssl/sha.h>
@@ -53,5 +52,3 @@ void dl_git_hash_add(dl_git_hash *h, const void *data, size_t n);
 void dl_git_hash_end(dl_git_hash *h, uint8_t *id);
 /* The same of n bytes at once. */
 void dl_git_hash_of(int id_bytes, const char *kind, const void *data, size_t n, uint8_t *id);
-
-#endif

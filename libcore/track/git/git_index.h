@@ -1,6 +1,5 @@
 /* The index of a git work tree, its files brought up to date, and what differs from a commit. */
-#ifndef DL_TRACK_GIT_INDEX_H
-#define DL_TRACK_GIT_INDEX_H
+#pragma once
 
 #include <stdio.h>
 #include <time.h>
@@ -47,5 +46,3 @@ bool dl_git_index_tree(const dl_git_index *x, long *at, size_t prefix, int depth
  * takes; contents that are not text are base85. Files that are too large or cannot be read are named in lines that
  * begin with #. */
 void dl_git_diff(const dl_git_objects *f, const dl_git_index *x, const uint8_t *tree, FILE *out);
-
-#endif

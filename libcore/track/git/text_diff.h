@@ -1,6 +1,5 @@
 /* The lines that differ between two texts. */
-#ifndef DL_TRACK_TEXT_DIFF_H
-#define DL_TRACK_TEXT_DIFF_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -8,5 +7,3 @@
 /* Writes the hunks of a unified diff with three lines of context; nothing for equal texts. Texts that differ in more
  * than some thousand lines are compared by their equal beginnings and ends alone. 0: no memory. */
 int dl_text_diff(const char *a, size_t na, const char *b, size_t nb, FILE *out);
-
-#endif

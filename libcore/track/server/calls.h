@@ -1,6 +1,5 @@
 /* The functions of libpq that are used, and what the files that use them share. */
-#ifndef DL_TRACK_SERVER_CALLS_H
-#define DL_TRACK_SERVER_CALLS_H
+#pragma once
 
 #include "track/server/pq.h"
 
@@ -41,5 +40,3 @@ dl_status dl_pq_begin(dl_pq *k, const char *doing, const char *sql);
 dl_status dl_pq_wait(dl_pq *k, const char *doing); /* for more of one */
 dl_status dl_pq_await(dl_pq *k, const char *doing);
 dl_status dl_pq_finish(dl_pq *k, const char *doing, dl_status st);
-
-#endif

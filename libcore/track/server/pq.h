@@ -1,6 +1,5 @@
 /* PostgreSQL as stores use it: libpq, loaded by the first store on a server, a connection, rows in both directions. */
-#ifndef DL_TRACK_SERVER_PQ_H
-#define DL_TRACK_SERVER_PQ_H
+#pragma once
 
 #include <libpq-fe.h>
 #include <sqlite3.h>
@@ -59,5 +58,3 @@ dl_status dl_pq_copy_rows(dl_pq *k, sqlite3_stmt *rows, sqlite3 *db);
 dl_status dl_pq_copy_end(dl_pq *k, dl_status st);
 /* All three. */
 dl_status dl_pq_copy(dl_pq *k, const char *into, sqlite3 *db, const char *query);
-
-#endif

@@ -2,8 +2,7 @@
  * this machine, the mirror, which is written and read as every store is. Triggers in the mirror note what changes; a
  * thread sends that to the server, and what others sent is fetched before runs are read. So nothing waits for the
  * server, and while it is away all goes on. */
-#ifndef DL_TRACK_SERVER_SERVER_H
-#define DL_TRACK_SERVER_SERVER_H
+#pragma once
 
 #include <pthread.h>
 #include <sys/types.h>
@@ -81,5 +80,3 @@ int64_t dl_server_run_id(dl_store *s);
 dl_status dl_server_detach(dl_store *s);
 /* A store on a server cannot do this. */
 dl_status dl_server_refuse(const dl_store *s, const char *what);
-
-#endif

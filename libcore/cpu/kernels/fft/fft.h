@@ -1,6 +1,5 @@
 /* Fourier transforms on the CPU: plans, and the loops that compute by them. */
-#ifndef DL_CPU_FFT_H
-#define DL_CPU_FFT_H
+#pragma once
 
 #include "core/tensor.h"
 #include "cpu/runtime/simd.h"
@@ -68,5 +67,3 @@ typedef struct dl_fft_loops {
 } dl_fft_loops;
 
 DL_SIMD_DECL(extern const dl_fft_loops, dl_fft, [2]); /* f32, f64 */
-
-#endif

@@ -1,6 +1,5 @@
 /* Loops of layer_norm and rms_norm: layer_norm_simd.c defines them, layer_norm.c runs them. */
-#ifndef DL_CPU_LAYER_NORM_H
-#define DL_CPU_LAYER_NORM_H
+#pragma once
 
 #include "core/op.h"
 #include "cpu/runtime/simd.h"
@@ -15,5 +14,3 @@ typedef struct dl_layer_norm_loops {
 } dl_layer_norm_loops;
 
 DL_SIMD_DECL(extern const dl_layer_norm_loops, dl_layer_norm_rows, [2]); /* f32, f64 */
-
-#endif

@@ -1,6 +1,5 @@
 /* Loops over channels, for batch norm: norm_simd.c defines them, norm.c runs them. */
-#ifndef DL_CPU_NORM_H
-#define DL_CPU_NORM_H
+#pragma once
 
 #include "core/op.h"
 #include "cpu/runtime/simd.h"
@@ -25,5 +24,3 @@ typedef struct dl_norm_loops {
 } dl_norm_loops;
 
 DL_SIMD_DECL(extern const dl_norm_loops, dl_norm, [2]); /* f32, f64 */
-
-#endif

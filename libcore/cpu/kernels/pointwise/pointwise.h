@@ -1,7 +1,6 @@
 /* Inner loops of pointwise ops, by formula and dtype: pointwise_simd.c makes them from ops/pointwise.def, pointwise.c
  * runs them. 16-bit floats have no loops of their own, see dl_iter_run_f32. */
-#ifndef DL_CPU_POINTWISE_H
-#define DL_CPU_POINTWISE_H
+#pragma once
 
 #include "cpu/runtime/iter.h"
 #include "cpu/runtime/simd.h"
@@ -22,5 +21,3 @@ typedef struct dl_pointwise_arg {
     dl_number number[DL_MAX_NUMBERS];
     int faults;
 } dl_pointwise_arg;
-
-#endif

@@ -1,6 +1,5 @@
 /* Loops of max pooling: pool_simd.c defines them, pool.c runs them. */
-#ifndef DL_CPU_POOL_H
-#define DL_CPU_POOL_H
+#pragma once
 
 #include "cpu/runtime/simd.h"
 #include "ops/conv.h"
@@ -22,5 +21,3 @@ typedef void (*dl_pool_loop)(const dl_conv *g, const dl_image *x, const dl_image
  * vector that starts at c. */
 DL_SIMD_DECL(extern const dl_pool_loop, dl_pool_plane, [2]);
 DL_SIMD_DECL(extern const dl_pool_loop, dl_pool_channels, [2]);
-
-#endif

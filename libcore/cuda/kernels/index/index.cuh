@@ -1,7 +1,6 @@
 /* Indices on the device: i64 or i32, negative ones counting from the end, those out of range reported; and the types in
  * which listed elements are summed. */
-#ifndef DL_CUDA_INDEX_CUH
-#define DL_CUDA_INDEX_CUH
+#pragma once
 
 #include "cuda/runtime/iter.cuh"
 
@@ -24,5 +23,3 @@ template <class T> struct dl_accumulator {
             return (T)x;
     }
 };
-
-#endif

@@ -1,8 +1,7 @@
 /* Adding elements at listed places so that the same operands give the same bits: sorted by place and added up in their
  * order, in runs of fixed lengths (scatter.cu), or as integers in shared memory where a line of the result fits there
  * (index_add_lines.cu). */
-#ifndef DL_CUDA_SCATTER_H
-#define DL_CUDA_SCATTER_H
+#pragma once
 
 #include "cuda/runtime/base.h"
 
@@ -52,5 +51,4 @@ dl_status dl_cuda_grad_gather(dl_back *b);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

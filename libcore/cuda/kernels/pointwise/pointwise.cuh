@@ -1,7 +1,6 @@
 /* Running the formulas of ops/pointwise.def over a call, for each dtype that they take. A source says which formulas it
  * makes kernels of and includes pointwise_rows.cuh, see unary.cu. */
-#ifndef DL_CUDA_POINTWISE_CUH
-#define DL_CUDA_POINTWISE_CUH
+#pragma once
 
 #include "cuda/runtime/iter.cuh"
 #include "ops/each.h"
@@ -166,5 +165,3 @@ template <class ROW, class GRAD> constexpr dl_grad_function *dl_grad_of_row() {
 #define DL_KERNEL(name, flags)                                                                                         \
     const dl_kernel dl_cuda_##name = {dl_run_row<name##_row>, dl_grad_of_row<name##_row, name##_grad>(),               \
                                       name##_row::HAS & DL_DTYPES, NULL, flags};
-
-#endif

@@ -1,7 +1,6 @@
 /* Powers in f32: 2 ** (b log2(a)) in f64, which is rounded once and costs less than the pairs of f32 that powf takes.
  */
-#ifndef DL_CUDA_POWER_CUH
-#define DL_CUDA_POWER_CUH
+#pragma once
 
 #include "cuda/runtime/base.h"
 
@@ -64,5 +63,3 @@ template <class T> __device__ T dl_pow(T a, T b) {
     if (b == T(3)) return a * a * a;
     return dl_power(a, b);
 }
-
-#endif

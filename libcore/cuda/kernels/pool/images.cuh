@@ -1,6 +1,5 @@
 /* Images [N,C,H,W] of any strides, in packs of elements that lie side by side. */
-#ifndef DL_CUDA_IMAGES_CUH
-#define DL_CUDA_IMAGES_CUH
+#pragma once
 
 #include "cuda/runtime/iter.cuh"
 
@@ -105,5 +104,3 @@ template <int N, class G> dl_status dl_frame_dispatch(const dl_frame<N> &f, G la
     if (f.last) return f.pack > 1 ? launch(four, std::true_type()) : launch(one, std::true_type());
     return f.pack > 1 ? launch(four, std::false_type()) : launch(one, std::false_type());
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Draws that several distributions are made of. */
-#ifndef DL_OPS_COMPOSE_CHANCE_DRAW_H
-#define DL_OPS_COMPOSE_CHANCE_DRAW_H
+#pragma once
 
 #include "ops/compose/compose.h"
 
@@ -11,5 +10,3 @@ dl_tensor *dl_gamma_of(dl_pool *p, dl_tensor *a, const long *shape, int n);
 dl_tensor *dl_draw_noise(dl_call *c, dl_pool *p, dl_tensor *(*from)(const long *, int, int, int), int event, long k);
 /* Poisson numbers of these rates, f64 without history, as a new reference. NULL: failed. */
 dl_tensor *dl_poisson_of(dl_tensor *rate);
-
-#endif

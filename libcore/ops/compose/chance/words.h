@@ -1,6 +1,5 @@
 /* Short words in which the files of distributions write their formulas; c is the call, p its pool. */
-#ifndef DL_OPS_COMPOSE_CHANCE_WORDS_H
-#define DL_OPS_COMPOSE_CHANCE_WORDS_H
+#pragma once
 
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
@@ -24,5 +23,3 @@
         dl_tensor *made = (x);                                                                                         \
         return dl_finish(c, made ? dl_ref(made) : NULL);                                                               \
     } while (0)
-
-#endif
