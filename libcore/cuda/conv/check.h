@@ -4,9 +4,7 @@
 
 #include "cuda/conv/conv.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DL_C_BEGIN
 
 typedef struct dl_conv_check {
     dl_conv_job job; /* the job to check, with random operands of its own */
@@ -26,6 +24,4 @@ void dl_conv_check_end(dl_conv_check *c);
 dl_status dl_conv_draw(dl_gpu *g, float *p, long n, unsigned seed);
 double dl_conv_distance(dl_gpu *g, const double *a, const double *b, long n);
 
-#ifdef __cplusplus
-}
-#endif
+DL_C_END

@@ -5,9 +5,7 @@
 
 #include "cuda/runtime/cudnn.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DL_C_BEGIN
 
 /* One convolution or gradient, with operands by role; `kind` says which of them is written. None is empty. */
 typedef struct dl_conv_job {
@@ -62,6 +60,4 @@ typedef struct dl_channel_norm {
  * relu; mean and var are both given or both NULL. y [N,C,H,W] is dense, channels first or last. */
 dl_status dl_channels_normalise(dl_gpu *gpu, dl_tensor *y, const dl_channel_norm *n);
 
-#ifdef __cplusplus
-}
-#endif
+DL_C_END

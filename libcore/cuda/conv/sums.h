@@ -4,9 +4,7 @@
 
 #include "cuda/conv/conv.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DL_C_BEGIN
 
 /* Weights: elements between result channels and between image channels; `turned`: taps are read flipped. */
 typedef struct dl_conv_weight {
@@ -40,6 +38,4 @@ dl_status dl_conv_join(dl_gpu *gpu, const dl_conv *g, const float *x, const floa
 /* The sum of part[share][n + more] over shares: n go to dw, the others to db unless it is NULL. */
 dl_status dl_conv_join_two(dl_gpu *gpu, const float *part, long shares, long n, float *dw, long more, float *db);
 
-#ifdef __cplusplus
-}
-#endif
+DL_C_END

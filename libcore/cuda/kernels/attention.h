@@ -4,9 +4,7 @@
 #include "cuda/runtime/base.h"
 #include "ops/attention.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DL_C_BEGIN
 
 /* Operands are contiguous and of one dtype, f32 or f64, but the mask, which has any strides and may be bool; NULL:
  * none.
@@ -30,6 +28,4 @@ dl_status dl_attention_lengths(dl_gpu *g, const dl_attention_sizes *a, const dl_
 dl_status dl_attention_bias(dl_gpu *g, const dl_tensor *mask, dl_tensor *bias);
 dl_status dl_attention_blind(dl_gpu *g, dl_tensor *out, dl_tensor *stats);
 
-#ifdef __cplusplus
-}
-#endif
+DL_C_END

@@ -3,11 +3,7 @@
 
 #include "cuda/runtime/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DL_C_BEGIN
 /* The elements of a contiguous tensor times a number. */
 dl_status dl_fft_scale(dl_gpu *g, dl_tensor *t, double by);
-#ifdef __cplusplus
-}
-#endif
+DL_C_END

@@ -7,11 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Around declarations that C and C++ sources share. */
 #ifdef __cplusplus
 #include <cmath>
 #include <cstring>
-extern "C" {
+#define DL_C_BEGIN extern "C" {
+#define DL_C_END }
+#else
+#define DL_C_BEGIN
+#define DL_C_END
 #endif
+
+DL_C_BEGIN
 
 #include "cuda/runtime/internal.h"
 #include "cuda/runtime/fault.h"
@@ -96,6 +103,4 @@ bool dl_cuda_repeated(const dl_tensor *t);
 /* A fresh tensor with the shape of t and, if dense, its strides. */
 dl_tensor *dl_cuda_empty_like(const dl_tensor *t, dl_dtype dtype);
 
-#ifdef __cplusplus
-}
-#endif
+DL_C_END

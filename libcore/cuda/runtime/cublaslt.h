@@ -6,9 +6,7 @@
 #include "cuda/runtime/base.h"
 #include "ops/matmul.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DL_C_BEGIN
 
 typedef struct dl_gemm {
     dl_dtype t;
@@ -29,6 +27,4 @@ dl_status dl_gemm_run(dl_gpu *g, const dl_gemm *p);
 /* matmul of integers (cuda/kernels/matmul_integer.cu); any strides. */
 dl_status dl_product_run(dl_gpu *g, const dl_gemm *p);
 
-#ifdef __cplusplus
-}
-#endif
+DL_C_END

@@ -3,9 +3,7 @@
 
 #include "cuda/runtime/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DL_C_BEGIN
 
 enum { DL_DNN_KNOBS = 24 };
 
@@ -49,6 +47,4 @@ size_t dl_dnn_workspace(const dl_dnn_plan *p);
 /* image, weight, result: two are read, the third is written. */
 dl_status dl_dnn_run(dl_gpu *g, dl_dnn_plan *p, void *image, void *weight, void *result, void *workspace);
 
-#ifdef __cplusplus
-}
-#endif
+DL_C_END

@@ -4,10 +4,6 @@
 #include "cuda/runtime/base.h"
 #include "ops/attention.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { DL_DNN_Q, DL_DNN_K, DL_DNN_V, DL_DNN_G, DL_DNN_VIEWS };
 
 /* Zeroed before it is filled in, since bytes are compared. */
@@ -40,7 +36,3 @@ typedef struct dl_dnn_attention_run {
     void *workspace;
 } dl_dnn_attention_run;
 dl_status dl_dnn_attention_execute(dl_gpu *g, dl_dnn_attention_plan *plan, const dl_dnn_attention_run *r);
-
-#ifdef __cplusplus
-}
-#endif

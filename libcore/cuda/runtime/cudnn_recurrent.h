@@ -4,10 +4,6 @@
 #include "cuda/runtime/base.h"
 #include "ops/recurrent.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Layers over dense operands. Zeroed before it is filled in, since bytes are compared. */
 typedef struct dl_dnn_layers {
     dl_recurrent_sizes r;
@@ -57,7 +53,3 @@ typedef struct dl_dnn_run_of {
 dl_status dl_dnn_recurrent_forward(dl_gpu *g, dl_dnn_recurrent *p, const dl_dnn_room *room, const dl_dnn_run_of *o);
 /* Changes the reserve. */
 dl_status dl_dnn_recurrent_backward(dl_gpu *g, dl_dnn_recurrent *p, const dl_dnn_room *room, const dl_dnn_run_of *o);
-
-#ifdef __cplusplus
-}
-#endif

@@ -3,9 +3,7 @@
 
 #include "cuda/runtime/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DL_C_BEGIN
 dl_status dl_cuda_accumulate(dl_gpu *g, dl_control *c, const dl_accumulate *a);
 dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *f);
 dl_status dl_cuda_average(dl_gpu *g, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n,
@@ -19,6 +17,4 @@ void dl_cuda_graph_free(dl_gpu *g, dl_graph *graph);
 
 /* Host memory to the device on the stream of copies, see dl_backend.async_copy. */
 dl_status dl_cuda_async_copy(dl_gpu *g, void *dst, const void *src, size_t bytes);
-#ifdef __cplusplus
-}
-#endif
+DL_C_END

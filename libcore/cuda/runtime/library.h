@@ -3,15 +3,7 @@
 
 #include "cuda/runtime/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Opens `name` ("libcublasLt.so.13") wherever the system finds it, else in the usual folders of the CUDA toolkit, and
  * looks up the symbols, named in a list that ends with NULL, into `into`. Returns the handle, why then being "", or
  * NULL with *why. */
 void *dl_library_open(const char *name, const char *const *symbols, void **into, char *why, size_t size);
-
-#ifdef __cplusplus
-}
-#endif

@@ -4,10 +4,6 @@
 
 #include "cuda/runtime/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { DL_PLAN_TEXT = 400 };
 
 /* The choice stored for `key` on this kind of GPU with these library versions, copied into value[DL_PLAN_TEXT]; false
@@ -21,7 +17,3 @@ dl_status dl_plan_may_measure(dl_gpu *g, const char *what);
 /* Milliseconds that run(arg) takes on the stream, after one run to warm up; negative: it failed, and the error is
  * recorded. Stops after that one when it takes more than three times `best` (negative: none yet). */
 float dl_plan_measure(dl_gpu *g, dl_status (*run)(void *arg), void *arg, float best);
-
-#ifdef __cplusplus
-}
-#endif

@@ -23,17 +23,13 @@ typedef struct dl_table {
     long count; /* of pieces */
 } dl_table;
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DL_C_BEGIN
 /* The table of n items (zeroed before they were filled in, since bytes are compared), valid for launches until the next
  * call; within a capture as long as the graph. */
 dl_status dl_table_get(dl_gpu *g, const dl_item *items, int n, dl_table *out);
 /* Forgets the tables of a graph. */
 void dl_table_forget(dl_gpu *g, const dl_graph *owner);
-#ifdef __cplusplus
-}
-#endif
+DL_C_END
 
 #ifdef __CUDACC__
 /* f(a number of the element type, the item, from, to) for the elements that are this block's. */

@@ -5,9 +5,7 @@
 
 #include "cuda/runtime/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+DL_C_BEGIN
 
 /* o[a][key[i]][b] += v[a][i][b] for a < outer, i < n, b < inner, where o has `size` places; both contiguous. */
 typedef struct dl_scatter {
@@ -49,6 +47,4 @@ dl_status dl_cuda_sort_words(dl_gpu *g, const unsigned *key, unsigned *sorted_ke
 dl_status dl_cuda_grad_index_select(dl_back *b);
 dl_status dl_cuda_grad_gather(dl_back *b);
 
-#ifdef __cplusplus
-}
-#endif
+DL_C_END
