@@ -2,7 +2,6 @@
 #include "autograd/journal.h"
 #include "autograd/tape.h"
 #include "core/device/device.h"
-#include "core/dtype.h"
 #include "core/mode.h"
 #include "core/scope.h"
 

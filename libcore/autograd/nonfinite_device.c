@@ -5,9 +5,7 @@
 #include "autograd/recording.h"
 #include "autograd/tape.h"
 #include "core/mode.h"
-#include "core/scope.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 __thread bool dl_nonfinite_again;

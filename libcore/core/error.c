@@ -2,7 +2,6 @@
 #include "core/error.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static _Thread_local dl_error last;

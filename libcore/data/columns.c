@@ -1,7 +1,6 @@
 /* Datasets of tensors at hand whose samples have several inputs or targets: one tensor [n, ...] for each. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/scope.h"
 #include "core/tensor.h"

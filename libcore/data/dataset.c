@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

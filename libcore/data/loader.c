@@ -5,7 +5,6 @@
  * do not depend on the number of threads or their timing. A seek begins a new generation: batches of older ones are
  * dropped when they are ready. */
 #include "data/data.h"
-#include "data/draw.h"
 #include "data/sampler.h"
 #include "data/transforms/transform.h"
 

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "core/interrupt.h"
-#include "core/tensor.h"
 #include "data/data.h"
 
 enum { SHARE = 4 }; /* at most 1/SHARE of the free memory is used */

@@ -10,7 +10,6 @@
 
 #include "core/interrupt.h"
 #include "core/memory/memory.h"
-#include "core/scope.h"
 #include "core/tensor.h"
 #include "data/draw.h"
 #include "data/view.h"

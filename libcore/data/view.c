@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/interrupt.h"
 #include "core/tensor.h"
 #include "data/draw.h"
 

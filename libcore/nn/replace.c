@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/list.h"
-#include "core/scope.h"
 #include "nn/module.h"
 
 /* ---------------------------------------------------------------- another layer */

@@ -6,7 +6,6 @@
 
 #include "core/op.h"
 #include "core/scope.h"
-#include "ops/infer.h"
 
 enum { MAX_ATTR = 8 };
 

@@ -1,6 +1,5 @@
 /* Directions that are matrices: muon's. */
 #include "optim/direction.h"
-#include "core/scope.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/elementary.h"
 #include "dlcore/matmul.h"

@@ -1,6 +1,5 @@
 /* The state of an optimizer as named tensors. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/scope.h"

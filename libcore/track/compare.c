@@ -1,5 +1,4 @@
 /* Comparison of runs, and the ranking of runs by a metric. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

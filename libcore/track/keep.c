@@ -1,7 +1,5 @@
 /* Keeping house: freeing what deleted runs hold, copies, files without gaps. */
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "track/server/server.h"

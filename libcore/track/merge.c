@@ -1,6 +1,5 @@
 /* Adding the runs of another store. */
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 #include "track/server/server.h"
 #include "track/store.h"

@@ -1,10 +1,7 @@
 /* Points of one metric, whole or thinned out for a plot; and all points of runs as CSV. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include "track/query.h"
 
 typedef struct points {

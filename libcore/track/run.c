@@ -1,10 +1,8 @@
 /* Writing runs: begin, resume, end; parameters, events, artifacts, tags, notes. */
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "track/exchange/tensorboard.h"
 #include "track/server/server.h"

@@ -1,6 +1,5 @@
 /* Tables of runs with columns of the caller's choice. */
 #include <stdlib.h>
-#include <string.h>
 #include "track/query.h"
 
 static dl_status build(dl_rows *r, const dl_run_query *q, const char *cols) {

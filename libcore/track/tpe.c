@@ -1,7 +1,6 @@
 /* Choosing the next point of a search: tree-structured Parzen estimators. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include "track/sweep.h"
 
 /* STARTUP points are random; of DRAWS candidates the most promising one is taken. */

@@ -1,7 +1,6 @@
 /* The list of live storages of some size, with the statements that made them. */
 #include "core/memory/live.h"
 #include "autograd/cycles.h"
-#include "core/device/device.h"
 
 #include <pthread.h>
 

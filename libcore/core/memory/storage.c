@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Size classes: multiples of 64 up to 1 KiB, then four steps for each power of two. */
 enum { FINE = 16, STEPS = 4, NCLASS = FINE + STEPS * 38 };

@@ -1,7 +1,6 @@
 /* The seed and the position of each stream. One state for the process: runs are reproducible when ops are issued in one
  * order, whichever thread issues them. */
 #include "core/random/rng.h"
-#include "core/error.h"
 
 static uint64_t seed_value;
 static uint64_t position[DL_NSTREAM];

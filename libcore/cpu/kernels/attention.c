@@ -2,7 +2,6 @@
  * (Dao and others: FlashAttention, 2022). A block is a product of matrices, so no more than one a thread is stored.
  * Sums over blocks run in the order of keys, or of queries, whoever computes them. */
 #include "cpu/kernels/attention.h"
-#include "autograd/tape.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "cpu/kernels/dropout.h"

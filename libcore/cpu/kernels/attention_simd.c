@@ -1,7 +1,6 @@
 /* Loops of attention, see attention.h. Includes itself once an element type. */
 #ifndef REAL
 #include "cpu/kernels/attention.h"
-#include "cpu/runtime/vec.h"
 #include "cpu/runtime/vmath_f64.h"
 
 enum { LANES = 32 }; /* of a loop that the compiler turns into vectors: the same at every level */

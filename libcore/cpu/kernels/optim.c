@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { PIECE = 1 << 14, LISTS = 2 + DL_OPTIM_STATES };
 

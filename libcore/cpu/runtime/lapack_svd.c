@@ -1,7 +1,6 @@
 /* Singular values of large matrices in the steps of LAPACK's gesdd, between which Ctrl-C is looked for: panels of the
  * reduction to two diagonals, the singular values of these (one step), and stripes of the products that make U and V of
  * theirs. gesdd itself returns only when all is done. */
-#include "core/error.h"
 #include "core/tensor.h"
 #include "cpu/runtime/lapack.h"
 

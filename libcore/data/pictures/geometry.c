@@ -1,6 +1,5 @@
 /* Transforms that move, cut and resize pictures, with the formulas of torchvision's. */
 #include <math.h>
-#include <string.h>
 
 #include "data/pictures/resample.h"
 #include "data/transforms/transform.h"

@@ -7,7 +7,6 @@
 
 #include "core/interrupt.h"
 #include "core/scope.h"
-#include "core/tensor.h"
 #include "data/tables/classes.h"
 #include "data/tables/csv.h"
 #include "data/datasets.h"

@@ -6,7 +6,6 @@
 
 #include "core/interrupt.h"
 #include "core/list.h"
-#include "core/tensor.h"
 #include "data/data.h"
 #include "data/text/unicode.h"
 

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/list.h"
 #include "data/text/tokenizer.h"
 #include "data/text/unicode.h"
 #include "io/input.h"

@@ -2,7 +2,6 @@
 #include "data/transforms/transform.h"
 
 #include <ctype.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* NumPy's arrays, scalars and dtypes in pickles: what ndarray.__reduce__ and its like write, for protocols 2 to 5. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/tensor.h"
 #include "io/numpy/npy.h"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/interrupt.h"
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "io/safetensors.h"

@@ -1,7 +1,6 @@
 /* PNG by libspng. Every chunk up to the last is read, so that a file that was cut off anywhere is an error. */
 #include <spng.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/interrupt.h"
 #include "io/atomic.h"

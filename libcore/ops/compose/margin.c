@@ -13,7 +13,6 @@
 #include "dlcore/where.h"
 #include "ops/rules/loss.h"
 
-#include <math.h>
 
 static const double zero = 0;
 

@@ -14,7 +14,6 @@
 #include "dlcore/where.h"
 #include "ops/rules/metrics.h"
 
-#include <math.h>
 #include <string.h>
 
 #define N(v) K(dl_scalar_f(v))

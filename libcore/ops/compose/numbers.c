@@ -8,7 +8,6 @@
 #include "dlcore/rounding.h"
 #include "dlcore/unary.h"
 #include "dlcore/where.h"
-#include "ops/names/rounding.h"
 #include "ops/rules/binary.h"
 #include "ops/rules/compare.h"
 #include "ops/rules/rounding.h"

@@ -1,5 +1,4 @@
 /* Medians, quantiles and counts. */
-#include "core/scope.h"
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"

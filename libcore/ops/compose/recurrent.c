@@ -5,7 +5,6 @@
 #include "dlcore/recurrent.h"
 #include "dlcore/view.h"
 #include "ops/compose/compose.h"
-#include "ops/recurrent.h"
 #include "ops/rules/recurrent.h"
 
 #include <string.h>

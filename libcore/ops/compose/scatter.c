@@ -1,6 +1,5 @@
 /* Ops that write elements at indices: scatter and its reductions, index_copy, index_fill, index_put, put; and those
  * that read or write by masks and flat indices. */
-#include "core/scope.h"
 #include "ops/compose/put.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"

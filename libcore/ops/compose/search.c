@@ -1,5 +1,4 @@
 /* Ops that search, count or compare values by their order: searchsorted, bucketize, isin, unique, mode, kthvalue. */
-#include "core/scope.h"
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"

@@ -10,7 +10,6 @@
 #include "dlcore/view.h"
 #include "ops/rules/fft.h"
 
-#include <math.h>
 
 /* What both directions have in common. */
 typedef struct frames {

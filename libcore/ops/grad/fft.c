@@ -1,6 +1,5 @@
 /* Gradient rules of Fourier transforms: transforms the other way. Of n real numbers there are n / 2 + 1 frequencies,
  * and all but the first, and of an even n the last, stand for two. */
-#include "ops/grad.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/fft.h"
 #include "dlcore/view.h"

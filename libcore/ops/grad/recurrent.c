@@ -8,7 +8,6 @@
 #include "dlcore/unary.h"
 #include "dlcore/view.h"
 #include "dlcore/where.h"
-#include "core/scope.h"
 #include "ops/grad.h"
 #include "ops/recurrent.h"
 #include "ops/rules/recurrent.h"

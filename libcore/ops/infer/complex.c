@@ -1,5 +1,4 @@
 /* Shape rules of views of complex numbers and of their parts. */
-#include "ops/infer.h"
 #include "ops/rules/complex.h"
 
 INFER_RULE(view_as_real) {

@@ -9,7 +9,6 @@
 #include "ops/rules/unary.h"
 #include "ops/rules/where.h"
 
-#include <math.h>
 #include <string.h>
 
 dl_meta dl_meta_fresh(const dl_call *c, dl_dtype dtype, int ndim, const long *shape) {

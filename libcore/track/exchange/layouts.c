@@ -1,5 +1,4 @@
 /* What the rows of an imported table are: points, runs, or a column a metric, told by the names of their fields. */
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

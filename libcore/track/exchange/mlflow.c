@@ -2,9 +2,7 @@
  * up to date by itself when it opens the file; of an existing one only columns are named that all versions have. */
 #include "track/exchange/mlflow.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static const char schema[] =

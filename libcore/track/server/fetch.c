@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/list.h"
-#include "track/server/calls.h"
 #include "track/server/server.h"
 
 enum { CHUNK = 200000 /* points of one query */, GROUP = 200 /* series of one query */ };

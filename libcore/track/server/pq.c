@@ -5,12 +5,10 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
 #include "track/server/calls.h"
-#include "track/server/server.h"
 
 dl_pq_calls dl_pq_call;
 

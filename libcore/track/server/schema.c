@@ -1,6 +1,5 @@
 /* The schema on both sides. That of the server is made from the mirror's, so that there is one description of it. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "track/server/server.h"

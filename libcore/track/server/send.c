@@ -1,10 +1,8 @@
 /* Sending what changed in the mirror. It lies in temporary tables of the connection first; then one message of
  * statements puts it into those of the store, so that a lock is never held while something is on its way. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "track/server/calls.h"
 #include "track/server/server.h"
 
 /* What changed since is noted anew beside what is being sent, which stays noted until the server has it. */

@@ -13,7 +13,6 @@
 #include "dlcore/where.h"
 #include "ops/rules/index.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { MAX_TAPS = 4 };
