@@ -21,8 +21,7 @@ static dl_status flipped(dl_call *c, long dim) {
 COMPOSE_RULE(fliplr) { return flipped(c, 1); }
 COMPOSE_RULE(flipud) { return flipped(c, 0); }
 
-COMPOSE_RULE(rot90) {
-    POOL;
+POOLED_RULE(rot90) {
     dl_tensor *x = c->in[0];
     const dl_aval *dims = ATTR(c, ROT90_DIMS);
     const long turns = (ATTR_I(c, ROT90_K) % 4 + 4) % 4;
@@ -95,8 +94,7 @@ COMPOSE_RULE(atleast_3d) { return at_least(c, DEPTH); }
 
 /* ---- diagonals */
 
-COMPOSE_RULE(diagonal_scatter) {
-    POOL;
+POOLED_RULE(diagonal_scatter) {
     dl_tensor *x = c->in[0], *src = c->in[1];
     const long from = ATTR_I(c, DIAGONAL_SCATTER_OFFSET);
     dl_tensor *whole = K(dl_contiguous(x));
@@ -116,8 +114,7 @@ static dl_status check_offset(long k) {
     return k > -DL_MAX_COUNT && k < DL_MAX_COUNT ? DL_OK : dl_fail(DL_ERR_VALUE, "diagonal %ld is too far off", k);
 }
 
-COMPOSE_RULE(diag_embed) {
-    POOL;
+POOLED_RULE(diag_embed) {
     dl_tensor *x = c->in[0];
     const long k = ATTR_I(c, DIAG_EMBED_OFFSET), n = x->ndim ? x->shape[x->ndim - 1] + (k < 0 ? -k : k) : 0;
     long shape[DL_MAX_DIM + 1], stride[DL_MAX_DIM], order[DL_MAX_DIM], whole[DL_MAX_DIM];
@@ -140,8 +137,7 @@ COMPOSE_RULE(diag_embed) {
     return dl_finish(c, set ? dl_permute(set, order, nd) : NULL);
 }
 
-COMPOSE_RULE(diagflat) {
-    POOL;
+POOLED_RULE(diagflat) {
     dl_tensor *row = K(dl_reshape(c->in[0], (long[]){c->in[0]->numel}, 1));
     return dl_finish(c, row ? dl_diag(row, ATTR_I(c, DIAGFLAT_OFFSET)) : NULL);
 }

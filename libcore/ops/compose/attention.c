@@ -191,8 +191,7 @@ static dl_tensor *with_gradient_of_mask(dl_tensor *const in[3], dl_tensor *mask,
 }
 
 /* softmax(query key' scale + mask) value. A query all of whose keys are masked gets 0. */
-COMPOSE_RULE(scaled_dot_product_attention) {
-    POOL;
+POOLED_RULE(scaled_dot_product_attention) {
     dl_tensor *q = c->in[0], *mask = INPUT(c, SDPA_ATTN_MASK), *lengths = INPUT(c, SDPA_LENGTHS), *in[3], *seed = NULL;
     double dropout = ATTR_F(c, SDPA_DROPOUT_P), scale = ATTR_F(c, SDPA_SCALE);
     bool causal = ATTR_I(c, SDPA_IS_CAUSAL) != 0;

@@ -79,8 +79,7 @@ static dl_tensor *counts(dl_pool *p, const bags *b, dl_tensor *zeros, dl_tensor 
 }
 
 /* What is in no bag goes into one more, which is cut off. */
-COMPOSE_RULE(embedding_bag) {
-    POOL;
+POOLED_RULE(embedding_bag) {
     dl_tensor *x = c->in[0], *w = c->in[1], *each = INPUT(c, EMBEDDING_BAG_PER_SAMPLE_WEIGHTS);
     const char *mode = ATTR_S(c, EMBEDDING_BAG_MODE);
     const dl_aval *padding = ATTR(c, EMBEDDING_BAG_PADDING_IDX);

@@ -15,8 +15,7 @@
 
 /* ---- combinations of elements */
 
-COMPOSE_RULE(cartesian_prod) {
-    POOL;
+POOLED_RULE(cartesian_prod) {
     long shape[DL_MAX_DIM], total = 1;
     dl_tensor *column[DL_MAX_DIM];
     if (c->nin > DL_MAX_DIM) return dl_fail(DL_ERR_VALUE, "at most %d lists, not %d", DL_MAX_DIM, c->nin);
@@ -126,8 +125,7 @@ COMPOSE_RULE(unflatten) {
     return dl_finish(c, dl_reshape(x, shape, n));
 }
 
-COMPOSE_RULE(select_scatter) {
-    POOL;
+POOLED_RULE(select_scatter) {
     dl_tensor *x = c->in[0], *src = c->in[1];
     long shape[DL_MAX_DIM], index = ATTR_I(c, SELECT_SCATTER_INDEX);
     int d, n = 0;
@@ -147,8 +145,7 @@ COMPOSE_RULE(select_scatter) {
     return dl_finish(c, part ? dl_index_copy(x, at, part, d) : NULL);
 }
 
-COMPOSE_RULE(slice_scatter) {
-    POOL;
+POOLED_RULE(slice_scatter) {
     dl_tensor *x = c->in[0];
     const dl_aval *start = ATTR(c, SLICE_SCATTER_START), *end = ATTR(c, SLICE_SCATTER_END);
     const long step = ATTR_I(c, SLICE_SCATTER_STEP);
@@ -164,8 +161,7 @@ COMPOSE_RULE(slice_scatter) {
 
 /* ---- numbers in a row */
 
-COMPOSE_RULE(logspace) {
-    POOL;
+POOLED_RULE(logspace) {
     const int dtype = ATTR(c, LOGSPACE_DTYPE)->given ? (int)ATTR_I(c, LOGSPACE_DTYPE) : DL_F32;
     dl_tensor *exponent = K(
         dl_linspace(ATTR_F(c, LOGSPACE_START), ATTR_F(c, LOGSPACE_END), ATTR_I(c, LOGSPACE_STEPS), DL_F64, c->device));
@@ -201,15 +197,13 @@ static int window_dtype(const dl_call *c) {
     return ATTR(c, WINDOW_DTYPE)->given ? (int)ATTR_I(c, WINDOW_DTYPE) : DL_F32;
 }
 
-COMPOSE_RULE(bartlett_window) {
-    POOL;
+POOLED_RULE(bartlett_window) {
     dl_tensor *x;
     DL_TRY(window_places(c, p, window_dtype(c), &x));
     return x ? dl_finish(c, dl_to(K(dl_sub(K(dl_scalar_f(1)), K(dl_abs(x)))), window_dtype(c))) : DL_OK;
 }
 
-COMPOSE_RULE(kaiser_window) {
-    POOL;
+POOLED_RULE(kaiser_window) {
     dl_tensor *x, *zero = K(dl_scalar_f(0));
     const double beta = ATTR_F(c, KAISER_WINDOW_BETA);
     DL_TRY(window_places(c, p, window_dtype(c), &x));

@@ -37,8 +37,7 @@ static dl_tensor *of_pairs(dl_pool *p, dl_tensor *t) { return t ? dl_view_as_com
 
 static dl_tensor *part(dl_pool *p, dl_tensor *x, long which) { return dl_select(K(dl_view_as_real(x)), -1, which); }
 
-COMPOSE_RULE(complex) {
-    POOL;
+POOLED_RULE(complex) {
     dl_tensor *t[2];
     const dl_dtype wide = c->dtype == DL_F64 ? DL_F64 : DL_F32;
     long shape[DL_MAX_DIM];
@@ -50,21 +49,16 @@ COMPOSE_RULE(complex) {
     return DL_OK;
 }
 
-COMPOSE_RULE(polar) {
-    POOL;
+POOLED_RULE(polar) {
     dl_tensor *size = c->in[0], *angle = c->in[1];
     if (DL_BIT(size->dtype) & DL_HALVES) /* the parts of the result are f32 */
         size = K(dl_to_dtype(size, DL_F32)), angle = K(dl_to_dtype(angle, DL_F32));
     return dl_finish(c, dl_complex(K(dl_mul(size, K(dl_cos(angle)))), K(dl_mul(size, K(dl_sin(angle))))));
 }
 
-COMPOSE_RULE(real) {
-    POOL;
-    return dl_finish(c, is_complex(c->in[0]) ? part(p, c->in[0], 0) : dl_ref(c->in[0]));
-}
+POOLED_RULE(real) { return dl_finish(c, is_complex(c->in[0]) ? part(p, c->in[0], 0) : dl_ref(c->in[0])); }
 
-COMPOSE_RULE(imag) {
-    POOL;
+POOLED_RULE(imag) {
     if (!is_complex(c->in[0]))
         return dl_fail(DL_ERR_DTYPE, "numbers of %s have no imaginary part", dl_dtype_name((dl_dtype)c->in[0]->dtype));
     return dl_finish(c, part(p, c->in[0], 1));
@@ -76,8 +70,7 @@ static dl_tensor *real_angle(dl_pool *p, dl_tensor *x) {
     return dl_mul(K(dl_mul(sign, less)), K(dl_scalar_f(M_PI / 2)));
 }
 
-COMPOSE_RULE(angle) {
-    POOL;
+POOLED_RULE(angle) {
     dl_tensor *x = c->in[0];
     return dl_finish(c, is_complex(x) ? dl_atan2(K(part(p, x, 1)), K(part(p, x, 0))) : real_angle(p, x));
 }
@@ -85,16 +78,14 @@ COMPOSE_RULE(angle) {
 COMPOSE_RULE(conj) { return dl_finish(c, dl_ref(c->in[0])); }
 
 /* |x|, whose gradient at 0 is 0: there the length of another vector is computed, and not used. */
-COMPOSE_RULE(abs) {
-    POOL;
+POOLED_RULE(abs) {
     dl_tensor *a = K(part(p, c->in[0], 0)), *b = K(part(p, c->in[0], 1)), *zero = K(dl_scalar_f(0));
     dl_tensor *none = K(dl_logical_and(K(dl_eq(a, zero)), K(dl_eq(b, zero))));
     dl_tensor *length = none ? K(dl_hypot(K(dl_where(none, K(dl_scalar_f(1)), a)), b)) : NULL;
     return dl_finish(c, length ? dl_where(none, zero, length) : NULL);
 }
 
-COMPOSE_RULE(sgn) {
-    POOL;
+POOLED_RULE(sgn) {
     dl_tensor *x = c->in[0];
     if (!is_complex(x)) return dl_finish(c, dl_sign(x));
     dl_tensor *size = K(dl_abs(x)), *none = K(dl_eq(size, K(dl_scalar_f(0))));
@@ -110,8 +101,7 @@ static bool small_power(const dl_tensor *e, long *n) {
     return v[1] == 0 && v[0] == (double)*n;
 }
 
-COMPOSE_RULE(pow) {
-    POOL;
+POOLED_RULE(pow) {
     dl_tensor *x = c->in[0], *e = c->in[1], *zero = K(dl_scalar_f(0)), *one = K(dl_scalar_f(1)), *y = NULL;
     long n = 0;
     if (small_power(e, &n) && n) {
@@ -206,8 +196,7 @@ static dl_tensor *folded(dl_pool *p, dl_tensor *x, int d) {
     return x;
 }
 
-COMPOSE_RULE(prod) {
-    POOL;
+POOLED_RULE(prod) {
     dl_tensor *x = c->in[0];
     unsigned mask;
     long shape[DL_MAX_DIM];
@@ -245,8 +234,7 @@ static dl_tensor *matrix_product(dl_pool *p, dl_tensor *a, dl_tensor *b) {
     return of_pairs(p, K(dl_reshape(out, shape, out->ndim + 1)));
 }
 
-COMPOSE_RULE(matmul) {
-    POOL;
+POOLED_RULE(matmul) {
     dl_tensor *a = c->in[0], *b = c->in[1];
     dl_meta m[DL_MAX_OUT] = {0};
     DL_TRY(c->op->infer(c, m));
@@ -271,14 +259,10 @@ static dl_tensor *drawn(dl_pool *p, dl_call *c) {
     return of_pairs(p, K(dl_invoke1(c->op, NULL, 0, attr)));
 }
 
-COMPOSE_RULE(rand) {
-    POOL;
-    return dl_finish(c, drawn(p, c));
-}
+POOLED_RULE(rand) { return dl_finish(c, drawn(p, c)); }
 
 /* Each part has half of the variance. */
-COMPOSE_RULE(randn) {
-    POOL;
+POOLED_RULE(randn) {
     dl_tensor *x = K(drawn(p, c));
     return dl_finish(c, x ? dl_mul(x, K(dl_scalar_f(M_SQRT1_2))) : NULL);
 }

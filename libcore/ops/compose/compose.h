@@ -34,3 +34,11 @@ static inline dl_status dl_finish(dl_call *c, dl_tensor *result) {
 /* A pool p, released at the end of the block; and a temporary of such a pool. */
 #define POOL dl_pool pool DL_SCOPE(dl_release) = {0}, *p = &pool
 #define K(expr) dl_keep(p, (expr))
+/* The function of a composite that has a pool. */
+#define POOLED_RULE(name)                                                                                              \
+    static dl_status pooled_##name(dl_call *c, dl_pool *p);                                                            \
+    COMPOSE_RULE(name) {                                                                                               \
+        POOL;                                                                                                          \
+        return pooled_##name(c, p);                                                                                    \
+    }                                                                                                                  \
+    static dl_status pooled_##name(dl_call *c, dl_pool *p)

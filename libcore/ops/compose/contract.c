@@ -35,8 +35,7 @@ static dl_tensor *as_matrix(dl_pool *p, dl_tensor *t, const int *dims, int n, bo
     return moved ? K(dl_reshape(moved, summed_last ? (long[]){rows, columns} : (long[]){columns, rows}, 2)) : NULL;
 }
 
-COMPOSE_RULE(tensordot) {
-    POOL;
+POOLED_RULE(tensordot) {
     dl_tensor *a = c->in[0], *b = c->in[1];
     const dl_aval *dims = ATTR(c, TENSORDOT_DIMS);
     const bool counted = dims->n == 1;
@@ -62,14 +61,10 @@ COMPOSE_RULE(tensordot) {
     return dl_finish(c, sums ? dl_reshape(sums, shape, nshape) : NULL);
 }
 
-COMPOSE_RULE(vecdot) {
-    POOL;
-    return dl_finish(c, dl_sum(K(dl_mul(c->in[0], c->in[1])), &ATTR_I(c, VECDOT_DIM), 1, 0));
-}
+POOLED_RULE(vecdot) { return dl_finish(c, dl_sum(K(dl_mul(c->in[0], c->in[1])), &ATTR_I(c, VECDOT_DIM), 1, 0)); }
 
 /* Powers as running products, as the gradient at 0 wants it. */
-COMPOSE_RULE(vander) {
-    POOL;
+POOLED_RULE(vander) {
     dl_tensor *x = c->in[0];
     if (!x->ndim) return dl_fail(DL_ERR_SHAPE, "powers are of vectors, not of one number");
     const long n = ATTR(c, VANDER_N)->given ? ATTR_I(c, VANDER_N) : x->shape[x->ndim - 1], last = -1;
@@ -98,8 +93,7 @@ static dl_status check_weight(const dl_call *c, const dl_tensor *w, long n) {
     return dl_fail(DL_ERR_SHAPE, "weights must have shape [%ld], one for each observation", n);
 }
 
-COMPOSE_RULE(cov) {
-    POOL;
+POOLED_RULE(cov) {
     dl_tensor *x = c->in[0], *f = INPUT(c, COV_FWEIGHTS), *a = INPUT(c, COV_AWEIGHTS), *w = NULL;
     const long last = -1;
     if (x->ndim > 2) return dl_fail(DL_ERR_SHAPE, "observations are a matrix or a vector, not %d-d", x->ndim);
@@ -123,8 +117,7 @@ COMPOSE_RULE(cov) {
     return dl_finish(c, square ? dl_reshape(square, (long[]){rows, rows}, x->ndim == 2 ? 2 : 0) : NULL);
 }
 
-COMPOSE_RULE(corrcoef) {
-    POOL;
+POOLED_RULE(corrcoef) {
     dl_tensor *v = K(dl_cov(c->in[0], NULL, NULL, 1));
     const double low = -1, high = 1;
     if (!v) return dl_failed();
@@ -155,14 +148,12 @@ static dl_tensor *areas(dl_call *c, dl_pool *p, int *d) {
     return sum && width ? K(dl_mul(K(dl_mul(sum, width)), K(dl_scalar_f(0.5)))) : NULL;
 }
 
-COMPOSE_RULE(trapezoid) {
-    POOL;
+POOLED_RULE(trapezoid) {
     int d;
     dl_tensor *t = areas(c, p, &d);
     return dl_finish(c, t ? dl_sum(t, &(long){d}, 1, 0) : NULL);
 }
-COMPOSE_RULE(cumulative_trapezoid) {
-    POOL;
+POOLED_RULE(cumulative_trapezoid) {
     int d;
     dl_tensor *t = areas(c, p, &d);
     return dl_finish(c, t ? dl_cumsum(t, d) : NULL);
@@ -188,8 +179,7 @@ static dl_tensor *singular_norm(dl_pool *p, dl_tensor *x, const char *ord) {
     return *ord == '-' ? K(dl_amin(s, &last, 1, 0)) : K(dl_amax(s, &last, 1, 0));
 }
 
-COMPOSE_RULE(matrix_norm) {
-    POOL;
+POOLED_RULE(matrix_norm) {
     dl_tensor *x = c->in[0], *n;
     const dl_aval *dims = ATTR(c, MATRIX_NORM_DIM);
     const char *ord = ATTR_S(c, MATRIX_NORM_ORD);
@@ -218,8 +208,7 @@ COMPOSE_RULE(matrix_norm) {
 }
 
 /* Parts along a dimension whose norm is above maxnorm are scaled down to it. */
-COMPOSE_RULE(renorm) {
-    POOL;
+POOLED_RULE(renorm) {
     dl_tensor *x = c->in[0];
     const double most = ATTR_F(c, RENORM_MAXNORM);
     long others[DL_MAX_DIM];
@@ -236,8 +225,7 @@ COMPOSE_RULE(renorm) {
 }
 
 /* Pairs i < j of the rows. */
-COMPOSE_RULE(pdist) {
-    POOL;
+POOLED_RULE(pdist) {
     dl_tensor *x = c->in[0];
     if (x->ndim != 2)
         return dl_fail(DL_ERR_SHAPE, "distances are of the rows of a matrix, not of %d dimensions", x->ndim);

@@ -171,8 +171,7 @@ static dl_tensor *losses(const ctc *k) {
     return loss ? dl_reshape(loss, (long[]){k->n}, 1) : NULL;
 }
 
-COMPOSE_RULE(ctc_loss) {
-    POOL;
+POOLED_RULE(ctc_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0];
     const long blank = ATTR_I(c, CTC_LOSS_BLANK);

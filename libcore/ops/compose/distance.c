@@ -129,8 +129,7 @@ static dl_status check(const dl_call *c) {
     return dl_fail(DL_ERR_VALUE, "compute_mode is %s, %s or %s, not '%s'", modes[0], modes[1], modes[2], mode);
 }
 
-COMPOSE_RULE(cdist) {
-    POOL;
+POOLED_RULE(cdist) {
     DL_TRY(check(c));
     dl_tensor *a = dl_distance_wide(p, c->in[0]), *b = dl_distance_wide(p, c->in[1]);
     if (!a || !b) return dl_failed();

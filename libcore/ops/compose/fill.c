@@ -7,8 +7,7 @@
 #include "ops/rules/where.h"
 
 /* The dtype of the input decides; a value that it cannot hold is an error rather than cut. */
-COMPOSE_RULE(masked_fill) {
-    POOL;
+POOLED_RULE(masked_fill) {
     dl_tensor *x = c->in[0], *mask = c->in[1], *value = c->in[2];
     dl_dtype t = (dl_dtype)x->dtype, v = (dl_dtype)value->dtype;
     if (mask->dtype != DL_BOOL)

@@ -87,8 +87,7 @@ static dl_tensor *without_padding(dl_pool *p, dl_tensor *rows, dl_tensor *index,
     return column ? dl_where(column, K(dl_detach(rows)), rows) : NULL;
 }
 
-COMPOSE_RULE(embedding) {
-    POOL;
+POOLED_RULE(embedding) {
     dl_tensor *index = c->in[0], *weight = c->in[1];
     long shape[DL_MAX_DIM + 1], padding = ATTR_I(c, EMBEDDING_PADDING_IDX);
     DL_TRY(dl_check_index(index));
@@ -108,15 +107,9 @@ COMPOSE_RULE(embedding) {
 
 /* ---- activations */
 
-COMPOSE_RULE(logsigmoid) {
-    POOL;
-    return dl_finish(c, dl_neg(K(dl_softplus(K(dl_neg(c->in[0]))))));
-}
+POOLED_RULE(logsigmoid) { return dl_finish(c, dl_neg(K(dl_softplus(K(dl_neg(c->in[0])))))); }
 
-COMPOSE_RULE(mish) {
-    POOL;
-    return dl_finish(c, dl_mul(c->in[0], K(dl_tanh(K(dl_softplus(c->in[0]))))));
-}
+POOLED_RULE(mish) { return dl_finish(c, dl_mul(c->in[0], K(dl_tanh(K(dl_softplus(c->in[0])))))); }
 
 COMPOSE_RULE(relu6) { return dl_finish(c, dl_hardtanh(c->in[0], 0, 6)); }
 
@@ -130,8 +123,7 @@ static dl_tensor *safe_root(dl_tensor *s, dl_pool *p) {
     return dl_where(is, zero, root);
 }
 
-COMPOSE_RULE(std) {
-    POOL;
+POOLED_RULE(std) {
     const dl_aval *dim = ATTR(c, STD_DIM);
     dl_tensor *v = K(
         dl_var(c->in[0], dim->given ? dim->u.v : NULL, dim->n, ATTR_I(c, STD_CORRECTION), ATTR_I(c, STD_KEEPDIM) != 0));
@@ -157,8 +149,7 @@ static dl_tensor *length(dl_pool *p, dl_tensor *x, double power, const long *dim
     return out;
 }
 
-COMPOSE_RULE(norm) {
-    POOL;
+POOLED_RULE(norm) {
     const dl_aval *dim = ATTR(c, NORM_DIM);
     const double power = ATTR_F(c, NORM_P);
     if (isnan(power)) return dl_fail(DL_ERR_VALUE, "p cannot be %g", power);
@@ -166,16 +157,14 @@ COMPOSE_RULE(norm) {
     return dl_finish(c, out ? dl_ref(out) : NULL);
 }
 
-COMPOSE_RULE(normalize) {
-    POOL;
+POOLED_RULE(normalize) {
     const double n = ATTR_F(c, NORMALIZE_P), eps = ATTR_F(c, NORMALIZE_EPS);
     if (n == 0 || isnan(n)) return dl_fail(DL_ERR_VALUE, "p cannot be %g", n);
     return dl_finish(
         c, dl_div(c->in[0], K(dl_clamp(length(p, c->in[0], n, &ATTR_I(c, NORMALIZE_DIM), 1, 1), &eps, NULL))));
 }
 
-COMPOSE_RULE(cosine_similarity) {
-    POOL;
+POOLED_RULE(cosine_similarity) {
     const double eps = ATTR_F(c, COSINE_SIMILARITY_EPS);
     dl_tensor *a = c->in[0], *b = c->in[1];
     long dim = ATTR_I(c, COSINE_SIMILARITY_DIM), shape[DL_MAX_DIM];

@@ -22,8 +22,7 @@ static dl_status finish(dl_call *c, dl_tensor *loss, dl_reduction how) {
 
 /* ---- of 0 and 1 */
 
-COMPOSE_RULE(binary_cross_entropy) {
-    POOL;
+POOLED_RULE(binary_cross_entropy) {
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *w = INPUT(c, BINARY_CROSS_ENTROPY_WEIGHT);
     DL_TRY(dl_check_loss_pair(c, &how));
@@ -32,8 +31,7 @@ COMPOSE_RULE(binary_cross_entropy) {
 }
 
 /* pos_weight w: target * softplus(-x) counts w times. */
-COMPOSE_RULE(binary_cross_entropy_with_logits) {
-    POOL;
+POOLED_RULE(binary_cross_entropy_with_logits) {
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, BINARY_CROSS_ENTROPY_WITH_LOGITS_WEIGHT),
               *more = INPUT(c, BINARY_CROSS_ENTROPY_WITH_LOGITS_POS_WEIGHT);
@@ -47,8 +45,7 @@ COMPOSE_RULE(binary_cross_entropy_with_logits) {
 }
 
 /* 1 - p = sigmoid((1 - 2 target) x) for targets 0 and 1; p target + (1 - p) (1 - target) between them. */
-COMPOSE_RULE(sigmoid_focal_loss) {
-    POOL;
+POOLED_RULE(sigmoid_focal_loss) {
     dl_reduction how = DL_REDUCE_NONE;
     dl_tensor *x = c->in[0], *y = c->in[1];
     const double alpha = ATTR_F(c, SIGMOID_FOCAL_LOSS_ALPHA), gamma = ATTR_F(c, SIGMOID_FOCAL_LOSS_GAMMA);
@@ -63,8 +60,7 @@ COMPOSE_RULE(sigmoid_focal_loss) {
     return finish(c, each, how);
 }
 
-COMPOSE_RULE(dice_loss) {
-    POOL;
+POOLED_RULE(dice_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *y = c->in[1], *smooth = number(p, ATTR_F(c, DICE_LOSS_SMOOTH));
     long dims[DL_MAX_DIM], n = 0;
@@ -99,8 +95,7 @@ static dl_tensor *variances(dl_call *c) {
 }
 
 /* The gradient passes the limit of the variance, as in PyTorch. */
-COMPOSE_RULE(gaussian_nll_loss) {
-    POOL;
+POOLED_RULE(gaussian_nll_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     const double eps = ATTR_F(c, GAUSSIAN_NLL_LOSS_EPS);
     DL_TRY(dl_check_loss_pair(c, &how));
@@ -122,8 +117,7 @@ static dl_tensor *log_factorial(dl_pool *p, dl_tensor *y) {
     return K(dl_where(large, sum, number(p, 0)));
 }
 
-COMPOSE_RULE(poisson_nll_loss) {
-    POOL;
+POOLED_RULE(poisson_nll_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *y = c->in[1], *each;
     DL_TRY(dl_check_loss_pair(c, &how));

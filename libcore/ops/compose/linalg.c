@@ -70,8 +70,7 @@ static dl_tensor *factors(dl_pool *p, dl_tensor *a, dl_tensor **pivots, dl_tenso
 }
 
 /* A and B of one batch shape; the gradient has a rule of its own. */
-COMPOSE_RULE(solve_square) {
-    POOL;
+POOLED_RULE(solve_square) {
     dl_tensor *pivots, *order, *info, *lu = factors(p, c->in[0], &pivots, &order, &info);
     if (!lu) return dl_failed();
     DL_TRY(check_regular(p, info));
@@ -79,8 +78,7 @@ COMPOSE_RULE(solve_square) {
     return dl_finish(c, x ? dl_ref(x) : NULL);
 }
 
-COMPOSE_RULE(inv) {
-    POOL;
+POOLED_RULE(inv) {
     dl_tensor *a = c->in[0];
     DL_TRY(check_square(a));
     dl_tensor *eye = dl_mat_eye(p, a, dl_mat_width(a)), *wide = eye ? K(dl_expand(eye, a->shape, a->ndim)) : NULL;
@@ -125,8 +123,7 @@ static dl_status check_rows(const dl_tensor *a, const dl_tensor *b) {
                    dl_mat_height(b));
 }
 
-COMPOSE_RULE(solve) {
-    POOL;
+POOLED_RULE(solve) {
     dl_tensor *a = c->in[0], *b = c->in[1];
     const bool left = ATTR_I(c, SOLVE_LEFT) != 0;
     bool vector;
@@ -141,8 +138,7 @@ COMPOSE_RULE(solve) {
     return give_side(c, left ? x : dl_mat_turned(p, x), vector);
 }
 
-COMPOSE_RULE(solve_triangular) {
-    POOL;
+POOLED_RULE(solve_triangular) {
     dl_tensor *a = c->in[0], *b = c->in[1];
     const bool left = ATTR_I(c, SOLVE_TRIANGULAR_LEFT) != 0, upper = ATTR_I(c, SOLVE_TRIANGULAR_UPPER) != 0;
     DL_TRY(check_square(a));
@@ -167,8 +163,7 @@ static dl_tensor *with_nan(dl_pool *p, dl_tensor *l, dl_tensor *info) {
     return first ? K(dl_where(any, K(dl_to(first, DL_I32)), info)) : NULL;
 }
 
-COMPOSE_RULE(cholesky) {
-    POOL;
+POOLED_RULE(cholesky) {
     dl_tensor *a = c->in[0], *info = NULL;
     const bool upper = ATTR_I(c, CHOLESKY_UPPER) != 0;
     long value, index;
@@ -189,8 +184,7 @@ COMPOSE_RULE(cholesky) {
 }
 
 /* A = L L^T or U^T U, of which the factor is given. */
-COMPOSE_RULE(cholesky_solve) {
-    POOL;
+POOLED_RULE(cholesky_solve) {
     dl_tensor *b = c->in[0], *l = c->in[1];
     const bool upper = ATTR_I(c, CHOLESKY_SOLVE_UPPER) != 0;
     DL_TRY(check_square(l));
@@ -200,8 +194,7 @@ COMPOSE_RULE(cholesky_solve) {
     return dl_finish(c, x ? dl_ref(x) : NULL);
 }
 
-COMPOSE_RULE(triangular_solve) {
-    POOL;
+POOLED_RULE(triangular_solve) {
     dl_tensor *b = c->in[0], *a = c->in[1];
     const bool turned = ATTR_I(c, TRIANGULAR_SOLVE_TRANSPOSE) != 0, upper = ATTR_I(c, TRIANGULAR_SOLVE_UPPER) != 0;
     DL_TRY(check_square(a));
@@ -211,8 +204,7 @@ COMPOSE_RULE(triangular_solve) {
     return c->out[1] ? DL_OK : dl_failed();
 }
 
-COMPOSE_RULE(cholesky_inverse) {
-    POOL;
+POOLED_RULE(cholesky_inverse) {
     dl_tensor *l = c->in[0];
     DL_TRY(check_square(l));
     return dl_finish(c,
@@ -221,8 +213,7 @@ COMPOSE_RULE(cholesky_inverse) {
 
 /* ---- LU, determinants */
 
-COMPOSE_RULE(lu_factor) {
-    POOL;
+POOLED_RULE(lu_factor) {
     DL_TRY(check_matrices(c->in[0]));
     dl_tensor *pivots, *order, *info, *lu = factors(p, c->in[0], &pivots, &order, &info);
     if (!lu) return dl_failed();
@@ -249,8 +240,7 @@ static dl_status triangles(dl_pool *p, dl_tensor *lu, dl_tensor **out) {
     return out[0] && out[1] ? DL_OK : dl_failed();
 }
 
-COMPOSE_RULE(lu) {
-    POOL;
+POOLED_RULE(lu) {
     dl_tensor *pivots, *order, *info;
     DL_TRY(check_matrices(c->in[0]));
     dl_tensor *lu = factors(p, c->in[0], &pivots, &order, &info), *rows = lu ? rows_as_matrix(p, lu, order) : NULL;
@@ -290,8 +280,7 @@ static dl_tensor *by_given_factors(dl_pool *p, dl_tensor *lu, dl_tensor *order, 
 
 static dl_tensor *nothing_like(dl_tensor *t) { return dl_zeros((long[]){0}, 1, (dl_dtype)t->dtype, t->st->device); }
 
-COMPOSE_RULE(lu_unpack) {
-    POOL;
+POOLED_RULE(lu_unpack) {
     dl_tensor *lu = c->in[0], *pivots = c->in[1];
     DL_TRY(check_matrices(lu));
     DL_TRY(dl_check_index(pivots));
@@ -310,8 +299,7 @@ COMPOSE_RULE(lu_unpack) {
     return c->out[1] && c->out[2] ? DL_OK : dl_failed();
 }
 
-COMPOSE_RULE(lu_solve) {
-    POOL;
+POOLED_RULE(lu_solve) {
     dl_tensor *lu = c->in[0], *pivots = c->in[1], *b = c->in[2];
     const bool left = ATTR_I(c, LU_SOLVE_LEFT) != 0, adjoint = ATTR_I(c, LU_SOLVE_ADJOINT) != 0;
     DL_TRY(check_square(lu));
@@ -346,16 +334,14 @@ static dl_status diagonal_of(dl_pool *p, dl_tensor *a, dl_tensor **diagonal, dl_
     return *sign ? DL_OK : dl_failed();
 }
 
-COMPOSE_RULE(det) {
-    POOL;
+POOLED_RULE(det) {
     const long last = -1;
     dl_tensor *diagonal, *sign;
     DL_TRY(diagonal_of(p, c->in[0], &diagonal, &sign));
     return dl_finish(c, dl_mul(K(dl_prod(diagonal, &last, 0)), sign));
 }
 
-COMPOSE_RULE(slogdet) {
-    POOL;
+POOLED_RULE(slogdet) {
     const long last = -1;
     dl_tensor *diagonal, *sign;
     DL_TRY(diagonal_of(p, c->in[0], &diagonal, &sign));
@@ -365,8 +351,7 @@ COMPOSE_RULE(slogdet) {
 }
 
 /* NaN for a negative determinant. */
-COMPOSE_RULE(logdet) {
-    POOL;
+POOLED_RULE(logdet) {
     dl_tensor *size = NULL, *sign = K(dl_slogdet(c->in[0], &size));
     K(size);
     dl_tensor *negative = sign ? K(dl_lt(sign, K(dl_scalar_f(0)))) : NULL;
@@ -386,8 +371,7 @@ static dl_tensor *widened(dl_pool *p, dl_tensor *t, long n) {
 }
 
 /* Without recording: the gradient has a rule of its own. */
-COMPOSE_RULE(factor_qr) {
-    POOL;
+POOLED_RULE(factor_qr) {
     dl_tensor *a = c->in[0], *tau = NULL;
     const long m = dl_mat_height(a), n = dl_mat_width(a), k = m < n ? m : n;
     const long columns = ATTR_I(c, FACTOR_QR_COMPLETE) ? m : k;
@@ -399,8 +383,7 @@ COMPOSE_RULE(factor_qr) {
     return c->out[0] ? DL_OK : dl_failed();
 }
 
-COMPOSE_RULE(qr) {
-    POOL;
+POOLED_RULE(qr) {
     const char *mode = ATTR_S(c, QR_MODE);
     dl_tensor *r = NULL;
     DL_TRY(check_matrices(c->in[0]));

@@ -31,8 +31,7 @@ COMPOSE_RULE(mm) { return product(c, 2, 2); }
 COMPOSE_RULE(mv) { return product(c, 2, 1); }
 COMPOSE_RULE(dot) { return product(c, 1, 1); }
 
-COMPOSE_RULE(outer) {
-    POOL;
+POOLED_RULE(outer) {
     DL_TRY(check_dims(c, 0, 1, 1));
     return dl_finish(c, dl_mul(K(dl_reshape(c->in[0], (long[]){c->in[0]->numel, 1}, 2)), c->in[1]));
 }
@@ -74,8 +73,7 @@ COMPOSE_RULE(baddbmm) {
     DL_TRY(check_batches(c, 1));
     return added(c, dl_matmul(c->in[1], c->in[2]));
 }
-COMPOSE_RULE(addbmm) {
-    POOL;
+POOLED_RULE(addbmm) {
     const long batches = 0;
     DL_TRY(check_batches(c, 1));
     return added(c, dl_sum(K(dl_matmul(c->in[1], c->in[2])), &batches, 1, 0));
@@ -87,8 +85,7 @@ COMPOSE_RULE(bmm) {
 }
 
 /* Sums over the last dimension of both. */
-COMPOSE_RULE(inner) {
-    POOL;
+POOLED_RULE(inner) {
     dl_tensor *a = c->in[0], *b = c->in[1];
     if (!a->ndim || !b->ndim) return dl_finish(c, dl_mul(a, b));
     long shape[2 * DL_MAX_DIM], n = a->shape[a->ndim - 1];
@@ -107,8 +104,7 @@ COMPOSE_RULE(inner) {
 }
 
 /* Each element is made of the two that follow it in turn. */
-COMPOSE_RULE(cross) {
-    POOL;
+POOLED_RULE(cross) {
     long shape[DL_MAX_DIM], dim;
     int nd, d;
     dl_tensor *t[2] = {c->in[0], c->in[1]}, *next[2], *last[2];
@@ -128,8 +124,7 @@ COMPOSE_RULE(cross) {
 }
 
 /* The dimensions of the operands alternate, and are joined in pairs. */
-COMPOSE_RULE(kron) {
-    POOL;
+POOLED_RULE(kron) {
     dl_tensor *t[2] = {c->in[0], c->in[1]};
     const int n = t[0]->ndim > t[1]->ndim ? t[0]->ndim : t[1]->ndim;
     long shape[2][2 * DL_MAX_DIM], joined[DL_MAX_DIM];
@@ -146,8 +141,7 @@ COMPOSE_RULE(kron) {
     return dl_finish(c, product ? dl_reshape(product, joined, n) : NULL);
 }
 
-COMPOSE_RULE(bilinear) {
-    POOL;
+POOLED_RULE(bilinear) {
     dl_tensor *a = c->in[0], *b = c->in[1], *w = c->in[2], *bias = INPUT(c, BILINEAR_BIAS);
     const int n = a->ndim;
     long shape[DL_MAX_DIM] = {0}, rows = 1;

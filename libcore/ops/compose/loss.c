@@ -37,8 +37,7 @@ dl_status dl_check_loss_pair(const dl_call *c, dl_reduction *how) {
                         dl_shape_text(x->ndim, x->shape), dl_shape_text(y->ndim, y->shape));
 }
 
-COMPOSE_RULE(mse_loss) {
-    POOL;
+POOLED_RULE(mse_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(dl_check_loss_pair(c, &how));
     dl_tensor *off = K(dl_sub(c->in[0], c->in[1]));
@@ -48,15 +47,13 @@ COMPOSE_RULE(mse_loss) {
     return dl_finish(c, dl_div(K(sum), K(dl_scalar_f((double)off->numel))));
 }
 
-COMPOSE_RULE(l1_loss) {
-    POOL;
+POOLED_RULE(l1_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(dl_check_loss_pair(c, &how));
     return dl_finish(c, dl_reduced_loss(K(dl_abs(K(dl_sub(c->in[0], c->in[1])))), how));
 }
 
-COMPOSE_RULE(smooth_l1_loss) {
-    POOL;
+POOLED_RULE(smooth_l1_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     double beta = ATTR_F(c, SMOOTH_L1_LOSS_BETA);
     DL_TRY(dl_check_loss_pair(c, &how));
@@ -67,8 +64,7 @@ COMPOSE_RULE(smooth_l1_loss) {
     return dl_finish(c, dl_div(K(dl_reduced_loss(loss, how)), K(dl_scalar_f(beta))));
 }
 
-COMPOSE_RULE(huber_loss) {
-    POOL;
+POOLED_RULE(huber_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     double delta = ATTR_F(c, HUBER_LOSS_DELTA);
     DL_TRY(dl_check_loss_pair(c, &how));
@@ -77,8 +73,7 @@ COMPOSE_RULE(huber_loss) {
 }
 
 /* The term of a probability of 0 is 0. */
-COMPOSE_RULE(kl_div) {
-    POOL;
+POOLED_RULE(kl_div) {
     DL_TRY(dl_check_loss_pair(c, NULL));
     dl_reduction how = DL_REDUCE_SUM;
     bool each = !strcmp(ATTR_S(c, LOSS_REDUCTION), "batchmean");
@@ -123,8 +118,7 @@ static int with_class_dim(const dl_tensor *y, long shape[DL_MAX_DIM]) {
 }
 
 /* The loss of log-probabilities; a weighted mean divides by the sum of the weights. */
-COMPOSE_RULE(nll_loss) {
-    POOL;
+POOLED_RULE(nll_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, NLL_LOSS_WEIGHT);
     long shape[DL_MAX_DIM];
@@ -183,8 +177,7 @@ COMPOSED_RULE(by_shares) {
 }
 
 /* Weights count in the terms, and not in what the mean divides by. */
-COMPOSE_RULE(cross_entropy) {
-    POOL;
+POOLED_RULE(cross_entropy) {
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *t = c->in[1], *w = INPUT(c, CROSS_ENTROPY_WEIGHT);
     double smooth = ATTR_F(c, CROSS_ENTROPY_LABEL_SMOOTHING);

@@ -13,7 +13,6 @@
 #include "dlcore/where.h"
 #include "ops/rules/loss.h"
 
-
 static const double zero = 0;
 
 /* What of t is above 0. */
@@ -47,16 +46,14 @@ static dl_tensor *distance(dl_pool *p, dl_tensor *a, dl_tensor *b, double power,
     return K(dl_norm(K(dl_add(K(dl_sub(a, b)), number(p, eps))), &last, 1, keep, power));
 }
 
-COMPOSE_RULE(pairwise_distance) {
-    POOL;
+POOLED_RULE(pairwise_distance) {
     if (!c->in[0]->ndim || !c->in[1]->ndim) return dl_fail(DL_ERR_SHAPE, "distances are of vectors, not of numbers");
     dl_tensor *d = distance(p, c->in[0], c->in[1], ATTR_F(c, PAIRWISE_DISTANCE_P), ATTR_F(c, PAIRWISE_DISTANCE_EPS),
                             ATTR_I(c, PAIRWISE_DISTANCE_KEEPDIM) != 0);
     return dl_finish(c, d ? dl_ref(d) : NULL);
 }
 
-COMPOSE_RULE(triplet_margin_loss) {
-    POOL;
+POOLED_RULE(triplet_margin_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     const double power = ATTR_F(c, TRIPLET_MARGIN_LOSS_P), eps = ATTR_F(c, TRIPLET_MARGIN_LOSS_EPS),
                  margin = ATTR_F(c, TRIPLET_MARGIN_LOSS_MARGIN);
@@ -79,8 +76,7 @@ static dl_tensor *where_label(dl_pool *p, dl_tensor *target, double label, dl_te
 }
 
 /* Squares of lengths have 1e-12 added, as PyTorch has it. */
-COMPOSE_RULE(cosine_embedding_loss) {
-    POOL;
+POOLED_RULE(cosine_embedding_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     const long last = -1;
     dl_tensor *a = c->in[0], *b = c->in[1], *y = c->in[2], *eps = number(p, 1e-12);
@@ -96,8 +92,7 @@ COMPOSE_RULE(cosine_embedding_loss) {
 }
 
 /* A target that is neither 1 nor -1 counts as both, as in PyTorch. */
-COMPOSE_RULE(hinge_embedding_loss) {
-    POOL;
+POOLED_RULE(hinge_embedding_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *y = c->in[1];
     DL_TRY(check_alike(c, 1));
@@ -108,16 +103,14 @@ COMPOSE_RULE(hinge_embedding_loss) {
     return finish(c, K(dl_add(apart, together)), how);
 }
 
-COMPOSE_RULE(soft_margin_loss) {
-    POOL;
+POOLED_RULE(soft_margin_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(check_alike(c, 1));
     DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     return finish(c, K(dl_softplus(K(dl_neg(K(dl_mul(c->in[0], c->in[1])))))), how);
 }
 
-COMPOSE_RULE(margin_ranking_loss) {
-    POOL;
+POOLED_RULE(margin_ranking_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(check_alike(c, 1));
     DL_TRY(check_alike(c, 2));
@@ -129,8 +122,7 @@ COMPOSE_RULE(margin_ranking_loss) {
 /* ---- scores of classes */
 
 /* The own class is taken out by a mask, so that it adds neither loss nor gradient. */
-COMPOSE_RULE(multi_margin_loss) {
-    POOL;
+POOLED_RULE(multi_margin_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, MULTI_MARGIN_LOSS_WEIGHT);
     const long power = ATTR_I(c, MULTI_MARGIN_LOSS_P), last = -1;
@@ -165,8 +157,7 @@ static dl_status finish_rows(dl_call *c, dl_pool *p, dl_tensor *each, dl_reducti
 }
 
 /* Labels count up to the first -1. Each is compared with all classes that are not label. */
-COMPOSE_RULE(multilabel_margin_loss) {
-    POOL;
+POOLED_RULE(multilabel_margin_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     const long last = -1, middle = 1;
     DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
@@ -195,8 +186,7 @@ COMPOSE_RULE(multilabel_margin_loss) {
     return finish_rows(c, p, each ? K(dl_div(each, number(p, (double)classes))) : NULL, how);
 }
 
-COMPOSE_RULE(multilabel_soft_margin_loss) {
-    POOL;
+POOLED_RULE(multilabel_soft_margin_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, MULTILABEL_SOFT_MARGIN_LOSS_WEIGHT);
     const long last = -1;
@@ -209,8 +199,7 @@ COMPOSE_RULE(multilabel_soft_margin_loss) {
     return finish(c, each ? K(dl_mean(each, &last, 1, 0)) : NULL, how);
 }
 
-COMPOSE_RULE(contrastive_loss) {
-    POOL;
+POOLED_RULE(contrastive_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *y = c->in[2];
     const long last = -1;

@@ -70,15 +70,13 @@ static dl_tensor *table_of(dl_pool *p, dl_tensor *truth, dl_tensor *guess, long 
     return count ? K(dl_reshape(count, (long[]){n, n}, 2)) : NULL;
 }
 
-COMPOSE_RULE(confusion_matrix) {
-    POOL;
+POOLED_RULE(confusion_matrix) {
     const dl_aval *classes = ATTR(c, CONFUSION_MATRIX_NUM_CLASSES);
     dl_tensor *table = table_of(p, c->in[0], c->in[1], classes->given ? classes->u.i : 0);
     return dl_finish(c, table ? dl_ref(table) : NULL);
 }
 
-COMPOSE_RULE(accuracy_score) {
-    POOL;
+POOLED_RULE(accuracy_score) {
     DL_TRY(check_sizes(c->in[0], c->in[1]));
     dl_tensor *truth = labels(p, c->in[0]), *guess = truth ? labels(p, c->in[1]) : NULL;
     dl_tensor *hit = guess ? K(dl_eq(truth, guess)) : NULL;
@@ -150,8 +148,7 @@ COMPOSE_RULE(recall_score) { return scored(c, recall); }
 COMPOSE_RULE(f1_score) { return scored(c, f1); }
 COMPOSE_RULE(jaccard_score) { return scored(c, jaccard); }
 
-COMPOSE_RULE(top_k_accuracy_score) {
-    POOL;
+POOLED_RULE(top_k_accuracy_score) {
     dl_tensor *truth = c->in[0], *scores = c->in[1], *at = NULL;
     const long k = ATTR_I(c, TOP_K_ACCURACY_SCORE_K), last = -1;
     if (scores->ndim != 2 || truth->ndim != 1 || truth->shape[0] != scores->shape[0])
@@ -194,8 +191,7 @@ static dl_status sides(dl_call *c, dl_pool *p, bool all, dl_tensor **others, dl_
 }
 
 /* The share of pairs of both classes in which the positive one has the higher score; of equal scores half. */
-COMPOSE_RULE(roc_auc_score) {
-    POOL;
+POOLED_RULE(roc_auc_score) {
     dl_tensor *negative, *positive;
     DL_TRY(sides(c, p, false, &negative, &positive));
     dl_tensor *below = K(dl_searchsorted(negative, positive, NULL, 0, 0, NULL));
@@ -205,8 +201,7 @@ COMPOSE_RULE(roc_auc_score) {
 }
 
 /* Mean over the positive examples of the precision of what has their score or a higher one. */
-COMPOSE_RULE(average_precision_score) {
-    POOL;
+POOLED_RULE(average_precision_score) {
     dl_tensor *all, *positive;
     DL_TRY(sides(c, p, true, &all, &positive));
     dl_tensor *below = K(dl_searchsorted(all, positive, NULL, 0, 0, NULL));
@@ -221,8 +216,7 @@ COMPOSE_RULE(average_precision_score) {
 
 /* 1 - squares left / squares around the mean, a mean over columns; where nothing varies 1 for exact predictions, else
  * 0. */
-COMPOSE_RULE(r2_score) {
-    POOL;
+POOLED_RULE(r2_score) {
     const long rows = 0;
     dl_tensor *truth = K(dl_to_dtype(c->in[0], DL_F64)), *guess = K(dl_to_dtype(c->in[1], DL_F64));
     DL_TRY(check_sizes(c->in[0], c->in[1]));
@@ -235,7 +229,4 @@ COMPOSE_RULE(r2_score) {
     return dl_finish(c, dl_mean(K(dl_where(still, exact, value)), NULL, 0, 0));
 }
 
-COMPOSE_RULE(perplexity) {
-    POOL;
-    return dl_finish(c, dl_exp(K(dl_cross_entropy(c->in[0], c->in[1], NULL, "mean", -100, 0))));
-}
+POOLED_RULE(perplexity) { return dl_finish(c, dl_exp(K(dl_cross_entropy(c->in[0], c->in[1], NULL, "mean", -100, 0)))); }

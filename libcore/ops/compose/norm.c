@@ -237,8 +237,7 @@ COMPOSE_RULE(instance_norm) {
 
 /* Krizhevsky and others: ImageNet classification with deep convolutional neural networks (2012). The means are an
  * average pooling along the channels. */
-COMPOSE_RULE(local_response_norm) {
-    POOL;
+POOLED_RULE(local_response_norm) {
     dl_tensor *x = c->in[0];
     const long n = ATTR_I(c, LOCAL_RESPONSE_NORM_SIZE), *s = x->shape;
     if (x->ndim < 3) return dl_fail(DL_ERR_SHAPE, "the input must be [N,C,...], not of %d dimensions", x->ndim);

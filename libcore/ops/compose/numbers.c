@@ -25,16 +25,9 @@ static dl_tensor *limited(dl_pool *p, dl_tensor *x, dl_tensor *limit, bool least
 /* The first, or a reference of it, as the result. */
 static dl_status finish(dl_call *c, dl_tensor *t) { return dl_finish(c, t ? dl_ref(t) : NULL); }
 
-COMPOSE_RULE(clamp_min) {
-    POOL;
-    return finish(c, limited(p, c->in[0], c->in[1], true));
-}
-COMPOSE_RULE(clamp_max) {
-    POOL;
-    return finish(c, limited(p, c->in[0], c->in[1], false));
-}
-COMPOSE_RULE(clamp_bounds) {
-    POOL;
+POOLED_RULE(clamp_min) { return finish(c, limited(p, c->in[0], c->in[1], true)); }
+POOLED_RULE(clamp_max) { return finish(c, limited(p, c->in[0], c->in[1], false)); }
+POOLED_RULE(clamp_bounds) {
     dl_tensor *least = c->nin > 1 ? c->in[1] : NULL, *most = c->nin > 2 ? c->in[2] : NULL;
     if (!least && !most) return dl_fail(DL_ERR_VALUE, "needs min, max or both");
     dl_tensor *x = limited(p, limited(p, c->in[0], least, true), most, false);
@@ -43,10 +36,7 @@ COMPOSE_RULE(clamp_bounds) {
 
 /* ---- mantissas and exponents */
 
-COMPOSE_RULE(ldexp) {
-    POOL;
-    return dl_finish(c, dl_mul(c->in[0], K(dl_exp2(c->in[1]))));
-}
+POOLED_RULE(ldexp) { return dl_finish(c, dl_mul(c->in[0], K(dl_exp2(c->in[1])))); }
 
 /* t 2^-e, exact: in two steps, since 2^e alone may be too large. */
 static dl_tensor *scaled_down(dl_pool *p, dl_tensor *t, dl_tensor *e) {
@@ -61,8 +51,7 @@ static dl_tensor *ones_where(dl_pool *p, const dl_call *c, dl_tensor *is) {
 }
 
 /* The exponent from the logarithm, which may be off by one, then corrected; 0 of 0, infinities and NaN. */
-COMPOSE_RULE(frexp) {
-    POOL;
+POOLED_RULE(frexp) {
     dl_tensor *x = c->in[0], *zero = K(dl_scalar_f(0)), *one = K(dl_scalar_f(1)), *fixed = K(dl_detach(x));
     dl_tensor *size = K(dl_abs(fixed)), *has = NULL, *used = NULL, *e = NULL;
     if (size) has = K(dl_logical_and(K(dl_isfinite(size)), K(dl_gt(size, zero))));
@@ -79,8 +68,7 @@ COMPOSE_RULE(frexp) {
     return c->out[1] ? DL_OK : dl_failed();
 }
 
-COMPOSE_RULE(isreal) {
-    POOL;
+POOLED_RULE(isreal) {
     dl_tensor *x = c->in[0];
     if (dl_dtype_is_complex(c->dtype)) return dl_finish(c, dl_eq(K(dl_imag(x)), K(dl_scalar_f(0))));
     return dl_finish(c, dl_full(x->shape, x->ndim, 1, DL_BOOL, x->st->device));

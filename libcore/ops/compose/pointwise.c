@@ -12,8 +12,7 @@
 
 /* ---- arithmetic */
 
-COMPOSE_RULE(lerp) {
-    POOL;
+POOLED_RULE(lerp) {
     dl_tensor *from = c->in[0], *to = c->in[1];
     if (!dl_dtype_is_smooth(c->dtype))
         return dl_fail(DL_ERR_DTYPE, "interpolation is of floating numbers, not of %s", dl_dtype_name(c->dtype));
@@ -48,8 +47,7 @@ COMPOSE_RULE(gelu) {
     return dl_fail(DL_ERR_VALUE, "approximate is none or tanh, not '%s'", how);
 }
 
-COMPOSE_RULE(prelu) {
-    POOL;
+POOLED_RULE(prelu) {
     dl_tensor *x = c->in[0], *w = c->in[1];
     long shape[DL_MAX_DIM] = {0};
     if (w->ndim > 1 || !w->numel)
@@ -66,8 +64,7 @@ COMPOSE_RULE(prelu) {
     return dl_finish(c, dl_where(K(dl_gt(x, K(dl_scalar_i(0)))), x, K(dl_mul(x, w))));
 }
 
-COMPOSE_RULE(glu) {
-    POOL;
+POOLED_RULE(glu) {
     dl_tensor *x = c->in[0];
     int d;
     if (!x->ndim) return dl_fail(DL_ERR_SHAPE, "a 0-d tensor has no dimension to halve");

@@ -44,8 +44,7 @@ static dl_tensor *angles(dl_pool *p, const dl_call *c, dl_tensor *positions, lon
 /* t, whose last dimensions are [pairs, 2] or [2, pairs], without the one of pairs. */
 static dl_tensor *one(dl_pool *p, dl_tensor *t, int dim, int i) { return t ? K(dl_select(t, dim, i)) : NULL; }
 
-COMPOSE_RULE(rotary_embedding) {
-    POOL;
+POOLED_RULE(rotary_embedding) {
     dl_tensor *x = c->in[0], *positions = c->nin > 1 ? c->in[1] : NULL;
     DL_TRY(check(c));
     long shape[DL_MAX_DIM], size = x->shape[x->ndim - 1], length = x->shape[x->ndim - 2];
@@ -71,8 +70,7 @@ COMPOSE_RULE(rotary_embedding) {
     return dl_finish(c, y ? dl_reshape(y, x->shape, n) : NULL);
 }
 
-COMPOSE_RULE(positional_encoding) {
-    POOL;
+POOLED_RULE(positional_encoding) {
     dl_tensor *x = c->in[0];
     int dim, n = x->ndim;
     DL_TRY(check(c));

@@ -178,8 +178,7 @@ COMPOSE_RULE(msort) {
 
 /* ---- counts */
 
-COMPOSE_RULE(bincount) {
-    POOL;
+POOLED_RULE(bincount) {
     dl_tensor *x = c->in[0], *w = INPUT(c, BINCOUNT_WEIGHTS);
     long n = ATTR_I(c, BINCOUNT_MINLENGTH), least = 0, most = -1;
     DL_TRY(dl_check_index(x));
@@ -202,8 +201,7 @@ COMPOSE_RULE(bincount) {
 }
 
 /* Elements outside count 0 in bin 0. */
-COMPOSE_RULE(histc) {
-    POOL;
+POOLED_RULE(histc) {
     dl_tensor *x = c->in[0];
     const long bins = ATTR_I(c, HISTC_BINS);
     double from = dl_aval_number(ATTR(c, HISTC_MIN)), to = dl_aval_number(ATTR(c, HISTC_MAX));

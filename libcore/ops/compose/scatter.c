@@ -141,8 +141,7 @@ COMPOSE_RULE(index_reduce) {
     return index_rows(c, ATTR_I(c, INDEX_REDUCE_DIM), how, ATTR_I(c, INDEX_REDUCE_INCLUDE_SELF) != 0);
 }
 
-COMPOSE_RULE(index_fill) {
-    POOL;
+POOLED_RULE(index_fill) {
     dl_tensor *x = c->in[0], *index = c->in[1], *value = c->in[2];
     long shape[DL_MAX_DIM];
     int d;
@@ -202,8 +201,7 @@ static dl_tensor *place_of(dl_pool *p, const dl_tensor *x, const places *list, l
     return K(dl_reshape(sum, (long[]){sum->numel}, 1));
 }
 
-COMPOSE_RULE(index_put) {
-    POOL;
+POOLED_RULE(index_put) {
     dl_tensor *x = c->in[0], *values = c->in[1];
     long shape[2 * DL_MAX_DIM], rows[DL_MAX_DIM];
     places list = {0};
@@ -232,16 +230,14 @@ COMPOSE_RULE(index_put) {
 
 /* ---- flat indices and masks */
 
-COMPOSE_RULE(take) {
-    POOL;
+POOLED_RULE(take) {
     dl_tensor *x = c->in[0], *index = c->in[1];
     dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *at = dl_put_index(p, index, 0, x->numel);
     dl_tensor *out = row && at ? K(dl_index_select(row, at, 0)) : NULL;
     return dl_finish(c, out ? dl_reshape(out, index->shape, index->ndim) : NULL);
 }
 
-COMPOSE_RULE(take_along_dim) {
-    POOL;
+POOLED_RULE(take_along_dim) {
     dl_tensor *x = c->in[0], *index = c->in[1];
     long own[DL_MAX_DIM], other[DL_MAX_DIM];
     int d;
@@ -265,8 +261,7 @@ COMPOSE_RULE(take_along_dim) {
 }
 
 /* The k-th place where the mask holds takes element k of the source. */
-COMPOSE_RULE(masked_scatter) {
-    POOL;
+POOLED_RULE(masked_scatter) {
     dl_tensor *x = c->in[0], *mask = c->in[1], *source = c->in[2];
     if (mask->dtype != DL_BOOL)
         return dl_fail_hint(DL_ERR_DTYPE, "compare, as in mask == 0, or convert with .to(bool)",

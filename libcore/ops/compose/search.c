@@ -63,8 +63,7 @@ static dl_status find_places(dl_call *c, dl_tensor *rows, dl_tensor *values, boo
     return dl_finish(c, found && narrow ? dl_to(found, DL_I32) : found ? dl_ref(found) : NULL);
 }
 
-COMPOSE_RULE(searchsorted) {
-    POOL;
+POOLED_RULE(searchsorted) {
     dl_tensor *rows = c->in[0], *order = INPUT(c, SEARCHSORTED_SORTER);
     const char *side = ATTR(c, SEARCHSORTED_SIDE)->given ? ATTR_S(c, SEARCHSORTED_SIDE) : NULL;
     bool right = ATTR_I(c, SEARCHSORTED_RIGHT) != 0;
@@ -88,8 +87,7 @@ COMPOSE_RULE(bucketize) {
 }
 
 /* Is the element that stands at the place found the one that was looked for? */
-COMPOSE_RULE(isin) {
-    POOL;
+POOLED_RULE(isin) {
     dl_tensor *x = c->in[0], *set = c->in[1];
     const bool invert = ATTR_I(c, ISIN_INVERT) != 0;
     if (!set->numel) return dl_finish(c, dl_full(x->shape, x->ndim, invert, DL_BOOL, c->device));
@@ -169,8 +167,7 @@ static dl_status unique_along(dl_call *c, dl_tensor *x, int d, bool consecutive)
     return put_output(c, 0, dl_permute(c->out[0], back, x->ndim));
 }
 
-COMPOSE_RULE(unique_groups) {
-    POOL;
+POOLED_RULE(unique_groups) {
     dl_tensor *x = K(dl_detach(c->in[0]));
     const bool consecutive = ATTR_I(c, UNIQUE_GROUPS_CONSECUTIVE) != 0;
     int d;
@@ -217,8 +214,7 @@ static dl_status check_line(dl_pool *p, dl_tensor **x, long dim, int *d) {
     return (*x)->shape[*d] ? DL_OK : dl_fail(DL_ERR_SHAPE, "dimension %d has no elements", *d);
 }
 
-COMPOSE_RULE(kthvalue) {
-    POOL;
+POOLED_RULE(kthvalue) {
     dl_tensor *x = c->in[0], *order = NULL;
     int d;
     DL_TRY(check_line(p, &x, ATTR_I(c, KTHVALUE_DIM), &d));
@@ -233,8 +229,7 @@ COMPOSE_RULE(kthvalue) {
 }
 
 /* In sorted rows the first place where a run has become as long as the longest one. */
-COMPOSE_RULE(mode) {
-    POOL;
+POOLED_RULE(mode) {
     dl_tensor *x = c->in[0], *order = NULL, *from = NULL;
     int d;
     DL_TRY(check_line(p, &x, ATTR_I(c, MODE_DIM), &d));

@@ -39,8 +39,7 @@ static dl_tensor *spread_index(dl_pool *p, dl_tensor *times) {
     return index ? dl_slice(index, 0, &first, &total, 1) : NULL;
 }
 
-COMPOSE_RULE(repeat_interleave) {
-    POOL;
+POOLED_RULE(repeat_interleave) {
     dl_tensor *x = c->in[0], *times = c->in[1];
     const dl_aval *dim = ATTR(c, REPEAT_INTERLEAVE_DIM);
     int d = 0;
@@ -62,8 +61,7 @@ COMPOSE_RULE(repeat_interleave) {
 
 /* ---- picking */
 
-COMPOSE_RULE(masked_select) {
-    POOL;
+POOLED_RULE(masked_select) {
     dl_tensor *x = c->in[0], *mask = c->in[1];
     long shape[DL_MAX_DIM];
     const long flat = -1;
@@ -115,8 +113,7 @@ static dl_status check_matrix(const dl_tensor *x) {
 }
 
 /* The diagonal of a matrix, or a matrix with a vector on its diagonal. */
-COMPOSE_RULE(diag) {
-    POOL;
+POOLED_RULE(diag) {
     dl_tensor *x = c->in[0];
     const long k = ATTR_I(c, DIAG_DIAGONAL);
     if (x->ndim == 2) return dl_finish(c, dl_clone(K(dl_diagonal(x, k, 0, 1))));
@@ -130,8 +127,7 @@ COMPOSE_RULE(diag) {
     return dl_finish(c, zeros ? dl_as_strided_set(zeros, x, x->shape, 1, &step, 1, k < 0 ? -k * n : k) : NULL);
 }
 
-COMPOSE_RULE(trace) {
-    POOL;
+POOLED_RULE(trace) {
     DL_TRY(check_matrix(c->in[0]));
     return dl_finish(c, dl_sum(K(dl_diagonal(c->in[0], 0, 0, 1)), NULL, 0, 0));
 }

@@ -10,7 +10,6 @@
 #include "dlcore/view.h"
 #include "ops/rules/fft.h"
 
-
 /* What both directions have in common. */
 typedef struct frames {
     long n, hop;
@@ -63,8 +62,7 @@ static dl_tensor *centred(dl_pool *p, dl_tensor *x, long by, const char *mode) {
     return three ? K(dl_reshape(three, (long[]){x->shape[0], x->shape[1] + 2 * by}, 2)) : NULL;
 }
 
-COMPOSE_RULE(stft) {
-    POOL;
+POOLED_RULE(stft) {
     frames f;
     dl_tensor *x = c->in[0];
     const bool complex = complex_dtype(x), single = x->ndim == 1;
@@ -113,8 +111,7 @@ static dl_status part_of(const dl_call *c, const frames *f, long all, long *from
     return DL_OK;
 }
 
-COMPOSE_RULE(istft) {
-    POOL;
+POOLED_RULE(istft) {
     frames f;
     dl_tensor *x = c->in[0];
     const bool single = x->ndim == 2, whole = ATTR_I(c, ISTFT_RETURN_COMPLEX) != 0;

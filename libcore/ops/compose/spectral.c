@@ -54,16 +54,14 @@ static dl_tensor *eigen(dl_pool *p, dl_tensor *a, const char *part, dl_tensor **
     return values && check_converged(p, info) == DL_OK ? values : NULL;
 }
 
-COMPOSE_RULE(eigh) {
-    POOL;
+POOLED_RULE(eigh) {
     dl_tensor *vectors, *values = eigen(p, c->in[0], ATTR_S(c, EIGH_UPLO), &vectors);
     if (!values) return dl_failed();
     c->out[0] = dl_ref(values), c->out[1] = dl_ref(vectors);
     return DL_OK;
 }
 
-COMPOSE_RULE(eigvalsh) {
-    POOL;
+POOLED_RULE(eigvalsh) {
     dl_tensor *vectors, *values = eigen(p, c->in[0], ATTR_S(c, EIGVALSH_UPLO), &vectors);
     return dl_finish(c, values ? dl_ref(values) : NULL);
 }
@@ -79,16 +77,14 @@ static dl_tensor *singular(dl_pool *p, dl_tensor *a, bool full, dl_tensor **s, d
     return u && check_converged(p, info) == DL_OK ? u : NULL;
 }
 
-COMPOSE_RULE(svd) {
-    POOL;
+POOLED_RULE(svd) {
     dl_tensor *s, *vh, *u = singular(p, c->in[0], ATTR_I(c, SVD_FULL_MATRICES) != 0, &s, &vh);
     if (!u) return dl_failed();
     c->out[0] = dl_ref(u), c->out[1] = dl_ref(s), c->out[2] = dl_ref(vh);
     return DL_OK;
 }
 
-COMPOSE_RULE(svdvals) {
-    POOL;
+POOLED_RULE(svdvals) {
     dl_tensor *s, *vh;
     return dl_finish(c, singular(p, c->in[0], false, &s, &vh) ? dl_ref(s) : NULL);
 }
@@ -114,8 +110,7 @@ static dl_tensor *sizes(dl_pool *p, dl_tensor *a, bool hermitian) {
     return values ? K(dl_abs(values)) : NULL;
 }
 
-COMPOSE_RULE(matrix_rank) {
-    POOL;
+POOLED_RULE(matrix_rank) {
     const long last = -1;
     dl_tensor *s = sizes(p, c->in[0], ATTR_I(c, MATRIX_RANK_HERMITIAN) != 0);
     if (!s) return dl_failed();
@@ -131,8 +126,7 @@ static dl_tensor *inverse_of_parts(dl_pool *p, dl_tensor *u, dl_tensor *s, dl_te
 }
 
 /* The gradient has a rule of its own. */
-COMPOSE_RULE(pinv) {
-    POOL;
+POOLED_RULE(pinv) {
     dl_tensor *a = c->in[0], *s = NULL, *vh = NULL, *u, *sizes;
     if (ATTR_I(c, PINV_HERMITIAN)) {
         s = eigen(p, a, "L", &u);
@@ -164,8 +158,7 @@ static dl_tensor *inverse_and_rank(dl_pool *p, dl_tensor *a, double limit, dl_te
 }
 
 /* By the pseudo-inverse: of all solutions the shortest one. */
-COMPOSE_RULE(lstsq) {
-    POOL;
+POOLED_RULE(lstsq) {
     dl_tensor *a = c->in[0], *b = c->in[1];
     const long rows = -2;
     DL_TRY(check_matrices(a, false));
@@ -202,8 +195,7 @@ static dl_tensor *matrix_norm(dl_pool *p, dl_tensor *t, double ord) {
     return sums ? K(ord > 0 ? dl_amax(sums, &last, 1, 0) : dl_amin(sums, &last, 1, 0)) : NULL;
 }
 
-COMPOSE_RULE(cond) {
-    POOL;
+POOLED_RULE(cond) {
     dl_tensor *a = c->in[0], *s, *other, *info = NULL, *pivots = NULL, *order = NULL;
     const double ord = ATTR(c, COND_P)->given ? dl_aval_number(ATTR(c, COND_P)) : 2;
     const long last = -1;
@@ -293,8 +285,7 @@ static dl_tensor *pade(dl_pool *p, dl_tensor *a) {
 }
 
 /* Without recording: the gradient has a rule of its own. */
-COMPOSE_RULE(matrix_exp) {
-    POOL;
+POOLED_RULE(matrix_exp) {
     dl_tensor *a = c->in[0];
     DL_TRY(check_matrices(a, true));
     if (!a->numel) return dl_finish(c, dl_clone(a));

@@ -25,8 +25,7 @@ static double largest(dl_dtype t) {
     return t == DL_F64 ? DBL_MAX : t == DL_F32 ? (double)FLT_MAX : t == DL_F16 ? 65504.0 : 0x1.fep127;
 }
 
-COMPOSE_RULE(nan_to_num) {
-    POOL;
+POOLED_RULE(nan_to_num) {
     dl_tensor *x = c->in[0];
     const dl_dtype t = (dl_dtype)x->dtype;
     const dl_aval *nan = ATTR(c, NAN_TO_NUM_NAN), *up = ATTR(c, NAN_TO_NUM_POSINF), *down = ATTR(c, NAN_TO_NUM_NEGINF);
@@ -43,14 +42,12 @@ static dl_tensor *without_nan(dl_pool *p, dl_tensor *x) {
     return K(dl_where(K(dl_isnan(x)), K(dl_to_dtype(K(dl_scalar_i(0)), (dl_dtype)x->dtype)), x));
 }
 
-COMPOSE_RULE(nansum) {
-    POOL;
+POOLED_RULE(nansum) {
     dl_tensor *x = without_nan(p, c->in[0]);
     return dl_finish(c, x ? dl_sum(x, ATTR_V(c, REDUCE_DIM), ATTR_I(c, REDUCE_KEEPDIM) != 0) : NULL);
 }
 
-COMPOSE_RULE(nanmean) {
-    POOL;
+POOLED_RULE(nanmean) {
     const int keep = ATTR_I(c, REDUCE_KEEPDIM) != 0;
     dl_tensor *x = without_nan(p, c->in[0]), *there = K(dl_logical_not(K(dl_isnan(c->in[0]))));
     dl_tensor *sum = x ? K(dl_sum(x, ATTR_V(c, REDUCE_DIM), keep)) : NULL;
@@ -59,8 +56,7 @@ COMPOSE_RULE(nanmean) {
 
 /* ---- counts and pairs */
 
-COMPOSE_RULE(count_nonzero) {
-    POOL;
+POOLED_RULE(count_nonzero) {
     return dl_finish(c, dl_sum(K(dl_ne(c->in[0], K(dl_scalar_i(0)))), ATTR_V(c, COUNT_NONZERO_DIM), 0));
 }
 
@@ -84,15 +80,11 @@ static dl_status with_mean(dl_call *c, dl_tensor *spread) {
 COMPOSE_RULE(var_mean) { return with_mean(c, SPREAD_OF(dl_var)); }
 COMPOSE_RULE(std_mean) { return with_mean(c, SPREAD_OF(dl_std)); }
 
-COMPOSE_RULE(dist) {
-    POOL;
-    return dl_finish(c, dl_norm(K(dl_sub(c->in[0], c->in[1])), NULL, 0, 0, ATTR_F(c, DIST_P)));
-}
+POOLED_RULE(dist) { return dl_finish(c, dl_norm(K(dl_sub(c->in[0], c->in[1])), NULL, 0, 0, ATTR_F(c, DIST_P))); }
 
 /* ---- comparing */
 
-COMPOSE_RULE(isclose) {
-    POOL;
+POOLED_RULE(isclose) {
     dl_tensor *a = K(dl_detach(c->in[0])), *b = K(dl_detach(c->in[1]));
     const double rtol = ATTR_F(c, ISCLOSE_RTOL), atol = ATTR_F(c, ISCLOSE_ATOL);
     if (!(rtol >= 0 && atol >= 0))
@@ -132,8 +124,7 @@ static dl_status check_weights(const dl_call *c, dl_pool *p) {
 
 /* Without replacement: the largest of ln(u) / weight (Efraimidis, Spirakis 2006). With it: the place of u in the
  * running sums. */
-COMPOSE_RULE(multinomial) {
-    POOL;
+POOLED_RULE(multinomial) {
     dl_tensor *x = K(dl_detach(c->in[0])), *at = NULL;
     const long k = ATTR_I(c, MULTINOMIAL_NUM_SAMPLES);
     if (!x) return dl_failed();

@@ -14,18 +14,15 @@
 static dl_tensor *log_i0(dl_pool *p, dl_tensor *k) { return ADD(LOG(K(dl_i0e(k))), K(dl_abs(k))); }
 static dl_tensor *slope(dl_pool *p, dl_tensor *k) { return DIV(K(dl_i1e(k)), K(dl_i0e(k))); }
 
-COMPOSE_RULE(von_mises_log_prob) {
-    POOL;
+POOLED_RULE(von_mises_log_prob) {
     dl_tensor *near = MUL(IN(2), K(dl_cos(SUB(IN(0), IN(1)))));
     RESULT(SUB(SUB(near, log_i0(p, IN(2))), N(LN_2PI)));
 }
-COMPOSE_RULE(von_mises_entropy) {
-    POOL;
+POOLED_RULE(von_mises_entropy) {
     dl_tensor *k = IN(1);
     RESULT(ADD(ADD(SUB(log_i0(p, k), MUL(k, slope(p, k))), MUL(IN(0), N(0))), N(LN_2PI)));
 }
-COMPOSE_RULE(von_mises_kl) {
-    POOL;
+POOLED_RULE(von_mises_kl) {
     dl_tensor *k = IN(1), *other = MUL(IN(3), K(dl_cos(SUB(IN(0), IN(2)))));
     RESULT(ADD(SUB(log_i0(p, IN(3)), log_i0(p, k)), MUL(slope(p, k), SUB(k, other))));
 }
@@ -61,8 +58,7 @@ static dl_tensor *attempt(dl_tensor *found, dl_tensor *k, dl_tensor *r, long *le
 }
 
 /* Angles from -pi to pi, drawn in f64. */
-COMPOSE_RULE(von_mises_sample) {
-    POOL;
+POOLED_RULE(von_mises_sample) {
     dl_tensor *shaped = dl_draw_noise(c, p, dl_rand, 0, 0), *loc = K(dl_to_dtype(IN(0), DL_F64)),
               *k = K(dl_to_dtype(IN(1), DL_F64)), *r = k ? proposal(p, k) : NULL;
     if (!shaped || !loc || !r) return dl_failed();

@@ -121,16 +121,14 @@ dl_tensor *dl_poisson_of(dl_tensor *rate) {
     return s.count ? counted(s.left, s.count) : NULL;
 }
 
-COMPOSE_RULE(poisson) {
-    POOL;
+POOLED_RULE(poisson) {
     dl_tensor *rate = K(dl_to_dtype(K(dl_detach(c->in[0])), DL_F64));
     if (!rate) return dl_failed();
     DL_TRY(check_range(p, rate, 1e15, "rates must be finite and not negative"));
     return dl_finish(c, dl_to_dtype(K(dl_poisson_of(rate)), c->dtype));
 }
 
-COMPOSE_RULE(binomial) {
-    POOL;
+POOLED_RULE(binomial) {
     dl_tensor *n = K(dl_to_dtype(K(dl_detach(c->in[0])), DL_F64)),
               *prob = K(dl_to_dtype(K(dl_detach(c->in[1])), DL_F64));
     dl_tensor *zero = n && prob ? K(dl_mul(K(dl_add(n, prob)), N(0))) : NULL;

@@ -43,33 +43,28 @@ dl_tensor *dl_draw_noise(dl_call *c, dl_pool *p, source from, int event, long k)
 
 /* ---- functions of noise */
 
-COMPOSE_RULE(normal_sample) {
-    POOL;
+POOLED_RULE(normal_sample) {
     return dl_finish(c, dl_add(c->in[0], K(dl_mul(c->in[1], dl_draw_noise(c, p, dl_randn, 0, 0)))));
 }
 
-COMPOSE_RULE(uniform_sample) {
-    POOL;
+POOLED_RULE(uniform_sample) {
     dl_tensor *width = K(dl_sub(c->in[1], c->in[0]));
     return dl_finish(c, dl_add(c->in[0], K(dl_mul(width, dl_draw_noise(c, p, dl_rand, 0, 0)))));
 }
 
-COMPOSE_RULE(exponential_sample) {
-    POOL;
+POOLED_RULE(exponential_sample) {
     dl_tensor *u = dl_draw_noise(c, p, dl_rand, 0, 0);
     return dl_finish(c, dl_div(K(dl_neg(K(dl_log1p(K(dl_neg(u)))))), c->in[0]));
 }
 
 /* -sign(u) ln(1 - 2 |u|) of u from -1/2 to 1/2 */
-COMPOSE_RULE(laplace_sample) {
-    POOL;
+POOLED_RULE(laplace_sample) {
     dl_tensor *u = K(dl_sub(dl_draw_noise(c, p, dl_rand, 0, 0), N(0.5)));
     dl_tensor *size = K(dl_log1p(K(dl_clamp(K(dl_mul(K(dl_abs(u)), N(-2))), &(double){-0.99999994}, NULL))));
     return dl_finish(c, dl_sub(c->in[0], K(dl_mul(c->in[1], K(dl_mul(K(dl_sign(u)), size))))));
 }
 
-COMPOSE_RULE(multivariate_normal_sample) {
-    POOL;
+POOLED_RULE(multivariate_normal_sample) {
     dl_tensor *loc = c->in[0], *l = c->in[1];
     long shape[2 * DL_MAX_DIM], batch[2 * DL_MAX_DIM];
     const dl_aval *given = ATTR(c, DRAW_SHAPE);
@@ -85,15 +80,13 @@ COMPOSE_RULE(multivariate_normal_sample) {
 
 /* ---- whole numbers, without a gradient */
 
-COMPOSE_RULE(bernoulli_sample) {
-    POOL;
+POOLED_RULE(bernoulli_sample) {
     dl_tensor *is = K(dl_lt(dl_draw_noise(c, p, dl_rand, 0, 0), K(dl_sigmoid(c->in[0]))));
     return dl_finish(c, is ? dl_to_dtype(is, c->dtype) : NULL);
 }
 
 /* The largest of the logits with noise -ln(-ln u) (Gumbel). */
-COMPOSE_RULE(categorical_sample) {
-    POOL;
+POOLED_RULE(categorical_sample) {
     const long last = -1;
     dl_tensor *u = dl_draw_noise(c, p, dl_rand, 1, c->in[0]->shape[c->in[0]->ndim - 1]);
     dl_tensor *gumbel = K(dl_neg(K(dl_log(K(dl_neg(K(dl_log(u))))))));
@@ -143,16 +136,14 @@ dl_tensor *dl_gamma_of(dl_pool *outer, dl_tensor *given, const long *shape, int 
     return x ? dl_keep(outer, dl_ref(x)) : NULL;
 }
 
-COMPOSE_RULE(gamma_sample) {
-    POOL;
+POOLED_RULE(gamma_sample) {
     long shape[2 * DL_MAX_DIM];
     int n;
     DL_TRY(full_shape(c, 0, 0, shape, &n));
     return dl_finish(c, dl_div(dl_gamma_of(p, c->in[0], shape, n), c->in[1]));
 }
 
-COMPOSE_RULE(beta_sample) {
-    POOL;
+POOLED_RULE(beta_sample) {
     long shape[2 * DL_MAX_DIM];
     int n;
     DL_TRY(full_shape(c, 0, 0, shape, &n));
@@ -160,8 +151,7 @@ COMPOSE_RULE(beta_sample) {
     return dl_finish(c, b ? dl_div(a, K(dl_add(a, b))) : NULL);
 }
 
-COMPOSE_RULE(dirichlet_sample) {
-    POOL;
+POOLED_RULE(dirichlet_sample) {
     const long last = -1;
     long shape[2 * DL_MAX_DIM];
     int n;

@@ -19,8 +19,7 @@ static dl_tensor *uniform(dl_pool *p, const dl_tensor *x) {
     return K(dl_rand(x->shape, x->ndim, (int)x->dtype, x->st->device));
 }
 
-COMPOSE_RULE(rrelu) {
-    POOL;
+POOLED_RULE(rrelu) {
     dl_tensor *x = c->in[0];
     const double low = ATTR_F(c, RRELU_LOWER), high = ATTR_F(c, RRELU_UPPER);
     if (!(low <= high)) return dl_fail(DL_ERR_VALUE, "lower must not be above upper, as %g is above %g", low, high);
@@ -39,8 +38,7 @@ static dl_tensor *gumbel(dl_pool *p, const dl_tensor *x) {
 }
 
 /* Jang, Gu, Poole: Categorical reparameterization with Gumbel-softmax (2017). */
-COMPOSE_RULE(gumbel_softmax) {
-    POOL;
+POOLED_RULE(gumbel_softmax) {
     dl_tensor *x = c->in[0];
     const double tau = ATTR_F(c, GUMBEL_SOFTMAX_TAU);
     const long dim = ATTR_I(c, GUMBEL_SOFTMAX_DIM);

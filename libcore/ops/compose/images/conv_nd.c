@@ -71,8 +71,7 @@ static dl_tensor *input_of(dl_pool *p, const dl_call *c, geometry *g) {
 
 /* ---- images, where padding is a word */
 
-COMPOSE_RULE(conv2d) {
-    POOL;
+POOLED_RULE(conv2d) {
     geometry g = {0};
     DL_TRY(read(c, 2, false, &g));
     dl_tensor *x = input_of(p, c, &g);
@@ -127,8 +126,7 @@ static dl_tensor *turned(dl_pool *p, dl_tensor *t, const long *shape) {
     return split ? dl_permute(split, (long[]){0, 2, 1, 3, 4}, 5) : NULL;
 }
 
-COMPOSE_RULE(conv3d) {
-    POOL;
+POOLED_RULE(conv3d) {
     geometry g = {0};
     DL_TRY(read(c, 3, false, &g));
     dl_tensor *x = dl_with_batch(p, input_of(p, c, &g), 5), *w = c->in[1];
@@ -160,8 +158,7 @@ static dl_tensor *biased(dl_pool *p, dl_tensor *y, dl_tensor *bias) {
 }
 
 /* The images of each slice have a channel for each depth of the kernel; those are added where they belong. */
-COMPOSE_RULE(conv_transpose3d) {
-    POOL;
+POOLED_RULE(conv_transpose3d) {
     geometry g = {0};
     DL_TRY(read(c, 3, true, &g));
     DL_TRY(dl_sizes(ATTR(c, CONV_TRANSPOSE3D_OUTPUT_PADDING), "output_padding", 3, 0, g.more));

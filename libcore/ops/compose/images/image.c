@@ -46,8 +46,7 @@ static dl_status shuffle(dl_call *c, long r, bool larger) {
 COMPOSE_RULE(pixel_shuffle) { return shuffle(c, ATTR_I(c, PIXEL_SHUFFLE_UPSCALE_FACTOR), true); }
 COMPOSE_RULE(pixel_unshuffle) { return shuffle(c, ATTR_I(c, PIXEL_UNSHUFFLE_DOWNSCALE_FACTOR), false); }
 
-COMPOSE_RULE(channel_shuffle) {
-    POOL;
+POOLED_RULE(channel_shuffle) {
     dl_tensor *x = c->in[0];
     const long g = ATTR_I(c, CHANNEL_SHUFFLE_GROUPS), *s = x->shape;
     if (x->ndim < 3) return dl_fail(DL_ERR_SHAPE, "the input must be [N,C,...], not of %d dimensions", x->ndim);
@@ -70,8 +69,7 @@ static dl_status windows(const dl_call *c, dl_conv *g) {
     return dl_window_sizes(g, false, "window");
 }
 
-COMPOSE_RULE(unfold) {
-    POOL;
+POOLED_RULE(unfold) {
     dl_conv g = {0};
     dl_tensor *x = c->in[0];
     if (x->ndim != 3 && x->ndim != 4)
@@ -110,8 +108,7 @@ static dl_tensor *landing(dl_pool *p, const dl_conv *g, long width, int device) 
     return sum ? K(dl_reshape(sum, &flat, 1)) : NULL;
 }
 
-COMPOSE_RULE(fold) {
-    POOL;
+POOLED_RULE(fold) {
     dl_conv g = {0};
     dl_tensor *x = c->in[0];
     if (x->ndim != 2 && x->ndim != 3)

@@ -164,8 +164,7 @@ static dl_tensor *wide(dl_pool *p, dl_tensor *t) {
     return DL_BIT(t->dtype) & DL_HALVES ? K(dl_to_dtype(t, DL_F32)) : t;
 }
 
-COMPOSE_RULE(grid_sample) {
-    POOL;
+POOLED_RULE(grid_sample) {
     pools parts DL_SCOPE(release_all) = {0};
     reading r = {0};
     const struct mode *mode = NULL;
@@ -204,8 +203,7 @@ static dl_tensor *axis(dl_pool *p, long n, bool corners, dl_dtype t, int device)
     return K(dl_linspace(-end, end, n, t, device));
 }
 
-COMPOSE_RULE(affine_grid) {
-    POOL;
+POOLED_RULE(affine_grid) {
     dl_tensor *theta = c->in[0];
     const dl_aval *size = ATTR(c, AFFINE_GRID_SIZE);
     const int dims = size->n - 2, device = theta->st->device;
