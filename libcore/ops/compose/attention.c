@@ -23,7 +23,7 @@
 /* Which keys a query may see, one by one with what is given; NULL and no error: all. */
 static dl_tensor *allowed(const dl_attention_sizes *a, dl_pool *p, dl_tensor *mask, dl_tensor *lengths, int device) {
     dl_tensor *all = NULL;
-    if (mask) all = mask->dtype == DL_BOOL ? mask : K(dl_ne(mask, K(dl_scalar_f(-INFINITY))));
+    if (mask) all = mask->dtype == DL_BOOL ? mask : K(dl_ne(mask, N(-INFINITY)));
     if (a->causal) {
         dl_tensor *t = K(dl_tril(K(dl_full((long[]){a->rows, a->keys}, 2, 1, DL_BOOL, device)), 0));
         all = all ? K(dl_logical_and(all, t)) : t;
@@ -55,14 +55,13 @@ dl_tensor *dl_attention_by_parts(const dl_attention_sizes *a, dl_tensor *q, dl_t
         dl_tensor *wide = K(dl_to_dtype(in[i], t));
         in[i] = K(dl_reshape(wide, (long[]){s[0], a->kv_heads, i ? 1 : a->group, s[2], s[3]}, 5));
     }
-    dl_tensor *s =
-        K(dl_matmul(K(dl_mul(in[0], K(dl_scalar_f(a->scale)))), K(dl_permute(in[1], (long[]){0, 1, 2, 4, 3}, 5))));
+    dl_tensor *s = K(dl_matmul(K(dl_mul(in[0], N(a->scale))), K(dl_permute(in[1], (long[]){0, 1, 2, 4, 3}, 5))));
     if (bias) bias = grouped(a, p, K(dl_to_dtype(bias, t)));
     dl_tensor *all = s ? allowed(a, p, bias ? bias : grouped(a, p, mask), lengths, s->st->device) : NULL;
     if (bias) s = K(dl_add(s, bias));
-    if (all) s = K(dl_where(all, s, K(dl_scalar_f(dl_masked_score(t)))));
+    if (all) s = K(dl_where(all, s, N(dl_masked_score(t))));
     dl_tensor *w = s ? K(dl_softmax(s, -1)) : NULL;
-    if (all) w = K(dl_where(all, w, K(dl_scalar_f(0))));
+    if (all) w = K(dl_where(all, w, N(0)));
     if (kept) w = K(dl_mul(w, grouped(a, p, kept)));
     dl_tensor *y = w ? K(dl_matmul(w, in[2])) : NULL;
     if (!y) return dl_fail_null("a part of attention"), NULL;

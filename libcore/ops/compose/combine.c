@@ -165,7 +165,7 @@ POOLED_RULE(logspace) {
     const int dtype = ATTR(c, LOGSPACE_DTYPE)->given ? (int)ATTR_I(c, LOGSPACE_DTYPE) : DL_F32;
     dl_tensor *exponent = K(
         dl_linspace(ATTR_F(c, LOGSPACE_START), ATTR_F(c, LOGSPACE_END), ATTR_I(c, LOGSPACE_STEPS), DL_F64, c->device));
-    dl_tensor *power = exponent ? K(dl_pow(K(dl_scalar_f(ATTR_F(c, LOGSPACE_BASE))), exponent)) : NULL;
+    dl_tensor *power = exponent ? K(dl_pow(N(ATTR_F(c, LOGSPACE_BASE)), exponent)) : NULL;
     return dl_finish(c, power ? dl_to(power, dtype) : NULL);
 }
 
@@ -177,10 +177,10 @@ static dl_status window(dl_call *c, double a0, double a1, double a2) {
     if (n < 0) return dl_fail(DL_ERR_VALUE, "a window of %ld numbers", n);
     if (n == 1) return dl_finish(c, dl_ones(&n, 1, dtype, c->device));
     dl_tensor *x = K(dl_arange(0, &(double){(double)n}, 1, DL_F64, c->device));
-    x = x ? K(dl_mul(x, K(dl_scalar_f(2 * M_PI / (double)(period > 0 ? period : 1))))) : NULL;
-    dl_tensor *one = x ? K(dl_mul(K(dl_cos(x)), K(dl_scalar_f(a1)))) : NULL;
-    dl_tensor *w = one ? K(dl_sub(K(dl_scalar_f(a0)), one)) : NULL;
-    if (w && a2 != 0) w = K(dl_add(w, K(dl_mul(K(dl_cos(K(dl_mul(x, K(dl_scalar_f(2)))))), K(dl_scalar_f(a2))))));
+    x = x ? K(dl_mul(x, N(2 * M_PI / (double)(period > 0 ? period : 1)))) : NULL;
+    dl_tensor *one = x ? K(dl_mul(K(dl_cos(x)), N(a1))) : NULL;
+    dl_tensor *w = one ? K(dl_sub(N(a0), one)) : NULL;
+    if (w && a2 != 0) w = K(dl_add(w, K(dl_mul(K(dl_cos(K(dl_mul(x, N(2))))), N(a2)))));
     return dl_finish(c, w ? dl_to(w, dtype) : NULL);
 }
 /* 2 i / period - 1 of the n numbers of a window, in f64; NULL where it is of one number, which is 1. */
@@ -190,7 +190,7 @@ static dl_status window_places(dl_call *c, dl_pool *p, int dtype, dl_tensor **x)
     if (n < 0) return dl_fail(DL_ERR_VALUE, "a window of %ld numbers", n);
     if (n == 1) return dl_finish(c, dl_ones(&n, 1, dtype, c->device));
     dl_tensor *i = K(dl_arange(0, &(double){(double)n}, 1, DL_F64, c->device));
-    *x = K(dl_sub(K(dl_mul(i, K(dl_scalar_f(2 / (double)(period > 0 ? period : 1))))), K(dl_scalar_f(1))));
+    *x = K(dl_sub(K(dl_mul(i, N(2 / (double)(period > 0 ? period : 1)))), N(1)));
     return *x ? DL_OK : dl_failed();
 }
 static int window_dtype(const dl_call *c) {
@@ -200,17 +200,16 @@ static int window_dtype(const dl_call *c) {
 POOLED_RULE(bartlett_window) {
     dl_tensor *x;
     DL_TRY(window_places(c, p, window_dtype(c), &x));
-    return x ? dl_finish(c, dl_to(K(dl_sub(K(dl_scalar_f(1)), K(dl_abs(x)))), window_dtype(c))) : DL_OK;
+    return x ? dl_finish(c, dl_to(K(dl_sub(N(1), K(dl_abs(x)))), window_dtype(c))) : DL_OK;
 }
 
 POOLED_RULE(kaiser_window) {
-    dl_tensor *x, *zero = K(dl_scalar_f(0));
+    dl_tensor *x, *zero = N(0);
     const double beta = ATTR_F(c, KAISER_WINDOW_BETA);
     DL_TRY(window_places(c, p, window_dtype(c), &x));
     if (!x) return DL_OK;
-    dl_tensor *root = K(dl_sqrt(K(dl_maximum(K(dl_sub(K(dl_scalar_f(1)), K(dl_square(x)))), zero))));
-    dl_tensor *top = K(dl_i0(K(dl_mul(root, K(dl_scalar_f(beta)))))),
-              *one = K(dl_full((long[]){0}, 0, beta, DL_F64, c->device));
+    dl_tensor *root = K(dl_sqrt(K(dl_maximum(K(dl_sub(N(1), K(dl_square(x)))), zero))));
+    dl_tensor *top = K(dl_i0(K(dl_mul(root, N(beta))))), *one = K(dl_full((long[]){0}, 0, beta, DL_F64, c->device));
     dl_tensor *w = top && one ? K(dl_div(top, K(dl_i0(one)))) : NULL;
     return dl_finish(c, w ? dl_to(w, window_dtype(c)) : NULL);
 }

@@ -66,8 +66,8 @@ POOLED_RULE(imag) {
 
 /* pi of negative numbers, 0 of others; NaN stays. */
 static dl_tensor *real_angle(dl_pool *p, dl_tensor *x) {
-    dl_tensor *sign = K(dl_sign(x)), *less = K(dl_sub(sign, K(dl_scalar_f(1))));
-    return dl_mul(K(dl_mul(sign, less)), K(dl_scalar_f(M_PI / 2)));
+    dl_tensor *sign = K(dl_sign(x)), *less = K(dl_sub(sign, N(1)));
+    return dl_mul(K(dl_mul(sign, less)), N(M_PI / 2));
 }
 
 POOLED_RULE(angle) {
@@ -79,17 +79,17 @@ COMPOSE_RULE(conj) { return dl_finish(c, dl_ref(c->in[0])); }
 
 /* |x|, whose gradient at 0 is 0: there the length of another vector is computed, and not used. */
 POOLED_RULE(abs) {
-    dl_tensor *a = K(part(p, c->in[0], 0)), *b = K(part(p, c->in[0], 1)), *zero = K(dl_scalar_f(0));
+    dl_tensor *a = K(part(p, c->in[0], 0)), *b = K(part(p, c->in[0], 1)), *zero = N(0);
     dl_tensor *none = K(dl_logical_and(K(dl_eq(a, zero)), K(dl_eq(b, zero))));
-    dl_tensor *length = none ? K(dl_hypot(K(dl_where(none, K(dl_scalar_f(1)), a)), b)) : NULL;
+    dl_tensor *length = none ? K(dl_hypot(K(dl_where(none, N(1), a)), b)) : NULL;
     return dl_finish(c, length ? dl_where(none, zero, length) : NULL);
 }
 
 POOLED_RULE(sgn) {
     dl_tensor *x = c->in[0];
     if (!is_complex(x)) return dl_finish(c, dl_sign(x));
-    dl_tensor *size = K(dl_abs(x)), *none = K(dl_eq(size, K(dl_scalar_f(0))));
-    return dl_finish(c, none ? dl_div(x, K(dl_where(none, K(dl_scalar_f(1)), size))) : NULL);
+    dl_tensor *size = K(dl_abs(x)), *none = K(dl_eq(size, N(0)));
+    return dl_finish(c, none ? dl_div(x, K(dl_where(none, N(1), size))) : NULL);
 }
 
 /* ---- powers: whole ones of small size by products, others by logarithms; 0 to any power but 0 is 0 */
@@ -102,7 +102,7 @@ static bool small_power(const dl_tensor *e, long *n) {
 }
 
 POOLED_RULE(pow) {
-    dl_tensor *x = c->in[0], *e = c->in[1], *zero = K(dl_scalar_f(0)), *one = K(dl_scalar_f(1)), *y = NULL;
+    dl_tensor *x = c->in[0], *e = c->in[1], *zero = N(0), *one = N(1), *y = NULL;
     long n = 0;
     if (small_power(e, &n) && n) {
         for (long i = n < 0 ? -n : n; i && x; i >>= 1, x = i ? K(dl_square(x)) : x)
@@ -264,5 +264,5 @@ POOLED_RULE(rand) { return dl_finish(c, drawn(p, c)); }
 /* Each part has half of the variance. */
 POOLED_RULE(randn) {
     dl_tensor *x = K(drawn(p, c));
-    return dl_finish(c, x ? dl_mul(x, K(dl_scalar_f(M_SQRT1_2))) : NULL);
+    return dl_finish(c, x ? dl_mul(x, N(M_SQRT1_2)) : NULL);
 }

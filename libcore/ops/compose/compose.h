@@ -34,6 +34,9 @@ static inline dl_status dl_finish(dl_call *c, dl_tensor *result) {
 /* A pool p, released at the end of the block; and a temporary of such a pool. */
 #define POOL dl_pool pool DL_SCOPE(dl_release) = {0}, *p = &pool
 #define K(expr) dl_keep(p, (expr))
+/* A number of the language, kept by the pool; and as the result, with a new reference, what the pool keeps. */
+#define N(v) K(dl_scalar_f(v))
+#define RESULT(x) return dl_finish(c, dl_ref(x))
 /* The function of a composite that has a pool. */
 #define POOLED_RULE(name)                                                                                              \
     static dl_status pooled_##name(dl_call *c, dl_pool *p);                                                            \

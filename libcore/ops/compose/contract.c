@@ -105,8 +105,8 @@ POOLED_RULE(cov) {
     if (f) f = K(dl_to_dtype(f, c->dtype));
     if (a) a = K(dl_to_dtype(a, c->dtype));
     w = f && a ? K(dl_mul(f, a)) : f ? f : a;
-    dl_tensor *total = w ? K(dl_sum(w, NULL, 0, 0)) : K(dl_scalar_f((double)n));
-    dl_tensor *lost = K(dl_scalar_f((double)ATTR_I(c, COV_CORRECTION)));
+    dl_tensor *total = w ? K(dl_sum(w, NULL, 0, 0)) : N((double)n);
+    dl_tensor *lost = N((double)ATTR_I(c, COV_CORRECTION));
     if (a && w) lost = K(dl_mul(lost, K(dl_div(K(dl_sum(K(dl_mul(w, a)), NULL, 0, 0)), total))));
     dl_tensor *weighed = w ? K(dl_mul(m, w)) : m;
     dl_tensor *off = K(dl_sub(m, K(dl_div(K(dl_sum(weighed, &last, 1, 1)), total))));
@@ -141,11 +141,11 @@ static dl_tensor *areas(dl_call *c, dl_pool *p, int *d) {
         for (int i = 0; i < y->ndim; i++) shape[i] = i == *d ? x->numel : 1;
         x = K(dl_reshape(x, shape, y->ndim));
     }
-    width = x ? K(dl_diff(x, NULL, NULL, 1, *d - y->ndim)) : K(dl_scalar_f(ATTR_F(c, AREAS_DX)));
+    width = x ? K(dl_diff(x, NULL, NULL, 1, *d - y->ndim)) : N(ATTR_F(c, AREAS_DX));
     dl_tensor *right = K(dl_slice(y, *d, &one, NULL, 1)),
               *left = y->shape[*d] ? K(dl_slice(y, *d, NULL, &but_last, 1)) : right;
     dl_tensor *sum = left && right ? K(dl_add(left, right)) : NULL;
-    return sum && width ? K(dl_mul(K(dl_mul(sum, width)), K(dl_scalar_f(0.5)))) : NULL;
+    return sum && width ? K(dl_mul(K(dl_mul(sum, width)), N(0.5))) : NULL;
 }
 
 POOLED_RULE(trapezoid) {
@@ -203,7 +203,7 @@ POOLED_RULE(matrix_norm) {
         return dl_fail(DL_ERR_VALUE, "ord is fro, nuc, inf, -inf, 1, -1, 2 or -2, not '%s'", ord);
     long shape[DL_MAX_DIM];
     for (int i = 0; i < c->in[0]->ndim; i++) shape[i] = i == a || i == b ? 1 : c->in[0]->shape[i];
-    if (!n || !ATTR_I(c, MATRIX_NORM_KEEPDIM)) return dl_finish(c, n ? dl_ref(n) : NULL);
+    if (!n || !ATTR_I(c, MATRIX_NORM_KEEPDIM)) RESULT(n);
     return dl_finish(c, dl_reshape(n, shape, c->in[0]->ndim));
 }
 
@@ -219,8 +219,8 @@ POOLED_RULE(renorm) {
     for (int i = 0; i < x->ndim; i++)
         if (i != d) others[n++] = i;
     dl_tensor *norm = K(dl_norm(x, others, n, 1, ATTR_F(c, RENORM_P)));
-    dl_tensor *factor = K(dl_div(K(dl_scalar_f(most)), K(dl_add(norm, K(dl_scalar_f(1e-7))))));
-    factor = factor ? K(dl_where(K(dl_gt(norm, K(dl_scalar_f(most)))), factor, K(dl_scalar_f(1)))) : NULL;
+    dl_tensor *factor = K(dl_div(N(most), K(dl_add(norm, N(1e-7)))));
+    factor = factor ? K(dl_where(K(dl_gt(norm, N(most))), factor, N(1))) : NULL;
     return dl_finish(c, dl_mul(x, factor));
 }
 

@@ -167,7 +167,7 @@ static dl_tensor *losses(const ctc *k) {
     dl_tensor *last = end ? K(dl_gather(alpha, end, 1)) : NULL, *label = before ? K(dl_gather(alpha, before, 1)) : NULL;
     label = label ? K(dl_where(K(dl_gt(end, K(dl_scalar_i(0)))), label, k->never)) : NULL;
     dl_tensor *loss = label ? K(dl_neg(K(dl_logaddexp(last, label)))) : NULL;
-    loss = loss ? K(dl_where(K(dl_lt(loss, K(dl_scalar_f(-impossible / 2)))), loss, K(dl_scalar_f(INFINITY)))) : NULL;
+    loss = loss ? K(dl_where(K(dl_lt(loss, N(-impossible / 2))), loss, N(INFINITY))) : NULL;
     return loss ? dl_reshape(loss, (long[]){k->n}, 1) : NULL;
 }
 
@@ -188,11 +188,11 @@ POOLED_RULE(ctc_loss) {
     DL_TRY(read_targets(c, p, &k, blank));
     DL_TRY(make_states(p, &k, blank));
     dl_tensor *each = K(losses(&k));
-    if (each && ATTR_I(c, CTC_LOSS_ZERO_INFINITY)) each = K(dl_where(K(dl_isinf(each)), K(dl_scalar_f(0)), each));
+    if (each && ATTR_I(c, CTC_LOSS_ZERO_INFINITY)) each = K(dl_where(K(dl_isinf(each)), N(0), each));
     if (each && how == DL_REDUCE_MEAN) {
         const double least = 1;
         each = K(dl_div(each, K(dl_to(K(dl_clamp(k.lengths, &least, NULL)), x->dtype))));
     }
     if (each && one && how == DL_REDUCE_NONE) return dl_finish(c, dl_reshape(each, (long[]){0}, 0));
-    return dl_finish(c, each ? dl_reduced_loss(each, how) : NULL);
+    return dl_finish(c, dl_reduced_loss(each, how));
 }

@@ -189,7 +189,7 @@ static dl_status frequencies(dl_call *c, bool half) {
     dl_tensor *part[2] = {K(dl_arange(0, &up, 1, c->dtype, c->device)), NULL};
     if (!half) part[1] = K(dl_arange(-(double)(n / 2), &zero, 1, c->dtype, c->device));
     dl_tensor *whole = half ? part[0] : part[0] && part[1] ? K(dl_cat(part, 2, 0)) : NULL;
-    return dl_finish(c, whole ? dl_mul(whole, K(dl_scalar_f(1 / step))) : NULL);
+    return dl_finish(c, whole ? dl_mul(whole, N(1 / step)) : NULL);
 }
 COMPOSE_RULE(fftfreq) { return frequencies(c, false); }
 COMPOSE_RULE(rfftfreq) { return frequencies(c, true); }

@@ -16,9 +16,7 @@
 
 #include <math.h>
 
-static dl_tensor *number(dl_pool *p, double v) { return K(dl_scalar_f(v)); }
-static dl_tensor *scaled(dl_pool *p, dl_tensor *t, double by) { return K(dl_mul(t, number(p, by))); }
-static dl_status finish(dl_call *c, dl_tensor *t) { return dl_finish(c, t ? dl_ref(t) : NULL); }
+static dl_tensor *scaled(dl_pool *p, dl_tensor *t, double by) { return K(dl_mul(t, N(by))); }
 
 /* ---- two operands */
 
@@ -47,10 +45,10 @@ POOLED_RULE(float_power) {
 POOLED_RULE(mvlgamma) {
     const long n = ATTR_I(c, MVLGAMMA_P);
     if (n < 1 || n > 60) return dl_fail(DL_ERR_VALUE, "p must be 1 to 60, not %ld", n);
-    dl_tensor *sum = number(p, (double)(n * (n - 1)) / 4 * 1.14472988584940017414); /* ln(pi) */
+    dl_tensor *sum = N((double)(n * (n - 1)) / 4 * 1.14472988584940017414); /* ln(pi) */
     for (long i = 0; i < n; i++) {
         POOL;
-        dl_tensor *more = dl_add(sum, K(dl_lgamma(K(dl_sub(c->in[0], K(dl_scalar_f((double)i / 2)))))));
+        dl_tensor *more = dl_add(sum, K(dl_lgamma(K(dl_sub(c->in[0], N((double)i / 2))))));
         if (i) dl_unref(sum);
         if (!(sum = more)) return dl_failed();
     }
@@ -65,7 +63,7 @@ POOLED_RULE(rsub) {
 
 POOLED_RULE(logaddexp2) {
     dl_tensor *sum = K(dl_logaddexp(scaled(p, c->in[0], M_LN2), scaled(p, c->in[1], M_LN2)));
-    return dl_finish(c, dl_mul(sum, number(p, 1 / M_LN2)));
+    return dl_finish(c, dl_mul(sum, N(1 / M_LN2)));
 }
 
 POOLED_RULE(xlog1py) {
@@ -82,34 +80,32 @@ POOLED_RULE(logit) {
         const double low = ATTR_F(c, LOGIT_EPS), high = 1 - low;
         x = K(dl_clamp(x, &low, &high));
     }
-    return dl_finish(c, dl_log(K(dl_div(x, K(dl_sub(number(p, 1), x))))));
+    return dl_finish(c, dl_log(K(dl_div(x, K(dl_sub(N(1), x))))));
 }
 
 POOLED_RULE(sinc) {
-    dl_tensor *one = number(p, 1), *zero = K(dl_eq(c->in[0], number(p, 0)));
+    dl_tensor *one = N(1), *zero = K(dl_eq(c->in[0], N(0)));
     dl_tensor *z = zero ? K(dl_where(zero, one, scaled(p, c->in[0], M_PI))) : NULL;
     return dl_finish(c, z ? dl_where(zero, one, K(dl_div(K(dl_sin(z)), z))) : NULL);
 }
 
 POOLED_RULE(signbit) {
     if (!dl_dtype_is_float(c->dtype)) return dl_finish(c, dl_lt(c->in[0], K(dl_scalar_i(0))));
-    return dl_finish(c, dl_lt(K(dl_copysign(number(p, 1), K(dl_detach(c->in[0])))), number(p, 0)));
+    return dl_finish(c, dl_lt(K(dl_copysign(N(1), K(dl_detach(c->in[0])))), N(0)));
 }
-POOLED_RULE(isposinf) { return dl_finish(c, dl_eq(c->in[0], number(p, INFINITY))); }
-POOLED_RULE(isneginf) { return dl_finish(c, dl_eq(c->in[0], number(p, -INFINITY))); }
+POOLED_RULE(isposinf) { return dl_finish(c, dl_eq(c->in[0], N(INFINITY))); }
+POOLED_RULE(isneginf) { return dl_finish(c, dl_eq(c->in[0], N(-INFINITY))); }
 
-POOLED_RULE(deg2rad) { return finish(c, scaled(p, c->in[0], M_PI / 180)); }
-POOLED_RULE(rad2deg) { return finish(c, scaled(p, c->in[0], 180 / M_PI)); }
+POOLED_RULE(deg2rad) { RESULT(scaled(p, c->in[0], M_PI / 180)); }
+POOLED_RULE(rad2deg) { RESULT(scaled(p, c->in[0], 180 / M_PI)); }
 
 POOLED_RULE(entr) {
     dl_tensor *x = c->in[0], *value = K(dl_neg(K(dl_xlogy(x, x))));
-    return dl_finish(c, value ? dl_where(K(dl_lt(x, number(p, 0))), number(p, -INFINITY), value) : NULL);
+    return dl_finish(c, value ? dl_where(K(dl_lt(x, N(0))), N(-INFINITY), value) : NULL);
 }
 
-POOLED_RULE(ndtr) { return finish(c, scaled(p, K(dl_erfc(scaled(p, c->in[0], -M_SQRT1_2))), 0.5)); }
-POOLED_RULE(ndtri) {
-    return finish(c, scaled(p, K(dl_erfinv(K(dl_sub(scaled(p, c->in[0], 2), number(p, 1))))), M_SQRT2));
-}
+POOLED_RULE(ndtr) { RESULT(scaled(p, K(dl_erfc(scaled(p, c->in[0], -M_SQRT1_2))), 0.5)); }
+POOLED_RULE(ndtri) { RESULT(scaled(p, K(dl_erfinv(K(dl_sub(scaled(p, c->in[0], 2), N(1))))), M_SQRT2)); }
 
 /* ---- along a dimension */
 

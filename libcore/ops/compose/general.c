@@ -118,8 +118,8 @@ COMPOSE_RULE(relu6) { return dl_finish(c, dl_hardtanh(c->in[0], 0, 6)); }
 /* The root of s, with gradient 0 where s is 0. */
 static dl_tensor *safe_root(dl_tensor *s, dl_pool *p) {
     if (s && !dl_requires_grad(s)) return dl_sqrt(s);
-    dl_tensor *zero = K(dl_scalar_f(0)), *is = K(dl_eq(s, zero));
-    dl_tensor *root = K(dl_sqrt(K(dl_where(is, K(dl_scalar_f(1)), s))));
+    dl_tensor *zero = N(0), *is = K(dl_eq(s, zero));
+    dl_tensor *root = K(dl_sqrt(K(dl_where(is, N(1), s))));
     return dl_where(is, zero, root);
 }
 
@@ -136,14 +136,14 @@ static dl_tensor *length(dl_pool *p, dl_tensor *x, double power, const long *dim
     if (power == 2) {
         out = K(safe_root(K(dl_square_sum(x, dims, n, keep)), p));
     } else if (power == 0) {
-        out = K(dl_sum(K(dl_to(K(dl_ne(x, K(dl_scalar_f(0)))), x->dtype)), dims, n, keep));
+        out = K(dl_sum(K(dl_to(K(dl_ne(x, N(0))), x->dtype)), dims, n, keep));
     } else if ((size = K(dl_abs(x))) && (power == 1 || isinf(power))) {
         out = K(power == 1  ? dl_sum(size, dims, n, keep)
                 : power > 0 ? dl_amax(size, dims, n, keep)
                             : dl_amin(size, dims, n, keep));
-    } else if (size && (out = K(dl_sum(K(dl_pow(size, K(dl_scalar_f(power)))), dims, n, keep)))) {
-        dl_tensor *zero = K(dl_scalar_f(0)), *is = K(dl_eq(out, zero));
-        dl_tensor *root = K(dl_pow(K(dl_where(is, K(dl_scalar_f(1)), out)), K(dl_scalar_f(1 / power))));
+    } else if (size && (out = K(dl_sum(K(dl_pow(size, N(power))), dims, n, keep)))) {
+        dl_tensor *zero = N(0), *is = K(dl_eq(out, zero));
+        dl_tensor *root = K(dl_pow(K(dl_where(is, N(1), out)), N(1 / power)));
         out = K(dl_where(is, zero, root));
     }
     return out;
@@ -154,7 +154,7 @@ POOLED_RULE(norm) {
     const double power = ATTR_F(c, NORM_P);
     if (isnan(power)) return dl_fail(DL_ERR_VALUE, "p cannot be %g", power);
     dl_tensor *out = length(p, c->in[0], power, dim->given ? dim->u.v : NULL, dim->n, ATTR_I(c, NORM_KEEPDIM) != 0);
-    return dl_finish(c, out ? dl_ref(out) : NULL);
+    RESULT(out);
 }
 
 POOLED_RULE(normalize) {

@@ -14,64 +14,54 @@
 
 #include <math.h>
 
-static dl_tensor *number(dl_pool *p, double v) { return K(dl_scalar_f(v)); }
-
-static dl_status finish(dl_call *c, dl_tensor *loss, dl_reduction how) {
-    return dl_finish(c, loss ? dl_reduced_loss(loss, how) : NULL);
-}
-
 /* ---- of 0 and 1 */
 
 POOLED_RULE(binary_cross_entropy) {
-    dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *w = INPUT(c, BINARY_CROSS_ENTROPY_WEIGHT);
-    DL_TRY(dl_check_loss_pair(c, &how));
+    DL_TRY(dl_check_loss_pair(c));
     dl_tensor *each = K(dl_probability_loss(c->in[0], c->in[1]));
-    return finish(c, w ? K(dl_mul(each, w)) : each, how);
+    return dl_finish_loss(c, w ? K(dl_mul(each, w)) : each);
 }
 
 /* pos_weight w: target * softplus(-x) counts w times. */
 POOLED_RULE(binary_cross_entropy_with_logits) {
-    dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, BINARY_CROSS_ENTROPY_WITH_LOGITS_WEIGHT),
               *more = INPUT(c, BINARY_CROSS_ENTROPY_WITH_LOGITS_POS_WEIGHT);
-    DL_TRY(dl_check_loss_pair(c, &how));
+    DL_TRY(dl_check_loss_pair(c));
     dl_tensor *each = K(dl_logit_loss(x, y));
     if (more) {
-        dl_tensor *share = K(dl_mul(y, K(dl_sub(more, number(p, 1)))));
+        dl_tensor *share = K(dl_mul(y, K(dl_sub(more, N(1)))));
         each = K(dl_add(each, K(dl_mul(share, K(dl_softplus(K(dl_neg(x))))))));
     }
-    return finish(c, w ? K(dl_mul(each, w)) : each, how);
+    return dl_finish_loss(c, w ? K(dl_mul(each, w)) : each);
 }
 
 /* 1 - p = sigmoid((1 - 2 target) x) for targets 0 and 1; p target + (1 - p) (1 - target) between them. */
 POOLED_RULE(sigmoid_focal_loss) {
-    dl_reduction how = DL_REDUCE_NONE;
     dl_tensor *x = c->in[0], *y = c->in[1];
     const double alpha = ATTR_F(c, SIGMOID_FOCAL_LOSS_ALPHA), gamma = ATTR_F(c, SIGMOID_FOCAL_LOSS_GAMMA);
-    DL_TRY(dl_check_loss_pair(c, &how));
-    dl_tensor *yes = K(dl_to_dtype(y, c->dtype)), *no = K(dl_sub(number(p, 1), yes));
+    DL_TRY(dl_check_loss_pair(c));
+    dl_tensor *yes = K(dl_to_dtype(y, c->dtype)), *no = K(dl_sub(N(1), yes));
     dl_tensor *miss = K(dl_add(K(dl_mul(yes, K(dl_sigmoid(K(dl_neg(x)))))), K(dl_mul(no, K(dl_sigmoid(x))))));
-    dl_tensor *each = K(dl_mul(K(dl_logit_loss(x, yes)), K(dl_pow(miss, number(p, gamma)))));
+    dl_tensor *each = K(dl_mul(K(dl_logit_loss(x, yes)), K(dl_pow(miss, N(gamma)))));
     if (alpha >= 0) {
-        dl_tensor *weight = K(dl_add(K(dl_mul(yes, number(p, alpha))), K(dl_mul(no, number(p, 1 - alpha)))));
+        dl_tensor *weight = K(dl_add(K(dl_mul(yes, N(alpha))), K(dl_mul(no, N(1 - alpha)))));
         each = K(dl_mul(each, weight));
     }
-    return finish(c, each, how);
+    return dl_finish_loss(c, each);
 }
 
 POOLED_RULE(dice_loss) {
-    dl_reduction how = DL_REDUCE_MEAN;
-    dl_tensor *x = c->in[0], *y = c->in[1], *smooth = number(p, ATTR_F(c, DICE_LOSS_SMOOTH));
+    dl_tensor *x = c->in[0], *y = c->in[1], *smooth = N(ATTR_F(c, DICE_LOSS_SMOOTH));
     long dims[DL_MAX_DIM], n = 0;
-    DL_TRY(dl_check_loss_pair(c, &how));
+    DL_TRY(dl_check_loss_pair(c));
     for (int i = x->ndim > 1; i < x->ndim; i++) dims[n++] = i;
     y = K(dl_to_dtype(y, c->dtype));
     if (!y) return dl_failed();
     dl_tensor *both = K(dl_mul(x, y)), *all = K(dl_add(x, y));
-    dl_tensor *overlap = K(dl_mul(K(dl_sum(both, n ? dims : NULL, (int)n, 0)), number(p, 2)));
+    dl_tensor *overlap = K(dl_mul(K(dl_sum(both, n ? dims : NULL, (int)n, 0)), N(2)));
     dl_tensor *size = K(dl_add(K(dl_sum(all, n ? dims : NULL, (int)n, 0)), smooth));
-    return finish(c, K(dl_sub(number(p, 1), K(dl_div(K(dl_add(overlap, smooth)), size)))), how);
+    return dl_finish_loss(c, K(dl_sub(N(1), K(dl_div(K(dl_add(overlap, smooth)), size)))));
 }
 
 /* ---- of numbers and counts */
@@ -96,35 +86,33 @@ static dl_tensor *variances(dl_call *c) {
 
 /* The gradient passes the limit of the variance, as in PyTorch. */
 POOLED_RULE(gaussian_nll_loss) {
-    dl_reduction how = DL_REDUCE_MEAN;
     const double eps = ATTR_F(c, GAUSSIAN_NLL_LOSS_EPS);
-    DL_TRY(dl_check_loss_pair(c, &how));
+    DL_TRY(dl_check_loss_pair(c));
     if (!(eps > 0)) return dl_fail(DL_ERR_VALUE, "eps must be above 0, not %g", eps);
     dl_tensor *v = K(variances(c)), *fixed = v ? K(dl_detach(v)) : NULL;
     if (!fixed) return dl_failed();
     v = K(dl_add(v, K(dl_sub(K(dl_clamp(fixed, &eps, NULL)), fixed))));
     dl_tensor *square = K(dl_square(K(dl_sub(c->in[0], c->in[1]))));
-    dl_tensor *each = K(dl_mul(K(dl_add(K(dl_log(v)), K(dl_div(square, v)))), number(p, 0.5)));
-    if (ATTR_I(c, GAUSSIAN_NLL_LOSS_FULL)) each = K(dl_add(each, number(p, 0.5 * log(2 * M_PI))));
-    return finish(c, each, how);
+    dl_tensor *each = K(dl_mul(K(dl_add(K(dl_log(v)), K(dl_div(square, v)))), N(0.5)));
+    if (ATTR_I(c, GAUSSIAN_NLL_LOSS_FULL)) each = K(dl_add(each, N(0.5 * log(2 * M_PI))));
+    return dl_finish_loss(c, each);
 }
 
 /* Stirling's approximation of ln(y!), 0 up to 1: y ln(y) - y + ln(2 pi y) / 2 */
 static dl_tensor *log_factorial(dl_pool *p, dl_tensor *y) {
-    dl_tensor *large = K(dl_gt(y, number(p, 1))), *safe = K(dl_where(large, y, number(p, 1)));
-    dl_tensor *ln = K(dl_log(safe)), *half = K(dl_mul(K(dl_add(ln, number(p, log(2 * M_PI)))), number(p, 0.5)));
+    dl_tensor *large = K(dl_gt(y, N(1))), *safe = K(dl_where(large, y, N(1)));
+    dl_tensor *ln = K(dl_log(safe)), *half = K(dl_mul(K(dl_add(ln, N(log(2 * M_PI)))), N(0.5)));
     dl_tensor *sum = K(dl_add(K(dl_sub(K(dl_mul(safe, ln)), safe)), half));
-    return K(dl_where(large, sum, number(p, 0)));
+    return K(dl_where(large, sum, N(0)));
 }
 
 POOLED_RULE(poisson_nll_loss) {
-    dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *y = c->in[1], *each;
-    DL_TRY(dl_check_loss_pair(c, &how));
+    DL_TRY(dl_check_loss_pair(c));
     if (ATTR_I(c, POISSON_NLL_LOSS_LOG_INPUT))
         each = K(dl_sub(K(dl_exp(x)), K(dl_mul(y, x))));
     else
-        each = K(dl_sub(x, K(dl_mul(y, K(dl_log(K(dl_add(x, number(p, ATTR_F(c, POISSON_NLL_LOSS_EPS))))))))));
+        each = K(dl_sub(x, K(dl_mul(y, K(dl_log(K(dl_add(x, N(ATTR_F(c, POISSON_NLL_LOSS_EPS))))))))));
     if (ATTR_I(c, POISSON_NLL_LOSS_FULL)) each = K(dl_add(each, log_factorial(p, y)));
-    return finish(c, each, how);
+    return dl_finish_loss(c, each);
 }

@@ -75,7 +75,7 @@ POOLED_RULE(solve_square) {
     if (!lu) return dl_failed();
     DL_TRY(check_regular(p, info));
     dl_tensor *x = by_factors(p, lu, order, c->in[1]);
-    return dl_finish(c, x ? dl_ref(x) : NULL);
+    RESULT(x);
 }
 
 POOLED_RULE(inv) {
@@ -149,7 +149,7 @@ POOLED_RULE(solve_triangular) {
     DL_TRY(same_batch(p, &a, &b));
     dl_tensor *x = K(dl_solve_triangle(a, b, upper == left, ATTR_I(c, SOLVE_TRIANGULAR_UNITRIANGULAR) != 0));
     if (!left) x = dl_mat_turned(p, x);
-    return dl_finish(c, x ? dl_ref(x) : NULL);
+    RESULT(x);
 }
 
 /* ---- Cholesky */
@@ -180,7 +180,7 @@ POOLED_RULE(cholesky) {
         return dl_fail(DL_ERR_VALUE, "the matrix is not positive definite: its leading minor of order %ld is not",
                        value);
     if (upper) l = dl_mat_turned(p, l);
-    return dl_finish(c, l ? dl_ref(l) : NULL);
+    RESULT(l);
 }
 
 /* A = L L^T or U^T U, of which the factor is given. */
@@ -191,7 +191,7 @@ POOLED_RULE(cholesky_solve) {
     DL_TRY(check_matrices(b));
     DL_TRY(check_rows(l, b));
     dl_tensor *x = dl_mat_triangle(p, l, dl_mat_triangle(p, l, b, upper, upper, false), upper, !upper, false);
-    return dl_finish(c, x ? dl_ref(x) : NULL);
+    RESULT(x);
 }
 
 POOLED_RULE(triangular_solve) {
@@ -315,7 +315,7 @@ POOLED_RULE(lu_solve) {
     dl_tensor *order = order_of(p, pivots, n), *right = left ? b : dl_mat_turned(p, b);
     dl_tensor *x = order && right ? by_given_factors(p, lu, order, right, left == adjoint) : NULL;
     if (x && !left) x = dl_mat_turned(p, x);
-    return dl_finish(c, x ? dl_ref(x) : NULL);
+    RESULT(x);
 }
 
 /* The diagonal of U, and the sign of the order of the rows: -1 for each swap. */

@@ -28,10 +28,16 @@ dl_tensor *dl_reduced_loss(dl_tensor *loss, dl_reduction how) {
     return how == DL_REDUCE_SUM ? dl_sum(loss, NULL, 0, 0) : dl_mean(loss, NULL, 0, 0);
 }
 
+dl_status dl_finish_loss(dl_call *c, dl_tensor *loss) {
+    dl_reduction how = DL_REDUCE_MEAN;
+    if (loss) DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    return dl_finish(c, dl_reduced_loss(loss, how));
+}
+
 /* A broadcast would be a mistake, commonly [N,1] against [N]; a 0-d operand is of any shape. */
-dl_status dl_check_loss_pair(const dl_call *c, dl_reduction *how) {
+dl_status dl_check_loss_pair(const dl_call *c) {
     const dl_tensor *x = c->in[0], *y = c->in[1];
-    if (!x->ndim || !y->ndim || dl_shape_eq(x, y)) return how ? dl_reduction_of(ATTR(c, LOSS_REDUCTION), how) : DL_OK;
+    if (!x->ndim || !y->ndim || dl_shape_eq(x, y)) return DL_OK;
     return dl_fail_hint(DL_ERR_SHAPE, "reshape one of them: squeeze(x, -1) drops a last dimension of size 1",
                         "the input has shape %s, the target %s: a loss compares equal shapes",
                         dl_shape_text(x->ndim, x->shape), dl_shape_text(y->ndim, y->shape));
@@ -39,42 +45,41 @@ dl_status dl_check_loss_pair(const dl_call *c, dl_reduction *how) {
 
 POOLED_RULE(mse_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
-    DL_TRY(dl_check_loss_pair(c, &how));
+    DL_TRY(dl_check_loss_pair(c));
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     dl_tensor *off = K(dl_sub(c->in[0], c->in[1]));
     if (!off || how == DL_REDUCE_NONE) return dl_finish(c, dl_square(off));
     dl_tensor *sum = dl_square_sum(off, NULL, 0, 0);
     if (how == DL_REDUCE_SUM) return dl_finish(c, sum);
-    return dl_finish(c, dl_div(K(sum), K(dl_scalar_f((double)off->numel))));
+    return dl_finish(c, dl_div(K(sum), N((double)off->numel)));
 }
 
 POOLED_RULE(l1_loss) {
-    dl_reduction how = DL_REDUCE_MEAN;
-    DL_TRY(dl_check_loss_pair(c, &how));
-    return dl_finish(c, dl_reduced_loss(K(dl_abs(K(dl_sub(c->in[0], c->in[1])))), how));
+    DL_TRY(dl_check_loss_pair(c));
+    return dl_finish_loss(c, K(dl_abs(K(dl_sub(c->in[0], c->in[1])))));
 }
 
 POOLED_RULE(smooth_l1_loss) {
-    dl_reduction how = DL_REDUCE_MEAN;
     double beta = ATTR_F(c, SMOOTH_L1_LOSS_BETA);
-    DL_TRY(dl_check_loss_pair(c, &how));
+    DL_TRY(dl_check_loss_pair(c));
     if (!(beta >= 0)) return dl_fail(DL_ERR_VALUE, "beta must be 0 or more, not %g", beta);
     if (beta == 0) return dl_finish(c, dl_l1_loss(c->in[0], c->in[1], ATTR_S(c, LOSS_REDUCTION)));
     dl_tensor *loss = K(dl_huber(K(dl_sub(c->in[0], c->in[1])), beta));
-    if (beta == 1) return dl_finish(c, dl_reduced_loss(loss, how));
-    return dl_finish(c, dl_div(K(dl_reduced_loss(loss, how)), K(dl_scalar_f(beta))));
+    if (beta == 1) return dl_finish_loss(c, loss);
+    DL_TRY(dl_finish_loss(c, loss));
+    return dl_finish(c, dl_div(K(c->out[0]), N(beta)));
 }
 
 POOLED_RULE(huber_loss) {
-    dl_reduction how = DL_REDUCE_MEAN;
     double delta = ATTR_F(c, HUBER_LOSS_DELTA);
-    DL_TRY(dl_check_loss_pair(c, &how));
+    DL_TRY(dl_check_loss_pair(c));
     if (!(delta > 0)) return dl_fail(DL_ERR_VALUE, "delta must be above 0, not %g", delta);
-    return dl_finish(c, dl_reduced_loss(K(dl_huber(K(dl_sub(c->in[0], c->in[1])), delta)), how));
+    return dl_finish_loss(c, K(dl_huber(K(dl_sub(c->in[0], c->in[1])), delta)));
 }
 
 /* The term of a probability of 0 is 0. */
 POOLED_RULE(kl_div) {
-    DL_TRY(dl_check_loss_pair(c, NULL));
+    DL_TRY(dl_check_loss_pair(c));
     dl_reduction how = DL_REDUCE_SUM;
     bool each = !strcmp(ATTR_S(c, LOSS_REDUCTION), "batchmean");
     dl_tensor *x = c->in[0], *y = c->in[1], *ln = y, *share = y, *loss;
@@ -82,10 +87,10 @@ POOLED_RULE(kl_div) {
     if (ATTR_I(c, KL_DIV_LOG_TARGET))
         share = K(dl_exp(y));
     else
-        ln = K(dl_log(K(dl_where(K(dl_eq(y, K(dl_scalar_f(0)))), K(dl_scalar_f(1)), y))));
+        ln = K(dl_log(K(dl_where(K(dl_eq(y, N(0))), N(1), y))));
     loss = K(dl_reduced_loss(K(dl_mul(share, K(dl_sub(ln, x)))), how));
-    if (!each) return dl_finish(c, loss ? dl_ref(loss) : NULL);
-    return dl_finish(c, dl_div(loss, K(dl_scalar_f(x->ndim ? (double)x->shape[0] : 1))));
+    if (!each) RESULT(loss);
+    return dl_finish(c, dl_div(loss, N(x->ndim ? (double)x->shape[0] : 1)));
 }
 
 /* ---- labels */
@@ -137,9 +142,9 @@ POOLED_RULE(nll_loss) {
     dl_tensor *picked = K(index ? dl_gather(x, index, x->ndim > 1) : NULL);
     dl_tensor *own = K(picked ? dl_reshape(picked, y->shape, y->ndim) : NULL);
     /* what is ignored is 0, and so is its gradient, whatever else there is */
-    own = K(own ? dl_where(l.valid, own, K(dl_scalar_f(0))) : NULL);
+    own = K(own ? dl_where(l.valid, own, N(0)) : NULL);
     dl_tensor *each = K(dl_mul(K(dl_neg(own)), l.weight));
-    if (how != DL_REDUCE_MEAN) return dl_finish(c, each ? dl_reduced_loss(each, how) : NULL);
+    if (how != DL_REDUCE_MEAN) return dl_finish(c, dl_reduced_loss(each, how));
     dl_tensor *total = K(dl_sum(l.weight, NULL, 0, 0));
     return dl_finish(c, dl_div(K(dl_sum(each, NULL, 0, 0)), total));
 }
@@ -178,21 +183,18 @@ COMPOSED_RULE(by_shares) {
 
 /* Weights count in the terms, and not in what the mean divides by. */
 POOLED_RULE(cross_entropy) {
-    dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *t = c->in[1], *w = INPUT(c, CROSS_ENTROPY_WEIGHT);
     double smooth = ATTR_F(c, CROSS_ENTROPY_LABEL_SMOOTHING);
     long cls = x->ndim > 1, classes = x->shape[cls], shape[DL_MAX_DIM];
-    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     if (!(smooth >= 0 && smooth <= 1))
         return dl_fail(DL_ERR_VALUE, "label_smoothing must lie between 0 and 1, not %g", smooth);
     if (w && (w->ndim != 1 || w->shape[0] != classes))
         return dl_fail(DL_ERR_SHAPE, "the class weights must have shape [%ld]", classes);
-    if (smooth > 0) t = K(dl_add(K(dl_mul(t, K(dl_scalar_f(1 - smooth)))), K(dl_scalar_f(smooth / (double)classes))));
+    if (smooth > 0) t = K(dl_add(K(dl_mul(t, N(1 - smooth))), N(smooth / (double)classes)));
     for (int i = 0; i < x->ndim; i++) shape[i] = i == cls ? classes : 1;
     if (w) t = K(dl_mul(t, K(dl_reshape(w, shape, x->ndim))));
     dl_tensor *each = K(dl_neg(K(dl_sum(K(dl_mul(t, K(dl_log_softmax(x, cls)))), &cls, 1, 0))));
-    if (how != DL_REDUCE_MEAN) return dl_finish(c, each ? dl_reduced_loss(each, how) : NULL);
-    return dl_finish(c, each ? dl_mean(each, NULL, 0, 0) : NULL);
+    return dl_finish_loss(c, each);
 }
 
 GRAD_RULE(cross_entropy) {

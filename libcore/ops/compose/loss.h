@@ -9,6 +9,7 @@ typedef enum dl_reduction { DL_REDUCE_MEAN, DL_REDUCE_SUM, DL_REDUCE_NONE } dl_r
 dl_status dl_reduction_of(const dl_aval *a, dl_reduction *out);
 /* A new reference to loss as it is, or its mean or sum. */
 dl_tensor *dl_reduced_loss(dl_tensor *loss, dl_reduction how);
-/* For losses that compare inputs 0 and 1 element by element: DL_ERR_SHAPE unless they have one shape. Reads the
- * reduction, too, unless how is NULL. */
-dl_status dl_check_loss_pair(const dl_call *c, dl_reduction *how);
+/* The result of a loss: `loss`, which its pool keeps, reduced as the attribute says. NULL: a part of it failed. */
+dl_status dl_finish_loss(dl_call *c, dl_tensor *loss);
+/* For losses that compare inputs 0 and 1 element by element: DL_ERR_SHAPE unless they have one shape. */
+dl_status dl_check_loss_pair(const dl_call *c);

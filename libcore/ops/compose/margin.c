@@ -17,11 +17,6 @@ static const double zero = 0;
 
 /* What of t is above 0. */
 static dl_tensor *above(dl_pool *p, dl_tensor *t) { return K(dl_clamp(t, &zero, NULL)); }
-static dl_tensor *number(dl_pool *p, double v) { return K(dl_scalar_f(v)); }
-
-static dl_status finish(dl_call *c, dl_tensor *loss, dl_reduction how) {
-    return dl_finish(c, loss ? dl_reduced_loss(loss, how) : NULL);
-}
 
 /* Operand i has the shape of operand 0. */
 static dl_status check_alike(const dl_call *c, int i) {
@@ -43,92 +38,80 @@ static dl_status check_rows(const dl_call *c, int i) {
 
 static dl_tensor *distance(dl_pool *p, dl_tensor *a, dl_tensor *b, double power, double eps, int keep) {
     const long last = -1;
-    return K(dl_norm(K(dl_add(K(dl_sub(a, b)), number(p, eps))), &last, 1, keep, power));
+    return K(dl_norm(K(dl_add(K(dl_sub(a, b)), N(eps))), &last, 1, keep, power));
 }
 
 POOLED_RULE(pairwise_distance) {
     if (!c->in[0]->ndim || !c->in[1]->ndim) return dl_fail(DL_ERR_SHAPE, "distances are of vectors, not of numbers");
     dl_tensor *d = distance(p, c->in[0], c->in[1], ATTR_F(c, PAIRWISE_DISTANCE_P), ATTR_F(c, PAIRWISE_DISTANCE_EPS),
                             ATTR_I(c, PAIRWISE_DISTANCE_KEEPDIM) != 0);
-    return dl_finish(c, d ? dl_ref(d) : NULL);
+    RESULT(d);
 }
 
 POOLED_RULE(triplet_margin_loss) {
-    dl_reduction how = DL_REDUCE_MEAN;
     const double power = ATTR_F(c, TRIPLET_MARGIN_LOSS_P), eps = ATTR_F(c, TRIPLET_MARGIN_LOSS_EPS),
                  margin = ATTR_F(c, TRIPLET_MARGIN_LOSS_MARGIN);
     DL_TRY(check_alike(c, 1));
     DL_TRY(check_alike(c, 2));
-    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     if (!c->in[0]->ndim) return dl_fail(DL_ERR_SHAPE, "distances are of vectors, not of numbers");
     if (!(margin > 0)) return dl_fail(DL_ERR_VALUE, "margin must be above 0, not %g", margin);
     dl_tensor *near = distance(p, c->in[0], c->in[1], power, eps, 0);
     dl_tensor *far = distance(p, c->in[0], c->in[2], power, eps, 0);
     if (ATTR_I(c, TRIPLET_MARGIN_LOSS_SWAP)) far = K(dl_minimum(far, distance(p, c->in[1], c->in[2], power, eps, 0)));
-    return finish(c, above(p, K(dl_add(K(dl_sub(near, far)), number(p, margin)))), how);
+    return dl_finish_loss(c, above(p, K(dl_add(K(dl_sub(near, far)), N(margin)))));
 }
 
 /* ---- pairs with a target of 1 or -1 */
 
 /* t where the target is `label`, else 0. */
 static dl_tensor *where_label(dl_pool *p, dl_tensor *target, double label, dl_tensor *t) {
-    return K(dl_where(K(dl_eq(target, number(p, label))), t, number(p, 0)));
+    return K(dl_where(K(dl_eq(target, N(label))), t, N(0)));
 }
 
 /* Squares of lengths have 1e-12 added, as PyTorch has it. */
 POOLED_RULE(cosine_embedding_loss) {
-    dl_reduction how = DL_REDUCE_MEAN;
     const long last = -1;
-    dl_tensor *a = c->in[0], *b = c->in[1], *y = c->in[2], *eps = number(p, 1e-12);
+    dl_tensor *a = c->in[0], *b = c->in[1], *y = c->in[2], *eps = N(1e-12);
     DL_TRY(check_alike(c, 1));
     DL_TRY(check_rows(c, 2));
-    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     dl_tensor *aa = K(dl_add(K(dl_square_sum(a, &last, 1, 0)), eps));
     dl_tensor *bb = K(dl_add(K(dl_square_sum(b, &last, 1, 0)), eps));
     dl_tensor *cosine = K(dl_div(K(dl_sum(K(dl_mul(a, b)), &last, 1, 0)), K(dl_sqrt(K(dl_mul(aa, bb))))));
-    dl_tensor *far = above(p, K(dl_sub(cosine, number(p, ATTR_F(c, COSINE_EMBEDDING_LOSS_MARGIN)))));
-    dl_tensor *near = where_label(p, y, 1, K(dl_sub(number(p, 1), cosine)));
-    return finish(c, K(dl_add(near, where_label(p, y, -1, far))), how);
+    dl_tensor *far = above(p, K(dl_sub(cosine, N(ATTR_F(c, COSINE_EMBEDDING_LOSS_MARGIN)))));
+    dl_tensor *near = where_label(p, y, 1, K(dl_sub(N(1), cosine)));
+    return dl_finish_loss(c, K(dl_add(near, where_label(p, y, -1, far))));
 }
 
 /* A target that is neither 1 nor -1 counts as both, as in PyTorch. */
 POOLED_RULE(hinge_embedding_loss) {
-    dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *y = c->in[1];
     DL_TRY(check_alike(c, 1));
-    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
-    dl_tensor *short_of = above(p, K(dl_sub(number(p, ATTR_F(c, HINGE_EMBEDDING_LOSS_MARGIN)), x)));
-    dl_tensor *apart = K(dl_where(K(dl_eq(y, number(p, 1))), number(p, 0), short_of));
-    dl_tensor *together = K(dl_where(K(dl_eq(y, number(p, -1))), number(p, 0), x));
-    return finish(c, K(dl_add(apart, together)), how);
+    dl_tensor *short_of = above(p, K(dl_sub(N(ATTR_F(c, HINGE_EMBEDDING_LOSS_MARGIN)), x)));
+    dl_tensor *apart = K(dl_where(K(dl_eq(y, N(1))), N(0), short_of));
+    dl_tensor *together = K(dl_where(K(dl_eq(y, N(-1))), N(0), x));
+    return dl_finish_loss(c, K(dl_add(apart, together)));
 }
 
 POOLED_RULE(soft_margin_loss) {
-    dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(check_alike(c, 1));
-    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
-    return finish(c, K(dl_softplus(K(dl_neg(K(dl_mul(c->in[0], c->in[1])))))), how);
+    return dl_finish_loss(c, K(dl_softplus(K(dl_neg(K(dl_mul(c->in[0], c->in[1])))))));
 }
 
 POOLED_RULE(margin_ranking_loss) {
-    dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(check_alike(c, 1));
     DL_TRY(check_alike(c, 2));
-    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     dl_tensor *lead = K(dl_mul(c->in[2], K(dl_sub(c->in[1], c->in[0]))));
-    return finish(c, above(p, K(dl_add(lead, number(p, ATTR_F(c, MARGIN_RANKING_LOSS_MARGIN))))), how);
+    return dl_finish_loss(c, above(p, K(dl_add(lead, N(ATTR_F(c, MARGIN_RANKING_LOSS_MARGIN))))));
 }
 
 /* ---- scores of classes */
 
 /* The own class is taken out by a mask, so that it adds neither loss nor gradient. */
 POOLED_RULE(multi_margin_loss) {
-    dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, MULTI_MARGIN_LOSS_WEIGHT);
     const long power = ATTR_I(c, MULTI_MARGIN_LOSS_P), last = -1;
     DL_TRY(check_rows(c, 1));
     DL_TRY(dl_check_index(y));
-    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     if (!dl_dtype_is_float((dl_dtype)x->dtype)) return dl_fail(DL_ERR_DTYPE, "scores are floating numbers");
     if (power != 1 && power != 2) return dl_fail(DL_ERR_VALUE, "p is 1 or 2, not %ld", power);
     const long classes = x->shape[x->ndim - 1], shape[2] = {y->ndim ? y->shape[0] : 1, 1};
@@ -136,31 +119,29 @@ POOLED_RULE(multi_margin_loss) {
         return dl_fail(DL_ERR_SHAPE, "the weight must have shape [%ld], one number a class", classes);
     dl_tensor *index = K(dl_reshape(y, shape + !y->ndim, 1 + (y->ndim > 0)));
     dl_tensor *own = index ? K(dl_gather(x, index, last)) : NULL;
-    dl_tensor *each = above(p, K(dl_add(K(dl_sub(x, own)), number(p, ATTR_F(c, MULTI_MARGIN_LOSS_MARGIN)))));
+    dl_tensor *each = above(p, K(dl_add(K(dl_sub(x, own)), N(ATTR_F(c, MULTI_MARGIN_LOSS_MARGIN)))));
     if (power == 2) each = K(dl_square(each));
     if (w) {
         dl_tensor *flat = K(dl_reshape(y, shape, 1)), *picked = flat ? K(dl_index_select(w, flat, 0)) : NULL;
         each = K(dl_mul(each, picked ? K(dl_reshape(picked, shape + !y->ndim, 1 + (y->ndim > 0))) : NULL));
     }
     dl_tensor *is_own = K(dl_to(K(dl_one_hot(y, classes)), DL_BOOL));
-    dl_tensor *sum = K(dl_sum(K(dl_where(is_own, number(p, 0), each)), &last, 1, 0));
-    return finish(c, K(dl_div(sum, number(p, (double)classes))), how);
+    dl_tensor *sum = K(dl_sum(K(dl_where(is_own, N(0), each)), &last, 1, 0));
+    return dl_finish_loss(c, K(dl_div(sum, N((double)classes))));
 }
 
 /* Of [N,C] or [C] as [N,C], and the loss of each row back. */
 static dl_tensor *as_rows(dl_pool *p, dl_tensor *t) {
     return t->ndim == 2 ? t : K(dl_reshape(t, (long[]){1, t->numel}, 2));
 }
-static dl_status finish_rows(dl_call *c, dl_pool *p, dl_tensor *each, dl_reduction how) {
+static dl_status finish_rows(dl_call *c, dl_pool *p, dl_tensor *each) {
     if (each && c->in[0]->ndim < 2) each = K(dl_reshape(each, (long[]){0}, 0));
-    return finish(c, each, how);
+    return dl_finish_loss(c, each);
 }
 
 /* Labels count up to the first -1. Each is compared with all classes that are not label. */
 POOLED_RULE(multilabel_margin_loss) {
-    dl_reduction how = DL_REDUCE_MEAN;
     const long last = -1, middle = 1;
-    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     DL_TRY(check_alike(c, 1));
     DL_TRY(dl_check_index(c->in[1]));
     if (c->in[0]->ndim < 1 || c->in[0]->ndim > 2)
@@ -179,35 +160,31 @@ POOLED_RULE(multilabel_margin_loss) {
     dl_tensor *own = safe ? K(dl_gather(x, safe, 1)) : NULL;
     own = own ? K(dl_reshape(own, (long[]){n, classes, 1}, 3)) : NULL;
     dl_tensor *gap = own ? K(dl_sub(K(dl_reshape(x, (long[]){n, 1, classes}, 3)), own)) : NULL;
-    dl_tensor *each = gap ? above(p, K(dl_add(gap, number(p, 1)))) : NULL;
+    dl_tensor *each = gap ? above(p, K(dl_add(gap, N(1)))) : NULL;
     dl_tensor *pair = other ? K(dl_logical_and(other, K(dl_to(column, DL_BOOL)))) : NULL;
-    each = pair && each ? K(dl_where(pair, each, number(p, 0))) : NULL;
+    each = pair && each ? K(dl_where(pair, each, N(0))) : NULL;
     each = each ? K(dl_sum(K(dl_sum(each, &last, 1, 0)), &last, 1, 0)) : NULL;
-    return finish_rows(c, p, each ? K(dl_div(each, number(p, (double)classes))) : NULL, how);
+    return finish_rows(c, p, each ? K(dl_div(each, N((double)classes))) : NULL);
 }
 
 POOLED_RULE(multilabel_soft_margin_loss) {
-    dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, MULTILABEL_SOFT_MARGIN_LOSS_WEIGHT);
     const long last = -1;
-    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     DL_TRY(check_alike(c, 1));
     if (!x->ndim) return dl_fail(DL_ERR_SHAPE, "scores are [N,C] or [C], not one number");
     dl_tensor *yes = K(dl_mul(y, K(dl_logsigmoid(x)))), *no = K(dl_logsigmoid(K(dl_neg(x))));
-    dl_tensor *each = K(dl_neg(K(dl_add(yes, K(dl_mul(K(dl_sub(number(p, 1), y)), no))))));
+    dl_tensor *each = K(dl_neg(K(dl_add(yes, K(dl_mul(K(dl_sub(N(1), y)), no))))));
     if (w) each = K(dl_mul(each, w));
-    return finish(c, each ? K(dl_mean(each, &last, 1, 0)) : NULL, how);
+    return dl_finish_loss(c, each ? K(dl_mean(each, &last, 1, 0)) : NULL);
 }
 
 POOLED_RULE(contrastive_loss) {
-    dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *y = c->in[2];
     const long last = -1;
-    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     DL_TRY(check_alike(c, 1));
     DL_TRY(check_rows(c, 2));
     dl_tensor *off = K(dl_sub(c->in[0], c->in[1])), *near = K(dl_sum(K(dl_square(off)), &last, 1, 0));
     dl_tensor *d = K(dl_norm(off, &last, 1, 0, 2));
-    dl_tensor *far = K(dl_square(above(p, K(dl_sub(number(p, ATTR_F(c, CONTRASTIVE_LOSS_MARGIN)), d)))));
-    return finish(c, K(dl_add(K(dl_mul(y, near)), K(dl_mul(K(dl_sub(number(p, 1), y)), far)))), how);
+    dl_tensor *far = K(dl_square(above(p, K(dl_sub(N(ATTR_F(c, CONTRASTIVE_LOSS_MARGIN)), d)))));
+    return dl_finish_loss(c, K(dl_add(K(dl_mul(y, near)), K(dl_mul(K(dl_sub(N(1), y)), far)))));
 }

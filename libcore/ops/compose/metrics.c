@@ -16,8 +16,6 @@
 
 #include <string.h>
 
-#define N(v) K(dl_scalar_f(v))
-
 /* ---- labels */
 
 /* How labels are got from scores. */
@@ -73,7 +71,7 @@ static dl_tensor *table_of(dl_pool *p, dl_tensor *truth, dl_tensor *guess, long 
 POOLED_RULE(confusion_matrix) {
     const dl_aval *classes = ATTR(c, CONFUSION_MATRIX_NUM_CLASSES);
     dl_tensor *table = table_of(p, c->in[0], c->in[1], classes->given ? classes->u.i : 0);
-    return dl_finish(c, table ? dl_ref(table) : NULL);
+    RESULT(table);
 }
 
 POOLED_RULE(accuracy_score) {
@@ -141,7 +139,7 @@ static dl_status scored(dl_call *c, score of) {
     counts n = {.right = table ? K(dl_diagonal(table, 0, 0, 1)) : NULL};
     n.guessed = table ? K(dl_sum(table, &rows, 1, 0)) : NULL, n.there = table ? K(dl_sum(table, &columns, 1, 0)) : NULL;
     dl_tensor *result = n.right && n.guessed && n.there ? averaged(p, n, of, how) : NULL;
-    return dl_finish(c, result ? dl_ref(result) : NULL);
+    RESULT(result);
 }
 COMPOSE_RULE(precision_score) { return scored(c, precision); }
 COMPOSE_RULE(recall_score) { return scored(c, recall); }

@@ -190,7 +190,7 @@ static dl_status move_statistic(dl_tensor *statistic, dl_tensor *numbers, bool v
     POOL;
     dl_tensor *row = K(dl_reshape(K(dl_to_dtype(numbers, (dl_dtype)statistic->dtype)), (long[]){1, numbers->numel}, 2));
     dl_tensor *other = K(dl_zeros(statistic->shape, 1, statistic->dtype, statistic->st->device));
-    if (row && variance) row = K(dl_sqrt(K(dl_mul(row, K(dl_scalar_f(0.5)))))); /* of -a and a: 2 a^2 */
+    if (row && variance) row = K(dl_sqrt(K(dl_mul(row, N(0.5))))); /* of -a and a: 2 a^2 */
     dl_tensor *rows[2] = {row, variance && row ? K(dl_neg(row)) : row};
     dl_tensor *batch = row && rows[1] ? K(dl_cat(rows, 2, 0)) : NULL;
     if (!batch || !other) return dl_failed();
@@ -248,7 +248,7 @@ POOLED_RULE(local_response_norm) {
     dl_tensor *room = square ? K(dl_pad(square, (long[]){0, 0, n / 2, (n - 1) / 2}, 4, 0, "constant")) : NULL;
     dl_tensor *mean = room ? K(dl_avg_pool2d(room, window, 2, one, 2, NULL, 0, 0, 1)) : NULL;
     dl_tensor *full = mean ? K(dl_reshape(mean, s, x->ndim)) : NULL;
-    dl_tensor *scaled = K(dl_mul(full, K(dl_scalar_f(ATTR_F(c, LOCAL_RESPONSE_NORM_ALPHA)))));
-    dl_tensor *base = K(dl_add(scaled, K(dl_scalar_f(ATTR_F(c, LOCAL_RESPONSE_NORM_K)))));
-    return dl_finish(c, dl_div(x, K(dl_pow(base, K(dl_scalar_f(ATTR_F(c, LOCAL_RESPONSE_NORM_BETA)))))));
+    dl_tensor *scaled = K(dl_mul(full, N(ATTR_F(c, LOCAL_RESPONSE_NORM_ALPHA))));
+    dl_tensor *base = K(dl_add(scaled, N(ATTR_F(c, LOCAL_RESPONSE_NORM_K))));
+    return dl_finish(c, dl_div(x, K(dl_pow(base, N(ATTR_F(c, LOCAL_RESPONSE_NORM_BETA))))));
 }

@@ -23,15 +23,14 @@ static dl_tensor *limited(dl_pool *p, dl_tensor *x, dl_tensor *limit, bool least
 }
 
 /* The first, or a reference of it, as the result. */
-static dl_status finish(dl_call *c, dl_tensor *t) { return dl_finish(c, t ? dl_ref(t) : NULL); }
 
-POOLED_RULE(clamp_min) { return finish(c, limited(p, c->in[0], c->in[1], true)); }
-POOLED_RULE(clamp_max) { return finish(c, limited(p, c->in[0], c->in[1], false)); }
+POOLED_RULE(clamp_min) { RESULT(limited(p, c->in[0], c->in[1], true)); }
+POOLED_RULE(clamp_max) { RESULT(limited(p, c->in[0], c->in[1], false)); }
 POOLED_RULE(clamp_bounds) {
     dl_tensor *least = c->nin > 1 ? c->in[1] : NULL, *most = c->nin > 2 ? c->in[2] : NULL;
     if (!least && !most) return dl_fail(DL_ERR_VALUE, "needs min, max or both");
     dl_tensor *x = limited(p, limited(p, c->in[0], least, true), most, false);
-    return finish(c, x);
+    RESULT(x);
 }
 
 /* ---- mantissas and exponents */
@@ -40,7 +39,7 @@ POOLED_RULE(ldexp) { return dl_finish(c, dl_mul(c->in[0], K(dl_exp2(c->in[1]))))
 
 /* t 2^-e, exact: in two steps, since 2^e alone may be too large. */
 static dl_tensor *scaled_down(dl_pool *p, dl_tensor *t, dl_tensor *e) {
-    dl_tensor *half = K(dl_floor(K(dl_mul(e, K(dl_scalar_f(0.5)))))), *rest = half ? K(dl_sub(half, e)) : NULL;
+    dl_tensor *half = K(dl_floor(K(dl_mul(e, N(0.5))))), *rest = half ? K(dl_sub(half, e)) : NULL;
     dl_tensor *part = K(dl_mul(t, K(dl_exp2(K(dl_neg(half))))));
     return part && rest ? K(dl_mul(part, K(dl_exp2(rest)))) : NULL;
 }
@@ -52,14 +51,14 @@ static dl_tensor *ones_where(dl_pool *p, const dl_call *c, dl_tensor *is) {
 
 /* The exponent from the logarithm, which may be off by one, then corrected; 0 of 0, infinities and NaN. */
 POOLED_RULE(frexp) {
-    dl_tensor *x = c->in[0], *zero = K(dl_scalar_f(0)), *one = K(dl_scalar_f(1)), *fixed = K(dl_detach(x));
+    dl_tensor *x = c->in[0], *zero = N(0), *one = N(1), *fixed = K(dl_detach(x));
     dl_tensor *size = K(dl_abs(fixed)), *has = NULL, *used = NULL, *e = NULL;
     if (size) has = K(dl_logical_and(K(dl_isfinite(size)), K(dl_gt(size, zero))));
     if (has) used = K(dl_where(has, size, one));
     if (used) e = K(dl_add(K(dl_floor(K(dl_log2(used)))), one));
     dl_tensor *m = e ? scaled_down(p, used, e) : NULL;
     if (!m) return dl_failed();
-    e = K(dl_sub(K(dl_add(e, ones_where(p, c, K(dl_ge(m, one))))), ones_where(p, c, K(dl_lt(m, K(dl_scalar_f(0.5)))))));
+    e = K(dl_sub(K(dl_add(e, ones_where(p, c, K(dl_ge(m, one))))), ones_where(p, c, K(dl_lt(m, N(0.5))))));
     e = e ? K(dl_where(has, e, zero)) : NULL;
     dl_tensor *mantissa = e ? scaled_down(p, x, e) : NULL;
     if (!mantissa) return dl_failed();
@@ -70,6 +69,6 @@ POOLED_RULE(frexp) {
 
 POOLED_RULE(isreal) {
     dl_tensor *x = c->in[0];
-    if (dl_dtype_is_complex(c->dtype)) return dl_finish(c, dl_eq(K(dl_imag(x)), K(dl_scalar_f(0))));
+    if (dl_dtype_is_complex(c->dtype)) return dl_finish(c, dl_eq(K(dl_imag(x)), N(0)));
     return dl_finish(c, dl_full(x->shape, x->ndim, 1, DL_BOOL, x->st->device));
 }

@@ -34,7 +34,7 @@ static dl_tensor *angles(dl_pool *p, const dl_call *c, dl_tensor *positions, lon
     const dl_tensor *x = c->in[0];
     long shape[DL_MAX_DIM], size = x->shape[x->ndim - 1];
     double step = size ? -2 * log(ATTR_F(c, ROTARY_BASE)) / (double)size : 0;
-    dl_tensor *frequency = K(dl_exp(K(dl_mul(numbers(p, x, pairs), K(dl_scalar_f(step))))));
+    dl_tensor *frequency = K(dl_exp(K(dl_mul(numbers(p, x, pairs), N(step)))));
     if (!positions || !frequency) return NULL;
     memcpy(shape, positions->shape, sizeof shape);
     shape[positions->ndim] = 1;

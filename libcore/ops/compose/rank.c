@@ -92,7 +92,7 @@ static dl_status check_quantile(const dl_call *c, dl_pool *p) {
 static dl_tensor *between(dl_pool *p, const char *how, dl_tensor *low, dl_tensor *high, dl_tensor *share) {
     if (!strcmp(how, "lower")) return low;
     if (!strcmp(how, "higher")) return high;
-    if (!strcmp(how, "midpoint")) share = K(dl_where(K(dl_gt(share, K(dl_scalar_f(0)))), K(dl_scalar_f(0.5)), share));
+    if (!strcmp(how, "midpoint")) share = K(dl_where(K(dl_gt(share, N(0))), N(0.5), share));
     return K(dl_add(low, K(dl_mul(K(dl_sub(high, low)), share))));
 }
 
@@ -100,7 +100,7 @@ static dl_tensor *between(dl_pool *p, const char *how, dl_tensor *low, dl_tensor
 static dl_tensor *of_rows(dl_pool *p, dl_tensor *sorted, dl_tensor *q, const char *how) {
     const int d = sorted->ndim - 1;
     const long n = sorted->shape[d], last = n - 1;
-    dl_tensor *at = K(dl_mul(K(dl_to_dtype(q, (dl_dtype)sorted->dtype)), K(dl_scalar_f((double)last))));
+    dl_tensor *at = K(dl_mul(K(dl_to_dtype(q, (dl_dtype)sorted->dtype)), N((double)last)));
     if (!strcmp(how, "nearest")) at = K(dl_round(at));
     dl_tensor *floor = K(dl_floor(at)), *share = K(dl_sub(at, floor));
     dl_tensor *below = K(dl_to_dtype(floor, DL_I64)), *above = K(dl_to_dtype(K(dl_ceil(at)), DL_I64));
@@ -217,11 +217,11 @@ POOLED_RULE(histc) {
     if (from == to) from -= 1, to += 1;
     if (!isfinite(from) || !isfinite(to) || from > to)
         return dl_fail(DL_ERR_VALUE, "a histogram from %g to %g is not possible", from, to);
-    dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *low = K(dl_scalar_f(from)), *high = K(dl_scalar_f(to));
+    dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *low = N(from), *high = N(to);
     if (!row) return dl_failed();
     dl_tensor *in = K(dl_logical_and(K(dl_ge(row, low)), K(dl_le(row, high))));
-    dl_tensor *place = K(dl_mul(K(dl_sub(row, low)), K(dl_scalar_f((double)bins / (to - from)))));
-    place = K(dl_where(in, place, K(dl_scalar_f(0))));
+    dl_tensor *place = K(dl_mul(K(dl_sub(row, low)), N((double)bins / (to - from))));
+    place = K(dl_where(in, place, N(0)));
     dl_tensor *index = K(dl_to_dtype(K(dl_clamp(K(dl_floor(place)), &first, &last)), DL_I64));
     dl_tensor *none = K(dl_zeros(&bins, 1, (dl_dtype)x->dtype, x->st->device)), *each = K(dl_to(in, x->dtype));
     return dl_finish(c, index && none && each ? dl_index_add(none, index, each, 0) : NULL);

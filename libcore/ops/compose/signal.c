@@ -89,7 +89,7 @@ POOLED_RULE(stft) {
     dl_tensor *y = !each ? NULL : K(f.one_sided ? dl_rfft(each, NULL, -1, norm) : dl_fft(each, NULL, -1, norm));
     y = y ? K(dl_permute(y, (long[]){0, 2, 1}, 3)) : NULL;
     if (y && single) y = K(dl_select(y, 0, 0));
-    if (!y || ATTR_I(c, STFT_RETURN_COMPLEX)) return dl_finish(c, y ? dl_ref(y) : NULL);
+    if (!y || ATTR_I(c, STFT_RETURN_COMPLEX)) RESULT(y);
     return dl_finish(c, dl_view_as_real(K(dl_contiguous(y))));
 }
 

@@ -63,7 +63,7 @@ POOLED_RULE(eigh) {
 
 POOLED_RULE(eigvalsh) {
     dl_tensor *vectors, *values = eigen(p, c->in[0], ATTR_S(c, EIGVALSH_UPLO), &vectors);
-    return dl_finish(c, values ? dl_ref(values) : NULL);
+    RESULT(values);
 }
 
 /* ---- singular values */
@@ -137,7 +137,7 @@ POOLED_RULE(pinv) {
     }
     dl_tensor *is = u && sizes && vh ? counted(p, a, sizes, ATTR(c, PINV_ATOL), ATTR(c, PINV_RTOL)) : NULL;
     dl_tensor *x = is ? inverse_of_parts(p, u, s, vh, is) : NULL;
-    return dl_finish(c, x ? dl_ref(x) : NULL);
+    RESULT(x);
 }
 
 static dl_tensor *none_of(const dl_tensor *like, dl_dtype t) { return dl_zeros((long[]){0}, 1, t, like->st->device); }

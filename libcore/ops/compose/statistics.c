@@ -32,9 +32,9 @@ POOLED_RULE(nan_to_num) {
     if (!dl_dtype_is_float(t)) return dl_finish(c, dl_clone(x));
     const double to[3] = {nan->given ? dl_aval_number(nan) : 0, up->given ? dl_aval_number(up) : largest(t),
                           down->given ? dl_aval_number(down) : -largest(t)};
-    dl_tensor *is[3] = {K(dl_isnan(x)), K(dl_eq(x, K(dl_scalar_f(INFINITY)))), K(dl_eq(x, K(dl_scalar_f(-INFINITY))))};
-    for (int i = 0; i < 3 && x; i++) x = is[i] ? K(dl_where(is[i], K(dl_to_dtype(K(dl_scalar_f(to[i])), t)), x)) : NULL;
-    return dl_finish(c, x ? dl_ref(x) : NULL);
+    dl_tensor *is[3] = {K(dl_isnan(x)), K(dl_eq(x, N(INFINITY))), K(dl_eq(x, N(-INFINITY)))};
+    for (int i = 0; i < 3 && x; i++) x = is[i] ? K(dl_where(is[i], K(dl_to_dtype(N(to[i]), t)), x)) : NULL;
+    RESULT(x);
 }
 
 static dl_tensor *without_nan(dl_pool *p, dl_tensor *x) {
@@ -89,10 +89,10 @@ POOLED_RULE(isclose) {
     const double rtol = ATTR_F(c, ISCLOSE_RTOL), atol = ATTR_F(c, ISCLOSE_ATOL);
     if (!(rtol >= 0 && atol >= 0))
         return dl_fail(DL_ERR_VALUE, "tolerances must be 0 or more, not %g and %g", rtol, atol);
-    dl_tensor *limit = K(dl_add(K(dl_mul(K(dl_abs(b)), K(dl_scalar_f(rtol)))), K(dl_scalar_f(atol))));
+    dl_tensor *limit = K(dl_add(K(dl_mul(K(dl_abs(b)), N(rtol))), N(atol)));
     dl_tensor *near = K(dl_le(K(dl_abs(K(dl_sub(a, b)))), limit));
     dl_tensor *finite = K(dl_logical_and(near, K(dl_isfinite(b)))), *is = K(dl_logical_or(K(dl_eq(a, b)), finite));
-    if (!ATTR_I(c, ISCLOSE_EQUAL_NAN) || !is) return dl_finish(c, is ? dl_ref(is) : NULL);
+    if (!ATTR_I(c, ISCLOSE_EQUAL_NAN) || !is) RESULT(is);
     return dl_finish(c, dl_logical_or(is, K(dl_logical_and(K(dl_isnan(a)), K(dl_isnan(b))))));
 }
 
@@ -142,7 +142,7 @@ POOLED_RULE(multinomial) {
     dl_tensor *u = K(dl_rand(x->shape, x->ndim, DL_F64, device));
     dl_tensor *key = u ? K(dl_div(K(dl_log1p(K(dl_neg(u)))), x)) : NULL; /* of weight 0: -inf, or NaN for u = 0 */
     dl_tensor *none = key ? K(dl_le(x, K(dl_scalar_i(0)))) : NULL;
-    key = none ? K(dl_masked_fill(key, none, K(dl_scalar_f(-INFINITY)))) : NULL;
+    key = none ? K(dl_masked_fill(key, none, N(-INFINITY))) : NULL;
     dl_tensor *best = key ? K(dl_topk(key, k, d, 1, &at)) : NULL;
     K(at);
     return dl_finish(c, best ? dl_ref(at) : NULL);

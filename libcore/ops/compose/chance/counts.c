@@ -12,7 +12,6 @@
 #include "ops/rules/create.h"
 
 enum { SMALL = 16, ROUNDS = 400 };
-#define N(v) K(dl_scalar_f(v))
 
 /* What is known so far: count, and what is left, trials or a rate, and the probability of each trial. */
 typedef struct state {

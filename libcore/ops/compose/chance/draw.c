@@ -15,7 +15,6 @@
 #include "ops/rules/distribution.h"
 
 typedef dl_tensor *(*source)(const long *, int, int, int);
-#define N(v) K(dl_scalar_f(v))
 
 /* The attribute shape, then that of the parameters without their last `event` dimensions, then k where k > 0. */
 static dl_status full_shape(const dl_call *c, int event, long k, long *shape, int *n) {

@@ -42,9 +42,9 @@ static dl_status alpha(dl_call *c, int kept) {
     if (!(q > 0 && q <= 1)) return dl_fail(DL_ERR_VALUE, "p must be at least 0 and below 1, not %g", 1 - q);
     if (q == 1) return same(c);
     const double a = 1 / sqrt(q * (1 + (1 - q) * low * low)), b = -a * low * (1 - q);
-    dl_tensor *zero = K(dl_scalar_f(0)), *gone = K(dl_eq(mask(p, x, kept, 1 - q), zero));
-    dl_tensor *y = K(dl_where(gone, K(dl_scalar_f(low)), x));
-    return dl_finish(c, dl_add(K(dl_mul(y, K(dl_scalar_f(a)))), K(dl_scalar_f(b))));
+    dl_tensor *zero = N(0), *gone = K(dl_eq(mask(p, x, kept, 1 - q), zero));
+    dl_tensor *y = K(dl_where(gone, N(low), x));
+    return dl_finish(c, dl_add(K(dl_mul(y, N(a))), N(b)));
 }
 COMPOSE_RULE(alpha_dropout) { return alpha(c, c->in[0]->ndim); }
 COMPOSE_RULE(feature_alpha_dropout) {

@@ -12,8 +12,6 @@
 #include "dlcore/where.h"
 #include "ops/rules/norm.h"
 
-#define N(v) K(dl_scalar_f(v))
-
 /* Uniform numbers in the shape of x. */
 static dl_tensor *uniform(dl_pool *p, const dl_tensor *x) {
     return K(dl_rand(x->shape, x->ndim, (int)x->dtype, x->st->device));
@@ -45,7 +43,7 @@ POOLED_RULE(gumbel_softmax) {
     if (!(tau > 0)) return dl_fail(DL_ERR_VALUE, "tau must be above 0, not %g", tau);
     dl_tensor *noise = gumbel(p, x);
     dl_tensor *soft = noise ? K(dl_softmax(K(dl_div(K(dl_add(x, noise)), N(tau))), dim)) : NULL;
-    if (!soft || !ATTR_I(c, GUMBEL_SOFTMAX_HARD)) return dl_finish(c, soft ? dl_ref(soft) : NULL);
+    if (!soft || !ATTR_I(c, GUMBEL_SOFTMAX_HARD)) RESULT(soft);
     dl_tensor *still = K(dl_detach(soft)), *at = still ? K(dl_argmax(still, &dim, 1)) : NULL;
     dl_tensor *zeros = K(dl_mul(still, N(0))),
               *ones = at ? K(dl_to_dtype(K(dl_ge(at, N(0))), (dl_dtype)x->dtype)) : NULL;

@@ -8,7 +8,6 @@
 
 #define LN_2PI 1.8378770664093454836
 #define IN(i) (c->in[i])
-#define N(v) K(dl_scalar_f(v))
 #define ADD(a, b) K(dl_add((a), (b)))
 #define SUB(a, b) K(dl_sub((a), (b)))
 #define MUL(a, b) K(dl_mul((a), (b)))
@@ -18,8 +17,3 @@
 #define LGAMMA(x) K(dl_lgamma(x))
 #define DIGAMMA(x) K(dl_digamma(x))
 /* The pool keeps x; NULL: a part failed. */
-#define RESULT(x)                                                                                                      \
-    do {                                                                                                               \
-        dl_tensor *made = (x);                                                                                         \
-        return dl_finish(c, made ? dl_ref(made) : NULL);                                                               \
-    } while (0)

@@ -25,9 +25,9 @@ typedef struct grid {
 /* For each pixel of the result its place in the input, in f64: of its centre, or with the corners in place. */
 static dl_tensor *centres(dl_pool *p, const grid *g, int i, int device) {
     const double end = (double)g->out[i];
-    dl_tensor *at = K(dl_arange(0, &end, 1, DL_F64, device)), *scale = K(dl_scalar_f(g->scale[i]));
+    dl_tensor *at = K(dl_arange(0, &end, 1, DL_F64, device)), *scale = N(g->scale[i]);
     if (g->corners) return K(dl_mul(at, scale));
-    dl_tensor *half = K(dl_scalar_f(0.5));
+    dl_tensor *half = N(0.5);
     return K(dl_sub(K(dl_mul(K(dl_add(at, half)), scale)), half));
 }
 
@@ -35,7 +35,7 @@ static dl_tensor *centres(dl_pool *p, const grid *g, int i, int device) {
 static dl_tensor *weighted(dl_pool *p, dl_tensor *x, int d, dl_tensor *at, long shift, dl_tensor *weight) {
     const double least = 0, most = (double)(x->shape[d] - 1);
     long shape[DL_MAX_DIM];
-    dl_tensor *index = K(dl_to(K(dl_clamp(K(dl_add(at, K(dl_scalar_f((double)shift)))), &least, &most)), DL_I64));
+    dl_tensor *index = K(dl_to(K(dl_clamp(K(dl_add(at, N((double)shift))), &least, &most)), DL_I64));
     for (int i = 0; i < x->ndim; i++) shape[i] = i == d ? weight ? weight->numel : 1 : 1;
     dl_tensor *w = K(weight ? dl_to(K(dl_reshape(weight, shape, x->ndim)), (dl_dtype)x->dtype) : NULL);
     dl_tensor *part = K(index ? dl_index_select(x, index, d) : NULL);
@@ -48,16 +48,16 @@ static dl_tensor *by_lines(dl_tensor *x, int d, const grid *g, int i) {
     dl_tensor *at = centres(p, g, i, x->st->device);
     if (!g->corners) at = K(dl_clamp(at, &least, NULL));
     dl_tensor *low = K(dl_floor(at)), *share = K(dl_sub(at, low));
-    dl_tensor *rest = K(dl_sub(K(dl_scalar_f(1)), share));
+    dl_tensor *rest = K(dl_sub(N(1), share));
     return dl_add(weighted(p, x, d, low, 0, rest), weighted(p, x, d, low, 1, share));
 }
 
 /* c3 t**3 + c2 t**2 + c1 t + c0 */
 static dl_tensor *cubic(dl_pool *p, dl_tensor *t, double c3, double c2, double c1, double c0) {
     const double c[3] = {c2, c1, c0};
-    dl_tensor *y = K(dl_mul(t, K(dl_scalar_f(c3))));
+    dl_tensor *y = K(dl_mul(t, N(c3)));
     for (int i = 0; i < 3; i++) {
-        y = K(dl_add(y, K(dl_scalar_f(c[i]))));
+        y = K(dl_add(y, N(c[i])));
         if (i < 2) y = K(dl_mul(y, t));
     }
     return y;
@@ -92,8 +92,8 @@ static dl_tensor *by_nearest(dl_tensor *x, int d, const grid *g, int i, double o
     POOL;
     const double end = (double)g->out[i], most = (double)(g->in[i] - 1);
     dl_tensor *at = K(dl_arange(0, &end, 1, DL_F32, x->st->device));
-    if (offset != 0) at = K(dl_add(at, K(dl_scalar_f(offset))));
-    dl_tensor *floor = K(dl_floor(K(dl_mul(at, K(dl_scalar_f((float)g->scale[i]))))));
+    if (offset != 0) at = K(dl_add(at, N(offset)));
+    dl_tensor *floor = K(dl_floor(K(dl_mul(at, N((float)g->scale[i])))));
     dl_tensor *index = K(dl_to(K(dl_clamp(floor, NULL, &most)), DL_I64));
     return index ? dl_index_select(x, index, d) : NULL;
 }

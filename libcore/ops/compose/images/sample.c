@@ -29,8 +29,8 @@ typedef struct reading {
     tap tap[3][MAX_TAPS]; /* direction 0: the first one behind the channels */
 } reading;
 
-static dl_tensor *plus(dl_pool *p, dl_tensor *t, double v) { return K(dl_add(t, K(dl_scalar_f(v)))); }
-static dl_tensor *times(dl_pool *p, dl_tensor *t, double v) { return K(dl_mul(t, K(dl_scalar_f(v)))); }
+static dl_tensor *plus(dl_pool *p, dl_tensor *t, double v) { return K(dl_add(t, N(v))); }
+static dl_tensor *times(dl_pool *p, dl_tensor *t, double v) { return K(dl_mul(t, N(v))); }
 
 /* ---- places outside the image */
 
@@ -38,9 +38,9 @@ static dl_tensor *times(dl_pool *p, dl_tensor *t, double v) { return K(dl_mul(t,
 static dl_tensor *reflected(dl_pool *p, dl_tensor *at, double low, double high) {
     const double span = high - low;
     if (span <= 0) return times(p, at, 0);
-    dl_tensor *far = K(dl_abs(plus(p, at, -low))), *rest = K(dl_fmod(far, K(dl_scalar_f(span))));
+    dl_tensor *far = K(dl_abs(plus(p, at, -low))), *rest = K(dl_fmod(far, N(span)));
     dl_tensor *turns = K(dl_floor(times(p, K(dl_detach(far)), 1 / span)));
-    dl_tensor *odd = K(dl_ne(K(dl_remainder(turns, K(dl_scalar_f(2)))), K(dl_scalar_f(0))));
+    dl_tensor *odd = K(dl_ne(K(dl_remainder(turns, N(2))), N(0)));
     return odd ? K(dl_where(odd, plus(p, times(p, rest, -1), span + low), plus(p, rest, low))) : NULL;
 }
 
@@ -59,8 +59,8 @@ static dl_tensor *moved(dl_pool *p, const reading *r, dl_tensor *at, long n) {
 static tap make_tap(dl_pool *p, dl_tensor *at, long n, dl_tensor *weight) {
     const double least = 0, most = (double)(n - 1);
     at = K(dl_detach(at));
-    dl_tensor *inside = K(dl_logical_and(K(dl_ge(at, K(dl_scalar_f(0)))), K(dl_le(at, K(dl_scalar_f(most))))));
-    dl_tensor *safe = inside ? K(dl_where(inside, at, K(dl_to_dtype(K(dl_scalar_f(0)), (dl_dtype)at->dtype)))) : NULL;
+    dl_tensor *inside = K(dl_logical_and(K(dl_ge(at, N(0))), K(dl_le(at, N(most)))));
+    dl_tensor *safe = inside ? K(dl_where(inside, at, K(dl_to_dtype(N(0), (dl_dtype)at->dtype)))) : NULL;
     return (tap){K(dl_to_dtype(K(dl_clamp(safe, &least, &most)), DL_I64)), inside, weight};
 }
 
@@ -123,7 +123,7 @@ static dl_tensor *term(const reading *r, dl_tensor *flat, const long *size, int 
     }
     if (!index || !inside) return NULL;
     const long n = index->shape[0], places = index->shape[1], channels = flat->shape[1];
-    dl_tensor *zero = K(dl_to_dtype(K(dl_scalar_f(0)), (dl_dtype)flat->dtype));
+    dl_tensor *zero = K(dl_to_dtype(N(0), (dl_dtype)flat->dtype));
     dl_tensor *w = zero ? K(dl_where(inside, weight, zero)) : NULL;
     dl_tensor *row = K(dl_reshape(index, (long[]){n, 1, places}, 3));
     dl_tensor *each = row ? K(dl_expand(row, (long[]){n, channels, places}, 3)) : NULL;
