@@ -23,16 +23,15 @@ static dl_tensor *prepare(dl_tensor *dst, dl_tensor *value) {
                 dl_sizes_eq(ndim, shape, dst->ndim, dst->shape);
     if (!fits) {
         dl_fail_hint(DL_ERR_SHAPE, "the value must have the same shape, or sizes of 1 where it is to be repeated",
-                     "a value of shape %s cannot be written into shape %s", dl_shape_text(value->ndim, value->shape),
-                     dl_shape_text(dst->ndim, dst->shape));
+                     "a value of shape %s cannot be written into shape %s", dl_shape_of(value), dl_shape_of(dst));
         return NULL;
     }
-    if (dl_dtype_is_complex((dl_dtype)value->dtype) && !dl_dtype_is_complex((dl_dtype)dst->dtype)) {
+    if (dl_dtype_is_complex(value->dtype) && !dl_dtype_is_complex(dst->dtype)) {
         dl_fail_hint(DL_ERR_DTYPE, "write its real() or its abs()", "a complex number cannot be written into %s",
-                     dl_dtype_name((dl_dtype)dst->dtype));
+                     dl_type_of(dst));
         return NULL;
     }
-    DL_OWNED dl_tensor *cast = dl_to_dtype(value, (dl_dtype)dst->dtype);
+    DL_OWNED dl_tensor *cast = dl_to_dtype(value, dst->dtype);
     DL_OWNED dl_tensor *own = cast && cast->st == dst->st ? dl_clone(cast) : dl_ref(cast);
     return own ? dl_expand(own, dst->shape, dst->ndim) : NULL;
 }

@@ -91,7 +91,7 @@ static dl_status contribute(pass *p, const dl_edge *e, dl_tensor *g) {
 static dl_status run_rule(pass *p, dl_back *b) {
     const dl_kernel *k = NULL;
     int device = b->node->nin ? b->node->meta[0].device : 0;
-    bool real = !b->node->nin || !dl_dtype_is_complex((dl_dtype)b->node->meta[0].dtype); /* fused ones know no other */
+    bool real = !b->node->nin || !dl_dtype_is_complex(b->node->meta[0].dtype); /* fused ones know no other */
     if (!p->create && real && (k = dl_kernel_of(b->op, device)) && k->fused_grad) {
         dl_status s = k->fused_grad(b);
         if (s != DL_OK || __builtin_expect(!dl_nonfinite_suspects(device == 0), 1)) return s;
@@ -239,24 +239,22 @@ static dl_status check_root(dl_tensor *t, dl_tensor *seed) {
     if (!t) return dl_fail_null("the tensor");
     if (!dl_requires_grad(t))
         return dl_fail_hint(DL_ERR_AUTOGRAD, "make a leaf with param(x) or tensor(..., grad=true) and compute from it",
-                            "this tensor of shape %s depends on nothing that needs a gradient",
-                            dl_shape_text(t->ndim, t->shape));
+                            "this tensor of shape %s depends on nothing that needs a gradient", dl_shape_of(t));
     if (!seed && t->numel != 1)
         return dl_fail_hint(DL_ERR_SHAPE, "reduce it with sum() or mean(), or give a gradient to start from",
-                            "backward starts from one number, not from shape %s", dl_shape_text(t->ndim, t->shape));
-    if (!seed && dl_dtype_is_complex((dl_dtype)t->dtype))
+                            "backward starts from one number, not from shape %s", dl_shape_of(t));
+    if (!seed && dl_dtype_is_complex(t->dtype))
         return dl_fail_hint(DL_ERR_DTYPE, "take its abs() or real(), or give a gradient to start from",
                             "backward starts from a real number, not from a complex one");
     if (seed && !dl_shape_eq(t, seed))
-        return dl_fail(DL_ERR_SHAPE, "the gradient to start from has shape %s, the tensor %s",
-                       dl_shape_text(seed->ndim, seed->shape), dl_shape_text(t->ndim, t->shape));
+        return dl_fail(DL_ERR_SHAPE, "the gradient to start from has shape %s, the tensor %s", dl_shape_of(seed),
+                       dl_shape_of(t));
     return DL_OK;
 }
 
 static dl_status seed_root(pass *p, dl_tensor *t, dl_tensor *seed) {
     DL_TRY(check_root(t, seed));
-    dl_tensor *g =
-        seed ? dl_to_dtype(seed, (dl_dtype)t->dtype) : dl_full(t->shape, t->ndim, 1, t->dtype, t->st->device);
+    dl_tensor *g = seed ? dl_to_dtype(seed, t->dtype) : dl_full(t->shape, t->ndim, 1, t->dtype, t->st->device);
     if (!g) return dl_failed();
     dl_edge root = {.node = t->node, .leaf = t->node ? NULL : t, .idx = t->out};
     return contribute(p, &root, g);

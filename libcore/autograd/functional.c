@@ -38,9 +38,9 @@ static void run_free(run *r) {
 
 static dl_status check_floating(const dl_tensor *t, const char *what) {
     if (!t) return dl_fail_null(what);
-    if (dl_dtype_is_float((dl_dtype)t->dtype)) return DL_OK;
+    if (dl_dtype_is_float(t->dtype)) return DL_OK;
     return dl_fail_hint(DL_ERR_DTYPE, "convert it with .to(f32)", "%s is %s; derivatives need floating tensors", what,
-                        dl_dtype_name((dl_dtype)t->dtype));
+                        dl_type_of(t));
 }
 
 /* A tensor to differentiate by: with `create` a view, whose gradient goes on to x, else a leaf of the same memory. */
@@ -92,8 +92,8 @@ static dl_status check_vectors(dl_tensor **v, int nv, dl_tensor **of, int n, con
     for (int i = 0; i < n; i++) {
         if (!v[i]) return dl_fail_null("a vector");
         if (!dl_shape_eq(v[i], of[i]))
-            return dl_fail(DL_ERR_SHAPE, "a vector of shape %s for %s %d of shape %s",
-                           dl_shape_text(v[i]->ndim, v[i]->shape), what, i, dl_shape_text(of[i]->ndim, of[i]->shape));
+            return dl_fail(DL_ERR_SHAPE, "a vector of shape %s for %s %d of shape %s", dl_shape_of(v[i]), what, i,
+                           dl_shape_of(of[i]));
     }
     return DL_OK;
 }

@@ -33,7 +33,7 @@ static dl_tensor *weights(const dl_tensor *like, int index) {
 
 /* Adds sum(t * w) to *total, which is replaced; of complex numbers both parts count. */
 static dl_status add_weighted(dl_tensor *t, int index, dl_tensor **total) {
-    bool complex = dl_dtype_is_complex((dl_dtype)t->dtype);
+    bool complex = dl_dtype_is_complex(t->dtype);
     DL_OWNED dl_tensor *parts = complex ? dl_view_as_real(t) : dl_ref(t);
     DL_OWNED dl_tensor *w = parts ? weights(parts, index) : NULL, *wd = w ? dl_to_device(w, t->st->device) : NULL;
     DL_OWNED dl_tensor *p = wd ? dl_mul(parts, wd) : NULL, *s = p ? dl_sum(p, NULL, 0, 0) : NULL;
@@ -53,7 +53,7 @@ static dl_status evaluate(const check *k, dl_tensor **in, dl_tensor **loss) {
     if (n < 0) return dl_fail_null("the result of the function");
     dl_status s = DL_OK;
     for (int i = 0; i < n; i++) {
-        if (s == DL_OK && dl_dtype_is_smooth((dl_dtype)out[i]->dtype)) s = add_weighted(out[i], i, loss);
+        if (s == DL_OK && dl_dtype_is_smooth(out[i]->dtype)) s = add_weighted(out[i], i, loss);
         dl_unref(out[i]);
     }
     return s;
@@ -131,7 +131,7 @@ static dl_status copy_leaves(dl_tensor **in, int n, dl_tensor **x) {
         bool grad = dl_requires_grad(in[i]);
         if (grad && in[i]->dtype != DL_F64 && in[i]->dtype != DL_C128) {
             s = dl_fail_hint(DL_ERR_DTYPE, "make the inputs with dtype=f64 or c128",
-                             "differences need f64 or c128; input %d is %s", i, dl_dtype_name((dl_dtype)in[i]->dtype));
+                             "differences need f64 or c128; input %d is %s", i, dl_type_of(in[i]));
             continue;
         }
         dl_tensor *c = dl_contiguous(in[i]);

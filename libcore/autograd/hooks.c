@@ -42,7 +42,7 @@ static dl_status run_one(const dl_hook *h, dl_tensor **value) {
     dl_status st = h->fn(h->ctx, *value, &instead);
     if (st == DL_OK && instead && !dl_shape_eq(instead, *value))
         st = dl_fail_hint(DL_ERR_SHAPE, "return none to leave it as it is", "a hook gave shape %s in place of shape %s",
-                          dl_shape_text(instead->ndim, instead->shape), dl_shape_text((*value)->ndim, (*value)->shape));
+                          dl_shape_of(instead), dl_shape_of(*value));
     if (st != DL_OK || !instead) return dl_unref(instead), st;
     dl_unref(*value);
     *value = instead;

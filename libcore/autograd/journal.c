@@ -171,7 +171,7 @@ dl_tensor *dl_journal_sample(const dl_tensor *t, long most) {
     if (dl_deferred_get() || !dl_is_contiguous(t)) return NULL;
     const size_t size = dl_esize(t);
     const long run = (most + RUNS - 1) / RUNS, n = t->numel <= 16 * most ? t->numel : RUNS * run;
-    dl_tensor *near = dl_tensor_empty(1, &n, (dl_dtype)t->dtype, 0);
+    dl_tensor *near = dl_tensor_empty(1, &n, t->dtype, 0);
     dl_status st = near ? DL_OK : dl_failed();
     const char *from = dl_ptr(t);
     if (st == DL_OK && n == t->numel) st = dl_device_copy(dl_ptr(near), 0, from, t->st->device, (size_t)n * size);
@@ -190,7 +190,7 @@ dl_tensor *dl_journal_rows(const dl_tensor *t, long rows) {
     if (dl_deferred_get() || !dl_is_contiguous(t)) return NULL;
     memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
     shape[0] = rows < shape[0] ? rows : shape[0];
-    dl_tensor *near = dl_tensor_empty(t->ndim, shape, (dl_dtype)t->dtype, 0);
+    dl_tensor *near = dl_tensor_empty(t->ndim, shape, t->dtype, 0);
     if (near && !dl_device_copy(dl_ptr(near), 0, dl_ptr(t), t->st->device, (size_t)near->numel * dl_esize(t)))
         return near;
     dl_error_clear();

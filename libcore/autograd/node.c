@@ -117,7 +117,7 @@ dl_status dl_record(const dl_call *c) {
         dl_tensor *t = c->out[i];
         if (!t) continue;
         n->meta[c->nin + i] = dl_meta_of(t);
-        if (bit(c->op->nondiff_out, i) || !dl_dtype_is_smooth((dl_dtype)t->dtype)) continue;
+        if (bit(c->op->nondiff_out, i) || !dl_dtype_is_smooth(t->dtype)) continue;
         t->node = dl_node_ref(n);
         t->out = i;
     }

@@ -74,7 +74,7 @@ dl_status dl_nan_event_at(int infinite, int i, dl_nan_event *out) {
 
 /* ---------------------------------------------------------------- elements */
 
-static bool readable(const dl_tensor *t) { return t && dl_in_host_memory(t) && dl_dtype_is_smooth((dl_dtype)t->dtype); }
+static bool readable(const dl_tensor *t) { return t && dl_in_host_memory(t) && dl_dtype_is_smooth(t->dtype); }
 
 /* The elements of a tensor in logical order. */
 typedef struct walk {
@@ -85,7 +85,7 @@ typedef struct walk {
 
 /* Of a complex number the real part, or the imaginary one when that alone is not finite. */
 static double value_at(const walk *w) {
-    const dl_dtype t = (dl_dtype)w->t->dtype, part = dl_dtype_of_parts(t);
+    const dl_dtype t = w->t->dtype, part = dl_dtype_of_parts(t);
     const char *p = (const char *)w->t->st->data + w->offset * (int64_t)dl_esize(w->t);
     const double v = dl_load_f64(p, part), imag = part == t ? 0 : dl_load_f64(p + dl_dtype_size(part), part);
     return isfinite(imag) || isnan(v) ? v : imag;
@@ -121,7 +121,7 @@ static bool is_clean(const dl_tensor *t) {
 static void describe_operand(const dl_tensor *t, dl_nan_operand *o) {
     *o = (dl_nan_operand){.low = INFINITY, .high = -INFINITY};
     snprintf(o->name, sizeof o->name, "%s", t->name ? t->name : "");
-    snprintf(o->kind, sizeof o->kind, "%s%s", dl_dtype_name((dl_dtype)t->dtype), dl_shape_text(t->ndim, t->shape));
+    snprintf(o->kind, sizeof o->kind, "%s%s", dl_type_of(t), dl_shape_of(t));
     if (!readable(t) || !t->numel) return;
     walk w = {.t = t, .offset = t->offset};
     do {

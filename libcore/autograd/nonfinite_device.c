@@ -32,7 +32,7 @@ static void quiet_end(const quiet *q) {
 }
 
 static dl_tensor *host_copy(dl_tensor *t) {
-    if (!t || !dl_dtype_is_smooth((dl_dtype)t->dtype)) return NULL;
+    if (!t || !dl_dtype_is_smooth(t->dtype)) return NULL;
     dl_tensor *near = dl_to_device(t, 0);
     if (!near) return dl_error_clear(), NULL;
     if (near != t && t->name && dl_tensor_set_name(near, t->name) != DL_OK) dl_error_clear();

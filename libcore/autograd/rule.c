@@ -56,7 +56,7 @@ dl_tensor *dl_saved_in(dl_back *b, int i) {
 dl_tensor *dl_saved_out(dl_back *b, int i) {
     const dl_saved *s = find(b, i);
     if (!s || !b->create_graph) return plain(b, s);
-    bool differentiable = dl_dtype_is_smooth((dl_dtype)s->t->dtype) && !(b->op->nondiff_out >> i & 1);
+    bool differentiable = dl_dtype_is_smooth(s->t->dtype) && !(b->op->nondiff_out >> i & 1);
     return attached(b, s, differentiable ? b->node : NULL, i);
 }
 
@@ -95,7 +95,7 @@ dl_status dl_give(dl_back *b, int i, dl_tensor *t) {
     if (!t) return dl_failed();
     if (!dl_sizes_eq(t->ndim, t->shape, m->ndim, m->shape)) {
         dl_status s = dl_fail(DL_ERR_INTERNAL, "the gradient rule of %s made %s for input %d of shape %s", b->op->name,
-                              dl_shape_text(t->ndim, t->shape), i, dl_shape_text(m->ndim, m->shape));
+                              dl_shape_of(t), i, dl_shape_text(m->ndim, m->shape));
         dl_unref(t);
         return s;
     }

@@ -26,9 +26,8 @@ static void describe(dl_tensor *const *in, int nin, char *buf, size_t size) {
     buf[0] = 0;
     for (int i = 0; i < nin && n + 1 < size; i++) {
         const dl_tensor *t = in[i];
-        n +=
-            (size_t)snprintf(buf + n, size - n, "%s%s%s", i ? ", " : "", t ? dl_dtype_name((dl_dtype)t->dtype) : "none",
-                             t ? dl_shape_text(t->ndim, t->shape) : "");
+        n += (size_t)snprintf(buf + n, size - n, "%s%s%s", i ? ", " : "", t ? dl_type_of(t) : "none",
+                              t ? dl_shape_of(t) : "");
     }
 }
 
@@ -81,7 +80,7 @@ static dl_status find_device(dl_call *c) {
 static dl_status check_complex(const dl_call *c) {
     if (c->op->flags & (DL_F_COMPLEX | DL_F_VIEW)) return DL_OK;
     for (int i = 0; i < c->nin; i++)
-        if (c->in[i] && dl_dtype_is_complex((dl_dtype)c->in[i]->dtype))
+        if (c->in[i] && dl_dtype_is_complex(c->in[i]->dtype))
             return dl_fail_hint(DL_ERR_DTYPE, "use x.abs(), x.angle(), or the parts x.real() and x.imag()",
                                 "%s does not take complex numbers", c->op->name);
     const dl_aval *dtype = named(c->op, c->attr, "dtype");
@@ -109,7 +108,7 @@ static dl_dtype common_dtype(const dl_call *c) {
         const dl_tensor *t = c->in[i];
         if (!t) continue;
         int g = t->weak ? 2 : t->ndim == 0;
-        dl_dtype d = (dl_dtype)t->dtype;
+        dl_dtype d = t->dtype;
         if (t->weak && !alone) d = dl_dtype_is_float(d) ? DL_F32 : d == DL_C128 ? DL_C64 : d;
         group[g] = group[g] < 0 ? (int)d : (int)dl_dtype_promote((dl_dtype)group[g], d);
     }
@@ -144,7 +143,7 @@ static dl_status mix(frame *f) {
     if (op->amp == DL_AMP_KEEP || dl_precision_get() <= DL_PRECISION_TF32) return DL_OK;
     for (int i = 0; i < f->call.nin; i++) {
         const dl_tensor *t = f->in[i];
-        if (t && !t->weak && !is_mutated(op, i)) DL_TRY(cast_input(f, i, dl_mixed_dtype(op, (dl_dtype)t->dtype)));
+        if (t && !t->weak && !is_mutated(op, i)) DL_TRY(cast_input(f, i, dl_mixed_dtype(op, t->dtype)));
     }
     return DL_OK;
 }
@@ -158,10 +157,10 @@ static dl_status promote(frame *f) {
         return DL_OK;
     }
     if (by_first(op)) {
-        c->dtype = c->nin && c->in[0] ? (dl_dtype)c->in[0]->dtype : DL_F32;
+        c->dtype = c->nin && c->in[0] ? c->in[0]->dtype : DL_F32;
         bool keep = op->promote == DL_P_PARAMS && (DL_BIT(c->dtype) & DL_HALVES);
         for (int i = 1; op->promote != DL_P_NONE && i < c->nin; i++)
-            if (c->in[i] && (dl_dtype_is_float((dl_dtype)c->in[i]->dtype) || c->in[i]->weak) && !is_mutated(op, i) &&
+            if (c->in[i] && (dl_dtype_is_float(c->in[i]->dtype) || c->in[i]->weak) && !is_mutated(op, i) &&
                 !(keep && c->in[i]->dtype == DL_F32))
                 DL_TRY(cast_input(f, i, c->dtype));
         return DL_OK;
@@ -173,13 +172,13 @@ static dl_status promote(frame *f) {
 }
 
 static dl_tensor *fresh(const dl_meta *m) {
-    dl_tensor *t = dl_tensor_empty(m->ndim, m->shape, (dl_dtype)m->dtype, m->device);
+    dl_tensor *t = dl_tensor_empty(m->ndim, m->shape, m->dtype, m->device);
     if (t && m->strided) memcpy(t->stride, m->stride, sizeof t->stride);
     return t;
 }
 
 static dl_tensor *alias(dl_tensor *of, const dl_meta *m, bool view) {
-    dl_tensor *t = dl_view_new(of->st, (dl_dtype)m->dtype, m->ndim, m->shape, m->stride, m->offset);
+    dl_tensor *t = dl_view_new(of->st, m->dtype, m->ndim, m->shape, m->stride, m->offset);
     if (t && view) t->base = dl_ref(of->base ? of->base : of);
     return t;
 }
@@ -285,7 +284,7 @@ static bool is_half(const dl_tensor *t) { return t && DL_BIT(t->dtype) & DL_HALV
 
 static dl_status compose(frame *f) {
     dl_call *c = &f->call;
-    dl_dtype given = c->nin && is_half(f->in[0]) ? (dl_dtype)f->in[0]->dtype : DL_F32;
+    dl_dtype given = c->nin && is_half(f->in[0]) ? f->in[0]->dtype : DL_F32;
     if (!(c->op->flags & DL_F_WIDE) || given == DL_F32) return c->op->compose(c);
     for (int i = 0; i < c->nin; i++)
         if (is_half(f->in[i])) DL_TRY(cast_input(f, i, DL_F32));

@@ -120,5 +120,8 @@ static inline bool dl_shape_eq(const dl_tensor *a, const dl_tensor *b) {
 dl_status dl_broadcast(int na, const long *a, int nb, const long *b, int *nout, long *out);
 /* "[2,3]", for messages: valid in this thread until the fourth call after this one. */
 const char *dl_shape_text(int ndim, const long *shape);
+static inline const char *dl_shape_of(const dl_tensor *t) { return dl_shape_text(t->ndim, t->shape); }
+/* The name of the dtype of t. */
+static inline const char *dl_type_of(const dl_tensor *t) { return dl_dtype_name((dl_dtype)t->dtype); }
 /* Normalises a dim in -ndim..ndim-1. DL_ERR_INDEX. A 0-d tensor accepts 0 and -1. */
 dl_status dl_dim_norm(long dim, int ndim, int *out);

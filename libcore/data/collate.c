@@ -191,7 +191,7 @@ static dl_status settle(dl_tensor **t) {
     if (!*t) return DL_OK;
     DL_OWNED dl_tensor *here = dl_to_device(*t, 0), *plain = here ? dl_contiguous(here) : NULL;
     if (!plain) return dl_failed();
-    bool own = plain->st->bytes == (size_t)plain->numel * (size_t)dl_dtype_size((dl_dtype)plain->dtype);
+    bool own = plain->st->bytes == (size_t)plain->numel * (size_t)dl_dtype_size(plain->dtype);
     dl_tensor *made = own && !plain->requires_grad && !plain->node ? dl_ref(plain) : dl_clone(plain);
     if (!made) return dl_failed();
     dl_unref(*t);

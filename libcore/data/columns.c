@@ -25,8 +25,7 @@ static dl_status give_row(void *ctx, dl_split split, long i, dl_tensor **x, dl_t
         const dl_tensor *t = *dl_batch_slot(&c->of[split], k);
         if (!t) continue;
         dl_tensor **to = k < DL_NET_INPUTS ? &x[k] : &y[k - DL_NET_INPUTS];
-        *to = dl_view_new(t->st, (dl_dtype)t->dtype, t->ndim - 1, t->shape + 1, t->stride + 1,
-                          t->offset + i * t->stride[0]);
+        *to = dl_view_new(t->st, t->dtype, t->ndim - 1, t->shape + 1, t->stride + 1, t->offset + i * t->stride[0]);
         if (!*to) return dl_failed();
     }
     return DL_OK;
@@ -69,7 +68,7 @@ static dl_status count_classes(columns *c, const dl_batch_form *f, long *classes
     *classes = 0;
     for (int s = 0; s < 2 && f->targets == 1 && c->n[s]; s++) {
         const dl_tensor *y = c->of[s].y[0];
-        if (!dl_data_may_be_classes((dl_dtype)y->dtype, y->ndim - 1)) return DL_OK;
+        if (!dl_data_may_be_classes(y->dtype, y->ndim - 1)) return DL_OK;
         DL_OWNED dl_tensor *as = dl_to_dtype(c->of[s].y[0], DL_I64);
         if (!as) return dl_failed();
         const int64_t *label = dl_data(as);
@@ -89,8 +88,7 @@ static void set_mark(dl_dataset *d, columns *c) {
             const dl_tensor *t = *dl_batch_slot(&c->of[s], k);
             if (!t) continue;
             pieces[n++] = (dl_piece){t->shape, (size_t)t->ndim * sizeof *t->shape};
-            pieces[n++] =
-                (dl_piece){dl_data((dl_tensor *)t), (size_t)t->numel * (size_t)dl_dtype_size((dl_dtype)t->dtype)};
+            pieces[n++] = (dl_piece){dl_data((dl_tensor *)t), (size_t)t->numel * (size_t)dl_dtype_size(t->dtype)};
         }
     dl_data_set_fingerprint_of(d, pieces, n);
 }

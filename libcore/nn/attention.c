@@ -101,10 +101,10 @@ static dl_status sizes_of(call *c, const dl_pack *in) {
         c->in[i] = t ? t : c->in[i ? i - 1 : 0];
         if (c->in[i]->ndim != c->in[0]->ndim || c->in[i]->ndim < 2 || c->in[i]->ndim > 3)
             return dl_fail(DL_ERR_SHAPE, "layer %s takes [N,L,size] in some order, or [L,size]; %s has shape %s",
-                           c->m->row->kind.name, names[i], dl_shape_text(c->in[i]->ndim, c->in[i]->shape));
+                           c->m->row->kind.name, names[i], dl_shape_of(c->in[i]));
         if (c->in[i]->shape[c->in[i]->ndim - 1] != want[i])
             return dl_fail(DL_ERR_SHAPE, "the last size of %s must be %ld, not that of %s", names[i], want[i],
-                           dl_shape_text(c->in[i]->ndim, c->in[i]->shape));
+                           dl_shape_of(c->in[i]));
     }
     const long *q = c->in[0]->shape, *k = c->in[1]->shape, *v = c->in[2]->shape;
     c->alone = c->in[0]->ndim == 2, c->first = dl_m_int(c->m, "batch_first") || c->alone;
@@ -188,17 +188,16 @@ static dl_tensor *shaped(const call *c, dl_pool *p, dl_tensor *t, bool padding, 
     bool good = padding        ? (c->alone ? t->ndim == 1 && d[0] == s : t->ndim == 2 && d[0] == n && d[1] == s)
                 : t->ndim == 2 ? d[0] == l && d[1] == s
                                : t->ndim == 3 && d[0] == n * h && d[1] == l && d[2] == s;
-    if (t->dtype != DL_BOOL && !dl_dtype_is_float((dl_dtype)t->dtype))
+    if (t->dtype != DL_BOOL && !dl_dtype_is_float(t->dtype))
         return dl_fail_hint(DL_ERR_DTYPE, "convert it with .to(bool): true where attention is not allowed",
-                            "%s must be bool, or floating numbers to be added, not %s", name,
-                            dl_dtype_name((dl_dtype)t->dtype)),
+                            "%s must be bool, or floating numbers to be added, not %s", name, dl_type_of(t)),
                NULL;
     if (!good)
         return dl_fail(DL_ERR_SHAPE, "%s must have shape %s, not %s", name,
                        padding && c->alone ? dl_shape_text(1, &s)
                        : padding           ? dl_shape_text(2, (long[]){n, s})
                                            : dl_shape_text(2, (long[]){l, s}),
-                       dl_shape_text(t->ndim, t->shape)),
+                       dl_shape_of(t)),
                NULL;
     if (!(t = widened(p, t, more))) return NULL;
     if (padding) return K(dl_reshape(t, (long[]){n, 1, 1, s + more}, 4));
@@ -217,7 +216,7 @@ static dl_tensor *added(dl_pool *p, dl_tensor *t, dl_dtype dtype) {
  */
 static dl_status join(const call *c, dl_pool *p, dl_tensor *const given[3], long more, dl_tensor **out) {
     dl_tensor *all = NULL;
-    dl_dtype dtype = (dl_dtype)c->in[0]->dtype;
+    dl_dtype dtype = c->in[0]->dtype;
     for (int i = 0; i < 3; i++) {
         if (!given[i]) continue;
         dl_tensor *t = i < 2 ? shaped(c, p, given[i], i == 0, more) : widened(p, given[i], more);
@@ -249,7 +248,7 @@ static dl_tensor *by_weights(dl_pool *p, dl_tensor *const t[3], dl_tensor *mask,
     double scale = 1 / sqrt((double)t[0]->shape[3]);
     dl_tensor *s = K(dl_matmul(K(dl_mul(t[0], K(dl_scalar_f(scale)))), K(dl_permute(t[1], (long[]){0, 1, 3, 2}, 4))));
     bool bools = mask && mask->dtype == DL_BOOL;
-    if (bools) s = K(dl_where(mask, s, K(dl_scalar_f(dl_masked_score((dl_dtype)t[0]->dtype)))));
+    if (bools) s = K(dl_where(mask, s, K(dl_scalar_f(dl_masked_score(t[0]->dtype)))));
     if (mask && !bools) s = K(dl_add(s, mask));
     dl_tensor *w = s ? K(dl_softmax(s, -1)) : NULL;
     if (bools) w = K(dl_where(mask, w, K(dl_scalar_f(0))));

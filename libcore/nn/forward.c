@@ -35,7 +35,7 @@ static _Thread_local passing *passed;
 /* ---------------------------------------------------------------- making weights */
 
 dl_status dl_module_make(dl_module *m, int slot, int ndim, const long *shape, const char *init, double arg) {
-    dl_tensor *t = dl_tensor_empty(ndim, shape, (dl_dtype)m->dtype, m->device);
+    dl_tensor *t = dl_tensor_empty(ndim, shape, m->dtype, m->device);
     if (!t) return dl_failed();
     m->tensor[slot] = t;
     char name[DL_PATH_MAX + 32];
@@ -206,8 +206,7 @@ dl_tensor *dl_layer_residual(dl_module *m, dl_tensor *x) {
     if (!z) return NULL;
     if (dl_shape_eq(y, z)) return dl_add(y, z);
     dl_fail_hint(DL_ERR_SHAPE, "give it a shortcut of the right size: residual { ... } shortcut { linear 64 }",
-                 "layer residual: its body gives shape %s, its shortcut %s", dl_shape_text(y->ndim, y->shape),
-                 dl_shape_text(z->ndim, z->shape));
+                 "layer residual: its body gives shape %s, its shortcut %s", dl_shape_of(y), dl_shape_of(z));
     return NULL;
 }
 
@@ -422,7 +421,7 @@ static dl_net_inputs inputs_of(const dl_module *m, dl_tensor *x) {
         const dl_tensor *t = in ? dl_pack_tensor(in, i) : x;
         all.in[i].ndim = -1;
         if (!t) continue;
-        all.in[i].ndim = t->ndim, all.in[i].dtype = (dl_dtype)t->dtype;
+        all.in[i].ndim = t->ndim, all.in[i].dtype = t->dtype;
         memcpy(all.in[i].shape, t->shape, sizeof t->shape);
     }
     all.n = n;

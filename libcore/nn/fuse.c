@@ -41,7 +41,7 @@ static dl_tensor *conv_norm(dl_module *m, dl_module *n, bool relu, dl_tensor *x)
     const dl_optval *s = dl_m_opt(m, "stride"), *d = dl_m_opt(m, "dilation");
     long pad[3], more[3];
     dl_layer_conv_padding(m, pad, more);
-    dl_dtype t = dl_mixed_dtype(dl_op_row(dl_id_conv2d), (dl_dtype)x->dtype);
+    dl_dtype t = dl_mixed_dtype(dl_op_row(dl_id_conv2d), x->dtype);
     dl_tensor *in = dl_to_dtype(x, t), *w = in ? dl_to_dtype(m->tensor[0], t) : NULL, *y = NULL;
     if (w)
         y = dl_conv2d_norm(in, w, n->tensor[2], n->tensor[3], m->tensor[1], n->tensor[0], n->tensor[1], s->u.v, s->n,
@@ -114,7 +114,7 @@ int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
     }
     bool conv = is_conv(c);
     bool pooled = conv ? is(second, "relu") && is(third, "maxpool") && c->m->built
-                       : is(c, "relu") && is(second, "maxpool") && dl_dtype_is_float((dl_dtype)x->dtype);
+                       : is(c, "relu") && is(second, "maxpool") && dl_dtype_is_float(x->dtype);
     if (!pooled || x->ndim != 4 || !dl_device_supports(dl_op_row(dl_id_relu_max_pool2d), &x, 1, NULL)) return 0;
     *y = conv ? conv_relu_pool(c->m, third->m, x) : relu_pool(second->m, x, NULL);
     return conv ? 3 : 2;

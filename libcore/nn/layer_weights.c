@@ -55,7 +55,7 @@ static dl_status check_positive(const dl_module *m, const char *name) {
 /* The size of dimension `dim` of an input that should have at least `ndim` dimensions; -1 when it has fewer. */
 static long input_size(const dl_module *m, const dl_tensor *x, int ndim, int dim, const char *wants) {
     if (x->ndim >= ndim) return x->shape[dim < 0 ? x->ndim + dim : dim];
-    dl_fail(DL_ERR_SHAPE, "layer %s takes %s, not %s", m->row->kind.name, wants, dl_shape_text(x->ndim, x->shape));
+    dl_fail(DL_ERR_SHAPE, "layer %s takes %s, not %s", m->row->kind.name, wants, dl_shape_of(x));
     return -1;
 }
 
@@ -63,7 +63,7 @@ static long input_size(const dl_module *m, const dl_tensor *x, int ndim, int dim
 static long stored_size(const dl_module *m, int slot, const dl_tensor *t, int ndim, int dim) {
     if (t->ndim == ndim) return t->shape[dim];
     dl_fail(DL_ERR_SHAPE, "layer %s: its %s has %d dimensions, not the shape %s", m->row->kind.name,
-            m->row->tensors[slot], ndim, dl_shape_text(t->ndim, t->shape));
+            m->row->tensors[slot], ndim, dl_shape_of(t));
     return -1;
 }
 
@@ -566,7 +566,7 @@ static dl_tensor *by_frequency(dl_tensor *y, dl_tensor *x) {
     DL_OWNED dl_tensor *plain = dl_detach(y), *flat = dl_reshape(x, (long[]){-1}, 1);
     DL_OWNED dl_tensor *number = flat ? dl_bincount(flat, NULL, 0) : NULL;
     DL_OWNED dl_tensor *each = number ? dl_index_select(number, flat, 0) : NULL;
-    DL_OWNED dl_tensor *typed = each ? dl_to_dtype(each, (dl_dtype)y->dtype) : NULL;
+    DL_OWNED dl_tensor *typed = each ? dl_to_dtype(each, y->dtype) : NULL;
     long shape[DL_MAX_DIM + 1];
     memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
     shape[x->ndim] = 1;

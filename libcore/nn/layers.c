@@ -179,7 +179,7 @@ static dl_tensor *padded(dl_module *m, dl_tensor *x, const char *mode, double va
     int n = v->n == 1 ? 2 * (x->ndim - 2) : v->n;
     if (n > 2 * (x->ndim - 2) || n < 2) {
         dl_fail(DL_ERR_SHAPE, "layer %s: %d widths do not fit an input of shape %s, [N,C] and the dimensions padded",
-                m->row->kind.name, v->n, dl_shape_text(x->ndim, x->shape));
+                m->row->kind.name, v->n, dl_shape_of(x));
         return NULL;
     }
     for (int i = 0; i < n; i++) width[i] = v->u.v[v->n == 1 ? 0 : i];

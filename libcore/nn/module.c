@@ -232,8 +232,8 @@ dl_status dl_module_set_tensor(dl_module *m, const char *path, dl_tensor *value)
         return dl_fail_hint(DL_ERR_NAME, dl_module_is_built(m) ? "" : "the first call with an input makes the weights",
                             "the net has no tensor '%s'", path);
     if (!dl_shape_eq(t, value))
-        return dl_fail(DL_ERR_SHAPE, "%s has shape %s; a value of shape %s does not fit", path,
-                       dl_shape_text(t->ndim, t->shape), dl_shape_text(value->ndim, value->shape));
+        return dl_fail(DL_ERR_SHAPE, "%s has shape %s; a value of shape %s does not fit", path, dl_shape_of(t),
+                       dl_shape_of(value));
     DL_SCOPED_GRAD_MODE(0);
     DL_OWNED dl_tensor *here = dl_to_device(value, dl_device_of(t));
     return here ? dl_assign(t, here) : dl_failed();

@@ -46,7 +46,7 @@ dl_status dl_part_fits(const dl_module *part, const dl_tensor *t) {
     for (int i = 0; i < want->ndim; i++)
         shape[i] = want->shape[i] < 0 && t->ndim ? t->shape[t->ndim - 1] : want->shape[i];
     return dl_fail(DL_ERR_SHAPE, "tensor '%s' has shape %s, the net's has %s", part->path ? part->path : "",
-                   dl_shape_text(t->ndim, t->shape), dl_shape_text(want->ndim, shape));
+                   dl_shape_of(t), dl_shape_text(want->ndim, shape));
 }
 
 dl_status dl_part_weights_make(dl_module *m, long size, int device) {

@@ -17,7 +17,7 @@ static int places_of(const dl_module *m, const dl_tensor *x) {
     if (x->ndim == 2) return 0;
     if (x->ndim == 3) return dl_m_int(m, "batch_first") ? 1 : 0;
     dl_fail(DL_ERR_SHAPE, "layer %s takes %s or [T,size], not %s", m->row->kind.name,
-            dl_m_int(m, "batch_first") ? "[N,T,size]" : "[T,N,size]", dl_shape_text(x->ndim, x->shape));
+            dl_m_int(m, "batch_first") ? "[N,T,size]" : "[T,N,size]", dl_shape_of(x));
     return -1;
 }
 
@@ -53,7 +53,7 @@ long dl_layer_positionalembedding_stored(const dl_module *m, int slot, const dl_
     (void)slot;
     if (t->ndim == 2 && t->shape[0] == dl_m_int(m, "max_len")) return t->shape[1];
     dl_fail(DL_ERR_SHAPE, "layer %s: its weight has shape [%ld,size], not %s", m->row->kind.name,
-            dl_m_int(m, "max_len"), dl_shape_text(t->ndim, t->shape));
+            dl_m_int(m, "max_len"), dl_shape_of(t));
     return -1;
 }
 

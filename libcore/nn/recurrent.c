@@ -69,8 +69,7 @@ dl_status dl_layer_cell_parts(dl_module *m) { return add_params(m, "", -1); }
 static int params_of(dl_module *m, const dl_tensor *x, int least, dl_tensor **out) {
     if (x->ndim < least) {
         dl_fail(DL_ERR_SHAPE, "layer %s takes %s, not %s", m->row->kind.name,
-                least == 1 ? "[N,input] or [input]" : "sequences [T,N,input] or [T,input]",
-                dl_shape_text(x->ndim, x->shape));
+                least == 1 ? "[N,input] or [input]" : "sequences [T,N,input] or [T,input]", dl_shape_of(x));
         return -1;
     }
     if (dl_part_weights_make(m, x->shape[x->ndim - 1], dl_device_of(x)) != DL_OK) return -1;
@@ -131,7 +130,7 @@ static dl_tensor *state(const dl_module *m, const dl_pack *in, int i) {
     if (dl_pack_tensor(in, i)) return dl_ref(dl_pack_tensor(in, i));
     memcpy(shape, x->shape, sizeof shape);
     shape[x->ndim - 1] = dl_m_int(m, "hidden_size");
-    return dl_tensor_zeros(x->ndim, shape, (dl_dtype)x->dtype, dl_device_of(x));
+    return dl_tensor_zeros(x->ndim, shape, x->dtype, dl_device_of(x));
 }
 
 dl_pack *dl_layer_lstm_cell_call(dl_module *m, dl_pack *in) {

@@ -141,7 +141,7 @@ static dl_status find_stand_in(dl_module *m, const char *path, dl_tensor *t, sta
     *out = (stand_in){own, t};
     if (dl_shape_eq(own, t)) return DL_OK;
     return dl_fail(DL_ERR_SHAPE, "%s has shape %s; a tensor of shape %s cannot stand in its place", path,
-                   dl_shape_text(own->ndim, own->shape), dl_shape_text(t->ndim, t->shape));
+                   dl_shape_of(own), dl_shape_of(t));
 }
 
 dl_pack *dl_module_call_with(dl_module *m, const char *const *paths, dl_tensor *const *tensors, long n, dl_pack *in) {

@@ -284,9 +284,8 @@ static bool is_wanted(const loading *l, const dl_module_list *want, const char *
 /* A tensor that was given another name still has that of its file. */
 static dl_status wrong_shape(const loading *l, const char *path, const dl_tensor *t, const dl_tensor *mine) {
     const char *name = dl_tensor_name(t), *full = name && strcmp(name, path) != 0 && !*l->prefix ? name : path;
-    return dl_fail(DL_ERR_SHAPE, "%s: tensor '%s' has shape %s, the net's%s%s has %s", l->path, full,
-                   dl_shape_text(t->ndim, t->shape), full == path ? "" : " ", full == path ? "" : path,
-                   dl_shape_text(mine->ndim, mine->shape));
+    return dl_fail(DL_ERR_SHAPE, "%s: tensor '%s' has shape %s, the net's%s%s has %s", l->path, full, dl_shape_of(t),
+                   full == path ? "" : " ", full == path ? "" : path, dl_shape_of(mine));
 }
 
 /* Do names and shapes agree? */

@@ -38,7 +38,7 @@ static double count_flops(const dl_node *n, dl_tensor *t, dl_tensor **at) {
         dl_strides_contiguous(m->ndim, m->shape, t[i].stride);
         at[i] = m->absent ? NULL : &t[i];
     }
-    dl_dtype dtype = n->nin ? (dl_dtype)n->meta[0].dtype : DL_F32;
+    dl_dtype dtype = n->nin ? n->meta[0].dtype : DL_F32;
     dl_call c = {
         .op = n->op, .in = at, .out = at + n->nin, .nin = n->nin, .nout = n->nout, .attr = n->attr, .dtype = dtype};
     return n->op->flops(&c);
@@ -59,7 +59,7 @@ static double bytes_of(const dl_node *n) {
     double bytes = 0;
     for (int i = 0; i < n->nout && !(n->op->flags & DL_F_VIEW); i++) {
         const dl_meta *m = &n->meta[n->nin + i];
-        if (!m->absent) bytes += elements(m) * (double)dl_dtype_size((dl_dtype)m->dtype);
+        if (!m->absent) bytes += elements(m) * (double)dl_dtype_size(m->dtype);
     }
     return bytes;
 }
@@ -186,8 +186,7 @@ dl_summary *dl_module_summary(dl_module *m, const dl_net_input *in, int n, int d
     dl_net_input cast[DL_NET_INPUTS];
     for (int i = 0; i < n && i < DL_NET_INPUTS; i++) {
         cast[i] = in[i];
-        if (dl_dtype_is_float(in[i].dtype))
-            cast[i].dtype = (dl_dtype)m->dtype; /* the weights', so that nothing is cast */
+        if (dl_dtype_is_float(in[i].dtype)) cast[i].dtype = m->dtype; /* the weights', so that nothing is cast */
     }
     dl_status st = dl_module_build_for(m, cast, n, device);
     if (st == DL_OK) st = dl_module_dry_run(m, cast, n, device, true, watch, &c);

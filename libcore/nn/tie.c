@@ -66,8 +66,7 @@ dl_status dl_module_find_ties(dl_module *m, bool last) {
 static dl_status check_shape(const dl_module *m, const dl_tensor *mine, const dl_tensor *other) {
     if (dl_shape_eq(mine, other)) return DL_OK;
     return dl_fail(DL_ERR_SHAPE, "layer %s cannot share %s: its own has shape %s, the other %s", m->row->kind.name,
-                   dl_tensor_name(other), dl_shape_text(mine->ndim, mine->shape),
-                   dl_shape_text(other->ndim, other->shape));
+                   dl_tensor_name(other), dl_shape_of(mine), dl_shape_of(other));
 }
 
 static void put(dl_tensor **slot, dl_tensor *t) {

@@ -55,12 +55,12 @@ static dl_tensor *with_last(const dl_tensor *t, int d) {
         int from = i == t->ndim - 1 ? d : i + (i >= d);
         shape[i] = t->shape[from], stride[i] = t->stride[from];
     }
-    return dl_view_new(t->st, (dl_dtype)t->dtype, t->ndim, shape, stride, t->offset);
+    return dl_view_new(t->st, t->dtype, t->ndim, shape, stride, t->offset);
 }
 
 /* A fresh contiguous tensor of the shape of t. */
 static dl_tensor *room_for(const dl_tensor *t) {
-    return t ? dl_tensor_empty(t->ndim, t->shape, (dl_dtype)t->dtype, t->st->device) : NULL;
+    return t ? dl_tensor_empty(t->ndim, t->shape, t->dtype, t->st->device) : NULL;
 }
 
 dl_status dl_sort_along(const dl_call *c, long dim, bool down, const dl_sorter *device) {

@@ -105,7 +105,7 @@ static dl_status infer_backward(const dl_call *c, dl_meta *out) {
     for (int i = 0; i < u->spec.nin; i++) {
         const dl_tensor *t = c->in[u->spec.nout + i];
         out[i] = t ? dl_meta_like(t, t->ndim, t->shape) : (dl_meta){.alias = -1};
-        out[i].absent = !t || u->spec.nondiff_in >> i & 1 || !dl_dtype_is_float((dl_dtype)t->dtype);
+        out[i].absent = !t || u->spec.nondiff_in >> i & 1 || !dl_dtype_is_float(t->dtype);
     }
     return DL_OK;
 }
@@ -116,7 +116,7 @@ static dl_status infer_backward(const dl_call *c, dl_meta *out) {
 static dl_tensor *gradient_of(dl_back *b, int k) {
     if (b->g[k]) return b->g[k];
     const dl_meta *m = dl_out_meta(b, k);
-    return dl_tmp(b, dl_tensor_zeros(m->ndim, m->shape, (dl_dtype)m->dtype, m->device));
+    return dl_tmp(b, dl_tensor_zeros(m->ndim, m->shape, m->dtype, m->device));
 }
 
 static dl_status grad_user(dl_back *b) {

@@ -92,7 +92,7 @@ static dl_tensor *flat(const dl_optimizer *o, bool gradients) {
         dl_tensor *p = o->param[n].p;
         DL_OWNED dl_tensor *t = !gradients ? dl_ref(p)
                                 : p->grad  ? dl_ref(p->grad)
-                                           : dl_tensor_zeros(p->ndim, p->shape, (dl_dtype)p->dtype, p->st->device);
+                                           : dl_tensor_zeros(p->ndim, p->shape, p->dtype, p->st->device);
         if (!t || !(part[n] = dl_reshape(t, p->numel ? &all : (const long[]){0}, 1))) break;
     }
     if (n == o->n) vector = join(part, n);
@@ -369,8 +369,7 @@ static dl_status restore_pairs(lbfgs *l, dl_tensor *s, dl_tensor *y) {
 /* Like the parameters: their number of elements, dtype and device. */
 static dl_tensor *fitted(const dl_optimizer *o, dl_tensor *t) {
     const dl_tensor *p = o->param[0].p;
-    DL_OWNED dl_tensor *cast = dl_to_dtype(t, (dl_dtype)p->dtype),
-                       *moved = cast ? dl_to_device(cast, p->st->device) : NULL;
+    DL_OWNED dl_tensor *cast = dl_to_dtype(t, p->dtype), *moved = cast ? dl_to_device(cast, p->st->device) : NULL;
     return moved ? dl_clone(moved) : NULL;
 }
 

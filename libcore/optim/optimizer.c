@@ -251,7 +251,7 @@ static bool run_together(const dl_opt_param *a, const dl_opt_param *b) {
 static dl_status make_states(dl_opt_param *p, unsigned states) {
     for (int s = 0; s < DL_OPTIM_STATES; s++) {
         if (p->state[s] || !(states >> s & 1)) continue;
-        p->state[s] = dl_tensor_zeros(p->p->ndim, p->p->shape, (dl_dtype)p->p->dtype, p->p->st->device);
+        p->state[s] = dl_tensor_zeros(p->p->ndim, p->p->shape, p->p->dtype, p->p->st->device);
         if (!p->state[s]) return dl_failed();
     }
     return DL_OK;
@@ -388,14 +388,13 @@ dl_status dl_optimizer_check_restore(const dl_optimizer *o, long param, int stat
     const dl_opt_param *p = &o->param[param];
     if (dl_shape_eq(t, p->p)) return DL_OK;
     return dl_fail(DL_ERR_SHAPE, "%s of '%s' has shape %s, the parameter %s", o->row->state[state], p->name,
-                   dl_shape_text(t->ndim, t->shape), dl_shape_text(p->p->ndim, p->p->shape));
+                   dl_shape_of(t), dl_shape_of(p->p));
 }
 
 dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor *t) {
     dl_opt_param *p = &o->param[param];
     DL_TRY(dl_optimizer_check_restore(o, param, state, t));
-    dl_tensor *cast = dl_to_dtype(t, (dl_dtype)p->p->dtype),
-              *moved = cast ? dl_to_device(cast, p->p->st->device) : NULL;
+    dl_tensor *cast = dl_to_dtype(t, p->p->dtype), *moved = cast ? dl_to_device(cast, p->p->st->device) : NULL;
     dl_unref(cast);
     if (!moved) return dl_failed();
     /* written in place where it can be: captured steps know where it lies */

@@ -35,7 +35,7 @@ const dl_kernel *dl_kernel_of(const dl_op *op, int device) {
 bool dl_device_supports(const dl_op *op, dl_tensor **in, int nin, const dl_aval *attr) {
     dl_call c = {.op = op, .in = in, .nin = nin, .attr = attr, .device = in[0]->st->device};
     int index;
-    c.dtype = (dl_dtype)in[0]->dtype;
+    c.dtype = in[0]->dtype;
     return dl_backend_of(c.device, &index)->supports(index, &c);
 }
 

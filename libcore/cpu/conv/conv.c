@@ -89,7 +89,7 @@ static patch patch_of(const dl_conv *g, const dl_tensor *image, dl_stop *stop) {
                .sc = image->stride[1],
                .sh = image->stride[2],
                .sw = image->stride[3],
-               .t = (dl_dtype)image->dtype,
+               .t = image->dtype,
                .esize = (long)dl_esize(image)};
     p.k = p.cg * g->k[0] * g->k[1];
     p.plain = even(g->in, image);
@@ -184,7 +184,7 @@ static dl_status dw_all(const patch *p, const dl_call *c) {
 static void clear(dl_tensor *t) { dl_cpu_clear(dl_ptr(t), (size_t)t->numel * dl_esize(t)); }
 
 static void fill_bias(dl_tensor *y, const dl_tensor *bias) {
-    dl_cpu_copy_strided(4, y->shape, dl_ptr(y), (dl_dtype)y->dtype, y->stride, dl_ptr(bias), (dl_dtype)bias->dtype,
+    dl_cpu_copy_strided(4, y->shape, dl_ptr(y), y->dtype, y->stride, dl_ptr(bias), bias->dtype,
                         (long[]){0, bias->stride[0], 0, 0});
 }
 
@@ -230,7 +230,7 @@ static long images_of_call(const dl_conv *g) {
 }
 
 static dl_tensor *some_images(dl_tensor *t, long first, long n) {
-    return dl_view_new(t->st, (dl_dtype)t->dtype, 4, (long[]){n, t->shape[1], t->shape[2], t->shape[3]}, t->stride,
+    return dl_view_new(t->st, t->dtype, 4, (long[]){n, t->shape[1], t->shape[2], t->shape[3]}, t->stride,
                        t->offset + first * t->stride[0]);
 }
 

@@ -58,7 +58,7 @@ static dl_status run(dl_call *c, dl_reduce_id id, dl_tensor *value, dl_tensor *i
     unsigned mask;
     DL_TRY(dl_reduced_dims(c->op, c->attr, x->ndim, &mask));
     if (!index->numel) return dl_unref(v), DL_OK;
-    if (!v && !(v = dl_tensor_empty(index->ndim, index->shape, (dl_dtype)x->dtype, 0))) return dl_failed();
+    if (!v && !(v = dl_tensor_empty(index->ndim, index->shape, x->dtype, 0))) return dl_failed();
     dl_status s = dl_cpu_reduce(id, x, mask, NULL, dl_ptr(v));
     if (s == DL_OK) find_all(x, around(x, mask), dl_ptr(v), dl_ptr(index));
     dl_unref(v);

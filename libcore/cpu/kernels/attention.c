@@ -208,7 +208,7 @@ static dl_tensor *readable(dl_tensor *t) {
 
 static void settings(net *w, dl_tensor *lengths, dl_tensor *seed) {
     w->es = (long)dl_dtype_size(w->t), w->f = &DL_SIMD_PICK(dl_attention_rows)[w->t == DL_F64];
-    if (lengths) w->lengths = dl_ptr(lengths), w->length_type = (dl_dtype)lengths->dtype;
+    if (lengths) w->lengths = dl_ptr(lengths), w->length_type = lengths->dtype;
     if (seed) {
         const uint64_t *s = dl_ptr(seed);
         w->key = (dl_rng_key){s[0], s[1] >> 8, DL_STREAM_DROPOUT};
@@ -361,7 +361,7 @@ static dl_status back_operands(net *w, dl_back *b) {
     dl_tensor *in[3] = {IN_(ATTENTION_QUERY), IN_(ATTENTION_KEY), IN_(ATTENTION_VALUE)}, *lengths = NULL, *seed = NULL;
     for (int i = 0; i < 3; i++)
         if (!in[i] || !(in[i] = T(readable(in[i])))) return dl_failed();
-    w->q = in[0], w->k = in[1], w->v = in[2], w->t = (dl_dtype)w->q->dtype;
+    w->q = in[0], w->k = in[1], w->v = in[2], w->t = w->q->dtype;
     w->g = T(dl_cpu_contiguous(G0));
     w->out = OUT_(ATTENTION_OUT), w->stats = OUT_(ATTENTION_STATS);
     if (!w->g || !w->out || !w->stats) return dl_fail_null("the gradient of attention");

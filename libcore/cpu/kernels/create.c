@@ -27,7 +27,7 @@ static void fill_block(void *arg, long i) {
     block b;
     long lo = i * BLOCK, n = o->numel - lo < BLOCK ? o->numel - lo : BLOCK, one = 1;
     j->make(j->c, lo, n, &b);
-    dl_cpu_copy_strided(1, &n, (char *)dl_ptr(o) + lo * (long)dl_esize(o), (dl_dtype)o->dtype, &one, &b, j->made, &one);
+    dl_cpu_copy_strided(1, &n, (char *)dl_ptr(o) + lo * (long)dl_esize(o), o->dtype, &one, &b, j->made, &one);
 }
 
 static dl_status fill(dl_call *c, dl_dtype made, maker make) {
@@ -45,10 +45,10 @@ static dl_status run_full(dl_call *c) {
     double value[2] = {0}; /* as long as the largest element */
     long none[DL_MAX_DIM] = {0};
     if (v->is_int)
-        dl_store_i64(value, (dl_dtype)o->dtype, v->u.i);
+        dl_store_i64(value, o->dtype, v->u.i);
     else
-        dl_store_f64(value, (dl_dtype)o->dtype, v->u.f);
-    dl_cpu_copy_strided(o->ndim, o->shape, dl_ptr(o), (dl_dtype)o->dtype, o->stride, value, (dl_dtype)o->dtype, none);
+        dl_store_f64(value, o->dtype, v->u.f);
+    dl_cpu_copy_strided(o->ndim, o->shape, dl_ptr(o), o->dtype, o->stride, value, o->dtype, none);
     return DL_OK;
 }
 const dl_kernel dl_cpu_full = {.run = run_full, .dtypes = DL_ALL};
@@ -197,7 +197,7 @@ static dl_status run_randperm(dl_call *c) {
     }
     if (!stop.incomplete) insert(a, n, &stop);
     dl_stop_end(&stop);
-    dl_cpu_copy_strided(1, &n, dl_ptr(o), (dl_dtype)o->dtype, &one, &a->number, DL_I64, &step);
+    dl_cpu_copy_strided(1, &n, dl_ptr(o), o->dtype, &one, &a->number, DL_I64, &step);
     dl_host_free(a, bytes);
     return DL_OK;
 }
@@ -207,7 +207,7 @@ const dl_kernel dl_cpu_randperm = {.run = run_randperm, .dtypes = DL_ANY};
 
 static dl_status plain_bernoulli(dl_call *c) {
     const dl_tensor *x = c->in[0], *o = c->out[0];
-    dl_dtype t = (dl_dtype)x->dtype;
+    dl_dtype t = x->dtype;
     size_t size = dl_esize(x);
     uint32_t w[BLOCK];
     dl_stop stop = dl_stop_begin();

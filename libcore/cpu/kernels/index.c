@@ -54,8 +54,7 @@ static dl_status run_cat(dl_call *c) {
     char *at = dl_ptr(o);
     for (int i = 0; i < c->nin; i++) {
         const dl_tensor *x = c->in[i];
-        dl_cpu_copy_strided(x->ndim, x->shape, at, (dl_dtype)o->dtype, o->stride, dl_ptr(x), (dl_dtype)x->dtype,
-                            x->stride);
+        dl_cpu_copy_strided(x->ndim, x->shape, at, o->dtype, o->stride, dl_ptr(x), x->dtype, x->stride);
         at += x->shape[dim] * o->stride[dim] * (long)dl_esize(o);
     }
     return DL_OK;
@@ -67,7 +66,7 @@ static dl_status run_flip(dl_call *c) {
     const char *from;
     long stride[DL_MAX_DIM];
     DL_TRY(dl_flip_source(c, &from, stride));
-    dl_cpu_copy_strided(x->ndim, x->shape, dl_ptr(o), (dl_dtype)o->dtype, o->stride, from, (dl_dtype)x->dtype, stride);
+    dl_cpu_copy_strided(x->ndim, x->shape, dl_ptr(o), o->dtype, o->stride, from, x->dtype, stride);
     return DL_OK;
 }
 const dl_kernel dl_cpu_flip = {.run = run_flip, .dtypes = DL_ALL};
@@ -119,9 +118,8 @@ static void select_strided(dl_tensor *o, const dl_tensor *x, const long *index, 
     shape[dim] = 1;
     dl_stop stop = dl_stop_begin();
     for (long i = 0; i < n && !dl_stop_asked(&stop); i++)
-        dl_cpu_copy_strided(x->ndim, shape, (char *)dl_ptr(o) + i * o->stride[dim] * size, (dl_dtype)o->dtype,
-                            o->stride, (char *)dl_ptr(x) + index[i] * x->stride[dim] * size, (dl_dtype)x->dtype,
-                            x->stride);
+        dl_cpu_copy_strided(x->ndim, shape, (char *)dl_ptr(o) + i * o->stride[dim] * size, o->dtype, o->stride,
+                            (char *)dl_ptr(x) + index[i] * x->stride[dim] * size, x->dtype, x->stride);
     dl_stop_end(&stop);
 }
 
@@ -224,7 +222,7 @@ static void without_dim(dl_iter *it, dl_tensor *t, int dim, const long *shape) {
     long stride[DL_MAX_DIM];
     memcpy(stride, t->stride, sizeof stride);
     stride[dim] = 0;
-    dl_iter_operand(it, dl_ptr(t), (dl_dtype)t->dtype, t->ndim, shape, stride);
+    dl_iter_operand(it, dl_ptr(t), t->dtype, t->ndim, shape, stride);
 }
 
 static dl_status run_gather(dl_call *c) {
@@ -236,7 +234,7 @@ static dl_status run_gather(dl_call *c) {
     if (!index) return dl_failed();
     dl_iter it;
     dl_iter_begin(&it, o->ndim, o->shape);
-    dl_iter_operand(&it, dl_ptr(o), (dl_dtype)o->dtype, o->ndim, o->shape, o->stride);
+    dl_iter_operand(&it, dl_ptr(o), o->dtype, o->ndim, o->shape, o->stride);
     without_dim(&it, x, dim, o->shape);
     dl_iter_operand(&it, dl_ptr(index), DL_I64, o->ndim, o->shape, index->stride);
     dl_iter_end(&it);
@@ -260,7 +258,7 @@ static dl_status plain_scatter_add(dl_call *c) {
     dl_iter_begin(&it, v->ndim, v->shape);
     without_dim(&it, o, dim, v->shape);
     dl_iter_operand(&it, dl_ptr(index), DL_I64, v->ndim, v->shape, index->stride);
-    dl_iter_operand(&it, dl_ptr(v), (dl_dtype)v->dtype, v->ndim, v->shape, v->stride);
+    dl_iter_operand(&it, dl_ptr(v), v->dtype, v->ndim, v->shape, v->stride);
     dl_iter_end(&it);
     dl_iter_run_serial(&it, loop[o->dtype], &step);
     dl_unref(index);

@@ -31,7 +31,7 @@ static void entropy_free(entropy *e) {
 }
 
 static dl_status entropy_of(entropy *e, dl_tensor *const *in, const dl_aval *attr) {
-    *e = (entropy){.t = (dl_dtype)in[0]->dtype,
+    *e = (entropy){.t = in[0]->dtype,
                    .ignore = attr[DL_A_CROSS_ENTROPY_IGNORE_INDEX].u.i,
                    .smooth = attr[DL_A_CROSS_ENTROPY_LABEL_SMOOTHING].u.f};
     DL_TRY(dl_reduction_of(&attr[DL_A_CROSS_ENTROPY_REDUCTION], &e->how));
@@ -182,8 +182,7 @@ static dl_status cross_entropy_grad(dl_back *b) {
                         weighted ? IN_(CROSS_ENTROPY_WEIGHT) : NULL};
     dl_tensor *lse = OUT_(CROSS_ENTROPY_LSE);
     if (!in[0] || !in[1] || !lse) return dl_fail_null("the logits");
-    dl_tensor *g = T(dl_cpu_contiguous(G0)),
-              *dx = dl_tensor_empty(in[0]->ndim, in[0]->shape, (dl_dtype)in[0]->dtype, 0);
+    dl_tensor *g = T(dl_cpu_contiguous(G0)), *dx = dl_tensor_empty(in[0]->ndim, in[0]->shape, in[0]->dtype, 0);
     if (!g || !dx) return dl_unref(dx), dl_failed();
     entropy e;
     dl_status s = entropy_of(&e, in, b->attr);

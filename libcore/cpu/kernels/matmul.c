@@ -35,7 +35,7 @@ static void run_product(void *arg, long i) {
 static dl_status matmul_float(dl_call *c) {
     job j;
     if (!c->out[0]->numel) return DL_OK;
-    j.t = (dl_dtype)c->out[0]->dtype, j.failed = (dl_first_error){0};
+    j.t = c->out[0]->dtype, j.failed = (dl_first_error){0};
     dl_products_of(c->in[0], c->in[1], c->out[0], &j.p);
     dl_products_fold(&j.p, NULL);
     /* many small products: one a thread; few large ones: threads inside each */
@@ -64,7 +64,7 @@ INTEGER_PRODUCT(unsigned char, product_u8)
 
 static dl_status matmul_integer(dl_call *c) {
     dl_stop stop = dl_stop_begin();
-    job j = {.t = (dl_dtype)c->out[0]->dtype, .stop = &stop};
+    job j = {.t = c->out[0]->dtype, .stop = &stop};
     dl_products_of(c->in[0], c->in[1], c->out[0], &j.p);
     for (long i = 0, n = count_of(&j.p); i < n; i++) {
         dl_mat m[3];
@@ -99,8 +99,8 @@ static dl_mat matrix(const dl_tensor *t) { return (dl_mat){dl_ptr(t), t->stride[
 /* Every row of y becomes the bias. */
 static void fill_rows(dl_tensor *y, const dl_tensor *bias) {
     long n = bias->shape[0], rows = n ? y->numel / n : 0;
-    dl_cpu_copy_strided(2, (long[]){rows, n}, dl_ptr(y), (dl_dtype)y->dtype, (long[]){n, 1}, dl_ptr(bias),
-                        (dl_dtype)bias->dtype, (long[]){0, bias->stride[0]});
+    dl_cpu_copy_strided(2, (long[]){rows, n}, dl_ptr(y), y->dtype, (long[]){n, 1}, dl_ptr(bias), bias->dtype,
+                        (long[]){0, bias->stride[0]});
 }
 
 static dl_status linear_float(dl_call *c) {
@@ -110,13 +110,12 @@ static dl_status linear_float(dl_call *c) {
     dl_tensor *x = as_rows(c->in[0], &mx, &rows);
     if (!x) return dl_failed();
     if (bias) fill_rows(y, bias);
-    dl_status s =
-        dl_cpu_gemm((dl_dtype)y->dtype, rows, w->shape[0], w->shape[1], mx, dl_mat_transposed(matrix(w)), my, bias);
+    dl_status s = dl_cpu_gemm(y->dtype, rows, w->shape[0], w->shape[1], mx, dl_mat_transposed(matrix(w)), my, bias);
     dl_unref(x);
     return s;
 }
 
-static dl_tensor *fresh_like(const dl_meta *m) { return dl_tensor_empty(m->ndim, m->shape, (dl_dtype)m->dtype, 0); }
+static dl_tensor *fresh_like(const dl_meta *m) { return dl_tensor_empty(m->ndim, m->shape, m->dtype, 0); }
 
 /* Sums of columns, rows in order, in f64. */
 #define COLUMN_SUMS(T, NAME)                                                                                           \
@@ -135,7 +134,7 @@ COLUMN_SUMS(double, column_sums_f64)
 
 /* The products of the rule, without making tensors for views and transposes. */
 static dl_status linear_products(dl_back *b, dl_mat g, long rows, long n, long k) {
-    dl_dtype t = (dl_dtype)b->g[0]->dtype;
+    dl_dtype t = b->g[0]->dtype;
     if (NEED(LINEAR_INPUT)) {
         dl_tensor *w = IN_(LINEAR_WEIGHT), *dx = fresh_like(META(LINEAR_INPUT));
         if (!w || !T(dx)) return dl_fail_null("the weight");

@@ -52,7 +52,7 @@ static dl_status update(const dl_optim_loops *loops, dl_optim *o, dl_tensor *con
     dl_tensor *own[LISTS] = {0}, *like = NULL;
     dl_status s = DL_OK;
     if (!t[0]->numel) return DL_OK;
-    like = dl_is_dense(t[0]) ? dl_ref(t[0]) : dl_tensor_empty(t[0]->ndim, t[0]->shape, (dl_dtype)t[0]->dtype, 0);
+    like = dl_is_dense(t[0]) ? dl_ref(t[0]) : dl_tensor_empty(t[0]->ndim, t[0]->shape, t[0]->dtype, 0);
     for (int k = 0; like && k < LISTS; k++)
         if (t[k] && !(own[k] = dl_cpu_strided_like(t[k], like))) s = dl_failed();
     if (!like) s = dl_failed();
@@ -76,13 +76,13 @@ static dl_status update_all(const dl_call *c, unsigned states, const dl_optim_lo
         for (int k = 0; k < DL_OPTIM_STATES; k++)
             if (states >> k & 1) t[2 + k] = *next, next += n;
         if (t[0]->dtype != DL_F32 && t[0]->dtype != DL_F64)
-            return dl_fail(DL_ERR_DTYPE, "parameters are f32 or f64, not %s", dl_dtype_name((dl_dtype)t[0]->dtype));
+            return dl_fail(DL_ERR_DTYPE, "parameters are f32 or f64, not %s", dl_type_of(t[0]));
         DL_TRY(update(loops, o, t));
     }
     return DL_OK;
 }
 
-static double number(const dl_tensor *t) { return dl_load_f64(dl_ptr(t), (dl_dtype)t->dtype); }
+static double number(const dl_tensor *t) { return dl_load_f64(dl_ptr(t), t->dtype); }
 
 #define DL_SCALARS_FN static
 #include "optim/scalars.h"

@@ -240,8 +240,8 @@ dl_status dl_cpu_reduce(dl_reduce_id id, const dl_tensor *x, unsigned mask, cons
     if (!x->numel) {
         long n = 1;
         for (int d = 0; d < x->ndim; d++) n *= mask >> d & 1 ? 1 : x->shape[d];
-        bool floating = dl_dtype_is_float((dl_dtype)x->dtype);
-        fill(out, n, p.r->result == 1 ? DL_BOOL : floating ? (dl_dtype)x->dtype : DL_I64, p.r->identity);
+        bool floating = dl_dtype_is_float(x->dtype);
+        fill(out, n, p.r->result == 1 ? DL_BOOL : floating ? x->dtype : DL_I64, p.r->identity);
         return DL_OK;
     }
     split(&p, x, mask);
@@ -301,7 +301,7 @@ DL_CPU_KERNEL(mean, plain_mean, false, DL_FLOATS)
 
 /* A divisor below 0 counts as 0. */
 static dl_status plain_var(dl_call *c) {
-    dl_tensor *x = c->in[0], *o = c->out[0], *m = dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, 0);
+    dl_tensor *x = c->in[0], *o = c->out[0], *m = dl_tensor_empty(o->ndim, o->shape, o->dtype, 0);
     double n = each(c), free = n - (double)ATTR_I(c, VAR_CORRECTION);
     unsigned mask;
     if (!m) return dl_failed();
@@ -323,14 +323,14 @@ static dl_status plain_logsumexp(dl_call *c) {
     unsigned mask;
     DL_TRY(dl_reduced_dims(c->op, c->attr, x->ndim, &mask));
     if (!x->numel) {
-        fill(dl_ptr(o), o->numel, (dl_dtype)o->dtype, -INFINITY);
+        fill(dl_ptr(o), o->numel, o->dtype, -INFINITY);
         return DL_OK;
     }
-    dl_tensor *m = dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, 0);
+    dl_tensor *m = dl_tensor_empty(o->ndim, o->shape, o->dtype, 0);
     if (!m) return dl_failed();
     dl_status s = dl_cpu_reduce(DL_R_MAX, x, mask, NULL, dl_ptr(m));
     char *p = dl_ptr(m), *q = dl_ptr(o);
-    dl_dtype t = (dl_dtype)o->dtype;
+    dl_dtype t = o->dtype;
     size_t size = dl_esize(o);
     for (int64_t i = 0; i < o->numel && s == DL_OK; i++)
         if (isinf(dl_load_f64(p + (size_t)i * size, t))) dl_store_f64(p + (size_t)i * size, t, 0);

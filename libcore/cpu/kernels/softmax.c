@@ -38,7 +38,7 @@ static void run_blocks(const dl_tensor *x, const dl_tensor *g, dl_tensor *y, lon
     int dim;
     dl_dim_norm(along, y->ndim, &dim); /* checked by infer */
     job j = {rows_shape_of(y, dim),
-             dl_rows_of((dl_dtype)y->dtype),
+             dl_rows_of(y->dtype),
              dl_ptr(x),
              g ? dl_ptr(g) : NULL,
              dl_ptr(y),

@@ -185,7 +185,7 @@ static dl_status sort_last(const dl_tensor *x, bool down, dl_tensor *values, dl_
     j.rows = x->numel / j.n, j.k = values->numel / j.rows;
     j.esize = (int)dl_esize(x);
     j.narrow = j.esize <= 4 && j.n <= 0xffffffff;
-    j.order = dl_order_of((dl_dtype)x->dtype, down);
+    j.order = dl_order_of(x->dtype, down);
     long tasks = dl_cpu_threads(8 * x->numel);
     tasks = tasks < j.rows ? tasks : j.rows;
     j.each = (j.rows + tasks - 1) / tasks;

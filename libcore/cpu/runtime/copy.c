@@ -49,7 +49,7 @@ static void copy_transposed(const dl_iter *it, int d, long size) {
 }
 
 static void run_copy(dl_iter *it) {
-    dl_dtype dt = (dl_dtype)it->dtype[0], st = (dl_dtype)it->dtype[1];
+    dl_dtype dt = it->dtype[0], st = it->dtype[1];
     size_t size = (size_t)dl_dtype_size(dt);
     if (it->numel == 0) return;
     if (dt != st) {
@@ -84,13 +84,13 @@ void dl_cpu_copy_strided(int ndim, const long *shape, void *dst, dl_dtype dt, co
 
 dl_tensor *dl_cpu_contiguous(dl_tensor *t) {
     if (dl_is_contiguous(t)) return dl_ref(t);
-    dl_tensor *c = dl_tensor_empty(t->ndim, t->shape, (dl_dtype)t->dtype, 0);
+    dl_tensor *c = dl_tensor_empty(t->ndim, t->shape, t->dtype, 0);
     if (c) dl_cpu_copy(c, t);
     return c;
 }
 
 dl_tensor *dl_cpu_empty_like(const dl_tensor *like) {
-    dl_tensor *c = dl_tensor_empty(like->ndim, like->shape, (dl_dtype)like->dtype, 0);
+    dl_tensor *c = dl_tensor_empty(like->ndim, like->shape, like->dtype, 0);
     if (c) memcpy(c->stride, like->stride, sizeof c->stride);
     return c;
 }
@@ -118,9 +118,9 @@ static dl_status run_as_strided_set(dl_call *c) {
     dl_tensor *x = c->out[0], *v = c->in[1];
     dl_iter it;
     dl_iter_begin(&it, size->n, size->u.v);
-    dl_iter_operand(&it, (char *)x->st->data + ATTR_I(c, AS_STRIDED_SET_OFFSET) * (long)dl_esize(x), (dl_dtype)x->dtype,
-                    size->n, size->u.v, stride->u.v);
-    dl_iter_operand(&it, dl_ptr(v), (dl_dtype)v->dtype, v->ndim, v->shape, v->stride);
+    dl_iter_operand(&it, (char *)x->st->data + ATTR_I(c, AS_STRIDED_SET_OFFSET) * (long)dl_esize(x), x->dtype, size->n,
+                    size->u.v, stride->u.v);
+    dl_iter_operand(&it, dl_ptr(v), v->dtype, v->ndim, v->shape, v->stride);
     dl_iter_end(&it);
     run_copy(&it);
     return DL_OK;

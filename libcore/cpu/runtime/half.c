@@ -22,7 +22,7 @@ static bool is_half(const dl_tensor *t) { return DL_BIT(t->dtype) & DL_HALVES; }
 /* A new reference to t itself, or a contiguous copy in f32 (or, for other dtypes, in its own). */
 static dl_tensor *prepared(dl_tensor *t, bool contiguous) {
     if (!is_half(t) && (!contiguous || dl_is_contiguous(t))) return dl_ref(t);
-    dl_tensor *n = dl_tensor_empty(t->ndim, t->shape, is_half(t) ? DL_F32 : (dl_dtype)t->dtype, t->st->device);
+    dl_tensor *n = dl_tensor_empty(t->ndim, t->shape, is_half(t) ? DL_F32 : t->dtype, t->st->device);
     if (n) dl_cpu_copy(n, t);
     return n;
 }
@@ -46,7 +46,7 @@ dl_status dl_cpu_via_f32(dl_call *c, dl_status (*run)(dl_call *), bool contiguou
         dl_tensor *o = c->out[i];
         if (!o) continue;
         bool own = is_half(o) || (contiguous && !dl_is_contiguous(o));
-        out[i] = own ? dl_tensor_empty(o->ndim, o->shape, is_half(o) ? DL_F32 : (dl_dtype)o->dtype, 0) : dl_ref(o);
+        out[i] = own ? dl_tensor_empty(o->ndim, o->shape, is_half(o) ? DL_F32 : o->dtype, 0) : dl_ref(o);
         if (!out[i]) s = dl_failed();
     }
     if (s == DL_OK) s = run(&f);

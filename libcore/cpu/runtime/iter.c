@@ -122,7 +122,7 @@ void dl_iter_init(dl_iter *it, int nop, dl_tensor *const *op) {
     if (init_flat(it, nop, op)) return;
     dl_iter_begin(it, op[0]->ndim, op[0]->shape);
     for (int k = 0; k < nop; k++)
-        dl_iter_operand(it, dl_ptr(op[k]), (dl_dtype)op[k]->dtype, op[k]->ndim, op[k]->shape, op[k]->stride);
+        dl_iter_operand(it, dl_ptr(op[k]), op[k]->dtype, op[k]->ndim, op[k]->shape, op[k]->stride);
     dl_iter_end(it);
 }
 
@@ -210,7 +210,7 @@ enum { TILE_0 = 32, TILE_D = 16, TILED_FROM = 16384 };
 static int crosswise(const dl_iter *it) {
     if (it->numel < TILED_FROM || it->shape[0] < 8) return 0;
     for (int k = 0; k < it->nop; k++) {
-        long size = dl_dtype_size((dl_dtype)it->dtype[k]);
+        long size = dl_dtype_size(it->dtype[k]);
         if (labs(it->stride[0][k]) < 8 * size) continue;
         for (int d = 1; d < it->ndim; d++)
             if (labs(it->stride[d][k]) == size && it->shape[d] >= 8) return d;
@@ -280,7 +280,7 @@ static void half_block(const half_run *h, long n, char **ptr, const long *stride
     char *p[DL_ITER_MAX];
     long s[DL_ITER_MAX];
     for (int k = 0; k < h->it->nop; k++) {
-        dl_dtype dt = (dl_dtype)h->it->dtype[k];
+        dl_dtype dt = h->it->dtype[k];
         p[k] = ptr[k], s[k] = stride[k];
         if (!is_half(dt)) continue;
         p[k] = (char *)buf[k], s[k] = sizeof(float);
@@ -297,7 +297,7 @@ static void half_block(const half_run *h, long n, char **ptr, const long *stride
     }
     h->loop(n, p, s, h->arg);
     for (int k = 0; k < h->nout; k++) {
-        dl_dtype dt = (dl_dtype)h->it->dtype[k];
+        dl_dtype dt = h->it->dtype[k];
         if (!is_half(dt)) continue;
         if (stride[k] == 2) {
             dl_cpu_f32_to_half(n, buf[k], ptr[k], dt);

@@ -14,7 +14,7 @@ static dl_status clear(dl_gpu *g, dl_tensor *t) {
 static dl_tensor *block(const dl_tensor *t, long n, long count, long c, long channels) {
     long shape[4] = {count, channels, t->shape[2], t->shape[3]};
     long offset = t->offset + n * t->stride[0] + c * t->stride[1];
-    return dl_view_new(t->st, (dl_dtype)t->dtype, 4, shape, t->stride, offset);
+    return dl_view_new(t->st, t->dtype, 4, shape, t->stride, offset);
 }
 
 /* A view of t[n : n + count]. */
@@ -35,8 +35,7 @@ static dl_status run_part(const dl_conv_job *whole, long n, long count, dl_tenso
 static dl_status run_parts(const dl_conv_job *job, long most) {
     dl_tensor *w = job->weight, *one = NULL;
     dl_status s = DL_OK;
-    if (job->kind == DL_CONV_DW && !(one = dl_tensor_empty(4, w->shape, (dl_dtype)w->dtype, w->st->device)))
-        return dl_failed();
+    if (job->kind == DL_CONV_DW && !(one = dl_tensor_empty(4, w->shape, w->dtype, w->st->device))) return dl_failed();
     for (long n = 0; n < job->g.N && s == DL_OK; n += most) {
         bool apart = one && n;
         s = run_part(job, n, job->g.N - n < most ? job->g.N - n : most, apart ? one : w);
@@ -64,7 +63,7 @@ static dl_status run_piece(const dl_conv_job *whole, const piece *p, bool add) {
     dl_status s = job.image && job.result && job.weight ? DL_OK : dl_failed();
     if (s == DL_OK && add) {
         sum = *out;
-        *out = dl_tensor_empty(4, sum->shape, (dl_dtype)sum->dtype, sum->st->device);
+        *out = dl_tensor_empty(4, sum->shape, sum->dtype, sum->st->device);
         if (!*out) s = dl_failed();
     }
     if (s == DL_OK) s = dl_conv_run(&job);

@@ -56,7 +56,7 @@ static int fit(const dl_tensor *t) { return dense(t, false) | dense(t, true) << 
 /* t itself if it is dense in this layout, else a dense tensor of its shape, with its values if `filled`. */
 static dl_tensor *laid_out(dl_gpu *g, dl_tensor *t, bool last, bool filled) {
     if (dense(t, last)) return dl_ref(t);
-    dl_tensor *d = dl_tensor_empty(4, t->shape, (dl_dtype)t->dtype, t->st->device);
+    dl_tensor *d = dl_tensor_empty(4, t->shape, t->dtype, t->st->device);
     if (!d) return NULL;
     long C = t->shape[1], H = t->shape[2], W = t->shape[3];
     if (last) memcpy(d->stride, (long[]){H * W * C, 1, W * C, C}, 4 * sizeof(long));

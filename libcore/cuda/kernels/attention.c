@@ -39,13 +39,12 @@ static bool operand(work *w, dl_tensor *t, dl_dtype dtype, const dl_tensor **out
 static dl_status operands(work *w, dl_tensor *const *in) {
     dl_attention_run *r = &w->r;
     dl_tensor *mask = in[DL_IN_ATTENTION_ATTN_MASK];
-    r->t = DL_BIT(in[0]->dtype) & DL_HALVES ? DL_F32 : (dl_dtype)in[0]->dtype;
+    r->t = DL_BIT(in[0]->dtype) & DL_HALVES ? DL_F32 : in[0]->dtype;
     r->lengths = in[DL_IN_ATTENTION_LENGTHS], r->seed = in[DL_IN_ATTENTION_SEED], r->mask = mask;
     if (!operand(w, in[0], r->t, &r->q) || !operand(w, in[1], r->t, &r->k) || !operand(w, in[2], r->t, &r->v))
         return dl_failed();
     if (mask && mask->dtype != DL_BOOL && !operand(w, mask, r->t, &r->mask)) return dl_failed();
-    if (r->lengths && !operand(w, in[DL_IN_ATTENTION_LENGTHS], (dl_dtype)r->lengths->dtype, &r->lengths))
-        return dl_failed();
+    if (r->lengths && !operand(w, in[DL_IN_ATTENTION_LENGTHS], r->lengths->dtype, &r->lengths)) return dl_failed();
     return !r->seed || operand(w, in[DL_IN_ATTENTION_SEED], DL_I64, &r->seed) ? DL_OK : dl_failed();
 }
 
@@ -208,7 +207,7 @@ static bool suits(const dl_attention_sizes *a, dl_dtype t) {
 static dl_status choose(work *w, dl_tensor *const *in, dl_tensor *g, bool backward, way *y, bool *found) {
     const dl_attention_sizes *a = &w->r.a;
     memset(y, 0, sizeof *y); /* keys are compared by their bytes */
-    y->key.t = (dl_dtype)in[0]->dtype, y->key.gpu = w->g->index, y->key.lengths = in[DL_IN_ATTENTION_LENGTHS] != NULL;
+    y->key.t = in[0]->dtype, y->key.gpu = w->g->index, y->key.lengths = in[DL_IN_ATTENTION_LENGTHS] != NULL;
     *found = suits(a, y->key.t);
     if (!*found) return DL_OK;
     DL_TRY(take_views(w, y, in, g));
@@ -258,7 +257,7 @@ static dl_status run_parts(work *w, const way *y, dl_tensor *const *in, dl_dnn_a
         const dl_tensor *own = NULL;
         dl_tensor *given = in[DL_IN_ATTENTION_LENGTHS];
         r->rows = lengths, r->keys = lengths + a->batch;
-        if (given && !operand(w, given, (dl_dtype)given->dtype, &own)) s = dl_failed();
+        if (given && !operand(w, given, given->dtype, &own)) s = dl_failed();
         if (s == DL_OK) s = dl_attention_lengths(w->g, a, own, lengths, lengths + a->batch);
     }
     if (s == DL_OK && !(r->workspace = dl_gpu_take(w->g, dl_dnn_attention_workspace(y->plan) + 1))) s = dl_failed();

@@ -10,8 +10,7 @@ static dl_status run_cat(dl_call *c) {
     char *at = dl_ptr(o);
     for (int i = 0; i < c->nin; i++) {
         const dl_tensor *x = c->in[i];
-        DL_TRY(dl_cuda_copy_strided(g, x->ndim, x->shape, at, (dl_dtype)o->dtype, o->stride, dl_ptr(x),
-                                    (dl_dtype)x->dtype, x->stride));
+        DL_TRY(dl_cuda_copy_strided(g, x->ndim, x->shape, at, o->dtype, o->stride, dl_ptr(x), x->dtype, x->stride));
         at += x->shape[dim] * o->stride[dim] * (long)dl_esize(o);
     }
     return DL_OK;
@@ -24,7 +23,6 @@ static dl_status run_flip(dl_call *c) {
     const char *from = NULL;
     long stride[DL_MAX_DIM];
     DL_TRY(dl_flip_source(c, &from, stride));
-    return dl_cuda_copy_strided(g, x->ndim, x->shape, dl_ptr(o), (dl_dtype)o->dtype, o->stride, from,
-                                (dl_dtype)x->dtype, stride);
+    return dl_cuda_copy_strided(g, x->ndim, x->shape, dl_ptr(o), o->dtype, o->stride, from, x->dtype, stride);
 }
 const dl_kernel dl_cuda_flip = {.run = run_flip, .dtypes = DL_ALL};

@@ -40,7 +40,7 @@ static dl_status execute(dl_gpu *g, const dl_fft_use *u, char *from, size_t in_s
 static dl_status transform(dl_gpu *g, const dl_tensor *x, dl_tensor *y, int d, long n, bool inverse) {
     const lines l = along(x, d, n);
     const bool side = l.inner == 1; /* transforms lie one after another: all at once */
-    const dl_dtype part = dl_dtype_of_parts((dl_dtype)x->dtype);
+    const dl_dtype part = dl_dtype_of_parts(x->dtype);
     dl_fft_shape s = {.device = g->index,
                       .from = type_of(x->dtype),
                       .to = type_of(y->dtype),
@@ -110,7 +110,7 @@ static dl_status run_fft_to_real(dl_call *c) {
     int d;
     DL_TRY(dl_dim_norm(ATTR_I(c, FFT_TO_REAL_DIM), in->ndim, &d));
     if (!out->numel) return DL_OK;
-    dl_tensor *x = dl_tensor_empty(in->ndim, in->shape, (dl_dtype)in->dtype, in->st->device);
+    dl_tensor *x = dl_tensor_empty(in->ndim, in->shape, in->dtype, in->st->device);
     if (!x) return dl_failed();
     const lines l = along(x, d, n);
     dl_status s = dl_cuda_copy(g, x, in);

@@ -41,7 +41,7 @@ static dl_status usable(dl_gpu *g, dl_tensor *t, bool left, dl_tensor **copy) {
     long cols = t->ndim > 1 ? t->shape[t->ndim - 1] : left ? t->shape[0] : 1;
     *copy = dl_gemm_ready(&m, rows, cols) ? dl_ref(t) : NULL;
     if (*copy) return DL_OK;
-    *copy = dl_tensor_empty(t->ndim, t->shape, (dl_dtype)t->dtype, t->st->device);
+    *copy = dl_tensor_empty(t->ndim, t->shape, t->dtype, t->st->device);
     return *copy ? dl_cuda_copy(g, *copy, t) : dl_failed();
 }
 
@@ -72,7 +72,7 @@ const dl_kernel dl_cuda_matmul = {.run = matmul_run, .dtypes = DL_NUMBERS};
 /* ---- linear */
 
 static dl_status linear_of(dl_gpu *g, dl_tensor *x, dl_tensor *w, dl_tensor *bias, dl_tensor *y) {
-    dl_gemm p = {.t = (dl_dtype)y->dtype, .m = 1, .n = w->shape[0], .k = w->shape[1], .out = dl_ptr(y), .count = 1};
+    dl_gemm p = {.t = y->dtype, .m = 1, .n = w->shape[0], .k = w->shape[1], .out = dl_ptr(y), .count = 1};
     for (int i = 0; i < x->ndim - 1; i++) p.m *= x->shape[i];
     p.a = (dl_mat){dl_ptr(x), p.k, 1};
     p.b = (dl_mat){dl_ptr(w), w->stride[1], w->stride[0]};
@@ -102,9 +102,9 @@ typedef struct linear_grads {
 /* dx = g w */
 static dl_status input_grad(dl_gpu *gpu, dl_back *b, const linear_grads *q) {
     const dl_meta *m = META(LINEAR_INPUT);
-    dl_tensor *dx = dl_tensor_empty(m->ndim, m->shape, (dl_dtype)q->g->dtype, q->g->st->device);
+    dl_tensor *dx = dl_tensor_empty(m->ndim, m->shape, q->g->dtype, q->g->st->device);
     if (!dx) return dl_failed();
-    dl_gemm p = {.t = (dl_dtype)dx->dtype, .m = q->rows, .n = q->in, .k = q->out, .out = dl_ptr(dx), .count = 1};
+    dl_gemm p = {.t = dx->dtype, .m = q->rows, .n = q->in, .k = q->out, .out = dl_ptr(dx), .count = 1};
     p.a = (dl_mat){dl_ptr(q->g), q->out, 1};
     p.b = (dl_mat){dl_ptr(q->w), q->w->stride[0], q->w->stride[1]};
     dl_status s = dl_gemm_run(gpu, &p);
@@ -114,9 +114,9 @@ static dl_status input_grad(dl_gpu *gpu, dl_back *b, const linear_grads *q) {
 /* dw = g.T x */
 static dl_status weight_grad(dl_gpu *gpu, dl_back *b, const linear_grads *q) {
     long shape[2] = {q->out, q->in};
-    dl_tensor *dw = dl_tensor_empty(2, shape, (dl_dtype)q->g->dtype, q->g->st->device);
+    dl_tensor *dw = dl_tensor_empty(2, shape, q->g->dtype, q->g->st->device);
     if (!dw) return dl_failed();
-    dl_gemm p = {.t = (dl_dtype)dw->dtype, .m = q->out, .n = q->in, .k = q->rows, .out = dl_ptr(dw), .count = 1};
+    dl_gemm p = {.t = dw->dtype, .m = q->out, .n = q->in, .k = q->rows, .out = dl_ptr(dw), .count = 1};
     p.a = (dl_mat){dl_ptr(q->g), 1, q->out};
     p.b = (dl_mat){dl_ptr(q->x), q->in, 1};
     dl_status s = dl_gemm_run(gpu, &p);

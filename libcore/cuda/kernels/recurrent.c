@@ -166,7 +166,7 @@ static dl_status read_lengths(work *w, dl_tensor *t) {
 
 /* Input, states, lengths and parameters; `from` are the inputs of the op. */
 static dl_status operands(work *w, dl_tensor *const *from) {
-    w->l.t = (dl_dtype)from[0]->dtype, w->l.gpu = w->g->index;
+    w->l.t = from[0]->dtype, w->l.gpu = w->g->index;
     w->l.tf32 = w->l.t == DL_F32 && dl_tf32_allowed(), w->l.padded = from[DL_IN_RECURRENT_LENGTHS] != NULL;
     if (!hold(w, from[DL_IN_RECURRENT_INPUT], &w->o.x) || !hold(w, from[DL_IN_RECURRENT_HX], &w->o.hx) ||
         !hold(w, from[DL_IN_RECURRENT_CX], &w->o.cx))
@@ -255,7 +255,7 @@ static dl_status wanted(dl_back *b, int i, bool always, dl_tensor **given, void 
     const dl_meta *m = dl_in_meta(b, i);
     *at = NULL;
     if (!m->ndim || !(always || DL_NEED(i))) return DL_OK;
-    given[i] = dl_tensor_empty(m->ndim, m->shape, (dl_dtype)m->dtype, m->device);
+    given[i] = dl_tensor_empty(m->ndim, m->shape, m->dtype, m->device);
     if (!given[i]) return dl_failed();
     *at = dl_ptr(given[i]);
     return DL_OK;

@@ -118,7 +118,7 @@ static dl_status check_dict(const cifar *c, const piece *p, const dl_stored *v, 
                        c->key);
     if (t->dtype != DL_U8 || t->ndim != 2 || t->shape[1] != PICTURE || t->shape[0] != (*y)->n)
         return dl_fail(DL_ERR_FORMAT, "'%s': data is %s%s with %ld labels; u8 [n,%d] with n labels is wanted", p->path,
-                       dl_dtype_name((dl_dtype)t->dtype), dl_shape_text(t->ndim, t->shape), (*y)->n, PICTURE);
+                       dl_type_of(t), dl_shape_of(t), (*y)->n, PICTURE);
     return DL_OK;
 }
 

@@ -102,9 +102,8 @@ POOLED_RULE(diagonal_scatter) {
         whole ? K(dl_diagonal(whole, from, ATTR_I(c, DIAGONAL_SCATTER_DIM1), ATTR_I(c, DIAGONAL_SCATTER_DIM2))) : NULL;
     if (!line) return dl_failed();
     if (!dl_shape_eq(line, src))
-        return dl_fail(DL_ERR_SHAPE, "the diagonal has shape %s, not %s", dl_shape_text(line->ndim, line->shape),
-                       dl_shape_text(src->ndim, src->shape));
-    dl_tensor *same = K(dl_to_dtype(src, (dl_dtype)x->dtype));
+        return dl_fail(DL_ERR_SHAPE, "the diagonal has shape %s, not %s", dl_shape_of(line), dl_shape_of(src));
+    dl_tensor *same = K(dl_to_dtype(src, x->dtype));
     return dl_finish(c, same ? dl_as_strided_set(whole, same, line->shape, line->ndim, line->stride, line->ndim,
                                                  line->offset - whole->offset)
                              : NULL);
@@ -130,7 +129,7 @@ POOLED_RULE(diag_embed) {
     dl_strides_contiguous(nd, shape, whole);
     memcpy(stride, whole, sizeof stride);
     stride[nd - 2] = n + 1;
-    dl_tensor *zeros = K(dl_zeros(shape, nd, (dl_dtype)x->dtype, x->st->device));
+    dl_tensor *zeros = K(dl_zeros(shape, nd, x->dtype, x->st->device));
     dl_tensor *set =
         zeros ? K(dl_as_strided_set(zeros, x, x->shape, x->ndim, stride, x->ndim, k < 0 ? -k * n : k)) : NULL;
     for (int i = 0, m = 0; i < nd; i++) order[i] = i == a ? nd - 2 : i == b ? nd - 1 : m++;
@@ -146,8 +145,7 @@ COMPOSE_RULE(block_diag) {
     long rows = 0, columns = 0;
     for (int i = 0; i < c->nin; i++) {
         const dl_tensor *t = c->in[i];
-        if (t->ndim > 2)
-            return dl_fail(DL_ERR_SHAPE, "blocks are matrices, not of shape %s", dl_shape_text(t->ndim, t->shape));
+        if (t->ndim > 2) return dl_fail(DL_ERR_SHAPE, "blocks are matrices, not of shape %s", dl_shape_of(t));
         rows += t->ndim == 2 ? t->shape[0] : 1;
         columns += t->ndim == 2 ? t->shape[1] : t->numel;
     }

@@ -48,7 +48,7 @@ static dl_tensor *grouped(const dl_attention_sizes *a, dl_pool *p, dl_tensor *ma
 dl_tensor *dl_attention_by_parts(const dl_attention_sizes *a, dl_tensor *q, dl_tensor *k, dl_tensor *v, dl_tensor *mask,
                                  dl_tensor *lengths, dl_tensor *kept) {
     POOL;
-    dl_dtype given = (dl_dtype)q->dtype, t = DL_BIT(given) & DL_HALVES ? DL_F32 : given;
+    dl_dtype given = q->dtype, t = DL_BIT(given) & DL_HALVES ? DL_F32 : given;
     dl_tensor *in[3] = {q, k, v}, *bias = mask && mask->dtype != DL_BOOL ? mask : NULL;
     for (int i = 0; i < 3; i++) {
         const long *s = in[i]->shape;
@@ -76,24 +76,22 @@ static dl_status check(const dl_call *c, bool causal) {
         if (c->in[i]->ndim < 2)
             return dl_fail(DL_ERR_SHAPE, "%s must be [..., length, size], not of %d dimension%s", c->op->in_name[i],
                            c->in[i]->ndim, c->in[i]->ndim == 1 ? "" : "s");
-        if (!dl_dtype_is_float((dl_dtype)c->in[i]->dtype) || c->in[i]->dtype != q->dtype)
+        if (!dl_dtype_is_float(c->in[i]->dtype) || c->in[i]->dtype != q->dtype)
             return dl_fail_hint(DL_ERR_DTYPE, "convert them with .to(DTYPE)",
                                 "query, key and value must have one floating dtype; %s is %s", c->op->in_name[i],
-                                dl_dtype_name((dl_dtype)c->in[i]->dtype));
+                                dl_type_of(c->in[i]));
     }
     if (q->shape[q->ndim - 1] != k->shape[k->ndim - 1])
-        return dl_fail(DL_ERR_SHAPE, "the last sizes of query and key differ: %s and %s",
-                       dl_shape_text(q->ndim, q->shape), dl_shape_text(k->ndim, k->shape));
+        return dl_fail(DL_ERR_SHAPE, "the last sizes of query and key differ: %s and %s", dl_shape_of(q),
+                       dl_shape_of(k));
     if (k->shape[k->ndim - 2] != v->shape[v->ndim - 2])
-        return dl_fail(DL_ERR_SHAPE, "key and value have different lengths: %s and %s",
-                       dl_shape_text(k->ndim, k->shape), dl_shape_text(v->ndim, v->shape));
+        return dl_fail(DL_ERR_SHAPE, "key and value have different lengths: %s and %s", dl_shape_of(k), dl_shape_of(v));
     if (mask && causal)
         return dl_fail_hint(DL_ERR_VALUE, "join them: attn_mask=mask & tril(ones(L, S, dtype=bool))",
                             "attn_mask and is_causal cannot both be given");
-    if (mask && mask->dtype != DL_BOOL && !dl_dtype_is_float((dl_dtype)mask->dtype))
+    if (mask && mask->dtype != DL_BOOL && !dl_dtype_is_float(mask->dtype))
         return dl_fail_hint(DL_ERR_DTYPE, "convert it with .to(bool): true where attention is allowed",
-                            "attn_mask must be bool, or floating numbers to be added, not %s",
-                            dl_dtype_name((dl_dtype)mask->dtype));
+                            "attn_mask must be bool, or floating numbers to be added, not %s", dl_type_of(mask));
     return DL_OK;
 }
 
@@ -121,8 +119,7 @@ static dl_status batch_of(const dl_call *c, batch *b) {
             long s = size_at(c->in[w], b, i);
             if (s != 1 && b->shape[i] != 1 && s != b->shape[i])
                 return dl_fail(DL_ERR_SHAPE, "%s of shape %s does not fit a query of shape %s", c->op->in_name[w],
-                               dl_shape_text(c->in[w]->ndim, c->in[w]->shape),
-                               dl_shape_text(c->in[0]->ndim, c->in[0]->shape));
+                               dl_shape_of(c->in[w]), dl_shape_of(c->in[0]));
             if (s != 1) b->shape[i] = s;
         }
     }
@@ -155,8 +152,8 @@ static dl_tensor *operand(dl_pool *p, const batch *b, dl_tensor *t, long heads, 
 static dl_tensor *mask_of(dl_pool *p, const dl_call *c, const batch *b, dl_tensor *mask, long rows, long keys) {
     long ones[4] = {1, 1, 1, 1};
     if (mask->ndim > b->n + 2)
-        return dl_fail(DL_ERR_SHAPE, "attn_mask of shape %s does not broadcast to the scores of %s",
-                       dl_shape_text(mask->ndim, mask->shape), dl_shape_text(c->in[0]->ndim, c->in[0]->shape)),
+        return dl_fail(DL_ERR_SHAPE, "attn_mask of shape %s does not broadcast to the scores of %s", dl_shape_of(mask),
+                       dl_shape_of(c->in[0])),
                NULL;
     bool shared = true; /* by all of the batch */
     for (int i = 0; i < mask->ndim - 2; i++) shared = shared && mask->shape[i] == 1;
@@ -183,7 +180,7 @@ static dl_tensor *with_gradient_of_mask(dl_tensor *const in[3], dl_tensor *mask,
                             false, scale, 0};
     dl_tensor *kept = NULL;
     if (dropout != 0) {
-        kept = K(dl_full((long[]){a.batch, a.heads, a.rows, a.keys}, 4, 1, (dl_dtype)in[0]->dtype, in[0]->st->device));
+        kept = K(dl_full((long[]){a.batch, a.heads, a.rows, a.keys}, 4, 1, in[0]->dtype, in[0]->st->device));
         if (!(kept = kept ? K(dl_dropout(kept, dropout, 1)) : NULL)) return NULL;
     }
     return dl_attention_by_parts(&a, in[0], in[1], in[2], mask, lengths, kept);
@@ -205,7 +202,7 @@ POOLED_RULE(scaled_dot_product_attention) {
         if (!in[i]) return dl_failed();
     }
     rows = in[0]->shape[2], keys = in[1]->shape[2];
-    if (mask && mask->dtype != DL_BOOL) mask = K(dl_to_dtype(mask, (dl_dtype)q->dtype));
+    if (mask && mask->dtype != DL_BOOL) mask = K(dl_to_dtype(mask, q->dtype));
     if (mask && !(mask = mask_of(p, c, &b, mask, rows, keys))) return dl_failed();
     if (dropout != 0 && !(seed = seed_of(p, c->device))) return dl_failed();
     dl_tensor *y = mask && dl_requires_grad(mask) && dl_recording()

@@ -61,7 +61,7 @@ static dl_status check(const dl_call *c, const char *mode) {
         return dl_fail(DL_ERR_VALUE, "per_sample_weights are for mode sum, not for %s", mode);
     if (each && !dl_shape_eq(each, x))
         return dl_fail(DL_ERR_SHAPE, "per_sample_weights must have the shape of the indices, %s, not %s",
-                       dl_shape_text(x->ndim, x->shape), dl_shape_text(each->ndim, each->shape));
+                       dl_shape_of(x), dl_shape_of(each));
     if (x->ndim != 1 && x->ndim != 2)
         return dl_fail(DL_ERR_SHAPE, "the indices must be [B,L] or [n], not %d-d", x->ndim);
     if (x->ndim == 2 && INPUT(c, EMBEDDING_BAG_OFFSETS))
@@ -73,8 +73,8 @@ static dl_status check(const dl_call *c, const char *mode) {
 static dl_tensor *counts(dl_pool *p, const bags *b, dl_tensor *zeros, dl_tensor *rows) {
     const long n = b->bag->numel;
     const double least = 1;
-    dl_tensor *none = K(dl_full((long[]){zeros->shape[0], 1}, 2, 0, (dl_dtype)rows->dtype, rows->st->device));
-    dl_tensor *ones = K(dl_full((long[]){n, 1}, 2, 1, (dl_dtype)rows->dtype, rows->st->device));
+    dl_tensor *none = K(dl_full((long[]){zeros->shape[0], 1}, 2, 0, rows->dtype, rows->st->device));
+    dl_tensor *ones = K(dl_full((long[]){n, 1}, 2, 1, rows->dtype, rows->st->device));
     return none && ones ? K(dl_clamp(K(dl_index_add(none, b->bag, ones, 0)), &least, NULL)) : NULL;
 }
 
@@ -101,8 +101,7 @@ POOLED_RULE(embedding_bag) {
         dl_tensor *column = K(dl_reshape(each, (long[]){each->numel, 1}, 2));
         rows = column ? K(dl_mul(rows, column)) : NULL;
     }
-    dl_tensor *zeros =
-        rows ? K(dl_full((long[]){b.n + 1, w->shape[1]}, 2, 0, (dl_dtype)rows->dtype, w->st->device)) : NULL;
+    dl_tensor *zeros = rows ? K(dl_full((long[]){b.n + 1, w->shape[1]}, 2, 0, rows->dtype, w->st->device)) : NULL;
     if (!zeros) return dl_failed();
     dl_tensor *y = K(strcmp(mode, "max") ? dl_index_add(zeros, b.bag, rows, 0)
                                          : dl_index_reduce(zeros, b.bag, rows, 0, "amax", 0));

@@ -138,8 +138,8 @@ POOLED_RULE(select_scatter) {
         shape[i] = i == d ? 1 : x->shape[i],
         n += i != d && src->ndim == x->ndim - 1 && src->shape[i - (i > d)] == x->shape[i];
     if (src->ndim != x->ndim - 1 || n != src->ndim)
-        return dl_fail(DL_ERR_SHAPE, "the source has shape %s, which is not that of one part of %s",
-                       dl_shape_text(src->ndim, src->shape), dl_shape_text(x->ndim, x->shape));
+        return dl_fail(DL_ERR_SHAPE, "the source has shape %s, which is not that of one part of %s", dl_shape_of(src),
+                       dl_shape_of(x));
     dl_tensor *at = K(dl_arange((double)index, &(double){(double)index + 1}, 1, DL_I64, x->st->device));
     dl_tensor *part = at ? K(dl_reshape(src, shape, x->ndim)) : NULL;
     return dl_finish(c, part ? dl_index_copy(x, at, part, d) : NULL);

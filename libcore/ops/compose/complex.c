@@ -24,7 +24,7 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_complex(const dl_tensor *t) { return t && dl_dtype_is_complex((dl_dtype)t->dtype); }
+static bool is_complex(const dl_tensor *t) { return t && dl_dtype_is_complex(t->dtype); }
 
 /* The calls that are made of calls for the parts. */
 COMPOSED_RULE(complex) { return dl_dtype_is_complex(c->dtype); }
@@ -60,7 +60,7 @@ POOLED_RULE(real) { return dl_finish(c, is_complex(c->in[0]) ? part(p, c->in[0],
 
 POOLED_RULE(imag) {
     if (!is_complex(c->in[0]))
-        return dl_fail(DL_ERR_DTYPE, "numbers of %s have no imaginary part", dl_dtype_name((dl_dtype)c->in[0]->dtype));
+        return dl_fail(DL_ERR_DTYPE, "numbers of %s have no imaginary part", dl_type_of(c->in[0]));
     return dl_finish(c, part(p, c->in[0], 1));
 }
 

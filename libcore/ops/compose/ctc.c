@@ -36,7 +36,7 @@ static dl_status check_lengths(dl_tensor *t, long n, long most, const char *what
     long least = 0, largest = 0;
     DL_TRY(dl_check_index(t));
     if (t->numel != n || t->ndim > 1)
-        return dl_fail(DL_ERR_SHAPE, "%s must have shape [%ld], not %s", what, n, dl_shape_text(t->ndim, t->shape));
+        return dl_fail(DL_ERR_SHAPE, "%s must have shape [%ld], not %s", what, n, dl_shape_of(t));
     if (!n) return DL_OK;
     DL_TRY(dl_item_i(K(dl_amin(t, NULL, 0, 0)), &least));
     DL_TRY(dl_item_i(K(dl_amax(t, NULL, 0, 0)), &largest));
@@ -81,7 +81,7 @@ static dl_status read_targets(dl_call *c, dl_pool *whole, ctc *k, long blank) {
     k->s = most, k->l = 2 * most + 1;
     if (y->ndim == 2 ? y->shape[0] != k->n : y->ndim != 1 || y->numel != total)
         return dl_fail(DL_ERR_SHAPE, "targets must be [%ld,S], or [%ld] one after the other, not %s", k->n, total,
-                       dl_shape_text(y->ndim, y->shape));
+                       dl_shape_of(y));
     y = K(dl_to_device(K(dl_to(y, DL_I64)), device));
     k->steps = K(dl_to_device(k->steps, device)), k->lengths = K(dl_to_device(k->lengths, device));
     if (!y || !k->steps || !k->lengths) return dl_failed();
@@ -178,7 +178,7 @@ POOLED_RULE(ctc_loss) {
     const bool one = x->ndim == 2;
     DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     if (x->ndim != 3 && !one) return dl_fail(DL_ERR_SHAPE, "log-probabilities are [T,N,C] or [T,C], not %d-d", x->ndim);
-    if (!dl_dtype_is_float((dl_dtype)x->dtype)) return dl_fail(DL_ERR_DTYPE, "log-probabilities are floating numbers");
+    if (!dl_dtype_is_float(x->dtype)) return dl_fail(DL_ERR_DTYPE, "log-probabilities are floating numbers");
     ctc k = {.t = x->shape[0], .n = one ? 1 : x->shape[1], .classes = x->shape[x->ndim - 1]};
     if (blank < 0 || blank >= k.classes) return dl_fail(DL_ERR_VALUE, "blank is class %ld of %ld", blank, k.classes);
     if (!k.t) return dl_fail(DL_ERR_SHAPE, "log-probabilities of no time step");

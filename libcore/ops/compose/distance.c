@@ -64,7 +64,7 @@ static dl_tensor *with_squares(dl_tensor *t, double factor, bool squares_first) 
     if (!t) return NULL;
     dl_tensor *squares = K(dl_sum(K(dl_square(t)), &last, 1, 1));
     if (!squares) return NULL;
-    dl_tensor *one = K(dl_ones(squares->shape, squares->ndim, (dl_dtype)t->dtype, t->st->device));
+    dl_tensor *one = K(dl_ones(squares->shape, squares->ndim, t->dtype, t->st->device));
     dl_tensor *x = factor == 1 ? t : K(dl_mul(t, K(dl_scalar_f(factor))));
     dl_tensor *part[] = {x, squares_first ? squares : one, squares_first ? one : squares};
     return x && one ? dl_cat(part, 3, -1) : NULL;
@@ -87,8 +87,8 @@ static int shape_of(const dl_tensor *a, const dl_tensor *b, long *shape) {
         const int ia = i - (n - a->ndim), ib = i - (n - b->ndim);
         const long sa = ia < 0 ? 1 : a->shape[ia], sb = ib < 0 ? 1 : b->shape[ib];
         if (sa != sb && sa != 1 && sb != 1)
-            return dl_fail(DL_ERR_SHAPE, "batches of shapes %s and %s cannot be broadcast",
-                           dl_shape_text(a->ndim, a->shape), dl_shape_text(b->ndim, b->shape)),
+            return dl_fail(DL_ERR_SHAPE, "batches of shapes %s and %s cannot be broadcast", dl_shape_of(a),
+                           dl_shape_of(b)),
                    -1;
         shape[i] = sa == 1 ? sb : sa;
     }
@@ -101,7 +101,7 @@ static dl_tensor *by_blocks(dl_tensor *a, dl_tensor *b, double ord) {
     const int nd = shape_of(a, b, shape);
     if (nd < 0) return NULL;
     if (step >= n) return dl_distances(a, b, ord);
-    DL_OWNED dl_tensor *out = dl_zeros(shape, nd, (dl_dtype)a->dtype, a->st->device);
+    DL_OWNED dl_tensor *out = dl_zeros(shape, nd, a->dtype, a->st->device);
     for (long i = 0; out && i < n; i += step) {
         POOL;
         const long end = i + step < n ? i + step : n;
@@ -118,8 +118,8 @@ static dl_status check(const dl_call *c) {
     const dl_tensor *a = c->in[0], *b = c->in[1];
     const char *mode = ATTR_S(c, CDIST_COMPUTE_MODE);
     if (a->ndim < 2 || b->ndim < 2 || a->shape[a->ndim - 1] != b->shape[b->ndim - 1])
-        return dl_fail(DL_ERR_SHAPE, "the operands must be [..., N, D] and [..., M, D], not %s and %s",
-                       dl_shape_text(a->ndim, a->shape), dl_shape_text(b->ndim, b->shape));
+        return dl_fail(DL_ERR_SHAPE, "the operands must be [..., N, D] and [..., M, D], not %s and %s", dl_shape_of(a),
+                       dl_shape_of(b));
     if (!(ATTR_F(c, CDIST_P) >= 0)) return dl_fail(DL_ERR_VALUE, "p must be 0 or more, not %g", ATTR_F(c, CDIST_P));
     if (a->ndim == DL_MAX_DIM || b->ndim == DL_MAX_DIM)
         return dl_fail(DL_ERR_SHAPE, "cdist takes at most %d dimensions", DL_MAX_DIM - 1);
@@ -134,6 +134,6 @@ POOLED_RULE(cdist) {
     dl_tensor *a = dl_distance_wide(p, c->in[0]), *b = dl_distance_wide(p, c->in[1]);
     if (!a || !b) return dl_failed();
     dl_tensor *y = dl_distance_by_product(a, b, c->attr) ? by_product(a, b) : by_blocks(a, b, ATTR_F(c, CDIST_P));
-    if (y && y->dtype != c->in[0]->dtype) y = dl_to_dtype(K(y), (dl_dtype)c->in[0]->dtype);
+    if (y && y->dtype != c->in[0]->dtype) y = dl_to_dtype(K(y), c->in[0]->dtype);
     return dl_finish(c, y);
 }

@@ -70,7 +70,7 @@ static dl_tensor *resized(dl_pool *p, dl_tensor *x, int d, long n) {
     long size[DL_MAX_DIM];
     memcpy(size, x->shape, sizeof size);
     size[d] = n - x->shape[d];
-    dl_tensor *both[2] = {x, K(dl_zeros(size, x->ndim, (dl_dtype)x->dtype, x->st->device))};
+    dl_tensor *both[2] = {x, K(dl_zeros(size, x->ndim, x->dtype, x->st->device))};
     return both[1] ? K(dl_cat(both, 2, d)) : NULL;
 }
 
@@ -100,7 +100,7 @@ static dl_status complex_transform(dl_call *c, const shape *s, const char *norm,
     if (!x) return dl_failed();
     DL_TRY(check_lengths(x, s));
     DL_TRY(scale_of(norm, inverse, count_of(x, s), &scale));
-    x = K(dl_to_dtype(x, dl_dtype_to_complex((dl_dtype)x->dtype)));
+    x = K(dl_to_dtype(x, dl_dtype_to_complex(x->dtype)));
     if (!x) return dl_failed();
     return dl_finish(c, s->n ? dl_fft_complex(x, s->dim, s->n, inverse, scale) : dl_clone(x));
 }
@@ -140,7 +140,7 @@ static dl_status to_real(dl_call *c, const shape *s, const char *norm, bool herm
     }
     DL_TRY(check_lengths(x, s));
     DL_TRY(scale_of(norm, !hermitian, count, &scale));
-    x = K(dl_to_dtype(x, dl_dtype_to_complex((dl_dtype)x->dtype)));
+    x = K(dl_to_dtype(x, dl_dtype_to_complex(x->dtype)));
     if (x && hermitian) x = K(dl_conj(x));
     if (x && s->n > 1) x = K(dl_fft_complex(x, s->dim, s->n - 1, true, 1));
     return dl_finish(c, x ? dl_fft_to_real(x, last, n, scale) : NULL);

@@ -9,14 +9,13 @@
 /* The dtype of the input decides; a value that it cannot hold is an error rather than cut. */
 POOLED_RULE(masked_fill) {
     dl_tensor *x = c->in[0], *mask = c->in[1], *value = c->in[2];
-    dl_dtype t = (dl_dtype)x->dtype, v = (dl_dtype)value->dtype;
+    dl_dtype t = x->dtype, v = value->dtype;
     if (mask->dtype != DL_BOOL)
         return dl_fail_hint(DL_ERR_DTYPE, "compare, as in mask == 0, or convert with .to(bool)",
-                            "the mask must be bool, not %s", dl_dtype_name((dl_dtype)mask->dtype));
+                            "the mask must be bool, not %s", dl_type_of(mask));
     if (value->ndim)
         return dl_fail_hint(DL_ERR_SHAPE, "where(mask, values, x) takes a value for each element",
-                            "the value is a single one, not a tensor of shape %s",
-                            dl_shape_text(value->ndim, value->shape));
+                            "the value is a single one, not a tensor of shape %s", dl_shape_of(value));
     if (dl_dtype_kind(v) > dl_dtype_kind(t))
         return dl_fail_hint(DL_ERR_DTYPE, "convert the tensor with .to(DTYPE)", "a value of %s does not go into %s",
                             value->weak && dl_dtype_kind(v) == 2 ? "floating numbers" : dl_dtype_name(v),

@@ -45,9 +45,8 @@ COMPOSE_RULE(stack) {
         part[n] = NULL;
         if (!dl_shape_eq(c->in[0], c->in[n])) {
             s = dl_fail_hint(DL_ERR_SHAPE, "use cat() to join along a dimension that exists",
-                             "the tensors must have one shape, not %s and %s",
-                             dl_shape_text(c->in[0]->ndim, c->in[0]->shape),
-                             dl_shape_text(c->in[n]->ndim, c->in[n]->shape));
+                             "the tensors must have one shape, not %s and %s", dl_shape_of(c->in[0]),
+                             dl_shape_of(c->in[n]));
         } else if (!(part[n] = with_dim(c->in[n], d)))
             s = dl_failed();
     }

@@ -79,8 +79,7 @@ static dl_tensor *variances(dl_call *c) {
     long last = x->ndim ? v->shape[x->ndim - 1] : 1;
     if (rest && (!x->ndim || last == 1 || last == x->shape[x->ndim - 1])) return dl_ref(v);
     return dl_fail_hint(DL_ERR_SHAPE, "it has the shape of the input, or one variance for each last dimension",
-                        "a variance of shape %s does not fit an input of shape %s", dl_shape_text(v->ndim, v->shape),
-                        dl_shape_text(x->ndim, x->shape)),
+                        "a variance of shape %s does not fit an input of shape %s", dl_shape_of(v), dl_shape_of(x)),
            NULL;
 }
 

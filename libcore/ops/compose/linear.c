@@ -16,8 +16,7 @@ static dl_status check_dims(const dl_call *c, int first, int a, int b) {
         const dl_tensor *t = c->in[first + i];
         if (t->ndim != want[i])
             return dl_fail_hint(DL_ERR_SHAPE, "matmul(a, b) takes vectors, matrices and batches of them",
-                                "%s must be %d-d, not of shape %s", c->op->in_name[first + i], want[i],
-                                dl_shape_text(t->ndim, t->shape));
+                                "%s must be %d-d, not of shape %s", c->op->in_name[first + i], want[i], dl_shape_of(t));
     }
     return DL_OK;
 }
@@ -49,7 +48,7 @@ static dl_status added(dl_call *c, dl_tensor *product) {
     product = times(p, K(product), ATTR(c, ADDED_ALPHA));
     dl_tensor *x = c->in[0];
     if (dl_aval_number(beta) != 0) return dl_finish(c, dl_add(times(p, x, beta), product));
-    dl_tensor *zero = K(dl_to_dtype(K(dl_scalar_i(0)), (dl_dtype)x->dtype));
+    dl_tensor *zero = K(dl_to_dtype(K(dl_scalar_i(0)), x->dtype));
     return dl_finish(c, dl_add(K(dl_where(K(dl_eq(zero, zero)), zero, x)), product));
 }
 
@@ -114,8 +113,8 @@ POOLED_RULE(cross) {
     DL_TRY(dl_dim_norm(ATTR_I(c, CROSS_DIM), nd, &d));
     dim = d;
     if (!nd || shape[d] != 3)
-        return dl_fail(DL_ERR_SHAPE, "dimension %d of both must have size 3, not %s and %s", d,
-                       dl_shape_text(t[0]->ndim, t[0]->shape), dl_shape_text(t[1]->ndim, t[1]->shape));
+        return dl_fail(DL_ERR_SHAPE, "dimension %d of both must have size 3, not %s and %s", d, dl_shape_of(t[0]),
+                       dl_shape_of(t[1]));
     for (int i = 0; i < 2; i++) {
         if (!(t[i] = K(dl_expand(t[i], shape, nd)))) return dl_failed();
         next[i] = K(dl_roll(t[i], &(long){-1}, 1, &dim, 1)), last[i] = K(dl_roll(t[i], &(long){-2}, 1, &dim, 1));
@@ -151,8 +150,7 @@ POOLED_RULE(bilinear) {
         fits = a->shape[i] == b->shape[i], shape[i] = a->shape[i], rows *= a->shape[i];
     if (!fits)
         return dl_fail_hint(DL_ERR_SHAPE, "the weight is [out, size of input1, size of input2]",
-                            "inputs of shapes %s and %s do not fit", dl_shape_text(n, a->shape),
-                            dl_shape_text(b->ndim, b->shape));
+                            "inputs of shapes %s and %s do not fit", dl_shape_text(n, a->shape), dl_shape_of(b));
     if (bias && (bias->ndim != 1 || bias->shape[0] != w->shape[0]))
         return dl_fail(DL_ERR_SHAPE, "the bias must have shape [%ld]", w->shape[0]);
     shape[n - 1] = w->shape[0];

@@ -39,8 +39,8 @@ dl_status dl_check_loss_pair(const dl_call *c) {
     const dl_tensor *x = c->in[0], *y = c->in[1];
     if (!x->ndim || !y->ndim || dl_shape_eq(x, y)) return DL_OK;
     return dl_fail_hint(DL_ERR_SHAPE, "reshape one of them: squeeze(x, -1) drops a last dimension of size 1",
-                        "the input has shape %s, the target %s: a loss compares equal shapes",
-                        dl_shape_text(x->ndim, x->shape), dl_shape_text(y->ndim, y->shape));
+                        "the input has shape %s, the target %s: a loss compares equal shapes", dl_shape_of(x),
+                        dl_shape_of(y));
 }
 
 POOLED_RULE(mse_loss) {
@@ -131,12 +131,12 @@ POOLED_RULE(nll_loss) {
     if (x->ndim != y->ndim + 1)
         return dl_fail_hint(DL_ERR_SHAPE, "log-probabilities are [N,C,...] and labels [N,...]",
                             "labels of %d dimensions do not fit log-probabilities of %d", y->ndim, x->ndim);
-    if (!dl_dtype_is_float((dl_dtype)x->dtype)) return dl_fail(DL_ERR_DTYPE, "log-probabilities are floating numbers");
+    if (!dl_dtype_is_float(x->dtype)) return dl_fail(DL_ERR_DTYPE, "log-probabilities are floating numbers");
     for (int i = 0, k = 0; i < x->ndim; i++)
         if (i != (x->ndim > 1) && x->shape[i] != y->shape[k++])
             return dl_fail(DL_ERR_SHAPE, "the labels have shape %s, which does not fit log-probabilities of shape %s",
-                           dl_shape_text(y->ndim, y->shape), dl_shape_text(x->ndim, x->shape));
-    labels l = labels_of(p, y, w, ATTR_I(c, NLL_LOSS_IGNORE_INDEX), (dl_dtype)x->dtype);
+                           dl_shape_of(y), dl_shape_of(x));
+    labels l = labels_of(p, y, w, ATTR_I(c, NLL_LOSS_IGNORE_INDEX), x->dtype);
     int nd = with_class_dim(y, shape);
     dl_tensor *index = K(l.safe ? dl_reshape(l.safe, shape, nd) : NULL);
     dl_tensor *picked = K(index ? dl_gather(x, index, x->ndim > 1) : NULL);
@@ -157,7 +157,7 @@ POOLED_RULE(nll_loss) {
 static dl_tensor *target_vector(dl_back *b, dl_pool *p, const labels *l, dl_tensor *w, const dl_tensor *x, double s) {
     int cls = x->ndim > 1;
     long dims[DL_MAX_DIM], shape[DL_MAX_DIM], classes = x->shape[cls];
-    dl_dtype t = (dl_dtype)x->dtype;
+    dl_dtype t = x->dtype;
     for (int i = 0; i < x->ndim; i++)
         dims[i] = i < cls ? i : i == cls ? x->ndim - 1 : i - 1; /* classes from last to cls */
     dl_tensor *hot = K(dl_one_hot(l->safe, classes));
@@ -178,7 +178,7 @@ static dl_tensor *target_vector(dl_back *b, dl_pool *p, const labels *l, dl_tens
 /* Targets in the shape of the logits are shares of the classes. */
 COMPOSED_RULE(by_shares) {
     const dl_tensor *x = c->in[0], *y = c->in[1];
-    return dl_dtype_is_float((dl_dtype)y->dtype) && x->ndim && dl_shape_eq(x, y);
+    return dl_dtype_is_float(y->dtype) && x->ndim && dl_shape_eq(x, y);
 }
 
 /* Weights count in the terms, and not in what the mean divides by. */
@@ -208,7 +208,7 @@ GRAD_RULE(cross_entropy) {
     dl_tensor *t, *total;
     {
         POOL;
-        labels l = labels_of(p, y, w, ATTR_I(b, CROSS_ENTROPY_IGNORE_INDEX), (dl_dtype)x->dtype);
+        labels l = labels_of(p, y, w, ATTR_I(b, CROSS_ENTROPY_IGNORE_INDEX), x->dtype);
         t = l.weight ? target_vector(b, p, &l, w, x, ATTR_F(b, CROSS_ENTROPY_LABEL_SMOOTHING)) : NULL;
         total = t ? T(dl_sum(l.weight, NULL, 0, 0)) : NULL;
     }

@@ -23,7 +23,7 @@ static dl_status check_alike(const dl_call *c, int i) {
     const dl_tensor *x = c->in[0], *y = c->in[i];
     if (dl_shape_eq(x, y)) return DL_OK;
     return dl_fail(DL_ERR_SHAPE, "%s has shape %s, %s %s: a loss compares equal shapes", c->op->in_name[0],
-                   dl_shape_text(x->ndim, x->shape), c->op->in_name[i], dl_shape_text(y->ndim, y->shape));
+                   dl_shape_of(x), c->op->in_name[i], dl_shape_of(y));
 }
 
 /* One number for each vector of operand 0. */
@@ -31,7 +31,7 @@ static dl_status check_rows(const dl_call *c, int i) {
     const dl_tensor *x = c->in[0], *y = c->in[i];
     if ((x->ndim == 1 && !y->ndim) || (x->ndim == 2 && y->ndim == 1 && x->shape[0] == y->shape[0])) return DL_OK;
     return dl_fail(DL_ERR_SHAPE, "%s %s must be [N,D] or [D], and %s [N] or [], not %s", c->op->in_name[0],
-                   dl_shape_text(x->ndim, x->shape), c->op->in_name[i], dl_shape_text(y->ndim, y->shape));
+                   dl_shape_of(x), c->op->in_name[i], dl_shape_of(y));
 }
 
 /* ---- distances */
@@ -112,7 +112,7 @@ POOLED_RULE(multi_margin_loss) {
     const long power = ATTR_I(c, MULTI_MARGIN_LOSS_P), last = -1;
     DL_TRY(check_rows(c, 1));
     DL_TRY(dl_check_index(y));
-    if (!dl_dtype_is_float((dl_dtype)x->dtype)) return dl_fail(DL_ERR_DTYPE, "scores are floating numbers");
+    if (!dl_dtype_is_float(x->dtype)) return dl_fail(DL_ERR_DTYPE, "scores are floating numbers");
     if (power != 1 && power != 2) return dl_fail(DL_ERR_VALUE, "p is 1 or 2, not %ld", power);
     const long classes = x->shape[x->ndim - 1], shape[2] = {y->ndim ? y->shape[0] : 1, 1};
     if (w && (w->ndim != 1 || w->shape[0] != classes))
@@ -146,7 +146,7 @@ POOLED_RULE(multilabel_margin_loss) {
     DL_TRY(dl_check_index(c->in[1]));
     if (c->in[0]->ndim < 1 || c->in[0]->ndim > 2)
         return dl_fail(DL_ERR_SHAPE, "scores are [N,C] or [C], not %d-d", c->in[0]->ndim);
-    if (!dl_dtype_is_float((dl_dtype)c->in[0]->dtype)) return dl_fail(DL_ERR_DTYPE, "scores are floating numbers");
+    if (!dl_dtype_is_float(c->in[0]->dtype)) return dl_fail(DL_ERR_DTYPE, "scores are floating numbers");
     dl_tensor *x = as_rows(p, c->in[0]), *y = as_rows(p, c->in[1]);
     if (!x || !y) return dl_failed();
     const long n = x->shape[0], classes = x->shape[1];

@@ -36,9 +36,7 @@ dl_tensor *dl_mat_triangle(dl_pool *p, dl_tensor *a, dl_tensor *b, bool upper, b
     return K(dl_solve_triangular(transposed ? dl_mat_turned(p, a) : a, b, upper != transposed, 1, unit));
 }
 
-dl_tensor *dl_mat_eye(dl_pool *p, const dl_tensor *t, long n) {
-    return K(dl_eye(n, NULL, (dl_dtype)t->dtype, t->st->device));
-}
+dl_tensor *dl_mat_eye(dl_pool *p, const dl_tensor *t, long n) { return K(dl_eye(n, NULL, t->dtype, t->st->device)); }
 
 dl_tensor *dl_mat_rows(dl_pool *p, dl_tensor *t, long from, long to) {
     return t ? K(dl_slice(t, -2, &from, to < 0 ? NULL : &to, 1)) : NULL;

@@ -21,16 +21,15 @@
 /* How labels are got from scores. */
 static const char *labels_hint(const dl_tensor *scores) {
     bool column = scores->ndim < 2 || scores->shape[scores->ndim - 1] == 1;
-    return !dl_dtype_is_float((dl_dtype)scores->dtype) ? ""
+    return !dl_dtype_is_float(scores->dtype) ? ""
            : column ? "scores of class 1 are labels by a comparison: scores.flatten() > 0, of probabilities > 0.5"
                     : "scores.argmax(1) are the labels with the highest scores";
 }
 
 /* Labels as one row of i64. */
 static dl_tensor *labels(dl_pool *p, dl_tensor *t) {
-    if (dl_dtype_is_float((dl_dtype)t->dtype))
-        return dl_fail_hint(DL_ERR_DTYPE, labels_hint(t), "labels are whole numbers or bools, not %s",
-                            dl_dtype_name((dl_dtype)t->dtype)),
+    if (dl_dtype_is_float(t->dtype))
+        return dl_fail_hint(DL_ERR_DTYPE, labels_hint(t), "labels are whole numbers or bools, not %s", dl_type_of(t)),
                NULL;
     return K(dl_reshape(K(dl_to_dtype(t, DL_I64)), (long[]){t->numel}, 1));
 }
@@ -38,8 +37,7 @@ static dl_tensor *labels(dl_pool *p, dl_tensor *t) {
 static dl_status check_sizes(const dl_tensor *a, const dl_tensor *b) {
     if (dl_shape_eq(a, b)) return DL_OK;
     return dl_fail_hint(DL_ERR_SHAPE, b->ndim == a->ndim + 1 ? labels_hint(b) : "",
-                        "there are %s true values and %s predictions", dl_shape_text(a->ndim, a->shape),
-                        dl_shape_text(b->ndim, b->shape));
+                        "there are %s true values and %s predictions", dl_shape_of(a), dl_shape_of(b));
 }
 
 /* One more than the largest label. DL_ERR_VALUE for a negative one. */
@@ -150,8 +148,8 @@ POOLED_RULE(top_k_accuracy_score) {
     dl_tensor *truth = c->in[0], *scores = c->in[1], *at = NULL;
     const long k = ATTR_I(c, TOP_K_ACCURACY_SCORE_K), last = -1;
     if (scores->ndim != 2 || truth->ndim != 1 || truth->shape[0] != scores->shape[0])
-        return dl_fail(DL_ERR_SHAPE, "labels [N] and scores [N, C] are needed, not %s and %s",
-                       dl_shape_text(truth->ndim, truth->shape), dl_shape_text(scores->ndim, scores->shape));
+        return dl_fail(DL_ERR_SHAPE, "labels [N] and scores [N, C] are needed, not %s and %s", dl_shape_of(truth),
+                       dl_shape_of(scores));
     truth = labels(p, truth);
     if (!truth) return dl_failed();
     dl_tensor *best = K(dl_topk(K(dl_detach(scores)), k, 1, 1, &at));
@@ -170,8 +168,7 @@ static dl_status sides(dl_call *c, dl_pool *p, bool all, dl_tensor **others, dl_
         return dl_fail_hint(DL_ERR_SHAPE, "of class 1: (y_true == 1, scores[:, 1]); a mean over the classes is macro",
                             "%s is of two classes and takes one score an example; there are %s true values and %s "
                             "scores",
-                            c->op->name, dl_shape_text(truth->ndim, truth->shape),
-                            dl_shape_text(scores->ndim, scores->shape));
+                            c->op->name, dl_shape_of(truth), dl_shape_of(scores));
     DL_TRY(check_sizes(truth, scores));
     dl_tensor *label = labels(p, truth);
     long n = 0;

@@ -20,8 +20,7 @@ static dl_status check_sizes(const dl_tensor *x, const dl_aval *sizes) {
     for (int i = 0; ok && i < sizes->n; i++) ok = x->shape[x->ndim - sizes->n + i] == sizes->u.v[i];
     if (ok) return DL_OK;
     return dl_fail_hint(DL_ERR_SHAPE, "normalized_shape names the last sizes of the input",
-                        "an input of shape %s does not end in %s", dl_shape_text(x->ndim, x->shape),
-                        dl_shape_text(sizes->n, sizes->u.v));
+                        "an input of shape %s does not end in %s", dl_shape_of(x), dl_shape_text(sizes->n, sizes->u.v));
 }
 
 static dl_status check_parameter(const dl_call *c, int i) {
@@ -94,7 +93,7 @@ GRAD_RULE(rms_norm) {
     if (!x) return dl_fail_null("the input");
     long dims[DL_MAX_DIM];
     int n = row_dims(b, x, dims);
-    dl_tensor *eps = T(dl_scalar_f(dl_rms_eps(ATTR(b, RMS_NORM_EPS), (dl_dtype)x->dtype)));
+    dl_tensor *eps = T(dl_scalar_f(dl_rms_eps(ATTR(b, RMS_NORM_EPS), x->dtype)));
     dl_tensor *rstd = T(dl_rsqrt(T(dl_add(T(dl_mean(T(dl_square(x)), dims, n, 1)), eps)))), *xhat = T(dl_mul(x, rstd));
     if (NEED(LAYERNORM_INPUT)) {
         dl_tensor *gw = has_weight(b) ? T(dl_mul(g, IN_(LAYERNORM_WEIGHT))) : g;
@@ -188,7 +187,7 @@ COMPOSE_RULE(group_norm) {
  * normalisation alone knows whether the step has halted, and then leaves it. */
 static dl_status move_statistic(dl_tensor *statistic, dl_tensor *numbers, bool variance, double momentum) {
     POOL;
-    dl_tensor *row = K(dl_reshape(K(dl_to_dtype(numbers, (dl_dtype)statistic->dtype)), (long[]){1, numbers->numel}, 2));
+    dl_tensor *row = K(dl_reshape(K(dl_to_dtype(numbers, statistic->dtype)), (long[]){1, numbers->numel}, 2));
     dl_tensor *other = K(dl_zeros(statistic->shape, 1, statistic->dtype, statistic->st->device));
     if (row && variance) row = K(dl_sqrt(K(dl_mul(row, N(0.5))))); /* of -a and a: 2 a^2 */
     dl_tensor *rows[2] = {row, variance && row ? K(dl_neg(row)) : row};

@@ -31,10 +31,10 @@ static dl_status add_scaled(dl_call *c, dl_tensor *t, const dl_aval *value) {
 COMPOSE_RULE(addcmul) { return add_scaled(c, dl_mul(c->in[1], c->in[2]), ATTR(c, ADDCMUL_VALUE)); }
 
 COMPOSE_RULE(addcdiv) {
-    if (!dl_dtype_is_float((dl_dtype)c->in[1]->dtype) && !dl_dtype_is_float((dl_dtype)c->in[2]->dtype))
+    if (!dl_dtype_is_float(c->in[1]->dtype) && !dl_dtype_is_float(c->in[2]->dtype))
         return dl_fail_hint(DL_ERR_DTYPE, "convert one of them with .to(f32)",
-                            "addcdiv divides floating numbers, not %s by %s", dl_dtype_name((dl_dtype)c->in[1]->dtype),
-                            dl_dtype_name((dl_dtype)c->in[2]->dtype));
+                            "addcdiv divides floating numbers, not %s by %s", dl_type_of(c->in[1]),
+                            dl_type_of(c->in[2]));
     return add_scaled(c, dl_div(c->in[1], c->in[2]), ATTR(c, ADDCDIV_VALUE));
 }
 
@@ -51,12 +51,11 @@ POOLED_RULE(prelu) {
     dl_tensor *x = c->in[0], *w = c->in[1];
     long shape[DL_MAX_DIM] = {0};
     if (w->ndim > 1 || !w->numel)
-        return dl_fail(DL_ERR_SHAPE, "the weight must have shape [1], or [C] for C channels, not %s",
-                       dl_shape_text(w->ndim, w->shape));
+        return dl_fail(DL_ERR_SHAPE, "the weight must have shape [1], or [C] for C channels, not %s", dl_shape_of(w));
     if (w->numel != 1) {
         if (x->ndim < 2 || x->shape[1] != w->numel)
             return dl_fail(DL_ERR_SHAPE, "%ld slopes do not fit an input of shape %s, whose channels are dimension 1",
-                           (long)w->numel, dl_shape_text(x->ndim, x->shape));
+                           (long)w->numel, dl_shape_of(x));
         for (int i = 0; i < x->ndim; i++) shape[i] = i == 1 ? w->numel : 1;
         w = K(dl_reshape(w, shape, x->ndim));
     } else

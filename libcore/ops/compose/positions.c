@@ -14,11 +14,9 @@
 
 static dl_status check(const dl_call *c) {
     const dl_tensor *x = c->in[0];
-    if (!dl_dtype_is_float((dl_dtype)x->dtype))
-        return dl_fail_hint(DL_ERR_DTYPE, "convert with .to(f32)", "the input must be floating, not %s",
-                            dl_dtype_name((dl_dtype)x->dtype));
-    if (x->ndim < 2)
-        return dl_fail(DL_ERR_SHAPE, "the input must be [..., T, E], not %s", dl_shape_text(x->ndim, x->shape));
+    if (!dl_dtype_is_float(x->dtype))
+        return dl_fail_hint(DL_ERR_DTYPE, "convert with .to(f32)", "the input must be floating, not %s", dl_type_of(x));
+    if (x->ndim < 2) return dl_fail(DL_ERR_SHAPE, "the input must be [..., T, E], not %s", dl_shape_of(x));
     return ATTR_F(c, ROTARY_BASE) > 0 ? DL_OK
                                       : dl_fail(DL_ERR_VALUE, "base must be above 0, not %g", ATTR_F(c, ROTARY_BASE));
 }
@@ -53,9 +51,9 @@ POOLED_RULE(rotary_embedding) {
     if (size % 2) return dl_fail(DL_ERR_SHAPE, "the last size must be even, not %ld", size);
     if (n == DL_MAX_DIM) return dl_fail(DL_ERR_SHAPE, "the input has too many dimensions");
     if (positions && (!positions->ndim || positions->ndim >= n || positions->shape[positions->ndim - 1] != length))
-        return dl_fail(DL_ERR_SHAPE, "positions of shape %s do not fit an input of shape %s",
-                       dl_shape_text(positions->ndim, positions->shape), dl_shape_text(n, x->shape));
-    positions = positions ? K(dl_to(positions, (dl_dtype)x->dtype)) : numbers(p, x, length);
+        return dl_fail(DL_ERR_SHAPE, "positions of shape %s do not fit an input of shape %s", dl_shape_of(positions),
+                       dl_shape_text(n, x->shape));
+    positions = positions ? K(dl_to(positions, x->dtype)) : numbers(p, x, length);
     dl_tensor *t = angles(p, c, positions, size / 2);
     dl_tensor *cosine = t ? K(dl_cos(t)) : NULL, *sine = t ? K(dl_sin(t)) : NULL;
     memcpy(shape, x->shape, sizeof shape);

@@ -90,23 +90,23 @@ static dl_tensor *runs(dl_pool *p, dl_tensor *index, dl_tensor *src, dl_put_how 
 
 /* Rows at places that differ, in zeros. */
 static dl_tensor *placed(dl_pool *p, dl_tensor *like, dl_tensor *places, dl_tensor *rows) {
-    dl_tensor *zeros = K(dl_zeros(like->shape, like->ndim, (dl_dtype)like->dtype, like->st->device));
+    dl_tensor *zeros = K(dl_zeros(like->shape, like->ndim, like->dtype, like->st->device));
     return zeros && rows ? K(dl_index_add(zeros, places, rows, 0)) : NULL;
 }
 
 /* Whole numbers are divided downwards, as everywhere a mean of them is asked for. */
 static dl_tensor *divided(dl_tensor *sum, dl_tensor *n) {
-    return dl_dtype_is_smooth((dl_dtype)sum->dtype) ? dl_div(sum, n) : dl_floor_divide(sum, n);
+    return dl_dtype_is_smooth(sum->dtype) ? dl_div(sum, n) : dl_floor_divide(sum, n);
 }
 
 static dl_tensor *put_sums(dl_pool *p, dl_tensor *x, dl_tensor *index, dl_tensor *src, bool mean, bool keep) {
     dl_tensor *counts = counts_of(p, index, x->shape[0]), *zero = K(dl_scalar_i(0));
     dl_tensor *hit = counts ? K(as_column(K(dl_gt(counts, zero)), x)) : NULL;
-    dl_tensor *from = keep ? x : K(dl_where(hit, K(dl_to_dtype(zero, (dl_dtype)x->dtype)), x));
+    dl_tensor *from = keep ? x : K(dl_where(hit, K(dl_to_dtype(zero, x->dtype)), x));
     dl_tensor *sum = hit && from ? K(dl_index_add(from, index, src, 0)) : NULL;
     if (!mean || !sum) return sum;
     dl_tensor *n = keep ? K(dl_add(counts, K(dl_scalar_i(1)))) : K(dl_clamp(counts, &(double){1}, NULL));
-    return K(divided(sum, K(dl_to_dtype(K(as_column(n, x)), (dl_dtype)x->dtype))));
+    return K(divided(sum, K(dl_to_dtype(K(as_column(n, x)), x->dtype))));
 }
 
 static dl_tensor *put_values(dl_tensor *x, dl_tensor *index, dl_tensor *src, dl_put_how how, bool keep) {
@@ -129,7 +129,7 @@ static dl_tensor *put_values(dl_tensor *x, dl_tensor *index, dl_tensor *src, dl_
 /* t less its own value: 0 with the gradient of t where `won` holds, else a constant 0. */
 static dl_tensor *share_of(dl_pool *p, dl_tensor *t, dl_tensor *won) {
     dl_tensor *off = K(dl_sub(t, K(dl_detach(t)))), *is = won ? K(dl_logical_and(won, K(dl_isfinite(t)))) : NULL;
-    return is && off ? K(dl_where(is, off, K(dl_to_dtype(K(dl_scalar_i(0)), (dl_dtype)t->dtype)))) : NULL;
+    return is && off ? K(dl_where(is, off, K(dl_to_dtype(K(dl_scalar_i(0)), t->dtype)))) : NULL;
 }
 
 /* The largest or smallest, whose gradient goes in equal parts to all that are it. */
@@ -144,9 +144,7 @@ static dl_tensor *put_extremes(dl_tensor *x, dl_tensor *index, dl_tensor *src, d
         won = at ? K(dl_eq(src, at)) : NULL;
         own = y ? K(dl_eq(x, y)) : NULL;
         if (!keep && free) own = K(dl_logical_and(own, free));
-        n = own && won ? K(dl_index_add(K(dl_to_dtype(own, (dl_dtype)x->dtype)), index,
-                                        K(dl_to_dtype(won, (dl_dtype)x->dtype)), 0))
-                       : NULL;
+        n = own && won ? K(dl_index_add(K(dl_to_dtype(own, x->dtype)), index, K(dl_to_dtype(won, x->dtype)), 0)) : NULL;
     }
     if (!n) return NULL;
     dl_tensor *from_x = share_of(p, x, own), *from_src = share_of(p, src, won);

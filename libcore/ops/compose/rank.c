@@ -40,8 +40,8 @@ static dl_tensor *middle(dl_pool *p, dl_tensor *x, int d, bool numbers, dl_tenso
 static dl_status median_of_all(dl_call *c, bool numbers) {
     POOL;
     dl_tensor *x = c->in[0], *at;
-    if (!x->numel && !dl_dtype_is_float((dl_dtype)x->dtype)) return dl_fail(DL_ERR_SHAPE, "no elements have no median");
-    if (!x->numel) return dl_finish(c, dl_full((long[]){0}, 0, NAN, (dl_dtype)x->dtype, x->st->device));
+    if (!x->numel && !dl_dtype_is_float(x->dtype)) return dl_fail(DL_ERR_SHAPE, "no elements have no median");
+    if (!x->numel) return dl_finish(c, dl_full((long[]){0}, 0, NAN, x->dtype, x->st->device));
     dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *m = row ? middle(p, row, 0, numbers, &at) : NULL;
     return dl_finish(c, m ? dl_reshape(m, (long[]){0}, 0) : NULL);
 }
@@ -75,9 +75,9 @@ COMPOSE_RULE(nanmedian_dim) { return median_of_rows(c, true); }
 static dl_status check_quantile(const dl_call *c, dl_pool *p) {
     dl_tensor *x = c->in[0], *q = c->in[1];
     double least, most;
-    if (!dl_dtype_is_float((dl_dtype)x->dtype))
+    if (!dl_dtype_is_float(x->dtype))
         return dl_fail_hint(DL_ERR_DTYPE, "convert it with .to(f32)", "quantiles are of floating numbers, not of %s",
-                            dl_dtype_name((dl_dtype)x->dtype));
+                            dl_type_of(x));
     if (q->ndim > 1) return dl_fail(DL_ERR_SHAPE, "q must be a number or a list, not %d-d", q->ndim);
     if (!x->numel) return dl_fail(DL_ERR_SHAPE, "no elements have no quantiles");
     if (!q->numel) return DL_OK;
@@ -100,7 +100,7 @@ static dl_tensor *between(dl_pool *p, const char *how, dl_tensor *low, dl_tensor
 static dl_tensor *of_rows(dl_pool *p, dl_tensor *sorted, dl_tensor *q, const char *how) {
     const int d = sorted->ndim - 1;
     const long n = sorted->shape[d], last = n - 1;
-    dl_tensor *at = K(dl_mul(K(dl_to_dtype(q, (dl_dtype)sorted->dtype)), N((double)last)));
+    dl_tensor *at = K(dl_mul(K(dl_to_dtype(q, sorted->dtype)), N((double)last)));
     if (!strcmp(how, "nearest")) at = K(dl_round(at));
     dl_tensor *floor = K(dl_floor(at)), *share = K(dl_sub(at, floor));
     dl_tensor *below = K(dl_to_dtype(floor, DL_I64)), *above = K(dl_to_dtype(K(dl_ceil(at)), DL_I64));
@@ -114,7 +114,7 @@ static dl_tensor *of_rows(dl_pool *p, dl_tensor *sorted, dl_tensor *q, const cha
 static dl_tensor *of_numbers(dl_pool *p, dl_tensor *sorted, dl_tensor *q, const char *how) {
     const int d = sorted->ndim - 1;
     dl_tensor *end = K(dl_clamp(last_number(p, sorted, d), &(double){0}, NULL));
-    dl_tensor *at = K(dl_mul(K(dl_to_dtype(q, (dl_dtype)sorted->dtype)), K(dl_to_dtype(end, (dl_dtype)sorted->dtype))));
+    dl_tensor *at = K(dl_mul(K(dl_to_dtype(q, sorted->dtype)), K(dl_to_dtype(end, sorted->dtype))));
     if (!strcmp(how, "nearest")) at = K(dl_round(at));
     dl_tensor *floor = K(dl_floor(at)), *share = K(dl_sub(at, floor));
     dl_tensor *below = K(dl_to_dtype(floor, DL_I64)), *above = K(dl_to_dtype(K(dl_ceil(at)), DL_I64));
@@ -185,8 +185,7 @@ POOLED_RULE(bincount) {
     if (x->ndim != 1) return dl_fail(DL_ERR_SHAPE, "numbers to be counted are a list, not %d-d", x->ndim);
     if (n < 0) return dl_fail(DL_ERR_VALUE, "minlength must be 0 or more, not %ld", n);
     if (w && !dl_shape_eq(x, w))
-        return dl_fail(DL_ERR_SHAPE, "weights of shape %s do not fit %ld numbers", dl_shape_text(w->ndim, w->shape),
-                       (long)x->numel);
+        return dl_fail(DL_ERR_SHAPE, "weights of shape %s do not fit %ld numbers", dl_shape_of(w), (long)x->numel);
     if (x->numel) {
         DL_TRY(dl_item_i(K(dl_amin(x, NULL, 0, 0)), &least));
         DL_TRY(dl_item_i(K(dl_amax(x, NULL, 0, 0)), &most));
@@ -206,9 +205,9 @@ POOLED_RULE(histc) {
     const long bins = ATTR_I(c, HISTC_BINS);
     double from = dl_aval_number(ATTR(c, HISTC_MIN)), to = dl_aval_number(ATTR(c, HISTC_MAX));
     const double first = 0, last = (double)bins - 1;
-    if (!dl_dtype_is_float((dl_dtype)x->dtype))
+    if (!dl_dtype_is_float(x->dtype))
         return dl_fail_hint(DL_ERR_DTYPE, "bincount counts integers", "a histogram is of floating numbers, not of %s",
-                            dl_dtype_name((dl_dtype)x->dtype));
+                            dl_type_of(x));
     if (bins < 1) return dl_fail(DL_ERR_VALUE, "bins must be at least 1, not %ld", bins);
     if (from == to && x->numel) {
         DL_TRY(dl_item_f(K(dl_amin(x, NULL, 0, 0)), &from));
@@ -223,6 +222,6 @@ POOLED_RULE(histc) {
     dl_tensor *place = K(dl_mul(K(dl_sub(row, low)), N((double)bins / (to - from))));
     place = K(dl_where(in, place, N(0)));
     dl_tensor *index = K(dl_to_dtype(K(dl_clamp(K(dl_floor(place)), &first, &last)), DL_I64));
-    dl_tensor *none = K(dl_zeros(&bins, 1, (dl_dtype)x->dtype, x->st->device)), *each = K(dl_to(in, x->dtype));
+    dl_tensor *none = K(dl_zeros(&bins, 1, x->dtype, x->st->device)), *each = K(dl_to(in, x->dtype));
     return dl_finish(c, index && none && each ? dl_index_add(none, index, each, 0) : NULL);
 }

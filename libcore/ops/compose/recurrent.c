@@ -86,8 +86,7 @@ static dl_status check_state(const dl_tensor *t, const char *what, bool alone) {
     int want = alone ? 2 : 3;
     if (!t || t->ndim == want) return DL_OK;
     return dl_fail(DL_ERR_SHAPE, "for %s, %s must have %d dimensions, not the shape %s",
-                   alone ? "a sequence [T,input]" : "sequences in a batch", what, want,
-                   dl_shape_text(t->ndim, t->shape));
+                   alone ? "a sequence [T,input]" : "sequences in a batch", what, want, dl_shape_of(t));
 }
 
 static dl_status run_layers(dl_call *c, layers *l) {
@@ -99,7 +98,7 @@ static dl_status run_layers(dl_call *c, layers *l) {
     DL_TRY(check_dropout(ATTR_F(c, SEQUENCE_DROPOUT), num));
     if (!alone && l->x->ndim != 3)
         return dl_fail(DL_ERR_SHAPE, "the input must be [%s,input], or [T,input], not %s", first ? "N,T" : "T,N",
-                       dl_shape_text(l->x->ndim, l->x->shape));
+                       dl_shape_of(l->x));
     DL_TRY(check_state(l->hx, "hx", alone));
     DL_TRY(check_state(l->cx, "cx", alone));
     if (alone) {

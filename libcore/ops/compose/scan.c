@@ -38,7 +38,7 @@ COMPOSE_RULE(cumprod) {
     int d;
     dl_tensor *x = c->in[0];
     DL_TRY(dl_dim_norm(ATTR_I(c, CUMPROD_DIM), x->ndim, &d));
-    return dl_finish(c, scanned(dl_dtype_is_smooth((dl_dtype)x->dtype) ? dl_clone(x) : dl_to(x, DL_I64), d, dl_mul));
+    return dl_finish(c, scanned(dl_dtype_is_smooth(x->dtype) ? dl_clone(x) : dl_to(x, DL_I64), d, dl_mul));
 }
 
 COMPOSE_RULE(logcumsumexp) {

@@ -35,18 +35,18 @@ static dl_tensor *flat_places(dl_pool *p, const dl_tensor *x, dl_tensor *index, 
 static dl_tensor *covered(dl_pool *p, const dl_call *c, dl_tensor *src, const dl_tensor *index) {
     const dl_tensor *x = c->in[0];
     if (src->weak || (!src->ndim && index->ndim)) {
-        src = K(dl_to_device(K(dl_to_dtype(src, (dl_dtype)x->dtype)), x->st->device));
+        src = K(dl_to_device(K(dl_to_dtype(src, x->dtype)), x->st->device));
         return src ? K(dl_expand(src, index->shape, index->ndim)) : NULL;
     }
     if (src->dtype != x->dtype)
         return dl_fail_hint(DL_ERR_DTYPE, "convert the source with .to(DTYPE)", "the source is %s, the input %s",
-                            dl_dtype_name((dl_dtype)src->dtype), dl_dtype_name((dl_dtype)x->dtype)),
+                            dl_type_of(src), dl_type_of(x)),
                NULL;
     bool fits = src->ndim == index->ndim;
     for (int i = 0; fits && i < index->ndim; i++) fits = index->shape[i] <= src->shape[i];
     if (!fits)
-        return dl_fail(DL_ERR_SHAPE, "a source of shape %s does not cover an index of shape %s",
-                       dl_shape_text(src->ndim, src->shape), dl_shape_text(index->ndim, index->shape)),
+        return dl_fail(DL_ERR_SHAPE, "a source of shape %s does not cover an index of shape %s", dl_shape_of(src),
+                       dl_shape_of(index)),
                NULL;
     for (int i = 0; src && i < index->ndim; i++) src = K(dl_slice(src, i, NULL, &index->shape[i], 1));
     return src;
@@ -62,7 +62,7 @@ static dl_status check_scatter(const dl_call *c, long dim, int *d) {
     return dl_fail(DL_ERR_SHAPE,
                    "an index of shape %s does not fit an input of shape %s: it needs as many dimensions, and sizes no "
                    "larger, but for dimension %d",
-                   dl_shape_text(index->ndim, index->shape), dl_shape_text(x->ndim, x->shape), *d);
+                   dl_shape_of(index), dl_shape_of(x), *d);
 }
 
 static dl_status scattered(dl_call *c, long dim, dl_put_how how, bool keep) {
@@ -117,7 +117,7 @@ static dl_status index_rows(dl_call *c, long dim, dl_put_how how, bool keep) {
                             "the index must be a list (1-d), not %d-d", index->ndim);
     if (src->dtype != x->dtype)
         return dl_fail_hint(DL_ERR_DTYPE, "convert the source with .to(DTYPE)", "the source is %s, the input %s",
-                            dl_dtype_name((dl_dtype)src->dtype), dl_dtype_name((dl_dtype)x->dtype));
+                            dl_type_of(src), dl_type_of(x));
     if (!x->ndim) x = K(dl_reshape(x, (long[]){1}, 1));
     if (!src->ndim) src = K(dl_reshape(src, (long[]){1}, 1));
     if (!x || !src) return dl_failed();
@@ -125,7 +125,7 @@ static dl_status index_rows(dl_call *c, long dim, dl_put_how how, bool keep) {
     for (int i = 0; fits && i < x->ndim; i++) fits = i == d || src->shape[i] == x->shape[i];
     if (!fits)
         return dl_fail(DL_ERR_SHAPE, "a source of shape %s does not fit %ld indices of dimension %d of shape %s",
-                       dl_shape_text(src->ndim, src->shape), (long)index->numel, d, dl_shape_text(x->ndim, x->shape));
+                       dl_shape_of(src), (long)index->numel, d, dl_shape_of(x));
     index = dl_put_index(p, index, d, x->shape[d]);
     dl_tensor *rows = to_front(p, x, d, false), *from = to_front(p, src, d, false);
     dl_tensor *out = index && rows && from ? K(dl_put_rows(rows, index, from, how, keep)) : NULL;
@@ -148,8 +148,7 @@ POOLED_RULE(index_fill) {
     DL_TRY(dl_dim_norm(ATTR_I(c, INDEX_FILL_DIM), x->ndim, &d));
     if (value->ndim)
         return dl_fail_hint(DL_ERR_SHAPE, "index_copy writes a row for each index",
-                            "the value is a single one, not a tensor of shape %s",
-                            dl_shape_text(value->ndim, value->shape));
+                            "the value is a single one, not a tensor of shape %s", dl_shape_of(value));
     const long n = x->ndim ? x->shape[d] : 1;
     for (int i = 0; i < x->ndim; i++) shape[i] = i == d ? n : 1;
     index = dl_put_index(p, index, d, n);
@@ -181,7 +180,7 @@ static dl_status add_indices(dl_pool *p, const dl_tensor *x, dl_tensor *index, p
     for (int i = 0; i < take; i++)
         if (index->shape[i] != x->shape[list->n + i])
             return dl_fail(DL_ERR_SHAPE, "a mask of shape %s does not fit dimension %d of the tensor",
-                           dl_shape_text(index->ndim, index->shape), list->n);
+                           dl_shape_of(index), list->n);
     dl_tensor *rows = K(dl_nonzero(index));
     for (int i = 0; i < take && rows; i++) list->at[list->n++] = K(dl_select(rows, 1, i));
     return rows ? DL_OK : dl_failed();
@@ -214,11 +213,11 @@ POOLED_RULE(index_put) {
     rows[0] = 1;
     for (int i = 0; i < list.n; i++) rows[0] *= x->shape[i];
     for (int i = 0; i < rest; i++) shape[n + i] = rows[i + 1] = x->shape[list.n + i];
-    if (values->weak) values = K(dl_to_device(K(dl_to_dtype(values, (dl_dtype)x->dtype)), x->st->device));
+    if (values->weak) values = K(dl_to_device(K(dl_to_dtype(values, x->dtype)), x->st->device));
     if (!values) return dl_failed();
     if (values->dtype != x->dtype)
         return dl_fail_hint(DL_ERR_DTYPE, "convert the values with .to(DTYPE)", "the values are %s, the input %s",
-                            dl_dtype_name((dl_dtype)values->dtype), dl_dtype_name((dl_dtype)x->dtype));
+                            dl_type_of(values), dl_type_of(x));
     values = K(dl_expand(values, shape, n + rest));
     dl_tensor *whole = values ? K(dl_reshape(x, rows, rest + 1)) : NULL;
     rows[0] = at->numel;
@@ -250,8 +249,8 @@ POOLED_RULE(take_along_dim) {
         return dl_fail(DL_ERR_SHAPE, "input and indices have %d and %d dimensions", x->ndim, index->ndim);
     for (int i = 0; i < x->ndim; i++) {
         if (i != d && x->shape[i] != index->shape[i] && x->shape[i] != 1 && index->shape[i] != 1)
-            return dl_fail(DL_ERR_SHAPE, "input %s and indices %s do not broadcast in dimension %d",
-                           dl_shape_text(x->ndim, x->shape), dl_shape_text(index->ndim, index->shape), i);
+            return dl_fail(DL_ERR_SHAPE, "input %s and indices %s do not broadcast in dimension %d", dl_shape_of(x),
+                           dl_shape_of(index), i);
         long both = x->shape[i] == 1 ? index->shape[i] : x->shape[i];
         own[i] = i == d ? x->shape[i] : both;
         other[i] = i == d ? index->shape[i] : both;
@@ -265,10 +264,10 @@ POOLED_RULE(masked_scatter) {
     dl_tensor *x = c->in[0], *mask = c->in[1], *source = c->in[2];
     if (mask->dtype != DL_BOOL)
         return dl_fail_hint(DL_ERR_DTYPE, "compare, as in mask == 0, or convert with .to(bool)",
-                            "the mask must be bool, not %s", dl_dtype_name((dl_dtype)mask->dtype));
+                            "the mask must be bool, not %s", dl_type_of(mask));
     if (source->dtype != x->dtype)
         return dl_fail_hint(DL_ERR_DTYPE, "convert the source with .to(DTYPE)", "the source is %s, the input %s",
-                            dl_dtype_name((dl_dtype)source->dtype), dl_dtype_name((dl_dtype)x->dtype));
+                            dl_type_of(source), dl_type_of(x));
     mask = K(dl_expand(mask, x->shape, x->ndim));
     dl_tensor *flat = mask ? K(dl_reshape(mask, (long[]){x->numel}, 1)) : NULL, *at = flat ? K(dl_nonzero(flat)) : NULL;
     if (!at) return dl_failed();

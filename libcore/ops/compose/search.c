@@ -43,7 +43,7 @@ static dl_status find_places(dl_call *c, dl_tensor *rows, dl_tensor *values, boo
     dl_tensor *found;
     if (!rows->ndim) return dl_fail(DL_ERR_SHAPE, "the sorted values must have a dimension");
     rows = K(dl_detach(rows)), values = K(dl_detach(values));
-    const dl_dtype common = rows && values ? dl_dtype_promote((dl_dtype)rows->dtype, (dl_dtype)values->dtype) : DL_F32;
+    const dl_dtype common = rows && values ? dl_dtype_promote(rows->dtype, values->dtype) : DL_F32;
     dl_tensor *wide = K(dl_to_dtype(rows, common));
     dl_tensor *asked = K(dl_to_device(K(dl_to_dtype(values, common)), c->device));
     if (!wide || !asked) return dl_failed();
@@ -57,7 +57,7 @@ static dl_status find_places(dl_call *c, dl_tensor *rows, dl_tensor *values, boo
         if (!fits)
             return dl_fail(DL_ERR_SHAPE,
                            "sorted rows of shape %s and values of shape %s must agree but for the last dimension",
-                           dl_shape_text(wide->ndim, wide->shape), dl_shape_text(asked->ndim, asked->shape));
+                           dl_shape_of(wide), dl_shape_of(asked));
         found = insertion(p, wide, asked, right);
     }
     return dl_finish(c, found && narrow ? dl_to(found, DL_I32) : found ? dl_ref(found) : NULL);
@@ -74,8 +74,8 @@ POOLED_RULE(searchsorted) {
     right |= side && !strcmp(side, "right");
     if (order) {
         if (!dl_shape_eq(order, rows))
-            return dl_fail(DL_ERR_SHAPE, "the sorter has shape %s, the values %s",
-                           dl_shape_text(order->ndim, order->shape), dl_shape_text(rows->ndim, rows->shape));
+            return dl_fail(DL_ERR_SHAPE, "the sorter has shape %s, the values %s", dl_shape_of(order),
+                           dl_shape_of(rows));
         rows = K(dl_gather(rows, order, -1));
     }
     return rows ? find_places(c, rows, c->in[1], right, ATTR_I(c, SEARCHSORTED_OUT_INT32) != 0) : dl_failed();
@@ -176,8 +176,7 @@ POOLED_RULE(unique_groups) {
         DL_TRY(dl_dim_norm(ATTR_I(c, UNIQUE_GROUPS_DIM), x->ndim, &d));
         if (x->ndim) {
             if (!x->numel)
-                return dl_fail(DL_ERR_SHAPE, "a tensor of shape %s has no entries to compare",
-                               dl_shape_text(x->ndim, x->shape));
+                return dl_fail(DL_ERR_SHAPE, "a tensor of shape %s has no entries to compare", dl_shape_of(x));
             return unique_along(c, x, d, consecutive);
         }
     }
@@ -185,8 +184,8 @@ POOLED_RULE(unique_groups) {
     if (!column) return dl_failed();
     if (!x->numel) {
         for (int i = 0; i < 3; i++)
-            c->out[i] = dl_zeros(i == 1 ? x->shape : (long[]){0}, i == 1 ? x->ndim : 1, i ? DL_I64 : (dl_dtype)x->dtype,
-                                 x->st->device);
+            c->out[i] =
+                dl_zeros(i == 1 ? x->shape : (long[]){0}, i == 1 ? x->ndim : 1, i ? DL_I64 : x->dtype, x->st->device);
         return c->out[0] && c->out[1] && c->out[2] ? DL_OK : dl_failed();
     }
     DL_TRY(group_rows(c, p, column, consecutive));

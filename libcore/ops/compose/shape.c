@@ -49,8 +49,7 @@ POOLED_RULE(repeat_interleave) {
     DL_TRY(dl_dim_norm(dim->given ? dim->u.i : 0, x->ndim, &d));
     const long n = x->ndim ? x->shape[d] : 1;
     if (times->ndim > 1 || (times->numel != 1 && times->numel != n))
-        return dl_fail(DL_ERR_SHAPE, "repeats must be one number or %ld, not of shape %s", n,
-                       dl_shape_text(times->ndim, times->shape));
+        return dl_fail(DL_ERR_SHAPE, "repeats must be one number or %ld, not of shape %s", n, dl_shape_of(times));
     times = K(dl_reshape(times, (long[]){times->numel}, 1));
     times = times ? K(dl_expand(times, &n, 1)) : NULL;
     dl_tensor *index = times ? K(spread_index(p, times)) : NULL;
@@ -68,7 +67,7 @@ POOLED_RULE(masked_select) {
     int n;
     if (mask->dtype != DL_BOOL)
         return dl_fail_hint(DL_ERR_DTYPE, "compare, as in mask == 0, or convert with .to(bool)",
-                            "the mask must be bool, not %s", dl_dtype_name((dl_dtype)mask->dtype));
+                            "the mask must be bool, not %s", dl_type_of(mask));
     DL_TRY(dl_broadcast(x->ndim, x->shape, mask->ndim, mask->shape, &n, shape));
     x = K(dl_expand(x, shape, n)), mask = K(dl_expand(mask, shape, n));
     if (!x || !mask) return dl_failed();
@@ -109,7 +108,7 @@ COMPOSE_RULE(diff) {
 
 static dl_status check_matrix(const dl_tensor *x) {
     if (x->ndim == 2) return DL_OK;
-    return dl_fail(DL_ERR_SHAPE, "the input must be a matrix, not of shape %s", dl_shape_text(x->ndim, x->shape));
+    return dl_fail(DL_ERR_SHAPE, "the input must be a matrix, not of shape %s", dl_shape_of(x));
 }
 
 /* The diagonal of a matrix, or a matrix with a vector on its diagonal. */
@@ -119,11 +118,10 @@ POOLED_RULE(diag) {
     if (x->ndim == 2) return dl_finish(c, dl_clone(K(dl_diagonal(x, k, 0, 1))));
     if (x->ndim != 1)
         return dl_fail_hint(DL_ERR_SHAPE, "diagonal(x, 0, -2, -1) is of a batch of matrices",
-                            "the input must be a vector or a matrix, not of shape %s",
-                            dl_shape_text(x->ndim, x->shape));
+                            "the input must be a vector or a matrix, not of shape %s", dl_shape_of(x));
     if (k <= -DL_MAX_COUNT || k >= DL_MAX_COUNT) return dl_fail(DL_ERR_VALUE, "diagonal %ld is too far off", k);
     const long n = x->shape[0] + (k < 0 ? -k : k), step = n + 1;
-    dl_tensor *zeros = K(dl_full((long[]){n, n}, 2, 0, (dl_dtype)x->dtype, x->st->device));
+    dl_tensor *zeros = K(dl_full((long[]){n, n}, 2, 0, x->dtype, x->st->device));
     return dl_finish(c, zeros ? dl_as_strided_set(zeros, x, x->shape, 1, &step, 1, k < 0 ? -k * n : k) : NULL);
 }
 

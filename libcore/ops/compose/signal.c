@@ -30,9 +30,7 @@ static dl_tensor *window_of(dl_call *c, dl_pool *p, const dl_aval *length, long 
     if (wide < 1 || wide > n)
         return dl_fail(DL_ERR_VALUE, "win_length must be 1 to n_fft, %ld, not %ld", n, wide), NULL;
     if (w && (w->ndim != 1 || w->shape[0] != wide))
-        return dl_fail(DL_ERR_SHAPE, "the window must have shape [%ld], not %s", wide,
-                       dl_shape_text(w->ndim, w->shape)),
-               NULL;
+        return dl_fail(DL_ERR_SHAPE, "the window must have shape [%ld], not %s", wide, dl_shape_of(w)), NULL;
     w = w ? K(dl_to_dtype(w, t)) : K(dl_ones(&wide, 1, t, c->device));
     if (!w || wide == n) return w;
     return K(dl_pad(w, (long[]){left, n - wide - left}, 2, 0, "constant"));
@@ -48,7 +46,7 @@ static dl_tensor *places(dl_pool *p, const frames *f, long count, int device) {
     return all ? K(dl_reshape(all, &flat, 1)) : NULL;
 }
 
-static bool complex_dtype(const dl_tensor *t) { return dl_dtype_kind((dl_dtype)t->dtype) == 3; }
+static bool complex_dtype(const dl_tensor *t) { return dl_dtype_kind(t->dtype) == 3; }
 
 /* The signal [N, L], padded by half a window on both sides. */
 static dl_tensor *centred(dl_pool *p, dl_tensor *x, long by, const char *mode) {
@@ -70,13 +68,13 @@ POOLED_RULE(stft) {
     DL_TRY(read_frames(ATTR_I(c, STFT_N_FFT), ATTR(c, STFT_HOP_LENGTH), &f));
     if (x->ndim != 1 && x->ndim != 2)
         return dl_fail(DL_ERR_SHAPE, "the signal must be [L] or [N,L], not of %d dimensions", x->ndim);
-    if (!complex && !dl_dtype_is_float((dl_dtype)x->dtype))
+    if (!complex && !dl_dtype_is_float(x->dtype))
         return dl_fail_hint(DL_ERR_DTYPE, "convert it with .to(f32)", "the signal must be floating, not %s",
-                            dl_dtype_name((dl_dtype)x->dtype));
+                            dl_type_of(x));
     f.one_sided = sides->given ? sides->u.i != 0 : !complex && !(c->nin > 1 && c->in[1] && complex_dtype(c->in[1]));
     if (complex && f.one_sided) return dl_fail(DL_ERR_VALUE, "a complex signal has no one-sided spectrum");
     if (DL_BIT(x->dtype) & DL_HALVES) x = K(dl_to_dtype(x, DL_F32)); /* the spectrum has parts of f32 */
-    dl_tensor *w = x ? window_of(c, p, ATTR(c, STFT_WIN_LENGTH), f.n, (dl_dtype)x->dtype) : NULL;
+    dl_tensor *w = x ? window_of(c, p, ATTR(c, STFT_WIN_LENGTH), f.n, x->dtype) : NULL;
     if (!w) return dl_failed();
     if (single) x = K(dl_reshape(x, (long[]){1, x->shape[0]}, 2));
     if (x && ATTR_I(c, STFT_CENTER)) x = centred(p, x, f.n / 2, ATTR_S(c, STFT_PAD_MODE));
@@ -96,7 +94,7 @@ POOLED_RULE(stft) {
 /* Frames [N, count, n] added at their places: [N, length]. */
 static dl_tensor *overlapped(dl_pool *p, const frames *f, dl_tensor *t, dl_tensor *at, long length) {
     const long rows = t->shape[0];
-    dl_tensor *none = K(dl_zeros((long[]){rows, length}, 2, (dl_dtype)t->dtype, t->st->device));
+    dl_tensor *none = K(dl_zeros((long[]){rows, length}, 2, t->dtype, t->st->device));
     dl_tensor *flat = K(dl_reshape(t, (long[]){rows, t->shape[1] * f->n}, 2));
     return none && flat ? K(dl_index_add(none, at, flat, 1)) : NULL;
 }
@@ -153,8 +151,7 @@ POOLED_RULE(istft) {
                             "the windows leave out a part of the signal");
     dl_tensor *y = K(dl_div(K(dl_slice(sum, 1, &from, &end, 1)), weight));
     if (y && to > end)
-        y = K(dl_cat(
-            (dl_tensor *[]){y, K(dl_zeros((long[]){y->shape[0], to - end}, 2, (dl_dtype)y->dtype, y->st->device))}, 2,
-            1));
+        y = K(
+            dl_cat((dl_tensor *[]){y, K(dl_zeros((long[]){y->shape[0], to - end}, 2, y->dtype, y->st->device))}, 2, 1));
     return dl_finish(c, !y ? NULL : single ? dl_select(y, 0, 0) : dl_ref(y));
 }

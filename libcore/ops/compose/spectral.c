@@ -20,8 +20,7 @@
 
 static dl_status check_matrices(const dl_tensor *t, bool square) {
     if (t->ndim < 2)
-        return dl_fail(DL_ERR_SHAPE, "a matrix or a batch of them is needed, not a tensor of shape %s",
-                       dl_shape_text(t->ndim, t->shape));
+        return dl_fail(DL_ERR_SHAPE, "a matrix or a batch of them is needed, not a tensor of shape %s", dl_shape_of(t));
     if (square && dl_mat_height(t) != dl_mat_width(t))
         return dl_fail(DL_ERR_SHAPE, "the matrices must be square, not %ld by %ld", dl_mat_height(t), dl_mat_width(t));
     return DL_OK;
@@ -179,11 +178,11 @@ POOLED_RULE(lstsq) {
     if (!x) return dl_failed();
     c->out[0] = vector ? dl_select(x, -1, 0) : dl_ref(x);
     c->out[2] = dl_ref(rank);
-    c->out[3] = none_of(a, (dl_dtype)x->dtype);
+    c->out[3] = none_of(a, x->dtype);
     long least = n;
     if (m > n && c->out[2] && c->out[2]->numel) DL_TRY(dl_item_i(K(dl_amin(c->out[2], NULL, 0, 0)), &least));
     dl_tensor *gap = m > n && least == n ? K(dl_sub(dl_mat_mul(p, a, x), b)) : NULL;
-    c->out[1] = gap ? dl_square_sum(gap, &rows, 1, 0) : none_of(a, (dl_dtype)x->dtype);
+    c->out[1] = gap ? dl_square_sum(gap, &rows, 1, 0) : none_of(a, x->dtype);
     return c->out[0] && c->out[1] && c->out[2] && c->out[3] ? DL_OK : dl_failed();
 }
 

@@ -27,7 +27,7 @@ static double largest(dl_dtype t) {
 
 POOLED_RULE(nan_to_num) {
     dl_tensor *x = c->in[0];
-    const dl_dtype t = (dl_dtype)x->dtype;
+    const dl_dtype t = x->dtype;
     const dl_aval *nan = ATTR(c, NAN_TO_NUM_NAN), *up = ATTR(c, NAN_TO_NUM_POSINF), *down = ATTR(c, NAN_TO_NUM_NEGINF);
     if (!dl_dtype_is_float(t)) return dl_finish(c, dl_clone(x));
     const double to[3] = {nan->given ? dl_aval_number(nan) : 0, up->given ? dl_aval_number(up) : largest(t),
@@ -38,8 +38,8 @@ POOLED_RULE(nan_to_num) {
 }
 
 static dl_tensor *without_nan(dl_pool *p, dl_tensor *x) {
-    if (!dl_dtype_is_float((dl_dtype)x->dtype)) return x;
-    return K(dl_where(K(dl_isnan(x)), K(dl_to_dtype(K(dl_scalar_i(0)), (dl_dtype)x->dtype)), x));
+    if (!dl_dtype_is_float(x->dtype)) return x;
+    return K(dl_where(K(dl_isnan(x)), K(dl_to_dtype(K(dl_scalar_i(0)), x->dtype)), x));
 }
 
 POOLED_RULE(nansum) {
@@ -102,11 +102,10 @@ static dl_status check_weights(const dl_call *c, dl_pool *p) {
     dl_tensor *x = c->in[0];
     long good, some;
     if (x->ndim < 1 || x->ndim > 2)
-        return dl_fail(DL_ERR_SHAPE, "the weights must be 1-d or 2-d, not of shape %s",
-                       dl_shape_text(x->ndim, x->shape));
-    if (!dl_dtype_is_float((dl_dtype)x->dtype))
+        return dl_fail(DL_ERR_SHAPE, "the weights must be 1-d or 2-d, not of shape %s", dl_shape_of(x));
+    if (!dl_dtype_is_float(x->dtype))
         return dl_fail_hint(DL_ERR_DTYPE, "convert them with .to(f32)", "weights are floating numbers, not %s",
-                            dl_dtype_name((dl_dtype)x->dtype));
+                            dl_type_of(x));
     const long last = x->ndim - 1;
     if (!x->shape[last]) return dl_fail(DL_ERR_SHAPE, "there are no categories to draw from");
     if (!x->numel) return DL_OK;

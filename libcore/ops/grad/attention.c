@@ -38,7 +38,7 @@ static dl_tensor *kept(dl_back *b, dl_tensor **in, const dl_attention_sizes *a) 
     dl_tensor *whole = good ? T(dl_cat(part, (int)n, 3)) : NULL;
     free(part);
     dl_tensor *left = whole ? T(dl_gt(T(dl_slice(whole, 3, &first, &a->keys, 1)), NUM(0))) : NULL;
-    return left ? T(dl_mul(T(dl_to(left, (dl_dtype)q->dtype)), NUM(a->dropout < 1 ? 1 / (1 - a->dropout) : 0))) : NULL;
+    return left ? T(dl_mul(T(dl_to(left, q->dtype)), NUM(a->dropout < 1 ? 1 / (1 - a->dropout) : 0))) : NULL;
 }
 
 static dl_tensor *objective(dl_back *b, dl_tensor **in, void *arg) {

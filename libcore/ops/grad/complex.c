@@ -5,7 +5,7 @@
 #include "ops/rules/complex.h"
 
 dl_tensor *dl_conj_of(dl_back *b, dl_tensor *t) {
-    return t && dl_dtype_is_complex((dl_dtype)t->dtype) ? dl_tmp(b, dl_conj(t)) : t;
+    return t && dl_dtype_is_complex(t->dtype) ? dl_tmp(b, dl_conj(t)) : t;
 }
 
 RULE(view_as_real, dl_view_as_complex(T(dl_contiguous(G0))))

@@ -52,7 +52,7 @@ static dl_status add_to(dl_tensor *total, dl_tensor *part) {
     return sum ? dl_assign(total, sum) : dl_failed();
 }
 
-static dl_tensor *zeros_like(dl_tensor *t) { return dl_zeros(t->shape, t->ndim, (dl_dtype)t->dtype, t->st->device); }
+static dl_tensor *zeros_like(dl_tensor *t) { return dl_zeros(t->shape, t->ndim, t->dtype, t->st->device); }
 
 /* One block: rows i to end of x, and of its gradient; the gradient of y grows. */
 static dl_status block(dl_tensor *x, dl_tensor *y, dl_tensor *g, double ord, long i, long end, dl_tensor *dx,

@@ -22,7 +22,7 @@ static dl_tensor *counts(dl_back *b, const dl_tensor *like, int d, long n) {
     dl_tensor *t = T(dl_tensor_from(1, &m, DL_F64, like->st->device, v));
     free(v);
     for (int i = 0; i < like->ndim; i++) shape[i] = i == d ? m : 1;
-    dl_tensor *cast = t ? T(dl_to_dtype(t, dl_dtype_of_parts((dl_dtype)like->dtype))) : NULL;
+    dl_tensor *cast = t ? T(dl_to_dtype(t, dl_dtype_of_parts(like->dtype))) : NULL;
     return cast ? T(dl_reshape(cast, shape, like->ndim)) : NULL;
 }
 

@@ -111,7 +111,7 @@ GRAD_RULE(logaddexp) {
 
 /* ln(x), but 0 where flat: no infinity to multiply by 0. A number x takes part in the dtype of the gradient. */
 static dl_tensor *log_unless(dl_back *b, dl_tensor *flat, dl_tensor *x) {
-    dl_tensor *one = x && x->weak ? T(dl_full((long[]){0}, 0, 1, (dl_dtype)G0->dtype, G0->st->device)) : NUM(1);
+    dl_tensor *one = x && x->weak ? T(dl_full((long[]){0}, 0, 1, G0->dtype, G0->st->device)) : NUM(1);
     return T(dl_log(T(dl_where(flat, one, x))));
 }
 

@@ -11,7 +11,7 @@
 
 dl_tensor *dl_zeros_like_in(dl_back *b, int i) {
     const dl_meta *m = dl_in_meta(b, i);
-    dl_tensor *zero = T(dl_tensor_zeros(0, m->shape, (dl_dtype)m->dtype, m->device));
+    dl_tensor *zero = T(dl_tensor_zeros(0, m->shape, m->dtype, m->device));
     return zero ? dl_expand(zero, m->shape, m->ndim) : NULL;
 }
 
@@ -30,7 +30,7 @@ GRAD_RULE(permute) {
 /* Any view whose elements do not overlap: zeros like the input, with the gradient written into the same view of them */
 GRAD_RULE(view) {
     const dl_meta *m = dl_in_meta(b, 0);
-    dl_tensor *zeros = T(dl_tensor_zeros(m->ndim, m->shape, (dl_dtype)m->dtype, m->device));
+    dl_tensor *zeros = T(dl_tensor_zeros(m->ndim, m->shape, m->dtype, m->device));
     if (!zeros) return dl_failed();
     dl_tensor *view = T(dl_invoke1(b->op, &zeros, 1, b->attr));
     if (!view) return dl_failed();
@@ -61,7 +61,7 @@ GRAD_RULE(as_strided) {
     for (int i = 0; i < m->ndim; i++) end_in += m->shape[i] ? (m->shape[i] - 1) * m->stride[i] : 0;
     for (int i = 0; i < size->n; i++) end_view += size->u.v[i] ? (size->u.v[i] - 1) * stride->u.v[i] : 0;
     span = (end_in > end_view ? end_in : end_view) + 1;
-    dl_tensor *flat = T(dl_tensor_zeros(1, &span, (dl_dtype)m->dtype, m->device));
+    dl_tensor *flat = T(dl_tensor_zeros(1, &span, m->dtype, m->device));
     if (!flat) return dl_failed();
     if (dl_strides_are_dense(size->n, size->u.v, stride->u.v)) {
         dl_tensor *view = T(dl_as_strided(flat, size->u.v, size->n, stride->u.v, size->n, offset - first));

@@ -16,7 +16,7 @@ static void sizes(const dl_aval *attr, const long *q, const long *k, const long 
 
 static dl_status misfit(const dl_call *c, int i, const char *how) {
     return dl_fail(DL_ERR_SHAPE, "%s of shape %s does not fit queries of shape %s: %s", c->op->in_name[i],
-                   dl_shape_text(c->in[i]->ndim, c->in[i]->shape), dl_shape_text(c->in[0]->ndim, c->in[0]->shape), how);
+                   dl_shape_of(c->in[i]), dl_shape_of(c->in[0]), how);
 }
 
 static dl_status check_mask(const dl_call *c, const dl_attention_sizes *a) {
@@ -26,12 +26,11 @@ static dl_status check_mask(const dl_call *c, const dl_attention_sizes *a) {
     bool good = m->ndim == 4;
     for (int i = 0; good && i < 4; i++) good = m->shape[i] == 1 || m->shape[i] == most[i];
     if (!good)
-        return dl_fail(DL_ERR_SHAPE, "attn_mask of shape %s does not broadcast to %s", dl_shape_text(m->ndim, m->shape),
+        return dl_fail(DL_ERR_SHAPE, "attn_mask of shape %s does not broadcast to %s", dl_shape_of(m),
                        dl_shape_text(4, most));
     if (m->dtype == DL_BOOL || m->dtype == (int8_t)c->dtype) return DL_OK;
     return dl_fail_hint(DL_ERR_DTYPE, "convert it with .to(bool): true where attention is allowed",
-                        "attn_mask must be bool, or floating numbers to be added, not %s",
-                        dl_dtype_name((dl_dtype)m->dtype));
+                        "attn_mask must be bool, or floating numbers to be added, not %s", dl_type_of(m));
 }
 
 static dl_status check_lengths(const dl_call *c, const dl_attention_sizes *a) {
@@ -40,7 +39,7 @@ static dl_status check_lengths(const dl_call *c, const dl_attention_sizes *a) {
     DL_TRY(dl_check_index(t));
     if (t->ndim == 1 && t->shape[0] == a->batch) return DL_OK;
     return dl_fail(DL_ERR_SHAPE, "lengths must have shape [%ld], one for each sequence, not %s", a->batch,
-                   dl_shape_text(t->ndim, t->shape));
+                   dl_shape_of(t));
 }
 
 static dl_status check_seed(const dl_call *c, const dl_attention_sizes *a) {
@@ -56,11 +55,10 @@ dl_status dl_attention_of(const dl_call *c, dl_attention_sizes *a) {
     for (int i = 0; i < 3; i++) {
         const dl_tensor *t = c->in[i];
         if (t->ndim != 4)
-            return dl_fail(DL_ERR_SHAPE, "%s must be [N,heads,length,size], not %s", c->op->in_name[i],
-                           dl_shape_text(t->ndim, t->shape));
-        if (!dl_dtype_is_float((dl_dtype)t->dtype))
+            return dl_fail(DL_ERR_SHAPE, "%s must be [N,heads,length,size], not %s", c->op->in_name[i], dl_shape_of(t));
+        if (!dl_dtype_is_float(t->dtype))
             return dl_fail_hint(DL_ERR_DTYPE, "convert with .to(f32)", "%s must be floating, not %s", c->op->in_name[i],
-                                dl_dtype_name((dl_dtype)t->dtype));
+                                dl_type_of(t));
     }
     const long *q = c->in[0]->shape, *k = c->in[1]->shape, *v = c->in[2]->shape;
     if (k[0] != q[0]) return misfit(c, 1, "the numbers of sequences differ");

@@ -3,14 +3,14 @@
 
 INFER_RULE(view_as_real) {
     const dl_tensor *x = c->in[0];
-    if (!dl_dtype_is_complex((dl_dtype)x->dtype))
+    if (!dl_dtype_is_complex(x->dtype))
         return dl_fail_hint(DL_ERR_DTYPE, "complex(re, im) makes complex numbers", "numbers of %s have no parts",
-                            dl_dtype_name((dl_dtype)x->dtype));
+                            dl_type_of(x));
     if (x->ndim == DL_MAX_DIM)
         return dl_fail(DL_ERR_SHAPE, "a tensor has at most %d dimensions; the parts would be one more", DL_MAX_DIM);
     *out = dl_meta_of(x);
     out->alias = 0;
-    out->dtype = (int8_t)dl_dtype_of_parts((dl_dtype)x->dtype);
+    out->dtype = (int8_t)dl_dtype_of_parts(x->dtype);
     out->offset *= 2;
     for (int i = 0; i < x->ndim; i++) out->stride[i] *= 2;
     out->shape[x->ndim] = 2;
@@ -31,16 +31,16 @@ INFER_RULE(view_as_complex) {
     const dl_tensor *x = c->in[0];
     if (x->dtype != DL_F32 && x->dtype != DL_F64)
         return dl_fail_hint(DL_ERR_DTYPE, "convert it with .to(f32)",
-                            "the parts of complex numbers are f32 or f64, not %s", dl_dtype_name((dl_dtype)x->dtype));
+                            "the parts of complex numbers are f32 or f64, not %s", dl_type_of(x));
     if (!x->ndim || x->shape[x->ndim - 1] != 2)
         return dl_fail(DL_ERR_SHAPE, "the last dimension must have the two parts of each number; the shape is %s",
-                       dl_shape_text(x->ndim, x->shape));
+                       dl_shape_of(x));
     if (!pairs(x))
         return dl_fail_hint(DL_ERR_SHAPE, "x.contiguous() has them so",
                             "the two parts of each number do not stand together in memory");
     *out = dl_meta_of(x);
     out->alias = 0;
-    out->dtype = (int8_t)dl_dtype_to_complex((dl_dtype)x->dtype);
+    out->dtype = (int8_t)dl_dtype_to_complex(x->dtype);
     out->offset /= 2;
     for (int i = 0; i < x->ndim; i++) out->stride[i] /= 2;
     out->ndim--;

@@ -188,8 +188,7 @@ INFER_RULE(conv2d_norm) {
     DL_TRY(dl_infer_conv2d(&sub, out));
     for (int i = 2; i < c->nin; i++) DL_TRY(one_a_channel(c->in[i], c->in[1]->shape[0]));
     if (c->in[0]->dtype == c->in[1]->dtype) return DL_OK;
-    return dl_fail(DL_ERR_DTYPE, "the input is %s, the weight %s", dl_dtype_name((dl_dtype)c->in[0]->dtype),
-                   dl_dtype_name((dl_dtype)c->in[1]->dtype));
+    return dl_fail(DL_ERR_DTYPE, "the input is %s, the weight %s", dl_type_of(c->in[0]), dl_type_of(c->in[1]));
 }
 
 FLOPS_RULE(conv2d) {
@@ -246,8 +245,7 @@ INFER_RULE(relu_max_pool2d) {
 static dl_status check_indices(const dl_tensor *x, const dl_tensor *index) {
     DL_TRY(dl_four_dims(x, "input", "[N,C,H,W]"));
     DL_TRY(dl_four_dims(index, "indices", "[N,C,H,W]"));
-    if (index->dtype != DL_I64)
-        return dl_fail(DL_ERR_DTYPE, "the indices must be i64, not %s", dl_dtype_name((dl_dtype)index->dtype));
+    if (index->dtype != DL_I64) return dl_fail(DL_ERR_DTYPE, "the indices must be i64, not %s", dl_type_of(index));
     if (x->shape[0] != index->shape[0] || x->shape[1] != index->shape[1])
         return dl_fail(DL_ERR_SHAPE, "input and indices must agree in their first two sizes");
     return DL_OK;
@@ -290,7 +288,7 @@ dl_status dl_conv_pool_begin(const dl_call *c, dl_conv_pool *p) {
     dl_meta m;
     two_calls(c, p);
     DL_TRY(dl_infer_conv2d(&p->conv, &m));
-    p->y = p->in[0] = dl_tensor_empty(4, m.shape, (dl_dtype)m.dtype, c->device);
+    p->y = p->in[0] = dl_tensor_empty(4, m.shape, m.dtype, c->device);
     if (!p->y) return dl_failed();
     if (m.strided) memcpy(p->y->stride, m.stride, sizeof m.stride);
     return DL_OK;

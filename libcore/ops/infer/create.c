@@ -68,10 +68,10 @@ INFER_RULE(randint) {
     long lo = ATTR_I(c, RANDINT_LOW), hi = ATTR_I(c, RANDINT_HIGH);
     if (hi <= lo) return dl_fail(DL_ERR_VALUE, "high (%ld) must be above low (%ld)", hi, lo);
     DL_TRY(made(c, ATTR(c, RANDINT_DTYPE), DL_I64, ATTR(c, RANDINT_SIZE)->n, ATTR(c, RANDINT_SIZE)->u.v, out));
-    return check_range(lo, hi - 1, (dl_dtype)out->dtype);
+    return check_range(lo, hi - 1, out->dtype);
 }
 
 INFER_RULE(randperm) {
     DL_TRY(made(c, ATTR(c, RANDPERM_DTYPE), DL_I64, 1, &ATTR_I(c, RANDPERM_N), out));
-    return check_range(0, ATTR_I(c, RANDPERM_N) - 1, (dl_dtype)out->dtype);
+    return check_range(0, ATTR_I(c, RANDPERM_N) - 1, out->dtype);
 }

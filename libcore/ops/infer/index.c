@@ -9,8 +9,7 @@
 
 dl_status dl_check_index(const dl_tensor *t) {
     if (t->dtype == DL_I64 || t->dtype == DL_I32) return DL_OK;
-    return dl_fail_hint(DL_ERR_DTYPE, "convert it with .to(i64)", "indices must be i64 or i32, not %s",
-                        dl_dtype_name((dl_dtype)t->dtype));
+    return dl_fail_hint(DL_ERR_DTYPE, "convert it with .to(i64)", "indices must be i64 or i32, not %s", dl_type_of(t));
 }
 
 dl_status dl_fail_index(long index, int dim, long size) {
@@ -40,7 +39,7 @@ static dl_status check_others(const dl_tensor *a, const dl_tensor *b, int dim, c
     bool ok = a->ndim == b->ndim;
     for (int i = 0; i < a->ndim && ok; i++) ok = i == dim || a->shape[i] == b->shape[i];
     if (ok) return DL_OK;
-    const char *x = dl_shape_text(a->ndim, a->shape), *y = dl_shape_text(b->ndim, b->shape);
+    const char *x = dl_shape_of(a), *y = dl_shape_of(b);
     if (dim < 0) return dl_fail(DL_ERR_SHAPE, "%s must have one shape, not %s and %s", what, x, y);
     return dl_fail(DL_ERR_SHAPE, "%s must have equal sizes but for dimension %d, not %s and %s", what, dim, x, y);
 }
@@ -84,8 +83,7 @@ INFER_RULE(index_select) {
 static dl_status check_source(const dl_call *c) {
     if (INPUT(c, INDEX_ADD_SOURCE)->dtype == c->in[0]->dtype) return DL_OK;
     return dl_fail_hint(DL_ERR_DTYPE, "convert the source with .to(DTYPE)", "the source is %s, the input %s",
-                        dl_dtype_name((dl_dtype)INPUT(c, INDEX_ADD_SOURCE)->dtype),
-                        dl_dtype_name((dl_dtype)c->in[0]->dtype));
+                        dl_dtype_name((dl_dtype)INPUT(c, INDEX_ADD_SOURCE)->dtype), dl_type_of(c->in[0]));
 }
 
 INFER_RULE(index_add) {
@@ -114,7 +112,7 @@ static dl_status check_pick(const dl_call *c) {
     return dl_fail(DL_ERR_SHAPE,
                    "an index of shape %s does not fit an input of shape %s: it needs as many dimensions, "
                    "and sizes no larger, but for dimension %d",
-                   dl_shape_text(index->ndim, index->shape), dl_shape_text(x->ndim, x->shape), d);
+                   dl_shape_of(index), dl_shape_of(x), d);
 }
 
 INFER_RULE(gather) {

@@ -78,7 +78,7 @@ INFER_RULE(cross_entropy) {
     if (y->dtype != DL_I64 && y->dtype != DL_I32)
         return dl_fail_hint(DL_ERR_DTYPE,
                             "labels are class numbers, .to(i64), or shares of the classes in the shape of the logits",
-                            "the labels must be i64, not %s", dl_dtype_name((dl_dtype)y->dtype));
+                            "the labels must be i64, not %s", dl_type_of(y));
     int cls = x->ndim > 1;
     long shape[DL_MAX_DIM];
     int nd = 0;
@@ -86,8 +86,8 @@ INFER_RULE(cross_entropy) {
         if (i != cls) shape[nd++] = x->shape[i];
     if (!dl_sizes_eq(nd, shape, y->ndim, y->shape)) {
         return dl_fail_hint(DL_ERR_SHAPE, "logits are [N,C,...] and labels [N,...]",
-                            "the labels have shape %s; logits with %ld classes want %s",
-                            dl_shape_text(y->ndim, y->shape), x->shape[cls], dl_shape_text(nd, shape));
+                            "the labels have shape %s; logits with %ld classes want %s", dl_shape_of(y), x->shape[cls],
+                            dl_shape_text(nd, shape));
     }
     if (w && (w->ndim != 1 || w->shape[0] != x->shape[cls]))
         return dl_fail(DL_ERR_SHAPE, "the class weights must have shape [%ld]", x->shape[cls]);

@@ -84,7 +84,7 @@ INFER_RULE(compare) { return broadcast_all(c, DL_BOOL, out); }
 INFER_RULE(where) {
     if (c->in[0]->dtype != DL_BOOL)
         return dl_fail_hint(DL_ERR_DTYPE, "compare, as in x != 0, or convert with .to(bool)",
-                            "the condition must be bool, not %s", dl_dtype_name((dl_dtype)c->in[0]->dtype));
+                            "the condition must be bool, not %s", dl_type_of(c->in[0]));
     return broadcast_all(c, c->dtype, out);
 }
 

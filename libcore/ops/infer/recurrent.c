@@ -42,11 +42,9 @@ static dl_status expect(const dl_call *c, int i, const char *what, int ndim, con
     bool good = t->ndim == ndim;
     for (int d = 0; good && d < ndim; d++) good = t->shape[d] == shape[d];
     if (!good)
-        return dl_fail(DL_ERR_SHAPE, "%s must have shape %s, not %s", what, dl_shape_text(ndim, shape),
-                       dl_shape_text(t->ndim, t->shape));
+        return dl_fail(DL_ERR_SHAPE, "%s must have shape %s, not %s", what, dl_shape_text(ndim, shape), dl_shape_of(t));
     if (t->dtype == (int8_t)c->dtype) return DL_OK;
-    return dl_fail(DL_ERR_DTYPE, "%s must be %s like the input, not %s", what, dl_dtype_name(c->dtype),
-                   dl_dtype_name((dl_dtype)t->dtype));
+    return dl_fail(DL_ERR_DTYPE, "%s must be %s like the input, not %s", what, dl_dtype_name(c->dtype), dl_type_of(t));
 }
 
 static dl_status check_params(const dl_call *c, const dl_recurrent_sizes *r) {
@@ -76,7 +74,7 @@ static dl_status check_states(const dl_call *c, const dl_recurrent_sizes *r) {
     DL_TRY(dl_check_index(lengths));
     if (lengths->ndim == 1 && lengths->shape[0] == r->batch) return DL_OK;
     return dl_fail(DL_ERR_SHAPE, "lengths must have shape [%ld], one for each sequence, not %s", r->batch,
-                   dl_shape_text(lengths->ndim, lengths->shape));
+                   dl_shape_of(lengths));
 }
 
 dl_status dl_recurrent_of(const dl_call *c, dl_recurrent_sizes *r) {
@@ -89,8 +87,7 @@ dl_status dl_recurrent_of(const dl_call *c, dl_recurrent_sizes *r) {
     if (!dl_dtype_is_float(c->dtype))
         return dl_fail_hint(DL_ERR_DTYPE, "convert with .to(f32)", "the input must be floating, not %s",
                             dl_dtype_name(c->dtype));
-    if (x->ndim != 3)
-        return dl_fail(DL_ERR_SHAPE, "the input must be [T,N,input], not %s", dl_shape_text(x->ndim, x->shape));
+    if (x->ndim != 3) return dl_fail(DL_ERR_SHAPE, "the input must be [T,N,input], not %s", dl_shape_of(x));
     if (!x->shape[0]) return dl_fail(DL_ERR_SHAPE, "the sequences must have at least one step");
     if (nparams != 4 * parts && nparams != 2 * parts)
         return dl_fail_hint(DL_ERR_VALUE, "weight_ih, weight_hh, bias_ih, bias_hh of each, or the two weights alone",
@@ -98,7 +95,7 @@ dl_status dl_recurrent_of(const dl_call *c, dl_recurrent_sizes *r) {
                             parts == 1 ? "" : "s", 4 * parts, 2 * parts, nparams < 0 ? 0 : nparams);
     if (w->ndim != 2 || !w->shape[1])
         return dl_fail(DL_ERR_SHAPE, "weight_hh_l0 must be a matrix [%d H, H], not %s", dl_cell_gates(mode),
-                       dl_shape_text(w->ndim, w->shape));
+                       dl_shape_of(w));
     sizes(c->attr, x->shape, w->shape, nparams, r);
     DL_TRY(check_params(c, r));
     return check_states(c, r);

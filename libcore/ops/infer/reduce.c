@@ -42,8 +42,7 @@ static dl_status check_some(const dl_call *c, const dl_meta *out) {
     int64_t n = 1;
     for (int i = 0; i < out->ndim; i++) n *= out->shape[i];
     if (c->in[0]->numel || !n) return DL_OK;
-    return dl_fail(DL_ERR_SHAPE, "no element to choose among in shape %s",
-                   dl_shape_text(c->in[0]->ndim, c->in[0]->shape));
+    return dl_fail(DL_ERR_SHAPE, "no element to choose among in shape %s", dl_shape_of(c->in[0]));
 }
 
 INFER_RULE(reduce) {

@@ -41,8 +41,7 @@ static dl_status resolve(const dl_tensor *x, const dl_aval *want, long *shape) {
     }
     if (known == x->numel) return DL_OK;
     return dl_fail_hint(DL_ERR_SHAPE, "the sizes must multiply to the same number",
-                        "%ld elements of shape %s do not fit shape %s", (long)x->numel,
-                        dl_shape_text(x->ndim, x->shape), TEXT(want));
+                        "%ld elements of shape %s do not fit shape %s", (long)x->numel, dl_shape_of(x), TEXT(want));
 }
 
 /* Strides of a view of x with another shape; false where there is none. Contiguous runs of dimensions are split into
@@ -105,8 +104,8 @@ INFER_RULE(expand) {
     start(c, out);
     int lead = size->n - x->ndim;
     if (lead < 0)
-        return dl_fail(DL_ERR_SHAPE, "shape %s cannot be expanded to the fewer dimensions of %s",
-                       dl_shape_text(x->ndim, x->shape), TEXT(size));
+        return dl_fail(DL_ERR_SHAPE, "shape %s cannot be expanded to the fewer dimensions of %s", dl_shape_of(x),
+                       TEXT(size));
     out->ndim = size->n;
     for (int i = 0; i < size->n; i++) {
         long want = size->u.v[i], have = i < lead ? 1 : x->shape[i - lead];
@@ -114,7 +113,7 @@ INFER_RULE(expand) {
         if (want < 0) return dl_fail(DL_ERR_SHAPE, "size %ld in %s is negative", want, TEXT(size));
         if (want != have && have != 1)
             return dl_fail_hint(DL_ERR_SHAPE, "only sizes of 1 can be repeated", "shape %s cannot be expanded to %s",
-                                dl_shape_text(x->ndim, x->shape), TEXT(size));
+                                dl_shape_of(x), TEXT(size));
         out->shape[i] = want;
         out->stride[i] = i < lead || want != have ? 0 : x->stride[i - lead];
     }
@@ -227,10 +226,9 @@ INFER_RULE(as_strided_set) {
     int ndim;
     DL_TRY(dl_broadcast(size->n, size->u.v, v->ndim, v->shape, &ndim, shape));
     if (!dl_sizes_eq(ndim, shape, size->n, size->u.v))
-        return dl_fail_hint(DL_ERR_SHAPE,
-                            "the value must have the region's shape, or sizes of 1 where it is to be repeated",
-                            "a value of shape %s cannot be written into a region of shape %s",
-                            dl_shape_text(v->ndim, v->shape), TEXT(size));
+        return dl_fail_hint(
+            DL_ERR_SHAPE, "the value must have the region's shape, or sizes of 1 where it is to be repeated",
+            "a value of shape %s cannot be written into a region of shape %s", dl_shape_of(v), TEXT(size));
     start(c, out);
     return DL_OK;
 }

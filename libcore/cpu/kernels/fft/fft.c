@@ -106,7 +106,7 @@ static dl_status run_fft_complex(dl_call *c) {
         j.inverse = ATTR_I(c, FFT_COMPLEX_INVERSE);
         j.in = i ? dl_ptr(out) : dl_ptr(x), j.out = dl_ptr(out);
         if (i + 1 == dim->n) j.scale = ATTR_F(c, FFT_COMPLEX_SCALE);
-        s = run_job(j, dl_dtype_of_parts((dl_dtype)x->dtype));
+        s = run_job(j, dl_dtype_of_parts(x->dtype));
     }
     dl_unref(x);
     return s;
@@ -121,7 +121,7 @@ static dl_status run_real(dl_call *c, dl_fft_kind kind, long dim, double scale) 
         dl_fft_job j = along(x, d, real->shape[d]);
         j.kind = kind, j.inverse = kind == DL_FFT_TO_REAL, j.scale = scale;
         j.in = dl_ptr(x), j.out = dl_ptr(out);
-        s = run_job(j, (dl_dtype)real->dtype);
+        s = run_job(j, real->dtype);
     }
     dl_unref(x);
     return s;

@@ -19,7 +19,7 @@ typedef struct rows {
 } rows;
 
 static void rows_of(rows *r, const dl_tensor *x, const dl_aval *sizes) {
-    *r = (rows){.t = (dl_dtype)x->dtype, .d = 1, .x = dl_ptr(x)};
+    *r = (rows){.t = x->dtype, .d = 1, .x = dl_ptr(x)};
     for (int i = 0; i < sizes->n; i++) r->d *= sizes->u.v[i];
     r->n = r->d ? x->numel / r->d : 0;
     r->f = &DL_SIMD_PICK(dl_layer_norm_rows)[r->t == DL_F64];
@@ -34,8 +34,7 @@ static void normalise_row(void *arg, long i) {
 static void *pointer(dl_tensor *const *in, int nin, int i) { return nin > i && in[i] ? dl_ptr(in[i]) : NULL; }
 
 static void store(dl_tensor *to, const double *from) {
-    for (long i = 0; i < to->numel; i++)
-        dl_store_f64((char *)dl_ptr(to) + i * (long)dl_esize(to), (dl_dtype)to->dtype, from[i]);
+    for (long i = 0; i < to->numel; i++) dl_store_f64((char *)dl_ptr(to) + i * (long)dl_esize(to), to->dtype, from[i]);
 }
 
 /* All inputs are contiguous, in f32 or f64. */
@@ -90,8 +89,7 @@ static dl_status give_columns(dl_back *b, int i, dl_dtype t, const double *sums)
 
 /* Saved statistics as f64. */
 static void load(double *to, const dl_tensor *from, long n) {
-    for (long i = 0; i < n; i++)
-        to[i] = dl_load_f64((char *)dl_ptr(from) + i * (long)dl_esize(from), (dl_dtype)from->dtype);
+    for (long i = 0; i < n; i++) to[i] = dl_load_f64((char *)dl_ptr(from) + i * (long)dl_esize(from), from->dtype);
 }
 
 static dl_status norm_fused(dl_back *b, bool centred) {
@@ -101,7 +99,7 @@ static dl_status norm_fused(dl_back *b, bool centred) {
     dl_tensor *rstd = centred ? OUT_(LAYER_NORM_RSTD) : OUT_(RMS_NORM_RSTD);
     if (!x || (centred && !mean) || !rstd || (weight && !w)) return dl_fail_null("the input");
     dl_tensor *flat = T(dl_contiguous(x)), *g = flat ? T(dl_contiguous(G0)) : NULL;
-    dl_tensor *dx = g ? T(dl_tensor_empty(x->ndim, x->shape, (dl_dtype)x->dtype, 0)) : NULL;
+    dl_tensor *dx = g ? T(dl_tensor_empty(x->ndim, x->shape, x->dtype, 0)) : NULL;
     if (!dx || (w && !(w = T(dl_contiguous(w))))) return dl_failed();
     rows r;
     rows_of(&r, flat, ATTR(b, LAYERNORM_NORMALIZED_SHAPE));
@@ -120,8 +118,8 @@ static dl_status norm_fused(dl_back *b, bool centred) {
     }
     if (b->nin < 2) return DL_OK;
     dl_cpu_for((r.d + BAND - 1) / BAND, dl_cpu_threads(r.n * r.d), grad_band, &r);
-    DL_TRY(give_columns(b, 1, (dl_dtype)x->dtype, r.dw));
-    return give_columns(b, 2, (dl_dtype)x->dtype, r.db);
+    DL_TRY(give_columns(b, 1, x->dtype, r.dw));
+    return give_columns(b, 2, x->dtype, r.db);
 }
 
 static dl_status centred_fused(dl_back *b) { return norm_fused(b, true); }

@@ -20,7 +20,7 @@ typedef struct parts {
 /* False when the memory order is neither of the two. */
 static bool parts_of(const dl_tensor *x, parts *p) {
     long C = x->shape[1];
-    *p = (parts){.t = (dl_dtype)x->dtype, .C = C, .total = C ? x->numel / C : 0};
+    *p = (parts){.t = x->dtype, .C = C, .total = C ? x->numel / C : 0};
     if (dl_is_contiguous(x) && x->ndim > 2) {
         p->planes = true;
         p->n = x->shape[0];
@@ -81,10 +81,10 @@ static dl_status channel_sums(const parts *p, const char *x, const char *g, cons
 }
 
 static double get(const dl_tensor *t, long i) {
-    return dl_load_f64((char *)dl_ptr(t) + i * t->stride[0] * (long)dl_esize(t), (dl_dtype)t->dtype);
+    return dl_load_f64((char *)dl_ptr(t) + i * t->stride[0] * (long)dl_esize(t), t->dtype);
 }
 static void put(dl_tensor *t, long i, double v) {
-    dl_store_f64((char *)dl_ptr(t) + i * t->stride[0] * (long)dl_esize(t), (dl_dtype)t->dtype, v);
+    dl_store_f64((char *)dl_ptr(t) + i * t->stride[0] * (long)dl_esize(t), t->dtype, v);
 }
 
 /* Statistics of the batch into `mean` and `var`; running ones move towards them, with Bessel's correction. */
@@ -219,7 +219,7 @@ static dl_status batch_norm_grad(dl_back *b) {
     dl_tensor *x = IN_(BATCHNORM_INPUT), *w = weight ? IN_(BATCHNORM_WEIGHT) : NULL;
     dl_tensor *mean = OUT_(BATCHNORM_MEAN), *rstd = OUT_(BATCHNORM_RSTD);
     if (!x || !mean || !rstd) return dl_fail_null("the input");
-    norm_grad n = {.dx = T(workable(x, (dl_dtype)x->dtype))};
+    norm_grad n = {.dx = T(workable(x, x->dtype))};
     if (n.dx == x) n.dx = T(dl_cpu_empty_like(x)); /* x is fine as it is; dx needs memory of its own */
     n.x = n.dx ? T(dl_cpu_strided_like(x, n.dx)) : NULL;
     n.g = n.x ? T(dl_cpu_strided_like(G0, n.dx)) : NULL;

@@ -79,9 +79,9 @@ const dl_kernel dl_cpu_conv2d_norm = {.run = conv2d_norm_run, .dtypes = DL_FLOAT
 /* x + bias by channel, of the dtype of x. */
 static dl_status add_bias(dl_tensor *x, const dl_tensor *bias, dl_tensor *out) {
     long shape[4] = {1, bias->shape[0], 1, 1}, stride[4] = {0, bias->stride[0], 0, 0};
-    dl_tensor *b = dl_view_new(bias->st, (dl_dtype)bias->dtype, 4, shape, stride, bias->offset);
+    dl_tensor *b = dl_view_new(bias->st, bias->dtype, 4, shape, stride, bias->offset);
     if (!b) return dl_failed();
-    dl_call add = {.op = dl_op_row(dl_id_add), .nin = 2, .nout = 1, .dtype = (dl_dtype)x->dtype};
+    dl_call add = {.op = dl_op_row(dl_id_add), .nin = 2, .nout = 1, .dtype = x->dtype};
     add.in = (dl_tensor *[]){x, b}, add.out = &out;
     dl_status s = dl_cpu_add.run(&add);
     dl_unref(b);
@@ -91,7 +91,7 @@ static dl_status add_bias(dl_tensor *x, const dl_tensor *bias, dl_tensor *out) {
 static dl_status relu_max_pool2d_run(dl_call *c) {
     dl_tensor *x = c->in[0], *bias = INPUT(c, RELU_MAX_POOL2D_BIAS);
     if (!x->numel || !c->out[0]->numel) return DL_OK;
-    dl_tensor *y = dl_tensor_empty(4, x->shape, (dl_dtype)x->dtype, 0);
+    dl_tensor *y = dl_tensor_empty(4, x->shape, x->dtype, 0);
     dl_tensor *index = dl_tensor_empty(4, c->out[1]->shape, DL_I64, 0);
     dl_status s = y && index ? DL_OK : dl_failed();
     if (s == DL_OK && bias)

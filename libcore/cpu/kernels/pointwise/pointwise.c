@@ -25,7 +25,7 @@ static dl_status refused(int faults) {
 /* Runs formula i. Inlined into the function of each op, where the other arguments are constants. */
 static inline dl_status run_pointwise(dl_call *c, int i, int operands, bool test, int numbers) {
     dl_tensor *out = c->out[0], *op[3] = {out, c->in[0], operands > 1 ? c->in[1] : NULL};
-    dl_dtype t = c->dtype, result = (dl_dtype)out->dtype;
+    dl_dtype t = c->dtype, result = out->dtype;
     dl_pointwise_arg arg;
     arg.faults = 0;
     if (numbers) dl_formula_numbers(i, c->op, c->attr, arg.number);
@@ -43,16 +43,16 @@ static inline dl_status run_pointwise(dl_call *c, int i, int operands, bool test
 /* ---- the gradient of the input from the incoming one and a saved tensor, in one pass */
 
 static dl_tensor *laid_out_like(dl_tensor *x) {
-    dl_tensor *d = dl_tensor_empty(x->ndim, x->shape, (dl_dtype)x->dtype, 0);
+    dl_tensor *d = dl_tensor_empty(x->ndim, x->shape, x->dtype, 0);
     if (!d || dl_is_contiguous(x)) return d;
     dl_meta m = {0};
-    dl_call c = {.in = &x, .nin = 1, .nout = 1, .dtype = (dl_dtype)x->dtype};
+    dl_call c = {.in = &x, .nin = 1, .nout = 1, .dtype = x->dtype};
     if (dl_infer_same(&c, &m) == DL_OK && m.strided) memcpy(d->stride, m.stride, sizeof d->stride);
     return d;
 }
 
 static dl_status fused(dl_back *b, dl_tensor *saved) {
-    dl_tensor *g = saved ? dl_tmp(b, dl_to_dtype(b->g[0], (dl_dtype)saved->dtype)) : NULL;
+    dl_tensor *g = saved ? dl_tmp(b, dl_to_dtype(b->g[0], saved->dtype)) : NULL;
     dl_tensor *d = g ? laid_out_like(saved) : NULL;
     if (!d) return dl_failed();
     dl_tensor *op[3] = {d, g, saved};

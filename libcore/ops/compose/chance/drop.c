@@ -17,7 +17,7 @@ static dl_status same(dl_call *c) { return dl_finish(c, dl_clone(c->in[0])); }
 static dl_tensor *mask(dl_pool *p, const dl_tensor *x, int kept, double probability) {
     long shape[DL_MAX_DIM];
     for (int i = 0; i < x->ndim; i++) shape[i] = i < kept ? x->shape[i] : 1;
-    dl_tensor *ones = K(dl_full(shape, x->ndim, 1, (dl_dtype)x->dtype, x->st->device));
+    dl_tensor *ones = K(dl_full(shape, x->ndim, 1, x->dtype, x->st->device));
     return ones ? K(dl_dropout(ones, probability, 1)) : NULL;
 }
 

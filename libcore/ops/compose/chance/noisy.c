@@ -29,10 +29,10 @@ POOLED_RULE(rrelu) {
 
 /* -ln(-ln u), in f32 where x has 16 bits; u keeps away from 0 and 1, where the noise would be infinite. */
 static dl_tensor *gumbel(dl_pool *p, const dl_tensor *x) {
-    const dl_dtype t = DL_BIT(x->dtype) & DL_HALVES ? DL_F32 : (dl_dtype)x->dtype;
+    const dl_dtype t = DL_BIT(x->dtype) & DL_HALVES ? DL_F32 : x->dtype;
     const double low = 0x1p-126, high = 1 - 0x1p-24;
     dl_tensor *u = K(dl_clamp(K(dl_rand(x->shape, x->ndim, (int)t, x->st->device)), &low, &high));
-    return K(dl_to_dtype(K(dl_neg(K(dl_log(K(dl_neg(K(dl_log(u)))))))), (dl_dtype)x->dtype));
+    return K(dl_to_dtype(K(dl_neg(K(dl_log(K(dl_neg(K(dl_log(u)))))))), x->dtype));
 }
 
 /* Jang, Gu, Poole: Categorical reparameterization with Gumbel-softmax (2017). */
@@ -45,8 +45,7 @@ POOLED_RULE(gumbel_softmax) {
     dl_tensor *soft = noise ? K(dl_softmax(K(dl_div(K(dl_add(x, noise)), N(tau))), dim)) : NULL;
     if (!soft || !ATTR_I(c, GUMBEL_SOFTMAX_HARD)) RESULT(soft);
     dl_tensor *still = K(dl_detach(soft)), *at = still ? K(dl_argmax(still, &dim, 1)) : NULL;
-    dl_tensor *zeros = K(dl_mul(still, N(0))),
-              *ones = at ? K(dl_to_dtype(K(dl_ge(at, N(0))), (dl_dtype)x->dtype)) : NULL;
+    dl_tensor *zeros = K(dl_mul(still, N(0))), *ones = at ? K(dl_to_dtype(K(dl_ge(at, N(0))), x->dtype)) : NULL;
     dl_tensor *hard = zeros && ones ? K(dl_scatter_add(zeros, at, ones, dim)) : NULL;
     return dl_finish(c, hard ? dl_add(K(dl_sub(hard, still)), soft) : NULL);
 }

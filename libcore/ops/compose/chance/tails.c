@@ -26,7 +26,7 @@ static const long last = -1;
 
 /* t where `inside` holds, else `out`. */
 static dl_tensor *within(dl_pool *p, dl_tensor *inside, dl_tensor *t, double out) {
-    return inside && t ? K(dl_where(inside, t, K(dl_to_dtype(N(out), (dl_dtype)t->dtype)))) : NULL;
+    return inside && t ? K(dl_where(inside, t, K(dl_to_dtype(N(out), t->dtype)))) : NULL;
 }
 
 /* Uniform noise u from 0 to 1 in the shape of a draw, and -ln(1 - u). */

@@ -62,7 +62,7 @@ static dl_status result_size(const dl_call *c, transposed *t) {
 
 /* y + bias of each channel, in y's dtype. */
 static dl_tensor *biased(dl_tensor *y, dl_tensor *bias) {
-    DL_OWNED dl_tensor *b = dl_to_dtype(bias, (dl_dtype)y->dtype);
+    DL_OWNED dl_tensor *b = dl_to_dtype(bias, y->dtype);
     DL_OWNED dl_tensor *column = b ? dl_reshape(b, (long[]){1, b->shape[0], 1, 1}, 4) : NULL;
     return column ? dl_add(y, column) : NULL;
 }

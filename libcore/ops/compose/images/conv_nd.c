@@ -179,7 +179,7 @@ POOLED_RULE(conv_transpose3d) {
     dl_tensor *all = K(turned(p, y, (long[]){n, depth, out, k * h, wide}));
     dl_tensor *slices = K(all ? dl_reshape(all, (long[]){n, out, depth * k, h, wide}, 5) : NULL);
     dl_tensor *at = seen(p, &g, depth, k, x->st->device);
-    dl_tensor *zeros = K(dl_full((long[]){n, out, whole, h, wide}, 5, 0, (dl_dtype)y->dtype, x->st->device));
+    dl_tensor *zeros = K(dl_full((long[]){n, out, whole, h, wide}, 5, 0, y->dtype, x->st->device));
     dl_tensor *sum = K(slices && at && zeros ? dl_index_add(zeros, at, slices, 2) : NULL);
     const long from = g.pad[0], to = from + left;
     if (sum && g.pad[0]) sum = K(dl_slice(sum, 2, &from, &to, 1));

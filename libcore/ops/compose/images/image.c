@@ -120,12 +120,12 @@ POOLED_RULE(fold) {
     if (rows % pixels || x->shape[x->ndim - 1] != count)
         return dl_fail(DL_ERR_SHAPE,
                        "images of %ld by %ld have %ld windows of %ld pixels, which do not fit columns of shape %s",
-                       g.in[0], g.in[1], count, pixels, dl_shape_text(x->ndim, x->shape));
+                       g.in[0], g.in[1], count, pixels, dl_shape_of(x));
     const long n = x->ndim == 3 ? x->shape[0] : 1, channels = rows / pixels, h = g.in[0] + 2 * g.pad[0],
                w = g.in[1] + 2 * g.pad[1], shape[] = {n, channels, g.in[0], g.in[1]};
     dl_tensor *at = landing(p, &g, w, x->st->device);
     dl_tensor *flat = K(dl_reshape(x, (long[]){n * channels, pixels * count}, 2));
-    dl_tensor *zeros = K(dl_full((long[]){n * channels, h * w}, 2, 0, (dl_dtype)x->dtype, x->st->device));
+    dl_tensor *zeros = K(dl_full((long[]){n * channels, h * w}, 2, 0, x->dtype, x->st->device));
     dl_tensor *sums = K(at && flat && zeros ? dl_index_add(zeros, at, flat, 1) : NULL);
     dl_tensor *whole = K(sums ? dl_reshape(sums, (long[]){n, channels, h, w}, 4) : NULL);
     if (whole && (g.pad[0] || g.pad[1]))

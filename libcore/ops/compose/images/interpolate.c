@@ -37,7 +37,7 @@ static dl_tensor *weighted(dl_pool *p, dl_tensor *x, int d, dl_tensor *at, long 
     long shape[DL_MAX_DIM];
     dl_tensor *index = K(dl_to(K(dl_clamp(K(dl_add(at, N((double)shift))), &least, &most)), DL_I64));
     for (int i = 0; i < x->ndim; i++) shape[i] = i == d ? weight ? weight->numel : 1 : 1;
-    dl_tensor *w = K(weight ? dl_to(K(dl_reshape(weight, shape, x->ndim)), (dl_dtype)x->dtype) : NULL);
+    dl_tensor *w = K(weight ? dl_to(K(dl_reshape(weight, shape, x->ndim)), x->dtype) : NULL);
     dl_tensor *part = K(index ? dl_index_select(x, index, d) : NULL);
     return K(dl_mul(part, w));
 }

@@ -123,14 +123,14 @@ static dl_status unpooled_size(const dl_call *c, const dl_tensor *x, int dims, l
 static dl_status unpool(dl_call *c, int dims) {
     POOL;
     if (!dl_shape_eq(c->in[0], c->in[1]))
-        return dl_fail(DL_ERR_SHAPE, "input and indices must have one shape, not %s and %s",
-                       dl_shape_text(c->in[0]->ndim, c->in[0]->shape), dl_shape_text(c->in[1]->ndim, c->in[1]->shape));
+        return dl_fail(DL_ERR_SHAPE, "input and indices must have one shape, not %s and %s", dl_shape_of(c->in[0]),
+                       dl_shape_of(c->in[1]));
     dl_tensor *x = dl_with_batch(p, c->in[0], dims + 2), *at = dl_with_batch(p, c->in[1], dims + 2);
     if (!x || !at) return dl_failed();
     long shape[5] = {x->shape[0], x->shape[1]}, pixels = 1, values = 1;
     DL_TRY(unpooled_size(c, x, dims, shape + 2));
     for (int i = 0; i < dims; i++) pixels *= shape[2 + i], values *= x->shape[2 + i];
-    dl_tensor *zeros = K(dl_full((long[]){shape[0], shape[1], pixels}, 3, 0, (dl_dtype)x->dtype, x->st->device));
+    dl_tensor *zeros = K(dl_full((long[]){shape[0], shape[1], pixels}, 3, 0, x->dtype, x->st->device));
     dl_tensor *source = K(dl_reshape(x, (long[]){shape[0], shape[1], values}, 3));
     dl_tensor *index = K(dl_reshape(at, (long[]){shape[0], shape[1], values}, 3));
     dl_tensor *y = K(zeros && source && index ? dl_scatter(zeros, index, source, 2, NULL) : NULL);

@@ -60,7 +60,7 @@ static tap make_tap(dl_pool *p, dl_tensor *at, long n, dl_tensor *weight) {
     const double least = 0, most = (double)(n - 1);
     at = K(dl_detach(at));
     dl_tensor *inside = K(dl_logical_and(K(dl_ge(at, N(0))), K(dl_le(at, N(most)))));
-    dl_tensor *safe = inside ? K(dl_where(inside, at, K(dl_to_dtype(N(0), (dl_dtype)at->dtype)))) : NULL;
+    dl_tensor *safe = inside ? K(dl_where(inside, at, K(dl_to_dtype(N(0), at->dtype)))) : NULL;
     return (tap){K(dl_to_dtype(K(dl_clamp(safe, &least, &most)), DL_I64)), inside, weight};
 }
 
@@ -123,7 +123,7 @@ static dl_tensor *term(const reading *r, dl_tensor *flat, const long *size, int 
     }
     if (!index || !inside) return NULL;
     const long n = index->shape[0], places = index->shape[1], channels = flat->shape[1];
-    dl_tensor *zero = K(dl_to_dtype(N(0), (dl_dtype)flat->dtype));
+    dl_tensor *zero = K(dl_to_dtype(N(0), flat->dtype));
     dl_tensor *w = zero ? K(dl_where(inside, weight, zero)) : NULL;
     dl_tensor *row = K(dl_reshape(index, (long[]){n, 1, places}, 3));
     dl_tensor *each = row ? K(dl_expand(row, (long[]){n, channels, places}, 3)) : NULL;
@@ -149,10 +149,10 @@ static dl_status check_grid(const dl_call *c, reading *r, const struct mode **mo
     if (r->dims > (*mode)->most_dims) return dl_fail(DL_ERR_SHAPE, "bicubic is for images [N,C,H,W]");
     if (g->ndim != x->ndim || g->shape[0] != x->shape[0] || g->shape[g->ndim - 1] != r->dims)
         return dl_fail(DL_ERR_SHAPE, "the grid must be %s, not of shape %s", r->dims == 2 ? "[N,H,W,2]" : "[N,D,H,W,3]",
-                       dl_shape_text(g->ndim, g->shape));
+                       dl_shape_of(g));
     if (x->dtype != g->dtype)
-        return dl_fail(DL_ERR_DTYPE, "input and grid must be of one dtype, not %s and %s",
-                       dl_dtype_name((dl_dtype)x->dtype), dl_dtype_name((dl_dtype)g->dtype));
+        return dl_fail(DL_ERR_DTYPE, "input and grid must be of one dtype, not %s and %s", dl_type_of(x),
+                       dl_type_of(g));
     for (int i = 2; i < x->ndim; i++)
         if (x->shape[i] < 1) return dl_fail(DL_ERR_SHAPE, "the images have no pixels");
     r->taps = (*mode)->taps;
@@ -191,7 +191,7 @@ POOLED_RULE(grid_sample) {
         dl_unref(part), dl_unref(was);
         if (!sum) return dl_failed();
     }
-    return dl_finish(c, dl_to_dtype(K(dl_reshape(K(sum), shape, r.dims + 2)), (dl_dtype)c->in[0]->dtype));
+    return dl_finish(c, dl_to_dtype(K(dl_reshape(K(sum), shape, r.dims + 2)), c->in[0]->dtype));
 }
 
 /* ---- grids */
@@ -208,14 +208,14 @@ POOLED_RULE(affine_grid) {
     const dl_aval *size = ATTR(c, AFFINE_GRID_SIZE);
     const int dims = size->n - 2, device = theta->st->device;
     const bool corners = ATTR(c, AFFINE_GRID_ALIGN_CORNERS)->given && ATTR_I(c, AFFINE_GRID_ALIGN_CORNERS);
-    const dl_dtype t = (dl_dtype)theta->dtype;
+    const dl_dtype t = theta->dtype;
     if (dims != 2 && dims != 3)
         return dl_fail(DL_ERR_VALUE, "size is that of images, [N,C,H,W] or [N,C,D,H,W], not %d numbers", size->n);
     for (int i = 0; i < size->n; i++)
         if (size->u.v[i] < 1) return dl_fail(DL_ERR_VALUE, "sizes must be at least 1, not %ld", size->u.v[i]);
     if (theta->ndim != 3 || theta->shape[0] != size->u.v[0] || theta->shape[1] != dims || theta->shape[2] != dims + 1)
         return dl_fail(DL_ERR_SHAPE, "theta must be [%ld,%d,%d], not of shape %s", size->u.v[0], dims, dims + 1,
-                       dl_shape_text(theta->ndim, theta->shape));
+                       dl_shape_of(theta));
     long full[5], own[4], places = 1;
     for (int i = 0; i < dims; i++) places *= full[i] = size->u.v[2 + i];
     dl_tensor *column[4];
