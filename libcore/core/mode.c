@@ -2,7 +2,6 @@
 #include "core/mode.h"
 #include "core/error.h"
 
-
 static int precision = DL_PRECISION_F32, deterministic = 1, capture = 1;
 
 static const struct {
