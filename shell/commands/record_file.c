@@ -1,6 +1,5 @@
 /* Records as files: tensors, states of nets, optimizers, loaders and random streams, numbers and strings. The tensors
  * are those of a file of tensors; what each field is, is JSON in its metadata. */
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +8,7 @@
 #include "commands/nets/nets.h"
 #include "commands/record_file.h"
 #include "commands/nets/scaler.h"
-
-DLSH_ENDS(json_decref, json_t)
+#include "lang/json.h"
 
 #define KEY "dlsh.record"
 

@@ -14,10 +14,10 @@ static dl_status whose(const dlsh_args *a, dlsh_value *v) {
     if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad")) n = n->kids[0];
     DLSH_TRY(dlsh_eval(dlsh_arg_session(a), n, v));
     if (v->type == DLSH_TENSOR) return DL_OK;
-    dl_status st =
-        dlsh_arg_fail(a, "whose", DL_ERR_TYPE, "why none w", "a gradient is that of a tensor, not of %s", dlsh_a(*v));
-    dlsh_drop(*v);
-    return st;
+    DLSH_DROPPED dlsh_value other = *v;
+    *v = dlsh_void();
+    return dlsh_arg_fail(a, "whose", DL_ERR_TYPE, "why none w", "a gradient is that of a tensor, not of %s",
+                         dlsh_a(other));
 }
 
 static dl_status why_run(const dlsh_args *a, dlsh_value *result) {

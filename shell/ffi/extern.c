@@ -132,21 +132,19 @@ static dl_status bind_all(dlsh_session *s, const dlsh_unit *u, int base, const d
 
 /* Structs with attributes: the compiler gives the layout. It reads the declarations without the words that C lacks. */
 static dl_status lay_out(dlsh_session *s, const char *text, int savepoint) {
-    dlsh_buf context = {0};
+    DLSH_SCOPED_BUF context = {0};
     if (!dlsh_c_has_layout_words(text) || !dlsh_c_can_query()) return DL_OK;
     dlsh_buf_printf(&context,
                     "#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n"
                     "#include <sys/types.h>\ntypedef struct dl_tensor dl_tensor;\n"
                     "#define out\n#define inout\n#define keep\n#define owned\n%s;\n",
                     text);
-    dl_status st = context.failed ? dlsh_no_memory("layouts")
-                                  : dlsh_c_query_layouts(dlsh_c_space(s), savepoint, dlsh_buf_text(&context), NULL);
-    dlsh_buf_free(&context);
-    return st;
+    return context.failed ? dlsh_no_memory("layouts")
+                          : dlsh_c_query_layouts(dlsh_c_space(s), savepoint, dlsh_buf_text(&context), NULL);
 }
 
 static dl_status run_prototypes(dlsh_session *s, const dlsh_unit *u, const dlsh_node *n, dlsh_clib *lib) {
-    dlsh_cdecls d = {0};
+    DLSH_SCOPED(dlsh_cdecls_free) dlsh_cdecls d = {0};
     dlsh_cerror e;
     int base = (int)n->num.i, savepoint = dlsh_c_savepoint(dlsh_c_space(s)), wrong;
     dl_status st = dlsh_c_parse(dlsh_c_space(s), n->label, strlen(n->label), 0, &d, &e);
@@ -156,19 +154,17 @@ static dl_status run_prototypes(dlsh_session *s, const dlsh_unit *u, const dlsh_
     if (!st) st = lay_out(s, n->label, savepoint);
     if (!st) st = bind_all(s, u, base, &d, lib);
     if (st && d.n) dlsh_c_rollback(dlsh_c_space(s), savepoint);
-    dlsh_cdecls_free(&d);
     return st;
 }
 
 static dl_status read_options(dlsh_session *s, const dlsh_node *n, char **flags) {
     for (int i = 0; i < n->nkids; i++) {
         const dlsh_node *o = n->kids[i];
-        dlsh_value v = dlsh_none();
+        DLSH_DROPPED dlsh_value v = dlsh_none();
         if (strcmp(o->text, "flags"))
             return dlsh_at(s, o, dlsh_fail(DL_ERR_NAME, "flags=\"-I/folder\"", "extern has no option '%s'", o->text));
         if (o->nkids) DLSH_TRY(dlsh_eval(s, o->kids[0], &v));
         if (v.type == DLSH_STR && !*flags) *flags = strdup(v.as.str->s);
-        dlsh_drop(v);
         if (!*flags) return dlsh_at(s, o, dlsh_fail(DL_ERR_TYPE, NULL, "flags is a string, given once"));
     }
     return DL_OK;

@@ -148,11 +148,9 @@ static dl_status read_header(dlsh_session *s, dlsh_clib *lib, const dlsh_cheader
 }
 
 dl_status dlsh_c_import(dlsh_session *s, dlsh_clib *lib, const char *text, const char *flags) {
-    dlsh_buf source = {0};
+    DLSH_SCOPED_BUF source = {0};
     const dlsh_cheader *from = NULL;
-    dl_status st = includes(text, &source);
-    if (!st && !(from = header_of(dlsh_c_space(s), lib, dlsh_buf_text(&source), flags))) st = dl_failed();
-    if (!st) st = read_header(s, lib, from);
-    dlsh_buf_free(&source);
-    return st;
+    DLSH_TRY(includes(text, &source));
+    if (!(from = header_of(dlsh_c_space(s), lib, dlsh_buf_text(&source), flags))) return dl_failed();
+    return read_header(s, lib, from);
 }

@@ -68,15 +68,11 @@ static dl_status c_set(void *self, const char *name, dlsh_value v) {
 
 static dl_status c_names(void *self, dlsh_value *out) {
     int n;
-    const char **names = all_names(self, &n);
-    dlsh_value list = dlsh_new_list(n);
-    dl_status st = !names ? dlsh_no_memory("names") : dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
-    for (int i = 0; i < n && !st; i++) {
-        dlsh_value v = dlsh_string(names[i]);
-        st = dlsh_failed(v) ? DL_ERR_MEMORY : dlsh_list_push(list.as.list, v);
-    }
-    free(names);
-    return dlsh_give_filled(st, list, out);
+    DLSH_FREED const char **names = all_names(self, &n);
+    DLSH_DROPPED dlsh_value list = dlsh_new_list(n);
+    if (!names) return dlsh_no_memory("names");
+    for (int i = 0; i < n; i++) DLSH_TRY(dlsh_append(list, dlsh_string(names[i])));
+    return dlsh_hand_over(&list, out);
 }
 
 static dl_status c_text(void *self, dlsh_buf *b) {
@@ -102,10 +98,8 @@ dlsh_value dlsh_c_spaces_value(dlsh_cstate *st, const char *name) {
 
 int dlsh_c_is_hidden(dlsh_session *s, const char *name) {
     if (dlsh_find_command(s, name, strlen(name))) return 1;
-    dlsh_value v = dlsh_builtin_value(s, name);
-    int found = !dlsh_failed(v);
-    dlsh_drop(v);
-    return found;
+    DLSH_DROPPED dlsh_value v = dlsh_builtin_value(s, name);
+    return !dlsh_failed(v);
 }
 
 void dlsh_c_warn_hidden(dlsh_session *s, const char *const *names, int n) {

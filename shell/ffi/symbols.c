@@ -105,7 +105,7 @@ dlsh_value dlsh_cfunc_value(dlsh_session *s, const dlsh_cproto *proto, void *add
 dlsh_cproto *dlsh_c_proto_of(dlsh_cspace *c, const dlsh_ctype *t, const char *name, const char *declarator) {
     dlsh_cproto *p = dlsh_c_alloc(c, sizeof *p);
     dlsh_cparam *params = dlsh_c_alloc(c, ((size_t)t->n + 1) * sizeof *params);
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     if (!p || !params) return NULL;
     for (long i = 0; i < t->n; i++) params[i].type = t->params[i];
     dlsh_c_print(&b, t, declarator);
@@ -115,7 +115,6 @@ dlsh_cproto *dlsh_c_proto_of(dlsh_cspace *c, const dlsh_ctype *t, const char *na
                        .nparams = (int)t->n,
                        .params = params,
                        .format = -1};
-    dlsh_buf_free(&b);
     return p->text ? p : NULL;
 }
 
@@ -248,11 +247,10 @@ static int yields(const char *name) {
 static dl_status bind_variable(dlsh_session *s, const dlsh_cname *n) {
     dlsh_cstate *st = dlsh_c_state(s);
     if (!dlsh_get(s, n->name)) {
-        dlsh_value hidden = dlsh_builtin_value(s, n->name);
+        DLSH_DROPPED dlsh_value hidden = dlsh_builtin_value(s, n->name);
         if (!dlsh_failed(hidden) && !yields(n->name))
             dlsh_warn(s, NULL, "'%s' is now the C %s; the built-in one can still be called as ops.%s", n->name,
                       n->proto ? "function" : "variable", n->name);
-        dlsh_drop(hidden);
     }
     if (is_read(n)) return DL_OK; /* found by its name, not as a variable of the language */
     dlsh_value v = named_value(st, n);
@@ -294,10 +292,9 @@ int dlsh_c_is_seen(const dlsh_cname *n) {
 static void describe_struct(dlsh_buf *to, const dlsh_ctype *t) {
     dlsh_buf_printf(to, "%s, %zu bytes\n", dlsh_c_name(t), t->size);
     for (long i = 0; i < t->n; i++) {
-        dlsh_buf b = {0};
+        DLSH_SCOPED_BUF b = {0};
         dlsh_c_print(&b, t->fields[i].type, t->fields[i].name);
         dlsh_buf_printf(to, t->fields[i].bits ? "    %s : %d;\n" : "    %s;\n", dlsh_buf_text(&b), t->fields[i].bits);
-        dlsh_buf_free(&b);
     }
 }
 
@@ -345,12 +342,10 @@ int dlsh_c_help(dlsh_session *s, const char *name, dlsh_buf *to) {
         return 1;
     }
     if (n->kind != DLSH_C_CONSTANT) return 0;
-    dlsh_buf b = {0};
-    dlsh_value k = named_value(dlsh_c_state(s), n);
+    DLSH_SCOPED_BUF b = {0};
+    DLSH_DROPPED dlsh_value k = named_value(dlsh_c_state(s), n);
     dlsh_repr(&b, k);
     dlsh_buf_printf(to, "%s = %s, a C constant\n", name, dlsh_buf_text(&b));
-    dlsh_drop(k);
-    dlsh_buf_free(&b);
     return 1;
 }
 

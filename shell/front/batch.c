@@ -136,13 +136,12 @@ int dlsh_batch(dlsh_session *s, const dlsh_options *o) {
     if (o->sweep) return run_sweep(s, o);
     size_t len;
     const char *path = o->script ? o->script : "-";
-    char *text = o->code ? strdup(o->code) : dlsh_slurp(path, &len);
+    DLSH_FREED char *text = o->code ? strdup(o->code) : dlsh_slurp(path, &len);
     if (!text) return DLSH_EXIT_USAGE;
     if (o->code) len = strlen(text);
     const char *name = o->code ? "<c>" : strcmp(path, "-") ? path : "<stdin>";
     if (remember(o, o->script ? path : "", text)) {
         dlsh_console_say("%s", dl_errmsg());
-        free(text);
         return DLSH_EXIT_ERROR;
     }
     int code = check_args(s, o, name, text, &len);
@@ -151,6 +150,5 @@ int dlsh_batch(dlsh_session *s, const dlsh_options *o) {
         if (o->keep_going || o->interactive) dlsh_end_by(NULL); /* it did not end the session */
         if (code == DLSH_EXIT_ERROR && dlsh_script_args_get()->wrong) code = DLSH_EXIT_USAGE;
     }
-    free(text);
     return code < 0 ? DLSH_EXIT_OK : code;
 }

@@ -241,14 +241,12 @@ int dlsh_chain_value(dlsh_session *s, const char *text, size_t end, dlsh_value *
 }
 
 static void offer_fields(const char *text, size_t dot) {
-    dlsh_value v, names = dlsh_void();
+    DLSH_DROPPED dlsh_value v = dlsh_void(), names = dlsh_void();
     if (!dlsh_chain_value(session, text, dot, &v)) return;
     if (!dlsh_field_names(session, v, &names) && names.type == DLSH_LIST)
         for (int i = 0; i < names.as.list->n; i++)
             if (names.as.list->items[i].type == DLSH_STR) offer(names.as.list->items[i].as.str->s, "");
     dl_error_clear();
-    dlsh_drop(names);
-    dlsh_drop(v);
     found.open_ended = 1;
 }
 

@@ -134,9 +134,8 @@ static int run_rc(dlsh_session *s) {
     int code = DLSH_EXIT_OK;
     if (path.n && !access(dlsh_buf_text(&path), R_OK)) {
         size_t len;
-        char *text = dlsh_slurp(dlsh_buf_text(&path), &len);
+        DLSH_FREED char *text = dlsh_slurp(dlsh_buf_text(&path), &len);
         code = text ? dlsh_run_text(s, dlsh_buf_text(&path), text, len) : DLSH_EXIT_USAGE;
-        free(text);
     }
     return code;
 }

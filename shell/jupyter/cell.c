@@ -47,7 +47,7 @@ static json_t *aborted_reply(void) {
 
 static json_t *evaluate(const char *text, size_t len) {
     dlsh_value v;
-    dlsh_bundle b = {0};
+    DLSH_SCOPED(dlsh_bundle_free) dlsh_bundle b = {0};
     json_t *result = json_object();
     dl_status status = dlsh_run(jup.s, "<user_expressions>", text, len, &v);
     if (!status && v.type == DLSH_VOID) v = dlsh_none();
@@ -62,7 +62,6 @@ static json_t *evaluate(const char *text, size_t len) {
         add_failure(result, status);
     }
     if (!status) dlsh_drop(v);
-    dlsh_bundle_free(&b);
     return result;
 }
 
@@ -121,14 +120,13 @@ static json_t *reply_of(jup_request *r, dl_status status) {
     json_t *reply =
         json_pack("{s:s, s:I}", "status", status ? "error" : "ok", "execution_count", (json_int_t)jup.count);
     if (status) {
-        json_t *error = json_object();
+        DLSH_ENDED(json_decref) json_t *error = json_object();
         add_failure(error, status);
         json_object_update(reply, error);
         if (!jup.silent) {
             jup_sync();
             jup_post(JUP_IOPUB, r, "error", json_incref(error), NULL);
         }
-        json_decref(error);
     }
     json_t *expressions = status ? json_object() : evaluate_all(r);
     if (dlsh_exiting(jup.s, NULL))

@@ -229,7 +229,7 @@ static json_t *given(const json_t *a, const char *name) {
 
 json_t *jup_debug_evaluate(const json_t *a) {
     json_t *text = given(a, "expression");
-    dlsh_value v;
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     DLSH_SCOPED_BUF b = {0};
     if (!text) return NULL;
     if (value_in((int)int_of(a, "frameId"), json_string_value(text), &v)) return failed();
@@ -238,20 +238,18 @@ json_t *jup_debug_evaluate(const json_t *a) {
     json_t *body =
         json_pack("{s:o?, s:s, s:i}", "result", jup_text(dlsh_buf_text(&b), b.n < LONGEST ? b.n : (size_t)LONGEST),
                   "type", dlsh_type_name(v), "variablesReference", has_children(v) ? refer(VALUE, 0, dlsh_ref(v)) : 0);
-    dlsh_drop(v);
     return body;
 }
 
 json_t *jup_debug_rich(const json_t *a) {
     json_t *name = given(a, "variableName"), *data, *metadata;
     dlsh_value v;
-    dlsh_bundle b = {0};
+    DLSH_SCOPED(dlsh_bundle_free) dlsh_bundle b = {0};
     if (!name) return NULL;
     if (value_in((int)int_of(a, "frameId"), json_string_value(name), &v)) return failed();
     dl_status st = jup_value_bundle(v, &b);
     dlsh_drop(v);
     if (!st) jup_bundle_json(&b, 0, &data, &metadata);
-    dlsh_bundle_free(&b);
     return st ? failed() : json_pack("{s:o, s:o}", "data", data, "metadata", metadata);
 }
 

@@ -247,10 +247,9 @@ static json_t *do_dump(const json_t *a) {
 /* The whole text of a file of at most 16 MiB; to be freed, NULL. */
 static char *file_text(const char *path) {
     enum { LARGEST = 16 << 20 };
-    FILE *f = fopen(path, "r");
+    DLSH_ENDED(fclose) FILE *f = fopen(path, "r");
     char *text = f ? calloc(1, LARGEST + 1) : NULL;
     if (text) text[fread(text, 1, LARGEST, f)] = 0;
-    if (f) fclose(f);
     return text;
 }
 
@@ -261,11 +260,9 @@ static char *source_text(const char *path) {
 
 static json_t *do_source(const json_t *a) {
     const char *path = path_of(a);
-    char *text = source_text(path);
-    json_t *body = text ? json_pack("{s:o?, s:s}", "content", jup_text(text, strlen(text)), "mimeType", "text/x-dlsh")
-                        : jup_debug_fail("the text of %s is not known", path);
-    free(text);
-    return body;
+    DLSH_FREED char *text = source_text(path);
+    return text ? json_pack("{s:o?, s:s}", "content", jup_text(text, strlen(text)), "mimeType", "text/x-dlsh")
+                : jup_debug_fail("the text of %s is not known", path);
 }
 
 /* May a statement begin on the line at s? Lines of comments and closing braces have none, nor lines within brackets. */

@@ -72,9 +72,8 @@ static void fill(dlsh_buf *to, const char *text, const char *names) {
 }
 
 dl_status dlsh_highlight(const char *text, dlsh_buf *to) {
-    char *names = names_text();
+    DLSH_FREED char *names = names_text();
     if (!names) return dl_failed();
     fill(to, text, names);
-    free(names);
     return to->failed ? DL_ERR_MEMORY : DL_OK;
 }

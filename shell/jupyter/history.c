@@ -28,11 +28,10 @@ static void add(json_t *cell) {
 
 /* Reads all lines; a last one cut off by a crash is left out. */
 static void read_file(FILE *f) {
-    char *line = NULL;
+    DLSH_FREED char *line = NULL;
     size_t cap = 0;
     ssize_t n;
     while ((n = getline(&line, &cap, f)) > 0) add(json_loadb(line, (size_t)n, JSON_ALLOW_NUL, NULL));
-    free(line);
 }
 
 static long session_of(const json_t *cell) { return (long)json_integer_value(json_array_get(cell, 0)); }
@@ -40,12 +39,10 @@ static long number_of(const json_t *cell) { return (long)json_integer_value(json
 static const char *code_of(const json_t *cell) { return json_string_value(json_array_get(cell, 2)); }
 
 static int write_line(int fd, json_t *cell) {
-    char *text = json_dumps(cell, JSON_COMPACT);
+    DLSH_FREED char *text = json_dumps(cell, JSON_COMPACT);
     size_t n = text ? strlen(text) : 0;
     if (text) text[n++] = '\n'; /* in the place of the NUL */
-    int good = text && write(fd, text, n) == (ssize_t)n;
-    free(text);
-    return good;
+    return text && write(fd, text, n) == (ssize_t)n;
 }
 
 /* Leaves the newest half in the file. */
@@ -64,9 +61,8 @@ static void open_history(void) {
     if (history.cells) return;
     history.cells = json_array();
     history.session = 1;
-    char *path = dlsh_state_file("cells.jsonl");
+    DLSH_FREED char *path = dlsh_state_file("cells.jsonl");
     history.fd = path ? open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
-    free(path);
     if (history.fd < 0) return; /* this session alone then */
     flock(history.fd, LOCK_EX);
     int copy = dup(history.fd);
@@ -82,9 +78,8 @@ static void open_history(void) {
     shorten();
     history.read = json_array_size(history.cells);
     /* an empty cell reserves the number of this session */
-    json_t *mark = json_pack("[I,i,s]", (json_int_t)history.session, 0, "");
+    DLSH_ENDED(json_decref) json_t *mark = json_pack("[I,i,s]", (json_int_t)history.session, 0, "");
     if (mark) write_line(history.fd, mark);
-    json_decref(mark);
     flock(history.fd, LOCK_UN);
 }
 

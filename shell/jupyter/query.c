@@ -44,8 +44,8 @@ static size_t name_at(const char *code, size_t len, size_t cursor, size_t *from)
 /* The value of a chain of names, abridged to some lines; returns 0 when it has none. */
 static int put_value(dlsh_buf *page, const char *name, size_t len, int whole) {
     enum { LINES = 12 };
-    dlsh_value v;
-    dlsh_bundle b = {0};
+    DLSH_DROPPED dlsh_value v = dlsh_void();
+    DLSH_SCOPED(dlsh_bundle_free) dlsh_bundle b = {0};
     if (!dlsh_chain_value(jup.s, name, len, &v)) return 0;
     if (!dlsh_callable(v) && !jup_value_bundle(v, &b)) {
         const char *text = dlsh_buf_text(&b.text), *end = text;
@@ -57,8 +57,6 @@ static int put_value(dlsh_buf *page, const char *name, size_t len, int whole) {
     const char *type = dlsh_type_name(v);
     if (dot) dlsh_buf_printf(page, "%.*s is %s %s.\n", (int)len, name, strchr("aeiou", *type) ? "an" : "a", type);
     dl_error_clear();
-    dlsh_bundle_free(&b);
-    dlsh_drop(v);
     return 1;
 }
 
@@ -97,7 +95,7 @@ json_t *jup_is_complete(jup_request *r) {
     size_t len, n;
     const char *code = jup_content_text(r, "code", &len);
     if (!code) return jup_refused("code");
-    char *text = jup_cell_text(code, len, &n);
+    DLSH_FREED char *text = jup_cell_text(code, len, &n);
     if (!text) return jup_failure("out of memory", "no memory for the cell");
     int c = jup_cell_is_c(code, len);
     dlsh_completeness state = c ? c_completeness(code, len) : dlsh_is_complete(jup.s, text, n);
@@ -110,7 +108,6 @@ json_t *jup_is_complete(jup_request *r) {
         json_object_set_new(reply, "indent", json_string(indent));
     }
     dl_error_clear();
-    free(text);
     return reply;
 }
 

@@ -69,14 +69,13 @@ void jup_bundle_json(const dlsh_bundle *b, int to_see, json_t **data, json_t **m
         } else {
             put_text(*data, type, f->s, f->n);
         }
-        json_t *about = json_object();
+        DLSH_ENDED(json_decref) json_t *about = json_object();
         if ((i == DLSH_PNG || i == DLSH_SVG) && b->width > 0 && b->height > 0) {
             json_object_set_new(about, "width", json_integer(b->width));
             json_object_set_new(about, "height", json_integer(b->height));
         }
         if (i == DLSH_PNG && b->alt.n) json_object_set_new(about, "alt", jup_text(b->alt.s, b->alt.n));
         if (json_object_size(about)) json_object_set(*metadata, type, about);
-        json_decref(about);
     }
     if (b->form[DLSH_SVG].n && !b->form[DLSH_HTML].n) put_svg_html(*data, &b->form[DLSH_SVG]);
 }
@@ -220,7 +219,7 @@ static void progress_as_text(const dlsh_progress *p, dlsh_look look) {
 
 static void sink_progress(dlsh_sink *s, const dlsh_progress *p) {
     dlsh_look look = dlsh_sink_look(s);
-    dlsh_bundle b = {0};
+    DLSH_SCOPED(dlsh_bundle_free) dlsh_bundle b = {0};
     if (jup.silent || dlsh_view.progress == DLSH_OFF || look.mode != DLSH_MODE_TABLE) return;
     if (out.shows != JUP_DISPLAYS) {
         progress_as_text(p, look);
@@ -233,7 +232,6 @@ static void sink_progress(dlsh_sink *s, const dlsh_progress *p) {
         send_display(&b);
         if (p->stopped || (p->done && !p->more)) out.live_id = 0;
     }
-    dlsh_bundle_free(&b);
 }
 
 static void sink_clear(dlsh_sink *s, int wait) {
@@ -337,9 +335,9 @@ dl_status jup_value_bundle(dlsh_value v, dlsh_bundle *b) {
 }
 
 dl_status jup_show_result(dlsh_value v, dlsh_buf *text) {
-    dlsh_bundle b = {0};
-    dl_status status = jup_value_bundle(v, &b);
-    if (!status && !jup.silent) {
+    DLSH_SCOPED(dlsh_bundle_free) dlsh_bundle b = {0};
+    DLSH_TRY(jup_value_bundle(v, &b));
+    if (!jup.silent) {
         json_t *data, *metadata;
         jup_bundle_json(&b, 1, &data, &metadata);
         jup_sync();
@@ -349,8 +347,7 @@ dl_status jup_show_result(dlsh_value v, dlsh_buf *text) {
             NULL);
         if (b.text.n) dlsh_buf_add(text, b.text.s, b.text.n);
     }
-    dlsh_bundle_free(&b);
-    return status;
+    return DL_OK;
 }
 
 dlsh_sink *jup_sink(void) {

@@ -139,9 +139,8 @@ static int write_lexer(const char *folder) {
 }
 
 static int write_json(const char *folder, const char *name, json_t *j) {
-    char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
+    DLSH_FREED char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
     int good = text && write_file(folder, name, text);
-    free(text);
     json_decref(j);
     return good;
 }

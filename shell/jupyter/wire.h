@@ -3,8 +3,9 @@
 #ifndef DLSH_FRONT_JUPYTER_WIRE_H
 #define DLSH_FRONT_JUPYTER_WIRE_H
 
-#include <jansson.h>
 #include <stddef.h>
+
+#include "lang/json.h"
 
 #define JUP_PROTOCOL "5.4"
 

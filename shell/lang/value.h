@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -298,6 +299,7 @@ DLSH_ENDS(dl_summary_free, dl_summary)
 DLSH_ENDS(dl_tape_free, dl_tape)
 DLSH_ENDS(dl_tensor_file_free, dl_tensor_file)
 DLSH_ENDS(dl_text_free, char)
+DLSH_ENDS(fclose, FILE)
 static inline void dlsh_drop_at(const dlsh_value *owned) { dlsh_drop(*owned); }
 static inline void dlsh_free_at(void *owned) {
     void *memory;

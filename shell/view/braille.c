@@ -175,7 +175,7 @@ static void put_x(dlsh_buf *out, const picture *p, const char *name) {
     snprintf(label, sizeof label, "%.*s", p->c.columns < 39 ? p->c.columns : 39, name ? name : "");
     double values[2 * TICKS];
     int n = ticks(&p->x, values, p->c.columns / 14 < TICKS ? p->c.columns / 14 + 1 : TICKS), end = 0;
-    char *text = malloc((size_t)p->c.columns + 40);
+    DLSH_FREED char *text = malloc((size_t)p->c.columns + 40);
     if (!text) return;
     memset(text, ' ', (size_t)p->c.columns + 40);
     dlsh_buf_printf(out, "%*s└", LABEL - 1, "");
@@ -194,7 +194,6 @@ static void put_x(dlsh_buf *out, const picture *p, const char *name) {
         end = from + len;
     }
     dlsh_buf_printf(out, "\n%.*s  %s\n", room > 0 ? room : 0, text, label);
-    free(text);
 }
 
 static void drop_blanks(dlsh_buf *out) {

@@ -117,12 +117,11 @@ static void json_text(const char *s, size_t n) {
         }
         console.line_open = 0;
         DLSH_SCOPED_BUF out = {0};
-        dlsh_value v = dlsh_string_n(dlsh_buf_text(&console.line), console.line.n);
+        DLSH_DROPPED dlsh_value v = dlsh_string_n(dlsh_buf_text(&console.line), console.line.n);
         if (!dlsh_failed(v) && !dlsh_json(&out, v)) {
             dlsh_buf_puts(&out, "\n");
             write_out(out.s, out.n);
         }
-        dlsh_drop(v);
         console.line.n = 0;
     }
 }
@@ -196,14 +195,11 @@ static void console_error(dlsh_sink *s, const dlsh_diag *d) {
 /* ---------------------------------------------------------------- progress and plots */
 
 static dl_status json_progress(const dlsh_progress *p) {
-    dlsh_value r = DLSH_RECORD_OF({"progress", dlsh_string(p->label ? p->label : "")}, {"at", dlsh_int(p->at)},
-                                  {"total", dlsh_int(p->total)});
-    dl_status status = DL_OK;
-    for (int i = 0; !status && i < p->nmetrics; i++)
-        status = dlsh_record_fill(r, &(dlsh_entry){p->names[i], dlsh_float(p->values[i])}, 1);
-    if (!status) status = dlsh_failed(r) ? dl_failed() : console_value(&console.sink, r);
-    dlsh_drop(r);
-    return status;
+    DLSH_DROPPED dlsh_value r = DLSH_RECORD_OF({"progress", dlsh_string(p->label ? p->label : "")},
+                                               {"at", dlsh_int(p->at)}, {"total", dlsh_int(p->total)});
+    for (int i = 0; i < p->nmetrics; i++)
+        DLSH_TRY(dlsh_record_fill(r, &(dlsh_entry){p->names[i], dlsh_float(p->values[i])}, 1));
+    return dlsh_failed(r) ? dl_failed() : console_value(&console.sink, r);
 }
 
 static void console_progress(dlsh_sink *s, const dlsh_progress *p) {

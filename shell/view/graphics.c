@@ -118,7 +118,7 @@ static dl_status put_sixel(const dlsh_buf *png, dlsh_buf *out) {
     sixel_output_t *output = NULL;
     sixel_dither_t *dither = NULL;
     DLSH_TRY(load());
-    uint8_t *pixels = read_png(png, &w, &h);
+    DLSH_FREED uint8_t *pixels = read_png(png, &w, &h);
     int ok = pixels && SIXEL_SUCCEEDED(sixel.sixel_output_new(&output, write_sixel, out, NULL)) &&
              SIXEL_SUCCEEDED(sixel.sixel_dither_new(&dither, SIXEL_PALETTE_MAX, NULL)) &&
              SIXEL_SUCCEEDED(sixel.sixel_dither_initialize(dither, pixels, w, h, SIXEL_PIXELFORMAT_RGB888,
@@ -126,7 +126,6 @@ static dl_status put_sixel(const dlsh_buf *png, dlsh_buf *out) {
              SIXEL_SUCCEEDED(sixel.sixel_encode(pixels, w, h, 8, dither, output));
     if (dither) sixel.sixel_dither_unref(dither);
     if (output) sixel.sixel_output_unref(output);
-    free(pixels);
     return ok ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the picture");
 }
 

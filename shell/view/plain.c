@@ -67,9 +67,8 @@ enum { QUOTED = 160, BEFORE = 80, PART = 4000 };
 static void put_part(dlsh_buf *b, const char *s, size_t limit) {
     size_t n = strlen(s), to = n > limit ? limit : n;
     while (to < n && to > 0 && (s[to] & 0xc0) == 0x80) to--;
-    char *part = strndup(s, to);
+    DLSH_FREED char *part = strndup(s, to);
     dlsh_buf_puts_visible(b, part ? part : "");
-    free(part);
     if (to < n) dlsh_buf_puts(b, "...");
 }
 

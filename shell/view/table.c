@@ -14,9 +14,9 @@ enum { GAP = 2, MARK = 1, NARROW = 10, WIDE = 14 };
 
 static dl_status put_visible(dlsh_buf *b, dlsh_value v) {
     DLSH_SCOPED_BUF raw = {0};
-    dl_status status = dlsh_text(&raw, v);
-    if (!status) dlsh_buf_puts_visible(b, dlsh_buf_text(&raw));
-    return status;
+    DLSH_TRY(dlsh_text(&raw, v));
+    dlsh_buf_puts_visible(b, dlsh_buf_text(&raw));
+    return DL_OK;
 }
 
 /* Whether a format with a fixed number of decimals shows the number well: neither very small nor very large. */
@@ -220,10 +220,9 @@ dl_status dlsh_table_csv(dlsh_buf *b, const dlsh_table *t) {
 dl_status dlsh_table_object(dlsh_buf *b, const dlsh_table *t, int row) {
     dlsh_buf_puts(b, "{");
     for (int c = 0; c < t->ncols; c++) {
-        dlsh_value key = dlsh_string(t->cols[c].name);
+        DLSH_DROPPED dlsh_value key = dlsh_string(t->cols[c].name);
         if (c) dlsh_buf_puts(b, ",");
         dl_status status = dlsh_json(b, key);
-        dlsh_drop(key);
         DLSH_TRY(status);
         dlsh_buf_puts(b, ":");
         DLSH_TRY(dlsh_json(b, t->cells[(long)row * t->ncols + c]));

@@ -1,11 +1,9 @@
 /* `run diff`: what differs between two runs: parameters, environment, lines of model and script. */
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands/history/redo.h"
-
-DLSH_ENDS(json_decref, json_t)
+#include "lang/json.h"
 
 /* The differences, for programs as rows, for people as a table and lines below it. */
 typedef struct difference {

@@ -74,10 +74,9 @@ static dl_status value_of_x(const dlsh_args *a, dlsh_value *out) {
     }
     if (out->type == DLSH_VOID) *out = dlsh_ref(v ? *v : *x);
     if (is_numbers(out)) return DL_OK;
-    dl_status st =
-        dlsh_arg_fail(a, "x", DL_ERR_TYPE, NULL, "x must be a tensor or a list, got %s", dlsh_type_name(*out));
-    dlsh_drop(*out);
-    return st;
+    DLSH_DROPPED dlsh_value other = *out;
+    *out = dlsh_void();
+    return dlsh_arg_fail(a, "x", DL_ERR_TYPE, NULL, "x must be a tensor or a list, got %s", dlsh_type_name(other));
 }
 
 /* Whether the first word is a metric of the runs given, or of the last run: it then wins over a variable of that name.

@@ -63,7 +63,8 @@ static dl_status give_result(closure *c, dlsh_value v, void *result) {
 }
 
 static dl_status run(closure *c, void *result, void **args) {
-    dlsh_value values[DLSH_C_MAX_ARGS], out = dlsh_void(), f = dlsh_ref(c->f);
+    dlsh_value values[DLSH_C_MAX_ARGS];
+    DLSH_DROPPED dlsh_value out = dlsh_void(), f = dlsh_ref(c->f);
     dlsh_session *s = c->state->s;
     int n = (int)c->function->n, have = 0;
     dl_status st = DL_OK;
@@ -75,8 +76,6 @@ static dl_status run(closure *c, void *result, void **args) {
     if (st && st != DL_ERR_INTERRUPT && f.type == DLSH_FN)
         st = dlsh_place_at(s, f.as.fn->unit, f.as.fn->node->span, st); /* if it has no other */
     for (int i = 0; i < have; i++) dlsh_drop(values[i]);
-    dlsh_drop(out);
-    dlsh_drop(f);
     return st;
 }
 
@@ -176,11 +175,9 @@ void *dlsh_c_closure(dlsh_session *s, const dlsh_ctype *t, dlsh_value f, const v
 void dlsh_c_closures_end(dlsh_cstate *st, const void *owner) {
     for (closure *c = st->closures; c; c = c->next) {
         if (c->owner != owner) continue;
-        dlsh_value f = c->f, last = c->last;
+        DLSH_DROPPED dlsh_value f = c->f, last = c->last;
         c->owner = NULL;
         c->f = c->last = dlsh_void();
-        dlsh_drop(f);
-        dlsh_drop(last);
     }
 }
 

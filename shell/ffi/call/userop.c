@@ -142,17 +142,14 @@ static int dtype_behind(const dlsh_ctype *t) {
 
 /* Fails for a tensor parameter with an unknown name; the hint lists the valid names. */
 static dl_status unknown_name(const dlsh_userop *u, const op_function *c, const dlsh_cparam *p, int backward) {
-    dlsh_buf names = {0};
+    DLSH_SCOPED_BUF names = {0};
     for (int k = 0; k < u->nin + u->nout; k++) {
         const char *tensor = k < u->nin ? u->in[k] : u->out[k - u->nin];
         dlsh_buf_printf(&names, "%s%s", k ? ", " : "its names are ", tensor);
         if (backward) dlsh_buf_printf(&names, ", g%s", tensor);
     }
-    dl_status st =
-        dlsh_fail(DL_ERR_TYPE, dlsh_buf_text(&names), "op %s: parameter '%s' of %s names no input%s", u->name, p->name,
-                  c->f->proto->name, backward ? ", no result and no gradient of one" : " and no result");
-    dlsh_buf_free(&names);
-    return st;
+    return dlsh_fail(DL_ERR_TYPE, dlsh_buf_text(&names), "op %s: parameter '%s' of %s names no input%s", u->name,
+                     p->name, c->f->proto->name, backward ? ", no result and no gradient of one" : " and no result");
 }
 
 static dl_status bad_parameter(const dlsh_userop *u, const op_function *c, const dlsh_cparam *p, const char *why) {
@@ -444,7 +441,8 @@ static dl_status read_sizes(const dlsh_userop *u, dlsh_value v, int *ndim, long 
 static dl_status shape(void *ctx, int k, dl_tensor *const *in, const double *attr, dl_dtype *dtype, int *ndim,
                        long *sizes) {
     dlsh_userop *u = ctx;
-    dlsh_value args[DLSH_OP_MAX_IN + DLSH_OP_MAX_ATTR], v = dlsh_void();
+    dlsh_value args[DLSH_OP_MAX_IN + DLSH_OP_MAX_ATTR];
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     DLSH_TRY(ended(u));
     if (u->out_dtype[k] >= 0) *dtype = (dl_dtype)u->out_dtype[k];
     if (u->shape.type == DLSH_VOID) return DL_OK;
@@ -458,7 +456,6 @@ static dl_status shape(void *ctx, int k, dl_tensor *const *in, const double *att
         int each = v.type == DLSH_LIST && v.as.list->n == u->nout && v.as.list->items[0].type == DLSH_LIST;
         st = read_sizes(u, each ? v.as.list->items[k] : v, ndim, sizes);
     }
-    dlsh_drop(v);
     return st;
 }
 

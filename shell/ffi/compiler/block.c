@@ -108,11 +108,11 @@ static dl_status put_option(dlsh_session *s, const dlsh_node *k, int which, dlsh
 
 /* Reads the options between `C` and the brace. */
 static dl_status read_options(dlsh_session *s, const dlsh_node *n, dlsh_cblock *b) {
-    dlsh_buf flags = {0};
+    DLSH_SCOPED_BUF flags = {0};
     dl_status st = DL_OK;
     for (int i = 0; i < n->nkids && !st; i++) {
         const dlsh_node *k = n->kids[i];
-        dlsh_value v = dlsh_void();
+        DLSH_DROPPED dlsh_value v = dlsh_void();
         int which = 0;
         while (which < NOPTION && strcmp(option_names[which], k->text)) which++;
         if (which == NOPTION) {
@@ -126,11 +126,9 @@ static dl_status read_options(dlsh_session *s, const dlsh_node *n, dlsh_cblock *
             st = dlsh_at(s, k, dlsh_fail(DL_ERR_VALUE, NULL, "option %s= needs a value", k->text));
         else if (!(st = dlsh_eval(s, k->kids[0], &v)))
             st = put_option(s, k, which, v, &flags, &b->compiler);
-        dlsh_drop(v);
     }
     if (!st && flags.n && (flags.failed || !(b->flags = strdup(dlsh_buf_text(&flags)))))
         st = dlsh_no_memory("a C block");
-    dlsh_buf_free(&flags);
     return st;
 }
 
@@ -244,7 +242,7 @@ static int key_in_use(const dlsh_cstate *st, const char *key) {
 
 /* Compiles the text with these flags; sets key and path, and the messages in *r. */
 static dl_status compile(dlsh_cblock *b, const char *flags, dlsh_cc_result *r) {
-    dlsh_buf text = {0}, suffix = {0};
+    DLSH_SCOPED_BUF text = {0}, suffix = {0};
     char tag[24], exports[40];
     dl_status st = DL_OK;
     if (b->cuda) st = cuda_text(b, &text);
@@ -263,8 +261,6 @@ static dl_status compile(dlsh_cblock *b, const char *flags, dlsh_cc_result *r) {
     }
     if (!st) st = dlsh_cc_compile(&job, b->key, r);
     if (!st) snprintf(b->path, sizeof b->path, "%s", r->path);
-    dlsh_buf_free(&text);
-    dlsh_buf_free(&suffix);
     return st;
 }
 
@@ -397,24 +393,20 @@ static void warn_hidden(dlsh_cblock *b) {
 
 /* Lets the compiler give the layouts of structs when attributes or pragmas may change them. */
 static dl_status ask_layouts(const dlsh_cblock *b, int savepoint) {
-    dlsh_buf context = {0}, flags = {0};
+    DLSH_SCOPED_BUF context = {0}, flags = {0};
     if (!dlsh_c_has_layout_words(b->text) || b->cuda || !dlsh_c_can_query()) return DL_OK;
     dlsh_buf_printf(&context, "%s\n%s\n", b->prelude ? b->prelude : "", b->text);
     dlsh_buf_printf(&flags, "%s -I'%s'", b->flags ? b->flags : "", dlsh_cc_folder());
-    dl_status st =
-        context.failed || flags.failed
-            ? dlsh_no_memory("a C block")
-            : dlsh_c_query_layouts(dlsh_c_space(b->s), savepoint, dlsh_buf_text(&context), dlsh_buf_text(&flags));
-    dlsh_buf_free(&context);
-    dlsh_buf_free(&flags);
-    return st;
+    return context.failed || flags.failed
+               ? dlsh_no_memory("a C block")
+               : dlsh_c_query_layouts(dlsh_c_space(b->s), savepoint, dlsh_buf_text(&context), dlsh_buf_text(&flags));
 }
 
 static dl_status declare(dlsh_cblock *b) {
     dlsh_cspace *space = dlsh_c_space(b->s);
     int savepoint = dlsh_c_savepoint(space);
-    dlsh_buf text = {0};
-    dlsh_cdecls d = {0};
+    DLSH_SCOPED_BUF text = {0};
+    DLSH_SCOPED(dlsh_cdecls_free) dlsh_cdecls d = {0};
     dlsh_cerror e;
     dlsh_cblock_declarations(b, &text);
     dl_status st =
@@ -425,15 +417,14 @@ static dl_status declare(dlsh_cblock *b) {
     for (int i = 0; i < d.n && !st; i++) st = bind(b, &d.items[i]);
     if (!st) warn_unreadable(b, &d);
     if (!st) warn_hidden(b);
-    dlsh_cdecls_free(&d);
-    dlsh_buf_free(&text);
     return st;
 }
 
 /* ---------------------------------------------------------------- the statement */
 
 static dl_status fill(dlsh_cblock *b, const dlsh_unit *u, const dlsh_node *n) {
-    dlsh_buf prelude = {0}, before = {0};
+    dlsh_buf before = {0};
+    DLSH_SCOPED_BUF prelude = {0};
     b->cuda = !strcmp(n->text, "CUDA");
     b->text = strdup(n->label);
     b->file = strdup(u->name);
@@ -447,7 +438,6 @@ static dl_status fill(dlsh_cblock *b, const dlsh_unit *u, const dlsh_node *n) {
     dlsh_buf_add(&prelude, before.s ? before.s : "", before.n);
     dlsh_buf_free(&before);
     if (!st && (prelude.failed || !(b->prelude = strdup(dlsh_buf_text(&prelude))))) st = dlsh_no_memory("a C block");
-    dlsh_buf_free(&prelude);
     return st;
 }
 

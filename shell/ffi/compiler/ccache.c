@@ -200,7 +200,7 @@ static int is_entry(int dir, const char *name, const struct stat *st) {
 
 /* Removes the entries that were not used for longest, once there are 25 % more than KEPT. */
 static void prune(const char *base) {
-    entry *all = malloc(2 * KEPT * sizeof *all);
+    DLSH_FREED entry *all = malloc(2 * KEPT * sizeof *all);
     int n = 0;
     DIR *d = all ? opendir(base) : NULL;
     for (struct dirent *e; d && n < 2 * KEPT && (e = readdir(d));) {
@@ -214,36 +214,31 @@ static void prune(const char *base) {
         for (int i = KEPT; i < n; i++) unlinkat(dirfd(d), all[i].name, 0);
     }
     if (d) closedir(d);
-    free(all);
 }
 
 /* Adds an entry; `depends` is a makefile with the headers it was made from. */
 static void keep(const char *key, const char *ending, const void *data, size_t n, const char *depends) {
     char path[PATH_SIZE];
-    dlsh_buf headers = {0};
+    DLSH_SCOPED_BUF headers = {0};
     FILE *makefile = entry_path(key, ending, path) ? fopen(depends, "re") : NULL;
     if (!makefile) return;
     list_headers(&headers, makefile);
     fclose(makefile);
     if (!headers.failed) dlsh_sealed_write(path, data, n, dlsh_buf_text(&headers));
-    dlsh_buf_free(&headers);
     prune(cache_folder());
 }
 
 void dlsh_cc_cache_put(const char *key, const char *so, const char *depends) {
     char part[16384];
-    dlsh_buf code = {0};
-    FILE *f = fopen(so, "re");
+    DLSH_SCOPED_BUF code = {0};
+    DLSH_ENDED(fclose) FILE *f = fopen(so, "re");
     for (size_t n; f && (n = fread(part, 1, sizeof part, f)) > 0;) dlsh_buf_add(&code, part, n);
     if (f && !ferror(f) && !code.failed) keep(key, LIBRARY, dlsh_buf_text(&code), code.n, depends);
-    if (f) fclose(f);
-    dlsh_buf_free(&code);
 }
 
 void dlsh_cc_cache_put_answer(const char *key, const char *said, size_t n, int good, const char *depends) {
-    dlsh_buf content = {0};
+    DLSH_SCOPED_BUF content = {0};
     dlsh_buf_puts(&content, good ? "1" : "0");
     dlsh_buf_add(&content, said, n);
     if (!content.failed) keep(key, ANSWER, content.s, content.n, depends);
-    dlsh_buf_free(&content);
 }

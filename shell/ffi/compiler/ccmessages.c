@@ -209,14 +209,13 @@ dl_status dlsh_cc_read_messages(const dlsh_cc_job *job, const char *output, size
         if (*p == '[') {
             st = read_json(job, p, len, r);
         } else {
-            char *line = strndup(p, len);
+            DLSH_FREED char *line = strndup(p, len);
             int had = r->nmessages;
             st = line ? read_line(job, line, r) : dlsh_no_memory("a message");
             if (r->nmessages > had &&
                 (!after(line, DLSH_CC_FILE) || sscanf(after(line, DLSH_CC_FILE), "(%d)", &at) < 1))
                 at = 0;
             if (at && above && r->nmessages) read_caret(job, above, nabove, p, len, at, &r->messages[r->nmessages - 1]);
-            free(line);
         }
         if (st) return st;
         above = p;

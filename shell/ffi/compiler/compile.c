@@ -42,7 +42,7 @@ dl_status dlsh_cc_add_words(char ***argv, int *argc, const char *const *words) {
 }
 
 dl_status dlsh_cc_words(const char *text, char ***argv, int *argc) {
-    dlsh_buf word = {0};
+    DLSH_SCOPED_BUF word = {0};
     dl_status st = DL_OK;
     char quote = 0;
     int inside = 0;
@@ -65,7 +65,6 @@ dl_status dlsh_cc_words(const char *text, char ***argv, int *argc) {
         else
             dlsh_buf_add(&word, p, 1);
     }
-    dlsh_buf_free(&word);
     return st;
 }
 
@@ -114,15 +113,13 @@ int dlsh_cc_first_line(const dlsh_cc_job *job) {
 }
 
 static dl_status write_source(const dlsh_cc_job *job, int wraps_threads, const char *path) {
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     if (job->prelude) dlsh_buf_printf(&b, "#line 1 \"<declared before>\"\n%s\n", job->prelude);
     dlsh_buf_printf(&b, "#line %d \"" DLSH_CC_FILE "\"\n", dlsh_cc_first_line(job));
     dlsh_buf_add(&b, job->text, job->len);
     if (job->suffix) dlsh_buf_printf(&b, "\n#line 1 \"<exported>\"\n;\n%s\n", job->suffix);
     if (wraps_threads) dlsh_buf_printf(&b, "\n#line 1 \"<threads>\"\n%s", dlsh_cc_threads);
-    dl_status st = b.failed ? dlsh_no_memory("C text") : dlsh_cc_write_file(path, b.s, b.n);
-    dlsh_buf_free(&b);
-    return st;
+    return b.failed ? dlsh_no_memory("C text") : dlsh_cc_write_file(path, b.s, b.n);
 }
 
 /* Puts dlcore.h into the folder, once. */
@@ -239,7 +236,7 @@ enum { EXPORTS_FORM = 3 };
 
 dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]) {
     build b = {.job = job};
-    dlsh_buf t = {0};
+    DLSH_SCOPED_BUF t = {0};
     dl_status status = options(&b);
     dlsh_buf_printf(&t, "%s %d %d ", dl_version(), EXPORTS_FORM, copy);
     if (!status) dlsh_cc_identify(b.program, &t);
@@ -251,7 +248,6 @@ dl_status dlsh_cc_key(const dlsh_cc_job *job, int copy, char key[DLSH_CC_KEY]) {
     if (strstr(dlsh_buf_text(&t), "dlcore.h")) dlsh_buf_puts(&t, header);
     if (!status && t.failed) status = dlsh_no_memory("C text");
     if (!status) dlsh_cc_hash(t.s, t.n, key);
-    dlsh_buf_free(&t);
     return status;
 }
 

@@ -69,6 +69,7 @@ dl_status dlsh_cc_words(const char *text, char ***argv, int *argc);
 /* Appends words as they are, up to a NULL. */
 dl_status dlsh_cc_add_words(char ***argv, int *argc, const char *const *words);
 void dlsh_cc_words_free(char **argv);
+DLSH_ENDS(dlsh_cc_words_free, char *)
 
 /* ---- within (ccache.c, ccmessages.c, threads.c) */
 

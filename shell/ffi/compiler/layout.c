@@ -49,14 +49,13 @@ static void ask_type(query *q, dlsh_ctype *t, const char *text, int depth) {
     }
     for (long i = 0; i < t->n; i++) {
         const dlsh_ctype *part = t->fields[i].type;
-        dlsh_buf path = {0};
+        DLSH_SCOPED_BUF path = {0};
         if (!t->fields[i].name) continue;
         dlsh_buf_printf(&path, "__typeof__(((%s *)0)->%s", text, t->fields[i].name);
         for (; part->kind == DLSH_C_ARRAY; part = part->base) dlsh_buf_puts(&path, "[0]");
         dlsh_buf_puts(&path, ")");
         if (dlsh_c_is_struct(part) && !part->plain->tag && !part->plain->alias)
             ask_type(q, (dlsh_ctype *)part->plain, dlsh_buf_text(&path), depth + 1);
-        dlsh_buf_free(&path);
     }
 }
 
@@ -83,7 +82,8 @@ static const long *read_layout(dlsh_ctype *t, const long *v, const long *end) {
 
 static dl_status ask(query *q, const char *context, const char *flags) {
     static const char *const args[] = {"-S", "-O0", "-g0", "-w", "-o", "-", NULL};
-    dlsh_buf said = {0}, text = {0}, data = {0};
+    dlsh_buf text = {0};
+    DLSH_SCOPED_BUF said = {0}, data = {0};
     int good;
     dlsh_buf_printf(&text, "%s\n%s%s", context, dlsh_buf_text(&q->undefs), dlsh_buf_text(&q->source));
     int failed = q->source.failed || q->undefs.failed || text.failed;
@@ -95,8 +95,6 @@ static dl_status ask(query *q, const char *context, const char *flags) {
         const long *v = (const long *)(void *)data.s, *end = v + data.n / sizeof *v;
         for (int i = 0; i < q->n && v; i++) v = read_layout(q->types[i], v, end);
     }
-    dlsh_buf_free(&said);
-    dlsh_buf_free(&data);
     return st;
 }
 
@@ -105,7 +103,7 @@ int dlsh_c_has_layout_words(const char *text) {
 }
 
 dl_status dlsh_c_query_layouts(dlsh_cspace *c, int savepoint, const char *context, const char *flags) {
-    query *q = calloc(1, sizeof *q);
+    DLSH_FREED query *q = calloc(1, sizeof *q);
     const dlsh_cname *n;
     if (!q) return dlsh_no_memory("layouts");
     dlsh_buf_puts(&q->source, "long dlsh_query[] = {\n");
@@ -116,6 +114,5 @@ dl_status dlsh_c_query_layouts(dlsh_cspace *c, int savepoint, const char *contex
     dl_status st = q->n ? ask(q, context, flags) : DL_OK;
     dlsh_buf_free(&q->source);
     dlsh_buf_free(&q->undefs);
-    free(q);
     return st;
 }

@@ -153,7 +153,7 @@ static void read_types(macro_set *f, const char *said) {
 }
 
 static dl_status ask_types(macro_set *f) {
-    dlsh_buf source = {0}, said = {0};
+    DLSH_SCOPED_BUF source = {0}, said = {0};
     int good, n = 0;
     dlsh_buf_puts(&source, f->from->source);
     for (int i = 0; i < f->n; i++) {
@@ -163,18 +163,16 @@ static dl_status ask_types(macro_set *f) {
         n++;
         add_probe(&source, i, x->macro->name);
     }
-    dl_status st = source.failed ? DL_ERR_MEMORY : n ? ask(f->from, dlsh_buf_text(&source), 1, &said, &good) : DL_OK;
-    if (!st) read_types(f, dlsh_buf_text(&said));
-    dlsh_buf_free(&source);
-    dlsh_buf_free(&said);
-    return st;
+    DLSH_TRY(source.failed ? DL_ERR_MEMORY : n ? ask(f->from, dlsh_buf_text(&source), 1, &said, &good) : DL_OK);
+    read_types(f, dlsh_buf_text(&said));
+    return DL_OK;
 }
 
 dl_status dlsh_c_query_type(dlsh_cspace *c, const dlsh_cheader *h, const char *expression, const dlsh_ctype **type) {
     dlsh_cmacro m = {.name = expression};
     macro_info one = {.macro = &m, .asked = 1};
     macro_set f = {.c = c, .from = h, .items = &one, .n = 1};
-    dlsh_buf source = {0}, said = {0};
+    DLSH_SCOPED_BUF source = {0}, said = {0};
     int good;
     dlsh_buf_puts(&source, h->source);
     dlsh_buf_printf(&source,
@@ -184,8 +182,6 @@ dl_status dlsh_c_query_type(dlsh_cspace *c, const dlsh_cheader *h, const char *e
     dl_status st = source.failed ? DL_ERR_MEMORY : ask(h, dlsh_buf_text(&source), 1, &said, &good);
     if (!st) read_types(&f, dlsh_buf_text(&said));
     *type = one.type;
-    dlsh_buf_free(&source);
-    dlsh_buf_free(&said);
     return st;
 }
 
@@ -203,10 +199,9 @@ static void put_bytes(dlsh_buf *b, unsigned long v, int n) { dlsh_buf_add(b, (co
 /* Adds the text of .string "a\303\"b". */
 static void put_text(dlsh_buf *b, const char *s, const char *end, int zero) {
     dlsh_ctok t = {.kind = DLSH_CT_STRING, .text = s, .len = (size_t)(end - s)};
-    char *text = malloc(t.len + 1);
+    DLSH_FREED char *text = malloc(t.len + 1);
     if (text && t.len > 1) dlsh_buf_add(b, text, dlsh_clex_string(&t, text));
     if (zero) dlsh_buf_add(b, "", 1);
-    free(text);
 }
 
 int dlsh_c_read_data(const char *s, dlsh_buf *b) {
@@ -269,12 +264,11 @@ static dl_status read_values(macro_set *f, const char *said) {
     for (int i = 0; i < f->n; i++) {
         macro_info *x = &f->items[i];
         char label[40];
-        dlsh_buf b = {0};
+        DLSH_SCOPED_BUF b = {0};
         if (!has_value(x)) continue;
         snprintf(label, sizeof label, "\ndlsh_v_%d:\n", i);
         const char *s = strstr(said, label);
         int r = s && dlsh_c_read_data(s + strlen(label), &b) ? enter_value(f, x, &b) : 0;
-        dlsh_buf_free(&b);
         if (r < 0) return dlsh_no_memory("constants");
         if (s) said = s + 1; /* they come in order */
         x->is_constant = r;
@@ -283,7 +277,7 @@ static dl_status read_values(macro_set *f, const char *said) {
 }
 
 static dl_status ask_values(macro_set *f) {
-    dlsh_buf source = {0}, said = {0};
+    DLSH_SCOPED_BUF source = {0}, said = {0};
     int good = 0, n = 0;
     dlsh_buf_puts(&source, f->from->source);
     for (int i = 0; i < f->n; i++)
@@ -295,8 +289,6 @@ static dl_status ask_values(macro_set *f) {
         st = read_values(f, dlsh_buf_text(&said));
     else if (!st && n) /* no compiler of the known kinds: what the parser of declarations makes of them */
         st = dlsh_c_enter_macros(f->c, f->from_text);
-    dlsh_buf_free(&source);
-    dlsh_buf_free(&said);
     return st;
 }
 

@@ -117,19 +117,17 @@ static void put_blocks(const dlsh_cblock *b, const dlsh_cwords *new, int cuda, d
 }
 
 dl_status dlsh_prelude(dlsh_cblock *older, dlsh_cblock *new, dlsh_buf *out) {
-    dlsh_buf macros = {0};
-    dlsh_cwords words = {0};
+    DLSH_SCOPED_BUF macros = {0};
+    DLSH_SCOPED(dlsh_cwords_free) dlsh_cwords words = {0};
     if (!older) return DL_OK;
     put_macros(older, &macros);
-    dl_status st = defined(new, &words);
-    if (!st) put_blocks(older, &words, new->cuda, out);
-    if (!st) st = dlsh_cwords_add_text(&words, new->text, USED);
-    if (!st) st = dlsh_cwords_add_text(&words, dlsh_buf_text(&macros), USED);
-    for (dlsh_cblock *b = older; b && !st; b = b->next)
-        if (is_needed(b, &words)) st = need(new, b);
-    dlsh_cwords_free(&words);
-    dlsh_buf_free(&macros);
-    return st;
+    DLSH_TRY(defined(new, &words));
+    put_blocks(older, &words, new->cuda, out);
+    DLSH_TRY(dlsh_cwords_add_text(&words, new->text, USED));
+    DLSH_TRY(dlsh_cwords_add_text(&words, dlsh_buf_text(&macros), USED));
+    for (dlsh_cblock *b = older; b; b = b->next)
+        if (is_needed(b, &words)) DLSH_TRY(need(new, b));
+    return DL_OK;
 }
 
 #if defined(__x86_64__)
@@ -226,7 +224,7 @@ int dlsh_prelude_current(const dlsh_cblock *b) {
 }
 
 dl_status dlsh_prelude_supersede(dlsh_cblock *older, dlsh_cblock *new) {
-    dlsh_cwords words = {0};
+    DLSH_SCOPED(dlsh_cwords_free) dlsh_cwords words = {0};
     dl_status st = older ? defined(new, &words) : DL_OK;
     for (dlsh_cblock *b = st ? NULL : older, *next; b; b = next) {
         next = b->next;
@@ -234,6 +232,5 @@ dl_status dlsh_prelude_supersede(dlsh_cblock *older, dlsh_cblock *new) {
         drop_includes(&new->items, &b->items);
         redirect(b, new);
     }
-    dlsh_cwords_free(&words);
     return st;
 }

@@ -39,7 +39,7 @@ static char **command(const char *const *args, const char *flags, int *argc) {
 
 /* The name of the answer in the cache: a hash of all it depends on but the headers. */
 static void key_of(const char *program, char *const *argv, const char *source, int errors, char key[DLSH_CC_KEY]) {
-    dlsh_buf t = {0};
+    DLSH_SCOPED_BUF t = {0};
     dlsh_buf_printf(&t, "ask %d ", errors);
     dlsh_cc_identify(program, &t);
     for (char *const *a = argv; *a; a++) dlsh_buf_printf(&t, "%s\n", *a);
@@ -48,7 +48,6 @@ static void key_of(const char *program, char *const *argv, const char *source, i
         *key = 0;
     else
         dlsh_cc_hash(t.s, t.n, key);
-    dlsh_buf_free(&t);
 }
 
 /* After errors compilers write no list of headers: runs the compiler again for the list alone. */
@@ -97,16 +96,15 @@ dl_status dlsh_c_query(const char *source, const char *const *args, const char *
                        int *good) {
     char program[400], key[DLSH_CC_KEY];
     int argc;
-    char **argv = command(args, flags, &argc);
-    dl_status st = argv ? DL_OK : dl_failed();
-    if (!st && !dlsh_spawn_find(argv[0], program, sizeof program))
-        st = dlsh_fail(DL_ERR_IO, "install gcc, or name a C compiler in DLSH_CC",
-                       "there is no program '%s' to read C with", argv[0]);
-    if (!st) key_of(program, argv, source, errors, key);
-    if (!st && !(*key && dlsh_cc_cache_get_answer(key, said, good)))
-        st = run(program, &argv, argc, flags, source, errors, key, said, good);
-    dlsh_cc_words_free(argv);
-    return st;
+    DLSH_ENDED(dlsh_cc_words_free) char **argv = command(args, flags, &argc);
+    if (!argv) return dl_failed();
+    if (!dlsh_spawn_find(argv[0], program, sizeof program))
+        return dlsh_fail(DL_ERR_IO, "install gcc, or name a C compiler in DLSH_CC",
+                         "there is no program '%s' to read C with", argv[0]);
+    key_of(program, argv, source, errors, key);
+    if (!(*key && dlsh_cc_cache_get_answer(key, said, good)))
+        DLSH_TRY(run(program, &argv, argc, flags, source, errors, key, said, good));
+    return DL_OK;
 }
 
 int dlsh_c_can_query(void) {

@@ -46,7 +46,7 @@ static dlsh_clib *load(const dlsh_cheader *h, const char *path, const char *name
 
 /* Compiles text after the header and loads it; NULL: recorded. */
 static dlsh_clib *build(const dlsh_cheader *h, const char *text, const char *name) {
-    dlsh_buf flags = {0};
+    DLSH_SCOPED_BUF flags = {0};
     dlsh_cc_result r = {0};
     dlsh_clib *lib = NULL;
     char key[DLSH_CC_KEY];
@@ -68,7 +68,6 @@ static dlsh_clib *build(const dlsh_cheader *h, const char *text, const char *nam
         if (!(st = dlsh_cc_compile(&job, key, &r))) lib = load(h, r.path, name);
     }
     dlsh_cc_result_free(&r);
-    dlsh_buf_free(&flags);
     return lib;
 }
 
@@ -185,24 +184,20 @@ static void block_line(const dlsh_cname *n, const dlsh_ctype *const *types, int 
 
 /* The type of a use of the macro; NULL in *type: it is not an expression. An array counts as a pointer. */
 static dl_status type_of_use(dlsh_cstate *st, const dlsh_cname *n, const char *use, const dlsh_ctype **type) {
-    dlsh_buf both = {0};
+    DLSH_SCOPED_BUF both = {0};
     dlsh_buf_printf(&both, "1 ? %s : %s", use, use);
-    dl_status failed = both.failed ? dlsh_no_memory("a function of a header")
-                                   : dlsh_c_query_type(st->space, n->header, dlsh_buf_text(&both), type);
-    if (!failed && *type) *type = (*type)->plain;
-    dlsh_buf_free(&both);
-    return failed;
+    DLSH_TRY(both.failed ? dlsh_no_memory("a function of a header")
+                         : dlsh_c_query_type(st->space, n->header, dlsh_buf_text(&both), type));
+    if (*type) *type = (*type)->plain;
+    return DL_OK;
 }
 
 /* The same with arguments of these types. */
 static dl_status result_type(dlsh_cstate *st, const dlsh_cname *n, const dlsh_ctype *const *types, int count,
                              const dlsh_ctype **type) {
-    dlsh_buf use = {0};
+    DLSH_SCOPED_BUF use = {0};
     put_use(&use, n, types, count, 1);
-    dl_status failed =
-        use.failed ? dlsh_no_memory("a function of a header") : type_of_use(st, n, dlsh_buf_text(&use), type);
-    dlsh_buf_free(&use);
-    return failed;
+    return use.failed ? dlsh_no_memory("a function of a header") : type_of_use(st, n, dlsh_buf_text(&use), type);
 }
 
 /* The function: "T dlsh_shim(T1 x1, ...) { return NAME(x1, ...); }". */
@@ -274,7 +269,7 @@ static int use_of(const dlsh_ctok *t) {
  * in a string (#). */
 static dl_status find_uses(dlsh_cname *n, int count) {
     static const char *const expand[] = {"-E", "-P", "-w", NULL};
-    dlsh_buf source = {0}, said = {0};
+    DLSH_SCOPED_BUF source = {0}, said = {0};
     int good = 0;
     dlsh_buf_printf(&source, "%s\ndlsh_expansion %s(", n->header->source, n->name);
     for (int i = 0; i < count; i++) dlsh_buf_printf(&source, i ? ", " PROBE "%d" : PROBE "%d", i);
@@ -288,8 +283,6 @@ static dl_status find_uses(dlsh_cname *n, int count) {
         for (dlsh_ctok t; (t = dlsh_clex_next(&lx)).kind != DLSH_CT_END;) n->uses |= use_of(&t);
     }
     if (!st) n->uses |= KNOWN;
-    dlsh_buf_free(&source);
-    dlsh_buf_free(&said);
     return st;
 }
 
@@ -311,7 +304,8 @@ static int put_literal(dlsh_buf *b, dlsh_value v, int raw) {
 
 /* The shim for arguments that are written into the use; NULL: recorded. */
 static struct dlsh_cshim *written_shim(dlsh_cstate *st, const dlsh_cname *n, const dlsh_callargs *args, int raw) {
-    dlsh_buf use = {0}, head = {0}, text = {0};
+    dlsh_buf use = {0}, head = {0};
+    DLSH_SCOPED_BUF text = {0};
     const dlsh_ctype *type = NULL;
     int good = 1;
     dlsh_buf_printf(&use, "%s(", n->name);
@@ -338,7 +332,6 @@ static struct dlsh_cshim *written_shim(dlsh_cstate *st, const dlsh_cname *n, con
     }
     dlsh_buf_free(&use);
     dlsh_buf_free(&head);
-    dlsh_buf_free(&text);
     return k;
 }
 
@@ -426,10 +419,8 @@ static dl_status macro_call(dlsh_session *s, void *self, const dlsh_callargs *ar
     struct dlsh_cshim *k = shim_of_call(dlsh_c_state(s), (dlsh_cname *)n, args, types);
     dlsh_callargs none = {0};
     if (!k) return dl_failed();
-    dlsh_value f = dlsh_ref(k->function);
-    dl_status st = dlsh_c_call(s, dlsh_cfunc_of(f), k->use ? &none : args, out);
-    dlsh_drop(f);
-    return st;
+    DLSH_DROPPED dlsh_value f = dlsh_ref(k->function);
+    return dlsh_c_call(s, dlsh_cfunc_of(f), k->use ? &none : args, out);
 }
 
 static dl_status macro_text(void *self, dlsh_buf *b) {

@@ -73,10 +73,9 @@ static void add_structs(dlsh_buf *b, const dlsh_cspace *c, int savepoint) {
 static void add_functions(dlsh_buf *b, const dlsh_cdecls *d) {
     dlsh_buf_puts(b, "#line 1\n");
     for (int i = 0; i < d->n; i++) {
-        dlsh_buf line = {0};
+        DLSH_SCOPED_BUF line = {0};
         dlsh_c_print(&line, d->items[i].type, d->items[i].name);
         dlsh_buf_printf(b, "%s%s;\n", d->items[i].proto ? "" : "extern ", dlsh_buf_text(&line));
-        dlsh_buf_free(&line);
     }
 }
 
@@ -106,28 +105,23 @@ typedef struct reading {
 
 static dl_status read_headers(const char *headers, reading *r) {
     static const char *const args[] = {"-E", "-P", "-w", NULL};
-    dlsh_buf source = {0}, text = {0};
+    DLSH_SCOPED_BUF source = {0}, text = {0};
     dlsh_cerror e;
     int good;
     if (!(r->c = dlsh_cspace_new())) return DL_ERR_MEMORY;
     add_includes(&source, headers);
     dl_status st = dlsh_c_query(dlsh_buf_text(&source), args, NULL, 0, &text, &good);
     if (!st && good) st = dlsh_c_parse(r->c, dlsh_buf_text(&text), text.n, DLSH_C_LENIENT, &r->d, &e);
-    dlsh_buf_free(&source);
-    dlsh_buf_free(&text);
     return st == DL_ERR_SYNTAX ? DL_OK : st;
 }
 
 /* Fails for a conflict that is a real difference. */
 static dl_status check_conflict(const dlsh_ctype *t, const dlsh_cdecl *d) {
     if (!t || dlsh_c_same(t, d->type, 1)) return DL_OK;
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     dlsh_buf_puts(&b, "the header says: ");
     dlsh_c_print(&b, t, d->name);
-    dl_status st =
-        dlsh_fail(DL_ERR_TYPE, dlsh_buf_text(&b), "this prototype of '%s' is not that of its header", d->name);
-    dlsh_buf_free(&b);
-    return st;
+    return dlsh_fail(DL_ERR_TYPE, dlsh_buf_text(&b), "this prototype of '%s' is not that of its header", d->name);
 }
 
 static dl_status check_structs(const char *said) {
@@ -171,16 +165,14 @@ static dl_status check_messages(dlsh_cspace *c, const char *said, const dlsh_cde
 dl_status dlsh_c_verify(dlsh_cspace *c, const char *lib, const dlsh_cdecls *d, int savepoint, int *at) {
     static const char *const args[] = {"-fsyntax-only", "-w", NULL};
     const char *headers = headers_of(lib);
-    dlsh_buf source = {0}, said = {0};
+    DLSH_SCOPED_BUF source = {0}, said = {0};
     int good;
     *at = -1;
     if (!headers || !d->n || !dlsh_c_can_query()) return DL_OK;
     add_includes(&source, headers);
     add_structs(&source, c, savepoint);
     add_functions(&source, d);
-    dl_status st = source.failed ? DL_ERR_MEMORY : dlsh_c_query(dlsh_buf_text(&source), args, NULL, 1, &said, &good);
-    if (!st && !good) st = check_messages(c, dlsh_buf_text(&said), d, headers, at);
-    dlsh_buf_free(&source);
-    dlsh_buf_free(&said);
-    return st;
+    DLSH_TRY(source.failed ? DL_ERR_MEMORY : dlsh_c_query(dlsh_buf_text(&source), args, NULL, 1, &said, &good));
+    if (!good) DLSH_TRY(check_messages(c, dlsh_buf_text(&said), d, headers, at));
+    return DL_OK;
 }

@@ -28,16 +28,14 @@ static value cannot(dlsh_cparser *p) {
 }
 
 static value string_value(dlsh_cparser *p) {
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     while (p->tok.kind == DLSH_CT_STRING) {
-        char *s = malloc(p->tok.len + 1);
+        DLSH_FREED char *s = malloc(p->tok.len + 1);
         if (!s) break;
         dlsh_buf_add(&b, s, dlsh_clex_string(&p->tok, s));
-        free(s);
         dlsh_cp_advance(p);
     }
     char *text = b.failed ? NULL : strdup(dlsh_buf_text(&b));
-    dlsh_buf_free(&b);
     return (value){.kind = text ? 3 : 0, .text = text};
 }
 
@@ -303,7 +301,7 @@ static int enter_macro(dlsh_cspace *c, const dlsh_cmacro *m) {
 
 dl_status dlsh_c_enter_macros(dlsh_cspace *c, const dlsh_cdecls *d) {
     /* a macro may use one that is defined later: repeated as long as new ones are found */
-    char *done = calloc((size_t)d->nmacros + 1, 1);
+    DLSH_FREED char *done = calloc((size_t)d->nmacros + 1, 1);
     dl_status st = done ? DL_OK : dlsh_no_memory("constants");
     for (int more = 1, round = 0; more && !st && round < 6; round++) {
         more = 0;
@@ -314,6 +312,5 @@ dl_status dlsh_c_enter_macros(dlsh_cspace *c, const dlsh_cdecls *d) {
             if (r > 0) more = done[i] = 1;
         }
     }
-    free(done);
     return st;
 }

@@ -325,7 +325,7 @@ const dlsh_ctype *dlsh_cp_type_name(dlsh_cparser *p) {
 
 /* The text in one line, from the first token to the last. */
 static const char *one_line(dlsh_cparser *p, size_t from, size_t to) {
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     const char *s = p->lx.begin + from, *end = p->lx.begin + to;
     for (; s < end; s++)
         if (*s != ' ' && *s != '\t' && *s != '\n' && *s != '\r')
@@ -333,12 +333,11 @@ static const char *one_line(dlsh_cparser *p, size_t from, size_t to) {
         else if (b.n && b.s[b.n - 1] != ' ' && b.s[b.n - 1] != '(')
             dlsh_buf_puts(&b, " ");
     const char *copy = dlsh_c_copy(p->c, dlsh_buf_text(&b), b.n);
-    dlsh_buf_free(&b);
     return copy;
 }
 
 static const char *made_up_text(dlsh_cparser *p, const char *name, const dlsh_cdeclarator *d) {
-    dlsh_buf b = {0}, inner = {0};
+    DLSH_SCOPED_BUF b = {0}, inner = {0};
     dlsh_buf_printf(&inner, "%s(", name);
     for (int i = 0; i < d->nparams; i++) {
         if (i) dlsh_buf_puts(&inner, ", ");
@@ -347,8 +346,6 @@ static const char *made_up_text(dlsh_cparser *p, const char *name, const dlsh_cd
     dlsh_buf_puts(&inner, d->type->varargs ? ", ...)" : d->nparams ? ")" : "void)");
     dlsh_c_print(&b, d->type->base, dlsh_buf_text(&inner));
     const char *copy = dlsh_c_copy(p->c, dlsh_buf_text(&b), b.n);
-    dlsh_buf_free(&b);
-    dlsh_buf_free(&inner);
     return copy;
 }
 

@@ -34,7 +34,7 @@ static void put_struct_name(const emit *e, const dlsh_ctype *t, dlsh_buf *b) {
 
 static void put_field(const emit *e, const dlsh_cfield *f, int i) {
     const dlsh_ctype *t = f->type->plain;
-    dlsh_buf dims = {0};
+    DLSH_SCOPED_BUF dims = {0};
     for (; t->kind == DLSH_C_ARRAY; t = t->base->plain) dlsh_buf_printf(&dims, "[%ld]", t->n < 0 ? 0 : t->n);
     dlsh_buf_puts(e->out, "    ");
     if (t->kind == DLSH_C_POINTER)
@@ -47,7 +47,6 @@ static void put_field(const emit *e, const dlsh_cfield *f, int i) {
         dlsh_buf_printf(e->out, " %s%s;\n", f->name, dlsh_buf_text(&dims));
     else
         dlsh_buf_printf(e->out, " dlsh_f%d%s;\n", i, dlsh_buf_text(&dims));
-    dlsh_buf_free(&dims);
 }
 
 static int has_bits(const dlsh_ctype *t) {

@@ -42,13 +42,11 @@ static int send_json(int fd, const json_t *j) {
 
 /* Reads all that the other side sends; NULL when it is not JSON, or Ctrl-C was pressed. */
 static json_t *receive_json(int fd) {
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     char part[8192];
     for (ssize_t n; (n = read(fd, part, sizeof part)) > 0 || (n < 0 && errno == EINTR && !dlsh_interrupted());)
         if (n > 0) dlsh_buf_add(&b, part, (size_t)n);
-    json_t *j = b.n ? json_loadb(b.s, b.n, JSON_ALLOW_NUL, NULL) : NULL;
-    dlsh_buf_free(&b);
-    return j;
+    return b.n ? json_loadb(b.s, b.n, JSON_ALLOW_NUL, NULL) : NULL;
 }
 
 /* ---------------------------------------------------------------- what is called */
@@ -75,7 +73,7 @@ static json_t *describe(dlsh_session *s, dlsh_cfunc *f) {
     const dlsh_cblock *b = dlsh_cblock_of(f);
     const char *shim = shim_file(f);
     json_t *files = json_array();
-    dlsh_buf declarations = {0};
+    DLSH_SCOPED_BUF declarations = {0};
     char tag[24] = "";
     if (b) {
         put_blocks(dlsh_c_state(s)->blocks, files, &declarations);
@@ -89,7 +87,6 @@ static json_t *describe(dlsh_session *s, dlsh_cfunc *f) {
                                             : "",
                   "own", b ? b->path : "", "name", p->name, "tag", tag, "declarations", dlsh_buf_text(&declarations));
     json_object_set_new(j, "shim", json_boolean(shim != NULL));
-    dlsh_buf_free(&declarations);
     return j;
 }
 
@@ -121,7 +118,7 @@ static dlsh_value find(dlsh_session *s, const json_t *j) {
     void *addr = handle ? dlsym(handle, is_shim ? "dlsh_shim" : symbol) : NULL;
     if (addr && is_shim) memcpy(&addr, addr, sizeof addr); /* it is a pointer to the function */
     const char *text = json_string_value(json_object_get(j, "declarations"));
-    dlsh_cdecls d = {0};
+    DLSH_SCOPED(dlsh_cdecls_free) dlsh_cdecls d = {0};
     dlsh_cerror e;
     dlsh_value v = dlsh_void();
     if (!addr)
@@ -131,7 +128,6 @@ static dlsh_value find(dlsh_session *s, const json_t *j) {
             if (d.items[i].proto && !strcmp(d.items[i].name, name)) v = own_lib(s, d.items[i].proto, addr);
     if (addr && dlsh_failed(v))
         dlsh_fail(DL_ERR_TYPE, NULL, "the helper does not know a type in the prototype of %s", name);
-    dlsh_cdecls_free(&d);
     return v;
 }
 
@@ -178,7 +174,8 @@ static dl_status bring_back(dlsh_value v, const json_t *asked, char *memory) {
 
 static json_t *serve(dlsh_session *s, const json_t *asked, char *memory) {
     const json_t *list = json_object_get(asked, "args");
-    dlsh_value f = find(s, asked), args[DLSH_C_MAX_ARGS], out = dlsh_void();
+    dlsh_value args[DLSH_C_MAX_ARGS];
+    DLSH_DROPPED dlsh_value f = find(s, asked), out = dlsh_void();
     int n = (int)json_array_size(list), opened = 0;
     if (dlsh_failed(f)) return failure(0);
     const dlsh_cproto *p = dlsh_cfunc_proto(dlsh_cfunc_of(f));
@@ -202,8 +199,6 @@ static json_t *serve(dlsh_session *s, const json_t *asked, char *memory) {
     json_t *result = st ? NULL : pack_results(p, out);
     json_t *answer = result ? json_pack("{s:o}", "result", result) : failure(device);
     json_object_set_new(answer, "errno", json_integer(dlsh_c_state(s)->last_errno));
-    dlsh_drop(out);
-    dlsh_drop(f);
     return answer;
 }
 
@@ -216,11 +211,10 @@ int dlsh_isolate_serve(dlsh_session *s) {
         json_decref(asked);
         return 1;
     }
-    json_t *answer = serve(s, asked, memory);
+    DLSH_ENDED(json_decref) json_t *answer = serve(s, asked, memory);
     json_decref(asked);
     fflush(stdout);
     int sent = send_json(SOCKET, answer);
-    json_decref(answer);
     return sent ? 0 : 1;
 }
 
@@ -296,13 +290,12 @@ static dl_status died(const dlsh_cfunc *f, int status) {
 static dl_status open_results(dlsh_session *s, const dlsh_cproto *p, const json_t *result, dlsh_value *out) {
     if (dlsh_transfer_result(p, 1) == NULL || !json_is_array(result))
         return dlsh_give(dlsh_transfer_from_json(s, result, NULL, dlsh_transfer_result(p, 0)), out);
-    dlsh_value list = dlsh_new_list(json_array_size(result));
-    dl_status st = dlsh_failed(list) ? DL_ERR_MEMORY : DL_OK;
-    for (size_t i = 0; i < json_array_size(result) && !st; i++) {
-        dlsh_value v = dlsh_transfer_from_json(s, json_array_get(result, i), NULL, dlsh_transfer_result(p, (int)i));
-        st = dlsh_failed(v) ? dl_failed() : dlsh_list_push(list.as.list, v);
+    DLSH_DROPPED dlsh_value list = dlsh_new_list(json_array_size(result));
+    for (size_t i = 0; i < json_array_size(result); i++) {
+        DLSH_TRY(dlsh_append(
+            list, dlsh_transfer_from_json(s, json_array_get(result, i), NULL, dlsh_transfer_result(p, (int)i))));
     }
-    return dlsh_give_filled(st, list, out);
+    return dlsh_hand_over(&list, out);
 }
 
 static dl_status answer_of(dlsh_session *s, const helper *h, const dlsh_cfunc *f, const dlsh_callargs *args,

@@ -48,7 +48,7 @@ static dl_status has_address(const dlsh_ctype *t, const char *field) {
 /* Fails when one of n elements holds an address. */
 static dl_status check_memory(const dlsh_ctype *t, const char *at, long n) {
     size_t size = dlsh_c_size(t);
-    char *copy = malloc(size + 1);
+    DLSH_FREED char *copy = malloc(size + 1);
     dl_status st = copy ? DL_OK : dlsh_no_memory("a call in a helper");
     for (long i = 0; i < n && !st && size; i++) {
         const char *field = NULL;
@@ -58,7 +58,6 @@ static dl_status check_memory(const dlsh_ctype *t, const char *at, long n) {
             st = has_address(t, field);
         if (dlsh_c_is_integer(t) || dlsh_c_is_float(t)) break; /* numbers hold no addresses */
     }
-    free(copy);
     return st;
 }
 
@@ -153,12 +152,9 @@ dl_status dlsh_transfer_share(dlsh_value v, const dlsh_cpart *part, char *memory
 
 /* Assigns changed bytes to a tensor on an accelerator. */
 static dl_status assign(dl_tensor *t, const char *bytes) {
-    dl_tensor *host = dl_tensor_wrap(dl_ndim(t), dl_shape(t), dl_dtype_of(t), (void *)bytes, NULL, NULL);
-    dl_tensor *there = host ? dl_to_device(host, dl_device_of(t)) : NULL;
-    dl_status st = there ? dl_assign(t, there) : dl_failed();
-    dl_unref(there);
-    dl_unref(host);
-    return st;
+    DLSH_OWNED dl_tensor *host = dl_tensor_wrap(dl_ndim(t), dl_shape(t), dl_dtype_of(t), (void *)bytes, NULL, NULL);
+    DLSH_OWNED dl_tensor *there = host ? dl_to_device(host, dl_device_of(t)) : NULL;
+    return there ? dl_assign(t, there) : dl_failed();
 }
 
 dl_status dlsh_transfer_copy_back(dlsh_value v, const dlsh_cpart *part, const char *memory) {
@@ -177,15 +173,13 @@ dl_status dlsh_transfer_copy_back(dlsh_value v, const dlsh_cpart *part, const ch
 static json_t *hex(const void *data, size_t n) {
     static const char digits[] = "0123456789abcdef";
     const unsigned char *bytes = data;
-    char *text = malloc(2 * n + 1);
+    DLSH_FREED char *text = malloc(2 * n + 1);
     if (!text) return dlsh_no_memory("a call in a helper"), NULL;
     for (size_t i = 0; i < n; i++) {
         text[2 * i] = digits[bytes[i] >> 4];
         text[2 * i + 1] = digits[bytes[i] & 15];
     }
-    json_t *j = json_stringn_nocheck(text, 2 * n);
-    free(text);
-    return j;
+    return json_stringn_nocheck(text, 2 * n);
 }
 
 static int unhex(const json_t *j, void *to, size_t n) {
@@ -208,9 +202,8 @@ static json_t *pack_tensor(dl_tensor *t, const dlsh_cpart *part) {
         return j;
     }
     size_t n = (size_t)dl_numel(t) * (size_t)dl_dtype_size(dl_dtype_of(t));
-    char *bytes = malloc(n + 1);
+    DLSH_FREED char *bytes = malloc(n + 1);
     if (bytes && !dl_read(t, bytes)) json_object_set_new(j, "bytes", hex(bytes, n));
-    free(bytes);
     return j;
 }
 
@@ -305,11 +298,9 @@ static dlsh_value open_tensor(const json_t *j, char *memory) {
     for (int i = 0; i < ndim && i < 8; i++) shape[i] = (long)json_integer_value(json_array_get(sizes, (size_t)i));
     if (bytes) {
         size_t n = json_string_length(bytes) / 2;
-        char *data = malloc(n + 1);
+        DLSH_FREED char *data = malloc(n + 1);
         if (!data) return dlsh_no_memory("a call in a helper"), dlsh_void();
-        dlsh_value v = unhex(bytes, data, n) ? dlsh_tensor(dl_tensor_from(ndim, shape, dtype, 0, data)) : dlsh_void();
-        free(data);
-        return v;
+        return unhex(bytes, data, n) ? dlsh_tensor(dl_tensor_from(ndim, shape, dtype, 0, data)) : dlsh_void();
     }
     dl_tensor *t =
         dl_tensor_wrap(ndim, shape, dtype, memory + json_integer_value(json_object_get(j, "at")), NULL, NULL);

@@ -2,9 +2,8 @@
 #ifndef DLSH_FFI_TRANSFER_H
 #define DLSH_FFI_TRANSFER_H
 
-#include <jansson.h>
-
 #include "ffi/inside.h"
+#include "lang/json.h"
 
 /* The memory of one argument: a tensor's elements, what a pointer points to, a struct. */
 typedef struct dlsh_cpart {

@@ -69,10 +69,9 @@ static dlsh_value without_flexible(const dlsh_ctype *t, dlsh_value v) {
 static dl_status fill(dlsh_session *s, const dlsh_ctype *t, const dlsh_value *v, dlsh_value owner, char *addr) {
     const dlsh_value *more = flexible_value(t, v);
     if (!more) return dlsh_c_store_in(s, t, *v, owner, addr, addr);
-    dlsh_value rest = without_flexible(t, *v);
-    dl_status st = dlsh_failed(rest) ? DL_ERR_MEMORY : dlsh_c_store_in(s, t, rest, owner, addr, addr);
-    dlsh_drop(rest);
-    return st ? st : dlsh_c_set_field(s, t, addr, owner, flexible(t)->name, *more);
+    DLSH_DROPPED dlsh_value rest = without_flexible(t, *v);
+    DLSH_TRY(dlsh_failed(rest) ? DL_ERR_MEMORY : dlsh_c_store_in(s, t, rest, owner, addr, addr));
+    return dlsh_c_set_field(s, t, addr, owner, flexible(t)->name, *more);
 }
 
 static dl_status new_run(const dlsh_args *a, dlsh_value *result) {
@@ -90,12 +89,11 @@ static dl_status new_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_TRY(sized(a, of));
     const dlsh_value *more = array ? NULL : flexible_value(of, v);
     long extra = more ? open_length(*more) * (long)dlsh_c_size(flexible(of)->type->base) : 0;
-    dlsh_value made = dlsh_c_new_memory(s, of, n, extra > 0 ? extra : 0, &addr);
+    DLSH_DROPPED dlsh_value made = dlsh_c_new_memory(s, of, n, extra > 0 ? extra : 0, &addr);
     const dlsh_cpointer *p = dlsh_unwrap(made, &dlsh_cpointer_class);
     if (!p) return dl_failed();
-    dl_status st = DL_OK;
-    if (v) st = fill(s, array ? dlsh_c_array(dlsh_c_space(s), of->plain, n) : of->plain, v, p->owner, addr);
-    return dlsh_give_filled(st, made, result);
+    if (v) DLSH_TRY(fill(s, array ? dlsh_c_array(dlsh_c_space(s), of->plain, n) : of->plain, v, p->owner, addr));
+    return dlsh_hand_over(&made, result);
 }
 
 /* ---------------------------------------------------------------- cast */
@@ -218,10 +216,9 @@ static dl_status string_run(const dlsh_args *a, dlsh_value *result) {
     if (n && limit < 0) return dl_failed();
     if (!p->addr || !dlsh_c_read_memory(p->addr, &c, limit != 0)) return no_memory_there(a, p->addr);
     size_t len = n ? (size_t)limit : dlsh_c_strlen(p->addr, limit < 0 ? (size_t)-1 : (size_t)limit);
-    char *copy = malloc(len + 1);
+    DLSH_FREED char *copy = malloc(len + 1);
     if (!copy) return dlsh_arg_fail(a, NULL, DL_ERR_MEMORY, NULL, "no memory for %zu characters", len);
     if (dlsh_c_read_memory(p->addr, copy, len)) *result = dlsh_string_n(copy, len);
-    free(copy);
     return dlsh_failed(*result) ? no_memory_there(a, p->addr) : DL_OK;
 }
 

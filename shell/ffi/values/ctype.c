@@ -339,7 +339,7 @@ static void print_params(int *parts, dlsh_buf *b, const dlsh_ctype *t) {
 
 /* Prints a declarator from the name outwards. *parts: how many more parts may be printed. */
 static void print_type(int *parts, dlsh_buf *b, const dlsh_ctype *t, const char *inner) {
-    dlsh_buf d = {0};
+    DLSH_SCOPED_BUF d = {0};
     if ((*parts)-- <= 0) {
         dlsh_buf_puts(b, "...");
         return;
@@ -374,7 +374,6 @@ static void print_type(int *parts, dlsh_buf *b, const dlsh_ctype *t, const char 
             dlsh_buf_printf(b, "%s %s", kind_names[t->kind], t->tag ? t->tag : "{...}");
         if (*inner) dlsh_buf_printf(b, "%s%s", *inner == '[' ? "" : " ", inner);
     }
-    dlsh_buf_free(&d);
 }
 
 void dlsh_c_print(dlsh_buf *b, const dlsh_ctype *t, const char *name) {
@@ -386,9 +385,8 @@ const char *dlsh_c_name(const dlsh_ctype *t) {
     static _Thread_local char texts[8][160];
     static _Thread_local int next;
     char *s = texts[next++ % 8];
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     dlsh_c_print(&b, t, NULL);
     snprintf(s, sizeof texts[0], "%s", dlsh_buf_text(&b));
-    dlsh_buf_free(&b);
     return s;
 }

@@ -446,7 +446,7 @@ static void element_preview(dlsh_buf *b, const dlsh_cpointer *p) {
             return;
         }
         dlsh_buf_puts(b, i ? ", " : p->n < 0 ? " -> " : " [");
-        dlsh_value v = dlsh_void();
+        DLSH_DROPPED dlsh_value v = dlsh_void();
         if (dlsh_c_is_struct(t) && t->plain->n > MOST_FIELDS)
             dlsh_buf_printf(b, "{%ld fields}", t->plain->n); /* a FILE tells nobody anything */
         else if (dlsh_c_is_struct(t))
@@ -457,7 +457,6 @@ static void element_preview(dlsh_buf *b, const dlsh_cpointer *p) {
             dlsh_repr(b, v);
         else
             dl_error_clear();
-        dlsh_drop(v);
     }
     if (p->n >= 0) dlsh_buf_puts(b, n > MOST ? ", ...]" : "]");
 }

@@ -51,10 +51,9 @@ static void field_list(dlsh_buf *b, const dlsh_ctype *t) {
 
 dl_status dlsh_c_no_field(const dlsh_ctype *t, const char *name) {
     char hint[160];
-    dlsh_buf b = {0};
+    DLSH_SCOPED_BUF b = {0};
     field_list(&b, t);
     snprintf(hint, sizeof hint, b.n < 100 ? "its fields: %s" : "its fields: %s, ...", dlsh_buf_text(&b));
-    dlsh_buf_free(&b);
     return dlsh_fail(DL_ERR_NAME, hint, "%s has no field '%s'", dlsh_c_name(t), name);
 }
 
@@ -100,11 +99,9 @@ static int struct_equal(const void *a, const void *b) {
     const dlsh_cstruct *x = a, *y = b;
     size_t n = dlsh_c_size(x->type);
     if (x->data == y->data) return 1;
-    char *copies = x->type->plain == y->type->plain ? malloc(2 * n + 1) : NULL;
-    int same = copies && dlsh_c_struct_bytes(x, copies) && dlsh_c_struct_bytes(y, copies + n) &&
-               !memcmp(copies, copies + n, n);
-    free(copies);
-    return same;
+    DLSH_FREED char *copies = x->type->plain == y->type->plain ? malloc(2 * n + 1) : NULL;
+    return copies && dlsh_c_struct_bytes(x, copies) && dlsh_c_struct_bytes(y, copies + n) &&
+           !memcmp(copies, copies + n, n);
 }
 
 void dlsh_c_address_text(dlsh_buf *b, const dlsh_ctype *t, const char *p) {
@@ -175,13 +172,12 @@ dl_status dlsh_c_struct_text(dlsh_buf *b, const dlsh_ctype *t, const char *at) {
 
 static dl_status value_text(void *self, dlsh_buf *b) {
     const dlsh_cstruct *v = self;
-    char *copy = malloc(dlsh_c_size(v->type) + 1);
+    DLSH_FREED char *copy = malloc(dlsh_c_size(v->type) + 1);
     dlsh_buf_printf(b, "%s ", dlsh_c_name(v->type));
     if (copy && dlsh_c_struct_bytes(v, copy))
         dlsh_c_struct_text(b, v->type, copy);
     else
         dlsh_buf_puts(b, "{not readable}");
-    free(copy);
     return b->failed ? DL_ERR_MEMORY : DL_OK;
 }
 

@@ -198,7 +198,7 @@ static dl_status zip_next(dlsh_session *s, dlsh_iter *its, int n, dlsh_value *ro
     dl_status st = dlsh_failed(*row) ? dl_failed() : DL_OK;
     for (int i = 0; i < n && !st && !*done; i++)
         if (!(st = dlsh_iter_next(s, &its[i], &x, done)) && !*done) st = dlsh_append(*row, x);
-    if (st || *done) dlsh_drop(*row);
+    if (st || *done) dlsh_drop(*row), *row = dlsh_void();
     return st;
 }
 

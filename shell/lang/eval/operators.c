@@ -160,10 +160,10 @@ static dl_status sequence_binary(dlsh_op op, dlsh_value a, dlsh_value b, dlsh_va
 
 /* A result that an interrupt has cut short is dropped. */
 static dl_status long_binary(dlsh_op op, dlsh_value a, dlsh_value b, dlsh_value *out) {
-    DLSH_TRY(sequence_binary(op, a, b, out));
-    dl_status st = dlsh_check_interrupt();
-    if (st) dlsh_drop(*out);
-    return st;
+    DLSH_DROPPED dlsh_value v = dlsh_void();
+    DLSH_TRY(sequence_binary(op, a, b, &v));
+    DLSH_TRY(dlsh_check_interrupt());
+    return dlsh_hand_over(&v, out);
 }
 
 /* ---------------------------------------------------------------- comparison */

@@ -208,8 +208,8 @@ dl_status dlsh_graph_layout(const dlsh_graph *g, dlsh_layout *l) {
     dl_status status = make_boxes(g, l);
     if (status) return status;
     size_t n = (size_t)(l->n > l->nranks ? l->n : l->nranks) + 2;
-    double *d = calloc(6 * n, sizeof *d);
-    int *k = calloc(4 * n, sizeof *k);
+    DLSH_FREED double *d = calloc(6 * n, sizeof *d);
+    DLSH_FREED int *k = calloc(4 * n, sizeof *k);
     work w = {.l = l, .order = k, .start = k + n, .pos = k + 2 * n, .size = k + 3 * n};
     w.want = d, w.sum = d + n, w.weight = d + 2 * n, w.count = d + 3 * n, w.mean = d + 4 * n, w.value = d + 5 * n;
     if (d && k) {
@@ -219,8 +219,6 @@ dl_status dlsh_graph_layout(const dlsh_graph *g, dlsh_layout *l) {
         fit(l);
     } else
         status = no_memory();
-    free(d);
-    free(k);
     return status;
 }
 

@@ -260,15 +260,10 @@ static dl_status draw(FILE *script, FILE *complaints, dlsh_buf *out) {
 }
 
 static dl_status run_gnuplot(const char *script, size_t n, dlsh_buf *out) {
-    FILE *f = tmpfile(), *complaints = tmpfile();
-    dl_status status;
+    DLSH_ENDED(fclose) FILE *f = tmpfile(), *complaints = tmpfile();
     if (!f || !complaints || fwrite(script, 1, n, f) != n || fflush(f) || fseek(f, 0, SEEK_SET))
-        status = dlsh_fail(DL_ERR_IO, "is the disk of /tmp full?", "cannot write gnuplot's script to a temporary file");
-    else
-        status = draw(f, complaints, out);
-    if (f) fclose(f);
-    if (complaints) fclose(complaints);
-    return status;
+        return dlsh_fail(DL_ERR_IO, "is the disk of /tmp full?", "cannot write gnuplot's script to a temporary file");
+    return draw(f, complaints, out);
 }
 
 /* Says in the picture "plot of loss over step: 1 first, 300 points from 2.31 to 0.12; ...". */
@@ -300,10 +295,9 @@ static dl_status draw_file(const dlsh_plot *p) {
     dlsh_buf_puts(&script, "set grid\n");
     dlsh_buf_puts(&script, round_dots);
     put_script(&script, p);
-    dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, &picture);
-    if (!status && !strncmp(terminal, "svg", 3)) describe(&picture, p);
-    if (!status) status = dlsh_buf_write(&picture, p->file);
-    return status;
+    DLSH_TRY(run_gnuplot(dlsh_buf_text(&script), script.n, &picture));
+    if (!strncmp(terminal, "svg", 3)) describe(&picture, p);
+    return dlsh_buf_write(&picture, p->file);
 }
 
 /* Leaves out the blanks at the ends of lines and the empty lines around the picture, which the dumb terminal puts
@@ -378,7 +372,7 @@ dl_status dlsh_plot_draw(const dlsh_plot *p, const dlsh_look *look, dlsh_buf *ou
         "set key above width 2 samplen 3\n"); /* text has no room for a key inside, nor for a name at the left */
     put_script(&script, p);
     DLSH_SCOPED_BUF picture = {0};
-    dl_status status = run_gnuplot(dlsh_buf_text(&script), script.n, &picture);
-    if (!status) put_trimmed(out, dlsh_buf_text(&picture), picture.n);
-    return status;
+    DLSH_TRY(run_gnuplot(dlsh_buf_text(&script), script.n, &picture));
+    put_trimmed(out, dlsh_buf_text(&picture), picture.n);
+    return DL_OK;
 }

@@ -29,7 +29,8 @@ dl_status dlsh_png(dlsh_buf *out, const uint8_t *pixels, long width, long height
     static const uint8_t colour_types[] = {0, 0, 4, 2, 6};
     size_t row = (size_t)width * (size_t)channels, size = (row + 1) * (size_t)height;
     uLongf packed = compressBound(size);
-    uint8_t *raw = malloc(size), *zip = malloc(packed), head[13] = {0};
+    uint8_t head[13] = {0};
+    DLSH_FREED uint8_t *raw = malloc(size), *zip = malloc(packed);
     int ok = raw && zip;
     for (long y = 0; ok && y < height; y++) {
         raw[(size_t)y * (row + 1)] = 0; /* no filter */
@@ -44,7 +45,5 @@ dl_status dlsh_png(dlsh_buf *out, const uint8_t *pixels, long width, long height
         put_chunk(out, "IDAT", zip, packed);
         put_chunk(out, "IEND", NULL, 0);
     }
-    free(raw);
-    free(zip);
     return ok && !out->failed ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the picture");
 }

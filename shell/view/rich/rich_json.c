@@ -54,10 +54,9 @@ dl_status dlsh_rich_json(dlsh_buf *b, dlsh_value v, const dlsh_stats *s) {
 dl_status dlsh_rich_json_table(dlsh_buf *b, const dlsh_table *t) {
     dlsh_buf_puts(b, "{");
     if (t->title) {
-        dlsh_value title = dlsh_string(t->title);
+        DLSH_DROPPED dlsh_value title = dlsh_string(t->title);
         dlsh_buf_puts(b, "\"title\":");
         dl_status status = dlsh_json(b, title);
-        dlsh_drop(title);
         DLSH_TRY(status);
         dlsh_buf_puts(b, ",");
     }
