@@ -92,9 +92,8 @@ dl_status dlsh_check_stack(dlsh_session *s) {
 static void other_meaning(dlsh_session *s, const char *word, char *hint, size_t size) {
     const char *known = dlsh_foreign_name(word), *nearest = dlsh_nearest_command(s, word);
     const dlsh_value *mine = dlsh_get(s, word);
-    dlsh_value v = mine ? dlsh_ref(*mine) : dlsh_builtin_value(s, word);
+    DLSH_DROPPED dlsh_value v = mine ? dlsh_ref(*mine) : dlsh_builtin_value(s, word);
     int callable = v.type == DLSH_FN || v.type == DLSH_BUILTIN;
-    dlsh_drop(v);
     *hint = 0;
     if (known)
         snprintf(hint, size, "%s", known);

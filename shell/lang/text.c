@@ -233,7 +233,6 @@ static dl_status put_tensor(dlsh_buf *b, const dl_tensor *t, form f, int depth) 
 /* Ranges, functions, handles: their text; in JSON as a string. */
 static dl_status put_object(dlsh_buf *b, dlsh_value v, form f) {
     DLSH_SCOPED_BUF line = {0};
-    dl_status st = DL_OK;
     const char *name = dlsh_function_name(v);
     if (v.type == DLSH_RANGE)
         dlsh_buf_printf(&line, v.as.range->step == 1 ? "range(%ld, %ld)" : "range(%ld, %ld, %ld)", v.as.range->from,
@@ -241,13 +240,13 @@ static dl_status put_object(dlsh_buf *b, dlsh_value v, form f) {
     else if (v.type != DLSH_HANDLE)
         dlsh_buf_printf(&line, name ? "<function %s>" : "<function>", name);
     else if (v.as.handle->cls->text)
-        st = v.as.handle->cls->text(v.as.handle->self, &line);
+        DLSH_TRY(v.as.handle->cls->text(v.as.handle->self, &line));
     else
         dlsh_buf_printf(&line, "<%s>", v.as.handle->cls->name);
-    if (!st && f == JSON) json_string(b, dlsh_buf_text(&line), line.n);
-    if (!st && f != JSON) dlsh_buf_add(b, dlsh_buf_text(&line), line.n);
-    if (!st && line.failed) st = dl_failed();
-    return st;
+    if (f == JSON) json_string(b, dlsh_buf_text(&line), line.n);
+    if (f != JSON) dlsh_buf_add(b, dlsh_buf_text(&line), line.n);
+    if (line.failed) return dl_failed();
+    return DL_OK;
 }
 
 static dl_status put(dlsh_buf *b, dlsh_value v, form f, int depth) {

@@ -418,13 +418,12 @@ dlsh_value dlsh_record_of(const dlsh_entry *fields, int n) {
 int dlsh_record_remove(dlsh_record *r, const char *key) {
     int i = find(r, key);
     if (i < 0) return 0;
-    dlsh_value old = r->values[i];
+    DLSH_DROPPED dlsh_value old = r->values[i];
     free(r->keys[i]);
     memmove(r->keys + i, r->keys + i + 1, (size_t)(r->n - i - 1) * sizeof *r->keys);
     memmove(r->values + i, r->values + i + 1, (size_t)(r->n - i - 1) * sizeof *r->values);
     r->n--;
     update_index(r, 1);
-    dlsh_drop(old);
     return 1;
 }
 

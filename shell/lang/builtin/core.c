@@ -157,11 +157,9 @@ static const dlsh_param number_param[] = {
 static dl_status record_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_value *v;
     const char *key;
-    dlsh_value r = dlsh_new_record();
-    dl_status st = DL_OK;
-    for (int i = 0; !st && (key = dlsh_arg_extra(a, i, &v)); i++)
-        st = dlsh_record_fill(r, &(dlsh_entry){key, dlsh_ref(*v)}, 1);
-    return dlsh_give_filled(st, r, result);
+    DLSH_DROPPED dlsh_value r = dlsh_new_record();
+    for (int i = 0; (key = dlsh_arg_extra(a, i, &v)); i++) DLSH_TRY(dlsh_record_add(r, key, dlsh_ref(*v)));
+    return dlsh_hand_over(&r, result);
 }
 
 static const dlsh_param record_param[] = {{"r", .want = "record", .doc = "the record"}, {0}};
@@ -169,20 +167,18 @@ static const dlsh_param record_param[] = {{"r", .want = "record", .doc = "the re
 /* keys; values where data is set. */
 static dl_status keys_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_record *r = dlsh_arg(a, "r")->as.record;
-    dlsh_value v = dlsh_new_list(r->n);
-    dl_status st = DL_OK;
-    for (int i = 0; i < r->n && !st; i++)
-        st = dlsh_append(v, dlsh_arg_data(a) ? dlsh_ref(r->values[i]) : dlsh_string(r->keys[i]));
-    return dlsh_give_filled(st, v, result);
+    DLSH_DROPPED dlsh_value v = dlsh_new_list(r->n);
+    for (int i = 0; i < r->n; i++)
+        DLSH_TRY(dlsh_append(v, dlsh_arg_data(a) ? dlsh_ref(r->values[i]) : dlsh_string(r->keys[i])));
+    return dlsh_hand_over(&v, result);
 }
 
 static dl_status items_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_record *r = dlsh_arg(a, "r")->as.record;
-    dlsh_value v = dlsh_new_list(r->n);
-    dl_status st = DL_OK;
-    for (int i = 0; i < r->n && !st; i++)
-        st = dlsh_append(v, DLSH_LIST_OF(dlsh_string(r->keys[i]), dlsh_ref(r->values[i])));
-    return dlsh_give_filled(st, v, result);
+    DLSH_DROPPED dlsh_value v = dlsh_new_list(r->n);
+    for (int i = 0; i < r->n; i++)
+        DLSH_TRY(dlsh_append(v, DLSH_LIST_OF(dlsh_string(r->keys[i]), dlsh_ref(r->values[i]))));
+    return dlsh_hand_over(&v, result);
 }
 
 static const dlsh_param get_params[] = {
@@ -241,16 +237,13 @@ static dl_status call_run(const dlsh_args *a, dlsh_value *result) {
     if (most > DLSH_MAX_ARGS)
         return dlsh_arg_fail(a, "args", DL_ERR_VALUE, "give a list instead",
                              "a call with %ld arguments; %d are allowed", most, DLSH_MAX_ARGS);
-    dlsh_value *values = dl_memory_alloc(most, sizeof *values);
-    const char **names = dl_memory_alloc(most, sizeof *names);
+    DLSH_FREED dlsh_value *values = dl_memory_alloc(most, sizeof *values);
+    DLSH_FREED const char **names = dl_memory_alloc(most, sizeof *names);
     for (int i = 0; values && names && l && i < l->n; i++, n++) values[n] = l->items[i], names[n] = NULL;
     for (int i = 0; values && names && r && i < r->n; i++, n++) values[n] = r->values[i], names[n] = r->keys[i];
     for (int i = 0; values && names && (name = dlsh_arg_extra(a, i, &v)); i++, n++) values[n] = *v, names[n] = name;
     dlsh_callargs args = {n, values, n > (l ? l->n : 0) ? names : NULL};
-    dl_status st = values && names ? dlsh_call(dlsh_arg_session(a), *dlsh_arg(a, "f"), &args, result) : DL_ERR_MEMORY;
-    free(values);
-    free(names);
-    return st;
+    return values && names ? dlsh_call(dlsh_arg_session(a), *dlsh_arg(a, "f"), &args, result) : DL_ERR_MEMORY;
 }
 
 const dlsh_command dlsh_core_rows[] = {

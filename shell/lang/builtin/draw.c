@@ -116,14 +116,14 @@ static dl_status geometric_run(const dlsh_args *a, dlsh_value *result) {
 /* 1 with probability p, a number or a tensor that is broadcast, else 0; of every dtype, as in PyTorch. */
 static dl_status bernoulli_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_SCOPED_GRAD_MODE(0);
-    dl_tensor *x = dlsh_arg_tensor(a, "input"), *p = NULL, *there = NULL, *wide = NULL, *drawn = NULL;
+    dl_tensor *x = dlsh_arg_tensor(a, "input"), *drawn = NULL;
+    DLSH_OWNED dl_tensor *p = NULL, *there = NULL, *wide = NULL;
     const dl_dtype own = dl_dtype_of(x);
-    dl_tensor *given = dlsh_given(a, "p") ? dlsh_operand(*dlsh_arg(a, "p")) : dl_scalar_f(0.5);
+    DLSH_OWNED dl_tensor *given = dlsh_given(a, "p") ? dlsh_operand(*dlsh_arg(a, "p")) : dl_scalar_f(0.5);
     if (given) p = dl_to_dtype(given, dl_dtype_is_float(own) ? own : DL_F32);
     if (p) there = dl_to_device(p, dl_device_of(x));
     if (there) wide = dl_expand(there, dl_shape(x), dl_ndim(x));
     if (wide) drawn = dl_bernoulli(wide);
-    DLSH_UNREF(given, p, there, wide);
     return write_drawn(a, drawn, result);
 }
 

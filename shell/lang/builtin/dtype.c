@@ -18,9 +18,9 @@ static dl_tensor *emptied(dlsh_value v) {
     const long zero = 0;
     dl_tensor *t = dlsh_operand(v), *none = NULL;
     if (!t || !dl_ndim(t)) return t;
-    dl_tensor *part = dl_slice(t, 0, &zero, &zero, 1);
+    DLSH_OWNED dl_tensor *part = dl_slice(t, 0, &zero, &zero, 1);
     if (part) none = dl_reshape(part, &zero, 1);
-    DLSH_UNREF(t, part);
+    dl_unref(t);
     return none;
 }
 

@@ -1,5 +1,5 @@
 /* JSON text to values. */
-#include <jansson.h>
+#include "lang/json.h"
 
 #include "lang/eval/args.h"
 
@@ -42,11 +42,9 @@ static dlsh_value value_of(const json_t *j) {
 dl_status dlsh_json_parse(const dlsh_args *a, dlsh_value *result) {
     const dlsh_str *text = dlsh_arg(a, "x")->as.str;
     json_error_t e;
-    json_t *j = json_loadb(text->s, text->len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
+    DLSH_ENDED(json_decref) json_t *j = json_loadb(text->s, text->len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
     if (!j)
         return dlsh_arg_fail(a, "x", DL_ERR_VALUE, "to_json(x) writes a string as JSON",
                              "this is not JSON: line %d, column %d: %s", e.line, e.column, e.text);
-    dlsh_value v = value_of(j);
-    json_decref(j);
-    return dlsh_give(v, result);
+    return dlsh_give(value_of(j), result);
 }

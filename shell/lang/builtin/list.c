@@ -100,20 +100,18 @@ static dl_status remove_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static dl_status copy_of(const dlsh_list *l, dlsh_value *out) {
-    dlsh_value v = dlsh_new_list(l->n);
-    dl_status st = DL_OK;
-    for (int i = 0; i < l->n && !st; i++) st = dlsh_append(v, dlsh_ref(l->items[i]));
-    return dlsh_give_filled(st, v, out);
+    DLSH_DROPPED dlsh_value v = dlsh_new_list(l->n);
+    for (int i = 0; i < l->n; i++) DLSH_TRY(dlsh_append(v, dlsh_ref(l->items[i])));
+    return dlsh_hand_over(&v, out);
 }
 
 /* copy; reversed where data is set. */
 static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_list *l = self(a);
-    dlsh_value v = dlsh_new_list(l->n);
-    dl_status st = DL_OK;
-    for (int i = 0; i < l->n && !st && !dlsh_interrupted_at(i); i++)
-        st = dlsh_append(v, dlsh_ref(l->items[dlsh_arg_data(a) ? l->n - 1 - i : i]));
-    return dlsh_give_filled(st, v, result);
+    DLSH_DROPPED dlsh_value v = dlsh_new_list(l->n);
+    for (int i = 0; i < l->n && !dlsh_interrupted_at(i); i++)
+        DLSH_TRY(dlsh_append(v, dlsh_ref(l->items[dlsh_arg_data(a) ? l->n - 1 - i : i])));
+    return dlsh_hand_over(&v, result);
 }
 
 /* ---------------------------------------------------------------- any sequence */
@@ -151,9 +149,9 @@ static dl_status list_run(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status apply(const dlsh_args *a, dlsh_value *items, int n, dlsh_value *out) {
     dlsh_callargs args = {n, items, NULL};
-    dl_status st = dlsh_call(dlsh_arg_session(a), *dlsh_arg(a, "f"), &args, out);
-    if (!st && out->type == DLSH_VOID) *out = dlsh_none();
-    return st;
+    DLSH_TRY(dlsh_call(dlsh_arg_session(a), *dlsh_arg(a, "f"), &args, out));
+    if (out->type == DLSH_VOID) *out = dlsh_none();
+    return DL_OK;
 }
 
 static dl_status add_mapped(const dlsh_args *a, dlsh_value item, dlsh_value to) {
@@ -210,7 +208,7 @@ static const dlsh_value *sequence_at(const dlsh_args *a, int i) {
 /* A list of what `add` appends for each list of the items at one position. */
 static dl_status each_row(const dlsh_args *a, add_fn *add, dlsh_value *result) {
     int n = sequence_at(a, 0) ? 1 + dlsh_arg_count(a, "others") : 0, begun = 0, done = !n;
-    dlsh_iter *its = dl_memory_alloc(n, sizeof *its);
+    DLSH_FREED dlsh_iter *its = dl_memory_alloc(n, sizeof *its);
     dlsh_session *s = dlsh_arg_session(a);
     dlsh_value v = dlsh_new_list(0), row;
     dl_status st = its ? DL_OK : DL_ERR_MEMORY;
@@ -218,7 +216,6 @@ static dl_status each_row(const dlsh_args *a, add_fn *add, dlsh_value *result) {
     while (!st && !done)
         if (!(st = zip_next(s, its, n, &row, &done)) && !done) st = add(a, row, v);
     for (int i = 0; i < begun; i++) dlsh_iter_end(&its[i]);
-    free(its);
     return dlsh_give_filled(st, v, result);
 }
 
@@ -322,14 +319,12 @@ static dl_status make_keys(const dlsh_args *a, const dlsh_list *l, const dlsh_va
 
 /* By the values that the function f gives for the items; NULL: by the items. */
 static dl_status sort_list(const dlsh_args *a, dlsh_list *l, const dlsh_value *f, int reverse) {
-    dlsh_value *keys = dl_memory_alloc(l->n, sizeof *keys),
-               *tmp = keys ? dl_memory_alloc(2L * l->n, sizeof *tmp) : NULL;
+    DLSH_FREED dlsh_value *keys = dl_memory_alloc(l->n, sizeof *keys),
+                          *tmp = keys ? dl_memory_alloc(2L * l->n, sizeof *tmp) : NULL;
     for (int i = 0; keys && i < l->n; i++) keys[i] = dlsh_void();
     dl_status st = keys && tmp ? make_keys(a, l, f, keys) : DL_ERR_MEMORY;
     if (!st) st = merge_sort(keys, l->items, tmp, l->n, reverse);
     for (int i = 0; keys && i < l->n; i++) dlsh_drop(keys[i]);
-    free(keys);
-    free(tmp);
     return st;
 }
 
@@ -359,7 +354,7 @@ dl_status dlsh_unique_items(const dlsh_args *a, const dlsh_list *l, dlsh_value *
 /* A list in place; of a tensor it is the op. The keys are functions of the user: they see the list as it was. */
 static dl_status sort_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_value x = *dlsh_arg(a, "input");
-    dlsh_value v = dlsh_void();
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     const char *wrong = x.type == DLSH_LIST        ? (dlsh_given(a, "dim")          ? "dim"
                                                       : dlsh_given(a, "descending") ? "descending"
                                                                                     : NULL)
@@ -372,18 +367,14 @@ static dl_status sort_run(const dlsh_args *a, dlsh_value *result) {
                                                  : "its arguments are: input dim descending",
                              "sort has no argument '%s'", wrong);
     if (x.type == DLSH_TENSOR) return dlsh_call_row_op(a, result);
-    dl_status st = copy_of(x.as.list, &v);
-    if (!st) st = sort_list(a, v.as.list, dlsh_arg(a, "key"), dlsh_arg_bool(a, "reverse"));
-    if (!st && v.as.list->n != x.as.list->n)
-        st = dlsh_fail(DL_ERR_STATE, NULL, "the list was changed while it was sorted");
-    if (!st) {
-        dlsh_value *items = x.as.list->items;
-        int cap = x.as.list->cap;
-        x.as.list->items = v.as.list->items, x.as.list->cap = v.as.list->cap;
-        v.as.list->items = items, v.as.list->cap = cap;
-    }
-    dlsh_drop(v);
-    return st;
+    DLSH_TRY(copy_of(x.as.list, &v));
+    DLSH_TRY(sort_list(a, v.as.list, dlsh_arg(a, "key"), dlsh_arg_bool(a, "reverse")));
+    if (v.as.list->n != x.as.list->n) return dlsh_fail(DL_ERR_STATE, NULL, "the list was changed while it was sorted");
+    dlsh_value *items = x.as.list->items;
+    int cap = x.as.list->cap;
+    x.as.list->items = v.as.list->items, x.as.list->cap = v.as.list->cap;
+    v.as.list->items = items, v.as.list->cap = cap;
+    return DL_OK;
 }
 
 const dlsh_command dlsh_list_rows[] = {

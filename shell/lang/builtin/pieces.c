@@ -28,10 +28,9 @@ static dl_status unbind_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input");
     long d;
     DLSH_TRY(dlsh_arg_dim(a, "dim", dl_ndim(t), 0, &d));
-    dlsh_value parts = dlsh_new_list(dl_shape(t)[d]);
-    dl_status st = dlsh_failed(parts) ? dl_failed() : DL_OK;
-    for (long i = 0; !st && i < dl_shape(t)[d]; i++) st = dlsh_append(parts, dlsh_tensor(dl_select(t, d, i)));
-    return dlsh_give_filled(st, parts, result);
+    DLSH_DROPPED dlsh_value parts = dlsh_new_list(dl_shape(t)[d]);
+    for (long i = 0; i < dl_shape(t)[d]; i++) DLSH_TRY(dlsh_append(parts, dlsh_tensor(dl_select(t, d, i))));
+    return dlsh_hand_over(&parts, result);
 }
 
 /* Axis i of a grid, along dimension i of the result, expanded to its shape; with swap the first two are exchanged. */
@@ -61,10 +60,9 @@ static dl_status meshgrid_run(const dlsh_args *a, dlsh_value *result) {
         axis[i] = v.as.tensor;
         shape[swap && i < 2 ? 1 - i : i] = dl_numel(axis[i]);
     }
-    dlsh_value grids = dlsh_new_list(n);
-    dl_status st = dlsh_failed(grids) ? dl_failed() : DL_OK;
-    for (int i = 0; !st && i < n; i++) st = dlsh_append(grids, dlsh_tensor(grid_axis(axis[i], i, shape, n, swap)));
-    return dlsh_give_filled(st, grids, result);
+    DLSH_DROPPED dlsh_value grids = dlsh_new_list(n);
+    for (int i = 0; i < n; i++) DLSH_TRY(dlsh_append(grids, dlsh_tensor(grid_axis(axis[i], i, shape, n, swap))));
+    return dlsh_hand_over(&grids, result);
 }
 
 static const dlsh_param split_params[] = {TENSOR_PARAM,
@@ -109,12 +107,10 @@ static dl_status split_run(const dlsh_args *a, dlsh_value *result) {
     long size = dlsh_arg_int(a, "size");
     if (size < 1) return dlsh_arg_fail(a, "size", DL_ERR_VALUE, NULL, "size must be at least 1, got %ld", size);
     long n = dl_shape(t)[d], step = dlsh_arg_data(a) ? n / size + (n % size != 0) : size;
-    dlsh_value v = dlsh_new_list(0);
-    dl_status st = DL_OK;
-    for (long from = 0; !st && (from < n || from == 0); from += step > 0 ? step : 1) {
-        st = append_piece(v, t, d, from, from + step);
-    }
-    return dlsh_give_filled(st, v, result);
+    DLSH_DROPPED dlsh_value v = dlsh_new_list(0);
+    for (long from = 0; from < n || from == 0; from += step > 0 ? step : 1)
+        DLSH_TRY(append_piece(v, t, d, from, from + step));
+    return dlsh_hand_over(&v, result);
 }
 
 /* ---------------------------------------------------------------- tensor_split and its kin */
@@ -166,11 +162,11 @@ static dl_status tensor_split_run(const dlsh_args *a, dlsh_value *result) {
         return dlsh_arg_fail(a, "indices_or_sections", DL_ERR_SHAPE, "tensor_split makes pieces of unequal sizes",
                              "dimension %ld of size %ld cannot be split into %ld equal pieces", d, dl_shape(t)[d],
                              given->as.i);
-    dlsh_value pieces = dlsh_new_list(0);
-    dl_status st = dlsh_failed(pieces)       ? dl_failed()
-                   : given->type == DLSH_INT ? split_evenly(pieces, t, d, given->as.i)
-                                             : split_at(a, pieces, t, d, given->as.list);
-    return dlsh_give_filled(st, pieces, result);
+    DLSH_DROPPED dlsh_value pieces = dlsh_new_list(0);
+    DLSH_TRY(dlsh_failed(pieces)       ? dl_failed()
+             : given->type == DLSH_INT ? split_evenly(pieces, t, d, given->as.i)
+                                       : split_at(a, pieces, t, d, given->as.list));
+    return dlsh_hand_over(&pieces, result);
 }
 
 /* ---------------------------------------------------------------- one shape */
@@ -196,13 +192,12 @@ static dl_status broadcast_tensors_run(const dlsh_args *a, dlsh_value *result) {
             if (*own == 1) *own = size;
         }
     }
-    dlsh_value all = dlsh_new_list(n);
-    dl_status st = dlsh_failed(all) ? dl_failed() : DL_OK;
-    for (int i = 0; !st && i < n; i++) {
+    DLSH_DROPPED dlsh_value all = dlsh_new_list(n);
+    for (int i = 0; i < n; i++) {
         dlsh_value v = list ? first->as.list->items[i] : *dlsh_arg_at(a, "tensors", i);
-        st = dlsh_append(all, dlsh_tensor(dl_expand(v.as.tensor, shape, nd)));
+        DLSH_TRY(dlsh_append(all, dlsh_tensor(dl_expand(v.as.tensor, shape, nd))));
     }
-    return dlsh_give_filled(st, all, result);
+    return dlsh_hand_over(&all, result);
 }
 
 static const dlsh_param sections_params[] = {

@@ -97,8 +97,8 @@ static dl_status made_like(const dlsh_args *a, const long *shape, int n, const c
     dlsh_buf_printf(&attrs, "] dtype=%s device=%s", dtype ? dtype : dl_dtype_name(dl_dtype_of(t)),
                     dl_device_name(dl_device_of(t)));
     if (fill) dlsh_buf_printf(&attrs, " fill_value=%s", fill);
-    dl_status st = dl_op_call(dlsh_arg_data(a), NULL, 0, dlsh_buf_text(&attrs), res, &nres);
-    return st ? st : give(res[0], result);
+    DLSH_TRY(dl_op_call(dlsh_arg_data(a), NULL, 0, dlsh_buf_text(&attrs), res, &nres));
+    return give(res[0], result);
 }
 
 static dl_status like_run(const dlsh_args *a, dlsh_value *result) {
@@ -202,13 +202,11 @@ static dl_status tolist_run(const dlsh_args *a, dlsh_value *result) {
     if (dl_numel(given) > 0x7fffffff) return dlsh_give(dlsh_new_list(dl_numel(given)), result); /* refused there */
     static const dl_dtype widest[] = {DL_BOOL, DL_I64, DL_F64, DL_C128};                        /* by kind */
     dl_dtype from = dl_dtype_of(given);
-    dl_tensor *t = dl_detach(given), *near = t ? dl_to_device(t, 0) : NULL,
-              *wide = near ? dl_to_dtype(near, widest[dl_dtype_kind(from)]) : NULL,
-              *whole = wide ? dl_contiguous(wide) : NULL;
+    DLSH_OWNED dl_tensor *t = dl_detach(given), *near = t ? dl_to_device(t, 0) : NULL,
+                         *wide = near ? dl_to_dtype(near, widest[dl_dtype_kind(from)]) : NULL,
+                         *whole = wide ? dl_contiguous(wide) : NULL;
     const char *at = whole ? dl_data(whole) : NULL;
-    dl_status st = whole ? nested(whole, 0, &at, result) : dl_failed();
-    DLSH_UNREF(t, near, wide, whole);
-    return st;
+    return whole ? nested(whole, 0, &at, result) : dl_failed();
 }
 
 static dl_status numel_run(const dlsh_args *a, dlsh_value *result) {
@@ -328,10 +326,9 @@ static dl_tensor *all_diagonal(dl_tensor *t) {
 /* Writes the value on the diagonal of rows from `first` on. */
 static dl_status fill_from(dl_tensor *t, long first, dl_tensor *v) {
     const long end = dl_shape(t)[0];
-    dl_tensor *rows = dl_slice(t, 0, &first, &end, 1), *diagonal = all_diagonal(rows);
-    dl_status st = diagonal ? dl_assign(diagonal, v) : dl_failed();
-    dl_unref(diagonal);
-    return st;
+    dl_tensor *rows = dl_slice(t, 0, &first, &end, 1);
+    DLSH_OWNED dl_tensor *diagonal = all_diagonal(rows);
+    return diagonal ? dl_assign(diagonal, v) : dl_failed();
 }
 
 /* With wrap the diagonal of a high matrix begins again, a row after its end. */
@@ -465,12 +462,11 @@ static dl_status allclose_run(const dlsh_args *a, dlsh_value *result) {
     double rtol = r_given ? dlsh_number(*r_given) : 1e-5, atol = a_given ? dlsh_number(*a_given) : 1e-8;
     long yes = 0;
     DLSH_SCOPED_GRAD_MODE(0);
-    dl_tensor *same = dl_eq(x, y), *d = dl_sub(x, y), *gap = dl_abs(d), *big = dl_abs(y);
-    dl_tensor *r = dl_scalar_f(rtol), *at = dl_scalar_f(atol), *rel = dl_mul(big, r), *lim = dl_add(rel, at),
-              *within = dl_le(gap, lim);
-    dl_tensor *either = dl_logical_or(same, within), *all = dl_all(either, NULL, 0, 0);
+    DLSH_OWNED dl_tensor *same = dl_eq(x, y), *d = dl_sub(x, y), *gap = dl_abs(d), *big = dl_abs(y);
+    DLSH_OWNED dl_tensor *r = dl_scalar_f(rtol), *at = dl_scalar_f(atol), *rel = dl_mul(big, r), *lim = dl_add(rel, at),
+                         *within = dl_le(gap, lim);
+    DLSH_OWNED dl_tensor *either = dl_logical_or(same, within), *all = dl_all(either, NULL, 0, 0);
     dl_status st = all ? dl_item_i(all, &yes) : dl_failed();
-    DLSH_UNREF(same, d, gap, big, r, at, rel, lim, within, either, all);
     return dlsh_give_filled(st, dlsh_bool(yes != 0), result);
 }
 

@@ -574,14 +574,11 @@ static inline int has_short_way(const dlsh_command *row, int nargs) { return row
 
 /* Any callee and any arguments. */
 static dl_status call_general(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
-    dlsh_value self, f;
+    DLSH_DROPPED dlsh_value self = dlsh_void(), f = dlsh_void();
     DLSH_TRY(find_callee(s, n->kids[0], &self, &f));
-    dl_status st = n->flags & DLSH_POSITIONAL && f.type == DLSH_BUILTIN && has_short_way(f.as.builtin, n->nkids - 1)
-                       ? call_row(s, self, f.as.builtin, n, out)
-                       : call_any(s, self, f, n, out);
-    dlsh_drop(self);
-    dlsh_drop(f);
-    return st;
+    return n->flags & DLSH_POSITIONAL && f.type == DLSH_BUILTIN && has_short_way(f.as.builtin, n->nkids - 1)
+               ? call_row(s, self, f.as.builtin, n, out)
+               : call_any(s, self, f, n, out);
 }
 
 dl_status dlsh_eval_call(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {

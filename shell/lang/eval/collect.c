@@ -266,10 +266,9 @@ static long collect(int from, int to) {
     for (int i = 0; i < s.nnodes; i++) *place_of(s.nodes[i].is.object) = -1;
     free(s.nodes);
     free(s.reached);
-    dlsh_value *dead_values = dead ? malloc((size_t)dead * sizeof *dead_values) : NULL;
+    DLSH_FREED dlsh_value *dead_values = dead ? malloc((size_t)dead * sizeof *dead_values) : NULL;
     if (!dead_values) return 0;
     release(&s, dead_values);
-    free(dead_values);
     return dead;
 }
 

@@ -33,13 +33,13 @@ dl_status dlsh_record_put(dlsh_record *r, dlsh_value key, dlsh_value v) {
 
 /* The record of a list of keys and values; a key that comes again gets the later value. */
 static dl_status record_of(dlsh_session *s, const dlsh_node *n, dlsh_value pairs, dlsh_value *out) {
-    dlsh_value r = dlsh_new_record();
-    dl_status st = dlsh_failed(r) ? dl_failed() : DL_OK;
-    for (int i = 0; !st && i < pairs.as.list->n; i++) {
+    DLSH_DROPPED dlsh_value r = dlsh_new_record();
+    if (dlsh_failed(r)) return dl_failed();
+    for (int i = 0; i < pairs.as.list->n; i++) {
         const dlsh_value *pair = pairs.as.list->items[i].as.list->items;
-        st = dlsh_at(s, n, dlsh_record_put(r.as.record, pair[0], dlsh_ref(pair[1])));
+        DLSH_TRY(dlsh_at(s, n, dlsh_record_put(r.as.record, pair[0], dlsh_ref(pair[1]))));
     }
-    return dlsh_give_filled(st, r, out);
+    return dlsh_hand_over(&r, out);
 }
 
 dl_status dlsh_eval_comprehension(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {

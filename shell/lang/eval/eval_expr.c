@@ -79,14 +79,13 @@ dl_status dlsh_eval_items(dlsh_session *s, const dlsh_node *n, dlsh_value *out) 
 
 /* **r in a record: its fields, which take the places of earlier ones. */
 static dl_status add_fields(dlsh_session *s, const dlsh_node *n, dlsh_record *to) {
-    dlsh_value v;
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     DLSH_TRY(dlsh_eval(s, n->kids[0], &v));
     dl_status st = v.type == DLSH_RECORD ? DL_OK
                                          : dlsh_fail(DL_ERR_TYPE, "{**r, a: 1} has the fields of a record r",
                                                      "** in a record takes a record, got %s", dlsh_a(v));
     for (int i = 0; !st && i < v.as.record->n; i++)
         st = dlsh_record_set(to, v.as.record->keys[i], dlsh_ref(v.as.record->values[i]));
-    dlsh_drop(v);
     return dlsh_at(s, n, st);
 }
 
@@ -100,12 +99,11 @@ static int repeats(const dlsh_node *n, int i) {
 
 /* (expr): value, whose key takes the place of an earlier one. */
 static dl_status add_computed(dlsh_session *s, const dlsh_node *field, dlsh_record *to) {
-    dlsh_value key, v;
+    dlsh_value v;
+    DLSH_DROPPED dlsh_value key = dlsh_void();
     DLSH_TRY(dlsh_eval(s, field->kids[1], &key));
-    dl_status st = dlsh_eval(s, field->kids[0], &v);
-    if (!st) st = dlsh_at(s, field->kids[1], dlsh_record_put(to, key, v.type == DLSH_VOID ? dlsh_none() : v));
-    dlsh_drop(key);
-    return st;
+    DLSH_TRY(dlsh_eval(s, field->kids[0], &v));
+    return dlsh_at(s, field->kids[1], dlsh_record_put(to, key, v.type == DLSH_VOID ? dlsh_none() : v));
 }
 
 static dl_status eval_record(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
@@ -152,11 +150,9 @@ static dl_status eval_cond(dlsh_session *s, const dlsh_node *n, dlsh_value *out)
 }
 
 static dl_status eval_unary(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
-    dlsh_value a;
+    DLSH_DROPPED dlsh_value a = dlsh_void();
     DLSH_TRY(dlsh_eval(s, n->kids[0], &a));
-    dl_status st = dlsh_unary((dlsh_op)n->op, a, out);
-    dlsh_drop(a);
-    return st;
+    return dlsh_unary((dlsh_op)n->op, a, out);
 }
 
 /* What is not done the quick way; takes both. */
@@ -188,11 +184,9 @@ dl_status dlsh_eval_binary(dlsh_session *s, const dlsh_node *n, dlsh_value *out)
 }
 
 static dl_status eval_field(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
-    dlsh_value object;
+    DLSH_DROPPED dlsh_value object = dlsh_void();
     DLSH_TRY(dlsh_eval(s, n->kids[0], &object));
-    dl_status st = dlsh_get_field(s, object, n->text, out);
-    dlsh_drop(object);
-    return st;
+    return dlsh_get_field(s, object, n->text, out);
 }
 
 static dl_status eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {

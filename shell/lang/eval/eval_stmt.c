@@ -9,11 +9,9 @@
 static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_value v);
 
 static dl_status assign_field(dlsh_session *s, const dlsh_node *target, dlsh_value v) {
-    dlsh_value object;
+    DLSH_DROPPED dlsh_value object = dlsh_void();
     DLSH_TRY(dlsh_eval(s, target->kids[0], &object));
-    dl_status st = dlsh_at(s, target, dlsh_set_field(s, object, target->text, v));
-    dlsh_drop(object);
-    return st;
+    return dlsh_at(s, target, dlsh_set_field(s, object, target->text, v));
 }
 
 /* Assigns to a FIELD, INDEX or TUPLE; takes v. */

@@ -61,7 +61,7 @@ static dl_status no_field(dlsh_session *s, dlsh_value x, const char *name) {
     const dlsh_class *c = x.type == DLSH_HANDLE ? x.as.handle->cls : NULL;
     if (c && c->elsewhere) c->elsewhere(x.as.handle->self, name, hint, sizeof hint);
     if (!*hint && dlsh_field_names(s, x, &names) == DL_OK) {
-        const char **words = malloc((size_t)(names.as.list->n + 1) * sizeof *words);
+        DLSH_FREED const char **words = malloc((size_t)(names.as.list->n + 1) * sizeof *words);
         int n = 0;
         for (int i = 0; words && i < names.as.list->n; i++)
             if (names.as.list->items[i].type == DLSH_STR) words[n++] = names.as.list->items[i].as.str->s;
@@ -70,7 +70,6 @@ static dl_status no_field(dlsh_session *s, dlsh_value x, const char *name) {
             snprintf(hint, sizeof hint, "did you mean .%s?", nearest);
         else if (words)
             list_names(words, n, hint, sizeof hint);
-        free(words);
         dlsh_drop(names);
     }
     return dlsh_fail(DL_ERR_NAME, hint, "%s has no field or method '%s'", dlsh_a(x), name);
@@ -138,15 +137,13 @@ static int is_among(dlsh_value list, const char *name) {
 }
 
 static dl_status push_handle(dlsh_value list, const dlsh_handle *h) {
-    dlsh_value more;
+    DLSH_DROPPED dlsh_value more = dlsh_void();
     for (const dlsh_field *f = h->cls->fields; f && f->name; f++) DLSH_TRY(push(list, f->name));
     for (const dlsh_command *c = h->cls->methods; c && c->name; c++) DLSH_TRY(push(list, c->name));
     if (!h->cls->names) return DL_OK;
     DLSH_TRY(h->cls->names(h->self, &more));
-    dl_status st = DL_OK;
-    for (int i = 0; i < more.as.list->n && !st; i++) st = dlsh_append(list, dlsh_ref(more.as.list->items[i]));
-    dlsh_drop(more);
-    return st;
+    for (int i = 0; i < more.as.list->n; i++) DLSH_TRY(dlsh_append(list, dlsh_ref(more.as.list->items[i])));
+    return DL_OK;
 }
 
 dl_status dlsh_field_names(dlsh_session *s, dlsh_value x, dlsh_value *out) {

@@ -75,7 +75,8 @@ dl_status dlsh_running_run(dlsh_session *s, int i, const char *text, size_t len,
     int n = 0, depth = s->fn_depth, quiet = s->quiet;
     *out = dlsh_void();
     while (variable(s, i, n, &name)) n++;
-    dlsh_value *hidden = dl_memory_alloc(n, sizeof *hidden), *last = s->last;
+    dlsh_value *last = s->last;
+    DLSH_FREED dlsh_value *hidden = dl_memory_alloc(n, sizeof *hidden);
     const dlsh_node *last_node = s->last_node;
     if (!hidden) return DL_ERR_MEMORY;
     dl_source here = *s->source;
@@ -88,6 +89,5 @@ dl_status dlsh_running_run(dlsh_session *s, int i, const char *text, size_t len,
     s->last = last;
     s->last_node = last_node;
     *s->source = here;
-    free(hidden);
     return st;
 }

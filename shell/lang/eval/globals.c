@@ -74,13 +74,12 @@ dlsh_value dlsh_builtin_value(dlsh_session *s, const char *name) {
 
 const char *dlsh_nearest_command(const dlsh_session *s, const char *word) {
     static const char *const statements[] = {"net", "extern", "if", "while", "for", "fn", "return", "try"};
-    const char **names = malloc(sizeof *names * ((size_t)s->nrows + 8));
+    DLSH_FREED const char **names = malloc(sizeof *names * ((size_t)s->nrows + 8));
     int n = 0;
     for (size_t i = 0; names && i < sizeof statements / sizeof *statements; i++) names[n++] = statements[i];
     for (int i = 0; names && i < s->nrows; i++)
         if ((s->rows[i]->flags & DLSH_ONLY_FUNCTION) != DLSH_ONLY_FUNCTION) names[n++] = s->rows[i]->name;
     const char *nearest = names ? dlsh_nearest(word, names, n) : NULL;
-    free(names);
     return nearest;
 }
 
@@ -147,9 +146,8 @@ dl_status dlsh_set(dlsh_session *s, const char *name, dlsh_value v) {
         dlsh_drop(v);
         return DL_ERR_MEMORY;
     }
-    dlsh_value old = s->globals[i].value;
+    DLSH_DROPPED dlsh_value old = s->globals[i].value;
     s->globals[i].value = v.type == DLSH_VOID ? dlsh_none() : v;
-    dlsh_drop(old);
     return DL_OK;
 }
 
@@ -157,9 +155,8 @@ dl_status dlsh_unset(dlsh_session *s, const char *name) {
     int i = global_find(s, name);
     if (i < 0 || s->globals[i].value.type == DLSH_VOID)
         return dlsh_fail(DL_ERR_NAME, NULL, "no variable is called '%s'", name);
-    dlsh_value old = s->globals[i].value;
+    DLSH_DROPPED dlsh_value old = s->globals[i].value;
     s->globals[i].value = dlsh_void();
-    dlsh_drop(old);
     return DL_OK;
 }
 
@@ -174,9 +171,8 @@ const char *dlsh_global_at(const dlsh_session *s, int i, const dlsh_value **valu
 void dlsh_globals_free(dlsh_session *s) {
     /* newest first: a destructor may use variables that are older */
     for (int i = s->nglobals - 1; i >= 0; i--) {
-        dlsh_value v = s->globals[i].value;
+        DLSH_DROPPED dlsh_value v = s->globals[i].value;
         s->globals[i].value = dlsh_void();
-        dlsh_drop(v);
     }
     for (int i = 0; i < s->nglobals; i++) {
         dlsh_drop(s->globals[i].builtin);

@@ -107,10 +107,9 @@ dl_status dlsh_index_value(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_v
 }
 
 static dl_status slice_list(const dlsh_list *l, long from, long count, long step, dlsh_value *out) {
-    dlsh_value v = dlsh_new_list(count);
-    dl_status st = DL_OK;
-    for (long k = 0; k < count && !st; k++) st = dlsh_append(v, dlsh_ref(l->items[from + k * step]));
-    return dlsh_give_filled(st, v, out);
+    DLSH_DROPPED dlsh_value v = dlsh_new_list(count);
+    for (long k = 0; k < count; k++) DLSH_TRY(dlsh_append(v, dlsh_ref(l->items[from + k * step])));
+    return dlsh_hand_over(&v, out);
 }
 
 static dl_status slice_value(dlsh_session *s, dlsh_value x, const dlsh_node *slice, dlsh_value *out) {
@@ -120,11 +119,9 @@ static dl_status slice_value(dlsh_session *s, dlsh_value x, const dlsh_node *sli
         return dlsh_fail(DL_ERR_TYPE, NULL, "%s cannot be sliced", dlsh_a(x));
     DLSH_TRY(slice_of(s, slice, x, &from, &count, &step));
     if (c) {
-        dlsh_value range = dlsh_new_range(from, from + count * step, step);
+        DLSH_DROPPED dlsh_value range = dlsh_new_range(from, from + count * step, step);
         if (dlsh_failed(range)) return DL_ERR_MEMORY;
-        dl_status st = c->index(s, x.as.handle->self, range, out);
-        dlsh_drop(range);
-        return st;
+        return c->index(s, x.as.handle->self, range, out);
     }
     if (x.type == DLSH_LIST) return slice_list(x.as.list, from, count, step, out);
     if (x.type == DLSH_RANGE) {
@@ -243,10 +240,9 @@ dl_status dlsh_set_key(dlsh_session *s, dlsh_value x, dlsh_value key, dlsh_value
         return dlsh_fail(DL_ERR_TYPE, x.type == DLSH_STR ? "strings cannot be changed: build a new one" : NULL,
                          "elements of %s cannot be set", dlsh_a(x));
     DLSH_TRY(position(key, x.as.list->n, "list", &i));
-    dlsh_value old = x.as.list->items[i];
+    DLSH_DROPPED dlsh_value old = x.as.list->items[i];
     x.as.list->items[i] = dlsh_ref(v);
     dlsh_hold(x, v);
-    dlsh_drop(old);
     return DL_OK;
 }
 

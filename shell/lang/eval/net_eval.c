@@ -99,10 +99,8 @@ static int is_net_template(const dlsh_value *v) { return v->type == DLSH_FN && v
 
 static dl_status use_variable(dlsh_session *s, const dlsh_value *v, dlsh_layer *l, int depth) {
     if (is_net_template(v)) {
-        dlsh_value keep = dlsh_ref(*v);
-        dl_status st = expand(s, v->as.fn, l, depth);
-        dlsh_drop(keep);
-        return st;
+        DLSH_DROPPED dlsh_value keep = dlsh_ref(*v);
+        return expand(s, v->as.fn, l, depth);
     }
     l->value = dlsh_ref(*v);
     return DL_OK;
@@ -245,7 +243,7 @@ dl_status dlsh_exec_net(dlsh_session *s, const dlsh_node *n) {
 }
 
 dl_status dlsh_call_net_template(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *out) {
-    const char **names = calloc((size_t)args->n + 1, sizeof *names);
+    DLSH_FREED const char **names = calloc((size_t)args->n + 1, sizeof *names);
     if (!names) return dlsh_no_memory("a net");
     for (int i = 0; i < args->n; i++) names[i] = args->names ? args->names[i] : NULL;
     dlsh_layer net = {.kind = f->node->text,
@@ -259,7 +257,6 @@ dl_status dlsh_call_net_template(dlsh_session *s, const dlsh_fn *f, const dlsh_c
     if (!st) st = build(s, &net, out);
     free_layers(net.body, net.nbody);
     dlsh_drop(net.forward);
-    free(names);
     return st;
 }
 

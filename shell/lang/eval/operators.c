@@ -135,12 +135,11 @@ static dl_status join_lists(const dlsh_list *a, const dlsh_list *b, long times, 
     if (!a->n) times = 0;
     if (times > 0 && times > (1L << 26) / a->n) return too_long("2^26 items");
     long n = a->n * (times > 0 ? times : 0) + (b ? b->n : 0);
-    dlsh_value v = dlsh_new_list(n);
+    DLSH_DROPPED dlsh_value v = dlsh_new_list(n);
     if (dlsh_failed(v)) return DL_ERR_MEMORY;
-    dl_status st = DL_OK;
-    for (long i = 0; i < times && !st && !dlsh_interrupted_at(i); i++) st = append_all(v.as.list, a);
-    if (!st && b) st = append_all(v.as.list, b);
-    return dlsh_give_filled(st, v, out);
+    for (long i = 0; i < times && !dlsh_interrupted_at(i); i++) DLSH_TRY(append_all(v.as.list, a));
+    if (b) DLSH_TRY(append_all(v.as.list, b));
+    return dlsh_hand_over(&v, out);
 }
 
 /* + and * of strings and lists; DL_ERR_TYPE, unrecorded, when it is neither. */

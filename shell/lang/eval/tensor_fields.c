@@ -29,10 +29,8 @@ static dlsh_value get_transposed(dl_tensor *t) {
 static dl_status set_grad(dl_tensor *t, dlsh_value v) {
     if (v.type == DLSH_NONE) return dl_set_grad(t, NULL);
     if (v.type != DLSH_TENSOR) return dlsh_fail(DL_ERR_TYPE, NULL, "grad must be a tensor or none, got %s", dlsh_a(v));
-    dl_tensor *g = dl_is_leaf(v.as.tensor) ? dl_detach(v.as.tensor) : dl_ref(v.as.tensor);
-    dl_status st = g ? dl_set_grad(t, g) : dl_failed();
-    dl_unref(g);
-    return st;
+    DLSH_OWNED dl_tensor *g = dl_is_leaf(v.as.tensor) ? dl_detach(v.as.tensor) : dl_ref(v.as.tensor);
+    return g ? dl_set_grad(t, g) : dl_failed();
 }
 static dl_status set_requires_grad(dl_tensor *t, dlsh_value v) {
     int on;
@@ -52,14 +50,12 @@ static dl_status other_shape(dl_tensor *t, dl_tensor *value) {
                           dlsh_buf_text(&own));
 }
 static dl_status set_data(dl_tensor *t, dlsh_value v) {
-    dl_tensor *value = dlsh_operand(v);
+    DLSH_OWNED dl_tensor *value = dlsh_operand(v);
     if (!value) return dl_failed();
     DLSH_SCOPED_GRAD_MODE(0);
     int same = dl_ndim(value) == dl_ndim(t);
     for (int i = 0; same && i < dl_ndim(t); i++) same = dl_shape(value)[i] == dl_shape(t)[i];
-    dl_status st = same ? dl_assign(t, value) : other_shape(t, value);
-    dl_unref(value);
-    return st;
+    return same ? dl_assign(t, value) : other_shape(t, value);
 }
 static dl_status set_name(dl_tensor *t, dlsh_value v) {
     if (v.type != DLSH_STR) return dlsh_fail(DL_ERR_TYPE, NULL, "a name must be a string, got %s", dlsh_a(v));
@@ -171,16 +167,14 @@ static dl_tensor *typed(literal *l, int dtype) {
                NULL;
     for (long i = 0; !l->any_complex && i < l->n; i++) l->f[i] = l->f[2 * i];
     dl_dtype widest = whole ? DL_I64 : l->any_complex ? DL_C128 : DL_F64;
-    dl_tensor *wide = dl_tensor_from(l->ndim, l->shape, widest, 0, whole ? (void *)l->i : l->f);
+    DLSH_OWNED dl_tensor *wide = dl_tensor_from(l->ndim, l->shape, widest, 0, whole ? (void *)l->i : l->f);
     int want = dtype >= 0            ? dtype
                : l->any_complex      ? DL_C64
                : l->any_float        ? DL_F32
                : l->all_bool && l->n ? DL_BOOL
                : l->n                ? DL_I64
                                      : DL_F32;
-    dl_tensor *t = wide ? dl_to_dtype(wide, (dl_dtype)want) : NULL;
-    dl_unref(wide);
-    return t;
+    return wide ? dl_to_dtype(wide, (dl_dtype)want) : NULL;
 }
 
 static dl_status list_of_range(dlsh_value v, dlsh_value *out) {
@@ -197,7 +191,7 @@ static dl_status list_of_range(dlsh_value v, dlsh_value *out) {
 
 dl_status dlsh_list_to_tensor(dlsh_value v, int dtype, int device, dlsh_value *out) {
     literal l = {.all_bool = 1};
-    dlsh_value range = dlsh_void();
+    DLSH_DROPPED dlsh_value range = dlsh_void();
     *out = dlsh_void();
     if (v.type == DLSH_RANGE) {
         DLSH_TRY(list_of_range(v, &range));
@@ -211,13 +205,11 @@ dl_status dlsh_list_to_tensor(dlsh_value v, int dtype, int device, dlsh_value *o
     if (!st && !l.i) st = dl_failed();
     if (!st) st = fill(&l, v, 0);
     if (!st) {
-        dl_tensor *host = typed(&l, dtype);
+        DLSH_OWNED dl_tensor *host = typed(&l, dtype);
         *out = dlsh_tensor(host ? dl_to_device(host, device) : NULL);
-        dl_unref(host);
         if (dlsh_failed(*out)) st = dl_failed();
     }
     free(l.f);
     free(l.i);
-    dlsh_drop(range);
     return st;
 }

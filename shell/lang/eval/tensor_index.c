@@ -59,7 +59,7 @@ dl_tensor *dlsh_unsqueeze(dl_tensor *t, int dim) {
 }
 
 static dl_status bound(dlsh_session *s, const dlsh_node *n, long *out, int *given) {
-    dlsh_value v;
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     dl_status st = DL_OK;
     *given = 0;
     if (!n) return DL_OK;
@@ -70,7 +70,6 @@ static dl_status bound(dlsh_session *s, const dlsh_node *n, long *out, int *give
         st = dl_item_i(v.as.tensor, out), *given = 1;
     else if (v.type != DLSH_NONE)
         st = dlsh_fail(DL_ERR_TYPE, NULL, "a slice goes from int to int, got %s", dlsh_type_name(v));
-    dlsh_drop(v);
     return dlsh_at(s, n, st);
 }
 
@@ -107,10 +106,9 @@ static dl_status slice(dlsh_session *s, plan *p, int dim, const dlsh_node *n) {
 
 /* Negative positions count from the end. */
 static dl_tensor *wrap_negative(dl_tensor *index, long n) {
-    dl_tensor *zero = dl_scalar_i(0), *size = dl_scalar_i(n), *neg = dl_lt(index, zero), *up = dl_add(index, size);
-    dl_tensor *r = dl_where(neg, up, index);
-    DLSH_UNREF(zero, size, neg, up);
-    return r;
+    DLSH_OWNED dl_tensor *zero = dl_scalar_i(0), *size = dl_scalar_i(n), *neg = dl_lt(index, zero),
+                         *up = dl_add(index, size);
+    return dl_where(neg, up, index);
 }
 
 /* The positions of a mask's true elements, its dimensions laid out as one. */
@@ -149,9 +147,8 @@ static dl_status check_range(const part *x) {
     long ends[2] = {0, x->size - 1};
     dl_tensor *(*const find[2])(dl_tensor *, const long *, int, int) = {dl_amin, dl_amax};
     for (int i = 0; i < 2 && dl_numel(x->index); i++) {
-        dl_tensor *end = find[i](x->index, NULL, 0, 0);
+        DLSH_OWNED dl_tensor *end = find[i](x->index, NULL, 0, 0);
         dl_status st = end ? dl_item_i(end, &ends[i]) : dl_failed();
-        dl_unref(end);
         DLSH_TRY(st);
     }
     if (ends[0] >= 0 && ends[1] < x->size) return DL_OK;
@@ -230,11 +227,9 @@ static int dims_of(const dlsh_node *n, dlsh_value v) {
 }
 
 static dl_status list_index(plan *p, int dim, dlsh_value list) {
-    dlsh_value t;
+    DLSH_DROPPED dlsh_value t = dlsh_void();
     DLSH_TRY(dlsh_list_to_tensor(list, -1, dl_device_of(p->view), &t));
-    dl_status st = add_index(p, dim, t.as.tensor);
-    dlsh_drop(t);
-    return st;
+    return add_index(p, dim, t.as.tensor);
 }
 
 static dl_status apply(dlsh_session *s, plan *p, int *dim, const dlsh_node *n, dlsh_value v) {
@@ -343,10 +338,9 @@ static dl_tensor *gather(const plan *p) {
     long shape[8], flat = -1;
     int n;
     if (gathered_shape(p, shape, &n)) return NULL;
-    dl_tensor *from = merged(p), *at = dl_reshape(p->index, &flat, 1), *rows = dl_index_select(from, at, p->dim);
-    dl_tensor *r = dl_ndim(p->index) == 1 && rows ? dl_ref(rows) : dl_reshape(rows, shape, n);
-    DLSH_UNREF(from, at, rows);
-    return r;
+    DLSH_OWNED dl_tensor *from = merged(p), *at = dl_reshape(p->index, &flat, 1),
+                         *rows = dl_index_select(from, at, p->dim);
+    return dl_ndim(p->index) == 1 && rows ? dl_ref(rows) : dl_reshape(rows, shape, n);
 }
 
 dl_status dlsh_tensor_index(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_value *out) {
@@ -395,11 +389,11 @@ static dl_tensor *as_rows(const plan *p, dl_tensor *from, dl_tensor *value) {
     if (gathered_shape(p, shape, &k)) return NULL;
     memcpy(lined, dl_shape(from), (size_t)dl_ndim(from) * sizeof *lined);
     lined[p->dim] = dl_numel(p->index);
-    dl_tensor *cast = dl_to_dtype(value, dl_dtype_of(from)),
-              *near = cast ? dl_to_device(cast, dl_device_of(from)) : NULL;
+    DLSH_OWNED dl_tensor *cast = dl_to_dtype(value, dl_dtype_of(from)),
+                         *near = cast ? dl_to_device(cast, dl_device_of(from)) : NULL;
     dl_tensor *wide = near ? dl_expand(near, shape, k) : NULL,
               *rows = wide ? dl_reshape(wide, lined, dl_ndim(from)) : NULL;
-    DLSH_UNREF(cast, near, wide);
+    dl_unref(wide);
     return rows;
 }
 
@@ -411,43 +405,37 @@ static dl_tensor *replaced(const plan *p, dl_tensor *value) {
         return r;
     }
     long flat = -1;
-    dl_tensor *from = merged(p), *rows = from ? as_rows(p, from, value) : NULL;
-    dl_tensor *at = rows ? dl_reshape(p->index, &flat, 1) : NULL,
-              *joined = at ? dl_index_copy(from, at, rows, p->dim) : NULL;
-    dl_tensor *r = joined ? dl_reshape(joined, dl_shape(p->view), dl_ndim(p->view)) : NULL;
-    DLSH_UNREF(from, rows, at, joined);
-    return r;
+    DLSH_OWNED dl_tensor *from = merged(p), *rows = from ? as_rows(p, from, value) : NULL;
+    DLSH_OWNED dl_tensor *at = rows ? dl_reshape(p->index, &flat, 1) : NULL,
+                         *joined = at ? dl_index_copy(from, at, rows, p->dim) : NULL;
+    return joined ? dl_reshape(joined, dl_shape(p->view), dl_ndim(p->view)) : NULL;
 }
 
 /* Writes a value for the whole view, which may broadcast. */
 static dl_status put_whole(const plan *p, dl_tensor *whole) {
     if (!p->back || dl_numel(whole) == 1) return dl_assign(p->base, whole);
-    dl_tensor *wide = dl_tensor_empty(dl_ndim(p->view), dl_shape(p->view), dl_dtype_of(p->view), dl_device_of(p->view));
-    dl_tensor *back = wide && dl_assign(wide, whole) == DL_OK ? turned(p, wide) : NULL;
-    dl_status st = back ? dl_assign(p->base, back) : dl_failed();
-    DLSH_UNREF(wide, back);
-    return st;
+    DLSH_OWNED dl_tensor *wide =
+        dl_tensor_empty(dl_ndim(p->view), dl_shape(p->view), dl_dtype_of(p->view), dl_device_of(p->view));
+    DLSH_OWNED dl_tensor *back = wide && dl_assign(wide, whole) == DL_OK ? turned(p, wide) : NULL;
+    return back ? dl_assign(p->base, back) : dl_failed();
 }
 
 dl_status dlsh_tensor_update_index(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_op op, dlsh_value v) {
     plan p;
-    dlsh_value r = dlsh_void();
+    DLSH_DROPPED dlsh_value r = dlsh_void();
     DLSH_TRY(make_plan(s, t, n, &p));
     if (refuse_duplicates(&p)) {
         plan_free(&p);
         return dl_failed();
     }
-    dl_tensor *old =
+    DLSH_OWNED dl_tensor *old =
         p.dim < 0 ? dlsh_read_in_place(dlsh_op_name(op), p.view, &v.as.tensor, v.type == DLSH_TENSOR) : gather(&p);
     dl_status st = old ? dlsh_tensor_binary(op, (dlsh_value){DLSH_TENSOR, {.tensor = old}}, v, &r) : dl_failed();
     if (!st) st = dlsh_tensor_check_kept(old, r.as.tensor, NULL);
     if (!st) {
-        dl_tensor *whole = p.dim < 0 ? dl_ref(r.as.tensor) : replaced(&p, r.as.tensor);
+        DLSH_OWNED dl_tensor *whole = p.dim < 0 ? dl_ref(r.as.tensor) : replaced(&p, r.as.tensor);
         st = whole ? put_whole(&p, whole) : dl_failed();
-        dl_unref(whole);
     }
-    dlsh_drop(r);
-    dl_unref(old);
     plan_free(&p);
     return st;
 }
@@ -459,16 +447,14 @@ dl_status dlsh_tensor_assign(dlsh_session *s, dl_tensor *t, const dlsh_node *n, 
         DLSH_TRY(dlsh_list_to_tensor(v, -1, dl_device_of(t), &literal));
         v = literal;
     }
-    dl_tensor *value = dlsh_operand(v);
+    DLSH_OWNED dl_tensor *value = dlsh_operand(v);
     dlsh_drop(literal);
     if (!value) return dl_failed();
     dl_status st = make_plan(s, t, n, &p);
     if (!st) {
-        dl_tensor *whole = p.dim < 0 ? dl_ref(value) : replaced(&p, value);
+        DLSH_OWNED dl_tensor *whole = p.dim < 0 ? dl_ref(value) : replaced(&p, value);
         st = whole ? put_whole(&p, whole) : dl_failed();
-        dl_unref(whole);
         plan_free(&p);
     }
-    dl_unref(value);
     return st;
 }

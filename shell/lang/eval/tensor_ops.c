@@ -167,14 +167,13 @@ dl_tensor *dlsh_read_in_place(const char *op, dl_tensor *t, dl_tensor *const *ot
 }
 
 dl_status dlsh_tensor_update(dlsh_op op, dl_tensor *t, dlsh_value v, const char *instead) {
-    dlsh_value r = dlsh_void();
+    DLSH_DROPPED dlsh_value r = dlsh_void();
     int other = v.type == DLSH_TENSOR;
     dl_tensor *from = dlsh_read_in_place(dlsh_op_name(op), t, &v.as.tensor, other);
     dl_status st = from ? dlsh_tensor_binary(op, (dlsh_value){DLSH_TENSOR, {.tensor = from}}, v, &r) : dl_failed();
     dl_unref(from);
     if (!st) st = dlsh_tensor_check_kept(t, r.as.tensor, instead);
     if (!st) st = dl_assign(t, r.as.tensor);
-    dlsh_drop(r);
     return st;
 }
 
@@ -257,9 +256,9 @@ static dl_status to_number(dl_tensor *t, dlsh_value *out) {
         DLSH_TRY(dl_item_c(t, parts));
         return dlsh_give(dlsh_tensor(dl_scalar_c(parts[0], parts[1])), out);
     }
-    dl_status st = is_float ? dl_item_f(t, &f) : dl_item_i(t, &i);
-    if (!st) *out = is_float ? dlsh_float(f) : dl_dtype_of(t) == DL_BOOL ? dlsh_bool((int)i) : dlsh_int(i);
-    return st;
+    DLSH_TRY(is_float ? dl_item_f(t, &f) : dl_item_i(t, &i));
+    *out = is_float ? dlsh_float(f) : dl_dtype_of(t) == DL_BOOL ? dlsh_bool((int)i) : dlsh_int(i);
+    return DL_OK;
 }
 
 dl_status dlsh_tensor_item(dl_tensor *t, dlsh_value *out) { return to_number(t, out); }
@@ -520,9 +519,8 @@ static dl_status give(const op_call *c, dl_tensor **res, int n, int plain, dlsh_
         st = dlsh_tensor_check_kept(c->in[0], res[0], instead);
     }
     if (!st && c->e->in_place && (st = dl_assign(c->in[0], res[0])) == DL_OK) {
-        dl_tensor *was = res[0];
+        DLSH_OWNED dl_tensor *was = res[0];
         res[0] = dl_ref(c->in[0]);
-        dl_unref(was);
     }
     if (!st && n == 1 && plain && dl_ndim(res[0]) == 0) {
         st = to_number(res[0], out);

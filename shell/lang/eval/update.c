@@ -94,7 +94,8 @@ static inline int update_number(dlsh_session *s, const dlsh_node *n, dlsh_value 
 
 static dl_status update_field(dlsh_session *s, const dlsh_node *n) {
     const dlsh_node *target = n->kids[0];
-    dlsh_value x = dlsh_peek(s, target->kids[0]), old, v, r = dlsh_void();
+    dlsh_value x = dlsh_peek(s, target->kids[0]), old, v;
+    DLSH_DROPPED dlsh_value r = dlsh_void();
     int in_place;
     if (x.type == DLSH_RECORD && update_number(s, n, dlsh_record_get(x.as.record, target->text))) return DL_OK;
     DLSH_TRY(dlsh_eval_quick(s, target->kids[0], &x));
@@ -102,7 +103,6 @@ static dl_status update_field(dlsh_session *s, const dlsh_node *n) {
     if (!st && (st = dlsh_eval_quick(s, n->kids[1], &v))) dlsh_drop(old);
     if (!st) st = combine(s, n, old, v, &r, &in_place);
     if (!st && !in_place) st = dlsh_at(s, target, dlsh_set_field(s, x, target->text, r));
-    dlsh_drop(r);
     dlsh_drop(x);
     return st;
 }
@@ -110,15 +110,14 @@ static dl_status update_field(dlsh_session *s, const dlsh_node *n) {
 /* x[key] op= value, x being no tensor. */
 static dl_status update_key(dlsh_session *s, const dlsh_node *n, dlsh_value x) {
     const dlsh_node *target = n->kids[0];
-    dlsh_value key, old, v, r = dlsh_void();
+    dlsh_value old, v;
+    DLSH_DROPPED dlsh_value key = dlsh_void(), r = dlsh_void();
     int in_place;
     DLSH_TRY(dlsh_eval_quick(s, target->kids[1], &key));
     dl_status st = dlsh_at(s, target, dlsh_index_value(s, x, key, &old));
     if (!st && (st = dlsh_eval_quick(s, n->kids[1], &v))) dlsh_drop(old);
     if (!st) st = combine(s, n, old, v, &r, &in_place);
     if (!st && !in_place) st = dlsh_at(s, target, dlsh_set_key(s, x, key, r));
-    dlsh_drop(r);
-    dlsh_drop(key);
     return st;
 }
 

@@ -14,7 +14,7 @@ dlsh_command_lookup *dlsh_command_finder(void) { return find; }
 
 dlsh_completeness dlsh_is_complete(const dlsh_session *s, const char *text, size_t len) {
     /* the newline that will follow belongs to the text: `show` alone lacks its argument, `if x` its block */
-    char *line = malloc(len + 2);
+    DLSH_FREED char *line = malloc(len + 2);
     if (!line) return DLSH_INVALID;
     memcpy(line, text, len);
     memcpy(line + len, "\n", 2);
@@ -22,6 +22,5 @@ dlsh_completeness dlsh_is_complete(const dlsh_session *s, const char *text, size
     dlsh_unit *u = dlsh_unit_new("", line, len + 1);
     if (u) dlsh_parse(u, find, (void *)s, &err);
     dlsh_unit_drop(u);
-    free(line);
     return !err.code ? DLSH_COMPLETE : err.at_end ? DLSH_INCOMPLETE : DLSH_INVALID;
 }
