@@ -28,28 +28,26 @@ static void show_error(dlsh_sink *sink, const dl_error *e) {
 
 /* The texts and calls that had begun, the one looked at marked. */
 static dl_status show_frames(dlsh_session *s, dlsh_sink *sink) {
-    dlsh_table t = DLSH_TABLE({"", 'l', ""}, {"#", 'r', ""}, {"in", 'l', ""}, {"line", 'l', ""});
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"", 'l', ""}, {"#", 'r', ""}, {"in", 'l', ""}, {"line", 'l', ""});
     dlsh_running r;
-    dl_status st = DL_OK;
-    for (int i = 0; !st && dlsh_running_at(s, i, &r); i++)
-        st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(i == stop.level ? ">" : ""), dlsh_int(i),
-                                               dlsh_string(*r.name ? r.name : "the text"),
-                                               dlsh_dbg_line(s, r.unit, r.line)});
-    return dlsh_table_show(sink, &t, st, "");
+    for (int i = 0; dlsh_running_at(s, i, &r); i++)
+        DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string(i == stop.level ? ">" : ""), dlsh_int(i),
+                                                   dlsh_string(*r.name ? r.name : "the text"),
+                                                   dlsh_dbg_line(s, r.unit, r.line)}));
+    return dlsh_table_show(sink, &t, DL_OK, "");
 }
 
 static dl_status show_variables(dlsh_session *s, dlsh_sink *sink) {
-    dlsh_table t = DLSH_TABLE({"variable", 'l', ""}, {"value", 'l', ""});
-    dl_status st = DL_OK;
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"variable", 'l', ""}, {"value", 'l', ""});
     const char *name;
     dlsh_value v;
-    for (int k = 0; !st && (name = dlsh_running_variable(s, stop.level, k, &v)); k++) {
+    for (int k = 0; (name = dlsh_running_variable(s, stop.level, k, &v)); k++) {
         DLSH_SCOPED_BUF line = {0};
         if (v.type == DLSH_VOID) continue;
         if (dlsh_value_line(&line, v)) dl_error_clear();
-        st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(name), dlsh_string(dlsh_buf_text(&line))});
+        DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string(name), dlsh_string(dlsh_buf_text(&line))}));
     }
-    return dlsh_table_show(sink, &t, st, "no variables of its own; vars lists those of the session\n");
+    return dlsh_table_show(sink, &t, DL_OK, "no variables of its own; vars lists those of the session\n");
 }
 
 static dl_status answer(dlsh_session *s, dlsh_sink *sink) {
@@ -63,10 +61,9 @@ static dl_status answer(dlsh_session *s, dlsh_sink *sink) {
 /* A command or statement, with the variables of the frame looked at. */
 static void run_line(dlsh_session *s, dlsh_sink *sink, const char *line) {
     DLSH_SCOPED_BUF text = {0};
-    dlsh_value v;
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     dlsh_buf_printf(&text, "dbg { %s }", line);
     dl_status st = dlsh_running_run(s, stop.level, dlsh_buf_text(&text), text.n, &v);
-    dlsh_drop(v);
     if (!st) st = answer(s, sink);
     if (st) dlsh_warn_failure(s);
 }

@@ -27,14 +27,13 @@ static void figures(const dl_trainer *t, int made, dlsh_value v[FIGURES]) {
 
 /* Binds the figures that the text names to variables, whose own values wait in `hidden`. */
 static dl_status lend(const question *q, dlsh_value v[FIGURES], dlsh_value hidden[FIGURES]) {
-    dl_status st = DL_OK;
-    for (int i = 0; i < FIGURES && !st; i++) {
+    for (int i = 0; i < FIGURES; i++) {
         if (!dlsh_debug_mentions(q->text, figure_names[i])) continue;
         const dlsh_value *had = dlsh_get(q->s, figure_names[i]);
         hidden[i] = had ? dlsh_ref(*had) : dlsh_void();
-        st = dlsh_set(q->s, figure_names[i], v[i]);
+        DLSH_TRY(dlsh_set(q->s, figure_names[i], v[i]));
     }
-    return st;
+    return DL_OK;
 }
 
 static void take_back(const question *q, dlsh_value hidden[FIGURES]) {

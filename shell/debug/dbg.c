@@ -21,10 +21,9 @@ static dl_status arrive(dlsh_session *s, dlsh_sink *sink) {
     DLSH_TRY(dlsh_dbg_show(s, sink));
     for (int i = 0; i < dlsh_dbg.nshown; i++) {
         DLSH_SCOPED_BUF text = {0};
-        dlsh_value v;
+        DLSH_DROPPED dlsh_value v = dlsh_void();
         DLSH_TRY(dlsh_dbg_value(s, dlsh_dbg.shown[i], 1, &v));
         dl_status st = dlsh_text(&text, v.type == DLSH_VOID ? dlsh_none() : v);
-        dlsh_drop(v);
         DLSH_TRY(st);
         dlsh_put(sink, "%s = %s\n", dlsh_dbg.shown[i], dlsh_buf_text(&text));
     }
@@ -243,14 +242,13 @@ static dl_status list_run(const dlsh_args *a, dlsh_value *result) {
 
 static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    dlsh_value v;
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     if (!dlsh_at_error_stands()) DLSH_TRY(dlsh_dbg_need(a));
     DLSH_TRY(dlsh_dbg_value(dlsh_arg_session(a), dlsh_arg_str(a, "expression"), 0, &v));
     DLSH_SCOPED_BUF b = {0};
-    dl_status st = dlsh_text(&b, v);
-    if (!st) dlsh_put(dlsh_arg_sink(a), "%s\n", dlsh_buf_text(&b));
-    dlsh_drop(v);
-    return st;
+    DLSH_TRY(dlsh_text(&b, v));
+    dlsh_put(dlsh_arg_sink(a), "%s\n", dlsh_buf_text(&b));
+    return DL_OK;
 }
 
 static dl_status display_run(const dlsh_args *a, dlsh_value *result) {
@@ -423,16 +421,14 @@ dl_status dlsh_dbg_walk(dlsh_session *s, dl_tensor *loss) {
 
 static dl_status dbg_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
-    dlsh_value v = dlsh_void();
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     if (!dlsh_arg_node(a, "what")) {
         if (!dlsh_arg_node(a, "commands")) DLSH_TRY(dlsh_dbg_need(a));
         return dlsh_arg_exec(a, "commands", NULL);
     }
     if (dlsh_dbg.active) return dlsh_arg_fail(a, NULL, DL_ERR_STATE, "quit", "a debugger runs already");
-    dl_status st = subject(a, &v);
-    if (!st) st = visit(dlsh_arg_session(a), dlsh_arg_sink(a), dlsh_arg_node(a, "commands") ? a : NULL);
-    dlsh_drop(v);
-    return st;
+    DLSH_TRY(subject(a, &v));
+    return visit(dlsh_arg_session(a), dlsh_arg_sink(a), dlsh_arg_node(a, "commands") ? a : NULL);
 }
 
 const dlsh_command dbg_commands[] = {

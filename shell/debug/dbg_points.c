@@ -159,9 +159,8 @@ int dlsh_debug_truth(dlsh_value v) {
     if (v.type == DLSH_VOID || v.type == DLSH_NONE) return 0;
     if (v.type == DLSH_TENSOR && dl_numel(v.as.tensor) != 1) {
         dlsh_stats st;
-        dl_tensor *f = dl_to_dtype(v.as.tensor, DL_F32);
+        DLSH_OWNED dl_tensor *f = dl_to_dtype(v.as.tensor, DL_F32);
         yes = f && !dlsh_stats_of(f, &st) && st.zeros < st.n;
-        dl_unref(f);
     } else if (dlsh_truth(v, &yes)) {
         yes = 0;
         dl_error_clear();
@@ -170,11 +169,9 @@ int dlsh_debug_truth(dlsh_value v) {
 }
 
 int dlsh_dbg_is_true(dlsh_session *s, const char *text) {
-    dlsh_value v;
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     if (!is_there(s, text) || dlsh_dbg_value(s, text, 1, &v)) return 0;
-    int yes = dlsh_debug_truth(v);
-    dlsh_drop(v);
-    return yes;
+    return dlsh_debug_truth(v);
 }
 
 /* ---------------------------------------------------------------- watches */
@@ -211,7 +208,8 @@ static void say_change(dlsh_sink *sink, const char *what, dlsh_value a, dlsh_val
 /* Compares an expression before and at the place; the walk is moved for it. */
 static int changes(dlsh_session *s, dlsh_sink *sink, const char *text, const char *when) {
     int at = dlsh_dbg.walk.at, any = !strcmp(when, "change");
-    dlsh_value now, before = dlsh_void();
+    dlsh_value before = dlsh_void();
+    DLSH_DROPPED dlsh_value now = dlsh_void();
     if (watched(s, text, &now)) return dl_error_clear(), 0;
     if (any || has(now, when)) {
         dlsh_nodewalk_go(&dlsh_dbg.walk, at - 1);
@@ -220,10 +218,8 @@ static int changes(dlsh_session *s, dlsh_sink *sink, const char *text, const cha
         int hit = at > 0 && (any ? differ(before, now) : !has(before, when));
         if (hit) say_change(sink, text, before.type == DLSH_VOID ? dlsh_none() : before, now);
         dlsh_drop(before);
-        dlsh_drop(now);
         return hit;
     }
-    dlsh_drop(now);
     return 0;
 }
 
@@ -246,7 +242,7 @@ static int pattern_changes(dlsh_session *s, dlsh_sink *sink, const dlsh_point *p
     if (!pattern_of(p->text, net, paths)) return changes(s, sink, p->text, p->when);
     const dlsh_value *v = dlsh_get(s, net);
     dl_module *m = v ? dlsh_unwrap(*v, &dlsh_net_class) : NULL;
-    dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
     for (long i = 0; l && i < l->n; i++) {
         const char *path = l->entries[i].path;
         if (fnmatch(paths, path, 0)) continue;
@@ -254,7 +250,6 @@ static int pattern_changes(dlsh_session *s, dlsh_sink *sink, const dlsh_point *p
         snprintf(one, sizeof one, "%s.%s.grad", net, path);
         if (sink && !hit) hit = changes(s, sink, one, p->when);
     }
-    dl_module_list_free(l);
     return hit;
 }
 

@@ -74,32 +74,32 @@ dl_status dlsh_dbg_show(dlsh_session *s, dlsh_sink *sink) {
     char head[80];
     snprintf(head, sizeof head, "%s %d of %d", backward ? "backward" : "forward", w->at - (backward ? w->n : 0) + 1,
              w->n);
-    dlsh_table t = DLSH_TABLE({head, 'l', ""}, {c.op, 'l', ""});
-    dl_status st = put(&t, "line", dlsh_dbg_line(s, c.file, c.line));
-    if (!st && *c.layer) {
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({head, 'l', ""}, {c.op, 'l', ""});
+    DLSH_TRY(put(&t, "line", dlsh_dbg_line(s, c.file, c.line)));
+    if (*c.layer) {
         char layer[DLSH_DBG_PATH + 16];
         snprintf(layer, sizeof layer, "layer %s", c.layer);
-        st = put(&t, layer, dlsh_dbg_line(s, c.layer_file, c.layer_line));
+        DLSH_TRY(put(&t, layer, dlsh_dbg_line(s, c.layer_file, c.layer_line)));
     }
-    if (!st && backward) st = put(&t, "gradient in", c.grad ? line_of(c.grad) : dlsh_string("0"));
-    if (!st) st = put_operands(s, &t, &c, backward);
-    if (!st && !backward) st = put(&t, "result", line_of(dlsh_nodewalk_result(w, &c)));
-    return dlsh_table_show(sink, &t, st, NULL);
+    if (backward) DLSH_TRY(put(&t, "gradient in", c.grad ? line_of(c.grad) : dlsh_string("0")));
+    DLSH_TRY(put_operands(s, &t, &c, backward));
+    if (!backward) DLSH_TRY(put(&t, "result", line_of(dlsh_nodewalk_result(w, &c))));
+    return dlsh_table_show(sink, &t, DL_OK, NULL);
 }
 
 dl_status dlsh_dbg_list(dlsh_sink *sink, int near) {
     const dlsh_nodewalk *w = &dlsh_dbg.walk;
-    dlsh_table t = DLSH_TABLE({"", 'l', ""}, {"pass", 'l', ""}, {"op", 'l', ""}, {"layer", 'l', ""}, {"line", 'l', ""});
-    dl_status st = DL_OK;
-    for (int i = w->at - near; !st && i <= w->at + near; i++) {
+    DLSH_SCOPED_TABLE t =
+        DLSH_TABLE({"", 'l', ""}, {"pass", 'l', ""}, {"op", 'l', ""}, {"layer", 'l', ""}, {"line", 'l', ""});
+    for (int i = w->at - near; i <= w->at + near; i++) {
         dl_recorded c;
         int backward;
         if (!dlsh_nodewalk_node(w, i, &c, &backward)) continue;
-        st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(i == w->at ? "->" : ""),
-                                               dlsh_string(backward ? "backward" : "forward"), dlsh_string(c.op),
-                                               *c.layer ? dlsh_string(c.layer) : dlsh_none(),
-                                               *c.layer ? dlsh_stringf("%s:%d", c.layer_file, c.layer_line)
-                                                        : dlsh_stringf("%s:%d", c.file, c.line)});
+        DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string(i == w->at ? "->" : ""),
+                                                   dlsh_string(backward ? "backward" : "forward"), dlsh_string(c.op),
+                                                   *c.layer ? dlsh_string(c.layer) : dlsh_none(),
+                                                   *c.layer ? dlsh_stringf("%s:%d", c.layer_file, c.layer_line)
+                                                            : dlsh_stringf("%s:%d", c.file, c.line)}));
     }
-    return dlsh_table_show(sink, &t, st, "end\n");
+    return dlsh_table_show(sink, &t, DL_OK, "end\n");
 }

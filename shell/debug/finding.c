@@ -22,26 +22,21 @@ static dlsh_value known(const char *text) { return text && *text ? dlsh_string(t
 
 /* The fields as JSON; those that are not known are null. */
 static dl_status put_fields(dlsh_buf *out, const dlsh_finding *f) {
-    dlsh_value v = DLSH_RECORD_OF({"op", known(f->op)}, {"pass", known(f->pass)}, {"layer", known(f->layer)},
-                                  {"check", known(f->check)}, {"cause", known(f->cause)},
-                                  {"evidence", known(f->evidence)}, {"remedy", known(f->remedy)},
-                                  {"file", known(f->file)}, {"line", f->line ? dlsh_int(f->line) : dlsh_none()});
+    DLSH_DROPPED dlsh_value v = DLSH_RECORD_OF(
+        {"op", known(f->op)}, {"pass", known(f->pass)}, {"layer", known(f->layer)}, {"check", known(f->check)},
+        {"cause", known(f->cause)}, {"evidence", known(f->evidence)}, {"remedy", known(f->remedy)},
+        {"file", known(f->file)}, {"line", f->line ? dlsh_int(f->line) : dlsh_none()});
     if (dlsh_failed(v)) return dl_failed();
-    dl_status st = dlsh_json(out, v);
-    dlsh_drop(v);
-    return st;
+    return dlsh_json(out, v);
 }
 
 /* "CAUSE (FILE:LINE)" */
 static dl_status keep(dl_run *run, const dlsh_finding *f) {
-    dlsh_buf text = {0}, json = {0};
+    DLSH_SCOPED_BUF text = {0}, json = {0};
     dlsh_buf_printf(&text, "%s", f->cause);
     if (f->line) dlsh_buf_printf(&text, " (%s:%d)", f->file ? f->file : "", f->line);
-    dl_status st = put_fields(&json, f);
-    if (!st) st = dl_run_finding(run, f->by, dlsh_buf_text(&text), dlsh_buf_text(&json));
-    dlsh_buf_free(&text);
-    dlsh_buf_free(&json);
-    return st;
+    DLSH_TRY(put_fields(&json, f));
+    return dl_run_finding(run, f->by, dlsh_buf_text(&text), dlsh_buf_text(&json));
 }
 
 void dlsh_finding_keep(dlsh_session *s, const dlsh_finding *f) {

@@ -45,10 +45,8 @@ dl_tensor *dlsh_debug_plain(dl_tensor *t) {
 }
 
 static double element_of(dl_tensor *t, long i) {
-    dl_tensor *p = t ? dlsh_debug_plain(t) : NULL;
-    double v = p && i < dl_numel(p) ? ((const double *)dl_data(p))[i] : 0;
-    dl_unref(p);
-    return v;
+    DLSH_OWNED dl_tensor *p = t ? dlsh_debug_plain(t) : NULL;
+    return p && i < dl_numel(p) ? ((const double *)dl_data(p))[i] : 0;
 }
 
 const char *dlsh_debug_index(const dl_tensor *t, long element, char *buf, size_t size) {
@@ -72,9 +70,9 @@ static dl_status copies(const dl_recorded *c, int k, dl_tensor **in) {
     DLSH_SCOPED_GRAD_MODE(0);
     for (int i = 0; i < c->nin; i++) {
         if (!c->in[i]) continue;
-        dl_tensor *f = dl_dtype_is_float(dl_dtype_of(c->in[i])) ? dl_to_dtype(c->in[i], DL_F64) : dl_ref(c->in[i]);
+        DLSH_OWNED dl_tensor *f =
+            dl_dtype_is_float(dl_dtype_of(c->in[i])) ? dl_to_dtype(c->in[i], DL_F64) : dl_ref(c->in[i]);
         in[i] = f ? dl_clone(f) : NULL;
-        dl_unref(f);
         if (!in[i]) return dl_failed();
     }
     return dl_set_requires_grad(in[k], 1);
@@ -84,28 +82,23 @@ static dl_status copies(const dl_recorded *c, int k, dl_tensor **in) {
 static dl_status derive(dl_tensor *y, dl_tensor *x, long element, dl_tensor **out) {
     DLSH_SCOPED_GRAD_MODE(1);
     long all[1] = {-1};
-    dl_tensor *v = dl_ones(dl_shape(y), dl_ndim(y), DL_F64, dl_device_of(y)), *gx = NULL, *flat = NULL, *e = NULL;
-    dl_status st = v ? dl_set_requires_grad(v, 1) : dl_failed();
-    if (!st) st = dl_gradients(y, v, &x, 1, 1, 1, &gx);
-    if (!st && gx && dl_requires_grad(gx)) {
+    DLSH_OWNED dl_tensor *v = dl_ones(dl_shape(y), dl_ndim(y), DL_F64, dl_device_of(y)), *gx = NULL, *flat = NULL,
+                         *e = NULL;
+    DLSH_TRY(v ? dl_set_requires_grad(v, 1) : dl_failed());
+    DLSH_TRY(dl_gradients(y, v, &x, 1, 1, 1, &gx));
+    if (gx && dl_requires_grad(gx)) {
         flat = dl_reshape(gx, all, 1);
         e = flat ? dl_select(flat, 0, element) : NULL;
-        st = e ? dl_gradients(e, NULL, &v, 1, 0, 0, out) : dl_failed();
+        DLSH_TRY(e ? dl_gradients(e, NULL, &v, 1, 0, 0, out) : dl_failed());
     }
-    dl_unref(v);
-    dl_unref(gx);
-    dl_unref(flat);
-    dl_unref(e);
-    return st;
+    return DL_OK;
 }
 
 /* The gradient of an operand where that of the result is 1 everywhere. */
 static dl_status derive_all(dl_tensor *y, dl_tensor *x, dl_tensor **out) {
     DLSH_SCOPED_GRAD_MODE(1);
-    dl_tensor *v = dl_ones(dl_shape(y), dl_ndim(y), DL_F64, dl_device_of(y));
-    dl_status st = v ? dl_gradients(y, v, &x, 1, 0, 0, out) : dl_failed();
-    dl_unref(v);
-    return st;
+    DLSH_OWNED dl_tensor *v = dl_ones(dl_shape(y), dl_ndim(y), DL_F64, dl_device_of(y));
+    return v ? dl_gradients(y, v, &x, 1, 0, 0, out) : dl_failed();
 }
 
 /* The derivatives of result 0 of a call by an element of an operand, or (-1) summed over the result by all of it; *out
@@ -198,18 +191,16 @@ static int largest(const double *g, const double *d, long n, long *at) {
 
 /* The terms of one rule at one element. */
 static dl_status add_terms(dlsh_table *t, const dl_recorded *c, int k, long element) {
-    dl_tensor *col = NULL;
+    DLSH_OWNED dl_tensor *col = NULL;
     char where[300], index[200];
     dlsh_debug_place(c, where, sizeof where);
     DLSH_TRY(column(c, k, element, &col));
-    if (!col || !c->grad) {
-        dl_unref(col);
+    if (!col || !c->grad)
         return add_row(
             t, 0, element_of(c->out[k], element),
             dlsh_stringf("gradient of operand %d; %s cannot be run again, so its terms are not known", k, c->op),
             where);
-    }
-    dl_tensor *g = dlsh_debug_plain(c->grad), *d = dlsh_debug_plain(col);
+    DLSH_OWNED dl_tensor *g = dlsh_debug_plain(c->grad), *d = dlsh_debug_plain(col);
     long at[SHOWN], count = 0;
     dl_status st = g && d ? DL_OK : dl_failed();
     const double *gv = g ? dl_data(g) : NULL, *dv = d ? dl_data(d) : NULL;
@@ -229,9 +220,6 @@ static dl_status add_terms(dlsh_table *t, const dl_recorded *c, int k, long elem
     }
     if (!st && count > n) st = add_row(t, 0, all - shown, dlsh_stringf("%ld smaller terms", count - n), where);
     if (!st && !count) st = add_row(t, 0, 0, dlsh_string("every term is 0: `why zero` says where it stops"), where);
-    dl_unref(col);
-    dl_unref(g);
-    dl_unref(d);
     return st;
 }
 
@@ -253,7 +241,7 @@ static dl_status add_parts(dlsh_table *t, const part *parts, int n, long element
 
 static dl_status explain(const dlsh_args *a, const target *to, double value) {
     part parts[MOST_PARTS];
-    dlsh_table t = DLSH_TABLE({"#", 'r', ""}, {"value", 'r', "%.6g"}, {"is", 'l', ""}, {"by", 'l', ""});
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"#", 'r', ""}, {"value", 'r', "%.6g"}, {"is", 'l', ""}, {"by", 'l', ""});
     target here = *to;
     int n = find_parts(to, to->seq ? NULL : &value, parts);
     if (!n && to->seq) {
@@ -264,11 +252,10 @@ static dl_status explain(const dlsh_args *a, const target *to, double value) {
         return dlsh_arg_fail(a, "what", DL_ERR_STATE, "set record full, then run the step again",
                              "the backward pass that made it was not recorded");
     followed.n = 0;
-    dl_status st = add_parts(&t, parts, n, here.element);
-    if (!st)
-        dlsh_put(dlsh_arg_sink(a), "%s = %.6g%s\n", here.name, dlsh_plain_nan(value),
-                 n > 1 ? ", the sum of several contributions" : "");
-    return dlsh_table_show(dlsh_arg_sink(a), &t, st, NULL);
+    DLSH_TRY(add_parts(&t, parts, n, here.element));
+    dlsh_put(dlsh_arg_sink(a), "%s = %.6g%s\n", here.name, dlsh_plain_nan(value),
+             n > 1 ? ", the sum of several contributions" : "");
+    return dlsh_table_show(dlsh_arg_sink(a), &t, DL_OK, NULL);
 }
 
 /* The element that the index of an INDEX names, in logical order. */
@@ -278,10 +265,9 @@ static dl_status read_index(const dlsh_args *a, const dlsh_node *n, const dl_ten
         return dlsh_arg_fail(a, "what", DL_ERR_INDEX, NULL, "the gradient has %d dimension%s, the index %d", dl_ndim(t),
                              dl_ndim(t) == 1 ? "" : "s", n->nkids - 1);
     for (int i = 1; i < n->nkids; i++) {
-        dlsh_value v = dlsh_void();
+        DLSH_DROPPED dlsh_value v = dlsh_void();
         DLSH_TRY(dlsh_eval(dlsh_arg_session(a), n->kids[i], &v));
         long size = dl_shape(t)[i - 1], at = v.type == DLSH_INT ? v.as.i : -size - 1;
-        dlsh_drop(v);
         if (at < -size || at >= size)
             return dlsh_arg_fail(a, "what", DL_ERR_INDEX, "why w.grad[3, 2]", "index %d is a whole number below %ld",
                                  i - 1, size);
@@ -292,37 +278,31 @@ static dl_status read_index(const dlsh_args *a, const dlsh_node *n, const dl_ten
 
 /* The largest element. */
 static dl_status find_largest(dl_tensor *t, long *element) {
-    dl_tensor *p = dlsh_debug_plain(t);
+    DLSH_OWNED dl_tensor *p = dlsh_debug_plain(t);
     if (!p) return dl_failed();
     const double *v = dl_data(p);
     *element = 0;
     for (long i = 1; i < dl_numel(p); i++)
         if (!(fabs(v[i]) <= fabs(v[*element]))) *element = i;
-    dl_unref(p);
     return DL_OK;
 }
 
 dl_status dlsh_why_gradient(const dlsh_args *a, const dlsh_node *n) {
     const dlsh_node *field = n->kind == DLSH_N_INDEX ? n->kids[0] : n;
-    dlsh_value v = dlsh_void();
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     target to = {0};
     DLSH_TRY(dlsh_eval(dlsh_arg_session(a), field->kids[0], &v));
     dl_tensor *x = v.type == DLSH_TENSOR ? v.as.tensor : NULL, *g = x ? dl_grad(x) : NULL;
-    dl_status st = DL_OK;
     if (!g)
-        st = dlsh_arg_fail(a, "what", x ? DL_ERR_STATE : DL_ERR_TYPE, x ? "why none NAME" : "why w.grad[3, 2]",
-                           x ? "the tensor has no gradient" : "a gradient is that of a tensor");
-    if (!st) st = n->kind == DLSH_N_INDEX ? read_index(a, n, g, &to.element) : find_largest(g, &to.element);
-    if (!st) {
-        char index[200], text[60];
-        snprintf(text, sizeof text, "%s", dlsh_arg_text(a, "what"));
-        *(strchr(text, '[') ? strchr(text, '[') : text + strlen(text)) = 0;
-        snprintf(to.name, sizeof to.name, "%.40s%.39s", text, dlsh_debug_index(g, to.element, index, sizeof index));
-        to.data = dl_data(x);
-        st = explain(a, &to, element_of(g, to.element));
-    }
-    dlsh_drop(v);
-    return st;
+        return dlsh_arg_fail(a, "what", x ? DL_ERR_STATE : DL_ERR_TYPE, x ? "why none NAME" : "why w.grad[3, 2]",
+                             x ? "the tensor has no gradient" : "a gradient is that of a tensor");
+    DLSH_TRY(n->kind == DLSH_N_INDEX ? read_index(a, n, g, &to.element) : find_largest(g, &to.element));
+    char index[200], text[60];
+    snprintf(text, sizeof text, "%s", dlsh_arg_text(a, "what"));
+    *(strchr(text, '[') ? strchr(text, '[') : text + strlen(text)) = 0;
+    snprintf(to.name, sizeof to.name, "%.40s%.39s", text, dlsh_debug_index(g, to.element, index, sizeof index));
+    to.data = dl_data(x);
+    return explain(a, &to, element_of(g, to.element));
 }
 
 dl_status dlsh_why_term(const dlsh_args *a, long number) {

@@ -17,11 +17,10 @@ typedef struct finding {
 static void set_place(finding *f, const dl_recorded *c) { dlsh_debug_place(c, f->where, sizeof f->where); }
 
 static dl_status show(const dlsh_args *a, const finding *f) {
-    dlsh_table t = DLSH_TABLE({"cause", 'l', ""}, {"at", 'l', ""}, {"remedy", 'l', ""});
-    dl_status st =
-        dlsh_table_row(&t, (dlsh_value[]){dlsh_string(f->cause), *f->where ? dlsh_string(f->where) : dlsh_none(),
-                                          f->remedy ? dlsh_string(f->remedy) : dlsh_none()});
-    return dlsh_table_show(dlsh_arg_sink(a), &t, st, NULL);
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"cause", 'l', ""}, {"at", 'l', ""}, {"remedy", 'l', ""});
+    DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string(f->cause), *f->where ? dlsh_string(f->where) : dlsh_none(),
+                                               f->remedy ? dlsh_string(f->remedy) : dlsh_none()}));
+    return dlsh_table_show(dlsh_arg_sink(a), &t, DL_OK, NULL);
 }
 
 /* The numbers of nodes reached so far. */

@@ -41,11 +41,9 @@ static const double steps[] = {1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7};
 
 static dl_tensor *copy_of(dl_tensor *t) {
     DLSH_SCOPED_GRAD_MODE(0);
-    dl_tensor *f = dl_dtype_is_float(dl_dtype_of(t)) ? dl_to_dtype(t, DL_F64) : dl_ref(t), *x = f ? dl_clone(f) : NULL;
-    dl_tensor *c = x ? dl_contiguous(x) : NULL;
-    dl_unref(f);
-    dl_unref(x);
-    return c;
+    DLSH_OWNED dl_tensor *f = dl_dtype_is_float(dl_dtype_of(t)) ? dl_to_dtype(t, DL_F64) : dl_ref(t),
+                         *x = f ? dl_clone(f) : NULL;
+    return x ? dl_contiguous(x) : NULL;
 }
 
 /* Result 0 of the op, in f64; NULL: it cannot be run so. */
@@ -87,9 +85,8 @@ static dl_status leaves_begin(const trial *t, leaves *l) {
         if (t->in[i] && dl_dtype_of(t->in[i]) == DL_F64 && t->needs[i]) l->t[l->n] = t->in[i], l->at[l->n++] = i;
     l->operands = l->n;
     if (t->order == 2) l->t[l->n] = t->in[t->c->nin], l->at[l->n++] = t->c->nin;
-    dl_status st = DL_OK;
-    for (int i = 0; i < l->n && !st; i++) st = dl_set_requires_grad(l->t[i], 1);
-    return st;
+    for (int i = 0; i < l->n; i++) DLSH_TRY(dl_set_requires_grad(l->t[i], 1));
+    return DL_OK;
 }
 
 static void leaves_end(const leaves *l) {
@@ -99,12 +96,11 @@ static void leaves_end(const leaves *l) {
 /* Gradients of the weighted sum of the results by the operands among the leaves, from the rule; NULL: none. */
 static dl_status rule_gradients(const trial *t, const leaves *l, int create, dl_tensor **g) {
     DLSH_SCOPED_GRAD_MODE(1);
-    dl_tensor *y = run(t);
+    DLSH_OWNED dl_tensor *y = run(t);
     dl_status st = !y ? dlsh_no_memory("a node") : DL_OK;
     for (int i = 0; i < l->operands; i++) g[i] = NULL;
     if (!st && l->operands && dl_requires_grad(y))
         st = dl_gradients(y, t->in[t->c->nin], (dl_tensor **)l->t, l->operands, create, create, g);
-    dl_unref(y);
     return st;
 }
 
@@ -114,12 +110,10 @@ static void unref_all(dl_tensor **t, int n) {
 
 /* The weighted sum of a result; NAN without one. */
 static double weighed(dl_tensor *y, int k) {
-    dl_tensor *c = host_copy(y), *w = c ? weights_for(c, k) : NULL;
+    DLSH_OWNED dl_tensor *c = host_copy(y), *w = c ? weights_for(c, k) : NULL;
     const double *v = w ? dl_data(c) : NULL, *by = w ? dl_data(w) : NULL;
     double sum = v ? 0 : NAN;
     for (long j = 0; v && j < dl_numel(c); j++) sum += v[j] * by[j];
-    dl_unref(c);
-    dl_unref(w);
     return sum;
 }
 
@@ -140,10 +134,8 @@ static double rule_value(trial *t) {
 
 static double forward_value(trial *t) {
     DLSH_SCOPED_GRAD_MODE(0);
-    dl_tensor *y = run(t);
-    double sum = weighed(y, 0);
-    dl_unref(y);
-    return sum;
+    DLSH_OWNED dl_tensor *y = run(t);
+    return weighed(y, 0);
 }
 
 /* The weighted sum of the results with operand k's element moved. */
@@ -251,27 +243,26 @@ static dl_status add_row(dlsh_table *table, trial *t, const mismatch *f) {
 /* The sum of the weighted gradients g of the operands, with its history. */
 static dl_status weighed_sum(dl_tensor **g, int n, dl_tensor **total) {
     *total = NULL;
-    dl_status st = DL_OK;
-    for (int i = 0; i < n && !st; i++) {
+    for (int i = 0; i < n; i++) {
         if (!g[i] || !dl_requires_grad(g[i])) continue;
-        dl_tensor *w = weights_at(g[i], i), *p = w ? dl_mul(g[i], w) : NULL, *s = p ? dl_sum(p, NULL, 0, 0) : NULL;
+        DLSH_OWNED dl_tensor *w = weights_at(g[i], i), *p = w ? dl_mul(g[i], w) : NULL,
+                             *s = p ? dl_sum(p, NULL, 0, 0) : NULL;
         dl_tensor *both = s && *total ? dl_add(*total, s) : dl_ref(s);
-        DLSH_UNREF(w, p, s);
         dl_unref(*total);
-        if (!(*total = both)) st = dl_failed();
+        if (!(*total = both)) return dl_failed();
     }
-    return st;
+    return DL_OK;
 }
 
 /* Derivatives of the weighted sum of the rule's gradients, by the operands and the gradient that comes in. */
 static dl_status second_gradients(const trial *t, const leaves *l, dl_tensor **out) {
     DLSH_SCOPED_GRAD_MODE(1);
-    dl_tensor *g[MOST + 1] = {NULL}, *total = NULL;
+    dl_tensor *g[MOST + 1] = {NULL};
+    DLSH_OWNED dl_tensor *total = NULL;
     dl_status st = rule_gradients(t, l, 1, g);
     if (!st) st = weighed_sum(g, l->operands, &total);
     if (!st && total) st = dl_gradients(total, NULL, (dl_tensor **)l->t, l->n, 0, 0, out);
     unref_all(g, l->operands);
-    dl_unref(total);
     return st;
 }
 
@@ -304,9 +295,8 @@ static dl_status test_order(trial *t, int order, dlsh_nodecheck *sum, dlsh_table
     DLSH_TRY(st);
     mismatch worst = {.operand = -1, .error = -1, .allowed = 1};
     for (int i = 0; i < l.n; i++) {
-        dl_tensor *c = host_copy(g[i]);
+        DLSH_OWNED dl_tensor *c = host_copy(g[i]);
         compare(t, l.at[i], c ? dl_data(c) : NULL, sum, &worst);
-        dl_unref(c);
     }
     unref_all(g, l.n);
     if (worst.operand < 0 || worst.error <= worst.allowed) return DL_OK;
@@ -337,10 +327,9 @@ static int prepare(const dlsh_nodewalk *w, trial *t) {
         t->needs[i] = c->out[i] != NULL;
         if (!x && (c->from[i] || t->needs[i])) return 0;
     }
-    dl_tensor *y = run(t);
+    DLSH_OWNED dl_tensor *y = run(t);
     t->in[c->nin] = y ? weights_at(y, 0) : NULL;
     t->host[c->nin] = host_copy(t->in[c->nin]);
-    dl_unref(y);
     return t->host[c->nin] != NULL;
 }
 

@@ -126,10 +126,9 @@ static int holds(dlsh_session *s, const char *condition) {
 }
 
 static int stops_at_line(dlsh_session *s, const char *path, int line) {
-    char *condition;
+    DLSH_FREED char *condition = NULL;
     int stops = has_point(path, line, &condition);
     if (stops && condition) stops = holds(s, condition);
-    free(condition);
     return stops;
 }
 

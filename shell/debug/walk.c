@@ -16,20 +16,19 @@ int dlsh_debug_alike(const dl_tensor *a, const dl_tensor *b) {
 
 /* The leaves below the loss, and copies of the gradients they have. */
 static dl_status find_leaves(dlsh_nodewalk *w, dl_tensor *loss) {
-    dl_tape *tape = dl_tape_of(loss);
+    DLSH_ENDED(dl_tape_free) dl_tape *tape = dl_tape_of(loss);
     if (!tape) return dl_failed();
     w->leaves = calloc((size_t)tape->n + 1, sizeof *w->leaves);
-    dl_status st = w->leaves ? DL_OK : dlsh_no_memory("leaves");
-    for (long i = 0; !st && i < tape->n; i++) {
+    DLSH_TRY(w->leaves ? DL_OK : dlsh_no_memory("leaves"));
+    for (long i = 0; i < tape->n; i++) {
         dl_tensor *t = tape->nodes[i].leaf, *g = t ? dl_grad(t) : NULL;
         if (!t) continue;
         dlsh_walk_leaf *leaf = &w->leaves[w->nleaves++];
         *leaf = (dlsh_walk_leaf){.t = dl_ref(t)};
         DLSH_SCOPED_GRAD_MODE(0);
-        if (g && !(leaf->before = dl_clone(g))) st = dl_failed();
+        if (g && !(leaf->before = dl_clone(g))) return dl_failed();
     }
-    dl_tape_free(tape);
-    return st;
+    return DL_OK;
 }
 
 static int is_leaf(const dl_recorded *c, int k, const dlsh_walk_leaf *leaf) {

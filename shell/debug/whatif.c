@@ -150,12 +150,10 @@ static dl_status unbind(const whatif *w, bound *b, int n, dl_status st) {
 
 static dl_status value_of(const whatif *w, const rerun *r, dlsh_value *v) {
     int count = dlsh_global_count(w->s);
-    bound *b = calloc((size_t)count + 1, sizeof *b);
+    DLSH_FREED bound *b = calloc((size_t)count + 1, sizeof *b);
     if (!b) return dlsh_no_memory("variables");
     int n = bind(w, r, b, count);
-    dl_status st = unbind(w, b, n, dlsh_eval(w->s, w->value, v));
-    free(b);
-    return st;
+    return unbind(w, b, n, dlsh_eval(w->s, w->value, v));
 }
 
 /* The assignment, done to a copy of `t`, which it replaces. Takes t. */
@@ -338,15 +336,11 @@ static dl_status find_op(whatif *w, const dlsh_node *name) {
 /* Whose value: of a node of the graph, or of a leaf. */
 static dl_status find_value(whatif *w) {
     const dlsh_node *of = w->target->kind == DLSH_N_INDEX ? w->target->kids[0] : w->target;
-    dlsh_value v = dlsh_void();
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     DLSH_TRY(dlsh_eval(w->s, of, &v));
-    if (v.type != DLSH_TENSOR) {
-        dlsh_drop(v);
-        return not_in_graph(w);
-    }
+    if (v.type != DLSH_TENSOR) return not_in_graph(w);
     w->node = place_of(w, dl_tape_number(v.as.tensor));
     if (w->node < 0) w->leaf = dl_ref(v.as.tensor);
-    dlsh_drop(v);
     return DL_OK;
 }
 
@@ -394,15 +388,14 @@ static void keep(const whatif *w, const rerun *a, const rerun *b) {
 
 static dl_status show(const whatif *w, const rerun *a, const rerun *b) {
     dlsh_sink *sink = dlsh_arg_sink(w->a);
-    dlsh_table t = DLSH_TABLE({"gradient of", 'l', ""}, {"norm", 'r', "%.5g"}, {"then", 'r', "%.5g"},
-                              {"largest change", 'r', "%.5g"}, {"at", 'l', ""});
-    dl_status st = DL_OK;
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"gradient of", 'l', ""}, {"norm", 'r', "%.5g"}, {"then", 'r', "%.5g"},
+                                     {"largest change", 'r', "%.5g"}, {"at", 'l', ""});
     keep(w, a, b);
     dlsh_put(sink, "loss %.6g, then %.6g: %+.3g\n", dlsh_plain_nan(a->loss), dlsh_plain_nan(b->loss),
              dlsh_plain_nan(b->loss - a->loss));
-    for (int i = 0; !st && i < a->nleaves && i < b->nleaves; i++)
-        if (a->leaves[i].needs) st = add_row(&t, &a->leaves[i], &b->leaves[i]);
-    return dlsh_table_show(sink, &t, st, "");
+    for (int i = 0; i < a->nleaves && i < b->nleaves; i++)
+        if (a->leaves[i].needs) DLSH_TRY(add_row(&t, &a->leaves[i], &b->leaves[i]));
+    return dlsh_table_show(sink, &t, DL_OK, "");
 }
 
 /* ---------------------------------------------------------------- the command */

@@ -25,11 +25,9 @@ static dl_status why_run(const dlsh_args *a, dlsh_value *result) {
     (void)result;
     int zero = is_word(n, "zero"), none = n->kind == DLSH_N_NONE;
     if (zero || none) {
-        dlsh_value v = dlsh_void();
+        DLSH_DROPPED dlsh_value v = dlsh_void();
         DLSH_TRY(whose(a, &v));
-        dl_status st = zero ? dlsh_why_zero(a, v.as.tensor) : dlsh_why_none(a, v.as.tensor);
-        dlsh_drop(v);
-        return st;
+        return zero ? dlsh_why_zero(a, v.as.tensor) : dlsh_why_none(a, v.as.tensor);
     }
     if (is_word(n, "nan")) return dlsh_why_nan(a);
     if (n->kind == DLSH_N_INT) return dlsh_why_term(a, n->num.i);

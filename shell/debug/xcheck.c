@@ -53,9 +53,9 @@ static int is_real(const dl_tensor *t) { return t && dl_dtype_is_float(dl_dtype_
 
 /* The operand on the device, in the host's memory as f64 where the device is -1. NULL: a recorded failure. */
 static dl_tensor *operand_for(dl_tensor *t, int device) {
-    dl_tensor *there = dl_to_device(t, device < 0 ? 0 : device), *x = NULL;
+    dl_tensor *x = NULL;
+    DLSH_OWNED dl_tensor *there = dl_to_device(t, device < 0 ? 0 : device);
     if (there) x = device < 0 && is_real(t) ? dl_to_dtype(there, DL_F64) : dl_ref(there);
-    dl_unref(there);
     return x;
 }
 
@@ -76,9 +76,8 @@ static int call_with(const dl_recorded *c, dl_tensor *const *from, int device, d
     dl_tensor *in[MOST] = {NULL};
     int ready = c->nin <= MOST;
     for (int i = 0; i < c->nin && ready; i++) {
-        dl_tensor *x = from[i] ? operand_for(from[i], device) : NULL;
+        DLSH_OWNED dl_tensor *x = from[i] ? operand_for(from[i], device) : NULL;
         in[i] = x && sign && dl_dtype_of(x) == DL_F64 && is_real(from[i]) ? rounded(x, eps, sign) : dl_ref(x);
-        dl_unref(x);
         ready = !from[i] || in[i];
     }
     int ran = ready && !dl_op_call(c->op, in, c->nin, c->attrs, r->t, &r->n);
@@ -101,14 +100,12 @@ static double *change_of(const dl_recorded *c, int result, const double *exact, 
     long n = dl_numel(c->out[result]);
     double *most = calloc((size_t)n + 1, sizeof *most);
     for (unsigned s = 1; s <= SIGNS && most; s++) {
-        results r = {0};
-        double *v = call_with(c, c->in, -1, eps, s, &r) ? elements(r.t[result]) : NULL;
+        DLSH_SCOPED(free_results) results r = {0};
+        DLSH_FREED double *v = call_with(c, c->in, -1, eps, s, &r) ? elements(r.t[result]) : NULL;
         for (long i = 0; v && i < n; i++) {
             double d = fabs(v[i] - exact[i]);
             if (d > most[i]) most[i] = d;
         }
-        free(v);
-        free_results(&r);
     }
     return most;
 }
@@ -167,22 +164,20 @@ static void shadows_of(const xcheck *x, long at, const dl_recorded *c, dl_tensor
 /* Runs it from shadows, and notes where the recorded result has lost digits. */
 static void follow(xcheck *x, long at, const dl_recorded *c) {
     dl_tensor *in[MOST] = {NULL};
-    results r = {0};
+    DLSH_SCOPED(free_results) results r = {0};
     if (c->nin > MOST || !c->nout || !is_real(c->out[0])) return;
     shadows_of(x, at, c, in);
     if (call_with(c, in, -1, 0, 0, &r)) {
         x->shadow[at] = dl_ref(r.t[0]);
-        double *a = elements(c->out[0]), *b = elements(r.t[0]), off = 0;
+        double off = 0;
+        DLSH_FREED double *a = elements(c->out[0]), *b = elements(r.t[0]);
         long n = dl_numel(c->out[0]);
         for (long i = 0; a && b && i < n && dl_numel(r.t[0]) == n; i++) off = fmax(off, fabs(a[i] - b[i]));
         double size = b ? largest(b, n) : 0;
         int few = ulp_of(dl_dtype_of(c->out[0])) > FLT_EPSILON; /* of the short types */
         if (x->lossy < 0 && !few && isfinite(off) && off > smallest_of(DL_F32) && off > lost * size)
             x->lossy = x->first + at, x->loss = size > 0 ? off / size : INFINITY;
-        free(a);
-        free(b);
     }
-    free_results(&r);
 }
 
 static void keep(const xcheck *x, const dl_recorded *c, const verdict *v) {
@@ -224,26 +219,22 @@ static int comparable(const xcheck *x, const dl_recorded *c) {
 
 /* Compares a call's results. False: it cannot be run so, or memory is short. */
 static int compare(xcheck *x, long call, const dl_recorded *c) {
-    results r = {0}, exact = {0};
+    DLSH_SCOPED(free_results) results r = {0}, exact = {0};
     verdict worst = {.call = -1};
     int done = call_with(c, c->in, x->device, 0, 0, &r), has = done && call_with(c, c->in, -1, 0, 0, &exact);
     for (int k = 0; k < r.n && done; k++) {
         if (x->device < 0 && !is_real(c->out[k])) continue;
         double eps = ulp_of(dl_dtype_of(c->out[k])), *e = has ? elements(exact.t[k]) : NULL;
-        double *here = elements(c->out[k]), *there = elements(r.t[k]);
-        double *change = e && is_real(c->out[k]) ? change_of(c, k, e, eps) : calloc((size_t)dl_numel(c->out[k]) + 1, 8);
+        DLSH_FREED double *here = elements(c->out[k]), *there = elements(r.t[k]);
+        DLSH_FREED double *change =
+            e && is_real(c->out[k]) ? change_of(c, k, e, eps) : calloc((size_t)dl_numel(c->out[k]) + 1, 8);
         done = here && there && change && dl_numel(c->out[k]) == dl_numel(r.t[k]);
         verdict v = {.call = -1};
         if (done) v = judge(c, k, here, there, change);
         if (v.call >= 0 && (worst.call < 0 || is_worse(&v, &worst))) worst = v;
         free(e);
-        free(here);
-        free(there);
-        free(change);
     }
     if (done && worst.call >= 0) take(x, call, c, worst);
-    free_results(&r);
-    free_results(&exact);
     return done;
 }
 

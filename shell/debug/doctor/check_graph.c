@@ -157,15 +157,13 @@ static dl_status run(dlsh_examination *e, dl_tensor *x, trial *t, dl_tensor **ou
 static double same(const dl_tensor *a, const dl_tensor *b) {
     long n = a ? dl_numel(a) : 0, equal = 0;
     if (!n || !b || dl_numel(b) != n) return 1;
-    double *x = malloc((size_t)n * sizeof *x), *y = malloc((size_t)n * sizeof *y);
+    DLSH_FREED double *x = malloc((size_t)n * sizeof *x), *y = malloc((size_t)n * sizeof *y);
     if (x && y && !dl_read_f64(a, x) && !dl_read_f64(b, y))
         for (long i = 0; i < n; i++)
             equal +=
                 x[i] == y[i] || (isnan(x[i]) && isnan(y[i])) || fabs(x[i] - y[i]) <= 1e-5 * (fabs(x[i]) + fabs(y[i]));
     else
         equal = n, dl_error_clear();
-    free(x);
-    free(y);
     return (double)equal / (double)n;
 }
 
@@ -173,16 +171,15 @@ static double same(const dl_tensor *a, const dl_tensor *b) {
 static dl_tensor *disturbed(dl_tensor *x) {
     DLSH_SCOPED_GRAD_MODE(0);
     long n = dl_shape(x)[0];
-    dl_tensor *first = dl_narrow(x, 0, 0, 1), *others = dl_narrow(x, 0, 1, n - 1), *moved = NULL, *both = NULL;
+    dl_tensor *both = NULL;
+    DLSH_OWNED dl_tensor *first = dl_narrow(x, 0, 0, 1), *others = dl_narrow(x, 0, 1, n - 1), *moved = NULL;
     if (others && dl_dtype_is_float(dl_dtype_of(x))) {
-        dl_tensor *factor = dl_scalar_f(-1.5), *shift = dl_scalar_f(0.3), *scaled = dl_mul(others, factor);
+        DLSH_OWNED dl_tensor *factor = dl_scalar_f(-1.5), *shift = dl_scalar_f(0.3), *scaled = dl_mul(others, factor);
         moved = dl_add(scaled, shift);
-        dl_unref(factor), dl_unref(shift), dl_unref(scaled);
     } else if (others && n > 2) {
         moved = dl_flip(others, (long[]){0}, 1);
     }
     if (first && moved) both = dl_cat((dl_tensor *[]){first, moved}, 2, 0);
-    dl_unref(first), dl_unref(others), dl_unref(moved);
     return both;
 }
 

@@ -64,16 +64,15 @@ static void show_finding(const dlsh_examination *e, dlsh_sink *sink, const dlsh_
 }
 
 static dl_status show_rows(const dlsh_examination *e, dlsh_sink *sink) {
-    dlsh_table t = DLSH_TABLE({"check", 'l', ""}, {"cause", 'l', ""}, {"evidence", 'l', ""}, {"file", 'l', ""},
-                              {"line", 'r', ""}, {"remedy", 'l', ""});
-    dl_status st = DL_OK;
-    for (int i = 0; !st && i < e->nfindings; i++) {
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"check", 'l', ""}, {"cause", 'l', ""}, {"evidence", 'l', ""}, {"file", 'l', ""},
+                                     {"line", 'r', ""}, {"remedy", 'l', ""});
+    for (int i = 0; i < e->nfindings; i++) {
         const dlsh_finding *f = &e->findings[i];
-        st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(f->check), dlsh_string(f->cause), dlsh_string(f->evidence),
-                                               dlsh_string(f->file), dlsh_int(f->line),
-                                               f->remedy ? dlsh_string(f->remedy) : dlsh_none()});
+        DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string(f->check), dlsh_string(f->cause),
+                                                   dlsh_string(f->evidence), dlsh_string(f->file), dlsh_int(f->line),
+                                                   f->remedy ? dlsh_string(f->remedy) : dlsh_none()}));
     }
-    return dlsh_table_show(sink, &t, st, NULL);
+    return dlsh_table_show(sink, &t, DL_OK, NULL);
 }
 
 static dl_status show(dlsh_examination *e, dlsh_sink *sink) {
@@ -131,9 +130,9 @@ static dl_status begin_probe(dlsh_examination *e) {
 
 /* Gradients of a loss whose pass has not been run; those of the leaves are put back. */
 static dl_status trace_loss(dlsh_examination *e, dl_tensor *loss) {
-    dl_tape *tape = dl_requires_grad(loss) && dl_numel(loss) == 1 ? dl_tape_of(loss) : NULL;
+    DLSH_ENDED(dl_tape_free) dl_tape *tape = dl_requires_grad(loss) && dl_numel(loss) == 1 ? dl_tape_of(loss) : NULL;
     if (!tape) return dl_error_clear(), DL_OK;
-    dl_tensor **had = calloc((size_t)tape->n + 1, sizeof(dl_tensor *));
+    DLSH_FREED dl_tensor **had = calloc((size_t)tape->n + 1, sizeof(dl_tensor *));
     dl_status st = had ? DL_OK : dlsh_no_memory("gradients");
     for (long i = 0; !st && i < tape->n; i++) {
         if (!tape->nodes[i].leaf) continue;
@@ -145,8 +144,6 @@ static dl_status trace_loss(dlsh_examination *e, dl_tensor *loss) {
         if (tape->nodes[i].leaf) dl_set_grad(tape->nodes[i].leaf, had[i]);
         dl_unref(had[i]);
     }
-    free(had);
-    dl_tape_free(tape);
     return st ? st : dlsh_read_journal(e);
 }
 

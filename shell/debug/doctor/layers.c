@@ -77,13 +77,12 @@ static dl_status look_at(layer *l, dl_tensor *y) {
         k += snprintf(l->shape + k, sizeof l->shape - (size_t)k, "%s%ld", d ? "x" : "", dl_shape(y)[d]);
     DLSH_TRY(dlsh_stats_of(y, &l->out));
     if (l->out.max > l->out.min) DLSH_TRY(dlsh_histogram(y, l->out.min, l->out.max, BINS, l->bins));
-    double *v = malloc((size_t)n * sizeof *v);
+    DLSH_FREED double *v = malloc((size_t)n * sizeof *v);
     if (!v) return dlsh_no_memory("a layer's result");
-    dl_status st = dl_read_f64(y, v);
-    if (!st && dl_ndim(y)) count_units(l, v, dl_shape(y), dl_ndim(y));
-    if (!st) count_far(l, v, n);
-    free(v);
-    return st;
+    DLSH_TRY(dl_read_f64(y, v));
+    if (dl_ndim(y)) count_units(l, v, dl_shape(y), dl_ndim(y));
+    count_far(l, v, n);
+    return DL_OK;
 }
 
 static dl_status hook(void *ctx, dl_tensor *value, dl_tensor **instead) {
@@ -141,11 +140,9 @@ static dl_status norm_of(dl_tensor *t, double *squares) {
 
 /* Of one parameter: its size before a step, and how much the step changed it. */
 static dl_status compare(dl_tensor *before, dl_tensor *after, double *size, double *change) {
-    dl_tensor *d = dl_sub(after, before);
-    dl_status st = norm_of(before, size);
-    if (!st) st = norm_of(d, change);
-    dl_unref(d);
-    return st;
+    DLSH_OWNED dl_tensor *d = dl_sub(after, before);
+    DLSH_TRY(norm_of(before, size));
+    return norm_of(d, change);
 }
 
 /* With `before` NULL-filled: takes copies of the parameters; else sets the ratios from them. */
@@ -153,7 +150,7 @@ static dl_status compare_all(layers *all, dl_tensor **before) {
     long at = 0;
     dl_status st = DL_OK;
     for (int i = 0; !st && i < all->n; i++) {
-        dl_module_list *l = dl_module_tensors(all->at[i].m, 1);
+        DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(all->at[i].m, 1);
         double size = 0, change = 0;
         st = l ? DL_OK : dl_failed();
         for (long k = 0; !st && k < l->n; k++, at++) {
@@ -163,7 +160,6 @@ static dl_status compare_all(layers *all, dl_tensor **before) {
                 st = dl_failed();
         }
         all->at[i].ratio = size > 0 ? sqrt(change / size) : NAN;
-        dl_module_list_free(l);
     }
     return st;
 }
@@ -172,18 +168,16 @@ static dl_status compare_all(layers *all, dl_tensor **before) {
 static dl_status find_ratios(layers *all, dlsh_probe *p) {
     long n = 0;
     for (int i = 0; i < all->n; i++) {
-        dl_module_list *l = dl_module_tensors(all->at[i].m, 1);
+        DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(all->at[i].m, 1);
         n += l ? l->n : 0;
-        dl_module_list_free(l);
     }
-    dl_tensor **before = calloc((size_t)n + 1, sizeof(dl_tensor *));
+    DLSH_FREED dl_tensor **before = calloc((size_t)n + 1, sizeof(dl_tensor *));
     if (!before) return dlsh_no_memory("parameters");
     DLSH_SCOPED_GRAD_MODE(0);
     dl_status st = compare_all(all, before);
     if (!st) st = dl_optimizer_step(p->opt);
     if (!st) st = compare_all(all, before);
     for (long i = 0; i < n; i++) dl_unref(before[i]);
-    free(before);
     return st;
 }
 
@@ -229,12 +223,12 @@ static int by_size(const void *a, const void *b) {
 
 /* The median of the gradients there are. */
 static double middle_gradient(const layers *all) {
-    double *v = malloc(((size_t)all->n + 1) * sizeof *v), middle = NAN;
+    double middle = NAN;
+    DLSH_FREED double *v = malloc(((size_t)all->n + 1) * sizeof *v);
     int n = 0;
     for (int i = 0; v && i < all->n; i++)
         if (all->at[i].gradient > 0 && isfinite(all->at[i].gradient)) v[n++] = all->at[i].gradient;
     if (n) qsort(v, (size_t)n, sizeof *v, by_size), middle = v[n / 2];
-    free(v);
     return middle;
 }
 

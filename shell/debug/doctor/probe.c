@@ -178,7 +178,7 @@ dl_status dlsh_probe_forward(dlsh_probe *p) {
 dl_status dlsh_probe_backward(dlsh_probe *p, dl_module *of) {
     dl_module_zero_grad(p->net);
     if (p->loss) return dl_backward(p->loss, NULL, 0, 0);
-    dl_module_list *from = dl_module_tensors(of, 1), *to = dl_module_tensors(p->net, 1);
+    DLSH_ENDED(dl_module_list_free) dl_module_list *from = dl_module_tensors(of, 1), *to = dl_module_tensors(p->net, 1);
     dl_status st = from && to ? DL_OK : dl_failed();
     DLSH_SCOPED_GRAD_MODE(0);
     for (long i = 0; !st && i < from->n && i < to->n; i++) {
@@ -186,8 +186,6 @@ dl_status dlsh_probe_backward(dlsh_probe *p, dl_module *of) {
         if (g) st = copy ? dl_set_grad(to->entries[i].tensor, copy) : dl_failed();
         dl_unref(copy);
     }
-    dl_module_list_free(from);
-    dl_module_list_free(to);
     return st;
 }
 
@@ -208,7 +206,7 @@ static int trains(const dl_optimizer *o, const dl_module_list *l) {
 }
 
 dl_optimizer *dlsh_probe_find_optimizer(dlsh_session *s, dl_module *m) {
-    dl_module_list *l = dl_module_tensors(m, 1);
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
     dl_optimizer *found = NULL;
     for (int i = 0; l && !found && i < dlsh_global_count(s); i++) {
         const dlsh_value *v;
@@ -217,7 +215,6 @@ dl_optimizer *dlsh_probe_find_optimizer(dlsh_session *s, dl_module *m) {
         dl_optimizer *o = t ? dl_trainer_optimizer(t) : v ? dlsh_unwrap(*v, &dlsh_optimizer_class) : NULL;
         if (o && trains(o, l)) found = o;
     }
-    dl_module_list_free(l);
     return found;
 }
 
@@ -237,21 +234,19 @@ static dl_status add_state(void *ctx, const char *name, dl_tensor *t) {
 
 /* Names of parameters stay, so that the state fits. */
 static dl_status add_params(dlsh_probe *p, const dl_optimizer *o, dl_module *of) {
-    dl_module_list *from = dl_module_tensors(of, 1), *to = dl_module_tensors(p->net, 1);
-    dl_status st = from && to ? DL_OK : dl_failed();
+    DLSH_ENDED(dl_module_list_free) dl_module_list *from = dl_module_tensors(of, 1), *to = dl_module_tensors(p->net, 1);
+    DLSH_TRY(from && to ? DL_OK : dl_failed());
     const char *name;
     dl_tensor *own;
-    for (long i = 0; !st && (own = dl_optimizer_param(o, i, &name)); i++)
-        for (long k = 0; !st && k < from->n && k < to->n; k++)
-            if (from->entries[k].tensor == own) st = dl_optimizer_add(p->opt, name, to->entries[k].tensor);
-    dl_module_list_free(from);
-    dl_module_list_free(to);
-    return st;
+    for (long i = 0; (own = dl_optimizer_param(o, i, &name)); i++)
+        for (long k = 0; k < from->n && k < to->n; k++)
+            if (from->entries[k].tensor == own) DLSH_TRY(dl_optimizer_add(p->opt, name, to->entries[k].tensor));
+    return DL_OK;
 }
 
 dl_status dlsh_probe_optimizer(dlsh_probe *p, dl_optimizer *o, dl_module *of) {
     DLSH_SCOPED_GRAD_MODE(0);
-    states *all = calloc(1, sizeof *all);
+    DLSH_FREED states *all = calloc(1, sizeof *all);
     if (!all) return dlsh_no_memory("the state of an optimizer");
     p->opt = dl_optimizer_parse(dl_optimizer_text(o));
     dl_status st = p->opt ? add_params(p, o, of) : dl_failed();
@@ -261,6 +256,5 @@ dl_status dlsh_probe_optimizer(dlsh_probe *p, dl_optimizer *o, dl_module *of) {
     if (!st) st = dl_optimizer_set_lr(p->opt, dl_optimizer_lr(o));
     dl_tensor_file_free(f);
     for (long i = 0; i < all->n; i++) free(all->names[i]), dl_unref(all->tensors[i]);
-    free(all);
     return st;
 }

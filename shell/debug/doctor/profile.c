@@ -81,13 +81,13 @@ static dl_status find_parts(profile *p, dl_module *m, const char *path) {
 static dl_status find_work(profile *p, const dlsh_probe *probe) {
     dl_net_input in = {.ndim = dl_ndim(probe->in[0]), .dtype = dl_dtype_of(probe->in[0])};
     memcpy(in.shape, dl_shape(probe->in[0]), (size_t)in.ndim * sizeof *in.shape);
+    DLSH_ENDED(dl_summary_free)
     dl_summary *s = probe->nin == 1 ? dl_module_summary(probe->net, &in, 1, p->device) : NULL;
     if (!s) return dl_error_clear(), DL_OK;
     for (long i = 0; i < s->n; i++)
         for (int k = 0; k < p->n; k++)
             if (!strcmp(s->layers[i].path, p->at[k].path))
                 p->at[k].flops = s->layers[i].flops, p->at[k].bytes = s->layers[i].bytes;
-    dl_summary_free(s);
     return DL_OK;
 }
 
@@ -98,18 +98,16 @@ static double device_limit(int device) {
     enum { SIDE = 768, TIMES = 4 };
     DLSH_SCOPED_GRAD_MODE(0);
     long shape[2] = {SIDE, SIDE};
-    dl_tensor *a = dl_tensor_full(2, shape, DL_F32, device, 1), *b = dl_tensor_full(2, shape, DL_F32, device, 1);
+    DLSH_OWNED dl_tensor *a = dl_tensor_full(2, shape, DL_F32, device, 1),
+                         *b = dl_tensor_full(2, shape, DL_F32, device, 1);
     double best = INFINITY;
     for (int i = 0; a && b && i < TIMES; i++) {
         double t = dl_seconds();
-        dl_tensor *c = dl_matmul(a, b);
+        DLSH_OWNED dl_tensor *c = dl_matmul(a, b);
         if (device) dl_device_synchronize(device);
         t = dl_seconds() - t;
         best = c && t < best ? t : best;
-        dl_unref(c);
     }
-    dl_unref(a);
-    dl_unref(b);
     return 2.0 * SIDE * SIDE * SIDE / best;
 }
 
@@ -137,30 +135,28 @@ static dl_status run(profile *p, dlsh_probe *probe, long steps, double *seconds)
 static dlsh_value milliseconds(double seconds, long steps) { return dlsh_float(1e3 * seconds / (double)steps); }
 
 static dl_status show(const profile *p, dlsh_sink *sink, long steps, double seconds, const char *title) {
-    dlsh_table t = DLSH_TABLE({"layer", 'l', ""}, {"what", 'l', ""}, {"forward ms", 'r', "%.3g"},
-                              {"backward ms", 'r', "%.3g"}, {"share", 'r', ""}, {"flops", 'r', ""},
-                              {"GFLOP/s", 'r', "%.3g"}, {"of limit", 'r', ""}, {"memory", 'r', ""});
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"layer", 'l', ""}, {"what", 'l', ""}, {"forward ms", 'r', "%.3g"},
+                                     {"backward ms", 'r', "%.3g"}, {"share", 'r', ""}, {"flops", 'r', ""},
+                                     {"GFLOP/s", 'r', "%.3g"}, {"of limit", 'r', ""}, {"memory", 'r', ""});
     dlsh_mode mode = dlsh_sink_look(sink).mode;
     double limit = device_limit(p->device);
-    dl_status st = DL_OK;
     if (mode == DLSH_MODE_TABLE) t.title = title;
-    for (int i = 0; !st && i < p->n; i++) {
+    for (int i = 0; i < p->n; i++) {
         const part *k = &p->at[i];
         double both = k->forward + k->backward, rate = both > 0 ? 3 * k->flops * (double)steps / both : 0;
-        char *what = dl_module_text(k->m);
-        st = dlsh_table_row(
+        DLSH_ENDED(dl_text_free) char *what = dl_module_text(k->m);
+        DLSH_TRY(dlsh_table_row(
             &t, (dlsh_value[]){dlsh_string(k->path), dlsh_string(what ? what : ""), milliseconds(k->forward, steps),
                                milliseconds(k->backward, steps), dlsh_stringf("%.1f%%", 100 * both / seconds),
                                dlsh_amount(k->flops, 0, mode), dlsh_float(1e-9 * rate),
-                               dlsh_stringf("%.1f%%", 100 * rate / limit), dlsh_amount(k->bytes, 1, mode)});
-        dl_text_free(what);
+                               dlsh_stringf("%.1f%%", 100 * rate / limit), dlsh_amount(k->bytes, 1, mode)}));
     }
-    st = dlsh_table_show(sink, &t, st, NULL);
-    if (!st && mode == DLSH_MODE_TABLE)
+    DLSH_TRY(dlsh_table_show(sink, &t, DL_OK, NULL));
+    if (mode == DLSH_MODE_TABLE)
         dlsh_put(sink,
                  "%.3g ms a step, forward and backward; the device does %.3g GFLOP/s in a large product of matrices\n",
                  1e3 * seconds / (double)steps, 1e-9 * limit);
-    return st;
+    return DL_OK;
 }
 
 static dl_status profile_run(const dlsh_args *a, dlsh_value *result) {

@@ -83,7 +83,7 @@ static void place(const dlsh_examination *e, dlsh_samples *s, const char *file) 
 
 static void examine_trainer(dlsh_examination *e, const char *file) {
     dl_dataset *d = dl_trainer_dataset(e->trainer);
-    dlsh_samples train = {0}, test = {0};
+    DLSH_SCOPED(dlsh_samples_free) dlsh_samples train = {0}, test = {0};
     dl_trainer_state st;
     dl_trainer_get(e->trainer, &st);
     dlsh_traced given[DLSH_TRACED];
@@ -97,8 +97,6 @@ static void examine_trainer(dlsh_examination *e, const char *file) {
     train.in_order = !st.shuffle && !st.sampler && dl_dataset_classes(d) > 0;
     if (any) dlsh_judge_samples(e, &train);
     if (any && other) dlsh_compare_splits(e, &train, &test);
-    dlsh_samples_free(&train);
-    dlsh_samples_free(&test);
 }
 
 /* ---------------------------------------------------------------- a loop's */
@@ -205,7 +203,7 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     static dlsh_traced all[ALL];
     int nlines = lines_of(dlsh_pass_of(r, 1), lines, LINES, &file, &batch);
     int n = trace_lines(e, file, lines, nlines, all, ALL);
-    dlsh_samples s = {0}, near = {0};
+    DLSH_SCOPED(dlsh_samples_free) dlsh_samples s = {0}, near = {0};
     text_name = file;
     find_written(e, all, n);
     dlsh_compare_traced(e, all, n);
@@ -213,8 +211,6 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     dl_tensor *used = first_input(all, n);
     snprintf(near.name, sizeof near.name, "%s", s.name);
     if (used && set_samples(&near, used, NULL)) compare_evaluations(e, lines, nlines, &near, used);
-    dlsh_samples_free(&s);
-    dlsh_samples_free(&near);
 }
 
 dl_status dlsh_check_data(dlsh_examination *e) {

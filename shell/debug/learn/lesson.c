@@ -22,13 +22,12 @@ typedef struct progress {
 
 static progress read_progress(long number) {
     progress found = {0}, p;
-    char *path = dlsh_state_file("lessons"), line[120];
-    FILE *f = path ? fopen(path, "r") : NULL;
+    char line[120];
+    DLSH_FREED char *path = dlsh_state_file("lessons");
+    DLSH_ENDED(fclose) FILE *f = path ? fopen(path, "r") : NULL;
     long k;
     while (f && fgets(line, sizeof line, f))
         if (sscanf(line, "%ld %ld %ld %ld", &k, &p.right, &p.asked, &p.when) == 4 && k == number) found = p;
-    if (f) fclose(f);
-    free(path);
     return found;
 }
 

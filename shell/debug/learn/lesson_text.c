@@ -96,13 +96,12 @@ static dl_status write_notebook(const char *text, const char *path) {
     json_t *all = json_pack("{s:o, s:{s:{s:s, s:s, s:s}, s:{s:s}}, s:i, s:i}", "cells", cells, "metadata", "kernelspec",
                             "display_name", "dlsh", "language", "dlsh", "name", "dlsh", "language_info", "name", "dlsh",
                             "nbformat", 4, "nbformat_minor", 5);
-    char *json = all && !failed ? json_dumps(all, JSON_INDENT(1)) : NULL;
+    DLSH_FREED char *json = all && !failed ? json_dumps(all, JSON_INDENT(1)) : NULL;
     json_decref(all);
     if (!json) return dlsh_no_memory("a notebook");
     DLSH_SCOPED_BUF out = {0};
     dlsh_buf_puts(&out, json);
     dlsh_buf_puts(&out, "\n");
-    free(json);
     return dlsh_buf_write(&out, path);
 }
 

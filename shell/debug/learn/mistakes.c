@@ -101,10 +101,8 @@ static dl_tensor *summed(dl_tensor *answer, const dl_tensor *truth, int number) 
         if (have != want && want > 1) return NULL;
         if (have != want) dims[n++] = i;
     }
-    dl_tensor *sum = n ? dl_sum(answer, dims, n, 1) : NULL;
-    dl_tensor *same = sum ? dl_reshape(sum, dl_shape(truth), dl_ndim(truth)) : NULL;
-    dl_unref(sum);
-    return same;
+    DLSH_OWNED dl_tensor *sum = n ? dl_sum(answer, dims, n, 1) : NULL;
+    return sum ? dl_reshape(sum, dl_shape(truth), dl_ndim(truth)) : NULL;
 }
 
 /* One number, or a row, for all. */

@@ -17,15 +17,12 @@ static int is_numbers(dlsh_value v) {
 
 /* What is made of numbers as f64 in host memory; NULL: a recorded failure. */
 static dl_tensor *numbers(dlsh_value v) {
-    dlsh_value made = dlsh_void();
+    DLSH_DROPPED dlsh_value made = dlsh_void();
     if (v.type == DLSH_TENSOR && dl_dtype_is_complex(dl_dtype_of(v.as.tensor)))
         return dlsh_fail(DL_ERR_DTYPE, "predict its parts: view_as_real(x)", "complex numbers are not predicted"), NULL;
     if (v.type == DLSH_LIST && dlsh_list_to_tensor(v, DL_F64, 0, &made)) return NULL;
-    dl_tensor *t = v.type == DLSH_LIST ? dl_ref(made.as.tensor) : dlsh_operand(v);
-    dl_tensor *p = t ? dlsh_debug_plain(t) : NULL;
-    dl_unref(t);
-    dlsh_drop(made);
-    return p;
+    DLSH_OWNED dl_tensor *t = v.type == DLSH_LIST ? dl_ref(made.as.tensor) : dlsh_operand(v);
+    return t ? dlsh_debug_plain(t) : NULL;
 }
 
 /* The sizes in a list or a whole number. */
@@ -47,12 +44,11 @@ static int is_gradient(const dlsh_node *n) { return n && n->kind == DLSH_N_FIELD
 /* The tensor whose gradient it is, where that stands in the statement. */
 static dl_status find_leaf(const dlsh_args *a, dlsh_guess *g) {
     const dlsh_node *n = dlsh_arg_node(a, "what");
-    dlsh_value v = dlsh_void();
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     if (!is_gradient(n)) return DL_OK;
     DLSH_TRY(dlsh_eval(g->session, n->kids[0], &v));
     g->gradient = v.type == DLSH_TENSOR;
     g->leaf = g->gradient ? dl_ref(v.as.tensor) : NULL;
-    dlsh_drop(v);
     return DL_OK;
 }
 

@@ -22,11 +22,10 @@ int dlsh_guess_contributions(const dlsh_guess *g) {
 
 /* Is the answer this tensor? */
 static int is(const dlsh_guess *g, dl_tensor *t) {
-    dl_tensor *p =
+    DLSH_OWNED dl_tensor *p =
         t && dl_numel(t) == dl_numel(g->answer) && dl_ndim(t) == dl_ndim(g->answer) ? dlsh_debug_plain(t) : NULL;
     int same = p && dlsh_guess_equal(p, g->answer, 1);
     if (!p) dl_error_clear();
-    dl_unref(p);
     return same;
 }
 
@@ -37,7 +36,7 @@ static void look_at_rule(const dlsh_guess *g, const dl_recorded *c, dlsh_buf *ou
     dlsh_debug_place(c, place, sizeof place);
     for (int k = 0; k < c->nin && !out->n; k++) {
         if (!is_leaf(g, c, k)) continue;
-        dl_tensor *local = NULL;
+        DLSH_OWNED dl_tensor *local = NULL;
         int n = dlsh_guess_contributions(g);
         to_leaf = 1;
         if (n > 1 && is(g, c->out[k]))
@@ -46,7 +45,6 @@ static void look_at_rule(const dlsh_guess *g, const dl_recorded *c, dlsh_buf *ou
         else if (!dlsh_debug_local(c, k, &local) && is(g, local))
             dlsh_buf_printf(out, "it is the derivative of %s alone: it is multiplied by the gradient that comes in",
                             place);
-        dl_unref(local);
     }
     if (!out->n && is(g, c->grad))
         dlsh_buf_printf(out, "it is the gradient of the result of %s%s", place,

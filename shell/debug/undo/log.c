@@ -84,10 +84,9 @@ static unsigned long items_stamp(const dlsh_value *v) {
 
 /* Of a field with a string, which is made anew whenever it is asked for, the same always. */
 static unsigned long field_stamp(dlsh_session *s, const dlsh_undo_part *p) {
-    dlsh_value v;
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     if (dlsh_get_field(s, p->owner, p->name, &v)) return dl_error_clear(), 0;
     unsigned long h = v.type == DLSH_STR || v.type == DLSH_LIST || v.type == DLSH_RECORD ? 1 : value_stamp(&v);
-    dlsh_drop(v);
     return h;
 }
 

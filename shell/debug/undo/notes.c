@@ -131,7 +131,7 @@ static void note_part(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n) {
     char name[64];
     if (!is_quiet(n->kids[0]))
         return give_up(e, "what %s changes is known only once it has run", text_of(s, n, name, sizeof name));
-    dlsh_value owner = look(s, n->kids[0]);
+    DLSH_DROPPED dlsh_value owner = look(s, n->kids[0]);
     text_of(s, n->kids[0], name, sizeof name);
     if (owner.type == DLSH_VOID)
         give_up(e, "%s was not there before", name);
@@ -143,7 +143,6 @@ static void note_part(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n) {
         keep_items(e, name, owner);
     else
         give_up(e, "elements of %s are not kept", name);
-    dlsh_drop(owner);
 }
 
 /* A target that holds a tensor, which `op=` writes to in place. */
@@ -157,10 +156,9 @@ static int note_update(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n) 
         dlsh_drop(owner);
         if (tensor) return 0;
     }
-    dlsh_value v = look(s, n);
+    DLSH_DROPPED dlsh_value v = look(s, n);
     tensor = v.type == DLSH_TENSOR;
     if (tensor) keep_contents(e, text_of(s, n, name, sizeof name), v.as.tensor);
-    dlsh_drop(v);
     return tensor;
 }
 
@@ -192,9 +190,8 @@ static void note_call(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n) {
     if (callee->kind == DLSH_N_FIELD && writes(callee->text)) of = callee->kids[0];
     if (callee->kind == DLSH_N_NAME && writes(callee->text) && n->nkids > 1) of = n->kids[1];
     if (!of || !is_quiet(of)) return;
-    dlsh_value v = look(s, of);
+    DLSH_DROPPED dlsh_value v = look(s, of);
     if (v.type == DLSH_TENSOR) keep_contents(e, text_of(s, of, name, sizeof name), v.as.tensor);
-    dlsh_drop(v);
 }
 
 /* ---------------------------------------------------------------- statements */

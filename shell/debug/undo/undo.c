@@ -137,13 +137,12 @@ static dl_status undo_one(const dlsh_args *a) {
     if (!history.n || history.session != s)
         return dlsh_fail(DL_ERR_STATE, "assignments and steps at the top level are kept, what loops change is not",
                          "there is nothing to take back");
-    dlsh_undo_entry e = history.kept[--history.n];
+    DLSH_SCOPED(dlsh_undo_entry_free) dlsh_undo_entry e = history.kept[--history.n];
     history.bytes -= e.bytes;
-    dl_status st = dlsh_undo_apply(s, &e);
-    if (!st) restamp(s, &e);
-    if (!st) dlsh_put(dlsh_arg_sink(a), "taken back: %s\n", e.text);
-    dlsh_undo_entry_free(&e);
-    return st;
+    DLSH_TRY(dlsh_undo_apply(s, &e));
+    restamp(s, &e);
+    dlsh_put(dlsh_arg_sink(a), "taken back: %s\n", e.text);
+    return DL_OK;
 }
 
 static dl_status undo_run(const dlsh_args *a, dlsh_value *result) {
