@@ -56,7 +56,7 @@ static int keep_or_write(const char *path, const char *text, size_t size) {
 
 /* Prints a prototype once in a section, however many of its ops share the rule. */
 static void declare(FILE *f, const section *s, const char *macro, const char *name) {
-    static const char *seen[6 * MAX_OPS][2];
+    static const char *seen[7 * MAX_OPS][2];
     static const section *of;
     static int n;
     if (of != s) of = s, n = 0;
@@ -73,6 +73,7 @@ static int rules(FILE *f, const section *s) {
     for (const row *r = rows + s->first; r < rows + s->end; r++) {
         declare(f, s, "INFER_RULE", r->infer);
         declare(f, s, "GRAD_RULE", r->grad);
+        declare(f, s, "BATCH_RULE", r->batch);
         declare(f, s, "FLOPS_RULE", r->flops);
         declare(f, s, "COMPOSE_RULE", r->how == OP_COMPOSITE || r->composed ? r->name : NULL);
         declare(f, s, "COMPOSED_RULE", r->composed);

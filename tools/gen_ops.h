@@ -13,7 +13,8 @@ typedef struct {
 } attr;
 typedef struct {
     row_kind how;
-    const char *name, *family, *doc, *formula, *infer, *grad, *flops, *composed, *promote, *amp, *flags, *samples;
+    const char *name, *family, *doc, *formula, *infer, *grad, *batch, *flops, *composed, *promote, *amp, *flags,
+        *samples;
     const char *save, *mutates, *nondiff_in, *nondiff_out; /* names, with commas between them; NULL: none */
     int in_min, in_max, out, visible;
     bool nodiff;

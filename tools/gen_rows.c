@@ -12,6 +12,7 @@
 #define FAMILY(name) .family = #name,
 #define INFER(rule) .infer = #rule,
 #define GRAD(rule) .grad = #rule,
+#define BATCH(rule) .batch = #rule,
 #define FLOPS(rule) .flops = #rule,
 #define COMPOSED(rule) .composed = #rule,
 #define NODIFF .nodiff = true,

@@ -152,6 +152,7 @@ static void put_row(FILE *f, const row *r) {
     put_word(f, "amp", "DL_AMP_", r->amp);
     put_word(f, "infer", "dl_infer_", r->infer);
     put_word(f, "grad", "dl_grad_", r->grad);
+    put_word(f, "batch", "dl_batch_", r->batch);
     put_word(f, "flops", "dl_flops_", r->flops);
     if (r->how == OP_COMPOSITE || r->composed) put_word(f, "compose", "dl_compose_", r->name);
     put_word(f, "composed", "dl_composed_", r->composed);

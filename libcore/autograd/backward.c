@@ -6,6 +6,7 @@
 #include "autograd/nonfinite.h"
 #include "autograd/recording.h"
 #include "autograd/tape.h"
+#include "autograd/vmap.h"
 #include "core/device/device.h"
 #include "core/list.h"
 #include "core/scope.h"
@@ -92,7 +93,8 @@ static dl_status run_rule(pass *p, dl_back *b) {
     const dl_kernel *k = NULL;
     int device = b->node->nin ? b->node->meta[0].device : 0;
     bool real = !b->node->nin || !dl_dtype_is_complex(b->node->meta[0].dtype); /* fused ones know no other */
-    if (!p->create && real && (k = dl_kernel_of(b->op, device)) && k->fused_grad) {
+    bool calls_rows = p->create || dl_vmap_watching;
+    if (!calls_rows && real && (k = dl_kernel_of(b->op, device)) && k->fused_grad) {
         dl_status s = k->fused_grad(b);
         if (s != DL_OK || __builtin_expect(!dl_nonfinite_suspects(device == 0), 1)) return s;
         return device ? dl_nonfinite_check_rule_device(b) : dl_nonfinite_check_rule(b);
@@ -165,6 +167,7 @@ static bool sole_owner(const dl_tensor *t) {
  * place, so that its memory stays where it is. */
 static dl_status accumulate(dl_tensor *leaf, dl_tensor **g, bool create) {
     dl_tensor *old = leaf->grad;
+    if (__builtin_expect(dl_vmap_watching != NULL, 0)) dl_vmap_meet(*g, "it adds a gradient to a leaf");
     if (!old) {
         leaf->grad = create || sole_owner(*g) ? dl_ref(*g) : dl_clone(*g);
         if (!leaf->grad) return dl_failed();

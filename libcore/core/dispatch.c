@@ -1,6 +1,7 @@
 /* Running an op: promote, infer, allocate, run, record. Recording comes last, so that a failed call is on no tape. */
 #include "autograd/nonfinite.h"
 #include "autograd/recording.h"
+#include "autograd/vmap.h"
 #include "autograd/tape.h"
 #include "core/device/device.h"
 #include "core/effects.h"
@@ -224,7 +225,10 @@ static dl_status run_kernel(dl_call *c) {
         dl_effects_draw(c->device);
     }
     bool outer = dl_stop_swap(false);
+    dl_vmap_watch *watching = dl_vmap_watching;
+    if (__builtin_expect(watching != NULL, 0)) dl_vmap_watching = NULL; /* rows within a kernel are its own affair */
     dl_status s = k->run(c);
+    if (__builtin_expect(watching != NULL, 0)) dl_vmap_watching = watching;
     if (dl_stop_swap(outer)) return dl_fail(DL_ERR_INTERRUPT, "interrupted");
     if (s == DL_OK && __builtin_expect(dl_nonfinite_suspects(c->device == 0), 0))
         s = c->device ? dl_nonfinite_check_device(c) : dl_nonfinite_check(c);
@@ -297,19 +301,21 @@ static dl_status compose(frame *f) {
 static dl_status record(const dl_call *c) {
     dl_status s = c->op->flags & DL_F_NODIFF ? DL_OK : dl_record(c);
     if (__builtin_expect(dl_recorder != NULL, 0) && s == DL_OK) dl_recording_add(c);
+    if (__builtin_expect(dl_vmap_watching != NULL, 0) && s == DL_OK) dl_vmap_add(c);
     return s;
 }
 
 /* A composite with a gradient rule of its own is recorded as one op, and its parts are not. */
 static dl_status compose_ruled(frame *f) {
     dl_calls *recorder = dl_recorder;
-    dl_recorder = NULL;
+    dl_vmap_watch *watching = dl_vmap_watching;
+    dl_recorder = NULL, dl_vmap_watching = NULL;
     dl_status s;
     {
         DL_SCOPED_GRAD_MODE(0);
         s = compose(f);
     }
-    dl_recorder = recorder;
+    dl_recorder = recorder, dl_vmap_watching = watching;
     return s == DL_OK ? record(&f->call) : s;
 }
 

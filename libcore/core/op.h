@@ -91,6 +91,20 @@ typedef struct dl_back {
     long ntmp, cap;
 } dl_back;
 
+/* A call of a row for many samples at once, see ops/batch/batch.h. A batch rule makes out[] of in[], changing attr[]
+ * and in[] as it needs; what it gives is reshaped to [size, shape of one result]. */
+typedef struct dl_batched {
+    const dl_op *op;
+    dl_aval attr[DL_MAX_ATTR];
+    int nin;
+    long size;                          /* how many samples */
+    dl_tensor **in;                     /* owned; with `mapped` the samples lie along dimension 0 */
+    bool *mapped;                       /* [nin]; else the operand is the same for all samples */
+    dl_tensor *const *one, *const *was; /* operands and results of one sample */
+    dl_tensor *out[DL_MAX_OUT];         /* owned, with the samples along dimension 0 */
+    bool each;                          /* set by the rule: this call has no batched form, so one for each sample */
+} dl_batched;
+
 typedef struct dl_kernel {
     dl_status (*run)(dl_call *);
     /* Optional: the gradients of all inputs at once, faster than the gradient rule and equal to it. Not used under
@@ -158,6 +172,7 @@ struct dl_op {
     dl_status (*compose)(dl_call *);
     bool (*composed)(const dl_call *); /* the calls that `compose` is for, of a row with a kernel; NULL: all */
     dl_status (*grad)(dl_back *);
+    dl_status (*batch)(dl_batched *); /* the call for many samples; NULL: one call for each */
     double (*flops)(const dl_call *); /* NULL: one for each output element */
     const char *samples;              /* inputs for the generated tests, see ops/ops.def */
     const dl_kernel *kernel[DL_NBACKEND];

@@ -3,6 +3,7 @@
 #include "autograd/cycles.h"
 #include "autograd/nonfinite.h"
 #include "autograd/tape.h"
+#include "autograd/vmap.h"
 #include "core/device/device.h"
 #include "core/effects.h"
 #include "core/mix.h"
@@ -130,7 +131,10 @@ dl_dtype dl_dtype_of(const dl_tensor *t) { return (dl_dtype)t->dtype; }
 int dl_device_of(const dl_tensor *t) { return t->st->device; }
 int dl_is_contiguous(const dl_tensor *t) { return dl_strides_are_contiguous(t->ndim, t->shape, t->stride); }
 int dl_is_readonly(const dl_tensor *t) { return t->st->readonly; }
-void *dl_data(const dl_tensor *t) { return dl_ptr(t); }
+void *dl_data(const dl_tensor *t) {
+    dl_vmap_read(t);
+    return dl_ptr(t);
+}
 long dl_tensor_version(const dl_tensor *t) { return t->st->version; }
 void dl_tensor_places(const dl_tensor *t, dl_source *maker, dl_source *writer) {
     *maker = t->st->maker, *writer = t->st->writer;
@@ -168,6 +172,7 @@ static dl_status first_element(const dl_tensor *t, char *buf, const void **p) {
     if (t->numel != 1)
         return dl_fail_hint(DL_ERR_SHAPE, "index it, or reduce it with sum() or mean()",
                             "a tensor of shape %s is not a single number", dl_shape_text(t->ndim, t->shape));
+    dl_vmap_read(t);
     *p = dl_ptr(t);
     if (!t->st->device) return DL_OK;
     *p = buf;
@@ -203,6 +208,7 @@ dl_status dl_item_c(const dl_tensor *t, double out[2]) {
 
 /* The tensor, or a contiguous copy of it in host memory; not recorded. */
 static dl_tensor *host_contiguous(const dl_tensor *t) {
+    dl_vmap_read(t);
     DL_SCOPED_GRAD_MODE(0);
     DL_OWNED dl_tensor *c = dl_contiguous((dl_tensor *)t);
     return c ? dl_to_device(c, 0) : NULL;

@@ -1,17 +1,19 @@
 /* Fields that many rows of ops.def share. */
-#define UNARY IN(1, 1, "input") FAMILY(UNARY)
+#define UNARY IN(1, 1, "input") FAMILY(UNARY) BATCH(broadcast)
 #define UNARY_FLOAT UNARY PROMOTE(FLOAT)
 #define UNARY_TEST UNARY INFER(test) NODIFF
-#define BINARY IN(2, 2, "input", "other") FAMILY(BINARY) INFER(broadcast)
-#define COMPARE IN(2, 2, "input", "other") FAMILY(BINARY) INFER(compare) NODIFF
+#define BINARY IN(2, 2, "input", "other") FAMILY(BINARY) INFER(broadcast) BATCH(broadcast)
+#define COMPARE IN(2, 2, "input", "other") FAMILY(BINARY) INFER(compare) NODIFF BATCH(broadcast)
 #define REDUCE                                                                                                         \
     IN(1, 1, "input")                                                                                                  \
     FAMILY(REDUCE)                                                                                                     \
+    BATCH(reduce)                                                                                                      \
     ATTRS(A(dim, INTS, "none", "dimensions; none: all")                                                                \
               A(keepdim, BOOL, "false", "keep reduced dimensions with size 1"))
 #define REDUCE_DIM                                                                                                     \
     IN(1, 1, "input")                                                                                                  \
-    FAMILY(REDUCE) ATTRS(A(dim, INT, "", "dimension") A(keepdim, BOOL, "false", "keep the dimension with size 1"))
+    FAMILY(REDUCE)                                                                                                     \
+    BATCH(reduce) ATTRS(A(dim, INT, "", "dimension") A(keepdim, BOOL, "false", "keep the dimension with size 1"))
 #define INNER FLAGS(DL_F_INTERNAL) PROMOTE(FLOAT)
 #define DENSITY(of, formula) DOC("Logarithm of the density of the " of ".", formula) INNER
 #define ENTROPY(of) DOC("Entropy of the " of ".", "-E(ln(density))") INNER
@@ -47,7 +49,8 @@
     FLAGS(DL_F_CREATE) NODIFF
 #define TRIANGLE                                                                                                       \
     IN(1, 1, "input")                                                                                                  \
-    FAMILY(TRIANGLE) ATTRS(A(diagonal, INT, "0", "above (positive) or below the main one")) INFER(triangle)
+    FAMILY(TRIANGLE)                                                                                                   \
+    ATTRS(A(diagonal, INT, "0", "above (positive) or below the main one")) INFER(triangle) BATCH(trailing)
 #define WINDOW                                                                                                         \
     IN(0, 0)                                                                                                           \
     FAMILY(WINDOW)                                                                                                     \

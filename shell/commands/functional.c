@@ -3,10 +3,10 @@
 #include "commands/tree.h"
 #include "lang/command.h"
 #include "lang/session.h"
-#include "dlcore/index.h"
 #include "dlcore/view.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* A function of the language as one of tensors: what it was called with, and what came of it. */
 typedef struct subject {
@@ -132,11 +132,12 @@ static const int first_order = 0, second_order = 1;
 
 /* ---- vmap */
 
-/* A bound function holds {function, in_dims, out_dims}; this is one call of it. */
+/* A bound function holds {function, in_dims, out_dims, randomness}; this is one call of it. */
 typedef struct batch {
     dlsh_session *session;
-    dlsh_value fn, in_dims, out_dims;
-    long size, at;
+    dlsh_value fn, in_dims, out_dims, args, result; /* args: a list, one item for each argument */
+    dlsh_leaves leaves;                             /* tensors of the arguments */
+    long *dim;                                      /* of each, DL_VMAP_WHOLE: none */
 } batch;
 
 /* The dimension that an argument is mapped over: dims is a number or none for all, or has the form of the arguments. */
@@ -169,115 +170,113 @@ static dl_status each_leaf(dlsh_value *v, const dlsh_value *dims, const char *na
     return DL_OK;
 }
 
-static dl_status measure(dlsh_value *leaf, const dlsh_value *dim, void *ctx) {
+static dl_status take_argument(dlsh_value *leaf, const dlsh_value *dim, void *ctx) {
     batch *b = ctx;
-    if (dim->type == DLSH_NONE || leaf->type != DLSH_TENSOR) return DL_OK;
-    const dl_tensor *t = leaf->as.tensor;
-    long d = dim->as.i < 0 ? dim->as.i + dl_ndim(t) : dim->as.i;
-    if (d < 0 || d >= dl_ndim(t))
-        return dlsh_fail(DL_ERR_SHAPE, "in_dims=none leaves a tensor as it is",
-                         "vmap: a tensor with %d dimensions has no dimension %ld", dl_ndim(t), dim->as.i);
-    if (b->size >= 0 && b->size != dl_shape(t)[d])
-        return dlsh_fail(DL_ERR_SHAPE, NULL, "vmap: arguments have %ld and %ld samples", b->size, dl_shape(t)[d]);
-    b->size = dl_shape(t)[d];
+    if (leaf->type != DLSH_TENSOR) return DL_OK;
+    int n = b->leaves.n;
+    DLSH_TRY(dlsh_tree_leaves(*leaf, "an argument", &b->leaves));
+    long *more = realloc(b->dim, (size_t)(n + 1) * sizeof *more);
+    if (!more) return dlsh_no_memory("arguments of vmap");
+    b->dim = more;
+    b->dim[n] = dim->type == DLSH_NONE ? DL_VMAP_WHOLE : dim->as.i;
     return DL_OK;
 }
 
-/* Replaces a leaf by its sample. */
-static dl_status take_sample(dlsh_value *leaf, const dlsh_value *dim, void *ctx) {
-    const batch *b = ctx;
-    if (dim->type == DLSH_NONE || leaf->type != DLSH_TENSOR) return DL_OK;
-    dlsh_value one = dlsh_tensor(dl_select(leaf->as.tensor, dim->as.i, b->at));
-    if (dlsh_failed(one)) return dl_failed();
-    dlsh_drop(*leaf);
-    *leaf = one;
-    return DL_OK;
-}
-
-static dlsh_value same_leaf(dlsh_value leaf, int i, void *ctx) {
-    (void)i, (void)ctx;
-    return dlsh_ref(leaf);
-}
-
-static dl_status call_sample(batch *b, dlsh_value args, dlsh_value *out) {
-    int next = 0;
-    DLSH_DROPPED dlsh_value mine = dlsh_tree_map(args, same_leaf, NULL, &next);
-    DLSH_TRY(dlsh_failed(mine) ? dl_failed() : each_leaf(&mine, &b->in_dims, "in_dims", take_sample, b));
-    dlsh_callargs call = {0};
-    call = (dlsh_callargs){mine.as.list->n, mine.as.list->items, NULL};
-    return dlsh_call(b->session, b->fn, &call, out);
-}
-
-/* Results of all samples: leaf i of sample k at t[k].t[i]. */
-typedef struct results {
-    dlsh_leaves *of;
-    long n;
+/* The tensors of one sample, or of all, in the places of those of a tree. */
+typedef struct filling {
+    dl_tensor **t;
     int next;
-} results;
+} filling;
 
-static dl_status stack_leaf(dlsh_value *leaf, const dlsh_value *dim, void *ctx) {
-    results *r = ctx;
-    dl_tensor **t = malloc((size_t)r->n * sizeof(dl_tensor *));
-    if (!t) return dlsh_no_memory("results of vmap");
-    for (long k = 0; k < r->n; k++) t[k] = r->of[k].t[r->next];
-    r->next++;
-    dl_tensor *whole = dim->type == DLSH_NONE ? dl_ref(t[r->n - 1]) : dl_stack(t, (int)r->n, dim->as.i);
-    free(t);
-    if (!whole) return dl_failed();
-    dlsh_drop(*leaf);
-    *leaf = dlsh_tensor(whole);
-    return DL_OK;
+static dlsh_value fill_leaf(dlsh_value leaf, int i, void *ctx) {
+    filling *f = ctx;
+    (void)i;
+    return leaf.type == DLSH_TENSOR ? dlsh_tensor(dl_ref(f->t[f->next++])) : dlsh_ref(leaf);
 }
 
-static dl_status run_samples(batch *b, dlsh_value args, dlsh_value *each, dlsh_leaves *leaves) {
-    for (b->at = 0; b->at < b->size; b->at++) {
-        dlsh_leaves *l = &leaves[b->at];
-        DLSH_TRY(dlsh_check_interrupt());
-        DLSH_TRY(call_sample(b, args, &each[b->at]));
-        DLSH_TRY(dlsh_tree_leaves(each[b->at], "the result of a function under vmap", l));
-        if (l->n != leaves->n)
-            return dlsh_fail(DL_ERR_VALUE, NULL, "vmap: the function gave %d tensors for one sample and %d for another",
-                             leaves->n, l->n);
-    }
-    return DL_OK;
-}
-
-static dl_status map_batch(batch *b, dlsh_value args, dlsh_value *result) {
-    DLSH_FREED dlsh_value *each = calloc((size_t)b->size, sizeof *each);
-    DLSH_FREED dlsh_leaves *leaves = calloc((size_t)b->size, sizeof *leaves);
-    dl_status st = each && leaves ? DL_OK : dlsh_no_memory("results of vmap");
-    for (long i = 0; each && i < b->size; i++) each[i] = dlsh_none();
-    if (!st) st = run_samples(b, args, each, leaves);
+static int call_sample(dl_tensor **in, int n, dl_tensor **out, int max_out, void *arg) {
+    batch *b = arg;
+    filling f = {in, 0};
     int next = 0;
-    dlsh_value all = st ? dlsh_void() : dlsh_tree_map(each[0], same_leaf, NULL, &next);
-    if (!st && dlsh_failed(all)) st = dl_failed();
-    results r = {leaves, b->size, 0};
-    if (!st) st = each_leaf(&all, &b->out_dims, "out_dims", stack_leaf, &r);
-    for (long i = 0; i < b->size; i++) {
-        if (each) dlsh_drop(each[i]);
-        if (leaves) dlsh_leaves_free(&leaves[i]);
+    (void)n;
+    if (dlsh_check_interrupt()) return -1;
+    DLSH_DROPPED dlsh_value args = dlsh_tree_map(b->args, fill_leaf, &f, &next);
+    if (dlsh_failed(args)) return -1;
+    dlsh_drop(b->result);
+    b->result = dlsh_void();
+    dlsh_callargs call = {args.as.list->n, args.as.list->items, NULL};
+    DLSH_SCOPED_LEAVES made = {0};
+    if (dlsh_call(b->session, b->fn, &call, &b->result) ||
+        dlsh_tree_leaves(b->result, "the result of a function under vmap", &made))
+        return -1;
+    if (made.n > max_out) return dlsh_fail(DL_ERR_VALUE, NULL, "the function gave more than %d tensors", max_out), -1;
+    for (int i = 0; i < made.n; i++) out[i] = dl_ref(made.t[i]);
+    return made.n;
+}
+
+/* Samples lie along dimension 0 of a result: moves them to where they are wanted; none: the last one alone. */
+static dl_status place_result(dlsh_value *leaf, const dlsh_value *dim, void *ctx) {
+    (void)ctx;
+    dl_tensor *t = leaf->as.tensor;
+    dl_tensor *placed = dim->type == DLSH_NONE ? dl_select(t, 0, -1) : dl_movedim(t, (long[]){0}, 1, &dim->as.i, 1);
+    if (!placed) return dl_failed();
+    dlsh_drop(*leaf);
+    *leaf = dlsh_tensor(placed);
+    return DL_OK;
+}
+
+/* Says what was called sample by sample: each text once. */
+static void tell_each(dlsh_session *s) {
+    static char *told[32];
+    const char *what = dl_vmap_each();
+    if (!*what) return;
+    for (int i = 0; i < 32; i++) {
+        if (told[i] && !strcmp(told[i], what)) return;
+        if (told[i]) continue;
+        told[i] = strdup(what);
+        dlsh_warn(s, NULL, "vmap calls for each sample: %s", what);
+        return;
     }
+}
+
+static dl_status map_batch(batch *b, dl_vmap_random random, dlsh_value *result) {
+    DLSH_FREED dl_tensor **out = calloc(DL_MAX_VMAP_RESULTS, sizeof *out);
+    int n = 0;
+    if (!out) return dlsh_no_memory("results of vmap");
+    DLSH_TRY(dl_vmap(call_sample, b, b->leaves.t, b->dim, b->leaves.n, random, out, &n));
+    dlsh_value all = dlsh_tree_of(b->result, out);
+    unref_all(out, n);
+    dl_status st = dlsh_failed(all) ? dl_failed() : each_leaf(&all, &b->out_dims, "out_dims", place_result, NULL);
+    if (!st) tell_each(b->session);
     return dlsh_give_filled(st, all, result);
+}
+
+static void batch_free(batch *b) {
+    dlsh_drop(b->args);
+    dlsh_drop(b->result);
+    dlsh_leaves_free(&b->leaves);
+    free(b->dim);
 }
 
 static dl_status mapped_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_list *made = dlsh_arg(a, "made")->as.list;
-    batch b = {dlsh_arg_session(a), made->items[0], made->items[1], made->items[2], -1, 0};
     int n = dlsh_arg_count(a, "inputs");
-    DLSH_DROPPED dlsh_value args = dlsh_new_list(n);
-    if (dlsh_failed(args)) return dl_failed();
-    for (int i = 0; i < n; i++) DLSH_TRY(dlsh_list_push(args.as.list, dlsh_ref(*dlsh_arg_at(a, "inputs", i))));
-    DLSH_TRY(each_leaf(&args, &b.in_dims, "in_dims", measure, &b));
-    if (b.size < 1)
-        DLSH_TRY(b.size < 0
-                     ? dlsh_fail(DL_ERR_VALUE, NULL, "vmap: no argument is a tensor with a dimension to map over")
-                     : dlsh_fail(DL_ERR_VALUE, NULL, "vmap: a batch without samples"));
-    return map_batch(&b, args, result);
+    DLSH_SCOPED(batch_free)
+    batch b = {.session = dlsh_arg_session(a),
+               .fn = made->items[0],
+               .in_dims = made->items[1],
+               .out_dims = made->items[2],
+               .args = dlsh_new_list(n),
+               .result = dlsh_void()};
+    if (dlsh_failed(b.args)) return dl_failed();
+    for (int i = 0; i < n; i++) DLSH_TRY(dlsh_list_push(b.args.as.list, dlsh_ref(*dlsh_arg_at(a, "inputs", i))));
+    DLSH_TRY(each_leaf(&b.args, &b.in_dims, "in_dims", take_argument, &b));
+    return map_batch(&b, (dl_vmap_random)made->items[3].as.i, result);
 }
 
 static const dlsh_command mapped =
     DLSH_FN_ROW("vmapped", mapped_run, "vmapped(MADE, INPUT, ...)", "What vmap makes of a function.",
-                DLSH_PARAMS({"made", .want = "list", .doc = "function, in_dims, out_dims"},
+                DLSH_PARAMS({"made", .want = "list", .doc = "function, in_dims, out_dims, randomness"},
                             {"inputs", .flags = DLSH_VARIADIC, .doc = "arguments of the function, for a batch"}));
 
 static dl_status vmap_run(const dlsh_args *a, dlsh_value *result) {
@@ -286,7 +285,15 @@ static dl_status vmap_run(const dlsh_args *a, dlsh_value *result) {
     if (!dlsh_callable(fn))
         return dlsh_arg_fail(a, "function", DL_ERR_TYPE, "give a function, an op or a net", "%s cannot be called",
                              dlsh_type_name(fn));
-    DLSH_DROPPED dlsh_value made = DLSH_LIST_OF(dlsh_ref(fn), dlsh_ref(in ? *in : zero), dlsh_ref(out ? *out : zero));
+    static const char *const modes[] = {[DL_VMAP_ERROR] = "error", "different", "same"};
+    const char *mode = dlsh_arg_str(a, "randomness");
+    int random = 0;
+    while (random < 3 && strcmp(modes[random], mode)) random++;
+    if (random == 3)
+        return dlsh_arg_fail(a, "randomness", DL_ERR_VALUE, "error, different or same", "there is no randomness \"%s\"",
+                             mode);
+    DLSH_DROPPED dlsh_value made =
+        DLSH_LIST_OF(dlsh_ref(fn), dlsh_ref(in ? *in : zero), dlsh_ref(out ? *out : zero), dlsh_int(random));
     if (dlsh_failed(made)) return dl_failed();
     return dlsh_give(dlsh_new_method(made, (dlsh_value){DLSH_BUILTIN, {.builtin = &mapped}}), result);
 }
@@ -332,14 +339,19 @@ const dlsh_command functional_commands[] = {
         "the input]; for several inputs in lists or records of their form.",
         DLSH_PARAMS(FUNCTION_PARAM, INPUTS_PARAM), DLSH_OPTIONS(CREATE_OPTION), .data = &second_order,
         .examples = "hessian(fn (x) { return (x ** 3).sum() }, tensor([1.0, 2.0]))"),
-    DLSH_FN_ROW("vmap", vmap_run, "vmap(FUNCTION)",
-                "A function of one sample as a function of a batch: it is called for each sample in turn, and its "
-                "results are stacked.",
-                DLSH_PARAMS(FUNCTION_PARAM),
-                DLSH_OPTIONS({"in_dims", DLSH_OPT_VALUE, .want = "int|none|list",
-                              .doc = "the dimension of the samples (0), none: an argument is the same for all; a list: "
-                                     "one for each argument"},
-                             {"out_dims", DLSH_OPT_VALUE, .want = "int|none|list|record",
-                              .doc = "the dimension of the samples in the results (0)"}),
-                .examples = "vmap(fn (a, b) { return a.dot(b) })(randn(5, 3), randn(5, 3))"),
+    DLSH_FN_ROW(
+        "vmap", vmap_run, "vmap(FUNCTION)",
+        "A function of one sample as a function of a batch. It is called for the first sample, and the ops that "
+        "it called run for all samples at once. Ops without a batched form run for each sample, and so does "
+        "the function where it looks at values, as in if x.sum() > 0: a warning says so once.",
+        DLSH_PARAMS(FUNCTION_PARAM),
+        DLSH_OPTIONS({"in_dims", DLSH_OPT_VALUE, .want = "int|none|list",
+                      .doc = "the dimension of the samples (0), none: an argument is the same for all; a list: "
+                             "one for each argument"},
+                     {"out_dims", DLSH_OPT_VALUE, .want = "int|none|list|record",
+                      .doc = "the dimension of the samples in the results (0)"},
+                     {"randomness", DLSH_OPT_STRING, "error",
+                      .doc = "random numbers: error refuses them, different draws for each sample, same once "
+                             "for all"}),
+        .examples = "vmap(fn (a, b) { return a.dot(b) })(randn(5, 3), randn(5, 3))"),
     {0}};

@@ -100,7 +100,7 @@ static inline double value_of(char kind, long i, long n, long below, const long 
     case 'd': return ((double)order[i] - 0.5 * (double)n + 0.31) * (n > 120 ? 6.0 / (double)n : 0.05);
     case 'b': return draw(2);
     case 'l': return 1 + (double)draw((uint32_t)below);
-    default: return (double)draw((uint32_t)below);
+    default: return (double)draw(below ? (uint32_t)below : 1);
     }
 }
 

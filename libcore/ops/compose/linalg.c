@@ -257,7 +257,7 @@ static dl_tensor *order_of(dl_pool *p, dl_tensor *pivots, long m) {
     dl_tensor *host = K(dl_to_device(K(dl_contiguous(K(dl_to(pivots, DL_I64)))), 0));
     dl_tensor *order = host ? K(dl_tensor_empty(pivots->ndim, shape, DL_I64, 0)) : NULL;
     if (!order) return NULL;
-    const long *swap = dl_ptr(host);
+    const long *swap = dl_data(host);
     long *row = dl_ptr(order);
     for (long b = 0; b < batches; b++, row += m, swap += k) {
         for (long i = 0; i < m; i++) row[i] = i;

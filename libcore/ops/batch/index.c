@@ -1,0 +1,71 @@
+/* Batch rules of lists of indices. Each sample keeps its own range: indices are never joined, so that one beyond the
+ * end is found where it stands. */
+#include "ops/batch/batch.h"
+#include "dlcore/index.h"
+#include "dlcore/view.h"
+#include "ops/rules/index.h"
+
+/* Samples of a list of indices, in a shape that broadcasts to `like` [size, ...] along dimension d of a sample. */
+static dl_status index_like(dl_batched *b, int at, const dl_tensor *like, int d) {
+    long shape[DL_MAX_DIM];
+    for (int i = 0; i < like->ndim; i++) shape[i] = 1;
+    shape[0] = b->size;
+    if (like->ndim > 1) shape[d + 1] = like->shape[d + 1];
+    DL_TRY(dl_samples_reshape(b, at, shape, like->ndim));
+    return dl_samples_put(b, at, dl_expand(b->in[at], like->shape, like->ndim));
+}
+
+static dl_status dim_of(const dl_batched *b, int *d) {
+    return dl_dim_norm(b->attr[DL_A_INDEXED_DIM].u.i, b->one[0]->ndim, d);
+}
+
+/* Rows of one table by many lists: the lists one after another. */
+static dl_status select_from_one(dl_batched *b, int d) {
+    const dl_tensor *y = b->was[0];
+    long shape[DL_MAX_DIM], dims[DL_MAX_DIM] = {d};
+    int n = 0, k = 1;
+    DL_TRY(dl_samples_reshape(b, 1, (long[]){b->size * b->one[1]->numel}, 1));
+    DL_TRY(dl_samples_invoke(b));
+    for (int i = 0; i < y->ndim; i++) {
+        if (i == d) shape[n++] = b->size;
+        shape[n++] = y->shape[i];
+    }
+    for (int i = 0; i < n; i++)
+        if (i != d) dims[k++] = i;
+    DL_OWNED dl_tensor *flat = b->out[0];
+    b->out[0] = NULL;
+    DL_OWNED dl_tensor *split = dl_reshape(flat, shape, n);
+    b->out[0] = split ? dl_permute(split, dims, n) : NULL;
+    return b->out[0] ? DL_OK : dl_failed();
+}
+
+BATCH_RULE(index_select) {
+    int d;
+    DL_TRY(dim_of(b, &d));
+    if (!b->one[0]->ndim || b->was[0]->ndim == DL_MAX_DIM) return dl_samples_each(b);
+    if (!dl_samples_has(b, 1)) {
+        b->attr[DL_A_INDEXED_DIM].u.i = d + 1;
+        return dl_samples_invoke(b);
+    }
+    if (!dl_samples_has(b, 0)) return select_from_one(b, d);
+    dl_tensor like = {.ndim = (int8_t)(b->was[0]->ndim + 1), .shape = {b->size}};
+    for (int i = 0; i < b->was[0]->ndim; i++) like.shape[i + 1] = b->was[0]->shape[i];
+    DL_TRY(index_like(b, 1, &like, d));
+    b->out[0] = dl_gather(b->in[0], b->in[1], d + 1);
+    return b->out[0] ? DL_OK : dl_failed();
+}
+
+BATCH_RULE(index_add) {
+    int d;
+    DL_TRY(dim_of(b, &d));
+    if (!b->one[0]->ndim) return dl_samples_each(b);
+    DL_TRY(dl_samples_spread(b, 0));
+    DL_TRY(dl_samples_spread(b, DL_IN_INDEX_ADD_SOURCE));
+    if (!dl_samples_has(b, 1)) {
+        b->attr[DL_A_INDEXED_DIM].u.i = d + 1;
+        return dl_samples_invoke(b);
+    }
+    DL_TRY(index_like(b, 1, b->in[DL_IN_INDEX_ADD_SOURCE], d));
+    b->out[0] = dl_scatter_add(b->in[0], b->in[1], b->in[DL_IN_INDEX_ADD_SOURCE], d + 1);
+    return b->out[0] ? DL_OK : dl_failed();
+}
