@@ -91,6 +91,10 @@ static const struct {
     {"cosine_similarity", "f[A,Y] f[A,Y]; f[G,3,Y] f[3,Y] dim=-1; f[Y,B] f[Y,1] dim=0; f[Y] f[Y] dim=0", ROUNDS},
     {"normalize", "f[A,Y]; f[Y,B] p=1 dim=0; p[A,Y] p=3; d[A,Y] p=inf", ROUNDS},
     {"nll_loss", "p[Y,3] n:3[Y] p[3]; p[Y,4] n:4[Y] reduction=sum; p[B,5] n:5[B] p[5] reduction=none", ROUNDS},
+    /* sizes that hold an entry: rows [E + 1], columns F */
+    {"spmm", "f[A] r:A[Y] n:F[A] f[F,B]; f[9] r:9[3] n:2[9] f[2,A]; f[0] r:0[Y] n:1[0] f[A,B]", ROUNDS},
+    {"sddmm", "f[4,A] f[A,9] r:Y[5] n:9[Y]; f[1,A] f[A,2] r:5[2] n:2[5]", ROUNDS},
+    {"csr_transpose", "r:Y[5] n:9[Y] cols=9; r:A[4] n:1[A] cols=3", ROUNDS},
     {"pool_gather", "f[G,E,4,6] n:24[G,E,H,K]", ROUNDS},
     {"pool_scatter", "f[G,E,H,K] n:24[G,E,H,K] size=[4,6]", ROUNDS},
     /* few steps of few numbers: random weights make every error grow from step to step */

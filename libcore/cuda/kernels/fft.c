@@ -1,16 +1,24 @@
-/* Kernels of Fourier transforms, by cuFFT: one dimension after the other. */
+/* Kernels of Fourier transforms, by cuFFT: neighbouring dimensions at once. */
 #include "cuda/kernels/fft.h"
 #include "cuda/runtime/cufft.h"
 #include "ops/names/fft.h"
 
-/* Transforms along one dimension: `outer` groups of `inner` ones, whose elements lie `inner` apart. */
+enum { FEW_GROUPS = 4 };
+
+/* Neighbouring dimensions that are transformed together: `rank` of them from d on. */
+typedef struct span {
+    int d, rank;
+} span;
+
+/* Transforms along a span: `outer` groups of `inner` ones, whose elements lie `inner` apart. */
 typedef struct lines {
-    long outer, inner, n;
+    long outer, inner;
 } lines;
 
-static lines along(const dl_tensor *t, int d, long n) {
-    lines l = {1, 1, n};
-    for (int i = 0; i < t->ndim; i++) *(i < d ? &l.outer : &l.inner) *= i == d ? 1 : t->shape[i];
+static lines along(const dl_tensor *t, span s) {
+    lines l = {1, 1};
+    for (int i = 0; i < s.d; i++) l.outer *= t->shape[i];
+    for (int i = s.d + s.rank; i < t->ndim; i++) l.inner *= t->shape[i];
     return l;
 }
 
@@ -36,29 +44,55 @@ static dl_status execute(dl_gpu *g, const dl_fft_use *u, char *from, size_t in_s
     return st;
 }
 
-/* From one contiguous tensor to another along dimension d. */
-static dl_status transform(dl_gpu *g, const dl_tensor *x, dl_tensor *y, int d, long n, bool inverse) {
-    const lines l = along(x, d, n);
+/* From x to y, whose lines lie alike. n: elements of a line along one dimension, on the real side if there is one. */
+static dl_status transform_lines(dl_gpu *g, const dl_tensor *x, dl_tensor *y, span d, lines l, long n, bool inverse) {
     const bool side = l.inner == 1; /* transforms lie one after another: all at once */
     const dl_dtype part = dl_dtype_of_parts(x->dtype);
+    long each_in = 1, each_out = 1;
+    for (int i = d.d; i < d.d + d.rank; i++) each_in *= x->shape[i], each_out *= y->shape[i];
     dl_fft_shape s = {.device = g->index,
+                      .rank = d.rank,
                       .from = type_of(x->dtype),
                       .to = type_of(y->dtype),
                       .in = type_of(part),
-                      .n = n,
                       .step = l.inner,
                       .batch = side ? l.outer : l.inner,
-                      .next_in = side ? x->shape[d] : 1,
-                      .next_out = side ? y->shape[d] : 1};
+                      .next_in = side ? each_in : 1,
+                      .next_out = side ? each_out : 1};
+    for (int i = 0; i < d.rank; i++) s.n[i] = d.rank == 1 ? n : x->shape[d.d + i];
     dl_fft_use u;
     DL_TRY(dl_fft_begin(g, &s, &u));
     dl_status st = DL_OK;
-    const size_t from = (size_t)(x->shape[d] * l.inner) * dl_esize(x),
-                 to = (size_t)(y->shape[d] * l.inner) * dl_esize(y), groups = side ? (size_t)l.outer : 1;
+    const size_t from = (size_t)(each_in * l.inner) * dl_esize(x), to = (size_t)(each_out * l.inner) * dl_esize(y),
+                 groups = side ? (size_t)l.outer : 1;
     for (long i = 0; i < (side ? 1 : l.outer) && st == DL_OK; i++)
         st = execute(g, &u, (char *)dl_ptr(x) + (size_t)i * from, groups * from, (char *)dl_ptr(y) + (size_t)i * to,
                      groups * to, 2 * (size_t)dl_dtype_size(part), inverse);
     dl_fft_end(&u);
+    return st;
+}
+
+/* A tensor like t whose elements along the span lie side by side. */
+static dl_tensor *moved(const dl_tensor *t, span d) {
+    dl_tensor *m = dl_tensor_empty(t->ndim, t->shape, t->dtype, t->st->device);
+    long step = 1;
+    for (int i = d.d + d.rank - 1; m && i >= d.d; i--) m->stride[i] = step, step *= t->shape[i];
+    for (int i = t->ndim - 1; m && i >= 0; i--)
+        if (i < d.d || i >= d.d + d.rank) m->stride[i] = step, step *= t->shape[i];
+    return m;
+}
+
+/* From one contiguous tensor to another. Of many groups that do not lie side by side copies do: two copies take less
+ * time than a launch for each group. */
+static dl_status transform(dl_gpu *g, const dl_tensor *x, dl_tensor *y, span d, long n, bool inverse) {
+    lines l = along(x, d);
+    if (l.inner == 1 || l.outer <= FEW_GROUPS) return transform_lines(g, x, y, d, l, n, inverse);
+    dl_tensor *from = moved(x, d), *to = from && x->dtype == y->dtype ? dl_ref(from) : from ? moved(y, d) : NULL;
+    l = (lines){l.outer * l.inner, 1};
+    dl_status st = to ? dl_cuda_copy(g, from, x) : dl_failed();
+    if (st == DL_OK) st = transform_lines(g, from, to, d, l, n, inverse);
+    if (st == DL_OK) st = dl_cuda_copy(g, y, to);
+    dl_unref(from), dl_unref(to);
     return st;
 }
 
@@ -69,10 +103,18 @@ static dl_status run_fft_complex(dl_call *c) {
     dl_tensor *out = c->out[0], *x = out->numel ? dl_cuda_contiguous(g, c->in[0]) : NULL;
     if (!x) return out->numel ? dl_failed() : DL_OK;
     dl_status s = DL_OK;
-    for (int i = 0; i < dim->n && s == DL_OK; i++) {
-        int d;
+    bool named[DL_MAX_DIM + 1] = {false};
+    for (int i = 0, d; i < dim->n && s == DL_OK; i++) {
         s = dl_dim_norm(dim->u.v[i], x->ndim, &d);
-        if (s == DL_OK) s = transform(g, i ? out : x, out, d, x->shape[d], inverse);
+        if (s == DL_OK) named[d] = true;
+    }
+    const dl_tensor *from = x;
+    for (int d = 0; d < x->ndim && s == DL_OK; d++) {
+        span t = {d, 0};
+        while (named[d + t.rank] && t.rank < DL_FFT_RANK) t.rank++;
+        if (!t.rank) continue;
+        s = transform(g, from, out, t, x->shape[d], inverse);
+        from = out, d += t.rank - 1;
     }
     dl_unref(x);
     return s == DL_OK ? dl_fft_scale(g, out, ATTR_F(c, FFT_COMPLEX_SCALE)) : s;
@@ -85,7 +127,7 @@ static dl_status run_fft_from_real(dl_call *c) {
     int d;
     if (!x) return out->numel ? dl_failed() : DL_OK;
     dl_status s = dl_dim_norm(ATTR_I(c, FFT_FROM_REAL_DIM), x->ndim, &d);
-    if (s == DL_OK) s = transform(g, x, out, d, x->shape[d], false);
+    if (s == DL_OK) s = transform(g, x, out, (span){d, 1}, x->shape[d], false);
     dl_unref(x);
     return s == DL_OK ? dl_fft_scale(g, out, ATTR_F(c, FFT_FROM_REAL_SCALE)) : s;
 }
@@ -112,11 +154,11 @@ static dl_status run_fft_to_real(dl_call *c) {
     if (!out->numel) return DL_OK;
     dl_tensor *x = dl_tensor_empty(in->ndim, in->shape, in->dtype, in->st->device);
     if (!x) return dl_failed();
-    const lines l = along(x, d, n);
+    const lines l = along(x, (span){d, 1});
     dl_status s = dl_cuda_copy(g, x, in);
     if (s == DL_OK) s = clear_imag(g, x, &l, x->shape[d], 0);
     if (s == DL_OK && n % 2 == 0) s = clear_imag(g, x, &l, x->shape[d], n / 2);
-    if (s == DL_OK) s = transform(g, x, out, d, n, true);
+    if (s == DL_OK) s = transform(g, x, out, (span){d, 1}, n, true);
     dl_unref(x);
     return s == DL_OK ? dl_fft_scale(g, out, ATTR_F(c, FFT_TO_REAL_SCALE)) : s;
 }

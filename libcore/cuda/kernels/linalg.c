@@ -1,5 +1,5 @@
-/* Kernels of linear algebra: cuSOLVER and cuBLAS for each matrix of a batch. Results lie column by column, and most are
- * computed where they are to be. */
+/* Kernels of linear algebra: cuSOLVER and cuBLAS, for a batch of small matrices in one call, else for one matrix after
+ * the other. Results lie column by column, and most are computed where they are to be. */
 #include "cuda/kernels/linalg.h"
 #include "cuda/runtime/cusolver.h"
 #include "ops/names/linalg.h"
@@ -7,6 +7,8 @@
 #include <string.h>
 
 enum { REALS = DL_BIT(DL_F32) | DL_BIT(DL_F64) };
+/* Sides of square matrices up to which a batch is one call. */
+enum { LU_SIDE = 128, CHOLESKY_SIDE = 512, TRIANGLE_SIDE = 512, EIGH_SIDE = 512, SVD_SIDE = 32 };
 
 /* One call for a batch of matrices of the same shape. */
 typedef struct batch {
@@ -50,6 +52,16 @@ static void *at(const dl_tensor *t, int dims, long i) {
     return (char *)dl_ptr(t) + i * size;
 }
 
+static bool together(const batch *b, int side) { return b->count > 1 && b->m == b->n && b->n <= side; }
+
+/* Addresses of square matrices that lie side by side from `first` on, on the device; dl_gpu_drop gives them back. */
+static void **list_of(batch *b, void *first, long step) {
+    void **list = dl_gpu_take(b->g, sizeof(void *) * (size_t)b->count);
+    if (list && dl_cuda_list_matrices(b->g, list, first, step * b->esize, b->count) == DL_OK) return list;
+    if (list) dl_gpu_drop(b->g, list);
+    return NULL;
+}
+
 /* A step for each matrix. */
 typedef dl_status (*step)(batch *b, dl_call *c, long i);
 static dl_status each(batch *b, dl_call *c, step one) {
@@ -71,24 +83,40 @@ static dl_status lu_step(batch *b, dl_call *c, long i) {
         "getrf");
 }
 
+static dl_status lu_each(batch *b, dl_call *c) {
+    DL_TRY(dl_solver_check(DENSE->cusolverDnXgetrf_bufferSize(b->s.dense, b->s.params, b->m, b->n, b->type,
+                                                              dl_ptr(OUTPUT(c, FACTOR_LU_LU)), b->m, b->type, SIZES),
+                           "getrf"));
+    return each(b, c, lu_step);
+}
+
+static dl_status lu_together(batch *b, dl_call *c) {
+    const int n = (int)b->n, count = (int)b->count;
+    int *swaps = (int *)b->operand, *info = dl_ptr(OUTPUT(c, FACTOR_LU_INFO));
+    void **list = list_of(b, dl_ptr(OUTPUT(c, FACTOR_LU_LU)), b->n * b->n);
+    if (!list) return dl_failed();
+    cublasStatus_t s = b->t == DL_F64
+                           ? DENSE->cublasDgetrfBatched(b->s.blas, n, (double *const *)list, n, swaps, info, count)
+                           : DENSE->cublasSgetrfBatched(b->s.blas, n, (float *const *)list, n, swaps, info, count);
+    dl_gpu_drop(b->g, list);
+    return dl_blas_check(s, "getrf");
+}
+
 static dl_status lu_all(batch *b, dl_call *c) {
     dl_tensor *lu = OUTPUT(c, FACTOR_LU_LU), *pivots = OUTPUT(c, FACTOR_LU_PIVOTS), *order = OUTPUT(c, FACTOR_LU_ORDER),
               *info = OUTPUT(c, FACTOR_LU_INFO);
     dl_status s = DL_OK;
+    const bool one_call = together(b, LU_SIDE);
     const size_t swaps = (size_t)(b->count * b->k) * sizeof(int64_t);
     if (!(b->operand = dl_gpu_take(b->g, swaps + (size_t)b->count + 1))) return dl_failed();
     bool *nan = (bool *)(b->operand + swaps);
     if (b->k && b->count) {
         s = dl_cuda_find_nan(b->g, dl_ptr(lu), b->t, nan, b->count, b->m * b->n);
-        if (s == DL_OK)
-            s = dl_solver_check(DENSE->cusolverDnXgetrf_bufferSize(b->s.dense, b->s.params, b->m, b->n, b->type,
-                                                                   dl_ptr(lu), b->m, b->type, SIZES),
-                                "getrf");
-        if (s == DL_OK) s = each(b, c, lu_step);
+        if (s == DL_OK) s = (one_call ? lu_together : lu_each)(b, c);
         if (s == DL_OK) s = dl_cuda_spread_nan(b->g, dl_ptr(lu), b->t, nan, dl_ptr(info), b->count, b->m * b->n);
     }
     if (s == DL_OK)
-        s = dl_cuda_order_rows(b->g, (int64_t *)b->operand, dl_ptr(pivots), dl_ptr(order), b->count, b->m, b->k);
+        s = dl_cuda_order_rows(b->g, b->operand, !one_call, dl_ptr(pivots), dl_ptr(order), b->count, b->m, b->k);
     dl_gpu_drop(b->g, b->operand);
     return s;
 }
@@ -111,12 +139,29 @@ static dl_status cholesky_step(batch *b, dl_call *c, long i) {
                            "potrf");
 }
 
-static dl_status cholesky_all(batch *b, dl_call *c) {
-    if (!b->n || !b->count) return DL_OK;
+static dl_status cholesky_each(batch *b, dl_call *c) {
     DL_TRY(dl_solver_check(DENSE->cusolverDnXpotrf_bufferSize(b->s.dense, b->s.params, CUBLAS_FILL_MODE_LOWER, b->n,
                                                               b->type, dl_ptr(c->out[0]), b->n, b->type, SIZES),
                            "potrf"));
-    DL_TRY(each(b, c, cholesky_step));
+    return each(b, c, cholesky_step);
+}
+
+static dl_status cholesky_together(batch *b, dl_call *c) {
+    const int n = (int)b->n, count = (int)b->count;
+    int *info = dl_ptr(c->out[1]);
+    const cublasFillMode_t part = CUBLAS_FILL_MODE_LOWER;
+    void **list = list_of(b, dl_ptr(c->out[0]), b->n * b->n);
+    if (!list) return dl_failed();
+    cusolverStatus_t s = b->t == DL_F64
+                             ? DENSE->cusolverDnDpotrfBatched(b->s.dense, part, n, (double **)list, n, info, count)
+                             : DENSE->cusolverDnSpotrfBatched(b->s.dense, part, n, (float **)list, n, info, count);
+    dl_gpu_drop(b->g, list);
+    return dl_solver_check(s, "potrf");
+}
+
+static dl_status cholesky_all(batch *b, dl_call *c) {
+    if (!b->n || !b->count) return DL_OK;
+    DL_TRY((together(b, CHOLESKY_SIDE) ? cholesky_together : cholesky_each)(b, c));
     return dl_cuda_clear_above(b->g, dl_ptr(c->out[0]), b->t, b->count, b->n);
 }
 
@@ -132,22 +177,57 @@ const dl_kernel dl_cuda_factor_cholesky = {.run = run_cholesky, .dtypes = REALS}
 
 /* ---- triangles: A, which lies row by row, is A^T column by column */
 
-static dl_status triangle_all(batch *b, dl_call *c) {
-    const cublasFillMode_t part = ATTR_I(c, SOLVE_TRIANGLE_UPPER) ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER;
-    const cublasDiagType_t diagonal = ATTR_I(c, SOLVE_TRIANGLE_UNITRIANGULAR) ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
-    const int n = (int)b->n, columns = (int)c->out[0]->shape[c->out[0]->ndim - 1];
+/* What of the arguments of trsm is the same for all matrices. */
+typedef struct triangles {
+    cublasFillMode_t part;
+    cublasDiagType_t diagonal;
+    int n, columns;
+} triangles;
+
+static dl_status triangle_each(batch *b, dl_call *c, const triangles *t) {
     const double one = 1;
     const float one_f32 = 1;
+    const int n = t->n;
     cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
-    for (long i = 0; i < b->count && n && columns && s == CUBLAS_STATUS_SUCCESS; i++) {
+    for (long i = 0; i < b->count && s == CUBLAS_STATUS_SUCCESS; i++) {
         const char *a = b->operand + i * b->n * b->n * b->esize;
         void *x = at(c->out[0], 2, i);
-        s = b->t == DL_F64 ? DENSE->cublasDtrsm_v2(b->s.blas, CUBLAS_SIDE_LEFT, part, CUBLAS_OP_T, diagonal, n, columns,
-                                                   &one, (const double *)a, n, x, n)
-                           : DENSE->cublasStrsm_v2(b->s.blas, CUBLAS_SIDE_LEFT, part, CUBLAS_OP_T, diagonal, n, columns,
-                                                   &one_f32, (const float *)a, n, x, n);
+        s = b->t == DL_F64 ? DENSE->cublasDtrsm_v2(b->s.blas, CUBLAS_SIDE_LEFT, t->part, CUBLAS_OP_T, t->diagonal, n,
+                                                   t->columns, &one, (const double *)a, n, x, n)
+                           : DENSE->cublasStrsm_v2(b->s.blas, CUBLAS_SIDE_LEFT, t->part, CUBLAS_OP_T, t->diagonal, n,
+                                                   t->columns, &one_f32, (const float *)a, n, x, n);
     }
     return dl_blas_check(s, "trsm");
+}
+
+static dl_status triangle_together(batch *b, dl_call *c, const triangles *t) {
+    const double one = 1;
+    const float one_f32 = 1;
+    const int n = t->n, count = (int)b->count;
+    void **a = list_of(b, b->operand, b->n * b->n), **x = a ? list_of(b, dl_ptr(c->out[0]), b->n * t->columns) : NULL;
+    cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
+    if (x)
+        s = b->t == DL_F64
+                ? DENSE->cublasDtrsmBatched(b->s.blas, CUBLAS_SIDE_LEFT, t->part, CUBLAS_OP_T, t->diagonal, n,
+                                            t->columns, &one, (const double *const *)a, n, (double *const *)x, n, count)
+                : DENSE->cublasStrsmBatched(b->s.blas, CUBLAS_SIDE_LEFT, t->part, CUBLAS_OP_T, t->diagonal, n,
+                                            t->columns, &one_f32, (const float *const *)a, n, (float *const *)x, n,
+                                            count);
+    const dl_status st = x ? dl_blas_check(s, "trsm") : dl_failed();
+    if (a) dl_gpu_drop(b->g, a);
+    if (x) dl_gpu_drop(b->g, x);
+    return st;
+}
+
+static dl_status triangle_all(batch *b, dl_call *c) {
+    const triangles t = {
+        ATTR_I(c, SOLVE_TRIANGLE_UPPER) ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER,
+        ATTR_I(c, SOLVE_TRIANGLE_UNITRIANGULAR) ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT,
+        (int)b->n,
+        (int)c->out[0]->shape[c->out[0]->ndim - 1],
+    };
+    if (!t.n || !t.columns || !b->count) return DL_OK;
+    return (together(b, TRIANGLE_SIDE) ? triangle_together : triangle_each)(b, c, &t);
 }
 
 static dl_status run_triangle(dl_call *c) {
@@ -242,13 +322,31 @@ static dl_status eigh_step(batch *b, dl_call *c, long i) {
                            "syevd");
 }
 
-static dl_status eigh_all(batch *b, dl_call *c) {
-    if (!b->n || !b->count) return DL_OK;
+static dl_status eigh_each(batch *b, dl_call *c) {
     DL_TRY(dl_solver_check(DENSE->cusolverDnXsyevd_bufferSize(b->s.dense, b->s.params, CUSOLVER_EIG_MODE_VECTOR,
                                                               part_of(c), b->n, b->type, dl_ptr(c->out[1]), b->n,
                                                               b->type, dl_ptr(c->out[0]), b->type, SIZES),
                            "syevd"));
     return each(b, c, eigh_step);
+}
+
+static dl_status eigh_together(batch *b, dl_call *c) {
+    void *values = dl_ptr(c->out[0]), *vectors = dl_ptr(c->out[1]);
+    const cusolverEigMode_t both = CUSOLVER_EIG_MODE_VECTOR;
+    DL_TRY(dl_solver_check(DENSE->cusolverDnXsyevBatched_bufferSize(b->s.dense, b->s.params, both, part_of(c), b->n,
+                                                                    b->type, vectors, b->n, b->type, values, b->type,
+                                                                    SIZES, b->count),
+                           "syevBatched"));
+    DL_TRY(take_work(b));
+    return dl_solver_check(DENSE->cusolverDnXsyevBatched(b->s.dense, b->s.params, both, part_of(c), b->n, b->type,
+                                                         vectors, b->n, b->type, values, b->type, WORK,
+                                                         dl_ptr(c->out[2]), b->count),
+                           "syevBatched");
+}
+
+static dl_status eigh_all(batch *b, dl_call *c) {
+    if (!b->n || !b->count) return DL_OK;
+    return (together(b, EIGH_SIDE) ? eigh_together : eigh_each)(b, c);
 }
 
 static dl_status run_eigh(dl_call *c) {
@@ -270,7 +368,7 @@ typedef struct svd_job {
     signed char job;
 } svd_job;
 
-static dl_status svd_all(svd_job *j, dl_call *c) {
+static dl_status svd_each(svd_job *j, dl_call *c) {
     batch *b = &j->b;
     const int64_t m = b->m, n = b->n, columns = j->job == 'A' ? m : n; /* of U */
     DL_TRY(dl_solver_check(DENSE->cusolverDnXgesvd_bufferSize(
@@ -287,6 +385,35 @@ static dl_status svd_all(svd_job *j, dl_call *c) {
                                "gesvd"));
     return DL_OK;
 }
+
+/* By rotations, of square matrices; they give V, whose transpose is wanted. */
+static dl_status svd_together(svd_job *j, dl_call *c) {
+    batch *b = &j->b;
+    const int n = (int)b->n, count = (int)b->count;
+    const long shape[3] = {b->count, b->n, b->n}, from[3] = {b->n * b->n, 1, b->n}, to[3] = {b->n * b->n, b->n, 1};
+    const cusolverEigMode_t both = CUSOLVER_EIG_MODE_VECTOR;
+    void *a = b->operand, *s = dl_ptr(j->s), *u = dl_ptr(j->u);
+    int *info = dl_ptr(OUTPUT(c, FACTOR_SVD_INFO)), size = 0;
+    DL_TRY(dl_solver_check(b->t == DL_F64 ? DENSE->cusolverDnDgesvdjBatched_bufferSize(
+                                                b->s.dense, both, n, n, a, n, s, u, n, u, n, &size, b->s.jacobi, count)
+                                          : DENSE->cusolverDnSgesvdjBatched_bufferSize(
+                                                b->s.dense, both, n, n, a, n, s, u, n, u, n, &size, b->s.jacobi, count),
+                           "gesvdjBatched"));
+    b->work_bytes = (size_t)size * (size_t)b->esize;
+    DL_TRY(take_work(b));
+    void *v = dl_gpu_take(b->g, (size_t)(b->count * b->n * b->n * b->esize));
+    if (!v) return dl_failed();
+    cusolverStatus_t r = b->t == DL_F64 ? DENSE->cusolverDnDgesvdjBatched(b->s.dense, both, n, n, a, n, s, u, n, v, n,
+                                                                          b->work, size, info, b->s.jacobi, count)
+                                        : DENSE->cusolverDnSgesvdjBatched(b->s.dense, both, n, n, a, n, s, u, n, v, n,
+                                                                          b->work, size, info, b->s.jacobi, count);
+    dl_status st = dl_solver_check(r, "gesvdjBatched");
+    if (st == DL_OK) st = dl_cuda_copy_strided(b->g, 3, shape, dl_ptr(j->vh), b->t, to, v, b->t, from);
+    dl_gpu_drop(b->g, v);
+    return st;
+}
+
+static dl_status svd_all(svd_job *j, dl_call *c) { return (together(&j->b, SVD_SIDE) ? svd_together : svd_each)(j, c); }
 
 /* A copy of t, column by column or row by row. */
 static dl_tensor *copy_of(dl_gpu *g, const dl_tensor *t, bool columns) {

@@ -8,8 +8,18 @@ static unsigned blocks_for(long n) {
     return (unsigned)(blocks < 65535 ? blocks : 65535);
 }
 
+static __global__ void list_kernel(char **list, char *first, long each, long count) {
+    long step = (long)gridDim.x * blockDim.x;
+    for (long b = (long)blockIdx.x * blockDim.x + threadIdx.x; b < count; b += step) list[b] = first + b * each;
+}
+
+dl_status dl_cuda_list_matrices(dl_gpu *g, void **list, void *first, long step, long count) {
+    list_kernel<<<blocks_for(count), THREADS, 0, g->stream>>>((char **)list, (char *)first, step, count);
+    return dl_gpu_launched(g);
+}
+
 /* One thread a matrix. */
-__global__ void order_kernel(const int64_t *swaps, int *pivots, long *order, long count, long m, long k) {
+template <class I> __global__ void order_kernel(const I *swaps, int *pivots, long *order, long count, long m, long k) {
     long step = (long)gridDim.x * blockDim.x;
     for (long b = (long)blockIdx.x * blockDim.x + threadIdx.x; b < count; b += step) {
         long *row = order + b * m;
@@ -23,9 +33,13 @@ __global__ void order_kernel(const int64_t *swaps, int *pivots, long *order, lon
     }
 }
 
-dl_status dl_cuda_order_rows(dl_gpu *g, const int64_t *swaps, int *pivots, long *order, long count, long m, long k) {
+dl_status dl_cuda_order_rows(dl_gpu *g, const void *swaps, bool wide, int *pivots, long *order, long count, long m,
+                             long k) {
     if (!count) return DL_OK;
-    order_kernel<<<blocks_for(count), THREADS, 0, g->stream>>>(swaps, pivots, order, count, m, k);
+    if (wide)
+        order_kernel<<<blocks_for(count), THREADS, 0, g->stream>>>((const long *)swaps, pivots, order, count, m, k);
+    else
+        order_kernel<<<blocks_for(count), THREADS, 0, g->stream>>>((const int *)swaps, pivots, order, count, m, k);
     return dl_gpu_launched(g);
 }
 

@@ -8,9 +8,12 @@
 extern "C" {
 #endif
 
-/* From swaps, [count, k] from 1, the pivots of LAPACK and the order, [count, m], in which rows of A are those of L U.
- */
-dl_status dl_cuda_order_rows(dl_gpu *g, const int64_t *swaps, int *pivots, long *order, long count, long m, long k);
+/* list[i] = the address `step` bytes times i behind `first`. */
+dl_status dl_cuda_list_matrices(dl_gpu *g, void **list, void *first, long step, long count);
+/* From swaps, [count, k] from 1, i64 or, not wide, i32, the pivots of LAPACK and the order, [count, m], in which rows
+ * of A are those of L U. */
+dl_status dl_cuda_order_rows(dl_gpu *g, const void *swaps, bool wide, int *pivots, long *order, long count, long m,
+                             long k);
 /* cuSOLVER's LU of a matrix with a NaN has zeros, as if it were singular. What LAPACK gives: find_nan says before which
  * matrices have one, each a run of `each` elements; spread_nan fills their factors with NaN and takes back their info.
  */

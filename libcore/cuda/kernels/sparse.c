@@ -38,16 +38,19 @@ static dl_status multiply(dl_gpu *g, const dl_cusparse *s, int dtype, cusparseCo
 
 static dl_status run_product(dl_gpu *g, const dl_cusparse *s, const product *j) {
     const dl_pattern *p = j->p;
-    const long n = j->out->shape[1];
+    const long n = j->out->shape[1], least = p->nnz / p->rows + 1;
+    /* cuSPARSE refuses more entries than a matrix has elements, as where places repeat. No entry names a column behind
+     * p->cols. */
+    const long cols = p->cols < least ? least : p->cols;
     const cusparseIndexType_t index = p->wide ? CUSPARSE_INDEX_64I : CUSPARSE_INDEX_32I;
     const cudaDataType type = type_of(j->out->dtype);
     cusparseConstSpMatDescr_t a = NULL;
     cusparseConstDnMatDescr_t x = NULL;
     cusparseDnMatDescr_t y = NULL;
-    cusparseStatus_t r = s->f->cusparseCreateConstCsr(&a, p->rows, p->cols, p->nnz, p->crow, p->col, dl_ptr(j->values),
+    cusparseStatus_t r = s->f->cusparseCreateConstCsr(&a, p->rows, cols, p->nnz, p->crow, p->col, dl_ptr(j->values),
                                                       index, index, CUSPARSE_INDEX_BASE_ZERO, type);
     if (r == CUSPARSE_STATUS_SUCCESS)
-        r = s->f->cusparseCreateConstDnMat(&x, p->cols, n, j->x_step, dl_ptr(j->x), type, CUSPARSE_ORDER_ROW);
+        r = s->f->cusparseCreateConstDnMat(&x, cols, n, j->x_step, dl_ptr(j->x), type, CUSPARSE_ORDER_ROW);
     if (r == CUSPARSE_STATUS_SUCCESS)
         r = s->f->cusparseCreateDnMat(&y, p->rows, n, n, dl_ptr(j->out), type, CUSPARSE_ORDER_ROW);
     dl_status st = dl_cusparse_check(r, "describing matrices");

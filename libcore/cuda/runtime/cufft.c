@@ -34,14 +34,14 @@ dl_status dl_fft_check(cufftResult r, const char *what) {
 }
 
 static dl_status make(const dl_fft_shape *s, struct kept *k) {
-    long long n = s->n, in = s->from == s->to ? n : s->n / 2 + 1, out = in;
-    if (s->from == s->in && s->from != s->to) in = n; /* from real numbers */
-    if (s->to == s->in && s->from != s->to) out = n;
+    long long n[DL_FFT_RANK], in[DL_FFT_RANK], out[DL_FFT_RANK];
+    for (int i = 0; i < s->rank; i++) n[i] = in[i] = out[i] = s->n[i];
+    if (s->from != s->to) *(s->from == s->in ? out : in) = s->n[0] / 2 + 1;
     k->shape = *s;
     DL_TRY(dl_fft_check(calls.cufftCreate(&k->plan), "making a plan"));
     cufftResult r = calls.cufftSetAutoAllocation(k->plan, 0);
     if (r == CUFFT_SUCCESS)
-        r = calls.cufftXtMakePlanMany(k->plan, 1, &n, &in, s->step, s->next_in, s->from, &out, s->step, s->next_out,
+        r = calls.cufftXtMakePlanMany(k->plan, s->rank, n, in, s->step, s->next_in, s->from, out, s->step, s->next_out,
                                       s->to, s->batch, &k->bytes,
                                       s->from == s->to   ? s->from
                                       : s->from == s->in ? s->to
@@ -52,8 +52,9 @@ static dl_status make(const dl_fft_shape *s, struct kept *k) {
 }
 
 static bool same(const dl_fft_shape *a, const dl_fft_shape *b) {
-    return a->device == b->device && a->from == b->from && a->to == b->to && a->n == b->n && a->step == b->step &&
-           a->batch == b->batch && a->next_in == b->next_in && a->next_out == b->next_out;
+    return a->device == b->device && a->from == b->from && a->to == b->to && a->rank == b->rank &&
+           !memcmp(a->n, b->n, sizeof a->n) && a->step == b->step && a->batch == b->batch && a->next_in == b->next_in &&
+           a->next_out == b->next_out;
 }
 
 /* The plan becomes the first of those kept; the lock is held. */

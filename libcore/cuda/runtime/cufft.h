@@ -18,12 +18,14 @@ typedef struct dl_fft_calls {
 } dl_fft_calls;
 /* clang-format on */
 
-/* `batch` transforms of n elements, which are `step` apart, each `next` from the one before; of real numbers on either
- * side the other one has n / 2 + 1. */
+enum { DL_FFT_RANK = 3 }; /* dimensions of one transform at most */
+
+/* `batch` transforms of n[0] * n[1] * ... elements, which are `step` apart, each transform `next` from the one before;
+ * of real numbers on either side, which have one dimension, the other one has n[0] / 2 + 1. */
 typedef struct dl_fft_shape {
-    int device;
+    int device, rank;
     cudaDataType from, to, in; /* `in`: the type that is computed with */
-    long n, step, batch, next_in, next_out;
+    long n[DL_FFT_RANK], step, batch, next_in, next_out;
 } dl_fft_shape;
 
 /* A plan in use, by one thread at a time: begin takes it and its memory, end gives them back. DL_ERR_UNSUPPORTED when

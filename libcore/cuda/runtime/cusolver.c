@@ -41,6 +41,7 @@ static dl_status ready(dl_gpu *g, dl_solver *s) {
     s->f = &calls;
     if (!s->dense) DL_TRY(dl_solver_check(calls.cusolverDnCreate(&s->dense), "starting"));
     if (!s->params) DL_TRY(dl_solver_check(calls.cusolverDnCreateParams(&s->params), "starting"));
+    if (!s->jacobi) DL_TRY(dl_solver_check(calls.cusolverDnCreateGesvdjInfo(&s->jacobi), "starting"));
     if (!s->blas) DL_TRY(dl_blas_check(calls.cublasCreate_v2(&s->blas), "starting"));
     DL_TRY(dl_solver_check(calls.cusolverDnSetStream(s->dense, g->stream), "starting"));
     return dl_blas_check(calls.cublasSetStream_v2(s->blas, g->stream), "starting");

@@ -13,8 +13,14 @@
     X(cusolverDnXgetrf_bufferSize) X(cusolverDnXgetrf) X(cusolverDnXpotrf_bufferSize) X(cusolverDnXpotrf)              \
     X(cusolverDnXgeqrf_bufferSize) X(cusolverDnXgeqrf) X(cusolverDnXsyevd_bufferSize) X(cusolverDnXsyevd)              \
     X(cusolverDnXgesvd_bufferSize) X(cusolverDnXgesvd)                                                                 \
-    X(cusolverDnSorgqr_bufferSize) X(cusolverDnSorgqr) X(cusolverDnDorgqr_bufferSize) X(cusolverDnDorgqr)
-#define DL_BLAS_LIST(X) X(cublasCreate_v2) X(cublasSetStream_v2) X(cublasStrsm_v2) X(cublasDtrsm_v2)
+    X(cusolverDnSorgqr_bufferSize) X(cusolverDnSorgqr) X(cusolverDnDorgqr_bufferSize) X(cusolverDnDorgqr)              \
+    X(cusolverDnSpotrfBatched) X(cusolverDnDpotrfBatched)                                                              \
+    X(cusolverDnXsyevBatched_bufferSize) X(cusolverDnXsyevBatched) X(cusolverDnCreateGesvdjInfo)                       \
+    X(cusolverDnSgesvdjBatched_bufferSize) X(cusolverDnSgesvdjBatched)                                                 \
+    X(cusolverDnDgesvdjBatched_bufferSize) X(cusolverDnDgesvdjBatched)
+#define DL_BLAS_LIST(X)                                                                                                \
+    X(cublasCreate_v2) X(cublasSetStream_v2) X(cublasStrsm_v2) X(cublasDtrsm_v2)                                       \
+    X(cublasStrsmBatched) X(cublasDtrsmBatched) X(cublasSgetrfBatched) X(cublasDgetrfBatched)
 
 typedef struct dl_solver_calls {
 #define X(name) __typeof__(name) *name;
@@ -29,6 +35,7 @@ typedef struct dl_solver {
     const dl_solver_calls *f;
     cusolverDnHandle_t dense;
     cusolverDnParams_t params;
+    gesvdjInfo_t jacobi;
     cublasHandle_t blas;
 } dl_solver;
 
