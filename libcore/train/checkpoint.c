@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "nn/module.h"
+#include "optim/algorithm.h"
 #include "core/list.h"
 #include "core/scope.h"
 #include "track/store.h"
@@ -19,7 +20,7 @@ enum { FORMAT = 1 };
 /* Named tensors of a checkpoint. */
 typedef struct parts {
     char **name;
-    dl_tensor **tensor;     /* borrowed */
+    dl_tensor **tensor;     /* owned */
     long n, names, tensors; /* entries; room for them */
 } parts;
 
@@ -31,9 +32,20 @@ static dl_status add(parts *p, const char *prefix, const char *name, dl_tensor *
     if (!full) return dl_fail(DL_ERR_MEMORY, "no memory for a checkpoint");
     snprintf(full, size, "%s%s", prefix, name);
     p->name[p->n] = full;
-    p->tensor[p->n++] = t;
+    p->tensor[p->n++] = dl_ref(t);
     return DL_OK;
 }
+
+static void parts_free(parts *p) {
+    for (long i = 0; i < p->n; i++) {
+        free(p->name[i]);
+        dl_unref(p->tensor[i]);
+    }
+    free(p->name);
+    free(p->tensor);
+}
+
+static dl_status add_optim(void *ctx, const char *name, dl_tensor *t) { return add(ctx, "optim.", name, t); }
 
 static dl_status collect(dl_trainer *t, parts *p) {
     dl_module_list *all = dl_module_tensors(t->model, 3);
@@ -51,6 +63,7 @@ static dl_status collect(dl_trainer *t, parts *p) {
             dl_optimizer_state_name(t->opt, i, s, name, sizeof name);
             st = add(p, "optim.", name, t->opt->param[i].state[s]);
         }
+    if (st == DL_OK && dl_closure_needed(t)) st = t->opt->row->algorithm->state(t->opt->algorithm, add_optim, p);
     for (long i = 0; t->best && i < dl_best_count(t) && st == DL_OK; i++) {
         char name[DL_PATH_MAX + 16];
         dl_best_name(t, i, name, sizeof name);
@@ -124,9 +137,7 @@ static dl_status save(dl_trainer *t, const char *path, bool shows_best) {
         dl_run_saving(NULL, NULL, 0);
     } else if (st == DL_OK)
         st = dl_failed();
-    for (long i = 0; i < p.n; i++) free(p.name[i]);
-    free(p.name);
-    free(p.tensor);
+    parts_free(&p);
     free(state);
     dl_text_free(text);
     return st;
@@ -210,6 +221,18 @@ static dl_tensor *find_average(const dl_trainer *t, const dl_tensor_file *f, lon
     return dl_tensor_file_find(f, name);
 }
 
+/* Of an optimizer that is an algorithm. */
+static dl_tensor *find_kept(const void *ctx, const char *name) {
+    char full[64];
+    snprintf(full, sizeof full, "optim.%s", name);
+    return dl_tensor_file_find(ctx, full);
+}
+
+/* `write` off: only looks whether it fits. */
+static dl_status restore_algorithm(dl_trainer *t, const dl_tensor_file *f, bool write) {
+    return dl_closure_needed(t) ? t->opt->row->algorithm->restore(t->opt, find_kept, f, write) : DL_OK;
+}
+
 /* Has the file all tensors of the trainer, and positions that exist? Only then anything is changed. */
 static dl_status check_contents(dl_trainer *t, const dl_tensor_file *f, const json_t *j, const char *path) {
     DL_TRY(dl_module_check_file(t->model, f, path, "model."));
@@ -226,12 +249,14 @@ static dl_status check_contents(dl_trainer *t, const dl_tensor_file *f, const js
                            t->params->entries[i].path, dl_shape_text(kept->ndim, kept->shape),
                            dl_shape_text(own->ndim, own->shape));
     }
+    DL_TRY(restore_algorithm(t, f, false));
     DL_TRY(dl_optimizer_check_lr(read_real(json_object_get(j, "lr"))));
     return dl_loader_check_position(t->loader, number(j, "epoch"), number(j, "batch"));
 }
 
 static dl_status restore_optimizer(dl_trainer *t, const json_t *j, const dl_tensor_file *f) {
     const json_t *steps = json_object_get(j, "param_steps");
+    DL_TRY(restore_algorithm(t, f, true));
     for (long i = 0; i < t->opt->n; i++) {
         for (int s = 0; s < DL_OPTIM_STATES && t->opt->row->state[s]; s++) {
             dl_tensor *kept = find_state(t, f, i, s);
@@ -389,6 +414,7 @@ static dl_status take_copies(dl_trainer *t, dl_checkpoint *c) {
     for (long i = 0; i < c->p.n; i++) {
         dl_tensor *from = c->p.tensor[i];
         c->p.tensor[i] = st != DL_OK ? NULL : from->st->device ? dl_to_device(from, 0) : dl_clone(from);
+        dl_unref(from);
         if (!c->p.tensor[i]) st = dl_failed();
     }
     DL_TRY(st);
@@ -419,12 +445,7 @@ dl_status dl_checkpoint_put_back(dl_trainer *t, const dl_checkpoint *c) {
 
 void dl_checkpoint_free(dl_checkpoint *c) {
     if (!c) return;
-    for (long i = 0; i < c->p.n; i++) {
-        dl_unref(c->p.tensor[i]);
-        free(c->p.name[i]);
-    }
-    free(c->p.name);
-    free(c->p.tensor);
+    parts_free(&c->p);
     json_decref(c->state);
     free(c);
 }

@@ -78,6 +78,7 @@ static const char *obstacle(const dl_trainer *t) {
     if (!dl_capture_get()) return "capture is off";
     if (t->data->padded) return "samples differ in shape";
     if (t->loader_spec.collate) return "a function makes the batches";
+    if (dl_closure_needed(t)) return "the optimizer evaluates the loss as often as it needs";
     if (dl_hooks_exist()) return "hooks look at gradients or at results of layers";
     if (counted_apart(t)) return "parameters have made different numbers of steps";
     if (!t->resident[DL_TRAIN].x && t->accumulate > 1) return "a step takes several batches that come from the host";

@@ -285,7 +285,7 @@ static dl_status update(dl_trainer *t) {
     DL_TRY(dl_step_set_rates(t));
     DL_TRY(finish_step(t));
     t->opt->rates = t->rates;
-    dl_status st = dl_optimizer_step(t->opt);
+    dl_status st = dl_closure_needed(t) ? dl_closure_step(t) : dl_optimizer_step(t->opt);
     t->opt->rates = NULL;
     if (st == DL_OK && t->ema)
         st = t->backend->average(t->index, t->control, t->ema, t->param, (int)t->nparam, t->ema_decay);

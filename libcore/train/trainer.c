@@ -40,11 +40,11 @@ static dl_status check_spec(const dl_trainer_spec *s) {
     if (!s->model) return dl_fail_null("the net to train");
     if (!s->data) return dl_fail_null("the dataset to train on");
     if (!s->opt) return dl_fail_null("the optimizer");
-    DL_TRY(dl_optimizer_check_single(s->opt));
     if (s->accumulate < 0 || s->clip_norm < 0 || s->clip_value < 0)
         return dl_fail_hint(DL_ERR_VALUE, "0 leaves each of them out",
                             "accumulate=%ld, clip_norm=%g, clip_value=%g: none of them can be negative", s->accumulate,
                             s->clip_norm, s->clip_value);
+    DL_TRY(dl_closure_check(s));
     if (!(s->ema >= 0 && s->ema < 1))
         return dl_fail(DL_ERR_VALUE, "ema is a decay of at least 0 and below 1, such as 0.999, not %g", s->ema);
     if (!(s->val >= 0) || (s->val >= 1 && s->val != floor(s->val)))

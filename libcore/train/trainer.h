@@ -252,6 +252,11 @@ dl_status dl_step_accumulate(dl_trainer *t, dl_control *c, dl_tensor *loss, dl_t
                              const dl_batch_rule *rule);
 /* A whole step, issued: from a graph, or op by op. */
 dl_status dl_step_issue(dl_trainer *t);
+/* Of optimizers that evaluate the loss themselves (train/closure.c): is it one, are the options for it, and its update
+ * once the gradients of the batch are there. */
+bool dl_closure_needed(const dl_trainer *t);
+dl_status dl_closure_check(const dl_trainer_spec *s);
+dl_status dl_closure_step(dl_trainer *t);
 dl_status dl_step_issue_eagerly(dl_trainer *t);
 /* The rates of the next step, for the control. */
 dl_status dl_step_set_rates(dl_trainer *t);

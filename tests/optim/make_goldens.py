@@ -138,9 +138,9 @@ def made(make, p, options):
 def optimizers():
     """Each row's samples: text, PyTorch's class, which has the row's name in some capitals, and its options."""
     classes = {name.lower(): cls for name, cls in vars(torch.optim).items() if isinstance(cls, type)}
-    classes = {"lion": Lion, "lars": Lars, "lamb": Lamb, "muon": Muon, **classes}
-    if torch.__version__ < "2":
-        classes["nadam"] = NAdam
+    own = {name.lower(): cls for name, cls in globals().items() if isinstance(cls, type)}
+    nadam = classes["nadam"] if torch.__version__ >= "2" else NAdam
+    classes = {**own, **classes, "nadam": nadam}
     for name, samples in re.findall(r"^OPTIMIZER\((\w+),.*?^    SAMPLES\((.*?)\)\)$", TABLE.read_text(), re.M | re.S):
         for sample in "".join(re.findall(r'"(.*?)"', samples)).split(";"):
             options = re.findall(r"(\w+)=(\[.*?\]|\S+)", sample)
