@@ -1,7 +1,6 @@
 /* What the commands of one process share: the experiment store, the script that runs, the device for new objects, the
  * settings. The front fills it in from the command line. */
-#ifndef DLSH_COMMANDS_CONTEXT_H
-#define DLSH_COMMANDS_CONTEXT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -89,5 +88,3 @@ char *dlsh_state_file(const char *name);
 
 /* Chooses the default device by name: `device`, --device. DL_ERR_DEVICE names the valid ones. */
 dl_status dlsh_device_choose(const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* The tables of the command families, declared from their list. */
-#ifndef DLSH_COMMANDS_FAMILIES_H
-#define DLSH_COMMANDS_FAMILIES_H
+#pragma once
 
 #include "lang/command.h"
 #include "lang/session.h"
@@ -16,5 +15,3 @@ dl_status dlsh_add_families(dlsh_session *s);
 /* The classes of handles that help and the manual describe; ends with NULL (help.c). */
 extern const dlsh_class *const dlsh_types[];
 extern const dlsh_class dlsh_hook_class; /* debug/hooks.c */
-
-#endif

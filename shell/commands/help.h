@@ -1,6 +1,5 @@
 /* Topics of `help`, for completion and the manual. */
-#ifndef DLSH_COMMANDS_HELP_H
-#define DLSH_COMMANDS_HELP_H
+#pragma once
 
 #include "lang/session.h"
 
@@ -15,5 +14,3 @@ int dlsh_help_page(dlsh_session *s, const char *topic, const dlsh_look *look, dl
 /* Markdown of all commands and functions, and of all settings: docs/commands.md, docs/settings.md. */
 dl_status dlsh_docs_commands(dlsh_session *s, dlsh_buf *out);
 dl_status dlsh_docs_settings(dlsh_buf *out);
-
-#endif

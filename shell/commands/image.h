@@ -1,10 +1,7 @@
 /* Pictures in a terminal and a notebook: image.c. */
-#ifndef DLSH_COMMANDS_IMAGE_H
-#define DLSH_COMMANDS_IMAGE_H
+#pragma once
 
 #include "view/sink.h"
 
 /* Shows pictures [n, h, w] or [n, c, h, w] as `img` does, with a caption each. */
 dl_status dlsh_show_pictures(dlsh_sink *sink, const dl_tensor *pictures, const char *const *captions);
-
-#endif

@@ -1,6 +1,5 @@
 /* Mixtures of distributions of one kind, for distribution.c. New references; NULL: failed. */
-#ifndef DLSH_COMMANDS_MIXTURE_H
-#define DLSH_COMMANDS_MIXTURE_H
+#pragma once
 
 #include "lang/eval/interp.h"
 
@@ -12,5 +11,3 @@ dl_tensor *dlsh_mixture_value(dl_tensor *value, int event);
 dl_tensor *dlsh_mixture_log_prob(dl_tensor *logits, dl_tensor *each);
 /* Of draws of all components, [..., K, event], those that the indices [...] choose. */
 dl_tensor *dlsh_mixture_chosen(dl_tensor *all, dl_tensor *index, long components, int event);
-
-#endif

@@ -1,6 +1,5 @@
 /* What gradcheck does beyond derivatives for an op that a user has made in C. */
-#ifndef DLSH_COMMANDS_OPCHECK_H
-#define DLSH_COMMANDS_OPCHECK_H
+#pragma once
 
 #include "ffi/call/userop.h"
 
@@ -11,5 +10,3 @@ dl_status dlsh_opcheck_inputs(const dlsh_userop *u, dl_tensor **in);
  * outcome is printed and entered into the record; *ok becomes 0 when one fails. */
 dl_status dlsh_opcheck(const dlsh_userop *u, const char *name, dl_tensor **in, int n, struct dlsh_sink *sink,
                        dlsh_record *record, int *ok);
-
-#endif

@@ -1,6 +1,5 @@
 /* Records with nets, optimizers, loaders, random streams and plain values as files (record_file.c). */
-#ifndef DLSH_COMMANDS_RECORD_FILE_H
-#define DLSH_COMMANDS_RECORD_FILE_H
+#pragma once
 
 #include "lang/session.h"
 
@@ -20,5 +19,3 @@ dl_status dlsh_record_open(const dl_tensor_file *f, dlsh_value *out);
 /* Loads into the nets, optimizers, loaders and tensors of a record, restores the random streams where it has a state of
  * them, and sets its plain fields. */
 dl_status dlsh_record_load(dlsh_record *r, const char *path);
-
-#endif

@@ -1,6 +1,5 @@
 /* The table of settings: from it come `set`, its help, completion and the manual. */
-#ifndef DLSH_COMMANDS_SETTINGS_H
-#define DLSH_COMMANDS_SETTINGS_H
+#pragma once
 
 #include "lang/value.h"
 
@@ -27,5 +26,3 @@ dl_status dlsh_settings_list(struct dlsh_sink *sink);
 
 /* `set timing`: the prompt tells how long each entry took. */
 extern int dlsh_timing;
-
-#endif

@@ -1,6 +1,5 @@
 /* Tensors in nested lists and records, which functions of functions take and give back in the same form. */
-#ifndef DLSH_COMMANDS_TREE_H
-#define DLSH_COMMANDS_TREE_H
+#pragma once
 
 #include "lang/value.h"
 
@@ -23,5 +22,3 @@ dl_status dlsh_tree_leaves(dlsh_value v, const char *what, dlsh_leaves *l);
 dlsh_value dlsh_tree_map(dlsh_value v, dlsh_leaf_fn *leaf, void *ctx, int *next);
 /* A tree of the form of v with the tensors t, whose references it does not take. */
 dlsh_value dlsh_tree_of(dlsh_value v, dl_tensor *const *t);
-
-#endif

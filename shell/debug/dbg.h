@@ -1,6 +1,5 @@
 /* The debugger that runs: its state, and what its files share. */
-#ifndef DLSH_DEBUG_DBG_H
-#define DLSH_DEBUG_DBG_H
+#pragma once
 
 #include "debug/walk.h"
 #include "lang/command.h"
@@ -78,5 +77,3 @@ dl_status dlsh_at_error_where(void);
 dl_status dlsh_at_error_up(const dlsh_args *a, dlsh_value *result);
 dl_status dlsh_at_error_down(const dlsh_args *a, dlsh_value *result);
 dl_status dlsh_at_error_variables(const dlsh_args *a, dlsh_value *result);
-
-#endif

@@ -1,6 +1,5 @@
 /* The debugger of autograd: what its files share. */
-#ifndef DLSH_DEBUG_DEBUG_H
-#define DLSH_DEBUG_DEBUG_H
+#pragma once
 
 #include "lang/session.h"
 
@@ -53,5 +52,3 @@ typedef struct dlsh_nodecheck {
  * gradient rule, and shows those that are wrong, with their lines. */
 dl_status dlsh_nodecheck_run(dlsh_session *s, struct dlsh_sink *sink, dl_tensor *loss, int second, dlsh_nodecheck *sum);
 void dlsh_nodecheck_say(struct dlsh_sink *sink, const dlsh_nodecheck *sum);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the debugger has found: shown to the person by whoever found it, and kept as an event of the active run. */
-#ifndef DLSH_DEBUG_FINDING_H
-#define DLSH_DEBUG_FINDING_H
+#pragma once
 
 #include "lang/session.h"
 
@@ -20,5 +19,3 @@ void dlsh_evidence(dlsh_finding *f, const char *fmt, ...) __attribute__((format(
 /* Adds it to the active run, once however often it is found; without a run nothing happens. A store that cannot keep it
  * is a warning. */
 void dlsh_finding_keep(dlsh_session *s, const dlsh_finding *f);
-
-#endif

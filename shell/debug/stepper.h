@@ -1,7 +1,6 @@
 /* The debugger of statements: breakpoints at lines, steps, a pause. A client that shows files drives it, perhaps from
  * another thread; while the session stands still the client's function runs in the session's thread. */
-#ifndef DLSH_DEBUG_STEPPER_H
-#define DLSH_DEBUG_STEPPER_H
+#pragma once
 
 #include "lang/session.h"
 
@@ -47,5 +46,3 @@ const dl_error *dlsh_stepper_error(void);
 int dlsh_stepper_into(void);
 /* Stops at a node of a walk: the client's next command, a word of `dbg`. */
 const char *dlsh_stepper_word(dlsh_session *s);
-
-#endif

@@ -1,7 +1,6 @@
 /* A walk over the nodes of a result: forward, oldest first, then backward, newest first. The gradients of leaves are
  * those of the place where the walk stands. */
-#ifndef DLSH_DEBUG_WALK_H
-#define DLSH_DEBUG_WALK_H
+#pragma once
 
 #include "debug/debug.h"
 
@@ -39,5 +38,3 @@ const char *dlsh_nodewalk_name(dlsh_session *s, const dl_recorded *node, int k);
 /* The leaf that operand k is, with how many contributions had come up to the place; NULL: none. */
 const dlsh_walk_leaf *dlsh_nodewalk_leaf(const dlsh_nodewalk *w, const dl_recorded *node, int k, int *parts);
 void dlsh_nodewalk_end(dlsh_nodewalk *w);
-
-#endif

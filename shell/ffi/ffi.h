@@ -11,8 +11,7 @@
  *
  * The text may be C source (bodies and preprocessor lines are skipped, includes are not followed) or the output of
  * `cc -E -dD`. */
-#ifndef DLSH_FFI_FFI_H
-#define DLSH_FFI_FFI_H
+#pragma once
 
 #include "ffi/cparse/proto.h"
 #include "lang/session.h"
@@ -85,5 +84,3 @@ dl_status dlsh_c_load(dlsh_session *s, const dlsh_ctype *t, const void *from, dl
 /* A pointer value of type t (POINTER). owner, a reference or VOID, keeps the memory alive; n: number of elements, -1
  * unknown. */
 dlsh_value dlsh_c_pointer_value(dlsh_session *s, const dlsh_ctype *t, void *addr, dlsh_value owner, long n);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside: declarations shared by the files of the C interface. */
-#ifndef DLSH_FFI_INSIDE_H
-#define DLSH_FFI_INSIDE_H
+#pragma once
 
 #include <ffi.h>
 
@@ -198,5 +197,3 @@ dl_status dlsh_c_callback_failure(dlsh_cstate *st, dl_status status);
 void dlsh_c_blocks_free(dlsh_cstate *st);
 
 dl_status dlsh_c_run_extern(dlsh_session *s, const dlsh_unit *unit, const dlsh_node *node);
-
-#endif

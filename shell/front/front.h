@@ -1,6 +1,5 @@
 /* The front ends of a session: scripts, the prompt, and notebooks. */
-#ifndef DLSH_FRONT_FRONT_H
-#define DLSH_FRONT_FRONT_H
+#pragma once
 
 #include "front/options.h"
 #include "lang/session.h"
@@ -48,5 +47,3 @@ int dlsh_launch_stops(void);
 void dlsh_signals_reset(void);
 /* Whether Ctrl-C was pressed since. */
 int dlsh_signals_pressed(void);
-
-#endif

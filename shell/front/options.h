@@ -1,6 +1,5 @@
 /* The command line of dlsh. */
-#ifndef DLSH_FRONT_OPTIONS_H
-#define DLSH_FRONT_OPTIONS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -21,5 +20,3 @@ typedef struct dlsh_options {
 int dlsh_options_read(int argc, char **argv, dlsh_options *out);
 /* What --help prints. */
 void dlsh_options_help(FILE *f);
-
-#endif

@@ -1,6 +1,5 @@
 /* Questions of the form NAME? and ?NAME. */
-#ifndef DLSH_FRONT_QUESTION_H
-#define DLSH_FRONT_QUESTION_H
+#pragma once
 
 #include "lang/value.h"
 
@@ -10,5 +9,3 @@ size_t dlsh_blanks(const char *s, size_t n);
 /* Appends a line (with or without its newline) to the text b of a program: `help NAME` when it asks about a name and no
  * bracket or string of b is open, else as it is. */
 void dlsh_put_line(dlsh_buf *b, const char *line, size_t n);
-
-#endif

@@ -1,7 +1,6 @@
 /* Where the cursor stands in unfinished text: which statement, inside which bracket, string or net. For completion,
  * where the text does not parse yet. */
-#ifndef DLSH_FRONT_SCAN_H
-#define DLSH_FRONT_SCAN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -18,5 +17,3 @@ typedef struct dlsh_cursor {
 
 /* Looks at text[0, len), the cursor being at its end. */
 dlsh_cursor dlsh_scan(const char *text, size_t len);
-
-#endif

@@ -1,6 +1,5 @@
 /* The debug adapter: what its two files share. */
-#ifndef DLSH_JUPYTER_DEBUGGER_H
-#define DLSH_JUPYTER_DEBUGGER_H
+#pragma once
 
 #include "jupyter/kernel.h"
 
@@ -18,5 +17,3 @@ jup_debug_answer jup_debug_stack, jup_debug_scopes, jup_debug_variables, jup_deb
     jup_debug_rich, jup_debug_copy;
 /* The numbers that stood for values mean nothing any more. */
 void jup_debug_forget(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* The thread that owns the kernel's sockets. Requests of the shell channel wait in a queue for the session's thread;
  * control, heartbeat and subscriptions are answered here, also while a cell runs. What the session sends is posted to a
  * second queue and leaves in that order, together with what the process prints. */
-#ifndef DLSH_FRONT_JUPYTER_IO_H
-#define DLSH_FRONT_JUPYTER_IO_H
+#pragma once
 
 #include "jupyter/wire.h"
 
@@ -41,5 +40,3 @@ void jup_input_forget(void);
 json_t *jup_ports(jup_request *r);
 /* The id of the kernel's session, for names of displays. */
 const char *jup_session_id(void);
-
-#endif

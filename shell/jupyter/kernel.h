@@ -1,6 +1,5 @@
 /* The notebook kernel: what its files share on the session's thread. jupyter/io.h has the thread of the sockets. */
-#ifndef DLSH_FRONT_JUPYTER_H
-#define DLSH_FRONT_JUPYTER_H
+#pragma once
 
 #include "jupyter/io.h"
 #include "lang/session.h"
@@ -98,5 +97,3 @@ void jup_page_json(json_t *data, const char *text, size_t n);
 dl_status jup_value_bundle(dlsh_value v, dlsh_bundle *b);
 /* Before and after each cell. */
 void jup_sink_begin(void);
-
-#endif

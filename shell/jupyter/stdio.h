@@ -1,8 +1,7 @@
 /* Standard output and standard error of the process as pipes, so that what C code and child processes print comes to
  * the notebook. What the session prints goes the same way, so all of it is in order. Between stdout and stderr the
  * order is kept of what goes through stdio; what is written to the descriptors themselves comes as it is found. */
-#ifndef DLSH_FRONT_JUPYTER_STDIO_H
-#define DLSH_FRONT_JUPYTER_STDIO_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -22,5 +21,3 @@ void jup_stdio_flush(void);
 void jup_stdio_watch(int running);
 /* A line to the server's log: the standard error the process came with. */
 void jup_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-#endif

@@ -1,7 +1,6 @@
 /* Messages of the Jupyter protocol on the wire: the connection file, frames, signatures. Knows no sockets and no
  * session. */
-#ifndef DLSH_FRONT_JUPYTER_WIRE_H
-#define DLSH_FRONT_JUPYTER_WIRE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -84,5 +83,3 @@ size_t jup_text_unfinished(const char *s, size_t n);
 /* Positions of the protocol count Unicode code points; ours count bytes. Beyond the end: the end. */
 size_t jup_bytes_of(const char *s, size_t n, long points);
 long jup_points_of(const char *s, size_t bytes);
-
-#endif

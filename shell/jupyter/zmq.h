@@ -1,6 +1,5 @@
 /* libzmq, loaded when a kernel starts: it and the libraries it brings would double the start of every script. */
-#ifndef DLSH_FRONT_JUPYTER_ZMQ_H
-#define DLSH_FRONT_JUPYTER_ZMQ_H
+#pragma once
 
 #include <zmq.h>
 
@@ -20,5 +19,3 @@ typedef struct jup_zmq {
 
 /* The functions; NULL after a message to standard error when the library is not there. */
 const jup_zmq *jup_zmq_load(void);
-
-#endif

@@ -18,8 +18,7 @@
  *
  * The language checks arguments against the row before it calls `run`: number, names, kinds (`want`), options. So a
  * command reads what it needs with the accessors below and they do not fail. */
-#ifndef DLSH_LANG_COMMAND_H
-#define DLSH_LANG_COMMAND_H
+#pragma once
 
 #include "lang/parse/ast.h"
 #include "lang/value.h"
@@ -218,5 +217,3 @@ const dlsh_param *dlsh_command_param(const dlsh_command *c, int n);
 const dlsh_option *dlsh_command_option(const dlsh_command *c, const char *name, size_t len);
 /* The nearest option or parameter name to a wrong one, or NULL. */
 const char *dlsh_command_nearest(const dlsh_command *c, const char *name);
-
-#endif

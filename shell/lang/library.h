@@ -1,7 +1,6 @@
 /* Libraries that few programs need. They are loaded by what needs them first, because they bring others with them that
  * would make every start slower. */
-#ifndef DLSH_LANG_LIBRARY_H
-#define DLSH_LANG_LIBRARY_H
+#pragma once
 
 #include "dlcore.h"
 
@@ -13,5 +12,3 @@
  * is of as many pointers. DL_ERR_UNSUPPORTED: "NEEDS libsixel.so.1: ...", with the hint. */
 dl_status dlsh_library_open(const char *library, const char *needs, const char *hint, const char *const *names,
                             void **into);
-
-#endif

@@ -1,7 +1,6 @@
 /* A session: one set of variables, one table of commands, one sink. Front ends make it and run text in it; commands
  * reach it through their arguments. One thread at a time. */
-#ifndef DLSH_LANG_SESSION_H
-#define DLSH_LANG_SESSION_H
+#pragma once
 
 #include "lang/command.h"
 #include "view/sink.h"
@@ -258,5 +257,3 @@ void dlsh_set_failed_arg(dlsh_session *s, int i);
 void dlsh_forget_names(dlsh_session *s);
 /* What a name means when no variable has it; VOID: nothing. Owned. */
 dlsh_value dlsh_builtin_value(dlsh_session *s, const char *name);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Ownership: a function that returns a dlsh_value, or fills one through `out`, hands over one reference; arguments are
  * borrowed unless the contract says "takes". Reference counts are not atomic: values belong to the session's thread. */
-#ifndef DLSH_LANG_VALUE_H
-#define DLSH_LANG_VALUE_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -430,5 +429,3 @@ dl_status dlsh_text(dlsh_buf *b, dlsh_value v);
 dl_status dlsh_repr(dlsh_buf *b, dlsh_value v);
 /* Strict JSON with all digits; NaN and infinities as "NaN", "Infinity", "-Infinity"; handles as their one line. */
 dl_status dlsh_json(dlsh_buf *b, dlsh_value v);
-
-#endif

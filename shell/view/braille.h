@@ -1,6 +1,5 @@
 /* Curves in a terminal, drawn with braille dots: two by four in each place of a character. */
-#ifndef DLSH_VIEW_BRAILLE_H
-#define DLSH_VIEW_BRAILLE_H
+#pragma once
 
 #include "view/sink.h"
 
@@ -20,5 +19,3 @@ int dlsh_canvas_new(dlsh_canvas *c, int columns, int rows);
 void dlsh_canvas_line(dlsh_canvas *c, int curve, double x0, double y0, double x1, double y1);
 /* Appends a row of characters, the uppermost of which is 0. */
 void dlsh_canvas_row(dlsh_buf *out, const dlsh_canvas *c, int row, int colour);
-
-#endif

@@ -1,6 +1,5 @@
 /* Which elements of a tensor are shown, and the one format that they all have. */
-#ifndef DLSH_VIEW_CELLS_H
-#define DLSH_VIEW_CELLS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -30,5 +29,3 @@ void dlsh_cells_choose(dlsh_cells *c);
 long dlsh_cells_next(const dlsh_cells *c, int dim, long i, int *gap);
 /* The element at an offset; returns its length. */
 int dlsh_element_text(const dlsh_cells *c, long offset, char *buf, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* The sink of prompt and batch: text, CSV or lines of JSON on standard output, errors on standard error. */
-#ifndef DLSH_VIEW_CONSOLE_H
-#define DLSH_VIEW_CONSOLE_H
+#pragma once
 
 #include "view/sink.h"
 
@@ -22,5 +21,3 @@ void dlsh_console_say(const char *fmt, ...) __attribute__((format(printf, 1, 2))
 int dlsh_console_live(void);
 /* Ends a progress line that is being redrawn, so that other text starts on a line of its own. */
 void dlsh_console_end_line(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Reading elements of tensors for showing them, one by one and strided, without copying; and statistics over them. */
-#ifndef DLSH_VIEW_ELEMENTS_H
-#define DLSH_VIEW_ELEMENTS_H
+#pragma once
 
 #include "dlcore.h"
 
@@ -42,5 +41,3 @@ dl_status dlsh_stats_of(const dl_tensor *t, dlsh_stats *out);
 
 /* Counts of the finite elements in n equal bins from lo to hi (the last one closed); those outside are left out. */
 dl_status dlsh_histogram(const dl_tensor *t, double lo, double hi, int n, long *counts);
-
-#endif

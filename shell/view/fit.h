@@ -1,7 +1,6 @@
 /* Fields of a line of limited width: which are shown, and how wide. Tables and progress lines have one rule: text is
  * shortened first, then fields are left out by rank; a number is never cut. */
-#ifndef DLSH_VIEW_FIT_H
-#define DLSH_VIEW_FIT_H
+#pragma once
 
 typedef struct dlsh_fit {
     int width; /* columns it would take; afterwards those it gets, 0: left out */
@@ -14,5 +13,3 @@ typedef struct dlsh_fit {
 int dlsh_fit_line(dlsh_fit *f, int n, int gap, int room, int mark);
 /* The columns that the fields take now, with their gaps. */
 int dlsh_fit_width(const dlsh_fit *f, int n, int gap);
-
-#endif

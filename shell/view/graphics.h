@@ -1,6 +1,5 @@
 /* Pictures in terminals that show them. */
-#ifndef DLSH_VIEW_GRAPHICS_H
-#define DLSH_VIEW_GRAPHICS_H
+#pragma once
 
 #include "lang/value.h"
 
@@ -17,5 +16,3 @@ typedef enum dlsh_graphics {
 dlsh_graphics dlsh_graphics_of_terminal(void);
 /* Appends what makes a terminal show a PNG, without a newline. DL_ERR_UNSUPPORTED: sixel without libsixel. */
 dl_status dlsh_graphics_put(dlsh_graphics how, const dlsh_buf *png, dlsh_buf *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* Values, tables and errors as text in the three modes: what a terminal shows, and what stands beside the pictures of a
  * notebook. */
-#ifndef DLSH_VIEW_PLAIN_H
-#define DLSH_VIEW_PLAIN_H
+#pragma once
 
 #include "view/sink.h"
 
@@ -11,5 +10,3 @@ dl_status dlsh_plain_table(dlsh_buf *b, const dlsh_table *t, const dlsh_look *lo
 /* The error as it is told to people: its place, the line of source with a caret, the hint, the calls that led there.
  * Each part ends in a newline. */
 void dlsh_plain_error(dlsh_buf *b, const dlsh_diag *d, int colour);
-
-#endif

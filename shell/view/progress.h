@@ -1,6 +1,5 @@
 /* The line of a long action: a bar with rate and remaining time at a terminal, one line at its end elsewhere. */
-#ifndef DLSH_VIEW_PROGRESS_H
-#define DLSH_VIEW_PROGRESS_H
+#pragma once
 
 #include "view/sink.h"
 
@@ -23,5 +22,3 @@ void dlsh_meter_line(dlsh_meter *m, const dlsh_progress *p, const dlsh_look *loo
  * that cannot be told. */
 double dlsh_progress_part(const dlsh_progress *p);
 double dlsh_progress_left(const dlsh_progress *p, long first, double seconds);
-
-#endif

@@ -19,8 +19,7 @@
  *
  * Values, tables, plots and progress of a notebook are made bundles by view/rich/rich.h; that is the place for how they
  * look there. The kernel decides what is an execute_result (the last expression of a cell) and what is display_data. */
-#ifndef DLSH_VIEW_SINK_H
-#define DLSH_VIEW_SINK_H
+#pragma once
 
 #include <stddef.h>
 
@@ -188,5 +187,3 @@ void dlsh_page(dlsh_sink *s, const char *text, size_t n);
 dl_status dlsh_input(dlsh_sink *s, const char *prompt, int secret, dlsh_buf *out);
 /* How it shows things now; asked again each time, because windows change their size. */
 dlsh_look dlsh_sink_look(dlsh_sink *s);
-
-#endif

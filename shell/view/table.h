@@ -1,6 +1,5 @@
 /* Tables as aligned text, CSV and lines of JSON. */
-#ifndef DLSH_VIEW_TABLE_H
-#define DLSH_VIEW_TABLE_H
+#pragma once
 
 #include "view/sink.h"
 
@@ -21,5 +20,3 @@ dl_status dlsh_csv_field(dlsh_buf *b, dlsh_value v);
 
 /* A cell for an amount: for people "12.5 MB" (bytes) or "3.1M", in the other modes the whole number. */
 dlsh_value dlsh_amount(double v, int bytes, dlsh_mode mode);
-
-#endif

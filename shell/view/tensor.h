@@ -1,6 +1,5 @@
 /* Tensors as text: rows of numbers, one line of figures, CSV, JSON. */
-#ifndef DLSH_VIEW_TENSOR_H
-#define DLSH_VIEW_TENSOR_H
+#pragma once
 
 #include "lang/value.h"
 
@@ -33,5 +32,3 @@ dl_status dlsh_tensor_json(dlsh_buf *b, const dl_tensor *t);
 void dlsh_tensor_json_head(dlsh_buf *b, const dl_tensor *t);
 /* Shortest text of a number that reads back the same in its dtype; NaN and infinities as given. */
 void dlsh_element_digits(dlsh_buf *b, double v, dl_dtype dtype);
-
-#endif

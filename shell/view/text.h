@@ -1,6 +1,5 @@
 /* Text measured in columns of a terminal; little pictures made of characters; times and sizes for people. */
-#ifndef DLSH_VIEW_TEXT_H
-#define DLSH_VIEW_TEXT_H
+#pragma once
 
 #include "lang/value.h"
 
@@ -37,5 +36,3 @@ void dlsh_duration(dlsh_buf *b, double seconds);
 void dlsh_grouped(dlsh_buf *b, long n);
 /* Local time, "2026-11-20 23:45". */
 void dlsh_when(dlsh_buf *b, long us);
-
-#endif

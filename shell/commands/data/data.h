@@ -1,6 +1,5 @@
 /* Handles of data: datasets, their splits, loaders, tokenizers. For commands that take or give them. */
-#ifndef DLSH_COMMANDS_DATA_H
-#define DLSH_COMMANDS_DATA_H
+#pragma once
 
 #include "lang/value.h"
 
@@ -45,5 +44,3 @@ struct dlsh_args;
     }
 /* A new reference to the sampler of this option; NULL: there is none. */
 dl_status dlsh_arg_sampler(const struct dlsh_args *a, dl_sampler **out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Samples and batches with any number of inputs and targets, as values of the language and back. */
-#ifndef DLSH_COMMANDS_FIELDS_H
-#define DLSH_COMMANDS_FIELDS_H
+#pragma once
 
 #include "lang/command.h"
 
@@ -43,5 +42,3 @@ dl_status dlsh_fields_alike(const dlsh_sample_form *first, const dlsh_sample_for
     }
 /* The function of this option for the library; NULL: there is none. */
 dl_status dlsh_arg_collate(const dlsh_args *a, dl_collate **out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Datasets made of values of the language. */
-#ifndef DLSH_COMMANDS_SAMPLES_H
-#define DLSH_COMMANDS_SAMPLES_H
+#pragma once
 
 #include "lang/command.h"
 
@@ -9,5 +8,3 @@
 dl_status dlsh_dataset_of_values(const dlsh_args *a, dl_dataset **d);
 /* The same with tensors that are at hand, after the first `skip` arguments: dataset("tensor", x, y). */
 dl_status dlsh_dataset_of_tensors(const dlsh_args *a, const dlsh_value *values, int n, dl_dataset **d);
-
-#endif

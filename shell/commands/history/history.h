@@ -1,6 +1,5 @@
 /* Shared by the commands on the experiment store: finding runs, cells of tables, run functions of other files. */
-#ifndef DLSH_COMMANDS_HISTORY_H
-#define DLSH_COMMANDS_HISTORY_H
+#pragma once
 
 #include "commands/context.h"
 
@@ -82,5 +81,3 @@ dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result);       /* runs.c
 dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result);    /* compare.c */
 dl_status dlsh_compare_groups(const dlsh_args *a, dlsh_value *result); /* groups.c */
 dl_status dlsh_diff_run(const dlsh_args *a, dlsh_value *result);       /* diff.c */
-
-#endif

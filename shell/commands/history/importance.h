@@ -1,6 +1,5 @@
 /* Runs beside what they were given: the parameters that differ, and one figure of each run. */
-#ifndef DLSH_COMMANDS_IMPORTANCE_H
-#define DLSH_COMMANDS_IMPORTANCE_H
+#pragma once
 
 #include "commands/history/history.h"
 
@@ -29,5 +28,3 @@ const dl_param_info *dlsh_factor_of(const dl_run_info *r, const char *param);
     }
 #define DLSH_FACTORS_RUNS                                                                                              \
     { "runs", DLSH_ARG_WORD, .flags = DLSH_VARIADIC, .doc = "runs; all when left out", .complete = "run" }
-
-#endif

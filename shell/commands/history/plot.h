@@ -1,6 +1,5 @@
 /* The curves of a plot, with the data that they borrow. */
-#ifndef DLSH_COMMANDS_PLOT_H
-#define DLSH_COMMANDS_PLOT_H
+#pragma once
 
 #include "commands/history/history.h"
 
@@ -29,5 +28,3 @@ dl_status dlsh_chart_runs(const dlsh_args *a, dlsh_chart *c, long max_points);
 dl_status dlsh_chart_scatter(const dlsh_args *a, dlsh_chart *c);
 /* Exponential means of the curves, as smooth= says. */
 dl_status dlsh_chart_smooth(const dlsh_args *a, dlsh_chart *c);
-
-#endif

@@ -1,7 +1,6 @@
 /* The code of a run as files, running it again, going on with it: history/restore.c, history/rerun.c,
  * history/take_up.c. */
-#ifndef DLSH_COMMANDS_HISTORY_REDO_H
-#define DLSH_COMMANDS_HISTORY_REDO_H
+#pragma once
 
 #include "commands/history/history.h"
 
@@ -45,5 +44,3 @@ dl_status dlsh_take_up(const dlsh_args *a, dl_trainer *t, long *epochs, long *st
 dl_status dlsh_rerun_run(const dlsh_args *a, dlsh_value *result);
 dl_status dlsh_resume_run(const dlsh_args *a, dlsh_value *result);
 dl_status dlsh_restore_code_run(const dlsh_args *a, dlsh_value *result);
-
-#endif

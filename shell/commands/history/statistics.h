@@ -1,6 +1,5 @@
 /* Statistics of samples: means, intervals, tests of differences. Plain arithmetic on arrays of doubles. */
-#ifndef DLSH_COMMANDS_STATISTICS_H
-#define DLSH_COMMANDS_STATISTICS_H
+#pragma once
 
 /* Student's t with its degrees of freedom and two-sided p-value; all NaN where the samples allow no test. */
 typedef struct dlsh_ttest {
@@ -32,5 +31,3 @@ double dlsh_spearman(const double *x_ranks, const double *y_ranks, int n, double
 /* The share of the variance of y that groups 0, 1, ... explain, each of which has a member: as adjusted R squared, at
  * least 0; NaN where each value is a group of its own, or all are equal. Needs scratch[2 * groups]. */
 double dlsh_explained(const int *group, int groups, const double *y, int n, double *scratch);
-
-#endif

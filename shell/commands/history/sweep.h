@@ -1,6 +1,5 @@
 /* Sweeps: what the files of the command `sweep` share. */
-#ifndef DLSH_COMMANDS_SWEEP_H
-#define DLSH_COMMANDS_SWEEP_H
+#pragma once
 
 #include "commands/history/history.h"
 
@@ -32,5 +31,3 @@ dl_status dlsh_sweep_trial(const dlsh_args *a, dl_store *store, long id);
 dl_status dlsh_sweep_show(const dlsh_args *a, dl_store *store, const dlsh_sweep *w);
 /* All sweeps. */
 dl_status dlsh_sweep_list(const dlsh_args *a, dl_store *store);
-
-#endif

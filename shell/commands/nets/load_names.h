@@ -1,6 +1,5 @@
 /* Loading weights under other names (load_names.c), for `load` and m.load_state. */
-#ifndef DLSH_COMMANDS_LOAD_NAMES_H
-#define DLSH_COMMANDS_LOAD_NAMES_H
+#pragma once
 
 #include "lang/session.h"
 
@@ -33,5 +32,3 @@ int dlsh_load_names_given(const dlsh_args *a);
 /* Loads, shows the report and gives it as a record: matched, missing, unexpected. */
 dl_status dlsh_load_named(const dlsh_load_names *how, dl_module *m, const dl_tensor_file *f, const char *what,
                           dlsh_value *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Handles of nets, optimizers and trainers, for commands that take or give them. */
-#ifndef DLSH_COMMANDS_NETS_H
-#define DLSH_COMMANDS_NETS_H
+#pragma once
 
 #include "lang/eval/pure.h"
 #include "lang/session.h"
@@ -87,5 +86,3 @@ int dlsh_net_device(dl_module *m);
 
 /* How many tensors, nets and trainers `rescue` would save. */
 int dlsh_rescue_count(dlsh_session *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* Loss scaling in loops written by hand (scaler.c). */
-#ifndef DLSH_COMMANDS_SCALER_H
-#define DLSH_COMMANDS_SCALER_H
+#pragma once
 
 #include "lang/session.h"
 
@@ -10,5 +9,3 @@ extern const dlsh_class dlsh_scaler_class;
 dlsh_value dlsh_scaler_value(dl_scaler is);
 /* The function grad_scaler(...). */
 dl_status dlsh_grad_scaler_run(const dlsh_args *a, dlsh_value *result);
-
-#endif

@@ -1,7 +1,6 @@
 /* `doctor`: what is wrong with a training. A table of checks (checks.def) looks at the journal, at the script, at the
  * variables, and at trials on copies. */
-#ifndef DLSH_DEBUG_DOCTOR_DOCTOR_H
-#define DLSH_DEBUG_DOCTOR_DOCTOR_H
+#pragma once
 
 #include "debug/doctor/probe.h"
 #include "debug/finding.h"
@@ -73,5 +72,3 @@ const char *dlsh_script_line(const dlsh_examination *e, const char *file, int li
 int dlsh_script_line_with(const dlsh_examination *e, const char *file, const char *word);
 /* Does that line hold the text? */
 int dlsh_script_has(const dlsh_examination *e, const char *file, int line, const char *text);
-
-#endif

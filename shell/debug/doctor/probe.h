@@ -1,7 +1,6 @@
 /* A trial of a net: a copy of it, run on a batch. Weights, buffers, optimizers, random streams and the journal of what
  * is examined stay as they are. */
-#ifndef DLSH_DEBUG_DOCTOR_PROBE_H
-#define DLSH_DEBUG_DOCTOR_PROBE_H
+#pragma once
 
 #include "lang/session.h"
 
@@ -35,5 +34,3 @@ void dlsh_probe_end(dlsh_probe *p);
 int dlsh_is_single_layer(const dl_module *m);
 /* The optimizer among variables and trainers that trains a parameter of the net; NULL: none. */
 dl_optimizer *dlsh_probe_find_optimizer(dlsh_session *s, dl_module *m);
-
-#endif

@@ -1,6 +1,5 @@
 /* Samples as numbers: of a trainer's data set, or of variables. */
-#ifndef DLSH_DEBUG_DOCTOR_SAMPLES_H
-#define DLSH_DEBUG_DOCTOR_SAMPLES_H
+#pragma once
 
 #include "debug/doctor/doctor.h"
 #include "debug/doctor/trace.h"
@@ -23,5 +22,3 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
 void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n);
 /* The file of the statement that is looked at. */
 const char *dlsh_text_name(const dlsh_examination *e);
-
-#endif

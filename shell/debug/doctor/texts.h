@@ -1,6 +1,5 @@
 /* The texts that sessions ran. */
-#ifndef DLSH_DEBUG_DOCTOR_TEXTS_H
-#define DLSH_DEBUG_DOCTOR_TEXTS_H
+#pragma once
 
 #include "lang/session.h"
 
@@ -9,5 +8,3 @@ void dlsh_texts_keep(dlsh_session *s, dlsh_unit *u);
 /* Number i, the newest first; NULL past the last. Borrowed. */
 const dlsh_unit *dlsh_text_at(int i);
 const dlsh_unit *dlsh_text_of(const char *file);
-
-#endif

@@ -1,8 +1,7 @@
 /* Where the numbers of a statement come from, as the script has it: variables, and the rows that were picked on the
  * way.
  */
-#ifndef DLSH_DEBUG_DOCTOR_TRACE_H
-#define DLSH_DEBUG_DOCTOR_TRACE_H
+#pragma once
 
 #include "debug/doctor/doctor.h"
 
@@ -23,5 +22,3 @@ typedef struct dlsh_traced {
 const dlsh_node *dlsh_statement_at(const char *file, int line);
 /* What the statement at a line uses; how many. */
 int dlsh_trace(const dlsh_examination *e, const char *file, int line, dlsh_traced out[DLSH_TRACED]);
-
-#endif

@@ -1,6 +1,5 @@
 /* Learning by prediction: what its files share. */
-#ifndef DLSH_DEBUG_LEARN_H
-#define DLSH_DEBUG_LEARN_H
+#pragma once
 
 #include "lang/session.h"
 
@@ -29,5 +28,3 @@ const char *dlsh_lesson_text(long number);
 
 /* Writes a lesson to a file: a script, or a notebook by the name .ipynb. */
 dl_status dlsh_lesson_write(const char *text, const char *path);
-
-#endif

@@ -1,6 +1,5 @@
 /* Names what is wrong with a learner's answer: the mistake under which the answer would be the truth. */
-#ifndef DLSH_DEBUG_MISTAKES_H
-#define DLSH_DEBUG_MISTAKES_H
+#pragma once
 
 #include "lang/session.h"
 
@@ -31,5 +30,3 @@ dl_status dlsh_mistake_of_place(const dlsh_guess *g, dlsh_buf *out);
 dl_status dlsh_mistake_of_mask(const dlsh_guess *g, dlsh_buf *out);
 /* How many contributions the gradient is the sum of, as far as recorded. */
 int dlsh_guess_contributions(const dlsh_guess *g);
-
-#endif

@@ -1,6 +1,5 @@
 /* What statements changed, kept so that `undo` can take it back. */
-#ifndef DLSH_DEBUG_UNDO_UNDO_H
-#define DLSH_DEBUG_UNDO_UNDO_H
+#pragma once
 
 #include "lang/session.h"
 
@@ -62,5 +61,3 @@ dl_status dlsh_undo_apply(dlsh_session *s, dlsh_undo_entry *e);
 void dlsh_undo_statement(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n);
 void dlsh_undo_note_optimizer(dlsh_undo_entry *e, dl_optimizer *o);
 void dlsh_undo_note_trainer(dlsh_undo_entry *e, dl_trainer *t);
-
-#endif

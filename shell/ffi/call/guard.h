@@ -1,8 +1,7 @@
 /* Calls of foreign C that may crash or never return. A signal such as SIGSEGV, or Ctrl-C, inside a guarded call ends
  * the call and becomes an error that names function and source line. What the call had half done stays half done, so
  * from then on the session counts as damaged. */
-#ifndef DLSH_FFI_GUARD_H
-#define DLSH_FFI_GUARD_H
+#pragma once
 
 #include "ffi/ffi.h"
 
@@ -41,5 +40,3 @@ typedef struct dlsh_crash {
 } dlsh_crash;
 /* Records what happened, with places as far as they can be found. */
 dl_status dlsh_crash_tell(const dlsh_crash *c, const char *name, char *line, int size);
-
-#endif

@@ -6,8 +6,7 @@
  * n the number of elements of the first input, NAME_n, NAME_ndim, NAME_shape the number of elements and the sizes of a
  * tensor, stream the CUDA stream to launch on. A parameter of type dl_tensor * gets the tensor instead of its memory.
  */
-#ifndef DLSH_FFI_USEROP_H
-#define DLSH_FFI_USEROP_H
+#pragma once
 
 #include "ffi/ffi.h"
 
@@ -43,5 +42,3 @@ int dlsh_userop_has_backward(const dlsh_userop *u);
 /* While it is on, results and gradients are filled with this byte before functions compute them. */
 enum { DLSH_OP_POISON = 0xEB };
 void dlsh_userop_poison(int on);
-
-#endif

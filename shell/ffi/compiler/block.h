@@ -1,8 +1,7 @@
 /* C { ... } and CUDA { ... }: source that is compiled, loaded and bound in the session. Later blocks see the
  * declarations of earlier ones, as if all were one file. A new definition replaces the old one, for the shell and, if
  * the type is the same, for C compiled against the old one. */
-#ifndef DLSH_FFI_BLOCK_H
-#define DLSH_FFI_BLOCK_H
+#pragma once
 
 #include "ffi/compiler/compile.h"
 #include "ffi/cparse/cscan.h"
@@ -43,5 +42,3 @@ void dlsh_cblock_declarations(const dlsh_cblock *b, dlsh_buf *out);
 /* Compiles a block again with more options, "-DDLSH_REAL=double", loads it apart from the session, and gives the
  * address of one of its functions in *addr. *lib: a reference to what must be kept. */
 dl_status dlsh_cblock_variant(dlsh_cblock *b, const char *more, const char *name, void **addr, dlsh_clib **lib);
-
-#endif

@@ -1,7 +1,6 @@
 /* Compiles C text to a shared library: the system's compiler, a cache by content, and the compiler's messages with
  * their place in the text's own file. */
-#ifndef DLSH_FFI_COMPILE_H
-#define DLSH_FFI_COMPILE_H
+#pragma once
 
 #include "lang/value.h"
 
@@ -93,5 +92,3 @@ void dlsh_cc_hash(const char *text, size_t n, char key[DLSH_CC_KEY]);
 void dlsh_cc_identify(const char *path, dlsh_buf *out);
 /* Messages in gcc's JSON or the lines that compilers print. */
 dl_status dlsh_cc_read_messages(const dlsh_cc_job *job, const char *output, size_t n, dlsh_cc_result *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* What blocks of C see of each other. */
-#ifndef DLSH_FFI_PRELUDE_H
-#define DLSH_FFI_PRELUDE_H
+#pragma once
 
 #include "ffi/compiler/block.h"
 
@@ -17,5 +16,3 @@ void dlsh_prelude_tag(const char *key, char tag[24]);
 dl_status dlsh_prelude_supersede(dlsh_cblock *older, dlsh_cblock *new);
 /* Is anything of the block current? */
 int dlsh_prelude_current(const dlsh_cblock *b);
-
-#endif

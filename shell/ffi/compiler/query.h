@@ -1,6 +1,5 @@
 /* Questions to the C compiler, $DLSH_CC or cc. */
-#ifndef DLSH_FFI_QUERY_H
-#define DLSH_FFI_QUERY_H
+#pragma once
 
 #include "ffi/compiler/compile.h"
 #include "ffi/inside.h"
@@ -33,5 +32,3 @@ dl_status dlsh_c_verify(dlsh_cspace *c, const char *lib, const dlsh_cdecls *d, i
 
 /* extern "lib" header <a.h> <b.h>: the text after `header`. */
 dl_status dlsh_c_import(dlsh_session *s, dlsh_clib *lib, const char *text, const char *flags);
-
-#endif

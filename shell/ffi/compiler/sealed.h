@@ -1,7 +1,6 @@
 /* Inside: files of the cache, content and notes under a check sum. A file that is truncated, damaged, of another user
  * or for another name is not used. */
-#ifndef DLSH_FFI_SEALED_H
-#define DLSH_FFI_SEALED_H
+#pragma once
 
 #include <stddef.h>
 
@@ -18,5 +17,3 @@ void dlsh_sealed_free(dlsh_sealed *s);
 int dlsh_sealed_write(const char *path, const void *data, size_t n, const char *notes);
 /* Is this the name of an incomplete file, which its writer left when it was killed? */
 int dlsh_sealed_is_left(const char *name);
-
-#endif

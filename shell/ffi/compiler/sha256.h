@@ -1,6 +1,5 @@
 /* SHA-256 that allocates nothing: OpenSSL's SHA256() crashes when malloc fails under it. */
-#ifndef DLSH_FFI_SHA256_H
-#define DLSH_FFI_SHA256_H
+#pragma once
 
 #define OPENSSL_SUPPRESS_DEPRECATED /* SHA256_Init and its kin */
 #include <openssl/sha.h>
@@ -11,5 +10,3 @@ static inline void dlsh_sha256(const void *data, size_t n, unsigned char sum[SHA
     SHA256_Update(&c, data, n);
     SHA256_Final(sum, &c);
 }
-
-#endif

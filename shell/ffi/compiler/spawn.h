@@ -1,6 +1,5 @@
 /* Running a program and reading what it prints. */
-#ifndef DLSH_FFI_SPAWN_H
-#define DLSH_FFI_SPAWN_H
+#pragma once
 
 #include "lang/value.h"
 
@@ -18,5 +17,3 @@ dl_status dlsh_spawn_read(const char *path, char *const *argv, int errors, dlsh_
 char **dlsh_spawn_environment(const char *setting);
 /* The path of a program that is found on PATH; 0: there is none. */
 int dlsh_spawn_find(const char *name, char *path, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* Tokens of C text. */
-#ifndef DLSH_FFI_CLEX_H
-#define DLSH_FFI_CLEX_H
+#pragma once
 
 #include <stddef.h>
 
@@ -51,5 +50,3 @@ static inline int dlsh_clex_is_op(const dlsh_ctok *t, int op) { return t->kind =
 int dlsh_clex_number(const dlsh_ctok *t, long *i, double *f);
 /* The characters of a STRING or CHAR token with escapes resolved, into dst of at least t->len bytes; their number. */
 size_t dlsh_clex_string(const dlsh_ctok *t, char *dst);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside: the state of the parser of C declarations, shared by its files. */
-#ifndef DLSH_FFI_CPARSER_H
-#define DLSH_FFI_CPARSER_H
+#pragma once
 
 #include "ffi/cparse/clex.h"
 #include "ffi/cparse/proto.h"
@@ -80,5 +79,3 @@ const dlsh_ctype *dlsh_cp_enum(dlsh_cparser *p);
 int dlsh_cp_constant(dlsh_cparser *p, long *out);
 /* An expression of parameters; NULL after a failure. */
 dlsh_clen *dlsh_cp_length(dlsh_cparser *p);
-
-#endif

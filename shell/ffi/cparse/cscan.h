@@ -1,6 +1,5 @@
 /* Splits C source into top-level items, with the declarations that later source needs to use them. */
-#ifndef DLSH_FFI_CSCAN_H
-#define DLSH_FFI_CSCAN_H
+#pragma once
 
 #include "ffi/cparse/clex.h"
 #include "lang/value.h"
@@ -38,5 +37,3 @@ dl_status dlsh_c_scan(const char *text, size_t len, dlsh_citems *out);
 void dlsh_citems_free(dlsh_citems *c);
 /* Does the item declare this name? */
 int dlsh_citem_has(const dlsh_citem *it, const char *name, size_t len);
-
-#endif

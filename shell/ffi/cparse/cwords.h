@@ -1,6 +1,5 @@
 /* Sets of names and words of C text, each with flags. */
-#ifndef DLSH_FFI_CWORDS_H
-#define DLSH_FFI_CWORDS_H
+#pragma once
 
 #include "dlcore.h"
 #include <stddef.h>
@@ -27,5 +26,3 @@ int dlsh_cwords_in_text(const dlsh_cwords *w, const char *text, int flags);
 void dlsh_cwords_free(dlsh_cwords *w);
 /* Does C text mention a name, outside of comments and strings? */
 int dlsh_c_mentions(const char *text, const char *name);
-
-#endif

@@ -8,8 +8,7 @@
  *                   owned(G)
  *     keep F        a function passed here is called after this call returns too: its closure stays
  *     T x[n]        the array has as many elements as the argument n says; n may be an expression of arguments */
-#ifndef DLSH_FFI_PROTO_H
-#define DLSH_FFI_PROTO_H
+#pragma once
 
 #include "ffi/values/ctype.h"
 
@@ -88,5 +87,3 @@ dl_status dlsh_c_parse(dlsh_cspace *c, const char *text, size_t len, unsigned fl
 const dlsh_ctype *dlsh_c_parse_type(dlsh_cspace *c, const char *text, size_t len, dlsh_cerror *err);
 /* Enters the constants among macros: numbers, strings, and expressions of them and of enum constants. */
 dl_status dlsh_c_enter_macros(dlsh_cspace *c, const dlsh_cdecls *d);
-
-#endif

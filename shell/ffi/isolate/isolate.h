@@ -1,7 +1,6 @@
 /* Calls C in a helper process, so that this one cannot be damaged. The helper is a new process of this program; it gets
  * the loaded blocks or the library, the arguments, and the tensors in shared memory, makes the one call and ends. */
-#ifndef DLSH_FFI_ISOLATE_H
-#define DLSH_FFI_ISOLATE_H
+#pragma once
 
 #include "ffi/ffi.h"
 
@@ -13,5 +12,3 @@ dl_status dlsh_isolate(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args
 int dlsh_isolate_serve(dlsh_session *s);
 /* Is this process to be a helper? */
 int dlsh_isolate_asked(void);
-
-#endif

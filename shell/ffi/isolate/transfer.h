@@ -1,6 +1,5 @@
 /* Transfer of a call to a helper process: values as JSON, memory as bytes in shared memory. */
-#ifndef DLSH_FFI_TRANSFER_H
-#define DLSH_FFI_TRANSFER_H
+#pragma once
 
 #include "ffi/inside.h"
 #include "lang/json.h"
@@ -32,5 +31,3 @@ dlsh_value dlsh_transfer_from_json(dlsh_session *s, const json_t *j, char *memor
 /* Declarations of all types that a prototype needs, and of itself, for a session that knows none of them (declare.c).
  */
 void dlsh_c_declare(dlsh_cspace *c, const dlsh_cproto *p, dlsh_buf *out);
-
-#endif

@@ -2,8 +2,7 @@
  * space, so that equal types are one pointer; structs, unions and enums are equal by tag. Everything lives as long as
  * the space. A `const` type is a node of its own whose `plain` is the type without it; fields and sizes of structs are
  * read through `plain`, because a struct may be completed after its const form was made. */
-#ifndef DLSH_FFI_CTYPE_H
-#define DLSH_FFI_CTYPE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -172,5 +171,3 @@ const dlsh_cname *dlsh_c_next(const dlsh_cspace *c, int *next);
 /* dlsh_c_rollback removes the names entered since a savepoint; replaced names are visible again. */
 int dlsh_c_savepoint(const dlsh_cspace *c);
 void dlsh_c_rollback(dlsh_cspace *c, int savepoint);
-
-#endif

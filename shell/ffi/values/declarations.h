@@ -1,6 +1,5 @@
 /* Inside: the fields of a space of C types and names. */
-#ifndef DLSH_FFI_SPACE_H
-#define DLSH_FFI_SPACE_H
+#pragma once
 
 #include "ffi/values/ctype.h"
 
@@ -21,5 +20,3 @@ struct dlsh_cspace {
     int nnames, capnames;
     dl_names by_name; /* the newest of each name */
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside: the arguments of one command being run. */
-#ifndef DLSH_LANG_ARGS_H
-#define DLSH_LANG_ARGS_H
+#pragma once
 
 #include "lang/eval/interp.h"
 
@@ -50,5 +49,3 @@ int dlsh_wants(const char *want, dlsh_value v);
 #define DLSH_DTYPE_HINT "dtypes are f32, f64, bf16, f16, c64, c128, i64, i32, u8 and bool"
 /* Is it the function `bool`, which stands for the dtype where one is asked for? */
 int dlsh_is_bool_type(dlsh_value v);
-
-#endif

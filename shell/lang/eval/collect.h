@@ -1,6 +1,5 @@
 /* Finds and frees values that hold each other in a cycle. Everything else is freed by its reference count. */
-#ifndef DLSH_LANG_COLLECT_H
-#define DLSH_LANG_COLLECT_H
+#pragma once
 
 #include "lang/value.h"
 
@@ -23,5 +22,3 @@ typedef struct dlsh_collect_stats {
     double longest;   /* pause, in seconds */
 } dlsh_collect_stats;
 dlsh_collect_stats dlsh_collect_statistics(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside the evaluator: the session's fields and the functions its files share. */
-#ifndef DLSH_LANG_INTERP_H
-#define DLSH_LANG_INTERP_H
+#pragma once
 
 #include "lang/parse/fn.h"
 #include "lang/session.h"
@@ -258,5 +257,3 @@ dl_status dlsh_json_parse(const dlsh_args *a, dlsh_value *result);
 /* ---- tables of the language's own functions */
 extern const dlsh_command dlsh_file_rows[], dlsh_core_rows[], dlsh_list_rows[], dlsh_math_rows[], dlsh_tensor_rows[],
     dlsh_pieces_rows[], dlsh_string_rows[], dlsh_draw_rows[], dlsh_dtype_rows[];
-
-#endif

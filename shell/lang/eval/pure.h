@@ -1,7 +1,6 @@
 /* Pure functions: calls of them do nothing but issue ops, and which ops depends on shapes of the arguments and on
  * values that can be watched. Steps that call them may be captured (dl_key_fn). */
-#ifndef DLSH_LANG_PURE_H
-#define DLSH_LANG_PURE_H
+#pragma once
 
 #include "lang/session.h"
 
@@ -15,5 +14,3 @@ void dlsh_purity_free(dlsh_purity *p);
 dl_status dlsh_purity_key(dlsh_purity *p, unsigned long *out);
 /* Tells of the references it holds. */
 void dlsh_purity_values(const dlsh_purity *p, const dlsh_visitor *to);
-
-#endif

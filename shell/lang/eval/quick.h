@@ -1,6 +1,5 @@
 /* Short ways of the evaluator for what loops do most: names, numbers, and operations on numbers. */
-#ifndef DLSH_LANG_QUICK_H
-#define DLSH_LANG_QUICK_H
+#pragma once
 
 #include "lang/eval/interp.h"
 
@@ -159,5 +158,3 @@ static inline dl_status dlsh_quick_stack(dlsh_session *s) {
     size_t used = (size_t)(s->stack_base - (const char *)__builtin_frame_address(0));
     return __builtin_expect(used < s->stack_limit, 1) ? DL_OK : dlsh_check_stack(s);
 }
-
-#endif

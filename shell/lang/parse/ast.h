@@ -1,6 +1,5 @@
 /* The syntax tree: one kind of node for everything, spans for messages, the kinds in a table. */
-#ifndef DLSH_LANG_AST_H
-#define DLSH_LANG_AST_H
+#pragma once
 
 #include <stddef.h>
 
@@ -187,5 +186,3 @@ dl_status dlsh_node_kids(dlsh_unit *u, dlsh_node *node, dlsh_node **kids, int n)
 /* The tree as an s-expression of one line, for golden files and for people. */
 struct dlsh_buf;
 void dlsh_dump(struct dlsh_buf *out, const dlsh_node *node);
-
-#endif

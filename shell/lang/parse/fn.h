@@ -1,6 +1,5 @@
 /* Functions written in the language, and what the resolver knows of their variables. */
-#ifndef DLSH_LANG_FN_H
-#define DLSH_LANG_FN_H
+#pragma once
 
 #include "lang/session.h"
 
@@ -47,5 +46,3 @@ const char *dlsh_fn_source(const dlsh_fn *f, size_t *n);
 
 /* Gives every NAME of the unit its slot. Fails with DL_ERR_MEMORY only. */
 dl_status dlsh_resolve(dlsh_session *s, dlsh_unit *unit);
-
-#endif

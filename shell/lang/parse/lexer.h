@@ -1,7 +1,6 @@
 /* Tokens. The parser reads them one at a time, because words of commands end by other rules than tokens of expressions.
  */
-#ifndef DLSH_LANG_LEXER_H
-#define DLSH_LANG_LEXER_H
+#pragma once
 
 #include "lang/parse/ast.h"
 
@@ -134,5 +133,3 @@ const char *dlsh_tok_text(dlsh_tok kind);
 
 /* Could the text be written as a name, or a keyword? */
 int dlsh_is_name(const char *s);
-
-#endif

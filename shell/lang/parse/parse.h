@@ -1,6 +1,5 @@
 /* Text to tree. */
-#ifndef DLSH_LANG_PARSE_H
-#define DLSH_LANG_PARSE_H
+#pragma once
 
 #include "lang/command.h"
 
@@ -19,5 +18,3 @@ dl_status dlsh_parse(dlsh_unit *unit, dlsh_command_lookup *find, void *ctx, dlsh
 
 /* The lookup of a session's commands that start statements; its context is the session. */
 dlsh_command_lookup *dlsh_command_finder(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* Inside the parser: its state and the functions its files share. An error leaves the parser at once, by longjmp to
  * dlsh_parse: nodes live in the unit's arena, so that nothing is to be released on the way. */
-#ifndef DLSH_LANG_PARSER_H
-#define DLSH_LANG_PARSER_H
+#pragma once
 
 #include <setjmp.h>
 
@@ -99,5 +98,3 @@ const char *dlsh_p_sign_hint(const char *text, size_t len, size_t at);
 const char *dlsh_p_prefix_hint(const char *text, const dlsh_token *t);
 /* A sign between two operands. */
 int dlsh_p_is_operator(dlsh_tok k);
-
-#endif

@@ -1,6 +1,5 @@
 /* Graphs of what was computed from what: as an SVG picture, laid out in layers, as DOT, and as a tree of text. */
-#ifndef DLSH_VIEW_GRAPH_H
-#define DLSH_VIEW_GRAPH_H
+#pragma once
 
 #include "view/sink.h"
 
@@ -52,5 +51,3 @@ dl_status dlsh_graph_dot(dlsh_buf *b, const dlsh_graph *g);
 /* One op a line, from the result down: each is made from what stands below it. Leaves and further operands branch off;
  * what is used twice is written once and has a number. */
 dl_status dlsh_graph_text(dlsh_buf *b, const dlsh_graph *g, const dlsh_look *look);
-
-#endif

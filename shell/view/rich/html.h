@@ -1,8 +1,7 @@
 /* HTML that notebooks show: tensors and tables. Colours are half transparent or taken from the surroundings, so that
  * light and dark themes are readable alike; styles stand in the elements, since notebooks and their exports keep no
  * others. */
-#ifndef DLSH_VIEW_HTML_H
-#define DLSH_VIEW_HTML_H
+#pragma once
 
 #include "view/elements.h"
 #include "view/sink.h"
@@ -30,5 +29,3 @@ void dlsh_svg_describe(dlsh_buf *svg, const char *text);
 /* An SVG as a picture in HTML, what it says of itself as alternative text. Clients take SVG elements out of HTML that
  * they do not trust, and nbconvert 6.5 empties SVG that stands alone. */
 void dlsh_html_picture(dlsh_buf *b, const dlsh_buf *svg);
-
-#endif

@@ -1,11 +1,8 @@
 /* Pages of the manual, which are laid out as text, in the forms that notebooks show. */
-#ifndef DLSH_VIEW_MANUAL_H
-#define DLSH_VIEW_MANUAL_H
+#pragma once
 
 #include "view/sink.h"
 
 /* Appends the page as HTML, as Markdown. */
 void dlsh_manual_html(dlsh_buf *out, const char *page, size_t n);
 void dlsh_manual_markdown(dlsh_buf *out, const char *page, size_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* Curves and bars drawn by gnuplot: as text, or to a PNG or SVG file. */
-#ifndef DLSH_VIEW_PLOT_H
-#define DLSH_VIEW_PLOT_H
+#pragma once
 
 #include "view/sink.h"
 
@@ -9,5 +8,3 @@
 dl_status dlsh_plot_draw(const dlsh_plot *p, const dlsh_look *look, dlsh_buf *out);
 /* Draws p as an SVG document without background, readable on white and on black. p->file is not looked at. */
 dl_status dlsh_plot_svg(const dlsh_plot *p, dlsh_buf *out);
-
-#endif

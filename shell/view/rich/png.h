@@ -1,6 +1,5 @@
 /* Pictures as PNG files in memory. */
-#ifndef DLSH_VIEW_PNG_H
-#define DLSH_VIEW_PNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -9,5 +8,3 @@
 /* Appends a PNG of height * width pixels of 8 bits, rows from the top: channels 1 grey, 3 RGB; 2 and 4
  * the same with opacity. DL_ERR_MEMORY. */
 dl_status dlsh_png(dlsh_buf *out, const uint8_t *pixels, long width, long height, int channels);
-
-#endif

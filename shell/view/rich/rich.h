@@ -1,7 +1,6 @@
 /* How values, tables, plots and progress look in a notebook: the kernel's sink calls these and sends what they made.
  * Each fills b->text as a terminal would show it (CSV or JSON when the look says so), and the forms that fit. */
-#ifndef DLSH_VIEW_RICH_H
-#define DLSH_VIEW_RICH_H
+#pragma once
 
 #include "view/elements.h"
 #include "view/progress.h"
@@ -40,5 +39,3 @@ typedef struct dlsh_live {
 /* Fills b and returns 1 when it is time to draw: at the first call, ten times a second, when the action is done or was
  * stopped. */
 int dlsh_rich_progress(dlsh_live *l, const dlsh_progress *p, const dlsh_look *look, dlsh_bundle *b);
-
-#endif
