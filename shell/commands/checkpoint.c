@@ -25,8 +25,7 @@ static dl_status save_picture(const dlsh_args *a, dlsh_value v, const char *path
     return dl_picture_write(path, v.as.tensor, (int)quality);
 }
 
-static dl_status save_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status save_run(const dlsh_args *a) {
     dlsh_value v = *dlsh_arg(a, "what");
     const char *path = dlsh_arg_str(a, "file");
     dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
@@ -191,17 +190,14 @@ static dl_status load_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- checkpoint */
 
-static dl_status checkpoint_save(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status checkpoint_save(const dlsh_args *a) {
     return dl_trainer_save(dlsh_arg_handle(a, "trainer", &dlsh_trainer_class), dlsh_arg_str(a, "file"));
 }
 
-static dl_status checkpoint_resume(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status checkpoint_resume(const dlsh_args *a) {
     dl_trainer *t = dlsh_arg_handle(a, "trainer", &dlsh_trainer_class);
     DLSH_TRY(dl_trainer_load(t, dlsh_arg_str(a, "file")));
-    dl_trainer_state s;
-    dl_trainer_get(t, &s);
+    dl_trainer_state s = dlsh_trainer_state(t);
     dlsh_put(dlsh_arg_sink(a), "goes on after step %ld\n", s.step);
     return DL_OK;
 }

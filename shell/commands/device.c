@@ -77,8 +77,7 @@ dl_status dlsh_show_memory(dlsh_session *s, dlsh_sink *sink) {
 
 /* ---------------------------------------------------------------- the commands */
 
-static dl_status device_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status device_run(const dlsh_args *a) {
     if (!dlsh_given(a, "name")) {
         dlsh_put(dlsh_arg_sink(a), "%s\n", dl_device_name(dlsh_default_device()));
         return DL_OK;
@@ -89,8 +88,7 @@ static dl_status device_run(const dlsh_args *a, dlsh_value *result) {
                          e.message);
 }
 
-static dl_status precision_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status precision_run(const dlsh_args *a) {
     if (!dlsh_given(a, "name")) {
         dlsh_put(dlsh_arg_sink(a), "%s\n", dl_precision_name(dl_precision_get()));
         return DL_OK;
@@ -109,8 +107,8 @@ static dl_status precision_run(const dlsh_args *a, dlsh_value *result) {
                          "precision is one of f32, tf32, bf16, f16, got \"%s\"", name);
 }
 
-static dl_status empty_cache_run(const dlsh_args *a, dlsh_value *result) {
-    (void)a, (void)result;
+static dl_status empty_cache_run(const dlsh_args *a) {
+    (void)a;
     dlsh_collect_all();
     for (int i = 0; i < dl_device_count(); i++) DLSH_TRY(dl_device_empty_cache(i));
     return DL_OK;

@@ -10,8 +10,7 @@
 
 /* ---------------------------------------------------------------- vars */
 
-static dl_status vars_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status vars_run(const dlsh_args *a) {
     dlsh_session *s = dlsh_arg_session(a);
     DLSH_SCOPED_TABLE t = DLSH_TABLE({"name", 'l', ""}, {"type", 'l', ""}, {"value", 'l', ""});
     for (int i = 0; i < dlsh_global_count(s); i++) {
@@ -34,8 +33,8 @@ static dl_status show_settings(dlsh_session *s, dlsh_sink *sink) {
     return dlsh_settings_list(sink);
 }
 
-static dl_status show_value(dlsh_session *s, dlsh_sink *sink, dlsh_value v) {
-    if (v.type == DLSH_HANDLE && v.as.handle->cls->show) return v.as.handle->cls->show(s, v.as.handle->self, sink);
+static dl_status show_value(dlsh_sink *sink, dlsh_value v) {
+    if (v.type == DLSH_HANDLE && v.as.handle->cls->show) return v.as.handle->cls->show(v.as.handle->self, sink);
     return sink->ops->value(sink, v);
 }
 
@@ -51,8 +50,7 @@ static const char *lone_word(const dlsh_args *a) {
     return n && n->kind == DLSH_N_NAME && !dlsh_get(dlsh_arg_session(a), n->text) ? n->text : NULL;
 }
 
-static dl_status show_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status show_run(const dlsh_args *a) {
     dlsh_session *s = dlsh_arg_session(a);
     const char *word = lone_word(a);
     for (size_t i = 0; word && i < sizeof topics / sizeof *topics; i++)
@@ -60,7 +58,7 @@ static dl_status show_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_value v = dlsh_void();
     DLSH_TRY(dlsh_arg_exec(a, "thing", &v));
     if (v.type == DLSH_VOID) return DL_OK; /* the statement has shown its value */
-    dl_status status = show_value(s, dlsh_arg_sink(a), v);
+    dl_status status = show_value(dlsh_arg_sink(a), v);
     dlsh_drop(v);
     return status;
 }
@@ -118,8 +116,7 @@ static dl_status time_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- clear, input */
 
-static dl_status clear_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status clear_run(const dlsh_args *a) {
     dlsh_clear(dlsh_arg_sink(a), dlsh_arg_bool(a, "wait"));
     return DL_OK;
 }

@@ -196,8 +196,7 @@ static dl_status show(const dlsh_args *a, const dlsh_graph *g) {
     return dlsh_display(sink, &b);
 }
 
-static dl_status graph_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status graph_run(const dlsh_args *a) {
     dl_trainer *trainer = dlsh_arg_handle(a, "what", &dlsh_trainer_class);
     dl_tensor *y = trainer ? dl_trainer_loss(trainer) : dlsh_arg_tensor(a, "what");
     long most = dlsh_arg_int(a, "max");

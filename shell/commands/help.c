@@ -600,8 +600,7 @@ int dlsh_help_page(dlsh_session *s, const char *topic, const dlsh_look *look, dl
     return found;
 }
 
-static dl_status help_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status help_run(const dlsh_args *a) {
     dlsh_sink *sink = dlsh_arg_sink(a);
     dlsh_look look = dlsh_sink_look(sink);
     DLSH_SCOPED_BUF page = {0};

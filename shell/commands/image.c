@@ -359,8 +359,7 @@ dl_status dlsh_show_pictures(dlsh_sink *sink, const dl_tensor *pictures, const c
     return st;
 }
 
-static dl_status img_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status img_run(const dlsh_args *a) {
     dl_dataset *d = dlsh_arg_handle(a, "what", &dlsh_dataset_class);
     dlsh_split *s = dlsh_arg_handle(a, "what", &dlsh_split_class), train = {d, DL_TRAIN};
     long n = dlsh_arg_int(a, "n"), classes[MAX_PICTURES];

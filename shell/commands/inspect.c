@@ -158,8 +158,7 @@ static dl_status hist_show(const dlsh_args *a, double lo, double width, int bins
     return status;
 }
 
-static dl_status hist_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status hist_run(const dlsh_args *a) {
     dl_tensor *t = dlsh_arg_tensor(a, "tensor");
     long bins = dlsh_arg_int(a, "bins"), counts[MAX_BINS];
     if (bins < 1 || bins > MAX_BINS)

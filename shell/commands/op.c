@@ -68,7 +68,7 @@ static dlsh_value option(const dlsh_args *a, const char *name) {
     return v ? *v : dlsh_void();
 }
 
-static dl_status op_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status op_run(const dlsh_args *a) {
     dlsh_op_plan p = {.doc = dlsh_arg_str(a, "doc"),
                       .visible = (int)dlsh_arg_int(a, "visible"),
                       .forward = option(a, "forward"),
@@ -78,7 +78,6 @@ static dl_status op_run(const dlsh_args *a, dlsh_value *result) {
                       .shape = option(a, "shape"),
                       .sample = option(a, "sample")};
     DLSH_SCOPED_BUF defaults = {0};
-    (void)result;
     DLSH_TRY(read_signature(a, dlsh_arg_node(a, "signature"), &p, &defaults));
     if (p.forward.type == DLSH_VOID && p.cuda_forward.type == DLSH_VOID)
         return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "forward=F, a C function", "op %s needs a forward function",

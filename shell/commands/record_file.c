@@ -42,8 +42,7 @@ dl_status dlsh_rng_state_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give(rng_value(state), result);
 }
 
-dl_status dlsh_set_rng_state_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+dl_status dlsh_set_rng_state_run(const dlsh_args *a) {
     const dlsh_rng *r = dlsh_arg_handle(a, "state", &dlsh_rng_class);
     dl_rng_restore(r->state);
     return DL_OK;

@@ -11,7 +11,7 @@ typedef struct dlsh_rng {
 
 /* The functions rng_state() and set_rng_state(STATE). */
 dl_status dlsh_rng_state_run(const dlsh_args *a, dlsh_value *result);
-dl_status dlsh_set_rng_state_run(const dlsh_args *a, dlsh_value *result);
+dl_status dlsh_set_rng_state_run(const dlsh_args *a);
 
 dl_status dlsh_record_save(const dlsh_record *r, const char *path);
 /* The record that a file holds: states of nets and optimizers as records of tensors. */

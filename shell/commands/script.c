@@ -146,8 +146,7 @@ static dl_status keep(dlsh_session *s, dlsh_script_args *given, const char *name
     return dlsh_no_memory("the script's arguments");
 }
 
-static dl_status args_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status args_run(const dlsh_args *a) {
     dlsh_script_args *given = dlsh_script_args_get();
     given->seen = 1;
     if (given->list) return list_args(a);
@@ -195,8 +194,7 @@ dl_status dlsh_script_text(const dlsh_args *a, const char *param, dlsh_buf *out)
     return dlsh_arg_fail(a, param, DL_ERR_IO, hint, "cannot read \"%s\": %s", path, strerror(err));
 }
 
-static dl_status read_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status read_run(const dlsh_args *a) {
     DLSH_SCOPED_BUF text = {0};
     const char *path = dlsh_arg_str(a, "file");
     DLSH_TRY(dlsh_script_text(a, "file", &text));

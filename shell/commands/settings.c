@@ -250,8 +250,7 @@ dl_status dlsh_settings_list(dlsh_sink *sink) {
     return dlsh_table_show(sink, &t, status, NULL);
 }
 
-static dl_status set_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status set_run(const dlsh_args *a) {
     if (!dlsh_given(a, "name")) return dlsh_settings_list(dlsh_arg_sink(a));
     const dlsh_setting *row = setting_find(dlsh_arg_str(a, "name"));
     if (!row) return dl_failed();

@@ -30,11 +30,10 @@ static dl_status text(void *self, dlsh_buf *out) {
     return DL_OK;
 }
 
-static dl_status show(struct dlsh_session *session, void *self, struct dlsh_sink *sink) {
+static dl_status show(void *self, struct dlsh_sink *sink) {
     static const char *const names[] = {"crow  ", "col   ", "values"};
     dl_tensor *parts[] = {dl_sparse_crow(self), dl_sparse_col(self), dl_sparse_values(self)};
     DLSH_SCOPED_BUF b = {0};
-    (void)session;
     DLSH_TRY(text(self, &b));
     for (int i = 0; i < 3; i++) {
         dlsh_buf_printf(&b, "\n  %s  ", names[i]);

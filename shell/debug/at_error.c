@@ -139,18 +139,11 @@ static dl_status move(const dlsh_args *a, long by) {
 
 static long count_of(const dlsh_args *a) { return dlsh_given(a, "n") ? dlsh_arg_int(a, "n") : 1; }
 
-dl_status dlsh_at_error_up(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    return move(a, count_of(a));
-}
+dl_status dlsh_at_error_up(const dlsh_args *a) { return move(a, count_of(a)); }
 
-dl_status dlsh_at_error_down(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    return move(a, -count_of(a));
-}
+dl_status dlsh_at_error_down(const dlsh_args *a) { return move(a, -count_of(a)); }
 
-dl_status dlsh_at_error_variables(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+dl_status dlsh_at_error_variables(const dlsh_args *a) {
     if (!stop.standing) return dlsh_arg_fail(a, NULL, DL_ERR_STATE, "dbg { break error }", "no error stands here");
     stop.request = VARIABLES;
     return DL_OK;

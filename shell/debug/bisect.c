@@ -18,8 +18,7 @@ typedef struct question {
 
 /* The figures of the step; of a state that was restored but its number they are not known. */
 static void figures(const dl_trainer *t, int made, dlsh_value v[FIGURES]) {
-    dl_trainer_state now;
-    dl_trainer_get(t, &now);
+    dl_trainer_state now = dlsh_trainer_state(t);
     const double known[FIGURES] = {0, now.loss, now.acc, now.lr, now.grad_norm};
     v[0] = dlsh_int(now.step);
     for (int i = 1; i < FIGURES; i++) v[i] = made ? dlsh_float(known[i]) : dlsh_none();
@@ -160,8 +159,7 @@ static dl_status bisect_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer *t = dlsh_arg_handle(a, "trainer", &dlsh_trainer_class);
     question q = {dlsh_arg_session(a), dlsh_arg_str(a, "condition")};
     dl_bisection b = {.all = dlsh_arg_bool(a, "all")};
-    dl_trainer_state now;
-    dl_trainer_get(t, &now);
+    dl_trainer_state now = dlsh_trainer_state(t);
     DLSH_TRY(dl_trainer_bisect(t, holds, &q, &b));
     DLSH_TRY(report(a, q.text, &b, &now));
     return dlsh_give(DLSH_RECORD_OF({"step", number_or_none(b.first)},

@@ -55,8 +55,7 @@ static dl_status roll(const dlsh_args *a) {
     *dlsh_dbg.inside = 0;
     DLSH_TRY(dl_trainer_update(dlsh_dbg.trainer));
     DLSH_TRY(begin_step());
-    dl_trainer_state now;
-    dl_trainer_get(dlsh_dbg.trainer, &now);
+    dl_trainer_state now = dlsh_trainer_state(dlsh_dbg.trainer);
     dlsh_put(dlsh_arg_sink(a), "step %ld\n", now.step + 1);
     return DL_OK;
 }
@@ -143,19 +142,12 @@ static dl_status move(const dlsh_args *a, dl_status (*one)(const dlsh_args *)) {
     return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 
-static dl_status next_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    return move(a, over);
-}
+static dl_status next_run(const dlsh_args *a) { return move(a, over); }
 
-static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    return move(a, into);
-}
+static dl_status step_run(const dlsh_args *a) { return move(a, into); }
 
 /* What next and step did is undone; before that, a node each. */
-static dl_status back_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status back_run(const dlsh_args *a) {
     DLSH_TRY(dlsh_dbg_need(a));
     if (!dlsh_dbg.walk.at)
         return dlsh_arg_fail(a, NULL, DL_ERR_STATE, NULL, "this is the first node%s",
@@ -181,14 +173,12 @@ static int is_stop(const dlsh_args *a) {
     return dlsh_dbg_stops(dlsh_arg_session(a), dlsh_arg_sink(a)) && !(at_end() && dlsh_dbg.steps > 0);
 }
 
-static dl_status continue_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status continue_run(const dlsh_args *a) {
     if (dlsh_at_error_stands()) return dlsh_at_error_go_on();
     return run_until(a, is_stop);
 }
 
-static dl_status reverse_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status reverse_run(const dlsh_args *a) {
     DLSH_TRY(dlsh_dbg_need(a));
     if (dlsh_given(a, "continue") && strcmp(dlsh_arg_str(a, "continue"), "-continue") != 0)
         return dlsh_arg_fail(a, "continue", DL_ERR_VALUE, "reverse-continue", "reverse takes nothing");
@@ -202,8 +192,7 @@ static dl_status reverse_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 /* Out of the layer that step led into, else to the end of the pass. */
-static dl_status finish_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status finish_run(const dlsh_args *a) {
     DLSH_TRY(dlsh_dbg_need(a));
     char inside[DLSH_DBG_PATH], part[DLSH_DBG_PATH];
     const dlsh_nodewalk *w = &dlsh_dbg.walk;
@@ -220,28 +209,22 @@ static int is_condition(const dlsh_args *a) {
     return (at_end() && dlsh_dbg.steps <= 0) || dlsh_dbg_is_true(dlsh_arg_session(a), dlsh_arg_str(a, "condition"));
 }
 
-static dl_status until_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    return run_until(a, is_condition);
-}
+static dl_status until_run(const dlsh_args *a) { return run_until(a, is_condition); }
 
 /* ---------------------------------------------------------------- commands that look */
 
-static dl_status where_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status where_run(const dlsh_args *a) {
     if (dlsh_at_error_stands()) return dlsh_at_error_where();
     DLSH_TRY(dlsh_dbg_need(a));
     return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 
-static dl_status list_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status list_run(const dlsh_args *a) {
     DLSH_TRY(dlsh_dbg_need(a));
     return dlsh_dbg_list(dlsh_arg_sink(a), dlsh_given(a, "n") ? (int)dlsh_arg_int(a, "n") : NEAR);
 }
 
-static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status print_run(const dlsh_args *a) {
     DLSH_DROPPED dlsh_value v = dlsh_void();
     if (!dlsh_at_error_stands()) DLSH_TRY(dlsh_dbg_need(a));
     DLSH_TRY(dlsh_dbg_value(dlsh_arg_session(a), dlsh_arg_str(a, "expression"), 0, &v));
@@ -251,8 +234,7 @@ static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static dl_status display_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status display_run(const dlsh_args *a) {
     DLSH_TRY(dlsh_dbg_need(a));
     if (dlsh_dbg.nshown == DLSH_DBG_POINTS)
         return dlsh_arg_fail(a, NULL, DL_ERR_STATE, NULL, "at most %d expressions", DLSH_DBG_POINTS);
@@ -260,8 +242,7 @@ static dl_status display_run(const dlsh_args *a, dlsh_value *result) {
     return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 
-static dl_status quit_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status quit_run(const dlsh_args *a) {
     if (dlsh_at_error_stands()) return dlsh_at_error_go_on();
     DLSH_TRY(dlsh_dbg_need(a));
     dlsh_dbg.quit = 1;
@@ -419,8 +400,7 @@ dl_status dlsh_dbg_walk(dlsh_session *s, dl_tensor *loss) {
     return visit(s, s->sink, NULL);
 }
 
-static dl_status dbg_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status dbg_run(const dlsh_args *a) {
     DLSH_DROPPED dlsh_value v = dlsh_void();
     if (!dlsh_arg_node(a, "what")) {
         if (!dlsh_arg_node(a, "commands")) DLSH_TRY(dlsh_dbg_need(a));

@@ -59,9 +59,9 @@ void dlsh_dbg_unbind(dlsh_session *s);
 /* Does a breakpoint or watch stop here? Says which. */
 int dlsh_dbg_stops(dlsh_session *s, struct dlsh_sink *sink);
 
-dl_status dlsh_dbg_break(const dlsh_args *a, dlsh_value *result);
-dl_status dlsh_dbg_watch(const dlsh_args *a, dlsh_value *result);
-dl_status dlsh_dbg_delete(const dlsh_args *a, dlsh_value *result);
+dl_status dlsh_dbg_break(const dlsh_args *a);
+dl_status dlsh_dbg_watch(const dlsh_args *a);
+dl_status dlsh_dbg_delete(const dlsh_args *a);
 
 dl_status dlsh_dbg_need(const dlsh_args *a);
 
@@ -74,6 +74,6 @@ const char *dlsh_at_error_mode(void);
 int dlsh_at_error_stands(void);
 dl_status dlsh_at_error_go_on(void);
 dl_status dlsh_at_error_where(void);
-dl_status dlsh_at_error_up(const dlsh_args *a, dlsh_value *result);
-dl_status dlsh_at_error_down(const dlsh_args *a, dlsh_value *result);
-dl_status dlsh_at_error_variables(const dlsh_args *a, dlsh_value *result);
+dl_status dlsh_at_error_up(const dlsh_args *a);
+dl_status dlsh_at_error_down(const dlsh_args *a);
+dl_status dlsh_at_error_variables(const dlsh_args *a);

@@ -361,8 +361,7 @@ static int find_name(dlsh_session *s, dlsh_point *p) {
     return 0;
 }
 
-dl_status dlsh_dbg_break(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+dl_status dlsh_dbg_break(const dlsh_args *a) {
     dlsh_session *s = dlsh_arg_session(a);
     dlsh_point p = {.kind = DLSH_AT_CONDITION};
     dlsh_value v;
@@ -392,8 +391,7 @@ dl_status dlsh_dbg_break(const dlsh_args *a, dlsh_value *result) {
     return add_point(a, &p, holds && !p.everywhere ? ": it holds already; it stops where it holds again" : "");
 }
 
-dl_status dlsh_dbg_watch(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+dl_status dlsh_dbg_watch(const dlsh_args *a) {
     dlsh_session *s = dlsh_arg_session(a);
     dlsh_point p = {.kind = DLSH_AT_CHANGE};
     char net[DLSH_DBG_TEXT], paths[DLSH_DBG_TEXT];
@@ -416,8 +414,7 @@ dl_status dlsh_dbg_watch(const dlsh_args *a, dlsh_value *result) {
     return add_point(a, &p, "");
 }
 
-dl_status dlsh_dbg_delete(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+dl_status dlsh_dbg_delete(const dlsh_args *a) {
     DLSH_TRY(dlsh_dbg_need(a));
     int all = !dlsh_given(a, "n"), left = 0, n = dlsh_dbg.npoints;
     for (int i = 0; i < n; i++)

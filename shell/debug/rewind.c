@@ -5,8 +5,7 @@
 enum { SHOWN = 16 }; /* digits of a hash */
 
 static long step_of(const dl_trainer *t) {
-    dl_trainer_state now;
-    dl_trainer_get(t, &now);
+    dl_trainer_state now = dlsh_trainer_state(t);
     return now.step;
 }
 

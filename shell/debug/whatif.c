@@ -411,9 +411,8 @@ static dl_status compare(whatif *w) {
     return st;
 }
 
-static dl_status whatif_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status whatif_run(const dlsh_args *a) {
     whatif w = {.a = a, .s = dlsh_arg_session(a), .node = -1, .which = -1};
-    (void)result;
     int recording = dl_recording_set(0);
     dl_nan_policy policy = dl_nan_policy_get();
     dl_nan_policy_set(DL_NAN_OFF);

@@ -20,9 +20,8 @@ static dl_status whose(const dlsh_args *a, dlsh_value *v) {
                          dlsh_a(other));
 }
 
-static dl_status why_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status why_run(const dlsh_args *a) {
     const dlsh_node *n = dlsh_arg_node(a, "what");
-    (void)result;
     int zero = is_word(n, "zero"), none = n->kind == DLSH_N_NONE;
     if (zero || none) {
         DLSH_DROPPED dlsh_value v = dlsh_void();

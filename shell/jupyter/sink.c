@@ -329,7 +329,7 @@ dl_status jup_value_bundle(dlsh_value v, dlsh_bundle *b) {
     }
     dlsh_bundle *outer = out.collect;
     out.collect = b;
-    dl_status status = v.as.handle->cls->show(jup.s, v.as.handle->self, &out.sink);
+    dl_status status = v.as.handle->cls->show(v.as.handle->self, &out.sink);
     out.collect = outer;
     return status;
 }

@@ -102,6 +102,8 @@ enum dlsh_command_flags {
 /* What a command does. *result is DLSH_VOID on entry; a command with DLSH_FUNCTION sets it to an owned value. Failures:
  * return the code of a recorded failure (of the library, or dlsh_arg_fail); the language adds the place. */
 typedef dl_status dlsh_run_fn(const dlsh_args *args, dlsh_value *result);
+/* The same of a command that never has a result. */
+typedef dl_status dlsh_act_fn(const dlsh_args *args);
 
 /* A short way for a call with n positional arguments: 1 when it was done, 0 (nothing has changed, nothing is recorded)
  * when `run` must do it, which also reports what is wrong. */
@@ -115,16 +117,22 @@ struct dlsh_command {
     const dlsh_param *params;   /* NULL: none */
     const dlsh_option *options; /* NULL: none */
     const dlsh_command *subs;   /* rows for DLSH_ARG_SUBCOMMAND */
-    dlsh_run_fn *run;           /* NULL only when there are subs */
-    const char *examples;       /* one a line */
-    const void *data;           /* for families that serve several rows with one function: dlsh_arg_data(args) */
-    dlsh_quick_fn *quick;       /* for what loops call often; may be NULL */
+    dlsh_run_fn *run;           /* or act: the one that a row names; both NULL only when there are subs */
+    dlsh_act_fn *act;
+    const char *examples; /* one a line */
+    const void *data;     /* for families that serve several rows with one function: dlsh_arg_data(args) */
+    dlsh_quick_fn *quick; /* for what loops call often; may be NULL */
 };
 
+/* f when it is of the type, else NULL. */
+#define DLSH_IF_IS(type, f) _Generic((f), type * : (f), default : NULL)
 /* A row of the table, and one that is a function only; fields after `doc` are given by name. Parameters and options
  * that belong to one row alone are written in it. */
 #define DLSH_ROW(name_, flags_, run_, usage_, doc_, ...)                                                               \
-    { .name = name_, .flags = flags_, .run = run_, .usage = usage_, .doc = doc_, __VA_ARGS__ }
+    {                                                                                                                  \
+        .name = name_, .flags = flags_, .run = DLSH_IF_IS(dlsh_run_fn, run_), .act = DLSH_IF_IS(dlsh_act_fn, run_),    \
+        .usage = usage_, .doc = doc_, __VA_ARGS__                                                                      \
+    }
 #define DLSH_FN_ROW(name_, run_, usage_, doc_, ...) DLSH_ROW(name_, DLSH_ONLY_FUNCTION, run_, usage_, doc_, __VA_ARGS__)
 #define DLSH_CHANGE_ROW(name_, run_, usage_, doc_, ...)                                                                \
     DLSH_ROW(name_, DLSH_ONLY_FUNCTION | DLSH_ACTS | DLSH_CHANGES_FIRST, run_, usage_, doc_, __VA_ARGS__)

@@ -147,7 +147,7 @@ struct dlsh_class {
     /* One line of text for print() and lists; default "<trainer>". Appends to a buffer. */
     dl_status (*text)(void *self, struct dlsh_buf *out);
     /* The full view of an expression statement or `show`; default: the one line. */
-    dl_status (*show)(struct dlsh_session *s, void *self, struct dlsh_sink *sink);
+    dl_status (*show)(void *self, struct dlsh_sink *sink);
     const dlsh_field *fields;           /* ends with a NULL name */
     const struct dlsh_command *methods; /* rows; the object is dlsh_arg_self(args); ends with a NULL name */
     /* Fields known only at run time (layers of a net). Returns DL_ERR_NAME, unrecorded, when there is none. */

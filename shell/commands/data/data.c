@@ -168,15 +168,13 @@ static dl_status show_classes(dlsh_sink *sink, dl_dataset *d) {
     return st;
 }
 
-static dl_status show_dataset(struct dlsh_session *s, void *self, struct dlsh_sink *sink) {
-    (void)s;
+static dl_status show_dataset(void *self, struct dlsh_sink *sink) {
     DLSH_TRY(show_facts(sink, self));
     DLSH_TRY(show_splits(sink, self, DL_TRAIN, DL_TEST + 1));
     return dl_dataset_classes(self) && !dl_dataset_slow(self) ? show_classes(sink, self) : DL_OK;
 }
 
-static dl_status show_split(struct dlsh_session *s, void *self, struct dlsh_sink *sink) {
-    (void)s;
+static dl_status show_split(void *self, struct dlsh_sink *sink) {
     dlsh_split *p = self;
     return show_splits(sink, p->data, p->which, p->which + 1);
 }
@@ -433,8 +431,7 @@ static dl_status next_loader(struct dlsh_session *s, void *self, dlsh_value *out
     return next_batch(self, out);
 }
 
-static dl_status seek_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result; /* nothing to print */
+static dl_status seek_run(const dlsh_args *a) {
     return dl_loader_seek(dlsh_arg_self(a), dlsh_arg_int(a, "epoch"), dlsh_arg_int(a, "batch"));
 }
 

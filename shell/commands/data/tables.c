@@ -374,10 +374,9 @@ static dl_status put_rows(const dlsh_args *a, const dlsh_record *r, const dlsh_v
     return DL_OK;
 }
 
-static dl_status write_csv_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status write_csv_run(const dlsh_args *a) {
     const dlsh_record *r = dlsh_arg(a, "columns")->as.record;
     DLSH_SCOPED_BUF b = {0};
-    (void)result;
     if (!r->n) return dlsh_arg_fail(a, "columns", DL_ERR_VALUE, "{a: [1, 2], b: x}", "a table needs a column");
     if (!dl_format_for(dlsh_arg_str(a, "path"), DL_HOLDS_CELLS)) return dl_failed();
     DLSH_FREED dlsh_value *lists = dl_memory_alloc(r->n, sizeof *lists);

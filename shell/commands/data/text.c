@@ -96,8 +96,7 @@ static dl_status id_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give(id < 0 ? dlsh_none() : dlsh_int(id), result);
 }
 
-static dl_status save_tokenizer_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status save_tokenizer_run(const dlsh_args *a) {
     return dl_tokenizer_save(dlsh_arg_self(a), dlsh_arg_str(a, "folder"));
 }
 

@@ -37,8 +37,7 @@ static dl_status open_run(const dlsh_args *a, dl_run **run, long *step) {
                                 "the run has ended, nothing is added to it");
 }
 
-static dl_status artifact_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status artifact_run(const dlsh_args *a) {
     const char *path = dlsh_arg_str(a, "path"), *slash = strrchr(path, '/'), *kind = dlsh_arg_str(a, "kind");
     const char *name = dlsh_given(a, "name") ? dlsh_arg_str(a, "name") : slash ? slash + 1 : path;
     dl_run *run;

@@ -161,8 +161,7 @@ dl_status dlsh_diff_show(const dlsh_args *a, dl_store *store, long before, long 
     return show(a, c, again);
 }
 
-dl_status dlsh_diff_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+dl_status dlsh_diff_run(const dlsh_args *a) {
     dl_store *store;
     DLSH_FREED long *ids = NULL;
     int n;

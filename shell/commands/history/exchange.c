@@ -43,8 +43,7 @@ static dl_status choose(const dlsh_args *a, dl_store **store, chosen *c) {
     return find(a, *store, &where, c);
 }
 
-static dl_status export_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status export_run(const dlsh_args *a) {
     dl_store *store;
     chosen c __attribute__((cleanup(free_chosen))) = {0};
     const char *path = dlsh_arg_str(a, "file"), *rows = dlsh_arg_str(a, "rows");

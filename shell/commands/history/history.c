@@ -298,8 +298,7 @@ static dl_status show_one(const dlsh_args *a, const dl_run_info *r) {
     return sink->ops->value(sink, v);
 }
 
-static dl_status run_show(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status run_show(const dlsh_args *a) {
     dl_store *store;
     DLSH_ENDED(dl_run_list_free) dl_run_list *l = dlsh_named_run(a, &store);
     if (!l) return dl_failed();
@@ -345,8 +344,7 @@ static void say_runs(const dlsh_args *a, int n, const char *what) {
     dlsh_put(dlsh_arg_sink(a), "%d run%s %s\n", n, n == 1 ? "" : "s", what);
 }
 
-static dl_status run_delete(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status run_delete(const dlsh_args *a) {
     dl_store *store;
     int hide = *(const int *)dlsh_arg_data(a), n, named = dlsh_arg_count(a, "runs") > 0;
     long *ids;
@@ -359,8 +357,7 @@ static dl_status run_delete(const dlsh_args *a, dlsh_value *result) {
     return status;
 }
 
-static dl_status run_tag_many(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status run_tag_many(const dlsh_args *a) {
     dl_store *store;
     long *ids;
     int n, remove = dlsh_arg_bool(a, "remove");
@@ -379,8 +376,7 @@ static dl_status run_tag_many(const dlsh_args *a, dlsh_value *result) {
     return status;
 }
 
-static dl_status run_note_many(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status run_note_many(const dlsh_args *a) {
     dl_store *store;
     long *ids;
     int n;
@@ -392,8 +388,7 @@ static dl_status run_note_many(const dlsh_args *a, dlsh_value *result) {
     return status;
 }
 
-static dl_status run_rename(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status run_rename(const dlsh_args *a) {
     dl_store *store;
     long id;
     DLSH_TRY(find_run(a, &store, &id));
@@ -538,8 +533,7 @@ static dl_status sql_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- tag, note */
 
-static dl_status tag_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status tag_run(const dlsh_args *a) {
     dl_store *store;
     long id;
     DLSH_TRY(find_run(a, &store, &id));
@@ -552,8 +546,7 @@ static dl_status tag_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static dl_status note_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status note_run(const dlsh_args *a) {
     dl_store *store;
     long id;
     DLSH_TRY(find_run(a, &store, &id));

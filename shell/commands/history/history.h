@@ -80,4 +80,4 @@ dl_status dlsh_run_record(const dl_run_info *r, dlsh_value *out);
 dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result);       /* runs.c */
 dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result);    /* compare.c */
 dl_status dlsh_compare_groups(const dlsh_args *a, dlsh_value *result); /* groups.c */
-dl_status dlsh_diff_run(const dlsh_args *a, dlsh_value *result);       /* diff.c */
+dl_status dlsh_diff_run(const dlsh_args *a);                           /* diff.c */

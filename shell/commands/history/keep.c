@@ -31,8 +31,7 @@ static void put_bytes(dlsh_buf *b, long n) {
         dlsh_buf_printf(b, "%.1f MB", (double)n / (1 << 20));
 }
 
-static dl_status gc_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status gc_run(const dlsh_args *a) {
     double age = duration_of(dlsh_arg_str(a, "older"));
     int dry = dlsh_arg_bool(a, "dry");
     dl_gc_result r;
@@ -63,8 +62,7 @@ static dl_status gc_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- db */
 
-static dl_status check_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status check_run(const dlsh_args *a) {
     static const char *const questions[] = {"pragma integrity_check",
                                             "select 'series ' || key || ' of run ' || run_id || ': ' || n || ' points "
                                             "are noted, ' || (select count(*) from metric"
@@ -98,8 +96,7 @@ static dl_status check_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static dl_status backup_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status backup_run(const dlsh_args *a) {
     dl_store *store = dlsh_history(a);
     if (!store) return dl_failed();
     if (dl_store_backup(store, dlsh_arg_str(a, "file"))) return dlsh_place_failure(a, "file");
@@ -107,8 +104,7 @@ static dl_status backup_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static dl_status vacuum_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status vacuum_run(const dlsh_args *a) {
     dl_store *store = dlsh_history(a);
     if (!store) return dl_failed();
     struct stat s;
@@ -121,8 +117,7 @@ static dl_status vacuum_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static dl_status merge_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status merge_run(const dlsh_args *a) {
     dl_store *store = dlsh_history(a);
     if (!store) return dl_failed();
     if (!dlsh_arg_count(a, "files"))
@@ -142,8 +137,7 @@ static dl_status merge_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 /* Opening a store for writing has brought it up to date. */
-static dl_status migrate_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status migrate_run(const dlsh_args *a) {
     dl_store_stats x;
     dl_store *store = dlsh_history(a);
     if (!store) return dl_failed();

@@ -222,13 +222,12 @@ static dl_status list_runs(dlsh_sink *sink, const dlsh_factors *f, const axis *a
     return st;
 }
 
-static dl_status pcoord_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status pcoord_run(const dlsh_args *a) {
     dlsh_look look = dlsh_sink_look(dlsh_arg_sink(a));
     const int people = look.mode == DLSH_MODE_TABLE, width = look.width > 30 ? look.width - 1 : 79;
     int room = people ? width / LEAST_GAP : MOST_AXES, n, left_out;
     axis axes[MOST_AXES + 1];
     dlsh_factors f;
-    (void)result;
     DLSH_TRY(dlsh_factors_read(a, &f));
     dl_status st = choose_axes(a, &f, axes, room < MOST_AXES ? room : MOST_AXES, &n, &left_out);
     if (!st) st = people ? draw(a, &f, axes, n, left_out, width) : list_runs(dlsh_arg_sink(a), &f, axes, n);

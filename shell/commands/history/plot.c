@@ -192,8 +192,7 @@ static dl_status fill(const dlsh_args *a, dlsh_chart *c, long max_points) {
     return dlsh_chart_smooth(a, c);
 }
 
-static dl_status plot_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status plot_run(const dlsh_args *a) {
     DLSH_ENDED(dlsh_chart_free) dlsh_chart *c = calloc(1, sizeof *c);
     dlsh_look look = dlsh_sink_look(dlsh_arg_sink(a));
     /* more points than columns cannot be seen; programs get all */

@@ -119,8 +119,7 @@ static dl_status log_values(const dlsh_args *a, dl_run *run, long *step) {
     return DL_OK;
 }
 
-static dl_status log_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status log_run(const dlsh_args *a) {
     recording *r = dlsh_arg_self(a);
     if (!r->run)
         return dlsh_fail(DL_ERR_VALUE, "start_run() begins another", "the run%s%s has ended", *r->name ? " " : "",
@@ -133,20 +132,15 @@ static dl_status log_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 /* t.log: logs into the run of the trainer. */
-static dl_status trainer_log(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status trainer_log(const dlsh_args *a) {
     dl_trainer *t = dlsh_arg_self(a);
-    dl_trainer_state s;
-    dl_trainer_get(t, &s);
+    dl_trainer_state s = dlsh_trainer_state(t);
     dl_run *run = dl_trainer_run(t);
     if (!run) return dlsh_fail(DL_ERR_VALUE, "step t", "the run of a trainer begins with its first step");
     return log_values(a, run, &s.step);
 }
 
-static dl_status end_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    return end(dlsh_arg_self(a), dlsh_arg_str(a, "error"));
-}
+static dl_status end_run(const dlsh_args *a) { return end(dlsh_arg_self(a), dlsh_arg_str(a, "error")); }
 
 static const dlsh_param log_params[] = {{"metric", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
                                          .doc = "a name, as \"test/acc\"; names without a slash can be options"},

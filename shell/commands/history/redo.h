@@ -43,4 +43,4 @@ dl_status dlsh_take_up(const dlsh_args *a, dl_trainer *t, long *epochs, long *st
 
 dl_status dlsh_rerun_run(const dlsh_args *a, dlsh_value *result);
 dl_status dlsh_resume_run(const dlsh_args *a, dlsh_value *result);
-dl_status dlsh_restore_code_run(const dlsh_args *a, dlsh_value *result);
+dl_status dlsh_restore_code_run(const dlsh_args *a);

@@ -9,8 +9,7 @@ static int is_page(const char *path) {
     return dot && (!strcasecmp(dot, ".html") || !strcasecmp(dot, ".htm"));
 }
 
-static dl_status report_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status report_run(const dlsh_args *a) {
     const char *path = dlsh_arg_str(a, "file"), *title = dlsh_arg_str(a, "title");
     if (!is_page(path))
         return dlsh_arg_fail(a, "file", DL_ERR_UNSUPPORTED,

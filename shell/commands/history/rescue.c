@@ -81,8 +81,7 @@ static dl_status write_plain(dlsh_buf *plain, const char *folder) {
     return dlsh_buf_write(plain, path);
 }
 
-static dl_status rescue_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status rescue_run(const dlsh_args *a) {
     dlsh_session *s = dlsh_arg_session(a);
     dlsh_sink *out = dlsh_arg_sink(a);
     const char *folder = dlsh_arg_str(a, "folder");

@@ -203,8 +203,7 @@ static dl_status restore_code(const dlsh_args *a, dl_store *store, const dl_run_
     return st;
 }
 
-dl_status dlsh_restore_code_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+dl_status dlsh_restore_code_run(const dlsh_args *a) {
     dl_store *store;
     DLSH_ENDED(dl_run_list_free) dl_run_list *l = dlsh_named_run(a, &store);
     if (!l) return dl_failed();

@@ -160,8 +160,7 @@ static void wait_for_end(void) {
     dl_idle(0);
 }
 
-static dl_status serve_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status serve_run(const dlsh_args *a) {
     const char *title = dlsh_arg_str(a, "title");
     long port = dlsh_arg_int(a, "port");
     server s = {.title = title ? title : "Runs"};

@@ -259,8 +259,7 @@ static const struct action {
     on_sweep *run;
 } actions[] = {{"show", dlsh_sweep_show}, {"worker", work}, {"resume", resume}};
 
-static dl_status sweep_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status sweep_run(const dlsh_args *a) {
     const char *what = dlsh_arg_str(a, "what"), *id = dlsh_arg_str(a, "id");
     int block = dlsh_given(a, "block") || dlsh_arg_node(a, "block");
     dl_store *store = dlsh_history(a);

@@ -6,6 +6,7 @@
 
 #include "commands/context.h"
 #include "commands/history/redo.h"
+#include "commands/nets/nets.h"
 
 static struct {
     int read, taken, by_hand;
@@ -45,8 +46,7 @@ static dl_status warn_of_data(const dlsh_args *a, dl_store *store, const dl_trai
 
 /* Is this the trainer of the run? Then it takes up the checkpoint. */
 static dl_status take(const dlsh_args *a, dl_trainer *t) {
-    dl_trainer_state s;
-    dl_trainer_get(t, &s);
+    dl_trainer_state s = dlsh_trainer_state(t);
     dl_store *store = dlsh_store(dlsh_arg_session(a));
     if (!store) return dl_failed();
     if (s.run || s.step) return DL_OK;
@@ -65,8 +65,7 @@ static dl_status take(const dlsh_args *a, dl_trainer *t) {
 dl_status dlsh_take_up(const dlsh_args *a, dl_trainer *t, long *epochs, long *steps) {
     if (!ordered() || order.by_hand) return DL_OK;
     if (!order.taken) DLSH_TRY(take(a, t));
-    dl_trainer_state s;
-    dl_trainer_get(t, &s);
+    dl_trainer_state s = dlsh_trainer_state(t);
     if (!order.taken || s.run != order.run) return DL_OK;
     const long per = (s.batches + s.accumulate - 1) / s.accumulate;
     const long until = *epochs ? (order.at / per + *epochs) * per : order.at + *steps;

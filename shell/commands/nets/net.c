@@ -139,8 +139,7 @@ static dl_status show_layer(dlsh_sink *sink, void *self) {
     return DL_OK;
 }
 
-static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
-    (void)s;
+static dl_status show(void *self, dlsh_sink *sink) {
     if (!is_group(self)) return show_layer(sink, self);
     dl_net_input in[DL_NET_INPUTS];
     int n = dl_module_inputs(self, in);

@@ -8,8 +8,7 @@
 
 /* ---------------------------------------------------------------- modes, copies, dtypes */
 
-static dl_status set_mode(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status set_mode(const dlsh_args *a) {
     dl_module_train(dlsh_arg_self(a), dlsh_arg_data(a) != NULL);
     return DL_OK;
 }
@@ -35,8 +34,7 @@ static dl_status to_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static dl_status zero_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status zero_run(const dlsh_args *a) {
     dl_module_zero_grad(dlsh_arg_self(a));
     return DL_OK;
 }
@@ -93,10 +91,9 @@ static dl_status average(dl_tensor *own, dl_tensor *other, double decay, int cop
     return sum ? dl_assign(own, sum) : dl_failed();
 }
 
-static dl_status average_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status average_run(const dlsh_args *a) {
     double decay = dlsh_arg_float(a, "decay");
     dl_module *m = dlsh_arg_handle(a, "net", &dlsh_net_class);
-    (void)result;
     if (!(decay >= 0 && decay <= 1))
         return dlsh_arg_fail(a, "decay", DL_ERR_VALUE, NULL, "decay is a number from 0 to 1, not %g", decay);
     DLSH_TRY(dl_module_check_built(dlsh_arg_self(a)));
@@ -214,15 +211,13 @@ static int batch_inputs(const dlsh_args *a, dl_net_input *in) {
     return n;
 }
 
-static dl_status build_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status build_run(const dlsh_args *a) {
     dl_net_input in[DL_NET_INPUTS];
     int n = batch_inputs(a, in);
     return n < 0 ? dl_failed() : dl_module_build_for(dlsh_arg_self(a), in, n, dlsh_default_device());
 }
 
-static dl_status summary_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status summary_run(const dlsh_args *a) {
     dl_net_input in[DL_NET_INPUTS];
     int n = batch_inputs(a, in);
     DLSH_ENDED(dl_summary_free)

@@ -22,6 +22,12 @@ dlsh_value dlsh_net_value(dl_module *m);
 /* Lets `net` statements build nets. */
 void dlsh_nets_serve(dlsh_services *to);
 
+static inline dl_trainer_state dlsh_trainer_state(const dl_trainer *t) {
+    dl_trainer_state s;
+    dl_trainer_get(t, &s);
+    return s;
+}
+
 /* A number as a value; NaN becomes none. */
 dlsh_value dlsh_known(double v);
 

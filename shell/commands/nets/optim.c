@@ -147,8 +147,7 @@ static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
-static dl_status zero_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status zero_run(const dlsh_args *a) {
     dl_optimizer_zero_grad(dlsh_arg_self(a));
     return DL_OK;
 }
@@ -200,8 +199,7 @@ static dl_status state_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_hand_over(&r, result);
 }
 
-static dl_status load_state_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status load_state_run(const dlsh_args *a) {
     DLSH_ENDED(dl_tensor_file_free) dl_tensor_file *f = dlsh_file_of_record(a, dlsh_arg(a, "state")->as.record);
     return f ? dl_optimizer_load_state(dlsh_arg_self(a), f, "") : dl_failed();
 }
@@ -308,8 +306,7 @@ static dl_status call_schedule(dlsh_session *s, void *self, const dlsh_callargs 
     return DL_OK;
 }
 
-static dl_status report_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status report_run(const dlsh_args *a) {
     dl_schedule_report(dlsh_arg_self(a), dlsh_arg_float(a, "metric"));
     return DL_OK;
 }

@@ -31,8 +31,7 @@ static dl_status scale_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give(dlsh_tensor(y), result);
 }
 
-static dl_status unscale_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status unscale_run(const dlsh_args *a) {
     return dl_scaler_unscale(dlsh_arg_self(a), dlsh_arg_handle(a, "optimizer", &dlsh_optimizer_class));
 }
 
@@ -43,8 +42,7 @@ static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
-static dl_status update_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status update_run(const dlsh_args *a) {
     dl_scaler_update(dlsh_arg_self(a));
     return DL_OK;
 }

@@ -19,8 +19,7 @@ static void destroy(void *self) {
 }
 
 static dl_status text(void *self, dlsh_buf *out) {
-    dl_trainer_state s;
-    dl_trainer_get(self, &s);
+    dl_trainer_state s = dlsh_trainer_state(self);
     dlsh_buf_printf(out, "<trainer of %s on %s, step %ld>", dl_module_name(dl_trainer_model(self)),
                     dl_dataset_name(dl_trainer_dataset(self)), s.step);
     return DL_OK;
@@ -51,10 +50,8 @@ static dlsh_value schedule_text(const dl_schedule *s) {
     return dlsh_stringf("%.*s%s, %s:%d", (int)fits, text, fits < n ? " ..." : "", f->unit->name, f->node->span.line);
 }
 
-static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
-    (void)s;
-    dl_trainer_state st;
-    dl_trainer_get(self, &st);
+static dl_status show(void *self, dlsh_sink *sink) {
+    dl_trainer_state st = dlsh_trainer_state(self);
     const long held = dl_trainer_held(self) ? dl_dataset_len(dl_trainer_held(self), DL_TEST) : 0;
     dlsh_table t = DLSH_TABLE({"trainer", 'l', ""}, {"value", 'l', ""});
     const dlsh_entry rows[] = {{"net", dlsh_string(dl_module_name(dl_trainer_model(self)))},
@@ -84,8 +81,7 @@ static dl_status show(dlsh_session *s, void *self, dlsh_sink *sink) {
 /* Fields that are numbers of the state. */
 #define NUMBER(name, expr)                                                                                             \
     static dl_status get_##name(void *self, dlsh_value *out) {                                                         \
-        dl_trainer_state s;                                                                                            \
-        dl_trainer_get(self, &s);                                                                                      \
+        dl_trainer_state s = dlsh_trainer_state(self);                                                                 \
         *out = expr;                                                                                                   \
         return DL_OK;                                                                                                  \
     }
@@ -131,8 +127,7 @@ static dl_status get_output(void *self, dlsh_value *out) {
 
 /* The loss as a tensor with its history between forward and backward, else as a number. */
 static dl_status get_loss(void *self, dlsh_value *out) {
-    dl_trainer_state s;
-    dl_trainer_get(self, &s);
+    dl_trainer_state s = dlsh_trainer_state(self);
     dl_tensor *t = dl_trainer_loss(self);
     if (!t || s.phase != 1) return get_loss_value(self, out);
     *out = dlsh_tensor(dl_ref(t));
@@ -145,8 +140,7 @@ static dl_status set_lr(void *self, dlsh_value v) {
 }
 
 static dl_status get_run(void *self, dlsh_value *out) {
-    dl_trainer_state s;
-    dl_trainer_get(self, &s);
+    dl_trainer_state s = dlsh_trainer_state(self);
     *out = dlsh_none();
     if (!s.run) return DL_OK;
     return dlsh_give(DLSH_RECORD_OF({"id", dlsh_int(s.run)}), out);
@@ -421,8 +415,7 @@ static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
         DLSH_TRY(dl_trainer_step(t));
     }
     put_notice(a, t);
-    dl_trainer_state s;
-    dl_trainer_get(t, &s);
+    dl_trainer_state s = dlsh_trainer_state(t);
     if (!n) return dlsh_give(DLSH_RECORD_OF({"step", dlsh_int(s.step)}), result); /* of a run that goes on later */
     const figure f[] = {
         {"loss", "%.6g", s.loss}, {"acc", "%.4g", s.acc}, {"lr", "%.6g", s.lr}, {"grad_norm", "%.6g", s.grad_norm}};
@@ -432,15 +425,13 @@ static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status forward_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer *t = trainer_of(a);
     DLSH_TRY(dl_trainer_forward(t));
-    dl_trainer_state s;
-    dl_trainer_get(t, &s);
+    dl_trainer_state s = dlsh_trainer_state(t);
     const figure f[] = {{"loss", "%.6g", s.loss}, {"acc", "%.4g", s.acc}};
     return put_figures(a, s.step, f, 2, result);
 }
 
-static dl_status backward_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status backward_run(const dlsh_args *a) {
     const dlsh_value *v = dlsh_arg(a, "what");
-    (void)result;
     if (v->type != DLSH_TENSOR) return dl_trainer_backward(dlsh_unwrap(*v, &dlsh_trainer_class));
     return dl_backward(v->as.tensor, dlsh_arg_tensor(a, "seed"), dlsh_arg_bool(a, "retain"),
                        dlsh_arg_bool(a, "create_graph"));
@@ -449,8 +440,7 @@ static dl_status backward_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status update_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer *t = trainer_of(a);
     DLSH_TRY(dl_trainer_update(t));
-    dl_trainer_state s;
-    dl_trainer_get(t, &s);
+    dl_trainer_state s = dlsh_trainer_state(t);
     const figure f[] = {{"loss", "%.6g", s.loss}, {"lr", "%.6g", s.lr}, {"grad_norm", "%.6g", s.grad_norm}};
     return put_figures(a, s.step, f, 3, result);
 }
@@ -512,8 +502,7 @@ static int progress(void *ctx, const dl_train_progress *p) {
 static dl_status show_stopped(bar *b, const dl_trainer *t, dl_status status) {
     if (!b->line.label || !b->sink->ops->progress) return status; /* it has not begun */
     char text[64];
-    dl_trainer_state s;
-    dl_trainer_get(t, &s);
+    dl_trainer_state s = dlsh_trainer_state(t);
     b->line.failed = status != DL_ERR_INTERRUPT;
     snprintf(text, sizeof text, "%s after step %ld", b->line.failed ? "failed" : "interrupted", s.step);
     b->line.stopped = text;
@@ -544,8 +533,7 @@ static dl_status train_run(const dlsh_args *a, dlsh_value *result) {
     dl_status trained = wanted && !epochs && !steps ? DL_OK : dl_trainer_train(t, epochs, steps, progress, &b);
     if (trained) return show_stopped(&b, t, trained);
     put_notice(a, t);
-    dl_trainer_state s;
-    dl_trainer_get(t, &s);
+    dl_trainer_state s = dlsh_trainer_state(t);
     put_end(a, &s);
     const char *best = *s.stop || *s.keep ? "best_step" : NULL;
     return dlsh_give(DLSH_RECORD_OF({"step", dlsh_int(s.step)}, {"loss", dlsh_float(s.loss)},

@@ -157,10 +157,9 @@ static dl_status run_checks(dlsh_examination *e) {
     return DL_OK;
 }
 
-static dl_status doctor_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status doctor_run(const dlsh_args *a) {
     const dlsh_value *what = dlsh_arg(a, "what");
     dlsh_examination e = {.s = dlsh_arg_session(a)};
-    (void)result;
     dl_nan_policy policy = dl_nan_policy_get();
     dl_nan_policy_set(DL_NAN_OFF);
     dl_status st = dlsh_read_journal(&e);

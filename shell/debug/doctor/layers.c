@@ -315,13 +315,12 @@ static dl_status find_subject(const dlsh_args *a, dlsh_value *out) {
     return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "layers t, or layers m", "there is neither a trainer nor a net");
 }
 
-static dl_status layers_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status layers_run(const dlsh_args *a) {
     dlsh_session *s = dlsh_arg_session(a);
     dlsh_value what = dlsh_void();
     dlsh_probe p = {0};
     layers all = {0};
     char title[200];
-    (void)result;
     DLSH_TRY(find_subject(a, &what));
     dl_trainer *t = dlsh_unwrap(what, &dlsh_trainer_class);
     dl_module *m = t ? dl_trainer_model(t) : dlsh_unwrap(what, &dlsh_net_class);

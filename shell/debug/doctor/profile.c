@@ -159,14 +159,13 @@ static dl_status show(const profile *p, dlsh_sink *sink, long steps, double seco
     return DL_OK;
 }
 
-static dl_status profile_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status profile_run(const dlsh_args *a) {
     dl_trainer *t = dlsh_arg_handle(a, "trainer", &dlsh_trainer_class);
     long steps = dlsh_arg_int(a, "steps");
     dlsh_probe probe = {0};
     profile p = {0};
     double seconds = 0;
     char title[160];
-    (void)result;
     if (steps < 1) return dlsh_arg_fail(a, "steps", DL_ERR_VALUE, NULL, "steps must be at least 1, got %ld", steps);
     dl_status st = dlsh_probe_trainer(&probe, t, dl_loader_batch(dl_trainer_loader(t)));
     if (!st) p.device = dl_device_of(probe.in[0]), st = find_parts(&p, probe.net, "");

@@ -201,8 +201,7 @@ static dl_status attend(const dlsh_args *a, lesson *l, long number) {
     return DL_OK;
 }
 
-static dl_status lesson_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status lesson_run(const dlsh_args *a) {
     static int running;
     const char *which = dlsh_arg_str(a, "which");
     DLSH_SCOPED_BUF file = {0};

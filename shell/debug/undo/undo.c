@@ -145,9 +145,8 @@ static dl_status undo_one(const dlsh_args *a) {
     return DL_OK;
 }
 
-static dl_status undo_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status undo_run(const dlsh_args *a) {
     long n = dlsh_given(a, "n") ? dlsh_arg_int(a, "n") : 1;
-    (void)result;
     if (n < 1) return dlsh_arg_fail(a, "n", DL_ERR_VALUE, "undo 2", "a number of statements is at least 1, not %ld", n);
     for (long i = 0; i < n; i++) DLSH_TRY(undo_one(a));
     return DL_OK;

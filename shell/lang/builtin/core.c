@@ -9,13 +9,12 @@
 
 /* ---------------------------------------------------------------- commands */
 
-static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status print_run(const dlsh_args *a) {
     DLSH_SCOPED_BUF b = {0};
     dl_status st = DL_OK;
     dlsh_sink *sink = dlsh_arg_sink(a);
     int err = dlsh_arg_bool(a, "err");
     int json = dlsh_sink_look(sink).mode == DLSH_MODE_JSON && !err; /* then each value is a line of its own */
-    (void)result;
     for (int i = 0; i < dlsh_arg_count(a, "values") && !st; i++) {
         const dlsh_value v = *dlsh_arg_at(a, "values", i);
         if (i) dlsh_buf_puts(&b, dlsh_arg_str(a, "sep"));
@@ -30,15 +29,13 @@ static dl_status print_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
-static dl_status no_grad_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status no_grad_run(const dlsh_args *a) {
     DLSH_SCOPED_GRAD_MODE(0);
     return dlsh_arg_exec(a, "block", NULL);
 }
 
-static dl_status assert_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status assert_run(const dlsh_args *a) {
     int yes;
-    (void)result;
     DLSH_TRY(dlsh_truth(*dlsh_arg(a, "condition"), &yes));
     const char *message = dlsh_arg_str(a, "message");
     return yes ? DL_OK
@@ -47,17 +44,15 @@ static dl_status assert_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 /* exit and quit, which takes no status. */
-static dl_status exit_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status exit_run(const dlsh_args *a) {
     long code = dlsh_arg_command(a)->params ? dlsh_arg_int(a, "status") : 0;
-    (void)result;
     if (code < 0 || code > 255)
         return dlsh_arg_fail(a, "status", DL_ERR_VALUE, NULL, "an exit status lies between 0 and 255, got %ld", code);
     dlsh_exit(dlsh_arg_session(a), (int)code);
     return DL_OK;
 }
 
-static dl_status unset_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status unset_run(const dlsh_args *a) {
     for (int i = 0; i < dlsh_arg_count(a, "names"); i++)
         DLSH_TRY(dlsh_unset(dlsh_arg_session(a), dlsh_arg_at(a, "names", i)->as.str->s));
     return DL_OK;
@@ -65,8 +60,7 @@ static dl_status unset_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- general functions */
 
-static dl_status error_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status error_run(const dlsh_args *a) {
     return dlsh_fail(DL_ERR_VALUE, dlsh_arg_str(a, "hint"), "%s", dlsh_arg_str(a, "message"));
 }
 

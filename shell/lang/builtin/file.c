@@ -100,9 +100,8 @@ static dl_status read_lines_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give_filled(st, list, result);
 }
 
-static dl_status write_text_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status write_text_run(const dlsh_args *a) {
     const dlsh_str *text = dlsh_arg(a, "text")->as.str;
-    (void)result;
     if (!dlsh_arg_bool(a, "append")) {
         DLSH_SCOPED_BUF b = {0};
         dlsh_buf_add(&b, text->s, text->len);
@@ -122,10 +121,9 @@ static dl_status write_text_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- folders and whole files */
 
-static dl_status make_dir_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status make_dir_run(const dlsh_args *a) {
     DLSH_SCOPED_BUF b = {0};
     struct stat info;
-    (void)result;
     dlsh_buf_puts(&b, dlsh_arg_str(a, "path"));
     if (b.failed) return DL_ERR_MEMORY;
     for (size_t i = 1; i <= b.n; i++) { /* each folder on the way */
@@ -155,9 +153,8 @@ static dl_status list_dir_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give_filled(st, list, result);
 }
 
-static dl_status remove_file_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status remove_file_run(const dlsh_args *a) {
     struct stat info;
-    (void)result;
     if (!lstat(dlsh_arg_str(a, "path"), &info) && S_ISDIR(info.st_mode))
         return refuse(a, "is a folder", "remove_dir(PATH) removes an empty one");
     return unlink(dlsh_arg_str(a, "path")) ? cannot(a, "remove") : DL_OK;
@@ -168,10 +165,9 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
     return dlsh_interrupted() || remove(path);
 }
 
-static dl_status remove_dir_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status remove_dir_run(const dlsh_args *a) {
     struct stat info;
     const char *path = dlsh_arg_str(a, "path");
-    (void)result;
     if (lstat(path, &info)) return cannot(a, "remove");
     if (!S_ISDIR(info.st_mode)) return refuse(a, "is not a folder", "remove_file(PATH) removes a file");
     int failed = dlsh_arg_bool(a, "all") ? nftw(path, remove_one, 32, FTW_DEPTH | FTW_PHYS) : rmdir(path);
@@ -181,9 +177,8 @@ static dl_status remove_dir_run(const dlsh_args *a, dlsh_value *result) {
     return failed ? cannot(a, "remove") : DL_OK;
 }
 
-static dl_status rename_file_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status rename_file_run(const dlsh_args *a) {
     const char *to = dlsh_arg_str(a, "to");
-    (void)result;
     if (!rename(dlsh_arg_str(a, "path"), to)) return DL_OK;
     int err = errno;
     char hint[240];
@@ -192,8 +187,7 @@ static dl_status rename_file_run(const dlsh_args *a, dlsh_value *result) {
                          "cannot rename '%.100s' to '%.100s': %s", dlsh_arg_str(a, "path"), to, strerror(err));
 }
 
-static dl_status copy_file_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status copy_file_run(const dlsh_args *a) {
     return dl_file_copy(dlsh_arg_str(a, "path"), dlsh_arg_str(a, "to"));
 }
 
@@ -265,8 +259,7 @@ static dl_status env_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give(value ? dlsh_string(value) : other ? dlsh_ref(*other) : dlsh_none(), result);
 }
 
-static dl_status set_env_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
+static dl_status set_env_run(const dlsh_args *a) {
     if (!setenv(dlsh_arg_str(a, "name"), dlsh_arg_str(a, "value"), 1)) return DL_OK;
     return dlsh_arg_fail(a, "name", DL_ERR_VALUE, NULL, "'%.100s' is not a name of a variable of the environment",
                          dlsh_arg_str(a, "name"));

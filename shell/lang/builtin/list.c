@@ -21,10 +21,7 @@ static dlsh_list *self(const dlsh_args *a) { return dlsh_arg(a, "list")->as.list
 static const dlsh_param only_list[] = {LIST_PARAM, {0}};
 static const dlsh_param item_params[] = {LIST_PARAM, {"item", .doc = "any value"}, {0}};
 
-static dl_status append_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    return dlsh_list_push(self(a), dlsh_ref(*dlsh_arg(a, "item")));
-}
+static dl_status append_run(const dlsh_args *a) { return dlsh_list_push(self(a), dlsh_ref(*dlsh_arg(a, "item"))); }
 
 static int append_quick(const dlsh_value *v, int n, dlsh_value *result) {
     (void)result;
@@ -33,12 +30,11 @@ static int append_quick(const dlsh_value *v, int n, dlsh_value *result) {
     return dl_error_clear(), 0;
 }
 
-static dl_status extend_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status extend_run(const dlsh_args *a) {
     dlsh_iter it;
     dlsh_value x;
     dlsh_session *s = dlsh_arg_session(a);
     int done = 0;
-    (void)result;
     DLSH_TRY(dlsh_iter_begin(s, *dlsh_arg(a, "other"), &it));
     long n = it.n; /* a list may extend itself */
     dl_status st = DL_OK;
@@ -47,10 +43,9 @@ static dl_status extend_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
-static dl_status insert_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status insert_run(const dlsh_args *a) {
     dlsh_list *l = self(a);
     long at = dlsh_arg_int(a, "at");
-    (void)result;
     if (at < 0) at += l->n;
     if (at < 0 || at > l->n)
         return dlsh_arg_fail(a, "at", DL_ERR_INDEX, NULL, "position %ld is outside a list of %d", dlsh_arg_int(a, "at"),

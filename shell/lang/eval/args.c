@@ -214,7 +214,7 @@ dl_status dlsh_run_command(dlsh_args *a, int silenced, dlsh_value *out) {
     if (!st) {
         a->silent = action && (silenced || quiet || s->fn_depth);
         s->quiet = a->silent;
-        st = a->cmd->run(a, out);
+        st = a->cmd->act ? a->cmd->act(a) : a->cmd->run(a, out);
         if (!st && a->failed) st = dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the arguments of %s", a->cmd->name);
         if (!st) st = dlsh_check_interrupt(); /* loops may have been left early */
         s->quiet = quiet;
@@ -316,7 +316,7 @@ static dl_status place(dlsh_args *a, const dlsh_callargs *args, int i) {
 dl_status dlsh_call_command_at(dlsh_session *s, const dlsh_command *row, dlsh_value self, const dlsh_callargs *args,
                                const dlsh_node *node, dlsh_value *out) {
     dlsh_args a = {.s = s, .cmd = row, .node = node, .self = self, .as_function = 1};
-    if (!row->run) return dlsh_fail(DL_ERR_TYPE, row->usage, "%s is not a function", row->name);
+    if (!row->run && !row->act) return dlsh_fail(DL_ERR_TYPE, row->usage, "%s is not a function", row->name);
     DLSH_TRY(dlsh_args_reserve(&a, args->n));
     dl_status st = DL_OK;
     for (int i = 0; i < args->n && !st; i++) st = place(&a, args, i);

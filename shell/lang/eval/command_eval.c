@@ -55,7 +55,7 @@ static dlsh_flow run_command(dlsh_session *s, const dlsh_node *top, const dlsh_n
         if (a.items != a.few) free(a.items);
         return dlsh_at(s, n, st), DLSH_FAILED;
     }
-    if (!row->run)
+    if (!row->run && !row->act)
         return dlsh_at(s, n, dlsh_fail(DL_ERR_TYPE, row->usage, "%s needs a subcommand", row->name)), DLSH_FAILED;
     if (dlsh_run_command(&a, silent, &result)) return DLSH_FAILED;
     if (row->flags & DLSH_SHOW_RESULT) {

@@ -157,7 +157,7 @@ dl_status dlsh_show_value(dlsh_session *s, const dlsh_node *n, int silent, dlsh_
     }
     const dlsh_class *c = v.type == DLSH_HANDLE ? v.as.handle->cls : NULL;
     dl_status st = hidden         ? DL_OK
-                   : c && c->show ? c->show(s, v.as.handle->self, s->sink)
+                   : c && c->show ? c->show(v.as.handle->self, s->sink)
                                   : s->sink->ops->value(s->sink, v);
     dlsh_drop(v);
     return st;
