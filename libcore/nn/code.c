@@ -184,6 +184,19 @@ long dl_layer_param_input(const dl_module *m, const dl_tensor *x) {
     return x->ndim ? x->shape[x->ndim - 1] : 1;
 }
 
+bool dl_param_is_sized(const dl_module *m) {
+    long one[DL_MAX_DIM] = {0}, two[DL_MAX_DIM] = {0};
+    const dl_net_input *own = &m->inputs.in[0];
+    bool sized = true;
+    if (m->inputs.n) {
+        for (int i = 0; i < own->ndim; i++) sized &= own->shape[i] >= 0;
+        return sized;
+    }
+    int n = m->code->is.shape(m->code->is.ctx, 1, one), k = m->code->is.shape(m->code->is.ctx, 2, two);
+    if (n < 0 || k < 0) return dl_error_clear(), false;
+    return n == k && !memcmp(one, two, sizeof one);
+}
+
 long dl_layer_param_stored(const dl_module *m, int slot, const dl_tensor *t) {
     (void)slot;
     dl_module *to = (dl_module *)m; /* a shape that a file holds needs no input */

@@ -1,5 +1,6 @@
 /* Running nets: layers one after another, weights made when the first input comes, failures named by the layer. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "autograd/journal.h"
@@ -9,10 +10,19 @@
 #include "core/scope.h"
 #include "nn/layers.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/copy.h"
 #include "dlcore/create.h"
+
+/* A buffer of a net, the values it had, and the version of its memory then. */
+typedef struct kept {
+    dl_tensor *buffer, *values;
+    uint32_t version;
+} kept;
 
 /* A pass of zeros, or of given inputs, which finds the shapes. */
 typedef struct dry_run {
+    kept *kept; /* of the nets that ran */
+    long nkept, cap;
     dl_watch_fn *watch;
     void *ctx;
     int depth;
@@ -31,6 +41,9 @@ typedef struct passing {
     dl_pack *in, *out;
 } passing;
 static _Thread_local passing *passed;
+
+/* Stands for the input of a net that was called without any tensor: with a tree, a text, a number. */
+static _Thread_local const dl_tensor *no_tensor;
 
 /* ---------------------------------------------------------------- making weights */
 
@@ -360,12 +373,43 @@ dl_pack *dl_part_call(dl_module *m, const char *path, dl_tensor *const *in, int 
     return now.out;
 }
 
+/* A dry run notes the values of a buffer, which the forward may change. */
+static dl_status keep(dl_tensor *buffer) {
+    for (long i = 0; i < dry->nkept; i++)
+        if (dry->kept[i].buffer == buffer) return DL_OK;
+    DL_TRY(DL_LIST_ROOM(dry->kept, dry->nkept, dry->cap));
+    DL_SCOPED_GRAD_MODE(0);
+    dl_tensor *values = dl_clone(buffer);
+    if (!values) return dl_failed();
+    dry->kept[dry->nkept++] = (kept){dl_ref(buffer), values, buffer->st->version};
+    return DL_OK;
+}
+
+/* Buffers have the values of before again. */
+static dl_status put_back(dry_run *d) {
+    dl_status st = DL_OK;
+    DL_SCOPED_GRAD_MODE(0);
+    for (long i = 0; i < d->nkept; i++) {
+        bool changed = d->kept[i].buffer->st->version != d->kept[i].version;
+        if (st == DL_OK && changed) st = dl_assign(d->kept[i].buffer, d->kept[i].values);
+        dl_unref(d->kept[i].buffer);
+        dl_unref(d->kept[i].values);
+    }
+    free(d->kept);
+    return st;
+}
+
 /* Makes the tensors that the net itself holds, and shows them to the watcher of a dry run. */
 static dl_status make_own(dl_module *m, const dl_tensor *x) {
     for (int i = 0; i < m->nchild; i++) {
         dl_module *c = m->child[i].m;
         if (!dl_module_holds_tensor(c)) continue;
+        if (!c->built && x == no_tensor && !dl_param_is_sized(c))
+            return dl_fail_hint(DL_ERR_SHAPE, "give its sizes without `in`, or call the net with a tensor",
+                                "the shape of '%s' depends on the input, in which there is no tensor",
+                                m->child[i].name);
         if (!c->built) DL_TRY(dl_module_build_one(c, c->row->size_of_input(c, x), dl_device_of(x)));
+        if (dry && !c->row->nparams) DL_TRY(keep(c->tensor[0]));
         if (!dry || !dry->watch) continue;
         size_t n = go_into(m->child[i].name);
         dl_status st = dry->watch(dry->ctx, dry->path, dry->depth, c, c->tensor[0], NULL, dl_node_next_seq());
@@ -450,13 +494,16 @@ dl_pack *dl_module_call(dl_module *m, dl_pack *in) {
     dl_tensor *x =
         own ? dl_pack_tensor(in, 0)
             : dl_pack_single(in, "the input of a net", "a net without a forward of its own takes one tensor");
+    DL_OWNED dl_tensor *none = !x && m->code && m->code->is.forward ? dl_scalar_f(0) : NULL;
+    if (none) x = none;
     if (!x && own)
         dl_fail_hint(DL_ERR_VALUE, "m(x); the fields of a record as inputs: m(**r)", "a net takes at least one tensor");
     if (!x) return NULL;
     passing now = {m, in, NULL}, *former = passed;
-    passed = own ? &now : NULL;
+    const dl_tensor *outer = no_tensor;
+    passed = own ? &now : NULL, no_tensor = none;
     dl_tensor *y = dl_module_forward(m, x);
-    passed = former;
+    passed = former, no_tensor = outer;
     dl_pack *out = own || !y ? now.out : dl_pack_new(&y, 1, NULL, NULL);
     dl_unref(y);
     return out;
@@ -503,6 +550,10 @@ static dl_pack *run_dry_on(dl_module *m, dl_pack *x, bool record, dry_run state)
         y = dl_module_call(m, x);
     }
     dry = former;
+    dl_error e;
+    dl_status st = dl_error_take(&e);
+    if (put_back(&state) != DL_OK && y) dl_pack_unref(y), y = NULL;
+    if (st) dl_error_put(&e);
     rng.call[DL_STREAM_INIT] = dl_rng_position(DL_STREAM_INIT); /* weights may have been made */
     dl_rng_go(&rng);
     return y;

@@ -251,21 +251,47 @@ int dl_module_is_built(const dl_module *m) {
     return all;
 }
 
+/* Do the sizes of its tensors follow without an input? */
+static bool is_sized(const dl_module *m) {
+    return m->row->flags & DL_L_SIZED || (dl_module_holds_tensor(m) && dl_param_is_sized(m));
+}
+
 typedef struct built {
-    bool any;                  /* some layer has weights */
+    bool any;                  /* some layer has weights for which it needed an input */
     char missing[DL_PATH_MAX]; /* the first that has none; "": all have them */
 } built;
 
 static dl_status see_weights(void *ctx, dl_module *m, const char *path) {
     built *b = ctx;
-    b->any |= m->built && m->tensor[0];
+    b->any |= m->built && m->tensor[0] && !is_sized(m);
     if (!m->built && !*b->missing) snprintf(b->missing, sizeof b->missing, "%s", *path ? path : m->row->kind.name);
     return DL_OK;
+}
+
+static dl_status see_input(void *ctx, dl_module *m, const char *path) {
+    (void)path;
+    *(bool *)ctx |= !m->built && !is_sized(m);
+    return DL_OK;
+}
+
+static dl_status make_sized(void *ctx, dl_module *m, const char *path) {
+    (void)ctx, (void)path;
+    if (m->built) return DL_OK;
+    long size = m->row->flags & DL_L_SIZED ? m->row->size_of_input(m, NULL) : 1;
+    return dl_module_build_one(m, size, 0);
+}
+
+/* Weights whose sizes follow from the options are made when they are asked for, if no other is missing. */
+static dl_status build_sized(dl_module *m) {
+    bool input = false;
+    dl_module_visit(m, see_input, &input);
+    return input ? DL_OK : dl_module_visit(m, make_sized, NULL);
 }
 
 dl_status dl_module_check_built(dl_module *m) {
     built b = {0};
     if (!m) return dl_fail_null("the net");
+    if (!dl_module_is_built(m)) DL_TRY(build_sized(m));
     dl_module_visit(m, see_weights, &b);
     if (!*b.missing) return DL_OK;
     if (!b.any)

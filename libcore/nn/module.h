@@ -14,6 +14,7 @@ enum dl_layer_flags {
     DL_L_SHORTCUT = 2, /* takes a shortcut beside its body */
     DL_L_HIDDEN = 4,   /* not written in nets: made by the library itself */
     DL_L_INDICES = 8,  /* takes integers */
+    DL_L_SIZED = 16,   /* the sizes of its tensors follow from its options alone */
 };
 
 /* A kind of layer: nn/layers.def. */
@@ -118,6 +119,9 @@ dl_status dl_module_tie(dl_module *m);
 
 /* Is it a parameter or buffer that a net itself holds? Its tensor has the name of its place. */
 static inline bool dl_module_holds_tensor(const dl_module *m) { return m->row->tensors[0] && !*m->row->tensors[0]; }
+
+/* Has a parameter or buffer of a net, not made yet, a shape that does not depend on the input? */
+bool dl_param_is_sized(const dl_module *m);
 
 /* ---- for layers */
 static inline const dl_optval *dl_m_opt(const dl_module *m, const char *name) {

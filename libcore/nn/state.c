@@ -288,12 +288,24 @@ static dl_status wrong_shape(const loading *l, const char *path, const dl_tensor
                    full == path ? "" : " ", full == path ? "" : path, dl_shape_of(mine));
 }
 
+/* The stored tensor for one of the net's; of one that layers share it may have the name of any of them. */
+static dl_tensor *stored_for(const loading *l, const dl_module_entry *e) {
+    dl_tensor *t = find_stored(l, e->path);
+    size_t n = strlen(l->prefix);
+    for (long i = 0; !t && i < dl_tensor_file_count(l->f); i++) {
+        const char *name = dl_tensor_file_name(l->f, i);
+        if (!strncmp(name, l->prefix, n) && dl_module_tensor((dl_module *)l->net, name + n) == e->tensor)
+            t = dl_tensor_file_at(l->f, i);
+    }
+    return t;
+}
+
 /* Do names and shapes agree? */
 static dl_status check_agreement(const loading *l, const dl_module_list *want) {
     long known = dl_tensor_file_count(l->f);
     for (long i = 0; i < want->n; i++) {
         const char *path = want->entries[i].path;
-        dl_tensor *t = find_stored(l, path), *mine = want->entries[i].tensor;
+        dl_tensor *t = stored_for(l, &want->entries[i]), *mine = want->entries[i].tensor;
         if (!t && !l->note) return missing_tensor(l, path);
         if (!t) l->note(l->ctx, path, 1);
         if (!t || dl_shape_eq(t, mine)) continue;
@@ -317,7 +329,7 @@ static dl_status load(dl_module *m, loading *l) {
     if (!want) return dl_failed();
     dl_status st = check_agreement(l, want);
     for (long i = 0; i < want->n && st == DL_OK && !l->check; i++) {
-        dl_tensor *t = find_stored(l, want->entries[i].path);
+        dl_tensor *t = stored_for(l, &want->entries[i]);
         if (t) st = dl_module_set_tensor(m, want->entries[i].path, t);
     }
     dl_module_list_free(want);

@@ -7,7 +7,6 @@
 #include "core/scope.h"
 #include "dlcore/copy.h"
 
-#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,48 +82,6 @@ void dl_optimizer_unref(dl_optimizer *o) {
 
 /* ---------------------------------------------------------------- parameters */
 
-static dl_status add_group(dl_optimizer *o, const char *pattern, const dl_arg *args, int nargs, int *bad) {
-    if (bad) *bad = -1;
-    if (o->row->algorithm)
-        return dl_fail_hint(DL_ERR_STATE, "give it a list of parameters",
-                            "%s has one set of options for all parameters, no groups", o->row->kind.name);
-    dl_opt_group *more = realloc(o->group, (size_t)(o->ngroup + 1) * sizeof *more);
-    if (more) o->group = more;
-    char *copy = strdup(pattern);
-    if (!more || !copy) {
-        free(copy);
-        return dl_fail(DL_ERR_MEMORY, "no memory for a group of parameters");
-    }
-    dl_opt_group *g = &o->group[o->ngroup];
-    g->pattern = copy;
-    memcpy(g->val, o->val, sizeof g->val);
-    dl_status st = dl_options_change("optimizer", &o->row->kind, args, nargs, g->val, bad);
-    if (st == DL_OK) st = dl_opt_check(o->row, g->val);
-    if (st == DL_OK)
-        o->ngroup++;
-    else
-        free(copy);
-    return st;
-}
-
-dl_status dl_optimizer_group(dl_optimizer *o, const char *pattern, const dl_arg *args, int nargs, int *bad) {
-    if (!o || !pattern) return dl_fail_null(!o ? "the optimizer" : "the pattern of a group");
-    if (bad) *bad = -1;
-    if (o->n)
-        return dl_fail_hint(DL_ERR_STATE, "make the groups first, then add the net",
-                            "the optimizer has %ld parameters already: a group made now would not get them", o->n);
-    return add_group(o, pattern, args, nargs, bad);
-}
-
-dl_status dl_optimizer_begin_group(dl_optimizer *o, const dl_arg *args, int nargs, int *bad) {
-    if (!o) return dl_fail_null("the optimizer");
-    DL_TRY(add_group(o, "", args, nargs, bad));
-    o->current = o->ngroup;
-    return DL_OK;
-}
-
-void dl_optimizer_end_group(dl_optimizer *o) { o->current = 0; }
-
 /* Parameters of two nets may have one name: the later gets a number, so that their states are told apart. */
 static char *free_name(const dl_optimizer *o, const char *name) {
     size_t size = strlen(name) + 24;
@@ -140,13 +97,11 @@ dl_status dl_optimizer_register(dl_optimizer *o, const char *name, dl_tensor *pa
         if (o->param[i].p == param)
             return dl_fail(DL_ERR_NAME, "the optimizer has a parameter '%s' already", o->param[i].name);
     DL_TRY(DL_LIST_ROOM(o->param, o->n, o->cap));
-    dl_opt_param p = {.name = free_name(o, name), .p = dl_ref(param), .group = o->current - 1};
+    dl_opt_param p = {.name = free_name(o, name), .p = dl_ref(param), .group = dl_optimizer_group_for(o, name)};
     if (!p.name) {
         dl_unref(param);
         return dl_fail(DL_ERR_MEMORY, "no memory for parameters");
     }
-    for (int i = 0; i < o->ngroup && p.group < 0; i++)
-        if (*o->group[i].pattern && !fnmatch(o->group[i].pattern, name, 0)) p.group = i;
     o->param[o->n++] = p;
     return DL_OK;
 }
@@ -225,17 +180,6 @@ typedef struct batch {
     int n;
 } batch;
 
-static const dl_optval *options_of(const dl_optimizer *o, const dl_opt_param *p) {
-    return p->group < 0 ? o->val : o->group[p->group].val;
-}
-
-/* A group's own rate keeps its ratio to the optimizer's. */
-double dl_optimizer_rate(const dl_optimizer *o, int group, double lr) {
-    if (group < 0) return lr;
-    double own = dl_option_f(&o->row->kind, o->group[group].val, "lr");
-    return o->base_lr > 0 ? own / o->base_lr * lr : own;
-}
-
 /* Bits: states that there are. */
 static unsigned made(const dl_opt_param *p) {
     unsigned bits = 0;
@@ -248,8 +192,20 @@ static bool run_together(const dl_opt_param *a, const dl_opt_param *b) {
            a->p->st->device == b->p->st->device && made(a) == made(b);
 }
 
+/* The net was moved to another dtype or device: its state follows. */
+static dl_status move_state(dl_tensor **state, const dl_tensor *p) {
+    dl_tensor *cast = dl_to_dtype(*state, (dl_dtype)p->dtype), *there = cast ? dl_to_device(cast, p->st->device) : NULL;
+    dl_unref(cast);
+    if (!there) return dl_failed();
+    dl_unref(*state);
+    *state = there;
+    return DL_OK;
+}
+
 static dl_status make_states(dl_opt_param *p, unsigned states) {
     for (int s = 0; s < DL_OPTIM_STATES; s++) {
+        const dl_tensor *t = p->state[s];
+        if (t && (t->dtype != p->p->dtype || t->st->device != p->p->st->device)) DL_TRY(move_state(&p->state[s], p->p));
         if (p->state[s] || !(states >> s & 1)) continue;
         p->state[s] = dl_tensor_zeros(p->p->ndim, p->p->shape, p->p->dtype, p->p->st->device);
         if (!p->state[s]) return dl_failed();
@@ -285,14 +241,14 @@ static dl_status run_batch(dl_optimizer *o, const batch *b) {
     dl_tensor *in[DL_MAX_IN], *out[DL_MAX_OUT] = {0};
     dl_aval attr[DL_MAX_ATTR];
     double v[DL_MAX_ATTR];
-    dl_opt_values(row, options_of(o, lead), v);
+    dl_opt_values(row, dl_optimizer_options(o, lead->group), v);
     unsigned states = row->wants(v);
     bool first = states && !(made(lead) & states);
     int nin = HEAD + 2 * b->n;
     dl_direction_fn *direction = dl_direction_of(row);
     for (int i = 0; i < b->n; i++) {
         DL_TRY(make_states(b->p[i], states));
-        if (direction) DL_TRY(direction(row, options_of(o, lead), b->p[i]));
+        if (direction) DL_TRY(direction(row, dl_optimizer_options(o, lead->group), b->p[i]));
         in[HEAD + i] = b->p[i]->p, in[HEAD + b->n + i] = b->p[i]->p->grad;
     }
     for (int s = 0; s < DL_OPTIM_STATES; s++)
@@ -306,7 +262,7 @@ static dl_status run_batch(dl_optimizer *o, const batch *b) {
 
 static dl_status check_parameters(const dl_optimizer *o) {
     if (!o) return dl_fail_null("the optimizer");
-    if (o->n) return DL_OK;
+    if (o->n) return o->steps ? DL_OK : dl_optimizer_check_groups(o);
     return dl_fail_hint(DL_ERR_STATE, "give it to a trainer, or add a net or parameters to it",
                         "the optimizer has no parameters");
 }

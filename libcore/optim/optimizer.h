@@ -37,6 +37,7 @@ struct dl_optimizer {
     dl_opt_param *param;
     long n, cap, steps;
     dl_tensor *lr_tensor, *step_tensor;
+    unsigned edits;              /* how often options were changed after it was made */
     const dl_group_rates *rates; /* [1 + ngroup] while a trainer steps; else NULL */
     void *algorithm;             /* what the row's algorithm keeps */
     char *text;
@@ -65,10 +66,20 @@ extern const int dl_opt_nrows;
 
 dl_status dl_opt_check(const dl_opt_row *row, const dl_optval *val);
 void dl_opt_values(const dl_opt_row *row, const dl_optval *val, double v[DL_MAX_ATTR]);
+/* The opposite. */
+void dl_opt_take_values(const dl_opt_row *row, const double *v, dl_optval *val);
 /* The attributes of a call of the row's op. */
 void dl_opt_attrs(const dl_opt_row *row, const double *v, bool first, dl_aval *attr);
 
-/* The rate of a group (-1: of the optimizer's own options) when the optimizer's is `lr`. */
+/* Groups (optim/groups.c); -1: the optimizer's own options. */
+int dl_optimizer_group_for(const dl_optimizer *o, const char *name);
+dl_status dl_optimizer_check_groups(const dl_optimizer *o);
+const dl_optval *dl_optimizer_options(const dl_optimizer *o, int group);
+/* All options as numbers, f64 [groups, values], of which the first is the rate. */
+dl_tensor *dl_optimizer_groups_tensor(const dl_optimizer *o);
+dl_status dl_optimizer_check_groups_tensor(const dl_optimizer *o, const dl_tensor *t);
+void dl_optimizer_restore_groups(dl_optimizer *o, const dl_tensor *t);
+/* The rate of a group when the optimizer's is `lr`. */
 double dl_optimizer_rate(const dl_optimizer *o, int group, double lr);
 /* Adds a parameter of a net; also a frozen one, which needs no gradient until it is thawed. */
 dl_status dl_optimizer_register(dl_optimizer *o, const char *name, dl_tensor *param);
@@ -81,8 +92,3 @@ dl_status dl_optimizer_check_single(const dl_optimizer *o);
 dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor *t);
 dl_status dl_optimizer_check_restore(const dl_optimizer *o, long param, int state, const dl_tensor *t);
 dl_status dl_optimizer_check_lr(double lr); /* DL_ERR_VALUE */
-
-/* The state of a schedule (plateau), for checkpoints. */
-enum { DL_SCHEDULE_STATE = 4 };
-void dl_schedule_get_state(const dl_schedule *s, double state[DL_SCHEDULE_STATE]);
-void dl_schedule_set_state(dl_schedule *s, const double state[DL_SCHEDULE_STATE]);

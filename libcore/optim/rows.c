@@ -129,6 +129,19 @@ void dl_opt_values(const dl_opt_row *row, const dl_optval *val, double v[DL_MAX_
     }
 }
 
+void dl_opt_take_values(const dl_opt_row *row, const double *v, dl_optval *val) {
+    const dl_option_row *o = row->kind.options;
+    for (int i = 1; o[i].name; i++) {
+        dl_optval *x = &val[i];
+        if (o[i].kind == DL_ARG_FLOATS)
+            x->u.fv[0] = *v++, x->u.fv[1] = *v++;
+        else if (o[i].kind == DL_ARG_BOOL)
+            x->u.i = *v++ != 0;
+        else
+            x->u.f = *v++;
+    }
+}
+
 dl_status dl_opt_check(const dl_opt_row *row, const dl_optval *val) {
     const dl_kind_row *k = &row->kind;
     double v[DL_MAX_ATTR];

@@ -26,6 +26,7 @@ dl_status dl_optimizer_state(dl_optimizer *o, dl_state_fn *fn, void *ctx) {
     DL_TRY(give(fn, ctx, "lr", dl_tensor_from(1, (long[]){1}, DL_F64, 0, &o->lr)));
     DL_TRY(give(fn, ctx, "steps", steps_of(o)));
     if (o->row->algorithm) return o->row->algorithm->state(o->algorithm, fn, ctx);
+    if (o->edits) DL_TRY(give(fn, ctx, "groups", dl_optimizer_groups_tensor(o)));
     for (long i = 0; i < o->n; i++)
         for (int s = 0; s < DL_OPTIM_STATES; s++) {
             char name[NAME_MAX_];
@@ -80,7 +81,7 @@ static const char *behind(const dl_tensor_file *f, long k, const char *prefix) {
 
 static bool keeps(const dl_optimizer *o, const char *name) {
     char own[NAME_MAX_];
-    bool known = !strcmp(name, "lr") || !strcmp(name, "steps");
+    bool known = !strcmp(name, "lr") || !strcmp(name, "steps") || !strcmp(name, "groups");
     for (long i = 0; i < o->n && !known; i++)
         for (int s = 0; s < DL_OPTIM_STATES && o->row->state[s] && !known; s++) {
             dl_optimizer_state_name(o, i, s, own, sizeof own);
@@ -91,7 +92,7 @@ static bool keeps(const dl_optimizer *o, const char *name) {
 
 /* A state that this kind of optimizer does not keep belongs to another kind. */
 static dl_status check_others(const dl_optimizer *o, const dl_tensor_file *f, const char *prefix) {
-    long have = 0, known = 2;
+    long have = 0, known = 2 + (find(f, prefix, "groups") != NULL);
     if (o->row->algorithm) return DL_OK;
     for (long k = 0; k < dl_tensor_file_count(f); k++) have += behind(f, k, prefix) != NULL;
     for (long i = 0; i < o->n; i++)
@@ -133,7 +134,10 @@ static dl_status load_state(dl_optimizer *o, const dl_tensor_file *f, const char
                             "the state is that of %ld parameters, the optimizer has %ld", (long)steps->numel - 1, o->n);
     DL_SCOPED_GRAD_MODE(0);
     DL_OWNED dl_tensor *rate = dl_to_device((dl_tensor *)lr, 0), *counts = dl_to_device((dl_tensor *)steps, 0);
-    if (!rate || !counts) return dl_failed();
+    dl_tensor *kept = find(f, prefix, "groups");
+    DL_OWNED dl_tensor *groups = kept ? dl_to_device(kept, 0) : NULL;
+    if (!rate || !counts || (kept && !groups)) return dl_failed();
+    if (groups) DL_TRY(dl_optimizer_check_groups_tensor(o, groups));
     const int64_t *n = dl_ptr(counts);
     for (long i = 0; i <= o->n; i++)
         if (n[i] < 0) return dl_fail(DL_ERR_VALUE, "an optimizer cannot have made %ld steps", (long)n[i]);
@@ -143,7 +147,9 @@ static dl_status load_state(dl_optimizer *o, const dl_tensor_file *f, const char
     DL_TRY(dl_optimizer_check_lr(to));
     if (!write) return o->row->algorithm ? o->row->algorithm->restore(o, find_in, &(search){f, prefix}, false) : DL_OK;
     DL_TRY(restore(o, f, prefix, n));
-    return dl_optimizer_set_lr(o, to);
+    DL_TRY(dl_optimizer_set_lr(o, to));
+    if (groups) dl_optimizer_restore_groups(o, groups);
+    return DL_OK;
 }
 
 dl_status dl_optimizer_load_state(dl_optimizer *o, const dl_tensor_file *f, const char *prefix) {

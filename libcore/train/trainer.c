@@ -136,7 +136,8 @@ static dl_status prepare_model(dl_trainer *t) {
         if (!dl_optimizer_has(t->opt, t->param[i]))
             DL_TRY(dl_optimizer_register(t->opt, t->params->entries[i].path, t->param[i]));
     }
-    return DL_OK;
+    t->edits = t->opt->edits;
+    return dl_optimizer_check_groups(t->opt);
 }
 
 dl_status dl_trainer_check_built(dl_trainer *t) {
@@ -166,6 +167,9 @@ dl_status dl_trainer_check_net(dl_trainer *t) {
     if (t->opt->ngroup + 1 != t->groups)
         return dl_fail_hint(DL_ERR_STATE, "make a new trainer",
                             "the optimizer was given a group of parameters after the trainer had been made");
+    if (t->opt->edits != t->edits)
+        return dl_fail_hint(DL_ERR_STATE, "make a new trainer; the rate of this one is t.lr",
+                            "options of the optimizer were changed after the trainer had been made");
     if (t->changes == now) return DL_OK;
     dl_module_list *l = dl_module_tensors(t->model, 3);
     if (!l) return dl_failed();
@@ -179,11 +183,12 @@ dl_status dl_trainer_check_net(dl_trainer *t) {
     return DL_OK;
 }
 
-/* Targets that may be the numbers of classes at several places of a sample, as tokens are. */
+/* Targets that may be the numbers of classes: at several places of a sample, as tokens are, or one of a sample whose
+ * dataset, as that of a function, does not know the classes. */
 static bool may_be_tokens(const dl_trainer *t) {
     const dl_dataset *d = t->data;
-    bool integers = d->target_dtype == DL_I64 || d->target_dtype == DL_I32;
-    return !t->loss_fn && !t->loader_spec.collate && t->form.targets == 1 && integers && d->target_ndim > 0;
+    bool integers = d->target_dtype == DL_I64 || d->target_dtype == DL_I32, open = d->target_ndim > 0 || !d->classes;
+    return !t->loss_fn && !t->loader_spec.collate && t->form.targets == 1 && integers && open;
 }
 
 /* Are the scores of the classes the last dimension of what the net gives, or the one behind the batch? */
@@ -212,9 +217,10 @@ static dl_status see_tokens(dl_trainer *t, bool named) {
     if (!p) return dl_failed();
     const dl_tensor *out = dl_pack_count(p) == 1 ? dl_pack_tensor(p, 0) : NULL;
     dl_status st = DL_OK;
-    if (out && out->ndim == t->data->target_ndim + 2) {
+    int places = t->data->target_ndim;
+    if (out && out->ndim == places + 2 && (places || out->shape[1] > 1)) {
         t->classes = !t->data->padded; /* what fills a batch up is no answer */
-        st = place_of_classes(t, out);
+        if (places) st = place_of_classes(t, out);
         if (!named) {
             t->loss_op = dl_op_find("cross_entropy");
             free(t->loss_name);

@@ -124,6 +124,7 @@ struct dl_trainer {
     const dl_control *seen;             /* the control, where the host can read it; else NULL */
     dl_group_rates *rates;              /* [groups] */
     int groups;
+    unsigned edits;                     /* of the optimizer, when the trainer was made */
     bool scaled;                        /* the control scales the loss, as under f16 */
     double loss_scale, loss_scale_good; /* as of the last checkpoint or change of precision; 0: none yet */
     /* how the control stands when all issued work is done */

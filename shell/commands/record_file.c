@@ -150,6 +150,18 @@ static json_t *describe_all(parts *p, const char *name, dlsh_value v) {
     return json_pack("{s:s, s:o, s:o}", "kind", record ? "record" : "list", "keys", keys, "items", items);
 }
 
+static json_t *describe_schedule(const dl_schedule *s) {
+    double state[DL_SCHEDULE_STATE];
+    json_t *list = json_array();
+    dl_schedule_get_state(s, state);
+    for (int i = 0; i < DL_SCHEDULE_STATE; i++) {
+        char text[40];
+        snprintf(text, sizeof text, "%.17g", state[i]);
+        json_array_append_new(list, json_string(text));
+    }
+    return json_pack("{s:s, s:s, s:o}", "kind", "schedule", "is", dl_schedule_text(s), "state", list);
+}
+
 static json_t *describe_handle(parts *p, const char *name, dlsh_value v) {
     dl_module *m = dlsh_unwrap(v, &dlsh_net_class);
     dl_optimizer *o = dlsh_unwrap(v, &dlsh_optimizer_class);
@@ -171,8 +183,10 @@ static json_t *describe_handle(parts *p, const char *name, dlsh_value v) {
         snprintf(scale, sizeof scale, "%.17g", s->scale);
         return json_pack("{s:s, s:s, s:I}", "kind", "grad_scaler", "is", scale, "good", (json_int_t)s->good);
     }
+    const dl_schedule *schedule = dlsh_unwrap(v, &dlsh_schedule_class);
+    if (schedule) return describe_schedule(schedule);
     dlsh_fail(DL_ERR_TYPE,
-              "tensors, nets, optimizers, loaders, rng_state(), numbers, strings, lists and records can be",
+              "tensors, nets, optimizers, schedules, loaders, rng_state(), numbers, strings, lists and records can be",
               "field '%s' cannot be saved: it is %s", name, dlsh_a(v));
     return NULL;
 }
@@ -236,6 +250,17 @@ static dl_status read_rng(const json_t *j, const char *name, unsigned long state
     return DL_OK;
 }
 
+static dl_status read_schedule(const json_t *j, const char *name, double state[DL_SCHEDULE_STATE]) {
+    const json_t *list = json_object_get(j, "state");
+    if (json_array_size(list) != DL_SCHEDULE_STATE) return damaged(name);
+    for (size_t i = 0; i < DL_SCHEDULE_STATE; i++) {
+        const char *s = json_string_value(json_array_get(list, i));
+        if (!s) return damaged(name);
+        state[i] = strtod(s, NULL);
+    }
+    return DL_OK;
+}
+
 /* The tensors of the file behind a name, as a record. */
 static dl_status state_of(const dl_tensor_file *f, const char *name, dlsh_value *out) {
     DLSH_DROPPED dlsh_value r = dlsh_new_record();
@@ -292,6 +317,14 @@ static dl_status read_value(const dl_tensor_file *f, const json_t *j, const char
         return dlsh_give(DLSH_RECORD_OF({"epoch", dlsh_int((long)json_integer_value(json_object_get(j, "epoch")))},
                                         {"batch", dlsh_int((long)json_integer_value(json_object_get(j, "batch")))}),
                          out);
+    if (!strcmp(kind, "schedule")) {
+        double state[DL_SCHEDULE_STATE];
+        DLSH_TRY(read_schedule(j, name, state));
+        return dlsh_give(DLSH_RECORD_OF({"text", dlsh_string(is)}, {"factor", dlsh_float(state[0])},
+                                        {"best", dlsh_float(state[1])}, {"bad", dlsh_float(state[2])},
+                                        {"cooling", dlsh_float(state[3])}),
+                         out);
+    }
     if (!strcmp(kind, "grad_scaler"))
         return dlsh_give(dlsh_scaler_value((dl_scaler){.scale = strtod(is, NULL), 2, 0.5, 2000, .good = 0}), out);
     if (!strcmp(kind, "string")) return dlsh_give(dlsh_string_n(is, json_string_length(json_object_get(j, "is"))), out);
@@ -325,6 +358,7 @@ static const char *kind_for(dlsh_value v) {
            : dlsh_unwrap(v, &dlsh_loader_class)    ? "loader"
            : dlsh_unwrap(v, &dlsh_rng_class)       ? "rng"
            : dlsh_unwrap(v, &dlsh_scaler_class)    ? "grad_scaler"
+           : dlsh_unwrap(v, &dlsh_schedule_class)  ? "schedule"
            : v.type == DLSH_TENSOR                 ? "tensor"
                                                    : NULL;
 }
@@ -339,7 +373,7 @@ static const json_t *find_item(const json_t *j, const char *key) {
 }
 
 static int is_object(const char *kind) {
-    return dlsh_has_word("net|optimizer|loader|rng|grad_scaler", kind, strlen(kind));
+    return dlsh_has_word("net|optimizer|loader|rng|grad_scaler|schedule", kind, strlen(kind));
 }
 
 /* Lists and records have items of their own; number i of it, and its key, NULL in a list. */
@@ -416,6 +450,16 @@ static dl_status load_scaler(const loading *l, const json_t *j, dl_scaler *s) {
     return DL_OK;
 }
 
+static dl_status load_schedule(const loading *l, const json_t *j, dl_schedule *s, const char *name) {
+    double state[DL_SCHEDULE_STATE];
+    DLSH_TRY(read_schedule(j, name, state));
+    if (strcmp(text_of(j), dl_schedule_text(s)))
+        return dlsh_fail(DL_ERR_VALUE, NULL, "%s: '%s' is the state of the schedule %s, not of %s", l->path, name,
+                         text_of(j), dl_schedule_text(s));
+    if (l->write) dl_schedule_set_state(s, state);
+    return DL_OK;
+}
+
 static dl_status load_items(loading *l, const json_t *j, dlsh_value v, const char *name);
 
 /* Into an object, which stays the same one; or *instead becomes the value that replaces v. */
@@ -424,6 +468,7 @@ static dl_status load_value(loading *l, const json_t *j, dlsh_value v, const cha
     dl_optimizer *o = dlsh_unwrap(v, &dlsh_optimizer_class);
     dl_loader *loader = dlsh_unwrap(v, &dlsh_loader_class);
     dl_scaler *s = dlsh_unwrap(v, &dlsh_scaler_class);
+    dl_schedule *schedule = dlsh_unwrap(v, &dlsh_schedule_class);
     const char *want = holds_objects(v, 0) && is_group(v) ? dlsh_type_name(v) : kind_for(v), *kind = kind_of(j);
     if (want ? strcmp(kind, want) : is_object(kind))
         return dlsh_fail(DL_ERR_TYPE, NULL, "%s: field '%s' is the state of %s, not of %s", l->path, name, kind,
@@ -432,6 +477,7 @@ static dl_status load_value(loading *l, const json_t *j, dlsh_value v, const cha
     if (o) return load_optimizer(l, j, o, name);
     if (loader) return load_loader(l, j, loader);
     if (s) return load_scaler(l, j, s);
+    if (schedule) return load_schedule(l, j, schedule, name);
     if (v.type == DLSH_TENSOR) return load_tensor(l, v.as.tensor, name);
     if (want && is_group(v)) return load_items(l, j, v, name);
     unsigned long state[DL_RNG_STATE];

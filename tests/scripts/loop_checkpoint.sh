@@ -13,7 +13,8 @@ batches = loader(d, batch=16, shuffle=true)
 m.build([1, 28, 28])
 o = adamw(m, lr=1e-2)
 best = {loss: 1e9, at: [0, 0]}
-state = record(m=m, o=o, batches=batches, rng=rng_state(), best=best, step=0, name="none")
+plan = schedule("plateau", patience=1, factor=0.5)
+state = record(m=m, o=o, plan=plan, batches=batches, rng=rng_state(), best=best, step=0, name="none")
 if resume {
     load state "loop.safetensors"
     best = state.best
@@ -25,12 +26,14 @@ while step < steps && step != stop {
     l = cross_entropy(m(x + 0.01 * randn(x.shape)), y)
     backward l
     clip_grad_norm(m, 1.0);
-    o.lr = schedule("cosine", 12)(step, 1e-2)
+    plan.report(l.item())
+    o.lr = plan(step, schedule("cosine", 12)(step, 1e-2))
+    o.param_groups[0].weight_decay = 0.01 * step
     o.step()
     step += 1
     if l.item() < best.loss { best.loss = l.item(); best.at = [step, step * 2] }
 }
-save record(m=m, o=o, batches=batches, rng=rng_state(), best=best, step=step, name="it's") "loop.safetensors"
+save record(m=m, o=o, plan=plan, batches=batches, rng=rng_state(), best=best, step=step, name="it's") "loop.safetensors"
 P
 dlsh -n --db none loop.dlsh && cp loop.safetensors whole.safetensors
 dlsh -n --db none loop.dlsh stop=7 && cp loop.safetensors part.safetensors
@@ -58,6 +61,9 @@ fn refuse(f) { try { f(); print("nothing refused") } catch e { print(e.message) 
 refuse(fn () { load(record(m=m, nothing=1), "whole.safetensors") })
 refuse(fn () { load(record(o=m), "whole.safetensors") })
 refuse(fn () { load(record(step=m), "whole.safetensors") })
+[c.plan.factor, c.plan.text]
+refuse(fn () { load(record(plan=schedule("plateau", patience=2)), "whole.safetensors") })
+refuse(fn () { load(record(plan=1), "whole.safetensors") })
 refuse(fn () { load(record(o=sgd(m, lr=1.0)), "whole.safetensors") })
 refuse(fn () { load(record(o=adamw(m.head, lr=1.0)), "whole.safetensors") })
 refuse(fn () { o.load_state({lr: 1.0}) })

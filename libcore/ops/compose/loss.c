@@ -38,7 +38,10 @@ dl_status dl_finish_loss(dl_call *c, dl_tensor *loss) {
 dl_status dl_check_loss_pair(const dl_call *c) {
     const dl_tensor *x = c->in[0], *y = c->in[1];
     if (!x->ndim || !y->ndim || dl_shape_eq(x, y)) return DL_OK;
-    return dl_fail_hint(DL_ERR_SHAPE, "reshape one of them: squeeze(x, -1) drops a last dimension of size 1",
+    bool scores = x->ndim == y->ndim + 1 && x->shape[x->ndim - 1] > 1 && !dl_dtype_is_float((dl_dtype)y->dtype);
+    return dl_fail_hint(DL_ERR_SHAPE,
+                        scores ? "scores and class numbers are compared by cross_entropy"
+                               : "reshape one of them: squeeze(x, -1) drops a last dimension of size 1",
                         "the input has shape %s, the target %s: a loss compares equal shapes", dl_shape_of(x),
                         dl_shape_of(y));
 }

@@ -193,28 +193,36 @@ int dlsh_is_net_tensor(const dl_module *m) {
     return !strcmp(dl_module_kind(m), "param") || !strcmp(dl_module_kind(m), "buffer");
 }
 
-/* A layer that has its weights has no tensor of some name. */
-static dl_status no_tensor(dl_module *m) {
-    DLSH_TRY(is_group(m) ? DL_OK : dl_module_check_built(m));
-    return DL_ERR_NAME;
+/* The tensor of that name. *t NULL: there is none, in a layer that has its weights. */
+static dl_status tensor_of(dl_module *m, const char *name, dl_tensor **t) {
+    if ((*t = dl_module_tensor(m, name))) return DL_OK;
+    dl_module *c = *name ? dl_module_find(m, name) : NULL, *holder = c ? c : m;
+    if (c ? !dlsh_is_net_tensor(c) : is_group(m)) return DL_OK;
+    DLSH_TRY(dl_module_check_built(holder));
+    *t = dl_module_tensor(m, name);
+    return DL_OK;
 }
 
 /* Tensors and layers by name. */
 static dl_status get(void *self, const char *name, dlsh_value *out) {
     dl_module *m = self, *c = dl_module_find(m, name);
-    dl_tensor *t = dl_module_tensor(m, name);
+    dl_tensor *t;
+    DLSH_TRY(tensor_of(m, name, &t));
     if (t) return dlsh_give(dlsh_tensor(dl_ref(t)), out);
-    if (c && *name) return dlsh_is_net_tensor(c) ? dl_module_check_built(c) : dlsh_give(dlsh_net_value(c), out);
-    return no_tensor(m);
+    return c && *name ? dlsh_give(dlsh_net_value(c), out) : DL_ERR_NAME;
 }
 
 /* A tensor gets values; a layer is replaced. */
 static dl_status set(void *self, const char *name, dlsh_value v) {
-    if (!dl_module_tensor(self, name)) {
-        dl_module *c = *name ? dl_module_find(self, name) : NULL;
-        if (c) return dlsh_is_net_tensor(c) ? dl_module_check_built(c) : dlsh_replace_part(self, name, v);
-        return no_tensor(self);
-    }
+    dl_tensor *t;
+    DLSH_TRY(tensor_of(self, name, &t));
+    if (!t && *name && dl_module_find(self, name)) return dlsh_replace_part(self, name, v);
+    if (!t && !dlsh_foreign_method(name) && !strchr(name, '.'))
+        return dlsh_fail(DL_ERR_NAME,
+                         "layers and tensors stand in the braces of the net; other values are kept in variables, or "
+                         "are arguments of the net: net m(c=8) { ... }",
+                         "a net has no layer or tensor '%s' to set", name);
+    if (!t) return DL_ERR_NAME;
     if (v.type != DLSH_TENSOR)
         return dlsh_fail(DL_ERR_TYPE, NULL, "a parameter is set to a tensor, got %s", dlsh_type_name(v));
     if (dl_requires_grad(v.as.tensor)) {

@@ -8,6 +8,7 @@
 extern const dlsh_class dlsh_net_class;
 /* self: dl_optimizer *. */
 extern const dlsh_class dlsh_optimizer_class;
+extern const dlsh_class dlsh_group_class;
 /* self: dl_schedule *. */
 extern const dlsh_class dlsh_schedule_class;
 /* self: dl_trainer *. */
@@ -86,6 +87,9 @@ dl_status dlsh_call_net(dl_module *m, const dlsh_callargs *args, const dlsh_stan
 dlsh_value dlsh_tensors_value(dl_tensor *const *t, int n, const char *const *names);
 /* What a net gave, as a value; VOID: a recorded failure. */
 dlsh_value dlsh_pack_value(const dl_pack *p);
+
+/* o.param_groups (groups.c): a list; VOID: a recorded failure. */
+dlsh_value dlsh_param_groups(dl_optimizer *o);
 
 /* Where the weights of a net are; without weights 0. */
 int dlsh_net_device(dl_module *m);

@@ -22,6 +22,7 @@ static dl_status set_lr(void *self, dlsh_value v) {
     if (!dlsh_is_number(v)) return dlsh_fail(DL_ERR_TYPE, NULL, "lr must be a number, got %s", dlsh_type_name(v));
     return dl_optimizer_set_lr(self, dlsh_number(v));
 }
+DLSH_GETTER(get_groups, dlsh_param_groups(self))
 DLSH_GETTER(get_steps, dlsh_int(dl_optimizer_steps(self)))
 DLSH_GETTER(get_kind, dlsh_string(dl_optimizer_kind(self)))
 DLSH_GETTER(get_text, dlsh_string(dl_optimizer_text(self)))
@@ -30,6 +31,10 @@ static const dlsh_field fields[] = {{"lr", "learning rate; can be set", get_lr, 
                                     {"steps", "steps done", get_steps, NULL},
                                     {"kind", "sgd, adam, ...", get_kind, NULL},
                                     {"text", "kind and options as text", get_text, NULL},
+                                    {"param_groups",
+                                     "its groups of parameters, whose options can be set: "
+                                     "o.param_groups[0].lr = 0.1",
+                                     get_groups, NULL},
                                     {NULL, NULL, NULL, NULL}};
 
 enum { DEEPEST = 50 };

@@ -200,6 +200,15 @@ static dl_status remove_field_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
+static dl_status setdefault_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_record *r = dlsh_arg(a, "r")->as.record;
+    const char *key = dlsh_arg_str(a, "key");
+    const dlsh_value *other = dlsh_arg(a, "otherwise");
+    if (!dlsh_record_get(r, key)) DLSH_TRY(dlsh_record_set(r, key, other ? dlsh_ref(*other) : dlsh_none()));
+    *result = dlsh_ref(*dlsh_record_get(r, key));
+    return DL_OK;
+}
+
 /* The next element of an iterator, which only some handles are. */
 static dl_status next_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_value *x = dlsh_arg(a, "x");
@@ -289,6 +298,9 @@ const dlsh_command dlsh_core_rows[] = {
              "A field of a record, or a default when it is missing.", .params = get_params, .quick = get_quick),
     DLSH_CHANGE_ROW("drop", remove_field_run, "r.drop(NAME)",
                     "Removes a field of a record; returns whether it was there.", .params = get_params),
+    DLSH_CHANGE_ROW("setdefault", setdefault_run, "r.setdefault(NAME [, OTHERWISE])",
+                    "A field of a record, which is first set where it is missing.", .params = get_params,
+                    .examples = "r = {}; r.setdefault(\"xs\", []).append(1)"),
     DLSH_FN_ROW("next", next_run, "next(ITERATOR)", "The next element, such as a batch.", .params = any_param,
                 .examples = "x, y = next(t.batches)"),
     DLSH_PURE_ROW("has", has_run, "has(X, NAME)", "Does a value have this field or method?",

@@ -53,8 +53,27 @@ static dl_status insert_run(const dlsh_args *a) {
     return dlsh_list_insert(l, (int)at, dlsh_ref(*dlsh_arg(a, "item")));
 }
 
+/* Of a record the field of that name, as Python's dict.pop. */
+static dl_status pop_field(const dlsh_args *a, dlsh_record *r, dlsh_value *result) {
+    const dlsh_value *key = dlsh_arg(a, "at"), *other = dlsh_arg(a, "otherwise");
+    if (!key || key->type != DLSH_STR)
+        return dlsh_arg_fail(a, "at", DL_ERR_TYPE, "r.pop(\"name\")", "a field of a record is taken by its name");
+    const dlsh_value *v = dlsh_record_get(r, key->as.str->s);
+    if (!v && !other)
+        return dlsh_arg_fail(a, "at", DL_ERR_NAME, "r.pop(NAME, 0) gives 0 where there is none",
+                             "the record has no field '%s'", key->as.str->s);
+    *result = dlsh_ref(v ? *v : *other);
+    dlsh_record_remove(r, key->as.str->s);
+    return DL_OK;
+}
+
 static dl_status pop_run(const dlsh_args *a, dlsh_value *result) {
-    dlsh_list *l = self(a);
+    const dlsh_value *from = dlsh_arg(a, "list"), *where = dlsh_arg(a, "at");
+    if (from->type == DLSH_RECORD) return pop_field(a, from->as.record, result);
+    if (dlsh_given(a, "otherwise") || (where && where->type != DLSH_INT))
+        return dlsh_arg_fail(a, "at", DL_ERR_TYPE, "xs.pop(0); xs.remove(item) takes an item out by its value",
+                             "an item of a list is taken by its position");
+    dlsh_list *l = from->as.list;
     long given = dlsh_given(a, "at") ? dlsh_arg_int(a, "at") : -1, at = given < 0 ? given + l->n : given;
     if (at < 0 || at >= l->n)
         return dlsh_arg_fail(a, NULL, DL_ERR_INDEX, NULL, "position %ld is outside a list of %d", given, l->n);
@@ -100,13 +119,18 @@ static dl_status copy_of(const dlsh_list *l, dlsh_value *out) {
     return dlsh_hand_over(&v, out);
 }
 
-/* copy; reversed where data is set. */
-static dl_status copy_run(const dlsh_args *a, dlsh_value *result) {
-    const dlsh_list *l = self(a);
-    DLSH_DROPPED dlsh_value v = dlsh_new_list(l->n);
-    for (int i = 0; i < l->n && !dlsh_interrupted_at(i); i++)
-        DLSH_TRY(dlsh_append(v, dlsh_ref(l->items[dlsh_arg_data(a) ? l->n - 1 - i : i])));
-    return dlsh_hand_over(&v, result);
+static dl_status copy_run(const dlsh_args *a, dlsh_value *result) { return copy_of(self(a), result); }
+
+static void turn(dlsh_list *l) {
+    for (int i = 0, k = l->n - 1; i < k; i++, k--) {
+        dlsh_value x = l->items[i];
+        l->items[i] = l->items[k], l->items[k] = x;
+    }
+}
+
+static dl_status reverse_run(const dlsh_args *a, dlsh_value *result) {
+    (void)result;
+    return turn(self(a)), DL_OK;
 }
 
 /* ---------------------------------------------------------------- any sequence */
@@ -140,6 +164,11 @@ static dl_status list_run(const dlsh_args *a, dlsh_value *result) {
     long n = 0;
     if (items->type == DLSH_RANGE) DLSH_TRY(dlsh_length(*items, &n));
     return each(a, add_item, n, result);
+}
+
+static dl_status reversed_run(const dlsh_args *a, dlsh_value *result) {
+    DLSH_TRY(list_run(a, result));
+    return turn(result->as.list), DL_OK;
 }
 
 static dl_status apply(const dlsh_args *a, dlsh_value *items, int n, dlsh_value *out) {
@@ -380,16 +409,21 @@ const dlsh_command dlsh_list_rows[] = {
     DLSH_CHANGE_ROW("insert", insert_run, "xs.insert(AT, ITEM)", "Puts an item before a position.",
                     DLSH_PARAMS(LIST_PARAM, {"at", .want = "int", .doc = "position"}, {"item", .doc = "any value"})),
     DLSH_CHANGE_ROW(
-        "pop", pop_run, "xs.pop([AT])", "Takes an item out of a list, the last one by default.",
-        DLSH_PARAMS(LIST_PARAM, {"at", .want = "int", .flags = DLSH_OPTIONAL, .doc = "position (-1: the last)"}),
+        "pop", pop_run, "xs.pop([AT]), r.pop(NAME [, OTHERWISE])",
+        "Takes an item out of a list, the last one by default, or a field out of a record.",
+        DLSH_PARAMS({"list", .want = "list|record", .doc = "the list or record"},
+                    {"at", .want = "int|string", .flags = DLSH_OPTIONAL, .doc = "position (-1: the last), or name"},
+                    {"otherwise", .flags = DLSH_OPTIONAL, .doc = "result when the record has no such field"}),
         .quick = pop_quick),
     DLSH_CHANGE_ROW("remove", remove_run, "xs.remove(ITEM)",
                     "Removes the first equal item; returns whether it was there.", .params = item_params),
     DLSH_PURE_ROW("index", index_run, "xs.index(ITEM)", "Position of the first equal item, or none.",
                   .params = item_params),
     DLSH_PURE_ROW("copy", copy_run, "xs.copy()", "A list of the same items.", .params = only_list),
-    DLSH_PURE_ROW("reversed", copy_run, "xs.reversed()", "A list of the items in reverse.", .params = only_list,
-                  .data = "reverse"),
+    DLSH_CHANGE_ROW("reverse", reverse_run, "xs.reverse()", "Reverses the order of the items.", .params = only_list),
+    DLSH_PURE_ROW("reversed", reversed_run, "reversed(ITEMS)", "A list of what for goes over, in reverse.",
+                  DLSH_PARAMS({"items", .want = "list|range|string|tensor|record|net", .doc = "a sequence"}),
+                  .examples = "for i in reversed(range(3)) { print(i) }"),
     DLSH_PURE_ROW("list", list_run, "list(ITEMS)", "A list of what for goes over.", .params = sequence_params),
     DLSH_PURE_ROW("map", map_run, "map(F, ITEMS, ...)",
                   "The results of a function on each item; of several sequences, on their items at one position.",

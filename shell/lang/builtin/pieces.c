@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "lang/eval/interp.h"
+#include "dlcore/index.h"
 #include "dlcore/view.h"
 
 #define TENSOR_PARAM                                                                                                   \
@@ -24,13 +25,30 @@ static dl_status append_piece(dlsh_value list, dl_tensor *t, long d, long from, 
     return dlsh_append(list, dlsh_tensor(dl_slice(t, d, &from, &to, 1)));
 }
 
+static dl_status unbind(dl_tensor *t, long d, dlsh_value *result) {
+    DLSH_DROPPED dlsh_value parts = dlsh_new_list(dl_shape(t)[d]);
+    for (long i = 0; i < dl_shape(t)[d]; i++) DLSH_TRY(dlsh_append(parts, dlsh_tensor(dl_select(t, d, i))));
+    return dlsh_hand_over(&parts, result);
+}
+
 static dl_status unbind_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input");
     long d;
     DLSH_TRY(dlsh_arg_dim(a, "dim", dl_ndim(t), 0, &d));
-    DLSH_DROPPED dlsh_value parts = dlsh_new_list(dl_shape(t)[d]);
-    for (long i = 0; i < dl_shape(t)[d]; i++) DLSH_TRY(dlsh_append(parts, dlsh_tensor(dl_select(t, d, i))));
-    return dlsh_hand_over(&parts, result);
+    return unbind(t, d, result);
+}
+
+dl_status dlsh_nonzero_columns(dl_tensor *t, dlsh_value *result) {
+    dl_tensor *at = dl_nonzero(t);
+    dl_status st = at ? unbind(at, 1, result) : dl_failed();
+    dl_unref(at);
+    return st;
+}
+
+static dl_status nonzero_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *t = dlsh_arg_tensor(a, "input");
+    if (dlsh_given(a, "as_tuple") && dlsh_arg_bool(a, "as_tuple")) return dlsh_nonzero_columns(t, result);
+    return dlsh_give(dlsh_tensor(dl_nonzero(t)), result);
 }
 
 /* Axis i of a grid, along dimension i of the result, expanded to its shape; with swap the first two are exchanged. */
@@ -208,6 +226,13 @@ static const dlsh_param sections_params[] = {
 const dlsh_command dlsh_pieces_rows[] = {
     DLSH_PURE_ROW("unbind", unbind_run, "x.unbind([DIM])", "A list of what stands at each index of a dimension.",
                   .params = dim_params, .examples = "a, b = tensor([[1, 2], [3, 4]]).unbind(1)"),
+    DLSH_PURE_ROW(
+        "nonzero", nonzero_run, "x.nonzero([as_tuple=true])",
+        "Places of the elements that are not zero, a row each; as_tuple: a list of indices for each dimension, "
+        "as where(x) gives it.",
+        DLSH_PARAMS(TENSOR_PARAM, {"as_tuple", .want = "bool", .flags = DLSH_OPTIONAL,
+                                   .doc = "indices of each dimension by themselves"}),
+        .examples = "rows, columns = nonzero(tensor([[0, 1], [2, 0]]), as_tuple=true)"),
     DLSH_PURE_ROW(
         "meshgrid", meshgrid_run, "meshgrid(X, Y, ..., indexing=ij)",
         "A list of grids: of each axis one in which it runs along its own dimension.",

@@ -59,7 +59,9 @@ static dl_status no_field(dlsh_session *s, dlsh_value x, const char *name) {
     dlsh_value names;
     char hint[240] = "";
     const dlsh_class *c = x.type == DLSH_HANDLE ? x.as.handle->cls : NULL;
+    const char *foreign = dlsh_foreign_method(name);
     if (c && c->elsewhere) c->elsewhere(x.as.handle->self, name, hint, sizeof hint);
+    if (!*hint && foreign) snprintf(hint, sizeof hint, "%s", foreign);
     if (!*hint && dlsh_field_names(s, x, &names) == DL_OK) {
         DLSH_FREED const char **words = malloc((size_t)(names.as.list->n + 1) * sizeof *words);
         int n = 0;

@@ -206,6 +206,8 @@ extern const dlsh_command dlsh_tensor_casts[];
 dl_status dlsh_call_op(dlsh_value op, const dlsh_callargs *args, dlsh_value *out);
 /* Calls the op of the row's name with the parameters as they were given. */
 dl_status dlsh_call_row_op(const dlsh_args *a, dlsh_value *result);
+/* The places of the elements that are not zero, as a list of indices for each dimension (lang/builtin/pieces.c). */
+dl_status dlsh_nonzero_columns(dl_tensor *t, dlsh_value *result);
 /* The items of a list that differ, sorted. */
 dl_status dlsh_unique_items(const dlsh_args *a, const dlsh_list *l, dlsh_value *result);
 /* The nearest op name to a wrong one, or NULL. */

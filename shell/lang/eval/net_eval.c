@@ -106,6 +106,27 @@ static dl_status use_variable(dlsh_session *s, const dlsh_value *v, dlsh_layer *
     return DL_OK;
 }
 
+/* A variable that is a list of nets: the layers of a list. */
+static dl_status use_list(dlsh_session *s, const dlsh_list *nets, const dlsh_node *n, dlsh_layer *l, int depth) {
+    if (l->nargs || l->has_body)
+        return dlsh_fail(DL_ERR_VALUE, "models: nets", "%s is a list of nets, and takes no %s", n->text,
+                         l->nargs ? "arguments" : "layers");
+    if (!nets->n) return dlsh_fail(DL_ERR_VALUE, "models: nets", "the list %s has no nets", n->text);
+    l->kind = "list", l->has_body = 1;
+    l->body = calloc((size_t)nets->n, sizeof *l->body);
+    if (!l->body) return dlsh_no_memory("a net");
+    for (int i = 0; i < nets->n; i++) {
+        const dlsh_value *item = &nets->items[i];
+        dlsh_layer *b = &l->body[l->nbody++];
+        *b = (dlsh_layer){.kind = n->text, .value = dlsh_void(), .node = n, .unit = s->unit};
+        if (!dlsh_callable(*item))
+            return dlsh_fail(DL_ERR_TYPE, "nets = [net { linear 8 }, net { linear 8 }]",
+                             "item %d of the list %s is no net but %s", i, n->text, dlsh_a(*item));
+        DLSH_TRY(use_variable(s, item, b, depth + 1));
+    }
+    return DL_OK;
+}
+
 static dl_status eval_layer(dlsh_session *s, const dlsh_node *n, dlsh_layer *l, int depth) {
     *l = (dlsh_layer){.kind = n->text, .label = n->label, .value = dlsh_void(), .node = n, .unit = s->unit};
     DLSH_TRY(eval_args(s, n, l));
@@ -125,6 +146,7 @@ static dl_status eval_layer(dlsh_session *s, const dlsh_node *n, dlsh_layer *l, 
     const dlsh_value *v = variable(s, n);
     int known = s->services.known_layer && s->services.known_layer(n->text);
     if (known && !(v && is_net_template(v))) return DL_OK; /* a net of the user's goes before a layer of that name */
+    if (v && v->type == DLSH_LIST) return use_list(s, v->as.list, n, l, depth);
     return v && dlsh_callable(*v) ? use_variable(s, v, l, depth) : DL_OK; /* the builder refuses unknown kinds */
 }
 

@@ -574,6 +574,8 @@ dl_status dlsh_call_op(dlsh_value op, const dlsh_callargs *args, dlsh_value *out
     dl_tensor *few[16] = {0}, *res[8] = {0};
     int n = 0, plain = all_plain(args, c.e);
     *out = dlsh_void();
+    if (args->n == 1 && args->values[0].type == DLSH_TENSOR && !strcmp(c.e->info.name, "where"))
+        return name_op(c.e, dlsh_nonzero_columns(args->values[0].as.tensor, out));
     if (scalar_call(c.e, args, out)) return DL_OK;
     c.in = c.e->list ? calloc(MAX_IN, sizeof *c.in) : few;
     if (!c.in) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a call");

@@ -39,7 +39,7 @@ static const habit habits[] = {
      "there are no classes: a module is net m { fc: linear 8; forward(x) { return fc(x) } }, values go together in "
      "record(a=1)"},
     {"except", "write try { ... } catch e { ... }"},
-    {"del", "write unset NAME"},
+    {"del", "write unset NAME; xs.pop(0) takes an item out of a list, r.drop(\"a\") a field out of a record"},
     {"pass", "an empty block is { }"},
     {"nonlocal|global",
      "a function reads outer names and cannot assign them: return the value, or change a record's field"},
@@ -119,6 +119,26 @@ const char *dlsh_foreign_name(const char *name) {
     const char *hint = HINT_FOR(foreign, name, strlen(name));
     return hint ? hint : dlsh_p_word_hint(name);
 }
+
+/* Behind a dot. */
+static const habit methods[] = {
+    {"retain_grad",
+     "grad(loss, x) gives the gradient of a result; x.register_hook(fn (g) { ... }) sees it in backward"},
+    {"register_forward_hook|register_forward_pre_hook",
+     "on_forward(m.head, fn (y) { ... }) sees the results of a layer"},
+    {"register_full_backward_hook|register_backward_hook",
+     "in on_forward(m.head, fn (y) { on_grad(y, fn (g) { ... }) })"},
+    {"register_buffer", "the net declares it: net m { buffer mean [3]; ... }"},
+    {"register_parameter", "the net declares it: net m { param w [3, 4] std=0.02; ... }"},
+    {"add_module|register_module",
+     "the net declares its parts: net m { head: linear 10 }; m.head = net { linear 3 } replaces one"},
+    {"forward", "a net is called: m(x)"},
+    {"cuda", "write x.to(\"cuda\")"},
+    {"clear", "xs[:] = [] empties a list; r = {} is an empty record"},
+    {"update", "r = {**r, **other}; r.a = 1 sets a field"},
+};
+
+const char *dlsh_foreign_method(const char *name) { return HINT_FOR(methods, name, strlen(name)); }
 
 /* ---------------------------------------------------------------- signs */
 
