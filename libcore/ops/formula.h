@@ -75,9 +75,11 @@
 #define CEIL(x) DL_FN(ceilf, ceil)(x)
 #define TRUNC(x) DL_FN(truncf, trunc)(x)
 #define FMOD(x, y) DL_FN(fmodf, fmod)(x, y)
+#define FMA(x, y, z) DL_FN(fmaf, fma)(x, y, z)
+#define NEAR_QUOTIENT(x, y) (ABS(x) < NUM(4194304) * ABS(y))
 #define LIBM_POW(x, y) DL_FN(powf, pow)(x, y)
 #define HYPOT(x, y) DL_FN(dl_vhypot, hypot)(x, y)
-#define NEXTAFTER(x, y) DL_FN(nextafterf, nextafter)(x, y)
+#define NEXTAFTER(x, y) DL_FN(dl_vnextafter, nextafter)(x, y)
 #define COPYSIGN(x, y) DL_FN(copysignf, copysign)(x, y)
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
 #define HARD_SIGMOID(x) ((x) + 3 < 0 ? 0 : (x) + 3 > 6 ? 1 : ((x) + 3) / 6)
@@ -87,6 +89,7 @@
 #define GELU_SLOPE(x) (NUM(1.59576912160573071) * (1 + NUM(0.134145) * (x) * (x)))
 #ifdef __cplusplus
 #define POW(x, y) dl_pow(x, y)
+#define NEAR_FMOD(x, y) FMOD(x, y)
 #define NORMAL_CDF(x) dl_normal_cdf(x) /* the share of normal numbers below x */
 #define TWICE_CDF(x) (2 * dl_normal_cdf(x))
 #define ROUND(x) rint(x)                 /* ties to even */
@@ -94,6 +97,7 @@
 #define QUICK_DIV(x, y) __fdividef(x, y) /* the same */
 #else
 #define POW(x, y) LIBM_POW(x, y)
+#define NEAR_FMOD(x, y) DL_HELPER_OF(near_fmod)(x, y) /* where NEAR_QUOTIENT holds */
 #define ROUND(x) DL_FN(nearbyintf, nearbyint)(x)
 #define NORMAL_CDF(x) (NUM(0.5) * TWICE_CDF(x))
 #define TWICE_CDF(x) DL_FN(dl_vtwice_cdf, dl_vtwice_cdf_f64)(x)
@@ -101,8 +105,8 @@
 
 /* ---- what needs more than an expression: ops/formula_math.h. Those of integers report operands that have no result.
  */
-#define FLOOR_QUOTIENT(a, b) DL_HELPER_OF(floor_quotient)(a, b)
-#define FLOOR_REST(a, b) DL_HELPER_OF(floor_rest)(a, b)
+#define FLOOR_QUOTIENT(a, b, rest) DL_HELPER_OF(floor_quotient)(a, b, rest)
+#define FLOOR_REST(b, rest) DL_HELPER_OF(floor_rest)(b, rest)
 #define DIGAMMA(x) DL_HELPER_OF(psi)(x)
 #define ERF_INVERSE(x) DL_HELPER_OF(erf_inverse)(x)
 #define POLYGAMMA(n, x) DL_HELPER_OF(psi_n)(n, x)

@@ -2,20 +2,24 @@
  * defined once a type. Before it DL_HELPER(name) begins a definition, FAULT_AT is the type of `at`, and FAULT(kind,
  * value) reports an operand without a result; DL_REAL_HELPERS and DL_INT_HELPERS say which of them T can have. */
 #ifdef DL_REAL_HELPERS
-/* floor(a / b) */
-DL_HELPER(floor_quotient)(T a, T b) {
+#ifndef __cplusplus
+/* a - b trunc(a / b), exactly: the rounded quotient may be one too large, the rest is then below 0. */
+DL_HELPER(near_fmod)(T a, T b) {
+    T x = ABS(a), y = ABS(b), q = TRUNC(x / y), r = q == 0 ? x : FMA(-q, y, x);
+    return COPYSIGN(r < 0 ? r + y : r, a);
+}
+#endif
+/* floor(a / b) by r = fmod(a, b) */
+DL_HELPER(floor_quotient)(T a, T b, T r) {
     if (b == 0) return a / b;
-    T r = FMOD(a, b), q = (a - r) / b; /* exact up to rounding, so FLOOR below cannot be one off */
+    T q = (a - r) / b; /* exact up to rounding, so FLOOR below cannot be one off */
     if (r != 0 && (r < 0) != (b < 0)) q -= 1;
     if (q == 0) return COPYSIGN(NUM(0), a / b);
     T w = FLOOR(q);
     return q - w > NUM(0.5) ? w + 1 : w;
 }
-/* a - b floor(a / b) */
-DL_HELPER(floor_rest)(T a, T b) {
-    T r = FMOD(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
+/* a - b floor(a / b) by r = fmod(a, b) */
+DL_HELPER(floor_rest)(T b, T r) { return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
 /* Giles's approximation (2010), then two of Newton's steps. */
 DL_HELPER(erf_inverse)(T x) {
     if (!(x > -1 && x < 1)) return x == 1 || x == -1 ? x * INF : INF - INF;

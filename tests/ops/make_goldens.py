@@ -541,6 +541,7 @@ CALLS = {
     "matrix_rank": lambda a, **kw: L.matrix_rank(a.detach(), **kw), "pinv": lambda a, **kw: L.pinv(a, **kw),
     "lstsq": lstsq, "cond": cond, "matrix_power": lambda a, n: L.matrix_power(a, n),
     "matrix_exp": lambda a: L.matrix_exp(a), "multi_dot": lambda *t: L.multi_dot(t),
+    "last_place": lambda i, n: torch.tensor([max([k for k, at in enumerate(i) if at == p], default=-1) for p in range(n)]),
     "scatter": scatter, "index_reduce": index_reduce, "unique_groups": unique_groups, "isin": isin, "mode": mode,
     "scatter_reduce": lambda x, i, s, dim, reduce, include_self=True: x.scatter_reduce(
         dim, i, s, reduce, include_self=include_self),

@@ -93,6 +93,62 @@ static void crosswise_operands(void **state) {
     }
 }
 
+/* Where the dimension that is dense in memory is short, loops go along another one. */
+static void short_rows(void **state) {
+    (void)state;
+    static const long orders[][3] = {{0, 1, 2}, {1, 0, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}};
+    for (unsigned i = 0; i < sizeof orders / sizeof *orders; i++) {
+        dl_tensor *x = hold(dl_randn((long[]){5, 1033, 3}, 3, DL_F32, 0)), *v = hold(dl_permute(x, orders[i], 3));
+        dl_tensor *c = hold(dl_contiguous(v)), *few = hold(dl_slice(x, 2, &(long){1}, NULL, 1));
+        const float *p = dl_data(x), *q = dl_data(c);
+        const long *step = dl_stride(v), *n = dl_shape(v);
+        for (long k = 0; k < dl_numel(v); k++)
+            if (q[k] != p[k / n[2] / n[1] * step[0] + k / n[2] % n[1] * step[1] + k % n[2] * step[2]])
+                fail_msg("copy of order %u, element %ld", i, k);
+        same_values(dl_mul(c, v), dl_mul(c, c), 0, "mul", i);
+        same_values(dl_to(v, DL_F16), dl_to(c, DL_F16), 0, "to", i);
+        same_values(dl_neg(few), dl_neg(hold(dl_contiguous(few))), 0, "part of rows", i);
+        drop(NULL);
+    }
+}
+
+/* Remainders by a rounded quotient, beside the C library's, with operands for which the quotient is too large among
+ * them. */
+static void remainders(void **unused) {
+    (void)unused;
+    static const double odd[] = {0, -0.0, 3, -3, 0.1, 1e-40, -1e30, 8388609, 33554431, INFINITY, -INFINITY, NAN};
+    enum { N = 3000, ODD = sizeof odd / sizeof *odd };
+    static float a[N], b[N];
+    unsigned seed = 1, *state = &seed;
+    for (long i = 0; i < N; i++) {
+        const float step = NEXT(2) ? 0.07f : -0.1f;
+        a[i] = (float)(NEXT(20001) - 10000) * 0.01f, b[i] = (float)(1 + NEXT(400)) * step;
+        if (i >= 2000 && NEXT(4) == 0) a[i] = (float)odd[NEXT(ODD)];
+        if (i >= 2000 && NEXT(4) == 0) b[i] = (float)odd[NEXT(ODD)];
+    }
+    const long n = N;
+    dl_tensor *x = hold(dl_tensor_from(1, &n, DL_F32, 0, a)), *y = hold(dl_tensor_from(1, &n, DL_F32, 0, b));
+    dl_tensor *f = hold(dl_fmod(x, y)), *r = hold(dl_remainder(x, y));
+    for (long i = 0; i < N; i++) {
+        float want = fmodf(a[i], b[i]), got = ((const float *)dl_data(f))[i], rest = ((const float *)dl_data(r))[i];
+        float whole = want != 0 && (want < 0) != (b[i] < 0) ? want + b[i] : want;
+        if (isnan(want) ? !isnan(got) || !isnan(rest) : got != want || signbit(got) != signbit(want) || rest != whole)
+            fail_msg("%.9g and %.9g: fmod %.9g, remainder %.9g, want %.9g", a[i], b[i], got, rest, want);
+    }
+    drop(NULL);
+}
+
+/* What is written is a copy. */
+static void parts_of_copies(void **state) {
+    (void)state;
+    dl_tensor *x = hold(dl_zeros((long[]){2, 2}, 2, DL_F32, 0)), *one = V(1, 1);
+    IS(dl_diagonal_scatter(x, one, 0, 0, 1), 1, 0, 0, 1);
+    IS(dl_select_scatter(x, one, 0, -1), 0, 0, 1, 1);
+    IS(dl_slice_scatter(x, hold(dl_reshape(one, (long[]){2, 1}, 2)), 1, &(long){1}, NULL, 1), 0, 1, 0, 1);
+    IS(dl_clone(x), 0, 0, 0, 0);
+    FAILS(dl_select_scatter(x, V(1, 1, 1), 0, 0), DL_ERR_SHAPE, "the part has shape [2], the source [3]");
+}
+
 static void layout_survives(void **state) {
     (void)state;
     dl_tensor *x = hold(dl_randn(SHAPE(2, 4, 4, 3), DL_F32, 0)), *v = hold(dl_permute(x, SHAPE(0, 3, 1, 2)));
@@ -323,6 +379,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(strides_do_not_matter),
         TEST(crosswise_operands),
+        TEST(short_rows),
+        TEST(parts_of_copies),
+        TEST(remainders),
         TEST(layout_survives),
         TEST(threads_do_not_matter),
         TEST(sums_are_accurate),

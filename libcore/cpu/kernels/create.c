@@ -57,8 +57,8 @@ const dl_kernel dl_cpu_full = {.run = run_full, .dtypes = DL_ALL};
 
 static void make_steps(const dl_call *c, long lo, long n, block *b) {
     bool alone = !ATTR(c, ARANGE_END)->given;
-    double start = alone ? 0 : number(ATTR(c, ARANGE_START)), step = number(ATTR(c, ARANGE_STEP));
-    for (long i = 0; i < n; i++) b->f64[i] = start + (double)(lo + i) * step;
+    double start = alone ? 0 : number(ATTR(c, ARANGE_START)), step = number(ATTR(c, ARANGE_STEP)), first = (double)lo;
+    for (int i = 0; i < (int)n; i++) b->f64[i] = start + (first + i) * step;
 }
 static void make_whole_steps(const dl_call *c, long lo, long n, block *b) {
     long start = ATTR(c, ARANGE_END)->given ? ATTR_I(c, ARANGE_START) : 0, step = ATTR_I(c, ARANGE_STEP);
@@ -74,20 +74,23 @@ const dl_kernel dl_cpu_arange = {.run = run_arange, .dtypes = DL_ANY};
 static void make_between(const dl_call *c, long lo, long n, block *b) {
     double start = ATTR_F(c, LINSPACE_START), end = ATTR_F(c, LINSPACE_END);
     long steps = ATTR_I(c, LINSPACE_STEPS);
-    double step = steps > 1 ? (end - start) / (double)(steps - 1) : 0;
-    for (long k = 0; k < n; k++) {
-        long i = lo + k;
-        b->f64[k] = steps == 1 || i < steps / 2 ? start + (double)i * step : end - (double)(steps - 1 - i) * step;
-    }
+    double step = steps > 1 ? (end - start) / (double)(steps - 1) : 0, first = (double)lo,
+           left = (double)(steps - 1 - lo);
+    long near = steps == 1 ? 1 - lo : steps / 2 - lo;
+    int k = 0, m = (int)(near < 0 ? 0 : near < n ? near : n);
+    for (; k < m; k++) b->f64[k] = start + (first + k) * step;
+    for (; k < (int)n; k++) b->f64[k] = end - (left - k) * step;
 }
 static dl_status run_linspace(dl_call *c) { return fill(c, DL_F64, make_between); }
 const dl_kernel dl_cpu_linspace = {.run = run_linspace, .dtypes = DL_NUMBERS};
 
-static void make_diagonal(const dl_call *c, long lo, long n, block *b) {
-    long cols = c->out[0]->shape[1];
-    for (long i = 0; i < n; i++) b->i64[i] = (lo + i) / cols == (lo + i) % cols;
+static dl_status run_eye(dl_call *c) {
+    dl_tensor *o = c->out[0];
+    long n = o->shape[0] < o->shape[1] ? o->shape[0] : o->shape[1], step = o->shape[1] + 1, none = 0, value = 1;
+    dl_cpu_clear(dl_ptr(o), (size_t)o->numel * dl_esize(o));
+    dl_cpu_copy_strided(1, &n, dl_ptr(o), (dl_dtype)o->dtype, &step, &value, DL_I64, &none);
+    return DL_OK;
 }
-static dl_status run_eye(dl_call *c) { return fill(c, DL_I64, make_diagonal); }
 const dl_kernel dl_cpu_eye = {.run = run_eye, .dtypes = DL_ALL};
 
 /* ---- random numbers */

@@ -11,11 +11,12 @@
 static dl_tensor *checked_indices(dl_tensor *index, int dim, long size) {
     bool usable = index->dtype == DL_I64 && dl_is_contiguous(index);
     const long *given = dl_ptr(index);
+    unsigned long outside = 0; /* negative ones are large without a sign */
     dl_stop stop = dl_stop_begin();
     if (usable)
-        DL_CPU_EACH (i, index->numel, &stop) usable = usable && given[i] >= 0 && given[i] < size;
+        DL_CPU_EACH (i, index->numel, &stop) outside |= (unsigned long)given[i] >= (unsigned long)size;
     if (dl_stop_end(&stop)) return dl_interrupt_check(), NULL;
-    if (usable) return dl_ref(index);
+    if (usable && !outside) return dl_ref(index);
     dl_tensor *own = dl_tensor_empty(index->ndim, index->shape, DL_I64, 0);
     if (!own) return NULL;
     dl_cpu_copy(own, index);
@@ -140,11 +141,31 @@ static dl_status run_index_select(dl_call *c) {
 }
 const dl_kernel dl_cpu_index_select = {.run = run_index_select, .dtypes = DL_ANY};
 
+/* Adds to x at indices, which are `arg` bytes apart. */
+#define SCATTER(name, T, OP)                                                                                           \
+    static void name(long n, char **p, const long *s, void *arg) {                                                     \
+        long step = *(const long *)arg;                                                                                \
+        char *x = p[0], *index = p[1], *v = p[2];                                                                      \
+        for (long i = 0; i < n; i++, x += s[0], index += s[1], v += s[2]) {                                            \
+            T *at = (T *)(x + *(const long *)index * step);                                                            \
+            *at = (T)(*at OP * (const T *)v);                                                                          \
+        }                                                                                                              \
+    }
+SCATTER(scatter_bool, unsigned char, |)
+SCATTER(scatter_u8, unsigned char, +)
+SCATTER(scatter_i32, unsigned, +)
+SCATTER(scatter_i64, unsigned long, +)
+SCATTER(scatter_f32, float, +)
+SCATTER(scatter_f64, double, +)
+static const dl_loop scatter_loops[DL_NDTYPE] = {
+    [DL_BOOL] = scatter_bool, [DL_U8] = scatter_u8,   [DL_I32] = scatter_i32,
+    [DL_I64] = scatter_i64,   [DL_F32] = scatter_f32, [DL_F64] = scatter_f64};
+
 /* out[outer][index[i]][inner] += source[outer][i][inner]; a task takes a band of `inner`, so that each element gets
  * its parts in order. */
 typedef struct addition {
     selection s;
-    dl_loop add;
+    dl_loop add, element;
     long outer, esize, band;
     dl_stop *stop;
 } addition;
@@ -161,6 +182,18 @@ static void add_band(void *arg, long t) {
     }
 }
 
+/* One element an index. */
+static void add_elements(const addition *a) {
+    const long stride[3] = {0, sizeof(long), a->esize};
+    for (long k = 0; k < a->outer; k++)
+        for (long i = 0, n; i < a->s.n && !dl_stop_asked(a->stop); i += n) {
+            n = a->s.n - i < DL_ITER_BLOCK ? a->s.n - i : DL_ITER_BLOCK;
+            char *p[3] = {a->s.o + k * a->s.size * a->esize, (char *)(a->s.index + i),
+                          (char *)a->s.x + (k * a->s.n + i) * a->esize};
+            a->element(n, p, stride, (void *)&a->esize);
+        }
+}
+
 static dl_status plain_index_add(dl_call *c) {
     dl_tensor *x = c->in[0], *v = INPUT(c, INDEX_ADD_SOURCE), *o = c->out[0];
     int dim;
@@ -171,13 +204,17 @@ static dl_status plain_index_add(dl_call *c) {
     dl_stop stop = dl_stop_begin();
     addition a = {{dl_ptr(o), dl_ptr(v), dl_ptr(index), index->numel, size, product(x, dim + 1, x->ndim)},
                   DL_LOOP_OF(add, o->dtype),
+                  scatter_loops[o->dtype],
                   product(x, 0, dim),
                   (long)dl_esize(o),
                   0,
                   &stop};
     int threads = a.s.inner >= 256 ? dl_cpu_threads(v->numel) : 1;
     a.band = ((a.s.inner + threads - 1) / threads + 15) / 16 * 16;
-    dl_cpu_for(threads, threads, add_band, &a);
+    if (a.s.inner == 1)
+        add_elements(&a);
+    else
+        dl_cpu_for(threads, threads, add_band, &a);
     dl_stop_end(&stop);
     dl_unref(index);
     return DL_OK;
@@ -194,6 +231,10 @@ const dl_kernel dl_cpu_index_add = {.run = run_index_add, .dtypes = DL_ANY};
     static void name(long n, char **p, const long *s, void *arg) {                                                     \
         long step = *(const long *)arg;                                                                                \
         char *o = p[0], *x = p[1], *index = p[2];                                                                      \
+        if (s[0] == sizeof(T) && s[1] == 0 && s[2] == sizeof(long) && step == sizeof(T)) {                             \
+            for (long i = 0; i < n; i++) ((T *)o)[i] = ((const T *)x)[((const long *)index)[i]];                       \
+            return;                                                                                                    \
+        }                                                                                                              \
         for (long i = 0; i < n; i++, o += s[0], x += s[1], index += s[2])                                              \
             *(T *)o = *(const T *)(x + *(const long *)index * step);                                                   \
     }
@@ -201,22 +242,6 @@ GATHER(gather1, unsigned char)
 GATHER(gather2, unsigned short)
 GATHER(gather4, unsigned)
 GATHER(gather8, unsigned long)
-
-#define SCATTER(name, T, OP)                                                                                           \
-    static void name(long n, char **p, const long *s, void *arg) {                                                     \
-        long step = *(const long *)arg;                                                                                \
-        char *x = p[0], *index = p[1], *v = p[2];                                                                      \
-        for (long i = 0; i < n; i++, x += s[0], index += s[1], v += s[2]) {                                            \
-            T *at = (T *)(x + *(const long *)index * step);                                                            \
-            *at = (T)(*at OP * (const T *)v);                                                                          \
-        }                                                                                                              \
-    }
-SCATTER(scatter_bool, unsigned char, |)
-SCATTER(scatter_u8, unsigned char, +)
-SCATTER(scatter_i32, unsigned, +)
-SCATTER(scatter_i64, unsigned long, +)
-SCATTER(scatter_f32, float, +)
-SCATTER(scatter_f64, double, +)
 
 static void without_dim(dl_iter *it, dl_tensor *t, int dim, const long *shape) {
     long stride[DL_MAX_DIM];
@@ -246,8 +271,6 @@ const dl_kernel dl_cpu_gather = {.run = run_gather, .dtypes = DL_ANY};
 
 /* On one thread, because two indices may name one element. Along `dim` the parts are added in order. */
 static dl_status plain_scatter_add(dl_call *c) {
-    static const dl_loop loop[DL_NDTYPE] = {[DL_BOOL] = scatter_bool, [DL_U8] = scatter_u8,   [DL_I32] = scatter_i32,
-                                            [DL_I64] = scatter_i64,   [DL_F32] = scatter_f32, [DL_F64] = scatter_f64};
     dl_tensor *x = c->in[0], *v = INPUT(c, INDEX_ADD_SOURCE), *o = c->out[0];
     int dim;
     long size = along(c, x, &dim), step = (o->ndim ? o->stride[dim] : 0) * (long)dl_esize(o);
@@ -260,7 +283,7 @@ static dl_status plain_scatter_add(dl_call *c) {
     dl_iter_operand(&it, dl_ptr(index), DL_I64, v->ndim, v->shape, index->stride);
     dl_iter_operand(&it, dl_ptr(v), v->dtype, v->ndim, v->shape, v->stride);
     dl_iter_end(&it);
-    dl_iter_run_serial(&it, loop[o->dtype], &step);
+    dl_iter_run_serial(&it, scatter_loops[o->dtype], &step);
     dl_unref(index);
     return DL_OK;
 }
@@ -289,6 +312,20 @@ static dl_status run_nonzero(dl_call *c) {
     return DL_OK;
 }
 const dl_kernel dl_cpu_nonzero = {.run = run_nonzero, .dtypes = DL_ANY};
+
+static dl_status run_last_place(dl_call *c) {
+    dl_tensor *o = c->out[0], *index = checked_indices(c->in[0], 0, o->numel);
+    if (!index) return dl_failed();
+    const long *at = dl_ptr(index);
+    long *last = dl_ptr(o);
+    dl_stop stop = dl_stop_begin();
+    DL_CPU_EACH (i, o->numel, &stop) last[i] = -1;
+    DL_CPU_EACH (i, index->numel, &stop) last[at[i]] = i;
+    dl_stop_end(&stop);
+    dl_unref(index);
+    return DL_OK;
+}
+const dl_kernel dl_cpu_last_place = {.run = run_last_place, .dtypes = DL_INTS};
 
 static dl_status run_one_hot(dl_call *c) {
     dl_tensor *o = c->out[0];

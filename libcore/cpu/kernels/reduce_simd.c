@@ -36,6 +36,39 @@ enum { LANES = 32, BLOCK = 16 };
     }                                                                                                                  \
     DRIVER(name, T, A, A, MAP, OP)
 
+/* The largest or smallest of floats. The quick comparison is one instruction, and loses a NaN; a block that has one is
+ * done again. */
+#define EXTREME(name, T, INT, QUICK, OP)                                                                               \
+    static inline __attribute__((always_inline)) void name##_some(long rows, long width, const char *x, long stride,   \
+                                                                  T *acc, bool first) {                                \
+        T a[LANES];                                                                                                    \
+        INT nan[LANES], any = 0;                                                                                       \
+        for (long j = 0; j < width; j++) a[j] = ((const T *)x)[j];                                                     \
+        for (long j = 0; j < width; j++) nan[j] = a[j] != a[j];                                                        \
+        for (long r = 1; r < rows; r++) {                                                                              \
+            const T *row = (const T *)(x + r * stride);                                                                \
+            for (long j = 0; j < width; j++) a[j] = QUICK(a[j], row[j]);                                               \
+            for (long j = 0; j < width; j++) nan[j] |= row[j] != row[j];                                               \
+        }                                                                                                              \
+        for (long j = 0; j < width; j++) any |= nan[j];                                                                \
+        if (any) {                                                                                                     \
+            for (long j = 0; j < width; j++) a[j] = ((const T *)x)[j];                                                 \
+            for (long r = 1; r < rows; r++)                                                                            \
+                for (long j = 0; j < width; j++) a[j] = OP(a[j], ((const T *)(x + r * stride))[j]);                    \
+        }                                                                                                              \
+        for (long j = 0; j < width; j++) acc[j] = first ? a[j] : OP(acc[j], a[j]);                                     \
+    }                                                                                                                  \
+    static void name##_block(long rows, const char *x, long stride, const T *m, long ms, T *acc, bool first) {         \
+        (void)m, (void)ms;                                                                                             \
+        name##_some(rows, LANES, x, stride, acc, first);                                                               \
+    }                                                                                                                  \
+    static void name##_edge(long rows, long width, const char *x, long stride, const T *m, long ms, T *acc,            \
+                            bool first) {                                                                              \
+        (void)m, (void)ms;                                                                                             \
+        name##_some(rows, width, x, stride, acc, first);                                                               \
+    }                                                                                                                  \
+    DRIVER(name, T, T, T, SELF, OP)
+
 /* A sum of f32 in f64, where four elements at a time are added up before. */
 #define SUM_BY_FOURS(name, MAP)                                                                                        \
     static inline __attribute__((always_inline)) void name##_some(long rows, long width, const char *x, long stride,   \
@@ -198,12 +231,12 @@ INTS(u8)
 INTS(i32)
 INTS(i64)
 
-#define FLOATS(T)                                                                                                      \
+#define FLOATS(T, INT)                                                                                                 \
     REDUCER(prod_##T, T, T, SELF, TIMES)                                                                               \
-    REDUCER(max_##T, T, T, SELF, LARGER_NAN)                                                                           \
-    REDUCER(min_##T, T, T, SELF, SMALLER_NAN)
-FLOATS(f32)
-FLOATS(f64)
+    EXTREME(max_##T, T, INT, LARGER, LARGER_NAN)                                                                       \
+    EXTREME(min_##T, T, INT, SMALLER, SMALLER_NAN)
+FLOATS(f32, int)
+FLOATS(f64, long)
 SUM_BY_FOURS(sum_f32, SELF)
 REDUCER(sum_few_f32, f32, f32, SELF, PLUS)
 REDUCER(sum_f64, f64, f64, SELF, PLUS)

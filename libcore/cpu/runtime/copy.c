@@ -59,7 +59,7 @@ static void run_copy(dl_iter *it) {
     int d = it->numel >= 256 ? transposed_dim(it, (long)size) : 0;
     if (d)
         copy_transposed(it, d, (long)size);
-    else if (it->stride[0][0] == (long)size && it->stride[0][1] == (long)size)
+    else if (it->stride[0][0] == (long)size && it->stride[0][1] == (long)size && it->shape[0] >= DL_ITER_SHORT)
         dl_iter_run(it, move_loop, &size);
     else
         dl_iter_run(it, DL_SIMD_PICK(dl_copy_loop)[size], NULL);

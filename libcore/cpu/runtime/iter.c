@@ -193,7 +193,8 @@ typedef struct job {
     void *arg;
     long part;   /* elements of a task */
     int d;       /* the second dimension of tiles */
-    long t0, t1; /* tiles along dimensions 0 and d */
+    long n0, nd; /* sizes of tiles along dimensions 0 and d */
+    long t0, t1; /* numbers of tiles */
 } job;
 
 static void run_part(void *arg, long i) {
@@ -204,7 +205,7 @@ static void run_part(void *arg, long i) {
 
 /* ---- tiles: for operands laid out crosswise, so that each line of memory is used while it is in the cache */
 
-enum { TILE_0 = 32, TILE_D = 16, TILED_FROM = 16384 };
+enum { TILE_0 = 32, TILE_D = 16, TILED_FROM = 16384, LONG_TILE = 512, LENGTHENED_FROM = 64 };
 
 /* A dimension along which some operand is dense that is not dense along dimension 0; 0 when there is none. */
 static int crosswise(const dl_iter *it) {
@@ -221,9 +222,9 @@ static int crosswise(const dl_iter *it) {
 static void run_tile(void *arg, long i) {
     const job *j = (const job *)arg;
     const dl_iter *it = j->it;
-    long lo0 = i % j->t0 * TILE_0, lod = i / j->t0 % j->t1 * TILE_D, rest = i / j->t0 / j->t1;
-    long n = it->shape[0] - lo0 < TILE_0 ? it->shape[0] - lo0 : TILE_0;
-    long rows = it->shape[j->d] - lod < TILE_D ? it->shape[j->d] - lod : TILE_D;
+    long lo0 = i % j->t0 * j->n0, lod = i / j->t0 % j->t1 * j->nd, rest = i / j->t0 / j->t1;
+    long n = it->shape[0] - lo0 < j->n0 ? it->shape[0] - lo0 : j->n0;
+    long rows = it->shape[j->d] - lod < j->nd ? it->shape[j->d] - lod : j->nd;
     char *ptr[DL_ITER_MAX], *run[DL_ITER_MAX];
     for (int k = 0; k < it->nop; k++) ptr[k] = it->ptr[k] + lo0 * it->stride[0][k] + lod * it->stride[j->d][k];
     for (int d = 1; d < it->ndim; d++) {
@@ -238,19 +239,33 @@ static void run_tile(void *arg, long i) {
     }
 }
 
+/* A longer dimension for the loop, where dimension 0 is so short that calls would take most of the time; 0: it is not,
+ * or there is none. */
+static int longer(const dl_iter *it) {
+    if (it->numel < LENGTHENED_FROM || it->shape[0] >= DL_ITER_SHORT) return 0;
+    for (int d = 1; d < it->ndim; d++)
+        if (it->shape[d] >= 2 * DL_ITER_SHORT) return d;
+    return 0;
+}
+
 void dl_iter_run(const dl_iter *it, dl_loop loop, void *arg) {
     long n = it->numel;
     if (n == 0) return;
     int threads = dl_cpu_threads(n);
     long part = n / threads < DL_ITER_BLOCK ? n / threads : DL_ITER_BLOCK;
-    job j = {.it = it, .loop = loop, .arg = arg, .part = (part + 64) / 64 * 64, .d = crosswise(it)};
-    if (!j.d) {
+    job j = {.it = it, .loop = loop, .arg = arg, .part = (part + 64) / 64 * 64, .n0 = TILE_0, .nd = TILE_D};
+    dl_iter turned;
+    if ((j.d = longer(it))) {
+        turned = *it;
+        swap_dims(&turned, 0, j.d);
+        j.it = &turned, j.n0 = LONG_TILE, j.nd = DL_ITER_SHORT;
+    } else if (!(j.d = crosswise(it))) {
         dl_cpu_for((n + j.part - 1) / j.part, threads, run_part, &j);
         return;
     }
-    j.t0 = (it->shape[0] + TILE_0 - 1) / TILE_0;
-    j.t1 = (it->shape[j.d] + TILE_D - 1) / TILE_D;
-    dl_cpu_for(n / it->shape[0] / it->shape[j.d] * j.t0 * j.t1, threads, run_tile, &j);
+    j.t0 = (j.it->shape[0] + j.n0 - 1) / j.n0;
+    j.t1 = (j.it->shape[j.d] + j.nd - 1) / j.nd;
+    dl_cpu_for(n / j.it->shape[0] / j.it->shape[j.d] * j.t0 * j.t1, threads, run_tile, &j);
 }
 
 /* ---- 16-bit operands */

@@ -87,3 +87,10 @@ DL_VECTOR float dl_vhypot(float x, float y) {
     float r = (float)sqrt((double)x * (double)x + (double)y * (double)y);
     return fabsf(x) == INFINITY || fabsf(y) == INFINITY ? INFINITY : r;
 }
+
+/* Numbers of one sign are in the order of their bits. */
+DL_VECTOR float dl_vnextafter(float x, float y) {
+    int away = (y > x) == (x > 0);
+    float r = x == 0 ? copysignf(0x1p-149f, y) : dl_vfloat(dl_vbits(x) + (away ? 1 : -1));
+    return x != x || y != y ? x + y : x == y ? y : r;
+}

@@ -1,6 +1,6 @@
 /* Ops made of other ops that turn, join or lay out tensors: flips, rotations, moved dimensions, stacks, diagonals. */
 #include "core/scope.h"
-#include "ops/compose/compose.h"
+#include "ops/compose/put.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
 #include "dlcore/index.h"
@@ -97,16 +97,10 @@ COMPOSE_RULE(atleast_3d) { return at_least(c, DEPTH); }
 POOLED_RULE(diagonal_scatter) {
     dl_tensor *x = c->in[0], *src = c->in[1];
     const long from = ATTR_I(c, DIAGONAL_SCATTER_OFFSET);
-    dl_tensor *whole = K(dl_clone(x));
+    dl_tensor *copy = dl_put_copy(p, x);
     dl_tensor *line =
-        whole ? K(dl_diagonal(whole, from, ATTR_I(c, DIAGONAL_SCATTER_DIM1), ATTR_I(c, DIAGONAL_SCATTER_DIM2))) : NULL;
-    if (!line) return dl_failed();
-    if (!dl_shape_eq(line, src))
-        return dl_fail(DL_ERR_SHAPE, "the diagonal has shape %s, not %s", dl_shape_of(line), dl_shape_of(src));
-    dl_tensor *same = K(dl_to_dtype(src, x->dtype));
-    return dl_finish(
-        c,
-        same ? dl_as_strided_set(whole, same, line->shape, line->ndim, line->stride, line->ndim, line->offset) : NULL);
+        copy ? K(dl_diagonal(copy, from, ATTR_I(c, DIAGONAL_SCATTER_DIM1), ATTR_I(c, DIAGONAL_SCATTER_DIM2))) : NULL;
+    return dl_finish(c, line ? dl_put_part(copy, line, src) : NULL);
 }
 
 static dl_status check_offset(long k) {

@@ -1,5 +1,5 @@
 /* Ops made of other ops that combine elements of lists, or put a part into a tensor; windows of signals. */
-#include "ops/compose/compose.h"
+#include "ops/compose/put.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
@@ -126,37 +126,18 @@ COMPOSE_RULE(unflatten) {
 }
 
 POOLED_RULE(select_scatter) {
-    dl_tensor *x = c->in[0], *src = c->in[1];
-    long shape[DL_MAX_DIM], index = ATTR_I(c, SELECT_SCATTER_INDEX);
-    int d, n = 0;
-    DL_TRY(dl_dim_norm(ATTR_I(c, SELECT_SCATTER_DIM), x->ndim, &d));
-    if (!x->ndim) return dl_fail(DL_ERR_SHAPE, "a 0-d tensor has no parts");
-    if (index < -x->shape[d] || index >= x->shape[d])
-        return dl_fail(DL_ERR_INDEX, "index %ld is not in dimension %d of size %ld", index, d, x->shape[d]);
-    if (index < 0) index += x->shape[d];
-    for (int i = 0; i < x->ndim; i++)
-        shape[i] = i == d ? 1 : x->shape[i],
-        n += i != d && src->ndim == x->ndim - 1 && src->shape[i - (i > d)] == x->shape[i];
-    if (src->ndim != x->ndim - 1 || n != src->ndim)
-        return dl_fail(DL_ERR_SHAPE, "the source has shape %s, which is not that of one part of %s", dl_shape_of(src),
-                       dl_shape_of(x));
-    dl_tensor *at = K(dl_arange((double)index, &(double){(double)index + 1}, 1, DL_I64, x->st->device));
-    dl_tensor *part = at ? K(dl_reshape(src, shape, x->ndim)) : NULL;
-    return dl_finish(c, part ? dl_index_copy(x, at, part, d) : NULL);
+    dl_tensor *copy = dl_put_copy(p, c->in[0]);
+    dl_tensor *part = copy ? K(dl_select(copy, ATTR_I(c, SELECT_SCATTER_DIM), ATTR_I(c, SELECT_SCATTER_INDEX))) : NULL;
+    return dl_finish(c, part ? dl_put_part(copy, part, c->in[1]) : NULL);
 }
 
 POOLED_RULE(slice_scatter) {
-    dl_tensor *x = c->in[0];
+    dl_tensor *copy = dl_put_copy(p, c->in[0]);
     const dl_aval *start = ATTR(c, SLICE_SCATTER_START), *end = ATTR(c, SLICE_SCATTER_END);
-    const long step = ATTR_I(c, SLICE_SCATTER_STEP);
-    int d;
-    DL_TRY(dl_dim_norm(ATTR_I(c, SLICE_SCATTER_DIM), x->ndim, &d));
-    if (!x->ndim) return dl_fail(DL_ERR_SHAPE, "a 0-d tensor has no parts");
-    const long n = x->shape[d];
-    dl_tensor *all = K(dl_arange(0, &(double){(double)n}, 1, DL_I64, x->st->device));
-    dl_tensor *at =
-        all ? K(dl_slice(all, 0, start->given ? &start->u.i : NULL, end->given ? &end->u.i : NULL, step)) : NULL;
-    return dl_finish(c, at ? dl_index_copy(x, at, c->in[1], d) : NULL);
+    dl_tensor *part = copy ? K(dl_slice(copy, ATTR_I(c, SLICE_SCATTER_DIM), start->given ? &start->u.i : NULL,
+                                        end->given ? &end->u.i : NULL, ATTR_I(c, SLICE_SCATTER_STEP)))
+                           : NULL;
+    return dl_finish(c, part ? dl_put_part(copy, part, c->in[1]) : NULL);
 }
 
 /* ---- numbers in a row */

@@ -57,6 +57,7 @@ POOLED_RULE(mvlgamma) {
 
 POOLED_RULE(rsub) {
     const dl_aval *alpha = ATTR(c, RSUB_ALPHA);
+    if (dl_aval_number(alpha) == 1) return dl_finish(c, dl_sub(c->in[1], c->in[0]));
     dl_tensor *factor = K(alpha->is_int ? dl_scalar_i(alpha->u.i) : dl_scalar_f(alpha->u.f));
     return dl_finish(c, dl_sub(c->in[1], K(dl_mul(c->in[0], factor))));
 }

@@ -17,6 +17,9 @@
 /* x where it keeps the limit, or is NaN, else the limit; NaN where that is NaN. Pooled; without a limit x itself. */
 static dl_tensor *limited(dl_pool *p, dl_tensor *x, dl_tensor *limit, bool least) {
     if (!x || !limit) return x;
+    if (!dl_grad_mode_get() ||
+        !(dl_requires_grad(x) || dl_requires_grad(limit))) /* else equal ones would share the gradient */
+        return K(least ? dl_maximum(x, limit) : dl_minimum(x, limit));
     dl_tensor *nan = K(dl_ne(x, x)), *keeps = K(least ? dl_ge(x, limit) : dl_le(x, limit));
     dl_tensor *either = nan && keeps ? K(dl_logical_or(keeps, nan)) : NULL;
     return either ? K(dl_where(either, x, limit)) : NULL;

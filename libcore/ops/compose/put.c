@@ -1,9 +1,11 @@
-/* Writing at indices. Rows with the same index are made neighbours by sorting, joined in log2(n) steps, and the last of
- * each run is written, so that the result does not depend on the order in which a device works. */
+/* Writing at indices. The last row of those with one index is found by last_place. To be joined, they are made
+ * neighbours by sorting, joined in log2(n) steps, and the last of each run is written, so that the result does not
+ * depend on the order in which a device works. */
 #include "ops/compose/put.h"
 #include "core/scope.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
+#include "dlcore/copy.h"
 #include "dlcore/create.h"
 #include "dlcore/index.h"
 #include "dlcore/reduce.h"
@@ -74,7 +76,7 @@ static dl_tensor *runs(dl_pool *p, dl_tensor *index, dl_tensor *src, dl_put_how 
     dl_tensor *order = NULL, *sorted = K(dl_sort(index, 0, 0, &order));
     K(order);
     dl_tensor *rows = sorted ? dl_index_select(src, order, 0) : NULL;
-    long any = how != DL_PUT_LAST;
+    long any = 1;
     for (long by = 1; by < index->numel && any && rows; by *= 2) rows = join_step(rows, sorted, by, how, &any);
     K(rows);
     const long one = 1, before = index->numel - 1;
@@ -115,11 +117,17 @@ static dl_tensor *put_values(dl_tensor *x, dl_tensor *index, dl_tensor *src, dl_
         dl_tensor *sums = put_sums(p, x, index, src, how == DL_PUT_MEAN, keep);
         return sums ? dl_ref(sums) : NULL;
     }
+    if (how == DL_PUT_LAST) {
+        dl_tensor *last = K(dl_last_place(index, x->shape[0])), *none = K(dl_scalar_i(0));
+        dl_tensor *hit = last ? K(as_column(K(dl_ge(last, none)), x)) : NULL;
+        dl_tensor *rows = hit ? K(dl_index_select(src, K(dl_maximum(last, none)), 0)) : NULL;
+        return rows ? dl_where(hit, rows, x) : NULL;
+    }
     dl_tensor *counts = counts_of(p, index, x->shape[0]), *places = index, *rows = src;
     long most;
     if (!counts || dl_item_i(K(dl_amax(counts, NULL, 0, 0)), &most) != DL_OK) return NULL;
     if (most > 1) rows = runs(p, index, src, how, &places);
-    dl_tensor *there = rows && how != DL_PUT_LAST && keep ? K(dl_index_select(x, places, 0)) : NULL;
+    dl_tensor *there = rows && keep ? K(dl_index_select(x, places, 0)) : NULL;
     if (there) rows = K(joined(how, there, rows));
     dl_tensor *full = rows ? placed(p, x, places, rows) : NULL;
     dl_tensor *hit = full ? K(as_column(K(dl_gt(counts, K(dl_scalar_i(0)))), x)) : NULL;
@@ -157,4 +165,15 @@ dl_tensor *dl_put_rows(dl_tensor *x, dl_tensor *index, dl_tensor *src, dl_put_ho
     const bool tracked = dl_grad_mode_get() && (dl_requires_grad(x) || dl_requires_grad(src));
     const bool extreme = how == DL_PUT_MAX || how == DL_PUT_MIN;
     return (tracked && extreme ? put_extremes : put_values)(x, index, src, how, keep);
+}
+
+dl_tensor *dl_put_copy(dl_pool *p, dl_tensor *x) { return K(dl_is_contiguous(x) ? dl_clone(x) : dl_contiguous(x)); }
+
+dl_tensor *dl_put_part(dl_tensor *copy, const dl_tensor *part, dl_tensor *src) {
+    POOL;
+    if (!dl_shape_eq(part, src))
+        return dl_fail(DL_ERR_SHAPE, "the part has shape %s, the source %s", dl_shape_of(part), dl_shape_of(src)), NULL;
+    if (!src->numel) return dl_ref(copy);
+    dl_tensor *same = K(dl_to_dtype(src, copy->dtype));
+    return same ? dl_as_strided_set(copy, same, part->shape, part->ndim, part->stride, part->ndim, part->offset) : NULL;
 }

@@ -13,3 +13,8 @@ dl_tensor *dl_put_rows(dl_tensor *x, dl_tensor *index, dl_tensor *src, dl_put_ho
 dl_status dl_put_how_of(const char *name, dl_put_how *how);
 /* An index with negative places counted from the end, flat; DL_ERR_INDEX for one out of range. */
 dl_tensor *dl_put_index(dl_pool *p, dl_tensor *index, int dim, long size);
+
+/* A contiguous copy of x; pooled. */
+dl_tensor *dl_put_copy(dl_pool *p, dl_tensor *x);
+/* That copy with src written into `part`, a view of it. DL_ERR_SHAPE; a new reference. */
+dl_tensor *dl_put_part(dl_tensor *copy, const dl_tensor *part, dl_tensor *src);

@@ -301,13 +301,40 @@ POOLED_RULE(matrix_exp) {
     return dl_finish(c, x);
 }
 
-/* From the left; associativity leaves the result the same. */
+/* Products in the order of fewest multiplications. A vector at an end is a row or a column. */
+enum { MAX_FACTORS = 32 };
+typedef struct factors {
+    dl_tensor **t;
+    char cut[MAX_FACTORS][MAX_FACTORS]; /* of t[i] .. t[j]: the last factor of the left part */
+} factors;
+
+static void choose_order(factors *f, int n) {
+    double size[MAX_FACTORS + 1], cost[MAX_FACTORS][MAX_FACTORS] = {0};
+    for (int i = 0; i < n; i++)
+        size[i] = f->t[i]->ndim > 1 ? (double)dl_mat_height(f->t[i]) : i ? (double)f->t[i]->numel : 1;
+    size[n] = f->t[n - 1]->ndim > 1 ? (double)dl_mat_width(f->t[n - 1]) : 1;
+    for (int width = 1; width < n; width++)
+        for (int i = 0; i + width < n; i++) {
+            const int j = i + width;
+            cost[i][j] = INFINITY;
+            for (int k = j - 1; k >= i; k--) { /* of equal ones from the left */
+                double all = cost[i][k] + cost[k + 1][j] + size[i] * size[k + 1] * size[j + 1];
+                if (all < cost[i][j]) cost[i][j] = all, f->cut[i][j] = (char)k;
+            }
+        }
+}
+
+static dl_tensor *product_of(const factors *f, int i, int j) {
+    if (i == j) return dl_ref(f->t[i]);
+    DL_OWNED dl_tensor *left = product_of(f, i, f->cut[i][j]);
+    DL_OWNED dl_tensor *right = left ? product_of(f, f->cut[i][j] + 1, j) : NULL;
+    return right ? dl_matmul(left, right) : NULL;
+}
+
 COMPOSE_RULE(multi_dot) {
-    dl_tensor *x = dl_ref(c->in[0]);
-    if (c->nin < 2) return dl_unref(x), dl_fail(DL_ERR_VALUE, "multi_dot takes two matrices or more");
-    for (int i = 1; i < c->nin && x; i++) {
-        DL_OWNED dl_tensor *was = x;
-        x = dl_matmul(was, c->in[i]);
-    }
-    return dl_finish(c, x);
+    factors f = {.t = c->in};
+    if (c->nin < 2) return dl_fail(DL_ERR_VALUE, "multi_dot takes two matrices or more");
+    if (c->nin > MAX_FACTORS) return dl_fail(DL_ERR_VALUE, "multi_dot takes %d matrices at most", MAX_FACTORS);
+    choose_order(&f, c->nin);
+    return dl_finish(c, product_of(&f, 0, c->nin - 1));
 }

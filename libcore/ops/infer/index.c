@@ -145,6 +145,14 @@ INFER_RULE(nonzero) {
     return DL_OK;
 }
 
+INFER_RULE(last_place) {
+    const long n = ATTR_I(c, LAST_PLACE_N);
+    DL_TRY(dl_check_index(c->in[0]));
+    if (c->in[0]->ndim != 1 || n < 0) return dl_fail(DL_ERR_SHAPE, "places are a list, of 0 .. n - 1");
+    *out = dl_meta_fresh(c, DL_I64, 1, &n);
+    return DL_OK;
+}
+
 INFER_RULE(one_hot) {
     dl_tensor *x = c->in[0];
     long n = ATTR_I(c, ONE_HOT_NUM_CLASSES);

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { STRETCH = 256, LANES = 16 };
+enum { STRETCH = 256, LANES = 16, TOGETHER = 4 };
 
 #define BOTH_REALS "cpu/kernels/norm/layer_norm_simd.c"
 #include "cpu/runtime/both_reals.def"
@@ -15,22 +15,28 @@ const dl_layer_norm_loops DL_SIMD_NAME(dl_layer_norm_rows)[2] = {{row_f32, grad_
 
 #else
 
-/* sum += all terms, in lanes that the compiler turns into vectors. */
-#define SUM(sum, term)                                                                                                 \
+/* sum += all terms, in lanes that the compiler turns into vectors; SUM2: two of them in one pass. */
+#define SUM2(sum, term, sum2, term2)                                                                                   \
     for (long from = 0; from < d; from += STRETCH) {                                                                   \
         long n = d - from < STRETCH ? d - from : STRETCH, i = 0;                                                       \
-        REAL lane[LANES] = {0};                                                                                        \
+        REAL lane[LANES] = {0}, lane2[LANES] = {0};                                                                    \
         for (; i + LANES <= n; i += LANES)                                                                             \
             for (long l = 0; l < LANES; l++) {                                                                         \
                 long at = from + i + l;                                                                                \
-                lane[l] += term;                                                                                       \
+                lane[l] += term, lane2[l] += term2;                                                                    \
             }                                                                                                          \
         for (long l = 0; i < n; i++, l++) {                                                                            \
             long at = from + i;                                                                                        \
-            lane[l] += term;                                                                                           \
+            lane[l] += term, lane2[l] += term2;                                                                        \
         }                                                                                                              \
-        for (long l = 0; l < LANES; l++) (sum) += (double)lane[l];                                                     \
+        for (long l = 0; l < LANES; l++) (sum) += (double)lane[l], (sum2) += (double)lane2[l];                         \
     }
+#define SUM(sum, term)                                                                                                 \
+    do {                                                                                                               \
+        double none = 0;                                                                                               \
+        SUM2(sum, term, none, 0)                                                                                       \
+        (void)none;                                                                                                    \
+    } while (0);
 
 static void S(row)(const void *xv, const void *wv, const void *bv, void *yv, long d, double eps, double *mean,
                    double *rstd) {
@@ -53,8 +59,13 @@ static void S(grad_row)(const void *xv, const void *gv, const void *wv, void *dx
     const REAL *x = xv, *g = gv, *w = wv;
     REAL *dx = dxv, m = mean ? (REAL)*mean : 0, k = (REAL)rstd;
     double sum = 0, sumx = 0;
-    if (mean) SUM(sum, (g[at] * (w ? w[at] : 1)))
-    SUM(sumx, (g[at] * (w ? w[at] : 1)) * ((x[at] - m) * k))
+    if (mean && w) {
+        SUM2(sum, g[at] * w[at], sumx, (g[at] * w[at]) * ((x[at] - m) * k))
+    } else if (mean) {
+        SUM2(sum, g[at], sumx, g[at] * ((x[at] - m) * k))
+    } else {
+        SUM(sumx, (g[at] * (w ? w[at] : 1)) * ((x[at] - m) * k))
+    }
     REAL a = (REAL)(sum / (double)d), c = (REAL)(sumx / (double)d);
     for (long i = 0; i < d; i++) dx[i] = (g[i] * (w ? w[i] : 1) - a - (x[i] - m) * k * c) * k;
 }
@@ -62,7 +73,20 @@ static void S(grad_row)(const void *xv, const void *gv, const void *wv, void *dx
 static void S(columns)(const void *xv, const void *gv, long rows, long stride, long nc, const double *mean,
                        const double *rstd, double *dw, double *db) {
     const REAL *x = xv, *g = gv;
-    for (long r = 0; r < rows; r++, x += stride, g += stride) {
+    long r = 0;
+    for (; r + TOGETHER <= rows; r += TOGETHER, x += TOGETHER * stride, g += TOGETHER * stride) {
+        double m[TOGETHER], k[TOGETHER];
+        for (long i = 0; i < TOGETHER; i++) m[i] = mean ? mean[r + i] : 0, k[i] = rstd[r + i];
+        for (long c = 0; c < nc; c++) {
+            double w = 0, b = 0;
+            for (long i = 0; i < TOGETHER; i++) {
+                double v = (double)g[i * stride + c];
+                w += v * (((double)x[i * stride + c] - m[i]) * k[i]), b += v;
+            }
+            dw[c] += w, db[c] += b;
+        }
+    }
+    for (; r < rows; r++, x += stride, g += stride) {
         double m = mean ? mean[r] : 0, k = rstd[r];
         for (long c = 0; c < nc; c++) {
             dw[c] += (double)g[c] * (((double)x[c] - m) * k);
@@ -71,4 +95,5 @@ static void S(columns)(const void *xv, const void *gv, long rows, long stride, l
     }
 }
 #undef SUM
+#undef SUM2
 #endif

@@ -116,6 +116,42 @@
             if (!far_) NAME(name)(m_, at_, s_, arg_);                                                                  \
         }                                                                                                              \
     }
+/* The same of two operands. */
+#define LOOP2_FAR(name, condition, ...)                                                                                \
+    static void NAME(name##_or_far)(long n_, char **p_, const long *s_, void *arg_) {                                  \
+        char *at_[3] = {p_[0], p_[1], p_[2]};                                                                          \
+        for (long b_ = 0, m_; b_ < n_; b_ += m_) {                                                                     \
+            int far_ = 0;                                                                                              \
+            m_ = n_ - b_ < FAR_BLOCK ? n_ - b_ : FAR_BLOCK;                                                            \
+            if (s_[1] == sizeof(T) && s_[2] == sizeof(T)) {                                                            \
+                for (long i_ = 0; i_ < m_; i_++) {                                                                     \
+                    T a = ((const T *)at_[1])[i_], b = ((const T *)at_[2])[i_];                                        \
+                    far_ |= (condition) ? 1 : 0;                                                                       \
+                }                                                                                                      \
+            } else if (s_[1] == sizeof(T) && s_[2] == 0) {                                                             \
+                T b = *(const T *)at_[2];                                                                              \
+                for (long i_ = 0; i_ < m_; i_++) {                                                                     \
+                    T a = ((const T *)at_[1])[i_];                                                                     \
+                    far_ |= (condition) ? 1 : 0;                                                                       \
+                }                                                                                                      \
+            } else {                                                                                                   \
+                for (long i_ = 0; i_ < m_; i_++) {                                                                     \
+                    T a = *(const T *)(at_[1] + i_ * s_[1]), b = *(const T *)(at_[2] + i_ * s_[2]);                    \
+                    far_ |= (condition) ? 1 : 0;                                                                       \
+                }                                                                                                      \
+            }                                                                                                          \
+            if (!far_) NAME(name)(m_, (char *[]){at_[0], at_[1], at_[2]}, s_, arg_);                                   \
+            for (long i_ = 0; far_ && i_ < m_; i_++) {                                                                 \
+                char *one_[3] = {at_[0] + i_ * s_[0], at_[1] + i_ * s_[1], at_[2] + i_ * s_[2]};                       \
+                T a = *(const T *)one_[1], b = *(const T *)one_[2];                                                    \
+                if (condition)                                                                                         \
+                    *(T *)one_[0] = (__VA_ARGS__);                                                                     \
+                else                                                                                                   \
+                    NAME(name)(1, one_, s_, arg_);                                                                     \
+            }                                                                                                          \
+            for (int k_ = 0; k_ < 3; k_++) at_[k_] += m_ * s_[k_];                                                     \
+        }                                                                                                              \
+    }
 enum { FAR_BLOCK = 512, STRIDED_BLOCK = 256, SHORT_ROW = 16 };
 
 /* ---- integers: operands without a result are flagged */
@@ -261,20 +297,29 @@ static void NAME(by_blocks)(dl_loop loop, long out_size, long n, char **p, const
 #include "ops/pointwise.def"
 
 #define FUNCTION_OF(name, numbers, ...) __VA_OPT__(LOOP_FAR(name, __VA_ARGS__))
+#define FUNCTION2_OF(name, numbers, ...) __VA_OPT__(LOOP2_FAR(name, __VA_ARGS__))
 #define FAR ALL
 #include "ops/pointwise.def"
 
-/* Powers whose exponent is the same for all elements of a loop. */
+/* Powers whose exponent is the same for all elements of a loop; the same as pow at zeros, infinities and below 0. In
+ * f64 the two last ones would be rounded three times, and are left to pow. */
 LOOP2(first_of, T, (), a, b, b == b ? a : b)
 LOOP2(square_of, T, (), a, b, b == b ? a * a : b)
 LOOP2(cube_of, T, (), a, b, b == b ? a * a * a : b)
+LOOP2(root_of, T, (), a, b, b == b ? (a == -INF ? INF : SQRT(a + 0)) : b)
+LOOP2(inverse_of, T, (), a, b, b == b ? 1 / a : b)
+LOOP2(square_inverse_of, T, (), a, b, (T)(b == b ? 1 / ((f64)a * (f64)a) : b))
+LOOP2(root_inverse_of, T, (), a, b, (T)(b == b ? (a == -INF ? 0 : 1 / sqrt((f64)a + 0)) : b))
 static void NAME(any_pow)(long n, char **p, const long *s, void *arg) {
-    T e = n ? *(const T *)p[2] : 0;
-    dl_loop loop = s[2] || (e != 1 && e != 2 && e != 3) ? NAME(pow)
-                   : e == 1                             ? NAME(first_of)
-                   : e == 2                             ? NAME(square_of)
-                                                        : NAME(cube_of);
-    loop(n, p, s, arg);
+    static const struct {
+        double exponent;
+        dl_loop run;
+    } quick[] = {{1, NAME(first_of)},          {2, NAME(square_of)},   {3, NAME(cube_of)},
+                 {0.5, NAME(root_of)},         {-1, NAME(inverse_of)}, {-2, NAME(square_inverse_of)},
+                 {-0.5, NAME(root_inverse_of)}};
+    int count = sizeof(T) == sizeof(f32) ? 7 : 5, i = 0;
+    while (!s[2] && n && i < count && *(const T *)p[2] != (T)quick[i].exponent) i++;
+    (s[2] || !n || i == count ? NAME(pow) : quick[i].run)(n, p, s, arg);
 }
 #endif
 
@@ -294,6 +339,7 @@ static const struct dl_pointwise_table NAME(loops) = {
 #ifdef DL_REAL_HELPERS
             [DL_FORMULA_pow] = NAME(any_pow),
 #define FUNCTION_OF(name, numbers, ...) ENTRY(name, name##_or_far, __VA_ARGS__)
+#define FUNCTION2_OF FUNCTION_OF
 #define FAR ALL
 #include "ops/pointwise.def"
         },
