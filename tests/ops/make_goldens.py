@@ -542,6 +542,8 @@ CALLS = {
     "lstsq": lstsq, "cond": cond, "matrix_power": lambda a, n: L.matrix_power(a, n),
     "matrix_exp": lambda a: L.matrix_exp(a), "multi_dot": lambda *t: L.multi_dot(t),
     "last_place": lambda i, n: torch.tensor([max([k for k, at in enumerate(i) if at == p], default=-1) for p in range(n)]),
+    "sorted_place": lambda x, v, right=False: torch.searchsorted(x.detach().double(), v.detach().double(), right=right),
+    "best_place": lambda x, dim, largest=True: (torch.cummax if largest else torch.cummin)(x.detach(), dim)[1],
     "scatter": scatter, "index_reduce": index_reduce, "unique_groups": unique_groups, "isin": isin, "mode": mode,
     "scatter_reduce": lambda x, i, s, dim, reduce, include_self=True: x.scatter_reduce(
         dim, i, s, reduce, include_self=include_self),

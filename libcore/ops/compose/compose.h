@@ -31,6 +31,9 @@ static inline dl_status dl_finish(dl_call *c, dl_tensor *result) {
     return result ? DL_OK : dl_fail_null("a part of the result");
 }
 
+/* x without history, in a dtype of the kernels that compare: i32, i64, f32 or f64. A new reference. */
+dl_tensor *dl_ordered(dl_tensor *x);
+
 /* A pool p, released at the end of the block; and a temporary of such a pool. */
 #define POOL dl_pool pool DL_SCOPE(dl_release) = {0}, *p = &pool
 #define K(expr) dl_keep(p, (expr))

@@ -106,10 +106,6 @@ POOLED_RULE(embedding) {
 
 /* ---- activations */
 
-POOLED_RULE(logsigmoid) { return dl_finish(c, dl_neg(K(dl_softplus(K(dl_neg(c->in[0])))))); }
-
-POOLED_RULE(mish) { return dl_finish(c, dl_mul(c->in[0], K(dl_tanh(K(dl_softplus(c->in[0])))))); }
-
 COMPOSE_RULE(relu6) { return dl_finish(c, dl_hardtanh(c->in[0], 0, 6)); }
 
 /* ---- statistics */

@@ -47,41 +47,13 @@ COMPOSE_RULE(logcumsumexp) {
     return dl_finish(c, scanned(dl_clone(c->in[0]), d, dl_logaddexp));
 }
 
-/* Where the right one of two wins: it is no worse, or NaN. */
-static dl_tensor *right_wins(dl_pool *p, dl_tensor *left, dl_tensor *right, bool largest) {
-    dl_tensor *better = K(largest ? dl_ge(right, left) : dl_le(right, left));
-    return K(dl_logical_or(better, K(dl_isnan(right))));
-}
-
-/* Places of the best values so far, by the same steps on values without history. */
-static dl_tensor *best_places(dl_tensor *x, int d, bool largest) {
-    const double n = x->ndim ? (double)x->shape[d] : 1;
-    long shape[DL_MAX_DIM];
-    for (int i = 0; i < x->ndim; i++) shape[i] = i == d ? x->shape[i] : 1;
-    DL_OWNED dl_tensor *line = dl_arange(0, &n, 1, DL_I64, x->st->device);
-    DL_OWNED dl_tensor *row = line ? dl_reshape(line, shape, x->ndim) : NULL;
-    dl_tensor *at = row ? dl_expand(row, x->shape, x->ndim) : NULL, *value = at ? dl_detach(x) : NULL;
-    for (long by = 1; by < (long)n && at && value; by *= 2) {
-        POOL;
-        const long rest = (long)n - by;
-        K(at), K(value);
-        dl_tensor *left = K(dl_slice(value, d, NULL, &rest, 1)), *right = K(dl_slice(value, d, &by, NULL, 1));
-        dl_tensor *first = K(dl_slice(at, d, NULL, &rest, 1)), *second = K(dl_slice(at, d, &by, NULL, 1));
-        dl_tensor *wins = left && right ? right_wins(p, left, right, largest) : NULL;
-        dl_tensor *best = K(dl_where(wins, right, left)), *place = K(dl_where(wins, second, first));
-        value = behind_head(value, d, by, best);
-        at = behind_head(at, d, by, place);
-    }
-    dl_unref(value);
-    return at;
-}
-
 /* Values are gathered, so that the gradient goes to the element that won. */
 static dl_status best_so_far(dl_call *c, long dim, bool largest) {
     int d;
     dl_tensor *x = c->in[0];
     DL_TRY(dl_dim_norm(dim, x->ndim, &d));
-    DL_OWNED dl_tensor *at = best_places(x, d, largest);
+    DL_OWNED dl_tensor *plain = dl_ordered(x);
+    DL_OWNED dl_tensor *at = plain ? dl_best_place(plain, d, largest) : NULL;
     dl_tensor *values = at ? dl_gather(x, at, d) : NULL, *places = values ? dl_clone(at) : NULL;
     if (!places) return dl_unref(values), dl_failed();
     c->out[0] = values, c->out[1] = places;

@@ -13,53 +13,22 @@
 
 #include <string.h>
 
-/* ---- binary search: of all values at once, in log2(n) steps */
+/* ---- binary search */
 
-/* Places in sorted rows, [..., n], of values, [..., m]: before equal ones, or with `right` after them. NaN goes to the
- * end. */
-static dl_tensor *insertion(dl_pool *outer, dl_tensor *rows, dl_tensor *values, bool right) {
-    const int d = rows->ndim - 1;
-    const long n = rows->shape[d];
-    dl_tensor *low = dl_zeros(values->shape, values->ndim, DL_I64, values->st->device);
-    dl_tensor *high = dl_full(values->shape, values->ndim, (double)n, DL_I64, values->st->device);
-    for (long width = n; width > 0 && low && high; width /= 2) {
-        POOL;
-        K(low), K(high);
-        dl_tensor *middle = K(dl_floor_divide(K(dl_add(low, high)), K(dl_scalar_i(2))));
-        dl_tensor *inside = K(dl_lt(low, high)), *one = K(dl_scalar_i(1)), *last = K(dl_scalar_i(n - 1));
-        dl_tensor *there = middle ? K(dl_gather(rows, K(dl_minimum(middle, last)), d)) : NULL;
-        dl_tensor *stop = there ? K(right ? dl_gt(there, values) : dl_ge(there, values)) : NULL;
-        dl_tensor *go = stop ? K(dl_logical_and(inside, K(dl_logical_not(stop)))) : NULL;
-        dl_tensor *halt = go ? K(dl_logical_and(inside, stop)) : NULL;
-        low = halt ? dl_where(go, K(dl_add(middle, one)), low) : NULL;
-        high = halt ? dl_where(halt, middle, high) : NULL;
-    }
-    dl_unref(high);
-    return dl_keep(outer, low);
+dl_tensor *dl_ordered(dl_tensor *x) {
+    DL_OWNED dl_tensor *plain = dl_detach(x);
+    const unsigned t = DL_BIT(x->dtype);
+    return plain ? dl_to_dtype(plain, t & DL_HALVES                           ? DL_F32
+                                      : t & (DL_BIT(DL_BOOL) | DL_BIT(DL_U8)) ? DL_I32
+                                                                              : x->dtype)
+                 : NULL;
 }
 
 static dl_status find_places(dl_call *c, dl_tensor *rows, dl_tensor *values, bool right, bool narrow) {
     POOL;
-    dl_tensor *found;
     if (!rows->ndim) return dl_fail(DL_ERR_SHAPE, "the sorted values must have a dimension");
-    rows = K(dl_detach(rows)), values = K(dl_detach(values));
-    const dl_dtype common = rows && values ? dl_dtype_promote(rows->dtype, values->dtype) : DL_F32;
-    dl_tensor *wide = K(dl_to_dtype(rows, common));
-    dl_tensor *asked = K(dl_to_device(K(dl_to_dtype(values, common)), c->device));
-    if (!wide || !asked) return dl_failed();
-    if (wide->ndim == 1) { /* one row for values of any shape */
-        dl_tensor *line = K(dl_reshape(asked, (long[]){asked->numel}, 1));
-        found = line ? insertion(p, wide, line, right) : NULL;
-        found = found ? K(dl_reshape(found, asked->shape, asked->ndim)) : NULL;
-    } else {
-        bool fits = wide->ndim == asked->ndim;
-        for (int i = 0; fits && i + 1 < wide->ndim; i++) fits = wide->shape[i] == asked->shape[i];
-        if (!fits)
-            return dl_fail(DL_ERR_SHAPE,
-                           "sorted rows of shape %s and values of shape %s must agree but for the last dimension",
-                           dl_shape_of(wide), dl_shape_of(asked));
-        found = insertion(p, wide, asked, right);
-    }
+    rows = K(dl_ordered(rows)), values = K(dl_to_device(K(dl_ordered(values)), c->device));
+    dl_tensor *found = rows && values ? K(dl_sorted_place(rows, values, right)) : NULL;
     return dl_finish(c, found && narrow ? dl_to(found, DL_I32) : found ? dl_ref(found) : NULL);
 }
 
@@ -95,7 +64,7 @@ POOLED_RULE(isin) {
     dl_tensor *row = K(dl_reshape(K(dl_detach(set)), (long[]){set->numel}, 1)),
               *sorted = row ? K(dl_sort(row, 0, 0, NULL)) : NULL;
     dl_tensor *line = K(dl_reshape(K(dl_detach(x)), (long[]){x->numel}, 1));
-    dl_tensor *at = sorted && line ? insertion(p, sorted, line, false) : NULL;
+    dl_tensor *at = sorted && line ? K(dl_sorted_place(K(dl_ordered(sorted)), K(dl_ordered(line)), 0)) : NULL;
     dl_tensor *near = at ? K(dl_index_select(sorted, K(dl_minimum(at, K(dl_scalar_i(last)))), 0)) : NULL;
     dl_tensor *is = near ? K(invert ? dl_ne(near, line) : dl_eq(near, line)) : NULL;
     return dl_finish(c, is ? dl_reshape(is, x->shape, x->ndim) : NULL);

@@ -109,6 +109,23 @@ GRAD_RULE(logaddexp) {
     return DL_OK;
 }
 
+GRAD_RULE(logaddexp2) {
+    dl_tensor *d = T(dl_mul(T(dl_sub(LEFT, RIGHT)), NUM(M_LN2)));
+    GIVE(BINARY_INPUT, dl_mul(G0, T(dl_sigmoid(d))));
+    GIVE(BINARY_OTHER, dl_mul(G0, T(dl_sigmoid(T(dl_neg(d))))));
+    return DL_OK;
+}
+
+/* To the first where it is the result, else to the second. */
+static dl_status to_chosen(dl_back *b, dl_tensor *better) {
+    dl_tensor *first = T(dl_logical_or(better, T(dl_isnan(RIGHT))));
+    GIVE(BINARY_INPUT, dl_where(first, G0, NUM(0)));
+    GIVE(BINARY_OTHER, dl_where(first, NUM(0), G0));
+    return DL_OK;
+}
+GRAD_RULE(fmax) { return to_chosen(b, T(dl_ge(LEFT, RIGHT))); }
+GRAD_RULE(fmin) { return to_chosen(b, T(dl_le(LEFT, RIGHT))); }
+
 /* ln(x), but 0 where flat: no infinity to multiply by 0. A number x takes part in the dtype of the gradient. */
 static dl_tensor *log_unless(dl_back *b, dl_tensor *flat, dl_tensor *x) {
     dl_tensor *one = x && x->weak ? T(dl_full((long[]){0}, 0, 1, G0->dtype, G0->st->device)) : NUM(1);
@@ -122,6 +139,16 @@ GRAD_RULE(xlogy) {
         DL_TRY(dl_give(b, DL_IN_BINARY_INPUT, dl_mul(G0, log_unless(b, flat, RIGHT))));
     }
     GIVE(BINARY_OTHER, dl_mul(G0, T(dl_div(LEFT, RIGHT))));
+    return DL_OK;
+}
+
+GRAD_RULE(xlog1py) {
+    dl_tensor *other = T(dl_add(RIGHT, NUM(1)));
+    if (NEED(BINARY_INPUT)) {
+        dl_tensor *flat = T(dl_logical_and(T(dl_eq(LEFT, NUM(0))), T(dl_le(other, NUM(0)))));
+        DL_TRY(dl_give(b, DL_IN_BINARY_INPUT, dl_mul(G0, T(dl_log1p(T(dl_where(flat, NUM(0), RIGHT)))))));
+    }
+    GIVE(BINARY_OTHER, dl_mul(G0, T(dl_div(LEFT, other))));
     return DL_OK;
 }
 
@@ -243,8 +270,33 @@ RULE(tanh, dl_mul(G0, CONJ(ONE_LESS(SQUARE(Y)))))
 RULE(sigmoid, dl_mul(G0, T(dl_mul(Y, ONE_LESS(Y)))))
 RULE(erf, dl_mul(G0, T(dl_mul(NUM(M_2_SQRTPI), T(dl_exp(T(dl_neg(SQUARE(X)))))))))
 RULE(softplus, dl_mul(G0, T(dl_sigmoid(X))))
+RULE(logsigmoid, dl_mul(G0, T(dl_sigmoid(T(dl_neg(X))))))
+RULE(entr, dl_neg(T(dl_mul(G0, PLUS1(T(dl_log(X)))))))
 RULE(relu, dl_where(T(dl_le(Y, NUM(0))), NUM(0), G0))
 RULE(leaky_relu, dl_where(T(dl_gt(X, NUM(0))), G0, T(dl_mul(G0, NUM(ATTR_F(b, LEAKY_RELU_NEGATIVE_SLOPE))))))
+
+/* t + x (1 - t**2) sigmoid(x), t = tanh(softplus(x)) */
+GRAD_RULE(mish) {
+    dl_tensor *t = T(dl_tanh(T(dl_softplus(X))));
+    dl_tensor *rest = T(dl_mul(T(dl_mul(X, ONE_LESS(SQUARE(t)))), T(dl_sigmoid(X))));
+    return dl_give(b, 0, dl_mul(G0, T(dl_add(t, rest))));
+}
+
+/* 1 / (x (1 - x)), 0 where eps takes the place of x */
+GRAD_RULE(logit) {
+    dl_tensor *d = T(dl_div(G0, T(dl_mul(X, ONE_LESS(X)))));
+    if (!ATTR(b, LOGIT_EPS)->given) return dl_give(b, 0, dl_ref(d));
+    const double eps = ATTR_F(b, LOGIT_EPS);
+    dl_tensor *out = T(dl_logical_or(T(dl_lt(X, NUM(eps))), T(dl_gt(X, NUM(1 - eps)))));
+    return dl_give(b, 0, dl_where(out, NUM(0), d));
+}
+
+/* (cos(pi x) - y) / x, 0 at 0 */
+GRAD_RULE(sinc) {
+    dl_tensor *none = T(dl_eq(X, NUM(0))), *safe = T(dl_where(none, NUM(1), X));
+    dl_tensor *bend = T(dl_sub(T(dl_cos(T(dl_mul(X, NUM(M_PI))))), Y));
+    return dl_give(b, 0, dl_where(none, NUM(0), T(dl_mul(G0, T(dl_div(bend, safe))))));
+}
 
 /* 1 above 0, alpha e**x below, where no infinity comes in from above */
 GRAD_RULE(elu) {

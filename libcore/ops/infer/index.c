@@ -153,6 +153,26 @@ INFER_RULE(last_place) {
     return DL_OK;
 }
 
+/* One row for values of any shape, or rows for values that agree with them but for the last dimension. */
+INFER_RULE(sorted_place) {
+    const dl_tensor *rows = c->in[0], *values = c->in[1];
+    bool fits = rows->ndim == 1 || rows->ndim == values->ndim;
+    for (int i = 0; fits && i + 1 < rows->ndim; i++) fits = rows->shape[i] == values->shape[i];
+    if (!rows->ndim || !fits)
+        return dl_fail(DL_ERR_SHAPE,
+                       "sorted rows of shape %s and values of shape %s must agree but for the last dimension",
+                       dl_shape_of(rows), dl_shape_of(values));
+    *out = dl_meta_fresh(c, DL_I64, values->ndim, values->shape);
+    return DL_OK;
+}
+
+INFER_RULE(best_place) {
+    int d;
+    DL_TRY(dl_dim_norm(ATTR_I(c, BEST_PLACE_DIM), c->in[0]->ndim, &d));
+    *out = dl_meta_fresh(c, DL_I64, c->in[0]->ndim, c->in[0]->shape);
+    return DL_OK;
+}
+
 INFER_RULE(one_hot) {
     dl_tensor *x = c->in[0];
     long n = ATTR_I(c, ONE_HOT_NUM_CLASSES);

@@ -1,0 +1,99 @@
+/* Kernels of places: of values in sorted rows, and of the best element so far. */
+#include "core/scope.h"
+#include "cpu/runtime/iter.h"
+#include "ops/infer.h"
+#include "ops/rules/index.h"
+
+/* ---- binary search */
+
+/* Values are taken `each` at a time; those of one row lie in blocks of `m`. */
+typedef struct search {
+    const char *rows, *values;
+    long *at, n, m, numel, each;
+    bool right;
+} search;
+
+/* As many steps for each value, without a branch on what is found, so that several searches run at once. */
+#define SEARCH(T)                                                                                                      \
+    static void search_##T(void *arg, long task) {                                                                     \
+        const search *s = arg;                                                                                         \
+        const T *values = (const T *)s->values;                                                                        \
+        long end = (task + 1) * s->each < s->numel ? (task + 1) * s->each : s->numel, first = 1;                       \
+        while (2 * first <= s->n) first *= 2;                                                                          \
+        for (long i = task * s->each; i < end; i++) {                                                                  \
+            const T *row = (const T *)s->rows + i / s->m * s->n, v = values[i];                                        \
+            long at = 0;                                                                                               \
+            for (long step = s->n ? first : 0; step; step /= 2) {                                                      \
+                long next = at + step, last = next <= s->n ? next : s->n;                                              \
+                bool stop = s->right ? row[last - 1] > v : row[last - 1] >= v;                                         \
+                at = next <= s->n && !stop ? next : at;                                                                \
+            }                                                                                                          \
+            s->at[i] = at;                                                                                             \
+        }                                                                                                              \
+    }
+SEARCH(int)
+SEARCH(long)
+SEARCH(float)
+SEARCH(double)
+
+static dl_status run_sorted_place(dl_call *c) {
+    static void (*const run[DL_NDTYPE])(void *, long) = {
+        [DL_I32] = search_int, [DL_I64] = search_long, [DL_F32] = search_float, [DL_F64] = search_double};
+    DL_OWNED dl_tensor *rows = dl_cpu_contiguous(c->in[0]), *values = rows ? dl_cpu_contiguous(c->in[1]) : NULL;
+    if (!values) return dl_failed();
+    const long n = rows->shape[rows->ndim - 1], numel = values->numel;
+    const long m = rows->ndim > 1 ? values->shape[values->ndim - 1] : numel;
+    search s = {dl_ptr(rows), dl_ptr(values), dl_ptr(c->out[0]), n, m, numel, 4096, ATTR_I(c, SORTED_PLACE_RIGHT) != 0};
+    if (numel) dl_cpu_for((numel + s.each - 1) / s.each, dl_cpu_threads(8 * numel), run[rows->dtype], &s);
+    return DL_OK;
+}
+const dl_kernel dl_cpu_sorted_place = {.run = run_sorted_place,
+                                       .dtypes = DL_BIT(DL_I32) | DL_BIT(DL_I64) | DL_BIT(DL_F32) | DL_BIT(DL_F64)};
+
+/* ---- running places: of several equal ones the last, of NaN every one */
+
+enum { BAND = 64 };
+
+typedef struct running {
+    const char *x;
+    long *at, n, inner, bands;
+    bool largest;
+} running;
+
+/* A band of the columns of x, [outer, n, inner]. */
+#define RUNNING(T)                                                                                                     \
+    static void running_##T(void *arg, long task) {                                                                    \
+        const running *r = arg;                                                                                        \
+        long lo = task % r->bands * BAND, width = r->inner - lo < BAND ? r->inner - lo : BAND, place[BAND] = {0};      \
+        long from = task / r->bands * r->n * r->inner + lo;                                                            \
+        const T *x = (const T *)r->x + from;                                                                           \
+        long *at = r->at + from;                                                                                       \
+        T best[BAND];                                                                                                  \
+        for (long j = 0; j < width; j++) best[j] = x[j];                                                               \
+        for (long i = 0; i < r->n; i++, x += r->inner, at += r->inner)                                                 \
+            for (long j = 0; j < width; j++) {                                                                         \
+                bool wins = (r->largest ? x[j] >= best[j] : x[j] <= best[j]) || x[j] != x[j];                          \
+                best[j] = wins ? x[j] : best[j], place[j] = wins ? i : place[j];                                       \
+                at[j] = place[j];                                                                                      \
+            }                                                                                                          \
+    }
+RUNNING(int)
+RUNNING(long)
+RUNNING(float)
+RUNNING(double)
+
+static dl_status run_best_place(dl_call *c) {
+    static void (*const run[DL_NDTYPE])(void *, long) = {
+        [DL_I32] = running_int, [DL_I64] = running_long, [DL_F32] = running_float, [DL_F64] = running_double};
+    DL_OWNED dl_tensor *x = dl_cpu_contiguous(c->in[0]);
+    if (!x) return dl_failed();
+    int dim;
+    DL_TRY(dl_dim_norm(ATTR_I(c, BEST_PLACE_DIM), x->ndim, &dim));
+    running r = {dl_ptr(x), dl_ptr(c->out[0]), x->ndim ? x->shape[dim] : 1, 1, 1, ATTR_I(c, BEST_PLACE_LARGEST) != 0};
+    for (int d = dim + 1; d < x->ndim; d++) r.inner *= x->shape[d];
+    r.bands = (r.inner + BAND - 1) / BAND;
+    if (x->numel) dl_cpu_for(x->numel / (r.n * r.inner) * r.bands, dl_cpu_threads(x->numel), run[x->dtype], &r);
+    return DL_OK;
+}
+const dl_kernel dl_cpu_best_place = {.run = run_best_place,
+                                     .dtypes = DL_BIT(DL_I32) | DL_BIT(DL_I64) | DL_BIT(DL_F32) | DL_BIT(DL_F64)};
