@@ -27,7 +27,8 @@ from make_goldens import CALLS, DTYPES, parse_attr, python_number
 SPACES = [F, torch.fft, torch.linalg, torch.special, torch, torch.Tensor]
 SIZES = {"cpu": {"N": 1024, "B": 4, "ms": 10, "mark": 1.05}, "cuda": {"N": 4096, "B": 64, "ms": 4, "mark": 1.1}}
 HALVES = {"bf16": torch.bfloat16, "f16": torch.float16}
-NAMES = {t: name for name, t in [*DTYPES.items(), *HALVES.items()]}
+DTYPES.update(HALVES)
+NAMES = {t: name for name, t in DTYPES.items()}
 
 
 def options():
@@ -119,7 +120,7 @@ class Ours:
         self.a, self.kept = a, {}
         self.process = subprocess.Popen([a.program, a.device, str(a.threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.folder = tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-        self.dtype = DTYPES.get(a.dtype) or HALVES[a.dtype]
+        self.dtype = DTYPES[a.dtype]
         self.answer()
         self.clock = time.perf_counter
         if a.any:

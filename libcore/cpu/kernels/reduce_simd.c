@@ -6,7 +6,7 @@
 #include "cpu/kernels/reduce.h"
 #include "cpu/runtime/vmath_f64.h"
 
-enum { LANES = 32, BLOCK = 16 };
+enum { LANES = 32, HALF = 16 /* whose accumulators stay in registers */, BLOCK = 16 };
 
 /* T elements, A accumulators. MAP(x, m) makes an accumulator of an element; OP(a, b) joins two. */
 #define REDUCER(name, T, A, MAP, OP)                                                                                   \
@@ -60,7 +60,8 @@ enum { LANES = 32, BLOCK = 16 };
     }                                                                                                                  \
     static void name##_block(long rows, const char *x, long stride, const T *m, long ms, T *acc, bool first) {         \
         (void)m, (void)ms;                                                                                             \
-        name##_some(rows, LANES, x, stride, acc, first);                                                               \
+        for (long j = 0; j < LANES; j += HALF)                                                                         \
+            name##_some(rows, HALF, x + j * (long)sizeof(T), stride, acc + j, first);                                  \
     }                                                                                                                  \
     static void name##_edge(long rows, long width, const char *x, long stride, const T *m, long ms, T *acc,            \
                             bool first) {                                                                              \
@@ -95,7 +96,8 @@ enum { LANES = 32, BLOCK = 16 };
             for (long j = 0; j < width; j++) acc[j] += a[j];                                                           \
     }                                                                                                                  \
     static void name##_block(long rows, const char *x, long stride, const f32 *m, long ms, f64 *acc, bool first) {     \
-        name##_some(rows, LANES, x, stride, m, ms, acc, first);                                                        \
+        for (long j = 0; j < LANES; j += HALF)                                                                         \
+            name##_some(rows, HALF, x + j * (long)sizeof(f32), stride, m ? m + j * ms : m, ms, acc + j, first);        \
     }                                                                                                                  \
     static void name##_edge(long rows, long width, const char *x, long stride, const f32 *m, long ms, f64 *acc,        \
                             bool first) {                                                                              \

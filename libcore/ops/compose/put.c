@@ -102,10 +102,13 @@ static dl_tensor *divided(dl_tensor *sum, dl_tensor *n) {
 }
 
 static dl_tensor *put_sums(dl_pool *p, dl_tensor *x, dl_tensor *index, dl_tensor *src, bool mean, bool keep) {
-    dl_tensor *counts = counts_of(p, index, x->shape[0]), *zero = K(dl_scalar_i(0));
-    dl_tensor *hit = counts ? K(as_column(K(dl_gt(counts, zero)), x)) : NULL;
-    dl_tensor *from = keep ? x : K(dl_where(hit, K(dl_to_dtype(zero, x->dtype)), x));
-    dl_tensor *sum = hit && from ? K(dl_index_add(from, index, src, 0)) : NULL;
+    if (keep && !mean) return K(dl_index_add(x, index, src, 0));
+    dl_tensor *counts = counts_of(p, index, x->shape[0]), *zero = K(dl_scalar_i(0)), *from = x;
+    if (!keep) {
+        dl_tensor *hit = counts ? K(as_column(K(dl_gt(counts, zero)), x)) : NULL;
+        from = hit ? K(dl_where(hit, K(dl_to_dtype(zero, x->dtype)), x)) : NULL;
+    }
+    dl_tensor *sum = counts && from ? K(dl_index_add(from, index, src, 0)) : NULL;
     if (!mean || !sum) return sum;
     dl_tensor *n = keep ? K(dl_add(counts, K(dl_scalar_i(1)))) : K(dl_clamp(counts, &(double){1}, NULL));
     return K(divided(sum, K(dl_to_dtype(K(as_column(n, x)), x->dtype))));

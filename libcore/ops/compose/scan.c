@@ -4,12 +4,9 @@
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/binary.h"
-#include "dlcore/compare.h"
 #include "dlcore/copy.h"
-#include "dlcore/create.h"
 #include "dlcore/index.h"
 #include "dlcore/view.h"
-#include "dlcore/where.h"
 #include "ops/rules/reduce.h"
 
 /* The first `by` elements of t, then those of `joined`. */

@@ -152,9 +152,7 @@ POOLED_RULE(index_fill) {
     const long n = x->ndim ? x->shape[d] : 1;
     for (int i = 0; i < x->ndim; i++) shape[i] = i == d ? n : 1;
     index = dl_put_index(p, index, d, n);
-    dl_tensor *none = index ? K(dl_zeros(&n, 1, DL_I64, x->st->device)) : NULL;
-    dl_tensor *ones = none ? K(dl_ones(&index->numel, 1, DL_I64, x->st->device)) : NULL;
-    dl_tensor *hit = ones ? K(dl_gt(K(dl_index_add(none, index, ones, 0)), K(dl_scalar_i(0)))) : NULL;
+    dl_tensor *hit = index ? K(dl_ge(K(dl_last_place(index, n)), K(dl_scalar_i(0)))) : NULL;
     dl_tensor *mask = hit ? K(dl_reshape(hit, shape, x->ndim)) : NULL;
     return dl_finish(c, mask ? dl_masked_fill(x, mask, value) : NULL);
 }
