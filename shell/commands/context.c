@@ -57,7 +57,7 @@ void dlsh_end_by(const char *error) { snprintf(context.error, sizeof context.err
 /* A copy of text in *to, whose former contents are freed. */
 static dl_status set_text(char **to, const char *text) {
     char *copy = strdup(text ? text : "");
-    if (!copy) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a text");
+    if (!copy) return dlsh_no_memory("a text");
     free(*to);
     *to = copy;
     return DL_OK;
@@ -90,9 +90,8 @@ dl_status dlsh_device_choose(const char *name) {
     int device;
     DLSH_TRY(dl_device_parse(name, &device));
     /* creating a tensor shows whether this build and machine have the device */
-    dl_tensor *probe = dl_tensor_zeros(0, NULL, DL_F32, device);
+    DLSH_OWNED dl_tensor *probe = dl_tensor_zeros(0, NULL, DL_F32, device);
     if (!probe) return dl_failed();
-    dl_unref(probe);
     dlsh_set_default_device(device);
     return DL_OK;
 }

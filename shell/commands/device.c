@@ -16,9 +16,8 @@ dl_status dlsh_show_devices(dlsh_session *s, dlsh_sink *sink) {
     for (int i = 0; i < n; i++) {
         char what[192];
         if (dl_device_describe(i, what, sizeof what)) snprintf(what, sizeof what, "cannot be used: %s", dl_errmsg());
-        DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string(dl_device_name(i)),
-                                                   dlsh_string(dlsh_default_device() == i ? "yes" : "no"),
-                                                   dlsh_string(what)}));
+        DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_string(dl_device_name(i)),
+                                dlsh_string(dlsh_default_device() == i ? "yes" : "no"), dlsh_string(what)));
     }
     DLSH_TRY(dlsh_table_show(sink, &t, DL_OK, NULL));
     if (n == 1 && dlsh_sink_look(sink).mode == DLSH_MODE_TABLE) dlsh_put(sink, "no GPU: %s\n", dl_device_missing());
@@ -32,10 +31,9 @@ static dl_status memory_table(dlsh_sink *sink, dlsh_mode mode) {
     for (int i = 0; !status && i < dl_device_count(); i++) {
         dl_device_memory m;
         if (dl_device_memory_get(i, &m)) continue; /* lost: show devices says why */
-        status = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(dl_device_name(i)), dlsh_amount((double)m.used, 1, mode),
-                                                   dlsh_amount((double)m.cached, 1, mode),
-                                                   dlsh_amount((double)m.peak, 1, mode),
-                                                   dlsh_amount((double)m.available, 1, mode)});
+        status = DLSH_TABLE_ROW(&t, dlsh_string(dl_device_name(i)), dlsh_amount((double)m.used, 1, mode),
+                                dlsh_amount((double)m.cached, 1, mode), dlsh_amount((double)m.peak, 1, mode),
+                                dlsh_amount((double)m.available, 1, mode));
     }
     return dlsh_table_show(sink, &t, status, NULL);
 }
@@ -62,8 +60,8 @@ static dl_status values_table(dlsh_sink *sink) {
     DLSH_SCOPED_TABLE t = DLSH_TABLE({"lists, records, functions", 'r', ""}, {"freed in cycles", 'r', ""},
                                      {"collections", 'r', ""}, {"longest", 'r', ""});
     dlsh_collect_stats c = dlsh_collect_statistics();
-    DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_int(c.tracked), dlsh_int(c.freed), dlsh_int(c.collections),
-                                               dlsh_stringf("%.1f ms", 1e3 * c.longest)}));
+    DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_int(c.tracked), dlsh_int(c.freed), dlsh_int(c.collections),
+                            dlsh_stringf("%.1f ms", 1e3 * c.longest)));
     return dlsh_table_show(sink, &t, DL_OK, NULL);
 }
 

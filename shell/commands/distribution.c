@@ -112,7 +112,7 @@ static const kind kinds[] = {
     {"von_mises", "loc, concentration", 2, {LOC, ABOVE_0("concentration")}, 0, NUMBERS},
     {"mixture_same_family", "a categorical distribution and one of the components", 0, {LOC}, 0, NUMBERS},
 };
-enum { KINDS = sizeof kinds / sizeof *kinds };
+enum { KINDS = DLSH_COUNT(kinds) };
 
 static const char *const part_names[2] = {"mixture_distribution", "component_distribution"};
 static int is_mixture(const distribution *d) { return !d->is->nparams; }
@@ -277,11 +277,10 @@ const dlsh_class dlsh_distribution_class = {.name = "distribution",
 
 static dl_status check(const dlsh_args *a, const param *p, dl_tensor *t) {
     if (p->limit == ANY) return DL_OK;
-    dl_tensor *zero = dl_scalar_i(0), *good = p->limit == POSITIVE ? dl_gt(t, zero) : dl_ge(t, zero);
-    dl_tensor *all = dl_all(good, NULL, 0, 0);
+    DLSH_OWNED dl_tensor *zero = dl_scalar_i(0), *good = p->limit == POSITIVE ? dl_gt(t, zero) : dl_ge(t, zero);
+    DLSH_OWNED dl_tensor *all = dl_all(good, NULL, 0, 0);
     long yes = 0;
     dl_status st = all ? dl_item_i(all, &yes) : dl_failed();
-    DLSH_UNREF(zero, good, all);
     if (st || yes) return st;
     return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, NULL, "%s must be %s", p->name,
                          p->limit == POSITIVE ? "above 0" : "0 or more");

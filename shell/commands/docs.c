@@ -64,7 +64,7 @@ static int in_family(const dlsh_command *row) {
 #include "commands/families.def"
 #undef FAMILY
     };
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+    for (size_t i = 0; i < DLSH_COUNT(families); i++)
         for (const dlsh_command *r = families[i]; r->name; r++)
             if (r == row) return 1;
     return 0;

@@ -7,6 +7,6 @@ dl_status dlsh_add_families(dlsh_session *s) {
 #include "commands/families.def"
 #undef FAMILY
     };
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++) DLSH_TRY(dlsh_add_commands(s, families[i]));
+    for (size_t i = 0; i < DLSH_COUNT(families); i++) DLSH_TRY(dlsh_add_commands(s, families[i]));
     return DL_OK;
 }

@@ -35,13 +35,12 @@ static dl_status subject_begin(const dlsh_args *a, subject *s) {
 static int call_subject(dl_tensor **in, int n, dl_tensor **out, int max_out, void *arg) {
     subject *s = arg;
     (void)n;
-    dlsh_value args = dlsh_tree_of(s->args, in);
+    DLSH_DROPPED dlsh_value args = dlsh_tree_of(s->args, in);
     if (dlsh_failed(args)) return -1;
     dlsh_drop(s->result);
     s->result = dlsh_void();
     dlsh_callargs call = {args.as.list->n, args.as.list->items, NULL};
     dl_status st = dlsh_call(s->session, s->fn, &call, &s->result);
-    dlsh_drop(args);
     DLSH_SCOPED_LEAVES made = {0};
     if (!st) st = dlsh_tree_leaves(s->result, "the result of the function", &made);
     if (!st && made.n > max_out) st = dlsh_fail(DL_ERR_VALUE, NULL, "the function gave more than %d tensors", max_out);
@@ -244,11 +243,11 @@ static dl_status map_batch(batch *b, dl_vmap_random random, dlsh_value *result) 
     int n = 0;
     if (!out) return dlsh_no_memory("results of vmap");
     DLSH_TRY(dl_vmap(call_sample, b, b->leaves.t, b->dim, b->leaves.n, random, out, &n));
-    dlsh_value all = dlsh_tree_of(b->result, out);
+    DLSH_DROPPED dlsh_value all = dlsh_tree_of(b->result, out);
     unref_all(out, n);
-    dl_status st = dlsh_failed(all) ? dl_failed() : each_leaf(&all, &b->out_dims, "out_dims", place_result, NULL);
-    if (!st) tell_each(b->session);
-    return dlsh_give_filled(st, all, result);
+    DLSH_TRY(dlsh_failed(all) ? dl_failed() : each_leaf(&all, &b->out_dims, "out_dims", place_result, NULL));
+    tell_each(b->session);
+    return dlsh_hand_over(&all, result);
 }
 
 static void batch_free(batch *b) {

@@ -53,7 +53,7 @@ static const char *lone_word(const dlsh_args *a) {
 static dl_status show_run(const dlsh_args *a) {
     dlsh_session *s = dlsh_arg_session(a);
     const char *word = lone_word(a);
-    for (size_t i = 0; word && i < sizeof topics / sizeof *topics; i++)
+    for (size_t i = 0; word && i < DLSH_COUNT(topics); i++)
         if (!strcmp(word, topics[i].word)) return topics[i].show(s, dlsh_arg_sink(a));
     dlsh_value v = dlsh_void();
     DLSH_TRY(dlsh_arg_exec(a, "thing", &v));

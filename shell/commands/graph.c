@@ -105,7 +105,7 @@ static int choose(history *h, long most) {
 /* Operands that need gradients, each once; what is left out stands as one node, the last. */
 static dl_status set_operands(const history *h, const dl_tape_node *x, dlsh_graph_node *to, int last) {
     to->in = malloc(sizeof *to->in * (size_t)(x->nin + 1));
-    if (!to->in) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the graph");
+    if (!to->in) return dlsh_no_memory("the graph");
     for (int k = 0; k < x->nin; k++) {
         int in = x->in[k] < 0 ? -1 : h->index[x->in[k]] < 0 ? last : h->index[x->in[k]], known = in < 0;
         for (int j = 0; j < to->nin; j++) known |= to->in[j] == in;
@@ -164,11 +164,10 @@ static dl_status list_rows(dlsh_sink *sink, const dl_tape *tape) {
         const dl_tape_node *x = &tape->nodes[i];
         char type[160];
         set_kind_text(type, sizeof type, x);
-        DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_int(i), x->op ? dlsh_string(x->op) : dlsh_none(),
-                                                   x->op ? dlsh_int((long)x->seq) : dlsh_none(), dlsh_string(type),
-                                                   dlsh_string(x->leaf ? dl_tensor_name(x->leaf) : ""),
-                                                   dlsh_string(x->attrs), dlsh_string(x->file ? x->file : ""),
-                                                   dlsh_int(x->line), inputs_cell(x)}));
+        DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_int(i), x->op ? dlsh_string(x->op) : dlsh_none(),
+                                x->op ? dlsh_int((long)x->seq) : dlsh_none(), dlsh_string(type),
+                                dlsh_string(x->leaf ? dl_tensor_name(x->leaf) : ""), dlsh_string(x->attrs),
+                                dlsh_string(x->file ? x->file : ""), dlsh_int(x->line), inputs_cell(x)));
     }
     return dlsh_table_show(sink, &t, DL_OK, NULL);
 }

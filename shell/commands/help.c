@@ -28,7 +28,7 @@ static const struct page {
 #include "commands/topics.def"
 #undef TOPIC
 };
-enum { NPAGES = sizeof pages / sizeof *pages };
+enum { NPAGES = DLSH_COUNT(pages) };
 
 static const struct family {
     const char *name;
@@ -38,7 +38,7 @@ static const struct family {
 #include "commands/families.def"
 #undef FAMILY
 };
-enum { NFAMILIES = sizeof families / sizeof *families };
+enum { NFAMILIES = DLSH_COUNT(families) };
 
 const dlsh_class *const dlsh_types[] = {
     &dlsh_net_class,       &dlsh_dataset_class,  &dlsh_split_class,     &dlsh_loader_class,
@@ -50,7 +50,7 @@ const dlsh_class *const dlsh_types[] = {
 static const char *group_of(const char *family) {
     static const char *const merged[][2] = {
         {"help", "general"}, {"settings", "general"}, {"script", "general"}, {"plot", "history"}, {"loop", "train"}};
-    for (size_t i = 0; i < sizeof merged / sizeof *merged; i++)
+    for (size_t i = 0; i < DLSH_COUNT(merged); i++)
         if (!strcmp(merged[i][0], family)) return merged[i][1];
     return family;
 }
@@ -88,7 +88,7 @@ static const struct kinds {
              {"init", dl_init_kind_at},
              {"optimizers", dl_optimizer_kind_at},
              {"schedules", dl_schedule_kind_at}};
-enum { NKINDS = sizeof kinds / sizeof *kinds };
+enum { NKINDS = DLSH_COUNT(kinds) };
 
 static void visit_kinds(dlsh_topic_visit *visit, void *arg) {
     const dl_kind_row *row;
@@ -124,8 +124,7 @@ typedef struct page_out {
     int width, colour;
 } page_out;
 
-static void put_heading(page_out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void put_heading(page_out *o, const char *fmt, ...) {
+__attribute__((format(printf, 2, 3))) static void put_heading(page_out *o, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     dlsh_buf_puts(&o->text, o->colour ? "\033[1m" : "");

@@ -31,7 +31,7 @@ typedef struct sheet {
     long grid;             /* the same where the shape sets it: the input channels of filters; else 0 */
 } sheet;
 
-static dl_status no_memory(void) { return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the picture"); }
+static dl_status no_memory(void) { return dlsh_no_memory("the picture"); }
 
 /* ---------------------------------------------------------------- pixels */
 
@@ -345,7 +345,8 @@ static dl_status show_sheet(dlsh_sink *sink, sheet *p) {
 dl_status dlsh_show_pictures(dlsh_sink *sink, const dl_tensor *pictures, const char *const *captions) {
     sheet p = {0};
     const long n = dl_shape(pictures)[0], *s = dl_shape(pictures);
-    dl_tensor *grey = dl_ndim(pictures) == 3 ? dl_reshape((dl_tensor *)pictures, (long[]){n, 1, s[1], s[2]}, 4) : NULL;
+    DLSH_OWNED dl_tensor *grey =
+        dl_ndim(pictures) == 3 ? dl_reshape((dl_tensor *)pictures, (long[]){n, 1, s[1], s[2]}, 4) : NULL;
     dl_status st = read_pixels(&p, grey ? grey : pictures);
     if (st == DL_OK && p.count == n) {
         p.captions = malloc(sizeof *p.captions * (size_t)n);
@@ -353,7 +354,6 @@ dl_status dlsh_show_pictures(dlsh_sink *sink, const dl_tensor *pictures, const c
         for (long i = 0; p.captions && i < n; i++) p.captions[i] = captions[i];
     }
     if (st == DL_OK) st = show_sheet(sink, &p);
-    dl_unref(grey);
     free(p.pixels);
     free(p.captions);
     return st;

@@ -45,7 +45,7 @@ static void put_figures(dlsh_buf *b, const dlsh_stats *s, const dlsh_look *look)
         const char *name;
         double value;
     } figures[] = {{"mean", s->mean}, {"std", s->std}, {"min", s->min}, {"max", s->max}, {"norm", s->norm}};
-    enum { N = sizeof figures / sizeof *figures };
+    enum { N = DLSH_COUNT(figures) };
     char text[N][40];
     const char *fields[N];
     for (int i = 0; i < N; i++) {

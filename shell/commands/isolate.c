@@ -38,9 +38,9 @@ static dl_status isolate_run(const dlsh_args *a, dlsh_value *result) {
     if (!dlsh_arg_called(a)) return run_tree(a, n, result);
     dlsh_value values[64];
     int count = dlsh_arg_count(a, "arguments");
-    if (count > (int)(sizeof values / sizeof *values))
+    if (count > (int)(DLSH_COUNT(values)))
         return dlsh_arg_fail(a, "arguments", DL_ERR_TYPE, NULL, "a call has at most %zu arguments, got %d",
-                             sizeof values / sizeof *values, count);
+                             DLSH_COUNT(values), count);
     for (int i = 0; i < count; i++) values[i] = *dlsh_arg_at(a, "arguments", i); /* borrowed */
     return call_of(a, *dlsh_arg(a, "call"), values, count, result);
 }

@@ -60,7 +60,7 @@ static dl_status read_signature(const dlsh_args *a, const dlsh_node *n, dlsh_op_
     }
     for (int i = 0; i < p->nattr; i++) p->attr_default[i] = defaults->s + (size_t)p->attr_default[i];
     if (!p->nin) return dlsh_arg_fail(a, "signature", DL_ERR_SYNTAX, usage, "an op needs at least one input");
-    return defaults->failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for an op") : DL_OK;
+    return defaults->failed ? dlsh_no_memory("an op") : DL_OK;
 }
 
 static dlsh_value option(const dlsh_args *a, const char *name) {

@@ -318,7 +318,7 @@ static const struct {
 /* All checks of one place; keys on a GPU begin with cuda_. */
 static dl_status run_checks(const subject *s, struct dlsh_sink *sink, dlsh_record *record, int *ok) {
     int where = s->device ? ON_GPU : ON_CPU;
-    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+    for (size_t i = 0; i < DLSH_COUNT(checks); i++) {
         char why[160] = "", key[40];
         if (!(checks[i].where & where) || (checks[i].needs_double && s->real != DL_F64)) continue;
         DLSH_TRY(checks[i].run(s, why, sizeof why));

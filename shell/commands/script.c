@@ -76,7 +76,7 @@ static const char *name_at(const void *d, int i) { return ((const declarations *
 static dl_status collect(const dlsh_args *a, declarations *d) {
     while (dlsh_arg_extra(a, d->n, NULL)) d->n++;
     d->all = calloc((size_t)d->n + 1, sizeof *d->all);
-    if (!d->all) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the script's arguments");
+    if (!d->all) return dlsh_no_memory("the script's arguments");
     for (int i = 0; i < d->n; i++) {
         d->all[i].name = dlsh_arg_extra(a, i, &d->all[i].dflt);
         DLSH_TRY(dl_names_add(&d->names, i, name_at, d));
@@ -88,7 +88,7 @@ static dl_status unknown_word(const dlsh_args *a, const declarations *d, const c
     char hint[240];
     DLSH_FREED char *word = strndup(given, len);
     DLSH_FREED const char **names = malloc((size_t)(d->n + 1) * sizeof *names);
-    if (!word || !names) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the script's arguments");
+    if (!word || !names) return dlsh_no_memory("the script's arguments");
     for (int i = 0; i < d->n; i++) names[i] = d->all[i].name;
     const char *near = dlsh_nearest(word, names, d->n);
     if (near) {

@@ -180,7 +180,7 @@ const dlsh_setting *dlsh_settings(void) { return settings; }
 
 /* By name; NULL with DL_ERR_NAME naming the nearest. */
 static const dlsh_setting *setting_find(const char *name) {
-    const char *names[sizeof settings / sizeof *settings];
+    const char *names[DLSH_COUNT(settings)];
     int n = 0;
     for (const dlsh_setting *row = settings; row->name; row++) {
         if (!strcmp(row->name, name)) return row;
@@ -244,8 +244,8 @@ dl_status dlsh_settings_list(dlsh_sink *sink) {
         dlsh_buf value = {0};
         status = dlsh_setting_get(row, &value);
         if (status) break;
-        status = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(row->name), dlsh_buf_string(&value),
-                                                   dlsh_string(row->values), dlsh_string(row->doc)});
+        status = DLSH_TABLE_ROW(&t, dlsh_string(row->name), dlsh_buf_string(&value), dlsh_string(row->values),
+                                dlsh_string(row->doc));
     }
     return dlsh_table_show(sink, &t, status, NULL);
 }

@@ -186,9 +186,8 @@ static dl_tensor *indices_of(const dlsh_args *a, const char *name, const dl_tens
 
 /* 1 + the largest number of t, 0 when it has none. */
 static dl_status least_size(dl_tensor *t, long *n) {
-    dl_tensor *most = dl_numel(t) ? dl_amax(t, NULL, 0, 0) : NULL;
+    DLSH_OWNED dl_tensor *most = dl_numel(t) ? dl_amax(t, NULL, 0, 0) : NULL;
     dl_status st = !dl_numel(t) ? (*n = -1, DL_OK) : most ? dl_item_i(most, n) : dl_failed();
-    dl_unref(most);
     ++*n;
     return st;
 }

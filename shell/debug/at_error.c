@@ -31,9 +31,8 @@ static dl_status show_frames(dlsh_session *s, dlsh_sink *sink) {
     DLSH_SCOPED_TABLE t = DLSH_TABLE({"", 'l', ""}, {"#", 'r', ""}, {"in", 'l', ""}, {"line", 'l', ""});
     dlsh_running r;
     for (int i = 0; dlsh_running_at(s, i, &r); i++)
-        DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string(i == stop.level ? ">" : ""), dlsh_int(i),
-                                                   dlsh_string(*r.name ? r.name : "the text"),
-                                                   dlsh_dbg_line(s, r.unit, r.line)}));
+        DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_string(i == stop.level ? ">" : ""), dlsh_int(i),
+                                dlsh_string(*r.name ? r.name : "the text"), dlsh_dbg_line(s, r.unit, r.line)));
     return dlsh_table_show(sink, &t, DL_OK, "");
 }
 
@@ -45,7 +44,7 @@ static dl_status show_variables(dlsh_session *s, dlsh_sink *sink) {
         DLSH_SCOPED_BUF line = {0};
         if (v.type == DLSH_VOID) continue;
         if (dlsh_value_line(&line, v)) dl_error_clear();
-        DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string(name), dlsh_string(dlsh_buf_text(&line))}));
+        DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_string(name), dlsh_string(dlsh_buf_text(&line))));
     }
     return dlsh_table_show(sink, &t, DL_OK, "no variables of its own; vars lists those of the session\n");
 }

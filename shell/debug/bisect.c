@@ -48,7 +48,8 @@ static void take_back(const question *q, dlsh_value hidden[FIGURES]) {
 /* The answer of the condition; the last value of the session stays what it was. */
 static dl_status evaluate(const question *q, int *yes) {
     const dlsh_value *had = dlsh_get(q->s, "_");
-    dlsh_value last = had ? dlsh_ref(*had) : dlsh_void(), answer;
+    dlsh_value last = had ? dlsh_ref(*had) : dlsh_void();
+    DLSH_DROPPED dlsh_value answer = dlsh_void();
     int recording = dl_recording_set(0);
     DLSH_SCOPED_GRAD_MODE(0);
     DLSH_SCOPED_BUF text = {0};
@@ -56,7 +57,6 @@ static dl_status evaluate(const question *q, int *yes) {
     dl_status st = dlsh_running_run(q->s, 0, dlsh_buf_text(&text), text.n, &answer);
     dl_recording_set(recording);
     *yes = !st && dlsh_debug_truth(answer);
-    dlsh_drop(answer);
     if (last.type != DLSH_VOID && dlsh_set(q->s, "_", last)) dl_error_clear();
     return st;
 }

@@ -23,8 +23,7 @@ static dl_status arrive(dlsh_session *s, dlsh_sink *sink) {
         DLSH_SCOPED_BUF text = {0};
         DLSH_DROPPED dlsh_value v = dlsh_void();
         DLSH_TRY(dlsh_dbg_value(s, dlsh_dbg.shown[i], 1, &v));
-        dl_status st = dlsh_text(&text, v.type == DLSH_VOID ? dlsh_none() : v);
-        DLSH_TRY(st);
+        DLSH_TRY(dlsh_text(&text, v.type == DLSH_VOID ? dlsh_none() : v));
         dlsh_put(sink, "%s = %s\n", dlsh_dbg.shown[i], dlsh_buf_text(&text));
     }
     return DL_OK;

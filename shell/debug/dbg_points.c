@@ -315,12 +315,12 @@ static dl_status list_points(const dlsh_args *a) {
     dl_status st = DL_OK;
     for (int i = 0; !st && i < dlsh_dbg.npoints; i++) {
         const dlsh_point *p = &dlsh_dbg.points[i];
-        st = dlsh_table_row(&t, (dlsh_value[]){dlsh_int(p->number), dlsh_string(kind_name(p)), dlsh_string(p->text),
-                                               dlsh_int(p->hits), dlsh_int(p->ignore)});
+        st = DLSH_TABLE_ROW(&t, dlsh_int(p->number), dlsh_string(kind_name(p)), dlsh_string(p->text), dlsh_int(p->hits),
+                            dlsh_int(p->ignore));
     }
     if (!st && dlsh_at_error_mode())
-        st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(""), dlsh_string("error"), dlsh_string(dlsh_at_error_mode()),
-                                               dlsh_string(""), dlsh_string("")});
+        st = DLSH_TABLE_ROW(&t, dlsh_string(""), dlsh_string("error"), dlsh_string(dlsh_at_error_mode()),
+                            dlsh_string(""), dlsh_string(""));
     return dlsh_table_show(dlsh_arg_sink(a), &t, st, "no breakpoints\n");
 }
 

@@ -29,9 +29,7 @@ static dlsh_value line_of(dl_tensor *t) {
                         dlsh_plain_nan(s.max), dlsh_plain_nan(s.mean), dlsh_plain_nan(s.std), s.zeros, bad);
 }
 
-static dl_status put(dlsh_table *t, const char *key, dlsh_value v) {
-    return dlsh_table_row(t, (dlsh_value[]){dlsh_string(key), v});
-}
+static dl_status put(dlsh_table *t, const char *key, dlsh_value v) { return DLSH_TABLE_ROW(t, dlsh_string(key), v); }
 
 static dl_status put_operands(dlsh_session *s, dlsh_table *t, const dl_recorded *c, int backward) {
     const dlsh_nodewalk *w = &dlsh_dbg.walk;
@@ -95,11 +93,10 @@ dl_status dlsh_dbg_list(dlsh_sink *sink, int near) {
         dl_recorded c;
         int backward;
         if (!dlsh_nodewalk_node(w, i, &c, &backward)) continue;
-        DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string(i == w->at ? "->" : ""),
-                                                   dlsh_string(backward ? "backward" : "forward"), dlsh_string(c.op),
-                                                   *c.layer ? dlsh_string(c.layer) : dlsh_none(),
-                                                   *c.layer ? dlsh_stringf("%s:%d", c.layer_file, c.layer_line)
-                                                            : dlsh_stringf("%s:%d", c.file, c.line)}));
+        DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_string(i == w->at ? "->" : ""), dlsh_string(backward ? "backward" : "forward"),
+                                dlsh_string(c.op), *c.layer ? dlsh_string(c.layer) : dlsh_none(),
+                                *c.layer ? dlsh_stringf("%s:%d", c.layer_file, c.layer_line)
+                                         : dlsh_stringf("%s:%d", c.file, c.line)));
     }
     return dlsh_table_show(sink, &t, DL_OK, "end\n");
 }

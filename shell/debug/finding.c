@@ -5,17 +5,11 @@
 #include <stdio.h>
 
 void dlsh_cause(dlsh_finding *f, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(f->cause, sizeof f->cause, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, vsnprintf(f->cause, sizeof f->cause, fmt, ap));
 }
 
 void dlsh_evidence(dlsh_finding *f, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(f->evidence, sizeof f->evidence, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, vsnprintf(f->evidence, sizeof f->evidence, fmt, ap));
 }
 
 static dlsh_value known(const char *text) { return text && *text ? dlsh_string(text) : dlsh_none(); }

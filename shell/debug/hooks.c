@@ -8,9 +8,9 @@
 /* Calls the function; a tensor that it returns takes the place of the value. */
 static dl_status call(void *ctx, dl_tensor *value, dl_tensor **instead) {
     dlsh_callback *cb = ctx;
-    dlsh_value in = dlsh_tensor(dl_ref(value)), out = dlsh_void();
+    dlsh_value out = dlsh_void();
+    DLSH_DROPPED dlsh_value in = dlsh_tensor(dl_ref(value));
     dl_status st = dlsh_call(cb->session, cb->fn, &(dlsh_callargs){1, &in, NULL}, &out);
-    dlsh_drop(in);
     if (st) return st;
     if (out.type == DLSH_TENSOR)
         *instead = dl_ref(out.as.tensor);
@@ -90,7 +90,7 @@ static dl_status register_hook_run(const dlsh_args *a, dlsh_value *result) {
     if (!cb)
         return dlsh_arg_fail(a, "fn", DL_ERR_TYPE, "h.remove() removes the hook h", "a hook is a function, not none");
     hook *h = calloc(1, sizeof *h);
-    if (!h) return dlsh_callback_free(cb), dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a hook");
+    if (!h) return dlsh_callback_free(cb), dlsh_no_memory("a hook");
     *h = (hook){.refs = 2, .cb = cb};
     dl_status st = dl_on_grad(dlsh_arg_tensor(a, "x"), call_hook, h, hook_unref); /* it releases h when it fails */
     if (st) return hook_unref(h), st;
@@ -109,9 +109,8 @@ static dl_status on_forward_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status dead_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *x = dlsh_arg_tensor(a, "x");
     DLSH_SCOPED_GRAD_MODE(0);
-    dl_tensor *f = dl_to_dtype(x, DL_F64), *h = f ? dl_to_device(f, 0) : NULL, *c = h ? dl_contiguous(h) : NULL;
-    dl_unref(f);
-    dl_unref(h);
+    DLSH_OWNED dl_tensor *f = dl_to_dtype(x, DL_F64), *h = f ? dl_to_device(f, 0) : NULL,
+                         *c = h ? dl_contiguous(h) : NULL;
     if (!c) return dl_failed();
     const double *v = dl_data(c);
     int nd = dl_ndim(c);
@@ -122,7 +121,6 @@ static dl_status dead_run(const dlsh_args *a, dlsh_value *result) {
         for (long i = 0; i < n * inner && !alive; i++) alive = !(v[(i / inner * units + u) * inner + i % inner] <= 0);
         dead += !alive;
     }
-    dl_unref(c);
     *result = dlsh_float(units ? (double)dead / (double)units : 0);
     return DL_OK;
 }

@@ -18,8 +18,8 @@ static void set_place(finding *f, const dl_recorded *c) { dlsh_debug_place(c, f-
 
 static dl_status show(const dlsh_args *a, const finding *f) {
     DLSH_SCOPED_TABLE t = DLSH_TABLE({"cause", 'l', ""}, {"at", 'l', ""}, {"remedy", 'l', ""});
-    DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string(f->cause), *f->where ? dlsh_string(f->where) : dlsh_none(),
-                                               f->remedy ? dlsh_string(f->remedy) : dlsh_none()}));
+    DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_string(f->cause), *f->where ? dlsh_string(f->where) : dlsh_none(),
+                            f->remedy ? dlsh_string(f->remedy) : dlsh_none()));
     return dlsh_table_show(dlsh_arg_sink(a), &t, DL_OK, NULL);
 }
 
@@ -170,7 +170,7 @@ static const struct {
 static void explain_block(const dl_recorded *c, finding *f) {
     set_place(f, c);
     snprintf(f->cause, sizeof f->cause, "%s passes nothing on: its derivative is 0 there", c->op);
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+    for (size_t i = 0; i < DLSH_COUNT(blocks); i++)
         if (!strcmp(blocks[i].op, c->op)) {
             snprintf(f->cause, sizeof f->cause, "%s passes nothing on: %s", c->op, blocks[i].cause);
             f->remedy = blocks[i].remedy;

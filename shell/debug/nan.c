@@ -70,9 +70,7 @@ static dlsh_value operand_cell(const dl_nan_operand *o) {
     return dlsh_stringf("%s%s%s%s%s%s", o->name, *o->name ? " " : "", o->kind, value, range, holes);
 }
 
-static dl_status add(dlsh_table *t, const char *key, dlsh_value v) {
-    return dlsh_table_row(t, (dlsh_value[]){dlsh_string(key), v});
-}
+static dl_status add(dlsh_table *t, const char *key, dlsh_value v) { return DLSH_TABLE_ROW(t, dlsh_string(key), v); }
 
 /* Rows of one event. */
 static dl_status add_event(dlsh_table *t, const dl_nan_event *e, const char *head) {

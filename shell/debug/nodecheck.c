@@ -191,7 +191,7 @@ static void compare(trial *t, int k, const double *g, dlsh_nodecheck *sum, misma
 static dlsh_value sweep(trial *t, const mismatch *f) {
     char text[200];
     size_t n = 0;
-    for (size_t i = 0; i < sizeof steps / sizeof *steps && n < sizeof text; i++) {
+    for (size_t i = 0; i < DLSH_COUNT(steps) && n < sizeof text; i++) {
         double d = (value_at(t, f->operand, f->element, steps[i]) - value_at(t, f->operand, f->element, -steps[i])) /
                    (2 * steps[i]);
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%.6g", i ? ", " : "", dlsh_plain_nan(d));
@@ -236,8 +236,8 @@ static dl_status add_row(dlsh_table *table, trial *t, const mismatch *f) {
     char where[300], element[300];
     dlsh_debug_place(t->c, where, sizeof where);
     element_text(t, f, element, sizeof element);
-    return dlsh_table_row(table, (dlsh_value[]){dlsh_string(where), dlsh_string(element), dlsh_float(f->rule),
-                                                dlsh_float(f->difference), sweep(t, f)});
+    return DLSH_TABLE_ROW(table, dlsh_string(where), dlsh_string(element), dlsh_float(f->rule),
+                          dlsh_float(f->difference), sweep(t, f));
 }
 
 /* The sum of the weighted gradients g of the operands, with its history. */

@@ -165,12 +165,11 @@ static const dlsh_node *loss_of(const dlsh_node *n) {
 
 /* Walks over the nodes of a loss in place of its `backward`. */
 static int walk(dlsh_session *s, const dlsh_node *n, const dlsh_node *loss) {
-    dlsh_value v;
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     stepper.busy = 0;
     if (dlsh_eval(s, loss, &v)) return -1;
     int done = v.type == DLSH_TENSOR;
     dl_status st = done ? dlsh_dbg_walk(s, v.as.tensor) : DL_OK;
-    dlsh_drop(v);
     if (stepper.step != DLSH_STEP_RUN) stepper.step = DLSH_STEP_OVER;
     return dlsh_at(s, n, st) ? -1 : done;
 }

@@ -158,8 +158,9 @@ static dl_status value_of(const whatif *w, const rerun *r, dlsh_value *v) {
 
 /* The assignment, done to a copy of `t`, which it replaces. Takes t. */
 static dl_tensor *apply(const whatif *w, const rerun *r, dl_tensor *t) {
-    dlsh_value v = dlsh_void(), both = dlsh_void();
-    dl_tensor *x = dl_clone(t), *plain = NULL;
+    DLSH_DROPPED dlsh_value v = dlsh_void(), both = dlsh_void();
+    dl_tensor *x = dl_clone(t);
+    DLSH_OWNED dl_tensor *plain = NULL;
     dl_status st = x ? value_of(w, r, &v) : dl_failed();
     if (!st && w->target->kind == DLSH_N_INDEX)
         st = w->op ? dlsh_tensor_update_index(w->s, x, w->target, w->op, v) : dlsh_tensor_assign(w->s, x, w->target, v);
@@ -168,9 +169,6 @@ static dl_tensor *apply(const whatif *w, const rerun *r, dl_tensor *t) {
         if (!st && !(plain = dlsh_operand(w->op ? both : v))) st = dl_failed();
         if (!st) st = dl_assign(x, plain);
     }
-    dl_unref(plain);
-    dlsh_drop(both);
-    dlsh_drop(v);
     dl_unref(t);
     if (st) dl_unref(x), x = NULL;
     return x;
@@ -286,7 +284,7 @@ static void free_run(const whatif *w, rerun *r) {
 /* ---------------------------------------------------------------- what is changed */
 
 static dl_status not_in_graph(const whatif *w) {
-    dlsh_buf ops = {0};
+    DLSH_SCOPED_BUF ops = {0};
     for (int i = 0; i < w->n; i++) {
         int first = 1;
         for (int k = 0; k < i && first; k++) first = strcmp(w->nodes[k].rule.op, w->nodes[i].rule.op) != 0;
@@ -294,7 +292,6 @@ static dl_status not_in_graph(const whatif *w) {
     }
     char hint[400];
     snprintf(hint, sizeof hint, "name a result or a leaf of it, or one of its ops: %s", dlsh_buf_text(&ops));
-    dlsh_buf_free(&ops);
     const dlsh_span at = w->target->span;
     return dlsh_arg_fail(w->a, "change", DL_ERR_VALUE, hint, "%.*s is not part of the last backward pass",
                          at.end - at.start, w->s->unit->text + at.start);
@@ -372,8 +369,8 @@ static dl_status add_row(dlsh_table *t, const leaf *a, const leaf *b) {
     }
     if (most > 0) dlsh_debug_index(a->was, at, index, sizeof index);
     if (!st)
-        st = dlsh_table_row(t, (dlsh_value[]){dlsh_string(a->name), dlsh_float(sqrt(was)), dlsh_float(sqrt(is)),
-                                              dlsh_float(n ? y[at] - x[at] : 0), dlsh_string(index)});
+        st = DLSH_TABLE_ROW(t, dlsh_string(a->name), dlsh_float(sqrt(was)), dlsh_float(sqrt(is)),
+                            dlsh_float(n ? y[at] - x[at] : 0), dlsh_string(index));
     free(x);
     return st;
 }

@@ -15,7 +15,7 @@ static int find_library(const char *name, char *found, size_t size) {
     static const char *const folders[] = {"/lib/*/", "/usr/lib/*/", "/usr/lib/", "/usr/local/lib/"};
     int n = (int)strlen(name);
     if (n > 3 && !strcmp(name + n - 3, ".so")) n -= 3;
-    for (size_t i = 0; n && !strpbrk(name, "/*?[") && i < sizeof folders / sizeof *folders; i++) {
+    for (size_t i = 0; n && !strpbrk(name, "/*?[") && i < DLSH_COUNT(folders); i++) {
         char pattern[200];
         glob_t g;
         snprintf(pattern, sizeof pattern, "%s%s%.*s.so.[0-9]*", folders[i], strncmp(name, "lib", 3) ? "lib" : "", n,
@@ -173,14 +173,13 @@ static dl_status read_options(dlsh_session *s, const dlsh_node *n, char **flags)
 dl_status dlsh_c_run_extern(dlsh_session *s, const dlsh_unit *u, const dlsh_node *n) {
     dlsh_clib *lib = open_lib(s, n->text);
     if (!lib) return dl_failed();
-    char *flags = NULL;
+    DLSH_FREED char *flags = NULL;
     const char *text = n->label + strspn(n->label, " \t\n");
     dl_status st = read_options(s, n, &flags);
     if (!st && !strncmp(text, "header", 6) && strchr(" \t<\"", text[6]))
         st = dlsh_c_import(s, lib, text + 6, flags);
     else if (!st)
         st = run_prototypes(s, u, n, lib);
-    free(flags);
     dlsh_clib_drop(lib);
     return st;
 }

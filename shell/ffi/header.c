@@ -112,7 +112,7 @@ static const dlsh_cheader *header_of(dlsh_cspace *c, const dlsh_clib *lib, const
 static dl_status read_header(dlsh_session *s, dlsh_clib *lib, const dlsh_cheader *from) {
     static const char *const preprocess[] = {"-E", "-dD", "-w", NULL};
     dlsh_cspace *c = dlsh_c_space(s);
-    dlsh_buf text = {0};
+    DLSH_SCOPED_BUF text = {0};
     dlsh_cdecls d = {0};
     dlsh_cerror e;
     char why[200];
@@ -128,7 +128,7 @@ static dl_status read_header(dlsh_session *s, dlsh_clib *lib, const dlsh_cheader
     if (st == DL_ERR_SYNTAX) st = dlsh_fail(st, e.hint, "line %d of the header: %s", e.line, e.message);
     if (!st) st = dlsh_c_query_macros(c, &d, from);
     if (!st) st = dlsh_c_query_layouts(c, savepoint, from->source, from->flags);
-    const char **hidden = st ? NULL : malloc(((size_t)d.n + 1) * sizeof *hidden);
+    DLSH_FREED const char **hidden = st ? NULL : malloc(((size_t)d.n + 1) * sizeof *hidden);
     if (!st && !hidden) st = dlsh_no_memory("the names of a header");
     if (!st) st = bind_found(s, lib, &d, from, &count, hidden, &nhidden);
     int declared = 0; /* what a library is to bring */
@@ -140,9 +140,7 @@ static dl_status read_header(dlsh_session *s, dlsh_clib *lib, const dlsh_cheader
         dlsh_c_rollback(c, savepoint);
     else
         dlsh_c_warn_hidden(s, hidden, nhidden);
-    free(hidden);
     dlsh_cdecls_free(&d);
-    dlsh_buf_free(&text);
     dlsh_forget_names(s);
     return st;
 }

@@ -85,7 +85,7 @@ static void offer_expression(void) {
     dl_op_info op;
     for (int i = 0; dl_op_describe(i, &op); i++)
         if (!op.internal) offer(op.name, "(");
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) offer(words[i], "");
+    for (size_t i = 0; i < DLSH_COUNT(words); i++) offer(words[i], "");
     const dlsh_cname *c;
     for (int i = 0; dlsh_c_space(session) && (c = dlsh_c_next(dlsh_c_space(session), &i));)
         if (dlsh_c_is_seen(c)) offer(c->name, c->proto || c->params ? "(" : "");
@@ -99,7 +99,7 @@ static void offer_statement(void) {
         if ((row->flags & DLSH_ONLY_FUNCTION) != DLSH_ONLY_FUNCTION && !(row->flags & DLSH_HIDDEN))
             offer(row->name, "");
     }
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) offer(words[i], "");
+    for (size_t i = 0; i < DLSH_COUNT(words); i++) offer(words[i], "");
     offer_expression();
 }
 
@@ -140,7 +140,7 @@ static void offer_run_names(void) {
     static const char *const statistics[] = {"last", "first", "min", "max", "best", "mean", "n"};
     offer_choices(columns);
     offer_sql("select distinct key from param union select distinct key from series");
-    for (size_t i = 0; i < sizeof statistics / sizeof *statistics; i++) offer(statistics[i], "(");
+    for (size_t i = 0; i < DLSH_COUNT(statistics); i++) offer(statistics[i], "(");
 }
 
 static void offer_sql_words(void) {
@@ -197,7 +197,7 @@ static const struct {
              {"filter", offer_run_names},    {"sql", offer_sql_words}};
 
 static void offer_kind(const char *complete, int expression) {
-    for (size_t i = 0; complete && i < sizeof kinds / sizeof *kinds; i++)
+    for (size_t i = 0; complete && i < DLSH_COUNT(kinds); i++)
         if (!strcmp(kinds[i].kind, complete)) {
             kinds[i].offer();
             return;
@@ -526,11 +526,10 @@ int dlsh_complete(dlsh_session *s, const char *text, size_t len, size_t *start, 
         from = least;
     else
         while (from > least && !strchr(breaks, text[from - 1])) from--;
-    char *prefix = c.comment ? NULL : strndup(text + from, len - from);
+    DLSH_FREED char *prefix = c.comment ? NULL : strndup(text + from, len - from);
     *start = from;
     forget();
     if (prefix) offer_at(text, from, prefix);
-    free(prefix);
     if (found.n) qsort(found.at, (size_t)found.n, sizeof *found.at, by_name);
     int n = 0;
     for (int i = 0; i < found.n; i++) {
@@ -574,10 +573,9 @@ static char **attempt(const char *prefix, int start, int end) {
     (void)end;
     size_t len;
     rl_attempted_completion_over = 1;
-    char *text = whole_text(&len, start);
+    DLSH_FREED char *text = whole_text(&len, start);
     if (!text) return NULL;
     offer_at(text, len, prefix);
-    free(text);
     char **matches = found.n ? rl_completion_matches(prefix, next_match) : NULL;
     if (found.open_ended) rl_completion_suppress_append = 1;
     return matches;

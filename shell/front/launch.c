@@ -47,7 +47,7 @@ int dlsh_launch_stops(void) {
         return DLSH_EXIT_USAGE;
     }
     if (ranks && *ranks) return -1;
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+    for (size_t i = 0; i < DLSH_COUNT(launchers); i++) {
         char of[40] = "";
         long rank, size;
         if (!is_further_rank(&launchers[i], &rank, &size)) continue;

@@ -37,7 +37,7 @@ static const struct option {
     {0, FLAG, "--version", NULL, NULL, "print the version", offsetof(dlsh_options, version)},
     {'h', FLAG, "--help", NULL, NULL, "print this; after a script: list its arguments", offsetof(dlsh_options, help)},
 };
-enum { NOPTIONS = sizeof options / sizeof *options };
+enum { NOPTIONS = DLSH_COUNT(options) };
 
 void dlsh_options_help(FILE *f) {
     fputs("usage: dlsh [options] [FILE.dlsh [name=value ...]]\n"

@@ -162,7 +162,7 @@ static int plain_line(void) {
     fflush(stdout);
     for (int c = 0; c != '\n' && c != EOF;) {
         int ready = wait_for_input();
-        if (ready <= 0) { return ready != 0; }
+        if (ready <= 0) return ready != 0;
         c = getc(stdin); /* unbuffered: what follows may be read by input() */
         if (c != '\n' && c != EOF) dlsh_buf_add(&line, &(char){(char)c}, 1);
         if (c == EOF) clearerr(stdin);

@@ -89,8 +89,7 @@ static void echo(dlsh_session *s, const char *text, size_t n) {
 }
 
 static int usage_failure(void) {
-    dl_error e;
-    dl_error_take(&e);
+    dl_error e = dlsh_taken_error();
     dlsh_console_say("%s%s%s", e.message, *e.hint ? "; " : "", e.hint);
     return DLSH_EXIT_USAGE;
 }

@@ -95,8 +95,8 @@ static dl_status run_code(const char *code, size_t len, dlsh_buf *output) {
     size_t n;
     dlsh_value v;
     snprintf(name, sizeof name, "In [%ld]", jup.count);
-    char *text = jup_cell_text(code, len, &n);
-    if (!text) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the cell");
+    DLSH_FREED char *text = jup_cell_text(code, len, &n);
+    if (!text) return dlsh_no_memory("the cell");
     double start = dl_seconds();
     dl_status status = dlsh_run(jup.s, name, text, n, &v);
     if (!status) {
@@ -107,7 +107,6 @@ static dl_status run_code(const char *code, size_t len, dlsh_buf *output) {
             status = jup_show_result(v, output);
         dlsh_drop(v);
     }
-    free(text);
     if (!jup.silent && (dlsh_timing || jup_cell_timed(code, len))) {
         DLSH_SCOPED_BUF b = {0};
         dlsh_duration(&b, dl_seconds() - start);

@@ -18,7 +18,7 @@ static const char *type_of(const char *name, size_t n, char before) {
     char last = n ? name[n - 1] : 0;
     if (before == '"' || before == '\'') return "path";
     if (last == '=') return "param";
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; i < DLSH_COUNT(words); i++)
         if (!strcmp(words[i], name)) return "keyword";
     if (last == '(') return before == '.' ? "method" : "function";
     if (before == '.') return "property";
@@ -59,7 +59,7 @@ static int add_magics(reply *r, size_t cursor) {
     for (before = from; before > 0 && (code[before - 1] == ' ' || code[before - 1] == '\t');) before--;
     if (from == cursor || code[from] != '%' || (before > 0 && code[before - 1] != '\n')) return 0;
     r->from = from;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < DLSH_COUNT(all); i++)
         if (!(all[i].first && before) && !strncmp(all[i].name, code + from, cursor - from))
             add(r, all[i].name, strlen(all[i].name), "magic");
     return 1;

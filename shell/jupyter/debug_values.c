@@ -125,8 +125,7 @@ static void add_children(json_t *to, dlsh_value v) {
     }
     for (int i = 0; v.type == DLSH_RECORD && i < v.as.record->n && i < MOST; i++)
         add(to, v.as.record->keys[i], v.as.record->values[i], NULL);
-    for (size_t i = 0; v.type == DLSH_TENSOR && i < sizeof of_tensor / sizeof *of_tensor; i++)
-        add_field(to, v, of_tensor[i]);
+    for (size_t i = 0; v.type == DLSH_TENSOR && i < DLSH_COUNT(of_tensor); i++) add_field(to, v, of_tensor[i]);
     if (v.type == DLSH_HANDLE) add_fields(to, v);
 }
 
@@ -243,12 +242,11 @@ json_t *jup_debug_evaluate(const json_t *a) {
 
 json_t *jup_debug_rich(const json_t *a) {
     json_t *name = given(a, "variableName"), *data, *metadata;
-    dlsh_value v;
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     DLSH_SCOPED(dlsh_bundle_free) dlsh_bundle b = {0};
     if (!name) return NULL;
     if (value_in((int)int_of(a, "frameId"), json_string_value(name), &v)) return failed();
     dl_status st = jup_value_bundle(v, &b);
-    dlsh_drop(v);
     if (!st) jup_bundle_json(&b, 0, &data, &metadata);
     return st ? failed() : json_pack("{s:o, s:o}", "data", data, "metadata", metadata);
 }

@@ -34,10 +34,7 @@ static _Thread_local char why[240];
 static _Thread_local jup_request *asked; /* the request that is answered */
 
 json_t *jup_debug_fail(const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, vsnprintf(why, sizeof why, fmt, ap));
     return NULL;
 }
 
@@ -310,9 +307,8 @@ static json_t *do_set_breakpoints(const json_t *a) {
     json_t *source = json_object_get(a, "source"), *points = json_object_get(a, "breakpoints");
     if (!*path) return jup_debug_fail("setBreakpoints has no source with a path");
     if (json_array_size(points) > MOST) return jup_debug_fail("at most %d breakpoints in a file", (int)MOST);
-    char *text = source_text(path);
+    DLSH_FREED char *text = source_text(path);
     json_t *placed = place_points(points, text, source, lines, conditions, &n);
-    free(text);
     if (!dlsh_stepper_break(path, n, lines, conditions)) return json_pack("{s:o}", "breakpoints", placed);
     json_decref(placed);
     jup_debug_fail("%s", dl_errmsg());
@@ -393,7 +389,7 @@ static const struct {
 /* Its row; -1: the command is not known. */
 static int row_of(const jup_request *r) {
     const char *name = text_of(r->content, "command");
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    for (size_t i = 0; i < DLSH_COUNT(commands); i++)
         if (!strcmp(commands[i].name, name)) return (int)i;
     return -1;
 }

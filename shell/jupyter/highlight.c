@@ -51,7 +51,7 @@ static char *names_text(void) {
                             functions, "layers", layers, "dtypes", dtypes);
     char *text = good && all ? json_dumps(all, 0) : NULL;
     json_decref(all);
-    if (good && !text) dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the names of highlighting");
+    if (good && !text) dlsh_no_memory("the names of highlighting");
     return text;
 }
 

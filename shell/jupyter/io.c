@@ -525,7 +525,7 @@ static const struct {
 /* Answers what needs no session; returns 0 for other requests. */
 static int answer_control(jup_request *r) {
     if (jup_debug_needs_session(r)) return 0;
-    for (size_t i = 0; i < sizeof controls / sizeof *controls; i++) {
+    for (size_t i = 0; i < DLSH_COUNT(controls); i++) {
         if (strcmp(r->type, controls[i].request)) continue;
         control_status(r, "busy");
         empty_queue();

@@ -123,7 +123,7 @@ static void post_status(const char *state) {
 
 /* busy, what the request makes, its reply, idle. */
 void jup_answer(jup_request *r) {
-    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+    for (size_t i = 0; i < DLSH_COUNT(requests); i++) {
         if (strcmp(requests[i].request, r->type)) continue;
         jup.request = r;
         post_status("busy");

@@ -20,7 +20,7 @@ static jup_progress shown_by(const char *words, size_t n) {
     const char *word = words;
     for (int i = 0; i < WORDS && word < words + n; i++, word += strlen(word) + 1) {
         const char *slash = strrchr(word, '/'), *name = slash ? slash + 1 : word;
-        for (size_t k = 0; k < sizeof launchers / sizeof *launchers; k++)
+        for (size_t k = 0; k < DLSH_COUNT(launchers); k++)
             if (!strcmp(name, launchers[k].program)) return launchers[k].shows;
     }
     return JUP_DISPLAYS;

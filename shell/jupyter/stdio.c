@@ -37,10 +37,8 @@ static const int streams[JUP_STREAMS] = {STDOUT_FILENO, STDERR_FILENO};
 
 void jup_log(const char *fmt, ...) {
     char line[512];
-    va_list ap;
-    va_start(ap, fmt);
-    int n = vsnprintf(line, sizeof line - 1, fmt, ap);
-    va_end(ap);
+    int n;
+    DLSH_FORMATTED(fmt, n = vsnprintf(line, sizeof line - 1, fmt, ap));
     if (n < 0) return;
     if ((size_t)n > sizeof line - 2) n = sizeof line - 2;
     line[n] = '\n';

@@ -13,10 +13,7 @@ dl_status dlsh_vfail(dl_status code, const char *hint, const char *fmt, va_list 
 }
 
 dl_status dlsh_fail(dl_status code, const char *hint, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    dlsh_vfail(code, hint, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, dlsh_vfail(code, hint, fmt, ap));
     return code;
 }
 
@@ -34,10 +31,7 @@ void *dlsh_grow(void *items, int n, int *cap, size_t size) {
 void dlsh_add_hint(const char *fmt, ...) {
     dl_error e;
     if (!dl_error_take(&e)) return;
-    va_list ap;
-    va_start(ap, fmt);
-    if (!e.hint[0]) vsnprintf(e.hint, sizeof e.hint, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, if (!e.hint[0]) vsnprintf(e.hint, sizeof e.hint, fmt, ap));
     dl_error_put(&e);
 }
 

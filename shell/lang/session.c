@@ -16,7 +16,7 @@ static const dlsh_command *const own_tables[] = {dlsh_core_rows,   dlsh_file_row
 dlsh_session *dlsh_session_new(dlsh_sink *sink, const dlsh_services *services) {
     dlsh_session *s = calloc(1, sizeof *s);
     if (!s) {
-        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a session");
+        dlsh_no_memory("a session");
         return NULL;
     }
     s->sink = sink;
@@ -25,7 +25,7 @@ dlsh_session *dlsh_session_new(dlsh_sink *sink, const dlsh_services *services) {
     s->interrupt = dl_interrupt_word();
     if (services) s->services = *services;
     dl_status st = DL_OK;
-    for (size_t i = 0; i < sizeof own_tables / sizeof *own_tables && !st; i++) st = dlsh_add_commands(s, own_tables[i]);
+    for (size_t i = 0; i < DLSH_COUNT(own_tables) && !st; i++) st = dlsh_add_commands(s, own_tables[i]);
     s->last_slot = st ? -1 : dlsh_global_slot(s, "_");
     if (s->last_slot < 0 || (s->services.c_open && !(s->c_state = s->services.c_open(s)))) {
         dlsh_session_free(s);

@@ -93,12 +93,7 @@ void dlsh_buf_vprintf(dlsh_buf *b, const char *fmt, va_list ap) {
     va_end(again);
 }
 
-void dlsh_buf_printf(dlsh_buf *b, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    dlsh_buf_vprintf(b, fmt, ap);
-    va_end(ap);
-}
+void dlsh_buf_printf(dlsh_buf *b, const char *fmt, ...) { DLSH_FORMATTED(fmt, dlsh_buf_vprintf(b, fmt, ap)); }
 
 const char *dlsh_buf_text(dlsh_buf *b) { return b->n ? b->s : ""; }
 
@@ -245,8 +240,7 @@ static dl_status put_object(dlsh_buf *b, dlsh_value v, form f) {
         dlsh_buf_printf(&line, "<%s>", v.as.handle->cls->name);
     if (f == JSON) json_string(b, dlsh_buf_text(&line), line.n);
     if (f != JSON) dlsh_buf_add(b, dlsh_buf_text(&line), line.n);
-    if (line.failed) return dl_failed();
-    return DL_OK;
+    return line.failed ? dl_failed() : DL_OK;
 }
 
 static dl_status put(dlsh_buf *b, dlsh_value v, form f, int depth) {

@@ -74,10 +74,7 @@ dlsh_value dlsh_string(const char *s) { return dlsh_string_n(s, strlen(s)); }
 
 dlsh_value dlsh_stringf(const char *fmt, ...) {
     dlsh_buf b = {0};
-    va_list ap;
-    va_start(ap, fmt);
-    dlsh_buf_vprintf(&b, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, dlsh_buf_vprintf(&b, fmt, ap));
     return dlsh_buf_string(&b);
 }
 

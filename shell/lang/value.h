@@ -216,8 +216,7 @@ dlsh_value dlsh_stringf(const char *fmt, ...) __attribute__((format(printf, 1, 2
 #define DLSH_UNREF(...)                                                                                                \
     do {                                                                                                               \
         dl_tensor *dlsh_unref_[] = {__VA_ARGS__};                                                                      \
-        for (size_t dlsh_i_ = 0; dlsh_i_ < sizeof dlsh_unref_ / sizeof *dlsh_unref_; dlsh_i_++)                        \
-            dl_unref(dlsh_unref_[dlsh_i_]);                                                                            \
+        for (size_t dlsh_i_ = 0; dlsh_i_ < DLSH_COUNT(dlsh_unref_); dlsh_i_++) dl_unref(dlsh_unref_[dlsh_i_]);         \
     } while (0)
 
 /* Takes the reference; NULL gives DLSH_VOID, so that a failed call of the library passes through. */
@@ -264,6 +263,16 @@ static inline void dlsh_drop(dlsh_value v) {
     }
 }
 
+#define DLSH_COUNT(array) (sizeof(array) / sizeof *(array))
+/* Runs a call that takes `ap`: the arguments after fmt of the function that it stands in. */
+#define DLSH_FORMATTED(fmt, ...)                                                                                       \
+    do {                                                                                                               \
+        va_list ap;                                                                                                    \
+        va_start(ap, fmt);                                                                                             \
+        __VA_ARGS__;                                                                                                   \
+        va_end(ap);                                                                                                    \
+    } while (0)
+
 /* ---------------------------------------------------------------- what a block owns
  * It is released at the end of the block, on every path out of it, the last declared first:
  *
@@ -304,6 +313,12 @@ static inline void dlsh_free_at(void *owned) {
     void *memory;
     memcpy(&memory, owned, sizeof memory);
     free(memory);
+}
+/* The failure that is recorded, which is forgotten. */
+static inline dl_error dlsh_taken_error(void) {
+    dl_error e;
+    dl_error_take(&e);
+    return e;
 }
 /* Moves an owned value: *out = *v, which is then VOID. A VOID stands for a recorded failure, which is returned. */
 dl_status dlsh_hand_over(dlsh_value *v, dlsh_value *out);

@@ -37,7 +37,7 @@ unsigned dlsh_control_char(const char *s, size_t n, size_t *len) {
     *len = dlsh_utf8(s, n);
     if (!*len) return *len = 1, DLSH_NOT_UTF8;
     uint32_t c = dlsh_utf8_code(s, *len);
-    for (size_t i = 0; i < sizeof steering / sizeof *steering; i++)
+    for (size_t i = 0; i < DLSH_COUNT(steering); i++)
         if (c >= steering[i].from && c <= steering[i].to) return c + 1;
     return 0;
 }

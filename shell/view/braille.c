@@ -20,7 +20,7 @@ typedef struct picture {
 
 static const char *const colours[] = {"\033[34m", "\033[33m", "\033[32m", "\033[31m", "\033[35m", "\033[36m",
                                       "\033[94m", "\033[93m", "\033[92m", "\033[91m", "\033[95m", "\033[96m"};
-enum { NCOLOUR = sizeof colours / sizeof *colours };
+enum { NCOLOUR = DLSH_COUNT(colours) };
 
 static double at_x(const dlsh_curve *c, long k) { return c->x ? c->x[k] : (double)k; }
 

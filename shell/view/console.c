@@ -143,10 +143,7 @@ static void console_complain(dlsh_sink *s, const char *bytes, size_t n) {
 
 void dlsh_console_say(const char *fmt, ...) {
     DLSH_SCOPED_BUF b = {0};
-    va_list ap;
-    va_start(ap, fmt);
-    dlsh_buf_vprintf_visible(&b, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, dlsh_buf_vprintf_visible(&b, fmt, ap));
     fprintf(stderr, "dlsh: %s\n", dlsh_buf_text(&b));
 }
 
@@ -277,7 +274,7 @@ static dl_status console_input(dlsh_sink *s, const char *prompt, int secret, dls
     dlsh_console_end_line();
     fputs(prompt, stdout);
     fflush(stdout);
-    char *line = NULL;
+    DLSH_FREED char *line = NULL;
     size_t cap = 0;
     if (secret) echo(0);
     ssize_t n = getline(&line, &cap, stdin);
@@ -287,7 +284,6 @@ static dl_status console_input(dlsh_sink *s, const char *prompt, int secret, dls
     }
     if (n > 0 && line[n - 1] == '\n') n--;
     if (n > 0) dlsh_buf_add(out, line, (size_t)n);
-    free(line);
     clearerr(stdin);
     if (n >= 0) return DL_OK;
     if (dlsh_interrupted()) return dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted");

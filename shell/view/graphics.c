@@ -35,7 +35,7 @@ dlsh_graphics dlsh_graphics_of_terminal(void) {
         {"TERM", "contour", DLSH_GRAPHICS_SIXEL},
         {"TERM", "mlterm", DLSH_GRAPHICS_SIXEL},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < DLSH_COUNT(rows); i++) {
         const char *value = getenv(rows[i].variable);
         if (value && *value && (!rows[i].value || !strcmp(value, rows[i].value))) return rows[i].how;
     }
@@ -126,12 +126,12 @@ static dl_status put_sixel(const dlsh_buf *png, dlsh_buf *out) {
              SIXEL_SUCCEEDED(sixel.sixel_encode(pixels, w, h, 8, dither, output));
     if (dither) sixel.sixel_dither_unref(dither);
     if (output) sixel.sixel_output_unref(output);
-    return ok ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the picture");
+    return ok ? DL_OK : dlsh_no_memory("the picture");
 }
 
 dl_status dlsh_graphics_put(dlsh_graphics how, const dlsh_buf *png, dlsh_buf *out) {
     if (how == DLSH_GRAPHICS_KITTY) put_kitty(png, out);
     if (how == DLSH_GRAPHICS_ITERM) put_iterm(png, out);
     if (how == DLSH_GRAPHICS_SIXEL) DLSH_TRY(put_sixel(png, out));
-    return out->failed ? dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the picture") : DL_OK;
+    return out->failed ? dlsh_no_memory("the picture") : DL_OK;
 }

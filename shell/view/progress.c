@@ -23,13 +23,9 @@ typedef struct line {
     int n, bar; /* the field that is the bar; -1: none */
 } line;
 
-static void field(line *l, int rank, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void field(line *l, int rank, const char *fmt, ...) {
+__attribute__((format(printf, 3, 4))) static void field(line *l, int rank, const char *fmt, ...) {
     if (l->n == FIELDS) return;
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(l->text[l->n], sizeof l->text[0], fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, vsnprintf(l->text[l->n], sizeof l->text[0], fmt, ap));
     int width = dlsh_text_width(l->text[l->n], strlen(l->text[l->n]));
     if (width) l->fit[l->n++] = (dlsh_fit){width, width, rank};
 }

@@ -26,7 +26,7 @@ dl_status dlsh_table_entries(dlsh_table *t, const dlsh_entry *rows, int n) {
     dl_status st = DL_OK;
     for (int i = 0; i < n; i++) {
         if (!st && rows[i].key)
-            st = dlsh_table_row(t, (dlsh_value[]){dlsh_string(rows[i].key), rows[i].value});
+            st = DLSH_TABLE_ROW(t, dlsh_string(rows[i].key), rows[i].value);
         else
             dlsh_drop(rows[i].value);
     }
@@ -42,10 +42,7 @@ void dlsh_table_clear(dlsh_table *t) {
 
 void dlsh_put(dlsh_sink *s, const char *fmt, ...) {
     DLSH_SCOPED_BUF b = {0};
-    va_list ap;
-    va_start(ap, fmt);
-    dlsh_buf_vprintf_visible(&b, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, dlsh_buf_vprintf_visible(&b, fmt, ap));
     s->ops->text(s, dlsh_buf_text(&b), b.n);
 }
 
@@ -61,9 +58,9 @@ dl_status dlsh_table_show(dlsh_sink *s, dlsh_table *t, dl_status st, const char 
 /* ---------------------------------------------------------------- operations a sink may lack */
 
 dl_status dlsh_display(dlsh_sink *s, const dlsh_bundle *b) {
-    if (b->text.failed) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for what is to be shown");
+    if (b->text.failed) return dlsh_no_memory("what is to be shown");
     for (int i = 0; i < DLSH_FORMS; i++)
-        if (b->form[i].failed) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a picture or document");
+        if (b->form[i].failed) return dlsh_no_memory("a picture or document");
     if (s->ops->display) return s->ops->display(s, b);
     if (!b->update && b->text.n) s->ops->text(s, b->text.s, b->text.n);
     return DL_OK;

@@ -44,6 +44,7 @@ typedef struct dlsh_table {
 
 /* Appends a row of ncols values, taking them all, also on failure. */
 dl_status dlsh_table_row(dlsh_table *t, const dlsh_value *cells);
+#define DLSH_TABLE_ROW(t, ...) dlsh_table_row(t, (dlsh_value[]){__VA_ARGS__})
 /* Appends rows of two cells, a key and a value, leaving out those with key NULL. Takes the values, also on failure. */
 dl_status dlsh_table_entries(dlsh_table *t, const dlsh_entry *rows, int n);
 void dlsh_table_clear(dlsh_table *t);

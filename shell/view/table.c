@@ -222,8 +222,7 @@ dl_status dlsh_table_object(dlsh_buf *b, const dlsh_table *t, int row) {
     for (int c = 0; c < t->ncols; c++) {
         DLSH_DROPPED dlsh_value key = dlsh_string(t->cols[c].name);
         if (c) dlsh_buf_puts(b, ",");
-        dl_status status = dlsh_json(b, key);
-        DLSH_TRY(status);
+        DLSH_TRY(dlsh_json(b, key));
         dlsh_buf_puts(b, ":");
         DLSH_TRY(dlsh_json(b, t->cells[(long)row * t->ncols + c]));
     }

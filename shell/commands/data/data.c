@@ -111,7 +111,7 @@ static dl_status show_facts(dlsh_sink *sink, dl_dataset *d) {
                                 {"target", dlsh_string(target)},
                                 {"fingerprint", dlsh_string(dl_dataset_fingerprint(d))}};
     dlsh_table t = DLSH_TABLE({"dataset", 'l', ""}, {"value", 'l', ""});
-    return dlsh_table_show(sink, &t, dlsh_table_entries(&t, facts, sizeof facts / sizeof *facts), NULL);
+    return dlsh_table_show(sink, &t, dlsh_table_entries(&t, facts, DLSH_COUNT(facts)), NULL);
 }
 
 /* An end of a range: integers in full where a float holds them exactly. */
@@ -140,9 +140,8 @@ static dl_status show_splits(dlsh_sink *sink, dl_dataset *d, int from, int to) {
         if (!dl_dataset_slow(d) && (st = dl_dataset_range(d, (dl_split)s, &lo, &hi)) != DL_OK) break;
         kinds_of(d, 0, x, sizeof x);
         kinds_of(d, 1, y, sizeof y);
-        st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(split_name((dl_split)s)),
-                                               dlsh_int(dl_dataset_len(d, (dl_split)s)), dlsh_string(x), dlsh_string(y),
-                                               range_end(d, lo), range_end(d, hi)});
+        st = DLSH_TABLE_ROW(&t, dlsh_string(split_name((dl_split)s)), dlsh_int(dl_dataset_len(d, (dl_split)s)),
+                            dlsh_string(x), dlsh_string(y), range_end(d, lo), range_end(d, hi));
     }
     DLSH_TRY(dlsh_table_show(sink, &t, st, NULL));
     for (int s = from; s < to; s++) DLSH_TRY(show_nan(sink, d, (dl_split)s));
@@ -154,18 +153,17 @@ enum { MANY_CLASSES = 40 };
 /* How many samples each class has; of very many classes only the first ones. */
 static dl_status show_classes(dlsh_sink *sink, dl_dataset *d) {
     long n = dl_dataset_classes(d), shown = n > MANY_CLASSES ? MANY_CLASSES : n;
-    long *counts = calloc((size_t)n * 2, sizeof *counts);
-    dlsh_table t = DLSH_TABLE({"class", 'l', ""}, {"train", 'r', ""}, {"test", 'r', ""});
+    DLSH_FREED long *counts = calloc((size_t)n * 2, sizeof *counts);
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"class", 'l', ""}, {"train", 'r', ""}, {"test", 'r', ""});
     if (!counts) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to count %ld classes", n);
-    dl_status st = dl_dataset_counts(d, DL_TRAIN, counts);
-    if (st == DL_OK) st = dl_dataset_counts(d, DL_TEST, counts + n);
-    for (long i = 0; st == DL_OK && i < shown; i++)
-        st = dlsh_table_row(
-            &t, (dlsh_value[]){dlsh_string(dl_dataset_class_name(d, i)), dlsh_int(counts[i]), dlsh_int(counts[n + i])});
-    free(counts);
-    st = dlsh_table_show(sink, &t, st, NULL);
-    if (st == DL_OK && shown < n) dlsh_put(sink, "... and %ld more classes\n", n - shown);
-    return st;
+    DLSH_TRY(dl_dataset_counts(d, DL_TRAIN, counts));
+    DLSH_TRY(dl_dataset_counts(d, DL_TEST, counts + n));
+    for (long i = 0; i < shown; i++)
+        DLSH_TRY(
+            DLSH_TABLE_ROW(&t, dlsh_string(dl_dataset_class_name(d, i)), dlsh_int(counts[i]), dlsh_int(counts[n + i])));
+    DLSH_TRY(dlsh_table_show(sink, &t, DL_OK, NULL));
+    if (shown < n) dlsh_put(sink, "... and %ld more classes\n", n - shown);
+    return DL_OK;
 }
 
 static dl_status show_dataset(void *self, struct dlsh_sink *sink) {

@@ -167,7 +167,7 @@ static dlsh_value column_value(const cells *c, long from, long k, const contents
     long n = c->rows - from;
     if (kind == WORDS) return words(c, from, k);
     int whole = kind != FLOATS && !is->missing;
-    int64_t *ints = dl_memory_alloc(n + 1, sizeof *ints);
+    DLSH_FREED int64_t *ints = dl_memory_alloc(n + 1, sizeof *ints);
     double *reals = (double *)ints; /* of the same size */
     if (!ints) return dlsh_void();
     for (long i = 0; i < n; i++) {
@@ -183,7 +183,6 @@ static dlsh_value column_value(const cells *c, long from, long k, const contents
     dl_dtype made = whole ? DL_I64 : DL_F64, wanted = !whole && kind != DATES ? floats : made;
     if (whole && kind == BOOLS) wanted = DL_BOOL;
     dl_tensor *t = dl_tensor_from(1, &n, made, dlsh_default_device(), ints);
-    free(ints);
     if (!t || wanted == made) return dlsh_tensor(t);
     dl_tensor *converted = dl_to_dtype(t, wanted);
     dl_unref(t);
@@ -317,10 +316,9 @@ static dl_status column_list(const dlsh_args *a, const char *name, dlsh_value v,
         return dlsh_arg_fail(a, "columns", DL_ERR_TYPE, "x[:, 0] is a column of a tensor",
                              "column '%s' is a list or a tensor [n], not %s%s", name, dlsh_a(v),
                              v.type == DLSH_TENSOR ? " of other dimensions" : "");
-    dlsh_value method = dlsh_void();
+    DLSH_DROPPED dlsh_value method = dlsh_void();
     DLSH_TRY(dlsh_get_field(dlsh_arg_session(a), v, "tolist", &method));
     dl_status st = dlsh_call(dlsh_arg_session(a), method, &(dlsh_callargs){0, NULL, NULL}, &list);
-    dlsh_drop(method);
     *out = list;
     return st;
 }

@@ -21,7 +21,7 @@ static dl_status show_params(dlsh_sink *sink, const dl_comparison *c, int all) {
     static const char *const first[] = {"param"};
     dlsh_wide_table w;
     DLSH_FREED dlsh_value *cells = calloc((size_t)c->n + 1, sizeof *cells);
-    if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a comparison");
+    if (!cells) return dlsh_no_memory("a comparison");
     dl_status status = head_columns(&w, c, first, 1);
     for (long k = 0; !status && k < c->nparam; k++) {
         const dl_compare_param *p = &c->params[k];
@@ -75,7 +75,7 @@ static dl_status show_metrics(dlsh_sink *sink, const dl_comparison *c) {
     static const char *const first[] = {"metric", ""};
     dlsh_wide_table w;
     DLSH_FREED dlsh_value *cells = calloc((size_t)c->n + 2, sizeof *cells);
-    if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a comparison");
+    if (!cells) return dlsh_no_memory("a comparison");
     dl_status status = head_columns(&w, c, first, 2);
     for (long k = 0; !status && k < c->nseries; k++) {
         for (int f = 0; !status && f < FIGURES; f++) {
@@ -100,11 +100,10 @@ static dl_status list_metrics(dlsh_sink *sink, const dl_comparison *c) {
         for (long i = 0; i < c->n; i++) {
             const dl_series_info *s = c->series[k].cells[i];
             if (!s) continue;
-            DLSH_TRY(
-                dlsh_table_row(&t, (dlsh_value[]){dlsh_string(c->series[k].key), dlsh_int(c->runs[i].id),
-                                                  dlsh_int(s->n), dlsh_float(s->first), dlsh_int(s->first_step),
-                                                  dlsh_float(s->last), dlsh_int(s->last_step), dlsh_float(s->min),
-                                                  dlsh_int(s->min_step), dlsh_float(s->max), dlsh_int(s->max_step)}));
+            DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_string(c->series[k].key), dlsh_int(c->runs[i].id), dlsh_int(s->n),
+                                    dlsh_float(s->first), dlsh_int(s->first_step), dlsh_float(s->last),
+                                    dlsh_int(s->last_step), dlsh_float(s->min), dlsh_int(s->min_step),
+                                    dlsh_float(s->max), dlsh_int(s->max_step)));
         }
     }
     return dlsh_table_show(sink, &t, DL_OK, NULL);
@@ -117,7 +116,7 @@ static dl_status check_groups(const dlsh_args *a) {
     if (dlsh_arg_called(a))
         return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "compare(by=\"opt\", metric=\"min(val/loss)\")",
                              "as a function, compare takes by=");
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    for (size_t i = 0; i < DLSH_COUNT(options); i++)
         if (dlsh_given(a, options[i]))
             return dlsh_arg_fail(a, options[i], DL_ERR_VALUE, "compare by=opt over=seed metric=min(val/loss)",
                                  "%s= goes with by=", options[i]);
@@ -129,15 +128,11 @@ dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result) {
     if (dlsh_given(a, "by")) return dlsh_compare_groups(a, result);
     DLSH_TRY(check_groups(a));
     dl_store *store;
-    long *ids;
+    DLSH_FREED long *ids = NULL;
     int n, all = dlsh_arg_bool(a, "all");
     DLSH_TRY(dlsh_run_ids(a, &store, &ids, &n));
-    if (n < 2) {
-        free(ids);
-        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "compare 3 5", "at least two runs are wanted, got %d", n);
-    }
+    if (n < 2) return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "compare 3 5", "at least two runs are wanted, got %d", n);
     DLSH_ENDED(dl_comparison_free) dl_comparison *c = dl_run_compare(store, ids, n, all);
-    free(ids);
     if (!c) return dl_failed();
     dlsh_sink *sink = dlsh_arg_sink(a);
     dlsh_look look = dlsh_sink_look(sink);

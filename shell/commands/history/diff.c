@@ -16,7 +16,7 @@ typedef struct difference {
 static dlsh_value cell(const char *text) { return text ? dlsh_string(text) : dlsh_none(); }
 
 static dl_status add(difference *d, const char *part, const char *name, const char *a, const char *b) {
-    return dlsh_table_row(&d->t, (dlsh_value[]){dlsh_string(part), dlsh_string(name), cell(a), cell(b)});
+    return DLSH_TABLE_ROW(&d->t, dlsh_string(part), dlsh_string(name), cell(a), cell(b));
 }
 
 /* ---------------------------------------------------------------- lines of texts */
@@ -38,7 +38,7 @@ static dl_status split(lines *l, const char *text) {
     for (const char *c = text; *c; c++) n += *c == '\n';
     l->text = strdup(text);
     l->at = calloc(n, sizeof *l->at);
-    if (!l->text || !l->at) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a comparison");
+    if (!l->text || !l->at) return dlsh_no_memory("a comparison");
     for (char *line = l->text, *end; line && *line; line = end) {
         if ((end = strchr(line, '\n'))) *end++ = 0;
         l->at[l->n++] = line;

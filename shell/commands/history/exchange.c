@@ -67,8 +67,7 @@ static void put_result(const dlsh_args *a, const char *path, const dl_import_res
 
 /* What Python imports is not a file. */
 static dl_status not_there(const dlsh_args *a, int i, const char *path) {
-    dl_error e;
-    dl_error_take(&e);
+    dl_error e = dlsh_taken_error();
     const char *hint = *e.hint ? e.hint : NULL;
     int python = !strpbrk(path, "/.") ||
                  (i + 1 < dlsh_arg_count(a, "files") && !strcmp(dlsh_arg_at(a, "files", i + 1)->as.str->s, "as"));

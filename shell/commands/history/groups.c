@@ -53,7 +53,7 @@ static void grouping_free(grouping *g) {
 static char *cell_text(const dl_rows *rows, long col) {
     const char *text = dl_rows_type(rows, col) == 'n' ? "none" : dl_rows_text(rows, col);
     char *copy = strdup(text ? text : "none");
-    if (!copy) dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a comparison");
+    if (!copy) dlsh_no_memory("a comparison");
     return copy;
 }
 
@@ -69,7 +69,7 @@ static group *group_of(const dlsh_args *a, grouping *g, const char *name) {
     group *grown = dlsh_grow(g->groups, g->n, &g->cap, sizeof *grown);
     char *copy = grown ? strdup(name) : NULL;
     if (grown) g->groups = grown;
-    if (!copy) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a comparison"), NULL;
+    if (!copy) return dlsh_no_memory("a comparison"), NULL;
     g->groups[g->n] = (group){.name = copy};
     return &g->groups[g->n++];
 }
@@ -78,9 +78,8 @@ static group *group_of(const dlsh_args *a, grouping *g, const char *name) {
 static dl_status add_row(const dlsh_args *a, grouping *g, const dl_rows *rows) {
     double value = strchr("if", dl_rows_type(rows, 1)) ? dl_rows_float(rows, 1) : NAN;
     if (!isfinite(value)) return g->left_out++, DL_OK;
-    char *name = cell_text(rows, 0);
+    DLSH_FREED char *name = cell_text(rows, 0);
     group *to = name ? group_of(a, g, name) : NULL;
-    free(name);
     if (!to) return dl_failed();
     sample *grown = dlsh_grow(to->samples, to->n, &to->cap, sizeof *grown);
     if (!grown) return dl_failed();
@@ -157,7 +156,7 @@ static dl_status compute(grouping *g) {
     int pairs = g->n * (g->n - 1) / 2;
     g->numbers = calloc((size_t)(2 * most + DLSH_RESAMPLES + 4 * pairs), sizeof *g->numbers);
     g->pairs = calloc((size_t)pairs + 1, sizeof *g->pairs);
-    if (!g->numbers || !g->pairs) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a comparison");
+    if (!g->numbers || !g->pairs) return dlsh_no_memory("a comparison");
     double *scratch = g->numbers + 2 * most, *p = scratch + DLSH_RESAMPLES;
     for (int i = 0; i < g->n; i++) {
         group *one = &g->groups[i];
@@ -188,9 +187,9 @@ static dlsh_value number(double x) { return isnan(x) ? dlsh_none() : dlsh_float(
 static dl_status group_table(const grouping *g, dlsh_table *t) {
     for (int i = 0; i < g->n; i++) {
         const group *one = &g->groups[i];
-        DLSH_TRY(dlsh_table_row(t, (dlsh_value[]){dlsh_string(one->name), dlsh_int(one->n), number(one->mean),
-                                                  number(one->std), number(one->low), number(one->high),
-                                                  g->n > 1 && !i ? dlsh_string("best") : dlsh_none()}));
+        DLSH_TRY(DLSH_TABLE_ROW(t, dlsh_string(one->name), dlsh_int(one->n), number(one->mean), number(one->std),
+                                number(one->low), number(one->high),
+                                g->n > 1 && !i ? dlsh_string("best") : dlsh_none()));
     }
     return DL_OK;
 }
@@ -270,27 +269,24 @@ static dl_status give_tables(dlsh_table *groups, dlsh_table *pairs, dlsh_value *
 static dl_status show(const dlsh_args *a, const grouping *g, dlsh_value *result) {
     dlsh_sink *sink = dlsh_arg_sink(a);
     int people = !dlsh_arg_called(a) && dlsh_sink_look(sink).mode == DLSH_MODE_TABLE;
-    dlsh_table groups = DLSH_TABLE({g->by, 'l', ""}, {"n", 'r', ""}, {"mean", 'r', "%.5g"}, {"std", 'r', "%.3g"},
-                                   {people ? "95% from" : "low", 'r', "%.5g"}, {people ? "to" : "high", 'r', "%.5g"},
-                                   {people ? "" : "best", 'l', ""});
+    DLSH_SCOPED_TABLE groups = DLSH_TABLE({g->by, 'l', ""}, {"n", 'r', ""}, {"mean", 'r', "%.5g"}, {"std", 'r', "%.3g"},
+                                          {people ? "95% from" : "low", 'r', "%.5g"},
+                                          {people ? "to" : "high", 'r', "%.5g"}, {people ? "" : "best", 'l', ""});
     /* people see no columns of a test that was not made */
     dlsh_column cols[NPAIR_COLUMNS];
     int paired = !people || g->over, rest = COMMON + (paired ? 0 : PAIRED);
     memcpy(cols, people ? pair_columns : pair_keys, sizeof cols);
     memmove(cols + COMMON, cols + rest, (size_t)(NPAIR_COLUMNS - rest) * sizeof *cols);
-    dlsh_table pairs = {.ncols = COMMON + NPAIR_COLUMNS - rest, .cols = cols, .keys = 2};
-    dl_status status = group_table(g, &groups);
-    if (!status) status = pair_table(g, &pairs);
-    if (!status && dlsh_arg_called(a)) return give_tables(&groups, &pairs, result);
-    if (!status && people) dlsh_put(sink, "%s, %s is better\n", g->metric, g->direction > 0 ? "higher" : "lower");
-    status = dlsh_table_show(sink, &groups, status, "");
-    if (!status && people && g->npair) dlsh_put(sink, "\n");
-    if (g->npair)
-        status = dlsh_table_show(sink, &pairs, status, "");
-    else
-        dlsh_table_clear(&pairs);
-    if (!status) warn(a, g);
-    return status;
+    DLSH_SCOPED_TABLE pairs = {.ncols = COMMON + NPAIR_COLUMNS - rest, .cols = cols, .keys = 2};
+    DLSH_TRY(group_table(g, &groups));
+    DLSH_TRY(pair_table(g, &pairs));
+    if (dlsh_arg_called(a)) return give_tables(&groups, &pairs, result);
+    if (people) dlsh_put(sink, "%s, %s is better\n", g->metric, g->direction > 0 ? "higher" : "lower");
+    DLSH_TRY(dlsh_table_show(sink, &groups, DL_OK, ""));
+    if (people && g->npair) dlsh_put(sink, "\n");
+    if (g->npair) DLSH_TRY(dlsh_table_show(sink, &pairs, DL_OK, ""));
+    warn(a, g);
+    return DL_OK;
 }
 
 /* "val/loss" for min(val/loss). */

@@ -18,20 +18,17 @@ dl_store *dlsh_history(const dlsh_args *a) {
 
 /* Places the recorded failure at the i-th argument of a variadic parameter. */
 static dl_status place_at(const dlsh_args *a, const char *param, int i) {
-    dl_error e;
-    dl_error_take(&e);
+    dl_error e = dlsh_taken_error();
     return dlsh_arg_fail_at(a, param, i, e.code, *e.hint ? e.hint : NULL, "%s", e.message);
 }
 
 dl_status dlsh_place_failure(const dlsh_args *a, const char *param) {
-    dl_error e;
-    dl_error_take(&e);
+    dl_error e = dlsh_taken_error();
     return dlsh_arg_fail(a, param, e.code, *e.hint ? e.hint : NULL, "%s", e.message);
 }
 
 dl_status dlsh_place_in(const dlsh_args *a, const char *param) {
-    dl_error e;
-    dl_error_take(&e);
+    dl_error e = dlsh_taken_error();
     const char *hint = *e.hint ? e.hint : NULL;
     if (!e.length) return dlsh_arg_fail(a, param, e.code, hint, "%s", e.message);
     return dlsh_arg_fail_in(a, param, e.at, e.length, e.code, hint, "%s", e.message);
@@ -100,7 +97,7 @@ dl_status dlsh_wide_new(dlsh_wide_table *w, int ncols) {
 
 dl_status dlsh_wide_column(dlsh_wide_table *w, int i, const char *name, char align) {
     w->names[i] = strdup(name);
-    if (!w->names[i]) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a table");
+    if (!w->names[i]) return dlsh_no_memory("a table");
     dlsh_one_line(w->names[i], strlen(w->names[i]));
     w->cols[i] = (dlsh_column){.name = w->names[i], .align = align};
     return DL_OK;
@@ -146,24 +143,16 @@ static void put_fitting(dlsh_sink *sink, const char *line) {
     dlsh_put(sink, "%s\n", dlsh_buf_text(&b));
 }
 
-static void put_line(dlsh_sink *sink, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void put_line(dlsh_sink *sink, const char *fmt, ...) {
+__attribute__((format(printf, 2, 3))) static void put_line(dlsh_sink *sink, const char *fmt, ...) {
     DLSH_SCOPED_BUF b = {0};
-    va_list ap;
-    va_start(ap, fmt);
-    dlsh_buf_vprintf(&b, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, dlsh_buf_vprintf(&b, fmt, ap));
     if (b.n) dlsh_one_line(b.s, b.n);
     put_fitting(sink, dlsh_buf_text(&b));
 }
 
-static void put_fact(dlsh_sink *sink, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void put_fact(dlsh_sink *sink, const char *name, const char *fmt, ...) {
+__attribute__((format(printf, 3, 4))) static void put_fact(dlsh_sink *sink, const char *name, const char *fmt, ...) {
     DLSH_SCOPED_BUF b = {0};
-    va_list ap;
-    va_start(ap, fmt);
-    dlsh_buf_vprintf(&b, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, dlsh_buf_vprintf(&b, fmt, ap));
     while (b.n && b.s[b.n - 1] == ' ') b.s[--b.n] = 0;
     /* further lines of a note stand below its first */
     for (char *line = b.n ? b.s : NULL, *end; line; line = end, name = "") {
@@ -207,9 +196,9 @@ static dl_status put_series(dlsh_sink *sink, const dl_run_info *r) {
                                      {"max", 'r', "%.5g"}, {"at step", 'r', ""}, {"NaN", 'r', ""});
     for (long i = 0; i < r->nseries; i++) {
         const dl_series_info *s = &r->series[i];
-        DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string(s->key), dlsh_int(s->n), dlsh_float(s->first),
-                                                   dlsh_float(s->last), dlsh_float(s->min), dlsh_int(s->min_step),
-                                                   dlsh_float(s->max), dlsh_int(s->max_step), dlsh_int(s->n_nan)}));
+        DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_string(s->key), dlsh_int(s->n), dlsh_float(s->first), dlsh_float(s->last),
+                                dlsh_float(s->min), dlsh_int(s->min_step), dlsh_float(s->max), dlsh_int(s->max_step),
+                                dlsh_int(s->n_nan)));
     }
     if (t.nrows && !dlsh_sink_look(sink).rich) dlsh_put(sink, "\n");
     return dlsh_table_show(sink, &t, DL_OK, "");
@@ -286,7 +275,7 @@ static dl_status show_text(const dlsh_args *a, const dl_run_info *r, const char 
 
 static dl_status show_one(const dlsh_args *a, const dl_run_info *r) {
     dlsh_sink *sink = dlsh_arg_sink(a);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    for (size_t i = 0; i < DLSH_COUNT(texts); i++)
         if (dlsh_arg_bool(a, texts[i])) return show_text(a, r, texts[i]);
     if (dlsh_sink_look(sink).mode == DLSH_MODE_TABLE) {
         put_facts(sink, r);
@@ -347,45 +336,39 @@ static void say_runs(const dlsh_args *a, int n, const char *what) {
 static dl_status run_delete(const dlsh_args *a) {
     dl_store *store;
     int hide = *(const int *)dlsh_arg_data(a), n, named = dlsh_arg_count(a, "runs") > 0;
-    long *ids;
+    DLSH_FREED long *ids = NULL;
     DLSH_TRY(named ? find_ids(a, hide ? dl_run_find : dl_run_find_deleted, &store, &ids, &n)
                    : chosen_ids(a, !hide, &store, &ids, &n));
-    dl_status status = DL_OK;
-    for (int i = 0; !status && i < n; i++) status = dl_run_delete(store, ids[i], hide);
-    free(ids);
-    if (!status && !named) say_runs(a, n, hide ? "deleted" : "restored");
-    return status;
+    for (int i = 0; i < n; i++) DLSH_TRY(dl_run_delete(store, ids[i], hide));
+    if (!named) say_runs(a, n, hide ? "deleted" : "restored");
+    return DL_OK;
 }
 
 static dl_status run_tag_many(const dlsh_args *a) {
     dl_store *store;
-    long *ids;
+    DLSH_FREED long *ids = NULL;
     int n, remove = dlsh_arg_bool(a, "remove");
     if (!dlsh_arg_count(a, "tags"))
         return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "run tag old where=\"started < 30d ago\"",
                              "there is no tag to give");
     DLSH_TRY(chosen_ids(a, 0, &store, &ids, &n));
-    dl_status status = DL_OK;
-    for (int i = 0; !status && i < dlsh_arg_count(a, "tags"); i++) {
+    for (int i = 0; i < dlsh_arg_count(a, "tags"); i++) {
         DLSH_SCOPED_BUF tag = {0};
-        status = dlsh_text(&tag, *dlsh_arg_at(a, "tags", i));
-        for (int k = 0; !status && k < n; k++) status = dl_run_tag(store, ids[k], dlsh_buf_text(&tag), !remove);
+        DLSH_TRY(dlsh_text(&tag, *dlsh_arg_at(a, "tags", i)));
+        for (int k = 0; k < n; k++) DLSH_TRY(dl_run_tag(store, ids[k], dlsh_buf_text(&tag), !remove));
     }
-    free(ids);
-    if (!status) say_runs(a, n, remove ? "untagged" : "tagged");
-    return status;
+    say_runs(a, n, remove ? "untagged" : "tagged");
+    return DL_OK;
 }
 
 static dl_status run_note_many(const dlsh_args *a) {
     dl_store *store;
-    long *ids;
+    DLSH_FREED long *ids = NULL;
     int n;
     DLSH_TRY(chosen_ids(a, 0, &store, &ids, &n));
-    dl_status status = DL_OK;
-    for (int k = 0; !status && k < n; k++) status = dl_run_note(store, ids[k], dlsh_arg_str(a, "text"));
-    free(ids);
-    if (!status) say_runs(a, n, "noted");
-    return status;
+    for (int k = 0; k < n; k++) DLSH_TRY(dl_run_note(store, ids[k], dlsh_arg_str(a, "text")));
+    say_runs(a, n, "noted");
+    return DL_OK;
 }
 
 static dl_status run_rename(const dlsh_args *a) {
@@ -408,9 +391,8 @@ static dl_status best_table(dlsh_sink *sink, const dl_ranking *rank) {
     dl_status status = DL_OK;
     for (long i = 0; !status && i < rank->n; i++) {
         const dl_best_entry *e = &rank->entries[i];
-        status =
-            dlsh_table_row(&t, (dlsh_value[]){dlsh_int(e->run->id), dlsh_cell_text(e->run->name), dlsh_float(e->value),
-                                              dlsh_int(e->step), dlsh_string(dl_run_status_name(e->run->status))});
+        status = DLSH_TABLE_ROW(&t, dlsh_int(e->run->id), dlsh_cell_text(e->run->name), dlsh_float(e->value),
+                                dlsh_int(e->step), dlsh_string(dl_run_status_name(e->run->status)));
     }
     return dlsh_table_show(sink, &t, status, NULL);
 }
@@ -487,21 +469,18 @@ dl_status dlsh_rows_fetch(dl_rows *rows, long limit, dlsh_mode mode, dlsh_wide_t
     DLSH_TRY(dlsh_wide_new(w, n));
     w->t.keys = n > 1;
     for (int c = 0; c < n; c++) DLSH_TRY(dlsh_wide_column(w, c, dl_rows_name(rows, c), 'l'));
-    dlsh_value *cells = calloc((size_t)n + 1, sizeof *cells);
-    if (!cells) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a row");
+    DLSH_FREED dlsh_value *cells = calloc((size_t)n + 1, sizeof *cells);
+    if (!cells) return dlsh_no_memory("a row");
     int more = 0;
-    dl_status status = DL_OK;
-    while (!status && (!limit || w->t.nrows < limit) && (more = dl_rows_next(rows)) > 0) {
+    while ((!limit || w->t.nrows < limit) && (more = dl_rows_next(rows)) > 0) {
         for (int c = 0; c < n; c++) {
             cells[c] = sql_cell(rows, c, mode);
             if (dlsh_is_number(cells[c])) w->cols[c].align = 'r';
         }
-        status = dlsh_table_row(&w->t, cells);
-        if (!status && dlsh_interrupted()) status = dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted");
+        DLSH_TRY(dlsh_table_row(&w->t, cells));
+        if (dlsh_interrupted()) return dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted");
     }
-    free(cells);
-    if (!status && more < 0) status = dl_failed();
-    return status;
+    return more < 0 ? dl_failed() : DL_OK;
 }
 
 dl_status dlsh_table_list(const dlsh_table *t, dlsh_value *out) {

@@ -40,7 +40,7 @@ static dl_status read_metric(const dlsh_args *a, dl_store *store, dlsh_factors *
     if (dl_metric_resolve(store, name, f->metric, sizeof f->metric)) return dlsh_place_failure(a, "metric");
     f->direction = dl_metric_direction(f->metric);
     *which = open ? NULL : &statistics[f->direction > 0];
-    for (size_t i = 0; open && i < sizeof statistics / sizeof *statistics; i++)
+    for (size_t i = 0; open && i < DLSH_COUNT(statistics); i++)
         if (!strncmp(statistics[i].name, text, (size_t)(open - text)) &&
             strlen(statistics[i].name) == (size_t)(open - text))
             *which = &statistics[i];
@@ -161,9 +161,9 @@ static int by_weight(const void *a, const void *b) {
 }
 
 static dl_status weigh_all(const dlsh_factors *f, weight *w, int *n) {
-    double *room = calloc((size_t)f->n + 1, 6 * sizeof *room);
-    const char **text = calloc((size_t)f->n + 1, sizeof *text);
-    int *group = calloc((size_t)f->n + 1, sizeof *group);
+    DLSH_FREED double *room = calloc((size_t)f->n + 1, 6 * sizeof *room);
+    DLSH_FREED const char **text = calloc((size_t)f->n + 1, sizeof *text);
+    DLSH_FREED int *group = calloc((size_t)f->n + 1, sizeof *group);
     columns c = {room, room + f->n, room + 2 * f->n, room + 3 * f->n, room + 4 * f->n, text, group};
     dl_status st = room && text && group ? DL_OK : dlsh_no_memory("ranks");
     *n = 0;
@@ -171,9 +171,6 @@ static dl_status weigh_all(const dlsh_factors *f, weight *w, int *n) {
         st = weigh(f, f->params[i], &c, &w[*n]);
         *n += !isnan(w[*n].weight);
     }
-    free(room);
-    free(text);
-    free(group);
     qsort(w, (size_t)*n, sizeof *w, by_weight);
     return st;
 }

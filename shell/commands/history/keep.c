@@ -19,7 +19,7 @@ static double duration_of(const char *text) {
     char *end;
     double n = strtod(text, &end);
     if (end == text || !(n >= 0)) return -1;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+    for (size_t i = 0; i < DLSH_COUNT(units); i++)
         if (!strcmp(end, units[i].unit)) return n * units[i].seconds;
     return *end || n > 0 ? -1 : 0;
 }
@@ -78,7 +78,7 @@ static dl_status check_run(const dlsh_args *a) {
     dl_store *store = dlsh_history(a);
     if (!store) return dl_failed();
     long wrong = 0;
-    for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
+    for (size_t i = 0; i < DLSH_COUNT(questions); i++) {
         dl_rows *r = dl_store_sql(store, questions[i]);
         int more = r ? 0 : -1;
         while (r && (more = dl_rows_next(r)) == 1) {
@@ -126,8 +126,7 @@ static dl_status merge_run(const dlsh_args *a) {
         dl_merge_result r;
         const char *file = dlsh_arg_at(a, "files", i)->as.str->s;
         if (dl_store_merge(store, file, &r)) {
-            dl_error e;
-            dl_error_take(&e);
+            dl_error e = dlsh_taken_error();
             return dlsh_arg_fail_at(a, "files", i, e.code, *e.hint ? e.hint : NULL, "%s", e.message);
         }
         dlsh_put(dlsh_arg_sink(a), "%s: %ld run%s added, %ld brought up to date, %ld known\n", file, r.runs,

@@ -163,7 +163,7 @@ static void put_facts(dlsh_buf *b, const dl_run_info *r) {
                  {"model", r->model_name},
                  {"dataset", r->dataset},
                  {"commit", r->git_commit}};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) put_field(b, texts[i].key, texts[i].text);
+    for (size_t i = 0; i < DLSH_COUNT(texts); i++) put_field(b, texts[i].key, texts[i].text);
     dlsh_buf_puts(b, "\"tags\":[");
     for (long i = 0; i < r->ntag; i++) {
         if (i) dlsh_buf_puts(b, ",");
@@ -218,7 +218,7 @@ static dl_status put_run(page *p, const dl_run_info *r, long most, const origin 
 
 static char *copy_of(const char *s) {
     char *copy = strdup(s ? s : "");
-    if (!copy) dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a report");
+    if (!copy) dlsh_no_memory("a report");
     return copy;
 }
 
@@ -284,7 +284,7 @@ static const char *picture_type(const char *name) {
                                            {".svg", "image/svg+xml"},
                                            {".gif", "image/gif"}};
     const char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot && i < sizeof types / sizeof *types; i++)
+    for (size_t i = 0; dot && i < DLSH_COUNT(types); i++)
         if (!strcasecmp(dot, types[i][0])) return types[i][1];
     return NULL;
 }
@@ -401,7 +401,7 @@ dl_status dlsh_run_page_html(dl_store *store, const dlsh_run_page *p, dlsh_buf *
     rest = up_to(out, rest, "/*DATA*/");
     DLSH_TRY(dlsh_run_page_data(store, p, out));
     rest = up_to(out, rest, "/*JS*/");
-    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) dlsh_buf_puts(out, scripts[i]);
+    for (size_t i = 0; i < DLSH_COUNT(scripts); i++) dlsh_buf_puts(out, scripts[i]);
     dlsh_buf_puts(out, rest);
     return DL_OK;
 }

@@ -103,8 +103,7 @@ static dl_status add_variables(const dlsh_args *a, dlsh_chart *c, int n) {
     if (dlsh_given(a, "x")) {
         DLSH_DROPPED dlsh_value given = dlsh_void();
         DLSH_TRY(value_of_x(a, &given));
-        dl_status st = read_numbers(a, "x", c, given, "x", &nx);
-        DLSH_TRY(st);
+        DLSH_TRY(read_numbers(a, "x", c, given, "x", &nx));
         x = c->numbers[0];
     }
     for (int i = 0; i < n; i++) {
@@ -137,9 +136,9 @@ static dl_status list_points(dlsh_sink *sink, const dlsh_chart *c) {
     for (int i = 0; i < c->n; i++) {
         const dlsh_curve *curve = &c->curves[i];
         for (long k = 0; k < curve->n; k++)
-            DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){of_runs && !c->groups ? dlsh_int(c->runs[i]) : dlsh_none(),
-                                                       dlsh_string(of_runs && !c->groups ? c->metric : c->labels[i]),
-                                                       place(c, i, k), dlsh_float(curve->y[k])}));
+            DLSH_TRY(DLSH_TABLE_ROW(&t, of_runs && !c->groups ? dlsh_int(c->runs[i]) : dlsh_none(),
+                                    dlsh_string(of_runs && !c->groups ? c->metric : c->labels[i]), place(c, i, k),
+                                    dlsh_float(curve->y[k])));
     }
     return dlsh_table_show(sink, &t, DL_OK, NULL);
 }
@@ -200,7 +199,7 @@ static dl_status plot_run(const dlsh_args *a) {
                       : look.mode != DLSH_MODE_TABLE ? 0
                       : look.rich                    ? 1000
                                                      : -2 * (look.width > 0 ? look.width : 80);
-    DLSH_TRY(c ? fill(a, c, max_points) : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a plot"));
+    DLSH_TRY(c ? fill(a, c, max_points) : dlsh_no_memory("a plot"));
     return draw(a, c);
 }
 

@@ -225,7 +225,7 @@ dl_run_spec dlsh_run_spec(const dlsh_args *a) {
 static dl_status begin(const dlsh_args *a, recording *r, const parameters *p) {
     dl_module *net = dlsh_arg_handle(a, "net", &dlsh_net_class);
     dl_dataset *data = dlsh_arg_handle(a, "data", &dlsh_dataset_class);
-    char *model = net ? dl_module_text(net) : NULL;
+    DLSH_ENDED(dl_text_free) char *model = net ? dl_module_text(net) : NULL;
     if (net && !model) return dl_failed();
     dl_run_spec spec = dlsh_run_spec(a);
     spec.device = dl_device_name(dlsh_default_device());
@@ -238,7 +238,6 @@ static dl_status begin(const dlsh_args *a, recording *r, const parameters *p) {
     if (path) r->store = dl_store_open(*path ? path : "none");
     dl_status st = r->store ? dlsh_take_up_run(a, r->store, &r->run, &r->step) : dl_failed();
     if (!st && !r->run) st = (r->run = dl_run_begin(r->store, &spec)) ? DL_OK : dl_failed();
-    dl_text_free(model);
     DLSH_TRY(st);
     r->id = dl_run_id(r->run);
     r->older = open_recordings;
@@ -248,13 +247,12 @@ static dl_status begin(const dlsh_args *a, recording *r, const parameters *p) {
 
 static dl_status start_run(const dlsh_args *a, dlsh_value *result) {
     recording *r = calloc(1, sizeof *r);
-    parameters *p = calloc(1, sizeof *p);
+    DLSH_FREED parameters *p = calloc(1, sizeof *p);
     const char *name = dlsh_arg_str(a, "name");
     dl_status st = r && p && (r->name = strdup(name ? name : "")) ? collect(a, p) : DL_ERR_MEMORY;
     if (st == DL_ERR_MEMORY) dlsh_fail(st, NULL, "no memory for the description of a run");
     if (st == DL_OK) st = begin(a, r, p);
     for (int i = 0; p && i < MAX_PARAMS; i++) dlsh_buf_free(&p->value[i]);
-    free(p);
     if (st == DL_OK)
         st = dlsh_give(dlsh_new_handle(&dlsh_run_class, r), result);
     else

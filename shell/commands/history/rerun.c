@@ -81,8 +81,7 @@ static dl_status make_words(const dlsh_args *a, dl_store *store, const dl_run_in
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0) return dlsh_fail(DL_ERR_IO, NULL, "the program is not found: %s", strerror(errno));
     self[n] = 0;
-    DLSH_SCOPED_BUF root = {0};
-    DLSH_SCOPED_BUF lent = {0};
+    DLSH_SCOPED_BUF root = {0}, lent = {0};
     dlsh_buf_printf(&root, "DLSH_RERUN_ROOT=%s", dlsh_buf_text(&x->root));
     dlsh_buf_printf(&lent, "DLCORE_LENT=%s", dlsh_buf_text(&x->root));
     if (!x->orders.n) dlsh_buf_puts(&x->orders, DLSH_RESUME "=");
@@ -102,7 +101,7 @@ static dl_status make_words(const dlsh_args *a, dl_store *store, const dl_run_in
                            "--device",
                            strncmp(r->device, "cuda", 4) ? "cpu" : "cuda",
                            script};
-    for (size_t i = 0; i < sizeof first / sizeof *first; i++) DLSH_TRY(add(w, first[i], strlen(first[i])));
+    for (size_t i = 0; i < DLSH_COUNT(first); i++) DLSH_TRY(add(w, first[i], strlen(first[i])));
     return add_arguments(a, r->script_args, w);
 }
 
@@ -117,8 +116,7 @@ static dl_status link_entries(const char *from, const char *to, int *links) {
     DIR *d = opendir(from);
     dl_status st = DL_OK;
     for (struct dirent *e; !st && d && (e = readdir(d));) {
-        DLSH_SCOPED_BUF x = {0};
-        DLSH_SCOPED_BUF y = {0};
+        DLSH_SCOPED_BUF x = {0}, y = {0};
         struct stat s;
         const char *store = strstr(e->d_name, ".db");
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, ".git")) continue;

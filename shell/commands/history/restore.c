@@ -95,10 +95,9 @@ static dl_status warn_of_text(void *ctx, const char *path, const char *text, int
         return DL_OK;
     }
     size_t n = strlen(text);
-    char *now = malloc(n + 2);
+    DLSH_FREED char *now = malloc(n + 2);
     size_t got = now ? fread(now, 1, n + 1, f) : 0;
     int same = got == n && now && !memcmp(now, text, n);
-    free(now);
     fclose(f);
     if (!same) dlsh_warn(dlsh_arg_session(a), NULL, "%s has changed since; the text that the run keeps is taken", path);
     return DL_OK;
@@ -184,7 +183,8 @@ static dl_status restore_commit(const dlsh_args *a, dl_store *store, const dl_ru
 }
 
 static dl_status restore_code(const dlsh_args *a, dl_store *store, const dl_run_info *r) {
-    char to[4096], *top = NULL;
+    char to[4096];
+    DLSH_FREED char *top = NULL;
     const char *dir = dlsh_arg_str(a, "dir");
     if (!*r->git_commit && !*r->script_path)
         return dlsh_arg_fail(a, "run", DL_ERR_STATE, "run show prints what is kept of it",
@@ -193,14 +193,12 @@ static dl_status restore_code(const dlsh_args *a, dl_store *store, const dl_run_
         return dlsh_arg_fail(a, "dir", DL_ERR_IO, errno == EEXIST ? "give the name of a new folder" : NULL,
                              "the folder %s cannot be made: %s", dir, strerror(errno));
     if (!realpath(dir, to)) return dlsh_arg_fail(a, "dir", DL_ERR_IO, NULL, "%s: %s", dir, strerror(errno));
-    dl_status st = *r->git_commit ? restore_commit(a, store, r, to, &top) : DL_OK;
-    if (!st) st = dlsh_restore_texts(store, r, to, top ? top : r->cwd, NULL);
-    free(top);
-    if (!st)
-        dlsh_put(dlsh_arg_sink(a), "wrote %s: %s%s%s\n", dir, *r->git_commit ? "commit " : "",
-                 *r->git_commit ? r->git_commit : "the script and what it read",
-                 *r->git_diff_sha ? " with its changes" : "");
-    return st;
+    DLSH_TRY(*r->git_commit ? restore_commit(a, store, r, to, &top) : DL_OK);
+    DLSH_TRY(dlsh_restore_texts(store, r, to, top ? top : r->cwd, NULL));
+    dlsh_put(dlsh_arg_sink(a), "wrote %s: %s%s%s\n", dir, *r->git_commit ? "commit " : "",
+             *r->git_commit ? r->git_commit : "the script and what it read",
+             *r->git_diff_sha ? " with its changes" : "");
+    return DL_OK;
 }
 
 dl_status dlsh_restore_code_run(const dlsh_args *a) {

@@ -22,7 +22,7 @@ static const struct {
                  {"dataset", "dataset = \"%s\""},
                  {"experiment", "experiment = \"%s\""},
                  {"where", "%s"}};
-enum { NNARROWING = sizeof narrowing / sizeof *narrowing };
+enum { NNARROWING = DLSH_COUNT(narrowing) };
 
 typedef dl_status filter_check(dl_store *s, const char *where, int deleted);
 
@@ -85,7 +85,7 @@ static const run_column run_columns[] = {
     {"test/loss", "test loss", 'r', 6, METRIC, "test/loss", 0},
     {"train/loss", "loss", 'r', 7, METRIC, "train/loss", 0},
 };
-enum { NRUN_COLUMNS = sizeof run_columns / sizeof *run_columns };
+enum { NRUN_COLUMNS = DLSH_COUNT(run_columns) };
 
 static dlsh_value run_cell(const run_column *c, const dl_run_info *r, dlsh_mode mode) {
     const dl_series_info *s = c->metric ? dlsh_series_find(r, c->metric) : NULL;
@@ -167,8 +167,7 @@ static const char *first_columns(const char *cols) {
 }
 
 static dl_status columns_failure(const dlsh_args *a, size_t before) {
-    dl_error e;
-    dl_error_take(&e);
+    dl_error e = dlsh_taken_error();
     e.at = e.length && e.at >= (int)before ? e.at - (int)before : 0;
     dl_error_put(&e);
     return dlsh_place_in(a, "cols");

@@ -94,8 +94,7 @@ static void changed_since(const server *s, long ms, dlsh_buf *where) {
 }
 
 static enum MHD_Result give_page(server *s, struct MHD_Connection *c, const char *since) {
-    DLSH_SCOPED_BUF body = {0};
-    DLSH_SCOPED_BUF where = {0};
+    DLSH_SCOPED_BUF body = {0}, where = {0};
     if (since && atol(since) > 0)
         changed_since(s, atol(since), &where);
     else if (s->where)
@@ -104,8 +103,7 @@ static enum MHD_Result give_page(server *s, struct MHD_Connection *c, const char
         .title = s->title, .where = where.n ? dlsh_buf_text(&where) : NULL, .limit = MOST_RUNS, .live = 1};
     dl_status st = since ? dlsh_run_page_data(s->store, &p, &body) : dlsh_run_page_html(s->store, &p, &body);
     if (!st) return answer(s, c, MHD_HTTP_OK, since ? "application/json" : "text/html; charset=utf-8", &body);
-    dl_error e;
-    dl_error_take(&e);
+    dl_error e = dlsh_taken_error();
     return refuse(s, c, MHD_HTTP_INTERNAL_SERVER_ERROR, e.message);
 }
 

@@ -87,8 +87,7 @@ static dl_status script_of_block(const dlsh_args *a, dlsh_value space, int seeds
         for (int k = 0; values && k < values->as.list->n; k++) real |= values->as.list->items[k].type == DLSH_FLOAT;
         if (first.type == DLSH_INT && real) first = dlsh_float((double)first.as.i);
         dlsh_buf_printf(&x->text, "%s%s=", i ? " " : "args ", name);
-        dl_status st = dlsh_repr(&x->text, first);
-        DLSH_TRY(st);
+        DLSH_TRY(dlsh_repr(&x->text, first));
     }
     if (seeds) dlsh_buf_printf(&x->text, "%sseed=1", *dlsh_buf_text(&x->text) ? " " : "args ");
     dlsh_buf_puts(&x->text, ";");
@@ -218,7 +217,7 @@ static void warn_of_nothing(const dlsh_args *a, dl_store *store, long id) {
 
 static dl_status begin(const dlsh_args *a, dl_store *store, const char *path) {
     dl_sweep_spec spec = {0};
-    dlsh_value space = dlsh_void();
+    DLSH_DROPPED dlsh_value space = dlsh_void();
     DLSH_SCOPED_SWEEP w = {0};
     long id = 0, jobs = dlsh_arg_int(a, "jobs");
     char ref[24];
@@ -228,7 +227,6 @@ static dl_status begin(const dlsh_args *a, dl_store *store, const char *path) {
     snprintf(ref, sizeof ref, "%ld", id);
     if (!st) st = dlsh_sweep_find(a, store, ref, &w);
     if (!st) announce(a, &w, space, &spec);
-    dlsh_drop(space);
     if (st) return st;
     if (!jobs) {
         dlsh_put(dlsh_arg_sink(a), "dlsh --db %s sweep worker %ld  runs its trials\n", dl_store_path(store), id);
@@ -275,7 +273,7 @@ static dl_status sweep_run(const dlsh_args *a) {
                              "sweep lr=[0.1, 0.01] { ... }, sweep FILE.dlsh lr=[0.1, 0.01], sweep show",
                              "there is nothing to run");
     if (!strcmp(what, "trial") && id) return dlsh_sweep_trial(a, store, strtol(id, NULL, 10));
-    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
+    for (size_t i = 0; i < DLSH_COUNT(actions); i++) {
         DLSH_SCOPED_SWEEP w = {0};
         if (strcmp(actions[i].word, what)) continue;
         if (!i && !id) return dlsh_sweep_list(a, store);

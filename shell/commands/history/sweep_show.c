@@ -16,7 +16,7 @@ static dl_status take(char **to, const dl_rows *r, long col) {
 
 void dlsh_sweep_free(dlsh_sweep *w) {
     char *const texts[] = {w->name, w->method, w->text, w->script_path, w->script, w->cwd, w->metric, w->stat};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) free(texts[i]);
+    for (size_t i = 0; i < DLSH_COUNT(texts); i++) free(texts[i]);
 }
 
 dl_status dlsh_sweep_find(const dlsh_args *a, dl_store *store, const char *ref, dlsh_sweep *w) {
@@ -101,15 +101,13 @@ static dl_status put_state(const dlsh_args *a, dl_store *store, const dlsh_sweep
 static int has_any(dl_store *store, const dlsh_sweep *w, const char *column) {
     char sql[160];
     snprintf(sql, sizeof sql, "select count(%s) from trial where sweep_id = %ld", column, w->id);
-    dl_rows *r = dl_store_sql(store, sql);
-    int any = r && dl_rows_next(r) == 1 && dl_rows_int(r, 0);
-    dl_rows_free(r);
-    return any;
+    DLSH_ENDED(dl_rows_free) dl_rows *r = dl_store_sql(store, sql);
+    return r && dl_rows_next(r) == 1 && dl_rows_int(r, 0);
 }
 
 /* Names of columns come from parameters: names of the language, so they need no quoting. */
 dl_status dlsh_sweep_show(const dlsh_args *a, dl_store *store, const dlsh_sweep *w) {
-    dlsh_value space = dlsh_void();
+    DLSH_DROPPED dlsh_value space = dlsh_void();
     DLSH_SCOPED_BUF sql = {0};
     const char *name, *metric = *w->metric ? w->metric : "loss";
     if (dlsh_sink_look(dlsh_arg_sink(a)).mode == DLSH_MODE_TABLE) DLSH_TRY(put_state(a, store, w));
@@ -117,7 +115,6 @@ dl_status dlsh_sweep_show(const dlsh_args *a, dl_store *store, const dlsh_sweep 
     dlsh_buf_puts(&sql, "select number as trial, run_id as run, status");
     for (int i = 0; (name = dlsh_space_name(space, i)); i++)
         dlsh_buf_printf(&sql, ", json_extract(params, '$.\"%s\"') as \"%s\"", name, name);
-    dlsh_drop(space);
     if (dlsh_sink_look(dlsh_arg_sink(a)).mode != DLSH_MODE_TABLE || has_any(store, w, "seed"))
         dlsh_buf_puts(&sql, ", seed");
     dlsh_buf_printf(&sql, ", value as \"%s\"", metric);

@@ -24,7 +24,7 @@ static const struct range_of {
 
 static const struct range_of *range_of(const dlsh_node *n) {
     if (n->kind != DLSH_N_CALL || n->kids[0]->kind != DLSH_N_NAME) return NULL;
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+    for (size_t i = 0; i < DLSH_COUNT(ranges); i++)
         if (!strcmp(ranges[i].name, n->kids[0]->text)) return &ranges[i];
     return NULL;
 }
@@ -106,15 +106,13 @@ static dl_status add_all(dlsh_session *s, const dlsh_node *node, const char *nam
 }
 
 static dl_status listed(dlsh_session *s, const dlsh_node *node, const char *name, dlsh_value *values) {
-    dlsh_value v = dlsh_void();
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     *values = dlsh_new_list(8);
     if (dlsh_failed(*values)) return dl_failed();
     DLSH_TRY(dlsh_eval_argument(s, node, &v));
     int many = v.type == DLSH_LIST || v.type == DLSH_RANGE || (v.type == DLSH_TENSOR && dl_numel(v.as.tensor) != 1);
-    dl_status st = many ? add_all(s, node, name, v, *values) : add_value(s, node, name, *values, dlsh_ref(v));
-    dlsh_drop(v);
-    if (!st && !(*values).as.list->n) st = bad_value(s, node, name, "no values");
-    return st;
+    DLSH_TRY(many ? add_all(s, node, name, v, *values) : add_value(s, node, name, *values, dlsh_ref(v)));
+    return values->as.list->n ? DL_OK : bad_value(s, node, name, "no values");
 }
 
 /* Numbers in one direction have an order. */

@@ -67,13 +67,10 @@ static int declares_seed(const char *script) {
 }
 
 static dl_status enter(const dlsh_args *a, dl_store *store, const dlsh_sweep *w, const dl_trial *t, words *args) {
-    DLSH_SCOPED_BUF json = {0};
-    DLSH_SCOPED_BUF joined = {0};
-    dlsh_value space = dlsh_void();
+    DLSH_SCOPED_BUF json = {0}, joined = {0};
+    DLSH_DROPPED dlsh_value space = dlsh_void();
     DLSH_TRY(dlsh_space_parse(dlsh_arg_session(a), w->text, &space));
-    dl_status st = make_words(t, space, declares_seed(w->script), args, &json);
-    dlsh_drop(space);
-    DLSH_TRY(st);
+    DLSH_TRY(make_words(t, space, declares_seed(w->script), args, &json));
     DLSH_TRY(dl_trial_describe(store, t->id, dlsh_buf_text(&json)));
     if (*w->cwd && chdir(w->cwd))
         dlsh_warn(dlsh_arg_session(a), NULL, "the folder of the sweep, %s, is not here: %s", w->cwd, strerror(errno));
@@ -295,8 +292,7 @@ dl_status dlsh_sweep_work(const dlsh_args *a, dl_store *store, const dlsh_sweep 
     dl_status st = supervise(&c);
     if (!chosen) unsetenv("OMP_NUM_THREADS");
     if (c.n) { /* after a failure */
-        dl_error e;
-        dl_error_take(&e);
+        dl_error e = dlsh_taken_error();
         stop(&c, SIGINT);
         while (c.n && reap(&c) >= 0) usleep(2000);
         st = dl_error_put(&e);

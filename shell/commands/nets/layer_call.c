@@ -102,11 +102,10 @@ dl_status dlsh_call_layer(dl_module *m, const dlsh_callargs *args, dlsh_value *o
     dl_status st = fill(&p, args);
     int n = p.count;
     while (n > 1 && !p.t[n - 1]) n--;
+    DLSH_ENDED(dl_pack_unref)
     dl_pack *in = st == DL_OK ? dl_pack_new(p.t, n, NULL, NULL) : NULL, *result = in ? dl_module_call(m, in) : NULL;
-    dl_pack_unref(in);
     for (int i = 0; i < p.nmade; i++) dlsh_drop(p.made[i]);
     if (!result) return st == DL_OK ? dl_failed() : st;
     *out = arranged(result);
-    dl_pack_unref(result);
     return dlsh_failed(*out) ? dl_failed() : DL_OK;
 }

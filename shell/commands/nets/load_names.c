@@ -239,8 +239,8 @@ static dl_status show_pairs(const dlsh_load_names *how, dl_module *m, const dlsh
     DLSH_SCOPED_TABLE t = DLSH_TABLE({"net", 'l', ""}, {"file", 'l', ""}, {"shape", 'l', ""});
     for (int i = 0; i < pairs->n; i++) {
         const dl_tensor *own = dl_module_tensor(m, pairs->keys[i]);
-        DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string(pairs->keys[i]), dlsh_ref(pairs->values[i]),
-                                                   dlsh_new_ints(dl_shape(own), dl_ndim(own))}));
+        DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_string(pairs->keys[i]), dlsh_ref(pairs->values[i]),
+                                dlsh_new_ints(dl_shape(own), dl_ndim(own))));
     }
     return dlsh_table_show(how->sink, &t, DL_OK, NULL);
 }

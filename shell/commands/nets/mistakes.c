@@ -107,10 +107,9 @@ static dl_status put_table(const search *s) {
                                      {"p of the class", 'r', "%.3g"}, {"loss", 'r', "%.4g"});
     for (long i = 0; i < s->n; i++) {
         const mistake *m = &s->worst[i];
-        DLSH_TRY(
-            dlsh_table_row(&t, (dlsh_value[]){dlsh_int(m->index), dlsh_string(dl_dataset_class_name(s->data, m->truth)),
-                                              dlsh_string(dl_dataset_class_name(s->data, m->said)),
-                                              dlsh_float(m->share), dlsh_float(m->truth_share), dlsh_float(m->loss)}));
+        DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_int(m->index), dlsh_string(dl_dataset_class_name(s->data, m->truth)),
+                                dlsh_string(dl_dataset_class_name(s->data, m->said)), dlsh_float(m->share),
+                                dlsh_float(m->truth_share), dlsh_float(m->loss)));
     }
     return dlsh_table_show(dlsh_arg_sink(s->a), &t, DL_OK, NULL);
 }

@@ -87,10 +87,9 @@ static dlsh_value what_cell(dl_module *m, const dl_layer_stat *l) {
 
 static dl_status add_stat(dlsh_table *t, dl_module *m, const dl_summary *s, long i, const char *total, dlsh_mode mode) {
     const dl_layer_stat *l = &s->layers[i];
-    return dlsh_table_row(t,
-                          (dlsh_value[]){total ? dlsh_string(total) : layer_cell(s, i, mode),
-                                         total ? dlsh_string("") : what_cell(m, l), shape_cell(l), dlsh_int(l->params),
-                                         dlsh_amount(l->flops, 0, mode), dlsh_amount(l->bytes, 1, mode)});
+    return DLSH_TABLE_ROW(t, total ? dlsh_string(total) : layer_cell(s, i, mode),
+                          total ? dlsh_string("") : what_cell(m, l), shape_cell(l), dlsh_int(l->params),
+                          dlsh_amount(l->flops, 0, mode), dlsh_amount(l->bytes, 1, mode));
 }
 
 dl_status dlsh_show_summary(dlsh_sink *sink, dl_module *m, const dl_summary *s) {
@@ -111,10 +110,9 @@ static dl_status add_names(dlsh_table *t, dl_module *m, int depth) {
     for (int i = 0; i < dl_module_count(m); i++) {
         dl_module *c = dl_module_at(m, i);
         DLSH_ENDED(dl_text_free) char *words = is_group(c) ? NULL : dl_module_text(c);
-        DLSH_TRY(
-            dlsh_table_row(t, (dlsh_value[]){dlsh_stringf("%*s%s", 2 * depth, "", dl_module_label(m, i)),
-                                             dlsh_string(words ? words : dl_module_kind(c)),
-                                             dl_module_is_built(c) ? dlsh_int(dl_module_params(c)) : dlsh_none()}));
+        DLSH_TRY(DLSH_TABLE_ROW(t, dlsh_stringf("%*s%s", 2 * depth, "", dl_module_label(m, i)),
+                                dlsh_string(words ? words : dl_module_kind(c)),
+                                dl_module_is_built(c) ? dlsh_int(dl_module_params(c)) : dlsh_none()));
         DLSH_TRY(add_names(t, c, depth + 1));
     }
     return DL_OK;

@@ -45,7 +45,7 @@ dl_status dlsh_to_arg(const char *name, dlsh_value v, dlsh_arg_room *room, dl_ar
 dlsh_callback *dlsh_callback_new(dlsh_session *s, dlsh_value fn) {
     dlsh_callback *cb = malloc(sizeof *cb);
     if (!cb) {
-        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a function");
+        dlsh_no_memory("a function");
         return NULL;
     }
     *cb = (dlsh_callback){.session = s, .fn = dlsh_ref(fn)};
@@ -108,7 +108,7 @@ typedef struct work {
 static void *allocate(work *w, size_t n) {
     block *b = calloc(1, sizeof *b + n);
     if (!b) {
-        dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a net");
+        dlsh_no_memory("a net");
         return NULL;
     }
     b->next = w->blocks;
@@ -139,8 +139,7 @@ static dl_status describe_args(work *w, const dlsh_layer *l, dl_layer_spec *spec
         const char *name = number ? "value" : l->names[i];
         dl_status st = dlsh_to_arg(name, l->args[i], &room[i], &args[spec->nargs]);
         if (st != DL_OK) {
-            dl_error e;
-            dl_error_take(&e);
+            dl_error e = dlsh_taken_error();
             return dlsh_layer_fail(w->s, l, i, st, e.hint, "layer %s: %s", l->kind, e.message);
         }
         arg_of[spec->nargs++] = i;

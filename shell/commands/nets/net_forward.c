@@ -122,10 +122,10 @@ dlsh_value dlsh_tensors_value(dl_tensor *const *t, int n, const char *const *nam
 static dlsh_value *parts_of(dlsh_callback *cb, dl_module *net, int *n) {
     const char *const *names;
     *n = dlsh_forward_parts(cb->fn, &names);
-    dlsh_value *parts = calloc((size_t)*n + 1, sizeof *parts), self = dlsh_net_value(net);
+    dlsh_value *parts = calloc((size_t)*n + 1, sizeof *parts);
+    DLSH_DROPPED dlsh_value self = dlsh_net_value(net);
     dl_status st = parts && !dlsh_failed(self) ? DL_OK : dlsh_no_memory("the parts of a net");
     for (int i = 0; i < *n && st == DL_OK; i++) st = dlsh_get_field(cb->session, self, names[i], &parts[i]);
-    dlsh_drop(self);
     if (st == DL_OK) return parts;
     for (int i = 0; parts && i < *n; i++) dlsh_drop(parts[i]);
     free(parts);
@@ -194,12 +194,10 @@ dl_code *dlsh_forward_code(dlsh_session *s, dlsh_value fn) {
 }
 
 dl_status dlsh_call_net(dl_module *m, const dlsh_callargs *args, const dlsh_stand_ins *with, dlsh_value *out) {
-    dl_pack *in = pack(args), *result = NULL;
+    DLSH_ENDED(dl_pack_unref) dl_pack *in = pack(args), *result = NULL;
     if (in) result = with ? dl_module_call_with(m, with->paths, with->tensors, with->n, in) : dl_module_call(m, in);
-    dl_pack_unref(in);
     if (!result) return dl_failed();
     *out = dlsh_pack_value(result);
-    dl_pack_unref(result);
     return dlsh_failed(*out) ? dl_failed() : DL_OK;
 }
 

@@ -170,21 +170,21 @@ static dl_status layers_run(const dlsh_args *a, dlsh_value *result) {
 
 /* Each layer once. They are found first, because the function may replace layers. */
 static dl_status apply_run(const dlsh_args *a, dlsh_value *result) {
-    dlsh_value fn = *dlsh_arg(a, "fn"), layers = dlsh_new_list(8);
-    dl_status st = dlsh_failed(layers) ? dl_failed() : DL_OK;
-    if (st == DL_OK && !dlsh_callable(fn))
-        st = dlsh_arg_fail(a, "fn", DL_ERR_TYPE, "m.apply(fn (l) { print(l.kind) })",
-                           "apply calls a function with each layer, got %s", dlsh_type_name(fn));
-    if (st == DL_OK) st = walk_layers(&(walk){put_layer, &layers, 1, 1}, dlsh_arg_self(a), "");
-    if (st == DL_OK) st = put_layer(&layers, "", dlsh_arg_self(a));
-    for (int i = 0; st == DL_OK && i < layers.as.list->n; i++) {
+    dlsh_value fn = *dlsh_arg(a, "fn");
+    DLSH_DROPPED dlsh_value layers = dlsh_new_list(8);
+    if (dlsh_failed(layers)) return dl_failed();
+    if (!dlsh_callable(fn))
+        return dlsh_arg_fail(a, "fn", DL_ERR_TYPE, "m.apply(fn (l) { print(l.kind) })",
+                             "apply calls a function with each layer, got %s", dlsh_type_name(fn));
+    DLSH_TRY(walk_layers(&(walk){put_layer, &layers, 1, 1}, dlsh_arg_self(a), ""));
+    DLSH_TRY(put_layer(&layers, "", dlsh_arg_self(a)));
+    for (int i = 0; i < layers.as.list->n; i++) {
         dlsh_value out = dlsh_void();
-        st = dlsh_call(dlsh_arg_session(a), fn, &(dlsh_callargs){1, &layers.as.list->items[i], NULL}, &out);
-        if (st == DL_OK) dlsh_drop(out);
+        DLSH_TRY(dlsh_call(dlsh_arg_session(a), fn, &(dlsh_callargs){1, &layers.as.list->items[i], NULL}, &out));
+        dlsh_drop(out);
     }
-    dlsh_drop(layers);
-    if (st == DL_OK) *result = dlsh_ref(dlsh_arg_self_value(a));
-    return st;
+    *result = dlsh_ref(dlsh_arg_self_value(a));
+    return DL_OK;
 }
 
 /* ---------------------------------------------------------------- building, summary */

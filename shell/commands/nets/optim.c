@@ -271,8 +271,7 @@ static dl_status optimizer_run(const dlsh_args *a, dlsh_value *result) {
     }
     dl_optimizer *o = dl_optimizer_new(k->name, args, n, &bad);
     if (!o) {
-        dl_error e;
-        dl_error_take(&e);
+        dl_error e = dlsh_taken_error();
         const char *at = bad >= 0 && dlsh_given(a, args[bad].name) ? args[bad].name : NULL;
         return dlsh_arg_fail(a, at, e.code, e.hint, "%s", e.message);
     }
@@ -439,7 +438,7 @@ static const dlsh_command others[] = {
                  .params = clip_params)};
 
 /* The optimizers' rows and the kinds of schedules come from the library's tables, before main. */
-enum { MAX_OPTIMIZERS = 32, OTHERS = sizeof others / sizeof *others };
+enum { MAX_OPTIMIZERS = 32, OTHERS = DLSH_COUNT(others) };
 static dlsh_option options[MAX_OPTIMIZERS][MAX_OPTIONS + 1];
 static char usages[MAX_OPTIMIZERS][160], examples[MAX_OPTIMIZERS][160];
 dlsh_command optim_commands[MAX_OPTIMIZERS + OTHERS + 1];

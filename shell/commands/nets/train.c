@@ -75,7 +75,7 @@ static dl_status show(void *self, dlsh_sink *sink) {
                                {"lr", dlsh_known(st.lr)},
                                {"grad_norm", dlsh_known(st.grad_norm)},
                                {"run", st.run ? dlsh_int(st.run) : dlsh_none()}};
-    return dlsh_table_show(sink, &t, dlsh_table_entries(&t, rows, sizeof rows / sizeof *rows), NULL);
+    return dlsh_table_show(sink, &t, dlsh_table_entries(&t, rows, DLSH_COUNT(rows)), NULL);
 }
 
 /* Fields that are numbers of the state. */

@@ -157,11 +157,9 @@ static long found_in(const unsigned long *h, long n, const dlsh_samples *s) {
 
 void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test) {
     if (train->width != test->width || train->width < 2 || !train->n || !test->n) return;
-    unsigned long *h = hashes_of(train), *g = hashes_of(test);
+    DLSH_FREED unsigned long *h = hashes_of(train), *g = hashes_of(test);
     long both = h && g ? found_in(h, train->n, test) : 0, back = h && g ? found_in(g, test->n, train) : 0;
     int repeats = !h || distinct(h, train->n) < train->n - train->n / 10; /* such data repeat by themselves */
-    free(h);
-    free(g);
     if (repeats || both < 2 || both < test->n / 50 || back == train->n) return;
     dlsh_finding *f =
         dlsh_find_at(e, test->file, test->line, "split first, each sample in one part alone; then augment or repeat");

@@ -263,9 +263,10 @@ static int is_finite(const dl_tensor *t) {
 
 /* Compares the net's passes over a batch and over the disturbed one, in evaluation mode. */
 static dl_status compare_passes(dlsh_examination *e, judge *judge) {
-    dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL, *y = NULL, *z = NULL;
+    dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL;
+    DLSH_OWNED dl_tensor *y = NULL, *z = NULL;
     if (!x || !dl_ndim(x) || dl_shape(x)[0] < 2 || dl_recording_count() || dl_recording_get()) return DL_OK;
-    dl_tensor *other = disturbed(x);
+    DLSH_OWNED dl_tensor *other = disturbed(x);
     if (!other) return dl_error_clear(), DL_OK;
     trial a = {0}, b = {0};
     dl_module_train(e->probe.net, 0);
@@ -275,7 +276,6 @@ static dl_status compare_passes(dlsh_examination *e, judge *judge) {
     if (!st && is_finite(y) && is_finite(z)) judge(e, &a, &b, x, y, z);
     trial_free(&a);
     trial_free(&b);
-    dl_unref(y), dl_unref(z), dl_unref(other);
     dl_error_clear();
     return DL_OK;
 }

@@ -48,7 +48,7 @@ static int runs_loss(const dlsh_examination *e, const dl_journal_node *n, const 
 }
 
 static void look_at_operand(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    for (size_t i = 0; i < DLSH_COUNT(pairs); i++) {
         const dl_journal_node *from = dlsh_op_is(n, pairs[i].loss) ? dlsh_pass_source(p, n, 0) : NULL;
         if (!from || !dlsh_op_is(from, pairs[i].given) || !runs_loss(e, n, pairs[i].text)) continue;
         dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from), pairs[i].remedy);

@@ -10,7 +10,7 @@ static const char *const turning[] = {"hflip", "vflip", "flip", "rotate", "rotat
 static const char *const sided[] = {"digits", "mnist", "emnist", "svhn", "letters", "left", "right", "arrow"};
 
 static const char *turns(const char *transforms) {
-    for (size_t i = 0; i < sizeof turning / sizeof *turning; i++) {
+    for (size_t i = 0; i < DLSH_COUNT(turning); i++) {
         const char *p = strstr(transforms, turning[i]);
         if (!p || (p > transforms && p[-1] != ' ' && p[-1] != ',')) continue;
         if (!strncmp(turning[i], "rotat", 5)) { /* small angles are harmless */
@@ -24,10 +24,10 @@ static const char *turns(const char *transforms) {
 
 static int has_sides(const dl_dataset *d, const char **by) {
     const char *name = dl_dataset_name(d), *c;
-    for (size_t i = 0; i < sizeof sided / sizeof *sided; i++)
+    for (size_t i = 0; i < DLSH_COUNT(sided); i++)
         if (strstr(name, sided[i])) return *by = name, 1;
     for (long k = 0; (c = dl_dataset_class_name(d, k)) && k < 1000; k++)
-        for (size_t i = 0; i < sizeof sided / sizeof *sided; i++)
+        for (size_t i = 0; i < DLSH_COUNT(sided); i++)
             if (strstr(c, sided[i]) || !strcmp(c, "6") || !strcmp(c, "b")) return *by = c, 1;
     return 0;
 }

@@ -11,14 +11,13 @@
 /* Are all units of a weight the same? Units run along dimension `unit`, 0 or the last. */
 static int units_alike(const dl_tensor *w, int unit) {
     long units = dl_shape(w)[unit], n = dl_numel(w), each = units ? n / units : 0;
-    double *v = malloc((size_t)(n + 1) * sizeof *v);
+    DLSH_FREED double *v = malloc((size_t)(n + 1) * sizeof *v);
     int alike = units > 1 && v && !dl_read_f64(w, v);
     for (long i = 0; alike && i < each; i++)
         for (long u = 1; alike && u < units; u++) {
             double a = unit ? v[i * units] : v[i], b = unit ? v[i * units + u] : v[u * each + i];
             alike = fabs(a - b) <= 1e-6 * (fabs(a) + fabs(b));
         }
-    free(v);
     return alike;
 }
 

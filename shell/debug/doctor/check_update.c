@@ -138,7 +138,7 @@ static void examine(dlsh_examination *e, const dl_journal_row *r, dl_optimizer *
     s.pass = last_row(e, DL_DID_BACKWARD, NULL);
     s.file = s.rate ? s.rate->file : dl_optimizer_source(o).file;
     s.line = s.rate ? s.rate->line : dl_optimizer_source(o).line;
-    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++)
+    for (size_t i = 0; i < DLSH_COUNT(causes); i++)
         if (causes[i](e, &s)) return;
     if (!isnan(r->ratio[1]))
         dlsh_passed(e, "%.2g of the size of the weights at first, %.2g at last", r->ratio[0], r->ratio[1]);

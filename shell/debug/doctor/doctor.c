@@ -19,7 +19,7 @@ static const struct {
 #define SYMPTOM(function, name) {name, dlsh_check_##function, 1},
 #include "debug/doctor/checks.def"
 };
-enum { CHECKS = sizeof checks / sizeof *checks };
+enum { CHECKS = DLSH_COUNT(checks) };
 
 /* ---------------------------------------------------------------- findings */
 
@@ -40,11 +40,8 @@ dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, cons
 
 void dlsh_passed(dlsh_examination *e, const char *fmt, ...) {
     char text[300];
-    va_list ap;
     if (e->bad || e->told) return;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, vsnprintf(text, sizeof text, fmt, ap));
     dlsh_buf_printf(&e->passed, "PASS  %s: %s\n", e->check, text);
     e->told = 1;
 }
@@ -68,9 +65,9 @@ static dl_status show_rows(const dlsh_examination *e, dlsh_sink *sink) {
                                      {"line", 'r', ""}, {"remedy", 'l', ""});
     for (int i = 0; i < e->nfindings; i++) {
         const dlsh_finding *f = &e->findings[i];
-        DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string(f->check), dlsh_string(f->cause),
-                                                   dlsh_string(f->evidence), dlsh_string(f->file), dlsh_int(f->line),
-                                                   f->remedy ? dlsh_string(f->remedy) : dlsh_none()}));
+        DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_string(f->check), dlsh_string(f->cause), dlsh_string(f->evidence),
+                                dlsh_string(f->file), dlsh_int(f->line),
+                                f->remedy ? dlsh_string(f->remedy) : dlsh_none()));
     }
     return dlsh_table_show(sink, &t, DL_OK, NULL);
 }

@@ -61,7 +61,7 @@ static void count_units(layer *l, const double *v, const long *shape, int nd) {
 }
 
 static void count_far(layer *l, const double *v, long n) {
-    for (size_t b = 0; b < sizeof bounded / sizeof *bounded; b++) {
+    for (size_t b = 0; b < DLSH_COUNT(bounded); b++) {
         if (strcmp(bounded[b].kind, l->kind)) continue;
         long far = 0;
         for (long i = 0; i < n; i++) far += fabs(v[i] - bounded[b].middle) > bounded[b].far;
@@ -250,7 +250,7 @@ static dlsh_value spark(const layer *l, const dlsh_look *look) {
 
 static dlsh_value marks(const layer *l, double middle) {
     char text[256] = "";
-    for (size_t i = 0, n = 0; i < sizeof verdicts / sizeof *verdicts && n < sizeof text; i++)
+    for (size_t i = 0, n = 0; i < DLSH_COUNT(verdicts) && n < sizeof text; i++)
         if (verdicts[i].holds(l, middle))
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? ", " : "! ", verdicts[i].text);
     return dlsh_string(text);
@@ -270,11 +270,10 @@ static dl_status show(dlsh_sink *sink, const layers *all, const char *title) {
     for (int i = 0; !st && i < all->n; i++) {
         const layer *l = &all->at[i];
         double most = fmax(fabs(l->out.min), fabs(l->out.max));
-        st = dlsh_table_row(&t, (dlsh_value[]){dlsh_string(l->path), dlsh_string(l->shape), dlsh_int(l->params),
-                                               known(l->calls ? l->out.mean : NAN), known(l->calls ? l->out.std : NAN),
-                                               known(l->calls ? most : NAN), percent(l->dead, look.mode),
-                                               percent(l->far, look.mode), known(l->gradient), known(l->ratio),
-                                               spark(l, &look), marks(l, middle)});
+        st = DLSH_TABLE_ROW(&t, dlsh_string(l->path), dlsh_string(l->shape), dlsh_int(l->params),
+                            known(l->calls ? l->out.mean : NAN), known(l->calls ? l->out.std : NAN),
+                            known(l->calls ? most : NAN), percent(l->dead, look.mode), percent(l->far, look.mode),
+                            known(l->gradient), known(l->ratio), spark(l, &look), marks(l, middle));
     }
     return dlsh_table_show(sink, &t, st, NULL);
 }

@@ -55,11 +55,10 @@ static dl_status gather(dlsh_probe *p, dl_trainer *t, long samples) {
     dl_dataset *d = dl_trainer_dataset(t);
     const dl_batch_form *form = dl_dataset_form(d);
     long len = dl_dataset_len(d, DL_TRAIN), n = few(d, samples);
-    long *index = malloc((size_t)(n + 1) * sizeof *index);
+    DLSH_FREED long *index = malloc((size_t)(n + 1) * sizeof *index);
     if (!index) return dlsh_no_memory("samples");
     for (long i = 0; i < n; i++) index[i] = i * len / n;
     dl_status st = dl_dataset_gather(d, DL_TRAIN, index, n, p->in, p->target);
-    free(index);
     p->nin = form->inputs, p->ntarget = form->targets;
     p->from = "training data";
     return st;
@@ -166,12 +165,11 @@ static dl_tensor *loss_of(const dlsh_probe *p, const dl_pack *out) {
 dl_status dlsh_probe_forward(dlsh_probe *p) {
     DLSH_SCOPED_GRAD_MODE(1);
     forget_results(p);
+    DLSH_ENDED(dl_pack_unref)
     dl_pack *in = dl_pack_new(p->in, p->nin, NULL, NULL), *out = in ? dl_module_call(p->net, in) : NULL;
-    dl_pack_unref(in);
     if (!out) return dl_failed();
     p->out = dl_ref(dl_pack_tensor(out, 0));
     if (p->trainer) p->loss = loss_of(p, out);
-    dl_pack_unref(out);
     return p->trainer && !p->loss ? dl_failed() : DL_OK;
 }
 

@@ -20,10 +20,9 @@ void dlsh_samples_free(dlsh_samples *s) {
 }
 
 static double *read_rows(dl_tensor *t, long n) {
-    dl_tensor *part = dl_narrow(t, 0, 0, n);
+    DLSH_OWNED dl_tensor *part = dl_narrow(t, 0, 0, n);
     double *v = part ? malloc(((size_t)dl_numel(part) + 1) * sizeof *v) : NULL;
     if (v && dl_read_f64(part, v)) free(v), v = NULL;
-    dl_unref(part);
     dl_error_clear();
     return v;
 }
@@ -47,7 +46,8 @@ static int set_samples(dlsh_samples *s, dl_tensor *x, dl_tensor *y) {
 /* ---------------------------------------------------------------- a trainer's */
 
 static int gather(dlsh_samples *s, dl_dataset *d, dl_split split) {
-    long len = dl_dataset_len(d, split), n = len < MOST ? len : MOST, *index;
+    long len = dl_dataset_len(d, split), n = len < MOST ? len : MOST;
+    DLSH_FREED long *index = NULL;
     dl_tensor *x[DL_NET_INPUTS] = {NULL}, *y[DL_NET_INPUTS] = {NULL};
     if (!n || dl_dataset_slow(d)) return 0;
     for (long each = dl_dataset_ndim(d) ? 1 : 0, i = 0; i < dl_dataset_ndim(d); i++) {
@@ -58,7 +58,6 @@ static int gather(dlsh_samples *s, dl_dataset *d, dl_split split) {
     for (long i = 0; index && i < n; i++) index[i] = i * len / n;
     int good = index && !dl_dataset_gather(d, split, index, n, x, y) && set_samples(s, x[0], y[0]);
     for (int i = 0; i < DL_NET_INPUTS; i++) dl_unref(x[i]), dl_unref(y[i]);
-    free(index);
     dl_error_clear();
     snprintf(s->name, sizeof s->name, "the %s split", split == DL_TRAIN ? "training" : "test");
     snprintf(s->target, sizeof s->target, "the targets");

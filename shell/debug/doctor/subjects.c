@@ -62,14 +62,13 @@ int dlsh_optimizer_has(const dl_optimizer *o, const void *param) {
 }
 
 static dl_tensor *leaf_of_net(dl_module *m, const char *var, const void *at, char *name, size_t size) {
-    dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
     dl_tensor *t = NULL;
     for (long i = 0; l && !t && i < l->n; i++)
         if (l->entries[i].tensor == at) {
             t = l->entries[i].tensor;
             snprintf(name, size, "%s.%s", var, l->entries[i].path);
         }
-    dl_module_list_free(l);
     return t;
 }
 

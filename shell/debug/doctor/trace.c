@@ -148,7 +148,7 @@ static int is_method(const dlsh_node *n, const char *name) { return n->kind == D
 static int pick_by_call(const tracer *t, const dlsh_node *n, dlsh_traced *to) {
     static const char *const pickers[] = {"index_select", "flip", "roll", "sort", "gather", "take"};
     const dlsh_node *callee = n->kids[0];
-    for (size_t i = 0; i < sizeof pickers / sizeof *pickers; i++)
+    for (size_t i = 0; i < DLSH_COUNT(pickers); i++)
         if ((names(callee, pickers[i]) || is_method(callee, pickers[i])) && n->nkids > 1)
             return pick(t, n->kids[n->nkids - 1], to), 1;
     return 0;

@@ -54,9 +54,9 @@ static dl_status list_lessons(const dlsh_args *a) {
         progress p = read_progress(i);
         const char *about = strchr(dlsh_buf_text(&title), ':');
         if (p.when) dlsh_when(&when, p.when * 1000000);
-        st = dlsh_table_row(&t, (dlsh_value[]){dlsh_int(i), dlsh_string(about ? about + 2 : dlsh_buf_text(&title)),
-                                               p.asked ? dlsh_stringf("%ld of %ld", p.right, p.asked) : dlsh_none(),
-                                               p.when ? dlsh_buf_string(&when) : dlsh_none()});
+        st = DLSH_TABLE_ROW(&t, dlsh_int(i), dlsh_string(about ? about + 2 : dlsh_buf_text(&title)),
+                            p.asked ? dlsh_stringf("%ld of %ld", p.right, p.asked) : dlsh_none(),
+                            p.when ? dlsh_buf_string(&when) : dlsh_none());
     }
     return dlsh_table_show(dlsh_arg_sink(a), &t, st, NULL);
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
+#include "lang/json.h"
 
 #include "debug/learn/learn.h"
 
@@ -29,7 +29,7 @@ static const char *const lessons[] = {
 };
 
 const char *dlsh_lesson_text(long number) {
-    return number >= 1 && number <= (long)(sizeof lessons / sizeof *lessons) ? lessons[number - 1] : NULL;
+    return number >= 1 && number <= (long)(DLSH_COUNT(lessons)) ? lessons[number - 1] : NULL;
 }
 
 int dlsh_lesson_next(const char *text, size_t *at, int *line, dlsh_lesson_part *out) {
@@ -93,11 +93,11 @@ static dl_status write_notebook(const char *text, const char *path) {
     int line = 1, failed = !cells;
     for (int i = 0; !failed && dlsh_lesson_next(text, &at, &line, &p); i++)
         failed = json_array_append_new(cells, cell_of(&p, i));
+    DLSH_ENDED(json_decref)
     json_t *all = json_pack("{s:o, s:{s:{s:s, s:s, s:s}, s:{s:s}}, s:i, s:i}", "cells", cells, "metadata", "kernelspec",
                             "display_name", "dlsh", "language", "dlsh", "name", "dlsh", "language_info", "name", "dlsh",
                             "nbformat", 4, "nbformat_minor", 5);
     DLSH_FREED char *json = all && !failed ? json_dumps(all, JSON_INDENT(1)) : NULL;
-    json_decref(all);
     if (!json) return dlsh_no_memory("a notebook");
     DLSH_SCOPED_BUF out = {0};
     dlsh_buf_puts(&out, json);

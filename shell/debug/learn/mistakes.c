@@ -223,7 +223,7 @@ static void put_count(const dlsh_guess *g, dlsh_buf *out) {
 
 dl_status dlsh_mistake_in_values(const dlsh_guess *g, dlsh_buf *out) {
     DLSH_SCOPED_GRAD_MODE(0);
-    for (size_t c = 0; c < sizeof changes / sizeof *changes; c++)
+    for (size_t c = 0; c < DLSH_COUNT(changes); c++)
         for (int k = 0; k < changes[c].ways; k++) {
             dl_tensor *without = changes[c].undo(g->answer, g->truth, k),
                       *plain = without ? dl_contiguous(without) : NULL;

@@ -105,7 +105,7 @@ static dl_status evaluate(dlsh_session *s, const char *text, dlsh_value *v) {
 static dl_status ask(dlsh_guess *g, dlsh_sink *sink, int shape, int *right, int *over) {
     for (*right = 0; !*right;) {
         DLSH_SCOPED_BUF line = {0}, prompt = {0}, wrong = {0};
-        dlsh_value v = dlsh_void();
+        DLSH_DROPPED dlsh_value v = dlsh_void();
         dl_status st = DL_OK;
         dlsh_buf_printf(&prompt, "%s of %s? ", shape ? "shape" : "value", g->name);
         if (dlsh_input(sink, dlsh_buf_text(&prompt), 0, &line)) {
@@ -119,7 +119,6 @@ static dl_status ask(dlsh_guess *g, dlsh_sink *sink, int shape, int *right, int 
         dlsh_predicted.asked++;
         st = evaluate(g->session, dlsh_buf_text(&line), &v);
         if (!st) st = shape ? check_shape(g, v, &wrong) : check_values(g, v, &wrong);
-        dlsh_drop(v);
         if (dlsh_interrupted()) return dl_failed();
         if (st) {
             dlsh_warn_failure(g->session);

@@ -69,12 +69,10 @@ dl_status dlsh_mistake_of_place(const dlsh_guess *g, dlsh_buf *out) {
 static int masks(const dl_recorded *c) {
     for (int k = 0; k < c->nin; k++) {
         if (!c->grad || !c->out[k] || dl_numel(c->out[k]) != dl_numel(c->grad)) continue;
-        dl_tensor *in = dlsh_debug_plain(c->grad), *to = dlsh_debug_plain(c->out[k]);
+        DLSH_OWNED dl_tensor *in = dlsh_debug_plain(c->grad), *to = dlsh_debug_plain(c->out[k]);
         const double *a = in ? dl_data(in) : NULL, *b = to ? dl_data(to) : NULL;
         int found = 0;
         for (long i = 0; a && b && i < dl_numel(in) && !found; i++) found = a[i] != 0 && b[i] == 0;
-        dl_unref(in);
-        dl_unref(to);
         if (!a || !b) dl_error_clear();
         if (found) return 1;
     }
@@ -84,14 +82,13 @@ static int masks(const dl_recorded *c) {
 dl_status dlsh_mistake_of_mask(const dlsh_guess *g, dlsh_buf *out) {
     const double *t = dl_data(g->truth), *a = dl_data(g->answer);
     long more = 0, n = dl_numel(g->truth);
-    dl_tensor *where = dl_zeros(dl_shape(g->truth), dl_ndim(g->truth), DL_F64, 0);
+    DLSH_OWNED dl_tensor *where = dl_zeros(dl_shape(g->truth), dl_ndim(g->truth), DL_F64, 0);
     if (!where) return dl_failed();
     for (long i = 0; i < n; i++) {
         more += t[i] == 0 && a[i] != 0;
         ((double *)dl_data(where))[i] = t[i] == 0 ? 0 : a[i];
     }
     int only = more && more < n && dlsh_guess_equal(g->truth, where, 1);
-    dl_unref(where);
     if (!only) return DL_OK;
     dlsh_buf_printf(out, "%ld element%s 0: no gradient passes there", more, more == 1 ? " is" : "s are");
     dl_recorded c;

@@ -16,7 +16,7 @@ static const struct {
     {"gethostname", 0, 1, -1}, {"qsort", 0, 1, 2},     {"bsearch", 1, 2, 3},  {"compress", 2, 3, -1},
     {"uncompress", 2, 3, -1},  {"crc32", 1, 2, -1},    {"adler32", 1, 2, -1},
 };
-enum { NKNOWN = sizeof known / sizeof *known };
+enum { NKNOWN = DLSH_COUNT(known) };
 
 /* Bytes behind an argument; -1: not known. */
 static long bytes_behind(dlsh_value v) {
@@ -40,7 +40,7 @@ static const struct {
     {"strstr", 1, -1, 0}, {"atoi", 0, -1, 0},   {"atol", 0, -1, 0},   {"atof", 0, -1, 0},    {"strtol", 0, -1, 0},
     {"strtod", 0, -1, 0}, {"puts", 0, -1, 0},   {"fputs", 0, -1, 0},  {"fopen", 0, -1, 0},   {"getenv", 0, -1, 0},
 };
-enum { NTEXTS = sizeof texts / sizeof *texts };
+enum { NTEXTS = DLSH_COUNT(texts) };
 
 int dlsh_c_counts_bytes(const dlsh_cfunc *f) {
     int found = 0;

@@ -550,7 +550,7 @@ static dl_status call_out(dlsh_ccall *k, dlsh_value *out) {
 static int prints(const char *name) {
     static const char *const names[] = {"printf", "fprintf", "dprintf", "puts",  "putchar",
                                         "fputs",  "fputc",   "putc",    "fflush"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < DLSH_COUNT(names); i++)
         if (!strcmp(name, names[i])) return 1;
     return 0;
 }
@@ -588,7 +588,7 @@ static dl_status refuse(const dlsh_cfunc *f) {
                  {"siglongjmp", "leaves through the shell"},
                  {"setcontext", "leaves through the shell"},
                  {"pthread_exit", "ends the thread of the session"}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    for (size_t i = 0; i < DLSH_COUNT(known); i++)
         if (!strcmp(f->proto->name, known[i].name))
             return dlsh_fail(DL_ERR_UNSUPPORTED, "code of a C block can use it, between its own functions and threads",
                              "%s cannot be called from here: it %s", f->proto->name, known[i].why);

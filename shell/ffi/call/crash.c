@@ -48,7 +48,7 @@ static int overflowed(const dlsh_crash *c) {
 
 static const char *cause_of(const dlsh_crash *c) {
     if (overflowed(c)) return "stack overflow (SIGSEGV)";
-    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++)
+    for (size_t i = 0; i < DLSH_COUNT(causes); i++)
         if (causes[i].signal == c->signal && (!causes[i].code || causes[i].code == c->code)) return causes[i].what;
     return "a signal";
 }

@@ -43,7 +43,7 @@ static int guarding;
 static const char *last_called = "";
 
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
-enum { NFAULT = sizeof faults / sizeof *faults };
+enum { NFAULT = DLSH_COUNT(faults) };
 static struct sigaction former[NFAULT], former_interrupt;
 
 static int damages;

@@ -179,7 +179,7 @@ static int small_role(const dlsh_userop *u, const dlsh_cparam *p, role *r) {
     if (a >= 0) return *r = (role){NUMBER, a}, 1;
     if (!strcmp(p->name, "n")) return *r = (role){COUNT, IN}, 1;
     if (!strcmp(p->name, "stream")) return *r = (role){STREAM, 0}, 1;
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+    for (size_t i = 0; i < DLSH_COUNT(endings); i++) {
         size_t k = strlen(endings[i].ending);
         if (len <= k || strcmp(p->name + len - k, endings[i].ending)) continue;
         int t = tensor_of(u, p->name, len - k);

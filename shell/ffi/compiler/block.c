@@ -423,8 +423,7 @@ static dl_status declare(dlsh_cblock *b) {
 /* ---------------------------------------------------------------- the statement */
 
 static dl_status fill(dlsh_cblock *b, const dlsh_unit *u, const dlsh_node *n) {
-    dlsh_buf before = {0};
-    DLSH_SCOPED_BUF prelude = {0};
+    DLSH_SCOPED_BUF before = {0}, prelude = {0};
     b->cuda = !strcmp(n->text, "CUDA");
     b->text = strdup(n->label);
     b->file = strdup(u->name);
@@ -436,7 +435,6 @@ static dl_status fill(dlsh_cblock *b, const dlsh_unit *u, const dlsh_node *n) {
     dl_status st = dlsh_prelude(dlsh_c_state(b->s)->blocks, b, &before);
     put_builtin_names(b, dlsh_buf_text(&before), &prelude);
     dlsh_buf_add(&prelude, before.s ? before.s : "", before.n);
-    dlsh_buf_free(&before);
     if (!st && (prelude.failed || !(b->prelude = strdup(dlsh_buf_text(&prelude))))) st = dlsh_no_memory("a C block");
     return st;
 }
@@ -540,7 +538,7 @@ dl_status dlsh_c_run_block(dlsh_session *s, const dlsh_unit *u, const dlsh_node 
 /* ---------------------------------------------------------------- the same text, compiled otherwise */
 
 dl_status dlsh_cblock_variant(dlsh_cblock *of, const char *more, const char *name, void **addr, dlsh_clib **lib) {
-    dlsh_buf flags = {0};
+    DLSH_SCOPED_BUF flags = {0};
     dlsh_cc_result r = {0};
     *lib = block_new(of->s, of->lib->name);
     if (!*lib) return dl_failed();
@@ -555,7 +553,6 @@ dl_status dlsh_cblock_variant(dlsh_cblock *of, const char *more, const char *nam
     if (!st && !(*addr = symbol(b, name, "")))
         st = dlsh_fail(DL_ERR_NAME, NULL, "%s has no function '%s'", of->lib->name, name);
     dlsh_cc_result_free(&r);
-    dlsh_buf_free(&flags);
     if (st) {
         dlsh_clib_drop(*lib);
         *lib = NULL;

@@ -3,7 +3,7 @@
 #include "ffi/compiler/compile.h"
 
 #include <ctype.h>
-#include <jansson.h>
+#include "lang/json.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,11 +104,9 @@ static dl_status read_diagnostic(const dlsh_cc_job *job, const json_t *j, dlsh_c
 static dl_status read_json(const dlsh_cc_job *job, const char *s, size_t n, dlsh_cc_result *r) {
     for (size_t at = 1; at < n && s[at] != ']'; at++) {
         json_error_t end;
-        json_t *j = json_loadb(s + at, n - at, JSON_DISABLE_EOF_CHECK, &end);
+        DLSH_ENDED(json_decref) json_t *j = json_loadb(s + at, n - at, JSON_DISABLE_EOF_CHECK, &end);
         if (!j) return DL_OK;
-        dl_status st = read_diagnostic(job, j, r);
-        json_decref(j);
-        DLSH_TRY(st);
+        DLSH_TRY(read_diagnostic(job, j, r));
         at += (size_t)end.position;
         while (at < n && s[at] != ',' && s[at] != ']') at++;
         if (at < n && s[at] == ']') break;

@@ -102,7 +102,7 @@ dl_status dlsh_cc_write_file(const char *path, const char *s, size_t n) {
 
 static int asks_where(const char *text, size_t n) {
     static const char *const words[] = {"__LINE__", "__FILE__", "assert"};
-    for (size_t i = 0; text && i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; text && i < DLSH_COUNT(words); i++)
         if (memmem(text, n, words[i], strlen(words[i]))) return 1;
     return 0;
 }
@@ -140,13 +140,9 @@ typedef struct build {
     int argc;
 } build;
 
-static dl_status add_printf(build *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static dl_status add_printf(build *b, const char *fmt, ...) {
+__attribute__((format(printf, 2, 3))) static dl_status add_printf(build *b, const char *fmt, ...) {
     char word[512];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(word, sizeof word, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, vsnprintf(word, sizeof word, fmt, ap));
     return push(&b->argv, &b->argc, word);
 }
 

@@ -82,14 +82,12 @@ static const long *read_layout(dlsh_ctype *t, const long *v, const long *end) {
 
 static dl_status ask(query *q, const char *context, const char *flags) {
     static const char *const args[] = {"-S", "-O0", "-g0", "-w", "-o", "-", NULL};
-    dlsh_buf text = {0};
-    DLSH_SCOPED_BUF said = {0}, data = {0};
+    DLSH_SCOPED_BUF text = {0}, said = {0}, data = {0};
     int good;
     dlsh_buf_printf(&text, "%s\n%s%s", context, dlsh_buf_text(&q->undefs), dlsh_buf_text(&q->source));
     int failed = q->source.failed || q->undefs.failed || text.failed;
     dl_status st =
         failed ? dlsh_no_memory("layouts") : dlsh_c_query(dlsh_buf_text(&text), args, flags, 0, &said, &good);
-    dlsh_buf_free(&text);
     const char *s = st || !good ? NULL : strstr(dlsh_buf_text(&said), "dlsh_query:\n");
     if (s && dlsh_c_read_data(s + strlen("dlsh_query:\n"), &data)) {
         const long *v = (const long *)(void *)data.s, *end = v + data.n / sizeof *v;

@@ -213,7 +213,7 @@ int dlsh_c_read_data(const char *s, dlsh_buf *b) {
                 {".space", 0}, {".skip", 0},  {".ascii", -1}, {".asciz", -2}, {".string", -2}};
     for (; *s; s += *s == '\n') {
         const char *end = s + strcspn(s, "\n"), *word = s + strspn(s, " \t"), *value = word + strcspn(word, " \t\n");
-        int kind = 0, count = sizeof data / sizeof *data;
+        int kind = 0, count = DLSH_COUNT(data);
         while (kind < count && ((size_t)(value - word) != strlen(data[kind].name) ||
                                 strncmp(word, data[kind].name, strlen(data[kind].name))))
             kind++;

@@ -91,11 +91,10 @@ static dlsh_value say(const char *hint, const char *what, const char *name, int 
 /* The value of an inline function, or of a macro that is another name of a function. */
 static dlsh_value function_value(dlsh_cstate *st, dlsh_cname *n) {
     if (!n->addr) {
-        dlsh_buf text = {0};
+        DLSH_SCOPED_BUF text = {0};
         const dlsh_cproto *proto = n->proto ? n->proto : dlsh_c_proto_of(st->space, n->type, n->name, n->name);
         dlsh_buf_printf(&text, "__typeof__(%s) *const dlsh_shim = %s;\n", n->name, n->name);
         dlsh_clib *lib = proto ? build(n->header, dlsh_buf_text(&text), n->name) : NULL;
-        dlsh_buf_free(&text);
         if (!lib) return say(NULL, n->proto ? "the inline function" : "the macro", n->name, 0);
         dl_status failed = dlsh_c_hold_lib(st, lib);
         n->proto = proto;

@@ -32,7 +32,7 @@ static const struct {
 static const char *headers_of(const char *lib) {
     const char *base = strrchr(lib, '/');
     base = base ? base + 1 : lib;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    for (size_t i = 0; i < DLSH_COUNT(known); i++)
         if (!strncmp(base, known[i].lib, strlen(known[i].lib))) return known[i].headers;
     return NULL;
 }

@@ -136,7 +136,7 @@ static int precedence(const dlsh_cparser *p) {
     } operators[] = {{DLSH_CP_OR, 1},  {DLSH_CP_AND, 2}, {'|', 3}, {'^', 4},        {'&', 5},        {DLSH_CP_EQ, 6},
                      {DLSH_CP_NE, 6},  {'<', 7},         {'>', 7}, {DLSH_CP_LE, 7}, {DLSH_CP_GE, 7}, {DLSH_CP_SHL, 8},
                      {DLSH_CP_SHR, 8}, {'+', 9},         {'-', 9}, {'*', 10},       {'/', 10},       {'%', 10}};
-    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
+    for (size_t i = 0; i < DLSH_COUNT(operators); i++)
         if (dlsh_cp_is(p, operators[i].op)) return operators[i].precedence;
     return 0;
 }

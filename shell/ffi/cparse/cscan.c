@@ -72,7 +72,7 @@ static void read_storage_word(scan *s, reading *r) {
     } words[] = {{"typedef", offsetof(reading, is_typedef)}, {"static", offsetof(reading, is_static)},
                  {"extern", offsetof(reading, is_extern)},   {"inline", offsetof(reading, is_inline)},
                  {"__device__", offsetof(reading, device)},  {"__global__", offsetof(reading, global)}};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; i < DLSH_COUNT(words); i++)
         if (dlsh_clex_is(&s->tok, words[i].word)) *(int *)((char *)r + words[i].at) = 1;
 }
 

@@ -30,10 +30,7 @@ int dlsh_cp_accept(dlsh_cparser *p, int op) {
 void *dlsh_cp_fail(dlsh_cparser *p, const dlsh_ctok *at, const char *hint, const char *fmt, ...) {
     if (p->failed) return NULL;
     p->failed = DL_ERR_SYNTAX;
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(p->err->message, sizeof p->err->message, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, vsnprintf(p->err->message, sizeof p->err->message, fmt, ap));
     snprintf(p->err->hint, sizeof p->err->hint, "%s", hint ? hint : "");
     p->err->line = at->line;
     p->err->col = at->col;
@@ -93,7 +90,7 @@ static int changes(const char *s, size_t n) {
                  {"vector_size", DLSH_ATTR_TYPE},
                  {"ext_vector_type", DLSH_ATTR_TYPE}};
     int what = 0;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; i < DLSH_COUNT(words); i++)
         for (size_t k = 0, len = strlen(words[i].word); k + len <= n; k++)
             if (!memcmp(s + k, words[i].word, len)) what |= words[i].what;
     return what;
@@ -117,7 +114,7 @@ void dlsh_cp_attributes(dlsh_cparser *p, int *attributes) {
                                         "__declspec",    "_Alignas",    "__volatile__", "_Pragma"};
     for (int more = 1; more && !p->failed;) {
         more = 0;
-        for (size_t i = 0; i < sizeof words / sizeof *words && !more; i++)
+        for (size_t i = 0; i < DLSH_COUNT(words) && !more; i++)
             if (dlsh_clex_is(&p->tok, words[i])) {
                 more = 1;
                 dlsh_cp_advance(p);
@@ -154,7 +151,7 @@ static const struct {
 };
 
 static int specifier_word(const dlsh_ctok *t) {
-    for (size_t i = 0; t->kind == DLSH_CT_IDENT && i < sizeof specifier_words / sizeof *specifier_words; i++)
+    for (size_t i = 0; t->kind == DLSH_CT_IDENT && i < DLSH_COUNT(specifier_words); i++)
         if (dlsh_clex_is(t, specifier_words[i].word)) return specifier_words[i].what;
     return 0;
 }
@@ -182,7 +179,7 @@ static const struct {
     {"_Float32", N_FLOAT},    {"_Float64", N_DOUBLE}, {"_Float32x", N_DOUBLE},  {"_Float64x", N_LONG + N_DOUBLE}};
 
 static int type_word(const dlsh_ctok *t) {
-    for (size_t i = 0; t->kind == DLSH_CT_IDENT && i < sizeof type_words / sizeof *type_words; i++)
+    for (size_t i = 0; t->kind == DLSH_CT_IDENT && i < DLSH_COUNT(type_words); i++)
         if (dlsh_clex_is(t, type_words[i].word)) return type_words[i].adds;
     return 0;
 }
@@ -211,7 +208,7 @@ static int kind_of(int words) {
     int plain = words;
     if (plain & (7 * N_SIGNED) && plain != N_SIGNED && !(plain & (7 * N_CHAR))) plain &= ~(7 * N_SIGNED);
     if (plain & (7 * N_INT) && plain & (7 * (N_SHORT | N_LONG))) plain &= ~(7 * N_INT);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    for (size_t i = 0; i < DLSH_COUNT(kinds); i++)
         if (kinds[i].words == plain) return kinds[i].kind;
     return -1;
 }
@@ -251,7 +248,7 @@ const dlsh_ctype *dlsh_cp_typedef(const dlsh_cparser *p, const dlsh_ctok *t) {
     if (t->kind != DLSH_CT_IDENT) return NULL;
     const dlsh_cname *n = dlsh_c_find(p->c, t->text, t->len);
     if (n) return n->kind == DLSH_C_TYPEDEF ? n->type : NULL;
-    for (size_t i = 0; i < sizeof predeclared / sizeof *predeclared; i++)
+    for (size_t i = 0; i < DLSH_COUNT(predeclared); i++)
         if (dlsh_clex_is(t, predeclared[i].name)) {
             if (predeclared[i].kind <= DLSH_C_LDOUBLE) return dlsh_c_basic(predeclared[i].kind);
             dlsh_ctype *made = dlsh_c_tagged(p->c, predeclared[i].kind, t->text, t->len);

@@ -358,7 +358,7 @@ static void find_format(dlsh_cproto *proto) {
                  {"snprintf", 2, 0}, {"asprintf", 1, 0}, {"scanf", 0, 1},   {"fscanf", 1, 1},
                  {"sscanf", 1, 1},   {"syslog", 1, 0},   {"gzprintf", 1, 0}};
     proto->format = -1;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    for (size_t i = 0; i < DLSH_COUNT(known); i++)
         if (proto->type->varargs && known[i].at < proto->nparams && !strcmp(proto->name, known[i].name)) {
             proto->format = known[i].at;
             proto->scanf = known[i].scanf;

@@ -27,7 +27,7 @@ enum { SOCKET = 3, MEMORY = 4 }; /* descriptors of the helper */
 /* ---------------------------------------------------------------- messages */
 
 static int send_json(int fd, const json_t *j) {
-    char *text = json_dumps(j, JSON_COMPACT | JSON_ALLOW_NUL);
+    DLSH_FREED char *text = json_dumps(j, JSON_COMPACT | JSON_ALLOW_NUL);
     size_t n = text ? strlen(text) : 0, at = 0;
     while (text && at < n) {
         ssize_t k = send(fd, text + at, n - at, MSG_NOSIGNAL);
@@ -35,7 +35,6 @@ static int send_json(int fd, const json_t *j) {
         if (k <= 0) break;
         at += (size_t)k;
     }
-    free(text);
     shutdown(fd, SHUT_WR);
     return n && at == n;
 }
@@ -204,15 +203,11 @@ static json_t *serve(dlsh_session *s, const json_t *asked, char *memory) {
 
 int dlsh_isolate_serve(dlsh_session *s) {
     unsetenv(VARIABLE);
-    json_t *asked = receive_json(SOCKET);
+    DLSH_ENDED(json_decref) json_t *asked = receive_json(SOCKET);
     size_t size = asked ? (size_t)json_integer_value(json_object_get(asked, "memory")) : 0;
     char *memory = size ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, MEMORY, 0) : NULL;
-    if (!asked || memory == MAP_FAILED) {
-        json_decref(asked);
-        return 1;
-    }
+    if (!asked || memory == MAP_FAILED) return 1;
     DLSH_ENDED(json_decref) json_t *answer = serve(s, asked, memory);
-    json_decref(asked);
     fflush(stdout);
     int sent = send_json(SOCKET, answer);
     return sent ? 0 : 1;
@@ -235,7 +230,7 @@ static dl_status start(helper *h) {
     if (n < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
         return dlsh_fail(DL_ERR_IO, NULL, "no helper can be started: %s", strerror(errno));
     path[n] = 0;
-    char **env = dlsh_spawn_environment(VARIABLE "=1");
+    DLSH_FREED char **env = dlsh_spawn_environment(VARIABLE "=1");
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_adddup2(&files, pair[1],
@@ -246,7 +241,6 @@ static dl_status start(helper *h) {
     fflush(stdout);
     int failed = env ? posix_spawn(&h->pid, path, &files, NULL, argv, env) : ENOMEM;
     posix_spawn_file_actions_destroy(&files);
-    free(env);
     close(pair[1]);
     h->socket = pair[0];
     return failed ? dlsh_fail(DL_ERR_IO, NULL, "no helper can be started: %s", strerror(failed)) : DL_OK;
@@ -330,7 +324,7 @@ static json_t *question(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *arg
 dl_status dlsh_isolate(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args, dlsh_value *out) {
     helper h = {.socket = -1, .memory_fd = -1};
     int status = 0;
-    json_t *answer = NULL, *asked = NULL;
+    DLSH_ENDED(json_decref) json_t *answer = NULL, *asked = NULL;
     if (args->n > DLSH_C_MAX_ARGS)
         return dlsh_fail(DL_ERR_TYPE, NULL, "a call has at most %d arguments, got %d", DLSH_C_MAX_ARGS, args->n);
     dl_status st = share(&h, f, args);
@@ -342,8 +336,6 @@ dl_status dlsh_isolate(dlsh_session *s, dlsh_cfunc *f, const dlsh_callargs *args
         while (waitpid(h.pid, &status, 0) < 0 && errno == EINTR) {}
         st = answer_of(s, &h, f, args, answer, status, out);
     }
-    json_decref(asked);
-    json_decref(answer);
     if (h.memory) munmap(h.memory, h.size);
     free(h.before);
     if (h.memory_fd >= 0) close(h.memory_fd);

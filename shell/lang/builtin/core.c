@@ -220,9 +220,8 @@ static dl_status next_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static dl_status has_run(const dlsh_args *a, dlsh_value *result) {
-    dlsh_value v = dlsh_void();
+    DLSH_DROPPED dlsh_value v = dlsh_void();
     dl_status st = dlsh_get_field(dlsh_arg_session(a), *dlsh_arg(a, "x"), dlsh_arg_str(a, "name"), &v);
-    dlsh_drop(v);
     if (st) dl_error_clear();
     *result = dlsh_bool(!st);
     return DL_OK;

@@ -27,11 +27,9 @@ static dl_tensor *emptied(dlsh_value v) {
 static dl_status result_type_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_SCOPED_GRAD_MODE(0);
     const dlsh_value v[2] = {*dlsh_arg(a, "tensor1"), *dlsh_arg(a, "tensor2")};
-    dl_tensor *x = emptied(v[0]), *y = x ? emptied(v[1]) : NULL, *sum = y ? dl_add(x, y) : NULL;
+    DLSH_OWNED dl_tensor *x = emptied(v[0]), *y = x ? emptied(v[1]) : NULL, *sum = y ? dl_add(x, y) : NULL;
     dl_dtype t = sum ? dl_dtype_of(sum) : DL_F32;
-    dl_status st = sum ? DL_OK : dl_failed();
-    DLSH_UNREF(x, y, sum);
-    if (st) return st;
+    DLSH_TRY(sum ? DL_OK : dl_failed());
     const int plain = v[0].type != DLSH_TENSOR && v[1].type != DLSH_TENSOR;
     return give_dtype(plain && dl_dtype_is_float(t) ? DL_F32 : t, result); /* numbers make f32 tensors */
 }

@@ -331,9 +331,8 @@ static dl_status make_keys(const dlsh_args *a, const dlsh_list *l, const dlsh_va
         else
             keys[i] = dlsh_ref(l->items[i]);
         if (keys[i].type == DLSH_TENSOR) {
-            dlsh_value t = keys[i];
+            DLSH_DROPPED dlsh_value t = keys[i];
             dl_status st = dlsh_tensor_item(t.as.tensor, &keys[i]);
-            dlsh_drop(t);
             if (st) keys[i] = dlsh_void();
             if (st) return st;
         }

@@ -303,14 +303,12 @@ static const dlsh_param fill_params[] = {
 static dl_status fill_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *to = dlsh_arg_tensor(a, "input");
     const dlsh_value *given = dlsh_arg_data(a) ? NULL : dlsh_arg(a, "value");
-    dlsh_value made = dlsh_void();
+    DLSH_DROPPED dlsh_value made = dlsh_void();
     if (given && given->type == DLSH_LIST) DLSH_TRY(dlsh_list_to_tensor(*given, -1, dl_device_of(to), &made));
-    dl_tensor *v = given ? dlsh_operand(dlsh_failed(made) ? *given : made) : dl_scalar_i(0);
-    dl_status st = v ? dl_assign(to, v) : dl_failed();
-    dl_unref(v);
-    dlsh_drop(made);
-    if (!st) *result = dlsh_ref(*dlsh_arg(a, "input"));
-    return st;
+    DLSH_OWNED dl_tensor *v = given ? dlsh_operand(dlsh_failed(made) ? *given : made) : dl_scalar_i(0);
+    DLSH_TRY(v ? dl_assign(to, v) : dl_failed());
+    *result = dlsh_ref(*dlsh_arg(a, "input"));
+    return DL_OK;
 }
 
 /* The elements whose indices are all equal: a view, of t, which it takes. */
@@ -341,12 +339,11 @@ static dl_status fill_diagonal_run(const dlsh_args *a, dlsh_value *result) {
         if (dl_shape(t)[i] != dl_shape(t)[0])
             return dlsh_arg_fail(a, "input", DL_ERR_SHAPE, NULL, "of more than 2 dimensions all must have one size");
     const long high = dl_shape(t)[0], step = wrap && n == 2 ? dl_shape(t)[1] + 1 : high;
-    dl_tensor *v = dlsh_operand(*dlsh_arg(a, "fill_value"));
-    dl_status st = v ? DL_OK : dl_failed();
-    for (long i = 0; !st && i < high; i += step) st = fill_from(t, i, v);
-    dl_unref(v);
-    if (!st) *result = dlsh_ref(*dlsh_arg(a, "input"));
-    return st;
+    DLSH_OWNED dl_tensor *v = dlsh_operand(*dlsh_arg(a, "fill_value"));
+    if (!v) return dl_failed();
+    for (long i = 0; i < high; i += step) DLSH_TRY(fill_from(t, i, v));
+    *result = dlsh_ref(*dlsh_arg(a, "input"));
+    return DL_OK;
 }
 
 static dl_status element_size_run(const dlsh_args *a, dlsh_value *result) {

@@ -64,7 +64,7 @@ static const char *maker_of(const char *want) {
                   {"optimizer", "adam(lr=0.001) makes an optimizer"},
                   {"run", "r = start_run(\"name\") makes a run"},
                   {"tensor", "tensor([1, 2]) makes a tensor"}};
-    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
+    for (size_t i = 0; i < DLSH_COUNT(makers); i++)
         if (word_in(want, makers[i].want)) return makers[i].how;
     return NULL;
 }
@@ -245,7 +245,7 @@ dl_status dlsh_args_reserve(dlsh_args *a, int n) {
     a->items = calloc((size_t)n, sizeof *a->items);
     if (a->items) return DL_OK;
     a->items = a->few;
-    return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for arguments");
+    return dlsh_no_memory("arguments");
 }
 
 static const dlsh_param *param_named(const dlsh_command *c, const char *name) {
@@ -479,10 +479,7 @@ dl_status dlsh_arg_exec(const dlsh_args *a, const char *name, dlsh_value *result
 }
 
 dl_status dlsh_arg_fail(const dlsh_args *a, const char *name, dl_status code, const char *hint, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    dlsh_vfail(code, hint, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, dlsh_vfail(code, hint, fmt, ap));
     const dlsh_node *n = name ? dlsh_arg_node(a, name) : NULL;
     return dlsh_at(a->s, n ? n : a->node, code);
 }
@@ -526,10 +523,7 @@ dl_status dlsh_arg_fail_in(const dlsh_args *a, const char *name, int at, int len
 
 dl_status dlsh_arg_fail_at(const dlsh_args *a, const char *name, int i, dl_status code, const char *hint,
                            const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    dlsh_vfail(code, hint, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, dlsh_vfail(code, hint, fmt, ap));
     const dlsh_arg_item *it = item(a, name, i);
     return dlsh_at(a->s, it && it->node ? it->node : a->node, code);
 }

@@ -265,7 +265,7 @@ static dl_status call_with(dlsh_session *s, dlsh_value self, dlsh_value fn, cons
         if (!values || !names) {
             free(values);
             free(names);
-            return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a call");
+            return dlsh_no_memory("a call");
         }
     }
     values[0] = self;

@@ -60,9 +60,8 @@ dl_status dlsh_tensors_equal(dl_tensor *a, dl_tensor *b, int *out) {
     for (int i = 0; i < dl_ndim(a); i++)
         if (dl_shape(a)[i] != dl_shape(b)[i]) return DL_OK;
     DLSH_SCOPED_GRAD_MODE(0);
-    dl_tensor *same = dl_eq(a, b), *all = same ? dl_all(same, NULL, 0, 0) : NULL;
+    DLSH_OWNED dl_tensor *same = dl_eq(a, b), *all = same ? dl_all(same, NULL, 0, 0) : NULL;
     dl_status st = all ? dl_item_i(all, &yes) : dl_failed();
-    DLSH_UNREF(same, all);
     *out = yes != 0;
     return st;
 }

@@ -59,7 +59,7 @@ dlsh_value dlsh_builtin_value(dlsh_session *s, const char *name) {
         const char *name;
         double value;
     } constants[] = {{"pi", 3.14159265358979323846}, {"inf", __builtin_inf()}, {"nan", __builtin_nan("")}};
-    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+    for (size_t i = 0; i < DLSH_COUNT(constants); i++)
         if (!strcmp(constants[i].name, name)) return dlsh_float(constants[i].value);
     if (!strcmp(name, "cpu") || !strcmp(name, "cuda")) return dlsh_string(name); /* x.cpu() stays a method */
     const dlsh_command *row = dlsh_find_command(s, name, strlen(name));
@@ -76,7 +76,7 @@ const char *dlsh_nearest_command(const dlsh_session *s, const char *word) {
     static const char *const statements[] = {"net", "extern", "if", "while", "for", "fn", "return", "try"};
     DLSH_FREED const char **names = malloc(sizeof *names * ((size_t)s->nrows + 8));
     int n = 0;
-    for (size_t i = 0; names && i < sizeof statements / sizeof *statements; i++) names[n++] = statements[i];
+    for (size_t i = 0; names && i < DLSH_COUNT(statements); i++) names[n++] = statements[i];
     for (int i = 0; names && i < s->nrows; i++)
         if ((s->rows[i]->flags & DLSH_ONLY_FUNCTION) != DLSH_ONLY_FUNCTION) names[n++] = s->rows[i]->name;
     const char *nearest = names ? dlsh_nearest(word, names, n) : NULL;
@@ -105,7 +105,7 @@ static dl_status unknown_name(dlsh_session *s, const char *name) {
     if (known) return dlsh_fail(DL_ERR_NAME, known, "no variable or function is called '%s'", name);
     int n = 0;
     const char **names = malloc((size_t)(s->nglobals + s->nrows + DL_C128 + 2) * sizeof *names);
-    if (!names) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for names");
+    if (!names) return dlsh_no_memory("names");
     for (int i = 0; i < s->nglobals; i++)
         if (s->globals[i].value.type != DLSH_VOID) names[n++] = s->globals[i].name;
     for (int i = 0; i < s->nrows; i++) names[n++] = s->rows[i]->name;

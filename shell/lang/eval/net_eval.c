@@ -45,7 +45,7 @@ static dl_status eval_args(dlsh_session *s, const dlsh_node *n, dlsh_layer *l) {
     while (count < n->nkids && n->kids[count]->kind != DLSH_N_LAYERS) count++;
     l->args = calloc((size_t)count + 1, sizeof *l->args);
     l->names = names = calloc((size_t)count + 1, sizeof *names);
-    if (!l->args || !names) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a net");
+    if (!l->args || !names) return dlsh_no_memory("a net");
     for (int i = 0; i < count; i++) {
         const dlsh_node *k = n->kids[i];
         int option = k->kind == DLSH_N_OPTION;
@@ -76,8 +76,8 @@ static const dlsh_value *variable(dlsh_session *s, const dlsh_node *n) {
 static dl_status expand(dlsh_session *s, dlsh_fn *f, dlsh_layer *l, int depth) {
     dlsh_callargs args = {l->nargs, l->args, l->names};
     int n = f->info->nslots;
-    dlsh_value *slots = malloc((size_t)(n + 1) * sizeof *slots);
-    if (!slots) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a net");
+    DLSH_FREED dlsh_value *slots = malloc((size_t)(n + 1) * sizeof *slots);
+    if (!slots) return dlsh_no_memory("a net");
     for (int i = 0; i < n; i++) slots[i] = dlsh_void();
     dl_status st = dlsh_bind(f, &args, slots);
     if (!st) {
@@ -90,7 +90,6 @@ static dl_status expand(dlsh_session *s, dlsh_fn *f, dlsh_layer *l, int depth) {
         dlsh_enter_unit(s, unit);
     }
     for (int i = 0; i < n; i++) dlsh_drop(slots[i]);
-    free(slots);
     l->expanded = l->has_body = 1;
     return st;
 }
@@ -284,10 +283,7 @@ dl_status dlsh_call_net_template(dlsh_session *s, const dlsh_fn *f, const dlsh_c
 
 dl_status dlsh_layer_fail(dlsh_session *s, const dlsh_layer *l, int arg, dl_status code, const char *hint,
                           const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    dlsh_vfail(code, hint, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, dlsh_vfail(code, hint, fmt, ap));
     const dlsh_node *n = l->node;
     int given = arg >= 0 && arg < n->nkids, option = given && n->kids[arg]->kind == DLSH_N_OPTION;
     /* an option that is unknown is wrong itself, else its value */

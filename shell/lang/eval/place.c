@@ -25,10 +25,7 @@ dlsh_span dlsh_span_in_text(const dlsh_unit *unit, int offset, int width) {
 
 dl_status dlsh_fail_in_text(dlsh_session *s, const dlsh_unit *unit, int offset, int width, dl_status code,
                             const char *hint, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    dlsh_vfail(code, hint, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, dlsh_vfail(code, hint, fmt, ap));
     return dlsh_place_at(s, unit, dlsh_span_in_text(unit, offset, width), code);
 }
 
@@ -179,15 +176,9 @@ static void warn(dlsh_session *s, const dlsh_span *at, const char *hint, const c
 }
 
 void dlsh_warn(dlsh_session *s, const char *hint, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    warn(s, s->statement ? &s->statement->span : NULL, hint, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, warn(s, s->statement ? &s->statement->span : NULL, hint, fmt, ap));
 }
 
 void dlsh_warn_at(dlsh_session *s, dlsh_span at, const char *hint, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    warn(s, &at, hint, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, warn(s, &at, hint, fmt, ap));
 }

@@ -53,10 +53,7 @@ static int fail(dlsh_purity *p, dl_status st) {
 
 __attribute__((format(printf, 3, 4))) static int impure(const scope *c, const dlsh_node *n, const char *fmt, ...) {
     char what[100];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, vsnprintf(what, sizeof what, fmt, ap));
     const scope *named = c;
     while (!named->node->text && named->up) named = named->up;
     snprintf(c->p->why, sizeof c->p->why, "%s (%s:%d) %s", named->node->text ? named->node->text : "a function",
@@ -302,7 +299,7 @@ static int reads_method(const scope *c, const dlsh_node *n, int *changes_first) 
     if (row && is_pure_row(row)) return 1;
     impure_row = row;
     const dlsh_command *const tables[] = {dlsh_tensor_casts, s->services.net_methods};
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+    for (size_t i = 0; i < DLSH_COUNT(tables); i++)
         for (row = tables[i]; row && row->name; row++) {
             if (strcmp(row->name, n->text)) continue;
             if (is_pure_row(row)) return 1;

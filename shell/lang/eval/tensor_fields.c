@@ -74,7 +74,7 @@ static const struct {
     {"name", get_name, set_name},   {"T", get_transposed, NULL},
     {"real", get_real, NULL},       {"imag", get_imag, NULL},
 };
-enum { NFIELDS = sizeof fields / sizeof *fields };
+enum { NFIELDS = DLSH_COUNT(fields) };
 
 dl_status dlsh_tensor_field(dl_tensor *t, const char *name, dlsh_value *out) {
     for (int i = 0; i < NFIELDS; i++)

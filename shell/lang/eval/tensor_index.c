@@ -148,8 +148,7 @@ static dl_status check_range(const part *x) {
     dl_tensor *(*const find[2])(dl_tensor *, const long *, int, int) = {dl_amin, dl_amax};
     for (int i = 0; i < 2 && dl_numel(x->index); i++) {
         DLSH_OWNED dl_tensor *end = find[i](x->index, NULL, 0, 0);
-        dl_status st = end ? dl_item_i(end, &ends[i]) : dl_failed();
-        DLSH_TRY(st);
+        DLSH_TRY(end ? dl_item_i(end, &ends[i]) : dl_failed());
     }
     if (ends[0] >= 0 && ends[1] < x->size) return DL_OK;
     return dlsh_fail(DL_ERR_INDEX, NULL, "index %ld is out of range for dimension %d of size %ld",
@@ -369,17 +368,16 @@ static dl_tensor *aligned_mask(const plan *p) {
 static dl_status refuse_duplicates(const plan *p) {
     if (p->dim < 0 || p->mask || !dl_numel(p->index) || !dl_numel(p->view)) return DL_OK;
     long flat = -1, most = 0, m = dl_numel(p->index);
-    dl_tensor *at = dl_reshape(p->index, &flat, 1), *from = merged(p);
+    DLSH_OWNED dl_tensor *at = dl_reshape(p->index, &flat, 1), *from = merged(p);
     long n = from ? dl_shape(from)[p->dim] : 0;
-    dl_tensor *none = dl_tensor_zeros(1, &n, DL_I64, dl_device_of(p->view));
-    dl_tensor *ones = dl_tensor_full(1, &m, DL_I64, dl_device_of(p->view), 1);
-    dl_tensor *counts = dl_index_add(none, at, ones, 0), *max = dl_amax(counts, NULL, 0, 0);
-    dl_status st = max ? dl_item_i(max, &most) : dl_failed();
-    DLSH_UNREF(at, from, none, ones, counts, max);
-    if (!st && most > 1)
-        st = dlsh_fail(DL_ERR_VALUE, "each place can be changed once; index_add adds several up",
-                       "an index occurs %ld times in an assignment", most);
-    return st;
+    DLSH_OWNED dl_tensor *none = dl_tensor_zeros(1, &n, DL_I64, dl_device_of(p->view));
+    DLSH_OWNED dl_tensor *ones = dl_tensor_full(1, &m, DL_I64, dl_device_of(p->view), 1);
+    DLSH_OWNED dl_tensor *counts = dl_index_add(none, at, ones, 0), *max = dl_amax(counts, NULL, 0, 0);
+    DLSH_TRY(max ? dl_item_i(max, &most) : dl_failed());
+    if (most > 1)
+        return dlsh_fail(DL_ERR_VALUE, "each place can be changed once; index_add adds several up",
+                         "an index occurs %ld times in an assignment", most);
+    return DL_OK;
 }
 
 /* The value as rows along the group's dimension of `from`, the merged view. */
@@ -442,13 +440,12 @@ dl_status dlsh_tensor_update_index(dlsh_session *s, dl_tensor *t, const dlsh_nod
 
 dl_status dlsh_tensor_assign(dlsh_session *s, dl_tensor *t, const dlsh_node *n, dlsh_value v) {
     plan p;
-    dlsh_value literal = dlsh_void();
+    DLSH_DROPPED dlsh_value literal = dlsh_void();
     if (v.type == DLSH_LIST || v.type == DLSH_RANGE) {
         DLSH_TRY(dlsh_list_to_tensor(v, -1, dl_device_of(t), &literal));
         v = literal;
     }
     DLSH_OWNED dl_tensor *value = dlsh_operand(v);
-    dlsh_drop(literal);
     if (!value) return dl_failed();
     dl_status st = make_plan(s, t, n, &p);
     if (!st) {

@@ -22,14 +22,14 @@ static op_entry *entries;
 static const struct { const char *row, *of_tensors; } tensor_forms[] = {{"clamp", "clamp_bounds"}};
 
 static const char *form_of(const char *row) {
-    for (size_t i = 0; i < sizeof tensor_forms / sizeof *tensor_forms; i++)
+    for (size_t i = 0; i < DLSH_COUNT(tensor_forms); i++)
         if (!strcmp(tensor_forms[i].row, row)) return tensor_forms[i].of_tensors;
     return NULL;
 }
 
 /* Is the row for calls by name? A row for tensors is reached by the other. */
 static int is_callable(const dl_op_info *info) {
-    for (size_t i = 0; i < sizeof tensor_forms / sizeof *tensor_forms; i++)
+    for (size_t i = 0; i < DLSH_COUNT(tensor_forms); i++)
         if (!strcmp(tensor_forms[i].of_tensors, info->name)) return 1;
     return !info->internal;
 }
@@ -230,7 +230,7 @@ static const struct {
 /* The op on a single plain number; 0 when it takes the general way. */
 static int scalar_call(const op_entry *e, const dlsh_callargs *args, dlsh_value *out) {
     if (args->n != 1 || args->names || !dlsh_is_number(args->values[0]) || e->in_place) return 0;
-    for (size_t i = 0; i < sizeof scalar_functions / sizeof *scalar_functions; i++)
+    for (size_t i = 0; i < DLSH_COUNT(scalar_functions); i++)
         if (!strcmp(scalar_functions[i].name, e->name)) {
             *out = dlsh_float(scalar_functions[i].fn(dlsh_number(args->values[0])));
             return 1;
@@ -578,7 +578,7 @@ dl_status dlsh_call_op(dlsh_value op, const dlsh_callargs *args, dlsh_value *out
         return name_op(c.e, dlsh_nonzero_columns(args->values[0].as.tensor, out));
     if (scalar_call(c.e, args, out)) return DL_OK;
     c.in = c.e->list ? calloc(MAX_IN, sizeof *c.in) : few;
-    if (!c.in) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for a call");
+    if (!c.in) return dlsh_no_memory("a call");
     dl_status st = positional(&c, args);
     for (int i = 0; i < args->n && !st; i++)
         if (args->names && args->names[i]) st = named(&c, args->names[i], args->values[i]);

@@ -108,7 +108,7 @@ void *dlsh_unit_alloc(dlsh_unit *u, size_t bytes) {
         if (size < bytes) size = bytes;
         c = calloc(1, sizeof *c + size);
         if (!c) {
-            dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the syntax tree");
+            dlsh_no_memory("the syntax tree");
             return NULL;
         }
         c->size = size;

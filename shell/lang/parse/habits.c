@@ -170,7 +170,7 @@ const char *dlsh_p_sign_hint(const char *text, size_t len, size_t at) {
         {"|>", "a function is called f(x), or behind its first argument x.f()"},
         {"%%", "write %"},
     };
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+    for (size_t i = 0; i < DLSH_COUNT(signs); i++) {
         size_t n = strlen(signs[i].sign);
         /* the sign was read in pieces: the error stands at one of them or after the last */
         for (size_t back = 0; back <= n && back <= at; back++)
@@ -192,7 +192,7 @@ const char *dlsh_p_prefix_hint(const char *text, const dlsh_token *t) {
         {DLSH_T_RPAREN, "an empty list is [], an empty record {}"},
     };
     const char *comment = dlsh_comment_habit(text, (size_t)t->span.start);
-    for (size_t i = 0; !comment && i < sizeof prefixes / sizeof *prefixes; i++)
+    for (size_t i = 0; !comment && i < DLSH_COUNT(prefixes); i++)
         if (prefixes[i].kind == t->kind) return prefixes[i].hint;
     return comment;
 }

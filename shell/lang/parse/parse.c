@@ -71,10 +71,7 @@ int dlsh_p_word(const dlsh_parser *p, const char *word) {
 /* ---------------------------------------------------------------- errors */
 
 void *dlsh_p_fail(dlsh_parser *p, dlsh_span at, const char *hint, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(p->err->message, sizeof p->err->message, fmt, ap);
-    va_end(ap);
+    DLSH_FORMATTED(fmt, vsnprintf(p->err->message, sizeof p->err->message, fmt, ap));
     snprintf(p->err->hint, sizeof p->err->hint, "%s", hint ? hint : "");
     p->err->code = DL_ERR_SYNTAX;
     p->err->span = at;

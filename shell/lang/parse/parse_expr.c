@@ -26,7 +26,7 @@ static int binary_prec(dlsh_tok t, dlsh_op *op) {
     *op = DLSH_OP_NONE;
     if (t == DLSH_T_OR) return PREC_OR;
     if (t == DLSH_T_AND) return PREC_AND;
-    for (size_t i = 0; i < sizeof binary / sizeof *binary; i++)
+    for (size_t i = 0; i < DLSH_COUNT(binary); i++)
         if (binary[i].tok == t) return dlsh_op_prec(*op = binary[i].op);
     return 0;
 }

@@ -165,14 +165,13 @@ static void put_chain(tree *t, int i, const char *hang) {
 
 dl_status dlsh_graph_text(dlsh_buf *b, const dlsh_graph *g, const dlsh_look *look) {
     size_t n = (size_t)g->n + 1;
-    int *all = calloc(3 * n, sizeof *all);
+    DLSH_FREED int *all = calloc(3 * n, sizeof *all);
     if (!all) return dlsh_no_memory("the text of a graph");
     tree t = {.g = g, .look = look, .out = b, .depth = all, .uses = all + n, .number = all + 2 * n};
     dlsh_graph_depth(g, t.depth);
     for (int i = 0; i < g->n; i++)
         for (int k = 0; k < g->nodes[i].nin; k++) t.uses[g->nodes[i].in[k]]++;
     put_chain(&t, 0, "");
-    free(all);
     dlsh_buf_free(&t.indent);
     return DL_OK;
 }

@@ -80,7 +80,7 @@ dl_status dlsh_html_figures(dlsh_buf *b, const char *title, const dl_tensor *t, 
         const char *name;
         double value;
     } figures[] = {{"mean", s->mean}, {"std", s->std}, {"min", s->min}, {"max", s->max}, {"norm", s->norm}};
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+    for (size_t i = 0; i < DLSH_COUNT(figures); i++)
         dlsh_buf_printf(b, "<span><span style=\"opacity:.6\">%s</span>&#160;%.4g</span>", figures[i].name,
                         dlsh_plain_nan(figures[i].value));
     if (s->zeros)

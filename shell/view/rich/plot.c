@@ -42,7 +42,7 @@ static const struct {
 /* For the format that the name of a file asks for; NULL: refused. */
 static const char *terminal_of(const char *file) {
     const char *format = dl_format_for(file, DL_HOLDS_PLOT);
-    for (size_t i = 0; format && i < sizeof terminals / sizeof *terminals; i++)
+    for (size_t i = 0; format && i < DLSH_COUNT(terminals); i++)
         if (!strcmp(format, terminals[i].format)) return terminals[i].terminal;
     return NULL;
 }
@@ -141,7 +141,7 @@ static const char round_dots[] = "set for [i=1:16] linetype i pt 7\nset pointsiz
 /* No background and colours that are readable on white and on black: the theme of the notebook is not known. */
 static void put_notebook_terminal(dlsh_buf *b) {
     static const char *const colours[] = {DLSH_BLUE, DLSH_ORANGE, DLSH_GREEN, DLSH_RED, "#a06cc8", "#2fa5a5"};
-    enum { N = sizeof colours / sizeof *colours };
+    enum { N = DLSH_COUNT(colours) };
     dlsh_buf_puts(b, "set terminal svg size 680,360 fixed noenhanced font 'sans-serif,12' butt\n"
                      "set border 3 lc rgb '" DLSH_GREY "'\nset xtics nomirror\nset ytics nomirror\n"
                      "set tics textcolor rgb '" DLSH_GREY "'\nset key textcolor rgb '" DLSH_GREY "'\n"

@@ -45,5 +45,5 @@ dl_status dlsh_png(dlsh_buf *out, const uint8_t *pixels, long width, long height
         put_chunk(out, "IDAT", zip, packed);
         put_chunk(out, "IEND", NULL, 0);
     }
-    return ok && !out->failed ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for the picture");
+    return ok && !out->failed ? DL_OK : dlsh_no_memory("the picture");
 }

@@ -35,7 +35,7 @@ static dl_status large_tensor(dlsh_buf *b, const dl_tensor *t, const dlsh_stats 
             double value;
         } figures[] = {{"mean", s->mean}, {"std", s->std}, {"min", s->min}, {"max", s->max}, {"norm", s->norm}};
         dlsh_buf_puts(b, ",\"figures\":{");
-        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        for (size_t i = 0; i < DLSH_COUNT(figures); i++) {
             dlsh_buf_printf(b, "\"%s\":", figures[i].name);
             dlsh_json_float(b, figures[i].value);
             dlsh_buf_puts(b, ",");
@@ -56,8 +56,7 @@ dl_status dlsh_rich_json_table(dlsh_buf *b, const dlsh_table *t) {
     if (t->title) {
         DLSH_DROPPED dlsh_value title = dlsh_string(t->title);
         dlsh_buf_puts(b, "\"title\":");
-        dl_status status = dlsh_json(b, title);
-        DLSH_TRY(status);
+        DLSH_TRY(dlsh_json(b, title));
         dlsh_buf_puts(b, ",");
     }
     dlsh_buf_printf(b, "\"total\":%d,\"rows\":[", t->nrows);
