@@ -14,6 +14,41 @@
     IN(1, 1, "input")                                                                                                  \
     FAMILY(REDUCE)                                                                                                     \
     BATCH(reduce) ATTRS(A(dim, INT, "", "dimension") A(keepdim, BOOL, "false", "keep the dimension with size 1"))
+#define REDUCE_ONE                                                                                                     \
+    IN(1, 1, "input")                                                                                                  \
+    FAMILY(REDUCE)                                                                                                     \
+    ATTRS(A(dim, INT, "none", "dimension; none: all") A(keepdim, BOOL, "false", "keep the dimension with size 1"))
+#define MIDDLE                                                                                                         \
+    IN(1, 1, "input")                                                                                                  \
+    FAMILY(MIDDLE)                                                                                                     \
+    ATTRS(A(dim, INT, "", "dimension") A(keepdim, BOOL, "false", "keep the dimension with size 1"))                    \
+        OUT(2, 2, "values", "indices") NONDIFF_OUT(indices)                                                            \
+            SAMPLES("d[3,4] dim=1; d[5,3] dim=0 keepdim=true; d[2,4,3] dim=-2; d[] dim=0; d[0,3] dim=1")
+#define QUANTILES                                                                                                      \
+    IN(2, 2, "input", "q")                                                                                             \
+    FAMILY(QUANTILES)                                                                                                  \
+    ORDER("input", "q", "dim", "keepdim")                                                                              \
+        ATTRS(A(dim, INT, "none", "dimension; none: all elements")                                                     \
+                  A(keepdim, BOOL, "false", "keep the dimension with size 1")                                          \
+                      A(interpolation, STR, "linear", "linear, lower, higher, midpoint or nearest")) PROMOTE(NONE)     \
+            NONDIFF_IN(q)
+#define AREAS                                                                                                          \
+    IN(1, 2, "y", "x")                                                                                                 \
+    FAMILY(AREAS)                                                                                                      \
+    ORDER("y", "x") ATTRS(A(dx, FLOAT, "1.0", "distance of the places") A(dim, INT, "-1", "dimension")) PROMOTE(FLOAT)
+#define BATCHNORM                                                                                                      \
+    IN(1, 5, "input", "running_mean", "running_var", "weight", "bias")                                                 \
+    FAMILY(BATCHNORM)                                                                                                  \
+    ATTRS(A(training, BOOL, "false", "use and update statistics of the batch")                                         \
+              A(momentum, FLOAT, "0.1", "weight of the batch in the running statistics")                               \
+                  A(eps, FLOAT, "1e-05", "added to the variance")) OUT(3, 1, "out", "mean", "rstd")                    \
+        NONDIFF_OUT(mean, rstd) NONDIFF_IN(running_mean, running_var)
+#define SEQUENCE_ATTRS                                                                                                 \
+    A(dropout, FLOAT, "0.0", "probability of zeroing an output of a layer that is not the last")                       \
+    A(training, BOOL, "false", "whether there is dropout")                                                             \
+    A(bidirectional, BOOL, "false", "a second layer beside each runs from the end")                                    \
+    A(batch_first, BOOL, "false", "input and out are [N,T,...]")
+#define FILLED IN(0, 0) FAMILY(FILL) ATTRS(A(size, INTS, "", "sizes") CREATE_ATTRS)
 #define INNER FLAGS(DL_F_INTERNAL) PROMOTE(FLOAT)
 #define DENSITY(of, formula) DOC("Logarithm of the density of the " of ".", formula) INNER
 #define ENTROPY(of) DOC("Entropy of the " of ".", "-E(ln(density))") INNER
@@ -30,10 +65,12 @@
     FAMILY(CLASSES)                                                                                                    \
     ATTRS(A(average, STR, "binary",                                                                                    \
             "binary: of class 1; none: of each class; micro: of all; macro, weighted: mean over those that occur"))    \
-    FLAGS(DL_F_METRIC) PROMOTE(NONE) NODIFF
+    FLAGS(DL_F_METRIC)                                                                                                 \
+    PROMOTE(NONE)                                                                                                      \
+    NODIFF SAMPLES("n:2[20] n:2[20]; n:4[20] n:4[20] average=macro; n:4[20] n:4[20] average=micro; "                   \
+                   "n:4[20] n:4[20] average=weighted; n:4[20] n:4[20] average=none; n:9[6] n:9[6] average=macro")
 #define SPREAD                                                                                                         \
     IN(1, 1, "input")                                                                                                  \
-    FAMILY(SPREAD)                                                                                                     \
     ATTRS(A(dim, INTS, "none", "dimensions; none: all") A(correction, INT, "1", "subtracted from n")                   \
               A(keepdim, BOOL, "false", "keep reduced dimensions with size 1"))                                        \
     ORDER("input", "dim") PROMOTE(FLOAT)
@@ -51,12 +88,10 @@
     IN(1, 1, "input")                                                                                                  \
     FAMILY(TRIANGLE)                                                                                                   \
     ATTRS(A(diagonal, INT, "0", "above (positive) or below the main one")) INFER(triangle) BATCH(trailing)
-#define WINDOW                                                                                                         \
-    IN(0, 0)                                                                                                           \
-    FAMILY(WINDOW)                                                                                                     \
-    ATTRS(A(window_length, INT, "", "how many numbers") A(                                                             \
-        periodic, BOOL, "true", "the next number would be the first; false: both ends are alike") CREATE_ATTRS)        \
-    FLAGS(DL_F_CREATE) NODIFF
+#define WINDOW_ATTRS                                                                                                   \
+    A(window_length, INT, "", "how many numbers")                                                                      \
+    A(periodic, BOOL, "true", "the next number would be the first; false: both ends are alike") CREATE_ATTRS
+#define WINDOW IN(0, 0) FAMILY(WINDOW) ATTRS(WINDOW_ATTRS) FLAGS(DL_F_CREATE) NODIFF
 #define CREATE_ATTRS                                                                                                   \
     A(dtype, DTYPE, "none", "dtype of the result")                                                                     \
     A(device, DEVICE, "none", "device of the result; none: the current one")
