@@ -29,6 +29,9 @@ dl_status dl_first_error_raise(const dl_first_error *f);
 /* An argument is NULL: the failure of the call that gave it stays recorded, else this one is. Returns the code. */
 dl_status dl_fail_null(const char *what);
 
+/* A parameter that a function has for its type alone: int index DL_UNUSED. */
+#define DL_UNUSED __attribute__((unused))
+
 /* The statement that this thread runs, see dl_source_set. */
 dl_source dl_source_get(void);
 

@@ -1,5 +1,8 @@
-/* What ends with the block it stands in, on every path out of it: modes are restored, references released. */
+/* What ends with the block it stands in, on every path out of it: modes are restored, memory and references released;
+ * and references to objects that are counted. */
 #pragma once
+
+#include <stdlib.h>
 
 #include "core/interrupt.h"
 
@@ -9,6 +12,7 @@ static inline void dl_scope_error(const dl_error *former) { dl_error_put(former)
 static inline void dl_scope_tensor(dl_tensor *const *t) {
     if (*t) dl_unref(*t);
 }
+static inline void dl_scope_free(void *p) { free(*(void **)p); }
 
 #define DL_SCOPE(end) __attribute__((cleanup(end), unused))
 /* In the rest of the block gradients are recorded (1) or not (0). */
@@ -21,3 +25,12 @@ static inline void dl_scope_tensor(dl_tensor *const *t) {
     dl_error_take(&dl_former_error)
 /* DL_OWNED dl_tensor *t = ..., *u = ...: the block owns the references. */
 #define DL_OWNED DL_SCOPE(dl_scope_tensor)
+/* DL_FREED char *p = ..., *q = ...: the block owns the memory. */
+#define DL_FREED DL_SCOPE(dl_scope_free)
+
+/* type_ref of the public header: one reference more. NULL passes. */
+#define DL_REF_FUNCTION(type)                                                                                          \
+    type *type##_ref(type *o) {                                                                                        \
+        if (o) __atomic_add_fetch(&o->refs, 1, __ATOMIC_RELAXED);                                                      \
+        return o;                                                                                                      \
+    }

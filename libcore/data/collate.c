@@ -172,10 +172,7 @@ dl_collate *dl_collate_new(dl_collate_fn *fn, void *ctx, void (*release)(void *c
     return c;
 }
 
-dl_collate *dl_collate_ref(dl_collate *c) {
-    if (c) __atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED);
-    return c;
-}
+DL_REF_FUNCTION(dl_collate)
 
 void dl_collate_unref(dl_collate *c) {
     if (!c || __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL)) return;

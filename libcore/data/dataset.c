@@ -156,10 +156,7 @@ dl_dataset *dl_data_new(const char *name) {
     return d;
 }
 
-dl_dataset *dl_dataset_ref(dl_dataset *d) {
-    if (d) __atomic_add_fetch(&d->refs, 1, __ATOMIC_RELAXED);
-    return d;
-}
+DL_REF_FUNCTION(dl_dataset)
 
 void dl_dataset_unref(dl_dataset *d) {
     if (!d || __atomic_sub_fetch(&d->refs, 1, __ATOMIC_ACQ_REL)) return;
@@ -307,10 +304,8 @@ dl_status dl_dataset_gather(dl_dataset *d, dl_split split, const long *index, lo
         if (index[i] < -have || index[i] >= have)
             return dl_fail(DL_ERR_INDEX, "there is no sample %ld in the %s split of '%s', which has %ld", index[i],
                            split == DL_TEST ? "test" : "train", d->name, have);
-    long *from_start = dl_data_alloc(n, sizeof *index);
+    DL_FREED long *from_start = dl_data_alloc(n, sizeof *index);
     if (!from_start) return dl_failed();
     for (long i = 0; i < n; i++) from_start[i] = index[i] < 0 ? index[i] + have : index[i];
-    dl_status st = dl_data_collate(d, split == DL_TEST, from_start, n, x, y);
-    free(from_start);
-    return st;
+    return dl_data_collate(d, split == DL_TEST, from_start, n, x, y);
 }

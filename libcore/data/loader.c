@@ -5,6 +5,7 @@
  * do not depend on the number of threads or their timing. A seek begins a new generation: batches of older ones are
  * dropped when they are ready. */
 #include "data/data.h"
+#include "core/scope.h"
 #include "data/sampler.h"
 #include "data/transforms/transform.h"
 
@@ -262,10 +263,7 @@ dl_loader *dl_loader_new(dl_dataset *d, dl_split split, const dl_loader_spec *sp
     return NULL;
 }
 
-dl_loader *dl_loader_ref(dl_loader *l) {
-    if (l) __atomic_add_fetch(&l->refs, 1, __ATOMIC_RELAXED);
-    return l;
-}
+DL_REF_FUNCTION(dl_loader)
 
 void dl_loader_free(dl_loader *l) {
     if (!l || __atomic_sub_fetch(&l->refs, 1, __ATOMIC_ACQ_REL)) return;

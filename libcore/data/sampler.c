@@ -1,5 +1,6 @@
 /* Samplers: which samples an epoch has, and in what order. All draws depend on seed and epoch alone. */
 #include "data/sampler.h"
+#include "core/scope.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -79,10 +80,7 @@ dl_sampler *dl_sampler_sequence(const long *index, long n, int shuffle) {
     return NULL;
 }
 
-dl_sampler *dl_sampler_ref(dl_sampler *s) {
-    if (s) __atomic_add_fetch(&s->refs, 1, __ATOMIC_RELAXED);
-    return s;
-}
+DL_REF_FUNCTION(dl_sampler)
 
 void dl_sampler_unref(dl_sampler *s) {
     if (!s || __atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL)) return;
@@ -179,7 +177,8 @@ static void weighted_again(const dl_sampler *s, dl_draw *r, long n, long *order)
 /* Draws one after another from those that are left, whose weights a Fenwick tree adds up: node i (from 1) has the
  * sum of the i & -i weights up to it. */
 static dl_status weighted_once(const dl_sampler *s, dl_draw *r, long n, long *order) {
-    double *tree = dl_data_alloc(s->n + 1, sizeof *tree), *left = tree ? dl_data_alloc(s->n, sizeof *left) : NULL;
+    DL_FREED double *tree = dl_data_alloc(s->n + 1, sizeof *tree),
+                    *left = tree ? dl_data_alloc(s->n, sizeof *left) : NULL;
     long top = 1;
     while (2 * top <= s->n) top *= 2;
     for (long i = 1; left && i <= s->n; i++) {
@@ -200,10 +199,7 @@ static dl_status weighted_once(const dl_sampler *s, dl_draw *r, long n, long *or
         for (long j = i + 1; j <= s->n; j += j & -j) tree[j] -= left[i];
         left[i] = 0;
     }
-    dl_status st = left ? DL_OK : dl_failed();
-    free(tree);
-    free(left);
-    return st;
+    return left ? DL_OK : dl_failed();
 }
 
 typedef struct placed {

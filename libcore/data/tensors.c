@@ -127,8 +127,7 @@ dl_dataset *dl_dataset_from(dl_tensor *x, dl_tensor *y, dl_tensor *test_x, dl_te
     return NULL;
 }
 
-dl_status dl_open_tensor(const dl_data_args *a, dl_dataset *d) {
-    (void)a, (void)d;
+dl_status dl_open_tensor(const dl_data_args *a DL_UNUSED, dl_dataset *d DL_UNUSED) {
     return dl_fail_hint(DL_ERR_TYPE, "call dl_dataset_from(x, y, test_x, test_y, name)",
                         "dataset 'tensor' is made of tensors, which options cannot carry");
 }

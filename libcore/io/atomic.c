@@ -2,6 +2,7 @@
  * one without a lock was left behind by a process that was killed, and the next writer in that folder removes it. */
 #define _GNU_SOURCE /* sync_file_range */
 #include "io/atomic.h"
+#include "core/scope.h"
 #include "core/interrupt.h"
 #include "io/nearest_file.h"
 
@@ -43,10 +44,8 @@ static char *resolve(const char *path) {
 }
 
 static int open_folder(const char *path) {
-    char *dir = strndup(path, folder_length(path));
-    int fd = dir ? open(*dir ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    free(dir);
-    return fd;
+    DL_FREED char *dir = strndup(path, folder_length(path));
+    return dir ? open(*dir ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 }
 
 /* ---------------------------------------------------------------- what killed writers left */

@@ -1,6 +1,7 @@
 /* Safetensors: 8 bytes with the length of a JSON header, the header, then the tensors' bytes without gaps.
  * Format: https://huggingface.co/docs/safetensors. What is not exactly so is refused with the reason. */
 #include "io/safetensors.h"
+#include "core/scope.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -398,11 +399,9 @@ out:
 static dl_status write_tensor(dl_atomic *a, dl_tensor *t) {
     size_t bytes = (size_t)dl_numel(t) * dl_esize(t);
     if (dl_is_contiguous(t) && dl_device_of(t) == 0) return dl_atomic_write(a, dl_data(t), bytes);
-    void *copy = dl_element_copy(t, &bytes);
+    DL_FREED void *copy = dl_element_copy(t, &bytes);
     if (!copy) return dl_failed();
-    dl_status st = dl_atomic_write(a, copy, bytes);
-    free(copy);
-    return st;
+    return dl_atomic_write(a, copy, bytes);
 }
 
 dl_status dl_safetensors_write(const char *path, long n, const char *const *names, dl_tensor *const *tensors,

@@ -262,12 +262,10 @@ static dl_tensor_file *from_archive(storages *s, int device) {
     }
     s->prefix = strlen(m->name) - strlen("data.pkl");
     if (look_around(s) != DL_OK) return NULL;
-    uint8_t *p = read_whole(s->z, m);
+    DL_FREED uint8_t *p = read_whole(s->z, m);
     if (!p) return NULL;
     dl_pickle_reader r = {.name = s->in->name, .device = device, .storage = archived, .ctx = s};
-    dl_tensor_file *f = dl_pickle_read(&r, p, (size_t)m->size, dl_format_name(DL_FORMAT_TORCH));
-    free(p);
-    return f;
+    return dl_pickle_read(&r, p, (size_t)m->size, dl_format_name(DL_FORMAT_TORCH));
 }
 
 /* ---------------------------------------------------------------- before 1.6

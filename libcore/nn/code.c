@@ -1,5 +1,6 @@
 /* Nets whose forward is a function of the caller, and the packs of tensors that go into them and come out. */
 #include "core/mix.h"
+#include "core/scope.h"
 #include "nn/layers.h"
 
 #include <stdio.h>
@@ -44,10 +45,7 @@ dl_pack *dl_pack_named(dl_tensor *const *t, int n, const char *const *names) {
 
 const char *dl_pack_name(const dl_pack *p, int i) { return p->names && i >= 0 && i < p->n ? p->names[i] : NULL; }
 
-dl_pack *dl_pack_ref(dl_pack *p) {
-    if (p) __atomic_add_fetch(&p->refs, 1, __ATOMIC_RELAXED);
-    return p;
-}
+DL_REF_FUNCTION(dl_pack)
 
 void dl_pack_unref(dl_pack *p) {
     if (!p || __atomic_sub_fetch(&p->refs, 1, __ATOMIC_ACQ_REL)) return;
@@ -133,10 +131,7 @@ dl_code *dl_code_new(dl_code_spec spec) {
     return c;
 }
 
-dl_code *dl_code_ref(dl_code *c) {
-    if (c) __atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED);
-    return c;
-}
+DL_REF_FUNCTION(dl_code)
 
 void dl_code_unref(dl_code *c) {
     if (!c || __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL)) return;
@@ -179,8 +174,7 @@ void dl_module_references(dl_module *m, dl_part_fn *part, dl_code_fn *code, void
 /* ---------------------------------------------------------------- parameters and buffers of a net itself */
 
 /* The size that a shape may name `in`: the last dimension of the input. */
-long dl_layer_param_input(const dl_module *m, const dl_tensor *x) {
-    (void)m;
+long dl_layer_param_input(const dl_module *m DL_UNUSED, const dl_tensor *x) {
     return x->ndim ? x->shape[x->ndim - 1] : 1;
 }
 
@@ -197,8 +191,7 @@ bool dl_param_is_sized(const dl_module *m) {
     return n == k && !memcmp(one, two, sizeof one);
 }
 
-long dl_layer_param_stored(const dl_module *m, int slot, const dl_tensor *t) {
-    (void)slot;
+long dl_layer_param_stored(const dl_module *m, int slot DL_UNUSED, const dl_tensor *t) {
     dl_module *to = (dl_module *)m; /* a shape that a file holds needs no input */
     if (m->inputs.n && dl_part_fits(m, t) != DL_OK) return -1;
     to->inputs.n = 1, to->inputs.in[0].ndim = t->ndim;
@@ -222,8 +215,7 @@ dl_status dl_layer_param_build(dl_module *m, long size) {
 
 dl_status dl_layer_param_check(dl_module *m) { return dl_init_check(dl_m_opt(m, "init")->u.s); }
 
-dl_tensor *dl_layer_param(dl_module *m, dl_tensor *x) {
-    (void)x;
+dl_tensor *dl_layer_param(dl_module *m, dl_tensor *x DL_UNUSED) {
     return dl_fail(DL_ERR_TYPE, "'%s' is a tensor of a net, not a layer", m->path ? m->path : "param"), NULL;
 }
 

@@ -264,8 +264,7 @@ static dl_status not_trained(const char *what) {
 
 /* Weights of another net that a layer's function uses are not part of the net that runs: they would collect gradients
  * and not be trained. Fixed weights, and passes that are not recorded, are allowed. */
-static dl_status check_weight(void *ctx, dl_tensor *leaf) {
-    (void)ctx;
+static dl_status check_weight(void *ctx DL_UNUSED, dl_tensor *leaf) {
     bool yes = true;
     if (leaf->weight) DL_TRY(is_own(leaf, &yes));
     if (yes) return DL_OK;
@@ -502,11 +501,9 @@ dl_pack *dl_module_call(dl_module *m, dl_pack *in) {
     passing now = {m, in, NULL}, *former = passed;
     const dl_tensor *outer = no_tensor;
     passed = own ? &now : NULL, no_tensor = none;
-    dl_tensor *y = dl_module_forward(m, x);
+    DL_OWNED dl_tensor *y = dl_module_forward(m, x);
     passed = former, no_tensor = outer;
-    dl_pack *out = own || !y ? now.out : dl_pack_new(&y, 1, NULL, NULL);
-    dl_unref(y);
-    return out;
+    return own || !y ? now.out : dl_pack_new(&y, 1, NULL, NULL);
 }
 
 const char *const *dl_module_arguments(const dl_module *m) { return m->row->call ? m->row->inputs : NULL; }

@@ -107,12 +107,9 @@ static double kaiming(const start *s, fans f) {
     return gain / sqrt(is(s, "mode", "fan_out") ? f.out : f.in);
 }
 
-#define FILL(name) static dl_status init_##name(dl_tensor *t, const start *s, fans f)
+#define FILL(name) static dl_status init_##name(dl_tensor *t, const start *s DL_UNUSED, fans f DL_UNUSED)
 #define FILL_PLAIN(name, call)                                                                                         \
-    FILL(name) {                                                                                                       \
-        (void)s, (void)f;                                                                                              \
-        return call;                                                                                                   \
-    }
+    FILL(name) { return call; }
 FILL_PLAIN(default, fill_uniform(t, 1 / sqrt(f.in)))
 FILL_PLAIN(kaiming_uniform, fill_uniform(t, sqrt(3) * kaiming(s, f)))
 FILL_PLAIN(kaiming_normal, fill_normal(t, kaiming(s, f)))
@@ -125,7 +122,6 @@ FILL_PLAIN(ones, put(t, dl_scalar_f(1)))
 
 /* The middle of [a, b) is 0 for the default: the numbers are those of a bound. */
 FILL(uniform) {
-    (void)f;
     double a = opt(s, "a"), b = opt(s, "b"), *v;
     if (a == -b) return fill_uniform(t, b);
     if ((v = draw(t, true)))
@@ -305,9 +301,7 @@ dl_status dl_init_fill(dl_tensor *t, const char *text, double arg) {
     if (!strcmp(text, "constant")) return put(t, dl_scalar_f(arg));
     if (!strcmp(text, "bound")) return fill_uniform(t, arg);
     if (!strcmp(text, "deviation")) return fill_normal(t, arg);
-    start *s = dl_parse_call(text, make_start);
+    DL_FREED start *s = dl_parse_call(text, make_start);
     if (!s) return dl_failed();
-    dl_status st = ((const init_row *)s->kind)->fill(t, s, fans_of(t));
-    free(s);
-    return st;
+    return ((const init_row *)s->kind)->fill(t, s, fans_of(t));
 }

@@ -348,10 +348,7 @@ dl_tensor *dl_layer_instancenorm(dl_module *m, dl_tensor *x) {
 dl_status dl_layer_prelu_check(dl_module *m) { return check_positive(m, "num_parameters"); }
 
 /* Its size does not follow from its input. */
-long dl_layer_prelu_input(const dl_module *m, const dl_tensor *x) {
-    (void)x;
-    return dl_m_int(m, "num_parameters");
-}
+long dl_layer_prelu_input(const dl_module *m, const dl_tensor *x DL_UNUSED) { return dl_m_int(m, "num_parameters"); }
 
 long dl_layer_prelu_stored(const dl_module *m, int slot, const dl_tensor *t) {
     long n = stored_size(m, slot, t, 1, 0), want = dl_m_int(m, "num_parameters");
@@ -526,8 +523,7 @@ dl_status dl_layer_embedding_check(dl_module *m) {
     return dl_fail(DL_ERR_VALUE, "layer %s: padding_idx %ld is none of the %ld rows", m->row->kind.name, pad->u.i, n);
 }
 
-long dl_layer_embedding_input(const dl_module *m, const dl_tensor *x) {
-    (void)x;
+long dl_layer_embedding_input(const dl_module *m, const dl_tensor *x DL_UNUSED) {
     return dl_m_int(m, "num_embeddings");
 }
 

@@ -56,10 +56,7 @@ dl_status dl_layer_unknown(const char *name) {
 
 /* ---------------------------------------------------------------- layers with functions of their own */
 
-dl_tensor *dl_layer_identity(dl_module *m, dl_tensor *x) {
-    (void)m;
-    return dl_ref(x);
-}
+dl_tensor *dl_layer_identity(dl_module *m DL_UNUSED, dl_tensor *x) { return dl_ref(x); }
 
 dl_status dl_layer_dropout_check(dl_module *m) {
     double p = dl_m_float(m, "p");

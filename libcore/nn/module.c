@@ -23,17 +23,13 @@ dl_module *dl_module_new(const dl_layer_row *row, dl_optval *opt) {
     return m;
 }
 
-dl_module *dl_module_ref(dl_module *m) {
-    if (m) __atomic_add_fetch(&m->refs, 1, __ATOMIC_RELAXED);
-    return m;
-}
+DL_REF_FUNCTION(dl_module)
 
 static void release_origin(dl_origin *o) {
     if (o && !__atomic_sub_fetch(&o->refs, 1, __ATOMIC_ACQ_REL)) free(o);
 }
 
-static dl_status take_origin(void *ctx, dl_module *m, const char *path) {
-    (void)path;
+static dl_status take_origin(void *ctx, dl_module *m, const char *path DL_UNUSED) {
     if (m->origin) return DL_OK;
     m->origin = ctx;
     __atomic_add_fetch(&m->origin->refs, 1, __ATOMIC_RELAXED);
@@ -173,8 +169,7 @@ const char *dl_module_path_of(const dl_module *m, const dl_module *part, char bu
     return NULL;
 }
 
-static dl_status set_path(void *ctx, dl_module *m, const char *path) {
-    (void)ctx;
+static dl_status set_path(void *ctx DL_UNUSED, dl_module *m, const char *path) {
     return m->path || !*path ? DL_OK : dl_module_set_path(m, strdup(path));
 }
 
@@ -239,8 +234,7 @@ dl_status dl_module_set_tensor(dl_module *m, const char *path, dl_tensor *value)
     return here ? dl_assign(t, here) : dl_failed();
 }
 
-static dl_status see_built(void *ctx, dl_module *m, const char *path) {
-    (void)path;
+static dl_status see_built(void *ctx, dl_module *m, const char *path DL_UNUSED) {
     *(int *)ctx &= m->built;
     return DL_OK;
 }
@@ -303,8 +297,7 @@ dl_status dl_module_check_built(dl_module *m) {
                         "layer %s of net %s has no weights yet: it was never called", b.missing, dl_module_name(m));
 }
 
-static dl_status see_forward(void *ctx, dl_module *m, const char *path) {
-    (void)path;
+static dl_status see_forward(void *ctx, dl_module *m, const char *path DL_UNUSED) {
     *(bool *)ctx |= m->code && m->code->is.forward;
     return DL_OK;
 }
@@ -316,8 +309,7 @@ bool dl_module_has_forward(dl_module *m) {
 }
 
 /* The first layer with weights ends the visit. */
-static dl_status see_indices(void *ctx, dl_module *m, const char *path) {
-    (void)path;
+static dl_status see_indices(void *ctx, dl_module *m, const char *path DL_UNUSED) {
     if (!m->row->build || m->row->flags & DL_L_BODY) return DL_OK;
     *(bool *)ctx = m->row->flags & DL_L_INDICES;
     return DL_ERR_STATE;
@@ -329,8 +321,7 @@ dl_dtype dl_module_takes(const dl_module *m) {
     return indices ? DL_I64 : DL_F32;
 }
 
-static dl_status set_training(void *ctx, dl_module *m, const char *path) {
-    (void)path;
+static dl_status set_training(void *ctx, dl_module *m, const char *path DL_UNUSED) {
     m->training = *(int *)ctx;
     return DL_OK;
 }

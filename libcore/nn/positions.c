@@ -49,8 +49,7 @@ long dl_layer_positionalembedding_input(const dl_module *m, const dl_tensor *x) 
     return places_of(m, x) < 0 ? -1 : x->shape[x->ndim - 1];
 }
 
-long dl_layer_positionalembedding_stored(const dl_module *m, int slot, const dl_tensor *t) {
-    (void)slot;
+long dl_layer_positionalembedding_stored(const dl_module *m, int slot DL_UNUSED, const dl_tensor *t) {
     if (t->ndim == 2 && t->shape[0] == dl_m_int(m, "max_len")) return t->shape[1];
     dl_fail(DL_ERR_SHAPE, "layer %s: its weight has shape [%ld,size], not %s", m->row->kind.name,
             dl_m_int(m, "max_len"), dl_shape_of(t));

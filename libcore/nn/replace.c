@@ -1,5 +1,6 @@
 /* Changing a net that is there: another layer in the place of one, and calls with other tensors than its own. */
 #include <stdio.h>
+#include "core/scope.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,10 +39,9 @@ typedef struct leaving {
     dl_module *net, *part;
 } leaving;
 
-static dl_status release_tie(void *ctx, dl_module *m, const char *path) {
+static dl_status release_tie(void *ctx, dl_module *m, const char *path DL_UNUSED) {
     const leaving *l = ctx;
     char buf[DL_PATH_MAX];
-    (void)path;
     if (!m->tie_owner || !dl_module_path_of(l->part, m->tie_owner, buf) || dl_module_path_of(l->net, m->tie_owner, buf))
         return DL_OK;
     dl_module_unref(m->tie_owner);
@@ -98,9 +98,8 @@ typedef struct swap {
 } swap;
 
 /* Each slot that has a tensor's own gets the other: shared ones as well. */
-static dl_status swap_in(void *ctx, dl_module *m, const char *path) {
+static dl_status swap_in(void *ctx, dl_module *m, const char *path DL_UNUSED) {
     const swap *w = ctx;
-    (void)path;
     for (int i = 0; i < DL_LAYER_TENSORS; i++)
         for (long k = 0; m->tensor[i] && k < w->n; k++) {
             if (m->tensor[i] != w->s[k].own) continue;
@@ -147,7 +146,7 @@ static dl_status find_stand_in(dl_module *m, const char *path, dl_tensor *t, sta
 dl_pack *dl_module_call_with(dl_module *m, const char *const *paths, dl_tensor *const *tensors, long n, dl_pack *in) {
     if (!m) return dl_fail_null("the net"), NULL;
     if (dl_module_check_built(m)) return NULL;
-    stand_in *s = malloc((size_t)(n + 1) * sizeof *s);
+    DL_FREED stand_in *s = malloc((size_t)(n + 1) * sizeof *s);
     if (!s) return dl_fail(DL_ERR_MEMORY, "no memory for the tensors of a call"), NULL;
     dl_status st = DL_OK;
     long used = 0;
@@ -159,7 +158,5 @@ dl_pack *dl_module_call_with(dl_module *m, const char *const *paths, dl_tensor *
                 st = dl_fail(DL_ERR_NAME, "two tensors are given for %s, which shares its values", paths[i]);
         used += !own;
     }
-    dl_pack *out = st == DL_OK ? call_with(m, s, used, in) : NULL;
-    free(s);
-    return out;
+    return st == DL_OK ? call_with(m, s, used, in) : NULL;
 }

@@ -146,9 +146,8 @@ typedef struct target {
     int dtype, device;
 } target;
 
-static dl_status move_module(void *ctx, dl_module *m, const char *path) {
+static dl_status move_module(void *ctx, dl_module *m, const char *path DL_UNUSED) {
     const target *to = ctx;
-    (void)path;
     if (to->dtype >= 0) m->dtype = to->dtype;
     if (to->device >= 0) m->device = to->device;
     for (int i = 0; i < DL_LAYER_TENSORS; i++)

@@ -1,6 +1,7 @@
 /* What each layer of a net makes and costs: zeros run through it while gradients are recorded, and the nodes of a layer
  * give its cost. */
 #include <stdlib.h>
+#include "core/scope.h"
 #include <string.h>
 
 #include "autograd/tape.h"
@@ -48,11 +49,8 @@ static double flops_of(const dl_node *n) {
     if (n->op->flags & DL_F_VIEW) return 0;
     if (!n->op->flops) return n->nout ? elements(&n->meta[n->nin]) : 0;
     size_t all = (size_t)(n->nin + n->nout);
-    dl_tensor *t = malloc(all * sizeof *t), **at = malloc(all * sizeof *at);
-    double flops = t && at ? count_flops(n, t, at) : 0;
-    free(t);
-    free(at);
-    return flops;
+    DL_FREED dl_tensor *t = malloc(all * sizeof *t), **at = malloc(all * sizeof *at);
+    return t && at ? count_flops(n, t, at) : 0;
 }
 
 static double bytes_of(const dl_node *n) {

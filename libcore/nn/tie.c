@@ -51,10 +51,7 @@ static dl_status resolve(const search *s, dl_module *m, int depth) {
     return not_found(s, m, "that layer has no such parameter");
 }
 
-static dl_status find_tie(void *ctx, dl_module *m, const char *path) {
-    (void)path;
-    return resolve(ctx, m, 0);
-}
+static dl_status find_tie(void *ctx, dl_module *m, const char *path DL_UNUSED) { return resolve(ctx, m, 0); }
 
 dl_status dl_module_find_ties(dl_module *m, bool last) {
     search s = {m, last};

@@ -122,8 +122,7 @@ dl_status dl_layer_decoder_parts(dl_module *m) {
 }
 
 /* All matrices of a whole transformer start so. */
-static dl_status start_matrix(void *ctx, dl_module *m, const char *path) {
-    (void)ctx, (void)path;
+static dl_status start_matrix(void *ctx DL_UNUSED, dl_module *m, const char *path DL_UNUSED) {
     if (strcmp(m->row->kind.name, "linear")) return DL_OK;
     dl_optval *init = &m->opt[dl_option_find(&m->row->kind, "init")];
     strcpy(init->u.s, "xavier_uniform");

@@ -151,8 +151,6 @@ dl_status dl_clip_grad_value(dl_tensor *const *params, long n, double max) {
     if (!(max > 0)) return dl_fail(DL_ERR_VALUE, "gradients are limited to a positive value, not %g", max);
     DL_SCOPED_INTERRUPT_HOLD(1);
     long count;
-    dl_tensor **grad = grads_of(params, n, &count);
-    dl_status st = grad ? dl_grads_clamp(grad, count, max) : dl_failed();
-    free(grad);
-    return st;
+    DL_FREED dl_tensor **grad = grads_of(params, n, &count);
+    return grad ? dl_grads_clamp(grad, count, max) : dl_failed();
 }

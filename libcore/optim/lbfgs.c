@@ -330,12 +330,10 @@ static dl_status give(dl_state_fn *fn, void *ctx, const char *name, dl_tensor *t
 }
 
 static dl_tensor *stacked(const lbfgs *l, bool steps) {
-    dl_tensor **part = calloc((size_t)l->n, sizeof *part);
+    DL_FREED dl_tensor **part = calloc((size_t)l->n, sizeof *part);
     if (!part) return dl_fail(DL_ERR_MEMORY, "no memory for the state of lbfgs"), NULL;
     for (int i = 0; i < l->n; i++) part[i] = steps ? l->pair[i].s : l->pair[i].y;
-    dl_tensor *all = dl_stack(part, l->n, 0);
-    free(part);
-    return all;
+    return dl_stack(part, l->n, 0);
 }
 
 /* The numbers, and once there was a step: direction, gradient; then steps and changes of the gradient, [n, elements].

@@ -58,10 +58,7 @@ static void *make(const char *kind, const dl_arg *args, int nargs) { return dl_o
 
 dl_optimizer *dl_optimizer_parse(const char *text) { return dl_parse_call(text, make); }
 
-dl_optimizer *dl_optimizer_ref(dl_optimizer *o) {
-    if (o) __atomic_add_fetch(&o->refs, 1, __ATOMIC_RELAXED);
-    return o;
-}
+DL_REF_FUNCTION(dl_optimizer)
 
 void dl_optimizer_unref(dl_optimizer *o) {
     if (!o || __atomic_sub_fetch(&o->refs, 1, __ATOMIC_ACQ_REL)) return;

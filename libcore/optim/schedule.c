@@ -1,5 +1,6 @@
 /* Schedules: the learning rate as a function of the step or the epoch. */
 #include <math.h>
+#include "core/scope.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,20 +40,15 @@ static bool opt_is(const dl_schedule *s, const char *name, const char *word) {
     return !strcmp(dl_option(&s->row->kind, s->val, name)->u.s, word);
 }
 
-static double f_constant(const dl_schedule *s, double t, double base) {
-    (void)base;
+static double f_constant(const dl_schedule *s, double t, double base DL_UNUSED) {
     return t < opt_i(s, "until") ? opt_f(s, "factor") : 1;
 }
 
-static double f_step(const dl_schedule *s, double t, double base) {
-    (void)base;
+static double f_step(const dl_schedule *s, double t, double base DL_UNUSED) {
     return pow(opt_f(s, "gamma"), floor(t / opt_i(s, "step_size")));
 }
 
-static double f_exponential(const dl_schedule *s, double t, double base) {
-    (void)base;
-    return pow(opt_f(s, "gamma"), t);
-}
+static double f_exponential(const dl_schedule *s, double t, double base DL_UNUSED) { return pow(opt_f(s, "gamma"), t); }
 
 /* The share of the way to `steps`, at most 1. */
 static double share(const dl_schedule *s, double t) { return fmin(t / opt_i(s, "steps"), 1); }
@@ -87,14 +83,12 @@ static double f_wsd(const dl_schedule *s, double t, double base) {
                      base);
 }
 
-static double f_linear(const dl_schedule *s, double t, double base) {
-    (void)base;
+static double f_linear(const dl_schedule *s, double t, double base DL_UNUSED) {
     double from = opt_f(s, "start");
     return from + (opt_f(s, "end") - from) * share(s, t);
 }
 
-static double f_warmup(const dl_schedule *s, double t, double base) {
-    (void)base;
+static double f_warmup(const dl_schedule *s, double t, double base DL_UNUSED) {
     return fmin((t + 1) / opt_i(s, "steps"), 1);
 }
 
@@ -103,8 +97,7 @@ static double f_polynomial(const dl_schedule *s, double t, double base) {
 }
 
 /* Smith, Topin: Super-convergence (2018), as PyTorch's OneCycleLR. */
-static double f_onecycle(const dl_schedule *s, double t, double base) {
-    (void)base;
+static double f_onecycle(const dl_schedule *s, double t, double base DL_UNUSED) {
     double last = opt_i(s, "steps") - 1, peak = opt_f(s, "pct_start") * (last + 1) - 1;
     double from = 1 / opt_f(s, "div_factor"), lowest = from / opt_f(s, "final_div_factor");
     bool three = dl_option_i(&s->row->kind, s->val, "three_phase");
@@ -116,23 +109,18 @@ static double f_onecycle(const dl_schedule *s, double t, double base) {
     return opt_is(s, "anneal_strategy", "cos") ? b + (a - b) * half_cosine(u) : a + (b - a) * u;
 }
 
-static double f_multistep(const dl_schedule *s, double t, double base) {
-    (void)base;
+static double f_multistep(const dl_schedule *s, double t, double base DL_UNUSED) {
     const dl_optval *m = dl_option(&s->row->kind, s->val, "milestones");
     int passed = 0;
     for (int i = 0; i < m->n; i++) passed += t >= (double)m->u.v[i];
     return pow(opt_f(s, "gamma"), passed);
 }
 
-static double f_plateau(const dl_schedule *s, double t, double base) {
-    (void)t;
+static double f_plateau(const dl_schedule *s, double t DL_UNUSED, double base) {
     double low = base > 0 ? opt_f(s, "min") / base : 0;
     return fmax(s->factor, low);
 }
-static double f_function(const dl_schedule *s, double t, double base) {
-    (void)s, (void)t, (void)base;
-    return 1;
-}
+static double f_function(const dl_schedule *s DL_UNUSED, double t DL_UNUSED, double base DL_UNUSED) { return 1; }
 
 static dl_status lr_chained(const dl_schedule *s, double base, long step, long epoch, double *lr) {
     *lr = base;
@@ -299,10 +287,7 @@ dl_schedule *dl_schedule_function(dl_schedule_fn *fn, void *ctx, void (*release)
     return s;
 }
 
-dl_schedule *dl_schedule_ref(dl_schedule *s) {
-    if (s) __atomic_add_fetch(&s->refs, 1, __ATOMIC_RELAXED);
-    return s;
-}
+DL_REF_FUNCTION(dl_schedule)
 
 void dl_schedule_unref(dl_schedule *s) {
     if (!s || __atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL)) return;

@@ -142,8 +142,7 @@ dl_status dl_db_end(sqlite3 *db, dl_status st) {
     return st;
 }
 
-static int try_again(void *unused, int times) {
-    (void)unused;
+static int try_again(void *unused DL_UNUSED, int times) {
     if (times >= DL_DB_BUSY_MS * 1000L / DL_DB_POLL_US) return 0;
     usleep(DL_DB_POLL_US);
     return 1;

@@ -35,8 +35,7 @@ static void find_place(const char *written, const char *path, char full[PATH_MAX
 }
 
 /* A store that cannot note it must not keep the file from being written: it warns by itself. */
-static void note(void *ctx, const char *written, const char *path) {
-    (void)ctx;
+static void note(void *ctx DL_UNUSED, const char *written, const char *path) {
     char sha[65], full[PATH_MAX];
     int64_t bytes = 0;
     dl_store *s = saving.run->store;

@@ -5,8 +5,8 @@
 #include "track/query.h"
 
 /* Authorizer: allows reading only, and no other files. */
-static int allow(void *ctx, int action, const char *a, const char *b, const char *db, const char *trigger) {
-    (void)ctx, (void)db, (void)trigger;
+static int allow(void *ctx DL_UNUSED, int action, const char *a, const char *b, const char *db DL_UNUSED,
+                 const char *trigger DL_UNUSED) {
     static const char *const pragmas[] = {"table_info", "table_xinfo",     "table_list",       "index_list",
                                           "index_info", "index_xinfo",     "foreign_key_list", "database_list",
                                           "page_count", "user_version",    "integrity_check",  "quick_check",
@@ -24,15 +24,11 @@ static int allow(void *ctx, int action, const char *a, const char *b, const char
     }
 }
 
-static int interrupted(void *ctx) {
-    (void)ctx;
-    return dl_interrupt_get();
-}
+static int interrupted(void *ctx DL_UNUSED) { return dl_interrupt_get(); }
 
 /* sha256(DATA): in hex, as artifacts are named. */
-static void sha256(sqlite3_context *x, int n, sqlite3_value **v) {
+static void sha256(sqlite3_context *x, int n DL_UNUSED, sqlite3_value **v) {
     char hex[65];
-    (void)n;
     const void *data = sqlite3_value_blob(v[0]);
     dl_sha256_hex(data ? data : "", (uint64_t)sqlite3_value_bytes(v[0]), hex);
     sqlite3_result_text(x, hex, 64, SQLITE_TRANSIENT);

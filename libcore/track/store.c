@@ -67,8 +67,7 @@ void dl_store_stats_get(dl_store *s, dl_store_stats *out) {
 
 /* ---------------------------------------------------------------- connections */
 
-static int on_commit(void *arg, sqlite3 *db, const char *schema, int pages) {
-    (void)db, (void)schema;
+static int on_commit(void *arg, sqlite3 *db DL_UNUSED, const char *schema DL_UNUSED, int pages) {
     ((dl_store *)arg)->wal_pages = pages;
     return SQLITE_OK;
 }

@@ -1,5 +1,6 @@
 /* Kernels of matmul and linear. */
 #include "cpu/runtime/gemm.h"
+#include "core/scope.h"
 #include "cpu/runtime/iter.h"
 #include "ops/rules/matmul.h"
 
@@ -107,12 +108,10 @@ static dl_status linear_float(dl_call *c) {
     dl_tensor *w = c->in[1], *bias = INPUT(c, LINEAR_BIAS), *y = c->out[0];
     dl_mat mx = {0}, my = {dl_ptr(y), w->shape[0], 1};
     long rows = 0;
-    dl_tensor *x = as_rows(c->in[0], &mx, &rows);
+    DL_OWNED dl_tensor *x = as_rows(c->in[0], &mx, &rows);
     if (!x) return dl_failed();
     if (bias) fill_rows(y, bias);
-    dl_status s = dl_cpu_gemm(y->dtype, rows, w->shape[0], w->shape[1], mx, dl_mat_transposed(matrix(w)), my, bias);
-    dl_unref(x);
-    return s;
+    return dl_cpu_gemm(y->dtype, rows, w->shape[0], w->shape[1], mx, dl_mat_transposed(matrix(w)), my, bias);
 }
 
 static dl_tensor *fresh_like(const dl_meta *m) { return dl_tensor_empty(m->ndim, m->shape, m->dtype, 0); }

@@ -11,9 +11,8 @@ static void *host_alloc(int index, size_t bytes) { return (void)index, dl_host_a
 static void host_release(int index, void *p, size_t bytes) { (void)index, dl_host_free(p, bytes); }
 
 /* In pieces that take some milliseconds, also when they come from a mapped file. */
-static dl_status copy(void *dst, int dst_device, const void *src, int src_device, size_t bytes) {
+static dl_status copy(void *dst, int dst_device DL_UNUSED, const void *src, int src_device DL_UNUSED, size_t bytes) {
     enum { PIECE = 1 << 22 };
-    (void)dst_device, (void)src_device;
     for (size_t at = 0; at < bytes; at += PIECE) {
         memcpy((char *)dst + at, (const char *)src + at, bytes - at < PIECE ? bytes - at : PIECE);
         if (bytes > PIECE) DL_TRY(dl_interrupt_check());
@@ -21,15 +20,13 @@ static dl_status copy(void *dst, int dst_device, const void *src, int src_device
     return DL_OK;
 }
 
-static dl_status describe(int index, char *text, int size) {
-    (void)index;
+static dl_status describe(int index DL_UNUSED, char *text, int size) {
     snprintf(text, (size_t)size, "%d thread%s", dl_threads(), dl_threads() == 1 ? "" : "s");
     return DL_OK;
 }
 
-static dl_status memory(int index, dl_device_memory *out) {
+static dl_status memory(int index DL_UNUSED, dl_device_memory *out) {
     size_t left = dl_memory_available().left, used = dl_host_bytes();
-    (void)index;
     *out = (dl_device_memory){.used = (long)used,
                               .peak = (long)dl_host_peak(),
                               .cached = (long)dl_host_cached(),
@@ -37,15 +34,13 @@ static dl_status memory(int index, dl_device_memory *out) {
     return DL_OK;
 }
 
-static dl_status empty_cache(int index) {
-    (void)index;
+static dl_status empty_cache(int index DL_UNUSED) {
     dl_host_empty_cache();
     return DL_OK;
 }
 
-static void *pinned(int index, size_t bytes) {
+static void *pinned(int index DL_UNUSED, size_t bytes) {
     void *p = calloc(1, bytes);
-    (void)index;
     if (!p) dl_fail(DL_ERR_MEMORY, "no memory for %zu bytes", bytes);
     return p;
 }

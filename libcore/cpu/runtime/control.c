@@ -42,9 +42,8 @@ static double count_right(const dl_tensor *scores, const dl_tensor *target) {
 
 /* ---------------------------------------------------------------- a step */
 
-dl_status dl_cpu_accumulate(int index, dl_control *c, const dl_accumulate *a) {
+dl_status dl_cpu_accumulate(int index DL_UNUSED, dl_control *c, const dl_accumulate *a) {
     double loss, right = 0;
-    (void)index;
     DL_TRY(dl_item_f(a->loss, &loss));
     if (a->output) {
         dl_dtype wide = a->output->dtype == DL_F64 ? DL_F64 : DL_F32;
@@ -83,9 +82,8 @@ dl_status dl_cpu_finish_step(int index, dl_control *c, const dl_finish_step *f) 
 }
 
 /* avg = avg * keep + p * (1 - keep), rounded as ops round it. */
-dl_status dl_cpu_average_weights(int index, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n,
-                                 double keep) {
-    (void)index;
+dl_status dl_cpu_average_weights(int index DL_UNUSED, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p,
+                                 int n, double keep) {
     if (c->group[0].halt != 0) return DL_OK;
     dl_tensor *k = dl_scalar_f(keep), *take = dl_scalar_f(1 - keep);
     dl_status st = k && take ? DL_OK : dl_failed();

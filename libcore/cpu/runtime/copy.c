@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-static void move_loop(long n, char **p, const long *s, void *arg) {
-    (void)s;
+static void move_loop(long n, char **p, const long *s DL_UNUSED, void *arg) {
     memcpy(p[0], p[1], (size_t)n * *(const size_t *)arg);
 }
 

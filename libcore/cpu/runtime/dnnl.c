@@ -4,14 +4,13 @@
 
 #ifndef DL_HAVE_DNNL
 
-dl_status dl_dnnl_conv_new(dl_dnnl_kind kind, const dl_conv *g, bool bias, dl_dnnl_conv **out) {
-    (void)kind, (void)g, (void)bias;
+dl_status dl_dnnl_conv_new(dl_dnnl_kind kind DL_UNUSED, const dl_conv *g DL_UNUSED, bool bias DL_UNUSED,
+                           dl_dnnl_conv **out) {
     return *out = NULL, DL_OK;
 }
 void dl_dnnl_conv_free(dl_dnnl_conv *c) { (void)c; }
-dl_status dl_dnnl_conv_run(dl_dnnl_conv *c, dl_tensor *image, dl_tensor *weight, dl_tensor *bias, dl_tensor *result,
-                           bool fresh_weight) {
-    (void)c, (void)image, (void)weight, (void)bias, (void)result, (void)fresh_weight;
+dl_status dl_dnnl_conv_run(dl_dnnl_conv *c DL_UNUSED, dl_tensor *image DL_UNUSED, dl_tensor *weight DL_UNUSED,
+                           dl_tensor *bias DL_UNUSED, dl_tensor *result DL_UNUSED, bool fresh_weight DL_UNUSED) {
     return dl_fail(DL_ERR_INTERNAL, "this build has no oneDNN");
 }
 

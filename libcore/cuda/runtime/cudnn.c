@@ -228,13 +228,12 @@ dl_status dl_dnn_run(dl_gpu *g, dl_dnn_plan *p, void *image, void *weight, void 
 #else
 
 /* A build without cuDNN's headers. */
-int dl_dnn_choices(dl_gpu *g, const dl_dnn_problem *p, dl_dnn_choice *out, int max) {
-    (void)g, (void)p, (void)out, (void)max;
+int dl_dnn_choices(dl_gpu *g DL_UNUSED, const dl_dnn_problem *p DL_UNUSED, dl_dnn_choice *out DL_UNUSED,
+                   int max DL_UNUSED) {
     return 0;
 }
 
-dl_dnn_plan *dl_dnn_plan_new(dl_gpu *g, const dl_dnn_problem *p, const dl_dnn_choice *c) {
-    (void)p, (void)c;
+dl_dnn_plan *dl_dnn_plan_new(dl_gpu *g, const dl_dnn_problem *p DL_UNUSED, const dl_dnn_choice *c DL_UNUSED) {
     dl_dnn_ready(g);
     return NULL;
 }
@@ -242,8 +241,8 @@ dl_dnn_plan *dl_dnn_plan_new(dl_gpu *g, const dl_dnn_problem *p, const dl_dnn_ch
 void dl_dnn_plan_free(dl_dnn_plan *p) { (void)p; }
 size_t dl_dnn_workspace(const dl_dnn_plan *p) { return (void)p, (size_t)0; }
 
-dl_status dl_dnn_run(dl_gpu *g, dl_dnn_plan *p, void *image, void *weight, void *result, void *workspace) {
-    (void)p, (void)image, (void)weight, (void)result, (void)workspace;
+dl_status dl_dnn_run(dl_gpu *g, dl_dnn_plan *p DL_UNUSED, void *image DL_UNUSED, void *weight DL_UNUSED,
+                     void *result DL_UNUSED, void *workspace DL_UNUSED) {
     return dl_dnn_ready(g);
 }
 

@@ -418,8 +418,7 @@ dl_status dl_dnn_attention_execute(dl_gpu *g, dl_dnn_attention_plan *plan, const
 #else
 
 /* A build without cuDNN's headers: there are none. */
-dl_dnn_attention_plan *dl_dnn_attention_new(dl_gpu *g, const dl_dnn_attention *p) {
-    (void)p;
+dl_dnn_attention_plan *dl_dnn_attention_new(dl_gpu *g, const dl_dnn_attention *p DL_UNUSED) {
     dl_dnn_ready(g);
     return NULL;
 }

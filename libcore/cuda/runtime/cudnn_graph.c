@@ -167,8 +167,7 @@ dl_status dl_dnn_execute(dl_gpu *g, desc plan, const int64_t *id, void *const *a
 const char *dl_dnn_open(dl_dnn_functions *f) { return (void)f, "this build does not know it"; }
 long dl_dnn_version(void) { return (void)starting, 0; }
 
-dl_status dl_dnn_ready(dl_gpu *g) {
-    (void)g;
+dl_status dl_dnn_ready(dl_gpu *g DL_UNUSED) {
     return dl_fail_hint(DL_ERR_UNSUPPORTED, "build it where cuDNN's headers are installed",
                         "this build does not know cuDNN");
 }

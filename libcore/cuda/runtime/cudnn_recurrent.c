@@ -204,8 +204,7 @@ dl_status dl_dnn_recurrent_backward(dl_gpu *g, dl_dnn_recurrent *p, const dl_dnn
 #else
 
 /* A build without cuDNN's headers: there are none. */
-dl_dnn_recurrent *dl_dnn_recurrent_new(dl_gpu *g, const dl_dnn_layers *l, dl_dnn_steps steps) {
-    (void)l, (void)steps;
+dl_dnn_recurrent *dl_dnn_recurrent_new(dl_gpu *g, const dl_dnn_layers *l DL_UNUSED, dl_dnn_steps steps DL_UNUSED) {
     dl_dnn_ready(g);
     return NULL;
 }

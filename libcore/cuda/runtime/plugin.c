@@ -107,22 +107,17 @@ dl_fault_site dl_gpu_site(dl_gpu *g, const dl_op *op) {
 
 /* ---- devices */
 
-static void *driver_get(void *arg, size_t bytes) {
+static void *driver_get(void *arg DL_UNUSED, size_t bytes) {
     void *p = NULL;
-    (void)arg;
     if (cudaMalloc(&p, bytes) == cudaSuccess) return p;
     cudaGetLastError();
     return NULL;
 }
 
-static void driver_put(void *arg, void *p) {
-    (void)arg;
-    cudaFree(p);
-}
+static void driver_put(void *arg DL_UNUSED, void *p) { cudaFree(p); }
 
-static size_t driver_room(void *arg) {
+static size_t driver_room(void *arg DL_UNUSED) {
     size_t room = 0, total = 0;
-    (void)arg;
     cudaMemGetInfo(&room, &total);
     return room;
 }
@@ -235,8 +230,7 @@ static void *backend_alloc(int index, size_t bytes) {
     return g ? dl_gpu_take(g, bytes) : NULL;
 }
 
-static void backend_release(int index, void *p, size_t bytes) {
-    (void)bytes;
+static void backend_release(int index, void *p, size_t bytes DL_UNUSED) {
     if (gpus[index].cache) dl_gpu_drop(&gpus[index], p);
 }
 
@@ -422,15 +416,13 @@ static void backend_graph_free(int index, dl_graph *graph) { dl_cuda_graph_free(
 
 /* Tensor cores (16-bit floats, tf32) want channels last. With so few channels changing the order of the images costs
  * little, and the first layer of a net decides for all that follow. */
-static dl_layout backend_prefers_layout(int index, const dl_call *c) {
+static dl_layout backend_prefers_layout(int index DL_UNUSED, const dl_call *c) {
     enum { FEW_CHANNELS = 4 };
     bool cores = c->dtype == DL_F16 || c->dtype == DL_BF16 || (c->dtype == DL_F32 && dl_tf32_allowed());
-    (void)index;
     return cores && c->in[0]->shape[1] <= FEW_CHANNELS ? DL_LAYOUT_CHANNELS_LAST : DL_LAYOUT_OF_INPUT;
 }
 
-static bool backend_supports(int index, const dl_call *c) {
-    (void)index;
+static bool backend_supports(int index DL_UNUSED, const dl_call *c) {
     return c->op->id != DL_OP_conv2d_relu_max_pool2d || dl_cuda_pools_at_once(c);
 }
 

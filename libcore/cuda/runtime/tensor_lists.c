@@ -1,5 +1,6 @@
 /* Tables of tensors on the device, the most recently used ones. */
 #include "cuda/runtime/tensor_lists.h"
+#include "core/scope.h"
 
 #include <string.h>
 
@@ -49,21 +50,16 @@ static dl_status fill(dl_gpu *g, entry *e) {
     size_t items = sizeof(dl_item) * (size_t)e->n, bytes;
     for (int i = 0; i < e->n; i++) e->table.count += (e->items[i].n + DL_PIECE - 1) / DL_PIECE;
     bytes = items + sizeof(dl_piece) * (size_t)e->table.count;
-    char *host = malloc(bytes + 1), *there = host ? dl_gpu_take_lasting(g, bytes) : NULL;
-    if (!there) {
-        dl_status s = host ? dl_failed() : dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
-        free(host);
-        return s;
-    }
+    DL_FREED char *host = malloc(bytes + 1);
+    char *there = host ? dl_gpu_take_lasting(g, bytes) : NULL;
+    if (!there) return host ? dl_failed() : dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
     e->table.items = (dl_item *)there;
     e->table.pieces = (dl_piece *)(there + items);
     memcpy(host, e->items, items);
     dl_piece *p = (dl_piece *)(host + items);
     for (int i = 0; i < e->n; i++)
         for (int k = 0; (long)k * DL_PIECE < e->items[i].n; k++) *p++ = (dl_piece){i, k};
-    dl_status s = dl_gpu_upload_now(g, there, host, bytes);
-    free(host);
-    return s;
+    return dl_gpu_upload_now(g, there, host, bytes);
 }
 
 static dl_status make(dl_gpu *g, const dl_item *items, int n, unsigned long hash, entry **out) {

@@ -1,6 +1,7 @@
 /* Data sets that are made, not read: the digits, and points for small experiments. Sample i of a split follows from
  * (seed, split, i) alone, so more samples keep the former ones. */
 #include "data/datasets.h"
+#include "core/scope.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -93,9 +94,8 @@ static void add_noise(dl_draw *r, const dl_data_args *a, const double *v, long n
     for (long j = 0; j < n; j++) x[j] = (float)(v[j] + noise * dl_draw_normal(r));
 }
 
-static void moon(const dl_data_args *a, const dl_dataset *d, const double *p, dl_draw *r, float *x, float *y,
-                 int64_t *label) {
-    (void)d, (void)p, (void)y;
+static void moon(const dl_data_args *a, const dl_dataset *d DL_UNUSED, const double *p DL_UNUSED, dl_draw *r, float *x,
+                 float *y DL_UNUSED, int64_t *label) {
     double s, c;
     *label = dl_draw_below(r, 2);
     dl_fixed_sincos(dl_draw_unit(r) / 2, &s, &c);
@@ -104,9 +104,8 @@ static void moon(const dl_data_args *a, const dl_dataset *d, const double *p, dl
 
 dl_status dl_open_moons(const dl_data_args *a, dl_dataset *d) { return make_points(a, d, 2, 2, NULL, moon); }
 
-static void on_spiral(const dl_data_args *a, const dl_dataset *d, const double *p, dl_draw *r, float *x, float *y,
-                      int64_t *label) {
-    (void)p, (void)y;
+static void on_spiral(const dl_data_args *a, const dl_dataset *d, const double *p DL_UNUSED, dl_draw *r, float *x,
+                      float *y DL_UNUSED, int64_t *label) {
     double s, c, t = sqrt(dl_draw_unit(r)), turns = dl_data_float(a, "turns");
     *label = dl_draw_below(r, (uint32_t)d->classes);
     dl_fixed_sincos(turns * t + (double)*label / (double)d->classes, &s, &c);
@@ -118,9 +117,8 @@ dl_status dl_open_spirals(const dl_data_args *a, dl_dataset *d) {
     return make_points(a, d, 2, dl_data_int(a, "classes"), NULL, on_spiral);
 }
 
-static void in_cloud(const dl_data_args *a, const dl_dataset *d, const double *p, dl_draw *r, float *x, float *y,
-                     int64_t *label) {
-    (void)y;
+static void in_cloud(const dl_data_args *a, const dl_dataset *d, const double *p, dl_draw *r, float *x,
+                     float *y DL_UNUSED, int64_t *label) {
     double std = dl_data_float(a, "std");
     *label = dl_draw_below(r, (uint32_t)d->classes);
     for (long j = 0; j < d->numel; j++) x[j] = (float)(p[*label * d->numel + j] + std * dl_draw_normal(r));
@@ -130,18 +128,15 @@ dl_status dl_open_blobs(const dl_data_args *a, dl_dataset *d) {
     DL_TRY(in_range(a, "classes", 1, 1000));
     DL_TRY(in_range(a, "features", 1, MAX_WIDTH));
     long classes = dl_data_int(a, "classes"), features = dl_data_int(a, "features");
-    double *centre = dl_data_alloc(classes * features, sizeof *centre);
+    DL_FREED double *centre = dl_data_alloc(classes * features, sizeof *centre);
     if (!centre) return dl_failed();
     dl_draw r = dl_draw_begin((uint64_t)dl_data_int(a, "seed"), DL_FOR_PARAMETERS, 0, 0);
     for (long i = 0; i < classes * features; i++) centre[i] = dl_draw_in(&r, -5, 5);
-    dl_status st = make_points(a, d, features, classes, centre, in_cloud);
-    free(centre);
-    return st;
+    return make_points(a, d, features, classes, centre, in_cloud);
 }
 
-static void in_square(const dl_data_args *a, const dl_dataset *d, const double *p, dl_draw *r, float *x, float *y,
-                      int64_t *label) {
-    (void)d, (void)p, (void)y;
+static void in_square(const dl_data_args *a, const dl_dataset *d DL_UNUSED, const double *p DL_UNUSED, dl_draw *r,
+                      float *x, float *y DL_UNUSED, int64_t *label) {
     double v[2] = {dl_draw_in(r, -1, 1), dl_draw_in(r, -1, 1)};
     *label = (v[0] < 0) != (v[1] < 0);
     add_noise(r, a, v, 2, x);
@@ -151,8 +146,7 @@ dl_status dl_open_xor(const dl_data_args *a, dl_dataset *d) { return make_points
 
 /* p: the weights [features][targets], then the biases. */
 static void on_plane(const dl_data_args *a, const dl_dataset *d, const double *p, dl_draw *r, float *x, float *y,
-                     int64_t *label) {
-    (void)label;
+                     int64_t *label DL_UNUSED) {
     long n = d->numel, k = d->target_numel;
     double noise = dl_data_float(a, "noise");
     for (long j = 0; j < n; j++) x[j] = (float)dl_draw_normal(r);
@@ -167,12 +161,10 @@ dl_status dl_open_regression(const dl_data_args *a, dl_dataset *d) {
     DL_TRY(in_range(a, "features", 1, MAX_WIDTH));
     DL_TRY(in_range(a, "targets", 1, MAX_WIDTH));
     long features = dl_data_int(a, "features"), targets = dl_data_int(a, "targets"), n = (features + 1) * targets;
-    double *p = dl_data_alloc(n, sizeof *p);
+    DL_FREED double *p = dl_data_alloc(n, sizeof *p);
     if (!p) return dl_failed();
     dl_draw r = dl_draw_begin((uint64_t)dl_data_int(a, "seed"), DL_FOR_PARAMETERS, 1, 0);
     for (long i = 0; i < n; i++) p[i] = dl_draw_normal(&r);
     dl_data_set_target(d, 1, &targets);
-    dl_status st = make_points(a, d, features, 0, p, on_plane);
-    free(p);
-    return st;
+    return make_points(a, d, features, 0, p, on_plane);
 }

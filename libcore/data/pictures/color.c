@@ -9,8 +9,7 @@ static dl_status check_color(const char *what, const long shape[3]) {
     return dl_fail(DL_ERR_SHAPE, "%s takes pictures of 1 or 3 channels, and these have %ld", what, shape[0]);
 }
 
-dl_status dl_shape_color(long shape[3], const double *p) {
-    (void)p;
+dl_status dl_shape_color(long shape[3], const double *p DL_UNUSED) {
     return check_color("a transform of colours", shape);
 }
 
@@ -36,8 +35,7 @@ static void make_gray(dl_sample *s, long channels) {
     s->c = channels, s->n = channels * plane;
 }
 
-dl_status dl_transform_grayscale(dl_sample *s, const double *p, dl_draw *r) {
-    (void)r;
+dl_status dl_transform_grayscale(dl_sample *s, const double *p, dl_draw *r DL_UNUSED) {
     make_gray(s, (long)p[0]);
     return DL_OK;
 }

@@ -1,5 +1,6 @@
 /* Finding files of pictures, see folder.h. */
 #include "data/pictures/folder.h"
+#include "core/scope.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -127,10 +128,8 @@ static int by_place(const void *a, const void *b) {
 
 static bool is_folder(const char *dir, const char *name) {
     struct stat info;
-    char *path = joined(dir, name);
-    bool yes = path && !stat(path, &info) && S_ISDIR(info.st_mode);
-    free(path);
-    return yes;
+    DL_FREED char *path = joined(dir, name);
+    return path && !stat(path, &info) && S_ISDIR(info.st_mode);
 }
 
 static long find_class(const dl_class_list *l, const char *name) {

@@ -62,9 +62,8 @@ static long middle(long have, long size) {
     return size > have ? -((size - have) / 2) : (long)rint((double)(have - size) / 2);
 }
 
-dl_status dl_transform_center_crop(dl_sample *s, const double *p, dl_draw *r) {
+dl_status dl_transform_center_crop(dl_sample *s, const double *p, dl_draw *r DL_UNUSED) {
     long h, w;
-    (void)r;
     size_of(p, &h, &w);
     cut(s, middle(s->h, h), middle(s->w, w), h, w, 0);
     return DL_OK;
@@ -89,9 +88,8 @@ static dl_status resize_part(dl_sample *s, long top, long left, long ph, long pw
 }
 
 /* size[3], interpolation, antialias. */
-dl_status dl_transform_resize(dl_sample *s, const double *p, dl_draw *r) {
+dl_status dl_transform_resize(dl_sample *s, const double *p, dl_draw *r DL_UNUSED) {
     long shape[3] = {s->c, s->h, s->w};
-    (void)r;
     DL_TRY(dl_shape_resize(shape, p));
     return resize_part(s, 0, 0, s->h, s->w, shape[1], shape[2], p + 3);
 }
@@ -115,8 +113,7 @@ dl_status dl_shape_resized_crop(long shape[3], const double *p) {
     return dl_shape_crop(shape, p);
 }
 
-dl_status dl_shape_erasing(long shape[3], const double *p) {
-    (void)shape;
+dl_status dl_shape_erasing(long shape[3] DL_UNUSED, const double *p) {
     return check_ranges("random_erasing", p + 1, p + 4);
 }
 
@@ -210,9 +207,8 @@ dl_status dl_transform_random_rotation(dl_sample *s, const double *p, dl_draw *r
     return DL_OK;
 }
 
-dl_status dl_shape_affine(long shape[3], const double *p) {
+dl_status dl_shape_affine(long shape[3] DL_UNUSED, const double *p) {
     const double *translate = p + 3, *scale = p + 6, *shear = p + 9;
-    (void)shape;
     if (translate[0] == 2 && scale[0] == 2 && scale[1] <= scale[2] && shear[0] != 3) return DL_OK;
     return dl_fail(DL_ERR_VALUE, "transform 'random_affine': translate is [along the width, along the height], scale "
                                  "[least, most], shear one, two or four numbers");

@@ -1,5 +1,6 @@
 /* Data sets in CSV files: what the label column means, and the classes it names. */
 #include "data/tables/classes.h"
+#include "core/scope.h"
 #include "data/tables/csv.h"
 #include "data/datasets.h"
 #include "data/view.h"
@@ -85,12 +86,10 @@ static dl_status take(dl_dataset *d, int split, const char *file, dl_csv_table *
 static dl_status read_table(const dl_data_args *a, const char *path, dl_csv_table *t) {
     dl_csv_spec spec = {dl_data_str(a, "label"), dl_data_str(a, "header"), dl_data_str(a, "sep")[0],
                         !strcmp(dl_data_str(a, "dtype"), "i64")};
-    uint8_t *bytes;
+    DL_FREED uint8_t *bytes = NULL;
     size_t n;
     DL_TRY(dl_file_read(path, 0, &bytes, &n));
-    dl_status st = dl_csv_table_read(path, (const char *)bytes, n, &spec, t);
-    free(bytes);
-    return st;
+    return dl_csv_table_read(path, (const char *)bytes, n, &spec, t);
 }
 
 /* The tables of a dataset: of the training split, and of the test split where there is a file of it. */

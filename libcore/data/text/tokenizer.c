@@ -1,5 +1,6 @@
 /* Tokenizers: text as integers and back. */
 #include "data/text/tokenizer.h"
+#include "core/scope.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -248,12 +249,10 @@ dl_tensor *dl_tokenizer_encode(const dl_tokenizer *t, const char *text, unsigned
 
 dl_tokenizer *dl_tokenizer_train_file(const char *kind, const char *path, long vocab, long least,
                                       const char *const *special) {
-    uint8_t *text;
+    DL_FREED uint8_t *text = NULL;
     size_t n;
     if (dl_file_read(path, 0, &text, &n) != DL_OK) return NULL;
-    dl_tokenizer *t = dl_tokenizer_train(kind, (const char *)text, n, vocab, least, special);
-    free(text);
-    return t;
+    return dl_tokenizer_train(kind, (const char *)text, n, vocab, least, special);
 }
 
 dl_tensor *dl_tokenizer_encode_file(const dl_tokenizer *t, const char *path, int device) {

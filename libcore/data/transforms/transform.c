@@ -221,8 +221,7 @@ dl_status dl_shape_normalize(long shape[3], const double *p) {
     return DL_OK;
 }
 
-dl_status dl_transform_normalize(dl_sample *s, const double *p, dl_draw *r) {
-    (void)r;
+dl_status dl_transform_normalize(dl_sample *s, const double *p, dl_draw *r DL_UNUSED) {
     long plane = s->h * s->w;
     for (long c = 0; c < s->c; c++) {
         float mean = (float)dl_number_of(p, c), scale = (float)(1 / dl_number_of(p + STD, c));

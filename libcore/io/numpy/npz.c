@@ -1,5 +1,6 @@
 /* NumPy's .npz files: named arrays, each a .npy file in a ZIP archive; what numpy.savez and savez_compressed write. */
 #include "io/numpy/npz.h"
+#include "core/scope.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,11 +107,9 @@ static dl_status add_array(dl_zip_writer *w, const char *name, dl_tensor *t) {
     if (snprintf(member, sizeof member, "%s.npy", name) >= (int)sizeof member)
         return dl_fail(DL_ERR_VALUE, "the name '%.60s...' is too long for .npz", name);
     DL_TRY(dl_npy_make_header(t, head, &len));
-    void *copy = dl_element_copy(t, &bytes);
+    DL_FREED void *copy = dl_element_copy(t, &bytes);
     if (!copy) return dl_failed();
-    dl_status st = dl_zip_add(w, member, (dl_zip_part[]){{head, len}, {copy, bytes}}, 2);
-    free(copy);
-    return st;
+    return dl_zip_add(w, member, (dl_zip_part[]){{head, len}, {copy, bytes}}, 2);
 }
 
 dl_status dl_npz_write(const char *path, long n, const char *const *names, dl_tensor *const *tensors) {

@@ -180,9 +180,8 @@ static dl_status take_operands(dl_pickle *k, operand form, operands *o) {
 
 typedef dl_status handler(dl_pickle *k, const operands *o, int arg);
 
-static dl_status do_plain(dl_pickle *k, const operands *o, int kind) {
+static dl_status do_plain(dl_pickle *k, const operands *o DL_UNUSED, int kind) {
     dl_pickle_node *x = node(k, (dl_pickle_kind)kind);
-    (void)o;
     if (x) x->pairs = kind == DL_PICKLE_DICT;
     return push(k, x);
 }
@@ -193,10 +192,7 @@ static dl_status push_int(dl_pickle *k, int64_t v, dl_pickle_kind kind) {
     return push(k, x);
 }
 
-static dl_status do_bool(dl_pickle *k, const operands *o, int v) {
-    (void)o;
-    return push_int(k, v, DL_PICKLE_BOOL);
-}
+static dl_status do_bool(dl_pickle *k, const operands *o DL_UNUSED, int v) { return push_int(k, v, DL_PICKLE_BOOL); }
 
 /* BININT is signed, the shorter ones are not. */
 static dl_status do_int(dl_pickle *k, const operands *o, int is_signed) {
@@ -204,9 +200,8 @@ static dl_status do_int(dl_pickle *k, const operands *o, int is_signed) {
 }
 
 /* The bytes of an integer in two's complement, the lowest first. */
-static dl_status do_long(dl_pickle *k, const operands *o, int unused) {
+static dl_status do_long(dl_pickle *k, const operands *o, int unused DL_UNUSED) {
     const uint8_t *p = (const uint8_t *)o->text;
-    (void)unused;
     if (!o->n) return push_int(k, 0, DL_PICKLE_INT);
     if (o->n <= 8) {
         int shift = 64 - 8 * (int)o->n;
@@ -221,10 +216,9 @@ static dl_status do_long(dl_pickle *k, const operands *o, int unused) {
 }
 
 /* "12", "12L" and, of protocol 0, "00" and "01" for false and true. */
-static dl_status do_decimal(dl_pickle *k, const operands *o, int unused) {
+static dl_status do_decimal(dl_pickle *k, const operands *o, int unused DL_UNUSED) {
     char text[32], *end;
     size_t n = o->n && o->text[o->n - 1] == 'L' ? o->n - 1 : o->n;
-    (void)unused;
     if (n == 2 && o->text[0] == '0' && (o->text[1] == '0' || o->text[1] == '1'))
         return push_int(k, o->text[1] - '0', DL_PICKLE_BOOL);
     if (!n || n >= sizeof text || isspace((unsigned char)*o->text)) return bad(k, "a number is none");
@@ -242,17 +236,15 @@ static dl_status push_float(dl_pickle *k, double v) {
     return push(k, x);
 }
 
-static dl_status do_float(dl_pickle *k, const operands *o, int unused) {
+static dl_status do_float(dl_pickle *k, const operands *o, int unused DL_UNUSED) {
     double v;
     uint64_t bits = __builtin_bswap64(o->v); /* its first byte is the highest */
-    (void)unused;
     memcpy(&v, &bits, sizeof v);
     return push_float(k, v);
 }
 
-static dl_status do_float_text(dl_pickle *k, const operands *o, int unused) {
+static dl_status do_float_text(dl_pickle *k, const operands *o, int unused DL_UNUSED) {
     char text[64], *end;
-    (void)unused;
     if (!o->n || o->n >= sizeof text) return bad(k, "a number is none");
     memcpy(text, o->text, o->n);
     text[o->n] = 0;
@@ -292,14 +284,12 @@ static dl_status push_global(dl_pickle *k, const char *module, size_t n, const c
     return push(k, x);
 }
 
-static dl_status do_global(dl_pickle *k, const operands *o, int unused) {
-    (void)unused;
+static dl_status do_global(dl_pickle *k, const operands *o, int unused DL_UNUSED) {
     return push_global(k, o->text, o->n, o->second, o->n2);
 }
 
-static dl_status do_stack_global(dl_pickle *k, const operands *o, int unused) {
+static dl_status do_stack_global(dl_pickle *k, const operands *o DL_UNUSED, int unused DL_UNUSED) {
     dl_pickle_node *name = NULL, *module = NULL;
-    (void)o, (void)unused;
     DL_TRY(pop(k, &name));
     DL_TRY(pop(k, &module));
     if (name->kind != DL_PICKLE_TEXT || module->kind != DL_PICKLE_TEXT) return bad(k, "a name is not a string");
@@ -307,9 +297,8 @@ static dl_status do_stack_global(dl_pickle *k, const operands *o, int unused) {
 }
 
 /* REDUCE, NEWOBJ: fn and a tuple lie on the stack; with_names: NEWOBJ_EX, a dict above them. */
-static dl_status do_call(dl_pickle *k, const operands *o, int with_names) {
+static dl_status do_call(dl_pickle *k, const operands *o DL_UNUSED, int with_names) {
     dl_pickle_node *fn = NULL, *args = NULL, *names = NULL;
-    (void)o;
     if (with_names) DL_TRY(pop(k, &names));
     DL_TRY(pop(k, &args));
     DL_TRY(pop(k, &fn));
@@ -320,9 +309,8 @@ static dl_status do_call(dl_pickle *k, const operands *o, int with_names) {
     return push(k, x);
 }
 
-static dl_status do_build(dl_pickle *k, const operands *o, int unused) {
+static dl_status do_build(dl_pickle *k, const operands *o DL_UNUSED, int unused DL_UNUSED) {
     dl_pickle_node *state = NULL;
-    (void)o, (void)unused;
     DL_TRY(pop(k, &state));
     if (k->depth <= bottom(k)) return bad(k, "there is no object to give a state to");
     dl_pickle_node *x = k->stack[k->depth - 1];
@@ -340,53 +328,46 @@ static dl_status do_ref(dl_pickle *k, const operands *o, int text) {
     return push(k, x);
 }
 
-static dl_status do_tuple(dl_pickle *k, const operands *o, int n) {
+static dl_status do_tuple(dl_pickle *k, const operands *o DL_UNUSED, int n) {
     dl_pickle_node *items[3];
-    (void)o;
     for (int i = n; i-- > 0;) DL_TRY(pop(k, &items[i]));
     return push_items(k, DL_PICKLE_TUPLE, items, n);
 }
 
-static dl_status do_marked(dl_pickle *k, const operands *o, int kind) {
+static dl_status do_marked(dl_pickle *k, const operands *o DL_UNUSED, int kind) {
     dl_pickle_node **items = NULL;
     long n = 0;
-    (void)o;
     DL_TRY(pop_mark(k, &items, &n));
     return push_items(k, (dl_pickle_kind)kind, items, n);
 }
 
-static dl_status do_fill_one(dl_pickle *k, const operands *o, int n) {
+static dl_status do_fill_one(dl_pickle *k, const operands *o DL_UNUSED, int n) {
     dl_pickle_node *items[2];
-    (void)o;
     for (int i = n; i-- > 0;) DL_TRY(pop(k, &items[i]));
     return fill(k, items, n, n == 2);
 }
 
-static dl_status do_fill(dl_pickle *k, const operands *o, int pairs) {
+static dl_status do_fill(dl_pickle *k, const operands *o DL_UNUSED, int pairs) {
     dl_pickle_node **items = NULL;
     long n = 0;
-    (void)o;
     DL_TRY(pop_mark(k, &items, &n));
     return fill(k, items, n, pairs);
 }
 
-static dl_status do_mark(dl_pickle *k, const operands *o, int unused) {
-    (void)o, (void)unused;
+static dl_status do_mark(dl_pickle *k, const operands *o DL_UNUSED, int unused DL_UNUSED) {
     DL_TRY(DL_LIST_ROOM(k->mark, k->marks, k->mark_cap));
     k->mark[k->marks++] = k->depth;
     return DL_OK;
 }
 
-static dl_status do_pop(dl_pickle *k, const operands *o, int to_mark) {
+static dl_status do_pop(dl_pickle *k, const operands *o DL_UNUSED, int to_mark) {
     dl_pickle_node **items = NULL, *x = NULL;
     long n = 0;
-    (void)o;
     /* Python's pop takes a mark that lies on top */
     return to_mark || (k->marks && k->depth == bottom(k)) ? pop_mark(k, &items, &n) : pop(k, &x);
 }
 
-static dl_status do_dup(dl_pickle *k, const operands *o, int unused) {
-    (void)o, (void)unused;
+static dl_status do_dup(dl_pickle *k, const operands *o DL_UNUSED, int unused DL_UNUSED) {
     if (k->depth <= bottom(k)) return bad(k, "a value is taken where there is none");
     return push(k, k->stack[k->depth - 1]);
 }
@@ -413,39 +394,31 @@ static dl_status remember(dl_pickle *k, uint64_t number) {
     return DL_OK;
 }
 
-static dl_status do_put(dl_pickle *k, const operands *o, int unused) {
+static dl_status do_put(dl_pickle *k, const operands *o, int unused DL_UNUSED) {
     uint64_t number = 0;
-    (void)unused;
     DL_TRY(memo_number(k, o, &number));
     return remember(k, number);
 }
 
-static dl_status do_memoize(dl_pickle *k, const operands *o, int unused) {
-    (void)o, (void)unused;
+static dl_status do_memoize(dl_pickle *k, const operands *o DL_UNUSED, int unused DL_UNUSED) {
     return remember(k, (uint64_t)k->memos);
 }
 
-static dl_status do_get(dl_pickle *k, const operands *o, int unused) {
+static dl_status do_get(dl_pickle *k, const operands *o, int unused DL_UNUSED) {
     uint64_t number = 0;
-    (void)unused;
     DL_TRY(memo_number(k, o, &number));
     if (number >= (uint64_t)k->memos || !k->memo[number]) return bad(k, "the memo has no such value");
     return push(k, k->memo[number]);
 }
 
-static dl_status do_proto(dl_pickle *k, const operands *o, int unused) {
-    (void)unused;
+static dl_status do_proto(dl_pickle *k, const operands *o, int unused DL_UNUSED) {
     if (o->v <= 5) return DL_OK;
     return dl_fail(DL_ERR_UNSUPPORTED, "%s: pickles of protocol %d are not read", k->name, (int)o->v);
 }
 
-static dl_status do_nothing(dl_pickle *k, const operands *o, int unused) {
-    (void)k, (void)o, (void)unused;
-    return DL_OK;
-}
+static dl_status do_nothing(dl_pickle *k DL_UNUSED, const operands *o DL_UNUSED, int unused DL_UNUSED) { return DL_OK; }
 
-static dl_status do_stop(dl_pickle *k, const operands *o, int unused) {
-    (void)o, (void)unused;
+static dl_status do_stop(dl_pickle *k, const operands *o DL_UNUSED, int unused DL_UNUSED) {
     if (k->depth != 1 || k->marks) return bad(k, "it ends with other than one value");
     k->stopped = true;
     return DL_OK;

@@ -1,5 +1,6 @@
 /* Values from the trees of pickles: Python's own types; NumPy's and PyTorch's have tables of their own. */
 #include "io/pickle/pickle_value.h"
+#include "core/scope.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,12 +154,10 @@ static dl_status make_namespace(dl_pickle_reader *r, const dl_pickle_node *x, dl
 }
 
 static dl_status make_text(dl_pickle_reader *r, const dl_pickle_node *x, dl_stored *out) {
-    uint8_t *bytes = NULL;
+    DL_FREED uint8_t *bytes = NULL;
     size_t n = 0;
     DL_TRY(dl_pickle_bytes(r, x, &bytes, &n));
-    dl_status st = dl_stored_set_text(out, r->name, (const char *)bytes, n);
-    free(bytes);
-    return st;
+    return dl_stored_set_text(out, r->name, (const char *)bytes, n);
 }
 
 static const dl_pickle_row python_rows[] = {

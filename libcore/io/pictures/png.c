@@ -16,9 +16,8 @@ typedef struct png {
     bool alpha; /* pixels have an alpha, or a colour or palette that is transparent */
 } png;
 
-static int read_on(spng_ctx *ctx, void *user, void *to, size_t n) {
+static int read_on(spng_ctx *ctx DL_UNUSED, void *user, void *to, size_t n) {
     png *g = user;
-    (void)ctx;
     if (g->cursor.in->size - g->cursor.at < n) return SPNG_IO_EOF;
     g->st = dl_input_next(&g->cursor, to, n);
     return g->st == DL_OK ? 0 : SPNG_IO_ERROR;

@@ -170,10 +170,8 @@ static dl_status along_each(dl_call *c) {
     if (!given->ndim || given->ndim == DL_MAX_DIM)
         return dl_fail(DL_ERR_SHAPE, "indices of complex numbers have 1 to %d dimensions", DL_MAX_DIM - 1);
     for (int i = 0; i < given->ndim; i++) shape[i] = given->shape[i];
-    shape[given->ndim] = 1;
-    dl_tensor *wide = K(dl_reshape(given, shape, given->ndim + 1));
     shape[given->ndim] = 2;
-    wide = wide ? K(dl_expand(wide, shape, given->ndim + 1)) : NULL;
+    dl_tensor *one = K(dl_with_dim(given, -1)), *wide = one ? K(dl_expand(one, shape, given->ndim + 1)) : NULL;
     if (!wide) return dl_failed();
     c->in[1] = wide;
     dl_status s = along(c);

@@ -34,6 +34,10 @@ static inline dl_status dl_finish(dl_call *c, dl_tensor *result) {
 /* x without history, in a dtype of the kernels that compare: i32, i64, f32 or f64. A new reference. */
 dl_tensor *dl_ordered(dl_tensor *x);
 
+/* t with a dimension of size 1 put in at d, which counts from the end of the result when negative: a new reference.
+ * NULL passes. */
+dl_tensor *dl_with_dim(dl_tensor *t, int d);
+
 /* A pool p, released at the end of the block; and a temporary of such a pool. */
 #define POOL dl_pool pool DL_SCOPE(dl_release) = {0}, *p = &pool
 #define K(expr) dl_keep(p, (expr))

@@ -87,9 +87,8 @@ POOLED_RULE(vander) {
 
 /* ---- covariances: variables are rows, observations columns */
 
-static dl_status check_weight(const dl_call *c, const dl_tensor *w, long n) {
+static dl_status check_weight(const dl_tensor *w, long n) {
     if (!w || (w->ndim == 1 && w->shape[0] == n)) return DL_OK;
-    (void)c;
     return dl_fail(DL_ERR_SHAPE, "weights must have shape [%ld], one for each observation", n);
 }
 
@@ -99,8 +98,8 @@ POOLED_RULE(cov) {
     if (x->ndim > 2) return dl_fail(DL_ERR_SHAPE, "observations are a matrix or a vector, not %d-d", x->ndim);
     const long n = x->ndim ? x->shape[x->ndim - 1] : 1, rows = x->ndim == 2 ? x->shape[0] : 1;
     dl_tensor *m = K(dl_reshape(x, (long[]){rows, n}, 2));
-    DL_TRY(check_weight(c, f, n));
-    DL_TRY(check_weight(c, a, n));
+    DL_TRY(check_weight(f, n));
+    DL_TRY(check_weight(a, n));
     if (!m) return dl_failed();
     if (f) f = K(dl_to_dtype(f, c->dtype));
     if (a) a = K(dl_to_dtype(a, c->dtype));

@@ -25,17 +25,9 @@ enum { FEW = 25 };
 
 static const long last = -1;
 
-/* t with a dimension of size 1 put in before its last one or two. */
-static dl_tensor *apart(dl_tensor *t, int from_end) {
-    long shape[DL_MAX_DIM + 1];
-    if (!t) return NULL;
-    for (int i = 0, k = 0; i <= t->ndim; i++) shape[i] = i == t->ndim - from_end ? 1 : t->shape[k++];
-    return dl_reshape(t, shape, t->ndim + 1);
-}
-
 dl_tensor *dl_distances(dl_tensor *a, dl_tensor *b, double ord) {
     POOL;
-    return dl_norm(K(dl_sub(K(apart(a, 1)), K(apart(b, 2)))), &last, 1, 0, ord);
+    return dl_norm(K(dl_sub(K(dl_with_dim(a, -2)), K(dl_with_dim(b, -3)))), &last, 1, 0, ord);
 }
 
 dl_tensor *dl_distance_wide(dl_pool *p, dl_tensor *t) {

@@ -30,8 +30,10 @@ COMPOSE_RULE(ones) { return filled(c, 1); }
 
 /* ---- joining */
 
-static dl_tensor *with_dim(dl_tensor *t, int d) {
+dl_tensor *dl_with_dim(dl_tensor *t, int d) {
     long shape[DL_MAX_DIM + 1];
+    if (!t) return NULL;
+    if (d < 0) d += t->ndim + 1;
     for (int i = 0; i <= t->ndim; i++) shape[i] = i < d ? t->shape[i] : i == d ? 1 : t->shape[i - 1];
     return dl_reshape(t, shape, t->ndim + 1);
 }
@@ -47,7 +49,7 @@ COMPOSE_RULE(stack) {
             s = dl_fail_hint(DL_ERR_SHAPE, "use cat() to join along a dimension that exists",
                              "the tensors must have one shape, not %s and %s", dl_shape_of(c->in[0]),
                              dl_shape_of(c->in[n]));
-        } else if (!(part[n] = with_dim(c->in[n], d)))
+        } else if (!(part[n] = dl_with_dim(c->in[n], d)))
             s = dl_failed();
     }
     if (s == DL_OK && !(c->out[0] = dl_cat(part, n, d))) s = dl_failed();

@@ -8,7 +8,6 @@
 #include "dlcore/reduce.h"
 #include "dlcore/rounding.h"
 #include "dlcore/unary.h"
-#include "dlcore/view.h"
 #include "dlcore/where.h"
 #include "ops/rules/loss.h"
 
@@ -69,13 +68,9 @@ POOLED_RULE(dice_loss) {
 /* The variance with the shape of the input, or a last dimension of size 1, which may be left out. A new reference. */
 static dl_tensor *variances(dl_call *c) {
     dl_tensor *x = c->in[0], *v = c->in[2];
-    long shape[DL_MAX_DIM + 1];
     bool rest = v->ndim == x->ndim - 1 || v->ndim == x->ndim;
-    for (int i = 0; rest && i < x->ndim - 1; i++) rest = v->shape[i] == (shape[i] = x->shape[i]);
-    if (rest && v->ndim == x->ndim - 1) {
-        shape[v->ndim] = 1;
-        return dl_reshape(v, shape, x->ndim);
-    }
+    for (int i = 0; rest && i < x->ndim - 1; i++) rest = v->shape[i] == x->shape[i];
+    if (rest && v->ndim == x->ndim - 1) return dl_with_dim(v, -1);
     long last = x->ndim ? v->shape[x->ndim - 1] : 1;
     if (rest && (!x->ndim || last == 1 || last == x->shape[x->ndim - 1])) return dl_ref(v);
     return dl_fail_hint(DL_ERR_SHAPE, "it has the shape of the input, or one variance for each last dimension",

@@ -118,18 +118,13 @@ static labels labels_of(dl_pool *p, dl_tensor *y, dl_tensor *w, long ignore, dl_
     return l;
 }
 
-/* Shape of labels with a dimension of size 1 for the classes. */
-static int with_class_dim(const dl_tensor *y, long shape[DL_MAX_DIM]) {
-    int nd = 0, at = y->ndim > 0;
-    for (int i = 0; i <= y->ndim && nd < DL_MAX_DIM; i++) shape[nd++] = i == at ? 1 : y->shape[i < at ? i : i - 1];
-    return nd;
-}
+/* Labels, or what belongs to them, with a dimension of size 1 for the classes. */
+static dl_tensor *with_class_dim(dl_tensor *t) { return t ? dl_with_dim(t, t->ndim > 0) : NULL; }
 
 /* The loss of log-probabilities; a weighted mean divides by the sum of the weights. */
 POOLED_RULE(nll_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, NLL_LOSS_WEIGHT);
-    long shape[DL_MAX_DIM];
     DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     if (x->ndim != y->ndim + 1)
         return dl_fail_hint(DL_ERR_SHAPE, "log-probabilities are [N,C,...] and labels [N,...]",
@@ -140,8 +135,7 @@ POOLED_RULE(nll_loss) {
             return dl_fail(DL_ERR_SHAPE, "the labels have shape %s, which does not fit log-probabilities of shape %s",
                            dl_shape_of(y), dl_shape_of(x));
     labels l = labels_of(p, y, w, ATTR_I(c, NLL_LOSS_IGNORE_INDEX), x->dtype);
-    int nd = with_class_dim(y, shape);
-    dl_tensor *index = K(l.safe ? dl_reshape(l.safe, shape, nd) : NULL);
+    dl_tensor *index = K(with_class_dim(l.safe));
     dl_tensor *picked = K(index ? dl_gather(x, index, x->ndim > 1) : NULL);
     dl_tensor *own = K(picked ? dl_reshape(picked, y->shape, y->ndim) : NULL);
     /* what is ignored is 0, and so is its gradient, whatever else there is */
@@ -165,11 +159,9 @@ static dl_tensor *target_vector(dl_back *b, dl_pool *p, const labels *l, dl_tens
         dims[i] = i < cls ? i : i == cls ? x->ndim - 1 : i - 1; /* classes from last to cls */
     dl_tensor *hot = K(dl_one_hot(l->safe, classes));
     hot = hot ? K(dl_to(K(dl_permute(hot, dims, x->ndim)), t)) : NULL;
-    int nd = with_class_dim(l->weight, shape);
-    dl_tensor *each = K(dl_reshape(l->weight, shape, nd));
-    hot = T(dl_mul(hot, each));
+    hot = T(dl_mul(hot, K(with_class_dim(l->weight))));
     if (s == 0) return hot;
-    dl_tensor *spread = T(dl_reshape(T(dl_to(l->valid, t)), shape, nd));
+    dl_tensor *spread = T(with_class_dim(T(dl_to(l->valid, t))));
     if (w) {
         for (int i = 0; i < x->ndim; i++) shape[i] = i == cls ? classes : 1;
         spread = T(dl_mul(spread, T(dl_reshape(w, shape, x->ndim))));
@@ -206,7 +198,7 @@ GRAD_RULE(cross_entropy) {
     dl_tensor *w = weighted ? IN_(CROSS_ENTROPY_WEIGHT) : NULL;
     dl_reduction how = DL_REDUCE_MEAN;
     if (!x || !y) return dl_fail_null("the logits");
-    long cls = x->ndim > 1, shape[DL_MAX_DIM];
+    const long cls = x->ndim > 1;
     DL_TRY(dl_reduction_of(ATTR(b, LOSS_REDUCTION), &how));
     dl_tensor *t, *total;
     {
@@ -220,7 +212,7 @@ GRAD_RULE(cross_entropy) {
         dl_tensor *none = T(dl_eq(total, T(dl_scalar_f(0))));
         g = T(dl_div(g, T(dl_where(none, T(dl_scalar_f(1)), total))));
     }
-    if (how == DL_REDUCE_NONE) g = T(dl_reshape(g, shape, with_class_dim(g, shape)));
+    if (how == DL_REDUCE_NONE) g = T(with_class_dim(g));
     dl_tensor *d = T(dl_sub(T(dl_mul(T(dl_softmax(x, cls)), T(dl_sum(t, &cls, 1, 1)))), t));
     return dl_give(b, 0, dl_mul(d, g));
 }

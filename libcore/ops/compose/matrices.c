@@ -18,18 +18,8 @@ dl_tensor *dl_mat_turned(dl_pool *p, dl_tensor *t) {
 
 dl_tensor *dl_mat_mul(dl_pool *p, dl_tensor *a, dl_tensor *b) { return K(dl_matmul(a, b)); }
 
-/* v with a dimension of size 1 before its last one, or after it. */
-static dl_tensor *with_dim(dl_pool *p, dl_tensor *v, bool behind) {
-    long shape[DL_MAX_DIM + 1];
-    if (!v) return NULL;
-    for (int i = 0; i < v->ndim; i++) shape[i] = v->shape[i];
-    shape[v->ndim] = behind ? 1 : v->shape[v->ndim - 1];
-    if (!behind) shape[v->ndim - 1] = 1;
-    return K(dl_reshape(v, shape, v->ndim + 1));
-}
-
-dl_tensor *dl_mat_scale_columns(dl_pool *p, dl_tensor *t, dl_tensor *v) { return K(dl_mul(t, with_dim(p, v, false))); }
-dl_tensor *dl_mat_scale_rows(dl_pool *p, dl_tensor *t, dl_tensor *v) { return K(dl_mul(t, with_dim(p, v, true))); }
+dl_tensor *dl_mat_scale_columns(dl_pool *p, dl_tensor *t, dl_tensor *v) { return K(dl_mul(t, K(dl_with_dim(v, -2)))); }
+dl_tensor *dl_mat_scale_rows(dl_pool *p, dl_tensor *t, dl_tensor *v) { return K(dl_mul(t, K(dl_with_dim(v, -1)))); }
 
 dl_tensor *dl_mat_triangle(dl_pool *p, dl_tensor *a, dl_tensor *b, bool upper, bool transposed, bool unit) {
     if (!a || !b) return NULL;
@@ -49,7 +39,7 @@ dl_tensor *dl_mat_order_rows(dl_pool *p, dl_tensor *t, dl_tensor *order, bool ba
     long shape[DL_MAX_DIM];
     if (!t || !order) return NULL;
     if (back) order = K(dl_argsort(order, -1, 0));
-    dl_tensor *column = with_dim(p, order, true);
+    dl_tensor *column = K(dl_with_dim(order, -1));
     if (!column) return NULL;
     for (int i = 0; i < t->ndim; i++) shape[i] = t->shape[i];
     shape[t->ndim - 2] = dl_mat_height(column);
@@ -61,5 +51,5 @@ dl_tensor *dl_mat_with_diagonal(dl_pool *p, dl_tensor *t, dl_tensor *v) {
     if (!t || !v) return NULL;
     const long n = dl_mat_width(t);
     dl_tensor *on = K(dl_eye(n, NULL, DL_BOOL, t->st->device));
-    return K(dl_where(on, v->ndim ? with_dim(p, v, false) : v, t));
+    return K(dl_where(on, v->ndim ? K(dl_with_dim(v, -2)) : v, t));
 }

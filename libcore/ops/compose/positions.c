@@ -30,13 +30,10 @@ static dl_tensor *numbers(dl_pool *p, const dl_tensor *x, long n) {
 /* Angles [..., T, pairs] of the positions [..., T]. */
 static dl_tensor *angles(dl_pool *p, const dl_call *c, dl_tensor *positions, long pairs) {
     const dl_tensor *x = c->in[0];
-    long shape[DL_MAX_DIM], size = x->shape[x->ndim - 1];
+    const long size = x->shape[x->ndim - 1];
     double step = size ? -2 * log(ATTR_F(c, ROTARY_BASE)) / (double)size : 0;
     dl_tensor *frequency = K(dl_exp(K(dl_mul(numbers(p, x, pairs), N(step)))));
-    if (!positions || !frequency) return NULL;
-    memcpy(shape, positions->shape, sizeof shape);
-    shape[positions->ndim] = 1;
-    return K(dl_mul(K(dl_reshape(positions, shape, positions->ndim + 1)), frequency));
+    return K(dl_mul(K(dl_with_dim(positions, -1)), frequency));
 }
 
 /* t, whose last dimensions are [pairs, 2] or [2, pairs], without the one of pairs. */

@@ -24,10 +24,8 @@ static dl_status swap_first(dl_pool *p, dl_tensor **t) {
 
 /* t with a dimension of size 1 at `at`; NULL passes. */
 static dl_status put_in(dl_pool *p, dl_tensor **t, int at) {
-    long shape[DL_MAX_DIM + 1];
     if (!*t) return DL_OK;
-    for (int i = 0, k = 0; i <= (*t)->ndim; i++) shape[i] = i == at ? 1 : (*t)->shape[k++];
-    *t = K(dl_reshape(*t, shape, (*t)->ndim + 1));
+    *t = K(dl_with_dim(*t, at));
     return *t ? DL_OK : dl_failed();
 }
 

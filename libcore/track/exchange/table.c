@@ -1,6 +1,7 @@
 /* Rows of named fields read from text files: CSV, an object of JSON a line, TensorBoard's lists. */
 #define _GNU_SOURCE /* asprintf */
 #include "track/exchange/table.h"
+#include "core/scope.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -166,7 +167,7 @@ static dl_status flatten_list(dl_fields *f, const char *name, json_t *list) {
     size_t i;
     json_t *v;
     int words = 1;
-    char *text = NULL;
+    DL_FREED char *text = NULL;
     size_t n = 0;
     json_array_foreach(list, i, v) words &= json_is_string(v);
     if (words) {
@@ -177,9 +178,7 @@ static dl_status flatten_list(dl_fields *f, const char *name, json_t *list) {
     } else {
         text = json_dumps(list, JSON_COMPACT | JSON_ENCODE_ANY);
     }
-    dl_status st = text ? dl_fields_set(f, name, text) : no_memory(f);
-    free(text);
-    return st;
+    return text ? dl_fields_set(f, name, text) : no_memory(f);
 }
 
 static dl_status flatten(dl_fields *f, const char *name, json_t *v) {

@@ -275,10 +275,7 @@ static dl_status put_batch(events *e, const void *what) {
 
 static dl_status put_step(events *e, const void *what) { return put_restart(e, dl_now_us(), *(const int64_t *)what); }
 
-static dl_status put_nothing(events *e, const void *what) {
-    (void)e, (void)what;
-    return DL_OK;
-}
+static dl_status put_nothing(events *e DL_UNUSED, const void *what DL_UNUSED) { return DL_OK; }
 
 dl_status dl_tensorboard_append(dl_tensorboard *t, int64_t run, const dl_inserter *names, const dl_ring_record *records,
                                 uint64_t n) {

@@ -51,8 +51,8 @@ dl_status dl_walk(const char *path, dl_walk_kind *is, dl_walk_visitor *visit, vo
     return walk(&w, path, "", 0);
 }
 
-static dl_status count(void *ctx, const char *folder, char *const *files, long n, const char *below) {
-    (void)folder, (void)files, (void)below;
+static dl_status count(void *ctx, const char *folder DL_UNUSED, char *const *files DL_UNUSED, long n,
+                       const char *below DL_UNUSED) {
     *(long *)ctx += n;
     return DL_OK;
 }

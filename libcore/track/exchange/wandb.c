@@ -10,8 +10,8 @@ static int is_history(const char *name) { return !strcmp(name, "wandb-history.js
 
 int dl_wandb_found(const char *path) { return dl_walk_found(path, is_history); }
 
-static dl_status read_history(void *ctx, const char *folder, char *const *files, long n, const char *below) {
-    (void)folder, (void)n, (void)below;
+static dl_status read_history(void *ctx, const char *folder DL_UNUSED, char *const *files, long n DL_UNUSED,
+                              const char *below DL_UNUSED) {
     dl_table_taker t DL_SCOPE(dl_table_free) = {.in = ctx, .run = -1};
     return dl_table_read_jsonl(&t, files[0]);
 }

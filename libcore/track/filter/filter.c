@@ -90,8 +90,7 @@ static void free_pattern(void *re) {
 }
 
 /* dl_matches(pattern, text); the compiled pattern stays with the statement. */
-static void matches(sqlite3_context *cx, int n, sqlite3_value **arg) {
-    (void)n;
+static void matches(sqlite3_context *cx, int n DL_UNUSED, sqlite3_value **arg) {
     regex_t *known = sqlite3_get_auxdata(cx, 0), *re = known ? known : malloc(sizeof *re);
     const char *pattern = (const char *)sqlite3_value_text(arg[0]), *text = (const char *)sqlite3_value_text(arg[1]);
     if (!known && (!re || !pattern || regcomp(re, pattern, REG_EXTENDED | REG_NOSUB))) {

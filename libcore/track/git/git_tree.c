@@ -1,5 +1,6 @@
 /* The tree of the files in a git index, as they are now. Format: gitformat-index(5), versions 2 to 4. */
 #include <errno.h>
+#include "core/scope.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,10 +106,8 @@ static bool read_index(index_file *x) {
     snprintf(path, sizeof path, "%s/index", x->r->dir);
     if (stat(path, &s)) return errno == ENOENT; /* nothing was ever added */
     x->written = s.st_mtim;
-    uint8_t *bytes = (uint8_t *)dl_git_slurp(path, MAX_INDEX, &n);
-    bool good = bytes && parse(x, bytes, n);
-    free(bytes);
-    return good;
+    DL_FREED uint8_t *bytes = (uint8_t *)dl_git_slurp(path, MAX_INDEX, &n);
+    return bytes && parse(x, bytes, n);
 }
 
 /* ---------------------------------------------------------------- files as they are */

@@ -169,9 +169,8 @@ static dl_status replace_rows(sqlite3 *db, const char *table, const dl_pq_rows *
     return insert_rows(db, table, sql, rows);
 }
 
-static dl_status put_rows(dl_server *v, sqlite3 *db, void *ctx) {
+static dl_status put_rows(dl_server *v DL_UNUSED, sqlite3 *db, void *ctx) {
     arrived *a = ctx;
-    (void)v;
     DL_TRY(insert_rows(db, "run", NULL, &a->runs));
     DL_TRY(update_runs(db, 's', "state", &a->runs));
     DL_TRY(update_runs(db, 'l', "label", &a->runs));
@@ -206,10 +205,9 @@ static void points_free(points *p) {
 }
 
 /* Series of the list that the mirror has or makes now, but those with points that were not sent. */
-static dl_status find_series(dl_server *v, sqlite3 *db, void *ctx) {
+static dl_status find_series(dl_server *v DL_UNUSED, sqlite3 *db, void *ctx) {
     points *p = ctx;
     DL_DB_STATEMENT(q);
-    (void)v;
     DL_TRY(dl_db_prepare(db, &q,
                          "select s.id, s.last_step from series as s where s.run_id = ?1 and s.key = ?2 and not exists"
                          " (select 1 from mirror_points as m where m.series_id = s.id and m.taken >= 2)"));
@@ -232,10 +230,9 @@ static dl_status find_series(dl_server *v, sqlite3 *db, void *ctx) {
     return DL_OK;
 }
 
-static dl_status put_points(dl_server *v, sqlite3 *db, void *ctx) {
+static dl_status put_points(dl_server *v DL_UNUSED, sqlite3 *db, void *ctx) {
     points *p = ctx;
     DL_DB_STATEMENT(q);
-    (void)v;
     for (long i = 0; i < p->ngroup; i++)
         if (p->group[i].whole) DL_TRY(dl_db_run(db, "delete from metric where series_id = ?1", "i", p->group[i].local));
     DL_TRY(dl_db_prepare(db, &q, "insert or replace into metric(series_id, step, t_us, value) values(?1, ?2, ?3, ?4)"));
@@ -290,9 +287,8 @@ static dl_status fetch_points(dl_server *v, points *p) {
     return DL_OK;
 }
 
-static dl_status put_statistics(dl_server *v, sqlite3 *db, void *ctx) {
+static dl_status put_statistics(dl_server *v DL_UNUSED, sqlite3 *db, void *ctx) {
     points *p = ctx;
-    (void)v;
     DL_TRY(dl_pq_store(db,
                        "update series set n = ?5, n_nan = ?6, first = ?7, first_step = ?8, last = ?9, last_step = ?10,"
                        " min = ?11, min_step = ?12, max = ?13, max_step = ?14, sum = ?15 where run_id = ?3 and key = ?4"

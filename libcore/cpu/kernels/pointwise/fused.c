@@ -2,6 +2,7 @@
  * They run the kernels
  * of the ops that they are made of one after another, in place. */
 #include "cpu/runtime/iter.h"
+#include "core/scope.h"
 #include "ops/conv.h"
 #include "dlcore/compare.h"
 #include "dlcore/create.h"
@@ -79,13 +80,11 @@ const dl_kernel dl_cpu_conv2d_norm = {.run = conv2d_norm_run, .dtypes = DL_FLOAT
 /* x + bias by channel, of the dtype of x. */
 static dl_status add_bias(dl_tensor *x, const dl_tensor *bias, dl_tensor *out) {
     long shape[4] = {1, bias->shape[0], 1, 1}, stride[4] = {0, bias->stride[0], 0, 0};
-    dl_tensor *b = dl_view_new(bias->st, bias->dtype, 4, shape, stride, bias->offset);
+    DL_OWNED dl_tensor *b = dl_view_new(bias->st, bias->dtype, 4, shape, stride, bias->offset);
     if (!b) return dl_failed();
     dl_call add = {.op = dl_op_row(dl_id_add), .nin = 2, .nout = 1, .dtype = x->dtype};
     add.in = (dl_tensor *[]){x, b}, add.out = &out;
-    dl_status s = dl_cpu_add.run(&add);
-    dl_unref(b);
-    return s;
+    return dl_cpu_add.run(&add);
 }
 
 static dl_status relu_max_pool2d_run(dl_call *c) {

@@ -169,11 +169,7 @@ static dl_tensor *half_logdet(dl_pool *p, dl_tensor *l) { return SUM(LOG(K(dl_di
 
 /* |L^-1 x|**2 of vectors x that broadcast against the batch of L. */
 static dl_tensor *mahalanobis(dl_pool *p, dl_tensor *l, dl_tensor *x) {
-    long shape[DL_MAX_DIM + 1];
-    if (!x) return NULL;
-    for (int i = 0; i < x->ndim; i++) shape[i] = x->shape[i];
-    shape[x->ndim] = 1;
-    dl_tensor *y = dl_mat_triangle(p, l, K(dl_reshape(x, shape, x->ndim + 1)), false, false, false);
+    dl_tensor *y = dl_mat_triangle(p, l, K(dl_with_dim(x, -1)), false, false, false);
     return y ? SUM(SQUARE(K(dl_select(y, -1, 0)))) : NULL;
 }
 

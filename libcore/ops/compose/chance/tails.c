@@ -236,9 +236,5 @@ POOLED_RULE(one_hot_categorical_sample) {
     const long k = IN(0)->shape[IN(0)->ndim - 1];
     dl_tensor *at = K(dl_categorical_sample(IN(0), shape->u.v, shape->n));
     dl_tensor *each = K(dl_arange(0, &(double){(double)k}, 1, DL_I64, c->device));
-    long full[DL_MAX_DIM + 1];
-    if (!at || !each) return dl_failed();
-    for (int i = 0; i < at->ndim; i++) full[i] = at->shape[i];
-    full[at->ndim] = 1;
-    return dl_finish(c, dl_to_dtype(K(dl_eq(K(dl_reshape(at, full, at->ndim + 1)), each)), c->dtype));
+    return dl_finish(c, dl_to_dtype(K(dl_eq(K(dl_with_dim(at, -1)), each)), c->dtype));
 }

@@ -53,10 +53,9 @@ static dl_tensor *columns(dl_pool *p, dl_tensor *y, const dl_tensor *x) {
 }
 
 /* The shape of the result: like x, `size` its last directions. */
-static dl_tensor *shaped(dl_pool *p, dl_tensor *y, const dl_tensor *given, const dl_tensor *x, const long *size) {
+static dl_tensor *shaped(dl_tensor *y, const dl_tensor *given, const dl_tensor *x, const long *size) {
     long shape[DL_MAX_DIM] = {x->shape[0], x->shape[1]};
     for (int i = 0; i < x->ndim - 2; i++) shape[2 + i] = size[i];
-    (void)p;
     return dl_as_given(y, given, shape, x->ndim);
 }
 
@@ -77,7 +76,7 @@ static dl_tensor *means_of(dl_pool *p, dl_tensor *given, const windows *w) {
         if (!y) return NULL;
         size[0] = y->shape[2];
     }
-    return shaped(p, y, given, x, size + 3 - w->dims);
+    return shaped(y, given, x, size + 3 - w->dims);
 }
 
 static dl_status average(dl_call *c, int dims) {
@@ -114,7 +113,7 @@ static dl_status adaptive_average(dl_call *c, const dl_aval *wanted, int dims) {
         dl_tensor *deep = columns(p, y, x);
         y = deep ? K(dl_adaptive_avg_pool2d(deep, (long[]){out[0], deep->shape[3]}, 2)) : NULL;
     }
-    return dl_finish(c, y ? shaped(p, y, c->in[0], x, size) : NULL);
+    return dl_finish(c, y ? shaped(y, c->in[0], x, size) : NULL);
 }
 COMPOSE_RULE(adaptive_avg_pool1d) { return adaptive_average(c, ATTR(c, ADAPTIVE_AVG_POOL1D_OUTPUT_SIZE), 1); }
 COMPOSE_RULE(adaptive_avg_pool3d) { return adaptive_average(c, ATTR(c, ADAPTIVE_AVG_POOL3D_OUTPUT_SIZE), 3); }
@@ -169,9 +168,9 @@ static dl_status maximum(dl_call *c, int dims) {
         size[0] = y->shape[2];
         if (c->op->out > 1) at = deep_places(p, at, chosen, x->shape[3] * x->shape[4]);
     }
-    DL_TRY(dl_finish(c, shaped(p, y, c->in[0], x, size + 3 - dims)));
+    DL_TRY(dl_finish(c, shaped(y, c->in[0], x, size + 3 - dims)));
     if (c->op->out == 1) return DL_OK;
-    c->out[1] = at ? shaped(p, at, c->in[0], x, size + 3 - dims) : NULL;
+    c->out[1] = at ? shaped(at, c->in[0], x, size + 3 - dims) : NULL;
     return c->out[1] ? DL_OK : dl_failed();
 }
 COMPOSE_RULE(max_pool1d) { return maximum(c, 1); }
