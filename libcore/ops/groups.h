@@ -22,16 +22,16 @@
     IN(1, 1, "input")                                                                                                  \
     FAMILY(MIDDLE)                                                                                                     \
     ATTRS(A(dim, INT, "", "dimension") A(keepdim, BOOL, "false", "keep the dimension with size 1"))                    \
-        OUT(2, 2, "values", "indices") NONDIFF_OUT(indices)                                                            \
-            SAMPLES("d[3,4] dim=1; d[5,3] dim=0 keepdim=true; d[2,4,3] dim=-2; d[] dim=0; d[0,3] dim=1")
+    OUT(2, 2, "values", "indices")                                                                                     \
+    NONDIFF_OUT(indices) SAMPLES("d[3,4] dim=1; d[5,3] dim=0 keepdim=true; d[2,4,3] dim=-2; d[] dim=0; d[0,3] dim=1")
 #define QUANTILES                                                                                                      \
     IN(2, 2, "input", "q")                                                                                             \
     FAMILY(QUANTILES)                                                                                                  \
     ORDER("input", "q", "dim", "keepdim")                                                                              \
-        ATTRS(A(dim, INT, "none", "dimension; none: all elements")                                                     \
-                  A(keepdim, BOOL, "false", "keep the dimension with size 1")                                          \
-                      A(interpolation, STR, "linear", "linear, lower, higher, midpoint or nearest")) PROMOTE(NONE)     \
-            NONDIFF_IN(q)
+    ATTRS(A(dim, INT, "none", "dimension; none: all elements")                                                         \
+              A(keepdim, BOOL, "false", "keep the dimension with size 1")                                              \
+                  A(interpolation, STR, "linear", "linear, lower, higher, midpoint or nearest"))                       \
+    PROMOTE(NONE) NONDIFF_IN(q)
 #define AREAS                                                                                                          \
     IN(1, 2, "y", "x")                                                                                                 \
     FAMILY(AREAS)                                                                                                      \
@@ -41,8 +41,8 @@
     FAMILY(BATCHNORM)                                                                                                  \
     ATTRS(A(training, BOOL, "false", "use and update statistics of the batch")                                         \
               A(momentum, FLOAT, "0.1", "weight of the batch in the running statistics")                               \
-                  A(eps, FLOAT, "1e-05", "added to the variance")) OUT(3, 1, "out", "mean", "rstd")                    \
-        NONDIFF_OUT(mean, rstd) NONDIFF_IN(running_mean, running_var)
+                  A(eps, FLOAT, "1e-05", "added to the variance"))                                                     \
+    OUT(3, 1, "out", "mean", "rstd") NONDIFF_OUT(mean, rstd) NONDIFF_IN(running_mean, running_var)
 #define SEQUENCE_ATTRS                                                                                                 \
     A(dropout, FLOAT, "0.0", "probability of zeroing an output of a layer that is not the last")                       \
     A(training, BOOL, "false", "whether there is dropout")                                                             \
