@@ -53,9 +53,9 @@ static void measure(picture *p, const dlsh_plot *plot) {
     }
 }
 
-/* The dot of a value; NaN outside the axis. */
+/* The dot of a value; NaN outside the axis. Halves, as the span of the largest numbers is none. */
 static double place(const axis *a, double v) {
-    return (on_axis(a, v) - a->low) / (a->high - a->low) * (double)(a->size - 1);
+    return (on_axis(a, v) / 2 - a->low / 2) / (a->high / 2 - a->low / 2) * (double)(a->size - 1);
 }
 
 /* ---------------------------------------------------------------- dots */
@@ -121,7 +121,7 @@ static void mark_curve(picture *p, int curve, const dlsh_curve *c) {
 /* A round distance for about n ticks. */
 static double tick_step(double low, double high, int n) {
     static const double nice[] = {1, 2, 5, 10};
-    double raw = (high - low) / n, e = pow(10, floor(log10(raw)));
+    double raw = high / n - low / n, e = pow(10, floor(log10(raw)));
     int i = 0;
     while (i < 3 && nice[i] * e < raw) i++;
     return nice[i] * e;

@@ -32,3 +32,4 @@ dlsh -n --db train.db -c 'sql "select step, value from metrics where key = '"'ep
 ask -c 'plot loss 1 x=lr; t = arange(3); plot loss x=t; runs where="started < \"2026-13-01\" and lr < 1"; runs where="opt ~~ ^a"; runs where="learning < 1"'
 ask -c 'plot val/loss 2 x=epoch; r = start_run("plain"); r.log(loss=1); plot loss x=epoch'
 ask -c 'for r in runs(where="id = 2") { print(r.params.lr * 2, r.params.opt, r.script, r.group) }'
+ask -c 'r = start_run("huge"); r.log(loss=1e308, step=0); r.log(loss=-1e308, step=1); r.end(); plot loss last' | grep -c "1e+308"

@@ -44,3 +44,8 @@ dlsh -n --db x.db -c 'run rerun writes lr=0.4' 2>&1 | grep "is run" | tidy
 sha256sum -c sums
 cat dlsh-rerun-*/"$PWD"/out/log.txt
 dlsh -n --db x.db -c 'run resume 10' 2>&1 | tail -1 | tidy
+# values of arguments with spaces, and with what looks like another argument
+echo 'args label="a" lr=0.1; r = start_run("words"); print(label, "|", lr); r.end()' > words.dlsh
+dlsh -n -q --db x.db words.dlsh label="b  c=d lr=3" lr=0.5
+dlsh -n --db x.db -c 'run rerun words' 2>&1 | tidy
+dlsh -n --db x.db -c 'run rerun words lr=2' 2>&1 | head -2 | tidy

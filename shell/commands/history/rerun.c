@@ -41,16 +41,32 @@ static int is_given(const dlsh_args *a, const char *word) {
     return 0;
 }
 
-/* The recorded arguments but those that are given anew. A value with spaces ends where the next NAME= begins. */
-static dl_status add_arguments(const dlsh_args *a, const char *recorded, words *w) {
-    const char *name, *c = recorded;
+static const dl_param_info *param_of(const dl_run_info *r, const char *word) {
+    size_t n = name_length(word);
+    for (long i = 0; n && i < r->nparam; i++)
+        if (strlen(r->params[i].key) == n && !strncmp(r->params[i].key, word, n)) return &r->params[i];
+    return NULL;
+}
+
+/* Where a recorded argument ends. Its value may have spaces, and words that look like arguments: the run has it as a
+ * parameter, too. Where that was set to something else since, the next argument begins with the name of one. */
+static const char *end_of(const dl_run_info *r, const char *c) {
+    const dl_param_info *p = param_of(r, c);
+    size_t n = p ? strlen(p->value) : 0;
+    const char *value = c + name_length(c) + 1, *end = p && !strncmp(value, p->value, n) ? value + n : NULL;
+    if (end && (!*end || (*end == ' ' && param_of(r, end + 1)))) return end;
+    for (end = c; (end = strchr(end + 1, ' ')) && !param_of(r, end + 1);) continue;
+    return end ? end : c + strlen(c);
+}
+
+/* The recorded arguments but those that are given anew. */
+static dl_status add_arguments(const dlsh_args *a, const dl_run_info *r, words *w) {
+    const char *name, *c = r->script_args;
     const dlsh_value *v;
     while (*c) {
-        const char *end = c;
-        while ((end = strchr(end + 1, ' ')) && !name_length(end + 1)) continue;
-        size_t n = end ? (size_t)(end - c) : strlen(c);
-        if (!is_given(a, c)) DLSH_TRY(add(w, c, n));
-        c += n + (end != NULL);
+        const char *end = end_of(r, c);
+        if (!is_given(a, c)) DLSH_TRY(add(w, c, (size_t)(end - c)));
+        c = *end ? end + 1 : end;
     }
     for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) {
         DLSH_SCOPED_BUF word = {0};
@@ -102,7 +118,7 @@ static dl_status make_words(const dlsh_args *a, dl_store *store, const dl_run_in
                            strncmp(r->device, "cuda", 4) ? "cpu" : "cuda",
                            script};
     for (size_t i = 0; i < DLSH_COUNT(first); i++) DLSH_TRY(add(w, first[i], strlen(first[i])));
-    return add_arguments(a, r->script_args, w);
+    return add_arguments(a, r, w);
 }
 
 /* ---------------------------------------------------------------- the scratch folder */

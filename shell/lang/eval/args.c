@@ -98,6 +98,8 @@ static dl_status wrong_type(const dlsh_args *a, const char *name, const char *wa
         hint = "int(x) drops the fraction";
     else if (it->value.type == DLSH_BUILTIN && dtype)
         hint = DLSH_DTYPE_HINT;
+    else if (!strcmp(dlsh_type_name(it->value), "run") && word_in(want, "net"))
+        hint = "export points.csv RUN writes the points of a run";
     else if (it->value.type == DLSH_RECORD && choices && !strcmp(choices, "file"))
         hint = "a file is named by text; weights that a record r has go into a net with m.load_state(r)";
     else if (word_in(want, "net") && it->value.type == DLSH_FN && it->value.as.fn->node->kind == DLSH_N_NET) {

@@ -11,7 +11,7 @@ function ticks(lo, hi, log, most) {
       return Array.from({ length: Math.floor((b - a) / every) + 1 }, (_, i) => 10 ** (a + i * every));
     }
   }
-  const raw = (hi - lo) / most || 1, e = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].find((k) => k * e >= raw) * e;
+  const raw = hi / most - lo / most || 1, e = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].find((k) => k * e >= raw) * e;
   const out = [];
   for (let v = Math.ceil(lo / step - 1e-9) * step; v <= hi + step * 1e-9 && out.length < 50; v += step) out.push(Math.abs(v) < step * 1e-9 ? 0 : v);
   return out;
@@ -20,9 +20,10 @@ const tickText = (v) => Math.abs(v) >= 1e4 || (v && Math.abs(v) < 1e-3) ? v.toEx
 
 /* A scale from numbers to places; log ones leave out what is not positive. */
 function scale(lo, hi, from, to, log) {
-  const f = log ? Math.log10 : (v) => v, a = f(lo), b = f(hi), span = b - a || 1;
+  /* halves: the span of numbers near the largest ones has no number of its own */
+  const f = log ? (v) => Math.log10(v) / 2 : (v) => v / 2, a = f(lo), b = f(hi), span = b - a || 0.5;
   const s = (v) => from + ((f(v) - a) / span) * (to - from);
-  s.invert = (p) => { const v = a + ((p - from) / (to - from)) * span; return log ? 10 ** v : v; };
+  s.invert = (p) => { const v = 2 * (a + ((p - from) / (to - from)) * span); return log ? 10 ** v : v; };
   s.lo = lo; s.hi = hi; s.log = log;
   return s;
 }
@@ -34,8 +35,8 @@ function extent(values, log) {
   return [lo, hi];
 }
 function padded([lo, hi], log) {
-  const k = log ? (hi / lo) ** 0.03 : (hi - lo) * 0.03;
-  return log ? [lo / k, hi * k] : [lo - k, hi + k];
+  const k = log ? (hi / lo) ** 0.03 : hi * 0.03 - lo * 0.03, most = Number.MAX_VALUE;
+  return log ? [lo / k, hi * k] : [Math.max(lo - k, -most), Math.min(hi + k, most)];
 }
 /* An exponential mean that begins without bias. */
 function smooth(y, weight) {
@@ -67,13 +68,16 @@ function at(xs, ys, x) {
   return ys[lo] + ((ys[hi] - ys[lo]) * (x - xs[lo])) / (xs[hi] - xs[lo]);
 }
 /* Curves of runs that have the same value of a parameter become their mean, with the standard deviation as a band. */
+const groupOf = (run, name) => String(valueOf(run, name) ?? "none");
+/* The groups of the chosen runs; their places give them colours that are the same in all charts. */
+const groupsOf = (name) => [...new Set(chosenRuns().map((r) => groupOf(r, name)))];
 function grouped(curves, name) {
-  const groups = new Map();
+  const groups = new Map(), all = groupsOf(name);
   for (const c of curves) {
-    const key = String(valueOf(c.run, name) ?? "none");
+    const key = groupOf(c.run, name);
     groups.set(key, [...(groups.get(key) || []), c]);
   }
-  return [...groups].map(([key, list], i) => {
+  return [...groups].map(([key, list]) => {
     const [lo, hi] = extent(list.flatMap((c) => [c.x[0], c.x[c.x.length - 1]])), n = 120;
     const x = [], y = [], low = [], high = [];
     for (let k = 0; k <= n; k++) {
@@ -83,7 +87,7 @@ function grouped(curves, name) {
       const sd = v.length > 1 ? Math.sqrt(v.reduce((a, b) => a + (b - mean) ** 2, 0) / (v.length - 1)) : 0;
       x.push(p); y.push(mean); low.push(mean - sd); high.push(mean + sd);
     }
-    return { x, y, low, high, label: `${name}=${key} (${list.length})`, colour: colour(i + 1) };
+    return { x, y, low, high, label: `${name}=${key} (${list.length})`, colour: colour(all.indexOf(key) + 1) };
   });
 }
 
@@ -203,9 +207,10 @@ function drawCharts() {
     c.box.hidden = !wanted;
     if (wanted) c.draw();
   }
-  const runs = chosenRuns();
-  $("chosen").replaceChildren(...(options.group ? [] : runs.slice(0, 24).map((r) => el("span", { class: "key" },
-    el("span", { class: "dot", style: `background:${colour(r.id)}` }), `${r.id} ${r.name}`))),
+  const runs = chosenRuns(), keys = options.group
+    ? groupsOf(options.group).map((key, i) => [i + 1, `${options.group}=${key}`]) : runs.map((r) => [r.id, `${r.id} ${r.name}`]);
+  $("chosen").replaceChildren(...keys.slice(0, 24).map(([number, text]) => el("span", { class: "key" },
+    el("span", { class: "dot", style: `background:${colour(number)}` }), text)),
     `${runs.length} runs drawn; choose them in the table`);
 }
 function chartsTab() {

@@ -19,7 +19,7 @@ function later() {
 }
 function summary() {
   const running = D.runs.filter((r) => r.status === "running").length;
-  $("summary").textContent = `${D.runs.length} runs${running ? `, ${running} running` : ""}, ${when(D.made)}`;
+  $("summary").textContent = `${D.runs.length} run${D.runs.length === 1 ? "" : "s"}${running ? `, ${running} running` : ""}, ${when(D.made)}`;
 }
 
 /* New runs and new points: numbers of parameters and metrics are those of the answer. */

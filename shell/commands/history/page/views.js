@@ -81,7 +81,7 @@ function parallelTab() {
   if (!pc.axes) {
     pc.metric = defaultMetric();
     const first = importance(D.runs.filter((r) => isNumber(metricOf(r, pc.metric, "best"))), pc.metric).slice(0, 8).map((o) => o.p);
-    pc.axes = varying().filter((p) => first.includes(p));
+    pc.axes = varying().filter((p) => !first.length || first.includes(p)).slice(0, 8);
   }
   refilter();
   const names = [...pc.axes, `best(${pc.metric})`], w = 1100, h = 380, top = 34, bottom = 24;
