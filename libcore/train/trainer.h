@@ -38,7 +38,6 @@ typedef struct dl_issued {
 
 typedef struct dl_checkpoint dl_checkpoint; /* a state in memory (train/checkpoint.c) */
 typedef struct dl_past dl_past;             /* earlier states (train/rewind.c) */
-typedef struct dl_look dl_look;             /* an update whose size is recorded (train/updates.c) */
 typedef struct dl_step_graph dl_step_graph; /* a captured step (train/replay.c) */
 
 /* One metric of evaluations. */

@@ -62,8 +62,7 @@ static dl_tensor *chosen(dl_tensor *p) {
     return dl_view_new(p->st, (dl_dtype)p->dtype, 1, &(long){p->numel / step}, &step, p->offset);
 }
 
-static dl_status take_copies(const dl_trainer *t, dl_look *x) {
-    const dl_optimizer *o = t->opt;
+static dl_status take_copies(const dl_optimizer *o, dl_look *x) {
     x->which = calloc((size_t)o->n + 1, sizeof *x->which);
     x->was = calloc((size_t)o->n + 1, sizeof *x->was);
     if (!x->which || !x->was) return dl_fail(DL_ERR_MEMORY, "no memory for the size of updates");
@@ -93,17 +92,38 @@ static dl_status compare_one(dl_tensor *p, dl_tensor *was, dl_tensor **change, d
     return d && (*change = norm_of(d)) && (*size = norm_of(old)) ? DL_OK : dl_failed();
 }
 
-static dl_status compare(const dl_trainer *t, dl_look *x) {
+static dl_status compare(const dl_optimizer *o, dl_look *x) {
     dl_tensor **norm = calloc(2 * (size_t)x->n, sizeof *norm);
     dl_status st = norm ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for the size of updates");
     for (long i = 0; st == DL_OK && i < x->n; i++) {
-        st = compare_one(t->opt->param[x->which[i]].p, x->was[i], &norm[i], &norm[x->n + i]);
+        st = compare_one(o->param[x->which[i]].p, x->was[i], &norm[i], &norm[x->n + i]);
         dl_unref(x->was[i]);
         x->was[i] = NULL;
     }
     if (st == DL_OK && !(x->norms = dl_stack(norm, (int)(2 * x->n), 0))) st = dl_failed();
     for (long i = 0; norm && i < 2 * x->n; i++) dl_unref(norm[i]);
     free(norm);
+    return st;
+}
+
+/* A look at the parameters before a step; *st says why there is none. */
+static dl_look *look(const dl_optimizer *o, dl_status *st) {
+    const int recording = dl_recording_set(0);
+    DL_SCOPED_GRAD_MODE(0);
+    dl_look *x = calloc(1, sizeof *x);
+    *st = x ? take_copies(o, x) : dl_fail(DL_ERR_MEMORY, "no memory for the size of updates");
+    dl_recording_set(recording);
+    if (*st == DL_OK && x->n) return x;
+    dl_look_free(x);
+    return NULL;
+}
+
+/* And at what the step has made of them. */
+static dl_status look_again(const dl_optimizer *o, dl_look *x) {
+    const int recording = dl_recording_set(0);
+    DL_SCOPED_GRAD_MODE(0);
+    dl_status st = compare(o, x);
+    dl_recording_set(recording);
     return st;
 }
 
@@ -119,31 +139,22 @@ static void give_up(dl_trainer *t) {
 dl_look *dl_updates_before(dl_trainer *t) {
     const long n = dl_updates_every_get(), number = t->step + t->issued - t->taken + 1;
     if (!t->run || !dl_run_id(t->run) || !n || number % n || t->updates_off) return NULL;
-    const int recording = dl_recording_set(0);
-    DL_SCOPED_GRAD_MODE(0);
-    dl_look *x = calloc(1, sizeof *x);
-    dl_status st = x ? take_copies(t, x) : dl_fail(DL_ERR_MEMORY, "no memory for the size of updates");
-    dl_recording_set(recording);
-    if (st == DL_OK && x->n) return x;
-    dl_look_free(x);
+    dl_status st;
+    dl_look *x = look(t->opt, &st);
     if (st != DL_OK) give_up(t);
-    return NULL;
+    return x;
 }
 
 void dl_updates_after(dl_trainer *t, dl_look *x, dl_status issued) {
     if (!x) return;
     if (issued != DL_OK) return dl_look_free(x);
-    const int recording = dl_recording_set(0);
-    DL_SCOPED_GRAD_MODE(0);
     dl_look **at = &t->look[(t->issued - 1) % DL_REPORTS];
     dl_look_free(*at);
     *at = x;
-    if (compare(t, x) != DL_OK) {
-        dl_look_free(x);
-        *at = NULL;
-        give_up(t);
-    }
-    dl_recording_set(recording);
+    if (look_again(t->opt, x) == DL_OK) return;
+    dl_look_free(x);
+    *at = NULL;
+    give_up(t);
 }
 
 /* ---------------------------------------------------------------- with the report */
@@ -152,11 +163,16 @@ typedef struct sums {
     double change, size;
 } sums;
 
-static void push(const dl_trainer *t, const char *layer, sums s) {
+typedef struct place {
+    dl_run *run;
+    long step;
+} place;
+
+static void push(const place *at, const char *layer, sums s) {
     char name[300];
     if (!(s.size > 0) || !isfinite(s.change)) return;
     snprintf(name, sizeof name, "update_ratio%s%.280s", *layer ? "/" : "", layer);
-    if (dl_metric(t->run, name, t->step, sqrt(s.change / s.size)) != DL_OK) dl_error_clear();
+    if (dl_metric(at->run, name, at->step, sqrt(s.change / s.size)) != DL_OK) dl_error_clear();
 }
 
 /* "conv1.weight" is of the layer "conv1". */
@@ -165,22 +181,22 @@ static size_t length_of_layer(const char *name) {
     return dot ? (size_t)(dot - name) : strlen(name);
 }
 
-static void record(const dl_trainer *t, const dl_look *x, const double *norm) {
+static void record(const place *at, const dl_optimizer *o, const dl_look *x, const double *norm) {
     sums all = {0, 0}, layer = {0, 0};
     char name[256];
     for (long i = 0; i < x->n; i++) {
-        const char *own = t->opt->param[x->which[i]].name;
-        const char *next = i + 1 < x->n ? t->opt->param[x->which[i + 1]].name : "";
+        const char *own = o->param[x->which[i]].name;
+        const char *next = i + 1 < x->n ? o->param[x->which[i + 1]].name : "";
         const size_t n = length_of_layer(own);
         const sums s = {norm[i] * norm[i], norm[x->n + i] * norm[x->n + i]};
         layer.change += s.change, layer.size += s.size;
         all.change += s.change, all.size += s.size;
         if (length_of_layer(next) == n && !strncmp(own, next, n)) continue;
         snprintf(name, sizeof name, "%.*s", (int)(n < 255 ? n : 255), own);
-        push(t, name, layer);
+        push(at, name, layer);
         layer = (sums){0, 0};
     }
-    push(t, "", all);
+    push(at, "", all);
 }
 
 void dl_updates_take(dl_trainer *t, long number, bool good) {
@@ -190,7 +206,7 @@ void dl_updates_take(dl_trainer *t, long number, bool good) {
     if (good && t->run) {
         DL_OWNED dl_tensor *here = dl_to_device(x->norms, 0);
         if (here)
-            record(t, x, dl_data(here));
+            record(&(place){t->run, t->step}, t->opt, x, dl_data(here));
         else
             give_up(t);
     }
@@ -199,4 +215,23 @@ void dl_updates_take(dl_trainer *t, long number, bool good) {
 
 void dl_updates_drop(dl_trainer *t) {
     for (long i = 0; i < DL_REPORTS; i++) dl_updates_take(t, i, false);
+}
+
+/* ---------------------------------------------------------------- loops written by hand */
+
+dl_look *dl_update_before(const dl_optimizer *o) {
+    const long n = dl_updates_every_get();
+    dl_status st = DL_OK;
+    if (!o || !n || (dl_optimizer_steps(o) + 1) % n) return NULL;
+    dl_look *x = look(o, &st);
+    if (st != DL_OK) dl_error_clear();
+    return x;
+}
+
+void dl_update_after(dl_look *x, const dl_optimizer *o, dl_run *run, long step) {
+    if (!x) return;
+    DL_SCOPED_ERROR;
+    DL_OWNED dl_tensor *here = run && look_again(o, x) == DL_OK ? dl_to_device(x->norms, 0) : NULL;
+    if (here) record(&(place){run, step}, o, x, dl_data(here));
+    dl_look_free(x);
 }

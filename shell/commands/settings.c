@@ -160,7 +160,8 @@ static const dlsh_setting settings[] = {
      "that keeping the last one took. 0: none are kept.",
      .get = get_rewind, .set = set_rewind},
     {"updates", "0 to 1000000000", "100",
-     "Every so many steps a trainer records `update_ratio`, the norm of the update over the norm of the parameters, "
+     "Every so many steps a trainer, or a loop while its run is open, records `update_ratio`, the norm of the update "
+     "over the norm of the parameters, "
      "and `update_ratio/LAYER` of each layer; 0: never.",
      .get = get_updates, .set = set_updates},
     {"undo", "SIZE", "64MB",

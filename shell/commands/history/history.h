@@ -13,6 +13,10 @@ dl_status dlsh_run_ids(const dlsh_args *a, dl_store **store, long **ids, int *n)
 dl_status dlsh_run_condition(const dlsh_args *a, dl_store **store, dlsh_buf *where);
 /* The run of a handle of class run, and the last step that was logged; NULL: it has ended. */
 dl_run *dlsh_recording_run(void *self, long *step);
+/* Around a step of an optimizer in a loop written by hand: the size of its update, where one is due, goes to the run
+ * that is at work, at the step that is logged next. */
+dl_look *dlsh_update_before(const dl_optimizer *o);
+void dlsh_update_after(dl_look *look, const dl_optimizer *o, dl_status stepped);
 /* The series of a run, or NULL. */
 const dl_series_info *dlsh_series_find(const dl_run_info *r, const char *key);
 

@@ -54,16 +54,29 @@ dl_run *dlsh_recording_run(void *self, long *step) {
     return r->run;
 }
 
+/* The run at work, when it is one of a loop written by hand. */
+static const recording *at_work(void) {
+    const recording *r = open_recordings;
+    while (r && (!r->run || r->run != dl_run_active())) r = r->older;
+    return r;
+}
+
+dl_look *dlsh_update_before(const dl_optimizer *o) { return at_work() ? dl_update_before(o) : NULL; }
+
+void dlsh_update_after(dl_look *look, const dl_optimizer *o, dl_status stepped) {
+    const recording *r = at_work();
+    dl_update_after(look, o, r && !stepped ? r->run : NULL, r ? r->step + 1 : 0);
+}
+
 /* Is the run that is at work one of a loop written by hand, and is this a state to go on from: of a net or an
  * optimizer, after a step? */
 static dl_run *run_of_state(const dlsh_record *state, long *step) {
-    const recording *r = open_recordings;
+    const recording *r = at_work();
     const dlsh_value *number = dlsh_record_get(state, "step");
     int learns = 0;
     for (int i = 0; i < state->n; i++)
         learns |=
             dlsh_unwrap(state->values[i], &dlsh_net_class) || dlsh_unwrap(state->values[i], &dlsh_optimizer_class);
-    while (r && (!r->run || r->run != dl_run_active())) r = r->older;
     if (!r || !learns || !number || number->type != DLSH_INT || number->as.i < 0) return NULL;
     *step = number->as.i;
     return r->run;

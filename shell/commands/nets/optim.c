@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "debug/undo/undo.h"
+#include "commands/history/history.h"
 #include "commands/nets/nets.h"
 #include "dlcore/copy.h"
 
@@ -135,16 +136,20 @@ static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
     closure c = {.s = dlsh_arg_session(a)};
     dlsh_undo_optimizer(c.s, dlsh_arg_self(a));
     if (!dlsh_given(a, "closure")) {
-        DLSH_TRY(dl_optimizer_step(dlsh_arg_self(a)));
-        warn_without_gradients(c.s, dlsh_arg_self(a));
-        return DL_OK;
+        dl_look *look = dlsh_update_before(dlsh_arg_self(a));
+        dl_status st = dl_optimizer_step(dlsh_arg_self(a));
+        dlsh_update_after(look, dlsh_arg_self(a), st);
+        if (!st) warn_without_gradients(c.s, dlsh_arg_self(a));
+        return st;
     }
     c.f = *dlsh_arg(a, "closure");
     if (!dlsh_callable(c.f))
         return dlsh_arg_fail(a, "closure", DL_ERR_TYPE,
                              "o.step(fn () { o.zero_grad(); l = loss(); backward l; return l })",
                              "step takes a function, got %s", dlsh_type_name(c.f));
+    dl_look *look = dlsh_update_before(dlsh_arg_self(a));
     dl_status st = dl_optimizer_minimize(dlsh_arg_self(a), call_closure, &c, NULL);
+    dlsh_update_after(look, dlsh_arg_self(a), st);
     if (st == DL_OK)
         *result = c.first;
     else

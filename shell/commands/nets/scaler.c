@@ -1,6 +1,7 @@
 /* grad_scaler(...): loss scaling in loops by hand. */
 #include <stdlib.h>
 
+#include "commands/history/history.h"
 #include "commands/nets/nets.h"
 #include "commands/nets/scaler.h"
 #include "dlcore/arithmetic.h"
@@ -37,7 +38,11 @@ static dl_status unscale_run(const dlsh_args *a) {
 
 static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
     int stepped = 0;
-    DLSH_TRY(dl_scaler_step(dlsh_arg_self(a), dlsh_arg_handle(a, "optimizer", &dlsh_optimizer_class), &stepped));
+    dl_optimizer *o = dlsh_arg_handle(a, "optimizer", &dlsh_optimizer_class);
+    dl_look *look = dlsh_update_before(o);
+    dl_status st = dl_scaler_step(dlsh_arg_self(a), o, &stepped);
+    dlsh_update_after(look, o, st || stepped ? st : DL_ERR_VALUE);
+    DLSH_TRY(st);
     *result = dlsh_bool(stepped);
     return DL_OK;
 }
