@@ -18,7 +18,7 @@ enum level { LOW = -2, HIGH = 7 };
 struct f2 add_f2(struct f2 a, struct f2 b);
 struct f3 scale_f3(struct f3 v, float k);
 struct d1i swap_d1i(struct d1i v);
-struct big reverse(struct big v);
+struct big backwards(struct big v);
 long sum_c3(struct c3 v);
 double sum_nest(struct nest v, int k, struct d1i d);
 void make_nest(struct nest *v, short s);
@@ -61,7 +61,7 @@ cat > abi.c <<'END'
 struct f2 add_f2(struct f2 a, struct f2 b) { return (struct f2){a.x + b.x, a.y + b.y}; }
 struct f3 scale_f3(struct f3 v, float k) { return (struct f3){v.x * k, v.y * k, v.z * k}; }
 struct d1i swap_d1i(struct d1i v) { return (struct d1i){v.i, (int)v.d}; }
-struct big reverse(struct big v) { struct big r; for (int i = 0; i < 5; i++) r.a[i] = v.a[4 - i]; return r; }
+struct big backwards(struct big v) { struct big r; for (int i = 0; i < 5; i++) r.a[i] = v.a[4 - i]; return r; }
 long sum_c3(struct c3 v) { return v.c[0] + 100 * v.c[1] + 10000 * v.c[2]; }
 double sum_nest(struct nest v, int k, struct d1i d) { return v.a.x + v.a.y + v.s + v.c.c[0] + v.c.c[1] + v.c.c[2] + v.u.in + k + d.d + d.i; }
 void make_nest(struct nest *v, short s) { *v = (struct nest){{1.5f, 2.5f}, s, {{1, 2, 3}}, {9}}; }
@@ -111,7 +111,7 @@ cat > script.dlsh <<'END'
 a = add_f2([1, 2], record(x=0.5, y=0.25)); assert a.x == 1.5 && a.y == 2.25
 b = scale_f3([1, 2, 3], 2); assert [b.x, b.y, b.z] == [2.0, 4.0, 6.0]
 c = swap_d1i([7.0, 3]); assert c.d == 3.0 && c.i == 7
-d = reverse(record(a=[1, 2, 3, 4, 5])); assert d.a.list() == [5, 4, 3, 2, 1]
+d = backwards(record(a=[1, 2, 3, 4, 5])); assert d.a.list() == [5, 4, 3, 2, 1]
 assert sum_c3([[1, -2, 3]]) == 29801
 n = new("struct nest"); make_nest(n, -7)
 assert n.s == -7 && n.c.c.list() == [1, 2, 3] && n.u.in == 9
