@@ -9,7 +9,9 @@
 /* ---------------------------------------------------------------- modes, copies, dtypes */
 
 static dl_status set_mode(const dlsh_args *a) {
-    dl_module_train(dlsh_arg_self(a), dlsh_arg_data(a) != NULL);
+    int on = dlsh_arg_data(a) != NULL;
+    if (on && dlsh_given(a, "mode")) on = dlsh_arg_bool(a, "mode");
+    dl_module_train(dlsh_arg_self(a), on);
     return DL_OK;
 }
 
@@ -35,6 +37,7 @@ static dl_status to_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static dl_status zero_run(const dlsh_args *a) {
+    DLSH_TRY(dlsh_check_none(a));
     dl_module_zero_grad(dlsh_arg_self(a));
     return DL_OK;
 }
@@ -234,13 +237,15 @@ static const dlsh_param summary_params[] = {
     {0}};
 
 const dlsh_command dlsh_net_methods[] = {
-    DLSH_ACT_ROW("train", set_mode, "m.train()", "Training mode: dropout and batchnorm act.", .data = "on"),
+    DLSH_ACT_ROW("train", set_mode, "m.train([MODE])", "Training mode: dropout and batchnorm act.",
+                 DLSH_PARAMS({"mode", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "false: evaluation mode"}),
+                 .data = "on"),
     DLSH_ACT_ROW("eval", set_mode, "m.eval()", "Evaluation mode."),
     DLSH_FN_ROW("copy", copy_run, "m.copy()", "A new net with copies of the weights."),
     DLSH_ACT_ROW("to", to_run, "m.to(TARGET)", "Moves the weights to a dtype or device, in place.",
                  DLSH_PARAMS({"target", DLSH_ARG_WORD, .doc = "a dtype (f64) or a device (\"cuda\")"}),
                  .examples = "m.to(f64)"),
-    DLSH_ACT_ROW("zero_grad", zero_run, "m.zero_grad()", "Forgets all gradients."),
+    DLSH_ACT_ROW("zero_grad", zero_run, "m.zero_grad()", "Forgets all gradients.", .params = dlsh_none_params),
     DLSH_PURE_ROW("parameters", tensors_run, "m.parameters()",
                   "A list of the parameters; an error before they are made.", .data = &(const choice){1, 0}),
     DLSH_PURE_ROW("named_parameters", tensors_run, "m.named_parameters()", "A record of the parameters by path.",

@@ -88,6 +88,10 @@ dlsh_value dlsh_tensors_value(dl_tensor *const *t, int n, const char *const *nam
 /* What a net gave, as a value; VOID: a recorded failure. */
 dlsh_value dlsh_pack_value(const dl_pack *p);
 
+/* The argument of zero_grad, and its check. */
+extern const dlsh_param dlsh_none_params[];
+dl_status dlsh_check_none(const dlsh_args *a);
+
 /* o.param_groups (groups.c): a list; VOID: a recorded failure. */
 dlsh_value dlsh_param_groups(dl_optimizer *o);
 

@@ -157,7 +157,18 @@ static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
+const dlsh_param dlsh_none_params[] = {
+    {"set_to_none", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "as PyTorch has it: true, gradients are then none"},
+    {0}};
+
+dl_status dlsh_check_none(const dlsh_args *a) {
+    if (!dlsh_given(a, "set_to_none") || dlsh_arg_bool(a, "set_to_none")) return DL_OK;
+    return dlsh_arg_fail(a, "set_to_none", DL_ERR_VALUE, "for p in m.parameters() { p.grad.zero_() }",
+                         "gradients are forgotten, not filled with zeros");
+}
+
 static dl_status zero_run(const dlsh_args *a) {
+    DLSH_TRY(dlsh_check_none(a));
     dl_optimizer_zero_grad(dlsh_arg_self(a));
     return DL_OK;
 }
@@ -231,7 +242,7 @@ static const dlsh_command methods[] = {
                          "several times"}),
         .examples = "w = param(tensor([3.0, 4.0]))\no = lbfgs([w], line_search_fn=\"strong_wolfe\")\n"
                     "o.step(fn () { o.zero_grad(); l = ((w - 1) ** 2).sum(); backward l; return l })"),
-    DLSH_ACT_ROW("zero_grad", zero_run, "o.zero_grad()", "Forgets all gradients."),
+    DLSH_ACT_ROW("zero_grad", zero_run, "o.zero_grad()", "Forgets all gradients.", .params = dlsh_none_params),
     DLSH_PURE_ROW("parameters", parameters_run, "o.parameters()",
                   "A list of the parameters that it updates, in their order."),
     DLSH_PURE_ROW("named_parameters", parameters_run, "o.named_parameters()", "A record of these by name.",
