@@ -82,6 +82,7 @@
 #define NEXTAFTER(x, y) DL_FN(dl_vnextafter, nextafter)(x, y)
 #define COPYSIGN(x, y) DL_FN(copysignf, copysign)(x, y)
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
+#define WITHIN_UNIT(x, eps) ((x) < (eps) ? (eps) : (x) > 1 - (eps) ? 1 - (eps) : (x)) /* x itself where eps is NaN */
 #define SOFTPLUS(x) (((x) > 0 ? (x) : 0) + LOG1P_UNIT(EXP(-ABS(x))))
 #define HARD_SIGMOID(x) ((x) + 3 < 0 ? 0 : (x) + 3 > 6 ? 1 : ((x) + 3) / 6)
 #define LOG_FROM(y) ((y) < -100 ? -100 : (y))

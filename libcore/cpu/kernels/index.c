@@ -124,20 +124,24 @@ static void select_strided(dl_tensor *o, const dl_tensor *x, const long *index, 
     dl_stop_end(&stop);
 }
 
+/* Few parts are copied as they lie, for many all of x is laid out densely first. */
 static dl_status run_index_select(dl_call *c) {
     dl_tensor *x = c->in[0], *o = c->out[0];
     int dim;
     long size = along(c, x, &dim);
     dl_tensor *index = checked_indices(c->in[1], dim, size);
-    if (!index) return dl_failed();
-    if (dl_is_contiguous(x))
-        select_dense((selection){dl_ptr(o), dl_ptr(x), dl_ptr(index), index->numel, size,
+    dl_tensor *dense = !index                                           ? NULL
+                       : dl_is_contiguous(x) || o->numel < x->numel / 4 ? dl_ref(x)
+                                                                        : dl_cpu_contiguous(x);
+    if (dense && dl_is_contiguous(dense))
+        select_dense((selection){dl_ptr(o), dl_ptr(dense), dl_ptr(index), index->numel, size,
                                  product(x, dim + 1, x->ndim) * (long)dl_esize(x)},
                      product(x, 0, dim));
-    else
+    else if (dense)
         select_strided(o, x, dl_ptr(index), dim, index->numel);
+    dl_unref(dense);
     dl_unref(index);
-    return DL_OK;
+    return dense ? DL_OK : dl_failed();
 }
 const dl_kernel dl_cpu_index_select = {.run = run_index_select, .dtypes = DL_ANY};
 
