@@ -9,6 +9,7 @@
 #include "autograd/vmap.h"
 #include "core/device/device.h"
 #include "core/list.h"
+#include "core/op_times.h"
 #include "core/scope.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/copy.h"
@@ -95,7 +96,7 @@ static dl_status run_rule(pass *p, dl_back *b) {
     bool real = !b->node->nin || !dl_dtype_is_complex(b->node->meta[0].dtype); /* fused ones know no other */
     bool calls_rows = p->create || dl_vmap_watching;
     if (!calls_rows && real && (k = dl_kernel_of(b->op, device)) && k->fused_grad) {
-        dl_status s = k->fused_grad(b);
+        dl_status s = __builtin_expect(dl_timer != NULL, 0) ? dl_times_run_fused(k, b) : k->fused_grad(b);
         if (s != DL_OK || __builtin_expect(!dl_nonfinite_suspects(device == 0), 1)) return s;
         return device ? dl_nonfinite_check_rule_device(b) : dl_nonfinite_check_rule(b);
     }

@@ -7,6 +7,7 @@
 #include "core/effects.h"
 #include "core/mode.h"
 #include "core/op.h"
+#include "core/op_times.h"
 #include "core/random/rng.h"
 #include "core/scope.h"
 #include "dlcore/copy.h"
@@ -227,7 +228,7 @@ static dl_status run_kernel(dl_call *c) {
     bool outer = dl_stop_swap(false);
     dl_vmap_watch *watching = dl_vmap_watching;
     if (__builtin_expect(watching != NULL, 0)) dl_vmap_watching = NULL; /* rows within a kernel are its own affair */
-    dl_status s = k->run(c);
+    dl_status s = __builtin_expect(dl_timer != NULL, 0) ? dl_times_run(k, c) : k->run(c);
     if (__builtin_expect(watching != NULL, 0)) dl_vmap_watching = watching;
     if (dl_stop_swap(outer)) return dl_fail(DL_ERR_INTERRUPT, "interrupted");
     if (s == DL_OK && __builtin_expect(dl_nonfinite_suspects(c->device == 0), 0))

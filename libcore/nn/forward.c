@@ -135,6 +135,10 @@ static dl_tensor *run(dl_module *m, dl_tensor *x) {
         dl_unref(y);
         y = NULL;
     }
+    if (__builtin_expect(m->keeps > 0, 0) && y && dl_m_training(m)) {
+        dl_unref(m->kept);
+        m->kept = dl_ref(y);
+    }
     dl_module_unref(m);
     return y;
 }
@@ -184,7 +188,7 @@ static dl_tensor *run_part(const char *name, dl_module *m, dl_tensor *x) {
 static int run_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
     const dl_layer_mark *outer = dl_layer_running;
     for (int i = 0; i < n && i < DL_FUSED_MAX; i++)
-        if (c[i].m->hooks) return 0;
+        if (c[i].m->hooks || c[i].m->keeps) return 0;
     dl_layer_running = c->m->mark;
     int ran = dl_module_fused(c, n, x, y);
     dl_layer_running = outer;
@@ -596,3 +600,15 @@ dl_status dl_on_forward(dl_module *m, dl_hook_fn *fn, void *ctx, void (*release)
     dl_hooks_free(&m->hooks);
     return DL_OK;
 }
+
+void dl_module_keep(dl_module *m, int on) {
+    m->keeps += on ? 1 : -1;
+    dl_module_forget_kept(m);
+}
+
+void dl_module_forget_kept(dl_module *m) {
+    dl_unref(m->kept);
+    m->kept = NULL;
+}
+
+dl_tensor *dl_module_kept(const dl_module *m) { return m->kept; }

@@ -60,6 +60,7 @@ void dl_module_unref(dl_module *m) {
     dl_layer_names_free(&m->names);
     free(m->opt);
     dl_hooks_free(&m->hooks);
+    dl_unref(m->kept);
     free(m->path);
     free(m->name);
     free(m);

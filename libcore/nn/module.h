@@ -71,6 +71,8 @@ struct dl_module {
     dl_source src;                      /* where it is defined */
     const dl_layer_mark *mark;          /* path and place, for what its ops leave behind; NULL: of the net itself */
     dl_hook *hooks;                     /* on its results */
+    int keeps;                          /* who wants its last result in training kept */
+    dl_tensor *kept;                    /* that; NULL: none */
     bool built, training, has_shortcut; /* the shortcut is the last child */
     bool borrows;                       /* its weight is there only while the layer around it runs (nn/reparam.c) */
     int dtype, device;                  /* for tensors to be made; device -1: that of the input */

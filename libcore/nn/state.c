@@ -72,6 +72,7 @@ static dl_module *copy(dl_module *m, copies *c) {
         to->src = m->src;
     else
         to->built = m->built, to->inputs = m->inputs;
+    if (!c->bare) to->mark = m->mark; /* its nodes are known by the layer that it is a copy of */
     if (m->name && dl_module_set_name(to, m->name) != DL_OK) goto fail;
     if (!c->bare && m->path && !(to->path = strdup(m->path))) {
         dl_fail(DL_ERR_MEMORY, "no memory for a copy of a net");

@@ -121,6 +121,7 @@ dl_status dl_control_reset(dl_trainer *t) {
     for (int g = 0; g < t->groups; g++) c->group[g].step = (double)(t->rates[g].steps = steps_of(t->opt, g - 1));
     c->group = (dl_rates *)(t->control + 1);
     t->control_from = t->control_epoch = 0, t->order_epoch = -1;
+    t->broke = 0;
     c->rng = t->control_rng = dl_rng_here();
     dl_status st = dl_control_write(t, t->control, c, bytes);
     free(c);

@@ -100,6 +100,7 @@ static dl_status train(dl_trainer *t, course *c, long total, dl_train_fn *fn, vo
             stop |= report_progress(t, c, total, last, fn, ctx) && !last;
         }
         if (wait) t->report_time = 0;
+        if (t->broke) break;
     }
     return DL_OK;
 }
@@ -120,9 +121,10 @@ static dl_status finish(dl_trainer *t, course *c, long total, dl_status st, dl_t
     return e.code == DL_ERR_INTERRUPT && late ? stopped(t) : dl_error_put(&e);
 }
 
+/* At a breakpoint the net keeps the weights of the last step. */
 static dl_status end(dl_trainer *t) {
     DL_TRY(dl_saving_save(t));
-    return dl_best_enter(t);
+    return t->broke ? DL_OK : dl_best_enter(t);
 }
 
 dl_status dl_trainer_train(dl_trainer *t, long epochs, long steps, dl_train_fn *fn, void *ctx) {
@@ -134,6 +136,7 @@ dl_status dl_trainer_train(dl_trainer *t, long epochs, long steps, dl_train_fn *
     long total = total_steps(t, &c);
     dl_past_turn(t, true);
     dl_watch_begin(t);
+    t->broke = 0;
     dl_status st = finish(t, &c, total, train(t, &c, total, fn, ctx), fn, ctx);
     if (st == DL_OK) return end(t);
     DL_SCOPED_ERROR;

@@ -62,6 +62,7 @@ static dl_status key_of(const dl_trainer *t, uint64_t *key) {
         for (int s = 0; s < DL_OPTIM_STATES; s++) h = mix_tensor(h, o->param[i].state[s]);
     }
     for (long i = 0; t->ema && i < t->nparam; i++) h = mix_tensor(h, t->ema[i]);
+    DL_TRY(dl_breaks_key(t, &h));
     *key = h;
     return DL_OK;
 }
@@ -82,7 +83,7 @@ static const char *obstacle(const dl_trainer *t) {
     if (dl_hooks_exist()) return "hooks look at gradients or at results of layers";
     if (counted_apart(t)) return "parameters have made different numbers of steps";
     if (!t->resident[DL_TRAIN].x && t->accumulate > 1) return "a step takes several batches that come from the host";
-    return NULL;
+    return dl_breaks_obstacle(t);
 }
 
 /* ---------------------------------------------------------------- the results of a step */

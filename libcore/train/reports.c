@@ -76,19 +76,36 @@ static void rewind_streams(const dl_rng_at *last, const dl_rng_at *to) {
     dl_rng_go(&at);
 }
 
-/* The step just read diverged: those issued after it changed nothing, and are discarded. */
-static dl_status halted(dl_trainer *t, const dl_report *r, const dl_issued *after) {
-    bool loss = r->end == DL_END_LOSS;
-    const dl_rng_at last = t->after[(t->issued - 1) % DL_REPORTS].rng;
-    const dl_step_start start = after->start;
-    t->last_loss = r->loss;
-    if (!loss) t->grad_norm = r->norm;
+/* The step just read has halted: those issued after it changed nothing, and are discarded. */
+static dl_status discard(dl_trainer *t, const dl_issued *after) {
     while (t->taken < t->issued) {
         DL_TRY(await(t, &t->report[t->taken % DL_REPORTS], t->taken + 1));
         dl_updates_take(t, t->taken, false);
         uncount(t, &t->after[t->taken++ % DL_REPORTS]);
     }
     uncount(t, after);
+    return DL_OK;
+}
+
+/* It halted at a breakpoint: the next step is the same one again. */
+static dl_status broke(dl_trainer *t, const dl_report *r, const dl_issued *after) {
+    const dl_rng_at last = t->after[(t->issued - 1) % DL_REPORTS].rng;
+    const dl_step_start start = after->start;
+    const unsigned fired = r->fired;
+    DL_TRY(discard(t, after));
+    DL_TRY(dl_loader_seek(t->loader, start.epoch, start.batch));
+    rewind_streams(&last, &start.rng);
+    return dl_breaks_stop(t, fired, &start);
+}
+
+/* It diverged: its batch is passed over. */
+static dl_status halted(dl_trainer *t, const dl_report *r, const dl_issued *after) {
+    bool loss = r->end == DL_END_LOSS;
+    const dl_rng_at last = t->after[(t->issued - 1) % DL_REPORTS].rng;
+    const dl_step_start start = after->start;
+    t->last_loss = r->loss;
+    if (!loss) t->grad_norm = r->norm;
+    DL_TRY(discard(t, after));
     DL_TRY(dl_loader_seek(t->loader, after->epoch, after->batch));
     rewind_streams(&last, &after->rng);
     dl_step_explain(t, &start);
@@ -114,6 +131,7 @@ dl_status dl_report_take(dl_trainer *t, bool wait, bool *got) {
     const long number = t->taken++;
     if (r->end != DL_END_DONE || after->failed) dl_updates_take(t, number, false);
     if (r->end == DL_END_LOSS || r->end == DL_END_NORM) return halted(t, r, after);
+    if (r->end == DL_END_BREAK) return broke(t, r, after);
     if (after->failed) return DL_OK;
     if (r->end == DL_END_SKIPPED) uncount(t, after);
     *got = true;

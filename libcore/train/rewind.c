@@ -166,6 +166,8 @@ dl_source dl_past_source(const dl_trainer *t, long step) {
     return found;
 }
 
+bool dl_past_replaying(const dl_trainer *t) { return t->past && t->past->replaying; }
+
 bool dl_past_before_step(dl_trainer *t) {
     dl_past *p = budget ? past_of(t) : NULL;
     if (!p || p->replaying) return false;

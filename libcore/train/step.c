@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "autograd/nonfinite.h"
+#include "core/mode.h"
 #include "core/random/rng.h"
 #include "core/scope.h"
 #include "dlcore/arithmetic.h"
@@ -183,6 +184,7 @@ static dl_status run_net(dl_trainer *t) {
 static dl_status forward(dl_trainer *t) {
     t->phase = DL_PHASE_IDLE;
     if (t->micro == 0) begin(t);
+    if (t->micro == 0 && t->breaking) DL_TRY(dl_breaks_begin(t));
     DL_TRY(dl_batch_fetch(t));
     t->net_rng = dl_rng_here();
     t->backend->use_control(t->index, t->control, &t->step_rng);
@@ -198,7 +200,7 @@ static dl_status forward(dl_trainer *t) {
     DL_TRY(dl_step_accumulate(t, t->control, t->loss_tensor, t->lone_output ? t->output : NULL, t->batch.y[0], &rule));
     t->control_from += rule.advance;
     t->phase = DL_PHASE_FORWARD;
-    return t->seen ? see_batch(t, t->seen) : DL_OK;
+    return t->seen && !t->breaking ? see_batch(t, t->seen) : DL_OK; /* breakpoints come before a loss that is NaN */
 }
 
 /* ---------------------------------------------------------------- backward */
@@ -255,7 +257,10 @@ static dl_status finish_step(dl_trainer *t) {
                                  .rate = t->rate,
                                  .report = t->report}};
     DL_TRY(gradients(t, &f.n));
-    DL_TRY(t->backend->finish_step(t->index, t->control, &f));
+    dl_breaks_numbers(t, &f);
+    dl_status st = t->backend->finish_step(t->index, t->control, &f);
+    if (t->breaking) dl_breaks_forget(t);
+    DL_TRY(st);
     dl_rng_add(&t->control_rng, &f.rule.draws);
     return DL_OK;
 }
@@ -310,11 +315,9 @@ static dl_status go_to(dl_trainer *t, const dl_step_start *s) {
     return dl_loader_seek(t->loader, s->epoch, s->batch);
 }
 
-void dl_step_explain(dl_trainer *t, const dl_step_start *start) {
-    if (!t->device || dl_nan_policy_get() == DL_NAN_OFF) return;
+void dl_step_again(dl_trainer *t, const dl_step_start *start) {
     DL_SCOPED_ERROR;
     const dl_step_start now = start_here(t);
-    dl_nonfinite_again = true;
     t->micro = 0;
     dl_status st = go_to(t, start);
     if (st == DL_OK) st = dl_control_align(t);
@@ -322,9 +325,26 @@ void dl_step_explain(dl_trainer *t, const dl_step_start *start) {
         if (st == DL_OK) st = forward(t);
         if (st == DL_OK) st = backward(t);
     } while (st == DL_OK && t->micro < t->micros);
-    dl_nonfinite_again = false;
     t->micro = 0, t->phase = DL_PHASE_IDLE;
     go_to(t, &now);
+}
+
+void dl_step_explain(dl_trainer *t, const dl_step_start *start) {
+    if (!t->device || dl_nan_policy_get() == DL_NAN_OFF) return;
+    dl_nonfinite_again = true;
+    dl_step_again(t, start);
+    dl_nonfinite_again = false;
+}
+
+/* A condition that fails leaves the step to be made again. */
+static dl_status decide(dl_trainer *t) {
+    dl_status st = dl_breaks_decide(t);
+    if (st == DL_OK || dl_deferred_get()) return st;
+    DL_SCOPED_ERROR;
+    t->micro = 0, t->phase = DL_PHASE_IDLE;
+    dl_breaks_undo(t);
+    go_to(t, &t->start);
+    return st;
 }
 
 dl_status dl_step_issue_eagerly(dl_trainer *t) {
@@ -333,6 +353,7 @@ dl_status dl_step_issue_eagerly(dl_trainer *t) {
         DL_TRY(forward(t));
         DL_TRY(backward(t));
     } while (t->micro < t->micros);
+    if (t->breaking) DL_TRY(decide(t));
     return update(t);
 }
 
@@ -351,9 +372,13 @@ dl_status dl_step_issue(dl_trainer *t) {
     bool wait = dl_past_before_step(t);
     DL_TRY(dl_control_align(t));
     dl_look *look = dl_updates_before(t);
+    t->breaking = dl_breaks_wanted(t);
     dl_status st = dl_replay_step(t, &done);
     t->drain_first |= wait;
     if (st == DL_OK && !done) st = dl_step_issue_eagerly(t);
+    t->drain_first |=
+        dl_breaks_obstacle(t) != NULL; /* what the host evaluates is not asked about steps that are void */
+    t->breaking = false;
     dl_updates_after(t, look, st);
     DL_TRY(st);
     dl_past_after_step(t);
@@ -371,6 +396,7 @@ static dl_status drain_after(dl_trainer *t, dl_status st) {
 dl_status dl_trainer_step(dl_trainer *t) {
     if (!t) return dl_fail_null("the trainer");
     dl_past_turn(t, false);
+    t->broke = 0;
     return dl_record_failure(t, drain_after(t, dl_step_issue(t)));
 }
 
@@ -380,6 +406,7 @@ dl_status dl_trainer_forward(dl_trainer *t) {
     if (!t) return dl_fail_null("the trainer");
     dl_control c;
     t->phase = DL_PHASE_IDLE;
+    t->broke = 0;
     DL_TRY(dl_trainer_check_net(t));
     DL_TRY(dl_report_drain(t));
     DL_TRY(dl_best_leave(t));

@@ -336,6 +336,7 @@ void dl_trainer_free(dl_trainer *t) {
     if (!t) return;
     dl_saving_free(t);
     dl_control_free(t);
+    dl_breaks_free(t);
     dl_past_forget(t);
     dl_updates_drop(t);
     dl_record_end(t);
@@ -398,7 +399,7 @@ void dl_trainer_get(const dl_trainer *t, dl_trainer_state *out) {
                               .stop = t->stop.text,
                               .keep = t->keep.text,
                               .checkpoint = t->saving.path ? t->saving.path : "",
-                              .stopped = t->stopped,
+                              .stopped = t->broke ? t->broke_text : t->stopped,
                               .shows_best = dl_best_shows(t),
                               .best = t->keep.on ? t->keep.best : t->stop.best,
                               .best_step = t->keep.on ? t->keep.best_step : t->stop.best_step,

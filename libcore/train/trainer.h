@@ -38,6 +38,7 @@ typedef struct dl_issued {
 
 typedef struct dl_checkpoint dl_checkpoint; /* a state in memory (train/checkpoint.c) */
 typedef struct dl_past dl_past;             /* earlier states (train/rewind.c) */
+typedef struct dl_breaks dl_breaks;         /* breakpoints (train/breaks.c) */
 typedef struct dl_step_graph dl_step_graph; /* a captured step (train/replay.c) */
 
 /* One metric of evaluations. */
@@ -160,6 +161,12 @@ struct dl_trainer {
 
     dl_past *past;
 
+    /* breakpoints (train/breaks.c) */
+    dl_breaks *breaks;    /* NULL: there never were any */
+    bool breaking;        /* the step that is being issued has them */
+    unsigned broke;       /* those that stopped the last training, as bits */
+    char broke_text[320]; /* what it says */
+
     dl_phase phase;
     long micro, micros;               /* batches of the step so far, and how many it has */
     dl_batch_form form;               /* of batches */
@@ -263,6 +270,8 @@ dl_status dl_step_set_rates(dl_trainer *t);
 /* Runs a step of a device that diverged again up to its gradients, before the control resumes, to find the op that made
  * NaN; the trainer is as before. */
 void dl_step_explain(dl_trainer *t, const dl_step_start *start);
+/* The same for any step: gradients, output and loss become those of it. */
+void dl_step_again(dl_trainer *t, const dl_step_start *start);
 /* Counts a step that has been issued. */
 void dl_step_count(dl_trainer *t, double samples);
 
@@ -293,6 +302,26 @@ bool dl_past_touched(const dl_trainer *t);
 void dl_past_home(dl_trainer *t, bool touched);
 /* Which statement made the step; no file: not known. */
 dl_source dl_past_source(const dl_trainer *t, long step);
+
+bool dl_past_replaying(const dl_trainer *t); /* steps are made again */
+
+/* ---- train/breaks.c */
+void dl_breaks_free(dl_trainer *t);
+bool dl_breaks_wanted(const dl_trainer *t);
+/* Why no step can be captured; NULL. */
+const char *dl_breaks_obstacle(const dl_trainer *t);
+/* Mixes in what captured steps depend on. DL_ERR_UNSUPPORTED: they cannot be captured. */
+dl_status dl_breaks_key(const dl_trainer *t, uint64_t *h);
+/* At the beginning of a step; and behind its last backward pass. */
+dl_status dl_breaks_begin(dl_trainer *t);
+dl_status dl_breaks_decide(dl_trainer *t);
+/* What finish_step is to decide; forgotten behind it. */
+void dl_breaks_numbers(dl_trainer *t, dl_finish_step *f);
+void dl_breaks_forget(dl_trainer *t);
+/* Buffers as they were at that beginning. */
+dl_status dl_breaks_undo(dl_trainer *t);
+/* The step that began there was stopped by those; those after it have been taken back. */
+dl_status dl_breaks_stop(dl_trainer *t, unsigned fired, const dl_step_start *start);
 
 /* ---- train/updates.c */
 /* Before a step is issued: NULL where the size of its update is not recorded. Goes to dl_updates_after, with how the

@@ -6,6 +6,7 @@
 #include "commands/nets/nets.h"
 #include "debug/dbg.h"
 #include "debug/stepper.h"
+#include "debug/training.h"
 #include "lang/eval/interp.h"
 #include "view/sink.h"
 
@@ -253,6 +254,8 @@ static dl_status quit_run(const dlsh_args *a) {
 #define TEXT(name_, doc_) DLSH_PARAMS({name_, DLSH_ARG_TEXT, .doc = doc_})
 #define IGNORE                                                                                                         \
     { "ignore", DLSH_OPT_INT, .dflt = "0", .doc = "how often it is passed over first" }
+#define OF_TRAINER                                                                                                     \
+    { "trainer", DLSH_OPT_VALUE, .want = "trainer", .doc = "the training that it stops (without a walk: the only one)" }
 
 static const dlsh_command words[] = {
     DLSH_ROW("next", DLSH_REPORT, next_run, "next [N]",
@@ -286,21 +289,26 @@ static const dlsh_command words[] = {
              TEXT("expression", "an expression")),
     DLSH_ROW(
         "break", DLSH_REPORT, dlsh_dbg_break,
-        "break [OP | LAYER | LINE | FILE:LINE | CONDITION | error [all | off]] [ignore=N]",
+        "break [OP | LAYER | LINE | FILE:LINE | CONDITION | error [all | off]] [ignore=N] [trainer=t]",
         "Stops at an op, a layer, a line, or where a condition begins to hold, in both passes; without arguments "
-        "lists the breakpoints. A condition with `node` is asked at each node by itself. break error, also without a "
-        "walk, stops where an error is raised that no try takes, with the variables of its function at the "
-        "prompt; with all also where a try takes it; off ends that.",
+        "lists the breakpoints. A condition with `node` is asked at each node by itself. Without a walk, or with "
+        "trainer=, a condition stops a training at the step where it begins to hold, before the update: the "
+        "trainer's device decides it, and steps wait for nothing. It may name layers (relu0: the result, fc1.weight: "
+        "the parameter), `loss`, gradients, and variables; what cannot be computed on the device is evaluated on the "
+        "host, which it says. break error, also without a walk, stops where an error is raised that no try takes, with "
+        "the variables of its function at the prompt; with all also where a try takes it; off ends that.",
         DLSH_PARAMS({"condition", DLSH_ARG_TEXT, .flags = DLSH_OPTIONAL,
                      .doc = "the name of an op or a layer, a line, an expression, or the word error"}),
-        DLSH_OPTIONS(IGNORE)),
-    DLSH_ROW("watch", DLSH_REPORT, dlsh_dbg_watch, "watch EXPRESSION | watch NET.PATTERN.grad [when=nan] [ignore=N]",
+        DLSH_OPTIONS(IGNORE, OF_TRAINER)),
+    DLSH_ROW("watch", DLSH_REPORT, dlsh_dbg_watch,
+             "watch EXPRESSION | watch NET.PATTERN.grad [when=nan] [ignore=N] [trainer=t]",
              "Stops where a value changes, or becomes nan, inf or zero, and shows both values. m.*.grad: the gradients "
-             "of all parameters of m.",
+             "of all parameters of m. Without a walk, or with trainer=, it stops a training at such a step, as break "
+             "does.",
              TEXT("expression", "an expression, or a pattern of parameters"),
              DLSH_OPTIONS({"when", DLSH_OPT_WORD, .dflt = "change", .doc = "what it stops at",
                            .complete = "change|nan|inf|zero"},
-                          IGNORE)),
+                          IGNORE, OF_TRAINER)),
     DLSH_ROW("delete", DLSH_REPORT, dlsh_dbg_delete, "delete [N]", "Removes a breakpoint or watch, or all.",
              COUNT("its number")),
     DLSH_ROW("up", DLSH_REPORT, dlsh_at_error_up, "up [N]", "At an error: looks at the function that called this one.",
@@ -380,13 +388,14 @@ static dl_status end(dlsh_session *s, dl_status st) {
     dlsh_dbg_unbind(s);
     if (!on || !t) return st;
     st = dl_trainer_update(t);
-    for (; !st && left > 0; left--) st = dl_trainer_step(t);
+    for (long at; !st && left > 0 && !dl_trainer_broke(t, &at); left--) st = dl_trainer_step(t);
     return st;
 }
 
 /* The walk that has begun: commands come from a block of a, or one after the other. */
 static dl_status visit(dlsh_session *s, dlsh_sink *sink, const dlsh_args *a) {
     dlsh_dbg.active = 1;
+    if (dlsh_dbg.trainer) dlsh_training_lend(dlsh_dbg.trainer);
     dlsh_dbg.stepped = !a && dlsh_stepper_into();
     dl_status st = arrive(s, sink);
     if (!st) st = a ? dlsh_arg_exec(a, "commands", NULL) : read_commands(s, sink);
@@ -412,11 +421,12 @@ static dl_status dbg_run(const dlsh_args *a) {
 
 const dlsh_command dbg_commands[] = {
     DLSH_ROW(
-        "dbg", DLSH_REPORT, dbg_run, "dbg LOSS | dbg step TRAINER [N] [{ COMMANDS }] | dbg { break error }",
+        "dbg", DLSH_REPORT, dbg_run, "dbg LOSS | dbg step TRAINER [N] [{ COMMANDS }] | dbg { break error | CONDITION }",
         "Walks over the nodes of a loss, forward and then backward, one at a time; of a trainer over the next step, or "
         "N steps. Each shows op, line, the layer of a net with its own line, operands and result, or the gradient that "
         "came in and those that go on. Commands are read from the prompt, or from the block; an empty line repeats the "
-        "last one. dbg { break error } stops where an error is raised. At the end the gradients are those of backward, "
+        "last one. dbg { break error } stops where an error is raised, dbg { break norm(fc1.weight.grad) > 10 } a "
+        "training at the step where the condition begins to hold. At the end the gradients are those of backward, "
         "and a trainer is updated; quit leaves them as they "
         "were.",
         DLSH_PARAMS({"what", DLSH_ARG_SYNTAX, .flags = DLSH_OPTIONAL, .doc = "a loss, a trainer, or the word step"},
@@ -424,7 +434,8 @@ const dlsh_command dbg_commands[] = {
                     {"steps", .want = "int", .flags = DLSH_OPTIONAL, .doc = "how many steps (1)"},
                     {"commands", DLSH_ARG_BLOCK, .flags = DLSH_OPTIONAL, .doc = "commands of the debugger"}),
         .subs = words,
-        .examples =
-            "dbg l\ndbg step t\ndbg { break error }\ndbg l { break relu; continue; print norm(node.grad); finish }\n"
-            "dbg step t 100 { watch m.*.grad when=nan; break norm(m.conv0.weight.grad) > 10; continue }"),
+        .examples = "dbg l\ndbg step t\ndbg { break error }\ndbg { break isnan(loss) }\n"
+                    "dbg { watch m.*.grad when=nan trainer=t }\n"
+                    "dbg l { break relu; continue; print norm(node.grad); finish }\n"
+                    "dbg step t 100 { watch m.*.grad when=nan; break norm(m.conv0.weight.grad) > 10; continue }"),
     {0}};

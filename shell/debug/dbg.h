@@ -22,6 +22,7 @@ typedef struct dlsh_point {
     char when[16];            /* AT_CHANGE: change, nan, inf, zero */
     long line, ignore, hits;
     int number, everywhere; /* everywhere: the condition names the node, so each place counts, not the first of a row */
+    int training;           /* of a training (training.h) */
 } dlsh_point;
 
 /* There is one at a time. */
@@ -30,7 +31,7 @@ typedef struct dlsh_debugger {
     dlsh_nodewalk walk;
     dlsh_point points[DLSH_DBG_POINTS];
     char shown[DLSH_DBG_POINTS][DLSH_DBG_TEXT];
-    int npoints, nshown, numbered;
+    int npoints, nshown;
     char inside[DLSH_DBG_PATH]; /* path of the layer in which `next` takes parts one by one; "" the outermost */
     int *former;                /* places that next and step left, for back */
     int nformer, formercap;
@@ -58,6 +59,9 @@ int dlsh_dbg_is_true(dlsh_session *s, const char *text);
 void dlsh_dbg_unbind(dlsh_session *s);
 /* Does a breakpoint or watch stop here? Says which. */
 int dlsh_dbg_stops(dlsh_session *s, struct dlsh_sink *sink);
+
+/* m.*.grad: the net's name, and the pattern of paths; 0: the text is not a pattern. */
+int dlsh_dbg_pattern(const char *text, char net[DLSH_DBG_TEXT], char paths[DLSH_DBG_TEXT]);
 
 dl_status dlsh_dbg_break(const dlsh_args *a);
 dl_status dlsh_dbg_watch(const dlsh_args *a);

@@ -8,6 +8,7 @@
 
 #include "commands/nets/nets.h"
 #include "debug/dbg.h"
+#include "debug/training.h"
 #include "lang/eval/interp.h"
 #include "view/elements.h"
 #include "view/sink.h"
@@ -83,6 +84,10 @@ static dl_status bind(dlsh_session *s, const char *at, size_t n) {
     for (int i = 0; i < bound.n; i++) mine |= !strcmp(bound.name[i], name);
     if (!mine && dlsh_get(s, name)) return DL_OK;
     dl_tensor *y = result_of_layer(name, n, &known);
+    if (!known && dlsh_dbg.trainer && !strcmp(name, "loss")) { /* as in breakpoints of its training */
+        known = 1;
+        y = dlsh_dbg.walk.at >= dlsh_dbg.walk.n ? dl_trainer_loss(dlsh_dbg.trainer) : NULL;
+    }
     if (!known || (!mine && bound.n == DLSH_DBG_POINTS)) return DL_OK;
     dl_module *m = net_with(s, name);
     if (!mine) strcpy(bound.name[bound.n++], name);
@@ -223,8 +228,7 @@ static int changes(dlsh_session *s, dlsh_sink *sink, const char *text, const cha
     return 0;
 }
 
-/* m.*.grad: the net's name, and the pattern of paths; 0: the text is not a pattern. */
-static int pattern_of(const char *text, char net[DLSH_DBG_TEXT], char paths[DLSH_DBG_TEXT]) {
+int dlsh_dbg_pattern(const char *text, char net[DLSH_DBG_TEXT], char paths[DLSH_DBG_TEXT]) {
     size_t n = strcspn(text, "."), all = strlen(text), tail = strlen(".grad");
     for (const char *p = text; *p; p++)
         if (!isalnum((unsigned char)*p) && !strchr("_.*?[]", *p)) return 0;
@@ -239,7 +243,7 @@ static int pattern_changes(dlsh_session *s, dlsh_sink *sink, const dlsh_point *p
     char net[DLSH_DBG_TEXT], paths[DLSH_DBG_TEXT], one[2 * DLSH_DBG_TEXT];
     int hit = 0;
     *n = 0;
-    if (!pattern_of(p->text, net, paths)) return changes(s, sink, p->text, p->when);
+    if (!dlsh_dbg_pattern(p->text, net, paths)) return changes(s, sink, p->text, p->when);
     const dlsh_value *v = dlsh_get(s, net);
     dl_module *m = v ? dlsh_unwrap(*v, &dlsh_net_class) : NULL;
     DLSH_ENDED(dl_module_list_free) dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
@@ -309,25 +313,34 @@ int dlsh_dbg_stops(dlsh_session *s, dlsh_sink *sink) {
 
 static const char *kind_name(const dlsh_point *p) { return p->kind == DLSH_AT_CHANGE ? "watch" : "breakpoint"; }
 
+static dl_status list_point(dlsh_table *t, const dlsh_point *p, long hits, const char *decided) {
+    return DLSH_TABLE_ROW(t, dlsh_int(p->number), dlsh_string(kind_name(p)), dlsh_string(p->text), dlsh_int(hits),
+                          dlsh_int(p->ignore), dlsh_string(decided));
+}
+
+/* Those of the walk, and of trainings, unless the walk has them too. */
 static dl_status list_points(const dlsh_args *a) {
-    dlsh_table t =
-        DLSH_TABLE({"#", 'r', ""}, {"kind", 'l', ""}, {"at", 'l', ""}, {"hits", 'r', ""}, {"ignore", 'r', ""});
+    dlsh_table t = DLSH_TABLE({"#", 'r', ""}, {"kind", 'l', ""}, {"at", 'l', ""}, {"hits", 'r', ""},
+                              {"ignore", 'r', ""}, {"decided", 'l', ""});
+    const dlsh_point *p;
+    const char *decided;
     dl_status st = DL_OK;
+    long hits;
     for (int i = 0; !st && i < dlsh_dbg.npoints; i++) {
-        const dlsh_point *p = &dlsh_dbg.points[i];
-        st = DLSH_TABLE_ROW(&t, dlsh_int(p->number), dlsh_string(kind_name(p)), dlsh_string(p->text), dlsh_int(p->hits),
-                            dlsh_int(p->ignore));
+        p = &dlsh_dbg.points[i];
+        if (!p->training) st = list_point(&t, p, p->hits, "walk");
     }
+    for (int i = 0; !st && (p = dlsh_training_at(i, &hits, &decided)); i++) st = list_point(&t, p, hits, decided);
     if (!st && dlsh_at_error_mode())
         st = DLSH_TABLE_ROW(&t, dlsh_string(""), dlsh_string("error"), dlsh_string(dlsh_at_error_mode()),
-                            dlsh_string(""), dlsh_string(""));
+                            dlsh_string(""), dlsh_string(""), dlsh_string(""));
     return dlsh_table_show(dlsh_arg_sink(a), &t, st, "no breakpoints\n");
 }
 
 static dl_status add_point(const dlsh_args *a, dlsh_point *p, const char *more) {
     if (dlsh_dbg.npoints == DLSH_DBG_POINTS)
         return dlsh_arg_fail(a, NULL, DL_ERR_STATE, "delete N", "at most %d breakpoints", DLSH_DBG_POINTS);
-    p->number = ++dlsh_dbg.numbered;
+    p->number = dlsh_training_number();
     p->ignore = dlsh_arg_int(a, "ignore");
     dlsh_dbg.points[dlsh_dbg.npoints++] = *p;
     dlsh_put(dlsh_arg_sink(a), "%s %d: %s%s\n", kind_name(p), p->number, p->text, more);
@@ -361,6 +374,20 @@ static int find_name(dlsh_session *s, dlsh_point *p) {
     return 0;
 }
 
+/* Without a walk, or where a trainer is named, a breakpoint or watch is of a training. */
+static int for_training(const dlsh_args *a) { return !dlsh_dbg.active || dlsh_given(a, "trainer"); }
+
+static dl_status add_to_training(const dlsh_args *a, dlsh_point *p) {
+    dl_trainer *t = dlsh_training_of(a);
+    if (!t) return dl_failed();
+    p->ignore = dlsh_arg_int(a, "ignore"), p->training = 1;
+    if (p->kind == DLSH_AT_CONDITION && (is_line(p) || (is_name(p->text) && !dlsh_get(dlsh_arg_session(a), p->text))))
+        return dlsh_arg_fail(a, "condition", DL_ERR_VALUE,
+                             "break isnan(relu0) stops a training, break relu0 a walk: dbg step t",
+                             "a training stops where a condition holds; %s is a place of a walk", p->text);
+    return dlsh_training_add(a, t, p);
+}
+
 dl_status dlsh_dbg_break(const dlsh_args *a) {
     dlsh_session *s = dlsh_arg_session(a);
     dlsh_point p = {.kind = DLSH_AT_CONDITION};
@@ -368,9 +395,9 @@ dl_status dlsh_dbg_break(const dlsh_args *a) {
     const char *text = dlsh_given(a, "condition") ? dlsh_arg_str(a, "condition") : "";
     if (!strncmp(text, "error", 5) && (!text[5] || text[5] == ' '))
         return dlsh_at_error_break(a, text + 5 + (text[5] == ' '));
-    if (*text || !dlsh_at_error_mode()) DLSH_TRY(dlsh_dbg_need(a));
     if (!*text) return list_points(a);
     snprintf(p.text, sizeof p.text, "%s", dlsh_arg_str(a, "condition"));
+    if (for_training(a)) return add_to_training(a, &p);
     if (is_line(&p)) {
         p.kind = DLSH_AT_LINE;
         return add_point(a, &p, "");
@@ -397,10 +424,10 @@ dl_status dlsh_dbg_watch(const dlsh_args *a) {
     char net[DLSH_DBG_TEXT], paths[DLSH_DBG_TEXT];
     dlsh_value v;
     int n;
-    DLSH_TRY(dlsh_dbg_need(a));
     snprintf(p.text, sizeof p.text, "%s", dlsh_arg_str(a, "expression"));
     snprintf(p.when, sizeof p.when, "%s", dlsh_arg_str(a, "when"));
-    if (pattern_of(p.text, net, paths)) {
+    if (for_training(a)) return add_to_training(a, &p);
+    if (dlsh_dbg_pattern(p.text, net, paths)) {
         pattern_changes(s, NULL, &p, &n); /* counts them */
         if (!n)
             return dlsh_arg_fail(a, "expression", DL_ERR_NAME, "watch m.*.grad, m being a net", "no parameter fits %s",
@@ -415,12 +442,13 @@ dl_status dlsh_dbg_watch(const dlsh_args *a) {
 }
 
 dl_status dlsh_dbg_delete(const dlsh_args *a) {
-    DLSH_TRY(dlsh_dbg_need(a));
     int all = !dlsh_given(a, "n"), left = 0, n = dlsh_dbg.npoints;
+    const int trainings = dlsh_training_delete(all, all ? 0 : dlsh_arg_int(a, "n"));
+    if (!trainings && !n) DLSH_TRY(dlsh_dbg_need(a));
     for (int i = 0; i < n; i++)
         if (!all && dlsh_dbg.points[i].number != dlsh_arg_int(a, "n")) dlsh_dbg.points[left++] = dlsh_dbg.points[i];
     dlsh_dbg.npoints = left;
-    if (!all && left == n)
+    if (!all && left == n && !trainings)
         return dlsh_arg_fail(a, "n", DL_ERR_INDEX, "break lists them", "there is no breakpoint %ld",
                              dlsh_arg_int(a, "n"));
     return DL_OK;

@@ -4,6 +4,8 @@
 
 #include "commands/nets/nets.h"
 #include "lang/command.h"
+#include "dlcore/compare.h"
+#include "dlcore/reduce.h"
 
 /* Calls the function; a tensor that it returns takes the place of the value. */
 static dl_status call(void *ctx, dl_tensor *value, dl_tensor **instead) {
@@ -105,24 +107,21 @@ static dl_status on_forward_run(const dlsh_args *a, dlsh_value *result) {
     return dl_on_forward(dlsh_arg_handle(a, "layer", &dlsh_net_class), fn, cb, dlsh_callback_free);
 }
 
-/* Units are channels, or the features of rows; one is dead when it is 0, or less, in all samples. */
+/* Units are channels, or the features of rows; one is dead when it is 0, or less, in all samples. By ops, so that it
+ * stays on the device; NaN is alive. */
 static dl_status dead_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *x = dlsh_arg_tensor(a, "x");
+    const int nd = dl_ndim(x);
+    long over[8];
+    int n = 0;
     DLSH_SCOPED_GRAD_MODE(0);
-    DLSH_OWNED dl_tensor *f = dl_to_dtype(x, DL_F64), *h = f ? dl_to_device(f, 0) : NULL,
-                         *c = h ? dl_contiguous(h) : NULL;
-    if (!c) return dl_failed();
-    const double *v = dl_data(c);
-    int nd = dl_ndim(c);
-    long n = nd > 1 ? dl_shape(c)[0] : 1, units = nd > 1 ? dl_shape(c)[1] : dl_numel(c), dead = 0;
-    long inner = n && units ? dl_numel(c) / (n * units) : 0;
-    for (long u = 0; u < units; u++) {
-        int alive = 0;
-        for (long i = 0; i < n * inner && !alive; i++) alive = !(v[(i / inner * units + u) * inner + i % inner] <= 0);
-        dead += !alive;
-    }
-    *result = dlsh_float(units ? (double)dead / (double)units : 0);
-    return DL_OK;
+    for (int i = 0; i < nd; i++)
+        if (nd > 1 && i != 1) over[n++] = i;
+    DLSH_OWNED dl_tensor *zero = dl_scalar_f(0), *low = zero ? dl_le(x, zero) : NULL;
+    DLSH_OWNED dl_tensor *dead = low && n ? dl_all(low, over, n, 0) : low ? dl_ref(low) : NULL;
+    DLSH_OWNED dl_tensor *f = dead ? dl_to_dtype(dead, DL_F32) : NULL;
+    dl_tensor *share = f ? dl_mean(f, NULL, 0, 0) : NULL;
+    return share ? dlsh_give(dlsh_tensor(share), result) : dl_failed();
 }
 
 const dlsh_command hooks_commands[] = {

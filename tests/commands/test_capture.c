@@ -125,6 +125,10 @@ static void pure_functions_are_captured(void **state) {
         {.net = "d = dataset({a: x, b: randn(96, 6), y: y}, targets=\"y\", classes=3)\n"
                 "net m { enc: linear 8; c: linear 3\nforward(a, b) { return c((enc(a) - enc(b)).relu()) } }"},
         {.net = "fn act(v) { return v.relu() }\nnet m { linear 8 -> act -> linear 3 }"},
+        {.net = PLAIN,
+         .then = "big = 1e9; dbg { break norm(a.weight.grad) > big | dead(c) > 2; break isnan(loss); "
+                 "watch m.*.grad when=nan }"},
+        {.net = "net m { a: linear 8; relu; batchnorm; c: linear 3 }", .then = "dbg { break relu0.mean() > 1e9 }"},
         {.net = "teacher = net { linear 8 -> relu -> linear 3 }; teacher.build([6]); "
                 "teacher.requires_grad_(false); teacher.eval()\n" NET(
                     "forward(x) { return c(relu(a(x))) + 0.1 * teacher(x) }")},
@@ -209,6 +213,11 @@ static void others_run_op_by_op(void **state) {
         {.net = "g = param(ones(1)); g.grad = ones(1)\n" NET("forward(x) { return c(a(x)) * g.grad }"),
          .then = "g.grad = 3 * ones(1)",
          .want = "reads .grad"},
+        {.net = PLAIN, .then = "dbg { break time() < 0 }", .want = "evaluated on the host"},
+        {.net = PLAIN, .then = "dbg { break c.weight.shape == [4] }", .want = "evaluated on the host"},
+        {.net = PLAIN,
+         .then = "w = param(ones(1)); w.grad = w; dbg { break w.grad > 2 }",
+         .want = "evaluated on the host"},
         {.net = "log = []\n" PLAIN,
          .how = ", loss=fn (out, y) { log.append(1); return cross_entropy(out, y) }",
          .then = "made = len(log)",

@@ -9,6 +9,8 @@
 
 /* DL_REPORTS: capacity for reports; DL_LATE: how many steps the host may issue before it reads a report. */
 enum { DL_REPORTS = 32, DL_LATE = 8 };
+/* The most breakpoints of a trainer: bits of a number. */
+enum { DL_BREAKS = 32 };
 /* The scale of the loss under f16 at first, and the good steps after which it is doubled. */
 enum { DL_SCALE_FIRST = 65536, DL_SCALE_GROWTH = 2000 };
 
@@ -19,7 +21,8 @@ typedef enum dl_step_end {
     DL_END_SKIPPED, /* loss scaling: gradients too large; the scale was lowered */
     DL_END_LOSS,    /* not finite: training has halted, nothing changed */
     DL_END_NORM,
-    DL_END_VOID, /* issued before the halt was seen: nothing changed */
+    DL_END_VOID,  /* issued before the halt was seen: nothing changed */
+    DL_END_BREAK, /* a breakpoint holds: training has halted before the update */
 } dl_step_end;
 
 /* What an optimizer's op reads in place of a learning rate alone; `step` is Adam's. */
@@ -27,7 +30,13 @@ typedef struct dl_rates {
     double rate, halt, step;
 } dl_rates;
 
-/* accumulate changes the sums, finish_step the rest; the host changes epoch, from and rng between steps. */
+/* A breakpoint: did it hold after the last step; how often it has begun to. */
+typedef struct dl_break_state {
+    double held, hits;
+} dl_break_state;
+
+/* accumulate changes the sums, decide the breakpoints, finish_step the rest; the host changes epoch, from and rng
+ * between steps. */
 typedef struct dl_control {
     dl_rates *group; /* in the same memory: of the optimizer's own options, then of each group */
     double halt;     /* a dl_step_end; not 0: nothing changes any more */
@@ -41,13 +50,16 @@ typedef struct dl_control {
     unsigned hits, ticket;                        /* within a launch */
     double seed;                                  /* what backward starts from: scale / batches of the step */
     float seed_f32;
+    unsigned fired; /* bits of the breakpoints that halted */
+    dl_break_state at[DL_BREAKS];
 } dl_control;
 
 typedef struct dl_report {
     double loss, acc, norm, scale; /* acc NaN without classes */
     long time;                     /* nanoseconds of the device's clock; 0: it has none */
     int end;
-    long number; /* index + 1, written last */
+    unsigned fired; /* bits of breakpoints */
+    long number;    /* index + 1, written last */
 } dl_report;
 
 /* How a batch counts in its step. */
@@ -67,6 +79,34 @@ typedef struct dl_accumulate {
     dl_batch_rule rule;
 } dl_accumulate;
 
+typedef struct dl_break_rule {
+    dl_break_test test;
+    double limit;
+    int number;  /* below DL_BREAKS */
+    bool each;   /* it need not begin to hold */
+    long ignore; /* how often it is passed over first */
+} dl_break_rule;
+
+/* After the backward passes, before finish_step: halts where NaN or infinities in tensors begin. */
+typedef struct dl_decide {
+    dl_tensor *const *t; /* f32 or f64, contiguous */
+    int n;
+    dl_break_rule rule;
+} dl_decide;
+
+/* Breakpoints about one number, which finish_step decides. */
+typedef struct dl_decide_one {
+    const dl_tensor *is; /* of any dtype; NULL: the norm of all gradients */
+    dl_break_rule rule;
+} dl_decide_one;
+
+/* Memory of the device that is copied before a step. */
+typedef struct dl_span {
+    void *to;
+    const void *from;
+    size_t bytes;
+} dl_span;
+
 typedef struct dl_step_rule {
     double clip_norm, clip_value, batches;
     dl_rng_at draws; /* calls of the random streams in this step */
@@ -81,6 +121,8 @@ typedef struct dl_step_rule {
 typedef struct dl_finish_step {
     dl_tensor *const *grad; /* without gaps; limited in place */
     int n;
+    const dl_decide_one *decide;
+    int ndecide;
     dl_step_rule rule;
 } dl_finish_step;
 

@@ -19,6 +19,31 @@ DL_HD void dl_control_add(dl_control *c, const dl_batch_rule *b, double loss, do
     if (!b->lenient && !b->scaled && !isfinite(loss)) c->halt = DL_END_LOSS, c->bad = loss;
 }
 
+DL_HD bool dl_break_holds(const dl_break_rule *b, double v) {
+    switch (b->test) {
+    case DL_BREAK_NAN: return v != v;
+    case DL_BREAK_INF: return v == v && v - v != 0;
+    case DL_BREAK_LESS: return v < b->limit;
+    case DL_BREAK_LESS_EQUAL: return v <= b->limit;
+    case DL_BREAK_GREATER: return v > b->limit;
+    case DL_BREAK_GREATER_EQUAL: return v >= b->limit;
+    case DL_BREAK_TRUE: break;
+    }
+    return v != 0;
+}
+
+/* A breakpoint whose test holds or not. A loss that is not finite has halted this step when it is not reported yet: the
+ * breakpoint comes first. Steps issued after a halt leave it as it was. */
+DL_HD void dl_control_decide(dl_control *c, const dl_break_rule *b, bool holds) {
+    dl_break_state *s = &c->at[b->number];
+    if (c->halt != 0 && c->reported != 0) return;
+    const bool begins = holds && (b->each || s->held == 0);
+    s->held = holds;
+    if (!begins || s->hits++ < (double)b->ignore) return;
+    c->halt = DL_END_BREAK;
+    c->fired |= 1u << b->number;
+}
+
 /* How a step ends when nothing has halted it. */
 DL_HD int dl_control_verdict(dl_control *c, const dl_step_rule *s, double norm) {
     if (!s->scaled) {
@@ -57,7 +82,7 @@ DL_HD void dl_control_report(dl_control *c, const dl_step_rule *s, int end, doub
     }
     r->loss = end == DL_END_LOSS ? c->bad : c->loss / s->batches;
     r->acc = c->counted > 0 ? c->correct / c->counted : NAN;
-    r->norm = norm, r->scale = scale, r->time = time, r->end = end;
+    r->norm = norm, r->scale = scale, r->time = time, r->end = end, r->fired = c->fired;
     c->index++;
     dl_rng_add(&c->rng, &s->draws);
 }

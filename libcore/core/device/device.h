@@ -52,6 +52,9 @@ typedef struct dl_backend {
      * and random numbers are drawn from positions counted from `rng`. NULL: to no trainer. */
     void (*use_control)(int index, const dl_control *c, const dl_rng_at *rng);
     dl_status (*accumulate)(int index, dl_control *c, const dl_accumulate *a);
+    dl_status (*decide)(int index, dl_control *c, const dl_decide *d);
+    /* Copies n spans, unless training has halted. */
+    dl_status (*keep)(int index, const dl_control *c, const dl_span *s, int n);
     dl_status (*finish_step)(int index, dl_control *c, const dl_finish_step *f);
     /* avg[i] = keep * avg[i] + (1 - keep) * p[i], all contiguous. */
     dl_status (*average)(int index, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n,
@@ -61,6 +64,13 @@ typedef struct dl_backend {
     /* Copies host memory to the device beside the work under way, and before later work. The source has been read when
      * it returns. NULL: the device works in host memory. */
     dl_status (*async_copy)(int index, void *dst, const void *src, size_t bytes);
+
+    /* ---- times. NULL: work is done when a call returns, and the host's clock tells. */
+    /* Puts a mark behind the work issued so far. */
+    dl_status (*mark)(int index, void **out);
+    /* Seconds from one mark to another, when all work has ended. */
+    dl_status (*between)(int index, void *from, void *to, double *seconds);
+    void (*unmark)(int index, void *mark);
 
     /* ---- capture: between begin and end, work is recorded and not run. Memory that it allocates belongs to the graph.
      * NULL: the device has no graphs. */

@@ -1,6 +1,10 @@
 /* The step of a trainer on the CPU: sums of loss and right answers, limits on gradients, averaged weights, and the
  * report, on a control block in host memory. */
 #include "cpu/runtime/control.h"
+
+#include <math.h>
+#include <string.h>
+
 #include "core/device/control_step.h"
 #include "core/scope.h"
 #include "optim/clip.h"
@@ -56,6 +60,42 @@ dl_status dl_cpu_accumulate(int index DL_UNUSED, dl_control *c, const dl_accumul
     return DL_OK;
 }
 
+/* Is there an element that is NaN, or infinite? */
+#define FINDS(name, T)                                                                                                 \
+    static bool name(const dl_tensor *t, dl_break_test test) {                                                         \
+        const T *v = dl_ptr(t);                                                                                        \
+        for (long i = 0; i < t->numel; i++)                                                                            \
+            if (test == DL_BREAK_NAN ? isnan(v[i]) : isinf(v[i])) return true;                                         \
+        return false;                                                                                                  \
+    }
+FINDS(finds_f32, float)
+FINDS(finds_f64, double)
+
+dl_status dl_cpu_decide(int index, dl_control *c, const dl_decide *d) {
+    bool holds = false;
+    (void)index;
+    for (int i = 0; i < d->n && !holds; i++)
+        holds = d->t[i]->dtype == DL_F64 ? finds_f64(d->t[i], d->rule.test) : finds_f32(d->t[i], d->rule.test);
+    dl_control_decide(c, &d->rule, holds);
+    return DL_OK;
+}
+
+static dl_status decide_numbers(dl_control *c, const dl_finish_step *f, double norm) {
+    for (int i = 0; i < f->ndecide; i++) {
+        const dl_decide_one *d = &f->decide[i];
+        double v = norm;
+        if (d->is) DL_TRY(dl_item_f(d->is, &v));
+        dl_control_decide(c, &d->rule, dl_break_holds(&d->rule, v));
+    }
+    return DL_OK;
+}
+
+dl_status dl_cpu_keep(int index, const dl_control *c, const dl_span *s, int n) {
+    (void)index;
+    for (int i = 0; i < n && c->halt == 0; i++) memcpy(s[i].to, s[i].from, s[i].bytes);
+    return DL_OK;
+}
+
 /* Divides the loss scale out of the gradients, and limits their elements. */
 static dl_status unscale(const dl_finish_step *f, double scale) {
     if (f->rule.scaled) DL_TRY(dl_grads_scale(f->grad, f->n, 1 / scale));
@@ -68,6 +108,7 @@ dl_status dl_cpu_finish_step(int index, dl_control *c, const dl_finish_step *f) 
     if (!f->rule.scaled) DL_TRY(unscale(f, 1));
     DL_TRY(dl_grads_norm(f->grad, f->n, &norm));
     norm /= scale;
+    DL_TRY(decide_numbers(c, f, norm));
     int end = dl_control_end(c, &f->rule, norm);
     if (end == DL_END_DONE && f->rule.scaled) {
         DL_TRY(unscale(f, scale));

@@ -107,11 +107,76 @@ dl_status dl_cuda_accumulate(dl_gpu *g, dl_control *c, const dl_accumulate *t) {
     return dl_gpu_launched(g);
 }
 
+/* ---- breakpoints */
+
+template <class C> __device__ bool finds(const C *__restrict__ p, long from, long to, bool nan) {
+    bool found = false;
+#pragma unroll 4
+    for (long i = from + threadIdx.x; i < to; i += THREADS) {
+        C v = p[i];
+        found |= nan ? v != v : v == v && v - v != 0;
+    }
+    return found;
+}
+
+__global__ static void __launch_bounds__(THREADS) decide_kernel(dl_control *c, dl_break_rule rule, dl_table all) {
+    bool found = false;
+    if (blockIdx.x < all.count)
+        dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
+            typedef decltype(tag) C;
+            found = finds((const C *)t.p[0], from, to, rule.test == DL_BREAK_NAN);
+        });
+    found = __syncthreads_or(found);
+    if (threadIdx.x) return;
+    if (found) atomicAdd(&c->hits, 1u);
+    if (!last_block(c)) return;
+    dl_control_decide(c, &rule, atomicExch(&c->hits, 0u) != 0);
+}
+
+static dl_status table_of(dl_gpu *g, dl_tensor *const *first, dl_tensor *const *second, int n, dl_table *all);
+
+dl_status dl_cuda_decide(dl_gpu *g, dl_control *c, const dl_decide *q) {
+    dl_table all;
+    DL_TRY(table_of(g, q->t, NULL, q->n, &all));
+    decide_kernel<<<all.count ? (unsigned)all.count : 1, THREADS, 0, g->stream>>>(c, q->rule, all);
+    return dl_gpu_launched(g);
+}
+
+__global__ static void __launch_bounds__(THREADS) keep_kernel(const dl_control *c, dl_table all) {
+    if (c->halt != 0) return;
+    dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
+        (void)tag;
+        for (long i = from + threadIdx.x; i < to; i += THREADS) ((char *)t.p[0])[i] = ((const char *)t.p[1])[i];
+    });
+}
+
+dl_status dl_cuda_keep(dl_gpu *g, const dl_control *c, const dl_span *s, int n) {
+    dl_table all;
+    dl_item *items = (dl_item *)calloc((size_t)(n + 1), sizeof *items);
+    if (!items) return dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
+    for (int i = 0; i < n; i++)
+        items[i].p[0] = s[i].to, items[i].p[1] = (void *)s[i].from, items[i].n = (long)s[i].bytes;
+    dl_status st = dl_table_get(g, items, n, &all);
+    free(items);
+    DL_TRY(st);
+    if (all.count) keep_kernel<<<(unsigned)all.count, THREADS, 0, g->stream>>>(c, all);
+    return dl_gpu_launched(g);
+}
+
 /* ---- the end of a step */
+
+/* A number that a breakpoint is about; p NULL: the norm. */
+typedef struct number {
+    const void *p;
+    int dtype;
+    dl_break_rule rule;
+} number;
 
 typedef struct finish_args {
     dl_step_rule rule;
     double *partial; /* by block; then what gradients are multiplied by */
+    int ndecide;
+    number decide[DL_BREAKS];
 } finish_args;
 
 template <class C> __device__ double squares(C *__restrict__ p, long from, long to, C limit) {
@@ -128,10 +193,18 @@ template <class C> __device__ double squares(C *__restrict__ p, long from, long 
     return sum;
 }
 
+__device__ static double value_of(const number &d) {
+    return d.dtype == DL_BOOL || d.dtype == DL_U8 ? *(const unsigned char *)d.p : dl_get(d.p, d.dtype, 0);
+}
+
 __device__ static void finish(dl_control *c, const finish_args &f, double squares_sum) {
     dl_report *r = &f.rule.report[c->index % DL_REPORTS];
     double scale = c->scale, norm = sqrt(squares_sum) / scale, factor = 1 / scale;
     double limit = f.rule.clip_norm / (norm + 1e-6);
+    for (int i = 0; i < f.ndecide; i++) {
+        const number &d = f.decide[i];
+        dl_control_decide(c, &d.rule, dl_break_holds(&d.rule, d.p ? value_of(d) : norm));
+    }
     int end = dl_control_end(c, &f.rule, norm);
     if (f.rule.clip_norm > 0 && limit < 1) factor *= limit;
     f.partial[0] = end == DL_END_DONE ? factor : 1;
@@ -142,7 +215,8 @@ __device__ static void finish(dl_control *c, const finish_args &f, double square
     *(volatile long *)&r->number = c->index;
 }
 
-__global__ static void __launch_bounds__(THREADS) finish_kernel(dl_control *c, finish_args f, dl_table all) {
+__global__ static void __launch_bounds__(THREADS)
+    finish_kernel(dl_control *c, const __grid_constant__ finish_args f, dl_table all) {
     __shared__ double shared[THREADS / DL_WARP];
     __shared__ bool last;
     double sum = 0, most = f.rule.clip_value * c->scale;
@@ -200,7 +274,13 @@ dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *q)
             return dl_fail(DL_ERR_DTYPE, "gradients are f32 or f64, not %s", dl_type_of(q->grad[i]));
     DL_TRY(table_of(g, q->grad, NULL, q->n, &all));
     unsigned blocks = all.count ? (unsigned)all.count : 1;
-    finish_args f = {q->rule, NULL};
+    finish_args f = {};
+    f.rule = q->rule, f.ndecide = q->ndecide;
+    for (int i = 0; i < q->ndecide; i++) {
+        const dl_tensor *is = q->decide[i].is;
+        f.decide[i].p = is ? dl_ptr(is) : NULL, f.decide[i].dtype = is ? is->dtype : 0,
+        f.decide[i].rule = q->decide[i].rule;
+    }
     f.partial = (double *)dl_gpu_take(g, blocks * sizeof(double));
     if (!f.partial) return dl_failed();
     finish_kernel<<<blocks, THREADS, 0, g->stream>>>(c, f, all);

@@ -388,6 +388,32 @@ static dl_status backend_idle(int index, bool *yes) {
     return e == cudaErrorNotReady ? DL_OK : dl_gpu_check(g, e, "waiting for the GPU");
 }
 
+/* Marks are events on the stream. */
+static dl_status backend_mark(int index, void **out) {
+    cudaEvent_t e = NULL;
+    dl_gpu *g = dl_gpu_use(index + 1);
+    if (!g) return dl_failed();
+    DL_TRY(dl_gpu_check(g, cudaEventCreate(&e), "an event"));
+    dl_status st = dl_gpu_check(g, cudaEventRecord(e, g->stream), "an event");
+    if (st != DL_OK) cudaEventDestroy(e);
+    *out = st == DL_OK ? e : NULL;
+    return st;
+}
+
+static dl_status backend_between(int index, void *from, void *to, double *seconds) {
+    float ms = 0;
+    dl_gpu *g = open_gpu(index);
+    if (!g) return dl_failed();
+    DL_TRY(dl_gpu_check(g, cudaEventSynchronize((cudaEvent_t)to), "an event"));
+    DL_TRY(dl_gpu_check(g, cudaEventElapsedTime(&ms, (cudaEvent_t)from, (cudaEvent_t)to), "the time between events"));
+    *seconds = 1e-3 * ms;
+    return DL_OK;
+}
+
+static void backend_unmark(int index, void *mark) {
+    if (mark && !gpus[index].lost) cudaEventDestroy((cudaEvent_t)mark);
+}
+
 static void backend_use_control(int index, const dl_control *c, const dl_rng_at *rng) {
     gpus[index].control = c;
     if (c) gpus[index].rng = *rng;
@@ -400,6 +426,8 @@ static void backend_use_control(int index, const dl_control *c, const dl_rng_at 
         return g ? dl_cuda_##name(g, __VA_ARGS__) : dl_failed();                                                       \
     }
 ON_GPU(accumulate, (int index, dl_control *c, const dl_accumulate *a), c, a)
+ON_GPU(decide, (int index, dl_control *c, const dl_decide *d), c, d)
+ON_GPU(keep, (int index, const dl_control *c, const dl_span *s, int n), c, s, n)
 ON_GPU(finish_step, (int index, dl_control *c, const dl_finish_step *f), c, f)
 ON_GPU(average, (int index, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n, double keep), c,
        avg, p, n, keep)
@@ -453,10 +481,15 @@ static dl_backend backend = {.name = "cuda",
                              .supports = backend_supports,
                              .use_control = backend_use_control,
                              .accumulate = backend_accumulate,
+                             .decide = backend_decide,
+                             .keep = backend_keep,
                              .finish_step = backend_finish_step,
                              .average = backend_average,
                              .make_batch = backend_make_batch,
                              .async_copy = backend_async_copy,
+                             .mark = backend_mark,
+                             .between = backend_between,
+                             .unmark = backend_unmark,
                              .capture_begin = backend_capture_begin,
                              .capture_end = backend_capture_end,
                              .replay = backend_replay,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "debug/stopped.h"
 #include "debug/undo/undo.h"
 #include "commands/context.h"
 #include "commands/data/data.h"
@@ -403,6 +404,12 @@ static void put_notice(const dlsh_args *a, dl_trainer *t) {
     if (why && dlsh_sink_look(sink).mode == DLSH_MODE_TABLE) dlsh_put(sink, "note: steps run op by op: %s\n", why);
 }
 
+/* Which breakpoint stopped it, and how to go on. */
+static int put_broke(const dlsh_args *a, dl_trainer *t) {
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    return dlsh_sink_look(sink).mode == DLSH_MODE_TABLE && dlsh_training_stopped(dlsh_arg_session(a), sink, t);
+}
+
 static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer *t = trainer_of(a);
     long n = dlsh_given(a, "n") ? dlsh_arg_int(a, "n") : 1;
@@ -410,11 +417,14 @@ static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
     long epochs = 0;
     DLSH_TRY(dlsh_take_up(a, t, &epochs, &n));
     dlsh_undo_trainer(dlsh_arg_session(a), t);
-    for (long i = 0; i < n; i++) {
+    unsigned broke = 0;
+    for (long i = 0, at; i < n && !broke; i++) {
         if (dlsh_interrupted()) return dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted after %ld steps", i);
         DLSH_TRY(dl_trainer_step(t));
+        broke = dl_trainer_broke(t, &at);
     }
     put_notice(a, t);
+    put_broke(a, t);
     dl_trainer_state s = dlsh_trainer_state(t);
     if (!n) return dlsh_give(DLSH_RECORD_OF({"step", dlsh_int(s.step)}), result); /* of a run that goes on later */
     const figure f[] = {
@@ -504,7 +514,11 @@ static dl_status show_stopped(bar *b, const dl_trainer *t, dl_status status) {
     char text[64];
     dl_trainer_state s = dlsh_trainer_state(t);
     b->line.failed = status != DL_ERR_INTERRUPT;
-    snprintf(text, sizeof text, "%s after step %ld", b->line.failed ? "failed" : "interrupted", s.step);
+    snprintf(text, sizeof text, "%s after step %ld",
+             b->line.failed ? "failed"
+             : *s.stopped   ? "stopped"
+                            : "interrupted",
+             s.step);
     b->line.stopped = text;
     b->sink->ops->progress(b->sink, &b->line);
     return status;
@@ -532,9 +546,15 @@ static dl_status train_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_undo_trainer(dlsh_arg_session(a), t);
     dl_status trained = wanted && !epochs && !steps ? DL_OK : dl_trainer_train(t, epochs, steps, progress, &b);
     if (trained) return show_stopped(&b, t, trained);
-    put_notice(a, t);
+    long at;
+    const int broke = dl_trainer_broke(t, &at) != 0;
     dl_trainer_state s = dlsh_trainer_state(t);
-    put_end(a, &s);
+    if (broke) show_stopped(&b, t, DL_ERR_INTERRUPT);
+    put_notice(a, t);
+    if (broke)
+        put_broke(a, t);
+    else
+        put_end(a, &s);
     const char *best = *s.stop || *s.keep ? "best_step" : NULL;
     return dlsh_give(DLSH_RECORD_OF({"step", dlsh_int(s.step)}, {"loss", dlsh_float(s.loss)},
                                     {best, dlsh_int(s.best_step)},

@@ -25,12 +25,14 @@ struct dlsh_purity {
     int nroots, caproots;
     dlsh_value *held; /* all that was reached: no other object can have the same address meanwhile */
     int nheld, capheld;
-    int values;           /* reached so far */
-    dlsh_buf state, seen; /* of the roots as they were read, and as they are */
-    unsigned long key;    /* 0: not read yet */
-    int busy;             /* its state is being read: what it uses leads back to it */
-    char why[160];        /* it is not pure because; "" */
-    dl_status failed;     /* other than that: while it was read */
+    int values;                               /* reached so far */
+    dlsh_buf state, seen;                     /* of the roots as they were read, and as they are */
+    unsigned long key;                        /* 0: not read yet */
+    int busy;                                 /* its state is being read: what it uses leads back to it */
+    char why[160];                            /* it is not pure because; "" */
+    dl_status failed;                         /* other than that: while it was read */
+    int (*grads_of)(void *ctx, dlsh_value v); /* NULL: no .grad may be read */
+    void *grads_ctx;
 };
 
 /* A function whose body is being read. */
@@ -333,12 +335,22 @@ static int read_call(const scope *c, const dlsh_node *n) {
     return read_node(c, f) && read_kids(c, n, 1);
 }
 
+/* May the gradient of what stands there be read? */
+static int may_read_grad(const scope *c, const dlsh_node *of) {
+    const dlsh_purity *p = c->p;
+    while (of->kind == DLSH_N_FIELD || of->kind == DLSH_N_INDEX) of = of->kids[0];
+    if (!p->grads_of || of->kind != DLSH_N_NAME) return 0;
+    if (of->flags & DLSH_LOCAL) return p->fn.type == DLSH_FN && c->fn == p->fn.as.fn;
+    const dlsh_value *v = global_of(c, of);
+    return v && p->grads_of(p->grads_ctx, *v);
+}
+
 /* A method that is not called at once would be called later unseen. */
 static int read_field(const scope *c, const dlsh_node *n) {
     const dlsh_command *row = dlsh_find_command(c->p->session, n->text, strlen(n->text));
     if (row && row->flags & DLSH_CHANGES_FIRST && !is_record_field(c, n))
         return impure(c, n, "takes '%s', perhaps a method, without calling it", n->text);
-    if (!strcmp(n->text, "grad") && !is_record_field(c, n))
+    if (!strcmp(n->text, "grad") && !is_record_field(c, n) && !may_read_grad(c, n->kids[0]))
         return impure(c, n, "reads .grad, which may be another tensor at every step");
     return read_node(c, n->kids[0]);
 }
@@ -422,6 +434,10 @@ dlsh_purity *dlsh_purity_new(dlsh_session *s, dlsh_value fn) {
     else
         dlsh_no_memory("what a function depends on");
     return p;
+}
+
+void dlsh_purity_allow_grads(dlsh_purity *p, int (*of)(void *ctx, dlsh_value v), void *ctx) {
+    p->grads_of = of, p->grads_ctx = ctx;
 }
 
 static void forget(dlsh_purity *p) {

@@ -1,0 +1,267 @@
+/* Breakpoints of trainings, on the CPU and on a device made of the host's memory whose reports are late: a step is
+ * stopped before its update, from graphs and op by op, and training goes on as if it had never been. */
+#include "support/fake_device.h"
+#include "support/training.h"
+
+#include "train/trainer.h"
+#include "dlcore/compare.h"
+#include "dlcore/elementary.h"
+#include "dlcore/reduce.h"
+
+static const char mlp[] = "flatten -> linear 32 -> batchnorm -> relu -> dropout 0.1 -> head: linear 10";
+enum { STEPS = 40 };
+
+static dl_trainer *fresh(int device, dl_dataset *d) {
+    dl_seed(7);
+    return trainer(
+        (dl_trainer_spec){.device = device, .loader.batch = 64, .eval_every = -1, .ema = 0.9, .clip_norm = 0.5}, mlp,
+        "adam lr=1e-2", d);
+}
+
+static const char *hash_of(dl_trainer *t) {
+    static char hash[4][65];
+    static int at;
+    ok(dl_trainer_hash(t, hash[at = (at + 1) % 4]));
+    return hash[at];
+}
+
+/* The loss is below a limit; kind 1: its value is read by the host. */
+typedef struct condition {
+    double limit;
+    int host, compared, asked; /* compared: where the step ends */
+} condition;
+
+static dl_status below(void *ctx, dl_trainer *t, dl_break_value *out) {
+    condition *c = ctx;
+    c->asked++;
+    if (c->compared) {
+        *out = (dl_break_value){dl_ref(dl_trainer_loss(t)), DL_BREAK_LESS, c->limit};
+        return DL_OK;
+    }
+    dl_tensor *limit = must(dl_scalar_f(c->limit)), *less = must(dl_lt(dl_trainer_loss(t), limit));
+    out->is = c->host ? must(dl_to_device(less, 0)) : dl_ref(less);
+    dl_unref(limit), dl_unref(less);
+    return DL_OK;
+}
+
+static dl_status same_key(void *ctx, unsigned long *out) { return (void)ctx, *out = 1, DL_OK; }
+
+static int stop_below(dl_trainer *t, condition *c, long ignore) {
+    int number = -1;
+    ok(dl_trainer_break(
+        t,
+        &(dl_breakpoint){
+            .text = "loss < limit", .fn = below, .key = c->host ? NULL : same_key, .ctx = c, .ignore = ignore},
+        &number));
+    return number;
+}
+
+/* Losses of a straight run, and its states before and after `step`. */
+typedef struct straight {
+    double loss[STEPS];
+    char before[65], end[65];
+} straight;
+
+static straight run_straight(int device, dl_dataset *d, long step) {
+    straight s;
+    dl_trainer *t = fresh(device, d);
+    for (long i = 0; i < STEPS; i++) {
+        if (i == step) strcpy(s.before, hash_of(t));
+        ok(dl_trainer_step(t));
+        s.loss[i] = get(t).loss;
+    }
+    strcpy(s.end, hash_of(t));
+    dl_trainer_free(t);
+    return s;
+}
+
+/* The step of index `from` or later at which the loss first begins to be below the limit. */
+static long first_below(const straight *s, double limit, long from) {
+    for (long i = 0; i < STEPS; i++)
+        if (s->loss[i] < limit && (!i || !(s->loss[i - 1] < limit)) && i >= from) return i;
+    fail_msg("the loss is never below %g", limit);
+    return -1;
+}
+
+static void check_stop(int device, int host, int captured, long late, dl_dataset *d) {
+    const straight plain = run_straight(device, d, STEPS);
+    const double limit = 0.5 * (plain.loss[0] + plain.loss[STEPS - 1]);
+    const long at = first_below(&plain, limit, 6);
+    const straight s = run_straight(device, d, at);
+    condition c = {.limit = limit, .host = host, .compared = !host && late};
+    long step;
+    dl_capture_set(captured);
+    fake.late = late, fake.replays = 0;
+    dl_trainer *t = fresh(device, d);
+    stop_below(t, &c, 0);
+    long reached = 0;
+    for (int stops = 0; stops < STEPS && reached <= at; stops++) {
+        ok(dl_trainer_train(t, 0, STEPS - get(t).step, NULL, NULL));
+        assert_true(dl_trainer_broke(t, &step) == 1);
+        reached = step - 1;
+        if (reached == at) break;
+    }
+    assert_int_equal(reached, at);
+    assert_int_equal(get(t).step, at);
+    assert_non_null(strstr(get(t).stopped, "loss < limit holds in step"));
+    assert_string_equal(hash_of(t), s.before);
+    assert_int_equal(dl_optimizer_steps(dl_trainer_optimizer(t)), at);
+    double loss;
+    dl_tensor *l = must(dl_to_device(dl_trainer_loss(t), 0));
+    ok(dl_item_f(l, &loss));
+    dl_unref(l);
+    assert_true(loss == s.loss[at]); /* of the step that was stopped */
+    while (get(t).step < STEPS) ok(dl_trainer_train(t, 0, STEPS - get(t).step, NULL, NULL));
+    assert_string_equal(hash_of(t), s.end);
+    if (device && captured) assert_true((fake.replays > STEPS / 2) == !host);
+    if (host && device) assert_non_null(strstr(dl_trainer_capture(t), captured ? "evaluated on the host" : "off"));
+    dl_capture_set(1);
+    fake.late = 0;
+    dl_trainer_free(t);
+}
+
+static void stops_before_the_update(void **state) {
+    (void)state;
+    dl_dataset *d = digits("350");
+    check_stop(0, 0, 1, 0, d);
+    for (int host = 0; host < 2; host++)
+        for (int captured = 0; captured < 2; captured++)
+            for (long late = 0; late <= DL_LATE; late += DL_LATE) check_stop(FAKE, host, captured, late, d);
+    dl_dataset_unref(d);
+    assert_int_equal(fake.used, 0);
+}
+
+/* Where it is never true nothing changes; a condition of the device is asked while steps run op by op alone. */
+static void never_fires(void **state) {
+    (void)state;
+    dl_dataset *d = digits("350");
+    for (int device = 0; device <= FAKE; device++) {
+        const straight s = run_straight(device, d, STEPS);
+        condition c = {.limit = -1};
+        dl_trainer *t = fresh(device, d);
+        const int number = stop_below(t, &c, 0);
+        long step, hits;
+        int host;
+        ok(dl_trainer_train(t, 0, STEPS, NULL, NULL));
+        assert_int_equal(dl_trainer_broke(t, &step), 0);
+        assert_string_equal(hash_of(t), s.end);
+        if (device) assert_true(c.asked < 12);
+        ok(dl_trainer_break_hits(t, number, &hits, &host));
+        assert_int_equal(hits, 0);
+        assert_int_equal(host, 0);
+        ok(dl_trainer_unbreak(t, number));
+        assert_int_equal(dl_trainer_unbreak(t, number), DL_ERR_INDEX);
+        dl_trainer_free(t);
+    }
+    dl_dataset_unref(d);
+    assert_int_equal(fake.used, 0);
+}
+
+/* The first two times are passed over. */
+static void passed_over(void **state) {
+    (void)state;
+    dl_dataset *d = digits("350");
+    const straight s = run_straight(FAKE, d, STEPS);
+    double limit = s.loss[12];
+    long at = -1, begins = 0;
+    for (long i = 0; i < STEPS && begins < 3; i++)
+        if (s.loss[i] < limit && (!i || !(s.loss[i - 1] < limit))) begins++, at = i;
+    condition c = {.limit = limit};
+    dl_trainer *t = fresh(FAKE, d);
+    long step, hits;
+    int host, number = stop_below(t, &c, begins - 1);
+    ok(dl_trainer_train(t, 0, STEPS, NULL, NULL));
+    assert_int_equal(dl_trainer_broke(t, &step), 1);
+    assert_int_equal(step, at + 1);
+    ok(dl_trainer_break_hits(t, number, &hits, &host));
+    assert_int_equal(hits, begins);
+    dl_trainer_free(t);
+    dl_dataset_unref(d);
+}
+
+/* A NaN in gradients stops before the loss that follows from it is an error, and weights are as before. */
+static void nan_in_gradients(void **state) {
+    (void)state;
+    dl_dataset *d = digits("640");
+    for (int device = 0; device <= FAKE; device++)
+        for (int wanted = 2; wanted >= 0; wanted--) {
+            const int part = wanted == 2; /* gradients of all but one, which are looked at; else the norm tells */
+            dl_seed(7);
+            dl_trainer *t = trainer((dl_trainer_spec){.device = device, .loader.batch = 64},
+                                    "flatten -> linear 32 -> softplus -> linear 10", "sgd lr=0.1", d);
+            int number;
+            long step;
+            if (wanted)
+                ok(dl_trainer_break(
+                    t,
+                    &(dl_breakpoint){
+                        .text = "nan", .param = t->param, .nparam = t->nparam - part, .test = DL_BREAK_NAN},
+                    &number));
+            fake.late = DL_LATE;
+            ok(dl_trainer_train(t, 0, 12, NULL, NULL));
+            assert_int_equal(dl_trainer_broke(t, &step), 0);
+            ok(dl_trainer_set_lr(t, 1e38));
+            const dl_status st = dl_trainer_train(t, 0, 30, NULL, NULL);
+            if (wanted) {
+                assert_int_equal(st, DL_OK);
+                assert_int_equal(dl_trainer_broke(t, &step), 1);
+                assert_false(get(t).diverged);
+                assert_int_equal(get(t).step, step - 1);
+            } else
+                assert_int_equal(st, DL_ERR_VALUE);
+            dl_trainer_free(t);
+            fake.late = 0;
+        }
+    dl_dataset_unref(d);
+}
+
+static dl_status broken(void *ctx, dl_trainer *t, dl_break_value *out) {
+    (void)ctx, (void)t, (void)out;
+    return dl_fail(DL_ERR_TYPE, "no condition");
+}
+
+/* A condition that fails is an error of the step, and changes nothing; rewound steps have no breakpoints. */
+static void failures_and_rewinds(void **state) {
+    (void)state;
+    dl_dataset *d = digits("350");
+    for (int device = 0; device <= FAKE; device++) {
+        dl_trainer *t = fresh(device, d);
+        condition c = {.limit = 1e9};
+        long from, step, checked;
+        ok(dl_trainer_train(t, 0, 10, NULL, NULL));
+        char end[65];
+        strcpy(end, hash_of(t));
+        int number;
+        ok(dl_trainer_break(t, &(dl_breakpoint){.text = "broken", .fn = broken, .key = same_key}, &number));
+        assert_int_equal(dl_trainer_step(t), DL_ERR_TYPE);
+        ok(dl_trainer_unbreak(t, number));
+        stop_below(t, &c, 0);
+        ok(dl_trainer_rewind(t, 4, &from, NULL, NULL));
+        assert_int_equal(get(t).step, 4);
+        ok(dl_trainer_replay(t, 10, &checked, NULL, NULL));
+        assert_int_equal(dl_trainer_broke(t, &step), 0);
+        assert_int_equal(c.asked, 0);
+        ok(dl_trainer_step(t));
+        assert_int_equal(dl_trainer_broke(t, &step), 1);
+        dl_trainer_free(t);
+    }
+    dl_dataset_unref(d);
+    assert_int_equal(fake.used, 0);
+}
+
+static int begin(void **state) {
+    (void)state;
+    fake_register();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stops_before_the_update),
+        cmocka_unit_test(never_fires),
+        cmocka_unit_test(passed_over),
+        cmocka_unit_test(nan_in_gradients),
+        cmocka_unit_test(failures_and_rewinds),
+    };
+    return cmocka_run_group_tests(tests, begin, NULL);
+}
