@@ -6,12 +6,14 @@
 
 /* Rows and columns swapped. */
 dl_tensor *dl_mat_turned(dl_pool *p, dl_tensor *t);
+/* The same, and of complex numbers the conjugates. */
+dl_tensor *dl_mat_adjoint(dl_pool *p, dl_tensor *t);
 dl_tensor *dl_mat_mul(dl_pool *p, dl_tensor *a, dl_tensor *b);
 /* Columns of t, [..., n, k], times the numbers v, [..., k]; and rows times v, [..., n]. */
 dl_tensor *dl_mat_scale_columns(dl_pool *p, dl_tensor *t, dl_tensor *v);
 dl_tensor *dl_mat_scale_rows(dl_pool *p, dl_tensor *t, dl_tensor *v);
-/* X with A X = B of a triangular A, or with transposed A^T X = B. */
-dl_tensor *dl_mat_triangle(dl_pool *p, dl_tensor *a, dl_tensor *b, bool upper, bool transposed, bool unit);
+/* X with A X = B of a triangular A, or with adjoint A^H X = B. */
+dl_tensor *dl_mat_triangle(dl_pool *p, dl_tensor *a, dl_tensor *b, bool upper, bool adjoint, bool unit);
 /* Ones on the diagonal, in the dtype of t and on its device. */
 dl_tensor *dl_mat_eye(dl_pool *p, const dl_tensor *t, long n);
 /* Indices from..to (to < 0: the end) of the rows, or of the columns. */

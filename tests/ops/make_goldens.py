@@ -525,7 +525,7 @@ CALLS = {
     + torch.special.i1e(k) / torch.special.i0e(k) * (k - j * (m - n).cos()),
     "one_hot_categorical_log_prob": lambda x, l: (x * l.log_softmax(-1)).sum(-1),
     **{name: lambda *a, **kw: None for name in (
-        "factor_lu", "factor_cholesky", "solve_triangle", "factor_qr", "factor_eigh", "factor_svd", "solve_square")},
+        "factor_lu", "factor_cholesky", "solve_triangle", "factor_qr", "factor_eigh", "factor_eig", "factor_svd", "solve_square")},
     "geqrf": lambda a: tuple(torch.geqrf(a.detach())),
     "householder_product": lambda a, t: L.householder_product(a.detach(), t.detach()),
     "solve": lambda a, b, **kw: L.solve(a, b, **kw), "inv": lambda a: L.inv(a), "det": lambda a: L.det(a),
@@ -537,6 +537,7 @@ CALLS = {
     "lu_factor": lambda a: tuple(L.lu_factor(a)), "lu": lambda a: tuple(L.lu(a)),
     "qr": lambda a, **kw: tuple(L.qr(a, **kw)),
     "eigh": lambda a, **kw: tuple(L.eigh(a, **kw)), "eigvalsh": lambda a, **kw: L.eigvalsh(a, **kw),
+    "eig": lambda a: tuple(L.eig(a)), "eigvals": L.eigvals,
     "svd": lambda a, **kw: tuple(L.svd(a, **kw)), "svdvals": lambda a: L.svdvals(a),
     "matrix_rank": lambda a, **kw: L.matrix_rank(a.detach(), **kw), "pinv": lambda a, **kw: L.pinv(a, **kw),
     "lstsq": lstsq, "cond": cond, "matrix_power": lambda a, n: L.matrix_power(a, n),

@@ -8,7 +8,7 @@
 #include <limits.h>
 #include <string.h>
 
-enum { REALS = DL_BIT(DL_F32) | DL_BIT(DL_F64) };
+enum { ANY = DL_BIT(DL_F32) | DL_BIT(DL_F64) | DL_BIT(DL_C64) | DL_BIT(DL_C128) };
 
 /* One call for a batch of matrices of the same shape. */
 typedef struct batch {
@@ -16,9 +16,11 @@ typedef struct batch {
     dl_dtype t;
     long count, esize;
     int m, n, k; /* rows, columns, the smaller of them */
-    int lwork, liwork;
+    int lwork, liwork, lrwork;
     void *work; /* of lwork elements */
     int *iwork;
+    void *rwork; /* of complex matrices: real numbers */
+    size_t rwork_bytes;
     char *operand; /* another operand, or a copy of the matrices */
     dl_stop *stop; /* while it runs */
 } batch;
@@ -44,6 +46,7 @@ static dl_status begin(const dl_tensor *t, batch *b) {
 static void end(batch *b) {
     dl_host_free(b->work, (size_t)b->lwork * (size_t)b->esize);
     dl_host_free(b->iwork, (size_t)b->liwork * sizeof(int));
+    dl_host_free(b->rwork, b->rwork_bytes);
 }
 
 /* Memory of the size that a query left in `want`. */
@@ -54,6 +57,14 @@ static dl_status take_work(batch *b, const double *want, int liwork) {
     b->iwork = liwork ? dl_host_alloc((size_t)liwork * sizeof(int)) : NULL;
     return b->work && (!liwork || b->iwork) ? DL_OK : dl_failed();
 }
+
+/* Room for n real numbers of the precision. */
+static dl_status take_reals(batch *b, size_t n) {
+    b->rwork_bytes = (n + 1) * (size_t)b->esize / 2;
+    return (b->rwork = dl_host_alloc(b->rwork_bytes)) ? DL_OK : dl_failed();
+}
+
+static bool is_complex(const batch *b) { return dl_dtype_is_complex(b->t); }
 
 typedef dl_status (*step)(batch *b, dl_call *c, long i);
 
@@ -108,18 +119,12 @@ static dl_status run_lu(dl_call *c) {
     dl_cpu_copy(c->out[0], c->in[0]);
     return run_batch(&b, c, lu_step);
 }
-const dl_kernel dl_cpu_factor_lu = {.run = run_lu, .dtypes = REALS};
+const dl_kernel dl_cpu_factor_lu = {.run = run_lu, .dtypes = ANY};
 
 /* ---- Cholesky: the part above the triangle becomes 0 */
 
-#define CLEAR_ABOVE(T)                                                                                                 \
-    for (long j = 1; j < n; j++) memset((T *)a + j * n, 0, (size_t)j * sizeof(T));
-
-static void clear_above(void *a, long n, dl_dtype t) {
-    if (t == DL_F64)
-        CLEAR_ABOVE(double)
-    else
-        CLEAR_ABOVE(float)
+static void clear_above(void *a, long n, long esize) {
+    for (long j = 1; j < n; j++) memset((char *)a + j * n * esize, 0, (size_t)(j * esize));
 }
 
 static dl_status cholesky_step(batch *b, dl_call *c, long i) {
@@ -127,7 +132,7 @@ static dl_status cholesky_step(batch *b, dl_call *c, long i) {
     void *a = at(c->out[0], 2, i);
     *info = 0;
     if (b->n) b->l->potrf("L", &b->n, a, &b->n, info, 1);
-    clear_above(a, b->n, b->t);
+    clear_above(a, b->n, b->esize);
     return *info < 0 ? wrong_call("potrf", *info) : DL_OK;
 }
 
@@ -137,19 +142,19 @@ static dl_status run_cholesky(dl_call *c) {
     dl_cpu_copy(c->out[0], c->in[0]);
     return run_batch(&b, c, cholesky_step);
 }
-const dl_kernel dl_cpu_factor_cholesky = {.run = run_cholesky, .dtypes = REALS};
+const dl_kernel dl_cpu_factor_cholesky = {.run = run_cholesky, .dtypes = ANY};
 
 /* ---- triangles: A, which lies row by row, is A^T column by column */
 
 static dl_status triangle_step(batch *b, dl_call *c, long i) {
     const bool upper = ATTR_I(c, SOLVE_TRIANGLE_UPPER) != 0, unit = ATTR_I(c, SOLVE_TRIANGLE_UNITRIANGULAR) != 0;
     const int columns = (int)c->out[0]->shape[c->out[0]->ndim - 1];
-    const double one = 1;
-    const float one_f32 = 1;
+    const double one[2] = {1, 0};
+    const float one_f32[2] = {1, 0};
     if (!b->n || !columns) return DL_OK;
     b->l->trsm("L", upper ? "L" : "U", "T", unit ? "U" : "N", &b->n, &columns,
-               b->t == DL_F64 ? (const void *)&one : &one_f32, b->operand + i * b->n * b->n * b->esize, &b->n,
-               at(c->out[0], 2, i), &b->n, 1, 1, 1, 1);
+               dl_dtype_of_parts(b->t) == DL_F64 ? (const void *)one : one_f32, b->operand + i * b->n * b->n * b->esize,
+               &b->n, at(c->out[0], 2, i), &b->n, 1, 1, 1, 1);
     return DL_OK;
 }
 
@@ -162,7 +167,7 @@ static dl_status run_triangle(dl_call *c) {
     b.operand = dl_ptr(a);
     return run_batch(&b, c, triangle_step);
 }
-const dl_kernel dl_cpu_solve_triangle = {.run = run_triangle, .dtypes = REALS};
+const dl_kernel dl_cpu_solve_triangle = {.run = run_triangle, .dtypes = ANY};
 
 /* ---- QR */
 
@@ -174,16 +179,16 @@ static dl_status geqrf_step(batch *b, dl_call *c, long i) {
 
 static dl_status run_geqrf(dl_call *c) {
     batch b;
-    double want = 0;
+    double want[2] = {0};
     int query = -1, info = 0;
     DL_TRY(begin(c->in[0], &b));
     dl_cpu_copy(c->out[0], c->in[0]);
     if (!b.l || !b.k) return DL_OK;
-    b.l->geqrf(&b.m, &b.n, NULL, &b.m, NULL, &want, &query, &info);
-    dl_status s = take_work(&b, &want, 0);
+    b.l->geqrf(&b.m, &b.n, NULL, &b.m, NULL, want, &query, &info);
+    dl_status s = take_work(&b, want, 0);
     return s == DL_OK ? run_batch(&b, c, geqrf_step) : (end(&b), s);
 }
-const dl_kernel dl_cpu_geqrf = {.run = run_geqrf, .dtypes = REALS};
+const dl_kernel dl_cpu_geqrf = {.run = run_geqrf, .dtypes = ANY};
 
 static dl_status product_step(batch *b, dl_call *c, long i) {
     int info = 0;
@@ -194,7 +199,7 @@ static dl_status product_step(batch *b, dl_call *c, long i) {
 
 static dl_status run_product(dl_call *c) {
     batch b;
-    double want = 0;
+    double want[2] = {0};
     int query = -1, info = 0;
     DL_TRY(begin(c->in[0], &b));
     dl_cpu_copy(c->out[0], c->in[0]);
@@ -202,20 +207,23 @@ static dl_status run_product(dl_call *c) {
     if (!b.l || !b.n) return DL_OK;
     DL_OWNED dl_tensor *tau = dl_cpu_contiguous(c->in[1]);
     if (!tau) return dl_failed();
-    b.l->orgqr(&b.m, &b.n, &b.k, NULL, &b.m, NULL, &want, &query, &info);
-    dl_status s = take_work(&b, &want, 0);
+    b.l->orgqr(&b.m, &b.n, &b.k, NULL, &b.m, NULL, want, &query, &info);
+    dl_status s = take_work(&b, want, 0);
     if (s != DL_OK) return end(&b), s;
     b.operand = dl_ptr(tau);
     return run_batch(&b, c, product_step);
 }
-const dl_kernel dl_cpu_householder_product = {.run = run_product, .dtypes = REALS};
+const dl_kernel dl_cpu_householder_product = {.run = run_product, .dtypes = ANY};
 
 /* ---- eigenvalues */
 
 static dl_status eigh_step(batch *b, dl_call *c, long i) {
     int *info = at(c->out[2], 0, i);
     *info = 0;
-    if (b->n)
+    if (b->n && is_complex(b))
+        b->l->heevd("V", ATTR_I(c, FACTOR_EIGH_UPPER) ? "U" : "L", &b->n, at(c->out[1], 2, i), &b->n,
+                    at(c->out[0], 1, i), b->work, &b->lwork, b->rwork, &b->lrwork, b->iwork, &b->liwork, info, 1, 1);
+    else if (b->n)
         b->l->syevd("V", ATTR_I(c, FACTOR_EIGH_UPPER) ? "U" : "L", &b->n, at(c->out[1], 2, i), &b->n,
                     at(c->out[0], 1, i), b->work, &b->lwork, b->iwork, &b->liwork, info, 1, 1);
     return *info < 0 ? wrong_call("syevd", *info) : DL_OK;
@@ -223,23 +231,30 @@ static dl_status eigh_step(batch *b, dl_call *c, long i) {
 
 static dl_status run_eigh(dl_call *c) {
     batch b;
-    double want = 0;
+    double want[2] = {0}, reals = 0;
     int query = -1, liwork = 0, info = 0;
     DL_TRY(begin(c->in[0], &b));
     dl_cpu_copy(c->out[1], c->in[0]);
     if (!b.l) return DL_OK;
     const int lda = at_least_one(b.n);
-    b.l->syevd("V", "L", &b.n, NULL, &lda, NULL, &want, &query, &liwork, &query, &info, 1, 1);
-    dl_status s = take_work(&b, &want, at_least_one(liwork));
+    if (is_complex(&b))
+        b.l->heevd("V", "L", &b.n, NULL, &lda, NULL, want, &query, &reals, &query, &liwork, &query, &info, 1, 1);
+    else
+        b.l->syevd("V", "L", &b.n, NULL, &lda, NULL, want, &query, &liwork, &query, &info, 1, 1);
+    dl_status s = take_work(&b, want, at_least_one(liwork));
+    if (s == DL_OK && is_complex(&b)) {
+        b.lrwork = dl_lapack_room(b.t, &reals);
+        s = take_reals(&b, (size_t)b.lrwork);
+    }
     return s == DL_OK ? run_batch(&b, c, eigh_step) : (end(&b), s);
 }
-const dl_kernel dl_cpu_factor_eigh = {.run = run_eigh, .dtypes = REALS};
+const dl_kernel dl_cpu_factor_eigh = {.run = run_eigh, .dtypes = ANY};
 
 /* ---- singular values: the copy of the matrix is destroyed */
 
 static void make_identity(void *a, long n, dl_dtype t) {
     memset(a, 0, (size_t)(n * n) * (size_t)dl_dtype_size(t));
-    for (long i = 0; i < n; i++) dl_store_f64((char *)a + i * (n + 1) * dl_dtype_size(t), t, 1);
+    for (long i = 0; i < n; i++) dl_store_f64((char *)a + i * (n + 1) * dl_dtype_size(t), dl_dtype_of_parts(t), 1);
 }
 
 static dl_status svd_step(batch *b, dl_call *c, long i) {
@@ -248,7 +263,10 @@ static dl_status svd_step(batch *b, dl_call *c, long i) {
     int *info = at(OUTPUT(c, FACTOR_SVD_INFO), 0, i);
     const int ldu = at_least_one(b->m), ldvt = at_least_one(full ? b->n : b->k);
     *info = 0;
-    if (dl_lapack_svd_has_steps(b->m, b->n)) {
+    if (is_complex(b) && b->k) {
+        b->l->gesdd_complex(full ? "A" : "S", &b->m, &b->n, b->operand + i * b->m * b->n * b->esize, &b->m, at(s, 1, i),
+                            at(u, 2, i), &ldu, at(vh, 2, i), &ldvt, b->work, &b->lwork, b->rwork, b->iwork, info, 1);
+    } else if (!is_complex(b) && dl_lapack_svd_has_steps(b->m, b->n)) {
         const dl_svd q = {
             b->l,        b->t,        full,         b->m,    b->n, b->operand + i * b->m * b->n * b->esize,
             at(s, 1, i), at(u, 2, i), at(vh, 2, i), b->iwork};
@@ -275,7 +293,7 @@ static dl_tensor *by_columns(const dl_tensor *t) {
 static dl_status run_svd(dl_call *c) {
     const bool full = ATTR_I(c, FACTOR_SVD_FULL_MATRICES) != 0;
     batch b;
-    double want = 0;
+    double want[2] = {0};
     int query = -1, info = 0;
     DL_TRY(begin(c->in[0], &b));
     if (!b.l) return DL_OK;
@@ -283,10 +301,76 @@ static dl_status run_svd(dl_call *c) {
     if (!copy) return dl_failed();
     b.operand = dl_ptr(copy);
     const int lda = at_least_one(b.m), ldvt = at_least_one(full ? b.n : b.k);
-    if (!dl_lapack_svd_has_steps(b.m, b.n)) /* which has work space of its own */
-        b.l->gesdd(full ? "A" : "S", &b.m, &b.n, NULL, &lda, NULL, NULL, &lda, NULL, &ldvt, &want, &query, NULL, &info,
+    if (is_complex(&b))
+        b.l->gesdd_complex(full ? "A" : "S", &b.m, &b.n, NULL, &lda, NULL, NULL, &lda, NULL, &ldvt, want, &query, NULL,
+                           NULL, &info, 1);
+    else if (!dl_lapack_svd_has_steps(b.m, b.n)) /* which has work space of its own */
+        b.l->gesdd(full ? "A" : "S", &b.m, &b.n, NULL, &lda, NULL, NULL, &lda, NULL, &ldvt, want, &query, NULL, &info,
                    1);
-    dl_status s = take_work(&b, &want, at_least_one(8 * b.k));
+    dl_status s = take_work(&b, want, at_least_one(8 * b.k));
+    const size_t k = (size_t)b.k, longer = (size_t)(b.m > b.n ? b.m : b.n);
+    if (s == DL_OK && is_complex(&b))
+        s = take_reals(&b, k * (5 * k + 7 > 2 * longer + 2 * k + 1 ? 5 * k + 7 : 2 * longer + 2 * k + 1));
     return s == DL_OK ? run_batch(&b, c, svd_step) : (end(&b), s);
 }
-const dl_kernel dl_cpu_factor_svd = {.run = run_svd, .dtypes = REALS};
+const dl_kernel dl_cpu_factor_svd = {.run = run_svd, .dtypes = ANY};
+
+/* ---- eigenvalues of any matrices: results are complex */
+
+/* Real matrices have numbers and vectors in pairs: re + i im and re - i im, of two columns. */
+#define PAIRS(T)                                                                                                       \
+    do {                                                                                                               \
+        const T *re = b->rwork, *im = re + n, *v = im + n;                                                             \
+        T *w = values, *x = vectors;                                                                                   \
+        for (long j = 0; j < n; j++) {                                                                                 \
+            w[2 * j] = re[j], w[2 * j + 1] = im[j];                                                                    \
+            const long first = im[j] < 0 ? j - 1 : j;                                                                  \
+            const T sign = im[j] > 0 ? 1 : im[j] < 0 ? -1 : 0;                                                         \
+            for (long r = 0; r < n; r++) {                                                                             \
+                x[2 * (j * n + r)] = v[first * n + r];                                                                 \
+                x[2 * (j * n + r) + 1] = sign == 0 ? 0 : sign * v[(first + 1) * n + r];                                \
+            }                                                                                                          \
+        }                                                                                                              \
+    } while (0)
+
+static dl_status eig_step(batch *b, dl_call *c, long i) {
+    int *info = at(OUTPUT(c, FACTOR_EIG_INFO), 0, i);
+    void *values = at(OUTPUT(c, FACTOR_EIG_VALUES), 1, i), *vectors = at(OUTPUT(c, FACTOR_EIG_VECTORS), 2, i);
+    char *a = b->operand + i * b->n * b->n * b->esize, *reals = b->rwork;
+    const long n = b->n;
+    *info = 0;
+    if (!n) return DL_OK;
+    if (is_complex(b)) {
+        b->l->geev_complex("N", "V", &b->n, a, &b->n, values, NULL, &b->n, vectors, &b->n, b->work, &b->lwork, b->rwork,
+                           info, 1, 1);
+    } else {
+        b->l->geev("N", "V", &b->n, a, &b->n, reals, reals + n * b->esize, NULL, &b->n, reals + 2 * n * b->esize, &b->n,
+                   b->work, &b->lwork, info, 1, 1);
+        if (b->t == DL_F64)
+            PAIRS(double);
+        else
+            PAIRS(float);
+    }
+    return *info < 0 ? wrong_call("geev", *info) : DL_OK;
+}
+
+static dl_status run_eig(dl_call *c) {
+    batch b;
+    double want[2] = {0}, reals[2] = {0};
+    int query = -1, info = 0;
+    DL_TRY(begin(c->in[0], &b));
+    if (!b.l) return DL_OK;
+    DL_OWNED dl_tensor *copy = by_columns(c->in[0]);
+    if (!copy) return dl_failed();
+    b.operand = dl_ptr(copy);
+    const int lda = at_least_one(b.n);
+    const size_t n = (size_t)b.n;
+    if (is_complex(&b))
+        b.l->geev_complex("N", "V", &b.n, NULL, &lda, NULL, NULL, &lda, NULL, &lda, want, &query, reals, &info, 1, 1);
+    else
+        b.l->geev("N", "V", &b.n, NULL, &lda, NULL, NULL, NULL, &lda, NULL, &lda, want, &query, &info, 1, 1);
+    dl_status s = take_work(&b, want, 0);
+    if (s == DL_OK) s = take_reals(&b, is_complex(&b) ? 2 * n : 2 * n * (n + 2)); /* half an element a number */
+    return s == DL_OK ? run_batch(&b, c, eig_step) : (end(&b), s);
+}
+const dl_kernel dl_cpu_factor_eig = {.run = run_eig, .dtypes = ANY};

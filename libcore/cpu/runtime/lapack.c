@@ -1,5 +1,6 @@
 /* Finding LAPACK in OpenBLAS. */
 #include "cpu/runtime/lapack.h"
+#include "core/dtype.h"
 #include "core/error.h"
 
 #include <limits.h>
@@ -7,7 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-static dl_lapack lapack[2]; /* f32, f64 */
+static dl_lapack lapack[4]; /* f32, f64, c64, c128 */
 static char missing[32];
 
 /* The function of a name without its first letter, which is that of the type. */
@@ -20,12 +21,18 @@ static void *find(const char *type, const char *name) {
 }
 
 static void load(void) {
-    static const char *const types[2] = {"s", "d"};
-#define FIND(name) l->name = (__typeof__(l->name))find(types[i], #name)
-    for (int i = 0; i < 2; i++) {
+    static const char *const types[4] = {"s", "d", "c", "z"};
+#define FIND_AS(member, name) l->member = (__typeof__(l->member))find(types[i], name)
+#define FIND(name) FIND_AS(name, #name)
+    for (int i = 0; i < 4; i++) {
         dl_lapack *l = &lapack[i];
-        FIND(getrf), FIND(potrf), FIND(geqrf), FIND(orgqr), FIND(syevd), FIND(gesdd), FIND(trsm);
-        FIND(labrd), FIND(gebrd), FIND(bdsdc), FIND(ormbr), FIND(gemm);
+        FIND(getrf), FIND(potrf), FIND(geqrf), FIND(trsm), FIND(gemm);
+        if (i < 2) {
+            FIND(orgqr), FIND(syevd), FIND(gesdd), FIND(geev);
+            FIND(labrd), FIND(gebrd), FIND(bdsdc), FIND(ormbr);
+        } else {
+            FIND_AS(orgqr, "ungqr"), FIND_AS(gesdd_complex, "gesdd"), FIND_AS(geev_complex, "geev"), FIND(heevd);
+        }
     }
 }
 
@@ -33,7 +40,7 @@ const dl_lapack *dl_lapack_get(dl_dtype t) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (!dl_blas_get()) return NULL;
     pthread_once(&once, load);
-    if (!*missing) return &lapack[t == DL_F64];
+    if (!*missing) return &lapack[t == DL_F32 ? 0 : t == DL_F64 ? 1 : t == DL_C64 ? 2 : 3];
     dl_fail_hint(DL_ERR_UNSUPPORTED, "install a build of OpenBLAS with LAPACK (Debian: libopenblas0-openmp)",
                  "OpenBLAS lacks %s of LAPACK", missing);
     return NULL;
@@ -41,6 +48,7 @@ const dl_lapack *dl_lapack_get(dl_dtype t) {
 
 /* OpenBLAS 0.3.21 rounds an answer in f32 to the nearest number, which may be below what it wants. */
 int dl_lapack_room(dl_dtype t, const void *answer) {
-    const double n = t == DL_F64 ? *(const double *)answer : (double)nextafterf(*(const float *)answer, INFINITY);
+    const double n =
+        dl_dtype_of_parts(t) == DL_F64 ? *(const double *)answer : (double)nextafterf(*(const float *)answer, INFINITY);
     return n < 1 ? 1 : n > INT_MAX ? INT_MAX : (int)n;
 }

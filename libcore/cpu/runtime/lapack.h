@@ -1,5 +1,5 @@
-/* LAPACK, which comes with OpenBLAS: matrices lie column by column. Functions take f32 or f64 by place, as DL_REAL
- * says, and numbers by address, as Fortran does; lengths of texts stand at the end. */
+/* LAPACK, which comes with OpenBLAS: matrices lie column by column. There is a table of functions for each of f32, f64,
+ * c64 and c128; numbers are given by address, as Fortran does, and lengths of texts stand at the end. */
 #ifndef DL_CPU_LAPACK_H
 #define DL_CPU_LAPACK_H
 
@@ -24,7 +24,20 @@ typedef struct dl_lapack {
     void (*trsm)(const char *side, const char *part, const char *trans, const char *unit, const int *m, const int *n,
                  const void *alpha, const void *a, const int *lda, void *b, const int *ldb, size_t, size_t, size_t,
                  size_t);
-    /* parts of gesdd */
+    /* of real matrices: wr and wi, the parts of eigenvalues; of complex ones the same with more work space */
+    void (*geev)(const char *left, const char *right, const int *n, void *a, const int *lda, void *wr, void *wi,
+                 void *vl, const int *ldvl, void *vr, const int *ldvr, void *work, const int *lwork, int *info, size_t,
+                 size_t);
+    void (*geev_complex)(const char *left, const char *right, const int *n, void *a, const int *lda, void *w, void *vl,
+                         const int *ldvl, void *vr, const int *ldvr, void *work, const int *lwork, void *rwork,
+                         int *info, size_t, size_t);
+    void (*heevd)(const char *job, const char *part, const int *n, void *a, const int *lda, void *values, void *work,
+                  const int *lwork, void *rwork, const int *lrwork, int *iwork, const int *liwork, int *info, size_t,
+                  size_t);
+    void (*gesdd_complex)(const char *job, const int *m, const int *n, void *a, const int *lda, void *s, void *u,
+                          const int *ldu, void *vt, const int *ldvt, void *work, const int *lwork, void *rwork,
+                          int *iwork, int *info, size_t);
+    /* parts of gesdd, of real matrices */
     void (*labrd)(const int *m, const int *n, const int *nb, void *a, const int *lda, void *d, void *e, void *tauq,
                   void *taup, void *x, const int *ldx, void *y, const int *ldy);
     void (*gebrd)(const int *m, const int *n, void *a, const int *lda, void *d, void *e, void *tauq, void *taup,
@@ -39,7 +52,7 @@ typedef struct dl_lapack {
                  const int *ldc, size_t, size_t);
 } dl_lapack;
 
-/* The functions for one dtype, f32 or f64. NULL, with DL_ERR_UNSUPPORTED recorded, when the library lacks them. */
+/* The functions for one dtype. NULL, with DL_ERR_UNSUPPORTED recorded, when the library lacks them. */
 const dl_lapack *dl_lapack_get(dl_dtype t);
 
 /* The elements of work space that a query has answered, a number of the dtype; at least 1, at most INT_MAX. */

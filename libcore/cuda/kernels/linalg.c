@@ -1,12 +1,13 @@
 /* Kernels of linear algebra: cuSOLVER and cuBLAS, for a batch of small matrices in one call, else for one matrix after
  * the other. Results lie column by column, and most are computed where they are to be. */
 #include "cuda/kernels/linalg.h"
+#include "core/scope.h"
 #include "cuda/runtime/cusolver.h"
 #include "ops/names/linalg.h"
 
 #include <string.h>
 
-enum { REALS = DL_BIT(DL_F32) | DL_BIT(DL_F64) };
+enum { ANY = DL_BIT(DL_F32) | DL_BIT(DL_F64) | DL_BIT(DL_C64) | DL_BIT(DL_C128) };
 /* Sides of square matrices up to which a batch is one call. */
 enum { LU_SIDE = 128, CHOLESKY_SIDE = 512, TRIANGLE_SIDE = 512, EIGH_SIDE = 512, SVD_SIDE = 32 };
 
@@ -15,7 +16,7 @@ typedef struct batch {
     dl_gpu *g;
     dl_solver s;
     dl_dtype t;
-    cudaDataType type;
+    cudaDataType type, real; /* of elements, and of eigenvalues of symmetric matrices and singular values */
     long count, esize;
     int64_t m, n, k; /* rows, columns, the smaller of them */
     void *work, *host;
@@ -23,9 +24,12 @@ typedef struct batch {
     char *operand; /* another operand, or a copy of the matrices */
 } batch;
 
+static bool is_complex(const batch *b) { return dl_dtype_is_complex(b->t); }
+
 static dl_status begin(dl_gpu *g, const dl_tensor *t, batch *b) {
     *b = (batch){.g = g, .t = (dl_dtype)t->dtype, .count = 1, .esize = (long)dl_esize(t)};
-    b->type = b->t == DL_F64 ? CUDA_R_64F : CUDA_R_32F;
+    b->real = dl_dtype_of_parts(b->t) == DL_F64 ? CUDA_R_64F : CUDA_R_32F;
+    b->type = !is_complex(b) ? b->real : b->t == DL_C128 ? CUDA_C_64F : CUDA_C_32F;
     b->m = t->shape[t->ndim - 2], b->n = t->shape[t->ndim - 1], b->k = b->m < b->n ? b->m : b->n;
     for (int i = 0; i < t->ndim - 2; i++) b->count *= t->shape[i];
     return dl_solver_begin(g, &b->s);
@@ -52,7 +56,9 @@ static void *at(const dl_tensor *t, int dims, long i) {
     return (char *)dl_ptr(t) + i * size;
 }
 
-static bool together(const batch *b, int side) { return b->count > 1 && b->m == b->n && b->n <= side; }
+static bool together(const batch *b, int side) {
+    return b->count > 1 && b->m == b->n && b->n <= side && !is_complex(b);
+}
 
 /* Addresses of square matrices that lie side by side from `first` on, on the device; dl_gpu_drop gives them back. */
 static void **list_of(batch *b, void *first, long step) {
@@ -129,7 +135,7 @@ static dl_status run_lu(dl_call *c) {
     DL_TRY(begin(g, c->in[0], &b));
     return end(&b, lu_all(&b, c));
 }
-const dl_kernel dl_cuda_factor_lu = {.run = run_lu, .dtypes = REALS};
+const dl_kernel dl_cuda_factor_lu = {.run = run_lu, .dtypes = ANY};
 
 /* ---- Cholesky */
 
@@ -173,7 +179,7 @@ static dl_status run_cholesky(dl_call *c) {
     DL_TRY(begin(g, c->in[0], &b));
     return end(&b, cholesky_all(&b, c));
 }
-const dl_kernel dl_cuda_factor_cholesky = {.run = run_cholesky, .dtypes = REALS};
+const dl_kernel dl_cuda_factor_cholesky = {.run = run_cholesky, .dtypes = ANY};
 
 /* ---- triangles: A, which lies row by row, is A^T column by column */
 
@@ -185,17 +191,20 @@ typedef struct triangles {
 } triangles;
 
 static dl_status triangle_each(batch *b, dl_call *c, const triangles *t) {
-    const double one = 1;
-    const float one_f32 = 1;
+    const cuDoubleComplex one = {1, 0};
+    const cuComplex one_f32 = {1, 0};
     const int n = t->n;
     cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
+#define TRSM(letter, factor)                                                                                           \
+    DENSE->cublas##letter##trsm_v2(b->s.blas, CUBLAS_SIDE_LEFT, t->part, CUBLAS_OP_T, t->diagonal, n, t->columns,      \
+                                   (const void *)factor, (const void *)a, n, x, n)
     for (long i = 0; i < b->count && s == CUBLAS_STATUS_SUCCESS; i++) {
         const char *a = b->operand + i * b->n * b->n * b->esize;
         void *x = at(c->out[0], 2, i);
-        s = b->t == DL_F64 ? DENSE->cublasDtrsm_v2(b->s.blas, CUBLAS_SIDE_LEFT, t->part, CUBLAS_OP_T, t->diagonal, n,
-                                                   t->columns, &one, (const double *)a, n, x, n)
-                           : DENSE->cublasStrsm_v2(b->s.blas, CUBLAS_SIDE_LEFT, t->part, CUBLAS_OP_T, t->diagonal, n,
-                                                   t->columns, &one_f32, (const float *)a, n, x, n);
+        s = b->t == DL_F64   ? TRSM(D, &one)
+            : b->t == DL_F32 ? TRSM(S, &one_f32)
+            : b->t == DL_C64 ? TRSM(C, &one_f32)
+                             : TRSM(Z, &one);
     }
     return dl_blas_check(s, "trsm");
 }
@@ -242,7 +251,7 @@ static dl_status run_triangle(dl_call *c) {
     dl_unref(a);
     return s;
 }
-const dl_kernel dl_cuda_solve_triangle = {.run = run_triangle, .dtypes = REALS};
+const dl_kernel dl_cuda_solve_triangle = {.run = run_triangle, .dtypes = ANY};
 
 /* ---- QR */
 
@@ -273,23 +282,23 @@ static dl_status run_geqrf(dl_call *c) {
     DL_TRY(begin(g, c->in[0], &b));
     return end(&b, geqrf_all(&b, c));
 }
-const dl_kernel dl_cuda_geqrf = {.run = run_geqrf, .dtypes = REALS};
+const dl_kernel dl_cuda_geqrf = {.run = run_geqrf, .dtypes = ANY};
 
 static dl_status product_all(batch *b, dl_call *c) {
     int want = 0, m = (int)b->m, n = (int)b->n, k = (int)b->k;
     void *a = dl_ptr(c->out[0]), *tau = b->operand;
     if (!n || !b->count) return DL_OK;
-    DL_TRY(dl_solver_check(b->t == DL_F64 ? DENSE->cusolverDnDorgqr_bufferSize(b->s.dense, m, n, k, a, m, tau, &want)
-                                          : DENSE->cusolverDnSorgqr_bufferSize(b->s.dense, m, n, k, a, m, tau, &want),
-                           "orgqr"));
+#define BY_TYPE(call) (b->t == DL_F64 ? call(Dor) : b->t == DL_F32 ? call(Sor) : b->t == DL_C64 ? call(Cun) : call(Zun))
+#define ROOM(letters) DENSE->cusolverDn##letters##gqr_bufferSize(b->s.dense, m, n, k, a, m, tau, &want)
+#define PRODUCT(letters) DENSE->cusolverDn##letters##gqr(b->s.dense, m, n, k, q, m, t, b->work, want, info)
+    DL_TRY(dl_solver_check(BY_TYPE(ROOM), "orgqr"));
     b->work_bytes = (size_t)want * (size_t)b->esize + sizeof(double);
     DL_TRY(take_work(b));
     int *info = (int *)((char *)b->work + (size_t)want * (size_t)b->esize);
     cusolverStatus_t s = CUSOLVER_STATUS_SUCCESS;
     for (long i = 0; i < b->count && s == CUSOLVER_STATUS_SUCCESS; i++) {
         void *q = at(c->out[0], 2, i), *t = (char *)tau + i * b->k * b->esize;
-        s = b->t == DL_F64 ? DENSE->cusolverDnDorgqr(b->s.dense, m, n, k, q, m, t, b->work, want, info)
-                           : DENSE->cusolverDnSorgqr(b->s.dense, m, n, k, q, m, t, b->work, want, info);
+        s = BY_TYPE(PRODUCT);
     }
     return dl_solver_check(s, "orgqr");
 }
@@ -307,7 +316,7 @@ static dl_status run_product(dl_call *c) {
     dl_unref(tau);
     return s;
 }
-const dl_kernel dl_cuda_householder_product = {.run = run_product, .dtypes = REALS};
+const dl_kernel dl_cuda_householder_product = {.run = run_product, .dtypes = ANY};
 
 /* ---- eigenvalues */
 
@@ -317,7 +326,7 @@ static cublasFillMode_t part_of(const dl_call *c) {
 
 static dl_status eigh_step(batch *b, dl_call *c, long i) {
     return dl_solver_check(DENSE->cusolverDnXsyevd(b->s.dense, b->s.params, CUSOLVER_EIG_MODE_VECTOR, part_of(c), b->n,
-                                                   b->type, at(c->out[1], 2, i), b->n, b->type, at(c->out[0], 1, i),
+                                                   b->type, at(c->out[1], 2, i), b->n, b->real, at(c->out[0], 1, i),
                                                    b->type, WORK, at(c->out[2], 0, i)),
                            "syevd");
 }
@@ -325,7 +334,7 @@ static dl_status eigh_step(batch *b, dl_call *c, long i) {
 static dl_status eigh_each(batch *b, dl_call *c) {
     DL_TRY(dl_solver_check(DENSE->cusolverDnXsyevd_bufferSize(b->s.dense, b->s.params, CUSOLVER_EIG_MODE_VECTOR,
                                                               part_of(c), b->n, b->type, dl_ptr(c->out[1]), b->n,
-                                                              b->type, dl_ptr(c->out[0]), b->type, SIZES),
+                                                              b->real, dl_ptr(c->out[0]), b->type, SIZES),
                            "syevd"));
     return each(b, c, eigh_step);
 }
@@ -357,7 +366,7 @@ static dl_status run_eigh(dl_call *c) {
     DL_TRY(begin(g, c->in[0], &b));
     return end(&b, eigh_all(&b, c));
 }
-const dl_kernel dl_cuda_factor_eigh = {.run = run_eigh, .dtypes = REALS};
+const dl_kernel dl_cuda_factor_eigh = {.run = run_eigh, .dtypes = ANY};
 
 /* ---- singular values: cuSOLVER takes matrices that are at least as high as wide, so that of a wide one A^T = V S U^T
  * is factored. Then U and Vh come out row by row. The copy of the matrix is destroyed. */
@@ -372,13 +381,13 @@ static dl_status svd_each(svd_job *j, dl_call *c) {
     batch *b = &j->b;
     const int64_t m = b->m, n = b->n, columns = j->job == 'A' ? m : n; /* of U */
     DL_TRY(dl_solver_check(DENSE->cusolverDnXgesvd_bufferSize(
-                               b->s.dense, b->s.params, j->job, j->job, m, n, b->type, b->operand, m, b->type,
+                               b->s.dense, b->s.params, j->job, j->job, m, n, b->type, b->operand, m, b->real,
                                dl_ptr(j->s), b->type, dl_ptr(j->u), m, b->type, dl_ptr(j->vh), n, b->type, SIZES),
                            "gesvd"));
     DL_TRY(take_work(b));
     for (long i = 0; i < b->count; i++)
         DL_TRY(dl_solver_check(DENSE->cusolverDnXgesvd(b->s.dense, b->s.params, j->job, j->job, m, n, b->type,
-                                                       b->operand + i * m * n * b->esize, m, b->type, at(j->s, 1, i),
+                                                       b->operand + i * m * n * b->esize, m, b->real, at(j->s, 1, i),
                                                        b->type, (char *)dl_ptr(j->u) + i * m * columns * b->esize, m,
                                                        b->type, (char *)dl_ptr(j->vh) + i * n * n * b->esize, n,
                                                        b->type, WORK, at(OUTPUT(c, FACTOR_SVD_INFO), 0, i)),
@@ -460,4 +469,43 @@ static dl_status run_svd(dl_call *c) {
     dl_unref(copy);
     return s;
 }
-const dl_kernel dl_cuda_factor_svd = {.run = run_svd, .dtypes = REALS};
+const dl_kernel dl_cuda_factor_svd = {.run = run_svd, .dtypes = ANY};
+
+/* ---- eigenvalues of any matrices: of real ones as of complex ones. The copy of the matrix is destroyed. */
+
+#ifdef DL_HAVE_GEEV
+static dl_status eig_all(batch *b, dl_call *c) {
+    dl_tensor *values = OUTPUT(c, FACTOR_EIG_VALUES), *vectors = OUTPUT(c, FACTOR_EIG_VECTORS);
+    const int64_t n = b->n;
+    if (!n || !b->count) return DL_OK;
+    DL_TRY(dl_solver_check(DENSE->cusolverDnXgeev_bufferSize(b->s.dense, b->s.params, CUSOLVER_EIG_MODE_NOVECTOR,
+                                                             CUSOLVER_EIG_MODE_VECTOR, n, b->type, b->operand, n,
+                                                             b->type, dl_ptr(values), b->type, NULL, n, b->type,
+                                                             dl_ptr(vectors), n, b->type, SIZES),
+                           "geev"));
+    DL_TRY(take_work(b));
+    for (long i = 0; i < b->count; i++)
+        DL_TRY(dl_solver_check(DENSE->cusolverDnXgeev(b->s.dense, b->s.params, CUSOLVER_EIG_MODE_NOVECTOR,
+                                                      CUSOLVER_EIG_MODE_VECTOR, n, b->type,
+                                                      b->operand + i * n * n * b->esize, n, b->type, at(values, 1, i),
+                                                      b->type, NULL, n, b->type, at(vectors, 2, i), n, b->type, WORK,
+                                                      at(OUTPUT(c, FACTOR_EIG_INFO), 0, i)),
+                               "geev"));
+    return DL_OK;
+}
+
+static dl_status run_eig(dl_call *c) {
+    batch b;
+    DL_USE_GPU(g, c->device);
+    DL_OWNED dl_tensor *x = dl_to_dtype(c->in[0], dl_dtype_to_complex(c->in[0]->dtype));
+    DL_OWNED dl_tensor *copy = x ? copy_of(g, x, true) : NULL;
+    if (!copy) return dl_failed();
+    DL_TRY(dl_cuda_clear(g, OUTPUT(c, FACTOR_EIG_INFO)));
+    DL_TRY(begin(g, x, &b));
+    b.operand = dl_ptr(copy);
+    return end(&b, eig_all(&b, c));
+}
+const dl_kernel dl_cuda_factor_eig = {.run = run_eig, .dtypes = ANY};
+#else
+DL_NONE(factor_eig, "cuSOLVER of this CUDA toolkit has no eigenvalues of general matrices; 12.8 has")
+#endif

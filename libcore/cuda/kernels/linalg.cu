@@ -65,6 +65,7 @@ static unsigned matrices_for(long count) { return (unsigned)(count < 65535 ? cou
 
 dl_status dl_cuda_find_nan(dl_gpu *g, const void *a, dl_dtype t, bool *found, long count, long each) {
     if (!count) return DL_OK;
+    if (dl_dtype_is_complex(t)) t = dl_dtype_of_parts(t), each *= 2;
     if (t == DL_F64)
         find_nan_kernel<<<matrices_for(count), THREADS, 0, g->stream>>>((const double *)a, found, count, each);
     else
@@ -74,6 +75,7 @@ dl_status dl_cuda_find_nan(dl_gpu *g, const void *a, dl_dtype t, bool *found, lo
 
 dl_status dl_cuda_spread_nan(dl_gpu *g, void *a, dl_dtype t, const bool *found, int *info, long count, long each) {
     if (!count) return DL_OK;
+    if (dl_dtype_is_complex(t)) t = dl_dtype_of_parts(t), each *= 2;
     if (t == DL_F64)
         spread_nan_kernel<<<matrices_for(count), THREADS, 0, g->stream>>>((double *)a, found, info, count, each);
     else
@@ -81,22 +83,24 @@ dl_status dl_cuda_spread_nan(dl_gpu *g, void *a, dl_dtype t, const bool *found, 
     return dl_gpu_launched(g);
 }
 
-/* Elements above the diagonal become 0; without keep also those below it, and those on it 1. */
-template <class T> __global__ void fill_kernel(T *a, long total, long n, bool keep) {
+/* Elements above the diagonal become 0; without keep also those below it, and those on it 1. Complex numbers have two
+ * parts. */
+template <class T> __global__ void fill_kernel(T *a, long total, long n, int parts, bool keep) {
     long step = (long)gridDim.x * blockDim.x;
     for (long e = (long)blockIdx.x * blockDim.x + threadIdx.x; e < total; e += step) {
-        long row = e % n, column = e / n % n;
-        if (!keep || row < column) a[e] = row == column ? T(1) : T(0);
+        long row = e / parts % n, column = e / parts / n % n;
+        if (!keep || row < column) a[e] = row == column && e % parts == 0 ? T(1) : T(0);
     }
 }
 
 static dl_status fill(dl_gpu *g, void *a, dl_dtype t, long count, long n, bool keep) {
-    long total = count * n * n;
+    const int parts = dl_dtype_is_complex(t) ? 2 : 1;
+    long total = count * n * n * parts;
     if (!total) return DL_OK;
-    if (t == DL_F64)
-        fill_kernel<<<blocks_for(total), THREADS, 0, g->stream>>>((double *)a, total, n, keep);
+    if (dl_dtype_of_parts(t) == DL_F64)
+        fill_kernel<<<blocks_for(total), THREADS, 0, g->stream>>>((double *)a, total, n, parts, keep);
     else
-        fill_kernel<<<blocks_for(total), THREADS, 0, g->stream>>>((float *)a, total, n, keep);
+        fill_kernel<<<blocks_for(total), THREADS, 0, g->stream>>>((float *)a, total, n, parts, keep);
     return dl_gpu_launched(g);
 }
 

@@ -19,7 +19,7 @@ dl_status dl_cuda_order_rows(dl_gpu *g, const void *swaps, bool wide, int *pivot
  */
 dl_status dl_cuda_find_nan(dl_gpu *g, const void *a, dl_dtype t, bool *found, long count, long each);
 dl_status dl_cuda_spread_nan(dl_gpu *g, void *a, dl_dtype t, const bool *found, int *info, long count, long each);
-/* Zeros above the diagonal of count matrices of n rows and columns, of f32 or f64. */
+/* Zeros above the diagonal of count matrices of n rows and columns. */
 dl_status dl_cuda_clear_above(dl_gpu *g, void *a, dl_dtype t, long count, long n);
 /* Matrices of zeros with ones on their diagonals. */
 dl_status dl_cuda_identities(dl_gpu *g, void *a, dl_dtype t, long count, long n);

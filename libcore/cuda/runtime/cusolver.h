@@ -6,6 +6,14 @@
 #include <cublas_v2.h>
 #include <cusolverDn.h>
 
+/* Eigenvalues of any matrices came with CUDA 12.8. */
+#if CUSOLVER_VERSION >= 11702
+#define DL_HAVE_GEEV 1
+#define DL_GEEV_LIST(X) X(cusolverDnXgeev_bufferSize) X(cusolverDnXgeev)
+#else
+#define DL_GEEV_LIST(X)
+#endif
+
 /* clang-format moves these lines at every run. */
 /* clang-format off */
 #define DL_SOLVER_LIST(X)                                                                                              \
@@ -17,9 +25,12 @@
     X(cusolverDnSpotrfBatched) X(cusolverDnDpotrfBatched)                                                              \
     X(cusolverDnXsyevBatched_bufferSize) X(cusolverDnXsyevBatched) X(cusolverDnCreateGesvdjInfo)                       \
     X(cusolverDnSgesvdjBatched_bufferSize) X(cusolverDnSgesvdjBatched)                                                 \
-    X(cusolverDnDgesvdjBatched_bufferSize) X(cusolverDnDgesvdjBatched)
+    X(cusolverDnDgesvdjBatched_bufferSize) X(cusolverDnDgesvdjBatched)                                                 \
+    X(cusolverDnCungqr_bufferSize) X(cusolverDnCungqr) X(cusolverDnZungqr_bufferSize) X(cusolverDnZungqr)              \
+    DL_GEEV_LIST(X)
 #define DL_BLAS_LIST(X)                                                                                                \
     X(cublasCreate_v2) X(cublasSetStream_v2) X(cublasStrsm_v2) X(cublasDtrsm_v2)                                       \
+    X(cublasCtrsm_v2) X(cublasZtrsm_v2)                                                                                \
     X(cublasStrsmBatched) X(cublasDtrsmBatched) X(cublasSgetrfBatched) X(cublasDgetrfBatched)
 
 typedef struct dl_solver_calls {

@@ -2,6 +2,7 @@
 #include "ops/matrices.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
+#include "dlcore/complex.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
 #include "dlcore/elementary.h"
@@ -158,7 +159,8 @@ POOLED_RULE(solve_triangular) {
 static dl_tensor *with_nan(dl_pool *p, dl_tensor *l, dl_tensor *info) {
     const long last = -1;
     if (!l || !dl_mat_width(l)) return info;
-    dl_tensor *nan = K(dl_isnan(K(dl_diagonal(l, 0, -2, -1)))), *any = nan ? K(dl_any(nan, &last, 1, 0)) : NULL;
+    dl_tensor *nan = K(dl_isnan(K(dl_real(K(dl_diagonal(l, 0, -2, -1)))))),
+              *any = nan ? K(dl_any(nan, &last, 1, 0)) : NULL;
     dl_tensor *first = any ? K(dl_add(K(dl_argmax(K(dl_to(nan, DL_I64)), &last, 0)), K(dl_scalar_i(1)))) : NULL;
     return first ? K(dl_where(any, K(dl_to(first, DL_I32)), info)) : NULL;
 }
@@ -168,7 +170,7 @@ POOLED_RULE(cholesky) {
     const bool upper = ATTR_I(c, CHOLESKY_UPPER) != 0;
     long value, index;
     DL_TRY(check_square(a));
-    dl_tensor *l = K(dl_factor_cholesky(upper ? dl_mat_turned(p, a) : a, &info));
+    dl_tensor *l = K(dl_factor_cholesky(upper ? dl_mat_adjoint(p, a) : a, &info));
     K(info);
     if (!l) return dl_failed();
     DL_TRY(first_info(p, with_nan(p, l, info), &value, &index));
@@ -179,7 +181,7 @@ POOLED_RULE(cholesky) {
     if (value > 0)
         return dl_fail(DL_ERR_VALUE, "the matrix is not positive definite: its leading minor of order %ld is not",
                        value);
-    if (upper) l = dl_mat_turned(p, l);
+    if (upper) l = dl_mat_adjoint(p, l);
     RESULT(l);
 }
 
@@ -312,9 +314,9 @@ POOLED_RULE(lu_solve) {
     if (!fits)
         return dl_fail(DL_ERR_SHAPE, "factors %s, pivots %s and B %s do not fit", dl_shape_text(lu->ndim, lu->shape),
                        dl_shape_text(pivots->ndim, pivots->shape), dl_shape_text(b->ndim, b->shape));
-    dl_tensor *order = order_of(p, pivots, n), *right = left ? b : dl_mat_turned(p, b);
+    dl_tensor *order = order_of(p, pivots, n), *right = left ? b : dl_mat_adjoint(p, b);
     dl_tensor *x = order && right ? by_given_factors(p, lu, order, right, left == adjoint) : NULL;
-    if (x && !left) x = dl_mat_turned(p, x);
+    if (x && !left) x = dl_mat_adjoint(p, x);
     RESULT(x);
 }
 
@@ -345,7 +347,8 @@ POOLED_RULE(slogdet) {
     const long last = -1;
     dl_tensor *diagonal, *sign;
     DL_TRY(diagonal_of(p, c->in[0], &diagonal, &sign));
-    c->out[0] = dl_mul(K(dl_prod(K(dl_sign(K(dl_detach(diagonal)))), &last, 0)), sign);
+    dl_tensor *units = dl_dtype_is_complex(diagonal->dtype) ? K(dl_sgn(diagonal)) : K(dl_sign(K(dl_detach(diagonal))));
+    c->out[0] = units ? dl_mul(K(dl_prod(units, &last, 0)), sign) : NULL;
     c->out[1] = c->out[0] ? dl_sum(K(dl_log(K(dl_abs(diagonal)))), &last, 1, 0) : NULL;
     return c->out[1] ? DL_OK : dl_failed();
 }

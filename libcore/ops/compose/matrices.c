@@ -1,6 +1,7 @@
 /* Parts of which rules and compositions of linear algebra are made. */
 #include "ops/matrices.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/complex.h"
 #include "dlcore/create.h"
 #include "dlcore/index.h"
 #include "dlcore/linalg.h"
@@ -16,14 +17,19 @@ dl_tensor *dl_mat_turned(dl_pool *p, dl_tensor *t) {
     return K(dl_permute(t, order, t->ndim));
 }
 
+dl_tensor *dl_mat_adjoint(dl_pool *p, dl_tensor *t) {
+    dl_tensor *turned = dl_mat_turned(p, t);
+    return turned && dl_dtype_is_complex(t->dtype) ? K(dl_conj(turned)) : turned;
+}
+
 dl_tensor *dl_mat_mul(dl_pool *p, dl_tensor *a, dl_tensor *b) { return K(dl_matmul(a, b)); }
 
 dl_tensor *dl_mat_scale_columns(dl_pool *p, dl_tensor *t, dl_tensor *v) { return K(dl_mul(t, K(dl_with_dim(v, -2)))); }
 dl_tensor *dl_mat_scale_rows(dl_pool *p, dl_tensor *t, dl_tensor *v) { return K(dl_mul(t, K(dl_with_dim(v, -1)))); }
 
-dl_tensor *dl_mat_triangle(dl_pool *p, dl_tensor *a, dl_tensor *b, bool upper, bool transposed, bool unit) {
+dl_tensor *dl_mat_triangle(dl_pool *p, dl_tensor *a, dl_tensor *b, bool upper, bool adjoint, bool unit) {
     if (!a || !b) return NULL;
-    return K(dl_solve_triangular(transposed ? dl_mat_turned(p, a) : a, b, upper != transposed, 1, unit));
+    return K(dl_solve_triangular(adjoint ? dl_mat_adjoint(p, a) : a, b, upper != adjoint, 1, unit));
 }
 
 dl_tensor *dl_mat_eye(dl_pool *p, const dl_tensor *t, long n) { return K(dl_eye(n, NULL, t->dtype, t->st->device)); }

@@ -2,6 +2,7 @@
 #include "ops/matrices.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
+#include "dlcore/complex.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
 #include "dlcore/elementary.h"
@@ -29,6 +30,8 @@ static dl_status check_matrices(const dl_tensor *t, bool square) {
 /* The iterations do not end, or end anywhere, when there is NaN. */
 static dl_status check_finite(dl_pool *p, dl_tensor *t) {
     long good = 1;
+    if (t->numel && dl_dtype_is_complex(t->dtype)) t = K(dl_view_as_real(t));
+    if (!t) return dl_failed();
     if (t->numel) DL_TRY(dl_item_i(K(dl_all(K(dl_isfinite(t)), NULL, 0, 0)), &good));
     return good ? DL_OK : dl_fail(DL_ERR_VALUE, "the matrices have elements that are infinite or NaN");
 }
@@ -62,6 +65,26 @@ POOLED_RULE(eigh) {
 
 POOLED_RULE(eigvalsh) {
     dl_tensor *vectors, *values = eigen(p, c->in[0], ATTR_S(c, EIGVALSH_UPLO), &vectors);
+    RESULT(values);
+}
+
+static dl_tensor *eig_of(dl_pool *p, dl_tensor *a, dl_tensor **vectors) {
+    dl_tensor *info = NULL, *v = NULL;
+    if (check_matrices(a, true) || check_finite(p, a)) return NULL;
+    dl_tensor *values = K(dl_factor_eig(a, &v, &info));
+    *vectors = K(v), K(info);
+    return values && check_converged(p, info) == DL_OK ? values : NULL;
+}
+
+POOLED_RULE(eig) {
+    dl_tensor *vectors, *values = eig_of(p, c->in[0], &vectors);
+    if (!values) return dl_failed();
+    c->out[0] = dl_ref(values), c->out[1] = dl_ref(vectors);
+    return DL_OK;
+}
+
+POOLED_RULE(eigvals) {
+    dl_tensor *vectors, *values = eig_of(p, c->in[0], &vectors);
     RESULT(values);
 }
 
@@ -120,8 +143,8 @@ POOLED_RULE(matrix_rank) {
 /* V S^-1 U^T of the singular values s that count. */
 static dl_tensor *inverse_of_parts(dl_pool *p, dl_tensor *u, dl_tensor *s, dl_tensor *vh, dl_tensor *is) {
     dl_tensor *shrunk = is ? K(dl_where(is, K(dl_reciprocal(s)), K(dl_scalar_f(0)))) : NULL;
-    dl_tensor *left = shrunk ? dl_mat_scale_columns(p, dl_mat_turned(p, vh), shrunk) : NULL;
-    return left ? dl_mat_mul(p, left, dl_mat_turned(p, u)) : NULL;
+    dl_tensor *left = shrunk ? dl_mat_scale_columns(p, dl_mat_adjoint(p, vh), shrunk) : NULL;
+    return left ? dl_mat_mul(p, left, dl_mat_adjoint(p, u)) : NULL;
 }
 
 /* The gradient has a rule of its own. */
@@ -129,7 +152,7 @@ POOLED_RULE(pinv) {
     dl_tensor *a = c->in[0], *s = NULL, *vh = NULL, *u, *sizes;
     if (ATTR_I(c, PINV_HERMITIAN)) {
         s = eigen(p, a, "L", &u);
-        vh = dl_mat_turned(p, u), sizes = K(dl_abs(s));
+        vh = dl_mat_adjoint(p, u), sizes = K(dl_abs(s));
     } else {
         u = singular(p, a, false, &s, &vh);
         sizes = s;
@@ -163,7 +186,7 @@ POOLED_RULE(lstsq) {
     DL_TRY(check_matrices(a, false));
     const bool vector = b->ndim == a->ndim - 1;
     const long m = dl_mat_height(a), n = dl_mat_width(a);
-    const double eps = a->dtype == DL_F64 ? 0x1p-52 : 0x1p-23;
+    const double eps = dl_dtype_of_parts(a->dtype) == DL_F64 ? 0x1p-52 : 0x1p-23;
     const double limit = ATTR(c, LSTSQ_RCOND)->given ? ATTR_F(c, LSTSQ_RCOND) : eps * (double)(m > n ? m : n);
     if (vector) {
         long shape[DL_MAX_DIM];
@@ -182,6 +205,7 @@ POOLED_RULE(lstsq) {
     long least = n;
     if (m > n && c->out[2] && c->out[2]->numel) DL_TRY(dl_item_i(K(dl_amin(c->out[2], NULL, 0, 0)), &least));
     dl_tensor *gap = m > n && least == n ? K(dl_sub(dl_mat_mul(p, a, x), b)) : NULL;
+    if (gap && dl_dtype_is_complex(gap->dtype)) gap = K(dl_abs(gap));
     c->out[1] = gap ? dl_square_sum(gap, &rows, 1, 0) : none_of(a, x->dtype);
     return c->out[0] && c->out[1] && c->out[2] && c->out[3] ? DL_OK : dl_failed();
 }

@@ -3,6 +3,7 @@
 #include "ops/grad.h"
 #include "ops/matrices.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/complex.h"
 #include "dlcore/compare.h"
 #include "dlcore/create.h"
 #include "dlcore/elementary.h"
@@ -13,7 +14,7 @@
 #include "ops/rules/linalg.h"
 
 #define MUL(a, b) dl_mat_mul(p, (a), (b))
-#define TURNED(t) dl_mat_turned(p, (t))
+#define ADJOINT(t) dl_mat_adjoint(p, (t))
 
 /* The gradient of output i, zero where there is none. */
 static dl_tensor *of_output(dl_pool *p, dl_back *b, int i) {
@@ -31,23 +32,23 @@ GRAD_RULE(solve_triangle) {
     if (!d) return dl_failed();
     GIVE(SOLVE_TRIANGLE_B, dl_ref(d));
     if (!NEED(SOLVE_TRIANGLE_A)) return DL_OK;
-    dl_tensor *whole = K(dl_neg(MUL(d, TURNED(OUT_(SOLVE_TRIANGLE_OUT)))));
+    dl_tensor *whole = K(dl_neg(MUL(d, ADJOINT(OUT_(SOLVE_TRIANGLE_OUT)))));
     return dl_give(b, DL_IN_SOLVE_TRIANGLE_A, upper ? dl_triu(whole, unit) : dl_tril(whole, -unit));
 }
 
 GRAD_RULE(solve_square) {
     POOL;
-    dl_tensor *d = K(dl_solve_square(TURNED(IN_(SOLVE_SQUARE_A)), G0));
+    dl_tensor *d = K(dl_solve_square(ADJOINT(IN_(SOLVE_SQUARE_A)), G0));
     if (!d) return dl_failed();
     GIVE(SOLVE_SQUARE_B, dl_ref(d));
-    GIVE(SOLVE_SQUARE_A, dl_neg(MUL(d, TURNED(OUT_(SOLVE_SQUARE_OUT)))));
+    GIVE(SOLVE_SQUARE_A, dl_neg(MUL(d, ADJOINT(OUT_(SOLVE_SQUARE_OUT)))));
     return DL_OK;
 }
 
 /* -A^-T g A^-T */
 GRAD_RULE(inv) {
     POOL;
-    dl_tensor *t = TURNED(OUT_(INV_OUT));
+    dl_tensor *t = ADJOINT(OUT_(INV_OUT));
     return dl_give(b, 0, dl_neg(MUL(MUL(t, G0), t)));
 }
 
@@ -56,7 +57,7 @@ GRAD_RULE(inv) {
 /* U with the smallest number in place of zeros on its diagonal, as in PyTorch's gradient of the determinant. */
 static dl_tensor *regular(dl_pool *p, dl_tensor *u) {
     dl_tensor *d = u ? K(dl_diagonal(u, 0, -2, -1)) : NULL, *zero = d ? K(dl_scalar_f(0)) : NULL;
-    dl_tensor *least = zero ? K(dl_scalar_f(d->dtype == DL_F64 ? 0x1p-52 : 0x1p-23)) : NULL;
+    dl_tensor *least = zero ? K(dl_scalar_f(dl_dtype_of_parts(d->dtype) == DL_F64 ? 0x1p-52 : 0x1p-23)) : NULL;
     dl_tensor *fixed = least ? K(dl_where(K(dl_eq(d, zero)), least, d)) : NULL;
     return fixed ? dl_mat_with_diagonal(p, u, fixed) : NULL;
 }
@@ -73,21 +74,21 @@ GRAD_RULE(factor_lu) {
     if (!square || !gs) return dl_failed();
     dl_tensor *l = dl_mat_with_diagonal(p, K(dl_tril(square, -1)), K(dl_scalar_f(1)));
     dl_tensor *u = square->numel ? regular(p, K(dl_triu(square, 0))) : K(dl_triu(square, 0));
-    dl_tensor *low = MUL(TURNED(l), K(dl_tril(gs, -1))), *up = MUL(K(dl_triu(gs, 0)), TURNED(u)), *rest = NULL;
+    dl_tensor *low = MUL(ADJOINT(l), K(dl_tril(gs, -1))), *up = MUL(K(dl_triu(gs, 0)), ADJOINT(u)), *rest = NULL;
     if (m < n) {
         rest = dl_mat_columns(p, g, k, -1);
-        low = K(dl_sub(low, MUL(rest, TURNED(dl_mat_columns(p, lu, k, -1)))));
+        low = K(dl_sub(low, MUL(rest, ADJOINT(dl_mat_columns(p, lu, k, -1)))));
     } else if (m > n) {
         rest = dl_mat_rows(p, g, k, -1);
-        up = K(dl_sub(up, MUL(TURNED(dl_mat_rows(p, lu, k, -1)), rest)));
+        up = K(dl_sub(up, MUL(ADJOINT(dl_mat_rows(p, lu, k, -1)), rest)));
     }
     dl_tensor *phi = low && up ? K(dl_add(K(dl_tril(low, -1)), K(dl_triu(up, 0)))) : NULL;
     if (rest && m < n) /* both parts together from the left */
-        phi = K(dl_cat((dl_tensor *[]){TURNED(dl_mat_triangle(p, u, TURNED(phi), true, false, false)), rest}, 2, -1));
+        phi = K(dl_cat((dl_tensor *[]){ADJOINT(dl_mat_triangle(p, u, ADJOINT(phi), true, false, false)), rest}, 2, -1));
     else if (phi) {
         phi = dl_mat_triangle(p, l, phi, false, true, true);
         if (rest && phi) phi = K(dl_cat((dl_tensor *[]){phi, rest}, 2, -2));
-        phi = TURNED(dl_mat_triangle(p, u, TURNED(phi), true, false, false));
+        phi = ADJOINT(dl_mat_triangle(p, u, ADJOINT(phi), true, false, false));
     }
     if (rest && m < n) phi = dl_mat_triangle(p, l, phi, false, true, true);
     dl_tensor *a = dl_mat_order_rows(p, phi, order, true);
@@ -100,16 +101,16 @@ static dl_tensor *half_diagonal(dl_pool *p, dl_tensor *t) {
     return d ? dl_mat_with_diagonal(p, t, K(dl_mul(d, K(dl_scalar_f(0.5))))) : NULL;
 }
 
-static dl_tensor *symmetric(dl_pool *p, dl_tensor *t) { return t ? K(dl_add(t, TURNED(t))) : NULL; }
+static dl_tensor *symmetric(dl_pool *p, dl_tensor *t) { return t ? K(dl_add(t, ADJOINT(t))) : NULL; }
 
 /* phi = tril(L^T g) with half of the diagonal: (L^-T (phi + phi^T) L^-1) / 2 */
 GRAD_RULE(factor_cholesky) {
     POOL;
     dl_tensor *l = OUT_(FACTOR_CHOLESKY_L);
     if (!l || !G0) return l ? DL_OK : dl_failed();
-    dl_tensor *phi = symmetric(p, half_diagonal(p, K(dl_tril(MUL(TURNED(l), G0), 0))));
+    dl_tensor *phi = symmetric(p, half_diagonal(p, K(dl_tril(MUL(ADJOINT(l), G0), 0))));
     phi = dl_mat_triangle(p, l, phi, false, true, false);
-    phi = TURNED(dl_mat_triangle(p, l, TURNED(phi), false, true, false));
+    phi = ADJOINT(dl_mat_triangle(p, l, ADJOINT(phi), false, true, false));
     return dl_give(b, 0, phi ? dl_mul(phi, K(dl_scalar_f(0.5))) : NULL);
 }
 
@@ -126,13 +127,13 @@ GRAD_RULE(factor_qr) {
                             "mode=complete of a matrix that is higher than wide has no gradient");
     if (m < n) {
         gv = dl_mat_columns(p, gr, m, -1);
-        gq = K(dl_add(gq, MUL(dl_mat_columns(p, a, m, -1), TURNED(gv))));
+        gq = K(dl_add(gq, MUL(dl_mat_columns(p, a, m, -1), ADJOINT(gv))));
         gr = dl_mat_columns(p, gr, 0, m), r = dl_mat_columns(p, r, 0, m);
     }
-    dl_tensor *inner = K(dl_sub(MUL(gr, TURNED(r)), MUL(TURNED(q), gq)));
+    dl_tensor *inner = K(dl_sub(MUL(gr, ADJOINT(r)), MUL(ADJOINT(q), gq)));
     dl_tensor *both = half_diagonal(p, symmetric(p, inner ? K(dl_triu(inner, 0)) : NULL));
     dl_tensor *left = both ? K(dl_add(gq, MUL(q, both))) : NULL;
-    dl_tensor *x = TURNED(dl_mat_triangle(p, r, TURNED(left), true, false, false));
+    dl_tensor *x = ADJOINT(dl_mat_triangle(p, r, ADJOINT(left), true, false, false));
     if (!x || !gv) return dl_give(b, 0, x ? dl_ref(x) : NULL);
     return dl_give(b, 0, dl_cat((dl_tensor *[]){x, MUL(q, gv)}, 2, -1));
 }
@@ -154,16 +155,24 @@ GRAD_RULE(factor_eigh) {
     dl_tensor *gl = of_output(p, b, 0);
     if (!values || !v || !gl) return dl_failed();
     if (!b->g[1]) {
-        inner = MUL(dl_mat_scale_columns(p, v, gl), TURNED(v));
+        inner = MUL(dl_mat_scale_columns(p, v, gl), ADJOINT(v));
         return dl_give(b, 0, inner ? dl_ref(inner) : NULL);
     }
-    inner = K(dl_div(MUL(TURNED(v), b->g[1]), gaps(p, values)));
-    inner = dl_mat_with_diagonal(p, inner, gl);
-    inner = MUL(MUL(v, inner), TURNED(v));
+    inner = K(dl_div(MUL(ADJOINT(v), b->g[1]), gaps(p, values)));
+    inner = dl_mat_with_diagonal(p, inner, K(dl_to_dtype(gl, v->dtype)));
+    inner = MUL(MUL(v, inner), ADJOINT(v));
     return dl_give(b, 0, inner ? dl_ref(inner) : NULL);
 }
 
-static dl_tensor *skew(dl_pool *p, dl_tensor *t) { return t ? K(dl_sub(t, TURNED(t))) : NULL; }
+static dl_tensor *skew(dl_pool *p, dl_tensor *t) { return t ? K(dl_sub(t, ADJOINT(t))) : NULL; }
+
+/* gS on the diagonal of M. Complex vectors turn by angles that both sides share: what that asks of the diagonal. */
+static dl_tensor *svd_diagonal(dl_pool *p, dl_tensor *gs, dl_tensor *turn, dl_tensor *s, const dl_tensor *like) {
+    dl_tensor *own = K(dl_to_dtype(gs, like->dtype));
+    if (!turn || !dl_dtype_is_complex(like->dtype)) return own;
+    dl_tensor *twice = K(dl_mul(s, K(dl_scalar_f(2)))), *more = K(dl_div(K(dl_diagonal(turn, 0, -2, -1)), twice));
+    return own && more ? K(dl_add(own, more)) : NULL;
+}
 
 /* M = (skew(U^T gU) / E) S + S (skew(V^T gV) / E) + gS on the diagonal, E = S[j]**2 - S[i]**2: U M V^T, and what lies
  * outside of the spaces of U and V. */
@@ -177,24 +186,45 @@ GRAD_RULE(factor_svd) {
     u = dl_mat_columns(p, u, 0, k), vh = dl_mat_rows(p, vh, 0, k);
     gu = gu ? dl_mat_columns(p, gu, 0, k) : NULL, gvh = gvh ? dl_mat_rows(p, gvh, 0, k) : NULL;
     dl_tensor *e = gu || gvh ? gaps(p, K(dl_square(s))) : NULL, *inner = NULL;
-    if (gu) inner = dl_mat_scale_columns(p, K(dl_div(skew(p, MUL(TURNED(u), gu)), e)), s);
+    dl_tensor *turn = gu ? skew(p, MUL(ADJOINT(u), gu)) : NULL;
+    if (gu) inner = dl_mat_scale_columns(p, K(dl_div(turn, e)), s);
     if (gvh) {
-        dl_tensor *right = dl_mat_scale_rows(p, K(dl_div(skew(p, MUL(vh, TURNED(gvh))), e)), s);
+        dl_tensor *right = dl_mat_scale_rows(p, K(dl_div(skew(p, MUL(vh, ADJOINT(gvh))), e)), s);
         inner = inner ? K(dl_add(inner, right)) : right;
     }
     if ((gu || gvh) && !inner) return dl_failed();
-    dl_tensor *left = inner ? MUL(u, dl_mat_with_diagonal(p, inner, gs)) : dl_mat_scale_columns(p, u, gs);
+    dl_tensor *diagonal = inner ? svd_diagonal(p, gs, gvh ? turn : NULL, s, u) : NULL;
+    dl_tensor *left = inner ? MUL(u, dl_mat_with_diagonal(p, inner, diagonal)) : dl_mat_scale_columns(p, u, gs);
     dl_tensor *shrunk = gu || gvh ? K(dl_reciprocal(s)) : NULL;
     if (gu && m > k) {
-        dl_tensor *out = K(dl_sub(gu, MUL(u, MUL(TURNED(u), gu))));
+        dl_tensor *out = K(dl_sub(gu, MUL(u, MUL(ADJOINT(u), gu))));
         left = K(dl_add(left, dl_mat_scale_columns(p, out, shrunk)));
     }
     dl_tensor *a = MUL(left, vh);
     if (gvh && n > k) {
-        dl_tensor *out = K(dl_sub(gvh, MUL(MUL(gvh, TURNED(vh)), vh)));
+        dl_tensor *out = K(dl_sub(gvh, MUL(MUL(gvh, ADJOINT(vh)), vh)));
         a = K(dl_add(a, MUL(u, dl_mat_scale_rows(p, out, shrunk))));
     }
     return dl_give(b, 0, a ? dl_ref(a) : NULL);
+}
+
+/* V^-H ((V^H gV - V^H V Re(diag(V^H gV))) / conj(gaps), with gL on the diagonal) V^H; of real matrices the real part.
+ */
+GRAD_RULE(factor_eig) {
+    POOL;
+    dl_tensor *values = OUT_(FACTOR_EIG_VALUES), *v = OUT_(FACTOR_EIG_VECTORS), *gv = b->g[DL_OUT_FACTOR_EIG_VECTORS];
+    dl_tensor *gl = of_output(p, b, DL_OUT_FACTOR_EIG_VALUES), *vh = ADJOINT(v), *inner = NULL;
+    if (!values || !vh || !gl) return dl_failed();
+    if (gv) {
+        dl_tensor *t = MUL(vh, gv), *own = t ? K(dl_real(K(dl_diagonal(t, 0, -2, -1)))) : NULL;
+        dl_tensor *along = own ? MUL(vh, dl_mat_scale_columns(p, v, own)) : NULL;
+        inner = along ? K(dl_div(K(dl_sub(t, along)), K(dl_conj(gaps(p, values))))) : NULL;
+        inner = MUL(dl_mat_with_diagonal(p, inner, gl), vh);
+    } else
+        inner = dl_mat_scale_rows(p, vh, gl);
+    dl_tensor *a = inner ? K(dl_solve(vh, inner, 1)) : NULL;
+    if (!a) return dl_failed();
+    return dl_give(b, 0, dl_dtype_is_complex(META(FACTOR_EIG_INPUT)->dtype) ? dl_ref(a) : dl_real(a));
 }
 
 /* ---- functions of a matrix */
@@ -204,8 +234,8 @@ GRAD_RULE(pinv) {
     POOL;
     dl_tensor *a = IN_(PINV_INPUT), *x = OUT_(PINV_OUT);
     if (!a || !x) return dl_failed();
-    dl_tensor *gh = TURNED(G0), *xh = TURNED(x), *k = MUL(gh, x), *kh = MUL(k, xh);
-    dl_tensor *first = K(dl_sub(kh, TURNED(MUL(x, k)))), *second = MUL(MUL(a, x), kh);
+    dl_tensor *gh = ADJOINT(G0), *xh = ADJOINT(x), *k = MUL(gh, x), *kh = MUL(k, xh);
+    dl_tensor *first = K(dl_sub(kh, ADJOINT(MUL(x, k)))), *second = MUL(MUL(a, x), kh);
     dl_tensor *third = MUL(MUL(xh, x), K(dl_sub(gh, MUL(k, a))));
     return dl_give(b, 0, first ? dl_add(K(dl_sub(first, second)), third) : NULL);
 }
@@ -213,7 +243,7 @@ GRAD_RULE(pinv) {
 /* exp([[A^T, g], [0, A^T]]) has the gradient in its upper right corner (Mathias 1996). */
 GRAD_RULE(matrix_exp) {
     POOL;
-    dl_tensor *t = TURNED(IN_(MATRIX_EXP_A));
+    dl_tensor *t = ADJOINT(IN_(MATRIX_EXP_A));
     if (!t) return dl_failed();
     const long n = dl_mat_width(t);
     dl_tensor *zero = K(dl_zeros(t->shape, t->ndim, (dl_dtype)t->dtype, t->st->device)), *g = G0;

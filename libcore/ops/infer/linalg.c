@@ -76,9 +76,19 @@ INFER_RULE(householder_product) {
 
 INFER_RULE(factor_eigh) {
     DL_TRY(check_matrices(c, c->in[0], true));
-    out[0] = batch_of(c, c->dtype, width(c), -1);
+    out[0] = batch_of(c, dl_dtype_of_parts(c->dtype), width(c), -1);
     out[1] = by_columns(c, height(c), width(c));
     out[2] = batch_of(c, DL_I32, -1, -1);
+    return DL_OK;
+}
+
+INFER_RULE(factor_eig) {
+    DL_TRY(check_matrices(c, c->in[0], true));
+    const dl_dtype complex = dl_dtype_to_complex(c->dtype);
+    out[DL_OUT_FACTOR_EIG_VALUES] = batch_of(c, complex, width(c), -1);
+    out[DL_OUT_FACTOR_EIG_VECTORS] = by_columns(c, height(c), width(c));
+    out[DL_OUT_FACTOR_EIG_VECTORS].dtype = (int8_t)complex;
+    out[DL_OUT_FACTOR_EIG_INFO] = batch_of(c, DL_I32, -1, -1);
     return DL_OK;
 }
 
@@ -87,7 +97,7 @@ INFER_RULE(factor_svd) {
     const bool full = ATTR_I(c, FACTOR_SVD_FULL_MATRICES) != 0;
     const long m = height(c), n = width(c), k = least(m, n);
     out[DL_OUT_FACTOR_SVD_U] = by_columns(c, m, full ? m : k);
-    out[DL_OUT_FACTOR_SVD_S] = batch_of(c, c->dtype, k, -1);
+    out[DL_OUT_FACTOR_SVD_S] = batch_of(c, dl_dtype_of_parts(c->dtype), k, -1);
     out[DL_OUT_FACTOR_SVD_VH] = by_columns(c, full ? n : k, n);
     out[DL_OUT_FACTOR_SVD_INFO] = batch_of(c, DL_I32, -1, -1);
     return DL_OK;
