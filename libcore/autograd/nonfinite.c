@@ -232,7 +232,8 @@ static void explain_operands(dl_nan_event *e) {
     if (!e->numel || (e->noperands && !strcmp(e->op, "mean")))
         snprintf(e->reason, sizeof e->reason, "a mean of no elements");
     else if (!strcmp(e->op, "var") || !strcmp(e->op, "std"))
-        snprintf(e->reason, sizeof e->reason, "the spread of a single element, divided by n - 1 = 0");
+        snprintf(e->reason, sizeof e->reason, "the spread of a single element, divided by n - 1 = 0"),
+            snprintf(e->remedy, sizeof e->remedy, "take it over several elements, or correction=0");
 }
 
 static void explain(dl_nan_event *e) {

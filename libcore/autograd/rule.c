@@ -14,8 +14,12 @@ const dl_meta *dl_out_meta(const dl_back *b, int i) { return &b->node->meta[b->n
 static dl_saved *find(dl_back *b, int key) {
     dl_node *n = b->node;
     if (n->freed) {
-        dl_fail_hint(DL_ERR_AUTOGRAD, "call backward with retain=true the first time, or compute the result again",
-                     "the history of this result was freed by an earlier backward");
+        dl_fail_hint(
+            DL_ERR_AUTOGRAD,
+            "compute the result again; detach() what comes from an earlier pass, as the state of a recurrence or "
+            "a target; or call backward with retain=true the first time",
+            "the history of this result was freed by an earlier backward: that of %s, which ran at %s:%d", n->op->name,
+            n->src.file, n->src.line);
         return NULL;
     }
     for (int i = 0; i < n->nsaved; i++) {

@@ -344,6 +344,10 @@ dl_collate *dl_loader_collate(const dl_loader *l) { return l->collate; }
 const dl_batch_form *dl_loader_form(const dl_loader *l) { return &l->form; }
 dl_net_input dl_loader_input(const dl_loader *l, int i) { return l->input[i]; }
 long dl_loader_len(const dl_loader *l) { return l->batches; }
+long dl_loader_samples(const dl_loader *l) { return l->n; }
+dl_status dl_loader_order(const dl_loader *l, long epoch, long *order) {
+    return dl_sampling_order(&l->sampling, l->seed, epoch, order);
+}
 dl_dataset *dl_loader_dataset(const dl_loader *l) { return l->data; }
 dl_split dl_loader_split(const dl_loader *l) { return (dl_split)l->split; }
 long dl_loader_batch(const dl_loader *l) { return l->batch; }

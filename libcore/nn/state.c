@@ -71,8 +71,7 @@ static dl_module *copy(dl_module *m, copies *c) {
     if (c->bare)
         to->src = m->src;
     else
-        to->built = m->built, to->inputs = m->inputs;
-    if (!c->bare) to->mark = m->mark; /* its nodes are known by the layer that it is a copy of */
+        to->built = m->built, to->inputs = m->inputs, to->mark = m->mark; /* nodes are known by the layer copied */
     if (m->name && dl_module_set_name(to, m->name) != DL_OK) goto fail;
     if (!c->bare && m->path && !(to->path = strdup(m->path))) {
         dl_fail(DL_ERR_MEMORY, "no memory for a copy of a net");

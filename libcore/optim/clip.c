@@ -152,5 +152,6 @@ dl_status dl_clip_grad_value(dl_tensor *const *params, long n, double max) {
     DL_SCOPED_INTERRUPT_HOLD(1);
     long count;
     DL_FREED dl_tensor **grad = grads_of(params, n, &count);
+    dl_journal_clip(max, NAN);
     return grad ? dl_grads_clamp(grad, count, max) : dl_failed();
 }

@@ -55,9 +55,12 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
     }
     if (constant >= 0 && s->width > 1 && column_of(s, constant).mean != 1) { /* ones stand for a bias */
         column k = column_of(s, constant);
-        dlsh_finding *f = dlsh_find_at(e, s->file, s->line, "leave the column out, or look where its values got lost");
+        dlsh_finding *f = dlsh_find_at(e, s->file, s->written_line ? s->written_line : s->line,
+                                       "leave the column out, or look where its values got lost");
         if (f) dlsh_cause(f, "column %ld of %s is constant", constant, s->name);
-        if (f) dlsh_evidence(f, "it is %.4g in all %ld samples: it tells nothing", k.mean, s->n);
+        if (f)
+            dlsh_evidence(f, "it is %.4g in all %ld samples: it tells nothing; %s was made at line %d", k.mean, s->n,
+                          s->name, s->line);
     }
     if (small >= 0 && high.std > 300 * low.std && high.std > 10) {
         dlsh_finding *f =
@@ -92,23 +95,44 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
         dlsh_passed(e, "%s: %.3g to %.3g, mean %.3g", s->name, low, high, mean);
 }
 
+/* Targets that are far from what a net gives at first. */
+static void find_target_scale(dlsh_examination *e, const dlsh_samples *s) {
+    double sum = 0, squares = 0;
+    long n = 0;
+    for (long i = 0; s->y && !s->classes && i < s->n; i++)
+        if (isfinite(s->y[i])) sum += s->y[i], squares += s->y[i] * s->y[i], n++;
+    double mean = n ? sum / (double)n : 0, rms = n ? sqrt(squares / (double)n) : 0;
+    if (!(rms > 100)) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, s->target_file, s->target_line, "train on (y - mean(y)) / std(y), and turn the results back");
+    if (!f) return;
+    dlsh_cause(f, "%s are not scaled: errors and gradients are as large as they are", s->target);
+    dlsh_evidence(f, "they have mean %.4g and deviation %.4g; a net begins with results of about -1 to 1", mean,
+                  sqrt(fmax(rms * rms - mean * mean, 0)));
+}
+
 /* ---------------------------------------------------------------- classes */
 
-static void find_order(dlsh_examination *e, const dlsh_samples *s) {
-    long changes = 0, classes = 1;
-    if (!s->y || s->n < 16 || !s->in_order) return;
+/* Is each class one run of samples? How many classes. */
+static long runs_of_classes(const dlsh_samples *s) {
+    long runs = 1;
     for (long i = 1; i < s->n; i++) {
-        if (s->y[i] < s->y[i - 1]) return;
-        changes += s->y[i] != s->y[i - 1];
+        if (s->y[i] == s->y[i - 1]) continue;
+        if (++runs > s->n / 4) return 0;
+        for (long k = 0; k < i; k++)
+            if (s->y[k] == s->y[i]) return 0;
     }
-    classes += changes;
-    if (classes < 2 || classes > s->n / 4) return;
+    return runs;
+}
+
+static void find_order(dlsh_examination *e, const dlsh_samples *s) {
+    long classes = s->y && s->n >= 16 && s->in_order ? runs_of_classes(s) : 0;
+    if (classes < 2) return;
     dlsh_finding *f =
         dlsh_find_at(e, s->user_file, s->user_line, "shuffle: shuffle=true, or p = randperm(n) for both x and y");
     if (!f) return;
     dlsh_cause(f, "samples come in the order of their classes: a batch holds one class alone");
-    dlsh_evidence(f, "%s is sorted, %ld classes one after another, and batches are taken in that order", s->target,
-                  classes);
+    dlsh_evidence(f, "%s: %ld classes one after another, and batches are taken in that order", s->target, classes);
 }
 
 static void find_one_class(dlsh_examination *e, const dlsh_samples *s) {
@@ -170,14 +194,18 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
 
 /* ---------------------------------------------------------------- labels that belong to other samples */
 
+static int same_rows(const dl_tensor *a, const dl_tensor *b) {
+    return a && b && dl_ndim(a) && dl_ndim(b) && dl_shape(a)[0] == dl_shape(b)[0];
+}
+
 /* Rows picked differently for inputs and targets. */
 static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_traced *y) {
     if (!strcmp(x->base, y->base) || !strcmp(x->picks, y->picks) || !x->tensor || !y->tensor) return;
-    if (!x->whole || !y->whole || !dl_ndim(x->whole) || !dl_ndim(y->whole)) return;
-    if (dl_shape(x->whole)[0] != dl_shape(y->whole)[0]) return;
-    if (!x->random && !y->random && (!*x->picks || !*y->picks) && !strstr(x->picks, "[0]") && !strstr(y->picks, "[0]"))
-        return;
-    const dlsh_traced *at = *y->picks && (!*x->picks || y->pick_line > x->pick_line) ? y : x;
+    if (!same_rows(x->whole, y->whole) && !(x->moved != y->moved && same_rows(x->tensor, y->tensor))) return;
+    if (!x->random && !y->random && !x->moved && !y->moved && (!*x->picks || !*y->picks)) return;
+    int x_moves = x->random || x->moved, y_moves = y->random || y->moved;
+    int later = *y->picks && (!*x->picks || y->pick_line > x->pick_line);
+    const dlsh_traced *at = (x_moves != y_moves ? y_moves : later) ? y : x;
     dlsh_finding *f =
         dlsh_find_at(e, dlsh_text_name(e), at->pick_line, "one order for both: p = randperm(n); x = x[p]; y = y[p]");
     if (!f) return;
@@ -197,6 +225,7 @@ void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s) {
     find_holes(e, s);
     find_columns(e, s);
     find_scale(e, s);
+    find_target_scale(e, s);
     find_one_class(e, s);
     find_order(e, s);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/trace.h"
 
 /* ---------------------------------------------------------------- leaves */
 
@@ -23,9 +24,8 @@ static int each_leaf(const dlsh_examination *e, see_leaf *see, void *ctx) {
 
 static int is_leaf(void *ctx, const dl_journal_node *n, const dl_journal_value *v) { return (void)n, v->leaf == ctx; }
 
-/* Does a backward pass reach the parameters of the optimizer of a step? */
-static int trains_reached(const dlsh_examination *e, const dl_journal_row *step) {
-    dl_optimizer *o = dlsh_live_optimizer(e, step->what, NULL);
+/* Does a backward pass reach parameters of the optimizer? */
+static int reaches(const dlsh_examination *e, const dl_optimizer *o) {
     dl_tensor *p;
     for (long i = 0; o && (p = dl_optimizer_param(o, i, NULL)); i++)
         if (each_leaf(e, is_leaf, p)) return 1;
@@ -79,7 +79,7 @@ dl_status dlsh_check_zeroing(dlsh_examination *e) {
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
         if (r->again && 4 * r->again >= r->count - 1)
             accumulates(e, r);
-        else if (r->empty && 2 * r->empty >= r->count && trains_reached(e, r))
+        else if (r->empty && 2 * r->empty >= r->count && reaches(e, dlsh_live_optimizer(e, r->what, NULL)))
             without_gradients(e, r);
         steps += r->count;
     }
@@ -157,6 +157,10 @@ static void find_untrained(dlsh_examination *e) {
 static int cutting_line(const dlsh_examination *e, const char **file) {
     static const char *const words[] = {"detach", "no_grad", ".data", "item()", "requires_grad"};
     const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        int line = dlsh_cut_line(e, *file = r->file, r->line);
+        if (line) return line;
+    }
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
         for (int w = 0; w < 5; w++) {
             int line = dlsh_script_line_with(e, r->file, words[w]);
@@ -181,11 +185,11 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
     }
     if (!n) return;
     dl_source made = dl_optimizer_source(o);
-    int cut = n < any ? cutting_line(e, &file) : 0;
+    int cut = cutting_line(e, &file);
     dlsh_finding *f =
         dlsh_find_at(e, cut ? file : made.file, cut ? cut : made.line,
-                     n == any ? "make the optimizer for the net that the loss is computed with, after it was made"
-                              : "use the result itself, without detach; or leave the parameters out");
+                     cut ? "use the result itself, which has a history; or leave the parameters out"
+                         : "make the optimizer for the net that the loss is computed with, after it was made");
     if (!f) return;
     dlsh_cause(f,
                n == any ? "the optimizer trains parameters that the loss does not depend on"
@@ -195,15 +199,82 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
                   dl_optimizer_text(o), made.line, names);
 }
 
+/* Backward of a tensor that is a leaf itself. */
+static void find_leaf_losses(dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        if (r->nnodes[0] || r->nnodes[1]) continue;
+        int cut = dlsh_cut_line(e, r->file, r->line);
+        dlsh_finding *f = dlsh_find_at(e, r->file, cut ? cut : r->line, "call backward of the loss itself");
+        if (!f) continue;
+        dlsh_cause(f, "the loss has no history: a new tensor, detached from what it was computed from");
+        dlsh_evidence(f, "%ld backward passes at line %d went through no op, so that no parameter got a gradient",
+                      r->count, r->line);
+    }
+}
+
+/* Steps of any optimizer, or updates of the caller's own. */
+static int takes_steps(const dlsh_examination *e, const dl_optimizer *o) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+        if (!r->what || r->what == o) return 1;
+    return e->trainer != NULL;
+}
+
+/* An optimizer whose parameters get gradients again and again, but which is never asked for a step. */
+static void find_idle(dlsh_examination *e) {
+    const dl_journal_row *r;
+    dl_optimizer *o;
+    for (int i = 0; (o = dlsh_optimizer_at(e, i, NULL)); i++) {
+        if (takes_steps(e, o) || !reaches(e, o)) continue;
+        for (long k = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &k));) {
+            if (r->count < 3) continue;
+            dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "o.step() after backward");
+            if (!f) continue;
+            dlsh_cause(f, "the optimizer never takes a step: gradients are computed, and nothing uses them");
+            dlsh_evidence(f, "%ld backward passes at this line, no step of %s, made at line %d", r->count,
+                          dl_optimizer_text(o), dl_optimizer_source(o).line);
+        }
+    }
+}
+
+/* Was nothing written since the statement that made it? */
+static int is_as_made(const dl_tensor *t) {
+    dl_source maker, writer;
+    dl_tensor_places(t, &maker, &writer);
+    return !writer.file || (maker.line == writer.line && maker.file && !strcmp(maker.file, writer.file));
+}
+
+/* The last layer of the net is frozen, with the weights that it began with, while layers before it are trained. */
+static void find_frozen_head(dlsh_examination *e, const char *file) {
+    dl_module_list *l = e->net && dl_module_is_built(e->net) ? dl_module_tensors(e->net, 1) : NULL;
+    long n = l ? l->n : 0, from = n, trained = 0;
+    while (from > 0 && !dl_requires_grad(l->entries[from - 1].tensor) && is_as_made(l->entries[from - 1].tensor))
+        from--;
+    for (long i = 0; i < from; i++) trained += dl_requires_grad(l->entries[i].tensor);
+    int line = from < n && trained && from == trained ? dlsh_script_line_with(e, file, "requires_grad") : 0;
+    dlsh_finding *f =
+        line ? dlsh_find_at(e, file, line, "freeze what was trained before, and train the last layer") : NULL;
+    if (f)
+        dlsh_cause(f, "the last layer is frozen: %s and what follows keep the random weights they began with",
+                   l->entries[from].path);
+    if (f) dlsh_evidence(f, "%ld parameters before it are trained; nothing was written to its own", trained);
+    dl_module_list_free(l);
+}
+
 dl_status dlsh_check_membership(dlsh_examination *e) {
     const dl_journal_row *r;
     long steps = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+    find_leaf_losses(e);
+    for (long i = 0; !e->bad && (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
         dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
         if (o) find_unreached(e, o);
         steps += o != NULL;
     }
     find_untrained(e);
+    find_idle(e);
+    dl_optimizer *any = dlsh_optimizer_at(e, 0, NULL);
+    if (any) find_frozen_head(e, dl_optimizer_source(any).file);
     if (steps) dlsh_passed(e, "optimizers train what the loss depends on");
     return DL_OK;
 }

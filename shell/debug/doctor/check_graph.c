@@ -261,6 +261,22 @@ static int is_finite(const dl_tensor *t) {
     return !dlsh_stats_of(t, &s) && !s.nans && !s.infs;
 }
 
+/* Ops that are for training alone, but ran in evaluation mode. */
+static void judge_evaluation(dlsh_examination *e, const trial *a, const trial *b, dl_tensor *x, dl_tensor *y,
+                             dl_tensor *z) {
+    char what[200];
+    (void)b, (void)x, (void)y, (void)z;
+    for (long i = 0; i < a->n; i++) {
+        const dl_recorded *c = &a->calls[i];
+        if (!strstr(c->op, "dropout")) continue;
+        dlsh_finding *f = dlsh_find_at(e, call_file(c), call_line(c),
+                                       "a layer `dropout`, which eval() switches off, in place of the op");
+        if (!f) continue;
+        dlsh_cause(f, "%s drops units in evaluation mode, too", call_layer(c, what, sizeof what));
+        dlsh_evidence(f, "a pass in evaluation mode ran it: the op does not know the mode of the net, %s", c->attrs);
+    }
+}
+
 /* Compares the net's passes over a batch and over the disturbed one, in evaluation mode. */
 static dl_status compare_passes(dlsh_examination *e, judge *judge) {
     dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL;
@@ -289,4 +305,41 @@ dl_status dlsh_check_mixing(dlsh_examination *e) {
     return e->bad ? DL_OK : compare_passes(e, judge_mixing);
 }
 
-dl_status dlsh_check_input_used(dlsh_examination *e) { return compare_passes(e, judge_input); }
+dl_status dlsh_look_at_evaluation(dlsh_examination *e) { return compare_passes(e, judge_evaluation); }
+
+/* ---------------------------------------------------------------- inputs that are all the same */
+
+/* Does a node meet data, which need no gradient, with a parameter? 2: the data are one number again and again. */
+static int meets_data(const dl_journal_node *n) {
+    int leaf = 0, data = 0;
+    for (int k = 0; k < n->nin && k < 8; k++) {
+        const dl_journal_value *v = &n->in[k];
+        if (!v->there) continue;
+        leaf |= v->leaf && v->ndim > 0;
+        if (!v->constant || v->ndim < 2 || v->shape[0] < 2) continue;
+        data = v->n > 1 && v->low == v->high && !v->nans && data != 1 ? 2 : 1;
+    }
+    return leaf ? data : 0;
+}
+
+static void look_at_data(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
+    const dl_journal_node *same = NULL;
+    for (long k = 0; k < p.n; k++) {
+        int met = meets_data(&p.at[k]);
+        if (met == 1) return;
+        if (met == 2) same = &p.at[k];
+    }
+    dlsh_finding *f = same ? dlsh_find_at(e, same->file, same->line, "give the net the data of this batch") : NULL;
+    if (!f) return;
+    dlsh_cause(f, "the result of the net does not depend on its input, which is the same for all samples");
+    dlsh_evidence(f, "all elements of the input of %s are %.4g; the loss went from %.4g to %.4g", same->op,
+                  same->in[0].constant ? same->in[0].low : same->in[1].low, r->first, r->last);
+}
+
+dl_status dlsh_check_input_used(dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) look_at_data(e, r, dlsh_pass_of(r, 1));
+    return e->bad || dlsh_was_found(e, "dead and saturated units", "") || dlsh_was_found(e, "gradients by depth", "")
+               ? DL_OK
+               : compare_passes(e, judge_input);
+}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/trace.h"
 
 /* ---------------------------------------------------------------- what the loss is given */
 
@@ -60,6 +61,22 @@ static void look_at_operand(dlsh_examination *e, dlsh_pass p, const dl_journal_n
     }
 }
 
+/* Targets of a loss of probabilities that are none. */
+static void look_at_targets(dlsh_examination *e, const dl_journal_node *n) {
+    const dl_journal_value *y = &n->in[1];
+    dlsh_traced used[DLSH_TRACED];
+    if (!dlsh_op_is(n, "logit_loss|probability_loss") || !y->there || !y->constant || !y->n) return;
+    if (y->low >= 0 && y->high <= 1) return;
+    int line = n->line, k = dlsh_trace(e, n->file, n->line, used);
+    for (int i = 0; i < k; i++)
+        if (used[i].role == DLSH_ROLE_TARGET && used[i].name_line) line = used[i].name_line;
+    dlsh_finding *f = dlsh_find_at(e, n->file, line, "targets of 0 and 1: (y > 0).float()");
+    if (!f) return;
+    dlsh_cause(f, "the targets of a loss of probabilities go from %.4g to %.4g: they must lie between 0 and 1", y->low,
+               y->high);
+    dlsh_evidence(f, "the loss at %s:%d has no floor with them: it falls without end", n->file, n->line);
+}
+
 /* Over samples in place of classes. */
 static void look_at_dim(dlsh_examination *e, const dl_journal_node *n) {
     if (!dlsh_op_is(n, "softmax|log_softmax") || n->out.ndim != 2 || n->out.shape[0] < 2) return;
@@ -76,7 +93,8 @@ dl_status dlsh_check_loss_operand(dlsh_examination *e) {
     long losses = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = 0; k < p.n; k++) look_at_operand(e, p, &p.at[k]), look_at_dim(e, &p.at[k]);
+        for (long k = 0; k < p.n; k++)
+            look_at_operand(e, p, &p.at[k]), look_at_targets(e, &p.at[k]), look_at_dim(e, &p.at[k]);
         losses += p.n > 0;
     }
     if (losses) dlsh_passed(e, "the loss gets what it takes");
@@ -162,6 +180,13 @@ static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
         dlsh_cause(f, "the loss has the wrong sign: each step makes the error larger");
         dlsh_evidence(f, "%s turns a value that is never negative; the loss went from %.4g to %.4g", by->op, r->first,
                       r->last);
+    } else if (sign < 0 && !up) {
+        dlsh_finding *f = dlsh_find_at(e, p.at->file, p.at->line, "a minus before it, or nll_loss, cross_entropy");
+        if (!f) return;
+        dlsh_cause(f, "the loss has the wrong sign: a value that is never positive is made smaller, without end");
+        dlsh_evidence(
+            f, "it is a mean or sum of logarithms of probabilities, to be made larger; it went from %.4g to %.4g",
+            r->first, r->last);
     } else if (d) {
         dlsh_finding *f = dlsh_find_at(e, d->file, d->line, "square the difference, or mse_loss; or take its abs()");
         if (!f) return;
@@ -200,6 +225,7 @@ static const dl_optimizer *goes_up(const dlsh_examination *e) {
 dl_status dlsh_check_loss_sign(dlsh_examination *e) {
     const dl_journal_row *r;
     long seen = 0;
+    if (dlsh_was_found(e, "what the loss is given", "")) return DL_OK;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         if (!p.n) continue;
@@ -212,11 +238,34 @@ dl_status dlsh_check_loss_sign(dlsh_examination *e) {
 
 /* ---------------------------------------------------------------- the first value */
 
+static double elements(const dl_journal_value *v) {
+    double n = 1;
+    for (int d = 0; d < v->ndim; d++) n *= (double)v->shape[d];
+    return n;
+}
+
+static int is_number(const dl_journal_value *v) { return v->there && v->constant && v->n && v->low == v->high; }
+
+/* What the loss multiplies the mean of a node's elements by; NaN: it has other parts, too. */
+static double weight_in_loss(dlsh_pass p, const dl_journal_node *n) {
+    double weight = 1;
+    for (int i = 0; n != p.at && i < DEEP; i++) {
+        const dl_journal_node *u = dlsh_pass_user(p, n);
+        if (!u || (dlsh_op_is(u, "add|sub") && !u->in[0].constant && !u->in[1].constant)) return NAN;
+        if (dlsh_op_is(u, "sum")) weight *= elements(&u->in[0]) / fmax(elements(&u->out), 1);
+        if (dlsh_op_is(u, "div|mul") && is_number(&u->in[1]))
+            weight *= dlsh_op_is(u, "mul") ? u->in[1].low : 1 / u->in[1].low;
+        n = u;
+    }
+    return weight;
+}
+
 /* Classes of a loss that compares scores with classes; 0: it is none. *per: how many samples the value is a sum of. */
-static long classes_of(const dl_journal_node *n, double *per) {
-    *per = 1;
+static long classes_of(dlsh_pass p, const dl_journal_node *n, double *per) {
+    double weight = weight_in_loss(p, n);
+    *per = dlsh_op_is(n, "logit_loss") || isnan(weight) ? weight : 1;
     if (dlsh_op_is(n, "cross_entropy") && n->in[0].ndim > 1) {
-        if (strstr(n->attrs, "sum")) *per = (double)n->in[0].shape[0];
+        if (strstr(n->attrs, "sum")) *per *= (double)n->in[0].shape[0];
         return n->in[0].shape[1];
     }
     if (dlsh_op_is(n, "log_softmax") && n->out.ndim == 2) return n->out.shape[1];
@@ -240,9 +289,10 @@ static const dl_journal_node *large_weight(dlsh_pass p, double *gain) {
 static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, double expected, const char *how) {
     double gain = 0;
     const dl_journal_node *by = large_weight(p, &gain), *loss = p.at;
-    dlsh_finding *f = by ? dlsh_find_at(e, dlsh_node_file(by), dlsh_node_line(by),
-                                        "a smaller initialisation: deviation about 1 / sqrt(inputs)")
-                         : dlsh_find_at(e, loss->file, loss->line, "look at what makes the first scores so large");
+    dl_source made = by ? dlsh_weight_source(e, by) : (dl_source){0};
+    dlsh_finding *f =
+        by ? dlsh_find_at(e, made.file, made.line, "a smaller initialisation: deviation about 1 / sqrt(inputs)")
+           : dlsh_find_at(e, loss->file, loss->line, "look at what makes the first scores so large");
     if (!f) return;
     dlsh_cause(f, "the initial loss is %.4g where a net that knows nothing has %.4g", r->first, expected);
     if (by)
@@ -259,8 +309,8 @@ dl_status dlsh_check_initial_loss(dlsh_examination *e) {
         dlsh_pass p = dlsh_pass_of(r, 0);
         double per = 1;
         long classes = 0;
-        for (long k = 0; k < p.n && k < 12 && !classes; k++) classes = classes_of(&p.at[k], &per);
-        if (classes < 2 || isnan(r->first) || sign_of(p, p.at, 0) < 0) continue;
+        for (long k = 0; k < p.n && k < 12 && !classes; k++) classes = classes_of(p, &p.at[k], &per);
+        if (classes < 2 || isnan(r->first) || isnan(per) || sign_of(p, p.at, 0) < 0) continue;
         double expected = log((double)classes) * per;
         char how[64];
         snprintf(how, sizeof how, "ln %ld = %.4g", classes, log((double)classes));

@@ -69,6 +69,13 @@ static int after_training_began(const dlsh_examination *e, const dl_journal_row 
     return 0;
 }
 
+static int is_evaluated(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (!r->training && r->what == e->net) return 1;
+    return e->trainer != NULL;
+}
+
 dl_status dlsh_check_modes(dlsh_examination *e) {
     const dl_journal_row *r;
     long passes = 0;
@@ -84,6 +91,7 @@ dl_status dlsh_check_modes(dlsh_examination *e) {
             evaluated_in_training(e, r, name, kind);
         passes++;
     }
+    if (is_evaluated(e)) DLSH_TRY(dlsh_look_at_evaluation(e));
     if (passes) dlsh_passed(e, "%ld places run nets in the mode that they need", passes);
     return DL_OK;
 }

@@ -169,8 +169,9 @@ static void look_at_depth(dlsh_examination *e, dlsh_pass p) {
     }
     const dl_journal_node *by = culprit(p, node, w, n, vanish, why, sizeof why);
     if (!by) by = node[0];
+    dl_source made = dlsh_weight_source(e, by);
     dlsh_finding *f = dlsh_find_at(
-        e, dlsh_node_file(by), dlsh_node_line(by),
+        e, made.file, made.line,
         vanish ? "relu in place of sigmoid and tanh, a norm layer, residual connections, or a larger initialisation"
                : "a smaller initialisation, a norm layer, or clipping");
     if (!f) return;

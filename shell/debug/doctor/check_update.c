@@ -1,9 +1,11 @@
 /* The size of updates, and what makes it too small or too large: rate, schedule, clipping, decay. */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/trace.h"
 
 /* What is known of the steps of an optimizer. */
 typedef struct steps {
@@ -38,18 +40,30 @@ static int settled_lower(const dl_journal_row *pass, double share) {
 
 /* ---------------------------------------------------------------- causes */
 
+/* The largest root of the mean square of a parameter's gradient in a pass; NaN: not known. */
+static double size_of_gradients(const dl_journal_row *pass) {
+    dlsh_pass p = pass ? dlsh_pass_of(pass, 1) : (dlsh_pass){0};
+    double size = NAN;
+    for (long i = 0; i < p.n; i++)
+        for (int k = 0; k < p.at[i].nin && k < 8; k++)
+            if (p.at[i].in[k].leaf && p.at[i].in[k].gradient >= 0) size = fmax(size, p.at[i].in[k].gradient);
+    return size;
+}
+
 static int clipped(dlsh_examination *e, const steps *s) {
     double limit = s->clip ? s->clip->limit : NAN, norm = s->clip ? s->clip->first : NAN;
     dl_trainer_state st = {0};
     if (s->t) dl_trainer_get(s->t, &st);
     if (s->t && st.clip_norm > 0) limit = st.clip_norm, norm = st.grad_norm;
+    if (s->t && st.clip_value > 0) limit = st.clip_value, norm = NAN;
+    if (isnan(norm)) norm = size_of_gradients(s->pass);
     const char *kind = dl_optimizer_kind(s->o);
     if (!(limit * 50 < norm) || strstr(kind, "ada") || strstr(kind, "rms")) return 0;
     dlsh_finding *f = dlsh_find_at(e, s->clip ? s->clip->file : s->file, s->clip ? s->clip->line : s->line,
                                    "a limit near the usual norm of the gradients");
     if (!f) return 1;
     dlsh_cause(f, "clipping cuts gradients to %.3g of their size: almost nothing is learned", limit / norm);
-    dlsh_evidence(f, "the limit is %.3g, their norm %.4g; an update is %.2g of the size of the weights", limit, norm,
+    dlsh_evidence(f, "the limit is %.3g, their size %.4g; an update is %.2g of the size of the weights", limit, norm,
                   s->row->ratio[1]);
     return 1;
 }
@@ -59,15 +73,53 @@ static double mean_rate(const steps *s) {
     return s->row->high > 0 ? s->row->sum / (double)s->row->count / s->row->high : 1;
 }
 
+/* Where the schedule was made. */
+static int schedule_line(const dlsh_examination *e, const steps *s) {
+    const dlsh_node *made = s->t ? dlsh_trainer_option(e, s->file, INT_MAX - 1, "schedule") : NULL;
+    return made ? made->span.line : s->line;
+}
+
 static int scheduled(dlsh_examination *e, const steps *s) {
     double share = mean_rate(s);
     if (s->row->count < 8 || share > 0.08 || s->row->low == s->row->high) return 0;
-    dlsh_finding *f = dlsh_find_at(e, s->file, s->line, "let the schedule last as long as the training");
+    dlsh_finding *f = dlsh_find_at(e, s->file, s->rate ? s->line : schedule_line(e, s),
+                                   "let the schedule last as long as the training");
     if (!f) return 1;
     dlsh_cause(f, "the schedule keeps the learning rate near 0 for most of the training");
     dlsh_evidence(f, "from %.3g to %.3g; over %ld steps it was %.2g of its largest value on average%s%s", s->row->first,
                   s->row->last, s->row->count, share, s->t ? ": " : "",
                   s->t && dl_trainer_schedule(s->t) ? dl_schedule_text(dl_trainer_schedule(s->t)) : "");
+    return 1;
+}
+
+/* The rate has not risen yet: a warmup that is longer than the training. */
+static int not_risen(dlsh_examination *e, const steps *s) {
+    double factor = 1;
+    dl_schedule *by = s->t ? dl_trainer_schedule(s->t) : NULL;
+    if (!by || fell(s->pass, 0.05) || dl_schedule_lr(by, 1, s->row->count - 1, 0, &factor)) return dl_error_clear(), 0;
+    if (!(factor < 0.05) || !(s->row->last >= s->row->high)) return 0;
+    dlsh_finding *f = dlsh_find_at(e, s->file, schedule_line(e, s), "a warmup of a few hundred steps");
+    if (!f) return 1;
+    dlsh_cause(f, "the schedule has not let the learning rate rise: it is %.3g", s->row->last);
+    dlsh_evidence(f, "after %ld steps it is %.2g of the rate that was set: %s", s->row->count, factor,
+                  dl_schedule_text(by));
+    return 1;
+}
+
+/* Options that leave nothing of the gradient: momentum that never fades, a number in the denominator that outweighs. */
+static int odd_option(dlsh_examination *e, const steps *s) {
+    double momentum = dl_optimizer_option(s->o, "momentum", 0), eps = dl_optimizer_option(s->o, "eps", 0);
+    int heavy = momentum >= 0.995, wide = eps > 0.1 && s->row->ratio[3] < 2e-3;
+    dlsh_finding *f = heavy || wide ? dlsh_find_at(e, dl_optimizer_source(s->o).file, dl_optimizer_source(s->o).line,
+                                                   heavy ? "momentum=0.9" : "eps=1e-8")
+                                    : NULL;
+    if (!f) return 0;
+    if (heavy)
+        dlsh_cause(f, "momentum=%.4g keeps all former gradients: the weights swing and do not settle", momentum);
+    else
+        dlsh_cause(f, "eps=%.3g outweighs the gradients that updates are divided by: they are too small", eps);
+    dlsh_evidence(f, "an update is %.2g of the size of the weights; the loss went from %.4g to %.4g", s->row->ratio[1],
+                  s->pass ? s->pass->first : NAN, s->pass ? s->pass->last : NAN);
     return 1;
 }
 
@@ -89,10 +141,13 @@ static int decayed(dlsh_examination *e, const steps *s) {
     return 1;
 }
 
+/* Data that are too large make updates so. */
 static int too_large(dlsh_examination *e, const steps *s) {
     double ratio = s->row->ratio[3];
+    if (dlsh_was_found(e, "the data", "scale") || dlsh_was_found(e, "sign and floor of the loss", "")) return 0;
     int grows = s->pass && s->pass->count > 4 && (isnan(s->pass->last) || s->pass->last > 1.5 * fabs(s->pass->first));
-    if (!(ratio > 3) && !(ratio > 0.5 && !settled_lower(s->pass, 0.3)) && !(grows && ratio > 0.02)) return 0;
+    int restless = ratio > 0.5 && s->row->ratio[1] > 0.05 && !settled_lower(s->pass, 0.3);
+    if (!(ratio > 3) && !restless && !(grows && ratio > 0.02)) return 0;
     dlsh_finding *f = dlsh_find_at(e, s->file, s->line,
                                    "a rate that gives updates of about a thousandth, here 10 to 1000 times smaller");
     if (!f) return 1;
@@ -105,8 +160,13 @@ static int too_large(dlsh_examination *e, const steps *s) {
     return 1;
 }
 
+/* What keeps gradients from the weights makes updates small. */
 static int too_small(dlsh_examination *e, const steps *s) {
+    static const char *const other[] = {"dead and saturated units", "gradients by depth", "the net uses its input",
+                                        "what the loss is given"};
     double ratio = s->row->ratio[3];
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (dlsh_was_found(e, other[i], "")) return 0;
     if (s->row->high > 0 && (!(ratio < 2e-4) || fell(s->pass, 0.05))) return 0;
     dlsh_finding *f = dlsh_find_at(e, s->file, s->line, "a larger rate: updates of about a thousandth of the weights");
     if (!f) return 1;
@@ -128,7 +188,8 @@ static dl_trainer *trainer_of(const dlsh_examination *e, const dl_optimizer *o) 
 }
 
 /* In this order: what makes updates small also when the rate is right comes first. */
-static int (*const causes[])(dlsh_examination *, const steps *) = {decayed, clipped, scheduled, too_large, too_small};
+static int (*const causes[])(dlsh_examination *, const steps *) = {odd_option, decayed,   clipped,  scheduled,
+                                                                   not_risen,  too_large, too_small};
 
 static void examine(dlsh_examination *e, const dl_journal_row *r, dl_optimizer *o) {
     steps s = {.row = r, .o = o, .t = trainer_of(e, o)};

@@ -38,6 +38,12 @@ dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, cons
     return more;
 }
 
+int dlsh_was_found(const dlsh_examination *e, const char *check, const char *word) {
+    for (int i = 0; i < e->nfindings; i++)
+        if (!strcmp(e->findings[i].check, check) && strstr(e->findings[i].cause, word)) return 1;
+    return 0;
+}
+
 void dlsh_passed(dlsh_examination *e, const char *fmt, ...) {
     char text[300];
     if (e->bad || e->told) return;

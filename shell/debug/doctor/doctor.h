@@ -22,6 +22,8 @@ typedef struct dlsh_examination {
 
 /* A new finding of the check that runs at a place; NULL without memory, or where it was found already. */
 dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, const char *remedy);
+/* Did a check that ran before find something, with that word in its cause? */
+int dlsh_was_found(const dlsh_examination *e, const char *check, const char *word);
 /* What is well, with figures. */
 void dlsh_passed(dlsh_examination *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -47,6 +49,8 @@ const dl_journal_value *dlsh_node_weight(const dl_journal_node *n, int *unit);
 /* Where its layer is defined, or else the statement that ran it. */
 const char *dlsh_node_file(const dl_journal_node *n);
 int dlsh_node_line(const dl_journal_node *n);
+/* The line of the layer of a node that weighs its input, or else the one that made the weight. */
+dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n);
 /* "softmax (layer softmax0, a.dlsh:3)" */
 const char *dlsh_node_text(const dl_journal_node *n, char *buf, size_t size);
 /* Does a minus stand before the loss, so that it is to be maximised? */
@@ -62,6 +66,10 @@ dl_optimizer *dlsh_optimizer_at(const dlsh_examination *e, int i, dl_trainer **o
 int dlsh_optimizer_has(const dl_optimizer *o, const void *param);
 /* The leaf at an address of the journal, if a net, an optimizer or a variable holds it. *path: its name. */
 dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name, size_t size);
+
+/* ---- trials (check_graph.c) */
+/* Finds ops for training alone that run in evaluation mode, too. */
+dl_status dlsh_look_at_evaluation(dlsh_examination *e);
 
 /* ---- the script (script.c) */
 /* The tree of a text; NULL: not known. */

@@ -40,13 +40,15 @@ static int set_samples(dlsh_samples *s, dl_tensor *x, dl_tensor *y) {
     s->x = read_rows(x, s->n);
     int single = y && dl_ndim(y) && dl_shape(y)[0] == n && dl_numel(y) == n;
     if (single) s->y = read_rows(y, s->n);
+    s->classes = single && !dl_dtype_is_float(dl_dtype_of(y));
     return s->x != NULL;
 }
 
-/* ---------------------------------------------------------------- a trainer's */
+/* ---------------------------------------------------------------- of data sets */
 
-static int gather(dlsh_samples *s, dl_dataset *d, dl_split split) {
-    long len = dl_dataset_len(d, split), n = len < MOST ? len : MOST;
+/* Samples at equal distances, of the split or of an order of `len` of its samples. */
+static int gather(dlsh_samples *s, dl_dataset *d, dl_split split, const long *order, long len) {
+    long n = len < MOST ? len : MOST;
     DLSH_FREED long *index = NULL;
     dl_tensor *x[DL_NET_INPUTS] = {NULL}, *y[DL_NET_INPUTS] = {NULL};
     if (!n || dl_dataset_slow(d)) return 0;
@@ -55,7 +57,7 @@ static int gather(dlsh_samples *s, dl_dataset *d, dl_split split) {
         while (n > 8 && n * each > ELEMENTS) n /= 2;
     }
     index = malloc((size_t)n * sizeof *index);
-    for (long i = 0; index && i < n; i++) index[i] = i * len / n;
+    for (long i = 0; index && i < n; i++) index[i] = order ? order[i * len / n] : i * len / n;
     int good = index && !dl_dataset_gather(d, split, index, n, x, y) && set_samples(s, x[0], y[0]);
     for (int i = 0; i < DL_NET_INPUTS; i++) dl_unref(x[i]), dl_unref(y[i]);
     dl_error_clear();
@@ -64,38 +66,75 @@ static int gather(dlsh_samples *s, dl_dataset *d, dl_split split) {
     return good;
 }
 
-static void place(const dlsh_examination *e, dlsh_samples *s, const char *file) {
-    int made = dlsh_script_line_with(e, file, "dataset("), used = dlsh_script_line_with(e, file, "trainer(");
+/* Where a tensor was written in place; 0: never, or in another file. */
+static int written_at(const dl_tensor *t, const char *file) {
+    dl_source maker, writer;
+    dl_tensor_places(t, &maker, &writer);
+    return dl_tensor_version(t) && writer.file && !strcmp(writer.file, file) ? writer.line : 0;
+}
+
+/* What is known of the places of a data set: of the call that made it, and of the tensors that it was made of. */
+static void place(dlsh_samples *s, const char *file, int made, int used, const dlsh_traced *given, int n) {
     s->file = s->target_file = s->user_file = file;
     s->line = s->target_line = s->made_line = made ? made : used;
     s->user_line = used ? used : made;
-    dlsh_traced some[DLSH_TRACED];
-    int n = made ? dlsh_trace(e, file, made, some) : 0;
     for (int i = 0; i < n; i++) {
-        if (!some[i].name_line) continue;
-        if (some[i].role == DLSH_ROLE_TARGET)
-            s->target_line = some[i].name_line;
-        else
-            s->line = some[i].name_line;
+        if (!given[i].name_line) continue;
+        int target = given[i].role == DLSH_ROLE_TARGET, written = written_at(given[i].tensor, file);
+        *(target ? &s->target_line : &s->line) = given[i].name_line;
+        *(target ? &s->target_written_line : &s->written_line) = written;
     }
 }
 
-static void examine_trainer(dlsh_examination *e, const char *file) {
-    dl_dataset *d = dl_trainer_dataset(e->trainer);
+typedef struct dealt {
+    dl_dataset *data;
+    dl_split split;
+    const long *order; /* of the first epoch, `samples` of them; NULL: of the split */
+    long samples;
+    int in_order; /* it is the order of the batches */
+    const char *file;
+    int made, used; /* lines */
+    const dlsh_node *maker;
+} dealt;
+
+static void examine_dataset(dlsh_examination *e, const dealt *d) {
     DLSH_SCOPED(dlsh_samples_free) dlsh_samples train = {0}, test = {0};
-    dl_trainer_state st;
-    dl_trainer_get(e->trainer, &st);
     dlsh_traced given[DLSH_TRACED];
-    int made = dlsh_script_line_with(e, file, "dataset("), n = made ? dlsh_trace(e, file, made, given) : 0;
-    text_name = file;
+    int n = d->maker ? dlsh_trace_value(e, d->file, d->maker, given) : 0;
+    int part = d->maker ? dlsh_test_line(d->file, d->maker) : 0;
+    text_name = d->file;
     dlsh_compare_traced(e, given, n);
-    int any = gather(&train, d, DL_TRAIN), other = gather(&test, d, DL_TEST);
-    place(e, &train, file);
-    place(e, &test, file);
-    test.line = test.made_line;
-    train.in_order = !st.shuffle && !st.sampler && dl_dataset_classes(d) > 0;
+    int any = gather(&train, d->data, d->split, d->order, d->samples);
+    int other = d->split == DL_TRAIN && gather(&test, d->data, DL_TEST, NULL, dl_dataset_len(d->data, DL_TEST));
+    place(&train, d->file, d->made, d->used, given, n);
+    place(&test, d->file, d->made, d->used, given, n);
+    test.line = part ? part : test.made_line;
+    train.in_order = d->in_order && dl_dataset_classes(d->data) > 0;
     if (any) dlsh_judge_samples(e, &train);
     if (any && other) dlsh_compare_splits(e, &train, &test);
+}
+
+static void examine_trainer(dlsh_examination *e, const char *file) {
+    dl_loader *l = dl_trainer_loader(e->trainer);
+    long n = l ? dl_loader_samples(l) : 0, *order = n ? malloc((size_t)n * sizeof *order) : NULL;
+    if (order && !dl_loader_order(l, 0, order)) {
+        const dlsh_node *maker = dlsh_trainer_option(e, file, 1, "data");
+        dealt d = {dl_loader_dataset(l), dl_loader_split(l), order, n, 1, file, .maker = maker};
+        d.made = maker ? maker->span.line : dlsh_script_line_with(e, file, "dataset(");
+        d.used = dlsh_script_line_with(e, file, "trainer(");
+        examine_dataset(e, &d);
+    }
+    dl_error_clear();
+    free(order);
+}
+
+/* The loader that the loop around a backward pass goes over. */
+static void examine_loader(dlsh_examination *e, const dl_journal_row *r) {
+    dlsh_dealt l;
+    if (!dlsh_loader_around(e, r->file, r->line, &l)) return;
+    dealt d = {l.data, l.split, NULL, dl_dataset_len(l.data, l.split), l.in_order, r->file, .maker = l.made};
+    d.made = l.made ? l.made->span.line : l.line, d.used = l.line;
+    examine_dataset(e, &d);
 }
 
 /* ---------------------------------------------------------------- a loop's */
@@ -111,14 +150,13 @@ static int set_traced(dlsh_samples *s, const dlsh_traced *all, int n, const char
             y = t;
             snprintf(s->target, sizeof s->target, "%s", all[k].base);
             s->target_line = all[k].base_line;
+            s->target_written_line = written_at(t, file);
             s->in_order = !dl_dtype_is_float(dl_dtype_of(t)) && !all[i].random && batch > 0 && batch < dl_shape(x)[0];
         }
         s->file = s->target_file = s->user_file = file;
         s->line = all[i].base_line ? all[i].base_line : line;
         s->user_line = all[i].pick_line ? all[i].pick_line : line;
-        dl_source maker, writer;
-        dl_tensor_places(x, &maker, &writer);
-        s->written_line = dl_tensor_version(x) && writer.file && !strcmp(writer.file, file) ? writer.line : 0;
+        s->written_line = written_at(x, file);
         snprintf(s->name, sizeof s->name, "%s", all[i].base);
         return set_samples(s, x, y);
     }
@@ -206,7 +244,9 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     text_name = file;
     find_written(e, all, n);
     dlsh_compare_traced(e, all, n);
-    if (set_traced(&s, all, n, file, r->line, batch)) dlsh_judge_samples(e, &s);
+    dlsh_dealt l; /* then variables hold the last batch alone */
+    int whole = !dlsh_loader_around(e, r->file, r->line, &l);
+    if (whole && set_traced(&s, all, n, file, r->line, batch)) dlsh_judge_samples(e, &s);
     dl_tensor *used = first_input(all, n);
     snprintf(near.name, sizeof near.name, "%s", s.name);
     if (used && set_samples(&near, used, NULL)) compare_evaluations(e, lines, nlines, &near, used);
@@ -218,7 +258,7 @@ dl_status dlsh_check_data(dlsh_examination *e) {
     if (e->trainer) file = dl_optimizer_source(dl_trainer_optimizer(e->trainer)).file;
     if (e->trainer) examine_trainer(e, file);
     for (long i = 0; !e->trainer && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
-        if (r->nnodes[1]) examine_loop(e, r);
+        if (r->nnodes[1]) examine_loop(e, r), examine_loader(e, r);
     dl_error_clear();
     return DL_OK;
 }

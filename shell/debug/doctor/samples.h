@@ -8,11 +8,13 @@ typedef struct dlsh_samples {
     double *x, *y; /* [n * width], [n]; y NULL: targets are not single numbers; owned */
     long n, width;
     int real, picture; /* floating; of two dimensions or more */
+    int classes;       /* targets are whole numbers */
     int in_order;      /* batches are taken in this order */
     char name[64], target[64];
-    const char *file, *target_file, *user_file;     /* where they were made; where they are used */
-    int line, target_line, user_line, written_line; /* written: last, in place; 0: never */
-    int made_line;                                  /* of the data set */
+    const char *file, *target_file, *user_file; /* where they were made; where they are used */
+    int line, target_line, user_line;
+    int written_line, target_written_line; /* last, in place; 0: never */
+    int made_line;                         /* of the data set */
 } dlsh_samples;
 
 void dlsh_samples_free(dlsh_samples *s);

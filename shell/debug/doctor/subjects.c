@@ -72,6 +72,16 @@ static dl_tensor *leaf_of_net(dl_module *m, const char *var, const void *at, cha
     return t;
 }
 
+dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n) {
+    int unit;
+    char name[120];
+    const dl_journal_value *v = dlsh_node_weight(n, &unit);
+    dl_tensor *w = v && !*n->layer_file ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
+    dl_source maker = {dlsh_node_file(n), dlsh_node_line(n)}, writer;
+    if (w) dl_tensor_places(w, &maker, &writer);
+    return maker;
+}
+
 dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name, size_t size) {
     const char *own;
     dl_optimizer *o;

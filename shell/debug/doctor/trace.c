@@ -40,20 +40,21 @@ const dlsh_node *dlsh_statement_at(const char *file, int line) {
 /* A definition of a name: the value it gets. */
 typedef struct definition {
     const dlsh_node *value;
-    int at;   /* where it stands in the text */
-    int each; /* the name stands for items of the value */
+    int at;    /* where it stands in the text */
+    int each;  /* the name stands for items of the value */
+    int param; /* it is a parameter of a function */
 } definition;
 
 static void better(definition *best, const dlsh_node *value, int at, int before, int each) {
-    if (value && at < before && at >= best->at) *best = (definition){value, at, each};
+    if (value && at < before && at >= best->at) *best = (definition){value, at, each, 0};
 }
 
-static int names(const dlsh_node *n, const char *name) { return n && n->kind == DLSH_N_NAME && !strcmp(n->text, name); }
+int dlsh_names(const dlsh_node *n, const char *name) { return n && n->kind == DLSH_N_NAME && !strcmp(n->text, name); }
 
 /* Position k of what a call gives for several targets, as zip() has it. */
 static const dlsh_node *item_of(const dlsh_node *value, int k) {
     if (value->kind == DLSH_N_TUPLE && k < value->nkids) return value->kids[k];
-    int zipped = value->kind == DLSH_N_CALL && names(value->kids[0], "zip") && k + 1 < value->nkids;
+    int zipped = value->kind == DLSH_N_CALL && dlsh_names(value->kids[0], "zip") && k + 1 < value->nkids;
     return zipped ? value->kids[k + 1] : value;
 }
 
@@ -62,9 +63,9 @@ static void look_at_targets(const dlsh_node *n, const char *name, int before, de
     const dlsh_node *value = n->kids[last];
     for (int k = 0; k < last; k++) {
         const dlsh_node *t = n->kids[k];
-        if (names(t, name)) better(best, last > 1 ? item_of(value, k) : value, n->span.start, before, loop);
+        if (dlsh_names(t, name)) better(best, last > 1 ? item_of(value, k) : value, n->span.start, before, loop);
         for (int j = 0; t && t->kind == DLSH_N_TUPLE && j < t->nkids; j++)
-            if (names(t->kids[j], name)) better(best, item_of(value, j), n->span.start, before, loop);
+            if (dlsh_names(t->kids[j], name)) better(best, item_of(value, j), n->span.start, before, loop);
     }
 }
 
@@ -75,7 +76,7 @@ static const dlsh_node *argument(const dlsh_node *n, const char *function, int p
         const dlsh_node *below = n->kids[i] ? argument(n->kids[i], function, place) : NULL;
         if (below) found = below;
     }
-    if (n->kind == DLSH_N_CALL && names(n->kids[0], function) && place + 1 < n->nkids) found = n->kids[place + 1];
+    if (n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], function) && place + 1 < n->nkids) found = n->kids[place + 1];
     return found;
 }
 
@@ -85,8 +86,10 @@ static void find_definition(const dlsh_node *root, const dlsh_node *n, const cha
     if (n->kind == DLSH_N_FN && n->text)
         for (int k = 0; k + 1 < n->nkids; k++)
             if (n->kids[k] && n->kids[k]->kind == DLSH_N_PARAM && !strcmp(n->kids[k]->text, name) &&
-                before >= n->span.start && before <= n->span.end)
+                before >= n->span.start && before <= n->span.end) {
                 better(best, argument(root, n->text, k), n->span.start, before, 0);
+                best->param |= best->at == n->span.start;
+            }
     for (int i = 0; i < n->nkids; i++)
         if (n->kids[i]) find_definition(root, n->kids[i], name, before, best);
 }
@@ -119,11 +122,19 @@ static int add_text(char *to, size_t size, const char *text, int n) {
     return (int)used;
 }
 
+static int is_backwards(const dlsh_node *slice) {
+    const dlsh_node *step = slice->kids[2];
+    return step && step->kind == DLSH_N_UNARY && step->op == DLSH_OP_NEG;
+}
+
 /* Notes rows that are picked: the text of the index, and of a variable in it where it was made. */
 static void pick(const tracer *t, const dlsh_node *index, dlsh_traced *to) {
     char mark[32];
     definition d = {.at = -1};
-    if (index->kind == DLSH_N_SLICE && !index->kids[0] && !index->kids[1]) return; /* all rows */
+    int slice = index->kind == DLSH_N_SLICE;
+    if (slice && !index->kids[0] && !index->kids[1] && !is_backwards(index)) return; /* all rows */
+    if (!to->moved && !to->random) to->pick_line = index->span.line; /* of what moves rows, where something does */
+    to->moved |= slice && is_backwards(index);
     const char *text = t->unit->text + index->span.start;
     int n = index->span.end - index->span.start;
     add_text(to->picks, sizeof to->picks, text, n);
@@ -131,11 +142,13 @@ static void pick(const tracer *t, const dlsh_node *index, dlsh_traced *to) {
     const dlsh_node *made = d.value ? d.value : index;
     const char *how = t->unit->text + made->span.start;
     int random = 0;
-    for (const char *p = how; p + 4 < t->unit->text + made->span.end; p++) random |= !strncmp(p, "rand", 4);
+    for (const char *p = how; p + 4 < t->unit->text + made->span.end; p++) {
+        random |= !strncmp(p, "rand", 4);
+        to->moved |= !strncmp(p, "sort", 4);
+    }
     to->random |= random;
     snprintf(mark, sizeof mark, "#%d;", random ? made->span.start : d.value && !d.each ? d.at : 0);
     add_text(to->picks, sizeof to->picks, mark, (int)strlen(mark));
-    to->pick_line = index->span.line;
 }
 
 /* ---------------------------------------------------------------- following */
@@ -144,13 +157,41 @@ static void follow(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before
 
 static int is_method(const dlsh_node *n, const char *name) { return n->kind == DLSH_N_FIELD && !strcmp(n->text, name); }
 
+/* What a call is given at a place behind the tensor, or by name; NULL: nothing. */
+static const dlsh_node *given(const dlsh_node *call, int place, const char *name) {
+    return dlsh_argument_of(call, place + (call->kids[0]->kind != DLSH_N_FIELD), name);
+}
+
+/* Dimension 0, alone or in a list? */
+static int has_rows(const dlsh_node *dim) {
+    if (dim->kind == DLSH_N_INT) return dim->num.i == 0;
+    for (int i = 0; dim->kind == DLSH_N_LIST && i < dim->nkids; i++)
+        if (has_rows(dim->kids[i])) return 1;
+    return 0;
+}
+
+/* Calls that take rows, or put them in another order: where the dimension and the rows stand behind the tensor. */
+static const struct {
+    const char *name, *dim_name, *rows_name;
+    int dim, rows, moves;
+} pickers[] = {{"index_select", "dim", "index", 0, 1, 0},
+               {"gather", "dim", "index", 0, 1, 0},
+               {"flip", "dims", "dims", 0, 0, 1},
+               {"roll", "dims", "shifts", 1, 0, 1},
+               {"sort", "dim", "dim", 0, 0, 1}};
+
 /* index_select(x, 0, p), x.index_select(0, p), flip and roll: rows in another order. */
 static int pick_by_call(const tracer *t, const dlsh_node *n, dlsh_traced *to) {
-    static const char *const pickers[] = {"index_select", "flip", "roll", "sort", "gather", "take"};
     const dlsh_node *callee = n->kids[0];
-    for (size_t i = 0; i < DLSH_COUNT(pickers); i++)
-        if ((names(callee, pickers[i]) || is_method(callee, pickers[i])) && n->nkids > 1)
-            return pick(t, n->kids[n->nkids - 1], to), 1;
+    for (size_t i = 0; i < DLSH_COUNT(pickers); i++) {
+        if (!dlsh_names(callee, pickers[i].name) && !is_method(callee, pickers[i].name)) continue;
+        const dlsh_node *dim = given(n, pickers[i].dim, pickers[i].dim_name);
+        const dlsh_node *rows = given(n, pickers[i].rows, pickers[i].rows_name);
+        if (dim ? !has_rows(dim) : !pickers[i].moves) return 0;
+        pick(t, rows ? rows : callee, to);
+        to->moved |= pickers[i].moves;
+        return 1;
+    }
     return 0;
 }
 
@@ -162,6 +203,7 @@ static const dlsh_node *kept(const tracer *t, const dlsh_node *n, dlsh_traced *t
         if (n->nkids > 1) pick(t, n->kids[1], to);
         return n->kids[0];
     }
+    if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "values")) return n->kids[0];
     if (n->kind != DLSH_N_CALL) return NULL;
     const dlsh_node *callee = n->kids[0];
     int method = callee->kind == DLSH_N_FIELD, named = method || callee->kind == DLSH_N_NAME;
@@ -174,9 +216,9 @@ static const dlsh_node *kept(const tracer *t, const dlsh_node *n, dlsh_traced *t
 static void follow_name(tracer *t, const dlsh_node *n, dlsh_traced x, int before) {
     int any = 0;
     for (int depth = 0; depth < DEEPEST; depth++) {
-        dl_tensor *data = data_of(t, n->text);
         definition d = {.at = -1};
         find_definition(t->unit->root, t->unit->root, n->text, before, &d);
+        dl_tensor *data = d.param ? NULL : data_of(t, n->text);
         int line = d.value ? d.value->span.line : 0;
         if (data && !x.tensor) {
             x.tensor = data, x.name_line = line;
@@ -243,13 +285,44 @@ static void settle(dlsh_traced *x) {
     x->role = dl_ndim(v) < 2 || column ? DLSH_ROLE_TARGET : DLSH_ROLE_INPUT;
 }
 
-int dlsh_trace(const dlsh_examination *e, const char *file, int line, dlsh_traced out[DLSH_TRACED]) {
-    const dlsh_unit *u = dlsh_text_of(file);
-    const dlsh_node *n = u && u->root ? statement_at(u->root, line) : NULL;
-    tracer t = {e, u, out, 0};
-    if (!n) return 0;
-    const dlsh_node *value = n->kind == DLSH_N_ASSIGN ? n->kids[n->nkids - 1] : n;
-    follow(&t, value, (dlsh_traced){0}, n->span.start, 0);
-    for (int i = 0; i < t.n; i++) settle(&out[i]);
+static void follow_value(tracer *t, const dlsh_node *value) {
+    int first = t->n;
+    follow(t, value, (dlsh_traced){0}, value->span.start, 0);
+    for (int i = first; i < t->n; i++) settle(&t->out[i]);
+}
+
+int dlsh_trace_value(const dlsh_examination *e, const char *file, const dlsh_node *value,
+                     dlsh_traced out[DLSH_TRACED]) {
+    tracer t = {e, dlsh_text_of(file), out, 0};
+    if (t.unit && value) follow_value(&t, value);
     return t.n;
+}
+
+/* All statements that begin on the line, as far as no other one stands in them. */
+static int follow_line(tracer *t, const dlsh_node *n, int line) {
+    int within = 0;
+    for (int i = 0; n && i < n->nkids; i++) within |= n->kids[i] && follow_line(t, n->kids[i], line);
+    if (within || !is_statement(n) || n->span.line != line) return within;
+    follow_value(t, n->kind == DLSH_N_ASSIGN ? n->kids[n->nkids - 1] : n);
+    return 1;
+}
+
+int dlsh_trace(const dlsh_examination *e, const char *file, int line, dlsh_traced out[DLSH_TRACED]) {
+    tracer t = {e, dlsh_text_of(file), out, 0};
+    if (t.unit && t.unit->root) follow_line(&t, t.unit->root, line);
+    return t.n;
+}
+
+const dlsh_node *dlsh_definition_of(const char *file, const char *name, int before, int *at) {
+    const dlsh_unit *u = dlsh_text_of(file);
+    definition d = {.at = -1};
+    if (u && u->root) find_definition(u->root, u->root, name, before, &d);
+    *at = d.at;
+    return d.value;
+}
+
+const dlsh_node *dlsh_argument_of(const dlsh_node *call, int place, const char *name) {
+    for (int i = 1; i < call->nkids; i++)
+        if (call->kids[i]->kind == DLSH_N_KWARG && !strcmp(call->kids[i]->text, name)) return call->kids[i]->kids[0];
+    return place < call->nkids - 1 && call->kids[place + 1]->kind != DLSH_N_KWARG ? call->kids[place + 1] : NULL;
 }

@@ -13,7 +13,8 @@ typedef struct dlsh_traced {
     dlsh_role role;
     char name[64], base[64];   /* the variable that is nearest to the use; the one that the data were made in */
     char picks[240];           /* the rows that were taken on the way, the last first; "" none */
-    int pick_line, random;     /* of a pick; random: one of them is in random order */
+    int pick_line;             /* of a pick */
+    int random, moved;         /* one of the picks is in random order, or puts rows in another order */
     int name_line, base_line;  /* where both were made */
     dl_tensor *tensor, *whole; /* the values of both; borrowed; NULL: none is kept */
 } dlsh_traced;
@@ -22,3 +23,32 @@ typedef struct dlsh_traced {
 const dlsh_node *dlsh_statement_at(const char *file, int line);
 /* What the statement at a line uses; how many. */
 int dlsh_trace(const dlsh_examination *e, const char *file, int line, dlsh_traced out[DLSH_TRACED]);
+/* What an expression uses. */
+int dlsh_trace_value(const dlsh_examination *e, const char *file, const dlsh_node *value, dlsh_traced out[DLSH_TRACED]);
+
+/* ---- the text */
+int dlsh_names(const dlsh_node *n, const char *name);
+/* The value that a name was given last before a place of the text; of a loop its sequence. NULL: it is not known. *at:
+ * where that statement begins. */
+const dlsh_node *dlsh_definition_of(const char *file, const char *name, int before, int *at);
+/* An argument of a call by place, or by name; NULL: it has none. */
+const dlsh_node *dlsh_argument_of(const dlsh_node *call, int place, const char *name);
+
+/* The line that cuts the history of what is computed at a line off from nets and parameters; 0: none does (cut.c). */
+int dlsh_cut_line(const dlsh_examination *e, const char *file, int line);
+
+/* ---- data sets in the text (data_places.c) */
+/* What made an argument of the call that made the trainer, by place or by name; NULL: it is not known. */
+const dlsh_node *dlsh_trainer_option(const dlsh_examination *e, const char *file, int place, const char *option);
+/* Where the part was made that a data set of parts, dataset(train, test), has for its test split; 0: it has none. */
+int dlsh_test_line(const char *file, const dlsh_node *made);
+
+/* A loader that a loop goes over. */
+typedef struct dlsh_dealt {
+    dl_dataset *data; /* borrowed */
+    dl_split split;
+    int in_order, line;    /* without shuffle and sampler; where the loader is made */
+    const dlsh_node *made; /* the call that made the data set; NULL: it is not known */
+} dlsh_dealt;
+/* Of the loops around a line; 0: none of them has a loader. */
+int dlsh_loader_around(const dlsh_examination *e, const char *file, int line, dlsh_dealt *out);

@@ -1,0 +1,120 @@
+/* Where the text cuts the history of a loss off: the expression of `backward` followed back through variables,
+ * functions and the forward of nets, to the call through which a net or a parameter passes no gradient on. */
+#include <string.h>
+
+#include "commands/nets/nets.h"
+#include "debug/doctor/texts.h"
+#include "debug/doctor/trace.h"
+
+enum { DEEPEST = 24 };
+
+typedef struct walk {
+    const dlsh_examination *e;
+    const dlsh_unit *unit;
+    const dlsh_node *net; /* in whose forward it is; NULL: in none */
+    int before;           /* where the statement begins whose names are looked up */
+} walk;
+
+/* Functions and methods whose results have no history. */
+static const char cutting[] =
+    "argmax|argmin|argsort|item|tolist|detach|round|floor|ceil|sign|long|int|bool|one_hot|data|"
+    "tensor|bucketize|searchsorted|bincount";
+
+static int is_comparison(const dlsh_node *n) {
+    return n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE;
+}
+
+static const dlsh_node *callee_of(const dlsh_node *n) { return n->kind == DLSH_N_CALL ? n->kids[0] : NULL; }
+
+static int is_cut(const dlsh_node *n) {
+    const dlsh_node *by = n->kind == DLSH_N_FIELD ? n : callee_of(n);
+    if (is_comparison(n)) return 1;
+    return by && by->text && (by->kind == DLSH_N_FIELD || by->kind == DLSH_N_NAME) &&
+           dlsh_has_word(cutting, by->text, strlen(by->text));
+}
+
+/* The no_grad that stands around a place; NULL: none. */
+static const dlsh_node *shielded(const dlsh_node *n, int at) {
+    const dlsh_node *found = NULL;
+    if (!n || at < n->span.start || at > n->span.end) return NULL;
+    for (int i = 0; i < n->nkids && !found; i++) found = shielded(n->kids[i], at);
+    int shields = n->kind == DLSH_N_COMMAND && n->num.cmd && !strcmp(n->num.cmd->name, "no_grad");
+    return found ? found : shields ? n : NULL;
+}
+
+/* The definition of that name of a kind, with a text. */
+static const dlsh_node *defined(const dlsh_node *n, dlsh_kind kind, const char *name) {
+    const dlsh_node *found = NULL;
+    if (!n) return NULL;
+    if (n->kind == kind && n->text && !strcmp(n->text, name)) return n;
+    for (int i = 0; i < n->nkids && !found; i++) found = defined(n->kids[i], kind, name);
+    return found;
+}
+
+/* The last return of a function, or the forward of a net; NULL: none. */
+static const dlsh_node *last_return(const dlsh_node *n) {
+    const dlsh_node *found = NULL;
+    if (!n || n->kind == DLSH_N_RETURN) return n;
+    for (int i = n->nkids - 1; i >= 0 && !found; i--) found = last_return(n->kids[i]);
+    return found;
+}
+
+static int has_part(const dlsh_node *net, const char *name) {
+    for (int i = 0; net && i < net->nkids; i++) {
+        const dlsh_node *k = net->kids[i];
+        if (!k) continue;
+        if ((k->kind == DLSH_N_LAYER || k->kind == DLSH_N_TENSOR) && k->label && !strcmp(k->label, name)) return 1;
+        if (k->kind == DLSH_N_LAYERS && has_part(k, name)) return 1;
+    }
+    return 0;
+}
+
+static const dlsh_node *follow(walk w, const dlsh_node *n, const dlsh_node *cut, int depth);
+
+static const dlsh_node *follow_kids(walk w, const dlsh_node *n, const dlsh_node *cut, int depth) {
+    const dlsh_node *found = NULL;
+    for (int i = 0; i < n->nkids && !found; i++)
+        if (n->kids[i]) found = follow(w, n->kids[i], cut, depth + 1);
+    return found;
+}
+
+/* A variable: a net or parameter is what was looked for, if something has cut it off. */
+static const dlsh_node *follow_name(walk w, const dlsh_node *n, const dlsh_node *cut, int depth) {
+    const dlsh_value *v = dlsh_get(w.e->s, n->text);
+    if (has_part(w.net, n->text) || (v && dlsh_unwrap(*v, &dlsh_net_class))) return cut;
+    const dlsh_node *made = dlsh_definition_of(w.unit->name, n->text, w.before, &w.before);
+    if (v && v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor) &&
+        (!made || dlsh_names(callee_of(made), "param")))
+        return cut;
+    if (!made || made->kind == DLSH_N_FN) return NULL;
+    if (!cut) cut = shielded(w.unit->root, made->span.start);
+    return follow(w, made, cut, depth + 1);
+}
+
+static const dlsh_node *follow_call(walk w, const dlsh_node *n, const dlsh_node *cut, int depth) {
+    const char *name = n->kids[0]->kind == DLSH_N_NAME ? n->kids[0]->text : NULL;
+    const dlsh_node *net = name ? defined(w.unit->root, DLSH_N_NET, name) : NULL;
+    const dlsh_node *fn = name && !net ? defined(w.unit->root, DLSH_N_FN, name) : NULL, *found = NULL;
+    const dlsh_node *result = net || fn ? last_return(net ? net : fn) : NULL;
+    if (name && has_part(w.net, name)) return cut ? cut : follow_kids(w, n, cut, depth);
+    if (result) {
+        walk inner = {w.e, w.unit, net ? net : w.net, result->span.start};
+        found = follow_kids(inner, result, cut, depth);
+    }
+    return found ? found : follow_kids(w, n, cut, depth);
+}
+
+static const dlsh_node *follow(walk w, const dlsh_node *n, const dlsh_node *cut, int depth) {
+    if (depth > DEEPEST || n->kind == DLSH_N_FN) return NULL;
+    if (!cut && is_cut(n)) cut = n;
+    if (n->kind == DLSH_N_NAME) return follow_name(w, n, cut, depth);
+    return n->kind == DLSH_N_CALL ? follow_call(w, n, cut, depth) : follow_kids(w, n, cut, depth);
+}
+
+int dlsh_cut_line(const dlsh_examination *e, const char *file, int line) {
+    const dlsh_unit *u = dlsh_text_of(file);
+    const dlsh_node *n = dlsh_statement_at(file, line);
+    walk w = {e, u, NULL, n ? n->span.start : 0};
+    const dlsh_node *cut = u && n ? follow_kids(w, n, NULL, 0) : NULL;
+    return cut ? cut->span.line : 0;
+}

@@ -1,0 +1,82 @@
+/* Where the data of a training are made, as the text has it: data sets of trainers, and loaders that loops go over. */
+#include <limits.h>
+#include <string.h>
+
+#include "commands/data/data.h"
+#include "commands/nets/nets.h"
+#include "debug/doctor/trace.h"
+
+enum { DEEPEST = 8 };
+
+/* Through names, parts of data sets and fields, to the expression that made the value. */
+static const dlsh_node *made_by(const char *file, const dlsh_node *n) {
+    for (int i = 0, before = n ? n->span.start : 0; n && i < DEEPEST; i++) {
+        while (n->kind == DLSH_N_FIELD) n = n->kids[0];
+        if (n->kind != DLSH_N_NAME) break;
+        n = dlsh_definition_of(file, n->text, before, &before);
+    }
+    return n;
+}
+
+static int is_call(const dlsh_node *n, const char *name) {
+    return n && n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], name);
+}
+
+const dlsh_node *dlsh_trainer_option(const dlsh_examination *e, const char *file, int place, const char *option) {
+    for (int i = 0; i < dlsh_global_count(e->s); i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(e->s, i, &v);
+        if (!v || !strcmp(name, "_") || dlsh_unwrap(*v, &dlsh_trainer_class) != e->trainer) continue;
+        int at;
+        const dlsh_node *n = dlsh_definition_of(file, name, INT_MAX, &at);
+        if (is_call(n, "trainer")) return made_by(file, dlsh_argument_of(n, place, option));
+    }
+    return NULL;
+}
+
+int dlsh_test_line(const char *file, const dlsh_node *made) {
+    const dlsh_node *part = is_call(made, "dataset") ? dlsh_argument_of(made, 1, "") : NULL, *n = made_by(file, part);
+    return is_call(n, "dataset") ? n->span.line : 0;
+}
+
+/* ---------------------------------------------------------------- loaders of loops */
+
+/* The data set that an expression stands for: a variable, or its split. */
+static int data_of(const dlsh_examination *e, const dlsh_node *n, dlsh_dealt *out) {
+    const char *split = n && n->kind == DLSH_N_FIELD ? n->text : NULL;
+    const dlsh_node *of = split ? n->kids[0] : n;
+    const dlsh_value *v = of && of->kind == DLSH_N_NAME ? dlsh_get(e->s, of->text) : NULL;
+    dlsh_split *part = v ? dlsh_unwrap(*v, &dlsh_split_class) : NULL;
+    out->data = part ? part->data : v ? dlsh_unwrap(*v, &dlsh_dataset_class) : NULL;
+    out->split = part ? part->which : split && !strcmp(split, "test") ? DL_TEST : DL_TRAIN;
+    return out->data != NULL;
+}
+
+static int is_false(const dlsh_node *n) { return n->kind == DLSH_N_BOOL && !n->num.i; }
+
+/* loader(d, ...), as it stands or in a variable, within progress() and enumerate(). */
+static int loader_of(const dlsh_examination *e, const char *file, const dlsh_node *n, dlsh_dealt *out) {
+    while (n && (is_call(n, "progress") || is_call(n, "enumerate")) && n->nkids > 1) n = n->kids[1];
+    n = made_by(file, n);
+    const dlsh_node *data = is_call(n, "loader") ? dlsh_argument_of(n, 0, "data") : NULL;
+    if (!data || !data_of(e, data, out)) return 0;
+    const dlsh_node *shuffle = dlsh_argument_of(n, INT_MAX - 1, "shuffle");
+    out->in_order = (!shuffle || is_false(shuffle)) && !dlsh_argument_of(n, INT_MAX - 1, "sampler");
+    out->line = n->span.line;
+    out->made = made_by(file, data);
+    return 1;
+}
+
+static int around(const dlsh_examination *e, const char *file, const dlsh_node *n, int line, dlsh_dealt *out) {
+    int found = 0;
+    if (!n) return 0;
+    for (int i = 0; i < n->nkids && !found; i++) found = around(e, file, n->kids[i], line, out);
+    if (found || n->kind != DLSH_N_FOR || line < n->span.line) return found;
+    const dlsh_node *body = n->kids[n->nkids - 1];
+    int last = body->nkids ? body->kids[body->nkids - 1]->span.line : 0;
+    return line <= last ? loader_of(e, file, n->kids[n->nkids - 2], out) : 0;
+}
+
+int dlsh_loader_around(const dlsh_examination *e, const char *file, int line, dlsh_dealt *out) {
+    return around(e, file, dlsh_text_root(file), line, out);
+}
