@@ -8,6 +8,7 @@
 enum { BUCKETS = 1024 };
 
 __thread const dl_layer_mark *dl_layer_running;
+__thread dl_composite dl_composite_running;
 
 static struct {
     pthread_mutex_t lock;

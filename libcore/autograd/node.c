@@ -45,6 +45,7 @@ static dl_node *node_new(const dl_call *c, int nsaved) {
     n->rng = c->rng;
     n->src = dl_source_get();
     n->layer = dl_layer_running;
+    n->composite = dl_composite_running;
     n->edge = (dl_edge *)(n + 1);
     n->meta = (dl_meta *)(n->edge + n->nin);
     n->attr = (dl_aval *)(n->meta + n->nin + n->nout);

@@ -14,6 +14,7 @@ typedef struct entry {
     dl_aval *attr;
     dl_source src;
     const dl_layer_mark *layer;
+    dl_composite composite;
     uint64_t seq, rule;
     bool gradient, redo;
     int nin, nout;
@@ -79,6 +80,7 @@ void dl_recording_add(const dl_call *c) {
     }
     e->src = dl_source_get();
     e->layer = rule ? rule->layer : dl_layer_running;
+    e->composite = rule ? rule->composite : dl_composite_running;
     e->rule = rule ? rule->seq : 0;
     e->redo = !c->op->mutates && !(c->op->flags & DL_F_RNG);
     for (int i = 0; i < c->nin; i++) {
@@ -118,6 +120,7 @@ void dl_recording_add_rule(const dl_back *b) {
     const entry *forward = forward_of(n->seq);
     e->src = n->src;
     e->layer = n->layer;
+    e->composite = n->composite;
     e->seq = e->rule = n->seq;
     e->gradient = true;
     e->redo = !n->op->mutates && !(n->op->flags & DL_F_RNG);
@@ -149,6 +152,8 @@ dl_status dl_recording_at(long i, dl_recorded *out) {
                          .layer = e->layer ? e->layer->path : "",
                          .layer_file = e->layer ? e->layer->src.file : "",
                          .layer_line = e->layer ? e->layer->src.line : 0,
+                         .composite = e->composite.name,
+                         .call = (unsigned long)e->composite.call,
                          .seq = (unsigned long)e->seq,
                          .rule = (unsigned long)e->rule,
                          .gradient = e->gradient,

@@ -27,6 +27,7 @@ struct dl_node {
     uint64_t rng;
     dl_source src;
     const dl_layer_mark *layer; /* that ran it; NULL: none */
+    dl_composite composite;     /* whose part it is */
     dl_hook *hooks;             /* on the gradients of its outputs */
     int nin, nout, nsaved;
     bool freed;      /* its saved tensors were freed by a backward without retain */

@@ -91,6 +91,8 @@ static void describe(trace *t, long i, long *used) {
     x->layer = n->layer ? n->layer->path : "";
     x->layer_file = n->layer ? n->layer->src.file : "";
     x->layer_line = n->layer ? n->layer->src.line : 0;
+    x->composite = n->composite.name;
+    x->call = (unsigned long)n->composite.call;
     x->freed = n->freed;
     dl_attrs_text(x->attrs, sizeof x->attrs, n->op, n->attr);
     const dl_meta *result = &n->meta[n->nin];

@@ -17,6 +17,7 @@ typedef struct history {
     const dl_tape *tape;
     int *index; /* of each row of the tape in the graph; -1: left out */
     long left_out;
+    int open; /* ops that are made of others are shown as these */
 } history;
 
 /* ---------------------------------------------------------------- names */
@@ -55,19 +56,20 @@ static void add_value(char *out, size_t size, dl_tensor *t) {
         snprintf(out + n, size - n, ", grad %.4g", dlsh_plain_nan(v));
 }
 
-static void name_op(const history *h, const dl_tape_node *x, dlsh_graph_node *to, dl_tensor *result) {
+static void name_op(const history *h, const dl_tape_node *x, const char *op, dlsh_graph_node *to, dl_tensor *result) {
     dl_tensor *value = result;
     const char *variable = variable_of(h, x, &value);
     if (variable)
-        snprintf(to->label, sizeof to->label, "%.30s = %.30s", variable, x->op);
+        snprintf(to->label, sizeof to->label, "%.30s = %.30s", variable, op);
     else
-        snprintf(to->label, sizeof to->label, "%s", x->op);
+        snprintf(to->label, sizeof to->label, "%s", op);
     set_kind_text(to->note, sizeof to->note, x);
     add_value(to->note, sizeof to->note, value);
+    const char *attrs = op == x->op ? x->attrs : ""; /* those of a part are not those of the whole */
     if (x->file && *x->file)
-        snprintf(to->where, sizeof to->where, "%.40s:%d%s%.40s", x->file, x->line, *x->attrs ? "  " : "", x->attrs);
+        snprintf(to->where, sizeof to->where, "%.40s:%d%s%.40s", x->file, x->line, *attrs ? "  " : "", attrs);
     else
-        snprintf(to->where, sizeof to->where, "%s", x->attrs);
+        snprintf(to->where, sizeof to->where, "%s", attrs);
 }
 
 static void name_leaf(const history *h, const dl_tape_node *x, dlsh_graph_node *to) {
@@ -83,13 +85,31 @@ static void name_leaf(const history *h, const dl_tape_node *x, dlsh_graph_node *
 
 /* ---------------------------------------------------------------- from the tape to a graph */
 
+/* The row that stands for a row: of an op made of others the one that gave its result, the first of the call. */
+static long stands_for(const history *h, long i) {
+    const dl_tape_node *x = &h->tape->nodes[i];
+    for (long k = 0; !h->open && x->call && k < i; k++)
+        if (h->tape->nodes[k].call == x->call) return k;
+    return i;
+}
+
+static int is_closed(const history *h, long i) {
+    const dl_tape_node *x = &h->tape->nodes[i];
+    for (long k = i + 1; !h->open && x->call && k < h->tape->n; k++)
+        if (h->tape->nodes[k].call == x->call) return 1;
+    return 0;
+}
+
 /* Which rows are shown: the newest ops, and the leaves that these use. */
 static int choose(history *h, long most) {
     const dl_tape *t = h->tape;
     int n = 0;
     for (long i = 0; i < t->n; i++) h->index[i] = -1;
     for (long i = 0; i < t->n && (t->nodes[i].op || i == 0); i++) {
-        if (n < most)
+        long by = stands_for(h, i);
+        if (by < i)
+            h->index[i] = h->index[by];
+        else if (n < most)
             h->index[i] = n++;
         else
             h->left_out++;
@@ -102,12 +122,15 @@ static int choose(history *h, long most) {
     return n;
 }
 
-/* Operands that need gradients, each once; what is left out stands as one node, the last. */
+/* Operands that need gradients, each once; what is left out stands as one node, the last. Those of the parts of a
+ * composite op are its own. */
 static dl_status set_operands(const history *h, const dl_tape_node *x, dlsh_graph_node *to, int last) {
-    to->in = malloc(sizeof *to->in * (size_t)(x->nin + 1));
-    if (!to->in) return dlsh_no_memory("the graph");
+    int *more = realloc(to->in, sizeof *to->in * (size_t)(to->nin + x->nin + 1));
+    if (!more) return dlsh_no_memory("the graph");
+    to->in = more;
+    int self = h->index[x - h->tape->nodes];
     for (int k = 0; k < x->nin; k++) {
-        int in = x->in[k] < 0 ? -1 : h->index[x->in[k]] < 0 ? last : h->index[x->in[k]], known = in < 0;
+        int in = x->in[k] < 0 ? -1 : h->index[x->in[k]] < 0 ? last : h->index[x->in[k]], known = in < 0 || in == self;
         for (int j = 0; j < to->nin; j++) known |= to->in[j] == in;
         if (!known) to->in[to->nin++] = in;
     }
@@ -131,9 +154,12 @@ static dl_status build(history *h, dl_tensor *y, long most, dlsh_graph *g) {
     for (long i = 0; !status && i < h->tape->n; i++) {
         if (h->index[i] < 0) continue;
         dlsh_graph_node *to = &g->nodes[h->index[i]];
-        if (h->tape->nodes[i].op)
-            name_op(h, &h->tape->nodes[i], to, i ? NULL : y), to->here = debugger_at(&h->tape->nodes[i]);
-        else
+        int here = h->tape->nodes[i].op ? debugger_at(&h->tape->nodes[i]) : 0;
+        if (here) to->here = here;
+        if (h->tape->nodes[i].op && stands_for(h, i) == i)
+            name_op(h, &h->tape->nodes[i], is_closed(h, i) ? h->tape->nodes[i].composite : h->tape->nodes[i].op, to,
+                    i ? NULL : y);
+        else if (!h->tape->nodes[i].op)
             name_leaf(h, &h->tape->nodes[i], to);
         status = set_operands(h, &h->tape->nodes[i], to, last);
     }
@@ -205,6 +231,7 @@ static dl_status graph_run(const dlsh_args *a) {
     DLSH_ENDED(dl_tape_free) dl_tape *tape = dl_tape_of(y);
     if (!tape) return dl_failed();
     history h = {.session = dlsh_arg_session(a), .tape = tape, .index = malloc(sizeof(int) * (size_t)tape->n)};
+    h.open = dlsh_arg_bool(a, "open");
     dlsh_graph g = {0};
     dl_status status = h.index ? DL_OK : dlsh_fail(DL_ERR_MEMORY, NULL, "no memory for %ld ops", tape->n);
     if (!status && !dlsh_arg_str(a, "out") && dlsh_sink_look(dlsh_arg_sink(a)).mode != DLSH_MODE_TABLE) {
@@ -220,12 +247,15 @@ static dl_status graph_run(const dlsh_args *a) {
 
 const dlsh_command graph_commands[] = {
     DLSH_ROW(
-        "graph", DLSH_REPORT, graph_run, "graph TENSOR [max=100] [out=FILE]",
+        "graph", DLSH_REPORT, graph_run, "graph TENSOR [open] [max=100] [out=FILE]",
         "Draws the tape: the ops that computed a tensor, from the result down to the leaves that require gradients, "
         "with shapes, values of scalars and the lines that ran them. In a notebook, and with out=NAME.svg, a picture; "
-        "out=NAME.dot is for Graphviz. Within dbg the op where the debugger stands is marked.",
+        "out=NAME.dot is for Graphviz. An op that is made of others, such as mse_loss, is one node; open shows its "
+        "parts. "
+        "Within dbg the op where the debugger stands is marked.",
         DLSH_PARAMS({"what", .want = "tensor|trainer", .doc = "a tensor with a history, or a trainer: its last loss"}),
-        DLSH_OPTIONS({"max", DLSH_OPT_INT, "100", .doc = "ops shown, the newest"},
+        DLSH_OPTIONS({"open", DLSH_OPT_BOOL, "false", .doc = "show the parts of ops that are made of others"},
+                     {"max", DLSH_OPT_INT, "100", .doc = "ops shown, the newest"},
                      {"out", DLSH_OPT_WORD, NULL, .doc = "draw into a file, NAME.svg or NAME.dot", .complete = "file"}),
-        .examples = "graph loss\ngraph t\ngraph loss out=tape.svg\ngraph loss out=tape.dot"),
+        .examples = "graph loss\ngraph t open\ngraph loss out=tape.svg\ngraph loss out=tape.dot"),
     {0}};

@@ -69,12 +69,22 @@ static dl_status advance(const dlsh_args *a) {
 
 /* ---------------------------------------------------------------- layers */
 
-/* The path of the layer at a place; "" none. */
+/* The path of the layer at a place, and below it of the composite op whose part the node is; "" none. */
 static const char *layer_at(int place) {
-    static dl_recorded c;
+    static char path[2][DLSH_DBG_PATH];
+    static int turn;
+    dl_recorded c;
     int backward;
-    return dlsh_nodewalk_node(&dlsh_dbg.walk, place, &c, &backward) ? c.layer : "";
+    if (!dlsh_nodewalk_node(&dlsh_dbg.walk, place, &c, &backward)) return "";
+    char *to = path[turn ^= 1];
+    if (dlsh_dbg_parts(place, &(int){0}) > 1)
+        snprintf(to, DLSH_DBG_PATH, "%s%s%s@%lu", c.layer, *c.layer ? "." : "", c.composite, c.call);
+    else
+        snprintf(to, DLSH_DBG_PATH, "%s", c.layer);
+    return to;
 }
+
+int dlsh_dbg_closed(int place) { return dlsh_dbg_begins(place) && strcmp(dlsh_dbg.inside, layer_at(place)) != 0; }
 
 static int is_below(const char *path, const char *outer) {
     size_t n = strlen(outer);
@@ -124,9 +134,14 @@ static dl_status over(const dlsh_args *a) {
     return DL_OK;
 }
 
+/* Into a composite op that is shown as one node without moving: its first part is the same place. */
 static dl_status into(const dlsh_args *a) {
     char from[DLSH_DBG_PATH];
     snprintf(from, sizeof from, "%s", layer_at(dlsh_dbg.walk.at));
+    if (dlsh_dbg_closed(dlsh_dbg.walk.at)) {
+        memcpy(dlsh_dbg.inside, from, sizeof from);
+        return DL_OK;
+    }
     DLSH_TRY(advance(a));
     enter_layer(from, layer_at(dlsh_dbg.walk.at));
     return DL_OK;
@@ -259,10 +274,12 @@ static dl_status quit_run(const dlsh_args *a) {
 
 static const dlsh_command words[] = {
     DLSH_ROW("next", DLSH_REPORT, next_run, "next [N]",
-             "Goes to the next node; of a layer with several nodes to the one behind it.", COUNT("how often (1)")),
+             "Goes to the next node; of a layer or an op made of several nodes to the one behind it.",
+             COUNT("how often (1)"), .examples = "dbg l { next; next 2; where; back; quit }"),
     DLSH_ROW("n", DLSH_REPORT, next_run, "n [N]", "The same as next.", COUNT("how often (1)")),
-    DLSH_ROW("step", DLSH_REPORT, step_run, "step [N]", "Goes to the next node, into layers.",
-             COUNT("how many nodes (1)")),
+    DLSH_ROW("step", DLSH_REPORT, step_run, "step [N]",
+             "Goes to the next node, into layers and into ops that are made of others, such as mse_loss.",
+             COUNT("how many nodes (1)"), .examples = "dbg l { step; step; finish; quit }"),
     DLSH_ROW("s", DLSH_REPORT, step_run, "s [N]", "The same as step.", COUNT("how many nodes (1)")),
     DLSH_ROW("back", DLSH_REPORT, back_run, "back [N]",
              "Undoes next and step; after other commands it goes back by a node. Gradients are undone.",
@@ -275,7 +292,7 @@ static const dlsh_command words[] = {
     DLSH_ROW("finish", DLSH_REPORT, finish_run, "finish",
              "Leaves the layer that step led into; else goes to the end of the pass."),
     DLSH_ROW("until", DLSH_REPORT, until_run, "until CONDITION", "Runs on until the condition holds.",
-             TEXT("condition", "an expression")),
+             TEXT("condition", "an expression"), .examples = "dbg l { until node.backward; where; quit }"),
     DLSH_ROW("where", DLSH_REPORT, where_run, "where", "Shows the node again."),
     DLSH_ROW("list", DLSH_REPORT, list_run, "list [N]", "Lists the nodes around this one.",
              COUNT("how many before and behind it (3)")),
@@ -283,10 +300,11 @@ static const dlsh_command words[] = {
         "print", DLSH_REPORT, print_run, "print EXPRESSION",
         "Shows a value; `node` has op, line, layer, backward, inputs, output, grad and grads of the node. The name "
         "of a layer is the layer, or, where it has no weights, its result.",
-        TEXT("expression", "an expression")),
+        TEXT("expression", "an expression"),
+        .examples = "dbg l { next; print node.op; print shape(node.output); quit }"),
     DLSH_ROW("p", DLSH_REPORT, print_run, "p EXPRESSION", "The same as print.", TEXT("expression", "an expression")),
     DLSH_ROW("display", DLSH_REPORT, display_run, "display EXPRESSION", "Shows a value at every stop.",
-             TEXT("expression", "an expression")),
+             TEXT("expression", "an expression"), .examples = "dbg l { display node.op; next; next; quit }"),
     DLSH_ROW(
         "break", DLSH_REPORT, dlsh_dbg_break,
         "break [OP | LAYER | LINE | FILE:LINE | CONDITION | error [all | off]] [ignore=N] [trainer=t]",
@@ -299,7 +317,10 @@ static const dlsh_command words[] = {
         "the variables of its function at the prompt; with all also where a try takes it; off ends that.",
         DLSH_PARAMS({"condition", DLSH_ARG_TEXT, .flags = DLSH_OPTIONAL,
                      .doc = "the name of an op or a layer, a line, an expression, or the word error"}),
-        DLSH_OPTIONS(IGNORE, OF_TRAINER)),
+        DLSH_OPTIONS(IGNORE, OF_TRAINER),
+        .examples =
+            "dbg l { break norm(node.output) > 100; break isnan(node.output) ignore=1; continue; break; quit }\n"
+            "dbg { break error }; dbg { break error off }"),
     DLSH_ROW("watch", DLSH_REPORT, dlsh_dbg_watch,
              "watch EXPRESSION | watch NET.PATTERN.grad [when=nan] [ignore=N] [trainer=t]",
              "Stops where a value changes, or becomes nan, inf or zero, and shows both values. m.*.grad: the gradients "
@@ -308,7 +329,8 @@ static const dlsh_command words[] = {
              TEXT("expression", "an expression, or a pattern of parameters"),
              DLSH_OPTIONS({"when", DLSH_OPT_WORD, .dflt = "change", .doc = "what it stops at",
                            .complete = "change|nan|inf|zero"},
-                          IGNORE, OF_TRAINER)),
+                          IGNORE, OF_TRAINER),
+             .examples = "w = param(ones(3)); l = sum(w * w); dbg l { watch w.grad[1]; continue; delete; quit }"),
     DLSH_ROW("delete", DLSH_REPORT, dlsh_dbg_delete, "delete [N]", "Removes a breakpoint or watch, or all.",
              COUNT("its number")),
     DLSH_ROW("up", DLSH_REPORT, dlsh_at_error_up, "up [N]", "At an error: looks at the function that called this one.",
@@ -436,6 +458,6 @@ const dlsh_command dbg_commands[] = {
         .subs = words,
         .examples = "dbg l\ndbg step t\ndbg { break error }\ndbg { break isnan(loss) }\n"
                     "dbg { watch m.*.grad when=nan trainer=t }\n"
-                    "dbg l { break relu; continue; print norm(node.grad); finish }\n"
+                    "dbg l { break relu; continue; continue; print norm(node.grad); finish }\n"
                     "dbg step t 100 { watch m.*.grad when=nan; break norm(m.conv0.weight.grad) > 10; continue }"),
     {0}};

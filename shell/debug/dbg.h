@@ -3,6 +3,7 @@
 
 #include "debug/walk.h"
 #include "lang/command.h"
+#include "view/table.h"
 
 enum { DLSH_DBG_POINTS = 32, DLSH_DBG_TEXT = 200, DLSH_DBG_PATH = 256 };
 
@@ -45,7 +46,20 @@ extern dlsh_debugger dlsh_dbg;
 /* Walks over the nodes of a loss; commands come from a client or the prompt (dbg.c). */
 dl_status dlsh_dbg_walk(dlsh_session *s, dl_tensor *loss);
 
+/* ---- layers and composite ops (dbg.c, dbg_parts.c) */
+/* How many nodes of the pass the composite op has that a place is a part of, 1: it is of none; *first: its first place.
+ */
+int dlsh_dbg_parts(int place, int *first);
+/* Is the place the first of several of a composite op? */
+int dlsh_dbg_begins(int place);
+/* Is the place the first of a composite op that `step` has not led into? Then the op is shown as one node. */
+int dlsh_dbg_closed(int place);
+/* The composite op that begins at a place, as one node. */
+dl_status dlsh_dbg_show_composite(dlsh_session *s, struct dlsh_sink *sink);
+
 /* ---- showing (dbg_show.c) */
+/* A row of the table of a node: figures of a tensor; NULL: it was not kept. */
+dl_status dlsh_dbg_put_tensor(dlsh_table *t, const char *key, dl_tensor *x);
 dl_status dlsh_dbg_show(dlsh_session *s, struct dlsh_sink *sink);
 dl_status dlsh_dbg_list(struct dlsh_sink *sink, int near);
 /* "FILE:LINE", and the text of the line where the file is a text that runs. */

@@ -286,7 +286,9 @@ static int condition_hits(dlsh_session *s, const dlsh_point *p) {
 static int hits(dlsh_session *s, dlsh_sink *sink, const dlsh_point *p, const dl_recorded *c, int more) {
     int n;
     switch (p->kind) {
-    case DLSH_AT_OP: return more && !strcmp(p->text, c->op);
+    case DLSH_AT_OP:
+        return more && (!strcmp(p->text, c->op) ||
+                        (c->composite && !strcmp(p->text, c->composite) && dlsh_dbg_begins(dlsh_dbg.walk.at)));
     case DLSH_AT_LINE:
         return more && ((p->line == c->line && ends_in(c->file, p->file)) ||
                         (p->line == c->layer_line && ends_in(c->layer_file, p->file)));
@@ -370,7 +372,7 @@ static int find_name(dlsh_session *s, dlsh_point *p) {
     result_of_layer(p->text, strlen(p->text), &layer);
     if (layer) return p->kind = DLSH_AT_LAYER, 1;
     for (int i = 0; dlsh_nodewalk_node(&dlsh_dbg.walk, i, &c, &backward); i++)
-        if (!strcmp(c.op, p->text)) return p->kind = DLSH_AT_OP, 1;
+        if (!strcmp(c.op, p->text) || (c.composite && !strcmp(c.composite, p->text))) return p->kind = DLSH_AT_OP, 1;
     return 0;
 }
 

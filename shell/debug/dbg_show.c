@@ -31,6 +31,8 @@ static dlsh_value line_of(dl_tensor *t) {
 
 static dl_status put(dlsh_table *t, const char *key, dlsh_value v) { return DLSH_TABLE_ROW(t, dlsh_string(key), v); }
 
+dl_status dlsh_dbg_put_tensor(dlsh_table *t, const char *key, dl_tensor *x) { return put(t, key, line_of(x)); }
+
 static dl_status put_operands(dlsh_session *s, dlsh_table *t, const dl_recorded *c, int backward) {
     const dlsh_nodewalk *w = &dlsh_dbg.walk;
     for (int k = 0; k < c->nin; k++) {
@@ -69,6 +71,7 @@ dl_status dlsh_dbg_show(dlsh_session *s, dlsh_sink *sink) {
         dlsh_put(sink, "end: all %d nodes are done, gradients are complete\n", w->n);
         return DL_OK;
     }
+    if (dlsh_dbg_closed(w->at)) return dlsh_dbg_show_composite(s, sink);
     char head[80];
     snprintf(head, sizeof head, "%s %d of %d", backward ? "backward" : "forward", w->at - (backward ? w->n : 0) + 1,
              w->n);
@@ -79,6 +82,8 @@ dl_status dlsh_dbg_show(dlsh_session *s, dlsh_sink *sink) {
         snprintf(layer, sizeof layer, "layer %s", c.layer);
         DLSH_TRY(put(&t, layer, dlsh_dbg_line(s, c.layer_file, c.layer_line)));
     }
+    int first = 0, parts = dlsh_dbg_parts(w->at, &first);
+    if (parts > 1) DLSH_TRY(put(&t, "part", dlsh_stringf("%d of %d of %s", w->at - first + 1, parts, c.composite)));
     if (backward) DLSH_TRY(put(&t, "gradient in", c.grad ? line_of(c.grad) : dlsh_string("0")));
     DLSH_TRY(put_operands(s, &t, &c, backward));
     if (!backward) DLSH_TRY(put(&t, "result", line_of(dlsh_nodewalk_result(w, &c))));
@@ -93,8 +98,10 @@ dl_status dlsh_dbg_list(dlsh_sink *sink, int near) {
         dl_recorded c;
         int backward;
         if (!dlsh_nodewalk_node(w, i, &c, &backward)) continue;
+        int part = dlsh_dbg_parts(i, &(int){0}) > 1;
         DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_string(i == w->at ? "->" : ""), dlsh_string(backward ? "backward" : "forward"),
-                                dlsh_string(c.op), *c.layer ? dlsh_string(c.layer) : dlsh_none(),
+                                part ? dlsh_stringf("%s, of %s", c.op, c.composite) : dlsh_string(c.op),
+                                *c.layer ? dlsh_string(c.layer) : dlsh_none(),
                                 *c.layer ? dlsh_stringf("%s:%d", c.layer_file, c.layer_line)
                                          : dlsh_stringf("%s:%d", c.file, c.line)));
     }

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "debug/debug.h"
+#include "commands/context.h"
+#include "debug/again.h"
 #include "debug/finding.h"
 #include "debug/walk.h"
 #include "dlcore/copy.h"
@@ -97,8 +99,8 @@ static dl_status check_pass(const whatif *w) {
         if (!f->op)
             return dlsh_arg_fail(w->a, NULL, DL_ERR_STATE, "set record full before the forward pass, too",
                                  "%s was not recorded, only its gradient", where);
-        if (!f->redo || f->nin > MOST)
-            return dlsh_arg_fail(w->a, NULL, DL_ERR_STATE, "switch dropout and batch norm off: m.eval()",
+        if ((!f->redo && !dlsh_again_is_known(f)) || f->nin > MOST)
+            return dlsh_arg_fail(w->a, NULL, DL_ERR_STATE, "compute the graph without it",
                                  "%s cannot be run again: it is random or writes to its operands", where);
         if (f->changed)
             return dlsh_arg_fail(w->a, NULL, DL_ERR_STATE, "run whatif after backward and before the optimizer's step",
@@ -111,7 +113,8 @@ static dl_status check_pass(const whatif *w) {
 
 /* Variables that hold results or leaves of the graph, set to those of a run while an expression is evaluated. */
 typedef struct bound {
-    char *name;
+    char *name;     /* of a global */
+    dlsh_value *at; /* of a variable of the function that runs */
     dlsh_value old;
 } bound;
 
@@ -123,15 +126,34 @@ static dl_tensor *stand_in(const whatif *w, const rerun *r, dl_tensor *t) {
     return NULL;
 }
 
+static int locals_of(const whatif *w) {
+    int n = 0;
+    for (const char *name; dlsh_running_slot(w->s, 0, n, &name); n++) {}
+    return n;
+}
+
+static int bind_locals(const whatif *w, const rerun *r, bound *b) {
+    int n = 0;
+    const char *name;
+    dlsh_value *at;
+    for (int k = 0; (at = dlsh_running_slot(w->s, 0, k, &name)); k++) {
+        dl_tensor *t = at->type == DLSH_TENSOR ? stand_in(w, r, at->as.tensor) : NULL;
+        if (!t) continue;
+        b[n++] = (bound){.at = at, .old = *at};
+        *at = dlsh_tensor(dl_ref(t));
+    }
+    return n;
+}
+
 static int bind(const whatif *w, const rerun *r, bound *b, int most) {
-    int n = 0, count = dlsh_global_count(w->s);
+    int n = bind_locals(w, r, b), count = dlsh_global_count(w->s);
     for (int i = 0; i < count && n < most; i++) {
         const dlsh_value *v;
         const char *name = dlsh_global_at(w->s, i, &v);
         dl_tensor *t = v && v->type == DLSH_TENSOR ? stand_in(w, r, v->as.tensor) : NULL;
         char *own = t ? strdup(name) : NULL;
         if (!own) continue;
-        b[n++] = (bound){own, dlsh_ref(*v)};
+        b[n++] = (bound){.name = own, .old = dlsh_ref(*v)};
         if (dlsh_set(w->s, own, dlsh_tensor(dl_ref(t)))) dl_error_clear();
     }
     return n;
@@ -139,6 +161,11 @@ static int bind(const whatif *w, const rerun *r, bound *b, int most) {
 
 static dl_status unbind(const whatif *w, bound *b, int n, dl_status st) {
     for (int i = 0; i < n; i++) {
+        if (b[i].at) {
+            dlsh_drop(*b[i].at);
+            *b[i].at = b[i].old;
+            continue;
+        }
         dl_error before;
         dl_status had = st ? dl_error_take(&before) : DL_OK;
         if (dlsh_set(w->s, b[i].name, b[i].old)) dl_error_clear();
@@ -149,7 +176,7 @@ static dl_status unbind(const whatif *w, bound *b, int n, dl_status st) {
 }
 
 static dl_status value_of(const whatif *w, const rerun *r, dlsh_value *v) {
-    int count = dlsh_global_count(w->s);
+    int count = dlsh_global_count(w->s) + locals_of(w);
     DLSH_FREED bound *b = calloc((size_t)count + 1, sizeof *b);
     if (!b) return dlsh_no_memory("variables");
     int n = bind(w, r, b, count);
@@ -230,7 +257,10 @@ static dl_status run_node(whatif *w, rerun *r, int at, int change) {
     for (int k = 0; k < f->nin; k++)
         if (f->in[k] && !(in[k] = operand_of(w, r, at, k, change))) return dl_failed();
     w->used += other;
-    DLSH_TRY(dl_op_call(other ? w->with : f->op, in, f->nin, other ? w->attrs : f->attrs, r->out[at], &n));
+    if (!other && !f->redo)
+        DLSH_TRY(dlsh_again(f, in, r->out[at]));
+    else
+        DLSH_TRY(dl_op_call(other ? w->with : f->op, in, f->nin, other ? w->attrs : f->attrs, r->out[at], &n));
     if (!change || at != w->node) return DL_OK;
     w->used++;
     r->out[at][0] = apply(w, r, r->out[at][0]);
@@ -330,6 +360,15 @@ static dl_status find_op(whatif *w, const dlsh_node *name) {
     return DL_OK;
 }
 
+/* Is it a variable of the function that runs, which is set? */
+static int is_local(const whatif *w, const char *name) {
+    const char *own;
+    const dlsh_value *at;
+    for (int k = 0; (at = dlsh_running_slot(w->s, 0, k, &own)); k++)
+        if (at->type != DLSH_VOID && !strcmp(own, name)) return 1;
+    return 0;
+}
+
 /* Whose value: of a node of the graph, or of a leaf. */
 static dl_status find_value(whatif *w) {
     const dlsh_node *of = w->target->kind == DLSH_N_INDEX ? w->target->kids[0] : w->target;
@@ -350,7 +389,8 @@ static dl_status find_change(whatif *w) {
     w->value = n->kids[1];
     w->op = (dlsh_op)n->op;
     const dlsh_node *of = w->target->kind == DLSH_N_INDEX && w->target->nkids == 2 ? w->target->kids[0] : w->target;
-    return of->kind == DLSH_N_NAME && !dlsh_get(w->s, of->text) ? find_op(w, of) : find_value(w);
+    int variable = of->kind != DLSH_N_NAME || dlsh_get(w->s, of->text) || is_local(w, of->text);
+    return variable ? find_value(w) : find_op(w, of);
 }
 
 /* ---------------------------------------------------------------- what is shown */
@@ -383,6 +423,53 @@ static void keep(const whatif *w, const rerun *a, const rerun *b) {
     dlsh_finding_keep(w->s, &f);
 }
 
+static double norm_of(const dl_tensor *t) {
+    double sum = 0, *x = t ? malloc(((size_t)dl_numel(t) + 1) * sizeof *x) : NULL;
+    if (x && !dl_read_f64(t, x))
+        for (long i = 0; i < dl_numel(t); i++) sum += x[i] * x[i];
+    free(x);
+    return sqrt(sum);
+}
+
+static dl_status push(dl_run *run, const char *group, const char *name, double v) {
+    char key[120];
+    snprintf(key, sizeof key, "%s%s", group, name);
+    dl_series *s = dl_series_of(run, key);
+    return s ? dl_series_push(s, 0, v) : dl_failed();
+}
+
+static dl_status fill_run(dl_run *run, const rerun *a, const rerun *b) {
+    DLSH_TRY(push(run, "loss", "", b->loss));
+    DLSH_TRY(push(run, "loss", "/before", a->loss));
+    for (int i = 0; i < a->nleaves && i < b->nleaves; i++) {
+        if (!a->leaves[i].needs) continue;
+        DLSH_TRY(push(run, "grad_norm/", b->leaves[i].name, norm_of(b->leaves[i].grad)));
+        DLSH_TRY(push(run, "grad_norm_before/", a->leaves[i].name, norm_of(a->leaves[i].grad)));
+    }
+    return DL_OK;
+}
+
+/* The run of that name, a child of the active one: the change as a parameter, losses and norms of gradients. */
+static dl_status keep_run(const whatif *w, const rerun *a, const rerun *b) {
+    const char *name = dlsh_arg_str(w->a, "run"), *change[] = {"whatif", dlsh_arg_text(w->a, "change"), NULL};
+    dl_store *store = name ? dlsh_store(w->s) : NULL;
+    if (!name || !store) return name ? dl_failed() : DL_OK;
+    dl_run *active = dl_run_active();
+    dl_run_spec spec = {
+        .name = name, .seed = dl_seed_get(), .params = change, .parent = active ? dl_run_id(active) : 0};
+    spec.device = dl_device_name(dlsh_default_device());
+    dl_run *run = dl_run_begin(store, &spec);
+    if (!run) return dl_failed();
+    dl_status st = fill_run(run, a, b);
+    long id = dl_run_id(run);
+    dl_error before;
+    dl_status had = st ? dl_error_take(&before) : DL_OK;
+    dl_status ended = dl_run_end(run, st ? DL_RUN_FAILED : DL_RUN_FINISHED, NULL);
+    if (had) dl_error_put(&before);
+    if (!st && !ended) dlsh_put(dlsh_arg_sink(w->a), "kept as run %ld, %s\n", id, name);
+    return st ? st : ended;
+}
+
 static dl_status show(const whatif *w, const rerun *a, const rerun *b) {
     dlsh_sink *sink = dlsh_arg_sink(w->a);
     DLSH_SCOPED_TABLE t = DLSH_TABLE({"gradient of", 'l', ""}, {"norm", 'r', "%.5g"}, {"then", 'r', "%.5g"},
@@ -392,7 +479,8 @@ static dl_status show(const whatif *w, const rerun *a, const rerun *b) {
              dlsh_plain_nan(b->loss - a->loss));
     for (int i = 0; i < a->nleaves && i < b->nleaves; i++)
         if (a->leaves[i].needs) DLSH_TRY(add_row(&t, &a->leaves[i], &b->leaves[i]));
-    return dlsh_table_show(sink, &t, DL_OK, "");
+    DLSH_TRY(dlsh_table_show(sink, &t, DL_OK, ""));
+    return keep_run(w, a, b);
 }
 
 /* ---------------------------------------------------------------- the command */
@@ -425,17 +513,21 @@ static dl_status whatif_run(const dlsh_args *a) {
 }
 
 const dlsh_command whatif_commands[] = {
-    DLSH_ROW("whatif", DLSH_REPORT, whatif_run,
-             "whatif TENSOR = VALUE | whatif TENSOR[I, ...] = VALUE | whatif OP = OP | whatif OP[I] = OP",
-             "Changes one value or op of the graph of the last backward pass, runs the graph again and shows how loss "
-             "and gradients differ. It needs `set record full` before the forward pass, and comes before the "
-             "optimizer's step. A result, such as h, or a leaf, such as a parameter, gets the value, or op= as in "
-             "h *= 2; in the value, variables stand for the results of the new run, so that h = gelu(z) has its "
-             "gradients, too. whatif relu = gelu replaces an op wherever the graph has it, relu[1] the second of them, "
-             "softmax = softmax(dim=0) its options. An active run keeps both losses as an event. Nothing else changes: "
-             "no variable, no .grad. What has no gradient, as a mask, stays as it "
-             "was.",
-             DLSH_PARAMS({"change", DLSH_ARG_STATEMENT, .doc = "an assignment"}),
-             .examples = "set record full; w = param(ones(3)); h = w * 2; backward sum(h ** 2); whatif h[0] = 0\n"
-                         "whatif w *= 0.5\nwhatif mul = sub"),
+    DLSH_ROW(
+        "whatif", DLSH_REPORT, whatif_run,
+        "whatif [run=NAME] TENSOR = VALUE | whatif TENSOR[I, ...] = VALUE | whatif OP = OP | whatif OP[I] = OP",
+        "Changes one value or op of the graph of the last backward pass, runs the graph again and shows how loss "
+        "and gradients differ. It needs `set record full` before the forward pass, and comes before the "
+        "optimizer's step. A result, such as h, or a leaf, such as a parameter, gets the value, or op= as in "
+        "h *= 2; in the value, variables stand for the results of the new run, so that h = gelu(z) has its "
+        "gradients, too. whatif relu = gelu replaces an op wherever the graph has it, relu[1] the second of them, "
+        "softmax = softmax(dim=0) its options. An active run keeps both losses as an event; run=NAME keeps them, with "
+        "the norms of the gradients, as a run, a child of the active one. Nothing else changes: "
+        "no variable, no .grad. What has no gradient, as a mask, stays as it was, also that of dropout; batch norm "
+        "in training takes the figures of the batch anew and leaves its averages alone. Within a function the "
+        "names are those of its variables.",
+        DLSH_PARAMS({"change", DLSH_ARG_STATEMENT, .flags = DLSH_SUPPOSED, .doc = "an assignment"}),
+        DLSH_OPTIONS({"run", DLSH_OPT_WORD, NULL, .doc = "keeps the result as a run of that name"}),
+        .examples = "set record full; w = param(ones(3)); h = w * 2; backward sum(h ** 2); whatif h[0] = 0\n"
+                    "whatif w *= 0.5\nwhatif mul = sub"),
     {0}};

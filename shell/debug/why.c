@@ -49,5 +49,5 @@ const dlsh_command why_commands[] = {
             {"what", DLSH_ARG_SYNTAX, .doc = "nan, zero, none, an element of a gradient, or the number of a term"},
             {"whose", DLSH_ARG_SYNTAX, .flags = DLSH_OPTIONAL, .doc = "the tensor, after zero and none"}),
         .examples = "why nan\nset record full; w = param(ones(2)); backward sum(w * w); why w.grad[1]; why 1\n"
-                    "why none w"),
+                    "l = sum(relu(w - 5)); backward l; why zero w; u = param(ones(2)); why none u"),
     {0}};

@@ -41,10 +41,11 @@ typedef enum dlsh_argkind {
 } dlsh_argkind;
 
 enum dlsh_param_flags {
-    DLSH_OPTIONAL = 1, /* may be missing */
-    DLSH_VARIADIC = 2, /* any number, also none; the last parameter; read with dlsh_arg_count and dlsh_arg_at */
-    DLSH_NUMBERS = 4,  /* WORD: `(expr)` may be a list or tensor too, and stays one */
-    DLSH_BYTES = 8,    /* a string that may hold NUL bytes, at which C's functions would cut a path or name */
+    DLSH_OPTIONAL = 1,  /* may be missing */
+    DLSH_VARIADIC = 2,  /* any number, also none; the last parameter; read with dlsh_arg_count and dlsh_arg_at */
+    DLSH_NUMBERS = 4,   /* WORD: `(expr)` may be a list or tensor too, and stays one */
+    DLSH_BYTES = 8,     /* a string that may hold NUL bytes, at which C's functions would cut a path or name */
+    DLSH_SUPPOSED = 16, /* STATEMENT: supposed, not run: what it assigns is no variable of the function around it */
 };
 
 /* Refuses n bytes that a C function would cut at a NUL: DL_ERR_VALUE, with `what` they are. */

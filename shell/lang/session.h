@@ -124,6 +124,8 @@ typedef struct dlsh_running {
 int dlsh_running_at(const dlsh_session *s, int i, dlsh_running *out);
 /* Number k of the variables of its own; the value is borrowed, VOID while it is not set. NULL: there are fewer. */
 const char *dlsh_running_variable(const dlsh_session *s, int i, int k, dlsh_value *v);
+/* The place of such a value, for the moment; the caller puts back what it takes. NULL: there are fewer. */
+dlsh_value *dlsh_running_slot(dlsh_session *s, int i, int k, const char **name);
 /* Runs text as one of the session's that sees these variables, too, and may assign to them. */
 dl_status dlsh_running_run(dlsh_session *s, int i, const char *text, size_t len, dlsh_value *out);
 

@@ -114,7 +114,8 @@ SIDE = "return document.querySelector('.jp-DebuggerSidebar').innerText"
 
 
 def debug(driver, url):
-    """JupyterLab's debugger: a breakpoint set with the mouse, a step into backward, over nodes, the node's values, the end."""
+    """JupyterLab's debugger: a breakpoint set with the mouse, a step to the next statement, a variable opened in the panel, a step into backward,
+    over nodes, the node's values, the end."""
     driver.get(url)
     wait(lambda: driver.execute_script("return !!document.querySelector('[data-status=idle]')"), "a kernel")
     shown = "return Array.from(document.querySelectorAll('.jp-CodeCell .cm-content')).some(c => c.innerText.includes('backward l'))"
@@ -128,10 +129,10 @@ def debug(driver, url):
     wait(attached, "the debugger")
 
     def marked():
-        """Clicks beside line 4 until the breakpoint is there: lines are drawn anew while the debugger starts."""
-        if "4" in driver.execute_script(SIDE + ".split('BREAKPOINTS')[1].split('KERNEL')[0]"):
+        """Clicks beside line 3 until the breakpoint is there: lines are drawn anew while the debugger starts."""
+        if "3" in driver.execute_script(SIDE + ".split('BREAKPOINTS')[1].split('KERNEL')[0]"):
             return True
-        gutter = driver.execute_script("return document.querySelectorAll('.cm-breakpoint-gutter .cm-gutterElement')[4]")
+        gutter = driver.execute_script("return document.querySelectorAll('.cm-breakpoint-gutter .cm-gutterElement')[3]")
         try:
             ActionChains(driver).move_to_element(gutter).click().perform() if gutter else None
         except WebDriverException:  # it was drawn anew at this moment
@@ -144,7 +145,22 @@ def debug(driver, url):
     ActionChains(driver).key_down(Keys.SHIFT).send_keys(Keys.ENTER).key_up(Keys.SHIFT).perform()
     stack = lambda: driver.execute_script(SIDE + ".split('CALLSTACK')[1].split('BREAKPOINTS')[0]")
     press = lambda command: driver.execute_script(f"document.querySelector('.jp-DebuggerSidebar [data-command=\"debugger:{command}\"]').click()")
-    wait(lambda: ":4" in stack(), "the stop at the breakpoint")
+    wait(lambda: ":3" in stack(), "the stop at the breakpoint")
+    press("next")
+    wait(lambda: ":4" in stack(), "the next statement")
+
+    def opened():
+        """Clicks the triangle of h until what it holds is shown: the panel is drawn anew at each stop."""
+        if "shape" in driver.execute_script(SIDE):
+            return True
+        driver.execute_script("""var of = Array.from(document.querySelectorAll('.jp-DebuggerVariables [role=treeitem], .jp-DebuggerVariables-branch li'));
+            var h = of.find(x => x.innerText.startsWith('h')); h && h.click()""")
+        time.sleep(0.5)
+        return False
+
+    wait(opened, "the parts of a variable")
+    if PICTURES:
+        driver.save_screenshot(str(PICTURES / "variable.png"))
     for command, place in (("stepIn", "forward mul"), ("next", "forward relu"), ("next", "forward sum"), ("next", "backward sum"), ("next", "backward relu")):
         press(command)
         wait(lambda: place in stack(), place)

@@ -316,8 +316,8 @@ static int meets_data(const dl_journal_node *n) {
         const dl_journal_value *v = &n->in[k];
         if (!v->there) continue;
         leaf |= v->leaf && v->ndim > 0;
-        if (!v->constant || v->ndim < 2 || v->shape[0] < 2) continue;
-        data = v->n > 1 && v->low == v->high && !v->nans && data != 1 ? 2 : 1;
+        if (!v->constant || !v->ndim || (v->ndim == 1 && v->shape[0] < 2)) continue;
+        data = v->ndim > 1 && v->n > 1 && v->low == v->high && !v->nans && data != 1 ? 2 : 1;
     }
     return leaf ? data : 0;
 }

@@ -335,7 +335,7 @@ dl_status dlsh_check_trend(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         int n = r->ncurve, part = n / 4;
-        if (r->count < 20 || part < 2) continue;
+        if (r->count < 20 || part < 2 || dlsh_has_rivals(e)) continue;
         double before = mean_of(r->curve, part), after = mean_of(r->curve + n - part, part);
         if (isnan(after) || after > before + 0.2 * fabs(before)) {
             dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "a smaller learning rate, or layers and why nan");

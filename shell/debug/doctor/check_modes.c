@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/trace.h"
 
 /* A layer that works differently in training and in evaluation; NULL: none. */
 static const char *differs(dl_module *m) {
@@ -13,15 +14,18 @@ static const char *differs(dl_module *m) {
     return found;
 }
 
-/* Did a backward pass go through nodes of that line? */
+/* Did a backward pass go through nodes of that line, or begin at it, as in a trainer, or at what was computed there? */
 static int is_trained(const dlsh_examination *e, const dl_journal_row *at) {
     const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        int same = r->line == at->line && !strcmp(r->file, at->file);
+        if (same || (!strcmp(r->file, at->file) && dlsh_comes_from(e, r->file, r->line, at->line))) return 1;
         for (int last = 0; last < 2; last++) {
             dlsh_pass p = dlsh_pass_of(r, last);
             for (long k = 0; k < p.n; k++)
                 if (p.at[k].line == at->line && !strcmp(p.at[k].file, at->file)) return 1;
         }
+    }
     return 0;
 }
 

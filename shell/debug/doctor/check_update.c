@@ -145,7 +145,8 @@ static int decayed(dlsh_examination *e, const steps *s) {
 static int too_large(dlsh_examination *e, const steps *s) {
     double ratio = s->row->ratio[3];
     if (dlsh_was_found(e, "the data", "scale") || dlsh_was_found(e, "sign and floor of the loss", "")) return 0;
-    int grows = s->pass && s->pass->count > 4 && (isnan(s->pass->last) || s->pass->last > 1.5 * fabs(s->pass->first));
+    int grows = s->pass && s->pass->count > 4 && !dlsh_has_rivals(e) &&
+                (isnan(s->pass->last) || s->pass->last > 1.5 * fabs(s->pass->first));
     int restless = ratio > 0.5 && s->row->ratio[1] > 0.05 && !settled_lower(s->pass, 0.3);
     if (!(ratio > 3) && !restless && !(grows && ratio > 0.02)) return 0;
     dlsh_finding *f = dlsh_find_at(e, s->file, s->line,

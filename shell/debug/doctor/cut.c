@@ -13,6 +13,7 @@ typedef struct walk {
     const dlsh_unit *unit;
     const dlsh_node *net; /* in whose forward it is; NULL: in none */
     int before;           /* where the statement begins whose names are looked up */
+    int maker, *met;      /* a line, and whether something there was come by; NULL: it does not matter */
 } walk;
 
 /* Functions and methods whose results have no history. */
@@ -98,7 +99,8 @@ static const dlsh_node *follow_call(walk w, const dlsh_node *n, const dlsh_node 
     const dlsh_node *result = net || fn ? last_return(net ? net : fn) : NULL;
     if (name && has_part(w.net, name)) return cut ? cut : follow_kids(w, n, cut, depth);
     if (result) {
-        walk inner = {w.e, w.unit, net ? net : w.net, result->span.start};
+        walk inner = w;
+        inner.net = net ? net : w.net, inner.before = result->span.start;
         found = follow_kids(inner, result, cut, depth);
     }
     return found ? found : follow_kids(w, n, cut, depth);
@@ -106,6 +108,7 @@ static const dlsh_node *follow_call(walk w, const dlsh_node *n, const dlsh_node 
 
 static const dlsh_node *follow(walk w, const dlsh_node *n, const dlsh_node *cut, int depth) {
     if (depth > DEEPEST || n->kind == DLSH_N_FN) return NULL;
+    if (w.met && n->span.line == w.maker) *w.met = 1;
     if (!cut && is_cut(n)) cut = n;
     if (n->kind == DLSH_N_NAME) return follow_name(w, n, cut, depth);
     return n->kind == DLSH_N_CALL ? follow_call(w, n, cut, depth) : follow_kids(w, n, cut, depth);
@@ -114,7 +117,16 @@ static const dlsh_node *follow(walk w, const dlsh_node *n, const dlsh_node *cut,
 int dlsh_cut_line(const dlsh_examination *e, const char *file, int line) {
     const dlsh_unit *u = dlsh_text_of(file);
     const dlsh_node *n = dlsh_statement_at(file, line);
-    walk w = {e, u, NULL, n ? n->span.start : 0};
+    walk w = {e, u, NULL, n ? n->span.start : 0, 0, NULL};
     const dlsh_node *cut = u && n ? follow_kids(w, n, NULL, 0) : NULL;
     return cut ? cut->span.line : 0;
+}
+
+int dlsh_comes_from(const dlsh_examination *e, const char *file, int line, int maker) {
+    const dlsh_unit *u = dlsh_text_of(file);
+    const dlsh_node *n = dlsh_statement_at(file, line);
+    int met = 0;
+    walk w = {e, u, NULL, n ? n->span.start : 0, maker, &met};
+    if (u && n) follow_kids(w, n, NULL, 0);
+    return met;
 }

@@ -71,6 +71,9 @@ dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name,
 /* Finds ops for training alone that run in evaluation mode, too. */
 dl_status dlsh_look_at_evaluation(dlsh_examination *e);
 
+/* Do several optimizers take steps? Then one's loss may well rise, as in a game of two nets. */
+int dlsh_has_rivals(const dlsh_examination *e);
+
 /* ---- the script (script.c) */
 /* The tree of a text; NULL: not known. */
 const dlsh_node *dlsh_text_root(const char *file);

@@ -32,6 +32,16 @@ dl_optimizer *dlsh_optimizer_at(const dlsh_examination *e, int i, dl_trainer **o
     return NULL;
 }
 
+int dlsh_has_rivals(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    const void *first = NULL;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+        if (first && r->what != first) return 1;
+        first = r->what;
+    }
+    return 0;
+}
+
 dl_optimizer *dlsh_live_optimizer(const dlsh_examination *e, const void *at, const char **name) {
     dl_optimizer *o;
     if (name) *name = "";

@@ -36,6 +36,8 @@ const dlsh_node *dlsh_argument_of(const dlsh_node *call, int place, const char *
 
 /* The line that cuts the history of what is computed at a line off from nets and parameters; 0: none does (cut.c). */
 int dlsh_cut_line(const dlsh_examination *e, const char *file, int line);
+/* Is what is computed at a line made of what is computed at another one? */
+int dlsh_comes_from(const dlsh_examination *e, const char *file, int line, int maker);
 
 /* ---- data sets in the text (data_places.c) */
 /* What made an argument of the call that made the trainer, by place or by name; NULL: it is not known. */

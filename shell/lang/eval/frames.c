@@ -52,6 +52,8 @@ const char *dlsh_running_variable(const dlsh_session *s, int i, int k, dlsh_valu
     return name;
 }
 
+dlsh_value *dlsh_running_slot(dlsh_session *s, int i, int k, const char **name) { return variable(s, i, k, name); }
+
 /* The variable that is set becomes the value of the global of its name, whose own value waits in `hidden`. */
 static void lend(dlsh_session *s, dlsh_value *at, const char *name, dlsh_value *hidden) {
     int slot = at->type == DLSH_VOID ? -1 : dlsh_global_slot(s, name);

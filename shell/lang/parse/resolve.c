@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lang/command.h"
 #include "lang/eval/interp.h"
 
 typedef struct scope {
@@ -73,6 +74,10 @@ static void declare_target(resolver *r, scope *c, const dlsh_node *n, int compou
     for (int i = 0; dlsh_holds_targets(n) && i < n->nkids; i++) declare_target(r, c, n->kids[i], compound);
 }
 
+static int is_supposed(const dlsh_node *command, const dlsh_node *arg) {
+    return arg && arg->kind == DLSH_N_ARG && command->num.cmd->params[arg->num.i].flags & DLSH_SUPPOSED;
+}
+
 /* Declares what the statements of a function assign, without looking into inner functions. */
 static void declare_all(resolver *r, scope *c, const dlsh_node *n) {
     if (!n) return;
@@ -84,6 +89,10 @@ static void declare_all(resolver *r, scope *c, const dlsh_node *n) {
         if (n->text) declare(r, c, n->text);
         return;
     case DLSH_N_LAYERS: return; /* its forward is a scope of its own */
+    case DLSH_N_COMMAND:
+        for (int i = 0; i < n->nkids; i++)
+            if (!is_supposed(n, n->kids[i])) declare_all(r, c, n->kids[i]);
+        return;
     case DLSH_N_ASSIGN:
     case DLSH_N_FOR: {
         int targets = n->nkids - (n->kind == DLSH_N_FOR ? 2 : 1);
