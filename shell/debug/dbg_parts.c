@@ -66,7 +66,7 @@ dl_status dlsh_dbg_show_composite(dlsh_session *s, dlsh_sink *sink) {
     snprintf(head, sizeof head, "%s %d to %d of %d", backward ? "backward" : "forward", first % n + 1,
              first % n + parts, n);
     DLSH_SCOPED_TABLE t = DLSH_TABLE({head, 'l', ""}, {c.composite, 'l', ""});
-    DLSH_TRY(dlsh_table_row(&t, (dlsh_value[]){dlsh_string("line"), dlsh_dbg_line(s, c.file, c.line)}));
+    DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_string("line"), dlsh_dbg_line(s, c.file, c.line)));
     DLSH_TRY(dlsh_table_row(
         &t, (dlsh_value[]){dlsh_string("made of"), dlsh_stringf("%s; step leads into it", dlsh_buf_text(&names))}));
     if (backward) DLSH_TRY(dlsh_dbg_put_tensor(&t, "gradient in", c.grad));

@@ -215,10 +215,20 @@ static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_
                   *y->picks ? y->picks : "as they are");
 }
 
+/* Is there a target whose rows were picked as those of the input? */
+static int has_partner(const dlsh_traced *x, const dlsh_traced *all, int n) {
+    for (int k = 0; k < n; k++)
+        if (all[k].role == DLSH_ROLE_TARGET && !strcmp(x->picks, all[k].picks) && same_rows(x->whole, all[k].whole))
+            return 1;
+    return 0;
+}
+
 void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n) {
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        if (has_partner(&all[i], all, n)) continue;
         for (int k = 0; k < n; k++)
             if (all[i].role == DLSH_ROLE_INPUT && all[k].role == DLSH_ROLE_TARGET) compare_picks(e, &all[i], &all[k]);
+    }
 }
 
 void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s) {

@@ -166,7 +166,7 @@ static int too_small(dlsh_examination *e, const steps *s) {
     static const char *const other[] = {"dead and saturated units", "gradients by depth", "the net uses its input",
                                         "what the loss is given"};
     double ratio = s->row->ratio[3];
-    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+    for (size_t i = 0; i < DLSH_COUNT(other); i++)
         if (dlsh_was_found(e, other[i], "")) return 0;
     if (s->row->high > 0 && (!(ratio < 2e-4) || fell(s->pass, 0.05))) return 0;
     dlsh_finding *f = dlsh_find_at(e, s->file, s->line, "a larger rate: updates of about a thousandth of the weights");
