@@ -118,7 +118,7 @@ static dl_status lay_out(dl_gpu *g, dl_call *c, lists *l) {
     for (int i = 0; i < l->n; i++) {
         dl_tensor *p = c->in[HEAD + i], *like;
         if (p->dtype != DL_F32 && p->dtype != DL_F64)
-            return dl_fail(DL_ERR_DTYPE, "parameters are f32 or f64, not %s", dl_type_of(p));
+            return dl_fail(DL_ERR_DTYPE, "parameters are f32 or f64, not %s", dl_dtype_name((dl_dtype)p->dtype));
         like = dl_is_dense(p) ? dl_ref(p) : dl_tensor_empty(p->ndim, p->shape, (dl_dtype)p->dtype, p->st->device);
         for (int k = 0; like && k < l->lists; k++) {
             dl_tensor *t = dl_cuda_strided_like(g, c->in[HEAD + k * l->n + i], like);

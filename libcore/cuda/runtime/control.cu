@@ -271,7 +271,8 @@ dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *q)
     dl_table all;
     for (int i = 0; i < q->n; i++)
         if (q->grad[i]->dtype != DL_F32 && q->grad[i]->dtype != DL_F64)
-            return dl_fail(DL_ERR_DTYPE, "gradients are f32 or f64, not %s", dl_type_of(q->grad[i]));
+            return dl_fail(DL_ERR_DTYPE, "gradients are f32 or f64, not %s",
+                           dl_dtype_name((dl_dtype)q->grad[i]->dtype));
     DL_TRY(table_of(g, q->grad, NULL, q->n, &all));
     unsigned blocks = all.count ? (unsigned)all.count : 1;
     finish_args f = {};
