@@ -419,5 +419,6 @@ const dlsh_command profile_commands[] = {
         DLSH_OPTIONS({"steps", DLSH_OPT_INT, NULL, .doc = "how many steps to measure (20; statements run once)"},
                      {"by", DLSH_OPT_WORD, "all", .doc = "which tables: of layers, ops, calls of an op in a layer",
                       .complete = "all|layer|op|call"}),
-        .examples = "profile t steps=20\nprofile t by=call\nprofile(t)[0].op\nprofile { l = sum(relu(x @ w)); backward l }"),
+        .examples =
+            "profile t steps=20\nprofile t by=call\nprofile(t)[0].op\nprofile { l = sum(relu(x @ w)); backward l }"),
     {0}};
