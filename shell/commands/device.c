@@ -65,8 +65,7 @@ static dl_status values_table(dlsh_sink *sink) {
     return dlsh_table_show(sink, &t, DL_OK, NULL);
 }
 
-dl_status dlsh_show_memory(dlsh_session *s, dlsh_sink *sink) {
-    (void)s;
+dl_status dlsh_show_memory(DLSH_UNUSED dlsh_session *s, dlsh_sink *sink) {
     dlsh_mode mode = dlsh_sink_look(sink).mode;
     DLSH_TRY(memory_table(sink, mode));
     DLSH_TRY(values_table(sink));
@@ -105,8 +104,7 @@ static dl_status precision_run(const dlsh_args *a) {
                          "precision is one of f32, tf32, bf16, f16, got \"%s\"", name);
 }
 
-static dl_status empty_cache_run(const dlsh_args *a) {
-    (void)a;
+static dl_status empty_cache_run(DLSH_UNUSED const dlsh_args *a) {
     dlsh_collect_all();
     for (int i = 0; i < dl_device_count(); i++) DLSH_TRY(dl_device_empty_cache(i));
     return DL_OK;

@@ -32,9 +32,8 @@ static dl_status subject_begin(const dlsh_args *a, subject *s) {
     return dlsh_failed(s->args) ? dl_failed() : DL_OK;
 }
 
-static int call_subject(dl_tensor **in, int n, dl_tensor **out, int max_out, void *arg) {
+static int call_subject(dl_tensor **in, DLSH_UNUSED int n, dl_tensor **out, int max_out, void *arg) {
     subject *s = arg;
-    (void)n;
     DLSH_DROPPED dlsh_value args = dlsh_tree_of(s->args, in);
     if (dlsh_failed(args)) return -1;
     dlsh_drop(s->result);
@@ -98,9 +97,8 @@ typedef struct rows {
     int n;
 } rows;
 
-static dlsh_value row_at(dlsh_value leaf, int i, void *ctx) {
+static dlsh_value row_at(DLSH_UNUSED dlsh_value leaf, int i, void *ctx) {
     rows *r = ctx;
-    (void)leaf;
     return dlsh_tree_of(r->inputs, r->t + (long)i * r->n);
 }
 
@@ -187,17 +185,15 @@ typedef struct filling {
     int next;
 } filling;
 
-static dlsh_value fill_leaf(dlsh_value leaf, int i, void *ctx) {
+static dlsh_value fill_leaf(dlsh_value leaf, DLSH_UNUSED int i, void *ctx) {
     filling *f = ctx;
-    (void)i;
     return leaf.type == DLSH_TENSOR ? dlsh_tensor(dl_ref(f->t[f->next++])) : dlsh_ref(leaf);
 }
 
-static int call_sample(dl_tensor **in, int n, dl_tensor **out, int max_out, void *arg) {
+static int call_sample(dl_tensor **in, DLSH_UNUSED int n, dl_tensor **out, int max_out, void *arg) {
     batch *b = arg;
     filling f = {in, 0};
     int next = 0;
-    (void)n;
     if (dlsh_check_interrupt()) return -1;
     DLSH_DROPPED dlsh_value args = dlsh_tree_map(b->args, fill_leaf, &f, &next);
     if (dlsh_failed(args)) return -1;
@@ -214,8 +210,7 @@ static int call_sample(dl_tensor **in, int n, dl_tensor **out, int max_out, void
 }
 
 /* Samples lie along dimension 0 of a result: moves them to where they are wanted; none: the last one alone. */
-static dl_status place_result(dlsh_value *leaf, const dlsh_value *dim, void *ctx) {
-    (void)ctx;
+static dl_status place_result(dlsh_value *leaf, const dlsh_value *dim, DLSH_UNUSED void *ctx) {
     dl_tensor *t = leaf->as.tensor;
     dl_tensor *placed = dim->type == DLSH_NONE ? dl_select(t, 0, -1) : dl_movedim(t, (long[]){0}, 1, &dim->as.i, 1);
     if (!placed) return dl_failed();

@@ -28,10 +28,7 @@ static dl_status vars_run(const dlsh_args *a) {
 
 /* ---------------------------------------------------------------- show */
 
-static dl_status show_settings(dlsh_session *s, dlsh_sink *sink) {
-    (void)s;
-    return dlsh_settings_list(sink);
-}
+static dl_status show_settings(DLSH_UNUSED dlsh_session *s, dlsh_sink *sink) { return dlsh_settings_list(sink); }
 
 static dl_status show_value(dlsh_sink *sink, dlsh_value v) {
     if (v.type == DLSH_HANDLE && v.as.handle->cls->show) return v.as.handle->cls->show(v.as.handle->self, sink);

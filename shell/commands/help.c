@@ -387,9 +387,8 @@ typedef struct listing {
     int wide, column, found;
 } listing;
 
-static void measure(void *arg, const char *group, const char *name, const char *doc) {
+static void measure(void *arg, const char *group, const char *name, DLSH_UNUSED const char *doc) {
     listing *l = arg;
-    (void)doc;
     const char *what = l->only ? name : group;
     if (l->only && strcmp(group, l->only)) return;
     l->found++;
@@ -445,9 +444,8 @@ typedef struct names {
     int n, cap;
 } names;
 
-static void collect(void *arg, const char *group, const char *name, const char *doc) {
+static void collect(void *arg, const char *group, const char *name, DLSH_UNUSED const char *doc) {
     names *all = arg;
-    (void)doc;
     for (int i = 0; i < 2; i++) {
         const char *what = i ? group : name;
         if (i && all->n > 1 && !strcmp(all->at[all->n - 2], what)) continue;

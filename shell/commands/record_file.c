@@ -35,9 +35,8 @@ static dlsh_value rng_value(const unsigned long state[DL_RNG_STATE]) {
     return dlsh_new_handle(&dlsh_rng_class, r);
 }
 
-dl_status dlsh_rng_state_run(const dlsh_args *a, dlsh_value *result) {
+dl_status dlsh_rng_state_run(DLSH_UNUSED const dlsh_args *a, dlsh_value *result) {
     unsigned long state[DL_RNG_STATE];
-    (void)a;
     dl_rng_save(state);
     return dlsh_give(rng_value(state), result);
 }

@@ -54,9 +54,8 @@ dlsh_value dlsh_tree_map(dlsh_value v, dlsh_leaf_fn *leaf, void *ctx, int *next)
     return dlsh_give_filled(st, made, &all) ? dlsh_void() : all;
 }
 
-static dlsh_value tensor_at(dlsh_value leaf, int i, void *ctx) {
+static dlsh_value tensor_at(DLSH_UNUSED dlsh_value leaf, int i, void *ctx) {
     dl_tensor *const *t = ctx;
-    (void)leaf;
     return dlsh_tensor(dl_ref(t[i]));
 }
 

@@ -86,10 +86,9 @@ static void read_lines(dlsh_session *s, dlsh_sink *sink) {
 
 static const char *path(const char *unit) { return unit; }
 
-static dlsh_step stopped(dlsh_session *s, const char *why) {
+static dlsh_step stopped(dlsh_session *s, DLSH_UNUSED const char *why) {
     const dl_error *e = dlsh_stepper_error();
     dlsh_sink *sink = dlsh_session_sink(s);
-    (void)why;
     if (!e) return DLSH_STEP_RUN;
     stop.standing = 1;
     stop.level = 0;

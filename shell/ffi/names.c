@@ -12,8 +12,7 @@ static dl_status ops_get(void *self, const char *name, dlsh_value *out) {
     return dlsh_failed(*out) ? DL_ERR_NAME : DL_OK;
 }
 
-static dl_status ops_text(void *self, dlsh_buf *b) {
-    (void)self;
+static dl_status ops_text(DLSH_UNUSED void *self, dlsh_buf *b) {
     dlsh_buf_puts(b, "<ops: the built-in functions>");
     return DL_OK;
 }
@@ -59,9 +58,7 @@ static dl_status c_get(void *self, const char *name, dlsh_value *out) {
     return found > 0 ? DL_OK : found < 0 ? dl_failed() : not_declared(self, name);
 }
 
-static dl_status c_set(void *self, const char *name, dlsh_value v) {
-    (void)self;
-    (void)v;
+static dl_status c_set(DLSH_UNUSED void *self, const char *name, DLSH_UNUSED dlsh_value v) {
     return dlsh_fail(DL_ERR_TYPE, "a variable of C is set through its pointer: C.name[0] = 5", "C.%s cannot be set",
                      name);
 }
@@ -75,8 +72,7 @@ static dl_status c_names(void *self, dlsh_value *out) {
     return dlsh_hand_over(&list, out);
 }
 
-static dl_status c_text(void *self, dlsh_buf *b) {
-    (void)self;
+static dl_status c_text(DLSH_UNUSED void *self, dlsh_buf *b) {
     dlsh_buf_puts(b, "<C: the names that were declared with extern and in C blocks>");
     return DL_OK;
 }

@@ -65,12 +65,8 @@ static dl_status function_call(dlsh_session *s, void *self, const dlsh_callargs 
     return dlsh_c_call(s, self, args, out);
 }
 
-static dl_status get_name(void *self, dlsh_value *out) {
-    return dlsh_give(dlsh_string(((dlsh_cfunc *)self)->proto->name), out);
-}
-static dl_status get_prototype(void *self, dlsh_value *out) {
-    return dlsh_give(dlsh_string(((dlsh_cfunc *)self)->proto->text), out);
-}
+DLSH_GETTER(get_name, dlsh_string(((dlsh_cfunc *)self)->proto->name))
+DLSH_GETTER(get_prototype, dlsh_string(((dlsh_cfunc *)self)->proto->text))
 static dl_status get_library(void *self, dlsh_value *out) {
     const dlsh_cfunc *f = self;
     return dlsh_give(dlsh_string(f->lib ? f->lib->name : ""), out);

@@ -43,8 +43,7 @@ static void offer(const char *name, const char *suffix) {
     if (*suffix) found.open_ended = 1;
 }
 
-static char *next_match(const char *text, int state) {
-    (void)text;
+static char *next_match(DLSH_UNUSED const char *text, int state) {
     if (!state) found.next = 0;
     /* readline frees what it gets */
     return found.next < found.n ? strdup(found.at[found.next++]) : NULL;
@@ -103,9 +102,7 @@ static void offer_statement(void) {
     offer_expression();
 }
 
-static void offer_topic(void *arg, const char *group, const char *name, const char *doc) {
-    (void)arg;
-    (void)doc;
+static void offer_topic(DLSH_UNUSED void *arg, const char *group, const char *name, DLSH_UNUSED const char *doc) {
     offer(name, "");
     offer(group, "");
 }
@@ -569,8 +566,7 @@ static char *word_breaks(void) {
     return (char *)breaks; /* readline only reads it */
 }
 
-static char **attempt(const char *prefix, int start, int end) {
-    (void)end;
+static char **attempt(const char *prefix, int start, DLSH_UNUSED int end) {
     size_t len;
     rl_attempted_completion_over = 1;
     DLSH_FREED char *text = whole_text(&len, start);

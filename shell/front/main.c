@@ -15,11 +15,10 @@ static int sets(const char *entry, const char *name) {
  * wants the processor: a training step then takes ten times as long. Even 0.1 ms doubles it. So no thread spins: waking
  * one takes some 10 us, and only work of 50 us and more has several. libgomp reads the setting when it is loaded, so
  * the program starts itself again, before any library is initialised. */
-static void limit_spinning(int argc, char **argv, char **envp) {
+static void limit_spinning(DLSH_UNUSED int argc, char **argv, char **envp) {
     enum { MAX = 4096 };
     static char *env[MAX];
     int n = 0;
-    (void)argc;
     for (; envp[n]; n++) {
         if (n == MAX - 2 || sets(envp[n], "GOMP_SPINCOUNT") || sets(envp[n], "OMP_WAIT_POLICY") ||
             sets(envp[n], "LD_PRELOAD")) /* the user chose; or a tool such as valgrind, which would not follow execve */

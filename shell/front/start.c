@@ -39,8 +39,7 @@ static void report_running(void) {
         if (write(STDERR_FILENO, parts[i], strlen(parts[i])) < 0) return;
 }
 
-static void on_interrupt(int sig) {
-    (void)sig;
+static void on_interrupt(DLSH_UNUSED int sig) {
     int before = errno;
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

@@ -144,9 +144,8 @@ json_t *jup_debug_variables(const json_t *a) {
     return json_pack("{s:o}", "variables", list);
 }
 
-json_t *jup_debug_globals(const json_t *a) {
+json_t *jup_debug_globals(DLSH_UNUSED const json_t *a) {
     json_t *list = json_array();
-    (void)a;
     if (!jup_debug_stopped()) jup_debug_forget();
     add_globals(list);
     return json_pack("{s:o}", "variables", list);
@@ -174,9 +173,8 @@ static json_t *node_frame(void) {
     return frame(NODE, name, *c.layer ? c.layer_file : c.file, *c.layer ? c.layer_line : c.line, 1);
 }
 
-json_t *jup_debug_stack(const json_t *a) {
+json_t *jup_debug_stack(DLSH_UNUSED const json_t *a) {
     dlsh_running at;
-    (void)a;
     if (!jup_debug_stopped()) return jup_debug_fail("nothing stands still");
     json_t *frames = json_array(), *node = dlsh_dbg.active ? node_frame() : NULL;
     if (node) json_array_append_new(frames, node);

@@ -132,9 +132,8 @@ static void post_event(jup_request *of, const char *event, json_t *body) {
 
 /* ---------------------------------------------------------------- standing still */
 
-static dlsh_step stopped(dlsh_session *s, const char *reason) {
+static dlsh_step stopped(DLSH_UNUSED dlsh_session *s, const char *reason) {
     jup_request *of = jup.request, *r;
-    (void)s;
     jup_debug_forget();
     jup_sync();
     __atomic_store_n(&debugger.stopped, 1, __ATOMIC_RELAXED);
@@ -185,8 +184,7 @@ static json_t *do_reverse(const json_t *a) { return (void)a, resume_back(DLSH_ST
 
 /* ---------------------------------------------------------------- what needs no session */
 
-static json_t *do_initialize(const json_t *a) {
-    (void)a;
+static json_t *do_initialize(DLSH_UNUSED const json_t *a) {
     return json_pack("{s:b, s:b, s:b, s:b, s:b, s:[{s:s, s:s, s:b}, {s:s, s:s, s:b}]}",
                      "supportsConfigurationDoneRequest", 1, "supportsConditionalBreakpoints", 1,
                      "supportsEvaluateForHovers", 1, "supportsStepBack", 1, "supportsExceptionInfoRequest", 1,
@@ -194,15 +192,13 @@ static json_t *do_initialize(const json_t *a) {
                      "uncaught", "label", "Errors outside of try", "default", 0);
 }
 
-static json_t *do_attach(const json_t *a) {
-    (void)a;
+static json_t *do_attach(DLSH_UNUSED const json_t *a) {
     attach(1);
     post_event(asked, "initialized", json_object());
     return json_object();
 }
 
-static json_t *do_disconnect(const json_t *a) {
-    (void)a;
+static json_t *do_disconnect(DLSH_UNUSED const json_t *a) {
     attach(0);
     return json_object();
 }
@@ -215,10 +211,9 @@ static void add_point(const char *path, int line, void *to) {
     json_array_append_new(file, json_pack("{s:i}", "line", line));
 }
 
-static json_t *do_info(const json_t *a) {
+static json_t *do_info(DLSH_UNUSED const json_t *a) {
     json_t *points = json_object(), *files = json_array(), *lines;
     const char *path;
-    (void)a;
     dlsh_stepper_each(add_point, points);
     json_object_foreach(points, path, lines)
         json_array_append_new(files, json_pack("{s:s, s:O}", "source", path, "breakpoints", lines));
@@ -316,13 +311,11 @@ static json_t *do_set_breakpoints(const json_t *a) {
     return NULL;
 }
 
-static json_t *do_threads(const json_t *a) {
-    (void)a;
+static json_t *do_threads(DLSH_UNUSED const json_t *a) {
     return json_pack("{s:[{s:i, s:s}]}", "threads", "id", (int)THREAD, "name", "session");
 }
 
-static json_t *do_pause(const json_t *a) {
-    (void)a;
+static json_t *do_pause(DLSH_UNUSED const json_t *a) {
     dlsh_stepper_pause();
     return json_object();
 }
@@ -341,9 +334,8 @@ static json_t *do_exceptions(const json_t *a) {
     return json_object();
 }
 
-static json_t *do_exception_info(const json_t *a) {
+static json_t *do_exception_info(DLSH_UNUSED const json_t *a) {
     const dl_error *e = dlsh_stepper_error();
-    (void)a;
     if (!e) return jup_debug_fail("the session does not stand still at an error");
     return json_pack("{s:s, s:o, s:s, s:{s:s, s:o}}", "exceptionId", dl_status_name(e->code), "description",
                      error_text(e), "breakMode", "always", "details", "typeName", dl_status_name(e->code), "message",

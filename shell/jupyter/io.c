@@ -500,15 +500,13 @@ static void control_status(jup_request *r, const char *state) {
     jup_post(JUP_IOPUB, r, "status", json_pack("{s:s}", "execution_state", state), NULL);
 }
 
-static json_t *control_interrupt(jup_request *r) {
-    (void)r;
+static json_t *control_interrupt(DLSH_UNUSED jup_request *r) {
     jup_interrupt();
     return json_pack("{s:s}", "status", "ok");
 }
 
-json_t *jup_ports(jup_request *r) {
+json_t *jup_ports(DLSH_UNUSED jup_request *r) {
     const int *port = io.connection.port;
-    (void)r;
     return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "status", "ok", "shell_port", port[JUP_SHELL], "iopub_port",
                      port[JUP_IOPUB], "stdin_port", port[JUP_STDIN], "hb_port", port[JUP_HEARTBEAT], "control_port",
                      port[JUP_CONTROL]);
@@ -589,8 +587,7 @@ static long poll_timeout(void) {
     return until > t ? (long)((until - t) * 1e3) + 1 : 0;
 }
 
-static void *serve(void *arg) {
-    (void)arg;
+static void *serve(DLSH_UNUSED void *arg) {
     enum { WAKE = JUP_CHANNELS, PIPES, ITEMS = PIPES + JUP_STREAMS };
     static void (*const server[JUP_CHANNELS])(void) = {serve_shell, serve_control, serve_stdin, serve_heartbeat,
                                                        serve_subscriptions};

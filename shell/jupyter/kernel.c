@@ -41,10 +41,7 @@ static void on_interrupt(int sig, siginfo_t *info, void *context) {
     dlsh_interrupt();
 }
 
-static void on_terminate(int sig) {
-    (void)sig;
-    jup_end();
-}
+static void on_terminate(DLSH_UNUSED int sig) { jup_end(); }
 
 /* Sends a signal to the thread that runs the cell, where alone C code can be left. It carries the number of the cell,
  * which may end at this moment. */
@@ -92,8 +89,7 @@ json_t *jup_shutdown(jup_request *r) {
     return json_pack("{s:s, s:b}", "status", "ok", "restart", jup_content_bool(r, "restart", 0));
 }
 
-static json_t *answer_interrupt(jup_request *r) {
-    (void)r;
+static json_t *answer_interrupt(DLSH_UNUSED jup_request *r) {
     return json_pack("{s:s}", "status", "ok"); /* on this channel it is read when no cell runs */
 }
 

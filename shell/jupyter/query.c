@@ -113,9 +113,8 @@ json_t *jup_is_complete(jup_request *r) {
 
 /* ---------------------------------------------------------------- the kernel itself */
 
-json_t *jup_kernel_info(jup_request *r) {
+json_t *jup_kernel_info(DLSH_UNUSED jup_request *r) {
     char banner[128];
-    (void)r;
     snprintf(banner, sizeof banner, "dlsh %s: a deep-learning workbench in C. help tells more.", dl_version());
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:[], s:[s], s:{s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s}}}", "status",
                      "ok", "protocol_version", JUP_PROTOCOL, "implementation", "dlsh", "implementation_version",
@@ -127,10 +126,7 @@ json_t *jup_kernel_info(jup_request *r) {
 
 /* ---------------------------------------------------------------- comms: none is known */
 
-json_t *jup_comm_info(jup_request *r) {
-    (void)r;
-    return json_pack("{s:s, s:{}}", "status", "ok", "comms");
-}
+json_t *jup_comm_info(DLSH_UNUSED jup_request *r) { return json_pack("{s:s, s:{}}", "status", "ok", "comms"); }
 
 json_t *jup_comm_open(jup_request *r) {
     size_t n;

@@ -98,8 +98,7 @@ static void send_display(const dlsh_bundle *b) {
              json_pack("{s:o, s:o, s:o}", "data", data, "metadata", metadata, "transient", transient), NULL);
 }
 
-static dl_status sink_display(dlsh_sink *s, const dlsh_bundle *b) {
-    (void)s;
+static dl_status sink_display(DLSH_UNUSED dlsh_sink *s, const dlsh_bundle *b) {
     if (jup.silent) return DL_OK;
     if (out.collect && !b->update)
         dlsh_bundle_join(out.collect, b);
@@ -117,8 +116,7 @@ static dl_status show(dlsh_bundle *b, dl_status status) {
 
 /* ---------------------------------------------------------------- looks */
 
-static void sink_look(dlsh_sink *s, dlsh_look *look) {
-    (void)s;
+static void sink_look(DLSH_UNUSED dlsh_sink *s, dlsh_look *look) {
     *look = (dlsh_look){
         .mode = dlsh_view.mode, .width = WIDTH, .colour = dlsh_view.colour == DLSH_ON, .unicode = 1, .rich = 1};
 }
@@ -126,9 +124,8 @@ static void sink_look(dlsh_sink *s, dlsh_look *look) {
 /* ---------------------------------------------------------------- text and errors */
 
 /* Through stdio, so that it stays in order with what C code prints. */
-static void sink_text(dlsh_sink *s, const char *bytes, size_t n) {
+static void sink_text(DLSH_UNUSED dlsh_sink *s, const char *bytes, size_t n) {
     dl_run_output(bytes, (long)n);
-    (void)s;
     if (jup.silent) return;
     if (out.collect) {
         dlsh_buf_add(&out.collect->text, bytes, n);
@@ -148,10 +145,9 @@ static void sink_complain(dlsh_sink *s, const char *bytes, size_t n) {
 
 /* A warning or a note; the error that ends a cell is sent with its reply. It is a display with a bar beside it, since
  * clients show stderr on red. */
-static void sink_error(dlsh_sink *s, const dlsh_diag *d) {
+static void sink_error(DLSH_UNUSED dlsh_sink *s, const dlsh_diag *d) {
     dlsh_bundle b = {0};
     dlsh_buf *html = &b.form[DLSH_HTML];
-    (void)s;
     if (jup.silent) return;
     dlsh_plain_error(&b.text, d, 0);
     dlsh_buf_puts(html, "<pre role=\"note\" style=\"margin:2px 0;padding:2px 10px;border-left:4px solid " DLSH_ORANGE
@@ -162,10 +158,7 @@ static void sink_error(dlsh_sink *s, const dlsh_diag *d) {
     dlsh_bundle_free(&b);
 }
 
-static void sink_flush(dlsh_sink *s) {
-    (void)s;
-    fflush(stdout);
-}
+static void sink_flush(DLSH_UNUSED dlsh_sink *s) { fflush(stdout); }
 
 /* ---------------------------------------------------------------- values, tables, plots, progress */
 
@@ -289,10 +282,9 @@ static dl_status sink_input(dlsh_sink *s, const char *prompt, int secret, dlsh_b
 }
 
 /* For scanf and the like in C code: each line is asked for at the client. */
-static ssize_t read_input(void *cookie, char *buf, size_t size) {
+static ssize_t read_input(DLSH_UNUSED void *cookie, char *buf, size_t size) {
     static dlsh_buf line;
     static size_t at;
-    (void)cookie;
     if (!pthread_equal(pthread_self(), out.thread)) return 0;
     if (at >= line.n) {
         line.n = at = 0;

@@ -49,8 +49,7 @@ void jup_log(const char *fmt, ...) {
 
 /* C code may print and then compute for minutes, with its text in the buffer of stdout. A thread of its own flushes it:
  * the flush may wait for the pipe, so the thread that reads the pipe cannot do it. */
-static void *flush_now_and_then(void *arg) {
-    (void)arg;
+static void *flush_now_and_then(DLSH_UNUSED void *arg) {
     pthread_mutex_lock(&stdio.lock);
     while (!stdio.end) {
         struct timespec t;
@@ -108,8 +107,7 @@ static void behind_stdout(void) {
 
 /* Keeps the order between the two pipes: text for stderr waits until the pipe of stdout is empty (see read_piece). The
  * guard of C calls is off meanwhile, so that no interrupt leaves this function by longjmp. */
-static ssize_t write_errors(void *cookie, const char *bytes, size_t size) {
-    (void)cookie;
+static ssize_t write_errors(DLSH_UNUSED void *cookie, const char *bytes, size_t size) {
     int guarded = pthread_equal(pthread_self(), stdio.session), last = errno;
     size_t done = 0;
     if (guarded) dlsh_guard_leave();

@@ -263,6 +263,8 @@ static inline void dlsh_drop(dlsh_value v) {
     }
 }
 
+/* Of a parameter that a table of functions gives and this one has no use for. */
+#define DLSH_UNUSED __attribute__((unused))
 #define DLSH_COUNT(array) (sizeof(array) / sizeof *(array))
 /* Runs a call that takes `ap`: the arguments after fmt of the function that it stands in. */
 #define DLSH_FORMATTED(fmt, ...)                                                                                       \

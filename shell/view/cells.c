@@ -45,8 +45,7 @@ static void see(dlsh_cells *c, long offset, void *arg) {
     if (v < c->least || !c->least) c->least = v;
 }
 
-static void measure(dlsh_cells *c, long offset, void *arg) {
-    (void)arg;
+static void measure(dlsh_cells *c, long offset, DLSH_UNUSED void *arg) {
     char buf[DLSH_CELL_TEXT];
     int n = dlsh_element_text(c, offset, buf, sizeof buf);
     if (n > c->width) c->width = n;

@@ -59,8 +59,7 @@ static int pixels(void) {
     return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 ? w.ws_xpixel : 0;
 }
 
-static void console_look(dlsh_sink *s, dlsh_look *out) {
-    (void)s;
+static void console_look(DLSH_UNUSED dlsh_sink *s, dlsh_look *out) {
     *out = (dlsh_look){.mode = dlsh_view.mode,
                        .width = columns(),
                        .colour = coloured(stdout),
@@ -126,16 +125,14 @@ static void json_text(const char *s, size_t n) {
     }
 }
 
-static void console_text(dlsh_sink *s, const char *bytes, size_t n) {
-    (void)s;
+static void console_text(DLSH_UNUSED dlsh_sink *s, const char *bytes, size_t n) {
     if (dlsh_view.mode == DLSH_MODE_JSON)
         json_text(bytes, n);
     else
         write_out(bytes, n);
 }
 
-static void console_complain(dlsh_sink *s, const char *bytes, size_t n) {
-    (void)s;
+static void console_complain(DLSH_UNUSED dlsh_sink *s, const char *bytes, size_t n) {
     dlsh_console_end_line();
     fflush(stdout);
     fwrite(bytes, 1, n, stderr);
@@ -179,8 +176,7 @@ static dl_status console_table(dlsh_sink *s, const dlsh_table *t) {
     return flush_data(&b, &look, dlsh_plain_table(&b, t, &look));
 }
 
-static void console_error(dlsh_sink *s, const dlsh_diag *d) {
-    (void)s;
+static void console_error(DLSH_UNUSED dlsh_sink *s, const dlsh_diag *d) {
     dlsh_console_end_line();
     fflush(stdout);
     DLSH_SCOPED_BUF b = {0};
@@ -252,9 +248,7 @@ static dl_status console_display(dlsh_sink *s, const dlsh_bundle *b) {
     return DL_OK;
 }
 
-static void console_clear(dlsh_sink *s, int wait) {
-    (void)s;
-    (void)wait;
+static void console_clear(DLSH_UNUSED dlsh_sink *s, DLSH_UNUSED int wait) {
     if (!smart(stdout) || dlsh_view.mode != DLSH_MODE_TABLE) return;
     dlsh_console_end_line();
     fputs("\033[H\033[2J\033[3J", stdout);
@@ -269,8 +263,7 @@ static void echo(int on) {
     tcsetattr(STDIN_FILENO, TCSADRAIN, &t);
 }
 
-static dl_status console_input(dlsh_sink *s, const char *prompt, int secret, dlsh_buf *out) {
-    (void)s;
+static dl_status console_input(DLSH_UNUSED dlsh_sink *s, const char *prompt, int secret, dlsh_buf *out) {
     dlsh_console_end_line();
     fputs(prompt, stdout);
     fflush(stdout);
@@ -290,10 +283,7 @@ static dl_status console_input(dlsh_sink *s, const char *prompt, int secret, dls
     return dlsh_fail(DL_ERR_IO, NULL, "standard input is at its end");
 }
 
-static void console_flush(dlsh_sink *s) {
-    (void)s;
-    fflush(stdout);
-}
+static void console_flush(DLSH_UNUSED dlsh_sink *s) { fflush(stdout); }
 
 dlsh_sink *dlsh_console(void) {
     static const dlsh_sink_ops ops = {.text = console_text,

@@ -384,10 +384,9 @@ static void destroy_epoch(void *self) {
     free(self);
 }
 
-static dl_status next_of_epoch(struct dlsh_session *s, void *self, dlsh_value *out, int *done) {
+static dl_status next_of_epoch(DLSH_UNUSED struct dlsh_session *s, void *self, dlsh_value *out, int *done) {
     dl_loader_pass *p = self;
     dlsh_fields b = {{NULL}, {NULL}};
-    (void)s;
     DLSH_TRY(dl_loader_pass_next(p, b.x, b.y));
     *done = !b.x[0];
     return b.x[0] ? pair_list(dl_loader_form(p->loader), &b, out) : DL_OK;
@@ -406,8 +405,7 @@ static const dlsh_class epoch_class = {.name = "epoch",
                                        .values = epoch_values};
 
 /* A `for` begins with a whole epoch: the present one when it has not begun, else the next. */
-static dl_status iterate_loader(struct dlsh_session *s, void *self, dlsh_value *out) {
-    (void)s;
+static dl_status iterate_loader(DLSH_UNUSED struct dlsh_session *s, void *self, dlsh_value *out) {
     dl_loader_pass *p = dl_memory_alloc(1, sizeof *p);
     if (!p) return dl_failed();
     if (dl_loader_pass_begin(self, p) == DL_OK) return dlsh_give(dlsh_new_handle(&epoch_class, p), out);
@@ -423,8 +421,7 @@ static dl_status next_batch(dl_loader *l, dlsh_value *out) {
     return pair_list(dl_loader_form(l), &b, out);
 }
 
-static dl_status next_loader(struct dlsh_session *s, void *self, dlsh_value *out, int *done) {
-    (void)s;
+static dl_status next_loader(DLSH_UNUSED struct dlsh_session *s, void *self, dlsh_value *out, int *done) {
     *done = 0;
     return next_batch(self, out);
 }

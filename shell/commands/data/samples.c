@@ -270,9 +270,8 @@ static void free_items(void *ctx) {
     free(l);
 }
 
-static dl_status give_item(void *ctx, dl_split split, long i, dl_tensor **x, dl_tensor **y) {
+static dl_status give_item(void *ctx, DLSH_UNUSED dl_split split, long i, dl_tensor **x, dl_tensor **y) {
     const items *l = ctx;
-    (void)split;
     for (int k = 0; k < l->form.parts.inputs; k++) x[k] = dl_ref(l->of[i].x[k]);
     for (int k = 0; k < l->form.parts.targets; k++) y[k] = dl_ref(l->of[i].y[k]);
     return DL_OK;

@@ -273,8 +273,7 @@ static dl_status start_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
-static dl_status resumed(const dlsh_args *a, dlsh_value *result) {
-    (void)a;
+static dl_status resumed(DLSH_UNUSED const dlsh_args *a, dlsh_value *result) {
     const char *path = dlsh_resumed();
     return path ? dlsh_give(dlsh_string(path), result) : (*result = dlsh_none(), DL_OK);
 }

@@ -86,8 +86,7 @@ dl_status dlsh_restore_texts(dl_store *store, const dl_run_info *r, const char *
     return each_text(store, r, restore_text, &t);
 }
 
-static dl_status warn_of_text(void *ctx, const char *path, const char *text, int script) {
-    (void)script;
+static dl_status warn_of_text(void *ctx, const char *path, const char *text, DLSH_UNUSED int script) {
     const dlsh_args *a = ctx;
     FILE *f = fopen(path, "r");
     if (!f) {

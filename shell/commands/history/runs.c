@@ -26,8 +26,7 @@ enum { NNARROWING = DLSH_COUNT(narrowing) };
 
 typedef dl_status filter_check(dl_store *s, const char *where, int deleted);
 
-static dl_status check_syntax(dl_store *s, const char *where, int deleted) {
-    (void)deleted;
+static dl_status check_syntax(dl_store *s, const char *where, DLSH_UNUSED int deleted) {
     return dl_run_filter_check(s, where);
 }
 

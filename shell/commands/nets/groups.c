@@ -64,11 +64,9 @@ static dl_status set(void *self, const char *name, dlsh_value v) {
 
 static dl_status names(void *self, dlsh_value *out) {
     const group *g = self;
-    dlsh_value l = dlsh_new_list(8);
-    dl_status st = dlsh_failed(l) ? dl_failed() : DL_OK;
-    for (int i = 0; st == DL_OK && g->kind->options[i].name; i++)
-        st = dlsh_list_push(l.as.list, dlsh_string(g->kind->options[i].name));
-    return dlsh_give_filled(st, l, out);
+    DLSH_DROPPED dlsh_value l = dlsh_new_list(8);
+    for (int i = 0; g->kind->options[i].name; i++) DLSH_TRY(dlsh_append(l, dlsh_string(g->kind->options[i].name)));
+    return dlsh_hand_over(&l, out);
 }
 
 static dlsh_value parameters_of(const group *g) {
@@ -97,8 +95,7 @@ static dl_status unknown(const group *g, const char *name) {
     return dlsh_fail(DL_ERR_NAME, "show the group: it lists its options", "%s has no option '%s'", g->kind->name, name);
 }
 
-static dl_status index_of(dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
-    (void)s;
+static dl_status index_of(DLSH_UNUSED dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
     const char *name;
     DLSH_TRY(name_of(key, &name));
     if (!strcmp(name, "params")) return dlsh_give(parameters_of(self), out);
@@ -106,8 +103,7 @@ static dl_status index_of(dlsh_session *s, void *self, dlsh_value key, dlsh_valu
     return st == DL_ERR_NAME ? unknown(self, name) : st;
 }
 
-static dl_status set_index(dlsh_session *s, void *self, dlsh_value key, dlsh_value v) {
-    (void)s;
+static dl_status set_index(DLSH_UNUSED dlsh_session *s, void *self, dlsh_value key, dlsh_value v) {
     const char *name;
     DLSH_TRY(name_of(key, &name));
     return option_of(self, name) < 0 ? unknown(self, name) : set(self, name, v);
@@ -119,11 +115,10 @@ static dl_status text(void *self, dlsh_buf *out) {
     for (long i = 0; dl_optimizer_param(g->o, i, NULL); i++) n += dl_optimizer_group_of(g->o, i) == g->number;
     dlsh_buf_printf(out, "<group of %ld parameter%s:", n, n == 1 ? "" : "s");
     for (int i = 0; g->kind->options[i].name; i++) {
-        dlsh_value v = dlsh_void();
+        DLSH_DROPPED dlsh_value v = dlsh_void();
         DLSH_TRY(get(self, g->kind->options[i].name, &v));
         dlsh_buf_printf(out, "%s %s=", i ? "," : "", g->kind->options[i].name);
         dl_status st = dlsh_repr(out, v);
-        dlsh_drop(v);
         DLSH_TRY(st);
     }
     dlsh_buf_puts(out, ">");

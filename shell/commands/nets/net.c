@@ -273,8 +273,7 @@ static dl_status slice_of(dl_module *m, dlsh_value range, dlsh_value *out) {
     return dlsh_hand_over(&l, out);
 }
 
-static dl_status index_of(dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
-    (void)s;
+static dl_status index_of(DLSH_UNUSED dlsh_session *s, void *self, dlsh_value key, dlsh_value *out) {
     int i = 0;
     if (key.type == DLSH_STR) {
         dl_error_clear();
@@ -285,8 +284,7 @@ static dl_status index_of(dlsh_session *s, void *self, dlsh_value key, dlsh_valu
     return dlsh_give(dlsh_net_value(dl_module_at(self, i)), out);
 }
 
-static dl_status set_index(dlsh_session *s, void *self, dlsh_value key, dlsh_value v) {
-    (void)s;
+static dl_status set_index(DLSH_UNUSED dlsh_session *s, void *self, dlsh_value key, dlsh_value v) {
     int i = 0;
     if (key.type == DLSH_STR) {
         dl_error_clear();
@@ -296,8 +294,7 @@ static dl_status set_index(dlsh_session *s, void *self, dlsh_value key, dlsh_val
     return dlsh_replace_part(self, dl_module_label(self, i), v);
 }
 
-static dl_status iterate(dlsh_session *s, void *self, dlsh_value *out) {
-    (void)s;
+static dl_status iterate(DLSH_UNUSED dlsh_session *s, void *self, dlsh_value *out) {
     DLSH_DROPPED dlsh_value l = dlsh_new_list(dl_module_count(self));
     for (int i = 0; i < dl_module_count(self); i++) DLSH_TRY(dlsh_append(l, dlsh_net_value(dl_module_at(self, i))));
     return dlsh_hand_over(&l, out);

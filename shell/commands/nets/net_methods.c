@@ -182,9 +182,8 @@ static dl_status apply_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_TRY(walk_layers(&(walk){put_layer, &layers, 1, 1}, dlsh_arg_self(a), ""));
     DLSH_TRY(put_layer(&layers, "", dlsh_arg_self(a)));
     for (int i = 0; i < layers.as.list->n; i++) {
-        dlsh_value out = dlsh_void();
+        DLSH_DROPPED dlsh_value out = dlsh_void();
         DLSH_TRY(dlsh_call(dlsh_arg_session(a), fn, &(dlsh_callargs){1, &layers.as.list->items[i], NULL}, &out));
-        dlsh_drop(out);
     }
     *result = dlsh_ref(dlsh_arg_self_value(a));
     return DL_OK;

@@ -248,8 +248,8 @@ static void judge_mixing(dlsh_examination *e, const trial *a, const trial *b, dl
         dlsh_passed(e, "the result for a sample depends on that sample alone");
 }
 
-static void judge_input(dlsh_examination *e, const trial *a, const trial *b, dl_tensor *x, dl_tensor *y, dl_tensor *z) {
-    (void)x;
+static void judge_input(dlsh_examination *e, const trial *a, const trial *b, DLSH_UNUSED dl_tensor *x, dl_tensor *y,
+                        dl_tensor *z) {
     if (same(y, z) == 1)
         find_ignoring(e, a, b);
     else

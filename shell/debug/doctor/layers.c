@@ -85,10 +85,7 @@ static dl_status look_at(layer *l, dl_tensor *y) {
     return DL_OK;
 }
 
-static dl_status hook(void *ctx, dl_tensor *value, dl_tensor **instead) {
-    (void)instead;
-    return look_at(ctx, value);
-}
+static dl_status hook(void *ctx, dl_tensor *value, DLSH_UNUSED dl_tensor **instead) { return look_at(ctx, value); }
 
 /* ---------------------------------------------------------------- the layers */
 

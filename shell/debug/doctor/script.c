@@ -10,8 +10,7 @@ enum { TEXTS = 64 };
 static dlsh_unit *kept[TEXTS];
 static int nkept;
 
-void dlsh_texts_keep(dlsh_session *s, dlsh_unit *u) {
-    (void)s;
+void dlsh_texts_keep(DLSH_UNUSED dlsh_session *s, dlsh_unit *u) {
     if (nkept == TEXTS) {
         dlsh_unit_drop(kept[0]);
         memmove(kept, kept + 1, --nkept * sizeof *kept);
@@ -40,10 +39,9 @@ const dlsh_node *dlsh_text_root(const char *file) {
     return u ? u->root : NULL;
 }
 
-const char *dlsh_script_line(const dlsh_examination *e, const char *file, int line, int *n) {
+const char *dlsh_script_line(DLSH_UNUSED const dlsh_examination *e, const char *file, int line, int *n) {
     const dlsh_unit *u = dlsh_text_of(file);
     const char *p = u ? u->text : NULL, *end = u ? u->text + u->len : NULL;
-    (void)e;
     for (int k = 1; p && k < line; k++) {
         p = memchr(p, '\n', (size_t)(end - p));
         if (p) p++;

@@ -243,8 +243,7 @@ typedef struct states {
     size_t bytes;
 } states;
 
-static dl_status count_state(void *ctx, const char *name, dl_tensor *t) {
-    (void)name;
+static dl_status count_state(void *ctx, DLSH_UNUSED const char *name, dl_tensor *t) {
     ((states *)ctx)->bytes += dlsh_undo_bytes(t);
     return DL_OK;
 }

@@ -79,10 +79,9 @@ static dl_status run(closure *c, void *result, void **args) {
     return st;
 }
 
-static void called(ffi_cif *cif, void *result, void **args, void *user) {
+static void called(DLSH_UNUSED ffi_cif *cif, void *result, void **args, void *user) {
     closure *c = user;
     size_t size = c->result_size;
-    (void)cif;
     if (size) memset(result, 0, size < sizeof(ffi_arg) ? sizeof(ffi_arg) : size);
     if (!c->state) return;
     if (!pthread_equal(pthread_self(), c->thread)) {

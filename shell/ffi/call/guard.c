@@ -65,9 +65,7 @@ enum { MAX_RANGES = 512, PERIOD_MS = 20, PATIENCE = 40 };
 static struct { uintptr_t from, to; } initial_code[MAX_RANGES];
 static int ninitial_code;
 
-static int add_module(struct dl_phdr_info *info, size_t size, void *arg) {
-    (void)size;
-    (void)arg;
+static int add_module(struct dl_phdr_info *info, DLSH_UNUSED size_t size, DLSH_UNUSED void *arg) {
     for (int i = 0; i < info->dlpi_phnum && ninitial_code < MAX_RANGES; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         if (p->p_type != PT_LOAD || !(p->p_flags & PF_X)) continue;
@@ -187,9 +185,7 @@ static void try_jump_out(const void *context) {
     jump_out(SIGINT, context);
 }
 
-static void on_tick(int sig, siginfo_t *info, void *context) {
-    (void)sig;
-    (void)info;
+static void on_tick(DLSH_UNUSED int sig, DLSH_UNUSED siginfo_t *info, void *context) {
     __atomic_add_fetch(&ticks, 1, __ATOMIC_RELAXED);
     if (current && (dl_interrupt_get() || thread_crash_pending() || GET(reported_inside))) try_jump_out(context);
 }

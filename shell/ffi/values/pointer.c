@@ -313,9 +313,8 @@ dl_status dlsh_c_pointer_list(dlsh_cpointer *p, long n, dlsh_value *out) {
     return dlsh_give_filled(st, list, out);
 }
 
-static dl_status pointer_iterate(dlsh_session *s, void *self, dlsh_value *out) {
+static dl_status pointer_iterate(DLSH_UNUSED dlsh_session *s, void *self, dlsh_value *out) {
     long n = 0;
-    (void)s;
     DLSH_TRY(pointer_len(self, &n));
     return dlsh_c_pointer_list(self, n, out);
 }
@@ -381,11 +380,10 @@ static dl_status no_field(const dlsh_ctype *t, const char *name) {
                      "the fields of %s are not known", dlsh_c_name(t));
 }
 
-static dl_status pointer_call(dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out) {
+static dl_status pointer_call(dlsh_session *s, void *self, DLSH_UNUSED const dlsh_callargs *args,
+                              DLSH_UNUSED dlsh_value *out) {
     const dlsh_cpointer *p = self;
     (void)s;
-    (void)args;
-    (void)out;
     return dlsh_fail(DL_ERR_TYPE, p->addr ? "cast(\"int (*)(int)\", p) makes a function of it" : NULL,
                      p->addr ? "a %s cannot be called" : "this %s is NULL: there is no function to call",
                      dlsh_c_name(p->type));

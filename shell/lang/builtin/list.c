@@ -23,8 +23,7 @@ static const dlsh_param item_params[] = {LIST_PARAM, {"item", .doc = "any value"
 
 static dl_status append_run(const dlsh_args *a) { return dlsh_list_push(self(a), dlsh_ref(*dlsh_arg(a, "item"))); }
 
-static int append_quick(const dlsh_value *v, int n, dlsh_value *result) {
-    (void)result;
+static int append_quick(const dlsh_value *v, int n, DLSH_UNUSED dlsh_value *result) {
     if (n != 2 || v[0].type != DLSH_LIST || v[1].type == DLSH_VOID) return 0;
     if (!dlsh_list_push(v[0].as.list, dlsh_ref(v[1]))) return 1;
     return dl_error_clear(), 0;
@@ -128,10 +127,7 @@ static void turn(dlsh_list *l) {
     }
 }
 
-static dl_status reverse_run(const dlsh_args *a, dlsh_value *result) {
-    (void)result;
-    return turn(self(a)), DL_OK;
-}
+static dl_status reverse_run(const dlsh_args *a, DLSH_UNUSED dlsh_value *result) { return turn(self(a)), DL_OK; }
 
 /* ---------------------------------------------------------------- any sequence */
 

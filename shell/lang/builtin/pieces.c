@@ -39,10 +39,8 @@ static dl_status unbind_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 dl_status dlsh_nonzero_columns(dl_tensor *t, dlsh_value *result) {
-    dl_tensor *at = dl_nonzero(t);
-    dl_status st = at ? unbind(at, 1, result) : dl_failed();
-    dl_unref(at);
-    return st;
+    DLSH_OWNED dl_tensor *at = dl_nonzero(t);
+    return at ? unbind(at, 1, result) : dl_failed();
 }
 
 static dl_status nonzero_run(const dlsh_args *a, dlsh_value *result) {
