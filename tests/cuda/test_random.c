@@ -95,6 +95,8 @@ static const struct {
     {"spmm", "f[A] r:A[Y] n:F[A] f[F,B]; f[9] r:9[3] n:2[9] f[2,A]; f[0] r:0[Y] n:1[0] f[A,B]", ROUNDS},
     {"sddmm", "f[4,A] f[A,9] r:Y[5] n:9[Y]; f[1,A] f[A,2] r:5[2] n:2[5]", ROUNDS},
     {"csr_transpose", "r:Y[5] n:9[Y] cols=9; r:A[4] n:1[A] cols=3", ROUNDS},
+    /* small ones of complex numbers: those of larger random matrices overflow in f32 */
+    {"det", "w[A,A]; w[E,A,A]; c[E,E]; c[F,E,E]", ROUNDS},
     {"pool_gather", "f[G,E,4,6] n:24[G,E,H,K]", ROUNDS},
     {"pool_scatter", "f[G,E,H,K] n:24[G,E,H,K] size=[4,6]", ROUNDS},
     /* few steps of few numbers: random weights make every error grow from step to step */

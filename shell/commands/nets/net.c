@@ -16,7 +16,7 @@ static void destroy(void *self) { dl_module_unref(self); }
 
 int dlsh_net_device(dl_module *m) {
     DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 3);
-    return l && l->n ? dl_device_of(l->entries[0].tensor) : 0;
+    return l && l->n ? dl_device_of(l->entries[0].tensor) : dlsh_default_device();
 }
 
 /* ---------------------------------------------------------------- text and table */
@@ -142,7 +142,7 @@ static dl_status show(void *self, dlsh_sink *sink) {
     dl_net_input in[DL_NET_INPUTS];
     int n = dl_module_inputs(self, in);
     if (!n) return show_names(sink, self);
-    DLSH_ENDED(dl_summary_free) dl_summary *sum = dl_module_summary(self, in, n, dlsh_default_device());
+    DLSH_ENDED(dl_summary_free) dl_summary *sum = dl_module_summary(self, in, n, dlsh_net_device(self));
     if (!sum) return dl_failed();
     return dlsh_show_summary(sink, self, sum);
 }

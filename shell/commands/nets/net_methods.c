@@ -223,7 +223,7 @@ static dl_status summary_run(const dlsh_args *a) {
     dl_net_input in[DL_NET_INPUTS];
     int n = batch_inputs(a, in);
     DLSH_ENDED(dl_summary_free)
-    dl_summary *sum = n < 0 ? NULL : dl_module_summary(dlsh_arg_self(a), in, n, dlsh_default_device());
+    dl_summary *sum = n < 0 ? NULL : dl_module_summary(dlsh_arg_self(a), in, n, dlsh_net_device(dlsh_arg_self(a)));
     if (!sum) return dl_failed();
     return dlsh_show_summary(dlsh_session_sink(dlsh_arg_session(a)), dlsh_arg_self(a), sum);
 }

@@ -95,7 +95,7 @@ dl_status dlsh_check_none(const dlsh_args *a);
 /* o.param_groups (groups.c): a list; VOID: a recorded failure. */
 dlsh_value dlsh_param_groups(dl_optimizer *o);
 
-/* Where the weights of a net are; without weights 0. */
+/* Where the weights of a net are; without weights where new ones would be. */
 int dlsh_net_device(dl_module *m);
 
 /* How many tensors, nets and trainers `rescue` would save. */
