@@ -55,6 +55,7 @@ dl_status dl_away_end(dl_trainer *t, dl_away *s) {
     t->schedule = was->schedule, t->allow_nan = was->allow_nan;
     dl_status st = dl_checkpoint_put_back(t, s->state);
     t->run = was->run, t->store = was->store, t->saving = was->saving;
+    t->epochs = was->epochs, t->epochs_at = was->epochs_at;
     memcpy(t->series, was->series, sizeof t->series);
     for (long i = 0; i < t->nparam; i++) dl_set_grad(t->param[i], s->grad[i]);
     dl_trainer_drop_batch(t);

@@ -141,7 +141,7 @@ dl_status dl_record_begin(dl_trainer *t) {
     return st;
 }
 
-enum { EPOCHS_EVERY = 100 /* steps after which the epochs done are recorded at the latest */ };
+enum { EPOCHS_EVERY = 100 /* steps after which the epochs done are recorded, beside the ends of epochs */ };
 
 /* A store that cannot keep a point must not stop the training: it warns by itself. */
 static void push(dl_series *s, long step, double v) {
@@ -159,9 +159,10 @@ void dl_record_step(dl_trainer *t, const dl_issued *after) {
     for (int i = 0; i < DL_NMETRIC; i++) push(t->series[i], t->step, v[i]);
     const long len = dl_loader_len(t->loader);
     t->epochs = (double)after->epoch + (len ? (double)after->batch / (double)len : 0);
-    /* between these steps the epochs rise evenly, which is how plots take them */
-    bool due = !t->epochs_at || t->step < t->epochs_at || t->step >= t->epochs_at + EPOCHS_EVERY;
-    if (due || after->batch >= len) push_epochs(t);
+    /* Between these steps the epochs rise evenly, which is how plots take them. Steps that are made again, after the run
+     * went back, leave the points that they left before. */
+    if (t->step <= t->epochs_at) t->epochs_at = t->step - 1;
+    if (!t->epochs_at || t->step % EPOCHS_EVERY == 0 || after->batch >= len) push_epochs(t);
 }
 
 void dl_record_divergence(dl_trainer *t, const char *what) {
