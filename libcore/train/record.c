@@ -159,8 +159,8 @@ void dl_record_step(dl_trainer *t, const dl_issued *after) {
     for (int i = 0; i < DL_NMETRIC; i++) push(t->series[i], t->step, v[i]);
     const long len = dl_loader_len(t->loader);
     t->epochs = (double)after->epoch + (len ? (double)after->batch / (double)len : 0);
-    /* Between these steps the epochs rise evenly, which is how plots take them. Steps that are made again, after the run
-     * went back, leave the points that they left before. */
+    /* Between these steps the epochs rise evenly, which is how plots take them. Steps that are made again, after the
+     * run went back, leave the points that they left before. */
     if (t->step <= t->epochs_at) t->epochs_at = t->step - 1;
     if (!t->epochs_at || t->step % EPOCHS_EVERY == 0 || after->batch >= len) push_epochs(t);
 }
