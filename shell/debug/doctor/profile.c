@@ -303,7 +303,7 @@ static dl_status show_ops(const profile *p, dlsh_sink *sink, int layers) {
                             dlsh_float((double)e->calls / (double)p->steps), milliseconds(p, e->seconds),
                             percent(e->seconds, p->ops), dlsh_float(per_second(e->flops, e->seconds)),
                             dlsh_float(per_second(e->bytes, e->seconds)), of_limit(p, e->seconds, e->flops, e->bytes),
-                            dlsh_string(e->layer));
+                            layers ? dlsh_string(e->layer) : dlsh_none());
     }
     return dlsh_table_show(sink, &t, st, "no op ran\n");
 }
