@@ -6,7 +6,48 @@
 #include "cpu/kernels/reduce.h"
 #include "cpu/runtime/vmath_f64.h"
 
-enum { LANES = 32, HALF = 16 /* whose accumulators stay in registers */, BLOCK = 16 };
+enum { LANES = 32, HALF = 16 /* whose accumulators stay in registers */, BLOCK = 16, VECTOR = 64 /* bytes */ };
+
+/* A row of contiguous elements, by vectors of W accumulators; 16 chunks of 65 vectors are joined, and then these. */
+#define DENSE(name, T, A, MAP, OP)                                                                                     \
+    static void name##_long(long n, const char *x, const void *m, A *acc) {                                            \
+        enum { W = VECTOR / (sizeof(T) > sizeof(A) ? sizeof(T) : sizeof(A)), CHUNK = 65 * W };                         \
+        A mid[W], top[W], *sum = mid;                                                                                  \
+        T p = m ? *(const T *)m : 0;                                                                                   \
+        const T *t = (const T *)x;                                                                                     \
+        long i = 0;                                                                                                    \
+        for (long k = 0; i + W <= n; k++) {                                                                            \
+            A lane[W];                                                                                                 \
+            long end = n - i < CHUNK ? n : i + CHUNK;                                                                  \
+            for (long j = 0; j < W; j++) lane[j] = (A)MAP(t[i + j], p);                                                \
+            for (i += W; i + 4 * W <= end; i += 4 * W)                                                                 \
+                for (long j = 0; j < W; j++)                                                                           \
+                    lane[j] = OP(OP(lane[j], OP((A)MAP(t[i + j], p), (A)MAP(t[i + W + j], p))),                        \
+                                 OP((A)MAP(t[i + 2 * W + j], p), (A)MAP(t[i + 3 * W + j], p)));                        \
+            for (; i + W <= end; i += W)                                                                               \
+                for (long j = 0; j < W; j++) lane[j] = OP(lane[j], (A)MAP(t[i + j], p));                               \
+            for (long j = 0; j < W; j++) mid[j] = k % 16 ? OP(mid[j], lane[j]) : lane[j];                              \
+            if (k % 16 == 15 || (k > 15 && i + W > n)) {                                                               \
+                for (long j = 0; j < W; j++) top[j] = k > 15 ? OP(top[j], mid[j]) : mid[j];                            \
+                sum = top;                                                                                             \
+            }                                                                                                          \
+        }                                                                                                              \
+        for (long j = 0; j < n - i; j++) sum[j] = OP(sum[j], (A)MAP(t[i + j], p));                                     \
+        for (long w = W / 2; w; w /= 2)                                                                                \
+            for (long j = 0; j < w; j++) sum[j] = OP(sum[j], sum[j + w]);                                              \
+        *acc = sum[0];                                                                                                 \
+    }                                                                                                                  \
+    static void name##_dense(long n, const char *x, const void *m, A *acc) {                                           \
+        if (n >= LANES && n >= (long)(VECTOR / sizeof(T))) {                                                           \
+            name##_long(n, x, m, acc);                                                                                 \
+            return;                                                                                                    \
+        }                                                                                                              \
+        T p = m ? *(const T *)m : 0;                                                                                   \
+        const T *t = (const T *)x;                                                                                     \
+        A a = (A)MAP(t[0], p);                                                                                         \
+        for (long i = 1; i < n; i++) a = OP(a, (A)MAP(t[i], p));                                                       \
+        *acc = a;                                                                                                      \
+    }
 
 /* T elements, A accumulators. MAP(x, m) makes an accumulator of an element; OP(a, b) joins two. */
 #define REDUCER(name, T, A, MAP, OP)                                                                                   \
@@ -34,6 +75,7 @@ enum { LANES = 32, HALF = 16 /* whose accumulators stay in registers */, BLOCK =
         }                                                                                                              \
         for (long j = 0; j < width; j++) acc[j] = first ? a[j] : OP(acc[j], a[j]);                                     \
     }                                                                                                                  \
+    DENSE(name, T, A, MAP, OP)                                                                                         \
     DRIVER(name, T, A, A, MAP, OP)
 
 /* The largest or smallest of floats. The quick comparison is one instruction, and loses a NaN; a block that has one is
@@ -67,6 +109,26 @@ enum { LANES = 32, HALF = 16 /* whose accumulators stay in registers */, BLOCK =
                             bool first) {                                                                              \
         (void)m, (void)ms;                                                                                             \
         name##_some(rows, width, x, stride, acc, first);                                                               \
+    }                                                                                                                  \
+    static void name##_dense(long n, const char *x, const void *m, T *acc) {                                           \
+        enum { W = VECTOR / sizeof(T) };                                                                               \
+        T lane[W];                                                                                                     \
+        INT nan[W] = {0}, any = 0;                                                                                     \
+        const T *t = (const T *)x;                                                                                     \
+        long i = 0;                                                                                                    \
+        (void)m;                                                                                                       \
+        for (long j = 0; j < W; j++) lane[j] = t[0];                                                                   \
+        for (; i + 4 * W <= n; i += 4 * W)                                                                             \
+            for (long j = 0; j < W; j++) {                                                                             \
+                T a = t[i + j], b = t[i + W + j], c = t[i + 2 * W + j], d = t[i + 3 * W + j];                          \
+                lane[j] = QUICK(QUICK(lane[j], QUICK(a, b)), QUICK(c, d));                                             \
+                nan[j] |= (__builtin_isunordered(a, b) != 0) | (__builtin_isunordered(c, d) != 0);                     \
+            }                                                                                                          \
+        for (long j = 0; j < W; j++) any |= nan[j];                                                                    \
+        for (long w = W / 2; w; w /= 2)                                                                                \
+            for (long j = 0; j < w; j++) lane[j] = QUICK(lane[j], lane[j + w]);                                        \
+        *acc = any ? t[0] : lane[0];                                                                                   \
+        for (i = any ? 1 : i; i < n; i++) *acc = OP(*acc, t[i]);                                                       \
     }                                                                                                                  \
     DRIVER(name, T, T, T, SELF, OP)
 
@@ -102,6 +164,22 @@ enum { LANES = 32, HALF = 16 /* whose accumulators stay in registers */, BLOCK =
     static void name##_edge(long rows, long width, const char *x, long stride, const f32 *m, long ms, f64 *acc,        \
                             bool first) {                                                                              \
         name##_some(rows, width, x, stride, m, ms, acc, first);                                                        \
+    }                                                                                                                  \
+    static void name##_dense(long n, const char *x, const void *m, f64 *acc) {                                         \
+        f64 lane[LANES] = {0};                                                                                         \
+        f32 p = m ? *(const f32 *)m : 0;                                                                               \
+        const f32 *t = (const f32 *)x;                                                                                 \
+        long i = 0;                                                                                                    \
+        for (; i + 4 * HALF <= n; i += 4 * HALF, t += 4 * HALF)                                                        \
+            for (long j = 0; j < HALF; j++)                                                                            \
+                lane[j] +=                                                                                             \
+                    (f64)((MAP(t[j], p) + MAP(t[HALF + j], p)) + (MAP(t[2 * HALF + j], p) + MAP(t[3 * HALF + j], p))); \
+        for (; i + HALF <= n; i += HALF, t += HALF)                                                                    \
+            for (long j = 0; j < HALF; j++) lane[j] += (f64)MAP(t[j], p);                                              \
+        for (long j = 0; j < n - i; j++) lane[j] += (f64)MAP(t[j], p);                                                 \
+        for (long w = HALF / 2; w; w /= 2)                                                                             \
+            for (long j = 0; j < w; j++) lane[j] += lane[j + w];                                                       \
+        *acc = lane[0];                                                                                                \
     }                                                                                                                  \
     DRIVER(name, f32, f64, f32, MAP, PLUS)
 
@@ -171,28 +249,6 @@ enum { LANES = 32, HALF = 16 /* whose accumulators stay in registers */, BLOCK =
             last = k;                                                                                                  \
         }                                                                                                              \
         memcpy(acc, level[last], (size_t)width * sizeof(A));                                                           \
-    }                                                                                                                  \
-    static void name##_dense(long n, const char *x, const void *m, A *acc) {                                           \
-        A lane[LANES];                                                                                                 \
-        long rows = n / LANES, i = rows * LANES;                                                                       \
-        T p = m ? *(const T *)m : 0;                                                                                   \
-        const T *t = (const T *)x;                                                                                     \
-        if (!rows) {                                                                                                   \
-            A a = (A)MAP(t[0], p);                                                                                     \
-            for (i = 1; i < n; i++) a = OP(a, (A)MAP(t[i], p));                                                        \
-            *acc = a;                                                                                                  \
-            return;                                                                                                    \
-        }                                                                                                              \
-        if (rows > 1)                                                                                                  \
-            name##_wide(rows, LANES, x, LANES * sizeof(T), m, 0, lane);                                                \
-        else                                                                                                           \
-            for (long j = 0; j < LANES; j++) lane[j] = (A)MAP(t[j], p);                                                \
-        for (long j = 0; j < n - i; j++) lane[j] = OP(lane[j], (A)MAP(t[i + j], p));                                   \
-        for (long j = 0; j < 16; j++) lane[j] = OP(lane[j], lane[j + 16]);                                             \
-        for (long j = 0; j < 8; j++) lane[j] = OP(lane[j], lane[j + 8]);                                               \
-        for (long j = 0; j < 4; j++) lane[j] = OP(lane[j], lane[j + 4]);                                               \
-        lane[0] = OP(lane[0], lane[2]), lane[1] = OP(lane[1], lane[3]), lane[0] = OP(lane[0], lane[1]);                \
-        *acc = lane[0];                                                                                                \
     }                                                                                                                  \
     static void name##_row(long n, const char *x, long stride, const void *m, void *acc) {                             \
         if (stride == sizeof(T)) {                                                                                     \
