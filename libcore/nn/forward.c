@@ -124,6 +124,12 @@ static dl_tensor *run_unmarked(dl_module *m, dl_tensor *x) {
     return m->row->call ? run_call(m, x) : m->row->forward(m, x);
 }
 
+static void keep_result(dl_module *m, dl_tensor *y) {
+    if (__builtin_expect(m->keeps == 0, 1) || !y || !dl_m_training(m)) return;
+    dl_unref(m->kept);
+    m->kept = dl_ref(y);
+}
+
 /* The layer is held: functions that run within it may replace it in its net. */
 static dl_tensor *run(dl_module *m, dl_tensor *x) {
     const dl_layer_mark *outer = dl_layer_running;
@@ -135,10 +141,7 @@ static dl_tensor *run(dl_module *m, dl_tensor *x) {
         dl_unref(y);
         y = NULL;
     }
-    if (__builtin_expect(m->keeps > 0, 0) && y && dl_m_training(m)) {
-        dl_unref(m->kept);
-        m->kept = dl_ref(y);
-    }
+    keep_result(m, y);
     dl_module_unref(m);
     return y;
 }
@@ -184,14 +187,16 @@ static dl_tensor *run_part(const char *name, dl_module *m, dl_tensor *x) {
     return y;
 }
 
-/* Neighbours that run as one, of which none is looked at by itself; 0: none. */
+/* Neighbours that run as one, of which none but the last is looked at by itself; 0: none. */
 static int run_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
     const dl_layer_mark *outer = dl_layer_running;
-    for (int i = 0; i < n && i < DL_FUSED_MAX; i++)
-        if (c[i].m->hooks || c[i].m->keeps) return 0;
+    int last = 0;
+    while (last < n && last < DL_FUSED_MAX && !c[last].m->hooks && !c[last].m->keeps) last++;
+    if (last < n && last < DL_FUSED_MAX && !c[last].m->hooks) last++;
     dl_layer_running = c->m->mark;
-    int ran = dl_module_fused(c, n, x, y);
+    int ran = dl_module_fused(c, last, x, y);
     dl_layer_running = outer;
+    if (ran) keep_result(c[ran - 1].m, *y);
     return ran;
 }
 

@@ -8,12 +8,14 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "core/device/control_step.h"
 #include "core/mix.h"
 #include "core/mode.h"
 #include "core/random/rng.h"
 #include "core/scope.h"
 #include "nn/module.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/copy.h"
 #include "dlcore/reduce.h"
 
 typedef struct point {
@@ -212,33 +214,48 @@ dl_status dl_breaks_key(const dl_trainer *t, uint64_t *h) {
 
 /* ---------------------------------------------------------------- deciding */
 
-/* What the function gives, on the device as one number, whose reference is *is; where it gives nothing, 0: it may have
+/* Is it the gradient of a parameter that the end of the step limits in place before it is measured? */
+static bool is_limited(const dl_trainer *t, const dl_tensor *x) {
+    for (long i = 0; t->clip_value > 0 && i < t->nparam; i++)
+        if (t->param[i]->grad && t->param[i]->grad->st == x->st) return true;
+    return false;
+}
+
+/* As measures need it: elements in any order, units that lie regularly, gradients as they are now. */
+static dl_tensor *to_measure(const dl_trainer *t, dl_tensor *x, dl_break_measure of) {
+    dl_units u;
+    if (is_limited(t, x)) return dl_clone(x);
+    return (of == DL_BREAK_DEAD ? dl_units_of(x, &u) : dl_is_dense(x)) ? dl_ref(x) : dl_contiguous(x);
+}
+
+/* What the function gives, on the device: one number, or what is measured there. Where it gives nothing, 0: it may have
  * held before. */
-static dl_status condition(dl_trainer *t, point *p, dl_tensor **is) {
+static dl_status condition(dl_trainer *t, point *p, dl_decide_one *is, dl_tensor **held) {
     DL_SCOPED_INTERRUPT_HOLD(0);
-    dl_break_value v = {NULL, DL_BREAK_TRUE, 0};
+    dl_break_value v = {NULL, DL_BREAK_TRUE, 0, DL_BREAK_VALUE};
     dl_status st = p->is.fn(p->is.ctx, t, &v);
-    DL_OWNED dl_tensor *own = v.is, *one = NULL;
+    DL_OWNED dl_tensor *own = v.is, *there = NULL, *one = NULL;
     DL_TRY(st);
     const bool host = own && own->st->device != t->device;
     if (host && dl_deferred_get())
         return dl_fail(DL_ERR_UNSUPPORTED, "the condition %s is evaluated on the host", p->is.text);
     p->on_host |= host;
-    p->rule.test = v.test, p->rule.limit = v.limit;
-    one = !own                 ? dl_tensor_zeros(0, NULL, DL_F32, t->device)
-          : dl_numel(own) == 1 ? dl_ref(own)
-                               : dl_any(own, NULL, 0, 0);
-    if (!own) p->rule.test = DL_BREAK_TRUE;
-    *is = one ? dl_to_device(one, t->device) : NULL;
-    return *is ? DL_OK : dl_failed();
+    p->rule.test = own ? v.test : DL_BREAK_TRUE, p->rule.limit = v.limit;
+    if (own && v.of && !dl_dtype_is_float((dl_dtype)own->dtype))
+        return dl_fail(DL_ERR_DTYPE, "the condition %s measures real floating numbers", p->is.text);
+    there = own ? dl_to_device(own, t->device) : dl_tensor_zeros(0, NULL, DL_F32, t->device);
+    if (!there) return dl_failed();
+    one = own && v.of ? to_measure(t, there, v.of) : dl_numel(there) == 1 ? dl_ref(there) : dl_any(there, NULL, 0, 0);
+    if (!one) return dl_failed();
+    *is = (dl_decide_one){one, own ? v.of : DL_BREAK_VALUE, p->rule};
+    *held = dl_ref(one);
+    return DL_OK;
 }
 
 static dl_status decide_condition(dl_trainer *t, point *p) {
     dl_breaks *b = t->breaks;
-    dl_tensor *one = NULL;
-    DL_TRY(condition(t, p, &one));
-    b->held[b->nnumbers] = one;
-    b->number[b->nnumbers++] = (dl_decide_one){one, p->rule};
+    DL_TRY(condition(t, p, &b->number[b->nnumbers], &b->held[b->nnumbers]));
+    b->nnumbers++;
     return DL_OK;
 }
 
@@ -260,7 +277,8 @@ static bool norm_tells(const dl_trainer *t, const point *p) {
 
 /* Gradients that are not there do not count. */
 static dl_status decide_gradients(dl_trainer *t, const point *p) {
-    if (norm_tells(t, p)) return t->breaks->number[t->breaks->nnumbers++] = (dl_decide_one){NULL, p->rule}, DL_OK;
+    if (norm_tells(t, p))
+        return t->breaks->number[t->breaks->nnumbers++] = (dl_decide_one){NULL, DL_BREAK_VALUE, p->rule}, DL_OK;
     dl_tensor **g = calloc((size_t)p->is.nparam + 1, sizeof *g);
     dl_status st = g ? DL_OK : no_memory();
     int n = 0;

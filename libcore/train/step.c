@@ -233,9 +233,7 @@ static dl_status gradients(dl_trainer *t, int *n) {
     for (long i = 0; i < t->nparam; i++) {
         dl_tensor *g = t->param[i]->grad;
         if (!g) continue;
-        long span = 1;
-        for (int k = 0; k < g->ndim; k++) span += (g->shape[k] - 1) * g->stride[k];
-        if (g->numel && (span != g->numel || !dl_strides_are_dense(g->ndim, g->shape, g->stride))) {
+        if (!dl_is_dense(g)) {
             DL_OWNED dl_tensor *flat = dl_contiguous(g);
             if (!flat) return dl_failed();
             dl_set_grad(t->param[i], flat);

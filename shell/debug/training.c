@@ -33,6 +33,7 @@ typedef struct training_point {
     dlsh_point is;
     dlsh_callback *cb, *sides; /* NULL: gradients are looked at; it is not a comparison */
     dl_break_test test;        /* of the sides */
+    dl_break_measure of;       /* and what the left one is compared by */
     argument arg[ARGS];
     int nargs;
     char host[200];   /* why it is evaluated on the host; "" */
@@ -201,18 +202,59 @@ static size_t comparison(const char *text, size_t *n, dl_break_test *test) {
     return at;
 }
 
-/* The function; of a comparison also one that gives its two sides, which the end of the step compares: this saves a
- * kernel in each step. */
+/* Functions of a tensor alone that the device computes where it decides. */
+static const struct {
+    const char *name;
+    dl_break_measure of;
+    int compared; /* with a limit; else it is the whole condition */
+} measures[] = {{"norm", DL_BREAK_NORM, 1},
+                {"dead", DL_BREAK_DEAD, 1},
+                {"isnan", DL_BREAK_ANY_NAN, 0},
+                {"isinf", DL_BREAK_ANY_INF, 0}};
+
+/* Is the text one argument in parentheses? */
+static int is_one_argument(const char *text, size_t n) {
+    int depth = 0;
+    for (size_t i = 0; i < n; i++) {
+        depth += (strchr("([{", text[i]) != NULL) - (strchr(")]}", text[i]) != NULL);
+        if (text[i] == '"' || (depth == 1 && strchr(",=", text[i])) || (!depth && i + 1 < n)) return 0;
+    }
+    return n > 2 && *text == '(' && !depth;
+}
+
+/* Leaves of `norm(x)` the `(x)`, where that is computed later. */
+static void take_measure(training_point *p, const char **text, size_t *n, int compared) {
+    const char *from = *text;
+    size_t all = *n, name;
+    while (all && isspace((unsigned char)*from)) from++, all--;
+    while (all && isspace((unsigned char)from[all - 1])) all--;
+    name = name_length(from);
+    if (name >= all || !is_one_argument(from + name, all - name)) return;
+    for (size_t i = 0; i < sizeof measures / sizeof *measures; i++) {
+        const int same = strlen(measures[i].name) == name && !strncmp(from, measures[i].name, name);
+        if (!same || measures[i].compared != compared || dlsh_get(p->s, measures[i].name)) continue;
+        p->of = measures[i].of;
+        *text = from + name, *n = all - name;
+        return;
+    }
+}
+
+/* The function; of a comparison also one that gives its two sides, which the end of the step compares: this saves
+ * kernels in each step. */
 static dl_status make_functions(training_point *p, const char *text) {
     DLSH_SCOPED_BUF body = {0}, whole = {0}, sides = {0};
     size_t n = 0;
     DLSH_TRY(translate(p, text, &body));
     dlsh_buf_printf(&whole, "(%s)", dlsh_buf_text(&body));
     if (!(p->cb = make_function(p, dlsh_buf_text(&whole)))) return dl_failed();
-    const char *b = dlsh_buf_text(&body);
-    const size_t at = comparison(b, &n, &p->test);
-    if (!at) return DL_OK;
-    dlsh_buf_printf(&sides, "[(%.*s), (%s)]", (int)at, b, b + at + n);
+    const char *left = dlsh_buf_text(&body), *right = left;
+    size_t at = comparison(left, &n, &p->test);
+    const int compared = at > 0;
+    right = compared ? left + at + n : "1";
+    if (!compared) at = body.n;
+    take_measure(p, &left, &at, compared);
+    if (!compared && !p->of) return DL_OK;
+    dlsh_buf_printf(&sides, "[(%.*s), (%s)]", (int)at, left, right);
     return (p->sides = make_function(p, dlsh_buf_text(&sides))) ? DL_OK : dl_failed();
 }
 
@@ -238,15 +280,15 @@ static dl_status compute(training_point *p, const dlsh_callback *cb, const dlsh_
     return st;
 }
 
-/* One number beside a number of the host; of f32 that is rounded, as an op does it. */
+/* One number, or what is measured, beside a number of the host; of f32 that is rounded, as an op does it. */
 static int compare_later(const training_point *p, dlsh_value v, dl_break_value *out) {
     if (v.type != DLSH_LIST || v.as.list->n != 2) return 0;
     const dlsh_value a = v.as.list->items[0], b = v.as.list->items[1];
-    if (a.type != DLSH_TENSOR || !dlsh_is_number(b) || dl_numel(a.as.tensor) != 1) return 0;
+    if (a.type != DLSH_TENSOR || !dlsh_is_number(b) || (!p->of && dl_numel(a.as.tensor) != 1)) return 0;
     const dl_dtype dtype = dl_dtype_of(a.as.tensor);
-    if (dtype != DL_F32 && dtype != DL_F64) return 0;
+    if (p->of ? !dl_dtype_is_float(dtype) : dtype != DL_F32 && dtype != DL_F64) return 0;
     const double limit = dlsh_number(b);
-    *out = (dl_break_value){dl_ref(a.as.tensor), p->test, dtype == DL_F32 ? (double)(float)limit : limit};
+    *out = (dl_break_value){dl_ref(a.as.tensor), p->test, dtype != DL_F64 ? (double)(float)limit : limit, p->of};
     return 1;
 }
 

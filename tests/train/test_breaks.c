@@ -3,6 +3,7 @@
 #include "support/fake_device.h"
 #include "support/training.h"
 
+#include "core/mode.h"
 #include "train/trainer.h"
 #include "dlcore/compare.h"
 #include "dlcore/elementary.h"
@@ -35,7 +36,7 @@ static dl_status below(void *ctx, dl_trainer *t, dl_break_value *out) {
     condition *c = ctx;
     c->asked++;
     if (c->compared) {
-        *out = (dl_break_value){dl_ref(dl_trainer_loss(t)), DL_BREAK_LESS, c->limit};
+        *out = (dl_break_value){dl_ref(dl_trainer_loss(t)), DL_BREAK_LESS, c->limit, DL_BREAK_VALUE};
         return DL_OK;
     }
     dl_tensor *limit = must(dl_scalar_f(c->limit)), *less = must(dl_lt(dl_trainer_loss(t), limit));
@@ -249,6 +250,87 @@ static void failures_and_rewinds(void **state) {
     assert_int_equal(fake.used, 0);
 }
 
+/* A measure of a gradient, or of the result of a layer, taken where the step ends. */
+typedef struct measuring {
+    dl_break_measure of;
+    dl_break_test test;
+    double limit, by_ops; /* what ops make of it in the last step that ran op by op */
+    dl_module *layer;     /* NULL: the gradient of the first parameter */
+} measuring;
+
+static double by_ops(dl_tensor *x, dl_break_measure of) {
+    const long over[] = {0, 2, 3};
+    double v;
+    dl_tensor *zero = must(dl_scalar_f(0)), *low = must(dl_le(x, zero)), *nan = must(dl_isnan(x)), *one = NULL;
+    dl_tensor *dead = must(dl_all(low, over, dl_ndim(x) > 2 ? 3 : 1, 0)), *f = must(dl_to_dtype(dead, DL_F32));
+    if (of == DL_BREAK_NORM) one = must(dl_norm(x, NULL, 0, 0, 2));
+    if (of == DL_BREAK_DEAD) one = must(dl_mean(f, NULL, 0, 0));
+    if (!one) one = must(dl_any(nan, NULL, 0, 0));
+    dl_tensor *there = must(dl_to_device(one, 0));
+    ok(dl_item_f(there, &v));
+    dl_unref(zero), dl_unref(low), dl_unref(nan), dl_unref(dead), dl_unref(f), dl_unref(one), dl_unref(there);
+    return v;
+}
+
+static dl_status measure(void *ctx, dl_trainer *t, dl_break_value *out) {
+    measuring *m = ctx;
+    dl_tensor *x = m->layer ? dl_module_kept(m->layer) : t->param[0]->grad;
+    if (!dl_deferred_get()) m->by_ops = by_ops(x, m->of);
+    *out = (dl_break_value){dl_ref(x), m->test, m->limit, m->of};
+    return DL_OK;
+}
+
+/* How many of 12 steps are made before the measure is on the wrong side of the limit. */
+static long measured_steps(int device, const char *net, measuring *m, const char *layer, double clip_value,
+                           dl_dataset *d) {
+    dl_seed(7);
+    dl_trainer *t =
+        trainer((dl_trainer_spec){.device = device, .loader.batch = 64, .eval_every = -1, .clip_value = clip_value},
+                net, "sgd lr=1e-3", d);
+    m->layer = layer ? dl_module_find(dl_trainer_model(t), layer) : NULL;
+    int number;
+    ok(dl_trainer_break(
+        t,
+        &(dl_breakpoint){
+            .text = "m", .fn = measure, .key = same_key, .ctx = m, .layer = &m->layer, .nlayers = m->layer != NULL},
+        &number));
+    ok(dl_trainer_train(t, 0, 12, NULL, NULL));
+    long steps = get(t).step;
+    dl_trainer_free(t);
+    return steps;
+}
+
+/* What the end of the step measures is what ops compute: it is between limits just below and above that. A layer that
+ * ends a fused pair stays in it. */
+static void measures(void **state) {
+    (void)state;
+    static const char conv[] = "conv 6 3 stride=2 -> batchnorm -> relu -> flatten -> linear 10";
+    static const char sparse[] = "flatten -> linear 32 -> dropout 0.98 -> relu -> linear 10"; /* about half are dead */
+    static const struct {
+        const char *net, *layer;
+        dl_break_measure of;
+        double clip_value;
+    } rows[] = {{mlp, NULL, DL_BREAK_NORM, 0},       {mlp, NULL, DL_BREAK_NORM, 1e-3},
+                {mlp, "relu0", DL_BREAK_NORM, 0},    {mlp, "relu0", DL_BREAK_DEAD, 0},
+                {conv, "relu0", DL_BREAK_DEAD, 0},   {sparse, "relu0", DL_BREAK_DEAD, 0},
+                {conv, "relu0", DL_BREAK_ANY_NAN, 0}};
+    dl_dataset *d = digits("350");
+    for (int device = 0; device <= FAKE; device++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            measuring m = {.of = rows[i].of, .test = DL_BREAK_GREATER_EQUAL, .limit = -1};
+            assert_int_equal(measured_steps(device, rows[i].net, &m, rows[i].layer, rows[i].clip_value, d), 0);
+            const double v = m.by_ops, near = 1e-5 * v + 1e-9;
+            m.limit = v - near;
+            assert_int_equal(measured_steps(device, rows[i].net, &m, rows[i].layer, rows[i].clip_value, d), 0);
+            m.test = DL_BREAK_LESS_EQUAL, m.limit = v + near;
+            assert_int_equal(measured_steps(device, rows[i].net, &m, rows[i].layer, rows[i].clip_value, d), 0);
+            m.test = DL_BREAK_LESS, m.limit = -1;
+            assert_int_equal(measured_steps(device, rows[i].net, &m, rows[i].layer, rows[i].clip_value, d), 12);
+        }
+    dl_dataset_unref(d);
+    assert_int_equal(fake.used, 0);
+}
+
 static int begin(void **state) {
     (void)state;
     fake_register();
@@ -262,6 +344,7 @@ int main(void) {
         cmocka_unit_test(passed_over),
         cmocka_unit_test(nan_in_gradients),
         cmocka_unit_test(failures_and_rewinds),
+        cmocka_unit_test(measures),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

@@ -94,9 +94,17 @@ typedef struct dl_decide {
     dl_break_rule rule;
 } dl_decide;
 
+/* The units of a result: channels of [N, C, ...], features of [N, F], or the elements of a vector; the strides of
+ * samples, units, and the places of a unit. */
+typedef struct dl_units {
+    long n, units, places, sample_step, unit_step, place_step;
+} dl_units;
+
 /* Breakpoints about one number, which finish_step decides. */
 typedef struct dl_decide_one {
-    const dl_tensor *is; /* of any dtype; NULL: the norm of all gradients */
+    const dl_tensor *is; /* NULL: the norm of all gradients. A VALUE is of any dtype; else real floating numbers, DEAD
+                          * of regular units, the others dense */
+    dl_break_measure of;
     dl_break_rule rule;
 } dl_decide_one;
 

@@ -32,6 +32,21 @@ DL_HD bool dl_break_holds(const dl_break_rule *b, double v) {
     return v != 0;
 }
 
+/* False: the places of a unit do not lie regularly. */
+static inline bool dl_units_of(const dl_tensor *t, dl_units *u) {
+    const int at = t->ndim > 1;
+    u->n = at ? t->shape[0] : 1, u->sample_step = at ? t->stride[0] : 0;
+    u->units = t->ndim ? t->shape[at] : 1, u->unit_step = t->ndim ? t->stride[at] : 1;
+    u->places = t->numel > 0, u->place_step = 1;
+    for (int i = t->ndim - 1; i > 1 && t->numel; i--) {
+        if (t->shape[i] == 1) continue;
+        if (u->places == 1) u->place_step = t->stride[i];
+        if (t->stride[i] != u->place_step * u->places) return false;
+        u->places *= t->shape[i];
+    }
+    return true;
+}
+
 /* A breakpoint whose test holds or not. A loss that is not finite has halted this step when it is not reported yet: the
  * breakpoint comes first. Steps issued after a halt leave it as it was. */
 DL_HD void dl_control_decide(dl_control *c, const dl_break_rule *b, bool holds) {

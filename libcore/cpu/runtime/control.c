@@ -60,22 +60,10 @@ dl_status dl_cpu_accumulate(int index DL_UNUSED, dl_control *c, const dl_accumul
     return DL_OK;
 }
 
-/* Is there an element that is NaN, or infinite? */
-#define FINDS(name, T)                                                                                                 \
-    static bool name(const dl_tensor *t, dl_break_test test) {                                                         \
-        const T *v = dl_ptr(t);                                                                                        \
-        for (long i = 0; i < t->numel; i++)                                                                            \
-            if (test == DL_BREAK_NAN ? isnan(v[i]) : isinf(v[i])) return true;                                         \
-        return false;                                                                                                  \
-    }
-FINDS(finds_f32, float)
-FINDS(finds_f64, double)
-
 dl_status dl_cpu_decide(int index, dl_control *c, const dl_decide *d) {
     bool holds = false;
     (void)index;
-    for (int i = 0; i < d->n && !holds; i++)
-        holds = d->t[i]->dtype == DL_F64 ? finds_f64(d->t[i], d->rule.test) : finds_f32(d->t[i], d->rule.test);
+    for (int i = 0; i < d->n && !holds; i++) holds = dl_cpu_finds(d->t[i], d->rule.test == DL_BREAK_NAN);
     dl_control_decide(c, &d->rule, holds);
     return DL_OK;
 }
@@ -84,7 +72,7 @@ static dl_status decide_numbers(dl_control *c, const dl_finish_step *f, double n
     for (int i = 0; i < f->ndecide; i++) {
         const dl_decide_one *d = &f->decide[i];
         double v = norm;
-        if (d->is) DL_TRY(dl_item_f(d->is, &v));
+        if (d->is) DL_TRY(dl_cpu_measure((dl_tensor *)d->is, d->of, &v));
         dl_control_decide(c, &d->rule, dl_break_holds(&d->rule, v));
     }
     return DL_OK;

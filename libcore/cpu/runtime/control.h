@@ -10,3 +10,8 @@ dl_status dl_cpu_keep(int index, const dl_control *c, const dl_span *s, int n);
 dl_status dl_cpu_finish_step(int index, dl_control *c, const dl_finish_step *f);
 dl_status dl_cpu_average_weights(int index, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n,
                                  double keep);
+
+/* Of breakpoints (cpu/runtime/measures.c): what is measured of a tensor; is there a NaN, or an infinity, in one of f32
+ * or f64? */
+dl_status dl_cpu_measure(dl_tensor *t, dl_break_measure of, double *out);
+bool dl_cpu_finds(const dl_tensor *t, bool nan);

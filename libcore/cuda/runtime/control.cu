@@ -2,6 +2,7 @@
  * of the optimizers, averaged weights, and the report that the host reads later. Sums are made in fixed order. */
 #include "cuda/runtime/graph.h"
 #include "cuda/kernels/rows.cuh"
+#include "cuda/runtime/measures.cuh"
 #include "cuda/runtime/tensor_lists.h"
 #include "core/device/control_step.h"
 
@@ -165,19 +166,15 @@ dl_status dl_cuda_keep(dl_gpu *g, const dl_control *c, const dl_span *s, int n) 
 
 /* ---- the end of a step */
 
-/* A number that a breakpoint is about; p NULL: the norm. */
-typedef struct number {
-    const void *p;
-    int dtype;
-    dl_break_rule rule;
-} number;
-
 typedef struct finish_args {
     dl_step_rule rule;
-    double *partial; /* by block; then what gradients are multiplied by */
-    int ndecide;
-    number decide[DL_BREAKS];
+    double *partial;    /* by block; then what gradients are multiplied by */
+    unsigned gradients; /* blocks that look at gradients, before those of measures */
 } finish_args;
+/* Steps without breakpoints have a kernel without measures. */
+typedef struct no_measures {
+} no_measures;
+static_assert(sizeof(finish_args) + sizeof(dl_measures) < 4000, "arguments of a kernel");
 
 template <class C> __device__ double squares(C *__restrict__ p, long from, long to, C limit) {
     double sum = 0;
@@ -193,18 +190,35 @@ template <class C> __device__ double squares(C *__restrict__ p, long from, long 
     return sum;
 }
 
-__device__ static double value_of(const number &d) {
-    return d.dtype == DL_BOOL || d.dtype == DL_U8 ? *(const unsigned char *)d.p : dl_get(d.p, d.dtype, 0);
+__device__ static double value_of(const dl_measure &m) {
+    return m.dtype == DL_BOOL || m.dtype == DL_U8 ? *(const unsigned char *)m.p : dl_get(m.p, m.dtype, 0);
 }
 
-__device__ static void finish(dl_control *c, const finish_args &f, double squares_sum) {
-    dl_report *r = &f.rule.report[c->index % DL_REPORTS];
-    double scale = c->scale, norm = sqrt(squares_sum) / scale, factor = 1 / scale;
-    double limit = f.rule.clip_norm / (norm + 1e-6);
-    for (int i = 0; i < f.ndecide; i++) {
-        const number &d = f.decide[i];
-        dl_control_decide(c, &d.rule, dl_break_holds(&d.rule, d.p ? value_of(d) : norm));
+/* Sum of what blocks left, in every thread. */
+__device__ static double sum_of(const double *partial, unsigned from, unsigned to, double *shared) {
+    double sum = 0;
+    for (unsigned i = from + threadIdx.x; i < to; i += THREADS) sum += ((volatile const double *)partial)[i];
+    return dl_row_join(sum, dl_sum_f(), shared, THREADS);
+}
+
+__device__ static void decide(dl_control *, const finish_args &, const no_measures &, double, double *) {}
+__device__ static void decide(dl_control *c, const finish_args &f, const dl_measures &all, double norm,
+                              double *shared) {
+    for (int i = 0; i < all.n; i++) {
+        const dl_measure &m = all.at[i];
+        double sum = m.blocks ? sum_of(f.partial, m.first, m.first + m.blocks, shared) : 0;
+        double v = m.of ? dl_measured(m, sum) : m.p ? value_of(m) : norm;
+        if (!threadIdx.x) dl_control_decide(c, &m.rule, dl_break_holds(&m.rule, v));
     }
+}
+
+__device__ static double part_of(const no_measures &) { return 0; }
+__device__ static double part_of(const dl_measures &all) { return dl_measure_part(all); }
+
+__device__ static void finish(dl_control *c, const finish_args &f, double norm) {
+    dl_report *r = &f.rule.report[c->index % DL_REPORTS];
+    double scale = c->scale, factor = 1 / scale;
+    double limit = f.rule.clip_norm / (norm + 1e-6);
     int end = dl_control_end(c, &f.rule, norm);
     if (f.rule.clip_norm > 0 && limit < 1) factor *= limit;
     f.partial[0] = end == DL_END_DONE ? factor : 1;
@@ -215,8 +229,9 @@ __device__ static void finish(dl_control *c, const finish_args &f, double square
     *(volatile long *)&r->number = c->index;
 }
 
-__global__ static void __launch_bounds__(THREADS)
-    finish_kernel(dl_control *c, const __grid_constant__ finish_args f, dl_table all) {
+template <class M>
+__global__ static void __launch_bounds__(THREADS) finish_kernel(dl_control *c, const __grid_constant__ finish_args f,
+                                                                dl_table all, const __grid_constant__ M measures) {
     __shared__ double shared[THREADS / DL_WARP];
     __shared__ bool last;
     double sum = 0, most = f.rule.clip_value * c->scale;
@@ -225,7 +240,8 @@ __global__ static void __launch_bounds__(THREADS)
             typedef decltype(tag) C;
             sum = squares((C *)t.p[0], from, to, (C)most);
         });
-    }
+    } else
+        sum = part_of(measures);
     sum = dl_row_join(sum, dl_sum_f(), shared, THREADS);
     if (!threadIdx.x) {
         f.partial[blockIdx.x] = sum;
@@ -233,10 +249,9 @@ __global__ static void __launch_bounds__(THREADS)
     }
     __syncthreads();
     if (!last) return;
-    sum = 0;
-    for (long i = threadIdx.x; i < gridDim.x; i += THREADS) sum += ((volatile double *)f.partial)[i];
-    sum = dl_row_join(sum, dl_sum_f(), shared, THREADS);
-    if (!threadIdx.x) finish(c, f, sum);
+    const double norm = sqrt(sum_of(f.partial, 0, f.gradients, shared)) / c->scale;
+    decide(c, f, measures, norm, shared);
+    if (!threadIdx.x) finish(c, f, norm);
 }
 
 template <class C> __device__ void multiply(C *__restrict__ p, long from, long to, C by) {
@@ -267,6 +282,38 @@ static dl_status table_of(dl_gpu *g, dl_tensor *const *first, dl_tensor *const *
     return s;
 }
 
+/* The blocks that look at a gradient, whose norm is wanted: those of its pieces, at the place in the list. */
+static bool is_gradient(const dl_finish_step *q, dl_measure *m) {
+    unsigned first = 0;
+    if (m->of != DL_BREAK_NORM || q->rule.scaled) return false;
+    for (int i = 0; i < q->n; i++) {
+        const unsigned pieces = dl_blocks(q->grad[i]->numel, DL_PIECE);
+        m->first = first, m->blocks = pieces;
+        if (pieces && dl_ptr(q->grad[i]) == m->p && q->grad[i]->numel == m->numel && q->grad[i]->dtype == m->dtype)
+            return true;
+        first += pieces;
+    }
+    return false;
+}
+
+/* The measures, with blocks of their own behind those of the gradients; *blocks is increased. */
+static dl_status take_measures(const dl_finish_step *q, dl_measures *all, unsigned *blocks) {
+    all->n = q->ndecide;
+    for (int i = 0; i < q->ndecide; i++) {
+        const dl_decide_one *d = &q->decide[i];
+        dl_measure *m = &all->at[i];
+        m->rule = d->rule, m->of = d->of;
+        if (!d->is) continue;
+        m->p = dl_ptr(d->is), m->dtype = d->is->dtype, m->numel = d->is->numel;
+        if (m->of == DL_BREAK_VALUE || is_gradient(q, m)) continue;
+        if (m->of == DL_BREAK_DEAD && !dl_units_of(d->is, &m->u))
+            return dl_fail(DL_ERR_INTERNAL, "the units of a result do not lie regularly");
+        m->first = *blocks, m->blocks = dl_measure_blocks(*m);
+        *blocks += m->blocks;
+    }
+    return DL_OK;
+}
+
 dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *q) {
     dl_table all;
     for (int i = 0; i < q->n; i++)
@@ -274,19 +321,20 @@ dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *q)
             return dl_fail(DL_ERR_DTYPE, "gradients are f32 or f64, not %s",
                            dl_dtype_name((dl_dtype)q->grad[i]->dtype));
     DL_TRY(table_of(g, q->grad, NULL, q->n, &all));
-    unsigned blocks = all.count ? (unsigned)all.count : 1;
+    const unsigned gradients = all.count ? (unsigned)all.count : 1;
+    unsigned blocks = gradients;
     finish_args f = {};
-    f.rule = q->rule, f.ndecide = q->ndecide;
-    for (int i = 0; i < q->ndecide; i++) {
-        const dl_tensor *is = q->decide[i].is;
-        f.decide[i].p = is ? dl_ptr(is) : NULL, f.decide[i].dtype = is ? is->dtype : 0,
-        f.decide[i].rule = q->decide[i].rule;
-    }
+    dl_measures measures = {};
+    f.rule = q->rule, f.gradients = gradients;
+    DL_TRY(take_measures(q, &measures, &blocks));
     f.partial = (double *)dl_gpu_take(g, blocks * sizeof(double));
     if (!f.partial) return dl_failed();
-    finish_kernel<<<blocks, THREADS, 0, g->stream>>>(c, f, all);
+    if (measures.n)
+        finish_kernel<<<blocks, THREADS, 0, g->stream>>>(c, f, all, measures);
+    else
+        finish_kernel<<<blocks, THREADS, 0, g->stream>>>(c, f, all, no_measures());
     if (all.count && (f.rule.clip_norm > 0 || f.rule.scaled))
-        limit_kernel<<<blocks, THREADS, 0, g->stream>>>(f.partial, all);
+        limit_kernel<<<gradients, THREADS, 0, g->stream>>>(f.partial, all);
     dl_status s = dl_gpu_launched(g);
     dl_gpu_drop(g, f.partial);
     return s;

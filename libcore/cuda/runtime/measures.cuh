@@ -1,0 +1,107 @@
+/* What breakpoints of trainings measure of tensors, by blocks of the kernel that ends a step: each block leaves a part
+ * of the sum, and the last one of the launch adds them up. */
+#pragma once
+
+#include "core/device/control_step.h"
+#include "cuda/kernels/rows.cuh"
+
+enum { DL_MEASURE_THREADS = 256, DL_MEASURE_AT_ONCE = 16 };
+
+/* What a breakpoint is about. p NULL: the norm of all gradients; blocks 0: the number that is there. */
+typedef struct dl_measure {
+    const void *p;
+    int dtype;
+    dl_break_measure of;
+    unsigned first, blocks; /* of the launch, whose sums are its own */
+    long numel;
+    dl_units u; /* DEAD */
+    dl_break_rule rule;
+} dl_measure;
+
+typedef struct dl_measures {
+    int n;
+    dl_measure at[DL_BREAKS];
+} dl_measures;
+
+/* Units that a block looks at: neighbours where they are neighbours in memory, else one. */
+__host__ __device__ inline int dl_units_at_once(const dl_units &u) { return u.unit_step == 1 && u.units > 1 ? 32 : 1; }
+
+/* Blocks that a measure takes. */
+static inline unsigned dl_measure_blocks(const dl_measure &m) {
+    long most = 1024, n = m.numel / (DL_MEASURE_THREADS * DL_MEASURE_AT_ONCE) + 1;
+    if (m.of == DL_BREAK_DEAD) return (unsigned)(m.u.units / dl_units_at_once(m.u) + 1);
+    return (unsigned)(n < most ? n : most);
+}
+
+template <class T> __device__ double dl_measure_elements(const dl_measure &m, const T *__restrict__ p) {
+    double sum = 0;
+    long step = (long)m.blocks * DL_MEASURE_THREADS;
+#pragma unroll 4
+    for (long i = (long)(blockIdx.x - m.first) * DL_MEASURE_THREADS + threadIdx.x; i < m.numel; i += step) {
+        auto v = dl_up(p[i]);
+        if (m.of == DL_BREAK_NORM)
+            sum += (double)v * (double)v;
+        else
+            sum += m.of == DL_BREAK_ANY_NAN ? v != v : v == v && v - v != 0;
+    }
+    return sum;
+}
+
+/* Does the sample i (counted over places, too) keep the unit alive? */
+template <class T> __device__ bool dl_is_alive(const T *__restrict__ unit, const dl_units &u, long i) {
+    long n = i, k = 0;
+    if (u.places > 1 && i >> 32)
+        n = i / u.places, k = i % u.places;
+    else if (u.places > 1)
+        n = (unsigned)i / (unsigned)u.places, k = (unsigned)i % (unsigned)u.places;
+    return !(dl_up(unit[n * u.sample_step + k * u.place_step]) <= 0);
+}
+
+/* How many of the block's units are 0 or less everywhere. It ends when all of them are seen to be alive. */
+template <class T> __device__ double dl_measure_dead(const dl_measure &m, const T *__restrict__ p) {
+    __shared__ int alive[32];
+    const int wide = dl_units_at_once(m.u), rows = DL_MEASURE_THREADS / wide;
+    const int lane = threadIdx.x % wide, row = threadIdx.x / wide;
+    const long unit = (long)(blockIdx.x - m.first) * wide + lane, all = m.u.n * m.u.places;
+    const bool is = unit < m.u.units;
+    if (threadIdx.x < 32) alive[threadIdx.x] = 0;
+    __syncthreads();
+    for (long from = 0; from < all; from += (long)rows * DL_MEASURE_AT_ONCE) {
+        bool found = false;
+#pragma unroll
+        for (int k = 0; k < DL_MEASURE_AT_ONCE; k++) {
+            long i = from + k * rows + row;
+            if (is && i < all) found |= dl_is_alive(p + unit * m.u.unit_step, m.u, i);
+        }
+        if (found) alive[lane] = 1;
+        __syncthreads();
+        if (__syncthreads_and(!is || alive[lane])) break;
+    }
+    return is && !row && !alive[lane];
+}
+
+template <class T> __device__ double dl_measure_part_of(const dl_measure &m) {
+    const T *p = (const T *)m.p;
+    return m.of == DL_BREAK_DEAD ? dl_measure_dead(m, p) : dl_measure_elements(m, p);
+}
+
+/* This thread's part of the sum of the measure that the block belongs to; 0 where it belongs to none. */
+__device__ inline double dl_measure_part(const dl_measures &all) {
+    for (int i = 0; i < all.n; i++) {
+        const dl_measure &m = all.at[i];
+        if (blockIdx.x < m.first || blockIdx.x >= m.first + m.blocks) continue;
+        switch (m.dtype) {
+        case DL_F64: return dl_measure_part_of<double>(m);
+        case DL_F16: return dl_measure_part_of<f16>(m);
+        case DL_BF16: return dl_measure_part_of<bf16>(m);
+        default: return dl_measure_part_of<float>(m);
+        }
+    }
+    return 0;
+}
+
+/* What is measured, from the sum; of floats rounded as ops give it. */
+__device__ inline double dl_measured(const dl_measure &m, double sum) {
+    double v = m.of == DL_BREAK_NORM ? sqrt(sum) : m.of == DL_BREAK_DEAD ? sum / (double)m.u.units : sum;
+    return m.dtype == DL_F64 ? v : (double)(float)v;
+}
