@@ -27,6 +27,9 @@
 #define C_EXP(x) DL_HELPER_OF(c_exp)(x)
 #define C_LOG(x) DL_HELPER_OF(c_log)(x)
 #define C_SQRT(x) DL_HELPER_OF(c_sqrt)(x)
+#define C_SIGN(x) DL_HELPER_OF(c_sign)(x)
+#define C_LERP(a, b, c) DL_HELPER_OF(c_lerp)(a, b, c)
+#define C_ADD_MUL(a, b, c, factor) DL_HELPER_OF(c_add_mul)(a, b, c, (PART_T)(factor))
 #define C_TANH(x) DL_HELPER_OF(c_tanh)(x)
 #define C_ZERO(x) ((x).re == 0 && (x).im == 0)
 
@@ -94,7 +97,9 @@
 #define NEAR_FMOD(x, y) FMOD(x, y)
 #define NORMAL_CDF(x) dl_normal_cdf(x) /* the share of normal numbers below x */
 #define TWICE_CDF(x) (2 * dl_normal_cdf(x))
-#define ROUND(x) rint(x)                 /* ties to even */
+#define ROUND(x) rint(x) /* ties to even */
+#define ERF_INVERSE(x) erfinv(x)
+#define NORMAL_QUANTILE(x) normcdfinv(x)
 #define QUICK_EXP(x) __expf(x)           /* relative error 1e-6, 0 below the normal numbers */
 #define QUICK_DIV(x, y) __fdividef(x, y) /* the same */
 #else
@@ -102,6 +107,8 @@
 #define NEAR_FMOD(x, y) DL_HELPER_OF(near_fmod)(x, y) /* where NEAR_QUOTIENT holds */
 #define ROUND(x) DL_FN(nearbyintf, nearbyint)(x)
 #define NORMAL_CDF(x) (NUM(0.5) * TWICE_CDF(x))
+#define ERF_INVERSE(x) DL_HELPER_OF(erf_inverse)(x)
+#define NORMAL_QUANTILE(x) DL_HELPER_OF(normal_quantile)(x)
 #define TWICE_CDF(x) DL_FN(dl_vtwice_cdf, dl_vtwice_cdf_f64)(x)
 #endif
 
@@ -109,8 +116,8 @@
  */
 #define FLOOR_QUOTIENT(a, b, rest) DL_HELPER_OF(floor_quotient)(a, b, rest)
 #define FLOOR_REST(b, rest) DL_HELPER_OF(floor_rest)(b, rest)
+#define LOGIT_SLOPE(x, target) DL_HELPER_OF(logit_slope)(x, target)
 #define DIGAMMA(x) DL_HELPER_OF(psi)(x)
-#define ERF_INVERSE(x) DL_HELPER_OF(erf_inverse)(x)
 #define POLYGAMMA(n, x) DL_HELPER_OF(psi_n)(n, x)
 #define BESSEL_I(order, x) DL_HELPER_OF(bessel_i)(order, x)
 #define GAMMA_SHARE(a, x, above) DL_HELPER_OF(gamma_share)(a, x, above)

@@ -9,6 +9,11 @@ DL_HELPER(near_fmod)(T a, T b) {
     return COPYSIGN(r < 0 ? r + y : r, a);
 }
 #endif
+/* (1 - target) sigmoid(x) - target sigmoid(-x) */
+DL_HELPER(logit_slope)(T x, T target) {
+    T e = EXP(-ABS(x)), large = 1 / (1 + e), small = e * large;
+    return x > 0 ? (1 - target) * large - target * small : (1 - target) * small - target * large;
+}
 /* floor(a / b) by r = fmod(a, b) */
 DL_HELPER(floor_quotient)(T a, T b, T r) {
     if (b == 0) return a / b;
@@ -20,6 +25,7 @@ DL_HELPER(floor_quotient)(T a, T b, T r) {
 }
 /* a - b floor(a / b) by r = fmod(a, b) */
 DL_HELPER(floor_rest)(T b, T r) { return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+#ifndef __cplusplus
 /* Giles's approximation (2010), then two of Newton's steps. */
 DL_HELPER(erf_inverse)(T x) {
     if (!(x > -1 && x < 1)) return x == 1 || x == -1 ? x * INF : INF - INF;
@@ -51,6 +57,21 @@ DL_HELPER(erf_inverse)(T x) {
     }
     return y;
 }
+/* By erf_inverse; far out by q = 2 p = erfc(y), first from its asymptotic form, then Newton's steps on its logarithm.
+ */
+DL_HELPER(normal_quantile)(T p) {
+    T q = 2 * (p < NUM(0.5) ? p : 1 - p);
+    if (!(q < NUM(0.1) && q > 0)) return NUM(1.41421356237309504880) * DL_HELPER_OF(erf_inverse)(2 * p - 1);
+    const T goal = LOG(q), root = NUM(1.77245385090551602730); /* sqrt(pi) */
+    T y = SQRT(-LOG(q * root * SQRT(-goal)));
+    for (int i = 0; i < 3; i++) {
+        T area = ERFC(y);
+        if (area <= 0) break; /* below the least number: the asymptotic form is all there is */
+        y += (LOG(area) - goal) * area * root / (2 * EXP(-y * y));
+    }
+    return p < NUM(0.5) ? NUM(-1.41421356237309504880) * y : NUM(1.41421356237309504880) * y;
+}
+#endif
 /* Recurrence up to 10, then the asymptotic series; reflection below 0: psi(1 - x) - psi(x) = pi / tan(pi x). */
 DL_HELPER(psi)(T x) {
     T shift = 0;
@@ -213,6 +234,16 @@ DL_HELPER(shift_right)(T a, T b, FAULT_AT at) {
 
 #ifdef DL_COMPLEX_HELPERS
 DL_HELPER(c_mul)(T a, T b) { return PAIR(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re); }
+DL_HELPER(c_add_mul)(T a, T b, T c, PART_T factor) {
+    T m = DL_HELPER_OF(c_mul)(b, c);
+    return PAIR(a.re + factor * m.re, a.im + factor * m.im);
+}
+DL_HELPER(c_lerp)(T a, T b, T weight) { return DL_HELPER_OF(c_add_mul)(a, weight, PAIR(b.re - a.re, b.im - a.im), 1); }
+/* x / |x|, 0 of 0 */
+DL_HELPER(c_sign)(T x) {
+    PART_T size = HYPOT(x.re, x.im);
+    return size == 0 ? PAIR(0, 0) : PAIR(x.re / size, x.im / size);
+}
 /* Smith's way (1962), without overflow of the squares. */
 DL_HELPER(c_div)(T a, T b) {
     PART_T wide = ABS(b.re), high = ABS(b.im);

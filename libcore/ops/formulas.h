@@ -12,12 +12,13 @@ typedef struct dl_number {
 
 typedef struct dl_formula {
     const char *name;
-    int operands;                           /* x; or a and b */
+    int operands;                           /* x; a and b; or a, b and c */
     bool test;                              /* the result is bool */
     const char *number[DL_MAX_NUMBERS + 1]; /* attributes, ending in NULL */
     const char *real, *whole, *truth;       /* text for floats, integers and bool; NULL: not taken */
     const char *half;                       /* for results of 16 bits on a GPU; NULL: `real` */
-    const char *grad_x, *grad_y;            /* gradient in one pass, from g and x, or from g and y; NULL: none */
+    const char *grad[3];                    /* of each operand, in one pass from g and the operands; NULL: none */
+    bool from_result;                       /* from g and the result, which the formula calls y */
 } dl_formula;
 
 /* The number of a row's formula, -1 when it has none; and a formula by its number. */

@@ -10,14 +10,18 @@
     {.name = #n, .operands = count, .test = is_test, .number = {DL_EACH(NAME_OF, numbers) NULL}, __VA_ARGS__},
 #define FUNCTION_OF(name, numbers, ...) ROW(name, 1, false, numbers, __VA_ARGS__)
 #define FUNCTION2_OF(name, numbers, ...) ROW(name, 2, false, numbers, __VA_ARGS__)
+#define FUNCTION3_OF(name, numbers, ...) ROW(name, 3, false, numbers, __VA_ARGS__)
 #define TEST(name, ...) ROW(name, 1, true, (), __VA_ARGS__)
 #define TEST2(name, ...) ROW(name, 2, true, (), __VA_ARGS__)
 #define FLOAT(...) .real = #__VA_ARGS__,
 #define INT(...) .whole = #__VA_ARGS__,
 #define BOOL(...) .truth = #__VA_ARGS__,
 #define HALF(...) .half = #__VA_ARGS__,
-#define GRAD_X(...) .grad_x = #__VA_ARGS__,
-#define GRAD_Y(...) .grad_y = #__VA_ARGS__,
+#define GRAD_X(...) .grad[0] = #__VA_ARGS__,
+#define GRAD_Y(...) .from_result = true, .grad[0] = #__VA_ARGS__,
+#define GRAD_A GRAD_X
+#define GRAD_B(...) .grad[1] = #__VA_ARGS__,
+#define GRAD_C(...) .grad[2] = #__VA_ARGS__,
 static const dl_formula formulas[] = {
 #include "ops/pointwise.def"
 };
@@ -26,6 +30,7 @@ static const dl_formula formulas[] = {
 static const short of_row[DL_NOP] = {
 #define FUNCTION_OF(name, numbers, ...) [DL_OP_##name] = 1 + DL_FORMULA_##name,
 #define FUNCTION2_OF FUNCTION_OF
+#define FUNCTION3_OF FUNCTION_OF
 #define TEST(name, ...) [DL_OP_##name] = 1 + DL_FORMULA_##name,
 #define TEST2 TEST
 #include "ops/pointwise.def"

@@ -6,6 +6,7 @@
 enum {
 #define FUNCTION_OF(name, numbers, ...) DL_FORMULA_##name,
 #define FUNCTION2_OF FUNCTION_OF
+#define FUNCTION3_OF FUNCTION_OF
 #define TEST(name, ...) DL_FORMULA_##name,
 #define TEST2 TEST
 #include "ops/pointwise.def"

@@ -676,6 +676,12 @@ CALLS = {
     "sort": lambda x, dim=-1, descending=False: tuple(torch.sort(x, dim=dim, descending=descending, stable=True)),
     "argsort": lambda x, dim=-1, descending=False: torch.sort(x, dim=dim, descending=descending, stable=True)[1],
     "topk": lambda x, **kw: tuple(torch.topk(x, **kw)),
+    "slope_below": lambda x, w: torch.where(x > 0, x, x * w), "gated": lambda x, y: x * torch.sigmoid(y),
+    "replace_nonfinite": torch.nan_to_num, "square_difference": lambda x, y: (x - y) ** 2,
+    "huber_difference": lambda x, y, delta=1, scale=1: scale * F.huber_loss(
+        *torch.broadcast_tensors(x, y), delta=delta, reduction="none"),
+    "divergence": lambda x, y: F.kl_div(*torch.broadcast_tensors(x, y), reduction="none"),
+    "log_divergence": lambda x, y: F.kl_div(*torch.broadcast_tensors(x, y), reduction="none", log_target=True),
     "logit_loss": lambda x, y: F.binary_cross_entropy_with_logits(*torch.broadcast_tensors(x, y), reduction="none"),
     "norm_groups": norm_groups,
     "embedding": lambda i, w, padding_idx=None: F.embedding(i, w, padding_idx),

@@ -22,9 +22,8 @@ static void rows_and_formulas_agree(void **state) {
         if (op->in_min != f->operands || op->in_max != f->operands) fail_msg("%s has other operands", f->name);
         for (int k = 0; f->number[k]; k++)
             if (dl_attr_index(op, f->number[k]) < 0) fail_msg("%s has no attribute %s", f->name, f->number[k]);
-        assert_true(!(f->grad_x && f->grad_y));
-        if (f->grad_x) assert_true(op->save_in & 1);
-        if (f->grad_y) assert_true(op->save_out & 1);
+        if (f->operands == 1 && f->grad[0]) assert_true(f->from_result ? op->save_out & 1 : op->save_in & 1);
+        if (f->operands > 1) assert_true(!f->grad[0] || f->grad[1]);
     }
     assert_null(dl_formula_at(DL_NFORMULA));
     assert_int_equal(dl_formula_of(dl_op_find("matmul")), -1);
@@ -33,14 +32,30 @@ static void rows_and_formulas_agree(void **state) {
 static void text_is_that_of_the_table(void **state) {
     (void)state;
     assert_string_equal(dl_formula_at(DL_FORMULA_silu)->real, "x / (1 + EXP(-x))");
-    assert_string_equal(dl_formula_at(DL_FORMULA_tanh)->grad_y, "g * (1 - y * y)");
+    assert_string_equal(dl_formula_at(DL_FORMULA_tanh)->grad[0], "g * (1 - y * y)");
     assert_string_equal(dl_formula_at(DL_FORMULA_add)->whole, "U(a) + U(b)");
     assert_string_equal(dl_formula_at(DL_FORMULA_clamp)->number[1], "max");
     assert_null(dl_formula_at(DL_FORMULA_clamp)->number[2]);
     assert_null(dl_formula_at(DL_FORMULA_exp)->whole);
 }
 
-/* f64 functions of all floating formulas, run_NAME(x, b, number) and grad_NAME(g, x or y, number). */
+static const char *const single[] = {"x"}, *const several[] = {"a", "b", "c"};
+
+/* A function of the numbers v, by the names of the operands, after the incoming gradient where `grad`. */
+static void write_function(FILE *f, const dl_formula *r, const char *what, const char *text, bool grad) {
+    const char *const *operand = r->operands > 1 ? several : single;
+    fprintf(f, "double %s_%s(const double *v, const double *numbers) { (void)numbers;\n", what, r->name);
+    if (grad) fputs("  const T g = *v++; (void)g;\n", f);
+    for (int k = 0; k < r->operands; k++) {
+        const char *name = grad && r->from_result ? "y" : operand[k];
+        fprintf(f, "  const T %s = v[%d]; (void)%s;\n", name, k, name);
+    }
+    for (int k = 0; r->number[k]; k++)
+        fprintf(f, "  const T %s = numbers[%d]; (void)%s;\n", r->number[k], k, r->number[k]);
+    fprintf(f, "  return %s; }\n", text);
+}
+
+/* f64 functions of all floating formulas, run_NAME(operands, numbers) and grad0_NAME(g and operands or y, numbers). */
 static void write_source(const char *path) {
     FILE *f = fopen(path, "w");
     assert_non_null(f);
@@ -54,36 +69,36 @@ static void write_source(const char *path) {
     for (int i = 0; i < DL_NFORMULA; i++) {
         const dl_formula *r = dl_formula_at(i);
         if (!r->real) continue;
-        const char *grad = r->grad_x ? r->grad_x : r->grad_y, *first = r->operands > 1 ? "a" : "x";
-        fprintf(f, "double run_%s(double %s, double b, const double *numbers) { (void)b, (void)numbers;\n", r->name,
-                first);
-        for (int k = 0; r->number[k]; k++) fprintf(f, "  const T %s = numbers[%d];\n", r->number[k], k);
-        fprintf(f, "  return %s; }\n", r->real);
-        if (!grad) continue;
-        fprintf(f, "double grad_%s(double g, double %s, const double *numbers) { (void)numbers;\n", r->name,
-                r->grad_x ? "x" : "y");
-        for (int k = 0; r->number[k]; k++) fprintf(f, "  const T %s = numbers[%d];\n", r->number[k], k);
-        fprintf(f, "  return %s; }\n", grad);
+        write_function(f, r, "run", r->real, false);
+        for (int k = 0; k < 3; k++)
+            if (r->grad[k]) write_function(f, r, (const char *[]){"grad0", "grad1", "grad2"}[k], r->grad[k], true);
     }
     fclose(f);
 }
 
 enum { VALUES = 13 };
 static const double x[VALUES] = {0, -0.0, 0.5, -0.5, 1.25, -3, 7, 1e-5, 40, -40, 0.9, INFINITY, NAN};
-typedef double function(double, double, const double *);
+typedef double function(const double *, const double *);
 
 static void compare(const char *name, const char *what, dl_loop loop, function *f, bool test) {
-    dl_pointwise_arg arg = {.number = {{.f = -0.25, .given = true}, {.f = 2, .given = true}}};
-    const double numbers[2] = {-0.25, 2};
+    dl_pointwise_arg arg = {
+        .number = {{.f = -0.25, .given = true}, {.f = 2, .given = true}, {.f = 0.5, .given = true}}};
+    const double numbers[3] = {-0.25, 2, 0.5};
+    const long stride[5] = {8, 8, 8, 8, 8};
+    assert_non_null(loop);
+    assert_non_null(f);
     for (int i = 0; i < VALUES; i++)
         for (int k = 0; k < VALUES; k++) {
-            double got = 0, want = f(x[i], x[k], numbers);
+            double v[4] = {x[i], x[k], x[(i + 2 * k) % VALUES], x[(2 * i + k + 3) % VALUES]};
+            double got = 0, want = f(v, numbers);
             unsigned char truth = 0;
-            const long stride[3] = {8, 8, 8};
-            loop(1, (char *[]){test ? (char *)&truth : (char *)&got, (char *)&x[i], (char *)&x[k]}, stride, &arg);
+            char *at[5] = {test ? (char *)&truth : (char *)&got, (char *)&v[0], (char *)&v[1], (char *)&v[2],
+                           (char *)&v[3]};
+            loop(1, at, stride, &arg);
             if (test) got = truth;
             if (got != want && !(got != got && want != want))
-                fail_msg("%s of %s(%g, %g) is %.17g, by its text %.17g", what, name, x[i], x[k], got, want);
+                fail_msg("%s of %s(%g, %g, %g, %g) is %.17g, by its text %.17g", what, name, v[0], v[1], v[2], v[3],
+                         got, want);
         }
 }
 
@@ -107,8 +122,11 @@ static void text_computes_the_same(void **state) {
         if (!r->real || i == DL_FORMULA_pow) continue;
         snprintf(name, sizeof name, "run_%s", r->name);
         compare(r->name, "result", loops->run[i], (function *)dlsym(lib, name), r->test);
-        snprintf(name, sizeof name, "grad_%s", r->name);
-        if (r->grad_x || r->grad_y) compare(r->name, "gradient", loops->grad[i], (function *)dlsym(lib, name), false);
+        for (int k = 0; k < 3; k++) {
+            if (!r->grad[k]) continue;
+            snprintf(name, sizeof name, "grad%d_%s", k, r->name);
+            compare(r->name, "gradient", loops->grad[k][i], (function *)dlsym(lib, name), false);
+        }
     }
     (void)level;
     dl_simd_limit(4);

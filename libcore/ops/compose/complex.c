@@ -64,16 +64,7 @@ POOLED_RULE(imag) {
     return dl_finish(c, part(p, c->in[0], 1));
 }
 
-/* pi of negative numbers, 0 of others; NaN stays. */
-static dl_tensor *real_angle(dl_pool *p, dl_tensor *x) {
-    dl_tensor *sign = K(dl_sign(x)), *less = K(dl_sub(sign, N(1)));
-    return dl_mul(K(dl_mul(sign, less)), N(M_PI / 2));
-}
-
-POOLED_RULE(angle) {
-    dl_tensor *x = c->in[0];
-    return dl_finish(c, is_complex(x) ? dl_atan2(K(part(p, x, 1)), K(part(p, x, 0))) : real_angle(p, x));
-}
+POOLED_RULE(angle) { return dl_finish(c, dl_atan2(K(part(p, c->in[0], 1)), K(part(p, c->in[0], 0)))); }
 
 COMPOSE_RULE(conj) { return dl_finish(c, dl_ref(c->in[0])); }
 
@@ -83,13 +74,6 @@ POOLED_RULE(abs) {
     dl_tensor *none = K(dl_logical_and(K(dl_eq(a, zero)), K(dl_eq(b, zero))));
     dl_tensor *length = none ? K(dl_hypot(K(dl_where(none, N(1), a)), b)) : NULL;
     return dl_finish(c, length ? dl_where(none, zero, length) : NULL);
-}
-
-POOLED_RULE(sgn) {
-    dl_tensor *x = c->in[0];
-    if (!is_complex(x)) return dl_finish(c, dl_sign(x));
-    dl_tensor *size = K(dl_abs(x)), *none = K(dl_eq(size, N(0)));
-    return dl_finish(c, none ? dl_div(x, K(dl_where(none, N(1), size))) : NULL);
 }
 
 /* ---- powers: whole ones of small size by products, others by logarithms; 0 to any power but 0 is 0 */

@@ -53,7 +53,6 @@ POOLED_RULE(deg2rad) { RESULT(scaled(p, c->in[0], M_PI / 180)); }
 POOLED_RULE(rad2deg) { RESULT(scaled(p, c->in[0], 180 / M_PI)); }
 
 POOLED_RULE(ndtr) { RESULT(scaled(p, K(dl_erfc(scaled(p, c->in[0], -M_SQRT1_2))), 0.5)); }
-POOLED_RULE(ndtri) { RESULT(scaled(p, K(dl_erfinv(K(dl_sub(scaled(p, c->in[0], 2), N(1))))), M_SQRT2)); }
 
 /* ---- along a dimension */
 

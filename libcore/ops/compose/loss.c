@@ -9,7 +9,6 @@
 #include "dlcore/loss.h"
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
-#include "dlcore/unary.h"
 #include "dlcore/where.h"
 #include "ops/rules/loss.h"
 
@@ -50,8 +49,9 @@ POOLED_RULE(mse_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
     DL_TRY(dl_check_loss_pair(c));
     DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    if (how == DL_REDUCE_NONE) return dl_finish(c, dl_square_difference(c->in[0], c->in[1]));
     dl_tensor *off = K(dl_sub(c->in[0], c->in[1]));
-    if (!off || how == DL_REDUCE_NONE) return dl_finish(c, dl_square(off));
+    if (!off) return dl_failed();
     dl_tensor *sum = dl_square_sum(off, NULL, 0, 0);
     if (how == DL_REDUCE_SUM) return dl_finish(c, sum);
     return dl_finish(c, dl_div(K(sum), N((double)off->numel)));
@@ -67,17 +67,14 @@ POOLED_RULE(smooth_l1_loss) {
     DL_TRY(dl_check_loss_pair(c));
     if (!(beta >= 0)) return dl_fail(DL_ERR_VALUE, "beta must be 0 or more, not %g", beta);
     if (beta == 0) return dl_finish(c, dl_l1_loss(c->in[0], c->in[1], ATTR_S(c, LOSS_REDUCTION)));
-    dl_tensor *loss = K(dl_huber(K(dl_sub(c->in[0], c->in[1])), beta));
-    if (beta == 1) return dl_finish_loss(c, loss);
-    DL_TRY(dl_finish_loss(c, loss));
-    return dl_finish(c, dl_div(K(c->out[0]), N(beta)));
+    return dl_finish_loss(c, K(dl_huber_difference(c->in[0], c->in[1], beta, 1 / beta)));
 }
 
 POOLED_RULE(huber_loss) {
     double delta = ATTR_F(c, HUBER_LOSS_DELTA);
     DL_TRY(dl_check_loss_pair(c));
     if (!(delta > 0)) return dl_fail(DL_ERR_VALUE, "delta must be above 0, not %g", delta);
-    return dl_finish_loss(c, K(dl_huber(K(dl_sub(c->in[0], c->in[1])), delta)));
+    return dl_finish_loss(c, K(dl_huber_difference(c->in[0], c->in[1], delta, 1)));
 }
 
 /* The term of a probability of 0 is 0. */
@@ -85,13 +82,10 @@ POOLED_RULE(kl_div) {
     DL_TRY(dl_check_loss_pair(c));
     dl_reduction how = DL_REDUCE_SUM;
     bool each = !strcmp(ATTR_S(c, LOSS_REDUCTION), "batchmean");
-    dl_tensor *x = c->in[0], *y = c->in[1], *ln = y, *share = y, *loss;
+    dl_tensor *x = c->in[0], *y = c->in[1];
     if (!each) DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
-    if (ATTR_I(c, KL_DIV_LOG_TARGET))
-        share = K(dl_exp(y));
-    else
-        ln = K(dl_log(K(dl_where(K(dl_eq(y, N(0))), N(1), y))));
-    loss = K(dl_reduced_loss(K(dl_mul(share, K(dl_sub(ln, x)))), how));
+    dl_tensor *term = K(ATTR_I(c, KL_DIV_LOG_TARGET) ? dl_log_divergence(x, y) : dl_divergence(x, y));
+    dl_tensor *loss = K(dl_reduced_loss(term, how));
     if (!each) RESULT(loss);
     return dl_finish(c, dl_div(loss, N(x->ndim ? (double)x->shape[0] : 1)));
 }

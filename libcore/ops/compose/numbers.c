@@ -38,8 +38,6 @@ POOLED_RULE(clamp_bounds) {
 
 /* ---- mantissas and exponents */
 
-POOLED_RULE(ldexp) { return dl_finish(c, dl_mul(c->in[0], K(dl_exp2(c->in[1])))); }
-
 /* t 2^-e, exact: in two steps, since 2^e alone may be too large. */
 static dl_tensor *scaled_down(dl_pool *p, dl_tensor *t, dl_tensor *e) {
     dl_tensor *half = K(dl_floor(K(dl_mul(e, N(0.5))))), *rest = half ? K(dl_sub(half, e)) : NULL;

@@ -1,42 +1,11 @@
-/* Pointwise ops made of other ops: interpolation, scaled products, activations with a parameter. */
+/* Activations made of other ops. */
 #include "ops/compose/compose.h"
-#include "dlcore/arithmetic.h"
-#include "dlcore/compare.h"
 #include "dlcore/unary.h"
 #include "dlcore/view.h"
-#include "dlcore/where.h"
 #include "ops/rules/binary.h"
 #include "ops/rules/unary.h"
 
 #include <string.h>
-
-/* ---- arithmetic */
-
-POOLED_RULE(lerp) {
-    dl_tensor *from = c->in[0], *to = c->in[1];
-    if (!dl_dtype_is_smooth(c->dtype))
-        return dl_fail(DL_ERR_DTYPE, "interpolation is of floating numbers, not of %s", dl_dtype_name(c->dtype));
-    return dl_finish(c, dl_add(from, K(dl_mul(c->in[2], K(dl_sub(to, from))))));
-}
-
-/* input + value * t; takes t over. */
-static dl_status add_scaled(dl_call *c, dl_tensor *t, const dl_aval *value) {
-    POOL;
-    K(t);
-    if (value->is_int && value->u.i == 1) return dl_finish(c, dl_add(c->in[0], t));
-    dl_tensor *factor = K(value->is_int ? dl_scalar_i(value->u.i) : dl_scalar_f(value->u.f));
-    return dl_finish(c, dl_add(c->in[0], K(dl_mul(t, factor))));
-}
-
-COMPOSE_RULE(addcmul) { return add_scaled(c, dl_mul(c->in[1], c->in[2]), ATTR(c, ADDCMUL_VALUE)); }
-
-COMPOSE_RULE(addcdiv) {
-    if (!dl_dtype_is_float(c->in[1]->dtype) && !dl_dtype_is_float(c->in[2]->dtype))
-        return dl_fail_hint(DL_ERR_DTYPE, "convert one of them with .to(f32)",
-                            "addcdiv divides floating numbers, not %s by %s", dl_type_of(c->in[1]),
-                            dl_type_of(c->in[2]));
-    return add_scaled(c, dl_div(c->in[1], c->in[2]), ATTR(c, ADDCDIV_VALUE));
-}
 
 /* ---- activations */
 
@@ -60,7 +29,7 @@ POOLED_RULE(prelu) {
         w = K(dl_reshape(w, shape, x->ndim));
     } else
         w = K(dl_reshape(w, shape, 0));
-    return dl_finish(c, dl_where(K(dl_gt(x, K(dl_scalar_i(0)))), x, K(dl_mul(x, w))));
+    return dl_finish(c, dl_slope_below(x, w));
 }
 
 POOLED_RULE(glu) {
@@ -72,5 +41,5 @@ POOLED_RULE(glu) {
     if (x->shape[d] % 2)
         return dl_fail(DL_ERR_SHAPE, "dimension %d has size %ld, which cannot be halved", d, x->shape[d]);
     dl_tensor *gate = K(dl_slice(x, d, &half, NULL, 1));
-    return dl_finish(c, dl_mul(K(dl_slice(x, d, NULL, &half, 1)), K(dl_sigmoid(gate))));
+    return dl_finish(c, dl_gated(K(dl_slice(x, d, NULL, &half, 1)), gate));
 }

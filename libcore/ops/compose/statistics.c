@@ -9,6 +9,7 @@
 #include "dlcore/reduce.h"
 #include "dlcore/sort.h"
 #include "dlcore/view.h"
+#include "dlcore/unary.h"
 #include "dlcore/where.h"
 #include "ops/rules/compare.h"
 #include "ops/rules/index.h"
@@ -25,16 +26,14 @@ static double largest(dl_dtype t) {
     return t == DL_F64 ? DBL_MAX : t == DL_F32 ? (double)FLT_MAX : t == DL_F16 ? 65504.0 : 0x1.fep127;
 }
 
-POOLED_RULE(nan_to_num) {
+COMPOSE_RULE(nan_to_num) {
     dl_tensor *x = c->in[0];
     const dl_dtype t = x->dtype;
     const dl_aval *nan = ATTR(c, NAN_TO_NUM_NAN), *up = ATTR(c, NAN_TO_NUM_POSINF), *down = ATTR(c, NAN_TO_NUM_NEGINF);
     if (!dl_dtype_is_float(t)) return dl_finish(c, dl_clone(x));
     const double to[3] = {nan->given ? dl_aval_number(nan) : 0, up->given ? dl_aval_number(up) : largest(t),
                           down->given ? dl_aval_number(down) : -largest(t)};
-    dl_tensor *is[3] = {K(dl_isnan(x)), K(dl_eq(x, N(INFINITY))), K(dl_eq(x, N(-INFINITY)))};
-    for (int i = 0; i < 3 && x; i++) x = is[i] ? K(dl_where(is[i], K(dl_to_dtype(N(to[i]), t)), x)) : NULL;
-    RESULT(x);
+    return dl_finish(c, dl_replace_nonfinite(x, to[0], to[1], to[2]));
 }
 
 static dl_tensor *without_nan(dl_pool *p, dl_tensor *x) {

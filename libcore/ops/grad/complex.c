@@ -1,7 +1,12 @@
 /* Gradient rules of complex numbers. The gradient of a real L is dL/da + i dL/db for each x = a + i b (PyTorch's
  * convention): where y is an analytic function of x, that of x is the one of y times the conjugate of dy/dx. */
 #include "ops/grad.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/compare.h"
 #include "dlcore/complex.h"
+#include "dlcore/elementary.h"
+#include "dlcore/where.h"
+#include "ops/names/compare.h"
 #include "ops/rules/complex.h"
 
 dl_tensor *dl_conj_of(dl_back *b, dl_tensor *t) {
@@ -13,3 +18,12 @@ RULE(view_as_real, dl_view_as_complex(T(dl_contiguous(G0))))
 RULE(view_as_complex, dl_view_as_real(G0))
 
 RULE(conj, dl_conj(G0))
+
+/* (g - y Re(g conj(y))) / |x|: what moves across the direction of x; 0 at 0, and of real numbers */
+GRAD_RULE(sgn) {
+    if (!dl_dtype_is_complex(G0->dtype)) return dl_give(b, 0, dl_zeros_like_in(b, 0));
+    dl_tensor *y = OUT_(UNARY_OUT), *size = T(dl_abs(IN_(UNARY_INPUT))), *none = T(dl_eq(size, NUM(0)));
+    dl_tensor *along = T(dl_mul(y, T(dl_real(T(dl_mul(G0, T(dl_conj(y))))))));
+    dl_tensor *d = none ? T(dl_div(T(dl_sub(G0, along)), T(dl_where(none, NUM(1), size)))) : NULL;
+    return dl_give(b, 0, d ? dl_where(none, NUM(0), d) : NULL);
+}

@@ -94,6 +94,13 @@ GRAD_RULE(hypot) {
     return DL_OK;
 }
 
+GRAD_RULE(ldexp) {
+    dl_tensor *power = T(dl_exp2(RIGHT));
+    GIVE(BINARY_INPUT, dl_mul(G0, power));
+    GIVE(BINARY_OTHER, dl_mul(G0, T(dl_mul(T(dl_mul(LEFT, power)), NUM(M_LN2)))));
+    return DL_OK;
+}
+
 /* da = g where the sign of a is kept, else -g; 0 at 0 */
 GRAD_RULE(copysign) {
     dl_tensor *signs = T(dl_mul(T(dl_sign(LEFT)), T(dl_sign(OUT_(BINARY_OUT)))));
@@ -214,6 +221,79 @@ GRAD_RULE(minimum) {
     return DL_OK;
 }
 
+GRAD_RULE(slope_below) {
+    dl_tensor *above = T(dl_gt(LEFT, NUM(0)));
+    GIVE(BINARY_INPUT, dl_where(above, G0, T(dl_mul(G0, RIGHT))));
+    GIVE(BINARY_OTHER, dl_where(above, NUM(0), T(dl_mul(G0, LEFT))));
+    return DL_OK;
+}
+
+GRAD_RULE(gated) {
+    dl_tensor *gate = T(dl_sigmoid(RIGHT)), *open = T(dl_mul(G0, gate));
+    GIVE(BINARY_INPUT, dl_ref(open));
+    GIVE(BINARY_OTHER, dl_mul(T(dl_mul(open, LEFT)), T(dl_sub(NUM(1), gate))));
+    return DL_OK;
+}
+
+/* A gradient by a difference: to the first operand, and its negative to the second. */
+static dl_status to_difference(dl_back *b, dl_tensor *d) {
+    GIVE(BINARY_INPUT, dl_ref(d));
+    GIVE(BINARY_OTHER, dl_neg(d));
+    return d ? DL_OK : dl_failed();
+}
+GRAD_RULE(square_difference) { return to_difference(b, T(dl_mul(G0, T(dl_mul(T(dl_sub(LEFT, RIGHT)), NUM(2)))))); }
+/* The difference, limited to delta */
+GRAD_RULE(huber_difference) {
+    const double high = ATTR_F(b, HUBER_DIFFERENCE_DELTA), low = -high;
+    dl_tensor *off = T(dl_clamp(T(dl_sub(LEFT, RIGHT)), &low, &high));
+    return to_difference(b, T(dl_mul(T(dl_mul(G0, off)), NUM(ATTR_F(b, HUBER_DIFFERENCE_SCALE)))));
+}
+
+/* da = -g b, db = g (ln(b) + 1 - a), at 0 the right one without the logarithm's */
+GRAD_RULE(divergence) {
+    GIVE(BINARY_INPUT, dl_neg(T(dl_mul(G0, RIGHT))));
+    if (!NEED(BINARY_OTHER)) return DL_OK;
+    dl_tensor *none = T(dl_eq(RIGHT, NUM(0))), *more = T(dl_add(log_unless(b, none, RIGHT), NUM(1)));
+    dl_tensor *slope = T(dl_sub(T(dl_where(none, NUM(0), more)), LEFT));
+    return dl_give(b, DL_IN_BINARY_OTHER, dl_mul(G0, slope));
+}
+
+GRAD_RULE(log_divergence) {
+    dl_tensor *share = T(dl_mul(G0, T(dl_exp(RIGHT))));
+    GIVE(BINARY_INPUT, dl_neg(share));
+    GIVE(BINARY_OTHER, dl_mul(share, T(dl_add(T(dl_sub(RIGHT, LEFT)), NUM(1)))));
+    return DL_OK;
+}
+
+/* ---- three operands */
+
+GRAD_RULE(lerp) {
+    dl_tensor *to = T(dl_mul(G0, CONJ(IN_(LERP_WEIGHT))));
+    GIVE(LERP_INPUT, dl_sub(G0, to));
+    GIVE(LERP_END, dl_ref(to));
+    GIVE(LERP_WEIGHT, dl_mul(G0, CONJ(T(dl_sub(IN_(LERP_END), IN_(LERP_INPUT))))));
+    return DL_OK;
+}
+
+static dl_tensor *as_number(dl_back *b, const dl_aval *a) { return a->is_int ? T(dl_scalar_i(a->u.i)) : NUM(a->u.f); }
+
+GRAD_RULE(addcmul) {
+    dl_tensor *g = T(dl_mul(G0, as_number(b, ATTR(b, ADDCMUL_VALUE))));
+    GIVE(ADDCMUL_INPUT, dl_ref(G0));
+    GIVE(ADDCMUL_TENSOR1, dl_mul(g, CONJ(IN_(ADDCMUL_TENSOR2))));
+    GIVE(ADDCMUL_TENSOR2, dl_mul(g, CONJ(IN_(ADDCMUL_TENSOR1))));
+    return DL_OK;
+}
+
+GRAD_RULE(addcdiv) {
+    dl_tensor *by = IN_(ADDCDIV_TENSOR2), *g = T(dl_mul(G0, as_number(b, ATTR(b, ADDCDIV_VALUE)))),
+              *d = T(dl_div(g, by));
+    GIVE(ADDCDIV_INPUT, dl_ref(G0));
+    GIVE(ADDCDIV_TENSOR1, dl_ref(d));
+    GIVE(ADDCDIV_TENSOR2, dl_neg(T(dl_mul(d, T(dl_div(IN_(ADDCDIV_TENSOR1), by))))));
+    return DL_OK;
+}
+
 /* ---- one operand */
 
 #define X IN_(UNARY_INPUT)
@@ -250,6 +330,8 @@ RULE(acosh, dl_mul(G0, T(dl_rsqrt(T(dl_sub(SQUARE(X), NUM(1)))))))
 RULE(atanh, dl_div(G0, ONE_LESS(SQUARE(X))))
 RULE(erfc, dl_mul(G0, T(dl_mul(T(dl_exp(T(dl_neg(SQUARE(X))))), NUM(-M_2_SQRTPI)))))
 RULE(erfinv, dl_mul(G0, T(dl_div(T(dl_exp(SQUARE(Y))), NUM(M_2_SQRTPI)))))
+RULE(ndtri, dl_mul(G0, T(dl_mul(T(dl_exp(T(dl_mul(SQUARE(Y), NUM(0.5))))), NUM(2.50662827463100050242)))))
+RULE(replace_nonfinite, dl_where(T(dl_isfinite(X)), G0, NUM(0)))
 RULE(exp2, dl_mul(G0, T(dl_mul(Y, NUM(M_LN2)))))
 RULE(lgamma, dl_mul(G0, T(dl_digamma(X))))
 RULE(i0, dl_mul(G0, T(dl_i1(X))))
@@ -364,19 +446,18 @@ GRAD_RULE(silu) {
     return dl_give(b, 0, dl_mul(G0, T(dl_mul(s, PLUS1(T(dl_mul(X, ONE_LESS(s))))))));
 }
 
-static dl_tensor *limit(dl_back *b, const dl_aval *a) { return a->is_int ? T(dl_scalar_i(a->u.i)) : NUM(a->u.f); }
-
 /* Inside the limits, these included */
 GRAD_RULE(clamp) {
     const dl_aval *lo = ATTR(b, CLAMP_MIN), *hi = ATTR(b, CLAMP_MAX);
-    dl_tensor *in = lo->given ? T(dl_ge(X, limit(b, lo))) : NULL, *below = hi->given ? T(dl_le(X, limit(b, hi))) : NULL;
+    dl_tensor *in = lo->given ? T(dl_ge(X, as_number(b, lo))) : NULL,
+              *below = hi->given ? T(dl_le(X, as_number(b, hi))) : NULL;
     if (lo->given && hi->given) in = T(dl_logical_and(in, below));
     return dl_give(b, 0, dl_where(lo->given ? in : below, G0, NUM(0)));
 }
 
 /* Within the limits, these excluded */
 GRAD_RULE(hardtanh) {
-    dl_tensor *low = limit(b, ATTR(b, HARDTANH_MIN_VAL)), *high = limit(b, ATTR(b, HARDTANH_MAX_VAL));
+    dl_tensor *low = as_number(b, ATTR(b, HARDTANH_MIN_VAL)), *high = as_number(b, ATTR(b, HARDTANH_MAX_VAL));
     dl_tensor *out = T(dl_logical_or(T(dl_le(X, low)), T(dl_ge(X, high))));
     return dl_give(b, 0, dl_where(out, NUM(0), G0));
 }

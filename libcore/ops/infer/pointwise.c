@@ -79,6 +79,24 @@ INFER_RULE(nextafter) {
     return dl_infer_broadcast(c, out);
 }
 
+/* A factor of whole numbers is one. */
+INFER_RULE(addcmul) {
+    const dl_aval *value = ATTR(c, ADDCMUL_VALUE);
+    if (!dl_dtype_is_smooth(c->dtype) && !value->is_int)
+        return dl_fail_hint(DL_ERR_DTYPE, "convert one of them with .to(f32)",
+                            "a factor of products of %s must be a whole number, not %g", dl_dtype_name(c->dtype),
+                            value->u.f);
+    return dl_infer_broadcast(c, out);
+}
+
+INFER_RULE(addcdiv) {
+    if (!dl_dtype_is_float(c->in[1]->dtype) && !dl_dtype_is_float(c->in[2]->dtype))
+        return dl_fail_hint(DL_ERR_DTYPE, "convert one of them with .to(f32)",
+                            "addcdiv divides floating numbers, not %s by %s", dl_type_of(c->in[1]),
+                            dl_type_of(c->in[2]));
+    return dl_infer_broadcast(c, out);
+}
+
 INFER_RULE(compare) { return broadcast_all(c, DL_BOOL, out); }
 
 INFER_RULE(where) {

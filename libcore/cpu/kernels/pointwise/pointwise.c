@@ -24,7 +24,8 @@ static dl_status refused(int faults) {
 
 /* Runs formula i. Inlined into the function of each op, where the other arguments are constants. */
 static inline dl_status run_pointwise(dl_call *c, int i, int operands, bool test, int numbers) {
-    dl_tensor *out = c->out[0], *op[3] = {out, c->in[0], operands > 1 ? c->in[1] : NULL};
+    dl_tensor *out = c->out[0], *op[4] = {out};
+    for (int k = 0; k < operands; k++) op[1 + k] = c->in[k];
     dl_dtype t = c->dtype, result = out->dtype;
     dl_pointwise_arg arg;
     arg.faults = 0;
@@ -40,7 +41,7 @@ static inline dl_status run_pointwise(dl_call *c, int i, int operands, bool test
     return arg.faults ? refused(arg.faults) : DL_OK;
 }
 
-/* ---- the gradient of the input from the incoming one and a saved tensor, in one pass */
+/* ---- gradients in one pass */
 
 static dl_tensor *laid_out_like(dl_tensor *x) {
     dl_tensor *d = dl_tensor_empty(x->ndim, x->shape, x->dtype, 0);
@@ -51,27 +52,47 @@ static dl_tensor *laid_out_like(dl_tensor *x) {
     return d;
 }
 
-static dl_status fused(dl_back *b, dl_tensor *saved) {
-    dl_tensor *g = saved ? dl_tmp(b, dl_to_dtype(b->g[0], saved->dtype)) : NULL;
-    dl_tensor *d = g ? laid_out_like(saved) : NULL;
-    if (!d) return dl_failed();
-    dl_tensor *op[3] = {d, g, saved};
+/* The gradient of input `to`: of op, whose first place is for the result, the incoming gradient and what the formula
+ * reads. */
+static dl_status fused(dl_back *b, int to, int n, dl_tensor **op, dl_tensor *like) {
+    op[0] = laid_out_like(like);
+    if (!op[0]) return dl_failed();
     dl_pointwise_arg arg = {.faults = 0};
     int i = dl_formula_of(b->op);
     dl_formula_numbers(i, b->op, b->attr, arg.number);
     dl_iter it;
-    dl_iter_init(&it, 3, op);
-    dl_iter_run_f32(&it, 1, DL_SIMD_PICK(dl_pointwise)[saved->dtype]->grad[i], &arg);
-    return dl_give(b, 0, d);
+    dl_iter_init(&it, n, op);
+    dl_iter_run_f32(&it, 1, DL_SIMD_PICK(dl_pointwise)[like->dtype]->grad[to][i], &arg);
+    return dl_give(b, to, op[0]);
 }
 
-static dl_status grad_of_x(dl_back *b) { return fused(b, IN_(UNARY_INPUT)); }
-static dl_status grad_of_y(dl_back *b) { return fused(b, OUT_(UNARY_OUT)); }
+/* From a saved tensor. */
+static dl_status grad_from(dl_back *b, dl_tensor *saved) {
+    dl_tensor *g = saved ? dl_tmp(b, dl_to_dtype(b->g[0], saved->dtype)) : NULL;
+    return g ? fused(b, 0, 3, (dl_tensor *[]){NULL, g, saved}, saved) : dl_failed();
+}
+static dl_status grad_of_x(dl_back *b) { return grad_from(b, IN_(UNARY_INPUT)); }
+static dl_status grad_of_y(dl_back *b) { return grad_from(b, OUT_(UNARY_OUT)); }
+
+/* Of several operands; one that the row does not save is not read. */
+static dl_status grads_of_all(dl_back *b) {
+    dl_tensor *g = b->g[0], *op[5] = {NULL, g, g, g, g};
+    for (int k = 0; k < b->nin; k++)
+        if (b->op->save_in >> k & 1 && !(op[2 + k] = dl_tmp(b, dl_to_dtype(dl_saved_in(b, k), g->dtype))))
+            return dl_failed();
+    for (int k = 0; k < b->nin; k++) {
+        if (!(b->need >> k & 1)) continue;
+        const bool same = !DL_SIMD_PICK(dl_pointwise)[DL_F32]->grad[k][dl_formula_of(b->op)];
+        DL_TRY(same ? dl_give(b, k, dl_ref(g)) : fused(b, k, 2 + b->nin, op, g));
+    }
+    return DL_OK;
+}
 
 /* ---- kernels: first the dtypes of each op, by the formulas that it has */
 
 #define FUNCTION_OF(name, numbers, ...) enum { dtypes_of_##name = 0 __VA_ARGS__ };
 #define FUNCTION2_OF FUNCTION_OF
+#define FUNCTION3_OF FUNCTION_OF
 #define TEST(name, ...) enum { dtypes_of_##name = 0 __VA_ARGS__ };
 #define TEST2 TEST
 #define FLOAT(...) | DL_FLOATS
@@ -87,8 +108,10 @@ static dl_status grad_of_y(dl_back *b) { return fused(b, OUT_(UNARY_OUT)); }
     const dl_kernel dl_cpu_##name = {.run = run_##name, __VA_ARGS__.dtypes = dtypes_of_##name};
 #define FUNCTION_OF(name, numbers, ...) ROW(name, 1, false, numbers, __VA_ARGS__)
 #define FUNCTION2_OF(name, numbers, ...) ROW(name, 2, false, numbers, __VA_ARGS__)
+#define FUNCTION3_OF(name, numbers, ...) ROW(name, 3, false, numbers, __VA_ARGS__)
 #define TEST(name, ...) ROW(name, 1, true, (), )
 #define TEST2(name, ...) ROW(name, 2, true, (), )
 #define GRAD_X(...) .fused_grad = grad_of_x,
 #define GRAD_Y(...) .fused_grad = grad_of_y,
+#define GRAD_B(...) .fused_grad = grads_of_all,
 #include "ops/pointwise.def"

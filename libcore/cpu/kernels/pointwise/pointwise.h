@@ -6,9 +6,10 @@
 #include "cpu/runtime/simd.h"
 #include "ops/pointwise.h"
 
-/* NULL: not taken. The operands are result, x or a, b; of gradients result, g, x or y. */
+/* NULL: not taken. The operands are result, x or a, b, c; of the gradient of an operand result, g, x or y or a, b, c.
+ */
 typedef struct dl_pointwise_table {
-    dl_loop run[DL_NFORMULA], grad[DL_NFORMULA];
+    dl_loop run[DL_NFORMULA], grad[3][DL_NFORMULA];
 } const *dl_pointwise_loops;
 
 DL_SIMD_DECL(extern const dl_pointwise_loops, dl_pointwise, [DL_NDTYPE]);

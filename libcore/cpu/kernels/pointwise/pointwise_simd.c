@@ -20,7 +20,9 @@
 /* ---- loops: T operands, R result; the last arguments are the formula. Without a formula no loop is made. */
 
 /* Attributes, read before the loop. Names that end in _ are the loop's, others the formula's. */
-#define DECLARE(i, n) const NUMBER_T n = NUMBER_OF(((const dl_pointwise_arg *)arg_)->number[i]);
+#define DECLARE(i, n)                                                                                                  \
+    const NUMBER_T n = NUMBER_OF(((const dl_pointwise_arg *)arg_)->number[i]);                                         \
+    (void)n;
 #define BEGIN(name, numbers)                                                                                           \
     static void NAME(name)(long n_, char **p_, const long *s_, void *arg_) {                                           \
         (void)arg_;                                                                                                    \
@@ -31,26 +33,32 @@
     _Static_assert(FLOATING((__VA_ARGS__)) == FLOATING((R)0), "a formula of another type: write NUM(0.5), not 0.5");
 #define PUT(R, out, ...) out = (R)(__VA_ARGS__);
 
-#define LOOP1(name, R, numbers, ...)                                                                                     \
+/* One operand or more, which the formula calls by the names in the list. */
+#define POINT(i, n) const T *n##_in_ = (const T *)p_[1 + i];
+#define READ(i, n)                                                                                                     \
+    T n = n##_in_[i_];                                                                                                 \
+    (void)n;
+#define READ_FAR(i, n)                                                                                                 \
+    T n = *(const T *)(p_[1 + i] + i_ * s_[1 + i]);                                                                    \
+    (void)n;
+#define IS_DENSE(i, n) &&s_[1 + i] == sizeof(T)
+#define LOOP(name, R, numbers, operands, ...)                                                                            \
     __VA_OPT__(BEGIN(name, numbers)                                                                                    \
-        if (s_[0] == sizeof(R) && s_[1] == sizeof(T)) {                                                                \
+        if (s_[0] == sizeof(R) DL_EACH(IS_DENSE, operands)) {                                                          \
             R *o_ = (R *)p_[0];                                                                                        \
-            const T *in_ = (const T *)p_[1];                                                                           \
+            DL_EACH(POINT, operands)                                                                                   \
             _Pragma("GCC ivdep") for (long i_ = 0; i_ < n_; i_++) {                                                    \
-                T x = in_[i_];                                                                                         \
-                (void)x;                                                                                               \
+                DL_EACH(READ, operands)                                                                                \
                 CHECK_TYPE(R, __VA_ARGS__)                                                                             \
                 PUT(R, o_[i_], __VA_ARGS__)                                                                            \
             }                                                                                                          \
         } else if (n_ < SHORT_ROW) {                                                                                   \
-            char *o_ = p_[0], *in_ = p_[1];                                                                            \
-            for (long i_ = 0; i_ < n_; i_++, o_ += s_[0], in_ += s_[1]) {                                              \
-                T x = *(const T *)in_;                                                                                 \
-                (void)x;                                                                                               \
-                PUT(R, *(R *)o_, __VA_ARGS__)                                                                          \
+            for (long i_ = 0; i_ < n_; i_++) {                                                                         \
+                DL_EACH(READ_FAR, operands)                                                                            \
+                PUT(R, *(R *)(p_[0] + i_ * s_[0]), __VA_ARGS__)                                                        \
             }                                                                                                          \
         } else {                                                                                                       \
-            NAME(by_blocks)(NAME(name), sizeof(R), n_, p_, s_, arg_);                                                  \
+            NAME(by_blocks)(NAME(name), DL_COUNT(operands), sizeof(R), n_, p_, s_, arg_);                              \
         }                                                                                                                \
     })
 
@@ -202,6 +210,7 @@ static void flag(int *faults, int bit) { __atomic_fetch_or(faults, bit, __ATOMIC
 #define LARGEST (long)(~0ul >> ((T)-1 < 0) >> (64 - 8 * sizeof(T)))
 #define WITHIN(v) (T)((v) < LEAST ? LEAST : (v) > LARGEST ? LARGEST : (v))
 #define REAL(n) (n).f
+#define WHOLE(n) (n).i
 #define LOW(n) ((n).given ? WITHIN((n).i) : (T)LEAST)
 #define HIGH(n) ((n).given ? WITHIN((n).i) : (T)LARGEST)
 #define T u8
@@ -255,20 +264,24 @@ const dl_pointwise_loops DL_SIMD_NAME(dl_pointwise)[DL_NDTYPE] = {
 
 /* Long rows whose elements do not lie side by side go through blocks that do, where the formula is vectorised; of a row
  * that repeats one element one block is computed. For two operands the copies cost more than that gains. */
-static void NAME(by_blocks)(dl_loop loop, long out_size, long n, char **p, const long *s, void *arg) {
-    const long dense[2] = {out_size, sizeof(T)};
-    T in[STRIDED_BLOCK], out[STRIDED_BLOCK]; /* results are T or bool_t */
-    int same = s[1] == 0, side_by_side = s[0] == out_size;
+static void NAME(by_blocks)(dl_loop loop, int operands, long out_size, long n, char **p, const long *s, void *arg) {
+    const long dense[5] = {out_size, sizeof(T), sizeof(T), sizeof(T), sizeof(T)};
+    T in[4][STRIDED_BLOCK], out[STRIDED_BLOCK]; /* results are T or bool_t */
+    bool same = true, side_by_side = s[0] == out_size;
+    for (int k = 1; k <= operands; k++) same = same && s[k] == 0;
     for (long at = 0, m; at < n; at += m) {
-        char *to = p[0] + at * s[0], *q[2] = {side_by_side ? to : (char *)out, (char *)in};
-        const char *from = p[1] + at * s[1];
+        char *to = p[0] + at * s[0], *q[5] = {side_by_side ? to : (char *)out};
         m = n - at < STRIDED_BLOCK ? n - at : STRIDED_BLOCK;
-        if (!same || !at) {
-            for (long i = 0; i < m; i++) in[i] = *(const T *)(from + i * s[1]);
-            loop(m, q, dense, arg);
-        } else if (side_by_side) {
-            memcpy(to, p[0], (size_t)(m * out_size));
+        for (int k = 1; k <= operands; k++) {
+            const char *from = p[k] + at * s[k];
+            q[k] = s[k] == sizeof(T) ? (char *)(uintptr_t)from : (char *)in[k - 1];
+            if (s[k] != sizeof(T) && (s[k] || !at))
+                for (long i = 0; i < m; i++) in[k - 1][i] = *(const T *)(from + i * s[k]);
         }
+        if (!same || !at)
+            loop(m, q, dense, arg);
+        else if (side_by_side)
+            memcpy(to, p[0], (size_t)(m * out_size));
         for (long i = 0; i < m && !side_by_side; i++, to += s[0])
             if (out_size == sizeof(T))
                 *(T *)to = out[i];
@@ -277,9 +290,10 @@ static void NAME(by_blocks)(dl_loop loop, long out_size, long n, char **p, const
     }
 }
 
-#define FUNCTION_OF(name, numbers, ...) LOOP1(name, T, numbers, __VA_ARGS__)
+#define FUNCTION_OF(name, numbers, ...) LOOP(name, T, numbers, (x), __VA_ARGS__)
 #define FUNCTION2_OF(name, numbers, ...) LOOP2(name, T, numbers, a, b, __VA_ARGS__)
-#define TEST(name, ...) LOOP1(name, bool_t, (), __VA_ARGS__)
+#define FUNCTION3_OF(name, numbers, ...) LOOP(name, T, numbers, (a, b, c), __VA_ARGS__)
+#define TEST(name, ...) LOOP(name, bool_t, (), (x), __VA_ARGS__)
 #define TEST2(name, ...) LOOP2(name, bool_t, (), a, b, __VA_ARGS__)
 #define FLOAT OF_REAL
 #define COMPLEX OF_COMPLEX
@@ -289,11 +303,22 @@ static void NAME(by_blocks)(dl_loop loop, long out_size, long n, char **p, const
 
 #ifdef DL_REAL_HELPERS
 /* Gradients: only the formula that follows from one of the two fields. */
-#define FUNCTION_OF(name, numbers, ...) LOOP2(name##_grad, T, numbers, g, x, __VA_ARGS__)
+#define FUNCTION_OF(name, numbers, ...) LOOP2(name##_grad_a, T, numbers, g, x, __VA_ARGS__)
 #define GRAD_X ALL
 #include "ops/pointwise.def"
-#define FUNCTION_OF(name, numbers, ...) LOOP2(name##_grad, T, numbers, g, y, __VA_ARGS__)
+#define FUNCTION_OF(name, numbers, ...) LOOP2(name##_grad_a, T, numbers, g, y, __VA_ARGS__)
 #define GRAD_Y ALL
+#include "ops/pointwise.def"
+#define FUNCTION2_OF(name, numbers, ...) LOOP(name##_grad_a, T, numbers, (g, a, b), __VA_ARGS__)
+#define FUNCTION3_OF(name, numbers, ...) LOOP(name##_grad_a, T, numbers, (g, a, b, c), __VA_ARGS__)
+#define GRAD_A ALL
+#include "ops/pointwise.def"
+#define FUNCTION2_OF(name, numbers, ...) LOOP(name##_grad_b, T, numbers, (g, a, b), __VA_ARGS__)
+#define FUNCTION3_OF(name, numbers, ...) LOOP(name##_grad_b, T, numbers, (g, a, b, c), __VA_ARGS__)
+#define GRAD_B ALL
+#include "ops/pointwise.def"
+#define FUNCTION3_OF(name, numbers, ...) LOOP(name##_grad_c, T, numbers, (g, a, b, c), __VA_ARGS__)
+#define GRAD_C ALL
 #include "ops/pointwise.def"
 
 #define FUNCTION_OF(name, numbers, ...) __VA_OPT__(LOOP_FAR(name, __VA_ARGS__))
@@ -329,6 +354,7 @@ static const struct dl_pointwise_table NAME(loops) = {
         {
 #define FUNCTION_OF(name, numbers, ...) ENTRY(name, name, __VA_ARGS__)
 #define FUNCTION2_OF FUNCTION_OF
+#define FUNCTION3_OF FUNCTION_OF
 #define TEST(name, ...) ENTRY(name, name, __VA_ARGS__)
 #define TEST2 TEST
 #define FLOAT OF_REAL
@@ -343,14 +369,28 @@ static const struct dl_pointwise_table NAME(loops) = {
 #define FAR ALL
 #include "ops/pointwise.def"
         },
-    .grad =
-        {
-#define FUNCTION_OF(name, numbers, ...) ENTRY(name, name##_grad, __VA_ARGS__)
+    .grad = {{
+#define FUNCTION_OF(name, numbers, ...) ENTRY(name, name##_grad_a, __VA_ARGS__)
+#define FUNCTION2_OF FUNCTION_OF
+#define FUNCTION3_OF FUNCTION_OF
 #define GRAD_X ALL
 #define GRAD_Y ALL
+#define GRAD_A ALL
 #include "ops/pointwise.def"
+             },
+             {
+#define FUNCTION2_OF(name, numbers, ...) ENTRY(name, name##_grad_b, __VA_ARGS__)
+#define FUNCTION3_OF FUNCTION2_OF
+#define GRAD_B ALL
+#include "ops/pointwise.def"
+             },
+             {
+#define FUNCTION3_OF(name, numbers, ...) ENTRY(name, name##_grad_c, __VA_ARGS__)
+#define GRAD_C ALL
+#include "ops/pointwise.def"
+             }
 #endif
-        },
+    },
 };
 #undef ENTRY
 

@@ -56,6 +56,7 @@ template <class T> __device__ dl_number_of<T> dl_number_get(const dl_number &n) 
         return n;
 }
 #define REAL(n) (n).f
+#define WHOLE(n) (n).i
 template <class T> __device__ T dl_within(T n, long) { return n; }
 template <class T> __device__ T dl_within(const dl_number &n, long absent) {
     const long least = (T)-1 < (T)0 ? -(long)(~0ul >> 1 >> (64 - 8 * sizeof(T))) - 1 : 0;
@@ -84,7 +85,7 @@ template <int N, bool FAULTS> dl_carried<N, FAULTS> dl_carry(dl_gpu *g, const dl
 /* ---- ops: ROW::f<T, H> is the function of the formula for T; H: results have 16 bits */
 
 enum { DL_HAS_HALF = 1 << 28, DL_HAS_GRAD_X = 1 << 29, DL_HAS_GRAD_Y = 1 << 30, DL_HAS_FAULTS = 1 << 27 };
-enum { DL_DTYPES = (1 << 27) - 1 };
+enum { DL_HAS_GRAD_ALL = 1 << 26, DL_DTYPES = (1 << 26) - 1 };
 template <class T> constexpr bool dl_is_half = std::is_same<T, f16>::value || std::is_same<T, bf16>::value;
 
 /* The result of a floating formula, which must be a T, or is bool. */
@@ -102,7 +103,9 @@ template <class ROW> dl_status dl_run_row(dl_call *c) {
         x = out;
         dtype = out->dtype;
     }
-    dl_it it = ROW::OPERANDS > 1 ? dl_it_of({out, x, c->in[1]}) : dl_it_of({out, x});
+    dl_it it = ROW::OPERANDS == 1   ? dl_it_of({out, x})
+               : ROW::OPERANDS == 2 ? dl_it_of({out, x, c->in[1]})
+                                    : dl_it_of({out, x, c->in[1], c->in[2]});
     auto carried = dl_carry<ROW::NUMBERS, (ROW::HAS & DL_HAS_FAULTS) != 0>(g, c->op, c->attr);
     return dl_dispatch<ROW::HAS & DL_DTYPES>(dtype, [&](auto tag) {
         typedef decltype(tag) T;
@@ -110,8 +113,10 @@ template <class ROW> dl_status dl_run_row(dl_call *c) {
         typedef std::conditional_t<ROW::TESTS, bool, T> R;
         if constexpr (ROW::OPERANDS == 1)
             return dl_each<F, R, T>(g, it, F{carried});
-        else
+        else if constexpr (ROW::OPERANDS == 2)
             return dl_each<F, R, T, T>(g, it, F{carried});
+        else
+            return dl_each<F, R, T, T, T>(g, it, F{carried});
     });
 }
 
@@ -133,10 +138,55 @@ template <class ROW, class GRAD> dl_status dl_grad_row(dl_back *b) {
     return dl_give(b, 0, d);
 }
 
+/* Whether there is such a formula: its type is complete. */
+template <class GRAD, class = void> constexpr bool dl_has_formula = false;
+template <class GRAD> constexpr bool dl_has_formula<GRAD, decltype((void)sizeof(GRAD))> = true;
+
+/* The gradient of operand `to`, by the formula GRAD, from the incoming one and the operands in[], over the result's
+ * shape. */
+template <class ROW, class GRAD> dl_status dl_grad_operand(dl_back *b, int to, dl_tensor *const *in) {
+    dl_tensor *grad = b->g[0];
+    if (!(b->need >> to & 1)) return DL_OK;
+    if constexpr (!dl_has_formula<GRAD>) {
+        return dl_give(b, to, dl_ref(grad));
+    } else {
+        DL_USE_GPU(g, grad->st->device);
+        dl_tensor *d = dl_cuda_empty_like(grad, (dl_dtype)grad->dtype);
+        if (!d) return dl_failed();
+        auto carried = dl_carry<ROW::NUMBERS, false>(g, b->op, b->attr);
+        dl_status s = dl_dispatch<DL_FLOATS>(grad->dtype, [&](auto tag) {
+            typedef decltype(tag) T;
+            typedef typename GRAD::template f<calc_t<T>> F;
+            if constexpr (ROW::OPERANDS == 2)
+                return dl_each<F, T, T, T, T>(g, dl_it_of({d, grad, in[0], in[1]}), F{carried});
+            else
+                return dl_each<F, T, T, T, T, T>(g, dl_it_of({d, grad, in[0], in[1], in[2]}), F{carried});
+        });
+        if (s != DL_OK) return dl_unref(d), s;
+        return dl_give(b, to, d);
+    }
+}
+
+/* GRADS, one for each operand; one that the row does not save is not read. */
+template <class ROW, class... GRADS> dl_status dl_grad_operands(dl_back *b) {
+    dl_tensor *in[sizeof...(GRADS)];
+    int to = 0;
+    dl_status s = DL_OK;
+    for (int k = 0; k < (int)sizeof...(GRADS); k++) {
+        in[k] = b->g[0];
+        if (b->op->save_in >> k & 1 && !(in[k] = dl_tmp(b, dl_to_dtype(dl_saved_in(b, k), (dl_dtype)in[k]->dtype))))
+            return dl_failed();
+    }
+    ((s = s == DL_OK ? dl_grad_operand<ROW, GRADS>(b, to++, in) : s), ...);
+    return s;
+}
+
 typedef dl_status dl_grad_function(dl_back *);
-template <class ROW, class GRAD> constexpr dl_grad_function *dl_grad_of_row() {
-    if constexpr (ROW::HAS & (DL_HAS_GRAD_X | DL_HAS_GRAD_Y))
-        return dl_grad_row<ROW, GRAD>;
+template <class ROW, class... GRADS> constexpr dl_grad_function *dl_grad_of_row() {
+    if constexpr (ROW::HAS & DL_HAS_GRAD_ALL)
+        return dl_grad_operands<ROW, GRADS...>;
+    else if constexpr (ROW::HAS & (DL_HAS_GRAD_X | DL_HAS_GRAD_Y))
+        return dl_grad_row<ROW, GRADS...>;
     else
         return NULL;
 }
@@ -147,21 +197,23 @@ template <class ROW, class GRAD> constexpr dl_grad_function *dl_grad_of_row() {
     const dl_number_of<T> n = dl_number_get<T>(this->number[i]);                                                       \
     (void)n;
 #define DL_STRUCT(name, operands, tests, numbers, result, args, ...)                                                   \
-    struct name##_grad;                                                                                                \
+    struct name##_grad_a;                                                                                              \
+    struct name##_grad_b;                                                                                              \
+    struct name##_grad_c;                                                                                              \
     struct name##_row {                                                                                                \
         enum { OPERANDS = operands, TESTS = tests, NUMBERS = DL_COUNT(numbers), HAS = has_##name };                    \
         template <class T, bool H> struct f : dl_carried<NUMBERS, (HAS & DL_HAS_FAULTS) != 0> {                        \
             __device__ result operator() args const { DL_EACH(DL_DECLARE, numbers) __VA_ARGS__ }                       \
         };                                                                                                             \
     };
-#define DL_GRAD_STRUCT(name, numbers, args, ...)                                                                       \
-    __VA_OPT__(struct name##_grad {                                                                                    \
+#define DL_GRAD_STRUCT(name, to, numbers, args, ...)                                                                   \
+    __VA_OPT__(struct name##_grad_##to {                                                                               \
         template <class T> struct f : dl_carried<name##_row::NUMBERS, false> {                                         \
             __device__ T operator() args const {                                                                       \
                 DL_EACH(DL_DECLARE, numbers) return dl_typed<T, false>(__VA_ARGS__);                                   \
             }                                                                                                          \
         };                                                                                                             \
     };)
-#define DL_KERNEL(name, flags)                                                                                         \
-    const dl_kernel dl_cuda_##name = {dl_run_row<name##_row>, dl_grad_of_row<name##_row, name##_grad>(),               \
+#define DL_KERNEL(name, flags, ...)                                                                                    \
+    const dl_kernel dl_cuda_##name = {dl_run_row<name##_row>, dl_grad_of_row<name##_row, __VA_ARGS__>(),               \
                                       name##_row::HAS & DL_DTYPES, NULL, flags};

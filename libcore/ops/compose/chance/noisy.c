@@ -9,7 +9,6 @@
 #include "dlcore/loss.h"
 #include "dlcore/reduce.h"
 #include "dlcore/unary.h"
-#include "dlcore/where.h"
 #include "ops/rules/norm.h"
 
 /* Uniform numbers in the shape of x. */
@@ -23,8 +22,7 @@ POOLED_RULE(rrelu) {
     if (!(low <= high)) return dl_fail(DL_ERR_VALUE, "lower must not be above upper, as %g is above %g", low, high);
     if (!ATTR_I(c, RRELU_TRAINING)) return dl_finish(c, dl_leaky_relu(x, (low + high) / 2));
     dl_tensor *slope = K(dl_add(K(dl_mul(uniform(p, x), N(high - low))), N(low)));
-    dl_tensor *above = K(dl_gt(x, N(0)));
-    return dl_finish(c, above ? dl_where(above, x, K(dl_mul(x, slope))) : NULL);
+    return dl_finish(c, dl_slope_below(x, slope));
 }
 
 /* -ln(-ln u), in f32 where x has 16 bits; u keeps away from 0 and 1, where the noise would be infinite. */
