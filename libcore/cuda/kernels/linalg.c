@@ -395,34 +395,55 @@ static dl_status svd_each(svd_job *j, dl_call *c) {
     return DL_OK;
 }
 
-/* By rotations, of square matrices; they give V, whose transpose is wanted. */
-static dl_status svd_together(svd_job *j, dl_call *c) {
+/* By rotations (Jacobi), of real matrices: all square ones in one call, or one after the other. They give V, whose
+ * transpose is wanted. */
+#define JACOBI(call, ...)                                                                                              \
+    (b->t == DL_F64 ? DENSE->cusolverDnDgesvdj##call(b->s.dense, both, __VA_ARGS__)                                    \
+                    : DENSE->cusolverDnSgesvdj##call(b->s.dense, both, __VA_ARGS__))
+static cusolverStatus_t rotate_together(svd_job *j, void *v, int *info, int size) {
     batch *b = &j->b;
-    const int n = (int)b->n, count = (int)b->count;
+    const int n = (int)b->n;
+    const cusolverEigMode_t both = CUSOLVER_EIG_MODE_VECTOR;
+    return JACOBI(Batched, n, n, (void *)b->operand, n, dl_ptr(j->s), dl_ptr(j->u), n, v, n, b->work, size, info,
+                  b->s.jacobi, (int)b->count);
+}
+
+static cusolverStatus_t rotate_each(svd_job *j, void *v, int *info, int size) {
+    batch *b = &j->b;
+    const int m = (int)b->m, n = (int)b->n, columns = j->job == 'A' ? m : n; /* of U */
+    const cusolverEigMode_t both = CUSOLVER_EIG_MODE_VECTOR;
+    cusolverStatus_t r = CUSOLVER_STATUS_SUCCESS;
+    for (long i = 0; i < b->count && r == CUSOLVER_STATUS_SUCCESS; i++) {
+        void *a = b->operand + i * m * n * b->esize, *u = (char *)dl_ptr(j->u) + i * m * columns * b->esize;
+        void *to = (char *)v + i * n * n * b->esize;
+        r = JACOBI(, j->job == 'S', m, n, a, m, at(j->s, 1, i), u, m, to, n, b->work, size, info + i, b->s.jacobi);
+    }
+    return r;
+}
+
+static dl_status svd_jacobi(svd_job *j, dl_call *c, bool all) {
+    batch *b = &j->b;
+    const int m = (int)b->m, n = (int)b->n, count = (int)b->count;
     const long shape[3] = {b->count, b->n, b->n}, from[3] = {b->n * b->n, 1, b->n}, to[3] = {b->n * b->n, b->n, 1};
     const cusolverEigMode_t both = CUSOLVER_EIG_MODE_VECTOR;
     void *a = b->operand, *s = dl_ptr(j->s), *u = dl_ptr(j->u);
     int *info = dl_ptr(OUTPUT(c, FACTOR_SVD_INFO)), size = 0;
-    DL_TRY(dl_solver_check(b->t == DL_F64 ? DENSE->cusolverDnDgesvdjBatched_bufferSize(
-                                                b->s.dense, both, n, n, a, n, s, u, n, u, n, &size, b->s.jacobi, count)
-                                          : DENSE->cusolverDnSgesvdjBatched_bufferSize(
-                                                b->s.dense, both, n, n, a, n, s, u, n, u, n, &size, b->s.jacobi, count),
-                           "gesvdjBatched"));
+    DL_TRY(dl_solver_check(all ? JACOBI(Batched_bufferSize, n, n, a, n, s, u, n, u, n, &size, b->s.jacobi, count)
+                               : JACOBI(_bufferSize, j->job == 'S', m, n, a, m, s, u, m, u, n, &size, b->s.jacobi),
+                           "gesvdj"));
     b->work_bytes = (size_t)size * (size_t)b->esize;
     DL_TRY(take_work(b));
     void *v = dl_gpu_take(b->g, (size_t)(b->count * b->n * b->n * b->esize));
     if (!v) return dl_failed();
-    cusolverStatus_t r = b->t == DL_F64 ? DENSE->cusolverDnDgesvdjBatched(b->s.dense, both, n, n, a, n, s, u, n, v, n,
-                                                                          b->work, size, info, b->s.jacobi, count)
-                                        : DENSE->cusolverDnSgesvdjBatched(b->s.dense, both, n, n, a, n, s, u, n, v, n,
-                                                                          b->work, size, info, b->s.jacobi, count);
-    dl_status st = dl_solver_check(r, "gesvdjBatched");
+    dl_status st = dl_solver_check((all ? rotate_together : rotate_each)(j, v, info, size), "gesvdj");
     if (st == DL_OK) st = dl_cuda_copy_strided(b->g, 3, shape, dl_ptr(j->vh), b->t, to, v, b->t, from);
     dl_gpu_drop(b->g, v);
     return st;
 }
 
-static dl_status svd_all(svd_job *j, dl_call *c) { return (together(&j->b, SVD_SIDE) ? svd_together : svd_each)(j, c); }
+static dl_status svd_all(svd_job *j, dl_call *c) {
+    return is_complex(&j->b) ? svd_each(j, c) : svd_jacobi(j, c, together(&j->b, SVD_SIDE));
+}
 
 /* A copy of t, column by column or row by row. */
 static dl_tensor *copy_of(dl_gpu *g, const dl_tensor *t, bool columns) {

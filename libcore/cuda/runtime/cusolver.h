@@ -24,6 +24,7 @@
     X(cusolverDnSorgqr_bufferSize) X(cusolverDnSorgqr) X(cusolverDnDorgqr_bufferSize) X(cusolverDnDorgqr)              \
     X(cusolverDnSpotrfBatched) X(cusolverDnDpotrfBatched)                                                              \
     X(cusolverDnXsyevBatched_bufferSize) X(cusolverDnXsyevBatched) X(cusolverDnCreateGesvdjInfo)                       \
+    X(cusolverDnSgesvdj_bufferSize) X(cusolverDnSgesvdj) X(cusolverDnDgesvdj_bufferSize) X(cusolverDnDgesvdj)          \
     X(cusolverDnSgesvdjBatched_bufferSize) X(cusolverDnSgesvdjBatched)                                                 \
     X(cusolverDnDgesvdjBatched_bufferSize) X(cusolverDnDgesvdjBatched)                                                 \
     X(cusolverDnCungqr_bufferSize) X(cusolverDnCungqr) X(cusolverDnZungqr_bufferSize) X(cusolverDnZungqr)              \

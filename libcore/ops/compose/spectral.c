@@ -6,6 +6,7 @@
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
 #include "dlcore/elementary.h"
+#include "dlcore/index.h"
 #include "dlcore/linalg.h"
 #include "dlcore/matmul.h"
 #include "dlcore/reduce.h"
@@ -179,43 +180,110 @@ static dl_tensor *inverse_and_rank(dl_pool *p, dl_tensor *a, double limit, dl_te
     return *rank ? inverse_of_parts(p, u, s, vh, is) : NULL;
 }
 
-/* By the pseudo-inverse: of all solutions the shortest one. */
-POOLED_RULE(lstsq) {
-    dl_tensor *a = c->in[0], *b = c->in[1];
-    const long rows = -2;
-    DL_TRY(check_matrices(a, false));
-    const bool vector = b->ndim == a->ndim - 1;
-    const long m = dl_mat_height(a), n = dl_mat_width(a);
-    const double eps = dl_dtype_of_parts(a->dtype) == DL_F64 ? 0x1p-52 : 0x1p-23;
-    const double limit = ATTR(c, LSTSQ_RCOND)->given ? ATTR_F(c, LSTSQ_RCOND) : eps * (double)(m > n ? m : n);
-    if (vector) {
-        long shape[DL_MAX_DIM];
-        for (int i = 0; i < b->ndim; i++) shape[i] = b->shape[i];
-        shape[b->ndim] = 1;
-        if (!(b = K(dl_reshape(b, shape, b->ndim + 1)))) return dl_failed();
-    }
-    DL_TRY(check_matrices(b, false));
-    if (dl_mat_height(b) != m)
-        return dl_fail(DL_ERR_SHAPE, "matrices of %ld rows do not fit a right side of %ld", m, dl_mat_height(b));
-    dl_tensor *rank, *inverse = inverse_and_rank(p, a, limit, &rank), *x = inverse ? dl_mat_mul(p, inverse, b) : NULL;
-    if (!x) return dl_failed();
-    c->out[0] = vector ? dl_select(x, -1, 0) : dl_ref(x);
-    c->out[2] = dl_ref(rank);
-    c->out[3] = none_of(a, x->dtype);
-    long least = n;
-    if (m > n && c->out[2] && c->out[2]->numel) DL_TRY(dl_item_i(K(dl_amin(c->out[2], NULL, 0, 0)), &least));
-    dl_tensor *gap = m > n && least == n ? K(dl_sub(dl_mat_mul(p, a, x), b)) : NULL;
-    if (gap && dl_dtype_is_complex(gap->dtype)) gap = K(dl_abs(gap));
-    c->out[1] = gap ? dl_square_sum(gap, &rows, 1, 0) : none_of(a, x->dtype);
-    return c->out[0] && c->out[1] && c->out[2] && c->out[3] ? DL_OK : dl_failed();
-}
-
 /* The largest sum of magnitudes in a column (dimension -2 is summed) or in a row; with least the smallest. */
 static dl_tensor *matrix_norm(dl_pool *p, dl_tensor *t, double ord) {
     const bool columns = fabs(ord) == 1;
     const long summed = columns ? -2 : -1, last = -1;
     dl_tensor *sums = t ? K(dl_sum(K(dl_abs(t)), &summed, 1, 0)) : NULL;
     return sums ? K(ord > 0 ? dl_amax(sums, &last, 1, 0) : dl_amin(sums, &last, 1, 0)) : NULL;
+}
+
+/* ---- least squares: by A = Q R where the singular values of R are sure to be above the limit, else by the
+ * pseudo-inverse
+ */
+
+/* Whether all singular values of triangles are above a share of the largest one. The largest singular value is at most
+ * the root of the product of the norms by columns and by rows, and so is that of the inverse. */
+static dl_status check_full_rank(dl_pool *p, dl_tensor *r, double limit, long *full) {
+    dl_tensor *eye = dl_mat_eye(p, r, dl_mat_width(r)), *inverse = dl_mat_triangle(p, r, eye, true, false, false);
+    dl_tensor *size = K(dl_mul(matrix_norm(p, r, 1), matrix_norm(p, r, INFINITY)));
+    dl_tensor *other = inverse ? K(dl_mul(matrix_norm(p, inverse, 1), matrix_norm(p, inverse, INFINITY))) : NULL;
+    dl_tensor *bound = K(dl_sqrt(K(dl_mul(K(dl_sqrt(size)), K(dl_sqrt(other))))));
+    return dl_item_i(K(dl_all(K(dl_lt(K(dl_square(bound)), K(dl_scalar_f(1 / limit)))), NULL, 0, 0)), full);
+}
+
+/* A X = B, of A of full rank; `left` the squares that are left over, when they come for nothing. */
+typedef struct solution {
+    dl_tensor *x, *left;
+} solution;
+
+static bool has_history(const dl_tensor *a, const dl_tensor *b) {
+    return dl_grad_mode_get() && (dl_requires_grad(a) || dl_requires_grad(b));
+}
+
+/* Without gradients: of [A, B] = Q [R, Q^H B; 0, rest], so that Q itself is not needed. */
+static dl_status solve_high(dl_pool *p, dl_tensor *a, dl_tensor *b, double limit, long *full, solution *out) {
+    const long n = dl_mat_width(a), rows = -2;
+    dl_tensor *tau = NULL, *packed = K(dl_geqrf(K(dl_cat((dl_tensor *[]){a, b}, 2, -1)), &tau));
+    K(tau);
+    dl_tensor *r = packed ? K(dl_triu(packed, 0)) : NULL, *top = dl_mat_rows(p, r, 0, n);
+    dl_tensor *square = dl_mat_columns(p, top, 0, n);
+    if (!square) return dl_failed();
+    DL_TRY(check_full_rank(p, square, limit, full));
+    if (!*full) return DL_OK;
+    out->x = dl_mat_triangle(p, square, dl_mat_columns(p, top, n, -1), true, false, false);
+    dl_tensor *rest = dl_mat_columns(p, dl_mat_rows(p, r, n, -1), n, -1);
+    if (rest && dl_dtype_is_complex(rest->dtype)) rest = K(dl_abs(rest));
+    out->left = rest ? K(dl_square_sum(rest, &rows, 1, 0)) : NULL;
+    return out->left ? DL_OK : dl_failed();
+}
+
+/* By Q and R of A, or of A^H where A is wide: then X = Q R^-H B is the shortest of all solutions. */
+static dl_status solve_by_qr(dl_pool *p, dl_tensor *a, dl_tensor *b, double limit, long *full, solution *out) {
+    const bool wide = dl_mat_height(a) < dl_mat_width(a);
+    dl_tensor *r = NULL, *q = K(dl_qr(wide ? dl_mat_adjoint(p, a) : a, "reduced", &r)), *plain = K(dl_detach(K(r)));
+    if (!plain) return dl_failed();
+    DL_TRY(check_full_rank(p, plain, limit, full));
+    if (!*full) return DL_OK;
+    out->x = wide ? dl_mat_mul(p, q, dl_mat_triangle(p, r, b, true, true, false))
+                  : dl_mat_triangle(p, r, dl_mat_mul(p, dl_mat_adjoint(p, q), b), true, false, false);
+    return out->x ? DL_OK : dl_failed();
+}
+
+static dl_status solve_full(dl_pool *p, dl_tensor *a, dl_tensor *b, double limit, long *full, solution *out) {
+    *full = 0;
+    if (!a->numel || !b->numel) return DL_OK;
+    const bool high = dl_mat_height(a) >= dl_mat_width(a),
+               alike = dl_sizes_eq(a->ndim - 2, a->shape, b->ndim - 2, b->shape);
+    return (high && alike && !has_history(a, b) ? solve_high : solve_by_qr)(p, a, b, limit, full, out);
+}
+
+POOLED_RULE(lstsq) {
+    dl_tensor *a = c->in[0], *b = c->in[1], *rank;
+    const long rows = -2;
+    DL_TRY(check_matrices(a, false));
+    const bool vector = b->ndim == a->ndim - 1;
+    const long m = dl_mat_height(a), n = dl_mat_width(a);
+    const double eps = dl_dtype_of_parts(a->dtype) == DL_F64 ? 0x1p-52 : 0x1p-23;
+    const double limit = ATTR(c, LSTSQ_RCOND)->given ? ATTR_F(c, LSTSQ_RCOND) : eps * (double)(m > n ? m : n);
+    long full, least;
+    solution found = {0};
+    if (vector && !(b = K(dl_with_dim(b, -1)))) return dl_failed();
+    DL_TRY(check_matrices(b, false));
+    if (dl_mat_height(b) != m)
+        return dl_fail(DL_ERR_SHAPE, "matrices of %ld rows do not fit a right side of %ld", m, dl_mat_height(b));
+    DL_TRY(check_finite(p, a));
+    DL_TRY(solve_full(p, a, b, limit, &full, &found));
+    if (full) {
+        rank = K(dl_full(a->shape, a->ndim - 2, (double)(least = m < n ? m : n), DL_I64, a->st->device));
+    } else {
+        dl_tensor *inverse = inverse_and_rank(p, a, limit, &rank);
+        found = (solution){inverse ? dl_mat_mul(p, inverse, b) : NULL, NULL};
+        if (m > n && rank && rank->numel)
+            DL_TRY(dl_item_i(K(dl_amin(rank, NULL, 0, 0)), &least));
+        else
+            least = n;
+    }
+    if (!found.x || !rank) return dl_failed();
+    c->out[0] = vector ? dl_select(found.x, -1, 0) : dl_ref(found.x);
+    c->out[2] = dl_ref(rank);
+    c->out[3] = none_of(a, found.x->dtype);
+    dl_tensor *gap = m > n && least == n && !found.left ? K(dl_sub(dl_mat_mul(p, a, found.x), b)) : NULL;
+    if (gap && dl_dtype_is_complex(gap->dtype)) gap = K(dl_abs(gap));
+    c->out[1] = m <= n || least < n ? none_of(a, found.x->dtype)
+                : found.left        ? dl_ref(found.left)
+                                    : dl_square_sum(gap, &rows, 1, 0);
+    return c->out[0] && c->out[1] && c->out[2] && c->out[3] ? DL_OK : dl_failed();
 }
 
 POOLED_RULE(cond) {
