@@ -2,6 +2,7 @@
 #include "track/db.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,34 +15,43 @@
 static const struct {
     int code;
     const char *what, *hint;
+    bool place; /* the file may be sound: its place, or another process, is what fails */
 } failures[] = {
-    {SQLITE_BUSY, "another process holds the lock", "wait for it, or see which one it is: fuser FILE"},
-    {SQLITE_LOCKED, "another statement holds the lock", ""},
-    {SQLITE_FULL, "the disk is full", "free some space; what was pushed waits in the ring file and is committed then"},
-    {SQLITE_IOERR, "the disk or file system failed", "see the system log; what was pushed waits in the ring file"},
-    {SQLITE_READONLY, "the file cannot be written", "choose another file: --db FILE"},
+    {SQLITE_BUSY, "another process holds the lock", "wait for it, or see which one it is: fuser FILE", true},
+    {SQLITE_LOCKED, "another statement holds the lock", "", true},
+    {SQLITE_FULL, "the disk is full", "free some space; what was pushed waits in the ring file and is committed then",
+     true},
+    {SQLITE_IOERR, "the disk or file system failed", "see the system log; what was pushed waits in the ring file",
+     true},
+    {SQLITE_READONLY, "the file cannot be written", "choose another file: --db FILE", true},
     {SQLITE_CANTOPEN, "the file cannot be opened",
-     "see the rights of the file and its folder, or choose another: --db FILE"},
-    {SQLITE_PERM, "the file may not be accessed", "see the rights of the file and its folder"},
+     "see the rights of the file and its folder, or choose another: --db FILE", true},
+    {SQLITE_PERM, "the file may not be accessed", "see the rights of the file and its folder", true},
     {SQLITE_CORRUPT, "the file is damaged",
-     "keep a copy; sqlite3 FILE .recover | sqlite3 NEW.db saves what can be saved"},
-    {SQLITE_NOTADB, "the file is not a database", "choose another file: --db FILE"},
-    {SQLITE_NOMEM, "there is no memory", ""},
-    {SQLITE_AUTH, "only reading is allowed", "use select"},
-    {SQLITE_INTERRUPT, "it was interrupted", ""},
+     "keep a copy; sqlite3 FILE .recover | sqlite3 NEW.db saves what can be saved", false},
+    {SQLITE_NOTADB, "the file is not a database", "choose another file: --db FILE", false},
+    {SQLITE_NOMEM, "there is no memory", "", false},
+    {SQLITE_AUTH, "only reading is allowed", "use select", false},
+    {SQLITE_INTERRUPT, "it was interrupted", "", false},
 };
 
 static dl_status status_of(int code) {
     return code == SQLITE_NOMEM ? DL_ERR_MEMORY : code == SQLITE_INTERRUPT ? DL_ERR_INTERRUPT : DL_ERR_STORE;
 }
 
+static _Thread_local bool of_place;
+bool dl_db_place_failed(void) { return dl_failed() == DL_ERR_STORE && of_place; }
+
 dl_status dl_db_fail(sqlite3 *db, const char *doing) {
     int code = db ? sqlite3_errcode(db) : SQLITE_NOMEM;
     const char *detail = db ? sqlite3_errmsg(db) : "out of memory", *file = db ? sqlite3_db_filename(db, "main") : "";
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
-        if (failures[i].code == code)
+        if (failures[i].code == code) {
+            of_place = failures[i].place;
             return dl_fail_hint(status_of(code), failures[i].hint, "cannot %s: %s (%s%s%s)", doing, failures[i].what,
                                 file ? file : "", file && *file ? ": " : "", detail);
+        }
+    of_place = false;
     return dl_fail(DL_ERR_STORE, "cannot %s: %s", doing, detail);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "core/scope.h"
 #include "dlcore.h"
@@ -24,6 +25,9 @@ dl_status dl_db_journal(sqlite3 *db, int network, int *wal);
 
 /* Records SQLite's last error; `doing` as in "cannot DOING". */
 dl_status dl_db_fail(sqlite3 *db, const char *doing);
+/* Was the last of these errors, which is the one at hand, of the place of the file - its disk, its rights, a lock - and
+ * not of what is in it? */
+bool dl_db_place_failed(void);
 
 /* Binds by letters: i int64_t, I int64_t of which 0 is NULL, d double, t text (may be NULL), b blob (const void *, then
  * int64_t size). Text and blobs must live until the statement is reset. */

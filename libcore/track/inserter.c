@@ -216,12 +216,33 @@ static uint64_t keep_latest(dl_ring_record *r, uint64_t n) {
     return kept;
 }
 
+static const char end_sql[] =
+    "update run set status = ?2, ended_us = ?3, heartbeat_us = ?3, error = null,"
+    " active_us = active_us + max(0, ?3 - coalesce(active_since_us, ?3)), active_since_us = null"
+    " where id = ?1 and status in ('running', 'paused', 'killed')";
+
+/* Writes the ends of runs that could not be written when they ended, and takes them out; *n is what is left. */
+static dl_status write_ends(dl_inserter *k, dl_ring_record *recs, uint64_t *n) {
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < *n; i++) {
+        if (recs[i].series != DL_RING_END)
+            recs[kept++] = recs[i];
+        else
+            DL_TRY(dl_db_run(k->db, end_sql, "iti", recs[i].step, dl_run_status_name((dl_run_status)recs[i].value),
+                             recs[i].t_us));
+    }
+    *n = kept;
+    return DL_OK;
+}
+
 dl_status dl_inserter_add(dl_inserter *k, dl_ring_record *recs, uint64_t n, int64_t *lost) {
     if (!k->insert) DL_TRY(dl_db_prepare(k->db, &k->insert, insert_sql));
     if (!k->update) DL_TRY(dl_db_prepare(k->db, &k->update, update_sql));
     if (!k->merge) DL_TRY(dl_db_prepare(k->db, &k->merge, merge_sql));
     if (!k->newest) DL_TRY(dl_db_prepare(k->db, &k->newest, "select last_step from series where id = ?1"));
     if (!k->bulk) DL_TRY(prepare_bulk(k));
+    if (!n) return DL_OK;
+    DL_TRY(write_ends(k, recs, &n));
     if (!n) return DL_OK;
     DL_TRY(group_by_series(k, recs, n));
     for (uint64_t i = 0, end; i < n; i = end) {

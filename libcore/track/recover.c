@@ -22,6 +22,7 @@ typedef struct replay {
     uint64_t n;
     int64_t lost, points;
     int damaged;
+    char missing[300]; /* the name of a file with the rest of the points, that is not there */
 } replay;
 
 static dl_status replay_name(void *ctx, uint32_t index, int64_t run, const char *key) {
@@ -39,7 +40,7 @@ static dl_status replay_record(void *ctx, const dl_ring_record *rec) {
     r->inserter.keep_old = r->damaged;
     r->batch[r->n] = *rec;
     r->batch[r->n].stamp = (uint32_t)r->n;
-    r->points++;
+    r->points += rec->series != DL_RING_END;
     return ++r->n == DL_BATCH ? replay_batch(r) : DL_OK;
 }
 
@@ -53,7 +54,7 @@ static dl_status read_all(int fd, const char *path, unsigned char **data, uint64
 }
 
 /* All of a ring in one transaction, so that a crash in here repeats it as a whole. */
-static dl_status replay_into(dl_store *s, const unsigned char *data, uint64_t size, replay *r) {
+static dl_status replay_into(dl_store *s, const char *path, const unsigned char *data, uint64_t size, replay *r) {
     const dl_ring_visitor v = {r, replay_name, replay_record};
     if (!(r->batch = malloc(DL_BATCH * sizeof *r->batch)))
         return dl_fail(DL_ERR_MEMORY, "no memory for a batch of points");
@@ -62,6 +63,7 @@ static dl_status replay_into(dl_store *s, const unsigned char *data, uint64_t si
         r->inserter.db = s->w;
         st = dl_db_begin(s->w);
         if (st == DL_OK) st = dl_ring_parse(data, size, &v, &r->damaged);
+        if (st == DL_OK) st = dl_spill_parse(path, data, size, &v, r->missing);
         if (st == DL_OK) st = replay_batch(r);
         st = dl_db_end(s->w, st);
         dl_inserter_free(&r->inserter);
@@ -72,14 +74,19 @@ static dl_status replay_into(dl_store *s, const unsigned char *data, uint64_t si
 }
 
 /* Removes a ring; a damaged one is renamed instead, for inspection. */
-static void remove_or_keep(dl_store *s, const char *path, const replay *r) {
+static void remove_or_keep(dl_store *s, const char *path, const unsigned char *data, uint64_t size, const replay *r) {
     char aside[4420];
-    if (!r->damaged && !r->lost) {
+    if (!r->damaged && !r->lost && !*r->missing) {
         unlink(path);
+        dl_spill_remove(path, data, size);
         return;
     }
     snprintf(aside, sizeof aside, "%s.damaged", path);
     if (rename(path, aside)) unlink(path);
+    if (*r->missing)
+        dl_store_warn(s, "%.200s, which has the last points of a killed process, is not there, on this host",
+                      r->missing);
+    if (!r->damaged && !r->lost) return;
     dl_store_warn(s, "%.300s was damaged: %ld points of it are committed, %ld belong to no run", aside,
                   (long)(r->points - r->lost), (long)r->lost);
 }
@@ -143,9 +150,9 @@ static dl_status recover_ring(dl_store *s, const char *path, suspects *x) {
     if (state == RING_FREE) {
         replay r = {0};
         st = read_all(fd, path, &data, &size);
-        if (st == DL_OK) st = replay_into(s, data, size, &r);
+        if (st == DL_OK) st = replay_into(s, path, data, size, &r);
         if (st == DL_OK) {
-            remove_or_keep(s, path, &r);
+            remove_or_keep(s, path, data, size, &r);
             __atomic_fetch_add(&s->recovered, r.points - r.lost, __ATOMIC_RELAXED);
         }
         free(data);

@@ -102,6 +102,8 @@ dl_status dl_ring_create(dl_ring *r, const char *path, uint64_t capacity, const 
     dl_ring_header header = {0};
     *r = (dl_ring){.capacity = capacity, .fd = -1, .mapped = DL_RING_PAGE + capacity * sizeof(dl_ring_record)};
     r->end = r->mapped;
+    pthread_mutex_init(&r->spill.lock, NULL);
+    for (int i = 0; i < DL_SPILL_FILES; i++) r->spill.file[i].fd = -1;
     snprintf(r->path, sizeof r->path, "%s", path);
     fill_header(&header, capacity, me);
     DL_TRY(check_limit(r->mapped, path));
@@ -115,7 +117,7 @@ dl_status dl_ring_create(dl_ring *r, const char *path, uint64_t capacity, const 
     /* the header first: a process that is killed while space is reserved leaves a ring without records, no damage */
     int err = pwrite(r->fd, &header, sizeof header, 0) == (ssize_t)sizeof header ? 0 : errno ? errno : ENOSPC;
     dl_status st = check_space(err, r->mapped, path);
-    if (st == DL_OK) st = reserve(r->fd, r->mapped, path);
+    if (st == DL_OK) st = reserve(r->fd, r->mapped + DL_RING_NAMES, path);
     if (st != DL_OK) goto fail;
     void *map = mmap(NULL, r->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
     if (map == MAP_FAILED) {
@@ -137,7 +139,8 @@ fail:
 
 uint64_t dl_ring_close(dl_ring *r) {
     if (!r->header) return 0;
-    uint64_t left = dl_ring_head(r) - dl_ring_tail(r);
+    uint64_t left = dl_ring_pushed(r) - dl_ring_committed(r);
+    dl_spill_close(r);
     if (!left) unlink(r->path);
     munmap(r->header, r->mapped);
     close(r->fd); /* and with it the lock: from here on another process may take the file over */
@@ -150,7 +153,9 @@ void dl_ring_follow(dl_ring *r, const char *store) {
     char path[sizeof r->path];
     while (last && (last = strstr(last + 1, "-ring-"))) own = last;
     if (!own || snprintf(path, sizeof path, "%s%s", store, own) >= (int)sizeof path || !strcmp(path, r->path)) return;
-    if (!rename(r->path, path)) strcpy(r->path, path);
+    if (rename(r->path, path)) return;
+    strcpy(r->path, path);
+    dl_spill_follow(r);
 }
 
 dl_status dl_ring_add_name(dl_ring *r, uint32_t index, int64_t run, const char *key) {
@@ -203,6 +208,15 @@ static int take(const dl_ring_record *rec, uint64_t lap, dl_ring_record *out) {
     return stamp == stamp_of(out->series, out->step, bits, out->t_us, lap);
 }
 
+void dl_ring_stamp(dl_ring_record *out, uint32_t series, int64_t step, double value, int64_t t_us) {
+    *out = (dl_ring_record){series, stamp_of(series, step, bits_of(value), t_us, 1), step, value, t_us};
+}
+
+int dl_ring_is_whole(const dl_ring_record *rec) {
+    dl_ring_record copy;
+    return take(rec, 1, &copy);
+}
+
 uint64_t dl_ring_peek(const dl_ring *r, dl_ring_record *out, uint64_t n) {
     uint64_t tail = dl_ring_tail(r), ready = dl_ring_head(r) - tail, i;
     if (n > ready) n = ready;
@@ -220,7 +234,8 @@ uint64_t dl_ring_tail(const dl_ring *r) { return __atomic_load_n(&r->header->tai
 
 /* ---------------------------------------------------------------- parsing a file */
 
-/* Names have checksums, so they are searched at every multiple of 8: a broken one is skipped alone. */
+/* Names have checksums, so they are searched at every multiple of 8: a broken one is skipped alone. After the last one
+ * there are zeros. */
 static dl_status parse_names(const unsigned char *data, uint64_t from, uint64_t size, const dl_ring_visitor *v,
                              int *damaged) {
     char key[DL_RING_KEY_MAX + 1];
@@ -231,7 +246,7 @@ static dl_status parse_names(const unsigned char *data, uint64_t from, uint64_t 
         const char *text = (const char *)data + at + sizeof n;
         if (memcmp(n.magic, name_magic, sizeof name_magic) || n.length > DL_RING_KEY_MAX || n.length > room ||
             n.check != name_check(&n, text) || memchr(text, 0, n.length)) {
-            *damaged = 1;
+            *damaged |= memcmp(&n, (const char[8]){0}, 8) != 0;
             at += 8;
             continue;
         }

@@ -24,6 +24,7 @@ static dl_run *new_handle(dl_store *s) {
     dl_run *r = calloc(1, sizeof *r);
     if (!r) return dl_fail(DL_ERR_MEMORY, "no memory for a run"), NULL;
     r->store = s;
+    r->clock = dl_now_us() - dl_steady_us();
     pthread_mutex_init(&r->lock, NULL);
     return r;
 }
@@ -145,9 +146,19 @@ static dl_status put_param(sqlite3 *db, int64_t run, const char *key, const char
                      key, value, number_of(value));
 }
 
+/* The time as a run of the process counts it, or, of one that is not open, the time. */
+static int64_t time_of(const sqlite3 *db, int64_t run) {
+    pthread_mutex_lock(&open_lock);
+    const dl_run *r = active;
+    while (r && (r->id != run || __atomic_load_n(&r->store->w, __ATOMIC_ACQUIRE) != db)) r = r->older;
+    int64_t now = r ? dl_run_now(r) : dl_now_us();
+    pthread_mutex_unlock(&open_lock);
+    return now;
+}
+
 dl_status dl_event_put(sqlite3 *db, int64_t run, long step, const char *kind, const char *text, const char *json) {
     return dl_db_run(db, "insert into event(run_id, step, t_us, kind, text, json) values(?1, ?2, ?3, ?4, ?5, ?6)",
-                     "iiittt", run, (int64_t)step, dl_now_us(), kind, text, json);
+                     "iiittt", run, (int64_t)step, time_of(db, run), kind, text, json);
 }
 
 /* ---------------------------------------------------------------- begin */
@@ -177,7 +188,7 @@ static const char *text_or_null(const char *s) { return s && *s ? s : NULL; }
 
 static dl_status insert_run(sqlite3 *db, const dl_run_spec *p, const surroundings *x, dl_run *r) {
     const dl_whoami *me = dl_whoami_self();
-    int64_t now = dl_now_us();
+    int64_t now = dl_run_now(r);
     dl_activity_begin(r, 0);
     if (p->parent) DL_TRY(check_exists(db, p->parent));
     DL_TRY(dl_db_run(
@@ -234,10 +245,35 @@ static dl_status await_attempt(dl_store *s, int64_t trial) {
     return dl_run_await_end(s, run);
 }
 
+/* The run in this store; errors leave the handle as it was. */
+static dl_status begin_in(dl_store *s, const dl_run_spec *spec, const surroundings *x, dl_run *r, int64_t trial) {
+    dl_status st = dl_store_write_lock(s);
+    if (st != DL_OK) return st;
+    st = dl_writer_start(s);
+    if (st == DL_OK) st = dl_db_begin(s->w);
+    if (st == DL_OK) {
+        dl_usage_begin(&r->usage, spec->device);
+        st = dl_db_end(s->w, begin_run(s, spec, x, r, trial));
+    }
+    return dl_store_write_unlock(s, st);
+}
+
+/* A store that cannot be written stops no training. What a parent or a sweep is would not be known elsewhere. */
+static dl_status begin_elsewhere(const dl_run_spec *spec, surroundings *x, dl_run *r) {
+    dl_store *other = dl_store_elsewhere(r->store);
+    if (!other) return dl_failed();
+    dl_run_spec plain = *spec;
+    plain.parent = plain.sweep = 0;
+    r->store = other;
+    r->id = x->id = r->sources = 0;
+    return other->none ? DL_OK : begin_in(other, &plain, x, r, 0);
+}
+
 dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
     static const dl_run_spec nothing;
     if (!s) return dl_fail_null("store"), NULL;
     if (!spec) spec = &nothing;
+    if (s->other) s = s->other;
     dl_run *r = new_handle(s);
     if (!r || s->none) return r ? enlist(r) : NULL;
     surroundings x = {0};
@@ -246,13 +282,8 @@ dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
     int64_t trial = dl_trial_join();
     /* the points of a killed attempt must be there before they are deleted */
     if (st == DL_OK && trial) st = await_attempt(s, trial);
-    if (st == DL_OK && (st = dl_store_write_lock(s)) == DL_OK) {
-        st = dl_writer_start(s);
-        if (st == DL_OK) st = dl_db_begin(s->w);
-        dl_usage_begin(&r->usage, spec->device);
-        if (st == DL_OK) st = dl_db_end(s->w, begin_run(s, spec, &x, r, trial));
-        dl_store_write_unlock(s, DL_OK);
-    }
+    if (st == DL_OK) st = begin_in(s, spec, &x, r, trial);
+    if (st != DL_OK && !trial) st = begin_elsewhere(spec, &x, r);
     free(x.cmdline);
     free(x.env);
     free(x.git.diff);
@@ -300,7 +331,7 @@ static dl_status delete_points_from(sqlite3 *db, int64_t id, long step, long tak
 /* What the handle has of its row: the uuid, the device, whose use is recorded, and the active time so far. */
 static dl_status take_facts(sqlite3 *db, dl_run *r) {
     DL_DB_STATEMENT(q);
-    DL_TRY(dl_db_prepare(db, &q, "select uuid, coalesce(device, ''), active_us from run where id = ?1"));
+    DL_TRY(dl_db_prepare(db, &q, "select uuid, coalesce(device, ''), active_us, heartbeat_us from run where id = ?1"));
     DL_TRY(dl_db_bind(q, "i", r->id));
     int rc = sqlite3_step(q);
     if (rc == SQLITE_DONE) return dl_run_missing((long)r->id);
@@ -308,6 +339,9 @@ static dl_status take_facts(sqlite3 *db, dl_run *r) {
     snprintf(r->uuid, sizeof r->uuid, "%s", (const char *)sqlite3_column_text(q, 0));
     dl_usage_begin(&r->usage, (const char *)sqlite3_column_text(q, 1));
     dl_activity_begin(r, sqlite3_column_int64(q, 2));
+    /* its times go on from the last one, also where the clock was set back since */
+    int64_t behind = sqlite3_column_int64(q, 3) - dl_run_now(r);
+    if (behind > 0) r->clock += behind;
     return DL_OK;
 }
 
@@ -319,7 +353,7 @@ static dl_status take_over(dl_store *s, dl_run *r, long step, long taken_us) {
                      "update run set status = 'running', ended_us = null, error = null, heartbeat_us = ?2, host = ?3,"
                      " boot_id = ?4, pid = ?5, pid_start = ?6, active_since_us = ?7"
                      " where id = ?1 and status not in ('running', 'paused')",
-                     "iittiiI", id, dl_now_us(), me->host, me->boot_id, me->pid, (int64_t)me->pid_start,
+                     "iittiiI", id, dl_run_now(r), me->host, me->boot_id, me->pid, (int64_t)me->pid_start,
                      r->recorded.since_us));
     r->began_at = step;
     if (!sqlite3_changes(s->w)) return dl_fail_hint(DL_ERR_STATE, "end it first", "run %ld is still running", (long)id);
@@ -383,8 +417,18 @@ static dl_status write_end(sqlite3 *db, dl_run *r, dl_run_status status, const c
         st = dl_db_run(db,
                        "update run set status = ?2, ended_us = ?3, heartbeat_us = ?3, error = ?4, active_us = ?5,"
                        " active_since_us = null where id = ?1",
-                       "ititi", r->id, dl_run_status_name(status), dl_now_us(), error, dl_activity_end(r));
+                       "ititi", r->id, dl_run_status_name(status), dl_run_now(r), error, dl_activity_end(r));
     return dl_db_end(db, st);
+}
+
+/* The end where the store cannot be written: it waits behind the points, and the writer has told or will tell why. */
+static dl_status leave_end(const dl_run *r, dl_run_status status) {
+    dl_ring *ring = &r->store->ring;
+    uint64_t at;
+    if (!r->store->threaded || dl_failed() != DL_ERR_STORE) return dl_failed();
+    dl_error_clear();
+    if (!dl_spill_on(ring) && dl_ring_push(ring, DL_RING_END, r->id, status, dl_run_now(r), &at)) return DL_OK;
+    return dl_spill_push(ring, DL_RING_END, r->id, status, dl_run_now(r));
 }
 
 dl_status dl_run_end(dl_run *r, dl_run_status status, const char *error) {
@@ -397,6 +441,7 @@ dl_status dl_run_end(dl_run *r, dl_run_status status, const char *error) {
         if (flushed == DL_OK) flushed = dl_store_flush(s);
         st = dl_store_write_lock(s);
         if (st == DL_OK) st = dl_store_write_unlock(s, write_end(s->w, r, status, error));
+        if (st != DL_OK) st = flushed = leave_end(r, status);
     }
     free_handle(r);
     return st != DL_OK ? st : flushed;
@@ -438,7 +483,7 @@ dl_status dl_run_finding(dl_run *r, const char *kind, const char *text, const ch
                              " (select coalesce(max(last_step), 0) + 1 from series where run_id = ?1 and n > 0"
                              " and key not like 'system/%'), ?2, ?3, ?4, ?5"
                              " where not exists (select 1 from event where run_id = ?1 and kind = ?3 and text = ?4)",
-                             "iittt", r->id, dl_now_us(), kind, text, json);
+                             "iittt", r->id, dl_run_now(r), kind, text, json);
     return dl_store_write_unlock(r->store, st);
 }
 

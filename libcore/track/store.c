@@ -55,7 +55,7 @@ void dl_store_stats_get(dl_store *s, dl_store_stats *out) {
                             .wal_reset_fixed = sqlite3_libversion_number() >= SQLITE_WITH_SAFE_RESET};
     snprintf(out->sqlite, sizeof out->sqlite, "%s", sqlite3_libversion());
     pthread_mutex_lock(&s->wake_lock);
-    if (s->threaded) out->pushed = (long)dl_ring_head(&s->ring);
+    if (s->threaded) out->pushed = (long)dl_ring_pushed(&s->ring);
     out->waits = s->waits;
     pthread_mutex_unlock(&s->wake_lock);
     out->committed = __atomic_load_n(&s->committed, __ATOMIC_RELAXED);
@@ -90,6 +90,7 @@ static dl_status open_writer(dl_store *s) {
         return dl_fail_hint(DL_ERR_STORE, "use the newer dlsh, or another file: --db FILE",
                             "%s was written by a newer dlsh (schema version %ld), so it is only read", s->path,
                             s->newer);
+    if (*s->closed) return dl_fail(DL_ERR_STORE, "%s", s->closed);
     if (s->readonly)
         return dl_fail_hint(DL_ERR_STORE, "choose another file: --db FILE", "%s or its folder cannot be written",
                             s->path);
@@ -190,7 +191,13 @@ static dl_status absolute(const char *path, char out[4096]) {
     }
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path + (slash == path)) : 1, slash ? path : ".");
-    if (!*name || !realpath(dir, full))
+    int closed = !realpath(dir, full) && errno == EACCES; /* what is in it will not be written: see lost.c */
+    if (closed) {
+        char here[PATH_MAX];
+        const char *base = *dir != '/' && getcwd(here, sizeof here) ? here : "";
+        if (snprintf(full, sizeof full, "%s%s%s", base, *base ? "/" : "", dir) >= (int)sizeof full) *full = 0;
+    }
+    if (!*name || (!closed && !realpath(dir, full)))
         return dl_fail_hint(DL_ERR_IO, "make the folder first", "cannot make the store %s: %s", path,
                             *name ? strerror(errno) : "that is a folder");
     if (snprintf(out, 3900, "%s/%s", strcmp(full, "/") ? full : "", name) >= 3900)
@@ -243,14 +250,13 @@ static dl_status look_for_newer(dl_store *s) {
     dl_status st = dl_db_newer(db, dl_migrations, dl_migration_count, &s->newer);
     sqlite3_close(db);
     if (st == DL_OK && s->newer)
-        dl_store_warn(
-            s, "%s was written by a newer dlsh (schema version %ld, here %d): it is only read, runs are not recorded",
-            s->path, s->newer, dl_migrations[dl_migration_count - 1].version);
+        dl_store_warn(s, "%s was written by a newer dlsh (schema version %ld, here %d): it is only read", s->path,
+                      s->newer, dl_migrations[dl_migration_count - 1].version);
     return st;
 }
 
-/* Opens a file that exists: checks it and its rights, and recovers what killed processes left. */
-static dl_status open_existing(dl_store *s) {
+/* Checks a file and its rights, and recovers what killed processes left. */
+static dl_status check_existing(dl_store *s) {
     char dir[4096];
     struct stat st;
     if (!stat(s->path, &st) && !S_ISREG(st.st_mode))
@@ -258,6 +264,10 @@ static dl_status open_existing(dl_store *s) {
     snprintf(dir, sizeof dir, "%s", s->path);
     char *slash = strrchr(dir, '/');
     slash[slash == dir] = 0;
+    if (access(s->path, R_OK)) { /* reading fails when it is asked for */
+        s->readonly = 1;
+        return DL_OK;
+    }
     DL_TRY(look_for_newer(s));
     s->readonly = s->newer || access(s->path, W_OK) || access(dir, W_OK);
     if (s->readonly) {
@@ -271,6 +281,17 @@ static dl_status open_existing(dl_store *s) {
         dl_error_take(&err);
         dl_store_warn(s, "what killed processes left is not committed yet: %s", err.message);
     }
+    return DL_OK;
+}
+
+/* A place that fails, as a full disk, is told of when it is needed: where runs begin, see lost.c, or are read. */
+static dl_status open_existing(dl_store *s) {
+    dl_status st = check_existing(s);
+    if (st == DL_OK || !dl_db_place_failed()) return st;
+    dl_error why;
+    dl_error_take(&why);
+    snprintf(s->closed, sizeof s->closed, "%s", why.message);
+    s->readonly = 1;
     return DL_OK;
 }
 
@@ -338,6 +359,7 @@ dl_status dl_store_close(dl_store *s) {
     if (left) return DL_OK;
     while (s->runs)
         if ((one = dl_run_end(s->runs, DL_RUN_FINISHED, NULL)) != DL_OK) st = one;
+    dl_store_close_other(s);
     if ((one = dl_writer_stop(s)) != DL_OK) st = one;
     if ((one = dl_server_detach(s)) != DL_OK) st = one;
     free_store(s);

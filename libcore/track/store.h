@@ -13,14 +13,14 @@
 #include "track/whoami.h"
 
 enum {
-    DL_BATCH = 65536,       /* most points of one transaction */
-    DL_COMMIT_MS = 100,     /* the writer looks at the ring this often */
-    DL_WAKE_EVERY = 8192,   /* a push wakes the writer when so many have come since the last time */
-    DL_FULL_WAIT_MS = 2000, /* longest wait of a push for room in the ring while the writer stands still */
-    DL_RETRY_MS = 1000,     /* pause of the writer after a failure */
-    DL_HEARTBEAT_S = 15,    /* between heartbeats */
-    DL_OUTPUT_MS = 1000,    /* between commits of what is printed */
-    DL_STALE_S = 300,       /* a run on another host without heartbeat for so long is dead */
+    DL_BATCH = 65536,      /* most points of one transaction */
+    DL_COMMIT_MS = 100,    /* the writer looks at the ring this often */
+    DL_WAKE_EVERY = 8192,  /* a push wakes the writer when so many have come since the last time */
+    DL_FULL_WAIT_MS = 100, /* longest wait of a push for room in the ring while the writer stands still */
+    DL_RETRY_MS = 1000,    /* pause of the writer after a failure */
+    DL_HEARTBEAT_S = 15,   /* between heartbeats */
+    DL_OUTPUT_MS = 1000,   /* between commits of what is printed */
+    DL_STALE_S = 300,      /* a run on another host without heartbeat for so long is dead */
     DL_SERIES_BUCKETS = 64
 };
 
@@ -69,6 +69,7 @@ struct dl_run {
     dl_run *older; /* open in the process, as dl_run_active has them */
     int64_t id;
     char uuid[37];
+    int64_t clock;                  /* what its times are ahead of the steady clock, see dl_run_now */
     int64_t active_from;            /* the activity clock at active time 0 */
     dl_activity recorded;           /* as its row holds it; under runs_lock */
     long sources;                   /* so many of the process's are written */
@@ -99,6 +100,8 @@ struct dl_store {
     uint64_t dev, ino; /* of the file when it was opened for writing */
     dl_server *server; /* of which this is the mirror, see server/server.h; NULL: a store of its own */
     int reopen;        /* the reading connection is to a file that was lost */
+    char closed[512];  /* why it could not be opened for writing; "": it can, or its rights tell */
+    dl_store *other;   /* where runs begin since this one could not be written; NULL: here */
 
     sqlite3 *w; /* writes and checkpoints; NULL until there is a file */
     int wal_pages, checkpoint_at;
@@ -118,11 +121,11 @@ struct dl_store {
     int threaded, stop, wanted; /* under wake_lock */
     pthread_mutex_t wake_lock;
     pthread_cond_t wake, done;
-    long failures;        /* failed commits, under wake_lock */
-    char trouble[512];    /* the last of them, "" once a commit went well; under wake_lock */
-    int troubled;         /* the same as a flag that pushes can read */
-    dl_warning *warnings; /* under wake_lock */
-    int warned_full;
+    long failures;         /* failed commits, under wake_lock */
+    char trouble[512];     /* the last of them, "" once a commit went well; under wake_lock */
+    int troubled;          /* the same as a flag that pushes can read */
+    dl_warning *warnings;  /* under wake_lock */
+    int warned_full, said; /* that points are dropped; that they wait; under wake_lock */
     long pushed_base, committed, dropped, waits, wait_us, recovered;
     int killed;
 };
@@ -143,6 +146,11 @@ void dl_store_remember(dl_store *s);
 int dl_store_moved(const dl_store *s);
 dl_status dl_store_rescue(dl_store *s);
 
+/* lost.c: after a failure to begin a run, the store where it begins instead, with a warning; NULL and the same
+ * error: none, as it is not the store that failed. */
+dl_store *dl_store_elsewhere(dl_store *s);
+void dl_store_close_other(dl_store *s);
+
 /* writer.c: starts the ring and the thread if they are not running; stops them. */
 dl_status dl_writer_start(dl_store *s);
 dl_status dl_writer_stop(dl_store *s);
@@ -161,6 +169,10 @@ dl_activity dl_activity_renew(dl_run *r);
 int64_t dl_activity_end(const dl_run *r);
 int64_t dl_activity_at(const dl_activity *a, int64_t now);
 int dl_activity_drifted(dl_store *s);
+
+/* The time as a run counts it: that of the clock when it began, and what has passed since, however the clock was set.
+ */
+static inline int64_t dl_run_now(const dl_run *r) { return dl_steady_us() + r->clock; }
 
 /* run.c: contents, kept once however often they occur, as an artifact of a run; within the caller's transaction. */
 dl_status dl_artifact_put(sqlite3 *db, int64_t run, const char *name, long step, const char *kind, const char *sha,

@@ -76,9 +76,8 @@ int dl_usage_due(const dl_usage *u) {
 static void push(dl_run *r, const char *key, int64_t step, double value) {
     uint64_t at;
     dl_series *s = isnan(value) ? NULL : dl_series_of(r, key);
-    if (s)
-        dl_ring_push(&r->store->ring, s->index, step, value, dl_now_us(), &at);
-    else
+    if (!s || (!dl_ring_push(&r->store->ring, s->index, step, value, dl_run_now(r), &at) &&
+               dl_spill_push(&r->store->ring, s->index, step, value, dl_run_now(r)) != DL_OK))
         dl_error_clear();
 }
 

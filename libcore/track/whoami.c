@@ -20,11 +20,14 @@
 #include "core/error.h"
 #include "cpu/runtime/blas.h"
 
-int64_t dl_now_us(void) {
+static int64_t clock_us(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
+    clock_gettime(clock, &t);
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
+
+int64_t dl_now_us(void) { return clock_us(CLOCK_REALTIME); }
+int64_t dl_steady_us(void) { return clock_us(CLOCK_BOOTTIME); }
 
 /* ---------------------------------------------------------------- processes */
 

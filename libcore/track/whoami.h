@@ -37,6 +37,8 @@ dl_status dl_sha256_file(const char *path, char out[65], int64_t *bytes);
 /* Version 4. */
 void dl_uuid(char out[37]);
 int64_t dl_now_us(void);
+/* Of a clock that nobody sets, for differences; it counts the time that the machine sleeps. */
+int64_t dl_steady_us(void);
 
 /* Versions of libraries, kernel, compiler and processor as a JSON object, with `extra` (key, value, ..., NULL) added.
  * Owned by the caller. NULL: DL_ERR_MEMORY. */

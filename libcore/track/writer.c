@@ -18,38 +18,71 @@ void dl_writer_wake(dl_store *s) {
     pthread_mutex_unlock(&s->wake_lock);
 }
 
+/* Neither ring nor spill takes it, of which the error tells. */
 static dl_status drop_point(dl_store *s) {
+    dl_error why;
+    dl_error_take(&why);
     __atomic_fetch_add(&s->dropped, 1, __ATOMIC_RELAXED);
     pthread_mutex_lock(&s->wake_lock);
     int first = !s->warned_full;
-    char trouble[sizeof s->trouble];
-    snprintf(trouble, sizeof trouble, "%s", s->trouble[0] ? s->trouble : "it is slower than the points come");
     s->warned_full = 1;
     pthread_mutex_unlock(&s->wake_lock);
-    if (first) dl_store_warn(s, "points are being dropped: the writer cannot commit: %.400s", trouble);
+    if (first)
+        dl_store_warn(s, "points are being dropped: %.60s takes none, the ring is full, and %.300s", s->path,
+                      why.message);
     return dl_fail_hint(DL_ERR_STORE, "push less often, or remove the cause",
-                        "the ring is full, a point was dropped: %s", trouble);
+                        "the ring is full, a point was dropped: %s", why.message);
 }
 
-/* The ring is full: waits while the writer makes progress, with a warning the first time. */
-static dl_status push_waiting(dl_store *s, dl_series *series, int64_t step, double value, int64_t t_us) {
-    if (__atomic_load_n(&s->troubled, __ATOMIC_RELAXED)) return drop_point(s);
+/* Says once, until all is committed, where points are. */
+static void say_where(dl_store *s) {
+    pthread_mutex_lock(&s->wake_lock);
+    int first = !s->said;
+    char trouble[sizeof s->trouble];
+    snprintf(trouble, sizeof trouble, "%s", s->trouble);
+    s->said = 1;
+    pthread_mutex_unlock(&s->wake_lock);
+    if (first)
+        dl_store_warn(s, "%.100s takes no points (%.200s): they wait in %.150s and are committed as soon as it does",
+                      s->path, *trouble ? trouble : "another process may hold its lock, fuser FILE shows which",
+                      dl_spill_path(&s->ring));
+}
+
+static dl_status spill(dl_store *s, const dl_series *series, int64_t step, double value, int64_t t_us) {
+    int further = dl_spill_on(&s->ring);
+    if (dl_spill_push(&s->ring, series->index, step, value, t_us) != DL_OK) return drop_point(s);
+    if (!further) say_where(s);
+    return DL_OK;
+}
+
+/* How a push waited, said the first time. */
+static void count_wait(dl_store *s, int64_t us) {
     pthread_mutex_lock(&s->wake_lock);
     int first = !s->waits++;
     pthread_mutex_unlock(&s->wake_lock);
+    __atomic_fetch_add(&s->wait_us, us, __ATOMIC_RELAXED);
     if (first) dl_store_warn(s, "points come faster than the disk takes them: training waits for it");
-    uint64_t at, tail = dl_ring_tail(&s->ring);
-    int64_t begin = dl_now_us(), now = begin, moved = begin; /* moved: when the writer last made progress */
+}
+
+/* The ring is full, or was and what came after it is not committed: waits for room while the writer makes progress,
+ * else the point goes to the spill. */
+static dl_status push_late(dl_store *s, const dl_series *series, int64_t step, double value, int64_t t_us) {
+    dl_ring *r = &s->ring;
+    uint64_t at, seen = dl_ring_committed(r);
+    int64_t begin = dl_steady_us(), now = begin, moved = begin; /* moved: when the writer last made progress */
     int pushed = 0;
-    dl_writer_wake(s);
-    while (!pushed && now - moved < DL_FULL_WAIT_MS * 1000L && !__atomic_load_n(&s->troubled, __ATOMIC_RELAXED)) {
+    for (;;) {
+        int spills = dl_spill_on(r);
+        if (!spills && (pushed = dl_ring_push(r, series->index, step, value, t_us, &at))) break;
+        if (__atomic_load_n(&s->troubled, __ATOMIC_RELAXED) || (spills && dl_spill_left(r) < DL_SPILL_EASY)) break;
+        if (now - moved >= DL_FULL_WAIT_MS * 1000L) break;
+        if (now == begin) dl_writer_wake(s);
         usleep(500);
-        pushed = dl_ring_push(&s->ring, series->index, step, value, t_us, &at);
-        now = dl_now_us();
-        if (dl_ring_tail(&s->ring) != tail) tail = dl_ring_tail(&s->ring), moved = now;
+        now = dl_steady_us();
+        if (dl_ring_committed(r) != seen) seen = dl_ring_committed(r), moved = now;
     }
-    __atomic_fetch_add(&s->wait_us, now - begin, __ATOMIC_RELAXED);
-    return pushed ? DL_OK : drop_point(s);
+    if (pushed && now > begin) count_wait(s, now - begin);
+    return pushed ? DL_OK : spill(s, series, step, value, t_us);
 }
 
 dl_status dl_series_push(dl_series *series, long step, double value) {
@@ -58,8 +91,9 @@ dl_status dl_series_push(dl_series *series, long step, double value) {
     if (s->none) return DL_OK;
     if (__builtin_expect(step > dl_trial_limit, 0)) return dl_trial_pause();
     uint64_t at;
-    int64_t now = dl_now_us();
-    if (!dl_ring_push(&s->ring, series->index, step, value, now, &at)) return push_waiting(s, series, step, value, now);
+    int64_t now = dl_run_now(series->run);
+    if (dl_spill_on(&s->ring) || !dl_ring_push(&s->ring, series->index, step, value, now, &at))
+        return push_late(s, series, step, value, now);
     if (!(at & (DL_WAKE_EVERY - 1)) && at) dl_writer_wake(s);
     return DL_OK;
 }
@@ -124,25 +158,43 @@ dl_status dl_metric(dl_run *r, const char *key, long step, double value) {
 
 /* ---------------------------------------------------------------- the thread */
 
+/* The oldest points, in the order in which they came; *spilled: they are of the spill. */
+static dl_status next_batch(dl_store *s, dl_ring_record *batch, uint64_t *n, int *spilled) {
+    uint64_t most = *n;
+    *n = dl_ring_peek(&s->ring, batch, most);
+    *spilled = !*n && dl_spill_on(&s->ring);
+    if (!*spilled) return DL_OK;
+    *n = most;
+    return dl_spill_peek(&s->ring, batch, n);
+}
+
+static dl_status add_batch(dl_store *s, dl_ring_record *batch, uint64_t n) {
+    int64_t lost = 0;
+    s->inserter.db = s->w;
+    DL_TRY(dl_db_begin(s->w));
+    pthread_mutex_lock(&s->nlock);
+    dl_status st = dl_inserter_add(&s->inserter, batch, n, &lost);
+    pthread_mutex_unlock(&s->nlock);
+    return dl_db_end(s->w, st);
+}
+
 /* Commits one batch. *n is the number of points taken. */
 static dl_status commit_batch(dl_store *s, dl_ring_record *batch, uint64_t *n) {
-    int64_t lost = 0;
-    *n = dl_ring_peek(&s->ring, batch, DL_BATCH);
+    int spilled;
+    *n = DL_BATCH;
+    DL_TRY(next_batch(s, batch, n, &spilled));
     if (!*n) return DL_OK;
     dl_status st = dl_store_write_lock(s);
     if (st != DL_OK) return st;
-    s->inserter.db = s->w;
-    st = dl_db_begin(s->w);
-    if (st == DL_OK) {
-        pthread_mutex_lock(&s->nlock);
-        st = dl_inserter_add(&s->inserter, batch, *n, &lost);
-        pthread_mutex_unlock(&s->nlock);
-        st = dl_db_end(s->w, st);
-    }
+    st = add_batch(s, batch, *n);
     if (st == DL_OK) {
         /* as they came: adding them has sorted the batch */
-        if (dl_live_any(s)) dl_live_write(s, batch, dl_ring_peek(&s->ring, batch, *n));
-        dl_ring_advance(&s->ring, *n);
+        uint64_t again = *n;
+        if (dl_live_any(s) && next_batch(s, batch, &again, &spilled) == DL_OK) dl_live_write(s, batch, again);
+        if (spilled)
+            dl_spill_advance(&s->ring, *n);
+        else
+            dl_ring_advance(&s->ring, *n);
         __atomic_fetch_add(&s->committed, (long)*n, __ATOMIC_RELAXED);
         /* with few points a page is read again rather than cached, so that a long training does not grow */
         if (*n < DL_BATCH / 8) sqlite3_db_release_memory(s->w);
@@ -154,10 +206,12 @@ static dl_status commit_batch(dl_store *s, dl_ring_record *batch, uint64_t *n) {
     return dl_store_write_unlock(s, st);
 }
 
+static int more_waits(dl_store *s, uint64_t n) { return n == DL_BATCH || (n && dl_spill_on(&s->ring)); }
+
 /* Do open runs lack a source that was read since they began, or what was printed? Records their use of the machine. */
 static int look_after_runs(dl_store *s, int64_t next_output) {
     long n = dl_sources_count();
-    int64_t now = dl_now_us();
+    int64_t now = dl_steady_us();
     int wait = 0;
     pthread_mutex_lock(&s->runs_lock);
     for (dl_run *r = s->runs; r; r = r->next) {
@@ -194,12 +248,16 @@ static dl_status write_heartbeats(dl_store *s) {
 static void report(dl_store *s, dl_status st) {
     dl_error err = {0};
     if (st != DL_OK) dl_error_take(&err);
-    /* trouble is changed by this thread alone; the warning is there before flush() returns */
-    if (st != DL_OK && !*s->trouble) dl_store_warn(s, "points wait in the ring: %s", err.message);
+    /* the warning is there before flush() returns */
     pthread_mutex_lock(&s->wake_lock);
+    int first = st != DL_OK && !s->said;
     snprintf(s->trouble, sizeof s->trouble, "%s", err.message);
+    if (first) s->said = 1;
+    pthread_mutex_unlock(&s->wake_lock);
+    if (first) dl_store_warn(s, "points wait in the ring: %s", err.message);
+    pthread_mutex_lock(&s->wake_lock);
     s->failures += st != DL_OK;
-    if (st == DL_OK) s->warned_full = 0;
+    if (st == DL_OK && !dl_spill_on(&s->ring)) s->warned_full = s->said = 0;
     __atomic_store_n(&s->troubled, st != DL_OK, __ATOMIC_RELAXED);
     pthread_cond_broadcast(&s->done);
     pthread_mutex_unlock(&s->wake_lock);
@@ -238,7 +296,7 @@ static void *writer_main(void *arg) {
     dl_store *s = arg;
     dl_ring_record *batch = malloc(DL_BATCH * sizeof *batch);
     dl_status st = DL_OK;
-    int64_t next_beat = dl_now_us() + DL_HEARTBEAT_S * 1000000L, next_output = 0;
+    int64_t next_beat = dl_steady_us() + DL_HEARTBEAT_S * 1000000L, next_output = 0;
     for (int go_on = 1; go_on;) {
         go_on = wait_for_work(s, st);
         uint64_t n = 0;
@@ -246,11 +304,11 @@ static void *writer_main(void *arg) {
             st = dl_fail(DL_ERR_MEMORY, "no memory for a batch of points");
         else
             st = follow_file(s);
-        while (st == DL_OK && (st = commit_batch(s, batch, &n)) == DL_OK && n == DL_BATCH) usleep(DL_DB_TURN_US);
-        if (st == DL_OK && (look_after_runs(s, next_output) || dl_now_us() >= next_beat || dl_activity_drifted(s))) {
+        while (st == DL_OK && (st = commit_batch(s, batch, &n)) == DL_OK && more_waits(s, n)) usleep(DL_DB_TURN_US);
+        if (st == DL_OK && (look_after_runs(s, next_output) || dl_steady_us() >= next_beat || dl_activity_drifted(s))) {
             st = write_heartbeats(s);
-            next_output = dl_now_us() + DL_OUTPUT_MS * 1000L;
-            next_beat = dl_now_us() + DL_HEARTBEAT_S * 1000000L;
+            next_output = dl_steady_us() + DL_OUTPUT_MS * 1000L;
+            next_beat = dl_steady_us() + DL_HEARTBEAT_S * 1000000L;
         }
         report(s, st);
     }
@@ -263,14 +321,14 @@ dl_status dl_store_flush(dl_store *s) {
     pthread_mutex_lock(&s->wake_lock);
     dl_status st = DL_OK;
     if (s->threaded && !s->none) {
-        uint64_t target = dl_ring_head(&s->ring);
+        uint64_t target = dl_ring_pushed(&s->ring);
         long failures = s->failures;
-        while ((int64_t)(target - dl_ring_tail(&s->ring)) > 0 && s->failures == failures) {
+        while ((int64_t)(target - dl_ring_committed(&s->ring)) > 0 && s->failures == failures) {
             s->wanted = 1;
             pthread_cond_signal(&s->wake);
             pthread_cond_wait(&s->done, &s->wake_lock);
         }
-        if ((int64_t)(target - dl_ring_tail(&s->ring)) > 0)
+        if ((int64_t)(target - dl_ring_committed(&s->ring)) > 0)
             st = dl_fail_hint(DL_ERR_STORE, "nothing is lost: the points wait in the ring file and commits go on", "%s",
                               s->trouble);
     }
@@ -318,7 +376,7 @@ dl_status dl_writer_stop(dl_store *s) {
     pthread_join(s->thread, NULL);
     s->threaded = 0;
     uint64_t left = dl_ring_close(&s->ring);
-    if (left && st == DL_OK)
+    if (left) /* the end of a run counts as a point */
         st = dl_fail_hint(DL_ERR_STORE, "the next one that opens the store commits them",
                           "%lu points are not committed yet: %s", (unsigned long)left, s->trouble);
     return st;

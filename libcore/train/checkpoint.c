@@ -92,7 +92,8 @@ static json_t *watched(const dl_watch *w) {
 
 /* The run and the time: what comes later is withdrawn when the run goes on from here. */
 static json_t *run_of(const dl_trainer *t) {
-    return json_pack("{s:s, s:I}", "uuid", t->run ? dl_run_uuid(t->run) : "", "taken_us", (json_int_t)dl_now_us());
+    return json_pack("{s:s, s:I}", "uuid", t->run ? dl_run_uuid(t->run) : "", "taken_us",
+                     (json_int_t)(t->run ? dl_run_now(t->run) : dl_now_us()));
 }
 
 static char *describe(dl_trainer *t, bool shows_best) {

@@ -36,12 +36,14 @@ int dlsh_store_there(void) {
 dl_store *dlsh_store(dlsh_session *s) {
     if (!context.store) context.store = dl_store_open(dlsh_store_file());
     if (context.store && s) dlsh_store_warnings(s);
-    return context.store;
+    return dl_store_in_use(context.store);
 }
 
 void dlsh_store_warnings(dlsh_session *s) {
     char text[512];
-    while (context.store && dl_store_warning(context.store, text, sizeof text)) dlsh_warn(s, NULL, "%s", text);
+    dl_store *const all[] = {context.store, dl_store_in_use(context.store)};
+    for (int i = 0; i < 2; i++)
+        while (all[i] && dl_store_warning(all[i], text, sizeof text)) dlsh_warn(s, NULL, "%s", text);
 }
 
 dl_status dlsh_store_close(void) {

@@ -197,9 +197,11 @@ int dlsh_main(int argc, char **argv) {
     }
     code = run_front_end(s, &o, connection_file);
     dlsh_session_free(s);
-    if (dlsh_store_close()) {
-        dlsh_console_say("%s", dl_errmsg());
-        if (!code) code = DLSH_EXIT_ERROR;
+    dl_status closed = dlsh_store_close();
+    if (closed) {
+        dl_error e = dlsh_taken_error();
+        dlsh_console_say("%s%s%s", e.message, *e.hint ? "; " : "", e.hint);
+        if (!code && closed != DL_ERR_STORE) code = DLSH_EXIT_ERROR; /* what the store does not take waits beside it */
     }
     dlsh_console_end_line();
     if (fflush(stdout) || ferror(stdout)) {

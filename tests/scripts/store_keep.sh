@@ -23,6 +23,9 @@ gc older=0s
 gc older=0s
 runs cols=lr
 db check
+r = start_run("goes on"); run delete last
+gc older=0s dry
+r.end()
 gc older=x' 2>&1 | sed 's|/[^ ]*/||'
 dlsh -n --db a.db -c 'db backup c.db
 db vacuum

@@ -3,7 +3,18 @@
 
 #include "track/store.h"
 
+#include <sys/syscall.h>
+#include <time.h>
+
 enum { UNIT_MS = 300 };
+
+/* In place of libc's: the clock that people set can be set here. */
+static int64_t set_by_s;
+int clock_gettime(clockid_t clock, struct timespec *t) {
+    int rc = (int)syscall(SYS_clock_gettime, clock, t);
+    if (clock == CLOCK_REALTIME) t->tv_sec += set_by_s;
+    return rc;
+}
 
 static void work(void) { usleep(UNIT_MS * 1000); }
 static void wait_idle(void) {
@@ -142,11 +153,40 @@ static void older_stores_can_be_read(void **state) {
     assert_int_equal(ask("pragma user_version"), 1);
 }
 
+/* The clock is set back in mid-run, and further before the run is resumed. */
+static void clocks_that_are_set_change_no_times(void **state) {
+    (void)state;
+    dl_store *s = dl_store_open(db_path);
+    dl_run *r = dl_run_begin(s, NULL);
+    has(r);
+    long id = dl_run_id(r);
+    for (long i = 0; i < 10; i++) {
+        if (i == 5) set_by_s = -3600;
+        ok(dl_metric(r, "loss", i, (double)i));
+    }
+    ok(dl_run_event(r, 5, "note", "", NULL));
+    ok(dl_run_end(r, DL_RUN_FINISHED, NULL));
+    set_by_s = -7200;
+    has(r = dl_run_resume(s, id, 10, 0));
+    for (long i = 10; i < 20; i++) ok(dl_metric(r, "loss", i, (double)i));
+    ok(dl_run_end(r, DL_RUN_FINISHED, NULL));
+    ok(dl_store_close(s));
+    set_by_s = 0;
+    assert_int_equal(ask("select count(*) from metric"), 20);
+    assert_int_equal(
+        ask("select count(*) from metric as a join metric as b on b.step = a.step + 1 and b.t_us < a.t_us"), 0);
+    assert_true(ask("select (max(t_us) - min(t_us)) / 1e6 from metric") < 60);
+    assert_int_equal(ask("select min(t_us) >= (select started_us from run) from metric"), 1);
+    assert_int_equal(ask("select ended_us >= (select max(t_us) from metric) from run"), 1);
+    assert_true(ask("select abs(max(t_us) - (select max(t_us) from metric)) / 1e6 from event") < 60);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(idle_time_does_not_count, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(work_counts_without_a_shell, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(killed_runs_keep_theirs, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(clocks_that_are_set_change_no_times, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(older_stores_are_brought_up, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(older_stores_can_be_read, make_dir, remove_dir),
     };

@@ -22,6 +22,33 @@ static void make_store(int points) {
     ok(dl_store_close(s));
 }
 
+/* A run begins in another file, in the folder for temporary files, of which one warning tells. Closes the store. */
+static int begins_elsewhere(dl_store *s, const char *why) {
+    char text[512], path[4096];
+    sqlite3 *db;
+    sqlite3_stmt *st;
+    dl_run *r = dl_run_begin(s, NULL), *second = dl_run_begin(s, &(dl_run_spec){.name = "second"});
+    if (!r || !second) return fprintf(stderr, "%s\n", dl_errmsg()), 10;
+    if (!dl_store_warning(s, text, sizeof text)) return 11;
+    if (!strstr(text, why) || !strstr(text, "runs are recorded in")) return fprintf(stderr, "%s\n", text), 12;
+    if (dl_store_warning(s, text, sizeof text)) return 13;
+    for (int i = 0; i < 1000; i++)
+        if (dl_metric(r, "loss", i, i) != DL_OK) return 14;
+    if (dl_run_end(r, DL_RUN_FINISHED, NULL) != DL_OK) return 15;
+    snprintf(path, sizeof path, "%s", dl_store_path(dl_store_in_use(s)));
+    if (!strcmp(path, db_path) || dl_store_close(s) != DL_OK) return 16;
+    if (sqlite3_open(path, &db) || sqlite3_prepare_v2(db,
+                                                      "select count(*) from metrics m, run r where r.status ="
+                                                      " 'finished' and r.id = 1",
+                                                      -1, &st, NULL))
+        return 17;
+    int found = sqlite3_step(st) == SQLITE_ROW ? sqlite3_column_int(st, 0) : 0;
+    sqlite3_finalize(st);
+    sqlite3_close(db);
+    unlink(path);
+    return found == 1000 ? 0 : 18;
+}
+
 /* ---------------------------------------------------------------- files that are not what they should be */
 
 static void refuses_other_files(void **state) {
@@ -87,9 +114,7 @@ static void reads_newer_versions(void **state) {
     has(l);
     assert_int_equal(l->n, 1);
     dl_run_list_free(l);
-    assert_null(dl_run_begin(s, &(dl_run_spec){.name = "no"}));
-    error_says("written by a newer dlsh (schema version 99)");
-    dl_store_close(s);
+    assert_int_equal(begins_elsewhere(s, "written by a newer dlsh (schema version 99)"), 0);
     assert_int_equal(ask("pragma user_version"), 99);
     assert_int_equal(ask("select count(*) from run"), 1);
 }
@@ -181,9 +206,8 @@ static int read_only_body(void) {
     dl_rows *q = dl_store_sql(s, "select count(*) from metrics");
     if (!q || dl_rows_next(q) != 1 || dl_rows_int(q, 0) != 50) return 4;
     dl_rows_free(q);
-    if (dl_run_begin(s, NULL) || !strstr(dl_errmsg(), "cannot be written")) return 5;
     if (dl_run_tag(s, 1, "x", 1) != DL_ERR_STORE) return 6;
-    return dl_store_close(s) ? 7 : 0;
+    return begins_elsewhere(s, "cannot be written");
 }
 
 static void reads_read_only_folders(void **state) {
@@ -201,18 +225,75 @@ static void reads_read_only_folders(void **state) {
 static int no_place_body(void) {
     dl_store *s = dl_store_open(db_path);
     if (!s) return 1;
-    if (dl_run_begin(s, NULL)) return 2;
-    if (dl_failed() != DL_ERR_STORE || !strstr(dl_errmsg(), "cannot be opened")) return 3;
-    if (!strstr(dl_errmsg(), db_path)) return 5;
-    return dl_store_close(s) ? 4 : 0;
+    return begins_elsewhere(s, db_path);
 }
 
-static void says_where_it_cannot_write(void **state) {
+static void begins_where_it_can_write(void **state) {
     (void)state;
     assert_int_equal(chmod(dir, 0555), 0);
     int rc = as_user(no_place_body);
     chmod(dir, 0755);
     assert_int_equal(rc, 0);
+}
+
+static int unreadable_body(void) {
+    dl_store *s = dl_store_open(db_path);
+    if (!s) return fprintf(stderr, "%s\n", dl_errmsg()), 1;
+    if (dl_run_query_list(s, NULL) || !strstr(dl_errmsg(), "cannot open")) return 2;
+    dl_error_clear();
+    return begins_elsewhere(s, "cannot be written");
+}
+
+static void begins_beside_a_file_that_is_closed_to_it(void **state) {
+    (void)state;
+    make_store(1);
+    assert_int_equal(chmod(db_path, 0600), 0);
+    if (geteuid()) assert_int_equal(chmod(db_path, 0), 0);
+    assert_int_equal(chmod(dir, 0777), 0);
+    assert_int_equal(as_user(unreadable_body), 0);
+    chmod(db_path, 0600);
+}
+
+/* The file becomes read-only while a run is recorded: SQLite refuses to write. */
+static void goes_on_when_it_becomes_read_only(void **state) {
+    (void)state;
+    char text[512];
+    for (int close_first = 0; close_first < 2; close_first++) {
+        dl_store *s = dl_store_open(db_path);
+        s->capacity = 1 << 12;
+        dl_run *r = dl_run_begin(s, NULL);
+        has(r);
+        ok(dl_store_flush(s));
+        pthread_mutex_lock(&s->wlock);
+        assert_int_equal(sqlite3_exec(s->w, "pragma query_only = 1", NULL, NULL, NULL), 0);
+        pthread_mutex_unlock(&s->wlock);
+        for (long i = 0; i < 30000; i++) ok(dl_metric(r, "loss", i, (double)i));
+        dl_run *second = dl_run_begin(s, NULL); /* elsewhere */
+        has(second);
+        ok(dl_metric(second, "loss", 1, 1));
+        ok(dl_run_end(r, DL_RUN_DIVERGED, NULL));
+        if (!dl_store_warning(s, text, sizeof text) || !strstr(text, "written")) fail_msg("%s", text);
+        snprintf(text, sizeof text, "%.500s", dl_store_path(dl_store_in_use(s)));
+        if (!close_first) {
+            pthread_mutex_lock(&s->wlock);
+            sqlite3_exec(s->w, "pragma query_only = 0", NULL, NULL, NULL);
+            pthread_mutex_unlock(&s->wlock);
+            for (int i = 0; i < 50 && dl_store_flush(s) != DL_OK; i++) usleep(100000);
+            ok(dl_store_close(s));
+        } else {
+            assert_int_equal(dl_store_close(s), DL_ERR_STORE);
+            error_says("are not committed yet");
+            has(s = dl_store_open(db_path));
+            ok(dl_store_close(s));
+        }
+        unlink(text);
+        assert_int_equal(ask("select count(*) from metric"), 30000);
+        assert_string_equal(ask_text("select status from run"), "diverged");
+        assert_int_equal(ask("select ended_us >= started_us and active_since_us is null from run"), 1);
+        assert_int_equal(count_files("-ring-"), 0);
+        assert_sound();
+        unlink(db_path);
+    }
 }
 
 /* Fills the free space of the file system with one file; returns its path. */
@@ -243,20 +324,34 @@ static void disk_full_body(void) {
     error_says("disk");
     assert_int_equal(dl_store_warning(s, text, sizeof text), 1);
     assert_non_null(strstr(text, "points wait in the ring"));
-    /* the ring fills up: points are counted and reported as lost, and nothing waits for the writer */
+    /* the ring fills up: points go to a file elsewhere, and nothing waits for the writer */
     int64_t begin = dl_now_us();
-    long refused = 0;
-    for (long i = 0; i < 20000; i++) {
-        dl_status st = dl_metric(r, "over", i, (double)i);
-        refused += st != DL_OK;
-    }
-    assert_true(refused > 0 && refused < 20000);
+    for (long i = 0; i < 20000; i++) ok(dl_metric(r, "over", i, (double)i));
     assert_true(dl_now_us() - begin < 1500000);
+    assert_int_equal(s->ring.spill.file[0].size, 0);
+    assert_int_equal(access(s->ring.spill.file[1].path, F_OK), 0);
+    /* and when there is no room anywhere they are counted and reported */
+    struct rlimit before, none = {0, RLIM_INFINITY};
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    none.rlim_max = before.rlim_max;
+    dl_series *late = dl_series_of(r, "refused");
+    has(late);
+    while (s->ring.spill.file[1].size & 0xfffff) ok(dl_metric(r, "limit", 0, 1));
+    setrlimit(RLIMIT_FSIZE, &none);
+    long refused = 0;
+    for (long i = 0; i < 100; i++) refused += dl_series_push(late, i, (double)i) != DL_OK;
+    assert_int_equal(refused, 100);
     error_says("the ring is full");
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_int_equal(dl_store_warning(s, text, sizeof text), 1);
+    if (!strstr(text, "points are being dropped")) fail_msg("%s", text);
     dl_store_stats stats;
     dl_store_stats_get(s, &stats);
     assert_int_equal(stats.dropped, refused);
-    assert_null(dl_run_begin(s, NULL));
+    dl_run *second = dl_run_begin(s, NULL);
+    has(second);
+    snprintf(text, sizeof text, "%.500s", dl_store_path(dl_store_in_use(s)));
+    assert_string_not_equal(text, db_path);
     /* reading still works; and with room again everything else does, too */
     dl_run_list *l = dl_run_query_list(s, NULL);
     has(l);
@@ -270,8 +365,11 @@ static void disk_full_body(void) {
     ok(st);
     ok(dl_run_end(r, DL_RUN_FINISHED, NULL));
     ok(dl_store_close(s));
+    unlink(text);
     assert_int_equal(ask("select count(*) from metrics where key = 'train/loss'"), 20000);
-    assert_int_equal(ask("select count(*) from metrics where key = 'over'"), 20000 - refused);
+    assert_int_equal(ask("select count(*) from metrics where key = 'over'"), 20000);
+    assert_int_equal(ask("select count(*) from metrics where key = 'refused'"), 0);
+    assert_int_equal(count_files("-ring-"), 0);
     assert_sound();
 }
 
@@ -306,16 +404,19 @@ static void closes_on_a_full_disk(void **state) {
 /* A limit of file sizes kills a process that writes beyond it, unless it looks first. */
 static void respects_file_size_limits(void **state) {
     (void)state;
+    char text[512];
     pid_t pid = fork();
     if (!pid) {
         struct rlimit limit = {1 << 20, 1 << 20};
         setrlimit(RLIMIT_FSIZE, &limit);
         dl_store *s = dl_store_open(db_path);
         if (!s) _exit(1);
-        if (dl_run_begin(s, NULL)) _exit(2);
-        if (!strstr(dl_errmsg(), "files of this process may have")) _exit(3);
-        dl_store_close(s);
-        _exit(0);
+        dl_run *r = dl_run_begin(s, NULL); /* that nobody records */
+        if (!r || dl_metric(r, "loss", 0, 0) != DL_OK || dl_run_end(r, DL_RUN_FINISHED, NULL) != DL_OK) _exit(2);
+        if (!dl_store_warning(s, text, sizeof text) || !strstr(text, "files of this process may have") ||
+            !strstr(text, "not recorded"))
+            _exit(3);
+        _exit(dl_store_warning(s, text, sizeof text) || dl_store_close(s) != DL_OK);
     }
     int status;
     waitpid(pid, &status, 0);
@@ -407,6 +508,122 @@ static void waits_for_locks(void **state) {
     assert_int_equal(ask("select count(*) from metric"), 1001);
     sqlite3_close(other);
     ok(dl_store_close(s));
+}
+
+/* Another process takes the lock of the store and keeps it until its pipe is closed, of which the end is returned. */
+static int lock_elsewhere(pid_t *pid) {
+    int go[2], locked[2];
+    char byte;
+    assert_int_equal(pipe(go) | pipe(locked), 0);
+    if (!(*pid = fork())) {
+        sqlite3 *db;
+        close(go[1]);
+        if (sqlite3_open(db_path, &db) || sqlite3_exec(db, "begin immediate", NULL, NULL, NULL)) _exit(1);
+        if (write(locked[1], "x", 1) != 1 || read(go[0], &byte, 1)) _exit(2);
+        _exit(sqlite3_close(db)); /* and with it the lock */
+    }
+    close(go[0]);
+    assert_int_equal(read(locked[0], &byte, 1), 1);
+    close(locked[0]);
+    close(locked[1]);
+    return go[1];
+}
+
+enum { RING = 1 << 12, WHILE_LOCKED = 50000 };
+
+/* Pushes more than the ring takes while another process has the lock, with values that change at the same step. */
+static dl_store *push_while_locked(dl_run **r, int *lock, pid_t *pid) {
+    dl_store *s = dl_store_open(db_path);
+    has(s);
+    s->capacity = RING;
+    has(*r = dl_run_begin(s, NULL));
+    ok(dl_metric(*r, "loss", 0, 0));
+    ok(dl_store_flush(s));
+    *lock = lock_elsewhere(pid);
+    for (long i = 0; i < WHILE_LOCKED; i++) {
+        ok(dl_metric(*r, "loss", i, (double)i));
+        ok(dl_metric(*r, "same", 7, (double)i));
+    }
+    return s;
+}
+
+static void assert_all_there(void) {
+    assert_int_equal(ask("select count(*) from metrics where key = 'train/loss'"), WHILE_LOCKED);
+    assert_int_equal(ask("select count(*) from metrics where key = 'train/loss' and value = step"), WHILE_LOCKED);
+    assert_int_equal(ask("select value from metrics where key = 'same'"), WHILE_LOCKED - 1);
+    assert_int_equal(count_files("-ring-"), 0);
+    assert_sound();
+}
+
+static void keeps_what_a_lock_holds_up(void **state) {
+    (void)state;
+    char text[512];
+    int lock, status;
+    pid_t pid;
+    dl_run *r;
+    dl_store *s = push_while_locked(&r, &lock, &pid);
+    assert_int_equal(count_files(".more"), 1);
+    assert_int_equal(dl_store_warning(s, text, sizeof text), 1);
+    if (!strstr(text, "takes no points") || !strstr(text, ".more")) fail_msg("%s", text);
+    close(lock);
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    for (long i = 0; i < 100; i++) ok(dl_metric(r, "after", i, (double)i));
+    ok(dl_store_flush(s));
+    assert_int_equal(s->ring.spill.on, 0);
+    assert_int_equal(s->ring.spill.file[0].size, 0); /* the ring has room again */
+    for (long i = 100; i < 200; i++) ok(dl_metric(r, "after", i, (double)i));
+    assert_int_equal(dl_store_warning(s, text, sizeof text), 0);
+    dl_store_stats stats;
+    dl_store_stats_get(s, &stats);
+    assert_int_equal(stats.dropped, 0);
+    assert_int_equal(stats.pushed, 2 * WHILE_LOCKED + 201);
+    ok(dl_store_close(s));
+    assert_int_equal(ask("select count(*) from metrics where key = 'after'"), 200);
+    assert_all_there();
+}
+
+/* A process that is killed meanwhile: `away`, its folder takes no further file. */
+static void recovers_what_a_lock_held_up(void **state) {
+    (void)state;
+    char text[512];
+    for (int away = 0; away < 2; away++) {
+        int lock, status, done[2];
+        pid_t locker, pid;
+        assert_int_equal(pipe(done), 0);
+        if (!(pid = fork())) {
+            dl_run *r;
+            if (away) dl_error_clear();
+            dl_store *s = dl_store_open(db_path);
+            s->capacity = RING;
+            if (!dl_run_begin(s, NULL)) _exit(1);
+            if (away) { /* a folder has the name */
+                snprintf(text, sizeof text, "%.500s.more", s->ring.path);
+                if (mkdir(text, 0700)) _exit(2);
+            }
+            push_while_locked(&r, &lock, &locker);
+            if (away) rmdir(text);
+            if (write(done[1], &locker, sizeof locker) != sizeof locker) _exit(3);
+            pause();
+        }
+        assert_int_equal(read(done[0], &locker, sizeof locker), sizeof locker);
+        kill(pid, SIGKILL);
+        waitpid(pid, &status, 0);
+        assert_int_equal(count_files(".more"), !away);
+        dl_store *s = NULL;
+        for (int i = 0; i < 100; i++, usleep(20000)) { /* the lock ends with the pipe, which the killed process had */
+            if ((s = dl_store_open(db_path))) break;
+        }
+        has(s);
+        dl_store_stats stats;
+        dl_store_stats_get(s, &stats);
+        assert_true(stats.recovered >= 2 * WHILE_LOCKED);
+        if (dl_store_warning(s, text, sizeof text)) fail_msg("%s", text);
+        ok(dl_store_close(s));
+        assert_all_there();
+        unlink(db_path);
+        close(done[0]), close(done[1]);
+    }
 }
 
 enum { PROCESSES = 3, EACH = 30000 };
@@ -507,13 +724,17 @@ int main(void) {
         T(migrates_with_backup),
         T(migrates_once),
         T(reads_read_only_folders),
-        T(says_where_it_cannot_write),
+        T(begins_where_it_can_write),
+        T(begins_beside_a_file_that_is_closed_to_it),
+        T(goes_on_when_it_becomes_read_only),
         T(survives_removal),
         T(survives_replacement),
         cmocka_unit_test_setup_teardown(survives_a_full_disk, small_disk, remove_small_disk),
         cmocka_unit_test_setup_teardown(closes_on_a_full_disk, small_disk, remove_small_disk),
         T(respects_file_size_limits),
         T(waits_for_locks),
+        T(keeps_what_a_lock_holds_up),
+        T(recovers_what_a_lock_held_up),
         T(many_processes_write),
         T(knows_network_file_systems),
         T(checkpoints),

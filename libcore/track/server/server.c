@@ -58,7 +58,7 @@ static dl_status exchange(dl_server *v, bool fetching, bool *away) {
     if (st == DL_OK) st = dl_server_send(v);
     if (st == DL_OK && fetching) st = dl_server_fetch(v);
     if (st == DL_OK) {
-        if (fetching) __atomic_store_n(&v->fetched_us, dl_now_us(), __ATOMIC_RELEASE);
+        if (fetching) __atomic_store_n(&v->fetched_us, dl_steady_us(), __ATOMIC_RELEASE);
         __atomic_store_n(&v->told, 0, __ATOMIC_RELEASE);
         return DL_OK;
     }
@@ -149,7 +149,7 @@ void dl_server_refresh(dl_store *s) {
     if (!v || s->none || __atomic_load_n(&v->told, __ATOMIC_ACQUIRE) || !lock_soon(v)) return;
     DL_SCOPED_ERROR;
     bool away;
-    if (dl_now_us() - v->fetched_us >= DL_SERVER_FETCH_MS * 1000L &&
+    if (dl_steady_us() - v->fetched_us >= DL_SERVER_FETCH_MS * 1000L &&
         exchange_in_turn(v, true, DL_SERVER_WAIT_S * 1000, &away) != DL_OK)
         note_trouble(v);
     pthread_mutex_unlock(&v->lock);
@@ -157,7 +157,7 @@ void dl_server_refresh(dl_store *s) {
 
 bool dl_server_is_fresh(const dl_store *s) {
     return !s->server ||
-           dl_now_us() - __atomic_load_n(&s->server->fetched_us, __ATOMIC_ACQUIRE) < DL_SERVER_FRESH_S * 1000000L;
+           dl_steady_us() - __atomic_load_n(&s->server->fetched_us, __ATOMIC_ACQUIRE) < DL_SERVER_FRESH_S * 1000000L;
 }
 
 int64_t dl_server_run_id(dl_store *s) {

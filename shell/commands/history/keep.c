@@ -31,6 +31,21 @@ static void put_bytes(dlsh_buf *b, long n) {
         dlsh_buf_printf(b, "%.1f MB", (double)n / (1 << 20));
 }
 
+/* The deleted runs that stay, besides `gone` ones, and why. */
+static dl_status put_kept(dlsh_buf *b, dl_store *store, long gone, const char *older) {
+    long deleted, open;
+    DLSH_TRY(dlsh_ask(store, "select count(*) from run where deleted_us is not null", &deleted));
+    DLSH_TRY(dlsh_ask(
+        store, "select count(*) from run where deleted_us is not null and status in ('running', 'paused')", &open));
+    deleted -= gone + open;
+    if (deleted > 0)
+        dlsh_buf_printf(b, "; %ld deleted run%s not older than %s", deleted, deleted == 1 ? " is" : "s are", older);
+    if (open > 0)
+        dlsh_buf_printf(b, "; %ld deleted run%s not ended, and stay%s until then", open, open == 1 ? " has" : "s have",
+                        open == 1 ? "s" : "");
+    return DL_OK;
+}
+
 static dl_status gc_run(const dlsh_args *a) {
     double age = duration_of(dlsh_arg_str(a, "older"));
     int dry = dlsh_arg_bool(a, "dry");
@@ -50,12 +65,7 @@ static dl_status gc_run(const dlsh_args *a) {
         dlsh_buf_puts(&b, "; the file has "), put_bytes(&b, r.file_after);
         dlsh_buf_puts(&b, ", before "), put_bytes(&b, r.file_before);
     }
-    long deleted;
-    DLSH_TRY(dlsh_ask(store, "select count(*) from run where deleted_us is not null", &deleted));
-    if (dry) deleted -= r.runs;
-    if (deleted > 0)
-        dlsh_buf_printf(&b, "; %ld deleted run%s not older than %s", deleted, deleted == 1 ? " is" : "s are",
-                        dlsh_arg_str(a, "older"));
+    DLSH_TRY(put_kept(&b, store, dry ? r.runs : 0, dlsh_arg_str(a, "older")));
     dlsh_put(dlsh_arg_sink(a), "%s\n", dlsh_buf_text(&b));
     return DL_OK;
 }

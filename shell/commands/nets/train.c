@@ -458,6 +458,7 @@ static dl_status update_run(const dlsh_args *a, dlsh_value *result) {
 /* ---------------------------------------------------------------- train and eval */
 
 typedef struct bar {
+    dlsh_session *session;
     dlsh_sink *sink;
     double loss, acc; /* sums over the epoch */
     long n;
@@ -505,6 +506,7 @@ static int progress(void *ctx, const dl_train_progress *p) {
                               .ranks = b->ranks};
     if (b->sink->ops->progress) b->sink->ops->progress(b->sink, &b->line);
     if (end) b->loss = b->acc = 0, b->n = 0;
+    dlsh_store_warnings(b->session); /* a training may take hours */
     return dlsh_interrupted();
 }
 
@@ -540,7 +542,7 @@ static dl_status train_run(const dlsh_args *a, dlsh_value *result) {
     if (!dlsh_given(a, "epochs") && !dlsh_given(a, "steps"))
         return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "train t epochs=2, or train t steps=100",
                              "train needs a number of epochs or steps");
-    bar b = {.sink = dlsh_arg_sink(a)};
+    bar b = {.session = dlsh_arg_session(a), .sink = dlsh_arg_sink(a)};
     const int wanted = epochs || steps;
     if (epochs >= 0 && steps >= 0 && !(epochs && steps)) DLSH_TRY(dlsh_take_up(a, t, &epochs, &steps));
     dlsh_undo_trainer(dlsh_arg_session(a), t);
