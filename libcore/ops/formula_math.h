@@ -91,23 +91,52 @@ DL_HELPER(psi)(T x) {
                        z * (NUM(1.0 / 240) - z * (NUM(1.0 / 132) - z * (NUM(691.0 / 32760) - z * NUM(1.0 / 12)))))));
     return shift + LOG(x) - NUM(0.5) / x - (x < NUM(1e17) ? series : 0);
 }
-/* (-1)**(n+1) n! zeta(n + 1, x), the sum over k of (x + k)**-(n+1) by Euler and Maclaurin's formula */
-DL_HELPER(psi_n)(T n, T x) {
-    if (n == 0) return DL_HELPER_OF(psi)(x);
-    T s = n + 1, factor = FMOD(n, NUM(2)) == 0 ? -1 : 1, sum = 0, q = x;
-    for (T k = 2; k <= n; k += 1) factor *= k;
-    if (q <= 0 && q == FLOOR(q)) return factor * INF;
+/* The sum over k of (q + k)**-s by Euler and Maclaurin's formula. */
+DL_HELPER(hurwitz)(T s, T q) {
+    T sum = 0;
+    if (!(s > 1)) return s == 1 ? INF : INF - INF;
+    if (q <= 0 && q == FLOOR(q)) return INF;
+    if (q < 0 && s != FLOOR(s)) return INF - INF;
     for (; q < 12; q += 1) sum += LIBM_POW(q, -s);
     const T even[7] = {NUM(1.0 / 6),  NUM(-1.0 / 30),     NUM(1.0 / 42), NUM(-1.0 / 30),
                        NUM(5.0 / 66), NUM(-691.0 / 2730), NUM(7.0 / 6)}; /* Bernoulli's numbers */
     T power = LIBM_POW(q, -s), rise = s / (2 * q);
-    sum += power * (q / n + NUM(0.5));
+    sum += power * (q / (s - 1) + NUM(0.5));
     for (int j = 0; j < 7; j++) {
         T m = 2 * (T)j;
         sum += power * even[j] * rise;
         rise *= (s + m + 1) / q * ((s + m + 2) / q) / ((m + 3) * (m + 4));
     }
-    return factor * sum;
+    return sum;
+}
+/* (-1)**(n+1) n! zeta(n + 1, x) */
+DL_HELPER(psi_n)(T n, T x) {
+    if (n == 0) return DL_HELPER_OF(psi)(x);
+    T factor = FMOD(n, NUM(2)) == 0 ? -1 : 1;
+    for (T k = 2; k <= n; k += 1) factor *= k;
+    return factor * DL_HELPER_OF(hurwitz)(n + 1, x);
+}
+/* e**(x**2) erfc(x): the product, from 5 on a continued fraction. */
+DL_HELPER(erfc_scaled)(T x) {
+    if (x < -27) return INF;
+    if (x < 5) return x < 0 ? 2 * EXP(x * x) - EXP(x * x) * ERFC(-x) : EXP(x * x) * ERFC(x);
+    T rest = x;
+    for (T k = 24; k > 0; k -= 1) rest = x + k / (2 * rest);
+    return NUM(0.56418958354775628695) / rest;
+}
+/* e**x times the modified Bessel function of the second kind of order 0 or 1: the integral of e**(-x (cosh(t) - 1))
+ * cosh(order t) over t from 0, by trapezoids so narrow that their error is below the last digit. */
+DL_HELPER(bessel_k)(T order, T x) {
+    if (!(x > 0)) return x == 0 ? INF : INF - INF;
+    if (x == INF) return 0;
+    const T narrow = NUM(0.6) / SQRT(x), h = narrow < NUM(0.25) ? narrow : NUM(0.25);
+    T sum = NUM(0.5), t = h;
+    for (int k = 1; k < 4000; k++, t = (T)k * h) {
+        const T half = SINH(t / 2), fall = 2 * x * half * half;
+        if (!(fall < 46 + order * t)) break;
+        sum += EXP(-fall) * (order == 0 ? 1 : COSH(t));
+    }
+    return h * sum;
 }
 /* e**-|x| times the modified Bessel function of order 0 or 1: the power series, or the asymptotic one. */
 DL_HELPER(bessel_i)(T order, T x) {

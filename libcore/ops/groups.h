@@ -69,6 +69,11 @@
     PROMOTE(NONE)                                                                                                      \
     NODIFF SAMPLES("n:2[20] n:2[20]; n:4[20] n:4[20] average=macro; n:4[20] n:4[20] average=micro; "                   \
                    "n:4[20] n:4[20] average=weighted; n:4[20] n:4[20] average=none; n:9[6] n:9[6] average=macro")
+#define POLYNOMIAL                                                                                                     \
+    IN(1, 1, "input")                                                                                                  \
+    FAMILY(POLYNOMIAL)                                                                                                 \
+    ATTRS(A(n, INT, "", "degree, 0 or more"))                                                                          \
+    PROMOTE(FLOAT) SAMPLES("f[3,4] n=3; f[4] n=0; f[4] n=1; f[3] n=6; f[0] n=2")
 #define SPREAD                                                                                                         \
     IN(1, 1, "input")                                                                                                  \
     ATTRS(A(dim, INTS, "none", "dimensions; none: all") A(correction, INT, "1", "subtracted from n")                   \

@@ -289,6 +289,13 @@ def lstsq(a, b, rcond=None):
     return x, gap, torch.linalg.matrix_rank(a.detach()), torch.zeros(0, dtype=a.dtype)
 
 
+def logdet(a):
+    if not a.is_complex():
+        return torch.logdet(a)
+    sign, size = L.slogdet(a)
+    return sign.log() + size
+
+
 def cond(a, p=None):
     return L.cond(a, p) if p in (None, 2, -2) else L.matrix_norm(a, p) * L.matrix_norm(L.inv(a), p)
 
@@ -413,6 +420,60 @@ def confusion(y, g, num_classes=None):
     return torch.bincount(y.flatten().long() * n + g.flatten().long(), minlength=n * n).reshape(n, n)
 
 
+def curve_steps(y, s):
+    """Examples of class 1 and of class 0 whose score is at least each score, from the highest."""
+    y, s = (y != 0).flatten(), s.detach().double().flatten()
+    limits = torch.tensor(sorted(set(s.tolist()), reverse=True), dtype=torch.float64)
+    above = s[None, :] >= limits[:, None]
+    return (above & y).sum(1).double(), (above & ~y).sum(1).double(), limits
+
+
+def roc_curve(y, s, drop_intermediate=True):
+    hits, misses, limits = curve_steps(y, s)
+    if drop_intermediate:
+        keep = [i for i in range(len(hits)) if i in (0, len(hits) - 1) or any(
+            t[i] - t[i - 1] != t[i + 1] - t[i] for t in (hits, misses))]
+        hits, misses, limits = hits[keep], misses[keep], limits[keep]
+    zero = torch.zeros(1, dtype=torch.float64)
+    return (torch.cat([zero, misses / misses[-1]]), torch.cat([zero, hits / hits[-1]]), torch.cat([zero + torch.inf, limits]))
+
+
+def precision_recall_curve(y, s):
+    hits, misses, limits = curve_steps(y, s)
+    one = torch.ones(1, dtype=torch.float64)
+    return (torch.cat([(hits / (hits + misses)).flip(0), one]), torch.cat([(hits / hits[-1]).flip(0), 0 * one]), limits.flip(0))
+
+
+def log_loss(y, q, normalize=True):
+    q = q.detach()
+    q = torch.stack([1 - q, q], 1) if q.dim() == 1 else q
+    loss = -(q / q.sum(1, keepdim=True)).gather(1, y.long()[:, None]).log()
+    return loss.mean() if normalize else loss.sum()
+
+
+def class_table(fn):
+    def run(y, g, **kw):
+        table = confusion(y, g).double()
+        return fn(table, table.sum(1), table.sum(0), table.diagonal(), **kw)
+    return run
+
+
+def balanced(t, there, guessed, right, adjusted=False):
+    recall = (right / there)[there > 0]
+    chance = 1 / len(recall)
+    return (recall.mean() - chance) / (1 - chance) if adjusted else recall.mean()
+
+
+def matthews(t, there, guessed, right):
+    n = t.sum()
+    below = (n ** 2 - (guessed ** 2).sum()) * (n ** 2 - (there ** 2).sum())
+    return (right.sum() * n - (there * guessed).sum()) / below.sqrt() if below else below
+
+
+def numbers(fn):
+    return lambda y, g: fn(y.detach().double(), g.detach().double())
+
+
 def r2(y, g):
     y, g = y.detach().double(), g.detach()
     return (1 - ((y - g) ** 2).sum(0) / ((y - y.mean(0)) ** 2).sum(0)).mean()
@@ -488,7 +549,119 @@ def lu_solve(lu, pivots, b, left=True, adjoint=False):
     return L.solve(a.mT if adjoint else a, b, left=left)
 
 
+def three_terms(first, step, shifted=False):
+    def run(x, n):
+        x = 2 * x - 1 if shifted else x
+        p = [torch.ones_like(x) + 0 * x, first(x)]
+        for k in range(1, n):
+            p.append(step(x, k, p[-1], p[-2]))
+        return p[n]
+    return run
+
+
+def chebyshev(first, shifted=False):
+    return three_terms(first, lambda x, k, p, q: 2 * x * p - q, shifted)
+
+
+POLYNOMIALS = {
+    **{f"{pre}chebyshev_polynomial_{kind}": chebyshev(first, bool(pre)) for pre in ("", "shifted_") for kind, first in (
+        ("t", lambda x: x), ("u", lambda x: 2 * x), ("v", lambda x: 2 * x - 1), ("w", lambda x: 2 * x + 1))},
+    "hermite_polynomial_h": three_terms(lambda x: 2 * x, lambda x, k, p, q: 2 * x * p - 2 * k * q),
+    "hermite_polynomial_he": three_terms(lambda x: x, lambda x, k, p, q: x * p - k * q),
+    "laguerre_polynomial_l": three_terms(lambda x: 1 - x, lambda x, k, p, q: ((2 * k + 1 - x) * p - k * q) / (k + 1)),
+    "legendre_polynomial_p": three_terms(lambda x: x, lambda x, k, p, q: ((2 * k + 1) * x * p - k * q) / (k + 1))}
+
+
+def checked(of, name):
+    """The gradient by the recurrence; the values must be those of torch.special."""
+    def run(x, n):
+        y = of(x, n)
+        theirs = getattr(torch.special, name)(x.detach(), n)
+        assert torch.allclose(y.detach(), theirs, rtol=1e-9, atol=1e-9), name
+        return y
+    return run
+
+
+class Bessel(torch.autograd.Function):
+    """Functions of torch.special that have no gradient there: their values, and the derivative by others of them."""
+
+    @staticmethod
+    def forward(ctx, x, name):
+        y = getattr(torch.special, name)(x)
+        ctx.save_for_backward(x, y)
+        ctx.name = name
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        def of(name):
+            return Bessel.apply(x, name)
+        return g * {"bessel_j0": lambda: -of("bessel_j1"), "bessel_j1": lambda: of("bessel_j0") - y / x,
+                    "bessel_y0": lambda: -of("bessel_y1"), "bessel_y1": lambda: of("bessel_y0") - y / x,
+                    "modified_bessel_k0": lambda: -of("modified_bessel_k1"),
+                    "modified_bessel_k1": lambda: -of("modified_bessel_k0") - y / x,
+                    "scaled_modified_bessel_k0": lambda: y - of("scaled_modified_bessel_k1"),
+                    "scaled_modified_bessel_k1": lambda: y - of("scaled_modified_bessel_k0") - y / x}[ctx.name](), None
+
+
+def gradient_along(x, places=None, dim=0, spacing=1.0, edge_order=1):
+    x = x if x.is_complex() else x.double()
+    return torch.gradient(x, spacing=[spacing if places is None else places.double()], dim=dim, edge_order=edge_order)[0]
+
+
+def histogram_counts(x, w, *edges, density=False):
+    edges = [e.double() for e in edges]
+    if len(x) == 0:
+        return torch.zeros([len(e) - 1 for e in edges], dtype=torch.float64)
+    return torch.histogramdd(x.detach(), edges, weight=w if w is None else w.detach(), density=density)[0]
+
+
+def fractional(fn):
+    def run(x, u, kernel_size, output_size=None, output_ratio=None):
+        n = u.shape[2]
+        kernel, size = (v * n if v is not None and len(v) == 1 else v for v in (kernel_size, output_size))
+        return fn(x, kernel, size, output_ratio, True, u.detach())
+    return run
+
+
+def first(fn):
+    return lambda *a, **kw: fn(*a, **kw)[0]
+
+
 CALLS = {
+    "gradient_along": gradient_along, "histogram_counts": histogram_counts,
+    "put": lambda x, i, s, accumulate=False: x.put(i, s, accumulate), "sum_to_size": lambda x, size: x.sum_to_size(size),
+    "adjoint": lambda x: torch.adjoint(x).resolve_conj(), "inv_ex": lambda a: tuple(L.inv_ex(a)),
+    "solve_ex": lambda a, b, left=True: (L.solve(a, b, left=left), torch.zeros(a.shape[:-2], dtype=torch.int32)),
+    "lu_factor_ex": lambda a: tuple(L.lu_factor_ex(a)), "cholesky_ex": lambda a, **kw: tuple(L.cholesky_ex(a, **kw)),
+    "tensorinv": lambda a, ind=2: L.tensorinv(a, ind), "tensorsolve": lambda a, b, dims=None: L.tensorsolve(
+        a, b, tuple(dims) if dims else None),
+    **{name: lambda a, q=None, **kw: (a.detach()[:, :q] * 0, a.new_zeros(q), a.detach().T[:, :q] * 0)
+       for name in ("svd_lowrank", "pca_lowrank")},
+    "ormqr": lambda a, t, o, left=True, transpose=False: torch.ormqr(a.detach(), t.detach(), o.detach(), left, transpose),
+    **{f"fractional_max_pool{n}d{more}": of(fractional(getattr(F, f"fractional_max_pool{n}d")))
+       for n in (2, 3) for more, of in (("", first), ("_with_indices", lambda fn: fn))},
+    "roc_curve": roc_curve, "precision_recall_curve": precision_recall_curve, "log_loss": log_loss,
+    "auc": lambda x, y: torch.trapezoid(y.detach(), x.double()), "balanced_accuracy_score": class_table(balanced),
+    "brier_score_loss": lambda y, q: ((q.detach() - y.double()) ** 2).mean(), "matthews_corrcoef": class_table(matthews),
+    "cohen_kappa_score": class_table(lambda t, a, b, r: 1 - (t.sum() - r.sum()) / (t.sum() - (a * b).sum() / t.sum())),
+    "fbeta_score": lambda y, g, beta, average="binary": class_score(
+        lambda r, p, t: ratio((1 + beta ** 2) * r, p + beta ** 2 * t))(y, g, average),
+    "mean_squared_error": numbers(lambda y, g: ((y - g) ** 2).mean()),
+    "root_mean_squared_error": numbers(lambda y, g: ((y - g) ** 2).mean(0).sqrt().mean()),
+    "mean_absolute_error": numbers(lambda y, g: (y - g).abs().mean()), "max_error": numbers(lambda y, g: (y - g).abs().max()),
+    "mean_absolute_percentage_error": numbers(lambda y, g: ((y - g).abs() / y.abs().clamp(min=2.0 ** -52)).mean()),
+    "median_absolute_error": numbers(lambda y, g: (y - g).abs().quantile(0.5, 0).mean()),
+    "explained_variance_score": numbers(lambda y, g: (1 - (y - g).var(0, unbiased=False) / y.var(0, unbiased=False)).mean()),
+    "positive": lambda x: torch.positive(x), "add_scaled": torch.add, "sub_scaled": torch.sub,
+    "zeta": lambda a, b: torch.special.zeta(a.double() if torch.is_tensor(a) else torch.tensor(float(a)).double(), b),
+    "erfcx": torch.special.erfcx, "log_ndtr": torch.special.log_ndtr,
+    "spherical_bessel_j0": lambda x: torch.where(x == 0, 1.0, torch.sin(x) / torch.where(x == 0, 1.0, x)),
+    **{name: lambda x, name=name: Bessel.apply(x, name) for name in (
+        "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "modified_bessel_k0", "modified_bessel_k1",
+        "scaled_modified_bessel_k0", "scaled_modified_bessel_k1")},
+    **{name: checked(of, name) for name, of in POLYNOMIALS.items()},
     "spmm": lambda v, crow, col, x: torch.sparse.mm(coo(v, crow, col, x.shape[0]), x), "csr_transpose": csr_transpose,
     "sddmm": lambda a, b, crow, col: (a @ b)[torch.repeat_interleave(torch.arange(len(crow) - 1), crow.diff()), col],
     "huber": lambda x, delta=1.0: F.huber_loss(x, torch.zeros_like(x), reduction="none", delta=delta),
@@ -540,7 +713,7 @@ CALLS = {
     "eig": lambda a: tuple(L.eig(a)), "eigvals": L.eigvals,
     "svd": lambda a, **kw: tuple(L.svd(a, **kw)), "svdvals": lambda a: L.svdvals(a),
     "matrix_rank": lambda a, **kw: L.matrix_rank(a.detach(), **kw), "pinv": lambda a, **kw: L.pinv(a, **kw),
-    "lstsq": lstsq, "cond": cond, "matrix_power": lambda a, n: L.matrix_power(a, n),
+    "lstsq": lstsq, "cond": cond, "logdet": logdet, "matrix_power": lambda a, n: L.matrix_power(a, n),
     "matrix_exp": lambda a: L.matrix_exp(a), "multi_dot": lambda *t: L.multi_dot(t),
     "last_place": lambda i, n: torch.tensor([max([k for k, at in enumerate(i) if at == p], default=-1) for p in range(n)]),
     "sorted_place": lambda x, v, right=False: torch.searchsorted(x.detach().double(), v.detach().double(), right=right),
@@ -628,7 +801,7 @@ CALLS = {
     "attention": lambda q, k, v, *more, scale=1, **kw: attention(q, k, v, *more, scale=scale, enable_gqa=True, **kw),
     "mish": lambda x: F.mish(x), "relu6": lambda x: F.relu6(x).to(x.dtype),
     **{name: fft_call(name) for name in (
-        "fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn",
+        "fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "hfft2", "ihfft2", "hfftn", "ihfftn", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn",
         "irfftn", "fftshift", "ifftshift")},
     "fftfreq": lambda n, d=1.0: torch.fft.fftfreq(n, d), "rfftfreq": lambda n, d=1.0: torch.fft.rfftfreq(n, d),
     "fft_complex": lambda x, dim, inverse=False, scale=1.0: scale * (

@@ -22,7 +22,10 @@ import torch.nn.functional as F
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GONE = {"size_average", "_stacklevel", "__torch_function__"}  # deprecated or private in PyTorch: no place here
 METRICS = ("accuracy_score", "confusion_matrix", "precision_score", "recall_score", "f1_score", "jaccard_score", "top_k_accuracy_score",
-           "roc_auc_score", "average_precision_score", "r2_score")
+           "roc_auc_score", "average_precision_score", "r2_score", "roc_curve", "precision_recall_curve", "auc", "log_loss",
+           "brier_score_loss", "balanced_accuracy_score", "matthews_corrcoef", "cohen_kappa_score", "fbeta_score",
+           "mean_squared_error", "root_mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error",
+           "median_absolute_error", "max_error", "explained_variance_score")
 
 # Ops that PyTorch has under another name.
 NAMES = {"logsigmoid": "log_sigmoid"}
@@ -68,7 +71,18 @@ MEANT = {
     **{(name, arg): "by position, too" for name, args in (
         ("cov", ("correction", "fweights", "aweights")), ("vecdot", ("dim",)), ("lu_solve", ("left", "adjoint")))
        for arg in args},
+    **{(name, "input"): "PyTorch's schema calls it x, its documentation input"
+       for name in ("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "modified_bessel_k0", "modified_bessel_k1",
+                    "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "spherical_bessel_j0")},
+    ("tensorsolve", "B"): "PyTorch's schema calls it other",
+    **{("ormqr", name): "PyTorch's schema calls them input2 and input3" for name in ("tau", "other")},
+    **{(name, "*"): "a function of Python in PyTorch, without a schema" for name in ("svd_lowrank", "pca_lowrank")},
+    **{(f"fractional_max_pool{n}d", "*"): "the arguments of torch.nn.functional's, whose signature is not to be had"
+       for n in (2, 3)},
     ("tensordot", "dims"): "PyTorch's schema has them as two lists",
+    **{(f"{kind}_polynomial_{letter}", "input"): "PyTorch's schema calls it x, its documentation input"
+       for kind, letters in (("chebyshev", "tuvw"), ("shifted_chebyshev", "tuvw"), ("laguerre", "l"), ("legendre", "p"),
+                             ("hermite", ("h", "he"))) for letter in letters},
     ("softmin", "dim"): "-1 when it is left out, where PyTorch guesses it and warns",
     **{(name, "*"): "scikit-learn's" for name in METRICS},
     **{(name, "*"): "states and lengths are arguments of their own, where PyTorch takes packed sequences"

@@ -119,8 +119,8 @@ static dl_status from_real(dl_call *c, const shape *s, const char *norm, bool in
     dl_tensor *y = dl_fft_from_real(x, s->dim[s->n - 1], scale);
     if (s->n == 1 && !inverse) return dl_finish(c, y);
     y = y ? K(y) : NULL;
-    if (inverse) return dl_finish(c, y ? dl_conj(y) : NULL);
-    return dl_finish(c, y ? dl_fft_complex(y, s->dim, s->n - 1, false, 1) : NULL);
+    if (y && s->n > 1) y = K(dl_fft_complex(y, s->dim, s->n - 1, false, 1));
+    return dl_finish(c, !y ? NULL : inverse ? dl_conj(y) : dl_ref(y));
 }
 
 /* ---- complex to real. `hermitian`: to frequencies, of numbers whose second half is the conjugate of the first */
@@ -172,6 +172,10 @@ MANY(fft2, complex_transform(c, &s, norm, false))
 MANY(ifft2, complex_transform(c, &s, norm, true))
 MANY(rfft2, from_real(c, &s, norm, false))
 MANY(irfft2, to_real(c, &s, norm, false))
+MANY(hfft2, to_real(c, &s, norm, true))
+MANY(ihfft2, from_real(c, &s, norm, true))
+MANY(hfftn, to_real(c, &s, norm, true))
+MANY(ihfftn, from_real(c, &s, norm, true))
 MANY(fftn, complex_transform(c, &s, norm, false))
 MANY(ifftn, complex_transform(c, &s, norm, true))
 MANY(rfftn, from_real(c, &s, norm, false))

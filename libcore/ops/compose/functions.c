@@ -7,6 +7,7 @@
 #include "dlcore/unary.h"
 #include "ops/rules/binary.h"
 #include "ops/rules/compare.h"
+#include "ops/rules/elementary.h"
 #include "ops/rules/norm.h"
 #include "ops/rules/unary.h"
 
@@ -46,11 +47,19 @@ POOLED_RULE(rsub) {
 
 /* ---- one operand */
 
+COMPOSE_RULE(positive) {
+    if (c->in[0]->dtype == DL_BOOL) return dl_fail(DL_ERR_DTYPE, "bools have no sign");
+    return dl_finish(c, dl_ref(c->in[0]));
+}
+
 POOLED_RULE(isposinf) { return dl_finish(c, dl_eq(c->in[0], N(INFINITY))); }
 POOLED_RULE(isneginf) { return dl_finish(c, dl_eq(c->in[0], N(-INFINITY))); }
 
 POOLED_RULE(deg2rad) { RESULT(scaled(p, c->in[0], M_PI / 180)); }
 POOLED_RULE(rad2deg) { RESULT(scaled(p, c->in[0], 180 / M_PI)); }
+
+/* sinc(x / pi) */
+POOLED_RULE(spherical_bessel_j0) { return dl_finish(c, dl_sinc(scaled(p, c->in[0], M_1_PI))); }
 
 POOLED_RULE(ndtr) { RESULT(scaled(p, K(dl_erfc(scaled(p, c->in[0], -M_SQRT1_2))), 0.5)); }
 

@@ -150,7 +150,8 @@ POOLED_RULE(norm) {
     const dl_aval *dim = ATTR(c, NORM_DIM);
     const double power = ATTR_F(c, NORM_P);
     if (isnan(power)) return dl_fail(DL_ERR_VALUE, "p cannot be %g", power);
-    dl_tensor *out = length(p, c->in[0], power, dim->given ? dim->u.v : NULL, dim->n, ATTR_I(c, NORM_KEEPDIM) != 0);
+    dl_tensor *x = dl_dtype_is_complex(c->in[0]->dtype) ? K(dl_abs(c->in[0])) : c->in[0];
+    dl_tensor *out = length(p, x, power, dim->given ? dim->u.v : NULL, dim->n, ATTR_I(c, NORM_KEEPDIM) != 0);
     RESULT(out);
 }
 

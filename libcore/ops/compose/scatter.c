@@ -278,3 +278,18 @@ POOLED_RULE(masked_scatter) {
     dl_tensor *out = row && from && index ? K(dl_put_rows(row, index, from, DL_PUT_LAST, true)) : NULL;
     return dl_finish(c, out ? dl_reshape(out, x->shape, x->ndim) : NULL);
 }
+
+POOLED_RULE(put) {
+    dl_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
+    if (source->numel != index->numel)
+        return dl_fail(DL_ERR_SHAPE, "there are %ld indices and %ld elements to write", (long)index->numel,
+                       (long)source->numel);
+    if (source->dtype != x->dtype)
+        return dl_fail_hint(DL_ERR_DTYPE, "convert the source with .to(DTYPE)", "the source is %s, the input %s",
+                            dl_type_of(source), dl_type_of(x));
+    dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *from = K(dl_reshape(source, (long[]){source->numel}, 1));
+    dl_tensor *at = row && from ? dl_put_index(p, index, 0, x->numel) : NULL;
+    dl_tensor *out =
+        at ? K(dl_put_rows(row, at, from, ATTR_I(c, PUT_ACCUMULATE) ? DL_PUT_SUM : DL_PUT_LAST, true)) : NULL;
+    return dl_finish(c, out ? dl_reshape(out, x->shape, x->ndim) : NULL);
+}

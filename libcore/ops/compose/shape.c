@@ -129,3 +129,24 @@ POOLED_RULE(trace) {
     DL_TRY(check_matrix(c->in[0]));
     return dl_finish(c, dl_sum(K(dl_diagonal(c->in[0], 0, 0, 1)), NULL, 0, 0));
 }
+
+COMPOSE_RULE(sum_to_size) {
+    POOL;
+    dl_tensor *x = c->in[0];
+    const dl_aval *size = ATTR(c, SUM_TO_SIZE_SIZE);
+    long dims[DL_MAX_DIM];
+    const int more = x->ndim - size->n;
+    int n = 0;
+    for (int i = 0; i < x->ndim; i++) {
+        const long want = i < more ? 1 : size->u.v[i - more];
+        if (more < 0 || (want != 1 && want != x->shape[i]))
+            return dl_fail(DL_ERR_SHAPE, "%s does not broadcast to %s", dl_shape_text(size->n, size->u.v),
+                           dl_shape_of(x));
+        if (i < more || x->shape[i] != want) dims[n++] = i;
+    }
+    if (more < 0)
+        return dl_fail(DL_ERR_SHAPE, "%s has more dimensions than %s", dl_shape_text(size->n, size->u.v),
+                       dl_shape_of(x));
+    dl_tensor *sum = n ? K(dl_sum(x, dims, n, 1)) : x;
+    return dl_finish(c, sum ? dl_reshape(sum, size->u.v, size->n) : NULL);
+}

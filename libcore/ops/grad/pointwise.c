@@ -84,6 +84,12 @@ static dl_status share_rule(dl_back *b, double sign) {
     return DL_OK;
 }
 GRAD_RULE(igamma) { return share_rule(b, 1); }
+/* db = -a zeta(a + 1, b) */
+GRAD_RULE(zeta) {
+    GIVE(BINARY_OTHER, dl_neg(T(dl_mul(G0, T(dl_mul(LEFT, T(dl_zeta(T(dl_add(LEFT, NUM(1))), RIGHT))))))));
+    return DL_OK;
+}
+
 GRAD_RULE(igammac) { return share_rule(b, -1); }
 
 /* da = g a / y, db = g b / y */
@@ -277,6 +283,18 @@ GRAD_RULE(lerp) {
 
 static dl_tensor *as_number(dl_back *b, const dl_aval *a) { return a->is_int ? T(dl_scalar_i(a->u.i)) : NUM(a->u.f); }
 
+GRAD_RULE(add_scaled) {
+    GIVE(SCALED_INPUT, dl_ref(G0));
+    GIVE(SCALED_OTHER, dl_mul(G0, as_number(b, ATTR(b, SCALED_ALPHA))));
+    return DL_OK;
+}
+
+GRAD_RULE(sub_scaled) {
+    GIVE(SCALED_INPUT, dl_ref(G0));
+    GIVE(SCALED_OTHER, dl_neg(T(dl_mul(G0, as_number(b, ATTR(b, SCALED_ALPHA))))));
+    return DL_OK;
+}
+
 GRAD_RULE(addcmul) {
     dl_tensor *g = T(dl_mul(G0, as_number(b, ATTR(b, ADDCMUL_VALUE))));
     GIVE(ADDCMUL_INPUT, dl_ref(G0));
@@ -346,6 +364,23 @@ static dl_tensor *order_one(dl_back *b, dl_tensor *zero_order, dl_tensor *factor
 RULE(i1, dl_mul(G0, order_one(b, T(dl_i0(X)), NUM(0))))
 RULE(i1e, dl_mul(G0, order_one(b, T(dl_i0e(X)), T(dl_sign(X)))))
 RULE(digamma, dl_mul(G0, T(dl_polygamma(X, 1))))
+/* -2 / sqrt(pi) + 2 x y */
+RULE(erfcx, dl_mul(G0, T(dl_sub(T(dl_mul(T(dl_mul(X, NUM(2))), Y)), NUM(M_2_SQRTPI)))))
+/* the normal density over its area, both scaled */
+RULE(log_ndtr, dl_mul(T(dl_div(G0, T(dl_erfcx(T(dl_mul(X, NUM(-M_SQRT1_2))))))), NUM(sqrt(M_2_PI))))
+RULE(bessel_j0, dl_neg(T(dl_mul(G0, T(dl_bessel_j1(X))))))
+RULE(bessel_y0, dl_neg(T(dl_mul(G0, T(dl_bessel_y1(X))))))
+RULE(bessel_y1, dl_mul(G0, T(dl_sub(T(dl_bessel_y0(X)), T(dl_div(Y, X))))))
+RULE(modified_bessel_k0, dl_neg(T(dl_mul(G0, T(dl_modified_bessel_k1(X))))))
+RULE(modified_bessel_k1, dl_neg(T(dl_mul(G0, T(dl_add(T(dl_modified_bessel_k0(X)), T(dl_div(Y, X))))))))
+RULE(scaled_modified_bessel_k0, dl_mul(G0, T(dl_sub(Y, T(dl_scaled_modified_bessel_k1(X))))))
+RULE(scaled_modified_bessel_k1,
+     dl_mul(G0, T(dl_sub(T(dl_sub(Y, T(dl_scaled_modified_bessel_k0(X)))), T(dl_div(Y, X))))))
+/* j0 - y / x, whose limit at 0 is 1/2 */
+GRAD_RULE(bessel_j1) {
+    dl_tensor *at0 = T(dl_eq(X, NUM(0))), *part = T(dl_where(at0, NUM(0.5), T(dl_div(Y, T(dl_where(at0, NUM(1), X))))));
+    return dl_give(b, 0, dl_mul(G0, T(dl_sub(T(dl_bessel_j0(X)), part))));
+}
 RULE(polygamma, dl_mul(G0, T(dl_polygamma(X, ATTR_I(b, POLYGAMMA_N) + 1))))
 RULE(softsign, dl_div(G0, SQUARE(PLUS1(T(dl_abs(X))))))
 RULE(tanh, dl_mul(G0, CONJ(ONE_LESS(SQUARE(Y)))))

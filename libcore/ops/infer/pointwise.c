@@ -80,14 +80,14 @@ INFER_RULE(nextafter) {
 }
 
 /* A factor of whole numbers is one. */
-INFER_RULE(addcmul) {
-    const dl_aval *value = ATTR(c, ADDCMUL_VALUE);
-    if (!dl_dtype_is_smooth(c->dtype) && !value->is_int)
+static dl_status scaled(const dl_call *c, const dl_aval *factor, dl_meta *out) {
+    if (!dl_dtype_is_smooth(c->dtype) && !factor->is_int)
         return dl_fail_hint(DL_ERR_DTYPE, "convert one of them with .to(f32)",
-                            "a factor of products of %s must be a whole number, not %g", dl_dtype_name(c->dtype),
-                            value->u.f);
+                            "a factor of %s must be a whole number, not %g", dl_dtype_name(c->dtype), factor->u.f);
     return dl_infer_broadcast(c, out);
 }
+INFER_RULE(addcmul) { return scaled(c, ATTR(c, ADDCMUL_VALUE), out); }
+INFER_RULE(add_scaled) { return scaled(c, ATTR(c, SCALED_ALPHA), out); }
 
 INFER_RULE(addcdiv) {
     if (!dl_dtype_is_float(c->in[1]->dtype) && !dl_dtype_is_float(c->in[2]->dtype))

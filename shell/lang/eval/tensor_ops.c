@@ -18,19 +18,16 @@ typedef struct op_entry {
 
 static op_entry *entries;
 
-/* Rows whose attributes may be tensors, too, and the rows for such calls. */
-static const struct { const char *row, *of_tensors; } tensor_forms[] = {{"clamp", "clamp_bounds"}};
+/* Rows that other rows stand for: where a tensor is given for an attribute (argument NULL), or an argument by this
+ * name. */
+static const struct {
+    const char *row, *argument, *form;
+} forms[] = {{"clamp", NULL, "clamp_bounds"}, {"add", "alpha", "add_scaled"}, {"sub", "alpha", "sub_scaled"}};
 
-static const char *form_of(const char *row) {
-    for (size_t i = 0; i < DLSH_COUNT(tensor_forms); i++)
-        if (!strcmp(tensor_forms[i].row, row)) return tensor_forms[i].of_tensors;
-    return NULL;
-}
-
-/* Is the row for calls by name? A row for tensors is reached by the other. */
+/* Is the row for calls by name? A form is reached by its row. */
 static int is_callable(const dl_op_info *info) {
-    for (size_t i = 0; i < DLSH_COUNT(tensor_forms); i++)
-        if (!strcmp(tensor_forms[i].of_tensors, info->name)) return 1;
+    for (size_t i = 0; i < DLSH_COUNT(forms); i++)
+        if (!strcmp(forms[i].form, info->name)) return 1;
     return !info->internal;
 }
 
@@ -557,19 +554,28 @@ static dl_status run_op(op_call *c, dl_tensor **res, int *n) {
     return dl_op_call(c->e->info.name, c->in, c->nin, c->attrs.n ? dlsh_buf_text(&c->attrs) : NULL, res, n);
 }
 
-/* The row for a call of e with a tensor after its operand, where there is one, else e. */
-static const op_entry *for_tensors(const op_entry *e, const dlsh_callargs *args) {
-    const char *form = form_of(e->info.name);
-    int tensors = 0;
+/* Do the arguments ask for the form? */
+static int wants_form(const char *argument, const dlsh_callargs *args) {
+    for (int i = 1; i < args->n; i++) {
+        const char *name = args->names ? args->names[i] : NULL;
+        if (argument ? name && !strcmp(name, argument) : args->values[i].type == DLSH_TENSOR) return 1;
+    }
+    return 0;
+}
+
+/* The row for this call of e: a form of it, or e. */
+static const op_entry *form_for(const op_entry *e, const dlsh_callargs *args) {
     char name[48];
-    for (int i = 1; form && i < args->n; i++) tensors |= args->values[i].type == DLSH_TENSOR;
-    if (!tensors) return e;
-    snprintf(name, sizeof name, "%s%s", form, e->in_place ? "_" : "");
-    return entry(name);
+    for (size_t i = 0; i < DLSH_COUNT(forms); i++) {
+        if (strcmp(forms[i].row, e->info.name) || !wants_form(forms[i].argument, args)) continue;
+        snprintf(name, sizeof name, "%s%s", forms[i].form, e->in_place ? "_" : "");
+        return entry(name);
+    }
+    return e;
 }
 
 dl_status dlsh_call_op(dlsh_value op, const dlsh_callargs *args, dlsh_value *out) {
-    op_call c = {.e = dlsh_failed(op) ? NULL : for_tensors(op.as.op, args)};
+    op_call c = {.e = dlsh_failed(op) ? NULL : form_for(op.as.op, args)};
     if (!c.e) return dlsh_fail(DL_ERR_MEMORY, NULL, "no memory to call an op");
     dl_tensor *few[16] = {0}, *res[8] = {0};
     int n = 0, plain = all_plain(args, c.e);

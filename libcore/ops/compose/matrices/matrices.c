@@ -9,6 +9,7 @@
 #include "dlcore/sort.h"
 #include "dlcore/view.h"
 #include "dlcore/where.h"
+#include "ops/rules/linalg.h"
 
 dl_tensor *dl_mat_turned(dl_pool *p, dl_tensor *t) {
     long order[DL_MAX_DIM];
@@ -20,6 +21,12 @@ dl_tensor *dl_mat_turned(dl_pool *p, dl_tensor *t) {
 dl_tensor *dl_mat_adjoint(dl_pool *p, dl_tensor *t) {
     dl_tensor *turned = dl_mat_turned(p, t);
     return turned && dl_dtype_is_complex(t->dtype) ? K(dl_conj(turned)) : turned;
+}
+
+POOLED_RULE(adjoint) {
+    if (c->in[0]->ndim < 2) return dl_fail(DL_ERR_SHAPE, "a matrix has two dimensions, the tensor %d", c->in[0]->ndim);
+    dl_tensor *turned = dl_mat_adjoint(p, c->in[0]);
+    RESULT(turned);
 }
 
 dl_tensor *dl_mat_mul(dl_pool *p, dl_tensor *a, dl_tensor *b) { return K(dl_matmul(a, b)); }

@@ -1,6 +1,6 @@
 /* Figures of how well predictions fit, under scikit-learn's names and with its arguments. Counts are whole numbers and
  * quotients f64, so that they do not depend on the dtype of what is compared. */
-#include "ops/compose/compose.h"
+#include "ops/compose/metrics/metrics.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
@@ -26,15 +26,14 @@ static const char *labels_hint(const dl_tensor *scores) {
                     : "scores.argmax(1) are the labels with the highest scores";
 }
 
-/* Labels as one row of i64. */
-static dl_tensor *labels(dl_pool *p, dl_tensor *t) {
+dl_tensor *dl_metric_labels(dl_pool *p, dl_tensor *t) {
     if (dl_dtype_is_float(t->dtype))
         return dl_fail_hint(DL_ERR_DTYPE, labels_hint(t), "labels are whole numbers or bools, not %s", dl_type_of(t)),
                NULL;
     return K(dl_reshape(K(dl_to_dtype(t, DL_I64)), (long[]){t->numel}, 1));
 }
 
-static dl_status check_sizes(const dl_tensor *a, const dl_tensor *b) {
+dl_status dl_metric_check_sizes(const dl_tensor *a, const dl_tensor *b) {
     if (dl_shape_eq(a, b)) return DL_OK;
     return dl_fail_hint(DL_ERR_SHAPE, b->ndim == a->ndim + 1 ? labels_hint(b) : "",
                         "there are %s true values and %s predictions", dl_shape_of(a), dl_shape_of(b));
@@ -53,11 +52,10 @@ static dl_status count_classes(dl_pool *p, dl_tensor *t, long *n) {
     return DL_OK;
 }
 
-/* Element [i, j]: how many examples of class i are taken for class j. */
-static dl_tensor *table_of(dl_pool *p, dl_tensor *truth, dl_tensor *guess, long classes) {
+dl_tensor *dl_metric_table(dl_pool *p, dl_tensor *truth, dl_tensor *guess, long classes) {
     long n = classes > 0 ? classes : 0;
-    if (check_sizes(truth, guess) != DL_OK) return NULL;
-    truth = labels(p, truth), guess = truth ? labels(p, guess) : NULL;
+    if (dl_metric_check_sizes(truth, guess) != DL_OK) return NULL;
+    truth = dl_metric_labels(p, truth), guess = truth ? dl_metric_labels(p, guess) : NULL;
     if (!guess || count_classes(p, truth, &n) != DL_OK || count_classes(p, guess, &n) != DL_OK) return NULL;
     if (classes > 0 && n > classes)
         return dl_fail(DL_ERR_VALUE, "label %ld does not exist among %ld classes", n - 1, classes), NULL;
@@ -68,13 +66,13 @@ static dl_tensor *table_of(dl_pool *p, dl_tensor *truth, dl_tensor *guess, long 
 
 POOLED_RULE(confusion_matrix) {
     const dl_aval *classes = ATTR(c, CONFUSION_MATRIX_NUM_CLASSES);
-    dl_tensor *table = table_of(p, c->in[0], c->in[1], classes->given ? classes->u.i : 0);
+    dl_tensor *table = dl_metric_table(p, c->in[0], c->in[1], classes->given ? classes->u.i : 0);
     RESULT(table);
 }
 
 POOLED_RULE(accuracy_score) {
-    DL_TRY(check_sizes(c->in[0], c->in[1]));
-    dl_tensor *truth = labels(p, c->in[0]), *guess = truth ? labels(p, c->in[1]) : NULL;
+    DL_TRY(dl_metric_check_sizes(c->in[0], c->in[1]));
+    dl_tensor *truth = dl_metric_labels(p, c->in[0]), *guess = truth ? dl_metric_labels(p, c->in[1]) : NULL;
     dl_tensor *hit = guess ? K(dl_eq(truth, guess)) : NULL;
     return dl_finish(c, hit ? dl_mean(K(dl_to(hit, DL_F64)), NULL, 0, 0) : NULL);
 }
@@ -92,25 +90,27 @@ static dl_tensor *share(dl_pool *p, dl_tensor *a, dl_tensor *b) {
     return quotient ? K(dl_where(none, K(dl_to_dtype(N(0), DL_F64)), quotient)) : NULL;
 }
 
-typedef dl_tensor *(*score)(dl_pool *p, counts n);
+typedef dl_tensor *(*score)(dl_pool *p, counts n, double beta);
 
-static dl_tensor *precision(dl_pool *p, counts n) { return share(p, n.right, n.guessed); }
-static dl_tensor *recall(dl_pool *p, counts n) { return share(p, n.right, n.there); }
-static dl_tensor *f1(dl_pool *p, counts n) {
-    return share(p, K(dl_mul(n.right, K(dl_scalar_i(2)))), K(dl_add(n.guessed, n.there)));
+static dl_tensor *precision(dl_pool *p, counts n, DL_UNUSED double beta) { return share(p, n.right, n.guessed); }
+static dl_tensor *recall(dl_pool *p, counts n, DL_UNUSED double beta) { return share(p, n.right, n.there); }
+static dl_tensor *fbeta(dl_pool *p, counts n, double beta) {
+    const double square = beta * beta;
+    return share(p, K(dl_mul(K(dl_to_dtype(n.right, DL_F64)), N(1 + square))),
+                 K(dl_add(K(dl_to_dtype(n.guessed, DL_F64)), K(dl_mul(K(dl_to_dtype(n.there, DL_F64)), N(square))))));
 }
-static dl_tensor *jaccard(dl_pool *p, counts n) {
+static dl_tensor *jaccard(dl_pool *p, counts n, DL_UNUSED double beta) {
     return share(p, n.right, K(dl_sub(K(dl_add(n.guessed, n.there)), n.right)));
 }
 
 /* One figure of those of the classes: of class 1, of all examples together, or a mean over the classes that occur. */
-static dl_tensor *averaged(dl_pool *p, counts n, score of, const char *how) {
+static dl_tensor *averaged(dl_pool *p, counts n, score of, double beta, const char *how) {
     const long zero = 0;
     if (!strcmp(how, "micro")) {
         counts all = {K(dl_sum(n.right, NULL, 0, 0)), K(dl_sum(n.guessed, NULL, 0, 0)), K(dl_sum(n.there, NULL, 0, 0))};
-        return all.right && all.guessed && all.there ? of(p, all) : NULL;
+        return all.right && all.guessed && all.there ? of(p, all, beta) : NULL;
     }
-    dl_tensor *each = of(p, n);
+    dl_tensor *each = of(p, n, beta);
     if (!each || !strcmp(how, "none")) return each;
     if (!strcmp(how, "binary")) {
         if (each->numel > 2)
@@ -125,24 +125,28 @@ static dl_tensor *averaged(dl_pool *p, counts n, score of, const char *how) {
     return sum ? share(p, sum, K(dl_sum(weight, NULL, 0, 0))) : NULL;
 }
 
-static dl_status scored(dl_call *c, score of) {
+static dl_status scored(dl_call *c, score of, double beta, const char *how) {
     POOL;
     static const char *const ways[] = {"binary", "micro", "macro", "weighted", "none"};
-    const char *how = ATTR_S(c, CLASSES_AVERAGE);
     const long rows = 0, columns = 1;
     int known = 0;
     for (int i = 0; i < 5; i++) known |= !strcmp(how, ways[i]);
     if (!known) return dl_fail(DL_ERR_VALUE, "average is binary, micro, macro, weighted or none, not '%s'", how);
-    dl_tensor *table = table_of(p, c->in[0], c->in[1], 0);
+    dl_tensor *table = dl_metric_table(p, c->in[0], c->in[1], 0);
     counts n = {.right = table ? K(dl_diagonal(table, 0, 0, 1)) : NULL};
     n.guessed = table ? K(dl_sum(table, &rows, 1, 0)) : NULL, n.there = table ? K(dl_sum(table, &columns, 1, 0)) : NULL;
-    dl_tensor *result = n.right && n.guessed && n.there ? averaged(p, n, of, how) : NULL;
+    dl_tensor *result = n.right && n.guessed && n.there ? averaged(p, n, of, beta, how) : NULL;
     RESULT(result);
 }
-COMPOSE_RULE(precision_score) { return scored(c, precision); }
-COMPOSE_RULE(recall_score) { return scored(c, recall); }
-COMPOSE_RULE(f1_score) { return scored(c, f1); }
-COMPOSE_RULE(jaccard_score) { return scored(c, jaccard); }
+COMPOSE_RULE(precision_score) { return scored(c, precision, 1, ATTR_S(c, CLASSES_AVERAGE)); }
+COMPOSE_RULE(recall_score) { return scored(c, recall, 1, ATTR_S(c, CLASSES_AVERAGE)); }
+COMPOSE_RULE(f1_score) { return scored(c, fbeta, 1, ATTR_S(c, CLASSES_AVERAGE)); }
+COMPOSE_RULE(fbeta_score) {
+    const double beta = ATTR_F(c, FBETA_SCORE_BETA);
+    if (!(beta > 0)) return dl_fail(DL_ERR_VALUE, "beta must be above 0, not %g", beta);
+    return scored(c, fbeta, beta, ATTR_S(c, FBETA_SCORE_AVERAGE));
+}
+COMPOSE_RULE(jaccard_score) { return scored(c, jaccard, 1, ATTR_S(c, CLASSES_AVERAGE)); }
 
 POOLED_RULE(top_k_accuracy_score) {
     dl_tensor *truth = c->in[0], *scores = c->in[1], *at = NULL;
@@ -150,7 +154,7 @@ POOLED_RULE(top_k_accuracy_score) {
     if (scores->ndim != 2 || truth->ndim != 1 || truth->shape[0] != scores->shape[0])
         return dl_fail(DL_ERR_SHAPE, "labels [N] and scores [N, C] are needed, not %s and %s", dl_shape_of(truth),
                        dl_shape_of(scores));
-    truth = labels(p, truth);
+    truth = dl_metric_labels(p, truth);
     if (!truth) return dl_failed();
     dl_tensor *best = K(dl_topk(K(dl_detach(scores)), k, 1, 1, &at));
     K(at);
@@ -161,28 +165,33 @@ POOLED_RULE(top_k_accuracy_score) {
 
 /* ---- by scores of two classes */
 
-/* Sorted scores of all examples (or of the negative ones) and of the positive ones, in f64. */
-static dl_status sides(dl_call *c, dl_pool *p, bool all, dl_tensor **others, dl_tensor **positive) {
+dl_status dl_metric_two_classes(dl_call *c, dl_pool *p, dl_tensor **label, dl_tensor **score) {
     dl_tensor *truth = c->in[0], *scores = c->in[1];
     if (scores->ndim == truth->ndim + 1 && scores->shape[scores->ndim - 1] > 1)
         return dl_fail_hint(DL_ERR_SHAPE, "of class 1: (y_true == 1, scores[:, 1]); a mean over the classes is macro",
                             "%s is of two classes and takes one score an example; there are %s true values and %s "
                             "scores",
                             c->op->name, dl_shape_of(truth), dl_shape_of(scores));
-    DL_TRY(check_sizes(truth, scores));
-    dl_tensor *label = labels(p, truth);
-    long n = 0;
-    DL_TRY(count_classes(p, label, &n));
+    DL_TRY(dl_metric_check_sizes(truth, scores));
+    long n = 0, ones;
+    *label = dl_metric_labels(p, truth);
+    DL_TRY(count_classes(p, *label, &n));
     if (n > 2) return dl_fail(DL_ERR_VALUE, "the true labels must be 0 or 1, not %ld", n - 1);
-    dl_tensor *row = K(dl_reshape(K(dl_to_dtype(K(dl_detach(scores)), DL_F64)), (long[]){scores->numel}, 1));
+    *score = K(dl_reshape(K(dl_to_dtype(K(dl_detach(scores)), DL_F64)), (long[]){scores->numel}, 1));
+    DL_TRY(dl_item_i(K(dl_sum(*label, NULL, 0, 0)), &ones));
+    if (!ones || ones == (*label)->numel)
+        return dl_fail(DL_ERR_VALUE, "the true labels are all %d: both classes must occur", ones ? 1 : 0);
+    return *score ? DL_OK : dl_failed();
+}
+
+/* Sorted scores of all examples (or of the negative ones) and of the positive ones, in f64. */
+static dl_status sides(dl_call *c, dl_pool *p, bool all, dl_tensor **others, dl_tensor **positive) {
+    dl_tensor *label, *row;
+    DL_TRY(dl_metric_two_classes(c, p, &label, &row));
     dl_tensor *is = K(dl_eq(label, K(dl_scalar_i(1)))), *mask = all ? NULL : K(dl_logical_not(is));
-    dl_tensor *plus = row && is ? K(dl_masked_select(row, is)) : NULL;
-    dl_tensor *rest = !row ? NULL : all ? row : K(dl_masked_select(row, mask));
+    dl_tensor *plus = is ? K(dl_masked_select(row, is)) : NULL, *rest = all ? row : K(dl_masked_select(row, mask));
     *positive = plus ? K(dl_sort(plus, 0, 0, NULL)) : NULL, *others = rest ? K(dl_sort(rest, 0, 0, NULL)) : NULL;
-    if (!*positive || !*others) return dl_failed();
-    if (!plus->numel || !rest->numel)
-        return dl_fail(DL_ERR_VALUE, "the true labels are all %d: both classes must occur", plus->numel ? 1 : 0);
-    return DL_OK;
+    return *positive && *others ? DL_OK : dl_failed();
 }
 
 /* The share of pairs of both classes in which the positive one has the higher score; of equal scores half. */
@@ -214,7 +223,7 @@ POOLED_RULE(average_precision_score) {
 POOLED_RULE(r2_score) {
     const long rows = 0;
     dl_tensor *truth = K(dl_to_dtype(c->in[0], DL_F64)), *guess = K(dl_to_dtype(c->in[1], DL_F64));
-    DL_TRY(check_sizes(c->in[0], c->in[1]));
+    DL_TRY(dl_metric_check_sizes(c->in[0], c->in[1]));
     if (!truth || !guess) return dl_failed();
     if (!truth->ndim || truth->shape[0] < 2) return dl_fail(DL_ERR_SHAPE, "r2 is of two examples or more");
     dl_tensor *left = K(dl_sum(K(dl_square(K(dl_sub(truth, guess)))), &rows, 1, 0));

@@ -357,6 +357,7 @@ POOLED_RULE(slogdet) {
 POOLED_RULE(logdet) {
     dl_tensor *size = NULL, *sign = K(dl_slogdet(c->in[0], &size));
     K(size);
+    if (sign && dl_dtype_is_complex(sign->dtype)) return dl_finish(c, dl_add(K(dl_log(sign)), size));
     dl_tensor *negative = sign ? K(dl_lt(sign, K(dl_scalar_f(0)))) : NULL;
     return dl_finish(c, negative ? dl_where(negative, K(dl_scalar_f(NAN)), size) : NULL);
 }
