@@ -72,6 +72,71 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
     }
 }
 
+/* Of a column: a number that is there several times, far from all others, as -999 where a value is missing. */
+static double code_in(const dlsh_samples *s, long c, long *count) {
+    column k = column_of(s, c);
+    double code = NAN, sum = 0, squares = 0;
+    for (long i = 0; i < s->n; i++) {
+        double v = s->x[i * s->width + c];
+        if (isfinite(v) && (isnan(code) || fabs(v - k.mean) > fabs(code - k.mean))) code = v;
+    }
+    *count = 0;
+    for (long i = 0; i < s->n; i++) {
+        double v = s->x[i * s->width + c];
+        if (v == code) ++*count;
+        if (v != code && isfinite(v)) sum += v, squares += v * v;
+    }
+    double n = (double)(s->n - *count), mean = n ? sum / n : 0, std = n ? sqrt(fmax(squares / n - mean * mean, 0)) : 0;
+    int whole = code == floor(code) && fabs(code) >= 9;
+    return whole && *count > 1 && *count < s->n / 2 && std > 0 && fabs(code - mean) > 30 * std ? code : NAN;
+}
+
+static int find_codes(dlsh_examination *e, const dlsh_samples *s) {
+    long count = 0;
+    if (s->width > COLUMNS || s->n < 8 || s->picture) return 0;
+    for (long c = 0; c < s->width; c++) {
+        double code = code_in(s, c, &count);
+        if (isnan(code)) continue;
+        dlsh_finding *f =
+            dlsh_find_at(e, s->file, s->written_line ? s->written_line : s->line,
+                         "fill missing values in, as by the column's mean, and tell the net by a column of its own");
+        if (f)
+            dlsh_cause(f, "column %ld of %s holds %.6g, which looks like a code for a missing value", c, s->name, code);
+        if (f) dlsh_evidence(f, "%ld of %ld samples have it, far outside of what the others have", count, s->n);
+        return 1;
+    }
+    return 0;
+}
+
+/* Does the column have one value for each class? */
+static int tells_class(const dlsh_samples *s, long c) {
+    enum { MOST = 64 };
+    double value[MOST];
+    long label[MOST], n = 0;
+    for (long i = 0; i < s->n; i++) {
+        double v = s->x[i * s->width + c];
+        long y = (long)s->y[i], k = 0;
+        while (k < n && label[k] != y && value[k] != v) k++;
+        if (k < n && (label[k] != y || value[k] != v)) return 0;
+        if (k < n) continue;
+        if (n == MOST) return 0;
+        label[n] = y, value[n++] = v;
+    }
+    return n > 1;
+}
+
+static void find_target_column(dlsh_examination *e, const dlsh_samples *s) {
+    if (!s->y || !s->classes || s->width > COLUMNS || s->width < 3 || s->n < 16 || s->picture) return;
+    for (long c = 0; c < s->width; c++) {
+        if (!tells_class(s, c)) continue;
+        dlsh_finding *f =
+            dlsh_find_at(e, s->file, s->line, "leave the column out: it is not known where the net is used");
+        if (f) dlsh_cause(f, "column %ld of %s is the target itself", c, s->name);
+        if (f) dlsh_evidence(f, "it has one value for each class of %s in all %ld samples", s->target, s->n);
+        return;
+    }
+}
+
 static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
     double low = INFINITY, high = -INFINITY, sum = 0, squares = 0;
     long n = 0;
@@ -91,6 +156,11 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
         dlsh_cause(f, "%s is not scaled", s->name);
         dlsh_evidence(f, "its values go from %.4g to %.4g, with mean %.4g; nets begin with weights for about -1 to 1",
                       low, high, mean);
+    } else if (n && rms > 0 && rms < 0.006 && !e->bad) {
+        dlsh_finding *f = dlsh_find_at(e, s->file, s->line, "scale it once: (x - mean(x)) / std(x)");
+        if (!f) return;
+        dlsh_cause(f, "%s is scaled to almost nothing: its values are too small", s->name);
+        dlsh_evidence(f, "its values go from %.4g to %.4g; nets begin with weights for about -1 to 1", low, high);
     } else if (n && !e->bad)
         dlsh_passed(e, "%s: %.3g to %.3g, mean %.3g", s->name, low, high, mean);
 }
@@ -233,7 +303,8 @@ void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n) {
 
 void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s) {
     find_holes(e, s);
-    find_columns(e, s);
+    if (!find_codes(e, s)) find_columns(e, s);
+    find_target_column(e, s);
     find_scale(e, s);
     find_target_scale(e, s);
     find_one_class(e, s);

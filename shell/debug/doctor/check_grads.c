@@ -73,6 +73,24 @@ static void without_gradients(dlsh_examination *e, const dl_journal_row *step) {
                   step->line);
 }
 
+/* Zeroed before each of many passes, and used after the last one alone. */
+static void find_thrown_away(dlsh_examination *e, const dl_journal_row *step) {
+    const dl_journal_row *zero, *pass = pass_before(e, step->till), *other;
+    dl_optimizer *o = dlsh_live_optimizer(e, step->what, NULL);
+    if (!o || !pass || pass->count < 4 * step->count || !reaches(e, o)) return;
+    for (long i = 0; (other = dlsh_row_next(e, DL_DID_STEP, &i));)
+        if (4 * other->count > pass->count) return; /* the pass is another optimizer's */
+    for (long i = 0; (zero = dlsh_row_next(e, DL_DID_ZERO, &i));) {
+        if (zero->what != step->what || 10 * zero->count < 9 * pass->count) continue;
+        dlsh_finding *f =
+            dlsh_find_at(e, zero->file, zero->line, "o.step() after each backward, or zero_grad after the step");
+        if (!f) return;
+        dlsh_cause(f, "most gradients are thrown away: they are zeroed before a step has used them");
+        dlsh_evidence(f, "%ld backward passes (line %d), each zeroed, and %ld steps (line %d)", pass->count, pass->line,
+                      step->count, step->line);
+    }
+}
+
 dl_status dlsh_check_zeroing(dlsh_examination *e) {
     const dl_journal_row *r;
     long steps = 0;
@@ -81,6 +99,8 @@ dl_status dlsh_check_zeroing(dlsh_examination *e) {
             accumulates(e, r);
         else if (r->empty && 2 * r->empty >= r->count && reaches(e, dlsh_live_optimizer(e, r->what, NULL)))
             without_gradients(e, r);
+        else
+            find_thrown_away(e, r);
         steps += r->count;
     }
     if (steps) dlsh_passed(e, "each of %ld steps had gradients of its own", steps);
@@ -245,7 +265,8 @@ static int is_as_made(const dl_tensor *t) {
     return !writer.file || (maker.line == writer.line && maker.file && !strcmp(maker.file, writer.file));
 }
 
-/* The last layer of the net is frozen, with the weights that it began with, while layers before it are trained. */
+/* The last layer of the net is frozen, with the weights that it began with, while layers before it are trained: by a
+ * line of the script, so that it may be meant. */
 static void find_frozen_head(dlsh_examination *e, const char *file) {
     dl_module_list *l = e->net && dl_module_is_built(e->net) ? dl_module_tensors(e->net, 1) : NULL;
     long n = l ? l->n : 0, from = n, trained = 0;
@@ -254,12 +275,28 @@ static void find_frozen_head(dlsh_examination *e, const char *file) {
     for (long i = 0; i < from; i++) trained += dl_requires_grad(l->entries[i].tensor);
     int line = from < n && trained && from == trained ? dlsh_script_line_with(e, file, "requires_grad") : 0;
     dlsh_finding *f =
-        line ? dlsh_find_at(e, file, line, "freeze what was trained before, and train the last layer") : NULL;
+        line ? dlsh_find_at(e, file, line,
+                            "none, if this is meant; else freeze what was trained before, and train the last layer")
+             : NULL;
     if (f)
         dlsh_cause(f, "the last layer is frozen: %s and what follows keep the random weights they began with",
                    l->entries[from].path);
     if (f) dlsh_evidence(f, "%ld parameters before it are trained; nothing was written to its own", trained);
+    if (f) dlsh_only_note(e, f);
     dl_module_list_free(l);
+}
+
+/* An optimizer with a state of its own that is made again before each step. */
+static void find_made_anew(dlsh_examination *e, const dl_journal_row *step) {
+    dl_optimizer *o = dlsh_live_optimizer(e, step->what, NULL);
+    const int stateless = o && !strcmp(dl_optimizer_kind(o), "sgd") && !(dl_optimizer_option(o, "momentum", 0) > 0);
+    if (!o || stateless || step->count < 10 || dl_optimizer_steps(o) > 2) return;
+    dl_source made = dl_optimizer_source(o);
+    dlsh_finding *f = dlsh_find_at(e, made.file, made.line, "make the optimizer once, before the loop");
+    if (!f) return;
+    dlsh_cause(f, "the optimizer is made anew for each step: what it keeps of former gradients is lost");
+    dlsh_evidence(f, "%ld steps at line %d, of which the optimizer that is left made %ld", step->count, step->line,
+                  dl_optimizer_steps(o));
 }
 
 dl_status dlsh_check_membership(dlsh_examination *e) {
@@ -269,6 +306,7 @@ dl_status dlsh_check_membership(dlsh_examination *e) {
     for (long i = 0; !e->bad && (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
         dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
         if (o) find_unreached(e, o);
+        find_made_anew(e, r);
         steps += o != NULL;
     }
     find_untrained(e);

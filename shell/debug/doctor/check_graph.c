@@ -113,6 +113,26 @@ static void look_at_samples(dlsh_examination *e, dlsh_pass p, const dl_journal_n
         dlsh_evidence(f, "%s runs along dimension 0, the %ld samples", n->op, n->in[0].shape[0]);
 }
 
+/* How many samples the loss of a pass compares; 0: not known. */
+static long samples_of_loss(dlsh_pass p) {
+    for (long k = 0; k < p.n; k++)
+        if (dlsh_op_is(&p.at[k], "cross_entropy|square_sum|logit_loss|probability_loss") && p.at[k].in[0].ndim)
+            return p.at[k].in[0].shape[0];
+    return 0;
+}
+
+/* A recurrent layer over rows of samples, in the place of their times. */
+static void look_at_times(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const long samples = dlsh_op_is(n, "recurrent") && n->in[0].ndim == 3 ? samples_of_loss(p) : 0;
+    if (samples < 2 || n->in[0].shape[0] == samples || n->in[0].shape[1] != samples) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, n->file, n->line, "give it [samples, times, features]; batch_first=false takes times first");
+    if (!f) return;
+    dlsh_cause(f, "a recurrent layer takes the samples for times: it mixes the samples of a batch");
+    dlsh_evidence(f, "its input has shape [%ld,%ld,%ld], samples first, but the loss compares %ld samples",
+                  n->in[0].shape[0], n->in[0].shape[1], n->in[0].shape[2], samples);
+}
+
 /* ---------------------------------------------------------------- by trial */
 
 typedef struct trial {
@@ -300,7 +320,7 @@ dl_status dlsh_check_mixing(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = p.n - 1; k >= 0; k--) look_at_samples(e, p, &p.at[k]);
+        for (long k = p.n - 1; k >= 0; k--) look_at_samples(e, p, &p.at[k]), look_at_times(e, p, &p.at[k]);
     }
     return e->bad ? DL_OK : compare_passes(e, judge_mixing);
 }

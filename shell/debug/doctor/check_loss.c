@@ -38,7 +38,11 @@ static const struct {
     {"gather", "linear|matmul|conv2d|add|relu|tanh|mean|mul", "nll_loss",
      "nll_loss was given scores: it takes logarithms of probabilities, and falls without end",
      "cross_entropy, or log_softmax before nll_loss"},
-    {"sub", "softmax|sigmoid", "kl_div", "kl_div was given probabilities: its first argument is their logarithm",
+    {"cross_entropy|logit_loss|probability_loss", "dropout", NULL,
+     "dropout after the last layer: scores are set to 0 at random, and no training makes them right",
+     "leave dropout out after the last layer; it belongs between layers"},
+    {"divergence|log_divergence", "softmax|sigmoid", NULL,
+     "kl_div was given probabilities: its first argument is their logarithm",
      "kl_div(log_softmax(scores, -1), target)"},
 };
 

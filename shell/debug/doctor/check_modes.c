@@ -4,6 +4,7 @@
 
 #include "debug/doctor/checks.h"
 #include "debug/doctor/trace.h"
+#include "view/elements.h"
 
 /* A layer that works differently in training and in evaluation; NULL: none. */
 static const char *differs(dl_module *m) {
@@ -80,6 +81,40 @@ static int is_evaluated(const dlsh_examination *e) {
     return e->trainer != NULL;
 }
 
+/* Are all elements of a buffer of a layer that number? */
+static int is_all(dl_module *m, const char *name, double value) {
+    dl_module_list *l = dl_module_tensors(m, 3);
+    int all = 0;
+    for (long i = 0; l && i < l->n; i++) {
+        dlsh_stats s;
+        if (!l->entries[i].buffer || strcmp(l->entries[i].path, name) != 0) continue;
+        all = !dlsh_stats_of(l->entries[i].tensor, &s) && s.n && s.min == value && s.max == value;
+    }
+    dl_module_list_free(l);
+    return all;
+}
+
+/* Batch norms whose averages are as they began, after passes in training mode: evaluation has no use for them. */
+static void find_stale_averages(dlsh_examination *e, dl_module *m, long passes) {
+    for (int i = 0; i < dl_module_count(m); i++) find_stale_averages(e, dl_module_at(m, i), passes);
+    if (!strstr(dl_module_kind(m), "batchnorm") || !is_all(m, "running_mean", 0) || !is_all(m, "running_var", 1))
+        return;
+    dl_source at = dl_module_source(m);
+    dlsh_finding *f = dlsh_find_at(e, at.file, at.line, "momentum=0.1; or let the layer train");
+    if (!f) return;
+    dlsh_cause(f, "the averages of batchnorm never change: in evaluation it does not normalise");
+    dlsh_evidence(f, "after %ld passes in training mode their means are 0 and their variances 1, as they began",
+                  passes);
+}
+
+static void look_at_averages(dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        dl_module *m = r->training && r->grad && r->count > 2 ? dlsh_live_net(e, r->what, NULL) : NULL;
+        if (m && is_trained(e, r)) find_stale_averages(e, m, r->count);
+    }
+}
+
 dl_status dlsh_check_modes(dlsh_examination *e) {
     const dl_journal_row *r;
     long passes = 0;
@@ -95,6 +130,7 @@ dl_status dlsh_check_modes(dlsh_examination *e) {
             evaluated_in_training(e, r, name, kind);
         passes++;
     }
+    if (!e->bad) look_at_averages(e);
     if (is_evaluated(e)) DLSH_TRY(dlsh_look_at_evaluation(e));
     if (passes) dlsh_passed(e, "%ld places run nets in the mode that they need", passes);
     return DL_OK;

@@ -62,11 +62,19 @@ dl_status dlsh_check_symmetry(dlsh_examination *e) {
 
 /* ---------------------------------------------------------------- dead and saturated */
 
+/* Of probabilities in rows: 1 where all are alike, 0 where one is 1 and the others are 0. */
+static double softness(const dl_journal_node *n) {
+    const double k = n->out.ndim ? (double)n->out.shape[n->out.ndim - 1] : 1, even = 1 / k;
+    if (k < 4 || fabs(n->out.mean - even) > 1e-3 * even) return 1; /* along another dimension */
+    return 1 - n->out.std * n->out.std / (even - even * even);
+}
+
 /* The mean derivative of an op with limits, from mean and deviation of its results; 1: it has none. */
 static double mean_slope(const dl_journal_node *n) {
     const dl_journal_value *y = &n->out;
     double squares = y->mean * y->mean + y->std * y->std;
     if (!y->n) return 1;
+    if (dlsh_op_is(n, "softmax")) return softness(n);
     if (dlsh_op_is(n, "sigmoid")) return 4 * (y->mean - squares);
     return dlsh_op_is(n, "tanh") ? 1 - squares : 1;
 }
@@ -87,11 +95,14 @@ static void look_at_unit(dlsh_examination *e, dlsh_pass first, dlsh_pass p, cons
     const dl_journal_node *then = counterpart(first, p, n);
     int dead = n->out.dead > 0.75, flat = !dead && mean_slope(n) < 0.12 && is_hidden(p, n);
     if (!dead && !flat) return;
+    if (dlsh_op_is(n, "softmax") && !(then && mean_slope(then) < 0.12)) return; /* attention may become sure */
     int before = then && (dead ? then->out.dead > 0.75 : mean_slope(then) < 0.12);
-    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n),
-                                   dead     ? why_dead(first, n, before)
-                                   : before ? "a smaller initialisation, or normalise what goes in"
-                                            : "a smaller learning rate, or a norm layer before it");
+    dlsh_finding *f =
+        dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n),
+                     dead                       ? why_dead(first, n, before)
+                     : dlsh_op_is(n, "softmax") ? "divide the scores by the root of their length: q @ k.T / sqrt(d)"
+                     : before                   ? "a smaller initialisation, or normalise what goes in"
+                                                : "a smaller learning rate, or a norm layer before it");
     char what[300];
     if (!f) return;
     dlsh_node_text(n, what, sizeof what);

@@ -141,6 +141,34 @@ static int decayed(dlsh_examination *e, const steps *s) {
     return 1;
 }
 
+/* Rates of groups that are so far apart that one of them stands still; a rate of 0 is meant. */
+static int group_stands_still(dlsh_examination *e, const steps *s) {
+    double low = INFINITY, high = 0;
+    dl_arg lr;
+    for (long i = 0; dl_optimizer_param(s->o, i, NULL); i++) {
+        if (dl_optimizer_group_get(s->o, dl_optimizer_group_of(s->o, i), 0, &lr)) return dl_error_clear(), 0;
+        if (!strcmp(lr.name, "lr") && lr.f > 0) low = fmin(low, lr.f), high = fmax(high, lr.f);
+    }
+    dlsh_finding *f = high > 1e5 * low ? dlsh_find_at(e, dl_optimizer_source(s->o).file, dl_optimizer_source(s->o).line,
+                                                      "rates of groups within a factor of 1000, or lr=0")
+                                       : NULL;
+    if (!f) return 0;
+    dlsh_cause(f, "the learning rate of a group, %.3g, is too small beside %.3g: its parameters stand still", low,
+               high);
+    dlsh_evidence(f, "an update of that group is %.2g of one of the others, at equal gradients", low / high);
+    return 1;
+}
+
+/* The root of a pass adds up at least so many samples; 0: it is a mean, or not known. */
+static long samples_added(const dl_journal_row *pass) {
+    dlsh_pass p = pass ? dlsh_pass_of(pass, 1) : (dlsh_pass){0};
+    const dl_journal_node *n = p.n ? p.at : NULL;
+    if (!n || n->out.ndim || !n->in[0].ndim) return 0;
+    const int adds =
+        dlsh_op_is(n, "sum|square_sum") || (dlsh_op_is(n, "cross_entropy|logit_loss") && strstr(n->attrs, "sum"));
+    return adds && n->in[0].shape[0] >= 16 ? n->in[0].shape[0] : 0;
+}
+
 /* Data that are too large make updates so. */
 static int too_large(dlsh_examination *e, const steps *s) {
     double ratio = s->row->ratio[3];
@@ -149,10 +177,18 @@ static int too_large(dlsh_examination *e, const steps *s) {
                 (isnan(s->pass->last) || s->pass->last > 1.5 * fabs(s->pass->first));
     int restless = ratio > 0.5 && s->row->ratio[1] > 0.05 && !settled_lower(s->pass, 0.3);
     if (!(ratio > 3) && !restless && !(grows && ratio > 0.02)) return 0;
-    dlsh_finding *f = dlsh_find_at(e, s->file, s->line,
-                                   "a rate that gives updates of about a thousandth, here 10 to 1000 times smaller");
+    const long added = samples_added(s->pass);
+    const dl_journal_node *root = added ? dlsh_pass_of(s->pass, 1).at : NULL;
+    dlsh_finding *f =
+        root ? dlsh_find_at(e, root->file, root->line, "the mean over samples, or a rate that many times smaller")
+             : dlsh_find_at(e, s->file, s->line,
+                            "a rate that gives updates of about a thousandth, here 10 to 1000 times smaller");
     if (!f) return 1;
-    dlsh_cause(f, "the learning rate, %.3g, is too large", s->row->high);
+    if (added)
+        dlsh_cause(f, "the learning rate, %.3g, is too large for a loss that is the sum over %ld samples", s->row->high,
+                   added);
+    else
+        dlsh_cause(f, "the learning rate, %.3g, is too large", s->row->high);
     if (s->pass)
         dlsh_evidence(f, "an update was %.2g of the size of the weights; the loss went from %.4g to %.4g", ratio,
                       s->pass->first, s->pass->last);
@@ -163,8 +199,9 @@ static int too_large(dlsh_examination *e, const steps *s) {
 
 /* What keeps gradients from the weights makes updates small. */
 static int too_small(dlsh_examination *e, const steps *s) {
-    static const char *const other[] = {"dead and saturated units", "gradients by depth", "the net uses its input",
-                                        "what the loss is given"};
+    static const char *const other[] = {"dead and saturated units",  "gradients by depth",
+                                        "the net uses its input",    "gradients get through",
+                                        "parameters and optimizers", "what the loss is given"};
     double ratio = s->row->ratio[3];
     for (size_t i = 0; i < DLSH_COUNT(other); i++)
         if (dlsh_was_found(e, other[i], "")) return 0;
@@ -189,8 +226,8 @@ static dl_trainer *trainer_of(const dlsh_examination *e, const dl_optimizer *o) 
 }
 
 /* In this order: what makes updates small also when the rate is right comes first. */
-static int (*const causes[])(dlsh_examination *, const steps *) = {odd_option, decayed,   clipped,  scheduled,
-                                                                   not_risen,  too_large, too_small};
+static int (*const causes[])(dlsh_examination *, const steps *) = {
+    odd_option, group_stands_still, decayed, clipped, scheduled, not_risen, too_large, too_small};
 
 static void examine(dlsh_examination *e, const dl_journal_row *r, dl_optimizer *o) {
     steps s = {.row = r, .o = o, .t = trainer_of(e, o)};

@@ -74,8 +74,10 @@ static const dlsh_node *follow(walk w, const dlsh_node *n, const dlsh_node *cut,
 
 static const dlsh_node *follow_kids(walk w, const dlsh_node *n, const dlsh_node *cut, int depth) {
     const dlsh_node *found = NULL;
-    for (int i = 0; i < n->nkids && !found; i++)
-        if (n->kids[i]) found = follow(w, n->kids[i], cut, depth + 1);
+    for (int i = 0; i < n->nkids && (!found || w.met); i++) {
+        const dlsh_node *by = n->kids[i] ? follow(w, n->kids[i], cut, depth + 1) : NULL;
+        found = found ? found : by;
+    }
     return found;
 }
 

@@ -38,6 +38,11 @@ dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, cons
     return more;
 }
 
+void dlsh_only_note(dlsh_examination *e, dlsh_finding *f) {
+    f->note = 1;
+    e->bad--, e->nnotes++;
+}
+
 int dlsh_was_found(const dlsh_examination *e, const char *check, const char *word) {
     for (int i = 0; i < e->nfindings; i++)
         if (!strcmp(e->findings[i].check, check) && strstr(e->findings[i].cause, word)) return 1;
@@ -58,7 +63,7 @@ static void show_finding(const dlsh_examination *e, dlsh_sink *sink, const dlsh_
     int n;
     const char *text = dlsh_script_line(e, f->file, f->line, &n);
     while (text && n > 0 && *text == ' ') text++, n--;
-    dlsh_put(sink, "FAIL  %s\n", f->check);
+    dlsh_put(sink, "%s  %s\n", f->note ? "NOTE" : "FAIL", f->check);
     dlsh_put(sink, "      cause     %s\n      evidence  %s\n", f->cause, f->evidence);
     if (f->line)
         dlsh_put(sink, "      line      %s:%d%s%.*s\n", f->file, f->line, text ? "  " : "", text ? n : 0,
@@ -68,12 +73,13 @@ static void show_finding(const dlsh_examination *e, dlsh_sink *sink, const dlsh_
 
 static dl_status show_rows(const dlsh_examination *e, dlsh_sink *sink) {
     DLSH_SCOPED_TABLE t = DLSH_TABLE({"check", 'l', ""}, {"cause", 'l', ""}, {"evidence", 'l', ""}, {"file", 'l', ""},
-                                     {"line", 'r', ""}, {"remedy", 'l', ""});
+                                     {"line", 'r', ""}, {"remedy", 'l', ""}, {"level", 'l', ""});
     for (int i = 0; i < e->nfindings; i++) {
         const dlsh_finding *f = &e->findings[i];
         DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_string(f->check), dlsh_string(f->cause), dlsh_string(f->evidence),
                                 dlsh_string(f->file), dlsh_int(f->line),
-                                f->remedy ? dlsh_string(f->remedy) : dlsh_none()));
+                                f->remedy ? dlsh_string(f->remedy) : dlsh_none(),
+                                dlsh_string(f->note ? "note" : "fail")));
     }
     return dlsh_table_show(sink, &t, DL_OK, NULL);
 }
@@ -152,7 +158,7 @@ static dl_status trace_loss(dlsh_examination *e, dl_tensor *loss) {
 
 static dl_status run_checks(dlsh_examination *e) {
     for (int i = 0; i < CHECKS; i++) {
-        if (checks[i].symptom && e->nfindings) continue;
+        if (checks[i].symptom && e->nfindings > e->nnotes) continue;
         e->check = checks[i].name, e->bad = e->told = 0;
         DLSH_TRY(checks[i].run(e));
         DLSH_TRY(dlsh_check_interrupt());
@@ -175,7 +181,8 @@ static dl_status doctor_run(const dlsh_args *a) {
     if (e.probe.journal) dlsh_probe_end(&e.probe);
     dl_journal_free(own);
     dl_nan_policy_set(policy);
-    for (int i = 0; !st && i < e.nfindings; i++) dlsh_finding_keep(e.s, &e.findings[i]);
+    for (int i = 0; !st && i < e.nfindings; i++)
+        if (!e.findings[i].note) dlsh_finding_keep(e.s, &e.findings[i]);
     if (!st) st = show(&e, dlsh_arg_sink(a));
     dlsh_buf_free(&e.passed);
     free(e.findings);

@@ -14,7 +14,7 @@ typedef struct dlsh_examination {
     dlsh_probe probe;
     int probed; /* the probe is there, and its passes succeeded */
     dlsh_finding *findings;
-    int nfindings, capfindings;
+    int nfindings, capfindings, nnotes;
     dlsh_buf passed;   /* a line for each check that found nothing and has something to say */
     const char *check; /* that runs */
     int bad, told;     /* findings of the check that runs; has it said what is well? */
@@ -23,6 +23,8 @@ typedef struct dlsh_examination {
 /* A new finding of the check that runs at a place; NULL without memory, or where it was found already. */
 dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, const char *remedy);
 /* Did a check that ran before find something, with that word in its cause? */
+/* It may be meant: shown as a note. */
+void dlsh_only_note(dlsh_examination *e, dlsh_finding *f);
 int dlsh_was_found(const dlsh_examination *e, const char *check, const char *word);
 /* What is well, with figures. */
 void dlsh_passed(dlsh_examination *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

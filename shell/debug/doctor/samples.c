@@ -1,6 +1,7 @@
 /* Gathering samples: what the check of data looks at. */
 #include "debug/doctor/samples.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,16 +129,46 @@ static void examine_trainer(dlsh_examination *e, const char *file) {
     free(order);
 }
 
+/* A loop with backward passes over samples that were kept apart. */
+static void find_trained_test(dlsh_examination *e, const dl_journal_row *r, const dlsh_dealt *l) {
+    if (l->split != DL_TEST || !dl_dataset_len(l->data, DL_TRAIN)) return;
+    dlsh_finding *f = dlsh_find_at(e, r->file, l->line, "loader(d.train, ...) for the loop that trains");
+    if (!f) return;
+    dlsh_cause(f, "the net is trained with the test split");
+    dlsh_evidence(f, "%ld backward passes at line %d are of batches of it; the training split has %ld samples",
+                  r->count, r->line, dl_dataset_len(l->data, DL_TRAIN));
+}
+
 /* The loader that the loop around a backward pass goes over. */
 static void examine_loader(dlsh_examination *e, const dl_journal_row *r) {
     dlsh_dealt l;
     if (!dlsh_loader_around(e, r->file, r->line, &l)) return;
+    find_trained_test(e, r, &l);
     dealt d = {l.data, l.split, NULL, dl_dataset_len(l.data, l.split), l.in_order, r->file, .maker = l.made};
     d.made = l.made ? l.made->span.line : l.line, d.used = l.line;
     examine_dataset(e, &d);
 }
 
 /* ---------------------------------------------------------------- a loop's */
+
+/* The class of all targets of a loss; NaN: they differ, or are not known. */
+static double class_of(dlsh_pass p) {
+    for (long k = 0; k < p.n; k++) {
+        const dl_journal_value *y = &p.at[k].in[1];
+        if (dlsh_op_is(&p.at[k], "cross_entropy")) return y->there && y->n > 3 && y->low == y->high ? y->low : NAN;
+    }
+    return NAN;
+}
+
+static void find_one_class_a_batch(dlsh_examination *e, const dl_journal_row *r) {
+    const dlsh_pass first = dlsh_pass_of(r, 0), last = dlsh_pass_of(r, 1);
+    const double a = class_of(first), b = class_of(last);
+    if (isnan(a) || isnan(b) || a == b) return;
+    dlsh_finding *f = dlsh_find_at(e, last.at->file, last.at->line, "batches of all classes, in random order");
+    if (!f) return;
+    dlsh_cause(f, "samples come in the order of their classes: a batch holds one class alone");
+    dlsh_evidence(f, "all targets of the first batch are %.4g, those of another one %.4g", a, b);
+}
 
 /* Inputs of a statement, with the targets that belong to them. */
 static int set_traced(dlsh_samples *s, const dlsh_traced *all, int n, const char *file, int line, long batch) {
@@ -257,8 +288,11 @@ dl_status dlsh_check_data(dlsh_examination *e) {
     const char *file = "";
     if (e->trainer) file = dl_optimizer_source(dl_trainer_optimizer(e->trainer)).file;
     if (e->trainer) examine_trainer(e, file);
-    for (long i = 0; !e->trainer && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
-        if (r->nnodes[1]) examine_loop(e, r), examine_loader(e, r);
+    for (long i = 0; !e->trainer && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        if (!r->nnodes[1]) continue;
+        find_one_class_a_batch(e, r);
+        examine_loop(e, r), examine_loader(e, r);
+    }
     dl_error_clear();
     return DL_OK;
 }

@@ -22,19 +22,25 @@ static int is_statement(const dlsh_node *n) {
     return n->kind == DLSH_N_ASSIGN || n->kind == DLSH_N_EXPR || n->kind == DLSH_N_RETURN || n->kind == DLSH_N_COMMAND;
 }
 
+/* backward l, or l.backward(). */
+static int goes_back(const dlsh_node *n) {
+    if (n->kind == DLSH_N_COMMAND) return n->num.cmd && !strcmp(n->num.cmd->name, "backward");
+    const dlsh_node *call = n->kind == DLSH_N_EXPR && n->nkids ? n->kids[0] : NULL;
+    const dlsh_node *by = call && call->kind == DLSH_N_CALL ? call->kids[0] : NULL;
+    return by && by->text && !strcmp(by->text, "backward");
+}
+
 /* The statement that begins on a line; the innermost. */
-static const dlsh_node *statement_at(const dlsh_node *n, int line) {
+static const dlsh_node *statement_at(const dlsh_node *n, int line, int back) {
     const dlsh_node *found = NULL;
-    for (int i = 0; n && i < n->nkids; i++) {
-        const dlsh_node *below = n->kids[i] ? statement_at(n->kids[i], line) : NULL;
-        if (below && !found) found = below;
-    }
-    return found ? found : n && is_statement(n) && n->span.line == line ? n : NULL;
+    for (int i = 0; n && i < n->nkids && !found; i++) found = n->kids[i] ? statement_at(n->kids[i], line, back) : NULL;
+    return found ? found : n && is_statement(n) && n->span.line == line && (!back || goes_back(n)) ? n : NULL;
 }
 
 const dlsh_node *dlsh_statement_at(const char *file, int line) {
     const dlsh_unit *u = dlsh_text_of(file);
-    return u && u->root ? statement_at(u->root, line) : NULL;
+    const dlsh_node *back = u && u->root ? statement_at(u->root, line, 1) : NULL;
+    return back ? back : u && u->root ? statement_at(u->root, line, 0) : NULL;
 }
 
 /* A definition of a name: the value it gets. */

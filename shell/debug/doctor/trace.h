@@ -19,7 +19,7 @@ typedef struct dlsh_traced {
     dl_tensor *tensor, *whole; /* the values of both; borrowed; NULL: none is kept */
 } dlsh_traced;
 
-/* The innermost statement that begins on a line; NULL: its text is not known. */
+/* The innermost statement that begins on a line, of several the one that goes back; NULL: its text is not known. */
 const dlsh_node *dlsh_statement_at(const char *file, int line);
 /* What the statement at a line uses; how many. */
 int dlsh_trace(const dlsh_examination *e, const char *file, int line, dlsh_traced out[DLSH_TRACED]);

@@ -1,0 +1,140 @@
+/* Where gradients stop on their way from the loss, and margins that are driven the wrong way. */
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "debug/doctor/checks.h"
+#include "debug/doctor/trace.h"
+
+/* ---------------------------------------------------------------- where gradients stop */
+
+/* Why an op passes nothing on. */
+static const struct {
+    const char *ops, *why, *remedy;
+} stops[] = {
+    {"round|floor|ceil|trunc|sign|heaviside", "its slope is 0 everywhere",
+     "leave it out of the loss, or let the gradient pass: x + (round(x) - x).detach()"},
+    {"clamp|hardtanh|hardsigmoid|relu6", "all elements lie beyond its limits, where its slope is 0",
+     "leave it out of the loss, or scale what goes in: limits belong to what is shown, not to what is trained"},
+    {"where|mul", "what it multiplies or chooses by leaves nothing", "look at the mask or the factor"},
+};
+
+/* Does a gradient come in, and none go on to an operand that needs one? */
+static int is_stop(const dl_journal_node *n) {
+    int wanted = 0;
+    for (int k = 0; k < n->nin && k < 8; k++) {
+        if (!n->in[k].there || n->in[k].constant) continue;
+        if (n->in[k].gradient != 0) return 0;
+        wanted++;
+    }
+    return wanted && n->out.gradient > 0;
+}
+
+static void look_at_stop(dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
+    char what[300];
+    for (size_t i = 0; i < DLSH_COUNT(stops); i++) {
+        if (!dlsh_op_is(n, stops[i].ops)) continue;
+        dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), stops[i].remedy);
+        if (!f) return;
+        dlsh_cause(f, "no gradient gets through %s: %s", dlsh_node_text(n, what, sizeof what), stops[i].why);
+        dlsh_evidence(f,
+                      "what comes in from the loss has size %.3g, what goes on is 0; the loss is %.4g, at first %.4g",
+                      n->out.gradient, r->last, r->first);
+        return;
+    }
+}
+
+/* At a loss of 0 there is nothing to pass on. */
+static void find_stops(dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = 0; k < p.n && !(fabs(r->last) < 1e-6); k++)
+            if (is_stop(&p.at[k])) look_at_stop(e, r, &p.at[k]);
+    }
+}
+
+/* ---------------------------------------------------------------- gradients as a part of the loss */
+
+/* Does the line call grad() for a result without history? */
+static int takes_plain_gradient(const dlsh_examination *e, const char *file, int line, const char *text, int n) {
+    static const char call[] = "grad(";
+    int found = 0;
+    for (int i = 0; !found && i + (int)sizeof call - 1 <= n && text[i] != '#'; i++) {
+        const int inner = i && (strchr("_.", text[i - 1]) || islower((unsigned char)text[i - 1]));
+        found = !inner && !strncmp(text + i, call, sizeof call - 1);
+    }
+    return found && !dlsh_script_has(e, file, line, "create_graph");
+}
+
+/* A penalty on gradients whose own gradient was not asked for is a number like any other. */
+static void find_plain_penalty(dlsh_examination *e, const dl_journal_row *r) {
+    int n;
+    const char *text;
+    for (int line = 1; (text = dlsh_script_line(e, r->file, line, &n)); line++) {
+        if (!takes_plain_gradient(e, r->file, line, text, n) || !dlsh_comes_from(e, r->file, r->line, line)) continue;
+        dlsh_finding *f = dlsh_find_at(e, r->file, line, "grad(..., create_graph=true)");
+        if (!f) continue;
+        dlsh_cause(f, "the loss has a part that is made of a gradient without history: it trains nothing");
+        dlsh_evidence(
+            f,
+            "grad() at this line is called without create_graph, and what becomes of it goes into the loss of "
+            "line %d",
+            r->line);
+    }
+}
+
+/* ---------------------------------------------------------------- margins */
+
+/* Labels of -1 and 1, by which a score is multiplied. */
+static int is_signs(const dl_journal_value *v) {
+    return v->there && v->constant && v->n > 3 && !v->zeros && v->low == -1 && v->high == 1 &&
+           fabs(v->mean * v->mean + v->std * v->std - 1) < 1e-6;
+}
+
+static int sign_of_number(const dl_journal_value *v) {
+    return !v->constant || !v->n || v->low * v->high <= 0 ? 0 : v->low > 0 ? 1 : -1;
+}
+
+/* 1: a result rises with its operand that is node `from`, -1: it falls, 0: not known. */
+static int direction(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *from) {
+    const int second = dlsh_pass_source(p, n, 0) != from;
+    if (dlsh_op_is(n, "relu|softplus|exp|mean|sum|add|clamp|log|sqrt|log1p|sigmoid|logsigmoid")) return 1;
+    if (dlsh_op_is(n, "neg")) return -1;
+    if (dlsh_op_is(n, "sub")) return second ? -1 : 1;
+    if (dlsh_op_is(n, "mul") || (dlsh_op_is(n, "div") && !second)) return sign_of_number(&n->in[!second]);
+    return 0;
+}
+
+static void look_at_margin(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const int k = is_signs(&n->in[0]) ? 1 : 0;
+    const dl_journal_node *at = n, *user;
+    int rises = 1, bends = 0;
+    if (!dlsh_op_is(n, "mul") || !is_signs(&n->in[1 - k]) || n->in[k].constant) return;
+    while (rises && (user = dlsh_pass_user(p, at))) {
+        rises *= direction(p, user, at);
+        bends |= dlsh_op_is(user, "relu|softplus|exp|clamp|logsigmoid|log|log1p");
+        at = user;
+    }
+    dlsh_finding *f = rises > 0 && bends
+                          ? dlsh_find_at(e, n->file, n->line, "the other sign: relu(1 - y * s), softplus(-y * s)")
+                          : NULL;
+    if (!f) return;
+    dlsh_cause(f, "the loss has the wrong sign: it falls when scores go away from their labels");
+    dlsh_evidence(f, "scores times labels of -1 and 1 are to be made large; here the loss rises with them");
+}
+
+dl_status dlsh_check_flow(dlsh_examination *e) {
+    const dl_journal_row *r;
+    long passes = 0;
+    find_stops(e);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = 0; k < p.n; k++) look_at_margin(e, p, &p.at[k]);
+        if (p.n) find_plain_penalty(e, r);
+        passes += p.n > 0;
+    }
+    if (passes) dlsh_passed(e, "they get through every op of %ld passes", passes);
+    return DL_OK;
+}
