@@ -1,16 +1,19 @@
 #!/usr/bin/python3
-"""Runs go to MLflow, TensorBoard, pandas and Datasette and come back, each being the program itself.
+"""Runs go to MLflow, TensorBoard, pandas and Datasette and come back, and come from W&B, each being the program itself.
 
     tests/peers/store_trackers.py LIBDLCORE
 
 They come from PyPI (mlflow-skinny, sqlalchemy, alembic, tensorboard, pandas, datasette); DLSH_TRACKERS names the python that has
-them. Exit 77 (skipped) without them."""
+them. Exit 77 (skipped) without them, but for wandb, of which only its part is skipped."""
+import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 PYTHON = os.environ.get("DLSH_TRACKERS", "")
 NEEDED = "import mlflow, sqlalchemy, alembic, tensorboard, pandas, datasette"
@@ -129,6 +132,72 @@ def follow(dlsh, folder):
         board.stdin.close()
 
 
+TRAINING = """
+extern "libc.so.6" int access(const char *path, int mode);
+extern "libc.so.6" int usleep(unsigned int us);
+seed 1
+d = dataset("digits", n=200, test=50)
+net m { flatten -> linear 10 }
+t = trainer(m, d, opt=sgd(lr=0.01), batch=50, name="trained", tensorboard="logs-live")
+for i in range(100000) { step t 20; usleep(20000); if access("served", 0) == 0 { break } }
+"""
+
+
+def serve(dlsh, folder):
+    """TensorBoard's server answers for a training under way, more each time it is asked."""
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = s.getsockname()[1]
+    pathlib.Path(folder, "training.dlsh").write_text(TRAINING)
+    quiet = {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    board = subprocess.Popen([PYTHON, "-W", "ignore", "-m", "tensorboard.main", "--logdir", "logs-live", "--host", "127.0.0.1", "--port",
+                              str(port), "--load_fast", "false", "--reload_interval", "1"], **quiet)
+    run = subprocess.Popen([dlsh, "-n", "--db", "training.db", "training.dlsh"], **quiet)
+    try:
+        last, grew, until = 0, 0, time.time() + 60
+        while grew < 3 and time.time() < until:
+            assert run.poll() is None and board.poll() is None
+            time.sleep(0.2)
+            try:
+                where = f"http://127.0.0.1:{port}/data/plugin/scalars/scalars?run=1-trained&tag=train%2Floss"
+                points = json.load(urllib.request.urlopen(where, timeout=10))
+            except (OSError, ValueError):
+                continue  # it has not begun, or has not seen the run
+            steps = [step for _, step, _ in points]
+            assert steps == sorted(set(steps)) and all(0 < value < 100 for _, _, value in points), points[-3:]
+            if steps and steps[-1] > last:
+                last, grew = steps[-1], grew + 1
+        assert grew == 3, f"TensorBoard's server showed the training {grew} times"
+        pathlib.Path(folder, "served").touch()
+        assert run.wait(30) == 0
+    finally:
+        run.kill()
+        board.terminate()
+        board.wait(10)
+
+
+WANDB = """
+import wandb
+with wandb.init(project="p", name="offline", mode="offline", config={"lr": 0.5, "deep": {"width": 8}}, tags=["red"], notes="a note",
+                settings=wandb.Settings(silent=True)) as run:
+    for i in range(300): run.log({"train/loss": 1 / (i + 1), "odd": float("nan") if i % 2 else float("inf")})
+    run.log({"val/acc": 0.75}, step=400)
+    run.summary["best"] = 3
+"""
+
+
+def wandb(folder, shell):
+    """A run that W&B's program logged without a network comes in whole, and once."""
+    if subprocess.run([PYTHON, "-W", "ignore", "-c", "import wandb"], capture_output=True).returncode:
+        return "W&B is skipped: there is no wandb"
+    python(WANDB, cwd=folder, env=dict(os.environ, WANDB_DIR=str(folder), WANDB_MODE="offline", HOME=str(folder)), stdout=subprocess.DEVNULL,
+           stderr=subprocess.DEVNULL)
+    got = shell("w.db", 'import("wandb")\nimport("wandb")')
+    assert got == "{runs: 1, updated: 0, known: 0, points: 602}\n{runs: 0, updated: 0, known: 1, points: 0}\n", got
+    got = shell("w.db", "runs cols=experiment,status,lr,deep.width,tag,n(train/loss),last(val/acc),last(best),min(train/loss)")
+    assert got.split("\n")[2].split()[1:] == ["offline", "p", "finished", "0.5", "8", "red", "300", "0.75", "3", "0.0033333"], got
+    return "W&B's run came in"
+
+
 def main():
     if not PYTHON or subprocess.run([PYTHON, "-W", "ignore", "-c", NEEDED], capture_output=True).returncode:
         print("skipped: DLSH_TRACKERS names no python with mlflow-skinny, sqlalchemy, alembic, tensorboard, pandas and datasette")
@@ -156,12 +225,16 @@ def main():
         assert got == "{runs: 1, updated: 0, known: 1, points: 300}\n", got
         marks.append(time.time())
         follow(dlsh, folder)
+        serve(dlsh, folder)
+        marks.append(time.time())
+        said = wandb(folder, shell)
         marks.append(time.time())
         python(PANDAS, cwd=folder)
         got = subprocess.run([PYTHON, "-W", "ignore", "-m", "datasette", "a.db", "--get", "/a.json?sql=select+count(*)+as+n+from+metrics&_shape=array"],
                              cwd=folder, check=True, text=True, capture_output=True).stdout
         assert got.strip() == '[{"n": 304}]', got
         marks.append(time.time())
+    print(said)
     print("MLflow, TensorBoard, pandas and Datasette have what the store has; seconds:", *(f"{b - a:.1f}" for a, b in zip(marks, marks[1:])))
     return 0
 

@@ -32,6 +32,43 @@ cat > wandb/run-20240101_120000-abc123/files/wandb-history.jsonl <<'END'
 {"loss": 1.5, "acc": 0.1, "_step": 0, "_runtime": 1.2, "_timestamp": 1704110400.5, "layers": {"g": NaN}}
 {"loss": 1.25, "_step": 1, "_timestamp": 1704110401.5, "note": "NaN said \"no\"", "layers": {"g": -Infinity}}
 END
+# what its present program leaves: pieces of records in blocks; the last one of the second log is cut, as by a kill
+python3 - <<'END'
+import os, struct, zlib
+def varint(n):
+    out = b""
+    while n > 127: out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+def f(n, v): return varint(n << 3 | 2) + varint(len(v)) + v if isinstance(v, bytes) else varint(n << 3) + varint(v)
+def item(key, text, nested=False): return b"".join(f(2, k.encode()) for k in key.split(".")) + f(16, text.encode()) if nested else f(1, key.encode()) + f(16, text.encode())
+def log(path, *records):
+    out = b":W&B\xe1\xbe\0"
+    for r in records:
+        at, first = 0, True
+        while first or at < len(r):
+            room = 32768 - len(out) % 32768
+            if room < 7: out, room = out + bytes(room), 32768
+            piece = r[at:at + room - 7]; at += len(piece)
+            kind = bytes([(1 if first else 4) if at == len(r) else 2 if first else 3])
+            out += struct.pack("<IH", zlib.crc32(kind + piece), len(piece)) + kind + piece; first = False
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    open(path, "wb").write(out)
+def run(id): return f(17, f(1, id) + f(3, b"project") + f(4, f(1, item("lr", "0.125")) + f(1, item("deep", '{"a":1,"b":"x"}')) + f(1, item("_wandb", "{}")))
+                        + f(8, b"offline") + f(9, b"a note") + f(10, b"blue") + f(13, b"host") + f(17, f(1, 1704110400)))
+def history(i): return f(2, f(1, item("loss", "NaN" if i == 1 else str(1 / (i + 1)), True)) + f(1, item("a.b", "Infinity", True)) + f(1, item("table", '{"_type": "table"}', True))
+                           + f(1, item("_timestamp", str(1704110400.5 + i), True)) + f(2, f(1, i) if i else b""))
+end = f(3, f(1, item("best", "3"))) + f(3, f(1, item("loss", "9"))) + f(18, f(2, 60))
+log("wandb2/offline-run-20240101_120000-xyz/run-xyz.wandb", f(21, b""), run(b"xyz"), f(13, f(3, b"x" * 100000)), *map(history, range(1000)), end)
+log("wandb2/cut/run-cut.wandb", run(b"cut"), *map(history, range(20)))
+os.truncate("wandb2/cut/run-cut.wandb", os.path.getsize("wandb2/cut/run-cut.wandb") - 3)
+END
+rm -f b.db*; d b.db 'import wandb2
+import wandb2/cut/run-cut.wandb
+runs cols=status,seconds,experiment,lr,deep.a,deep.b,tag,n(train/loss),last(a.b),last(best) sort=id
+sql "select key, step, ts, value from metrics where run = 2 and step < 2 and key like '"'train%'"'"
+sql "select note, host, started_us from run"'
+printf '\1' | dd of=wandb2/cut/run-cut.wandb bs=1 seek=60 conv=notrunc 2>/dev/null
+d b.db 'import wandb2/cut/run-cut.wandb'; cp r.csv run-x.wandb; d b.db 'import run-x.wandb'
 cat > panel.csv <<'END'
 "Step","sunny - dawn - val/loss","sunny - dawn - val/loss__MIN","sunny - dawn - val/loss__MAX","rain-2 - val/loss"
 "0","0.5","0.4","0.6",""

@@ -99,7 +99,7 @@ static int is_json(const look *l) { return l->by_name == DL_FORMAT_JSON; }
 static int is_events(const look *l) { return dl_tensorboard_found(l->path); }
 static int is_mlflow(const look *l) { return l->by_bytes == DL_FORMAT_SQLITE && dl_mlflow_found(l->path); }
 static int is_store(const look *l) { return l->by_bytes == DL_FORMAT_SQLITE; }
-static int is_wandb(const look *l) { return l->folder && dl_wandb_found(l->path); }
+static int is_wandb(const look *l) { return dl_wandb_found(l->path); }
 static int in_folder(const look *l) { return *l->path && l->path[strlen(l->path) - 1] == '/'; }
 static int in_database(const look *l) { return l->by_name == DL_FORMAT_SQLITE; }
 
@@ -200,7 +200,7 @@ static dl_status look_at(const char *path, look *l) {
 static dl_status unknown_file(const look *l) {
     static const char hint[] =
         "read are .csv and .jsonl of runs or points, TensorBoard's files of events, .csv and .json, "
-        "MLflow's SQLite store, W&B's .csv and wandb-history.jsonl, other stores of dlsh";
+        "MLflow's SQLite store, W&B's .csv, run-ID.wandb and wandb-history.jsonl, other stores of dlsh";
     dl_format f = l->by_name < DL_NFORMAT ? l->by_name : l->by_bytes;
     if (l->folder) return dl_fail_hint(DL_ERR_FORMAT, hint, "the folder '%s' has no file of runs", l->path);
     if (f == DL_FORMAT_PARQUET)

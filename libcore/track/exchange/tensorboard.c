@@ -13,6 +13,7 @@
 
 #include "io/atomic.h"
 #include "io/nearest_file.h"
+#include "track/exchange/protobuf.h"
 #include "track/query.h"
 
 enum { ROOM = 2 * DL_RING_KEY_MAX + 128, BUFFER = 1 << 16 };
@@ -44,7 +45,7 @@ static void put_little(message *m, uint64_t v, int bytes) {
 }
 
 static void put_bytes(message *m, int field, const void *data, size_t n) {
-    put_field(m, field, DL_TB_BYTES);
+    put_field(m, field, DL_WIRE_BYTES);
     put_varint(m, n);
     memcpy(m->bytes + m->n, data, n);
     m->n += n;
@@ -54,7 +55,7 @@ static void put_time(message *m, int64_t t_us) {
     double seconds = (double)t_us / 1e6;
     uint64_t bits;
     memcpy(&bits, &seconds, sizeof bits);
-    put_field(m, DL_TB_EVENT_TIME, DL_TB_FIXED64);
+    put_field(m, DL_TB_EVENT_TIME, DL_WIRE_FIXED64);
     put_little(m, bits, 8);
 }
 
@@ -116,10 +117,10 @@ static dl_status put_version(events *e, int64_t t_us, const char *uuid) {
 /* TensorBoard forgets what it has from this step on. */
 static dl_status put_restart(events *e, int64_t t_us, int64_t step) {
     message m = {.n = 0}, log = {.n = 0};
-    put_field(&log, DL_TB_LOG_STATUS, DL_TB_VARINT);
+    put_field(&log, DL_TB_LOG_STATUS, DL_WIRE_VARINT);
     put_varint(&log, DL_TB_LOG_START);
     put_time(&m, t_us);
-    put_field(&m, DL_TB_EVENT_STEP, DL_TB_VARINT);
+    put_field(&m, DL_TB_EVENT_STEP, DL_WIRE_VARINT);
     put_varint(&m, (uint64_t)step);
     put_bytes(&m, DL_TB_EVENT_LOG, log.bytes, log.n);
     return put_record(e, &m);
@@ -131,11 +132,11 @@ static dl_status put_point(events *e, const char *key, int64_t step, int64_t t_u
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
     put_bytes(&one, DL_TB_VALUE_TAG, key, strlen(key));
-    put_field(&one, DL_TB_VALUE_SIMPLE, DL_TB_FIXED32);
+    put_field(&one, DL_TB_VALUE_SIMPLE, DL_WIRE_FIXED32);
     put_little(&one, bits, 4);
     put_bytes(&summary, DL_TB_SUMMARY_VALUE, one.bytes, one.n);
     put_time(&m, t_us);
-    put_field(&m, DL_TB_EVENT_STEP, DL_TB_VARINT);
+    put_field(&m, DL_TB_EVENT_STEP, DL_WIRE_VARINT);
     put_varint(&m, (uint64_t)step);
     put_bytes(&m, DL_TB_EVENT_SUMMARY, summary.bytes, summary.n);
     return put_record(e, &m);

@@ -6,8 +6,6 @@
 
 #include "track/exchange/intake.h"
 
-/* Types of fields in the encoding of protocol buffers. */
-enum { DL_TB_VARINT = 0, DL_TB_FIXED64 = 1, DL_TB_BYTES = 2, DL_TB_FIXED32 = 5 };
 /* The numbers of fields, by message. */
 enum {
     DL_TB_EVENT_TIME = 1,

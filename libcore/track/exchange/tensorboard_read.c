@@ -8,6 +8,7 @@
 #include "core/interrupt.h"
 #include "core/list.h"
 #include "io/nearest_file.h"
+#include "track/exchange/protobuf.h"
 #include "track/exchange/tensorboard.h"
 #include "track/exchange/walk.h"
 
@@ -34,53 +35,6 @@ typedef struct events {
 
 /* ---------------------------------------------------------------- decoding */
 
-typedef struct wire {
-    const uint8_t *p, *end;
-    int field, type;
-    uint64_t number;  /* of VARINT, FIXED64, FIXED32 */
-    const uint8_t *b; /* of BYTES */
-    size_t n;
-} wire;
-
-static int varint(wire *w, uint64_t *v) {
-    *v = 0;
-    for (int shift = 0; w->p < w->end && shift < 64; shift += 7) {
-        uint8_t byte = *w->p++;
-        *v |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128) return 1;
-    }
-    return 0;
-}
-
-/* The next field; 0 at the end, and where the message is damaged. */
-static int next(wire *w) {
-    uint64_t key;
-    if (w->p >= w->end || !varint(w, &key)) return 0;
-    w->field = (int)(key >> 3), w->type = (int)(key & 7);
-    w->b = NULL, w->n = 0;
-    if (w->type == DL_TB_VARINT) return varint(w, &w->number);
-    if (w->type == DL_TB_BYTES) {
-        uint64_t n;
-        if (!varint(w, &n) || n > (uint64_t)(w->end - w->p)) return 0;
-        w->b = w->p, w->n = (size_t)n;
-    } else {
-        w->n = w->type == DL_TB_FIXED64 ? 8 : w->type == DL_TB_FIXED32 ? 4 : 0;
-        if (!w->n || w->n > (size_t)(w->end - w->p)) return 0;
-        w->number = 0;
-        for (size_t i = 0; i < w->n; i++) w->number |= (uint64_t)w->p[i] << 8 * i;
-    }
-    w->p += w->n;
-    return 1;
-}
-
-static wire inside(const wire *w) { return (wire){.p = w->b, .end = w->b ? w->b + w->n : NULL}; }
-
-static double as_double(uint64_t bits) {
-    double v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
 static double as_float(uint64_t bits) {
     uint32_t low = (uint32_t)bits;
     float v;
@@ -88,9 +42,7 @@ static double as_float(uint64_t bits) {
     return v;
 }
 
-static char *text_of(const wire *w) { return w->b ? strndup((const char *)w->b, w->n) : NULL; }
-
-static int is_text(const wire *w, const char *text) {
+static int is_text(const dl_wire *w, const char *text) {
     return w->b && w->n == strlen(text) && !memcmp(w->b, text, w->n);
 }
 
@@ -104,26 +56,26 @@ static const struct {
 
 static double element(int dtype, uint64_t bits) {
     return dtype == 1   ? as_float(bits)
-           : dtype == 2 ? as_double(bits)
+           : dtype == 2 ? dl_wire_double(bits)
            : dtype == 3 ? (int32_t)bits
                         : (double)(int64_t)bits;
 }
 
 /* A tensor of one number; 0: it is something else. */
-static int scalar_of(const wire *tensor, double *v) {
-    wire w = inside(tensor);
+static int scalar_of(const dl_wire *tensor, double *v) {
+    dl_wire w = dl_wire_inside(tensor);
     int row = -1, found = 0;
-    while (next(&w)) {
+    while (dl_wire_next(&w)) {
         if (w.field == DL_TB_TENSOR_DTYPE)
             for (int i = 0; i < 4; i++)
                 if (dtypes[i].dtype == (int)w.number) row = i;
         if (row < 0 || (w.field != DL_TB_TENSOR_CONTENT && w.field != dtypes[row].field)) continue;
-        wire one = w;
-        if (w.type == DL_TB_BYTES) {
+        dl_wire one = w;
+        if (w.type == DL_WIRE_BYTES) {
             one.number = 0;
             one.p = w.b, one.end = w.b + w.n;
             if (dtypes[row].dtype > 2 && w.field != DL_TB_TENSOR_CONTENT) {
-                if (!varint(&one, &one.number) || one.p < one.end) return 0;
+                if (!dl_wire_varint(&one, &one.number) || one.p < one.end) return 0;
             } else if (w.n != dtypes[row].size) {
                 return 0;
             }
@@ -138,31 +90,31 @@ static int scalar_of(const wire *tensor, double *v) {
 static dl_status no_memory(const events *e) { return dl_fail(DL_ERR_MEMORY, "no memory for '%s'", e->path); }
 
 /* The number of a tag: tags come in the same order again and again. */
-static dl_status tag_of(events *e, const wire *name, uint32_t *number) {
+static dl_status tag_of(events *e, const dl_wire *name, uint32_t *number) {
     for (long i = 1; i <= e->ntag; i++) {
         long at = (e->tag_last + i) % e->ntag;
         if (is_text(name, e->tags[at])) return *number = (uint32_t)(e->tag_last = at), DL_OK;
     }
     DL_TRY(DL_LIST_ROOM(e->tags, e->ntag, e->tag_cap));
-    if (!(e->tags[e->ntag] = text_of(name))) return no_memory(e);
+    if (!(e->tags[e->ntag] = dl_wire_text(name))) return no_memory(e);
     e->tag_last = e->ntag++;
     *number = (uint32_t)e->tag_last;
     return DL_OK;
 }
 
-static dl_status add_param(events *e, const wire *map) {
-    wire w = inside(map), any = {0}, one;
+static dl_status add_param(events *e, const dl_wire *map) {
+    dl_wire w = dl_wire_inside(map), any = {0}, one;
     char *key = NULL, *value = NULL;
-    while (next(&w)) {
-        if (w.field == DL_TB_MAP_KEY && !key) key = text_of(&w);
+    while (dl_wire_next(&w)) {
+        if (w.field == DL_TB_MAP_KEY && !key) key = dl_wire_text(&w);
         if (w.field == DL_TB_MAP_VALUE) any = w;
     }
-    for (one = inside(&any); next(&one);) {
+    for (one = dl_wire_inside(&any); dl_wire_next(&one);) {
         char text[64] = "";
-        if (one.field == DL_TB_ANY_NUMBER) snprintf(text, sizeof text, "%.15g", as_double(one.number));
+        if (one.field == DL_TB_ANY_NUMBER) snprintf(text, sizeof text, "%.15g", dl_wire_double(one.number));
         if (one.field == DL_TB_ANY_BOOL) snprintf(text, sizeof text, one.number ? "true" : "false");
         free(value);
-        value = one.field == DL_TB_ANY_STRING ? text_of(&one) : strdup(text);
+        value = one.field == DL_TB_ANY_STRING ? dl_wire_text(&one) : strdup(text);
     }
     dl_status st = DL_LIST_ROOM(e->params, e->nparam + 1, e->param_cap);
     if (st == DL_OK && key && value) {
@@ -175,21 +127,21 @@ static dl_status add_param(events *e, const wire *map) {
 }
 
 /* What add_hparams and the plugin "hparams" write: HParamsPluginData. */
-static dl_status take_hparams(events *e, const wire *content) {
-    for (wire w = inside(content); next(&w);) {
+static dl_status take_hparams(events *e, const dl_wire *content) {
+    for (dl_wire w = dl_wire_inside(content); dl_wire_next(&w);) {
         if (w.field != DL_TB_HPARAMS_START) continue;
-        for (wire start = inside(&w); next(&start);)
+        for (dl_wire start = dl_wire_inside(&w); dl_wire_next(&start);)
             if (start.field == DL_TB_START_HPARAMS) DL_TRY(add_param(e, &start));
     }
     return DL_OK;
 }
 
-static dl_status take_metadata(events *e, const wire *metadata) {
-    for (wire w = inside(metadata); next(&w);) {
+static dl_status take_metadata(events *e, const dl_wire *metadata) {
+    for (dl_wire w = dl_wire_inside(metadata); dl_wire_next(&w);) {
         if (w.field != DL_TB_METADATA_PLUGIN) continue;
-        wire content = {0};
+        dl_wire content = {0};
         int hparams = 0;
-        for (wire plugin = inside(&w); next(&plugin);) {
+        for (dl_wire plugin = dl_wire_inside(&w); dl_wire_next(&plugin);) {
             if (plugin.field == DL_TB_PLUGIN_NAME) hparams = is_text(&plugin, "hparams");
             if (plugin.field == DL_TB_PLUGIN_CONTENT) content = plugin;
         }
@@ -198,13 +150,13 @@ static dl_status take_metadata(events *e, const wire *metadata) {
     return DL_OK;
 }
 
-static dl_status take_value(events *e, const wire *summary_value, int64_t step, int64_t t_us) {
-    wire w = inside(summary_value), tag = {0};
+static dl_status take_value(events *e, const dl_wire *summary_value, int64_t step, int64_t t_us) {
+    dl_wire w = dl_wire_inside(summary_value), tag = {0};
     point p = {.step = step, .t_us = t_us, .order = (uint32_t)e->n};
     int found = 0;
-    while (next(&w)) {
+    while (dl_wire_next(&w)) {
         if (w.field == DL_TB_VALUE_TAG) tag = w;
-        if (w.field == DL_TB_VALUE_SIMPLE && w.type == DL_TB_FIXED32) p.value = as_float(w.number), found = 1;
+        if (w.field == DL_TB_VALUE_SIMPLE && w.type == DL_WIRE_FIXED32) p.value = as_float(w.number), found = 1;
         if (w.field == DL_TB_VALUE_TENSOR) found = scalar_of(&w, &p.value);
         if (w.field == DL_TB_VALUE_METADATA) DL_TRY(take_metadata(e, &w));
     }
@@ -225,9 +177,9 @@ static void restart(events *e, int64_t step) {
     e->n = kept;
 }
 
-static void take_source(events *e, const wire *source) {
+static void take_source(events *e, const dl_wire *source) {
     size_t n = strlen(DL_TB_WRITER);
-    for (wire w = inside(source); next(&w);) {
+    for (dl_wire w = dl_wire_inside(source); dl_wire_next(&w);) {
         char uuid[64] = "";
         if (w.field != DL_TB_SOURCE_WRITER || w.n < n || memcmp(w.b, DL_TB_WRITER, n)) continue;
         snprintf(uuid, sizeof uuid, "%.*s", (int)(w.n - n), (const char *)w.b + n);
@@ -236,20 +188,20 @@ static void take_source(events *e, const wire *source) {
 }
 
 static dl_status take_event(events *e, const uint8_t *bytes, size_t n) {
-    wire w = {.p = bytes, .end = bytes + n}, summary = {0};
+    dl_wire w = {.p = bytes, .end = bytes + n}, summary = {0};
     int64_t step = 0, t_us = 0;
     int began = 0;
-    while (next(&w)) {
-        if (w.field == DL_TB_EVENT_TIME) t_us = (int64_t)llround(as_double(w.number) * 1e6);
+    while (dl_wire_next(&w)) {
+        if (w.field == DL_TB_EVENT_TIME) t_us = (int64_t)llround(dl_wire_double(w.number) * 1e6);
         if (w.field == DL_TB_EVENT_STEP) step = (int64_t)w.number;
         if (w.field == DL_TB_EVENT_SUMMARY) summary = w;
         if (w.field == DL_TB_EVENT_SOURCE) take_source(e, &w);
         if (w.field == DL_TB_EVENT_LOG)
-            for (wire log = inside(&w); next(&log);)
+            for (dl_wire log = dl_wire_inside(&w); dl_wire_next(&log);)
                 began |= log.field == DL_TB_LOG_STATUS && log.number == DL_TB_LOG_START;
     }
     if (began) restart(e, step);
-    for (wire v = inside(&summary); next(&v);)
+    for (dl_wire v = dl_wire_inside(&summary); dl_wire_next(&v);)
         if (v.field == DL_TB_SUMMARY_VALUE) DL_TRY(take_value(e, &v, step, t_us));
     return DL_OK;
 }

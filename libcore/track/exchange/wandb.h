@@ -1,4 +1,5 @@
-/* Folders of runs as W&B keeps them: wandb-history.jsonl in each. */
+/* What W&B's program leaves on the disk, offline or not: run-ID.wandb, a log of records, and wandb-history.jsonl of
+ * former versions; alone or in folders. */
 #pragma once
 
 #include "track/exchange/intake.h"

@@ -116,7 +116,8 @@ const dlsh_command exchange_commands[] = {
         "import", DLSH_ACTION | DLSH_FUNCTION, import_run, "import FILE ... [as=FORMAT] [name=NAME] [experiment=NAME]",
         "Adds runs of other programs' files: .csv and .jsonl of runs, of points, or with a column for each metric; "
         "TensorBoard's folders of events, and the .csv and .json it downloads; a store of MLflow in SQLite; W&B's .csv "
-        "and wandb-history.jsonl; another store of dlsh. Runs are known by their uuid: what is here already is not "
+        "and its folders, with run-ID.wandb or wandb-history.jsonl; another store of dlsh. Runs are known by their "
+        "uuid: what is here already is not "
         "added again. As a function it returns a record of the numbers runs, updated, known and points.",
         DLSH_PARAMS({"files", DLSH_ARG_WORD, .flags = DLSH_VARIADIC, .doc = "files and folders", .complete = "file"}),
         DLSH_OPTIONS({"as", DLSH_OPT_WORD, NULL, .doc = "the format, where the contents do not tell it",
