@@ -225,6 +225,13 @@ def scatter(x, i, s, dim, reduce="none"):
     return x.scatter_reduce(dim, i, s, {"add": "sum", "multiply": "prod"}[reduce])
 
 
+def put_last(x, i, s, dim):
+    """torch.scatter, with a gradient for the elements alone that are the last at their places."""
+    own = torch.arange(i.shape[dim] if i.dim() else 1).reshape([-1 if k == dim else 1 for k in range(i.dim())]).expand(i.shape)
+    last = torch.zeros(x.shape, dtype=torch.int64).scatter(dim, i, own)
+    return x.scatter(dim, i, torch.where(last.gather(dim, i) == own, s, s.detach()))
+
+
 def index_reduce(x, i, s, dim, reduce, include_self=True):
     """torch.index_reduce, whose mean and product have no second derivative, by scatter_reduce."""
     shape = [1] * x.dim()
@@ -715,7 +722,10 @@ CALLS = {
     "matrix_rank": lambda a, **kw: L.matrix_rank(a.detach(), **kw), "pinv": lambda a, **kw: L.pinv(a, **kw),
     "lstsq": lstsq, "cond": cond, "logdet": logdet, "matrix_power": lambda a, n: L.matrix_power(a, n),
     "matrix_exp": lambda a: L.matrix_exp(a), "multi_dot": lambda *t: L.multi_dot(t),
-    "last_place": lambda i, n: torch.tensor([max([k for k, at in enumerate(i) if at == p], default=-1) for p in range(n)]),
+    "joint_place": lambda *i, sizes: sum((k * n for k, n in zip(i, [
+        math.prod(([sizes] if isinstance(sizes, int) else sizes)[at + 1:]) for at in range(len(i))])), torch.zeros(())).long(),
+    "put_last": put_last,
+    "put_best": lambda x, i, s, dim, largest=True: x.scatter_reduce(dim, i, s, "amax" if largest else "amin"),
     "sorted_place": lambda x, v, right=False: torch.searchsorted(x.detach().double(), v.detach().double(), right=right),
     "best_place": lambda x, dim, largest=True: (torch.cummax if largest else torch.cummin)(x.detach(), dim)[1],
     "scatter": scatter, "index_reduce": index_reduce, "unique_groups": unique_groups, "isin": isin, "mode": mode,

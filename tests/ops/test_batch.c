@@ -88,7 +88,6 @@ static void check_each(const char *key, unsigned set, const char *text) {
         "sddmm, spmm",
         "sddmm, spmm, csr_transpose",
         "csr_transpose",
-        "last_place",
         "sorted_place",
         "conv2d_norm",
         "conv2d_relu_max_pool2d",

@@ -1,4 +1,5 @@
 /* Kernels that concatenate, and that read or add by index. */
+#include "cpu/kernels/indices.h"
 #include "cpu/kernels/pointwise/pointwise.h"
 #include "ops/infer.h"
 #include "ops/rules/index.h"
@@ -6,9 +7,7 @@
 
 #include <string.h>
 
-/* The indices as contiguous i64 numbers in 0 .. size - 1, negative ones counted from the end; a new reference. NULL
- * with DL_ERR_INDEX naming the first that is out of range, and the dimension. */
-static dl_tensor *checked_indices(dl_tensor *index, int dim, long size) {
+dl_tensor *dl_cpu_indices(dl_tensor *index, int dim, long size) {
     bool usable = index->dtype == DL_I64 && dl_is_contiguous(index);
     const long *given = dl_ptr(index);
     unsigned long outside = 0; /* negative ones are large without a sign */
@@ -129,7 +128,7 @@ static dl_status run_index_select(dl_call *c) {
     dl_tensor *x = c->in[0], *o = c->out[0];
     int dim;
     long size = along(c, x, &dim);
-    dl_tensor *index = checked_indices(c->in[1], dim, size);
+    dl_tensor *index = dl_cpu_indices(c->in[1], dim, size);
     dl_tensor *dense = !index                                           ? NULL
                        : dl_is_contiguous(x) || o->numel < x->numel / 4 ? dl_ref(x)
                                                                         : dl_cpu_contiguous(x);
@@ -202,7 +201,7 @@ static dl_status plain_index_add(dl_call *c) {
     dl_tensor *x = c->in[0], *v = INPUT(c, INDEX_ADD_SOURCE), *o = c->out[0];
     int dim;
     long size = along(c, x, &dim);
-    dl_tensor *index = checked_indices(c->in[1], dim, size);
+    dl_tensor *index = dl_cpu_indices(c->in[1], dim, size);
     if (!index) return dl_failed();
     dl_cpu_copy(o, x);
     dl_stop stop = dl_stop_begin();
@@ -259,7 +258,7 @@ static dl_status run_gather(dl_call *c) {
     dl_tensor *x = c->in[0], *o = c->out[0];
     int dim;
     long size = along(c, x, &dim), step = (x->ndim ? x->stride[dim] : 0) * (long)dl_esize(x);
-    dl_tensor *index = checked_indices(c->in[1], dim, size);
+    dl_tensor *index = dl_cpu_indices(c->in[1], dim, size);
     if (!index) return dl_failed();
     dl_iter it;
     dl_iter_begin(&it, o->ndim, o->shape);
@@ -278,7 +277,7 @@ static dl_status plain_scatter_add(dl_call *c) {
     dl_tensor *x = c->in[0], *v = INPUT(c, INDEX_ADD_SOURCE), *o = c->out[0];
     int dim;
     long size = along(c, x, &dim), step = (o->ndim ? o->stride[dim] : 0) * (long)dl_esize(o);
-    dl_tensor *index = checked_indices(c->in[1], dim, size);
+    dl_tensor *index = dl_cpu_indices(c->in[1], dim, size);
     if (!index) return dl_failed();
     dl_cpu_copy(o, x);
     dl_iter it;
@@ -316,20 +315,6 @@ static dl_status run_nonzero(dl_call *c) {
     return DL_OK;
 }
 const dl_kernel dl_cpu_nonzero = {.run = run_nonzero, .dtypes = DL_ANY};
-
-static dl_status run_last_place(dl_call *c) {
-    dl_tensor *o = c->out[0], *index = checked_indices(c->in[0], 0, o->numel);
-    if (!index) return dl_failed();
-    const long *at = dl_ptr(index);
-    long *last = dl_ptr(o);
-    dl_stop stop = dl_stop_begin();
-    DL_CPU_EACH (i, o->numel, &stop) last[i] = -1;
-    DL_CPU_EACH (i, index->numel, &stop) last[at[i]] = i;
-    dl_stop_end(&stop);
-    dl_unref(index);
-    return DL_OK;
-}
-const dl_kernel dl_cpu_last_place = {.run = run_last_place, .dtypes = DL_INTS};
 
 static dl_status run_one_hot(dl_call *c) {
     dl_tensor *o = c->out[0];

@@ -5,14 +5,14 @@
 
 typedef enum dl_put_how { DL_PUT_LAST, DL_PUT_SUM, DL_PUT_PROD, DL_PUT_MEAN, DL_PUT_MAX, DL_PUT_MIN } dl_put_how;
 
-/* A copy of x, [n, ...], in which row index[i] is joined with row i of src, [m, ...]; of equal indices all. keep: with
- * what stands there, too. DL_PUT_LAST writes the last row of those with one index. */
-dl_tensor *dl_put_rows(dl_tensor *x, dl_tensor *index, dl_tensor *src, dl_put_how how, bool keep);
+/* A copy of x in which the elements of src are joined along dim at the places of an index of src's shape; of equal
+ * places all. keep: with what stands there, too. DL_PUT_LAST writes the last of those with one place. */
+dl_tensor *dl_put_elements(dl_tensor *x, dl_tensor *index, dl_tensor *src, int dim, dl_put_how how, bool keep);
+/* The same with rows of src at a list of indices. */
+dl_tensor *dl_put_rows(dl_tensor *x, dl_tensor *index, dl_tensor *src, int dim, dl_put_how how, bool keep);
 
 /* "sum", "prod", "mean", "amax", "amin". */
 dl_status dl_put_how_of(const char *name, dl_put_how *how);
-/* An index with negative places counted from the end, flat; DL_ERR_INDEX for one out of range. */
-dl_tensor *dl_put_index(dl_pool *p, dl_tensor *index, int dim, long size);
 
 /* A contiguous copy of x; pooled. */
 dl_tensor *dl_put_copy(dl_pool *p, dl_tensor *x);

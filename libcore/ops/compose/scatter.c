@@ -1,35 +1,14 @@
 /* Ops that write elements at indices: scatter and its reductions, index_copy, index_fill, index_put, put; and those
  * that read or write by masks and flat indices. */
 #include "ops/compose/put.h"
-#include "dlcore/arithmetic.h"
-#include "dlcore/compare.h"
 #include "dlcore/copy.h"
-#include "dlcore/create.h"
 #include "dlcore/index.h"
 #include "dlcore/view.h"
-#include "dlcore/where.h"
 #include "ops/rules/index.h"
 
 #include <string.h>
 
 /* ---- along a dimension */
-
-/* For each element of an index of `shape` along d, its place in x laid out as one row. */
-static dl_tensor *flat_places(dl_pool *p, const dl_tensor *x, dl_tensor *index, int d, const long *shape, int n) {
-    long stride[DL_MAX_DIM];
-    dl_strides_contiguous(x->ndim, x->shape, stride);
-    dl_tensor *sum = K(dl_mul(K(dl_reshape(index, shape, n)), K(dl_scalar_i(n ? stride[d] : 1))));
-    for (int i = 0; i < n && sum; i++) {
-        const double end = (double)shape[i];
-        long line[DL_MAX_DIM];
-        if (i == d) continue;
-        for (int k = 0; k < n; k++) line[k] = k == i ? shape[i] : 1;
-        dl_tensor *count = K(dl_arange(0, &end, 1, DL_I64, x->st->device));
-        dl_tensor *step = count ? K(dl_mul(K(dl_reshape(count, line, n)), K(dl_scalar_i(stride[i])))) : NULL;
-        sum = K(dl_add(sum, step));
-    }
-    return sum ? K(dl_reshape(sum, (long[]){index->numel}, 1)) : NULL;
-}
 
 /* The part of src that the index covers; a number of the language goes to each place. */
 static dl_tensor *covered(dl_pool *p, const dl_call *c, dl_tensor *src, const dl_tensor *index) {
@@ -72,12 +51,7 @@ static dl_status scattered(dl_call *c, long dim, dl_put_how how, bool keep) {
     DL_TRY(check_scatter(c, dim, &d));
     if (index->ndim != x->ndim) return dl_finish(c, dl_clone(x)); /* without elements */
     src = covered(p, c, src, index);
-    dl_tensor *places = src ? dl_put_index(p, index, d, x->ndim ? x->shape[d] : 1) : NULL;
-    if (!places) return dl_failed();
-    places = flat_places(p, x, places, d, index->shape, index->ndim);
-    dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *values = K(dl_reshape(src, (long[]){index->numel}, 1));
-    dl_tensor *out = places && row && values ? K(dl_put_rows(row, places, values, how, keep)) : NULL;
-    return dl_finish(c, out ? dl_reshape(out, x->shape, x->ndim) : NULL);
+    return dl_finish(c, src ? dl_put_elements(x, index, src, d, how, keep) : NULL);
 }
 
 COMPOSE_RULE(scatter) {
@@ -98,15 +72,6 @@ COMPOSE_RULE(scatter_reduce) {
 
 /* ---- rows of a dimension */
 
-/* t with dimension d in front, or back in its place. */
-static dl_tensor *to_front(dl_pool *p, dl_tensor *t, int d, bool back) {
-    long order[DL_MAX_DIM];
-    if (!t || !d) return t;
-    for (int i = 0; i < t->ndim; i++)
-        order[i] = back ? (i < d ? i + 1 : i == d ? 0 : i) : (i == 0 ? d : i <= d ? i - 1 : i);
-    return K(dl_permute(t, order, t->ndim));
-}
-
 static dl_status index_rows(dl_call *c, long dim, dl_put_how how, bool keep) {
     POOL;
     dl_tensor *x = c->in[0], *index = c->in[1], *src = c->in[2];
@@ -126,10 +91,7 @@ static dl_status index_rows(dl_call *c, long dim, dl_put_how how, bool keep) {
     if (!fits)
         return dl_fail(DL_ERR_SHAPE, "a source of shape %s does not fit %ld indices of dimension %d of shape %s",
                        dl_shape_of(src), (long)index->numel, d, dl_shape_of(x));
-    index = dl_put_index(p, index, d, x->shape[d]);
-    dl_tensor *rows = to_front(p, x, d, false), *from = to_front(p, src, d, false);
-    dl_tensor *out = index && rows && from ? K(dl_put_rows(rows, index, from, how, keep)) : NULL;
-    out = to_front(p, out, d, true);
+    dl_tensor *out = K(dl_put_rows(x, index, src, d, how, keep));
     return dl_finish(c, out ? dl_reshape(out, c->in[0]->shape, c->in[0]->ndim) : NULL);
 }
 
@@ -149,12 +111,11 @@ POOLED_RULE(index_fill) {
     if (value->ndim)
         return dl_fail_hint(DL_ERR_SHAPE, "index_copy writes a row for each index",
                             "the value is a single one, not a tensor of shape %s", dl_shape_of(value));
-    const long n = x->ndim ? x->shape[d] : 1;
-    for (int i = 0; i < x->ndim; i++) shape[i] = i == d ? n : 1;
-    index = dl_put_index(p, index, d, n);
-    dl_tensor *hit = index ? K(dl_ge(K(dl_last_place(index, n)), K(dl_scalar_i(0)))) : NULL;
-    dl_tensor *mask = hit ? K(dl_reshape(hit, shape, x->ndim)) : NULL;
-    return dl_finish(c, mask ? dl_masked_fill(x, mask, value) : NULL);
+    DL_TRY(dl_check_index(index));
+    for (int i = 0; i < x->ndim; i++) shape[i] = i == d ? index->numel : x->shape[i];
+    value = K(dl_to_device(K(dl_to_dtype(value, x->dtype)), x->st->device));
+    dl_tensor *all = value ? K(dl_expand(value, shape, x->ndim)) : NULL;
+    return dl_finish(c, all ? dl_put_rows(x, index, all, d, DL_PUT_LAST, true) : NULL);
 }
 
 /* ---- tuples of indices */
@@ -171,9 +132,8 @@ static dl_status add_indices(dl_pool *p, const dl_tensor *x, dl_tensor *index, p
     if (list->n + take > x->ndim)
         return dl_fail(DL_ERR_INDEX, "too many indices for a tensor of %d dimensions", x->ndim);
     if (index->dtype != DL_BOOL) {
-        dl_tensor *flat = dl_put_index(p, index, list->n, x->shape[list->n]);
-        list->at[list->n++] = flat ? K(dl_reshape(flat, index->shape, index->ndim)) : NULL;
-        return list->at[list->n - 1] ? DL_OK : dl_failed();
+        list->at[list->n++] = index;
+        return dl_check_index(index);
     }
     for (int i = 0; i < take; i++)
         if (index->shape[i] != x->shape[list->n + i])
@@ -184,29 +144,20 @@ static dl_status add_indices(dl_pool *p, const dl_tensor *x, dl_tensor *index, p
     return rows ? DL_OK : dl_failed();
 }
 
-/* Places in the first dimensions of x laid out as one, [m], of indices that broadcast to shape. */
-static dl_tensor *place_of(dl_pool *p, const dl_tensor *x, const places *list, long *shape, int *ndim) {
-    dl_tensor *sum = NULL;
-    *ndim = 0;
-    for (int i = 0; i < list->n; i++) {
-        dl_tensor *scaled = sum ? K(dl_mul(sum, K(dl_scalar_i(x->shape[i])))) : NULL;
-        sum = sum ? K(dl_add(scaled, list->at[i])) : list->at[i];
-        if (!sum) return NULL;
-    }
-    *ndim = sum->ndim;
-    memcpy(shape, sum->shape, sizeof sum->shape);
-    return K(dl_reshape(sum, (long[]){sum->numel}, 1));
+/* Places in the first dimensions of x laid out as one, of indices that broadcast to its shape. */
+static dl_tensor *place_of(dl_pool *p, const dl_tensor *x, const places *list) {
+    return list->n == 1 ? list->at[0] : K(dl_joint_place((dl_tensor **)list->at, list->n, x->shape, list->n));
 }
 
 POOLED_RULE(index_put) {
     dl_tensor *x = c->in[0], *values = c->in[1];
     long shape[2 * DL_MAX_DIM], rows[DL_MAX_DIM];
     places list = {0};
-    int n;
     for (int i = 2; i < c->nin; i++) DL_TRY(add_indices(p, x, c->in[i], &list));
-    dl_tensor *at = place_of(p, x, &list, shape, &n);
+    dl_tensor *at = place_of(p, x, &list);
     if (!at) return dl_failed();
-    const int rest = x->ndim - list.n;
+    const int rest = x->ndim - list.n, n = at->ndim;
+    memcpy(shape, at->shape, sizeof at->shape);
     if (n + rest > DL_MAX_DIM) return dl_fail(DL_ERR_SHAPE, "the values would have %d dimensions", n + rest);
     rows[0] = 1;
     for (int i = 0; i < list.n; i++) rows[0] *= x->shape[i];
@@ -221,7 +172,7 @@ POOLED_RULE(index_put) {
     rows[0] = at->numel;
     dl_tensor *from = whole ? K(dl_reshape(values, rows, rest + 1)) : NULL;
     dl_put_how how = ATTR_I(c, INDEX_PUT_ACCUMULATE) ? DL_PUT_SUM : DL_PUT_LAST;
-    dl_tensor *out = from ? K(dl_put_rows(whole, at, from, how, true)) : NULL;
+    dl_tensor *out = from ? K(dl_put_rows(whole, at, from, 0, how, true)) : NULL;
     return dl_finish(c, out ? dl_reshape(out, x->shape, x->ndim) : NULL);
 }
 
@@ -229,7 +180,7 @@ POOLED_RULE(index_put) {
 
 POOLED_RULE(take) {
     dl_tensor *x = c->in[0], *index = c->in[1];
-    dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *at = dl_put_index(p, index, 0, x->numel);
+    dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *at = K(dl_reshape(index, (long[]){index->numel}, 1));
     dl_tensor *out = row && at ? K(dl_index_select(row, at, 0)) : NULL;
     return dl_finish(c, out ? dl_reshape(out, index->shape, index->ndim) : NULL);
 }
@@ -275,7 +226,7 @@ POOLED_RULE(masked_scatter) {
                        (long)source->numel);
     dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *all = K(dl_reshape(source, (long[]){source->numel}, 1));
     dl_tensor *from = all ? K(dl_slice(all, 0, NULL, &count, 1)) : NULL, *index = K(dl_reshape(at, &count, 1));
-    dl_tensor *out = row && from && index ? K(dl_put_rows(row, index, from, DL_PUT_LAST, true)) : NULL;
+    dl_tensor *out = row && from && index ? K(dl_put_rows(row, index, from, 0, DL_PUT_LAST, true)) : NULL;
     return dl_finish(c, out ? dl_reshape(out, x->shape, x->ndim) : NULL);
 }
 

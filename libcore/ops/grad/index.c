@@ -1,7 +1,11 @@
 /* Gradient rules of joining and picking. */
 #include "ops/grad.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/compare.h"
+#include "dlcore/create.h"
 #include "dlcore/index.h"
 #include "dlcore/view.h"
+#include "dlcore/where.h"
 #include "ops/rules/index.h"
 
 GRAD_RULE(cat) {
@@ -30,5 +34,52 @@ RULE(gather, dl_scatter_add(T(dl_zeros_like_in(b, 0)), IN_(INDEXED_INDEX), G0, A
 GRAD_RULE(scatter_add) {
     GIVE(INDEXED_INPUT, dl_ref(G0));
     GIVE(SCATTER_ADD_SRC, dl_gather(G0, IN_(INDEXED_INDEX), ATTR_I(b, INDEXED_DIM)));
+    return DL_OK;
+}
+
+/* Which elements at an index along d of a tensor of x's shape are the last at their place; broadcasts to the index. */
+static dl_tensor *is_last(dl_back *b, const dl_meta *x, dl_tensor *index, int d) {
+    long shape[DL_MAX_DIM], line[DL_MAX_DIM];
+    const long one = 1, n = index->ndim ? index->shape[d] : 1;
+    const double end = (double)n;
+    const dl_dtype dtype = n <= INT32_MAX ? DL_I32 : DL_I64;
+    for (int i = 0; i < index->ndim; i++) {
+        const bool repeats = i != d && !index->stride[i];
+        if (repeats && !(index = T(dl_slice(index, i, NULL, &one, 1)))) return NULL;
+        shape[i] = repeats ? 1 : x->shape[i];
+        line[i] = i == d ? n : 1;
+    }
+    dl_tensor *count = T(dl_arange(0, &end, 1, dtype, index->st->device));
+    dl_tensor *own = count ? T(dl_reshape(count, line, index->ndim)) : NULL;
+    dl_tensor *all = own ? T(dl_expand(own, index->shape, index->ndim)) : NULL;
+    dl_tensor *none = all ? T(dl_zeros(shape, index->ndim, dtype, index->st->device)) : NULL;
+    dl_tensor *last = none ? T(dl_put_last(none, index, all, d)) : NULL;
+    return last ? dl_eq(T(dl_gather(last, index, d)), own) : NULL;
+}
+
+/* What is overwritten has no gradient. */
+GRAD_RULE(put_last) {
+    dl_tensor *index = IN_(INDEXED_INDEX);
+    int d;
+    if (!index) return dl_fail_null("the index");
+    DL_TRY(dl_dim_norm(ATTR_I(b, INDEXED_DIM), index->ndim, &d));
+    if (NEED(INDEXED_INPUT)) {
+        dl_tensor *zero = T(dl_zeros(G0->shape, 0, (dl_dtype)G0->dtype, G0->st->device));
+        GIVE(INDEXED_INPUT, dl_put_last(G0, index, T(dl_expand(zero, index->shape, index->ndim)), d));
+    }
+    if (!NEED(PUT_LAST_SRC)) return DL_OK;
+    dl_tensor *won = T(is_last(b, META(INDEXED_INPUT), index, d));
+    return dl_give(b, DL_IN_PUT_LAST_SRC, dl_where(won, T(dl_gather(G0, index, d)), NUM(0)));
+}
+
+/* Equal winners share the gradient. */
+GRAD_RULE(put_best) {
+    dl_tensor *x = IN_(INDEXED_INPUT), *index = IN_(INDEXED_INDEX), *src = IN_(PUT_BEST_SRC), *y = OUT_(PUT_BEST_OUT);
+    const long dim = ATTR_I(b, INDEXED_DIM);
+    dl_tensor *own = T(dl_eq(x, y)), *won = T(dl_eq(src, T(dl_gather(y, index, dim))));
+    dl_tensor *n = T(dl_scatter_add(T(dl_to_dtype(own, G0->dtype)), index, T(dl_to_dtype(won, G0->dtype)), dim));
+    dl_tensor *share = T(dl_div(G0, n));
+    GIVE(INDEXED_INPUT, dl_where(own, share, NUM(0)));
+    GIVE(PUT_BEST_SRC, dl_where(won, T(dl_gather(share, index, dim)), NUM(0)));
     return DL_OK;
 }

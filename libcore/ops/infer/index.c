@@ -145,11 +145,17 @@ INFER_RULE(nonzero) {
     return DL_OK;
 }
 
-INFER_RULE(last_place) {
-    const long n = ATTR_I(c, LAST_PLACE_N);
-    DL_TRY(dl_check_index(c->in[0]));
-    if (c->in[0]->ndim != 1 || n < 0) return dl_fail(DL_ERR_SHAPE, "places are a list, of 0 .. n - 1");
-    *out = dl_meta_fresh(c, DL_I64, 1, &n);
+INFER_RULE(joint_place) {
+    long shape[DL_MAX_DIM];
+    int n = 0;
+    if (ATTR(c, JOINT_PLACE_SIZES)->n != c->nin)
+        return dl_fail(DL_ERR_VALUE, "%d indices and %d sizes", c->nin, ATTR(c, JOINT_PLACE_SIZES)->n);
+    for (int i = 0; i < c->nin; i++) {
+        const dl_tensor *t = c->in[i];
+        DL_TRY(dl_check_index(t));
+        DL_TRY(dl_broadcast(n, shape, t->ndim, t->shape, &n, shape));
+    }
+    *out = dl_meta_fresh(c, DL_I64, n, shape);
     return DL_OK;
 }
 

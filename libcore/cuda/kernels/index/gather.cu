@@ -265,28 +265,3 @@ static dl_status run_one_hot(dl_call *c) {
                         hot_f{o->shape[o->ndim - 1], dl_data<long>(o), x->dtype == DL_I64, dl_gpu_site(g, c->op)});
 }
 const dl_kernel dl_cuda_one_hot = {run_one_hot, NULL, DL_ANY, NULL, 0};
-
-/* Operands: a place, its number. The largest number stays, in whatever order threads come. */
-struct last_f {
-    long n, *last;
-    int wide;
-    dl_fault_site site;
-    __device__ void operator()(char *const *p) const {
-        long at = dl_index_at(p[0], wide, n, site);
-        if (at >= 0) atomicMax((long long *)&last[at], (long long)p[1]);
-    }
-};
-
-static dl_status run_last_place(dl_call *c) {
-    DL_USE_GPU(g, c->device);
-    dl_tensor *x = c->in[0], *o = c->out[0];
-    const long one = 1;
-    DL_TRY(dl_gpu_check(g, cudaMemsetAsync(dl_ptr(o), 0xff, (size_t)o->numel * sizeof(long), g->stream), "-1"));
-    dl_it it;
-    dl_it_begin(&it, 1, x->shape);
-    dl_it_tensor(&it, x);
-    dl_it_count(&it, 1, x->shape, &one);
-    dl_it_end(&it);
-    return dl_places<2>(g, it, last_f{o->numel, dl_data<long>(o), x->dtype == DL_I64, dl_gpu_site(g, c->op)});
-}
-const dl_kernel dl_cuda_last_place = {run_last_place, NULL, DL_INTS, NULL, 0};

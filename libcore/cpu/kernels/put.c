@@ -1,0 +1,139 @@
+/* Kernels that write or join elements at indices along a dimension, in order; and the places of several indices.
+ * Threads share the largest of the other dimensions. */
+#include "core/scope.h"
+#include "cpu/kernels/indices.h"
+#include "cpu/runtime/iter.h"
+#include "dlcore/view.h"
+#include "ops/infer.h"
+#include "ops/rules/index.h"
+
+#include <string.h>
+
+/* Operands: index, the result at index 0, source; `arg` is the step along the dimension in bytes. */
+#define PUT(name, T, ...)                                                                                              \
+    static void name(long n, char **p, const long *s, void *arg) {                                                     \
+        long step = *(const long *)arg;                                                                                \
+        char *index = p[0], *x = p[1], *v = p[2];                                                                      \
+        for (long i = 0; i < n; i++, index += s[0], x += s[1], v += s[2]) {                                            \
+            T *at = (T *)(x + *(const long *)index * step), b = *(const T *)v;                                         \
+            __VA_ARGS__;                                                                                               \
+        }                                                                                                              \
+    }
+PUT(last1, unsigned char, *at = b)
+PUT(last2, unsigned short, *at = b)
+PUT(last4, unsigned, *at = b)
+PUT(last8, unsigned long, *at = b)
+#define TAKE(T, BETTER)                                                                                                \
+    const T was = *at, best = b BETTER was ? b : was; /* one instruction, without a branch */                          \
+    *at = b != b ? b : best
+#define BEST(dtype, T)                                                                                                 \
+    PUT(largest_##dtype, T, TAKE(T, >))                                                                                \
+    PUT(least_##dtype, T, TAKE(T, <))
+BEST(u8, unsigned char)
+BEST(i32, int)
+BEST(i64, long)
+BEST(f32, float)
+BEST(f64, double)
+
+typedef struct put {
+    dl_tensor *o, *v, *index;
+    int dim, cut; /* cut: the dimension of which each part has `each` */
+    long each, step;
+    dl_loop loop;
+} put;
+
+static void add_operand(dl_iter *it, const dl_tensor *t, const put *a, long from, bool result) {
+    long stride[DL_MAX_DIM], shift = 0;
+    for (int d = 0; d < t->ndim; d++) stride[d] = (result && d == a->dim) || t->shape[d] == 1 ? 0 : t->stride[d];
+    if (t->ndim) shift = from * stride[a->cut] * (long)dl_esize(t);
+    dl_iter_operand(it, (char *)dl_ptr(t) + shift, t->dtype, t->ndim, a->v->shape, stride);
+}
+
+static void put_part(void *arg, long k) {
+    const put *a = arg;
+    const long from = k * a->each;
+    long shape[DL_MAX_DIM];
+    memcpy(shape, a->v->shape, sizeof shape);
+    if (a->v->ndim && a->cut != a->dim) shape[a->cut] = shape[a->cut] - from < a->each ? shape[a->cut] - from : a->each;
+    dl_iter it;
+    dl_iter_begin(&it, a->v->ndim, shape);
+    add_operand(&it, a->index, a, from, false);
+    add_operand(&it, a->o, a, from, true);
+    add_operand(&it, a->v, a, from, false);
+    dl_iter_end(&it);
+    dl_iter_run_serial(&it, a->loop, (void *)&a->step);
+}
+
+/* An index that repeats along a dimension is read once there. */
+static dl_tensor *without_repeats(dl_tensor *index, int dim) {
+    const long one = 1;
+    dl_tensor *t = dl_ref(index);
+    for (int d = 0; t && d < t->ndim; d++) {
+        if (d == dim || t->shape[d] < 2 || t->stride[d]) continue;
+        DL_OWNED dl_tensor *old = t;
+        t = dl_slice(old, d, NULL, &one, 1);
+    }
+    return t;
+}
+
+/* The result holds the input already. */
+static dl_status put_at(dl_call *c, dl_loop loop) {
+    put a = {.o = c->out[0], .v = INPUT(c, PUT_LAST_SRC), .loop = loop};
+    DL_TRY(dl_dim_norm(ATTR_I(c, INDEXED_DIM), a.o->ndim, &a.dim));
+    const long size = a.o->ndim ? a.o->shape[a.dim] : 1;
+    DL_OWNED dl_tensor *given = without_repeats(c->in[1], a.dim);
+    DL_OWNED dl_tensor *index = given ? dl_cpu_indices(given, a.dim, size) : NULL;
+    if (!index) return dl_failed();
+    if (!a.v->numel) return DL_OK;
+    a.index = index, a.cut = a.dim, a.step = (a.o->ndim ? a.o->stride[a.dim] : 0) * (long)dl_esize(a.o);
+    for (int d = 0; d < a.v->ndim; d++)
+        if (d != a.dim && (a.cut == a.dim || a.v->shape[d] > a.v->shape[a.cut])) a.cut = d;
+    const long n = a.v->ndim && a.cut != a.dim ? a.v->shape[a.cut] : 1;
+    const int threads = dl_cpu_threads(a.v->numel);
+    a.each = (n + threads - 1) / threads;
+    dl_cpu_for((n + a.each - 1) / a.each, threads, put_part, &a);
+    return DL_OK;
+}
+
+static dl_status run_put_last(dl_call *c) {
+    static const dl_loop loop[9] = {[1] = last1, [2] = last2, [4] = last4, [8] = last8};
+    dl_cpu_copy(c->out[0], c->in[0]);
+    return put_at(c, loop[dl_esize(c->out[0])]);
+}
+const dl_kernel dl_cpu_put_last = {.run = run_put_last, .dtypes = DL_ANY};
+
+static dl_status plain_put_best(dl_call *c) {
+#define LOOPS(what)                                                                                                    \
+    {                                                                                                                  \
+        [DL_BOOL] = what##_u8, [DL_U8] = what##_u8, [DL_I32] = what##_i32, [DL_I64] = what##_i64,                      \
+        [DL_F32] = what##_f32, [DL_F64] = what##_f64                                                                   \
+    }
+    static const dl_loop largest[DL_NDTYPE] = LOOPS(largest), least[DL_NDTYPE] = LOOPS(least);
+    dl_cpu_copy(c->out[0], c->in[0]);
+    return put_at(c, (ATTR_I(c, PUT_BEST_LARGEST) ? largest : least)[c->out[0]->dtype]);
+}
+DL_CPU_KERNEL(put_best, plain_put_best, false, DL_ANY)
+
+/* ---- places of several indices */
+
+/* Operands: place, index. */
+static void next_place(long n, char **p, const long *s, void *arg) {
+    const long size = *(const long *)arg;
+    char *o = p[0], *index = p[1];
+    for (long i = 0; i < n; i++, o += s[0], index += s[1]) *(long *)o = *(long *)o * size + *(const long *)index;
+}
+
+static dl_status run_joint_place(dl_call *c) {
+    dl_tensor *o = c->out[0];
+    dl_cpu_clear(dl_ptr(o), (size_t)o->numel * sizeof(long));
+    for (int i = 0; i < c->nin; i++) {
+        long size = ATTR(c, JOINT_PLACE_SIZES)->u.v[i];
+        DL_OWNED dl_tensor *index = dl_cpu_indices(c->in[i], i, size);
+        if (!index) return dl_failed();
+        dl_iter it;
+        dl_iter_init(&it, 2, (dl_tensor *[]){o, index});
+        dl_iter_run(&it, next_place, &size);
+    }
+    return DL_OK;
+}
+const dl_kernel dl_cpu_joint_place = {.run = run_joint_place, .dtypes = DL_INTS};
