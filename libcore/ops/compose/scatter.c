@@ -239,8 +239,8 @@ POOLED_RULE(put) {
         return dl_fail_hint(DL_ERR_DTYPE, "convert the source with .to(DTYPE)", "the source is %s, the input %s",
                             dl_type_of(source), dl_type_of(x));
     dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *from = K(dl_reshape(source, (long[]){source->numel}, 1));
-    dl_tensor *at = row && from ? dl_put_index(p, index, 0, x->numel) : NULL;
+    dl_tensor *at = row && from ? K(dl_reshape(index, (long[]){index->numel}, 1)) : NULL;
     dl_tensor *out =
-        at ? K(dl_put_rows(row, at, from, ATTR_I(c, PUT_ACCUMULATE) ? DL_PUT_SUM : DL_PUT_LAST, true)) : NULL;
+        at ? K(dl_put_rows(row, at, from, 0, ATTR_I(c, PUT_ACCUMULATE) ? DL_PUT_SUM : DL_PUT_LAST, true)) : NULL;
     return dl_finish(c, out ? dl_reshape(out, x->shape, x->ndim) : NULL);
 }
