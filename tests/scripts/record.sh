@@ -39,6 +39,7 @@ r.log(loss=1)
 r.log(loss=2)
 x = randn(2, 3) @ randn(4, 5)'
 echo "status $?"
+dlsh -n -c "run show 2" | grep "a metric"
 dlsh -n --mode csv -c 'sql "select id, name, status, model_name, dataset, n_params, note, grp, experiment, error is not null as wrong from run"
 sql "select run_id, key, value, num from param where run_id = 1 order by key"
 sql "select run_id, key, n, n_nan, last_step from series order by run_id, key"'
@@ -50,7 +51,9 @@ r.log(loss="x")
 r.log(loss=randn(3))
 r.log("test/acc")
 r.log(loss=1, step=-2)
+r.log(loss=1, step=9223372036854775807)
 r.log(loss=1)
+r.log(loss=1, step=3)
 r.end()
 r.log(loss=1)
 start_run(5)

@@ -27,6 +27,7 @@ r = start_run("goes on"); run delete last
 gc older=0s dry
 r.end()
 gc older=x' 2>&1 | sed 's|/[^ ]*/||'
+dlsh -n --db none.db -c 'db vacuum'; [ ! -e none.db ] || echo "a store without runs has a file"
 dlsh -n --db a.db -c 'db backup c.db
 db vacuum
 db migrate

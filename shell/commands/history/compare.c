@@ -64,7 +64,7 @@ static double winner_of(const dl_comparison *c, const dl_compare_series *s, int 
 }
 
 static dlsh_value figure_cell(const dl_series_info *s, int f, double winner) {
-    if (!s) return dlsh_none();
+    if (!s || (f >= MIN && s->n == s->n_nan)) return dlsh_none();
     const double x = figure_of(s, f);
     return dlsh_stringf("%s%.5g @%ld", x >= winner && x <= winner ? "* " : "", dlsh_plain_nan(x),
                         *(const long *)((const char *)s + figures[f].step));

@@ -196,9 +196,10 @@ static dl_status put_series(dlsh_sink *sink, const dl_run_info *r) {
                                      {"max", 'r', "%.5g"}, {"at step", 'r', ""}, {"NaN", 'r', ""});
     for (long i = 0; i < r->nseries; i++) {
         const dl_series_info *s = &r->series[i];
+        const int extremes = s->n > s->n_nan;
         DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_string(s->key), dlsh_int(s->n), dlsh_float(s->first), dlsh_float(s->last),
-                                dlsh_float(s->min), dlsh_int(s->min_step), dlsh_float(s->max), dlsh_int(s->max_step),
-                                dlsh_int(s->n_nan)));
+                                dlsh_float(s->min), extremes ? dlsh_int(s->min_step) : dlsh_none(), dlsh_float(s->max),
+                                extremes ? dlsh_int(s->max_step) : dlsh_none(), dlsh_int(s->n_nan)));
     }
     if (t.nrows && !dlsh_sink_look(sink).rich) dlsh_put(sink, "\n");
     return dlsh_table_show(sink, &t, DL_OK, "");

@@ -1,4 +1,5 @@
 /* start_run(...), runs as values with log and end, and the log method of trainers. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,7 +138,9 @@ static dl_status log_run(const dlsh_args *a) {
     if (!r->run)
         return dlsh_fail(DL_ERR_VALUE, "start_run() begins another", "the run%s%s has ended", *r->name ? " " : "",
                          r->name);
-    long step = r->step + 1;
+    if (r->step == LONG_MAX && !dlsh_given(a, "step"))
+        return dlsh_fail(DL_ERR_VALUE, "give step=", "there is no step after %ld, the last one", r->step);
+    long step = r->step == LONG_MAX ? r->step : r->step + 1;
     dl_run_activate(r->run);
     DLSH_TRY(log_values(a, r->run, &step));
     r->step = step;
