@@ -13,7 +13,13 @@
 
 dl_store *dlsh_history(const dlsh_args *a) {
     dl_store *store = dlsh_store(dlsh_arg_session(a));
-    return store && !dl_store_flush(store) ? store : NULL;
+    dl_status st = store ? dl_store_flush(store) : dl_failed();
+    if (store && st == DL_ERR_STORE) { /* what is committed can be read all the same */
+        dl_error e = dlsh_taken_error();
+        dlsh_warn(dlsh_arg_session(a), e.hint, "the latest points are left out: %s", e.message);
+        st = DL_OK;
+    }
+    return st ? NULL : store;
 }
 
 /* Places the recorded failure at the i-th argument of a variadic parameter. */
