@@ -82,11 +82,11 @@ static dl_tensor *moved(const dl_tensor *t, span d) {
     return m;
 }
 
-/* From one contiguous tensor to another. Of many groups that do not lie side by side copies do: two copies take less
- * time than a launch for each group. */
+/* From one contiguous tensor to another. Two copies take less time than a launch for each of many groups, and than
+ * transforms along several dimensions whose elements lie apart. */
 static dl_status transform(dl_gpu *g, const dl_tensor *x, dl_tensor *y, span d, long n, bool inverse) {
     lines l = along(x, d);
-    if (l.inner == 1 || l.outer <= FEW_GROUPS) return transform_lines(g, x, y, d, l, n, inverse);
+    if (l.inner == 1 || (l.outer <= FEW_GROUPS && d.rank == 1)) return transform_lines(g, x, y, d, l, n, inverse);
     dl_tensor *from = moved(x, d), *to = from && x->dtype == y->dtype ? dl_ref(from) : from ? moved(y, d) : NULL;
     l = (lines){l.outer * l.inner, 1};
     dl_status st = to ? dl_cuda_copy(g, from, x) : dl_failed();
@@ -111,8 +111,9 @@ static dl_status run_fft_complex(dl_call *c) {
     const dl_tensor *from = x;
     for (int d = 0; d < x->ndim && s == DL_OK; d++) {
         span t = {d, 0};
-        while (named[d + t.rank] && t.rank < DL_FFT_RANK) t.rank++;
+        while (named[d + t.rank]) t.rank++;
         if (!t.rank) continue;
+        if (t.rank > DL_FFT_RANK) t.rank = (t.rank - 1) % DL_FFT_RANK + 1; /* the last ones, side by side, are the more */
         s = transform(g, from, out, t, x->shape[d], inverse);
         from = out, d += t.rank - 1;
     }

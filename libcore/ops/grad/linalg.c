@@ -36,9 +36,18 @@ GRAD_RULE(solve_triangle) {
     return dl_give(b, DL_IN_SOLVE_TRIANGLE_A, upper ? dl_triu(whole, unit) : dl_tril(whole, -unit));
 }
 
+/* A^H X = B by the factors of A, of which row i is row order[i] of A: U^H L^H reordered */
+static dl_tensor *by_factors_adjoint(dl_pool *p, dl_tensor *lu, dl_tensor *order, dl_tensor *b) {
+    dl_tensor *y = dl_mat_triangle(p, lu, b, true, true, false);
+    return dl_mat_order_rows(p, dl_mat_triangle(p, lu, y, false, true, true), order, true);
+}
+
+/* The factors have no history, so that derivatives of higher order solve with A itself. */
 GRAD_RULE(solve_square) {
     POOL;
-    dl_tensor *d = K(dl_solve_square(ADJOINT(IN_(SOLVE_SQUARE_A)), G0));
+    dl_tensor *d = b->create_graph
+                       ? K(dl_solve_square(ADJOINT(IN_(SOLVE_SQUARE_A)), G0))
+                       : by_factors_adjoint(p, OUT_(SOLVE_SQUARE_LU), OUT_(SOLVE_SQUARE_ORDER), G0);
     if (!d) return dl_failed();
     GIVE(SOLVE_SQUARE_B, dl_ref(d));
     GIVE(SOLVE_SQUARE_A, dl_neg(MUL(d, ADJOINT(OUT_(SOLVE_SQUARE_OUT)))));

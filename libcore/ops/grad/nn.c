@@ -40,6 +40,11 @@ static dl_tensor *unsqueezed(dl_back *b, dl_tensor *t, int at) {
 
 /* g @ b.T for the left operand, a.T @ g for the right one. A vector takes part as a matrix of one row or column. A
  * right operand without batches gets one product over all rows instead of a sum of products. */
+/* a b, of a column and a row by elements: that writes the result once. */
+static dl_tensor *product(dl_tensor *a, dl_tensor *b) {
+    return a && b && a->ndim > 1 && b->ndim > 1 && a->shape[a->ndim - 1] == 1 ? dl_mul(a, b) : dl_matmul(a, b);
+}
+
 GRAD_RULE(matmul) {
     const dl_meta *ma = META(MATMUL_INPUT), *mb = META(MATMUL_OTHER);
     dl_tensor *g = G0;
@@ -49,14 +54,14 @@ GRAD_RULE(matmul) {
     if (NEED(MATMUL_INPUT)) {
         dl_tensor *w = IN_(MATMUL_OTHER);
         if (mb->ndim == 1) w = w ? unsqueezed(b, w, 1) : NULL;
-        DL_TRY(dl_give(b, DL_IN_MATMUL_INPUT, dl_matmul(g, transposed(b, w))));
+        DL_TRY(dl_give(b, DL_IN_MATMUL_INPUT, product(g, transposed(b, w))));
     }
     if (NEED(MATMUL_OTHER)) {
         dl_tensor *a = IN_(MATMUL_INPUT);
         if (!a) return dl_fail_null("the left operand");
         if (ma->ndim == 1) a = unsqueezed(b, a, 0);
         bool fold = mb->ndim <= 2 && a && a->ndim > 2;
-        dl_tensor *ga = fold ? dl_matmul(transposed(b, as_rows(b, a)), as_rows(b, g)) : dl_matmul(transposed(b, a), g);
+        dl_tensor *ga = fold ? product(transposed(b, as_rows(b, a)), as_rows(b, g)) : product(transposed(b, a), g);
         if (mb->ndim > 1) return dl_give(b, DL_IN_MATMUL_OTHER, ga);
         if (!T(ga)) return dl_fail_null("the gradient");
         return dl_give(b, DL_IN_MATMUL_OTHER, dl_reshape(ga, ga->shape, ga->ndim - 1));

@@ -76,7 +76,9 @@ POOLED_RULE(solve_square) {
     if (!lu) return dl_failed();
     DL_TRY(check_regular(p, info));
     dl_tensor *x = by_factors(p, lu, order, c->in[1]);
-    RESULT(x);
+    if (!x) return dl_failed();
+    c->out[0] = dl_ref(x), c->out[1] = dl_ref(lu), c->out[2] = dl_ref(order);
+    return DL_OK;
 }
 
 POOLED_RULE(inv) {
