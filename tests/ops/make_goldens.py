@@ -781,6 +781,8 @@ CALLS = {
     "isneginf": lambda x: torch.isneginf(x.detach()), "combinations": lambda x, r=2, with_replacement=False: torch.combinations(
         x, r, with_replacement), "rsub": lambda a, b, alpha=1: b - alpha * a,
     "frac": lambda x: x - x.trunc(), "argwhere": lambda x: torch.argwhere(x.detach()),
+    "magnitude_sum": lambda x, **kw: x.abs().sum(dims(x, kw), kw.get("keepdim", False)),
+    "known_sum": lambda x, **kw: torch.nansum(x, dims(x, kw), kw.get("keepdim", False)),
     "nansum": lambda x, **kw: torch.nansum(x, dims(x, kw), kw.get("keepdim", False)),
     "nanmean": lambda x, **kw: torch.nanmean(x, dims(x, kw), kw.get("keepdim", False)),
     "count_nonzero": lambda x, **kw: torch.count_nonzero(x.detach(), **kw),

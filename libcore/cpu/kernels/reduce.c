@@ -316,6 +316,8 @@ static dl_status plain_var(dl_call *c) {
 DL_CPU_KERNEL(var, plain_var, false, DL_FLOATS)
 
 SIMPLE(square_sum, DL_R_SUMSQUARE, DL_FLOATS)
+SIMPLE(magnitude_sum, DL_R_SUMABS, DL_FLOATS)
+SIMPLE(known_sum, DL_R_SUMKNOWN, DL_FLOATS)
 
 /* ln(sum(e**(x - max))) + max; an infinite largest value is not subtracted. */
 static dl_status plain_logsumexp(dl_call *c) {

@@ -18,6 +18,8 @@ typedef enum dl_reduce_id {
     DL_R_ALL,
     DL_R_SUMEXP,    /* of e**(x - m) */
     DL_R_SUMSQUARE, /* of (x - m)**2 */
+    DL_R_SUMABS,
+    DL_R_SUMKNOWN, /* of those that are not NaN */
     DL_NREDUCE
 } dl_reduce_id;
 

@@ -317,6 +317,15 @@ REDUCER(sumexp_f64, f64, f64, EXP64, PLUS)
 SUM_BY_FOURS(sumsquare_f32, SQUARE)
 REDUCER(sumsquare_f64, f64, f64, SQUARE, PLUS)
 
+#define ABS32(x, m) ((void)(m), fabsf(x))
+#define ABS64(x, m) ((void)(m), fabs(x))
+SUM_BY_FOURS(sumabs_f32, ABS32)
+REDUCER(sumabs_f64, f64, f64, ABS64, PLUS)
+
+#define KNOWN(x, m) ((void)(m), (x) == (x) ? (x) : 0)
+SUM_BY_FOURS(sumknown_f32, KNOWN)
+REDUCER(sumknown_f64, f64, f64, KNOWN, PLUS)
+
 #define ROW(name, ident)                                                                                               \
     {                                                                                                                  \
         [DL_BOOL] = ENTRY(name##_u8, ident), [DL_U8] = ENTRY(name##_u8, ident), [DL_I32] = ENTRY(name##_i32, ident),   \
@@ -333,6 +342,8 @@ const dl_reducer DL_SIMD_NAME(dl_reducer_table)[DL_NREDUCE][DL_NDTYPE] = {
     [DL_R_ALL] = ROW(all, 1),
     [DL_R_SUMEXP] = {[DL_F32] = ENTRY(sumexp_f32, 0), [DL_F64] = ENTRY(sumexp_f64, 0)},
     [DL_R_SUMSQUARE] = {[DL_F32] = ENTRY(sumsquare_f32, 0), [DL_F64] = ENTRY(sumsquare_f64, 0)},
+    [DL_R_SUMABS] = {[DL_F32] = ENTRY(sumabs_f32, 0), [DL_F64] = ENTRY(sumabs_f64, 0)},
+    [DL_R_SUMKNOWN] = {[DL_F32] = ENTRY(sumknown_f32, 0), [DL_F64] = ENTRY(sumknown_f64, 0)},
 };
 
 /* ---- finding a value */

@@ -113,7 +113,8 @@ static dl_status run_fft_complex(dl_call *c) {
         span t = {d, 0};
         while (named[d + t.rank]) t.rank++;
         if (!t.rank) continue;
-        if (t.rank > DL_FFT_RANK) t.rank = (t.rank - 1) % DL_FFT_RANK + 1; /* the last ones, side by side, are the more */
+        if (t.rank > DL_FFT_RANK)
+            t.rank = (t.rank - 1) % DL_FFT_RANK + 1; /* the last ones, side by side, are the more */
         s = transform(g, from, out, t, x->shape[d], inverse);
         from = out, d += t.rank - 1;
     }

@@ -120,11 +120,21 @@ template <class T> struct sum_op : dl_red_op {
     }
 };
 
-template <class T> struct square_op : dl_red_op {
+struct square_f {
+    static __device__ double of(double x) { return x * x; }
+};
+struct magnitude_f {
+    static __device__ double of(double x) { return fabs(x); }
+};
+struct known_f {
+    static __device__ double of(double x) { return x == x ? x : 0; }
+};
+/* The sum of F of the elements. */
+template <class F, class T> struct sum_of_op : dl_red_op {
     typedef double A;
     T *out;
     __device__ A identity() const { return 0; }
-    __device__ A take(A a, calc_t<T> x, long, int) const { return a + (A)x * (A)x; }
+    __device__ A take(A a, calc_t<T> x, long, int) const { return a + F::of((A)x); }
     __device__ A join(A a, A b) const { return a + b; }
     __device__ void finish(A a, long i, int) const { out[i] = dl_down<T>((calc_t<T>)a); }
 };
@@ -173,7 +183,11 @@ template <class T> struct lse_op : dl_red_op {
 
 DL_REDUCTION(sum, DL_ANY, sum_op<T>{{}, (total_t<T> *)out, 1})
 DL_REDUCTION(mean, DL_FLOATS, sum_op<T>{{}, (total_t<T> *)out, r.each})
-DL_REDUCTION(square_sum, DL_FLOATS, square_op<T>{{}, (T *)out})
+#define SUM_OF(f)                                                                                                      \
+    sum_of_op<f, T> { {}, (T *)out }
+DL_REDUCTION(square_sum, DL_FLOATS, SUM_OF(square_f))
+DL_REDUCTION(magnitude_sum, DL_FLOATS, SUM_OF(magnitude_f))
+DL_REDUCTION(known_sum, DL_FLOATS, SUM_OF(known_f))
 static double positive(double n) { return n > 0 ? n : 0; }
 DL_REDUCTION(var, DL_FLOATS, var_op<T>{{}, (T *)out, r.each, positive(r.each - (double)ATTR_I(c, VAR_CORRECTION))})
 DL_REDUCTION(prod, DL_ANY, prod_op<T>{{}, (total_t<T> *)out})

@@ -134,6 +134,8 @@ static dl_tensor *length(dl_pool *p, dl_tensor *x, double power, const long *dim
         out = K(safe_root(K(dl_square_sum(x, dims, n, keep)), p));
     } else if (power == 0) {
         out = K(dl_sum(K(dl_to(K(dl_ne(x, N(0))), x->dtype)), dims, n, keep));
+    } else if (power == 1 && !dl_dtype_is_complex(x->dtype)) {
+        out = K(dl_magnitude_sum(x, dims, n, keep));
     } else if ((size = K(dl_abs(x))) && (power == 1 || isinf(power))) {
         out = K(power == 1  ? dl_sum(size, dims, n, keep)
                 : power > 0 ? dl_amax(size, dims, n, keep)

@@ -36,20 +36,17 @@ COMPOSE_RULE(nan_to_num) {
     return dl_finish(c, dl_replace_nonfinite(x, to[0], to[1], to[2]));
 }
 
-static dl_tensor *without_nan(dl_pool *p, dl_tensor *x) {
-    if (!dl_dtype_is_float(x->dtype)) return x;
-    return K(dl_where(K(dl_isnan(x)), K(dl_to_dtype(K(dl_scalar_i(0)), x->dtype)), x));
-}
-
-POOLED_RULE(nansum) {
-    dl_tensor *x = without_nan(p, c->in[0]);
-    return dl_finish(c, x ? dl_sum(x, ATTR_V(c, REDUCE_DIM), ATTR_I(c, REDUCE_KEEPDIM) != 0) : NULL);
+COMPOSE_RULE(nansum) {
+    dl_tensor *x = c->in[0];
+    const int keep = ATTR_I(c, REDUCE_KEEPDIM) != 0;
+    return dl_finish(c, dl_dtype_is_float(x->dtype) ? dl_known_sum(x, ATTR_V(c, REDUCE_DIM), keep)
+                                                    : dl_sum(x, ATTR_V(c, REDUCE_DIM), keep));
 }
 
 POOLED_RULE(nanmean) {
     const int keep = ATTR_I(c, REDUCE_KEEPDIM) != 0;
-    dl_tensor *x = without_nan(p, c->in[0]), *there = K(dl_logical_not(K(dl_isnan(c->in[0]))));
-    dl_tensor *sum = x ? K(dl_sum(x, ATTR_V(c, REDUCE_DIM), keep)) : NULL;
+    dl_tensor *there = K(dl_logical_not(K(dl_isnan(c->in[0]))));
+    dl_tensor *sum = K(dl_nansum(c->in[0], ATTR_V(c, REDUCE_DIM), keep));
     return dl_finish(c, sum ? dl_div(sum, K(dl_sum(there, ATTR_V(c, REDUCE_DIM), keep))) : NULL);
 }
 

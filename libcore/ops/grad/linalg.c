@@ -45,9 +45,8 @@ static dl_tensor *by_factors_adjoint(dl_pool *p, dl_tensor *lu, dl_tensor *order
 /* The factors have no history, so that derivatives of higher order solve with A itself. */
 GRAD_RULE(solve_square) {
     POOL;
-    dl_tensor *d = b->create_graph
-                       ? K(dl_solve_square(ADJOINT(IN_(SOLVE_SQUARE_A)), G0))
-                       : by_factors_adjoint(p, OUT_(SOLVE_SQUARE_LU), OUT_(SOLVE_SQUARE_ORDER), G0);
+    dl_tensor *d = b->create_graph ? K(dl_solve_square(ADJOINT(IN_(SOLVE_SQUARE_A)), G0))
+                                   : by_factors_adjoint(p, OUT_(SOLVE_SQUARE_LU), OUT_(SOLVE_SQUARE_ORDER), G0);
     if (!d) return dl_failed();
     GIVE(SOLVE_SQUARE_B, dl_ref(d));
     GIVE(SOLVE_SQUARE_A, dl_neg(MUL(d, ADJOINT(OUT_(SOLVE_SQUARE_OUT)))));

@@ -50,6 +50,8 @@ GRAD_RULE(var) {
 }
 
 RULE(square_sum, dl_mul(T(dl_mul(kept(b, G0), NUM(2))), IN_(REDUCE_INPUT)))
+RULE(magnitude_sum, dl_mul(kept(b, G0), T(dl_sign(IN_(REDUCE_INPUT)))))
+RULE(known_sum, dl_where(T(dl_isnan(IN_(REDUCE_INPUT))), NUM(0), kept(b, G0)))
 
 /* The product of the others: y / x, but where there are zeros: a single zero gets the product of the rest, and all
  * others nothing. p is the product with zeros left out. */
