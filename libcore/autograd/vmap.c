@@ -1,7 +1,9 @@
 /* A function of one sample as a function of a batch. It runs for the first sample, watched; then the rows that it
  * called are called once more, for all samples, by the batch rules of their rows. Where that is not possible the
- * function runs for each of the other samples, too, and dl_vmap_each tells so. */
+ * function runs for each of the other samples, too, and dl_vmap_each tells so. The results must be all that is left of
+ * the first sample: a tensor of it that the function keeps would stand for that sample alone, which is an error. */
 #include "autograd/vmap.h"
+#include "autograd/recording.h"
 #include "autograd/tape.h"
 #include "core/random/rng.h"
 #include "core/scope.h"
@@ -297,6 +299,36 @@ static dl_status run_call(batch *b, const dl_vmap_call *e) {
     return s;
 }
 
+/* ---- what is left of the first sample */
+
+/* Storages that depended on the sample, each with a reference of this list. */
+typedef struct remains {
+    dl_storage **st;
+    long n;
+} remains;
+
+static void remains_free(remains *r) {
+    for (long i = 0; i < r->n; i++) dl_storage_unref(r->st[i]);
+    free(r->st);
+}
+
+static dl_status remains_of(const dl_vmap_watch *w, remains *r) {
+    r->st = calloc((size_t)w->storages.n + 1, sizeof *r->st);
+    if (!r->st) return dl_fail(DL_ERR_MEMORY, "no memory for the calls of a sample");
+    for (; r->n < w->storages.n; r->n++) r->st[r->n] = dl_storage_ref((dl_storage *)w->storages.at[r->n]);
+    return DL_OK;
+}
+
+/* Once this file has given up everything of the first sample: what is still used is kept by the function, say in a list
+ * of the caller, where it would stand for one sample alone. */
+static dl_status check_kept(const remains *r) {
+    for (long i = 0; i < r->n; i++)
+        if (__atomic_load_n(&r->st[i]->refs, __ATOMIC_RELAXED) > 1)
+            return dl_fail_hint(DL_ERR_STATE, "return it: the results hold all samples",
+                                "vmap: the function keeps a tensor of the first sample");
+    return DL_OK;
+}
+
 /* ---- all of them */
 
 /* For each call whether a result needs it, and for each id the last call that reads it; n where it is a result. */
@@ -402,7 +434,7 @@ static dl_status run_each(batch *b, dl_tensor **out) {
 
 /* With the calls of the first sample, where they can be made for all; a rule that fails leaves the error to those who
  * run the function for the sample at fault. */
-static dl_status run_others(batch *b, dl_tensor **out) {
+static dl_status run_others(batch *b, dl_tensor **out, bool *once) {
     unsigned long after[DL_RNG_STATE];
     dl_error why;
     char text[700];
@@ -410,6 +442,7 @@ static dl_status run_others(batch *b, dl_tensor **out) {
         dl_rng_save(after);
         if (b->watch.drew) dl_rng_restore(b->drawn);
         dl_status s = run_all(b, out);
+        *once = s == DL_OK;
         if (s == DL_OK || s == DL_ERR_INTERRUPT) return s;
         unref_all(out, b->nout);
         dl_error_take(&why);
@@ -424,13 +457,22 @@ static dl_status run_others(batch *b, dl_tensor **out) {
 dl_status dl_vmap(dl_tensor_fn *fn, void *arg, dl_tensor **in, const long *dim, int n, dl_vmap_random random,
                   dl_tensor **out, int *nout) {
     batch b DL_SCOPE(batch_free) = {.fn = fn, .arg = arg, .n = n, .random = random};
+    remains left DL_SCOPE(remains_free) = {0};
+    bool once = false;
     if (!dl_vmap_watching) *each_text = 0;
     *nout = 0;
     DL_TRY(prepare(&b, in, dim));
     DL_TRY(run_first(&b));
     memset(out, 0, (size_t)b.nout * sizeof *out);
-    dl_status s = b.size == 1 && *b.watch.stop ? run_each(&b, out) : run_others(&b, out);
-    if (s != DL_OK) return unref_all(out, b.nout), s;
+    dl_status s = b.size == 1 && *b.watch.stop ? run_each(&b, out) : run_others(&b, out, &once);
     *nout = b.nout;
-    return DL_OK;
+    /* of a watch within another, and while calls are recorded, others keep the tensors, too */
+    if (s == DL_OK && once && b.size > 1 && !dl_vmap_watching && !dl_recorder) {
+        s = remains_of(&b.watch, &left);
+        batch_free(&b);
+        b = (batch){.nout = 0};
+        if (s == DL_OK) s = check_kept(&left);
+    }
+    if (s != DL_OK) unref_all(out, *nout), *nout = 0;
+    return s;
 }

@@ -4,6 +4,7 @@
 
 #include "core/list.h"
 #include "core/op.h"
+#include "core/scope.h"
 
 /* A call. Tensors are operands, then results; `id` numbers those that depend on the sample, -1: the others. */
 typedef struct dl_vmap_call {
@@ -61,3 +62,13 @@ void dl_vmap_meet(const dl_tensor *t, const char *what);
 static inline void dl_vmap_read(const dl_tensor *t) {
     if (__builtin_expect(dl_vmap_watching != NULL, 0)) dl_vmap_meet(t, "it looks at the values of a tensor");
 }
+
+/* DL_VMAP_UNSEEN: until the end of the block what is read decides about nothing but an error, which the batch rule of
+ * the row that was called finds for all samples. */
+static inline dl_vmap_watch *dl_vmap_hide(void) {
+    dl_vmap_watch *w = dl_vmap_watching;
+    dl_vmap_watching = NULL;
+    return w;
+}
+static inline void dl_vmap_show(dl_vmap_watch **w) { dl_vmap_watching = *w; }
+#define DL_VMAP_UNSEEN dl_vmap_watch *unseen DL_SCOPE(dl_vmap_show) = dl_vmap_hide()

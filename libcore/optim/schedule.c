@@ -109,6 +109,17 @@ static double f_onecycle(const dl_schedule *s, double t, double base DL_UNUSED) 
     return opt_is(s, "anneal_strategy", "cos") ? b + (a - b) * half_cosine(u) : a + (b - a) * u;
 }
 
+/* Smith: Cyclical learning rates (2015), as PyTorch's CyclicLR. */
+static double f_cyclic(const dl_schedule *s, double t, double base) {
+    const double up = opt_i(s, "step_size_up"), down = opt_i(s, "step_size_down") > 0 ? opt_i(s, "step_size_down") : up;
+    const double cycle = floor(t / (up + down)), at = t - cycle * (up + down);
+    const double height = opt_is(s, "mode", "triangular2") ? pow(0.5, cycle)
+                          : opt_is(s, "mode", "exp_range") ? pow(opt_f(s, "gamma"), t)
+                                                           : 1;
+    const double part = at <= up ? at / up : 1 - (at - up) / down;
+    return base > 0 ? 1 + (opt_f(s, "max_lr") / base - 1) * part * height : 1;
+}
+
 static double f_multistep(const dl_schedule *s, double t, double base DL_UNUSED) {
     const dl_optval *m = dl_option(&s->row->kind, s->val, "milestones");
     int passed = 0;
@@ -174,10 +185,22 @@ static char *make_text(const dl_schedule *s) {
 static const struct limit {
     const char *name, *words;
     long least;
-} limits[] = {{"by", "step|epoch", 0}, {"mode", "min|max", 0}, {"threshold_mode", "rel|abs", 0},
-              {"steps", NULL, 1},      {"step_size", NULL, 1}, {"shape", "linear|cosine|sqrt", 0},
-              {"mult", NULL, 1},       {"decay", NULL, 1},     {"anneal_strategy", "cos|linear", 0},
-              {"stable", NULL, 0},     {"until", NULL, 0},     {"warmup", NULL, 0}};
+    const char *of; /* the schedule; NULL: of all that have it */
+} limits[] = {{"by", "step|epoch", 0, NULL},
+              {"mode", "min|max", 0, "plateau"},
+              {"mode", "triangular|triangular2|exp_range", 0, "cyclic"},
+              {"threshold_mode", "rel|abs", 0, NULL},
+              {"steps", NULL, 1, NULL},
+              {"step_size", NULL, 1, NULL},
+              {"step_size_up", NULL, 1, NULL},
+              {"step_size_down", NULL, 0, NULL},
+              {"shape", "linear|cosine|sqrt", 0, NULL},
+              {"mult", NULL, 1, NULL},
+              {"decay", NULL, 1, NULL},
+              {"anneal_strategy", "cos|linear", 0, NULL},
+              {"stable", NULL, 0, NULL},
+              {"until", NULL, 0, NULL},
+              {"warmup", NULL, 0, NULL}};
 
 static bool among(const char *words, const char *w) {
     size_t n = strlen(w);
@@ -187,7 +210,7 @@ static bool among(const char *words, const char *w) {
 }
 
 static dl_status check_limit(const dl_schedule *s, const struct limit *l) {
-    if (dl_option_find(&s->row->kind, l->name) < 0) return DL_OK;
+    if (dl_option_find(&s->row->kind, l->name) < 0 || (l->of && strcmp(l->of, s->row->kind.name))) return DL_OK;
     const dl_optval *v = dl_option(&s->row->kind, s->val, l->name);
     if (l->words && !among(l->words, v->u.s))
         return dl_fail(DL_ERR_VALUE, "schedule %s: %s is one of %s, not '%.40s'", s->row->kind.name, l->name, l->words,

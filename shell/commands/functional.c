@@ -3,6 +3,7 @@
 #include "commands/tree.h"
 #include "lang/command.h"
 #include "lang/session.h"
+#include "dlcore/index.h"
 #include "dlcore/view.h"
 
 #include <stdlib.h>
@@ -127,9 +128,95 @@ static dl_status matrix_run(const dlsh_args *a, dlsh_value *result) {
 }
 static const int first_order = 0, second_order = 1;
 
+/* ---- the product of the Hessian matrix and a vector: the gradient's gradient along it */
+
+/* Gradients of the function by its inputs, with history. */
+static int call_gradient(dl_tensor **in, int n, dl_tensor **out, int max_out, void *arg) {
+    dl_tensor *made[DL_MAX_RESULTS], *value = NULL;
+    int nmade;
+    (void)max_out;
+    if (dl_vjp(call_subject, arg, in, n, NULL, 0, 1, made, &nmade, out)) return -1;
+    value = nmade == 1 ? dl_ref(made[0]) : NULL;
+    unref_all(made, nmade);
+    if (value) return dl_unref(value), n;
+    unref_all(out, n);
+    return dlsh_fail(DL_ERR_VALUE, NULL, "the function gave %d tensors, not one", nmade), -1;
+}
+
+static dl_status hvp_run(const dlsh_args *a, dlsh_value *result) {
+    SCOPED_SUBJECT s;
+    DLSH_SCOPED_LEAVES in = {0}, v = {0};
+    dl_tensor *g[DL_MAX_RESULTS], *p[DL_MAX_RESULTS];
+    int n;
+    DLSH_TRY(subject_begin(a, &s));
+    DLSH_TRY(dlsh_tree_leaves(s.args, "inputs", &in));
+    DLSH_TRY(dlsh_tree_leaves(*dlsh_arg(a, "v"), "v", &v));
+    if (v.n != in.n) return dlsh_arg_fail(a, "v", DL_ERR_VALUE, NULL, "v has %d tensors for %d inputs", v.n, in.n);
+    if (in.n > DL_MAX_RESULTS)
+        return dlsh_arg_fail(a, "inputs", DL_ERR_VALUE, NULL, "at most %d inputs", DL_MAX_RESULTS);
+    DLSH_TRY(dl_vjp(call_gradient, &s, in.t, in.n, v.t, v.n, dlsh_arg_bool(a, "create_graph"), g, &n, p));
+    unref_all(g, n);
+    dlsh_value value = dlsh_ref(s.result), made = dlsh_tree_of(*dlsh_arg(a, "inputs"), p);
+    unref_all(p, in.n);
+    return dlsh_give(DLSH_LIST_OF(value, made), result);
+}
+
+/* ---- jacrev and jacfwd: functions of functions */
+
+/* Of derivatives by a list of arguments, for each result, those by argument `at`. */
+static dlsh_value by_argument(dlsh_value all, dlsh_value results, long at) {
+    if (results.type == DLSH_TENSOR) return dlsh_ref(all.as.list->items[at]);
+    const int list = results.type == DLSH_LIST, n = list ? results.as.list->n : results.as.record->n;
+    dlsh_value made = dlsh_ref(all);
+    for (int i = 0; i < n && !dlsh_failed(made); i++) {
+        dlsh_value *slot = list ? &made.as.list->items[i] : &made.as.record->values[i];
+        dlsh_value one = by_argument(*slot, list ? results.as.list->items[i] : results.as.record->values[i], at);
+        dlsh_drop(*slot);
+        *slot = one;
+    }
+    return made;
+}
+
+static dl_status jac_made_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_list *made = dlsh_arg(a, "made")->as.list;
+    const int n = dlsh_arg_count(a, "inputs");
+    const long at = made->items[1].as.i;
+    if (at < 0 || at >= n)
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, NULL, "argnums is %ld, and there are %d arguments", at, n);
+    DLSH_DROPPED dlsh_value args = dlsh_new_list(n), all = dlsh_void();
+    if (dlsh_failed(args)) return dl_failed();
+    for (int i = 0; i < n; i++) DLSH_TRY(dlsh_list_push(args.as.list, dlsh_ref(*dlsh_arg_at(a, "inputs", i))));
+    SCOPED_SUBJECT s = {dlsh_arg_session(a), made->items[0], dlsh_ref(args), dlsh_void()};
+    DLSH_SCOPED_LEAVES in = {0};
+    int m = 0;
+    DLSH_TRY(dlsh_tree_leaves(args, "inputs", &in));
+    DLSH_FREED dl_tensor **t = calloc((size_t)in.n * DL_MAX_RESULTS + 1, sizeof(dl_tensor *));
+    if (!t) return dlsh_no_memory("a matrix of derivatives");
+    int tracked = 0;
+    for (int i = 0; i < in.n; i++) tracked |= dl_requires_grad(in.t[i]);
+    DLSH_TRY(dl_jacobian(call_subject, &s, in.t, in.n, tracked, &m, t));
+    DLSH_TRY(give_rows(s.result, args, t, m, in.n, &all));
+    return dlsh_give(by_argument(all, s.result, at), result); /* nobody else has the tree `all` */
+}
+
+static const dlsh_command jac_made =
+    DLSH_FN_ROW("jacobians", jac_made_run, "jacobians(MADE, INPUT, ...)", "What jacrev makes of a function.",
+                DLSH_PARAMS({"made", .want = "list", .doc = "function, argnums"},
+                            {"inputs", .flags = DLSH_VARIADIC, .doc = "arguments of the function"}));
+
+static dl_status jac_run(const dlsh_args *a, dlsh_value *result) {
+    dlsh_value fn = *dlsh_arg(a, "function");
+    if (!dlsh_callable(fn))
+        return dlsh_arg_fail(a, "function", DL_ERR_TYPE, "give a function, an op or a net", "%s cannot be called",
+                             dlsh_type_name(fn));
+    DLSH_DROPPED dlsh_value made = DLSH_LIST_OF(dlsh_ref(fn), dlsh_int(dlsh_arg_int(a, "argnums")));
+    if (dlsh_failed(made)) return dl_failed();
+    return dlsh_give(dlsh_new_method(made, (dlsh_value){DLSH_BUILTIN, {.builtin = &jac_made}}), result);
+}
+
 /* ---- vmap */
 
-/* A bound function holds {function, in_dims, out_dims, randomness}; this is one call of it. */
+/* A bound function holds {function, in_dims, out_dims, randomness, chunk_size}; this is one call of it. */
 typedef struct batch {
     dlsh_session *session;
     dlsh_value fn, in_dims, out_dims, args, result; /* args: a list, one item for each argument */
@@ -190,6 +277,11 @@ static dlsh_value fill_leaf(dlsh_value leaf, DLSH_UNUSED int i, void *ctx) {
     return leaf.type == DLSH_TENSOR ? dlsh_tensor(dl_ref(f->t[f->next++])) : dlsh_ref(leaf);
 }
 
+/* Of a result the form is kept, with a tensor in the place of each: those of one sample are not. */
+static dlsh_value form_leaf(dlsh_value leaf, DLSH_UNUSED int i, DLSH_UNUSED void *ctx) {
+    return leaf.type == DLSH_TENSOR ? dlsh_tensor(dl_scalar_b(0)) : dlsh_ref(leaf);
+}
+
 static int call_sample(dl_tensor **in, DLSH_UNUSED int n, dl_tensor **out, int max_out, void *arg) {
     batch *b = arg;
     filling f = {in, 0};
@@ -206,6 +298,11 @@ static int call_sample(dl_tensor **in, DLSH_UNUSED int n, dl_tensor **out, int m
         return -1;
     if (made.n > max_out) return dlsh_fail(DL_ERR_VALUE, NULL, "the function gave more than %d tensors", max_out), -1;
     for (int i = 0; i < made.n; i++) out[i] = dl_ref(made.t[i]);
+    int count = 0;
+    dlsh_value form = dlsh_tree_map(b->result, form_leaf, NULL, &count);
+    if (dlsh_failed(form)) return unref_all(out, made.n), -1;
+    dlsh_drop(b->result);
+    b->result = form;
     return made.n;
 }
 
@@ -233,11 +330,67 @@ static void tell_each(dlsh_session *s) {
     }
 }
 
-static dl_status map_batch(batch *b, dl_vmap_random random, dlsh_value *result) {
+/* Samples from .. from + n of argument i. */
+static dl_tensor *samples_of(const batch *b, int i, long from, long n) {
+    const long to = from + n;
+    return b->dim[i] == DL_VMAP_WHOLE ? dl_ref(b->leaves.t[i]) : dl_slice(b->leaves.t[i], b->dim[i], &from, &to, 1);
+}
+
+static dl_status map_samples(batch *b, long from, long n, dl_vmap_random random, dl_tensor **out, int *nout) {
+    DLSH_FREED dl_tensor **in = calloc((size_t)b->leaves.n + 1, sizeof *in);
+    if (!in) return dlsh_no_memory("arguments of vmap");
+    dl_status st = DL_OK;
+    for (int i = 0; i < b->leaves.n && !st; i++) st = (in[i] = samples_of(b, i, from, n)) ? DL_OK : dl_failed();
+    if (!st) st = dl_vmap(call_sample, b, in, b->dim, b->leaves.n, random, out, nout);
+    unref_all(in, b->leaves.n);
+    return st;
+}
+
+/* Results of a chunk behind those of the chunks before, whose references it takes. */
+static dl_status join_chunk(dl_tensor **all, dl_tensor **out, int n, int first) {
+    dl_status st = DL_OK;
+    for (int i = 0; i < n; i++) {
+        dl_tensor *both[2] = {all[i], out[i]};
+        all[i] = first ? out[i] : !st ? dl_cat(both, 2, 0) : NULL;
+        if (!all[i]) st = dl_failed();
+        if (!first) DLSH_UNREF(both[0], both[1]);
+    }
+    return st;
+}
+
+/* So many samples at a time; 0: all. With the same random numbers for all, each chunk draws those of the first. */
+static dl_status map_chunks(batch *b, dl_vmap_random random, long chunk, dl_tensor **all, int *nall) {
+    long size = -1;
+    unsigned long drawn[DL_RNG_STATE];
+    for (int i = 0; i < b->leaves.n && size < 0; i++) {
+        const long d = b->dim[i], ndim = dl_ndim(b->leaves.t[i]);
+        if (d != DL_VMAP_WHOLE && d >= -ndim && d < ndim) size = dl_shape(b->leaves.t[i])[d < 0 ? d + ndim : d];
+    }
+    if (!chunk || size <= chunk) return dl_vmap(call_sample, b, b->leaves.t, b->dim, b->leaves.n, random, all, nall);
+    DLSH_FREED dl_tensor **out = calloc(DL_MAX_VMAP_RESULTS, sizeof *out);
+    if (!out) return dlsh_no_memory("results of vmap");
+    dl_rng_save(drawn);
+    for (long from = 0; from < size; from += chunk) {
+        int n = 0;
+        if (random == DL_VMAP_SAME) dl_rng_restore(drawn);
+        DLSH_TRY(map_samples(b, from, size - from < chunk ? size - from : chunk, random, out, &n));
+        if (from && n != *nall) {
+            unref_all(out, n);
+            return dlsh_fail(DL_ERR_VALUE, NULL,
+                             "vmap: the function gave %d tensors for some samples, and %d for others", *nall, n);
+        }
+        *nall = n;
+        DLSH_TRY(join_chunk(all, out, n, from == 0));
+    }
+    return DL_OK;
+}
+
+static dl_status map_batch(batch *b, dl_vmap_random random, long chunk, dlsh_value *result) {
     DLSH_FREED dl_tensor **out = calloc(DL_MAX_VMAP_RESULTS, sizeof *out);
     int n = 0;
     if (!out) return dlsh_no_memory("results of vmap");
-    DLSH_TRY(dl_vmap(call_sample, b, b->leaves.t, b->dim, b->leaves.n, random, out, &n));
+    dl_status st = map_chunks(b, random, chunk, out, &n);
+    if (st) return unref_all(out, n), st;
     DLSH_DROPPED dlsh_value all = dlsh_tree_of(b->result, out);
     unref_all(out, n);
     DLSH_TRY(dlsh_failed(all) ? dl_failed() : each_leaf(&all, &b->out_dims, "out_dims", place_result, NULL));
@@ -265,12 +418,12 @@ static dl_status mapped_run(const dlsh_args *a, dlsh_value *result) {
     if (dlsh_failed(b.args)) return dl_failed();
     for (int i = 0; i < n; i++) DLSH_TRY(dlsh_list_push(b.args.as.list, dlsh_ref(*dlsh_arg_at(a, "inputs", i))));
     DLSH_TRY(each_leaf(&b.args, &b.in_dims, "in_dims", take_argument, &b));
-    return map_batch(&b, (dl_vmap_random)made->items[3].as.i, result);
+    return map_batch(&b, (dl_vmap_random)made->items[3].as.i, made->items[4].as.i, result);
 }
 
 static const dlsh_command mapped =
     DLSH_FN_ROW("vmapped", mapped_run, "vmapped(MADE, INPUT, ...)", "What vmap makes of a function.",
-                DLSH_PARAMS({"made", .want = "list", .doc = "function, in_dims, out_dims, randomness"},
+                DLSH_PARAMS({"made", .want = "list", .doc = "function, in_dims, out_dims, randomness, chunk_size"},
                             {"inputs", .flags = DLSH_VARIADIC, .doc = "arguments of the function, for a batch"}));
 
 static dl_status vmap_run(const dlsh_args *a, dlsh_value *result) {
@@ -286,8 +439,12 @@ static dl_status vmap_run(const dlsh_args *a, dlsh_value *result) {
     if (random == 3)
         return dlsh_arg_fail(a, "randomness", DL_ERR_VALUE, "error, different or same", "there is no randomness \"%s\"",
                              mode);
-    DLSH_DROPPED dlsh_value made =
-        DLSH_LIST_OF(dlsh_ref(fn), dlsh_ref(in ? *in : zero), dlsh_ref(out ? *out : zero), dlsh_int(random));
+    const dlsh_value *at_once = dlsh_arg(a, "chunk_size");
+    const long chunk = at_once && at_once->type == DLSH_INT ? at_once->as.i : 0;
+    if (chunk < 0 || (at_once && at_once->type == DLSH_INT && !chunk))
+        return dlsh_arg_fail(a, "chunk_size", DL_ERR_VALUE, NULL, "chunk_size must be at least 1, got %ld", chunk);
+    DLSH_DROPPED dlsh_value made = DLSH_LIST_OF(dlsh_ref(fn), dlsh_ref(in ? *in : zero), dlsh_ref(out ? *out : zero),
+                                                dlsh_int(random), dlsh_int(chunk));
     if (dlsh_failed(made)) return dl_failed();
     return dlsh_give(dlsh_new_method(made, (dlsh_value){DLSH_BUILTIN, {.builtin = &mapped}}), result);
 }
@@ -327,6 +484,27 @@ const dlsh_command functional_commands[] = {
         "the result, shape of the input]; for several results or inputs in lists or records of their form.",
         DLSH_PARAMS(FUNCTION_PARAM, INPUTS_PARAM), DLSH_OPTIONS(CREATE_OPTION), .data = &first_order,
         .examples = "jacobian(fn (x) { return x ** 2 }, tensor([1.0, 2.0]))"),
+#define ALL_DERIVATIVES(name)                                                                                          \
+    DLSH_FN_ROW(name, jac_run, name "(FUNCTION)",                                                                      \
+                "A function that gives the derivatives of FUNCTION: jacobian(FUNCTION, [arguments]) for the argument " \
+                "argnums.",                                                                                            \
+                DLSH_PARAMS(FUNCTION_PARAM),                                                                           \
+                DLSH_OPTIONS({"argnums", DLSH_OPT_INT, "0", .doc = "by which argument, from 0"}),                      \
+                .examples = name "(fn (x) { return x ** 2 })(tensor([1.0, 2.0]))")
+    ALL_DERIVATIVES("jacrev"),
+    ALL_DERIVATIVES("jacfwd"),
+    DLSH_FN_ROW("hvp", hvp_run, "hvp(FUNCTION, INPUTS, V)",
+                "The result of a function with one element, and the product of its Hessian matrix with a vector, in a "
+                "list, as PyTorch's torch.autograd.functional has it.",
+                DLSH_PARAMS(FUNCTION_PARAM, INPUTS_PARAM,
+                            {"v", .want = "tensor|list|record", .doc = "the vector, in the form of the inputs"}),
+                DLSH_OPTIONS(CREATE_OPTION),
+                .examples = "y, p = hvp(fn (x) { return (x ** 3).sum() }, ones(2), ones(2))"),
+    DLSH_FN_ROW("vhp", hvp_run, "vhp(FUNCTION, INPUTS, V)", "The same as hvp: the Hessian matrix is symmetric.",
+                DLSH_PARAMS(FUNCTION_PARAM, INPUTS_PARAM,
+                            {"v", .want = "tensor|list|record", .doc = "the vector, in the form of the inputs"}),
+                DLSH_OPTIONS(CREATE_OPTION),
+                .examples = "y, p = vhp(fn (x) { return (x ** 3).sum() }, ones(2), ones(2))"),
     DLSH_FN_ROW(
         "hessian", matrix_run, "hessian(FUNCTION, INPUTS)",
         "Second derivatives of a function with one result of one element: of shape [shape of the input, shape of "
@@ -337,7 +515,8 @@ const dlsh_command functional_commands[] = {
         "vmap", vmap_run, "vmap(FUNCTION)",
         "A function of one sample as a function of a batch. It is called for the first sample, and the ops that "
         "it called run for all samples at once. Ops without a batched form run for each sample, and so does "
-        "the function where it looks at values, as in if x.sum() > 0: a warning says so once.",
+        "the function where it looks at values, as in if x.sum() > 0: a warning says so once. What it makes of a "
+        "sample must be a result of it: a tensor that it keeps elsewhere is an error.",
         DLSH_PARAMS(FUNCTION_PARAM),
         DLSH_OPTIONS({"in_dims", DLSH_OPT_VALUE, .want = "int|none|list",
                       .doc = "the dimension of the samples (0), none: an argument is the same for all; a list: "
@@ -346,6 +525,8 @@ const dlsh_command functional_commands[] = {
                       .doc = "the dimension of the samples in the results (0)"},
                      {"randomness", DLSH_OPT_STRING, "error",
                       .doc = "random numbers: error refuses them, different draws for each sample, same once "
-                             "for all"}),
+                             "for all"},
+                     {"chunk_size", DLSH_OPT_VALUE, .want = "int|none",
+                      .doc = "so many samples at once, to save memory (none: all)"}),
         .examples = "vmap(fn (a, b) { return a.dot(b) })(randn(5, 3), randn(5, 3))"),
     {0}};

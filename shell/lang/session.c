@@ -9,9 +9,9 @@
 
 /* ---------------------------------------------------------------- life */
 
-static const dlsh_command *const own_tables[] = {dlsh_core_rows,   dlsh_file_rows, dlsh_string_rows,
-                                                 dlsh_list_rows,   dlsh_math_rows, dlsh_tensor_rows,
-                                                 dlsh_pieces_rows, dlsh_draw_rows, dlsh_dtype_rows};
+static const dlsh_command *const own_tables[] = {dlsh_core_rows,  dlsh_file_rows,   dlsh_string_rows, dlsh_list_rows,
+                                                 dlsh_math_rows,  dlsh_tensor_rows, dlsh_pieces_rows, dlsh_draw_rows,
+                                                 dlsh_dtype_rows, dlsh_numeric_rows};
 
 dlsh_session *dlsh_session_new(dlsh_sink *sink, const dlsh_services *services) {
     dlsh_session *s = calloc(1, sizeof *s);

@@ -69,3 +69,11 @@ BATCH_RULE(index_add) {
     b->out[0] = dl_scatter_add(b->in[0], b->in[1], b->in[DL_IN_INDEX_ADD_SOURCE], d + 1);
     return b->out[0] ? DL_OK : dl_failed();
 }
+
+/* A row for each sample, and its values as one row; rows of several dimensions are as they are. */
+BATCH_RULE(sorted_place) {
+    if (!dl_samples_has(b, 0) && b->one[0]->ndim == 1) return dl_samples_invoke(b);
+    DL_TRY(dl_samples_spread_all(b));
+    if (b->one[0]->ndim == 1) DL_TRY(dl_samples_reshape(b, 1, (long[]){b->size, b->one[1]->numel}, 2));
+    return dl_samples_invoke(b);
+}

@@ -1,9 +1,16 @@
-/* Batch rules of products and of attention. */
+/* Batch rules of products, of attention, and of factors of matrices. */
 #include "ops/batch/batch.h"
+#include "autograd/vmap.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/compare.h"
+#include "dlcore/complex.h"
 #include "dlcore/matmul.h"
+#include "dlcore/reduce.h"
 #include "dlcore/view.h"
+#include "ops/rules/linalg.h"
 #include "ops/rules/matmul.h"
+
+#include <string.h>
 
 static int larger(int a, int b) { return a > b ? a : b; }
 
@@ -77,4 +84,30 @@ BATCH_RULE(attention) {
         DL_TRY(dl_samples_fold(b, DL_IN_ATTENTION_LENGTHS));
     }
     return dl_samples_invoke(b);
+}
+
+/* ---- factors of matrices */
+
+/* Fails where a report is not 0, or a matrix is not finite. */
+static dl_status check_factors(dl_batched *b) {
+    int info = 0;
+    long good;
+    while (strcmp(b->op->out_name[info], "info")) info++;
+    DL_OWNED dl_tensor *parts = dl_dtype_is_complex(b->in[0]->dtype) ? dl_view_as_real(b->in[0]) : dl_ref(b->in[0]);
+    DL_OWNED dl_tensor *finite = parts ? dl_isfinite(parts) : NULL, *all = finite ? dl_all(finite, NULL, 0, 0) : NULL;
+    DL_TRY(all ? dl_item_i(all, &good) : dl_failed());
+    if (good && b->out[info]->numel) {
+        DL_OWNED dl_tensor *some = dl_any(b->out[info], NULL, 0, 0);
+        DL_TRY(some ? dl_item_i(some, &good) : dl_failed());
+        good = !good;
+    }
+    return good ? DL_OK : dl_fail(DL_ERR_VALUE, "a matrix has no factors of %s", b->op->name);
+}
+
+/* Composites look at the report of one sample alone; the others are seen here. */
+BATCH_RULE(factors) {
+    DL_TRY(dl_samples_spread_all(b));
+    DL_TRY(dl_samples_invoke(b));
+    DL_VMAP_UNSEEN;
+    return check_factors(b);
 }

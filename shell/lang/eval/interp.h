@@ -258,4 +258,4 @@ dl_status dlsh_json_parse(const dlsh_args *a, dlsh_value *result);
 
 /* ---- tables of the language's own functions */
 extern const dlsh_command dlsh_file_rows[], dlsh_core_rows[], dlsh_list_rows[], dlsh_math_rows[], dlsh_tensor_rows[],
-    dlsh_pieces_rows[], dlsh_string_rows[], dlsh_draw_rows[], dlsh_dtype_rows[];
+    dlsh_pieces_rows[], dlsh_string_rows[], dlsh_draw_rows[], dlsh_dtype_rows[], dlsh_numeric_rows[];

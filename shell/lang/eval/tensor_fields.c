@@ -4,6 +4,7 @@
 
 #include "lang/eval/interp.h"
 #include "dlcore/complex.h"
+#include "dlcore/linalg.h"
 #include "dlcore/view.h"
 
 /* ---------------------------------------------------------------- fields */
@@ -24,6 +25,20 @@ static dlsh_value get_transposed(dl_tensor *t) {
     for (int i = 0; i < dl_ndim(t); i++) dims[i] = dl_ndim(t) - 1 - i;
     return dlsh_tensor(dl_permute(t, dims, dl_ndim(t)));
 }
+
+/* The last two dimensions swapped, as a view; mH: and of complex numbers the conjugates. */
+static dlsh_value get_matrices_turned(dl_tensor *t) {
+    const int n = dl_ndim(t);
+    long dims[8];
+    if (n < 2) return dlsh_fail(DL_ERR_SHAPE, NULL, "a matrix has two dimensions, the tensor %d", n), dlsh_void();
+    for (int i = 0; i < n; i++) dims[i] = i < n - 2 ? i : 2 * n - 3 - i;
+    return dlsh_tensor(dl_permute(t, dims, n));
+}
+static dlsh_value get_adjoint(dl_tensor *t) { return dlsh_tensor(dl_adjoint(t)); }
+static dlsh_value get_is_cuda(dl_tensor *t) { return dlsh_bool(dl_device_of(t) > 0); }
+static dlsh_value get_is_cpu(dl_tensor *t) { return dlsh_bool(dl_device_of(t) == 0); }
+static dlsh_value get_itemsize(dl_tensor *t) { return dlsh_int(dl_dtype_size(dl_dtype_of(t))); }
+static dlsh_value get_nbytes(dl_tensor *t) { return dlsh_int(dl_numel(t) * dl_dtype_size(dl_dtype_of(t))); }
 
 /* A gradient without history is stored detached: tensors that are each other's gradient would never be freed. */
 static dl_status set_grad(dl_tensor *t, dlsh_value v) {
@@ -67,12 +82,16 @@ static const struct {
     dlsh_value (*get)(dl_tensor *);
     dl_status (*set)(dl_tensor *, dlsh_value);
 } fields[] = {
-    {"shape", get_shape, NULL},     {"ndim", get_ndim, NULL},
-    {"dtype", get_dtype, NULL},     {"device", get_device, NULL},
-    {"grad", get_grad, set_grad},   {"requires_grad", get_requires_grad, set_requires_grad},
-    {"is_leaf", get_is_leaf, NULL}, {"data", get_data, set_data},
-    {"name", get_name, set_name},   {"T", get_transposed, NULL},
-    {"real", get_real, NULL},       {"imag", get_imag, NULL},
+    {"shape", get_shape, NULL},        {"ndim", get_ndim, NULL},
+    {"dtype", get_dtype, NULL},        {"device", get_device, NULL},
+    {"grad", get_grad, set_grad},      {"requires_grad", get_requires_grad, set_requires_grad},
+    {"is_leaf", get_is_leaf, NULL},    {"data", get_data, set_data},
+    {"name", get_name, set_name},      {"T", get_transposed, NULL},
+    {"real", get_real, NULL},          {"imag", get_imag, NULL},
+    {"mT", get_matrices_turned, NULL}, {"mH", get_adjoint, NULL},
+    {"H", get_adjoint, NULL},          {"is_cuda", get_is_cuda, NULL},
+    {"is_cpu", get_is_cpu, NULL},      {"itemsize", get_itemsize, NULL},
+    {"nbytes", get_nbytes, NULL},
 };
 enum { NFIELDS = DLSH_COUNT(fields) };
 

@@ -114,7 +114,9 @@ static const habit foreign[] = {
     {"spectral_norm|weight_norm", "layers around a layer of a net: spectralnorm { linear 8 }, weightnorm { linear 8 }"},
     {"SparseAdam|sparse_adam", "gradients of embeddings are dense: write adam(m)"},
     {"autocast|amp", "write precision bf16"},
-    {"StepLR|MultiStepLR|ExponentialLR|CosineAnnealingLR|OneCycleLR|ReduceLROnPlateau|LambdaLR|lr_scheduler",
+    {"StepLR|MultiStepLR|ExponentialLR|CosineAnnealingLR|OneCycleLR|CyclicLR|ReduceLROnPlateau|LambdaLR|"
+     "MultiplicativeLR|"
+     "lr_scheduler",
      "s = schedule(\"cosine\", 1000), and o.lr = s(i, 1e-3) before each step; help schedules lists them"},
     {"inference_mode|set_grad_enabled", "write no_grad { ... }"},
     {"pack_padded_sequence|pad_packed_sequence", "padded sequences are taken as they are: rnn(x, lengths=[5, 3])"},

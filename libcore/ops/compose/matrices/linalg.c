@@ -1,5 +1,6 @@
 /* Linear algebra made of factors of matrices: solving, inverses, determinants; the factors as PyTorch gives them. */
 #include "ops/matrices.h"
+#include "autograd/vmap.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/complex.h"
@@ -32,6 +33,7 @@ static dl_status check_square(const dl_tensor *t) {
 
 /* The first matrix of a batch of which a factorisation says something, and what; 0: none. */
 static dl_status first_info(dl_pool *p, dl_tensor *info, long *value, long *index) {
+    DL_VMAP_UNSEEN;
     *value = *index = 0;
     if (!info) return dl_failed();
     if (!info->numel) return DL_OK;

@@ -1,5 +1,6 @@
 /* Linear algebra made of eigenvalues and singular values, and functions of matrices. */
 #include "ops/matrices.h"
+#include "autograd/vmap.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/complex.h"
@@ -30,6 +31,7 @@ static dl_status check_matrices(const dl_tensor *t, bool square) {
 
 /* The iterations do not end, or end anywhere, when there is NaN. */
 static dl_status check_finite(dl_pool *p, dl_tensor *t) {
+    DL_VMAP_UNSEEN;
     long good = 1;
     if (t->numel && dl_dtype_is_complex(t->dtype)) t = K(dl_view_as_real(t));
     if (!t) return dl_failed();
@@ -38,6 +40,7 @@ static dl_status check_finite(dl_pool *p, dl_tensor *t) {
 }
 
 static dl_status check_converged(dl_pool *p, dl_tensor *info) {
+    DL_VMAP_UNSEEN;
     long worst = 0;
     if (!info) return dl_failed();
     if (info->numel) DL_TRY(dl_item_i(K(dl_amax(info, NULL, 0, 0)), &worst));
