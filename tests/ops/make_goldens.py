@@ -225,6 +225,15 @@ def scatter(x, i, s, dim, reduce="none"):
     return x.scatter_reduce(dim, i, s, {"add": "sum", "multiply": "prod"}[reduce])
 
 
+def recurrence(a, b, dim, reverse=False):
+    if not b.numel() or not b.dim():
+        return a * 0 + b
+    a, b, out = a.unbind(dim), b.unbind(dim), []
+    for i in range(len(b))[::-1 if reverse else 1]:
+        out.append(b[i] + (a[i + reverse] * out[-1] if out else 0))
+    return torch.stack(out[::-1 if reverse else 1], dim) + 0 * a[0].sum()
+
+
 def put_last(x, i, s, dim):
     """torch.scatter, with a gradient for the elements alone that are the last at their places."""
     own = torch.arange(i.shape[dim] if i.dim() else 1).reshape([-1 if k == dim else 1 for k in range(i.dim())]).expand(i.shape)
@@ -727,6 +736,7 @@ CALLS = {
     "put_last": put_last,
     "put_best": lambda x, i, s, dim, largest=True: x.scatter_reduce(dim, i, s, "amax" if largest else "amin"),
     "sorted_place": lambda x, v, right=False: torch.searchsorted(x.detach().double(), v.detach().double(), right=right),
+    "recurrence": recurrence,
     "best_place": lambda x, dim, largest=True: (torch.cummax if largest else torch.cummin)(x.detach(), dim)[1],
     "scatter": scatter, "index_reduce": index_reduce, "unique_groups": unique_groups, "isin": isin, "mode": mode,
     "scatter_reduce": lambda x, i, s, dim, reduce, include_self=True: x.scatter_reduce(

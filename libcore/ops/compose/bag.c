@@ -5,6 +5,7 @@
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
 #include "dlcore/index.h"
+#include "dlcore/reduce.h"
 #include "dlcore/rounding.h"
 #include "dlcore/sort.h"
 #include "dlcore/view.h"
@@ -78,6 +79,15 @@ static dl_tensor *counts(dl_pool *p, const bags *b, dl_tensor *zeros, dl_tensor 
     return none && ones ? K(dl_clamp(K(dl_index_add(none, b->bag, ones, 0)), &least, NULL)) : NULL;
 }
 
+/* Bags of one size: a dimension of the rows. */
+static dl_tensor *join_rows(dl_pool *p, dl_tensor *rows, const dl_tensor *index, const char *mode) {
+    const long dim = 1;
+    rows = rows ? K(dl_reshape(rows, (long[]){index->shape[0], index->shape[1], rows->shape[1]}, 3)) : NULL;
+    if (!rows) return NULL;
+    if (!strcmp(mode, "max")) return dl_amax(rows, &dim, 1, 0);
+    return !strcmp(mode, "mean") ? dl_mean(rows, &dim, 1, 0) : dl_sum(rows, &dim, 1, 0);
+}
+
 /* What is in no bag goes into one more, which is cut off. */
 POOLED_RULE(embedding_bag) {
     dl_tensor *x = c->in[0], *w = c->in[1], *each = INPUT(c, EMBEDDING_BAG_PER_SAMPLE_WEIGHTS);
@@ -101,6 +111,7 @@ POOLED_RULE(embedding_bag) {
         dl_tensor *column = K(dl_reshape(each, (long[]){each->numel, 1}, 2));
         rows = column ? K(dl_mul(rows, column)) : NULL;
     }
+    if (rows && x->ndim == 2 && x->numel && !padding->given) return dl_finish(c, join_rows(p, rows, x, mode));
     dl_tensor *zeros = rows ? K(dl_full((long[]){b.n + 1, w->shape[1]}, 2, 0, rows->dtype, w->st->device)) : NULL;
     if (!zeros) return dl_failed();
     dl_tensor *y = K(strcmp(mode, "max") ? dl_index_add(zeros, b.bag, rows, 0)

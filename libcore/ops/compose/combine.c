@@ -64,6 +64,12 @@ COMPOSE_RULE(combinations) {
     const int64_t m = count_combinations(r, n, repeated);
     if (m < 0) return dl_fail(DL_ERR_SHAPE, "there are too many combinations of %ld of %ld", r, n);
     const long shape[2] = {m, r}, total = m * r;
+    if (r == 2) { /* the places above a diagonal, where the device finds them */
+        dl_tensor *pairs = K(dl_triu_indices(n, n, !repeated, DL_I64, x->st->device));
+        dl_tensor *flat = pairs ? K(dl_reshape(K(dl_permute(pairs, (long[]){1, 0}, 2)), &total, 1)) : NULL;
+        dl_tensor *both = flat ? K(dl_index_select(x, flat, 0)) : NULL;
+        return dl_finish(c, both ? dl_reshape(both, shape, 2) : NULL);
+    }
     dl_tensor *index = K(dl_tensor_empty(1, &total, DL_I64, 0));
     if (!index) return dl_failed();
     long at[MOST], *to = dl_ptr(index);

@@ -194,17 +194,18 @@ POOLED_RULE(bincount) {
     if (most >= DL_MAX_COUNT) return dl_fail(DL_ERR_VALUE, "%ld is too large to be counted", most);
     if (n <= most) n = most + 1;
     dl_dtype t = !w ? DL_I64 : w->dtype == DL_F32 ? DL_F32 : DL_F64;
-    dl_tensor *each = K(w ? dl_to_dtype(w, t) : dl_ones(x->shape, 1, DL_I64, x->st->device));
+    dl_tensor *each =
+        w ? K(dl_to_dtype(w, t)) : K(dl_expand(K(dl_ones((long[]){1}, 1, t, x->st->device)), x->shape, 1));
     dl_tensor *none = K(dl_zeros(&n, 1, t, x->st->device));
     return dl_finish(c, each && none ? dl_index_add(none, x, each, 0) : NULL);
 }
 
-/* Elements outside count 0 in bin 0. */
+/* Elements outside count in one more bin, which is cut off. Counts are whole numbers, of any size and order. */
 POOLED_RULE(histc) {
     dl_tensor *x = c->in[0];
     const long bins = ATTR_I(c, HISTC_BINS);
     double from = dl_aval_number(ATTR(c, HISTC_MIN)), to = dl_aval_number(ATTR(c, HISTC_MAX));
-    const double first = 0, last = (double)bins - 1;
+    const double last = (double)bins - 1;
     if (!dl_dtype_is_float(x->dtype))
         return dl_fail_hint(DL_ERR_DTYPE, "bincount counts integers", "a histogram is of floating numbers, not of %s",
                             dl_type_of(x));
@@ -220,8 +221,11 @@ POOLED_RULE(histc) {
     if (!row) return dl_failed();
     dl_tensor *in = K(dl_logical_and(K(dl_ge(row, low)), K(dl_le(row, high))));
     dl_tensor *place = K(dl_mul(K(dl_sub(row, low)), N((double)bins / (to - from))));
-    place = K(dl_where(in, place, N(0)));
-    dl_tensor *index = K(dl_to_dtype(K(dl_clamp(K(dl_floor(place)), &first, &last)), DL_I64));
-    dl_tensor *none = K(dl_zeros(&bins, 1, x->dtype, x->st->device)), *each = K(dl_to(in, x->dtype));
-    return dl_finish(c, index && none && each ? dl_index_add(none, index, each, 0) : NULL);
+    dl_tensor *bin = K(dl_where(in, K(dl_clamp(K(dl_floor(place)), NULL, &last)), N((double)bins)));
+    dl_tensor *index = K(dl_to_dtype(bin, DL_I64)), *one = K(dl_ones((long[]){1}, 1, DL_I64, x->st->device));
+    dl_tensor *each = one ? K(dl_expand(one, row->shape, 1)) : NULL;
+    dl_tensor *none = K(dl_zeros((long[]){bins + 1}, 1, DL_I64, x->st->device));
+    dl_tensor *counts = index && each && none ? K(dl_index_add(none, index, each, 0)) : NULL;
+    dl_tensor *inside = counts ? K(dl_slice(counts, 0, NULL, &bins, 1)) : NULL;
+    return dl_finish(c, inside ? dl_to_dtype(inside, x->dtype) : NULL);
 }

@@ -1,9 +1,8 @@
-/* Running products, largest values and sums of exponentials along a dimension: in log2(n) steps, of which each joins
- * every element with the one that lies 1, 2, 4, ... before it. */
+/* Running products of complex numbers, and running largest values. Products in log2(n) steps, of which each multiplies
+ * every element by the one that lies 1, 2, 4, ... before it. */
 #include "core/scope.h"
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
-#include "dlcore/binary.h"
 #include "dlcore/copy.h"
 #include "dlcore/index.h"
 #include "dlcore/view.h"
@@ -15,33 +14,20 @@ static dl_tensor *behind_head(dl_tensor *t, int d, long by, dl_tensor *joined) {
     return head && joined ? dl_cat((dl_tensor *[]){head, joined}, 2, d) : NULL;
 }
 
-typedef dl_tensor *(*joiner)(dl_tensor *, dl_tensor *);
-
-/* Takes t over. */
-static dl_tensor *scanned(dl_tensor *t, int d, joiner join) {
-    const long n = t && t->ndim ? t->shape[d] : 1;
+COMPOSE_RULE(cumprod) {
+    int d;
+    DL_TRY(dl_dim_norm(ATTR_I(c, CUMPROD_DIM), c->in[0]->ndim, &d));
+    const long n = c->in[0]->ndim ? c->in[0]->shape[d] : 1;
+    dl_tensor *t = dl_clone(c->in[0]);
     for (long by = 1; by < n && t; by *= 2) {
         DL_OWNED dl_tensor *old = t;
         const long rest = n - by;
         DL_OWNED dl_tensor *left = dl_slice(old, d, NULL, &rest, 1);
         DL_OWNED dl_tensor *right = dl_slice(old, d, &by, NULL, 1);
-        DL_OWNED dl_tensor *joined = left && right ? join(left, right) : NULL;
+        DL_OWNED dl_tensor *joined = left && right ? dl_mul(left, right) : NULL;
         t = behind_head(old, d, by, joined);
     }
-    return t;
-}
-
-COMPOSE_RULE(cumprod) {
-    int d;
-    dl_tensor *x = c->in[0];
-    DL_TRY(dl_dim_norm(ATTR_I(c, CUMPROD_DIM), x->ndim, &d));
-    return dl_finish(c, scanned(dl_dtype_is_smooth(x->dtype) ? dl_clone(x) : dl_to(x, DL_I64), d, dl_mul));
-}
-
-COMPOSE_RULE(logcumsumexp) {
-    int d;
-    DL_TRY(dl_dim_norm(ATTR_I(c, LOGCUMSUMEXP_DIM), c->in[0]->ndim, &d));
-    return dl_finish(c, scanned(dl_clone(c->in[0]), d, dl_logaddexp));
+    return dl_finish(c, t);
 }
 
 /* Values are gathered, so that the gradient goes to the element that won. */

@@ -3,6 +3,7 @@
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
+#include "dlcore/create.h"
 #include "dlcore/elementary.h"
 #include "dlcore/index.h"
 #include "dlcore/reduce.h"
@@ -88,4 +89,42 @@ GRAD_RULE(cumsum) {
     if (!dl_in_meta(b, 0)->ndim) return dl_give(b, 0, dl_ref(G0));
     dl_tensor *back = T(dl_cumsum(T(dl_flip(G0, &dim, 1)), dim));
     return dl_give(b, 0, dl_flip(back, &dim, 1));
+}
+
+/* Each element of t takes the value before it along dim, the first one that of `first`, or its own if that is NULL. */
+static dl_tensor *before(dl_back *b, dl_tensor *t, long dim, const double *first) {
+    const long one = 1, none = 0, last = -1;
+    int d;
+    if (!t || dl_dim_norm(dim, t->ndim, &d) != DL_OK) return NULL;
+    if (!t->numel || (!t->ndim && !first)) return dl_ref(t);
+    if (!t->ndim) return dl_full(t->shape, 0, *first, (dl_dtype)t->dtype, t->st->device);
+    dl_tensor *head = T(dl_slice(t, d, &none, &one, 1)), *rest = head ? T(dl_slice(t, d, &none, &last, 1)) : NULL;
+    if (head && first) head = T(dl_full(head->shape, head->ndim, *first, (dl_dtype)t->dtype, t->st->device));
+    return head && rest ? dl_cat((dl_tensor *[]){head, rest}, 2, d) : NULL;
+}
+
+/* The terms get the recurrence in the other direction, s; a factor s times the result that it multiplied. */
+GRAD_RULE(recurrence) {
+    const long dim = ATTR_I(b, RECURRENCE_DIM), reverse = ATTR_I(b, RECURRENCE_REVERSE);
+    const double zero = 0;
+    dl_tensor *a = IN_(RECURRENCE_FACTORS), *y = OUT_(RECURRENCE_OUT), *s = T(dl_recurrence(a, G0, dim, !reverse));
+    GIVE(RECURRENCE_TERMS, s ? dl_ref(s) : NULL);
+    GIVE(RECURRENCE_FACTORS, reverse ? dl_mul(T(before(b, s, dim, &zero)), y) : dl_mul(s, T(before(b, y, dim, &zero))));
+    return DL_OK;
+}
+
+/* The product before an element, times r, where r[i] = g[i] + x[i + 1] r[i + 1]: no division, so zeros are no case. */
+GRAD_RULE(cumprod) {
+    const long dim = ATTR_I(b, CUMPROD_DIM);
+    const double one = 1;
+    dl_tensor *r = T(dl_recurrence(IN_(CUMPROD_INPUT), G0, dim, 1));
+    return dl_give(b, 0, dl_mul(r, T(before(b, OUT_(CUMPROD_OUT), dim, &one))));
+}
+
+/* e ** (x - y) r, where r[i] = g[i] + e ** (y[i] - y[i + 1]) r[i + 1]; y grows, so that no power exceeds 1. */
+GRAD_RULE(logcumsumexp) {
+    const long dim = ATTR_I(b, LOGCUMSUMEXP_DIM);
+    dl_tensor *y = OUT_(LOGCUMSUMEXP_OUT), *share = T(dl_exp(T(dl_sub(T(before(b, y, dim, NULL)), y))));
+    dl_tensor *r = T(dl_recurrence(share, G0, dim, 1));
+    return dl_give(b, 0, dl_mul(r, T(dl_exp(T(dl_sub(IN_(LOGCUMSUMEXP_INPUT), y))))));
 }

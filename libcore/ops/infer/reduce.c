@@ -66,6 +66,17 @@ INFER_RULE(max_dim) {
     return check_some(c, out);
 }
 
+INFER_RULE(recurrence) {
+    const dl_tensor *a = c->in[0], *b = c->in[1];
+    int d;
+    if (!dl_shape_eq(a, b))
+        return dl_fail(DL_ERR_SHAPE, "factors and terms must have one shape, not %s and %s", dl_shape_of(a),
+                       dl_shape_of(b));
+    DL_TRY(dl_dim_norm(ATTR_I(c, RECURRENCE_DIM), a->ndim, &d));
+    *out = dl_meta_fresh(c, c->dtype, a->ndim, a->shape);
+    return DL_OK;
+}
+
 INFER_RULE(cumsum) {
     const dl_tensor *x = c->in[0];
     int d;

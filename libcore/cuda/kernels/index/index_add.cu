@@ -6,7 +6,7 @@
 
 /* Parts of a result that one thread adds up; elements that a thread reads at once; bytes of a row from which rows are
  * sorted as a whole. */
-enum { FEW = 64, SEVERAL = 4, ROW = 64 };
+enum { FEW = 64, SEVERAL = 4, ROW = 64, MOST_COUNTS = 8192 };
 
 /* ---- sorted by place, or column by column */
 
@@ -188,6 +188,43 @@ static dl_status add_in_f32(dl_gpu *g, dl_call *c, bool list) {
     return s;
 }
 
+/* ---- one number many times, at the places of a list: how often is counted in shared memory */
+
+template <class T>
+__global__ void __launch_bounds__(DL_BLOCK)
+    count_kernel(T *o, const T *number, const char *index, long n, long size, int wide, dl_fault_site site) {
+    extern __shared__ unsigned counts[];
+    for (long k = threadIdx.x; k < size; k += DL_BLOCK) counts[k] = 0;
+    __syncthreads();
+    const long step = (long)gridDim.x * DL_BLOCK, bytes = wide ? 8 : 4;
+#pragma unroll 4
+    for (long i = (long)blockIdx.x * DL_BLOCK + threadIdx.x; i < n; i += step) {
+        long at = dl_index_at(index + i * bytes, wide, size, site);
+        if (at >= 0) atomicAdd(&counts[at], 1u);
+    }
+    __syncthreads();
+    for (long k = threadIdx.x; k < size; k += DL_BLOCK)
+        if (counts[k]) add_to(o + k, (T)(*number * (T)counts[k]));
+}
+
+/* False: another way is taken. Whole numbers, whose sum is the same in any order. */
+static bool counted(dl_gpu *g, dl_call *c, dl_status *s) {
+    dl_tensor *o = c->out[0], *index = c->in[1], *v = INPUT(c, INDEX_ADD_SOURCE);
+    const long n = v->numel, size = o->numel, blocks = 8 * g->sms, wanted = dl_blocks(n, 4 * DL_BLOCK);
+    const bool whole = o->dtype == DL_I32 || o->dtype == DL_I64;
+    if (!whole || o->ndim != 1 || size > MOST_COUNTS || n < size || !dl_cuda_repeated(v) || !dl_is_contiguous(index))
+        return false;
+    *s = dl_dispatch<DL_BIT(DL_I32) | DL_BIT(DL_I64)>(o->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        count_kernel<T>
+            <<<(unsigned)(wanted < blocks ? wanted : blocks), DL_BLOCK, sizeof(unsigned) * (size_t)size, g->stream>>>(
+                dl_data<T>(o), dl_data<T>(v), (const char *)dl_ptr(index), n, size, index->dtype == DL_I64,
+                dl_gpu_site(g, c->op));
+        return dl_gpu_launched(g);
+    });
+    return true;
+}
+
 /* ---- the choice */
 
 /* Can an element of the result get only few parts? */
@@ -233,6 +270,8 @@ static dl_status add_parts(dl_gpu *g, dl_call *c, bool list) {
     dims_of(c, v, &dim, &size);
     bool half = DL_BIT(v->dtype) & DL_HALVES, whole = v->dtype == DL_I32 || v->dtype == DL_I64;
     if (few(v, size)) return add_columns(g, c, list);
+    dl_status counts;
+    if (counted(g, c, &counts)) return counts;
     if (whole || !dl_deterministic()) {
         bool bytes = v->dtype == DL_U8 || v->dtype == DL_BOOL;
         if (!bytes) return half ? add_in_f32(g, c, list) : add_atomically(g, c, c->out[0], list);

@@ -1,0 +1,148 @@
+/* Kernels of running results along a dimension: sums, products, logarithms of sums of exponentials, recurrences. A task
+ * has a band of the columns of [outer, n, inner]. */
+#include "core/scope.h"
+#include "cpu/runtime/iter.h"
+#include "ops/infer.h"
+#include "ops/rules/reduce.h"
+
+#include <math.h>
+
+enum { BAND = 64 };
+
+typedef struct scans {
+    dl_tensor *o;
+    const void *a, *b; /* of recurrences */
+    long n, inner, bands, step;
+    bool reverse;
+    void (*run)(const struct scans *s, long at, long width);
+    dl_stop *stop;
+} scans;
+
+static void scan_band(void *arg, long k) {
+    const scans *s = arg;
+    const long lo = k % s->bands * BAND, width = s->inner - lo < BAND ? s->inner - lo : BAND;
+    s->run(s, k / s->bands * s->n * s->inner + lo, width);
+}
+
+static dl_status run_scans(dl_tensor *o, long dim, scans s) {
+    int d;
+    dl_stop stop = dl_stop_begin();
+    DL_TRY(dl_dim_norm(dim, o->ndim, &d));
+    s.o = o, s.stop = &stop, s.n = o->ndim ? o->shape[d] : 1, s.inner = 1;
+    for (int i = d + 1; i < o->ndim; i++) s.inner *= o->shape[i];
+    s.bands = (s.inner + BAND - 1) / BAND;
+    if (o->numel) dl_cpu_for(o->numel / (s.n * s.inner) * s.bands, dl_cpu_threads(o->numel), scan_band, &s);
+    dl_stop_end(&stop);
+    return DL_OK;
+}
+
+/* ---- sums and products, in place over a converted copy; f32 is joined in f64 */
+
+#define SCAN(name, T, A, FIRST, OP)                                                                                    \
+    static void name(const scans *s, long at, long width) {                                                            \
+        T *p = (T *)dl_ptr(s->o) + at;                                                                                 \
+        A acc[BAND], one = FIRST;                                                                                      \
+        if (s->inner == 1) {                                                                                           \
+            DL_CPU_EACH (i, s->n, s->stop) p[i] = (T)(one = one OP(A) p[i]);                                           \
+            return;                                                                                                    \
+        }                                                                                                              \
+        for (long j = 0; j < width; j++) acc[j] = FIRST;                                                               \
+        DL_CPU_EACH (i, s->n, s->stop) {                                                                               \
+            for (long j = 0; j < width; j++) {                                                                         \
+                acc[j] = acc[j] OP(A) p[j];                                                                            \
+                p[j] = (T)acc[j];                                                                                      \
+            }                                                                                                          \
+            p += s->inner;                                                                                             \
+        }                                                                                                              \
+    }
+SCAN(sum_i64, long, unsigned long, 0, +)
+SCAN(sum_f32, float, double, 0, +)
+SCAN(sum_f64, double, double, 0, +)
+SCAN(product_i64, long, unsigned long, 1, *)
+SCAN(product_f32, float, double, 1, *)
+SCAN(product_f64, double, double, 1, *)
+
+static dl_status plain_cumsum(dl_call *c) {
+    dl_tensor *o = c->out[0];
+    dl_cpu_copy(o, c->in[0]);
+    return run_scans(o, ATTR_I(c, CUMSUM_DIM),
+                     (scans){.run = o->dtype == DL_F32   ? sum_f32
+                                    : o->dtype == DL_F64 ? sum_f64
+                                                         : sum_i64});
+}
+DL_CPU_KERNEL(cumsum, plain_cumsum, false, DL_ANY)
+
+static dl_status plain_cumprod(dl_call *c) {
+    dl_tensor *o = c->out[0];
+    dl_cpu_copy(o, c->in[0]);
+    return run_scans(o, ATTR_I(c, CUMPROD_DIM),
+                     (scans){.run = o->dtype == DL_F32   ? product_f32
+                                    : o->dtype == DL_F64 ? product_f64
+                                                         : product_i64});
+}
+DL_CPU_KERNEL(cumprod, plain_cumprod, false, DL_ANY)
+
+/* ---- logarithms of sums: sums of exponentials less the largest element so far */
+
+#define LOG_SUM(name, T, EXP, LOG)                                                                                     \
+    static void name(const scans *s, long at, long width) {                                                            \
+        T *p = (T *)dl_ptr(s->o) + at, most[BAND];                                                                     \
+        double sum[BAND];                                                                                              \
+        for (long j = 0; j < width; j++) most[j] = -INFINITY, sum[j] = 0;                                              \
+        DL_CPU_EACH (i, s->n, s->stop) {                                                                               \
+            for (long j = 0; j < width; j++) {                                                                         \
+                const T x = p[j];                                                                                      \
+                if (x == most[j])                                                                                      \
+                    sum[j] += 1;                                                                                       \
+                else if (x < most[j])                                                                                  \
+                    sum[j] += (double)EXP(x - most[j]);                                                                \
+                else                                                                                                   \
+                    sum[j] = sum[j] * (double)EXP(most[j] - x) + 1, most[j] = x;                                       \
+                p[j] = most[j] + LOG((T)sum[j]);                                                                       \
+            }                                                                                                          \
+            p += s->inner;                                                                                             \
+        }                                                                                                              \
+    }
+LOG_SUM(log_sum_f32, float, expf, logf)
+LOG_SUM(log_sum_f64, double, exp, log)
+
+static dl_status plain_logcumsumexp(dl_call *c) {
+    dl_cpu_copy(c->out[0], c->in[0]);
+    return run_scans(c->out[0], ATTR_I(c, LOGCUMSUMEXP_DIM),
+                     (scans){.run = c->out[0]->dtype == DL_F32 ? log_sum_f32 : log_sum_f64});
+}
+DL_CPU_KERNEL(logcumsumexp, plain_logcumsumexp, false, DL_FLOATS)
+
+/* ---- recurrences; the factor of an element lies `step` from it */
+
+#define RECUR(name, T)                                                                                                 \
+    static void name(const scans *s, long at, long width) {                                                            \
+        const long way = s->reverse ? -s->inner : s->inner;                                                            \
+        if (s->reverse) at += (s->n - 1) * s->inner;                                                                   \
+        double acc[BAND];                                                                                              \
+        DL_CPU_EACH (i, s->n, s->stop) {                                                                               \
+            const T *a = (const T *)s->a + at + s->step, *b = (const T *)s->b + at;                                    \
+            T *o = (T *)dl_ptr(s->o) + at;                                                                             \
+            for (long j = 0; j < width; j++) {                                                                         \
+                acc[j] = i ? (double)a[j] * acc[j] + (double)b[j] : (double)b[j];                                      \
+                o[j] = (T)acc[j];                                                                                      \
+            }                                                                                                          \
+            at += way;                                                                                                 \
+        }                                                                                                              \
+    }
+RECUR(recur_f32, float)
+RECUR(recur_f64, double)
+
+static dl_status plain_recurrence(dl_call *c) {
+    dl_tensor *o = c->out[0];
+    const bool reverse = ATTR_I(c, RECURRENCE_REVERSE) != 0;
+    int d;
+    DL_TRY(dl_dim_norm(ATTR_I(c, RECURRENCE_DIM), o->ndim, &d));
+    return run_scans(o, d,
+                     (scans){.a = dl_ptr(c->in[0]),
+                             .b = dl_ptr(c->in[1]),
+                             .step = reverse && o->ndim ? o->stride[d] : 0,
+                             .reverse = reverse,
+                             .run = o->dtype == DL_F32 ? recur_f32 : recur_f64});
+}
+DL_CPU_KERNEL(recurrence, plain_recurrence, true, DL_FLOATS)
