@@ -187,16 +187,24 @@ static dl_tensor *run_part(const char *name, dl_module *m, dl_tensor *x) {
     return y;
 }
 
-/* Neighbours that run as one, of which none but the last is looked at by itself; 0: none. */
+/* Is the layer number i looked at in a way that lets it run within the first n of them? */
+static bool may_be_within(const dl_child *c, int i, int n, const dl_tensor *x) {
+    const dl_module *m = c[i].m;
+    return !m->keeps || (m->keeps == m->keeps_peaks && i + 2 <= n && dl_module_fused_peaks(c, i + 2, x));
+}
+
+/* Neighbours that run as one, of which none but the last is looked at by itself; 0: none. Of a layer before a pooling
+ * the largest elements may do. */
 static int run_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
     const dl_layer_mark *outer = dl_layer_running;
     int last = 0;
-    while (last < n && last < DL_FUSED_MAX && !c[last].m->hooks && !c[last].m->keeps) last++;
-    if (last < n && last < DL_FUSED_MAX && !c[last].m->hooks) last++;
+    n = n < DL_FUSED_MAX ? n : DL_FUSED_MAX;
+    while (last < n && !c[last].m->hooks && may_be_within(c, last, n, x)) last++;
+    if (last < n && !c[last].m->hooks) last++;
     dl_layer_running = c->m->mark;
     int ran = dl_module_fused(c, last, x, y);
     dl_layer_running = outer;
-    if (ran) keep_result(c[ran - 1].m, *y);
+    for (int i = 0; i < ran; i++) keep_result(c[i].m, *y);
     return ran;
 }
 
@@ -607,7 +615,10 @@ dl_status dl_on_forward(dl_module *m, dl_hook_fn *fn, void *ctx, void (*release)
 }
 
 void dl_module_keep(dl_module *m, int on) {
-    m->keeps += on ? 1 : -1;
+    if (on == DL_KEEPS_PEAKS || on == -DL_KEEPS_PEAKS)
+        m->keeps_peaks += on > 0 ? 1 : -1;
+    else
+        m->keeps += on ? 1 : -1;
     dl_module_forget_kept(m);
 }
 

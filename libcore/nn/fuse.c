@@ -101,6 +101,37 @@ static dl_tensor *conv_relu_pool(dl_module *m, dl_module *pool, dl_tensor *x) {
     return out;
 }
 
+static long number_at(const dl_optval *v, int dim) { return v->u.v[dim % v->n]; }
+
+/* The size of a dimension behind a convolution with so many zeros on both sides. */
+static long size_behind(const dl_module *conv, long size, long pad, int dim) {
+    const long k = number_at(dl_m_opt(conv, "kernel_size"), dim), s = number_at(dl_m_opt(conv, "stride"), dim),
+               d = number_at(dl_m_opt(conv, "dilation"), dim);
+    return (size + 2 * pad - d * (k - 1) - 1) / s + 1;
+}
+
+/* Do the windows of a pooling reach every element of a dimension? */
+static bool reaches(const dl_module *pool, long size, int dim) {
+    const dl_optval *stride = dl_m_opt(pool, "stride");
+    const long k = number_at(dl_m_opt(pool, "kernel_size"), dim), p = number_at(dl_m_opt(pool, "padding"), dim),
+               s = stride->given ? number_at(stride, dim) : k, windows = (size + 2 * p - k) / s + 1;
+    return s <= k && (dl_m_int(pool, "ceil_mode") || (windows - 1) * s + k - p >= size);
+}
+
+bool dl_module_fused_peaks(const dl_child *c, int n, const dl_tensor *x) {
+    const bool conv = n == 3;
+    long pad[3] = {0}, more[3];
+    if (n < 2 || x->ndim != 4 || !is(&c[n - 2], "relu") || !is(&c[n - 1], "maxpool") || (conv && !is_conv(c)) ||
+        !all(c[n - 1].m, "dilation", 1))
+        return false;
+    if (conv) dl_layer_conv_padding(c->m, pad, more);
+    for (int dim = 0; dim < 2; dim++) {
+        const long size = x->shape[2 + dim];
+        if (!reaches(c[n - 1].m, conv ? size_behind(c->m, size, pad[dim], dim) : size, dim)) return false;
+    }
+    return true;
+}
+
 int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
     dl_child *second = n > 1 ? c + 1 : NULL, *third = n > 2 ? c + 2 : NULL;
     if (is_conv(c) && is(second, "batchnorm") && may_join(c->m, second->m, x)) {

@@ -65,14 +65,15 @@ typedef struct dl_net_inputs {
 struct dl_module {
     int refs, place; /* first, for dl_module_references */
     const dl_layer_row *row;
-    uint64_t serial;                    /* no other module of the process has or had it */
-    char *name;                         /* of the net, the nested net or the function; NULL for plain layers */
-    char *path;                         /* in the first net it was built for: names its tensors */
-    dl_source src;                      /* where it is defined */
-    const dl_layer_mark *mark;          /* path and place, for what its ops leave behind; NULL: of the net itself */
-    dl_hook *hooks;                     /* on its results */
-    int keeps;                          /* who wants its last result in training kept */
-    dl_tensor *kept;                    /* that; NULL: none */
+    uint64_t serial;           /* no other module of the process has or had it */
+    char *name;                /* of the net, the nested net or the function; NULL for plain layers */
+    char *path;                /* in the first net it was built for: names its tensors */
+    dl_source src;             /* where it is defined */
+    const dl_layer_mark *mark; /* path and place, for what its ops leave behind; NULL: of the net itself */
+    dl_hook *hooks;            /* on its results */
+    int keeps;                 /* who wants its last result in training kept, */
+    int keeps_peaks;           /* and of these who is content with its largest elements, from each of windows */
+    dl_tensor *kept;           /* that; NULL: none */
     bool built, training, has_shortcut; /* the shortcut is the last child */
     bool borrows;                       /* its weight is there only while the layer around it runs (nn/reparam.c) */
     int dtype, device;                  /* for tensors to be made; device -1: that of the input */
@@ -169,8 +170,11 @@ dl_status dl_init_fill(dl_tensor *t, const char *text, double arg);
 dl_status dl_module_build_one(dl_module *m, long size, int device);
 /* Runs the first of n layers as one where that is known to be the same (nn/fuse.c). Returns how many, *y being their
  * result or NULL with an error recorded; 0: none. */
-enum { DL_FUSED_MAX = 3 };
+enum { DL_FUSED_MAX = 3, DL_KEEPS_PEAKS = 2 }; /* see dl_module_keep */
 int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y);
+/* Where n layers from c on run as one for x: are the results the largest elements of those of the last but one, from
+ * windows that reach all of them? */
+bool dl_module_fused_peaks(const dl_child *c, int n, const dl_tensor *x);
 /* Called after each layer of a pass that is being watched; path is that within the net. all: its results, out the first
  * of them; NULL: out alone. */
 typedef dl_status dl_watch_fn(void *ctx, const char *path, int depth, dl_module *m, dl_tensor *out, const dl_pack *all,

@@ -77,12 +77,12 @@ dl_status dl_breaks_begin(dl_trainer *t) {
 /* ---------------------------------------------------------------- life */
 
 static void point_end(point *p) {
+    if (p->is.release) p->is.release(p->is.ctx); /* while there are the layers */
     for (int i = 0; p->is.layer && i < p->is.nlayers; i++) {
         dl_module_keep(p->is.layer[i], 0);
         dl_module_unref(p->is.layer[i]);
     }
     for (long i = 0; p->is.param && i < p->is.nparam; i++) dl_unref(p->is.param[i]);
-    if (p->is.release) p->is.release(p->is.ctx);
     free((void *)p->is.layer);
     free((void *)p->is.param);
     free((char *)p->is.text);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "commands/data/data.h"
+#include "commands/data/figures.h"
 #include "lang/session.h"
 #include "view/elements.h"
 #include "view/rich/html.h"
@@ -79,7 +81,21 @@ static dl_status show_stats(const dlsh_args *a, const dl_tensor *t, const dlsh_s
     return dlsh_display(sink, &b);
 }
 
+/* Of a data set or a split: a row for each input and target. */
+static dl_status stat_data(const dlsh_args *a, dl_dataset *d, int from, int to, dlsh_value *result) {
+    DLSH_DROPPED dlsh_value rows = dlsh_void();
+    DLSH_TRY(dlsh_give(dlsh_data_figures(d, from, to), &rows));
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    if (!dlsh_arg_called(a)) DLSH_TRY(dlsh_show_data_figures(sink, rows));
+    return dlsh_hand_over(&rows, result);
+}
+
 static dl_status stat_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value *what = dlsh_arg(a, "tensor");
+    dl_dataset *d = dlsh_unwrap(*what, &dlsh_dataset_class);
+    const dlsh_split *part = dlsh_unwrap(*what, &dlsh_split_class);
+    if (d) return stat_data(a, d, DL_TRAIN, DL_TEST, result);
+    if (part) return stat_data(a, part->data, part->which, part->which, result);
     dl_tensor *t = dlsh_arg_tensor(a, "tensor");
     dlsh_stats s;
     DLSH_TRY(dlsh_stats_of(t, &s));
@@ -188,9 +204,10 @@ static const dlsh_param tensor_params[] = {{"tensor", .want = "tensor", .doc = "
 const dlsh_command inspect_commands[] = {
     DLSH_ROW("stat", DLSH_REPORT | DLSH_FUNCTION, stat_run, "stat TENSOR",
              "Statistics of a tensor: shape, mean, standard deviation, extremes, norm, zeros, NaN, Inf, and its "
-             "distribution. "
-             "As a function, stat(x) gives them as a record.",
-             .params = tensor_params, .examples = "stat m.conv0.weight.grad\nstat(x).std"),
+             "distribution; of a data set, or a split as d.train, those of each input and target, all samples read. "
+             "As a function, stat(x) gives them as a record, stat(d) as a list of records.",
+             DLSH_PARAMS({"tensor", .want = "tensor|dataset|split", .doc = "what to look at", .complete = "var"}),
+             .examples = "stat m.conv0.weight.grad\nstat(x).std\nstat d"),
     DLSH_ROW(
         "hist", DLSH_REPORT, hist_run, "hist TENSOR [bins=20] [min=A] [max=B] [out=FILE]",
         "Draws a histogram of the elements.", .params = tensor_params,

@@ -177,10 +177,12 @@ static dl_status back_run(const dlsh_args *a) {
 static dl_status run_until(const dlsh_args *a, int (*holds)(const dlsh_args *a)) {
     DLSH_TRY(dlsh_dbg_need(a));
     dlsh_dbg.nformer = 0;
+    dlsh_dbg_ask_anew();
     do {
         DLSH_TRY(dlsh_check_interrupt());
         DLSH_TRY(advance(a));
     } while (!holds(a));
+    if (at_end()) dlsh_dbg_tell_unknown(dlsh_arg_sink(a));
     return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 
@@ -361,7 +363,7 @@ static dl_status read_command(dlsh_session *s, dlsh_sink *sink, dlsh_buf *last) 
 /* Commands until the walk or their input ends. */
 static dl_status read_commands(dlsh_session *s, dlsh_sink *sink) {
     DLSH_SCOPED_BUF last = {0};
-    while (!dlsh_dbg.quit && !at_end()) {
+    while (!dlsh_dbg.quit && !(at_end() && dlsh_dbg.steps <= 0)) {
         DLSH_SCOPED_BUF text = {0};
         dlsh_value v;
         if (read_command(s, sink, &last)) {
@@ -390,6 +392,9 @@ static dl_status subject(const dlsh_args *a, dlsh_value *v) {
     dlsh_dbg.trainer = dlsh_unwrap(*v, &dlsh_trainer_class);
     dlsh_dbg.steps = dlsh_dbg.trainer ? dlsh_given(a, "steps") ? dlsh_arg_int(a, "steps") : 1 : 0;
     if (dlsh_dbg.trainer && dlsh_dbg.steps > 0) return begin_step();
+    if (dlsh_dbg.trainer)
+        return dlsh_arg_fail(a, "steps", DL_ERR_VALUE, "dbg step t 10", "at least one step is walked over, not %ld",
+                             dlsh_dbg.steps);
     if (v->type == DLSH_TENSOR) return dlsh_nodewalk_begin(&dlsh_dbg.walk, v->as.tensor, NULL);
     return dlsh_arg_fail(a, "what", DL_ERR_TYPE, "dbg l, or dbg step t", "a loss or a trainer is debugged, not %s",
                          dlsh_a(*v));

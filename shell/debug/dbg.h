@@ -69,6 +69,9 @@ dlsh_value dlsh_dbg_line(dlsh_session *s, const char *file, int line);
 /* With `quiet` an expression that fails is VOID. */
 dl_status dlsh_dbg_value(dlsh_session *s, const char *text, int quiet, dlsh_value *v);
 int dlsh_dbg_is_true(dlsh_session *s, const char *text);
+/* Begins to note which conditions are asked; says which of them failed wherever they were. */
+void dlsh_dbg_ask_anew(void);
+void dlsh_dbg_tell_unknown(struct dlsh_sink *sink);
 /* The names of layers that `dlsh_dbg_value` bound are free again. */
 void dlsh_dbg_unbind(dlsh_session *s);
 /* Does a breakpoint or watch stop here? Says which. */

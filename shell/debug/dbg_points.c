@@ -75,14 +75,34 @@ static dl_module *net_with(dlsh_session *s, const char *path) {
     return NULL;
 }
 
+/* The frame of the function, or of the text, that walks: past those of the debugger's own words. */
+static int own_frame(const dlsh_session *s) {
+    dlsh_running r;
+    int i = 0;
+    while (dlsh_running_at(s, i, &r) && !strcmp(r.unit, "<dbg>")) i++;
+    return i;
+}
+
+/* A variable of that function, else of the session; borrowed. */
+static int has_variable(const dlsh_session *s, const char *name, dlsh_value *v) {
+    const int frame = own_frame(s);
+    const char *own;
+    for (int k = 0; (own = dlsh_running_variable(s, frame, k, v)); k++)
+        if (!strcmp(own, name) && v->type != DLSH_VOID) return 1;
+    const dlsh_value *global = dlsh_get(s, name);
+    *v = global ? *global : dlsh_void();
+    return global != NULL;
+}
+
 /* A name that means nothing else is that of a layer: with weights the layer itself, else its result so far. */
 static dl_status bind(dlsh_session *s, const char *at, size_t n) {
     char name[DLSH_DBG_TEXT];
+    dlsh_value known_by;
     int known, mine = 0;
     if (n >= sizeof name) return DL_OK;
     snprintf(name, sizeof name, "%.*s", (int)n, at);
     for (int i = 0; i < bound.n; i++) mine |= !strcmp(bound.name[i], name);
-    if (!mine && dlsh_get(s, name)) return DL_OK;
+    if (!mine && has_variable(s, name, &known_by)) return DL_OK;
     dl_tensor *y = result_of_layer(name, n, &known);
     if (!known && dlsh_dbg.trainer && !strcmp(name, "loss")) { /* as in breakpoints of its training */
         known = 1;
@@ -133,11 +153,22 @@ static int is_there(dlsh_session *s, const char *text) {
     for (const char *p = text; (n = next_name(&p)); p += n) {
         char name[DLSH_DBG_TEXT];
         snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), p);
-        const dlsh_value *v = dlsh_get(s, name);
-        unsigned long seq = v && v->type == DLSH_TENSOR ? dl_tape_number(v->as.tensor) : 0;
+        dlsh_value v;
+        unsigned long seq = has_variable(s, name, &v) && v.type == DLSH_TENSOR ? dl_tape_number(v.as.tensor) : 0;
         if (seq && dlsh_nodewalk_place(&dlsh_dbg.walk, seq) > dlsh_dbg.walk.at) return 0;
     }
     return 1;
+}
+
+/* Where the variables of the function are lent already. */
+static dl_status run_plain(dlsh_session *s, const char *text, dlsh_value *v) {
+    const int depth = s->fn_depth;
+    dl_source here = *dl_source_here();
+    s->fn_depth = 0; /* where expressions have values */
+    dl_status st = dlsh_run(s, "<dbg>", text, strlen(text), v);
+    s->fn_depth = depth;
+    *dl_source_here() = here;
+    return st;
 }
 
 dl_status dlsh_dbg_value(dlsh_session *s, const char *text, int quiet, dlsh_value *v) {
@@ -145,12 +176,9 @@ dl_status dlsh_dbg_value(dlsh_session *s, const char *text, int quiet, dlsh_valu
     *v = dlsh_void();
     if (dlsh_debug_mentions(text, "node")) DLSH_TRY(set_node(s));
     for (const char *p = text; (n = next_name(&p)); p += n) DLSH_TRY(bind(s, p, n));
-    int recording = dl_recording_set(0), depth = s->fn_depth;
-    dl_source here = *dl_source_here();
-    s->fn_depth = 0; /* where expressions have values */
-    dl_status st = dlsh_run(s, "<dbg>", text, strlen(text), v);
-    s->fn_depth = depth;
-    *dl_source_here() = here;
+    const int recording = dl_recording_set(0);
+    dl_status st =
+        dlsh_at_error_stands() ? run_plain(s, text, v) : dlsh_running_run(s, own_frame(s), text, strlen(text), v);
     dl_recording_set(recording);
     if (!st || !quiet) return st;
     dlsh_place_clear(s);
@@ -173,10 +201,44 @@ int dlsh_debug_truth(dlsh_value v) {
     return yes;
 }
 
+/* The conditions that the walk has asked since it began to run on. */
+static struct asked {
+    char text[DLSH_DBG_TEXT], why[DLSH_DBG_TEXT];
+    int known;
+} asked[DLSH_DBG_POINTS + 1];
+static int nasked;
+
+void dlsh_dbg_ask_anew(void) { nasked = 0; }
+
+static struct asked *asked_of(const char *text) {
+    int i = 0;
+    while (i < nasked && strcmp(asked[i].text, text) != 0) i++;
+    if (i > DLSH_DBG_POINTS) return NULL;
+    if (i == nasked) {
+        asked[nasked++] = (struct asked){0};
+        snprintf(asked[i].text, sizeof asked[i].text, "%s", text);
+    }
+    return &asked[i];
+}
+
+void dlsh_dbg_tell_unknown(dlsh_sink *sink) {
+    for (int i = 0; i < nasked; i++)
+        if (!asked[i].known && *asked[i].why)
+            dlsh_put(sink, "  %s is not known at any node: %s\n", asked[i].text, asked[i].why);
+    nasked = 0;
+}
+
 int dlsh_dbg_is_true(dlsh_session *s, const char *text) {
     DLSH_DROPPED dlsh_value v = dlsh_void();
-    if (!is_there(s, text) || dlsh_dbg_value(s, text, 1, &v)) return 0;
-    return dlsh_debug_truth(v);
+    struct asked *q = asked_of(text);
+    if (!is_there(s, text)) return 0;
+    dl_status st = dlsh_dbg_value(s, text, 0, &v);
+    if (!st && q) q->known = 1;
+    if (!st) return dlsh_debug_truth(v);
+    if (q && !*q->why) snprintf(q->why, sizeof q->why, "%s", dl_errmsg());
+    dlsh_place_clear(s);
+    dl_error_clear();
+    return 0;
 }
 
 /* ---------------------------------------------------------------- watches */

@@ -23,6 +23,7 @@ static dlsh_value line_of(dl_tensor *t) {
     }
     char bad[80] = "";
     if (s.nans || s.infs) snprintf(bad, sizeof bad, ", %ld nan, %ld infinite", s.nans, s.infs);
+    if (!s.n) return dlsh_stringf("%s  empty", kind);
     if (s.n == 1 && !*bad) return dlsh_stringf("%s = %.6g", kind, s.min);
     if (fabs(s.mean) < 1e-6 * fmax(fabs(s.min), fabs(s.max))) s.mean = 0; /* what rounding left */
     return dlsh_stringf("%s  %.4g to %.4g, mean %.4g, std %.4g, %ld zero%s", kind, dlsh_plain_nan(s.min),

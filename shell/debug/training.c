@@ -15,7 +15,7 @@
 #include "lang/eval/pure.h"
 #include "view/sink.h"
 
-enum { PATH = 256, ARGS = 16 };
+enum { PATH = 256, ARGS = 16, PEAKS = 2 }; /* PEAKS: see dl_module_keep */
 
 /* What a name in a condition stands for. */
 typedef enum arg_kind { OF_LAYER, OF_RESULT, OF_LOSS } arg_kind;
@@ -29,11 +29,13 @@ typedef struct training_point {
     struct training_point *next;
     dlsh_session *s;
     dl_trainer *t;
-    int slot; /* the trainer's number */
+    int slot;  /* the trainer's number */
+    int binds; /* its text has variables of its own: of a comprehension or a function */
     dlsh_point is;
     dlsh_callback *cb, *sides; /* NULL: gradients are looked at; it is not a comparison */
     dl_break_test test;        /* of the sides */
     dl_break_measure of;       /* and what the left one is compared by */
+    int peaks, kept;           /* it asks of its layer which channels are dead alone; that was told */
     argument arg[ARGS];
     int nargs;
     char host[200];   /* why it is evaluated on the host; "" */
@@ -57,6 +59,7 @@ static void release(void *ctx) {
     training_point *p = ctx, **at = &points;
     while (*at && *at != p) at = &(*at)->next;
     if (*at) *at = p->next;
+    if (p->kept) dl_module_keep(p->arg[0].m, -PEAKS);
     dlsh_callback_free(p->cb);
     dlsh_callback_free(p->sides);
     dlsh_buf_free(&p->last);
@@ -123,6 +126,8 @@ static dl_status add_path(training_point *p, const char *path, int called, dlsh_
     }
     dl_module *m = (v && in == path) || (called && !dot) ? NULL : layer_of(net, in, &n);
     if (m) return add_layer(p, m, in, n, out);
+    if (!v && dot && in == path && !p->binds)
+        return dlsh_fail(DL_ERR_NAME, "layers t lists the layers", "no variable and no layer is called %s", path);
     dlsh_buf_puts(out, path);
     return DL_OK;
 }
@@ -239,11 +244,18 @@ static void take_measure(training_point *p, const char **text, size_t *n, int co
     }
 }
 
+/* Is it the result of a layer alone, the only one? */
+static int is_result(const training_point *p, const char *text, size_t n) {
+    const char *name = p->nargs == 1 && p->arg[0].kind == OF_RESULT ? p->arg[0].name : "";
+    return *name && n == strlen(name) + 2 && !strncmp(text + 1, name, n - 2);
+}
+
 /* The function; of a comparison also one that gives its two sides, which the end of the step compares: this saves
  * kernels in each step. */
 static dl_status make_functions(training_point *p, const char *text) {
     DLSH_SCOPED_BUF body = {0}, whole = {0}, sides = {0};
     size_t n = 0;
+    p->binds = dlsh_debug_mentions(text, "for") || dlsh_debug_mentions(text, "fn");
     DLSH_TRY(translate(p, text, &body));
     dlsh_buf_printf(&whole, "(%s)", dlsh_buf_text(&body));
     if (!(p->cb = make_function(p, dlsh_buf_text(&whole)))) return dl_failed();
@@ -253,6 +265,7 @@ static dl_status make_functions(training_point *p, const char *text) {
     right = compared ? left + at + n : "1";
     if (!compared) at = body.n;
     take_measure(p, &left, &at, compared);
+    p->peaks = p->of == DL_BREAK_DEAD && is_result(p, left, at);
     if (!compared && !p->of) return DL_OK;
     dlsh_buf_printf(&sides, "[(%.*s), (%s)]", (int)at, left, right);
     return (p->sides = make_function(p, dlsh_buf_text(&sides))) ? DL_OK : dl_failed();
@@ -493,6 +506,7 @@ static dl_status add_to_trainer(const dlsh_args *a, training_point *p, dl_breakp
     if (!st) {
         b->release = release;
         st = dl_trainer_break(p->t, b, &p->slot);
+        if (!st && p->peaks) dl_module_keep(p->arg[0].m, PEAKS), p->kept = 1;
         b->ctx = st ? NULL : b->ctx; /* it has been released */
     }
     free(param);

@@ -4,6 +4,7 @@
 #include "support/training.h"
 
 #include "core/mode.h"
+#include "nn/module.h"
 #include "train/trainer.h"
 #include "dlcore/compare.h"
 #include "dlcore/elementary.h"
@@ -256,6 +257,7 @@ typedef struct measuring {
     dl_break_test test;
     double limit, by_ops; /* what ops make of it in the last step that ran op by op */
     dl_module *layer;     /* NULL: the gradient of the first parameter */
+    long side;            /* of the pictures that it was last measured of */
 } measuring;
 
 static double by_ops(dl_tensor *x, dl_break_measure of) {
@@ -276,6 +278,7 @@ static dl_status measure(void *ctx, dl_trainer *t, dl_break_value *out) {
     measuring *m = ctx;
     dl_tensor *x = m->layer ? dl_module_kept(m->layer) : t->param[0]->grad;
     if (!dl_deferred_get()) m->by_ops = by_ops(x, m->of);
+    m->side = x->ndim == 4 ? x->shape[3] : 0;
     *out = (dl_break_value){dl_ref(x), m->test, m->limit, m->of};
     return DL_OK;
 }
@@ -287,6 +290,7 @@ static long measured_steps(int device, const char *net, measuring *m, const char
     dl_trainer *t =
         trainer((dl_trainer_spec){.device = device, .loader.batch = 64, .eval_every = -1, .clip_value = clip_value},
                 net, "sgd lr=1e-3", d);
+    for (int i = 0; strstr(net, "maxpool") && i < 3; i++) ((float *)dl_ptr(t->param[1]))[i] = -100; /* dead channels */
     m->layer = layer ? dl_module_find(dl_trainer_model(t), layer) : NULL;
     int number;
     ok(dl_trainer_break(
@@ -294,6 +298,7 @@ static long measured_steps(int device, const char *net, measuring *m, const char
         &(dl_breakpoint){
             .text = "m", .fn = measure, .key = same_key, .ctx = m, .layer = &m->layer, .nlayers = m->layer != NULL},
         &number));
+    if (m->layer && m->of == DL_BREAK_DEAD) dl_module_keep(m->layer, DL_KEEPS_PEAKS);
     ok(dl_trainer_train(t, 0, 12, NULL, NULL));
     long steps = get(t).step;
     dl_trainer_free(t);
@@ -306,26 +311,35 @@ static void measures(void **state) {
     (void)state;
     static const char conv[] = "conv 6 3 stride=2 -> batchnorm -> relu -> flatten -> linear 10";
     static const char sparse[] = "flatten -> linear 32 -> dropout 0.98 -> relu -> linear 10"; /* about half are dead */
+    static const char pooled[] = "conv 6 3 -> relu -> maxpool 2 -> flatten -> linear 10";     /* of 26 x 26 */
+    static const char skipped[] = "conv 6 2 -> relu -> maxpool 2 -> flatten -> linear 10"; /* a row is left out of 27 */
     static const struct {
         const char *net, *layer;
         dl_break_measure of;
         double clip_value;
-    } rows[] = {{mlp, NULL, DL_BREAK_NORM, 0},       {mlp, NULL, DL_BREAK_NORM, 1e-3},
-                {mlp, "relu0", DL_BREAK_NORM, 0},    {mlp, "relu0", DL_BREAK_DEAD, 0},
-                {conv, "relu0", DL_BREAK_DEAD, 0},   {sparse, "relu0", DL_BREAK_DEAD, 0},
-                {conv, "relu0", DL_BREAK_ANY_NAN, 0}};
+    } rows[] = {{mlp, NULL, DL_BREAK_NORM, 0},        {mlp, NULL, DL_BREAK_NORM, 1e-3},
+                {mlp, "relu0", DL_BREAK_NORM, 0},     {mlp, "relu0", DL_BREAK_DEAD, 0},
+                {conv, "relu0", DL_BREAK_DEAD, 0},    {sparse, "relu0", DL_BREAK_DEAD, 0},
+                {conv, "relu0", DL_BREAK_ANY_NAN, 0}, {pooled, "relu0", DL_BREAK_DEAD, 0},
+                {skipped, "relu0", DL_BREAK_DEAD, 0}, {pooled, "relu0", DL_BREAK_NORM, 0}};
     dl_dataset *d = digits("350");
     for (int device = 0; device <= FAKE; device++)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
             measuring m = {.of = rows[i].of, .test = DL_BREAK_GREATER_EQUAL, .limit = -1};
             assert_int_equal(measured_steps(device, rows[i].net, &m, rows[i].layer, rows[i].clip_value, d), 0);
+            if (rows[i].net == pooled && m.of == DL_BREAK_DEAD) assert_true(m.by_ops == 0.5);
             const double v = m.by_ops, near = 1e-5 * v + 1e-9;
             m.limit = v - near;
             assert_int_equal(measured_steps(device, rows[i].net, &m, rows[i].layer, rows[i].clip_value, d), 0);
             m.test = DL_BREAK_LESS_EQUAL, m.limit = v + near;
             assert_int_equal(measured_steps(device, rows[i].net, &m, rows[i].layer, rows[i].clip_value, d), 0);
             m.test = DL_BREAK_LESS, m.limit = -1;
+            const long side = rows[i].net == skipped  ? 27
+                              : rows[i].net == pooled ? 26
+                                                      : m.side,
+                       half = device && rows[i].net == pooled && m.of == DL_BREAK_DEAD ? side / 2 : side;
             assert_int_equal(measured_steps(device, rows[i].net, &m, rows[i].layer, rows[i].clip_value, d), 12);
+            assert_int_equal(m.side, half); /* such a relu runs as one with the pooling behind it, where both can */
         }
     dl_dataset_unref(d);
     assert_int_equal(fake.used, 0);

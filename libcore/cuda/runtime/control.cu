@@ -194,22 +194,30 @@ __device__ static double value_of(const dl_measure &m) {
     return m.dtype == DL_BOOL || m.dtype == DL_U8 ? *(const unsigned char *)m.p : dl_get(m.p, m.dtype, 0);
 }
 
-/* Sum of what blocks left, in every thread. */
-__device__ static double sum_of(const double *partial, unsigned from, unsigned to, double *shared) {
-    double sum = 0;
-    for (unsigned i = from + threadIdx.x; i < to; i += THREADS) sum += ((volatile const double *)partial)[i];
-    return dl_row_join(sum, dl_sum_f(), shared, THREADS);
+/* What the last block is to read of the control, on its way while gradients are read. */
+__device__ static void fetch_early(const dl_control *c) {
+    const char *at = (const char *)c + threadIdx.x * 32;
+    if (threadIdx.x < (sizeof *c + 31) / 32) asm volatile("prefetch.global.L1 [%0];" ::"l"(at));
 }
 
-__device__ static void decide(dl_control *, const finish_args &, const no_measures &, double, double *) {}
-__device__ static void decide(dl_control *c, const finish_args &f, const dl_measures &all, double norm,
-                              double *shared) {
-    for (int i = 0; i < all.n; i++) {
+/* The values of measures from what blocks left, a warp for each; that of the norm of all gradients is known later. */
+__device__ static void take_values(const finish_args &, const no_measures &, double *) {}
+__device__ static void take_values(const finish_args &f, const dl_measures &all, double *value) {
+    const unsigned lane = threadIdx.x % DL_WARP;
+    for (int i = threadIdx.x / DL_WARP; i < all.n; i += THREADS / DL_WARP) {
         const dl_measure &m = all.at[i];
-        double sum = m.blocks ? sum_of(f.partial, m.first, m.first + m.blocks, shared) : 0;
-        double v = m.of ? dl_measured(m, sum) : m.p ? value_of(m) : norm;
-        if (!threadIdx.x) dl_control_decide(c, &m.rule, dl_break_holds(&m.rule, v));
+        double sum = 0;
+        for (unsigned k = m.first + lane; k < m.first + m.blocks; k += DL_WARP)
+            sum += ((volatile const double *)f.partial)[k];
+        sum = dl_row_join(sum, dl_sum_f(), (double *)NULL);
+        if (!lane && m.p) value[i] = m.of ? dl_measured(m, sum) : value_of(m);
     }
+}
+
+__device__ static void decide(dl_control *, const no_measures &, const double *, double) {}
+__device__ static void decide(dl_control *c, const dl_measures &all, const double *value, double norm) {
+    for (int i = 0; i < all.n; i++)
+        dl_control_decide(c, &all.at[i].rule, dl_break_holds(&all.at[i].rule, all.at[i].p ? value[i] : norm));
 }
 
 __device__ static double part_of(const no_measures &) { return 0; }
@@ -232,8 +240,9 @@ __device__ static void finish(dl_control *c, const finish_args &f, double norm) 
 template <class M>
 __global__ static void __launch_bounds__(THREADS) finish_kernel(dl_control *c, const __grid_constant__ finish_args f,
                                                                 dl_table all, const __grid_constant__ M measures) {
-    __shared__ double shared[THREADS / DL_WARP];
+    __shared__ double shared[THREADS / DL_WARP], value[DL_BREAKS];
     __shared__ bool last;
+    fetch_early(c);
     double sum = 0, most = f.rule.clip_value * c->scale;
     if (blockIdx.x < all.count) {
         dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
@@ -249,9 +258,14 @@ __global__ static void __launch_bounds__(THREADS) finish_kernel(dl_control *c, c
     }
     __syncthreads();
     if (!last) return;
-    const double norm = sqrt(sum_of(f.partial, 0, f.gradients, shared)) / c->scale;
-    decide(c, f, measures, norm, shared);
-    if (!threadIdx.x) finish(c, f, norm);
+    const volatile double *partial = f.partial;
+    sum = threadIdx.x < f.gradients ? partial[threadIdx.x] : 0; /* under way while the values are taken */
+    take_values(f, measures, value);
+    for (unsigned i = threadIdx.x + THREADS; i < f.gradients; i += THREADS) sum += partial[i];
+    const double norm = sqrt(dl_row_join(sum, dl_sum_f(), shared, THREADS)) / c->scale;
+    if (threadIdx.x) return;
+    decide(c, measures, value, norm);
+    finish(c, f, norm);
 }
 
 template <class C> __device__ void multiply(C *__restrict__ p, long from, long to, C by) {

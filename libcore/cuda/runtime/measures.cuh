@@ -47,32 +47,35 @@ template <class T> __device__ double dl_measure_elements(const dl_measure &m, co
     return sum;
 }
 
-/* Does the sample i (counted over places, too) keep the unit alive? */
-template <class T> __device__ bool dl_is_alive(const T *__restrict__ unit, const dl_units &u, long i) {
-    long n = i, k = 0;
-    if (u.places > 1 && i >> 32)
-        n = i / u.places, k = i % u.places;
-    else if (u.places > 1)
-        n = (unsigned)i / (unsigned)u.places, k = (unsigned)i % (unsigned)u.places;
-    return !(dl_up(unit[n * u.sample_step + k * u.place_step]) <= 0);
+/* Where sample i, counted over places, too, lies behind the first one of a unit. FEW: fewer than 2 ** 32. */
+template <bool ONE_PLACE, bool FEW> __device__ long dl_place_of(const dl_units &u, long i) {
+    if (ONE_PLACE) return i * u.sample_step;
+    const long n = FEW ? (unsigned)i / (unsigned)u.places : i / u.places;
+    return n * u.sample_step + (i - n * u.places) * u.place_step;
 }
 
-/* How many of the block's units are 0 or less everywhere. It ends when all of them are seen to be alive. */
-template <class T> __device__ double dl_measure_dead(const dl_measure &m, const T *__restrict__ p) {
+/* How many of the block's units are 0 or less everywhere. It ends when all of them are seen to be alive. Loads do not
+ * depend on one another, nor on a branch: past the end the last element is read again. */
+template <class T, bool ONE_PLACE, bool FEW>
+__device__ double dl_measure_dead(const dl_measure &m, const T *__restrict__ p) {
     __shared__ int alive[32];
     const int wide = dl_units_at_once(m.u), rows = DL_MEASURE_THREADS / wide;
     const int lane = threadIdx.x % wide, row = threadIdx.x / wide;
     const long unit = (long)(blockIdx.x - m.first) * wide + lane, all = m.u.n * m.u.places;
     const bool is = unit < m.u.units;
+    const T *at = p + (is ? unit : 0) * m.u.unit_step;
     if (threadIdx.x < 32) alive[threadIdx.x] = 0;
     __syncthreads();
     for (long from = 0; from < all; from += (long)rows * DL_MEASURE_AT_ONCE) {
-        bool found = false;
+        T v[DL_MEASURE_AT_ONCE];
 #pragma unroll
         for (int k = 0; k < DL_MEASURE_AT_ONCE; k++) {
             long i = from + k * rows + row;
-            if (is && i < all) found |= dl_is_alive(p + unit * m.u.unit_step, m.u, i);
+            v[k] = at[dl_place_of<ONE_PLACE, FEW>(m.u, i < all ? i : all - 1)];
         }
+        bool found = false;
+#pragma unroll
+        for (int k = 0; k < DL_MEASURE_AT_ONCE; k++) found |= !(dl_up(v[k]) <= 0);
         if (found) alive[lane] = 1;
         __syncthreads();
         if (__syncthreads_and(!is || alive[lane])) break;
@@ -80,9 +83,14 @@ template <class T> __device__ double dl_measure_dead(const dl_measure &m, const 
     return is && !row && !alive[lane];
 }
 
+template <class T> __device__ double dl_measure_units(const dl_measure &m, const T *p) {
+    if (m.u.places == 1) return dl_measure_dead<T, true, true>(m, p);
+    return m.u.n * m.u.places >> 32 ? dl_measure_dead<T, false, false>(m, p) : dl_measure_dead<T, false, true>(m, p);
+}
+
 template <class T> __device__ double dl_measure_part_of(const dl_measure &m) {
     const T *p = (const T *)m.p;
-    return m.of == DL_BREAK_DEAD ? dl_measure_dead(m, p) : dl_measure_elements(m, p);
+    return m.of == DL_BREAK_DEAD ? dl_measure_units(m, p) : dl_measure_elements(m, p);
 }
 
 /* This thread's part of the sum of the measure that the block belongs to; 0 where it belongs to none. */

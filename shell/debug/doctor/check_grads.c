@@ -7,18 +7,28 @@
 
 /* ---------------------------------------------------------------- leaves */
 
+/* A single pass beside a training, as somebody who tries something makes it. */
+static int is_aside(const dlsh_examination *e, const dl_journal_row *pass) {
+    const dl_journal_row *r;
+    for (long i = 0; pass->count == 1 && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (r->count > 4) return 1;
+    return 0;
+}
+
 /* Calls see for each leaf with a gradient of the passes that were looked at. */
 typedef int see_leaf(void *ctx, const dl_journal_node *n, const dl_journal_value *v);
 
 static int each_leaf(const dlsh_examination *e, see_leaf *see, void *ctx) {
     const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        if (is_aside(e, r)) continue;
         for (int last = 0; last < 2; last++) {
             dlsh_pass p = dlsh_pass_of(r, last);
             for (long k = p.n - 1; k >= 0; k--)
                 for (int j = 0; j < p.at[k].nin && j < 8; j++)
                     if (p.at[k].in[j].there && p.at[k].in[j].leaf && see(ctx, &p.at[k], &p.at[k].in[j])) return 1;
         }
+    }
     return 0;
 }
 
@@ -166,8 +176,8 @@ static void find_untrained(dlsh_examination *e) {
     dlsh_finding *f =
         dlsh_find_at(e, made.file, made.line, "give the optimizer all that is to be trained: sgd([a, b], lr=...)");
     if (!f) return;
-    dlsh_cause(f, "%s%s gets gradients, but no optimizer trains %s", m.names, m.n > 3 ? ", ..." : "",
-               m.n > 1 ? "them" : "it");
+    dlsh_cause(f, "%s%s %s gradients, but no optimizer trains %s", m.names, m.n > 3 ? ", ..." : "",
+               m.n > 1 ? "get" : "gets", m.n > 1 ? "them" : "it");
     dlsh_evidence(f, "%d parameter%s of the loss %s not among those of %s; first used at %s:%d", m.n,
                   m.n > 1 ? "s" : "", m.n > 1 ? "are" : "is", dl_optimizer_text(o), dlsh_node_file(m.first),
                   dlsh_node_line(m.first));
