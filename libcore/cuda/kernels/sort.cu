@@ -1,7 +1,10 @@
 /* Kernels of sort and topk. Elements become unsigned keys (core/sort_key.h) beside their places, which are sorted by
  * both, so that equal elements keep their order. Rows lie in the last dimension, where others are brought first. Short
- * rows are sorted in shared memory by a network, long ones by CUB's radix sort, all rows at once; the first few of a
- * long row are selected by the digits of their keys and then sorted. */
+ * rows are sorted in shared memory by a network, longer ones by CUB's radix sort, in blocks of their own as far as
+ * shared memory goes, else all rows at once; the first few of a long row are selected by the digits of their keys and
+ * then sorted. */
+#include <cub/block/block_radix_sort.cuh>
+
 #include "cuda/kernels/rows.cuh"
 #include "cuda/kernels/index/scatter.h"
 
@@ -11,7 +14,9 @@
 enum {
     THREADS = 256,
     SHORT = 2048,
+    NETWORKS = 1024,
     NETWORK = 512,
+    ITEMS = 16,
     SELECT_THREADS = 512,
     ALONE = 1 << 16,
     DIGIT = 8,
@@ -99,6 +104,54 @@ template <class U> static dl_status sort_short(dl_gpu *g, const order_job<U> &j)
     int threads = width * side / 2 < 1024 ? width * side / 2 : 1024;
     size_t bytes = sizeof(entry<word_of<U>>) * (size_t)(width * side);
     short_kernel<U><<<dl_blocks(j.rows, side), threads, bytes, g->stream>>>(j, width, side);
+    return dl_gpu_launched(g);
+}
+
+/* ---- by radix, a block a row: places beside keys, by the digits in which keys of the row differ */
+
+template <class U, int LANES>
+__global__ void __launch_bounds__(LANES) row_sort_kernel(const __grid_constant__ order_job<U> j) {
+    typedef word_of<U> K;
+    typedef cub::BlockRadixSort<K, LANES, ITEMS, unsigned short> sorter;
+    __shared__ typename sorter::TempStorage memory;
+    __shared__ K differing;
+    const long base = (long)blockIdx.x * j.n;
+    const K one = j.key(base);
+    K key[ITEMS], other = 0;
+    unsigned short at[ITEMS];
+    if (!threadIdx.x) differing = 0;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        const int place = threadIdx.x * ITEMS + i;
+        key[i] = place < j.n ? j.key(base + place) : ~K(0); /* those after the row stay there, as equal ones do */
+        at[i] = (unsigned short)place;
+        if (place < j.n) other |= key[i] ^ one;
+    }
+    if constexpr (sizeof(K) == 8) {
+        if (other) atomicOr((unsigned long long *)&differing, (unsigned long long)other);
+    } else {
+        if (other) atomicOr(&differing, other);
+    }
+    __syncthreads();
+    const unsigned long long bits = differing;
+    if (bits) sorter(memory).SortBlockedToStriped(key, at, __ffsll((long long)bits) - 1, 64 - __clzll((long long)bits));
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        const long to = bits ? threadIdx.x + (long)i * LANES : (long)threadIdx.x * ITEMS + i;
+        if (to >= j.k) continue;
+        j.places[blockIdx.x * j.k + to] = at[i];
+        j.values[blockIdx.x * j.k + to] = j.x[base + at[i]];
+    }
+}
+
+template <class U> static dl_status sort_each(dl_gpu *g, const order_job<U> &j) {
+    if (j.n <= 128 * ITEMS)
+        row_sort_kernel<U, 128><<<(unsigned)j.rows, 128, 0, g->stream>>>(j);
+    else if (j.n <= 256 * ITEMS)
+        row_sort_kernel<U, 256><<<(unsigned)j.rows, 256, 0, g->stream>>>(j);
+    else if constexpr (sizeof(U) <= 4)
+        row_sort_kernel<U, 512><<<(unsigned)j.rows, 512, 0, g->stream>>>(j);
     return dl_gpu_launched(g);
 }
 
@@ -233,9 +286,10 @@ template <class U> static dl_status select_first(dl_gpu *g, const order_job<U> &
 /* ---- the choice */
 
 template <class U> static dl_status sort_rows(dl_gpu *g, const order_job<U> &j) {
-    if (j.n <= SHORT) return sort_short(g, j);
+    if (j.n <= NETWORKS) return sort_short(g, j);
     bool few_blocks = j.rows < g->sms && j.n > ALONE;
     if (j.k <= SHORT / 2 && j.k < j.n / 4 && !few_blocks && j.n < 0xffffffff) return select_first(g, j);
+    if (j.n <= (sizeof(U) <= 4 ? 512 : 256) * ITEMS && j.rows < 1L << 31) return sort_each(g, j);
     if (sizeof(U) == 4 && j.rows == 1 && j.n < 0xffffffff) return sort_long<word_of<U>>(g, j);
     return sort_long<uint64_t>(g, j);
 }

@@ -189,9 +189,9 @@ POOLED_RULE(kthvalue) {
     const long k = ATTR_I(c, KTHVALUE_K), from = k - 1;
     if (k < 1 || k > x->shape[d])
         return dl_fail(DL_ERR_INDEX, "k must be 1 to %ld, the size of dimension %d, not %ld", x->shape[d], d, k);
-    dl_tensor *sorted = K(dl_sort(x, d, 0, &order));
+    dl_tensor *first = K(dl_topk(K(dl_detach(x)), k, d, 0, &order));
     K(order);
-    dl_tensor *places = sorted ? K(dl_slice(order, d, &from, &k, 1)) : NULL,
+    dl_tensor *places = first ? K(dl_slice(order, d, &from, &k, 1)) : NULL,
               *values = places ? K(dl_gather(x, places, d)) : NULL;
     return give_both(c, values, places, d, ATTR_I(c, KTHVALUE_KEEPDIM) != 0);
 }

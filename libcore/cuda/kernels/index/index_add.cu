@@ -6,7 +6,7 @@
 
 /* Parts of a result that one thread adds up; elements that a thread reads at once; bytes of a row from which rows are
  * sorted as a whole. */
-enum { FEW = 64, SEVERAL = 4, ROW = 64, MOST_COUNTS = 8192 };
+enum { FEW = 64, SEVERAL = 4, ROW = 64, MOST_COUNTS = 8192, MOST_LISTED = 1024, MANY = 1 << 16, MANY_EACH = 8 };
 
 /* ---- sorted by place, or column by column */
 
@@ -225,6 +225,73 @@ static bool counted(dl_gpu *g, dl_call *c, dl_status *s) {
     return true;
 }
 
+/* ---- by a short list, the other way round: an element of the result adds up the parts that go to it, in order */
+
+struct short_list {
+    const char *index;
+    int n, size, wide;
+    uint32_t all;
+    dl_divisor inner, places; /* divide by what lies within a place; by the number of places */
+    dl_fault_site site;
+};
+
+template <class T> __global__ void __launch_bounds__(DL_BLOCK) listed_kernel(T *o, const T *v, short_list l) {
+    typedef typename dl_accumulator<T>::A A;
+    __shared__ unsigned short place[MOST_LISTED], part[MOST_LISTED];
+    __shared__ int begin[MOST_LISTED + 1];
+    for (int i = threadIdx.x; i < l.n; i += DL_BLOCK)
+        place[i] = (unsigned short)dl_index_at(l.index + i * (l.wide ? 8 : 4), l.wide, l.size, l.site);
+    __syncthreads();
+    for (int k = threadIdx.x; k < l.size; k += DL_BLOCK) {
+        int count = 0;
+        for (int i = 0; i < l.n; i++) count += place[i] == k;
+        begin[k + 1] = count;
+    }
+    __syncthreads();
+    if (!threadIdx.x) {
+        begin[0] = 0;
+        for (int k = 0; k < l.size; k++) begin[k + 1] += begin[k];
+    }
+    __syncthreads();
+    for (int k = threadIdx.x; k < l.size; k += DL_BLOCK)
+        for (int i = 0, to = begin[k]; to < begin[k + 1]; i++)
+            if (place[i] == k) part[to++] = (unsigned short)i;
+    __syncthreads();
+    const uint32_t step = gridDim.x * DL_BLOCK;
+    for (uint32_t e = blockIdx.x * DL_BLOCK + threadIdx.x; e < l.all; e += step) {
+        const uint32_t at = l.inner.quotient(e), in = e - at * l.inner.d, line = l.places.quotient(at);
+        const uint32_t k = at - line * l.places.d;
+        if (begin[k] == begin[k + 1]) continue;
+        A sum = dl_accumulator<T>::up(o[e]);
+        for (int i = begin[k]; i < begin[k + 1]; i++)
+            sum += dl_accumulator<T>::up(v[((long)line * l.n + part[i]) * l.inner.d + in]);
+        o[e] = dl_accumulator<T>::down(sum);
+    }
+}
+
+/* False: another way is taken. */
+static bool by_short_list(dl_gpu *g, dl_call *c, bool list, dl_status *s) {
+    dl_tensor *o = c->out[0], *index = c->in[1], *v = INPUT(c, INDEX_ADD_SOURCE);
+    int dim = 0;
+    long size = 0, inner = 1;
+    dims_of(c, o, &dim, &size);
+    if (!list || !o->ndim || size > MOST_LISTED || index->numel > MOST_LISTED || v->numel < MANY ||
+        v->numel > MANY_EACH * o->numel || o->numel >= 1L << 31 || !dl_is_contiguous(v) || !dl_is_contiguous(index))
+        return false;
+    for (int d = dim + 1; d < o->ndim; d++) inner *= o->shape[d];
+    short_list l = {(const char *)dl_ptr(index), (int)index->numel,    (int)size,
+                    index->dtype == DL_I64,      (uint32_t)o->numel,   dl_divisor((uint32_t)inner),
+                    dl_divisor((uint32_t)size),  dl_gpu_site(g, c->op)};
+    const long wanted = dl_blocks(o->numel, 4 * DL_BLOCK), most = 16 * (long)g->sms;
+    const unsigned blocks = (unsigned)(wanted < most ? wanted : most);
+    *s = dl_dispatch<DL_ANY>(o->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        listed_kernel<T><<<blocks, DL_BLOCK, 0, g->stream>>>(dl_data<T>(o), dl_data<T>(v), l);
+        return dl_gpu_launched(g);
+    });
+    return true;
+}
+
 /* ---- the choice */
 
 /* Can an element of the result get only few parts? */
@@ -269,15 +336,16 @@ static dl_status add_parts(dl_gpu *g, dl_call *c, bool list) {
     long size = 0;
     dims_of(c, v, &dim, &size);
     bool half = DL_BIT(v->dtype) & DL_HALVES, whole = v->dtype == DL_I32 || v->dtype == DL_I64;
+    dl_status s;
+    if (by_short_list(g, c, list, &s)) return s;
     if (few(v, size)) return add_columns(g, c, list);
-    dl_status counts;
-    if (counted(g, c, &counts)) return counts;
+    if (counted(g, c, &s)) return s;
     if (whole || !dl_deterministic()) {
         bool bytes = v->dtype == DL_U8 || v->dtype == DL_BOOL;
         if (!bytes) return half ? add_in_f32(g, c, list) : add_atomically(g, c, c->out[0], list);
     }
     dl_tensor *flat = dl_cuda_contiguous(g, v);
-    dl_status s = flat ? add_sorted(g, c, flat, list) : dl_failed();
+    s = flat ? add_sorted(g, c, flat, list) : dl_failed();
     dl_unref(flat);
     return s;
 }
