@@ -408,11 +408,16 @@ GRAD_RULE(logit) {
     return dl_give(b, 0, dl_where(out, NUM(0), d));
 }
 
-/* (cos(pi x) - y) / x, 0 at 0 */
+/* (cos(u) - y) / x, u = pi x; near 0, where the digits of the difference cancel, the series of -pi u / 3 (1 - ...). */
 GRAD_RULE(sinc) {
-    dl_tensor *none = T(dl_eq(X, NUM(0))), *safe = T(dl_where(none, NUM(1), X));
-    dl_tensor *bend = T(dl_sub(T(dl_cos(T(dl_mul(X, NUM(M_PI))))), Y));
-    return dl_give(b, 0, dl_where(none, NUM(0), T(dl_mul(G0, T(dl_div(bend, safe))))));
+    static const double term[] = {1.0 / 93405312000, -1.0 / 518918400, 1.0 / 3991680, -1.0 / 45360,
+                                  1.0 / 840,         -1.0 / 30,        1.0 / 3};
+    dl_tensor *u = T(dl_mul(X, NUM(M_PI))), *square = SQUARE(u), *near = T(dl_lt(square, NUM(0.25)));
+    dl_tensor *safe = near ? T(dl_where(near, NUM(1), X)) : NULL, *series = NUM(term[0]);
+    dl_tensor *far = safe ? T(dl_div(T(dl_sub(T(dl_cos(u)), Y)), safe)) : NULL;
+    for (int i = 1; i < 7 && far; i++) series = T(dl_add(T(dl_mul(series, square)), NUM(term[i])));
+    dl_tensor *slope = far ? T(dl_where(near, T(dl_mul(T(dl_mul(u, NUM(-M_PI))), series)), far)) : NULL;
+    return dl_give(b, 0, dl_mul(G0, slope));
 }
 
 /* 1 above 0, alpha e**x below, where no infinity comes in from above */
