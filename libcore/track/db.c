@@ -9,6 +9,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 #include "core/error.h"
+#include "track/whoami.h"
 
 /* ---------------------------------------------------------------- errors */
 
@@ -152,8 +153,11 @@ dl_status dl_db_end(sqlite3 *db, dl_status st) {
     return st;
 }
 
+/* By the clock: on a loaded machine a pause takes longer than it should. */
 static int try_again(void *unused DL_UNUSED, int times) {
-    if (times >= DL_DB_BUSY_MS * 1000L / DL_DB_POLL_US) return 0;
+    static _Thread_local int64_t since;
+    if (!times) since = dl_steady_us();
+    if (dl_steady_us() - since >= DL_DB_BUSY_MS * 1000L) return 0;
     usleep(DL_DB_POLL_US);
     return 1;
 }

@@ -227,6 +227,10 @@ static int look_after_runs(dl_store *s, int64_t next_output) {
 static dl_status write_heartbeats(dl_store *s) {
     dl_status st = DL_OK;
     int64_t now = dl_now_us();
+    pthread_mutex_lock(&s->runs_lock);
+    const int none = !s->runs;
+    pthread_mutex_unlock(&s->runs_lock);
+    if (none) return DL_OK;
     DL_TRY(dl_store_write_lock(s));
     st = dl_db_begin(s->w);
     pthread_mutex_lock(&s->runs_lock);

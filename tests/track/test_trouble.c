@@ -510,40 +510,69 @@ static void waits_for_locks(void **state) {
     ok(dl_store_close(s));
 }
 
-/* Another process takes the lock of the store and keeps it until its pipe is closed, of which the end is returned. */
-static int lock_elsewhere(pid_t *pid) {
+/* Another process, which takes the lock of the store when a byte comes and keeps it until its pipe is closed. It is
+ * made before the store is opened: connections of SQLite do not outlive a fork, and a ring is held by all who have it.
+ */
+typedef struct locker {
+    int go, locked;
+    pid_t pid;
+} locker;
+
+static locker make_locker(void) {
     int go[2], locked[2];
     char byte;
     assert_int_equal(pipe(go) | pipe(locked), 0);
-    if (!(*pid = fork())) {
+    pid_t pid = fork();
+    if (!pid) {
         sqlite3 *db;
         close(go[1]);
-        if (sqlite3_open(db_path, &db) || sqlite3_exec(db, "begin immediate", NULL, NULL, NULL)) _exit(1);
-        if (write(locked[1], "x", 1) != 1 || read(go[0], &byte, 1)) _exit(2);
+        close(locked[0]);
+        if (read(go[0], &byte, 1) != 1) _exit(1);
+        if (sqlite3_open(db_path, &db) || sqlite3_busy_timeout(db, 5000)) _exit(2);
+        if (sqlite3_exec(db, "begin immediate", NULL, NULL, NULL) || write(locked[1], "x", 1) != 1) _exit(3);
+        if (read(go[0], &byte, 1)) _exit(4);
         _exit(sqlite3_close(db)); /* and with it the lock */
     }
     close(go[0]);
-    assert_int_equal(read(locked[0], &byte, 1), 1);
-    close(locked[0]);
     close(locked[1]);
-    return go[1];
+    return (locker){go[1], locked[0], pid};
+}
+
+static void take_lock(const locker *l) {
+    char byte = 0;
+    assert_int_equal(write(l->go, &byte, 1), 1);
+    assert_int_equal(read(l->locked, &byte, 1), 1);
+}
+
+static int free_lock(const locker *l) {
+    int status;
+    close(l->go);
+    close(l->locked);
+    waitpid(l->pid, &status, 0);
+    return status;
 }
 
 enum { RING = 1 << 12, WHILE_LOCKED = 50000 };
 
-/* Pushes more than the ring takes while another process has the lock, with values that change at the same step. */
-static dl_store *push_while_locked(dl_run **r, int *lock, pid_t *pid) {
+/* Pushes more than the ring takes while another process has the lock, with values that change at the same step. `away`:
+ * a folder has the name of the file beside the ring. */
+static dl_store *push_while_locked(dl_run **r, locker *l, int away) {
+    char more[600];
+    *l = make_locker();
     dl_store *s = dl_store_open(db_path);
     has(s);
     s->capacity = RING;
     has(*r = dl_run_begin(s, NULL));
     ok(dl_metric(*r, "loss", 0, 0));
     ok(dl_store_flush(s));
-    *lock = lock_elsewhere(pid);
+    snprintf(more, sizeof more, "%.500s.more", s->ring.path);
+    if (away) assert_int_equal(mkdir(more, 0700), 0);
+    take_lock(l);
     for (long i = 0; i < WHILE_LOCKED; i++) {
         ok(dl_metric(*r, "loss", i, (double)i));
         ok(dl_metric(*r, "same", 7, (double)i));
     }
+    if (away) rmdir(more);
     return s;
 }
 
@@ -558,16 +587,13 @@ static void assert_all_there(void) {
 static void keeps_what_a_lock_holds_up(void **state) {
     (void)state;
     char text[512];
-    int lock, status;
-    pid_t pid;
+    locker l;
     dl_run *r;
-    dl_store *s = push_while_locked(&r, &lock, &pid);
+    dl_store *s = push_while_locked(&r, &l, 0);
     assert_int_equal(count_files(".more"), 1);
     assert_int_equal(dl_store_warning(s, text, sizeof text), 1);
     if (!strstr(text, "takes no points") || !strstr(text, ".more")) fail_msg("%s", text);
-    close(lock);
-    waitpid(pid, &status, 0);
-    assert_int_equal(status, 0);
+    assert_int_equal(free_lock(&l), 0);
     for (long i = 0; i < 100; i++) ok(dl_metric(r, "after", i, (double)i));
     ok(dl_store_flush(s));
     assert_int_equal(s->ring.spill.on, 0);
@@ -588,32 +614,23 @@ static void recovers_what_a_lock_held_up(void **state) {
     (void)state;
     char text[512];
     for (int away = 0; away < 2; away++) {
-        int lock, status, done[2];
-        pid_t locker, pid;
+        int status, done[2];
+        char byte = 0;
+        pid_t pid;
         assert_int_equal(pipe(done), 0);
         if (!(pid = fork())) {
             dl_run *r;
-            if (away) dl_error_clear();
-            dl_store *s = dl_store_open(db_path);
-            s->capacity = RING;
-            if (!dl_run_begin(s, NULL)) _exit(1);
-            if (away) { /* a folder has the name */
-                snprintf(text, sizeof text, "%.500s.more", s->ring.path);
-                if (mkdir(text, 0700)) _exit(2);
-            }
-            push_while_locked(&r, &lock, &locker);
-            if (away) rmdir(text);
-            if (write(done[1], &locker, sizeof locker) != sizeof locker) _exit(3);
+            locker l;
+            push_while_locked(&r, &l, away);
+            if (write(done[1], &byte, 1) != 1) _exit(3);
             pause();
         }
-        assert_int_equal(read(done[0], &locker, sizeof locker), sizeof locker);
-        kill(pid, SIGKILL);
+        close(done[1]);
+        assert_int_equal(read(done[0], &byte, 1), 1);
+        kill(pid, SIGKILL); /* and the lock ends with the pipe, which that process had */
         waitpid(pid, &status, 0);
         assert_int_equal(count_files(".more"), !away);
-        dl_store *s = NULL;
-        for (int i = 0; i < 100; i++, usleep(20000)) { /* the lock ends with the pipe, which the killed process had */
-            if ((s = dl_store_open(db_path))) break;
-        }
+        dl_store *s = dl_store_open(db_path);
         has(s);
         dl_store_stats stats;
         dl_store_stats_get(s, &stats);
@@ -622,7 +639,7 @@ static void recovers_what_a_lock_held_up(void **state) {
         ok(dl_store_close(s));
         assert_all_there();
         unlink(db_path);
-        close(done[0]), close(done[1]);
+        close(done[0]);
     }
 }
 
