@@ -1,6 +1,9 @@
 /* Hooks: lists of functions at leaves, nodes and layers. */
 #include "autograd/hooks.h"
 #include "autograd/tape.h"
+#include "core/scope.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/copy.h"
 
 #include <stdlib.h>
 
@@ -76,4 +79,40 @@ dl_status dl_on_grad(dl_tensor *t, dl_hook_fn *fn, void *ctx, void (*release)(vo
     if (fn) return dl_hooks_add(list, out, fn, ctx, release);
     dl_hooks_remove(list, out);
     return DL_OK;
+}
+
+/* ---------------------------------------------------------------- gradients of results */
+
+/* ctx is where the gradient is kept: at the node, which the tensor owns, so that nothing holds itself. */
+static dl_status keep_grad(void *ctx, dl_tensor *value, DL_UNUSED dl_tensor **instead) {
+    dl_tensor **kept = ctx;
+    DL_SCOPED_GRAD_MODE(0);
+    DL_OWNED dl_tensor *was = *kept;
+    *kept = was ? dl_add(was, value) : dl_clone(value);
+    return *kept ? DL_OK : dl_failed();
+}
+
+static void forget_grad(void *ctx) {
+    dl_unref(*(dl_tensor **)ctx);
+    free(ctx);
+}
+
+dl_tensor *const *dl_retained_grad(const dl_tensor *t) {
+    static dl_tensor *const none = NULL;
+    for (const dl_hook *h = t->node ? t->node->hooks : NULL; h; h = h->next)
+        if (h->fn == keep_grad && h->out == t->out) return h->ctx;
+    return &none;
+}
+
+static bool retains_grad(const dl_tensor *t) {
+    for (const dl_hook *h = t->node->hooks; h; h = h->next)
+        if (h->fn == keep_grad && h->out == t->out) return true;
+    return false;
+}
+
+dl_status dl_retain_grad(dl_tensor *t) {
+    if (!t) return dl_fail_null("the tensor");
+    if (t->node ? retains_grad(t) : dl_requires_grad(t)) return DL_OK;
+    void *ctx = calloc(1, sizeof(dl_tensor *));
+    return ctx ? dl_on_grad(t, keep_grad, ctx, forget_grad) : dl_fail(DL_ERR_MEMORY, "no memory for a gradient");
 }

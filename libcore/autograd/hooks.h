@@ -24,3 +24,5 @@ dl_status dl_hooks_run(const dl_hook *list, dl_tensor **value);
 dl_status dl_hooks_run_outputs(const dl_hook *list, dl_tensor **g);
 /* Is there any in the process? What they do cannot be replayed. */
 bool dl_hooks_exist(void);
+/* Where the gradient of a result is kept that dl_retain_grad asked for; it may be NULL, and is where nobody asked. */
+dl_tensor *const *dl_retained_grad(const dl_tensor *t);

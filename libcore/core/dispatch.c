@@ -425,7 +425,9 @@ static dl_status parse_attrs(const dl_op *op, const char *text, dl_aval *attr) {
         if (sscanf(p, "%63[^= ]=%n", name, &used) != 1 || !used)
             return dl_fail(DL_ERR_SYNTAX, "attributes are name=value, not '%s'", p);
         p += used;
-        if (sscanf(p, *p == '[' ? "%191[^]]]%n" : *p == '"' ? "\"%191[^\"]\"%n" : "%191[^ ]%n", value, &used) != 1)
+        if (!strncmp(p, "\"\"", 2)) /* a text without letters, which sscanf does not read */
+            *value = 0, used = 2;
+        else if (sscanf(p, *p == '[' ? "%191[^]]]%n" : *p == '"' ? "\"%191[^\"]\"%n" : "%191[^ ]%n", value, &used) != 1)
             return dl_fail(DL_ERR_SYNTAX, "%s= has no value", name);
         if (*p == '[' && strlen(value) + 1 < sizeof value && p[used - 1] == ']') strcat(value, "]");
         int a = dl_attr_index(op, name);

@@ -272,7 +272,7 @@ dl_status dl_set_requires_grad(dl_tensor *t, int on) {
     return DL_OK;
 }
 
-dl_tensor *dl_grad(const dl_tensor *t) { return t->grad; }
+dl_tensor *dl_grad(const dl_tensor *t) { return t->grad || !t->node ? t->grad : *dl_retained_grad(t); }
 
 dl_status dl_set_grad(dl_tensor *t, dl_tensor *g) {
     if (!t) return dl_fail_null("the tensor");

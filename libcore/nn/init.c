@@ -305,3 +305,16 @@ dl_status dl_init_fill(dl_tensor *t, const char *text, double arg) {
     if (!s) return dl_failed();
     return ((const init_row *)s->kind)->fill(t, s, fans_of(t));
 }
+
+dl_status dl_init_tensor(dl_tensor *t, const char *text) {
+    if (!t || !text) return dl_fail_null(t ? "the initialisation" : "the tensor");
+    if (!dl_dtype_is_float(t->dtype))
+        return dl_fail(DL_ERR_DTYPE, "weights are floating numbers, the tensor is %s", dl_dtype_name(t->dtype));
+    DL_FREED start *s = dl_parse_call(text, make_start);
+    if (!s) return dl_failed();
+    const init_row *row = (const init_row *)s->kind;
+    if (!row->fill || !strcmp(s->kind->name, "default"))
+        return dl_fail(DL_ERR_VALUE, "how a weight starts by default is the layer's affair");
+    DL_SCOPED_GRAD_MODE(0);
+    return row->fill(t, s, fans_of(t));
+}

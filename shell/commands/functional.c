@@ -3,7 +3,11 @@
 #include "commands/tree.h"
 #include "lang/command.h"
 #include "lang/session.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/index.h"
+#include "dlcore/loss.h"
+#include "dlcore/reduce.h"
+#include "dlcore/rounding.h"
 #include "dlcore/view.h"
 
 #include <stdlib.h>
@@ -449,8 +453,47 @@ static dl_status vmap_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give(dlsh_new_method(made, (dlsh_value){DLSH_BUILTIN, {.builtin = &mapped}}), result);
 }
 
+/* ---- triplet_margin_with_distance_loss */
+
+/* The distance of two tensors by the function, or that of pairwise_distance. A new reference. */
+static dl_tensor *distance_of(const dlsh_args *a, dl_tensor *x, dl_tensor *y) {
+    const dlsh_value *fn = dlsh_arg(a, "distance_function");
+    if (!fn || fn->type == DLSH_NONE) return dl_pairwise_distance(x, y, 2, 1e-6, 0);
+    dlsh_value both[2] = {{DLSH_TENSOR, {.tensor = x}}, {DLSH_TENSOR, {.tensor = y}}}, made = dlsh_void();
+    dlsh_callargs call = {2, both, NULL};
+    if (dlsh_call(dlsh_arg_session(a), *fn, &call, &made)) return NULL;
+    if (made.type == DLSH_TENSOR) return made.as.tensor;
+    dlsh_arg_fail(a, "distance_function", DL_ERR_TYPE, NULL, "the distance must be a tensor, got %s", dlsh_a(made));
+    return dlsh_drop(made), NULL;
+}
+
+static dl_status triplet_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *anchor = dlsh_arg_tensor(a, "anchor"), *positive = dlsh_arg_tensor(a, "positive"),
+              *negative = dlsh_arg_tensor(a, "negative");
+    const double margin = dlsh_arg_float(a, "margin"), zero = 0;
+    const char *how = dlsh_arg_str(a, "reduction");
+    if (strcmp(how, "mean") && strcmp(how, "sum") && strcmp(how, "none"))
+        return dlsh_arg_fail(a, "reduction", DL_ERR_VALUE, NULL, "reduction is mean, sum or none, not %s", how);
+    DLSH_OWNED dl_tensor *near = distance_of(a, anchor, positive),
+                         *far = near ? distance_of(a, anchor, negative) : NULL;
+    if (far && dlsh_arg_bool(a, "swap")) {
+        DLSH_OWNED dl_tensor *other = distance_of(a, positive, negative), *was = far;
+        far = other ? dl_minimum(was, other) : NULL;
+    }
+    DLSH_OWNED dl_tensor *gap = far ? dl_sub(near, far) : NULL, *least = dl_scalar_f(margin);
+    DLSH_OWNED dl_tensor *over = gap && least ? dl_add(gap, least) : NULL,
+                         *each = over ? dl_clamp(over, &zero, NULL) : NULL;
+    if (!each) return dl_failed();
+    return dlsh_give(dlsh_tensor(!strcmp(how, "none")  ? dl_ref(each)
+                                 : !strcmp(how, "sum") ? dl_sum(each, NULL, 0, 0)
+                                                       : dl_mean(each, NULL, 0, 0)),
+                     result);
+}
+
 /* ---- rows */
 
+#define TENSOR_ARGUMENT(name_, doc_)                                                                                   \
+    { .name = (name_), .want = "tensor", .doc = (doc_) }
 #define FUNCTION_PARAM                                                                                                 \
     { "function", .doc = "a function, op or net from tensors to tensors" }
 #define INPUTS_PARAM                                                                                                   \
@@ -529,4 +572,16 @@ const dlsh_command functional_commands[] = {
                      {"chunk_size", DLSH_OPT_VALUE, .want = "int|none",
                       .doc = "so many samples at once, to save memory (none: all)"}),
         .examples = "vmap(fn (a, b) { return a.dot(b) })(randn(5, 3), randn(5, 3))"),
+    DLSH_FN_ROW(
+        "triplet_margin_with_distance_loss", triplet_run,
+        "triplet_margin_with_distance_loss(ANCHOR, POSITIVE, NEGATIVE)",
+        "How much nearer the negative ones are than the positive ones and a margin, by a distance of one's own.",
+        DLSH_PARAMS(TENSOR_ARGUMENT("anchor", "vectors"), TENSOR_ARGUMENT("positive", "what is to be near"),
+                    TENSOR_ARGUMENT("negative", "what is to be far")),
+        DLSH_OPTIONS({"distance_function", DLSH_OPT_VALUE, .doc = "a function of two tensors (pairwise_distance)"},
+                     {"margin", DLSH_OPT_FLOAT, "1", .doc = "by how much farther negative ones shall be"},
+                     {"swap", DLSH_OPT_BOOL, "false", .doc = "also the distance of positive and negative ones"},
+                     {"reduction", DLSH_OPT_STRING, "mean", .doc = "mean, sum or none"}),
+        .examples = "triplet_margin_with_distance_loss(randn(4, 8), randn(4, 8), randn(4, 8), "
+                    "distance_function=fn (x, y) { return 1 - cosine_similarity(x, y) })"),
     {0}};

@@ -130,6 +130,8 @@ def made(make, p, options):
             p.mul_(1 - shrink)
         if uphill:
             p.grad = -p.grad
+        if make is torch.optim.SparseAdam:
+            p.grad = p.grad.to_sparse()
         opt.step()
 
     return step
@@ -144,7 +146,7 @@ def optimizers():
     for name, samples in re.findall(r"^OPTIMIZER\((\w+),.*?^    SAMPLES\((.*?)\)\)$", TABLE.read_text(), re.M | re.S):
         for sample in "".join(re.findall(r'"(.*?)"', samples)).split(";"):
             options = re.findall(r"(\w+)=(\[.*?\]|\S+)", sample)
-            yield " ".join((name + " " + sample).split()), classes[name], {key: value(text) for key, text in options}
+            yield " ".join((name + " " + sample).split()), classes[name.replace("_", "")], {key: value(text) for key, text in options}
 
 
 S = torch.optim.lr_scheduler

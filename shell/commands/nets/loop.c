@@ -1,9 +1,11 @@
 /* What training loops by hand use beside optimizers: nets called with other weights. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "commands/nets/nets.h"
 #include "commands/record_file.h"
 #include "commands/nets/scaler.h"
+#include "dlcore/index.h"
 
 /* ---------------------------------------------------------------- functional_call(NET, PARAMETERS, INPUT...) */
 
@@ -69,7 +71,60 @@ static dl_status functional_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
+/* ---------------------------------------------------------------- stack_module_state(NETS) */
+
+static dl_status stack_one(const dlsh_args *a, const dl_module_list *const *of, int n, long k, dlsh_value record) {
+    DLSH_FREED dl_tensor **t = calloc((size_t)n, sizeof *t);
+    const char *path = of[0]->entries[k].path;
+    if (!t) return dlsh_no_memory("the tensors of nets");
+    for (int i = 0; i < n; i++) {
+        if (k >= of[i]->n || strcmp(of[i]->entries[k].path, path))
+            return dlsh_arg_fail(a, "nets", DL_ERR_VALUE, "the nets must be of one form", "net %d has no %s", i, path);
+        t[i] = of[i]->entries[k].tensor;
+        if (!t[i])
+            return dlsh_arg_fail(a, "nets", DL_ERR_STATE, "call the net once, or build it", "net %d has no weights yet",
+                                 i);
+    }
+    dl_tensor *all = dl_stack(t, n, 0);
+    return all ? dlsh_record_set(record.as.record, path, dlsh_tensor(all)) : dl_failed();
+}
+
+/* Of all nets what they have of a kind, stacked by path: 1 parameters, 2 buffers. */
+static dl_status stack_kind(const dlsh_args *a, const dlsh_list *nets, int kind, dlsh_value *result) {
+    const dl_module_list **of = calloc((size_t)nets->n, sizeof *of);
+    DLSH_DROPPED dlsh_value record = dlsh_new_record();
+    dl_status st = !of || dlsh_failed(record) ? dlsh_no_memory("the tensors of nets") : DL_OK;
+    for (int i = 0; i < nets->n && !st; i++) {
+        dl_module *m = dlsh_unwrap(nets->items[i], &dlsh_net_class);
+        if (!m)
+            st = dlsh_arg_fail(a, "nets", DL_ERR_TYPE, NULL, "the list holds nets, got %s", dlsh_a(nets->items[i]));
+        else if (!(of[i] = dl_module_tensors(m, kind)))
+            st = dl_failed();
+    }
+    for (long k = 0; !st && k < of[0]->n; k++) st = stack_one(a, of, nets->n, k, record);
+    for (int i = 0; of && i < nets->n; i++) dl_module_list_free((dl_module_list *)of[i]);
+    free(of);
+    return st ? st : dlsh_hand_over(&record, result);
+}
+
+static dl_status stack_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_list *nets = dlsh_arg(a, "nets")->as.list;
+    dlsh_value kinds[2] = {dlsh_void(), dlsh_void()};
+    if (!nets->n) return dlsh_arg_fail(a, "nets", DL_ERR_VALUE, NULL, "there are no nets");
+    DLSH_TRY(stack_kind(a, nets, 1, &kinds[0]));
+    dl_status st = stack_kind(a, nets, 2, &kinds[1]);
+    if (st) return dlsh_drop(kinds[0]), st;
+    return dlsh_give(DLSH_LIST_OF(kinds[0], kinds[1]), result);
+}
+
 const dlsh_command loop_commands[] = {
+    DLSH_FN_ROW(
+        "stack_module_state", stack_run, "stack_module_state(NETS)",
+        "The parameters of nets of one form, stacked along dimension 0, and their buffers: two records by path, for "
+        "vmap over functional_call.",
+        DLSH_PARAMS({"nets", .want = "list", .doc = "the nets"}),
+        .examples = "p, b = stack_module_state(nets); vmap(fn (p, x) { return functional_call(nets[0], p, x) }, "
+                    "in_dims=[0, none])(p, x)"),
     DLSH_ROW("functional_call", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, functional_run,
              "functional_call(NET, PARAMETERS, INPUT..., NAME=INPUT...)",
              "The output of a net with other tensors in place of its parameters and buffers, for this call; gradients "

@@ -1,6 +1,7 @@
 /* Random numbers written into a tensor, or made in its shape. */
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "lang/eval/interp.h"
 #include "dlcore/arithmetic.h"
@@ -186,6 +187,41 @@ static dl_status randint_like_run(const dlsh_args *a, dlsh_value *result) {
 #define WHOLE(name_, doc_)                                                                                             \
     { .name = name_, .want = "int", .flags = DLSH_OPTIONAL, .doc = doc_ }
 
+/* ---------------------------------------------------------------- weights */
+
+/* The initialisation of the row's name, with the arguments that are given. */
+static dl_status init_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_command *row = dlsh_arg_command(a);
+    DLSH_SCOPED_BUF text = {0};
+    int given = 0;
+    dlsh_buf_printf(&text, "%.*s", (int)strlen(row->name) - 1, row->name);
+    for (const dlsh_param *p = row->params + 1; p->name; p++) {
+        if (!dlsh_given(a, p->name)) continue;
+        const dlsh_value *v = dlsh_arg(a, p->name);
+        dlsh_buf_printf(&text, "%s%s=", given++ ? ", " : "(", p->name);
+        if (v->type == DLSH_STR)
+            dlsh_buf_puts(&text, v->as.str->s);
+        else if (v->type == DLSH_INT)
+            dlsh_buf_printf(&text, "%ld", v->as.i);
+        else
+            dlsh_buf_printf(&text, "%.17g", dlsh_number(*v));
+    }
+    if (given) dlsh_buf_puts(&text, ")");
+    DLSH_TRY(dl_init_tensor(dlsh_arg_tensor(a, "input"), dlsh_buf_text(&text)));
+    *result = dlsh_ref(*dlsh_arg(a, "input"));
+    return DL_OK;
+}
+
+#define INIT_ROW(name, what, ...)                                                                                      \
+    DLSH_FN_ROW(name, init_run, name "(W, ...)", "Fills a weight, see help init: " what ".",                           \
+                DLSH_PARAMS(TENSOR_PARAM, ##__VA_ARGS__))
+#define WORD(name_, doc_)                                                                                              \
+    { .name = (name_), .want = "string", .flags = DLSH_OPTIONAL, .doc = (doc_) }
+#define GAIN NUMBER("gain", "factor of all numbers (1)")
+#define KAIMING                                                                                                        \
+    NUMBER("a", "slope of a leaky relu below 0 (0)"), WORD("mode", "fan_in or fan_out"),                               \
+        WORD("nonlinearity", "gives the gain: leaky_relu, relu, ...")
+
 const dlsh_command dlsh_draw_rows[] = {
     DLSH_FN_ROW("normal_", normal_run, "x.normal_([MEAN [, STD]])", "Writes normal numbers.",
                 DLSH_PARAMS(TENSOR_PARAM, NUMBER("mean", "their mean (0)"), NUMBER("std", "their deviation (1)"))),
@@ -222,4 +258,19 @@ const dlsh_command dlsh_draw_rows[] = {
                     WHOLE("high", "one past the largest")),
         DLSH_OPTIONS({"dtype", DLSH_OPT_WORD, NULL, .doc = "that of the input unless given", .complete = "dtype"}),
         .examples = "randint_like(zeros(2, 3), 10)"),
+    INIT_ROW("xavier_uniform_", "uniform, by the numbers of inputs and outputs", GAIN),
+    INIT_ROW("xavier_normal_", "normal, by the numbers of inputs and outputs", GAIN),
+    INIT_ROW("kaiming_uniform_", "uniform, by the number of inputs or outputs", KAIMING),
+    INIT_ROW("kaiming_normal_", "normal, by the number of inputs or outputs", KAIMING),
+    INIT_ROW("trunc_normal_", "normal, without what lies outside a and b", NUMBER("mean", "their mean (0)"),
+             NUMBER("std", "their deviation (1)"), NUMBER("a", "least number (-2)"), NUMBER("b", "largest number (2)")),
+    INIT_ROW("orthogonal_", "rows or columns at right angles", GAIN),
+    INIT_ROW("sparse_", "normal, with zeros in each column", NUMBER("sparsity", "share of zeros"),
+             NUMBER("std", "deviation of the others (0.01)")),
+    INIT_ROW("dirac_", "convolutions that hand on their inputs",
+             NUMBER("groups", "groups of outputs that do this (1)")),
+    INIT_ROW("eye_", "1 on the diagonal, else 0"),
+    INIT_ROW("constant_", "one number", NUMBER("val", "the number")),
+    INIT_ROW("ones_", "ones"),
+    INIT_ROW("zeros_", "zeros"),
     {0}};

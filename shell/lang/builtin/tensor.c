@@ -296,6 +296,11 @@ static dl_status requires_grad_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
+static dl_status retain_grad_run(const dlsh_args *a, dlsh_value *result) {
+    *result = dlsh_void();
+    return dl_retain_grad(dlsh_arg_tensor(a, "input"));
+}
+
 static const dlsh_param fill_params[] = {
     TENSOR_PARAM, {"value", .want = "number|bool|tensor|list", .doc = "what to write, broadcast"}, {0}};
 
@@ -548,6 +553,10 @@ const dlsh_command dlsh_tensor_rows[] = {
     DLSH_PURE_ROW(
         "requires_grad_", requires_grad_run, "x.requires_grad_([ON])", "Asks for a gradient from now on.",
         DLSH_PARAMS(TENSOR_PARAM, {"on", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "true unless given"})),
+    DLSH_FN_ROW(
+        "retain_grad", retain_grad_run, "x.retain_grad()",
+        "backward keeps the gradient of this result, too, in x.grad, without a history. (A leaf keeps its own.)",
+        .params = only_tensor, .examples = "w = param(ones(2)); y = w * 2; y.retain_grad(); backward y.sum(); y.grad"),
     DLSH_PURE_ROW("copy_", fill_run, "x.copy_(VALUE)", "Writes a value into the tensor, broadcast and cast.",
                   .params = fill_params),
     DLSH_PURE_ROW("fill_", fill_run, "x.fill_(VALUE)", "Writes one number everywhere.", .params = fill_params),

@@ -346,7 +346,7 @@ static dl_status add_attr(op_call *c, const dl_op_arg *a, dlsh_value v) {
         dlsh_buf_puts(&c->attrs, v.as.i ? "true" : "false");
     else if (v.type == DLSH_STR && !numeric && strcmp(a->kind, "int") && strcmp(a->kind, "bool") &&
              !strpbrk(v.as.str->s, "\"\n"))
-        dlsh_buf_printf(&c->attrs, strpbrk(v.as.str->s, " =") ? "\"%s\"" : "%s", v.as.str->s);
+        dlsh_buf_printf(&c->attrs, !*v.as.str->s || strpbrk(v.as.str->s, " =") ? "\"%s\"" : "%s", v.as.str->s);
     else if (dlsh_is_bool_type(v) && !strcmp(a->kind, "dtype"))
         dlsh_buf_puts(&c->attrs, "bool");
     else

@@ -108,11 +108,9 @@ static const habit foreign[] = {
     {"Sequential|Module", "write net m { linear 8 -> relu; linear 2 }"},
     {"ModuleList|ModuleDict", "a list of layers stands in a net: blocks: list 4 { linear 8 -> relu }"},
     {"Parameter", "a net declares it, net m { param w [3, 4]; ... }; elsewhere write param(x)"},
-    {"init|xavier_uniform_|xavier_normal_|kaiming_uniform_|kaiming_normal_|orthogonal_|trunc_normal_",
-     "an option of the layer: linear 10 init=\"kaiming_normal\"; of a tensor that exists: no_grad { w.normal_(0, 0.02) "
-     "}"},
+    {"init", "an option of the layer: linear 10 init=\"kaiming_normal\"; of a tensor that exists: xavier_uniform_(w)"},
     {"spectral_norm|weight_norm", "layers around a layer of a net: spectralnorm { linear 8 }, weightnorm { linear 8 }"},
-    {"SparseAdam|sparse_adam", "gradients of embeddings are dense: write adam(m)"},
+    {"SparseAdam", "write sparse_adam(m.parameters(), lr=0.001)"},
     {"autocast|amp", "write precision bf16"},
     {"StepLR|MultiStepLR|ExponentialLR|CosineAnnealingLR|OneCycleLR|CyclicLR|ReduceLROnPlateau|LambdaLR|"
      "MultiplicativeLR|"
@@ -152,8 +150,6 @@ const char *dlsh_foreign_name(const char *name) {
 
 /* Behind a dot. */
 static const habit methods[] = {
-    {"retain_grad",
-     "grad(loss, x) gives the gradient of a result; x.register_hook(fn (g) { ... }) sees it in backward"},
     {"register_forward_hook|register_forward_pre_hook",
      "on_forward(m.head, fn (y) { ... }) sees the results of a layer"},
     {"register_full_backward_hook|register_backward_hook",
