@@ -47,7 +47,7 @@ net m { linear 10 init="kaiming" }
 net m { conv 16 kernel=3 paddin=1 }
 net m { x -> linear 10 }
 net m { linear 2 }; m.build([3]); m.state_dict()
-randn(3, 3).mT
+randn(3, 3).transposed(0, 1)
 randn(3).std(unbiased=false)
 hist randn(9) * 2
 img randn(4, 4) / 2
