@@ -95,6 +95,7 @@
 #ifdef __cplusplus
 #define POW(x, y) dl_pow(x, y)
 #define NEAR_FMOD(x, y) FMOD(x, y)
+#define BESSEL_I(order, x) DL_HELPER_OF(bessel_i)(order, x)
 #define NORMAL_CDF(x) dl_normal_cdf(x) /* the share of normal numbers below x */
 #define TWICE_CDF(x) (2 * dl_normal_cdf(x))
 #define ROUND(x) rint(x) /* ties to even */
@@ -104,6 +105,7 @@
 #define QUICK_DIV(x, y) __fdividef(x, y) /* the same */
 #else
 #define POW(x, y) LIBM_POW(x, y)
+#define BESSEL_I(order, x) DL_FN(dl_vbessel, dl_vbessel_f64)(order, x)
 #define NEAR_FMOD(x, y) DL_HELPER_OF(near_fmod)(x, y) /* where NEAR_QUOTIENT holds */
 #define ROUND(x) DL_FN(nearbyintf, nearbyint)(x)
 #define NORMAL_CDF(x) (NUM(0.5) * TWICE_CDF(x))
@@ -126,7 +128,6 @@
 #define BESSEL_Y0(x) DL_FN(y0f, y0)(x)
 #define BESSEL_Y1(x) DL_FN(y1f, y1)(x)
 #define BESSEL_K(order, x) DL_HELPER_OF(bessel_k)(order, x)
-#define BESSEL_I(order, x) DL_HELPER_OF(bessel_i)(order, x)
 #define GAMMA_SHARE(a, x, above) DL_HELPER_OF(gamma_share)(a, x, above)
 #define GAMMA_SLOPE(a, x) DL_HELPER_OF(gamma_motion)(a, x)
 #define INT_GCD(a, b) DL_HELPER_OF(int_gcd)(a, b)

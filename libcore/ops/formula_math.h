@@ -109,6 +109,24 @@ DL_HELPER(hurwitz)(T s, T q) {
     }
     return sum;
 }
+/* The sum over k of (x + k)**-2: up to 10 the terms as one fraction, then the asymptotic series; reflection below 0. */
+DL_HELPER(psi_1)(T x) {
+    T y = x <= 0 ? 1 - x : x, over = 0, under = 1;
+    for (int k = 0; k < 10; k++) {
+        T square = y < 10 ? y * y : 1;
+        over = y < 10 ? over * square + under : over, under *= square;
+        y += y < 10 ? 1 : 0;
+    }
+    T w = 1 / y, z = w * w;
+    T series = w + z / 2 +
+               w * z *
+                   (NUM(1.0 / 6) -
+                    z * (NUM(1.0 / 30) -
+                         z * (NUM(1.0 / 42) -
+                              z * (NUM(1.0 / 30) - z * (NUM(5.0 / 66) - z * (NUM(691.0 / 2730) - z * NUM(7.0 / 6)))))));
+    T sum = over / under + series, sine = NEAR_SIN(PI * (x <= 0 ? x - FLOOR(x) : NUM(0.5)));
+    return x <= 0 ? PI * PI / (sine * sine) - sum : sum;
+}
 /* (-1)**(n+1) n! zeta(n + 1, x) */
 DL_HELPER(psi_n)(T n, T x) {
     if (n == 0) return DL_HELPER_OF(psi)(x);
@@ -138,6 +156,7 @@ DL_HELPER(bessel_k)(T order, T x) {
     }
     return h * sum;
 }
+#ifdef __cplusplus
 /* e**-|x| times the modified Bessel function of order 0 or 1: the power series, or the asymptotic one. */
 DL_HELPER(bessel_i)(T order, T x) {
     T y = ABS(x), sum = 1, term = 1;
@@ -152,6 +171,7 @@ DL_HELPER(bessel_i)(T order, T x) {
     }
     return order == 1 && x < 0 ? -sum : x != x ? x : sum;
 }
+#endif
 /* The share of the gamma distribution of shape a that lies below x, or above it: a series up to a + 1, then a continued
  * fraction by Lentz's way. */
 DL_HELPER(gamma_share)(T a, T x, int above) {

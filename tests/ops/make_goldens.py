@@ -701,6 +701,7 @@ CALLS = {
     "lp_pool1d": lambda x, norm_type, kernel_size, stride=None: F.lp_pool1d(x, norm_type, kernel_size[0], stride and stride[0]),
     "adaptive_max_pool1d_with_indices": lambda x, output_size: F.adaptive_max_pool1d(x, output_size, True),
     "adaptive_max_pool2d_with_indices": lambda x, output_size: F.adaptive_max_pool2d(x, pair(output_size), True),
+    "adaptive_largest": lambda x, size: F.adaptive_max_pool2d(x, pair(size)),
     "adaptive_max_pool2d": lambda x, output_size: F.adaptive_max_pool2d(x, pair(output_size)),
     "adaptive_max_pool3d_with_indices": lambda x, output_size: F.adaptive_max_pool3d(x, output_size, True),
     "adaptive_max_pool3d": lambda x, output_size: F.adaptive_max_pool3d(x, output_size[0] if len(output_size) == 1 else output_size),

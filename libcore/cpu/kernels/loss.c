@@ -67,13 +67,38 @@ static dl_status check_labels(const entropy *e, const dl_tensor *y) {
     return DL_OK;
 }
 
+/* Of a row of n classes `step` apart without weights: the sum of base - x, and x less a number. */
+#define SMOOTHING(T)                                                                                                   \
+    static double sum_below_##T(const T *x, long n, long step, double base) {                                          \
+        double part[8] = {0}, sum = 0;                                                                                 \
+        long c = 0;                                                                                                    \
+        for (; c + 8 <= n && step == 1; c += 8)                                                                        \
+            for (int j = 0; j < 8; j++) part[j] += base - x[c + j];                                                    \
+        for (; c < n; c++) sum += base - x[c * step];                                                                  \
+        for (int j = 0; j < 8; j++) sum += part[j];                                                                    \
+        return sum;                                                                                                    \
+    }                                                                                                                  \
+    static void lower_##T(T *x, long n, long step, double by) {                                                        \
+        if (step == 1)                                                                                                 \
+            for (long c = 0; c < n; c++) x[c] = (T)(x[c] - by);                                                        \
+        else                                                                                                           \
+            for (long c = 0; c < n; c++) x[c * step] = (T)(x[c * step] - by);                                          \
+    }
+SMOOTHING(float)
+SMOOTHING(double)
+
 /* Loss of one position: column `col` of the block whose first logit is number `first`. */
 static double loss_at(const entropy *e, long first, long col, long label, double top, double logsum) {
     if (label == e->ignore) return 0;
     double own = weight_of(e, label) * (logsum - (number(e->x, e->t, first + label * e->r.inner + col) - top));
     if (e->smooth == 0) return own;
-    double all = 0;
-    for (long c = 0; c < e->r.d; c++)
+    double all = 0, base = logsum + top;
+    const bool f64 = e->t == DL_F64;
+    const long at = first + col, step = e->r.inner;
+    if (!e->w)
+        all = f64 ? sum_below_double((const double *)e->x + at, e->r.d, step, base)
+                  : sum_below_float((const float *)e->x + at, e->r.d, step, base);
+    for (long c = 0; e->w && c < e->r.d; c++)
         all += weight_of(e, c) * (logsum - (number(e->x, e->t, first + c * e->r.inner + col) - top));
     return (1 - e->smooth) * own + e->smooth / (double)e->r.d * all;
 }
@@ -152,9 +177,13 @@ static void backward_block(const entropy *e, const double *scale, const double *
         if (ignored[c]) continue;
         long label = label_at(e, at + c), own = first + label * e->r.inner + c;
         store(dx, own, number(dl_ptr(dx), e->t, own) - scale[c] * (1 - e->smooth) * weight_of(e, label));
-        for (long j = 0; e->smooth != 0 && j < e->r.d; j++) {
+        const double by = scale[c] * spread;
+        char *row = (char *)dl_ptr(dx) + (first + c) * es;
+        if (e->smooth != 0 && !e->w && e->t == DL_F64) lower_double((double *)row, e->r.d, e->r.inner, by);
+        if (e->smooth != 0 && !e->w && e->t != DL_F64) lower_float((float *)row, e->r.d, e->r.inner, by);
+        for (long j = 0; e->smooth != 0 && e->w && j < e->r.d; j++) {
             long i = first + j * e->r.inner + c;
-            store(dx, i, number(dl_ptr(dx), e->t, i) - scale[c] * spread * weight_of(e, j));
+            store(dx, i, number(dl_ptr(dx), e->t, i) - by * weight_of(e, j));
         }
     }
 }

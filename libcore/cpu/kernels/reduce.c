@@ -8,7 +8,15 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROW_PIECE = 32768, COLS_PIECE = 2048, GROUP = 65536, ENOUGH_TILES = 64, LEVELS = 20 };
+enum {
+    FEW_TERMS = 16,
+    FEW_WIDE = 16,
+    ROW_PIECE = 32768,
+    COLS_PIECE = 2048,
+    GROUP = 65536,
+    ENOUGH_TILES = 64,
+    LEVELS = 20
+};
 
 typedef struct dim {
     long n, x, out; /* size, step in x in bytes, step in out in elements */
@@ -20,8 +28,9 @@ typedef struct plan {
     char *out;
     dim kept[DL_MAX_DIM], red[DL_MAX_DIM];
     int nkept, nred;
-    bool cols;
+    bool cols, few;       /* few: a handful of terms, each taken from many results at once */
     long width, tiles_in; /* of a tile; tiles along kept[0] */
+    long terms, esize;
     long tiles, chunk, per_row, pieces, group, groups;
     dl_stop *stop;
 } plan;
@@ -69,7 +78,10 @@ static void split(plan *p, const dl_tensor *x, unsigned mask) {
 /* Depends on shape and strides alone, and so does the order of additions. */
 static void measure(plan *p) {
     long n = p->kept[0].n;
-    p->width = !p->cols ? 1 : n < DL_REDUCE_TILE ? n : DL_REDUCE_TILE;
+    p->terms = 1;
+    for (int d = 0; d < p->nred; d++) p->terms *= p->red[d].n;
+    p->few = !p->cols && p->nred > 1 && p->terms <= FEW_TERMS && n >= FEW_WIDE;
+    p->width = !p->cols && !p->few ? 1 : n < DL_REDUCE_TILE ? n : DL_REDUCE_TILE;
     p->tiles_in = (n + p->width - 1) / p->width;
     p->tiles = p->tiles_in;
     for (int d = 1; d < p->nkept; d++) p->tiles *= p->kept[d].n;
@@ -166,6 +178,33 @@ static void store(const plan *p, const tile *t, const void *acc) {
     p->r->store(t->width, acc, p->out + t->out * p->r->result, p->kept[0].out * p->r->result);
 }
 
+/* ---- few terms: those of one place of the reduced dimensions are laid out side by side */
+
+#define SIDE_BY_SIDE(T)                                                                                                \
+    static void side_by_side_##T(long n, const char *x, long step, void *out) {                                        \
+        for (long i = 0; i < n; i++) ((T *)out)[i] = *(const T *)(x + i * step);                                       \
+    }
+SIDE_BY_SIDE(char)
+SIDE_BY_SIDE(int)
+SIDE_BY_SIDE(long)
+
+static void run_few(void *arg, long i) {
+    const plan *p = arg;
+    static void (*const lay[9])(long, const char *, long,
+                                void *) = {[1] = side_by_side_char, [4] = side_by_side_int, [8] = side_by_side_long};
+    double acc[DL_REDUCE_TILE], more[DL_REDUCE_TILE], line[DL_REDUCE_TILE];
+    tile t = tile_at(p, i);
+    const char *m = p->m ? p->m + t.out * p->r->result : NULL;
+    for (long k = 0; k < p->terms; k++) {
+        const char *x = t.x;
+        for (long d = 0, rest = k; d < p->nred; rest /= p->red[d++].n) x += rest % p->red[d].n * p->red[d].x;
+        lay[p->esize](t.width, x, p->kept[0].x, line);
+        p->r->cols(1, t.width, (const char *)line, t.width * p->esize, m, p->kept[0].out, k ? more : acc);
+        if (k) p->r->join(t.width, acc, more);
+    }
+    store(p, &t, acc);
+}
+
 typedef struct job {
     const plan *p;
     char *part;       /* results of groups; NULL when there is one group a tile */
@@ -234,7 +273,7 @@ static long terms(const dl_tensor *x, unsigned mask) {
 }
 
 dl_status dl_cpu_reduce(dl_reduce_id id, const dl_tensor *x, unsigned mask, const void *m, void *out) {
-    plan p = {.x = dl_ptr(x), .m = m, .out = out};
+    plan p = {.x = dl_ptr(x), .m = m, .out = out, .esize = (long)dl_esize(x)};
     if (id == DL_R_SUM && x->dtype == DL_F32 && terms(x, mask) <= DL_REDUCE_FEW) id = DL_R_SUM_FEW;
     p.r = &DL_SIMD_PICK(dl_reducer_table)[id][x->dtype];
     if (!x->numel) {
@@ -249,6 +288,7 @@ dl_status dl_cpu_reduce(dl_reduce_id id, const dl_tensor *x, unsigned mask, cons
     int threads = dl_cpu_threads(x->numel);
     dl_stop stop = dl_stop_begin();
     p.stop = &stop;
+    if (p.few) return dl_cpu_for(p.tiles, threads, run_few, &p), dl_stop_end(&stop), DL_OK;
     if (!p.cols && p.pieces == 1) return run_rows(&p, threads), DL_OK;
     size_t bytes = p.groups > 1 ? (size_t)(p.tiles * p.groups * p.width) * sizeof(double) : 0;
     char *part = bytes ? dl_host_alloc(bytes) : NULL;

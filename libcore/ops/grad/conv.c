@@ -38,6 +38,11 @@ GRAD_RULE(max_pool2d) {
     return dl_give(b, DL_IN_MAX_POOL2D_INPUT, dl_pool_scatter(G0, OUT_(MAX_POOL2D_INDICES), SIZE(MAX_POOL2D_INPUT)));
 }
 
+GRAD_RULE(adaptive_largest) {
+    return dl_give(b, DL_IN_ADAPTIVE_LARGEST_INPUT,
+                   dl_pool_scatter(G0, OUT_(ADAPTIVE_LARGEST_INDICES), SIZE(ADAPTIVE_LARGEST_INPUT)));
+}
+
 /* The gradient where the result is positive, or NaN. */
 static dl_tensor *where_positive(dl_back *b, dl_tensor *out) {
     dl_tensor *zero = T(dl_scalar_f(0));

@@ -251,6 +251,17 @@ static dl_status check_indices(const dl_tensor *x, const dl_tensor *index) {
     return DL_OK;
 }
 
+INFER_RULE(adaptive_largest) {
+    const dl_tensor *x = c->in[0];
+    long size[2] = {0};
+    DL_TRY(dl_four_dims(x, "input", "[N,C,H,W]"));
+    DL_TRY(dl_pair(ATTR(c, ADAPTIVE_LARGEST_SIZE), "size", 1, size));
+    if (x->shape[2] < 1 || x->shape[3] < 1) return dl_fail(DL_ERR_SHAPE, "the input is empty");
+    out[0] = out[1] = dl_meta_like(x, 4, (long[]){x->shape[0], x->shape[1], size[0], size[1]});
+    out[1].dtype = DL_I64;
+    return DL_OK;
+}
+
 INFER_RULE(pool_scatter) {
     const dl_tensor *x = c->in[0];
     long size[2] = {0};

@@ -2,6 +2,7 @@
 #ifndef T
 #include "cpu/runtime/loop_types.h"
 #include "cpu/kernels/pointwise/pointwise.h"
+#include "cpu/runtime/vmath_bessel.h"
 #include "cpu/runtime/vmath_circle.h"
 #include "cpu/runtime/vmath_f64.h"
 #include "ops/each.h"
@@ -346,6 +347,12 @@ static void NAME(any_pow)(long n, char **p, const long *s, void *arg) {
     while (!s[2] && n && i < count && *(const T *)p[2] != (T)quick[i].exponent) i++;
     (s[2] || !n || i == count ? NAME(pow) : quick[i].run)(n, p, s, arg);
 }
+
+/* The frequent order of polygamma, the slope of digamma, has a loop without branches. */
+LOOP(psi_slope, T, (), (x), NAME(psi_1)(x))
+static void NAME(any_polygamma)(long n, char **p, const long *s, void *arg) {
+    (((const dl_pointwise_arg *)arg)->number[0].f == 1 ? NAME(psi_slope) : NAME(polygamma))(n, p, s, arg);
+}
 #endif
 
 #define ENTRY(name, function, ...) __VA_OPT__([DL_FORMULA_##name] = NAME(function), )
@@ -364,6 +371,7 @@ static const struct dl_pointwise_table NAME(loops) = {
 #include "ops/pointwise.def"
 #ifdef DL_REAL_HELPERS
             [DL_FORMULA_pow] = NAME(any_pow),
+            [DL_FORMULA_polygamma] = NAME(any_polygamma),
 #define FUNCTION_OF(name, numbers, ...) ENTRY(name, name##_or_far, __VA_ARGS__)
 #define FUNCTION2_OF FUNCTION_OF
 #define FAR ALL

@@ -32,6 +32,23 @@ static dl_status max_pool_float(dl_call *c) {
 
 DL_CPU_KERNEL(max_pool2d, max_pool_float, false, DL_FLOATS)
 
+static dl_status adaptive_float(dl_call *c) {
+    const dl_tensor *x = c->in[0], *o = c->out[0];
+    dl_conv g = {.N = x->shape[0], .C = x->shape[1]};
+    for (int i = 0; i < 2; i++) g.in[i] = x->shape[2 + i], g.out[i] = o->shape[2 + i];
+    if (g.in[0] * g.in[1] > 0x7fffffff) return dl_fail(DL_ERR_SHAPE, "image planes must have fewer than 2^31 pixels");
+    dl_image xi = dl_image_of(x), oi = dl_image_of(o), index = dl_image_of(c->out[1]);
+    dl_pool_loop parts = DL_SIMD_PICK(dl_pool_parts)[x->dtype == DL_F64];
+    dl_stop stop = dl_stop_begin();
+#pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(x->numel))
+    for (long i = 0; i < g.N * g.C; i++)
+        if (!dl_stop_asked(&stop)) parts(&g, &xi, &oi, &index, i / g.C, i % g.C);
+    dl_stop_end(&stop);
+    return DL_OK;
+}
+
+DL_CPU_KERNEL(adaptive_largest, adaptive_float, false, DL_FLOATS)
+
 /* ---- scatter and gather by the indices: a task is a plane, or some channels that lie side by side */
 
 enum { CHANNELS = 64 };

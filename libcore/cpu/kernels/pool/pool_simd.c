@@ -31,10 +31,12 @@ static long first_place(const dl_conv *g, long ky, long row, long kx, long col) 
 
 const dl_pool_loop DL_SIMD_NAME(dl_pool_plane)[2] = {plane_f32, plane_f64};
 const dl_pool_loop DL_SIMD_NAME(dl_pool_channels)[2] = {channels_f32, channels_f64};
+const dl_pool_loop DL_SIMD_NAME(dl_pool_parts)[2] = {parts_f32, parts_f64};
 
 #else
 
 enum { S(WIDE) = 512 };
+#define INT_LAST (sizeof(INT) == 4 ? (INT)0x7fffffff : (INT)0x7fffffffffffffff)
 
 /* One tap of every window in a stretch of a row; STEP is a constant where that helps. */
 #define TAP(STEP)                                                                                                      \
@@ -42,17 +44,25 @@ enum { S(WIDE) = 512 };
         REAL v = src[i * (STEP)];                                                                                      \
         int wins = (v > best[i]) | (v != v);                                                                           \
         best[i] = wins ? v : best[i];                                                                                  \
-        place[i] = wins ? (INT)(here + i * jump) : place[i];                                                           \
+        place[i] = wins ? here + (INT)i * jump : place[i];                                                             \
     }
 
 /* Outputs from .. from + n of row y. */
 static void S(stretch)(const dl_conv *g, const dl_image *x, const REAL *image, long y, long from, long n, REAL *best,
                        INT *place) {
-    long row, jump = g->stride[1], step = jump * x->sw;
+    const INT jump = (INT)g->stride[1];
+    long row, step = jump * x->sw;
     long ky = first_tap(g, 0, y, &row);
+    const long width = g->in[1];
+    const INT begin = (INT)(from * jump - g->pad[1]),
+              end = ky < g->k[0] ? (INT)width : begin; /* a window sees what is before end */
     for (long i = 0; i < n; i++) {
-        long col, kx = first_tap(g, 1, from + i, &col);
+        INT col = begin + (INT)i * jump;
         best[i] = (REAL)-INFINITY;
+        place[i] = col < end ? (INT)(row * width) + col : (INT)DL_NO_PIXEL;
+    }
+    for (long i = 0; i < n && (from + i) * jump < g->pad[1]; i++) {
+        long col, kx = first_tap(g, 1, from + i, &col);
         place[i] = (INT)first_place(g, ky, row, kx, col);
     }
     for (; ky < g->k[0] && row < g->in[0]; ky++, row += g->dil[0])
@@ -62,7 +72,7 @@ static void S(stretch)(const dl_conv *g, const dl_image *x, const REAL *image, l
             lo = lo > from ? lo - from : 0;
             hi = hi - from < n ? hi - from : n;
             const REAL *src = image + row * x->sh + col * x->sw;
-            long here = row * g->in[1] + col;
+            const INT here = (INT)(row * width + col);
             if (step == 1)
                 TAP(1)
             else if (step == 2)
@@ -82,7 +92,11 @@ static void S(plane)(const dl_conv *g, const dl_image *x, const dl_image *o, con
             REAL *op = (REAL *)o->p + n * o->sn + c * o->sc + y * o->sh + from * o->sw;
             long *ip = (long *)index->p + n * index->sn + c * index->sc + y * index->sh + from * index->sw;
             S(stretch)(g, x, image, y, from, w, best, place);
-            for (long i = 0; i < w; i++) op[i * o->sw] = best[i], ip[i * index->sw] = place[i];
+            if (o->sw == 1 && index->sw == 1) {
+                memcpy(op, best, (size_t)w * sizeof *op);
+                for (long i = 0; i < w; i++) ip[i] = place[i];
+            } else
+                for (long i = 0; i < w; i++) op[i * o->sw] = best[i], ip[i * index->sw] = place[i];
         }
 }
 
@@ -107,5 +121,71 @@ static void S(channels)(const dl_conv *g, const dl_image *x, const dl_image *o, 
             for (int i = 0; i < S(DL_LANES); i++) ip[i] = place[i];
         }
 }
+
+/* The columns from .. from + n of rows top .. end, each by itself. */
+static void S(down)(const dl_image *x, const REAL *image, long width, long top, long end, long from, long n, REAL *best,
+                    INT *place) {
+    for (long i = 0; i < n; i++) best[i] = (REAL)-INFINITY, place[i] = (INT)(top * width + from + i);
+    for (long row = top; row < end; row++) {
+        const REAL *src = image + row * x->sh + from * x->sw;
+        const INT here = (INT)(row * width + from), jump = 1;
+        const long lo = 0, hi = n;
+        if (x->sw == 1)
+            TAP(1)
+        else
+            TAP(x->sw)
+    }
+}
+
+/* The best of n columns: the largest value of the first place, or a NaN of the last one. */
+static void S(across)(const REAL *best, const INT *place, long n, REAL *value, INT *where) {
+    enum { L = S(DL_LANES) };
+    REAL top = best[0], lane[L];
+    INT at = INT_LAST, nan = 0;
+    long i = 1;
+    if (n >= L) {
+        VEC most = S(dl_vload)(best), v;
+        for (i = L; i + L <= n; i += L) v = S(dl_vload)(best + i), most = S(dl_vsel)(v > most, v, most);
+        S(dl_vstore)(lane, most);
+        for (long w = L / 2; w; w /= 2)
+            for (long j = 0; j < w; j++) lane[j] = lane[j + w] > lane[j] ? lane[j + w] : lane[j];
+        top = lane[0];
+    }
+    for (; i < n; i++) top = best[i] > top ? best[i] : top;
+    for (i = 0; i < n; i++) {
+        INT here = best[i] == top ? place[i] : INT_LAST;
+        at = here < at ? here : at, nan |= best[i] != best[i];
+    }
+    if (nan) at = -1;
+    for (i = 0; nan && i < n; i++)
+        if (best[i] != best[i] && place[i] > at) top = best[i], at = place[i];
+    *value = top, *where = at;
+}
+
+/* Columns by stretches; of a wide image each stretch of a window is joined with the best of those before it. */
+static void S(parts)(const dl_conv *g, const dl_image *x, const dl_image *o, const dl_image *index, long n, long c) {
+    REAL best[S(WIDE) + 1], value;
+    INT place[S(WIDE) + 1], where;
+    const REAL *image = (const REAL *)x->p + n * x->sn + c * x->sc;
+    const long width = g->in[1];
+    for (long y = 0; y < g->out[0]; y++) {
+        const long top = dl_part_begin(y, g->out[0], g->in[0]), end = dl_part_end(y, g->out[0], g->in[0]);
+        REAL *op = (REAL *)o->p + n * o->sn + c * o->sc + y * o->sh;
+        long *ip = (long *)index->p + n * index->sn + c * index->sc + y * index->sh;
+        if (width <= S(WIDE)) S(down)(x, image, width, top, end, 0, width, best, place);
+        for (long i = 0; i < g->out[1]; i++) {
+            const long lo = dl_part_begin(i, g->out[1], width), hi = dl_part_end(i, g->out[1], width);
+            if (width <= S(WIDE)) S(across)(best + lo, place + lo, hi - lo, &value, &where);
+            for (long from = lo; width > S(WIDE) && from < hi; from += S(WIDE)) {
+                const long w = hi - from < S(WIDE) ? hi - from : S(WIDE), kept = from > lo;
+                S(down)(x, image, width, top, end, from, w, best + kept, place + kept);
+                S(across)(best, place, w + kept, &value, &where);
+                best[0] = value, place[0] = where;
+            }
+            op[i * o->sw] = value, ip[i * index->sw] = where;
+        }
+    }
+}
 #undef TAP
+#undef INT_LAST
 #endif

@@ -12,7 +12,7 @@
 typedef struct windows {
     int dims;
     long k[3], stride[3], pad[3], dil[3];
-    bool ceil, count_pad;
+    bool ceil, count_pad, adaptive; /* adaptive: k are sizes of the result */
 } windows;
 
 /* Two directions of them, from `at` on; from -1: none, then the first. */
@@ -121,10 +121,16 @@ COMPOSE_RULE(adaptive_avg_pool3d) { return adaptive_average(c, ATTR(c, ADAPTIVE_
 /* ---- largest values */
 
 static dl_tensor *largest(dl_pool *p, dl_tensor *x, const windows *w, plane q, dl_tensor **places) {
-    const dl_op *op = dl_op_row(DL_OP_max_pool2d);
+    const dl_op *op = dl_op_row(w->adaptive ? DL_OP_adaptive_largest : DL_OP_max_pool2d);
     dl_aval attr[DL_MAX_ATTR];
     dl_tensor *out[2] = {NULL, NULL};
     dl_attr_defaults(op, attr);
+    if (w->adaptive) {
+        attr[DL_A_ADAPTIVE_LARGEST_SIZE] = (dl_aval){.given = true, .is_int = true, .n = 2, .u.v = {q.k[0], q.k[1]}};
+        if (dl_invoke(op, &x, 1, attr, out) != DL_OK) return NULL;
+        *places = K(out[1]);
+        return K(out[0]);
+    }
     const struct {
         int at;
         const long *v;
@@ -152,18 +158,18 @@ static dl_tensor *deep_places(dl_pool *p, dl_tensor *in_planes, dl_tensor *chose
     return K(dl_add(K(dl_mul(plane, K(dl_scalar_i(pixels)))), back));
 }
 
-static dl_status maximum(dl_call *c, int dims) {
+static dl_status pooled(dl_call *c, const windows *w) {
     POOL;
-    windows w = {.dims = dims, .ceil = ATTR_I(c, MAXPOOL_CEIL_MODE)};
-    DL_TRY(read(ATTR(c, MAXPOOL_KERNEL_SIZE), ATTR(c, MAXPOOL_STRIDE), ATTR(c, MAXPOOL_PADDING),
-                ATTR(c, MAXPOOL_DILATION), &w));
+    const int dims = w->dims;
     dl_tensor *x = dl_with_batch(p, c->in[0], dims + 2), *in = x ? planes(p, x) : NULL, *at = NULL;
-    dl_tensor *y = in ? largest(p, in, &w, plane_of(&w, dims - 2, dims - 1), &at) : NULL;
+    dl_tensor *y = in ? largest(p, in, w, plane_of(w, dims - 2, dims - 1), &at) : NULL;
     if (!y) return dl_failed();
     long size[3] = {0, y->shape[2], y->shape[3]};
     if (dims == 3) {
         dl_tensor *deep = columns(p, y, x), *chosen = NULL;
-        y = deep ? largest(p, deep, &w, plane_of(&w, 0, -1), &chosen) : NULL;
+        plane depth = plane_of(w, 0, -1);
+        if (deep && w->adaptive) depth.k[1] = deep->shape[3];
+        y = deep ? largest(p, deep, w, depth, &chosen) : NULL;
         if (!y) return dl_failed();
         size[0] = y->shape[2];
         if (c->op->out > 1) at = deep_places(p, at, chosen, x->shape[3] * x->shape[4]);
@@ -173,8 +179,28 @@ static dl_status maximum(dl_call *c, int dims) {
     c->out[1] = at ? shaped(at, c->in[0], x, size + 3 - dims) : NULL;
     return c->out[1] ? DL_OK : dl_failed();
 }
+
+static dl_status maximum(dl_call *c, int dims) {
+    windows w = {.dims = dims, .ceil = ATTR_I(c, MAXPOOL_CEIL_MODE)};
+    DL_TRY(read(ATTR(c, MAXPOOL_KERNEL_SIZE), ATTR(c, MAXPOOL_STRIDE), ATTR(c, MAXPOOL_PADDING),
+                ATTR(c, MAXPOOL_DILATION), &w));
+    return pooled(c, &w);
+}
 COMPOSE_RULE(max_pool1d) { return maximum(c, 1); }
 COMPOSE_RULE(max_pool3d) { return maximum(c, 3); }
 COMPOSE_RULE(max_pool1d_with_indices) { return maximum(c, 1); }
 COMPOSE_RULE(max_pool2d_with_indices) { return maximum(c, 2); }
 COMPOSE_RULE(max_pool3d_with_indices) { return maximum(c, 3); }
+
+/* Windows that divide each direction. */
+static dl_status adaptive_maximum(dl_call *c, int dims) {
+    windows w = {.dims = dims, .adaptive = true};
+    DL_TRY(dl_sizes(ATTR(c, ADAPTIVEMAX_OUTPUT_SIZE), "output_size", dims, 1, w.k));
+    return pooled(c, &w);
+}
+COMPOSE_RULE(adaptive_max_pool1d) { return adaptive_maximum(c, 1); }
+COMPOSE_RULE(adaptive_max_pool2d) { return adaptive_maximum(c, 2); }
+COMPOSE_RULE(adaptive_max_pool3d) { return adaptive_maximum(c, 3); }
+COMPOSE_RULE(adaptive_max_pool1d_with_indices) { return adaptive_maximum(c, 1); }
+COMPOSE_RULE(adaptive_max_pool2d_with_indices) { return adaptive_maximum(c, 2); }
+COMPOSE_RULE(adaptive_max_pool3d_with_indices) { return adaptive_maximum(c, 3); }
