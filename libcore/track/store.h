@@ -13,14 +13,15 @@
 #include "track/whoami.h"
 
 enum {
-    DL_BATCH = 65536,      /* most points of one transaction */
-    DL_COMMIT_MS = 100,    /* the writer looks at the ring this often */
-    DL_WAKE_EVERY = 8192,  /* a push wakes the writer when so many have come since the last time */
-    DL_FULL_WAIT_MS = 100, /* longest wait of a push for room in the ring while the writer stands still */
-    DL_RETRY_MS = 1000,    /* pause of the writer after a failure */
-    DL_HEARTBEAT_S = 15,   /* between heartbeats */
-    DL_OUTPUT_MS = 1000,   /* between commits of what is printed */
-    DL_STALE_S = 300,      /* a run on another host without heartbeat for so long is dead */
+    DL_BATCH = 65536,       /* most points of one transaction */
+    DL_COMMIT_MS = 100,     /* the writer looks at the ring this often */
+    DL_WAKE_EVERY = 8192,   /* a push wakes the writer when so many have come since the last time */
+    DL_LOCK_WAIT_MS = 100,  /* a writer that waits for the lock so long waits for another process */
+    DL_FULL_WAIT_MS = 2000, /* longest wait of a push for room in the ring while the writer stands still */
+    DL_RETRY_MS = 1000,     /* pause of the writer after a failure */
+    DL_HEARTBEAT_S = 15,    /* between heartbeats */
+    DL_OUTPUT_MS = 1000,    /* between commits of what is printed */
+    DL_STALE_S = 300,       /* a run on another host without heartbeat for so long is dead */
     DL_SERIES_BUCKETS = 64
 };
 
@@ -123,6 +124,7 @@ struct dl_store {
     pthread_cond_t wake, done;
     long failures;         /* failed commits, under wake_lock */
     char trouble[512];     /* the last of them, "" once a commit went well; under wake_lock */
+    int64_t locked_us;     /* since when the writer waits for the lock of the database, 0: it does not; atomic */
     int troubled;          /* the same as a flag that pushes can read */
     dl_warning *warnings;  /* under wake_lock */
     int warned_full, said; /* that points are dropped; that they wait; under wake_lock */

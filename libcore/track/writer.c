@@ -34,8 +34,16 @@ static dl_status drop_point(dl_store *s) {
                         "the ring is full, a point was dropped: %s", why.message);
 }
 
+/* Does the writer wait for the lock of the database, longer than others that take their turns make it wait? */
+static int is_locked(dl_store *s, int64_t now) {
+    const int64_t since = __atomic_load_n(&s->locked_us, __ATOMIC_RELAXED);
+    return since && now - since >= DL_LOCK_WAIT_MS * 1000L;
+}
+
 /* Says once, until all is committed, where points are. */
 static void say_where(dl_store *s) {
+    const char *guess = is_locked(s, dl_steady_us()) ? "another process holds its lock, fuser FILE shows which"
+                                                     : "the disk or the machine is slow";
     pthread_mutex_lock(&s->wake_lock);
     int first = !s->said;
     char trouble[sizeof s->trouble];
@@ -44,8 +52,7 @@ static void say_where(dl_store *s) {
     pthread_mutex_unlock(&s->wake_lock);
     if (first)
         dl_store_warn(s, "%.100s takes no points (%.200s): they wait in %.150s and are committed as soon as it does",
-                      s->path, *trouble ? trouble : "another process may hold its lock, fuser FILE shows which",
-                      dl_spill_path(&s->ring));
+                      s->path, *trouble ? trouble : guess, dl_spill_path(&s->ring));
 }
 
 static dl_status spill(dl_store *s, const dl_series *series, int64_t step, double value, int64_t t_us) {
@@ -75,7 +82,7 @@ static dl_status push_late(dl_store *s, const dl_series *series, int64_t step, d
         int spills = dl_spill_on(r);
         if (!spills && (pushed = dl_ring_push(r, series->index, step, value, t_us, &at))) break;
         if (__atomic_load_n(&s->troubled, __ATOMIC_RELAXED) || (spills && dl_spill_left(r) < DL_SPILL_EASY)) break;
-        if (now - moved >= DL_FULL_WAIT_MS * 1000L) break;
+        if (is_locked(s, now) || now - moved >= DL_FULL_WAIT_MS * 1000L) break;
         if (now == begin) dl_writer_wake(s);
         usleep(500);
         now = dl_steady_us();
@@ -168,10 +175,18 @@ static dl_status next_batch(dl_store *s, dl_ring_record *batch, uint64_t *n, int
     return dl_spill_peek(&s->ring, batch, n);
 }
 
+/* A transaction of the writer; pushes see how long it waits for the lock. */
+static dl_status begin(dl_store *s) {
+    __atomic_store_n(&s->locked_us, dl_steady_us(), __ATOMIC_RELAXED);
+    dl_status st = dl_db_begin(s->w);
+    __atomic_store_n(&s->locked_us, 0, __ATOMIC_RELAXED);
+    return st;
+}
+
 static dl_status add_batch(dl_store *s, dl_ring_record *batch, uint64_t n) {
     int64_t lost = 0;
     s->inserter.db = s->w;
-    DL_TRY(dl_db_begin(s->w));
+    DL_TRY(begin(s));
     pthread_mutex_lock(&s->nlock);
     dl_status st = dl_inserter_add(&s->inserter, batch, n, &lost);
     pthread_mutex_unlock(&s->nlock);
@@ -232,7 +247,7 @@ static dl_status write_heartbeats(dl_store *s) {
     pthread_mutex_unlock(&s->runs_lock);
     if (none) return DL_OK;
     DL_TRY(dl_store_write_lock(s));
-    st = dl_db_begin(s->w);
+    st = begin(s);
     pthread_mutex_lock(&s->runs_lock);
     for (dl_run *r = s->runs; r && st == DL_OK; r = r->next) {
         dl_activity a = dl_activity_renew(r);
