@@ -35,6 +35,7 @@ OF_CPU = {
     "loop_helpers": "on a GPU a NaN is found when it is looked for",
     "lr_find": "draws with gnuplot, which machines with a GPU often lack",
     "names_of_torch": "a fault on a GPU is reported by a later statement",
+    "ops_scatter": "a fault on a GPU is reported by a later statement",
     "ops_shapes": "a fault on a GPU is reported by a later statement",
     "sparse_faults": "a fault on a GPU is reported by a later statement",
     "recurrent": "prints memory of layers, which cuDNN needs more of",

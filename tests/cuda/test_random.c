@@ -70,6 +70,23 @@ static const struct {
     /* places in all of the tensor */
     {"take", "f[12] n:12[A,B]; f[3,4] n:12[G]; f[3,4] n:12[]", ROUNDS},
     {"take_along_dim", "f[A,4] n:4[A,B] dim=1; f[1,4] n:4[A,G] dim=1; f[3,4] n:12[Y]", ROUNDS},
+    /* places within the dimension: a GPU reports others later than the call */
+    {"put", "f[12] n:12[A,B] f[A,B] accumulate=true; f[3,4] n:12[G] f[G]; n:9[12] n:12[A] n:9[A]", ROUNDS},
+    {"put_last",
+     "f[A,9] n:9[A,Y] f[A,Y] dim=1; f[7,A] n:7[Y,A] f[Y,A] dim=0; f[E,5,F] n:5[E,Y,F] f[E,Y,F] dim=1; f[99] n:99[A] "
+     "f[A] dim=0",
+     ROUNDS},
+    {"put_best",
+     "f[A,9] n:9[A,Y] f[A,Y] dim=1; f[7,A] n:7[Y,A] f[Y,A] dim=0 largest=false; f[E,5,F] n:5[E,Y,F] f[E,Y,F] dim=1; "
+     "n:9[99] n:99[A] n:9[A] dim=0",
+     ROUNDS},
+    {"scatter_reduce",
+     "f[A,9] n:9[A,Y] f[A,Y] dim=1 reduce=sum; f[7,A] n:7[Y,A] f[Y,A] dim=0 reduce=mean include_self=false; f[E,5,F] "
+     "n:5[E,Y,F] f[E,Y,F] dim=1 reduce=amax include_self=false; p[7,4] n:7[3,4] p[3,4] dim=0 reduce=prod",
+     ROUNDS},
+    {"recurrence",
+     "f[A,8] f[A,8] dim=1; f[8] f[8] dim=0 reverse=true; f[E,9,A] f[E,9,A] dim=1 reverse=true", /* long ones overflow */
+     ROUNDS},
     /* of one sign: terms that cancel leave the rounding of 16 bits */
     {"dot", "p[Y] p[Y]; n:9[B] n:9[B]", ROUNDS}, /* of one sign, too */
     {"mv", "p[A,B] p[B]", ROUNDS},

@@ -122,6 +122,11 @@ static dl_tensor *to_front(dl_pool *p, dl_tensor *t, int d, bool back) {
 
 /* ---- all ways */
 
+/* A dimension without elements has no place for any index, on whichever device. */
+static dl_status check_room(const dl_tensor *x, const dl_tensor *index, int dim) {
+    return x->ndim && !x->shape[dim] && index->numel ? dl_fail_index(0, dim, 0) : DL_OK;
+}
+
 /* Elements of src go to the places of `index` along dim. It repeats `list`, unless that is NULL. */
 typedef struct put {
     dl_tensor *index, *list, *src;
@@ -198,6 +203,7 @@ static dl_tensor *put_all(dl_tensor *x, const put *a, dl_put_how how, bool keep)
 
 dl_tensor *dl_put_elements(dl_tensor *x, dl_tensor *index, dl_tensor *src, int dim, dl_put_how how, bool keep) {
     POOL;
+    if (check_room(x, index, dim) != DL_OK) return NULL;
     if (index->numel && x->numel) return put_all(x, &(put){index, NULL, src, dim}, how, keep);
     dl_tensor *row = K(dl_reshape(x, &x->numel, 1)), *values = K(dl_reshape(src, &src->numel, 1));
     dl_tensor *at = K(dl_reshape(index, &index->numel, 1));
@@ -208,6 +214,7 @@ dl_tensor *dl_put_elements(dl_tensor *x, dl_tensor *index, dl_tensor *src, int d
 dl_tensor *dl_put_rows(dl_tensor *x, dl_tensor *index, dl_tensor *src, int dim, dl_put_how how, bool keep) {
     POOL;
     long shape[DL_MAX_DIM];
+    if (check_room(x, index, dim) != DL_OK) return NULL;
     if (!index->numel || !x->numel) return dl_index_add(x, index, src, dim);
     for (int i = 0; i < x->ndim; i++) shape[i] = i == dim ? index->numel : 1;
     dl_tensor *list = K(dl_reshape(index, &index->numel, 1)),
