@@ -126,7 +126,8 @@ dl_status dlsh_why_none(const dlsh_args *a, dl_tensor *x) {
     finding f = {0};
     int backward = 0;
     if (dl_grad(x)) {
-        dlsh_put(dlsh_arg_sink(a), "it has a gradient: why zero, or why x.grad\n");
+        dlsh_put(dlsh_arg_sink(a), "it has a gradient: why zero %s, or why %s.grad\n", dlsh_arg_text(a, "whose"),
+                 dlsh_arg_text(a, "whose"));
         return DL_OK;
     }
     if (!dl_requires_grad(x)) {
@@ -194,7 +195,7 @@ dl_status dlsh_why_zero(const dlsh_args *a, dl_tensor *x) {
     if (!dl_grad(x)) return dlsh_why_none(a, x);
     DLSH_TRY(is_zero(dl_grad(x), &zero));
     if (!zero) {
-        dlsh_put(dlsh_arg_sink(a), "it is not zero everywhere: why x.grad\n");
+        dlsh_put(dlsh_arg_sink(a), "it is not zero everywhere: why %s.grad\n", dlsh_arg_text(a, "whose"));
         return DL_OK;
     }
     if (!dl_recording_count())
