@@ -273,7 +273,8 @@ dl_run *dl_run_begin(dl_store *s, const dl_run_spec *spec) {
     static const dl_run_spec nothing;
     if (!s) return dl_fail_null("store"), NULL;
     if (!spec) spec = &nothing;
-    if (s->other) s = s->other;
+    dl_store *other = __atomic_load_n(&s->other, __ATOMIC_ACQUIRE);
+    if (other) s = other;
     dl_run *r = new_handle(s);
     if (!r || s->none) return r ? enlist(r) : NULL;
     surroundings x = {0};
