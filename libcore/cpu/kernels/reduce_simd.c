@@ -11,7 +11,7 @@ enum { LANES = 32, HALF = 16 /* whose accumulators stay in registers */, BLOCK =
 /* A row of contiguous elements, by vectors of W accumulators; 16 chunks of 65 vectors are joined, and then these. */
 #define DENSE(name, T, A, MAP, OP)                                                                                     \
     static void name##_long(long n, const char *x, const void *m, A *acc) {                                            \
-        enum { W = VECTOR / (sizeof(T) > sizeof(A) ? sizeof(T) : sizeof(A)), CHUNK = 65 * W };                         \
+        enum { W = sizeof(A) > sizeof(T) ? LANES : VECTOR / sizeof(T), CHUNK = 65 * W };                               \
         A mid[W], top[W], *sum = mid;                                                                                  \
         T p = m ? *(const T *)m : 0;                                                                                   \
         const T *t = (const T *)x;                                                                                     \
