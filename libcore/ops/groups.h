@@ -74,7 +74,7 @@
     FAMILY(POLYNOMIAL)                                                                                                 \
     FLAGS(DL_F_WIDE)                                                                                                   \
     ATTRS(A(n, INT, "", "degree, 0 or more"))                                                                          \
-    PROMOTE(FLOAT) SAMPLES("f[3,4] n=3; f[4] n=0; f[4] n=1; f[3] n=6; f[0] n=2")
+    PROMOTE(FLOAT) SAMPLES("f[3,4] n=3; f[4] n=0; f[4] n=1; q[3] n=6; f[0] n=2")
 #define SPREAD                                                                                                         \
     IN(1, 1, "input")                                                                                                  \
     ATTRS(A(dim, INTS, "none", "dimensions; none: all") A(correction, INT, "1", "subtracted from n")                   \
