@@ -200,7 +200,7 @@ dl_status dl_spill_parse(const char *path, const void *ring, uint64_t size, cons
             close(fd);
             DL_TRY(st);
         } else if (i && *file) {
-            snprintf(missing, 300, "%s", file);
+            snprintf(missing, 300, "%.299s", file);
         }
     }
     return DL_OK;
