@@ -126,8 +126,8 @@ dl_status dlsh_why_none(const dlsh_args *a, dl_tensor *x) {
     finding f = {0};
     int backward = 0;
     if (dl_grad(x)) {
-        dlsh_put(dlsh_arg_sink(a), "it has a gradient: why zero %s, or why %s.grad\n", dlsh_arg_text(a, "whose"),
-                 dlsh_arg_text(a, "whose"));
+        dlsh_put(dlsh_arg_sink(a), "it has a gradient: why zero %s, ", dlsh_arg_text(a, "whose"));
+        dlsh_put(dlsh_arg_sink(a), "or why %s.grad\n", dlsh_arg_text(a, "whose"));
         return DL_OK;
     }
     if (!dl_requires_grad(x)) {

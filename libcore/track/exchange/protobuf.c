@@ -1,6 +1,7 @@
 /* Messages in the encoding of protocol buffers, read field by field. */
 #include "track/exchange/protobuf.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 int dl_wire_varint(dl_wire *w, uint64_t *v) {
@@ -41,4 +42,10 @@ double dl_wire_double(uint64_t bits) {
     return v;
 }
 
-char *dl_wire_text(const dl_wire *w) { return w->b ? strndup((const char *)w->b, w->n) : NULL; }
+char *dl_wire_text(const dl_wire *w) {
+    char *text = w->b ? malloc(w->n + 1) : NULL;
+    if (!text) return NULL;
+    memcpy(text, w->b, w->n);
+    text[w->n] = 0;
+    return text;
+}
