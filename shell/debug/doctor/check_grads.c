@@ -296,16 +296,26 @@ static void find_frozen_head(dlsh_examination *e, const char *file) {
     dl_module_list_free(l);
 }
 
+/* Steps at the place of this row, of whichever optimizers. */
+static long steps_there(dlsh_examination *e, const dl_journal_row *step) {
+    const dl_journal_row *r;
+    long n = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+        if (r->line == step->line && !strcmp(r->file ? r->file : "", step->file ? step->file : "")) n += r->count;
+    return n;
+}
+
 /* An optimizer with a state of its own that is made again before each step. */
 static void find_made_anew(dlsh_examination *e, const dl_journal_row *step) {
     dl_optimizer *o = dlsh_live_optimizer(e, step->what, NULL);
     const int stateless = o && !strcmp(dl_optimizer_kind(o), "sgd") && !(dl_optimizer_option(o, "momentum", 0) > 0);
-    if (!o || stateless || step->count < 10 || dl_optimizer_steps(o) > 2) return;
+    const long steps = steps_there(e, step);
+    if (!o || stateless || steps < 10 || dl_optimizer_steps(o) > 2) return;
     dl_source made = dl_optimizer_source(o);
     dlsh_finding *f = dlsh_find_at(e, made.file, made.line, "make the optimizer once, before the loop");
     if (!f) return;
     dlsh_cause(f, "the optimizer is made anew for each step: what it keeps of former gradients is lost");
-    dlsh_evidence(f, "%ld steps at line %d, of which the optimizer that is left made %ld", step->count, step->line,
+    dlsh_evidence(f, "%ld steps at line %d, of which the optimizer that is left made %ld", steps, step->line,
                   dl_optimizer_steps(o));
 }
 
