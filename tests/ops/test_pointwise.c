@@ -2,6 +2,7 @@
  * computes what the library's loops compute, bit for bit. */
 #include "support/tensors.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,14 @@
 
 #include "cpu/kernels/pointwise/pointwise.h"
 #include "cpu/runtime/vmath.h"
+
+/* Whether a formula has the operand of one letter. */
+static bool names(const char *formula, char operand) {
+    for (const char *p = formula; (p = strchr(p, operand)); p++)
+        if ((p == formula || !isalnum((unsigned char)p[-1])) && !isalnum((unsigned char)p[1]) && p[1] != '_')
+            return true;
+    return false;
+}
 
 static void rows_and_formulas_agree(void **state) {
     (void)state;
@@ -24,6 +33,10 @@ static void rows_and_formulas_agree(void **state) {
             if (dl_attr_index(op, f->number[k]) < 0) fail_msg("%s has no attribute %s", f->name, f->number[k]);
         if (f->operands == 1 && f->grad[0]) assert_true(f->from_result ? op->save_out & 1 : op->save_in & 1);
         if (f->operands > 1) assert_true(!f->grad[0] || f->grad[1]);
+        for (int k = 0; f->operands > 1 && k < 3; k++)
+            for (int i_in = 0; f->grad[k] && i_in < f->operands; i_in++)
+                if (names(f->grad[k], (char)('a' + i_in)) && !(op->save_in >> i_in & 1))
+                    fail_msg("%s: the gradient of operand %d reads operand %d, which is not saved", f->name, k, i_in);
     }
     assert_null(dl_formula_at(DL_NFORMULA));
     assert_int_equal(dl_formula_of(dl_op_find("matmul")), -1);
