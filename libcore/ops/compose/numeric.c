@@ -78,6 +78,7 @@ POOLED_RULE(gradient_along) {
     const bool square = ATTR_I(c, GRADIENT_ALONG_EDGE_ORDER) == 2;
     int d;
     DL_TRY(check_slope(c, &d));
+    if (!dl_dtype_is_smooth(x->dtype) && !(x = K(dl_to_dtype(x, DL_F32)))) return dl_failed();
     dl_tensor *h = places ? distances(p, places, x, d) : N(ATTR_F(c, GRADIENT_ALONG_SPACING));
     if (!h) return dl_failed();
     if (x->shape[d] > 2) {
