@@ -70,6 +70,9 @@ static const struct {
     /* places in all of the tensor */
     {"take", "f[12] n:12[A,B]; f[3,4] n:12[G]; f[3,4] n:12[]", ROUNDS},
     {"take_along_dim", "f[A,4] n:4[A,B] dim=1; f[1,4] n:4[A,G] dim=1; f[3,4] n:12[Y]", ROUNDS},
+    {"fractional_max_pool3d",
+     "d[1,E,5,6,7] q[1,E,3] kernel_size=2 output_size=[2,3,3]; d[F,9,8,7] q[1,F,3] kernel_size=2 output_size=2",
+     ROUNDS},
     /* places within the dimension: a GPU reports others later than the call */
     {"max_unpool1d", "d[A,B,1] n:2[A,B,1] kernel_size=2; d[1,A,1] n:4[1,A,1] kernel_size=3 stride=2 output_size=4",
      ROUNDS},
