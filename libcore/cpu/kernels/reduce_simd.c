@@ -26,9 +26,15 @@ enum { LANES = 32, HALF = 16 /* whose accumulators stay in registers */, BLOCK =
                                  OP((A)MAP(t[i + 2 * W + j], p), (A)MAP(t[i + 3 * W + j], p)));                        \
             for (; i + W <= end; i += W)                                                                               \
                 for (long j = 0; j < W; j++) lane[j] = OP(lane[j], (A)MAP(t[i + j], p));                               \
-            for (long j = 0; j < W; j++) mid[j] = k % 16 ? OP(mid[j], lane[j]) : lane[j];                              \
+            if (k % 16)                                                                                                \
+                for (long j = 0; j < W; j++) mid[j] = OP(mid[j], lane[j]);                                             \
+            else                                                                                                       \
+                memcpy(mid, lane, sizeof(mid));                                                                        \
             if (k % 16 == 15 || (k > 15 && i + W > n)) {                                                               \
-                for (long j = 0; j < W; j++) top[j] = k > 15 ? OP(top[j], mid[j]) : mid[j];                            \
+                if (k > 15)                                                                                            \
+                    for (long j = 0; j < W; j++) top[j] = OP(top[j], mid[j]);                                          \
+                else                                                                                                   \
+                    memcpy(top, mid, sizeof(top));                                                                     \
                 sum = top;                                                                                             \
             }                                                                                                          \
         }                                                                                                              \
