@@ -10,12 +10,13 @@
 dl_tensor *dl_cpu_indices(dl_tensor *index, int dim, long size) {
     bool usable = index->dtype == DL_I64 && dl_is_contiguous(index);
     const long *given = dl_ptr(index);
-    unsigned long outside = 0; /* negative ones are large without a sign */
+    unsigned long signs = 0; /* of what is negative, or leaves something negative; any CPU compares these in vectors */
     dl_stop stop = dl_stop_begin();
     if (usable)
-        DL_CPU_EACH (i, index->numel, &stop) outside |= (unsigned long)given[i] >= (unsigned long)size;
+        DL_CPU_EACH (i, index->numel, &stop)
+            signs |= (unsigned long)given[i] | ((unsigned long)(size - 1) - (unsigned long)given[i]);
     if (dl_stop_end(&stop)) return dl_interrupt_check(), NULL;
-    if (usable && !outside) return dl_ref(index);
+    if (usable && !(signs >> 63)) return dl_ref(index);
     dl_tensor *own = dl_tensor_empty(index->ndim, index->shape, DL_I64, 0);
     if (!own) return NULL;
     dl_cpu_copy(own, index);

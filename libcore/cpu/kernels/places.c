@@ -52,7 +52,7 @@ const dl_kernel dl_cpu_sorted_place = {.run = run_sorted_place,
 
 /* ---- running places: of several equal ones the last, of NaN every one */
 
-enum { BAND = 64 };
+enum { BAND = 64, BLOCK = 16 };
 
 typedef struct running {
     const char *x;
@@ -60,8 +60,22 @@ typedef struct running {
     bool largest;
 } running;
 
-/* A band of the columns of x, [outer, n, inner]. */
+/* A band of the columns of x, [outer, n, inner], or a row, in which blocks without a better element are many. */
 #define RUNNING(T)                                                                                                     \
+    static void running_row_##T(const T *x, long *at, long n, bool largest) {                                          \
+        T best = *x;                                                                                                   \
+        long place = 0;                                                                                                \
+        for (long i = 0; i < n; i += BLOCK) {                                                                          \
+            int better = n - i < BLOCK;                                                                                \
+            for (int j = 0; j < BLOCK && n - i >= BLOCK; j++)                                                          \
+                better |= !(largest ? x[i + j] < best : x[i + j] > best);                                              \
+            for (long j = i; !better && j < i + BLOCK; j++) at[j] = place;                                             \
+            for (long j = i; better && j < n && j < i + BLOCK; j++) {                                                  \
+                if ((largest ? x[j] >= best : x[j] <= best) || x[j] != x[j]) best = x[j], place = j;                   \
+                at[j] = place;                                                                                         \
+            }                                                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
     static void running_##T(void *arg, long task) {                                                                    \
         const running *r = arg;                                                                                        \
         long lo = task % r->bands * BAND, width = r->inner - lo < BAND ? r->inner - lo : BAND, place[BAND] = {0};      \
@@ -69,6 +83,10 @@ typedef struct running {
         const T *x = (const T *)r->x + from;                                                                           \
         long *at = r->at + from;                                                                                       \
         T best[BAND];                                                                                                  \
+        if (r->inner == 1) {                                                                                           \
+            running_row_##T(x, at, r->n, r->largest);                                                                  \
+            return;                                                                                                    \
+        }                                                                                                              \
         for (long j = 0; j < width; j++) best[j] = x[j];                                                               \
         for (long i = 0; i < r->n; i++, x += r->inner, at += r->inner)                                                 \
             for (long j = 0; j < width; j++) {                                                                         \

@@ -113,6 +113,16 @@ const dl_loop DL_SIMD_NAME(dl_cast_loop)[DL_NDTYPE][DL_NDTYPE] = {
                 T v = y[i];                                                                                            \
                 to[i] = m[i] ? u : v;                                                                                  \
             }                                                                                                          \
+        } else if (s[1] == 0 && s[0] == sizeof(T) && n && s[*m ? 2 : 3] % (long)sizeof(T) == 0) {                      \
+            const T *from = *m ? x : y;                                                                                \
+            const long step = s[*m ? 2 : 3] / (long)sizeof(T);                                                         \
+            const T first = *from;                                                                                     \
+            if (step == 0)                                                                                             \
+                for (long i = 0; i < n; i++) to[i] = first;                                                            \
+            else if (step == 1)                                                                                        \
+                _Pragma("GCC ivdep") for (long i = 0; i < n; i++) to[i] = from[i];                                     \
+            else                                                                                                       \
+                for (long i = 0; i < n; i++) to[i] = from[i * step];                                                   \
         } else {                                                                                                       \
             for (long i = 0; i < n; i++, o += s[0], c += s[1], a += s[2], b += s[3]) *(T *)o = *c ? *(T *)a : *(T *)b; \
         }                                                                                                              \

@@ -126,34 +126,64 @@ void dl_iter_init(dl_iter *it, int nop, dl_tensor *const *op) {
     dl_iter_end(it);
 }
 
+/* `count` rows of dimension 0, which begin at ptr and lie along dimension 1. Of a constant nop the copies of addresses
+ * are a few moves: of short rows these take as long as the loop. */
+static inline __attribute__((always_inline)) void run_rows(const dl_iter *it, int nop, long count, char **ptr,
+                                                           dl_loop loop, void *arg) {
+    char *run[DL_ITER_MAX];
+    for (long r = 0; r < count; r++) {
+        for (int k = 0; k < nop; k++) run[k] = ptr[k], ptr[k] += it->stride[1][k];
+        loop(it->shape[0], run, it->stride[0], arg);
+    }
+}
+
+/* The part of a row from idx[0] on; n is its length. */
+static void run_piece(const dl_iter *it, long n, char **ptr, dl_loop loop, void *arg) {
+    char *run[DL_ITER_MAX];
+    for (int k = 0; k < it->nop; k++) run[k] = ptr[k], ptr[k] += n * it->stride[0][k];
+    loop(n, run, it->stride[0], arg);
+}
+
+/* Where a dimension has come to its end, the next one goes on. */
+static void carry(const dl_iter *it, int from, long *idx, char **ptr) {
+    for (int d = from; d < it->ndim && idx[d] == it->shape[d]; d++) {
+        for (int k = 0; k < it->nop; k++) {
+            ptr[k] -= it->stride[d][k] * it->shape[d];
+            if (d + 1 < it->ndim) ptr[k] += it->stride[d + 1][k];
+        }
+        idx[d] = 0;
+        if (d + 1 < it->ndim) idx[d + 1]++;
+    }
+}
+
 /* Elements lo..hi in iteration order. */
 static void walk(const dl_iter *it, long lo, long hi, dl_loop loop, void *arg) {
     long idx[DL_MAX_DIM] = {0}, rest = lo;
-    char *ptr[DL_ITER_MAX], *run[DL_ITER_MAX];
-    int nop = it->nop, ndim = it->ndim;
-    memcpy(ptr, it->ptr, (size_t)nop * sizeof *ptr);
-    for (int d = 0; d < ndim && rest; d++) {
+    char *ptr[DL_ITER_MAX];
+    memcpy(ptr, it->ptr, (size_t)it->nop * sizeof *ptr);
+    for (int d = 0; d < it->ndim && rest; d++) {
         idx[d] = rest % it->shape[d];
         rest /= it->shape[d];
-        for (int k = 0; k < nop; k++) ptr[k] += idx[d] * it->stride[d][k];
+        for (int k = 0; k < it->nop; k++) ptr[k] += idx[d] * it->stride[d][k];
     }
     while (lo < hi) {
-        long n = it->shape[0] - idx[0];
-        if (n > hi - lo) n = hi - lo;
-        memcpy(run, ptr, (size_t)nop * sizeof *ptr);
-        loop(n, run, it->stride[0], arg);
-        lo += n;
-        if (lo >= hi) return;
-        for (int k = 0; k < nop; k++) ptr[k] -= idx[0] * it->stride[0][k];
-        idx[0] = 0;
-        for (int d = 1; d < ndim; d++) {
-            if (++idx[d] < it->shape[d]) {
-                for (int k = 0; k < nop; k++) ptr[k] += it->stride[d][k];
-                break;
-            }
-            idx[d] = 0;
-            for (int k = 0; k < nop; k++) ptr[k] -= it->stride[d][k] * (it->shape[d] - 1);
+        const long row = it->shape[0];
+        if (idx[0] || it->ndim == 1 || hi - lo < row) {
+            const long n = row - idx[0] < hi - lo ? row - idx[0] : hi - lo;
+            run_piece(it, n, ptr, loop, arg);
+            lo += n, idx[0] += n;
+            carry(it, 0, idx, ptr);
+            continue;
         }
+        const long left = it->shape[1] - idx[1], whole = (hi - lo) / row, count = left < whole ? left : whole;
+        switch (it->nop) {
+        case 2: run_rows(it, 2, count, ptr, loop, arg); break;
+        case 3: run_rows(it, 3, count, ptr, loop, arg); break;
+        case 4: run_rows(it, 4, count, ptr, loop, arg); break;
+        default: run_rows(it, it->nop, count, ptr, loop, arg);
+        }
+        lo += count * row, idx[1] += count;
+        carry(it, 1, idx, ptr);
     }
 }
 

@@ -66,17 +66,41 @@ static dl_tensor *repeated(dl_tensor *t, int d, long times) {
     return many ? dl_reshape(many, shape, t->ndim) : NULL;
 }
 
+/* All copies by one expanded view, in which neighbours that are not repeated are one dimension; NULL without an error:
+ * that has too many dimensions. */
+static dl_tensor *all_repeated(dl_tensor *t, const long *times) {
+    POOL;
+    long one[2 * DL_MAX_DIM], many[2 * DL_MAX_DIM], shape[DL_MAX_DIM];
+    int n = 0;
+    for (int i = 0; i < t->ndim; i++) {
+        int64_t size = t->shape[i];
+        if (!dl_count_mul(&size, times[i])) return NULL;
+        shape[i] = size;
+        if (times[i] == 1 && n) {
+            one[n - 1] *= t->shape[i], many[n - 1] *= t->shape[i];
+            continue;
+        }
+        if (times[i] != 1) one[n] = 1, many[n++] = times[i];
+        one[n] = many[n] = t->shape[i], n++;
+    }
+    if (n > DL_MAX_DIM) return NULL;
+    dl_tensor *apart = K(dl_reshape(t, one, n)), *wide = apart ? K(dl_expand(apart, many, n)) : NULL;
+    return wide ? dl_reshape(wide, shape, t->ndim) : NULL;
+}
+
 /* Dimensions that the input lacks have size 1. */
 COMPOSE_RULE(tile) {
     const dl_aval *dims = ATTR(c, TILE_DIMS);
     dl_tensor *x = c->in[0];
     int n = dims->n > x->ndim ? dims->n : x->ndim;
-    long shape[DL_MAX_DIM];
+    long shape[DL_MAX_DIM], times[DL_MAX_DIM];
     for (int i = 0; i < dims->n; i++)
         if (dims->u.v[i] < 0)
             return dl_fail(DL_ERR_VALUE, "the number of copies cannot be negative, as %ld is", dims->u.v[i]);
     for (int i = 0; i < n; i++) shape[i] = i < n - x->ndim ? 1 : x->shape[i - n + x->ndim];
-    dl_tensor *t = dl_reshape(x, shape, n);
-    for (int i = n - 1; i >= n - dims->n && t; i--) t = repeated(t, i, dims->u.v[i - n + dims->n]);
+    for (int i = 0; i < n; i++) times[i] = i < n - dims->n ? 1 : dims->u.v[i - n + dims->n];
+    dl_tensor *t = dl_reshape(x, shape, n), *all = t ? all_repeated(t, times) : NULL;
+    if (all) return dl_unref(t), dl_finish(c, all);
+    for (int i = n - 1; i >= 0 && t; i--) t = repeated(t, i, times[i]);
     return dl_finish(c, t);
 }

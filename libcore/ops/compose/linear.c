@@ -1,6 +1,7 @@
 /* Products made of matmul: mm, mv, bmm, dot, outer, addmm; kron, and distances of all pairs. */
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/binary.h"
 #include "dlcore/compare.h"
 #include "dlcore/index.h"
 #include "dlcore/matmul.h"
@@ -104,22 +105,27 @@ POOLED_RULE(inner) {
 
 /* Each element is made of the two that follow it in turn. */
 POOLED_RULE(cross) {
-    long shape[DL_MAX_DIM], dim;
+    long shape[DL_MAX_DIM];
     int nd, d;
-    dl_tensor *t[2] = {c->in[0], c->in[1]}, *next[2], *last[2];
+    dl_tensor *t[2] = {c->in[0], c->in[1]}, *part[2][3], *made[3];
     if (t[0]->ndim != t[1]->ndim)
         return dl_fail(DL_ERR_SHAPE, "the vectors have %d and %d dimensions", t[0]->ndim, t[1]->ndim);
     DL_TRY(dl_broadcast(t[0]->ndim, t[0]->shape, t[1]->ndim, t[1]->shape, &nd, shape));
     DL_TRY(dl_dim_norm(ATTR_I(c, CROSS_DIM), nd, &d));
-    dim = d;
     if (!nd || shape[d] != 3)
         return dl_fail(DL_ERR_SHAPE, "dimension %d of both must have size 3, not %s and %s", d, dl_shape_of(t[0]),
                        dl_shape_of(t[1]));
     for (int i = 0; i < 2; i++) {
         if (!(t[i] = K(dl_expand(t[i], shape, nd)))) return dl_failed();
-        next[i] = K(dl_roll(t[i], &(long){-1}, 1, &dim, 1)), last[i] = K(dl_roll(t[i], &(long){-2}, 1, &dim, 1));
+        for (int k = 0; k < 3; k++)
+            if (!(part[i][k] = K(dl_select(t[i], d, k)))) return dl_failed();
     }
-    return dl_finish(c, dl_sub(K(dl_mul(next[0], last[1])), K(dl_mul(last[0], next[1]))));
+    for (int k = 0; k < 3; k++) {
+        const int next = (k + 1) % 3, last = (k + 2) % 3;
+        made[k] = K(dl_addcmul(K(dl_mul(part[0][next], part[1][last])), part[0][last], part[1][next], -1));
+        if (!made[k]) return dl_failed();
+    }
+    return dl_finish(c, dl_stack(made, 3, d));
 }
 
 /* The dimensions of the operands alternate, and are joined in pairs. */

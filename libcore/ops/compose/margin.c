@@ -3,6 +3,7 @@
 #include "ops/compose/loss.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
+#include "dlcore/create.h"
 #include "dlcore/copy.h"
 #include "dlcore/elementary.h"
 #include "dlcore/index.h"
@@ -12,6 +13,8 @@
 #include "dlcore/view.h"
 #include "dlcore/where.h"
 #include "ops/rules/loss.h"
+
+#include <math.h>
 
 static const double zero = 0;
 
@@ -139,9 +142,9 @@ static dl_status finish_rows(dl_call *c, dl_pool *p, dl_tensor *each) {
     return dl_finish_loss(c, each);
 }
 
-/* Labels count up to the first -1. Each is compared with all classes that are not label. */
+/* Labels count up to the first -1. Each is compared with all classes that are not label: what is no label, or a label
+ * among the others, is so far off that its gap is below 0. */
 POOLED_RULE(multilabel_margin_loss) {
-    const long last = -1, middle = 1;
     DL_TRY(check_alike(c, 1));
     DL_TRY(dl_check_index(c->in[1]));
     if (c->in[0]->ndim < 1 || c->in[0]->ndim > 2)
@@ -152,18 +155,14 @@ POOLED_RULE(multilabel_margin_loss) {
     const long n = x->shape[0], classes = x->shape[1];
     dl_tensor *counts = K(dl_cumprod(K(dl_to(K(dl_ge(y, K(dl_scalar_i(0)))), DL_I64)), 1));
     dl_tensor *valid = K(dl_to(counts, DL_BOOL)), *safe = valid ? K(dl_where(valid, y, K(dl_scalar_i(0)))) : NULL;
-    dl_tensor *hot = safe ? K(dl_one_hot(safe, classes)) : NULL,
-              *column = K(dl_reshape(counts, (long[]){n, classes, 1}, 3));
-    dl_tensor *labels = hot && column ? K(dl_sum(K(dl_mul(hot, column)), &middle, 1, 0)) : NULL;
-    dl_tensor *other = labels ? K(dl_eq(labels, K(dl_scalar_i(0)))) : NULL;
-    other = other ? K(dl_reshape(other, (long[]){n, 1, classes}, 3)) : NULL;
-    dl_tensor *own = safe ? K(dl_gather(x, safe, 1)) : NULL;
-    own = own ? K(dl_reshape(own, (long[]){n, classes, 1}, 3)) : NULL;
-    dl_tensor *gap = own ? K(dl_sub(K(dl_reshape(x, (long[]){n, 1, classes}, 3)), own)) : NULL;
-    dl_tensor *each = gap ? above(p, K(dl_add(gap, N(1)))) : NULL;
-    dl_tensor *pair = other ? K(dl_logical_and(other, K(dl_to(column, DL_BOOL)))) : NULL;
-    each = pair && each ? K(dl_where(pair, each, N(0))) : NULL;
-    each = each ? K(dl_sum(K(dl_sum(each, &last, 1, 0)), &last, 1, 0)) : NULL;
+    dl_tensor *none = K(dl_zeros(y->shape, 2, DL_I64, y->st->device));
+    dl_tensor *labels = none && safe ? K(dl_scatter_reduce(none, safe, counts, 1, "amax", 1)) : NULL;
+    dl_tensor *others = labels ? K(dl_where(K(dl_to(labels, DL_BOOL)), N(-INFINITY), x)) : NULL;
+    dl_tensor *own = labels ? K(dl_where(valid, K(dl_sub(K(dl_gather(x, safe, 1)), N(1))), N(INFINITY))) : NULL;
+    if (!others || !own) return dl_failed();
+    dl_tensor *gap =
+        K(dl_sub(K(dl_reshape(others, (long[]){n, 1, classes}, 3)), K(dl_reshape(own, (long[]){n, classes, 1}, 3))));
+    dl_tensor *each = gap ? K(dl_sum(K(dl_relu(gap)), (long[]){1, 2}, 2, 0)) : NULL;
     return finish_rows(c, p, each ? K(dl_div(each, N((double)classes))) : NULL);
 }
 

@@ -37,7 +37,7 @@ static dl_status best_so_far(dl_call *c, long dim, bool largest) {
     DL_TRY(dl_dim_norm(dim, x->ndim, &d));
     DL_OWNED dl_tensor *plain = dl_ordered(x);
     DL_OWNED dl_tensor *at = plain ? dl_best_place(plain, d, largest) : NULL;
-    dl_tensor *values = at ? dl_gather(x, at, d) : NULL, *places = values ? dl_clone(at) : NULL;
+    dl_tensor *values = at ? dl_gather(x, at, d) : NULL, *places = values ? dl_ref(at) : NULL;
     if (!places) return dl_unref(values), dl_failed();
     c->out[0] = values, c->out[1] = places;
     return DL_OK;

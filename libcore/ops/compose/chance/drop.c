@@ -1,6 +1,7 @@
 /* Dropout of channels, and the dropout that keeps mean and variance of selu's results. */
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/binary.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
@@ -44,7 +45,7 @@ static dl_status alpha(dl_call *c, int kept) {
     const double a = 1 / sqrt(q * (1 + (1 - q) * low * low)), b = -a * low * (1 - q);
     dl_tensor *zero = N(0), *gone = K(dl_eq(mask(p, x, kept, 1 - q), zero));
     dl_tensor *y = K(dl_where(gone, N(low), x));
-    return dl_finish(c, dl_add(K(dl_mul(y, N(a))), N(b)));
+    return dl_finish(c, y ? dl_addcmul(N(b), y, N(a), 1) : NULL);
 }
 COMPOSE_RULE(alpha_dropout) { return alpha(c, c->in[0]->ndim); }
 COMPOSE_RULE(feature_alpha_dropout) {

@@ -2,6 +2,7 @@
  * by index. */
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/binary.h"
 #include "dlcore/conv.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
@@ -31,15 +32,19 @@ static dl_tensor *centres(dl_pool *p, const grid *g, int i, int device) {
     return K(dl_sub(K(dl_mul(K(dl_add(at, half)), scale)), half));
 }
 
-/* Slices `shift` away from place `at`, or at the edge, each times its weight. */
-static dl_tensor *weighted(dl_pool *p, dl_tensor *x, int d, dl_tensor *at, long shift, dl_tensor *weight) {
+/* Slices `shift` away from place `at`, or at the edge. */
+static dl_tensor *slices(dl_pool *p, dl_tensor *x, int d, dl_tensor *at, long shift) {
     const double least = 0, most = (double)(x->shape[d] - 1);
-    long shape[DL_MAX_DIM];
     dl_tensor *index = K(dl_to(K(dl_clamp(K(dl_add(at, N((double)shift))), &least, &most)), DL_I64));
-    for (int i = 0; i < x->ndim; i++) shape[i] = i == d ? weight ? weight->numel : 1 : 1;
-    dl_tensor *w = K(weight ? dl_to(K(dl_reshape(weight, shape, x->ndim)), x->dtype) : NULL);
-    dl_tensor *part = K(index ? dl_index_select(x, index, d) : NULL);
-    return K(dl_mul(part, w));
+    return K(index ? dl_index_select(x, index, d) : NULL);
+}
+
+/* Weights of the slices of x, in its dtype. */
+static dl_tensor *along(dl_pool *p, dl_tensor *x, int d, dl_tensor *weight) {
+    long shape[DL_MAX_DIM];
+    if (!weight) return NULL;
+    for (int i = 0; i < x->ndim; i++) shape[i] = i == d ? weight->numel : 1;
+    return K(dl_to(K(dl_reshape(weight, shape, x->ndim)), x->dtype));
 }
 
 static dl_tensor *by_lines(dl_tensor *x, int d, const grid *g, int i) {
@@ -47,9 +52,9 @@ static dl_tensor *by_lines(dl_tensor *x, int d, const grid *g, int i) {
     const double least = 0;
     dl_tensor *at = centres(p, g, i, x->st->device);
     if (!g->corners) at = K(dl_clamp(at, &least, NULL));
-    dl_tensor *low = K(dl_floor(at)), *share = K(dl_sub(at, low));
-    dl_tensor *rest = K(dl_sub(N(1), share));
-    return dl_add(weighted(p, x, d, low, 0, rest), weighted(p, x, d, low, 1, share));
+    dl_tensor *low = K(dl_floor(at)), *share = along(p, x, d, K(dl_sub(at, low)));
+    dl_tensor *from = slices(p, x, d, low, 0), *to = slices(p, x, d, low, 1);
+    return from && to && share ? dl_lerp(from, to, share) : NULL;
 }
 
 /* c3 t**3 + c2 t**2 + c1 t + c0 */
@@ -75,7 +80,7 @@ static dl_tensor *by_cubics(dl_tensor *x, int d, const grid *g, int i) {
         POOL;
         dl_tensor *t = k < 1 ? share : rest;
         dl_tensor *w = k < 0 || k > 1 ? cubic(p, t, a, -2 * a, a, 0) : cubic(p, t, a + 2, -(a + 3), 0, 1);
-        dl_tensor *part = weighted(p, x, d, low, k, w);
+        dl_tensor *part = K(dl_mul(slices(p, x, d, low, k), along(p, x, d, w)));
         if (!sum) {
             if (!(sum = part ? dl_ref(part) : NULL)) return NULL;
             continue;
@@ -191,7 +196,9 @@ COMPOSE_RULE(interpolate) {
     if (t && t != x) return dl_finish(c, t);
     dl_unref(t);
     t = dl_ref(x);
-    for (int i = 0; i < g.dims && t; i++) {
+    const bool grows = g.out[0] > g.in[0]; /* then the last dimension, along which elements move one by one, is first */
+    for (int k = 0; k < g.dims && t; k++) {
+        const int i = grows ? g.dims - 1 - k : k;
         DL_OWNED dl_tensor *old = t;
         t = g.in[i] == g.out[i] && g.scale[i] == 1 ? dl_ref(old) : m->run(old, 2 + i, &g, i);
     }
