@@ -197,5 +197,9 @@ dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t l
     dlsh_unit_drop(u);
     if (!nested) dl_idle(1);
     if (st && nested) dlsh_trace_call(s, name, s->statement);
+    if (st && last) { /* of a statement that an interruption reached after its end */
+        dlsh_drop(*last);
+        *last = dlsh_void();
+    }
     return st;
 }

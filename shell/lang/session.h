@@ -81,8 +81,8 @@ void dlsh_session_set_sink(dlsh_session *s, dlsh_sink *sink);
 /* Parses the whole text, then runs it statement by statement. `name` is used in messages: "train.dlsh", "<c>", "<3>".
  * After a failure the record is placed: dlsh_error_diag tells where. With keep_going (of the services) each failing
  * statement is reported through the sink and the next one runs; the first failure's code is returned. *last, when not
- * NULL, receives the value of the last statement if it was an expression and not silenced, else VOID; the value is then
- * not shown. */
+ * NULL, receives the value of the last statement if it was an expression and not silenced, else VOID, as after a
+ * failure; the value is then not shown. */
 dl_status dlsh_run(dlsh_session *s, const char *name, const char *text, size_t len, dlsh_value *last);
 
 /* The failure of the last dlsh_run, placed. Valid until the next run; NULL when it succeeded. */

@@ -128,6 +128,21 @@ static void *interrupt_soon(void *arg) {
     return NULL;
 }
 
+/* The interruption reaches the session after the statement, before the end of the run. */
+static dl_status interrupt_late(void) {
+    static int call;
+    if (++call == 2) dlsh_interrupt();
+    return DL_OK;
+}
+
+static void test_interrupt_after_the_value(void **state) {
+    dlsh_value last;
+    (void)state;
+    serve(&(dlsh_services){.c_check = interrupt_late});
+    assert_int_equal(dlsh_run(s, "<t>", "zeros(2)", 8, &last), DL_ERR_INTERRUPT);
+    assert_int_equal(last.type, DLSH_VOID);
+}
+
 static void test_interrupt(void **state) {
     static const char *const endless[] = {"while true { }", "i = 0; while true { try { i += 1; [][0] } catch { } }",
                                           "for i in range(1000000000000) { x = i }",
@@ -412,6 +427,7 @@ int main(void) {
                                        TEST(test_keep_going),
                                        TEST(test_last_value_and_exit),
                                        TEST(test_interrupt),
+                                       TEST(test_interrupt_after_the_value),
                                        TEST(test_recursion),
                                        TEST(test_completeness),
                                        TEST(test_calls),
