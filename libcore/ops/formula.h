@@ -2,6 +2,8 @@
  * computes in: a macro in C, where a file is compiled once a type, and a template's parameter in CUDA. */
 #pragma once
 
+#include "ops/polynomials.h"
+
 #include <math.h>
 
 /* DL_FN(for f32 on the CPU, for f64 and, overloaded, on a GPU): a C file that computes in several types defines it.
@@ -113,6 +115,10 @@
 #define NORMAL_QUANTILE(x) DL_HELPER_OF(normal_quantile)(x)
 #define TWICE_CDF(x) DL_FN(dl_vtwice_cdf, dl_vtwice_cdf_f64)(x)
 #endif
+
+/* ---- a polynomial of degree n of a family (ops/polynomials.h) at x, and its slope there */
+#define ORTHOGONAL(n, x, ...) DL_HELPER_OF(orthogonal)(n, x, 0, __VA_ARGS__)
+#define ORTHOGONAL_SLOPE(n, x, ...) DL_HELPER_OF(orthogonal)(n, x, 1, __VA_ARGS__)
 
 /* ---- what needs more than an expression: ops/formula_math.h. Those of integers report operands that have no result.
  */

@@ -130,9 +130,22 @@ DL_HELPER(psi_1)(T x) {
 /* (-1)**(n+1) n! zeta(n + 1, x) */
 DL_HELPER(psi_n)(T n, T x) {
     if (n == 0) return DL_HELPER_OF(psi)(x);
+    if (n == 1) return DL_HELPER_OF(psi_1)(x);
     T factor = FMOD(n, NUM(2)) == 0 ? -1 : 1;
     for (T k = 2; k <= n; k += 1) factor *= k;
     return factor * DL_HELPER_OF(hurwitz)(n + 1, x);
+}
+/* The polynomial of degree n of a family (ops/polynomials.h), or its slope. */
+DL_HELPER(orthogonal)(T n, T x, int slope, T first, T shift, T a, T a0, T b, T b0, T c, T c0, int divided) {
+    const int degree = (int)n;
+    T before = 1, now = first * x + shift, fell = 0, falls = first;
+    for (int k = 1; k < degree; k++) {
+        const T at = (T)k, by = divided ? at + 1 : 1, rise = a * at + a0, grow = rise * x + (b * at + b0);
+        const T old = c * at + c0, next = (grow * now - old * before) / by;
+        const T moves = (grow * falls + rise * now - old * fell) / by;
+        before = now, now = next, fell = falls, falls = moves;
+    }
+    return degree == 0 ? (T)!slope : slope ? falls : now;
 }
 /* e**(x**2) erfc(x): the product, from 5 on a continued fraction. */
 DL_HELPER(erfc_scaled)(T x) {

@@ -72,7 +72,9 @@
 #define POLYNOMIAL                                                                                                     \
     IN(1, 1, "input")                                                                                                  \
     FAMILY(POLYNOMIAL)                                                                                                 \
-    FLAGS(DL_F_WIDE)                                                                                                   \
+    INFER(polynomial)                                                                                                  \
+    SAVE(input)                                                                                                        \
+    BATCH(broadcast)                                                                                                   \
     ATTRS(A(n, INT, "", "degree, 0 or more"))                                                                          \
     PROMOTE(FLOAT) SAMPLES("f[3,4] n=3; f[4] n=0; f[4] n=1; q[3] n=6; f[0] n=2")
 #define SPREAD                                                                                                         \

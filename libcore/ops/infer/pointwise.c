@@ -134,6 +134,13 @@ INFER_RULE(polygamma) {
     return dl_infer_same(c, out);
 }
 
+INFER_RULE(polynomial) {
+    enum { MOST = 1000 };
+    const long n = ATTR_I(c, POLYNOMIAL_N);
+    if (n < 0 || n > MOST) return dl_fail(DL_ERR_VALUE, "the degree n must be 0 to %d, not %ld", MOST, n);
+    return dl_infer_same(c, out);
+}
+
 INFER_RULE(to) {
     DL_TRY(dl_infer_same(c, out));
     out->dtype = (int8_t)ATTR_I(c, TO_DTYPE);
