@@ -249,11 +249,19 @@ static long found_in(const unsigned long *h, long n, const dlsh_samples *s) {
     return k;
 }
 
+/* Is the first column of numbers that hardly occur twice by chance? */
+static int has_many_values(const dlsh_samples *s) {
+    long n = s->real ? s->n : 0, whole = 0;
+    for (long i = 0; i < n; i++) whole += s->x[i * s->width] == floor(s->x[i * s->width]);
+    return n > 15 && whole < n / 4;
+}
+
 void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test) {
     if (train->width != test->width || train->width < 2 || !train->n || !test->n) return;
     DLSH_FREED unsigned long *h = hashes_of(train), *g = hashes_of(test);
     long both = h && g ? found_in(h, train->n, test) : 0, back = h && g ? found_in(g, test->n, train) : 0;
-    int repeats = !h || distinct(h, train->n) < train->n - train->n / 10; /* such data repeat by themselves */
+    /* rows of few values repeat by themselves */
+    int repeats = !h || (distinct(h, train->n) < train->n - train->n / 10 && !has_many_values(train));
     if (repeats || both < 2 || both < test->n / 50 || back == train->n) return;
     dlsh_finding *f =
         dlsh_find_at(e, test->file, test->line, "split first, each sample in one part alone; then augment or repeat");
@@ -266,6 +274,23 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
 
 static int same_rows(const dl_tensor *a, const dl_tensor *b) {
     return a && b && dl_ndim(a) && dl_ndim(b) && dl_shape(a)[0] == dl_shape(b)[0];
+}
+
+/* The indices of picks for people: without the marks that tell two variables of one name apart. */
+static const char *shown_picks(const dlsh_traced *x, char *buf, size_t size) {
+    size_t n = 0;
+    for (const char *p = x->picks; *p && n + 3 < size; p++) {
+        if (*p != '#') {
+            buf[n++] = *p;
+            continue;
+        }
+        p += strcspn(p, ";");
+        if (!*p) break;
+        if (p[1] && p[1] != ';') buf[n++] = ',', buf[n++] = ' ';
+    }
+    while (n && buf[n - 1] == ';') n--;
+    buf[n] = 0;
+    return n ? buf : "as they are";
 }
 
 /* Rows picked differently for inputs and targets. */
@@ -281,8 +306,9 @@ static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_
     if (!f) return;
     dlsh_cause(f, "labels do not belong to their inputs: rows of %s and %s are picked in different ways", x->base,
                y->base);
-    dlsh_evidence(f, "%s: %s; %s: %s", x->base, *x->picks ? x->picks : "as they are", y->base,
-                  *y->picks ? y->picks : "as they are");
+    char of_x[sizeof x->picks], of_y[sizeof y->picks];
+    dlsh_evidence(f, "rows of %s: %s; rows of %s: %s", x->base, shown_picks(x, of_x, sizeof of_x), y->base,
+                  shown_picks(y, of_y, sizeof of_y));
 }
 
 /* Is there a target whose rows were picked as those of the input? */

@@ -45,12 +45,12 @@ static void look_at_stop(dlsh_examination *e, const dl_journal_row *r, const dl_
     }
 }
 
-/* At a loss of 0 there is nothing to pass on. */
+/* At a loss of 0 there is nothing to pass on, and NaN has a cause of its own. */
 static void find_stops(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = 0; k < p.n && !(fabs(r->last) < 1e-6); k++)
+        for (long k = 0; k < p.n && fabs(r->last) >= 1e-6; k++)
             if (is_stop(&p.at[k])) look_at_stop(e, r, &p.at[k]);
     }
 }

@@ -55,14 +55,19 @@ static const dl_journal_row *pass_before(const dlsh_examination *e, unsigned lon
 static void accumulates(dlsh_examination *e, const dl_journal_row *step) {
     const dl_journal_row *pass = pass_before(e, step->till), *zero, *seen = NULL;
     for (long i = 0; (zero = dlsh_row_next(e, DL_DID_ZERO, &i));)
-        if (!seen || zero->till > seen->till) seen = zero;
+        if (!seen || (zero->what == step->what) > (seen->what == step->what) ||
+            (zero->till > seen->till && (zero->what == step->what) == (seen->what == step->what)))
+            seen = zero;
     const dl_journal_row *at = pass ? pass : step;
     dlsh_finding *f =
         dlsh_find_at(e, at->file, at->line, "o.zero_grad() before backward, or w.grad = none after each step");
     if (!f) return;
     dlsh_cause(f, "gradients are not zeroed between steps: each backward adds to those of all steps before");
     char where[200] = "nothing zeroes them";
-    if (seen) snprintf(where, sizeof where, "they were zeroed %ld times, at line %d", seen->count, seen->line);
+    if (seen)
+        snprintf(where, sizeof where, "%s zeroed %ld times, at line %d",
+                 seen->what && step->what && seen->what != step->what ? "those of another optimizer were" : "they were",
+                 seen->count, seen->line);
     dlsh_evidence(f, "%ld of %ld steps (line %d) used a gradient that was added to one used before; %s", step->again,
                   step->count, step->line, where);
 }

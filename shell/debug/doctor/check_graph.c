@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/syntax.h"
+#include "debug/doctor/trial.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/index.h"
 #include "dlcore/view.h"
@@ -34,9 +36,36 @@ static void look_at_shapes(dlsh_examination *e, const dl_journal_node *n) {
     }
 }
 
+static int keeps_dim(const dlsh_node *n) {
+    static const char picking[] = "argmax|argmin|max|min|round|sum|mean|any|all";
+    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL,
+                    *keep = by ? dlsh_argument_of(n, 99, "keepdim") : NULL;
+    return keep && keep->kind == DLSH_N_BOOL && keep->num.i && by->text &&
+           dlsh_has_word(picking, by->text, strlen(by->text));
+}
+
+/* What is compared, as for an accuracy, is not on the tape: x.argmax(dim=1, keepdim=true) == y, of the text. */
+static int see_comparison(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    dlsh_examination *e = ctx;
+    (void)within, (void)depth;
+    if (n->kind != DLSH_N_BINARY || (n->op != DLSH_OP_EQ && n->op != DLSH_OP_NE)) return 0;
+    for (int i = 0; i < 2; i++) {
+        dlsh_traced used[DLSH_TRACED];
+        if (!keeps_dim(n->kids[i]) || dlsh_trace_value(e, file, n->kids[1 - i], used) < 1) continue;
+        const dl_tensor *y = used[0].whole;
+        dlsh_finding *f =
+            y && dl_ndim(y) == 1 ? dlsh_find_at(e, file, n->span.line, "leave keepdim=true out, or squeeze(-1)") : NULL;
+        if (!f) continue;
+        dlsh_cause(f, "[N,1] is compared with [N], which is broadcast to [N,N]: every answer with every target");
+        dlsh_evidence(f, "keepdim=true leaves a dimension of 1; %s has shape [%ld]", used[0].base, dl_shape(y)[0]);
+    }
+    return 0;
+}
+
 dl_status dlsh_check_broadcast(dlsh_examination *e) {
     const dl_journal_row *r;
     long nodes = 0;
+    dlsh_each_node(see_comparison, e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n; k++) look_at_shapes(e, &p.at[k]);
@@ -113,45 +142,41 @@ static void look_at_samples(dlsh_examination *e, dlsh_pass p, const dl_journal_n
         dlsh_evidence(f, "%s runs along dimension 0, the %ld samples", n->op, n->in[0].shape[0]);
 }
 
-/* How many samples the loss of a pass compares; 0: not known. */
+/* How many samples the loss of a pass compares, where a sample has one result; 0: not known. */
 static long samples_of_loss(dlsh_pass p) {
-    for (long k = 0; k < p.n; k++)
-        if (dlsh_op_is(&p.at[k], "cross_entropy|square_sum|logit_loss|probability_loss") && p.at[k].in[0].ndim)
-            return p.at[k].in[0].shape[0];
+    for (long k = 0; k < p.n; k++) {
+        const dl_journal_value *x = &p.at[k].in[0];
+        if (dlsh_op_is(&p.at[k], "cross_entropy|square_sum|logit_loss|probability_loss") && x->ndim)
+            return x->ndim <= 2 ? x->shape[0] : 0;
+    }
     return 0;
 }
 
-/* A recurrent layer over rows of samples, in the place of their times. */
+/* A recurrent layer, whose op takes [times, samples, features], over rows of samples. */
 static void look_at_times(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     const long samples = dlsh_op_is(n, "recurrent") && n->in[0].ndim == 3 ? samples_of_loss(p) : 0;
-    if (samples < 2 || n->in[0].shape[0] == samples || n->in[0].shape[1] != samples) return;
+    const long times = n->in[0].shape[0], others = n->in[0].shape[1];
+    if (samples < 2 || times != samples || others == samples || others == 1) return;
     dlsh_finding *f =
-        dlsh_find_at(e, n->file, n->line, "give it [samples, times, features]; batch_first=false takes times first");
+        dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), "batch_first, or an input of [times, samples, features]");
     if (!f) return;
     dlsh_cause(f, "a recurrent layer takes the samples for times: it mixes the samples of a batch");
-    dlsh_evidence(f, "its input has shape [%ld,%ld,%ld], samples first, but the loss compares %ld samples",
-                  n->in[0].shape[0], n->in[0].shape[1], n->in[0].shape[2], samples);
+    dlsh_evidence(f, "its input has %ld times of %ld samples, [%ld,%ld,%ld], but the loss compares %ld samples", times,
+                  others, times, others, n->in[0].shape[2], samples);
 }
 
-/* ---------------------------------------------------------------- by trial */
+/* ---------------------------------------------------------------- by dlsh_trial */
 
-typedef struct trial {
-    dl_tensor **result; /* of the calls; owned */
-    dl_recorded *calls; /* without their tensors */
-    char *scrambles;    /* a reshape that was meant as a transpose */
-    long n;
-} trial;
-
-static void trial_free(trial *t) {
+static void trial_free(dlsh_trial *t) {
     for (long i = 0; i < t->n; i++) dl_unref(t->result[i]);
     free(t->result);
     free(t->calls);
     free(t->scrambles);
-    *t = (trial){0};
+    *t = (dlsh_trial){0};
 }
 
 /* Runs the net on x, recorded. Layers' names and files live longer than the recording. */
-static dl_status run(dlsh_examination *e, dl_tensor *x, trial *t, dl_tensor **out) {
+static dl_status run(dlsh_examination *e, dl_tensor *x, dlsh_trial *t, dl_tensor **out) {
     dlsh_probe *p = &e->probe;
     DLSH_SCOPED_GRAD_MODE(0);
     dl_rng_restore(p->rng);
@@ -174,7 +199,7 @@ static dl_status run(dlsh_examination *e, dl_tensor *x, trial *t, dl_tensor **ou
 }
 
 /* The share of elements that are the same in both; 1 where there is nothing to compare. */
-static double same(const dl_tensor *a, const dl_tensor *b) {
+double dlsh_share_alike(const dl_tensor *a, const dl_tensor *b) {
     long n = a ? dl_numel(a) : 0, equal = 0;
     if (!n || !b || dl_numel(b) != n) return 1;
     DLSH_FREED double *x = malloc((size_t)n * sizeof *x), *y = malloc((size_t)n * sizeof *y);
@@ -203,8 +228,8 @@ static dl_tensor *disturbed(dl_tensor *x) {
     return both;
 }
 
-static const char *call_file(const dl_recorded *c) { return *c->layer_file ? c->layer_file : c->file; }
-static int call_line(const dl_recorded *c) { return *c->layer_file ? c->layer_line : c->line; }
+const char *dlsh_call_file(const dl_recorded *c) { return *c->layer_file ? c->layer_file : c->file; }
+int dlsh_call_line(const dl_recorded *c) { return *c->layer_file ? c->layer_line : c->line; }
 
 static const char *call_layer(const dl_recorded *c, char *buf, size_t size) {
     snprintf(buf, size, "%s%s%s", c->op, *c->layer ? " of layer " : "", c->layer);
@@ -212,16 +237,16 @@ static const char *call_layer(const dl_recorded *c, char *buf, size_t size) {
 }
 
 /* The first call whose result does not keep what belongs to the first sample. */
-static void find_mixing(dlsh_examination *e, const trial *a, const trial *b, long samples) {
+static void find_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, long samples) {
     for (long i = 0; i < a->n && i < b->n; i++) {
         long n = a->result[i] ? dl_numel(a->result[i]) : 0;
-        if (n < samples || same(a->result[i], b->result[i]) >= 0.5 / (double)samples) continue;
+        if (n < samples || dlsh_share_alike(a->result[i], b->result[i]) >= 0.5 / (double)samples) continue;
         char what[200];
         long by = i;
         for (long k = 0; k < i; k++)
             if (a->scrambles[k]) by = k;
         const dl_recorded *c = &a->calls[by];
-        dlsh_finding *f = dlsh_find_at(e, call_file(c), call_line(c),
+        dlsh_finding *f = dlsh_find_at(e, dlsh_call_file(c), dlsh_call_line(c),
                                        "let each op keep the dimension of samples: look at dim= and at reshape");
         if (!f) return;
         dlsh_cause(f, "%s mixes the samples of a batch", call_layer(c, what, sizeof what));
@@ -238,16 +263,16 @@ static void find_mixing(dlsh_examination *e, const trial *a, const trial *b, lon
 }
 
 /* The first call whose result stays although an operand changed. */
-static void find_ignoring(dlsh_examination *e, const trial *a, const trial *b) {
+static void find_ignoring(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b) {
     char what[200] = "the net";
     const char *file = dl_module_source(e->net).file;
     int line = dl_module_source(e->net).line;
     long next = 0;
     for (long i = a->n - 2; i >= 0 && !next; i--)
-        if (i < b->n && same(a->result[i], b->result[i]) < 1) next = i + 1;
+        if (i < b->n && dlsh_share_alike(a->result[i], b->result[i]) < 1) next = i + 1;
     if (next < a->n) {
         call_layer(&a->calls[next], what, sizeof what);
-        file = call_file(&a->calls[next]), line = call_line(&a->calls[next]);
+        file = dlsh_call_file(&a->calls[next]), line = dlsh_call_line(&a->calls[next]);
     }
     dlsh_finding *f =
         dlsh_find_at(e, file, line, "look at what is given on there: a factor of 0, dead units, another variable");
@@ -256,21 +281,19 @@ static void find_ignoring(dlsh_examination *e, const trial *a, const trial *b) {
     dlsh_evidence(f, "with other samples it is the same; %s is the first that gives the same for both", what);
 }
 
-typedef void judge(dlsh_examination *e, const trial *a, const trial *b, dl_tensor *x, dl_tensor *y, dl_tensor *z);
-
-static void judge_mixing(dlsh_examination *e, const trial *a, const trial *b, dl_tensor *x, dl_tensor *y,
+static void judge_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, dl_tensor *x, dl_tensor *y,
                          dl_tensor *z) {
     long n = dl_shape(x)[0];
     if (dl_numel(y) < n) return;
-    if (same(y, z) < 0.5 / (double)n)
+    if (dlsh_share_alike(y, z) < 0.5 / (double)n)
         find_mixing(e, a, b, n);
     else
         dlsh_passed(e, "the result for a sample depends on that sample alone");
 }
 
-static void judge_input(dlsh_examination *e, const trial *a, const trial *b, DLSH_UNUSED dl_tensor *x, dl_tensor *y,
-                        dl_tensor *z) {
-    if (same(y, z) == 1)
+static void judge_input(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, DLSH_UNUSED dl_tensor *x,
+                        dl_tensor *y, dl_tensor *z) {
+    if (dlsh_share_alike(y, z) == 1)
         find_ignoring(e, a, b);
     else
         dlsh_passed(e, "other samples give other results");
@@ -282,14 +305,14 @@ static int is_finite(const dl_tensor *t) {
 }
 
 /* Ops that are for training alone, but ran in evaluation mode. */
-static void judge_evaluation(dlsh_examination *e, const trial *a, const trial *b, dl_tensor *x, dl_tensor *y,
+static void judge_evaluation(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, dl_tensor *x, dl_tensor *y,
                              dl_tensor *z) {
     char what[200];
     (void)b, (void)x, (void)y, (void)z;
     for (long i = 0; i < a->n; i++) {
         const dl_recorded *c = &a->calls[i];
         if (!strstr(c->op, "dropout")) continue;
-        dlsh_finding *f = dlsh_find_at(e, call_file(c), call_line(c),
+        dlsh_finding *f = dlsh_find_at(e, dlsh_call_file(c), dlsh_call_line(c),
                                        "a layer `dropout`, which eval() switches off, in place of the op");
         if (!f) continue;
         dlsh_cause(f, "%s drops units in evaluation mode, too", call_layer(c, what, sizeof what));
@@ -297,14 +320,13 @@ static void judge_evaluation(dlsh_examination *e, const trial *a, const trial *b
     }
 }
 
-/* Compares the net's passes over a batch and over the disturbed one, in evaluation mode. */
-static dl_status compare_passes(dlsh_examination *e, judge *judge) {
+dl_status dlsh_compare_passes(dlsh_examination *e, dlsh_disturb *disturb, dlsh_judge *judge) {
     dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL;
     DLSH_OWNED dl_tensor *y = NULL, *z = NULL;
     if (!x || !dl_ndim(x) || dl_shape(x)[0] < 2 || dl_recording_count() || dl_recording_get()) return DL_OK;
-    DLSH_OWNED dl_tensor *other = disturbed(x);
+    DLSH_OWNED dl_tensor *other = disturb(x);
     if (!other) return dl_error_clear(), DL_OK;
-    trial a = {0}, b = {0};
+    dlsh_trial a = {0}, b = {0};
     dl_module_train(e->probe.net, 0);
     dl_status st = run(e, x, &a, &y);
     if (!st) st = run(e, other, &b, &z);
@@ -322,10 +344,10 @@ dl_status dlsh_check_mixing(dlsh_examination *e) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = p.n - 1; k >= 0; k--) look_at_samples(e, p, &p.at[k]), look_at_times(e, p, &p.at[k]);
     }
-    return e->bad ? DL_OK : compare_passes(e, judge_mixing);
+    return e->bad ? DL_OK : dlsh_compare_passes(e, disturbed, judge_mixing);
 }
 
-dl_status dlsh_look_at_evaluation(dlsh_examination *e) { return compare_passes(e, judge_evaluation); }
+dl_status dlsh_look_at_evaluation(dlsh_examination *e) { return dlsh_compare_passes(e, disturbed, judge_evaluation); }
 
 /* ---------------------------------------------------------------- inputs that are all the same */
 
@@ -361,5 +383,5 @@ dl_status dlsh_check_input_used(dlsh_examination *e) {
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) look_at_data(e, r, dlsh_pass_of(r, 1));
     return e->bad || dlsh_was_found(e, "dead and saturated units", "") || dlsh_was_found(e, "gradients by depth", "")
                ? DL_OK
-               : compare_passes(e, judge_input);
+               : dlsh_compare_passes(e, disturbed, judge_input);
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
-#include "debug/doctor/trace.h"
+#include "debug/doctor/syntax.h"
 
 /* ---------------------------------------------------------------- what the loss is given */
 
@@ -52,10 +52,21 @@ static int runs_loss(const dlsh_examination *e, const dl_journal_node *n, const 
     return dlsh_script_has(e, n->file, n->line, text);
 }
 
+/* exp(x) / sum(exp(x)), which has no op of its own. */
+static int is_softmax_by_hand(dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *top = dlsh_op_is(n, "div") ? dlsh_pass_source(p, n, 0) : NULL;
+    const dl_journal_node *sum = dlsh_op_is(top, "exp") ? dlsh_pass_source(p, n, 1) : NULL;
+    return dlsh_op_is(sum, "sum") && dlsh_pass_source(p, sum, 0) == top;
+}
+
+static int is_given(dlsh_pass p, const dl_journal_node *n, const char *ops) {
+    return dlsh_op_is(n, ops) || (!strcmp(ops, "softmax") && is_softmax_by_hand(p, n));
+}
+
 static void look_at_operand(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     for (size_t i = 0; i < DLSH_COUNT(pairs); i++) {
         const dl_journal_node *from = dlsh_op_is(n, pairs[i].loss) ? dlsh_pass_source(p, n, 0) : NULL;
-        if (!from || !dlsh_op_is(from, pairs[i].given) || !runs_loss(e, n, pairs[i].text)) continue;
+        if (!from || !is_given(p, from, pairs[i].given) || !runs_loss(e, n, pairs[i].text)) continue;
         dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from), pairs[i].remedy);
         char a[300];
         if (!f) continue;
@@ -81,6 +92,33 @@ static void look_at_targets(dlsh_examination *e, const dl_journal_node *n) {
     dlsh_evidence(f, "the loss at %s:%d has no floor with them: it falls without end", n->file, n->line);
 }
 
+/* What ops with limits can give. */
+static const struct {
+    const char *ops;
+    double low, high;
+} limits[] = {{"sigmoid|softmax|hardsigmoid", 0, 1}, {"tanh|softsign|hardtanh", -1, 1}};
+
+/* Targets that results cannot come near: a difference is larger than the limits are apart. */
+static void look_at_reach(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *d = dlsh_op_is(n, "square_sum|square|abs|pow") ? dlsh_pass_source(p, n, 0) : NULL;
+    const dl_journal_value *far = &n->in[0];
+    if (!dlsh_op_is(d, "sub") || !far->n || d->in[0].constant == d->in[1].constant) return;
+    const int of = d->in[0].constant, target_above = of ? far->high > -far->low : -far->low > far->high;
+    const dl_journal_node *from = dlsh_pass_source(p, d, of);
+    for (size_t i = 0; i < DLSH_COUNT(limits); i++) {
+        const double most = fmax(-far->low, far->high), apart = limits[i].high - limits[i].low;
+        if (!dlsh_op_is(from, limits[i].ops) || most < 1.1 * apart) continue;
+        dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from),
+                                       "leave it out after the last layer, or scale the targets into its limits");
+        char what[300];
+        if (!f) return;
+        dlsh_cause(f, "the results of %s lie between %.4g and %.4g, the targets do not: they are never reached",
+                   from->op, limits[i].low, limits[i].high);
+        dlsh_evidence(f, "a target lies %.4g %s the result of %s that the loss at %s:%d compares it with", most,
+                      target_above ? "above" : "below", dlsh_node_text(from, what, sizeof what), n->file, n->line);
+    }
+}
+
 /* Over samples in place of classes. */
 static void look_at_dim(dlsh_examination *e, const dl_journal_node *n) {
     if (!dlsh_op_is(n, "softmax|log_softmax") || n->out.ndim != 2 || n->out.shape[0] < 2) return;
@@ -98,7 +136,8 @@ dl_status dlsh_check_loss_operand(dlsh_examination *e) {
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n; k++)
-            look_at_operand(e, p, &p.at[k]), look_at_targets(e, &p.at[k]), look_at_dim(e, &p.at[k]);
+            look_at_operand(e, p, &p.at[k]), look_at_targets(e, &p.at[k]), look_at_dim(e, &p.at[k]),
+                look_at_reach(e, p, &p.at[k]);
         losses += p.n > 0;
     }
     if (losses) dlsh_passed(e, "the loss gets what it takes");
@@ -138,7 +177,7 @@ static int sign_of(dlsh_pass p, const dl_journal_node *n, int depth) {
     if (dlsh_op_is(n, "log") && dlsh_op_is(a, "softmax|sigmoid")) return -1;
     if (dlsh_op_is(n, "pow") && even_power(n)) return 1;
     if (dlsh_op_is(n, "neg")) return -sign_of(p, a, depth + 1);
-    if (dlsh_op_is(n, "sum|mean|gather|amax|logsumexp"))
+    if (dlsh_op_is(n, "sum|mean|gather|amax|amin|logsumexp|diagonal|diag|masked_select|index"))
         return dlsh_op_is(n, "logsumexp") ? 0 : sign_of(p, a, depth + 1);
     if (dlsh_op_is(n, "where"))
         for (int k = 0; k < 3; k++)
@@ -267,7 +306,7 @@ static double weight_in_loss(dlsh_pass p, const dl_journal_node *n) {
 /* Classes of a loss that compares scores with classes; 0: it is none. *per: how many samples the value is a sum of. */
 static long classes_of(dlsh_pass p, const dl_journal_node *n, double *per) {
     double weight = weight_in_loss(p, n);
-    *per = dlsh_op_is(n, "logit_loss") || isnan(weight) ? weight : 1;
+    *per = isnan(weight) && !dlsh_op_is(n, "logit_loss") ? 1 : weight;
     if (dlsh_op_is(n, "cross_entropy") && n->in[0].ndim > 1) {
         if (strstr(n->attrs, "sum")) *per *= (double)n->in[0].shape[0];
         return n->in[0].shape[1];
@@ -294,6 +333,9 @@ static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
     double gain = 0;
     const dl_journal_node *by = large_weight(p, &gain), *loss = p.at;
     dl_source made = by ? dlsh_weight_source(e, by) : (dl_source){0};
+    const char *set_in = NULL;
+    int set = by && !dlsh_script_has(e, made.file, made.line, "init") ? dlsh_weights_set_at(&set_in) : 0;
+    if (set) made = (dl_source){set_in, set};
     dlsh_finding *f =
         by ? dlsh_find_at(e, made.file, made.line, "a smaller initialisation: deviation about 1 / sqrt(inputs)")
            : dlsh_find_at(e, loss->file, loss->line, "look at what makes the first scores so large");
@@ -323,6 +365,31 @@ dl_status dlsh_check_initial_loss(dlsh_examination *e) {
         else
             dlsh_passed(e, "it begins at %.4g, %s", r->first, how);
     }
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- NaN and infinities */
+
+/* The first NaN, or the infinity that it was made of. */
+static int first_event(dl_nan_event *out) {
+    dl_nan_event from;
+    int infinite = 0;
+    if (dl_nan_event_at(0, 0, out)) return dl_error_clear(), 0;
+    for (int i = 0; i < out->noperands; i++) infinite |= out->operand[i].inf > 0;
+    for (int i = 0; infinite && !dl_nan_event_at(1, i, &from); i++) *out = from;
+    dl_error_clear();
+    return 1;
+}
+
+dl_status dlsh_check_nonfinite(dlsh_examination *e) {
+    static dl_nan_event event; /* a finding borrows its texts */
+    dlsh_finding *f = first_event(&event) ? dlsh_find_at(e, event.file, event.line, event.remedy) : NULL;
+    if (!f) return DL_OK;
+    dlsh_cause(f, "%s%s%s made %s%s%s", event.op, event.backward ? " in the gradient of " : "",
+               event.backward ? event.forward : "", isnan(event.value) ? "nan" : "an infinity",
+               *event.reason ? ": " : "", event.reason);
+    dlsh_evidence(f, "%ld of %ld elements, after %ld steps of optimizers; why nan tells more", event.count, event.numel,
+                  event.updates);
     return DL_OK;
 }
 

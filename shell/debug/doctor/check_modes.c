@@ -15,19 +15,25 @@ static const char *differs(dl_module *m) {
     return found;
 }
 
-/* Did a backward pass go through nodes of that line, or begin at it, as in a trainer, or at what was computed there? */
-static int is_trained(const dlsh_examination *e, const dl_journal_row *at) {
+/* Is what is computed at the line of a pass a part of a loss, as what a teacher says is? */
+static int feeds_loss(const dlsh_examination *e, const dl_journal_row *at) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (!strcmp(r->file, at->file) && dlsh_comes_from(e, r->file, r->line, at->line)) return 1;
+    return 0;
+}
+
+int dlsh_is_trained(const dlsh_examination *e, const dl_journal_row *at) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
-        int same = r->line == at->line && !strcmp(r->file, at->file);
-        if (same || (!strcmp(r->file, at->file) && dlsh_comes_from(e, r->file, r->line, at->line))) return 1;
+        if (r->line == at->line && !strcmp(r->file, at->file)) return 1;
         for (int last = 0; last < 2; last++) {
             dlsh_pass p = dlsh_pass_of(r, last);
             for (long k = 0; k < p.n; k++)
                 if (p.at[k].line == at->line && !strcmp(p.at[k].file, at->file)) return 1;
         }
     }
-    return 0;
+    return feeds_loss(e, at);
 }
 
 /* The last switch of the net to that mode before the pass; NULL: nobody did. */
@@ -111,7 +117,7 @@ static void look_at_averages(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         dl_module *m = r->training && r->grad && r->count > 2 ? dlsh_live_net(e, r->what, NULL) : NULL;
-        if (m && is_trained(e, r)) find_stale_averages(e, m, r->count);
+        if (m && dlsh_is_trained(e, r)) find_stale_averages(e, m, r->count);
     }
 }
 
@@ -123,10 +129,10 @@ dl_status dlsh_check_modes(dlsh_examination *e) {
         dl_module *m = dlsh_live_net(e, r->what, &name);
         const char *kind = m ? differs(m) : NULL;
         if (!kind) continue;
-        int trained = is_trained(e, r);
+        int trained = dlsh_is_trained(e, r);
         if (!r->training && r->grad && trained)
             trained_in_evaluation(e, r, name, kind);
-        else if (r->training && (!r->grad || !trained) && after_training_began(e, r))
+        else if (r->training && !(r->grad ? trained : feeds_loss(e, r)) && after_training_began(e, r))
             evaluated_in_training(e, r, name, kind);
         passes++;
     }

@@ -1,4 +1,5 @@
 /* Transforms that turn a sample of one class into one of another: mirrored digits and letters. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,15 +33,117 @@ static int has_sides(const dl_dataset *d, const char **by) {
     return 0;
 }
 
+/* ---------------------------------------------------------------- by trial */
+
+enum { SAMPLES = 400, CLASSES = 20, PIXELS = 1 << 12 };
+
+/* Pictures, half of which make the mean of each class, which the others are compared with. */
+typedef struct pictures {
+    double *x, *mean; /* [n, size], [CLASSES, size]; owned */
+    double y[SAMPLES];
+    long n, size, width, height;
+    int classes;
+} pictures;
+
+static void pictures_free(pictures *p) {
+    free(p->x);
+    free(p->mean);
+}
+
+static int gather_pictures(dl_dataset *d, pictures *p) {
+    dl_tensor *x[DL_NET_INPUTS] = {NULL}, *y[DL_NET_INPUTS] = {NULL};
+    const long len = dl_dataset_len(d, DL_TRAIN), *shape = dl_dataset_shape(d);
+    long index[SAMPLES];
+    p->classes = (int)dl_dataset_classes(d);
+    if (dl_dataset_ndim(d) != 3 || p->classes < 2 || p->classes > CLASSES || len < 20 || dl_dataset_slow(d)) return 0;
+    p->height = shape[1], p->width = shape[2], p->size = shape[0] * shape[1] * shape[2];
+    p->n = len < SAMPLES ? len : SAMPLES;
+    for (long i = 0; i < p->n; i++) index[i] = i * len / p->n;
+    p->x = malloc((size_t)(p->n * p->size) * sizeof *p->x);
+    p->mean = calloc((size_t)(CLASSES * p->size), sizeof *p->mean);
+    int good = p->size <= PIXELS && p->x && p->mean && !dl_dataset_gather(d, DL_TRAIN, index, p->n, x, y) && x[0] &&
+               y[0] && dl_numel(x[0]) == p->n * p->size && dl_numel(y[0]) == p->n && !dl_read_f64(x[0], p->x) &&
+               !dl_read_f64(y[0], p->y);
+    for (int i = 0; i < DL_NET_INPUTS; i++) dl_unref(x[i]), dl_unref(y[i]);
+    dl_error_clear();
+    return good;
+}
+
+static void make_means(pictures *p) {
+    long count[CLASSES] = {0};
+    for (long i = 0; i < p->n; i += 2) {
+        const int c = (int)p->y[i];
+        count[c]++;
+        for (long k = 0; k < p->size; k++) p->mean[c * p->size + k] += p->x[i * p->size + k];
+    }
+    for (int c = 0; c < p->classes; c++)
+        for (long k = 0; k < p->size; k++) p->mean[c * p->size + k] /= fmax((double)count[c], 1);
+}
+
+/* Pixel k of a sample after the transform. */
+static long turned(const pictures *p, const char *how, long k) {
+    const long w = p->width, h = p->height, plane = k / (w * h) * w * h;
+    long row = k % (w * h) / w, col = k % w;
+    if (strcmp(how, "vflip") != 0) col = w - 1 - col;
+    if (!strcmp(how, "vflip") || !strncmp(how, "rotat", 5)) row = h - 1 - row;
+    return plane + row * w + col;
+}
+
+/* The class whose mean is nearest. *distance: to it. */
+static int nearest(const pictures *p, long i, const char *how, double *distance) {
+    int best = 0;
+    *distance = INFINITY;
+    for (int c = 0; c < p->classes; c++) {
+        double sum = 0;
+        for (long k = 0; k < p->size; k++) {
+            const double d = p->x[i * p->size + (how ? turned(p, how, k) : k)] - p->mean[c * p->size + k];
+            sum += d * d;
+        }
+        if (sum < *distance) *distance = sum, best = c;
+    }
+    return best;
+}
+
+/* Samples that lie with their class, and lie as near to another one when they are turned. */
+static long moved_samples(const pictures *p, const char *how, long *seen, int *from, int *to) {
+    long moved = 0;
+    *seen = 0;
+    for (long i = 1; i < p->n; i += 2) {
+        double before, after;
+        if (nearest(p, i, NULL, &before) != (int)p->y[i]) continue;
+        const int c = nearest(p, i, how, &after);
+        ++*seen;
+        if (c == (int)p->y[i] || after > 1.5 * before) continue;
+        moved++, *from = (int)p->y[i], *to = c;
+    }
+    return moved;
+}
+
+/* Does the transform make samples of one class look like those of another one? */
+static int turns_classes(dl_dataset *d, const char *how, int *from, int *to, double *share) {
+    DLSH_SCOPED(pictures_free) pictures p = {0};
+    long seen;
+    if (!gather_pictures(d, &p)) return 0;
+    make_means(&p);
+    const long moved = moved_samples(&p, how, &seen, from, to);
+    *share = (double)moved / fmax((double)seen, 1);
+    return seen > p.n / 3 && *share > 0.3; /* of n / 2 */
+}
+
+/* ---------------------------------------------------------------- the check */
+
 dl_status dlsh_check_transforms(dlsh_examination *e) {
     dl_trainer_state st;
     const char *by = "", *turn;
+    int from = 0, to = 0;
+    double share = 0;
     if (!e->trainer) return DL_OK;
     dl_trainer_get(e->trainer, &st);
     if (!*st.transforms) return DL_OK;
     turn = turns(st.transforms);
     dl_dataset *d = dl_trainer_dataset(e->trainer);
-    if (!turn || !has_sides(d, &by)) {
+    const int named = turn && has_sides(d, &by);
+    if (!named && !(turn && turns_classes(d, turn, &from, &to, &share))) {
         dlsh_passed(e, "%s", st.transforms);
         return DL_OK;
     }
@@ -50,7 +153,12 @@ dl_status dlsh_check_transforms(dlsh_examination *e) {
                                    "crop and small rotations keep the class; leave this one out");
     if (!f) return DL_OK;
     dlsh_cause(f, "the transform %s turns samples of one class into another class, or into none", turn);
-    dlsh_evidence(f, "pictures of %s (%s) have a left and a right: 6 turned is 9, a mirrored 2 is not a digit",
-                  dl_dataset_name(d), by);
+    if (named)
+        dlsh_evidence(f, "pictures of %s (%s) have a left and a right: 6 turned is 9, a mirrored 2 is not a digit",
+                      dl_dataset_name(d), by);
+    else
+        dlsh_evidence(
+            f, "%.0f%% of the samples then lie as near to another class as to their own before, as from %d to %d",
+            100 * share, from, to);
     return DL_OK;
 }

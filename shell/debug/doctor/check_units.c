@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/syntax.h"
 
 /* ---------------------------------------------------------------- symmetry */
 
@@ -41,6 +42,9 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     dl_tensor_places(w, &maker, &writer);
     const char *file = *n->layer_file ? n->layer_file : maker.file;
     int line = *n->layer_file ? n->layer_line : maker.line;
+    const char *set_in = NULL;
+    const int set = *n->layer_file && !dlsh_script_has(e, file, line, "init") ? dlsh_weights_set_at(&set_in) : 0;
+    if (set) file = set_in, line = set;
     dlsh_finding *f = dlsh_find_at(e, file, line, "initialise weights with random numbers");
     if (!f) return;
     dlsh_cause(f, "all units of %s are the same: they began alike, so that they get the same gradient", name);
@@ -192,6 +196,7 @@ static void look_at_depth(dlsh_examination *e, dlsh_pass p) {
 
 dl_status dlsh_check_depth(dlsh_examination *e) {
     const dl_journal_row *r;
+    if (dlsh_was_found(e, "initial weights differ", "")) return DL_OK;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
         for (int last = 0; last < 2 && !e->bad; last++) look_at_depth(e, dlsh_pass_of(r, last));
     return DL_OK;

@@ -57,6 +57,7 @@ static int clipped(dlsh_examination *e, const steps *s) {
     if (s->t && st.clip_norm > 0) limit = st.clip_norm, norm = st.grad_norm;
     if (s->t && st.clip_value > 0) limit = st.clip_value, norm = NAN;
     if (isnan(norm)) norm = size_of_gradients(s->pass);
+    if (dlsh_was_found(e, "mixed precision", "")) return 0;
     const char *kind = dl_optimizer_kind(s->o);
     if (!(limit * 50 < norm) || strstr(kind, "ada") || strstr(kind, "rms")) return 0;
     dlsh_finding *f = dlsh_find_at(e, s->clip ? s->clip->file : s->file, s->clip ? s->clip->line : s->line,
@@ -89,6 +90,25 @@ static int scheduled(dlsh_examination *e, const steps *s) {
     dlsh_evidence(f, "from %.3g to %.3g; over %ld steps it was %.2g of its largest value on average%s%s", s->row->first,
                   s->row->last, s->row->count, share, s->t ? ": " : "",
                   s->t && dl_trainer_schedule(s->t) ? dl_schedule_text(dl_trainer_schedule(s->t)) : "");
+    return 1;
+}
+
+/* Where the rate of a step is computed: what a function of the trainer's schedule returns. */
+static const dlsh_node *rate_returned(const dlsh_examination *e, const steps *s) {
+    const dlsh_node *fn = s->t ? dlsh_trainer_option(e, s->file, INT_MAX - 1, "schedule") : NULL;
+    return fn && fn->kind == DLSH_N_FN ? dlsh_last_return(fn) : NULL;
+}
+
+/* A function gave 0 at each step. */
+static int stays_zero(dlsh_examination *e, const steps *s) {
+    const dlsh_node *by = s->row->high == 0 ? rate_returned(e, s) : NULL;
+    if (!by) return 0;
+    const int whole = dlsh_script_has(e, s->file, by->span.line, "//");
+    dlsh_finding *f = dlsh_find_at(e, s->file, by->span.line,
+                                   whole ? "divide by /, which keeps fractions" : "a rate above 0 for these steps");
+    if (!f) return 1;
+    dlsh_cause(f, "the schedule gives a learning rate of 0%s", whole ? ": // rounds the quotient down" : "");
+    dlsh_evidence(f, "it was 0 at all %ld steps: the weights have not changed", s->row->count);
     return 1;
 }
 
@@ -172,7 +192,10 @@ static long samples_added(const dl_journal_row *pass) {
 /* Data that are too large make updates so. */
 static int too_large(dlsh_examination *e, const steps *s) {
     double ratio = s->row->ratio[3];
-    if (dlsh_was_found(e, "the data", "scale") || dlsh_was_found(e, "sign and floor of the loss", "")) return 0;
+    if (dlsh_was_found(e, "the data", "scale") || dlsh_was_found(e, "sign and floor of the loss", "") ||
+        dlsh_was_found(e, "mixed precision", "") || dlsh_was_found(e, "hooks keep the direction", "") ||
+        dlsh_was_found(e, "gradients are zeroed", ""))
+        return 0;
     int grows = s->pass && s->pass->count > 4 && !dlsh_has_rivals(e) &&
                 (isnan(s->pass->last) || s->pass->last > 1.5 * fabs(s->pass->first));
     int restless = ratio > 0.5 && s->row->ratio[1] > 0.05 && !settled_lower(s->pass, 0.3);
@@ -199,9 +222,9 @@ static int too_large(dlsh_examination *e, const steps *s) {
 
 /* What keeps gradients from the weights makes updates small. */
 static int too_small(dlsh_examination *e, const steps *s) {
-    static const char *const other[] = {"dead and saturated units",  "gradients by depth",
-                                        "the net uses its input",    "gradients get through",
-                                        "parameters and optimizers", "what the loss is given"};
+    static const char *const other[] = {
+        "dead and saturated units",  "gradients by depth",     "the net uses its input", "gradients get through",
+        "parameters and optimizers", "what the loss is given", "mixed precision"};
     double ratio = s->row->ratio[3];
     for (size_t i = 0; i < DLSH_COUNT(other); i++)
         if (dlsh_was_found(e, other[i], "")) return 0;
@@ -227,7 +250,7 @@ static dl_trainer *trainer_of(const dlsh_examination *e, const dl_optimizer *o) 
 
 /* In this order: what makes updates small also when the rate is right comes first. */
 static int (*const causes[])(dlsh_examination *, const steps *) = {
-    odd_option, group_stands_still, decayed, clipped, scheduled, not_risen, too_large, too_small};
+    odd_option, group_stands_still, decayed, stays_zero, clipped, scheduled, not_risen, too_large, too_small};
 
 static void examine(dlsh_examination *e, const dl_journal_row *r, dl_optimizer *o) {
     steps s = {.row = r, .o = o, .t = trainer_of(e, o)};

@@ -53,11 +53,16 @@ static const dlsh_node *defined(const dlsh_node *n, dlsh_kind kind, const char *
 }
 
 /* The last return of a function, or the forward of a net; NULL: none. */
-static const dlsh_node *last_return(const dlsh_node *n) {
+const dlsh_node *dlsh_last_return(const dlsh_node *n) {
     const dlsh_node *found = NULL;
     if (!n || n->kind == DLSH_N_RETURN) return n;
-    for (int i = n->nkids - 1; i >= 0 && !found; i--) found = last_return(n->kids[i]);
+    for (int i = n->nkids - 1; i >= 0 && !found; i--) found = dlsh_last_return(n->kids[i]);
     return found;
+}
+
+const dlsh_node *dlsh_function_of(const char *file, const char *name) {
+    const dlsh_unit *u = dlsh_text_of(file);
+    return u ? defined(u->root, DLSH_N_FN, name) : NULL;
 }
 
 static int has_part(const dlsh_node *net, const char *name) {
@@ -98,7 +103,7 @@ static const dlsh_node *follow_call(walk w, const dlsh_node *n, const dlsh_node 
     const char *name = n->kids[0]->kind == DLSH_N_NAME ? n->kids[0]->text : NULL;
     const dlsh_node *net = name ? defined(w.unit->root, DLSH_N_NET, name) : NULL;
     const dlsh_node *fn = name && !net ? defined(w.unit->root, DLSH_N_FN, name) : NULL, *found = NULL;
-    const dlsh_node *result = net || fn ? last_return(net ? net : fn) : NULL;
+    const dlsh_node *result = net || fn ? dlsh_last_return(net ? net : fn) : NULL;
     if (name && has_part(w.net, name)) return cut ? cut : follow_kids(w, n, cut, depth);
     if (result) {
         walk inner = w;

@@ -29,7 +29,9 @@ const dlsh_node *dlsh_trainer_option(const dlsh_examination *e, const char *file
         if (!v || !strcmp(name, "_") || dlsh_unwrap(*v, &dlsh_trainer_class) != e->trainer) continue;
         int at;
         const dlsh_node *n = dlsh_definition_of(file, name, INT_MAX, &at);
-        if (is_call(n, "trainer")) return made_by(file, dlsh_argument_of(n, place, option));
+        if (!is_call(n, "trainer")) continue;
+        const dlsh_node *given = dlsh_argument_of(n, place, option), *made = made_by(file, given);
+        return made || !given || given->kind != DLSH_N_NAME ? made : dlsh_function_of(file, given->text);
     }
     return NULL;
 }

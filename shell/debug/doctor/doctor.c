@@ -197,7 +197,8 @@ const dlsh_command doctor_commands[] = {
         "remedy, and PASS with figures for what is well. It knows trainers and loops written by hand, from what they "
         "did and from trials on copies; nothing of what it looks at changes. It looks at what the loss is given, its "
         "sign and first value, shapes that are broadcast, samples that influence each other, inputs without influence, "
-        "gradients that are not zeroed or not trained, modes of nets, the data, weights that begin alike, dead and "
+        "gradients that are not zeroed, not unscaled or not trained, places that see their targets, averages with a "
+        "reversed decay, modes of nets, the data, weights that begin alike, dead and "
         "saturated units, gradients by depth, and the size of updates with what makes it too small or too large.",
         DLSH_PARAMS({"what", .want = "trainer|net|tensor", .flags = DLSH_OPTIONAL,
                      .doc = "a trainer, a net or a loss; all that ran when left out"}),

@@ -146,15 +146,27 @@ dl_status dlsh_probe_net(dlsh_session *s, dlsh_probe *p, dl_module *m, long samp
 
 /* ---------------------------------------------------------------- passes */
 
+/* Scores [n, places, classes] of targets [n, places], which a trainer takes as rows. */
+static int has_classes_last(const dl_tensor *x, const dl_tensor *y) {
+    const int nd = dl_ndim(y);
+    return nd > 1 && dl_ndim(x) == nd + 1 && !dl_dtype_is_float(dl_dtype_of(y)) &&
+           !memcmp(dl_shape(x), dl_shape(y), (size_t)nd * sizeof(long));
+}
+
+static dl_tensor *loss_by_name(const dlsh_probe *p) {
+    dl_tensor *made[8] = {NULL};
+    int n = 0, last = has_classes_last(p->out, p->target[0]);
+    DLSH_OWNED dl_tensor *x =
+        last ? dl_reshape(p->out, (long[]){-1, dl_shape(p->out)[dl_ndim(p->out) - 1]}, 2) : dl_ref(p->out);
+    DLSH_OWNED dl_tensor *y = last ? dl_reshape(p->target[0], (long[]){-1}, 1) : dl_ref(p->target[0]);
+    if (x && y) dl_op_call(dl_trainer_loss_name(p->trainer), (dl_tensor *[]){x, y}, 2, NULL, made, &n);
+    return made[0];
+}
+
 /* The trainer's loss: an op by its name, or the caller's function. */
 static dl_tensor *loss_of(const dlsh_probe *p, const dl_pack *out) {
-    dl_tensor *in[2] = {p->out, p->target[0]}, *made[8] = {NULL};
-    int n = 0;
     void *ctx = dl_trainer_loss_context(p->trainer);
-    if (!ctx) {
-        dl_op_call(dl_trainer_loss_name(p->trainer), in, 2, NULL, made, &n);
-        return made[0];
-    }
+    if (!ctx) return loss_by_name(p);
     dlsh_value args[2] = {dlsh_pack_value(out), dlsh_tensors_value(p->target, p->ntarget, NULL)};
     dl_tensor *loss = dlsh_failed(args[0]) || dlsh_failed(args[1]) ? NULL : dlsh_callback_call(ctx, args, 2);
     dlsh_drop(args[0]);

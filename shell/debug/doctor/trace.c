@@ -89,13 +89,11 @@ static const dlsh_node *argument(const dlsh_node *n, const char *function, int p
 /* The newest definition of a name that stands before a place. */
 static void find_definition(const dlsh_node *root, const dlsh_node *n, const char *name, int before, definition *best) {
     if (n->kind == DLSH_N_ASSIGN || n->kind == DLSH_N_FOR) look_at_targets(n, name, before, best);
-    if (n->kind == DLSH_N_FN && n->text)
+    if (n->kind == DLSH_N_FN)
         for (int k = 0; k + 1 < n->nkids; k++)
             if (n->kids[k] && n->kids[k]->kind == DLSH_N_PARAM && !strcmp(n->kids[k]->text, name) &&
-                before >= n->span.start && before <= n->span.end) {
-                better(best, argument(root, n->text, k), n->span.start, before, 0);
-                best->param |= best->at == n->span.start;
-            }
+                before >= n->span.start && before <= n->span.end)
+                *best = (definition){n->text ? argument(root, n->text, k) : NULL, n->span.start, 0, 1};
     for (int i = 0; i < n->nkids; i++)
         if (n->kids[i]) find_definition(root, n->kids[i], name, before, best);
 }

@@ -34,6 +34,10 @@ const dlsh_node *dlsh_definition_of(const char *file, const char *name, int befo
 /* An argument of a call by place, or by name; NULL: it has none. */
 const dlsh_node *dlsh_argument_of(const dlsh_node *call, int place, const char *name);
 
+/* The function of that name in the text; NULL: it has none. What a function returns last; NULL: nothing (cut.c). */
+const dlsh_node *dlsh_function_of(const char *file, const char *name);
+const dlsh_node *dlsh_last_return(const dlsh_node *fn);
+
 /* The line that cuts the history of what is computed at a line off from nets and parameters; 0: none does (cut.c). */
 int dlsh_cut_line(const dlsh_examination *e, const char *file, int line);
 /* Is what is computed at a line made of what is computed at another one? */

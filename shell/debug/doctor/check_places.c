@@ -1,0 +1,134 @@
+/* Sequences whose targets are their next elements: places that see later ones, and targets that were not shifted. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/nets/nets.h"
+#include "debug/doctor/checks.h"
+#include "debug/doctor/samples.h"
+#include "debug/doctor/syntax.h"
+#include "debug/doctor/trial.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/index.h"
+#include "dlcore/reduce.h"
+#include "dlcore/view.h"
+
+enum { PLACES = 1 << 16 };
+
+/* ---------------------------------------------------------------- inputs and targets */
+
+typedef enum relation { UNRELATED, SHIFTED, EQUAL } relation;
+
+/* Whole numbers [n, places], more than two places. */
+static int is_sequences(const dl_tensor *t) {
+    return t && dl_ndim(t) == 2 && dl_shape(t)[1] > 2 && dl_shape(t)[0] > 1 && !dl_dtype_is_float(dl_dtype_of(t)) &&
+           dl_dtype_of(t) != DL_BOOL && dl_numel(t) <= PLACES;
+}
+
+/* How targets y relate to x, of whose rows they have at least as many. */
+static relation relation_of(const dl_tensor *x, const dl_tensor *y) {
+    if (!is_sequences(x) || !is_sequences(y) || dl_shape(y)[1] != dl_shape(x)[1] || dl_shape(y)[0] < dl_shape(x)[0])
+        return UNRELATED;
+    const long n = dl_shape(x)[0], t = dl_shape(x)[1];
+    DLSH_FREED double *a = malloc((size_t)dl_numel(x) * sizeof *a), *b = malloc((size_t)dl_numel(y) * sizeof *b);
+    if (!a || !b || dl_read_f64(x, a) || dl_read_f64(y, b)) return dl_error_clear(), UNRELATED;
+    int equal = 1, shifted = 1, constant = 1;
+    for (long i = 0; i < n * t; i++) {
+        equal &= a[i] == b[i], constant &= a[i] == a[0];
+        shifted &= i % t == t - 1 || b[i] == a[i + 1];
+    }
+    return constant ? UNRELATED : equal ? EQUAL : shifted ? SHIFTED : UNRELATED;
+}
+
+/* ---------------------------------------------------------------- places that see later ones */
+
+/* Another element at the last place. */
+static dl_tensor *other_end(dl_tensor *x) {
+    DLSH_SCOPED_GRAD_MODE(0);
+    const long t = dl_shape(x)[1];
+    DLSH_OWNED dl_tensor *before = dl_narrow(x, 1, 0, t - 1), *last = dl_narrow(x, 1, t - 1, 1);
+    DLSH_OWNED dl_tensor *high = dl_amax(x, NULL, 0, 0), *moved = high ? dl_sub(high, last) : NULL;
+    return before && moved ? dl_cat((dl_tensor *[]){before, moved}, 2, 1) : NULL;
+}
+
+/* Do the places before the last one differ? */
+static int differs_before(const dl_tensor *a, const dl_tensor *b, const dl_tensor *x) {
+    const int places = a && b && dl_ndim(a) > 2 && dl_shape(a)[0] == dl_shape(x)[0] &&
+                       dl_shape(a)[1] == dl_shape(x)[1] && dl_shape(a)[2] != dl_shape(a)[1];
+    if (!places || dl_ndim(b) != dl_ndim(a) || dl_numel(b) != dl_numel(a)) return 0;
+    const long t = dl_shape(x)[1];
+    DLSH_OWNED dl_tensor *p = dl_narrow((dl_tensor *)a, 1, 0, t - 1), *q = dl_narrow((dl_tensor *)b, 1, 0, t - 1);
+    return dlsh_share_alike(p, q) < 1;
+}
+
+/* The last call before number `end` of one of these ops; -1: there is none. */
+static long last_of(const dlsh_trial *a, long end, const char *ops) {
+    for (long i = end; i >= 0; i--)
+        if (dlsh_has_word(ops, a->calls[i].op, strlen(a->calls[i].op))) return i;
+    return -1;
+}
+
+static void judge_places(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, dl_tensor *x, dl_tensor *y,
+                         dl_tensor *z) {
+    static const char *const causes[] = {"tril|triu", "where|masked_fill", "softmax|attention|recurrent"};
+    long first = 0, by = -1;
+    if (!differs_before(y, z, x)) {
+        dlsh_passed(e, "the result for a place depends on what comes before it alone");
+        return;
+    }
+    while (first < a->n && first < b->n && !differs_before(a->result[first], b->result[first], x)) first++;
+    if (first == a->n || first == b->n) return;
+    for (size_t i = 0; i < DLSH_COUNT(causes) && by < 0; i++) by = last_of(a, first, causes[i]);
+    const dl_recorded *c = &a->calls[by < 0 ? first : by];
+    dlsh_finding *f =
+        dlsh_find_at(e, dlsh_call_file(c), dlsh_call_line(c),
+                     "hide later places: triu(ones(t, t), diagonal=1) is 1 where attention is not allowed");
+    if (!f) return;
+    dlsh_cause(f, "places see later ones, their targets among them: %s lets them", c->op);
+    dlsh_evidence(f,
+                  "targets are the next elements of the input; with another last element the results of earlier places "
+                  "change, first in %s (line %d)",
+                  a->calls[first].op, dlsh_call_line(&a->calls[first]));
+}
+
+/* ---------------------------------------------------------------- targets that are the inputs */
+
+static void find_unshifted(dlsh_examination *e, const char *file, const dlsh_traced *all, int n, int made) {
+    int line = made;
+    for (int i = 0; i < n; i++)
+        if (all[i].role == DLSH_ROLE_TARGET && all[i].name_line) line = all[i].name_line;
+    dlsh_finding *f =
+        dlsh_find_at(e, file, line, "targets one place later: x = ids[i:i + n], y = ids[i + 1:i + n + 1]");
+    if (!f) return;
+    dlsh_cause(f, "targets are the inputs themselves: the net learns to copy them");
+    dlsh_evidence(f, "all elements are equal, place by place; next elements were not taken");
+}
+
+/* dataset(x, y): a data set of x alone is meant to be its own target. */
+static void look_at_trainer(dlsh_examination *e) {
+    const char *file = dl_optimizer_source(dl_trainer_optimizer(e->trainer)).file;
+    const dlsh_node *made = dlsh_trainer_option(e, file, 1, "data"), *y = made ? dlsh_argument_of(made, 1, "y") : NULL;
+    dlsh_traced used[DLSH_TRACED];
+    if (!y || relation_of(e->probe.in[0], e->probe.target[0]) != EQUAL) return;
+    int n = dlsh_trace_value(e, file, y, used);
+    for (int i = 0; i < n; i++) used[i].role = DLSH_ROLE_TARGET;
+    find_unshifted(e, file, used, n, y->span.line);
+}
+
+/* Is one of the variables the next elements of x? */
+static int has_next(const dlsh_examination *e, const dl_tensor *x) {
+    if (e->trainer) return relation_of(x, e->probe.target[0]) == SHIFTED;
+    for (int i = 0; i < dlsh_global_count(e->s); i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(e->s, i, &v);
+        if (v && strcmp(name, "_") && v->type == DLSH_TENSOR && relation_of(x, v->as.tensor) == SHIFTED) return 1;
+    }
+    return 0;
+}
+
+dl_status dlsh_check_places(dlsh_examination *e) {
+    const dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL;
+    if (!is_sequences(x)) return DL_OK;
+    if (e->trainer) look_at_trainer(e);
+    return !e->bad && has_next(e, x) ? dlsh_compare_passes(e, other_end, judge_places) : DL_OK;
+}

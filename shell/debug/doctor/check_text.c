@@ -1,0 +1,201 @@
+/* What the text of a training shows beside what it did: losses that are scaled for 16-bit floats, averages of weights,
+ * hooks that turn gradients round. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands/nets/scaler.h"
+#include "debug/doctor/checks.h"
+#include "debug/doctor/syntax.h"
+
+/* ---------------------------------------------------------------- scaled losses */
+
+typedef struct scaling {
+    const dlsh_examination *e;
+    const char *file;         /* that scales a loss; NULL: none does */
+    int scale, step, unscale; /* lines; 0: not there */
+} scaling;
+
+static int see_scaling(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    scaling *s = ctx;
+    (void)within, (void)depth;
+    if (n->kind != DLSH_N_CALL || n->kids[0]->kind != DLSH_N_FIELD ||
+        !dlsh_object_of(s->e, n->kids[0]->kids[0], &dlsh_scaler_class))
+        return 0;
+    if (dlsh_is_method(n, "scale")) s->file = file, s->scale = n->span.line;
+    if (dlsh_is_method(n, "step")) s->step = n->span.line;
+    if (dlsh_is_method(n, "unscale_")) s->unscale = n->span.line;
+    return 0;
+}
+
+static void find_never_unscaled(dlsh_examination *e, const scaling *s) {
+    const dl_journal_row *r;
+    for (long i = 0; !s->step && !s->unscale && (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+        if (strcmp(r->file, s->file) != 0) continue;
+        dlsh_finding *f =
+            dlsh_find_at(e, r->file, r->line, "g.step(o), which divides by the scale, in place of o.step()");
+        if (!f) continue;
+        dlsh_cause(f, "steps use the gradients of a loss that is scaled: nothing divides them by the scale");
+        dlsh_evidence(f, "line %d scales the loss; %ld steps, and neither unscale_ nor step of the scaler", s->scale,
+                      r->count);
+    }
+}
+
+static void find_clipped_scaled(dlsh_examination *e, const scaling *s) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_CLIP, &i));) {
+        if (strcmp(r->file, s->file) != 0 || r->line < s->scale || (s->unscale && s->unscale < r->line)) continue;
+        dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "g.unscale_(o) before the clipping");
+        if (!f) continue;
+        dlsh_cause(f, "gradients are clipped before they are unscaled: the limit is that of scaled ones");
+        dlsh_evidence(f, "the limit is %.3g, the norm before it %.4g; line %d scales the loss%s", r->limit, r->first,
+                      s->scale, s->unscale ? ", unscale_ comes later" : "");
+    }
+}
+
+dl_status dlsh_check_scaling(dlsh_examination *e) {
+    scaling s = {.e = e};
+    dlsh_each_node(see_scaling, &s);
+    if (!s.file) return DL_OK;
+    find_never_unscaled(e, &s);
+    find_clipped_scaled(e, &s);
+    dlsh_passed(e, "gradients are unscaled before they are used");
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- averages of weights */
+
+/* An average as its own part and that of what is new. */
+typedef struct average {
+    double own, other;
+} average;
+
+/* x.data, x.detach() -> x */
+static const dlsh_node *bare(const dlsh_node *n) {
+    while (n->kind == DLSH_N_FIELD && !strcmp(n->text, "data")) n = n->kids[0];
+    if (dlsh_is_method(n, "detach") || dlsh_is_method(n, "clone")) return bare(n->kids[0]->kids[0]);
+    return n;
+}
+
+/* A number times something; of what is only something 1. */
+static double factor_of(const dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node **what) {
+    *what = n;
+    if (n->kind != DLSH_N_BINARY || n->op != DLSH_OP_MUL) return 1;
+    for (int i = 0; i < 2; i++) {
+        const double k = dlsh_number_of(e, file, n->kids[i]);
+        if (isnan(k)) continue;
+        *what = n->kids[1 - i];
+        return k;
+    }
+    return NAN;
+}
+
+static average of_sum(const dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *of) {
+    const dlsh_node *what[2];
+    average a = {NAN, NAN};
+    if (n->kind != DLSH_N_BINARY || n->op != DLSH_OP_ADD) return a;
+    const double k[2] = {factor_of(e, file, n->kids[0], &what[0]), factor_of(e, file, n->kids[1], &what[1])};
+    for (int i = 0; i < 2; i++)
+        if (dlsh_same_text(file, bare(what[i]), bare(of))) a = (average){k[i], k[1 - i]};
+    return a;
+}
+
+/* a.mul_(d).add_(b, alpha=1 - d), a.mul_(d).add_((1 - d) * b) */
+static average of_chain(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_node *first = n->kids[0]->kids[0], *alpha = dlsh_argument_of(n, 1, "alpha"), *what;
+    if (!dlsh_is_method(first, "mul_") || first->nkids < 2 || n->nkids < 2) return (average){NAN, NAN};
+    return (average){dlsh_number_of(e, file, first->kids[1]),
+                     alpha ? dlsh_number_of(e, file, alpha) : factor_of(e, file, n->kids[1], &what)};
+}
+
+static average average_of(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    if (n->kind == DLSH_N_ASSIGN && !n->op && n->nkids == 2 && n->kids[0]->kind != DLSH_N_NAME)
+        return of_sum(e, file, n->kids[1], n->kids[0]);
+    if (dlsh_is_method(n, "copy_") && n->nkids == 2) return of_sum(e, file, n->kids[1], n->kids[0]->kids[0]);
+    if (dlsh_is_method(n, "add_")) return of_chain(e, file, n);
+    double k = NAN;
+    if (dlsh_is_method(n, "lerp_") && n->nkids == 3) k = 1 - dlsh_number_of(e, file, n->kids[2]);
+    if (dlsh_is_method(n, "update_parameters")) k = dlsh_number_of(e, file, dlsh_argument_of(n, 1, "decay"));
+    return (average){k, 1 - k};
+}
+
+typedef struct averages {
+    dlsh_examination *e;
+    int seen;
+} averages;
+
+static int see_average(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    averages *s = ctx;
+    average a = average_of(s->e, file, n);
+    (void)within, (void)depth;
+    if (!(fabs(a.own + a.other - 1) < 1e-6)) return 0;
+    s->seen++;
+    if (!(a.own > 0 && a.own <= 0.1)) return 0;
+    dlsh_finding *f =
+        dlsh_find_at(s->e, file, n->span.line, "decay * average + (1 - decay) * new, with a decay such as 0.999");
+    if (!f) return 0;
+    dlsh_cause(f, "the average has its decay reversed: it follows the newest weights alone");
+    dlsh_evidence(f, "each update keeps %.3g of the average and takes %.3g of what is new", a.own, a.other);
+    return 0;
+}
+
+dl_status dlsh_check_average(dlsh_examination *e) {
+    averages s = {e, 0};
+    dlsh_each_node(see_average, &s);
+    if (s.seen) dlsh_passed(e, "they keep most of what they were");
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- hooks of gradients */
+
+/* The sign with which a parameter of a function goes into an expression; 0: not known. */
+static int sign_of(const dlsh_examination *e, const char *file, const dlsh_node *n, const char *param) {
+    static const char keeping[] = "clamp|clip|mul|div|clone|nan_to_num|tanh|sign|normalize|to|float|half|hardtanh";
+    if (dlsh_names(n, param)) return 1;
+    if (n->kind == DLSH_N_UNARY && n->op == DLSH_OP_NEG) return -sign_of(e, file, n->kids[0], param);
+    if (n->kind == DLSH_N_BINARY && (n->op == DLSH_OP_MUL || n->op == DLSH_OP_DIV))
+        for (int i = 0; i < 2; i++) {
+            const double k = dlsh_number_of(e, file, n->kids[1 - i]);
+            if (!isnan(k) && k != 0) return sign_of(e, file, n->kids[i], param) * (k < 0 ? -1 : 1);
+        }
+    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+    if (!by || !by->text || !dlsh_has_word(keeping, by->text, strlen(by->text))) return 0;
+    return by->kind == DLSH_N_FIELD ? sign_of(e, file, by->kids[0], param)
+           : n->nkids > 1           ? sign_of(e, file, n->kids[1], param)
+                                    : 0;
+}
+
+/* Is the hook at a parameter, which no layer in front of it makes? */
+static int is_of_parameter(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    int at;
+    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_get(e->s, n->text) : NULL;
+    const dlsh_node *made = n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, &at) : NULL;
+    const dlsh_node *by = made && made->kind == DLSH_N_CALL ? made->kids[0] : NULL;
+    if (n->kind == DLSH_N_FIELD || (by && by->text && strstr(by->text, "param"))) return 1;
+    return v && v->type == DLSH_TENSOR && dl_is_leaf(v->as.tensor);
+}
+
+static int see_hook(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    dlsh_examination *e = ctx;
+    const int method = dlsh_is_method(n, "register_hook");
+    const int plain = n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], "on_grad");
+    (void)within, (void)depth;
+    if (!(method && n->nkids > 1) && !(plain && n->nkids > 2)) return 0;
+    const dlsh_node *of = method ? n->kids[0]->kids[0] : n->kids[1], *fn = n->kids[method ? 1 : 2];
+    if (fn->kind == DLSH_N_NAME) fn = dlsh_function_of(file, fn->text);
+    if (!fn || fn->kind != DLSH_N_FN || fn->nkids < 2) return 0;
+    const dlsh_node *back = dlsh_last_return(fn);
+    if (!back || !back->nkids || !back->kids[0] || sign_of(e, file, back->kids[0], fn->kids[0]->text) >= 0) return 0;
+    dlsh_finding *f = dlsh_find_at(e, file, back->span.line, "return the gradient with its sign");
+    if (!f) return 0;
+    dlsh_cause(f, "a hook turns gradients round: each step makes the error larger");
+    dlsh_evidence(f, "the function that the hook of line %d calls returns its argument with the other sign",
+                  n->span.line);
+    if (!is_of_parameter(e, file, of)) dlsh_only_note(e, f); /* as domains are made alike */
+    return 0;
+}
+
+dl_status dlsh_check_hooks(dlsh_examination *e) {
+    dlsh_each_node(see_hook, e);
+    return DL_OK;
+}

@@ -1,0 +1,121 @@
+/* Questions to the tree of a text. */
+#include "debug/doctor/syntax.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "debug/doctor/texts.h"
+
+enum { DEEPEST = 64, STEPS = 8 };
+
+typedef struct walk {
+    dlsh_see_node *see;
+    void *ctx;
+    const char *file;
+    const dlsh_node *within[DEEPEST];
+} walk;
+
+static int each(walk *w, const dlsh_node *n, int depth) {
+    int st = n ? w->see(w->ctx, w->file, n, w->within, depth) : 0;
+    if (!n || st || depth == DEEPEST) return st;
+    w->within[depth] = n;
+    for (int i = 0; i < n->nkids && !st; i++) st = each(w, n->kids[i], depth + 1);
+    return st;
+}
+
+int dlsh_each_node(dlsh_see_node *see, void *ctx) {
+    const dlsh_unit *u;
+    for (int i = 0; (u = dlsh_text_at(i)); i++) {
+        walk w = {see, ctx, u->name, {NULL}};
+        int st = each(&w, u->root, 0);
+        if (st) return st;
+    }
+    return 0;
+}
+
+int dlsh_is_method(const dlsh_node *n, const char *name) {
+    return n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD && !strcmp(n->kids[0]->text, name);
+}
+
+int dlsh_is_within(const dlsh_node *const *within, int depth, const char *command) {
+    for (int i = 0; i < depth; i++)
+        if (within[i]->kind == DLSH_N_COMMAND && within[i]->num.cmd && !strcmp(within[i]->num.cmd->name, command))
+            return 1;
+    return 0;
+}
+
+void *dlsh_object_of(const dlsh_examination *e, const dlsh_node *n, const dlsh_class *cls) {
+    const dlsh_value *v = n && n->kind == DLSH_N_NAME ? dlsh_get(e->s, n->text) : NULL;
+    return v ? dlsh_unwrap(*v, cls) : NULL;
+}
+
+static double number(const dlsh_examination *e, const char *file, const dlsh_node *n, int depth);
+
+static double number_of_binary(const dlsh_examination *e, const char *file, const dlsh_node *n, int depth) {
+    const double a = number(e, file, n->kids[0], depth), b = number(e, file, n->kids[1], depth);
+    switch (n->op) {
+    case DLSH_OP_ADD: return a + b;
+    case DLSH_OP_SUB: return a - b;
+    case DLSH_OP_MUL: return a * b;
+    case DLSH_OP_DIV: return a / b;
+    case DLSH_OP_POW: return pow(a, b);
+    default: return NAN;
+    }
+}
+
+static double number_of_name(const dlsh_examination *e, const char *file, const dlsh_node *n, int depth) {
+    int at;
+    const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at);
+    const dlsh_value *v = at < 0 ? dlsh_get(e->s, n->text) : NULL;
+    if (made) return number(e, file, made, depth + 1);
+    return v && dlsh_is_number(*v) ? dlsh_number(*v) : NAN;
+}
+
+static double number(const dlsh_examination *e, const char *file, const dlsh_node *n, int depth) {
+    if (!n || depth > STEPS) return NAN;
+    switch (n->kind) {
+    case DLSH_N_INT: return (double)n->num.i;
+    case DLSH_N_FLOAT: return n->num.f;
+    case DLSH_N_UNARY: return n->op == DLSH_OP_NEG ? -number(e, file, n->kids[0], depth) : NAN;
+    case DLSH_N_KWARG: return number(e, file, n->kids[0], depth);
+    case DLSH_N_BINARY: return number_of_binary(e, file, n, depth);
+    case DLSH_N_NAME: return number_of_name(e, file, n, depth);
+    default: return NAN;
+    }
+}
+
+double dlsh_number_of(const dlsh_examination *e, const char *file, const dlsh_node *n) { return number(e, file, n, 0); }
+
+int dlsh_same_text(const char *file, const dlsh_node *a, const dlsh_node *b) {
+    const dlsh_unit *u = dlsh_text_of(file);
+    const int n = a->span.end - a->span.start;
+    return u && n > 0 && b->span.end - b->span.start == n &&
+           !memcmp(u->text + a->span.start, u->text + b->span.start, (size_t)n);
+}
+
+/* ---------------------------------------------------------------- weights that the text sets */
+
+typedef struct setter {
+    const char *file;
+    int line, several;
+} setter;
+
+static int see_setter(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    static const char setting[] = "fill_|normal_|uniform_|zero_|mul_|div_|constant_|trunc_normal_|exponential_";
+    setter *s = ctx;
+    const dlsh_node *by = n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD ? n->kids[0] : NULL;
+    if (!by || !dlsh_has_word(setting, by->text, strlen(by->text)) || !dlsh_is_within(within, depth, "no_grad"))
+        return 0;
+    if (strstr(by->text, "mul_") && depth && dlsh_is_method(within[depth - 2 < 0 ? 0 : depth - 2], "add_")) return 0;
+    s->several |= s->line && (s->line != n->span.line || strcmp(s->file, file) != 0);
+    s->file = file, s->line = n->span.line;
+    return 0;
+}
+
+int dlsh_weights_set_at(const char **file) {
+    setter s = {0};
+    dlsh_each_node(see_setter, &s);
+    *file = s.file;
+    return s.several ? 0 : s.line;
+}

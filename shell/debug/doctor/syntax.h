@@ -1,0 +1,23 @@
+/* Questions to the tree of a text. */
+#pragma once
+
+#include "debug/doctor/trace.h"
+
+/* Calls see for each node of a tree, outer ones first; `within` are the nodes around it, the innermost last. Stops
+ * where it returns something other than 0. */
+typedef int dlsh_see_node(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth);
+/* ... of each text that is kept. */
+int dlsh_each_node(dlsh_see_node *see, void *ctx);
+
+/* x.NAME(...) */
+int dlsh_is_method(const dlsh_node *n, const char *name);
+/* Is one of them the command of that name? */
+int dlsh_is_within(const dlsh_node *const *within, int depth, const char *command);
+/* The object of a class that a name stands for; NULL: it is none. */
+void *dlsh_object_of(const dlsh_examination *e, const dlsh_node *n, const dlsh_class *cls);
+/* The number that an expression has, from the text and from variables; NaN: it is not known. */
+double dlsh_number_of(const dlsh_examination *e, const char *file, const dlsh_node *n);
+/* Are two expressions written alike? */
+int dlsh_same_text(const char *file, const dlsh_node *a, const dlsh_node *b);
+/* The statement that last set weights before a training, fill_() and its kin under no_grad; 0: none, or several. */
+int dlsh_weights_set_at(const char **file);
