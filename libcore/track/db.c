@@ -1,4 +1,4 @@
-/* SQLite as the store uses it: opening, binding, error messages, transactions. */
+/* SQLite as the store uses it: opening, binding, error messages, transactions, waiting. */
 #include "track/db.h"
 
 #include <stdarg.h>
@@ -9,6 +9,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "track/whoami.h"
 
 /* ---------------------------------------------------------------- errors */
@@ -45,6 +46,7 @@ bool dl_db_place_failed(void) { return dl_failed() == DL_ERR_STORE && of_place; 
 
 dl_status dl_db_fail(sqlite3 *db, const char *doing) {
     int code = db ? sqlite3_errcode(db) : SQLITE_NOMEM;
+    if (code == SQLITE_BUSY && dl_interrupt_get()) code = SQLITE_INTERRUPT; /* which has ended the wait */
     const char *detail = db ? sqlite3_errmsg(db) : "out of memory", *file = db ? sqlite3_db_filename(db, "main") : "";
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
         if (failures[i].code == code) {
@@ -145,7 +147,11 @@ dl_status dl_db_copy(sqlite3 *from, const char *to, const char *doing) {
     return st;
 }
 
-dl_status dl_db_begin(sqlite3 *db) { return dl_db_run(db, "begin immediate", ""); }
+dl_status dl_db_begin(sqlite3 *db) {
+    dl_status st = dl_db_run(db, "begin immediate", "");
+    dl_wait_over();
+    return st;
+}
 
 dl_status dl_db_end(sqlite3 *db, dl_status st) {
     if (st == DL_OK) st = dl_db_run(db, "commit", "");
@@ -153,21 +159,90 @@ dl_status dl_db_end(sqlite3 *db, dl_status st) {
     return st;
 }
 
-/* By the clock: on a loaded machine a pause takes longer than it should. */
-static int try_again(void *unused DL_UNUSED, int times) {
-    static _Thread_local int64_t since;
-    if (!times) since = dl_steady_us();
-    if (dl_steady_us() - since >= DL_DB_BUSY_MS * 1000L) return 0;
-    usleep(DL_DB_POLL_US);
-    return 1;
+/* ---------------------------------------------------------------- waiting for another process */
+
+enum { TELL_US = 1000000, MEANWHILE_US = 100000 };
+
+static _Thread_local struct {
+    int64_t since, looked; /* 0: this thread does not wait; when it last did something else meanwhile */
+    bool silent, told, kept;
+    const char *then;
+    dl_wait_fn *meanwhile;
+    void *arg;
+} w;
+
+static struct {
+    void (*fn)(void *ctx, const char *text);
+    void *ctx;
+} teller;
+
+void dl_store_on_wait(void (*fn)(void *ctx, const char *text), void *ctx) {
+    teller.fn = fn;
+    teller.ctx = ctx;
 }
 
-void dl_db_patient(sqlite3 *db, int network) {
-    if (network)
-        sqlite3_busy_timeout(db, DL_DB_BUSY_MS);
-    else
-        sqlite3_busy_handler(db, try_again, NULL);
+void dl_wait_silently(void) {
+    w.silent = true;
+    dl_interrupt_hold(1);
 }
+
+const char *dl_wait_then(const char *then) {
+    const char *before = w.then;
+    w.then = then;
+    return before;
+}
+
+void dl_wait_meanwhile(dl_wait_fn *fn, void *arg) {
+    w.meanwhile = fn;
+    w.arg = arg;
+}
+
+static void tell(const char *path) {
+    char text[512];
+    if (!teller.fn) return;
+    snprintf(text, sizeof text,
+             "%.200s is locked by another process (fuser FILE shows which): waiting up to %d s; then %s", path,
+             DL_DB_BUSY_MS / 1000, w.then ? w.then : "this fails, and can be repeated");
+    teller.fn(teller.ctx, text);
+}
+
+void dl_wait_over(void) {
+    w.since = w.looked = 0;
+    w.told = w.kept = false;
+}
+
+void dl_wait_keep(void) { w.kept = true; }
+
+bool dl_wait_more(const char *path, bool first) {
+    const int64_t now = dl_steady_us();
+    if (first && !w.kept) dl_wait_over();
+    if (!w.since) w.since = w.looked = now;
+    if (now - w.since >= DL_DB_BUSY_MS * 1000L) return false;
+    if (w.meanwhile && now - w.looked >= MEANWHILE_US) {
+        w.looked = now;
+        w.meanwhile(w.arg);
+    }
+    if (w.silent) return true;
+    if (!w.told && now - w.since >= TELL_US) {
+        w.told = true;
+        tell(path);
+    }
+    return !dl_interrupt_get();
+}
+
+/* By the clock: on a loaded machine a pause takes longer than it should. */
+static int try_again(sqlite3 *db, int times, unsigned pause_us) {
+    const char *path = sqlite3_db_filename(db, "main");
+    if (!dl_wait_more(path ? path : "", !times)) return dl_wait_over(), 0;
+    usleep(pause_us);
+    return 1;
+}
+static int try_here(void *db, int times) { return try_again(db, times, DL_DB_POLL_US); }
+static int try_there(void *db, int times) {
+    return try_again(db, times, times < DL_DB_SLOW ? DL_DB_POLL_US : DL_DB_SLOW_US);
+}
+
+void dl_db_patient(sqlite3 *db, int network) { sqlite3_busy_handler(db, network ? try_there : try_here, db); }
 
 void dl_db_checkpoint(sqlite3 *db, int network) {
     /* not the 30 s of others: a long reader must not keep the write lock waiting here; the next commit tries again */

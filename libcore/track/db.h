@@ -1,4 +1,4 @@
-/* SQLite as the store uses it: opening, binding, error messages, transactions. */
+/* SQLite as the store uses it: opening, binding, error messages, transactions, waiting. */
 #pragma once
 
 #include <sqlite3.h>
@@ -11,6 +11,8 @@ enum {
     DL_DB_APPLICATION = 0x444c5348, /* "DLSH" */
     DL_DB_BUSY_MS = 30000,          /* longest wait for a lock */
     DL_DB_POLL_US = 1000,           /* it is tried for again so often, */
+    DL_DB_SLOW = 16,                /* where each trial goes over a network so many times, */
+    DL_DB_SLOW_US = 50000,          /* and then so often, */
     DL_DB_TURN_US = 2000, /* and left free so long by one who will want it again at once: each process gets its turn */
     DL_DB_CHECKPOINT_PAGES = 4000
 };
@@ -47,8 +49,8 @@ int dl_db_texts(sqlite3 *db, const char *sql, char **texts, int most);
  * in dl_db_fail. */
 dl_status dl_db_copy(sqlite3 *from, const char *to, const char *doing);
 
-/* Waits for locks up to DL_DB_BUSY_MS. SQLite's own pauses grow to 100 ms, in which others may take the lock any number
- * of times; they stay where each trial goes over a network. */
+/* Waits for locks as dl_wait_more does. SQLite's own pauses grow to 100 ms, in which others may take
+ * the lock any number of times. */
 void dl_db_patient(sqlite3 *db, int network);
 dl_status dl_db_begin(sqlite3 *db);
 /* Commits when st is DL_OK; rolls back otherwise, or when the commit fails. Returns the first failure. */
@@ -79,3 +81,22 @@ dl_status dl_db_migrate(sqlite3 *db, const char *path, const dl_migration *table
 dl_status dl_db_check_version(sqlite3 *db, const char *path, const dl_migration *table, int n, int oldest);
 /* The schema version of a store, when it is later than the last one of the table; else 0. */
 dl_status dl_db_newer(sqlite3 *db, const dl_migration *table, int n, long *out);
+
+/* ---------------------------------------------------------------- waiting for another process that holds the lock */
+
+/* Called again and again by a thread that waits for the database at `path`, `first` the first time: false when it has
+ * waited DL_DB_BUSY_MS, or is interrupted. Says once, through dl_store_on_wait, what it waits for; and does what is to
+ * be done meanwhile. */
+bool dl_wait_more(const char *path, bool first);
+/* The next wait of this thread goes on with the one before; which is over. */
+void dl_wait_keep(void);
+void dl_wait_over(void);
+
+/* This thread says nothing, and no interrupt ends its waits: it is one that works in the background. */
+void dl_wait_silently(void);
+/* What happens when this thread has waited in vain, as "the run begins elsewhere"; NULL: what is done fails. Returns
+ * what was set before. */
+const char *dl_wait_then(const char *then);
+/* What this thread does ten times a second while it waits; NULL: nothing. */
+typedef void dl_wait_fn(void *arg);
+void dl_wait_meanwhile(dl_wait_fn *fn, void *arg);

@@ -247,10 +247,12 @@ static dl_status await_attempt(dl_store *s, int64_t trial) {
 
 /* The run in this store; errors leave the handle as it was. */
 static dl_status begin_in(dl_store *s, const dl_run_spec *spec, const surroundings *x, dl_run *r, int64_t trial) {
-    dl_status st = dl_store_write_lock(s);
-    if (st != DL_OK) return st;
-    st = dl_writer_start(s);
+    const char *then = dl_wait_then(trial ? "the trial fails" : "the run is recorded in another file");
+    dl_status st = dl_store_write_lock(s), started = st;
+    if (st == DL_OK) st = dl_writer_start(s);
     if (st == DL_OK) st = dl_db_begin(s->w);
+    dl_wait_then(then);
+    if (started != DL_OK) return st;
     if (st == DL_OK) {
         dl_usage_begin(&r->usage, spec->device);
         st = dl_db_end(s->w, begin_run(s, spec, x, r, trial));
@@ -426,7 +428,7 @@ static dl_status write_end(sqlite3 *db, dl_run *r, dl_run_status status, const c
 static dl_status leave_end(const dl_run *r, dl_run_status status) {
     dl_ring *ring = &r->store->ring;
     uint64_t at;
-    if (!r->store->threaded || dl_failed() != DL_ERR_STORE) return dl_failed();
+    if (!r->store->threaded || (dl_failed() != DL_ERR_STORE && dl_failed() != DL_ERR_INTERRUPT)) return dl_failed();
     dl_error_clear();
     if (!dl_spill_on(ring) && dl_ring_push(ring, DL_RING_END, r->id, status, dl_run_now(r), &at)) return DL_OK;
     return dl_spill_push(ring, DL_RING_END, r->id, status, dl_run_now(r));
@@ -436,14 +438,16 @@ dl_status dl_run_end(dl_run *r, dl_run_status status, const char *error) {
     if (!r) return dl_fail_null("run");
     dl_store *s = r->store;
     dl_status st = DL_OK, flushed = DL_OK;
+    const char *then = dl_wait_then("what was recorded stays in the ring file, for the next one that opens the store");
     if (r->live) flushed = dl_store_flush(s); /* while the writer knows the run */
     delist(r);
     if (!s->none) {
         if (flushed == DL_OK) flushed = dl_store_flush(s);
-        st = dl_store_write_lock(s);
+        st = flushed == DL_OK ? dl_store_write_lock(s) : flushed; /* which has waited in vain already */
         if (st == DL_OK) st = dl_store_write_unlock(s, write_end(s->w, r, status, error));
         if (st != DL_OK) st = flushed = leave_end(r, status);
     }
+    dl_wait_then(then);
     free_handle(r);
     return st != DL_OK ? st : flushed;
 }

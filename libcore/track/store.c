@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+#include "core/interrupt.h"
 #include "track/server/server.h"
 #include "track/store.h"
 
@@ -110,15 +112,32 @@ static dl_status open_writer(dl_store *s) {
     return DL_OK;
 }
 
+/* Another thread may hold it while it waits for the lock of the database itself: the two waits are one. */
+static dl_status lock_connection(dl_store *s) {
+    enum { EACH_NS = 50000000 };
+    if (!pthread_mutex_trylock(&s->wlock)) return DL_OK;
+    for (bool first = true;; first = false) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += EACH_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (!pthread_mutex_timedlock(&s->wlock, &until)) break;
+        if (!dl_wait_more(s->path, first)) DL_TRY(dl_interrupt_check()); /* what holds it may just take long */
+    }
+    dl_wait_keep();
+    return DL_OK;
+}
+
 dl_status dl_store_write_lock(dl_store *s) {
     if (!s) return dl_fail_null("store");
     if (s->none)
         return dl_fail_hint(DL_ERR_STATE, "start with --db FILE to keep runs",
                             "nothing is being recorded, so there is nothing to change");
-    pthread_mutex_lock(&s->wlock);
+    DL_TRY(lock_connection(s));
     dl_status st = dl_store_moved(s) ? dl_store_rescue(s) : DL_OK;
     if (st == DL_OK && !s->w) st = open_writer(s);
-    if (st != DL_OK) pthread_mutex_unlock(&s->wlock);
+    if (st != DL_OK) dl_wait_over(), pthread_mutex_unlock(&s->wlock);
     return st;
 }
 
@@ -131,6 +150,7 @@ dl_status dl_store_write_unlock(dl_store *s, dl_status st) {
     } else if (s->wal_pages < DL_DB_CHECKPOINT_PAGES) {
         s->checkpoint_at = DL_DB_CHECKPOINT_PAGES;
     }
+    dl_wait_over();
     pthread_mutex_unlock(&s->wlock);
     return st;
 }
@@ -167,7 +187,9 @@ dl_status dl_store_read_lock(dl_store *s) {
         }
         dl_error old;
         dl_status had = dl_error_take(&old);
+        const char *then = dl_wait_then("what is committed is read");
         if (dl_store_flush(s) != DL_OK) dl_error_clear(); /* what is committed can be read all the same */
+        dl_wait_then(then);
         if (had) dl_error_put(&old);
     }
     pthread_mutex_lock(&s->rlock);
@@ -217,7 +239,7 @@ static dl_store *new_store(void) {
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&s->wake, &monotonic);
-    pthread_cond_init(&s->done, NULL);
+    pthread_cond_init(&s->done, &monotonic);
     pthread_condattr_destroy(&monotonic);
     init_locks(s);
     s->refs = 1;

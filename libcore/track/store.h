@@ -156,6 +156,8 @@ void dl_store_close_other(dl_store *s);
 /* writer.c: starts the ring and the thread if they are not running; stops them. */
 dl_status dl_writer_start(dl_store *s);
 dl_status dl_writer_stop(dl_store *s);
+/* Waits for nothing: to the ring, else to the spill. */
+dl_status dl_series_push_at_once(dl_series *x, long step, double value);
 void dl_writer_wake(dl_store *s);
 
 /* live.c: the runs that TensorBoard follows. Writes a batch that was committed to their files; tells one that its run

@@ -74,11 +74,8 @@ int dl_usage_due(const dl_usage *u) {
 
 /* Not dl_series_push: the thread that calls this is the one that a full ring waits for. */
 static void push(dl_run *r, const char *key, int64_t step, double value) {
-    uint64_t at;
     dl_series *s = isnan(value) ? NULL : dl_series_of(r, key);
-    if (!s || (!dl_ring_push(&r->store->ring, s->index, step, value, dl_run_now(r), &at) &&
-               dl_spill_push(&r->store->ring, s->index, step, value, dl_run_now(r)) != DL_OK))
-        dl_error_clear();
+    if (!s || dl_series_push_at_once(s, step, value) != DL_OK) dl_error_clear();
 }
 
 void dl_usage_record(dl_run *r) {

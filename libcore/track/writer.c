@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "core/interrupt.h"
 #include "track/store.h"
 #include "track/sweep.h"
 
@@ -105,6 +106,14 @@ dl_status dl_series_push(dl_series *series, long step, double value) {
     return DL_OK;
 }
 
+dl_status dl_series_push_at_once(dl_series *x, long step, double value) {
+    dl_store *s = x->run->store;
+    uint64_t at;
+    int64_t now = dl_run_now(x->run);
+    if (!dl_spill_on(&s->ring) && dl_ring_push(&s->ring, x->index, step, value, now, &at)) return DL_OK;
+    return spill(s, x, step, value, now);
+}
+
 static unsigned bucket_of(const char *key) { return (unsigned)(dl_hash(key, (long)strlen(key)) % DL_SERIES_BUCKETS); }
 
 static dl_series *look_up(dl_run *r, const char *key, unsigned bucket) {
@@ -175,10 +184,29 @@ static dl_status next_batch(dl_store *s, dl_ring_record *batch, uint64_t *n, int
     return dl_spill_peek(&s->ring, batch, n);
 }
 
+/* Records what the open runs use of the machine. */
+static void look_at_usage(void *store) {
+    dl_store *s = store;
+    pthread_mutex_lock(&s->runs_lock);
+    for (dl_run *r = s->runs; r; r = r->next)
+        if (dl_usage_due(&r->usage)) dl_usage_record(r);
+    pthread_mutex_unlock(&s->runs_lock);
+}
+
+/* The writing connection, for the writer. While it waits, none of the locks is held that looking after runs takes. */
+static dl_status lock(dl_store *s) {
+    dl_wait_meanwhile(look_at_usage, s);
+    dl_status st = dl_store_write_lock(s);
+    dl_wait_meanwhile(NULL, NULL);
+    return st;
+}
+
 /* A transaction of the writer; pushes see how long it waits for the lock. */
 static dl_status begin(dl_store *s) {
     __atomic_store_n(&s->locked_us, dl_steady_us(), __ATOMIC_RELAXED);
+    dl_wait_meanwhile(look_at_usage, s);
     dl_status st = dl_db_begin(s->w);
+    dl_wait_meanwhile(NULL, NULL);
     __atomic_store_n(&s->locked_us, 0, __ATOMIC_RELAXED);
     return st;
 }
@@ -199,7 +227,7 @@ static dl_status commit_batch(dl_store *s, dl_ring_record *batch, uint64_t *n) {
     *n = DL_BATCH;
     DL_TRY(next_batch(s, batch, n, &spilled));
     if (!*n) return DL_OK;
-    dl_status st = dl_store_write_lock(s);
+    dl_status st = lock(s);
     if (st != DL_OK) return st;
     st = add_batch(s, batch, *n);
     if (st == DL_OK) {
@@ -223,16 +251,13 @@ static dl_status commit_batch(dl_store *s, dl_ring_record *batch, uint64_t *n) {
 
 static int more_waits(dl_store *s, uint64_t n) { return n == DL_BATCH || (n && dl_spill_on(&s->ring)); }
 
-/* Do open runs lack a source that was read since they began, or what was printed? Records their use of the machine. */
+/* Do open runs lack a source that was read since they began, or what was printed? */
 static int look_after_runs(dl_store *s, int64_t next_output) {
     long n = dl_sources_count();
     int64_t now = dl_steady_us();
     int wait = 0;
     pthread_mutex_lock(&s->runs_lock);
-    for (dl_run *r = s->runs; r; r = r->next) {
-        wait |= r->sources < n || dl_output_waits(r, now < next_output);
-        if (dl_usage_due(&r->usage)) dl_usage_record(r);
-    }
+    for (const dl_run *r = s->runs; r; r = r->next) wait |= r->sources < n || dl_output_waits(r, now < next_output);
     pthread_mutex_unlock(&s->runs_lock);
     return wait;
 }
@@ -246,7 +271,7 @@ static dl_status write_heartbeats(dl_store *s) {
     const int none = !s->runs;
     pthread_mutex_unlock(&s->runs_lock);
     if (none) return DL_OK;
-    DL_TRY(dl_store_write_lock(s));
+    DL_TRY(lock(s));
     st = begin(s);
     pthread_mutex_lock(&s->runs_lock);
     for (dl_run *r = s->runs; r && st == DL_OK; r = r->next) {
@@ -285,7 +310,7 @@ static void report(dl_store *s, dl_status st) {
 /* Moves on when the file was removed or replaced, also while there are no points. */
 static dl_status follow_file(dl_store *s) {
     if (!dl_store_moved(s)) return DL_OK;
-    DL_TRY(dl_store_write_lock(s));
+    DL_TRY(lock(s));
     return dl_store_write_unlock(s, DL_OK);
 }
 
@@ -316,9 +341,11 @@ static void *writer_main(void *arg) {
     dl_ring_record *batch = malloc(DL_BATCH * sizeof *batch);
     dl_status st = DL_OK;
     int64_t next_beat = dl_steady_us() + DL_HEARTBEAT_S * 1000000L, next_output = 0;
+    dl_wait_silently();
     for (int go_on = 1; go_on;) {
         go_on = wait_for_work(s, st);
         uint64_t n = 0;
+        look_at_usage(s);
         if (!batch)
             st = dl_fail(DL_ERR_MEMORY, "no memory for a batch of points");
         else
@@ -335,6 +362,24 @@ static void *writer_main(void *arg) {
     return NULL;
 }
 
+/* Waits, under wake_lock, until the writer has looked again, or a moment. Fails when it is interrupted. */
+static dl_status wait_for_writer(dl_store *s, bool first) {
+    enum { EACH_NS = 50000000 };
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += EACH_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    s->wanted = 1;
+    pthread_cond_signal(&s->wake);
+    if (pthread_cond_timedwait(&s->done, &s->wake_lock, &until) != ETIMEDOUT || !is_locked(s, dl_steady_us()))
+        return DL_OK;
+    pthread_mutex_unlock(&s->wake_lock);
+    dl_status st = dl_wait_more(s->path, first) ? DL_OK : dl_interrupt_check();
+    pthread_mutex_lock(&s->wake_lock);
+    return st;
+}
+
 dl_status dl_store_flush(dl_store *s) {
     if (!s) return dl_fail_null("store");
     pthread_mutex_lock(&s->wake_lock);
@@ -342,12 +387,12 @@ dl_status dl_store_flush(dl_store *s) {
     if (s->threaded && !s->none) {
         uint64_t target = dl_ring_pushed(&s->ring);
         long failures = s->failures;
-        while ((int64_t)(target - dl_ring_committed(&s->ring)) > 0 && s->failures == failures) {
-            s->wanted = 1;
-            pthread_cond_signal(&s->wake);
-            pthread_cond_wait(&s->done, &s->wake_lock);
-        }
-        if ((int64_t)(target - dl_ring_committed(&s->ring)) > 0)
+        for (bool first = true;
+             st == DL_OK && (int64_t)(target - dl_ring_committed(&s->ring)) > 0 && s->failures == failures;
+             first = false)
+            st = wait_for_writer(s, first);
+        dl_wait_over();
+        if (st == DL_OK && (int64_t)(target - dl_ring_committed(&s->ring)) > 0)
             st = dl_fail_hint(DL_ERR_STORE, "nothing is lost: the points wait in the ring file and commits go on", "%s",
                               s->trouble);
     }

@@ -6,10 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "view/console.h"
+
 static struct {
     char *file; /* NULL: not chosen */
     dl_store *store;
-    char *tensorboard; /* NULL: none */
+    dlsh_session *session; /* that is told of waits; NULL: the console is */
+    char *tensorboard;     /* NULL: none */
     char *path, *text, *args;
     dlsh_origin origin;
     dlsh_script_args script_args;
@@ -33,7 +36,20 @@ int dlsh_store_there(void) {
     return dl_store_on_server(file) || !access(file, R_OK);
 }
 
+static void tell_wait(void *unused DLSH_UNUSED, const char *text) {
+    if (context.session)
+        dlsh_warn(context.session, NULL, "%s", text);
+    else
+        dlsh_console_say("%s", text);
+}
+
+void dlsh_store_told_to(dlsh_session *s) {
+    context.session = s;
+    dl_store_on_wait(tell_wait, NULL);
+}
+
 dl_store *dlsh_store(dlsh_session *s) {
+    if (s && s != context.session) dlsh_store_told_to(s);
     if (!context.store) context.store = dl_store_open(dlsh_store_file());
     if (context.store && s) dlsh_store_warnings(s);
     return dl_store_in_use(context.store);

@@ -23,6 +23,8 @@ const char *dlsh_store_shown(void);
 int dlsh_store_there(void);
 /* Shows warnings the store has meanwhile; the front calls it after each statement. */
 void dlsh_store_warnings(dlsh_session *s);
+/* Who is told that a call waits for another process; NULL: the console. */
+void dlsh_store_told_to(dlsh_session *s);
 /* Commits and closes, if it was opened; after the session is gone, so that trainers could end their runs. */
 dl_status dlsh_store_close(void);
 

@@ -196,6 +196,7 @@ int dlsh_main(int argc, char **argv) {
         return code;
     }
     code = run_front_end(s, &o, connection_file);
+    dlsh_store_told_to(NULL);
     dlsh_session_free(s);
     dl_status closed = dlsh_store_close();
     if (closed) {

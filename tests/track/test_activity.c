@@ -9,12 +9,14 @@
 enum { UNIT_MS = 300 };
 
 /* In place of libc's: the clock that people set can be set here. */
-static int64_t set_by_s;
+static int64_t set_by_s; /* atomic */
 int clock_gettime(clockid_t clock, struct timespec *t) {
     int rc = (int)syscall(SYS_clock_gettime, clock, t);
-    if (clock == CLOCK_REALTIME) t->tv_sec += set_by_s;
+    if (clock == CLOCK_REALTIME) t->tv_sec += __atomic_load_n(&set_by_s, __ATOMIC_RELAXED);
     return rc;
 }
+
+static void set_clock(int64_t by_s) { __atomic_store_n(&set_by_s, by_s, __ATOMIC_RELAXED); }
 
 static void work(void) { usleep(UNIT_MS * 1000); }
 static void wait_idle(void) {
@@ -161,17 +163,17 @@ static void clocks_that_are_set_change_no_times(void **state) {
     has(r);
     long id = dl_run_id(r);
     for (long i = 0; i < 10; i++) {
-        if (i == 5) set_by_s = -3600;
+        if (i == 5) set_clock(-3600);
         ok(dl_metric(r, "loss", i, (double)i));
     }
     ok(dl_run_event(r, 5, "note", "", NULL));
     ok(dl_run_end(r, DL_RUN_FINISHED, NULL));
-    set_by_s = -7200;
+    set_clock(-7200);
     has(r = dl_run_resume(s, id, 10, 0));
     for (long i = 10; i < 20; i++) ok(dl_metric(r, "loss", i, (double)i));
     ok(dl_run_end(r, DL_RUN_FINISHED, NULL));
     ok(dl_store_close(s));
-    set_by_s = 0;
+    set_clock(0);
     assert_int_equal(ask("select count(*) from metric"), 20);
     assert_int_equal(
         ask("select count(*) from metric as a join metric as b on b.step = a.step + 1 and b.t_us < a.t_us"), 0);

@@ -99,6 +99,7 @@ static int pause_for(dl_server *v, long ms) {
 static void *sender_main(void *arg) {
     dl_server *v = arg;
     dl_status st = DL_OK;
+    dl_wait_silently();
     while (pause_for(v, st == DL_OK ? DL_SERVER_SEND_MS : DL_SERVER_RETRY_MS)) {
         bool any = false, away;
         pthread_mutex_lock(&v->lock);
