@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "commands/nets/nets.h"
+#include "view/rich/plot.h"
 
 static const char hint[] = "lr_find t from=1e-6 to=1 steps=200";
 
@@ -19,21 +20,41 @@ static dl_status check(const dlsh_args *a, const dl_lr_range *r) {
     return DL_OK;
 }
 
+/* The losses of a test that diverges would press the part that matters to the ground: those above the first by more than
+ * half of what it falls are not drawn. In place: the record is made before. */
+static void crop(const dl_lr_range *r, double *bottom, double *top) {
+    double least = INFINITY;
+    for (long i = 0; i < r->n; i++) {
+        least = fmin(least, r->mean[i]);
+        *bottom = fmin(*bottom, fmin(r->loss[i], r->mean[i]));
+    }
+    const double most = least < r->mean[0] ? r->mean[0] + 0.5 * (r->mean[0] - least) : INFINITY;
+    for (long i = 0; i < r->n; i++) {
+        if (r->loss[i] > most) r->loss[i] = NAN;
+        if (r->mean[i] > most) r->mean[i] = NAN;
+        *top = fmax(*top, fmax(r->loss[i], r->mean[i]));
+    }
+}
+
 static dl_status draw(const dlsh_args *a, const dl_lr_range *r) {
     dlsh_sink *sink = dlsh_arg_sink(a);
     const char *file = dlsh_arg_str(a, "out");
+    double ends[] = {INFINITY, -INFINITY};
+    crop(r, &ends[0], &ends[1]);
+    const double at[] = {r->suggestion, r->suggestion};
     const dlsh_curve curves[] = {{.label = "loss", .n = r->n, .x = r->lr, .y = r->loss, .points = 1},
-                                 {.label = "mean", .n = r->n, .x = r->lr, .y = r->mean}};
+                                 {.label = "mean", .n = r->n, .x = r->lr, .y = r->mean},
+                                 {.label = "suggestion", .n = 2, .x = at, .y = ends}};
     const dlsh_plot p = {.title = "range test of the learning rate",
                          .xlabel = "lr",
                          .ylabel = "loss",
                          .file = file,
-                         .ncurves = 2,
+                         .ncurves = isnan(r->suggestion) ? 2 : 3,
                          .curves = curves,
                          .logx = 1};
-    if (!sink->ops->plot) return DL_OK;
-    DLSH_TRY(sink->ops->plot(sink, &p));
-    if (file) dlsh_put(sink, "wrote %s\n", file);
+    if (!file) return sink->ops->plot ? sink->ops->plot(sink, &p) : DL_OK;
+    DLSH_TRY(dlsh_plot_draw(&p, NULL, NULL)); /* not by the sink: that of a function call draws nothing */
+    dlsh_put(sink, "wrote %s\n", file);
     return DL_OK;
 }
 
@@ -80,9 +101,9 @@ static dl_status lr_find_run(const dlsh_args *a, dlsh_value *result) {
     r.lr = room, r.loss = room + r.steps, r.mean = room + 2 * r.steps;
     DLSH_TRY(dl_trainer_lr_find(dlsh_arg_handle(a, "trainer", &dlsh_trainer_class), &r));
     const int people = dlsh_sink_look(dlsh_arg_sink(a)).mode == DLSH_MODE_TABLE;
+    DLSH_TRY(record_of(&r, result));
     if (r.n > 1 && (dlsh_given(a, "out") || (people && !dlsh_arg_called(a)))) DLSH_TRY(draw(a, &r));
     if (people && !dlsh_arg_called(a)) say(a, &r);
-    DLSH_TRY(record_of(&r, result));
     if (!people && !dlsh_arg_called(a)) DLSH_TRY(dlsh_arg_sink(a)->ops->value(dlsh_arg_sink(a), *result));
     return DL_OK;
 }
