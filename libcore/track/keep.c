@@ -1,13 +1,14 @@
 /* Keeping house: freeing what deleted runs hold, copies, files without gaps. */
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "track/server/server.h"
 #include "track/store.h"
 
-static long file_size(const char *path) {
-    struct stat st;
-    return stat(path, &st) ? 0 : (long)st.st_size;
+/* Bytes of the store. The file itself is smaller while a part is in the WAL, and larger until that is gone. */
+static long file_size(sqlite3 *db) {
+    int64_t pages = 0, size = 0;
+    if (dl_db_int(db, &pages, "pragma page_count", "") || dl_db_int(db, &size, "pragma page_size", "")) return 0;
+    return (long)(pages * size);
 }
 
 /* The file without gaps, and the WAL in it. Readers of other processes keep the WAL until they end. */
@@ -84,8 +85,8 @@ dl_status dl_store_gc(dl_store *s, long before_us, int dry, dl_gc_result *out) {
     if (s && !s->none && access(s->path, F_OK)) return DL_OK;
     DL_TRY(dl_store_flush(s));
     DL_TRY(dl_store_write_lock(s));
-    out->file_before = file_size(s->path);
+    out->file_before = file_size(s->w);
     dl_status st = collect(s, before_us, dry, out);
-    out->file_after = file_size(s->path);
+    out->file_after = file_size(s->w);
     return dl_store_write_unlock(s, st);
 }

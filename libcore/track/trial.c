@@ -144,7 +144,7 @@ static dl_status own(sqlite3 *db, int64_t id) {
     return dl_db_run(
         db,
         "update trial set status = 'running', host = ?2, boot_id = ?3, pid = ?4, pid_start = ?5, heartbeat_us ="
-        " ?6, started_us = coalesce(started_us, ?6), ended_us = null, error = null where id = ?1",
+        " ?6, started_us = ?6, ended_us = null, error = null where id = ?1",
         "ittiii", id, me->host, me->boot_id, me->pid, (int64_t)me->pid_start, dl_now_us());
 }
 

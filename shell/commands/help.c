@@ -384,7 +384,7 @@ typedef struct listing {
     page_out *o;
     const char *only;  /* a group to be listed with summaries; NULL: the index */
     const char *group; /* the one being listed */
-    int wide, column, found;
+    int wide, column, found, named; /* named: as the group is */
 } listing;
 
 static void measure(void *arg, const char *group, const char *name, DLSH_UNUSED const char *doc) {
@@ -392,6 +392,7 @@ static void measure(void *arg, const char *group, const char *name, DLSH_UNUSED 
     const char *what = l->only ? name : group;
     if (l->only && strcmp(group, l->only)) return;
     l->found++;
+    l->named += !strcmp(name, group);
     if ((int)strlen(what) > l->wide) l->wide = (int)strlen(what);
 }
 
@@ -429,6 +430,7 @@ static void put_index(page_out *o, dlsh_session *s) {
 static int put_group(page_out *o, dlsh_session *s, const char *group) {
     listing l = {.o = o, .only = group};
     dlsh_help_topics(s, measure, &l);
+    if (l.found == 1 && l.named && o->text.n) return 1; /* its page is there already */
     if (l.found) {
         if (o->text.n) dlsh_buf_puts(&o->text, "\n");
         put_heading(o, "%s", group);

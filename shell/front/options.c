@@ -162,11 +162,13 @@ static int read_letters(int left, char **argv, dlsh_options *out) {
     return 1;
 }
 
+static int is_help(const char *word) { return !strcmp(word, "--help") || !strcmp(word, "-h"); }
+
 static int read_words(int n, char **words, dlsh_options *out) {
     out->words = words;
     for (int i = 0; i < n; i++) {
         const char *eq = strchr(words[i], '=');
-        if (!strcmp(words[i], "--help") || !strcmp(words[i], "-h")) {
+        if (is_help(words[i])) {
             out->script_help = 1;
         } else if (!eq || eq == words[i]) {
             return complain("\"%s\" is not an argument of a script", words[i],
@@ -197,6 +199,9 @@ static const char *statement_of(const char *command, int n, char **words) {
     return dlsh_buf_text(&text);
 }
 
+/* `dlsh sweep --help`; behind a script the words are the script's: dlsh sweep FILE --help is an error of `sweep`. */
+static int asks_for_help(int n, char **words) { return n == 1 && is_help(words[0]); }
+
 int dlsh_options_read(int argc, char **argv, dlsh_options *out) {
     *out = (dlsh_options){0};
     int i = 1;
@@ -216,6 +221,10 @@ int dlsh_options_read(int argc, char **argv, dlsh_options *out) {
         out->nwords = argc - i;
         out->words = argv + i;
         return 1;
+    }
+    if (out->script && asks_for_help(argc - i, argv + i)) {
+        out->code = !strcmp(out->script, "serve") ? "help serve" : !strcmp(out->script, "sweep") ? "help sweep" : NULL;
+        if (out->code) return out->script = NULL, 1;
     }
     if (out->script && !strcmp(out->script, "serve")) { /* likewise */
         out->script = NULL;

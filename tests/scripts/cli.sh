@@ -65,6 +65,9 @@ HOME=$PWD/home run -c 'from_rc'
 HOME=$PWD/home run -n -c 'from_rc'
 PATH=$(dirname "$(command -v dlsh)") run -n -c 'x = [1.0, 2]; plot x out=x.png'
 run -n -c 'help(matmul)'
+dlsh -n -c 'help report' | grep -c ^report # its group, which has it alone, is not listed
+dlsh serve --help | head -1
+dlsh sweep -h | head -1
 dlsh -n -c 'for i in range(3) { print(i) }' | cat
 dlsh -n -c 'print("lost")' >/dev/full
 echo "=> $?"

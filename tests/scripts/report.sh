@@ -79,6 +79,7 @@ try {
   $("logy").click(); said.push("log " + c.sy.log); $("logy").click();
   options.group = "opt"; drawCharts(); said.push("bands " + chart.querySelectorAll("path.band").length);
   $("button-parallel").click(); const handle = document.querySelector('[data-axis="lr"]');
+  said.push("right " + [...document.querySelectorAll("#runs th.num")].map((t) => t.dataset.column).slice(0, 3));
   said.push("lines " + document.querySelectorAll("#pcoord path.on").length);
   fire(handle, "pointerdown", 0.5, 0.0); fire(handle, "pointerup", 0.5, 0.5); said.push("brushed " + document.querySelectorAll("#pcoord path.on").length);
   state.brush = {};

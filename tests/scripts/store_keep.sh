@@ -33,6 +33,11 @@ db vacuum
 db migrate
 db backup c.db' | sed 's|[^ ]*/||' 2>&1 | sed 's|/[^ ]*/||'
 dlsh -n --db c.db -c 'sql "select count(*) as points from metric"'
+# what is still in the WAL counts as well
+dlsh -n --db e.db -c 'r = start_run("grows"); for i in range(30000) { r.log(loss=i) }; r.end(); run delete last
+gc older=0s
+r = start_run("x"); for i in range(3000) { r.log(loss=i) }; r.end()
+db vacuum' 2>&1 | python3 -c 'import re, sys; print([float(a) <= float(b) for a, b in re.findall("has ([0-9.]+) .B, before ([0-9.]+)", sys.stdin.read())])'
 # contents that do not have the hash under which they are kept
 echo 'r = start_run("s"); r.end()' > s.dlsh && dlsh -n --db d.db s.dlsh
 python3 -c 'import sqlite3; d = sqlite3.connect("d.db"); d.execute("update blob set data = x'"'00'"' where sha = (select sha from artifact where kind = \"script\")"); d.commit()'

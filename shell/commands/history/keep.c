@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 /* ---------------------------------------------------------------- gc */
@@ -117,12 +116,13 @@ static dl_status backup_run(const dlsh_args *a) {
 static dl_status vacuum_run(const dlsh_args *a) {
     dl_store *store = dlsh_history(a);
     if (!store) return dl_failed();
-    struct stat s;
-    long before = stat(dl_store_path(store), &s) ? 0 : (long)s.st_size;
+    dl_gc_result before, after; /* a dry run says the size */
+    DLSH_TRY(dl_store_gc(store, 0, 1, &before));
     DLSH_TRY(dl_store_vacuum(store));
+    DLSH_TRY(dl_store_gc(store, 0, 1, &after));
     DLSH_SCOPED_BUF b = {0};
-    dlsh_buf_puts(&b, "the file has "), put_bytes(&b, stat(dl_store_path(store), &s) ? 0 : (long)s.st_size);
-    dlsh_buf_puts(&b, ", before "), put_bytes(&b, before);
+    dlsh_buf_puts(&b, "the file has "), put_bytes(&b, after.file_after);
+    dlsh_buf_puts(&b, ", before "), put_bytes(&b, before.file_before);
     dlsh_put(dlsh_arg_sink(a), "%s\n", dlsh_buf_text(&b));
     return DL_OK;
 }

@@ -320,7 +320,7 @@ const dlsh_command sweep_commands[] = {
              .complete = "metric"},
             {"goal", DLSH_OPT_WORD, NULL, .doc = "where the metric's name does not tell", .complete = "min|max"},
             {"search_seed", DLSH_OPT_INT, "0", .doc = "seed of the search itself"},
-            {"name", DLSH_OPT_STRING, NULL, .doc = "name of the sweep"}),
+            {"name", DLSH_OPT_WORD, NULL, .doc = "name of the sweep"}),
         .examples =
             "sweep lr=logspace(1e-3, 1e-1, 3) seeds=2 metric=loss { r = start_run(\"a\"); r.log(loss=lr * seed) }\n"
             "sweep show last"),

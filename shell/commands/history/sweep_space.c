@@ -218,7 +218,9 @@ void dlsh_space_text(dlsh_value space, int i, dlsh_buf *b) {
             continue;
         }
         if (k) dlsh_buf_puts(b, values ? ", " : " to ");
-        dlsh_text(b, values ? values->as.list->items[k] : *field(space, i, k ? "high" : "low"));
+        const dlsh_value v = values ? values->as.list->items[k] : *field(space, i, k ? "high" : "low");
+        const dlsh_value *whole = field(space, i, "whole");
+        dlsh_text(b, !values && whole && whole->as.i ? dlsh_int((long)dlsh_number(v)) : v);
     }
     if (n > 6) dlsh_buf_printf(b, " (%d)", n);
 }

@@ -14,6 +14,7 @@ function cell(r, name) {
   if (D.params.includes(name) && !Number.isNaN(asNumber(v))) return short(asNumber(v));
   return typeof v === "number" ? short(v) : v === undefined || v === null ? "" : String(v);
 }
+function isNumeric(name, v) { return typeof v === "number" || (D.params.includes(name) && !Number.isNaN(asNumber(v))); }
 function bests(columns) {
   const out = {};
   for (const m of columns.filter((c) => D.metrics.includes(c) && !COURSE.test(c))) {
@@ -26,7 +27,7 @@ function row(r, columns, best) {
   const check = el("input", { type: "checkbox", "aria-label": `draw run ${r.id}`, onchange: (e) => choose(r.id, e.target.checked) });
   check.checked = state.chosen.has(r.id);
   return el("tr", { "data-run": r.id, title: r.error || r.note || null }, el("td", {}, check), columns.map((c) => {
-    const v = valueOf(r, c), number = typeof v === "number" || (D.params.includes(c) && !Number.isNaN(asNumber(v)));
+    const v = valueOf(r, c), number = isNumeric(c, v);
     const mark = c === "id" ? el("span", { class: "dot", style: `background:${colour(r.id)}` }) : null;
     return el("td", { class: [number && "num", c === "status" && "status-" + r.status, c in best && v === best[c] && "best"].filter(Boolean).join(" ") || null },
       mark, cell(r, c));
@@ -45,7 +46,8 @@ function drawTable() {
     drawTable();
   } });
   all.checked = shown.length > 0 && shown.every((r) => state.chosen.has(r.id));
-  const head = el("tr", {}, el("th", {}, all), columns.map((c) => el("th", { "data-column": c, class: c === state.sort[0] ? "sorted" : null, onclick: () => {
+  const numeric = (c) => shown.length > 0 && shown.every((r) => { const v = valueOf(r, c); return v === undefined || v === null || v === "" || isNumeric(c, v); });
+  const head = el("tr", {}, el("th", {}, all), columns.map((c) => el("th", { "data-column": c, class: [numeric(c) && "num", c === state.sort[0] && "sorted"].filter(Boolean).join(" ") || null, onclick: () => {
     state.sort = state.sort[0] === c ? [c, -state.sort[1]] : [c, D.metrics.includes(c) ? -direction(c) : 1];
     drawTable();
   } }, c + (c === state.sort[0] ? (state.sort[1] > 0 ? " \u25b2" : " \u25bc") : ""))));
@@ -120,6 +122,7 @@ function parallelTab() {
       pc.axes = e.target.checked ? [...pc.axes, p] : pc.axes.filter((a) => a !== p); delete state.brush[p]; parallelTab(); } });
       c.checked = pc.axes.includes(p); return el("label", {}, c, " " + p); }),
     el("button", { onclick: () => { state.brush = {}; parallelTab(); } }, "clear"),
+    [["worst", 0], ["best", 1]].map(([word, t]) => el("span", {}, el("span", { class: "dot", style: `background:${ramp(t)}` }), word)),
     el("span", { id: "brushed" }, `${runs.filter((r) => visible.has(r.id)).length} of ${runs.length} runs; drag along an axis to choose a range`)), svg);
 }
 
