@@ -382,8 +382,8 @@ static int put_topic(page_out *o, dlsh_session *s, const char *topic) {
 
 typedef struct listing {
     page_out *o;
-    const char *only;  /* a group to be listed with summaries; NULL: the index */
-    const char *group; /* the one being listed */
+    const char *only;               /* a group to be listed with summaries; NULL: the index */
+    const char *group;              /* the one being listed */
     int wide, column, found, named; /* named: as the group is */
 } listing;
 

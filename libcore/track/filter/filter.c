@@ -484,8 +484,7 @@ static dl_status whole(parser *p) {
     if (p->token.kind == DL_FT_CLOSE)
         return fail_at(p->token.at, 1, DL_ERR_SYNTAX, "leave it out, or open it before", "this ')' was never opened");
     if (p->token.kind != DL_FT_END) {
-        int several =
-            p->token.kind == DL_FT_WORD || p->token.kind == DL_FT_STRING || p->token.kind == DL_FT_OPEN;
+        int several = p->token.kind == DL_FT_WORD || p->token.kind == DL_FT_STRING || p->token.kind == DL_FT_OPEN;
         DL_TRY(expected(p, several ? "'and', 'or' or the end (a value with blanks or parentheses stands in quotes)"
                                    : "'and', 'or' or the end"));
     }

@@ -20,8 +20,8 @@ static dl_status check(const dlsh_args *a, const dl_lr_range *r) {
     return DL_OK;
 }
 
-/* The losses of a test that diverges would press the part that matters to the ground: those above the first by more than
- * half of what it falls are not drawn. In place: the record is made before. */
+/* The losses of a test that diverges would press the part that matters to the ground: those above the first by more
+ * than half of what it falls are not drawn. In place: the record is made before. */
 static void crop(const dl_lr_range *r, double *bottom, double *top) {
     double least = INFINITY;
     for (long i = 0; i < r->n; i++) {
