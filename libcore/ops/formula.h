@@ -74,6 +74,8 @@
 #define ATANH(x) DL_FN(dl_vatanh, atanh)(x)
 #define ERF(x) DL_V(erf)(x)
 #define ERFC(x) DL_V(erfc)(x)
+#define MANTISSA(x) DL_V(mantissa)(x) /* of frexp, as a number of type T its exponent */
+#define EXPONENT(x) DL_V(exponent)(x)
 #define TGAMMA(x) DL_FN(tgammaf, tgamma)(x)
 #define LGAMMA(x) DL_FN(lgammaf, lgamma)(x)
 #define FLOOR(x) DL_FN(floorf, floor)(x)

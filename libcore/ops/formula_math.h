@@ -170,6 +170,15 @@ DL_HELPER(bessel_k)(T order, T x) {
     return h * sum;
 }
 #ifdef __cplusplus
+DL_HELPER(mantissa)(T x) {
+    int e;
+    return frexp(x, &e);
+}
+DL_HELPER(exponent)(T x) {
+    int e = 0;
+    const T m = frexp(x, &e);
+    return ABS(m) < 1 ? (T)e : NUM(0);
+}
 /* e**-|x| times the modified Bessel function of order 0 or 1: the power series, or the asymptotic one. */
 DL_HELPER(bessel_i)(T order, T x) {
     T y = ABS(x), sum = 1, term = 1;

@@ -42,6 +42,18 @@ DL_VECTOR float dl_vscale(float v, int k) {
     return v * dl_vfloat((int)((unsigned)(h + 127) << 23)) * dl_vfloat((int)((unsigned)(k - h + 127) << 23));
 }
 
+/* x = mantissa 2**exponent with 1/2 <= |mantissa| < 1; 0, infinities and NaN are their own mantissa, of exponent 0.
+ * Numbers below 2**-126 are multiplied by 2**24 first. */
+DL_VECTOR int dl_vsplits(float x) { return fabsf(x) > 0.0f && fabsf(x) < INFINITY; }
+DL_VECTOR float dl_vmantissa(float x) {
+    int bits = dl_vbits(fabsf(x) < 0x1p-126f ? x * 0x1p24f : x);
+    return dl_vsplits(x) ? dl_vfloat((bits & (int)0x807fffffu) | 0x3f000000) : x;
+}
+DL_VECTOR float dl_vexponent(float x) {
+    int tiny = fabsf(x) < 0x1p-126f, bits = dl_vbits(tiny ? x * 0x1p24f : x);
+    return dl_vsplits(x) ? (float)(((bits >> 23) & 255) - (tiny ? 150 : 126)) : 0.0f;
+}
+
 /* x = n ln(2) + r, |r| <= ln(2)/2; gives r, the polynomial (e**r - 1 - r) / r**2 and n. */
 DL_VECTOR float dl_vexp_parts(float x, float *r, int *n) {
     float t = x * 1.44269504f + 12582912.0f; /* 1.5 * 2**23: the sum is rounded to an integer */

@@ -25,6 +25,18 @@ DL_VECTOR long dl_vless(long a, long b) { return (long)((unsigned long)a - (unsi
 #define DL_VLN2_LOW 1.90821492927058770002e-10
 
 /* 2**k for -1023 < k <= 1023 */
+/* dl_vmantissa and dl_vexponent; those below 2**-1022 are multiplied by 2**53. */
+DL_VECTOR int dl_vsplits_f64(double x) { return fabs(x) > 0.0 && fabs(x) < (double)INFINITY; }
+DL_VECTOR double dl_vmantissa_f64(double x) {
+    long bits = dl_vbits_f64(fabs(x) < 0x1p-1022 ? x * 0x1p53 : x);
+    return dl_vsplits_f64(x) ? dl_vdouble((bits & (long)0x800ffffffffffffful) | 0x3fe0000000000000l) : x;
+}
+DL_VECTOR double dl_vexponent_f64(double x) {
+    int tiny = fabs(x) < 0x1p-1022;
+    long bits = dl_vbits_f64(tiny ? x * 0x1p53 : x);
+    return dl_vsplits_f64(x) ? (double)((int)((bits >> 52) & 2047) - (tiny ? 1075 : 1022)) : 0.0;
+}
+
 DL_VECTOR double dl_vpower_f64(long k) { return dl_vdouble((long)((unsigned long)dl_vplus(k, 1023) << 52)); }
 
 /* The larger half of k, and the rest, of |k| <= 4096. */

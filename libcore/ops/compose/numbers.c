@@ -4,8 +4,6 @@
 #include "dlcore/compare.h"
 #include "dlcore/complex.h"
 #include "dlcore/create.h"
-#include "dlcore/elementary.h"
-#include "dlcore/rounding.h"
 #include "dlcore/unary.h"
 #include "dlcore/where.h"
 #include "ops/rules/binary.h"
@@ -38,33 +36,11 @@ POOLED_RULE(clamp_bounds) {
 
 /* ---- mantissas and exponents */
 
-/* t 2^-e, exact: in two steps, since 2^e alone may be too large. */
-static dl_tensor *scaled_down(dl_pool *p, dl_tensor *t, dl_tensor *e) {
-    dl_tensor *half = K(dl_floor(K(dl_mul(e, N(0.5))))), *rest = half ? K(dl_sub(half, e)) : NULL;
-    dl_tensor *part = K(dl_mul(t, K(dl_exp2(K(dl_neg(half))))));
-    return part && rest ? K(dl_mul(part, K(dl_exp2(rest)))) : NULL;
-}
-
-/* 1 where a number is, 0 elsewhere, in the dtype of the call. */
-static dl_tensor *ones_where(dl_pool *p, const dl_call *c, dl_tensor *is) {
-    return is ? K(dl_to_dtype(is, c->dtype)) : NULL;
-}
-
-/* The exponent from the logarithm, which may be off by one, then corrected; 0 of 0, infinities and NaN. */
 POOLED_RULE(frexp) {
-    dl_tensor *x = c->in[0], *zero = N(0), *one = N(1), *fixed = K(dl_detach(x));
-    dl_tensor *size = K(dl_abs(fixed)), *has = NULL, *used = NULL, *e = NULL;
-    if (size) has = K(dl_logical_and(K(dl_isfinite(size)), K(dl_gt(size, zero))));
-    if (has) used = K(dl_where(has, size, one));
-    if (used) e = K(dl_add(K(dl_floor(K(dl_log2(used)))), one));
-    dl_tensor *m = e ? scaled_down(p, used, e) : NULL;
-    if (!m) return dl_failed();
-    e = K(dl_sub(K(dl_add(e, ones_where(p, c, K(dl_ge(m, one))))), ones_where(p, c, K(dl_lt(m, N(0.5))))));
-    e = e ? K(dl_where(has, e, zero)) : NULL;
-    dl_tensor *mantissa = e ? scaled_down(p, x, e) : NULL;
-    if (!mantissa) return dl_failed();
+    dl_tensor *mantissa = K(dl_mantissa(c->in[0])), *exponent = K(dl_exponent(c->in[0]));
+    if (!mantissa || !exponent) return dl_failed();
     c->out[0] = dl_ref(mantissa);
-    c->out[1] = dl_to_dtype(e, DL_I32);
+    c->out[1] = dl_to_dtype(exponent, DL_I32);
     return c->out[1] ? DL_OK : dl_failed();
 }
 

@@ -382,6 +382,7 @@ GRAD_RULE(bessel_j1) {
     return dl_give(b, 0, dl_mul(G0, T(dl_sub(T(dl_bessel_j0(X)), part))));
 }
 RULE(polygamma, dl_mul(G0, T(dl_polygamma(X, ATTR_I(b, POLYGAMMA_N) + 1))))
+RULE(mantissa, dl_ldexp(G0, T(dl_neg(T(dl_exponent(X))))))
 RULE(softsign, dl_div(G0, SQUARE(PLUS1(T(dl_abs(X))))))
 RULE(tanh, dl_mul(G0, CONJ(ONE_LESS(SQUARE(Y)))))
 RULE(sigmoid, dl_mul(G0, T(dl_mul(Y, ONE_LESS(Y)))))
