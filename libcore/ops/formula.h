@@ -138,6 +138,7 @@
 #define BESSEL_K(order, x) DL_HELPER_OF(bessel_k)(order, x)
 #define GAMMA_SHARE(a, x, above) DL_HELPER_OF(gamma_share)(a, x, above)
 #define GAMMA_SLOPE(a, x) DL_HELPER_OF(gamma_motion)(a, x)
+#define POISSON_QUANTILE(rate, u) DL_HELPER_OF(poisson_least)(rate, u)
 #define INT_GCD(a, b) DL_HELPER_OF(int_gcd)(a, b)
 #define INT_LCM(a, b) DL_HELPER_OF(int_lcm)(a, b)
 #define INT_QUOTIENT(a, b) DL_HELPER_OF(int_quotient)(a, b, DL_AT)

@@ -218,6 +218,13 @@ DL_HELPER(gamma_share)(T a, T x, int above) {
     }
     return above ? power * h : 1 - power * h;
 }
+/* The least count whose share of the Poisson distribution, with those below it, reaches u. The sum of the terms stops
+ * growing where the rest is below its last digit. */
+DL_HELPER(poisson_least)(T rate, T u) {
+    T term = EXP(-rate), sum = term, count = 0;
+    while (sum < u && sum + term * rate / (count + 1) > sum) count += 1, term *= rate / count, sum += term;
+    return sum == sum ? count : sum;
+}
 /* dx/da of a number x of the gamma distribution of shape a whose share below x stays: the integral of
  * (psi(a) - ln t) (t / x)**(a - 1) e**(x - t) over t from 0 to x, or of its negative from x on; t = x e**-v or x e**v.
  * The exponent is 0 at v = 0 and falls; the places of Gauss and Legendre lie up to where it is -40. */

@@ -1,17 +1,17 @@
 /* Draws of counts: Poisson and binomial numbers. Large ones are split at a number of the gamma or beta distribution
  * until small ones are left (Ahrens, Dieter: Computer methods for sampling from gamma, beta, Poisson and binomial
- * distributions, 1974); these are counted one by one. In f64. */
+ * distributions, 1974): trials, which are counted one by one, and rates, whose count is found by its share. In f64. */
 #include "ops/compose/chance/draw.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/binary.h"
 #include "dlcore/compare.h"
 #include "dlcore/create.h"
-#include "dlcore/elementary.h"
 #include "dlcore/reduce.h"
 #include "dlcore/rounding.h"
 #include "dlcore/where.h"
 #include "ops/rules/create.h"
 
-enum { SMALL = 16, ROUNDS = 400 };
+enum { SMALL = 16 /* trials */, SMALL_RATE = 64, ROUNDS = 400 };
 
 /* What is known so far: count, and what is left, trials or a rate, and the probability of each trial. */
 typedef struct state {
@@ -70,10 +70,10 @@ static dl_tensor *binomial_of(dl_tensor *n, dl_tensor *prob) {
     return s.count ? dl_ref(s.count) : NULL;
 }
 
-/* Of rates above SMALL, the time of event number m: if it comes in time, m events are known, else fewer. */
+/* Of rates above SMALL_RATE, the time of event number m: if it comes in time, m events are known, else fewer. */
 static bool split_rate(state *s) {
     POOL;
-    dl_tensor *r = s->left, *big = K(dl_gt(r, N(SMALL))), *one = K(dl_add(K(dl_mul(r, N(0))), N(1)));
+    dl_tensor *r = s->left, *big = K(dl_gt(r, N(SMALL_RATE))), *one = K(dl_add(K(dl_mul(r, N(0))), N(1)));
     dl_tensor *m = big && one ? K(dl_where(big, K(dl_floor(K(dl_mul(r, N(0.875))))), one)) : NULL;
     dl_tensor *x = m ? dl_gamma_of(p, m, r->shape, r->ndim) : NULL, *soon = x ? K(dl_le(x, r)) : NULL;
     dl_tensor *late = soon ? K(dl_logical_and(big, K(dl_logical_not(soon)))) : NULL;
@@ -86,21 +86,6 @@ static bool split_rate(state *s) {
     return advance(s, count ? dl_ref(count) : NULL, left ? dl_ref(left) : NULL, dl_ref(s->prob));
 }
 
-/* Events until the sum of exponential times is above the rate. */
-static dl_tensor *counted(dl_tensor *rate, dl_tensor *start) {
-    state s DL_SCOPE(end_state) = {dl_ref(start), dl_ref(rate), dl_ref(rate)}; /* left: the time */
-    long more = rate->numel != 0;
-    for (int i = 0; i < ROUNDS && more; i++) {
-        POOL;
-        dl_tensor *u = K(dl_rand(rate->shape, rate->ndim, DL_F64, rate->st->device));
-        dl_tensor *left = K(dl_add(s.left, K(dl_log1p(K(dl_neg(u)))))), *open = left ? K(dl_gt(left, N(0))) : NULL;
-        dl_tensor *count = open ? dl_add(s.count, K(dl_to_dtype(open, DL_F64))) : NULL;
-        if (!advance(&s, count, left ? dl_ref(left) : NULL, dl_ref(rate))) return NULL;
-        if (dl_item_i(K(dl_any(open, NULL, 0, 0)), &more) != DL_OK) return NULL;
-    }
-    return dl_ref(s.count);
-}
-
 static dl_status check_range(dl_pool *p, dl_tensor *t, double most, const char *what) {
     long good = 1;
     if (t->numel)
@@ -109,15 +94,17 @@ static dl_status check_range(dl_pool *p, dl_tensor *t, double most, const char *
 }
 
 dl_tensor *dl_poisson_of(dl_tensor *rate) {
+    POOL;
     state s DL_SCOPE(end_state) = {dl_zeros(rate->shape, rate->ndim, DL_F64, rate->st->device), dl_ref(rate),
                                    dl_ref(rate)};
     long more = 1;
     for (int i = 0; i < ROUNDS && s.count; i++) {
-        if (any_above(s.left, SMALL, &more) != DL_OK) return NULL;
+        if (any_above(s.left, SMALL_RATE, &more) != DL_OK) return NULL;
         if (!more) break;
         if (!split_rate(&s)) return NULL;
     }
-    return s.count ? counted(s.left, s.count) : NULL;
+    dl_tensor *u = s.count ? K(dl_rand(rate->shape, rate->ndim, DL_F64, rate->st->device)) : NULL;
+    return u ? dl_add(s.count, K(dl_poisson_quantile(s.left, u))) : NULL;
 }
 
 POOLED_RULE(poisson) {
