@@ -674,6 +674,7 @@ CALLS = {
     "zeta": lambda a, b: torch.special.zeta(a.double() if torch.is_tensor(a) else torch.tensor(float(a)).double(), b),
     "poisson_quantile": lambda r, u: (torch.special.gammaincc(torch.arange(1, 200).double(), r.double().unsqueeze(-1))
         < u.double().unsqueeze(-1)).sum(-1).to(r.dtype),
+    "windows": lambda x, dimension, size, step=1: x.unfold(dimension, size, step),
     "erfcx": torch.special.erfcx, "mantissa": lambda x: torch.frexp(x).mantissa,
     "exponent": lambda x: torch.frexp(x.detach()).exponent.to(x.dtype), "log_ndtr": torch.special.log_ndtr,
     "spherical_bessel_j0": lambda x: torch.where(x == 0, 1.0, torch.sin(x) / torch.where(x == 0, 1.0, x)),

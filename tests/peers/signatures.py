@@ -37,6 +37,7 @@ MEANT = {
     ("min_dim", "*"): "PyTorch's min with a dimension, under a name of its own",
     ("median_dim", "*"): "PyTorch's median with a dimension, under a name of its own",
     ("nanmedian_dim", "*"): "PyTorch's nanmedian with a dimension, under a name of its own",
+    ("windows", "*"): "PyTorch's method unfold; its function unfold is of images",
     ("stft", "return_complex"): "PyTorch wants it given, and true is what it will be",
     ("huber", "*"): "the kernel of PyTorch's huber_loss, of one operand",
     ("dice_loss", "*"): "none of PyTorch's; segmentation libraries have it",

@@ -8,6 +8,7 @@
 #include "dlcore/index.h"
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
+#include "ops/rules/view.h"
 #include "ops/rules/index.h"
 
 /* ---- repeating */
@@ -102,6 +103,25 @@ COMPOSE_RULE(diff) {
         t = less(right, left);
     }
     return dl_finish(c, t);
+}
+
+/* ---- windows */
+
+COMPOSE_RULE(windows) {
+    dl_tensor *x = c->in[0];
+    const long size = ATTR_I(c, WINDOWS_SIZE), step = ATTR_I(c, WINDOWS_STEP);
+    long shape[DL_MAX_DIM + 1], stride[DL_MAX_DIM + 1];
+    int d;
+    DL_TRY(dl_dim_norm(ATTR_I(c, WINDOWS_DIMENSION), x->ndim, &d));
+    if (x->ndim == DL_MAX_DIM) return dl_fail(DL_ERR_SHAPE, "the result would have %d dimensions", DL_MAX_DIM + 1);
+    if (size < 0 || size > x->shape[d])
+        return dl_fail(DL_ERR_VALUE, "size must be 0 to %ld, the elements of dimension %d, not %ld", x->shape[d], d,
+                       size);
+    if (step < 1) return dl_fail(DL_ERR_VALUE, "step must be 1 or more, not %ld", step);
+    memcpy(shape, x->shape, sizeof x->shape), memcpy(stride, x->stride, sizeof x->stride);
+    shape[d] = (x->shape[d] - size) / step + 1, stride[d] = shape[d] > 1 ? x->stride[d] * step : x->stride[d];
+    shape[x->ndim] = size, stride[x->ndim] = x->stride[d];
+    return dl_finish(c, dl_as_strided(x, shape, x->ndim + 1, stride, x->ndim + 1, x->offset));
 }
 
 /* ---- diagonals and blocks */

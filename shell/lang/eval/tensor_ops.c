@@ -82,7 +82,12 @@ dlsh_value dlsh_op_value(const char *name) {
     return e && !e->in_place && !e->info.internal ? (dlsh_value){DLSH_OP, {.op = e}} : dlsh_void();
 }
 
+/* Methods that are not the function of their name, as in PyTorch. */
+static const char *const own_methods[][2] = {{"unfold", "windows"}};
+
 dlsh_value dlsh_op_method(const char *name) {
+    for (size_t i = 0; i < DLSH_COUNT(own_methods); i++)
+        if (!strcmp(name, own_methods[i][0])) name = own_methods[i][1];
     const op_entry *e = entry(name);
     return e && !e->info.internal && e->ntensors && !(e->list && e->ntensors == 1) ? (dlsh_value){DLSH_OP, {.op = e}}
                                                                                    : dlsh_void();
