@@ -28,6 +28,9 @@ dlsh -n --db x.db -c 'sql "select n, last_step from series join run on run.id = 
 ls -d dlsh-rerun-* 2>/dev/null
 # further than it was to go, and from an earlier step
 dlsh -n --db x.db -c 'run resume main epochs=7 die=false' 2>&1 | tidy
+# what is run again then is the training with the arguments of the end
+dlsh -n --db x.db -c 'run rerun main
+runs cols=epochs,die limit=2' 2>&1 | tidy | tail -6
 sed -i 's/t.safetensors/t-{step}.safetensors/' t.dlsh
 dlsh -n -q --db y.db --seed 5 t.dlsh epochs=4 > /dev/null
 ls t-*.safetensors

@@ -129,8 +129,8 @@ static dl_status collect(difference *d, const dl_comparison *c) {
     for (long k = 0; k < c->nparam; k++)
         if (!d->again || (strcmp(c->params[k].key, "commit") && strcmp(c->params[k].key, "script")))
             DLSH_TRY(add(d, "parameter", c->params[k].key, c->params[k].values[0], c->params[k].values[1]));
-    if (strcmp(a->script_args, b->script_args))
-        DLSH_TRY(add(d, "parameter", "script arguments", a->script_args, b->script_args));
+    if (strcmp(dlsh_arguments_of(a), dlsh_arguments_of(b)))
+        DLSH_TRY(add(d, "parameter", "script arguments", dlsh_arguments_of(a), dlsh_arguments_of(b)));
     DLSH_TRY(add_environment(d, a->env_json, b->env_json));
     DLSH_TRY(add_text(d, "model", a->model_text, b->model_text));
     return add_text(d, "script", a->script_text, b->script_text);

@@ -53,12 +53,14 @@ static dl_status read_metric(const dlsh_args *a, dl_store *store, dlsh_factors *
 
 static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
-/* Do the runs differ in it? Having none is a value, too. */
+/* Do the runs that have it differ in it? What only some have, as momentum beside adam, tells no more than what decides
+ * whether they do. */
 static int differs(const dlsh_factors *f, const char *param) {
-    const dl_param_info *first = dlsh_factor_of(f->runs[0], param);
-    for (int i = 1; i < f->n; i++) {
+    const dl_param_info *first = NULL;
+    for (int i = 0; i < f->n; i++) {
         const dl_param_info *p = dlsh_factor_of(f->runs[i], param);
-        if (!p != !first || (p && strcmp(p->value, first->value))) return 1;
+        if (p && first && strcmp(p->value, first->value)) return 1;
+        if (p && !first) first = p;
     }
     return 0;
 }

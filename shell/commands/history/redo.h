@@ -24,6 +24,10 @@ dl_status dlsh_diff_show(const dlsh_args *a, dl_store *store, long before, long 
 #define DLSH_RESUME "DLSH_RESUME"
 /* The kind of the event that tells the first of these of a run that went on in another process. */
 #define DLSH_PLACE "place"
+/* The kind of the event that tells the arguments of the script, where a run went on with others than before. */
+#define DLSH_ARGUMENTS "arguments"
+/* The arguments of the script of a run, as they were last. */
+const char *dlsh_arguments_of(const dl_run_info *r);
 /* The name of the artifacts that are checkpoints of loops written by hand. */
 #define DLSH_BY_HAND "state"
 /* The checkpoint from which a loop written by hand is to go on; NULL: none. */

@@ -59,9 +59,20 @@ static const char *end_of(const dl_run_info *r, const char *c) {
     return end ? end : c + strlen(c);
 }
 
+static const char *last_event(const dl_run_info *r, const char *kind) {
+    for (long i = r->nevent - 1; i >= 0; i--)
+        if (!strcmp(r->events[i].kind, kind)) return r->events[i].text;
+    return NULL;
+}
+
+const char *dlsh_arguments_of(const dl_run_info *r) {
+    const char *later = last_event(r, DLSH_ARGUMENTS);
+    return later ? later : r->script_args;
+}
+
 /* The recorded arguments but those that are given anew. */
 static dl_status add_arguments(const dlsh_args *a, const dl_run_info *r, words *w) {
-    const char *name, *c = r->script_args;
+    const char *name, *c = dlsh_arguments_of(r);
     const dlsh_value *v;
     while (*c) {
         const char *end = end_of(r, c);
@@ -217,11 +228,7 @@ static long counterpart(dl_store *store, const dl_run_info *r, long newest) {
     return ask(store, sql);
 }
 
-static const char *weights_of(const dl_run_info *r) {
-    for (long i = r->nevent - 1; i >= 0; i--)
-        if (!strcmp(r->events[i].kind, "weights")) return r->events[i].text;
-    return NULL;
-}
+static const char *weights_of(const dl_run_info *r) { return last_event(r, "weights"); }
 
 static dl_status say_result(const dlsh_args *a, dl_store *store, const dl_run_info *r, long id) {
     char tag[40];

@@ -44,6 +44,38 @@ static dl_status warn_of_data(const dlsh_args *a, dl_store *store, const dl_trai
     return DL_OK;
 }
 
+/* Where the argument `name` stands in "lr=0.1 width=8"; NULL: nowhere. */
+static const char *argument(const char *all, const char *name) {
+    const size_t n = strlen(name);
+    for (const char *c = all; c; c = (c = strchr(c, ' ')) ? c + 1 : NULL)
+        if (!strncmp(c, name, n) && c[n] == '=') return c;
+    return NULL;
+}
+
+/* The parameters of the run that are arguments given anew. The others stay: the trainer may have set them. */
+static dl_status note_given(dl_run *run, const char *before, const char *now) {
+    for (char **v = dlsh_script_args_get()->values; v && v[0] && v[1]; v += 2) {
+        const char *is = argument(now, v[0]), *was = argument(before, v[0]);
+        const size_t n = is ? strcspn(is, " ") : 0;
+        if (is && !(was && strcspn(was, " ") == n && !strncmp(is, was, n))) DLSH_TRY(dl_run_param(run, v[0], v[1]));
+    }
+    return DL_OK;
+}
+
+/* In the run that goes on: how many runs this process has begun before it, and the arguments, if they are others now.
+ */
+static dl_status note(dl_store *store, dl_run *run, long step) {
+    char place[24];
+    snprintf(place, sizeof place, "%ld", order.place);
+    DLSH_TRY(dl_run_event(run, step, DLSH_PLACE, place, NULL));
+    DLSH_ENDED(dl_run_list_free) dl_run_list *l = dl_run_show(store, order.run);
+    if (!l) return dl_failed();
+    const char *before = dlsh_arguments_of(l->runs), *now = dlsh_origin_get()->args;
+    if (!strcmp(before, now)) return DL_OK;
+    DLSH_TRY(note_given(run, before, now));
+    return dl_run_event(run, step, DLSH_ARGUMENTS, now, NULL);
+}
+
 /* Is this the trainer of the run? Then it takes up the checkpoint. */
 static dl_status take(const dlsh_args *a, dl_trainer *t) {
     dl_trainer_state s = dlsh_trainer_state(t);
@@ -55,9 +87,7 @@ static dl_status take(const dlsh_args *a, dl_trainer *t) {
     DLSH_TRY(dl_trainer_load(t, order.path));
     order.taken = 1;
     dl_trainer_get(t, &s);
-    char place[24];
-    snprintf(place, sizeof place, "%ld", order.place);
-    if (s.run == order.run) DLSH_TRY(dl_run_event(dl_trainer_run(t), s.step, DLSH_PLACE, place, NULL));
+    if (s.run == order.run) DLSH_TRY(note(store, dl_trainer_run(t), s.step));
     dlsh_put(dlsh_arg_sink(a), "run %ld goes on after step %ld\n", order.run, s.step);
     return warn_of_data(a, store, t);
 }
@@ -105,11 +135,9 @@ dl_status dlsh_take_up_run(const dlsh_args *a, dl_store *store, dl_run **run, lo
     DLSH_TRY(dl_store_flush(store));
     if (begun(store) != order.place) return DL_OK;
     DLSH_TRY(look_back(store, &taken_us, &logged));
-    char place[24];
-    snprintf(place, sizeof place, "%ld", order.place);
     if (!(*run = dl_run_resume(store, order.run, logged + 1, taken_us))) return dl_failed();
     order.taken = 1;
     *step = logged < 0 ? 0 : logged;
     dlsh_put(dlsh_arg_sink(a), "run %ld goes on after step %ld\n", order.run, order.at);
-    return dl_run_event(*run, order.at, DLSH_PLACE, place, NULL);
+    return note(store, *run, order.at);
 }
