@@ -230,6 +230,12 @@ static void warn(const dlsh_args *a, const grouping *g) {
     if (g->n < 2) dlsh_warn(s, NULL, "there is one group only: all runs have the same %s", g->by);
     for (int i = 0; i < g->npair; i++)
         if (!worst || smallest_p(g, &g->pairs[i]) > smallest_p(g, worst)) worst = &g->pairs[i];
+    for (int i = 0; i < g->n; i++)
+        if (g->groups[i].n > 1 && g->groups[i].std == 0) {
+            dlsh_warn(s, NULL, "all %d values of %s are equal: such runs are one measurement, and a test needs several",
+                      g->groups[i].n, g->groups[i].name);
+            break;
+        }
     double p = worst ? smallest_p(g, worst) : 0;
     if (p <= 0.05) return;
     DLSH_SCOPED_BUF what = {0};

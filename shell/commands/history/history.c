@@ -441,7 +441,13 @@ static dl_status no_best(const dlsh_args *a) {
     return dlsh_place_failure(a, e.code == DL_ERR_NAME ? "metric" : NULL);
 }
 
+dl_status dlsh_check_limit(const dlsh_args *a) {
+    if (dlsh_arg_int(a, "limit") >= 0) return DL_OK;
+    return dlsh_arg_fail(a, "limit", DL_ERR_VALUE, "limit=0 shows all", "limit must not be negative");
+}
+
 static dl_status best_run(const dlsh_args *a, dlsh_value *result) {
+    DLSH_TRY(dlsh_check_limit(a));
     dl_store *store = dlsh_history(a);
     if (!store) return dl_failed();
     DLSH_SCOPED_BUF where = {0};

@@ -49,6 +49,8 @@ dl_status dlsh_place_failure(const dlsh_args *a, const char *param);
 dl_status dlsh_place_in(const dlsh_args *a, const char *param);
 /* The filter that the options of `runs` and `best` make together. */
 dl_status dlsh_run_filter(const dlsh_args *a, dlsh_buf *where);
+/* limit= is at least 0, which stands for all. */
+dl_status dlsh_check_limit(const dlsh_args *a);
 /* For filters that find nothing: the first condition that no run meets, as a failure at its place. */
 dl_status dlsh_run_filter_met(const dlsh_args *a, int deleted);
 

@@ -17,6 +17,7 @@ static dl_status report_run(const dlsh_args *a) {
                              "a report cannot be written as \"%s\"", path);
     dl_store *store;
     DLSH_SCOPED_BUF where = {0}, out = {0};
+    DLSH_TRY(dlsh_check_limit(a));
     DLSH_TRY(dlsh_run_condition(a, &store, &where));
     dlsh_run_page p = {.title = title ? title : "Runs",
                        .where = where.n ? dlsh_buf_text(&where) : NULL,

@@ -207,7 +207,7 @@ dl_status dlsh_runs_run(const dlsh_args *a, dlsh_value *result) {
     dl_store *store = dlsh_history(a);
     if (!store) return dl_failed();
     long limit = dlsh_arg_int(a, "limit");
-    if (limit < 0) return dlsh_arg_fail(a, "limit", DL_ERR_VALUE, "limit=0 shows all", "limit must not be negative");
+    DLSH_TRY(dlsh_check_limit(a));
     DLSH_SCOPED_BUF where = {0};
     DLSH_TRY(dlsh_run_filter(a, &where));
     /* one more than shown, to know whether there are more */

@@ -11,10 +11,13 @@ double dlsh_mean(const double *x, int n) {
     return n ? sum / n : NAN;
 }
 
+/* About the first value, so that equal ones have none, whatever their sum is rounded to. */
 static double variance(const double *x, int n) {
-    double mean = dlsh_mean(x, n), sum = 0;
-    for (int i = 0; i < n; i++) sum += (x[i] - mean) * (x[i] - mean);
-    return n > 1 ? sum / (n - 1) : NAN;
+    double mean = 0, sum = 0;
+    if (n < 2) return NAN;
+    for (int i = 1; i < n; i++) mean += (x[i] - x[0]) / n;
+    for (int i = 0; i < n; i++) sum += (x[i] - x[0] - mean) * (x[i] - x[0] - mean);
+    return sum / (n - 1);
 }
 
 double dlsh_std(const double *x, int n) { return sqrt(variance(x, n)); }
