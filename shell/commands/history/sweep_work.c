@@ -1,6 +1,7 @@
 /* Running the trials of a sweep: workers start processes, each of which runs one trial. */
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -185,6 +186,19 @@ static dl_status start(crew *c, const dl_trial *t) {
     return DL_OK;
 }
 
+/* The parameters of a trial, JSON in the store, as they are written: lr=0.01 opt=adam. */
+static void put_params(dlsh_buf *b, const char *text) {
+    json_t *all = json_loads(text, 0, NULL), *one;
+    const char *name;
+    json_object_foreach(all, name, one) {
+        char *value =
+            json_is_string(one) ? NULL : json_dumps(one, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(12));
+        dlsh_buf_printf(b, "  %s=%s", name, json_is_string(one) ? json_string_value(one) : value ? value : "");
+        free(value);
+    }
+    json_decref(all);
+}
+
 /* A line about a trial that has ended. */
 static void say(const crew *c, long trial) {
     char sql[400];
@@ -196,8 +210,9 @@ static void say(const crew *c, long trial) {
     dl_rows *r = dl_store_sql(c->store, sql);
     if (r && dl_rows_next(r) == 1) {
         DLSH_SCOPED_BUF b = {0};
-        dlsh_buf_printf(&b, "trial %ld of %ld  %s  %s", dl_rows_int(r, 0), c->w->trials, dl_rows_text(r, 1),
-                        dl_rows_text(r, 2));
+        dlsh_buf_printf(&b, "trial %ld of %ld", dl_rows_int(r, 0), c->w->trials);
+        put_params(&b, dl_rows_text(r, 1));
+        dlsh_buf_printf(&b, "  %s", dl_rows_text(r, 2));
         if (dl_rows_type(r, 3) != 'n') dlsh_buf_printf(&b, "  %.6g", dl_rows_float(r, 3));
         dlsh_buf_puts(&b, "  ");
         dlsh_duration(&b, dl_rows_float(r, 4));
