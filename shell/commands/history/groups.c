@@ -184,12 +184,15 @@ static dl_status compute(grouping *g) {
 
 static dlsh_value number(double x) { return isnan(x) ? dlsh_none() : dlsh_float(x); }
 
-static dl_status group_table(const grouping *g, dlsh_table *t) {
+static dl_status group_table(const grouping *g, int people, dlsh_table *t) {
     for (int i = 0; i < g->n; i++) {
         const group *one = &g->groups[i];
+        const int best = g->n > 1 && !i;
         DLSH_TRY(DLSH_TABLE_ROW(t, dlsh_string(one->name), dlsh_int(one->n), number(one->mean), number(one->std),
                                 number(one->low), number(one->high),
-                                g->n > 1 && !i ? dlsh_string("best") : dlsh_none()));
+                                !people ? dlsh_bool(best)
+                                : best  ? dlsh_string("best")
+                                        : dlsh_none()));
     }
     return DL_OK;
 }
@@ -284,7 +287,7 @@ static dl_status show(const dlsh_args *a, const grouping *g, dlsh_value *result)
     memcpy(cols, people ? pair_columns : pair_keys, sizeof cols);
     memmove(cols + COMMON, cols + rest, (size_t)(NPAIR_COLUMNS - rest) * sizeof *cols);
     DLSH_SCOPED_TABLE pairs = {.ncols = COMMON + NPAIR_COLUMNS - rest, .cols = cols, .keys = 2};
-    DLSH_TRY(group_table(g, &groups));
+    DLSH_TRY(group_table(g, people, &groups));
     DLSH_TRY(pair_table(g, &pairs));
     if (dlsh_arg_called(a)) return give_tables(&groups, &pairs, result);
     if (people) dlsh_put(sink, "%s, %s is better\n", g->metric, g->direction > 0 ? "higher" : "lower");
