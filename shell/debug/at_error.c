@@ -124,6 +124,8 @@ static int frames_of_prompt(const dlsh_session *s) {
     return n + 1;
 }
 
+int dlsh_at_error_frame(const dlsh_session *s) { return stop.standing ? frames_of_prompt(s) + stop.level : 0; }
+
 static dl_status move(const dlsh_args *a, long by) {
     dlsh_session *s = dlsh_arg_session(a);
     dlsh_running r;

@@ -66,6 +66,8 @@ dl_status dlsh_dbg_list(struct dlsh_sink *sink, int near);
 dlsh_value dlsh_dbg_line(dlsh_session *s, const char *file, int line);
 
 /* ---- values at the place (dbg_points.c) */
+/* A variable of the function in which the debugger's words stand, and that function; the value is borrowed. */
+int dlsh_dbg_own_variable(const dlsh_session *s, const char *name, dlsh_value *v, dlsh_running *of);
 /* With `quiet` an expression that fails is VOID. */
 dl_status dlsh_dbg_value(dlsh_session *s, const char *text, int quiet, dlsh_value *v);
 int dlsh_dbg_is_true(dlsh_session *s, const char *text);
@@ -93,6 +95,8 @@ dl_status dlsh_at_error_break(const dlsh_args *a, const char *mode);
 const char *dlsh_at_error_mode(void);
 /* Does the session stand still at an error? Then continue, quit and where are about it. */
 int dlsh_at_error_stands(void);
+/* The frame that is looked at there; 0 elsewhere. */
+int dlsh_at_error_frame(const dlsh_session *s);
 dl_status dlsh_at_error_go_on(void);
 dl_status dlsh_at_error_where(void);
 dl_status dlsh_at_error_up(const dlsh_args *a);

@@ -78,17 +78,23 @@ static dl_module *net_with(dlsh_session *s, const char *path) {
 /* The frame of the function, or of the text, that walks: past those of the debugger's own words. */
 static int own_frame(const dlsh_session *s) {
     dlsh_running r;
-    int i = 0;
+    int i = dlsh_at_error_frame(s);
     while (dlsh_running_at(s, i, &r) && !strcmp(r.unit, "<dbg>")) i++;
     return i;
 }
 
-/* A variable of that function, else of the session; borrowed. */
-static int has_variable(const dlsh_session *s, const char *name, dlsh_value *v) {
+int dlsh_dbg_own_variable(const dlsh_session *s, const char *name, dlsh_value *v, dlsh_running *of) {
     const int frame = own_frame(s);
     const char *own;
     for (int k = 0; (own = dlsh_running_variable(s, frame, k, v)); k++)
-        if (!strcmp(own, name) && v->type != DLSH_VOID) return 1;
+        if (!strcmp(own, name) && v->type != DLSH_VOID) return dlsh_running_at(s, frame, of);
+    return 0;
+}
+
+/* A variable of that function, else of the session; borrowed. */
+static int has_variable(const dlsh_session *s, const char *name, dlsh_value *v) {
+    dlsh_running r;
+    if (dlsh_dbg_own_variable(s, name, v, &r)) return 1;
     const dlsh_value *global = dlsh_get(s, name);
     *v = global ? *global : dlsh_void();
     return global != NULL;
@@ -443,9 +449,11 @@ static int for_training(const dlsh_args *a) { return !dlsh_dbg.active || dlsh_gi
 
 static dl_status add_to_training(const dlsh_args *a, dlsh_point *p) {
     dl_trainer *t = dlsh_training_of(a);
+    dlsh_value v;
     if (!t) return dl_failed();
     p->ignore = dlsh_arg_int(a, "ignore"), p->training = 1;
-    if (p->kind == DLSH_AT_CONDITION && (is_line(p) || (is_name(p->text) && !dlsh_get(dlsh_arg_session(a), p->text))))
+    if (p->kind == DLSH_AT_CONDITION &&
+        (is_line(p) || (is_name(p->text) && !has_variable(dlsh_arg_session(a), p->text, &v))))
         return dlsh_arg_fail(a, "condition", DL_ERR_VALUE,
                              "break isnan(relu0) stops a training, break relu0 a walk: dbg step t",
                              "a training stops where a condition holds; %s is a place of a walk", p->text);

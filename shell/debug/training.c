@@ -18,10 +18,11 @@
 enum { PATH = 256, ARGS = 16, PEAKS = 2 }; /* PEAKS: see dl_module_keep */
 
 /* What a name in a condition stands for. */
-typedef enum arg_kind { OF_LAYER, OF_RESULT, OF_LOSS } arg_kind;
+typedef enum arg_kind { OF_LAYER, OF_RESULT, OF_LOSS, OF_FUNCTION } arg_kind; /* the last: a variable of one */
 typedef struct argument {
     arg_kind kind;
-    char path[PATH], name[PATH];
+    char path[PATH], name[PATH]; /* OF_FUNCTION: path is the function, unit its text */
+    char unit[PATH];
     dl_module *m; /* of the trainer's net; borrowed, the trainer holds it */
 } argument;
 
@@ -116,10 +117,21 @@ static dl_status add_path(training_point *p, const char *path, int called, dlsh_
     const char *dot = strchr(path, '.'), *in = path;
     size_t n;
     snprintf(first, sizeof first, "%.*s", (int)(dot ? dot - path : (long)strlen(path)), path);
-    const dlsh_value *v = dlsh_get(p->s, first);
+    argument own = {.kind = OF_FUNCTION};
+    dlsh_running r;
+    dlsh_value of_function;
+    const int is_own = dlsh_dbg_own_variable(p->s, first, &of_function, &r);
+    const dlsh_value *v = is_own ? &of_function : dlsh_get(p->s, first);
     dl_module *net = dl_trainer_model(p->t);
     const int is_net = v && dlsh_unwrap(*v, &dlsh_net_class) == net;
     if (is_net && dot) in = dot + 1;
+    if (is_own && in == path) {
+        snprintf(own.path, sizeof own.path, "%s", r.name);
+        snprintf(own.unit, sizeof own.unit, "%s", r.unit);
+        snprintf(own.name, sizeof own.name, "%s", first);
+        DLSH_TRY(add_argument(p, &own, out));
+        return dlsh_buf_puts(out, path + strlen(first)), DL_OK;
+    }
     if (!strcmp(first, "loss")) {
         DLSH_TRY(add_argument(p, &(argument){.kind = OF_LOSS, .name = "loss"}, out));
         return dlsh_buf_puts(out, path + 4), DL_OK;
@@ -140,7 +152,7 @@ static size_t name_length(const char *c) {
 
 static size_t path_length(const char *c) {
     size_t n = name_length(c);
-    while (c[n] == '.' && (isalpha((unsigned char)c[n + 1]) || c[n + 1] == '_')) n += 1 + name_length(c + n + 1);
+    while (n && c[n] == '.' && (isalpha((unsigned char)c[n + 1]) || c[n + 1] == '_')) n += 1 + name_length(c + n + 1);
     return n;
 }
 
@@ -273,21 +285,43 @@ static dl_status make_functions(training_point *p, const char *text) {
 
 /* ---------------------------------------------------------------- computing */
 
+/* The variable as it is now, of the innermost call of its function. */
+static dl_status value_of_variable(const training_point *p, const argument *a, dlsh_value *out) {
+    dlsh_running r;
+    const char *name;
+    dlsh_value v;
+    for (int i = 0; dlsh_running_at(p->s, i, &r); i++) {
+        if (strcmp(r.name, a->path) != 0 || strcmp(r.unit, a->unit) != 0) continue;
+        for (int k = 0; (name = dlsh_running_variable(p->s, i, k, &v)); k++)
+            if (!strcmp(name, a->name) && v.type != DLSH_VOID) return *out = dlsh_ref(v), DL_OK;
+    }
+    return dlsh_fail(DL_ERR_NAME, "dbg { delete N } removes the breakpoint; break lists them",
+                     "%s of the breakpoint %s is a variable of the function %s, which has returned", a->name,
+                     p->is.text, a->path);
+}
+
+static dl_status value_of(const training_point *p, const argument *a, const dlsh_probe *probe, dlsh_value *out) {
+    if (a->kind == OF_FUNCTION) return value_of_variable(p, a, out);
+    dl_module *m = probe && a->m ? dl_module_find(probe->net, a->path) : a->m;
+    dl_tensor *loss = probe ? probe->loss : dl_trainer_loss(p->t);
+    dl_tensor *t = a->kind == OF_LOSS ? loss : a->kind == OF_RESULT ? dl_module_kept(m) : NULL;
+    *out = a->kind == OF_LAYER ? dlsh_net_value(m) : t ? dlsh_tensor(dl_ref(t)) : dlsh_none();
+    return DL_OK;
+}
+
 /* Calls the condition; in a probe with that net's layers. VOID: a layer that it names has not run. */
 static dl_status compute(training_point *p, const dlsh_callback *cb, const dlsh_probe *probe, dlsh_value *out) {
     dlsh_value in[ARGS];
     int n = 0, all = 1;
+    dl_status st = DL_OK;
     *out = dlsh_void();
-    for (; n < p->nargs; n++) {
-        const argument *a = &p->arg[n];
-        dl_module *m = probe && a->m ? dl_module_find(probe->net, a->path) : a->m;
-        dl_tensor *loss = probe ? probe->loss : dl_trainer_loss(p->t);
-        dl_tensor *t = a->kind == OF_LOSS ? loss : a->kind == OF_RESULT ? dl_module_kept(m) : NULL;
-        in[n] = a->kind == OF_LAYER ? dlsh_net_value(m) : t ? dlsh_tensor(dl_ref(t)) : dlsh_none();
-        all &= in[n].type != DLSH_NONE;
+    for (; n < p->nargs && !st; n++) {
+        in[n] = dlsh_void();
+        st = value_of(p, &p->arg[n], probe, &in[n]);
+        all &= in[n].type != DLSH_NONE || p->arg[n].kind == OF_FUNCTION;
     }
     const int recording = dl_recording_set(0);
-    dl_status st = all ? dlsh_call(p->s, cb->fn, &(dlsh_callargs){n, in, NULL}, out) : DL_OK;
+    if (!st) st = all ? dlsh_call(p->s, cb->fn, &(dlsh_callargs){n, in, NULL}, out) : DL_OK;
     dl_recording_set(recording);
     while (n) dlsh_drop(in[--n]);
     return st;
@@ -421,6 +455,10 @@ static dl_status try_it(training_point *p) {
 
 static dl_status find_where(training_point *p) {
     unsigned long k;
+    for (int i = 0; i < p->nargs; i++)
+        if (p->arg[i].kind == OF_FUNCTION)
+            snprintf(p->host, sizeof p->host, "%.60s is a variable of the function %.60s", p->arg[i].name,
+                     p->arg[i].path);
     dl_status st = key(p, &k);
     if (!st) return try_it(p);
     if (st != DL_ERR_UNSUPPORTED) return st;
@@ -443,7 +481,9 @@ static const char *name_of(const dlsh_session *s, const dl_trainer *t) {
 
 /* The parameters of the net that a pattern fits, borrowed. */
 static long params_of(const training_point *p, const char *net, const char *paths, dl_tensor **list, long room) {
-    const dlsh_value *v = dlsh_get(p->s, net);
+    dlsh_value own;
+    dlsh_running r;
+    const dlsh_value *v = dlsh_dbg_own_variable(p->s, net, &own, &r) ? &own : dlsh_get(p->s, net);
     dl_module *m = v ? dlsh_unwrap(*v, &dlsh_net_class) : NULL;
     dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
     long n = 0;
