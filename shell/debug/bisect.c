@@ -160,7 +160,13 @@ static dl_status bisect_run(const dlsh_args *a, dlsh_value *result) {
     question q = {dlsh_arg_session(a), dlsh_arg_str(a, "condition")};
     dl_bisection b = {.all = dlsh_arg_bool(a, "all")};
     dl_trainer_state now = dlsh_trainer_state(t);
-    DLSH_TRY(dl_trainer_bisect(t, holds, &q, &b));
+    dl_status st = dl_trainer_bisect(t, holds, &q, &b);
+    if (st == DL_ERR_INTERRUPT) {
+        dlsh_place_clear(q.s);
+        return dlsh_fail(DL_ERR_INTERRUPT, NULL, "bisect was interrupted after %ld steps; the trainer is as it was",
+                         b.looked);
+    }
+    DLSH_TRY(st);
     DLSH_TRY(report(a, q.text, &b, &now));
     return dlsh_give(DLSH_RECORD_OF({"step", number_or_none(b.first)},
                                     {"line", b.first >= 0 && b.source.file ? dlsh_int(b.source.line) : dlsh_none()},

@@ -360,6 +360,16 @@ static dl_status read_command(dlsh_session *s, dlsh_sink *sink, dlsh_buf *last) 
     return DL_OK;
 }
 
+/* At a terminal Ctrl-C ends a command that runs, and not the walk: it stands at a node, as after a breakpoint. */
+static int stays_after_interrupt(dlsh_session *s, dlsh_sink *sink) {
+    if (dlsh_dbg.stepped || !dlsh_sink_look(sink).live || !dlsh_dbg.walk.n) return 0;
+    dl_interrupt_set(0);
+    dl_error_clear();
+    dlsh_place_clear(s);
+    dlsh_put(sink, "interrupted; the walk stands here, quit leaves it\n");
+    return !arrive(s, sink);
+}
+
 /* Commands until the walk or their input ends. */
 static dl_status read_commands(dlsh_session *s, dlsh_sink *sink) {
     DLSH_SCOPED_BUF last = {0};
@@ -376,7 +386,10 @@ static dl_status read_commands(dlsh_session *s, dlsh_sink *sink) {
             dlsh_drop(v);
             continue;
         }
-        if (dlsh_interrupted()) return dl_failed();
+        if (dlsh_interrupted()) {
+            if (!stays_after_interrupt(s, sink)) return dl_failed();
+            continue;
+        }
         dlsh_warn_failure(s);
     }
     return DL_OK;
