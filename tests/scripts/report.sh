@@ -4,7 +4,7 @@ cat > fill.dlsh <<'END2'
 for i in range(6) {
     r = start_run(format("run-%d </script>", i), lr=10.0 ** (i - 5), opt=["sgd", "adam"][i % 2], trial=i // 2, note="a \"note\" <b>")
     for s in range(300) { r.log("train/loss", 1 + i / 10.0 + exp(-s / 40.0), step=s); if s % 30 == 0 { r.log("val/acc", 0.5 + i / 20.0, step=s) } }
-    r.log("odd", nan, step=0)
+    r.log("__proto__", nan, step=0)
     r.end()
 }
 tag 4 good

@@ -36,7 +36,7 @@ function duration(s) {
 const when = (ms) => { const d = new Date(ms); return isNumber(ms) ? d.toLocaleString("sv-SE").slice(0, 16) : ""; };
 
 const D = JSON.parse($("data").textContent);
-const state = { filter: "", sort: ["id", -1], chosen: new Set(), tab: "runs", brush: {} };
+const state = { filter: "", sort: ["id", -1], chosen: new Set(), tab: "runs", brush: { __proto__: null } };
 const byId = new Map();
 
 /* A colour that a run keeps. */
@@ -65,6 +65,7 @@ function fullMetric(name) {
   return D.metrics.find((m) => m.endsWith("/" + name));
 }
 const COLUMNS = {
+  __proto__: null, // metrics may have the names of what other objects inherit
   id: (r) => r.id, name: (r) => r.name, status: (r) => r.status, experiment: (r) => r.experiment, group: (r) => r.group,
   started: (r) => r.started, seconds: (r) => r.seconds, tag: (r) => r.tags.join(" "), note: (r) => r.note, error: (r) => r.error,
   host: (r) => r.host, device: (r) => r.device, seed: (r) => r.seed, model: (r) => r.model, n_params: (r) => r.n_params,

@@ -16,7 +16,7 @@ function cell(r, name) {
 }
 function isNumeric(name, v) { return typeof v === "number" || (D.params.includes(name) && !Number.isNaN(asNumber(v))); }
 function bests(columns) {
-  const out = {};
+  const out = { __proto__: null };
   for (const m of columns.filter((c) => D.metrics.includes(c) && !COURSE.test(c))) {
     const v = shown.map((r) => valueOf(r, m)).filter(isNumber);
     if (v.length > 1) out[m] = direction(m) > 0 ? Math.max(...v) : Math.min(...v);
@@ -117,11 +117,11 @@ function parallelTab() {
     return g;
   }));
   $("tab-parallel").replaceChildren(el("div", { class: "bar" },
-    choice(metrics(), pc.metric, (v) => { pc.metric = v; state.brush = {}; parallelTab(); }, "metric"),
+    choice(metrics(), pc.metric, (v) => { pc.metric = v; state.brush = { __proto__: null }; parallelTab(); }, "metric"),
     [...varying(), ...partly()].slice(0, 30).map((p) => { const c = el("input", { type: "checkbox", onchange: (e) => {
       pc.axes = e.target.checked ? [...pc.axes, p] : pc.axes.filter((a) => a !== p); delete state.brush[p]; parallelTab(); } });
       c.checked = pc.axes.includes(p); return el("label", {}, c, " " + p); }),
-    el("button", { onclick: () => { state.brush = {}; parallelTab(); } }, "clear"),
+    el("button", { onclick: () => { state.brush = { __proto__: null }; parallelTab(); } }, "clear"),
     [["worst", 0], ["best", 1]].map(([word, t]) => el("span", {}, el("span", { class: "dot", style: `background:${ramp(t)}` }), word)),
     el("span", { id: "brushed" }, `${runs.filter((r) => visible.has(r.id)).length} of ${runs.length} runs; drag along an axis to choose a range`)), svg);
 }
