@@ -1,5 +1,6 @@
 /* Adding the runs of another store. */
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "track/server/server.h"
 #include "track/store.h"
@@ -107,11 +108,15 @@ dl_status dl_store_merge(dl_store *s, const char *path, dl_merge_result *out) {
     if (!path || !out) return dl_fail_null(path ? "place of the result" : "path of the other store");
     *out = (dl_merge_result){0};
     DL_TRY(dl_server_refuse(s, "merging a file into it"));
+    struct stat other_file, own;
     if (access(path, R_OK)) return dl_fail_hint(DL_ERR_IO, "a file that dlsh --db wrote", "%s cannot be read", path);
+    /* also under another name of the file, a hard link */
+    if (!stat(path, &other_file) && !stat(s->path, &own) && other_file.st_dev == own.st_dev &&
+        other_file.st_ino == own.st_ino)
+        return dl_fail(DL_ERR_VALUE, "a store cannot be merged with itself");
     /* what killed processes left in rings beside it, and that it is a store */
     dl_store *other = dl_store_open(path);
     if (!other) return dl_failed();
-    if (other == s) return dl_store_close(other), dl_fail(DL_ERR_VALUE, "a store cannot be merged with itself");
     DL_TRY(dl_store_close(other));
     DL_TRY(dl_store_flush(s));
     DL_TRY(dl_store_write_lock(s));

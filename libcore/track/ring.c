@@ -64,12 +64,14 @@ static dl_status check_space(int err, uint64_t size, const char *path) {
                         "cannot reserve %lu bytes for %s: %s", (unsigned long)size, path, strerror(err));
 }
 
-static dl_status reserve(int fd, uint64_t size, const char *path) {
+/* Only what is new: the call walks through all that it is given, each time. */
+static dl_status reserve(dl_ring *r, uint64_t size) {
     int err;
-    DL_TRY(check_limit(size, path));
-    do err = posix_fallocate(fd, 0, (off_t)size);
+    DL_TRY(check_limit(size, r->path));
+    do err = posix_fallocate(r->fd, (off_t)r->reserved, (off_t)(size - r->reserved));
     while (err == EINTR);
-    return check_space(err, size, path);
+    if (!err) r->reserved = size;
+    return check_space(err, size, r->path);
 }
 
 static void fill_header(dl_ring_header *h, uint64_t capacity, const dl_whoami *me) {
@@ -117,7 +119,7 @@ dl_status dl_ring_create(dl_ring *r, const char *path, uint64_t capacity, const 
     /* the header first: a process that is killed while space is reserved leaves a ring without records, no damage */
     int err = pwrite(r->fd, &header, sizeof header, 0) == (ssize_t)sizeof header ? 0 : errno ? errno : ENOSPC;
     dl_status st = check_space(err, r->mapped, path);
-    if (st == DL_OK) st = reserve(r->fd, r->mapped + DL_RING_NAMES, path);
+    if (st == DL_OK) st = reserve(r, r->mapped + DL_RING_NAMES);
     if (st != DL_OK) goto fail;
     void *map = mmap(NULL, r->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
     if (map == MAP_FAILED) {
@@ -170,7 +172,7 @@ dl_status dl_ring_add_name(dl_ring *r, uint32_t index, int64_t run, const char *
     memcpy(n.key, key, n.head.length);
     n.head.check = name_check(&n.head, n.key);
     size_t size = sizeof n.head + (n.head.length + 7u) / 8 * 8;
-    DL_TRY(reserve(r->fd, r->end + size, r->path));
+    if (r->end + size > r->reserved) DL_TRY(reserve(r, r->end + size + DL_RING_NAMES));
     ssize_t wrote = pwrite(r->fd, &n, size, (off_t)r->end);
     if (wrote != (ssize_t)size)
         return dl_fail(DL_ERR_STORE, "cannot write to %s: %s", r->path, wrote < 0 ? strerror(errno) : "short write");

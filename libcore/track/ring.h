@@ -16,7 +16,7 @@ enum {
     DL_RING_VERSION = 1,
     DL_RING_CAPACITY = 1 << 18,
     DL_RING_KEY_MAX = 1024,
-    DL_RING_NAMES = 1 << 16 /* bytes for names that are taken at once, as the disk may be full later */
+    DL_RING_NAMES = 1 << 16 /* bytes for names that are taken at once, as the disk may be full later, and each time */
 };
 enum {
     DL_SPILL_FILES = 2,      /* beside the ring and, where that cannot be written, in the folder for temporary files */
@@ -78,7 +78,7 @@ typedef struct dl_spill {
 typedef struct dl_ring {
     dl_ring_header *header;
     dl_ring_record *records;
-    uint64_t capacity, mapped, end; /* end: where the next name goes */
+    uint64_t capacity, mapped, reserved, end; /* end: where the next name goes */
     int fd;
     char path[4096];
     dl_spill spill;

@@ -22,7 +22,7 @@ enum {
     DL_HEARTBEAT_S = 15,    /* between heartbeats */
     DL_OUTPUT_MS = 1000,    /* between commits of what is printed */
     DL_STALE_S = 300,       /* a run on another host without heartbeat for so long is dead */
-    DL_SERIES_BUCKETS = 64
+    DL_SERIES_BUCKETS = 1024
 };
 
 /* A series as the ring knows it, by number. id 0: its row has not been looked up yet. */

@@ -16,6 +16,7 @@ X
 dlsh -n --db a.db -c 'db merge b.db
 runs cols=lr,parent,note sort=id
 db merge a.db' 2>&1 | sed 's|/[^ ]*/||'
+ln a.db same.db; dlsh -n --db a.db -c 'db merge same.db' 2>&1 | sed 's|/[^ ]*/||'; rm same.db
 dlsh -n --db a.db -c 'run delete 1 2
 gc dry
 gc older=0s dry

@@ -348,6 +348,34 @@ static void reads_whole_rings(void **state) {
     free(data);
 }
 
+/* Names beyond those that the file is made with: their space is taken, too, before they are written. */
+static void takes_many_names(void **state) {
+    (void)state;
+    enum { MANY = 5000 };
+    char path[400], name[32];
+    dl_ring r;
+    struct stat st;
+    int damaged;
+    snprintf(path, sizeof path, "%s/ring", dir);
+    ok(dl_ring_create(&r, path, 64, dl_whoami_self()));
+    for (uint32_t i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "metric/%u", i);
+        ok(dl_ring_add_name(&r, i, 1, name));
+        assert_true(r.end <= r.reserved);
+    }
+    assert_true(r.end > r.mapped + 2 * DL_RING_NAMES);
+    int fd = open(path, O_RDONLY);
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_true((uint64_t)st.st_size == r.reserved && (uint64_t)st.st_blocks * 512 >= r.reserved);
+    unsigned char *data = malloc((size_t)st.st_size);
+    assert_int_equal(read(fd, data, (size_t)st.st_size), st.st_size);
+    close(fd);
+    seen s = look(data, (size_t)st.st_size, &damaged);
+    assert_true(!damaged && s.names == MANY && s.records == 0);
+    free(data);
+    assert_int_equal(dl_ring_close(&r), 0);
+}
+
 static void reads_damaged_rings(void **state) {
     (void)state;
     size_t size;
@@ -423,10 +451,19 @@ static void keeps_damaged_rings(void **state) {
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
     const struct CMUnitTest tests[] = {
-        T(loses_nothing_when_killed),    T(notices_while_open),      T(waits_for_rings_that_are_held),
-        T(makes_rings_that_are_removed), T(leaves_the_living_alone), T(judges_other_hosts_by_heartbeat),
-        T(heartbeat_corrects),           T(fork_is_harmless),        T(reads_whole_rings),
-        T(reads_damaged_rings),          T(reads_cut_off_rings),     T(keeps_damaged_rings),
+        T(loses_nothing_when_killed),
+        T(notices_while_open),
+        T(waits_for_rings_that_are_held),
+        T(makes_rings_that_are_removed),
+        T(leaves_the_living_alone),
+        T(judges_other_hosts_by_heartbeat),
+        T(heartbeat_corrects),
+        T(fork_is_harmless),
+        T(reads_whole_rings),
+        T(takes_many_names),
+        T(reads_damaged_rings),
+        T(reads_cut_off_rings),
+        T(keeps_damaged_rings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
