@@ -100,6 +100,7 @@
 #define POW(x, y) dl_pow(x, y)
 #define NEAR_FMOD(x, y) FMOD(x, y)
 #define BESSEL_I(order, x) DL_HELPER_OF(bessel_i)(order, x)
+#define BESSEL_K(order, x) DL_HELPER_OF(bessel_k)(order, x)
 #define NORMAL_CDF(x) dl_normal_cdf(x) /* the share of normal numbers below x */
 #define TWICE_CDF(x) (2 * dl_normal_cdf(x))
 #define ROUND(x) rint(x) /* ties to even */
@@ -110,11 +111,12 @@
 #else
 #define POW(x, y) LIBM_POW(x, y)
 #define BESSEL_I(order, x) DL_FN(dl_vbessel, dl_vbessel_f64)(order, x)
+#define BESSEL_K(order, x) DL_FN(dl_vbessel_k, dl_vbessel_k_f64)(order, x)
 #define NEAR_FMOD(x, y) DL_HELPER_OF(near_fmod)(x, y) /* where NEAR_QUOTIENT holds */
 #define ROUND(x) DL_FN(nearbyintf, nearbyint)(x)
 #define NORMAL_CDF(x) (NUM(0.5) * TWICE_CDF(x))
-#define ERF_INVERSE(x) DL_HELPER_OF(erf_inverse)(x)
-#define NORMAL_QUANTILE(x) DL_HELPER_OF(normal_quantile)(x)
+#define ERF_INVERSE(x) DL_V(erfinv)(x)
+#define NORMAL_QUANTILE(x) DL_V(quantile)(x)
 #define TWICE_CDF(x) DL_FN(dl_vtwice_cdf, dl_vtwice_cdf_f64)(x)
 #endif
 
@@ -135,7 +137,6 @@
 #define BESSEL_J1(x) DL_FN(j1f, j1)(x)
 #define BESSEL_Y0(x) DL_FN(y0f, y0)(x)
 #define BESSEL_Y1(x) DL_FN(y1f, y1)(x)
-#define BESSEL_K(order, x) DL_HELPER_OF(bessel_k)(order, x)
 #define GAMMA_SHARE(a, x, above) DL_HELPER_OF(gamma_share)(a, x, above)
 #define GAMMA_SLOPE(a, x) DL_HELPER_OF(gamma_motion)(a, x)
 #define POISSON_QUANTILE(rate, u) DL_HELPER_OF(poisson_least)(rate, u)

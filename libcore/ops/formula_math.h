@@ -25,53 +25,6 @@ DL_HELPER(floor_quotient)(T a, T b, T r) {
 }
 /* a - b floor(a / b) by r = fmod(a, b) */
 DL_HELPER(floor_rest)(T b, T r) { return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
-#ifndef __cplusplus
-/* Giles's approximation (2010), then two of Newton's steps. */
-DL_HELPER(erf_inverse)(T x) {
-    if (!(x > -1 && x < 1)) return x == 1 || x == -1 ? x * INF : INF - INF;
-    T w = -LOG1P(-x * x), y;
-    if (w < 5) {
-        w -= NUM(2.5);
-        y = NUM(1.50140941) +
-            w * (NUM(0.246640727) + w * (NUM(-0.00417768164) +
-                                         w * (NUM(-0.00125372503) +
-                                              w * (NUM(0.00021858087) +
-                                                   w * (NUM(-4.39150654e-06) +
-                                                        w * (NUM(-3.5233877e-06) +
-                                                             w * (NUM(3.43273939e-07) + w * NUM(2.81022636e-08))))))));
-    } else {
-        w = SQRT(w) - 3;
-        y = NUM(2.83297682) +
-            w * (NUM(1.00167406) + w * (NUM(0.00943887047) +
-                                        w * (NUM(-0.0076224613) +
-                                             w * (NUM(0.00573950773) +
-                                                  w * (NUM(-0.00367342844) +
-                                                       w * (NUM(0.00134934322) +
-                                                            w * (NUM(0.000100950558) + w * NUM(-0.000200214257))))))));
-    }
-    y *= x;
-    const T slope = NUM(1.12837916709551257390); /* 2 / sqrt(pi) */
-    for (int i = 0; i < 2; i++) {
-        T miss = x > NUM(0.5) ? (1 - x) - ERFC(y) : x < NUM(-0.5) ? ERFC(-y) - (1 + x) : ERF(y) - x;
-        y -= miss / (slope * EXP(-y * y));
-    }
-    return y;
-}
-/* By erf_inverse; far out by q = 2 p = erfc(y), first from its asymptotic form, then Newton's steps on its logarithm.
- */
-DL_HELPER(normal_quantile)(T p) {
-    T q = 2 * (p < NUM(0.5) ? p : 1 - p);
-    if (!(q < NUM(0.1) && q > 0)) return NUM(1.41421356237309504880) * DL_HELPER_OF(erf_inverse)(2 * p - 1);
-    const T goal = LOG(q), root = NUM(1.77245385090551602730); /* sqrt(pi) */
-    T y = SQRT(-LOG(q * root * SQRT(-goal)));
-    for (int i = 0; i < 3; i++) {
-        T area = ERFC(y);
-        if (area <= 0) break; /* below the least number: the asymptotic form is all there is */
-        y += (LOG(area) - goal) * area * root / (2 * EXP(-y * y));
-    }
-    return p < NUM(0.5) ? NUM(-1.41421356237309504880) * y : NUM(1.41421356237309504880) * y;
-}
-#endif
 /* Recurrence up to 10, then the asymptotic series; reflection below 0: psi(1 - x) - psi(x) = pi / tan(pi x). */
 DL_HELPER(psi)(T x) {
     T shift = 0;
@@ -155,6 +108,7 @@ DL_HELPER(erfc_scaled)(T x) {
     for (T k = 24; k > 0; k -= 1) rest = x + k / (2 * rest);
     return NUM(0.56418958354775628695) / rest;
 }
+#ifdef __cplusplus
 /* e**x times the modified Bessel function of the second kind of order 0 or 1: the integral of e**(-x (cosh(t) - 1))
  * cosh(order t) over t from 0, by trapezoids so narrow that their error is below the last digit. */
 DL_HELPER(bessel_k)(T order, T x) {
@@ -169,7 +123,6 @@ DL_HELPER(bessel_k)(T order, T x) {
     }
     return h * sum;
 }
-#ifdef __cplusplus
 DL_HELPER(mantissa)(T x) {
     int e;
     return frexp(x, &e);

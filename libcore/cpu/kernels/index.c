@@ -150,6 +150,13 @@ const dl_kernel dl_cpu_index_select = {.run = run_index_select, .dtypes = DL_ANY
     static void name(long n, char **p, const long *s, void *arg) {                                                     \
         long step = *(const long *)arg;                                                                                \
         char *x = p[0], *index = p[1], *v = p[2];                                                                      \
+        if (s[0] == 0 && s[1] == sizeof(long) && s[2] == sizeof(T) && step == sizeof(T)) {                             \
+            for (long i = 0; i < n; i++) {                                                                             \
+                T *at = (T *)x + ((const long *)index)[i];                                                             \
+                *at = (T)(*at OP((const T *)v)[i]);                                                                    \
+            }                                                                                                          \
+            return;                                                                                                    \
+        }                                                                                                              \
         for (long i = 0; i < n; i++, x += s[0], index += s[1], v += s[2]) {                                            \
             T *at = (T *)(x + *(const long *)index * step);                                                            \
             *at = (T)(*at OP * (const T *)v);                                                                          \

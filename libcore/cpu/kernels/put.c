@@ -14,6 +14,13 @@
     static void name(long n, char **p, const long *s, void *arg) {                                                     \
         long step = *(const long *)arg;                                                                                \
         char *index = p[0], *x = p[1], *v = p[2];                                                                      \
+        if (s[0] == sizeof(long) && s[1] == 0 && s[2] == sizeof(T) && step == sizeof(T)) {                             \
+            for (long i = 0; i < n; i++) {                                                                             \
+                T *at = (T *)x + ((const long *)index)[i], b = ((const T *)v)[i];                                      \
+                __VA_ARGS__;                                                                                           \
+            }                                                                                                          \
+            return;                                                                                                    \
+        }                                                                                                              \
         for (long i = 0; i < n; i++, index += s[0], x += s[1], v += s[2]) {                                            \
             T *at = (T *)(x + *(const long *)index * step), b = *(const T *)v;                                         \
             __VA_ARGS__;                                                                                               \

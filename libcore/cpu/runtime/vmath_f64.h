@@ -170,19 +170,23 @@ DL_VECTOR double dl_verf_near_f64(double x) {
     return x == 0.0 ? x : p * z * x + (x * 0.12837916709551256 + x);
 }
 
-/* For x >= 1/2: e**-x**2 times a polynomial of (x - 3) / (x + 3) over 1 + 2 x. x**2 is taken in two parts: x is split
- * into halves whose products are exact. */
-DL_VECTOR double dl_verfc_far_f64(double x) {
-    double u = x < 28.0 ? x : 28.0, v = (u - 3.0) / (u + 3.0);
-    double high = dl_vdouble(dl_vbits_f64(u) & ~0x7ffffffl), low = u - high;
-    double z = u * u, rest = ((high * high - z) + 2.0 * high * low) + low * low;
+/* e**x**2 erfc(x) for 1/2 <= x <= 28, times 1 + 2 x: a polynomial of (x - 3) / (x + 3). */
+DL_VECTOR double dl_verfcx_over_f64(double x) {
+    double v = (x - 3.0) / (x + 3.0);
     double p = DL_HORNER(DL_MUL_ADD, v, 7.798578451459625e-08, -6.198839114688749e-08, -6.007628080996751e-07,
                          2.784990972032622e-07, 3.4699026686277018e-06, -6.860982975331574e-07, -2.0102877041804007e-05,
                          4.933095740603981e-06, 0.0001251008324368434, -0.00010515607053549005);
     p = DL_HORNER(DL_MUL_ADD, v, p, -0.0007798326592675369, 0.0018886898353375997, 0.0025293918685486676,
                   -0.023770514875884427, 0.06830802734035898, -0.11927366341709893, 0.12964515870286958,
                   -0.04756229435342145, -0.1356211061245821);
-    p = p * v + 1.2530080582697296;
+    return p * v + 1.2530080582697296;
+}
+DL_VECTOR double dl_verfcx_far_f64(double x) { return dl_verfcx_over_f64(x) / (1.0 + 2.0 * x); }
+/* For x >= 1/2. x**2 is taken in two parts: x is split into halves whose products are exact. */
+DL_VECTOR double dl_verfc_far_f64(double x) {
+    double u = x < 28.0 ? x : 28.0, p = dl_verfcx_over_f64(u);
+    double high = dl_vdouble(dl_vbits_f64(u) & ~0x7ffffffl), low = u - high;
+    double z = u * u, rest = ((high * high - z) + 2.0 * high * low) + low * low;
     return (p - p * rest) / (1.0 + 2.0 * u) * dl_vexp_f64(-z);
 }
 DL_VECTOR double dl_verf_f64(double x) {

@@ -5,6 +5,7 @@
 #include "cpu/runtime/vmath_bessel.h"
 #include "cpu/runtime/vmath_circle.h"
 #include "cpu/runtime/vmath_f64.h"
+#include "cpu/runtime/vmath_inverse.h"
 #include "ops/each.h"
 
 #define PART_T T /* the type of real numbers in formulas */
