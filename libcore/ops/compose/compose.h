@@ -31,6 +31,9 @@ static inline dl_status dl_finish(dl_call *c, dl_tensor *result) {
     return result ? DL_OK : dl_fail_null("a part of the result");
 }
 
+/* The same of an op whose result is never the memory of its first input: copied where there was nothing to do. */
+dl_status dl_finish_own(dl_call *c, dl_tensor *result);
+
 /* x without history, in a dtype of the kernels that compare: i32, i64, f32 or f64. A new reference. */
 dl_tensor *dl_ordered(dl_tensor *x);
 

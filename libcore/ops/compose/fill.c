@@ -44,9 +44,9 @@ COMPOSE_RULE(roll) {
     for (int i = 0; dims->given && i < n; i++) DL_TRY(dl_dim_norm(dims->u.v[i], x->ndim, &d[i]));
     t = dims->given ? dl_ref(x) : dl_reshape(x, (long[]){x->numel}, 1);
     for (int i = 0; i < n && t; i++) t = rolled(t, d[i], shifts->u.v[i]);
-    if (dims->given || !t) return dl_finish(c, t);
+    if (dims->given || !t) return dl_finish_own(c, t);
     DL_OWNED dl_tensor *flat = t;
-    return dl_finish(c, dl_reshape(flat, x->shape, x->ndim));
+    return dl_finish_own(c, dl_reshape(flat, x->shape, x->ndim));
 }
 
 /* `times` copies of t [outer, d, inner] side by side in dimension d; takes t over. */
@@ -100,7 +100,7 @@ COMPOSE_RULE(tile) {
     for (int i = 0; i < n; i++) shape[i] = i < n - x->ndim ? 1 : x->shape[i - n + x->ndim];
     for (int i = 0; i < n; i++) times[i] = i < n - dims->n ? 1 : dims->u.v[i - n + dims->n];
     dl_tensor *t = dl_reshape(x, shape, n), *all = t ? all_repeated(t, times) : NULL;
-    if (all) return dl_unref(t), dl_finish(c, all);
+    if (all) return dl_unref(t), dl_finish_own(c, all);
     for (int i = n - 1; i >= 0 && t; i--) t = repeated(t, i, times[i]);
-    return dl_finish(c, t);
+    return dl_finish_own(c, t);
 }

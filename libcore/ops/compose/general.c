@@ -19,6 +19,12 @@
 #include <math.h>
 #include <string.h>
 
+dl_status dl_finish_own(dl_call *c, dl_tensor *result) {
+    if (!result || result->st != c->in[0]->st) return dl_finish(c, result);
+    DL_OWNED dl_tensor *view = result;
+    return dl_finish(c, dl_clone(view));
+}
+
 /* ---- making */
 
 static dl_status filled(dl_call *c, double value) {

@@ -102,7 +102,7 @@ COMPOSE_RULE(diff) {
         DL_OWNED dl_tensor *left = dl_slice(old, d, NULL, &before, 1);
         t = less(right, left);
     }
-    return dl_finish(c, t);
+    return dl_finish_own(c, t);
 }
 
 /* ---- windows */

@@ -41,7 +41,7 @@ static dl_status shuffle(dl_call *c, long r, bool larger) {
     const long grown[] = {images, o[0], r, r, s[1], s[2]}, shrunk[] = {images, s[0], o[1], r, o[2], r};
     dl_tensor *split = K(dl_reshape(x, larger ? grown : shrunk, 6));
     dl_tensor *order = K(split ? dl_permute(split, larger ? up : down, 6) : NULL);
-    return dl_finish(c, order ? dl_reshape(order, shape, n) : NULL);
+    return dl_finish_own(c, order ? dl_reshape(order, shape, n) : NULL);
 }
 COMPOSE_RULE(pixel_shuffle) { return shuffle(c, ATTR_I(c, PIXEL_SHUFFLE_UPSCALE_FACTOR), true); }
 COMPOSE_RULE(pixel_unshuffle) { return shuffle(c, ATTR_I(c, PIXEL_UNSHUFFLE_DOWNSCALE_FACTOR), false); }
@@ -55,7 +55,7 @@ POOLED_RULE(channel_shuffle) {
     for (int i = 2; i < x->ndim; i++) rest *= s[i];
     dl_tensor *split = K(dl_reshape(x, (long[]){s[0], g, s[1] / g, rest}, 4)),
               *order = K(split ? dl_permute(split, (long[]){0, 2, 1, 3}, 4) : NULL);
-    return dl_finish(c, order ? dl_reshape(order, s, x->ndim) : NULL);
+    return dl_finish_own(c, order ? dl_reshape(order, s, x->ndim) : NULL);
 }
 
 /* ---- windows as columns */

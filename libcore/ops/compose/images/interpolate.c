@@ -193,7 +193,7 @@ COMPOSE_RULE(interpolate) {
     DL_TRY(sizes(c, &g));
     if (!m->run) return dl_finish(c, areas(x, &g));
     dl_tensor *t = blocks(x, &g, m);
-    if (t && t != x) return dl_finish(c, t);
+    if (t && t != x) return dl_finish_own(c, t);
     dl_unref(t);
     t = dl_ref(x);
     const bool grows = g.out[0] > g.in[0]; /* then the last dimension, along which elements move one by one, is first */
@@ -202,7 +202,5 @@ COMPOSE_RULE(interpolate) {
         DL_OWNED dl_tensor *old = t;
         t = g.in[i] == g.out[i] && g.scale[i] == 1 ? dl_ref(old) : m->run(old, 2 + i, &g, i);
     }
-    if (t != x) return dl_finish(c, t);
-    DL_OWNED dl_tensor *same = t;
-    return dl_finish(c, dl_clone(same));
+    return dl_finish_own(c, t);
 }

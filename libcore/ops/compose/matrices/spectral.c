@@ -338,7 +338,7 @@ COMPOSE_RULE(matrix_power) {
         base = left > 1 ? dl_matmul(was, was) : dl_ref(was);
     }
     if (!base) dl_unref(result), result = NULL;
-    return dl_finish(c, result);
+    return dl_finish_own(c, result);
 }
 
 /* sum of terms[i] * powers[i], powers[0] being the identity. */
