@@ -167,25 +167,40 @@ static long corner(const dl_call *c, bool lower, long row, long *end) {
     return lower ? 0 : at;
 }
 
-/* Rows, then columns, made on the host. Only rows that are not empty are visited. */
-static dl_status triangle(dl_call *c, bool lower) {
+/* Rows, then columns. Only rows that are not empty are visited. */
+static dl_tensor *listed(const dl_call *c, bool lower) {
     const long rows = ATTR_I(c, CORNER_ROW), columns = ATTR_I(c, CORNER_COL), k = ATTR_I(c, CORNER_OFFSET);
     long n = 0, end, first = lower && k < 0 ? -k : 0, last = lower || rows < columns - k ? rows : columns - k;
-    if (rows < 0 || columns < 0) return dl_fail(DL_ERR_VALUE, "row and col must be 0 or more");
-    DL_TRY(check_offset(k));
     if (!columns) last = first;
-    if (last - first > MOST_ROWS) return dl_fail(DL_ERR_SHAPE, "%ld rows have too many places", last - first);
+    if (last - first > MOST_ROWS) return dl_fail(DL_ERR_SHAPE, "%ld rows have too many places", last - first), NULL;
     for (long i = first; i < last; i++) {
         const long from = corner(c, lower, i, &end);
         n += end - from;
     }
-    DL_OWNED dl_tensor *at = dl_tensor_empty(2, (long[]){2, n}, DL_I64, 0);
-    if (!at) return dl_failed();
+    dl_tensor *at = dl_tensor_empty(2, (long[]){2, n}, DL_I64, 0);
+    if (!at) return NULL;
     long *row = dl_ptr(at), *column = row + n;
     for (long i = first; i < last; i++)
         for (long j = corner(c, lower, i, &end); j < end; j++) *row++ = i, *column++ = j;
-    DL_OWNED dl_tensor *there = c->device ? dl_to_device(at, c->device) : dl_ref(at);
-    return dl_finish(c, there ? dl_to_dtype(there, ATTR(c, CORNER_DTYPE)->given ? c->dtype : DL_I64) : NULL);
+    return at;
+}
+
+/* The same on a GPU: the columns of the list of elements that are not zero. */
+static dl_tensor *found(const dl_call *c, bool lower) {
+    POOL;
+    const long shape[2] = {ATTR_I(c, CORNER_ROW), ATTR_I(c, CORNER_COL)}, k = ATTR_I(c, CORNER_OFFSET);
+    dl_tensor *ones = K(dl_ones(shape, 2, DL_BOOL, c->device));
+    dl_tensor *at = ones ? K(dl_nonzero(K(lower ? dl_tril(ones, k) : dl_triu(ones, k)))) : NULL;
+    dl_tensor *rows = at ? K(dl_permute(at, (long[]){1, 0}, 2)) : NULL;
+    return rows ? dl_contiguous(rows) : NULL;
+}
+
+static dl_status triangle(dl_call *c, bool lower) {
+    if (ATTR_I(c, CORNER_ROW) < 0 || ATTR_I(c, CORNER_COL) < 0)
+        return dl_fail(DL_ERR_VALUE, "row and col must be 0 or more");
+    DL_TRY(check_offset(ATTR_I(c, CORNER_OFFSET)));
+    DL_OWNED dl_tensor *at = c->device ? found(c, lower) : listed(c, lower);
+    return dl_finish(c, at ? dl_to_dtype(at, ATTR(c, CORNER_DTYPE)->given ? c->dtype : DL_I64) : NULL);
 }
 COMPOSE_RULE(tril_indices) { return triangle(c, true); }
 COMPOSE_RULE(triu_indices) { return triangle(c, false); }
