@@ -20,7 +20,7 @@ enum { FEW = 25 };
 
 /* Numbers that a block of differences has at most, if it is not a single row: what caches hold, and what keeps a GPU
  * busy. */
-#define BLOCK_CPU (1L << 16)
+#define BLOCK_CPU (1L << 20)
 #define BLOCK_GPU (1L << 24)
 
 static const long last = -1;
