@@ -121,16 +121,17 @@ static long unique(const char **keys, long n) {
     return kept;
 }
 
+/* Parameters and series are read in the order of their keys, and the key is the first member of both. */
+static int key_order(const void *key, const void *entry) { return strcmp(key, *(const char *const *)entry); }
+
 static const char *param_of(const dl_run_info *r, const char *key) {
-    for (long i = 0; i < r->nparam; i++)
-        if (!strcmp(r->params[i].key, key)) return r->params[i].value;
-    return NULL;
+    if (!r->nparam) return NULL;
+    const dl_param_info *p = bsearch(key, r->params, (size_t)r->nparam, sizeof *p, key_order);
+    return p ? p->value : NULL;
 }
 
 static const dl_series_info *series_of(const dl_run_info *r, const char *key) {
-    for (long i = 0; i < r->nseries; i++)
-        if (!strcmp(r->series[i].key, key)) return &r->series[i];
-    return NULL;
+    return r->nseries ? bsearch(key, r->series, (size_t)r->nseries, sizeof *r->series, key_order) : NULL;
 }
 
 /* What is compared beside the parameters. */
@@ -171,8 +172,7 @@ static int add_param(dl_arena *a, dl_comparison *c, dl_compare_param *list, cons
         any |= values[r] && *values[r];
         differs |= !values[r] != !values[0] || (values[r] && strcmp(values[r], values[0]));
     }
-    if (any && (differs || all) && !is_listed(c, key, values))
-        list[c->nparam++] = (dl_compare_param){dl_arena_text(a, key), values, differs};
+    if (any && (differs || all)) list[c->nparam++] = (dl_compare_param){dl_arena_text(a, key), values, differs};
     return !a->failed;
 }
 
@@ -214,6 +214,7 @@ static int compare_params(dl_arena *a, dl_comparison *c, int all) {
         const char **values = dl_arena_get(a, (size_t)c->n * sizeof *values);
         if (!values) return 0;
         for (long r = 0; r < c->n; r++) values[r] = i < n ? param_of(&c->runs[r], keys[i]) : own[r][i - n];
+        if (i >= n && is_listed(c, facts[i - n], values)) continue; /* the keys of parameters differ */
         if (!add_param(a, c, list, i < n ? keys[i] : facts[i - n], values, all)) return 0;
     }
     return differing_first(a, list, c->nparam);

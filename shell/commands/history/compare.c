@@ -17,13 +17,22 @@ static dl_status head_columns(dlsh_wide_table *w, const dl_comparison *c, const 
     return DL_OK;
 }
 
-static dl_status show_params(dlsh_sink *sink, const dl_comparison *c, int all) {
+/* At most so many rows of parameters, and metrics, for people; 0: all. */
+static long at_most(long limit, long n) { return limit && limit < n ? limit : n; }
+
+static void tell_left_out(dlsh_sink *sink, const char *what, long shown, long n) {
+    if (shown < n)
+        dlsh_put(sink, "%ld of %ld %s: limit=0 shows all, --mode csv and --mode json write all\n", shown, n, what);
+}
+
+static dl_status show_params(dlsh_sink *sink, const dl_comparison *c, int all, long limit) {
     static const char *const first[] = {"param"};
     dlsh_wide_table w;
     DLSH_FREED dlsh_value *cells = calloc((size_t)c->n + 1, sizeof *cells);
     if (!cells) return dlsh_no_memory("a comparison");
     dl_status status = head_columns(&w, c, first, 1);
-    for (long k = 0; !status && k < c->nparam; k++) {
+    const long shown = at_most(limit, c->nparam);
+    for (long k = 0; !status && k < shown; k++) {
         const dl_compare_param *p = &c->params[k];
         cells[0] = dlsh_string(p->key);
         for (long i = 0; i < c->n; i++) cells[1 + i] = p->values[i] ? dlsh_string(p->values[i]) : dlsh_none();
@@ -31,6 +40,7 @@ static dl_status show_params(dlsh_sink *sink, const dl_comparison *c, int all) {
     }
     status = dlsh_table_show(sink, &w.t, status,
                              all ? "no parameters\n" : "the parameters are the same; all=true shows them\n");
+    if (!status) tell_left_out(sink, "parameters", shown, c->nparam);
     dlsh_wide_free(&w);
     return status;
 }
@@ -71,13 +81,14 @@ static dlsh_value figure_cell(const dl_series_info *s, int f, double winner) {
 }
 
 /* For people: a row for each figure of a metric, a column for each run; a star marks the winner. */
-static dl_status show_metrics(dlsh_sink *sink, const dl_comparison *c) {
+static dl_status show_metrics(dlsh_sink *sink, const dl_comparison *c, long limit) {
     static const char *const first[] = {"metric", ""};
     dlsh_wide_table w;
     DLSH_FREED dlsh_value *cells = calloc((size_t)c->n + 2, sizeof *cells);
     if (!cells) return dlsh_no_memory("a comparison");
     dl_status status = head_columns(&w, c, first, 2);
-    for (long k = 0; !status && k < c->nseries; k++) {
+    const long shown = at_most(limit, c->nseries);
+    for (long k = 0; !status && k < shown; k++) {
         for (int f = 0; !status && f < FIGURES; f++) {
             const double winner = winner_of(c, &c->series[k], f);
             cells[0] = f ? dlsh_none() : dlsh_string(c->series[k].key);
@@ -87,6 +98,7 @@ static dl_status show_metrics(dlsh_sink *sink, const dl_comparison *c) {
         }
     }
     status = dlsh_table_show(sink, &w.t, status, "no metrics\n");
+    if (!status) tell_left_out(sink, "metrics", shown, c->nseries);
     dlsh_wide_free(&w);
     return status;
 }
@@ -127,6 +139,7 @@ dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result) {
     *result = dlsh_none();
     if (dlsh_given(a, "by")) return dlsh_compare_groups(a, result);
     DLSH_TRY(check_groups(a));
+    DLSH_TRY(dlsh_check_limit(a));
     dl_store *store;
     DLSH_FREED long *ids = NULL;
     int n, all = dlsh_arg_bool(a, "all");
@@ -137,7 +150,8 @@ dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_sink *sink = dlsh_arg_sink(a);
     dlsh_look look = dlsh_sink_look(sink);
     int people = look.mode == DLSH_MODE_TABLE;
-    DLSH_TRY(show_params(sink, c, all));
+    const long limit = people ? dlsh_arg_int(a, "limit") : 0; /* programs get all */
+    DLSH_TRY(show_params(sink, c, all, limit));
     if (people && !look.rich) dlsh_put(sink, "\n");
-    return people ? show_metrics(sink, c) : list_metrics(sink, c);
+    return people ? show_metrics(sink, c, limit) : list_metrics(sink, c);
 }

@@ -620,7 +620,7 @@ const dlsh_command history_commands[] = {
              .examples = "run show last\nrun diff 3 5\nrun delete 3\nrun tag old where=\"started < 30d ago\""),
     DLSH_ROW(
         "compare", DLSH_REPORT | DLSH_FUNCTION, dlsh_compare_run,
-        "compare RUN RUN ... [all], or compare by=NAME metric=M [over=NAME] [RUN ...]",
+        "compare RUN RUN ... [all] [limit=50], or compare by=NAME metric=M [over=NAME] [RUN ...]",
         "Compares runs side by side: the parameters that differ, then first, last, smallest and largest value of "
         "every metric. With by=, compares groups of runs: mean, standard deviation and bootstrap interval of each, "
         "then each two of them by a paired test over the values of over= and by Welch's test, both with Holm's "
@@ -628,6 +628,7 @@ const dlsh_command history_commands[] = {
         .params = some_runs,
         DLSH_OPTIONS(
             {"all", DLSH_OPT_BOOL, "false", .doc = "parameters that are the same, too"},
+            {"limit", DLSH_OPT_INT, "50", .doc = "at most so many parameters, and metrics, in the tables; 0: all"},
             {"by", DLSH_OPT_WORD, NULL, .doc = "what tells the groups apart: opt", .complete = "run names"},
             {"over", DLSH_OPT_WORD, NULL, .doc = "what pairs runs of two groups: seed", .complete = "run names"},
             {"metric", DLSH_OPT_WORD, NULL, .doc = "the figure of each run: test/acc, min(val/loss)",
