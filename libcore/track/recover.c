@@ -265,14 +265,15 @@ dl_status dl_store_recover(dl_store *s, int all) {
 }
 
 dl_status dl_run_await_end(dl_store *s, int64_t id) {
-    enum { EACH_MS = 5, MOST_MS = 10000 };
-    for (int ms = 0;; ms += EACH_MS) {
+    enum { EACH_US = 5000, MOST_US = 10000000 };
+    /* by the clock: on a loaded machine a round takes much longer than its pause */
+    for (const int64_t since = dl_steady_us();;) {
         suspects dying = {0};
         DL_TRY(dl_store_recover(s, 1));
         dl_status st = id ? look_for_dead(s, id, &dying) : DL_OK;
         free(dying.at);
-        if (st != DL_OK || !dying.n || ms >= MOST_MS) return st;
+        if (st != DL_OK || !dying.n || dl_steady_us() - since >= MOST_US) return st;
         DL_TRY(dl_interrupt_check());
-        usleep(EACH_MS * 1000);
+        usleep(EACH_US);
     }
 }
