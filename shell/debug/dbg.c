@@ -200,11 +200,13 @@ static dl_status reverse_run(const dlsh_args *a) {
     if (dlsh_given(a, "continue") && strcmp(dlsh_arg_str(a, "continue"), "-continue") != 0)
         return dlsh_arg_fail(a, "continue", DL_ERR_VALUE, "reverse-continue", "reverse takes nothing");
     dlsh_dbg.nformer = 0;
-    while (dlsh_dbg.walk.at > 0) {
+    int stops = 0;
+    while (dlsh_dbg.walk.at > 0 && !stops) {
         DLSH_TRY(dlsh_check_interrupt());
         dlsh_nodewalk_go(&dlsh_dbg.walk, dlsh_dbg.walk.at - 1);
-        if (dlsh_dbg.walk.at && dlsh_dbg_stops(dlsh_arg_session(a), dlsh_arg_sink(a))) break;
+        stops = dlsh_dbg_stops(dlsh_arg_session(a), dlsh_arg_sink(a));
     }
+    if (!stops) dlsh_put(dlsh_arg_sink(a), "the first node%s\n", dlsh_dbg.trainer ? " of the step" : "");
     return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 

@@ -269,8 +269,8 @@ static dl_status read_index(const dlsh_args *a, const dlsh_node *n, const dl_ten
         DLSH_TRY(dlsh_eval(dlsh_arg_session(a), n->kids[i], &v));
         long size = dl_shape(t)[i - 1], at = v.type == DLSH_INT ? v.as.i : -size - 1;
         if (at < -size || at >= size)
-            return dlsh_arg_fail(a, "what", DL_ERR_INDEX, "why w.grad[3, 2]", "index %d is a whole number below %ld",
-                                 i - 1, size);
+            return dlsh_arg_fail(a, "what", DL_ERR_INDEX, "why w.grad[3, 2]",
+                                 "the index of dimension %d is a whole number from %ld to %ld", i - 1, -size, size - 1);
         *element = *element * size + (at < 0 ? at + size : at);
     }
     return DL_OK;

@@ -1,5 +1,6 @@
 /* rewind and replay: a trainer goes back to an earlier step and forward again. */
 #include "commands/nets/nets.h"
+#include "lang/eval/interp.h"
 #include "view/sink.h"
 
 enum { SHOWN = 16 }; /* digits of a hash */
@@ -16,10 +17,18 @@ static dl_status say_hash(dlsh_sink *sink, dl_trainer *t) {
     return DL_OK;
 }
 
+/* An interrupt says where the trainer stands and what goes on from there; other failures stay as they are. */
+static dl_status stopped(const dlsh_args *a, dl_trainer *t, dl_status st, const char *what, const char *hint) {
+    if (st != DL_ERR_INTERRUPT) return st;
+    dlsh_place_clear(dlsh_arg_session(a));
+    return dlsh_fail(st, hint, "%s was interrupted; the trainer stands after step %ld", what, step_of(t));
+}
+
 static dl_status rewind_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer *t = dlsh_arg_handle(a, "trainer", &dlsh_trainer_class);
     long step = dlsh_arg_int(a, "step"), from = 0;
-    DLSH_TRY(dl_trainer_rewind(t, step, &from, NULL, NULL));
+    dl_status st = dl_trainer_rewind(t, step, &from, NULL, NULL);
+    DLSH_TRY(stopped(a, t, st, "rewind", "replay makes the steps up to the furthest again"));
     *result = dlsh_int(step);
     dlsh_put(dlsh_arg_sink(a), "after step %ld", step);
     if (from < step) dlsh_put(dlsh_arg_sink(a), ": step %ld was kept, %ld made again", from, step - from);
@@ -29,7 +38,9 @@ static dl_status rewind_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status replay_run(const dlsh_args *a, dlsh_value *result) {
     dl_trainer *t = dlsh_arg_handle(a, "trainer", &dlsh_trainer_class);
     long checked;
-    DLSH_TRY(dl_trainer_replay(t, dlsh_given(a, "step") ? dlsh_arg_int(a, "step") : -1, &checked, NULL, NULL));
+    long to = dlsh_given(a, "step") ? dlsh_arg_int(a, "step") : -1;
+    dl_status st = dl_trainer_replay(t, to, &checked, NULL, NULL);
+    DLSH_TRY(stopped(a, t, st, "replay", "the same replay goes on from there"));
     *result = dlsh_int(step_of(t));
     dlsh_put(dlsh_arg_sink(a), "after step %ld: ", step_of(t));
     if (checked)

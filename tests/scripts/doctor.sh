@@ -8,6 +8,9 @@ for f in b*.dlsh c*.dlsh; do
         /^      cause/ { named = $0 ~ cause }
         /^      line/ && named && index($0 " ", place) { found = 1 }
         END { exit !found }' out || { echo "$f: '$cause' is not named at line $line"; cat out err; }
+    [ "$f" = c35_clipped_scaled.dlsh ] || continue
+    sed 's/clip_grad_norm(m/clip_grad_value(m/' "$f" >value
+    dlsh -n --db none value | grep "evidence  the limit" | sed 's/; line.*//'
 done
 for f in h*.dlsh k*.dlsh; do
     dlsh -n --db none "$f" >out 2>err || cat err

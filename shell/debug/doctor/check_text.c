@@ -48,8 +48,10 @@ static void find_clipped_scaled(dlsh_examination *e, const scaling *s) {
         dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "g.unscale_(o) before the clipping");
         if (!f) continue;
         dlsh_cause(f, "gradients are clipped before they are unscaled: the limit is that of scaled ones");
-        dlsh_evidence(f, "the limit is %.3g, the norm before it %.4g; line %d scales the loss%s", r->limit, r->first,
-                      s->scale, s->unscale ? ", unscale_ comes later" : "");
+        char norm[48] = ""; /* clipping by value computes none */
+        if (!isnan(r->first)) snprintf(norm, sizeof norm, ", the norm before it %.4g", r->first);
+        dlsh_evidence(f, "the limit is %.3g%s; line %d scales the loss%s", r->limit, norm, s->scale,
+                      s->unscale ? ", unscale_ comes later" : "");
     }
 }
 

@@ -199,7 +199,9 @@ const dlsh_command doctor_commands[] = {
         "sign and first value, shapes that are broadcast, samples that influence each other, inputs without influence, "
         "gradients that are not zeroed, not unscaled or not trained, places that see their targets, averages with a "
         "reversed decay, modes of nets, the data, weights that begin alike, dead and "
-        "saturated units, gradients by depth, and the size of updates with what makes it too small or too large.",
+        "saturated units, gradients by depth, and the size of updates with what makes it too small or too large. "
+        "What the text alone shows (lint) is said without it, before the text runs: the gradient of a tensor that was "
+        "detached, steps in a loop that never zeroes gradients.",
         DLSH_PARAMS({"what", .want = "trainer|net|tensor", .flags = DLSH_OPTIONAL,
                      .doc = "a trainer, a net or a loss; all that ran when left out"}),
         .examples = "net m { linear 8 -> relu -> linear 2 -> softmax }\nx = randn(16, 4); m(x); o = sgd(m, lr=0.1)\n"
