@@ -476,6 +476,7 @@ typedef struct search {
     page_out *o; /* NULL: names are measured */
     dlsh_session *s;
     const char *word;
+    int whole; /* the whole texts of commands, not their summaries alone */
     int wide, found;
 } search;
 
@@ -496,7 +497,8 @@ static void found(search *f, const char *name, const char *doc) {
 static void look_into(void *arg, const char *group, const char *name, const char *doc) {
     search *f = arg;
     const dlsh_command *row = strcmp(group, "types") ? dlsh_find_command(f->s, name, strlen(name)) : NULL;
-    if (strcasestr(name, f->word) || (strlen(f->word) >= SEARCHED_TEXT && mentions(doc, f->word))) found(f, name, doc);
+    const char *text = f->whole && row ? row->doc : doc;
+    if (strcasestr(name, f->word) || (strlen(f->word) >= SEARCHED_TEXT && mentions(text, f->word))) found(f, name, doc);
     for (const dlsh_option *o = row ? row->options : NULL; o && o->name; o++) {
         DLSH_SCOPED_BUF b = {0};
         if (!strcasestr(o->name, f->word)) continue;
@@ -505,12 +507,13 @@ static void look_into(void *arg, const char *group, const char *name, const char
     }
 }
 
-/* What has the word in its name, its summary or its options; returns how many. */
+/* What has the word in its name, its summary or its options, else in its text; returns how many. */
 static int put_found(page_out *o, dlsh_session *s, const char *word) {
     search f = {.s = s, .word = word};
     if (strlen(word) < SEARCHED_NAME) return 0;
-    dlsh_help_topics(s, look_into, &f);
+    for (; !f.found && f.whole < 2; f.whole++) dlsh_help_topics(s, look_into, &f);
     if (!f.found) return 0;
+    f.whole--;
     put_heading(o, "No topic is called '%s'; it occurs in", word);
     f.o = o;
     f.found = 0;
