@@ -221,16 +221,25 @@ static int is_control(const dlsh_node *n) {
     return n->kind == DLSH_N_FOR || n->kind == DLSH_N_WHILE || n->kind == DLSH_N_IF || n->kind == DLSH_N_TRY;
 }
 
+/* Commands that run the statement or the block that they are given. */
+static int runs_statement(const dlsh_node *n) {
+    static const char *const names[] = {"no_grad", "time", "xcheck"};
+    for (size_t i = 0; n->kind == DLSH_N_COMMAND && i < sizeof names / sizeof *names; i++)
+        if (!strcmp(n->num.cmd->name, names[i])) return 1;
+    return 0;
+}
+
 void dlsh_undo_statement(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n) {
     if (n->kind == DLSH_N_ASSIGN) note_assignment(s, e, n);
     if (n->kind == DLSH_N_NET || n->kind == DLSH_N_FN) note_name(s, e, n->text);
     if (n->kind == DLSH_N_EXPR) note_call(s, e, n->kids[0]);
     if (is_control(n) && changes(n)) give_up(e, "%s", "what loops and branches change is not kept");
-    if (n->kind != DLSH_N_COMMAND || strcmp(n->num.cmd->name, "no_grad")) return;
+    if (!runs_statement(n)) return;
     for (int i = 0; i < n->nkids; i++) {
-        const dlsh_node *block = n->kids[i]->kind == DLSH_N_ARG && n->kids[i]->nkids ? n->kids[i]->kids[0] : NULL;
-        for (int k = 0; block && block->kind == DLSH_N_BLOCK && k < block->nkids; k++)
-            dlsh_undo_statement(s, e, block->kids[k]);
+        const dlsh_node *given = n->kids[i]->kind == DLSH_N_ARG && n->kids[i]->nkids ? n->kids[i]->kids[0] : NULL;
+        if (given && given->kind != DLSH_N_BLOCK) dlsh_undo_statement(s, e, given);
+        for (int k = 0; given && given->kind == DLSH_N_BLOCK && k < given->nkids; k++)
+            dlsh_undo_statement(s, e, given->kids[k]);
     }
 }
 
