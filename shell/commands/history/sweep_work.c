@@ -95,13 +95,16 @@ static void drop_variables(dlsh_session *s) {
 
 /* What a script that has ended leaves: how, and why. */
 static dl_status settle(const dlsh_args *a, dl_store *store, const dl_trial *t, dl_status ran) {
-    int paused = dl_trial_paused();
+    int paused = dl_trial_paused(), code = 0;
+    const int exited = !ran && dlsh_exiting(dlsh_arg_session(a), &code) && code;
     dl_trial_end_kind how = paused                    ? DL_TRIAL_PAUSED
+                            : exited                  ? DL_TRIAL_FAILED
                             : !ran                    ? DL_TRIAL_FINISHED
                             : ran == DL_ERR_INTERRUPT ? DL_TRIAL_GIVEN_BACK
                                                       : DL_TRIAL_FAILED;
     DLSH_SCOPED_BUF why = {0};
     if (ran) dlsh_failure_take(dlsh_arg_session(a), &why);
+    if (exited) dlsh_buf_printf(&why, "exit %d", code);
     dl_trial_enter(&(dl_trial){.sweep = t->sweep}); /* what is left to be pushed has no limit */
     dl_interrupt_set(0);
     if (how == DL_TRIAL_FAILED || how == DL_TRIAL_GIVEN_BACK) dlsh_end_by(dlsh_buf_text(&why));
@@ -225,6 +228,13 @@ static void say(const crew *c, long trial) {
     dl_error_clear();
 }
 
+/* Has another process of this worker the trial by now? It was claimed again before the end of the first was seen. */
+static int is_again(const crew *c, long trial) {
+    for (long i = 0; i < c->n; i++)
+        if (c->jobs[i].trial == trial) return 1;
+    return 0;
+}
+
 static dl_status ended(crew *c, const job *j, int status) {
     int sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0, code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     int killed = sig == SIGKILL || sig == SIGTERM || sig == SIGHUP || sig == SIGINT || code == 130 || c->stopping;
@@ -234,7 +244,8 @@ static dl_status ended(crew *c, const job *j, int status) {
     else
         snprintf(why, sizeof why, "its process ended with status %d", code);
     DLSH_TRY(dl_trial_lost(c->store, j->trial, j->pid, killed ? NULL : why));
-    DLSH_TRY(dl_trial_lost(c->store, j->trial, getpid(), killed ? NULL : why)); /* it had not yet taken it over */
+    if (!is_again(c, j->trial)) /* it had not yet taken it over */
+        DLSH_TRY(dl_trial_lost(c->store, j->trial, getpid(), killed ? NULL : why));
     say(c, j->trial);
     return DL_OK;
 }
