@@ -137,6 +137,8 @@ static dl_status check_groups(const dlsh_args *a) {
 
 dl_status dlsh_compare_run(const dlsh_args *a, dlsh_value *result) {
     *result = dlsh_none();
+    if (dlsh_given(a, "by") && dlsh_given(a, "limit"))
+        return dlsh_arg_fail(a, "limit", DL_ERR_VALUE, "with by= all groups are shown", "limit= does not go with by=");
     if (dlsh_given(a, "by")) return dlsh_compare_groups(a, result);
     DLSH_TRY(check_groups(a));
     DLSH_TRY(dlsh_check_limit(a));
