@@ -121,21 +121,34 @@ static dl_status remember(int place) {
     return DL_OK;
 }
 
-/* Over the layer that begins here, in the same pass; of a node without one, over the node. */
-static dl_status over(const dlsh_args *a) {
+static int stops(const dlsh_args *a) { return dlsh_dbg_stops(dlsh_arg_session(a), dlsh_arg_sink(a)); }
+
+/* A breakpoint stopped within a layer or a composite op: from here on its nodes come one by one. */
+static void stand_within(void) {
+    const int at = dlsh_dbg.walk.at;
+    const char *here = layer_at(at), *before = at == dlsh_dbg.walk.n ? "" : layer_at(at - 1);
+    snprintf(dlsh_dbg.inside, sizeof dlsh_dbg.inside, "%s", here);
+    char *dot = strrchr(dlsh_dbg.inside, '.');
+    if (strcmp(here, before) != 0) *(dot ? dot : dlsh_dbg.inside) = 0;
+}
+
+/* Over the layer that begins here, in the same pass; of a node without one, over the node. *stopped: at a breakpoint.
+ */
+static dl_status over(const dlsh_args *a, int *stopped) {
     char part[DLSH_DBG_PATH], now[DLSH_DBG_PATH];
     part_at(dlsh_dbg.walk.at, part);
     int backward = dlsh_dbg.walk.at >= dlsh_dbg.walk.n;
     do {
         DLSH_TRY(advance(a));
-        if (at_end() || (dlsh_dbg.walk.at >= dlsh_dbg.walk.n) != backward) return DL_OK;
+        *stopped = stops(a);
+        if (*stopped || at_end() || (dlsh_dbg.walk.at >= dlsh_dbg.walk.n) != backward) return DL_OK;
         part_at(dlsh_dbg.walk.at, now);
     } while (*part && !strcmp(now, part));
     return DL_OK;
 }
 
 /* Into a composite op that is shown as one node without moving: its first part is the same place. */
-static dl_status into(const dlsh_args *a) {
+static dl_status into(const dlsh_args *a, int *stopped) {
     char from[DLSH_DBG_PATH];
     snprintf(from, sizeof from, "%s", layer_at(dlsh_dbg.walk.at));
     if (dlsh_dbg_closed(dlsh_dbg.walk.at)) {
@@ -144,16 +157,19 @@ static dl_status into(const dlsh_args *a) {
     }
     DLSH_TRY(advance(a));
     enter_layer(from, layer_at(dlsh_dbg.walk.at));
+    *stopped = stops(a);
     return DL_OK;
 }
 
-static dl_status move(const dlsh_args *a, dl_status (*one)(const dlsh_args *)) {
+static dl_status move(const dlsh_args *a, dl_status (*one)(const dlsh_args *, int *)) {
     DLSH_TRY(dlsh_dbg_need(a));
-    for (long i = count_of(a); i > 0 && !(at_end() && dlsh_dbg.steps <= 0); i--) {
+    int stopped = 0;
+    for (long i = count_of(a); i > 0 && !stopped && !(at_end() && dlsh_dbg.steps <= 0); i--) {
         DLSH_TRY(dlsh_check_interrupt());
         DLSH_TRY(remember(dlsh_dbg.walk.at));
-        DLSH_TRY(one(a));
+        DLSH_TRY(one(a, &stopped));
     }
+    if (stopped && one == over) stand_within();
     return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 
@@ -167,9 +183,15 @@ static dl_status back_run(const dlsh_args *a) {
     if (!dlsh_dbg.walk.at)
         return dlsh_arg_fail(a, NULL, DL_ERR_STATE, NULL, "this is the first node%s",
                              dlsh_dbg.trainer ? " of the step" : "");
-    int to = dlsh_dbg.walk.at;
-    for (long i = count_of(a); i > 0; i--) to = dlsh_dbg.nformer ? dlsh_dbg.former[--dlsh_dbg.nformer] : to - 1;
-    dlsh_nodewalk_go(&dlsh_dbg.walk, to);
+    int stopped = 0;
+    for (long i = count_of(a); i > 0 && !stopped && dlsh_dbg.walk.at > 0; i--) {
+        int to = dlsh_dbg.nformer ? dlsh_dbg.former[--dlsh_dbg.nformer] : dlsh_dbg.walk.at - 1;
+        DLSH_TRY(dlsh_check_interrupt());
+        while (dlsh_dbg.walk.at > to && !stopped) {
+            dlsh_nodewalk_go(&dlsh_dbg.walk, dlsh_dbg.walk.at - 1);
+            stopped = stops(a);
+        }
+    }
     return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 
@@ -186,9 +208,7 @@ static dl_status run_until(const dlsh_args *a, int (*holds)(const dlsh_args *a))
     return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 
-static int is_stop(const dlsh_args *a) {
-    return dlsh_dbg_stops(dlsh_arg_session(a), dlsh_arg_sink(a)) && !(at_end() && dlsh_dbg.steps > 0);
-}
+static int is_stop(const dlsh_args *a) { return stops(a) || (at_end() && dlsh_dbg.steps <= 0); }
 
 static dl_status continue_run(const dlsh_args *a) {
     if (dlsh_at_error_stands()) return dlsh_at_error_go_on();
@@ -200,32 +220,49 @@ static dl_status reverse_run(const dlsh_args *a) {
     if (dlsh_given(a, "continue") && strcmp(dlsh_arg_str(a, "continue"), "-continue") != 0)
         return dlsh_arg_fail(a, "continue", DL_ERR_VALUE, "reverse-continue", "reverse takes nothing");
     dlsh_dbg.nformer = 0;
-    int stops = 0;
-    while (dlsh_dbg.walk.at > 0 && !stops) {
+    int stopped = 0;
+    while (dlsh_dbg.walk.at > 0 && !stopped) {
         DLSH_TRY(dlsh_check_interrupt());
         dlsh_nodewalk_go(&dlsh_dbg.walk, dlsh_dbg.walk.at - 1);
-        stops = dlsh_dbg_stops(dlsh_arg_session(a), dlsh_arg_sink(a));
+        stopped = stops(a);
     }
-    if (!stops) dlsh_put(dlsh_arg_sink(a), "the first node%s\n", dlsh_dbg.trainer ? " of the step" : "");
+    if (!stopped) dlsh_put(dlsh_arg_sink(a), "the first node%s\n", dlsh_dbg.trainer ? " of the step" : "");
     return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 
-/* Out of the layer that step led into, else to the end of the pass. */
+/* Out of the layer that step led into, else to the end of the pass, or to a breakpoint on the way. */
 static dl_status finish_run(const dlsh_args *a) {
     DLSH_TRY(dlsh_dbg_need(a));
     char inside[DLSH_DBG_PATH], part[DLSH_DBG_PATH];
-    const dlsh_nodewalk *w = &dlsh_dbg.walk;
+    dlsh_nodewalk *w = &dlsh_dbg.walk;
     part_at(w->at, part);
     snprintf(inside, sizeof inside, "%s", dlsh_dbg.inside);
     dlsh_dbg.nformer = 0;
-    int end = w->at < w->n ? w->n : 2 * w->n, to = w->at;
-    while (to < end && *inside && is_below(layer_at(to), inside)) to++;
-    dlsh_nodewalk_go(&dlsh_dbg.walk, *inside ? to : end);
+    int end = w->at < w->n ? w->n : 2 * w->n, stopped = 0;
+    while (w->at < end && !stopped && (!*inside || is_below(layer_at(w->at), inside))) {
+        DLSH_TRY(dlsh_check_interrupt());
+        dlsh_nodewalk_go(w, w->at + 1);
+        stopped = stops(a);
+    }
+    if (stopped) stand_within();
+    return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
+}
+
+/* To the node with a number of `list`. */
+static dl_status goto_run(const dlsh_args *a) {
+    DLSH_TRY(dlsh_dbg_need(a));
+    const long n = dlsh_arg_int(a, "n");
+    if (n < 1 || n > 2L * dlsh_dbg.walk.n)
+        return dlsh_arg_fail(a, "n", DL_ERR_INDEX, "list shows numbers", "nodes have the numbers 1 to %d",
+                             2 * dlsh_dbg.walk.n);
+    dlsh_dbg.nformer = 0;
+    dlsh_nodewalk_go(&dlsh_dbg.walk, (int)n - 1);
+    stand_within();
     return arrive(dlsh_arg_session(a), dlsh_arg_sink(a));
 }
 
 static int is_condition(const dlsh_args *a) {
-    return (at_end() && dlsh_dbg.steps <= 0) || dlsh_dbg_is_true(dlsh_arg_session(a), dlsh_arg_str(a, "condition"));
+    return is_stop(a) || dlsh_dbg_is_true(dlsh_arg_session(a), dlsh_arg_str(a, "condition"));
 }
 
 static dl_status until_run(const dlsh_args *a) { return run_until(a, is_condition); }
@@ -277,16 +314,19 @@ static dl_status quit_run(const dlsh_args *a) {
     { "trainer", DLSH_OPT_VALUE, .want = "trainer", .doc = "the training that it stops (without a walk: the only one)" }
 
 static const dlsh_command words[] = {
-    DLSH_ROW("next", DLSH_REPORT, next_run, "next [N]",
-             "Goes to the next node; of a layer or an op made of several nodes to the one behind it.",
-             COUNT("how often (1)"), .examples = "dbg l { next; next 2; where; back; quit }"),
+    DLSH_ROW(
+        "next", DLSH_REPORT, next_run, "next [N]",
+        "Goes to the next node; of a layer or an op made of several nodes to the one behind it, or to a breakpoint "
+        "within.",
+        COUNT("how often (1)"), .examples = "dbg l { next; next 2; where; back; quit }"),
     DLSH_ROW("n", DLSH_REPORT, next_run, "n [N]", "The same as next.", COUNT("how often (1)")),
     DLSH_ROW("step", DLSH_REPORT, step_run, "step [N]",
              "Goes to the next node, into layers and into ops that are made of others, such as mse_loss.",
              COUNT("how many nodes (1)"), .examples = "dbg l { step; step; finish; quit }"),
     DLSH_ROW("s", DLSH_REPORT, step_run, "s [N]", "The same as step.", COUNT("how many nodes (1)")),
     DLSH_ROW("back", DLSH_REPORT, back_run, "back [N]",
-             "Undoes next and step; after other commands it goes back by a node. Gradients are undone.",
+             "Undoes next and step; after other commands it goes back by a node. Gradients are undone, and breakpoints "
+             "on the way stop.",
              COUNT("how often (1)")),
     DLSH_ROW("continue", DLSH_REPORT, continue_run, "continue", "Runs on to a breakpoint, or to the end."),
     DLSH_ROW("c", DLSH_REPORT, continue_run, "c", "The same as continue."),
@@ -294,25 +334,33 @@ static const dlsh_command words[] = {
              "Runs backwards to a breakpoint, or to the beginning; gradients are undone.",
              DLSH_PARAMS({"continue", DLSH_ARG_TEXT, .flags = DLSH_OPTIONAL, .doc = "-continue"})),
     DLSH_ROW("finish", DLSH_REPORT, finish_run, "finish",
-             "Leaves the layer that step led into; else goes to the end of the pass."),
-    DLSH_ROW("until", DLSH_REPORT, until_run, "until CONDITION", "Runs on until the condition holds.",
-             TEXT("condition", "an expression"), .examples = "dbg l { until node.backward; where; quit }"),
+             "Leaves the layer that step led into; else goes to the end of the pass. Breakpoints on the way stop."),
+    DLSH_ROW("goto", DLSH_REPORT, goto_run, "goto N",
+             "Goes to the node of that number, forwards or backwards, past breakpoints; `list` shows numbers.",
+             DLSH_PARAMS({"n", .want = "int", .doc = "the node's number"}),
+             .examples = "dbg l { list 100; goto 2; break node 4; continue; quit }"),
+    DLSH_ROW("until", DLSH_REPORT, until_run, "until CONDITION",
+             "Runs on until the condition holds, or to a breakpoint.", TEXT("condition", "an expression"),
+             .examples = "dbg l { until node.backward; where; quit }"),
     DLSH_ROW("where", DLSH_REPORT, where_run, "where", "Shows the node again."),
-    DLSH_ROW("list", DLSH_REPORT, list_run, "list [N]", "Lists the nodes around this one.",
+    DLSH_ROW("list", DLSH_REPORT, list_run, "list [N]",
+             "Lists the nodes around this one, with numbers for goto and `break node N`; -> is where the walk stands, "
+             "`break` has the numbers of breakpoints at the node.",
              COUNT("how many before and behind it (3)")),
-    DLSH_ROW(
-        "print", DLSH_REPORT, print_run, "print EXPRESSION",
-        "Shows a value; `node` has op, line, layer, backward, inputs, output, grad and grads of the node. The name "
-        "of a layer is the layer, or, where it has no weights, its result.",
-        TEXT("expression", "an expression"),
-        .examples = "dbg l { next; print node.op; print shape(node.output); quit }"),
+    DLSH_ROW("print", DLSH_REPORT, print_run, "print EXPRESSION",
+             "Shows a value; `node` has number, op, line, layer, backward, inputs, output, grad and grads of the node. "
+             "The name "
+             "of a layer is the layer, or, where it has no weights, its result.",
+             TEXT("expression", "an expression"),
+             .examples = "dbg l { next; print node.op; print shape(node.output); quit }"),
     DLSH_ROW("p", DLSH_REPORT, print_run, "p EXPRESSION", "The same as print.", TEXT("expression", "an expression")),
     DLSH_ROW("display", DLSH_REPORT, display_run, "display EXPRESSION", "Shows a value at every stop.",
              TEXT("expression", "an expression"), .examples = "dbg l { display node.op; next; next; quit }"),
     DLSH_ROW(
         "break", DLSH_REPORT, dlsh_dbg_break,
-        "break [OP | LAYER | LINE | FILE:LINE | CONDITION | error [all | off]] [ignore=N] [trainer=t]",
-        "Stops at an op, a layer, a line, or where a condition begins to hold, in both passes; without arguments "
+        "break [OP | LAYER | LINE | FILE:LINE | node N | CONDITION | error [all | off]] [ignore=N] [trainer=t]",
+        "Stops at an op, a layer, a line, a node by its number, or where a condition begins to hold, in both passes; "
+        "without arguments "
         "lists the breakpoints. A condition with `node` is asked at each node by itself. Without a walk, or with "
         "trainer=, a condition stops a training at the step where it begins to hold, before the update: the "
         "trainer's device decides it, and steps wait for nothing. It may name layers (relu0: the result, fc1.weight: "

@@ -12,6 +12,7 @@ typedef enum dlsh_point_kind {
     DLSH_AT_OP,
     DLSH_AT_LINE,
     DLSH_AT_LAYER,
+    DLSH_AT_NODE,
     DLSH_AT_CHANGE,
 } dlsh_point_kind;
 
@@ -21,7 +22,7 @@ typedef struct dlsh_point {
     char text[DLSH_DBG_TEXT]; /* of the condition, op, layer or watched expression */
     char file[DLSH_DBG_TEXT]; /* AT_LINE: the end of the file's name; "" any */
     char when[16];            /* AT_CHANGE: change, nan, inf, zero */
-    long line, ignore, hits;
+    long line, ignore, hits;  /* line: AT_NODE: the number of the node, from 1 */
     int number, everywhere; /* everywhere: the condition names the node, so each place counts, not the first of a row */
     int training;           /* of a training (training.h) */
 } dlsh_point;
@@ -76,8 +77,10 @@ void dlsh_dbg_ask_anew(void);
 void dlsh_dbg_tell_unknown(struct dlsh_sink *sink);
 /* The names of layers that `dlsh_dbg_value` bound are free again. */
 void dlsh_dbg_unbind(dlsh_session *s);
-/* Does a breakpoint or watch stop here? Says which. */
+/* Do breakpoints or watches stop here? Says which. */
 int dlsh_dbg_stops(dlsh_session *s, struct dlsh_sink *sink);
+/* Appends the numbers of the breakpoints of the place, which is a node; those of conditions and watches have none. */
+void dlsh_dbg_marks(int place, dlsh_buf *out);
 
 /* m.*.grad: the net's name, and the pattern of paths; 0: the text is not a pattern. */
 int dlsh_dbg_pattern(const char *text, char net[DLSH_DBG_TEXT], char paths[DLSH_DBG_TEXT]);

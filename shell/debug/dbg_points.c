@@ -143,13 +143,13 @@ static dl_status set_node(dlsh_session *s) {
     int backward;
     if (!dlsh_nodewalk_node(w, w->at, &c, &backward)) return dlsh_set(s, "node", dlsh_none());
     dlsh_value r = dlsh_void();
-    DLSH_TRY(dlsh_give(DLSH_RECORD_OF({"op", dlsh_string(c.op)}, {"line", dlsh_int(c.line)},
-                                      {"layer", *c.layer ? dlsh_string(c.layer) : dlsh_none()},
-                                      {"backward", dlsh_bool(backward)}, {"inputs", list_of(c.in, c.nin)},
-                                      {"output", tensor_or_none(dlsh_nodewalk_result(w, &c))},
-                                      {"grad", backward ? tensor_or_none(c.grad) : dlsh_none()},
-                                      {"grads", backward ? list_of(c.out, c.nin) : dlsh_none()}),
-                       &r));
+    DLSH_TRY(dlsh_give(
+        DLSH_RECORD_OF({"op", dlsh_string(c.op)}, {"line", dlsh_int(c.line)}, {"number", dlsh_int(w->at + 1)},
+                       {"layer", *c.layer ? dlsh_string(c.layer) : dlsh_none()}, {"backward", dlsh_bool(backward)},
+                       {"inputs", list_of(c.in, c.nin)}, {"output", tensor_or_none(dlsh_nodewalk_result(w, &c))},
+                       {"grad", backward ? tensor_or_none(c.grad) : dlsh_none()},
+                       {"grads", backward ? list_of(c.out, c.nin) : dlsh_none()}),
+        &r));
     return dlsh_set(s, "node", r);
 }
 
@@ -333,12 +333,35 @@ static int ends_in(const char *text, const char *end) {
 }
 
 /* Where a layer begins, in the direction of the pass. */
-static int enters_layer(const dlsh_point *p, const dl_recorded *c) {
+static int enters_layer(const dlsh_point *p, const dl_recorded *c, int place) {
     dl_recorded before;
     int backward, n = (int)strlen(p->text);
     if (!in_layer(c, p->text, (size_t)n)) return 0;
-    return !dlsh_nodewalk_node(&dlsh_dbg.walk, dlsh_dbg.walk.at - 1, &before, &backward) ||
-           dlsh_dbg.walk.at == dlsh_dbg.walk.n || !in_layer(&before, p->text, (size_t)n);
+    return !dlsh_nodewalk_node(&dlsh_dbg.walk, place - 1, &before, &backward) || place == dlsh_dbg.walk.n ||
+           !in_layer(&before, p->text, (size_t)n);
+}
+
+/* Is the node the breakpoint's? Of one that stands at no place: no. */
+static int is_at(const dlsh_point *p, const dl_recorded *c, int place) {
+    switch (p->kind) {
+    case DLSH_AT_OP:
+        return !strcmp(p->text, c->op) || (c->composite && !strcmp(p->text, c->composite) && dlsh_dbg_begins(place));
+    case DLSH_AT_LINE:
+        return (p->line == c->line && ends_in(c->file, p->file)) ||
+               (p->line == c->layer_line && ends_in(c->layer_file, p->file));
+    case DLSH_AT_LAYER: return enters_layer(p, c, place);
+    case DLSH_AT_NODE: return p->line == place + 1;
+    default: return 0;
+    }
+}
+
+void dlsh_dbg_marks(int place, dlsh_buf *out) {
+    dl_recorded c;
+    int backward;
+    if (!dlsh_nodewalk_node(&dlsh_dbg.walk, place, &c, &backward)) return;
+    for (int i = 0; i < dlsh_dbg.npoints; i++)
+        if (is_at(&dlsh_dbg.points[i], &c, place))
+            dlsh_buf_printf(out, "%s%d", out->n ? ", " : "", dlsh_dbg.points[i].number);
 }
 
 static int condition_hits(dlsh_session *s, const dlsh_point *p) {
@@ -353,30 +376,21 @@ static int condition_hits(dlsh_session *s, const dlsh_point *p) {
 
 static int hits(dlsh_session *s, dlsh_sink *sink, const dlsh_point *p, const dl_recorded *c, int more) {
     int n;
-    switch (p->kind) {
-    case DLSH_AT_OP:
-        return more && (!strcmp(p->text, c->op) ||
-                        (c->composite && !strcmp(p->text, c->composite) && dlsh_dbg_begins(dlsh_dbg.walk.at)));
-    case DLSH_AT_LINE:
-        return more && ((p->line == c->line && ends_in(c->file, p->file)) ||
-                        (p->line == c->layer_line && ends_in(c->layer_file, p->file)));
-    case DLSH_AT_LAYER: return more && enters_layer(p, c);
-    case DLSH_AT_CHANGE: return pattern_changes(s, sink, p, &n);
-    case DLSH_AT_CONDITION: break;
-    }
-    return condition_hits(s, p);
+    if (p->kind == DLSH_AT_CHANGE) return pattern_changes(s, sink, p, &n);
+    if (p->kind == DLSH_AT_CONDITION) return condition_hits(s, p);
+    return more && is_at(p, c, dlsh_dbg.walk.at);
 }
 
 int dlsh_dbg_stops(dlsh_session *s, dlsh_sink *sink) {
     dl_recorded c = {.layer = "", .file = "", .layer_file = ""};
-    int backward, more = dlsh_nodewalk_node(&dlsh_dbg.walk, dlsh_dbg.walk.at, &c, &backward);
+    int backward, more = dlsh_nodewalk_node(&dlsh_dbg.walk, dlsh_dbg.walk.at, &c, &backward), stops = 0;
     for (int i = 0; i < dlsh_dbg.npoints; i++) {
         dlsh_point *p = &dlsh_dbg.points[i];
         if (!hits(s, sink, p, &c, more) || p->hits++ < p->ignore) continue;
         if (p->kind != DLSH_AT_CHANGE) dlsh_put(sink, "breakpoint %d: %s\n", p->number, p->text);
-        return 1;
+        stops = 1;
     }
-    return !more;
+    return stops;
 }
 
 /* ---------------------------------------------------------------- commands */
@@ -432,6 +446,15 @@ static int is_line(dlsh_point *p) {
     return 1;
 }
 
+/* node N, a number of `list`; 0: it is none. */
+static int is_node(dlsh_point *p) {
+    const char *digits = p->text + 5;
+    if (strncmp(p->text, "node ", 5) != 0 || !*digits || digits[strspn(digits, "0123456789")]) return 0;
+    p->line = atol(digits);
+    p->kind = DLSH_AT_NODE;
+    return 1;
+}
+
 /* What a bare name is: an op or a layer of the walk. */
 static int find_name(dlsh_session *s, dlsh_point *p) {
     dl_recorded c;
@@ -472,6 +495,12 @@ dl_status dlsh_dbg_break(const dlsh_args *a) {
     if (for_training(a)) return add_to_training(a, &p);
     if (is_line(&p)) {
         p.kind = DLSH_AT_LINE;
+        return add_point(a, &p, "");
+    }
+    if (is_node(&p)) {
+        if (p.line < 1 || p.line > 2L * dlsh_dbg.walk.n)
+            return dlsh_arg_fail(a, "condition", DL_ERR_INDEX, "list shows numbers", "nodes have the numbers 1 to %d",
+                                 2 * dlsh_dbg.walk.n);
         return add_point(a, &p, "");
     }
     if (find_name(s, &p)) return add_point(a, &p, "");

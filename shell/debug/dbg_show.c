@@ -93,14 +93,17 @@ dl_status dlsh_dbg_show(dlsh_session *s, dlsh_sink *sink) {
 
 dl_status dlsh_dbg_list(dlsh_sink *sink, int near) {
     const dlsh_nodewalk *w = &dlsh_dbg.walk;
-    DLSH_SCOPED_TABLE t =
-        DLSH_TABLE({"", 'l', ""}, {"pass", 'l', ""}, {"op", 'l', ""}, {"layer", 'l', ""}, {"line", 'l', ""});
+    DLSH_SCOPED_TABLE t = DLSH_TABLE({"", 'l', ""}, {"node", 'r', ""}, {"break", 'l', ""}, {"pass", 'l', ""},
+                                     {"op", 'l', ""}, {"layer", 'l', ""}, {"line", 'l', ""});
     for (int i = w->at - near; i <= w->at + near; i++) {
         dl_recorded c;
         int backward;
+        DLSH_SCOPED_BUF marks = {0};
         if (!dlsh_nodewalk_node(w, i, &c, &backward)) continue;
         int part = dlsh_dbg_parts(i, &(int){0}) > 1;
-        DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_string(i == w->at ? "->" : ""), dlsh_string(backward ? "backward" : "forward"),
+        dlsh_dbg_marks(i, &marks);
+        DLSH_TRY(DLSH_TABLE_ROW(&t, dlsh_string(i == w->at ? "->" : ""), dlsh_int(i + 1), dlsh_buf_string(&marks),
+                                dlsh_stringf("%s %d", backward ? "backward" : "forward", i - (backward ? w->n : 0) + 1),
                                 part ? dlsh_stringf("%s, of %s", c.op, c.composite) : dlsh_string(c.op),
                                 *c.layer ? dlsh_string(c.layer) : dlsh_none(),
                                 *c.layer ? dlsh_stringf("%s:%d", c.layer_file, c.layer_line)

@@ -19,6 +19,10 @@ answer 9 '3' '3, 1' '[[-1/3], [-1/3], [2/3]]' '3, 1' 'zeros(3, 1)' '3, 1' '(g - 
     '(g - mean(g) - y * mean(g * y)) / s' 1 'y[0, 0]' 1 1
 answer 10 '3, 2' 'p.T @ g' '1, 2' '(p * (dp - sum(p * dp))) @ k' '(p * (dp - sum(p * dp))) @ k / sqrt(2.0)' '3, 2' \
     '(p * (dp - sum(p * dp))).T @ q / sqrt(2.0)' '3, 2' 'p.T @ g'
+# in place of an answer: a hint, the result, the end of the lesson, which is no answer
+printf 'hint\nskip\nhint\nq\n' | dlsh -n -c 'lesson 5' | tail -4
+printf '6\nq\n' | dlsh -n -c 'lesson 1
+print("on")' | tail -2
 dlsh -n -c 'lesson' | sed 's/  [0-9-]* [0-9:]*$/  WHEN/'
 # a lesson of one's own; what had a value gets it back; errors
 printf '# Lesson 0: mine\n#\n# Some prose\n# goes on.\n\nx = param(2.0)\nfor i in range(2) {\n    y = x ** i\n}\nbackward y\n\n# The end.\n\n# A second paragraph.\n' > mine.dlsh

@@ -6,6 +6,7 @@
 /* Answers that `predict` was given by people, and how many were right. */
 typedef struct dlsh_score {
     long asked, right;
+    int left; /* the last question was left by q: a lesson ends there */
 } dlsh_score;
 extern dlsh_score dlsh_predicted;
 
@@ -22,6 +23,9 @@ int dlsh_lesson_next(const char *text, size_t *at, int *line, dlsh_lesson_part *
 void dlsh_lesson_prose(const dlsh_lesson_part *p, dlsh_buf *out);
 /* "Lesson 1: The slope of one number", the heading of the text. */
 void dlsh_lesson_title(const char *text, dlsh_buf *out);
+
+/* Is a line of input the word by which people leave: q, quit, exit? */
+int dlsh_is_leaving(const char *line);
 
 /* The built-in lessons, from 1; NULL: there are fewer. */
 const char *dlsh_lesson_text(long number);

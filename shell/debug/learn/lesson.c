@@ -96,12 +96,15 @@ static dl_status run_statement(lesson *l, int line, const char *s, size_t n) {
     for (int i = 1; i < line; i++) dlsh_buf_puts(&text, "\n");
     dlsh_buf_add(&text, s, n);
     dlsh_put(l->sink, "> %.*s\n", (int)n, s);
-    return dlsh_run(l->session, l->name, dlsh_buf_text(&text), text.n, NULL);
+    dlsh_predicted.left = 0;
+    dl_status st = dlsh_run(l->session, l->name, dlsh_buf_text(&text), text.n, NULL);
+    l->over |= dlsh_predicted.left;
+    return st;
 }
 
 static dl_status run_code(lesson *l, const dlsh_lesson_part *p) {
     int line = p->line;
-    for (const char *s = p->text, *end = p->text + p->n; s < end;) {
+    for (const char *s = p->text, *end = p->text + p->n; s < end && !l->over;) {
         size_t n = 0, room = (size_t)(end - s);
         int first = line;
         do { /* lines, until they are whole */
@@ -128,7 +131,8 @@ static dl_status pause_here(lesson *l) {
         }
         const char *s = dlsh_buf_text(&line);
         if (!*s) return DL_OK;
-        l->over = !strcmp(s, "q") || !strcmp(s, "quit");
+        if (!strcmp(s, "skip")) return DL_OK;
+        l->over = dlsh_is_leaving(s);
         if (l->over) return DL_OK;
         if (dlsh_run(l->session, "<try>", s, line.n, NULL)) {
             if (dlsh_interrupted()) return dl_failed();
@@ -149,7 +153,7 @@ static dl_status run_parts(lesson *l) {
         else
             st = run_code(l, &p);
         more = dlsh_lesson_next(l->text, &at, &line, &next);
-        if (!st && more && !p.prose) st = pause_here(l);
+        if (!st && more && !p.prose && !l->over) st = pause_here(l);
     }
     return st;
 }
@@ -194,7 +198,8 @@ static dl_status attend(const dlsh_args *a, lesson *l, long number) {
     restore_variables(l);
     dl_recording_set(recording);
     if (!recording) dl_recording_clear();
-    dlsh_score score = {dlsh_predicted.asked - before.asked, dlsh_predicted.right - before.right};
+    dlsh_score score = {dlsh_predicted.asked - before.asked, dlsh_predicted.right - before.right, 0};
+    if (!st && l->over) dlsh_put(l->sink, "left before its end\n");
     if (st || l->over) return st;
     if (score.asked) dlsh_put(l->sink, "\n%ld of %ld answers were right\n", score.right, score.asked);
     if (number && score.asked) write_progress(number, score);
@@ -226,7 +231,8 @@ static dl_status lesson_run(const dlsh_args *a) {
 const dlsh_command lesson_commands[] = {
     DLSH_ROW("lesson", DLSH_REPORT, lesson_run, "lesson [NUMBER | FILE] [out=FILE]",
              "Gives a lesson about gradients, or lists the lessons. A lesson shows prose, runs code and asks, as "
-             "predict does; between its parts statements can be tried. Variables that had a value before it get it "
+             "predict does, where hint, skip and q help; between its parts statements can be tried, and q leaves it. "
+             "Variables that had a value before it get it "
              "back at the end. A lesson is a script whose comments at the beginning of lines are the prose, so a file "
              "of your own can be given, too. out= writes it as a script or, with a name in .ipynb, as a notebook.",
              DLSH_PARAMS(

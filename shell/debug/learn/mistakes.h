@@ -28,5 +28,7 @@ int dlsh_guess_equal(const dl_tensor *truth, const dl_tensor *answer, double fac
 dl_status dlsh_mistake_of_place(const dlsh_guess *g, dlsh_buf *out);
 /* Appends which op's mask the answer lacks, if it is right where the truth is not 0. */
 dl_status dlsh_mistake_of_mask(const dlsh_guess *g, dlsh_buf *out);
+/* Appends where the gradient comes from: the ops that its tensor goes into, and what is known of their gradients. */
+void dlsh_hint_of_places(const dlsh_guess *g, dlsh_buf *out);
 /* How many contributions the gradient is the sum of, as far as recorded. */
 int dlsh_guess_contributions(const dlsh_guess *g);

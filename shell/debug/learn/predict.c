@@ -101,13 +101,42 @@ static dl_status evaluate(dlsh_session *s, const char *text, dlsh_value *v) {
     return st;
 }
 
-/* Asks until the answer is right or empty. *right: it was, at once or later; *over: nobody answers. */
+int dlsh_is_leaving(const char *line) { return !strcmp(line, "q") || !strcmp(line, "quit") || !strcmp(line, "exit"); }
+
+/* What is known without the numbers. */
+static void put_hint(const dlsh_guess *g, dlsh_sink *sink, int shape) {
+    DLSH_SCOPED_BUF hint = {0}, size = {0};
+    if (!shape) dlsh_hint_of_places(g, &hint);
+    dlsh_guess_put_shape(&size, g->truth);
+    const char *end = strstr(g->name, ".grad");
+    if (shape && g->gradient && end)
+        dlsh_buf_printf(&hint, "a gradient has the shape of its tensor: look at shape(%.*s)", (int)(end - g->name),
+                        g->name);
+    else if (shape)
+        dlsh_buf_printf(&hint, "it has %d dimension%s", dl_ndim(g->truth), dl_ndim(g->truth) == 1 ? "" : "s");
+    else if (!hint.n)
+        dlsh_buf_printf(&hint, "its shape is %s; an answer may be any expression, such as x.T @ g",
+                        dlsh_buf_text(&size));
+    dlsh_put(sink, "hint: %s\n", dlsh_buf_text(&hint));
+}
+
+/* What a word does in place of an answer. A variable of that name is asked for as (q). */
+typedef enum word { ANSWER, LEAVE, SKIP, HINT } word;
+
+static word word_of(const char *line) {
+    if (dlsh_is_leaving(line)) return LEAVE;
+    if (!*line || !strcmp(line, "skip") || !strcmp(line, "s")) return SKIP;
+    return strcmp(line, "hint") && strcmp(line, "h") && strcmp(line, "?") ? ANSWER : HINT;
+}
+
+/* Asks until the answer is right, or the question is skipped or left. *right: it was, at once or later; *over: nobody
+ * answers, or it was left. */
 static dl_status ask(dlsh_guess *g, dlsh_sink *sink, int shape, int *right, int *over) {
     for (*right = 0; !*right;) {
         DLSH_SCOPED_BUF line = {0}, prompt = {0}, wrong = {0};
         DLSH_DROPPED dlsh_value v = dlsh_void();
         dl_status st = DL_OK;
-        dlsh_buf_printf(&prompt, "%s of %s? ", shape ? "shape" : "value", g->name);
+        dlsh_buf_printf(&prompt, "%s of %s? (hint, skip, q) ", shape ? "shape" : "value", g->name);
         if (dlsh_input(sink, dlsh_buf_text(&prompt), 0, &line)) {
             if (dlsh_interrupted()) return dl_failed();
             dl_error_clear();
@@ -115,7 +144,11 @@ static dl_status ask(dlsh_guess *g, dlsh_sink *sink, int shape, int *right, int 
             *over = 1;
             return DL_OK;
         }
-        if (!line.n) return DL_OK;
+        const word w = word_of(dlsh_buf_text(&line));
+        if (w == HINT) put_hint(g, sink, shape);
+        if (w == LEAVE) *over = dlsh_predicted.left = 1;
+        if (w == LEAVE || w == SKIP) return DL_OK;
+        if (w == HINT) continue;
         dlsh_predicted.asked++;
         st = evaluate(g->session, dlsh_buf_text(&line), &v);
         if (!st) st = shape ? check_shape(g, v, &wrong) : check_values(g, v, &wrong);
@@ -143,6 +176,7 @@ static dl_status reveal(const dlsh_guess *g, dlsh_sink *sink, dlsh_value truth) 
 static dl_status converse(const dlsh_args *a, dlsh_guess *g) {
     dlsh_sink *sink = dlsh_arg_sink(a);
     int right = 0, over = 0;
+    dlsh_predicted.left = 0;
     if (dl_ndim(g->truth)) DLSH_TRY(ask(g, sink, 1, &right, &over));
     if (dl_ndim(g->truth) && !right && !over) {
         DLSH_SCOPED_BUF shape = {0};
@@ -150,7 +184,7 @@ static dl_status converse(const dlsh_args *a, dlsh_guess *g) {
         dlsh_put(sink, "its shape is %s\n", dlsh_buf_text(&shape));
     }
     if (!over) DLSH_TRY(ask(g, sink, 0, &right, &over));
-    return reveal(g, sink, *dlsh_arg(a, "what"));
+    return dlsh_predicted.left ? DL_OK : reveal(g, sink, *dlsh_arg(a, "what"));
 }
 
 /* ---------------------------------------------------------------- the command */
@@ -187,7 +221,10 @@ const dlsh_command predict_commands[] = {
         "expression, such as x.T @ g; it counts as right within 1 %. A wrong one is told what is missing, as far as "
         "that is known: a transpose, a sum over what was broadcast, the sign, a factor and the size that it is, a "
         "mask, one of several contributions, the rule of an op (the last three under `set record full`), and may be "
-        "given again; an empty one shows the result. With ANSWER or shape= nothing is asked and nothing shown. As a "
+        "given again. In place of an answer `hint` tells where it comes from, `skip` or an empty line shows the "
+        "result, and `q` "
+        "leaves without it, and leaves the lesson, too; a variable of such a name is written (q). With ANSWER or "
+        "shape= nothing is asked and nothing shown. As a "
         "function it gives a record of `right` and `mistake`.",
         DLSH_PARAMS({"what", .doc = "what is predicted: w.grad, or any numbers"},
                     {"answer", .flags = DLSH_OPTIONAL, .doc = "its values: a number, list or tensor"}),

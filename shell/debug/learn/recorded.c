@@ -20,6 +20,23 @@ int dlsh_guess_contributions(const dlsh_guess *g) {
     return n;
 }
 
+void dlsh_hint_of_places(const dlsh_guess *g, dlsh_buf *out) {
+    const int all = dlsh_guess_contributions(g);
+    dl_recorded c;
+    char place[300];
+    int n = 0;
+    for (long i = 0; i < dl_recording_count(); i++)
+        for (int k = 0; !dl_recording_at(i, &c) && c.gradient && k < c.nin; k++) {
+            if (!c.out[k] || !is_leaf(g, &c, k) || n++ == 4) continue;
+            dlsh_buf_printf(out, "%s%s", n > 1 ? ", " : "it goes into ", dlsh_debug_place(&c, place, sizeof place));
+        }
+    if (!n) return;
+    if (all > 1)
+        dlsh_buf_printf(out, "; each of the %d uses gives a contribution, and they are added", all);
+    else
+        dlsh_buf_puts(out, "; its gradient is that of the result there, times the derivative of that op");
+}
+
 /* Is the answer this tensor? */
 static int is(const dlsh_guess *g, dl_tensor *t) {
     DLSH_OWNED dl_tensor *p =
