@@ -212,3 +212,10 @@ BATCH_RULE(recurrent) {
     }
     return DL_OK;
 }
+
+/* The same of sequences of labels. */
+BATCH_RULE(ctc_paths) {
+    DL_TRY(as_sequences(b, DL_IN_CTC_PATHS_LOG_PROBS));
+    for (int i = DL_IN_CTC_PATHS_LABELS; i <= DL_IN_CTC_PATHS_LENGTHS; i++) DL_TRY(fold(b, i));
+    return dl_samples_invoke(b);
+}

@@ -102,6 +102,27 @@ INFER_RULE(cross_entropy) {
     return DL_OK;
 }
 
+INFER_RULE(ctc_paths) {
+    const dl_tensor *x = c->in[0], *y = c->in[1];
+    const long blank = ATTR_I(c, CTC_PATHS_BLANK);
+    if (x->ndim != 3 || y->ndim != 2 || y->shape[0] != x->shape[1] || !x->shape[0])
+        return dl_fail(DL_ERR_SHAPE, "log-probabilities must be [T,N,C] and labels [N,S], not %s and %s",
+                       dl_shape_of(x), dl_shape_of(y));
+    if (blank < 0 || blank >= x->shape[2])
+        return dl_fail(DL_ERR_VALUE, "blank is class %ld of %ld", blank, x->shape[2]);
+    for (int i = 1; i < 4; i++)
+        if (c->in[i]->dtype != DL_I64)
+            return dl_fail(DL_ERR_DTYPE, "%s must be i64, not %s", c->op->in_name[i], dl_type_of(c->in[i]));
+    for (int i = 2; i < 4; i++)
+        if (c->in[i]->ndim != 1 || c->in[i]->shape[0] != x->shape[1])
+            return dl_fail(DL_ERR_SHAPE, "%s must have shape [%ld], not %s", c->op->in_name[i], x->shape[1],
+                           dl_shape_of(c->in[i]));
+    out[0] = dl_meta_like(x, 1, &x->shape[1]);
+    out[1] = dl_meta_like(x, 3, (long[]){x->shape[1], x->shape[0], 2 * y->shape[1] + 1});
+    out[1].dtype = DL_F64;
+    return DL_OK;
+}
+
 /* ---- dropout, batch norm */
 
 INFER_RULE(dropout) {
