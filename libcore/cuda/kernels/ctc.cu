@@ -1,7 +1,7 @@
 /* Kernels of ctc_paths: ways up to each step and state, and the gradient from these and the ways on. A block is a
  * sequence, whose steps follow one another; its threads are the states. */
-#include "ops/ctc.h"
 #include "cuda/runtime/types.cuh"
+#include "ops/ctc.h"
 #include "ops/names/loss.h"
 
 enum { WARP = 32 };
