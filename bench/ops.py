@@ -112,6 +112,10 @@ def make(kind, k, shape, dtype, device):
             "o": lambda: torch.randn(shape, device=device).sign()}[kind]().to(dtype)
 
 
+class Ended(RuntimeError):
+    """bench_ops is no longer there."""
+
+
 class Ours:
     """bench_ops, and the operands that it holds; those of PyTorch beside them."""
     ROOM = 200
@@ -131,13 +135,18 @@ class Ours:
 
     def answer(self):
         word, _, rest = self.process.stdout.readline().rstrip("\n").partition(" ")
+        if not word:
+            raise Ended(f"bench_ops has ended with status {self.process.wait()}")
         if word != "ok":
-            raise RuntimeError(rest or "bench_ops has ended")
+            raise RuntimeError(rest)
         return rest
 
     def ask(self, *fields):
-        self.process.stdin.write("\t".join(map(str, fields)) + "\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write("\t".join(map(str, fields)) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # answer() tells of the end
         return self.answer()
 
     def operand(self, token, place):
@@ -293,6 +302,7 @@ def main():
     times, failed, left = {}, [], 0
 
     def visit(jobs):
+        nonlocal ours
         left = 0
         for row, text, grad in jobs:
             if time.monotonic() - started > a.seconds:
@@ -304,9 +314,9 @@ def main():
                 if case.prepare(grad):
                     times.setdefault((name, text, grad), []).append((*case.measure(), case.bytes))
             except Exception as e:
-                if ours.process.poll() is not None:
-                    raise
                 failed.append(f"{name} {text}{' gradients' if grad else ''}: {str(e)[:150]}")
+                if isinstance(e, Ended):
+                    ours = Ours(a)
         return left
 
     def ratio(key):
