@@ -90,12 +90,20 @@ static dl_status contribute(pass *p, const dl_edge *e, dl_tensor *g) {
     return DL_OK;
 }
 
+/* Fused kernels know no complex numbers. */
+static bool is_real(const dl_back *b) {
+    for (int i = 0; i < b->nin; i++)
+        if (!b->node->meta[i].absent && dl_dtype_is_complex(b->node->meta[i].dtype)) return false;
+    for (int i = 0; i < b->nout; i++)
+        if (b->g[i] && dl_dtype_is_complex(b->g[i]->dtype)) return false;
+    return true;
+}
+
 static dl_status run_rule(pass *p, dl_back *b) {
     const dl_kernel *k = NULL;
-    int device = b->node->nin ? b->node->meta[0].device : 0;
-    bool real = !b->node->nin || !dl_dtype_is_complex(b->node->meta[0].dtype); /* fused ones know no other */
-    bool calls_rows = p->create || dl_vmap_watching;
-    if (!calls_rows && real && (k = dl_kernel_of(b->op, device)) && k->fused_grad) {
+    const int device = dl_back_device(b);
+    const bool calls_rows = p->create || dl_vmap_watching;
+    if (!calls_rows && is_real(b) && (k = dl_kernel_of(b->op, device)) && k->fused_grad) {
         dl_status s = __builtin_expect(dl_timer != NULL, 0) ? dl_times_run_fused(k, b) : k->fused_grad(b);
         if (s != DL_OK || __builtin_expect(!dl_nonfinite_suspects(device == 0), 1)) return s;
         return device ? dl_nonfinite_check_rule_device(b) : dl_nonfinite_check_rule(b);

@@ -11,6 +11,12 @@
 const dl_meta *dl_in_meta(const dl_back *b, int i) { return &b->node->meta[i]; }
 const dl_meta *dl_out_meta(const dl_back *b, int i) { return &b->node->meta[b->node->nin + i]; }
 
+int dl_back_device(const dl_back *b) {
+    for (int i = 0; i < b->nout; i++)
+        if (b->g[i]) return b->g[i]->st->device;
+    return 0;
+}
+
 static dl_saved *find(dl_back *b, int key) {
     dl_node *n = b->node;
     if (n->freed) {

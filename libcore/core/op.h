@@ -234,6 +234,8 @@ dl_tensor *dl_saved_in(dl_back *b, int i);
 dl_tensor *dl_saved_out(dl_back *b, int i);
 /* Shape and dtype of the operands, saved or not. */
 const dl_meta *dl_in_meta(const dl_back *b, int i);
+/* Where the rule runs: the device of the gradients. An operand can be a number in host memory. */
+int dl_back_device(const dl_back *b);
 const dl_meta *dl_out_meta(const dl_back *b, int i);
 /* Gives a temporary to the pool of the rule, which releases it. Returns it; NULL passes through. */
 dl_tensor *dl_tmp(dl_back *b, dl_tensor *t);

@@ -149,7 +149,7 @@ dl_status dl_times_run_fused(const dl_kernel *k, dl_back *b) {
     struct dl_times *x = dl_timer;
     if (x->depth || dl_deferred_get()) return k->fused_grad(b);
     dl_op_time row = gradient_work_of(b);
-    timed t = begin(x, b->node->nin ? b->node->meta[0].device : 0);
+    timed t = begin(x, dl_back_device(b));
     dl_status st = k->fused_grad(b);
     add_gradients(b, &row);
     end(x, &t, &row);
