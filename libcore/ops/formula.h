@@ -99,8 +99,6 @@
 #ifdef __cplusplus
 #define POW(x, y) dl_pow(x, y)
 #define NEAR_FMOD(x, y) FMOD(x, y)
-#define BESSEL_I(order, x) DL_HELPER_OF(bessel_i)(order, x)
-#define BESSEL_K(order, x) DL_HELPER_OF(bessel_k)(order, x)
 #define NORMAL_CDF(x) dl_normal_cdf(x) /* the share of normal numbers below x */
 #define TWICE_CDF(x) (2 * dl_normal_cdf(x))
 #define ROUND(x) rint(x) /* ties to even */
@@ -110,8 +108,6 @@
 #define QUICK_DIV(x, y) __fdividef(x, y) /* the same */
 #else
 #define POW(x, y) LIBM_POW(x, y)
-#define BESSEL_I(order, x) DL_FN(dl_vbessel, dl_vbessel_f64)(order, x)
-#define BESSEL_K(order, x) DL_FN(dl_vbessel_k, dl_vbessel_k_f64)(order, x)
 #define NEAR_FMOD(x, y) DL_HELPER_OF(near_fmod)(x, y) /* where NEAR_QUOTIENT holds */
 #define ROUND(x) DL_FN(nearbyintf, nearbyint)(x)
 #define NORMAL_CDF(x) (NUM(0.5) * TWICE_CDF(x))
@@ -133,6 +129,8 @@
 #define POLYGAMMA(n, x) DL_HELPER_OF(psi_n)(n, x)
 #define HURWITZ(s, q) DL_HELPER_OF(hurwitz)(s, q)
 #define ERFCX(x) DL_HELPER_OF(erfc_scaled)(x)
+#define BESSEL_I(order, x) DL_V(bessel)(order, x)   /* times e**-|x| */
+#define BESSEL_K(order, x) DL_V(bessel_k)(order, x) /* times e**x */
 #define BESSEL_J0(x) DL_FN(j0f, j0)(x)
 #define BESSEL_J1(x) DL_FN(j1f, j1)(x)
 #define BESSEL_Y0(x) DL_FN(y0f, y0)(x)

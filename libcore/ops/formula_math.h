@@ -77,7 +77,7 @@ DL_HELPER(psi_1)(T x) {
                     z * (NUM(1.0 / 30) -
                          z * (NUM(1.0 / 42) -
                               z * (NUM(1.0 / 30) - z * (NUM(5.0 / 66) - z * (NUM(691.0 / 2730) - z * NUM(7.0 / 6)))))));
-    T sum = over / under + series, sine = NEAR_SIN(PI * (x <= 0 ? x - FLOOR(x) : NUM(0.5)));
+    T sum = over / under + series, sine = NEAR_SIN(PI * (x <= 0 ? x - ROUND(x) : NUM(0.5)));
     return x <= 0 ? PI * PI / (sine * sine) - sum : sum;
 }
 /* (-1)**(n+1) n! zeta(n + 1, x) */
@@ -109,20 +109,6 @@ DL_HELPER(erfc_scaled)(T x) {
     return NUM(0.56418958354775628695) / rest;
 }
 #ifdef __cplusplus
-/* e**x times the modified Bessel function of the second kind of order 0 or 1: the integral of e**(-x (cosh(t) - 1))
- * cosh(order t) over t from 0, by trapezoids so narrow that their error is below the last digit. */
-DL_HELPER(bessel_k)(T order, T x) {
-    if (!(x > 0)) return x == 0 ? INF : INF - INF;
-    if (x == INF) return 0;
-    const T narrow = NUM(0.6) / SQRT(x), h = narrow < NUM(0.25) ? narrow : NUM(0.25);
-    T sum = NUM(0.5), t = h;
-    for (int k = 1; k < 4000; k++, t = (T)k * h) {
-        const T half = SINH(t / 2), fall = 2 * x * half * half;
-        if (!(fall < 46 + order * t)) break;
-        sum += EXP(-fall) * (order == 0 ? 1 : COSH(t));
-    }
-    return h * sum;
-}
 DL_HELPER(mantissa)(T x) {
     int e;
     return frexp(x, &e);
@@ -131,20 +117,6 @@ DL_HELPER(exponent)(T x) {
     int e = 0;
     const T m = frexp(x, &e);
     return ABS(m) < 1 ? (T)e : NUM(0);
-}
-/* e**-|x| times the modified Bessel function of order 0 or 1: the power series, or the asymptotic one. */
-DL_HELPER(bessel_i)(T order, T x) {
-    T y = ABS(x), sum = 1, term = 1;
-    if (y <= 20) {
-        T square = y * y / 4;
-        for (T k = 1; k < 100 && term > sum * NUM(1e-18); k += 1) term *= square / (k * (k + order)), sum += term;
-        sum *= EXP(-y) * (order == 0 ? 1 : y / 2);
-    } else {
-        for (T k = 1; k < 30; k += 1)
-            term *= ((2 * k - 1) * (2 * k - 1) - 4 * order * order) / (8 * k * y), sum += term;
-        sum /= SQRT(2 * PI * y);
-    }
-    return order == 1 && x < 0 ? -sum : x != x ? x : sum;
 }
 #endif
 /* The share of the gamma distribution of shape a that lies below x, or above it: a series up to a + 1, then a continued

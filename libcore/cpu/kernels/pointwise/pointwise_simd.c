@@ -2,7 +2,8 @@
 #ifndef T
 #include "cpu/runtime/loop_types.h"
 #include "cpu/kernels/pointwise/pointwise.h"
-#include "cpu/runtime/vmath_bessel.h"
+#include "cpu/runtime/vmath_f64.h"
+#include "ops/formula_bessel.h"
 #include "cpu/runtime/vmath_circle.h"
 #include "cpu/runtime/vmath_f64.h"
 #include "cpu/runtime/vmath_inverse.h"

@@ -35,6 +35,17 @@ template <> __device__ inline float dl_normal_cdf<float>(float x) {
     return x > 0.0f ? 1.0f - q : q;
 }
 
+#define DL_VECTOR static __device__ __forceinline__
+DL_VECTOR float dl_vexp(float x) { return expf(x); }
+DL_VECTOR float dl_vlog(float x) { return logf(x); }
+DL_VECTOR double dl_vexp_f64(double x) { return exp(x); }
+DL_VECTOR double dl_vlog_f64(double x) { return log(x); }
+#include "ops/formula_bessel.h"
+DL_VECTOR float bessel(int order, float x) { return dl_vbessel(order, x); }
+DL_VECTOR double bessel(int order, double x) { return dl_vbessel_f64(order, x); }
+DL_VECTOR float bessel_k(int order, float x) { return dl_vbessel_k(order, x); }
+DL_VECTOR double bessel_k(int order, double x) { return dl_vbessel_k_f64(order, x); }
+
 #define UNSIGNED_T wrap_t<T>
 #define FAULT_AT const dl_fault_site &
 #define FAULT(kind, value) dl_fault_raise(at, DL_FAULT_##kind, value, 0)

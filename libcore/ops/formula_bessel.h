@@ -1,8 +1,9 @@
-/* Modified Bessel functions of order 0 and 1, times e**-|x|, that compilers vectorise, as the functions of vmath.h: up
- * to 8 the power series, which has no negative terms, above a polynomial of 16 / |x| - 1 over sqrt(|x|). */
+/* Modified Bessel functions of order 0 and 1, times e**-|x|, without branches, for C and for CUDA: up to 8 the power
+ * series, which has no negative terms, above a polynomial of 16 / |x| - 1 over sqrt(|x|). Before it DL_VECTOR begins a
+ * function, and dl_vexp, dl_vlog and their f64 forms are defined. */
 #pragma once
 
-#include "cpu/runtime/vmath_f64.h"
+#include "core/horner.h"
 
 DL_VECTOR float dl_vi0e(float x) {
     float y = fabsf(x), s = y < 8.0f ? y : 8.0f, z = s * s * 0.25f, u = 16.0f / (y < 8.0f ? 8.0f : y) - 1.0f, p;
