@@ -1,6 +1,7 @@
 /* Directions that are matrices: muon's. */
 #include "optim/direction.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/copy.h"
 #include "dlcore/elementary.h"
 #include "dlcore/matmul.h"
 #include "dlcore/reduce.h"
@@ -66,8 +67,9 @@ dl_status dl_direction_muon(const dl_opt_row *row, const dl_optval *val, dl_opt_
     const dl_tensor *t = param->p;
     const long high = t->ndim ? t->shape[0] : 1, wide = high ? t->numel / high : 0;
     if (!t->numel) return DL_OK;
+    dl_tensor *g = K(dl_to_dtype(t->grad, dl_optim_state_dtype(t)));
     dl_tensor *m =
-        momentum_of(p, param->state[0], t->grad, dl_option_f(k, val, "momentum"), dl_option_i(k, val, "nesterov") != 0);
+        momentum_of(p, param->state[0], g, dl_option_f(k, val, "momentum"), dl_option_i(k, val, "nesterov") != 0);
     dl_tensor *x = m ? K(dl_reshape(m, (long[]){high, wide}, 2)) : NULL;
     if (high > wide) x = turned(p, x);
     dl_tensor *y = x ? orthogonal(p, x, dl_option_f(k, val, "eps"), (int)dl_option_f(k, val, "ns_steps")) : NULL;

@@ -191,7 +191,8 @@ static bool run_together(const dl_opt_param *a, const dl_opt_param *b) {
 
 /* The net was moved to another dtype or device: its state follows. */
 static dl_status move_state(dl_tensor **state, const dl_tensor *p) {
-    dl_tensor *cast = dl_to_dtype(*state, (dl_dtype)p->dtype), *there = cast ? dl_to_device(cast, p->st->device) : NULL;
+    dl_tensor *cast = dl_to_dtype(*state, dl_optim_state_dtype(p)),
+              *there = cast ? dl_to_device(cast, p->st->device) : NULL;
     dl_unref(cast);
     if (!there) return dl_failed();
     dl_unref(*state);
@@ -202,9 +203,10 @@ static dl_status move_state(dl_tensor **state, const dl_tensor *p) {
 static dl_status make_states(dl_opt_param *p, unsigned states) {
     for (int s = 0; s < DL_OPTIM_STATES; s++) {
         const dl_tensor *t = p->state[s];
-        if (t && (t->dtype != p->p->dtype || t->st->device != p->p->st->device)) DL_TRY(move_state(&p->state[s], p->p));
+        if (t && (t->dtype != (int)dl_optim_state_dtype(p->p) || t->st->device != p->p->st->device))
+            DL_TRY(move_state(&p->state[s], p->p));
         if (p->state[s] || !(states >> s & 1)) continue;
-        p->state[s] = dl_tensor_zeros(p->p->ndim, p->p->shape, p->p->dtype, p->p->st->device);
+        p->state[s] = dl_tensor_zeros(p->p->ndim, p->p->shape, dl_optim_state_dtype(p->p), p->p->st->device);
         if (!p->state[s]) return dl_failed();
     }
     return DL_OK;
@@ -347,7 +349,8 @@ dl_status dl_optimizer_check_restore(const dl_optimizer *o, long param, int stat
 dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor *t) {
     dl_opt_param *p = &o->param[param];
     DL_TRY(dl_optimizer_check_restore(o, param, state, t));
-    dl_tensor *cast = dl_to_dtype(t, p->p->dtype), *moved = cast ? dl_to_device(cast, p->p->st->device) : NULL;
+    dl_tensor *cast = dl_to_dtype(t, dl_optim_state_dtype(p->p)),
+              *moved = cast ? dl_to_device(cast, p->p->st->device) : NULL;
     dl_unref(cast);
     if (!moved) return dl_failed();
     /* written in place where it can be: captured steps know where it lies */

@@ -241,7 +241,9 @@ INFER_RULE(optimizer_step) {
     for (int i = 0; i < n * lists; i++) {
         const dl_tensor *p = c->in[HEAD + i % n], *t = c->in[HEAD + i];
         if (!t) return dl_fail(DL_ERR_VALUE, "tensor %d of the list is absent", i);
-        if (!dl_shape_eq(p, t) || p->dtype != t->dtype)
+        if (!dl_dtype_is_float((dl_dtype)p->dtype))
+            return dl_fail(DL_ERR_DTYPE, "parameters are floats, not %s", dl_type_of(p));
+        if (!dl_shape_eq(p, t) || t->dtype != (i < 2 * n ? p->dtype : (int)dl_optim_state_dtype(p)))
             return dl_fail(DL_ERR_SHAPE, "tensor %d of the list differs from parameter %d in shape or dtype", i, i % n);
     }
     return DL_OK;

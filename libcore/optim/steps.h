@@ -14,4 +14,9 @@ typedef struct dl_optim_call {
     bool first;      /* of these parameters: the states are zero */
 } dl_optim_call;
 
+/* Of the states of a parameter: those of 16-bit ones are f32, in which their updates are computed. */
+static inline dl_dtype dl_optim_state_dtype(const dl_tensor *p) {
+    return p->dtype == DL_F16 || p->dtype == DL_BF16 ? DL_F32 : (dl_dtype)p->dtype;
+}
+
 void dl_optim_read(const dl_call *c, dl_optim_call *out);

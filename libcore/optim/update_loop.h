@@ -1,9 +1,10 @@
 /* The update of a row of optimizers.def as a loop over elements, for the kernels of every backend, and what its norms
  * measure as another one before it. The source defines LIST(i), where list i lies (parameter, gradient, states),
  * POINTER, the declarator of a pointer to it, and ELEMENTS, the head of the loop, which counts in i_; for measures also
- * SQUARE(i, x), which adds x**2 to the sum of norm i. Around it are T, the element type; k_, the scalars; norms_, the
- * norms; first_; and wants_, bits of the optional states that there are. Names of the loop's own end in _: others are
- * the formula's. */
+ * SQUARE(i, x), which adds x**2 to the sum of norm i. Around it are T, the type of the states, in which the update is
+ * computed; STORED, that of parameter and gradient, with LOAD(x) and STORE(x) to and from T; k_, the scalars; norms_,
+ * the norms; first_; and wants_, bits of the optional states that there are. Names of the loop's own end in _: others
+ * are the formula's. */
 #pragma once
 
 #include "ops/each.h"
@@ -38,8 +39,8 @@
 #define DL_NORM_SQUARE(i, n) SQUARE(i, n)
 #define DL_OPTIM_LISTS(states, optional, scalars)                                                                      \
     const T lr = (T)*k_++;                                                                                             \
-    scalars T POINTER p_ = (T *)LIST(0);                                                                               \
-    const T POINTER g_ = (const T *)LIST(1);                                                                           \
+    scalars STORED POINTER p_ = (STORED *)LIST(0);                                                                     \
+    const STORED POINTER g_ = (const STORED *)LIST(1);                                                                 \
     int at_ = 2;                                                                                                       \
     (void)lr;                                                                                                          \
     DL_EACH(DL_STATE_AT, states)                                                                                       \
@@ -51,18 +52,18 @@
     DL_OPTIM_LISTS(states, optional, scalars)                                                                          \
     DL_EACH(DL_NORM_READ, norms)                                                                                       \
     ELEMENTS {                                                                                                         \
-        T p = p_[i_];                                                                                                  \
-        const T g = g_[i_];                                                                                            \
+        T p = LOAD(p_[i_]);                                                                                            \
+        const T g = LOAD(g_[i_]);                                                                                      \
         DL_EACH(DL_STATE_READ, states)                                                                                 \
         DL_EACH(DL_STATE_READ_OPTIONAL, optional)                                                                      \
-        update p_[i_] = p;                                                                                             \
+        update p_[i_] = STORE(p);                                                                                      \
         DL_EACH(DL_STATE_WRITE, states)                                                                                \
         DL_EACH(DL_STATE_WRITE_OPTIONAL, optional)                                                                     \
     }
 #define DL_MEASURE_LOOP(states, optional, scalars, norms, measure)                                                     \
     DL_OPTIM_LISTS(states, optional, scalars)                                                                          \
     ELEMENTS {                                                                                                         \
-        const T p = p_[i_], g = g_[i_];                                                                                \
+        const T p = LOAD(p_[i_]), g = LOAD(g_[i_]);                                                                    \
         (void)p, (void)g;                                                                                              \
         DL_EACH(DL_STATE_PEEK, states)                                                                                 \
         DL_EACH(DL_STATE_PEEK_OPTIONAL, optional)                                                                      \

@@ -85,6 +85,8 @@ static void optimizers(void **state) {
     for (int i = 0; i < N; i++) {
         same(trained(text[i], DL_F64, 0), trained(text[i], DL_F64, GPU), 1e-13, text[i]);
         same(trained(text[i], DL_F64, 0), trained(text[i], DL_F32, GPU), 5e-7, text[i]);
+        same(trained(text[i], DL_BF16, 0), trained(text[i], DL_BF16, GPU), 8e-3, text[i]);
+        same(trained(text[i], DL_F16, 0), trained(text[i], DL_F16, GPU), 1e-3, text[i]);
     }
     const dl_kind_row *kind;
     for (int k = 0; (kind = dl_optimizer_kind_at(k)); k++)

@@ -94,6 +94,41 @@ static void steps_equal_pytorch(void **state) {
         }
 }
 
+/* A step of a 16-bit parameter is the step of an f32 parameter that starts from the same number, rounded. */
+static void half_steps_are_rounded_steps(void **state) {
+    (void)state;
+    long four = 4;
+    for (size_t k = 0; k < sizeof optimizers / sizeof *optimizers; k++)
+        for (int dtype = DL_BF16; dtype != -1; dtype = dtype == DL_BF16 ? DL_F16 : -1) {
+            DL_OWNED dl_tensor *wide = dl_tensor_from(1, &four, DL_F64, 0, start), *narrow = dl_to_dtype(wide, dtype),
+                               *f32 = dl_to_dtype(narrow, DL_F32), *p = dl_clone(narrow), *q = dl_clone(f32);
+            dl_tensor *of[2] = {p, q};
+            dl_optimizer *o[2];
+            for (int i = 0; i < 2; i++) {
+                assert_int_equal(dl_set_requires_grad(of[i], 1), DL_OK);
+                o[i] = optimizer(optimizers[k].text);
+                assert_int_equal(dl_optimizer_add(o[i], "p", of[i]), DL_OK);
+            }
+            for (int step = 0; step < FEW; step++) {
+                double got[4], want[4];
+                set_gradient(p);
+                DL_OWNED dl_tensor *same = dl_to_dtype(p->grad, DL_F32);
+                assert_int_equal(dl_set_grad(q, same), DL_OK);
+                for (int i = 0; i < 2; i++)
+                    if (dl_optimizer_step(o[i]) != DL_OK) fail_msg("%s: %s", optimizers[k].text, dl_errmsg());
+                DL_OWNED dl_tensor *plain = dl_detach(q), *rounded = dl_to_dtype(plain, dtype);
+                assert_int_equal(dl_read_f64(p, got), DL_OK);
+                assert_int_equal(dl_read_f64(rounded, want), DL_OK);
+                for (int i = 0; i < 4; i++)
+                    if (got[i] != want[i])
+                        fail_msg("%s, %s, element %d: %.9g, not %.9g", optimizers[k].text, dl_dtype_name(dtype), i,
+                                 got[i], want[i]);
+                assert_int_equal(dl_assign(plain, rounded), DL_OK);
+            }
+            for (int i = 0; i < 2; i++) dl_optimizer_unref(o[i]);
+        }
+}
+
 /* Rosenbrock's function of six numbers that lie in two parameters. */
 typedef struct hill {
     dl_tensor *p[2];
@@ -452,13 +487,21 @@ static void errors_have_hints(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_optimizer_has_goldens), cmocka_unit_test(steps_equal_pytorch),
-        cmocka_unit_test(lbfgs_equals_pytorch),        cmocka_unit_test(failures_leave_a_point_accepted),
-        cmocka_unit_test(norms_are_of_whole_tensors),  cmocka_unit_test(schedules_equal_pytorch),
-        cmocka_unit_test(plateau_equals_pytorch),      cmocka_unit_test(every_schedule_has_goldens),
-        cmocka_unit_test(chains_keep_a_plateau),       cmocka_unit_test(warmup_epochs_and_functions),
-        cmocka_unit_test(clipping_equals_pytorch),     cmocka_unit_test(groups),
-        cmocka_unit_test(norms_at_the_ends),           cmocka_unit_test(many_and_late),
+        cmocka_unit_test(every_optimizer_has_goldens),
+        cmocka_unit_test(steps_equal_pytorch),
+        cmocka_unit_test(half_steps_are_rounded_steps),
+        cmocka_unit_test(lbfgs_equals_pytorch),
+        cmocka_unit_test(failures_leave_a_point_accepted),
+        cmocka_unit_test(norms_are_of_whole_tensors),
+        cmocka_unit_test(schedules_equal_pytorch),
+        cmocka_unit_test(plateau_equals_pytorch),
+        cmocka_unit_test(every_schedule_has_goldens),
+        cmocka_unit_test(chains_keep_a_plateau),
+        cmocka_unit_test(warmup_epochs_and_functions),
+        cmocka_unit_test(clipping_equals_pytorch),
+        cmocka_unit_test(groups),
+        cmocka_unit_test(norms_at_the_ends),
+        cmocka_unit_test(many_and_late),
         cmocka_unit_test(errors_have_hints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

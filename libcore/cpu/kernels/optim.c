@@ -47,12 +47,15 @@ static dl_status measure(const dl_optim_loops *loops, dl_optim *o, dl_tensor *co
     return DL_OK;
 }
 
-/* Tensors with other strides than the parameter are copied, and unless they are the gradient, copied back. */
+/* Tensors with other strides than the parameter, and those of 16 bits, are copied, and unless they are the gradient,
+ * copied back. */
 static dl_status update(const dl_optim_loops *loops, dl_optim *o, dl_tensor *const *t) {
     dl_tensor *own[LISTS] = {0}, *like = NULL;
     dl_status s = DL_OK;
     if (!t[0]->numel) return DL_OK;
-    like = dl_is_dense(t[0]) ? dl_ref(t[0]) : dl_tensor_empty(t[0]->ndim, t[0]->shape, t[0]->dtype, 0);
+    const int wide = dl_optim_state_dtype(t[0]);
+    like = dl_is_dense(t[0]) && wide == t[0]->dtype ? dl_ref(t[0])
+                                                    : dl_tensor_empty(t[0]->ndim, t[0]->shape, (dl_dtype)wide, 0);
     for (int k = 0; like && k < LISTS; k++)
         if (t[k] && !(own[k] = dl_cpu_strided_like(t[k], like))) s = dl_failed();
     if (!like) s = dl_failed();
@@ -75,8 +78,6 @@ static dl_status update_all(const dl_call *c, unsigned states, const dl_optim_lo
         dl_tensor *t[LISTS] = {c->in[HEAD + i], c->in[HEAD + n + i]}, **next = &c->in[HEAD + 2 * n + i];
         for (int k = 0; k < DL_OPTIM_STATES; k++)
             if (states >> k & 1) t[2 + k] = *next, next += n;
-        if (t[0]->dtype != DL_F32 && t[0]->dtype != DL_F64)
-            return dl_fail(DL_ERR_DTYPE, "parameters are f32 or f64, not %s", dl_type_of(t[0]));
         DL_TRY(update(loops, o, t));
     }
     return DL_OK;

@@ -10,6 +10,9 @@
 
 #define LIST(i) t_[i]
 #define POINTER *const
+#define STORED T /* 16-bit parameters are copied */
+#define LOAD(x) x
+#define STORE(x) x
 #define ELEMENTS _Pragma("GCC ivdep") for (long i_ = 0; i_ < n_; i_++)
 
 /* In f64: the squares of f32 do not leave its range. */

@@ -20,6 +20,8 @@ typedef struct step_of {
 
 #define LIST(i) t_.p[i]
 #define POINTER *__restrict__
+#define LOAD(x) dl_up(x)
+#define STORE(x) dl_convert<STORED, T>::of(x)
 #define ELEMENTS _Pragma("unroll 4") for (long i_ = from_ + threadIdx.x; i_ < to_; i_ += THREADS)
 #define SQUARE(i, x) squares_.v[i] += (double)(x) * (double)(x);
 struct norms_of {
@@ -32,13 +34,13 @@ struct norms_of {
         static __device__ void prepare(const double *v, double lr, double t, double *k) {                              \
             scalars_##name(v, lr, t, k);                                                                               \
         }                                                                                                              \
-        template <class T>                                                                                             \
+        template <class STORED, class T = calc_t<STORED>>                                                              \
         static __device__ void run(const double *k_, bool first_, unsigned wants_, const dl_item &t_, long from_,      \
                                    long to_, const double *norms_) {                                                   \
             (void)norms_;                                                                                              \
             DL_UPDATE_LOOP(states, optional, scalars, norms, update)                                                   \
         }                                                                                                              \
-        template <class T>                                                                                             \
+        template <class STORED, class T = calc_t<STORED>>                                                              \
         static __device__ void measured(const double *k_, bool first_, unsigned wants_, const dl_item &t_, long from_, \
                                         long to_, norms_of &squares_) {                                                \
             (void)first_, (void)wants_;                                                                                \
@@ -117,11 +119,11 @@ typedef struct lists {
 static dl_status lay_out(dl_gpu *g, dl_call *c, lists *l) {
     for (int i = 0; i < l->n; i++) {
         dl_tensor *p = c->in[HEAD + i], *like;
-        if (p->dtype != DL_F32 && p->dtype != DL_F64)
-            return dl_fail(DL_ERR_DTYPE, "parameters are f32 or f64, not %s", dl_dtype_name((dl_dtype)p->dtype));
         like = dl_is_dense(p) ? dl_ref(p) : dl_tensor_empty(p->ndim, p->shape, (dl_dtype)p->dtype, p->st->device);
         for (int k = 0; like && k < l->lists; k++) {
-            dl_tensor *t = dl_cuda_strided_like(g, c->in[HEAD + k * l->n + i], like);
+            dl_tensor *of = c->in[HEAD + k * l->n + i], shape = *like;
+            shape.dtype = of->dtype; /* states are wider than 16 bits */
+            dl_tensor *t = dl_cuda_strided_like(g, of, &shape);
             if (!t) break;
             l->own[k * l->n + i] = t;
             l->items[i].p[l->place[k]] = dl_ptr(t);

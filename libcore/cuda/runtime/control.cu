@@ -110,11 +110,11 @@ dl_status dl_cuda_accumulate(dl_gpu *g, dl_control *c, const dl_accumulate *t) {
 
 /* ---- breakpoints */
 
-template <class C> __device__ bool finds(const C *__restrict__ p, long from, long to, bool nan) {
+template <class T> __device__ bool finds(const T *__restrict__ p, long from, long to, bool nan) {
     bool found = false;
 #pragma unroll 4
     for (long i = from + threadIdx.x; i < to; i += THREADS) {
-        C v = p[i];
+        calc_t<T> v = dl_up(p[i]);
         found |= nan ? v != v : v == v && v - v != 0;
     }
     return found;
@@ -124,8 +124,8 @@ __global__ static void __launch_bounds__(THREADS) decide_kernel(dl_control *c, d
     bool found = false;
     if (blockIdx.x < all.count)
         dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
-            typedef decltype(tag) C;
-            found = finds((const C *)t.p[0], from, to, rule.test == DL_BREAK_NAN);
+            typedef decltype(tag) T;
+            found = finds((const T *)t.p[0], from, to, rule.test == DL_BREAK_NAN);
         });
     found = __syncthreads_or(found);
     if (threadIdx.x) return;
@@ -176,14 +176,16 @@ typedef struct no_measures {
 } no_measures;
 static_assert(sizeof(finish_args) + sizeof(dl_measures) < 4000, "arguments of a kernel");
 
-template <class C> __device__ double squares(C *__restrict__ p, long from, long to, C limit) {
+template <class T> __device__ double squares(T *__restrict__ p, long from, long to, double most) {
+    typedef calc_t<T> C;
+    const C limit = (C)most;
     double sum = 0;
 #pragma unroll 4
     for (long i = from + threadIdx.x; i < to; i += THREADS) {
-        C v = p[i];
+        C v = dl_up(p[i]);
         if (limit > 0) {
             C w = v > limit ? limit : v < -limit ? -limit : v; /* NaN stays */
-            if (w != v && v == v) p[i] = v = w;
+            if (w != v && v == v) p[i] = dl_convert<T, C>::of(w), v = dl_up(p[i]);
         }
         sum += (double)v * (double)v;
     }
@@ -246,8 +248,8 @@ __global__ static void __launch_bounds__(THREADS) finish_kernel(dl_control *c, c
     double sum = 0, most = f.rule.clip_value * c->scale;
     if (blockIdx.x < all.count) {
         dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
-            typedef decltype(tag) C;
-            sum = squares((C *)t.p[0], from, to, (C)most);
+            typedef decltype(tag) T;
+            sum = squares((T *)t.p[0], from, to, most);
         });
     } else
         sum = part_of(measures);
@@ -268,17 +270,19 @@ __global__ static void __launch_bounds__(THREADS) finish_kernel(dl_control *c, c
     finish(c, f, norm);
 }
 
-template <class C> __device__ void multiply(C *__restrict__ p, long from, long to, C by) {
+template <class T> __device__ void multiply(T *__restrict__ p, long from, long to, double factor) {
+    typedef calc_t<T> C;
+    const C by = (C)factor;
 #pragma unroll 4
-    for (long i = from + threadIdx.x; i < to; i += THREADS) p[i] *= by;
+    for (long i = from + threadIdx.x; i < to; i += THREADS) p[i] = dl_convert<T, C>::of(dl_up(p[i]) * by);
 }
 
 /* The gradients as they are after limits and loss scaling. */
 __global__ static void __launch_bounds__(THREADS) limit_kernel(const double *factor, dl_table all) {
     if (*factor == 1) return;
     dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
-        typedef decltype(tag) C;
-        multiply((C *)t.p[0], from, to, (C)*factor);
+        typedef decltype(tag) T;
+        multiply((T *)t.p[0], from, to, *factor);
     });
 }
 
@@ -330,10 +334,6 @@ static dl_status take_measures(const dl_finish_step *q, dl_measures *all, unsign
 
 dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *q) {
     dl_table all;
-    for (int i = 0; i < q->n; i++)
-        if (q->grad[i]->dtype != DL_F32 && q->grad[i]->dtype != DL_F64)
-            return dl_fail(DL_ERR_DTYPE, "gradients are f32 or f64, not %s",
-                           dl_dtype_name((dl_dtype)q->grad[i]->dtype));
     DL_TRY(table_of(g, q->grad, NULL, q->n, &all));
     const unsigned gradients = all.count ? (unsigned)all.count : 1;
     unsigned blocks = gradients;
@@ -356,20 +356,21 @@ dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *q)
 
 /* ---- averaged weights: rounded as a sum of two products is */
 
-template <class C>
-__device__ void average(C *__restrict__ a, const C *__restrict__ p, long from, long to, double keep) {
+template <class T>
+__device__ void average(T *__restrict__ a, const T *__restrict__ p, long from, long to, double keep) {
+    typedef calc_t<T> C;
     C k = (C)keep, take = (C)(1 - keep);
     for (long i = from + threadIdx.x; i < to; i += THREADS) {
-        volatile C old = a[i] * k, fresh = p[i] * take;
-        a[i] = old + fresh;
+        volatile C old = dl_up(a[i]) * k, fresh = dl_up(p[i]) * take;
+        a[i] = dl_convert<T, C>::of(old + fresh);
     }
 }
 
 __global__ static void __launch_bounds__(THREADS) average_kernel(const dl_control *c, dl_table all, double keep) {
     if (c->group[0].halt != 0) return;
     dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
-        typedef decltype(tag) C;
-        average((C *)t.p[0], (const C *)t.p[1], from, to, keep);
+        typedef decltype(tag) T;
+        average((T *)t.p[0], (const T *)t.p[1], from, to, keep);
     });
 }
 

@@ -3,6 +3,9 @@
 #pragma once
 
 #include "cuda/runtime/base.h"
+#ifdef __CUDACC__
+#include "cuda/runtime/types.cuh"
+#endif
 
 enum { DL_LISTS = 5, DL_PIECE = 2048 };
 
@@ -37,9 +40,11 @@ template <class F> __device__ inline void dl_each_part(const dl_table &all, F f)
     const dl_piece at = all.pieces[blockIdx.x];
     const dl_item t = all.items[at.item];
     long from = (long)at.part * DL_PIECE, to = from + DL_PIECE < t.n ? from + DL_PIECE : t.n;
-    if (t.dtype == DL_F64)
-        f(double(), t, from, to);
-    else
-        f(float(), t, from, to);
+    switch (t.dtype) {
+    case DL_F64: return f(double(), t, from, to);
+    case DL_F16: return f(f16(), t, from, to);
+    case DL_BF16: return f(bf16(), t, from, to);
+    default: return f(float(), t, from, to);
+    }
 }
 #endif
