@@ -1,8 +1,7 @@
 /* Modified Bessel functions of order 0 and 1, times e**-|x|, without branches, for C and for CUDA: up to 8 the power
- * series, which has no negative terms, above a polynomial of 16 / |x| - 1 over sqrt(|x|). Before it DL_VECTOR begins a
- * function, and dl_vexp, dl_vlog and their f64 forms are defined. */
-#pragma once
-
+ * series, which has no negative terms, above a polynomial of 16 / |x| - 1 over sqrt(|x|). No guard: before it DL_VECTOR
+ * begins a function, and dl_vexp, dl_vlog and their f64 forms are defined. */
+#ifdef DL_VECTOR
 #include "core/horner.h"
 
 DL_VECTOR float dl_vi0e(float x) {
@@ -151,3 +150,4 @@ DL_VECTOR double dl_vk1e_f64(double x) {
     return x < 2.0 ? (p + part) / fabs(s) * dl_vexp_f64(s) : far / sqrt(x);
 }
 DL_VECTOR double dl_vbessel_k_f64(int order, double x) { return order ? dl_vk1e_f64(x) : dl_vk0e_f64(x); }
+#endif

@@ -1,7 +1,6 @@
 /* Directions that are matrices: muon's. */
 #include "optim/direction.h"
 #include "dlcore/arithmetic.h"
-#include "dlcore/copy.h"
 #include "dlcore/elementary.h"
 #include "dlcore/matmul.h"
 #include "dlcore/reduce.h"
