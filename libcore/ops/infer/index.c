@@ -3,6 +3,7 @@
 #include "ops/infer.h"
 #include "dlcore/compare.h"
 #include "dlcore/reduce.h"
+#include "ops/grid.h"
 #include "ops/rules/index.h"
 
 #include <string.h>
@@ -196,5 +197,20 @@ INFER_RULE(one_hot) {
     if (n < 1) return dl_fail(DL_ERR_VALUE, "num_classes must be at least 1, not %ld", n);
     *out = dl_meta_fresh(c, DL_I64, x->ndim, x->shape);
     out->shape[out->ndim++] = n;
+    return DL_OK;
+}
+
+INFER_RULE(grid_read) {
+    const dl_tensor *x = c->in[0], *g = c->in[1];
+    const int mode = dl_grid_mode_of(ATTR_S(c, GRID_READ_MODE)), dims = x->ndim - 2;
+    long shape[5] = {x->shape[0], x->shape[1]};
+    bool good = mode >= 0 && dl_grid_padding_of(ATTR_S(c, GRID_READ_PADDING_MODE)) >= 0 &&
+                (dims == 2 || (dims == 3 && mode != DL_GRID_CUBIC)) && g->ndim == x->ndim && x->dtype == g->dtype &&
+                g->shape[0] == x->shape[0] && g->shape[g->ndim - 1] == dims;
+    for (int i = 0; i < dims && good; i++) good = x->shape[2 + i] > 0;
+    if (!good)
+        return dl_fail(DL_ERR_SHAPE, "images %s do not fit a grid %s, or its mode", dl_shape_of(x), dl_shape_of(g));
+    for (int i = 0; i < dims; i++) shape[2 + i] = g->shape[1 + i];
+    *out = dl_meta_like(x, x->ndim, shape);
     return DL_OK;
 }

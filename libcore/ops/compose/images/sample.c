@@ -1,5 +1,6 @@
-/* Images read at places of a grid: affine_grid makes one, grid_sample reads there. For each place and direction there
- * are taps, a pixel and its weight; the result is the sum over all combinations of taps. */
+/* Images read at places of a grid: affine_grid makes one, grid_sample reads there by kernels. Gradients of its
+ * gradients come from the same made of other ops: for each place and direction there are taps, a pixel and its weight;
+ * the result is the sum over all combinations of taps. */
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/binary.h"
@@ -11,6 +12,8 @@
 #include "dlcore/rounding.h"
 #include "dlcore/view.h"
 #include "dlcore/where.h"
+#include "ops/grad.h"
+#include "ops/grid.h"
 #include "ops/rules/index.h"
 
 #include <string.h>
@@ -25,7 +28,7 @@ typedef struct tap {
 typedef struct reading {
     int dims, taps;
     bool corners;
-    const char *mode, *padding;
+    const char *padding;
     tap tap[3][MAX_TAPS]; /* direction 0: the first one behind the channels */
 } reading;
 
@@ -96,10 +99,10 @@ static void nearest_tap(dl_pool *p, reading *r, int i, dl_tensor *at, long n) {
 }
 
 static const struct mode {
-    const char *name;
-    int taps, most_dims;
+    int taps;
     void (*make)(dl_pool *p, reading *r, int i, dl_tensor *at, long n);
-} modes[] = {{"bilinear", 2, 3, line_taps}, {"nearest", 1, 3, nearest_tap}, {"bicubic", 4, 2, cubic_taps}};
+} modes[] = {
+    [DL_GRID_LINEAR] = {2, line_taps}, [DL_GRID_NEAREST] = {1, nearest_tap}, [DL_GRID_CUBIC] = {4, cubic_taps}};
 
 /* ---- reading */
 
@@ -131,31 +134,25 @@ static dl_tensor *term(const reading *r, dl_tensor *flat, const long *size, int 
     return pixels && w ? dl_mul(pixels, K(dl_reshape(w, (long[]){n, 1, places}, 3))) : NULL;
 }
 
-static dl_status check_grid(const dl_call *c, reading *r, const struct mode **mode) {
-    static const char *const paddings[] = {"zeros", "border", "reflection"};
+static dl_status check_grid(const dl_call *c) {
     const dl_tensor *x = c->in[0], *g = c->in[1];
-    bool known = false;
-    r->mode = ATTR_S(c, GRID_SAMPLE_MODE), r->padding = ATTR_S(c, GRID_SAMPLE_PADDING_MODE);
-    r->corners = ATTR(c, GRID_SAMPLE_ALIGN_CORNERS)->given && ATTR_I(c, GRID_SAMPLE_ALIGN_CORNERS),
-    r->dims = x->ndim - 2;
-    for (int i = 0; i < 3; i++) known |= !strcmp(r->padding, paddings[i]);
-    if (!known) return dl_fail(DL_ERR_VALUE, "padding_mode is zeros, border or reflection, not '%s'", r->padding);
-    *mode = NULL;
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
-        if (!strcmp(r->mode, modes[i].name)) *mode = &modes[i];
-    if (!*mode) return dl_fail(DL_ERR_VALUE, "mode is bilinear, nearest or bicubic, not '%s'", r->mode);
+    const char *mode = ATTR_S(c, GRID_SAMPLE_MODE), *padding = ATTR_S(c, GRID_SAMPLE_PADDING_MODE);
+    const int dims = x->ndim - 2;
+    if (dl_grid_padding_of(padding) < 0)
+        return dl_fail(DL_ERR_VALUE, "padding_mode is zeros, border or reflection, not '%s'", padding);
+    if (dl_grid_mode_of(mode) < 0) return dl_fail(DL_ERR_VALUE, "mode is bilinear, nearest or bicubic, not '%s'", mode);
     if (x->ndim != 4 && x->ndim != 5)
         return dl_fail(DL_ERR_SHAPE, "the input must be [N,C,H,W] or [N,C,D,H,W], not of %d dimensions", x->ndim);
-    if (r->dims > (*mode)->most_dims) return dl_fail(DL_ERR_SHAPE, "bicubic is for images [N,C,H,W]");
-    if (g->ndim != x->ndim || g->shape[0] != x->shape[0] || g->shape[g->ndim - 1] != r->dims)
-        return dl_fail(DL_ERR_SHAPE, "the grid must be %s, not of shape %s", r->dims == 2 ? "[N,H,W,2]" : "[N,D,H,W,3]",
+    if (dims == 3 && dl_grid_mode_of(mode) == DL_GRID_CUBIC)
+        return dl_fail(DL_ERR_SHAPE, "bicubic is for images [N,C,H,W]");
+    if (g->ndim != x->ndim || g->shape[0] != x->shape[0] || g->shape[g->ndim - 1] != dims)
+        return dl_fail(DL_ERR_SHAPE, "the grid must be %s, not of shape %s", dims == 2 ? "[N,H,W,2]" : "[N,D,H,W,3]",
                        dl_shape_of(g));
     if (x->dtype != g->dtype)
         return dl_fail(DL_ERR_DTYPE, "input and grid must be of one dtype, not %s and %s", dl_type_of(x),
                        dl_type_of(g));
     for (int i = 2; i < x->ndim; i++)
         if (x->shape[i] < 1) return dl_fail(DL_ERR_SHAPE, "the images have no pixels");
-    r->taps = (*mode)->taps;
     return DL_OK;
 }
 
@@ -165,34 +162,53 @@ static dl_tensor *wide(dl_pool *p, dl_tensor *t) {
 }
 
 POOLED_RULE(grid_sample) {
-    pools parts DL_SCOPE(release_all) = {0};
-    reading r = {0};
-    const struct mode *mode = NULL;
-    DL_TRY(check_grid(c, &r, &mode));
+    DL_TRY(check_grid(c));
+    const bool corners = ATTR(c, GRID_SAMPLE_ALIGN_CORNERS)->given && ATTR_I(c, GRID_SAMPLE_ALIGN_CORNERS);
     dl_tensor *x = wide(p, c->in[0]), *grid = wide(p, c->in[1]);
-    if (!x || !grid) return dl_failed();
+    dl_tensor *y =
+        x && grid ? K(dl_grid_read(x, grid, ATTR_S(c, GRID_SAMPLE_MODE), ATTR_S(c, GRID_SAMPLE_PADDING_MODE), corners))
+                  : NULL;
+    return dl_finish(c, y ? dl_to_dtype(y, c->in[0]->dtype) : NULL);
+}
+
+/* The result of grid_read for operands with a history, by other ops. */
+static dl_tensor *by_parts(dl_back *b, dl_tensor *x, dl_tensor *grid) {
+    POOL;
+    pools parts DL_SCOPE(release_all) = {0};
+    const struct mode *mode = &modes[dl_grid_mode_of(ATTR_S(b, GRID_READ_MODE))];
+    reading r = {.dims = x->ndim - 2,
+                 .taps = mode->taps,
+                 .corners = ATTR_I(b, GRID_READ_ALIGN_CORNERS),
+                 .padding = ATTR_S(b, GRID_READ_PADDING_MODE)};
     const long n = x->shape[0], *size = x->shape + 2;
     long places = 1, pixels = 1, shape[5] = {n, x->shape[1]};
     for (int i = 0; i < r.dims; i++) places *= shape[2 + i] = grid->shape[1 + i], pixels *= size[i];
     dl_tensor *flat = K(dl_reshape(x, (long[]){n, x->shape[1], pixels}, 3));
     dl_tensor *rows = K(dl_reshape(grid, (long[]){n, places, r.dims}, 3)), *sum = NULL;
-    if (!flat || !rows) return dl_failed();
+    if (!flat || !rows) return NULL;
     int all = 1;
     for (int i = 0; i < r.dims; i++, all *= r.taps) { /* the grid names the last direction first */
         const double wide = (double)size[i], scale = r.corners ? (wide - 1) / 2 : wide / 2;
         dl_tensor *at = dl_keep(parts.each[i], dl_select(rows, 2, r.dims - 1 - i));
         at = at ? plus(parts.each[i], times(parts.each[i], at, scale), (wide - 1) / 2) : NULL;
-        if (!at) return dl_failed();
+        if (!at) return NULL;
         mode->make(parts.each[i], &r, i, at, size[i]);
     }
     for (int k = 0; k < all; k++) {
         dl_tensor *part = term(&r, flat, size, k), *was = sum;
         sum = part && was ? dl_add(was, part) : part ? dl_ref(part) : NULL;
         dl_unref(part), dl_unref(was);
-        if (!sum) return dl_failed();
+        if (!sum) return NULL;
     }
-    return dl_finish(c, dl_to_dtype(K(dl_reshape(K(sum), shape, r.dims + 2)), c->in[0]->dtype));
+    return dl_reshape(K(sum), shape, r.dims + 2);
 }
+
+static dl_tensor *objective(dl_back *b, dl_tensor **in, void *arg) {
+    (void)arg;
+    dl_tensor *y = T(by_parts(b, in[DL_IN_GRID_READ_INPUT], in[DL_IN_GRID_READ_GRID]));
+    return y ? dl_plus_product(b, NULL, y, G0) : NULL;
+}
+GRAD_RULE(grid_read) { return dl_grad_by_rerun(b, objective, NULL); }
 
 /* ---- grids */
 
