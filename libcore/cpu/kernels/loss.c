@@ -30,10 +30,10 @@ static void entropy_free(entropy *e) {
     for (int i = 0; i < 3; i++) dl_unref(e->keep[i]);
 }
 
-static dl_status entropy_of(entropy *e, dl_tensor *const *in, const dl_aval *attr) {
-    *e = (entropy){.t = in[0]->dtype,
-                   .ignore = attr[DL_A_CROSS_ENTROPY_IGNORE_INDEX].u.i,
-                   .smooth = attr[DL_A_CROSS_ENTROPY_LABEL_SMOOTHING].u.f};
+/* Of cross_entropy, or of nll_picked, which has the same attributes but for smoothing. */
+static dl_status entropy_of(entropy *e, const dl_op *op, dl_tensor *const *in, const dl_aval *attr) {
+    *e = (entropy){.t = in[0]->dtype, .ignore = attr[DL_A_CROSS_ENTROPY_IGNORE_INDEX].u.i};
+    if (op->id == dl_id_cross_entropy) e->smooth = attr[DL_A_CROSS_ENTROPY_LABEL_SMOOTHING].u.f;
     DL_TRY(dl_reduction_of(&attr[DL_A_CROSS_ENTROPY_REDUCTION], &e->how));
     for (int i = 0; i < 3; i++) {
         if (in[i] && !(e->keep[i] = dl_cpu_contiguous(in[i]))) {
@@ -143,7 +143,7 @@ static void store(dl_tensor *t, long i, double v) {
 static dl_status cross_entropy_float(dl_call *c) {
     entropy e;
     dl_tensor *in[3] = {c->in[0], c->in[1], INPUT(c, CROSS_ENTROPY_WEIGHT)};
-    DL_TRY(entropy_of(&e, in, c->attr));
+    DL_TRY(entropy_of(&e, c->op, in, c->attr));
     long n = e.r.outer * e.r.inner;
     double *loss = dl_host_alloc((size_t)(n + 1) * sizeof *loss), sum = 0;
     dl_status s = loss ? check_labels(&e, c->in[1]) : dl_failed();
@@ -214,7 +214,7 @@ static dl_status cross_entropy_grad(dl_back *b) {
     dl_tensor *g = T(dl_cpu_contiguous(G0)), *dx = dl_tensor_empty(in[0]->ndim, in[0]->shape, in[0]->dtype, 0);
     if (!g || !dx) return dl_unref(dx), dl_failed();
     entropy e;
-    dl_status s = entropy_of(&e, in, b->attr);
+    dl_status s = entropy_of(&e, b->op, in, b->attr);
     if (s != DL_OK) return dl_unref(dx), s;
     backward(&e, g, dl_ptr(lse), dx);
     entropy_free(&e);
@@ -226,3 +226,51 @@ static dl_status cross_entropy_fused(dl_back *b) {
 }
 
 DL_CPU_KERNEL(cross_entropy, cross_entropy_float, false, DL_FLOATS, .fused_grad = cross_entropy_fused)
+
+/* ---- nll_picked */
+
+/* The place of a position's own class. */
+static long own_class(const entropy *e, long i, long label) {
+    return (i / e->r.inner * e->r.d + label) * e->r.inner + i % e->r.inner;
+}
+
+static dl_status picked_run(dl_call *c) {
+    entropy e;
+    dl_tensor *in[3] = {c->in[0], c->in[1], INPUT(c, NLL_PICKED_WEIGHT)};
+    DL_TRY(entropy_of(&e, c->op, in, c->attr));
+    dl_status s = check_labels(&e, c->in[1]);
+    double sum = 0, total = 0;
+    for (long i = 0, n = s == DL_OK ? e.r.outer * e.r.inner : 0; i < n; i++) {
+        const long label = label_at(&e, i);
+        const double w = label == e.ignore ? 0 : weight_of(&e, label);
+        const double loss = label == e.ignore ? 0 : -w * number(e.x, e.t, own_class(&e, i, label));
+        sum += loss, total += w;
+        if (e.how == DL_REDUCE_NONE) store(c->out[0], i, loss);
+    }
+    if (s == DL_OK && e.how != DL_REDUCE_NONE) store(c->out[0], 0, e.how == DL_REDUCE_MEAN ? sum / total : sum);
+    entropy_free(&e);
+    return s;
+}
+
+static dl_status picked_back(dl_back *b) {
+    bool weighted = b->nin > DL_IN_NLL_PICKED_WEIGHT && META(NLL_PICKED_WEIGHT)->ndim;
+    dl_tensor *in[3] = {IN_(NLL_PICKED_INPUT), IN_(NLL_PICKED_TARGET), weighted ? IN_(NLL_PICKED_WEIGHT) : NULL};
+    if (!in[0] || !in[1]) return dl_failed();
+    dl_tensor *g = T(dl_cpu_contiguous(G0)), *dx = T(dl_tensor_empty(in[0]->ndim, in[0]->shape, in[0]->dtype, 0));
+    entropy e;
+    if (!g || !dx) return dl_failed();
+    DL_TRY(entropy_of(&e, b->op, in, b->attr));
+    dl_cpu_clear(dl_ptr(dx), (size_t)(dx->numel * (long)dl_esize(dx)));
+    const bool each = e.how == DL_REDUCE_NONE;
+    const double by = e.how == DL_REDUCE_MEAN ? total_weight(&e) : 1;
+    for (long i = 0, n = e.r.outer * e.r.inner; i < n; i++) {
+        const long label = label_at(&e, i);
+        if (label == e.ignore) continue;
+        store(dx, own_class(&e, i, label), -weight_of(&e, label) * number(dl_ptr(g), e.t, each ? i : 0) / by);
+    }
+    entropy_free(&e);
+    return dl_give(b, 0, dl_ref(dx));
+}
+
+const dl_kernel dl_cpu_nll_picked = {
+    .run = picked_run, .fused_grad = picked_back, .dtypes = DL_BIT(DL_F32) | DL_BIT(DL_F64)};

@@ -1,5 +1,5 @@
-/* Kernels of cross_entropy, forward and backward. Logits are [outer][classes][inner] and are read once. The host
- * is never waited for. */
+/* Kernels of cross_entropy and nll_picked, forward and backward. Logits are [outer][classes][inner] and are read once.
+ * The host is never waited for. */
 #include "cuda/kernels/rows.cuh"
 #include "ops/names/loss.h"
 
@@ -186,7 +186,8 @@ __global__ void __launch_bounds__(THREADS) backward_kernel(entropy e, int lanes,
 
 /* ---- calls */
 
-/* What forward and backward share. keep: contiguous operands, to be released. */
+/* What forward and backward share, of nll_picked, too, which has the same attributes but for smoothing. keep:
+ * contiguous operands, to be released. */
 static dl_status entropy_of(dl_gpu *g, entropy *e, const dl_op *op, dl_tensor *const *in, const dl_aval *attr,
                             dl_tensor **keep) {
     memset(e, 0, sizeof *e);
@@ -199,7 +200,7 @@ static dl_status entropy_of(dl_gpu *g, entropy *e, const dl_op *op, dl_tensor *c
     e->x = dl_ptr(keep[0]), e->y = dl_ptr(keep[1]), e->w = in[2] ? dl_ptr(keep[2]) : NULL;
     e->wide = in[1]->dtype == DL_I64;
     e->ignore = attr[DL_A_CROSS_ENTROPY_IGNORE_INDEX].u.i;
-    e->smooth = attr[DL_A_CROSS_ENTROPY_LABEL_SMOOTHING].u.f;
+    if (op->id == dl_id_cross_entropy) e->smooth = attr[DL_A_CROSS_ENTROPY_LABEL_SMOOTHING].u.f;
     e->site = dl_gpu_site(g, op);
     return DL_OK;
 }
@@ -257,23 +258,34 @@ static dl_status run_cross_entropy(dl_call *c) {
 }
 
 /* The total of the weights is computed by each block where that is quick, else by a launch of its own. */
+enum { QUICK = 2048, MOST_BLOCKS = 256 };
+
+static bool own_totals(const entropy *e) { return e->how == DL_REDUCE_MEAN && e->r.outer * e->r.inner <= QUICK; }
+
+/* Memory for the total that a launch computes, where there is one; the caller drops it. */
+static dl_status take_total(dl_gpu *gpu, entropy *e) {
+    if (e->how != DL_REDUCE_MEAN || own_totals(e)) return DL_OK;
+    if (!(e->total = (double *)dl_gpu_take(gpu, (1 + 2 * MOST_BLOCKS) * sizeof(double)))) return dl_failed();
+    e->part = e->total + 1;
+    return DL_OK;
+}
+
+template <class T> static void launch_total(dl_gpu *gpu, const entropy *e) {
+    const long pieces = (e->r.outer * e->r.inner + QUICK - 1) / QUICK;
+    const unsigned counting = pieces < MOST_BLOCKS ? (unsigned)pieces : (unsigned)MOST_BLOCKS;
+    if (e->total) weights_kernel<T><<<counting, THREADS, 0, gpu->stream>>>(*e, gpu->done);
+}
+
 static dl_status backward(dl_gpu *gpu, entropy *e, const dl_tensor *g, dl_tensor *dx) {
-    enum { QUICK = 2048, MOST_BLOCKS = 256 };
-    long rows = e->r.outer * e->r.inner;
-    bool mean = e->how == DL_REDUCE_MEAN, own = mean && rows <= QUICK;
+    const bool own = own_totals(e);
     spread_of s = spread(e, dl_esize(dx), dl_ptr(dx));
     if (!dx->numel) return DL_OK;
-    if (mean && !own) {
-        if (!(e->total = (double *)dl_gpu_take(gpu, (1 + 2 * MOST_BLOCKS) * sizeof(double)))) return dl_failed();
-        e->part = e->total + 1;
-    }
-    long pieces = (rows + QUICK - 1) / QUICK;
-    unsigned counting = pieces < MOST_BLOCKS ? (unsigned)pieces : (unsigned)MOST_BLOCKS;
+    DL_TRY(take_total(gpu, e));
     dl_status status = dl_dispatch<DL_FLOATS>(dx->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         const T *from = dl_data<T>(g);
         T *to = dl_data<T>(dx);
-        if (mean && !own) weights_kernel<T><<<counting, THREADS, 0, gpu->stream>>>(*e, gpu->done);
+        launch_total<T>(gpu, e);
         if (s.vector)
             backward_kernel<T, 16 / sizeof(T)><<<s.blocks, THREADS, 0, gpu->stream>>>(*e, s.lanes, own, from, to);
         else
@@ -306,3 +318,101 @@ static dl_status grad_cross_entropy(dl_back *b) {
 }
 
 const dl_kernel dl_cuda_cross_entropy = {run_cross_entropy, grad_cross_entropy, DL_FLOATS, NULL, 0};
+
+/* ---- nll_picked */
+
+/* The place of a position's own class. */
+__device__ inline long own_class(const entropy &e, long i, long label) {
+    const long n = i / e.r.inner;
+    return (n * e.r.d + label) * e.r.inner + (i - n * e.r.inner);
+}
+
+template <class T> __global__ void __launch_bounds__(THREADS) picked_kernel(entropy e, T *out, int *done) {
+    const long n = e.r.outer * e.r.inner, step = (long)gridDim.x * THREADS;
+    double loss = 0, weight = 0;
+    for (long i = (long)blockIdx.x * THREADS + threadIdx.x; i < n; i += step) {
+        const long label = label_at(e, i, true);
+        const double w = label < 0 ? 0 : weight_of<T>(e, label);
+        const double own = label < 0 ? 0 : -w * (double)((const T *)e.x)[own_class(e, i, label)];
+        loss += own, weight += w;
+        if (e.how == DL_REDUCE_NONE) out[i] = (T)own;
+    }
+    if (e.how != DL_REDUCE_NONE) add_up(e, loss, weight, out, done);
+}
+
+/* dx holds zeros. */
+template <class T>
+__global__ void __launch_bounds__(THREADS) picked_back_kernel(entropy e, bool own_total, const T *g, T *dx) {
+    __shared__ double shared[THREADS / DL_WARP];
+    const long n = e.r.outer * e.r.inner, i = (long)blockIdx.x * THREADS + threadIdx.x;
+    double total = 1;
+    if (own_total)
+        total = dl_row_join(label_weights<T>(e, threadIdx.x, THREADS), dl_sum_f(), shared, THREADS);
+    else if (e.how == DL_REDUCE_MEAN)
+        total = *e.total;
+    const long label = i < n ? label_at(e, i, false) : -1;
+    if (label < 0) return;
+    dx[own_class(e, i, label)] = (T)(-weight_of<T>(e, label) * (double)g[e.how == DL_REDUCE_NONE ? i : 0] / total);
+}
+
+static dl_status run_picked(dl_call *c) {
+    DL_USE_GPU(g, c->device);
+    enum { EACH = 4 };
+    dl_tensor *keep[3] = {NULL, NULL, NULL}, *in[3] = {c->in[0], c->in[1], INPUT(c, NLL_PICKED_WEIGHT)};
+    entropy e;
+    dl_status s = entropy_of(g, &e, c->op, in, c->attr, keep);
+    const long n = s == DL_OK ? e.r.outer * e.r.inner : 0;
+    const unsigned each = e.how == DL_REDUCE_NONE ? THREADS : EACH * THREADS, wanted = dl_blocks(n, each),
+                   most = 4 * (unsigned)g->sms,
+                   blocks = !wanted         ? 1
+                            : wanted < most ? wanted
+                                            : most;
+    if (s == DL_OK && blocks > 1 && e.how != DL_REDUCE_NONE) {
+        e.part = (double *)dl_gpu_take(g, 2 * blocks * sizeof(double));
+        s = e.part ? DL_OK : dl_failed();
+    }
+    if (s == DL_OK && (n || e.how != DL_REDUCE_NONE))
+        s = dl_dispatch<DL_BIT(DL_F32) | DL_BIT(DL_F64)>(c->dtype, [&](auto tag) {
+            typedef decltype(tag) T;
+            picked_kernel<T><<<blocks, THREADS, 0, g->stream>>>(e, dl_data<T>(c->out[0]), g->done);
+            return dl_gpu_launched(g);
+        });
+    dl_gpu_drop(g, e.part);
+    release(keep);
+    return s;
+}
+
+static dl_status picked_back(dl_gpu *gpu, entropy *e, const dl_tensor *g, dl_tensor *dx) {
+    const long n = e->r.outer * e->r.inner;
+    DL_TRY(dl_cuda_clear(gpu, dx));
+    if (!n || !dx->numel) return DL_OK;
+    DL_TRY(take_total(gpu, e));
+    dl_status s = dl_dispatch<DL_BIT(DL_F32) | DL_BIT(DL_F64)>(dx->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        launch_total<T>(gpu, e);
+        picked_back_kernel<T>
+            <<<dl_blocks(n, THREADS), THREADS, 0, gpu->stream>>>(*e, own_totals(e), dl_data<T>(g), dl_data<T>(dx));
+        return dl_gpu_launched(gpu);
+    });
+    dl_gpu_drop(gpu, e->total);
+    return s;
+}
+
+static dl_status grad_picked(dl_back *b) {
+    bool weighted = b->nin > DL_IN_NLL_PICKED_WEIGHT && META(NLL_PICKED_WEIGHT)->ndim;
+    dl_tensor *in[3] = {IN_(NLL_PICKED_INPUT), IN_(NLL_PICKED_TARGET), weighted ? IN_(NLL_PICKED_WEIGHT) : NULL};
+    dl_tensor *keep[3] = {NULL, NULL, NULL};
+    if (!in[0] || !in[1]) return dl_failed();
+    dl_gpu *gpu = dl_gpu_use(in[0]->st->device);
+    dl_tensor *g = gpu ? dl_tmp(b, dl_cuda_contiguous(gpu, b->g[0])) : NULL;
+    dl_tensor *dx =
+        g ? dl_tmp(b, dl_tensor_empty(in[0]->ndim, in[0]->shape, (dl_dtype)in[0]->dtype, in[0]->st->device)) : NULL;
+    if (!dx) return dl_failed();
+    entropy e;
+    dl_status s = entropy_of(gpu, &e, b->op, in, b->attr, keep);
+    if (s == DL_OK) s = picked_back(gpu, &e, g, dx);
+    release(keep);
+    return s == DL_OK ? dl_give(b, 0, dl_ref(dx)) : s;
+}
+
+const dl_kernel dl_cuda_nll_picked = {run_picked, grad_picked, DL_BIT(DL_F32) | DL_BIT(DL_F64), NULL, 0};

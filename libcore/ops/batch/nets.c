@@ -152,31 +152,44 @@ static dl_tensor *counted(dl_batched *b, dl_tensor *labels) {
     if (!share || !dl_samples_given(b, DL_IN_CROSS_ENTROPY_WEIGHT)) return dl_ref(share);
     DL_OWNED dl_tensor *zero = dl_scalar_i(0);
     DL_OWNED dl_tensor *known = zero ? dl_where(here, labels, zero) : NULL;
-    DL_OWNED dl_tensor *flat = known ? dl_reshape(known, (long[]){-1}, 1) : NULL;
+    if (dl_samples_has(b, DL_IN_CROSS_ENTROPY_WEIGHT)) {
+        DL_OWNED dl_tensor *own = known ? dl_gather(b->in[DL_IN_CROSS_ENTROPY_WEIGHT], known, 1) : NULL;
+        return own ? dl_mul(own, share) : NULL;
+    }
+    DL_OWNED dl_tensor *flat = known ? dl_reshape(known, &known->numel, 1) : NULL;
     DL_OWNED dl_tensor *w = flat ? dl_index_select(b->in[DL_IN_CROSS_ENTROPY_WEIGHT], flat, 0) : NULL;
     DL_OWNED dl_tensor *each = w ? dl_reshape(w, labels->shape, labels->ndim) : NULL;
     return each ? dl_mul(each, share) : NULL;
 }
 
+/* The losses of all labels; weights that each sample has of its own are applied to them here. */
+static dl_status losses_of_all(dl_batched *b, dl_tensor *count) {
+    for (int i = 0; i < 2 && b->one[0]->ndim > 1; i++) DL_TRY(dl_samples_fold(b, i));
+    strcpy(b->attr[DL_A_CROSS_ENTROPY_REDUCTION].u.s, "none");
+    if (!dl_samples_has(b, DL_IN_CROSS_ENTROPY_WEIGHT)) return dl_samples_invoke(b);
+    DL_TRY(dl_invoke(b->op, b->in, 2, b->attr, b->out));
+    DL_OWNED dl_tensor *plain = b->out[0];
+    DL_OWNED dl_tensor *flat = count ? dl_reshape(count, plain->shape, plain->ndim) : NULL;
+    b->out[0] = flat ? dl_mul(plain, flat) : NULL;
+    return b->out[0] ? DL_OK : dl_failed();
+}
+
 /* The losses of all labels, each sample's added up, and divided by their count for the mean. */
 BATCH_RULE(cross_entropy) {
-    char *reduction = b->attr[DL_A_CROSS_ENTROPY_REDUCTION].u.s;
-    const bool none = !strcmp(reduction, "none"), mean = !strcmp(reduction, "mean");
-    if (dl_samples_has(b, DL_IN_CROSS_ENTROPY_WEIGHT) || b->one[0]->ndim < 2 || !b->one[1]->numel)
-        return dl_samples_each(b);
+    const char *reduction = b->attr[DL_A_CROSS_ENTROPY_REDUCTION].u.s;
+    const bool none = !strcmp(reduction, "none"), mean = !strcmp(reduction, "mean"),
+               shares = b->op->id == dl_id_cross_entropy, own = dl_samples_has(b, DL_IN_CROSS_ENTROPY_WEIGHT);
+    if (shares && (own || b->one[0]->ndim < 2 || !b->one[1]->numel)) return dl_samples_each(b);
     DL_TRY(dl_samples_spread(b, 0));
     DL_TRY(dl_samples_spread(b, 1));
     DL_OWNED dl_tensor *labels = dl_reshape(b->in[1], (long[]){b->size, b->one[1]->numel}, 2);
+    DL_OWNED dl_tensor *count = labels && (mean || own) ? counted(b, labels) : NULL;
     if (!labels) return dl_failed();
-    DL_TRY(dl_samples_fold(b, 0));
-    DL_TRY(dl_samples_fold(b, 1));
-    strcpy(reduction, "none");
-    DL_TRY(dl_samples_invoke(b));
+    DL_TRY(losses_of_all(b, count));
     if (none) return DL_OK;
     DL_OWNED dl_tensor *losses = dl_reshape(b->out[0], labels->shape, 2);
     DL_OWNED dl_tensor *total = losses ? dl_sum(losses, (long[]){1}, 1, 0) : NULL;
-    DL_OWNED dl_tensor *count = mean && total ? counted(b, labels) : NULL;
-    DL_OWNED dl_tensor *by = count ? dl_sum(count, (long[]){1}, 1, 0) : NULL;
+    DL_OWNED dl_tensor *by = mean && total && count ? dl_sum(count, (long[]){1}, 1, 0) : NULL;
     dl_unref(b->out[0]);
     b->out[0] = !mean ? dl_ref(total) : by ? dl_div(total, by) : NULL;
     return b->out[0] ? DL_OK : dl_failed();

@@ -10,6 +10,7 @@
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
 #include "dlcore/where.h"
+#include "ops/grad.h"
 #include "ops/rules/loss.h"
 
 #include <string.h>
@@ -118,7 +119,7 @@ static dl_tensor *with_class_dim(dl_tensor *t) { return t ? dl_with_dim(t, t->nd
 /* The loss of log-probabilities; a weighted mean divides by the sum of the weights. */
 POOLED_RULE(nll_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
-    dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, NLL_LOSS_WEIGHT);
+    dl_tensor *x = c->in[0], *y = c->in[1];
     DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     if (x->ndim != y->ndim + 1)
         return dl_fail_hint(DL_ERR_SHAPE, "log-probabilities are [N,C,...] and labels [N,...]",
@@ -128,17 +129,30 @@ POOLED_RULE(nll_loss) {
         if (i != (x->ndim > 1) && x->shape[i] != y->shape[k++])
             return dl_fail(DL_ERR_SHAPE, "the labels have shape %s, which does not fit log-probabilities of shape %s",
                            dl_shape_of(y), dl_shape_of(x));
-    labels l = labels_of(p, y, w, ATTR_I(c, NLL_LOSS_IGNORE_INDEX), x->dtype);
+    y = y->dtype == DL_I32 ? y : K(dl_to_dtype(y, DL_I64));
+    return dl_finish(
+        c, dl_nll_picked(x, y, INPUT(c, NLL_LOSS_WEIGHT), ATTR_S(c, LOSS_REDUCTION), ATTR_I(c, NLL_LOSS_IGNORE_INDEX)));
+}
+
+/* The same made of other ops, for gradients of its gradient. */
+static dl_tensor *nll_objective(dl_back *b, dl_tensor **in, void *arg) {
+    (void)arg;
+    POOL;
+    dl_reduction how = DL_REDUCE_MEAN;
+    dl_tensor *x = in[DL_IN_NLL_PICKED_INPUT], *y = IN_(NLL_PICKED_TARGET), *w = in[DL_IN_NLL_PICKED_WEIGHT];
+    if (!y || dl_reduction_of(ATTR(b, LOSS_REDUCTION), &how) != DL_OK) return NULL;
+    labels l = labels_of(p, y, w, ATTR_I(b, NLL_PICKED_IGNORE_INDEX), x->dtype);
     dl_tensor *index = K(with_class_dim(l.safe));
     dl_tensor *picked = K(index ? dl_gather(x, index, x->ndim > 1) : NULL);
     dl_tensor *own = K(picked ? dl_reshape(picked, y->shape, y->ndim) : NULL);
     /* what is ignored is 0, and so is its gradient, whatever else there is */
     own = K(own ? dl_where(l.valid, own, N(0)) : NULL);
     dl_tensor *each = K(dl_mul(K(dl_neg(own)), l.weight));
-    if (how != DL_REDUCE_MEAN) return dl_finish(c, dl_reduced_loss(each, how));
-    dl_tensor *total = K(dl_sum(l.weight, NULL, 0, 0));
-    return dl_finish(c, dl_div(K(dl_sum(each, NULL, 0, 0)), total));
+    if (how != DL_REDUCE_NONE) each = K(dl_sum(each, NULL, 0, 0));
+    if (how == DL_REDUCE_MEAN) each = K(dl_div(each, K(dl_sum(l.weight, NULL, 0, 0))));
+    return each ? dl_plus_product(b, NULL, each, G0) : NULL;
 }
+GRAD_RULE(nll_picked) { return dl_grad_by_rerun(b, nll_objective, NULL); }
 
 /* ---- cross-entropy
  * The target of a position is a vector over classes, t = (1 - s) w[y] onehot(y) + s / C w, or 0 where the label is

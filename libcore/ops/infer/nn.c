@@ -1,4 +1,6 @@
 /* Shapes of products, losses, normalisation, dropout and the optimizers' steps. */
+#include "ops/compose/loss.h"
+#include "ops/infer.h"
 #include "ops/rules/loss.h"
 #include "ops/rules/matmul.h"
 #include "ops/rules/norm.h"
@@ -99,6 +101,24 @@ INFER_RULE(cross_entropy) {
     out[0] = dl_meta_like(x, none ? nd : 0, shape);
     out[1] = dl_meta_like(x, nd, shape);
     out[1].dtype = DL_F64; /* logits may be large beside the differences that count */
+    return DL_OK;
+}
+
+INFER_RULE(nll_picked) {
+    const dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, NLL_PICKED_WEIGHT);
+    dl_reduction how = DL_REDUCE_MEAN;
+    const int cls = x->ndim > 1;
+    bool good = x->ndim == y->ndim + 1;
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    DL_TRY(dl_check_index(y));
+    for (int i = 0, k = 0; i < x->ndim && good; i++)
+        if (i != cls) good = x->shape[i] == y->shape[k++];
+    if (!good)
+        return dl_fail(DL_ERR_SHAPE, "labels of shape %s do not fit log-probabilities of shape %s", dl_shape_of(y),
+                       dl_shape_of(x));
+    if (w && (w->ndim != 1 || w->shape[0] != x->shape[cls]))
+        return dl_fail(DL_ERR_SHAPE, "the class weights must have shape [%ld]", x->shape[cls]);
+    *out = dl_meta_like(x, how == DL_REDUCE_NONE ? y->ndim : 0, y->shape);
     return DL_OK;
 }
 
