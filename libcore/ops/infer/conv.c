@@ -262,6 +262,15 @@ INFER_RULE(adaptive_largest) {
     return DL_OK;
 }
 
+INFER_RULE(volume_places) {
+    const dl_tensor *in = c->in[0], *chosen = c->in[1];
+    DL_TRY(check_indices(in, in));
+    DL_TRY(check_indices(in, chosen));
+    if (in->dtype != chosen->dtype) return dl_fail(DL_ERR_DTYPE, "places must be of one dtype");
+    *out = dl_meta_like(chosen, 4, chosen->shape);
+    return DL_OK;
+}
+
 INFER_RULE(pool_scatter) {
     const dl_tensor *x = c->in[0];
     long size[2] = {0};

@@ -1,6 +1,7 @@
 /* Kernels of max_pool2d and of the two ops that its gradients are made of. Any strides; a task is one image plane, or
  * with channels innermost a vector of channels of one image. */
 #include "cpu/runtime/iter.h"
+#include "ops/compose/compose.h"
 #include "cpu/kernels/pool/pool.h"
 #include "ops/rules/conv.h"
 
@@ -124,3 +125,21 @@ static dl_status gather_float(dl_call *c) {
 
 DL_CPU_KERNEL(pool_scatter, scatter_float, false, DL_FLOATS)
 DL_CPU_KERNEL(pool_gather, gather_float, false, DL_FLOATS)
+
+/* ---- places in volumes */
+
+static dl_status run_volume_places(dl_call *c) {
+    POOL;
+    const dl_tensor *o = c->out[0], *in = K(dl_cpu_contiguous(c->in[0])), *chosen = K(dl_cpu_contiguous(c->in[1]));
+    if (!in || !chosen) return dl_failed();
+    const long width = in->shape[3], all = in->shape[2] * width, each = o->shape[2] * o->shape[3];
+    const long *from = dl_ptr(in), *at = dl_ptr(chosen), pixels = ATTR_I(c, VOLUME_PLACES_PIXELS);
+    long *to = dl_ptr(o);
+    for (long i = 0; i < o->numel; i++) {
+        if (at[i] < DL_NO_PIXEL || at[i] >= all)
+            return dl_fail(DL_ERR_INDEX, "an index lies outside the %ld pixels of the image", all);
+        to[i] = at[i] < 0 ? DL_NO_PIXEL : at[i] / width * pixels + from[i / each * all + at[i]];
+    }
+    return DL_OK;
+}
+const dl_kernel dl_cpu_volume_places = {.run = run_volume_places, .dtypes = DL_BIT(DL_I64)};

@@ -423,6 +423,36 @@ static dl_status run_pool_gather(dl_call *c) {
 }
 const dl_kernel dl_cuda_pool_gather = {run_pool_gather, NULL, DL_FLOATS, NULL, 0};
 
+/* Operands: out, chosen, the plane of places in planes of the volume, of which each has `width`. */
+struct volume_place_f {
+    long h, w, width, all, pixels;
+    dl_fault_site site;
+    __device__ void operator()(char *const *p) const {
+        const long at = *(const long *)p[1], plane = at / width;
+        const bool good = at >= 0 && at < all;
+        if (!good && at != DL_NO_PIXEL) dl_fault_raise(site, DL_FAULT_PIXEL, at, all);
+        *(long *)p[0] = good ? plane * pixels + ((const long *)p[2])[plane * h + at % width * w] : DL_NO_PIXEL;
+    }
+};
+
+static dl_status run_volume_places(dl_call *c) {
+    DL_USE_GPU(gpu, c->device);
+    dl_tensor *in = c->in[0], *o = c->out[0];
+    const long plane[4] = {in->stride[0], in->stride[1], 0, 0};
+    if (!o->numel) return DL_OK;
+    dl_it it;
+    dl_it_begin(&it, 4, o->shape);
+    dl_it_tensor(&it, o);
+    dl_it_tensor(&it, c->in[1]);
+    dl_it_operand(&it, dl_ptr(in), dl_esize(in), 4, o->shape, plane);
+    dl_it_end(&it);
+    return dl_places<3>(gpu, it,
+                        volume_place_f{in->stride[2], in->stride[3], in->shape[3] > 0 ? in->shape[3] : 1,
+                                       in->shape[2] * in->shape[3], ATTR_I(c, VOLUME_PLACES_PIXELS),
+                                       dl_gpu_site(gpu, c->op)});
+}
+const dl_kernel dl_cuda_volume_places = {run_volume_places, NULL, DL_BIT(DL_I64), NULL, 0};
+
 /* Operands: where the key goes, index, the number of the first pixel of the plane. */
 template <class K> struct pixel_key_f {
     long width, pixels, h, w, none;

@@ -4,7 +4,6 @@
 #include "dlcore_ops.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/conv.h"
-#include "dlcore/index.h"
 #include "ops/names/conv.h"
 #include "ops/rules/conv.h"
 
@@ -146,18 +145,6 @@ static dl_tensor *largest(dl_pool *p, dl_tensor *x, const windows *w, plane q, d
     return K(out[0]);
 }
 
-/* Places in a volume of planes of `pixels`: the plane that was chosen, and the place that was chosen in it. */
-static dl_tensor *deep_places(dl_pool *p, dl_tensor *in_planes, dl_tensor *chosen, long pixels) {
-    const long *s = chosen->shape, n = s[0] * s[1];
-    if (!chosen->numel) return chosen;
-    dl_tensor *width = K(dl_scalar_i(s[3])), *plane = K(dl_floor_divide(chosen, width));
-    dl_tensor *flat = K(dl_reshape(chosen, (long[]){n, s[2] * s[3]}, 2));
-    dl_tensor *from = K(dl_reshape(in_planes, (long[]){n, in_planes->numel / n}, 2));
-    dl_tensor *inner = K(flat && from ? dl_gather(from, flat, 1) : NULL);
-    dl_tensor *back = K(inner ? dl_reshape(inner, s, 4) : NULL);
-    return K(dl_add(K(dl_mul(plane, K(dl_scalar_i(pixels)))), back));
-}
-
 static dl_status pooled(dl_call *c, const windows *w) {
     POOL;
     const int dims = w->dims;
@@ -172,7 +159,7 @@ static dl_status pooled(dl_call *c, const windows *w) {
         y = deep ? largest(p, deep, w, depth, &chosen) : NULL;
         if (!y) return dl_failed();
         size[0] = y->shape[2];
-        if (c->op->out > 1) at = deep_places(p, at, chosen, x->shape[3] * x->shape[4]);
+        if (c->op->out > 1 && (at = columns(p, at, x))) at = K(dl_volume_places(at, chosen, x->shape[3] * x->shape[4]));
     }
     DL_TRY(dl_finish(c, shaped(y, c->in[0], x, size + 3 - dims)));
     if (c->op->out == 1) return DL_OK;
