@@ -40,6 +40,22 @@ static dl_status along(dl_batched *b, bool all) {
 
 BATCH_RULE(dims) { return along(b, false); }
 
+/* Without dimensions a sample is rolled as one row. */
+BATCH_RULE(roll) {
+    dl_aval *dims = &b->attr[DL_A_ROLL_DIMS];
+    if (dims->given) return along(b, false);
+    DL_TRY(dl_samples_reshape(b, 0, (long[]){b->size, b->one[0]->numel}, 2));
+    *dims = (dl_aval){.given = true, .n = 1, .u.v = {1}};
+    return dl_samples_invoke(b);
+}
+
+/* Dimensions are those of the result. */
+BATCH_RULE(diag_embed) {
+    DL_TRY(dl_samples_spread(b, 0));
+    DL_TRY(dl_samples_shift(b, b->one[0]->ndim + 1, false));
+    return dl_samples_invoke(b);
+}
+
 /* Reductions: no dimension is all of them, in one row where there can be but one. */
 BATCH_RULE(reduce) {
     const dl_aval *dim = &b->attr[DL_A_REDUCE_DIM];

@@ -83,3 +83,24 @@ GRAD_RULE(put_best) {
     GIVE(PUT_BEST_SRC, dl_where(won, T(dl_gather(share, index, dim)), NUM(0)));
     return DL_OK;
 }
+
+/* ---- elements moved */
+
+GRAD_RULE(roll) {
+    const dl_aval *shifts = ATTR(b, ROLL_SHIFTS);
+    long back[DL_MAX_DIM];
+    for (int i = 0; i < shifts->n; i++) back[i] = -shifts->u.v[i];
+    return dl_give(b, 0, dl_roll(G0, back, shifts->n, ATTR_V(b, ROLL_DIMS)));
+}
+
+RULE(diag_embed, dl_diagonal(G0, ATTR_I(b, DIAG_EMBED_OFFSET), ATTR_I(b, DIAG_EMBED_DIM1), ATTR_I(b, DIAG_EMBED_DIM2)))
+
+GRAD_RULE(unfold) {
+    const dl_meta *x = META(UNFOLD_INPUT);
+    return dl_give(b, 0,
+                   dl_fold(G0, ATTR_V(b, UNFOLDED_KERNEL_SIZE), ATTR_V(b, UNFOLDED_DILATION),
+                           ATTR_V(b, UNFOLDED_PADDING), ATTR_V(b, UNFOLDED_STRIDE), x->shape + x->ndim - 2, 2));
+}
+
+RULE(fold, dl_unfold(G0, ATTR_V(b, UNFOLDED_KERNEL_SIZE), ATTR_V(b, UNFOLDED_DILATION), ATTR_V(b, UNFOLDED_PADDING),
+                     ATTR_V(b, UNFOLDED_STRIDE)))

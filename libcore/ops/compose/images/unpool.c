@@ -2,6 +2,7 @@
 #include "ops/compose/batch.h"
 #include "dlcore/create.h"
 #include "dlcore/index.h"
+#include "ops/grad.h"
 #include "ops/names/conv.h"
 #include "ops/rules/conv.h"
 
@@ -44,3 +45,18 @@ static dl_status unpool(dl_call *c, int dims) {
 COMPOSE_RULE(max_unpool1d) { return unpool(c, 1); }
 COMPOSE_RULE(max_unpool2d) { return unpool(c, 2); }
 COMPOSE_RULE(max_unpool3d) { return unpool(c, 3); }
+
+/* Every value has the gradient of the place that it was put to. */
+GRAD_RULE(unpool) {
+    const dl_meta *x = META(UNPOOL_INPUT);
+    dl_tensor *index = IN_(UNPOOL_INDICES), *g = G0;
+    const int dims = b->op->id == dl_id_max_unpool1d ? 1 : b->op->id == dl_id_max_unpool2d ? 2 : 3;
+    long rows = 1, values = 1, pixels = 1;
+    if (!index) return dl_failed();
+    for (int i = 0; i < x->ndim; i++) *(i < x->ndim - dims ? &rows : &values) *= x->shape[i];
+    for (int i = x->ndim - dims; i < x->ndim; i++) pixels *= g->shape[i];
+    dl_tensor *from = T(dl_reshape(g, (long[]){rows, pixels}, 2));
+    dl_tensor *at = from ? T(dl_reshape(index, (long[]){rows, values}, 2)) : NULL;
+    dl_tensor *picked = at ? T(dl_gather(from, at, 1)) : NULL;
+    return dl_give(b, 0, picked ? dl_reshape(picked, x->shape, x->ndim) : NULL);
+}
