@@ -1,6 +1,7 @@
-/* Kernels that write or join elements at indices along a dimension. Where lines of the result fit into shared memory, a
- * block has one or some side by side there; else places are found in the memory of the device. Which of several
- * elements comes last, and which is best, is the same in any order. Also the places of several indices. */
+/* Kernels that write or join elements at indices along a dimension. An element of the result whose index is one of a
+ * list of lines looks for what it gets. Where other lines of the result fit into shared memory, a block has one or some
+ * side by side there; else places are found in the memory of the device. Which of several elements comes last, and
+ * which is best, is the same in any order. Also the places of several indices. */
 #include "cuda/kernels/index/index.cuh"
 #include "ops/names/index.h"
 
@@ -265,19 +266,131 @@ template <class P> static dl_status put_last(dl_gpu *g, dl_call *c) {
     return s;
 }
 
+/* ---- by a list, the other way round: an element of the result looks for what its place gets */
+
+/* x and o: [outer, size, inner]; v: [outer, n, inner], or one element if `same` is set; all in packs. head: of each
+ * place the last element of the list that names it, or the first of a chain through `next`; -1: none. */
+struct place_list {
+    const char *index;
+    long step; /* in bytes */
+    int size, n, wide, *head, *next;
+    uint32_t all;
+    dl_divisor inner, places;
+    bool same, largest;
+    dl_fault_site site;
+};
+
+template <bool CHAINS> __global__ void __launch_bounds__(THREADS) name_kernel(const __grid_constant__ place_list l) {
+    const int i = (int)(blockIdx.x * THREADS + threadIdx.x);
+    if (i >= l.n) return;
+    const long at = dl_index_at(l.index + i * l.step, l.wide, l.size, l.site);
+    if (at < 0) return;
+    if constexpr (CHAINS)
+        l.next[i] = atomicExch(l.head + at, i);
+    else
+        atomicMax(l.head + at, i);
+}
+
+template <class T, int V> __device__ inline dl_vector<T, V> part_of(const place_list &l, const T *v, long at) {
+    if (!l.same) return ((const dl_vector<T, V> *)v)[at];
+    dl_vector<T, V> all;
+#pragma unroll
+    for (int e = 0; e < V; e++) all.v[e] = *v;
+    return all;
+}
+
+/* BEST: the largest or least of all that a place gets and of what it had; else the last. */
+template <class T, int V, bool BEST>
+__global__ void __launch_bounds__(THREADS)
+    places_kernel(const __grid_constant__ place_list l, const T *x, const T *v, T *o) {
+    const uint32_t i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= l.all) return;
+    const uint32_t line = l.inner.quotient(i), outer = l.places.quotient(line);
+    const int head = l.head[line - outer * l.places.d];
+    const long from = (long)outer * l.n, in = i - line * l.inner.d;
+    dl_vector<T, V> pack;
+    if (head < 0 || BEST) pack = ((const dl_vector<T, V> *)x)[i];
+    if constexpr (BEST) {
+        ordered_t<T> best[V];
+#pragma unroll
+        for (int e = 0; e < V; e++) best[e] = key_of(pack.v[e], l.largest);
+        for (int k = head; k >= 0; k = l.next[k]) {
+            const dl_vector<T, V> part = part_of<T, V>(l, v, (from + k) * l.inner.d + in);
+#pragma unroll
+            for (int e = 0; e < V; e++) {
+                const ordered_t<T> own = key_of(part.v[e], l.largest);
+                if (own > best[e]) best[e] = own;
+            }
+        }
+#pragma unroll
+        for (int e = 0; e < V; e++)
+            if (head >= 0) pack.v[e] = of_key<T>(best[e], l.largest);
+    } else if (head >= 0) {
+        pack = part_of<T, V>(l, v, (from + head) * l.inner.d + in);
+    }
+    ((dl_vector<T, V> *)o)[i] = pack;
+}
+
+/* False: the call does not go by a list of lines, which lie in the result and in the source alike. */
+template <class T, bool BEST> static bool by_list(dl_gpu *g, const dl_call *c, bool largest, dl_status *s) {
+    enum { V = sizeof(T) < 16 ? 16 / sizeof(T) : 1, LINE = 8 };
+    const dl_tensor *o = c->out[0], *x = c->in[0], *index = c->in[1], *v = INPUT(c, PUT_LAST_SRC);
+    const bool same = dl_cuda_repeated(v);
+    int dim;
+    long size, inner = 1;
+    dims_of(c, &dim, &size);
+    bool good = o->ndim && v->numel && is_list(index, dim) && o->numel >= LINE * size && o->numel < 1L << 31;
+    good = good && dl_is_contiguous(x) && dl_is_contiguous(o) && (same || dl_is_contiguous(v));
+    for (int d = 0; d < o->ndim && good; d++) {
+        good = d == dim || o->shape[d] == v->shape[d];
+        if (d > dim) inner *= o->shape[d];
+    }
+    if (!good || v->shape[dim] > 0x7fffffff) return false;
+    const size_t all = (size_t)dl_ptr(o) | (size_t)dl_ptr(x) | (same ? 0 : (size_t)dl_ptr(v));
+    const bool packs = inner % V == 0 && all % 16 == 0;
+    const long n = v->shape[dim], each = packs ? V : 1;
+    int *head = (int *)dl_gpu_take(g, sizeof(int) * (size_t)(size + n));
+    if (!head) return *s = dl_failed(), true;
+    const place_list l = {(const char *)dl_ptr(index),
+                          index->stride[dim] * (long)dl_esize(index),
+                          (int)size,
+                          (int)n,
+                          index->dtype == DL_I64,
+                          head,
+                          head + size,
+                          (uint32_t)(o->numel / each),
+                          dl_divisor((uint32_t)(inner / each)),
+                          dl_divisor((uint32_t)size),
+                          same,
+                          largest,
+                          dl_gpu_site(g, c->op)};
+    *s = dl_gpu_check(g, cudaMemsetAsync(head, 0xff, sizeof(int) * (size_t)size, g->stream), "clearing a list");
+    if (*s == DL_OK) {
+        name_kernel<BEST><<<dl_blocks(n, THREADS), THREADS, 0, g->stream>>>(l);
+        auto kernel = packs ? places_kernel<T, V, BEST> : places_kernel<T, 1, BEST>;
+        kernel<<<dl_blocks(l.all, THREADS), THREADS, 0, g->stream>>>(l, dl_data<T>(x), dl_data<T>(v), dl_data<T>(o));
+        *s = dl_gpu_launched(g);
+    }
+    dl_gpu_drop(g, head);
+    return true;
+}
+
 static dl_status run_put_last(dl_call *c) {
     DL_USE_GPU(g, c->device);
     dl_tensor *o = c->out[0], *v = INPUT(c, PUT_LAST_SRC);
     int dim;
     long size;
     dl_status s;
-    if (v->numel && (!dl_cuda_repeated(v) || FEW * v->numel >= o->numel)) {
-        bool lines = false;
+    if (v->numel) {
+        const bool many = !dl_cuda_repeated(v) || FEW * v->numel >= o->numel;
+        bool done = false;
         DL_TRY(dl_dispatch_size(dl_esize(o), [&](auto tag) {
-            s = DL_OK, lines = by_lines<decltype(tag)>(g, c, last_of<decltype(tag)>{}, &s);
+            typedef decltype(tag) T;
+            s = DL_OK;
+            done = by_list<T, false>(g, c, false, &s) || (many && by_lines<T>(g, c, last_of<T>{}, &s));
             return s;
         }));
-        if (lines) return DL_OK;
+        if (done) return DL_OK;
     }
     DL_TRY(dl_cuda_copy(g, o, c->in[0]));
     if (!v->numel) return DL_OK;
@@ -349,7 +462,8 @@ static dl_status run_put_best(dl_call *c) {
     return dl_dispatch<DL_ANY>(c->out[0]->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         dl_status s;
-        return by_lines<T>(g, c, best_of<T>{largest}, &s) ? s : put_best<T>(g, c, largest);
+        if (by_list<T, true>(g, c, largest, &s) || by_lines<T>(g, c, best_of<T>{largest}, &s)) return s;
+        return put_best<T>(g, c, largest);
     });
 }
 const dl_kernel dl_cuda_put_best = {run_put_best, NULL, DL_ANY, NULL, 0};
