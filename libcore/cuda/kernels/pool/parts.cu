@@ -1,12 +1,14 @@
-/* The largest value of each of the windows that divide an image, and its place: a warp for a window. */
+/* The largest value of each of the windows that divide an image, and its place: a window has some threads. */
 #include "cuda/kernels/pool/images.cuh"
 #include "cuda/kernels/rows.cuh"
 #include "ops/names/conv.h"
 
-/* The results are contiguous. Strides of the images in elements. */
-typedef struct division {
-    long in[2], out[2], step[4], channels, windows;
-} division;
+/* The results are contiguous. Strides of the images in elements. I: of 32 bits where sizes, windows and places fit. */
+template <class I> struct division {
+    I in[2], out[2], channels, windows;
+    long step[4];
+    int lanes; /* threads of a window, side by side in a row of it: a power of two up to 32 */
+};
 
 /* Is the first of these to be taken: a NaN of a later place, else a larger value, or an equal one of an earlier place?
  */
@@ -15,31 +17,57 @@ template <class C> __device__ inline bool ahead(C value, int place, C than, int 
     return than == than && (value > than || (value == than && place < there));
 }
 
-template <class T>
-__global__ void __launch_bounds__(DL_BLOCK) parts_kernel(division d, const T *x, T *out, long *index) {
+template <class T, class I>
+__global__ void __launch_bounds__(DL_BLOCK) parts_kernel(division<I> d, const T *x, T *out, long *index) {
     typedef calc_t<T> C;
-    long w = ((long)blockIdx.x * DL_BLOCK + threadIdx.x) / 32, lane = threadIdx.x % 32;
-    if (w >= d.windows) return;
-    long column = w % d.out[1], row = w / d.out[1] % d.out[0], plane = w / (d.out[1] * d.out[0]);
-    long top = row * d.in[0] / d.out[0], end = ((row + 1) * d.in[0] + d.out[0] - 1) / d.out[0];
-    long left = column * d.in[1] / d.out[1], right = ((column + 1) * d.in[1] + d.out[1] - 1) / d.out[1];
-    int width = (int)(right - left), pixels = (int)((end - top) * width);
-    const T *image = x + plane / d.channels * d.step[0] + plane % d.channels * d.step[1];
+    const I w = (I)(((long)blockIdx.x * DL_BLOCK + threadIdx.x) / d.lanes);
+    const int lane = threadIdx.x % d.lanes;
     C best = -(C)INFINITY;
     int place = 0x7fffffff;
-    for (int e = (int)lane; e < pixels; e += 32) {
-        long y = top + e / width, z = left + e % width;
-        C v = dl_up(image[y * d.step[2] + z * d.step[3]]);
-        int at = (int)(y * d.in[1] + z);
-        if (ahead(v, at, best, place)) best = v, place = at;
+    if (w < d.windows) {
+        const I line = w / d.out[1], column = w - line * d.out[1], plane = line / d.out[0];
+        const I row = line - plane * d.out[0], n = plane / d.channels, c = plane - n * d.channels;
+        const I top = row * d.in[0] / d.out[0], end = ((row + 1) * d.in[0] + d.out[0] - 1) / d.out[0];
+        const I left = column * d.in[1] / d.out[1], right = ((column + 1) * d.in[1] + d.out[1] - 1) / d.out[1];
+        const T *image = x + (long)n * d.step[0] + (long)c * d.step[1];
+        for (I y = top; y < end; y++) {
+            const T *pixels = image + (long)y * d.step[2];
+#pragma unroll 4
+            for (I z = left + lane; z < right; z += d.lanes) {
+                const C v = dl_up(pixels[(long)z * d.step[3]]);
+                const int at = (int)(y * d.in[1] + z);
+                if (ahead(v, at, best, place)) best = v, place = at;
+            }
+        }
     }
-#pragma unroll
-    for (int k = 16; k; k /= 2) {
+    for (int k = d.lanes / 2; k; k /= 2) {
         C v = __shfl_xor_sync(0xffffffffu, best, k);
         int at = __shfl_xor_sync(0xffffffffu, place, k);
         if (ahead(v, at, best, place)) best = v, place = at;
     }
-    if (!lane) out[w] = dl_down<T>(best), index[w] = place;
+    if (!lane && w < d.windows) out[w] = dl_down<T>(best), index[w] = place;
+}
+
+/* As many threads as share the numbers of a sector of memory in a row of a window; more for long rows, and where there
+ * are few windows. */
+static int lanes_of(long width, long windows, size_t size) {
+    const long sector = 32 / (long)size, few = 1 << 18;
+    int lanes = 1;
+    while (lanes < 32 && 2 * lanes <= width && (lanes < sector || 8 * lanes < width || windows * lanes < few))
+        lanes *= 2;
+    return lanes;
+}
+
+template <class T, class I>
+static dl_status largest(dl_gpu *g, const dl_tensor *x, const dl_tensor *o, const dl_tensor *at) {
+    division<I> d;
+    for (int i = 0; i < 2; i++) d.in[i] = (I)x->shape[2 + i], d.out[i] = (I)o->shape[2 + i];
+    d.channels = (I)x->shape[1], d.windows = (I)o->numel;
+    d.lanes = lanes_of((x->shape[3] + o->shape[3] - 1) / o->shape[3], (long)o->numel, sizeof(T));
+    memcpy(d.step, x->stride, sizeof d.step);
+    parts_kernel<T, I><<<dl_blocks((long)o->numel * d.lanes, DL_BLOCK), DL_BLOCK, 0, g->stream>>>(
+        d, dl_data<T>(x), dl_data<T>(o), dl_data<long>(at));
+    return dl_gpu_launched(g);
 }
 
 static dl_status run_adaptive_largest(dl_call *c) {
@@ -48,13 +76,11 @@ static dl_status run_adaptive_largest(dl_call *c) {
     if (!o->numel) return DL_OK;
     if (x->shape[2] * x->shape[3] > 0x7fffffff)
         return dl_fail(DL_ERR_SHAPE, "image planes must have fewer than 2^31 pixels");
-    division d = {{x->shape[2], x->shape[3]}, {o->shape[2], o->shape[3]}, {}, x->shape[1], (long)o->numel};
-    memcpy(d.step, x->stride, sizeof d.step);
+    bool small = o->numel < 0x7fffffff;
+    for (int i = 0; i < 2; i++) small = small && (x->shape[2 + i] + 1) * (double)(o->shape[2 + i] + 1) < 0x7fffffff;
     return dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        parts_kernel<T><<<(unsigned)((d.windows * 32 + DL_BLOCK - 1) / DL_BLOCK), DL_BLOCK, 0, gpu->stream>>>(
-            d, dl_data<T>(x), dl_data<T>(o), dl_data<long>(at));
-        return dl_gpu_launched(gpu);
+        return small ? largest<T, unsigned>(gpu, x, o, at) : largest<T, unsigned long>(gpu, x, o, at);
     });
 }
 const dl_kernel dl_cuda_adaptive_largest = {run_adaptive_largest, NULL, DL_FLOATS, NULL, 0};
