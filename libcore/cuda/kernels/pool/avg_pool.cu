@@ -1,24 +1,28 @@
 /* Kernels of average pooling and of its gradient: an element of the result is a weighted sum over a rectangle of the
- * other image, in a fixed order. Rectangles and weights of each row and column come from tables made beforehand. */
+ * other image, in a fixed order. In the gradient rectangles and weights of each row and column come from tables made
+ * beforehand. */
 #include "cuda/kernels/pool/images.cuh"
 #include "ops/avg_pool.h"
 #include "ops/names/conv.h"
 
-/* For directions 0 and 1: the pixels [x, y) of result i, and the weight of a pixel of window i. */
+/* For directions 0 and 1: the windows [x, y) that hold pixel i, and the weight of a pixel of window i. */
 struct tables {
     int2 *range[2];
     double *share[2];
 };
 
-__global__ void __launch_bounds__(DL_BLOCK) table_kernel(dl_average g, bool back, tables t) {
+__device__ inline int2 window_of(const dl_average &g, int d, long i, double *share) {
+    long lo, hi, n;
+    dl_average_window(&g, d, i, &lo, &hi, &n);
+    *share = 1 / (double)n;
+    return {(int)lo, (int)hi};
+}
+
+__global__ void __launch_bounds__(DL_BLOCK) table_kernel(dl_average g, tables t) {
     int d = blockIdx.y;
-    long i = (long)blockIdx.x * DL_BLOCK + threadIdx.x, lo, hi, n;
-    if (i < g.out[d]) {
-        dl_average_window(&g, d, i, &lo, &hi, &n);
-        t.share[d][i] = 1 / (double)n;
-        if (!back) t.range[d][i] = {(int)lo, (int)hi};
-    }
-    if (back && i < g.in[d]) {
+    long i = (long)blockIdx.x * DL_BLOCK + threadIdx.x, lo, hi;
+    if (i < g.out[d]) window_of(g, d, i, &t.share[d][i]);
+    if (i < g.in[d]) {
         dl_average_cover(&g, d, i, &lo, &hi);
         t.range[d][i] = {(int)lo, (int)hi};
     }
@@ -26,16 +30,26 @@ __global__ void __launch_bounds__(DL_BLOCK) table_kernel(dl_average g, bool back
 
 /* BACK: the elements that are summed are windows, each with a weight of its own. */
 template <class T, int P, bool LAST, bool BACK>
-__global__ void __launch_bounds__(DL_BLOCK) average_kernel(const __grid_constant__ dl_frame<2> f, tables t) {
+__global__ void __launch_bounds__(DL_BLOCK)
+    average_kernel(const __grid_constant__ dl_frame<2> f, const __grid_constant__ dl_average g, tables t) {
     enum { COLS = LAST ? 1 : P };
     uint32_t i = blockIdx.x * DL_BLOCK + threadIdx.x;
     if (i >= f.count) return;
     dl_spot<2> s = dl_frame_at<LAST, P>(f, i);
-    int2 rows = t.range[0][s.y], cols[COLS];
-    double sum[P] = {0};
+    int2 rows, cols[COLS];
+    double sum[P] = {0}, down, across[COLS];
     bool repeated = !f.stride[1][1];
+    if constexpr (BACK)
+        rows = t.range[0][s.y];
+    else
+        rows = window_of(g, 0, s.y, &down);
 #pragma unroll
-    for (int j = 0; j < COLS; j++) cols[j] = t.range[1][s.x + j];
+    for (int j = 0; j < COLS; j++) {
+        if constexpr (BACK)
+            cols[j] = t.range[1][s.x + j];
+        else
+            cols[j] = window_of(g, 1, s.x + j, &across[j]);
+    }
     for (int y = rows.x; y < rows.y; y++) {
         const char *line = s.plane[1] + y * f.stride[1][2];
         double part[P] = {0};
@@ -58,33 +72,29 @@ __global__ void __launch_bounds__(DL_BLOCK) average_kernel(const __grid_constant
     dl_vector<T, P> out;
 #pragma unroll
     for (int e = 0; e < P; e++) {
-        double w = BACK ? 1 : t.share[0][s.y] * t.share[1][s.x + (LAST ? 0 : e)];
+        double w = 1;
+        if constexpr (!BACK) w = down * across[LAST ? 0 : e];
         out.v[e] = dl_down<T>((calc_t<T>)(sum[e] * w));
     }
     *(dl_vector<T, P> *)(s.plane[0] + s.y * f.stride[0][2] + s.x * f.stride[0][3]) = out;
 }
 
-/* Makes the tables; returns their memory, which the caller drops. NULL: an error is recorded. */
-static void *make_tables(dl_gpu *gpu, const dl_average *g, bool back, tables *t) {
-    long longest = 0, ranges[2], all = 0;
+/* Of the gradient; NULL where an error is recorded, else memory, which the caller drops. */
+static void *make_tables(dl_gpu *gpu, const dl_average *g, tables *t) {
+    long longest = 0, all = 0;
     for (int d = 0; d < 2; d++) {
-        ranges[d] = back ? g->in[d] : g->out[d];
         long more = g->in[d] > g->out[d] ? g->in[d] : g->out[d];
         if (more > longest) longest = more;
-        all += ranges[d] + g->out[d];
-    }
-    if (longest > 0x7fffffff) {
-        dl_fail(DL_ERR_SHAPE, "images must have fewer than 2^31 rows and columns");
-        return NULL;
+        all += g->in[d] + g->out[d];
     }
     char *p = (char *)dl_gpu_take(gpu, (size_t)all * sizeof(double));
     if (!p) return NULL;
     void *work = p;
     for (int d = 0; d < 2; d++) {
-        t->range[d] = (int2 *)p, p += ranges[d] * (long)sizeof(int2);
+        t->range[d] = (int2 *)p, p += g->in[d] * (long)sizeof(int2);
         t->share[d] = (double *)p, p += g->out[d] * (long)sizeof(double);
     }
-    table_kernel<<<dim3(dl_blocks(longest, DL_BLOCK), 2), DL_BLOCK, 0, gpu->stream>>>(*g, back, *t);
+    table_kernel<<<dim3(dl_blocks(longest, DL_BLOCK), 2), DL_BLOCK, 0, gpu->stream>>>(*g, *t);
     return work;
 }
 
@@ -92,12 +102,15 @@ static dl_status run_average(dl_call *c) {
     DL_USE_GPU(gpu, c->device);
     const dl_tensor *images[2] = {c->out[0], c->in[0]};
     dl_average g;
-    tables t;
+    tables t = {};
     dl_status s = dl_average_of(c, &g);
     if (s != DL_OK || !c->out[0]->numel) return s;
     bool back = c->op->id == dl_id_avg_pool2d_dx || c->op->id == dl_id_adaptive_pool2d_dx;
-    void *work = make_tables(gpu, &g, back, &t);
-    if (!work) return dl_failed();
+    for (int d = 0; d < 2; d++)
+        if (g.in[d] > 0x7fffffff || g.out[d] > 0x7fffffff)
+            return dl_fail(DL_ERR_SHAPE, "images must have fewer than 2^31 rows and columns");
+    void *work = back ? make_tables(gpu, &g, &t) : NULL;
+    if (back && !work) return dl_failed();
     s = dl_frame_run(dl_frame_of(images, 1), [&](const dl_frame<2> &f) {
         return dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
             return dl_frame_dispatch(f, [&](auto pack, auto last) {
@@ -106,14 +119,14 @@ static dl_status run_average(dl_call *c) {
                 constexpr bool LAST = decltype(last)::value;
                 unsigned blocks = dl_blocks(f.count, DL_BLOCK);
                 if (back)
-                    average_kernel<T, P, LAST, true><<<blocks, DL_BLOCK, 0, gpu->stream>>>(f, t);
+                    average_kernel<T, P, LAST, true><<<blocks, DL_BLOCK, 0, gpu->stream>>>(f, g, t);
                 else
-                    average_kernel<T, P, LAST, false><<<blocks, DL_BLOCK, 0, gpu->stream>>>(f, t);
+                    average_kernel<T, P, LAST, false><<<blocks, DL_BLOCK, 0, gpu->stream>>>(f, g, t);
                 return dl_gpu_launched(gpu);
             });
         });
     });
-    dl_gpu_drop(gpu, work);
+    if (work) dl_gpu_drop(gpu, work);
     return s;
 }
 
