@@ -19,7 +19,8 @@ typedef struct job {
 
 /* Terms of up to FEW places, by term; those outside have the pixel -1. */
 typedef struct terms {
-    dl_grid_term t[DL_GRID_TERMS][FEW];
+    long pixel[DL_GRID_TERMS][FEW];
+    double weight[DL_GRID_TERMS][FEW], slope[DL_GRID_TERMS][FEW][DL_GRID_DIMS];
 } terms;
 
 static double number(const void *p, bool f64, long i) { return f64 ? ((const double *)p)[i] : ((const float *)p)[i]; }
@@ -30,7 +31,11 @@ static void find(const job *j, long n, long from, long count, terms *all) {
         dl_grid_tap tap[DL_GRID_DIMS];
         for (int d = 0; d < dims; d++) /* the grid names the last direction first */
             dl_grid_taps(&j->grid, d, number(j->at, j->f64, ((n * j->places + from + i) + 1) * dims - 1 - d), &tap[d]);
-        for (int k = 0; k < j->terms; k++) all->t[k][i] = dl_grid_term_at(&j->grid, tap, k);
+        for (int k = 0; k < j->terms; k++) {
+            const dl_grid_term t = dl_grid_term_at(&j->grid, tap, k);
+            all->pixel[k][i] = t.pixel, all->weight[k][i] = t.weight;
+            for (int d = 0; d < dims && j->dgrid; d++) all->slope[k][i][d] = t.slope[d];
+        }
     }
 }
 
@@ -39,30 +44,32 @@ static void find(const job *j, long n, long from, long count, terms *all) {
         const T *x = (const T *)j->x + plane * j->pixels;                                                              \
         T *o = (T *)j->out + plane * j->places + from;                                                                 \
         double sum[FEW] = {0};                                                                                         \
-        for (int k = 0; k < j->terms; k++)                                                                             \
-            for (long i = 0; i < count; i++) {                                                                         \
-                const dl_grid_term *t = &all->t[k][i];                                                                 \
-                if (t->pixel >= 0) sum[i] += t->weight * (double)x[t->pixel];                                          \
-            }                                                                                                          \
+        for (int k = 0; k < j->terms; k++) {                                                                           \
+            const long *pixel = all->pixel[k];                                                                         \
+            const double *w = all->weight[k];                                                                          \
+            for (long i = 0; i < count; i++) sum[i] += pixel[i] < 0 ? 0 : w[i] * (double)x[pixel[i]];                  \
+        }                                                                                                              \
         for (long i = 0; i < count; i++) o[i] = (T)sum[i];                                                             \
     }                                                                                                                  \
     static void spread_##T(const job *j, const terms *all, long plane, long from, long count) {                        \
         const T *g = (const T *)j->g + plane * j->places + from;                                                       \
         T *dx = (T *)j->dx + plane * j->pixels;                                                                        \
-        for (long i = 0; i < count; i++)                                                                               \
-            for (int k = 0; k < j->terms; k++) {                                                                       \
-                const dl_grid_term *t = &all->t[k][i];                                                                 \
-                if (t->pixel >= 0) dx[t->pixel] = (T)((double)dx[t->pixel] + t->weight * (double)g[i]);                \
-            }                                                                                                          \
+        for (int k = 0; k < j->terms; k++) {                                                                           \
+            const long *pixel = all->pixel[k];                                                                         \
+            const double *w = all->weight[k];                                                                          \
+            for (long i = 0; i < count; i++)                                                                           \
+                if (pixel[i] >= 0) dx[pixel[i]] += (T)(w[i] * (double)g[i]);                                           \
+        }                                                                                                              \
     }                                                                                                                  \
     static void slopes_##T(const job *j, const terms *all, long plane, long from, long count,                          \
                            double(*sum)[DL_GRID_DIMS]) {                                                               \
         const T *g = (const T *)j->g + plane * j->places + from, *x = (const T *)j->x + plane * j->pixels;             \
-        for (long i = 0; i < count; i++)                                                                               \
-            for (int k = 0; k < j->terms; k++) {                                                                       \
-                const dl_grid_term *t = &all->t[k][i];                                                                 \
-                if (t->pixel < 0) continue;                                                                            \
-                for (int d = 0; d < j->grid.dims; d++) sum[i][d] += t->slope[d] * (double)x[t->pixel] * (double)g[i];  \
+        for (int k = 0; k < j->terms; k++)                                                                             \
+            for (long i = 0; i < count; i++) {                                                                         \
+                const long pixel = all->pixel[k][i];                                                                   \
+                if (pixel < 0) continue;                                                                               \
+                const double v = (double)x[pixel] * (double)g[i];                                                      \
+                for (int d = 0; d < j->grid.dims; d++) sum[i][d] += all->slope[k][i][d] * v;                           \
             }                                                                                                          \
     }
 CHANNEL(float)
@@ -167,7 +174,10 @@ static dl_status grid_back(dl_back *b) {
     }
     if (!dgrid) return DL_OK;
     j.dgrid = dl_ptr(dgrid), j.blocks = (j.places + FEW - 1) / FEW;
-    dl_cpu_for(j.n * j.blocks, threads(&j), slopes_task, &j);
+    if (j.grid.mode == DL_GRID_NEAREST) /* which does not depend on the grid */
+        dl_cpu_clear(j.dgrid, (size_t)(dgrid->numel * (long)dl_esize(dgrid)));
+    else
+        dl_cpu_for(j.n * j.blocks, threads(&j), slopes_task, &j);
     return dl_give(b, DL_IN_GRID_READ_GRID, dl_ref(dgrid));
 }
 
