@@ -71,8 +71,10 @@ static const struct mode {
              {"circular", around, 0, "a turn takes at most all elements"},
              {"replicate", held, -DL_MAX_COUNT, ""}};
 
-static dl_tensor *continued(dl_tensor *x, int d, long before, long after, const struct mode *m) {
+/* From where the places of dimension d are taken, as [before + n + after, 1, ...] with `behind` sizes of 1; owned. */
+static dl_tensor *taken(const dl_tensor *x, int d, long before, long after, const struct mode *m, int behind) {
     POOL;
+    long shape[DL_MAX_DIM];
     const long n = x->shape[d];
     if (n < 1 || before > n - m->spare || after > n - m->spare || n + before + after < 1) {
         dl_fail_hint(DL_ERR_SHAPE, *m->limit ? m->limit : NULL,
@@ -82,25 +84,38 @@ static dl_tensor *continued(dl_tensor *x, int d, long before, long after, const 
     }
     const double end = (double)(n + after);
     dl_tensor *at = K(dl_arange((double)-before, &end, 1, DL_I64, x->st->device));
-    dl_tensor *from = at ? m->of(p, at, n) : NULL;
-    return from ? dl_index_select(x, from, d) : NULL;
+    dl_tensor *from = at && (before || after) ? m->of(p, at, n) : at;
+    for (int i = 0; i <= behind; i++) shape[i] = i ? 1 : n + before + after;
+    return from ? dl_reshape(from, shape, 1 + behind) : NULL;
 }
 
+/* All padded dimensions are read at once, as one row of places. */
 static dl_status by_places(dl_call *c, const dl_aval *widths, const struct mode *m) {
-    const int dims = widths->n / 2, n = c->in[0]->ndim;
+    POOL;
+    dl_tensor *x = c->in[0], *at = NULL;
+    const int dims = widths->n / 2, n = x->ndim;
     if (n != dims + 1 && n != dims + 2)
         return dl_fail_hint(DL_ERR_SHAPE, "give two widths for each dimension behind the channels",
                             "mode %s with %d widths takes a tensor of %d or %d dimensions, not %d", m->name, widths->n,
                             dims + 1, dims + 2, n);
-    dl_tensor *t = dl_ref(c->in[0]);
-    for (int i = 0; i < dims && t; i++) {
-        DL_OWNED dl_tensor *old = t;
-        const long before = widths->u.v[2 * i], after = widths->u.v[2 * i + 1];
-        t = before || after ? continued(old, n - 1 - i, before, after, m) : dl_ref(old);
+    long shape[DL_MAX_DIM], outer = 1, inner = 1, row = 1;
+    int first = dims, last = -1; /* of the padded ones, counted from the end */
+    for (int i = 0; i < dims; i++)
+        if (widths->u.v[2 * i] || widths->u.v[2 * i + 1]) first = i < first ? i : first, last = i;
+    if (last < 0) return dl_finish(c, dl_clone(x));
+    memcpy(shape, x->shape, sizeof shape);
+    for (int i = 0; i < n; i++) *(i < n - 1 - last ? &outer : i > n - 1 - first ? &inner : &row) *= x->shape[i];
+    for (int i = last; i >= first; i--) {
+        const int d = n - 1 - i;
+        dl_tensor *own = K(taken(x, d, widths->u.v[2 * i], widths->u.v[2 * i + 1], m, i - first));
+        if (!own) return dl_failed();
+        at = at ? K(dl_add(K(dl_mul(at, K(dl_scalar_i(x->shape[d])))), own)) : own;
+        shape[d] += widths->u.v[2 * i] + widths->u.v[2 * i + 1];
+        if (!at) return dl_failed();
     }
-    if (t != c->in[0]) return dl_finish(c, t);
-    DL_OWNED dl_tensor *same = t;
-    return dl_finish(c, dl_clone(same));
+    dl_tensor *flat = K(dl_reshape(at, &at->numel, 1)), *rows = K(dl_reshape(x, (long[]){outer, row, inner}, 3));
+    dl_tensor *picked = flat && rows ? K(dl_index_select(rows, flat, 1)) : NULL;
+    return dl_finish(c, picked ? dl_reshape(picked, shape, n) : NULL);
 }
 
 COMPOSE_RULE(pad) {
