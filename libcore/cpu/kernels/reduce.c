@@ -341,16 +341,14 @@ DL_CPU_KERNEL(mean, plain_mean, false, DL_FLOATS)
 
 /* A divisor below 0 counts as 0. */
 static dl_status plain_var(dl_call *c) {
-    dl_tensor *x = c->in[0], *o = c->out[0], *m = dl_tensor_empty(o->ndim, o->shape, o->dtype, 0);
+    dl_tensor *x = c->in[0], *o = c->out[0], *m = OUTPUT(c, VAR_MEAN);
     double n = each(c), free = n - (double)ATTR_I(c, VAR_CORRECTION);
     unsigned mask;
-    if (!m) return dl_failed();
     dl_status s = dl_reduced_dims(c->op, c->attr, x->ndim, &mask);
     if (s == DL_OK) s = dl_cpu_reduce(DL_R_SUM, x, mask, NULL, dl_ptr(m));
     if (s == DL_OK) divide(m, n);
     if (s == DL_OK) s = dl_cpu_reduce(DL_R_SUMSQUARE, x, mask, dl_ptr(m), dl_ptr(o));
     if (s == DL_OK) divide(o, free > 0 ? free : 0);
-    dl_unref(m);
     return s;
 }
 DL_CPU_KERNEL(var, plain_var, false, DL_FLOATS)

@@ -140,10 +140,11 @@ template <class F, class T> struct sum_of_op : dl_red_op {
 };
 
 template <class T> struct var_op : dl_moments_op<T> {
-    T *out;
+    T *out, *mean;
     double n, free; /* what the sum of squares is divided by */
-    __device__ void finish(dl_two_sums s, long i, double) const {
+    __device__ void finish(dl_two_sums s, long i, double first) const {
         double rest = s.b - s.a * s.a / n;
+        mean[i] = dl_down<T>((calc_t<T>)(first + s.a / n));
         out[i] = dl_down<T>((calc_t<T>)((rest < 0 ? 0 : rest) / free));
     }
 };
@@ -189,7 +190,10 @@ DL_REDUCTION(square_sum, DL_FLOATS, SUM_OF(square_f))
 DL_REDUCTION(magnitude_sum, DL_FLOATS, SUM_OF(magnitude_f))
 DL_REDUCTION(known_sum, DL_FLOATS, SUM_OF(known_f))
 static double positive(double n) { return n > 0 ? n : 0; }
-DL_REDUCTION(var, DL_FLOATS, var_op<T>{{}, (T *)out, r.each, positive(r.each - (double)ATTR_I(c, VAR_CORRECTION))})
+DL_REDUCTION(
+    var, DL_FLOATS,
+    var_op<T>{
+        {}, (T *)out, dl_data<T>(OUTPUT(c, VAR_MEAN)), r.each, positive(r.each - (double)ATTR_I(c, VAR_CORRECTION))})
 DL_REDUCTION(prod, DL_ANY, prod_op<T>{{}, (total_t<T> *)out})
 DL_REDUCTION(any, DL_ANY, truth_op<T>{{}, (bool *)out, false})
 DL_REDUCTION(all, DL_ANY, truth_op<T>{{}, (bool *)out, true})

@@ -69,12 +69,23 @@ COMPOSE_RULE(aminmax) {
     return both(c, dl_amin(c->in[0], dims, dims != NULL, keep), dl_amax(c->in[0], dims, dims != NULL, keep));
 }
 
-static dl_status with_mean(dl_call *c, dl_tensor *spread) {
-    return both(c, spread, spread ? dl_mean(c->in[0], ATTR_V(c, SPREAD_DIM), ATTR_I(c, SPREAD_KEEPDIM) != 0) : NULL);
+/* The row of the variance makes the mean, too. */
+static dl_status var_and_mean(dl_call *c, dl_tensor **out) {
+    const dl_op *op = dl_op_row(dl_id_var);
+    dl_aval attr[DL_MAX_ATTR];
+    dl_attr_defaults(op, attr);
+    attr[DL_A_REDUCE_DIM] = *ATTR(c, SPREAD_DIM), attr[DL_A_REDUCE_KEEPDIM] = *ATTR(c, SPREAD_KEEPDIM);
+    attr[DL_A_VAR_CORRECTION] = *ATTR(c, SPREAD_CORRECTION);
+    return dl_invoke(op, c->in, 1, attr, out);
 }
-#define SPREAD_OF(op) op(c->in[0], ATTR_V(c, SPREAD_DIM), ATTR_I(c, SPREAD_CORRECTION), ATTR_I(c, SPREAD_KEEPDIM) != 0)
-COMPOSE_RULE(var_mean) { return with_mean(c, SPREAD_OF(dl_var)); }
-COMPOSE_RULE(std_mean) { return with_mean(c, SPREAD_OF(dl_std)); }
+
+COMPOSE_RULE(var_mean) { return var_and_mean(c, c->out); }
+COMPOSE_RULE(std_mean) {
+    dl_tensor *out[DL_MAX_OUT] = {NULL};
+    DL_TRY(var_and_mean(c, out));
+    DL_OWNED dl_tensor *var = out[0];
+    return both(c, dl_sqrt(var), out[1]);
+}
 
 POOLED_RULE(dist) { return dl_finish(c, dl_norm(K(dl_sub(c->in[0], c->in[1])), NULL, 0, 0, ATTR_F(c, DIST_P))); }
 

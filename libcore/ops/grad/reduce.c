@@ -45,9 +45,12 @@ RULE(mean, spread(b, T(dl_div(G0, NUM(group_size(b))))))
 
 /* 2 (x - mean) / (n - correction) */
 GRAD_RULE(var) {
-    double n = group_size(b) - (double)ATTR_I(b, VAR_CORRECTION);
-    dl_tensor *x = IN_(REDUCE_INPUT), *centred = T(dl_sub(x, T(dl_mean(x, ATTR_V(b, REDUCE_DIM), 1))));
-    return dl_give(b, 0, dl_mul(T(dl_mul(kept(b, G0), NUM(n > 0 ? 2 / n : INFINITY))), centred));
+    const double n = group_size(b), free = n - (double)ATTR_I(b, VAR_CORRECTION);
+    dl_tensor *of_mean = b->g[DL_OUT_VAR_MEAN] ? T(spread(b, T(dl_div(b->g[DL_OUT_VAR_MEAN], NUM(n))))) : NULL;
+    if (!G0) return dl_give(b, 0, dl_ref(of_mean));
+    dl_tensor *centred = T(dl_sub(IN_(REDUCE_INPUT), kept(b, OUT_(VAR_MEAN))));
+    dl_tensor *of_var = T(dl_mul(T(dl_mul(kept(b, G0), NUM(free > 0 ? 2 / free : INFINITY))), centred));
+    return dl_give(b, 0, of_mean ? dl_add(of_var, of_mean) : dl_ref(of_var));
 }
 
 RULE(square_sum, dl_mul(T(dl_mul(kept(b, G0), NUM(2))), IN_(REDUCE_INPUT)))

@@ -50,6 +50,12 @@ INFER_RULE(reduce) {
     return c->op->id == dl_id_amax || c->op->id == dl_id_amin ? check_some(c, out) : DL_OK;
 }
 
+INFER_RULE(var) {
+    DL_TRY(reduced(c, c->dtype, out));
+    out[1] = out[0];
+    return DL_OK;
+}
+
 /* Integers and bool add up in i64. */
 INFER_RULE(sum) { return reduced(c, dl_dtype_is_smooth(c->dtype) ? c->dtype : DL_I64, out); }
 
