@@ -75,6 +75,14 @@ static dl_status find_gradients(const wanted *w, dl_tensor **in, dl_tensor **out
                         dlsh_arg_bool(a, "create_graph") || dl_differentiating(), out);
 }
 
+static dl_status check_used(const wanted *w, dl_tensor *const *g) {
+    for (int i = 0; i < w->n && !dlsh_arg_bool(w->a, "allow_unused"); i++)
+        if (!g[i])
+            return dlsh_arg_fail(w->a, "inputs", DL_ERR_VALUE, "allow_unused=true gives none for it",
+                                 "grad: the output does not depend on input %d", i);
+    return DL_OK;
+}
+
 static dl_status grad_run(const dlsh_args *a, dlsh_value *result) {
     wanted w = wanted_of(a);
     if (!w.n)
@@ -82,6 +90,9 @@ static dl_status grad_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_FREED dl_tensor **in = malloc(2 * (size_t)w.n * sizeof(dl_tensor *));
     if (!in) return dlsh_no_memory("gradients");
     DLSH_TRY(find_gradients(&w, in, in + w.n));
+    dl_status st = check_used(&w, in + w.n);
+    for (int i = 0; st && i < w.n; i++) dl_unref(in[w.n + i]);
+    DLSH_TRY(st);
     return give_gradients(&w, in + w.n, result);
 }
 
@@ -294,9 +305,12 @@ const dlsh_command autograd_commands[] = {
         DLSH_PARAMS({"output", .want = "tensor", .doc = "what to differentiate: one number, unless seed is given"},
                     {"inputs", .want = "tensor|list|record", .flags = DLSH_VARIADIC,
                      .doc = "tensors to differentiate by, one by one, or in one list or record"}),
-        DLSH_OPTIONS({"seed", DLSH_OPT_VALUE, NULL, .doc = "gradient to start from, in the shape of the output",
+        DLSH_OPTIONS({"seed", DLSH_OPT_VALUE, NULL,
+                      .doc = "gradient to start from, in the shape of the output; also called grad_outputs",
                       .want = "tensor"},
                      {"retain", DLSH_OPT_BOOL, "false", .doc = "keep the history for another pass"},
+                     {"allow_unused", DLSH_OPT_BOOL, "true",
+                      .doc = "false: an error where the tensor does not depend on another"},
                      {"create_graph", DLSH_OPT_BOOL, "false",
                       .doc = "record the pass, so that its results can be differentiated; always so within a function "
                              "that jvp, vjp, jacobian or hessian differentiates"}),

@@ -85,12 +85,14 @@ static dl_status device_run(const dlsh_args *a) {
                          e.message);
 }
 
-static dl_status precision_run(const dlsh_args *a) {
-    if (!dlsh_given(a, "name")) {
-        dlsh_put(dlsh_arg_sink(a), "%s\n", dl_precision_name(dl_precision_get()));
-        return DL_OK;
-    }
-    const char *name = dlsh_arg_str(a, "name");
+/* Sets the precision that the argument `which` names, also as a dtype: bfloat16. */
+static dl_status choose_precision(const dlsh_args *a, const char *which) {
+    const char *name = dlsh_arg_str(a, which);
+    dl_dtype dtype;
+    if (dl_dtype_parse(name, &dtype) == DL_OK)
+        name = dl_dtype_name(dtype);
+    else
+        dl_error_clear();
     const char *names[DL_PRECISION_F16 + 1];
     int n = 0;
     for (int p = DL_PRECISION_F32; p <= DL_PRECISION_F16; p++) {
@@ -100,8 +102,21 @@ static dl_status precision_run(const dlsh_args *a) {
     const char *near = dlsh_nearest(name, names, n);
     char hint[64];
     if (near) snprintf(hint, sizeof hint, "did you mean %s?", near);
-    return dlsh_arg_fail(a, "name", DL_ERR_VALUE, near ? hint : NULL,
+    return dlsh_arg_fail(a, which, DL_ERR_VALUE, near ? hint : NULL,
                          "precision is one of f32, tf32, bf16, f16, got \"%s\"", name);
+}
+
+static dl_status precision_run(const dlsh_args *a) {
+    if (dlsh_given(a, "name")) return choose_precision(a, "name");
+    dlsh_put(dlsh_arg_sink(a), "%s\n", dl_precision_name(dl_precision_get()));
+    return DL_OK;
+}
+
+static dl_status autocast_run(const dlsh_args *a) {
+    const dl_precision was = dl_precision_get();
+    DLSH_TRY(choose_precision(a, "dtype"));
+    dl_status st = dlsh_arg_exec(a, "block", NULL), back = dl_precision_set(was);
+    return st ? st : back;
 }
 
 static dl_status empty_cache_run(DLSH_UNUSED const dlsh_args *a) {
@@ -125,6 +140,11 @@ const dlsh_command device_commands[] = {
         DLSH_PARAMS({"name", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
                      .doc = "f32, tf32, bf16 or f16; without it the present one is printed", .complete = "precision"}),
         .examples = "precision tf32\nprecision f32"),
+    DLSH_ROW("autocast", DLSH_REPORT, autocast_run, "autocast [dtype=bf16] { STATEMENTS }",
+             "Runs statements in another precision, as precision describes it, and goes back to the one before.",
+             DLSH_PARAMS({"block", DLSH_ARG_BLOCK, .doc = "statements"}),
+             DLSH_OPTIONS({"dtype", DLSH_OPT_WORD, "bf16", .doc = "bf16, f16, tf32 or f32", .complete = "precision"}),
+             .examples = "autocast { l = cross_entropy(m(x), y) }; backward l"),
     DLSH_ROW("empty_cache", DLSH_ACTION, empty_cache_run, "empty_cache",
              "Collects reference cycles, and returns cached memory to the GPU's driver and to the system.",
              .examples = "empty_cache"),

@@ -46,9 +46,9 @@ net m { linear 10 init=kaiming_normall }
 net m { linear 10 init="kaiming" }
 net m { conv 16 kernel=3 paddin=1 }
 net m { x -> linear 10 }
-net m { linear 2 }; m.build([3]); m.state_dict()
+net m { linear 2 }; m.build([3]); m.get_state()
 randn(3, 3).transposed(0, 1)
-randn(3).std(unbiased=false)
+randn(3).std(biased=false)
 hist randn(9) * 2
 img randn(4, 4) / 2
 x = ones(2); stat x + 1

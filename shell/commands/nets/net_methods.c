@@ -36,6 +36,21 @@ static dl_status to_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
+/* m.double(), ...: the row names the dtype or device. */
+static dl_status cast_run(const dlsh_args *a, dlsh_value *result) {
+    const char *word = dlsh_arg_data(a);
+    dl_dtype dtype;
+    int device = -1;
+    const int cast = dl_dtype_parse(word, &dtype) == DL_OK;
+    if (!cast) {
+        dl_error_clear();
+        DLSH_TRY(dl_device_parse(word, &device));
+    }
+    DLSH_TRY(dl_module_to(dlsh_arg_self(a), cast ? (int)dtype : -1, device));
+    *result = dlsh_ref(dlsh_arg_self_value(a));
+    return DL_OK;
+}
+
 static dl_status zero_run(const dlsh_args *a) {
     DLSH_TRY(dlsh_check_none(a));
     dl_module_zero_grad(dlsh_arg_self(a));
@@ -244,6 +259,12 @@ const dlsh_command dlsh_net_methods[] = {
     DLSH_ACT_ROW("to", to_run, "m.to(TARGET)", "Moves the weights to a dtype or device, in place.",
                  DLSH_PARAMS({"target", DLSH_ARG_WORD, .doc = "a dtype (f64) or a device (\"cuda\")"}),
                  .examples = "m.to(f64)"),
+    DLSH_ACT_ROW("float", cast_run, "m.float()", "The same as m.to(f32).", .data = "f32"),
+    DLSH_ACT_ROW("double", cast_run, "m.double()", "The same as m.to(f64).", .data = "f64"),
+    DLSH_ACT_ROW("half", cast_run, "m.half()", "The same as m.to(f16).", .data = "f16"),
+    DLSH_ACT_ROW("bfloat16", cast_run, "m.bfloat16()", "The same as m.to(bf16).", .data = "bf16"),
+    DLSH_ACT_ROW("cuda", cast_run, "m.cuda()", "The same as m.to(\"cuda\").", .data = "cuda"),
+    DLSH_ACT_ROW("cpu", cast_run, "m.cpu()", "The same as m.to(\"cpu\").", .data = "cpu"),
     DLSH_ACT_ROW("zero_grad", zero_run, "m.zero_grad()", "Forgets all gradients.", .params = dlsh_none_params),
     DLSH_PURE_ROW("parameters", tensors_run, "m.parameters()",
                   "A list of the parameters; an error before they are made.", .data = &(const choice){1, 0}),
@@ -257,6 +278,11 @@ const dlsh_command dlsh_net_methods[] = {
                   .data = &(const choice){2, 1}),
     DLSH_FN_ROW("state", tensors_run, "m.state()", "A record of all parameters and buffers by path.",
                 .data = &(const choice){3, 1}),
+    DLSH_FN_ROW("state_dict", tensors_run, "m.state_dict()", "The same as m.state().", .data = &(const choice){3, 1}),
+    DLSH_ROW("load_state_dict", DLSH_ONLY_FUNCTION | DLSH_ACTION, load_state_run,
+             "m.load_state_dict(RECORD, strict=true, map=, by=)", "The same as m.load_state(RECORD).",
+             DLSH_PARAMS({"state", .want = "record", .doc = "tensors by path"}), DLSH_OPTIONS(DLSH_LOAD_OPTIONS),
+             .examples = "m.load_state_dict(load(\"m.safetensors\").m)"),
     DLSH_ROW("load_state", DLSH_ONLY_FUNCTION | DLSH_ACTION, load_state_run,
              "m.load_state(RECORD, strict=true, map=, by=)",
              "Copies the tensors of a record, as m.state() gives it, into the net; options as those of load.",

@@ -228,6 +228,9 @@ static dl_status load_state_run(const dlsh_args *a) {
 static const dlsh_command methods[] = {
     DLSH_FN_ROW("state", state_run, "o.state()",
                 "A record with copies of the optimizer's state: rate, steps, and tensors of each parameter."),
+    DLSH_FN_ROW("state_dict", state_run, "o.state_dict()", "The same as o.state()."),
+    DLSH_ACT_ROW("load_state_dict", load_state_run, "o.load_state_dict(RECORD)", "The same as o.load_state(RECORD).",
+                 DLSH_PARAMS({"state", .want = "record", .doc = "what o.state() gave"})),
     DLSH_ACT_ROW("load_state", load_state_run, "o.load_state(RECORD)",
                  "Restores a state that o.state() returned or a file holds.",
                  DLSH_PARAMS({"state", .want = "record", .doc = "what o.state() gave"}),
@@ -413,7 +416,7 @@ static dl_status find_tensors(const dlsh_args *a, dlsh_value v, tensors *l, int 
 
 /* Returns the norm before clipping, as PyTorch does. */
 static dl_status clip_run(const dlsh_args *a, dlsh_value *result) {
-    int by_value = !strcmp(dlsh_arg_command(a)->name, "clip_grad_value");
+    int by_value = !strncmp(dlsh_arg_command(a)->name, "clip_grad_value", 15);
     double max = dlsh_arg_float(a, "max"), norm = 0;
     if (!(max > 0)) return dlsh_arg_fail(a, "max", DL_ERR_VALUE, NULL, "the limit must be positive, got %g", max);
     tensors l = {0};
@@ -426,7 +429,7 @@ static dl_status clip_run(const dlsh_args *a, dlsh_value *result) {
 
 static const dlsh_param clip_params[] = {
     {"parameters", .want = "net|tensor|list", .doc = "whose gradients: a net, a parameter, a list of them"},
-    {"max", .want = "float", .doc = "the limit"},
+    {"max", .want = "float", .doc = "the limit; also called max_norm, clip_value"},
     {0}};
 
 /* ---------------------------------------------------------------- the rows */
@@ -449,8 +452,12 @@ static const dlsh_command others[] = {
         "Scales all gradients so that their common norm is at most MAX; returns the norm before. A trainer has "
         "clip_norm= for it.",
         .params = clip_params, .examples = "backward l\nclip_grad_norm(m, 1.0);\no.step()"),
+    DLSH_ACT_ROW("clip_grad_norm_", clip_run, "clip_grad_norm_(PARAMETERS, MAX)", "The same as clip_grad_norm.",
+                 .params = clip_params),
     DLSH_ACT_ROW("clip_grad_value", clip_run, "clip_grad_value(PARAMETERS, MAX)",
                  "Limits every element of the gradients to [-MAX, MAX]. A trainer has clip_value= for it.",
+                 .params = clip_params),
+    DLSH_ACT_ROW("clip_grad_value_", clip_run, "clip_grad_value_(PARAMETERS, MAX)", "The same as clip_grad_value.",
                  .params = clip_params)};
 
 /* The optimizers' rows and the kinds of schedules come from the library's tables, before main. */

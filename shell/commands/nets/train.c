@@ -443,7 +443,8 @@ static dl_status forward_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status backward_run(const dlsh_args *a) {
     const dlsh_value *v = dlsh_arg(a, "what");
     if (v->type != DLSH_TENSOR) return dl_trainer_backward(dlsh_unwrap(*v, &dlsh_trainer_class));
-    return dl_backward(v->as.tensor, dlsh_arg_tensor(a, "seed"), dlsh_arg_bool(a, "retain"),
+    dl_tensor *seed = dlsh_arg_tensor(a, "seed");
+    return dl_backward(v->as.tensor, seed ? seed : dlsh_arg_tensor(a, "gradient"), dlsh_arg_bool(a, "retain"),
                        dlsh_arg_bool(a, "create_graph"));
 }
 
@@ -636,10 +637,11 @@ const dlsh_command train_commands[] = {
              "First part of a step: takes the next batch, zeroes the gradients, computes output and loss.",
              .params = one_trainer, .examples = "forward t"),
     DLSH_ROW(
-        "backward", DLSH_ACTION | DLSH_FUNCTION, backward_run, "backward TENSOR|TRAINER",
+        "backward", DLSH_ACTION | DLSH_FUNCTION, backward_run, "backward TENSOR|TRAINER [GRADIENT]",
         "Adds the gradients of a loss to the .grad of every parameter it depends on; of a trainer, its second part of "
         "a step.",
-        DLSH_PARAMS({"what", .want = "tensor|trainer", .doc = "a loss, or a trainer after forward"}),
+        DLSH_PARAMS({"what", .want = "tensor|trainer", .doc = "a loss, or a trainer after forward"},
+                    {"gradient", .want = "tensor", .flags = DLSH_OPTIONAL, .doc = "the same as seed"}),
         DLSH_OPTIONS({"seed", DLSH_OPT_VALUE, NULL, .doc = "gradient to start from, in the shape of the tensor",
                       .want = "tensor"},
                      {"retain", DLSH_OPT_BOOL, "false", .doc = "keep the history for another pass"},

@@ -266,8 +266,22 @@ static dl_status no_such_argument(const dlsh_command *c, const char *name) {
     return dlsh_fail(DL_ERR_NAME, hint, "%s has no argument '%s'", c->name, name);
 }
 
-const char *dlsh_numpy_argument(const char *name) {
-    return !strcmp(name, "axis") ? "dim" : !strcmp(name, "keepdims") ? "keepdim" : NULL;
+const char *dlsh_argument_here(const char *name) {
+    static const char *const names[][2] = {
+        {"axis", "dim"},
+        {"keepdims", "keepdim"},
+        {"unbiased", "correction"},
+        {"batch_size", "batch"},
+        {"num_workers", "workers"},
+        {"collate_fn", "collate"},
+        {"retain_graph", "retain"},
+        {"grad_outputs", "seed"},
+        {"max_norm", "max"},
+        {"clip_value", "max"},
+    };
+    for (size_t i = 0; i < DLSH_COUNT(names); i++)
+        if (!strcmp(names[i][0], name)) return names[i][1];
+    return NULL;
 }
 
 /* What a name of a call stands for. */
@@ -284,7 +298,7 @@ static dl_status place(dlsh_args *a, const dlsh_callargs *args, int i) {
     dlsh_arg_item it = {0};
     if (name) {
         find_named(&it, c, name);
-        if (!it.option && !it.param && dlsh_numpy_argument(name)) find_named(&it, c, dlsh_numpy_argument(name));
+        if (!it.option && !it.param && dlsh_argument_here(name)) find_named(&it, c, dlsh_argument_here(name));
         if (!it.option && !it.param && !(c->flags & DLSH_OPEN_OPTIONS)) return no_such_argument(c, name);
         for (int k = 0; k < a->n; k++)
             if ((it.param && a->items[k].param == it.param) || (it.option && a->items[k].option == it.option))

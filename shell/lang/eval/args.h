@@ -39,8 +39,9 @@ struct dlsh_args {
 
 /* Room for n items; DL_ERR_MEMORY. */
 dl_status dlsh_args_reserve(dlsh_args *a, int n);
-/* What NumPy calls an argument that has PyTorch's name here: dim for axis, keepdim for keepdims; NULL for others. */
-const char *dlsh_numpy_argument(const char *name);
+/* The name here of an argument that PyTorch or NumPy calls otherwise: dim for axis, batch for batch_size; NULL for
+ * others. Calls take both. */
+const char *dlsh_argument_here(const char *name);
 /* Checks the items against the command's parameters, runs it, releases the items. */
 dl_status dlsh_run_command(dlsh_args *a, int silenced, dlsh_value *out);
 /* Is v of one of the types named in want ("net|trainer")? */

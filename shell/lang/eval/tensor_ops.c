@@ -410,7 +410,8 @@ static dl_status named(op_call *c, const char *name, dlsh_value v) {
     }
     if (creates(c->e) && (!strcmp(name, "grad") || !strcmp(name, "requires_grad")))
         return dlsh_truth(v, &c->wants_grad);
-    const char *own = dlsh_numpy_argument(name);
+    const char *own = dlsh_argument_here(name);
+    if (own && v.type == DLSH_BOOL && !strcmp(own, "correction")) v = dlsh_int(v.as.i); /* unbiased=false */
     for (int i = 0; own && i < info->nargs; i++)
         if (!strcmp(info->args[i].name, own)) return named(c, own, v);
     return no_argument(c, name);
@@ -463,9 +464,22 @@ static dl_status take(op_call *c, const dlsh_callargs *args, int at, int *i) {
     return DL_OK;
 }
 
+/* randint(HIGH, SIZE), of whose bounds one is given: the lower one is 0. */
+static void default_low(op_call *c, const dlsh_callargs *args) {
+    if (!c->e->info.nargs || strcmp(c->e->info.args[0].name, "low") != 0) return;
+    int bounds = 0;
+    while (is_positional(args, bounds) && args->values[bounds].type == DLSH_INT) bounds++;
+    for (int i = 0; args->names && i < args->n; i++)
+        if (args->names[i]) bounds += !strcmp(args->names[i], "low") ? 2 : !strcmp(args->names[i], "high");
+    if (bounds != 1) return;
+    dlsh_buf_puts(&c->attrs, "low=0");
+    c->given |= 1;
+}
+
 static dl_status positional(op_call *c, const dlsh_callargs *args) {
     const dl_op_info *info = &c->e->info;
     int at = 0;
+    default_low(c, args);
     for (int i = 0; is_positional(args, i);) {
         while (at < info->npositional && c->given >> at & 1) at++;
         if (at >= info->npositional) return too_many(c, args->n);

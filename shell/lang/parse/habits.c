@@ -54,6 +54,7 @@ static const habit habits[] = {
     {"val|let|var", "variables need no declaration: x = 3"},
     {"local", "names assigned inside fn are local by themselves"},
     {"not", "write !x"},
+    {"inference_mode|set_grad_enabled", "write no_grad { ... }"},
 };
 
 static const habit operators[] = {
@@ -89,11 +90,18 @@ static const habit foreign[] = {
     {"self|this", "there are no classes"},
     {"torch|np|numpy", "ops need no prefix: zeros(2, 3)"},
     {"math", "functions need no prefix: sqrt(2.0)"},
-    {"nn", "layers stand in a net: net m { linear 10 }"},
-    {"F", "ops need no prefix: relu(x)"},
+    {"nn|Linear|Conv1d|Conv2d|Conv3d|ConvTranspose2d|BatchNorm1d|BatchNorm2d|LayerNorm|GroupNorm|Embedding|Dropout|"
+     "MaxPool2d|ReLU|GELU|Tanh|Sigmoid|Flatten|MultiheadAttention|TransformerEncoderLayer|LSTM|GRU|RNN",
+     "layers stand in a net: net m { linear 10 }; help layers lists them"},
+    {"F|linalg|special", "ops need no prefix: relu(x), inv(x), expit(x)"},
     {"optim", "optimizers need no prefix: adam(lr=0.001)"},
     {"optimizer", "trainers have one: trainer(m, d, opt=adam(lr=0.001)); for a loop by hand o = adam(m.parameters())"},
     {"DataLoader", "write loader(d, batch=32, shuffle=true)"},
+    {"ConcatDataset|ChainDataset",
+     "write dataset(fn (i) { return i < len(a.train) ? a.train[i] : b.train[i - len(a.train)] }, n=(len(a.train) + "
+     "len(b.train)))"},
+    {"Subset", "write subset(d, numbers)"},
+    {"iter", "next(l) gives the next batch of a loader; loops need no iterator: for x, y in l { ... }"},
     {"Dataset|TensorDataset|IterableDataset", "write dataset(x, y), or dataset(fn (i) { return [x, y] }, n=1000)"},
     {"ImageFolder", "write dataset(\"images\", \"photos\", size=224)"},
     {"WeightedRandomSampler|RandomSampler|SubsetRandomSampler",
@@ -116,12 +124,19 @@ static const habit foreign[] = {
     {"set_default_dtype", "constructors take it: zeros(3, dtype=f64); m.to(f64) converts a net"},
     {"spectral_norm|weight_norm", "layers around a layer of a net: spectralnorm { linear 8 }, weightnorm { linear 8 }"},
     {"SparseAdam", "write sparse_adam(m.parameters(), lr=0.001)"},
-    {"autocast|amp", "write precision bf16"},
+    {"AdamW|NAdam|RAdam|RMSprop|Adagrad|Adadelta|Adamax|ASGD|Rprop|LBFGS",
+     "optimizers are functions in small letters: adamw(m.parameters(), lr=0.001)"},
+    {"Normal|Categorical|Bernoulli|Uniform|Beta|Gamma|MultivariateNormal|Laplace|Dirichlet|Exponential|distributions",
+     "write distribution(\"normal\", 0, 1), distribution(\"categorical\", logits=x); help distribution lists them"},
+    {"amp", "write autocast { ... }, or precision bf16 for all that follows"},
+    {"set_printoptions", "write set digits 8"},
+    {"set_num_threads|get_num_threads", "write set threads 4"},
+    {"symeig", "write eigh(x)"},
+    {"from_numpy", "load(\"x.npy\") reads a file of NumPy; tensor(list) makes a tensor of numbers"},
     {"StepLR|MultiStepLR|ExponentialLR|CosineAnnealingLR|OneCycleLR|CyclicLR|ReduceLROnPlateau|LambdaLR|"
      "MultiplicativeLR|"
      "lr_scheduler",
      "s = schedule(\"cosine\", 1000), and o.lr = s(i, 1e-3) before each step; help schedules lists them"},
-    {"inference_mode|set_grad_enabled", "write no_grad { ... }"},
     {"pack_padded_sequence|pad_packed_sequence", "padded sequences are taken as they are: rnn(x, lengths=[5, 3])"},
     {"tqdm", "write for x, y in progress(batches) { ... }"},
     {"SummaryWriter|wandb|mlflow", "runs are recorded: r = start_run(\"name\"); r.log(loss=l)"},
