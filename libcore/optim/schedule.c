@@ -329,6 +329,7 @@ dl_status dl_schedule_lr(dl_schedule *s, double base, long step, long epoch, dou
     if (!s) return dl_fail_null("the schedule");
     if (s->fn) {
         int held = dl_interrupt_hold(0); /* the function may run for ever */
+        *lr = base;
         dl_status st = s->fn(s->ctx, step, lr);
         dl_interrupt_hold(held);
         if (st != DL_OK || (*lr >= 0 && isfinite(*lr))) return st;

@@ -11,6 +11,8 @@ extern const dlsh_class dlsh_optimizer_class;
 extern const dlsh_class dlsh_group_class;
 /* self: dl_schedule *. */
 extern const dlsh_class dlsh_schedule_class;
+/* A schedule bound to an optimizer (schedule.c). */
+extern const dlsh_class dlsh_scheduler_class;
 /* self: dl_trainer *. */
 extern const dlsh_class dlsh_trainer_class;
 /* self: a run open in the store (record.c). */
@@ -41,6 +43,8 @@ typedef struct dlsh_arg_room {
 } dlsh_arg_room;
 /* Lists are copied to `room`. Strings are borrowed from v. DL_ERR_TYPE for what is no number, word or list. */
 dl_status dlsh_to_arg(const char *name, dlsh_value v, dlsh_arg_room *room, dl_arg *out);
+/* Adds the arguments written name=value that the row does not list. */
+dl_status dlsh_extra_args(const dlsh_args *a, dl_arg *args, dlsh_arg_room *room, int *n);
 
 /* ---- nets as values (net.c), their methods (net_methods.c) */
 extern const dlsh_command dlsh_net_methods[];

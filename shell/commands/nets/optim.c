@@ -1,5 +1,4 @@
-/* Optimizers and schedules: a function for each optimizer of the library's table, schedule(KIND, ...). */
-#include <assert.h>
+/* Optimizers: a function for each of the library's table; limits on gradients. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,8 +187,7 @@ static dl_status parameters_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_hand_over(&v, result);
 }
 
-/* Arguments written name=value that the row does not list. */
-static dl_status collect_extra(const dlsh_args *a, dl_arg *args, dlsh_arg_room *room, int *n) {
+dl_status dlsh_extra_args(const dlsh_args *a, dl_arg *args, dlsh_arg_room *room, int *n) {
     const dlsh_value *v;
     const char *name;
     for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) {
@@ -204,7 +202,7 @@ static dl_status group_run(const dlsh_args *a, dlsh_value *result) {
     dl_arg args[DLSH_ARG_ROOM];
     dlsh_arg_room room[DLSH_ARG_ROOM];
     int n = 0;
-    DLSH_TRY(collect_extra(a, args, room, &n));
+    DLSH_TRY(dlsh_extra_args(a, args, room, &n));
     DLSH_TRY(dl_optimizer_group(dlsh_arg_self(a), dlsh_arg_str(a, "pattern"), args, n, NULL));
     *result = dlsh_ref(dlsh_arg_self_value(a));
     return DL_OK;
@@ -308,77 +306,6 @@ static const dlsh_param optimizer_params[] = {
          "its net's parameters itself. Or the rate"},
     {0}};
 
-/* ---------------------------------------------------------------- schedule(KIND, ...) */
-
-static void destroy_schedule(void *self) { dl_schedule_unref(self); }
-
-static dl_status text_schedule(void *self, dlsh_buf *out) {
-    dlsh_buf_printf(out, "<schedule %s>", dl_schedule_text(self));
-    return DL_OK;
-}
-
-/* s(step): the rate for a base rate of 1, to look at a schedule or plot it. */
-static dl_status call_schedule(dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out) {
-    (void)s;
-    if (args->n < 1 || args->n > 2 || args->values[0].type != DLSH_INT)
-        return dlsh_fail(DL_ERR_VALUE, "s(100), s(100, 0.1)",
-                         "a schedule is called with a step, and a base rate or none");
-    double lr, base = args->n > 1 && dlsh_is_number(args->values[1]) ? dlsh_number(args->values[1]) : 1;
-    DLSH_TRY(dl_schedule_lr(self, base, args->values[0].as.i, args->values[0].as.i, &lr));
-    *out = dlsh_float(lr);
-    return DL_OK;
-}
-
-static dl_status report_run(const dlsh_args *a) {
-    dl_schedule_report(dlsh_arg_self(a), dlsh_arg_float(a, "metric"));
-    return DL_OK;
-}
-
-static const dlsh_command schedule_methods[] = {
-    DLSH_FN_ROW("report", report_run, "s.report(METRIC)",
-                "Gives a plateau schedule the value that it watches, after each epoch of a loop written by hand.",
-                DLSH_PARAMS({"metric", .want = "float", .doc = "such as the test loss"}),
-                .examples = "s = schedule(\"plateau\", factor=0.5, patience=2)\ns.report(0.3)\no.lr = s(0, 0.1)"),
-    {0}};
-
-const dlsh_class dlsh_schedule_class = {.name = "schedule",
-                                        .doc = "The learning rate as a function of the step; called with a step and a "
-                                               "base rate (1) it gives the rate.",
-                                        .destroy = destroy_schedule,
-                                        .text = text_schedule,
-                                        .methods = schedule_methods,
-                                        .call = call_schedule};
-
-enum { MAX_PARTS = 16 };
-
-/* The schedules of a list, as a first value; 0: it is another value. */
-static dl_status find_parts(const dlsh_args *a, dl_schedule **part, int *n) {
-    const dlsh_value *v = dlsh_arg_count(a, "values") ? dlsh_arg_at(a, "values", 0) : NULL;
-    if (!v || v->type != DLSH_LIST || !v->as.list->n || !dlsh_unwrap(v->as.list->items[0], &dlsh_schedule_class))
-        return DL_OK;
-    if (v->as.list->n > MAX_PARTS)
-        return dlsh_arg_fail(a, "values", DL_ERR_VALUE, NULL, "a schedule is made of at most %d", MAX_PARTS);
-    for (; *n < v->as.list->n; ++*n)
-        if (!(part[*n] = dlsh_unwrap(v->as.list->items[*n], &dlsh_schedule_class)))
-            return dlsh_arg_fail(a, "values", DL_ERR_TYPE, "schedule(\"cosine\", 100) is one",
-                                 "item %d of the list is not a schedule but %s", *n,
-                                 dlsh_type_name(v->as.list->items[*n]));
-    return DL_OK;
-}
-
-static dl_status schedule_run(const dlsh_args *a, dlsh_value *result) {
-    dl_arg args[DLSH_ARG_ROOM];
-    dlsh_arg_room room[DLSH_ARG_ROOM];
-    dl_schedule *part[MAX_PARTS];
-    int n = 0, parts = 0;
-    DLSH_TRY(find_parts(a, part, &parts));
-    for (int i = parts > 0; i < dlsh_arg_count(a, "values") && n < DLSH_ARG_ROOM; i++, n++)
-        DLSH_TRY(dlsh_to_arg(NULL, *dlsh_arg_at(a, "values", i), &room[n], &args[n]));
-    DLSH_TRY(collect_extra(a, args, room, &n));
-    dl_schedule *s = dl_schedule_of(dlsh_arg_str(a, "kind"), part, parts, args, n, NULL);
-    return dlsh_give(dlsh_new_handle(&dlsh_schedule_class, s), result);
-}
-
 /* ---------------------------------------------------------------- clip_grad_norm(...), clip_grad_value(...) */
 
 typedef struct tensors {
@@ -434,19 +361,7 @@ static const dlsh_param clip_params[] = {
 
 /* ---------------------------------------------------------------- the rows */
 
-static char schedule_kinds[512]; /* "constant|step|...", from the library's table */
-
 static const dlsh_command others[] = {
-    DLSH_ROW("schedule", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, schedule_run,
-             "schedule(KIND, VALUE..., OPTION=VALUE...)",
-             "The learning rate as a function of the step, for trainer(..., schedule=...).",
-             DLSH_PARAMS({"kind", DLSH_ARG_WORD, .doc = "\"cosine\", \"step\", ...: `help schedules` lists them",
-                          .complete = schedule_kinds},
-                         {"values", .flags = DLSH_VARIADIC,
-                          .doc = "its main arguments; of chained and sequential a list of schedules"}),
-             .examples = "s = schedule(\"cosine\", 1000, warmup=50)\ns(500)\n"
-                         "rise = schedule(\"linear\", 10, start=0.1, end=1)\n"
-                         "s = schedule(\"sequential\", [rise, schedule(\"exponential\", 0.99)], milestones=[10])"),
     DLSH_ACT_ROW(
         "clip_grad_norm", clip_run, "clip_grad_norm(PARAMETERS, MAX)",
         "Scales all gradients so that their common norm is at most MAX; returns the norm before. A trainer has "
@@ -460,7 +375,7 @@ static const dlsh_command others[] = {
     DLSH_ACT_ROW("clip_grad_value_", clip_run, "clip_grad_value_(PARAMETERS, MAX)", "The same as clip_grad_value.",
                  .params = clip_params)};
 
-/* The optimizers' rows and the kinds of schedules come from the library's tables, before main. */
+/* The optimizers' rows come from the library's table, before main. */
 enum { MAX_OPTIMIZERS = 32, OTHERS = DLSH_COUNT(others) };
 static dlsh_option options[MAX_OPTIMIZERS][MAX_OPTIONS + 1];
 static char usages[MAX_OPTIMIZERS][160], examples[MAX_OPTIMIZERS][160];
@@ -496,8 +411,4 @@ __attribute__((constructor)) static void fill_rows(void) {
                                            .examples = examples[i]};
     }
     memcpy(&optim_commands[i], others, sizeof others);
-    size_t n = 0;
-    for (i = 0; (k = dl_schedule_kind_at(i)) && n < sizeof schedule_kinds; i++)
-        n += (size_t)snprintf(schedule_kinds + n, sizeof schedule_kinds - n, "%s%s", i ? "|" : "", k->name);
-    assert(n < sizeof schedule_kinds);
 }

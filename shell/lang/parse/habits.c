@@ -136,7 +136,7 @@ static const habit foreign[] = {
     {"StepLR|MultiStepLR|ExponentialLR|CosineAnnealingLR|OneCycleLR|CyclicLR|ReduceLROnPlateau|LambdaLR|"
      "MultiplicativeLR|"
      "lr_scheduler",
-     "s = schedule(\"cosine\", 1000), and o.lr = s(i, 1e-3) before each step; help schedules lists them"},
+     "s = scheduler(o, \"cosine\", 1000), and s.step() behind o.step(); help schedules lists them"},
     {"pack_padded_sequence|pad_packed_sequence", "padded sequences are taken as they are: rnn(x, lengths=[5, 3])"},
     {"tqdm", "write for x, y in progress(batches) { ... }"},
     {"SummaryWriter|wandb|mlflow", "runs are recorded: r = start_run(\"name\"); r.log(loss=l)"},
