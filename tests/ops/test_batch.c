@@ -90,6 +90,7 @@ static void check_each(const char *key, unsigned set, const char *text) {
         "csr_transpose",
         "sorted_place",
         "conv2d_norm",
+        "masked_scatter",
         "conv2d_relu_max_pool2d",
         "cross_entropy",
         "norm_groups",

@@ -1,9 +1,13 @@
 /* Ops that write elements at indices: scatter and its reductions, index_copy, index_fill, index_put, put; and those
  * that read or write by masks and flat indices. */
 #include "ops/compose/put.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/copy.h"
 #include "dlcore/index.h"
+#include "dlcore/reduce.h"
 #include "dlcore/view.h"
+#include "dlcore/where.h"
+#include "ops/grad.h"
 #include "ops/rules/index.h"
 
 #include <string.h>
@@ -149,10 +153,36 @@ static dl_tensor *place_of(dl_pool *p, const dl_tensor *x, const places *list) {
     return list->n == 1 ? list->at[0] : K(dl_joint_place((dl_tensor **)list->at, list->n, x->shape, list->n));
 }
 
+/* Are the values the same at all places of a single mask, so that they need no list of places? */
+static bool same_values(const dl_call *c) {
+    const dl_tensor *x = c->in[0], *values = c->in[1], *mask = c->nin == 3 ? c->in[2] : NULL;
+    if (!mask || mask->dtype != DL_BOOL || mask->ndim + values->ndim > x->ndim || ATTR_I(c, INDEX_PUT_ACCUMULATE))
+        return false;
+    for (int i = 0; i < mask->ndim; i++)
+        if (mask->shape[i] != x->shape[i]) return false;
+    for (int i = 1; i <= values->ndim; i++)
+        if (values->shape[values->ndim - i] != 1 && values->shape[values->ndim - i] != x->shape[x->ndim - i])
+            return false;
+    return true;
+}
+
+static dl_tensor *where_mask(dl_pool *p, dl_tensor *x, dl_tensor *mask, dl_tensor *values) {
+    long shape[DL_MAX_DIM];
+    for (int i = 0; i < x->ndim; i++) shape[i] = i < mask->ndim ? mask->shape[i] : 1;
+    dl_tensor *wide = K(dl_reshape(mask, shape, x->ndim));
+    return wide ? dl_where(wide, values, x) : NULL;
+}
+
 POOLED_RULE(index_put) {
     dl_tensor *x = c->in[0], *values = c->in[1];
     long shape[2 * DL_MAX_DIM], rows[DL_MAX_DIM];
     places list = {0};
+    if (values->weak) values = K(dl_to_device(K(dl_to_dtype(values, x->dtype)), x->st->device));
+    if (!values) return dl_failed();
+    if (values->dtype != x->dtype)
+        return dl_fail_hint(DL_ERR_DTYPE, "convert the values with .to(DTYPE)", "the values are %s, the input %s",
+                            dl_type_of(values), dl_type_of(x));
+    if (same_values(c)) return dl_finish(c, where_mask(p, x, c->in[2], values));
     for (int i = 2; i < c->nin; i++) DL_TRY(add_indices(p, x, c->in[i], &list));
     dl_tensor *at = place_of(p, x, &list);
     if (!at) return dl_failed();
@@ -162,11 +192,6 @@ POOLED_RULE(index_put) {
     rows[0] = 1;
     for (int i = 0; i < list.n; i++) rows[0] *= x->shape[i];
     for (int i = 0; i < rest; i++) shape[n + i] = rows[i + 1] = x->shape[list.n + i];
-    if (values->weak) values = K(dl_to_device(K(dl_to_dtype(values, x->dtype)), x->st->device));
-    if (!values) return dl_failed();
-    if (values->dtype != x->dtype)
-        return dl_fail_hint(DL_ERR_DTYPE, "convert the values with .to(DTYPE)", "the values are %s, the input %s",
-                            dl_type_of(values), dl_type_of(x));
     values = K(dl_expand(values, shape, n + rest));
     dl_tensor *whole = values ? K(dl_reshape(x, rows, rest + 1)) : NULL;
     rows[0] = at->numel;
@@ -218,16 +243,34 @@ POOLED_RULE(masked_scatter) {
         return dl_fail_hint(DL_ERR_DTYPE, "convert the source with .to(DTYPE)", "the source is %s, the input %s",
                             dl_type_of(source), dl_type_of(x));
     mask = K(dl_expand(mask, x->shape, x->ndim));
-    dl_tensor *flat = mask ? K(dl_reshape(mask, (long[]){x->numel}, 1)) : NULL, *at = flat ? K(dl_nonzero(flat)) : NULL;
-    if (!at) return dl_failed();
-    const long count = at->shape[0];
+    dl_tensor *flat = mask ? K(dl_reshape(mask, (long[]){x->numel}, 1)) : NULL,
+              *counts = flat ? K(dl_cumsum(flat, 0)) : NULL;
+    dl_tensor *all = counts ? K(dl_reshape(source, (long[]){source->numel}, 1)) : NULL;
+    long count = 0;
+    if (!all) return dl_failed();
+    if (x->numel) DL_TRY(dl_item_i(K(dl_select(counts, 0, -1)), &count));
     if (count > source->numel)
         return dl_fail(DL_ERR_SHAPE, "the mask is true %ld times, and the source has %ld elements", count,
                        (long)source->numel);
-    dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *all = K(dl_reshape(source, (long[]){source->numel}, 1));
-    dl_tensor *from = all ? K(dl_slice(all, 0, NULL, &count, 1)) : NULL, *index = K(dl_reshape(at, &count, 1));
-    dl_tensor *out = row && from && index ? K(dl_put_rows(row, index, from, 0, DL_PUT_LAST, true)) : NULL;
-    return dl_finish(c, out ? dl_reshape(out, x->shape, x->ndim) : NULL);
+    if (!count) return dl_finish(c, dl_clone(x));
+    /* -1, before the first place, stands for an element that is not used */
+    dl_tensor *from = K(dl_sub(counts, K(dl_scalar_i(1)))), *picked = from ? K(dl_index_select(all, from, 0)) : NULL;
+    dl_tensor *there = picked ? K(dl_reshape(picked, x->shape, x->ndim)) : NULL;
+    return dl_finish(c, there ? dl_where(mask, there, x) : NULL);
+}
+
+GRAD_RULE(masked_scatter) {
+    const dl_meta *x = META(MASKED_SCATTER_INPUT), *source = META(MASKED_SCATTER_SOURCE);
+    dl_tensor *mask = IN_(MASKED_SCATTER_MASK);
+    dl_tensor *wide = mask ? T(dl_expand(mask, x->shape, x->ndim)) : NULL;
+    if (!wide) return dl_failed();
+    GIVE(MASKED_SCATTER_INPUT, dl_where(wide, NUM(0), G0));
+    if (!NEED(MASKED_SCATTER_SOURCE)) return DL_OK;
+    long numel = 1;
+    for (int i = 0; i < source->ndim; i++) numel *= source->shape[i];
+    dl_tensor *used = T(dl_masked_select(G0, wide));
+    dl_tensor *all = used ? T(dl_pad(used, (long[]){0, numel - used->numel}, 2, 0, "constant")) : NULL;
+    return dl_give(b, DL_IN_MASKED_SCATTER_SOURCE, all ? dl_reshape(all, source->shape, source->ndim) : NULL);
 }
 
 POOLED_RULE(put) {
