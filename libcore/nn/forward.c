@@ -130,17 +130,55 @@ static void keep_result(dl_module *m, dl_tensor *y) {
     m->kept = dl_ref(y);
 }
 
-/* The layer is held: functions that run within it may replace it in its net. */
-static dl_tensor *run(dl_module *m, dl_tensor *x) {
+static dl_tensor *run_marked(dl_module *m, dl_tensor *x) {
     const dl_layer_mark *outer = dl_layer_running;
-    dl_module_ref(m);
     if (m->mark) dl_layer_running = m->mark;
     dl_tensor *y = run_unmarked(m, x);
     dl_layer_running = outer;
-    if (__builtin_expect(m->hooks != NULL, 0) && y && !dry && dl_hooks_run(m->hooks, &y) != DL_OK) {
-        dl_unref(y);
-        y = NULL;
+    return y;
+}
+
+/* Which of its two tensors a hook of a layer looks at. */
+enum { RESULT, INPUT };
+static _Thread_local dl_tensor *hooked; /* the input of the layer whose hooks run */
+
+dl_tensor *dl_hook_input(void) { return hooked; }
+
+/* What the hooks before a layer make of its input x, a reference; *pack: of a call that holds its inputs. */
+static dl_tensor *input_by_hooks(const dl_module *m, dl_tensor *x, dl_pack **pack) {
+    dl_tensor *seen[2] = {NULL, dl_ref(x)};
+    const bool held = passed && passed->m == m;
+    dl_status st = dl_hooks_run_outputs(m->hooks, seen);
+    if (st == DL_OK && seen[INPUT] != x && held) {
+        if (dl_pack_form(passed->in) || dl_pack_count(passed->in) != 1)
+            st = dl_fail_hint(DL_ERR_UNSUPPORTED, "return nothing",
+                              "a hook cannot replace an input of a net that takes several");
+        else if (!(*pack = dl_pack_new(&seen[INPUT], 1, NULL, NULL)))
+            st = dl_failed();
+        else
+            passed->in = *pack;
     }
+    if (st != DL_OK) dl_unref(seen[INPUT]);
+    return st == DL_OK ? seen[INPUT] : NULL;
+}
+
+static dl_tensor *run_hooked(dl_module *m, dl_tensor *given) {
+    dl_pack *pack = NULL, *former = passed && passed->m == m ? passed->in : NULL;
+    passing *p = former ? passed : NULL;
+    DL_OWNED dl_tensor *x = input_by_hooks(m, given, &pack);
+    dl_tensor *seen[2] = {x ? run_marked(m, x) : NULL, NULL}, *outer = hooked;
+    hooked = x;
+    if (seen[RESULT] && dl_hooks_run_outputs(m->hooks, seen) != DL_OK) dl_unref(seen[RESULT]), seen[RESULT] = NULL;
+    hooked = outer;
+    if (p) p->in = former;
+    dl_pack_unref(pack);
+    return seen[RESULT];
+}
+
+/* The layer is held: functions that run within it may replace it in its net. */
+static dl_tensor *run(dl_module *m, dl_tensor *x) {
+    dl_module_ref(m);
+    dl_tensor *y = __builtin_expect(m->hooks != NULL, 0) && !dry ? run_hooked(m, x) : run_marked(m, x);
     keep_result(m, y);
     dl_module_unref(m);
     return y;
@@ -606,12 +644,20 @@ dl_status dl_module_build(dl_module *m, int ndim, const long *shape, dl_dtype dt
     return dl_module_build_for(m, &in, 1, device);
 }
 
-dl_status dl_on_forward(dl_module *m, dl_hook_fn *fn, void *ctx, void (*release)(void *ctx)) {
-    if (m && fn) return dl_hooks_add(&m->hooks, 0, fn, ctx, release);
+static dl_status hook_layer(dl_module *m, int of, dl_hook_fn *fn, void *ctx, void (*release)(void *ctx)) {
+    if (m && fn) return dl_hooks_add(&m->hooks, of, fn, ctx, release);
     if (release) release(ctx);
     if (!m) return dl_fail_null("the layer");
-    dl_hooks_free(&m->hooks);
+    dl_hooks_remove(&m->hooks, of);
     return DL_OK;
+}
+
+dl_status dl_on_forward(dl_module *m, dl_hook_fn *fn, void *ctx, void (*release)(void *ctx)) {
+    return hook_layer(m, RESULT, fn, ctx, release);
+}
+
+dl_status dl_before_forward(dl_module *m, dl_hook_fn *fn, void *ctx, void (*release)(void *ctx)) {
+    return hook_layer(m, INPUT, fn, ctx, release);
 }
 
 void dl_module_keep(dl_module *m, int on) {

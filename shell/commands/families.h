@@ -14,4 +14,5 @@ dl_status dlsh_add_families(dlsh_session *s);
 
 /* The classes of handles that help and the manual describe; ends with NULL (help.c). */
 extern const dlsh_class *const dlsh_types[];
-extern const dlsh_class dlsh_hook_class; /* debug/hooks.c */
+extern const dlsh_class dlsh_hook_class;   /* debug/hooks.c */
+extern const dlsh_class dlsh_custom_class; /* commands/custom.c */

@@ -40,23 +40,12 @@ static const struct family {
 };
 enum { NFAMILIES = DLSH_COUNT(families) };
 
-const dlsh_class *const dlsh_types[] = {&dlsh_net_class,
-                                        &dlsh_dataset_class,
-                                        &dlsh_split_class,
-                                        &dlsh_loader_class,
-                                        &dlsh_optimizer_class,
-                                        &dlsh_schedule_class,
-                                        &dlsh_scheduler_class,
-                                        &dlsh_trainer_class,
-                                        &dlsh_run_class,
-                                        &dlsh_rng_class,
-                                        &dlsh_scaler_class,
-                                        &dlsh_tokenizer_class,
-                                        &dlsh_distribution_class,
-                                        &dlsh_hook_class,
-                                        &dlsh_sparse_class,
-                                        &dlsh_group_class,
-                                        NULL};
+const dlsh_class *const dlsh_types[] = {&dlsh_net_class,       &dlsh_dataset_class,      &dlsh_split_class,
+                                        &dlsh_loader_class,    &dlsh_optimizer_class,    &dlsh_schedule_class,
+                                        &dlsh_scheduler_class, &dlsh_custom_class,       &dlsh_trainer_class,
+                                        &dlsh_run_class,       &dlsh_rng_class,          &dlsh_scaler_class,
+                                        &dlsh_tokenizer_class, &dlsh_distribution_class, &dlsh_hook_class,
+                                        &dlsh_sparse_class,    &dlsh_group_class,        NULL};
 
 /* Small families are listed with others. */
 static const char *group_of(const char *family) {

@@ -7,19 +7,19 @@
 #include "dlcore/compare.h"
 #include "dlcore/reduce.h"
 
-/* Calls the function; a tensor that it returns takes the place of the value. */
+/* Calls the function; a tensor that it returns, also as the only item of a list, takes the place of the value. */
+static dl_status call_with(const dlsh_callback *cb, const dlsh_value *in, int n, dl_tensor **instead) {
+    DLSH_DROPPED dlsh_value out = dlsh_void();
+    DLSH_TRY(dlsh_call(cb->session, cb->fn, &(dlsh_callargs){n, in, NULL}, &out));
+    const dlsh_value v = out.type == DLSH_LIST && out.as.list->n == 1 ? *out.as.list->items : out;
+    if (v.type == DLSH_TENSOR) return *instead = dl_ref(v.as.tensor), DL_OK;
+    if (v.type == DLSH_NONE || v.type == DLSH_VOID) return DL_OK;
+    return dlsh_fail(DL_ERR_TYPE, "return a tensor, or nothing", "a hook returned %s", dlsh_a(out));
+}
+
 static dl_status call(void *ctx, dl_tensor *value, dl_tensor **instead) {
-    dlsh_callback *cb = ctx;
-    dlsh_value out = dlsh_void();
     DLSH_DROPPED dlsh_value in = dlsh_tensor(dl_ref(value));
-    dl_status st = dlsh_call(cb->session, cb->fn, &(dlsh_callargs){1, &in, NULL}, &out);
-    if (st) return st;
-    if (out.type == DLSH_TENSOR)
-        *instead = dl_ref(out.as.tensor);
-    else if (out.type != DLSH_NONE && out.type != DLSH_VOID)
-        st = dlsh_fail(DL_ERR_TYPE, "return a tensor, or nothing", "a hook returned %s", dlsh_a(out));
-    dlsh_drop(out);
-    return st;
+    return call_with(ctx, &in, 1, instead);
 }
 
 /* The function's callback; *fn NULL: the hooks are to be removed. */
@@ -46,9 +46,10 @@ static dl_status on_grad_run(const dlsh_args *a, dlsh_value *result) {
 /* ---- hooks that can be taken away one by one */
 
 typedef struct hook {
-    int refs; /* of the tensor and of the handle */
+    int refs; /* of the tensor or layer, and of the handle */
     int removed;
     dlsh_callback *cb;
+    dl_module *layer; /* borrowed from the layer, which holds the hook */
 } hook;
 
 static void hook_unref(void *self) {
@@ -61,6 +62,18 @@ static void hook_unref(void *self) {
 static dl_status call_hook(void *ctx, dl_tensor *value, dl_tensor **instead) {
     const hook *h = ctx;
     return h->removed ? DL_OK : call(h->cb, value, instead);
+}
+
+/* fn(layer, [input], result), and before a layer fn(layer, [input]). */
+static dl_status call_layer_hook(void *ctx, dl_tensor *value, dl_tensor **instead) {
+    const hook *h = ctx;
+    if (h->removed) return DL_OK;
+    dl_tensor *input = dl_hook_input();
+    DLSH_DROPPED dlsh_value layer = dlsh_net_value(h->layer),
+                            in = DLSH_LIST_OF(dlsh_tensor(dl_ref(input ? input : value))),
+                            out = dlsh_tensor(dl_ref(value));
+    if (dlsh_failed(layer) || dlsh_failed(in)) return dl_failed();
+    return call_with(h->cb, (dlsh_value[]){layer, in, out}, input ? 3 : 2, instead);
 }
 
 static dl_status remove_run(const dlsh_args *a, dlsh_value *result) {
@@ -80,23 +93,44 @@ static const dlsh_command hook_methods[] = {
     {0}};
 
 const dlsh_class dlsh_hook_class = {.name = "hook",
-                                    .doc = "A function that looks at gradients, as register_hook gives it.",
+                                    .doc = "A function that looks at gradients or layers, as register_hook gives it.",
                                     .destroy = hook_unref,
                                     .text = hook_text,
                                     .methods = hook_methods};
 
-static dl_status register_hook_run(const dlsh_args *a, dlsh_value *result) {
+/* A hook with two references; NULL: a recorded failure. */
+static hook *hook_new(const dlsh_args *a, dl_module *layer) {
     dl_hook_fn *fn;
     dlsh_callback *cb;
-    DLSH_TRY(callback(a, &fn, &cb));
-    if (!cb)
-        return dlsh_arg_fail(a, "fn", DL_ERR_TYPE, "h.remove() removes the hook h", "a hook is a function, not none");
+    if (callback(a, &fn, &cb)) return NULL;
+    if (!cb) {
+        dlsh_arg_fail(a, "fn", DL_ERR_TYPE, "h.remove() removes the hook h", "a hook is a function, not none");
+        return NULL;
+    }
     hook *h = calloc(1, sizeof *h);
-    if (!h) return dlsh_callback_free(cb), dlsh_no_memory("a hook");
-    *h = (hook){.refs = 2, .cb = cb};
-    dl_status st = dl_on_grad(dlsh_arg_tensor(a, "x"), call_hook, h, hook_unref); /* it releases h when it fails */
+    if (!h) return dlsh_callback_free(cb), dlsh_no_memory("a hook"), NULL;
+    *h = (hook){.refs = 2, .cb = cb, .layer = layer};
+    return h;
+}
+
+/* st is that of adding h, which then has released it where it failed. */
+static dl_status give_hook(dl_status st, hook *h, dlsh_value *result) {
     if (st) return hook_unref(h), st;
     return dlsh_give(dlsh_new_handle(&dlsh_hook_class, h), result);
+}
+
+static dl_status register_hook_run(const dlsh_args *a, dlsh_value *result) {
+    hook *h = hook_new(a, NULL);
+    return h ? give_hook(dl_on_grad(dlsh_arg_tensor(a, "x"), call_hook, h, hook_unref), h, result) : dl_failed();
+}
+
+/* data: the hook runs before the layer. */
+static dl_status register_layer_run(const dlsh_args *a, dlsh_value *result) {
+    dl_module *m = dlsh_arg_handle(a, "layer", &dlsh_net_class);
+    hook *h = hook_new(a, m);
+    if (!h) return dl_failed();
+    return give_hook((dlsh_arg_data(a) ? dl_before_forward : dl_on_forward)(m, call_layer_hook, h, hook_unref), h,
+                     result);
 }
 
 static dl_status on_forward_run(const dlsh_args *a, dlsh_value *result) {
@@ -146,6 +180,25 @@ const dlsh_command hooks_commands[] = {
                          {"fn", .doc = "a function of the result, or none"}),
              .examples = "net m { linear 4 -> relu -> linear 2 }; on_forward(m.relu0, fn (y) { print(dead(y)) }); "
                          "m(ones(3, 5));"),
+    DLSH_ROW(
+        "register_forward_hook", DLSH_ONLY_FUNCTION | DLSH_ACTS, register_layer_run, "m.register_forward_hook(fn)",
+        "Calls fn(layer, input, output) each time a layer, or a net, has run; input is a list of its first input. A "
+        "tensor that fn returns takes the place of the output. The result is a handle h: h.remove() takes the hook "
+        "away.",
+        DLSH_PARAMS({"layer", .want = "net", .doc = "a net or a layer of one"},
+                    {"fn", .doc = "a function of layer, input and output"}),
+        .examples = "net m { linear 4 -> relu }; h = m.linear0.register_forward_hook(fn (l, x, y) { print(y.shape) "
+                    "}); m(ones(3, 5)); h.remove()"),
+    DLSH_ROW(
+        "register_forward_pre_hook", DLSH_ONLY_FUNCTION | DLSH_ACTS, register_layer_run,
+        "m.register_forward_pre_hook(fn)",
+        "The same before the layer runs, fn(layer, input); a tensor of the input's shape that fn returns takes its "
+        "place.",
+        DLSH_PARAMS({"layer", .want = "net", .doc = "a net or a layer of one"},
+                    {"fn", .doc = "a function of layer and input"}),
+        .data = "before",
+        .examples = "net m { linear 4 -> relu }; h = m.relu0.register_forward_pre_hook(fn (l, x) { return x[0] * 2 "
+                    "}); m(ones(3, 5)); h.remove()"),
     DLSH_ROW("dead", DLSH_ONLY_FUNCTION | DLSH_PURE, dead_run, "dead(x)",
              "The share of units of a result that are 0 or less in all samples: of channels, [N, C, ...], of features, "
              "[N, F], or of elements.",

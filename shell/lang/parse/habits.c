@@ -137,6 +137,7 @@ static const habit foreign[] = {
      "MultiplicativeLR|"
      "lr_scheduler",
      "s = scheduler(o, \"cosine\", 1000), and s.step() behind o.step(); help schedules lists them"},
+    {"Function|autograd", "write f = autograd_function(fn (ctx, x) { ... }, fn (ctx, g) { ... })"},
     {"pack_padded_sequence|pad_packed_sequence", "padded sequences are taken as they are: rnn(x, lengths=[5, 3])"},
     {"tqdm", "write for x, y in progress(batches) { ... }"},
     {"SummaryWriter|wandb|mlflow", "runs are recorded: r = start_run(\"name\"); r.log(loss=l)"},
@@ -170,8 +171,6 @@ const char *dlsh_foreign_name(const char *name) {
 
 /* Behind a dot. */
 static const habit methods[] = {
-    {"register_forward_hook|register_forward_pre_hook",
-     "on_forward(m.head, fn (y) { ... }) sees the results of a layer"},
     {"register_full_backward_hook|register_backward_hook",
      "in on_forward(m.head, fn (y) { on_grad(y, fn (g) { ... }) })"},
     {"register_buffer", "the net declares it: net m { buffer mean [3]; ... }"},

@@ -1,0 +1,281 @@
+/* autograd_function(FORWARD, BACKWARD): functions of the language whose gradient is a function of the language.
+ *
+ * The result is computed without a history. where(true, result, 0) then ties it to the inputs: the zero is a sum of no
+ * elements of each. One hook at the result takes its gradient; one at each input gives what BACKWARD makes of it in the
+ * place of the zeros that arrive there. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/families.h"
+#include "commands/nets/nets.h"
+#include "dlcore/arithmetic.h"
+#include "dlcore/reduce.h"
+#include "dlcore/view.h"
+#include "dlcore/where.h"
+#include "lang/command.h"
+
+enum { MOST = 8 }; /* tensors among the arguments, and results */
+
+typedef struct function {
+    dlsh_session *session;
+    dlsh_value forward, backward;
+} function;
+
+/* ---------------------------------------------------------------- a call, for its backward passes */
+
+typedef struct call {
+    int refs;
+    dlsh_session *session;
+    dlsh_value backward, ctx;
+    int nargs, nout;
+    dl_tensor *out[MOST]; /* results without history: a gradient that does not arrive is zeros of their form */
+    int keeps_result;     /* ctx has one of them, which is then a constant of gradients of gradients */
+    dl_tensor *g[MOST];   /* gradients of the results in this pass */
+    dlsh_value gin;       /* list of the gradients of the arguments; VOID: not computed yet in this pass */
+} call;
+
+/* One hook: of argument or result number i. */
+typedef struct tie {
+    call *of;
+    int i;
+} tie;
+
+static void call_unref(call *c) {
+    if (--c->refs) return;
+    for (int k = 0; k < c->nout; k++) DLSH_UNREF(c->out[k], c->g[k]);
+    dlsh_drop(c->gin);
+    dlsh_drop(c->ctx);
+    dlsh_drop(c->backward);
+    free(c);
+}
+
+static void untie(void *self) {
+    tie *t = self;
+    call_unref(t->of);
+    free(t);
+}
+
+static dl_status tie_to(call *c, int i, dl_tensor *t, dl_hook_fn *hook) {
+    tie *new = malloc(sizeof *new);
+    if (!new) return dlsh_no_memory("a function's gradient");
+    *new = (tie){c, i};
+    c->refs++;
+    return dl_on_grad(t, hook, new, untie);
+}
+
+/* The first gradient of a pass forgets those of the one before. */
+static dl_status take_gradient(void *self, dl_tensor *g, DLSH_UNUSED dl_tensor **instead) {
+    tie *t = self;
+    call *c = t->of;
+    if (!dlsh_failed(c->gin)) {
+        for (int k = 0; k < c->nout; k++) dl_unref(c->g[k]), c->g[k] = NULL;
+        dlsh_drop(c->gin);
+        c->gin = dlsh_void();
+    }
+    dl_unref(c->g[t->i]);
+    c->g[t->i] = dl_ref(g);
+    return DL_OK;
+}
+
+/* Of one argument the gradient itself, of several a list. */
+static dl_status check_gradients(call *c, dlsh_value *v) {
+    if (c->nargs == 1 && v->type != DLSH_LIST) {
+        dlsh_value one = *v;
+        *v = DLSH_LIST_OF(one);
+    }
+    if (dlsh_failed(*v)) return dl_failed();
+    if (v->type == DLSH_LIST && v->as.list->n == c->nargs) return DL_OK;
+    return dlsh_fail(DL_ERR_VALUE, "return a list with a gradient, or none, for each",
+                     "the backward of a function of %d arguments gave %s of %d", c->nargs, dlsh_a(*v),
+                     v->type == DLSH_LIST ? v->as.list->n : 1);
+}
+
+static dl_tensor *zeros_like(const dl_tensor *t) {
+    return dl_tensor_full(dl_ndim(t), dl_shape(t), dl_dtype_of(t), dl_device_of(t), 0);
+}
+
+static dl_status run_backward(call *c) {
+    if (c->keeps_result && dl_grad_mode_get())
+        return dlsh_fail(DL_ERR_UNSUPPORTED, "keep the arguments in ctx, and compute the result again in backward",
+                         "ctx holds the result of forward, which has no history for gradients of gradients");
+    dlsh_value in[MOST + 1] = {c->ctx};
+    dl_status st = DL_OK;
+    for (int k = 0; k < c->nout; k++) {
+        if (!c->g[k] && !(c->g[k] = zeros_like(c->out[k]))) return dl_failed();
+        in[k + 1] = (dlsh_value){DLSH_TENSOR, {.tensor = c->g[k]}};
+    }
+    DLSH_DROPPED dlsh_value v = dlsh_void();
+    st = dlsh_call(c->session, c->backward, &(dlsh_callargs){c->nout + 1, in, NULL}, &v);
+    if (!st) st = check_gradients(c, &v);
+    return st ? st : dlsh_hand_over(&v, &c->gin);
+}
+
+static dl_status give_gradient(void *self, dl_tensor *zeros, dl_tensor **instead) {
+    tie *t = self;
+    if (dlsh_failed(t->of->gin)) DLSH_TRY(run_backward(t->of));
+    const dlsh_value v = t->of->gin.as.list->items[t->i];
+    if (v.type == DLSH_NONE) return DL_OK;
+    if (v.type != DLSH_TENSOR)
+        return dlsh_fail(DL_ERR_TYPE, "return a tensor, or none", "backward gave %s for argument %d", dlsh_a(v), t->i);
+    *instead = dl_dtype_of(v.as.tensor) == dl_dtype_of(zeros) ? dl_ref(v.as.tensor)
+                                                              : dl_to_dtype(v.as.tensor, dl_dtype_of(zeros));
+    return *instead ? DL_OK : dl_failed();
+}
+
+/* ---------------------------------------------------------------- the call itself */
+
+static int needs_gradient(dlsh_value v) {
+    return v.type == DLSH_TENSOR && dl_requires_grad(v.as.tensor) && dl_dtype_is_float(dl_dtype_of(v.as.tensor));
+}
+
+/* 0 of that dtype, which depends on x: through a view of it that has the hook. */
+static dl_tensor *zero_of(call *c, int i, dl_tensor *x, dl_dtype dtype) {
+    const long all = -1, none = 0;
+    DLSH_OWNED dl_tensor *seen = dl_expand(x, dl_shape(x), dl_ndim(x));
+    if (!seen || tie_to(c, i, seen, give_gradient)) return NULL;
+    DLSH_OWNED dl_tensor *flat = dl_reshape(seen, &all, 1), *empty = flat ? dl_slice(flat, 0, &none, &none, 1) : NULL,
+                         *sum = empty ? dl_sum(empty, NULL, 0, 0) : NULL;
+    return sum ? dl_to_dtype(sum, dtype) : NULL;
+}
+
+/* y with a history: the arguments that need a gradient. */
+static dl_tensor *tied(call *c, const dlsh_callargs *args, int k) {
+    dl_tensor *y = c->out[k];
+    const dl_dtype dtype = dl_dtype_of(y);
+    DLSH_OWNED dl_tensor *zero = NULL;
+    if (!dl_dtype_is_float(dtype)) return dl_ref(y);
+    for (int i = 0; i < args->n; i++) {
+        if (!needs_gradient(args->values[i])) continue;
+        DLSH_OWNED dl_tensor *one = zero_of(c, i, args->values[i].as.tensor, dtype), *was = zero;
+        zero = was && one ? dl_add(was, one) : one ? dl_ref(one) : NULL;
+        if (!zero) return NULL;
+    }
+    DLSH_OWNED dl_tensor *yes = dl_tensor_full(0, (long[]){0}, DL_BOOL, dl_device_of(y), 1);
+    dl_tensor *out = yes ? dl_where(yes, y, zero) : NULL;
+    if (!out || !tie_to(c, k, out, take_gradient)) return out;
+    return dl_unref(out), NULL;
+}
+
+/* Does ctx hold the tensor y, by itself or in a list? */
+static int holds(dlsh_value ctx, const dl_tensor *y) {
+    for (int i = 0; i < ctx.as.record->n; i++) {
+        const dlsh_value v = ctx.as.record->values[i];
+        const int list = v.type == DLSH_LIST;
+        for (int k = 0; k < (list ? v.as.list->n : 1); k++) {
+            const dlsh_value one = list ? v.as.list->items[k] : v;
+            if (one.type == DLSH_TENSOR && one.as.tensor == y) return 1;
+        }
+    }
+    return 0;
+}
+
+/* The results of FORWARD, without their history. */
+static dl_status take_results(call *c, dlsh_value v) {
+    const int list = v.type == DLSH_LIST, n = list ? v.as.list->n : 1;
+    int good = n >= 1 && n <= MOST;
+    for (int k = 0; k < n && good; k++) good = (list ? v.as.list->items[k] : v).type == DLSH_TENSOR;
+    if (!good)
+        return dlsh_fail(DL_ERR_TYPE, "return a tensor",
+                         "the forward of a function gives a tensor, or 1 to 8 in a "
+                         "list, not %s",
+                         dlsh_a(v));
+    for (; c->nout < n; c->nout++) {
+        dl_tensor *y = (list ? v.as.list->items[c->nout] : v).as.tensor;
+        c->keeps_result |= !dl_requires_grad(y) && holds(c->ctx, y);
+        if (!(c->out[c->nout] = dl_detach(y))) return dl_failed();
+    }
+    return DL_OK;
+}
+
+static dl_status run_forward(const function *f, call *c, const dlsh_callargs *args, int *list) {
+    DLSH_SCOPED_GRAD_MODE(0);
+    DLSH_DROPPED dlsh_value v = dlsh_void();
+    DLSH_FREED dlsh_value *in = malloc((size_t)(args->n + 1) * sizeof *in);
+    if (!in) return dlsh_no_memory("arguments");
+    in[0] = c->ctx;
+    memcpy(in + 1, args->values, (size_t)args->n * sizeof *in);
+    DLSH_TRY(dlsh_call(f->session, f->forward, &(dlsh_callargs){args->n + 1, in, NULL}, &v));
+    *list = v.type == DLSH_LIST;
+    return take_results(c, v);
+}
+
+static dl_status results_of(call *c, const dlsh_callargs *args, int list, dlsh_value *out) {
+    int needed = 0;
+    for (int i = 0; i < args->n && dl_grad_mode_get(); i++) needed |= needs_gradient(args->values[i]);
+    DLSH_DROPPED dlsh_value all = dlsh_new_list(c->nout);
+    for (int k = 0; k < c->nout; k++)
+        DLSH_TRY(dlsh_append(all, dlsh_tensor(needed ? tied(c, args, k) : dl_ref(c->out[k]))));
+    if (list) return dlsh_hand_over(&all, out);
+    *out = dlsh_ref(all.as.list->items[0]);
+    return DL_OK;
+}
+
+static dl_status call_function(DLSH_UNUSED dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out) {
+    const function *f = self;
+    int list = 0;
+    for (int i = 0; args->names && i < args->n; i++)
+        if (args->names[i])
+            return dlsh_fail(DL_ERR_TYPE, NULL, "the arguments of an autograd_function are given by position");
+    call *c = calloc(1, sizeof *c);
+    if (!c) return dlsh_no_memory("a call");
+    *c = (call){.refs = 1,
+                .session = f->session,
+                .backward = dlsh_ref(f->backward),
+                .ctx = dlsh_new_record(),
+                .gin = dlsh_void(),
+                .nargs = args->n};
+    dl_status st = dlsh_failed(c->ctx) ? dl_failed() : run_forward(f, c, args, &list);
+    if (!st) st = results_of(c, args, list, out);
+    call_unref(c);
+    return st;
+}
+
+/* ---------------------------------------------------------------- the value */
+
+static void destroy(void *self) {
+    function *f = self;
+    dlsh_drop(f->forward);
+    dlsh_drop(f->backward);
+    free(f);
+}
+
+static void values(void *self, const dlsh_visitor *to) {
+    const function *f = self;
+    to->value(f->forward, to->ctx);
+    to->value(f->backward, to->ctx);
+}
+
+const dlsh_class dlsh_custom_class = {.name = "autograd_function",
+                                      .doc = "A function with a gradient of its own; it is called with tensors.",
+                                      .destroy = destroy,
+                                      .call = call_function,
+                                      .values = values};
+
+static dl_status custom_run(const dlsh_args *a, dlsh_value *result) {
+    static const char *const parts[] = {"forward", "backward"};
+    for (int i = 0; i < 2; i++)
+        if (!dlsh_callable(*dlsh_arg(a, parts[i])))
+            return dlsh_arg_fail(a, parts[i], DL_ERR_TYPE, "fn (ctx, x) { ctx.x = x; return x ** 2 }",
+                                 "%s is a function, not %s", parts[i], dlsh_a(*dlsh_arg(a, parts[i])));
+    function *f = malloc(sizeof *f);
+    if (!f) return dlsh_no_memory("a function");
+    *f = (function){dlsh_arg_session(a), dlsh_ref(*dlsh_arg(a, "forward")), dlsh_ref(*dlsh_arg(a, "backward"))};
+    return dlsh_give(dlsh_new_handle(&dlsh_custom_class, f), result);
+}
+
+const dlsh_command custom_commands[] = {
+    DLSH_FN_ROW(
+        "autograd_function", custom_run, "autograd_function(FORWARD, BACKWARD)",
+        "A function with a gradient of its own, as PyTorch's autograd.Function. FORWARD(ctx, x, ...) computes the "
+        "result, "
+        "or a list of results, and keeps in the record ctx what BACKWARD(ctx, g, ...) needs, which gets the gradient "
+        "of "
+        "each result and returns that of the argument, or a list with one for each, none where there is none. "
+        "Gradients "
+        "of gradients flow through the ops of BACKWARD.",
+        DLSH_PARAMS({"forward", .doc = "a function of a record and the arguments"},
+                    {"backward", .doc = "a function of the record and of the gradients of the results"}),
+        .examples =
+            "square = autograd_function(fn (ctx, x) { ctx.x = x; return x * x }, fn (ctx, g) { return 2 * ctx.x * "
+            "g })\nx = param([1.0, 2.0]); backward square(x).sum(); x.grad"),
+    {0}};
