@@ -225,24 +225,44 @@ static dl_tensor *run_part(const char *name, dl_module *m, dl_tensor *x) {
     return y;
 }
 
-/* Is the layer number i looked at in a way that lets it run within the first n of them? */
-static bool may_be_within(const dl_child *c, int i, int n, const dl_tensor *x) {
-    const dl_module *m = c[i].m;
-    return !m->keeps || (m->keeps == m->keeps_peaks && i + 2 <= n && dl_module_fused_peaks(c, i + 2, x));
+/* May the layer number i run within the first n of them, although its result is looked at? Of a relu before a pooling
+ * the largest elements may do, or the result is computed once more beside. */
+static bool may_be_within(const dl_child *c, int i, int n) {
+    return !c[i].m->keeps || (i + 2 <= n && dl_module_is_relu_pool(c + i));
 }
 
-/* Neighbours that run as one, of which none but the last is looked at by itself; 0: none. Of a layer before a pooling
- * the largest elements may do. */
+/* The result of layer number i, which ran as a part of all that gave y, for those who look at it: without a history, so
+ * that the pass is the same as if nobody did. */
+static dl_status keep_within(const dl_child *c, int i, dl_tensor *x, dl_tensor *y) {
+    dl_module *m = c[i].m;
+    if (!m->keeps || !dl_m_training(m)) return DL_OK;
+    if (m->keeps == m->keeps_peaks && dl_module_fused_peaks(c, i + 2, x)) return keep_result(m, y), DL_OK;
+    DL_SCOPED_GRAD_MODE(0);
+    dl_tensor *at = dl_ref(x);
+    for (int k = 0; k <= i && at; k++) {
+        dl_tensor *next = run_unmarked(c[k].m, at);
+        dl_unref(at);
+        at = next;
+    }
+    if (!at) return dl_failed();
+    keep_result(m, at);
+    dl_unref(at);
+    return DL_OK;
+}
+
+/* Neighbours that run as one, of which those but the last may be within; 0: none. */
 static int run_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
     const dl_layer_mark *outer = dl_layer_running;
     int last = 0;
     n = n < DL_FUSED_MAX ? n : DL_FUSED_MAX;
-    while (last < n && !c[last].m->hooks && may_be_within(c, last, n, x)) last++;
+    while (last < n && !c[last].m->hooks && may_be_within(c, last, n)) last++;
     if (last < n && !c[last].m->hooks) last++;
     dl_layer_running = c->m->mark;
     int ran = dl_module_fused(c, last, x, y);
     dl_layer_running = outer;
-    for (int i = 0; i < ran; i++) keep_result(c[i].m, *y);
+    for (int i = 0; i + 1 < ran && *y; i++)
+        if (keep_within(c, i, x, *y) != DL_OK) dl_unref(*y), *y = NULL;
+    if (ran) keep_result(c[ran - 1].m, *y);
     return ran;
 }
 

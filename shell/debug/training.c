@@ -36,7 +36,7 @@ typedef struct training_point {
     dlsh_callback *cb, *sides; /* NULL: gradients are looked at; it is not a comparison */
     dl_break_test test;        /* of the sides */
     dl_break_measure of;       /* and what the left one is compared by */
-    int peaks, kept;           /* it asks of its layer which channels are dead alone; that was told */
+    int peaks, kept;           /* it asks of its layer which channels are dead, or for NaN, alone; that was told */
     argument arg[ARGS];
     int nargs;
     char host[200];   /* why it is evaluated on the host; "" */
@@ -277,7 +277,7 @@ static dl_status make_functions(training_point *p, const char *text) {
     right = compared ? left + at + n : "1";
     if (!compared) at = body.n;
     take_measure(p, &left, &at, compared);
-    p->peaks = p->of == DL_BREAK_DEAD && is_result(p, left, at);
+    p->peaks = (p->of == DL_BREAK_DEAD || p->of == DL_BREAK_ANY_NAN) && is_result(p, left, at);
     if (!compared && !p->of) return DL_OK;
     dlsh_buf_printf(&sides, "[(%.*s), (%s)]", (int)at, left, right);
     return (p->sides = make_function(p, dlsh_buf_text(&sides))) ? DL_OK : dl_failed();

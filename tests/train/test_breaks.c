@@ -251,13 +251,16 @@ static void failures_and_rewinds(void **state) {
     assert_int_equal(fake.used, 0);
 }
 
+enum { UNWATCHED = -1 };
 /* A measure of a gradient, or of the result of a layer, taken where the step ends. */
 typedef struct measuring {
-    dl_break_measure of;
+    int of; /* dl_break_measure, or UNWATCHED */
     dl_break_test test;
     double limit, by_ops; /* what ops make of it in the last step that ran op by op */
     dl_module *layer;     /* NULL: the gradient of the first parameter */
     long side;            /* of the pictures that it was last measured of */
+    int beside;           /* what it was last measured of was computed without a history */
+    char hash[65];        /* of the trainer at the end */
 } measuring;
 
 static double by_ops(dl_tensor *x, dl_break_measure of) {
@@ -278,7 +281,7 @@ static dl_status measure(void *ctx, dl_trainer *t, dl_break_value *out) {
     measuring *m = ctx;
     dl_tensor *x = m->layer ? dl_module_kept(m->layer) : t->param[0]->grad;
     if (!dl_deferred_get()) m->by_ops = by_ops(x, m->of);
-    m->side = x->ndim == 4 ? x->shape[3] : 0;
+    m->side = x->ndim == 4 ? x->shape[3] : 0, m->beside = !dl_requires_grad(x);
     *out = (dl_break_value){dl_ref(x), m->test, m->limit, m->of};
     return DL_OK;
 }
@@ -293,14 +296,16 @@ static long measured_steps(int device, const char *net, measuring *m, const char
     for (int i = 0; strstr(net, "maxpool") && i < 3; i++) ((float *)dl_ptr(t->param[1]))[i] = -100; /* dead channels */
     m->layer = layer ? dl_module_find(dl_trainer_model(t), layer) : NULL;
     int number;
-    ok(dl_trainer_break(
-        t,
-        &(dl_breakpoint){
-            .text = "m", .fn = measure, .key = same_key, .ctx = m, .layer = &m->layer, .nlayers = m->layer != NULL},
-        &number));
+    if (m->of != UNWATCHED)
+        ok(dl_trainer_break(
+            t,
+            &(dl_breakpoint){
+                .text = "m", .fn = measure, .key = same_key, .ctx = m, .layer = &m->layer, .nlayers = m->layer != NULL},
+            &number));
     if (m->layer && m->of == DL_BREAK_DEAD) dl_module_keep(m->layer, DL_KEEPS_PEAKS);
     ok(dl_trainer_train(t, 0, 12, NULL, NULL));
     long steps = get(t).step;
+    strcpy(m->hash, hash_of(t));
     dl_trainer_free(t);
     return steps;
 }
@@ -340,6 +345,12 @@ static void measures(void **state) {
                        half = device && rows[i].net == pooled && m.of == DL_BREAK_DEAD ? side / 2 : side;
             assert_int_equal(measured_steps(device, rows[i].net, &m, rows[i].layer, rows[i].clip_value, d), 12);
             assert_int_equal(m.side, half); /* such a relu runs as one with the pooling behind it, where both can */
+            const int within = device && (rows[i].net == pooled || rows[i].net == skipped);
+            if (rows[i].layer && side != half) assert_false(m.beside);
+            if (within && side == half) assert_true(m.beside); /* it does so also when its own result is looked at */
+            measuring none = {.of = UNWATCHED};
+            assert_int_equal(measured_steps(device, rows[i].net, &none, rows[i].layer, rows[i].clip_value, d), 12);
+            assert_string_equal(m.hash, none.hash);
         }
     dl_dataset_unref(d);
     assert_int_equal(fake.used, 0);
