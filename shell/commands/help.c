@@ -572,6 +572,20 @@ static int put_methods(page_out *o, const char *name) {
     return found;
 }
 
+/* `help watch`: words of commands that have some of their own, as dbg has. */
+static int put_words(page_out *o, const dlsh_session *s, const char *name) {
+    const dlsh_command *c;
+    int found = 0;
+    for (int i = 0; (c = dlsh_command_at(s, i)); i++)
+        for (const dlsh_command *w = c->subs; w && w->name; w++) {
+            if (strcmp(w->name, name)) continue;
+            if (found++) dlsh_buf_puts(&o->text, "\n");
+            dlsh_buf_printf(&o->text, "A word of %s; help %s tells of all of them.\n\n", c->name, c->name);
+            put_row(o, w);
+        }
+    return found;
+}
+
 /* `help m.build`, of a variable or a type; methods that are functions too have their page. */
 static int put_member(page_out *o, dlsh_session *s, const char *topic) {
     const char *dot = strrchr(topic, '.');
@@ -595,7 +609,7 @@ int dlsh_help_page(dlsh_session *s, const char *topic, const dlsh_look *look, dl
     if (own) dlsh_buf_puts(&o.text, "\nThe name has another meaning, which the variable hides:\n\n");
     size_t head = o.text.n;
     int found = !topic || put_topic(&o, s, topic) + put_group(&o, s, topic) || is_c || own ||
-                put_member(&o, s, topic) || put_methods(&o, topic);
+                put_member(&o, s, topic) || put_methods(&o, topic) || put_words(&o, s, topic);
     if (own && o.text.n == head) o.text.n = before; /* there is no other meaning */
     if (!topic) put_index(&o, s);
     /* signatures, examples and pages are written as they are; only a narrow terminal breaks them */

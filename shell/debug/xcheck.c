@@ -316,6 +316,11 @@ static dlsh_value record_of(const xcheck *x) {
 
 static dl_status compare_recorded(xcheck *x, dlsh_value *result) {
     x->count = dl_recording_count() - x->first;
+    const dlsh_node *own = dlsh_arg_node(x->a, "statement");
+    if (!x->count && own)
+        return dlsh_arg_fail(x->a, "statement", DL_ERR_VALUE,
+                             "a statement that computes: xcheck f64 backward loss(m(x), y)",
+                             "the statement ran no op: there is nothing to compare");
     if (!x->count)
         return dlsh_arg_fail(x->a, NULL, DL_ERR_STATE, "xcheck f64 STATEMENT, or set record full before the step",
                              "no op was recorded");

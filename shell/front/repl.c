@@ -183,6 +183,38 @@ static int read_line(void) {
     return repl.editing ? edit_line() : plain_line();
 }
 
+/* Reads the answer to a question of a command that runs, such as a word of the debugger; answers have a history of
+ * their own. */
+static dl_status ask(const char *question, dlsh_buf *out) {
+    static HISTORY_STATE answers;
+    const dlsh_buf entry = repl.entry, typed = repl.typed;
+    const char *former = repl.question;
+    HISTORY_STATE *entries = history_get_history_state(), *now;
+    history_set_history_state(&answers);
+    repl.entry = repl.typed = (dlsh_buf){0};
+    repl.question = question;
+    repl.line = NULL;
+    const int answered = read_line();
+    dl_status st = DL_OK;
+    if (!answered) {
+        dl_interrupt_set(1);
+        st = dlsh_fail(DL_ERR_INTERRUPT, NULL, "interrupted");
+    } else if (!repl.line)
+        st = dlsh_fail(DL_ERR_IO, NULL, "standard input is at its end");
+    else {
+        dlsh_buf_puts(out, repl.line);
+        if (*repl.line) add_history(repl.line);
+    }
+    free(repl.line);
+    if ((now = history_get_history_state())) answers = *now, free(now);
+    if (entries) history_set_history_state(entries), free(entries);
+    dlsh_buf_free(&repl.entry);
+    dlsh_buf_free(&repl.typed);
+    repl.entry = entry, repl.typed = typed, repl.question = former;
+    repl.line = NULL, repl.eof = 0, repl.got = 1;
+    return st;
+}
+
 /* ---------------------------------------------------------------- entries */
 
 /* After a crash in C, once a session and only at a terminal: offers to save the objects into a new folder. Ctrl-C and
@@ -282,6 +314,7 @@ int dlsh_repl(dlsh_session *s, const dlsh_options *o) {
     repl.number = 1;
     repl.editing = isatty(STDIN_FILENO) && dlsh_console_live();
     if (!repl.editing) setvbuf(stdin, NULL, _IONBF, 0);
+    if (repl.editing) dlsh_console_ask = ask;
     if (!o->quiet) banner();
     rl_readline_name = "dlsh";
     rl_catch_signals = 0; /* ours finishes training steps; readline's would not know */
@@ -304,6 +337,7 @@ int dlsh_repl(dlsh_session *s, const dlsh_options *o) {
         end = dlsh_exiting(s, &code);
     }
     dlsh_exiting(s, &code);
+    dlsh_console_ask = NULL;
     history_close();
     dlsh_buf_free(&repl.entry);
     dlsh_buf_free(&repl.typed);

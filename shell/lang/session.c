@@ -88,14 +88,26 @@ dl_status dlsh_check_stack(dlsh_session *s) {
 
 /* ---------------------------------------------------------------- running */
 
+/* The command that has the word for one of its own, as dbg has watch; NULL: none. */
+static const dlsh_command *owner_of(const dlsh_session *s, const char *word) {
+    const dlsh_command *c;
+    for (int i = 0; (c = dlsh_command_at(s, i)); i++)
+        for (const dlsh_command *sub = c->params->kind == DLSH_ARG_SUBCOMMAND ? NULL : c->subs; sub && sub->name; sub++)
+            if (!strcmp(sub->name, word)) return c;
+    return NULL;
+}
+
 /* The hint for a word that stands where a command may and is none; "": there is none. */
 static void other_meaning(dlsh_session *s, const char *word, char *hint, size_t size) {
     const char *known = dlsh_foreign_name(word), *nearest = dlsh_nearest_command(s, word);
     const dlsh_value *mine = dlsh_get(s, word);
     DLSH_DROPPED dlsh_value v = mine ? dlsh_ref(*mine) : dlsh_builtin_value(s, word);
     int callable = v.type == DLSH_FN || v.type == DLSH_BUILTIN;
+    const dlsh_command *owner = owner_of(s, word);
     *hint = 0;
-    if (known)
+    if (owner)
+        snprintf(hint, size, "it is a word of %.30s: %.30s { %.60s ... }", owner->name, owner->name, word);
+    else if (known)
         snprintf(hint, size, "%s", known);
     else if (callable)
         snprintf(hint, size, "a function is called with parentheses: %.60s(...)", word);

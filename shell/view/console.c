@@ -263,8 +263,11 @@ static void echo(int on) {
     tcsetattr(STDIN_FILENO, TCSADRAIN, &t);
 }
 
+dl_status (*dlsh_console_ask)(const char *question, dlsh_buf *out);
+
 static dl_status console_input(DLSH_UNUSED dlsh_sink *s, const char *prompt, int secret, dlsh_buf *out) {
     dlsh_console_end_line();
+    if (!secret && dlsh_console_ask) return dlsh_console_ask(prompt, out);
     fputs(prompt, stdout);
     fflush(stdout);
     DLSH_FREED char *line = NULL;

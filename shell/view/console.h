@@ -15,6 +15,8 @@ extern dlsh_view_options dlsh_view;
 
 /* The one console; it writes to stdout and stderr. */
 dlsh_sink *dlsh_console(void);
+/* Reads a line that is asked for, where lines can be edited; NULL: as the terminal or a pipe has it. */
+extern dl_status (*dlsh_console_ask)(const char *question, dlsh_buf *out);
 /* "dlsh: ..." and a newline on standard error, where there is no statement to place an error in. */
 void dlsh_console_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Whether standard output is a terminal that can move its cursor. */

@@ -42,7 +42,10 @@ static dlsh_value get_nbytes(dl_tensor *t) { return dlsh_int(dl_numel(t) * dl_dt
 
 /* A gradient without history is stored detached: tensors that are each other's gradient would never be freed. */
 static dl_status set_grad(dl_tensor *t, dlsh_value v) {
-    if (v.type == DLSH_NONE) return dl_set_grad(t, NULL);
+    if (v.type == DLSH_NONE) {
+        dl_journal_cleared();
+        return dl_set_grad(t, NULL);
+    }
     if (v.type != DLSH_TENSOR) return dlsh_fail(DL_ERR_TYPE, NULL, "grad must be a tensor or none, got %s", dlsh_a(v));
     DLSH_OWNED dl_tensor *g = dl_is_leaf(v.as.tensor) ? dl_detach(v.as.tensor) : dl_ref(v.as.tensor);
     return g ? dl_set_grad(t, g) : dl_failed();

@@ -266,7 +266,9 @@ static dlsh_node *return_statement(dlsh_parser *p) {
 }
 
 static dlsh_node *jump(dlsh_parser *p, dlsh_kind kind) {
-    if (!p->loops) return dlsh_p_fail(p, p->tok.span, NULL, "%s outside a loop", dlsh_kind_name(kind));
+    if (!p->loops)
+        return dlsh_p_fail(p, p->tok.span, kind == DLSH_N_BREAK ? "of a debugger: dbg { break CONDITION }" : NULL,
+                           "%s outside a loop", dlsh_kind_name(kind));
     dlsh_node *n = dlsh_p_node(p, kind, p->tok.span);
     dlsh_p_advance(p);
     return end_statement(p, n);
