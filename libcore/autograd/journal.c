@@ -3,6 +3,7 @@
 #include "autograd/tape.h"
 #include "core/device/device.h"
 #include "core/mode.h"
+#include "core/random/rng.h"
 #include "core/scope.h"
 
 #include <math.h>
@@ -12,10 +13,20 @@
 
 enum { ROWS = 256, CURVE = 64 };
 
+/* Where random numbers were at the last step of a place, and the parameter by which a training is known. */
+typedef struct seeding {
+    const dl_tensor *leaf;
+    uint32_t version;
+    unsigned long seedings, seed;
+    uint64_t drawn;
+} seeding;
+
 struct dl_journal {
     dl_journal_row row[ROWS];
     dl_journal_pass pass[ROWS][2];
-    long n, at; /* at: of the last event */
+    seeding seeding[ROWS];
+    long training[ROWS], trainings; /* in which training the row had its last event */
+    long n, at;                     /* at: of the last event */
     unsigned long events;
 };
 
@@ -101,6 +112,7 @@ static dl_journal_row *row_of(key k) {
                                       .ratio = {NAN, NAN, NAN, NAN}};
     }
     dl_journal_row *r = &j->row[at];
+    if (j->training[at] != j->trainings) j->training[at] = j->trainings, r->since = r->count;
     r->till = j->events++;
     r->count++;
     j->at = at;
@@ -138,14 +150,35 @@ dl_status dl_journal_at(long i, dl_journal_row *out) {
 
 /* ---------------------------------------------------------------- events of nets and optimizers */
 
+/* Is the event one that is looked at, number 1, 2, 4, 8, ... of the training? */
+static bool is_looked_at(const dl_journal_row *r) {
+    const long n = r->count - r->since;
+    return !(n & (n - 1));
+}
+
+static void look_at_input(dl_journal_row *r, const dl_tensor *x) {
+    const dl_journal_value before = r->x;
+    if (!dl_in_host_memory(x)) return;
+    r->x = (dl_journal_value){.there = 1, .dead = -1, .gradient = -1, .ndim = x->ndim};
+    memcpy(r->x.shape, x->shape, sizeof x->shape);
+    dl_journal_figures(x, &r->x);
+    r->alike += r->looked && before.n == r->x.n && before.hash == r->x.hash;
+    r->looked++;
+    r->nrows = dl_journal_row_hashes(x, r->rows, (long)(sizeof r->rows / sizeof *r->rows));
+}
+
 void dl_journal_zero(const void *optimizer) { row_of((key){.kind = DL_DID_ZERO, .what = optimizer}); }
+
+void dl_journal_cleared(void) { row_of((key){.kind = DL_DID_ZERO}); }
 
 void dl_journal_forward(const void *net, bool training, const dl_tensor *x) {
     dl_journal_row *r = row_of((key){DL_DID_FORWARD, net, training, dl_recording()});
     if (!r) return;
+    r->moved += r->count > 1 && r->data != dl_ptr(x);
     r->data = dl_ptr(x);
     r->ndim = x->ndim;
     memcpy(r->shape, x->shape, sizeof x->shape);
+    if (is_looked_at(r)) look_at_input(r, x);
 }
 
 void dl_journal_mode(const void *net, bool training) { row_of((key){DL_DID_MODE, net, training, false}); }
@@ -204,8 +237,6 @@ static bool is_added(const dl_tensor *gradient) {
     return gradient->again && gradient->used == gradient->st->version + 1;
 }
 
-static bool power_of_two(long n) { return !(n & (n - 1)); }
-
 static bool is_readable(const dl_tensor *t) {
     return (dl_in_host_memory(t) || !dl_deferred_get()) && t->dtype == DL_F32 && t->numel && dl_is_contiguous(t);
 }
@@ -214,6 +245,32 @@ static void take(const dl_tensor *t, float *out) {
     DL_OWNED dl_tensor *near = dl_journal_sample(t, DL_JOURNAL_ELEMENTS);
     const float *v = near ? dl_ptr(near) : NULL;
     for (int i = 0; i < DL_JOURNAL_ELEMENTS; i++) out[i] = v ? v[(long)i * near->numel / DL_JOURNAL_ELEMENTS] : NAN;
+}
+
+/* A parameter that no step has changed, where others have been, begins another training: passes are looked at anew. */
+static bool begins_another(const dl_tensor *leaf) {
+    bool others = false;
+    for (long i = 0; i < journal->n; i++) {
+        const seeding *s = &journal->seeding[i];
+        if (s->leaf == leaf && s->version <= leaf->st->version) return false;
+        others = others || s->leaf;
+    }
+    return others;
+}
+
+/* Has a seed taken random numbers back to where they were at the step before, or further, in the same training? */
+static void note_seeding(dl_journal_row *r, const dl_tensor *leaf) {
+    seeding *s = &journal->seeding[r - journal->row], now = {.leaf = leaf, .version = leaf->st->version};
+    dl_source at;
+    const dl_rng_at here = dl_rng_here();
+    now.seedings = dl_rng_seedings(&at), now.seed = dl_seed_get();
+    for (int i = 0; i < DL_RNG_STREAMS; i++) now.drawn += here.call[i];
+    if (s->leaf && s->leaf != leaf && !r->what) return; /* of several that are changed at one place the first */
+    journal->trainings += begins_another(leaf);
+    const bool goes_on = s->leaf == leaf && now.version >= s->version;
+    if (goes_on && now.seedings != s->seedings && now.seed == s->seed && now.drawn && now.drawn <= s->drawn)
+        r->reseeded++, r->seeded = at;
+    *s = now;
 }
 
 bool dl_journal_step_begin(dl_journal_step *s, const void *optimizer, double rate, dl_tensor *const *p, long n) {
@@ -227,7 +284,8 @@ bool dl_journal_step_begin(dl_journal_step *s, const void *optimizer, double rat
     r->without = n - with, r->total = n;
     r->empty += !with;
     r->again += again > 0;
-    if (!with || !power_of_two(r->count)) return false;
+    if (n) note_seeding(r, p[0]);
+    if (!with || !is_looked_at(r)) return false;
     s->row = r - journal->row;
     for (long i = 0; i < n && s->n < DL_JOURNAL_PARAMS; i++)
         if (p[i]->grad && p[i]->ndim > 1 && is_readable(p[i])) s->p[s->n++] = p[i];
@@ -257,6 +315,7 @@ void dl_journal_step_end(dl_journal_step *s) {
 void dl_journal_changed(dl_tensor *leaf) {
     dl_journal_row *r = row_of((key){.kind = DL_DID_STEP});
     if (r) r->again += is_added(leaf->grad), r->total = 1;
+    if (r) note_seeding(r, leaf);
     dl_journal_used(leaf->grad);
 }
 
@@ -270,7 +329,7 @@ static double number(const dl_tensor *t) {
 
 /* A number on a device is waited for: only in the passes that are looked at, and there is no curve of it. */
 static bool wanted(const dl_journal_row *r, const dl_tensor *root) {
-    return dl_in_host_memory(root) || (power_of_two(r->count) && !dl_deferred_get());
+    return dl_in_host_memory(root) || (is_looked_at(r) && !dl_deferred_get());
 }
 
 long dl_journal_backward_begin(const dl_tensor *root) {
@@ -282,7 +341,7 @@ long dl_journal_backward_begin(const dl_tensor *root) {
     note(r, v);
     if (dl_in_host_memory(root)) note_curve(r, v);
     long i = r - journal->row;
-    if (!power_of_two(r->count)) return i;
+    if (!is_looked_at(r)) return i;
     dl_journal_looking = &journal->pass[i][r->count > 1];
     dl_journal_looking->n = 0;
     return i;

@@ -19,6 +19,11 @@ dl_tensor *dl_journal_sample(const dl_tensor *t, long most);
 /* The first rows of a contiguous t in host memory. NULL: they cannot be read now. */
 dl_tensor *dl_journal_rows(const dl_tensor *t, long rows);
 
+/* Figures of some elements of t, and its hash; n stays 0 where they cannot be read. */
+void dl_journal_figures(const dl_tensor *t, dl_journal_value *v);
+/* Hashes of up to `most` rows of t, spread over all; how many. */
+long dl_journal_row_hashes(const dl_tensor *t, unsigned long *out, long most);
+
 /* A backward pass from a tensor. The caller hands what begin returns to end. */
 long dl_journal_backward_begin(const dl_tensor *root);
 void dl_journal_backward_end(long row);

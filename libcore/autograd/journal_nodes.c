@@ -35,6 +35,12 @@ static long place_of(const dl_tensor *t, long i, bool contiguous) {
     return at;
 }
 
+static unsigned long mix(unsigned long h, double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (h ^ bits) * 0x9E3779B97F4A7C15u ^ (h >> 29);
+}
+
 static void add_figures_of(const dl_tensor *t, dl_journal_value *v) {
     bool contiguous = dl_is_contiguous(t);
     long most = contiguous ? ELEMENTS : ELEMENTS / 4, n = t->numel < most ? t->numel : most, finite = 0, far = 0;
@@ -45,6 +51,7 @@ static void add_figures_of(const dl_tensor *t, dl_journal_value *v) {
             element(t, place_of(t, n == t->numel ? i : (long)((double)i / (double)n * (double)t->numel), contiguous));
         v->nans += isnan(x);
         v->zeros += x == 0;
+        v->hash = mix(v->hash, x);
         if (!isfinite(x)) continue;
         finite++, sum += x, squares += x * x;
         far += fabs(x) > 0.97;
@@ -58,6 +65,37 @@ static void add_figures_of(const dl_tensor *t, dl_journal_value *v) {
 static void add_figures(const dl_tensor *t, dl_journal_value *v) {
     DL_OWNED dl_tensor *near = dl_journal_sample(t, ELEMENTS);
     if (near) add_figures_of(near, v);
+}
+
+void dl_journal_figures(const dl_tensor *t, dl_journal_value *v) {
+    if (is_readable(t)) add_figures(t, v);
+}
+
+/* Row i of `rows` that are spread over n. */
+static long row_number(long i, long rows, long n) { return rows == n ? i : i * (n - 1) / (rows - 1); }
+
+/* An element for each sample, [n] or [n, 1], as labels are. */
+static void note_few(const dl_tensor *t, dl_journal_value *v) {
+    enum { FEW = sizeof v->few / sizeof *v->few };
+    const long n = t->ndim && t->numel == t->shape[0] ? t->numel : 0;
+    if (!is_readable(t) || !dl_in_host_memory(t) || n < 2) return;
+    v->nfew = n < FEW ? n : FEW;
+    for (long i = 0; i < v->nfew; i++)
+        v->few[i] = element(t, place_of(t, row_number(i, v->nfew, n), dl_is_contiguous(t)));
+}
+
+long dl_journal_row_hashes(const dl_tensor *t, unsigned long *out, long most) {
+    const long n = t->ndim && is_readable(t) && dl_in_host_memory(t) ? t->shape[0] : 0, each = n ? t->numel / n : 0;
+    const bool contiguous = dl_is_contiguous(t);
+    double row[ELEMENTS];
+    const long rows = n < most ? n : most;
+    if (each < 2 || each > ELEMENTS) return 0;
+    for (long i = 0; i < rows; i++) {
+        const long first = row_number(i, rows, n) * each;
+        for (long k = 0; k < each; k++) row[k] = element(t, place_of(t, first + k, contiguous));
+        out[i] = dl_hash(row, each * (long)sizeof *row);
+    }
+    return rows;
 }
 
 /* The share of channels or features that are 0 or less in all samples that fit. */
@@ -114,6 +152,7 @@ static void set_operand(dl_journal_value *v, const dl_back *b, int i) {
     v->leaf = leaf;
     v->from = n->edge[i].node ? (unsigned long)n->edge[i].node->seq : 0;
     v->constant = !leaf && !n->edge[i].node;
+    if (v->constant && t) note_few(t, v);
     if (leaf && leaf->name) snprintf(v->name, sizeof v->name, "%s", leaf->name);
 }
 

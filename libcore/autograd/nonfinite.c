@@ -256,8 +256,8 @@ static void explain(dl_nan_event *e) {
     if (e->zero_gradient)
         snprintf(e->remedy, sizeof e->remedy,
                  "the gradient that came in was 0, as from a branch of where() that was not taken: 0 times an infinite "
-                 "slope is NaN; select the argument first: %.40s(where(ok, x, 1))",
-                 e->forward);
+                 "slope is NaN; select the argument first: %.20s(where(ok, x, 1)), or %.20s(x + 1e-12)",
+                 e->forward, e->forward);
 }
 
 /* ---------------------------------------------------------------- keeping */

@@ -166,8 +166,10 @@ static void follow(const target *to) {
 }
 
 const char *dlsh_debug_place(const dl_recorded *c, char *buf, size_t size) {
+    const int layer = *c->layer && *c->layer_file;
     if (*c->layer)
-        snprintf(buf, size, "%s of layer %s, %s:%d", c->op, c->layer, c->layer_file, c->layer_line);
+        snprintf(buf, size, "%s of layer %s, %s:%d", c->op, c->layer, layer ? c->layer_file : c->file,
+                 layer ? c->layer_line : c->line);
     else
         snprintf(buf, size, "%s, %s:%d", c->op, c->file, c->line);
     return buf;

@@ -2,15 +2,31 @@
  * order, whichever thread issues them. */
 #include "core/random/rng.h"
 
+#include "core/error.h"
+
 static uint64_t seed_value;
 static uint64_t position[DL_NSTREAM];
 
 static uint64_t nets; /* defined since the seed was set */
 
-void dl_seed(unsigned long seed) {
+static unsigned long seedings;
+static _Thread_local dl_source seeded_at;
+
+unsigned long dl_rng_seedings(dl_source *at) {
+    *at = seeded_at;
+    return __atomic_load_n(&seedings, __ATOMIC_RELAXED);
+}
+
+static void go_to(uint64_t seed) {
     __atomic_store_n(&seed_value, seed, __ATOMIC_RELAXED);
     __atomic_store_n(&nets, 0, __ATOMIC_RELAXED);
     for (int s = 0; s < DL_NSTREAM; s++) __atomic_store_n(&position[s], 0, __ATOMIC_RELAXED);
+}
+
+void dl_seed(unsigned long seed) {
+    seeded_at = dl_source_get();
+    __atomic_fetch_add(&seedings, 1, __ATOMIC_RELAXED);
+    go_to(seed);
 }
 
 unsigned long dl_seed_get(void) { return __atomic_load_n(&seed_value, __ATOMIC_RELAXED); }
@@ -50,7 +66,7 @@ void dl_rng_save(unsigned long state[DL_RNG_STATE]) {
 }
 
 void dl_rng_restore(const unsigned long state[DL_RNG_STATE]) {
-    dl_seed(state[0]);
+    go_to(state[0]);
     __atomic_store_n(&nets, state[1], __ATOMIC_RELAXED);
     for (int s = 0; s < DL_NSTREAM; s++) dl_rng_seek((dl_stream)s, state[2 + s]);
 }

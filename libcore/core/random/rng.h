@@ -56,6 +56,8 @@ dl_stream dl_rng_used(void);
 /* Where the initialisation of the next net defined under this seed starts: nets are far enough apart in the stream not
  * to meet, so that the weights of one do not depend on when others are made. */
 uint64_t dl_rng_next_net(void);
+/* How often the seed was set by dl_seed; *at: the statement of this thread that did so last. */
+unsigned long dl_rng_seedings(dl_source *at);
 /* Exchanges the seed alone; positions stay. Returns the former one. */
 uint64_t dl_rng_swap_seed(uint64_t seed);
 #endif

@@ -9,16 +9,50 @@
 
 /* ---------------------------------------------------------------- one table of samples */
 
+/* The column that is not finite in any sample; -1: none. */
+static long lost_column(const dlsh_samples *s) {
+    for (long c = 0; c < s->width; c++) {
+        long i = 0;
+        while (i < s->n && !isfinite(s->x[i * s->width + c])) i++;
+        if (i == s->n) return c;
+    }
+    return -1;
+}
+
+/* The op that made the first NaN, before any step of an optimizer: the data were prepared so. */
+static int made_before_training(dl_nan_event *out) {
+    dl_nan_event from;
+    int infinite = 0;
+    if (dl_nan_event_at(0, 0, out)) return dl_error_clear(), 0;
+    for (int i = 0; i < out->noperands; i++) infinite |= out->operand[i].inf > 0;
+    if (infinite && !dl_nan_event_at(1, 0, &from)) *out = from; /* the infinity that it was made of */
+    dl_error_clear();
+    return !out->backward && !out->updates && !*out->layer;
+}
+
 static void find_holes(dlsh_examination *e, const dlsh_samples *s) {
+    static dl_nan_event event; /* a finding borrows its texts */
     long n = 0, at = -1;
     for (long i = 0; i < s->n * s->width; i++)
         if (!isfinite(s->x[i]) && !n++) at = i;
     if (!n || !s->width) return;
-    dlsh_finding *f = dlsh_find_at(e, s->file, s->written_line ? s->written_line : s->line,
-                                   "leave these samples out, or fill them in");
+    const int made = made_before_training(&event);
+    const long lost = s->width > 1 ? lost_column(s) : -1;
+    dlsh_finding *f = made ? dlsh_find_at(e, event.file, event.line, *event.remedy ? event.remedy : NULL)
+                           : dlsh_find_at(e, s->file, s->written_line ? s->written_line : s->line,
+                                          lost < 0 ? "leave these samples out, or fill them in"
+                                                   : "leave the column out, or look where it was made");
     if (!f) return;
-    dlsh_cause(f, "%s holds values that are not finite", s->name);
-    dlsh_evidence(f, "%ld nan or infinite, the first in sample %ld, column %ld", n, at / s->width, at % s->width);
+    if (made)
+        dlsh_cause(f, "%s holds values that are not finite: %s made them%s%s", s->name, event.op,
+                   *event.reason ? ", " : "", event.reason);
+    else
+        dlsh_cause(f, "%s holds values that are not finite", s->name);
+    if (lost >= 0)
+        dlsh_evidence(f, "column %ld has none in any of %ld samples%s", lost, s->n,
+                      made && !strcmp(event.op, "div") ? ": it is constant, so that its deviation is 0" : "");
+    else
+        dlsh_evidence(f, "%ld nan or infinite, the first in sample %ld, column %ld", n, at / s->width, at % s->width);
 }
 
 typedef struct column {
@@ -34,7 +68,7 @@ static column column_of(const dlsh_samples *s, long c) {
         sum += v, squares += v * v, n++;
     }
     double mean = n ? sum / (double)n : 0;
-    return (column){mean, n ? sqrt(fmax(squares / (double)n - mean * mean, 0)) : 0};
+    return (column){mean, n ? sqrt(fmax(squares / (double)n - mean * mean, 0)) : NAN};
 }
 
 /* Columns of tables; pixels at the border may well be constant. */
@@ -43,9 +77,10 @@ enum { COLUMNS = 48 };
 static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
     long constant = -1, small = -1, large = -1;
     column low = {0, INFINITY}, high = {0, 0};
-    if (s->width > COLUMNS || s->n < 8 || s->picture) return;
+    if (s->width > COLUMNS || s->n < 8 || s->picture || !s->real) return; /* whole numbers may be words */
     for (long c = 0; c < s->width; c++) {
         column k = column_of(s, c);
+        if (isnan(k.std)) continue;
         if (k.std <= 1e-9 * (fabs(k.mean) + 1e-30)) {
             constant = c;
         } else {

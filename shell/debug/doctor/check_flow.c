@@ -45,13 +45,25 @@ static void look_at_stop(dlsh_examination *e, const dl_journal_row *r, const dl_
     }
 }
 
+/* Does the same op of the layer, or of the line, let a gradient through elsewhere, as at later times of a recurrence?
+ */
+static int passes_elsewhere(dlsh_pass p, const dl_journal_node *n) {
+    for (long k = 0; k < p.n; k++) {
+        const dl_journal_node *m = &p.at[k];
+        if (m == n || strcmp(m->op, n->op) != 0 || m->line != n->line || strcmp(m->layer, n->layer) != 0) continue;
+        for (int j = 0; j < m->nin && j < 8; j++)
+            if (m->in[j].there && !m->in[j].constant && m->in[j].gradient > 0) return 1;
+    }
+    return 0;
+}
+
 /* At a loss of 0 there is nothing to pass on, and NaN has a cause of its own. */
 static void find_stops(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n && fabs(r->last) >= 1e-6; k++)
-            if (is_stop(&p.at[k])) look_at_stop(e, r, &p.at[k]);
+            if (is_stop(&p.at[k]) && !(*p.at[k].layer && passes_elsewhere(p, &p.at[k]))) look_at_stop(e, r, &p.at[k]);
     }
 }
 
@@ -83,6 +95,37 @@ static void find_plain_penalty(dlsh_examination *e, const dl_journal_row *r) {
             "line %d",
             r->line);
     }
+}
+
+/* ---------------------------------------------------------------- parts of the loss that are cut off */
+
+/* A number that is added to the loss without a history, and is another one at each pass. */
+static int adds_loose_part(dlsh_pass first, dlsh_pass last) {
+    const dl_journal_node *n = last.n ? last.at : NULL;
+    for (int i = 0; n && i < 8; i++) {
+        for (int k = 0; dlsh_op_is(n, "add|sub") && k < 2; k++) {
+            const dl_journal_node *then = first.n == last.n ? &first.at[n - last.at] : NULL;
+            const dl_journal_value *v = &n->in[k], *w = then ? &then->in[k] : NULL;
+            if (v->there && v->constant && !v->ndim && !(v->n && w && w->n && v->low == w->low)) return 1;
+        }
+        const dl_journal_node *a = dlsh_pass_source(last, n, 0);
+        n = dlsh_op_is(n, "add|sub|mul|div|mean|sum|neg") ? a ? a : dlsh_pass_source(last, n, 1) : NULL;
+    }
+    return 0;
+}
+
+static void find_loose_part(dlsh_examination *e, const dl_journal_row *r) {
+    const int cut = adds_loose_part(dlsh_pass_of(r, 0), dlsh_pass_of(r, 1)) ? dlsh_cut_line(e, r->file, r->line) : 0;
+    dlsh_finding *f = cut ? dlsh_find_at(e, r->file, cut,
+                                         "leave out what cuts it off: take probabilities themselves, not what they are "
+                                         "compared with; for numbers to be shown use another variable")
+                          : NULL;
+    if (!f) return;
+    dlsh_cause(f, "a part of the loss has no history: it trains nothing, only the other parts do");
+    dlsh_evidence(f,
+                  "what is computed from the net at this line has no gradient, as of comparisons, round, argmax and "
+                  "item(); it is added to the loss of line %d",
+                  r->line);
 }
 
 /* ---------------------------------------------------------------- margins */
@@ -125,6 +168,50 @@ static void look_at_margin(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     dlsh_evidence(f, "scores times labels of -1 and 1 are to be made large; here the loss rises with them");
 }
 
+/* ---------------------------------------------------------------- distances */
+
+/* The size of a distance; NaN: the node is none, or it is not known. */
+static double distance(dlsh_pass p, const dl_journal_node *n) {
+    for (int i = 0; n && i < 6; i++) {
+        if (dlsh_op_is(n, "sqrt|norm") && n->out.n) return n->out.mean;
+        const dl_journal_value *d = &n->in[0];
+        if (dlsh_op_is(n, "square_sum|square|pow|norm") && d->n) return sqrt(d->mean * d->mean + d->std * d->std);
+        if (!dlsh_op_is(n, "where|sum|mean|add|clamp|sqrt|maximum")) return NAN;
+        int k = 0; /* the operand with a history */
+        while (k < n->nin && k < 8 && !n->in[k].from) k++;
+        n = k < 8 && k < n->nin ? dlsh_pass_source(p, n, k) : NULL;
+    }
+    return NAN;
+}
+
+/* Adds up the distances that a sum takes with each sign, and numbers. */
+static void split_terms(dlsh_pass p, const dl_journal_node *n, int sign, double near[2], int count[2], int depth) {
+    const double d = depth ? distance(p, n) : NAN;
+    if (!n || depth > 5) return;
+    if (!isnan(d)) {
+        near[sign < 0] += d, count[sign < 0]++;
+        return;
+    }
+    if (!dlsh_op_is(n, "add|sub")) return;
+    split_terms(p, dlsh_pass_source(p, n, 0), sign, near, count, depth + 1);
+    split_terms(p, dlsh_pass_source(p, n, 1), dlsh_op_is(n, "sub") ? -sign : sign, near, count, depth + 1);
+}
+
+/* A margin between two distances of which, before any training, that which is to be small is the larger one. */
+static void look_at_distances(dlsh_examination *e, dlsh_pass first, const dl_journal_node *n) {
+    double size[2] = {0, 0};
+    int count[2] = {0, 0};
+    if (!dlsh_op_is(n, "relu|clamp|softplus")) return;
+    split_terms(first, dlsh_pass_source(first, n, 0), 1, size, count, 0);
+    if (count[0] != 1 || count[1] != 1 || !(size[0] > 1.4 * size[1])) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, n->file, n->line, "the distance to what is alike first: anchor, positive, negative");
+    if (!f) return;
+    dlsh_cause(f, "positive and negative samples are swapped: what is alike is driven apart");
+    dlsh_evidence(f, "the distance that the loss makes small is %.3g at first, the one that it makes large %.3g",
+                  size[0], size[1]);
+}
+
 dl_status dlsh_check_flow(dlsh_examination *e) {
     const dl_journal_row *r;
     long passes = 0;
@@ -132,7 +219,9 @@ dl_status dlsh_check_flow(dlsh_examination *e) {
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n; k++) look_at_margin(e, p, &p.at[k]);
-        if (p.n) find_plain_penalty(e, r);
+        const dlsh_pass first = dlsh_pass_of(r, 0);
+        for (long k = 0; k < first.n; k++) look_at_distances(e, first, &first.at[k]);
+        if (p.n) find_plain_penalty(e, r), find_loose_part(e, r);
         passes += p.n > 0;
     }
     if (passes) dlsh_passed(e, "they get through every op of %ld passes", passes);

@@ -1,9 +1,12 @@
 /* Gradients on their way to the optimizer: zeroed between steps, and of the parameters that it trains. */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
-#include "debug/doctor/trace.h"
+#include "debug/doctor/syntax.h"
 
 /* ---------------------------------------------------------------- leaves */
 
@@ -88,6 +91,24 @@ static void without_gradients(dlsh_examination *e, const dl_journal_row *step) {
                   step->line);
 }
 
+/* Gradients were there, and all of them 0: something wrote zeros to them after backward. */
+static int with_zeros(dlsh_examination *e, const dl_journal_row *step) {
+    const dl_journal_row *pass = pass_before(e, step->till);
+    dl_optimizer *o = dlsh_live_optimizer(e, step->what, NULL);
+    dl_tensor *p = o && step->ratio[3] == 0 && step->high > 0 ? dl_optimizer_param(o, 0, NULL) : NULL;
+    dl_source maker = {0}, writer = {0};
+    if (!p || !pass || !dl_grad(p)) return 0;
+    dl_tensor_places(dl_grad(p), &maker, &writer);
+    if (!writer.file || (writer.line == pass->line && !strcmp(writer.file, pass->file))) return 0;
+    dlsh_finding *f =
+        dlsh_find_at(e, writer.file, writer.line, "zero_grad before backward, not between backward and step");
+    if (!f) return 1;
+    dlsh_cause(f, "gradients are zeroed between backward and step: steps change nothing");
+    dlsh_evidence(f, "%ld steps (line %d) found gradients of 0; they were written last at this line", step->count,
+                  step->line);
+    return 1;
+}
+
 /* Zeroed before each of many passes, and used after the last one alone. */
 static void find_thrown_away(dlsh_examination *e, const dl_journal_row *step) {
     const dl_journal_row *zero, *pass = pass_before(e, step->till), *other;
@@ -106,6 +127,45 @@ static void find_thrown_away(dlsh_examination *e, const dl_journal_row *step) {
     }
 }
 
+/* Clipped before the backward pass of the step: of the gradients of the step before, or of none. */
+static void find_early_clips(dlsh_examination *e) {
+    const dl_journal_row *clip, *pass, *step;
+    for (long i = 0; (clip = dlsh_row_next(e, DL_DID_CLIP, &i));)
+        for (long k = 0; (pass = dlsh_row_next(e, DL_DID_BACKWARD, &k));) {
+            int between = 0; /* a step, so that the clipping belongs to the pass behind it */
+            for (long j = 0; (step = dlsh_row_next(e, DL_DID_STEP, &j));)
+                between |= step->till > pass->till && clip->till < pass->till;
+            if (!between || clip->at > pass->at || clip->count < 3 || labs(clip->count - pass->count) > 1) continue;
+            dlsh_finding *f = dlsh_find_at(e, clip->file, clip->line, "clip behind backward, before the step");
+            if (!f) continue;
+            dlsh_cause(f, "gradients are clipped before backward: those of the step are not clipped at all");
+            dlsh_evidence(f, "%ld times this line ran before the backward pass of line %d, and the step came after it",
+                          clip->count, pass->line);
+        }
+}
+
+/* A penalty on parameters whose gradients are far larger than those of the rest of the loss. */
+static void find_heavy_penalty(dlsh_examination *e, const dl_journal_row *r) {
+    const dlsh_pass p = dlsh_pass_of(r, 0);
+    for (long k = 0; k < p.n; k++) {
+        const dl_journal_node *n = &p.at[k];
+        const dl_journal_value *v = &n->in[0];
+        if (!dlsh_op_is(n, "mul|square|square_sum|pow|abs|norm") || !v->there || !v->leaf || v->ndim < 2) continue;
+        double other = -1;
+        for (long i = 0; i < p.n; i++)
+            for (int j = 0; j < p.at[i].nin && j < 8; j++)
+                if (i != k && p.at[i].in[j].leaf == v->leaf) other = fmax(other, p.at[i].in[j].gradient);
+        const double size = sqrt(v->mean * v->mean + v->std * v->std);
+        if (!(other > 0) || !(v->gradient > 5 * other) || !v->n || v->gradient < 0.05 * size) continue;
+        dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "a smaller factor, such as 1e-4, or weight_decay=");
+        if (!f) return;
+        dlsh_cause(f, "the penalty on weights outweighs the loss: it pulls the weights to 0");
+        dlsh_evidence(f, "its gradient of %s is %.3g at first, that of the rest of the loss %.3g",
+                      *v->name ? v->name : "a weight", v->gradient, other);
+        return;
+    }
+}
+
 dl_status dlsh_check_zeroing(dlsh_examination *e) {
     const dl_journal_row *r;
     long steps = 0;
@@ -114,10 +174,11 @@ dl_status dlsh_check_zeroing(dlsh_examination *e) {
             accumulates(e, r);
         else if (r->empty && 2 * r->empty >= r->count && reaches(e, dlsh_live_optimizer(e, r->what, NULL)))
             without_gradients(e, r);
-        else
+        else if (!with_zeros(e, r))
             find_thrown_away(e, r);
         steps += r->count;
     }
+    find_early_clips(e);
     if (steps) dlsh_passed(e, "each of %ld steps had gradients of its own", steps);
     return DL_OK;
 }
@@ -205,21 +266,57 @@ static int cutting_line(const dlsh_examination *e, const char **file) {
     return 0;
 }
 
+/* Does a net or a variable still have the parameter? */
+static int is_held(const dlsh_examination *e, const dl_tensor *p) {
+    for (int i = 0; i < dlsh_global_count(e->s); i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(e->s, i, &v);
+        if (!v || !strcmp(name, "_")) continue;
+        if (v->type != DLSH_TENSOR && v->type != DLSH_LIST && v->type != DLSH_RECORD &&
+            !dlsh_unwrap(*v, &dlsh_net_class) && !dlsh_unwrap(*v, &dlsh_trainer_class))
+            continue;
+        if (v->type == DLSH_LIST || v->type == DLSH_RECORD) return 1; /* what they hold is not looked at */
+        if (v->type == DLSH_TENSOR && v->as.tensor == p) return 1;
+        dl_trainer *t = dlsh_unwrap(*v, &dlsh_trainer_class);
+        dl_module *m = t ? dl_trainer_model(t) : dlsh_unwrap(*v, &dlsh_net_class);
+        DLSH_ENDED(dl_module_list_free) dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
+        for (long k = 0; l && k < l->n; k++)
+            if (l->entries[k].tensor == p) return 1;
+    }
+    return 0;
+}
+
+static void find_replaced(dlsh_examination *e, const dl_optimizer *o, const char *names, long n, long total) {
+    dl_source made = dl_optimizer_source(o);
+    dlsh_finding *f = dlsh_find_at(e, made.file, made.line, "make the optimizer after the last change of the net");
+    if (!f) return;
+    dlsh_cause(f, "the optimizer trains parameters that no net has any more: they were replaced after it was made");
+    dlsh_evidence(f,
+                  "%ld of the %ld parameters of %s are in no net, and never got a gradient: %s; what stands in their "
+                  "place is not trained",
+                  n, total, dl_optimizer_text(o), names);
+}
+
 static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
     const char *name, *file = NULL;
     char names[200] = "";
     dl_tensor *p;
-    long n = 0, total = 0, any = 0;
+    long n = 0, total = 0, any = 0, lost = 0;
     for (long i = 0; (p = dl_optimizer_param(o, i, &name)); i++) {
         total++;
         if (!dl_requires_grad(p)) continue;
         any++;
         if (each_leaf(e, is_leaf, p)) continue;
+        lost += !is_held(e, p);
         size_t used = strlen(names);
         if (n++ < 3) snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
     }
     if (!n) return;
     dl_source made = dl_optimizer_source(o);
+    if (lost == n) {
+        find_replaced(e, o, names, n, total);
+        return;
+    }
     int cut = cutting_line(e, &file);
     dlsh_finding *f =
         dlsh_find_at(e, cut ? file : made.file, cut ? cut : made.line,
@@ -260,8 +357,9 @@ static int takes_steps(const dlsh_examination *e, const dl_optimizer *o) {
 static void find_idle(dlsh_examination *e) {
     const dl_journal_row *r;
     dl_optimizer *o;
-    for (int i = 0; (o = dlsh_optimizer_at(e, i, NULL)); i++) {
-        if (takes_steps(e, o) || !reaches(e, o)) continue;
+    dl_trainer *of = NULL;
+    for (int i = 0; (o = dlsh_optimizer_at(e, i, &of)); i++) {
+        if (of || takes_steps(e, o) || !reaches(e, o)) continue;
         for (long k = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &k));) {
             if (r->count < 3) continue;
             dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "o.step() after backward");
@@ -324,17 +422,56 @@ static void find_made_anew(dlsh_examination *e, const dl_journal_row *step) {
                   dl_optimizer_steps(o));
 }
 
+/* The innermost loop or function around a place; NULL: none. */
+static const dlsh_node *around(const dlsh_node *n, int at) {
+    const dlsh_node *found = NULL;
+    if (!n || at < n->span.start || at > n->span.end) return NULL;
+    for (int i = 0; i < n->nkids && !found; i++) found = around(n->kids[i], at);
+    const int own = n->kind == DLSH_N_FOR || n->kind == DLSH_N_WHILE || n->kind == DLSH_N_FN;
+    return found ? found : own ? n : NULL;
+}
+
+static const dlsh_node *step_call(const dlsh_node *n, int line) {
+    const dlsh_node *found = NULL;
+    if (!n) return NULL;
+    if (dlsh_is_method(n, "step") && n->span.line == line) return n;
+    for (int i = 0; i < n->nkids && !found; i++) found = step_call(n->kids[i], line);
+    return found;
+}
+
+/* The same of an optimizer that is gone by now, a variable of a function: it is made where no loop stands between. */
+static void find_made_in_function(dlsh_examination *e, const dl_journal_row *step) {
+    static const char kinds[] = "adam|adamw|nadam|radam|adamax|adagrad|adadelta|rmsprop|lion|lamb|muon|sgd";
+    const dlsh_node *root = dlsh_text_root(step->file), *call = step_call(root, step->line);
+    const dlsh_node *o = call ? call->kids[0]->kids[0] : NULL;
+    int at;
+    if (!o || o->kind != DLSH_N_NAME || steps_there(e, step) < 10 || dlsh_live_optimizer(e, step->what, NULL)) return;
+    const dlsh_node *made = dlsh_definition_of(step->file, o->text, call->span.start, &at);
+    const dlsh_node *by = made && made->kind == DLSH_N_CALL ? made->kids[0] : NULL;
+    if (!by || !by->text || !dlsh_has_word(kinds, by->text, strlen(by->text))) return;
+    if (!strcmp(by->text, "sgd") && !dlsh_argument_of(made, 99, "momentum")) return;
+    const dlsh_node *loop = around(root, call->span.start);
+    if (!loop || around(root, made->span.start) != loop) return;
+    dlsh_finding *f = dlsh_find_at(e, step->file, made->span.line, "make the optimizer once, before the loop");
+    if (!f) return;
+    dlsh_cause(f, "the optimizer is made anew for each step: what it keeps of former gradients is lost");
+    dlsh_evidence(f, "%ld steps at line %d, each of an optimizer that was made just before", steps_there(e, step),
+                  step->line);
+}
+
 dl_status dlsh_check_membership(dlsh_examination *e) {
     const dl_journal_row *r;
     long steps = 0;
     find_leaf_losses(e);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) find_heavy_penalty(e, r);
     for (long i = 0; !e->bad && (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
         dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
         if (o) find_unreached(e, o);
         find_made_anew(e, r);
+        find_made_in_function(e, r);
         steps += o != NULL;
     }
-    find_untrained(e);
+    if (!dlsh_was_found(e, e->check, "replaced")) find_untrained(e);
     find_idle(e);
     dl_optimizer *any = dlsh_optimizer_at(e, 0, NULL);
     if (any) find_frozen_head(e, dl_optimizer_source(any).file);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
 #include "debug/doctor/syntax.h"
 #include "debug/doctor/trial.h"
@@ -62,10 +63,34 @@ static int see_comparison(void *ctx, const char *file, const dlsh_node *n, const
     return 0;
 }
 
+/* argmax over the samples of scores, which is not on the tape either: m(x).argmax(dim=0). */
+static int see_argmax(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    dlsh_examination *e = ctx;
+    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+    const int method = by && by->kind == DLSH_N_FIELD;
+    (void)within, (void)depth;
+    if (!by || !by->text || strcmp(by->text, "argmax") != 0) return 0;
+    const dlsh_node *of = method ? by->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
+    const dlsh_node *dim = dlsh_argument_of(n, method ? 0 : 1, "dim");
+    dlsh_traced used[DLSH_TRACED];
+    if (!of || !dim || dlsh_number_of(e, file, dim) != 0) return 0;
+    const dlsh_node *call = of;
+    int at;
+    if (call->kind == DLSH_N_NAME) call = dlsh_definition_of(file, call->text, call->span.start, &at);
+    if (!call || call->kind != DLSH_N_CALL || !dlsh_object_of(e, call->kids[0], &dlsh_net_class)) return 0;
+    if (dlsh_trace_value(e, file, call, used) > 0 && used[0].tensor && dl_ndim(used[0].tensor) < 2) return 0;
+    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "dim=1: one class for each sample");
+    if (!f) return 0;
+    dlsh_cause(f, "argmax runs over dimension 0, the samples: it gives the best sample of each class");
+    dlsh_evidence(f, "what a net gives has samples as dimension 0 and classes as dimension 1");
+    return 0;
+}
+
 dl_status dlsh_check_broadcast(dlsh_examination *e) {
     const dl_journal_row *r;
     long nodes = 0;
     dlsh_each_node(see_comparison, e);
+    dlsh_each_node(see_argmax, e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n; k++) look_at_shapes(e, &p.at[k]);
@@ -108,6 +133,29 @@ static int call_scrambles(const dl_recorded *c) {
     return x && y && !strcmp(c->op, "reshape") && is_scrambled(dl_ndim(x), dl_shape(x), dl_ndim(y), dl_shape(y));
 }
 
+/* x = y.reshape(...) of data, before any pass: of the text, as far as both are there. */
+static int see_scrambled(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    dlsh_examination *e = ctx;
+    const dlsh_node *call = n->kind == DLSH_N_ASSIGN && n->nkids == 2 && !n->op ? n->kids[1] : NULL;
+    (void)within, (void)depth;
+    if (!dlsh_is_method(call, "reshape") && !dlsh_is_method(call, "view")) return 0;
+    const dlsh_node *from = call->kids[0]->kids[0], *to = n->kids[0];
+    const dlsh_value *a = from->kind == DLSH_N_NAME ? dlsh_get(e->s, from->text) : NULL;
+    const dlsh_value *b = to->kind == DLSH_N_NAME ? dlsh_get(e->s, to->text) : NULL;
+    const dl_tensor *x = a && a->type == DLSH_TENSOR ? a->as.tensor : NULL;
+    const dl_tensor *y = b && b->type == DLSH_TENSOR ? b->as.tensor : NULL;
+    if (!x || !y || dl_numel(x) != dl_numel(y) || !is_scrambled(dl_ndim(x), dl_shape(x), dl_ndim(y), dl_shape(y)))
+        return 0;
+    dlsh_finding *f = dlsh_find_at(e, file, n->span.line,
+                                   "permute or transpose, which move dimensions; reshape keeps the order of elements");
+    if (!f) return 0;
+    dlsh_cause(f, "%s changes the order of sizes without moving elements: the parts of a sample are mixed",
+               call->kids[0]->text);
+    dlsh_evidence(f, "%s and %s have the same sizes in another order, and the same elements in one order", from->text,
+                  to->text);
+    return 0;
+}
+
 static int along_samples(const dl_journal_node *n) {
     static const char *const dims[] = {"dim=[0] ", "dim=0 "};
     char attrs[80];
@@ -126,6 +174,48 @@ static int is_shared(dlsh_pass p, const dl_journal_node *n) {
            user->out.shape[0] == n->in[0].shape[0];
 }
 
+/* Does a node come from another one, through any operand? */
+static int comes_from(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *other, int depth) {
+    if (n == other) return 1;
+    for (int k = 0; n && k < n->nin && k < 8 && depth < 12; k++)
+        if (n->in[k].there && comes_from(p, dlsh_pass_node(p, n->in[k].from), other, depth + 1)) return 1;
+    return 0;
+}
+
+/* A figure of all elements, [N, K], where one of each sample was meant: it is put beside figures of samples. */
+static const dl_journal_node *shared_by_all(dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_value *x = &n->in[0];
+    const dl_journal_node *user = dlsh_pass_user(p, n);
+    const int extreme = dlsh_op_is(n, "amax|amin"), total = dlsh_op_is(n, "sum|logsumexp|norm|mean");
+    if ((!extreme && !total) || n->out.ndim || x->ndim < 2 || x->shape[0] < 2 || x->shape[0] == x->shape[1])
+        return NULL;
+    if (x->shape[1] < 2 || x->constant) return NULL;
+    for (int i = 0; user && i < 3 && !user->out.ndim; i++) user = dlsh_pass_user(p, user);
+    if (!user || !dlsh_op_is(user, "sub|div|add|mul|maximum|minimum")) return NULL;
+    for (int k = 0; k < 2; k++) {
+        const dl_journal_value *v = &user->in[k];
+        const dl_journal_node *from = v->there ? dlsh_pass_node(p, v->from) : NULL;
+        if (!from || v->ndim < 1 || v->shape[0] != x->shape[0] || comes_from(p, from, n, 0)) continue;
+        const int itself = v->ndim == x->ndim && dlsh_pass_node(p, x->from) == from;
+        /* the largest score taken from all changes nothing; a total of all is a distribution over the batch */
+        if (extreme ? !itself : itself && dlsh_op_is(user, "div") && dlsh_op_is(from, "exp|softplus|sigmoid|relu"))
+            return user;
+    }
+    return NULL;
+}
+
+static void look_at_total(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *user = shared_by_all(p, n);
+    dlsh_finding *f = user ? dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n),
+                                          "one figure for each sample: dim=1, with keepdim=true where it is divided by")
+                           : NULL;
+    if (!f) return;
+    dlsh_cause(f, "%s runs over the whole batch: it mixes the samples, dim= is missing", n->op);
+    dlsh_evidence(f,
+                  "it makes one number of [%ld,%ld]; %s at line %d puts it beside figures of each of the %ld samples",
+                  n->in[0].shape[0], n->in[0].shape[1], user->op, user->line, n->in[0].shape[0]);
+}
+
 static void look_at_samples(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     int scrambled = node_scrambles(n);
     if (!scrambled && !is_shared(p, n)) return;
@@ -135,6 +225,7 @@ static void look_at_samples(dlsh_examination *e, dlsh_pass p, const dl_journal_n
                                : "compute it for each sample: dim=1, or dim=-1");
     if (!f) return;
     dlsh_cause(f, "%s mixes the samples of a batch", n->op);
+    if (!scrambled && dlsh_keeps_average(e, NULL, 0)) dlsh_only_note(e, f); /* as batch norm does, written by hand */
     if (scrambled)
         dlsh_evidence(f,
                       "it changes the order of sizes without moving elements: the parts of one sample end in others");
@@ -316,7 +407,7 @@ static void judge_evaluation(dlsh_examination *e, const dlsh_trial *a, const dls
                                        "a layer `dropout`, which eval() switches off, in place of the op");
         if (!f) continue;
         dlsh_cause(f, "%s drops units in evaluation mode, too", call_layer(c, what, sizeof what));
-        dlsh_evidence(f, "a pass in evaluation mode ran it: the op does not know the mode of the net, %s", c->attrs);
+        dlsh_evidence(f, "a pass in evaluation mode ran it: the op does not know the mode of the net");
     }
 }
 
@@ -325,7 +416,7 @@ dl_status dlsh_compare_passes(dlsh_examination *e, dlsh_disturb *disturb, dlsh_j
     DLSH_OWNED dl_tensor *y = NULL, *z = NULL;
     if (!x || !dl_ndim(x) || dl_shape(x)[0] < 2 || dl_recording_count() || dl_recording_get()) return DL_OK;
     DLSH_OWNED dl_tensor *other = disturb(x);
-    if (!other) return dl_error_clear(), DL_OK;
+    if (!other || dlsh_share_alike(x, other) == 1) return dl_error_clear(), DL_OK; /* all samples are the same */
     dlsh_trial a = {0}, b = {0};
     dl_module_train(e->probe.net, 0);
     dl_status st = run(e, x, &a, &y);
@@ -340,9 +431,11 @@ dl_status dlsh_compare_passes(dlsh_examination *e, dlsh_disturb *disturb, dlsh_j
 
 dl_status dlsh_check_mixing(dlsh_examination *e) {
     const dl_journal_row *r;
+    dlsh_each_node(see_scrambled, e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = p.n - 1; k >= 0; k--) look_at_samples(e, p, &p.at[k]), look_at_times(e, p, &p.at[k]);
+        for (long k = p.n - 1; k >= 0; k--)
+            look_at_samples(e, p, &p.at[k]), look_at_times(e, p, &p.at[k]), look_at_total(e, p, &p.at[k]);
     }
     return e->bad ? DL_OK : dlsh_compare_passes(e, disturbed, judge_mixing);
 }
@@ -366,9 +459,11 @@ static int meets_data(const dl_journal_node *n) {
 
 static void look_at_data(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
     const dl_journal_node *same = NULL;
+    if (r->count < 3) return; /* tried by hand */
     for (long k = 0; k < p.n; k++) {
         int met = meets_data(&p.at[k]);
-        if (met == 1) return;
+        const int input = dlsh_op_is(&p.at[k], "linear|matmul|conv2d") && p.at[k].in[0].leaf && p.at[k].in[1].leaf;
+        if (met == 1 || input) return; /* an input whose gradient is asked for is data, too */
         if (met == 2) same = &p.at[k];
     }
     dlsh_finding *f = same ? dlsh_find_at(e, same->file, same->line, "give the net the data of this batch") : NULL;

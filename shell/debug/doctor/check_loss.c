@@ -1,6 +1,7 @@
 /* The loss: what it is given, its sign, what it begins with, whether it falls. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "debug/doctor/checks.h"
@@ -24,6 +25,9 @@ static const struct {
     {"cross_entropy", "relu|batch_norm_relu|clamp", NULL,
      "relu before cross_entropy: scores cannot become negative, and a dead unit never wins again",
      "leave relu out after the last layer"},
+    {"cross_entropy", "exp", NULL,
+     "exp before cross_entropy, which takes scores or their logarithms: gradients almost vanish",
+     "leave exp out: cross_entropy takes scores"},
     {"logit_loss", "sigmoid", NULL, "sigmoid before binary_cross_entropy_with_logits, which applies it itself",
      "leave sigmoid out, or take binary_cross_entropy"},
     {"logit_loss", "softmax", NULL, "softmax before binary_cross_entropy_with_logits, which takes scores",
@@ -90,6 +94,7 @@ static void look_at_targets(dlsh_examination *e, const dl_journal_node *n) {
     dlsh_cause(f, "the targets of a loss of probabilities go from %.4g to %.4g: they must lie between 0 and 1", y->low,
                y->high);
     dlsh_evidence(f, "the loss at %s:%d has no floor with them: it falls without end", n->file, n->line);
+    if (y->low > -0.15 && y->high < 1.15) dlsh_only_note(e, f); /* noise on what lies between */
 }
 
 /* What ops with limits can give. */
@@ -98,11 +103,36 @@ static const struct {
     double low, high;
 } limits[] = {{"sigmoid|softmax|hardsigmoid", 0, 1}, {"tanh|softsign|hardtanh", -1, 1}};
 
+/* A limit below alone: a difference that is larger than the largest result means a target below 0. */
+static void look_at_floor(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n, const dl_journal_node *d) {
+    static const char ops[] = "relu|batch_norm_relu|softplus|exp|square|abs|sqrt";
+    const int of = d->in[0].constant;
+    const dl_journal_node *from = dlsh_pass_source(p, d, of);
+    const dl_journal_value *far = &n->in[0], *y = &d->in[1 - of];
+    if (!dlsh_op_is(from, ops) || from->out.dead > 0.9 || (n != d && !from->out.n)) return;
+    const double highest = from->out.n ? from->out.high : 0;
+    const double most = n == d ? highest - y->low : of ? -far->low : far->high; /* the largest difference */
+    if (!(most > highest + 0.05 * (highest + most))) return;
+    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from),
+                                   "leave it out after the last layer: its results are never negative");
+    char what[300];
+    if (!f) return;
+    dlsh_cause(f, "the results of %s are never negative, but targets are: they are never reached", from->op);
+    dlsh_evidence(f,
+                  "a target lies at %.4g or below; the result of %s that the loss at %s:%d compares it with is at "
+                  "least 0",
+                  highest - most, dlsh_node_text(from, what, sizeof what), n->file, n->line);
+}
+
 /* Targets that results cannot come near: a difference is larger than the limits are apart. */
 static void look_at_reach(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
-    const dl_journal_node *d = dlsh_op_is(n, "square_sum|square|abs|pow") ? dlsh_pass_source(p, n, 0) : NULL;
+    if (dlsh_op_is(n, "huber_difference") && n->in[0].constant != n->in[1].constant && n->in[!n->in[0].constant].n)
+        look_at_floor(e, p, n, n);
+    const dl_journal_node *d = dlsh_op_is(n, "square_sum|square|abs|pow|huber|mul") ? dlsh_pass_source(p, n, 0) : NULL;
     const dl_journal_value *far = &n->in[0];
     if (!dlsh_op_is(d, "sub") || !far->n || d->in[0].constant == d->in[1].constant) return;
+    if (dlsh_op_is(n, "mul") && n->in[0].from != n->in[1].from) return;
+    look_at_floor(e, p, n, d);
     const int of = d->in[0].constant, target_above = of ? far->high > -far->low : -far->low > far->high;
     const dl_journal_node *from = dlsh_pass_source(p, d, of);
     for (size_t i = 0; i < DLSH_COUNT(limits); i++) {
@@ -119,6 +149,105 @@ static void look_at_reach(dlsh_examination *e, dlsh_pass p, const dl_journal_nod
     }
 }
 
+/* A loss of classes that smoothing leaves almost nothing to learn. */
+static void look_at_smoothing(dlsh_examination *e, const dl_journal_node *n) {
+    const char *at = dlsh_op_is(n, "cross_entropy") ? strstr(n->attrs, "label_smoothing=") : NULL;
+    const double share = at ? strtod(at + strlen("label_smoothing="), NULL) : 0;
+    const double k = n->in[0].ndim > 1 ? (double)n->in[0].shape[1] : n->in[0].ndim ? (double)n->in[0].shape[0] : 0;
+    const double other = share / k, own = 1 - share + other;
+    const double lowest = -(own * log(own) + (k - 1) * other * log(other));
+    if (!at || k < 2 || !(lowest > 0.7 * log(k))) return;
+    dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "label_smoothing from 0.05 to 0.2");
+    if (!f) return;
+    dlsh_cause(f, "label_smoothing=%.4g leaves almost nothing to learn: all classes have nearly the same target",
+               share);
+    dlsh_evidence(f,
+                  "the right class of %.0f has target %.3g, each other one %.3g; the loss cannot fall below %.4g, and "
+                  "a net that knows nothing has ln %.0f = %.4g",
+                  k, own, other, lowest, k, log(k));
+}
+
+/* Targets in rows that sum to 1, made of data, which hardly tell classes apart. */
+static void look_at_flat_targets(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const int by_hand = dlsh_op_is(n, "mul"), k = by_hand && n->in[0].constant ? 0 : 1;
+    const dl_journal_value *y = &n->in[k];
+    if (!by_hand && !dlsh_op_is(n, "cross_entropy|divergence")) return;
+    if (by_hand && !dlsh_op_is(dlsh_pass_source(p, n, 1 - k), "log_softmax")) return;
+    if (!y->there || !y->constant || y->ndim != 2 || !y->n || !(y->low > 0)) return;
+    const double classes = (double)y->shape[1], even = 1 / classes;
+    if (classes < 2 || fabs(y->mean - even) > 1e-3 * even || y->std > 0.06 * sqrt(even - even * even)) return;
+    dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "less smoothing: the right class keeps 0.8 or more");
+    if (!f) return;
+    dlsh_cause(f, "the targets leave almost nothing to learn: all classes have nearly the same target");
+    dlsh_evidence(f, "they go from %.4g to %.4g over %.0f classes; a net that knows nothing gives %.4g to each", y->low,
+                  y->high, classes, even);
+}
+
+/* Differences that are cut long before they are small. */
+static void look_at_delta(dlsh_examination *e, const dl_journal_node *n) {
+    const char *at = dlsh_op_is(n, "huber|huber_difference") ? strstr(n->attrs, "delta=") : NULL;
+    const double delta = at ? strtod(at + strlen("delta="), NULL) : 1;
+    const double size = sqrt(n->in[0].mean * n->in[0].mean + n->in[0].std * n->in[0].std);
+    if (!at || !n->in[0].n || !(delta < 0.01 * size)) return;
+    dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "a delta about as large as usual errors");
+    if (!f) return;
+    dlsh_cause(f, "delta=%.3g of the loss cuts gradients to %.2g of their size: almost nothing is learned", delta,
+               delta / size);
+    dlsh_evidence(f, "errors have size %.4g; beyond delta each has the same gradient, delta", size);
+}
+
+/* The target where the prediction belongs. */
+static void look_at_order(dlsh_examination *e, const dl_journal_node *n) {
+    if (!dlsh_op_is(n, "probability_loss|logit_loss|cross_entropy|divergence|log_divergence")) return;
+    if (!n->in[0].there || !n->in[0].constant || n->in[1].constant || !n->in[1].there) return;
+    const int fits = dlsh_op_is(n, "divergence|log_divergence"); /* a divergence may go the other way */
+    if (fits && !(n->in[0].n && n->in[0].low >= 0)) return;
+    dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "the prediction first: loss(prediction, target)");
+    if (!f) return;
+    dlsh_cause(f, "the arguments of the loss are swapped: the target stands where the prediction belongs");
+    dlsh_evidence(f, "the first argument of %s%s has no history, the second one is what the net computes", n->op,
+                  n->in[0].n ? ", which is from data," : "");
+}
+
+/* Scores that a number makes so small or large that probabilities hardly change, or are 0 and 1. */
+static void look_at_temperature(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *by = dlsh_op_is(n, "cross_entropy|logit_loss") ? dlsh_pass_source(p, n, 0) : NULL;
+    if (!dlsh_op_is(by, "mul|div")) return;
+    const dl_journal_value *k = &by->in[1];
+    if (!k->there || !k->constant || !k->n || k->low != k->high || k->low == 0) return;
+    const double factor = fabs(dlsh_op_is(by, "mul") ? k->low : 1 / k->low);
+    if (factor > 0.025 && factor < 400) return;
+    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(by), dlsh_node_line(by), "a temperature near 1");
+    if (!f) return;
+    dlsh_cause(f, "scores are multiplied by %.3g before the loss: probabilities %s", factor,
+               factor < 1 ? "hardly differ, and gradients are as small" : "are 0 or 1 at once");
+    dlsh_evidence(f, "%s at this line gives %s at %s:%d its scores", by->op, n->op, n->file, n->line);
+}
+
+/* Classes that the loss leaves out, by a weight of 0 or as a label that is ignored; of words it may be the padding. */
+static void look_at_left_out(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_value *w = &n->in[2], *y = &n->in[1];
+    const char *at = strstr(n->attrs, "ignore_index=");
+    const long ignored = at ? strtol(at + strlen("ignore_index="), NULL, 10) : -100;
+    const long classes = n->in[0].ndim > 1 ? n->in[0].shape[1] : 0;
+    if (!dlsh_op_is(n, "cross_entropy") || n->in[0].ndim != 2) return;
+    for (long k = 0; k < p.n; k++)
+        if (dlsh_op_is(&p.at[k], "index_select|index|embedding") && p.at[k].in[0].leaf) return;
+    const int weighed = n->nin > 2 && w->there && w->constant && w->n && w->zeros;
+    const int skipped = ignored >= 0 && ignored < classes && y->n && y->low <= (double)ignored && y->high >= ignored;
+    dlsh_finding *f = weighed || skipped ? dlsh_find_at(e, n->file, n->line,
+                                                        "a weight above 0 for each class that is "
+                                                        "there; ignore_index=-100 ignores none")
+                                         : NULL;
+    if (!f) return;
+    dlsh_cause(f, "%s leaves a class out: it is never learned", weighed ? "weight=" : "ignore_index=");
+    if (weighed)
+        dlsh_evidence(f, "%ld of %ld classes have weight 0", w->zeros, classes);
+    else
+        dlsh_evidence(f, "ignore_index=%ld is one of the %ld classes, and targets go from %.0f to %.0f", ignored,
+                      classes, y->low, y->high);
+}
+
 /* Over samples in place of classes. */
 static void look_at_dim(dlsh_examination *e, const dl_journal_node *n) {
     if (!dlsh_op_is(n, "softmax|log_softmax") || n->out.ndim != 2 || n->out.shape[0] < 2) return;
@@ -130,14 +259,63 @@ static void look_at_dim(dlsh_examination *e, const dl_journal_node *n) {
                   n->out.shape[0], n->out.shape[1]);
 }
 
+/* ---------------------------------------------------------------- a mean that is divided again */
+
+/* The number of samples or elements that a node is the mean of; 0: it is none. */
+static double mean_over(dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *of = n ? dlsh_pass_source(p, n, 0) : NULL;
+    if (dlsh_op_is(n, "cross_entropy|logit_loss|probability_loss"))
+        return strstr(n->attrs, "sum") || n->out.ndim ? 0 : (double)n->in[0].shape[0];
+    if (dlsh_op_is(n, "mean")) return n->in[0].ndim ? (double)n->in[0].shape[0] : 0;
+    if (dlsh_op_is(n, "div") && dlsh_op_is(of, "square_sum|sum") && of->in[0].ndim && n->in[1].constant)
+        return (double)of->in[0].shape[0];
+    return 0;
+}
+
+/* Passes whose gradients add up before a step: then a loss is divided by their number. */
+static int accumulates(const dlsh_examination *e, const dl_journal_row *pass) {
+    const dl_journal_row *r;
+    long steps = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) steps = r->count > steps ? r->count : steps;
+    return steps && 2 * pass->count > 3 * steps;
+}
+
+static void look_at_divisor(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
+    const dl_journal_node *n = p.n ? p.at : NULL;
+    for (int i = 0; n && i < 8; i++) {
+        const int divides = dlsh_op_is(n, "div|mul") && n->in[1].there && n->in[1].constant && n->in[1].n &&
+                            n->in[1].low == n->in[1].high && n->in[1].low > 0;
+        const double by = divides ? dlsh_op_is(n, "div") ? n->in[1].low : 1 / n->in[1].low : 0;
+        const dl_journal_node *of = dlsh_pass_source(p, n, 0);
+        const int none = dlsh_op_is(n, "mul") && n->in[1].constant && n->in[1].n && n->in[1].low == 0 && !n->in[1].high;
+        dlsh_finding *zero = none ? dlsh_find_at(e, n->file, n->line, "a factor above 0 for these steps") : NULL;
+        if (zero) dlsh_cause(zero, "the loss is multiplied by 0: no gradient is left");
+        if (zero) dlsh_evidence(zero, "the factor was 0 in the last pass that was looked at, of %ld", r->count);
+        const double samples = mean_over(p, of);
+        if (by >= 4 && samples > 0 && fabs(by - samples) < 1e-4 * samples && !accumulates(e, r)) {
+            dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "divide once: the mean is enough");
+            if (!f) return;
+            dlsh_cause(f, "the loss is divided by the number of samples twice: gradients are %.0f times too small", by);
+            dlsh_evidence(f, "%s at line %d is a mean over %.0f samples already; here it is divided by %.4g again",
+                          of->op, of->line, samples, by);
+            return;
+        }
+        n = dlsh_op_is(n, "div|mul|add|sub|neg|mean|sum") ? of : NULL;
+    }
+}
+
 dl_status dlsh_check_loss_operand(dlsh_examination *e) {
     const dl_journal_row *r;
     long losses = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
-        dlsh_pass p = dlsh_pass_of(r, 1);
+        dlsh_pass p = dlsh_pass_of(r, 1), before = dlsh_pass_of(r, 0);
+        for (long k = 0; k < before.n; k++) look_at_reach(e, before, &before.at[k]);
         for (long k = 0; k < p.n; k++)
             look_at_operand(e, p, &p.at[k]), look_at_targets(e, &p.at[k]), look_at_dim(e, &p.at[k]),
-                look_at_reach(e, p, &p.at[k]);
+                look_at_reach(e, p, &p.at[k]), look_at_smoothing(e, &p.at[k]), look_at_left_out(e, p, &p.at[k]),
+                look_at_flat_targets(e, p, &p.at[k]), look_at_delta(e, &p.at[k]), look_at_order(e, &p.at[k]),
+                look_at_temperature(e, p, &p.at[k]);
+        look_at_divisor(e, r, p);
         losses += p.n > 0;
     }
     if (losses) dlsh_passed(e, "the loss gets what it takes");
@@ -147,8 +325,11 @@ dl_status dlsh_check_loss_operand(dlsh_examination *e) {
 /* ---------------------------------------------------------------- sign and floor */
 
 static int constant_sign(const dl_journal_value *v) {
-    return !v->constant || !v->n ? 0 : v->low > 0 ? 1 : v->high < 0 ? -1 : 0;
+    if (!v->constant || !v->n || (v->low == 0 && v->high == 0)) return 0;
+    return v->low >= 0 ? 1 : v->high <= 0 ? -1 : 0;
 }
+
+static int is_number(const dl_journal_value *v) { return v->there && v->constant && v->n && v->low == v->high; }
 
 static int even_power(const dl_journal_node *n) {
     const dl_journal_value *x = &n->in[1];
@@ -248,6 +429,50 @@ static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
     }
 }
 
+/* ---------------------------------------------------------------- a loss that falls for ever */
+
+/* -1: a node has no lowest value, as minus a square or an exp of what is trained; 0: not known. */
+static const dl_journal_node *bottomless(dlsh_pass p, const dl_journal_node *n, int sign, int depth) {
+    if (!n || depth > DEEP) return NULL;
+    const dl_journal_node *a = dlsh_pass_source(p, n, 0), *b = dlsh_pass_source(p, n, 1), *found = NULL;
+    if (sign < 0 && (sign_of(p, n, 0) > 0 || dlsh_op_is(n, "logsumexp")) &&
+        !dlsh_op_is(n, "sum|mean|add|mul|div|sigmoid|softmax"))
+        return n;
+    if (dlsh_op_is(n, "neg")) return bottomless(p, a, -sign, depth + 1) ? n : NULL;
+    if (dlsh_op_is(n, "add|sub")) {
+        found = bottomless(p, b, dlsh_op_is(n, "sub") ? -sign : sign, depth + 1);
+        if (found && dlsh_op_is(n, "sub")) found = n;
+        return found ? found : bottomless(p, a, sign, depth + 1);
+    }
+    if (dlsh_op_is(n, "mul|div")) {
+        const int k = n->in[1].constant ? 1 : 0, by = n->in[k].constant ? constant_sign(&n->in[k]) : 0;
+        found = by ? bottomless(p, k ? a : b, sign * by, depth + 1) : NULL;
+        return found && by < 0 ? n : found;
+    }
+    return dlsh_op_is(n, "sum|mean|select|index|gather") ? bottomless(p, a, sign, depth + 1) : NULL;
+}
+
+/* Did the loss fall far below 0, and by no less at last than before? */
+static int falls_for_ever(const dl_journal_row *r) {
+    const int n = r->ncurve;
+    if (n < 8 || !(r->last < -10 * (fabs(r->first) + 0.1))) return isinf(r->last) && r->last < 0;
+    const double *v = r->curve, early = v[0] - v[n / 2], late = v[n / 2] - v[n - 1];
+    return late > 0.8 * early;
+}
+
+static void look_at_bottom(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
+    if (!falls_for_ever(r) || dlsh_has_rivals(e)) return;
+    const dl_journal_node *by = bottomless(p, p.at, 1, 0), *at = by ? by : p.at;
+    dlsh_finding *f = dlsh_find_at(e, at->file, at->line,
+                                   by ? "turn the sign of this part: what is to be small is added, not taken away"
+                                      : "look for a part with the wrong sign, or one that has no limit");
+    if (!f) return;
+    dlsh_cause(f, by ? "the loss has no floor: a part of it has the wrong sign, and falls without end"
+                     : "the loss has no floor: it falls without end");
+    dlsh_evidence(f, "it went from %.4g to %.4g, faster and faster%s%s%s", r->first, r->last, by ? "; here " : "",
+                  by ? by->op : "", by ? " takes away what grows without limit" : "");
+}
+
 int dlsh_loss_is_negated(const dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
@@ -273,6 +498,7 @@ dl_status dlsh_check_loss_sign(dlsh_examination *e) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         if (!p.n) continue;
         look_at_sign(e, r, p, goes_up(e));
+        if (!e->bad) look_at_bottom(e, r, p);
         seen++;
     }
     if (seen) dlsh_passed(e, "minimising the loss makes the error smaller");
@@ -286,8 +512,6 @@ static double elements(const dl_journal_value *v) {
     for (int d = 0; d < v->ndim; d++) n *= (double)v->shape[d];
     return n;
 }
-
-static int is_number(const dl_journal_value *v) { return v->there && v->constant && v->n && v->low == v->high; }
 
 /* What the loss multiplies the mean of a node's elements by; NaN: it has other parts, too. */
 static double weight_in_loss(dlsh_pass p, const dl_journal_node *n) {
@@ -306,7 +530,8 @@ static double weight_in_loss(dlsh_pass p, const dl_journal_node *n) {
 /* Classes of a loss that compares scores with classes; 0: it is none. *per: how many samples the value is a sum of. */
 static long classes_of(dlsh_pass p, const dl_journal_node *n, double *per) {
     double weight = weight_in_loss(p, n);
-    *per = isnan(weight) && !dlsh_op_is(n, "logit_loss") ? 1 : weight;
+    const int large = n->in[0].n && n->in[0].std > 4; /* then scores are, whatever else the loss has */
+    *per = isnan(weight) && large && !dlsh_op_is(n, "logit_loss") ? 1 : weight;
     if (dlsh_op_is(n, "cross_entropy") && n->in[0].ndim > 1) {
         if (strstr(n->attrs, "sum")) *per *= (double)n->in[0].shape[0];
         return n->in[0].shape[1];
@@ -395,6 +620,13 @@ dl_status dlsh_check_nonfinite(dlsh_examination *e) {
 
 /* ---------------------------------------------------------------- the trend */
 
+/* The deviation of a part of the curve. */
+static double deviation_of(const double *v, int n, double mean) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += (v[i] - mean) * (v[i] - mean);
+    return sqrt(sum / n);
+}
+
 /* The mean of a part of the curve. */
 static double mean_of(const double *v, int n) {
     double sum = 0;
@@ -408,7 +640,8 @@ dl_status dlsh_check_trend(dlsh_examination *e) {
         int n = r->ncurve, part = n / 4;
         if (r->count < 20 || part < 2 || dlsh_has_rivals(e)) continue;
         double before = mean_of(r->curve, part), after = mean_of(r->curve + n - part, part);
-        if (isnan(after) || after > before + 0.2 * fabs(before)) {
+        const double noise = fmax(deviation_of(r->curve, part, before), deviation_of(r->curve + n - part, part, after));
+        if (isnan(after) || (after > before + 0.2 * fabs(before) && after > before + 2 * noise)) {
             dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "a smaller learning rate, or layers and why nan");
             if (!f) continue;
             dlsh_cause(f, "the loss %s", isnan(after) ? "became nan" : "grows");

@@ -70,6 +70,8 @@ static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, 
                       by->line);
     else
         dlsh_evidence(f, "the forward pass at line %d has no backward pass, and nobody called m.eval()", r->line);
+    const int repeated = r->count >= 5 && r->looked > 2 && r->alike == r->looked - 1;
+    if (by && repeated) dlsh_only_note(e, f); /* as the spread of several passes is asked for */
 }
 
 /* Before the first backward pass a net is run to be built. */
@@ -121,6 +123,39 @@ static void look_at_averages(dlsh_examination *e) {
     }
 }
 
+/* A call of the function dropout on a line that leaves `training` out. */
+static const dlsh_node *plain_dropout(const dlsh_node *n, int line) {
+    const dlsh_node *found = NULL, *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+    if (!n) return NULL;
+    const int named = by && by->text && strstr(by->text, "dropout") && n->span.line == line;
+    const int place = by && by->kind == DLSH_N_FIELD ? 1 : 2;
+    if (named && !dlsh_argument_of(n, place, "training")) return n;
+    for (int i = 0; i < n->nkids && !found; i++) found = plain_dropout(n->kids[i], line);
+    return found;
+}
+
+/* The op in a function of the script, run in training, with nets that are evaluated, too: it drops units there. */
+static void find_plain_dropout(dlsh_examination *e) {
+    const dl_journal_row *r;
+    int evaluated = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) evaluated |= !r->grad && after_training_began(e, r);
+    for (long i = 0; evaluated && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = 0; k < p.n; k++) {
+            const dl_journal_node *n = &p.at[k];
+            if (!strstr(n->op, "dropout") || *n->layer_file || !plain_dropout(dlsh_text_root(n->file), n->line))
+                continue;
+            dlsh_finding *f = dlsh_find_at(e, n->file, n->line,
+                                           "a layer `dropout`, which eval() switches off, or training=m.training");
+            if (!f) continue;
+            dlsh_cause(f, "%s drops units in evaluation, too: it is called without training=", n->op);
+            dlsh_evidence(f,
+                          "the function does not know the mode of a net; nets are run without gradients, too, as for "
+                          "an evaluation");
+        }
+    }
+}
+
 dl_status dlsh_check_modes(dlsh_examination *e) {
     const dl_journal_row *r;
     long passes = 0;
@@ -138,6 +173,7 @@ dl_status dlsh_check_modes(dlsh_examination *e) {
     }
     if (!e->bad) look_at_averages(e);
     if (is_evaluated(e)) DLSH_TRY(dlsh_look_at_evaluation(e));
+    find_plain_dropout(e);
     if (passes) dlsh_passed(e, "%ld places run nets in the mode that they need", passes);
     return DL_OK;
 }

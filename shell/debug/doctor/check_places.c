@@ -1,4 +1,5 @@
-/* Sequences whose targets are their next elements: places that see later ones, and targets that were not shifted. */
+/* Sequences: places that see later ones, their targets, targets that were not shifted, padding that counts. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,9 +127,97 @@ static int has_next(const dlsh_examination *e, const dl_tensor *x) {
     return 0;
 }
 
+/* ---------------------------------------------------------------- padding in the loss */
+
+typedef struct padding {
+    double token, label, share; /* share of all places */
+} padding;
+
+/* Rows that end in the same token, of which the target is one label, too. */
+static int find_padding(const dl_tensor *x, const dl_tensor *y, padding *out) {
+    if (!is_sequences(x) || !is_sequences(y) || dl_shape(y)[1] != dl_shape(x)[1] || dl_shape(y)[0] < dl_shape(x)[0])
+        return 0;
+    const long n = dl_shape(x)[0], t = dl_shape(x)[1];
+    DLSH_FREED double *a = malloc((size_t)dl_numel(x) * sizeof *a), *b = malloc((size_t)dl_numel(y) * sizeof *b);
+    if (!a || !b || dl_read_f64(x, a) || dl_read_f64(y, b)) return dl_error_clear(), 0;
+    long places = 0, rows = 0;
+    *out = (padding){a[t - 1], b[t - 1], 0};
+    for (long i = 1; i < n && a[i * t - 1] != out->token; i++)
+        out->token = a[(i + 1) * t - 1], out->label = b[(i + 1) * t - 1];
+    for (long i = 0; i < n; i++) {
+        long end = t;
+        while (end > 0 && a[i * t + end - 1] == out->token && b[i * t + end - 1] == out->label) end--;
+        places += t - end, rows += end < t;
+        for (long k = 0; k < end; k++)
+            if (a[i * t + k] == out->token) return 0; /* it is a token like others */
+    }
+    out->share = (double)places / (double)(n * t);
+    return 2 * rows >= n && out->share >= 0.2 && out->share < 1;
+}
+
+/* Targets of a variable that has as many places as x, or of the trainer. */
+static int padded(const dlsh_examination *e, const dl_tensor *x, padding *out) {
+    if (e->trainer) return find_padding(x, e->probe.target[0], out);
+    for (int i = 0; i < dlsh_global_count(e->s); i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(e->s, i, &v);
+        if (v && strcmp(name, "_") && v->type == DLSH_TENSOR && v->as.tensor != x && find_padding(x, v->as.tensor, out))
+            return 1;
+    }
+    return 0;
+}
+
+/* A loss of all places: neither a mask nor an ignored label leaves those of the padding out. */
+static void look_at_padding(dlsh_examination *e, dlsh_pass p, const dl_tensor *x, const padding *pad) {
+    char ignored[48];
+    snprintf(ignored, sizeof ignored, "ignore_index=%.0f", pad->label);
+    for (long k = 0; k < p.n; k++) {
+        const dl_journal_node *n = &p.at[k];
+        const long rows = n->in[0].ndim ? n->in[0].shape[0] * (n->in[0].ndim > 2 ? n->in[0].shape[2] : 1) : 0;
+        if (!dlsh_op_is(n, "cross_entropy") || n->out.ndim || strstr(n->attrs, ignored)) continue;
+        if (rows < dl_shape(x)[1] || rows % dl_shape(x)[1] || (n->nin > 2 && n->in[2].there && n->in[2].zeros))
+            continue;
+        dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "ignore_index= of the padding's label, or a mask");
+        if (!f) return;
+        dlsh_cause(f, "the padding counts in the loss: %.0f %% of all places are padding", 100 * pad->share);
+        dlsh_evidence(f,
+                      "rows of the input end in token %.0f, whose target is always %.0f; the loss takes all %ld places "
+                      "of a row, so that always saying %.0f is right for most of them",
+                      pad->token, pad->label, dl_shape(x)[1], pad->label);
+    }
+}
+
+/* A mask of 0 and 1 that keeps as many places as the padding has, and not as many as the rest. */
+static void look_at_mask(dlsh_examination *e, dlsh_pass p, const dl_tensor *x, const padding *pad) {
+    for (long k = 0; k < p.n; k++) {
+        const dl_journal_node *n = &p.at[k];
+        const int m = n->in[0].constant ? 0 : 1;
+        const dl_journal_value *v = &n->in[m];
+        if (!dlsh_op_is(n, "mul") || !v->there || !v->constant || !v->n || v->low != 0 || v->high != 1) continue;
+        if (fabs(v->mean * v->mean + v->std * v->std - v->mean) > 1e-6 || !n->out.ndim) continue;
+        long places = 1;
+        for (int d = 0; d < v->ndim; d++) places *= v->shape[d];
+        if (places % dl_shape(x)[1] || fabs(pad->share - 0.5) < 0.12 || fabs(v->mean - pad->share) > 0.08) continue;
+        dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "the mask of the places that are no padding");
+        if (!f) return;
+        dlsh_cause(f, "the mask is the wrong way round: the loss is of the padding alone");
+        dlsh_evidence(f, "it keeps %.0f %% of the places, and %.0f %% of all are padding", 100 * v->mean,
+                      100 * pad->share);
+    }
+}
+
+static void find_padded_loss(dlsh_examination *e, const dl_tensor *x) {
+    const dl_journal_row *r;
+    padding pad;
+    if (!padded(e, x, &pad)) return;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        look_at_padding(e, dlsh_pass_of(r, 1), x, &pad), look_at_mask(e, dlsh_pass_of(r, 1), x, &pad);
+}
+
 dl_status dlsh_check_places(dlsh_examination *e) {
     const dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL;
     if (!is_sequences(x)) return DL_OK;
     if (e->trainer) look_at_trainer(e);
+    find_padded_loss(e, x);
     return !e->bad && has_next(e, x) ? dlsh_compare_passes(e, other_end, judge_places) : DL_OK;
 }

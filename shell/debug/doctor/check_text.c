@@ -121,6 +121,25 @@ static average average_of(const dlsh_examination *e, const char *file, const dls
     return (average){k, 1 - k};
 }
 
+typedef struct place {
+    const dlsh_examination *e;
+    const char *file;
+    int line;
+} place;
+
+static int see_place(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    const place *at = ctx;
+    const average a = average_of(at->e, file, n);
+    (void)within, (void)depth;
+    if (at->file && (n->span.line != at->line || strcmp(at->file, file) != 0)) return 0;
+    return fabs(a.own + a.other - 1) < 1e-6;
+}
+
+int dlsh_keeps_average(const dlsh_examination *e, const char *file, int line) {
+    place at = {e, file, line};
+    return dlsh_each_node(see_place, &at);
+}
+
 typedef struct averages {
     dlsh_examination *e;
     int seen;

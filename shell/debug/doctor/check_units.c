@@ -99,7 +99,9 @@ static void look_at_unit(dlsh_examination *e, dlsh_pass first, dlsh_pass p, cons
     const dl_journal_node *then = counterpart(first, p, n);
     int dead = n->out.dead > 0.75, flat = !dead && mean_slope(n) < 0.12 && is_hidden(p, n);
     if (!dead && !flat) return;
-    if (dlsh_op_is(n, "softmax") && !(then && mean_slope(then) < 0.12)) return; /* attention may become sure */
+    const dl_journal_node *user = dlsh_pass_user(p, n);
+    const int gate = dlsh_op_is(n, "sigmoid") && dlsh_op_is(user, "mul|split|chunk") && !user->in[1].constant;
+    if ((gate || dlsh_op_is(n, "softmax")) && !(then && mean_slope(then) < 0.12)) return; /* they may become sure */
     int before = then && (dead ? then->out.dead > 0.75 : mean_slope(then) < 0.12);
     dlsh_finding *f =
         dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n),
@@ -196,7 +198,8 @@ static void look_at_depth(dlsh_examination *e, dlsh_pass p) {
 
 dl_status dlsh_check_depth(dlsh_examination *e) {
     const dl_journal_row *r;
-    if (dlsh_was_found(e, "initial weights differ", "")) return DL_OK;
+    if (dlsh_was_found(e, "initial weights differ", "") || dlsh_was_found(e, "sign and floor of the loss", ""))
+        return DL_OK;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
         for (int last = 0; last < 2 && !e->bad; last++) look_at_depth(e, dlsh_pass_of(r, last));
     return DL_OK;

@@ -23,9 +23,13 @@ static const dl_journal_row *last_row(const dlsh_examination *e, dl_journal_kind
     return found;
 }
 
-/* Did the loss fall by that share? */
+/* Did the loss fall by that share? Of batches that differ the mean of several counts. */
 static int fell(const dl_journal_row *pass, double share) {
     if (!pass || pass->count < 5 || isnan(pass->first)) return 1;
+    const int n = pass->ncurve, part = n / 4;
+    double before = 0, after = 0;
+    for (int i = 0; i < part; i++) before += pass->curve[i], after += pass->curve[n - 1 - i];
+    if (part > 1) return before - after > share * fabs(before);
     return pass->first - pass->low > share * fabs(pass->first);
 }
 

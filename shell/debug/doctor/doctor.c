@@ -158,9 +158,11 @@ static dl_status trace_loss(dlsh_examination *e, dl_tensor *loss) {
 
 static dl_status run_checks(dlsh_examination *e) {
     for (int i = 0; i < CHECKS; i++) {
-        if (checks[i].symptom && e->nfindings > e->nnotes) continue;
+        const int told = e->nfindings > e->nnotes, from = e->nfindings;
+        if (checks[i].symptom && told && checks[i].run != dlsh_check_nonfinite) continue;
         e->check = checks[i].name, e->bad = e->told = 0;
         DLSH_TRY(checks[i].run(e));
+        for (int k = from; checks[i].symptom && told && k < e->nfindings; k++) dlsh_only_note(e, &e->findings[k]);
         DLSH_TRY(dlsh_check_interrupt());
     }
     return DL_OK;
@@ -198,7 +200,8 @@ const dlsh_command doctor_commands[] = {
         "did and from trials on copies; nothing of what it looks at changes. It looks at what the loss is given, its "
         "sign and first value, shapes that are broadcast, samples that influence each other, inputs without influence, "
         "gradients that are not zeroed, not unscaled or not trained, places that see their targets, averages with a "
-        "reversed decay, modes of nets, the data, weights that begin alike, dead and "
+        "reversed decay, modes of nets, the data, batches that repeat, seeds within the loop, evaluations of training "
+        "samples or of other scale, weights that begin alike, layers without an activation between them, dead and "
         "saturated units, gradients by depth, and the size of updates with what makes it too small or too large. "
         "What the text alone shows (lint) is said without it, before the text runs: the gradient of a tensor that was "
         "detached, steps in a loop that never zeroes gradients.",

@@ -151,6 +151,7 @@ static dl_status compare_all(layers *all, dl_tensor **before) {
         double size = 0, change = 0;
         st = l ? DL_OK : dl_failed();
         for (long k = 0; !st && k < l->n; k++, at++) {
+            if (!dl_requires_grad(l->entries[k].tensor)) continue;
             if (before[at])
                 st = compare(before[at], l->entries[k].tensor, &size, &change);
             else if (!(before[at] = dl_clone(l->entries[k].tensor)))
@@ -188,7 +189,7 @@ typedef struct verdict {
 static int has_nan(const layer *l, double middle) { return (void)middle, l->out.nans || l->out.infs; }
 static int is_dead(const layer *l, double middle) { return (void)middle, l->dead > 0.5; }
 static int is_far(const layer *l, double middle) { return (void)middle, l->far > 0.5; }
-static int is_unused(const layer *l, double middle) { return (void)middle, !l->calls; }
+static int is_unused(const layer *l, double middle) { return (void)middle, !l->calls && !(l->gradient > 0); }
 static int is_constant(const layer *l, double middle) { return (void)middle, l->constant > 0.99 && l->out.n > 1; }
 static int is_huge(const layer *l, double middle) { return (void)middle, l->out.std > 100; }
 static int has_zero_gradient(const layer *l, double middle) { return (void)middle, l->gradient == 0; }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/data/data.h"
 #include "commands/nets/nets.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
@@ -114,6 +115,35 @@ static dl_tensor *random_input(const dl_net_input *in, long samples) {
     return dl_randn(shape, in->ndim, in->dtype, 0);
 }
 
+/* Samples of the form that the net takes: a variable with as many rows as its last pass had or more, or a data set. */
+static int find_data(dlsh_session *s, dlsh_probe *p, const dl_net_input *in, const dl_journal_row *r, long samples) {
+    long index[DLSH_PROBE_SAMPLES];
+    for (int i = 0; i < dlsh_global_count(s) && !p->in[0]; i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(s, i, &v);
+        dl_tensor *t = v && v->type == DLSH_TENSOR && strcmp(name, "_") ? v->as.tensor : NULL;
+        int fits = t && !dl_requires_grad(t) && dl_dtype_of(t) == in->dtype && dl_ndim(t) == r->ndim && r->ndim > 1 &&
+                   dl_shape(t)[0] >= r->shape[0];
+        for (int d = 1; fits && d < r->ndim; d++) fits = dl_shape(t)[d] == r->shape[d];
+        if (fits) p->in[0] = first_rows(t, samples);
+    }
+    for (int i = 0; i < dlsh_global_count(s) && !p->in[0]; i++) {
+        const dlsh_value *v;
+        dlsh_global_at(s, i, &v);
+        dl_dataset *d = v ? dlsh_unwrap(*v, &dlsh_dataset_class) : NULL;
+        int fits = d && !dl_dataset_slow(d) && dl_dataset_form(d)->inputs == 1 && dl_dataset_ndim(d) == r->ndim - 1;
+        for (int k = 1; fits && k < r->ndim; k++) fits = dl_dataset_shape(d)[k - 1] == r->shape[k];
+        const long len = fits ? dl_dataset_len(d, DL_TRAIN) : 0, n = fits ? few(d, samples) : 0;
+        for (long k = 0; k < n; k++) index[k] = k * len / n;
+        dl_tensor *x[DL_NET_INPUTS] = {NULL}, *y[DL_NET_INPUTS] = {NULL};
+        if (n && !dl_dataset_gather(d, DL_TRAIN, index, n, x, y) && dl_dtype_of(x[0]) == in->dtype)
+            p->in[0] = dl_ref(x[0]);
+        for (int k = 0; k < DL_NET_INPUTS; k++) dl_unref(x[k]), dl_unref(y[k]);
+    }
+    p->from = "samples of its form";
+    return p->in[0] && !to_device(p->in, 1, dlsh_net_device(p->net));
+}
+
 static dl_status find_input(dlsh_session *s, dlsh_probe *p, dl_module *m, long samples) {
     dl_net_input in[DL_NET_INPUTS];
     dl_journal_row r = {0};
@@ -132,6 +162,8 @@ static dl_status find_input(dlsh_session *s, dlsh_probe *p, dl_module *m, long s
         p->from = "the input of its last pass";
         return p->in[0] ? DL_OK : dl_failed();
     }
+    if (p->nin == 1 && seen && find_data(s, p, &in[0], &r, samples)) return DL_OK;
+    dl_error_clear();
     p->from = "random numbers";
     for (int i = 0; i < p->nin; i++)
         if (in[i].ndim >= 0 && !(p->in[i] = random_input(&in[i], samples < 8 ? samples : 8))) return dl_failed();
@@ -211,7 +243,7 @@ static int trains(const dl_optimizer *o, const dl_module_list *l) {
     const dl_tensor *p;
     for (long i = 0; (p = dl_optimizer_param(o, i, NULL)); i++)
         for (long k = 0; k < l->n; k++)
-            if (l->entries[k].tensor == p) return 1;
+            if (l->entries[k].tensor == p && dl_requires_grad(p)) return 1;
     return 0;
 }
 
@@ -250,7 +282,8 @@ static dl_status add_params(dlsh_probe *p, const dl_optimizer *o, dl_module *of)
     dl_tensor *own;
     for (long i = 0; (own = dl_optimizer_param(o, i, &name)); i++)
         for (long k = 0; k < from->n && k < to->n; k++)
-            if (from->entries[k].tensor == own) DLSH_TRY(dl_optimizer_add(p->opt, name, to->entries[k].tensor));
+            if (from->entries[k].tensor == own && dl_requires_grad(to->entries[k].tensor))
+                DLSH_TRY(dl_optimizer_add(p->opt, name, to->entries[k].tensor));
     return DL_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/syntax.h"
 #include "dlcore/view.h"
 
 enum { MOST = 2000, ELEMENTS = 1 << 21 };
@@ -160,14 +161,43 @@ static double class_of(dlsh_pass p) {
     return NAN;
 }
 
+/* The loss of classes, of many samples; NULL: there is none. */
+static const dl_journal_node *many_targets(dlsh_pass p) {
+    for (long k = 0; k < p.n; k++)
+        if (dlsh_op_is(&p.at[k], "cross_entropy")) return p.at[k].in[1].n > 15 ? &p.at[k] : NULL;
+    return NULL;
+}
+
 static void find_one_class_a_batch(dlsh_examination *e, const dl_journal_row *r) {
     const dlsh_pass first = dlsh_pass_of(r, 0), last = dlsh_pass_of(r, 1);
     const double a = class_of(first), b = class_of(last);
-    if (isnan(a) || isnan(b) || a == b) return;
+    if (isnan(a) || isnan(b)) return;
+    if (a == b) return;
     dlsh_finding *f = dlsh_find_at(e, last.at->file, last.at->line, "batches of all classes, in random order");
     if (!f) return;
     dlsh_cause(f, "samples come in the order of their classes: a batch holds one class alone");
     dlsh_evidence(f, "all targets of the first batch are %.4g, those of another one %.4g", a, b);
+}
+
+/* Did the loss never rise again to what it began with? It does where a batch has another class. */
+static int stays_low(const dl_journal_row *r) {
+    const int n = r->ncurve;
+    double low = INFINITY, high = -INFINITY;
+    for (int i = 0; i < n / 4; i++) low = fmin(low, r->curve[i]);
+    for (int i = n / 4; i < n; i++) high = fmax(high, r->curve[i]);
+    return n >= 8 && high <= low;
+}
+
+/* All targets are one class, in the first batch and in a later one, and nothing else is known of them. */
+static void find_same_targets(dlsh_examination *e, const dl_journal_row *r) {
+    const dlsh_pass first = dlsh_pass_of(r, 0), last = dlsh_pass_of(r, 1);
+    const double a = class_of(first), b = class_of(last);
+    const dl_journal_node *loss = many_targets(last);
+    if (isnan(a) || a != b || r->count < 8 || e->bad || !loss || !stays_low(r)) return;
+    dlsh_finding *f = dlsh_find_at(e, loss->file, dlsh_line_of_target(loss), "look at how the targets were made");
+    if (!f) return;
+    dlsh_cause(f, "all targets are the same");
+    dlsh_evidence(f, "those of the first batch and of another one are all %.4g", a);
 }
 
 /* Inputs of a statement, with the targets that belong to them. */
@@ -214,6 +244,7 @@ static void find_written(dlsh_examination *e, const dlsh_traced *all, int n) {
         if (!t || !all[i].role) continue;
         dl_tensor_places(t, &maker, &writer);
         if (dl_tensor_version(t) < 3 || writer.line == maker.line) continue;
+        if (dlsh_keeps_average(e, writer.file, writer.line)) continue; /* figures that go along */
         dlsh_finding *f =
             dlsh_find_at(e, writer.file, writer.line, "compute a new tensor: x = x / 255, once, or xb = xb + noise");
         if (!f) continue;
@@ -292,6 +323,7 @@ dl_status dlsh_check_data(dlsh_examination *e) {
         if (!r->nnodes[1]) continue;
         find_one_class_a_batch(e, r);
         examine_loop(e, r), examine_loader(e, r);
+        find_same_targets(e, r);
     }
     dl_error_clear();
     return DL_OK;

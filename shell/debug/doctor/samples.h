@@ -22,5 +22,7 @@ void dlsh_samples_free(dlsh_samples *s);
 void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s);
 void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
 void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n);
+/* Where the target of a loss was given its value, within the function that made it, too (check_batches.c). */
+int dlsh_line_of_target(const dl_journal_node *loss);
 /* The file of the statement that is looked at. */
 const char *dlsh_text_name(const dlsh_examination *e);

@@ -51,6 +51,9 @@ typedef struct definition {
     int param; /* it is a parameter of a function */
 } definition;
 
+/* From where names in the value are looked up: those of an argument at the call. */
+static int place_of(const definition *d) { return d->param && d->value ? d->value->span.start : d->at; }
+
 static void better(definition *best, const dlsh_node *value, int at, int before, int each) {
     if (value && at < before && at >= best->at) *best = (definition){value, at, each, 0};
 }
@@ -235,7 +238,7 @@ static void follow_name(tracer *t, const dlsh_node *n, dlsh_traced x, int before
         const dlsh_node *of = d.value;
         while (of && of->kind != DLSH_N_NAME) of = kept(t, of, &x);
         if (!of) break;
-        n = of, before = d.at;
+        n = of, before = place_of(&d);
     }
     if (any && t->n < DLSH_TRACED) t->out[t->n++] = x;
 }
@@ -321,7 +324,7 @@ const dlsh_node *dlsh_definition_of(const char *file, const char *name, int befo
     const dlsh_unit *u = dlsh_text_of(file);
     definition d = {.at = -1};
     if (u && u->root) find_definition(u->root, u->root, name, before, &d);
-    *at = d.at;
+    *at = place_of(&d);
     return d.value;
 }
 

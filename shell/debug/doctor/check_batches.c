@@ -1,0 +1,510 @@
+/* The batches that nets were given: the same one at each step, random numbers that begin anew, and evaluations of what
+ * was trained on, or of what was prepared in another way. */
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/data/data.h"
+#include "commands/nets/nets.h"
+#include "debug/doctor/checks.h"
+#include "debug/doctor/samples.h"
+#include "debug/doctor/syntax.h"
+#include "dlcore/view.h"
+
+/* ---------------------------------------------------------------- random numbers that begin anew */
+
+static void find_reseeded(dlsh_examination *e, const dl_journal_row *r) {
+    if (r->reseeded < 3) return;
+    dlsh_finding *f = dlsh_find_at(e, r->seeded.file, r->seeded.line, "set the seed once, before the loop");
+    if (!f) return;
+    dlsh_cause(f, "the seed is set again and again in the loop: the same random numbers come in each time");
+    dlsh_evidence(f,
+                  "before %ld of %ld steps (line %d) random numbers went back to where they had been at a step before: "
+                  "dropout, noise and the order of samples repeat",
+                  r->reseeded, r->count, r->line);
+}
+
+/* ---------------------------------------------------------------- pools of samples */
+
+enum { POOLS = 48, CHUNK = 512, ROW_ELEMENTS = 1 << 26 };
+
+/* Samples that a variable holds: a tensor, or a split of a data set. */
+typedef struct pool {
+    char name[80];
+    dl_split split;
+    dl_dataset *data;  /* borrowed; NULL: a tensor */
+    dl_tensor *tensor; /* borrowed */
+    long n;
+    struct row {
+        unsigned long hash;
+        long at;
+    } * row;           /* [n], by rising hashes; owned */
+    int trained, held; /* a net was trained on it alone; on none of it */
+} pool;
+
+typedef struct pools {
+    pool at[POOLS];
+    int n;
+} pools;
+
+static int by_hash(const void *a, const void *b) {
+    const unsigned long x = ((const struct row *)a)->hash, y = ((const struct row *)b)->hash;
+    return (x > y) - (x < y);
+}
+
+static const struct row *row_of(const pool *p, unsigned long hash) {
+    const struct row key = {hash, 0};
+    return p->n ? bsearch(&key, p->row, (size_t)p->n, sizeof key, by_hash) : NULL;
+}
+
+static int has_row(const pool *p, unsigned long hash) { return row_of(p, hash) != NULL; }
+
+/* How many of the rows that were noted of a pass are in the pool. */
+static int rows_in(const pool *p, const dl_journal_row *r) {
+    int n = 0;
+    for (long i = 0; i < r->nrows; i++) n += has_row(p, r->rows[i]);
+    return n;
+}
+
+/* Rows from `first` on of a pool; NULL: they cannot be read. */
+static dl_tensor *rows_of(const pool *p, long first, long n) {
+    dl_tensor *x[DL_NET_INPUTS] = {NULL}, *y[DL_NET_INPUTS] = {NULL};
+    long index[CHUNK];
+    if (p->tensor) return dl_narrow(p->tensor, 0, first, n);
+    for (long i = 0; i < n; i++) index[i] = first + i;
+    int st = dl_dataset_gather(p->data, p->split, index, n, x, y);
+    for (int i = 0; i < DL_NET_INPUTS; i++) {
+        dl_unref(y[i]);
+        if (i || st) dl_unref(x[i]), x[i] = NULL;
+    }
+    return x[0];
+}
+
+/* Hashes of all rows; 0: it is too large, or its rows have another size. */
+static int fill(pool *p, long width) {
+    DLSH_SCOPED_GRAD_MODE(0);
+    DLSH_FREED double *v = malloc((size_t)(CHUNK * width) * sizeof *v);
+    p->row = p->n * width <= ROW_ELEMENTS ? malloc(((size_t)p->n + 1) * sizeof *p->row) : NULL;
+    int good = v && p->row;
+    for (long i = 0; good && i < p->n; i += CHUNK) {
+        const long n = p->n - i < CHUNK ? p->n - i : CHUNK;
+        DLSH_OWNED dl_tensor *x = rows_of(p, i, n);
+        good = x && dl_numel(x) == n * width && !dl_read_f64(x, v);
+        for (long k = 0; good && k < n; k++)
+            p->row[i + k] = (struct row){dl_hash(v + k * width, width * (long)sizeof *v), i + k};
+    }
+    dl_error_clear();
+    if (good) qsort(p->row, (size_t)p->n, sizeof *p->row, by_hash);
+    if (!good) free(p->row), p->row = NULL;
+    return good;
+}
+
+static void add_pool(pools *all, pool p, long width) {
+    if (all->n == POOLS || p.n < 4) return;
+    for (int i = 0; i < all->n; i++)
+        if (all->at[i].data == p.data && all->at[i].tensor == p.tensor && all->at[i].split == p.split) return;
+    if (fill(&p, width)) all->at[all->n++] = p;
+}
+
+static void add_splits(pools *all, const char *name, dl_dataset *d, long width) {
+    static const struct {
+        const char *name;
+        dl_split split;
+    } splits[] = {{"train", DL_TRAIN}, {"test", DL_TEST}};
+    for (size_t i = 0; i < DLSH_COUNT(splits) && !dl_dataset_slow(d); i++) {
+        pool p = {.data = d, .split = splits[i].split, .n = dl_dataset_len(d, splits[i].split)};
+        snprintf(p.name, sizeof p.name, "%.60s.%s", name, splits[i].name);
+        add_pool(all, p, width);
+    }
+}
+
+/* All variables with samples of that many elements. */
+static void find_pools(const dlsh_examination *e, pools *all, long width) {
+    for (int i = 0; i < dlsh_global_count(e->s); i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(e->s, i, &v);
+        if (!v || !strcmp(name, "_")) continue;
+        dl_dataset *d = dlsh_unwrap(*v, &dlsh_dataset_class);
+        dlsh_split *part = dlsh_unwrap(*v, &dlsh_split_class);
+        dl_tensor *t = v->type == DLSH_TENSOR && !dl_requires_grad(v->as.tensor) ? v->as.tensor : NULL;
+        if (d || part) add_splits(all, name, d ? d : part->data, width);
+        if (!t || !dl_ndim(t) || dl_dtype_is_complex(dl_dtype_of(t)) || !dl_shape(t)[0] ||
+            dl_numel(t) / dl_shape(t)[0] != width)
+            continue;
+        pool p = {.tensor = t, .n = dl_shape(t)[0]};
+        snprintf(p.name, sizeof p.name, "%s", name);
+        add_pool(all, p, width);
+    }
+    dl_trainer *t = e->trainer;
+    if (t && dl_trainer_loader(t)) add_splits(all, "the data", dl_loader_dataset(dl_trainer_loader(t)), width);
+}
+
+static void free_pools(pools *all) {
+    for (int i = 0; i < all->n; i++) free(all->at[i].row);
+}
+
+/* ---------------------------------------------------------------- places of the text */
+
+/* The call of a net, or of anything with arguments, in a statement. */
+static const dlsh_node *call_of_net(const dlsh_examination *e, const dlsh_node *n) {
+    const dlsh_node *found = NULL;
+    if (!n) return NULL;
+    const dlsh_value *v = n->kind == DLSH_N_CALL && n->nkids > 1 && n->kids[0]->kind == DLSH_N_NAME
+                              ? dlsh_get(e->s, n->kids[0]->text)
+                              : NULL;
+    if (v && dlsh_unwrap(*v, &dlsh_net_class)) return n;
+    for (int i = 0; i < n->nkids && !found; i++) found = call_of_net(e, n->kids[i]);
+    return found;
+}
+
+/* The first call on a line whose name holds one of the words. */
+static const dlsh_node *call_of(const dlsh_node *n, int line, const char *words) {
+    const dlsh_node *found = NULL, *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+    if (!n) return NULL;
+    for (const char *w = words; by && by->kind == DLSH_N_NAME && n->span.line == line && *w;
+         w += strcspn(w, "|"), w += *w == '|') {
+        char word[32];
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(w, "|"), w);
+        if (strstr(by->text, word)) return n;
+    }
+    for (int i = 0; i < n->nkids && !found; i++) found = call_of(n->kids[i], line, words);
+    return found;
+}
+
+/* Where the input of a net's pass was made: the data of a trainer, the loader of the loop, the nearest definition of
+ * the variable, or what the function returns that made it. */
+static int line_of_input(const dlsh_examination *e, const dl_journal_row *r) {
+    dlsh_dealt l;
+    int at;
+    if (e->trainer && r->what == dl_trainer_model(e->trainer)) {
+        const dlsh_node *made = dlsh_trainer_option(e, r->file, 1, "data");
+        const int part = made ? dlsh_test_line(r->file, made) : 0;
+        if (made) return part ? part : made->span.line;
+    }
+    if (dlsh_loader_around(e, r->file, r->line, &l)) return l.line;
+    const dlsh_node *n = dlsh_statement_at(r->file, r->line), *call = call_of_net(e, n), *made = NULL;
+    const dlsh_node *x = call ? call->kids[1] : NULL;
+    for (int i = 0, before = x ? x->span.start : 0; x && !made && i < 4; i++) {
+        while (x->kind == DLSH_N_INDEX || x->kind == DLSH_N_FIELD ||
+               (x->kind == DLSH_N_CALL && x->kids[0]->kind == DLSH_N_FIELD))
+            x = x->kind == DLSH_N_CALL ? x->kids[0]->kids[0] : x->kids[0];
+        if (x->kind != DLSH_N_NAME) break;
+        made = dlsh_definition_of(r->file, x->text, before, &at);
+        if (made && made->kind == DLSH_N_NAME) x = made, made = NULL, before = at; /* the argument of a parameter */
+    }
+    const int function = made && made->kind == DLSH_N_CALL && made->kids[0]->kind == DLSH_N_NAME;
+    const dlsh_node *fn = function ? dlsh_function_of(r->file, made->kids[0]->text) : NULL;
+    const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL;
+    return back ? back->span.line : made ? made->span.line : r->line;
+}
+
+/* ---------------------------------------------------------------- the same batch at each step */
+
+/* A pool that has more samples than the batch, which are like it. */
+static const pool *larger(const pools *all, const dl_journal_row *r) {
+    for (int i = 0; i < all->n; i++)
+        if (all->at[i].n > r->shape[0] && rows_in(&all->at[i], r) == r->nrows) return &all->at[i];
+    return NULL;
+}
+
+static void find_same_batch(dlsh_examination *e, const pools *all, const dl_journal_row *r) {
+    if (r->count < 8 || r->looked < 4 || r->alike < r->looked - 1 || r->nrows < 2 || !r->grad) return;
+    const pool *from = larger(all, r);
+    const int anew = 2 * r->moved >= r->count;
+    if (!from || !dlsh_is_trained(e, r)) return;
+    dlsh_finding *f = dlsh_find_at(e, r->file, line_of_input(e, r),
+                                   anew ? "make the loader once and go over all of it: for x, y in loader(d.train, ...)"
+                                        : "none, if one batch is to be learned by heart; else take the next batch");
+    if (!f) return;
+    dlsh_cause(f, "each step is given the same batch: the other samples are never trained on");
+    dlsh_evidence(f, "%ld passes (line %d) had the same %ld of %ld samples of %s%s", r->count, r->line, r->shape[0],
+                  from->n, from->name, anew ? "; what makes the batch begins anew each time" : "");
+    if (!anew) dlsh_only_note(e, f);
+}
+
+/* ---------------------------------------------------------------- labels of other samples */
+
+static int is_training(const dlsh_examination *e, const dl_journal_row *r) { return r->grad && dlsh_is_trained(e, r); }
+
+enum { LABELS = 1 << 20 };
+
+/* The labels of a pool: of a data set its targets, of a tensor a variable with as many numbers. NULL: there are fewer.
+ */
+static dl_tensor *labels_of(const dlsh_examination *e, const pool *p, int number) {
+    dl_tensor *x[DL_NET_INPUTS] = {NULL}, *y[DL_NET_INPUTS] = {NULL};
+    if (p->n > LABELS || (p->data && number)) return NULL;
+    if (p->data) {
+        DLSH_FREED long *index = malloc((size_t)p->n * sizeof *index);
+        for (long i = 0; index && i < p->n; i++) index[i] = i;
+        const int st = !index || dl_dataset_gather(p->data, p->split, index, p->n, x, y);
+        for (int i = 0; i < DL_NET_INPUTS; i++) {
+            dl_unref(x[i]);
+            if (i || st) dl_unref(y[i]), y[i] = NULL;
+        }
+        return y[0];
+    }
+    for (int i = 0; i < dlsh_global_count(e->s); i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(e->s, i, &v);
+        dl_tensor *t = v && v->type == DLSH_TENSOR && strcmp(name, "_") ? v->as.tensor : NULL;
+        if (t && dl_ndim(t) && dl_numel(t) == p->n && dl_shape(t)[0] == p->n && t != p->tensor && !number--)
+            return dl_ref(t);
+    }
+    return NULL;
+}
+
+/* How many of the targets of a pass differ from the labels of the samples that it had; -1: they are something else, as
+ * of other classes or of another order of them. */
+static int mismatches(const pool *p, const dl_journal_row *r, const dl_journal_value *given, const double *label) {
+    double mine[16];
+    int differ = 0, odd = 0;
+    for (long i = 0; i < r->nrows; i++) {
+        const struct row *at = row_of(p, r->rows[i]);
+        const int twice =
+            at && ((at > p->row && at[-1].hash == at->hash) || (at + 1 < p->row + p->n && at[1].hash == at->hash));
+        if (!at || twice) return -1;
+        mine[i] = label[at->at];
+        differ += mine[i] != given->few[i];
+    }
+    for (long i = 0; i < r->nrows; i++) {
+        int known = 0, same = 0;
+        for (long k = 0; k < p->n && !known; k++) known = label[k] == given->few[i];
+        if (!known) return -1;
+        for (long k = 0; k < i && !same; k++) same = mine[k] == mine[i] && given->few[k] != given->few[i];
+        odd += same;
+    }
+    return odd < 2 ? 0 : differ; /* each class has another number, always the same */
+}
+
+/* Did the pass go through ops of the statement that ran the net? */
+static int has_line(dlsh_pass p, const dl_journal_row *r) {
+    for (long k = 0; k < p.n; k++)
+        if (p.at[k].line == r->line && !strcmp(p.at[k].file, r->file)) return 1;
+    return 0;
+}
+
+/* The targets of the pass that had this input: an operand of a loss with a number for each sample. */
+static const dl_journal_value *targets_of(const dlsh_examination *e, const dl_journal_row *r,
+                                          const dl_journal_row **pass, const dl_journal_node **loss) {
+    const dl_journal_row *b;
+    long seen = 1;
+    while (2 * seen <= r->count - r->since) seen *= 2;
+    for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const dlsh_pass p = dlsh_pass_of(b, 1);
+        if (b->count - b->since < seen || b->count - b->since >= 2 * seen || !has_line(p, r)) continue;
+        for (long k = 0; k < p.n; k++)
+            for (int j = 1; j < p.at[k].nin && j < 3; j++) {
+                const dl_journal_value *v = &p.at[k].in[j];
+                if (!v->there || !v->constant || v->nfew != r->nrows || v->shape[0] != r->shape[0]) continue;
+                if (!dlsh_op_is(&p.at[k], "cross_entropy|logit_loss|probability_loss")) continue;
+                *pass = b, *loss = &p.at[k];
+                return v;
+            }
+    }
+    return NULL;
+}
+
+/* What a function returns for the target of an assignment that has that name; NULL: it is not known. */
+static const dlsh_node *returned_for(const char *file, const dlsh_node *call, const char *name) {
+    const dlsh_node *fn = call->kids[0]->kind == DLSH_N_NAME ? dlsh_function_of(file, call->kids[0]->text) : NULL;
+    const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL, *all = back && back->nkids ? back->kids[0] : NULL;
+    const dlsh_node *to = dlsh_statement_at(file, call->span.line);
+    if (!all || all->kind != DLSH_N_TUPLE || !to || to->kind != DLSH_N_ASSIGN) return all;
+    for (int i = 0; i + 1 < to->nkids && i < all->nkids; i++)
+        if (dlsh_names(to->kids[i], name)) return all->kids[i];
+    return NULL;
+}
+
+int dlsh_line_of_target(const dl_journal_node *loss) {
+    const dlsh_node *n = call_of(dlsh_text_root(loss->file), loss->line, "loss|entropy|nll");
+    const dlsh_node *y = n ? dlsh_argument_of(n, 1, "target") : NULL;
+    int line = loss->line, before = y ? y->span.start : 0;
+    for (int i = 0; y && i < 6; i++) {
+        if (y->kind == DLSH_N_CALL && y->kids[0]->kind == DLSH_N_FIELD) y = y->kids[0]->kids[0];
+        if (y->kind != DLSH_N_NAME) break;
+        const char *name = y->text;
+        y = dlsh_definition_of(loss->file, name, before, &before);
+        if (y) line = y->span.line;
+        const dlsh_node *back = y && y->kind == DLSH_N_CALL ? returned_for(loss->file, y, name) : NULL;
+        if (back) y = back, line = back->span.line, before = back->span.start;
+    }
+    return line;
+}
+
+static void find_other_labels(dlsh_examination *e, const pools *all, const dl_journal_row *r) {
+    const dl_journal_row *pass = NULL;
+    const dl_journal_node *loss = NULL;
+    const dl_journal_value *given = is_training(e, r) && r->nrows > 7 ? targets_of(e, r, &pass, &loss) : NULL;
+    int best = -1;
+    const pool *of = NULL;
+    for (int k = 0; given && k < all->n && best; k++) {
+        dl_tensor *y;
+        if (rows_in(&all->at[k], r) < r->nrows) continue;
+        for (int number = 0; (y = labels_of(e, &all->at[k], number)); number++) {
+            DLSH_OWNED dl_tensor *mine = y;
+            DLSH_FREED double *label = malloc(((size_t)all->at[k].n + 1) * sizeof *label);
+            const int whole = !dl_dtype_is_float(dl_dtype_of(mine)) || dlsh_op_is(loss, "logit_loss|probability_loss");
+            const int can = label && whole && dl_numel(mine) == all->at[k].n && !dl_read_f64(mine, label);
+            const int wrong = can ? mismatches(&all->at[k], r, given, label) : -1;
+            if (wrong >= 0 && (best < 0 || wrong < best)) best = wrong, of = &all->at[k];
+        }
+    }
+    if (best < 0 || 4 * best < r->nrows || dlsh_was_found(e, "the data", "labels do not belong")) return;
+    dlsh_finding *f = dlsh_find_at(e, loss->file, dlsh_line_of_target(loss), "take rows of inputs and targets alike");
+    if (!f) return;
+    dlsh_cause(f, "labels do not belong to their inputs");
+    dlsh_evidence(f,
+                  "of %ld samples of %s that were looked at in the last pass (line %d) %d had another sample's label",
+                  r->nrows, of->name, r->line, best);
+}
+
+/* ---------------------------------------------------------------- evaluations */
+
+static int is_evaluation(const dlsh_examination *e, const dl_journal_row *r) {
+    const dl_journal_row *b;
+    int began = 0;
+    for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));) began |= r->till > b->at;
+    return began && !(r->grad && dlsh_is_trained(e, r)) && (!r->grad || !r->training);
+}
+
+static int says_test(const char *text) {
+    static const char *const words[] = {"test", "valid", "held", "unseen", "general", "eval"};
+    char low[120];
+    size_t n = 0;
+    for (; text[n] && n + 1 < sizeof low; n++) low[n] = (char)tolower((unsigned char)text[n]);
+    low[n] = 0;
+    for (size_t i = 0; i < DLSH_COUNT(words); i++)
+        if (strstr(low, words[i])) return 1;
+    return 0;
+}
+
+/* Does a name or a word for people speak of a test? Fields, as d.test, and calls of eval() do not. */
+static int see_claim(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    (void)within, (void)depth;
+    return !strcmp(file, ctx) && (n->kind == DLSH_N_NAME || n->kind == DLSH_N_STR || n->kind == DLSH_N_FN) && n->text &&
+           says_test(n->text);
+}
+
+/* All that a net was evaluated with are samples that it was trained on, although others were kept apart. */
+static void find_seen(dlsh_examination *e, pools *all, const void *net) {
+    const dl_journal_row *r, *seen = NULL;
+    const pool *apart = NULL;
+    int others = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        if (r->what != net || r->nrows < 2 || !is_evaluation(e, r)) continue;
+        int in = 0;
+        for (int k = 0; k < all->n; k++) in |= all->at[k].trained && rows_in(&all->at[k], r) == r->nrows;
+        if (in)
+            seen = r;
+        else
+            others++;
+    }
+    for (int k = 0; k < all->n && !apart; k++)
+        if (all->at[k].held) apart = &all->at[k];
+    if (!seen || others || !apart) return;
+    int line = line_of_input(e, seen);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (r->what == net && is_training(e, r) && line_of_input(e, r) == line) line = seen->line; /* of both */
+    dlsh_finding *f = dlsh_find_at(e, seen->file, line, "evaluate with samples that were kept apart");
+    if (!f) return;
+    dlsh_cause(f, "the net is evaluated with the samples that it was trained on");
+    dlsh_evidence(f, "all evaluations, as at line %d, are of training samples; the %ld of %s were never used",
+                  seen->line, apart->n, apart->name);
+    if (!dlsh_each_node(see_claim, (void *)seen->file)) dlsh_only_note(e, f);
+}
+
+/* Has the pool the samples of all passes that trained the net? */
+static int has_trained(const dlsh_examination *e, const pool *p, const void *net) {
+    const dl_journal_row *r;
+    int any = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        if (r->what != net || r->nrows < 2 || !is_training(e, r)) continue;
+        if (rows_in(p, r) < r->nrows) return 0;
+        any = 1;
+    }
+    return any;
+}
+
+/* The smallest pools that a net was trained on, and those that have none of these samples. */
+static void mark_pools(const dlsh_examination *e, pools *all, const void *net) {
+    const pool *least = NULL;
+    for (int k = 0; k < all->n; k++) {
+        const pool *p = &all->at[k];
+        if (has_trained(e, p, net) && (!least || p->n < least->n)) least = p;
+    }
+    for (int k = 0; least && k < all->n; k++) {
+        pool *p = &all->at[k];
+        p->trained = p == least;
+        p->held = !p->trained;
+        for (long i = 0; i < p->n && p->held; i++) p->held = !has_row(least, p->row[i].hash);
+    }
+}
+
+/* ---------------------------------------------------------------- inputs that were prepared in another way */
+
+static int has_scale(const dl_journal_row *r) {
+    return r->x.n >= 64 && r->ndim > 1 && r->shape[0] >= 8 && r->x.std > 0 && isfinite(r->x.mean);
+}
+
+/* Whole numbers, such as those of words, have no scale. */
+static int differs(const dl_journal_value *a, const dl_journal_value *b) {
+    const double ratio = b->std / a->std, shift = fabs(b->mean - a->mean) / a->std;
+    const int many = a->n >= 256 && b->n >= 256;
+    return ratio > (many ? 2.2 : 4) || ratio < (many ? 1 / 2.2 : 0.25) || shift > (many ? 1.5 : 3);
+}
+
+static void find_other_scale(dlsh_examination *e, const dl_journal_row *test) {
+    const dl_journal_row *r, *train = NULL;
+    if (!has_scale(test) || !is_evaluation(e, test)) return;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        if (r->what != test->what || !has_scale(r) || !is_training(e, r)) continue;
+        if (!differs(&r->x, &test->x)) return;
+        if (!train || r->count > train->count) train = r;
+    }
+    if (!train) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, test->file, line_of_input(e, test),
+                     "prepare both alike, with the figures of the training samples: (x - mean_train) / std_train");
+    if (!f) return;
+    dlsh_cause(f, "what the net is evaluated with is not scaled as what it was trained on");
+    dlsh_evidence(f,
+                  "inputs have mean %.4g and deviation %.4g at line %d, and mean %.4g and deviation %.4g in training, "
+                  "line %d",
+                  test->x.mean, test->x.std, test->line, train->x.mean, train->x.std, train->line);
+}
+
+/* ---------------------------------------------------------------- the check */
+
+static void examine_net(dlsh_examination *e, const dl_journal_row *first) {
+    const dl_journal_row *r;
+    pools all = {.n = 0};
+    long width = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i)) && !width;)
+        if (r->what == first->what && r->nrows > 1 && r->grad) width = r->x.ndim ? 1 : 0;
+    if (!width) return;
+    for (int d = 1; d < first->x.ndim; d++) width *= first->x.shape[d];
+    find_pools(e, &all, width);
+    mark_pools(e, &all, first->what);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (r->what == first->what) find_same_batch(e, &all, r), find_other_labels(e, &all, r);
+    find_seen(e, &all, first->what);
+    free_pools(&all);
+}
+
+dl_status dlsh_check_batches(dlsh_examination *e) {
+    const dl_journal_row *r, *before;
+    long steps = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) find_reseeded(e, r), steps += r->count;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        int known = 0;
+        for (long k = 0; (before = dlsh_row_next(e, DL_DID_FORWARD, &k)) && before != r;)
+            known |= before->what == r->what;
+        find_other_scale(e, r);
+        if (!known && r->nrows > 1 && dlsh_live_net(e, r->what, NULL)) examine_net(e, r);
+        DLSH_TRY(dlsh_check_interrupt());
+    }
+    if (steps) dlsh_passed(e, "they change from step to step, and evaluations have others of the same kind");
+    return DL_OK;
+}

@@ -1,0 +1,73 @@
+/* Layers that add nothing: products behind products, without a function that bends between them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "debug/doctor/checks.h"
+
+/* Ops that leave a product behind a product one product: sums with constants or parameters, factors, norms' averages.
+ */
+static const dl_journal_node *product_before(dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *from = dlsh_pass_source(p, n, 0);
+    int unit;
+    for (int i = 0; from && i < 4; i++) {
+        if (dlsh_node_weight(from, &unit)) return from;
+        const int second = from->nin > 1 && from->in[1].there;
+        const int plain = dlsh_op_is(from, "add|sub") && second && (from->in[1].leaf || from->in[1].constant);
+        if (!plain && !dlsh_op_is(from, "dropout")) return NULL;
+        from = dlsh_pass_source(p, from, 0);
+    }
+    return NULL;
+}
+
+static long inputs_of(const dl_journal_value *w, int unit) {
+    long n = 1;
+    for (int d = 0; d < w->ndim; d++) n *= d == unit ? 1 : w->shape[d];
+    return n;
+}
+
+/* A function that bends stands somewhere between the parameters and the loss's own ops. */
+static int bends(dlsh_pass p) {
+    static const char straight[] =
+        "linear|matmul|conv2d|conv2d_norm|add|sub|mul|div|neg|mean|sum|dropout|reshape|view|restride|transfer|to|clone|"
+        "expand|permute|transpose|squeeze|unsqueeze|flatten|as_strided|select|narrow|slice|contiguous|index_select|"
+        "batch_norm|cat|embedding";
+    int unit;
+    for (long k = 0; k < p.n; k++) {
+        if (dlsh_op_is(&p.at[k], straight)) continue;
+        /* behind the last product it is the loss */
+        for (long i = 0; i < k; i++)
+            if (dlsh_node_weight(&p.at[i], &unit)) return 1;
+    }
+    return 0;
+}
+
+static void look_at_product(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n, int all_straight) {
+    int unit, unit_before;
+    const dl_journal_value *w = dlsh_node_weight(n, &unit);
+    const dl_journal_node *by = w && dlsh_op_is(n, "linear|matmul") ? product_before(p, n) : NULL;
+    const dl_journal_value *v = by && dlsh_op_is(by, "linear|matmul") ? dlsh_node_weight(by, &unit_before) : NULL;
+    if (!v || w->leaf == v->leaf) return;
+    const long in = inputs_of(v, unit_before), middle = v->shape[unit_before], out = w->shape[unit];
+    if (middle < (in < out ? in : out)) return; /* a narrow middle is meant */
+    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), "relu, gelu or tanh between the layers");
+    char what[300];
+    if (!f) return;
+    if (all_straight)
+        dlsh_cause(f, "no activation between the layers: the whole net is one linear map");
+    else
+        dlsh_cause(f, "no activation between two layers: together they are one linear layer");
+    dlsh_evidence(f,
+                  "the result of %s goes into the next product as it is; %ld to %ld to %ld is no more than %ld to %ld",
+                  dlsh_node_text(by, what, sizeof what), in, middle, out, in, out);
+    if (!all_straight) dlsh_only_note(e, f);
+}
+
+dl_status dlsh_check_linear(dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        dlsh_pass p = dlsh_pass_of(r, 1);
+        const int straight = !bends(p);
+        for (long k = p.n - 1; k >= 0; k--) look_at_product(e, p, &p.at[k], straight);
+    }
+    return DL_OK;
+}
