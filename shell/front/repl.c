@@ -194,6 +194,7 @@ static dl_status ask(const char *question, dlsh_buf *out) {
     repl.entry = repl.typed = (dlsh_buf){0};
     repl.question = question;
     repl.line = NULL;
+    if (!dlsh_interrupted()) dlsh_signals_reset(); /* a Ctrl-C that has been dealt with */
     const int answered = read_line();
     dl_status st = DL_OK;
     if (!answered) {

@@ -298,7 +298,7 @@ static const dl_journal_value *targets_of(const dlsh_examination *e, const dl_jo
             for (int j = 1; j < p.at[k].nin && j < 3; j++) {
                 const dl_journal_value *v = &p.at[k].in[j];
                 if (!v->there || !v->constant || v->nfew != r->nrows || v->shape[0] != r->shape[0]) continue;
-                if (!dlsh_op_is(&p.at[k], "cross_entropy|logit_loss|probability_loss")) continue;
+                if (!dlsh_op_is(&p.at[k], "cross_entropy|nll_picked|logit_loss|probability_loss")) continue;
                 *pass = b, *loss = &p.at[k];
                 return v;
             }

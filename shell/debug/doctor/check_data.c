@@ -250,6 +250,26 @@ static void find_one_class(dlsh_examination *e, const dlsh_samples *s) {
     dlsh_evidence(f, "%s is %.4g for all %ld samples", s->target, s->y[0], s->n);
 }
 
+/* One class that has nearly all samples: always saying it is right for most of them. */
+static void find_rare_classes(dlsh_examination *e, const dlsh_samples *s) {
+    long most = 0;
+    if (!s->y || !s->classes || s->n < 100) return;
+    for (long i = 0, n; i < s->n && i < 16; i++) {
+        n = 0;
+        for (long k = 0; k < s->n; k++) n += s->y[k] == s->y[i];
+        most = n > most ? n : most;
+    }
+    if (most == s->n || 100 * most < 93 * s->n) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, s->target_file, s->target_line,
+                     "weights of classes, or more samples of the rare ones; and look at more than accuracy");
+    if (!f) return;
+    dlsh_cause(f, "one class has %.0f %% of the samples: always saying it is right for most of them",
+               100 * (double)most / (double)s->n);
+    dlsh_evidence(f, "%ld of %ld of %s", most, s->n, s->target);
+    dlsh_only_note(e, f);
+}
+
 /* ---------------------------------------------------------------- splits */
 
 static unsigned long row_hash(const dlsh_samples *s, long i) {
@@ -369,5 +389,6 @@ void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s) {
     find_scale(e, s);
     find_target_scale(e, s);
     find_one_class(e, s);
+    find_rare_classes(e, s);
     find_order(e, s);
 }

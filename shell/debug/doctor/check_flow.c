@@ -212,14 +212,102 @@ static void look_at_distances(dlsh_examination *e, dlsh_pass first, const dl_jou
                   size[0], size[1]);
 }
 
+/* ---------------------------------------------------------------- two nets against each other */
+
+/* The first layer of the net that gives a loss its scores, of one parameter where `leaf` names it. */
+static const dl_journal_node *first_layer(dlsh_pass p, const dl_journal_node *loss, const void *leaf) {
+    const dl_journal_node *n = dlsh_pass_source(p, loss, 0), *found = NULL;
+    for (int i = 0, unit; n && i < 40; i++) {
+        const dl_journal_value *w = dlsh_node_weight(n, &unit);
+        if (w && (!leaf || w->leaf == leaf)) found = n;
+        n = dlsh_pass_source(p, n, 0);
+    }
+    return found;
+}
+
+static int is_judgement(const dl_journal_node *n) {
+    const dl_journal_value *y = &n->in[1];
+    return dlsh_op_is(n, "logit_loss|probability_loss") && y->there && y->constant && y->n && y->low == y->high;
+}
+
+static double apart(const dl_journal_value *a, const dl_journal_value *b) {
+    return fabs(a->mean - b->mean) + fabs(a->std - b->std);
+}
+
+/* The generator's loss g, in pass q, beside a pass p in which the other net judges data of both kinds. */
+static void look_at_rivals(dlsh_examination *e, dlsh_pass p, dlsh_pass q, const dl_journal_node *g) {
+    const dl_journal_node *nearest = NULL, *farther = NULL;
+    double near = INFINITY;
+    for (long k = 0; k < p.n; k++) {
+        int unit;
+        const dl_journal_node *d = is_judgement(&p.at[k]) ? first_layer(p, &p.at[k], NULL) : NULL;
+        const dl_journal_value *w = d && d->in[0].constant && d->in[0].n ? dlsh_node_weight(d, &unit) : NULL;
+        const dl_journal_node *own = w ? first_layer(q, g, w->leaf) : NULL;
+        if (!own || own->in[0].constant || !own->in[0].n) continue;
+        const double far = apart(&own->in[0], &d->in[0]);
+        if (far < near)
+            farther = nearest, nearest = &p.at[k], near = far;
+        else
+            farther = &p.at[k];
+    }
+    if (!nearest || !farther || nearest->in[1].low == farther->in[1].low || g->in[1].low != nearest->in[1].low) return;
+    dlsh_finding *f = dlsh_find_at(e, g->file, g->line, "the target that real samples have in the other net's loss");
+    if (!f) return;
+    dlsh_cause(f, "the generator is trained to be found out: its target is that of made samples");
+    dlsh_evidence(f, "the other net learns %.3g for what is made and %.3g for real samples; here the target is %.3g",
+                  nearest->in[1].low, farther->in[1].low, g->in[1].low);
+}
+
+static void find_rivals(dlsh_examination *e) {
+    const dl_journal_row *a, *b;
+    for (long i = 0; (a = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        for (long k = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &k));) {
+            const dlsh_pass p = dlsh_pass_of(a, 0), q = dlsh_pass_of(b, 0);
+            for (long j = 0; a != b && j < q.n; j++)
+                if (is_judgement(&q.at[j])) look_at_rivals(e, p, q, &q.at[j]);
+        }
+}
+
+/* Logarithms of probabilities times numbers of both signs, as of a policy, that are made small. */
+static void look_at_policy(dlsh_examination *e, dlsh_pass p) {
+    const dl_journal_node *n = p.n ? p.at : NULL;
+    int sign = 1;
+    for (int i = 0; n && i < 10; i++) {
+        const int k = n->in[0].constant ? 0 : 1;
+        const dl_journal_value *v = &n->in[k];
+        if (dlsh_op_is(n, "mul") && v->there && v->constant && v->ndim && v->n > 3 && v->low < 0 && v->high > 0) {
+            const dl_journal_node *from = dlsh_pass_source(p, n, 1 - k);
+            while (dlsh_op_is(from, "gather|index|sum|neg")) {
+                if (dlsh_op_is(from, "neg")) sign = -sign;
+                from = dlsh_pass_source(p, from, 0);
+            }
+            dlsh_finding *f = sign > 0 && dlsh_op_is(from, "log_softmax|log")
+                                  ? dlsh_find_at(e, n->file, n->line, "a minus before it, unless the numbers are costs")
+                                  : NULL;
+            if (!f) return;
+            dlsh_cause(f, "the loss has the wrong sign if it is a policy's: what is rewarded becomes less likely");
+            dlsh_evidence(f, "logarithms of probabilities times numbers from %.3g to %.3g are made small", v->low,
+                          v->high);
+            dlsh_only_note(e, f);
+            return;
+        }
+        if (dlsh_op_is(n, "neg")) sign = -sign;
+        const int c = n->in[1].there && n->in[1].constant;
+        if (dlsh_op_is(n, "mul|div") && c && n->in[1].n && n->in[1].high < 0) sign = -sign;
+        n = dlsh_op_is(n, "mean|sum|neg|mul|div|add|sub") ? dlsh_pass_source(p, n, 0) : NULL;
+    }
+}
+
 dl_status dlsh_check_flow(dlsh_examination *e) {
     const dl_journal_row *r;
     long passes = 0;
     find_stops(e);
+    find_rivals(e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n; k++) look_at_margin(e, p, &p.at[k]);
         const dlsh_pass first = dlsh_pass_of(r, 0);
+        look_at_policy(e, p);
         for (long k = 0; k < first.n; k++) look_at_distances(e, first, &first.at[k]);
         if (p.n) find_plain_penalty(e, r), find_loose_part(e, r);
         passes += p.n > 0;

@@ -127,6 +127,40 @@ static void find_thrown_away(dlsh_examination *e, const dl_journal_row *step) {
     }
 }
 
+/* One loss that two statements pass back: its gradients count twice. */
+static void find_passed_twice(dlsh_examination *e) {
+    const dl_journal_row *a, *b;
+    for (long i = 0; (a = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        for (long k = i; (b = dlsh_row_next(e, DL_DID_BACKWARD, &k));) {
+            const dlsh_pass p = dlsh_pass_of(a, 1), q = dlsh_pass_of(b, 1);
+            if (!p.n || p.n != q.n || p.at->seq != q.at->seq || a->count < 3 || a->count != b->count) continue;
+            dlsh_finding *f = dlsh_find_at(e, b->file, b->line, "one backward for each loss");
+            if (!f) continue;
+            dlsh_cause(f, "the same loss is passed back twice: its gradients are doubled");
+            dlsh_evidence(f, "lines %d and %d went through the same nodes, %ld times", a->line, b->line, b->count);
+        }
+}
+
+/* More steps than backward passes: a gradient is used again. */
+static void find_stepped_twice(dlsh_examination *e, const dl_journal_row *step) {
+    const dl_journal_row *r, *other = NULL;
+    long passes = 0, steps = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) passes += r->count;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+        if (r->what != step->what) continue;
+        steps += r->count;
+        if (r->line != step->line && r->till > step->till) other = r;
+    }
+    dl_optimizer *o = dlsh_live_optimizer(e, step->what, NULL);
+    if (!o || step->count < 5 || 2 * steps < 3 * passes || step->empty || !strcmp(dl_optimizer_kind(o), "lbfgs"))
+        return;
+    const dl_journal_row *at = other ? other : step;
+    dlsh_finding *f = dlsh_find_at(e, at->file, at->line, "one step for each backward pass");
+    if (!f) return;
+    dlsh_cause(f, "several steps are taken with the same gradients");
+    dlsh_evidence(f, "%ld steps of %s for %ld backward passes", steps, dl_optimizer_text(o), passes);
+}
+
 /* Clipped before the backward pass of the step: of the gradients of the step before, or of none. */
 static void find_early_clips(dlsh_examination *e) {
     const dl_journal_row *clip, *pass, *step;
@@ -176,9 +210,11 @@ dl_status dlsh_check_zeroing(dlsh_examination *e) {
             without_gradients(e, r);
         else if (!with_zeros(e, r))
             find_thrown_away(e, r);
+        if (r->what && !e->trainer) find_stepped_twice(e, r);
         steps += r->count;
     }
     find_early_clips(e);
+    find_passed_twice(e);
     if (steps) dlsh_passed(e, "each of %ld steps had gradients of its own", steps);
     return DL_OK;
 }

@@ -237,7 +237,7 @@ static void look_at_samples(dlsh_examination *e, dlsh_pass p, const dl_journal_n
 static long samples_of_loss(dlsh_pass p) {
     for (long k = 0; k < p.n; k++) {
         const dl_journal_value *x = &p.at[k].in[0];
-        if (dlsh_op_is(&p.at[k], "cross_entropy|square_sum|logit_loss|probability_loss") && x->ndim)
+        if (dlsh_op_is(&p.at[k], "cross_entropy|nll_picked|square_sum|logit_loss|probability_loss") && x->ndim)
             return x->ndim <= 2 ? x->shape[0] : 0;
     }
     return 0;

@@ -35,11 +35,11 @@ static const struct {
     {"logit_loss", "relu|batch_norm_relu", NULL,
      "relu before binary_cross_entropy_with_logits: a probability below one half cannot come out",
      "leave relu out after the last layer"},
-    {"gather", "softmax", "nll_loss", "nll_loss was given probabilities: it takes their logarithms",
+    {"nll_picked|gather", "softmax", "nll_loss", "nll_loss was given probabilities: it takes their logarithms",
      "log_softmax instead of softmax, or cross_entropy of the scores"},
-    {"gather", "sigmoid", "nll_loss", "nll_loss was given probabilities: it takes their logarithms",
+    {"nll_picked|gather", "sigmoid", "nll_loss", "nll_loss was given probabilities: it takes their logarithms",
      "log_softmax of the scores, or cross_entropy"},
-    {"gather", "linear|matmul|conv2d|add|relu|tanh|mean|mul", "nll_loss",
+    {"nll_picked|gather", "linear|matmul|conv2d|add|relu|tanh|mean|mul", "nll_loss",
      "nll_loss was given scores: it takes logarithms of probabilities, and falls without end",
      "cross_entropy, or log_softmax before nll_loss"},
     {"cross_entropy|logit_loss|probability_loss", "dropout", NULL,
@@ -51,7 +51,7 @@ static const struct {
 };
 
 static int runs_loss(const dlsh_examination *e, const dl_journal_node *n, const char *text) {
-    if (!text) return 1;
+    if (!text || dlsh_op_is(n, "nll_picked")) return 1;
     if (e->trainer && dl_trainer_loss_name(e->trainer) && strstr(dl_trainer_loss_name(e->trainer), text)) return 1;
     return dlsh_script_has(e, n->file, n->line, text);
 }
@@ -230,7 +230,7 @@ static void look_at_left_out(dlsh_examination *e, dlsh_pass p, const dl_journal_
     const char *at = strstr(n->attrs, "ignore_index=");
     const long ignored = at ? strtol(at + strlen("ignore_index="), NULL, 10) : -100;
     const long classes = n->in[0].ndim > 1 ? n->in[0].shape[1] : 0;
-    if (!dlsh_op_is(n, "cross_entropy") || n->in[0].ndim != 2) return;
+    if (!dlsh_op_is(n, "cross_entropy|nll_picked") || n->in[0].ndim != 2) return;
     for (long k = 0; k < p.n; k++)
         if (dlsh_op_is(&p.at[k], "index_select|index|embedding") && p.at[k].in[0].leaf) return;
     const int weighed = n->nin > 2 && w->there && w->constant && w->n && w->zeros;
@@ -264,7 +264,7 @@ static void look_at_dim(dlsh_examination *e, const dl_journal_node *n) {
 /* The number of samples or elements that a node is the mean of; 0: it is none. */
 static double mean_over(dlsh_pass p, const dl_journal_node *n) {
     const dl_journal_node *of = n ? dlsh_pass_source(p, n, 0) : NULL;
-    if (dlsh_op_is(n, "cross_entropy|logit_loss|probability_loss"))
+    if (dlsh_op_is(n, "cross_entropy|nll_picked|logit_loss|probability_loss"))
         return strstr(n->attrs, "sum") || n->out.ndim ? 0 : (double)n->in[0].shape[0];
     if (dlsh_op_is(n, "mean")) return n->in[0].ndim ? (double)n->in[0].shape[0] : 0;
     if (dlsh_op_is(n, "div") && dlsh_op_is(of, "square_sum|sum") && of->in[0].ndim && n->in[1].constant)
@@ -343,7 +343,7 @@ static int is_taken_away(dlsh_pass p, const dl_journal_node *n) {
     if (!dlsh_op_is(n, "sub") || !n->in[0].constant || n->out.ndim) return 0;
     n = dlsh_pass_source(p, n, 1);
     for (int i = 0; n && i < DEEP && dlsh_op_is(n, "sum|mean|div"); i++) n = dlsh_pass_source(p, n, 0);
-    return dlsh_op_is(n, "cross_entropy|logit_loss|probability_loss|square_sum|square");
+    return dlsh_op_is(n, "cross_entropy|nll_picked|logit_loss|probability_loss|square_sum|square");
 }
 
 /* 1: a node's result is never negative, -1: never positive, 0: not known. */
@@ -357,7 +357,7 @@ static int sign_of(dlsh_pass p, const dl_journal_node *n, int depth) {
     if (dlsh_op_is(n, "log_softmax") || is_taken_away(p, n)) return -1;
     if (dlsh_op_is(n, "log") && dlsh_op_is(a, "softmax|sigmoid")) return -1;
     if (dlsh_op_is(n, "pow") && even_power(n)) return 1;
-    if (dlsh_op_is(n, "neg")) return -sign_of(p, a, depth + 1);
+    if (dlsh_op_is(n, "neg|nll_picked")) return -sign_of(p, a, depth + 1);
     if (dlsh_op_is(n, "sum|mean|gather|amax|amin|logsumexp|diagonal|diag|masked_select|index"))
         return dlsh_op_is(n, "logsumexp") ? 0 : sign_of(p, a, depth + 1);
     if (dlsh_op_is(n, "where"))
@@ -519,6 +519,7 @@ static double weight_in_loss(dlsh_pass p, const dl_journal_node *n) {
     for (int i = 0; n != p.at && i < DEEP; i++) {
         const dl_journal_node *u = dlsh_pass_user(p, n);
         if (!u || (dlsh_op_is(u, "add|sub") && !u->in[0].constant && !u->in[1].constant)) return NAN;
+        if (dlsh_op_is(u, "nll_picked") && strstr(u->attrs, "sum")) weight *= (double)u->in[0].shape[0];
         if (dlsh_op_is(u, "sum")) weight *= elements(&u->in[0]) / fmax(elements(&u->out), 1);
         if (dlsh_op_is(u, "div|mul") && is_number(&u->in[1]))
             weight *= dlsh_op_is(u, "mul") ? u->in[1].low : 1 / u->in[1].low;

@@ -188,8 +188,8 @@ static long samples_added(const dl_journal_row *pass) {
     dlsh_pass p = pass ? dlsh_pass_of(pass, 1) : (dlsh_pass){0};
     const dl_journal_node *n = p.n ? p.at : NULL;
     if (!n || n->out.ndim || !n->in[0].ndim) return 0;
-    const int adds =
-        dlsh_op_is(n, "sum|square_sum") || (dlsh_op_is(n, "cross_entropy|logit_loss") && strstr(n->attrs, "sum"));
+    const int adds = dlsh_op_is(n, "sum|square_sum") ||
+                     (dlsh_op_is(n, "cross_entropy|nll_picked|logit_loss") && strstr(n->attrs, "sum"));
     return adds && n->in[0].shape[0] >= 16 ? n->in[0].shape[0] : 0;
 }
 

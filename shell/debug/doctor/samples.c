@@ -156,7 +156,8 @@ static void examine_loader(dlsh_examination *e, const dl_journal_row *r) {
 static double class_of(dlsh_pass p) {
     for (long k = 0; k < p.n; k++) {
         const dl_journal_value *y = &p.at[k].in[1];
-        if (dlsh_op_is(&p.at[k], "cross_entropy")) return y->there && y->n > 3 && y->low == y->high ? y->low : NAN;
+        if (dlsh_op_is(&p.at[k], "cross_entropy|nll_picked"))
+            return y->there && y->n > 3 && y->low == y->high ? y->low : NAN;
     }
     return NAN;
 }
@@ -164,7 +165,7 @@ static double class_of(dlsh_pass p) {
 /* The loss of classes, of many samples; NULL: there is none. */
 static const dl_journal_node *many_targets(dlsh_pass p) {
     for (long k = 0; k < p.n; k++)
-        if (dlsh_op_is(&p.at[k], "cross_entropy")) return p.at[k].in[1].n > 15 ? &p.at[k] : NULL;
+        if (dlsh_op_is(&p.at[k], "cross_entropy|nll_picked")) return p.at[k].in[1].n > 15 ? &p.at[k] : NULL;
     return NULL;
 }
 
