@@ -1,4 +1,5 @@
 /* Gradients as values and under test: grad, gradcheck. */
+#include "commands/functional.h"
 #include "commands/opcheck.h"
 #include "debug/debug.h"
 #include "debug/finding.h"
@@ -84,6 +85,12 @@ static dl_status check_used(const wanted *w, dl_tensor *const *g) {
 }
 
 static dl_status grad_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value output = *dlsh_arg(a, "output");
+    if (dlsh_callable(output) && !dlsh_arg_count(a, "inputs"))
+        return dlsh_derivatives_of(output, dlsh_arg_int(a, "argnums"), 1, result);
+    if (output.type != DLSH_TENSOR)
+        return dlsh_arg_fail(a, "output", DL_ERR_TYPE, "grad(y, x); grad(f)(x) of a function",
+                             "grad: output must be a tensor, got %s", dlsh_a(output));
     wanted w = wanted_of(a);
     if (!w.n)
         return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "write grad(y, x)", "grad needs a tensor to differentiate by");
@@ -301,21 +308,24 @@ const dlsh_command autograd_commands[] = {
         "grad", grad_run, "grad(OUTPUT, INPUT, ...)",
         "Gradients of one tensor with respect to others, as values; .grad is left unchanged. The result is a tensor "
         "for one tensor, a list for several or a list of them, and a record for a record; none where the tensor does "
-        "not depend on the other.",
-        DLSH_PARAMS({"output", .want = "tensor", .doc = "what to differentiate: one number, unless seed is given"},
-                    {"inputs", .want = "tensor|list|record", .flags = DLSH_VARIADIC,
-                     .doc = "tensors to differentiate by, one by one, or in one list or record"}),
+        "not depend on the other. Of a function alone, grad(f) is the function of f's arguments that gives the "
+        "gradient by argument argnums.",
+        DLSH_PARAMS(
+            {"output", .doc = "what to differentiate: a tensor of one number, unless seed is given; a function"},
+            {"inputs", .want = "tensor|list|record", .flags = DLSH_VARIADIC,
+             .doc = "tensors to differentiate by, one by one, or in one list or record"}),
         DLSH_OPTIONS({"seed", DLSH_OPT_VALUE, NULL,
                       .doc = "gradient to start from, in the shape of the output; also called grad_outputs",
                       .want = "tensor"},
                      {"retain", DLSH_OPT_BOOL, "false", .doc = "keep the history for another pass"},
+                     {"argnums", DLSH_OPT_INT, "0", .doc = "of a function: by which argument, from 0"},
                      {"allow_unused", DLSH_OPT_BOOL, "true",
                       .doc = "false: an error where the tensor does not depend on another"},
                      {"create_graph", DLSH_OPT_BOOL, "false",
                       .doc = "record the pass, so that its results can be differentiated; always so within a function "
                              "that jvp, vjp, jacobian or hessian differentiates"}),
         .examples = "x = param(2.0); y = x ** 3\ng = grad(y, x, create_graph=true); grad(g, x)\n"
-                    "gs = grad(l, m.named_parameters())"),
+                    "gs = grad(l, m.named_parameters())\ngrad(fn (x) { return (x ** 2).sum() })(tensor([1.0, 2.0]))"),
     DLSH_ROW(
         "gradcheck", DLSH_ACTION | DLSH_FUNCTION, gradcheck_run,
         "gradcheck FUNCTION INPUT ... [second] [tol=T] | gradcheck TENSOR [second]",

@@ -1,5 +1,6 @@
 /* Functions of functions: products with the Jacobian matrix, the matrix, second derivatives, and a function of one
  * sample as a function of a batch. */
+#include "commands/functional.h"
 #include "commands/tree.h"
 #include "lang/command.h"
 #include "lang/session.h"
@@ -199,13 +200,19 @@ static dl_status jac_made_run(const dlsh_args *a, dlsh_value *result) {
     int tracked = 0;
     for (int i = 0; i < in.n; i++) tracked |= dl_requires_grad(in.t[i]);
     DLSH_TRY(dl_jacobian(call_subject, &s, in.t, in.n, tracked, &m, t));
+    const int number = s.result.type == DLSH_TENSOR && !dl_ndim(s.result.as.tensor);
+    if (made->items[2].as.i && !number) {
+        unref_all(t, in.n * m);
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "jacrev(FUNCTION) gives the derivatives of all elements",
+                             "grad(FUNCTION) is for functions that give one number, not %s", dlsh_a(s.result));
+    }
     DLSH_TRY(give_rows(s.result, args, t, m, in.n, &all));
     return dlsh_give(by_argument(all, s.result, at), result); /* nobody else has the tree `all` */
 }
 
 static const dlsh_command jac_made =
     DLSH_FN_ROW("jacobians", jac_made_run, "jacobians(MADE, INPUT, ...)", "What jacrev makes of a function.",
-                DLSH_PARAMS({"made", .want = "list", .doc = "function, argnums"},
+                DLSH_PARAMS({"made", .want = "list", .doc = "function, argnums, must it give a number"},
                             {"inputs", .flags = DLSH_VARIADIC, .doc = "arguments of the function"}));
 
 static dl_status jac_run(const dlsh_args *a, dlsh_value *result) {
@@ -213,7 +220,11 @@ static dl_status jac_run(const dlsh_args *a, dlsh_value *result) {
     if (!dlsh_callable(fn))
         return dlsh_arg_fail(a, "function", DL_ERR_TYPE, "give a function, an op or a net", "%s cannot be called",
                              dlsh_type_name(fn));
-    DLSH_DROPPED dlsh_value made = DLSH_LIST_OF(dlsh_ref(fn), dlsh_int(dlsh_arg_int(a, "argnums")));
+    return dlsh_derivatives_of(fn, dlsh_arg_int(a, "argnums"), 0, result);
+}
+
+dl_status dlsh_derivatives_of(dlsh_value fn, long argnums, int of_number, dlsh_value *result) {
+    DLSH_DROPPED dlsh_value made = DLSH_LIST_OF(dlsh_ref(fn), dlsh_int(argnums), dlsh_int(of_number));
     if (dlsh_failed(made)) return dl_failed();
     return dlsh_give(dlsh_new_method(made, (dlsh_value){DLSH_BUILTIN, {.builtin = &jac_made}}), result);
 }

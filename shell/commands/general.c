@@ -7,6 +7,7 @@
 #include "commands/device.h"
 #include "commands/settings.h"
 #include "view/tensor.h"
+#include "dlcore/copy.h"
 
 /* ---------------------------------------------------------------- vars */
 
@@ -129,6 +130,51 @@ static dl_status input_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- the table */
 
+/* ---------------------------------------------------------------- deepcopy */
+
+enum { DEEPEST = 200 };
+
+/* The values alone; a leaf stays one that asks for a gradient. */
+static dlsh_value copy_of_tensor(dl_tensor *t) {
+    DLSH_SCOPED_GRAD_MODE(0);
+    DLSH_OWNED dl_tensor *values = dl_detach(t);
+    dl_tensor *copy = values ? dl_clone(values) : NULL;
+    if (copy && dl_requires_grad(t) && dl_is_leaf(t) && dl_set_requires_grad(copy, 1)) dl_unref(copy), copy = NULL;
+    return dlsh_tensor(copy);
+}
+
+/* By its method copy. */
+static dlsh_value copy_of_handle(dlsh_session *s, dlsh_value v) {
+    DLSH_DROPPED dlsh_value copy = dlsh_void();
+    dlsh_value out = dlsh_void();
+    if (!dlsh_get_field(s, v, "copy", &copy) && !dlsh_call(s, copy, &(dlsh_callargs){0}, &out)) return out;
+    dlsh_fail(DL_ERR_TYPE, NULL, "deepcopy: %s cannot be copied", dlsh_a(v));
+    return dlsh_void();
+}
+
+static dlsh_value deepcopy(dlsh_session *s, dlsh_value v, int depth) {
+    if (depth > DEEPEST) {
+        dlsh_fail(DL_ERR_VALUE, "does a list contain itself?", "deepcopy: nested more than %d levels deep", DEEPEST);
+        return dlsh_void();
+    }
+    if (v.type == DLSH_TENSOR) return copy_of_tensor(v.as.tensor);
+    if (v.type == DLSH_HANDLE) return copy_of_handle(s, v);
+    if (v.type != DLSH_LIST && v.type != DLSH_RECORD) return dlsh_ref(v);
+    const int record = v.type == DLSH_RECORD, n = record ? v.as.record->n : v.as.list->n;
+    DLSH_DROPPED dlsh_value copy = record ? dlsh_new_record() : dlsh_new_list(n);
+    dlsh_value out = dlsh_void();
+    dl_status st = dlsh_failed(copy) ? dl_failed() : DL_OK;
+    for (int i = 0; i < n && !st; i++) {
+        dlsh_value one = deepcopy(s, record ? v.as.record->values[i] : v.as.list->items[i], depth + 1);
+        st = record ? dlsh_record_add(copy, v.as.record->keys[i], one) : dlsh_append(copy, one);
+    }
+    return st || dlsh_hand_over(&copy, &out) ? dlsh_void() : out;
+}
+
+static dl_status deepcopy_run(const dlsh_args *a, dlsh_value *result) {
+    return dlsh_give(deepcopy(dlsh_arg_session(a), *dlsh_arg(a, "value"), 0), result);
+}
+
 const dlsh_command general_commands[] = {
     DLSH_ROW("vars", DLSH_REPORT, vars_run, "vars [PATTERN]",
              "Lists the variables: type and one line about the value; of a tensor its shape, range, mean and spread.",
@@ -156,6 +202,11 @@ const dlsh_command general_commands[] = {
              "Clears the screen; in a notebook, what the cell has shown so far.",
              DLSH_OPTIONS({"wait", DLSH_OPT_BOOL, NULL, .doc = "in a notebook: clear when the next thing is shown"}),
              .examples = "clear"),
+    DLSH_FN_ROW("deepcopy", deepcopy_run, "deepcopy(VALUE)",
+                "A copy that shares nothing: of lists and records with what is in them, of tensors without history, of "
+                "nets.",
+                DLSH_PARAMS({"value", .doc = "what is copied"}),
+                .examples = "best = deepcopy({w: ones(3), losses: [1.0, 0.5]})"),
     DLSH_FN_ROW("input", input_run, "input([PROMPT], secret=false)", "Asks the user for a line of text and returns it.",
                 DLSH_PARAMS({"prompt", .want = "string", .flags = DLSH_OPTIONAL, .doc = "the question"}),
                 DLSH_OPTIONS({"secret", DLSH_OPT_BOOL, NULL, .doc = "what is typed is not shown"}),

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "commands/data/data.h"
-#include "commands/distribution.h"
+#include "commands/chance/distribution.h"
 #include "commands/sparse.h"
 #include "commands/families.h"
 #include "commands/nets/nets.h"

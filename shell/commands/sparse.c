@@ -138,7 +138,26 @@ static dl_status to_run(const dlsh_args *a, dlsh_value *result) {
     return give_sparse(dl_sparse_to(s, dtype, device), result);
 }
 
+/* Of a matrix with many zeros the sums of rows are a product with ones. */
+static dl_status sum_run(const dlsh_args *a, dlsh_value *result) {
+    const dl_sparse *s = dlsh_arg_self(a);
+    dl_tensor *v = dl_sparse_values(s);
+    long dim = dlsh_arg_int(a, "dim");
+    if (!dlsh_given(a, "dim")) return give_tensor(dl_sum(v, NULL, 0, 0), result);
+    if (dim < -2 || dim > 1)
+        return dlsh_arg_fail(a, "dim", DL_ERR_VALUE, NULL, "dim is 0, which adds up rows, or 1, columns, not %ld", dim);
+    const int over_rows = !(dim & 1);
+    DLSH_ENDED(dl_sparse_unref)
+    dl_sparse *by_row = over_rows ? dl_sparse_transpose(s) : dl_sparse_ref((dl_sparse *)s);
+    const long n = by_row ? dl_sparse_cols(by_row) : 0;
+    DLSH_OWNED dl_tensor *ones = by_row ? dl_tensor_full(1, &n, dl_dtype_of(v), dl_device_of(v), 1) : NULL;
+    return ones ? give_tensor(dl_sparse_matmul(by_row, ones), result) : dl_failed();
+}
+
 static const dlsh_command methods[] = {
+    DLSH_FN_ROW("sum", sum_run, "s.sum([DIM])", "The sum of all entries, or those of rows (dim=1) or columns (dim=0).",
+                DLSH_PARAMS({"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "the dimension that is added up"}),
+                .examples = "sparse(eye(3)).sum(dim=1)"),
     DLSH_FN_ROW("values", values_run, "s.values()", "The values of the entries, row by row."),
     DLSH_FN_ROW("crow_indices", crow_run, "s.crow_indices()",
                 "Where rows begin: row r has the entries crow[r] to crow[r + 1] - 1."),
@@ -244,19 +263,21 @@ static dl_status sparse_run(const dlsh_args *a, dlsh_value *result) {
     return give_sparse(dl_sparse_of(dlsh_arg_tensor(a, "input")), result);
 }
 
-#define SIZE_OPTION                                                                                                    \
+#define SIZE_PARAM                                                                                                     \
     {                                                                                                                  \
-        "size", DLSH_OPT_VALUE, NULL, .want = "list|none",                                                             \
-                                      .doc = "rows and columns; those that have entries unless given"                  \
+        "size", .want = "list|none", .flags = DLSH_OPTIONAL,                                                           \
+                .doc = "rows and columns; those that have entries unless given"                                        \
     }
 static const dlsh_param csr_params[] = {
     {"crow", .want = "list|tensor", .doc = "where rows begin, and the end: one number more than rows"},
     {"col", .want = "list|tensor", .doc = "the column of each entry"},
     {"values", .want = "list|tensor", .doc = "the value of each entry; it may ask for a gradient"},
+    SIZE_PARAM,
     {0}};
 static const dlsh_param coo_params[] = {
     {"indices", .want = "list|tensor", .doc = "[2,entries]: rows above columns, in any order"},
     {"values", .want = "list|tensor", .doc = "the value of each entry; it may ask for a gradient"},
+    SIZE_PARAM,
     {0}};
 static const dlsh_param dense_params[] = {{"input", .want = "tensor", .doc = "a matrix"}, {0}};
 
@@ -265,17 +286,17 @@ const dlsh_command sparse_commands[] = {
                 "A sparse matrix of the elements that are not 0, which get its gradient.", .params = dense_params,
                 .examples = "s = sparse(eye(3) * 2)\ns @ ones(3)\ns.to_dense()"),
     DLSH_FN_ROW("to_sparse", sparse_run, "x.to_sparse()", "The same as sparse(x).", .params = dense_params),
-    DLSH_FN_ROW("sparse_csr", csr_run, "sparse_csr(CROW, COL, VALUES [size=[ROWS, COLUMNS]])",
+    DLSH_FN_ROW("sparse_csr", csr_run, "sparse_csr(CROW, COL, VALUES, [[ROWS, COLUMNS]])",
                 "A sparse matrix of compressed rows: row r has the entries crow[r] to crow[r + 1] - 1. Entries of one "
                 "place add up.",
-                .params = csr_params, DLSH_OPTIONS(SIZE_OPTION),
+                .params = csr_params,
                 .examples = "s = sparse_csr([0, 2, 3], [0, 2, 1], [1.0, 2.0, 3.0], size=[2, 3])\ns @ ones(3, 4)"),
-    DLSH_FN_ROW("sparse_csr_tensor", csr_run, "sparse_csr_tensor(CROW, COL, VALUES [size=[ROWS, COLUMNS]])",
-                "The same as sparse_csr.", .params = csr_params, DLSH_OPTIONS(SIZE_OPTION)),
-    DLSH_FN_ROW("sparse_coo", coo_run, "sparse_coo(INDICES, VALUES [size=[ROWS, COLUMNS]])",
+    DLSH_FN_ROW("sparse_csr_tensor", csr_run, "sparse_csr_tensor(CROW, COL, VALUES, [[ROWS, COLUMNS]])",
+                "The same as sparse_csr.", .params = csr_params),
+    DLSH_FN_ROW("sparse_coo", coo_run, "sparse_coo(INDICES, VALUES, [[ROWS, COLUMNS]])",
                 "A sparse matrix of places and values, kept as sorted compressed rows; values of one place are added.",
-                .params = coo_params, DLSH_OPTIONS(SIZE_OPTION),
+                .params = coo_params,
                 .examples = "sparse_coo([[0, 1, 1], [2, 0, 0]], [1.0, 2.0, 3.0], size=[2, 3]).to_dense()"),
-    DLSH_FN_ROW("sparse_coo_tensor", coo_run, "sparse_coo_tensor(INDICES, VALUES [size=[ROWS, COLUMNS]])",
-                "The same as sparse_coo.", .params = coo_params, DLSH_OPTIONS(SIZE_OPTION)),
+    DLSH_FN_ROW("sparse_coo_tensor", coo_run, "sparse_coo_tensor(INDICES, VALUES, [[ROWS, COLUMNS]])",
+                "The same as sparse_coo.", .params = coo_params),
     {0}};

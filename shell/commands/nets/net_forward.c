@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/chance/distribution.h"
 #include "commands/nets/nets.h"
 #include "lang/parse/fn.h"
 
@@ -64,13 +65,16 @@ static dl_status add_leaf(leaves *l, dl_tensor *t, const char *name) {
     return DL_OK;
 }
 
-/* The tensors in a value: itself, or those in lists and records. */
+/* The tensors in a value: itself, those in lists and records, the parameters of a distribution. */
 static dl_status collect(dlsh_value v, leaves *l, const char *name, int depth) {
     if (depth > DEEPEST)
         return dlsh_fail(DL_ERR_VALUE, "does a list contain itself?",
                          "what a net takes or gives is nested more than %d levels deep", DEEPEST);
     if (v.type == DLSH_LIST || v.type == DLSH_RECORD) DLSH_TRY(dlsh_check_interrupt());
     if (v.type == DLSH_TENSOR) DLSH_TRY(add_leaf(l, v.as.tensor, name));
+    const void *distribution = dlsh_unwrap(v, &dlsh_distribution_class);
+    dl_tensor *t;
+    for (int i = 0; distribution && (t = dlsh_distribution_param(distribution, i)); i++) DLSH_TRY(add_leaf(l, t, name));
     for (int i = 0; v.type == DLSH_LIST && i < v.as.list->n; i++)
         DLSH_TRY(collect(v.as.list->items[i], l, name, depth + 1));
     for (int i = 0; v.type == DLSH_RECORD && i < v.as.record->n; i++)
@@ -166,12 +170,13 @@ static dl_pack *forward(void *ctx, dl_module *net, dl_pack *in) {
     dlsh_value out = dlsh_void();
     if (run(ctx, net, in, &out) != DL_OK) return NULL;
     dl_pack *p = NULL;
-    if (out.type == DLSH_TENSOR || out.type == DLSH_LIST || out.type == DLSH_RECORD)
+    if (out.type == DLSH_TENSOR || out.type == DLSH_LIST || out.type == DLSH_RECORD ||
+        dlsh_unwrap(out, &dlsh_distribution_class))
         p = pack(&(dlsh_callargs){1, &out, NULL});
     else
         dlsh_fail(DL_ERR_TYPE, "return head(x)",
-                  "the forward of net %s must return a tensor, a list or a record, got %s", dl_module_name(net),
-                  dlsh_type_name(out));
+                  "the forward of net %s must return a tensor, a list, a record or a distribution, got %s",
+                  dl_module_name(net), dlsh_type_name(out));
     dlsh_drop(out);
     return p;
 }

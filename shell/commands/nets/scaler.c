@@ -25,6 +25,8 @@ static dl_status set_scale(void *self, dlsh_value v) {
 static const dlsh_field fields[] = {{"factor", "what losses are multiplied by; can be set", get_scale, set_scale},
                                     {NULL, NULL, NULL, NULL}};
 
+static dl_status get_scale_run(const dlsh_args *a, dlsh_value *result) { return get_scale(dlsh_arg_self(a), result); }
+
 static dl_status scale_run(const dlsh_args *a, dlsh_value *result) {
     const dl_scaler *s = dlsh_arg_self(a);
     dl_tensor *factor = dl_scalar_f(s->scale), *y = factor ? dl_mul(dlsh_arg_tensor(a, "loss"), factor) : NULL;
@@ -56,6 +58,7 @@ static const dlsh_param of_optimizer[] = {{"optimizer", .want = "optimizer", .do
 static const dlsh_command methods[] = {
     DLSH_FN_ROW("scale", scale_run, "s.scale(LOSS)", "The loss times the factor, for backward.",
                 DLSH_PARAMS({"loss", .want = "tensor", .doc = "the loss"}), .examples = "backward s.scale(l)"),
+    DLSH_FN_ROW("get_scale", get_scale_run, "s.get_scale()", "The same as s.factor."),
     DLSH_FN_ROW("unscale_", unscale_run, "s.unscale_(OPTIMIZER)",
                 "Divides the gradients by the factor, so that they can be clipped; without this call, step does it.",
                 .params = of_optimizer),

@@ -141,7 +141,6 @@ static const habit foreign[] = {
     {"pack_padded_sequence|pad_packed_sequence", "padded sequences are taken as they are: rnn(x, lengths=[5, 3])"},
     {"tqdm", "write for x, y in progress(batches) { ... }"},
     {"SummaryWriter|wandb|mlflow", "runs are recorded: r = start_run(\"name\"); r.log(loss=l)"},
-    {"deepcopy", "write m.copy(), x.clone()"},
     {"Infinity|Inf", "write inf"},
     {"NaN", "write nan"},
     {"dict", "write {a: 1, b: 2}"},

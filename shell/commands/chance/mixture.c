@@ -1,5 +1,5 @@
 /* Mixtures of distributions of one kind: the logarithms of their densities, and draws. */
-#include "commands/mixture.h"
+#include "commands/chance/mixture.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/index.h"
 #include "dlcore/reduce.h"

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/distribution.h"
-#include "commands/mixture.h"
+#include "commands/chance/distribution.h"
+#include "commands/chance/mixture.h"
+#include "commands/chance/moments.h"
 #include "lang/eval/interp.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
@@ -144,7 +145,18 @@ static dl_status get(void *self, const char *name, dlsh_value *out) {
         if (!strcmp(kept_name(&d->is->params[i]), name)) return *out = dlsh_tensor(dl_ref(d->param[i])), DL_OK;
     for (int i = 0; i < 2 && is_mixture(d); i++)
         if (!strcmp(part_names[i], name)) return *out = dlsh_ref(d->part[i]), DL_OK;
-    return DL_ERR_NAME;
+    for (int i = 0; i < d->is->nparams && !strcmp(name, "probs"); i++)
+        if (d->is->params[i].kept && !strcmp(d->is->params[i].kept, "logits"))
+            return dlsh_give(dlsh_tensor(dlsh_shares_of(d->param[i], d->is->params[i].convert == logits_of_classes)),
+                             out);
+    return is_mixture(d) ? DL_ERR_NAME : dlsh_moment(d->is->name, d->param, name, out);
+}
+
+dl_tensor *dlsh_distribution_param(const void *self, int i) {
+    const distribution *d = self;
+    if (!is_mixture(d)) return i < d->is->nparams ? d->param[i] : NULL;
+    const int chooser = part_of(d, 0)->is->nparams;
+    return i < chooser ? part_of(d, 0)->param[i] : dlsh_distribution_param(part_of(d, 1), i - chooser);
 }
 
 static dl_status names(void *self, dlsh_value *out) {
@@ -266,7 +278,9 @@ static const dlsh_command methods[] = {
     {0}};
 
 const dlsh_class dlsh_distribution_class = {.name = "distribution",
-                                            .doc = "A probability distribution. Its parameters are its fields.",
+                                            .doc =
+                                                "A probability distribution. Its parameters are its fields, and so are "
+                                                "mean, variance and stddev, and probs beside logits.",
                                             .destroy = destroy,
                                             .text = text,
                                             .get = get,
