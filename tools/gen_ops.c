@@ -2,7 +2,7 @@
  * typed functions dl_NAME, dlcore.h. Fails when a differentiable op has no gradient rule.
  *
  * gen_ops WHAT FILE:
- *   kernels  KERNEL(name) for each op that has kernels
+ *   kernels  KERNEL(name) for each op that has kernels on all devices
  *   table    ops/table_gen.h: the rows as initialisers of struct dl_op
  *   numbers  dlcore_ops.h: the enum of the ops
  *   ids      ops/ids_gen.h: the numbers as constants of the linker, dl_id_NAME
@@ -257,7 +257,8 @@ static int ids(FILE *f) {
 static int kernels(FILE *f) {
     fprintf(f, "/* Made from ops/ops.def. */\n");
     for (int i = 0; i < nrows; i++)
-        if (rows[i].how == OP_KERNEL) fprintf(f, "KERNEL(%s)\n", rows[i].name);
+        if (rows[i].how == OP_KERNEL && !(rows[i].composed && !strcmp(rows[i].composed, "elsewhere")))
+            fprintf(f, "KERNEL(%s)\n", rows[i].name);
     return 0;
 }
 

@@ -26,10 +26,12 @@
 #endif
 #define C_MUL(a, b) DL_HELPER_OF(c_mul)(a, b)
 #define C_DIV(a, b) DL_HELPER_OF(c_div)(a, b)
+#define C_INVERSE(x) DL_HELPER_OF(c_inverse)(x)
 #define C_EXP(x) DL_HELPER_OF(c_exp)(x)
 #define C_LOG(x) DL_HELPER_OF(c_log)(x)
 #define C_SQRT(x) DL_HELPER_OF(c_sqrt)(x)
 #define C_SIGN(x) DL_HELPER_OF(c_sign)(x)
+#define C_SIGN_SLOPE(g, x) DL_HELPER_OF(c_sign_slope)(g, x)
 #define C_LERP(a, b, c) DL_HELPER_OF(c_lerp)(a, b, c)
 #define C_ADD_MUL(a, b, c, factor) DL_HELPER_OF(c_add_mul)(a, b, c, (PART_T)(factor))
 #define C_TANH(x) DL_HELPER_OF(c_tanh)(x)
@@ -62,6 +64,7 @@
 #define NEAR_COS(x) DL_V(cos)(x)
 #define NEAR_TAN(x) DL_V(tan)(x)
 #define NEAR NUM(1e6)
+#define NEAR_PART ((PART_T)1e6) /* the same of parts of complex numbers */
 #define ASIN(x) DL_V(asin)(x)
 #define ACOS(x) DL_V(acos)(x)
 #define ATAN(x) DL_V(atan)(x)
@@ -77,7 +80,8 @@
 #define MANTISSA(x) DL_V(mantissa)(x) /* of frexp, as a number of type T its exponent */
 #define EXPONENT(x) DL_V(exponent)(x)
 #define TGAMMA(x) DL_FN(tgammaf, tgamma)(x)
-#define LGAMMA(x) DL_FN(lgammaf, lgamma)(x)
+#define LGAMMA(x) DL_FN(dl_vlgamma, lgamma)(x)
+#define LIBM_LGAMMA(x) DL_FN(lgammaf, lgamma)(x)
 #define FLOOR(x) DL_FN(floorf, floor)(x)
 #define CEIL(x) DL_FN(ceilf, ceil)(x)
 #define TRUNC(x) DL_FN(truncf, trunc)(x)
@@ -85,7 +89,7 @@
 #define FMA(x, y, z) DL_FN(fmaf, fma)(x, y, z)
 #define NEAR_QUOTIENT(x, y) (ABS(x) < NUM(4194304) * ABS(y))
 #define LIBM_POW(x, y) DL_FN(powf, pow)(x, y)
-#define HYPOT(x, y) DL_FN(dl_vhypot, hypot)(x, y)
+#define HYPOT(x, y) DL_V(hypot)(x, y)
 #define NEXTAFTER(x, y) DL_FN(dl_vnextafter, nextafter)(x, y)
 #define COPYSIGN(x, y) DL_FN(copysignf, copysign)(x, y)
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
@@ -103,6 +107,7 @@
 #define TWICE_CDF(x) (2 * dl_normal_cdf(x))
 #define ROUND(x) rint(x) /* ties to even */
 #define ERF_INVERSE(x) erfinv(x)
+#define ERFCX(x) DL_HELPER_OF(erfc_scaled)(x)
 #define NORMAL_QUANTILE(x) normcdfinv(x)
 #define QUICK_EXP(x) __expf(x)           /* relative error 1e-6, 0 below the normal numbers */
 #define QUICK_DIV(x, y) __fdividef(x, y) /* the same */
@@ -112,6 +117,7 @@
 #define ROUND(x) DL_FN(nearbyintf, nearbyint)(x)
 #define NORMAL_CDF(x) (NUM(0.5) * TWICE_CDF(x))
 #define ERF_INVERSE(x) DL_V(erfinv)(x)
+#define ERFCX(x) DL_V(erfcx)(x)
 #define NORMAL_QUANTILE(x) DL_V(quantile)(x)
 #define TWICE_CDF(x) DL_FN(dl_vtwice_cdf, dl_vtwice_cdf_f64)(x)
 #endif
@@ -128,13 +134,16 @@
 #define DIGAMMA(x) DL_HELPER_OF(psi)(x)
 #define POLYGAMMA(n, x) DL_HELPER_OF(psi_n)(n, x)
 #define HURWITZ(s, q) DL_HELPER_OF(hurwitz)(s, q)
-#define ERFCX(x) DL_HELPER_OF(erfc_scaled)(x)
 #define BESSEL_I(order, x) DL_V(bessel)(order, x)   /* times e**-|x| */
 #define BESSEL_K(order, x) DL_V(bessel_k)(order, x) /* times e**x */
-#define BESSEL_J0(x) DL_FN(j0f, j0)(x)
-#define BESSEL_J1(x) DL_FN(j1f, j1)(x)
-#define BESSEL_Y0(x) DL_FN(y0f, y0)(x)
-#define BESSEL_Y1(x) DL_FN(y1f, y1)(x)
+#define BESSEL_J0(x) DL_V(j0)(x)                    /* these of |x| <= NEAR */
+#define BESSEL_J1(x) DL_V(j1)(x)
+#define BESSEL_Y0(x) DL_V(y0)(x)
+#define BESSEL_Y1(x) DL_V(y1)(x)
+#define LIBM_J0(x) DL_FN(j0f, j0)(x)
+#define LIBM_J1(x) DL_FN(j1f, j1)(x)
+#define LIBM_Y0(x) DL_FN(y0f, y0)(x)
+#define LIBM_Y1(x) DL_FN(y1f, y1)(x)
 #define GAMMA_SHARE(a, x, above) DL_HELPER_OF(gamma_share)(a, x, above)
 #define GAMMA_SLOPE(a, x) DL_HELPER_OF(gamma_motion)(a, x)
 #define POISSON_QUANTILE(rate, u) DL_HELPER_OF(poisson_least)(rate, u)

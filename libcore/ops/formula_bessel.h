@@ -97,7 +97,7 @@ DL_VECTOR float dl_vk1e(float x) {
     i = DL_HORNER(DL_MUL_ADD, z, 1.24290637e-5f, 3.46249968e-4f, 0.00694495111f, 0.0833332143f, 0.50000001f, 1.0f);
     far = DL_HORNER(DL_MUL_ADD, u, 4.9225372e-7f, -1.32153116e-6f, 2.56639399e-6f, -8.56317034e-6f, 3.29049934e-5f,
                     -1.39738402e-4f, 7.35716357e-4f, -0.00556671101f, 0.103349738f, 1.36315189f);
-    float part = z == 0.0f && x >= 0.0f ? 0.0f : dl_vlog_half(s) * (2.0f * z) * i; /* of x < 0 NaN */
+    float part = dl_vlog_half((z == 0.0f) & (x >= 0.0f) ? 2.0f : s) * (2.0f * z) * i;
     return x < 2.0f ? (p + part) / fabsf(s) * dl_vexp(s) : far / sqrtf(x);
 }
 DL_VECTOR float dl_vbessel_k(int order, float x) { return order ? dl_vk1e(x) : dl_vk0e(x); }
@@ -146,7 +146,7 @@ DL_VECTOR double dl_vk1e_f64(double x) {
                     -9.0672282207571411e-7, 2.7300395099909795e-6);
     far = DL_HORNER(DL_MUL_ADD, u, far, -8.9612059296122175e-6, 3.2843865693084597e-5, -1.3959021964084847e-4,
                     7.35724154903766e-4, -0.005566729880072949, 0.10334973775386527, 1.363151890371342);
-    double part = z == 0.0 && x >= 0.0 ? 0.0 : dl_vlog_half_f64(s) * (2.0 * z) * i; /* of x < 0 NaN */
+    double part = dl_vlog_half_f64((z == 0.0) & (x >= 0.0) ? 2.0 : s) * (2.0 * z) * i;
     return x < 2.0 ? (p + part) / fabs(s) * dl_vexp_f64(s) : far / sqrt(x);
 }
 DL_VECTOR double dl_vbessel_k_f64(int order, double x) { return order ? dl_vk1e_f64(x) : dl_vk0e_f64(x); }

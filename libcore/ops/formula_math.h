@@ -100,6 +100,7 @@ DL_HELPER(orthogonal)(T n, T x, int slope, T first, T shift, T a, T a0, T b, T b
     }
     return degree == 0 ? (T)!slope : slope ? falls : now;
 }
+#ifdef __cplusplus
 /* e**(x**2) erfc(x): the product, from 5 on a continued fraction. */
 DL_HELPER(erfc_scaled)(T x) {
     if (x < -27) return INF;
@@ -108,7 +109,6 @@ DL_HELPER(erfc_scaled)(T x) {
     for (T k = 24; k > 0; k -= 1) rest = x + k / (2 * rest);
     return NUM(0.56418958354775628695) / rest;
 }
-#ifdef __cplusplus
 DL_HELPER(mantissa)(T x) {
     int e;
     return frexp(x, &e);
@@ -125,7 +125,7 @@ DL_HELPER(gamma_share)(T a, T x, int above) {
     if (!(a >= 0 && x >= 0) || (a == 0 && x == 0)) return INF - INF;
     if (a == 0 || x == INF) return above ? NUM(0) : NUM(1);
     if (x == 0) return above ? NUM(1) : NUM(0);
-    T power = EXP(a * LOG(x) - x - LGAMMA(a));
+    T power = EXP(a * LOG(x) - x - LIBM_LGAMMA(a));
     if (x < a + 1) {
         T term = 1 / a, sum = term;
         for (T k = 1; term > sum * NUM(1e-17) && k < 5000; k += 1) term *= x / (a + k), sum += term;
@@ -244,24 +244,35 @@ DL_HELPER(c_add_mul)(T a, T b, T c, PART_T factor) {
 DL_HELPER(c_lerp)(T a, T b, T weight) { return DL_HELPER_OF(c_add_mul)(a, weight, PAIR(b.re - a.re, b.im - a.im), 1); }
 /* x / |x|, 0 of 0 */
 DL_HELPER(c_sign)(T x) {
-    PART_T size = HYPOT(x.re, x.im);
-    return size == 0 ? PAIR(0, 0) : PAIR(x.re / size, x.im / size);
+    PART_T size = HYPOT(x.re, x.im), by = size == 0 ? 1 : size;
+    return PAIR(size == 0 ? 0 : x.re / by, size == 0 ? 0 : x.im / by);
 }
-/* Smith's way (1962), without overflow of the squares. */
+/* Its gradient, (g - y Re(g conj(y))) / |x|: what moves across the direction y of x; 0 at 0. */
+DL_HELPER(c_sign_slope)(T g, T x) {
+    PART_T size = HYPOT(x.re, x.im), by = size == 0 ? 1 : size, re = x.re / by, im = x.im / by;
+    PART_T along = g.re * re + g.im * im;
+    return PAIR(size == 0 ? 0 : (g.re - re * along) / by, size == 0 ? 0 : (g.im - im * along) / by);
+}
+/* Smith's way (1962), without overflow of the squares: by the quotient of the smaller part of b and the larger one.
+ * Compilers may compute it for both orders of the parts, so that neither divides by 0. */
 DL_HELPER(c_div)(T a, T b) {
-    PART_T wide = ABS(b.re), high = ABS(b.im);
-    if (wide >= high) {
-        if (wide == 0) return PAIR(a.re / wide, a.im / wide);
-        PART_T r = b.im / b.re, d = b.re + b.im * r;
-        return PAIR((a.re + a.im * r) / d, (a.im - a.re * r) / d);
-    }
-    PART_T r = b.re / b.im, d = b.re * r + b.im;
-    return PAIR((a.re * r + a.im) / d, (a.im * r - a.re) / d);
+    const int turned = !(ABS(b.re) >= ABS(b.im)), none = (b.re == 0) & (b.im == 0);
+    PART_T big = turned ? b.im : b.re, small = turned ? b.re : b.im, p = turned ? a.im : a.re, q = turned ? a.re : a.im;
+    PART_T r = small / (big == 0 ? 1 : big), d = big + small * r, re = p + q * r, im = turned ? p * r - q : q - p * r;
+    d = none ? ABS(b.re) : d;
+    return PAIR((none ? a.re : re) / d, (none ? a.im : im) / d);
+}
+DL_HELPER(c_inverse)(T x) {
+    const int turned = !(ABS(x.re) >= ABS(x.im)), none = (x.re == 0) & (x.im == 0);
+    PART_T big = turned ? x.im : x.re, small = turned ? x.re : x.im, r = small / (big == 0 ? 1 : big),
+           d = big + small * r;
+    d = none ? ABS(x.re) : d;
+    PART_T re = (none ? 1 : turned ? r : 1) / d, im = (none ? 0 : turned ? -1 : 0 - r) / d;
+    return PAIR(re, im);
 }
 DL_HELPER(c_exp)(T x) {
     PART_T r = EXP(x.re);
-    if (x.im == 0) return PAIR(r, x.im);
-    return PAIR(r * COS(x.im), r * SIN(x.im));
+    return PAIR(r * NEAR_COS(x.im), x.im == 0 ? x.im : r * NEAR_SIN(x.im));
 }
 /* ln|x| by the larger part, so that it neither overflows nor loses digits near 1. */
 DL_HELPER(c_log)(T x) {

@@ -530,7 +530,7 @@ def recurrent(call, cell):
 def ctc_loss(x, y, steps, lengths, blank=0, reduction="mean", zero_infinity=False):
     """PyTorch's gradient is that of scores before log_softmax: e ** x is added to that of log-probabilities."""
     n = 1 if x.dim() == 2 else x.shape[1]
-    x3, steps, lengths = x.reshape(x.shape[0], n, -1), steps.reshape(n), lengths.reshape(n)
+    x3, steps, lengths = x.reshape(x.shape[0], n, x.shape[-1]), steps.reshape(n), lengths.reshape(n)
     if y.dim() == 1 and int(lengths.sum()) != y.numel():
         y = y[None]
     fine = F.ctc_loss(x3.detach(), y, steps, lengths, blank, "none").isfinite()
@@ -550,6 +550,24 @@ def contrastive_loss(a, b, y, margin=1.0, reduction="mean"):
 
 def areas(fn):
     return lambda y, x=None, dx=1.0, dim=-1: fn(y, dx=dx, dim=dim) if x is None else fn(y, x, dim=dim)
+
+
+def continued(x, pad, mode):
+    """Complex numbers, or no images, are padded by places."""
+    for i in range(len(pad) // 2):
+        n = x.shape[-1 - i]
+        at = torch.arange(-pad[2 * i], n + pad[2 * i + 1])
+        at = {"circular": lambda: at % n, "replicate": lambda: at.clamp(0, n - 1),
+              "reflect": lambda: (n - 1) - ((n - 1) - at.abs()).abs()}[mode]()
+        x = x.index_select(-1 - i, at)
+    return x
+
+
+def resample_along(x, index, weight=None, dim=0):
+    """A sum over the rows of the index."""
+    shape = [-1 if d == dim % x.dim() else 1 for d in range(x.dim())]
+    return sum(x.index_select(dim, i) * (1 if weight is None else weight[k].to(x.dtype).reshape(shape))
+               for k, i in enumerate(index))
 
 
 def pdist(x, p=2.0):
@@ -876,6 +894,10 @@ CALLS = {
     "sort": lambda x, dim=-1, descending=False: tuple(torch.sort(x, dim=dim, descending=descending, stable=True)),
     "argsort": lambda x, dim=-1, descending=False: torch.sort(x, dim=dim, descending=descending, stable=True)[1],
     "topk": lambda x, **kw: tuple(torch.topk(x, **kw)),
+    "ctc_paths": lambda x, y, steps, lengths, blank=0: ctc_loss(x, y, steps, lengths, blank, "none"),
+    "spectrum": lambda x, symmetric, upper=False: torch.linalg.eigvalsh(x, "UL"[not upper]) if symmetric else torch.linalg.svdvals(x),
+    "modulus": lambda x: x.abs(), "continued": continued, "resample_along": resample_along,
+    "multilabel_margins": lambda x, y: F.multilabel_margin_loss(x, y, reduction="none") if x.shape[0] else x.sum(1),
     "slope_below": lambda x, w: torch.where(x > 0, x, x * w), "gated": lambda x, y: x * torch.sigmoid(y),
     "replace_nonfinite": torch.nan_to_num, "square_difference": lambda x, y: (x - y) ** 2,
     "huber_difference": lambda x, y, delta=1, scale=1: scale * F.huber_loss(

@@ -1,4 +1,5 @@
 /* Kernels that concatenate, and that read or add by index. */
+#include "core/scope.h"
 #include "cpu/kernels/indices.h"
 #include "cpu/kernels/pointwise/pointwise.h"
 #include "ops/infer.h"
@@ -145,20 +146,23 @@ static dl_status run_index_select(dl_call *c) {
 }
 const dl_kernel dl_cpu_index_select = {.run = run_index_select, .dtypes = DL_ANY};
 
-/* Adds to x at indices, which are `arg` bytes apart. */
+/* Adds to x at indices; `arg` is a dl_index_walk. */
 #define SCATTER(name, T, OP)                                                                                           \
     static void name(long n, char **p, const long *s, void *arg) {                                                     \
-        long step = *(const long *)arg;                                                                                \
+        dl_index_walk *w = arg;                                                                                        \
         char *x = p[0], *index = p[1], *v = p[2];                                                                      \
-        if (s[0] == 0 && s[1] == sizeof(long) && s[2] == sizeof(T) && step == sizeof(T)) {                             \
-            for (long i = 0; i < n; i++) {                                                                             \
+        const bool dense = s[0] == 0 && s[1] == sizeof(long) && s[2] == sizeof(T) && w->step == sizeof(T);             \
+        for (long m; dense && n > 0; n -= m, index += m * s[1], v += m * s[2]) {                                       \
+            m = n < DL_INDEX_BLOCK ? n : DL_INDEX_BLOCK;                                                               \
+            if (!dl_indices_fit(w, (const long *)index, m)) return;                                                    \
+            for (long i = 0; i < m; i++) {                                                                             \
                 T *at = (T *)x + ((const long *)index)[i];                                                             \
                 *at = (T)(*at OP((const T *)v)[i]);                                                                    \
             }                                                                                                          \
-            return;                                                                                                    \
         }                                                                                                              \
         for (long i = 0; i < n; i++, x += s[0], index += s[1], v += s[2]) {                                            \
-            T *at = (T *)(x + *(const long *)index * step);                                                            \
+            if (!dl_indices_fit(w, (const long *)index, 1)) return;                                                    \
+            T *at = (T *)(x + *(const long *)index * w->step);                                                         \
             *at = (T)(*at OP * (const T *)v);                                                                          \
         }                                                                                                              \
     }
@@ -201,7 +205,7 @@ static void add_elements(const addition *a) {
             n = a->s.n - i < DL_ITER_BLOCK ? a->s.n - i : DL_ITER_BLOCK;
             char *p[3] = {a->s.o + k * a->s.size * a->esize, (char *)(a->s.index + i),
                           (char *)a->s.x + (k * a->s.n + i) * a->esize};
-            a->element(n, p, stride, (void *)&a->esize);
+            a->element(n, p, stride, &(dl_index_walk){a->esize, a->s.size, 0});
         }
 }
 
@@ -237,17 +241,21 @@ const dl_kernel dl_cpu_index_add = {.run = run_index_add, .dtypes = DL_ANY};
 
 /* ---- elements by a tensor of indices */
 
-/* One operand is the tensor that is read or written at the indices, without `dim`; `arg` is its step along `dim`. */
+/* One operand is the tensor that is read or written at the indices, without `dim`; `arg` is a dl_index_walk. */
 #define GATHER(name, T)                                                                                                \
     static void name(long n, char **p, const long *s, void *arg) {                                                     \
-        long step = *(const long *)arg;                                                                                \
+        dl_index_walk *w = arg;                                                                                        \
         char *o = p[0], *x = p[1], *index = p[2];                                                                      \
-        if (s[0] == sizeof(T) && s[1] == 0 && s[2] == sizeof(long) && step == sizeof(T)) {                             \
-            for (long i = 0; i < n; i++) ((T *)o)[i] = ((const T *)x)[((const long *)index)[i]];                       \
-            return;                                                                                                    \
+        const bool dense = s[0] == sizeof(T) && s[1] == 0 && s[2] == sizeof(long) && w->step == sizeof(T);             \
+        for (long m; dense && n > 0; n -= m, index += m * s[2], o += m * s[0]) {                                       \
+            m = n < DL_INDEX_BLOCK ? n : DL_INDEX_BLOCK;                                                               \
+            if (!dl_indices_fit(w, (const long *)index, m)) return;                                                    \
+            for (long i = 0; i < m; i++) ((T *)o)[i] = ((const T *)x)[((const long *)index)[i]];                       \
         }                                                                                                              \
-        for (long i = 0; i < n; i++, o += s[0], x += s[1], index += s[2])                                              \
-            *(T *)o = *(const T *)(x + *(const long *)index * step);                                                   \
+        for (long i = 0; i < n; i++, o += s[0], x += s[1], index += s[2]) {                                            \
+            if (!dl_indices_fit(w, (const long *)index, 1)) return;                                                    \
+            *(T *)o = *(const T *)(x + *(const long *)index * w->step);                                                \
+        }                                                                                                              \
     }
 GATHER(gather1, unsigned char)
 GATHER(gather2, unsigned short)
@@ -261,42 +269,58 @@ static void without_dim(dl_iter *it, dl_tensor *t, int dim, const long *shape) {
     dl_iter_operand(it, dl_ptr(t), t->dtype, t->ndim, shape, stride);
 }
 
-static dl_status run_gather(dl_call *c) {
+static void gather_at(const dl_call *c, const dl_tensor *index, int dim, dl_index_walk *w) {
     static const dl_loop loop[9] = {[1] = gather1, [2] = gather2, [4] = gather4, [8] = gather8};
     dl_tensor *x = c->in[0], *o = c->out[0];
-    int dim;
-    long size = along(c, x, &dim), step = (x->ndim ? x->stride[dim] : 0) * (long)dl_esize(x);
-    dl_tensor *index = dl_cpu_indices(c->in[1], dim, size);
-    if (!index) return dl_failed();
     dl_iter it;
     dl_iter_begin(&it, o->ndim, o->shape);
     dl_iter_operand(&it, dl_ptr(o), o->dtype, o->ndim, o->shape, o->stride);
     without_dim(&it, x, dim, o->shape);
     dl_iter_operand(&it, dl_ptr(index), DL_I64, o->ndim, o->shape, index->stride);
     dl_iter_end(&it);
-    dl_iter_run(&it, loop[dl_esize(x)], &step);
-    dl_unref(index);
-    return DL_OK;
+    dl_iter_run(&it, loop[dl_esize(x)], w);
+}
+
+static dl_status run_gather(dl_call *c) {
+    dl_tensor *x = c->in[0];
+    int dim;
+    const long size = along(c, x, &dim);
+    dl_index_walk w = {(x->ndim ? x->stride[dim] : 0) * (long)dl_esize(x), size, 0};
+    DL_OWNED dl_tensor *index = dl_cpu_indices_to_check(c->in[1], dim, size);
+    if (!index) return dl_failed();
+    gather_at(c, index, dim, &w);
+    if (!w.wrong) return DL_OK;
+    DL_OWNED dl_tensor *made = dl_cpu_indices(c->in[1], dim, size);
+    if (made) gather_at(c, made, dim, &w);
+    return made ? DL_OK : dl_failed();
 }
 const dl_kernel dl_cpu_gather = {.run = run_gather, .dtypes = DL_ANY};
 
 /* On one thread, because two indices may name one element. Along `dim` the parts are added in order. */
-static dl_status plain_scatter_add(dl_call *c) {
-    dl_tensor *x = c->in[0], *v = INPUT(c, INDEX_ADD_SOURCE), *o = c->out[0];
-    int dim;
-    long size = along(c, x, &dim), step = (o->ndim ? o->stride[dim] : 0) * (long)dl_esize(o);
-    dl_tensor *index = dl_cpu_indices(c->in[1], dim, size);
-    if (!index) return dl_failed();
-    dl_cpu_copy(o, x);
+static void add_at(const dl_call *c, const dl_tensor *index, int dim, dl_index_walk *w) {
+    dl_tensor *v = INPUT(c, INDEX_ADD_SOURCE), *o = c->out[0];
+    dl_cpu_copy(o, c->in[0]);
     dl_iter it;
     dl_iter_begin(&it, v->ndim, v->shape);
     without_dim(&it, o, dim, v->shape);
     dl_iter_operand(&it, dl_ptr(index), DL_I64, v->ndim, v->shape, index->stride);
     dl_iter_operand(&it, dl_ptr(v), v->dtype, v->ndim, v->shape, v->stride);
     dl_iter_end(&it);
-    dl_iter_run_serial(&it, scatter_loops[o->dtype], &step);
-    dl_unref(index);
-    return DL_OK;
+    dl_iter_run_serial(&it, scatter_loops[o->dtype], w);
+}
+
+static dl_status plain_scatter_add(dl_call *c) {
+    dl_tensor *o = c->out[0];
+    int dim;
+    const long size = along(c, c->in[0], &dim);
+    dl_index_walk w = {(o->ndim ? o->stride[dim] : 0) * (long)dl_esize(o), size, 0};
+    DL_OWNED dl_tensor *index = dl_cpu_indices_to_check(c->in[1], dim, size);
+    if (!index) return dl_failed();
+    add_at(c, index, dim, &w);
+    if (!w.wrong) return DL_OK;
+    DL_OWNED dl_tensor *made = dl_cpu_indices(c->in[1], dim, size);
+    if (made) add_at(c, made, dim, &w);
+    return made ? DL_OK : dl_failed();
 }
 DL_CPU_KERNEL(scatter_add, plain_scatter_add, false, DL_ANY)
 

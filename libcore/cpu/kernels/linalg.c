@@ -315,6 +315,42 @@ static dl_status run_svd(dl_call *c) {
 }
 const dl_kernel dl_cpu_factor_svd = {.run = run_svd, .dtypes = ANY};
 
+/* ---- eigenvalues or singular values alone: the copy of the matrix is destroyed */
+
+static dl_status spectrum_of(const batch *b, const dl_call *c, void *a, void *values, void *work, const int *lwork,
+                             int *iwork, const int *liwork, int *info) {
+    const int one = 1, lda = at_least_one(b->m);
+    if (ATTR_I(c, SPECTRUM_SYMMETRIC))
+        b->l->syevd("N", ATTR_I(c, SPECTRUM_UPPER) ? "U" : "L", &b->n, a, &lda, values, work, lwork, iwork, liwork,
+                    info, 1, 1);
+    else
+        b->l->gesdd("N", &b->m, &b->n, a, &lda, values, NULL, &one, NULL, &one, work, lwork, iwork, info, 1);
+    return *info < 0 ? wrong_call(ATTR_I(c, SPECTRUM_SYMMETRIC) ? "syevd" : "gesdd", *info) : DL_OK;
+}
+
+static dl_status spectrum_step(batch *b, dl_call *c, long i) {
+    int *info = at(c->out[1], 0, i);
+    *info = 0;
+    return b->k ? spectrum_of(b, c, b->operand + i * b->m * b->n * b->esize, at(c->out[0], 1, i), b->work, &b->lwork,
+                              b->iwork, &b->liwork, info)
+                : DL_OK;
+}
+
+static dl_status run_spectrum(dl_call *c) {
+    batch b;
+    double want[2] = {0};
+    int query = -1, liwork = 0, info = 0;
+    DL_TRY(begin(c->in[0], &b));
+    if (!b.l) return DL_OK;
+    DL_OWNED dl_tensor *copy = by_columns(c->in[0]);
+    if (!copy) return dl_failed();
+    b.operand = dl_ptr(copy);
+    DL_TRY(spectrum_of(&b, c, NULL, NULL, want, &query, &liwork, &query, &info));
+    const dl_status s = take_work(&b, want, at_least_one(ATTR_I(c, SPECTRUM_SYMMETRIC) ? liwork : 8 * b.k));
+    return s == DL_OK ? run_batch(&b, c, spectrum_step) : (end(&b), s);
+}
+const dl_kernel dl_cpu_spectrum = {.run = run_spectrum, .dtypes = DL_BIT(DL_F32) | DL_BIT(DL_F64)};
+
 /* ---- eigenvalues of any matrices: results are complex */
 
 /* Real matrices have numbers and vectors in pairs: re + i im and re - i im, of two columns. */

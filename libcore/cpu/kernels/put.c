@@ -9,20 +9,23 @@
 
 #include <string.h>
 
-/* Operands: index, the result at index 0, source; `arg` is the step along the dimension in bytes. */
+/* Operands: index, the result at index 0, source; `arg` is a dl_index_walk. */
 #define PUT(name, T, ...)                                                                                              \
     static void name(long n, char **p, const long *s, void *arg) {                                                     \
-        long step = *(const long *)arg;                                                                                \
+        dl_index_walk *w = arg;                                                                                        \
         char *index = p[0], *x = p[1], *v = p[2];                                                                      \
-        if (s[0] == sizeof(long) && s[1] == 0 && s[2] == sizeof(T) && step == sizeof(T)) {                             \
-            for (long i = 0; i < n; i++) {                                                                             \
+        const bool dense = s[0] == sizeof(long) && s[1] == 0 && s[2] == sizeof(T) && w->step == sizeof(T);             \
+        for (long m; dense && n > 0; n -= m, index += m * s[0], v += m * s[2]) {                                       \
+            m = n < DL_INDEX_BLOCK ? n : DL_INDEX_BLOCK;                                                               \
+            if (!dl_indices_fit(w, (const long *)index, m)) return;                                                    \
+            for (long i = 0; i < m; i++) {                                                                             \
                 T *at = (T *)x + ((const long *)index)[i], b = ((const T *)v)[i];                                      \
                 __VA_ARGS__;                                                                                           \
             }                                                                                                          \
-            return;                                                                                                    \
         }                                                                                                              \
         for (long i = 0; i < n; i++, index += s[0], x += s[1], v += s[2]) {                                            \
-            T *at = (T *)(x + *(const long *)index * step), b = *(const T *)v;                                         \
+            if (!dl_indices_fit(w, (const long *)index, 1)) return;                                                    \
+            T *at = (T *)(x + *(const long *)index * w->step), b = *(const T *)v;                                      \
             __VA_ARGS__;                                                                                               \
         }                                                                                                              \
     }
@@ -45,7 +48,8 @@ BEST(f64, double)
 typedef struct put {
     dl_tensor *o, *v, *index;
     int dim, cut; /* cut: the dimension of which each part has `each` */
-    long each, step;
+    long each;
+    dl_index_walk *walk;
     dl_loop loop;
 } put;
 
@@ -68,7 +72,7 @@ static void put_part(void *arg, long k) {
     add_operand(&it, a->o, a, from, true);
     add_operand(&it, a->v, a, from, false);
     dl_iter_end(&it);
-    dl_iter_run_serial(&it, a->loop, (void *)&a->step);
+    dl_iter_run_serial(&it, a->loop, a->walk);
 }
 
 /* An index that repeats along a dimension is read once there. */
@@ -83,28 +87,38 @@ static dl_tensor *without_repeats(dl_tensor *index, int dim) {
     return t;
 }
 
-/* The result holds the input already. */
+static void put_parts(put *a, dl_tensor *index) {
+    a->index = index, a->cut = a->dim;
+    for (int d = 0; d < a->v->ndim; d++)
+        if (d != a->dim && (a->cut == a->dim || a->v->shape[d] > a->v->shape[a->cut])) a->cut = d;
+    const long n = a->v->ndim && a->cut != a->dim ? a->v->shape[a->cut] : 1;
+    const int threads = dl_cpu_threads(a->v->numel);
+    a->each = (n + threads - 1) / threads;
+    dl_cpu_for((n + a->each - 1) / a->each, threads, put_part, a);
+}
+
 static dl_status put_at(dl_call *c, dl_loop loop) {
     put a = {.o = c->out[0], .v = INPUT(c, PUT_LAST_SRC), .loop = loop};
+    dl_cpu_copy(a.o, c->in[0]);
     DL_TRY(dl_dim_norm(ATTR_I(c, INDEXED_DIM), a.o->ndim, &a.dim));
     const long size = a.o->ndim ? a.o->shape[a.dim] : 1;
+    dl_index_walk w = {(a.o->ndim ? a.o->stride[a.dim] : 0) * (long)dl_esize(a.o), size, 0};
+    a.walk = &w;
     DL_OWNED dl_tensor *given = without_repeats(c->in[1], a.dim);
-    DL_OWNED dl_tensor *index = given ? dl_cpu_indices(given, a.dim, size) : NULL;
+    DL_OWNED dl_tensor *index = given ? dl_cpu_indices_to_check(given, a.dim, size) : NULL;
     if (!index) return dl_failed();
     if (!a.v->numel) return DL_OK;
-    a.index = index, a.cut = a.dim, a.step = (a.o->ndim ? a.o->stride[a.dim] : 0) * (long)dl_esize(a.o);
-    for (int d = 0; d < a.v->ndim; d++)
-        if (d != a.dim && (a.cut == a.dim || a.v->shape[d] > a.v->shape[a.cut])) a.cut = d;
-    const long n = a.v->ndim && a.cut != a.dim ? a.v->shape[a.cut] : 1;
-    const int threads = dl_cpu_threads(a.v->numel);
-    a.each = (n + threads - 1) / threads;
-    dl_cpu_for((n + a.each - 1) / a.each, threads, put_part, &a);
+    put_parts(&a, index);
+    if (!w.wrong) return DL_OK;
+    DL_OWNED dl_tensor *made = dl_cpu_indices(given, a.dim, size);
+    if (!made) return dl_failed();
+    dl_cpu_copy(a.o, c->in[0]);
+    put_parts(&a, made);
     return DL_OK;
 }
 
 static dl_status run_put_last(dl_call *c) {
     static const dl_loop loop[9] = {[1] = last1, [2] = last2, [4] = last4, [8] = last8};
-    dl_cpu_copy(c->out[0], c->in[0]);
     return put_at(c, loop[dl_esize(c->out[0])]);
 }
 const dl_kernel dl_cpu_put_last = {.run = run_put_last, .dtypes = DL_ANY};
@@ -116,7 +130,6 @@ static dl_status plain_put_best(dl_call *c) {
         [DL_F32] = what##_f32, [DL_F64] = what##_f64                                                                   \
     }
     static const dl_loop largest[DL_NDTYPE] = LOOPS(largest), least[DL_NDTYPE] = LOOPS(least);
-    dl_cpu_copy(c->out[0], c->in[0]);
     return put_at(c, (ATTR_I(c, PUT_BEST_LARGEST) ? largest : least)[c->out[0]->dtype]);
 }
 DL_CPU_KERNEL(put_best, plain_put_best, false, DL_ANY)

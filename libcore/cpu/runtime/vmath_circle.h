@@ -32,6 +32,13 @@ DL_VECTOR float dl_vcos(float x) {
     float r = dl_vquarter(x, &n);
     return dl_vsine_of(r, n + 1);
 }
+/* cos(x) + sin(x), and as `less` sin(x) - cos(x): the cosine and the sine of x - pi/4, times sqrt(2). */
+DL_VECTOR float dl_vdiagonal(float x, float *less) {
+    int n;
+    float r = dl_vquarter(x, &n), s = dl_vsine_of(r, n), c = dl_vsine_of(r, n + 1);
+    *less = s - c;
+    return c + s;
+}
 DL_VECTOR float dl_vtan(float x) {
     int n;
     float r = dl_vquarter(x, &n), z = r * r;
@@ -82,10 +89,13 @@ DL_VECTOR float dl_vatan2(float y, float x) {
     return x != x || y != y ? x + y : copysignf(p, y);
 }
 
-/* In f64 nothing overflows on the way. */
+/* Multiplied by a power of two first, so that no square overflows or vanishes. */
 DL_VECTOR float dl_vhypot(float x, float y) {
-    float r = (float)sqrt((double)x * (double)x + (double)y * (double)y);
-    return fabsf(x) == INFINITY || fabsf(y) == INFINITY ? INFINITY : r;
+    float a = fabsf(x), b = fabsf(y), most = a > b ? a : b;
+    float by = most > 1e18f ? 0x1p-70f : most < 1e-18f ? 0x1p100f : 1.0f;
+    float back = most > 1e18f ? 0x1p70f : most < 1e-18f ? 0x1p-100f : 1.0f;
+    float u = a * by, v = b * by, r = sqrtf(u * u + v * v) * back;
+    return a == INFINITY || b == INFINITY ? INFINITY : r;
 }
 
 /* Numbers of one sign are in the order of their bits. */

@@ -170,16 +170,18 @@ DL_VECTOR double dl_verf_near_f64(double x) {
     return x == 0.0 ? x : p * z * x + (x * 0.12837916709551256 + x);
 }
 
-/* e**x**2 erfc(x) for 1/2 <= x <= 28, times 1 + 2 x: a polynomial of (x - 3) / (x + 3). */
+/* e**x**2 erfc(x) for x >= 1/2, times 1 + 2 x: a polynomial of (x - 3) / (x + 3). */
 DL_VECTOR double dl_verfcx_over_f64(double x) {
     double v = (x - 3.0) / (x + 3.0);
-    double p = DL_HORNER(DL_MUL_ADD, v, 7.798578451459625e-08, -6.198839114688749e-08, -6.007628080996751e-07,
-                         2.784990972032622e-07, 3.4699026686277018e-06, -6.860982975331574e-07, -2.0102877041804007e-05,
-                         4.933095740603981e-06, 0.0001251008324368434, -0.00010515607053549005);
-    p = DL_HORNER(DL_MUL_ADD, v, p, -0.0007798326592675369, 0.0018886898353375997, 0.0025293918685486676,
-                  -0.023770514875884427, 0.06830802734035898, -0.11927366341709893, 0.12964515870286958,
-                  -0.04756229435342145, -0.1356211061245821);
-    return p * v + 1.2530080582697296;
+    double p =
+        DL_HORNER(DL_MUL_ADD, v, -1.2112642850873481e-08, 1.4232572419651821e-08, 1.0970390839642526e-07,
+                  -1.0058035502890288e-07, -6.365756414045011e-07, 3.2317011694294794e-07, 3.4928130793030374e-06,
+                  -7.148439143162886e-07, -2.0112054766387043e-05, 4.9443135510707585e-06);
+    p = DL_HORNER(DL_MUL_ADD, v, p, 0.00012510322995170088, -0.00010515878694672962, -0.0007798330693532222,
+                  0.0018886902362564321, 0.002529391912958149, -0.023770514909844862, 0.06830802733757108,
+                  -0.11927366341564309, 0.12964515870295365);
+    p = DL_HORNER(DL_MUL_ADD, v, p, -0.047562294353445486, -0.13562110612458286, 1.2530080582697296);
+    return p;
 }
 DL_VECTOR double dl_verfcx_far_f64(double x) { return dl_verfcx_over_f64(x) / (1.0 + 2.0 * x); }
 /* For x >= 1/2. x**2 is taken in two parts: x is split into halves whose products are exact. */
@@ -197,6 +199,17 @@ DL_VECTOR double dl_verfc_f64(double x) {
     double a = fabs(x), far = dl_verfc_far_f64(a < 0.5 ? 0.5 : a), near = 1.0 - dl_verf_near_f64(a < 0.5 ? x : 0.0);
     far = x < 0.0 ? 2.0 - far : far;
     return a >= 0.5 ? far : x != x ? x : near;
+}
+
+/* e**x**2 erfc(x); below 0 it is 2 e**x**2 less that of -x. */
+DL_VECTOR double dl_verfcx_f64(double x) {
+    double a = fabs(x), u = a < 27.0 ? a : 27.0, high = dl_vdouble(dl_vbits_f64(u) & ~0x7ffffffl), low = u - high;
+    double z = u * u, rest = ((high * high - z) + 2.0 * high * low) + low * low;
+    double power = dl_vexp_f64(z), back = power + power * rest;
+    double far = dl_verfcx_far_f64(a < 0.5 ? 0.5 : a < 1e300 ? a : 1e300), near = dl_verf_near_f64(a < 0.5 ? x : 0.0);
+    far = x < 0.0 ? 2.0 * back - far : far;
+    far = a < 0.5 ? back * (1.0 - near) : x < -26.7 ? INFINITY : x > 1e300 ? 0.56418958354775628695 / x : far;
+    return x != x ? x : far;
 }
 
 /* Twice the standard normal distribution function. */
@@ -245,6 +258,14 @@ DL_VECTOR double dl_vtan_f64(double x) {
     long n;
     double r = dl_vquarter_f64(x, &n), z = r * r, s = dl_vsine_near(r, z), c = dl_vcosine_near(z);
     return x == 0.0 ? x : (n & 1 ? -c : s) / (n & 1 ? s : c);
+}
+
+/* cos(x) + sin(x), and as `less` sin(x) - cos(x) */
+DL_VECTOR double dl_vdiagonal_f64(double x, double *less) {
+    long n;
+    double r = dl_vquarter_f64(x, &n), s = dl_vsine_of_f64(r, n), c = dl_vsine_of_f64(r, dl_vplus(n, 1));
+    *less = s - c;
+    return c + s;
 }
 
 /* asin(s) - s for s**2 = z <= 1/4 */
@@ -297,4 +318,13 @@ DL_VECTOR double dl_vatan2_f64(double y, double x) {
     double p = dl_vatan_of_f64(over, under, b > a);
     p = dl_vbits_f64(x) < 0 ? 4.0 * DL_VQUARTER_PI - (p - DL_VPI_LOW) : p;
     return x != x || y != y ? x + y : copysign(p, y);
+}
+
+/* Multiplied by a power of two first, so that no square overflows or vanishes. */
+DL_VECTOR double dl_vhypot_f64(double x, double y) {
+    double a = fabs(x), b = fabs(y), most = a > b ? a : b;
+    double by = most > 1e150 ? 0x1p-600 : most < 1e-150 ? 0x1p600 : 1.0;
+    double back = most > 1e150 ? 0x1p600 : most < 1e-150 ? 0x1p-600 : 1.0;
+    double u = a * by, v = b * by, r = sqrt(u * u + v * v) * back;
+    return a == INFINITY || b == INFINITY ? INFINITY : r;
 }

@@ -68,12 +68,10 @@ POOLED_RULE(angle) { return dl_finish(c, dl_atan2(K(part(p, c->in[0], 1)), K(par
 
 COMPOSE_RULE(conj) { return dl_finish(c, dl_ref(c->in[0])); }
 
-/* |x|, whose gradient at 0 is 0: there the length of another vector is computed, and not used. */
-POOLED_RULE(abs) {
-    dl_tensor *a = K(part(p, c->in[0], 0)), *b = K(part(p, c->in[0], 1)), *zero = N(0);
-    dl_tensor *none = K(dl_logical_and(K(dl_eq(a, zero)), K(dl_eq(b, zero))));
-    dl_tensor *length = none ? K(dl_hypot(K(dl_where(none, N(1), a)), b)) : NULL;
-    return dl_finish(c, length ? dl_where(none, zero, length) : NULL);
+COMPOSE_RULE(abs) { return dl_finish(c, dl_modulus(c->in[0])); }
+POOLED_RULE(modulus) {
+    if (!is_complex(c->in[0])) return dl_finish(c, dl_abs(c->in[0]));
+    return dl_finish(c, dl_hypot(K(part(p, c->in[0], 0)), K(part(p, c->in[0], 1))));
 }
 
 /* ---- powers: whole ones of small size by products, others by logarithms; 0 to any power but 0 is 0 */

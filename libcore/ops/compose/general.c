@@ -1,5 +1,6 @@
 /* Ops made of other ops. */
 #include "ops/compose/compose.h"
+#include "autograd/vmap.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
@@ -13,6 +14,7 @@
 #include "dlcore/where.h"
 #include "ops/rules/create.h"
 #include "ops/rules/index.h"
+#include "ops/rules/loss.h"
 #include "ops/rules/reduce.h"
 #include "ops/rules/unary.h"
 
@@ -24,6 +26,9 @@ dl_status dl_finish_own(dl_call *c, dl_tensor *result) {
     DL_OWNED dl_tensor *view = result;
     return dl_finish(c, dl_clone(view));
 }
+
+/* Rows with a kernel on the CPU alone. vmap sees the rows that they are made of, which know what a batch is. */
+COMPOSED_RULE(elsewhere) { return c->device || dl_vmap_watching; }
 
 /* ---- making */
 
@@ -133,26 +138,25 @@ POOLED_RULE(std) {
     return dl_finish(c, safe_root(v, p));
 }
 
-/* sum**(1/p), with gradient 0 where the sum is 0. */
-static dl_tensor *root_of(dl_pool *p, dl_tensor *sum, double power) {
-    if (sum && !dl_requires_grad(sum)) return K(dl_pow(sum, N(1 / power)));
-    dl_tensor *zero = N(0), *is = K(dl_eq(sum, zero));
-    dl_tensor *root = K(dl_pow(K(dl_where(is, N(1), sum)), N(1 / power)));
-    return K(dl_where(is, zero, root));
-}
-
-/* (sum |x|**p)**(1/p) over dims; the gradient at 0 is 0. Of whole powers the sum takes the magnitude. */
+/* (sum |x|**p)**(1/p) over dims; the gradient at 0 is 0. */
 static dl_tensor *length(dl_pool *p, dl_tensor *x, double power, const long *dims, int n, int keep) {
-    dl_tensor *size;
-    if (power == 2) return K(safe_root(K(dl_square_sum(x, dims, n, keep)), p));
-    if (power == 0) return K(dl_sum(K(dl_to(K(dl_ne(x, N(0))), x->dtype)), dims, n, keep));
-    if (power == 1 && !dl_dtype_is_complex(x->dtype)) return K(dl_magnitude_sum(x, dims, n, keep));
-    if (power > 2 && isfinite(power) && power == floor(power) && !dl_dtype_is_complex(x->dtype))
-        return root_of(p, K(dl_magnitude_sum(K(dl_pow(x, N(power))), dims, n, keep)), power);
-    if (!(size = K(dl_abs(x)))) return NULL;
-    if (power == 1) return K(dl_sum(size, dims, n, keep));
-    if (isinf(power)) return K(power > 0 ? dl_amax(size, dims, n, keep) : dl_amin(size, dims, n, keep));
-    return root_of(p, K(dl_sum(K(dl_pow(size, N(power))), dims, n, keep)), power);
+    dl_tensor *out = NULL, *size;
+    if (power == 2) {
+        out = K(safe_root(K(dl_square_sum(x, dims, n, keep)), p));
+    } else if (power == 0) {
+        out = K(dl_sum(K(dl_to(K(dl_ne(x, N(0))), x->dtype)), dims, n, keep));
+    } else if (power == 1 && !dl_dtype_is_complex(x->dtype)) {
+        out = K(dl_magnitude_sum(x, dims, n, keep));
+    } else if ((size = K(dl_abs(x))) && (power == 1 || isinf(power))) {
+        out = K(power == 1  ? dl_sum(size, dims, n, keep)
+                : power > 0 ? dl_amax(size, dims, n, keep)
+                            : dl_amin(size, dims, n, keep));
+    } else if (size && (out = K(dl_sum(K(dl_pow(size, N(power))), dims, n, keep)))) {
+        dl_tensor *zero = N(0), *is = K(dl_eq(out, zero));
+        dl_tensor *root = K(dl_pow(K(dl_where(is, N(1), out)), N(1 / power)));
+        out = K(dl_where(is, zero, root));
+    }
+    return out;
 }
 
 POOLED_RULE(norm) {

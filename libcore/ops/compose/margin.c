@@ -7,6 +7,7 @@
 #include "dlcore/copy.h"
 #include "dlcore/elementary.h"
 #include "dlcore/index.h"
+#include "dlcore/loss.h"
 #include "dlcore/reduce.h"
 #include "dlcore/rounding.h"
 #include "dlcore/unary.h"
@@ -144,14 +145,8 @@ static dl_status finish_rows(dl_call *c, dl_pool *p, dl_tensor *each) {
 
 /* Labels count up to the first -1. Each is compared with all classes that are not label: what is no label, or a label
  * among the others, is so far off that its gap is below 0. */
-POOLED_RULE(multilabel_margin_loss) {
-    DL_TRY(check_alike(c, 1));
-    DL_TRY(dl_check_index(c->in[1]));
-    if (c->in[0]->ndim < 1 || c->in[0]->ndim > 2)
-        return dl_fail(DL_ERR_SHAPE, "scores are [N,C] or [C], not %d-d", c->in[0]->ndim);
-    if (!dl_dtype_is_float(c->in[0]->dtype)) return dl_fail(DL_ERR_DTYPE, "scores are floating numbers");
-    dl_tensor *x = as_rows(p, c->in[0]), *y = as_rows(p, c->in[1]);
-    if (!x || !y) return dl_failed();
+POOLED_RULE(multilabel_margins) {
+    dl_tensor *x = c->in[0], *y = c->in[1];
     const long n = x->shape[0], classes = x->shape[1];
     dl_tensor *counts = K(dl_cumprod(K(dl_to(K(dl_ge(y, K(dl_scalar_i(0)))), DL_I64)), 1));
     dl_tensor *valid = K(dl_to(counts, DL_BOOL)), *safe = valid ? K(dl_where(valid, y, K(dl_scalar_i(0)))) : NULL;
@@ -163,7 +158,17 @@ POOLED_RULE(multilabel_margin_loss) {
     dl_tensor *gap =
         K(dl_sub(K(dl_reshape(others, (long[]){n, 1, classes}, 3)), K(dl_reshape(own, (long[]){n, classes, 1}, 3))));
     dl_tensor *each = gap ? K(dl_sum(K(dl_relu(gap)), (long[]){1, 2}, 2, 0)) : NULL;
-    return finish_rows(c, p, each ? K(dl_div(each, N((double)classes))) : NULL);
+    return dl_finish(c, each ? dl_div(each, N((double)classes)) : NULL);
+}
+
+POOLED_RULE(multilabel_margin_loss) {
+    DL_TRY(check_alike(c, 1));
+    DL_TRY(dl_check_index(c->in[1]));
+    if (c->in[0]->ndim < 1 || c->in[0]->ndim > 2)
+        return dl_fail(DL_ERR_SHAPE, "scores are [N,C] or [C], not %d-d", c->in[0]->ndim);
+    if (!dl_dtype_is_float(c->in[0]->dtype)) return dl_fail(DL_ERR_DTYPE, "scores are floating numbers");
+    dl_tensor *x = as_rows(p, c->in[0]), *y = as_rows(p, c->in[1]);
+    return finish_rows(c, p, x && y ? K(dl_multilabel_margins(x, y)) : NULL);
 }
 
 POOLED_RULE(multilabel_soft_margin_loss) {

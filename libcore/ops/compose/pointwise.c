@@ -34,12 +34,11 @@ POOLED_RULE(prelu) {
 
 POOLED_RULE(glu) {
     dl_tensor *x = c->in[0];
+    dl_meta m;
     int d;
-    if (!x->ndim) return dl_fail(DL_ERR_SHAPE, "a 0-d tensor has no dimension to halve");
+    DL_TRY(dl_infer_glu(c, &m));
     DL_TRY(dl_dim_norm(ATTR_I(c, GLU_DIM), x->ndim, &d));
-    long half = x->shape[d] / 2;
-    if (x->shape[d] % 2)
-        return dl_fail(DL_ERR_SHAPE, "dimension %d has size %ld, which cannot be halved", d, x->shape[d]);
+    long half = m.shape[d];
     dl_tensor *gate = K(dl_slice(x, d, &half, NULL, 1));
     return dl_finish(c, dl_gated(K(dl_slice(x, d, NULL, &half, 1)), gate));
 }

@@ -27,3 +27,6 @@ GRAD_RULE(sgn) {
     dl_tensor *d = none ? T(dl_div(T(dl_sub(G0, along)), T(dl_where(none, NUM(1), size)))) : NULL;
     return dl_give(b, 0, d ? dl_where(none, NUM(0), d) : NULL);
 }
+
+/* The direction of x */
+RULE(modulus, dl_mul(G0, T(dl_sgn(IN_(UNARY_INPUT)))))

@@ -6,6 +6,7 @@
 #include "dlcore/index.h"
 #include "dlcore/view.h"
 #include "dlcore/where.h"
+#include "ops/pad.h"
 #include "ops/rules/index.h"
 
 GRAD_RULE(cat) {
@@ -104,3 +105,38 @@ GRAD_RULE(unfold) {
 
 RULE(fold, dl_unfold(G0, ATTR_V(b, UNFOLDED_KERNEL_SIZE), ATTR_V(b, UNFOLDED_DILATION), ATTR_V(b, UNFOLDED_PADDING),
                      ATTR_V(b, UNFOLDED_STRIDE)))
+
+/* Of each block its place in the gradient. */
+GRAD_RULE(block_diag) {
+    for (long i = 0, row = 0, column = 0; i < b->nin; i++) {
+        const dl_meta *m = dl_in_meta(b, (int)i);
+        const long height = m->ndim == 2 ? m->shape[0] : 1, width = m->ndim ? m->shape[m->ndim - 1] : 1;
+        const long bottom = row + height, right = column + width;
+        if (DL_NEED(i)) {
+            dl_tensor *rows = T(dl_slice(G0, 0, &row, &bottom, 1));
+            dl_tensor *block = rows ? T(dl_slice(rows, 1, &column, &right, 1)) : NULL;
+            DL_TRY(dl_give(b, (int)i, block ? dl_reshape(block, m->shape, m->ndim) : NULL));
+        }
+        row = bottom, column = right;
+    }
+    return DL_OK;
+}
+
+/* Back along each dimension, the last widened first: what is added goes to the places that it was taken from. */
+GRAD_RULE(continued) {
+    const dl_aval *widths = ATTR(b, CONTINUED_PAD);
+    const dl_meta *m = dl_in_meta(b, 0);
+    dl_tensor *g = G0;
+    for (int i = widths->n / 2 - 1; i >= 0 && g; i--) {
+        const int d = m->ndim - 1 - i;
+        const long before = widths->u.v[2 * i], after = widths->u.v[2 * i + 1];
+        long shape[DL_MAX_DIM];
+        memcpy(shape, g->shape, sizeof shape);
+        shape[d] = m->shape[d];
+        if (!before && !after) continue;
+        dl_tensor *from = T(dl_pad_places(m->shape[d], before, after, ATTR_S(b, CONTINUED_MODE), m->device));
+        dl_tensor *zero = from ? T(dl_zeros(shape, g->ndim, g->dtype, m->device)) : NULL;
+        g = zero ? T(dl_index_add(zero, from, g, d)) : NULL;
+    }
+    return dl_give(b, 0, g ? dl_ref(g) : NULL);
+}

@@ -5,6 +5,7 @@
 #include "dlcore/view.h"
 #include "core/scope.h"
 #include "ops/grad.h"
+#include "ops/rules/loss.h"
 
 dl_tensor *dl_plus_product(dl_back *b, dl_tensor *total, dl_tensor *t, dl_tensor *g) {
     dl_tensor *s = t && g ? T(dl_sum(T(dl_mul(t, g)), NULL, 0, 0)) : NULL;
@@ -48,3 +49,13 @@ dl_status dl_grad_by_rerun(dl_back *b, dl_tensor *(*objective)(dl_back *, dl_ten
     }
     return s;
 }
+
+/* Rows that are made of other rows elsewhere: of those. */
+static dl_tensor *composed(dl_back *b, dl_tensor **in, void *arg) {
+    dl_tensor *out[DL_MAX_OUT] = {0};
+    dl_call c = {.op = b->op, .in = in, .out = out, .nin = b->nin, .nout = b->op->out, .attr = b->attr};
+    (void)arg;
+    c.dtype = dl_in_meta(b, 0)->dtype, c.device = dl_in_meta(b, 0)->device;
+    return b->op->compose(&c) == DL_OK ? dl_plus_product(b, NULL, T(out[0]), G0) : NULL;
+}
+GRAD_RULE(by_parts) { return dl_grad_by_rerun(b, composed, NULL); }

@@ -200,6 +200,32 @@ INFER_RULE(one_hot) {
     return DL_OK;
 }
 
+INFER_RULE(continued) {
+    const dl_aval *widths = ATTR(c, CONTINUED_PAD);
+    const dl_tensor *x = c->in[0];
+    long shape[DL_MAX_DIM];
+    int64_t numel;
+    memcpy(shape, x->shape, sizeof shape);
+    for (int i = 0; i < widths->n / 2; i++) shape[x->ndim - 1 - i] += widths->u.v[2 * i] + widths->u.v[2 * i + 1];
+    DL_TRY(dl_shape_check(x->ndim, shape, &numel));
+    *out = dl_meta_like(x, x->ndim, shape);
+    return DL_OK;
+}
+
+INFER_RULE(resample_along) {
+    const dl_tensor *x = c->in[0], *index = INPUT(c, RESAMPLE_ALONG_INDEX), *weight = INPUT(c, RESAMPLE_ALONG_WEIGHT);
+    long shape[DL_MAX_DIM];
+    int d;
+    if (!x->ndim || index->ndim != 2 || !index->shape[0] || (weight && !dl_shape_eq(index, weight)))
+        return dl_fail(DL_ERR_SHAPE, "the places are [terms, size], and weights of the same shape, not %s",
+                       dl_shape_of(weight ? weight : index));
+    DL_TRY(dl_dim_norm(ATTR_I(c, RESAMPLE_ALONG_DIM), x->ndim, &d));
+    memcpy(shape, x->shape, sizeof shape);
+    shape[d] = index->shape[1];
+    *out = dl_meta_like(x, x->ndim, shape);
+    return DL_OK;
+}
+
 INFER_RULE(grid_read) {
     const dl_tensor *x = c->in[0], *g = c->in[1];
     const int mode = dl_grid_mode_of(ATTR_S(c, GRID_READ_MODE)), dims = x->ndim - 2;

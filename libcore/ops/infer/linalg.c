@@ -82,6 +82,14 @@ INFER_RULE(factor_eigh) {
     return DL_OK;
 }
 
+INFER_RULE(spectrum) {
+    const bool symmetric = ATTR_I(c, SPECTRUM_SYMMETRIC) != 0;
+    DL_TRY(check_matrices(c, c->in[0], symmetric));
+    out[0] = batch_of(c, c->dtype, least(height(c), width(c)), -1);
+    out[1] = batch_of(c, DL_I32, -1, -1);
+    return DL_OK;
+}
+
 INFER_RULE(factor_eig) {
     DL_TRY(check_matrices(c, c->in[0], true));
     const dl_dtype complex = dl_dtype_to_complex(c->dtype);

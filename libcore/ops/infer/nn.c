@@ -189,3 +189,18 @@ INFER_RULE(batch_norm) {
     if (DL_BIT(x->dtype) & DL_HALVES) out[1].dtype = out[2].dtype = DL_F32;
     return DL_OK;
 }
+
+INFER_RULE(pdist) {
+    const dl_tensor *x = c->in[0];
+    if (x->ndim != 2)
+        return dl_fail(DL_ERR_SHAPE, "distances are of the rows of a matrix, not of %d dimensions", x->ndim);
+    const long n = x->shape[0], pairs = n * (n - 1) / 2;
+    if (!(ATTR_F(c, PDIST_P) >= 0)) return dl_fail(DL_ERR_VALUE, "p must be 0 or more, not %g", ATTR_F(c, PDIST_P));
+    *out = dl_meta_like(x, 1, &pairs);
+    return DL_OK;
+}
+
+INFER_RULE(multilabel_margins) {
+    *out = dl_meta_like(c->in[0], 1, c->in[0]->shape);
+    return DL_OK;
+}

@@ -163,3 +163,17 @@ INFER_RULE(restride) {
         return dl_fail(DL_ERR_VALUE, "the strides leave gaps or overlaps between the elements");
     return DL_OK;
 }
+
+INFER_RULE(glu) {
+    const dl_tensor *x = c->in[0];
+    long shape[DL_MAX_DIM];
+    int d;
+    if (!x->ndim) return dl_fail(DL_ERR_SHAPE, "a 0-d tensor has no dimension to halve");
+    DL_TRY(dl_dim_norm(ATTR_I(c, GLU_DIM), x->ndim, &d));
+    if (x->shape[d] % 2)
+        return dl_fail(DL_ERR_SHAPE, "dimension %d has size %ld, which cannot be halved", d, x->shape[d]);
+    memcpy(shape, x->shape, sizeof shape);
+    shape[d] /= 2;
+    *out = dl_meta_like(x, x->ndim, shape);
+    return DL_OK;
+}

@@ -18,6 +18,8 @@ typedef struct task {
     int failed;
 } task;
 
+enum { MOST_DIRECT = 1 << 14 }; /* elements of a column whose passes stay in a cache */
+
 static void *aligned(size_t bytes) {
     return aligned_alloc(DL_FFT_LANE_BYTES, (bytes + DL_FFT_LANE_BYTES) / DL_FFT_LANE_BYTES * DL_FFT_LANE_BYTES);
 }
@@ -64,7 +66,9 @@ static dl_status run_one(task *k, int threads) {
 
 static dl_status run_job(dl_fft_job job, dl_dtype part) {
     if (!job.rows || !job.n) return DL_OK;
-    dl_fft_plan *plan = dl_fft_plan_get(job.n, part, false);
+    /* Columns side by side are lanes as they are. */
+    const bool side = job.kind == DL_FFT_COMPLEX && job.inner >= DL_FFT_LANE_BYTES && job.n <= MOST_DIRECT;
+    dl_fft_plan *plan = dl_fft_plan_get(job.n, part, side);
     if (!plan) return dl_fail(DL_ERR_MEMORY, "no memory for the roots of unity of a transform of %ld elements", job.n);
     task k = {.job = job, .loops = &DL_SIMD_PICK(dl_fft)[part == DL_F64], .count = job.rows};
     const long pair = job.kind == DL_FFT_COMPLEX ? 1 : 2;
@@ -113,26 +117,48 @@ static dl_status run_fft_complex(dl_call *c) {
 }
 const dl_kernel dl_cpu_fft_complex = {.run = run_fft_complex, .dtypes = DL_COMPLEX};
 
-static dl_status run_real(dl_call *c, dl_fft_kind kind, long dim, double scale) {
-    dl_tensor *out = c->out[0], *x = dl_cpu_contiguous(c->in[0]), *real = kind == DL_FFT_FROM_REAL ? x : out;
+/* From real numbers to half of the frequencies, or back; of gradients `once`. */
+static dl_status run_real_of(dl_tensor *from, dl_tensor *out, dl_fft_kind kind, long dim, double scale, bool once) {
+    dl_tensor *x = dl_cpu_contiguous(from), *real = kind == DL_FFT_FROM_REAL ? x : out;
     int d;
     dl_status s = x ? dl_dim_norm(dim, x->ndim, &d) : dl_failed();
     if (s == DL_OK) {
         dl_fft_job j = along(x, d, real->shape[d]);
-        j.kind = kind, j.inverse = kind == DL_FFT_TO_REAL, j.scale = scale;
+        j.kind = kind, j.inverse = kind == DL_FFT_TO_REAL, j.scale = scale, j.once = once;
         j.in = dl_ptr(x), j.out = dl_ptr(out);
         s = run_job(j, real->dtype);
     }
     dl_unref(x);
     return s;
 }
+static dl_status run_real(dl_call *c, dl_fft_kind kind, long dim, double scale) {
+    return run_real_of(c->in[0], c->out[0], kind, dim, scale, false);
+}
+static dl_status real_back(dl_back *b, dl_fft_kind kind, long dim, double scale) {
+    const dl_meta *m = dl_in_meta(b, 0);
+    dl_tensor *dx = dl_tensor_empty(m->ndim, m->shape, (dl_dtype)m->dtype, 0);
+    if (!dx) return dl_failed();
+    if (run_real_of(b->g[0], dx, kind, dim, scale, true) == DL_OK) return dl_give(b, 0, dx);
+    dl_unref(dx);
+    return dl_failed();
+}
 
 static dl_status run_fft_from_real(dl_call *c) {
     return run_real(c, DL_FFT_FROM_REAL, ATTR_I(c, FFT_FROM_REAL_DIM), ATTR_F(c, FFT_FROM_REAL_SCALE));
 }
-const dl_kernel dl_cpu_fft_from_real = {.run = run_fft_from_real, .dtypes = DL_BIT(DL_F32) | DL_BIT(DL_F64)};
+static dl_status fft_from_real_back(dl_back *b) {
+    return real_back(b, DL_FFT_TO_REAL, ATTR_I(b, FFT_FROM_REAL_DIM), ATTR_F(b, FFT_FROM_REAL_SCALE));
+}
+const dl_kernel dl_cpu_fft_from_real = {.run = run_fft_from_real,
+                                        .fused_grad = fft_from_real_back,
+                                        .dtypes = DL_BIT(DL_F32) | DL_BIT(DL_F64),
+                                        .flags = DL_K_GRAD_COMPLEX};
 
 static dl_status run_fft_to_real(dl_call *c) {
     return run_real(c, DL_FFT_TO_REAL, ATTR_I(c, FFT_TO_REAL_DIM), ATTR_F(c, FFT_TO_REAL_SCALE));
 }
-const dl_kernel dl_cpu_fft_to_real = {.run = run_fft_to_real, .dtypes = DL_COMPLEX};
+static dl_status fft_to_real_back(dl_back *b) {
+    return real_back(b, DL_FFT_FROM_REAL, ATTR_I(b, FFT_TO_REAL_DIM), ATTR_F(b, FFT_TO_REAL_SCALE));
+}
+const dl_kernel dl_cpu_fft_to_real = {
+    .run = run_fft_to_real, .fused_grad = fft_to_real_back, .dtypes = DL_COMPLEX, .flags = DL_K_GRAD_COMPLEX};

@@ -45,6 +45,7 @@ typedef enum dl_fft_kind { DL_FFT_COMPLEX, DL_FFT_FROM_REAL, DL_FFT_TO_REAL } dl
 typedef struct dl_fft_job {
     dl_fft_kind kind;
     bool inverse;
+    bool once; /* gradients: of half of the frequencies each counts for itself alone, and is the sum of two */
     double scale;
     long n, inner, rows;
     const void *in;

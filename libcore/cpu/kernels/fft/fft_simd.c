@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#pragma GCC diagnostic ignored "-Wpsabi" /* these functions are inlined: no vector crosses a call */
+
 typedef float dl_vf __attribute__((vector_size(DL_FFT_LANE_BYTES)));
 typedef double dl_vd __attribute__((vector_size(DL_FFT_LANE_BYTES)));
 
@@ -20,6 +22,16 @@ enum { TILE = 16 };
 #define STEP S(step)
 #define TRANSFORM S(transform)
 #define CONVOLVE S(convolve)
+
+/* The lanes of two vectors, a's before b's: the even and the odd ones, and both in turn. */
+#define EVEN_f32 0, 2, 4, 6, 8, 10, 12, 14
+#define ODD_f32 1, 3, 5, 7, 9, 11, 13, 15
+#define FIRST_f32 0, 8, 1, 9, 2, 10, 3, 11
+#define SECOND_f32 4, 12, 5, 13, 6, 14, 7, 15
+#define EVEN_f64 0, 2, 4, 6
+#define ODD_f64 1, 3, 5, 7
+#define FIRST_f64 0, 4, 1, 5
+#define SECOND_f64 2, 6, 3, 7
 
 #define BOTH_REALS "cpu/kernels/fft/fft_simd.c"
 #include "cpu/runtime/both_reals.def"
@@ -276,6 +288,7 @@ static inline __attribute__((always_inline)) void S(load_at)(const dl_fft_job *j
         const bool own = at == 0 || 2 * at == j->n; /* its own conjugate: the imaginary part does not count */
         REAL ar = x[2 * at * in], ai = own ? 0 : x[2 * at * in + 1];
         REAL br = y ? y[2 * at * in] : 0, bi = !y || own ? 0 : y[2 * at * in + 1];
+        if (j->once && !own) ar /= 2, ai /= 2, br /= 2, bi /= 2;
         if (k >= half) ai = -ai, bi = -bi;
         e.re[k * step] = ar - bi, e.im[k * step] = ai + br;
     }
@@ -312,7 +325,7 @@ static inline __attribute__((always_inline)) void S(store_at)(const dl_fft_job *
     REAL *x = TARGET(row, half, 2), *y = b ? TARGET(row + 1, half, 2) : NULL;
     for (long k = from; k < to && k < half; k++) {
         const long other = (k ? j->n - k : 0) * step, at = k * step;
-        const REAL t = s / 2;
+        const REAL t = s / (j->once && k && 2 * k != j->n ? 1 : 2);
         x[2 * k * in] = (e.re[at] + e.re[other]) * t, x[2 * k * in + 1] = (e.im[at] - e.im[other]) * t;
         if (y) y[2 * k * in] = (e.im[at] + e.im[other]) * t, y[2 * k * in + 1] = (e.re[other] - e.re[at]) * t;
     }
@@ -333,17 +346,171 @@ static S(ends) S(part_ends)(const dl_fft_job *j, REAL *re, REAL *im, long step) 
     return j->inverse ? (S(ends)){im, re, step} : (S(ends)){re, im, step};
 }
 
+/* ---- whole lanes, by vectors */
+
+static inline VEC S(at)(const REAL *p) {
+    VEC v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+static inline void S(put)(REAL *p, VEC v) { memcpy(p, &v, sizeof v); }
+
+/* Rows become columns: as many perfect shuffles of all lanes as a lane's number has bits. */
+static inline __attribute__((always_inline)) void S(transpose)(VEC *v) {
+    VEC t[LANES];
+    for (int bit = 1; bit < LANES; bit *= 2) {
+        for (int i = 0; i < LANES / 2; i++) {
+            t[2 * i] = __builtin_shufflevector(v[i], v[i + LANES / 2], S(FIRST));
+            t[2 * i + 1] = __builtin_shufflevector(v[i], v[i + LANES / 2], S(SECOND));
+        }
+        memcpy(v, t, sizeof t);
+    }
+}
+
+/* Transforms whose elements stand side by side in memory: a line of memory has element k of all lanes. */
+static void S(load_side)(const dl_fft_job *j, long from, VEC *x) {
+    const REAL *p = S(source)(j, from, j->n, 2);
+    const int re = j->inverse, im = !j->inverse;
+    for (long k = 0; k < j->n; k++, p += 2 * j->inner) {
+        const VEC a = S(at)(p), b = S(at)(p + LANES);
+        x[2 * k + re] = __builtin_shufflevector(a, b, S(EVEN)), x[2 * k + im] = __builtin_shufflevector(a, b, S(ODD));
+    }
+}
+static void S(store_side)(const dl_fft_job *j, long from, const VEC *x) {
+    REAL *p = (REAL *)j->out + (S(source)(j, from, j->n, 2) - (const REAL *)j->in);
+    const int re = j->inverse, im = !j->inverse;
+    const REAL s = (REAL)j->scale;
+    for (long k = 0; k < j->n; k++, p += 2 * j->inner) {
+        const VEC a = x[2 * k + re] * s, b = x[2 * k + im] * s;
+        S(put)(p, __builtin_shufflevector(a, b, S(FIRST))), S(put)(p + LANES, __builtin_shufflevector(a, b, S(SECOND)));
+    }
+}
+
+/* Transforms one after another. Elements up to the last whole vector of a row; how many these are. */
+static long S(load_complex)(const dl_fft_job *j, long from, VEC *x) {
+    const REAL *p = (const REAL *)j->in + 2 * from * j->n;
+    const long whole = 2 * j->n / LANES * LANES;
+    for (long k = 0; k < whole; k += LANES) {
+        VEC v[LANES];
+        for (int l = 0; l < LANES; l++) v[l] = S(at)(p + 2 * l * j->n + k);
+        S(transpose)(v);
+        for (int i = 0; i < LANES; i++) x[k + (j->inverse ? i ^ 1 : i)] = v[i];
+    }
+    return whole / 2;
+}
+static long S(store_complex)(const dl_fft_job *j, long from, const VEC *x) {
+    REAL *p = (REAL *)j->out + 2 * from * j->n;
+    const long whole = 2 * j->n / LANES * LANES;
+    for (long k = 0; k < whole; k += LANES) {
+        VEC v[LANES];
+        for (int i = 0; i < LANES; i++) v[i] = x[k + (j->inverse ? i ^ 1 : i)] * (REAL)j->scale;
+        S(transpose)(v);
+        for (int l = 0; l < LANES; l++) S(put)(p + 2 * l * j->n + k, v[l]);
+    }
+    return whole / 2;
+}
+
+/* The same of real numbers, two rows a lane. */
+static long S(load_real)(const dl_fft_job *j, long from, VEC *x) {
+    const REAL *p = (const REAL *)j->in + from * j->n;
+    const long whole = j->n / LANES * LANES;
+    for (long k = 0; k < whole; k += LANES)
+        for (int part = 0; part < 2; part++) {
+            VEC v[LANES];
+            for (int l = 0; l < LANES; l++) v[l] = S(at)(p + (2 * l + part) * j->n + k);
+            S(transpose)(v);
+            for (int i = 0; i < LANES; i++) x[2 * (k + i) + (j->inverse ? !part : part)] = v[i];
+        }
+    return whole;
+}
+static long S(store_real)(const dl_fft_job *j, long from, const VEC *x) {
+    REAL *p = (REAL *)j->out + from * j->n;
+    const long whole = j->n / LANES * LANES;
+    for (long k = 0; k < whole; k += LANES)
+        for (int part = 0; part < 2; part++) {
+            VEC v[LANES];
+            for (int i = 0; i < LANES; i++) v[i] = x[2 * (k + i) + (j->inverse ? !part : part)] * (REAL)j->scale;
+            S(transpose)(v);
+            for (int l = 0; l < LANES; l++) S(put)(p + (2 * l + part) * j->n + k, v[l]);
+        }
+    return whole;
+}
+
+/* Half of the frequencies of two rows a lane, see load_at and store_at. */
+static long S(load_half)(const dl_fft_job *j, long from, VEC *x) {
+    const long half = j->n / 2 + 1, whole = 2 * half / LANES * LANES;
+    const REAL *p = (const REAL *)j->in + 2 * from * half;
+    const int re = j->inverse, im = !j->inverse;
+    for (long k = 0; k < whole; k += LANES) {
+        VEC a[LANES], b[LANES];
+        for (int l = 0; l < LANES; l++) a[l] = S(at)(p + 4 * l * half + k), b[l] = S(at)(p + (4 * l + 2) * half + k);
+        S(transpose)(a), S(transpose)(b);
+        for (int i = 0; i < LANES; i += 2) {
+            const long at = (k + i) / 2;
+            const bool own = at == 0 || 2 * at == j->n;
+            const REAL by = own || !j->once ? 1 : (REAL)0.5;
+            const VEC ar = a[i] * by, ai = own ? (VEC){0} : a[i + 1] * by, br = b[i] * by,
+                      bi = own ? (VEC){0} : b[i + 1] * by;
+            x[2 * at + re] = ar - bi, x[2 * at + im] = ai + br;
+            if (!own) x[2 * (j->n - at) + re] = ar + bi, x[2 * (j->n - at) + im] = br - ai;
+        }
+    }
+    return whole / 2;
+}
+static long S(store_half)(const dl_fft_job *j, long from, const VEC *x) {
+    const long half = j->n / 2 + 1, whole = 2 * half / LANES * LANES;
+    REAL *p = (REAL *)j->out + 2 * from * half;
+    const int re = j->inverse, im = !j->inverse;
+    for (long k = 0; k < whole; k += LANES) {
+        VEC a[LANES], b[LANES];
+        for (int i = 0; i < LANES; i += 2) {
+            const long at = (k + i) / 2, other = at ? j->n - at : 0;
+            const REAL t = (REAL)j->scale / (j->once && at && 2 * at != j->n ? 1 : 2);
+            const VEC ur = x[2 * at + re], ui = x[2 * at + im], vr = x[2 * other + re], vi = x[2 * other + im];
+            a[i] = (ur + vr) * t, a[i + 1] = (ui - vi) * t, b[i] = (ui + vi) * t, b[i + 1] = (vr - ur) * t;
+        }
+        S(transpose)(a), S(transpose)(b);
+        for (int l = 0; l < LANES; l++) S(put)(p + 4 * l * half + k, a[l]), S(put)(p + (4 * l + 2) * half + k, b[l]);
+    }
+    return whole / 2;
+}
+
+static bool S(side_by_side)(const dl_fft_job *j, long from) {
+    return j->kind == DL_FFT_COMPLEX && from % j->inner + LANES <= j->inner;
+}
+
+/* Elements of all lanes that vectors bring in or out; the others follow one by one. */
+static long S(load_lanes)(const dl_fft_job *j, long from, VEC *x) {
+    if (S(side_by_side)(j, from)) return S(load_side)(j, from, x), j->n;
+    if (j->inner != 1) return 0;
+    return j->kind == DL_FFT_COMPLEX     ? S(load_complex)(j, from, x)
+           : j->kind == DL_FFT_FROM_REAL ? S(load_real)(j, from, x)
+                                         : S(load_half)(j, from, x);
+}
+static long S(store_lanes)(const dl_fft_job *j, long from, const VEC *x) {
+    if (S(side_by_side)(j, from)) return S(store_side)(j, from, x), j->n;
+    if (j->inner != 1) return 0;
+    return j->kind == DL_FFT_COMPLEX   ? S(store_complex)(j, from, x)
+           : j->kind == DL_FFT_TO_REAL ? S(store_real)(j, from, x)
+                                       : S(store_half)(j, from, x);
+}
+
 static void S(run_lanes)(const dl_fft_job *j, long from, long count, void *work) {
     const long each = j->kind == DL_FFT_COMPLEX ? 1 : 2, lanes = (count + each - 1) / each;
+    const bool whole = count == each * LANES;
     VEC *x = work, *y = x + 2 * j->n;
     REAL *lane = work;
     if (lanes < LANES) memset(x, 0, (size_t)j->n * 2 * sizeof *x);
-    for (long k = 0; k < j->n; k += TILE)
+    long first = whole ? S(load_lanes)(j, from, x) : 0, end = j->n;
+    /* half of the frequencies bring in the other half with them */
+    if (j->kind == DL_FFT_TO_REAL && first) end = j->n - first + 1;
+    for (long k = first; k < end; k += TILE)
         for (long l = 0; l < lanes; l++)
             LOAD(j, from + l * each, l * each + 1 < count, S(part_ends)(j, lane + l, lane + LANES + l, 2 * LANES), k,
-                 k + TILE < j->n ? k + TILE : j->n);
-    lane = (REAL *)S(passes)(j->plan, x, y);
-    for (long k = 0; k < j->n; k += TILE)
+                 k + TILE < end ? k + TILE : end);
+    x = S(passes)(j->plan, x, y), lane = (REAL *)x;
+    first = whole ? S(store_lanes)(j, from, x) : 0;
+    for (long k = first; k < j->n; k += TILE)
         for (long l = 0; l < lanes; l++)
             STORE(j, from + l * each, l * each + 1 < count, S(part_ends)(j, lane + l, lane + LANES + l, 2 * LANES), k,
                   k + TILE < j->n ? k + TILE : j->n);

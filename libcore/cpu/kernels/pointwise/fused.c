@@ -1,7 +1,6 @@
-/* Kernels of fused ops: batch_norm_relu, conv2d_norm, relu_max_pool2d, conv2d_relu_max_pool2d, norm_groups.
- * They run the kernels
- * of the ops that they are made of one after another, in place. */
-#include "cpu/runtime/iter.h"
+/* Kernels of fused ops: batch_norm_relu, conv2d_norm, relu_max_pool2d, conv2d_relu_max_pool2d, norm_groups, glu.
+ * They run the kernels, or the loops, of the ops that they are made of one after another, in place. */
+#include "cpu/kernels/pointwise/pointwise.h"
 #include "core/scope.h"
 #include "ops/conv.h"
 #include "dlcore/compare.h"
@@ -12,6 +11,8 @@
 #include "ops/rules/conv.h"
 #include "ops/rules/norm.h"
 #include "ops/rules/unary.h"
+
+#include <string.h>
 
 static dl_status rectify(const dl_call *c) {
     dl_call r = *c;
@@ -152,3 +153,46 @@ static dl_status norm_groups_run(dl_call *c) {
 }
 
 const dl_kernel dl_cpu_norm_groups = {.run = norm_groups_run, .dtypes = DL_FLOATS};
+
+/* ---- glu: gated, of the halves of a dimension */
+
+static dl_tensor *half_of(const dl_tensor *t, int d, long which) {
+    long shape[DL_MAX_DIM];
+    memcpy(shape, t->shape, sizeof shape);
+    shape[d] /= 2;
+    return dl_view_new(t->st, (dl_dtype)t->dtype, t->ndim, shape, t->stride,
+                       t->offset + which * shape[d] * t->stride[d]);
+}
+
+static void run_loop(int n, dl_tensor *const *op, dl_loop loop) {
+    dl_pointwise_arg arg = {.faults = 0};
+    dl_iter it;
+    dl_iter_init(&it, n, op);
+    dl_iter_run_f32(&it, 1, loop, &arg);
+}
+
+static dl_status glu_run(dl_call *c) {
+    int d;
+    DL_TRY(dl_dim_norm(ATTR_I(c, GLU_DIM), c->in[0]->ndim, &d));
+    DL_OWNED dl_tensor *a = half_of(c->in[0], d, 0), *gate = half_of(c->in[0], d, 1);
+    if (!a || !gate) return dl_failed();
+    run_loop(3, (dl_tensor *[]){c->out[0], a, gate}, DL_LOOP_OF(gated, c->dtype));
+    return DL_OK;
+}
+
+static dl_status glu_back(dl_back *b) {
+    dl_tensor *x = dl_saved_in(b, 0);
+    int d;
+    if (!x) return dl_failed();
+    DL_TRY(dl_dim_norm(ATTR_I(b, GLU_DIM), x->ndim, &d));
+    dl_tensor *g = dl_tmp(b, dl_to_dtype(b->g[0], (dl_dtype)x->dtype)), *a = T(half_of(x, d, 0)),
+              *gate = T(half_of(x, d, 1));
+    DL_OWNED dl_tensor *dx = dl_tensor_empty(x->ndim, x->shape, (dl_dtype)x->dtype, 0);
+    for (int k = 0; k < 2; k++) {
+        dl_tensor *part = dx ? T(half_of(dx, d, k)) : NULL;
+        if (!g || !a || !gate || !part) return dl_failed();
+        run_loop(4, (dl_tensor *[]){part, g, a, gate}, DL_SIMD_PICK(dl_pointwise)[x->dtype]->grad[k][DL_FORMULA_gated]);
+    }
+    return dl_give(b, 0, dl_ref(dx));
+}
+const dl_kernel dl_cpu_glu = {.run = glu_run, .fused_grad = glu_back, .dtypes = DL_FLOATS};

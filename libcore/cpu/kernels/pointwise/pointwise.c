@@ -114,4 +114,5 @@ static dl_status grads_of_all(dl_back *b) {
 #define GRAD_X(...) .fused_grad = grad_of_x,
 #define GRAD_Y(...) .fused_grad = grad_of_y,
 #define GRAD_B(...) .fused_grad = grads_of_all,
+#define GRAD_COMPLEX(...) .fused_grad = grad_of_x, .flags = DL_K_GRAD_COMPLEX,
 #include "ops/pointwise.def"

@@ -2,11 +2,12 @@
 #ifndef T
 #include "cpu/runtime/loop_types.h"
 #include "cpu/kernels/pointwise/pointwise.h"
-#include "cpu/runtime/vmath_f64.h"
-#include "ops/formula_bessel.h"
+#include "cpu/runtime/vmath_bessel_jy.h"
 #include "cpu/runtime/vmath_circle.h"
 #include "cpu/runtime/vmath_f64.h"
+#include "cpu/runtime/vmath_gamma.h"
 #include "cpu/runtime/vmath_inverse.h"
+#include "ops/formula_bessel.h"
 #include "ops/each.h"
 
 #define PART_T T /* the type of real numbers in formulas */
@@ -63,6 +64,28 @@
         } else {                                                                                                       \
             NAME(by_blocks)(NAME(name), DL_COUNT(operands), sizeof(R), n_, p_, s_, arg_);                              \
         }                                                                                                                \
+    })
+
+/* Three operands; loops of their own where the second or the third repeats one number, as of a column or a row that is
+ * broadcast. */
+#define ROW3(R, at_b, at_c, ...)                                                                                       \
+    {                                                                                                                  \
+        R *o_ = (R *)p_[0];                                                                                            \
+        const T *u_ = (const T *)p_[1], *v_ = (const T *)p_[2], *w_ = (const T *)p_[3];                                \
+        _Pragma("GCC ivdep") for (long i_ = 0; i_ < n_; i_++) {                                                        \
+            T a = u_[i_], b = v_[at_b], c = w_[at_c];                                                                  \
+            PUT(R, o_[i_], __VA_ARGS__)                                                                                \
+        }                                                                                                              \
+    }
+#define LOOP3(name, R, numbers, ...)                                                                                   \
+    __VA_OPT__(LOOP(name##_plain, R, numbers, (a, b, c), __VA_ARGS__) BEGIN(name, numbers)                             \
+        const bool dense_ = s_[0] == sizeof(R) && s_[1] == sizeof(T);                                                  \
+        if (dense_ && !s_[2] && s_[3] == sizeof(T))                                                                    \
+            ROW3(R, 0, i_, __VA_ARGS__)                                                                                \
+        else if (dense_ && s_[2] == sizeof(T) && !s_[3])                                                               \
+            ROW3(R, i_, 0, __VA_ARGS__)                                                                                \
+        else                                                                                                           \
+            NAME(name##_plain)(n_, p_, s_, arg_);                                                                      \
     })
 
 /* Two operands, which the formula calls `a` and `b`. Frequent combinations of strides have loops of their own. */
@@ -278,7 +301,9 @@ static void NAME(by_blocks)(dl_loop loop, int operands, long out_size, long n, c
         for (int k = 1; k <= operands; k++) {
             const char *from = p[k] + at * s[k];
             q[k] = s[k] == sizeof(T) ? (char *)(uintptr_t)from : (char *)in[k - 1];
-            if (s[k] != sizeof(T) && (s[k] || !at))
+            if (s[k] == 2 * sizeof(T)) /* parts of complex numbers, which vectors bring together */
+                for (long i = 0; i < m; i++) in[k - 1][i] = ((const T *)from)[2 * i];
+            else if (s[k] != sizeof(T) && (s[k] || !at))
                 for (long i = 0; i < m; i++) in[k - 1][i] = *(const T *)(from + i * s[k]);
         }
         if (!same || !at)
@@ -295,7 +320,7 @@ static void NAME(by_blocks)(dl_loop loop, int operands, long out_size, long n, c
 
 #define FUNCTION_OF(name, numbers, ...) LOOP(name, T, numbers, (x), __VA_ARGS__)
 #define FUNCTION2_OF(name, numbers, ...) LOOP2(name, T, numbers, a, b, __VA_ARGS__)
-#define FUNCTION3_OF(name, numbers, ...) LOOP(name, T, numbers, (a, b, c), __VA_ARGS__)
+#define FUNCTION3_OF(name, numbers, ...) LOOP3(name, T, numbers, __VA_ARGS__)
 #define TEST(name, ...) LOOP(name, bool_t, (), (x), __VA_ARGS__)
 #define TEST2(name, ...) LOOP2(name, bool_t, (), a, b, __VA_ARGS__)
 #define FLOAT OF_REAL
@@ -329,6 +354,14 @@ static void NAME(by_blocks)(dl_loop loop, int operands, long out_size, long n, c
 #define FAR ALL
 #include "ops/pointwise.def"
 
+/* Parts of complex numbers do not lie side by side: copies to where they do cost less than roots one by one. */
+static void NAME(any_hypot)(long n, char **p, const long *s, void *arg) {
+    if (n < SHORT_ROW || (s[1] == sizeof(T) && s[2] == sizeof(T)))
+        NAME(hypot)(n, p, s, arg);
+    else
+        NAME(by_blocks)(NAME(hypot), 2, sizeof(T), n, p, s, arg);
+}
+
 /* Powers whose exponent is the same for all elements of a loop; the same as pow at zeros, infinities and below 0. In
  * f64 the two last ones would be rounded three times, and are left to pow. */
 LOOP2(first_of, T, (), a, b, b == b ? a : b)
@@ -357,6 +390,15 @@ static void NAME(any_polygamma)(long n, char **p, const long *s, void *arg) {
 }
 #endif
 
+#ifdef DL_COMPLEX_HELPERS
+#define FUNCTION_OF(name, numbers, ...) LOOP2(name##_grad_a, T, numbers, g, x, __VA_ARGS__)
+#define GRAD_COMPLEX ALL
+#include "ops/pointwise.def"
+#define FUNCTION_OF(name, numbers, ...) __VA_OPT__(LOOP_FAR(name, __VA_ARGS__))
+#define FAR_COMPLEX ALL
+#include "ops/pointwise.def"
+#endif
+
 #define ENTRY(name, function, ...) __VA_OPT__([DL_FORMULA_##name] = NAME(function), )
 static const struct dl_pointwise_table NAME(loops) = {
     .run =
@@ -373,6 +415,7 @@ static const struct dl_pointwise_table NAME(loops) = {
 #include "ops/pointwise.def"
 #ifdef DL_REAL_HELPERS
             [DL_FORMULA_pow] = NAME(any_pow),
+            [DL_FORMULA_hypot] = NAME(any_hypot),
             [DL_FORMULA_polygamma] = NAME(any_polygamma),
 #define FUNCTION_OF(name, numbers, ...) ENTRY(name, name##_or_far, __VA_ARGS__)
 #define FUNCTION2_OF FUNCTION_OF
@@ -399,6 +442,17 @@ static const struct dl_pointwise_table NAME(loops) = {
 #define GRAD_C ALL
 #include "ops/pointwise.def"
              }
+#endif
+#ifdef DL_COMPLEX_HELPERS
+#define FUNCTION_OF(name, numbers, ...) ENTRY(name, name##_or_far, __VA_ARGS__)
+#define FAR_COMPLEX ALL
+#include "ops/pointwise.def"
+    },
+    .grad = {{
+#define FUNCTION_OF(name, numbers, ...) ENTRY(name, name##_grad_a, __VA_ARGS__)
+#define GRAD_COMPLEX ALL
+#include "ops/pointwise.def"
+    }
 #endif
     },
 };

@@ -3,6 +3,7 @@
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/binary.h"
+#include "dlcore/compare.h"
 #include "dlcore/conv.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
@@ -32,86 +33,105 @@ static dl_tensor *centres(dl_pool *p, const grid *g, int i, int device) {
     return K(dl_sub(K(dl_mul(K(dl_add(at, half)), scale)), half));
 }
 
-/* Slices `shift` away from place `at`, or at the edge. */
-static dl_tensor *slices(dl_pool *p, dl_tensor *x, int d, dl_tensor *at, long shift) {
-    const double least = 0, most = (double)(x->shape[d] - 1);
-    dl_tensor *index = K(dl_to(K(dl_clamp(K(dl_add(at, N((double)shift))), &least, &most)), DL_I64));
-    return K(index ? dl_index_select(x, index, d) : NULL);
+/* The terms of each pixel along a dimension: places, and in f64 weights, each [out]. */
+enum { MOST = 4 };
+typedef struct taps {
+    int n;
+    dl_tensor *place[MOST], *weight[MOST]; /* one term has no weight */
+} taps;
+
+/* Places `shift` away from `at`, or at the edge. */
+static dl_tensor *places(dl_pool *p, const grid *g, int i, dl_tensor *at, long shift) {
+    const double least = 0, most = (double)(g->in[i] - 1);
+    return K(dl_to(K(dl_clamp(K(dl_add(at, N((double)shift))), &least, &most)), DL_I64));
 }
 
-/* Weights of the slices of x, in its dtype. */
-static dl_tensor *along(dl_pool *p, dl_tensor *x, int d, dl_tensor *weight) {
-    long shape[DL_MAX_DIM];
-    if (!weight) return NULL;
-    for (int i = 0; i < x->ndim; i++) shape[i] = i == d ? weight->numel : 1;
-    return K(dl_to(K(dl_reshape(weight, shape, x->ndim)), x->dtype));
-}
-
-static dl_tensor *by_lines(dl_tensor *x, int d, const grid *g, int i) {
-    POOL;
+static void by_lines(dl_pool *p, const grid *g, int i, int device, taps *t) {
     const double least = 0;
-    dl_tensor *at = centres(p, g, i, x->st->device);
+    dl_tensor *at = centres(p, g, i, device);
     if (!g->corners) at = K(dl_clamp(at, &least, NULL));
-    dl_tensor *low = K(dl_floor(at)), *share = along(p, x, d, K(dl_sub(at, low)));
-    dl_tensor *from = slices(p, x, d, low, 0), *to = slices(p, x, d, low, 1);
-    return from && to && share ? dl_lerp(from, to, share) : NULL;
+    dl_tensor *low = K(dl_floor(at)), *share = K(dl_sub(at, low));
+    *t = (taps){2, {places(p, g, i, low, 0), places(p, g, i, low, 1)}, {K(dl_sub(N(1), share)), share}};
 }
 
 /* c3 t**3 + c2 t**2 + c1 t + c0 */
-static dl_tensor *cubic(dl_pool *p, dl_tensor *t, double c3, double c2, double c1, double c0) {
+static dl_tensor *cubic(dl_pool *whole, dl_tensor *t, double c3, double c2, double c1, double c0) {
     const double c[3] = {c2, c1, c0};
+    POOL;
     dl_tensor *y = K(dl_mul(t, N(c3)));
     for (int i = 0; i < 3; i++) {
         y = K(dl_add(y, N(c[i])));
         if (i < 2) y = K(dl_mul(y, t));
     }
-    return y;
+    return y ? dl_keep(whole, dl_ref(y)) : NULL;
 }
 
 /* Keys: Cubic convolution interpolation (1981), with a = -0.75. */
-static dl_tensor *by_cubics(dl_tensor *x, int d, const grid *g, int i) {
+static void by_cubics(dl_pool *p, const grid *g, int i, int device, taps *t) {
     const double a = -0.75;
-    dl_tensor *sum = NULL;
-    dl_pool outer DL_SCOPE(dl_release) = {0};
-    dl_tensor *at = centres(&outer, g, i, x->st->device), *low = dl_keep(&outer, dl_floor(at)),
-              *share = dl_keep(&outer, dl_sub(at, low)), *one = dl_keep(&outer, dl_scalar_f(1)),
-              *rest = dl_keep(&outer, dl_sub(one, share));
+    dl_tensor *at = centres(p, g, i, device), *low = K(dl_floor(at)), *share = K(dl_sub(at, low)),
+              *rest = K(dl_sub(N(1), share));
+    t->n = 4;
     for (long k = -1; k <= 2; k++) {
-        POOL;
-        dl_tensor *t = k < 1 ? share : rest;
-        dl_tensor *w = k < 0 || k > 1 ? cubic(p, t, a, -2 * a, a, 0) : cubic(p, t, a + 2, -(a + 3), 0, 1);
-        dl_tensor *part = K(dl_mul(slices(p, x, d, low, k), along(p, x, d, w)));
-        if (!sum) {
-            if (!(sum = part ? dl_ref(part) : NULL)) return NULL;
-            continue;
-        }
-        dl_tensor *more = dl_add(sum, part);
-        dl_unref(sum);
-        if (!(sum = more)) return NULL;
+        dl_tensor *far = k < 1 ? share : rest;
+        t->place[k + 1] = places(p, g, i, low, k);
+        t->weight[k + 1] = k < 0 || k > 1 ? cubic(p, far, a, -2 * a, a, 0) : cubic(p, far, a + 2, -(a + 3), 0, 1);
     }
-    return sum;
 }
 
 /* Places are rounded in f32, as PyTorch's are. */
-static dl_tensor *by_nearest(dl_tensor *x, int d, const grid *g, int i, double offset) {
-    POOL;
+static void by_nearest(dl_pool *p, const grid *g, int i, int device, double offset, taps *t) {
     const double end = (double)g->out[i], most = (double)(g->in[i] - 1);
-    dl_tensor *at = K(dl_arange(0, &end, 1, DL_F32, x->st->device));
+    dl_tensor *at = K(dl_arange(0, &end, 1, DL_F32, device));
     if (offset != 0) at = K(dl_add(at, N(offset)));
     dl_tensor *floor = K(dl_floor(K(dl_mul(at, N((float)g->scale[i])))));
-    dl_tensor *index = K(dl_to(K(dl_clamp(floor, NULL, &most)), DL_I64));
-    return index ? dl_index_select(x, index, d) : NULL;
+    *t = (taps){1, {K(dl_to(K(dl_clamp(floor, NULL, &most)), DL_I64))}, {NULL}};
 }
-static dl_tensor *by_nearest_pixel(dl_tensor *x, int d, const grid *g, int i) { return by_nearest(x, d, g, i, 0); }
-static dl_tensor *by_nearest_centre(dl_tensor *x, int d, const grid *g, int i) { return by_nearest(x, d, g, i, 0.5); }
+static void by_nearest_pixel(dl_pool *p, const grid *g, int i, int device, taps *t) {
+    by_nearest(p, g, i, device, 0, t);
+}
+static void by_nearest_centre(dl_pool *p, const grid *g, int i, int device, taps *t) {
+    by_nearest(p, g, i, device, 0.5, t);
+}
+
+/* ---- sums of the terms */
+
+/* Weights in the dtype of x, along dimension d. */
+static dl_tensor *along(dl_pool *p, dl_tensor *x, int d, dl_tensor *weight) {
+    long shape[DL_MAX_DIM];
+    for (int i = 0; i < x->ndim; i++) shape[i] = i == d ? weight->numel : 1;
+    return K(dl_to(K(dl_reshape(weight, shape, x->ndim)), x->dtype));
+}
+
+static dl_tensor *summed(dl_tensor *x, int d, const taps *t) {
+    POOL;
+    dl_tensor *part[MOST], *sum = NULL;
+    for (int k = 0; k < t->n; k++)
+        if (!(part[k] = K(dl_index_select(x, t->place[k], d)))) return NULL;
+    if (t->n == 1) return dl_ref(part[0]);
+    if (t->n == 2) return dl_lerp(part[0], part[1], along(p, x, d, t->weight[1]));
+    for (int k = 0; k < t->n; k++) {
+        dl_tensor *term = K(dl_mul(part[k], along(p, x, d, t->weight[k])));
+        sum = sum ? K(dl_add(sum, term)) : term;
+    }
+    return sum ? dl_ref(sum) : NULL;
+}
+
+/* By a kernel in one pass where there is one. */
+static dl_tensor *resampled(dl_tensor *x, int d, const taps *t) {
+    POOL;
+    dl_tensor *place = K(dl_stack((dl_tensor **)(uintptr_t)t->place, t->n, 0)), *weight = NULL;
+    if (t->weight[0] && !(weight = K(dl_stack((dl_tensor **)(uintptr_t)t->weight, t->n, 0)))) return NULL;
+    return place ? dl_resample_along(x, place, weight, d) : NULL;
+}
 
 /* ---- modes */
 
-typedef dl_tensor *resize(dl_tensor *x, int d, const grid *g, int i);
+typedef void terms(dl_pool *p, const grid *g, int i, int device, taps *t);
 static const struct mode {
     const char *name;
     int dims; /* that it is for, or 0 for any */
-    resize *run;
+    terms *of;
     bool has_corners;
 } modes[] = {{"nearest", 0, by_nearest_pixel, false},
              {"nearest-exact", 0, by_nearest_centre, false},
@@ -162,7 +182,7 @@ static dl_tensor *blocks(dl_tensor *x, const grid *g, const struct mode *m) {
     POOL;
     long ones[DL_MAX_DIM], wide[DL_MAX_DIM], shape[DL_MAX_DIM];
     int n = 2;
-    if (m->run != by_nearest_pixel || 2 + 2 * g->dims > DL_MAX_DIM) return NULL;
+    if (m->of != by_nearest_pixel || 2 + 2 * g->dims > DL_MAX_DIM) return NULL;
     for (int i = 0; i < 2; i++) ones[i] = wide[i] = shape[i] = x->shape[i];
     for (int i = 0; i < g->dims; i++) {
         if (g->out[i] % g->in[i] || g->scale[i] * (double)g->out[i] != (double)g->in[i]) return NULL;
@@ -178,6 +198,34 @@ static dl_tensor *areas(dl_tensor *x, const grid *g) {
     return g->dims == 2 ? dl_adaptive_avg_pool2d(x, g->out, 2) : dl_adaptive_avg_pool3d(x, g->out, 3);
 }
 
+static dl_tensor *resized(dl_tensor *x, int d, const grid *g, int i, const struct mode *m) {
+    POOL;
+    taps t = {0};
+    m->of(p, g, i, x->st->device, &t);
+    for (int k = 0; k < t.n; k++)
+        if (!t.place[k] || (t.n > 1 && !t.weight[k])) return NULL;
+    return x->st->device || !dl_dtype_is_float(x->dtype) ? summed(x, d, &t) : resampled(x, d, &t);
+}
+
+/* The sum of the terms, elsewhere than on the CPU. */
+POOLED_RULE(resample_along) {
+    dl_tensor *x = c->in[0], *index = INPUT(c, RESAMPLE_ALONG_INDEX), *weight = INPUT(c, RESAMPLE_ALONG_WEIGHT),
+              *sum = NULL;
+    const double least = 0;
+    int d;
+    DL_TRY(dl_dim_norm(ATTR_I(c, RESAMPLE_ALONG_DIM), x->ndim, &d));
+    dl_tensor *safe = K(dl_clamp(index, &least, NULL)), *there = K(dl_to(K(dl_ge(index, K(dl_scalar_i(0)))), x->dtype));
+    if (weight && there) there = K(dl_mul(there, weight));
+    for (long k = 0; there && safe && k < index->shape[0]; k++) {
+        dl_tensor *place = K(dl_select(safe, 0, k)), *w = K(dl_select(there, 0, k));
+        dl_tensor *part = place ? K(dl_index_select(x, place, d)) : NULL,
+                  *term = part && w ? K(dl_mul(part, along(p, x, d, w))) : NULL;
+        if (!term) return dl_failed();
+        sum = sum ? K(dl_add(sum, term)) : term;
+    }
+    return dl_finish(c, sum ? dl_ref(sum) : NULL);
+}
+
 COMPOSE_RULE(interpolate) {
     const dl_aval *corners = ATTR(c, INTERPOLATE_ALIGN_CORNERS);
     dl_tensor *x = c->in[0];
@@ -191,8 +239,8 @@ COMPOSE_RULE(interpolate) {
         return dl_fail(DL_ERR_VALUE, "align_corners is for linear, bilinear, trilinear and bicubic, not for %s",
                        m->name);
     DL_TRY(sizes(c, &g));
-    if (!m->run) return dl_finish(c, areas(x, &g));
-    dl_tensor *t = blocks(x, &g, m);
+    if (!m->of) return dl_finish(c, areas(x, &g));
+    dl_tensor *t = x->st->device || !dl_dtype_is_float(x->dtype) ? blocks(x, &g, m) : NULL;
     if (t && t != x) return dl_finish_own(c, t);
     dl_unref(t);
     t = dl_ref(x);
@@ -200,7 +248,7 @@ COMPOSE_RULE(interpolate) {
     for (int k = 0; k < g.dims && t; k++) {
         const int i = grows ? g.dims - 1 - k : k;
         DL_OWNED dl_tensor *old = t;
-        t = g.in[i] == g.out[i] && g.scale[i] == 1 ? dl_ref(old) : m->run(old, 2 + i, &g, i);
+        t = g.in[i] == g.out[i] && g.scale[i] == 1 ? dl_ref(old) : resized(old, 2 + i, &g, i, m);
     }
     return dl_finish_own(c, t);
 }

@@ -7,6 +7,7 @@
 #include "dlcore/index.h"
 #include "dlcore/rounding.h"
 #include "dlcore/view.h"
+#include "ops/pad.h"
 #include "ops/rules/index.h"
 
 #include <string.h>
@@ -71,17 +72,47 @@ static const struct mode {
              {"circular", around, 0, "a turn takes at most all elements"},
              {"replicate", held, -DL_MAX_COUNT, ""}};
 
+static const struct mode *mode_of(const char *name) {
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (!strcmp(name, modes[i].name)) return &modes[i];
+    return NULL;
+}
+
+dl_tensor *dl_pad_places(long n, long before, long after, const char *mode, int device) {
+    POOL;
+    const double end = (double)(n + after);
+    dl_tensor *at = K(dl_arange((double)-before, &end, 1, DL_I64, device)),
+              *from = at ? mode_of(mode)->of(p, at, n) : NULL;
+    return from ? dl_ref(from) : NULL;
+}
+
+long dl_pad_place(long at, long n, const char *mode) {
+    if (*mode == 'c') return (at % n + n) % n;
+    if (!strcmp(mode, "reflect")) return at < 0 ? -at : at >= n ? 2 * (n - 1) - at : at;
+    return at < 0 ? 0 : at >= n ? n - 1 : at;
+}
+
+static dl_status check_widths(const dl_tensor *x, const dl_aval *widths, const struct mode *m) {
+    const int dims = widths->n / 2, nd = x->ndim;
+    if (nd != dims + 1 && nd != dims + 2)
+        return dl_fail_hint(DL_ERR_SHAPE, "give two widths for each dimension behind the channels",
+                            "mode %s with %d widths takes a tensor of %d or %d dimensions, not %d", m->name, widths->n,
+                            dims + 1, dims + 2, nd);
+    for (int i = 0; i < dims; i++) {
+        const long before = widths->u.v[2 * i], after = widths->u.v[2 * i + 1], n = x->shape[nd - 1 - i];
+        if ((before || after) && (n < 1 || before > n - m->spare || after > n - m->spare || n + before + after < 1))
+            return dl_fail_hint(DL_ERR_SHAPE, *m->limit ? m->limit : NULL,
+                                "dimension %d of size %ld cannot be padded by %ld and %ld with mode %s", nd - 1 - i, n,
+                                before, after, m->name);
+    }
+    return DL_OK;
+}
+
 /* From where the places of dimension d are taken, as [before + n + after, 1, ...] with `behind` sizes of 1; owned. */
 static dl_tensor *taken(const dl_tensor *x, int d, long before, long after, const struct mode *m, int behind) {
     POOL;
     long shape[DL_MAX_DIM];
     const long n = x->shape[d];
-    if (n < 1 || before > n - m->spare || after > n - m->spare || n + before + after < 1) {
-        dl_fail_hint(DL_ERR_SHAPE, *m->limit ? m->limit : NULL,
-                     "dimension %d of size %ld cannot be padded by %ld and %ld with mode %s", d, n, before, after,
-                     m->name);
-        return NULL;
-    }
     const double end = (double)(n + after);
     dl_tensor *at = K(dl_arange((double)-before, &end, 1, DL_I64, x->st->device));
     dl_tensor *from = at && (before || after) ? m->of(p, at, n) : at;
@@ -94,10 +125,6 @@ static dl_status by_places(dl_call *c, const dl_aval *widths, const struct mode 
     POOL;
     dl_tensor *x = c->in[0], *at = NULL;
     const int dims = widths->n / 2, n = x->ndim;
-    if (n != dims + 1 && n != dims + 2)
-        return dl_fail_hint(DL_ERR_SHAPE, "give two widths for each dimension behind the channels",
-                            "mode %s with %d widths takes a tensor of %d or %d dimensions, not %d", m->name, widths->n,
-                            dims + 1, dims + 2, n);
     long shape[DL_MAX_DIM], outer = 1, inner = 1, row = 1;
     int first = dims, last = -1; /* of the padded ones, counted from the end */
     for (int i = 0; i < dims; i++)
@@ -118,6 +145,17 @@ static dl_status by_places(dl_call *c, const dl_aval *widths, const struct mode 
     return dl_finish(c, picked ? dl_reshape(picked, shape, n) : NULL);
 }
 
+COMPOSE_RULE(continued) { return by_places(c, ATTR(c, CONTINUED_PAD), mode_of(ATTR_S(c, CONTINUED_MODE))); }
+
+/* The kernel takes what is added from what is there, which a negative width may have cut off. */
+static dl_status by_mode(dl_call *c, const dl_aval *widths, const struct mode *m) {
+    bool cuts = false;
+    DL_TRY(check_widths(c->in[0], widths, m));
+    for (int i = 0; i < widths->n; i++) cuts = cuts || widths->u.v[i] < 0;
+    if (cuts) return by_places(c, widths, m);
+    return dl_finish(c, dl_continued(c->in[0], widths->u.v, widths->n, m->name));
+}
+
 COMPOSE_RULE(pad) {
     const dl_aval *widths = ATTR(c, PAD_PAD);
     const char *mode = ATTR_S(c, PAD_MODE);
@@ -125,7 +163,7 @@ COMPOSE_RULE(pad) {
         return dl_fail(DL_ERR_VALUE, "pad takes two widths a dimension, for at most %d dimensions, not %d widths",
                        c->in[0]->ndim, widths->n);
     if (!strcmp(mode, "constant")) return by_value(c, widths, dl_aval_number(ATTR(c, PAD_VALUE)));
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
-        if (!strcmp(mode, modes[i].name)) return by_places(c, widths, &modes[i]);
+    const struct mode *m = mode_of(mode);
+    if (m) return by_mode(c, widths, m);
     return dl_fail(DL_ERR_VALUE, "mode is constant, reflect, replicate or circular, not '%s'", mode);
 }

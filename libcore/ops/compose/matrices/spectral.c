@@ -50,11 +50,14 @@ static dl_status check_converged(dl_pool *p, dl_tensor *info) {
 
 /* ---- eigenvalues */
 
+static dl_status check_part(const char *part) {
+    if (!strcmp(part, "L") || !strcmp(part, "U") || !strcmp(part, "l") || !strcmp(part, "u")) return DL_OK;
+    return dl_fail(DL_ERR_VALUE, "UPLO is L or U, not '%s'", part);
+}
+
 static dl_tensor *eigen(dl_pool *p, dl_tensor *a, const char *part, dl_tensor **vectors) {
     dl_tensor *info = NULL, *v = NULL;
-    if (check_matrices(a, true) || check_finite(p, a)) return NULL;
-    if (strcmp(part, "L") && strcmp(part, "U") && strcmp(part, "l") && strcmp(part, "u"))
-        return dl_fail(DL_ERR_VALUE, "UPLO is L or U, not '%s'", part), NULL;
+    if (check_matrices(a, true) || check_finite(p, a) || check_part(part)) return NULL;
     dl_tensor *values = K(dl_factor_eigh(a, *part == 'U' || *part == 'u', &v, &info));
     *vectors = K(v), K(info);
     return values && check_converged(p, info) == DL_OK ? values : NULL;
@@ -67,8 +70,25 @@ POOLED_RULE(eigh) {
     return DL_OK;
 }
 
+/* Values without vectors take half the time, but the gradient needs these. LAPACK's singular values of large matrices
+ * could not be interrupted. */
+static bool values_suffice(const dl_tensor *a) {
+    enum { LARGE = 512 };
+    return !dl_requires_grad(a) && !dl_dtype_is_complex(a->dtype) && dl_mat_height(a) < LARGE &&
+           dl_mat_width(a) < LARGE;
+}
+
+static dl_tensor *values_of(dl_pool *p, dl_tensor *a, bool symmetric, bool upper) {
+    dl_tensor *info = NULL, *values = K(dl_spectrum(a, symmetric, upper, &info));
+    K(info);
+    return values && check_converged(p, info) == DL_OK ? values : NULL;
+}
+
 POOLED_RULE(eigvalsh) {
-    dl_tensor *vectors, *values = eigen(p, c->in[0], ATTR_S(c, EIGVALSH_UPLO), &vectors);
+    dl_tensor *a = c->in[0], *vectors, *values;
+    const char *part = ATTR_S(c, EIGVALSH_UPLO);
+    if (check_part(part) || check_matrices(a, true) || check_finite(p, a)) return dl_failed();
+    values = values_suffice(a) ? values_of(p, a, true, *part == 'U' || *part == 'u') : eigen(p, a, part, &vectors);
     RESULT(values);
 }
 
@@ -110,9 +130,25 @@ POOLED_RULE(svd) {
     return DL_OK;
 }
 
-POOLED_RULE(svdvals) {
+static dl_tensor *singular_values(dl_pool *p, dl_tensor *a) {
     dl_tensor *s, *vh;
-    return dl_finish(c, singular(p, c->in[0], false, &s, &vh) ? dl_ref(s) : NULL);
+    if (check_matrices(a, false) || check_finite(p, a)) return NULL;
+    if (values_suffice(a)) return values_of(p, a, false, false);
+    return singular(p, a, false, &s, &vh) ? s : NULL;
+}
+
+POOLED_RULE(svdvals) { RESULT(singular_values(p, c->in[0])); }
+
+POOLED_RULE(spectrum) {
+    dl_tensor *a = c->in[0], *info = NULL, *s = NULL, *more = NULL, *vectors;
+    if (ATTR_I(c, SPECTRUM_SYMMETRIC))
+        s = K(dl_factor_eigh(a, ATTR_I(c, SPECTRUM_UPPER) != 0, &more, &info));
+    else
+        vectors = K(dl_factor_svd(a, 0, &s, &more, &info)), s = vectors ? K(s) : NULL;
+    K(more), K(info);
+    if (!s) return dl_failed();
+    c->out[0] = dl_ref(s), c->out[1] = dl_ref(info);
+    return DL_OK;
 }
 
 /* Which singular values, [..., k], count: those above max(atol, rtol * the largest). rtol is, unless given, the
@@ -129,9 +165,9 @@ static dl_tensor *counted(dl_pool *p, const dl_tensor *a, dl_tensor *s, const dl
 
 /* Singular values without history, or of symmetric matrices the magnitudes of eigenvalues. */
 static dl_tensor *sizes(dl_pool *p, dl_tensor *a, bool hermitian) {
-    dl_tensor *s, *other, *plain = K(dl_detach(a));
+    dl_tensor *other, *plain = K(dl_detach(a));
     if (!plain) return NULL;
-    if (!hermitian) return singular(p, plain, false, &s, &other) ? s : NULL;
+    if (!hermitian) return singular_values(p, plain);
     dl_tensor *values = eigen(p, plain, "L", &other);
     return values ? K(dl_abs(values)) : NULL;
 }
@@ -290,11 +326,12 @@ POOLED_RULE(lstsq) {
 }
 
 POOLED_RULE(cond) {
-    dl_tensor *a = c->in[0], *s, *other, *info = NULL, *pivots = NULL, *order = NULL;
+    dl_tensor *a = c->in[0], *info = NULL, *pivots = NULL, *order = NULL;
     const double ord = ATTR(c, COND_P)->given ? dl_aval_number(ATTR(c, COND_P)) : 2;
     const long last = -1;
     if (fabs(ord) == 2) {
-        if (!singular(p, a, false, &s, &other)) return dl_failed();
+        dl_tensor *s = singular_values(p, a);
+        if (!s) return dl_failed();
         dl_tensor *most = K(dl_amax(s, &last, 1, 0)), *least = K(dl_amin(s, &last, 1, 0));
         return dl_finish(c, most && least ? dl_div(ord > 0 ? most : least, ord > 0 ? least : most) : NULL);
     }
