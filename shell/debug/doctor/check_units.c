@@ -123,6 +123,16 @@ static void look_at_unit(dlsh_examination *e, dlsh_pass first, dlsh_pass p, cons
     }
 }
 
+/* A dropout that leaves hardly any unit. */
+static void look_at_dropout(dlsh_examination *e, const dl_journal_node *n) {
+    const char *at = strstr(n->op, "dropout") ? strstr(n->attrs, "p=") : NULL;
+    const double p = at ? strtod(at + strlen("p="), NULL) : 0;
+    dlsh_finding *f = p >= 0.9 ? dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), "p from 0.1 to 0.5") : NULL;
+    if (!f) return;
+    dlsh_cause(f, "dropout takes away %.3g %% of the units: almost nothing of the input gets through", 100 * p);
+    dlsh_evidence(f, "p is the probability that an element becomes zero, not that it stays");
+}
+
 dl_status dlsh_check_units(dlsh_examination *e) {
     const dl_journal_row *r;
     long nodes = 0;
@@ -130,6 +140,7 @@ dl_status dlsh_check_units(dlsh_examination *e) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = p.n - 1; k >= 0; k--) {
             look_at_unit(e, dlsh_pass_of(r, 0), p, &p.at[k]);
+            look_at_dropout(e, &p.at[k]);
             nodes += p.at[k].out.dead >= 0 || mean_slope(&p.at[k]) < 1;
         }
     }

@@ -130,10 +130,25 @@ static int not_risen(dlsh_examination *e, const steps *s) {
     return 1;
 }
 
+/* Averages of gradients that are longer than those of their squares. */
+static int reversed_betas(dlsh_examination *e, const steps *s) {
+    const char *at = strstr(dl_optimizer_text(s->o), "betas=[");
+    double first = 0, second = 1;
+    if (!at || sscanf(at, "betas=[%lf, %lf", &first, &second) != 2 || first <= second || first < 0.98) return 0;
+    const dl_source made = dl_optimizer_source(s->o);
+    dlsh_finding *f = dlsh_find_at(e, made.file, made.line, "betas=[0.9, 0.999]");
+    if (!f) return 1;
+    dlsh_cause(f, "betas are the wrong way round: the average of gradients is longer than that of their squares");
+    dlsh_evidence(f, "gradients are averaged over some %.0f steps, their squares over %.0f", 1 / (1 - first),
+                  1 / (1 - second));
+    return 1;
+}
+
 /* Options that leave nothing of the gradient: momentum that never fades, a number in the denominator that outweighs. */
 static int odd_option(dlsh_examination *e, const steps *s) {
     double momentum = dl_optimizer_option(s->o, "momentum", 0), eps = dl_optimizer_option(s->o, "eps", 0);
     int heavy = momentum >= 0.995, wide = eps > 0.1 && s->row->ratio[3] < 2e-3;
+    if (reversed_betas(e, s)) return 1;
     dlsh_finding *f = heavy || wide ? dlsh_find_at(e, dl_optimizer_source(s->o).file, dl_optimizer_source(s->o).line,
                                                    heavy ? "momentum=0.9" : "eps=1e-8")
                                     : NULL;

@@ -159,9 +159,11 @@ static dl_status trace_loss(dlsh_examination *e, dl_tensor *loss) {
 static dl_status run_checks(dlsh_examination *e) {
     for (int i = 0; i < CHECKS; i++) {
         const int told = e->nfindings > e->nnotes, from = e->nfindings;
+        const size_t passed = e->passed.n;
         if (checks[i].symptom && told && checks[i].run != dlsh_check_nonfinite) continue;
         e->check = checks[i].name, e->bad = e->told = 0;
         DLSH_TRY(checks[i].run(e));
+        if (e->bad && e->passed.s) e->passed.s[e->passed.n = passed] = 0; /* another loss was well */
         for (int k = from; checks[i].symptom && told && k < e->nfindings; k++) dlsh_only_note(e, &e->findings[k]);
         DLSH_TRY(dlsh_check_interrupt());
     }
