@@ -92,7 +92,8 @@ dl_status dlsh_check_stack(dlsh_session *s) {
 static const dlsh_command *owner_of(const dlsh_session *s, const char *word) {
     const dlsh_command *c;
     for (int i = 0; (c = dlsh_command_at(s, i)); i++)
-        for (const dlsh_command *sub = c->params->kind == DLSH_ARG_SUBCOMMAND ? NULL : c->subs; sub && sub->name; sub++)
+        for (const dlsh_command *sub = c->params && c->params->kind == DLSH_ARG_SUBCOMMAND ? NULL : c->subs;
+             sub && sub->name; sub++)
             if (!strcmp(sub->name, word)) return c;
     return NULL;
 }
