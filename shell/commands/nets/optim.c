@@ -252,6 +252,8 @@ static const dlsh_command methods[] = {
                  DLSH_PARAMS({"what", .want = "net|tensor|list|record",
                               .doc = "a net, a parameter, a group {params: m.head, lr: 0.1}, or a list of these"}),
                  .examples = "o.add(m)"),
+    DLSH_ACT_ROW("add_param_group", add_run, "o.add_param_group(GROUP)", "The same as o.add(GROUP).",
+                 DLSH_PARAMS({"what", .want = "record", .doc = "{params: m.head, lr: 0.1}"})),
     DLSH_ROW("group", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, group_run, "o.group(PATTERN, OPTION=VALUE...)",
              "Sets other options for parameters whose path matches; to be called before parameters are added.",
              DLSH_PARAMS({"pattern", DLSH_ARG_WORD, .doc = "paths of parameters, \"*.bias\""}),
@@ -267,6 +269,20 @@ const dlsh_class dlsh_optimizer_class = {.name = "optimizer",
 
 /* ---------------------------------------------------------------- sgd(...), adam(...), ... */
 
+/* m.named_parameters(), of which none is a group. */
+static int is_named(dlsh_value v) { return v.type == DLSH_RECORD && !dlsh_record_get(v.as.record, "params"); }
+
+static dl_status add_named(dl_optimizer *o, const dlsh_record *r) {
+    for (int i = 0; i < r->n; i++) {
+        if (r->values[i].type != DLSH_TENSOR)
+            return dlsh_fail(DL_ERR_TYPE, "give it m.named_parameters()",
+                             "an optimizer takes on parameters by name, and '%s' is %s", r->keys[i],
+                             dlsh_a(r->values[i]));
+        DLSH_TRY(dl_optimizer_add(o, r->keys[i], r->values[i].as.tensor));
+    }
+    return DL_OK;
+}
+
 enum { MAX_OPTIONS = 16 };
 /* The options are those of the library's row; a first argument may be the rate or parameters. */
 static dl_status optimizer_run(const dlsh_args *a, dlsh_value *result) {
@@ -274,11 +290,11 @@ static dl_status optimizer_run(const dlsh_args *a, dlsh_value *result) {
     dl_arg args[DLSH_ARG_ROOM];
     dlsh_arg_room room[DLSH_ARG_ROOM];
     int n = 0, bad = -1;
-    const dlsh_value *what = dlsh_arg(a, "parameters");
-    if (what && dlsh_is_number(*what)) {
-        DLSH_TRY(dlsh_to_arg("lr", *what, &room[n], &args[n]));
+    const dlsh_value *what = dlsh_arg(a, "parameters"), *rate = dlsh_arg(a, "rate");
+    if (what && dlsh_is_number(*what)) rate = what, what = NULL;
+    if (rate) {
+        DLSH_TRY(dlsh_to_arg("lr", *rate, &room[n], &args[n]));
         n++;
-        what = NULL;
     }
     for (int i = 0; k->options[i].name; i++) {
         const char *name = k->options[i].name;
@@ -293,17 +309,19 @@ static dl_status optimizer_run(const dlsh_args *a, dlsh_value *result) {
         return dlsh_arg_fail(a, at, e.code, e.hint, "%s", e.message);
     }
     int number = 0;
-    dl_status st = what ? add_parameters(o, *what, &number, 0) : DL_OK;
+    dl_status st = !what             ? DL_OK
+                   : is_named(*what) ? add_named(o, what->as.record)
+                                     : add_parameters(o, *what, &number, 0);
     if (st == DL_OK) return dlsh_give(dlsh_new_handle(&dlsh_optimizer_class, o), result);
     dl_optimizer_unref(o);
     return st;
 }
 
 static const dlsh_param optimizer_params[] = {
-    {"parameters", .want = "net|tensor|list|float", .flags = DLSH_OPTIONAL,
-     .doc =
-         "what to update: a net, a parameter, a list of these and of groups {params: m.head, lr: 0.1}; a trainer adds "
-         "its net's parameters itself. Or the rate"},
+    {"parameters", .want = "net|tensor|list|record|float", .flags = DLSH_OPTIONAL,
+     .doc = "what to update: a net, a parameter, a list of these and of groups {params: m.head, lr: 0.1}, a record of "
+            "parameters by name; a trainer adds its net's parameters itself. Or the rate"},
+    {"rate", .want = "float", .flags = DLSH_OPTIONAL, .doc = "the learning rate behind the parameters"},
     {0}};
 
 /* ---------------------------------------------------------------- clip_grad_norm(...), clip_grad_value(...) */

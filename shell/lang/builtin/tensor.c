@@ -257,6 +257,12 @@ static dl_status to_run(const dlsh_args *a, dlsh_value *result) {
         device = target->as.str->s;
     else if (target)
         dtype = target->as.str->s;
+    if (dlsh_given(a, "other")) { /* x.to("cuda", f64) */
+        if (!device || dtype)
+            return dl_unref(t), dlsh_arg_fail(a, "other", DL_ERR_TYPE, "x.to(\"cuda\", f64)",
+                                              "behind a device there may be a dtype");
+        dtype = dlsh_arg_str(a, "other");
+    }
     if (dtype && dl_dtype_parse(dtype, &ignored)) {
         dl_unref(t);
         return dlsh_arg_fail(a, target ? "target" : "dtype", DL_ERR_DTYPE, target ? "a device is cpu or cuda:N" : NULL,
@@ -537,13 +543,18 @@ const dlsh_command dlsh_tensor_rows[] = {
     DLSH_PURE_ROW("stride", stride_run, "x.stride()", "Strides in elements.", .params = only_tensor),
     DLSH_PURE_ROW("is_contiguous", is_contiguous_run, "x.is_contiguous()", "Do the elements lie row by row?",
                   .params = only_tensor),
-    DLSH_PURE_ROW("to", to_run, "x.to(DTYPE or DEVICE)", "The same values in another dtype or on another device.",
-                  DLSH_PARAMS(TENSOR_PARAM, {"target", .want = "string|tensor", .flags = DLSH_OPTIONAL,
-                                             .doc = "a dtype (f64), a device (\"cuda\"), or a tensor to be like",
-                                             .complete = "dtype"}),
-                  DLSH_OPTIONS({"dtype", DLSH_OPT_WORD, NULL, .doc = "element type", .complete = "dtype"},
-                               {"device", DLSH_OPT_WORD, NULL, .doc = "target device", .complete = "device"}),
-                  .examples = "x.to(f64)\nx.to(\"cuda\")"),
+    DLSH_PURE_ROW(
+        "to", to_run, "x.to(DTYPE or DEVICE [, DTYPE])", "The same values in another dtype or on another device.",
+        DLSH_PARAMS(
+            TENSOR_PARAM,
+            {"target", .want = "string|tensor", .flags = DLSH_OPTIONAL,
+             .doc = "a dtype (f64), a device (\"cuda\"), or a tensor to be like", .complete = "dtype"},
+            {"other", .want = "string", .flags = DLSH_OPTIONAL, .doc = "a dtype behind a device", .complete = "dtype"}),
+        DLSH_OPTIONS({"non_blocking", DLSH_OPT_BOOL, NULL,
+                      .doc = "as PyTorch has it: the host may go on before the copy is done"},
+                     {"dtype", DLSH_OPT_WORD, NULL, .doc = "element type", .complete = "dtype"},
+                     {"device", DLSH_OPT_WORD, NULL, .doc = "target device", .complete = "device"}),
+        .examples = "x.to(f64)\nx.to(\"cuda\")"),
     DLSH_PURE_ROW("cpu", to_device_run, "x.cpu()", "The tensor on the CPU.", .params = only_tensor),
     DLSH_PURE_ROW("cuda", to_device_run, "x.cuda()", "The tensor on the first GPU.", .params = only_tensor,
                   .data = "cuda"),

@@ -42,6 +42,8 @@ dl_status dlsh_args_reserve(dlsh_args *a, int n);
 /* The name here of an argument that PyTorch or NumPy calls otherwise: dim for axis, batch for batch_size; NULL for
  * others. Calls take both. */
 const char *dlsh_argument_here(const char *name);
+/* What to write in the place of an argument that ops of other libraries have; NULL: nothing is known. */
+const char *dlsh_foreign_argument(const char *name);
 /* Checks the items against the command's parameters, runs it, releases the items. */
 dl_status dlsh_run_command(dlsh_args *a, int silenced, dlsh_value *out);
 /* Is v of one of the types named in want ("net|trainer")? */

@@ -231,6 +231,12 @@ static dl_status list_index(plan *p, int dim, dlsh_value list) {
     return add_index(p, dim, t.as.tensor);
 }
 
+static dl_status range_index(plan *p, int dim, const dlsh_range *r) {
+    DLSH_DROPPED dlsh_value list = dlsh_new_list(0);
+    for (long i = r->from; r->step > 0 ? i < r->to : i > r->to; i += r->step) DLSH_TRY(dlsh_append(list, dlsh_int(i)));
+    return list_index(p, dim, list);
+}
+
 static dl_status apply(dlsh_session *s, plan *p, int *dim, const dlsh_node *n, dlsh_value v) {
     if (v.type == DLSH_TENSOR && dl_ndim(v.as.tensor) == 0 && !dl_dtype_is_float(dl_dtype_of(v.as.tensor)) &&
         dl_dtype_of(v.as.tensor) != DL_BOOL) {
@@ -245,6 +251,7 @@ static dl_status apply(dlsh_session *s, plan *p, int *dim, const dlsh_node *n, d
     case DLSH_INT: return replace(&p->view, dl_select(p->view, d, v.as.i));
     case DLSH_NONE: return replace(&p->view, dlsh_unsqueeze(p->view, (*dim)++));
     case DLSH_LIST: return list_index(p, (*dim)++, v);
+    case DLSH_RANGE: return range_index(p, (*dim)++, v.as.range);
     case DLSH_TENSOR: *dim += dims_of(n, v); return add_index(p, d, v.as.tensor);
     default:
         return dlsh_fail(DL_ERR_TYPE, NULL,

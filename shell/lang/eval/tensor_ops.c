@@ -364,7 +364,8 @@ static dl_status no_argument(const op_call *c, const char *name) {
     char hint[200];
     int n = c->e->info.nargs;
     for (int i = 0; i < n; i++) names[i] = c->e->info.args[i].name;
-    const char *nearest = dlsh_nearest(name, names, n);
+    const char *foreign = dlsh_foreign_argument(name), *nearest = foreign ? NULL : dlsh_nearest(name, names, n);
+    if (foreign) return dlsh_fail(DL_ERR_NAME, foreign, "%s has no argument '%s'", c->e->name, name);
     size_t used = (size_t)snprintf(hint, sizeof hint, nearest ? "did you mean %s=?" : "its arguments are:", nearest);
     for (int i = 0; !nearest && i < n && used < sizeof hint; i++)
         used += (size_t)snprintf(hint + used, sizeof hint - used, " %s", names[i]);

@@ -2,6 +2,7 @@
  */
 #include <string.h>
 
+#include "lang/eval/args.h"
 #include "lang/parse/parser.h"
 #include "lang/session.h"
 
@@ -139,6 +140,8 @@ static const habit foreign[] = {
      "s = scheduler(o, \"cosine\", 1000), and s.step() behind o.step(); help schedules lists them"},
     {"Function|autograd", "write f = autograd_function(fn (ctx, x) { ... }, fn (ctx, g) { ... })"},
     {"pack_padded_sequence|pad_packed_sequence", "padded sequences are taken as they are: rnn(x, lengths=[5, 3])"},
+    {"compile", "there is nothing to compile: trainers replay their steps as graphs on a GPU"},
+    {"Generator|generator", "seed 42 seeds all random numbers; rng_state() and set_rng_state(s) keep and restore them"},
     {"tqdm", "write for x, y in progress(batches) { ... }"},
     {"SummaryWriter|wandb|mlflow", "runs are recorded: r = start_run(\"name\"); r.log(loss=l)"},
     {"Infinity|Inf", "write inf"},
@@ -180,6 +183,8 @@ static const habit methods[] = {
     {"cuda", "write x.to(\"cuda\")"},
     {"cpu", "write x.to(\"cpu\")"},
     {"half|float|double|bfloat16", "write m.to(f64); dtypes are f32 f64 f16 bf16"},
+    {"in_features|out_features|in_channels|out_channels|num_features|input_size|embedding_dim",
+     "input sizes are inferred; m.fc.weight.shape has the sizes, [out, in]"},
     {"get_submodule|get_parameter", "a path finds it: m[\"body.linear0\"], m[\"body.linear0.weight\"]"},
     {"squeeze_|unsqueeze_|t_|transpose_|swapaxes_|movedim_", "shapes are not changed in place: write x = x.squeeze()"},
     {"new_tensor", "write tensor([1, 2], dtype=x.dtype, device=x.device)"},
@@ -188,6 +193,18 @@ static const habit methods[] = {
     {"clear", "xs[:] = [] empties a list; r = {} is an empty record"},
     {"update", "r = {**r, **other}; r.a = 1 sets a field"},
 };
+
+/* Arguments of ops. */
+static const habit arguments[] = {
+    {"inplace", "x.relu_() changes x itself; without _ the result is another tensor"},
+    {"rounding_mode", "a // b rounds down, trunc(a / b) towards 0"},
+    {"return_indices", "max_pool2d_with_indices(x, 2) gives values and places"},
+    {"size_average|reduce", "write reduction=\"mean\", \"sum\" or \"none\""},
+    {"generator", "seed 42 seeds all random numbers"},
+    {"memory_format", "leave it out: kernels choose how they lay out what they compute with"},
+};
+
+const char *dlsh_foreign_argument(const char *name) { return HINT_FOR(arguments, name, strlen(name)); }
 
 const char *dlsh_foreign_method(const char *name) { return HINT_FOR(methods, name, strlen(name)); }
 
