@@ -28,6 +28,9 @@ xs = [1]; sorted(set(xs))
 a, b = 3
 [a, b] = [1, 2]
 x(1) = 3
+watch x
+break loss < 1
+x = 3; xcheck f64 x = 5
 x = [1 2 3]
 x = [1, 2; 3, 4]
 y = x .* x
