@@ -21,6 +21,11 @@ typedef struct dl_attention_run {
 dl_status dl_attention_blocks(dl_gpu *g, const dl_attention_run *r);
 dl_status dl_attention_blocks_grad(dl_gpu *g, const dl_attention_run *r);
 
+/* The same by tiles, for those of which it says true; mean: the sum of g * out of each query. Nothing is empty. */
+bool dl_attention_has_tiles(const dl_attention_run *r);
+dl_status dl_attention_tiles(dl_gpu *g, const dl_attention_run *r);
+dl_status dl_attention_tiles_grad(dl_gpu *g, const dl_attention_run *r, const double *mean);
+
 /* What cuDNN is given: lengths in i32 of all queries, and of keys, clamped (NULL: all of them); a mask as numbers to be
  * added, dense in the shape of the mask, none of them infinite. And what it leaves to be done: a query that saw nothing
  * gets zeros, and an infinite statistic. */

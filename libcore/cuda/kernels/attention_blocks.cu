@@ -1,66 +1,12 @@
 /* Attention in f32 and f64, forward and backward: products of matrices for some rows of scores, and one pass over these
  * that masks them, makes weights of them and leaves out what dropout takes. Scores take at most BUDGET bytes, or a row
  * of queries. The heads of a group read the same keys one after another. */
-#include "cuda/kernels/attention.h"
+#include "cuda/kernels/attention_rows.cuh"
 #include "cuda/kernels/rows.cuh"
 #include "cuda/runtime/cublaslt.h"
-#include "core/random/rng_math.h"
 
 enum { THREADS = 256, PARTS = 8 };
 static const long BUDGET = 64l << 20;
-
-/* What is the same for all rows. Row r of a chunk is query `row` + r % rows of head r / rows of the chunk, whose heads
- * of keys begin at `first`. */
-struct rows_of {
-    long heads, kv_heads, group, rows_all, keys; /* of the op */
-    long first, member, row, rows, cols;         /* of the chunk: cols keys are looked at */
-    bool causal, added, from_i64;
-    double scale, least, kept; /* of dropout: words below least are left out; least 0: none */
-    const char *mask;
-    long step[4]; /* of the mask, in elements */
-    const void *lengths;
-    const unsigned long *seed;
-    double *stats;
-    const double *mean;
-};
-
-struct place {
-    long n, h, i, count; /* sequence, head, query, and how many keys it sees */
-    long at;             /* of the query among all */
-};
-
-__device__ inline place place_of(const rows_of &c, long r) {
-    place p;
-    long head = c.first + r / c.rows;
-    p.n = head / c.kv_heads, p.h = head % c.kv_heads * c.group + c.member, p.i = c.row + r % c.rows;
-    p.at = (p.n * c.heads + p.h) * c.rows_all + p.i;
-    p.count = c.causal && p.i + 1 < c.cols ? p.i + 1 : c.cols;
-    if (c.lengths) {
-        long len = c.from_i64 ? ((const long *)c.lengths)[p.n] : ((const int *)c.lengths)[p.n];
-        p.count = len < p.count ? (len < 0 ? 0 : len) : p.count;
-    }
-    return p;
-}
-
-/* A score as the softmax sees it. */
-template <class T> __device__ inline T score(const rows_of &c, const place &p, T x, long j) {
-    x *= (T)c.scale;
-    if (!c.mask) return x;
-    long m = p.n * c.step[0] + p.h * c.step[1] + p.i * c.step[2] + j * c.step[3];
-    if (c.added) return x + ((const T *)c.mask)[m];
-    return ((const bool *)c.mask)[m] ? x : -(T)INFINITY;
-}
-
-/* What dropout multiplies a weight by. */
-template <class T> __device__ inline T keep(const rows_of &c, const place &p, dl_rng_key key, long j) {
-    if (c.least == 0) return 1;
-    return (double)dl_rng_word(key, (uint64_t)(p.at * c.keys + j)) >= c.least ? (T)c.kept : T(0);
-}
-__device__ inline dl_rng_key key_of(const rows_of &c) {
-    dl_rng_key k = {0, 0, DL_STREAM_DROPOUT};
-    if (c.seed) k.seed = c.seed[0], k.call = c.seed[1] >> 8;
-    return k;
-}
 
 /* Weights in place of scores, a block a row. A query that sees nothing gets zeros, and an infinite statistic, of which
  * the gradient makes zeros again. */
@@ -136,24 +82,6 @@ static void plan(work *w) {
     w->heads = least(a->batch * a->kv_heads, most(1, BUDGET / (row * w->rows)));
 }
 
-static rows_of chunk_of(const work *w) {
-    const dl_attention_run *r = w->r;
-    const dl_attention_sizes *a = &r->a;
-    rows_of c = {};
-    c.heads = a->heads, c.kv_heads = a->kv_heads, c.group = a->group, c.rows_all = a->rows, c.keys = a->keys;
-    c.causal = a->causal, c.scale = a->scale, c.stats = (double *)dl_ptr(r->stats), c.mean = w->mean;
-    if (a->dropout > 0) {
-        c.seed = (const unsigned long *)dl_ptr(r->seed);
-        c.least = a->dropout < 1 ? (double)dl_rng_threshold(a->dropout) : 4294967296.0;
-        c.kept = a->dropout < 1 ? 1 / (1 - a->dropout) : 0;
-    }
-    if (r->lengths) c.lengths = dl_ptr(r->lengths), c.from_i64 = r->lengths->dtype == DL_I64;
-    if (!r->mask) return c;
-    c.mask = (const char *)dl_ptr(r->mask), c.added = r->mask->dtype != DL_BOOL;
-    for (int i = 0; i < 4; i++) c.step[i] = r->mask->shape[i] > 1 ? r->mask->stride[i] : 0;
-    return c;
-}
-
 /* How many keys the rows of a chunk may see: one of PARTS numbers, so that products of few shapes are measured. */
 static long cols_of(const dl_attention_sizes *a, long end) {
     long step = (a->keys + PARTS - 1) / PARTS;
@@ -226,7 +154,7 @@ template <class T> static dl_status backward_chunk(const work *w, const rows_of 
 static dl_status each_chunk(const work *w, dl_status (*run)(const work *, const rows_of &, long)) {
     const dl_attention_sizes *a = &w->r->a;
     long heads = a->batch * a->kv_heads;
-    rows_of c = chunk_of(w);
+    rows_of c = rows_of_run(w->r, w->mean);
     for (c.member = 0; c.member < a->group; c.member++)
         for (c.row = 0; c.row < a->rows; c.row += w->rows)
             for (c.first = 0; c.first < heads; c.first += w->heads) {
@@ -248,6 +176,7 @@ dl_status dl_attention_blocks(dl_gpu *g, const dl_attention_run *r) {
     work w = work_of(g, r);
     if (nothing(&r->a)) return DL_OK;
     if (!r->a.keys || !r->a.value_size) return dl_cuda_clear(g, r->out);
+    if (dl_attention_has_tiles(r)) return dl_attention_tiles(g, r);
     plan(&w);
     if (!(w.s = (char *)dl_gpu_take(g, (size_t)(w.heads * w.rows * r->a.keys * w.es)))) return dl_failed();
     dl_status s = r->t == DL_F64 ? each_chunk(&w, forward_chunk<double>) : each_chunk(&w, forward_chunk<float>);
@@ -269,13 +198,17 @@ dl_status dl_attention_blocks_grad(dl_gpu *g, const dl_attention_run *r) {
     for (int i = 0; i < 3; i++)
         if (sums[i] && sums[i]->numel) DL_TRY(dl_cuda_clear(g, sums[i]));
     if (nothing(&r->a) || !r->a.keys || !r->a.value_size) return DL_OK;
+    const bool tiles = dl_attention_has_tiles(r);
+    const size_t rows = (size_t)(r->a.batch * r->a.heads * r->a.rows) * sizeof(double);
     plan(&w);
-    size_t bytes = (size_t)(w.heads * w.rows * r->a.keys * w.es),
-           rows = (size_t)(r->a.batch * r->a.heads * r->a.rows) * sizeof(double);
-    w.s = (char *)dl_gpu_take(g, bytes), w.d = w.s ? (char *)dl_gpu_take(g, bytes) : NULL;
-    w.mean = w.d ? (double *)dl_gpu_take(g, rows) : NULL;
-    dl_status s = w.mean ? (r->t == DL_F64 ? means<double>(&w) : means<float>(&w)) : dl_failed();
-    if (s == DL_OK) s = r->t == DL_F64 ? each_chunk(&w, backward_chunk<double>) : each_chunk(&w, backward_chunk<float>);
+    const size_t bytes = (size_t)(w.heads * w.rows * r->a.keys * w.es);
+    w.mean = (double *)dl_gpu_take(g, rows);
+    if (!tiles) w.s = w.mean ? (char *)dl_gpu_take(g, bytes) : NULL, w.d = w.s ? (char *)dl_gpu_take(g, bytes) : NULL;
+    dl_status s = !w.mean || (!tiles && !w.d) ? dl_failed() : r->t == DL_F64 ? means<double>(&w) : means<float>(&w);
+    if (s == DL_OK)
+        s = tiles            ? dl_attention_tiles_grad(g, r, w.mean)
+            : r->t == DL_F64 ? each_chunk(&w, backward_chunk<double>)
+                             : each_chunk(&w, backward_chunk<float>);
     if (w.s) dl_gpu_drop(g, w.s);
     if (w.d) dl_gpu_drop(g, w.d);
     if (w.mean) dl_gpu_drop(g, w.mean);
