@@ -128,6 +128,7 @@ static const struct {
      ROUNDS},
     {"volume_places", "n:9[G,E,4,5] n:20[G,E,H,K] pixels=9", ROUNDS},
     {"pool_gather", "f[G,E,4,6] n:24[G,E,H,K]", ROUNDS},
+    {"volume_places", "n:9[G,E,4,6] n:24[G,E,H,K] pixels=9", ROUNDS},
     {"pool_scatter", "f[G,E,H,K] n:24[G,E,H,K] size=[4,6]", ROUNDS},
     /* few steps of few numbers: random weights make every error grow from step to step */
     {"rnn",
@@ -402,6 +403,7 @@ static double amplified(const call *c, int result) {
                 {"exponential_kl", false, 8},
                 {"multivariate_normal_kl", false, 8},
                 {"attention", true, 4},
+                {"ctc_paths", true, 2}, /* sums of logarithms, over all steps */
                 {"norm_groups", true, 2},
                 {"instance_norm", true, 100}, /* of two elements only eps is left of the gradient */
                 {"geometric_kl", false, 8},

@@ -907,6 +907,9 @@ CALLS = {
     "logit_loss": lambda x, y: F.binary_cross_entropy_with_logits(*torch.broadcast_tensors(x, y), reduction="none"),
     "norm_groups": norm_groups,
     "embedding": lambda i, w, padding_idx=None: F.embedding(i, w, padding_idx),
+    "volume_places": lambda x, i, pixels: i // x.shape[3] * pixels + x.flatten(2).gather(2, i.flatten(2)).reshape(i.shape),
+    "nll_picked": F.nll_loss, "grid_read": lambda x, g, **kw: F.grid_sample(x, g, **{"align_corners": False, **kw}),
+    "ctc_paths": lambda *a, **kw: None,  # PyTorch's gradient is that of normalised probabilities alone
     "pool_gather": lambda x, i: x.flatten(2).gather(2, i.flatten(2)).reshape(i.shape),
     "batch_norm": batch_norm, "batch_norm_relu": lambda *a, **kw: F.relu(batch_norm(*a, **kw)),
     "conv_transpose2d": conv_transpose, "conv2d_norm": conv_norm,

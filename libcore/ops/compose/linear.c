@@ -103,18 +103,18 @@ POOLED_RULE(inner) {
     return dl_finish(c, out ? dl_reshape(out, shape, nd) : NULL);
 }
 
+/* Complex numbers and integers have no kernel. */
+COMPOSED_RULE(cross) { return !dl_dtype_is_float(c->dtype); }
+
 /* Each element is made of the two that follow it in turn. */
 POOLED_RULE(cross) {
     long shape[DL_MAX_DIM];
     int nd, d;
     dl_tensor *t[2] = {c->in[0], c->in[1]}, *part[2][3], *made[3];
-    if (t[0]->ndim != t[1]->ndim)
-        return dl_fail(DL_ERR_SHAPE, "the vectors have %d and %d dimensions", t[0]->ndim, t[1]->ndim);
+    dl_meta checked;
+    DL_TRY(dl_infer_cross(c, &checked));
     DL_TRY(dl_broadcast(t[0]->ndim, t[0]->shape, t[1]->ndim, t[1]->shape, &nd, shape));
     DL_TRY(dl_dim_norm(ATTR_I(c, CROSS_DIM), nd, &d));
-    if (!nd || shape[d] != 3)
-        return dl_fail(DL_ERR_SHAPE, "dimension %d of both must have size 3, not %s and %s", d, dl_shape_of(t[0]),
-                       dl_shape_of(t[1]));
     for (int i = 0; i < 2; i++) {
         if (!(t[i] = K(dl_expand(t[i], shape, nd)))) return dl_failed();
         for (int k = 0; k < 3; k++)

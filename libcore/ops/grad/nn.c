@@ -38,13 +38,13 @@ static dl_tensor *unsqueezed(dl_back *b, dl_tensor *t, int at) {
     return T(dl_reshape(t, shape, t->ndim + 1));
 }
 
-/* g @ b.T for the left operand, a.T @ g for the right one. A vector takes part as a matrix of one row or column. A
- * right operand without batches gets one product over all rows instead of a sum of products. */
 /* a b, of a column and a row by elements: that writes the result once. */
 static dl_tensor *product(dl_tensor *a, dl_tensor *b) {
     return a && b && a->ndim > 1 && b->ndim > 1 && a->shape[a->ndim - 1] == 1 ? dl_mul(a, b) : dl_matmul(a, b);
 }
 
+/* g @ b.T for the left operand, a.T @ g for the right one. A vector takes part as a matrix of one row or column. A
+ * right operand without batches gets one product over all rows instead of a sum of products. */
 GRAD_RULE(matmul) {
     const dl_meta *ma = META(MATMUL_INPUT), *mb = META(MATMUL_OTHER);
     dl_tensor *g = G0;
@@ -66,6 +66,13 @@ GRAD_RULE(matmul) {
         if (!T(ga)) return dl_fail_null("the gradient");
         return dl_give(b, DL_IN_MATMUL_OTHER, dl_reshape(ga, ga->shape, ga->ndim - 1));
     }
+    return DL_OK;
+}
+
+GRAD_RULE(cross) {
+    const long dim = ATTR(b, CROSS_DIM)->u.i;
+    GIVE(CROSS_INPUT, dl_cross(IN_(CROSS_OTHER), G0, dim));
+    GIVE(CROSS_OTHER, dl_cross(G0, IN_(CROSS_INPUT), dim));
     return DL_OK;
 }
 

@@ -34,6 +34,20 @@ INFER_RULE(matmul) {
     return DL_OK;
 }
 
+INFER_RULE(cross) {
+    const dl_tensor *a = c->in[0], *b = c->in[1];
+    long shape[DL_MAX_DIM];
+    int nd, d;
+    if (a->ndim != b->ndim) return dl_fail(DL_ERR_SHAPE, "the vectors have %d and %d dimensions", a->ndim, b->ndim);
+    DL_TRY(dl_broadcast(a->ndim, a->shape, b->ndim, b->shape, &nd, shape));
+    DL_TRY(dl_dim_norm(ATTR_I(c, CROSS_DIM), nd, &d));
+    if (!nd || shape[d] != 3)
+        return dl_fail(DL_ERR_SHAPE, "dimension %d of both must have size 3, not %s and %s", d, dl_shape_of(a),
+                       dl_shape_of(b));
+    *out = dl_meta_fresh(c, c->dtype, nd, shape);
+    return DL_OK;
+}
+
 INFER_RULE(linear) {
     const dl_tensor *x = c->in[0], *w = c->in[1], *bias = INPUT(c, LINEAR_BIAS);
     long shape[DL_MAX_DIM];

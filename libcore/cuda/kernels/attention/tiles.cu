@@ -3,7 +3,7 @@
  * rows. Products run on tensor cores in halves of numbers (runtime/split_mma.cuh). Softmax by Milakov and Gimelshein:
  * Online normalizer calculation for softmax (2018); tiles and recomputation by Dao and others: FlashAttention (2022).
  */
-#include "cuda/kernels/attention_rows.cuh"
+#include "cuda/kernels/attention/rows.cuh"
 #include "cuda/kernels/rows.cuh"
 #include "cuda/runtime/split_mma.cuh"
 
@@ -19,7 +19,7 @@ template <int D> constexpr int TILE_BYTES = TILE *APART<D> * 4;
 template <int D> constexpr int RESIDENT = D == 64 ? 3 : 1;
 
 /* Operands beside rows_of: those of one head are `size` or `value_size` numbers a row. */
-struct operands {
+struct tile_operands {
     const float *q, *k, *v, *g;
     float *out, *dq, *dk, *dv;
     int size, value_size;
@@ -161,7 +161,8 @@ template <int D> constexpr int FORWARD_BYTES = ROWS_BYTES<D> + 4 * TILE_BYTES<D>
 
 /* A block's rows of queries: of all heads first the last rows, which have most to do where attention is causal. */
 template <int D, bool PLAIN>
-__global__ void __launch_bounds__(THREADS, RESIDENT<D>) forward_kernel(const __grid_constant__ rows_of c, operands p) {
+__global__ void __launch_bounds__(THREADS, RESIDENT<D>)
+    forward_kernel(const __grid_constant__ rows_of c, tile_operands p) {
     extern __shared__ __align__(16) char shared[];
     float *q = (float *)shared;
     unsigned *at = (unsigned *)(shared + ROWS_BYTES<D>);
@@ -261,7 +262,8 @@ template <int D> constexpr int BACKWARD_BYTES = 2 * ROWS_BYTES<D> + 4 * TILE_BYT
 
 /* Gradients of a block's queries. */
 template <int D, bool PLAIN>
-__global__ void __launch_bounds__(THREADS, RESIDENT<D>) queries_kernel(const __grid_constant__ rows_of c, operands p) {
+__global__ void __launch_bounds__(THREADS, RESIDENT<D>)
+    queries_kernel(const __grid_constant__ rows_of c, tile_operands p) {
     extern __shared__ __align__(16) char shared[];
     float *q = (float *)shared, *g = (float *)(shared + ROWS_BYTES<D>);
     unsigned *at = (unsigned *)(shared + 2 * ROWS_BYTES<D>);
@@ -302,7 +304,8 @@ __global__ void __launch_bounds__(THREADS, RESIDENT<D>) queries_kernel(const __g
 
 /* Gradients of a block's keys and values, the heads of a group one after another. */
 template <int D, bool PLAIN>
-__global__ void __launch_bounds__(THREADS, RESIDENT<D>) keys_kernel(const __grid_constant__ rows_of c, operands p) {
+__global__ void __launch_bounds__(THREADS, RESIDENT<D>)
+    keys_kernel(const __grid_constant__ rows_of c, tile_operands p) {
     extern __shared__ __align__(16) char shared[];
     __shared__ query queries[TILE];
     float *k = (float *)shared, *v = (float *)(shared + ROWS_BYTES<D>);
@@ -355,8 +358,8 @@ bool dl_attention_has_tiles(const dl_attention_run *r) {
            a->batch * a->heads * ((most + ROWS - 1) / ROWS) < 1L << 31;
 }
 
-static operands operands_of(const dl_attention_run *r) {
-    operands p = {};
+static tile_operands operands_of(const dl_attention_run *r) {
+    tile_operands p = {};
     p.q = dl_data<float>(r->q), p.k = dl_data<float>(r->k), p.v = dl_data<float>(r->v), p.g = dl_data<float>(r->g);
     p.out = dl_data<float>(r->out), p.dq = dl_data<float>(r->dq), p.dk = dl_data<float>(r->dk);
     p.wide = !(((size_t)p.q | (size_t)p.k | (size_t)p.v | (size_t)p.g) % 16);
@@ -367,9 +370,10 @@ static operands operands_of(const dl_attention_run *r) {
 /* No mask, no dropout: the kernels for that have half the instructions. */
 static bool plain(const dl_attention_run *r) { return !r->mask && r->a.dropout == 0; }
 
-typedef void kernel(const rows_of, operands);
+typedef void kernel(const rows_of, tile_operands);
 /* A block for ROWS rows of each of `heads` heads. */
-static dl_status launch(dl_gpu *g, kernel *run, int bytes, long heads, long rows, const rows_of &c, const operands &p) {
+static dl_status launch(dl_gpu *g, kernel *run, int bytes, long heads, long rows, const rows_of &c,
+                        const tile_operands &p) {
     DL_CUDA_TRY(g, cudaFuncSetAttribute(run, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "attention");
     run<<<(unsigned)(heads * ((rows + ROWS - 1) / ROWS)), THREADS, bytes, g->stream>>>(c, p);
     return dl_gpu_launched(g);
@@ -382,7 +386,7 @@ template <int D> static dl_status forward(dl_gpu *g, const dl_attention_run *r) 
 template <int D> static dl_status backward(dl_gpu *g, const dl_attention_run *r, const double *mean) {
     const dl_attention_sizes *a = &r->a;
     const rows_of c = rows_of_run(r, mean);
-    const operands p = operands_of(r);
+    const tile_operands p = operands_of(r);
     const bool is_plain = plain(r);
     if (r->dq)
         DL_TRY(launch(g, is_plain ? queries_kernel<D, true> : queries_kernel<D, false>, BACKWARD_BYTES<D>,

@@ -1,7 +1,7 @@
 /* Attention in f32 and f64, forward and backward: products of matrices for some rows of scores, and one pass over these
  * that masks them, makes weights of them and leaves out what dropout takes. Scores take at most BUDGET bytes, or a row
  * of queries. The heads of a group read the same keys one after another. */
-#include "cuda/kernels/attention_rows.cuh"
+#include "cuda/kernels/attention/rows.cuh"
 #include "cuda/kernels/rows.cuh"
 #include "cuda/runtime/cublaslt.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/random/rng_math.h"
-#include "cuda/kernels/attention.h"
+#include "cuda/kernels/attention/attention.h"
 #include "cuda/runtime/types.cuh"
 
 /* What is the same for all rows. Row r of a chunk is query `row` + r % rows of head r / rows of the chunk, whose heads

@@ -1,5 +1,5 @@
 /* What attention through cuDNN needs beside it: lengths, masks as numbers, and queries that see nothing. */
-#include "cuda/kernels/attention.h"
+#include "cuda/kernels/attention/attention.h"
 #include "cuda/kernels/rows.cuh"
 
 enum { THREADS = 256 };

@@ -1,6 +1,6 @@
 /* Kernel of attention and its fused gradient. In 16 bits through cuDNN; in f32 and f64, and where cuDNN does not take
  * the operands, by blocks. */
-#include "cuda/kernels/attention.h"
+#include "cuda/kernels/attention/attention.h"
 #include "cuda/runtime/cudnn.h"
 #include "cuda/runtime/cudnn_attention.h"
 #include "ops/names/matmul.h"
