@@ -1,5 +1,5 @@
 /* Kernels of sparse matrices: products, and the pattern of the transpose. */
-#include "cpu/kernels/sparse.h"
+#include "cpu/kernels/sparse/sparse.h"
 #include "cpu/runtime/iter.h"
 #include "core/scope.h"
 #include "ops/sparse.h"

@@ -1,6 +1,6 @@
 /* Loops over the rows of sparse matrices, see sparse.h. Includes itself once an element type. */
 #ifndef REAL
-#include "cpu/kernels/sparse.h"
+#include "cpu/kernels/sparse/sparse.h"
 #include "cpu/runtime/vec.h"
 
 /* Bytes of a vector that the instruction set of this level has registers for: wider ones would be kept in memory. */
@@ -25,7 +25,7 @@ static inline bool columns_fit(const dl_csr_job *j, long from, long to) {
     return !bad;
 }
 
-#define BOTH_REALS "cpu/kernels/sparse_simd.c"
+#define BOTH_REALS "cpu/kernels/sparse/sparse_simd.c"
 #include "cpu/runtime/both_reals.def"
 
 const dl_csr_loops DL_SIMD_NAME(dl_csr)[2] = {{spmm_f32, sddmm_f32}, {spmm_f64, sddmm_f64}};
