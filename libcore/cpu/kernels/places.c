@@ -1,8 +1,12 @@
-/* Kernels of places: of values in sorted rows, and of the best element so far. */
+/* Kernels of places: of values in sorted rows, of the best element so far, and in equal intervals, which are counted.
+ */
 #include "core/scope.h"
 #include "cpu/runtime/iter.h"
 #include "ops/infer.h"
 #include "ops/rules/index.h"
+#include "ops/rules/sort.h"
+
+#include <string.h>
 
 /* ---- binary search */
 
@@ -115,3 +119,63 @@ static dl_status run_best_place(dl_call *c) {
 }
 const dl_kernel dl_cpu_best_place = {.run = run_best_place,
                                      .dtypes = DL_BIT(DL_I32) | DL_BIT(DL_I64) | DL_BIT(DL_F32) | DL_BIT(DL_F64)};
+
+/* ---- counts of intervals */
+
+enum { COUNTED_BLOCK = 1 << 14 };
+
+/* Places of some elements at once, without a branch; those outside count in one more interval. */
+#define COUNTS(T)                                                                                                      \
+    static void counts_##T(const T *x, long n, T low, T high, T scale, long bins, long *counts) {                      \
+        enum { FEW = 256 };                                                                                            \
+        int at[FEW];                                                                                                   \
+        for (long from = 0; from < n; from += FEW) {                                                                   \
+            const long some = n - from < FEW ? n - from : FEW;                                                         \
+            for (long i = 0; i < some; i++) {                                                                          \
+                const T v = x[from + i], place = (v - low) * scale, last = (T)(bins - 1);                              \
+                const bool in = v >= low && v <= high;                                                                 \
+                at[i] = in ? (int)(place < last ? place : last) : (int)bins;                                           \
+            }                                                                                                          \
+            for (long i = 0; i < some; i++) counts[at[i]]++;                                                           \
+        }                                                                                                              \
+    }
+COUNTS(float)
+COUNTS(double)
+
+/* Of a row of n elements. */
+static void count_row(const dl_call *c, long row, long n, long *counts, dl_stop *stop) {
+    const dl_tensor *x = c->in[0], *o = c->out[0];
+    const long bins = ATTR_I(c, INTERVAL_COUNTS_BINS), first = row * n, end = first + n;
+    const double low = ATTR_F(c, INTERVAL_COUNTS_LOW), high = ATTR_F(c, INTERVAL_COUNTS_HIGH),
+                 scale = (double)bins / (high - low);
+    const bool f64 = x->dtype == DL_F64;
+    memset(counts, 0, sizeof *counts * (size_t)(bins + 1));
+    for (long at = first; at < end && !dl_stop_asked(stop); at += COUNTED_BLOCK) {
+        const long some = end - at < COUNTED_BLOCK ? end - at : COUNTED_BLOCK;
+        if (f64)
+            counts_double((const double *)dl_ptr(x) + at, some, low, high, scale, bins, counts);
+        else
+            counts_float((const float *)dl_ptr(x) + at, some, (float)low, (float)high, (float)scale, bins, counts);
+    }
+    for (long k = 0; k < bins; k++) {
+        if (f64)
+            ((double *)dl_ptr(o))[row * bins + k] = (double)counts[k];
+        else
+            ((float *)dl_ptr(o))[row * bins + k] = (float)counts[k];
+    }
+}
+
+static dl_status interval_counts(dl_call *c) {
+    const dl_tensor *x = c->in[0];
+    const long bins = ATTR_I(c, INTERVAL_COUNTS_BINS), n = x->shape[x->ndim - 1], rows = c->out[0]->numel / bins;
+    const size_t bytes = sizeof(long) * (size_t)(bins + 1);
+    if (bins >= INT32_MAX) return dl_fail(DL_ERR_VALUE, "bins must be fewer than 2^31, not %ld", bins);
+    long *counts = dl_host_alloc(bytes);
+    if (!counts) return dl_failed();
+    dl_stop stop = dl_stop_begin();
+    for (long row = 0; row < rows; row++) count_row(c, row, n, counts, &stop);
+    dl_stop_end(&stop);
+    dl_host_free(counts, bytes);
+    return DL_OK;
+}
+DL_CPU_KERNEL(interval_counts, interval_counts, true, DL_FLOATS)

@@ -318,6 +318,14 @@ SIMPLE(amin, DL_R_MIN, DL_ANY)
 SIMPLE(any, DL_R_ANY, DL_ANY)
 SIMPLE(all, DL_R_ALL, DL_ANY)
 
+static dl_status plain_extremes(dl_call *c) {
+    unsigned mask;
+    DL_TRY(dl_reduced_dims(c->op, c->attr, c->in[0]->ndim, &mask));
+    DL_TRY(dl_cpu_reduce(DL_R_MIN, c->in[0], mask, NULL, dl_ptr(c->out[0])));
+    return dl_cpu_reduce(DL_R_MAX, c->in[0], mask, NULL, dl_ptr(c->out[1]));
+}
+DL_CPU_KERNEL(extremes, plain_extremes, false, DL_ANY)
+
 /* Elements that become one result. */
 static double each(const dl_call *c) {
     return c->out[0]->numel ? (double)c->in[0]->numel / (double)c->out[0]->numel : 1;

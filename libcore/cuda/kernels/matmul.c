@@ -1,4 +1,5 @@
 /* Kernels of matmul and linear: operands become matrices and batches of them. */
+#include "cuda/kernels/inner.h"
 #include "cuda/runtime/cublaslt.h"
 #include "ops/names/matmul.h"
 
@@ -54,6 +55,8 @@ static dl_status matmul_run(dl_call *c) {
         dl_products_of(c->in[0], c->in[1], c->out[0], &p);
         return run_batches(g, &p, c->dtype, dl_product_run);
     }
+    if (c->in[0]->ndim == 1 && c->in[1]->ndim == 1 && dl_is_contiguous(c->in[0]) && dl_is_contiguous(c->in[1]))
+        return dl_cuda_inner_product(g, c->in[0], c->in[1], c->out[0]);
     dl_status s = usable(g, c->in[0], true, &a);
     if (s == DL_OK) s = usable(g, c->in[1], false, &b);
     if (s == DL_OK) {

@@ -39,6 +39,19 @@ template <class T, bool LEAST> struct extreme_op : dl_red_op {
 DL_REDUCTION(amax, DL_ANY, extreme_op<T, false>{{}, (T *)out})
 DL_REDUCTION(amin, DL_ANY, extreme_op<T, true>{{}, (T *)out})
 
+template <class V> struct least_and_most { V least, most; };
+template <class T> struct extremes_op : dl_red_op {
+    typedef least_and_most<value_t<T>> A;
+    T *min, *max;
+    __device__ A identity() const { return {loser<value_t<T>, true>(), loser<value_t<T>, false>()}; }
+    __device__ A join(A a, A b) const {
+        return {extreme_op<T, true>().join(a.least, b.least), extreme_op<T, false>().join(a.most, b.most)};
+    }
+    __device__ A take(A a, calc_t<T> x, long, int) const { return join(a, {(value_t<T>)x, (value_t<T>)x}); }
+    __device__ void finish(A a, long i, int) const { min[i] = dl_down<T>(a.least), max[i] = dl_down<T>(a.most); }
+};
+DL_REDUCTION(extremes, DL_ANY, extremes_op<T>{{}, (T *)out, dl_data<T>(OUTPUT(c, EXTREMES_MAX))})
+
 /* With the index of the first occurrence. NONE: no element beats the initial value, so all are equal to it. */
 template <class V, class I> struct best {
     V v;

@@ -1,5 +1,6 @@
 /* How reductions are laid out, and the kernels of sums, products, truth and logsumexp of dimensions. Floating sums run
  * in f64. */
+#include "cuda/kernels/inner.h"
 #include "cuda/kernels/reduce.cuh"
 #include "cuda/kernels/rows.cuh"
 #include "ops/names/reduce.h"
@@ -139,6 +140,18 @@ template <class F, class T> struct sum_of_op : dl_red_op {
     __device__ void finish(A a, long i, int) const { out[i] = dl_down<T>((calc_t<T>)a); }
 };
 
+/* The sum of products with `second`. */
+template <class T> struct two_vectors_op : dl_red_op {
+    enum { PAIR = true };
+    typedef double A;
+    T *out;
+    const T *second;
+    __device__ A identity() const { return 0; }
+    __device__ A take(A a, calc_t<T> x, calc_t<T> y, int) const { return a + (A)x * (A)y; }
+    __device__ A join(A a, A b) const { return a + b; }
+    __device__ void finish(A a, long i, int) const { out[i] = dl_down<T>((calc_t<T>)a); }
+};
+
 template <class T> struct var_op : dl_moments_op<T> {
     T *out, *mean;
     double n, free; /* what the sum of squares is divided by */
@@ -198,6 +211,15 @@ DL_REDUCTION(prod, DL_ANY, prod_op<T>{{}, (total_t<T> *)out})
 DL_REDUCTION(any, DL_ANY, truth_op<T>{{}, (bool *)out, false})
 DL_REDUCTION(all, DL_ANY, truth_op<T>{{}, (bool *)out, true})
 DL_REDUCTION_RUN(logsumexp, DL_FLOATS, lse_op<T>{{}, (T *)out})
+
+dl_status dl_cuda_inner_product(dl_gpu *g, const dl_tensor *a, const dl_tensor *b, dl_tensor *out) {
+    dl_red_plan p;
+    dl_red_plan_of(&p, a, 1, false, dl_ptr(b));
+    return dl_dispatch<DL_FLOATS>(a->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        return dl_red_run(g, dl_data<T>(a), p, two_vectors_op<T>{{}, dl_data<T>(out), dl_data<T>(b)});
+    });
+}
 
 struct lse_slope_f {
     template <class C> __device__ C operator()(C x, C y, C g) const { return g * exp(x - y); }

@@ -200,12 +200,10 @@ POOLED_RULE(bincount) {
     return dl_finish(c, each && none ? dl_index_add(none, x, each, 0) : NULL);
 }
 
-/* Elements outside count in one more bin, which is cut off. Counts are whole numbers, of any size and order. */
 POOLED_RULE(histc) {
     dl_tensor *x = c->in[0];
     const long bins = ATTR_I(c, HISTC_BINS);
     double from = dl_aval_number(ATTR(c, HISTC_MIN)), to = dl_aval_number(ATTR(c, HISTC_MAX));
-    const double last = (double)bins - 1;
     if (!dl_dtype_is_float(x->dtype))
         return dl_fail_hint(DL_ERR_DTYPE, "bincount counts integers", "a histogram is of floating numbers, not of %s",
                             dl_type_of(x));
@@ -217,15 +215,6 @@ POOLED_RULE(histc) {
     if (from == to) from -= 1, to += 1;
     if (!isfinite(from) || !isfinite(to) || from > to)
         return dl_fail(DL_ERR_VALUE, "a histogram from %g to %g is not possible", from, to);
-    dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1)), *low = N(from), *high = N(to);
-    if (!row) return dl_failed();
-    dl_tensor *in = K(dl_logical_and(K(dl_ge(row, low)), K(dl_le(row, high))));
-    dl_tensor *place = K(dl_mul(K(dl_sub(row, low)), N((double)bins / (to - from))));
-    dl_tensor *bin = K(dl_where(in, K(dl_clamp(K(dl_floor(place)), NULL, &last)), N((double)bins)));
-    dl_tensor *index = K(dl_to_dtype(bin, DL_I64)), *one = K(dl_ones((long[]){1}, 1, DL_I64, x->st->device));
-    dl_tensor *each = one ? K(dl_expand(one, row->shape, 1)) : NULL;
-    dl_tensor *none = K(dl_zeros((long[]){bins + 1}, 1, DL_I64, x->st->device));
-    dl_tensor *counts = index && each && none ? K(dl_index_add(none, index, each, 0)) : NULL;
-    dl_tensor *inside = counts ? K(dl_slice(counts, 0, NULL, &bins, 1)) : NULL;
-    return dl_finish(c, inside ? dl_to_dtype(inside, x->dtype) : NULL);
+    dl_tensor *row = K(dl_reshape(x, (long[]){x->numel}, 1));
+    return dl_finish(c, row ? dl_interval_counts(row, bins, from, to) : NULL);
 }

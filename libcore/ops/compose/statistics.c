@@ -66,7 +66,8 @@ static dl_status both(dl_call *c, dl_tensor *first, dl_tensor *second) {
 COMPOSE_RULE(aminmax) {
     const long dim = ATTR_I(c, AMINMAX_DIM), *dims = ATTR(c, AMINMAX_DIM)->given ? &dim : NULL;
     const int keep = ATTR_I(c, AMINMAX_KEEPDIM) != 0;
-    return both(c, dl_amin(c->in[0], dims, dims != NULL, keep), dl_amax(c->in[0], dims, dims != NULL, keep));
+    c->out[0] = dl_extremes(c->in[0], dims, dims != NULL, keep, &c->out[1]);
+    return c->out[0] ? DL_OK : dl_failed();
 }
 
 /* The row of the variance makes the mean, too. */

@@ -69,11 +69,19 @@ GRAD_RULE(prod) {
     return dl_give(b, 0, dl_mul(kept(b, G0), slope));
 }
 
-/* Equal winners share the gradient */
-GRAD_RULE(amax) {
-    dl_tensor *won = T(dl_to(T(dl_eq(IN_(REDUCE_INPUT), kept(b, OUT_(AMAX_OUT)))), META(REDUCE_INPUT)->dtype));
-    dl_tensor *share = T(dl_div(kept(b, G0), T(dl_sum(won, ATTR_V(b, REDUCE_DIM), 1))));
-    return dl_give(b, 0, dl_mul(won, share));
+/* Equal winners share the gradient; a new reference. */
+static dl_tensor *shared(dl_back *b, int out) {
+    dl_tensor *won = T(dl_to(T(dl_eq(IN_(REDUCE_INPUT), kept(b, dl_saved_out(b, out)))), META(REDUCE_INPUT)->dtype));
+    dl_tensor *share = T(dl_div(kept(b, b->g[out]), T(dl_sum(won, ATTR_V(b, REDUCE_DIM), 1))));
+    return dl_mul(won, share);
+}
+RULE(amax, shared(b, DL_OUT_AMAX_OUT))
+
+GRAD_RULE(extremes) {
+    dl_tensor *part[2] = {NULL, NULL};
+    for (int i = 0; i < 2; i++)
+        if (b->g[i] && !(part[i] = T(shared(b, i)))) return dl_failed();
+    return dl_give(b, 0, part[0] && part[1] ? dl_add(part[0], part[1]) : dl_ref(part[part[0] ? 0 : 1]));
 }
 
 GRAD_RULE(max_dim) {

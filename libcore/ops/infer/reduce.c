@@ -1,6 +1,9 @@
 /* Shape rules of reductions and running sums. */
 #include "ops/infer.h"
 #include "ops/rules/reduce.h"
+#include "ops/rules/sort.h"
+
+#include <math.h>
 
 dl_status dl_reduced_dims(const dl_op *op, const dl_aval *attr, int ndim, unsigned *mask) {
     const dl_aval *dim = &attr[DL_A_REDUCE_DIM];
@@ -48,6 +51,24 @@ static dl_status check_some(const dl_call *c, const dl_meta *out) {
 INFER_RULE(reduce) {
     DL_TRY(reduced(c, c->dtype, out));
     return c->op->id == dl_id_amax || c->op->id == dl_id_amin ? check_some(c, out) : DL_OK;
+}
+
+INFER_RULE(extremes) {
+    DL_TRY(reduced(c, c->dtype, out));
+    out[1] = out[0];
+    return check_some(c, out);
+}
+
+INFER_RULE(interval_counts) {
+    const long bins = ATTR_I(c, INTERVAL_COUNTS_BINS);
+    const double low = ATTR_F(c, INTERVAL_COUNTS_LOW), high = ATTR_F(c, INTERVAL_COUNTS_HIGH);
+    if (!c->in[0]->ndim) return dl_fail(DL_ERR_SHAPE, "numbers in rows are counted, not a single one");
+    if (bins < 1) return dl_fail(DL_ERR_VALUE, "bins must be at least 1, not %ld", bins);
+    if (!isfinite(low) || !isfinite(high) || !(low < high))
+        return dl_fail(DL_ERR_VALUE, "a histogram from %g to %g is not possible", low, high);
+    *out = dl_meta_like(c->in[0], c->in[0]->ndim, c->in[0]->shape);
+    out->shape[out->ndim - 1] = bins;
+    return DL_OK;
 }
 
 INFER_RULE(var) {

@@ -1,8 +1,9 @@
 /* Kernels of places: of values in sorted rows, a thread a value; and of the best element so far along a dimension,
  * whose rows and columns are cut into parts: the best of each part, the best before each part, then the running ones.
- */
+ * And how many elements lie in each of some intervals. */
 #include "cuda/kernels/rows.cuh"
 #include "ops/names/index.h"
+#include "ops/names/sort.h"
 
 enum { THREADS = 256, WARPS = THREADS / DL_WARP, WANTED = 1 << 16, LEAST_PART = 512 };
 enum : unsigned { ORDERED = DL_BIT(DL_I32) | DL_BIT(DL_I64) | DL_BIT(DL_F32) | DL_BIT(DL_F64) };
@@ -158,3 +159,101 @@ static dl_status run_best_place(dl_call *c) {
     return s;
 }
 const dl_kernel dl_cuda_best_place = {run_best_place, NULL, ORDERED, NULL, 0};
+
+/* ---- counts of intervals */
+
+/* Counts that a block has in shared memory; blocks for each processor; rows of a launch, each with a number in `done`.
+ */
+enum { COUNTED = 8192, COUNT_BLOCKS = 8, COUNT_ROWS = DL_GPU_DONE };
+
+/* Rows of n elements. counts: zeros, to which every block adds. The block of a row that finishes last writes. */
+template <class T> struct intervals {
+    const T *x;
+    T *out;
+    unsigned long long *counts;
+    long n, bins;
+    calc_t<T> low, high, scale;
+    int *done;
+};
+
+template <class T, bool SHARED>
+__global__ void __launch_bounds__(THREADS) interval_kernel(const __grid_constant__ intervals<T> w) {
+    typedef calc_t<T> C;
+    extern __shared__ unsigned own[];
+    __shared__ bool last;
+    const C end = (C)(w.bins - 1);
+    const long step = (long)gridDim.x * THREADS;
+    const T *x = w.x + blockIdx.y * w.n;
+    unsigned long long *counts = w.counts + blockIdx.y * w.bins;
+    if constexpr (SHARED) {
+        for (long k = threadIdx.x; k < w.bins; k += THREADS) own[k] = 0;
+        __syncthreads();
+    }
+#pragma unroll 4
+    for (long i = (long)blockIdx.x * THREADS + threadIdx.x; i < w.n; i += step) {
+        const C v = dl_up(x[i]), place = (v - w.low) * w.scale;
+        if (!(v >= w.low && v <= w.high)) continue;
+        const long at = (long)(place < end ? place : end);
+        if constexpr (SHARED)
+            atomicAdd(own + at, 1u);
+        else
+            atomicAdd(counts + at, 1ull);
+    }
+    if constexpr (SHARED) {
+        __syncthreads();
+        for (long k = threadIdx.x; k < w.bins; k += THREADS)
+            if (own[k]) atomicAdd(counts + k, (unsigned long long)own[k]);
+    }
+    __threadfence();
+    __syncthreads();
+    if (!threadIdx.x) {
+        last = atomicAdd(w.done + blockIdx.y, 1) == (int)gridDim.x - 1;
+        if (last) w.done[blockIdx.y] = 0; /* for the next launch */
+    }
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    for (long k = threadIdx.x; k < w.bins; k += THREADS)
+        w.out[blockIdx.y * w.bins + k] = dl_down<T>((C)((volatile unsigned long long *)counts)[k]);
+}
+
+template <class T> static dl_status count_rows(dl_gpu *g, intervals<T> w, long rows) {
+    const long wanted = dl_blocks(w.n, 4 * THREADS), most = COUNT_BLOCKS * (long)g->sms;
+    const unsigned blocks = (unsigned)(wanted < 1 ? 1 : wanted < most ? wanted : most);
+    for (long row = 0; row < rows; row += COUNT_ROWS) {
+        const dim3 grid(blocks, (unsigned)(rows - row < COUNT_ROWS ? rows - row : (long)COUNT_ROWS));
+        if (w.bins <= COUNTED)
+            interval_kernel<T, true><<<grid, THREADS, sizeof(unsigned) * (size_t)w.bins, g->stream>>>(w);
+        else
+            interval_kernel<T, false><<<grid, THREADS, 0, g->stream>>>(w);
+        DL_TRY(dl_gpu_launched(g));
+        w.x += COUNT_ROWS * w.n, w.out += COUNT_ROWS * w.bins, w.counts += COUNT_ROWS * w.bins;
+    }
+    return DL_OK;
+}
+
+static dl_status run_interval_counts(dl_call *c) {
+    DL_USE_GPU(g, c->device);
+    dl_tensor *o = c->out[0];
+    if (!o->numel) return DL_OK;
+    const double low = ATTR_F(c, INTERVAL_COUNTS_LOW), high = ATTR_F(c, INTERVAL_COUNTS_HIGH);
+    const long bins = ATTR_I(c, INTERVAL_COUNTS_BINS), n = c->in[0]->shape[c->in[0]->ndim - 1];
+    const size_t bytes = sizeof(unsigned long long) * (size_t)o->numel;
+    dl_tensor *x = dl_cuda_contiguous(g, c->in[0]);
+    unsigned long long *counts = x ? (unsigned long long *)dl_gpu_take(g, bytes) : NULL;
+    dl_status s =
+        counts ? dl_gpu_check(g, cudaMemsetAsync(counts, 0, bytes, g->stream), "clearing counts") : dl_failed();
+    if (s == DL_OK)
+        s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
+            typedef decltype(tag) T;
+            typedef calc_t<T> C;
+            const intervals<T> w = {dl_data<T>(x), dl_data<T>(o), counts,  n,
+                                    bins,          (C)low,        (C)high, (C)((double)bins / (high - low)),
+                                    g->done};
+            return count_rows(g, w, (long)o->numel / bins);
+        });
+    dl_gpu_drop(g, counts);
+    dl_unref(x);
+    return s;
+}
+const dl_kernel dl_cuda_interval_counts = {run_interval_counts, NULL, DL_FLOATS, NULL, 0};
