@@ -63,7 +63,8 @@ template <class T> struct best_of {
 
 /* ---- lines in shared memory */
 
-/* x and o: [outer, size, inner]; v: [outer, n, inner], or one element if `same` is set; index: [outer, n, inner].
+/* x and o: [outer, size, inner], x or one element if `level` is set; v: [outer, n, inner], or one element if `same` is
+ * set; index: [outer, n, inner].
  * Blocks have 1 << fold columns each. */
 template <class T> struct lines {
     T *o;
@@ -71,9 +72,10 @@ template <class T> struct lines {
     const char *index;
     long outer, size, n, inner, groups;
     int fold, wide;
-    bool same;
+    bool same, level; /* level: x is one number */
     dl_fault_site site;
     __device__ const T *source(long at) const { return v + (same ? 0 : at); }
+    __device__ T before(long at) const { return x[level ? 0 : at]; }
 };
 
 template <class T, class F> __global__ void __launch_bounds__(THREADS) lines_kernel(lines<T> l, F f) {
@@ -87,7 +89,7 @@ template <class T, class F> __global__ void __launch_bounds__(THREADS) lines_ker
 #pragma unroll 4
     for (unsigned k = threadIdx.x; k < all; k += THREADS) {
         int b = (int)(k & (cols - 1));
-        if (b < width) best[k] = f.start(l.x[to + (long)(k >> l.fold) * l.inner + b]);
+        if (b < width) best[k] = f.start(l.before(to + (long)(k >> l.fold) * l.inner + b));
     }
     __syncthreads();
     for (unsigned k = threadIdx.x; k < parts; k += THREADS * AHEAD) {
@@ -116,7 +118,7 @@ template <class T, class F> __global__ void __launch_bounds__(THREADS) lines_ker
         int b = (int)(k & (cols - 1));
         if (b >= width) continue;
         long place = to + (long)(k >> l.fold) * l.inner + b;
-        l.o[place] = f.result(best[k], l.x[place], l.source(from + b), step);
+        l.o[place] = f.result(best[k], l.before(place), l.source(from + b), step);
     }
 }
 
@@ -143,7 +145,8 @@ template <class T, class F> static bool by_lines(dl_gpu *g, const dl_call *c, F 
     l.o = dl_data<T>(o), l.x = dl_data<T>(x), l.v = dl_data<T>(v), l.index = (const char *)dl_ptr(index);
     l.n = v->ndim ? v->shape[dim] : 1, l.outer = l.inner = 1, l.wide = index->dtype == DL_I64;
     l.same = dl_cuda_repeated(v), l.site = dl_gpu_site(g, c->op);
-    bool good = o->ndim && l.size && l.n && dl_is_contiguous(x) && dl_is_contiguous(index);
+    l.level = dl_cuda_repeated(x);
+    bool good = o->ndim && l.size && l.n && (l.level || dl_is_contiguous(x)) && dl_is_contiguous(index);
     good = good && (l.same || dl_is_contiguous(v));
     for (int d = 0; d < o->ndim && good; d++) {
         if (d == dim) continue;

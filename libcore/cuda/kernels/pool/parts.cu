@@ -3,11 +3,26 @@
 #include "cuda/kernels/rows.cuh"
 #include "ops/names/conv.h"
 
+/* Divides numbers below 2^31, or any. */
+template <class I> struct quotient {
+    I by;
+    dl_divisor quick;
+    quotient() : by(1) {}
+    explicit quotient(I d) : by(d), quick((uint32_t)(sizeof(I) == 4 ? d : 1)) {}
+    __device__ I of(I n) const {
+        if constexpr (sizeof(I) == 4)
+            return quick.quotient(n);
+        else
+            return n / by;
+    }
+};
+
 /* The results are contiguous. Strides of the images in elements. I: of 32 bits where sizes, windows and places fit. */
 template <class I> struct division {
-    I in[2], out[2], channels, windows;
+    I in[2], windows;
+    quotient<I> out[2], channels;
     long step[4];
-    int lanes; /* threads of a window, side by side in a row of it: a power of two up to 32 */
+    int lanes, shift; /* threads of a window, side by side in a row of it: 1 << shift, up to 32 */
 };
 
 /* Is the first of these to be taken: a NaN of a later place, else a larger value, or an equal one of an earlier place?
@@ -18,17 +33,18 @@ template <class C> __device__ inline bool ahead(C value, int place, C than, int 
 }
 
 template <class T, class I>
-__global__ void __launch_bounds__(DL_BLOCK) parts_kernel(division<I> d, const T *x, T *out, long *index) {
+__global__ void __launch_bounds__(DL_BLOCK)
+    parts_kernel(const __grid_constant__ division<I> d, const T *x, T *out, long *index) {
     typedef calc_t<T> C;
-    const I w = (I)(((long)blockIdx.x * DL_BLOCK + threadIdx.x) / d.lanes);
-    const int lane = threadIdx.x % d.lanes;
+    const int lane = threadIdx.x & (d.lanes - 1);
+    const I w = (I)(((long)blockIdx.x * DL_BLOCK + threadIdx.x) >> d.shift);
     C best = -(C)INFINITY;
     int place = 0x7fffffff;
     if (w < d.windows) {
-        const I line = w / d.out[1], column = w - line * d.out[1], plane = line / d.out[0];
-        const I row = line - plane * d.out[0], n = plane / d.channels, c = plane - n * d.channels;
-        const I top = row * d.in[0] / d.out[0], end = ((row + 1) * d.in[0] + d.out[0] - 1) / d.out[0];
-        const I left = column * d.in[1] / d.out[1], right = ((column + 1) * d.in[1] + d.out[1] - 1) / d.out[1];
+        const I line = d.out[1].of(w), column = w - line * d.out[1].by, plane = d.out[0].of(line);
+        const I row = line - plane * d.out[0].by, n = d.channels.of(plane), c = plane - n * d.channels.by;
+        const I top = d.out[0].of(row * d.in[0]), end = d.out[0].of((row + 1) * d.in[0] + d.out[0].by - 1);
+        const I left = d.out[1].of(column * d.in[1]), right = d.out[1].of((column + 1) * d.in[1] + d.out[1].by - 1);
         const T *image = x + (long)n * d.step[0] + (long)c * d.step[1];
         for (I y = top; y < end; y++) {
             const T *pixels = image + (long)y * d.step[2];
@@ -61,9 +77,10 @@ static int lanes_of(long width, long windows, size_t size) {
 template <class T, class I>
 static dl_status largest(dl_gpu *g, const dl_tensor *x, const dl_tensor *o, const dl_tensor *at) {
     division<I> d;
-    for (int i = 0; i < 2; i++) d.in[i] = (I)x->shape[2 + i], d.out[i] = (I)o->shape[2 + i];
-    d.channels = (I)x->shape[1], d.windows = (I)o->numel;
+    for (int i = 0; i < 2; i++) d.in[i] = (I)x->shape[2 + i], d.out[i] = quotient<I>((I)o->shape[2 + i]);
+    d.channels = quotient<I>((I)x->shape[1]), d.windows = (I)o->numel;
     d.lanes = lanes_of((x->shape[3] + o->shape[3] - 1) / o->shape[3], (long)o->numel, sizeof(T));
+    d.shift = dl_bits(d.lanes) - 1;
     memcpy(d.step, x->stride, sizeof d.step);
     parts_kernel<T, I><<<dl_blocks((long)o->numel * d.lanes, DL_BLOCK), DL_BLOCK, 0, g->stream>>>(
         d, dl_data<T>(x), dl_data<T>(o), dl_data<long>(at));

@@ -36,7 +36,8 @@ static dl_status unpool(dl_call *c, int dims) {
     long shape[5] = {x->shape[0], x->shape[1]}, pixels = 1, values = 1;
     DL_TRY(unpooled_size(c, x, dims, shape + 2));
     for (int i = 0; i < dims; i++) pixels *= shape[2 + i], values *= x->shape[2 + i];
-    dl_tensor *zeros = K(dl_full((long[]){shape[0], shape[1], pixels}, 3, 0, x->dtype, x->st->device));
+    dl_tensor *zero = K(dl_full((long[]){1, 1, 1}, 3, 0, x->dtype, x->st->device));
+    dl_tensor *zeros = zero ? K(dl_expand(zero, (long[]){shape[0], shape[1], pixels}, 3)) : NULL;
     dl_tensor *source = K(dl_reshape(x, (long[]){shape[0], shape[1], values}, 3));
     dl_tensor *index = K(dl_reshape(at, (long[]){shape[0], shape[1], values}, 3));
     dl_tensor *y = K(zeros && source && index ? dl_scatter(zeros, index, source, 2, NULL) : NULL);
