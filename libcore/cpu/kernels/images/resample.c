@@ -53,6 +53,8 @@ static dl_status resample_run(dl_call *c) {
     job k = {.rows = 1, .j = {.terms = index->shape[0], .n = x->shape[d], .count = index->shape[1], .inner = 1}};
     for (int i = 0; i < x->ndim; i++) *(i < d ? &k.rows : &k.j.inner) *= i == d ? 1 : x->shape[i];
     k.j.x = dl_ptr(x), k.j.weight = weight ? dl_ptr(weight) : NULL, k.j.out = dl_ptr(c->out[0]);
-    return c->out[0]->numel ? over(&k, x, index, d) : DL_OK;
+    if (x->numel && c->out[0]->numel) return over(&k, x, index, d);
+    dl_cpu_clear(dl_ptr(c->out[0]), (size_t)c->out[0]->numel * dl_esize(c->out[0])); /* no elements to add */
+    return DL_OK;
 }
 DL_CPU_KERNEL(resample_along, resample_run, true, DL_FLOATS)
