@@ -326,8 +326,7 @@ static dl_status compose_watched(frame *f) {
     const dl_composite outer = dl_composite_running;
     if (!outer.name) dl_composite_running = (dl_composite){op->name, __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED)};
     dl_nonfinite_compose();
-    const bool parts = dl_vmap_watching && !op->batch; /* these may have batch rules */
-    dl_status s = op->flags & DL_F_COMPOSITE && op->grad && !parts ? compose_ruled(f) : compose(f);
+    dl_status s = op->flags & DL_F_COMPOSITE && op->grad ? compose_ruled(f) : compose(f);
     dl_composite_running = outer;
     if (s == DL_OK && op->composed) mark_numbers(f);
     dl_status found = dl_nonfinite_composed(&f->call);

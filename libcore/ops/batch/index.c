@@ -1,6 +1,7 @@
 /* Batch rules of lists of indices. Each sample keeps its own range: indices are never joined, so that one beyond the
  * end is found where it stands. */
 #include "ops/batch/batch.h"
+#include "dlcore/create.h"
 #include "dlcore/index.h"
 #include "dlcore/view.h"
 #include "ops/rules/index.h"
@@ -76,4 +77,27 @@ BATCH_RULE(sorted_place) {
     DL_TRY(dl_samples_spread_all(b));
     if (b->one[0]->ndim == 1) DL_TRY(dl_samples_reshape(b, 1, (long[]){b->size, b->one[1]->numel}, 2));
     return dl_samples_invoke(b);
+}
+
+/* ---- matrices along a diagonal */
+
+static long height_of(const dl_tensor *t) { return t->ndim == 2 ? t->shape[0] : 1; }
+static long width_of(const dl_tensor *t) { return t->ndim ? t->shape[t->ndim - 1] : 1; }
+
+BATCH_RULE(block_diag) {
+    long rows = 0, columns = 0, offset = 0;
+    DL_TRY(dl_samples_spread_all(b));
+    for (int i = 0; i < b->nin; i++) rows += height_of(b->one[i]), columns += width_of(b->one[i]);
+    const long stride[3] = {rows * columns, columns, 1};
+    dl_tensor *out = dl_zeros((long[]){b->size, rows, columns}, 3, (dl_dtype)b->was[0]->dtype, b->in[0]->st->device);
+    for (int i = 0; i < b->nin && out; i++) {
+        DL_OWNED dl_tensor *whole = out;
+        const long h = height_of(b->one[i]), w = width_of(b->one[i]), size[3] = {b->size, h, w};
+        out = NULL;
+        DL_TRY(dl_samples_reshape(b, i, size, 3));
+        out = dl_as_strided_set(whole, b->in[i], size, 3, stride, 3, offset);
+        offset += h * columns + w;
+    }
+    b->out[0] = out;
+    return out ? DL_OK : dl_failed();
 }
