@@ -252,7 +252,7 @@ POOLED_RULE(masked_scatter) {
     if (count > source->numel)
         return dl_fail(DL_ERR_SHAPE, "the mask is true %ld times, and the source has %ld elements", count,
                        (long)source->numel);
-    if (!x->numel || !source->numel) return dl_finish(c, dl_clone(x));
+    if (!source->numel && !(all = K(dl_pad(all, (long[]){0, 1}, 2, 0, "constant")))) return dl_failed();
     /* -1, before the first place, stands for an element that is not used */
     dl_tensor *from = K(dl_sub(counts, K(dl_scalar_i(1)))), *picked = from ? K(dl_index_select(all, from, 0)) : NULL;
     dl_tensor *there = picked ? K(dl_reshape(picked, x->shape, x->ndim)) : NULL;
