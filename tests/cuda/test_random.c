@@ -126,6 +126,11 @@ static const struct {
      "f[G,E,H,K] f[G,B,C,2]; f[G,E,H,K] f[G,B,C,2] mode=bicubic padding_mode=border; f[G,E,3,H,K] f[G,2,B,3,3] "
      "align_corners=true; f[G,E,H,K] f[G,B,C,2] mode=nearest padding_mode=reflection",
      ROUNDS},
+    /* sizes that the rows above them allow: something to continue, and few terms */
+    {"continued",
+     "f[A,3,4] pad=[3,2] mode=reflect; f[A,G,4] pad=[2,5] mode=replicate; f[E,3,2] pad=[1,2,0,3] mode=circular",
+     ROUNDS},
+    {"resample_along", "f[A,5] n:5[2,B] f[2,B] dim=1; f[E,4,F] n:4[1,B] dim=1; f[9,C] n:9[4,B] f[4,B] dim=0", ROUNDS},
     {"volume_places", "n:9[G,E,4,5] n:20[G,E,H,K] pixels=9", ROUNDS},
     {"pool_gather", "f[G,E,4,6] n:24[G,E,H,K]", ROUNDS},
     {"volume_places", "n:9[G,E,4,6] n:24[G,E,H,K] pixels=9", ROUNDS},

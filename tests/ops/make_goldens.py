@@ -907,6 +907,10 @@ CALLS = {
     "logit_loss": lambda x, y: F.binary_cross_entropy_with_logits(*torch.broadcast_tensors(x, y), reduction="none"),
     "norm_groups": norm_groups,
     "embedding": lambda i, w, padding_idx=None: F.embedding(i, w, padding_idx),
+    "interval_counts": lambda x, bins, low, high: torch.stack(
+        [torch.histc(row, bins, low, high) for row in x.reshape(x.shape[:-1].numel(), x.shape[-1])] or [torch.zeros(bins)])[
+        :x.shape[:-1].numel()].reshape(*x.shape[:-1], bins).long(),
+    "extremes": lambda x, dim=None, keepdim=False: (x.amin(dim or [], keepdim), x.amax(dim or [], keepdim)),
     "volume_places": lambda x, i, pixels: i // x.shape[3] * pixels + x.flatten(2).gather(2, i.flatten(2)).reshape(i.shape),
     "nll_picked": F.nll_loss, "grid_read": lambda x, g, **kw: F.grid_sample(x, g, **{"align_corners": False, **kw}),
     "ctc_paths": lambda *a, **kw: None,  # PyTorch's gradient is that of normalised probabilities alone

@@ -30,11 +30,13 @@ static void entropy_free(entropy *e) {
     for (int i = 0; i < 3; i++) dl_unref(e->keep[i]);
 }
 
-/* Of cross_entropy, or of nll_picked, which has the same attributes but for smoothing. */
+/* Of cross_entropy, or of nll_picked, which has no smoothing. */
 static dl_status entropy_of(entropy *e, const dl_op *op, dl_tensor *const *in, const dl_aval *attr) {
-    *e = (entropy){.t = in[0]->dtype, .ignore = attr[DL_A_CROSS_ENTROPY_IGNORE_INDEX].u.i};
-    if (op->id == dl_id_cross_entropy) e->smooth = attr[DL_A_CROSS_ENTROPY_LABEL_SMOOTHING].u.f;
-    DL_TRY(dl_reduction_of(&attr[DL_A_CROSS_ENTROPY_REDUCTION], &e->how));
+    const bool smooths = op->id == dl_id_cross_entropy;
+    *e = (entropy){.t = in[0]->dtype,
+                   .ignore = attr[smooths ? DL_A_CROSS_ENTROPY_IGNORE_INDEX : DL_A_NLL_PICKED_IGNORE_INDEX].u.i};
+    if (smooths) e->smooth = attr[DL_A_CROSS_ENTROPY_LABEL_SMOOTHING].u.f;
+    DL_TRY(dl_reduction_of(&attr[DL_A_LOSS_REDUCTION], &e->how));
     for (int i = 0; i < 3; i++) {
         if (in[i] && !(e->keep[i] = dl_cpu_contiguous(in[i]))) {
             entropy_free(e);

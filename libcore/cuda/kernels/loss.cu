@@ -191,7 +191,8 @@ __global__ void __launch_bounds__(THREADS) backward_kernel(entropy e, int lanes,
 static dl_status entropy_of(dl_gpu *g, entropy *e, const dl_op *op, dl_tensor *const *in, const dl_aval *attr,
                             dl_tensor **keep) {
     memset(e, 0, sizeof *e);
-    DL_TRY(dl_reduction_of(&attr[DL_A_CROSS_ENTROPY_REDUCTION], &e->how));
+    const bool smooths = op->id == dl_id_cross_entropy;
+    DL_TRY(dl_reduction_of(&attr[DL_A_LOSS_REDUCTION], &e->how));
     for (int i = 0; i < 3; i++)
         if (in[i] && !(keep[i] = dl_cuda_contiguous(g, in[i]))) return dl_failed();
     int cls = in[0]->ndim > 1;
@@ -199,8 +200,8 @@ static dl_status entropy_of(dl_gpu *g, entropy *e, const dl_op *op, dl_tensor *c
     for (int i = 2; i < in[0]->ndim; i++) e->r.inner *= in[0]->shape[i];
     e->x = dl_ptr(keep[0]), e->y = dl_ptr(keep[1]), e->w = in[2] ? dl_ptr(keep[2]) : NULL;
     e->wide = in[1]->dtype == DL_I64;
-    e->ignore = attr[DL_A_CROSS_ENTROPY_IGNORE_INDEX].u.i;
-    if (op->id == dl_id_cross_entropy) e->smooth = attr[DL_A_CROSS_ENTROPY_LABEL_SMOOTHING].u.f;
+    e->ignore = attr[smooths ? DL_A_CROSS_ENTROPY_IGNORE_INDEX : DL_A_NLL_PICKED_IGNORE_INDEX].u.i;
+    if (smooths) e->smooth = attr[DL_A_CROSS_ENTROPY_LABEL_SMOOTHING].u.f;
     e->site = dl_gpu_site(g, op);
     return DL_OK;
 }

@@ -146,7 +146,8 @@ BATCH_RULE(layer_norm) {
 /* What the mean of each sample divides by: the weights of its labels that count. [size, labels]. */
 static dl_tensor *counted(dl_batched *b, dl_tensor *labels) {
     DL_SCOPED_GRAD_MODE(0);
-    DL_OWNED dl_tensor *ignored = dl_scalar_i(b->attr[DL_A_CROSS_ENTROPY_IGNORE_INDEX].u.i);
+    const int at = b->op->id == dl_id_cross_entropy ? DL_A_CROSS_ENTROPY_IGNORE_INDEX : DL_A_NLL_PICKED_IGNORE_INDEX;
+    DL_OWNED dl_tensor *ignored = dl_scalar_i(b->attr[at].u.i);
     DL_OWNED dl_tensor *here = ignored ? dl_ne(labels, ignored) : NULL;
     DL_OWNED dl_tensor *share = here ? dl_to(here, b->in[0]->dtype == DL_F64 ? DL_F64 : DL_F32) : NULL;
     if (!share || !dl_samples_given(b, DL_IN_CROSS_ENTROPY_WEIGHT)) return dl_ref(share);
@@ -165,7 +166,7 @@ static dl_tensor *counted(dl_batched *b, dl_tensor *labels) {
 /* The losses of all labels; weights that each sample has of its own are applied to them here. */
 static dl_status losses_of_all(dl_batched *b, dl_tensor *count) {
     for (int i = 0; i < 2 && b->one[0]->ndim > 1; i++) DL_TRY(dl_samples_fold(b, i));
-    strcpy(b->attr[DL_A_CROSS_ENTROPY_REDUCTION].u.s, "none");
+    strcpy(b->attr[DL_A_LOSS_REDUCTION].u.s, "none");
     if (!dl_samples_has(b, DL_IN_CROSS_ENTROPY_WEIGHT)) return dl_samples_invoke(b);
     DL_TRY(dl_invoke(b->op, b->in, 2, b->attr, b->out));
     DL_OWNED dl_tensor *plain = b->out[0];
@@ -176,7 +177,7 @@ static dl_status losses_of_all(dl_batched *b, dl_tensor *count) {
 
 /* The losses of all labels, each sample's added up, and divided by their count for the mean. */
 BATCH_RULE(cross_entropy) {
-    const char *reduction = b->attr[DL_A_CROSS_ENTROPY_REDUCTION].u.s;
+    const char *reduction = b->attr[DL_A_LOSS_REDUCTION].u.s;
     const bool none = !strcmp(reduction, "none"), mean = !strcmp(reduction, "mean"),
                shares = b->op->id == dl_id_cross_entropy, own = dl_samples_has(b, DL_IN_CROSS_ENTROPY_WEIGHT);
     if (shares && (own || b->one[0]->ndim < 2 || !b->one[1]->numel)) return dl_samples_each(b);
