@@ -145,9 +145,9 @@ static dl_status refresh(sqlite3 *db, const dl_incoming *r, taken *t) {
 #define SQL(column) "update run set " #column " = ?2 where id = ?1 and " #column " is not ?2"
 #define SET_TEXT(column) DL_TRY(set_text(db, t, SQL(column), r->column));
 #define SET_NUMBER(column) DL_TRY(set_number(db, t, SQL(column), r->column));
-/* most files have milliseconds */
+/* most files have milliseconds, rounded or cut off: the two are up to one apart */
 #define SET_TIME(column)                                                                                               \
-    DL_TRY(set_number(db, t, SQL(column) " and abs(coalesce(" #column ", 0) - ?2) >= 1000", r->column));
+    DL_TRY(set_number(db, t, SQL(column) " and abs(coalesce(" #column ", 0) - ?2) > 1000", r->column));
     DL_INCOMING_TEXTS(SET_TEXT)
     DL_INCOMING_NUMBERS(SET_NUMBER)
     DL_INCOMING_TIMES(SET_TIME)
