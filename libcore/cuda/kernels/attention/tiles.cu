@@ -1,8 +1,8 @@
 /* Attention in f32 with heads of at most 128 numbers, forward and backward, that stores no scores: a block keeps 64
  * rows of scores, of queries or of keys, and walks over the others by tiles in shared memory. A warp has 16 of the
- * rows. Products run on tensor cores in halves of numbers (runtime/split_mma.cuh). Softmax by Milakov and Gimelshein:
- * Online normalizer calculation for softmax (2018); tiles and recomputation by Dao and others: FlashAttention (2022).
- */
+ * rows. Products run on tensor cores, each number in two parts (runtime/split_mma.cuh). Softmax by Milakov and
+ * Gimelshein: Online normalizer calculation for softmax (2018); tiles and recomputation by Dao and others:
+ * FlashAttention (2022). */
 #include "cuda/kernels/attention/rows.cuh"
 #include "cuda/kernels/rows.cuh"
 #include "cuda/runtime/split_mma.cuh"
@@ -11,7 +11,7 @@ enum { THREADS = 128, ROWS = 64, TILE = 32, COLUMNS = TILE / 8 };
 
 /* Rows of D numbers in shared memory lie D + 4 apart: the reads of a fragment, of A as of B, meet no bank twice. */
 template <int D> constexpr int APART = D + 4;
-/* The rows of the block, two matrices at most, and tiles in two halves each. */
+/* Bytes of a matrix of the rows of the block, and of one of the two parts of a tile. */
 template <int D> constexpr int ROWS_BYTES = ROWS *APART<D> * 4;
 template <int D> constexpr int TILE_BYTES = TILE *APART<D> * 4;
 
@@ -27,6 +27,7 @@ struct tile_operands {
     long batch;
 };
 
+/* A tile: of each number the part of 11 bits, and what is left of it. */
 struct halves {
     unsigned *high, *low;
 };
