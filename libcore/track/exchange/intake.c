@@ -145,9 +145,11 @@ static dl_status refresh(sqlite3 *db, const dl_incoming *r, taken *t) {
 #define SQL(column) "update run set " #column " = ?2 where id = ?1 and " #column " is not ?2"
 #define SET_TEXT(column) DL_TRY(set_text(db, t, SQL(column), r->column));
 #define SET_NUMBER(column) DL_TRY(set_number(db, t, SQL(column), r->column));
-/* most files have milliseconds, rounded or cut off: the two are up to one apart */
+/* A time of whole milliseconds says no more than one that is less than one away; others are exact. */
 #define SET_TIME(column)                                                                                               \
-    DL_TRY(set_number(db, t, SQL(column) " and abs(coalesce(" #column ", 0) - ?2) > 1000", r->column));
+    DL_TRY(set_number(                                                                                                 \
+        db, t, SQL(column) " and abs(coalesce(" #column ", 0) - ?2) >= case ?2 % 1000 when 0 then 1000 else 1 end",    \
+        r->column));
     DL_INCOMING_TEXTS(SET_TEXT)
     DL_INCOMING_NUMBERS(SET_NUMBER)
     DL_INCOMING_TIMES(SET_TIME)
