@@ -86,6 +86,11 @@ printf ',run_id,status,start_time,end_time,metrics.loss,params.lr,tags.mlflow.ru
 rm -f b.db*; d b.db 'for i in range(2) { import wandb panel.csv wandb.csv run-exp_a-tag-train_loss.csv run-exp_a-tag-val_loss.json keras.csv search.csv }
 runs cols=status,seconds,lr,layers,last(val/loss),last(val_loss),last(acc/top1),last(train_loss),n(val_loss),n(train/loss),tag sort=id
 sql "select run, key, step, ts, value from metrics where run = 1"'
+# an exact start takes the place of the first point's, and the same in whole milliseconds adds nothing
+printf 'run,key,step,ts,value,uuid\n1,a,0,2024-01-01T12:00:00.001339Z,1,0123456789abcdef0123456789abcdea\n' > first.csv
+for t in 000530 000000; do printf '{"uuid":"0123456789abcdef0123456789abcdea","status":"finished","started":"2024-01-01T12:00:00.%sZ"}\n' $t > at-$t.jsonl; done
+rm -f b.db*; d b.db 'import first.csv at-000530.jsonl at-000000.jsonl
+sql "select started_us % 1000000 from run"'
 # what is wrong is said with its place, and nothing of such a file is taken over
 printf 'run,key,step,value\n1,a,1,2\n1,a,x,2\n' > bad.csv
 printf 'a,b\n1,2\n' > other.csv
