@@ -39,7 +39,8 @@ def main():
     dlsh = pathlib.Path(sys.argv[1]).resolve().parents[1] / "bin/dlsh"
     with tempfile.TemporaryDirectory() as folder:
         db = f"{folder}/x.db"
-        subprocess.run([dlsh, "-n", "--db", db, "-c", SCRIPT], check=True)
+        # outside the work tree, whose changes would be artifacts of the runs
+        subprocess.run([dlsh, "-n", "--db", db, "-c", SCRIPT], check=True, cwd=folder)
         subprocess.run([PYTHON, "-c", ASK, db], check=True)
     print("DuckDB counts and sums what the store has")
     return 0
