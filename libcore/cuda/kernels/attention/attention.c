@@ -1,5 +1,5 @@
 /* Kernel of attention and its fused gradient. In 16 bits through cuDNN; in f32 and f64, and where cuDNN does not take
- * the operands, by blocks. */
+ * the operands, by tiles or by blocks of scores. */
 #include "cuda/kernels/attention/attention.h"
 #include "cuda/runtime/cudnn.h"
 #include "cuda/runtime/cudnn_attention.h"
@@ -39,11 +39,13 @@ static bool operand(work *w, dl_tensor *t, dl_dtype dtype, const dl_tensor **out
 static dl_status operands(work *w, dl_tensor *const *in) {
     dl_attention_run *r = &w->r;
     dl_tensor *mask = in[DL_IN_ATTENTION_ATTN_MASK];
-    r->t = DL_BIT(in[0]->dtype) & DL_HALVES ? DL_F32 : in[0]->dtype;
+    r->t = in[0]->dtype;
+    const dl_dtype scores = DL_BIT(r->t) & DL_HALVES ? DL_F32 : r->t;
+    if (!dl_attention_has_tiles(r)) r->t = scores;
     r->lengths = in[DL_IN_ATTENTION_LENGTHS], r->seed = in[DL_IN_ATTENTION_SEED], r->mask = mask;
     if (!operand(w, in[0], r->t, &r->q) || !operand(w, in[1], r->t, &r->k) || !operand(w, in[2], r->t, &r->v))
         return dl_failed();
-    if (mask && mask->dtype != DL_BOOL && !operand(w, mask, r->t, &r->mask)) return dl_failed();
+    if (mask && mask->dtype != DL_BOOL && !operand(w, mask, scores, &r->mask)) return dl_failed();
     if (r->lengths && !operand(w, in[DL_IN_ATTENTION_LENGTHS], r->lengths->dtype, &r->lengths)) return dl_failed();
     return !r->seed || operand(w, in[DL_IN_ATTENTION_SEED], DL_I64, &r->seed) ? DL_OK : dl_failed();
 }

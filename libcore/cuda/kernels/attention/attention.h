@@ -1,4 +1,4 @@
-/* Attention in f32 and f64 by products of matrices, some rows of scores at a time. */
+/* Attention by products of matrices, some rows of scores at a time, and by tiles. */
 #pragma once
 
 #include "cuda/runtime/base.h"
@@ -6,9 +6,8 @@
 
 DL_C_BEGIN
 
-/* Operands are contiguous and of one dtype, f32 or f64, but the mask, which has any strides and may be bool; NULL:
- * none.
- */
+/* Operands are contiguous and of one dtype, by products of matrices f32 or f64; but the mask, which has any strides,
+ * and is bool or of the dtype in which scores are computed; NULL: none. */
 typedef struct dl_attention_run {
     dl_attention_sizes a;
     dl_dtype t;

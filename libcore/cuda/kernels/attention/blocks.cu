@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(THREADS) mean_kernel(const T *g, const T *o, d
     long r = ((long)blockIdx.x * THREADS + threadIdx.x) / DL_WARP;
     double sum = 0;
     for (long j = threadIdx.x % DL_WARP; r < rows && j < size; j += DL_WARP)
-        sum += (double)g[r * size + j] * (double)o[r * size + j];
+        sum += (double)dl_up(g[r * size + j]) * (double)dl_up(o[r * size + j]);
     sum = dl_row_join(sum, dl_sum_f(), (double *)NULL);
     if (r < rows && threadIdx.x % DL_WARP == 0) mean[r] = sum;
 }
@@ -184,12 +184,15 @@ dl_status dl_attention_blocks(dl_gpu *g, const dl_attention_run *r) {
     return s;
 }
 
-template <class T> static dl_status means(const work *w) {
+static dl_status means(const work *w) {
     const dl_attention_run *r = w->r;
     long rows = r->a.batch * r->a.heads * r->a.rows;
-    mean_kernel<<<dl_blocks(rows, THREADS / DL_WARP), THREADS, 0, w->g->stream>>>(
-        (const T *)dl_ptr(r->g), (const T *)dl_ptr(r->out), w->mean, rows, r->a.value_size);
-    return dl_gpu_launched(w->g);
+    return dl_dispatch<DL_FLOATS>(r->t, [&](auto x) {
+        typedef decltype(x) T;
+        mean_kernel<<<dl_blocks(rows, THREADS / DL_WARP), THREADS, 0, w->g->stream>>>(
+            dl_data<T>(r->g), dl_data<T>(r->out), w->mean, rows, r->a.value_size);
+        return dl_gpu_launched(w->g);
+    });
 }
 
 dl_status dl_attention_blocks_grad(dl_gpu *g, const dl_attention_run *r) {
@@ -204,7 +207,7 @@ dl_status dl_attention_blocks_grad(dl_gpu *g, const dl_attention_run *r) {
     const size_t bytes = (size_t)(w.heads * w.rows * r->a.keys * w.es);
     w.mean = (double *)dl_gpu_take(g, rows);
     if (!tiles) w.s = w.mean ? (char *)dl_gpu_take(g, bytes) : NULL, w.d = w.s ? (char *)dl_gpu_take(g, bytes) : NULL;
-    dl_status s = !w.mean || (!tiles && !w.d) ? dl_failed() : r->t == DL_F64 ? means<double>(&w) : means<float>(&w);
+    dl_status s = !w.mean || (!tiles && !w.d) ? dl_failed() : means(&w);
     if (s == DL_OK)
         s = tiles            ? dl_attention_tiles_grad(g, r, w.mean)
             : r->t == DL_F64 ? each_chunk(&w, backward_chunk<double>)
