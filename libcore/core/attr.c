@@ -1,5 +1,5 @@
 /* Attributes of ops: defaults, and values from text. */
-#include "core/op.h"
+#include "core/form.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -105,14 +105,17 @@ static const char *kind_name(dl_attr_kind kind) {
     return names[kind];
 }
 
-dl_status dl_attr_parse(const dl_op *op, int a, const char *value, dl_aval *out) {
-    const dl_attr *row = &op->attrs[a];
+dl_status dl_attr_read(const char *op, const dl_attr *row, const char *value, dl_aval *out) {
     *out = (dl_aval){.given = true};
     if (!strcmp(value, "none") && !strcmp(row->dflt, "none")) return out->given = false, DL_OK;
     if (parse(row->kind, value, out)) return DL_OK;
     if (row->kind == DL_A_DTYPE || row->kind == DL_A_DEVICE) return dl_failed();
-    return dl_fail(DL_ERR_VALUE, "%s: '%s' is not a value of %s, which is %s", op->name, value, row->name,
+    return dl_fail(DL_ERR_VALUE, "%s: '%s' is not a value of %s, which is %s", op, value, row->name,
                    kind_name(row->kind));
+}
+
+dl_status dl_attr_parse(const dl_op *op, int a, const char *value, dl_aval *out) {
+    return dl_attr_read(op->name, &op->attrs[a], value, out);
 }
 
 static void list_text(const dl_aval *v, char *out, size_t size) {

@@ -1,7 +1,7 @@
 /* The op table described through plain strings, for those outside the library. */
 #include <string.h>
 
-#include "core/op.h"
+#include "core/form.h"
 
 static const char *const kinds[] = {[DL_A_INT] = "int",   [DL_A_FLOAT] = "float", [DL_A_NUM] = "number",
                                     [DL_A_BOOL] = "bool", [DL_A_DTYPE] = "dtype", [DL_A_DEVICE] = "device",
@@ -47,9 +47,12 @@ static int describe(const dl_op *op, dl_op_info *out) {
     int n = 0, nnamed = 0;
     for (int i = 0; i < DL_MAX_NAMED_IN && op->in_name[i] && n < MAX; i++) all[n++] = input_arg(op, i);
     for (int i = 0; i < op->nattr && n < MAX; i++) all[n++] = attr_arg(&op->attrs[dl_attr_listed(op, i)]);
+    const int own = n;
+    const dl_form *form;
+    for (int i = 0; n < MAX && (form = dl_form_at(op, i)); i++) all[n++] = attr_arg(&form->argument);
     for (int i = 0; i < n; i++) {
         int creates = op->flags & DL_F_CREATE && (!strcmp(all[i].kind, "dtype") || !strcmp(all[i].kind, "device"));
-        int place = place_of(op, all[i].name, i, creates);
+        int place = i < own ? place_of(op, all[i].name, i, creates) : -1;
         if (place < 0)
             named[nnamed++] = all[i];
         else

@@ -96,16 +96,28 @@ static double f_polynomial(const dl_schedule *s, double t, double base) {
     return above_min(s, pow(1 - share(s, t), opt_f(s, "power")), base);
 }
 
+/* A rate of the schedule's own, as a factor of the base rate; an option of 0 is that rate itself. */
+static double own_rate(const dl_schedule *s, const char *name, double base) {
+    double rate = opt_f(s, name);
+    return rate > 0 && base > 0 ? rate / base : 1;
+}
+
+static double cycle_steps(const dl_schedule *s) {
+    double steps = opt_i(s, "total_steps");
+    return steps > 0 ? steps : opt_i(s, "epochs") * opt_i(s, "steps_per_epoch");
+}
+
 /* Smith, Topin: Super-convergence (2018), as PyTorch's OneCycleLR. */
-static double f_onecycle(const dl_schedule *s, double t, double base DL_UNUSED) {
-    double last = opt_i(s, "steps") - 1, peak = opt_f(s, "pct_start") * (last + 1) - 1;
+static double f_onecycle(const dl_schedule *s, double t, double base) {
+    double last = cycle_steps(s) - 1, peak = opt_f(s, "pct_start") * (last + 1) - 1;
     double from = 1 / opt_f(s, "div_factor"), lowest = from / opt_f(s, "final_div_factor");
     bool three = dl_option_i(&s->row->kind, s->val, "three_phase");
     const double at[] = {0, peak, three ? 2 * peak : last, last}, rate[] = {from, 1, three ? from : lowest, lowest};
     int phase = 0, phases = three ? 3 : 2;
     while (phase < phases - 1 && (t > at[phase + 1] || at[phase + 1] <= at[phase])) phase++;
     double start = fmax(at[phase], 0), length = at[phase + 1] - start;
-    double u = length > 0 ? fmin((t - start) / length, 1) : 1, a = rate[phase], b = rate[phase + 1];
+    double u = length > 0 ? fmin((t - start) / length, 1) : 1, most = own_rate(s, "max_lr", base);
+    double a = most * rate[phase], b = most * rate[phase + 1];
     return opt_is(s, "anneal_strategy", "cos") ? b + (a - b) * half_cosine(u) : a + (b - a) * u;
 }
 
@@ -117,7 +129,8 @@ static double f_cyclic(const dl_schedule *s, double t, double base) {
                           : opt_is(s, "mode", "exp_range") ? pow(opt_f(s, "gamma"), t)
                                                            : 1;
     const double part = at <= up ? at / up : 1 - (at - up) / down;
-    return base > 0 ? 1 + (opt_f(s, "max_lr") / base - 1) * part * height : 1;
+    const double least = own_rate(s, "base_lr", base);
+    return base > 0 ? least + (opt_f(s, "max_lr") / base - least) * part * height : 1;
 }
 
 static double f_multistep(const dl_schedule *s, double t, double base DL_UNUSED) {
@@ -191,6 +204,9 @@ static const struct limit {
               {"mode", "triangular|triangular2|exp_range", 0, "cyclic"},
               {"threshold_mode", "rel|abs", 0, NULL},
               {"steps", NULL, 1, NULL},
+              {"total_steps", NULL, 0, NULL},
+              {"epochs", NULL, 0, NULL},
+              {"steps_per_epoch", NULL, 0, NULL},
               {"step_size", NULL, 1, NULL},
               {"step_size_up", NULL, 1, NULL},
               {"step_size_down", NULL, 0, NULL},
@@ -210,7 +226,9 @@ static bool among(const char *words, const char *w) {
 }
 
 static dl_status check_limit(const dl_schedule *s, const struct limit *l) {
-    if (dl_option_find(&s->row->kind, l->name) < 0 || (l->of && strcmp(l->of, s->row->kind.name))) return DL_OK;
+    const dl_kind_row *k = &s->row->kind;
+    int at = dl_option_find(k, l->name); /* by another name, too */
+    if (at < 0 || strcmp(k->options[at].name, l->name) || (l->of && strcmp(l->of, k->name))) return DL_OK;
     const dl_optval *v = dl_option(&s->row->kind, s->val, l->name);
     if (l->words && !among(l->words, v->u.s))
         return dl_fail(DL_ERR_VALUE, "schedule %s: %s is one of %s, not '%.40s'", s->row->kind.name, l->name, l->words,
@@ -223,6 +241,8 @@ static dl_status check_limit(const dl_schedule *s, const struct limit *l) {
 
 static dl_status check(dl_schedule *s) {
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) DL_TRY(check_limit(s, &limits[i]));
+    if (s->row->f == f_onecycle && cycle_steps(s) < 1)
+        return dl_fail(DL_ERR_VALUE, "schedule onecycle needs total_steps, or epochs and steps_per_epoch");
     s->by_epoch = dl_option_find(&s->row->kind, "by") >= 0 && opt_is(s, "by", "epoch");
     return DL_OK;
 }

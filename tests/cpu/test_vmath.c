@@ -40,6 +40,9 @@ static const struct {
     {"erfc", DL_FORMULA_erfc, erfc, 3, 0},
 };
 
+/* Attributes: alpha of elu; beta and threshold of softplus. */
+static dl_pointwise_arg numbers = {.number = {{.f = 1}, {.f = INFINITY}}};
+
 static float from_bits(uint32_t u) {
     float f;
     memcpy(&f, &u, 4);
@@ -66,8 +69,7 @@ static void check_level(int level) {
             for (; n < BATCH && u < (1ull << 32); n++, u += 1021) x[n] = from_bits((uint32_t)u);
             char *p[2] = {(char *)y, (char *)x};
             const long stride[2] = {4, 4};
-            dl_pointwise_arg alpha = {.number = {{.f = 1}}}; /* of elu */
-            loop(n, p, stride, &alpha);
+            loop(n, p, stride, &numbers);
             for (long i = 0; i < n; i++) {
                 double want = rows[r].exact(x[i]);
                 if (fabs(want) < rows[r].below) continue;
@@ -157,7 +159,7 @@ static void check_level_f64(int level) {
         double worst = 0, worst_x = 0;
         for (uint64_t batch = 0; batch < 24; batch++) {
             for (uint64_t i = 0; i < BATCH; i++) x[i] = some_f64(batch * BATCH + i);
-            loop(BATCH, (char *[]){(char *)y, (char *)x}, (const long[]){8, 8}, NULL);
+            loop(BATCH, (char *[]){(char *)y, (char *)x}, (const long[]){8, 8}, &numbers);
             for (int i = 0; i < BATCH; i++) {
                 long double want = rows_f64[r].exact(x[i]);
                 if (fabsl(want) < rows_f64[r].below) continue;
@@ -218,11 +220,11 @@ static void flags_and_places_of_f64(void **state) {
             dl_loop loop = DL_SIMD_PICK(dl_pointwise)[DL_F64]->run[rows_f64[r].id];
             for (int i = 0; i < N; i++) x[i] = 0.001 + 0.998 * i / N;
             feclearexcept(FE_ALL_EXCEPT);
-            loop(N, (char *[]){(char *)y, (char *)x}, dense, NULL);
+            loop(N, (char *[]){(char *)y, (char *)x}, dense, &numbers);
             if (fetestexcept(raised)) fail_msg("level %d: %s of f64 raises a flag", limit, rows_f64[r].name);
             for (int i = N - 1; i >= 0; i--) x[2 * i] = x[i], x[2 * i + 1] = 1;
             x[2 * 700] = 3e7;
-            loop(N, (char *[]){(char *)z, (char *)x}, strided, NULL);
+            loop(N, (char *[]){(char *)z, (char *)x}, strided, &numbers);
             for (int i = 0; i < N; i++)
                 if (i != 700 && memcmp(&y[i], &z[i], 8) != 0)
                     fail_msg("level %d: %s(%a) is %a and %a", limit, rows_f64[r].name, x[2 * i], y[i], z[i]);
@@ -277,7 +279,7 @@ static void special_values(void **state) {
             float y[8];
             char *p[2] = {(char *)y, (char *)x};
             const long stride[2] = {4, 4};
-            DL_SIMD_PICK(dl_pointwise)[DL_F32]->run[cases[r].id](8, p, stride, NULL);
+            DL_SIMD_PICK(dl_pointwise)[DL_F32]->run[cases[r].id](8, p, stride, &numbers);
             for (int i = 0; i < 8; i++)
                 if (!(isnan(y[i]) ? isnan(cases[r].want[i]) : ulps(y[i], cases[r].want[i]) <= 2) ||
                     (y[i] == 0 && !signbit(y[i]) != !signbit(cases[r].want[i])))
@@ -324,7 +326,6 @@ static void flags_and_places(void **state) {
     enum { N = 1037 };
     static float x[2 * N], y[N], z[N];
     const int raised = FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW;
-    dl_pointwise_arg alpha = {.number = {{.f = 1}}};
     for (int limit = 1; limit <= 4; limit++) {
         dl_simd_limit(limit);
         for (unsigned r = 0; r < sizeof rows / sizeof *rows; r++) {
@@ -333,11 +334,11 @@ static void flags_and_places(void **state) {
             char *p[2] = {(char *)y, (char *)x};
             const long dense[2] = {4, 4}, strided[2] = {4, 8};
             feclearexcept(FE_ALL_EXCEPT);
-            loop(N, p, dense, &alpha);
+            loop(N, p, dense, &numbers);
             if (fetestexcept(raised)) fail_msg("level %d: %s raises a flag", limit, rows[r].name);
             for (int i = N - 1; i >= 0; i--) x[2 * i] = x[i], x[2 * i + 1] = 1;
             x[2 * 700] = 3e7f;
-            loop(N, (char *[]){(char *)z, (char *)x}, strided, &alpha);
+            loop(N, (char *[]){(char *)z, (char *)x}, strided, &numbers);
             for (int i = 0; i < N; i++)
                 if (i != 700 && memcmp(&y[i], &z[i], 4) != 0)
                     fail_msg("level %d: %s(%a) is %a and %a", limit, rows[r].name, x[2 * i], y[i], z[i]);

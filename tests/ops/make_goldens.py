@@ -886,6 +886,8 @@ CALLS = {
     "conv2d": conv, "conv2d_dx": conv_dx, "conv2d_dw": conv_dw, "max_pool2d": max_pool,
     "pool_scatter": pool_scatter, "relu_max_pool2d": relu_max_pool,
     "conv2d_relu_max_pool2d": conv_relu_max_pool,
+    "div_rounded": torch.div, "index_add_scaled": lambda x, i, s, dim=0, alpha=1: torch.index_add(x, dim, i, s, alpha=alpha),
+    "avg_pool2d_divided": for_dims(F.avg_pool2d, 2), "avg_pool3d_divided": for_dims(F.avg_pool3d, 3),
     "avg_pool2d": avg_pool, "avg_pool2d_dx": spread(lambda x, g, **kw: avg_pool(x, **kw)),
     "adaptive_avg_pool2d": adaptive, "adaptive_pool2d": adaptive,
     "adaptive_pool2d_dx": spread(lambda x, g: F.adaptive_avg_pool2d(x, g.shape[2:])),

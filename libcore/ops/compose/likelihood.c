@@ -30,7 +30,7 @@ POOLED_RULE(binary_cross_entropy_with_logits) {
     dl_tensor *each = K(dl_logit_loss(x, y));
     if (more) {
         dl_tensor *share = K(dl_mul(y, K(dl_sub(more, N(1)))));
-        each = K(dl_add(each, K(dl_mul(share, K(dl_softplus(K(dl_neg(x))))))));
+        each = K(dl_add(each, K(dl_mul(share, K(dl_softplus(K(dl_neg(x)), 1, INFINITY))))));
     }
     return dl_finish_loss(c, w ? K(dl_mul(each, w)) : each);
 }

@@ -98,7 +98,7 @@ POOLED_RULE(hinge_embedding_loss) {
 
 POOLED_RULE(soft_margin_loss) {
     DL_TRY(check_alike(c, 1));
-    return dl_finish_loss(c, K(dl_softplus(K(dl_neg(K(dl_mul(c->in[0], c->in[1])))))));
+    return dl_finish_loss(c, K(dl_softplus(K(dl_neg(K(dl_mul(c->in[0], c->in[1])))), 1, INFINITY)));
 }
 
 POOLED_RULE(margin_ranking_loss) {

@@ -1,14 +1,19 @@
 /* Limits that are tensors; numbers as mantissa and exponent. */
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/binary.h"
 #include "dlcore/compare.h"
 #include "dlcore/complex.h"
 #include "dlcore/create.h"
+#include "dlcore/rounding.h"
 #include "dlcore/unary.h"
 #include "dlcore/where.h"
+#include "ops/names/binary.h"
 #include "ops/rules/binary.h"
 #include "ops/rules/compare.h"
 #include "ops/rules/rounding.h"
+
+#include <string.h>
 
 /* ---- limits */
 
@@ -32,6 +37,17 @@ POOLED_RULE(clamp_bounds) {
     if (!least && !most) return dl_fail(DL_ERR_VALUE, "needs min, max or both");
     dl_tensor *x = limited(p, limited(p, c->in[0], least, true), most, false);
     RESULT(x);
+}
+
+/* ---- quotients */
+
+POOLED_RULE(div_rounded) {
+    const char *mode = ATTR_S(c, DIV_ROUNDED_ROUNDING_MODE);
+    dl_tensor *a = c->in[0], *b = c->in[1];
+    if (!strcmp(mode, "floor")) return dl_finish(c, dl_floor_divide(a, b));
+    if (strcmp(mode, "trunc")) return dl_fail(DL_ERR_VALUE, "rounding_mode is trunc or floor, not '%s'", mode);
+    if (dl_dtype_is_float(c->dtype)) return dl_finish(c, dl_trunc(K(dl_div(a, b))));
+    return dl_finish(c, dl_floor_divide(K(dl_sub(a, K(dl_fmod(a, b)))), b));
 }
 
 /* ---- mantissas and exponents */

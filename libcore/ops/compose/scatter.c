@@ -99,6 +99,15 @@ static dl_status index_rows(dl_call *c, long dim, dl_put_how how, bool keep) {
     return dl_finish(c, out ? dl_reshape(out, c->in[0]->shape, c->in[0]->ndim) : NULL);
 }
 
+POOLED_RULE(index_add_scaled) {
+    const dl_aval *factor = ATTR(c, INDEX_ADD_SCALED_ALPHA);
+    if (!factor->is_int && !dl_dtype_is_smooth((dl_dtype)c->in[0]->dtype))
+        return dl_fail(DL_ERR_VALUE, "alpha must be a whole number for operands of %s, not %g",
+                       dl_dtype_name((dl_dtype)c->in[0]->dtype), factor->u.f);
+    dl_tensor *alpha = K(factor->is_int ? dl_scalar_i(factor->u.i) : dl_scalar_f(factor->u.f));
+    return dl_finish(c, dl_index_add(c->in[0], c->in[1], K(dl_mul(c->in[2], alpha)), ATTR_I(c, INDEX_ADD_SCALED_DIM)));
+}
+
 COMPOSE_RULE(index_copy) { return index_rows(c, ATTR_I(c, INDEX_COPY_DIM), DL_PUT_LAST, true); }
 
 COMPOSE_RULE(index_reduce) {

@@ -97,11 +97,11 @@ POOLED_RULE(isclose) {
     const double rtol = ATTR_F(c, ISCLOSE_RTOL), atol = ATTR_F(c, ISCLOSE_ATOL);
     if (!(rtol >= 0 && atol >= 0))
         return dl_fail(DL_ERR_VALUE, "tolerances must be 0 or more, not %g and %g", rtol, atol);
-    dl_tensor *limit = K(dl_add(K(dl_mul(K(dl_abs(b)), N(rtol))), N(atol)));
+    dl_tensor *size = K(dl_abs(b)), *limit = K(dl_add(K(dl_mul(size, N(rtol))), N(atol)));
     dl_tensor *near = K(dl_le(K(dl_abs(K(dl_sub(a, b)))), limit));
-    dl_tensor *finite = K(dl_logical_and(near, K(dl_isfinite(b)))), *is = K(dl_logical_or(K(dl_eq(a, b)), finite));
+    dl_tensor *finite = K(dl_logical_and(near, K(dl_isfinite(size)))), *is = K(dl_logical_or(K(dl_eq(a, b)), finite));
     if (!ATTR_I(c, ISCLOSE_EQUAL_NAN) || !is) RESULT(is);
-    return dl_finish(c, dl_logical_or(is, K(dl_logical_and(K(dl_isnan(a)), K(dl_isnan(b))))));
+    return dl_finish(c, dl_logical_or(is, K(dl_logical_and(K(dl_ne(a, a)), K(dl_ne(b, b))))));
 }
 
 /* ---- drawing */

@@ -323,6 +323,11 @@ GRAD_RULE(addcdiv) {
 RULE(identity, dl_ref(G0))
 RULE(to, dl_ref(G0))
 RULE(zero, dl_zeros_like_in(b, 0))
+GRAD_RULE(zero_both) {
+    DL_GIVE(0, dl_zeros_like_in(b, 0));
+    DL_GIVE(1, dl_zeros_like_in(b, 1));
+    return DL_OK;
+}
 RULE(neg, dl_neg(G0))
 RULE(abs, dl_mul(G0, T(dl_sign(X))))
 RULE(square, dl_mul(G0, CONJ(T(dl_mul(X, NUM(2))))))
@@ -387,7 +392,11 @@ RULE(softsign, dl_div(G0, SQUARE(PLUS1(T(dl_abs(X))))))
 RULE(tanh, dl_mul(G0, CONJ(ONE_LESS(SQUARE(Y)))))
 RULE(sigmoid, dl_mul(G0, T(dl_mul(Y, ONE_LESS(Y)))))
 RULE(erf, dl_mul(G0, T(dl_mul(NUM(M_2_SQRTPI), T(dl_exp(T(dl_neg(SQUARE(X)))))))))
-RULE(softplus, dl_mul(G0, T(dl_sigmoid(X))))
+GRAD_RULE(softplus) {
+    dl_tensor *scaled = T(dl_mul(X, NUM(ATTR_F(b, SOFTPLUS_BETA)))),
+              *linear = T(dl_gt(scaled, NUM(ATTR_F(b, SOFTPLUS_THRESHOLD))));
+    return dl_give(b, 0, dl_where(linear, G0, T(dl_mul(G0, T(dl_sigmoid(scaled))))));
+}
 RULE(logsigmoid, dl_mul(G0, T(dl_sigmoid(T(dl_neg(X))))))
 RULE(entr, dl_neg(T(dl_mul(G0, PLUS1(T(dl_log(X)))))))
 RULE(relu, dl_where(T(dl_le(Y, NUM(0))), NUM(0), G0))
@@ -395,7 +404,7 @@ RULE(leaky_relu, dl_where(T(dl_gt(X, NUM(0))), G0, T(dl_mul(G0, NUM(ATTR_F(b, LE
 
 /* t + x (1 - t**2) sigmoid(x), t = tanh(softplus(x)) */
 GRAD_RULE(mish) {
-    dl_tensor *t = T(dl_tanh(T(dl_softplus(X))));
+    dl_tensor *t = T(dl_tanh(T(dl_softplus(X, 1, INFINITY))));
     dl_tensor *rest = T(dl_mul(T(dl_mul(X, ONE_LESS(SQUARE(t)))), T(dl_sigmoid(X))));
     return dl_give(b, 0, dl_mul(G0, T(dl_add(t, rest))));
 }

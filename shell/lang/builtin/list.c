@@ -383,7 +383,7 @@ static dl_status sort_run(const dlsh_args *a, dlsh_value *result) {
     if (wrong)
         return dlsh_arg_fail(a, wrong, DL_ERR_NAME,
                              x.type == DLSH_LIST ? "lists take key= and reverse="
-                                                 : "its arguments are: input dim descending",
+                                                 : "its arguments are: input dim descending stable",
                              "sort has no argument '%s'", wrong);
     if (x.type == DLSH_TENSOR) return dlsh_call_row_op(a, result);
     DLSH_TRY(copy_of(x.as.list, &v));
@@ -444,11 +444,13 @@ const dlsh_command dlsh_list_rows[] = {
                               {"item", .doc = "what to count"}),
                   .examples = "[1, 2, 1].count(1)"),
     DLSH_ROW("sort", DLSH_ONLY_FUNCTION | DLSH_CHANGES_FIRST, sort_run,
-             "xs.sort(key=, reverse=false), sort(TENSOR [, dim, descending])",
+             "xs.sort(key=, reverse=false), sort(TENSOR [, dim, descending, stable])",
              "Sorts a list in place; of a tensor, values in order and their indices.",
              DLSH_PARAMS({"input", .want = "list|tensor", .doc = "a list or a tensor"},
                          {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "tensors: dimension (-1)"},
-                         {"descending", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "tensors: largest first"}),
+                         {"descending", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "tensors: largest first"},
+                         {"stable", .want = "bool", .flags = DLSH_OPTIONAL,
+                          .doc = "tensors: equal elements keep their order in any case"}),
              SORT_OPTIONS, .examples = "xs = [3, 1, 2]; xs.sort(); xs"),
     DLSH_PURE_ROW("sorted", sorted_run, "sorted(ITEMS, key=, reverse=false)",
                   "A sorted list; equal items keep their order.",

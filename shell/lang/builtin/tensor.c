@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "lang/eval/interp.h"
-#include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
-#include "dlcore/elementary.h"
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
 
@@ -245,6 +243,9 @@ static dl_status is_contiguous_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- moving and copying */
 
+#define NON_BLOCKING                                                                                                   \
+    { "non_blocking", DLSH_OPT_BOOL, NULL, .doc = "as PyTorch has it: the host may go on before the copy is done" }
+
 static dl_status to_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_value *target = dlsh_arg(a, "target");
     const char *dtype = dlsh_arg_str(a, "dtype"), *device = dlsh_arg_str(a, "device");
@@ -268,7 +269,10 @@ static dl_status to_run(const dlsh_args *a, dlsh_value *result) {
         return dlsh_arg_fail(a, target ? "target" : "dtype", DL_ERR_DTYPE, target ? "a device is cpu or cuda:N" : NULL,
                              "%s", dl_errmsg());
     }
-    return give(convert(t, dtype, device, 0), result);
+    dl_tensor *moved = convert(dl_ref(t), dtype, device, 0);
+    if (moved == t && dlsh_arg_bool(a, "copy")) dl_unref(moved), moved = dl_clone(t);
+    dl_unref(t);
+    return give(moved, result);
 }
 
 /* x.float(), x.long(), ...: casts under PyTorch's names, as methods only. */
@@ -281,8 +285,28 @@ static dl_status cast_run(const dlsh_args *a, dlsh_value *result) {
         .name = #dtype, .flags = DLSH_ONLY_FUNCTION, .usage = "x." #dtype "()",                                        \
         .doc = "The same values in another dtype; x.to(f32) does it by name.", .params = only_tensor, .run = cast_run  \
     }
-const dlsh_command dlsh_tensor_casts[] = {CAST(float), CAST(double), CAST(half), CAST(bfloat16),
-                                          CAST(int),   CAST(long),   CAST(bool), {0}};
+/* x.type(f64): the same by its dtype. */
+static dl_status type_run(const dlsh_args *a, dlsh_value *result) {
+    return give(convert(dl_ref(dlsh_arg_tensor(a, "input")), dlsh_arg_str(a, "dtype"), NULL, 0), result);
+}
+
+static const dlsh_param type_params[] = {
+    TENSOR_PARAM, {"dtype", .want = "string", .doc = "what it is cast to", .complete = "dtype"}, {0}};
+
+const dlsh_command dlsh_tensor_casts[] = {CAST(float),
+                                          CAST(double),
+                                          CAST(half),
+                                          CAST(bfloat16),
+                                          CAST(int),
+                                          CAST(long),
+                                          CAST(bool),
+                                          {.name = "type",
+                                           .flags = DLSH_ONLY_FUNCTION,
+                                           .usage = "x.type(DTYPE)",
+                                           .doc = "The same values in another dtype: another name of x.to(DTYPE).",
+                                           .params = type_params,
+                                           .run = type_run},
+                                          {0}};
 
 static dl_status detach_run(const dlsh_args *a, dlsh_value *result) {
     return give(dl_detach(dlsh_arg_tensor(a, "input")), result);
@@ -465,15 +489,13 @@ static dl_status shape_as_run(const dlsh_args *a, dlsh_value *result) {
 /* ---------------------------------------------------------------- comparing */
 
 static dl_status allclose_run(const dlsh_args *a, dlsh_value *result) {
-    dl_tensor *x = dlsh_arg_tensor(a, "input"), *y = dlsh_arg_tensor(a, "other");
     const dlsh_value *r_given = dlsh_arg(a, "rtol"), *a_given = dlsh_arg(a, "atol");
     double rtol = r_given ? dlsh_number(*r_given) : 1e-5, atol = a_given ? dlsh_number(*a_given) : 1e-8;
     long yes = 0;
     DLSH_SCOPED_GRAD_MODE(0);
-    DLSH_OWNED dl_tensor *same = dl_eq(x, y), *d = dl_sub(x, y), *gap = dl_abs(d), *big = dl_abs(y);
-    DLSH_OWNED dl_tensor *r = dl_scalar_f(rtol), *at = dl_scalar_f(atol), *rel = dl_mul(big, r), *lim = dl_add(rel, at),
-                         *within = dl_le(gap, lim);
-    DLSH_OWNED dl_tensor *either = dl_logical_or(same, within), *all = dl_all(either, NULL, 0, 0);
+    DLSH_OWNED dl_tensor *near = dl_isclose(dlsh_arg_tensor(a, "input"), dlsh_arg_tensor(a, "other"), rtol, atol,
+                                            dlsh_given(a, "equal_nan") && dlsh_arg_bool(a, "equal_nan"));
+    DLSH_OWNED dl_tensor *all = near ? dl_all(near, NULL, 0, 0) : NULL;
     dl_status st = all ? dl_item_i(all, &yes) : dl_failed();
     return dlsh_give_filled(st, dlsh_bool(yes != 0), result);
 }
@@ -550,14 +572,14 @@ const dlsh_command dlsh_tensor_rows[] = {
             {"target", .want = "string|tensor", .flags = DLSH_OPTIONAL,
              .doc = "a dtype (f64), a device (\"cuda\"), or a tensor to be like", .complete = "dtype"},
             {"other", .want = "string", .flags = DLSH_OPTIONAL, .doc = "a dtype behind a device", .complete = "dtype"}),
-        DLSH_OPTIONS({"non_blocking", DLSH_OPT_BOOL, NULL,
-                      .doc = "as PyTorch has it: the host may go on before the copy is done"},
+        DLSH_OPTIONS(NON_BLOCKING, {"copy", DLSH_OPT_BOOL, "false", .doc = "a tensor of its own in any case"},
                      {"dtype", DLSH_OPT_WORD, NULL, .doc = "element type", .complete = "dtype"},
                      {"device", DLSH_OPT_WORD, NULL, .doc = "target device", .complete = "device"}),
         .examples = "x.to(f64)\nx.to(\"cuda\")"),
-    DLSH_PURE_ROW("cpu", to_device_run, "x.cpu()", "The tensor on the CPU.", .params = only_tensor),
+    DLSH_PURE_ROW("cpu", to_device_run, "x.cpu()", "The tensor on the CPU.", .params = only_tensor,
+                  DLSH_OPTIONS(NON_BLOCKING)),
     DLSH_PURE_ROW("cuda", to_device_run, "x.cuda()", "The tensor on the first GPU.", .params = only_tensor,
-                  .data = "cuda"),
+                  DLSH_OPTIONS(NON_BLOCKING), .data = "cuda"),
     DLSH_PURE_ROW("detach", detach_run, "x.detach()", "The same values without history.", .params = only_tensor),
     DLSH_PURE_ROW("contiguous", contiguous_run, "x.contiguous()", "The tensor itself or a copy, row by row.",
                   .params = only_tensor),
@@ -617,11 +639,12 @@ const dlsh_command dlsh_tensor_rows[] = {
     DLSH_PURE_ROW("expand_as", shape_as_run, "x.expand_as(OTHER)",
                   "Dimensions of size 1 repeated without copying, up to the shape of another tensor.",
                   .params = other_params, .data = "expand"),
-    DLSH_PURE_ROW("allclose", allclose_run, "allclose(A, B, rtol=1e-5, atol=1e-8)",
+    DLSH_PURE_ROW("allclose", allclose_run, "allclose(A, B, rtol=1e-5, atol=1e-8, equal_nan=false)",
                   "Do two tensors agree within tolerances?",
                   DLSH_PARAMS(TENSOR_PARAM, {"other", .want = "tensor", .doc = "compared with it"},
                               {"rtol", .want = "number", .flags = DLSH_OPTIONAL, .doc = "relative tolerance (1e-5)"},
-                              {"atol", .want = "number", .flags = DLSH_OPTIONAL, .doc = "absolute tolerance (1e-8)"})),
+                              {"atol", .want = "number", .flags = DLSH_OPTIONAL, .doc = "absolute tolerance (1e-8)"},
+                              {"equal_nan", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "NaN equals NaN (false)"})),
     DLSH_PURE_ROW("shape", shape_run, "shape(X)", "The sizes of a tensor, a list: the same as x.shape.",
                   DLSH_PARAMS(TENSOR_PARAM), .examples = "shape(ones(2, 3))"),
     DLSH_PURE_ROW("equal", equal_run, "equal(A, B)", "Have two tensors the same shape and elements?",

@@ -278,6 +278,16 @@ const char *dlsh_argument_here(const char *name) {
         {"grad_outputs", "seed"},
         {"max_norm", "max"},
         {"clip_value", "max"},
+        {"params", "parameters"},
+        {"chunks", "size"},
+        {"split_size", "size"},
+        {"split_sizes", "size"},
+        {"split_size_or_sections", "size"},
+        {"axis0", "dim0"},
+        {"axis1", "dim1"},
+        {"input", "A"},
+        {"A", "input"},
+        {"tensor", "input"},
     };
     for (size_t i = 0; i < DLSH_COUNT(names); i++)
         if (!strcmp(names[i][0], name)) return names[i][1];

@@ -18,11 +18,8 @@ typedef struct op_entry {
 
 static op_entry *entries;
 
-/* Rows that other rows stand for: where a tensor is given for an attribute (argument NULL), or an argument by this
- * name. */
-static const struct {
-    const char *row, *argument, *form;
-} forms[] = {{"clamp", NULL, "clamp_bounds"}, {"add", "alpha", "add_scaled"}, {"sub", "alpha", "sub_scaled"}};
+/* Rows that are called instead where a tensor is given for an attribute. */
+static const struct { const char *row, *form; } forms[] = {{"clamp", "clamp_bounds"}};
 
 /* Is the row for calls by name? A form is reached by its row. */
 static int is_callable(const dl_op_info *info) {
@@ -555,7 +552,7 @@ static dl_status give(const op_call *c, dl_tensor **res, int n, int plain, dlsh_
             dl_unref(res[i]);
         else
             st = dlsh_list_push(list.as.list, dlsh_tensor(res[i]));
-    if (!st) list.as.list->names = c->e->info.out, list.as.list->nnames = c->e->info.nout;
+    if (!st && n == c->e->info.nout) list.as.list->names = c->e->info.out, list.as.list->nnames = n;
     return dlsh_give_filled(st, list, out);
 }
 
@@ -574,12 +571,9 @@ static dl_status run_op(op_call *c, dl_tensor **res, int *n) {
     return dl_op_call(c->e->info.name, c->in, c->nin, c->attrs.n ? dlsh_buf_text(&c->attrs) : NULL, res, n);
 }
 
-/* Do the arguments ask for the form? */
-static int wants_form(const char *argument, const dlsh_callargs *args) {
-    for (int i = 1; i < args->n; i++) {
-        const char *name = args->names ? args->names[i] : NULL;
-        if (argument ? name && !strcmp(name, argument) : args->values[i].type == DLSH_TENSOR) return 1;
-    }
+static int has_tensor(const dlsh_callargs *args) {
+    for (int i = 1; i < args->n; i++)
+        if (args->values[i].type == DLSH_TENSOR) return 1;
     return 0;
 }
 
@@ -587,7 +581,7 @@ static int wants_form(const char *argument, const dlsh_callargs *args) {
 static const op_entry *form_for(const op_entry *e, const dlsh_callargs *args) {
     char name[48];
     for (size_t i = 0; i < DLSH_COUNT(forms); i++) {
-        if (strcmp(forms[i].row, e->info.name) || !wants_form(forms[i].argument, args)) continue;
+        if (strcmp(forms[i].row, e->info.name) || !has_tensor(args)) continue;
         snprintf(name, sizeof name, "%s%s", forms[i].form, e->in_place ? "_" : "");
         return entry(name);
     }

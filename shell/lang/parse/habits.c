@@ -197,7 +197,6 @@ static const habit methods[] = {
 /* Arguments of ops. */
 static const habit arguments[] = {
     {"inplace", "x.relu_() changes x itself; without _ the result is another tensor"},
-    {"rounding_mode", "a // b rounds down, trunc(a / b) towards 0"},
     {"return_indices", "max_pool2d_with_indices(x, 2) gives values and places"},
     {"size_average|reduce", "write reduction=\"mean\", \"sum\" or \"none\""},
     {"generator", "seed 42 seeds all random numbers"},

@@ -123,12 +123,14 @@ POOLED_RULE(dirichlet_kl) {
 
 /* ---- Bernoulli: logits */
 
-POOLED_RULE(bernoulli_log_prob) { RESULT(SUB(MUL(IN(0), IN(1)), K(dl_softplus(IN(1))))); }
-POOLED_RULE(bernoulli_entropy) { RESULT(SUB(K(dl_softplus(IN(0))), MUL(K(dl_sigmoid(IN(0))), IN(0)))); }
+#define SOFTPLUS(x) K(dl_softplus((x), 1, INFINITY))
+
+POOLED_RULE(bernoulli_log_prob) { RESULT(SUB(MUL(IN(0), IN(1)), SOFTPLUS(IN(1)))); }
+POOLED_RULE(bernoulli_entropy) { RESULT(SUB(SOFTPLUS(IN(0)), MUL(K(dl_sigmoid(IN(0))), IN(0)))); }
 POOLED_RULE(bernoulli_kl) {
     dl_tensor *p1 = K(dl_sigmoid(IN(0))), *p0 = K(dl_sigmoid(K(dl_neg(IN(0)))));
-    dl_tensor *one = SUB(K(dl_softplus(K(dl_neg(IN(1))))), K(dl_softplus(K(dl_neg(IN(0))))));
-    dl_tensor *zero = SUB(K(dl_softplus(IN(1))), K(dl_softplus(IN(0))));
+    dl_tensor *one = SUB(SOFTPLUS(K(dl_neg(IN(1)))), SOFTPLUS(K(dl_neg(IN(0)))));
+    dl_tensor *zero = SUB(SOFTPLUS(IN(1)), SOFTPLUS(IN(0)));
     RESULT(ADD(MUL(p1, one), MUL(p0, zero)));
 }
 

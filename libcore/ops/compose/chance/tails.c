@@ -22,7 +22,7 @@ static const long last = -1;
 #define NEG(x) K(dl_neg(x))
 #define LOG1P(x) K(dl_log1p(x))
 #define EXP(x) K(dl_exp(x))
-#define SOFTPLUS(x) K(dl_softplus(x))
+#define SOFTPLUS(x) K(dl_softplus((x), 1, INFINITY))
 
 /* t where `inside` holds, else `out`. */
 static dl_tensor *within(dl_pool *p, dl_tensor *inside, dl_tensor *t, double out) {

@@ -4,6 +4,7 @@
 #include "dlcore_ops.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/conv.h"
+#include "dlcore/index.h"
 #include "ops/names/conv.h"
 #include "ops/rules/conv.h"
 
@@ -86,6 +87,37 @@ static dl_status average(dl_call *c, int dims) {
 }
 COMPOSE_RULE(avg_pool1d) { return average(c, 1); }
 COMPOSE_RULE(avg_pool3d) { return average(c, 3); }
+
+/* How many zeros behind the padding let windows reach over the edge without being cut there, in direction i: a window
+ * begins inside the input or the padding before it. */
+static long reach(const windows *w, int i, long size) {
+    const long before = w->pad[i], whole = size + 2 * before - w->k[i];
+    long last = whole < 0 ? 0 : (whole + w->stride[i] - 1) / w->stride[i];
+    if (last && last * w->stride[i] >= size + before) last--;
+    const long more = last * w->stride[i] - whole;
+    return more > 0 ? more : 0;
+}
+
+/* Sums of windows by a divisor of their own: all windows have their full size, so that means tell sums. */
+static dl_status divided(dl_call *c, int dims) {
+    POOL;
+    windows w = {.dims = dims, .count_pad = true};
+    const long divisor = ATTR_I(c, AVGDIVIDED_DIVISOR_OVERRIDE);
+    if (!divisor) return dl_fail(DL_ERR_VALUE, "divisor_override must not be 0");
+    DL_TRY(read(ATTR(c, AVGDIVIDED_KERNEL_SIZE), ATTR(c, AVGDIVIDED_STRIDE), ATTR(c, AVGDIVIDED_PADDING), NULL, &w));
+    dl_tensor *x = c->in[0];
+    long more[6] = {0}, any = 0;
+    double pixels = 1;
+    for (int i = 0; i < dims; i++) {
+        pixels *= (double)w.k[i];
+        if (ATTR_I(c, AVGDIVIDED_CEIL_MODE) && x->ndim >= dims)
+            any |= more[2 * (dims - 1 - i) + 1] = reach(&w, i, x->shape[x->ndim - dims + i]);
+    }
+    dl_tensor *mean = K(means_of(p, any ? K(dl_pad(x, more, 2 * dims, 0, "constant")) : x, &w));
+    return dl_finish(c, dl_mul(mean, K(dl_scalar_f(pixels / (double)divisor))));
+}
+COMPOSE_RULE(avg_pool2d_divided) { return divided(c, 2); }
+COMPOSE_RULE(avg_pool3d_divided) { return divided(c, 3); }
 
 static dl_status power_mean(dl_call *c, int dims) {
     POOL;
