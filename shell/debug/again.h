@@ -5,5 +5,5 @@
 
 /* Can the call be run again so that chance falls as it did and nothing is written to? */
 int dlsh_again_is_known(const dl_recorded *c);
-/* Runs it; out[0] is owned by the caller. */
-dl_status dlsh_again(const dl_recorded *c, dl_tensor *const *in, dl_tensor **out);
+/* Runs it; out[0] to out[*n - 1] are owned by the caller. They are the first results of the call. */
+dl_status dlsh_again(const dl_recorded *c, dl_tensor *const *in, dl_tensor **out, int *n);

@@ -258,7 +258,7 @@ static dl_status run_node(whatif *w, rerun *r, int at, int change) {
         if (f->in[k] && !(in[k] = operand_of(w, r, at, k, change))) return dl_failed();
     w->used += other;
     if (!other && !f->redo)
-        DLSH_TRY(dlsh_again(f, in, r->out[at]));
+        DLSH_TRY(dlsh_again(f, in, r->out[at], &n));
     else
         DLSH_TRY(dl_op_call(other ? w->with : f->op, in, f->nin, other ? w->attrs : f->attrs, r->out[at], &n));
     if (!change || at != w->node) return DL_OK;

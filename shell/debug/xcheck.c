@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "debug/again.h"
 #include "debug/debug.h"
 #include "debug/finding.h"
 #include "dlcore/copy.h"
@@ -71,7 +72,8 @@ static dl_tensor *rounded(dl_tensor *t, double eps, unsigned sign) {
     return c;
 }
 
-/* Runs the call from these operands; sign 0: as they are, else rounded. False: it cannot be run so. */
+/* Runs the call from these operands; sign 0: as they are, else rounded. Results that are the op's own affair, as the
+ * places of a pool, do not come back. False: it cannot be run so. */
 static int call_with(const dl_recorded *c, dl_tensor *const *from, int device, double eps, unsigned sign, results *r) {
     dl_tensor *in[MOST] = {NULL};
     int ready = c->nin <= MOST;
@@ -80,10 +82,11 @@ static int call_with(const dl_recorded *c, dl_tensor *const *from, int device, d
         in[i] = x && sign && dl_dtype_of(x) == DL_F64 && is_real(from[i]) ? rounded(x, eps, sign) : dl_ref(x);
         ready = !from[i] || in[i];
     }
-    int ran = ready && !dl_op_call(c->op, in, c->nin, c->attrs, r->t, &r->n);
+    int ran =
+        ready && !(c->redo ? dl_op_call(c->op, in, c->nin, c->attrs, r->t, &r->n) : dlsh_again(c, in, r->t, &r->n));
     for (int i = 0; i < c->nin && i < MOST; i++) dl_unref(in[i]);
     if (!ran) dl_error_clear(), r->n = 0;
-    return ran && r->n == c->nout;
+    return ran && r->n > 0 && r->n <= c->nout;
 }
 
 /* ---------------------------------------------------------------- bounds */
@@ -214,7 +217,7 @@ static int comparable(const xcheck *x, const dl_recorded *c) {
     }
     for (int i = 0; i < c->nin; i++)
         if (c->in[i] && dl_dtype_is_complex(dl_dtype_of(c->in[i]))) return 0;
-    return c->redo && (real || x->device >= 0);
+    return (c->redo || dlsh_again_is_known(c)) && (real || x->device >= 0);
 }
 
 /* Compares a call's results. False: it cannot be run so, or memory is short. */
