@@ -21,7 +21,7 @@ static void only_large_work_has_threads(void **state) {
     for (int n = 1; n <= 4; n++) {
         omp_set_num_threads(n);
         assert_int_equal(dl_cpu_threads(0), 1);
-        assert_int_equal(dl_cpu_threads(100000), 1);
+        assert_int_equal(dl_cpu_threads(50000), 1);
         assert_int_equal(dl_cpu_threads(1 << 20), n);
         assert_int_equal(dl_cpu_threads_product(64.0 * 64 * 64), 1);
         assert_int_equal(dl_cpu_threads_product(1e30), n);

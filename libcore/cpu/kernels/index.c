@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+enum { SHORTEST_BAND = 32 }; /* elements that a thread adds at an index */
+
 dl_tensor *dl_cpu_indices(dl_tensor *index, int dim, long size) {
     bool usable = index->dtype == DL_I64 && dl_is_contiguous(index);
     const long *given = dl_ptr(index);
@@ -146,90 +148,52 @@ static dl_status run_index_select(dl_call *c) {
 }
 const dl_kernel dl_cpu_index_select = {.run = run_index_select, .dtypes = DL_ANY};
 
-/* Adds to x at indices; `arg` is a dl_index_walk. */
-#define SCATTER(name, T, OP)                                                                                           \
-    static void name(long n, char **p, const long *s, void *arg) {                                                     \
-        dl_index_walk *w = arg;                                                                                        \
-        char *x = p[0], *index = p[1], *v = p[2];                                                                      \
-        const bool dense = s[0] == 0 && s[1] == sizeof(long) && s[2] == sizeof(T) && w->step == sizeof(T);             \
-        for (long m; dense && n > 0; n -= m, index += m * s[1], v += m * s[2]) {                                       \
-            m = n < DL_INDEX_BLOCK ? n : DL_INDEX_BLOCK;                                                               \
-            if (!dl_indices_fit(w, (const long *)index, m)) return;                                                    \
-            for (long i = 0; i < m; i++) {                                                                             \
-                T *at = (T *)x + ((const long *)index)[i];                                                             \
-                *at = (T)(*at OP((const T *)v)[i]);                                                                    \
-            }                                                                                                          \
-        }                                                                                                              \
-        for (long i = 0; i < n; i++, x += s[0], index += s[1], v += s[2]) {                                            \
-            if (!dl_indices_fit(w, (const long *)index, 1)) return;                                                    \
-            T *at = (T *)(x + *(const long *)index * w->step);                                                         \
-            *at = (T)(*at OP * (const T *)v);                                                                          \
-        }                                                                                                              \
-    }
-SCATTER(scatter_bool, unsigned char, |)
-SCATTER(scatter_u8, unsigned char, +)
-SCATTER(scatter_i32, unsigned, +)
-SCATTER(scatter_i64, unsigned long, +)
-SCATTER(scatter_f32, float, +)
-SCATTER(scatter_f64, double, +)
-static const dl_loop scatter_loops[DL_NDTYPE] = {
-    [DL_BOOL] = scatter_bool, [DL_U8] = scatter_u8,   [DL_I32] = scatter_i32,
-    [DL_I64] = scatter_i64,   [DL_F32] = scatter_f32, [DL_F64] = scatter_f64};
-
-/* out[outer][index[i]][inner] += source[outer][i][inner]; a task takes a band of `inner`, so that each element gets
- * its parts in order. */
+/* out[outer][index[i]][inner] += source[outer][i][inner]; a task takes a range of `outer` or a band of `inner`, so that
+ * each element gets its parts in order. */
 typedef struct addition {
     selection s;
-    dl_loop add, element;
-    long outer, esize, band;
+    dl_loop add;
+    long outer, esize, each, band;
     dl_stop *stop;
 } addition;
 
-static void add_band(void *arg, long t) {
+static void add_part(void *arg, long t) {
     const addition *a = arg;
-    long lo = t * a->band, w = a->s.inner - lo < a->band ? a->s.inner - lo : a->band;
-    const long stride[3] = {a->esize, a->esize, a->esize};
-    if (w <= 0) return;
-    DL_CPU_EACH (k, a->outer * a->s.n, a->stop) {
-        char *at = a->s.o + ((k / a->s.n * a->s.size + a->s.index[k % a->s.n]) * a->s.inner + lo) * a->esize;
-        char *p[3] = {at, at, (char *)a->s.x + (k * a->s.inner + lo) * a->esize};
+    const long bands = (a->s.inner + a->band - 1) / a->band, from = t / bands * a->each, lo = t % bands * a->band;
+    const long rows = a->outer - from < a->each ? a->outer - from : a->each;
+    const long w = a->s.inner - lo < a->band ? a->s.inner - lo : a->band, stride[3] = {a->esize, a->esize, a->esize};
+    const long at = from * a->s.size, v = from * a->s.n;
+    DL_CPU_EACH (k, rows * a->s.n, a->stop) {
+        char *o = a->s.o + ((at + k / a->s.n * a->s.size + a->s.index[k % a->s.n]) * a->s.inner + lo) * a->esize;
+        char *p[3] = {o, o, (char *)a->s.x + ((v + k) * a->s.inner + lo) * a->esize};
         a->add(w, p, stride, NULL);
     }
 }
 
-/* One element an index. */
-static void add_elements(const addition *a) {
-    const long stride[3] = {0, sizeof(long), a->esize};
-    for (long k = 0; k < a->outer; k++)
-        for (long i = 0, n; i < a->s.n && !dl_stop_asked(a->stop); i += n) {
-            n = a->s.n - i < DL_ITER_BLOCK ? a->s.n - i : DL_ITER_BLOCK;
-            char *p[3] = {a->s.o + k * a->s.size * a->esize, (char *)(a->s.index + i),
-                          (char *)a->s.x + (k * a->s.n + i) * a->esize};
-            a->element(n, p, stride, &(dl_index_walk){a->esize, a->s.size, 0});
-        }
+static void add_parts(addition *a, int threads) {
+    a->each = a->outer, a->band = a->s.inner;
+    if (a->outer >= threads)
+        a->each = (a->outer + threads - 1) / threads;
+    else if (a->s.inner >= threads * SHORTEST_BAND)
+        a->band = ((a->s.inner + threads - 1) / threads + 15) / 16 * 16;
+    dl_cpu_for((a->outer + a->each - 1) / a->each * ((a->s.inner + a->band - 1) / a->band), threads, add_part, a);
 }
 
 static dl_status plain_index_add(dl_call *c) {
     dl_tensor *x = c->in[0], *v = INPUT(c, INDEX_ADD_SOURCE), *o = c->out[0];
     int dim;
-    long size = along(c, x, &dim);
+    long size = along(c, x, &dim), inner = product(x, dim + 1, x->ndim);
+    if (inner == 1) return dl_cpu_add_elements(c);
     dl_tensor *index = dl_cpu_indices(c->in[1], dim, size);
     if (!index) return dl_failed();
     dl_cpu_copy(o, x);
     dl_stop stop = dl_stop_begin();
-    addition a = {{dl_ptr(o), dl_ptr(v), dl_ptr(index), index->numel, size, product(x, dim + 1, x->ndim)},
-                  DL_LOOP_OF(add, o->dtype),
-                  scatter_loops[o->dtype],
-                  product(x, 0, dim),
-                  (long)dl_esize(o),
-                  0,
-                  &stop};
-    int threads = a.s.inner >= 256 ? dl_cpu_threads(v->numel) : 1;
-    a.band = ((a.s.inner + threads - 1) / threads + 15) / 16 * 16;
-    if (a.s.inner == 1)
-        add_elements(&a);
-    else
-        dl_cpu_for(threads, threads, add_band, &a);
+    addition a = {.s = {dl_ptr(o), dl_ptr(v), dl_ptr(index), index->numel, size, inner},
+                  .add = DL_LOOP_OF(add, o->dtype),
+                  .outer = product(x, 0, dim),
+                  .esize = (long)dl_esize(o),
+                  .stop = &stop};
+    if (v->numel) add_parts(&a, dl_cpu_threads(v->numel));
     dl_stop_end(&stop);
     dl_unref(index);
     return DL_OK;
@@ -296,54 +260,72 @@ static dl_status run_gather(dl_call *c) {
 }
 const dl_kernel dl_cpu_gather = {.run = run_gather, .dtypes = DL_ANY};
 
-/* On one thread, because two indices may name one element. Along `dim` the parts are added in order. */
-static void add_at(const dl_call *c, const dl_tensor *index, int dim, dl_index_walk *w) {
-    dl_tensor *v = INPUT(c, INDEX_ADD_SOURCE), *o = c->out[0];
-    dl_cpu_copy(o, c->in[0]);
-    dl_iter it;
-    dl_iter_begin(&it, v->ndim, v->shape);
-    without_dim(&it, o, dim, v->shape);
-    dl_iter_operand(&it, dl_ptr(index), DL_I64, v->ndim, v->shape, index->stride);
-    dl_iter_operand(&it, dl_ptr(v), v->dtype, v->ndim, v->shape, v->stride);
-    dl_iter_end(&it);
-    dl_iter_run_serial(&it, scatter_loops[o->dtype], w);
-}
-
-static dl_status plain_scatter_add(dl_call *c) {
-    dl_tensor *o = c->out[0];
-    int dim;
-    const long size = along(c, c->in[0], &dim);
-    dl_index_walk w = {(o->ndim ? o->stride[dim] : 0) * (long)dl_esize(o), size, 0};
-    DL_OWNED dl_tensor *index = dl_cpu_indices_to_check(c->in[1], dim, size);
-    if (!index) return dl_failed();
-    add_at(c, index, dim, &w);
-    if (!w.wrong) return DL_OK;
-    DL_OWNED dl_tensor *made = dl_cpu_indices(c->in[1], dim, size);
-    if (made) add_at(c, made, dim, &w);
-    return made ? DL_OK : dl_failed();
-}
-DL_CPU_KERNEL(scatter_add, plain_scatter_add, false, DL_ANY)
-
 /* ---- indices of values, values of indices */
 
-static dl_status run_nonzero(dl_call *c) {
-    const dl_tensor *x = c->in[0];
-    long *o = dl_ptr(c->out[0]), at[DL_MAX_DIM] = {0}, left = c->out[0]->shape[0];
-    dl_tensor *is = dl_tensor_empty(x->ndim, x->shape, DL_BOOL, 0);
-    if (!is) return dl_failed();
-    dl_cpu_copy(is, x);
-    const unsigned char *p = dl_ptr(is);
-    dl_stop stop = dl_stop_begin();
-    DL_CPU_EACH (i, is->numel, &stop) {
-        if (p[i] && left) {
-            memcpy(o, at, (size_t)x->ndim * sizeof *o);
-            o += x->ndim;
-            left--;
-        }
-        for (int d = x->ndim - 1; d >= 0 && ++at[d] == x->shape[d]; d--) at[d] = 0;
+/* A task finds the places in a range of x: first how many there are, then, when those before it are known, where. */
+typedef struct finding {
+    const unsigned char *is;
+    const dl_tensor *x;
+    long numel, each, *before, *out, rows; /* before[i]: how many lie in front of range i + 1 */
+} finding;
+
+static void count_some(void *arg, long t) {
+    const finding *f = arg;
+    const long from = t * f->each, end = from + f->each < f->numel ? from + f->each : f->numel;
+    long count = 0;
+    for (long i = from; i < end; i++) count += f->is[i] != 0;
+    f->before[t + 1] = count;
+}
+
+/* Numbers of the true ones among n from `from` on, without a branch on what is found. */
+static long true_ones(const unsigned char *is, long from, long n, long *at) {
+    long count = 0;
+    for (long i = 0; i < n; i++) {
+        at[count] = from + i;
+        count += is[i] != 0;
     }
-    dl_stop_end(&stop);
-    dl_unref(is);
+    return count;
+}
+
+static void find_some(void *arg, long t) {
+    enum { FEW = 512 };
+    const finding *f = arg;
+    const int dims = f->x->ndim;
+    const long row = dims ? f->x->shape[dims - 1] : 1;
+    long at[DL_MAX_DIM] = {0}, end = (t + 1) * f->each < f->numel ? (t + 1) * f->each : f->numel, few[FEW], n;
+    long *o = f->out + f->before[t] * dims, left = f->rows - f->before[t], rest = t * f->each;
+    for (int d = dims - 1; d >= 0; d--) at[d] = rest % f->x->shape[d], rest /= f->x->shape[d];
+    for (long i = t * f->each; i < end && left > 0; i += n) {
+        long *last = dims ? &at[dims - 1] : &rest;
+        n = row - *last < end - i ? row - *last : end - i;
+        if (n > FEW) n = FEW;
+        long count = true_ones(f->is + i, *last, n, few);
+        count = count < left ? count : left;
+        for (long k = 0; k < count; k++, o += dims) {
+            for (int d = 0; d + 1 < dims; d++) o[d] = at[d];
+            if (dims) o[dims - 1] = few[k];
+        }
+        left -= count, *last += n;
+        for (int d = dims - 1; d > 0 && at[d] == f->x->shape[d]; d--) at[d] = 0, at[d - 1]++;
+    }
+}
+
+static dl_status run_nonzero(dl_call *c) {
+    dl_tensor *x = c->in[0];
+    DL_OWNED dl_tensor *is = x->dtype == DL_BOOL && dl_is_contiguous(x) ? dl_ref(x) : NULL;
+    if (!is && (is = dl_tensor_empty(x->ndim, x->shape, DL_BOOL, 0))) dl_cpu_copy(is, x);
+    if (!is) return dl_failed();
+    const int threads = dl_cpu_threads(x->numel);
+    finding f = {dl_ptr(is), x, x->numel, DL_ITER_BLOCK, NULL, dl_ptr(c->out[0]), c->out[0]->shape[0]};
+    if (f.each > (f.numel + threads - 1) / threads) f.each = (f.numel + threads - 1) / threads;
+    const long parts = f.each ? (f.numel + f.each - 1) / f.each : 0;
+    const size_t bytes = (size_t)(parts + 1) * sizeof *f.before;
+    if (!(f.before = dl_host_alloc(bytes))) return dl_failed();
+    memset(f.before, 0, bytes);
+    dl_cpu_for(parts, threads, count_some, &f);
+    for (long i = 0; i < parts; i++) f.before[i + 1] += f.before[i];
+    dl_cpu_for(parts, threads, find_some, &f);
+    dl_host_free(f.before, bytes);
     return DL_OK;
 }
 const dl_kernel dl_cpu_nonzero = {.run = run_nonzero, .dtypes = DL_ANY};

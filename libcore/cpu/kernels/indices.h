@@ -28,3 +28,7 @@ static inline bool dl_indices_fit(dl_index_walk *w, const long *index, long n) {
 static inline dl_tensor *dl_cpu_indices_to_check(dl_tensor *index, int dim, long size) {
     return index->dtype == DL_I64 && dl_is_contiguous(index) ? dl_ref(index) : dl_cpu_indices(index, dim, size);
 }
+
+/* out[0] = in[0], with in[2] added at the indices in[1], of the same shape or a list, along the dimension of attribute
+ * 0: elements in order along it, threads share the largest of the others. */
+dl_status dl_cpu_add_elements(dl_call *c);

@@ -9,30 +9,38 @@
 
 #include <string.h>
 
-/* Operands: index, the result at index 0, source; `arg` is a dl_index_walk. */
+/* Operands: index, the result at index 0, source; `arg` is a dl_index_walk. Rows of indices are checked in blocks. */
+#define PUT_EACH(T, m, x_step, w_step, v_step, ...)                                                                    \
+    for (long i = 0; i < m; i++) {                                                                                     \
+        T *at = (T *)(x + i * (x_step) + ((const long *)index)[i] * (w_step)), b = *(const T *)(v + i * (v_step));     \
+        __VA_ARGS__;                                                                                                   \
+    }
 #define PUT(name, T, ...)                                                                                              \
     static void name(long n, char **p, const long *s, void *arg) {                                                     \
         dl_index_walk *w = arg;                                                                                        \
         char *index = p[0], *x = p[1], *v = p[2];                                                                      \
-        const bool dense = s[0] == sizeof(long) && s[1] == 0 && s[2] == sizeof(T) && w->step == sizeof(T);             \
-        for (long m; dense && n > 0; n -= m, index += m * s[0], v += m * s[2]) {                                       \
-            m = n < DL_INDEX_BLOCK ? n : DL_INDEX_BLOCK;                                                               \
+        const long step = w->step, sx = s[1], sv = s[2], size = sizeof(T);                                             \
+        const bool row = s[0] == sizeof(long), dense = sx == 0 && sv == size && step == size;                          \
+        for (long m; n > 0; n -= m, index += m * s[0], x += m * sx, v += m * sv) {                                     \
+            m = !row ? 1 : n < DL_INDEX_BLOCK ? n : DL_INDEX_BLOCK;                                                    \
             if (!dl_indices_fit(w, (const long *)index, m)) return;                                                    \
-            for (long i = 0; i < m; i++) {                                                                             \
-                T *at = (T *)x + ((const long *)index)[i], b = ((const T *)v)[i];                                      \
-                __VA_ARGS__;                                                                                           \
-            }                                                                                                          \
-        }                                                                                                              \
-        for (long i = 0; i < n; i++, index += s[0], x += s[1], v += s[2]) {                                            \
-            if (!dl_indices_fit(w, (const long *)index, 1)) return;                                                    \
-            T *at = (T *)(x + *(const long *)index * w->step), b = *(const T *)v;                                      \
-            __VA_ARGS__;                                                                                               \
+            if (dense)                                                                                                 \
+                PUT_EACH(T, m, 0, size, size, __VA_ARGS__)                                                             \
+            else                                                                                                       \
+                PUT_EACH(T, m, sx, step, sv, __VA_ARGS__)                                                              \
         }                                                                                                              \
     }
 PUT(last1, unsigned char, *at = b)
 PUT(last2, unsigned short, *at = b)
 PUT(last4, unsigned, *at = b)
 PUT(last8, unsigned long, *at = b)
+#define SUM(dtype, T, OP) PUT(sum_##dtype, T, *at = (T)(*at OP b))
+SUM(bool, unsigned char, |)
+SUM(u8, unsigned char, +)
+SUM(i32, unsigned, +)
+SUM(i64, unsigned long, +)
+SUM(f32, float, +)
+SUM(f64, double, +)
 #define TAKE(T, BETTER)                                                                                                \
     const T was = *at, best = b BETTER was ? b : was; /* one instruction, without a branch */                          \
     *at = b != b ? b : best
@@ -97,6 +105,14 @@ static void put_parts(put *a, dl_tensor *index) {
     dl_cpu_for((n + a->each - 1) / a->each, threads, put_part, a);
 }
 
+/* An index of one dimension as one of n, along dim. */
+static dl_tensor *along(dl_tensor *index, int dim, int n) {
+    long shape[DL_MAX_DIM];
+    if (index->ndim == n || !n) return dl_ref(index);
+    for (int d = 0; d < n; d++) shape[d] = d == dim ? index->numel : 1;
+    return dl_reshape(index, shape, n);
+}
+
 static dl_status put_at(dl_call *c, dl_loop loop) {
     put a = {.o = c->out[0], .v = INPUT(c, PUT_LAST_SRC), .loop = loop};
     dl_cpu_copy(a.o, c->in[0]);
@@ -104,7 +120,8 @@ static dl_status put_at(dl_call *c, dl_loop loop) {
     const long size = a.o->ndim ? a.o->shape[a.dim] : 1;
     dl_index_walk w = {(a.o->ndim ? a.o->stride[a.dim] : 0) * (long)dl_esize(a.o), size, 0};
     a.walk = &w;
-    DL_OWNED dl_tensor *given = without_repeats(c->in[1], a.dim);
+    DL_OWNED dl_tensor *wide = along(c->in[1], a.dim, a.v->ndim);
+    DL_OWNED dl_tensor *given = wide ? without_repeats(wide, a.dim) : NULL;
     DL_OWNED dl_tensor *index = given ? dl_cpu_indices_to_check(given, a.dim, size) : NULL;
     if (!index) return dl_failed();
     if (!a.v->numel) return DL_OK;
@@ -133,6 +150,13 @@ static dl_status plain_put_best(dl_call *c) {
     return put_at(c, (ATTR_I(c, PUT_BEST_LARGEST) ? largest : least)[c->out[0]->dtype]);
 }
 DL_CPU_KERNEL(put_best, plain_put_best, false, DL_ANY)
+
+dl_status dl_cpu_add_elements(dl_call *c) {
+    static const dl_loop sums[DL_NDTYPE] = {[DL_BOOL] = sum_bool, [DL_U8] = sum_u8,   [DL_I32] = sum_i32,
+                                            [DL_I64] = sum_i64,   [DL_F32] = sum_f32, [DL_F64] = sum_f64};
+    return put_at(c, sums[c->out[0]->dtype]);
+}
+DL_CPU_KERNEL(scatter_add, dl_cpu_add_elements, false, DL_ANY)
 
 /* ---- places of several indices */
 

@@ -9,7 +9,7 @@
 
 enum {
     DL_ITER_MAX = 8,         /* operands */
-    DL_ITER_GRAIN = 1 << 18, /* elements that take as long as waking a thread, some 30 us */
+    DL_ITER_GRAIN = 1 << 15, /* elements that take as long as a thread that waits for work needs to begin */
     DL_ITER_MACS = 16,       /* multiplications of a matrix product that take as long as one element */
     DL_ITER_SHORT = 8,       /* elements in a row for which a call of a loop costs more than its work */
     DL_ITER_BLOCK = 1 << 19, /* elements between two checks for a request to stop: a millisecond or so */
