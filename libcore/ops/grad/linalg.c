@@ -103,6 +103,26 @@ GRAD_RULE(factor_lu) {
     return dl_give(b, 0, a ? dl_ref(a) : NULL);
 }
 
+/* P L^-H diag(g conj(u)) U^-H of gradients g of the diagonal u of U. The factors have no history, so that derivatives
+ * of higher order make them anew. */
+GRAD_RULE(lu_diagonal) {
+    POOL;
+    dl_tensor *lu = OUT_(LU_DIAGONAL_LU), *order = OUT_(LU_DIAGONAL_ORDER), *pivots = NULL, *info = NULL;
+    if (!lu || !order || !G0) return lu && order ? DL_OK : dl_failed();
+    if (b->create_graph) {
+        lu = K(dl_factor_lu(IN_(LU_DIAGONAL_A), &pivots, &order, &info));
+        K(pivots), K(order), K(info);
+        if (!lu) return dl_failed();
+    }
+    dl_tensor *u = lu->numel ? regular(p, lu) : lu;
+    dl_tensor *d = u ? K(dl_mul(G0, K(dl_conj(K(dl_diagonal(u, 0, -2, -1)))))) : NULL;
+    dl_tensor *zeros = d ? K(dl_zeros(lu->shape, lu->ndim, (dl_dtype)lu->dtype, lu->st->device)) : NULL;
+    dl_tensor *phi = dl_mat_triangle(p, lu, dl_mat_with_diagonal(p, zeros, d), false, true, true);
+    phi = ADJOINT(dl_mat_triangle(p, u, ADJOINT(phi), true, false, false));
+    dl_tensor *a = dl_mat_order_rows(p, phi, order, true);
+    return dl_give(b, 0, a ? dl_ref(a) : NULL);
+}
+
 /* A square matrix with half of its diagonal. */
 static dl_tensor *half_diagonal(dl_pool *p, dl_tensor *t) {
     dl_tensor *d = t ? K(dl_diagonal(t, 0, -2, -1)) : NULL;

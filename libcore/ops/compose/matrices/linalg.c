@@ -324,20 +324,29 @@ POOLED_RULE(lu_solve) {
     RESULT(x);
 }
 
-/* The diagonal of U, and the sign of the order of the rows: -1 for each swap. */
-static dl_status diagonal_of(dl_pool *p, dl_tensor *a, dl_tensor **diagonal, dl_tensor **sign) {
-    dl_tensor *pivots, *order, *info;
+/* The sign of the order of the rows is -1 for each swap. The gradient has a rule of its own. */
+POOLED_RULE(lu_diagonal) {
+    dl_tensor *a = c->in[0], *pivots, *order, *info;
     const long last = -1;
     DL_TRY(check_square(a));
     const double n = (double)dl_mat_width(a) + 1;
     dl_tensor *lu = factors(p, a, &pivots, &order, &info);
-    *diagonal = lu ? K(dl_diagonal(lu, 0, -2, -1)) : NULL;
-    dl_tensor *own = *diagonal ? K(dl_arange(1, &n, 1, DL_I32, a->st->device)) : NULL;
+    dl_tensor *diagonal = lu ? K(dl_diagonal(lu, 0, -2, -1)) : NULL;
+    dl_tensor *own = diagonal ? K(dl_arange(1, &n, 1, DL_I32, a->st->device)) : NULL;
     dl_tensor *swaps = own ? K(dl_sum(K(dl_ne(pivots, own)), &last, 1, 0)) : NULL;
     dl_tensor *odd = swaps ? K(dl_remainder(swaps, K(dl_scalar_i(2)))) : NULL;
     dl_tensor *minus = odd ? K(dl_sub(K(dl_scalar_i(1)), K(dl_mul(odd, K(dl_scalar_i(2)))))) : NULL;
-    *sign = minus ? K(dl_to_dtype(minus, (dl_dtype)lu->dtype)) : NULL;
-    return *sign ? DL_OK : dl_failed();
+    dl_tensor *sign = minus ? K(dl_to_dtype(minus, (dl_dtype)lu->dtype)) : NULL;
+    if (!sign || !(c->out[0] = dl_contiguous(diagonal))) return dl_failed();
+    c->out[1] = dl_ref(sign), c->out[2] = dl_ref(lu), c->out[3] = dl_ref(order);
+    return DL_OK;
+}
+
+static dl_status diagonal_of(dl_pool *p, dl_tensor *a, dl_tensor **diagonal, dl_tensor **sign) {
+    *sign = NULL;
+    *diagonal = K(dl_lu_diagonal(a, sign));
+    K(*sign);
+    return *diagonal && *sign ? DL_OK : dl_failed();
 }
 
 POOLED_RULE(det) {
