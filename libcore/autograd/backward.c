@@ -15,6 +15,7 @@
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,9 @@ typedef struct pass {
     dl_tensor **inputs; /* of dl_gradients: tensors whose gradients are wanted, and the gradients */
     int ninputs;
     dl_tensor **out;
+    uint32_t number;
+    const char *taken; /* the op of an earlier pass whose result an op takes in; NULL: there is none */
+    dl_source joint_at, taken_at;
 } pass;
 
 static void heap_push(pass *p, long s) {
@@ -113,6 +117,12 @@ static dl_status run_rule(pass *p, dl_back *b) {
     return b->op->grad(b);
 }
 
+/* A node that no pass went through takes in one of an earlier pass. */
+static void note_joint(pass *p, const dl_node *n, const dl_node *from) {
+    p->taken = from->op->name, p->taken_at = from->src, p->joint_at = n->src;
+    if (!p->inputs) dl_journal_reached(&n->src, from->passed);
+}
+
 /* Hooks on the gradients of the node in a slot; they are copied to g. */
 static dl_status run_hooks(pass *p, long index, dl_tensor **g) {
     dl_hook *hooks = p->slots[index].node->hooks;
@@ -145,6 +155,8 @@ static dl_status run_node(pass *p, long index) {
     if (__builtin_expect(dl_recorder != NULL, 0) && s == DL_OK) dl_recording_add_rule(&b);
     if (__builtin_expect(dl_journal_looking != NULL, 0) && s == DL_OK) dl_journal_node_add(&b);
     if (dl_stop_swap(outer)) s = dl_fail(DL_ERR_INTERRUPT, "interrupted");
+    for (int i = 0; i < n->nin && !p->taken && !n->passed; i++)
+        if (n->edge[i].node && n->edge[i].node->passed) note_joint(p, n, n->edge[i].node);
     if (s != DL_OK) dl_error_hint("raised by the gradient of %s, made at %s:%d", n->op->name, n->src.file, n->src.line);
     for (int i = 0; i < n->nin; i++) {
         const dl_edge *e = &n->edge[i];
@@ -157,6 +169,7 @@ static dl_status run_node(pass *p, long index) {
     free(b.tmp);
     if (gin != small) free(gin);
     if (s == DL_OK && !p->retain) dl_node_free_saved(n);
+    n->passed = p->number;
     return s;
 }
 
@@ -273,12 +286,25 @@ static dl_status seed_root(pass *p, dl_tensor *t, dl_tensor *seed) {
     return contribute(p, &root, g);
 }
 
+/* A pass that failed in the history of an earlier one: says which op takes that in. */
+static void blame_joint(const pass *p, dl_status st) {
+    dl_error e;
+    if (st != DL_ERR_AUTOGRAD || !p->taken || !dl_error_take(&e)) return;
+    snprintf(e.hint, sizeof e.hint,
+             "%s:%d takes in the result of %s (%s:%d), which an earlier backward pass went through already: compute "
+             "that anew for each pass, or detach() it there; a sum that is only to be shown adds item()",
+             p->joint_at.file, p->joint_at.line, p->taken, p->taken_at.file, p->taken_at.line);
+    dl_error_put(&e);
+}
+
 /* From m roots; seed NULL: none has one. */
 static dl_status run_pass(pass *p, dl_tensor *const *t, dl_tensor *const *seed, int m) {
     DL_SCOPED_GRAD_MODE(p->create);
     dl_status s = DL_OK;
     for (int i = 0; i < m && s == DL_OK; i++) s = seed_root(p, t[i], seed ? seed[i] : NULL);
+    p->number = dl_journal_pass_number();
     if (s == DL_OK) s = walk(p);
+    blame_joint(p, s);
     pass_free(p);
     return s;
 }

@@ -27,12 +27,18 @@ struct dl_journal {
     seeding seeding[ROWS];
     long training[ROWS], trainings; /* in which training the row had its last event */
     long n, at;                     /* at: of the last event */
+    uint32_t pass_before[ROWS];     /* number of the last pass of a place but one */
+    uint32_t last_pass[ROWS], stepped; /* of the last pass, and of the last one before a step */
+    long backward;                  /* row of the pass that began last; -1: none */
     unsigned long events;
 };
 
 __thread dl_journal_pass *dl_journal_looking;
 static _Thread_local dl_journal *journal;
 static _Thread_local bool off; /* by dl_journal_swap(NULL) */
+static _Thread_local uint32_t passes;
+
+uint32_t dl_journal_pass_number(void) { return ++passes; }
 
 /* ---------------------------------------------------------------- life */
 
@@ -195,6 +201,25 @@ void dl_journal_rate(const void *optimizer, double rate) {
     if (r) note(r, rate);
 }
 
+/* Have [n, 1] and [n] the same elements? */
+static bool same_elements(const dl_tensor *a, const dl_tensor *b) {
+    dl_journal_value x = {0}, y = {0};
+    dl_journal_figures(a, &x);
+    dl_journal_figures(b, &y);
+    return a->st == b->st || (x.n && x.n == y.n && x.hash == y.hash);
+}
+
+void dl_journal_spread(const dl_op *op, const dl_tensor *a, const dl_tensor *b) {
+    const dl_tensor *column = a->ndim == 2 ? a : b, *row = column == a ? b : a;
+    if (column->ndim != 2 || row->ndim != 1 || column->shape[1] != 1 || row->shape[0] != column->shape[0]) return;
+    dl_journal_row *r = row->shape[0] > 1 ? row_of((key){.kind = DL_DID_SPREAD, .what = op->name}) : NULL;
+    if (!r) return;
+    r->ndim = 2, r->shape[0] = r->shape[1] = row->shape[0];
+    if (!is_looked_at(r)) return;
+    r->looked++;
+    r->alike += same_elements(column, row);
+}
+
 /* ---------------------------------------------------------------- elements on a device */
 
 enum { RUNS = 4 }; /* copies of a large tensor: each costs some microseconds */
@@ -284,6 +309,7 @@ bool dl_journal_step_begin(dl_journal_step *s, const void *optimizer, double rat
     r->without = n - with, r->total = n;
     r->empty += !with;
     r->again += again > 0;
+    journal->stepped = passes;
     if (n) note_seeding(r, p[0]);
     if (!with || !is_looked_at(r)) return false;
     s->row = r - journal->row;
@@ -314,7 +340,7 @@ void dl_journal_step_end(dl_journal_step *s) {
 
 void dl_journal_changed(dl_tensor *leaf) {
     dl_journal_row *r = row_of((key){.kind = DL_DID_STEP});
-    if (r) r->again += is_added(leaf->grad), r->total = 1;
+    if (r) r->again += is_added(leaf->grad), r->total = 1, journal->stepped = passes;
     if (r) note_seeding(r, leaf);
     dl_journal_used(leaf->grad);
 }
@@ -332,10 +358,19 @@ static bool wanted(const dl_journal_row *r, const dl_tensor *root) {
     return dl_in_host_memory(root) || (is_looked_at(r) && !dl_deferred_get());
 }
 
+void dl_journal_reached(const dl_source *joint, uint32_t earlier) {
+    const long i = journal ? journal->backward : -1;
+    if (i < 0 || earlier > journal->stepped || earlier > journal->pass_before[i]) return;
+    journal->row[i].reached++, journal->row[i].joint = *joint;
+}
+
 long dl_journal_backward_begin(const dl_tensor *root) {
+    if (journal) journal->backward = -1;
     if (!root || dl_journal_looking) return -1;
     dl_journal_row *r = row_of((key){.kind = DL_DID_BACKWARD});
     if (!r) return -1;
+    const long at = r - journal->row;
+    journal->backward = at, journal->pass_before[at] = journal->last_pass[at], journal->last_pass[at] = passes + 1;
     if (!wanted(r, root)) return -1;
     double v = number(root);
     note(r, v);

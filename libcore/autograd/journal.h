@@ -27,6 +27,12 @@ long dl_journal_row_hashes(const dl_tensor *t, unsigned long *out, long most);
 /* A backward pass from a tensor. The caller hands what begin returns to end. */
 long dl_journal_backward_begin(const dl_tensor *root);
 void dl_journal_backward_end(long row);
+/* The pass that began last goes through a node of an earlier one, which `joint` takes in. */
+void dl_journal_reached(const dl_source *joint, uint32_t earlier);
+/* The number of a backward pass that begins, from 1 on. */
+uint32_t dl_journal_pass_number(void);
+/* [n, 1] and [n] were broadcast to [n, n]. */
+void dl_journal_spread(const dl_op *op, const dl_tensor *a, const dl_tensor *b);
 /* A gradient rule has run. */
 void dl_journal_node_add(const dl_back *b);
 

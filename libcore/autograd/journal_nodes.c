@@ -152,6 +152,7 @@ static void set_operand(dl_journal_value *v, const dl_back *b, int i) {
     v->leaf = leaf;
     v->from = n->edge[i].node ? (unsigned long)n->edge[i].node->seq : 0;
     v->constant = !leaf && !n->edge[i].node;
+    v->data = v->constant && t ? dl_ptr(t) : NULL;
     if (v->constant && t) note_few(t, v);
     if (leaf && leaf->name) snprintf(v->name, sizeof v->name, "%s", leaf->name);
 }

@@ -31,6 +31,7 @@ struct dl_node {
     dl_hook *hooks;             /* on the gradients of its outputs */
     int nin, nout, nsaved;
     bool freed;      /* its saved tensors were freed by a backward without retain */
+    uint32_t passed; /* number of the last backward pass that went through it; 0: none did */
     dl_edge *edge;   /* [nin] */
     dl_meta *meta;   /* [nin + nout] */
     dl_saved *saved; /* [nsaved] */

@@ -1,5 +1,6 @@
 /* Shape rules of rows that work element by element. */
 #include "ops/infer.h"
+#include "autograd/journal.h"
 #include "ops/rules/arithmetic.h"
 #include "ops/rules/binary.h"
 #include "ops/rules/compare.h"
@@ -60,6 +61,8 @@ static dl_status broadcast_all(const dl_call *c, dl_dtype dtype, dl_meta *out) {
     memcpy(shape, c->in[0]->shape, sizeof shape);
     for (int i = 1; i < c->nin; i++) DL_TRY(dl_broadcast(ndim, shape, c->in[i]->ndim, c->in[i]->shape, &ndim, shape));
     *out = dl_meta_fresh(c, dtype, ndim, shape);
+    if (__builtin_expect(c->nin == 2 && ndim == 2 && c->in[0]->ndim != c->in[1]->ndim, 0))
+        dl_journal_spread(c->op, c->in[0], c->in[1]);
     for (int i = 0; i < c->nin; i++) {
         const dl_tensor *t = c->in[i];
         if (!dl_sizes_eq(t->ndim, t->shape, ndim, shape)) continue;

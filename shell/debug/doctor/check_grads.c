@@ -141,6 +141,20 @@ static void find_passed_twice(dlsh_examination *e) {
         }
 }
 
+/* A loss with the graphs of former passes in it, as a sum over batches that backward is called of. */
+static void find_kept(dlsh_examination *e, const dl_journal_row *pass) {
+    if (!pass->reached) return;
+    dlsh_finding *f = dlsh_find_at(e, pass->joint.file, pass->joint.line,
+                                   "detach() what comes from an earlier pass, or compute it anew; a sum that is only to "
+                                   "be shown adds loss.item()");
+    if (!f) return;
+    dlsh_cause(f, "the loss holds the graph of earlier passes: each backward goes through them again");
+    dlsh_evidence(f,
+                  "this line takes in a result that the pass before, in front of the last step, went through; so did "
+                  "%ld of %ld passes (line %d)",
+                  pass->reached, pass->count, pass->line);
+}
+
 /* More steps than backward passes: a gradient is used again. */
 static void find_stepped_twice(dlsh_examination *e, const dl_journal_row *step) {
     const dl_journal_row *r, *other = NULL;
@@ -215,6 +229,7 @@ dl_status dlsh_check_zeroing(dlsh_examination *e) {
     }
     find_early_clips(e);
     find_passed_twice(e);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) find_kept(e, r);
     if (steps) dlsh_passed(e, "each of %ld steps had gradients of its own", steps);
     return DL_OK;
 }
