@@ -1,5 +1,6 @@
 /* The rows of the journal: each event finds the row of its place, which is most often the one behind the last. */
 #include "autograd/journal.h"
+#include "autograd/nonfinite.h"
 #include "autograd/tape.h"
 #include "core/device/device.h"
 #include "core/mode.h"
@@ -201,23 +202,12 @@ void dl_journal_rate(const void *optimizer, double rate) {
     if (r) note(r, rate);
 }
 
-/* Have [n, 1] and [n] the same elements? */
-static bool same_elements(const dl_tensor *a, const dl_tensor *b) {
-    dl_journal_value x = {0}, y = {0};
-    dl_journal_figures(a, &x);
-    dl_journal_figures(b, &y);
-    return a->st == b->st || (x.n && x.n == y.n && x.hash == y.hash);
-}
-
-void dl_journal_spread(const dl_op *op, const dl_tensor *a, const dl_tensor *b) {
-    const dl_tensor *column = a->ndim == 2 ? a : b, *row = column == a ? b : a;
-    if (column->ndim != 2 || row->ndim != 1 || column->shape[1] != 1 || row->shape[0] != column->shape[0]) return;
-    dl_journal_row *r = row->shape[0] > 1 ? row_of((key){.kind = DL_DID_SPREAD, .what = op->name}) : NULL;
+void dl_journal_shape(dl_journal_kind kind, const void *what, const dl_tensor *x, int ndim, const long *shape) {
+    dl_journal_row *r = row_of((key){.kind = kind, .what = what});
     if (!r) return;
-    r->ndim = 2, r->shape[0] = r->shape[1] = row->shape[0];
-    if (!is_looked_at(r)) return;
-    r->looked++;
-    r->alike += same_elements(column, row);
+    r->ndim = ndim, r->x.ndim = x->ndim;
+    memcpy(r->shape, shape, (size_t)ndim * sizeof *shape);
+    memcpy(r->x.shape, x->shape, (size_t)x->ndim * sizeof *shape);
 }
 
 /* ---------------------------------------------------------------- elements on a device */
@@ -373,6 +363,7 @@ long dl_journal_backward_begin(const dl_tensor *root) {
     journal->backward = at, journal->pass_before[at] = journal->last_pass[at], journal->last_pass[at] = passes + 1;
     if (!wanted(r, root)) return -1;
     double v = number(root);
+    if (isinf(v)) dl_nonfinite_note_origin(root);
     note(r, v);
     if (dl_in_host_memory(root)) note_curve(r, v);
     long i = r - journal->row;

@@ -33,6 +33,9 @@ void dl_journal_reached(const dl_source *joint, uint32_t earlier);
 uint32_t dl_journal_pass_number(void);
 /* [n, 1] and [n] were broadcast to [n, n]. */
 void dl_journal_spread(const dl_op *op, const dl_tensor *a, const dl_tensor *b);
+/* x is given a shape, whatever it has now. */
+void dl_journal_reshaped(const dl_tensor *x, int ndim, const long *shape);
+void dl_journal_shape(dl_journal_kind kind, const void *what, const dl_tensor *x, int ndim, const long *shape);
 /* A gradient rule has run. */
 void dl_journal_node_add(const dl_back *b);
 

@@ -236,15 +236,8 @@ static void explain_operands(dl_nan_event *e) {
             snprintf(e->remedy, sizeof e->remedy, "take it over several elements, or correction=0");
 }
 
-static void explain(dl_nan_event *e) {
-    double v[2] = {NAN, NAN};
-    for (int i = 0; i < 2 && i < e->noperands; i++)
-        if (e->operand[i].has_value) v[i] = e->operand[i].value;
-    double a = v[0], b = v[1];
-    (void)b;
-    if (e->backward && !strcmp(e->op, e->forward) && e->noperands > 1 && e->operand[1].has_value)
-        fill_in(e->reason, sizeof e->reason,
-                "the gradient $a that came in, times the slope where the operand or result is $b", v);
+bool dl_nonfinite_explain(dl_nan_event *e, double a, double b) {
+    const double v[2] = {a, b};
 #define REASON(name, condition, reason_, remedy_)                                                                      \
     if (!*e->reason && !strcmp(e->op, name) && !isnan(a) && (condition)) {                                             \
         fill_in(e->reason, sizeof e->reason, reason_, v);                                                              \
@@ -252,7 +245,17 @@ static void explain(dl_nan_event *e) {
     }
 #include "autograd/nonfinite.def"
 #undef REASON
-    if (!*e->reason) explain_operands(e);
+    return *e->reason;
+}
+
+static void explain(dl_nan_event *e) {
+    double v[2] = {NAN, NAN};
+    for (int i = 0; i < 2 && i < e->noperands; i++)
+        if (e->operand[i].has_value) v[i] = e->operand[i].value;
+    if (e->backward && !strcmp(e->op, e->forward) && e->noperands > 1 && e->operand[1].has_value)
+        fill_in(e->reason, sizeof e->reason,
+                "the gradient $a that came in, times the slope where the operand or result is $b", v);
+    if (!dl_nonfinite_explain(e, v[0], v[1])) explain_operands(e);
     if (e->zero_gradient)
         snprintf(e->remedy, sizeof e->remedy,
                  "the gradient that came in was 0, as from a branch of where() that was not taken: 0 times an infinite "
@@ -282,6 +285,16 @@ static void keep(dl_nan_event *e, bool infinite) {
     pthread_mutex_unlock(&kept.lock);
 }
 
+void dl_nonfinite_note_origin(const dl_tensor *t) {
+    dl_nan_event e;
+    pthread_mutex_lock(&kept.lock);
+    const bool known = kept.n[1] && !kept.stale;
+    pthread_mutex_unlock(&kept.lock);
+    if (known || !dl_nan_origin(t, &e)) return;
+    e.updates = __atomic_load_n(&kept.updates, __ATOMIC_RELAXED);
+    keep(&e, true);
+}
+
 static void set_place(dl_nan_event *e, const dl_back *b) {
     dl_source here = dl_source_get(), from = here;
     const dl_node *n = b ? b->node : rule;
@@ -303,13 +316,19 @@ static void set_place(dl_nan_event *e, const dl_back *b) {
     e->updates = __atomic_load_n(&kept.updates, __ATOMIC_RELAXED);
 }
 
-static void set_operands(dl_nan_event *e, const work *w) {
-    for (int i = 0; i < w->nin && e->noperands < OPERANDS; i++) {
-        if (!w->in[i]) continue;
+static void add_operands(dl_nan_event *e, dl_tensor *const *in, int n, bool pointwise) {
+    for (int i = 0; i < n && e->noperands < OPERANDS; i++) {
+        if (!in[i]) continue;
         dl_nan_operand *o = &e->operand[e->noperands++];
-        describe_operand(w->in[i], o);
-        o->has_value = w->pointwise && operand_value(w->in[i], e, &o->value);
+        describe_operand(in[i], o);
+        o->has_value = pointwise && operand_value(in[i], e, &o->value);
     }
+}
+
+void dl_nonfinite_operands(dl_nan_event *e, dl_tensor *const *in, int n) { add_operands(e, in, n, true); }
+
+static void set_operands(dl_nan_event *e, const work *w) {
+    add_operands(e, w->in, w->nin, w->pointwise);
     e->zero_gradient = e->backward && w->pointwise && w->nin > 0 && e->operand[0].has_value && !e->operand[0].value;
 }
 
@@ -352,6 +371,8 @@ static dl_status look_at(const work *w, const dl_tensor *t, const dl_back *b, bo
         set_place(&e, b);
         set_operands(&e, w);
         explain(&e);
+        for (int i = 0; i < w->nin && i < OPERANDS && !infinite && !b; i++)
+            if (w->in[i] && e.operand[i].inf) dl_nonfinite_note_origin(w->in[i]);
         if (infinite)
             keep(&e, true);
         else if (!composing)

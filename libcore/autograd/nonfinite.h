@@ -49,6 +49,12 @@ dl_status dl_nonfinite_check_rule_device(const dl_back *b);
 bool dl_nonfinite_has(const dl_tensor *t);
 /* A floating tensor in host memory, itself or a copy with its name. NULL: another dtype, or it cannot be read. */
 dl_tensor *dl_nonfinite_copy(dl_tensor *t);
+/* Sets reason and remedy where op and pass of the event make something that is not finite of a and b. */
+bool dl_nonfinite_explain(dl_nan_event *e, double a, double b);
+/* Describes operands of an event at its element. */
+void dl_nonfinite_operands(dl_nan_event *e, dl_tensor *const *in, int n);
+/* Keeps where the infinities of t come from, unless that is known. */
+void dl_nonfinite_note_origin(const dl_tensor *t);
 /* Around an op made of others: a NaN counts only when it is still in the results. composed also after a failure. */
 void dl_nonfinite_compose(void);
 dl_status dl_nonfinite_composed(const dl_call *c);

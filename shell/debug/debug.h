@@ -10,6 +10,7 @@ void dlsh_debug_serve(dlsh_session *s);
 
 /* `why nan`: the call that first made one, and what holds one now. */
 dl_status dlsh_why_nan(const dlsh_args *a);
+dl_status dlsh_why_inf(const dlsh_args *a);
 
 /* `why x.grad[3, 2]`: the terms of an element; n is the FIELD or INDEX. */
 dl_status dlsh_why_gradient(const dlsh_args *a, const dlsh_node *n);

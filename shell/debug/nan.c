@@ -130,6 +130,40 @@ static dl_status add_holders(dlsh_session *s, dlsh_table *t, int *n) {
     return DL_OK;
 }
 
+/* Variables that hold infinities: the op that their history explains them by. */
+static dl_status add_infinite(dlsh_session *s, dlsh_table *t, int *n) {
+    for (int i = 0; i < dlsh_global_count(s); i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(s, i, &v);
+        dlsh_stats st;
+        dl_nan_event e;
+        if (!v || v->type != DLSH_TENSOR || !strcmp(name, "_") || !dl_dtype_is_float(dl_dtype_of(v->as.tensor)))
+            continue;
+        if (dlsh_stats_of(v->as.tensor, &st)) return dl_failed();
+        if (!st.infs) continue;
+        if (!*n && dl_nan_origin(v->as.tensor, &e)) DLSH_TRY(add_event(t, &e, "made by"));
+        dl_source maker, writer;
+        dl_tensor_places(v->as.tensor, &maker, &writer);
+        DLSH_TRY(add(t, name,
+                     dlsh_stringf("holds %ld infinite, made at %s:%d", st.infs, maker.file ? maker.file : "", maker.line)));
+        ++*n;
+    }
+    return DL_OK;
+}
+
+dl_status dlsh_why_inf(const dlsh_args *a) {
+    dlsh_table t = DLSH_TABLE({"inf", 'l', ""}, {"because", 'l', ""});
+    dl_nan_event e;
+    int n = 0;
+    dl_status st = DL_OK;
+    for (; !st && n < 3 && dl_nan_event_at(1, n, &e) == DL_OK; n++)
+        st = add_event(&t, &e, n ? "then by" : "made by");
+    dl_error_clear();
+    if (!n && !st) st = add_infinite(dlsh_arg_session(a), &t, &n);
+    if (!st && !n) dlsh_put(dlsh_arg_sink(a), "no op has made an infinity, and no variable holds one\n");
+    return n || st ? dlsh_table_show(dlsh_arg_sink(a), &t, st, NULL) : DL_OK;
+}
+
 dl_status dlsh_why_nan(const dlsh_args *a) {
     dlsh_table t = DLSH_TABLE({"nan", 'l', ""}, {"because", 'l', ""});
     dl_nan_event e;

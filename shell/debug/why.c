@@ -29,24 +29,26 @@ static dl_status why_run(const dlsh_args *a) {
         return zero ? dlsh_why_zero(a, v.as.tensor) : dlsh_why_none(a, v.as.tensor);
     }
     if (is_word(n, "nan")) return dlsh_why_nan(a);
+    if (is_word(n, "inf")) return dlsh_why_inf(a);
     if (n->kind == DLSH_N_INT) return dlsh_why_term(a, n->num.i);
     const dlsh_node *field = n->kind == DLSH_N_INDEX ? n->kids[0] : n;
     if (field->kind == DLSH_N_FIELD && !strcmp(field->text, "grad")) return dlsh_why_gradient(a, n);
-    return dlsh_arg_fail(a, "what", DL_ERR_VALUE, "why nan, why w.grad[3, 2], why zero w.grad, why none w",
+    return dlsh_arg_fail(a, "what", DL_ERR_VALUE, "why nan, why inf, why w.grad[3, 2], why zero w.grad, why none w",
                          "there is no explanation of %s", dlsh_arg_text(a, "what"));
 }
 
 const dlsh_command why_commands[] = {
     DLSH_ROW(
-        "why", DLSH_REPORT, why_run, "why nan | why TENSOR.grad[I, ...] | why zero TENSOR | why none TENSOR",
+        "why", DLSH_REPORT, why_run, "why nan | why inf | why TENSOR.grad[I, ...] | why zero TENSOR | why none TENSOR",
         "Explains a NaN or a gradient. why nan: the op that first made one from operands without, forward, in a "
         "gradient or in an optimizer's step, with its line, its operands there, the reason and a remedy; the first one "
-        "since the script, the cell or the entry of the prompt began is kept. The others look at what was recorded "
+        "since the script, the cell or the entry of the prompt began is kept. why inf: the same of an infinity, as of log(0), "
+        "which a NaN often begins with. The others look at what was recorded "
         "under `set record full`. why w.grad[3, 2]: the terms that an element of a gradient is the sum of, the "
         "largest first; without an index the largest element; why 1 follows term 1 further back. why zero: the op "
         "that passes no gradient on. why none: where the path from a tensor to the loss ends.",
         DLSH_PARAMS(
-            {"what", DLSH_ARG_SYNTAX, .doc = "nan, zero, none, an element of a gradient, or the number of a term"},
+            {"what", DLSH_ARG_SYNTAX, .doc = "nan, inf, zero, none, an element of a gradient, or the number of a term"},
             {"whose", DLSH_ARG_SYNTAX, .flags = DLSH_OPTIONAL, .doc = "the tensor, after zero and none"}),
         .examples = "why nan\nset record full; w = param(ones(2)); backward sum(w * w); why w.grad[1]; why 1\n"
                     "l = sum(relu(w - 5)); backward l; why zero w; u = param(ones(2)); why none u"),

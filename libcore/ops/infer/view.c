@@ -1,5 +1,6 @@
 /* Shape rules of views: where their elements lie in the memory of the input. */
 #include "ops/infer.h"
+#include "autograd/journal.h"
 #include "ops/rules/view.h"
 
 #include <string.h>
@@ -71,6 +72,7 @@ INFER_RULE(reshape) {
     start(c, out);
     out->ndim = ATTR(c, RESHAPE_SHAPE)->n;
     memcpy(out->shape, shape, sizeof shape);
+    dl_journal_reshaped(x, out->ndim, shape);
     if (view_strides(x, out->ndim, shape, out->stride)) return DL_OK;
     out->alias = -1;
     out->offset = 0;

@@ -17,6 +17,10 @@ static const struct {
      "leave it out of the loss, or let the gradient pass: x + (round(x) - x).detach()"},
     {"clamp|hardtanh|hardsigmoid|relu6", "all elements lie beyond its limits, where its slope is 0",
      "leave it out of the loss, or scale what goes in: limits belong to what is shown, not to what is trained"},
+    {"softmax|log_softmax|cross_entropy", "its result is the same whatever goes in",
+     "look at the dimension that it runs along, and at how many classes there are"},
+    {"sigmoid|tanh|softsign", "all elements lie so far out that its slope is 0", "scale what goes in"},
+    {"dropout", "all elements are set to 0", "p from 0.1 to 0.5"},
     {"where|mul", "what it multiplies or chooses by leaves nothing", "look at the mask or the factor"},
 };
 
@@ -34,7 +38,7 @@ static int is_stop(const dl_journal_node *n) {
 static void look_at_stop(dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
     char what[300];
     for (size_t i = 0; i < DLSH_COUNT(stops); i++) {
-        if (!dlsh_op_is(n, stops[i].ops)) continue;
+        if (!dlsh_op_is(n, stops[i].ops) || dlsh_was_found(e, "what the loss is given", "of size 1")) continue;
         dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), stops[i].remedy);
         if (!f) return;
         dlsh_cause(f, "no gradient gets through %s: %s", dlsh_node_text(n, what, sizeof what), stops[i].why);

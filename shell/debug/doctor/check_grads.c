@@ -91,6 +91,16 @@ static void without_gradients(dlsh_examination *e, const dl_journal_row *step) {
                   step->line);
 }
 
+/* The largest gradient of a leaf in the last pass that was looked at. */
+static double size_of_pass(const dl_journal_row *pass) {
+    const dlsh_pass p = dlsh_pass_of(pass, 1);
+    double size = 0;
+    for (long i = 0; i < p.n; i++)
+        for (int k = 0; k < p.at[i].nin && k < 8; k++)
+            if (p.at[i].in[k].leaf) size = fmax(size, p.at[i].in[k].gradient);
+    return size;
+}
+
 /* Gradients were there, and all of them 0: something wrote zeros to them after backward. */
 static int with_zeros(dlsh_examination *e, const dl_journal_row *step) {
     const dl_journal_row *pass = pass_before(e, step->till);
@@ -100,6 +110,7 @@ static int with_zeros(dlsh_examination *e, const dl_journal_row *step) {
     if (!p || !pass || !dl_grad(p)) return 0;
     dl_tensor_places(dl_grad(p), &maker, &writer);
     if (!writer.file || (writer.line == pass->line && !strcmp(writer.file, pass->file))) return 0;
+    if (writer.line == step->line || !(size_of_pass(pass) > 0)) return 0; /* backward itself gave zeros */
     dlsh_finding *f =
         dlsh_find_at(e, writer.file, writer.line, "zero_grad before backward, not between backward and step");
     if (!f) return 1;

@@ -37,6 +37,40 @@ static void look_at_shapes(dlsh_examination *e, const dl_journal_node *n) {
     }
 }
 
+/* Does the statement itself make a column of a row, so that all pairs are meant? */
+static int makes_column(const dlsh_examination *e, const char *file, int line) {
+    static const char *const words[] = {"none]", "unsqueeze(", "(-1, 1)", "(1, -1)", "keepdim", "outer(", "cdist("};
+    for (size_t i = 0; i < DLSH_COUNT(words); i++)
+        if (dlsh_script_has(e, file, line, words[i])) return 1;
+    return 0;
+}
+
+/* Was one of the names of an expression made a column on purpose, and none by a net? */
+static int is_of_pairs(const dlsh_examination *e, const char *file, const dlsh_node *n, int depth) {
+    int at, made = 0;
+    if (!n || depth > 12) return 0;
+    if (n->kind == DLSH_N_NAME) {
+        const dlsh_node *by = dlsh_definition_of(file, n->text, n->span.start, &at);
+        return by && by->span.line != n->span.line && makes_column(e, file, by->span.line);
+    }
+    for (int i = 0; i < n->nkids; i++) made |= is_of_pairs(e, file, n->kids[i], depth + 1);
+    return made;
+}
+
+/* Also without a tape, as in an accuracy. */
+static void look_at_spread(dlsh_examination *e, const dl_journal_row *r) {
+    const dlsh_node *text = dlsh_statement_at(r->file, r->line);
+    if (makes_column(e, r->file, r->line)) return;
+    if (is_of_pairs(e, r->file, text, 0) && !dlsh_uses_net(e, r->file, text)) return;
+    dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "give both one shape: squeeze(x, -1), or unsqueeze the other");
+    const long n = r->shape[0];
+    if (!f) return;
+    dlsh_cause(f, "[%ld,1] with [%ld] is broadcast to [%ld,%ld]: every sample is compared with every other one", n, n,
+               n, n);
+    dlsh_evidence(f, "operands of %s have shapes [%ld,1] and [%ld]; it happened %ld times at this line",
+                  (const char *)r->what, n, n, r->count);
+}
+
 static int keeps_dim(const dlsh_node *n) {
     static const char picking[] = "argmax|argmin|max|min|round|sum|mean|any|all";
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL,
@@ -96,64 +130,28 @@ dl_status dlsh_check_broadcast(dlsh_examination *e) {
         for (long k = 0; k < p.n; k++) look_at_shapes(e, &p.at[k]);
         nodes += p.n;
     }
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_SPREAD, &i));) look_at_spread(e, r);
     if (nodes) dlsh_passed(e, "none is broadcast by accident, %ld nodes", nodes);
     return DL_OK;
 }
 
 /* ---------------------------------------------------------------- by what is known of ops */
 
-/* Sizes of more than 1, in order; how many. */
-static int real_sizes(int ndim, const long *shape, long *out) {
-    int n = 0;
-    for (int d = 0; d < ndim; d++)
-        if (shape[d] > 1) out[n++] = shape[d];
-    return n;
+static const char *shape_text(int ndim, const long *shape, char *buf, size_t size) {
+    size_t n = 0;
+    for (int d = 0; d < ndim && n < size; d++)
+        n += (size_t)snprintf(buf + n, size - n, "%s%ld", d ? "," : "", shape[d]);
+    return buf;
 }
 
-static int by_value(const void *a, const void *b) {
-    return (*(const long *)a > *(const long *)b) - (*(const long *)a < *(const long *)b);
-}
-
-/* The same sizes in another order: a transpose was meant. */
-static int is_scrambled(int na, const long *a, int nb, const long *b) {
-    long from[8], to[8];
-    int k = real_sizes(na, a, from);
-    if (k < 2 || real_sizes(nb, b, to) != k || !memcmp(from, to, (size_t)k * sizeof *to)) return 0;
-    qsort(from, (size_t)k, sizeof *from, by_value);
-    qsort(to, (size_t)k, sizeof *to, by_value);
-    return !memcmp(from, to, (size_t)k * sizeof *to);
-}
-
-static int node_scrambles(const dl_journal_node *n) {
-    return dlsh_op_is(n, "reshape|view") && is_scrambled(n->in[0].ndim, n->in[0].shape, n->out.ndim, n->out.shape);
-}
-
-static int call_scrambles(const dl_recorded *c) {
-    const dl_tensor *x = c->nin ? c->in[0] : NULL, *y = c->nout ? c->out[0] : NULL;
-    return x && y && !strcmp(c->op, "reshape") && is_scrambled(dl_ndim(x), dl_shape(x), dl_ndim(y), dl_shape(y));
-}
-
-/* x = y.reshape(...) of data, before any pass: of the text, as far as both are there. */
-static int see_scrambled(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    dlsh_examination *e = ctx;
-    const dlsh_node *call = n->kind == DLSH_N_ASSIGN && n->nkids == 2 && !n->op ? n->kids[1] : NULL;
-    (void)within, (void)depth;
-    if (!dlsh_is_method(call, "reshape") && !dlsh_is_method(call, "view")) return 0;
-    const dlsh_node *from = call->kids[0]->kids[0], *to = n->kids[0];
-    const dlsh_value *a = from->kind == DLSH_N_NAME ? dlsh_get(e->s, from->text) : NULL;
-    const dlsh_value *b = to->kind == DLSH_N_NAME ? dlsh_get(e->s, to->text) : NULL;
-    const dl_tensor *x = a && a->type == DLSH_TENSOR ? a->as.tensor : NULL;
-    const dl_tensor *y = b && b->type == DLSH_TENSOR ? b->as.tensor : NULL;
-    if (!x || !y || dl_numel(x) != dl_numel(y) || !is_scrambled(dl_ndim(x), dl_shape(x), dl_ndim(y), dl_shape(y)))
-        return 0;
-    dlsh_finding *f = dlsh_find_at(e, file, n->span.line,
+static void look_at_reshape(dlsh_examination *e, const dl_journal_row *r) {
+    char from[100], to[100];
+    dlsh_finding *f = dlsh_find_at(e, r->file, r->line,
                                    "permute or transpose, which move dimensions; reshape keeps the order of elements");
-    if (!f) return 0;
-    dlsh_cause(f, "%s changes the order of sizes without moving elements: the parts of a sample are mixed",
-               call->kids[0]->text);
-    dlsh_evidence(f, "%s and %s have the same sizes in another order, and the same elements in one order", from->text,
-                  to->text);
-    return 0;
+    if (!f) return;
+    dlsh_cause(f, "a reshape stands where a transpose is meant: elements that belong together are torn apart");
+    dlsh_evidence(f, "it makes [%s] of [%s]: a dimension changes its place, but the elements keep their order",
+                  shape_text(r->ndim, r->shape, to, sizeof to), shape_text(r->x.ndim, r->x.shape, from, sizeof from));
 }
 
 static int along_samples(const dl_journal_node *n) {
@@ -217,20 +215,13 @@ static void look_at_total(dlsh_examination *e, dlsh_pass p, const dl_journal_nod
 }
 
 static void look_at_samples(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
-    int scrambled = node_scrambles(n);
-    if (!scrambled && !is_shared(p, n)) return;
+    if (!is_shared(p, n)) return;
     dlsh_finding *f =
-        dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n),
-                     scrambled ? "permute or transpose, which move dimensions; reshape keeps the order of elements"
-                               : "compute it for each sample: dim=1, or dim=-1");
+        dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), "compute it for each sample: dim=1, or dim=-1");
     if (!f) return;
     dlsh_cause(f, "%s mixes the samples of a batch", n->op);
-    if (!scrambled && dlsh_keeps_average(e, NULL, 0)) dlsh_only_note(e, f); /* as batch norm does, written by hand */
-    if (scrambled)
-        dlsh_evidence(f,
-                      "it changes the order of sizes without moving elements: the parts of one sample end in others");
-    else
-        dlsh_evidence(f, "%s runs along dimension 0, the %ld samples", n->op, n->in[0].shape[0]);
+    if (dlsh_keeps_average(e, NULL, 0)) dlsh_only_note(e, f); /* as batch norm does, written by hand */
+    dlsh_evidence(f, "%s runs along dimension 0, the %ld samples", n->op, n->in[0].shape[0]);
 }
 
 /* How many samples the loss of a pass compares, where a sample has one result; 0: not known. */
@@ -262,7 +253,6 @@ static void trial_free(dlsh_trial *t) {
     for (long i = 0; i < t->n; i++) dl_unref(t->result[i]);
     free(t->result);
     free(t->calls);
-    free(t->scrambles);
     *t = (dlsh_trial){0};
 }
 
@@ -277,14 +267,12 @@ static dl_status run(dlsh_examination *e, dl_tensor *x, dlsh_trial *t, dl_tensor
     t->n = dl_recording_count();
     t->result = calloc((size_t)t->n + 1, sizeof(dl_tensor *));
     t->calls = calloc((size_t)t->n + 1, sizeof *t->calls);
-    t->scrambles = calloc((size_t)t->n + 1, 1);
-    dl_status st = *out ? t->result && t->calls && t->scrambles ? DL_OK : dlsh_no_memory("a trial") : dl_failed();
+    dl_status st = *out ? t->result && t->calls ? DL_OK : dlsh_no_memory("a trial") : dl_failed();
     for (long i = 0; !st && i < t->n; i++) {
         st = dl_recording_at(i, &t->calls[i]);
-        if (!st) t->scrambles[i] = (char)call_scrambles(&t->calls[i]);
         if (!st && t->calls[i].nout) t->result[i] = dl_ref(t->calls[i].out[0]);
     }
-    if (!t->result || !t->calls || !t->scrambles) t->n = 0;
+    if (!t->result || !t->calls) t->n = 0;
     dl_recording_clear();
     return st;
 }
@@ -303,19 +291,34 @@ double dlsh_share_alike(const dl_tensor *a, const dl_tensor *b) {
     return (double)equal / (double)n;
 }
 
+/* The dimension of x that has the samples: 0, or of inputs [times, samples, features] the one that is as long as the
+ * rows that the loss compares. */
+static int samples_along(const dlsh_examination *e, const dl_tensor *x) {
+    const dl_journal_row *r, *pass = NULL;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (r->what == e->net && r->grad && r->ndim == dl_ndim(x) && (!pass || r->count > pass->count)) pass = r;
+    for (long i = 0; pass && pass->ndim > 2 && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const long n = samples_of_loss(dlsh_pass_of(r, 1));
+        if (n > 1 && pass->shape[0] != n && pass->shape[1] == n) return 1;
+    }
+    return 0;
+}
+
 /* The input with all samples changed but the first. */
-static dl_tensor *disturbed(dl_tensor *x) {
+static dl_tensor *disturbed(const dlsh_examination *e, dl_tensor *x) {
     DLSH_SCOPED_GRAD_MODE(0);
-    long n = dl_shape(x)[0];
+    const int dim = samples_along(e, x);
+    long n = dl_shape(x)[dim];
     dl_tensor *both = NULL;
-    DLSH_OWNED dl_tensor *first = dl_narrow(x, 0, 0, 1), *others = dl_narrow(x, 0, 1, n - 1), *moved = NULL;
+    if (n < 2) return NULL;
+    DLSH_OWNED dl_tensor *first = dl_narrow(x, dim, 0, 1), *others = dl_narrow(x, dim, 1, n - 1), *moved = NULL;
     if (others && dl_dtype_is_float(dl_dtype_of(x))) {
         DLSH_OWNED dl_tensor *factor = dl_scalar_f(-1.5), *shift = dl_scalar_f(0.3), *scaled = dl_mul(others, factor);
         moved = dl_add(scaled, shift);
     } else if (others && n > 2) {
-        moved = dl_flip(others, (long[]){0}, 1);
+        moved = dl_flip(others, (long[]){dim}, 1);
     }
-    if (first && moved) both = dl_cat((dl_tensor *[]){first, moved}, 2, 0);
+    if (first && moved) both = dl_cat((dl_tensor *[]){first, moved}, 2, dim);
     return both;
 }
 
@@ -333,22 +336,12 @@ static void find_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_tri
         long n = a->result[i] ? dl_numel(a->result[i]) : 0;
         if (n < samples || dlsh_share_alike(a->result[i], b->result[i]) >= 0.5 / (double)samples) continue;
         char what[200];
-        long by = i;
-        for (long k = 0; k < i; k++)
-            if (a->scrambles[k]) by = k;
-        const dl_recorded *c = &a->calls[by];
+        const dl_recorded *c = &a->calls[i];
         dlsh_finding *f = dlsh_find_at(e, dlsh_call_file(c), dlsh_call_line(c),
                                        "let each op keep the dimension of samples: look at dim= and at reshape");
         if (!f) return;
         dlsh_cause(f, "%s mixes the samples of a batch", call_layer(c, what, sizeof what));
-        if (by < i)
-            dlsh_evidence(f,
-                          "it changes the order of sizes without moving elements; with the other samples changed, the "
-                          "result of %s for the first one changes, too",
-                          a->calls[i].op);
-        else
-            dlsh_evidence(f, "with the other %ld samples changed, its result for the first one changes, too",
-                          samples - 1);
+        dlsh_evidence(f, "with the other %ld samples changed, its result for the first one changes, too", samples - 1);
         return;
     }
 }
@@ -374,7 +367,7 @@ static void find_ignoring(dlsh_examination *e, const dlsh_trial *a, const dlsh_t
 
 static void judge_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, dl_tensor *x, dl_tensor *y,
                          dl_tensor *z) {
-    long n = dl_shape(x)[0];
+    long n = dl_shape(x)[samples_along(e, x)];
     if (dl_numel(y) < n) return;
     if (dlsh_share_alike(y, z) < 0.5 / (double)n)
         find_mixing(e, a, b, n);
@@ -415,7 +408,7 @@ dl_status dlsh_compare_passes(dlsh_examination *e, dlsh_disturb *disturb, dlsh_j
     dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL;
     DLSH_OWNED dl_tensor *y = NULL, *z = NULL;
     if (!x || !dl_ndim(x) || dl_shape(x)[0] < 2 || dl_recording_count() || dl_recording_get()) return DL_OK;
-    DLSH_OWNED dl_tensor *other = disturb(x);
+    DLSH_OWNED dl_tensor *other = disturb(e, x);
     if (!other || dlsh_share_alike(x, other) == 1) return dl_error_clear(), DL_OK; /* all samples are the same */
     dlsh_trial a = {0}, b = {0};
     dl_module_train(e->probe.net, 0);
@@ -431,7 +424,7 @@ dl_status dlsh_compare_passes(dlsh_examination *e, dlsh_disturb *disturb, dlsh_j
 
 dl_status dlsh_check_mixing(dlsh_examination *e) {
     const dl_journal_row *r;
-    dlsh_each_node(see_scrambled, e);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_RESHAPED, &i));) look_at_reshape(e, r);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = p.n - 1; k >= 0; k--)
@@ -476,7 +469,7 @@ static void look_at_data(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
 dl_status dlsh_check_input_used(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) look_at_data(e, r, dlsh_pass_of(r, 1));
-    return e->bad || dlsh_was_found(e, "dead and saturated units", "") || dlsh_was_found(e, "gradients by depth", "")
+    return e->bad || dlsh_was_found(e, "what the loss is given", "of size 1") || dlsh_was_found(e, "dead and saturated units", "") || dlsh_was_found(e, "gradients by depth", "")
                ? DL_OK
                : dlsh_compare_passes(e, disturbed, judge_input);
 }

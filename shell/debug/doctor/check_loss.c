@@ -248,6 +248,31 @@ static void look_at_left_out(dlsh_examination *e, dlsh_pass p, const dl_journal_
                       classes, y->low, y->high);
 }
 
+/* The dimension in attributes, counted from the front; 1 where there is none. */
+static int dim_of(const dl_journal_node *n) {
+    const char *at = strstr(n->attrs, "dim=");
+    const int d = at ? (int)strtol(at + strlen("dim="), NULL, 10) : 1;
+    return d < 0 ? d + n->in[0].ndim : d;
+}
+
+/* One class alone: its probability is always 1. */
+static void look_at_single(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_value *x = &n->in[0];
+    const int d = dim_of(n);
+    if (!dlsh_op_is(n, "softmax|log_softmax|cross_entropy") || !x->there || d >= x->ndim || x->shape[d] != 1) return;
+    const dl_journal_node *by = dlsh_pass_source(p, n, 0);
+    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n),
+                                   "with one score a sample binary_cross_entropy_with_logits, or sigmoid; else a score "
+                                   "for each class");
+    if (!f) return;
+    dlsh_cause(f, "%s runs over a dimension of size 1: its result is always %s, and no gradient gets through", n->op,
+               dlsh_op_is(n, "softmax") ? "1" : "0");
+    if (by)
+        dlsh_evidence(f, "dimension %d of what goes in has size 1; line %d gives it so", d, dlsh_node_line(by));
+    else
+        dlsh_evidence(f, "dimension %d of what goes in has size 1", d);
+}
+
 /* Over samples in place of classes. */
 static void look_at_dim(dlsh_examination *e, const dl_journal_node *n) {
     if (!dlsh_op_is(n, "softmax|log_softmax") || n->out.ndim != 2 || n->out.shape[0] < 2) return;
@@ -312,6 +337,7 @@ dl_status dlsh_check_loss_operand(dlsh_examination *e) {
         for (long k = 0; k < before.n; k++) look_at_reach(e, before, &before.at[k]);
         for (long k = 0; k < p.n; k++)
             look_at_operand(e, p, &p.at[k]), look_at_targets(e, &p.at[k]), look_at_dim(e, &p.at[k]),
+                look_at_single(e, p, &p.at[k]),
                 look_at_reach(e, p, &p.at[k]), look_at_smoothing(e, &p.at[k]), look_at_left_out(e, p, &p.at[k]),
                 look_at_flat_targets(e, p, &p.at[k]), look_at_delta(e, &p.at[k]), look_at_order(e, &p.at[k]),
                 look_at_temperature(e, p, &p.at[k]);

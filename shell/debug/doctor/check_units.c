@@ -111,6 +111,7 @@ static void look_at_unit(dlsh_examination *e, dlsh_pass first, dlsh_pass p, cons
                                                 : "a smaller learning rate, or a norm layer before it");
     char what[300];
     if (!f) return;
+    f->effect = !before;
     dlsh_node_text(n, what, sizeof what);
     const char *since = before ? "from the first pass on" : "since some step: they were not at first";
     if (dead) {
@@ -160,16 +161,47 @@ static int find_weights(dlsh_pass p, const dl_journal_node **node, const dl_jour
     return n;
 }
 
+/* How often a weight is used in a pass. */
+static long uses_of(dlsh_pass p, const void *leaf) {
+    long n = 0;
+    int unit;
+    for (long k = 0; k < p.n; k++) {
+        const dl_journal_value *w = dlsh_node_weight(&p.at[k], &unit);
+        n += w && w->leaf == leaf;
+    }
+    return n;
+}
+
+static double gain_of(const dl_journal_node *n, const dl_journal_value *w) {
+    int unit;
+    double inputs = 1;
+    dlsh_node_weight(n, &unit);
+    for (int d = 0; d < w->ndim; d++) inputs *= d == unit ? 1 : (double)w->shape[d];
+    return w->n ? sqrt((w->std * w->std + w->mean * w->mean) * inputs) : NAN;
+}
+
+/* A square weight that a recurrence uses again and again. */
+static const dl_journal_node *repeated(dlsh_pass p, const dl_journal_node **node, const dl_journal_value **w, int n,
+                                       int vanish, char *why, size_t size) {
+    for (int i = 0; i < n; i++) {
+        const long uses = w[i]->ndim == 2 && w[i]->shape[0] == w[i]->shape[1] ? uses_of(p, w[i]->leaf) : 0;
+        const double gain = gain_of(node[i], w[i]);
+        if (uses < 4 || !(vanish ? gain < 0.8 : gain > 1.2)) continue;
+        snprintf(why, size, "the weight of line %d is used %ld times in a pass, and each time multiplies sizes by %.2g",
+                 node[i]->line, uses, gain);
+        return node[i];
+    }
+    return NULL;
+}
+
 /* Why gradients change in size on the way to the input. */
 static const dl_journal_node *culprit(dlsh_pass p, const dl_journal_node **node, const dl_journal_value **w, int n,
                                       int vanish, char *why, size_t size) {
     long flat = 0;
-    const dl_journal_node *first = NULL;
-    for (int i = 0, unit; i < n; i++) {
-        dlsh_node_weight(node[i], &unit);
-        double inputs = 1;
-        for (int d = 0; d < w[i]->ndim; d++) inputs *= d == unit ? 1 : (double)w[i]->shape[d];
-        double gain = sqrt((w[i]->std * w[i]->std + w[i]->mean * w[i]->mean) * inputs);
+    const dl_journal_node *first = repeated(p, node, w, n, vanish, why, size);
+    if (first) return first;
+    for (int i = 0; i < n; i++) {
+        const double gain = gain_of(node[i], w[i]);
         if (!w[i]->n || (vanish ? gain > 0.3 : gain < 2.5)) continue;
         snprintf(why, size, "the weights of %s%s multiply the size of what passes by %.2g",
                  *node[i]->layer ? "layer " : "", *node[i]->layer ? node[i]->layer : node[i]->op, gain);
@@ -203,6 +235,7 @@ static void look_at_depth(dlsh_examination *e, dlsh_pass p) {
         vanish ? "relu in place of sigmoid and tanh, a norm layer, residual connections, or a larger initialisation"
                : "a smaller initialisation, a norm layer, or clipping");
     if (!f) return;
+    f->effect = !*why;
     dlsh_cause(f, "gradients %s on the way to the input%s%s", vanish ? "vanish" : "explode", *why ? ": " : "", why);
     dlsh_evidence(f, "the gradient of a weight is %.2g in the first of %d layers and %.2g in the last", low, n, high);
 }

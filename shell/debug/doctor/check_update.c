@@ -215,6 +215,7 @@ static int too_large(dlsh_examination *e, const steps *s) {
         dlsh_was_found(e, "mixed precision", "") || dlsh_was_found(e, "hooks keep the direction", "") ||
         dlsh_was_found(e, "gradients are zeroed", ""))
         return 0;
+    if (s->pass && fabs(s->pass->first) > 1e5 && dlsh_was_found(e, "gradients by depth", "")) return 0; /* before any step */
     int grows = s->pass && s->pass->count > 4 && !dlsh_has_rivals(e) &&
                 (isnan(s->pass->last) || s->pass->last > 1.5 * fabs(s->pass->first));
     int restless = ratio > 0.5 && s->row->ratio[1] > 0.05 && !settled_lower(s->pass, 0.3);
@@ -239,6 +240,17 @@ static int too_large(dlsh_examination *e, const steps *s) {
     return 1;
 }
 
+/* Then no rate is large enough. */
+static int no_gradient(dlsh_examination *e, const steps *s) {
+    dlsh_finding *f = s->pass ? dlsh_find_at(e, s->pass->file, s->pass->line,
+                                             "why zero W tells at which op the gradient of a parameter W ends")
+                              : NULL;
+    if (!f) return 1;
+    dlsh_cause(f, "all gradients are exactly 0: updates change nothing, whatever the rate");
+    dlsh_evidence(f, "after %ld steps the loss is %.4g, at first %.4g", s->row->count, s->pass->last, s->pass->first);
+    return 1;
+}
+
 /* What keeps gradients from the weights makes updates small. */
 static int too_small(dlsh_examination *e, const steps *s) {
     static const char *const other[] = {
@@ -248,6 +260,7 @@ static int too_small(dlsh_examination *e, const steps *s) {
     for (size_t i = 0; i < DLSH_COUNT(other); i++)
         if (dlsh_was_found(e, other[i], "")) return 0;
     if (s->row->high > 0 && (!(ratio < 2e-4) || fell(s->pass, 0.05))) return 0;
+    if (s->row->high > 0 && !(size_of_gradients(s->pass) > 0)) return no_gradient(e, s);
     dlsh_finding *f = dlsh_find_at(e, s->file, s->line, "a larger rate: updates of about a thousandth of the weights");
     if (!f) return 1;
     dlsh_cause(f, "the learning rate, %.3g, is too small", s->row->last);

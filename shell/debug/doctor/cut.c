@@ -137,3 +137,20 @@ int dlsh_comes_from(const dlsh_examination *e, const char *file, int line, int m
     if (u && n) follow_kids(w, n, NULL, 0);
     return met;
 }
+
+static int uses_net(const dlsh_examination *e, const char *file, const dlsh_node *n, int before, int depth) {
+    int found = 0, at = before;
+    if (!n || depth > DEEPEST || n->kind == DLSH_N_FN) return 0;
+    if (n->kind == DLSH_N_NAME) {
+        const dlsh_value *v = dlsh_get(e->s, n->text);
+        if (v && (dlsh_unwrap(*v, &dlsh_net_class) || (v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor)))) return 1;
+        const dlsh_node *made = dlsh_definition_of(file, n->text, before, &at);
+        return made && made->kind != DLSH_N_FN && at < before && uses_net(e, file, made, at, depth + 1);
+    }
+    for (int i = 0; i < n->nkids && !found; i++) found = uses_net(e, file, n->kids[i], before, depth + 1);
+    return found;
+}
+
+int dlsh_uses_net(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    return n && uses_net(e, file, n, n->span.end, 0);
+}

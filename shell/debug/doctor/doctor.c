@@ -156,6 +156,23 @@ static dl_status trace_loss(dlsh_examination *e, dl_tensor *loss) {
     return st ? st : dlsh_read_journal(e);
 }
 
+/* Causes first; what may follow from them is told behind, as a note. */
+static void put_effects_last(dlsh_examination *e) {
+    int causes = 0;
+    for (int i = 0; i < e->nfindings; i++) causes += !e->findings[i].note && !e->findings[i].effect;
+    for (int i = 0, left = e->nfindings; causes && left > 0; left--) {
+        if (!e->findings[i].effect) {
+            i++;
+            continue;
+        }
+        dlsh_finding f = e->findings[i];
+        if (!f.note) f.note = 1, e->nnotes++;
+        f.remedy = "first what is told above, which this may follow from";
+        memmove(&e->findings[i], &e->findings[i + 1], (size_t)(e->nfindings - i - 1) * sizeof f);
+        e->findings[e->nfindings - 1] = f;
+    }
+}
+
 static dl_status run_checks(dlsh_examination *e) {
     for (int i = 0; i < CHECKS; i++) {
         const int told = e->nfindings > e->nnotes, from = e->nfindings;
@@ -167,6 +184,7 @@ static dl_status run_checks(dlsh_examination *e) {
         for (int k = from; checks[i].symptom && told && k < e->nfindings; k++) dlsh_only_note(e, &e->findings[k]);
         DLSH_TRY(dlsh_check_interrupt());
     }
+    put_effects_last(e);
     return DL_OK;
 }
 

@@ -6,14 +6,13 @@
 typedef struct dlsh_trial {
     dl_tensor **result; /* of the calls; owned */
     dl_recorded *calls; /* without their tensors */
-    char *scrambles;    /* a reshape that was meant as a transpose */
     long n;
 } dlsh_trial;
 
 typedef void dlsh_judge(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, dl_tensor *x, dl_tensor *y,
                         dl_tensor *z);
 /* Makes the other batch of a batch; NULL: there is none. */
-typedef dl_tensor *dlsh_disturb(dl_tensor *x);
+typedef dl_tensor *dlsh_disturb(const dlsh_examination *e, dl_tensor *x);
 /* Runs the net on both in evaluation mode, and calls judge with the results y and z where they are finite. */
 dl_status dlsh_compare_passes(dlsh_examination *e, dlsh_disturb *disturb, dlsh_judge *judge);
 /* The share of elements that are the same in both; 1 where there is nothing to compare. */
