@@ -26,11 +26,11 @@ struct dl_journal {
     dl_journal_row row[ROWS];
     dl_journal_pass pass[ROWS][2];
     seeding seeding[ROWS];
-    long training[ROWS], trainings; /* in which training the row had its last event */
-    long n, at;                     /* at: of the last event */
-    uint32_t pass_before[ROWS];     /* number of the last pass of a place but one */
+    long training[ROWS], trainings;    /* in which training the row had its last event */
+    long n, at;                        /* at: of the last event */
+    uint32_t pass_before[ROWS];        /* number of the last pass of a place but one */
     uint32_t last_pass[ROWS], stepped; /* of the last pass, and of the last one before a step */
-    long backward;                  /* row of the pass that began last; -1: none */
+    long backward;                     /* row of the pass that began last; -1: none */
     unsigned long events;
 };
 

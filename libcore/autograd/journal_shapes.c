@@ -49,7 +49,8 @@ static bool divides(long a, long b) { return a % b == 0 || b % a == 0; }
 /* Sizes a, of which no product of the first few is one of the first few of b: they are not just split and joined. */
 static bool part_moves(int n, const long *a, int m, const long *b) {
     if (is_permuted(n, a, m, b)) return true;
-    if (n == 2 && m == 3) return b[1] == a[0] && b[0] * b[2] == a[1] && b[0] != a[0]; /* [T, C] to [heads, T, C / heads] */
+    if (n == 2 && m == 3)
+        return b[1] == a[0] && b[0] * b[2] == a[1] && b[0] != a[0]; /* [T, C] to [heads, T, C / heads] */
     if (n < 3 || m != 2) return false;
     const bool square = a[1] == a[2] && divides(a[0], b[0]); /* channels of a picture, in groups */
     return b[0] == a[1] && b[0] != a[0] && !square;

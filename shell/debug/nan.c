@@ -144,8 +144,9 @@ static dl_status add_infinite(dlsh_session *s, dlsh_table *t, int *n) {
         if (!*n && dl_nan_origin(v->as.tensor, &e)) DLSH_TRY(add_event(t, &e, "made by"));
         dl_source maker, writer;
         dl_tensor_places(v->as.tensor, &maker, &writer);
-        DLSH_TRY(add(t, name,
-                     dlsh_stringf("holds %ld infinite, made at %s:%d", st.infs, maker.file ? maker.file : "", maker.line)));
+        DLSH_TRY(
+            add(t, name,
+                dlsh_stringf("holds %ld infinite, made at %s:%d", st.infs, maker.file ? maker.file : "", maker.line)));
         ++*n;
     }
     return DL_OK;
@@ -156,8 +157,7 @@ dl_status dlsh_why_inf(const dlsh_args *a) {
     dl_nan_event e;
     int n = 0;
     dl_status st = DL_OK;
-    for (; !st && n < 3 && dl_nan_event_at(1, n, &e) == DL_OK; n++)
-        st = add_event(&t, &e, n ? "then by" : "made by");
+    for (; !st && n < 3 && dl_nan_event_at(1, n, &e) == DL_OK; n++) st = add_event(&t, &e, n ? "then by" : "made by");
     dl_error_clear();
     if (!n && !st) st = add_infinite(dlsh_arg_session(a), &t, &n);
     if (!st && !n) dlsh_put(dlsh_arg_sink(a), "no op has made an infinity, and no variable holds one\n");

@@ -42,7 +42,8 @@ const dlsh_command why_commands[] = {
         "why", DLSH_REPORT, why_run, "why nan | why inf | why TENSOR.grad[I, ...] | why zero TENSOR | why none TENSOR",
         "Explains a NaN or a gradient. why nan: the op that first made one from operands without, forward, in a "
         "gradient or in an optimizer's step, with its line, its operands there, the reason and a remedy; the first one "
-        "since the script, the cell or the entry of the prompt began is kept. why inf: the same of an infinity, as of log(0), "
+        "since the script, the cell or the entry of the prompt began is kept. why inf: the same of an infinity, as of "
+        "log(0), "
         "which a NaN often begins with. The others look at what was recorded "
         "under `set record full`. why w.grad[3, 2]: the terms that an element of a gradient is the sum of, the "
         "largest first; without an index the largest element; why 1 follows term 1 further back. why zero: the op "

@@ -306,8 +306,7 @@ static const dl_journal_value *targets_of(const dlsh_examination *e, const dl_jo
     return NULL;
 }
 
-/* What a function returns for the target of an assignment that has that name; NULL: it is not known. */
-static const dlsh_node *returned_for(const char *file, const dlsh_node *call, const char *name) {
+const dlsh_node *dlsh_returned_for(const char *file, const dlsh_node *call, const char *name) {
     const dlsh_node *fn = call->kids[0]->kind == DLSH_N_NAME ? dlsh_function_of(file, call->kids[0]->text) : NULL;
     const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL, *all = back && back->nkids ? back->kids[0] : NULL;
     const dlsh_node *to = dlsh_statement_at(file, call->span.line);
@@ -322,12 +321,13 @@ int dlsh_line_of_target(const dl_journal_node *loss) {
     const dlsh_node *y = n ? dlsh_argument_of(n, 1, "target") : NULL;
     int line = loss->line, before = y ? y->span.start : 0;
     for (int i = 0; y && i < 6; i++) {
-        if (y->kind == DLSH_N_CALL && y->kids[0]->kind == DLSH_N_FIELD) y = y->kids[0]->kids[0];
+        while ((!i && y->kind == DLSH_N_INDEX) || (y->kind == DLSH_N_CALL && y->kids[0]->kind == DLSH_N_FIELD))
+            y = y->kind == DLSH_N_INDEX ? y->kids[0] : y->kids[0]->kids[0];
         if (y->kind != DLSH_N_NAME) break;
         const char *name = y->text;
         y = dlsh_definition_of(loss->file, name, before, &before);
         if (y) line = y->span.line;
-        const dlsh_node *back = y && y->kind == DLSH_N_CALL ? returned_for(loss->file, y, name) : NULL;
+        const dlsh_node *back = y && y->kind == DLSH_N_CALL ? dlsh_returned_for(loss->file, y, name) : NULL;
         if (back) y = back, line = back->span.line, before = back->span.start;
     }
     return line;

@@ -155,9 +155,10 @@ static void find_passed_twice(dlsh_examination *e) {
 /* A loss with the graphs of former passes in it, as a sum over batches that backward is called of. */
 static void find_kept(dlsh_examination *e, const dl_journal_row *pass) {
     if (!pass->reached) return;
-    dlsh_finding *f = dlsh_find_at(e, pass->joint.file, pass->joint.line,
-                                   "detach() what comes from an earlier pass, or compute it anew; a sum that is only to "
-                                   "be shown adds loss.item()");
+    dlsh_finding *f =
+        dlsh_find_at(e, pass->joint.file, pass->joint.line,
+                     "detach() what comes from an earlier pass, or compute it anew; a sum that is only to "
+                     "be shown adds loss.item()");
     if (!f) return;
     dlsh_cause(f, "the loss holds the graph of earlier passes: each backward goes through them again");
     dlsh_evidence(f,
@@ -270,6 +271,10 @@ static int trained(const dlsh_examination *e, const void *leaf) {
     for (int i = 0; (o = dlsh_optimizer_at(e, i, NULL)); i++)
         if (dlsh_optimizer_has(o, leaf)) return 1;
     return 0;
+}
+
+int dlsh_is_being_trained(const dlsh_examination *e, const dl_tensor *t) {
+    return dl_requires_grad(t) && (trained(e, t) || updated_by_hand(e, t));
 }
 
 static int see_untrained(void *ctx, const dl_journal_node *n, const dl_journal_value *v) {

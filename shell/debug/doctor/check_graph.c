@@ -469,7 +469,8 @@ static void look_at_data(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
 dl_status dlsh_check_input_used(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) look_at_data(e, r, dlsh_pass_of(r, 1));
-    return e->bad || dlsh_was_found(e, "what the loss is given", "of size 1") || dlsh_was_found(e, "dead and saturated units", "") || dlsh_was_found(e, "gradients by depth", "")
+    return e->bad || dlsh_was_found(e, "what the loss is given", "of size 1") ||
+                   dlsh_was_found(e, "dead and saturated units", "") || dlsh_was_found(e, "gradients by depth", "")
                ? DL_OK
                : dlsh_compare_passes(e, disturbed, judge_input);
 }

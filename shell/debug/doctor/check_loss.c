@@ -337,10 +337,9 @@ dl_status dlsh_check_loss_operand(dlsh_examination *e) {
         for (long k = 0; k < before.n; k++) look_at_reach(e, before, &before.at[k]);
         for (long k = 0; k < p.n; k++)
             look_at_operand(e, p, &p.at[k]), look_at_targets(e, &p.at[k]), look_at_dim(e, &p.at[k]),
-                look_at_single(e, p, &p.at[k]),
-                look_at_reach(e, p, &p.at[k]), look_at_smoothing(e, &p.at[k]), look_at_left_out(e, p, &p.at[k]),
-                look_at_flat_targets(e, p, &p.at[k]), look_at_delta(e, &p.at[k]), look_at_order(e, &p.at[k]),
-                look_at_temperature(e, p, &p.at[k]);
+                look_at_single(e, p, &p.at[k]), look_at_reach(e, p, &p.at[k]), look_at_smoothing(e, &p.at[k]),
+                look_at_left_out(e, p, &p.at[k]), look_at_flat_targets(e, p, &p.at[k]), look_at_delta(e, &p.at[k]),
+                look_at_order(e, &p.at[k]), look_at_temperature(e, p, &p.at[k]);
         look_at_divisor(e, r, p);
         losses += p.n > 0;
     }

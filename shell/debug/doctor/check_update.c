@@ -215,7 +215,8 @@ static int too_large(dlsh_examination *e, const steps *s) {
         dlsh_was_found(e, "mixed precision", "") || dlsh_was_found(e, "hooks keep the direction", "") ||
         dlsh_was_found(e, "gradients are zeroed", ""))
         return 0;
-    if (s->pass && fabs(s->pass->first) > 1e5 && dlsh_was_found(e, "gradients by depth", "")) return 0; /* before any step */
+    if (s->pass && fabs(s->pass->first) > 1e5 && dlsh_was_found(e, "gradients by depth", ""))
+        return 0; /* before any step */
     int grows = s->pass && s->pass->count > 4 && !dlsh_has_rivals(e) &&
                 (isnan(s->pass->last) || s->pass->last > 1.5 * fabs(s->pass->first));
     int restless = ratio > 0.5 && s->row->ratio[1] > 0.05 && !settled_lower(s->pass, 0.3);

@@ -143,7 +143,8 @@ static int uses_net(const dlsh_examination *e, const char *file, const dlsh_node
     if (!n || depth > DEEPEST || n->kind == DLSH_N_FN) return 0;
     if (n->kind == DLSH_N_NAME) {
         const dlsh_value *v = dlsh_get(e->s, n->text);
-        if (v && (dlsh_unwrap(*v, &dlsh_net_class) || (v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor)))) return 1;
+        if (v && (dlsh_unwrap(*v, &dlsh_net_class) || (v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor))))
+            return 1;
         const dlsh_node *made = dlsh_definition_of(file, n->text, before, &at);
         return made && made->kind != DLSH_N_FN && at < before && uses_net(e, file, made, at, depth + 1);
     }

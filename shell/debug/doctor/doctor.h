@@ -69,6 +69,10 @@ int dlsh_optimizer_has(const dl_optimizer *o, const void *param);
 /* The leaf at an address of the journal, if a net, an optimizer or a variable holds it. *path: its name. */
 dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name, size_t size);
 
+/* ---- parameters (check_grads.c) */
+/* Has an optimizer the tensor, or does the script change it with gradients? */
+int dlsh_is_being_trained(const dlsh_examination *e, const dl_tensor *t);
+
 /* ---- modes (check_modes.c) */
 /* Did a backward pass go through nodes of that line, or begin at it, as in a trainer, or at what was computed there? */
 int dlsh_is_trained(const dlsh_examination *e, const dl_journal_row *at);

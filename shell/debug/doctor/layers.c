@@ -323,7 +323,8 @@ static dl_status layers_run(const dlsh_args *a) {
     dl_module *m = t ? dl_trainer_model(t) : dlsh_unwrap(what, &dlsh_net_class);
     dl_status st = t ? dlsh_probe_trainer(&p, t, DLSH_PROBE_SAMPLES) : dlsh_probe_net(s, &p, m, DLSH_PROBE_SAMPLES);
     if (!st) st = measure(&all, &p, m, t ? dl_trainer_optimizer(t) : dlsh_probe_find_optimizer(s, m));
-    snprintf(title, sizeof title, "net %s, %ld samples of %s", dl_module_name(m),
+    const char *name = dlsh_given(a, "what") && !t ? dlsh_arg_text(a, "what") : dl_module_name(m);
+    snprintf(title, sizeof title, "net %s, %ld samples of %s", name,
              p.in[0] && dl_ndim(p.in[0]) ? dl_shape(p.in[0])[0] : 0, p.from);
     if (!st) st = show(dlsh_arg_sink(a), &all, title);
     free(all.at);

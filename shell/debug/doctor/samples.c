@@ -1,6 +1,7 @@
 /* Gathering samples: what the check of data looks at. */
 #include "debug/doctor/samples.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +49,9 @@ static int set_samples(dlsh_samples *s, dl_tensor *x, dl_tensor *y) {
 
 /* ---------------------------------------------------------------- of data sets */
 
-/* Samples at equal distances, of the split or of an order of `len` of its samples. */
-static int gather(dlsh_samples *s, dl_dataset *d, dl_split split, const long *order, long len) {
+/* Samples at equal distances, of the split or of an order of `len` of its samples; `whole`: the first ones, as they
+ * stand. */
+static int gather(dlsh_samples *s, dl_dataset *d, dl_split split, const long *order, long len, int whole) {
     long n = len < MOST ? len : MOST;
     DLSH_FREED long *index = NULL;
     dl_tensor *x[DL_NET_INPUTS] = {NULL}, *y[DL_NET_INPUTS] = {NULL};
@@ -59,7 +61,7 @@ static int gather(dlsh_samples *s, dl_dataset *d, dl_split split, const long *or
         while (n > 8 && n * each > ELEMENTS) n /= 2;
     }
     index = malloc((size_t)n * sizeof *index);
-    for (long i = 0; index && i < n; i++) index[i] = order ? order[i * len / n] : i * len / n;
+    for (long i = 0; index && i < n; i++) index[i] = whole ? i : order ? order[i * len / n] : i * len / n;
     int good = index && !dl_dataset_gather(d, split, index, n, x, y) && set_samples(s, x[0], y[0]);
     for (int i = 0; i < DL_NET_INPUTS; i++) dl_unref(x[i]), dl_unref(y[i]);
     dl_error_clear();
@@ -99,6 +101,31 @@ typedef struct dealt {
     const dlsh_node *maker;
 } dealt;
 
+/* Where the targets of the test split were made: the variable that the data set was given for them. */
+static int line_of_test_targets(const dlsh_examination *e, const dealt *d, int otherwise) {
+    dlsh_traced used[DLSH_TRACED];
+    const dlsh_node *y = d->maker ? dlsh_argument_of(d->maker, 3, "test_y") : NULL;
+    const int n = y ? dlsh_trace_value(e, d->file, y, used) : 0;
+    int at, line = 0;
+    const dlsh_node *made =
+        y && y->kind == DLSH_N_NAME ? dlsh_definition_of(d->file, y->text, y->span.start, &at) : NULL;
+    if (made) return made->span.line;
+    for (int i = 0; i < n && !line; i++) line = used[i].name_line;
+    return line ? line : y ? y->span.line : otherwise;
+}
+
+/* Of the rows as they stand in the splits. */
+static void compare_labels(dlsh_examination *e, const dealt *d, const dlsh_samples *train, const dlsh_samples *test,
+                           int other) {
+    DLSH_SCOPED(dlsh_samples_free) dlsh_samples a = {0}, b = {0};
+    if (!gather(&a, d->data, d->split, NULL, dl_dataset_len(d->data, d->split), 1)) return;
+    a.target_file = train->target_file, a.target_line = train->target_line;
+    if (!dlsh_was_found(e, e->check, "labels do not belong")) dlsh_judge_labels(e, &a);
+    if (!other || !gather(&b, d->data, DL_TEST, NULL, dl_dataset_len(d->data, DL_TEST), 1)) return;
+    b.target_file = test->target_file, b.target_line = line_of_test_targets(e, d, test->line);
+    dlsh_compare_labels(e, &a, &b);
+}
+
 static void examine_dataset(dlsh_examination *e, const dealt *d) {
     DLSH_SCOPED(dlsh_samples_free) dlsh_samples train = {0}, test = {0};
     dlsh_traced given[DLSH_TRACED];
@@ -106,14 +133,15 @@ static void examine_dataset(dlsh_examination *e, const dealt *d) {
     int part = d->maker ? dlsh_test_line(d->file, d->maker) : 0;
     text_name = d->file;
     dlsh_compare_traced(e, given, n);
-    int any = gather(&train, d->data, d->split, d->order, d->samples);
-    int other = d->split == DL_TRAIN && gather(&test, d->data, DL_TEST, NULL, dl_dataset_len(d->data, DL_TEST));
+    int any = gather(&train, d->data, d->split, d->order, d->samples, 0);
+    int other = d->split == DL_TRAIN && gather(&test, d->data, DL_TEST, NULL, dl_dataset_len(d->data, DL_TEST), 0);
     place(&train, d->file, d->made, d->used, given, n);
     place(&test, d->file, d->made, d->used, given, n);
     test.line = part ? part : test.made_line;
     train.in_order = d->in_order && dl_dataset_classes(d->data) > 0;
     if (any) dlsh_judge_samples(e, &train);
     if (any && other) dlsh_compare_splits(e, &train, &test);
+    if (any) compare_labels(e, d, &train, &test, other);
 }
 
 static void examine_trainer(dlsh_examination *e, const char *file) {
@@ -269,6 +297,23 @@ static int trace_lines(const dlsh_examination *e, const char *file, const int *l
 
 enum { LINES = 24, ALL = 48 };
 
+/* The only variable with a whole number for each row of x; NULL: there is none, or several. */
+static dl_tensor *targets_beside(const dlsh_examination *e, const dl_tensor *x, dlsh_samples *s, const char *file) {
+    dl_tensor *found = NULL;
+    int at;
+    for (int i = 0; i < dlsh_global_count(e->s); i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(e->s, i, &v);
+        dl_tensor *t = v && v->type == DLSH_TENSOR && strcmp(name, "_") ? v->as.tensor : NULL;
+        if (!t || dl_ndim(t) != 1 || dl_shape(t)[0] != dl_shape(x)[0] || dl_dtype_of(t) != DL_I64) continue;
+        if (found) return NULL;
+        const dlsh_node *made = dlsh_definition_of(file, name, INT_MAX, &at);
+        found = t, s->target_file = file, s->target_line = made ? made->span.line : s->line;
+        snprintf(s->target, sizeof s->target, "%s", name);
+    }
+    return found;
+}
+
 /* What was run without a backward pass, compared with what was trained on. */
 static void compare_evaluations(dlsh_examination *e, const int *lines, int nlines, const dlsh_samples *train,
                                 const dl_tensor *used) {
@@ -284,7 +329,11 @@ static void compare_evaluations(dlsh_examination *e, const int *lines, int nline
             if (some[k].role != DLSH_ROLE_INPUT || !x || x == used || dl_ndim(x) < 2) continue;
             test.file = r->file, test.line = some[k].name_line ? some[k].name_line : r->line;
             snprintf(test.name, sizeof test.name, "%s", some[k].name);
-            if (set_samples(&test, x, NULL)) dlsh_compare_splits(e, train, &test);
+            dl_tensor *y = train->y ? targets_beside(e, x, &test, r->file) : NULL;
+            if (set_samples(&test, x, y)) {
+                dlsh_compare_splits(e, train, &test);
+                dlsh_compare_labels(e, train, &test);
+            }
             dlsh_samples_free(&test);
         }
     }
@@ -309,10 +358,14 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     dlsh_compare_traced(e, all, n);
     dlsh_dealt l; /* then variables hold the last batch alone */
     int whole = !dlsh_loader_around(e, r->file, r->line, &l);
-    if (whole && set_traced(&s, all, n, file, r->line, batch)) dlsh_judge_samples(e, &s);
+    if (whole && set_traced(&s, all, n, file, r->line, batch)) {
+        dlsh_judge_samples(e, &s);
+        if (!dlsh_was_found(e, e->check, "labels do not belong")) dlsh_judge_labels(e, &s);
+    }
     dl_tensor *used = first_input(all, n);
     snprintf(near.name, sizeof near.name, "%s", s.name);
-    if (used && set_samples(&near, used, NULL)) compare_evaluations(e, lines, nlines, &near, used);
+    dlsh_samples *with = s.y && s.width ? &s : &near; /* whose targets are known */
+    if (used && set_samples(&near, used, NULL)) compare_evaluations(e, lines, nlines, with, used);
 }
 
 dl_status dlsh_check_data(dlsh_examination *e) {

@@ -20,9 +20,15 @@ typedef struct dlsh_samples {
 void dlsh_samples_free(dlsh_samples *s);
 /* Looks at one table, compares two splits, and what was picked of inputs and targets. */
 void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s);
+/* By experiment: labels that belong to other rows, or to other classes than in training (check_labels.c). Rows of both
+ * are in the order of the split. */
+void dlsh_judge_labels(dlsh_examination *e, const dlsh_samples *s);
+void dlsh_compare_labels(dlsh_examination *e, const dlsh_samples *train, dlsh_samples *test);
 void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
 void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n);
 /* Where the target of a loss was given its value, within the function that made it, too (check_batches.c). */
 int dlsh_line_of_target(const dl_journal_node *loss);
+/* What a function of the script returns for the target of an assignment that has that name; NULL: it is not known. */
+const dlsh_node *dlsh_returned_for(const char *file, const dlsh_node *call, const char *name);
 /* The file of the statement that is looked at. */
 const char *dlsh_text_name(const dlsh_examination *e);

@@ -1,0 +1,398 @@
+/* Copies that stay behind what they were made of: of a weight that is used beside it, of a net that is evaluated in its
+ * place, of a state that is loaded when the training is over. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/nets/nets.h"
+#include "debug/doctor/checks.h"
+#include "debug/doctor/syntax.h"
+#include "debug/doctor/texts.h"
+#include "debug/doctor/trace.h"
+
+enum { DEEPEST = 16 };
+
+/* ---------------------------------------------------------------- what a value was copied from */
+
+/* The tensor of a net at a path of fields; NULL: it has none. */
+static dl_tensor *tensor_of_net(dl_module *m, const char *path) {
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
+    for (long i = 0; l && i < l->n; i++)
+        if (!strcmp(l->entries[i].path, path)) return l->entries[i].tensor;
+    return NULL;
+}
+
+/* m.a.weight, or a variable. */
+static dl_tensor *param_at(const dlsh_examination *e, const dlsh_node *n, char *path, size_t size) {
+    char below[160];
+    if (n->kind == DLSH_N_FIELD) {
+        snprintf(below, sizeof below, "%s%s%s", n->text, *path ? "." : "", path);
+        snprintf(path, size, "%s", below);
+        return param_at(e, n->kids[0], path, size);
+    }
+    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_get(e->s, n->text) : NULL;
+    if (!v) return NULL;
+    if (*path) return tensor_of_net(dlsh_unwrap(*v, &dlsh_net_class), path);
+    return v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor) && dl_is_leaf(v->as.tensor) ? v->as.tensor : NULL;
+}
+
+static const char copying[] = "detach|clone|T|t|transpose|permute|contiguous|to|float|double|copy|requires_grad_|data";
+
+/* The parameter that an expression is a copy or another form of, and whether it goes through a detach or clone; NULL:
+ * of none. */
+static dl_tensor *copied_param(const dlsh_examination *e, const char *file, const dlsh_node *n, int *copies,
+                               int depth) {
+    char path[160] = "";
+    int at;
+    if (!n || depth > DEEPEST) return NULL;
+    dl_tensor *own = param_at(e, n, path, sizeof path);
+    if (own) return own;
+    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : n->kind == DLSH_N_FIELD ? n : NULL;
+    if (by && by->text && dlsh_has_word(copying, by->text, strlen(by->text))) {
+        *copies |= !strcmp(by->text, "detach") || !strcmp(by->text, "clone") || !strcmp(by->text, "data") ||
+                   !strcmp(by->text, "copy");
+        return copied_param(e, file,
+                            by->kind == DLSH_N_FIELD ? by->kids[0]
+                            : n->nkids > 1           ? n->kids[1]
+                                                     : NULL,
+                            copies, depth + 1);
+    }
+    if (by && n->kind == DLSH_N_CALL && by->kind == DLSH_N_NAME && n->nkids > 1 &&
+        dlsh_has_word("param|tensor|deepcopy|as_tensor", by->text, strlen(by->text))) {
+        *copies = 1;
+        return copied_param(e, file, n->kids[1], copies, depth + 1);
+    }
+    if (n->kind != DLSH_N_NAME) return NULL;
+    const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at);
+    return made && made->span.start < n->span.start ? copied_param(e, file, made, copies, depth + 1) : NULL;
+}
+
+/* ---------------------------------------------------------------- weights */
+
+static int is_within_memory(const dl_tensor *t, const void *at) {
+    const char *from = dl_data(t), *p = at;
+    return p >= from && p < from + dl_numel(t) * dl_dtype_size(dl_dtype_of(t));
+}
+
+/* The variable without a gradient that has the memory of an operand; NULL: none. */
+static const dl_tensor *variable_at(const dlsh_examination *e, const void *at, const char **name) {
+    for (int i = 0; i < dlsh_global_count(e->s); i++) {
+        const dlsh_value *v;
+        *name = dlsh_global_at(e->s, i, &v);
+        if (!v || !strcmp(*name, "_") || v->type != DLSH_TENSOR || dl_requires_grad(v->as.tensor)) continue;
+        if (!dl_device_of(v->as.tensor) && is_within_memory(v->as.tensor, at)) return v->as.tensor;
+    }
+    return NULL;
+}
+
+/* The parameter that a detached operand shares its memory with. */
+static const dl_tensor *param_in_memory(const dlsh_examination *e, const void *at, const char **name) {
+    dl_optimizer *o;
+    dl_tensor *p;
+    for (int i = 0; (o = dlsh_optimizer_at(e, i, NULL)); i++)
+        for (long k = 0; (p = dl_optimizer_param(o, k, name)); k++)
+            if (!dl_device_of(p) && is_within_memory(p, at)) return p;
+    return NULL;
+}
+
+/* Do two tensors hold the same numbers, whatever their order of dimensions? Sums tell. */
+static int has_same_sum(const dl_tensor *a, const dl_tensor *b) {
+    const long n = dl_numel(a);
+    if (dl_numel(b) != n) return 0;
+    DLSH_FREED double *x = malloc((size_t)n * sizeof *x), *y = malloc((size_t)n * sizeof *y);
+    double sum = 0, size = 0;
+    if (!x || !y || dl_read_f64(a, x) || dl_read_f64(b, y)) return dl_error_clear(), 1;
+    for (long i = 0; i < n; i++) sum += x[i] - y[i], size += (x[i] < 0 ? -x[i] : x[i]);
+    return (sum < 0 ? -sum : sum) <= 1e-6 * size;
+}
+
+/* Where a variable was given its value; NULL: its text is not known. */
+static const dlsh_node *made_in(const char *file, const char *name, int *line) {
+    int at;
+    const dlsh_node *made = dlsh_definition_of(file, name, INT_MAX, &at);
+    if (made) *line = made->span.line;
+    return made;
+}
+
+static void find_stale_weight(dlsh_examination *e, const dl_journal_node *n, const dl_journal_value *v) {
+    const char *name;
+    int copies = 0, line = n->line;
+    const dl_tensor *copy = variable_at(e, v->data, &name);
+    const dlsh_node *made = copy ? made_in(n->file, name, &line) : NULL;
+    dl_tensor *from = made ? copied_param(e, n->file, made, &copies, 0) : NULL;
+    if (!from || !dlsh_is_being_trained(e, from) || has_same_sum(copy, from)) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, n->file, line,
+                     "use the weight itself where it is needed: then it is one weight, with the gradients "
+                     "of both places");
+    if (!f) return;
+    dlsh_cause(f, "%s is a copy of a weight that is trained: it stays as that was, and gets no gradient", name);
+    dlsh_evidence(f, "each pass uses it (%s, line %d); by now it differs from the weight that it was made of", n->op,
+                  n->line);
+}
+
+/* The weight as it is now, cut off from its gradient at that place: as of codes that are compared with, it may be
+ * meant.
+ */
+static void find_detached_weight(dlsh_examination *e, const dl_journal_node *n, const dl_journal_value *v) {
+    const char *name;
+    const dl_tensor *p = param_in_memory(e, v->data, &name);
+    dlsh_finding *f =
+        p ? dlsh_find_at(e, n->file, n->line, "leave detach() or .data out, if the weight is to learn here, too")
+          : NULL;
+    if (!f) return;
+    dlsh_cause(f, "%s is used without its history: it gets no gradient from this place", name);
+    dlsh_evidence(f, "%s takes it as a number like any other, by detach(), .data or no_grad", n->op);
+    dlsh_only_note(e, f);
+}
+
+static void look_at_weights(dlsh_examination *e, dlsh_pass p) {
+    static const char weighing[] = "matmul|linear|conv2d|bmm|embedding|index_select|gather|einsum|conv1d";
+    for (long i = 0; i < p.n; i++) {
+        const dl_journal_node *n = &p.at[i];
+        if (!dlsh_op_is(n, weighing) || n->nin < 2) continue;
+        for (int k = 0; k < 2; k++) {
+            if (!n->in[k].constant || !n->in[k].data || n->in[1 - k].constant || n->in[k].ndim < 2) continue;
+            find_stale_weight(e, n, &n->in[k]);
+            find_detached_weight(e, n, &n->in[k]);
+        }
+    }
+}
+
+/* b.copy_(a) of two weights that are both trained: they begin alike and go apart. */
+static int see_copied_weight(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within,
+                             int depth) {
+    dlsh_examination *e = ctx;
+    int copies = 0, unused = 0;
+    const dlsh_node *to = dlsh_is_method(n, "copy_") && n->nkids > 1 ? n->kids[0]->kids[0] : NULL;
+    for (int i = 0; to && i < depth; i++)
+        if (within[i]->kind == DLSH_N_FOR || within[i]->kind == DLSH_N_WHILE || within[i]->kind == DLSH_N_FN) return 0;
+    const dl_tensor *a = to ? copied_param(e, file, to, &unused, 0) : NULL;
+    const dl_tensor *b = a ? copied_param(e, file, n->kids[1], &copies, 0) : NULL;
+    if (!b || a == b || !dlsh_is_being_trained(e, a) || !dlsh_is_being_trained(e, b)) return 0;
+    dlsh_finding *f =
+        dlsh_find_at(e, file, n->span.line,
+                     "none, if two weights are meant that begin alike; to tie them use one weight at both "
+                     "places");
+    if (!f) return 0;
+    dlsh_cause(f, "two weights begin as copies and are trained apart: copying does not tie them");
+    dlsh_evidence(f, "both are among the parameters of optimizers, and %s",
+                  has_same_sum(a, b) ? "have equal sums still" : "they differ by now");
+    dlsh_only_note(e, f);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- nets */
+
+/* Have two nets parameters of the same shapes? */
+static int are_alike(dl_module *a, dl_module *b) {
+    DLSH_ENDED(dl_module_list_free) dl_module_list *x = dl_module_tensors(a, 1), *y = dl_module_tensors(b, 1);
+    int same = x && y && x->n && x->n == y->n;
+    for (long i = 0; same && i < x->n; i++) {
+        const dl_tensor *p = x->entries[i].tensor, *q = y->entries[i].tensor;
+        same = dl_ndim(p) == dl_ndim(q) && !memcmp(dl_shape(p), dl_shape(q), (size_t)dl_ndim(p) * sizeof(long));
+    }
+    return same;
+}
+
+static int trains_any(const dlsh_examination *e, dl_module *m) {
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
+    for (long i = 0; l && i < l->n; i++)
+        if (dlsh_is_being_trained(e, l->entries[i].tensor)) return 1;
+    return 0;
+}
+
+/* The first event of a training. */
+static unsigned long training_began(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    unsigned long at = ULONG_MAX;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) at = r->at < at ? r->at : at;
+    return at;
+}
+
+/* Does the statement of a pass train, too, as that of a trainer does which evaluates between its epochs? */
+static int has_backward(const dlsh_examination *e, const dl_journal_row *pass) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (r->line == pass->line && !strcmp(r->file, pass->file)) return 1;
+    return 0;
+}
+
+static int is_evaluated_after(const dlsh_examination *e, const void *net) {
+    const dl_journal_row *r;
+    const unsigned long began = training_began(e);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (r->what == net && r->till > began && !r->grad && !has_backward(e, r)) return 1;
+    return 0;
+}
+
+/* Number i of the nets of variables and trainers; NULL past the last. */
+static dl_module *net_at(const dlsh_examination *e, int i, const char **name) {
+    for (int k = 0; k < dlsh_global_count(e->s); k++) {
+        const dlsh_value *v;
+        *name = dlsh_global_at(e->s, k, &v);
+        dl_trainer *t = v ? dlsh_unwrap(*v, &dlsh_trainer_class) : NULL;
+        dl_module *m = t ? dl_trainer_model(t) : v ? dlsh_unwrap(*v, &dlsh_net_class) : NULL;
+        if (m && strcmp(*name, "_") && !i--) return m;
+    }
+    return NULL;
+}
+
+static dl_module *trained_like(const dlsh_examination *e, dl_module *m, const char **name) {
+    dl_module *other;
+    for (int i = 0; (other = net_at(e, i, name)); i++)
+        if (other != m && are_alike(other, m) && trains_any(e, other)) return other;
+    return NULL;
+}
+
+/* The call that copies a net of that name, or the one that the name stands for. */
+typedef struct copier {
+    const char *name, *file;
+    int line;
+} copier;
+
+static int see_copier(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    copier *c = ctx;
+    (void)within, (void)depth;
+    const int method =
+        (dlsh_is_method(n, "copy") || dlsh_is_method(n, "clone")) && dlsh_names(n->kids[0]->kids[0], c->name);
+    const int call =
+        n->kind == DLSH_N_CALL && n->nkids > 1 && dlsh_names(n->kids[0], "deepcopy") && dlsh_names(n->kids[1], c->name);
+    if (!method && !call) return 0;
+    c->file = file, c->line = n->span.line;
+    return 1;
+}
+
+/* The outermost loop around a line of a text, where it begins; the line itself outside of loops. */
+static int loop_begins(const dlsh_node *n, int line) {
+    for (int i = 0; n && i < n->nkids; i++) {
+        const dlsh_node *k = n->kids[i];
+        if (!k || k->span.line > line) continue;
+        const dlsh_node *next = i + 1 < n->nkids ? n->kids[i + 1] : NULL;
+        if (next && next->span.line <= line) continue;
+        if (k->kind == DLSH_N_FOR || k->kind == DLSH_N_WHILE) return k->span.line;
+    }
+    return line;
+}
+
+/* Was something made before the training began, and never in its loop? */
+static int is_before_training(const dlsh_examination *e, const char *file, int line) {
+    const dl_journal_row *r;
+    int first = INT_MAX;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        if (strcmp(r->file, file) != 0) continue;
+        const int begins = loop_begins(dlsh_text_root(file), r->line);
+        first = begins < first ? begins : first;
+    }
+    return line > 0 && line < first;
+}
+
+/* Was no weight of the net written after its maker? */
+static int is_untouched(dl_module *m, dl_source *made) {
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
+    for (long i = 0; l && i < l->n; i++) {
+        dl_source writer;
+        dl_tensor_places(l->entries[i].tensor, made, &writer);
+        if (writer.file && made->file && (writer.line != made->line || strcmp(writer.file, made->file) != 0)) return 0;
+    }
+    return l && l->n;
+}
+
+static void look_at_evaluated(dlsh_examination *e, const dl_journal_row *r) {
+    const char *name = "", *other = "";
+    dl_source made = {0};
+    dl_module *m = r->grad || r->till <= training_began(e) ? NULL : dlsh_live_net(e, r->what, &name);
+    if (!m || trains_any(e, m) || !is_untouched(m, &made) || dlsh_is_trained(e, r)) return;
+    dl_module *twin = trained_like(e, m, &other);
+    if (!twin || is_evaluated_after(e, twin) || !is_before_training(e, r->file, made.line)) return;
+    copier c = {.name = name}, d = {.name = other};
+    if (!dlsh_each_node(see_copier, &d)) dlsh_each_node(see_copier, &c);
+    const int line = d.line ? d.line : c.line ? c.line : r->line;
+    dlsh_finding *f =
+        dlsh_find_at(e,
+                     d.line   ? d.file
+                     : c.line ? c.file
+                              : r->file,
+                     line, "evaluate the net that was trained, or copy its weights when it has become better");
+    if (!f) return;
+    dlsh_cause(f, "%s is evaluated, but another net was trained, %s: %s is as it was before the training", name, other,
+               name);
+    dlsh_evidence(f,
+                  "no optimizer has its weights, and nothing was written to them since line %d; it is evaluated at "
+                  "line %d, and the net that was trained never is",
+                  made.line, r->line);
+}
+
+/* ---------------------------------------------------------------- states and names */
+
+/* S = m.state_dict(), which holds the weights themselves, loaded into m. */
+static int is_of_itself(const dlsh_examination *e, const dlsh_node *made, const dl_module *m) {
+    if (!dlsh_is_method(made, "state_dict") && !dlsh_is_method(made, "state")) return 0;
+    return dlsh_object_of(e, made->kids[0]->kids[0], &dlsh_net_class) == m;
+}
+
+static void find_shared_state(dlsh_examination *e, const char *file, const dlsh_node *load, const char *name,
+                              int line) {
+    dlsh_finding *f = dlsh_find_at(e, file, line, "keep a copy: m.copy().state_dict(), or clone each tensor of it");
+    if (!f) return;
+    dlsh_cause(f, "%s is no copy: it holds the weights of the net themselves, which go on changing", name);
+    dlsh_evidence(f, "line %d loads it into the net that it was taken of, which changes nothing: what was best is lost",
+                  load->span.line);
+}
+
+/* m.load_state_dict(S) with a state that was taken before the training alone. */
+static int see_loaded(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    dlsh_examination *e = ctx;
+    int line = 0;
+    (void)within, (void)depth;
+    if (!dlsh_is_method(n, "load_state_dict") && !dlsh_is_method(n, "load_state")) return 0;
+    const dlsh_node *s = n->nkids > 1 ? n->kids[1] : NULL;
+    dl_module *m = dlsh_object_of(e, n->kids[0]->kids[0], &dlsh_net_class);
+    const dlsh_node *made = s && s->kind == DLSH_N_NAME ? made_in(file, s->text, &line) : NULL;
+    if (m && made && trains_any(e, m) && is_of_itself(e, made, m)) {
+        find_shared_state(e, file, n, s->text, line);
+        return 0;
+    }
+    if (!m || !made || !trains_any(e, m) || is_before_training(e, file, n->span.line) ||
+        !is_before_training(e, file, line))
+        return 0;
+    if (made->kind == DLSH_N_NONE ||
+        (made->kind == DLSH_N_CALL && made->kids[0]->text && strstr(made->kids[0]->text, "load")))
+        return 0;
+    dlsh_finding *f =
+        dlsh_find_at(e, file, line, "take it again where the net has become better: s = m.state_dict() there");
+    if (!f) return 0;
+    dlsh_cause(f, "the state that is loaded after the training was taken before it: what was learned is thrown away");
+    dlsh_evidence(f, "%s is set at this line alone, before the first step, and line %d loads it", s->text,
+                  n->span.line);
+    return 0;
+}
+
+/* best = m, in the branch of a loop: the same net under another name. */
+static int see_alias(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    dlsh_examination *e = ctx;
+    int loop = 0, choice = 0;
+    if (n->kind != DLSH_N_ASSIGN || n->nkids != 2 || n->op || n->kids[0]->kind != DLSH_N_NAME) return 0;
+    dl_module *m = dlsh_object_of(e, n->kids[1], &dlsh_net_class);
+    for (int i = 0; i < depth; i++) {
+        loop |= within[i]->kind == DLSH_N_FOR || within[i]->kind == DLSH_N_WHILE;
+        choice |= loop && within[i]->kind == DLSH_N_IF;
+    }
+    if (!m || !choice || !trains_any(e, m)) return 0;
+    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "keep a copy: best = m.copy()");
+    if (!f) return 0;
+    dlsh_cause(f, "%s is no copy of %s but the same net: it goes on being trained", n->kids[0]->text, n->kids[1]->text);
+    dlsh_evidence(f, "the line gives the net a second name within the loop; what was best is not kept");
+    return 0;
+}
+
+dl_status dlsh_check_copies(dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) look_at_weights(e, dlsh_pass_of(r, 1));
+    dlsh_each_node(see_copied_weight, e);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) look_at_evaluated(e, r);
+    dlsh_each_node(see_loaded, e);
+    dlsh_each_node(see_alias, e);
+    return DL_OK;
+}

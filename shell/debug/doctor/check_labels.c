@@ -1,0 +1,227 @@
+/* Labels that do not belong to their inputs, found by experiment: the nearest sample's label tells more about a sample
+ * when labels are moved by some rows, or when the classes of the test split are taken for others. */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "debug/doctor/samples.h"
+
+enum { FEWEST = 40, MOST = 600, SHIFTS = 5, CLASSES = 64 };
+
+/* How many rows are looked at: the distances of all pairs are computed. */
+static long rows_of(const dlsh_samples *s) {
+    long n = s->n < MOST ? s->n : MOST;
+    while (n > FEWEST && (double)n * (double)n * (double)s->width > 2.5e8) n /= 2;
+    return n;
+}
+
+/* Row i of a and row k of b, no farther than a limit. */
+static double distance(const dlsh_samples *a, long i, const dlsh_samples *b, long k, double limit) {
+    const double *x = a->x + i * a->width, *y = b->x + k * b->width;
+    double sum = 0;
+    for (long c = 0; c < a->width && sum < limit; c++) sum += (x[c] - y[c]) * (x[c] - y[c]);
+    return sum;
+}
+
+/* Deviations of columns, by which distances are measured. */
+static void scale(dlsh_samples *to, const dlsh_samples *by) {
+    for (long c = 0; c < by->width; c++) {
+        double sum = 0, squares = 0;
+        for (long i = 0; i < by->n; i++)
+            sum += by->x[i * by->width + c], squares += by->x[i * by->width + c] * by->x[i * by->width + c];
+        const double mean = sum / (double)by->n, var = squares / (double)by->n - mean * mean;
+        for (long i = 0; i < to->n; i++)
+            to->x[i * to->width + c] = var > 1e-12 ? (to->x[i * to->width + c] - mean) / sqrt(var) : 0;
+    }
+}
+
+/* For each of n rows of a the nearest of m rows of b, other than itself where they are the same. */
+static long *nearest(const dlsh_samples *a, long n, const dlsh_samples *b, long m) {
+    long *at = malloc(((size_t)n + 1) * sizeof *at);
+    for (long i = 0; at && i < n; i++) {
+        double best = INFINITY;
+        at[i] = i ? 0 : m - 1;
+        for (long k = 0; k < m; k++) {
+            if (a == b && k == i) continue;
+            const double d = distance(a, i, b, k, best);
+            if (d < best) best = d, at[i] = k;
+        }
+    }
+    return at;
+}
+
+static int is_finite(const dlsh_samples *s) {
+    for (long i = 0; i < s->n * s->width; i++)
+        if (!isfinite(s->x[i])) return 0;
+    for (long i = 0; i < s->n; i++)
+        if (!isfinite(s->y[i])) return 0;
+    return 1;
+}
+
+/* ---------------------------------------------------------------- agreement */
+
+static long wrapped(long i, long n) { return (i % n + n) % n; }
+
+/* How well labels that are moved by some rows agree with those of the nearest rows: the share of equal ones, of numbers
+ * their correlation. */
+static double agreement(const double *y, long n, const long *near, long shift, int classes) {
+    double equal = 0, sum = 0, squares = 0, products = 0;
+    for (long i = 0; i < n; i++) {
+        const double a = y[wrapped(i + shift, n)], b = y[wrapped(near[i] + shift, n)];
+        equal += a == b, sum += a, squares += a * a, products += a * b;
+    }
+    if (classes) return equal / (double)n;
+    const double mean = sum / (double)n, var = squares / (double)n - mean * mean;
+    return var > 0 ? (products / (double)n - mean * mean) / var : 0;
+}
+
+/* What agrees by chance, and the deviation of that. */
+static double by_chance(const double *y, long n, int classes, double *deviation) {
+    double share = 0;
+    for (long i = 0; classes && i < n; i++) {
+        long same = 0;
+        for (long k = 0; k < n; k++) same += y[k] == y[i];
+        share += (double)same / (double)n;
+    }
+    share /= (double)n;
+    *deviation = classes ? sqrt(share * (1 - share) / (double)n) : 1 / sqrt((double)n);
+    return share;
+}
+
+/* Where the targets were made, within the function that made them. */
+static int line_of(const dlsh_samples *s) {
+    int at;
+    const dlsh_node *made = dlsh_definition_of(s->target_file, s->target, INT_MAX, &at);
+    const dlsh_node *back = made && made->kind == DLSH_N_CALL && made->span.line == s->target_line
+                                ? dlsh_returned_for(s->target_file, made, s->target)
+                                : NULL;
+    return back ? back->span.line : s->target_line;
+}
+
+static void tell_shift(dlsh_examination *e, const dlsh_samples *s, long shift, double now, double then, double chance) {
+    dlsh_finding *f = dlsh_find_at(e, s->target_file, line_of(s), "take rows of inputs and targets alike");
+    if (!f) return;
+    dlsh_cause(f, "labels do not belong to their inputs: %s %s off by %ld row%s", s->target,
+               !strncmp(s->target, "the ", 4) ? "are" : "is", labs(shift), labs(shift) > 1 ? "s" : "");
+    dlsh_evidence(f,
+                  "a sample and the one most like it have %s labels (%s %.2g, by chance %.2g); with labels moved %s by "
+                  "%ld they agree (%.2g)",
+                  "unrelated", s->classes ? "share of equal ones" : "correlation", now, chance,
+                  shift > 0 ? "back" : "on", labs(shift), then);
+}
+
+void dlsh_judge_labels(dlsh_examination *e, const dlsh_samples *s) {
+    dlsh_samples mine = *s;
+    if (!s->y || s->n < FEWEST || !s->width || !is_finite(s)) return;
+    mine.n = rows_of(s);
+    mine.x = malloc((size_t)(mine.n * mine.width) * sizeof *mine.x);
+    if (!mine.x) return;
+    memcpy(mine.x, s->x, (size_t)(mine.n * mine.width) * sizeof *mine.x);
+    scale(&mine, s);
+    DLSH_FREED long *near = nearest(&mine, mine.n, &mine, mine.n);
+    double deviation, best = -1;
+    const double chance = by_chance(s->y, mine.n, s->classes, &deviation);
+    const double now = near ? agreement(s->y, mine.n, near, 0, s->classes) : 1;
+    long shift = 0;
+    for (long k = -SHIFTS; near && k <= SHIFTS; k++) {
+        const double a = k ? agreement(s->y, mine.n, near, k, s->classes) : -1;
+        if (a > best) best = a, shift = k;
+    }
+    if (now < chance + 3.5 * deviation && best > chance + 6 * deviation && best - now > 0.2)
+        tell_shift(e, s, shift, now, best, chance);
+    free(mine.x);
+}
+
+/* ---------------------------------------------------------------- the test split */
+
+/* For each class that neighbours say the one that the labels most often have. */
+typedef struct mapping {
+    long count[CLASSES][CLASSES], to[CLASSES];
+    double own, mapped; /* shares that are right as they are, and by the mapping */
+    int moved;          /* classes that go to another one */
+} mapping;
+
+static int map_classes(mapping *m, const double *said, const double *y, long n) {
+    *m = (mapping){0};
+    for (long i = 0; i < n; i++) {
+        if (said[i] < 0 || said[i] >= CLASSES || y[i] < 0 || y[i] >= CLASSES) return 0;
+        m->count[(int)said[i]][(int)y[i]]++;
+        m->own += said[i] == y[i];
+    }
+    for (int a = 0; a < CLASSES; a++) {
+        long all = 0;
+        for (int b = 0; b < CLASSES; b++) {
+            all += m->count[a][b];
+            if (m->count[a][b] > m->count[a][m->to[a]]) m->to[a] = b;
+        }
+        m->mapped += (double)m->count[a][m->to[a]];
+        m->moved += all > 2 && m->to[a] != a;
+        for (int b = 0; b < a; b++)
+            if (all > 2 && m->count[b][m->to[b]] > 2 && m->to[b] == m->to[a]) return 0; /* not one class for each */
+    }
+    m->own /= (double)n, m->mapped /= (double)n;
+    return 1;
+}
+
+static void tell_classes(dlsh_examination *e, const dlsh_samples *test, const mapping *m) {
+    dlsh_finding *f = dlsh_find_at(e, test->target_file, test->target_line,
+                                   "give classes the same numbers in all splits, with one table of them");
+    int a = 0;
+    while (a + 1 < CLASSES && (m->to[a] == a || m->count[a][m->to[a]] < 3)) a++;
+    if (!f) return;
+    dlsh_cause(f, "the labels of %s mean other classes than those of the training data", test->name);
+    dlsh_evidence(
+        f,
+        "of samples like those of class %d most are labelled %ld here, and so on for %d classes: %.0f %% agree "
+        "as they are, %.0f %% when the numbers are exchanged",
+        a, m->to[a], m->moved, 100 * m->own, 100 * m->mapped);
+}
+
+/* Labels of the nearest training samples, for each test sample. */
+static double *said_by_neighbours(const dlsh_samples *train, dlsh_samples *test, long *n) {
+    dlsh_samples a = *train, b = *test;
+    a.n = rows_of(train), b.n = test->n < a.n ? test->n : a.n;
+    a.x = malloc((size_t)(a.n * a.width) * sizeof *a.x), b.x = malloc((size_t)(b.n * b.width) * sizeof *b.x);
+    double *said = malloc(((size_t)b.n + 1) * sizeof *said);
+    long *near = NULL;
+    if (a.x && b.x && said) {
+        memcpy(a.x, train->x, (size_t)(a.n * a.width) * sizeof *a.x);
+        memcpy(b.x, test->x, (size_t)(b.n * b.width) * sizeof *b.x);
+        scale(&b, train), scale(&a, train);
+        near = nearest(&b, b.n, &a, a.n);
+    }
+    for (long i = 0; near && i < b.n; i++) said[i] = train->y[near[i]];
+    *n = near ? b.n : 0;
+    free(a.x), free(b.x), free(near);
+    return said;
+}
+
+static double moved_share(const double *said, const double *y, long n, long shift) {
+    double equal = 0;
+    for (long i = 0; i < n; i++) equal += said[i] == y[wrapped(i + shift, n)];
+    return equal / (double)n;
+}
+
+void dlsh_compare_labels(dlsh_examination *e, const dlsh_samples *train, dlsh_samples *test) {
+    static mapping m;
+    long n;
+    double deviation;
+    if (!train->y || !test->y || !train->classes || !test->classes || train->width != test->width) return;
+    if (train->n < FEWEST || test->n < 20 || !is_finite(train) || !is_finite(test)) return;
+    DLSH_FREED double *said = said_by_neighbours(train, test, &n);
+    if (!said || !n || !map_classes(&m, said, test->y, n))
+        m = (mapping){.own = said && n ? moved_share(said, test->y, n, 0) : 1};
+    const double chance = by_chance(test->y, n, 1, &deviation);
+    if (m.moved > 1 && m.own < 0.5 * m.mapped && m.mapped > 0.6 && m.mapped > chance + 6 * deviation) {
+        tell_classes(e, test, &m);
+        return;
+    }
+    for (long k = -SHIFTS; k <= SHIFTS; k++) {
+        const double then = k ? moved_share(said, test->y, n, k) : 0;
+        if (m.own > chance + 3.5 * deviation || then < chance + 6 * deviation || then - m.own < 0.2) continue;
+        tell_shift(e, test, k, m.own, then, chance);
+        return;
+    }
+}
