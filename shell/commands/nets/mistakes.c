@@ -158,7 +158,9 @@ static dl_status mistakes_run(const dlsh_args *a, dlsh_value *result) {
     if (s.want < 1 || s.want > MOST)
         return dlsh_arg_fail(a, "n", DL_ERR_VALUE, NULL, "n=%ld; it is 1 to %d", s.want, MOST);
     if (!s.data || !dl_dataset_len(s.data, s.which))
-        return dlsh_arg_fail(a, "split", DL_ERR_VALUE, "split=train, split=test, split=val",
+        return dlsh_arg_fail(a, "split", DL_ERR_VALUE,
+                             dl_trainer_held(t) ? "split=val, or split=train"
+                                                : "split=train; give the data set a test split for others",
                              "the trainer has no %s samples", split);
     dl_batch_form form = *dl_loader_form(dl_trainer_loader(t));
     if (!dl_dataset_classes(s.data) || form.inputs != 1 || form.targets != 1)

@@ -147,15 +147,14 @@ static void free_pools(pools *all) {
 
 /* ---------------------------------------------------------------- places of the text */
 
-/* The call of a net, or of anything with arguments, in a statement. */
-static const dlsh_node *call_of_net(const dlsh_examination *e, const dlsh_node *n) {
+const dlsh_node *dlsh_call_of_net(const dlsh_examination *e, const dlsh_node *n) {
     const dlsh_node *found = NULL;
     if (!n) return NULL;
     const dlsh_value *v = n->kind == DLSH_N_CALL && n->nkids > 1 && n->kids[0]->kind == DLSH_N_NAME
                               ? dlsh_get(e->s, n->kids[0]->text)
                               : NULL;
     if (v && dlsh_unwrap(*v, &dlsh_net_class)) return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = call_of_net(e, n->kids[i]);
+    for (int i = 0; i < n->nkids && !found; i++) found = dlsh_call_of_net(e, n->kids[i]);
     return found;
 }
 
@@ -181,10 +180,14 @@ static int line_of_input(const dlsh_examination *e, const dl_journal_row *r) {
     if (e->trainer && r->what == dl_trainer_model(e->trainer)) {
         const dlsh_node *made = dlsh_trainer_option(e, r->file, 1, "data");
         const int part = made ? dlsh_test_line(r->file, made) : 0;
+        const dlsh_node *test = made && !part ? dlsh_argument_of(made, 2, "test_x") : NULL;
+        const dlsh_node *own =
+            test && test->kind == DLSH_N_NAME ? dlsh_definition_of(r->file, test->text, test->span.start, &at) : test;
+        if (own && !(r->grad && dlsh_is_trained(e, r))) return own->span.line;
         if (made) return part ? part : made->span.line;
     }
     if (dlsh_loader_around(e, r->file, r->line, &l)) return l.line;
-    const dlsh_node *n = dlsh_statement_at(r->file, r->line), *call = call_of_net(e, n), *made = NULL;
+    const dlsh_node *n = dlsh_statement_at(r->file, r->line), *call = dlsh_call_of_net(e, n), *made = NULL;
     const dlsh_node *x = call ? call->kids[1] : NULL;
     for (int i = 0, before = x ? x->span.start : 0; x && !made && i < 4; i++) {
         while (x->kind == DLSH_N_INDEX || x->kind == DLSH_N_FIELD ||
@@ -197,7 +200,8 @@ static int line_of_input(const dlsh_examination *e, const dl_journal_row *r) {
     const int function = made && made->kind == DLSH_N_CALL && made->kids[0]->kind == DLSH_N_NAME;
     const dlsh_node *fn = function ? dlsh_function_of(r->file, made->kids[0]->text) : NULL;
     const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL;
-    return back ? back->span.line : made ? made->span.line : r->line;
+    const int whole = made && made->kind == DLSH_N_CALL && dlsh_names(made->kids[0], "dataset");
+    return back ? back->span.line : made && !whole ? made->span.line : r->line;
 }
 
 /* ---------------------------------------------------------------- the same batch at each step */
@@ -213,7 +217,8 @@ static void find_same_batch(dlsh_examination *e, const pools *all, const dl_jour
     if (r->count < 8 || r->looked < 4 || r->alike < r->looked - 1 || r->nrows < 2 || !r->grad) return;
     const pool *from = larger(all, r);
     const int anew = 2 * r->moved >= r->count;
-    if (!from || !dlsh_is_trained(e, r)) return;
+    if (!from || !dlsh_is_trained(e, r) || dlsh_was_found(e, e->check, "the seed")) return;
+    if (dlsh_was_found(e, "the data", "fractions")) return; /* so that batches are all alike */
     dlsh_finding *f = dlsh_find_at(e, r->file, line_of_input(e, r),
                                    anew ? "make the loader once and go over all of it: for x, y in loader(d.train, ...)"
                                         : "none, if one batch is to be learned by heart; else take the next batch");

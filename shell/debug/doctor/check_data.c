@@ -244,6 +244,14 @@ static void find_one_class(dlsh_examination *e, const dlsh_samples *s) {
     if (!s->y || s->n < 8) return;
     for (long i = 1; i < s->n; i++)
         if (s->y[i] != s->y[0]) return;
+    if (s->dealt_line) {
+        dlsh_finding *f = dlsh_find_at(e, s->file, s->dealt_line, "shuffle=true: samples come in the order of classes");
+        if (f) dlsh_cause(f, "samples come in the order of their classes: a batch holds one class alone");
+        if (f)
+            dlsh_evidence(f, "the loader does not shuffle, and in its last batch all of %s are %.4g", s->target,
+                          s->y[0]);
+        return;
+    }
     dlsh_finding *f = dlsh_find_at(e, s->target_file, s->target_line, "look at how the targets were made");
     if (!f) return;
     dlsh_cause(f, "all targets are the same");

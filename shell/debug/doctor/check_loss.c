@@ -371,6 +371,17 @@ static int is_taken_away(dlsh_pass p, const dl_journal_node *n) {
     return dlsh_op_is(n, "cross_entropy|nll_picked|logit_loss|probability_loss|square_sum|square");
 }
 
+/* A probability, or 1 minus one, with a small number added or not. */
+static int is_probability(dlsh_pass p, const dl_journal_node *n, int depth) {
+    if (!n || depth > 4) return 0;
+    if (dlsh_op_is(n, "sigmoid|softmax")) return 1;
+    const dl_journal_node *a = dlsh_pass_source(p, n, 0), *b = dlsh_pass_source(p, n, 1);
+    const double number = is_number(&n->in[1]) ? n->in[1].low : is_number(&n->in[0]) ? n->in[0].low : NAN;
+    if (dlsh_op_is(n, "clamp|gather|index|select|maximum|minimum")) return is_probability(p, a, depth + 1);
+    if (dlsh_op_is(n, "add") && (isnan(number) || fabs(number) < 0.01)) return is_probability(p, a ? a : b, depth + 1);
+    return dlsh_op_is(n, "sub") && n->in[0].constant && is_probability(p, b, depth + 1);
+}
+
 /* 1: a node's result is never negative, -1: never positive, 0: not known. */
 static int sign_of(dlsh_pass p, const dl_journal_node *n, int depth) {
     if (!n || depth > DEEP) return 0;
@@ -380,7 +391,8 @@ static int sign_of(dlsh_pass p, const dl_journal_node *n, int depth) {
                    "batch_norm_relu|sqrt"))
         return 1;
     if (dlsh_op_is(n, "log_softmax") || is_taken_away(p, n)) return -1;
-    if (dlsh_op_is(n, "log") && dlsh_op_is(a, "softmax|sigmoid")) return -1;
+    if (dlsh_op_is(n, "log") && is_probability(p, a, 0)) return -1;
+    if (dlsh_op_is(n, "log1p") && dlsh_op_is(a, "neg") && is_probability(p, dlsh_pass_source(p, a, 0), 0)) return -1;
     if (dlsh_op_is(n, "pow") && even_power(n)) return 1;
     if (dlsh_op_is(n, "neg|nll_picked")) return -sign_of(p, a, depth + 1);
     if (dlsh_op_is(n, "sum|mean|gather|amax|amin|logsumexp|diagonal|diag|masked_select|index"))
@@ -420,9 +432,33 @@ static const dl_journal_node *difference(dlsh_pass p, const dl_journal_node *n) 
     return NULL;
 }
 
+/* -1: a node has no lowest value, as minus a square or an exp of what is trained; 0: not known. */
+static const dl_journal_node *bottomless(dlsh_pass p, const dl_journal_node *n, int sign, int depth) {
+    if (!n || depth > DEEP) return NULL;
+    const dl_journal_node *a = dlsh_pass_source(p, n, 0), *b = dlsh_pass_source(p, n, 1), *found = NULL;
+    if (sign < 0 && (sign_of(p, n, 0) > 0 || dlsh_op_is(n, "logsumexp")) &&
+        !dlsh_op_is(n, "sum|mean|add|mul|div|sigmoid|softmax"))
+        return n;
+    if (dlsh_op_is(n, "neg")) return bottomless(p, a, -sign, depth + 1) ? n : NULL;
+    if (dlsh_op_is(n, "add|sub")) {
+        found = bottomless(p, b, dlsh_op_is(n, "sub") ? -sign : sign, depth + 1);
+        if (found && dlsh_op_is(n, "sub")) found = n;
+        return found ? found : bottomless(p, a, sign, depth + 1);
+    }
+    if (dlsh_op_is(n, "mul|div")) {
+        const int k = n->in[1].constant ? 1 : 0, by = n->in[k].constant ? constant_sign(&n->in[k]) : 0;
+        const int other = by ? 0 : sign_of(p, b, depth + 1); /* of a factor that is computed, as a deviation */
+        found = by ? bottomless(p, k ? a : b, sign * by, depth + 1) : NULL;
+        if (other) found = bottomless(p, a, sign * other, depth + 1);
+        return found && by < 0 ? n : found;
+    }
+    return dlsh_op_is(n, "sum|mean|select|index|gather") ? bottomless(p, a, sign, depth + 1) : NULL;
+}
+
 static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, const dl_optimizer *up) {
     int sign = sign_of(p, p.at, 0);
-    const dl_journal_node *by = sign < 0 && !up ? turner(p, p.at) : NULL, *d = sign ? NULL : difference(p, p.at);
+    const dl_journal_node *by = sign < 0 && !up ? turner(p, p.at) : NULL;
+    const dl_journal_node *d = sign || bottomless(p, p.at, 1, 0) ? NULL : difference(p, p.at);
     if (by) {
         dlsh_finding *f = dlsh_find_at(e, by->file, by->line, "minimise the loss itself, without the minus");
         if (!f) return;
@@ -456,33 +492,19 @@ static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
 
 /* ---------------------------------------------------------------- a loss that falls for ever */
 
-/* -1: a node has no lowest value, as minus a square or an exp of what is trained; 0: not known. */
-static const dl_journal_node *bottomless(dlsh_pass p, const dl_journal_node *n, int sign, int depth) {
-    if (!n || depth > DEEP) return NULL;
-    const dl_journal_node *a = dlsh_pass_source(p, n, 0), *b = dlsh_pass_source(p, n, 1), *found = NULL;
-    if (sign < 0 && (sign_of(p, n, 0) > 0 || dlsh_op_is(n, "logsumexp")) &&
-        !dlsh_op_is(n, "sum|mean|add|mul|div|sigmoid|softmax"))
-        return n;
-    if (dlsh_op_is(n, "neg")) return bottomless(p, a, -sign, depth + 1) ? n : NULL;
-    if (dlsh_op_is(n, "add|sub")) {
-        found = bottomless(p, b, dlsh_op_is(n, "sub") ? -sign : sign, depth + 1);
-        if (found && dlsh_op_is(n, "sub")) found = n;
-        return found ? found : bottomless(p, a, sign, depth + 1);
-    }
-    if (dlsh_op_is(n, "mul|div")) {
-        const int k = n->in[1].constant ? 1 : 0, by = n->in[k].constant ? constant_sign(&n->in[k]) : 0;
-        found = by ? bottomless(p, k ? a : b, sign * by, depth + 1) : NULL;
-        return found && by < 0 ? n : found;
-    }
-    return dlsh_op_is(n, "sum|mean|select|index|gather") ? bottomless(p, a, sign, depth + 1) : NULL;
-}
-
 /* Did the loss fall far below 0, and by no less at last than before? */
 static int falls_for_ever(const dl_journal_row *r) {
     const int n = r->ncurve;
     if (n < 8 || !(r->last < -10 * (fabs(r->first) + 0.1))) return isinf(r->last) && r->last < 0;
     const double *v = r->curve, early = v[0] - v[n / 2], late = v[n / 2] - v[n - 1];
     return late > 0.8 * early;
+}
+
+/* A mean or sum of what has a square with a minus and another part, as the logarithm of a density. */
+static int is_likelihood(dlsh_pass p) {
+    for (long k = 0; k < p.n; k++)
+        if (dlsh_op_is(&p.at[k], "pow|square|square_sum|exp")) return dlsh_op_is(p.at, "mean|sum|div|neg|mul");
+    return 0;
 }
 
 static void look_at_bottom(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
@@ -494,6 +516,10 @@ static void look_at_bottom(dlsh_examination *e, const dl_journal_row *r, dlsh_pa
     if (!f) return;
     dlsh_cause(f, by ? "the loss has no floor: a part of it has the wrong sign, and falls without end"
                      : "the loss has no floor: it falls without end");
+    if (by && is_likelihood(p)) {
+        f->remedy = "a minus before it, if it is the logarithm of a likelihood: loss = -log_p.mean()";
+        dlsh_cause(f, "the loss has the wrong sign: minus a square is made small, so that errors are made large");
+    }
     dlsh_evidence(f, "it went from %.4g to %.4g, faster and faster%s%s%s", r->first, r->last, by ? "; here " : "",
                   by ? by->op : "", by ? " takes away what grows without limit" : "");
 }

@@ -37,7 +37,9 @@ const dlsh_node *dlsh_trainer_option(const dlsh_examination *e, const char *file
 }
 
 int dlsh_test_line(const char *file, const dlsh_node *made) {
-    const dlsh_node *part = is_call(made, "dataset") ? dlsh_argument_of(made, 1, "") : NULL, *n = made_by(file, part);
+    const dlsh_node *part = is_call(made, "dataset") && made->nkids == 3 ? dlsh_argument_of(made, 1, "") : NULL;
+    if (part && part->kind == DLSH_N_FIELD && (!strcmp(part->text, "x") || !strcmp(part->text, "y"))) return 0;
+    const dlsh_node *n = made_by(file, part);
     return is_call(n, "dataset") ? n->span.line : 0;
 }
 
@@ -54,19 +56,29 @@ static int data_of(const dlsh_examination *e, const dlsh_node *n, dlsh_dealt *ou
     return out->data != NULL;
 }
 
+/* That of a loader in a variable, which was given a data set without a name. */
+static int data_of_loader(const dlsh_examination *e, const dlsh_node *n, dlsh_dealt *out) {
+    const dlsh_value *v = n && n->kind == DLSH_N_NAME ? dlsh_get(e->s, n->text) : NULL;
+    const dl_loader *l = v ? dlsh_unwrap(*v, &dlsh_loader_class) : NULL;
+    if (l) out->data = dl_loader_dataset(l), out->split = dl_loader_split(l);
+    return l != NULL;
+}
+
 static int is_false(const dlsh_node *n) { return n->kind == DLSH_N_BOOL && !n->num.i; }
 
 /* loader(d, ...), as it stands or in a variable, within progress() and enumerate(). */
 static int loader_of(const dlsh_examination *e, const char *file, const dlsh_node *n, dlsh_dealt *out) {
+    const dlsh_node *at = n;
     while (n && (is_call(n, "progress") || is_call(n, "enumerate")) && n->nkids > 1) n = n->kids[1];
+    at = n;
     n = made_by(file, n);
     const dlsh_node *data = is_call(n, "loader") ? dlsh_argument_of(n, 0, "data") : NULL;
-    if (!data || !data_of(e, data, out)) return 0;
+    if (!data) return 0;
     const dlsh_node *shuffle = dlsh_argument_of(n, INT_MAX - 1, "shuffle");
     out->in_order = (!shuffle || is_false(shuffle)) && !dlsh_argument_of(n, INT_MAX - 1, "sampler");
     out->line = n->span.line;
     out->made = made_by(file, data);
-    return 1;
+    return data_of(e, data, out) || data_of_loader(e, at, out);
 }
 
 static int around(const dlsh_examination *e, const char *file, const dlsh_node *n, int line, dlsh_dealt *out) {
@@ -80,5 +92,6 @@ static int around(const dlsh_examination *e, const char *file, const dlsh_node *
 }
 
 int dlsh_loader_around(const dlsh_examination *e, const char *file, int line, dlsh_dealt *out) {
+    *out = (dlsh_dealt){0};
     return around(e, file, dlsh_text_root(file), line, out);
 }

@@ -358,6 +358,7 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     dlsh_compare_traced(e, all, n);
     dlsh_dealt l; /* then variables hold the last batch alone */
     int whole = !dlsh_loader_around(e, r->file, r->line, &l);
+    if (whole && l.line && l.in_order) s.dealt_line = l.line;
     if (whole && set_traced(&s, all, n, file, r->line, batch)) {
         dlsh_judge_samples(e, &s);
         if (!dlsh_was_found(e, e->check, "labels do not belong")) dlsh_judge_labels(e, &s);
@@ -371,6 +372,7 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
 dl_status dlsh_check_data(dlsh_examination *e) {
     const dl_journal_row *r;
     const char *file = "";
+    dlsh_find_rounded(e);
     if (e->trainer) file = dl_optimizer_source(dl_trainer_optimizer(e->trainer)).file;
     if (e->trainer) examine_trainer(e, file);
     for (long i = 0; !e->trainer && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {

@@ -15,6 +15,7 @@ typedef struct dlsh_samples {
     int line, target_line, user_line;
     int written_line, target_written_line; /* last, in place; 0: never */
     int made_line;                         /* of the data set */
+    int dealt_line; /* they are a batch of a loader that takes samples in their order; 0: they are not */
 } dlsh_samples;
 
 void dlsh_samples_free(dlsh_samples *s);
@@ -28,6 +29,10 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
 void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n);
 /* Where the target of a loss was given its value, within the function that made it, too (check_batches.c). */
 int dlsh_line_of_target(const dl_journal_node *loss);
+/* Inputs that were cut off to whole numbers (check_rounding.c). */
+void dlsh_find_rounded(dlsh_examination *e);
+/* The call of a net in a statement; NULL: none (check_batches.c). */
+const dlsh_node *dlsh_call_of_net(const dlsh_examination *e, const dlsh_node *n);
 /* What a function of the script returns for the target of an assignment that has that name; NULL: it is not known. */
 const dlsh_node *dlsh_returned_for(const char *file, const dlsh_node *call, const char *name);
 /* The file of the statement that is looked at. */

@@ -1,0 +1,130 @@
+/* Inputs that lost their values on the way to the net: divided by //, cast to whole numbers, rounded. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/nets/nets.h"
+#include "debug/doctor/samples.h"
+#include "debug/doctor/syntax.h"
+
+enum { DEEPEST = 10, FEW = 8, LOOKED = 4096 };
+
+static const char rounding[] = "long|int|short|u8|uint8|round|floor|ceil|trunc|floor_divide|byte";
+/* What makes whole numbers on purpose, or other numbers. */
+static const char making[] = "one_hot|eye|zeros|ones|arange|range|randint|randperm|bucketize|argsort|argmax|embedding";
+
+static int is_word(const char *words, const char *text) { return text && dlsh_has_word(words, text, strlen(text)); }
+
+/* x.to(i64), x.to(u8) */
+static int casts_to_whole(const dlsh_node *call) {
+    const dlsh_node *to = call->nkids > 1 ? call->kids[1] : NULL;
+    if (to && to->kind == DLSH_N_KWARG) to = to->kids[0];
+    return dlsh_is_method(call, "to") && to && is_word("i64|i32|i16|i8|u8|int64|int32|uint8|long|int", to->text);
+}
+
+typedef struct walk {
+    const dlsh_examination *e;
+    const char *file;
+} walk;
+
+static const dlsh_node *rounded_in(const walk *w, const dlsh_node *n, int before, int depth);
+
+static const dlsh_node *rounded_in_call(const walk *w, const dlsh_node *n, int before, int depth) {
+    const dlsh_node *by = n->kids[0], *found = NULL;
+    const dlsh_value *v = by->kind == DLSH_N_NAME ? dlsh_get(w->e->s, by->text) : NULL;
+    if (is_word(making, by->text) || (v && dlsh_unwrap(*v, &dlsh_net_class))) return NULL;
+    if (casts_to_whole(n) || is_word(rounding, by->text)) {
+        /* the first op that rounds counts: a cast of what was rounded before loses nothing */
+        const dlsh_node *of = by->kind == DLSH_N_FIELD ? by->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
+        found = of ? rounded_in(w, of, before, depth + 1) : NULL;
+        return found ? found : n;
+    }
+    const dlsh_node *fn = by->kind == DLSH_N_NAME ? dlsh_function_of(w->file, by->text) : NULL;
+    const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL;
+    if (back && back->nkids && back->kids[0]) found = rounded_in(w, back->kids[0], back->span.start, depth + 1);
+    if (!found && by->kind == DLSH_N_FIELD) found = rounded_in(w, by->kids[0], before, depth + 1);
+    for (int i = 1; i < n->nkids && !found; i++) found = rounded_in(w, n->kids[i], before, depth + 1);
+    return found;
+}
+
+/* The call or // through which the values of an expression went; NULL: none. */
+static const dlsh_node *rounded_in(const walk *w, const dlsh_node *n, int before, int depth) {
+    const dlsh_node *found = NULL;
+    int at;
+    if (!n || depth > DEEPEST || n->kind == DLSH_N_FN) return NULL;
+    if (n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE) return NULL;
+    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_FLOORDIV) return n;
+    if (n->kind == DLSH_N_CALL) return rounded_in_call(w, n, before, depth);
+    if (n->kind == DLSH_N_INDEX) return rounded_in(w, n->kids[0], before, depth + 1);
+    if (n->kind == DLSH_N_NAME) {
+        const dlsh_node *made = dlsh_definition_of(w->file, n->text, before, &at);
+        return made ? rounded_in(w, made, at < before ? at : before, depth + 1) : NULL;
+    }
+    for (int i = 0; i < n->nkids && !found; i++) found = rounded_in(w, n->kids[i], before, depth + 1);
+    return found;
+}
+
+/* ---------------------------------------------------------------- what is left */
+
+static int by_value(const void *a, const void *b) {
+    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
+
+/* How many different values some of the elements have. */
+static long distinct(const dl_tensor *t) {
+    const long n = dl_numel(t), each = n / LOOKED + 1;
+    DLSH_FREED double *v = malloc(((size_t)n + 1) * sizeof *v);
+    long k = 0, different = 0;
+    if (!v || dl_read_f64(t, v)) return dl_error_clear(), n;
+    for (long i = 0; i < n; i += each) v[k++] = v[i];
+    qsort(v, (size_t)k, sizeof *v, by_value);
+    for (long i = 0; i < k; i++) different += !i || v[i] != v[i - 1];
+    return different;
+}
+
+/* Are nearly all values of the input the same, or few of them different? */
+static int has_lost(const dlsh_examination *e, const dl_journal_row *r, char *how, size_t size) {
+    const dl_tensor *x = e->probed && strcmp(e->probe.from, "random numbers") != 0 ? e->probe.in[0] : NULL;
+    const dl_journal_value *v = &r->x;
+    if (v->n && v->low == v->high) return snprintf(how, size, "all values of a batch are %.4g", v->low), 1;
+    if (v->n && v->zeros > 9 * v->n / 10)
+        return snprintf(how, size, "%.0f %% of the values of a batch are 0", 100 * (double)v->zeros / (double)v->n), 1;
+    if (!x || r->what != e->net || !dl_dtype_is_float(dl_dtype_of(x)) || dl_numel(x) < 64) return 0;
+    const long n = distinct(x);
+    snprintf(how, size, "%ld different values are left among %ld", n, dl_numel(x));
+    return n <= FEW;
+}
+
+/* What a pass is given: the data of a trainer or loader, the argument of the net. */
+static const dlsh_node *given(const dlsh_examination *e, const dl_journal_row *r) {
+    dlsh_dealt l;
+    if (e->trainer) {
+        const dlsh_node *made = dlsh_trainer_option(e, r->file, 1, "data");
+        return made && made->kind == DLSH_N_CALL ? dlsh_argument_of(made, 0, "x") : NULL;
+    }
+    const dlsh_node *call = dlsh_call_of_net(e, dlsh_statement_at(r->file, r->line));
+    const walk w = {e, r->file};
+    if (call && rounded_in(&w, call->kids[1], call->span.start, 0)) return call->kids[1];
+    dlsh_loader_around(e, r->file, r->line, &l);
+    return l.made && l.made->kind == DLSH_N_CALL ? dlsh_argument_of(l.made, 0, "x") : NULL;
+}
+
+void dlsh_find_rounded(dlsh_examination *e) {
+    const dl_journal_row *r;
+    char how[120];
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        const walk w = {e, r->file};
+        const dlsh_node *from = r->grad && r->count > 1 ? given(e, r) : NULL;
+        const dlsh_node *by = from ? rounded_in(&w, from, from->span.end, 0) : NULL;
+        if (!by || !has_lost(e, r, how, sizeof how)) continue;
+        const int divides = by->kind == DLSH_N_BINARY;
+        dlsh_finding *f = dlsh_find_at(e, r->file, by->span.line,
+                                       divides ? "divide by /, which keeps fractions"
+                                               : "keep floating numbers: leave the rounding out, or scale before it");
+        if (!f) continue;
+        dlsh_cause(f, "%s leaves almost nothing of the inputs: fractions are cut off",
+                   divides ? "//, the division of whole numbers," : "a cast or rounding to whole numbers");
+        dlsh_evidence(f, "%s, which the net is given at line %d", how, r->line);
+    }
+}
