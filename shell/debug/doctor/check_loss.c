@@ -500,26 +500,17 @@ static int falls_for_ever(const dl_journal_row *r) {
     return late > 0.8 * early;
 }
 
-/* A mean or sum of what has a square with a minus and another part, as the logarithm of a density. */
-static int is_likelihood(dlsh_pass p) {
-    for (long k = 0; k < p.n; k++)
-        if (dlsh_op_is(&p.at[k], "pow|square|square_sum|exp")) return dlsh_op_is(p.at, "mean|sum|div|neg|mul");
-    return 0;
-}
-
 static void look_at_bottom(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
     if (!falls_for_ever(r) || dlsh_has_rivals(e)) return;
     const dl_journal_node *by = bottomless(p, p.at, 1, 0), *at = by ? by : p.at;
-    dlsh_finding *f = dlsh_find_at(e, at->file, at->line,
-                                   by ? "turn the sign of this part: what is to be small is added, not taken away"
-                                      : "look for a part with the wrong sign, or one that has no limit");
+    dlsh_finding *f =
+        dlsh_find_at(e, at->file, at->line,
+                     by ? "turn the sign of this part: what is to be small is added, not taken away; of the "
+                          "logarithm of a likelihood turn all: loss = -log_p.mean()"
+                        : "look for a part with the wrong sign, or one that has no limit");
     if (!f) return;
     dlsh_cause(f, by ? "the loss has no floor: a part of it has the wrong sign, and falls without end"
                      : "the loss has no floor: it falls without end");
-    if (by && is_likelihood(p)) {
-        f->remedy = "a minus before it, if it is the logarithm of a likelihood: loss = -log_p.mean()";
-        dlsh_cause(f, "the loss has the wrong sign: minus a square is made small, so that errors are made large");
-    }
     dlsh_evidence(f, "it went from %.4g to %.4g, faster and faster%s%s%s", r->first, r->last, by ? "; here " : "",
                   by ? by->op : "", by ? " takes away what grows without limit" : "");
 }
