@@ -120,7 +120,7 @@ static dl_status run_rule(pass *p, dl_back *b) {
 /* A node that no pass went through takes in one of an earlier pass. */
 static void note_joint(pass *p, const dl_node *n, const dl_node *from) {
     p->taken = from->op->name, p->taken_at = from->src, p->joint_at = n->src;
-    if (!p->inputs) dl_journal_reached(&n->src, from->passed);
+    if (!p->inputs) dl_journal_reached(&n->src, &from->src, from->passed);
 }
 
 /* Hooks on the gradients of the node in a slot; they are copied to g. */

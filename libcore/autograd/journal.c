@@ -348,10 +348,10 @@ static bool wanted(const dl_journal_row *r, const dl_tensor *root) {
     return dl_in_host_memory(root) || (is_looked_at(r) && !dl_deferred_get());
 }
 
-void dl_journal_reached(const dl_source *joint, uint32_t earlier) {
+void dl_journal_reached(const dl_source *joint, const dl_source *taken, uint32_t earlier) {
     const long i = journal ? journal->backward : -1;
     if (i < 0 || earlier > journal->stepped || earlier > journal->pass_before[i]) return;
-    journal->row[i].reached++, journal->row[i].joint = *joint;
+    journal->row[i].reached++, journal->row[i].joint = *joint, journal->row[i].seeded = *taken;
 }
 
 long dl_journal_backward_begin(const dl_tensor *root) {

@@ -27,8 +27,8 @@ long dl_journal_row_hashes(const dl_tensor *t, unsigned long *out, long most);
 /* A backward pass from a tensor. The caller hands what begin returns to end. */
 long dl_journal_backward_begin(const dl_tensor *root);
 void dl_journal_backward_end(long row);
-/* The pass that began last goes through a node of an earlier one, which `joint` takes in. */
-void dl_journal_reached(const dl_source *joint, uint32_t earlier);
+/* The pass that began last goes through a node of an earlier one, made at `taken`, which `joint` takes in. */
+void dl_journal_reached(const dl_source *joint, const dl_source *taken, uint32_t earlier);
 /* The number of a backward pass that begins, from 1 on. */
 uint32_t dl_journal_pass_number(void);
 /* [n, 1] and [n] were broadcast to [n, n]. */

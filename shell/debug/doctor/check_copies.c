@@ -264,7 +264,6 @@ static int see_copier(void *ctx, const char *file, const dlsh_node *n, const dls
     return 1;
 }
 
-/* The outermost loop around a line of a text, where it begins; the line itself outside of loops. */
 static int loop_begins(const dlsh_node *n, int line) {
     for (int i = 0; n && i < n->nkids; i++) {
         const dlsh_node *k = n->kids[i];
@@ -276,13 +275,15 @@ static int loop_begins(const dlsh_node *n, int line) {
     return line;
 }
 
+int dlsh_loop_begins(const char *file, int line) { return loop_begins(dlsh_text_root(file), line); }
+
 /* Was something made before the training began, and never in its loop? */
 static int is_before_training(const dlsh_examination *e, const char *file, int line) {
     const dl_journal_row *r;
     int first = INT_MAX;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         if (strcmp(r->file, file) != 0) continue;
-        const int begins = loop_begins(dlsh_text_root(file), r->line);
+        const int begins = dlsh_loop_begins(file, r->line);
         first = begins < first ? begins : first;
     }
     return line > 0 && line < first;

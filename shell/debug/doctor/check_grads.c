@@ -155,6 +155,18 @@ static void find_passed_twice(dlsh_examination *e) {
 /* A loss with the graphs of former passes in it, as a sum over batches that backward is called of. */
 static void find_kept(dlsh_examination *e, const dl_journal_row *pass) {
     if (!pass->reached) return;
+    const int once = pass->seeded.file && !strcmp(pass->seeded.file, pass->file) &&
+                     pass->seeded.line < dlsh_loop_begins(pass->file, pass->line);
+    dlsh_finding *g = once ? dlsh_find_at(e, pass->seeded.file, pass->seeded.line,
+                                          "compute it in each pass; or make the result itself the parameter: "
+                                          "param((randn(3, 4) * 0.1))")
+                           : NULL;
+    if (g)
+        dlsh_cause(g, "a result with a history is computed once, before the loop: each backward goes through it again");
+    if (g)
+        dlsh_evidence(g, "%ld of %ld passes (line %d) went through what this line computed; steps do not change it",
+                      pass->reached, pass->count, pass->line);
+    if (once) return;
     dlsh_finding *f =
         dlsh_find_at(e, pass->joint.file, pass->joint.line,
                      "detach() what comes from an earlier pass, or compute it anew; a sum that is only to "
@@ -466,6 +478,27 @@ static void find_frozen_head(dlsh_examination *e, const char *file) {
     dl_module_list_free(l);
 }
 
+/* Any other layer that is frozen with the weights that it began with. */
+static void find_frozen_layer(dlsh_examination *e, const char *file) {
+    dl_module_list *l = e->net && dl_module_is_built(e->net) ? dl_module_tensors(e->net, 1) : NULL;
+    const int line = dlsh_script_line_with(e, file, "requires_grad");
+    const char *first = NULL;
+    long n = 0;
+    for (long i = 0; l && line && i < l->n; i++) {
+        const dl_tensor *p = l->entries[i].tensor;
+        if (dl_requires_grad(p) || l->entries[i].buffer || !is_as_made(p)) continue;
+        if (!n++) first = l->entries[i].path;
+    }
+    dlsh_finding *f = n && n < l->n && !e->nnotes && !e->bad
+                          ? dlsh_find_at(e, file, line, "none, if this is meant; else freeze what was trained before")
+                          : NULL;
+    if (f) dlsh_cause(f, "%s is frozen with the random weights that it began with", first);
+    if (f)
+        dlsh_evidence(f, "%ld of %ld parameters of the net are not trained, and nothing was written to them", n, l->n);
+    if (f) dlsh_only_note(e, f);
+    dl_module_list_free(l);
+}
+
 /* Steps at the place of this row, of whichever optimizers. */
 static long steps_there(dlsh_examination *e, const dl_journal_row *step) {
     const dl_journal_row *r;
@@ -541,7 +574,7 @@ dl_status dlsh_check_membership(dlsh_examination *e) {
     if (!dlsh_was_found(e, e->check, "replaced")) find_untrained(e);
     find_idle(e);
     dl_optimizer *any = dlsh_optimizer_at(e, 0, NULL);
-    if (any) find_frozen_head(e, dl_optimizer_source(any).file);
+    if (any) find_frozen_head(e, dl_optimizer_source(any).file), find_frozen_layer(e, dl_optimizer_source(any).file);
     if (steps) dlsh_passed(e, "optimizers train what the loss depends on");
     return DL_OK;
 }

@@ -234,6 +234,29 @@ static long samples_of_loss(dlsh_pass p) {
     return 0;
 }
 
+/* Weights of each sample for each other one, by a softmax of [n, n] that is multiplied with the n samples. */
+static void look_at_attention(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const long rows = dlsh_op_is(n, "softmax") && n->out.ndim == 2 ? n->out.shape[0] : 0;
+    const dl_journal_node *user = rows > 3 && n->out.shape[1] == rows ? dlsh_pass_user(p, n) : NULL;
+    if (!dlsh_op_is(user, "matmul") || user->out.ndim != 2 || user->out.shape[0] != rows || samples_of_loss(p) != rows)
+        return;
+    dlsh_finding *f =
+        dlsh_find_at(e, n->file, n->line, "attention within a sample: inputs of [samples, places, features]");
+    dlsh_traced used[DLSH_TRACED];
+    if (!f) return;
+    dlsh_cause(f, "softmax mixes the samples of a batch: each sample attends to the others");
+    dlsh_evidence(f,
+                  "its result is [%ld,%ld], and the loss compares %ld samples: the weights are those of samples, not "
+                  "of places within one",
+                  rows, rows, rows);
+    int picked = 0;
+    for (long k = 0; k < p.n && !picked; k++) {
+        const int m = dlsh_trace(e, p.at[k].file, p.at[k].line, used);
+        for (int i = 0; i < m; i++) picked |= *used[i].picks != 0;
+    }
+    if (!picked) dlsh_only_note(e, f); /* all nodes of a graph, perhaps */
+}
+
 /* A recurrent layer, whose op takes [times, samples, features], over rows of samples. */
 static void look_at_times(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     const long samples = dlsh_op_is(n, "recurrent") && n->in[0].ndim == 3 ? samples_of_loss(p) : 0;
@@ -428,7 +451,8 @@ dl_status dlsh_check_mixing(dlsh_examination *e) {
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = p.n - 1; k >= 0; k--)
-            look_at_samples(e, p, &p.at[k]), look_at_times(e, p, &p.at[k]), look_at_total(e, p, &p.at[k]);
+            look_at_samples(e, p, &p.at[k]), look_at_times(e, p, &p.at[k]), look_at_total(e, p, &p.at[k]),
+                look_at_attention(e, p, &p.at[k]);
     }
     return e->bad ? DL_OK : dlsh_compare_passes(e, disturbed, judge_mixing);
 }

@@ -112,6 +112,42 @@ static void tell_shift(dlsh_examination *e, const dlsh_samples *s, long shift, d
                   shift > 0 ? "back" : "on", labs(shift), then);
 }
 
+/* The statement that gives the net its input in training. */
+static int line_of_use(const dlsh_examination *e, const dlsh_samples *s) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (r->grad && dlsh_is_trained(e, r)) return r->line;
+    return s->user_line;
+}
+
+/* A variable with as many rows that tells of the targets, where what the net is given does not. */
+static void find_other_table(dlsh_examination *e, const dlsh_samples *s, long n, double enough, double now) {
+    for (int i = 0; i < dlsh_global_count(e->s); i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(e->s, i, &v);
+        dl_tensor *t =
+            v && v->type == DLSH_TENSOR && strcmp(name, "_") && !dl_requires_grad(v->as.tensor) ? v->as.tensor : NULL;
+        if (!t || dl_ndim(t) != 2 || dl_shape(t)[0] < n || dl_shape(t)[1] < 2 || !strcmp(name, s->name)) continue;
+        if (dl_numel(t) / dl_shape(t)[0] != s->width || !dl_dtype_is_float(dl_dtype_of(t))) continue;
+        dlsh_samples other = {.n = n, .width = s->width, .y = s->y};
+        DLSH_FREED double *x = malloc((size_t)dl_numel(t) * sizeof *x);
+        if (!x || dl_read_f64(t, x)) continue;
+        other.x = x;
+        DLSH_FREED long *near = is_finite(&other) ? nearest(&other, n, &other, n) : NULL;
+        const double then = near ? agreement(s->y, n, near, 0, s->classes) : 0;
+        if (then < enough || then - now < 0.25) continue;
+        dlsh_finding *f =
+            dlsh_find_at(e, s->user_file, line_of_use(e, s), "give the net the table that the targets were made of");
+        if (!f) return;
+        dlsh_cause(f, "the net is given %s, which tells nothing of the targets; %s does", s->name, name);
+        dlsh_evidence(f, "rows that are alike in %s have %s of %.2g in %s, those in %s %.2g", s->name,
+                      s->classes ? "equal labels in a share" : "targets with a correlation", now, s->target, name,
+                      then);
+        return;
+    }
+    dl_error_clear();
+}
+
 void dlsh_judge_labels(dlsh_examination *e, const dlsh_samples *s) {
     dlsh_samples mine = *s;
     if (!s->y || s->n < FEWEST || !s->width || !is_finite(s)) return;
@@ -131,6 +167,8 @@ void dlsh_judge_labels(dlsh_examination *e, const dlsh_samples *s) {
     }
     if (now < chance + 3.5 * deviation && best > chance + 6 * deviation && best - now > 0.2)
         tell_shift(e, s, shift, now, best, chance);
+    else if (now < chance + 3.5 * deviation)
+        find_other_table(e, s, mine.n, chance + 6 * deviation, now);
     free(mine.x);
 }
 

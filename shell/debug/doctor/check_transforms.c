@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/data/data.h"
 #include "debug/doctor/checks.h"
+#include "debug/doctor/syntax.h"
 
 /* Transforms that mirror or turn a picture. */
 static const char *const turning[] = {"hflip", "vflip", "flip", "rotate", "rotation", "transpose"};
@@ -130,6 +132,59 @@ static int turns_classes(dl_dataset *d, const char *how, int *from, int *to, dou
     return seen > p.n / 3 && *share > 0.3; /* of n / 2 */
 }
 
+/* ---------------------------------------------------------------- by hand */
+
+/* A dimension of rows or columns of pictures, alone or in a list. */
+static int is_of_picture(const dlsh_node *n) {
+    if (!n) return 0;
+    if (n->kind == DLSH_N_KWARG) return is_of_picture(n->kids[0]);
+    if (n->kind == DLSH_N_INT) return n->num.i == 2 || n->num.i == 3;
+    if (n->kind == DLSH_N_UNARY) return n->kids[0]->kind == DLSH_N_INT && n->kids[0]->num.i < 3;
+    for (int i = 0; n->kind == DLSH_N_LIST && i < n->nkids; i++)
+        if (is_of_picture(n->kids[i])) return 1;
+    return 0;
+}
+
+typedef struct turned_by {
+    const char *file, *name;
+    int line;
+} turned_by;
+
+/* x.flip([3]), hflip(x), rot90(x, 1, [2, 3]) */
+static int see_turn(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    turned_by *t = ctx;
+    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+    const char *name = by ? by->text : NULL;
+    (void)within, (void)depth;
+    if (!name || !dlsh_has_word("flip|hflip|vflip|fliplr|flipud|rot90|rotate", name, strlen(name))) return 0;
+    if (!strcmp(name, "flip") && !(n->nkids > 1 && is_of_picture(n->kids[n->nkids - 1]))) return 0;
+    *t = (turned_by){file, name, n->span.line};
+    return 1;
+}
+
+/* The data set of digits or letters among the variables. */
+static const dl_dataset *sided_data(const dlsh_examination *e, const char **by) {
+    for (int i = 0; i < dlsh_global_count(e->s); i++) {
+        const dlsh_value *v;
+        dlsh_global_at(e->s, i, &v);
+        const dl_dataset *d = v ? dlsh_unwrap(*v, &dlsh_dataset_class) : NULL;
+        if (d && dl_dataset_ndim(d) == 3 && has_sides(d, by)) return d;
+    }
+    return NULL;
+}
+
+static void find_turned_by_hand(dlsh_examination *e) {
+    const char *by = "";
+    turned_by t = {0};
+    const dl_dataset *d = sided_data(e, &by);
+    if (!d || !dlsh_each_node(see_turn, &t)) return;
+    dlsh_finding *f = dlsh_find_at(e, t.file, t.line, "crop and small rotations keep the class; leave this one out");
+    if (!f) return;
+    dlsh_cause(f, "%s turns samples of one class into another class, or into none", t.name);
+    dlsh_evidence(f, "pictures of %s (%s) have a left and a right: 6 turned is 9, a mirrored 2 is not a digit",
+                  dl_dataset_name(d), by);
+}
+
 /* ---------------------------------------------------------------- the check */
 
 dl_status dlsh_check_transforms(dlsh_examination *e) {
@@ -137,6 +192,7 @@ dl_status dlsh_check_transforms(dlsh_examination *e) {
     const char *by = "", *turn;
     int from = 0, to = 0;
     double share = 0;
+    find_turned_by_hand(e);
     if (!e->trainer) return DL_OK;
     dl_trainer_get(e->trainer, &st);
     if (!*st.transforms) return DL_OK;

@@ -95,6 +95,28 @@ static const dl_journal_node *counterpart(dlsh_pass first, dlsh_pass last, const
     return first.n == last.n && !strcmp(first.at[i].op, n->op) ? &first.at[i] : NULL;
 }
 
+static double gain_of(const dl_journal_node *n, const dl_journal_value *w) {
+    int unit;
+    double inputs = 1;
+    dlsh_node_weight(n, &unit);
+    for (int d = 0; d < w->ndim; d++) inputs *= d == unit ? 1 : (double)w->shape[d];
+    return w->n ? sqrt((w->std * w->std + w->mean * w->mean) * inputs) : NAN;
+}
+
+/* From the first pass on: weights that were set by the script, or that are large. */
+static void blame_weights(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n, dlsh_finding *f) {
+    const dl_journal_node *by = dlsh_pass_source(p, n, 0);
+    const char *file = NULL;
+    int unit;
+    if (dlsh_op_is(by, "add")) by = dlsh_pass_source(p, by, 0);
+    const dl_journal_value *w = by ? dlsh_node_weight(by, &unit) : NULL;
+    const int line = dlsh_weights_set_at(&file);
+    if (line && *n->layer_file) f->file = file, f->line = line;
+    if (line || !w || !(gain_of(by, w) > 4) || *n->layer_file) return;
+    const dl_source made = dlsh_weight_source(e, by);
+    f->file = made.file, f->line = made.line;
+}
+
 static void look_at_unit(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const dl_journal_node *n) {
     const dl_journal_node *then = counterpart(first, p, n);
     int dead = n->out.dead > 0.75, flat = !dead && mean_slope(n) < 0.12 && is_hidden(p, n);
@@ -112,6 +134,7 @@ static void look_at_unit(dlsh_examination *e, dlsh_pass first, dlsh_pass p, cons
     char what[300];
     if (!f) return;
     f->effect = !before;
+    if (before) blame_weights(e, p, n, f);
     dlsh_node_text(n, what, sizeof what);
     const char *since = before ? "from the first pass on" : "since some step: they were not at first";
     if (dead) {
@@ -172,14 +195,6 @@ static long uses_of(dlsh_pass p, const void *leaf) {
     return n;
 }
 
-static double gain_of(const dl_journal_node *n, const dl_journal_value *w) {
-    int unit;
-    double inputs = 1;
-    dlsh_node_weight(n, &unit);
-    for (int d = 0; d < w->ndim; d++) inputs *= d == unit ? 1 : (double)w->shape[d];
-    return w->n ? sqrt((w->std * w->std + w->mean * w->mean) * inputs) : NAN;
-}
-
 /* A square weight that a recurrence uses again and again. */
 static const dl_journal_node *repeated(dlsh_pass p, const dl_journal_node **node, const dl_journal_value **w, int n,
                                        int vanish, char *why, size_t size) {
@@ -230,6 +245,9 @@ static void look_at_depth(dlsh_examination *e, dlsh_pass p) {
     const dl_journal_node *by = culprit(p, node, w, n, vanish, why, sizeof why);
     if (!by) by = node[0];
     dl_source made = dlsh_weight_source(e, by);
+    const char *set_in = NULL;
+    const int set = *by->layer_file && strstr(why, "the weights") ? dlsh_weights_set_at(&set_in) : 0;
+    if (set) made = (dl_source){set_in, set};
     dlsh_finding *f = dlsh_find_at(
         e, made.file, made.line,
         vanish ? "relu in place of sigmoid and tanh, a norm layer, residual connections, or a larger initialisation"

@@ -377,8 +377,8 @@ dl_status dlsh_check_data(dlsh_examination *e) {
     if (e->trainer) examine_trainer(e, file);
     for (long i = 0; !e->trainer && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         if (!r->nnodes[1]) continue;
-        find_one_class_a_batch(e, r);
         examine_loop(e, r), examine_loader(e, r);
+        if (!dlsh_was_found(e, e->check, "one class alone")) find_one_class_a_batch(e, r);
         find_same_targets(e, r);
     }
     dl_error_clear();

@@ -82,6 +82,27 @@ static dl_tensor *leaf_of_net(dl_module *m, const char *var, const void *at, cha
     return t;
 }
 
+/* Of a tensor, a net or trainer, or what a list or record holds. */
+static dl_tensor *leaf_of_value(const dlsh_value *v, const char *var, const void *at, char *name, size_t size,
+                                int depth) {
+    enum { DEEPEST = 3 };
+    char item[120];
+    dl_tensor *found = NULL;
+    if (v->type == DLSH_TENSOR && v->as.tensor == at) return snprintf(name, size, "%s", var), v->as.tensor;
+    for (int i = 0; v->type == DLSH_LIST && depth < DEEPEST && !found && i < v->as.list->n; i++) {
+        snprintf(item, sizeof item, "%.80s[%d]", var, i);
+        found = leaf_of_value(&v->as.list->items[i], item, at, name, size, depth + 1);
+    }
+    for (int i = 0; v->type == DLSH_RECORD && depth < DEEPEST && !found && i < v->as.record->n; i++) {
+        snprintf(item, sizeof item, "%.60s.%.40s", var, v->as.record->keys[i]);
+        found = leaf_of_value(&v->as.record->values[i], item, at, name, size, depth + 1);
+    }
+    if (found) return found;
+    dl_trainer *t = dlsh_unwrap(*v, &dlsh_trainer_class);
+    dl_module *m = t ? dl_trainer_model(t) : dlsh_unwrap(*v, &dlsh_net_class);
+    return leaf_of_net(m, t ? dl_module_name(m) : var, at, name, size);
+}
+
 dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n) {
     int unit;
     char name[120];
@@ -99,14 +120,7 @@ dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name,
     for (int i = 0; at && !found && i < dlsh_global_count(e->s); i++) {
         const dlsh_value *v;
         const char *n = dlsh_global_at(e->s, i, &v);
-        if (!v || !strcmp(n, "_")) continue;
-        if (v->type == DLSH_TENSOR && v->as.tensor == at) {
-            snprintf(name, size, "%s", n);
-            return v->as.tensor;
-        }
-        dl_trainer *tr = dlsh_unwrap(*v, &dlsh_trainer_class);
-        found = leaf_of_net(tr ? dl_trainer_model(tr) : dlsh_unwrap(*v, &dlsh_net_class),
-                            tr ? dl_module_name(dl_trainer_model(tr)) : n, at, name, size);
+        if (v && strcmp(n, "_")) found = leaf_of_value(v, n, at, name, size, 0);
     }
     for (int i = 0; at && !found && (o = dlsh_optimizer_at(e, i, NULL)); i++)
         for (long k = 0; !found && (t = dl_optimizer_param(o, k, &own)); k++)

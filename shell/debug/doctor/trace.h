@@ -45,6 +45,9 @@ int dlsh_uses_net(const dlsh_examination *e, const char *file, const dlsh_node *
 /* Is what is computed at a line made of what is computed at another one? */
 int dlsh_comes_from(const dlsh_examination *e, const char *file, int line, int maker);
 
+/* Where the outermost loop around a line of a text begins; the line itself outside of loops (check_copies.c). */
+int dlsh_loop_begins(const char *file, int line);
+
 /* ---- data sets in the text (data_places.c) */
 /* What made an argument of the call that made the trainer, by place or by name; NULL: it is not known. */
 const dlsh_node *dlsh_trainer_option(const dlsh_examination *e, const char *file, int place, const char *option);
