@@ -96,6 +96,11 @@
 #define WITHIN_UNIT(x, eps) ((x) < (eps) ? (eps) : (x) > 1 - (eps) ? 1 - (eps) : (x)) /* x itself where eps is NaN */
 #define SOFTPLUS(x) (((x) > 0 ? (x) : 0) + LOG1P_UNIT(EXP(-ABS(x))))
 #define HARD_SIGMOID(x) ((x) + 3 < 0 ? 0 : (x) + 3 > 6 ? 1 : ((x) + 3) / 6)
+/* tanh(softplus(x)), which is near 1 from 20 on, and its slope, both from e**x */
+#define MISH_EXP(x) EXP((x) < 20 ? (x) : 20)
+#define MISH_GATE(e) ((e) * ((e) + 2) / ((e) * ((e) + 2) + 2))
+#define MISH_SLOPE(e) (4 * (e) * (1 + (e)) / (((e) * ((e) + 2) + 2) * ((e) * ((e) + 2) + 2)))
+#define KAISER_ARG(x, beta) (ABS(beta) * SQRT((x) * (x) < 1 ? 1 - (x) * (x) : 0))
 #define LOG_FROM(y) ((y) < -100 ? -100 : (y))
 /* (1 + tanh(u)) / 2 = sigmoid(2 u): of gelu by tanh 2 u, and its derivative */
 #define GELU_ARG(x) (NUM(1.59576912160573071) * ((x) + NUM(0.044715) * (x) * (x) * (x)))
@@ -108,6 +113,7 @@
 #define ROUND(x) rint(x) /* ties to even */
 #define ERF_INVERSE(x) erfinv(x)
 #define ERFCX(x) DL_HELPER_OF(erfc_scaled)(x)
+#define LOG_NORMAL_CDF(x) DL_HELPER_OF(log_normal_cdf)(x)
 #define NORMAL_QUANTILE(x) normcdfinv(x)
 #define QUICK_EXP(x) __expf(x)           /* relative error 1e-6, 0 below the normal numbers */
 #define QUICK_DIV(x, y) __fdividef(x, y) /* the same */
@@ -118,6 +124,9 @@
 #define NORMAL_CDF(x) (NUM(0.5) * TWICE_CDF(x))
 #define ERF_INVERSE(x) DL_V(erfinv)(x)
 #define ERFCX(x) DL_V(erfcx)(x)
+#define LOG_NORMAL_CDF(x)                                                                                              \
+    ((x) < 1 ? LOG(ERFCX((x)*NUM(-0.70710678118654752440)) / 2) - (x) * (x) / 2                                        \
+             : LOG1P(ERFC((x)*NUM(0.70710678118654752440)) * NUM(-0.5)))
 #define NORMAL_QUANTILE(x) DL_V(quantile)(x)
 #define TWICE_CDF(x) DL_FN(dl_vtwice_cdf, dl_vtwice_cdf_f64)(x)
 #endif

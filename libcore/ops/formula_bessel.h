@@ -4,26 +4,46 @@
 #ifdef DL_VECTOR
 #include "core/horner.h"
 
-DL_VECTOR float dl_vi0e(float x) {
-    float y = fabsf(x), s = y < 8.0f ? y : 8.0f, z = s * s * 0.25f, u = 16.0f / (y < 8.0f ? 8.0f : y) - 1.0f, p;
+/* Below 8 one, else the other: a GPU computes that alone, vectors of a CPU compute both. */
+#ifdef __CUDACC__
+#define DL_NEAR_OR_FAR(y, near, far) ((y) < 8.0f ? near(y) : far(y))
+#else
+#define DL_NEAR_OR_FAR(y, near, far) dl_vpick(y, near((y) < 8.0f ? (y) : 8.0f), far((y) < 8.0f ? 8.0f : (y)))
+DL_VECTOR float dl_vpick(float y, float near, float far) { return y < 8.0f ? near : far; }
+#endif
+
+DL_VECTOR float dl_vi0e_near(float y) {
+    float z = y * y * 0.25f, p;
     p = DL_HORNER(DL_MUL_ADD, z, 5.84791131e-25f, 1.31578005e-22f, 2.57892889e-20f, 4.35838982e-18f, 6.27608135e-16f,
                   7.59405843e-14f, 7.59405843e-12f, 6.15118733e-10f, 3.93675989e-08f, 1.92901235e-06f);
     p = DL_HORNER(DL_MUL_ADD, z, p, 6.94444444e-05f, 0.00173611111f, 0.0277777778f, 0.25f, 1.0f, 1.0f);
-    float near = p * dl_vexp(-s);
+    return p * dl_vexp(-y);
+}
+DL_VECTOR float dl_vi0e_far(float y) {
+    float u = 16.0f / y - 1.0f, p;
     p = DL_HORNER(DL_MUL_ADD, u, 3.21343457e-09f, 3.17346827e-08f, 1.0222958e-07f, 3.07125179e-07f, 1.48016687e-06f,
                   1.1139924e-05f, 0.000136216348f, 0.00336055223f, 0.402176509f);
-    p = y < 8.0f ? near : p / sqrtf(y);
+    return p / sqrtf(y);
+}
+DL_VECTOR float dl_vi0e(float x) {
+    float y = fabsf(x), p = DL_NEAR_OR_FAR(y, dl_vi0e_near, dl_vi0e_far);
     return x != x ? x : p;
 }
-DL_VECTOR float dl_vi1e(float x) {
-    float y = fabsf(x), s = y < 8.0f ? y : 8.0f, z = s * s * 0.25f, u = 16.0f / (y < 8.0f ? 8.0f : y) - 1.0f, p;
+DL_VECTOR float dl_vi1e_near(float y) {
+    float z = y * y * 0.25f, p;
     p = DL_HORNER(DL_MUL_ADD, z, 3.65494457e-26f, 8.77186697e-24f, 1.84209206e-21f, 3.35260756e-19f, 5.23006779e-17f,
                   6.90368948e-15f, 7.59405843e-13f, 6.83465259e-11f, 4.92094986e-09f, 2.75573192e-07f);
     p = DL_HORNER(DL_MUL_ADD, z, p, 1.15740741e-05f, 0.000347222222f, 0.00694444444f, 0.0833333333f, 0.5f, 1.0f);
-    float near = p * dl_vexp(-s) * (0.5f * s);
+    return p * dl_vexp(-y) * (0.5f * y);
+}
+DL_VECTOR float dl_vi1e_far(float y) {
+    float u = 16.0f / y - 1.0f, p;
     p = DL_HORNER(DL_MUL_ADD, u, -4.23689781e-09f, -3.59046383e-08f, -1.14235342e-07f, -3.58195365e-07f,
                   -1.83102124e-06f, -1.50353904e-05f, -0.000219236053f, -0.00974957744f, 0.389398459f);
-    p = y < 8.0f ? near : p / sqrtf(y);
+    return p / sqrtf(y);
+}
+DL_VECTOR float dl_vi1e(float x) {
+    float y = fabsf(x), p = DL_NEAR_OR_FAR(y, dl_vi1e_near, dl_vi1e_far);
     return x != x ? x : copysignf(p, x);
 }
 DL_VECTOR float dl_vbessel(int order, float x) { return order ? dl_vi1e(x) : dl_vi0e(x); }

@@ -109,6 +109,13 @@ DL_HELPER(erfc_scaled)(T x) {
     for (T k = 24; k > 0; k -= 1) rest = x + k / (2 * rest);
     return NUM(0.56418958354775628695) / rest;
 }
+/* Down to -7 by one erfc, of which nothing is lost there; below by the scaled one. */
+DL_HELPER(log_normal_cdf)(T x) {
+    T u = x * NUM(0.70710678118654752440);
+    if (x < -7) return LOG(DL_HELPER_OF(erfc_scaled)(-u) / 2) - x * x / 2;
+    T half = ERFC(x < 1 ? -u : u) / 2;
+    return x < 1 ? LOG(half) : LOG1P(-half);
+}
 DL_HELPER(mantissa)(T x) {
     int e;
     return frexp(x, &e);
@@ -253,9 +260,25 @@ DL_HELPER(c_sign_slope)(T g, T x) {
     PART_T along = g.re * re + g.im * im;
     return PAIR(size == 0 ? 0 : (g.re - re * along) / by, size == 0 ? 0 : (g.im - im * along) / by);
 }
+#ifdef __cplusplus
+/* conj(x) / |x|**2 by one division, where the larger square neither overflows nor loses digits; else false. A GPU's
+ * divisions take longer than its memory. */
+template <class T> __device__ inline bool c_quick_inverse(T x, T &y) {
+    typedef PART_T R;
+    const R most = sizeof(R) == sizeof(float) ? (R)0x1p60 : (R)0x1p500, big = fmax(ABS(x.re), ABS(x.im));
+    if (!(big > 1 / most && big < most)) return false;
+    const R by = 1 / (x.re * x.re + x.im * x.im);
+    y = PAIR(x.re * by, (0 - x.im) * by);
+    return true;
+}
+#endif
 /* Smith's way (1962), without overflow of the squares: by the quotient of the smaller part of b and the larger one.
  * Compilers may compute it for both orders of the parts, so that neither divides by 0. */
 DL_HELPER(c_div)(T a, T b) {
+#ifdef __cplusplus
+    T quick;
+    if (c_quick_inverse(b, quick)) return DL_HELPER_OF(c_mul)(a, quick);
+#endif
     const int turned = !(ABS(b.re) >= ABS(b.im)), none = (b.re == 0) & (b.im == 0);
     PART_T big = turned ? b.im : b.re, small = turned ? b.re : b.im, p = turned ? a.im : a.re, q = turned ? a.re : a.im;
     PART_T r = small / (big == 0 ? 1 : big), d = big + small * r, re = p + q * r, im = turned ? p * r - q : q - p * r;
@@ -263,6 +286,10 @@ DL_HELPER(c_div)(T a, T b) {
     return PAIR((none ? a.re : re) / d, (none ? a.im : im) / d);
 }
 DL_HELPER(c_inverse)(T x) {
+#ifdef __cplusplus
+    T quick;
+    if (c_quick_inverse(x, quick)) return quick;
+#endif
     const int turned = !(ABS(x.re) >= ABS(x.im)), none = (x.re == 0) & (x.im == 0);
     PART_T big = turned ? x.im : x.re, small = turned ? x.re : x.im, r = small / (big == 0 ? 1 : big),
            d = big + small * r;
@@ -274,11 +301,19 @@ DL_HELPER(c_exp)(T x) {
     PART_T r = EXP(x.re);
     return PAIR(r * NEAR_COS(x.im), x.im == 0 ? x.im : r * NEAR_SIN(x.im));
 }
-/* ln|x| by the larger part, so that it neither overflows nor loses digits near 1. */
+/* ln|x| by one logarithm of the sum of squares, which parts far from 1 are scaled for. Near 1 the sum less 1 is known
+ * without its rounding, and what the rounded sum lacks of it is added. */
 DL_HELPER(c_log)(T x) {
+    const int narrow = sizeof(PART_T) == sizeof(float);
+    const PART_T far = (PART_T)(narrow ? 0x1p60 : 0x1p500), by = (PART_T)(narrow ? 0x1p96 : 0x1p800);
+    const PART_T shift = (PART_T)(narrow ? 96 * 0.69314718055994530942 : 800 * 0.69314718055994530942);
     PART_T a = ABS(x.re), b = ABS(x.im), big = a > b ? a : b, small = a > b ? b : a;
-    PART_T size = big > (PART_T)0.5 && big < 2 ? LOG1P((big - 1) * (big + 1) + small * small) / 2 : LOG(HYPOT(a, b));
-    return PAIR(size, ATAN2(x.im, x.re));
+    const int near = (big > (PART_T)0.5) & (big < 2), large = big > far, little = big < 1 / far;
+    PART_T scale = large ? 1 / by : little ? by : 1, p = big * scale, q = small * scale;
+    PART_T less = (big - 1) * (big + 1) + small * small, sum = near ? 1 + less : p * p + q * q;
+    const int infinite = (a == (PART_T)INFINITY) | (b == (PART_T)INFINITY);
+    PART_T rest = near ? (less - (sum - 1)) / sum : 0, whole = infinite ? (PART_T)INFINITY : sum;
+    return PAIR((LOG(whole) + rest) / 2 + (large ? shift : little ? -shift : 0), ATAN2(x.im, x.re));
 }
 /* The root in the right half plane. */
 DL_HELPER(c_sqrt)(T x) {

@@ -902,6 +902,8 @@ CALLS = {
     "modulus": lambda x: x.abs(), "continued": continued, "resample_along": resample_along,
     "multilabel_margins": lambda x, y: F.multilabel_margin_loss(x, y, reduction="none") if x.shape[0] else x.sum(1),
     "slope_below": lambda x, w: torch.where(x > 0, x, x * w), "gated": lambda x, y: x * torch.sigmoid(y),
+    "excess": lambda x, y: (x - y).clamp(min=0), "kaiser": lambda x, beta=12.0: torch.special.i0(
+        beta * (1 - x * x).sqrt()) / torch.special.i0(torch.tensor(beta, dtype=x.dtype)),
     "replace_nonfinite": torch.nan_to_num, "square_difference": lambda x, y: (x - y) ** 2,
     "huber_difference": lambda x, y, delta=1, scale=1: scale * F.huber_loss(
         *torch.broadcast_tensors(x, y), delta=delta, reduction="none"),

@@ -5,7 +5,7 @@
 #include "cuda/kernels/rows.cuh"
 #include "ops/names/reduce.h"
 
-enum { WANTED_BLOCKS = DL_GPU_DONE, WANTED_BY_COLUMN = 1024, LEAST_EACH = 8, FEW_BLOCKS = 132 };
+enum { WANTED_BLOCKS = 1024, LEAST_EACH = 8, FEW_BLOCKS = 132 };
 
 /* Parts of a thread that are joined at once; more are joined by groups first. */
 enum { AT_ONCE = 8 };
@@ -89,8 +89,7 @@ void dl_red_plan_of(dl_red_plan *p, const dl_tensor *x, unsigned mask, bool in_o
     divisors(&p->red);
     block_of(p);
     long blocks = (p->outs + p->bx - 1) / p->bx, most = p->n / ((long)p->by * LEAST_EACH);
-    long wanted = p->cols ? WANTED_BY_COLUMN : WANTED_BLOCKS;
-    long splits = blocks < wanted ? wanted / (blocks ? blocks : 1) : 1;
+    long splits = blocks < WANTED_BLOCKS ? WANTED_BLOCKS / (blocks ? blocks : 1) : 1;
     if (splits > most) splits = most > 1 ? most : 1;
     long unit = 4L * p->by;
     p->chunk = ((p->n + splits - 1) / splits + unit - 1) / unit * unit;

@@ -253,7 +253,12 @@ __global__ void __launch_bounds__(DL_RED_THREADS)
         if (end > p.n) end = p.n;
         for (; i + (U - 1) * p.by < end; i += U * p.by)
             dl_red_take<Op, T, ALONG, ACROSS, U>(op, p, x, base, i, context, acc);
-        for (; i < end; i += p.by) dl_red_take<Op, T, ALONG, ACROSS, 1>(op, p, x, base, i, context, acc);
+        if constexpr (U > 4)
+            if (i + 3 * p.by < end)
+                dl_red_take<Op, T, ALONG, ACROSS, 4>(op, p, x, base, i, context, acc), i += 4 * p.by;
+        if constexpr (U > 2)
+            if (i + p.by < end) dl_red_take<Op, T, ALONG, ACROSS, 2>(op, p, x, base, i, context, acc), i += 2 * p.by;
+        if (i < end) dl_red_take<Op, T, ALONG, ACROSS, 1>(op, p, x, base, i, context, acc);
     }
     dl_red_block<Op, ACROSS>(op, p, k, r, acc, shared);
     if (part && !dl_red_together<Op, ACROSS>(op, p, part, done, k, r, acc, shared)) return;

@@ -10,7 +10,6 @@
 #include "dlcore/index.h"
 #include "dlcore/matmul.h"
 #include "dlcore/reduce.h"
-#include "dlcore/unary.h"
 #include "dlcore/view.h"
 #include "dlcore/where.h"
 #include "ops/rules/arithmetic.h"
@@ -37,23 +36,15 @@ static dl_tensor *of_pairs(dl_pool *p, dl_tensor *t) { return t ? dl_view_as_com
 
 static dl_tensor *part(dl_pool *p, dl_tensor *x, long which) { return dl_select(K(dl_view_as_real(x)), -1, which); }
 
+/* The parts of complex numbers are f32 or f64. */
+COMPOSED_RULE(halves) { return DL_BIT(c->dtype) & DL_HALVES; }
+
 POOLED_RULE(complex) {
-    dl_tensor *t[2];
-    const dl_dtype wide = c->dtype == DL_F64 ? DL_F64 : DL_F32;
-    long shape[DL_MAX_DIM];
-    int n;
-    DL_TRY(dl_broadcast(c->in[0]->ndim, c->in[0]->shape, c->in[1]->ndim, c->in[1]->shape, &n, shape));
-    for (int i = 0; i < 2; i++) t[i] = K(dl_expand(K(dl_to_dtype(c->in[i], wide)), shape, n));
-    DL_TRY(dl_finish(c, t[0] && t[1] ? of_pairs(p, K(dl_stack(t, 2, -1))) : NULL));
-    c->out[0]->weak = c->in[0]->weak && c->in[1]->weak;
-    return DL_OK;
+    return dl_finish(c, dl_complex(K(dl_to_dtype(c->in[0], DL_F32)), K(dl_to_dtype(c->in[1], DL_F32))));
 }
 
 POOLED_RULE(polar) {
-    dl_tensor *size = c->in[0], *angle = c->in[1];
-    if (DL_BIT(size->dtype) & DL_HALVES) /* the parts of the result are f32 */
-        size = K(dl_to_dtype(size, DL_F32)), angle = K(dl_to_dtype(angle, DL_F32));
-    return dl_finish(c, dl_complex(K(dl_mul(size, K(dl_cos(angle)))), K(dl_mul(size, K(dl_sin(angle))))));
+    return dl_finish(c, dl_polar(K(dl_to_dtype(c->in[0], DL_F32)), K(dl_to_dtype(c->in[1], DL_F32))));
 }
 
 POOLED_RULE(real) { return dl_finish(c, is_complex(c->in[0]) ? part(p, c->in[0], 0) : dl_ref(c->in[0])); }

@@ -123,15 +123,15 @@ POOLED_RULE(multi_margin_loss) {
         return dl_fail(DL_ERR_SHAPE, "the weight must have shape [%ld], one number a class", classes);
     dl_tensor *index = K(dl_reshape(y, shape + !y->ndim, 1 + (y->ndim > 0)));
     dl_tensor *own = index ? K(dl_gather(x, index, last)) : NULL;
-    dl_tensor *each = above(p, K(dl_add(K(dl_sub(x, own)), N(ATTR_F(c, MULTI_MARGIN_LOSS_MARGIN)))));
+    dl_tensor *each = own ? K(dl_excess(x, K(dl_sub(own, N(ATTR_F(c, MULTI_MARGIN_LOSS_MARGIN)))))) : NULL;
     if (power == 2) each = K(dl_square(each));
     if (w) {
         dl_tensor *flat = K(dl_reshape(y, shape, 1)), *picked = flat ? K(dl_index_select(w, flat, 0)) : NULL;
         each = K(dl_mul(each, picked ? K(dl_reshape(picked, shape + !y->ndim, 1 + (y->ndim > 0))) : NULL));
     }
-    dl_tensor *is_own = K(dl_to(K(dl_one_hot(y, classes)), DL_BOOL));
-    dl_tensor *sum = K(dl_sum(K(dl_where(is_own, N(0), each)), &last, 1, 0));
-    return dl_finish_loss(c, K(dl_div(sum, N((double)classes))));
+    dl_tensor *count = K(dl_arange(0, &(double){(double)classes}, 1, DL_I64, x->st->device));
+    dl_tensor *is_own = count && index ? K(dl_eq(index, count)) : NULL;
+    return dl_finish_loss(c, is_own ? K(dl_mean(K(dl_where(is_own, N(0), each)), &last, 1, 0)) : NULL);
 }
 
 /* Of [N,C] or [C] as [N,C], and the loss of each row back. */
@@ -156,8 +156,8 @@ POOLED_RULE(multilabel_margins) {
     dl_tensor *own = labels ? K(dl_where(valid, K(dl_sub(K(dl_gather(x, safe, 1)), N(1))), N(INFINITY))) : NULL;
     if (!others || !own) return dl_failed();
     dl_tensor *gap =
-        K(dl_sub(K(dl_reshape(others, (long[]){n, 1, classes}, 3)), K(dl_reshape(own, (long[]){n, classes, 1}, 3))));
-    dl_tensor *each = gap ? K(dl_sum(K(dl_relu(gap)), (long[]){1, 2}, 2, 0)) : NULL;
+        K(dl_excess(K(dl_reshape(others, (long[]){n, 1, classes}, 3)), K(dl_reshape(own, (long[]){n, classes, 1}, 3))));
+    dl_tensor *each = gap ? K(dl_sum(gap, (long[]){1, 2}, 2, 0)) : NULL;
     return dl_finish(c, each ? dl_div(each, N((double)classes)) : NULL);
 }
 

@@ -40,6 +40,18 @@ static dl_tensor *spread_index(dl_pool *p, dl_tensor *times) {
     return index ? dl_slice(index, 0, &first, &total, 1) : NULL;
 }
 
+/* Each element of dimension d of x as often as one number says. */
+static dl_status spread_evenly(dl_call *c, dl_pool *p, dl_tensor *x, dl_tensor *times, int d) {
+    long count, shape[DL_MAX_DIM + 1];
+    DL_TRY(dl_item_i(times, &count));
+    if (count < 0) return dl_fail(DL_ERR_VALUE, "the number of copies cannot be negative, as %ld is", count);
+    for (int i = 0; i <= x->ndim; i++) shape[i] = i == d + 1 ? count : x->shape[i - (i > d)];
+    dl_tensor *wide = K(dl_expand(K(dl_with_dim(x, d + 1)), shape, x->ndim + 1));
+    shape[d] *= count;
+    for (int i = d + 1; i < x->ndim; i++) shape[i] = x->shape[i];
+    return wide ? dl_finish_own(c, dl_reshape(wide, shape, x->ndim)) : dl_failed();
+}
+
 POOLED_RULE(repeat_interleave) {
     dl_tensor *x = c->in[0], *times = c->in[1];
     const dl_aval *dim = ATTR(c, REPEAT_INTERLEAVE_DIM);
@@ -51,6 +63,7 @@ POOLED_RULE(repeat_interleave) {
     const long n = x->ndim ? x->shape[d] : 1;
     if (times->ndim > 1 || (times->numel != 1 && times->numel != n))
         return dl_fail(DL_ERR_SHAPE, "repeats must be one number or %ld, not of shape %s", n, dl_shape_of(times));
+    if (x->ndim && x->ndim < DL_MAX_DIM && times->numel == 1) return spread_evenly(c, p, x, times, d);
     times = K(dl_reshape(times, (long[]){times->numel}, 1));
     times = times ? K(dl_expand(times, &n, 1)) : NULL;
     dl_tensor *index = times ? K(spread_index(p, times)) : NULL;

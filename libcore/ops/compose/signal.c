@@ -10,6 +10,10 @@
 #include "dlcore/view.h"
 #include "ops/rules/fft.h"
 
+#include <math.h>
+
+enum { FEW_HOPS = 8 };
+
 /* What both directions have in common. */
 typedef struct frames {
     long n, hop;
@@ -60,6 +64,16 @@ static dl_tensor *centred(dl_pool *p, dl_tensor *x, long by, const char *mode) {
     return three ? K(dl_reshape(three, (long[]){x->shape[0], x->shape[1] + 2 * by}, 2)) : NULL;
 }
 
+/* The frames of the signal [N, L], [N, count, n]: a view, or with a gradient, which then adds up, a list of elements.
+ */
+static dl_tensor *framed(dl_pool *p, const frames *f, dl_tensor *x, long count) {
+    const long size[3] = {x->shape[0], count, f->n}, step = x->stride[1],
+               stride[3] = {x->stride[0], f->hop * step, step};
+    if (!dl_grad_mode_get() || !dl_requires_grad(x)) return K(dl_as_strided(x, size, 3, stride, 3, x->offset));
+    dl_tensor *at = places(p, f, count, x->st->device), *parts = at ? K(dl_index_select(x, at, 1)) : NULL;
+    return parts ? K(dl_reshape(parts, size, 3)) : NULL;
+}
+
 POOLED_RULE(stft) {
     frames f;
     dl_tensor *x = c->in[0];
@@ -79,10 +93,9 @@ POOLED_RULE(stft) {
     if (single) x = K(dl_reshape(x, (long[]){1, x->shape[0]}, 2));
     if (x && ATTR_I(c, STFT_CENTER)) x = centred(p, x, f.n / 2, ATTR_S(c, STFT_PAD_MODE));
     if (!x) return dl_failed();
-    const long rows = x->shape[0], length = x->shape[1], count = length < f.n ? 0 : 1 + (length - f.n) / f.hop;
+    const long length = x->shape[1], count = length < f.n ? 0 : 1 + (length - f.n) / f.hop;
     if (!count) return dl_fail(DL_ERR_SHAPE, "a signal of %ld has no frame of %ld", length, f.n);
-    dl_tensor *at = places(p, &f, count, x->st->device), *parts = at ? K(dl_index_select(x, at, 1)) : NULL;
-    dl_tensor *each = parts ? K(dl_mul(K(dl_reshape(parts, (long[]){rows, count, f.n}, 3)), w)) : NULL;
+    dl_tensor *each = K(dl_mul(framed(p, &f, x, count), w));
     const char *norm = ATTR_I(c, STFT_NORMALIZED) ? "ortho" : "backward";
     dl_tensor *y = !each ? NULL : K(f.one_sided ? dl_rfft(each, NULL, -1, norm) : dl_fft(each, NULL, -1, norm));
     y = y ? K(dl_permute(y, (long[]){0, 2, 1}, 3)) : NULL;
@@ -91,12 +104,28 @@ POOLED_RULE(stft) {
     return dl_finish(c, dl_view_as_real(K(dl_contiguous(y))));
 }
 
+/* The same where a frame is a few whole hops: the k-th hops of all frames lie side by side in the result, k hops from
+ * its beginning. */
+static dl_tensor *added_hops(dl_pool *outer, const frames *f, dl_tensor *t, long length) {
+    POOL;
+    const long rows = t->shape[0], count = t->shape[1], hops = f->n / f->hop;
+    dl_tensor *parts = K(dl_reshape(t, (long[]){rows, count, hops, f->hop}, 4)), *sum = NULL;
+    for (long k = 0; k < hops && parts; k++) {
+        dl_tensor *part = K(dl_select(parts, 2, k));
+        part = part ? K(dl_pad(part, (long[]){0, 0, k, hops - 1 - k}, 4, 0, "constant")) : NULL;
+        if (!part || !(sum = k ? K(dl_add(sum, part)) : part)) return NULL;
+    }
+    return sum ? dl_keep(outer, dl_reshape(sum, (long[]){rows, length}, 2)) : NULL;
+}
+
 /* Frames [N, count, n] added at their places: [N, length]. */
-static dl_tensor *overlapped(dl_pool *p, const frames *f, dl_tensor *t, dl_tensor *at, long length) {
+static dl_tensor *overlapped(dl_pool *p, const frames *f, dl_tensor *t, long length) {
     const long rows = t->shape[0];
+    if (f->n % f->hop == 0 && f->n / f->hop <= FEW_HOPS && !complex_dtype(t)) return added_hops(p, f, t, length);
+    dl_tensor *at = places(p, f, t->shape[1], t->st->device);
     dl_tensor *none = K(dl_zeros((long[]){rows, length}, 2, t->dtype, t->st->device));
     dl_tensor *flat = K(dl_reshape(t, (long[]){rows, t->shape[1] * f->n}, 2));
-    return none && flat ? K(dl_index_add(none, at, flat, 1)) : NULL;
+    return none && flat && at ? K(dl_index_add(none, at, flat, 1)) : NULL;
 }
 
 /* The part of the signal that is wanted, in a whole one of `all` elements. */
@@ -130,18 +159,18 @@ POOLED_RULE(istft) {
         x = K(dl_slice(x, 1, NULL, &(long){f.n / 2 + 1}, 1)); /* the others are conjugates */
     dl_tensor *turned = w && x ? K(dl_permute(x, (long[]){0, 2, 1}, 3)) : NULL;
     if (!turned) return dl_failed();
-    const char *norm = ATTR_I(c, ISTFT_NORMALIZED) ? "ortho" : "backward";
-    dl_tensor *each = K(whole ? dl_ifft(turned, NULL, -1, norm) : dl_irfft(turned, &f.n, -1, norm));
-    each = K(dl_mul(each, w));
+    /* the window takes the factor of the transforms along */
+    const double n = (double)f.n, scale = ATTR_I(c, ISTFT_NORMALIZED) ? 1 / sqrt(n) : 1 / n;
+    dl_tensor *each = K(whole ? dl_ifft(turned, NULL, -1, "forward") : dl_irfft(turned, &f.n, -1, "forward"));
+    each = K(dl_mul(each, K(dl_mul(w, N(scale)))));
     const long all = f.n + f.hop * (count - 1);
     long from, to;
     DL_TRY(part_of(c, &f, all, &from, &to));
     const long end = to < all ? to : all;
-    dl_tensor *at = places(p, &f, count, x->st->device);
-    dl_tensor *sum = each && at ? overlapped(p, &f, each, at, all) : NULL;
+    dl_tensor *sum = each ? overlapped(p, &f, each, all) : NULL;
     dl_tensor *row = sum ? K(dl_square(w)) : NULL;
     dl_tensor *rows = row ? K(dl_expand(row, (long[]){1, count, f.n}, 3)) : NULL;
-    dl_tensor *weight = rows ? overlapped(p, &f, rows, at, all) : NULL;
+    dl_tensor *weight = rows ? overlapped(p, &f, rows, all) : NULL;
     weight = weight ? K(dl_slice(weight, 1, &from, &end, 1)) : NULL;
     if (!weight) return dl_failed();
     double least = 1;

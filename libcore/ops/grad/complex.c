@@ -5,6 +5,7 @@
 #include "dlcore/compare.h"
 #include "dlcore/complex.h"
 #include "dlcore/elementary.h"
+#include "dlcore/unary.h"
 #include "dlcore/where.h"
 #include "ops/names/compare.h"
 #include "ops/rules/complex.h"
@@ -18,6 +19,21 @@ RULE(view_as_real, dl_view_as_complex(T(dl_contiguous(G0))))
 RULE(view_as_complex, dl_view_as_real(G0))
 
 RULE(conj, dl_conj(G0))
+
+GRAD_RULE(complex) {
+    GIVE(COMPLEX_REAL, dl_real(G0));
+    GIVE(COMPLEX_IMAG, dl_imag(G0));
+    return DL_OK;
+}
+
+/* Of g = re + i im: re cos(angle) + im sin(angle) for the size, the part across it times the size for the angle. */
+GRAD_RULE(polar) {
+    dl_tensor *angle = IN_(POLAR_ANGLE), *c = T(dl_cos(angle)), *s = T(dl_sin(angle));
+    dl_tensor *re = T(dl_real(G0)), *im = T(dl_imag(G0));
+    GIVE(POLAR_ABS, dl_add(T(dl_mul(re, c)), T(dl_mul(im, s))));
+    GIVE(POLAR_ANGLE, dl_mul(IN_(POLAR_ABS), T(dl_sub(T(dl_mul(im, c)), T(dl_mul(re, s))))));
+    return DL_OK;
+}
 
 /* (g - y Re(g conj(y))) / |x|: what moves across the direction of x; 0 at 0, and of real numbers */
 GRAD_RULE(sgn) {

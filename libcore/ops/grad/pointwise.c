@@ -234,6 +234,13 @@ GRAD_RULE(slope_below) {
     return DL_OK;
 }
 
+GRAD_RULE(excess) {
+    dl_tensor *g = T(dl_where(T(dl_le(LEFT, RIGHT)), NUM(0), G0));
+    GIVE(BINARY_INPUT, dl_ref(g));
+    GIVE(BINARY_OTHER, dl_neg(g));
+    return DL_OK;
+}
+
 GRAD_RULE(gated) {
     dl_tensor *gate = T(dl_sigmoid(RIGHT)), *open = T(dl_mul(G0, gate));
     GIVE(BINARY_INPUT, dl_ref(open));

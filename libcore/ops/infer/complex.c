@@ -1,4 +1,5 @@
 /* Shape rules of views of complex numbers and of their parts. */
+#include "ops/rules/arithmetic.h"
 #include "ops/rules/complex.h"
 
 INFER_RULE(view_as_real) {
@@ -25,6 +26,12 @@ static bool pairs(const dl_tensor *x) {
     bool even = x->stride[last] == 1 && x->offset % 2 == 0;
     for (int i = 0; i < last; i++) even = even && (x->stride[i] % 2 == 0 || x->shape[i] < 2);
     return even || !x->numel;
+}
+
+INFER_RULE(joined) {
+    DL_TRY(dl_infer_broadcast(c, out));
+    out->dtype = (int8_t)dl_dtype_to_complex(out->dtype);
+    return DL_OK;
 }
 
 INFER_RULE(view_as_complex) {

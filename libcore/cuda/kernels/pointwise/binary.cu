@@ -1,6 +1,7 @@
 /* Kernels of formulas with two operands; powers by a number. */
 #include "cuda/kernels/pointwise/pointwise.cuh"
 #include "cuda/kernels/pointwise/power.cuh"
+#include "ops/names/unary.h"
 
 /* Its kernel does more than its formula. */
 struct pow_row;
@@ -8,6 +9,65 @@ template <> dl_status dl_run_row<pow_row>(dl_call *c);
 
 #define DL_FUNCTIONS2
 #include "cuda/kernels/pointwise/pointwise_rows.cuh"
+
+/* ---- glu: gated, of the halves of a dimension */
+
+/* A tensor, or one of its halves; half -1: it has the size of one. */
+typedef struct dl_glu_part {
+    const dl_tensor *t;
+    int half;
+} dl_glu_part;
+
+static dl_it glu_it(const dl_tensor *x, int d, std::initializer_list<dl_glu_part> parts) {
+    dl_it it;
+    long shape[DL_MAX_DIM];
+    memcpy(shape, x->shape, sizeof shape);
+    shape[d] /= 2;
+    dl_it_begin(&it, x->ndim, shape);
+    for (const dl_glu_part &p : parts) {
+        if (p.half < 0) {
+            dl_it_tensor(&it, p.t);
+            continue;
+        }
+        char *from = (char *)dl_ptr(p.t) + p.half * shape[d] * (long)p.t->stride[d] * (long)dl_esize(p.t);
+        dl_it_operand(&it, from, dl_esize(p.t), x->ndim, shape, p.t->stride);
+    }
+    dl_it_end(&it);
+    return it;
+}
+
+static dl_status run_glu(dl_call *c) {
+    DL_USE_GPU(g, c->device);
+    int d;
+    dl_tensor *x = c->in[0];
+    DL_TRY(dl_dim_norm(ATTR_I(c, GLU_DIM), x->ndim, &d));
+    dl_it it = glu_it(x, d, {{c->out[0], -1}, {x, 0}, {x, 1}});
+    return dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        typedef gated_row::f<calc_t<T>, dl_is_half<T>> F;
+        return dl_each<F, T, T, T>(g, it, F{});
+    });
+}
+
+static dl_status grad_glu(dl_back *b) {
+    dl_tensor *x = IN_(GLU_INPUT), *grad = x ? dl_tmp(b, dl_to_dtype(b->g[0], (dl_dtype)x->dtype)) : NULL;
+    dl_gpu *g = grad ? dl_gpu_use(x->st->device) : NULL;
+    dl_tensor *dx = g ? dl_tmp(b, dl_cuda_empty_like(x, (dl_dtype)x->dtype)) : NULL;
+    int d;
+    if (!dx) return dl_failed();
+    DL_TRY(dl_dim_norm(ATTR_I(b, GLU_DIM), x->ndim, &d));
+    for (int half = 0; half < 2; half++) {
+        dl_it it = glu_it(x, d, {{dx, half}, {grad, -1}, {x, 0}, {x, 1}});
+        DL_TRY(dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
+            typedef decltype(tag) T;
+            typedef gated_grad_a::f<calc_t<T>> A;
+            typedef gated_grad_b::f<calc_t<T>> B;
+            return half ? dl_each<B, T, T, T, T>(g, it, B{}) : dl_each<A, T, T, T, T>(g, it, A{});
+        }));
+    }
+    return dl_give(b, DL_IN_GLU_INPUT, dl_ref(dx));
+}
+const dl_kernel dl_cuda_glu = {run_glu, grad_glu, DL_FLOATS, NULL, 0};
 
 /* ---- powers; some exponents that are numbers of the language have a quicker way */
 

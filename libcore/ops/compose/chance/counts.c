@@ -87,17 +87,24 @@ static bool split_rate(state *s) {
 }
 
 static dl_status check_range(dl_pool *p, dl_tensor *t, double most, const char *what) {
-    long good = 1;
-    if (t->numel)
-        DL_TRY(dl_item_i(K(dl_all(K(dl_logical_and(K(dl_ge(t, N(0))), K(dl_le(t, N(most))))), NULL, 0, 0)), &good));
-    return good ? DL_OK : dl_fail(DL_ERR_VALUE, "%s", what);
+    double low = 0, high = 0; /* NaN, which is not good, where there is one */
+    if (t->numel) {
+        DL_TRY(dl_item_f(K(dl_amin(t, NULL, 0, 0)), &low));
+        DL_TRY(dl_item_f(K(dl_amax(t, NULL, 0, 0)), &high));
+    }
+    return low >= 0 && high <= most ? DL_OK : dl_fail(DL_ERR_VALUE, "%s", what);
 }
 
 dl_tensor *dl_poisson_of(dl_tensor *rate) {
     POOL;
+    long more = 1;
+    if (any_above(rate, SMALL_RATE, &more) != DL_OK) return NULL;
+    if (!more) {
+        dl_tensor *share = K(dl_rand(rate->shape, rate->ndim, DL_F64, rate->st->device));
+        return share ? dl_poisson_quantile(rate, share) : NULL;
+    }
     state s DL_SCOPE(end_state) = {dl_zeros(rate->shape, rate->ndim, DL_F64, rate->st->device), dl_ref(rate),
                                    dl_ref(rate)};
-    long more = 1;
     for (int i = 0; i < ROUNDS && s.count; i++) {
         if (any_above(s.left, SMALL_RATE, &more) != DL_OK) return NULL;
         if (!more) break;
@@ -108,9 +115,11 @@ dl_tensor *dl_poisson_of(dl_tensor *rate) {
 }
 
 POOLED_RULE(poisson) {
-    dl_tensor *rate = K(dl_to_dtype(K(dl_detach(c->in[0])), DL_F64));
+    dl_tensor *given = K(dl_detach(c->in[0]));
+    if (!given) return dl_failed();
+    DL_TRY(check_range(p, given, 1e15, "rates must be finite and not negative"));
+    dl_tensor *rate = K(dl_to_dtype(given, DL_F64));
     if (!rate) return dl_failed();
-    DL_TRY(check_range(p, rate, 1e15, "rates must be finite and not negative"));
     return dl_finish(c, dl_to_dtype(K(dl_poisson_of(rate)), c->dtype));
 }
 
