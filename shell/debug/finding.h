@@ -11,6 +11,7 @@ typedef struct dlsh_finding {
     const char *file, *remedy; /* of the caller, lasting as long as the finding */
     int line;                  /* 0: not known */
     int note;                  /* it may be meant: the person is told, and nothing is kept */
+    int own;                   /* of a symptom: it has a cause of its own, whatever else is found */
     int effect;                /* it may follow from what else is found */
     char cause[320], evidence[480];
 } dlsh_finding;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "debug/debug.h"
+#include "debug/path.h"
 #include "view/elements.h"
 #include "view/sink.h"
 
@@ -122,6 +123,15 @@ static dl_status follow(dl_tensor *x, finding *f, int *backward) {
     return DL_OK;
 }
 
+/* Without a recording the text tells where a loss is cut off. */
+static int is_cut(const dlsh_args *a, finding *f) {
+    const dlsh_place at = dlsh_path_cut(dlsh_arg_session(a));
+    if (!at.file) return 0;
+    snprintf(f->cause, sizeof f->cause, "the loss is cut off here: what is computed has no history");
+    snprintf(f->where, sizeof f->where, "%s:%d", at.file, at.line);
+    return 1;
+}
+
 dl_status dlsh_why_none(const dlsh_args *a, dl_tensor *x) {
     finding f = {0};
     int backward = 0;
@@ -135,6 +145,8 @@ dl_status dlsh_why_none(const dlsh_args *a, dl_tensor *x) {
     } else if (!dl_is_leaf(x)) {
         snprintf(f.cause, sizeof f.cause, "it was computed: only leaves keep gradients");
         f.remedy = "g = grad(loss, x)";
+    } else if (!dl_recording_count() && is_cut(a, &f)) {
+        f.remedy = "use the result itself, which has a history";
     } else if (!dl_recording_count()) {
         snprintf(f.cause, sizeof f.cause, "no backward pass has reached it since its gradient was cleared");
         f.remedy = "run backward; to see where the path ends: set record full, run the step again, then why none";
@@ -165,17 +177,35 @@ static const struct {
     {"linear", "the other operand is 0", "initialise weights randomly, not with 0"},
     {"where", "the branch was not taken", "look at the condition"},
     {"softmax", "it is saturated: one class has all the probability", "scale the scores down"},
+    {"log_softmax", "it runs over a dimension of size 1, or one class has all the probability",
+     "a score for each class; with one score binary_cross_entropy_with_logits"},
+    {"round", "its slope is 0 everywhere", "leave it out of the loss"},
+    {"sign", "its slope is 0 everywhere", "leave it out of the loss"},
+    {"floor", "its slope is 0 everywhere", "leave it out of the loss"},
     {"dropout", "all its elements were dropped", "smaller p, or m.eval()"},
 };
 
-static void explain_block(const dl_recorded *c, finding *f) {
-    set_place(f, c);
-    snprintf(f->cause, sizeof f->cause, "%s passes nothing on: its derivative is 0 there", c->op);
+static void explain_op(const char *op, finding *f) {
+    snprintf(f->cause, sizeof f->cause, "%s passes nothing on: its derivative is 0 there", op);
     for (size_t i = 0; i < DLSH_COUNT(blocks); i++)
-        if (!strcmp(blocks[i].op, c->op)) {
-            snprintf(f->cause, sizeof f->cause, "%s passes nothing on: %s", c->op, blocks[i].cause);
+        if (!strcmp(blocks[i].op, op)) {
+            snprintf(f->cause, sizeof f->cause, "%s passes nothing on: %s", op, blocks[i].cause);
             f->remedy = blocks[i].remedy;
         }
+}
+
+static void explain_block(const dl_recorded *c, finding *f) {
+    set_place(f, c);
+    explain_op(c->op, f);
+}
+
+/* Without a recording the figures of the last passes tell. */
+static int is_blocked(const dlsh_args *a, const dl_tensor *x, finding *f) {
+    const dlsh_place at = dlsh_path_blocked(dlsh_arg_session(a), x);
+    if (!at.file) return 0;
+    explain_op(at.op, f);
+    snprintf(f->where, sizeof f->where, "%s:%d", at.file, at.line);
+    return 1;
 }
 
 static dl_status is_zero(const dl_tensor *t, int *yes) {
@@ -198,6 +228,7 @@ dl_status dlsh_why_zero(const dlsh_args *a, dl_tensor *x) {
         dlsh_put(dlsh_arg_sink(a), "it is not zero everywhere: why %s.grad\n", dlsh_arg_text(a, "whose"));
         return DL_OK;
     }
+    if (!dl_recording_count() && is_blocked(a, x, &f)) return show(a, &f);
     if (!dl_recording_count())
         return dlsh_arg_fail(a, "what", DL_ERR_STATE, "set record full, then run the step again",
                              "the backward pass that made it was not recorded");

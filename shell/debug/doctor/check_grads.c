@@ -152,11 +152,27 @@ static void find_passed_twice(dlsh_examination *e) {
         }
 }
 
+/* Does a place of the text stand in a function or in a net? */
+static int is_in_function(const dlsh_node *n, int at) {
+    if (!n || at < n->span.start || at >= n->span.end) return 0;
+    if (n->kind == DLSH_N_FN || n->kind == DLSH_N_NET) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (is_in_function(n->kids[i], at)) return 1;
+    return 0;
+}
+
+/* Is the statement before the loop of a pass, and in no function that the loop may call? */
+static int is_before_loop(const dl_source *made, const dl_journal_row *pass) {
+    if (!made->file || strcmp(made->file, pass->file) != 0) return 0;
+    const dlsh_node *n = dlsh_statement_at(made->file, made->line);
+    return n && made->line < dlsh_loop_begins(pass->file, pass->line) &&
+           !is_in_function(dlsh_text_root(made->file), n->span.start);
+}
+
 /* A loss with the graphs of former passes in it, as a sum over batches that backward is called of. */
 static void find_kept(dlsh_examination *e, const dl_journal_row *pass) {
     if (!pass->reached) return;
-    const int once = pass->seeded.file && !strcmp(pass->seeded.file, pass->file) &&
-                     pass->seeded.line < dlsh_loop_begins(pass->file, pass->line);
+    const int once = is_before_loop(&pass->seeded, pass);
     dlsh_finding *g = once ? dlsh_find_at(e, pass->seeded.file, pass->seeded.line,
                                           "compute it in each pass; or make the result itself the parameter: "
                                           "param((randn(3, 4) * 0.1))")
@@ -388,7 +404,9 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
         if (each_leaf(e, is_leaf, p)) continue;
         lost += !is_held(e, p);
         size_t used = strlen(names);
-        if (n++ < 3) snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
+        char own[120] = "";
+        if (!dlsh_live_leaf(e, p, own, sizeof own)) *own = 0;
+        if (n++ < 3) snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", *own ? own : name);
     }
     if (!n) return;
     dl_source made = dl_optimizer_source(o);

@@ -645,15 +645,36 @@ static int first_event(dl_nan_event *out) {
     int infinite = 0;
     if (dl_nan_event_at(0, 0, out)) return dl_error_clear(), 0;
     for (int i = 0; i < out->noperands; i++) infinite |= out->operand[i].inf > 0;
-    for (int i = 0; infinite && !dl_nan_event_at(1, i, &from); i++) *out = from;
+    for (int i = 0; infinite && !dl_nan_event_at(1, i, &from); i++) {
+        *out = from;
+        if (!from.backward) break; /* what it all began with */
+    }
     dl_error_clear();
     return 1;
 }
 
+/* An optimizer that divides by the root of squares of 0. */
+static int blame_eps(dlsh_examination *e) {
+    dl_optimizer *o;
+    for (int i = 0; (o = dlsh_optimizer_at(e, i, NULL)); i++) {
+        if (dl_optimizer_option(o, "eps", 1) != 0) continue;
+        const dl_source made = dl_optimizer_source(o);
+        dlsh_finding *f = dlsh_find_at(e, made.file, made.line, "eps=1e-8");
+        if (f) f->own = 1;
+        if (f) dlsh_cause(f, "eps=0 of the optimizer: where a gradient is 0, its step is 0 / 0");
+        if (f) dlsh_evidence(f, "%s made nan in an update", dl_optimizer_text(o));
+        return 1;
+    }
+    return 0;
+}
+
 dl_status dlsh_check_nonfinite(dlsh_examination *e) {
     static dl_nan_event event; /* a finding borrows its texts */
-    dlsh_finding *f = first_event(&event) ? dlsh_find_at(e, event.file, event.line, event.remedy) : NULL;
+    const int any = first_event(&event);
+    if (any && event.update && blame_eps(e)) return DL_OK;
+    dlsh_finding *f = any ? dlsh_find_at(e, event.file, event.line, event.remedy) : NULL;
     if (!f) return DL_OK;
+    f->own = !event.updates && !dlsh_was_found(e, "the data", "not finite");
     dlsh_cause(f, "%s%s%s made %s%s%s", event.op, event.backward ? " in the gradient of " : "",
                event.backward ? event.forward : "", isnan(event.value) ? "nan" : "an infinity",
                *event.reason ? ": " : "", event.reason);

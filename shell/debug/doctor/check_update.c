@@ -220,6 +220,7 @@ static int too_large(dlsh_examination *e, const steps *s) {
     int grows = s->pass && s->pass->count > 4 && !dlsh_has_rivals(e) &&
                 (isnan(s->pass->last) || s->pass->last > 1.5 * fabs(s->pass->first));
     int restless = ratio > 0.5 && s->row->ratio[1] > 0.05 && !settled_lower(s->pass, 0.3);
+    if (!grows && dlsh_was_found(e, "parameters and optimizers", "")) return 0;
     if (!(ratio > 3) && !restless && !(grows && ratio > 0.02)) return 0;
     const long added = samples_added(s->pass);
     const dl_journal_node *root = added ? dlsh_pass_of(s->pass, 1).at : NULL;

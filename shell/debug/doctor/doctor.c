@@ -181,7 +181,8 @@ static dl_status run_checks(dlsh_examination *e) {
         e->check = checks[i].name, e->bad = e->told = 0;
         DLSH_TRY(checks[i].run(e));
         if (e->bad && e->passed.s) e->passed.s[e->passed.n = passed] = 0; /* another loss was well */
-        for (int k = from; checks[i].symptom && told && k < e->nfindings; k++) dlsh_only_note(e, &e->findings[k]);
+        for (int k = from; checks[i].symptom && told && k < e->nfindings; k++)
+            if (!e->findings[k].own) dlsh_only_note(e, &e->findings[k]);
         DLSH_TRY(dlsh_check_interrupt());
     }
     put_effects_last(e);
