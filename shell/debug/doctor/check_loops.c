@@ -1,0 +1,239 @@
+/* Statements that stand in the wrong loop, or have no effect there: a value that is set anew where it should be carried
+ * on, a new tensor under a name of the loop, a loop over batches that ends at once, steps outside of it. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "debug/doctor/checks.h"
+#include "debug/doctor/reads.h"
+
+static int is_loop(const dlsh_node *n) { return n->kind == DLSH_N_FOR || n->kind == DLSH_N_WHILE; }
+
+static const dlsh_node *body_of(const dlsh_node *loop) { return loop->kids[loop->nkids - 1]; }
+
+/* ---------------------------------------------------------------- values that are set anew in each pass */
+
+/* Zeros, a number, none, or an empty list. */
+static int is_fresh(const dlsh_node *v) {
+    static const char making[] = "zeros|ones|full|empty|tensor|zeros_like|randn|new_zeros";
+    const char *by = v->kind == DLSH_N_CALL ? v->kids[0]->text : NULL;
+    if (v->kind == DLSH_N_TUPLE) {
+        for (int i = 0; i < v->nkids; i++)
+            if (!is_fresh(v->kids[i])) return 0;
+        return v->nkids > 0;
+    }
+    return v->kind == DLSH_N_INT || v->kind == DLSH_N_FLOAT || v->kind == DLSH_N_NONE ||
+           (v->kind == DLSH_N_LIST && !v->nkids) || (by && dlsh_has_word(making, by, strlen(by)));
+}
+
+static const dlsh_node *made_of_itself(const dlsh_node *n, const char *name);
+
+/* The statement of a body that makes the value of what it was, in no inner loop. */
+static const dlsh_node *carried(const dlsh_node *block, int from, const char *name) {
+    const dlsh_node *found = NULL;
+    for (int i = from; block && i < block->nkids && !found; i++) found = made_of_itself(block->kids[i], name);
+    return found;
+}
+
+static const dlsh_node *made_of_itself(const dlsh_node *n, const char *name) {
+    if (!n) return NULL;
+    if (n->kind == DLSH_N_IF) {
+        const dlsh_node *found = NULL;
+        for (int i = 1; i < n->nkids && !found; i++)
+            found = n->kids[i] && n->kids[i]->kind == DLSH_N_IF ? made_of_itself(n->kids[i], name)
+                                                                : carried(n->kids[i], 0, name);
+        return found;
+    }
+    if (n->kind == DLSH_N_EXPR && n->nkids &&
+        (dlsh_is_method(n->kids[0], "append") || dlsh_is_method(n->kids[0], "add_")))
+        return dlsh_names(n->kids[0]->kids[0]->kids[0], name) ? n : NULL;
+    if (n->kind != DLSH_N_ASSIGN || !dlsh_assigns(n, name)) return NULL;
+    return n->op || dlsh_mentions(n->kids[n->nkids - 1], name) ? n : NULL;
+}
+
+/* x[:, t] with a variable of the loop: a place of a sequence, not a sample of a batch. */
+static int takes_place(const dlsh_node *n, const dlsh_node *loop) {
+    if (!n) return 0;
+    for (int i = 2; n->kind == DLSH_N_INDEX && i < n->nkids; i++)
+        if (n->kids[i]->kind == DLSH_N_NAME && dlsh_assigns(loop, n->kids[i]->text)) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (takes_place(n->kids[i], loop)) return 1;
+    return 0;
+}
+
+static void find_set_anew(dlsh_examination *e, const char *file, const dlsh_node *loop, const dlsh_node *set,
+                          const dlsh_node *use, const char *name) {
+    dlsh_finding *f = dlsh_find_at(e, file, set->span.line, "set it before the loop");
+    if (!f) return;
+    dlsh_cause(f, "%s is set anew in each pass of the loop: what passes before left in it is lost", name);
+    dlsh_evidence(f, "line %d makes it of what it was, in the same loop (line %d), so that the last pass alone counts",
+                  use->span.line, loop->span.line);
+}
+
+static void look_at_set(dlsh_examination *e, const char *file, const dlsh_node *loop, int at, const dlsh_node *scope) {
+    const dlsh_node *body = body_of(loop), *set = body->kids[at];
+    if (set->kind != DLSH_N_ASSIGN || set->op || !is_fresh(set->kids[set->nkids - 1])) return;
+    for (int k = 0; k + 1 < set->nkids; k++) {
+        const char *name = set->kids[k]->kind == DLSH_N_NAME ? set->kids[k]->text : NULL;
+        const dlsh_node *use = name ? carried(body, at + 1, name) : NULL;
+        if (!use) continue;
+        const int updates = use->kind == DLSH_N_EXPR; /* itself a mention */
+        const int lost = dlsh_reads(body, name) - updates <= 0 && dlsh_reads_behind(scope, name, loop->span.end) > 0;
+        const int places = loop->kind == DLSH_N_FOR && !dlsh_trains(body) && takes_place(use, loop);
+        if (lost || places) find_set_anew(e, file, loop, set, use, name);
+    }
+}
+
+/* ---------------------------------------------------------------- new values for a loop's own name */
+
+static int has_gradient_of(const dlsh_node *n, const char *name) {
+    if (!n) return 0;
+    if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad") && dlsh_names(n->kids[0], name)) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (has_gradient_of(n->kids[i], name)) return 1;
+    return 0;
+}
+
+/* p = p - rate * p.grad, of a name that the loop gives its items, and nothing reads it behind. */
+static void look_at_rebound(dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *owner) {
+    const char *name = n->kids[0]->kind == DLSH_N_NAME && n->nkids == 2 && !n->op ? n->kids[0]->text : NULL;
+    if (!name || !dlsh_mentions(n->kids[1], name)) return;
+    int own = owner->kind == DLSH_N_FOR && dlsh_assigns(owner, name);
+    for (int i = 0; owner->kind == DLSH_N_FN && i + 1 < owner->nkids; i++)
+        own |= owner->kids[i]->kind == DLSH_N_PARAM && !strcmp(owner->kids[i]->text, name);
+    if (!own || dlsh_reads_behind(body_of(owner), name, n->span.end)) return;
+    const int gradient = has_gradient_of(n->kids[1], name);
+    dlsh_finding *f = dlsh_find_at(e, file, n->span.line,
+                                   gradient ? "change the parameter in place: p -= rate * p.grad"
+                                            : "change it in place: x.mul_(2), x[:] = ..., or put the result back");
+    if (!f) return;
+    dlsh_cause(f, "%s = ... gives the name a new %s: %s", name, gradient ? "tensor" : "value",
+               gradient ? "the parameter itself stays as it was" : "what it stood for stays as it was");
+    dlsh_evidence(f, "%s stands for %s, and nothing reads it after this line", name,
+                  owner->kind == DLSH_N_FOR ? "an item of the loop" : "an argument of the function");
+}
+
+/* ---------------------------------------------------------------- loops over batches */
+
+static const dlsh_node *break_in(const dlsh_node *n) {
+    const dlsh_node *found = NULL;
+    if (!n || is_loop(n) || n->kind == DLSH_N_FN) return NULL;
+    if (n->kind == DLSH_N_BREAK) return n;
+    for (int i = 0; i < n->nkids && !found; i++) found = break_in(n->kids[i]);
+    return found;
+}
+
+static int is_within_lines(const dlsh_node *n, int line) {
+    if (!n) return 0;
+    if (n->span.line == line && n->kind != DLSH_N_BLOCK) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (is_within_lines(n->kids[i], line)) return 1;
+    return 0;
+}
+
+/* Backward passes and steps within a loop. */
+static long count_in(const dlsh_examination *e, dl_journal_kind kind, const char *file, const dlsh_node *loop) {
+    const dl_journal_row *r;
+    long most = 0;
+    for (long i = 0; (r = dlsh_row_next(e, kind, &i));)
+        if (!strcmp(r->file, file) && is_within_lines(body_of(loop), r->line)) most = r->count > most ? r->count : most;
+    return most;
+}
+
+/* range(n): n, for passes of a loop; range(0, n, b): how many batches; NaN: it is not known. */
+static double range_of(const dlsh_examination *e, const char *file, const dlsh_node *seq) {
+    if (seq->kind != DLSH_N_CALL || !dlsh_names(seq->kids[0], "range")) return NAN;
+    const double a = dlsh_number_of(e, file, seq->kids[1]);
+    if (seq->nkids == 2) return a;
+    const double b = dlsh_number_of(e, file, seq->kids[2]);
+    return seq->nkids == 3 ? b - a : ceil((b - a) / dlsh_number_of(e, file, seq->kids[3]));
+}
+
+/* Batches of a pass over the data; NaN: the loop is over something else. */
+static double batches_of(const dlsh_examination *e, const char *file, const dlsh_node *loop) {
+    dlsh_dealt l;
+    const dlsh_node *seq = loop->kids[loop->nkids - 2];
+    if (seq->kind == DLSH_N_CALL && dlsh_names(seq->kids[0], "range")) return seq->nkids == 4 ? range_of(e, file, seq) : NAN;
+    if (!dlsh_loader_around(e, file, body_of(loop)->nkids ? body_of(loop)->kids[0]->span.line : 0, &l) || !l.data) return NAN;
+    int at;
+    while (seq->kind == DLSH_N_CALL && seq->nkids > 1 && (dlsh_names(seq->kids[0], "progress") || dlsh_names(seq->kids[0], "enumerate")))
+        seq = seq->kids[1];
+    if (seq->kind == DLSH_N_NAME) seq = dlsh_definition_of(file, seq->text, loop->span.start, &at);
+    const dlsh_node *batch = seq && seq->kind == DLSH_N_CALL ? dlsh_argument_of(seq, 1, "batch") : NULL;
+    const double size = batch ? dlsh_number_of(e, file, batch) : NAN;
+    return ceil((double)dl_dataset_len(l.data, l.split) / size);
+}
+
+/* How often the loops around it run this loop; NaN: it is not known. */
+static double rounds_of(const dlsh_examination *e, const char *file, const dlsh_node *const *within, int depth) {
+    double rounds = 1;
+    for (int i = 0; i < depth; i++) {
+        if (within[i]->kind == DLSH_N_WHILE || within[i]->kind == DLSH_N_FN || within[i]->kind == DLSH_N_IF) return NAN;
+        if (within[i]->kind != DLSH_N_FOR) continue;
+        if (break_in(body_of(within[i]))) return NAN;
+        rounds *= range_of(e, file, within[i]->kids[within[i]->nkids - 2]);
+    }
+    return rounds;
+}
+
+static void look_at_break(dlsh_examination *e, const char *file, const dlsh_node *loop, const dlsh_node *const *within,
+                          int depth) {
+    const dlsh_node *by = break_in(body_of(loop));
+    const double all = by ? batches_of(e, file, loop) : NAN, rounds = by ? rounds_of(e, file, within, depth) : NAN;
+    const long ran = by ? count_in(e, DL_DID_BACKWARD, file, loop) : 0;
+    if (!ran || !((double)ran < 0.5 * all * rounds)) return;
+    dlsh_finding *f = dlsh_find_at(e, file, by->span.line, "leave `break` out, once the loop is known to run");
+    if (!f) return;
+    dlsh_cause(f, "`break` ends the loop over batches after %.2g of %.0f: the other samples are not trained on",
+               (double)ran / rounds, all);
+    dlsh_evidence(f, "%ld backward passes in %.0f runs of the loop of line %d, which has %.0f batches", ran, rounds,
+                  loop->span.line, all);
+}
+
+/* Is the loss of a pass scaled, as where gradients of batches are added up on purpose? */
+static int is_scaled(const dl_journal_row *r) {
+    const dlsh_pass p = dlsh_pass_of(r, 1);
+    const int mean = p.n && dlsh_op_is(p.at, "div") && dlsh_op_is(dlsh_pass_source(p, p.at, 0), "square_sum|sum");
+    return !p.n || (!mean && dlsh_op_is(p.at, "div|mul|sum|square_sum")) || strstr(p.at->attrs, "sum");
+}
+
+static void look_at_steps(dlsh_examination *e, const char *file, const dlsh_node *loop, const dlsh_node *outer) {
+    const dl_journal_row *r, *step = NULL, *pass = NULL;
+    const double all = batches_of(e, file, loop);
+    if (!(all >= 4) || count_in(e, DL_DID_STEP, file, loop)) return;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (!strcmp(r->file, file) && is_within_lines(body_of(loop), r->line)) pass = r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+        if (!strcmp(r->file, file) && is_within_lines(body_of(outer), r->line)) step = r;
+    if (!pass || !step || is_scaled(pass) || pass->count < 4 * step->count) return;
+    dlsh_finding *f = dlsh_find_at(e, file, step->line, "move it, and zero_grad, into the loop over batches");
+    if (!f) return;
+    dlsh_cause(f, "the step stands outside of the loop over batches: there is one for all batches together");
+    dlsh_evidence(f, "%ld backward passes (line %d), but %ld steps; the loop of line %d has %.0f batches", pass->count,
+                  pass->line, step->count, loop->span.line, all);
+}
+
+/* ---------------------------------------------------------------- the check */
+
+static int see_loop(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    dlsh_examination *e = ctx;
+    if (is_loop(n)) {
+        const dlsh_node *scope = dlsh_scope_of(within, depth), *outer = NULL;
+        for (int i = 0; i < depth; i++) outer = is_loop(within[i]) ? within[i] : outer;
+        for (int i = 0; scope && i < body_of(n)->nkids; i++) look_at_set(e, file, n, i, scope);
+        if (n->kind == DLSH_N_FOR) look_at_break(e, file, n, within, depth);
+        if (n->kind == DLSH_N_FOR && outer) look_at_steps(e, file, n, outer);
+    }
+    for (int i = depth - 1; n->kind == DLSH_N_ASSIGN && i >= 0; i--) {
+        if (within[i]->kind != DLSH_N_FOR && within[i]->kind != DLSH_N_FN) continue;
+        look_at_rebound(e, file, n, within[i]);
+        break;
+    }
+    return 0;
+}
+
+dl_status dlsh_check_loops(dlsh_examination *e) {
+    long i = 0;
+    if (dlsh_row_next(e, DL_DID_BACKWARD, &i)) dlsh_each_node(see_loop, e);
+    return DL_OK;
+}

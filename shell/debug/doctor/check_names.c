@@ -1,0 +1,192 @@
+/* Names that the text makes and does not use where they belong: arguments that a forward never reads, masks and flags
+ * that nothing takes, arguments that stand in each other's places. */
+#include <string.h>
+
+#include "commands/nets/nets.h"
+#include "debug/doctor/checks.h"
+#include "debug/doctor/reads.h"
+
+/* ---------------------------------------------------------------- what forward reads */
+
+/* Is it a name that the net or its forward gives a meaning to? */
+static int is_own_name(const dlsh_node *net, const dlsh_node *forward, const char *name) {
+    const dlsh_node *layers = net->kids[net->nkids - 1];
+    for (int i = 0; i < layers->nkids; i++)
+        if (layers->kids[i]->label && !strcmp(layers->kids[i]->label, name)) return 1;
+    for (int i = 0; i < net->nkids; i++)
+        if (net->kids[i]->kind == DLSH_N_PARAM && !strcmp(net->kids[i]->text, name)) return 1;
+    for (int i = 0; i < forward->nkids; i++)
+        if (forward->kids[i]->kind == DLSH_N_PARAM && !strcmp(forward->kids[i]->text, name)) return 1;
+    return 0;
+}
+
+static int is_assigned_in(const dlsh_node *n, const char *name) {
+    if (!n) return 0;
+    if (dlsh_assigns(n, name)) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (is_assigned_in(n->kids[i], name)) return 1;
+    return 0;
+}
+
+/* The first tensor of the session that a forward reads. */
+static const dlsh_node *outer_tensor(const dlsh_examination *e, const dlsh_node *net, const dlsh_node *forward,
+                                     const dlsh_node *n) {
+    const dlsh_node *found = NULL;
+    if (!n) return NULL;
+    const dlsh_value *v = n->kind == DLSH_N_NAME && !is_own_name(net, forward, n->text) ? dlsh_get(e->s, n->text) : NULL;
+    if (v && v->type == DLSH_TENSOR && dl_ndim(v->as.tensor) && !dl_requires_grad(v->as.tensor) &&
+        !is_assigned_in(forward, n->text))
+        return n;
+    for (int i = 0; i < n->nkids && !found; i++) found = outer_tensor(e, net, forward, n->kids[i]);
+    return found;
+}
+
+static void look_at_forward(dlsh_examination *e, const char *file, const dlsh_node *net, const dlsh_node *forward) {
+    const dlsh_node *body = forward->kids[forward->nkids - 1];
+    for (int i = 0; i + 1 < forward->nkids; i++) {
+        const dlsh_node *p = forward->kids[i];
+        if (p->kind != DLSH_N_PARAM || *p->text == '_' || p->op || dlsh_mentions(body, p->text)) continue;
+        const dlsh_node *other = outer_tensor(e, net, forward, body);
+        dlsh_finding *f = dlsh_find_at(e, file, other ? other->span.line : forward->span.line,
+                                       "compute the result from the argument of forward");
+        if (!f) return;
+        dlsh_cause(f, "forward never reads its argument %s: the result of %s does not depend on it", p->text,
+                   net->text ? net->text : "the net");
+        if (other)
+            dlsh_evidence(f, "it reads %s, a variable of the script, which holds something else by then", other->text);
+        else
+            dlsh_evidence(f, "%s stands nowhere in its body", p->text);
+    }
+}
+
+/* ---------------------------------------------------------------- masks and flags that nothing takes */
+
+/* Is it a sum with a discounted value, as of what comes next? Then two factors would be an average. */
+static int is_bootstrapped(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    if (!n) return 0;
+    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_ADD) {
+        const dlsh_node *a = n->kids[0], *b = n->kids[1];
+        const int scaled = a->kind == DLSH_N_BINARY && a->op == DLSH_OP_MUL;
+        const dlsh_node *k = b->kind == DLSH_N_BINARY && b->op == DLSH_OP_MUL ? b->kids[0] : NULL;
+        while (k && k->kind == DLSH_N_BINARY && k->op == DLSH_OP_MUL) k = k->kids[0];
+        const double discount = k ? dlsh_number_of(e, file, k) : 0;
+        if (!scaled && discount > 0.5 && discount < 1) return 1;
+    }
+    for (int i = 0; i < n->nkids; i++)
+        if (is_bootstrapped(e, file, n->kids[i])) return 1;
+    return 0;
+}
+
+static int is_attention(DLSH_UNUSED const dlsh_examination *e, DLSH_UNUSED const char *file, const dlsh_node *n) {
+    const char *name = n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
+    return dlsh_speaks_of(name, "attn|attention|encoder|decoder|transformer");
+}
+
+static int is_computed_target(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    return n->kind == DLSH_N_ASSIGN && is_bootstrapped(e, file, n->kids[n->nkids - 1]);
+}
+
+static int is_loss(DLSH_UNUSED const dlsh_examination *e, DLSH_UNUSED const char *file, const dlsh_node *n) {
+    const char *name = n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
+    return dlsh_speaks_of(name, "loss|entropy");
+}
+
+/* What names are made for, and the statement that is meant to take them. */
+static const struct {
+    const char *words;
+    int (*taker)(const dlsh_examination *e, const char *file, const dlsh_node *n);
+    const char *without, *remedy;
+} roles[] = {
+    {"mask", is_attention, "the attention sees all places", "hand the mask over: attn(h, h, h, attn_mask=mask)"},
+    {"done|terminal", is_computed_target, "the value of a state behind the end counts, too",
+     "reward + gamma * (1 - done) * value of the next state"},
+    {"weight", is_loss, "the loss weighs all alike", "hand them over: weight= of the loss"},
+};
+
+typedef struct taking {
+    const dlsh_examination *e;
+    const char *file;
+    int (*taker)(const dlsh_examination *e, const char *file, const dlsh_node *n);
+    int behind;
+} taking;
+
+static const dlsh_node *taker_in(const taking *t, const dlsh_node *n) {
+    const dlsh_node *found = NULL;
+    if (!n || n->span.end <= t->behind) return NULL;
+    for (int i = 0; i < n->nkids && !found; i++) found = taker_in(t, n->kids[i]);
+    return found ? found : n->span.start > t->behind && t->taker(t->e, t->file, n) ? n : NULL;
+}
+
+static void look_at_unread(dlsh_examination *e, const char *file, const dlsh_node *made, const dlsh_node *scope) {
+    const char *name = made->kids[0]->text;
+    for (size_t i = 0; i < DLSH_COUNT(roles); i++) {
+        if (!dlsh_speaks_of(name, roles[i].words)) continue;
+        const taking t = {e, file, roles[i].taker, made->span.end};
+        const dlsh_node *use = taker_in(&t, scope);
+        dlsh_finding *f = use ? dlsh_find_at(e, file, use->span.line, roles[i].remedy) : NULL;
+        if (!f) return;
+        dlsh_cause(f, "%s is made and never used: %s", name, roles[i].without);
+        dlsh_evidence(f, "line %d makes it, no statement reads it, and this one, which it is for, does without",
+                      made->span.line);
+        return;
+    }
+}
+
+/* ---------------------------------------------------------------- arguments in each other's places */
+
+/* Functions whose arguments mean different things, and what names there say of them. */
+static const struct {
+    const char *function, *first, *second, *order;
+    int at;
+} orders[] = {
+    {"triplet_margin_loss", "neg", "pos|same", "anchor, positive, negative", 1},
+    {"precision_score|recall_score", "pred|guess", "y|target|label|true", "targets, predictions", 0},
+};
+
+/* Do all names of an expression that say something say this? */
+static int says(const dlsh_node *n, const char *words) {
+    if (!n) return 0;
+    if (n->kind == DLSH_N_NAME && dlsh_speaks_of(n->text, words)) return 1;
+    for (int i = n->kind == DLSH_N_CALL; i < n->nkids; i++)
+        if (says(n->kids[i], words)) return 1;
+    return 0;
+}
+
+static void look_at_order(dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const char *name = n->kids[0]->text;
+    for (size_t i = 0; name && i < DLSH_COUNT(orders); i++) {
+        if (!dlsh_has_word(orders[i].function, name, strlen(name)) || n->nkids < orders[i].at + 3) continue;
+        const dlsh_node *a = n->kids[1 + orders[i].at], *b = n->kids[2 + orders[i].at];
+        if (a->kind == DLSH_N_KWARG || b->kind == DLSH_N_KWARG) return;
+        if (!says(a, orders[i].first) || says(a, orders[i].second)) return;
+        if (says(b, orders[i].first) || !says(b, orders[i].second)) return;
+        dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "swap the two arguments");
+        if (!f) return;
+        dlsh_cause(f, "arguments of %s stand in each other's places: it takes %s", name, orders[i].order);
+        dlsh_evidence(f, "their names say so: argument %d is what argument %d should be", orders[i].at + 1,
+                      orders[i].at + 2);
+    }
+}
+
+/* ---------------------------------------------------------------- the check */
+
+static int see_name(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    dlsh_examination *e = ctx;
+    const dlsh_node *scope = dlsh_scope_of(within, depth);
+    if (n->kind == DLSH_N_CALL) look_at_order(e, file, n);
+    if (n->kind == DLSH_N_NET) {
+        const dlsh_node *layers = n->kids[n->nkids - 1], *last = layers->nkids ? layers->kids[layers->nkids - 1] : NULL;
+        if (last && last->kind == DLSH_N_FN && last->text) look_at_forward(e, file, n, last);
+    }
+    const int makes = n->kind == DLSH_N_ASSIGN && n->nkids == 2 && !n->op && n->kids[0]->kind == DLSH_N_NAME;
+    if (makes && scope && !dlsh_reads(scope, n->kids[0]->text)) look_at_unread(e, file, n, scope);
+    return 0;
+}
+
+dl_status dlsh_check_names(dlsh_examination *e) {
+    const dl_journal_row *r;
+    long i = 0;
+    r = dlsh_row_next(e, DL_DID_BACKWARD, &i);
+    if (r) dlsh_each_node(see_name, e);
+    return DL_OK;
+}

@@ -1,0 +1,19 @@
+/* Where names are read and written in a tree. */
+#pragma once
+
+#include "debug/doctor/syntax.h"
+
+/* How often a name is read in a tree, updates of it by itself left out: x += 1 and x = f(x) read nothing for others. */
+int dlsh_reads(const dlsh_node *n, const char *name);
+/* ... of what begins behind a place of the text. */
+int dlsh_reads_behind(const dlsh_node *n, const char *name, int place);
+/* How often it stands in an expression at all. */
+int dlsh_mentions(const dlsh_node *n, const char *name);
+/* Does an assignment give the name itself a value? */
+int dlsh_assigns(const dlsh_node *n, const char *name);
+/* The function around a node, or else the text's root, of the nodes that are around it. */
+const dlsh_node *dlsh_scope_of(const dlsh_node *const *within, int depth);
+/* Does a tree hold a backward pass, or a step of an optimizer? */
+int dlsh_trains(const dlsh_node *n);
+/* Does a text hold one of the words, set apart by |? Capitals count as small letters. */
+int dlsh_speaks_of(const char *text, const char *words);
