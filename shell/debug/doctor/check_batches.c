@@ -217,6 +217,7 @@ static void find_same_batch(dlsh_examination *e, const pools *all, const dl_jour
     if (r->count < 8 || r->looked < 4 || r->alike < r->looked - 1 || r->nrows < 2 || !r->grad) return;
     const pool *from = larger(all, r);
     const int anew = 2 * r->moved >= r->count;
+    if (!anew && from && 2 * r->shape[0] >= from->n) return; /* all but what is kept apart */
     if (!from || !dlsh_is_trained(e, r) || dlsh_was_found(e, e->check, "the seed")) return;
     if (dlsh_was_found(e, "the data", "fractions")) return; /* so that batches are all alike */
     dlsh_finding *f = dlsh_find_at(e, r->file, line_of_input(e, r),
@@ -369,9 +370,9 @@ static void find_other_labels(dlsh_examination *e, const pools *all, const dl_jo
 
 static int is_evaluation(const dlsh_examination *e, const dl_journal_row *r) {
     const dl_journal_row *b;
-    int began = 0;
-    for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));) began |= r->till > b->at;
-    return began && !(r->grad && dlsh_is_trained(e, r)) && (!r->grad || !r->training);
+    int began = 0, over = 1;
+    for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));) began |= r->till > b->at, over &= r->at > b->till;
+    return began && !(r->grad && dlsh_is_trained(e, r)) && (!r->grad || !r->training || over);
 }
 
 static int says_test(const char *text) {

@@ -316,7 +316,7 @@ static dl_tensor *targets_beside(const dlsh_examination *e, const dl_tensor *x, 
 
 /* What was run without a backward pass, compared with what was trained on. */
 static void compare_evaluations(dlsh_examination *e, const int *lines, int nlines, const dlsh_samples *train,
-                                const dl_tensor *used) {
+                                const dlsh_samples *own, const dl_tensor *used) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         int trained = 0;
@@ -331,7 +331,7 @@ static void compare_evaluations(dlsh_examination *e, const int *lines, int nline
             snprintf(test.name, sizeof test.name, "%s", some[k].name);
             dl_tensor *y = train->y ? targets_beside(e, x, &test, r->file) : NULL;
             if (set_samples(&test, x, y)) {
-                dlsh_compare_splits(e, train, &test);
+                dlsh_compare_splits(e, own, &test);
                 dlsh_compare_labels(e, train, &test);
             }
             dlsh_samples_free(&test);
@@ -343,6 +343,13 @@ static dl_tensor *first_input(const dlsh_traced *all, int n) {
     for (int i = 0; i < n; i++)
         if (all[i].role == DLSH_ROLE_INPUT && all[i].tensor && dl_ndim(all[i].tensor) > 1) return all[i].tensor;
     return NULL;
+}
+
+/* Was the table that a loop uses made before it, as a part of another one? Else a name holds its last batch alone. */
+static int is_part(const dlsh_traced *all, int n, const dl_tensor *used, const char *file, int line) {
+    for (int i = 0; i < n; i++)
+        if (all[i].tensor == used) return all[i].name_line && all[i].name_line < dlsh_loop_begins(file, line);
+    return 0;
 }
 
 static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
@@ -366,7 +373,9 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     dl_tensor *used = first_input(all, n);
     snprintf(near.name, sizeof near.name, "%s", s.name);
     dlsh_samples *with = s.y && s.width ? &s : &near; /* whose targets are known */
-    if (used && set_samples(&near, used, NULL)) compare_evaluations(e, lines, nlines, with, used);
+    if (!used || !set_samples(&near, used, NULL)) return;
+    const dlsh_samples *trained = is_part(all, n, used, file, r->line) ? &near : with;
+    compare_evaluations(e, lines, nlines, with, trained, used);
 }
 
 dl_status dlsh_check_data(dlsh_examination *e) {
