@@ -370,9 +370,18 @@ static void find_other_labels(dlsh_examination *e, const pools *all, const dl_jo
 
 static int is_evaluation(const dlsh_examination *e, const dl_journal_row *r) {
     const dl_journal_row *b;
-    int began = 0, over = 1;
-    for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));) began |= r->till > b->at, over &= r->at > b->till;
-    return began && !(r->grad && dlsh_is_trained(e, r)) && (!r->grad || !r->training || over);
+    int began = 0;
+    for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));) began |= r->till > b->at;
+    return began && !(r->grad && dlsh_is_trained(e, r)) && (!r->grad || !r->training);
+}
+
+/* Did it run when all training was over? */
+static int is_behind_training(const dlsh_examination *e, const dl_journal_row *r) {
+    const dl_journal_row *b;
+    int over = 0;
+    for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i)); over = 1)
+        if (r->at < b->till) return 0;
+    return over && !dlsh_is_trained(e, r);
 }
 
 static int says_test(const char *text) {
@@ -463,7 +472,7 @@ static int differs(const dl_journal_value *a, const dl_journal_value *b) {
 
 static void find_other_scale(dlsh_examination *e, const dl_journal_row *test) {
     const dl_journal_row *r, *train = NULL;
-    if (!has_scale(test) || !is_evaluation(e, test)) return;
+    if (!has_scale(test) || (!is_evaluation(e, test) && !is_behind_training(e, test))) return;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         if (r->what != test->what || !has_scale(r) || !is_training(e, r)) continue;
         if (!differs(&r->x, &test->x)) return;

@@ -43,7 +43,9 @@ static int is_of_own_function(const dlsh_examination *e, const dl_journal_node *
 static void look_at_stop(dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
     char what[300];
     for (size_t i = 0; i < DLSH_COUNT(stops); i++) {
-        if (!dlsh_op_is(n, stops[i].ops) || is_of_own_function(e, n) || dlsh_was_found(e, "what the loss is given", "of size 1")) continue;
+        if (!dlsh_op_is(n, stops[i].ops) || is_of_own_function(e, n) ||
+            dlsh_was_found(e, "what the loss is given", "of size 1"))
+            continue;
         dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), stops[i].remedy);
         if (!f) return;
         dlsh_cause(f, "no gradient gets through %s: %s", dlsh_node_text(n, what, sizeof what), stops[i].why);

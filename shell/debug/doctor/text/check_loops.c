@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
-#include "debug/doctor/reads.h"
+#include "debug/doctor/text/reads.h"
 
 static int is_loop(const dlsh_node *n) { return n->kind == DLSH_N_FOR || n->kind == DLSH_N_WHILE; }
 
@@ -153,10 +153,13 @@ static double range_of(const dlsh_examination *e, const char *file, const dlsh_n
 static double batches_of(const dlsh_examination *e, const char *file, const dlsh_node *loop) {
     dlsh_dealt l;
     const dlsh_node *seq = loop->kids[loop->nkids - 2];
-    if (seq->kind == DLSH_N_CALL && dlsh_names(seq->kids[0], "range")) return seq->nkids == 4 ? range_of(e, file, seq) : NAN;
-    if (!dlsh_loader_around(e, file, body_of(loop)->nkids ? body_of(loop)->kids[0]->span.line : 0, &l) || !l.data) return NAN;
+    if (seq->kind == DLSH_N_CALL && dlsh_names(seq->kids[0], "range"))
+        return seq->nkids == 4 ? range_of(e, file, seq) : NAN;
+    if (!dlsh_loader_around(e, file, body_of(loop)->nkids ? body_of(loop)->kids[0]->span.line : 0, &l) || !l.data)
+        return NAN;
     int at;
-    while (seq->kind == DLSH_N_CALL && seq->nkids > 1 && (dlsh_names(seq->kids[0], "progress") || dlsh_names(seq->kids[0], "enumerate")))
+    while (seq->kind == DLSH_N_CALL && seq->nkids > 1 &&
+           (dlsh_names(seq->kids[0], "progress") || dlsh_names(seq->kids[0], "enumerate")))
         seq = seq->kids[1];
     if (seq->kind == DLSH_N_NAME) seq = dlsh_definition_of(file, seq->text, loop->span.start, &at);
     const dlsh_node *batch = seq && seq->kind == DLSH_N_CALL ? dlsh_argument_of(seq, 1, "batch") : NULL;

@@ -4,7 +4,7 @@
 
 #include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
-#include "debug/doctor/reads.h"
+#include "debug/doctor/text/reads.h"
 
 /* ---------------------------------------------------------------- what forward reads */
 
@@ -33,7 +33,8 @@ static const dlsh_node *outer_tensor(const dlsh_examination *e, const dlsh_node 
                                      const dlsh_node *n) {
     const dlsh_node *found = NULL;
     if (!n) return NULL;
-    const dlsh_value *v = n->kind == DLSH_N_NAME && !is_own_name(net, forward, n->text) ? dlsh_get(e->s, n->text) : NULL;
+    const dlsh_value *v =
+        n->kind == DLSH_N_NAME && !is_own_name(net, forward, n->text) ? dlsh_get(e->s, n->text) : NULL;
     if (v && v->type == DLSH_TENSOR && dl_ndim(v->as.tensor) && !dl_requires_grad(v->as.tensor) &&
         !is_assigned_in(forward, n->text))
         return n;

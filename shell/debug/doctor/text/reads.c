@@ -1,5 +1,5 @@
 /* Where names are read and written in a tree. */
-#include "debug/doctor/reads.h"
+#include "debug/doctor/text/reads.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
-#include "debug/doctor/reads.h"
+#include "debug/doctor/text/reads.h"
 
 static const char falling[] = "loss|error|mse|mae|rmse|perplexity|nll|wer|distance";
 static const char rising[] = "acc|f1|auc|recall|precision|reward|score|iou|dice|bleu|r2";
@@ -14,10 +14,9 @@ static int direction_of(const char *name) {
     return falls == rises ? 0 : rises ? 1 : -1;
 }
 
-static void find_turned(dlsh_examination *e, const char *file, int line, const char *figure, int way,
-                        const char *how) {
-    dlsh_finding *f = dlsh_find_at(e, file, line, way > 0 ? "take the lowest one: mode=\"min\", `<`"
-                                                          : "take the highest one: mode=\"max\", `>`");
+static void find_turned(dlsh_examination *e, const char *file, int line, const char *figure, int way, const char *how) {
+    dlsh_finding *f = dlsh_find_at(
+        e, file, line, way > 0 ? "take the lowest one: mode=\"min\", `<`" : "take the highest one: mode=\"max\", `>`");
     if (!f) return;
     dlsh_cause(f, "%s is better when it is %s, but here the %s one counts as the best", figure,
                way > 0 ? "low" : "high", way > 0 ? "highest" : "lowest");
@@ -55,9 +54,8 @@ static int see_step(void *ctx, const char *file, const dlsh_node *n, const dlsh_
 
 static void look_at_schedule(dlsh_examination *e, const char *file, const dlsh_node *n) {
     const dlsh_node *call = n->kids[n->nkids - 1];
-    const dlsh_node *mode = call->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME
-                                ? dlsh_argument_of(call, 1000, "mode")
-                                : NULL;
+    const dlsh_node *mode =
+        call->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME ? dlsh_argument_of(call, 1000, "mode") : NULL;
     if (!mode || mode->kind != DLSH_N_STR) return;
     stepping s = {n->kids[0]->text, NULL};
     const int way = !strcmp(mode->text, "max") ? 1 : !strcmp(mode->text, "min") ? -1 : 0;
