@@ -213,8 +213,44 @@ static const pool *larger(const pools *all, const dl_journal_row *r) {
     return NULL;
 }
 
+/* Did the pass go through ops of the statement that ran the net? */
+static int has_line(dlsh_pass p, const dl_journal_row *r) {
+    for (long k = 0; k < p.n; k++)
+        if (p.at[k].line == r->line && !strcmp(p.at[k].file, r->file)) return 1;
+    return 0;
+}
+
+/* The targets of the loss in a pass; NULL: not known. */
+static const dl_journal_value *targets_in(dlsh_pass p) {
+    for (long k = 0; k < p.n; k++)
+        if (dlsh_op_is(&p.at[k], "cross_entropy|nll_picked|logit_loss|probability_loss|sub") &&
+            p.at[k].in[1].constant && p.at[k].in[1].ndim && p.at[k].in[1].n > 3)
+            return &p.at[k].in[1];
+    return NULL;
+}
+
+/* The input stays, and its targets do not: it is not the input of the loop. */
+static int find_stale_input(dlsh_examination *e, const dl_journal_row *r) {
+    const dl_journal_row *b;
+    for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        if (!has_line(dlsh_pass_of(b, 1), r)) continue;
+        const dl_journal_value *first = targets_in(dlsh_pass_of(b, 0)), *last = targets_in(dlsh_pass_of(b, 1));
+        if (!first || !last || first == last || first->hash == last->hash) continue;
+        dlsh_finding *f =
+            dlsh_find_at(e, r->file, r->line, "the samples that the targets belong to, those of this pass");
+        if (!f) return 1;
+        dlsh_cause(
+            f, "the net is given the same input at each step, while the targets change: they do not belong together");
+        dlsh_evidence(f, "%ld passes had the same elements; the targets of the loss, line %d, differ from pass to pass",
+                      r->count, b->line);
+        return 1;
+    }
+    return 0;
+}
+
 static void find_same_batch(dlsh_examination *e, const pools *all, const dl_journal_row *r) {
     if (r->count < 8 || r->looked < 4 || r->alike < r->looked - 1 || r->nrows < 2 || !r->grad) return;
+    if (dlsh_is_trained(e, r) && !dlsh_was_found(e, e->check, "the seed") && find_stale_input(e, r)) return;
     const pool *from = larger(all, r);
     const int anew = 2 * r->moved >= r->count;
     if (!anew && from && 2 * r->shape[0] >= from->n) return; /* all but what is kept apart */
@@ -284,13 +320,6 @@ static int mismatches(const pool *p, const dl_journal_row *r, const dl_journal_v
     return odd < 2 ? 0 : differ; /* each class has another number, always the same */
 }
 
-/* Did the pass go through ops of the statement that ran the net? */
-static int has_line(dlsh_pass p, const dl_journal_row *r) {
-    for (long k = 0; k < p.n; k++)
-        if (p.at[k].line == r->line && !strcmp(p.at[k].file, r->file)) return 1;
-    return 0;
-}
-
 /* The targets of the pass that had this input: an operand of a loss with a number for each sample. */
 static const dl_journal_value *targets_of(const dlsh_examination *e, const dl_journal_row *r,
                                           const dl_journal_row **pass, const dl_journal_node **loss) {
@@ -320,6 +349,10 @@ const dlsh_node *dlsh_returned_for(const char *file, const dlsh_node *call, cons
     for (int i = 0; i + 1 < to->nkids && i < all->nkids; i++)
         if (dlsh_names(to->kids[i], name)) return all->kids[i];
     return NULL;
+}
+
+const dlsh_node *dlsh_call_on_line(const char *file, int line, const char *words) {
+    return call_of(dlsh_text_root(file), line, words);
 }
 
 int dlsh_line_of_target(const dl_journal_node *loss) {

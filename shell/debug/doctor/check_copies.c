@@ -300,6 +300,37 @@ static int is_untouched(dl_module *m, dl_source *made) {
     return l && l->n;
 }
 
+/* Is a name that of a copy which is to follow? */
+static int says_it_follows(const char *name) {
+    static const char *const words[] = {"target", "ema", "avg", "average", "slow", "momentum", "mean_"};
+    for (size_t i = 0; i < DLSH_COUNT(words); i++)
+        if (strstr(name, words[i])) return 1;
+    return 0;
+}
+
+/* A copy of the net that is trained, which gives targets and never follows; it may be meant, as what a policy is held
+ * to. */
+static void look_at_target(dlsh_examination *e, const dl_journal_row *r) {
+    const char *name = "", *other = "";
+    dl_source made = {0};
+    dl_module *m = r->grad || r->count < 8 ? NULL : dlsh_live_net(e, r->what, &name);
+    if (!m || trains_any(e, m) || !is_untouched(m, &made) || !dlsh_is_trained(e, r)) return;
+    dl_module *twin = trained_like(e, m, &other);
+    copier c = {.name = other};
+    if (!twin || !dlsh_each_node(see_copier, &c) || !is_before_training(e, r->file, c.line)) return;
+    dlsh_finding *f = dlsh_find_at(e, c.file, c.line,
+                                   "take its weights again every so often: target.load_state_dict(q.state_dict())");
+    if (!f) return;
+    dlsh_cause(f, "%s, a copy of %s, never follows it: the targets are those of a net that was never trained", name,
+               other);
+    dlsh_evidence(
+        f,
+        "it was used %ld times for the loss (line %d), and nothing was written to its weights since they were "
+        "copied",
+        r->count, r->line);
+    if (!says_it_follows(name)) dlsh_only_note(e, f);
+}
+
 static void look_at_evaluated(dlsh_examination *e, const dl_journal_row *r) {
     const char *name = "", *other = "";
     dl_source made = {0};
@@ -392,7 +423,7 @@ dl_status dlsh_check_copies(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) look_at_weights(e, dlsh_pass_of(r, 1));
     dlsh_each_node(see_copied_weight, e);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) look_at_evaluated(e, r);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) look_at_evaluated(e, r), look_at_target(e, r);
     dlsh_each_node(see_loaded, e);
     dlsh_each_node(see_alias, e);
     return DL_OK;

@@ -289,6 +289,42 @@ static void find_rare_classes(dlsh_examination *e, const dlsh_samples *s) {
     dlsh_only_note(e, f);
 }
 
+/* Weights of classes in a loss that are larger for those that are there more often. */
+static void find_turned_weights(dlsh_examination *e, const dlsh_samples *s) {
+    const dl_journal_row *r;
+    enum { MOST = 16 };
+    double count[MOST] = {0};
+    for (long i = 0; s->y && s->classes && i < s->n; i++)
+        if (s->y[i] >= 0 && s->y[i] < MOST) count[(int)s->y[i]]++;
+    for (long i = 0; s->y && s->classes && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = 0; k < p.n; k++) {
+            const dl_journal_value *w = &p.at[k].in[2];
+            if (!dlsh_op_is(&p.at[k], "cross_entropy|nll_picked") || !w->there || !w->constant || w->nfew < 2) continue;
+            int most = 0, least = 0, heavy = 0;
+            for (int c = 1; c < w->nfew; c++) {
+                if (count[c] > count[most]) most = c;
+                if (count[c] < count[least]) least = c;
+                if (w->few[c] > w->few[heavy]) heavy = c;
+            }
+            if (heavy != most || count[most] < 1.8 * count[least] || !(w->few[most] > 1.3 * w->few[least])) continue;
+            const dlsh_node *call = dlsh_call_on_line(p.at[k].file, p.at[k].line, "loss|entropy|nll");
+            const dlsh_node *given = call ? dlsh_argument_of(call, 2, "weight") : NULL;
+            int at;
+            const dlsh_node *made = given && given->kind == DLSH_N_NAME
+                                        ? dlsh_definition_of(p.at[k].file, given->text, given->span.start, &at)
+                                        : NULL;
+            dlsh_finding *f = dlsh_find_at(e, p.at[k].file, made ? made->span.line : p.at[k].line,
+                                           "weights that fall with the number of samples: n / (classes * counts)");
+            if (!f) return;
+            dlsh_cause(f, "the weights of classes are the wrong way round: what is rare counts least");
+            dlsh_evidence(f, "class %d has %.0f samples and weight %.3g, class %d has %.0f and weight %.3g", most,
+                          count[most], w->few[most], least, count[least], w->few[least]);
+            return;
+        }
+    }
+}
+
 /* ---------------------------------------------------------------- splits */
 
 static unsigned long row_hash(const dlsh_samples *s, long i) {
@@ -409,6 +445,7 @@ void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s) {
     find_scale(e, s);
     find_target_scale(e, s);
     find_one_class(e, s);
+    find_turned_weights(e, s);
     find_rare_classes(e, s);
     find_order(e, s);
 }

@@ -234,6 +234,22 @@ static long samples_of_loss(dlsh_pass p) {
     return 0;
 }
 
+/* Weights of a sum that do not add up to 1: the softmax runs over another dimension than the product behind it. */
+static void look_at_weights_of_sum(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const char *at = dlsh_op_is(n, "softmax") && n->out.ndim > 2 ? strstr(n->attrs, "dim=") : NULL;
+    const dl_journal_node *user = at ? dlsh_pass_user(p, n) : NULL;
+    if (!dlsh_op_is(user, "matmul|bmm")) return;
+    const int nd = n->out.ndim, first = user->in[0].from == n->seq;
+    int d = (int)strtol(at + strlen("dim="), NULL, 10);
+    d = d < 0 ? d + nd : d;
+    const int summed = first ? nd - 1 : nd - 2;
+    dlsh_finding *f = d != summed ? dlsh_find_at(e, n->file, n->line, first ? "dim=-1" : "dim=-2") : NULL;
+    if (!f) return;
+    dlsh_cause(f, "softmax runs over dimension %d, but the product behind it sums over dimension %d", d, summed);
+    dlsh_evidence(f, "weights of a mean add up to 1 over what is summed; here it is %s",
+                  d == 0 ? "the samples that share them" : "what they are asked for, as queries");
+}
+
 /* Weights of each sample for each other one, by a softmax of [n, n] that is multiplied with the n samples. */
 static void look_at_attention(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     const long rows = dlsh_op_is(n, "softmax") && n->out.ndim == 2 ? n->out.shape[0] : 0;
@@ -452,7 +468,7 @@ dl_status dlsh_check_mixing(dlsh_examination *e) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = p.n - 1; k >= 0; k--)
             look_at_samples(e, p, &p.at[k]), look_at_times(e, p, &p.at[k]), look_at_total(e, p, &p.at[k]),
-                look_at_attention(e, p, &p.at[k]);
+                look_at_attention(e, p, &p.at[k]), look_at_weights_of_sum(e, p, &p.at[k]);
     }
     return e->bad ? DL_OK : dlsh_compare_passes(e, disturbed, judge_mixing);
 }

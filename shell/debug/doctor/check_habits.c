@@ -1,0 +1,321 @@
+/* Programs that run well and do not do what is meant: a weight that is replaced by a result, a list that holds one net
+ * several times, the worst net kept for the best, masks the wrong way round, class numbers as quantities. */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/data/data.h"
+#include "commands/nets/nets.h"
+#include "debug/doctor/checks.h"
+#include "debug/doctor/syntax.h"
+#include "debug/doctor/trace.h"
+
+enum { DEEPEST = 8 };
+
+static int is_word(const char *words, const char *text) { return text && dlsh_has_word(words, text, strlen(text)); }
+
+static const char *callee_of(const dlsh_node *n) { return n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL; }
+
+/* Is there a node in the tree for which see holds? */
+typedef int test_node(const void *ctx, const dlsh_node *n);
+static int any_in(const dlsh_node *n, test_node *test, const void *ctx) {
+    int found = n && test(ctx, n);
+    for (int i = 0; n && i < n->nkids && !found; i++) found = any_in(n->kids[i], test, ctx);
+    return found;
+}
+
+static int is_in(const dlsh_node *const *within, int depth, dlsh_kind kind) {
+    for (int i = 0; i < depth; i++)
+        if (within[i]->kind == kind) return 1;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- w = w - rate * w.grad */
+
+static int is_gradient_of(const void *name, const dlsh_node *n) {
+    return n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad") && dlsh_names(n->kids[0], name);
+}
+
+static void find_replaced_weight(dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_node *to = n->kids[0], *value = n->nkids == 2 ? n->kids[1] : NULL;
+    if (n->op || !value || to->kind != DLSH_N_NAME || value->kind != DLSH_N_BINARY) return;
+    if (!any_in(value, is_gradient_of, to->text)) return;
+    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "change it in place: no_grad { w -= rate * w.grad }");
+    if (!f) return;
+    dlsh_cause(f, "%s is replaced by a result: it is no parameter any more, and gets no gradient of its own", to->text);
+    dlsh_evidence(
+        f, "the line gives the name to a new tensor, which was computed; the next backward gives that no gradient");
+}
+
+/* ---------------------------------------------------------------- [net] * 3 */
+
+static int makes_weights(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const char *by = callee_of(n);
+    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_get(e->s, n->text) : NULL;
+    if (is_word("param|Parameter", by) || n->kind == DLSH_N_NET) return 1;
+    if (n->kind == DLSH_N_NAME) return v && dlsh_unwrap(*v, &dlsh_net_class) != NULL;
+    const dlsh_node *net = by ? dlsh_text_root(file) : NULL;
+    for (int i = 0; net && i < net->nkids; i++)
+        if (net->kids[i]->kind == DLSH_N_NET && net->kids[i]->text && !strcmp(net->kids[i]->text, by)) return 1;
+    return 0;
+}
+
+static void find_repeated_net(dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const int k = n->kids[0]->kind == DLSH_N_LIST ? 0 : 1;
+    const dlsh_node *list = n->kids[k];
+    if (n->op != DLSH_OP_MUL || list->kind != DLSH_N_LIST || !list->nkids || !makes_weights(e, file, list->kids[0]))
+        return;
+    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "make each anew: [layer(8) for i in range(3)]");
+    if (!f) return;
+    dlsh_cause(f, "the list holds the same weights several times: its layers are one layer");
+    dlsh_evidence(f, "* repeats references; nothing is copied, and all items are trained as one");
+}
+
+/* ---------------------------------------------------------------- the best of several */
+
+static int is_error_call(const void *ctx, const dlsh_node *n) {
+    const char *by = callee_of(n);
+    return (void)ctx, by && (strstr(by, "loss") || strstr(by, "entropy") || is_word("rmse|mae|mse|perplexity", by));
+}
+
+static int is_score_call(const void *ctx, const dlsh_node *n) {
+    (void)ctx;
+    const char *by = callee_of(n);
+    return is_word("argmax|accuracy|f1_score|auc|r2_score", by) || (by && strstr(by, "acc")) ||
+           (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_EQ);
+}
+
+/* -1: a number that is to be small, 1: large, 0: not known; by how it is computed, and by its name. */
+static int aim_of(const dlsh_examination *e, const char *file, const dlsh_node *n, int depth) {
+    int at;
+    if (!n || depth > DEEPEST) return 0;
+    if (n->kind == DLSH_N_FIELD) return strstr(n->text, "loss") ? -1 : strstr(n->text, "acc") ? 1 : 0;
+    if (any_in(n, is_score_call, NULL)) return 1;
+    if (any_in(n, is_error_call, NULL)) return -1;
+    if (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME) {
+        const dlsh_node *fn = dlsh_function_of(file, n->kids[0]->text);
+        if (fn && any_in(fn, is_score_call, NULL)) return 1;
+        if (fn && any_in(fn, is_error_call, NULL)) return -1;
+    }
+    if (n->kind != DLSH_N_NAME) return 0;
+    const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at);
+    const int by = made && made->span.start < n->span.start ? aim_of(e, file, made, depth + 1) : 0;
+    return by ? by : strstr(n->text, "loss") || strstr(n->text, "err") ? -1 : strstr(n->text, "acc") ? 1 : 0;
+}
+
+/* name = value, in a block */
+static int sets(const dlsh_node *n, const char *name, const char *value) {
+    for (int i = 0; n && i < n->nkids; i++) {
+        const dlsh_node *a = n->kids[i];
+        if (a && a->kind == DLSH_N_ASSIGN && !a->op && a->nkids == 2 && dlsh_names(a->kids[0], name) &&
+            dlsh_names(a->kids[1], value))
+            return 1;
+    }
+    return 0;
+}
+
+/* if v > best { best = v ... } of an error, or < of a score. */
+static void find_worst_kept(dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_node *c = n->kids[0];
+    if (c->kind != DLSH_N_BINARY || c->kids[0]->kind != DLSH_N_NAME || c->kids[1]->kind != DLSH_N_NAME) return;
+    const int less = c->op == DLSH_OP_LT || c->op == DLSH_OP_LE, more = c->op == DLSH_OP_GT || c->op == DLSH_OP_GE;
+    for (int k = 0; (less || more) && k < 2; k++) {
+        const dlsh_node *v = c->kids[k], *best = c->kids[1 - k];
+        if (!sets(n->kids[1], best->text, v->text)) continue;
+        const int keeps_low = less == (k == 0), aim = aim_of(e, file, v, 0);
+        if (!aim || (aim < 0) == keeps_low || dlsh_was_found(e, "the best is the best", "")) return;
+        dlsh_finding *f =
+            dlsh_find_at(e, file, n->span.line,
+                         aim < 0 ? "keep the smaller one: if loss < best" : "keep the larger one: if acc > best");
+        if (!f) return;
+        dlsh_cause(f, "the comparison is the wrong way round: what is kept as the best is the worst");
+        dlsh_evidence(f, "%s is %s, and %s takes it when it is %s", v->text,
+                      aim < 0 ? "an error, which is to be small" : "a score, which is to be large", best->text,
+                      keeps_low ? "smaller" : "larger");
+        return;
+    }
+}
+
+/* ---------------------------------------------------------------- masks of lengths */
+
+/* arange(T) > lengths: 1, of places behind the end; < : -1, of places within; 0: neither. */
+static int mask_kind(const dlsh_node *n) {
+    while (n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD) n = n->kids[0]->kids[0];
+    if (!n || n->kind != DLSH_N_BINARY) return 0;
+    const int less = n->op == DLSH_OP_LT || n->op == DLSH_OP_LE, more = n->op == DLSH_OP_GT || n->op == DLSH_OP_GE;
+    const dlsh_node *a = n->kids[0], *b = n->kids[1];
+    while (a->kind == DLSH_N_INDEX) a = a->kids[0];
+    while (b->kind == DLSH_N_INDEX) b = b->kids[0];
+    const int left = is_word("arange", callee_of(a)), right = is_word("arange", callee_of(b));
+    if (left == right || (!less && !more)) return 0;
+    return (left ? more : less) ? 1 : -1;
+}
+
+static int kind_of_name(const char *file, const dlsh_node *n) {
+    int at;
+    while (n && (n->kind == DLSH_N_INDEX || (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD)))
+        n = n->kind == DLSH_N_INDEX ? n->kids[0] : n->kids[0]->kids[0];
+    const dlsh_node *made = n && n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, &at) : NULL;
+    return made ? mask_kind(made) : 0;
+}
+
+static int mask_line(const char *file, const dlsh_node *n, int otherwise) {
+    int at;
+    while (n && (n->kind == DLSH_N_INDEX || (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD)))
+        n = n->kind == DLSH_N_INDEX ? n->kids[0] : n->kids[0]->kids[0];
+    const dlsh_node *made = n && n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, &at) : NULL;
+    return made ? made->span.line : otherwise;
+}
+
+static void tell_mask(dlsh_examination *e, const char *file, const dlsh_node *mask, int line, const char *how) {
+    dlsh_finding *f = dlsh_find_at(e, file, mask_line(file, mask, line), "turn the comparison round");
+    if (!f) return;
+    dlsh_cause(f, "the mask is the wrong way round: it leaves the padding, and takes what is real away");
+    dlsh_evidence(f, "places are numbered from 0, and those below the length are real; line %d %s", line, how);
+}
+
+static void find_turned_mask(dlsh_examination *e, const char *file, const dlsh_node *n) {
+    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL)
+        for (int k = 0; k < 2; k++)
+            if (kind_of_name(file, n->kids[k]) == 1)
+                tell_mask(e, file, n->kids[k], n->span.line, "keeps what it is 1 for, those behind the end");
+    if (dlsh_is_method(n, "masked_fill") && n->nkids > 1 && kind_of_name(file, n->kids[1]) == -1)
+        tell_mask(e, file, n->kids[1], n->span.line, "overwrites what it is true for, those within the length");
+}
+
+/* ---------------------------------------------------------------- tensors that were to be parameters */
+
+/* x @ w of a random tensor that nothing can train, beside parameters. */
+static void find_plain_weight(dlsh_examination *e, const char *file, const dlsh_node *n) {
+    int at;
+    const dlsh_node *w = n->op == DLSH_OP_MATMUL ? n->kids[1] : NULL;
+    const dlsh_value *v = w && w->kind == DLSH_N_NAME ? dlsh_get(e->s, w->text) : NULL;
+    if (!v || v->type != DLSH_TENSOR || dl_requires_grad(v->as.tensor) || dl_ndim(v->as.tensor) != 2) return;
+    const dlsh_node *made = dlsh_definition_of(file, w->text, w->span.start, &at);
+    if (made && made->kind == DLSH_N_BINARY && made->op == DLSH_OP_MUL)
+        made = made->kids[0]->kind == DLSH_N_CALL ? made->kids[0] : made->kids[1];
+    if (!is_word("randn|rand|normal|uniform", callee_of(made))) return;
+    const dl_journal_row *r;
+    int used = 0;
+    for (long i = 0; !used && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        used = r->count > 2 && !strcmp(r->file, file) && dlsh_comes_from(e, file, r->line, n->span.line) &&
+               n->span.line >= dlsh_loop_begins(file, r->line);
+    dlsh_finding *f = used ? dlsh_find_at(e, file, made->span.line,
+                                          "w = param(randn(3, 4) * 0.1), and give it to the optimizer; none, "
+                                          "if it is to stay random")
+                           : NULL;
+    if (!f) return;
+    dlsh_cause(f, "%s is no parameter: it stays as random as it was made", w->text);
+    dlsh_evidence(
+        f, "line %d multiplies by it on the way to the loss; it was made without param, so that it has no gradient",
+        n->span.line);
+    dlsh_only_note(e, f);
+}
+
+/* ---------------------------------------------------------------- targets */
+
+/* mse_loss(m(x), randn_like(y)): noise that nothing else sees. */
+static void find_noise_target(dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const char *by = callee_of(n);
+    const dlsh_node *y = by && (strstr(by, "loss") || strstr(by, "entropy")) ? dlsh_argument_of(n, 1, "target") : NULL;
+    const char *made = callee_of(y);
+    if (!made || !dlsh_uses_net(e, file, n->kids[1]) ||
+        !is_word("randn|rand|randint|randn_like|rand_like|normal", made))
+        return;
+    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "the targets of the samples");
+    if (!f) return;
+    dlsh_cause(f, "the targets are random numbers, made anew for each pass: there is nothing to learn");
+    dlsh_evidence(f, "%s stands where %s takes its targets, and nothing else sees these numbers", made, by);
+}
+
+static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    dlsh_examination *e = ctx;
+    if (n->kind == DLSH_N_ASSIGN) find_replaced_weight(e, file, n);
+    if (n->kind == DLSH_N_BINARY && n->nkids == 2) find_repeated_net(e, file, n), find_plain_weight(e, file, n);
+    if (n->kind == DLSH_N_IF && (is_in(within, depth, DLSH_N_FOR) || is_in(within, depth, DLSH_N_WHILE)))
+        find_worst_kept(e, file, n);
+    find_turned_mask(e, file, n);
+    if (n->kind == DLSH_N_CALL && n->nkids > 2) find_noise_target(e, file, n);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- class numbers as quantities */
+
+static int whole_targets(const dl_journal_value *v, double classes) {
+    if (!v->there || !v->constant || v->nfew < 8 || v->low < 0 || v->high > classes - 1 || v->low == v->high) return 0;
+    for (long i = 0; i < v->nfew; i++)
+        if (v->few[i] != floor(v->few[i])) return 0;
+    return 1;
+}
+
+static void look_at_quantities(dlsh_examination *e, dlsh_pass p) {
+    long classes = 0;
+    for (int i = 0; i < dlsh_global_count(e->s); i++) {
+        const dlsh_value *v;
+        dlsh_global_at(e->s, i, &v);
+        const dl_dataset *d = v ? dlsh_unwrap(*v, &dlsh_dataset_class) : NULL;
+        const long k = d ? dl_dataset_classes(d) : 0;
+        classes = k > classes ? k : classes;
+    }
+    for (long i = 0; classes > 2 && i < p.n; i++) {
+        const dl_journal_node *n = &p.at[i];
+        const int huber = dlsh_op_is(n, "huber_difference");
+        if (!huber && !dlsh_op_is(n, "sub")) continue;
+        if (n->out.ndim > 2 || (n->out.ndim == 2 && n->out.shape[1] != 1)) continue;
+        const int unknown = n->in[0].constant != n->in[1].constant && !n->in[!n->in[0].constant].n;
+        const int cast = unknown && dlsh_script_has(e, n->file, n->line, "float()"); /* targets were not saved */
+        if (!cast && !whole_targets(&n->in[1], (double)classes) && !whole_targets(&n->in[0], (double)classes)) continue;
+        dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "a score for each class, and cross_entropy");
+        if (!f) return;
+        dlsh_cause(f, "class numbers are taken for quantities: class 2 is not twice class 1");
+        dlsh_evidence(
+            f,
+            "the loss is of differences to numbers of classes, 0 to %ld; a net that is not sure lands between "
+            "classes that have nothing in common",
+            classes - 1);
+        return;
+    }
+}
+
+/* ---------------------------------------------------------------- rows in two orders */
+
+static int turns_text(const dlsh_examination *e, const char *file, int line) {
+    return dlsh_script_has(e, file, line, ".T") || dlsh_script_has(e, file, line, "transpose") ||
+           dlsh_script_has(e, file, line, "permute") || dlsh_script_has(e, file, line, "swapaxes");
+}
+
+/* Scores [T, N, C] in rows, for inputs [N, T]: their targets, in the order of the inputs, are those of other places. */
+static void look_at_rows(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_row *r;
+    const dl_journal_node *by =
+        dlsh_op_is(n, "cross_entropy|nll_picked|log_softmax") ? dlsh_pass_node(p, n->in[0].from) : NULL;
+    if (!dlsh_op_is(by, "reshape|view|flatten") || by->in[0].ndim != 3 || by->out.ndim != 2) return;
+    const long t = by->in[0].shape[0], b = by->in[0].shape[1];
+    if (t == b || by->out.shape[0] != t * b || turns_text(e, n->file, n->line)) return;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        if (!r->grad || r->ndim < 2 || r->shape[0] != b || r->shape[1] != t) continue;
+        dlsh_finding *f =
+            dlsh_find_at(e, n->file, n->line, "give both one order before they become rows: out.transpose(0, 1)");
+        if (!f) return;
+        dlsh_cause(f, "labels do not belong to their scores: both become rows in different orders");
+        dlsh_evidence(
+            f,
+            "the net makes [%ld,%ld,%ld] of an input [%ld,%ld]: its rows are by places first, those of targets "
+            "like the input by samples",
+            t, b, by->in[0].shape[2], b, t);
+        return;
+    }
+}
+
+dl_status dlsh_check_habits(dlsh_examination *e) {
+    const dl_journal_row *r;
+    dlsh_each_node(see, e);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const dlsh_pass p = dlsh_pass_of(r, 1);
+        look_at_quantities(e, p);
+        for (long k = 0; k < p.n; k++) look_at_rows(e, p, &p.at[k]);
+    }
+    return DL_OK;
+}
