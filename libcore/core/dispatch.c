@@ -99,9 +99,12 @@ static bool by_first(const dl_op *op) {
 
 static int first_promoted(const dl_op *op) { return op->promote == DL_P_REST; }
 
+static dl_dtype complex_of(dl_dtype t) { return t == DL_F64 ? DL_C128 : DL_C64; }
+
 /* The common dtype by PyTorch's rules: operands with dimensions decide before 0-d ones, and these before numbers,
  * unless a later group holds a higher kind (bool < integer < floating < complex); a floating number among integers
- * means f32, and a complex one beside floats means complex of their width. Numbers alone keep what they are. */
+ * means the default dtype, and a complex one beside floats means complex of their width. Numbers alone keep what they
+ * are. */
 static dl_dtype common_dtype(const dl_call *c) {
     int group[3] = {-1, -1, -1};
     bool alone = true;
@@ -111,14 +114,15 @@ static dl_dtype common_dtype(const dl_call *c) {
         if (!t) continue;
         int g = t->weak ? 2 : t->ndim == 0;
         dl_dtype d = t->dtype;
-        if (t->weak && !alone) d = dl_dtype_is_float(d) ? DL_F32 : d == DL_C128 ? DL_C64 : d;
+        if (t->weak && !alone)
+            d = dl_dtype_is_float(d) ? dl_default_dtype_get() : d == DL_C128 ? complex_of(dl_default_dtype_get()) : d;
         group[g] = group[g] < 0 ? (int)d : (int)dl_dtype_promote((dl_dtype)group[g], d);
     }
     int best = -1;
     for (int g = 0; g < 3; g++)
         if (group[g] >= 0 && (best < 0 || dl_dtype_kind((dl_dtype)group[g]) > dl_dtype_kind((dl_dtype)best)))
             best = best == DL_F64 ? DL_C128 : group[g];
-    return best < 0 ? DL_F32 : (dl_dtype)best;
+    return best < 0 ? dl_default_dtype_get() : (dl_dtype)best;
 }
 
 /* Replaces *t by `by`, whose reference it takes; a number of the language stays one. */
@@ -155,7 +159,7 @@ static dl_status promote(frame *f) {
     const dl_op *op = c->op;
     if (op->flags & DL_F_CREATE) {
         const dl_aval *dtype = named(op, c->attr, "dtype");
-        c->dtype = dtype ? (dl_dtype)dtype->u.i : DL_F32;
+        c->dtype = dtype ? (dl_dtype)dtype->u.i : dl_default_dtype_get();
         return DL_OK;
     }
     if (by_first(op)) {
@@ -168,7 +172,7 @@ static dl_status promote(frame *f) {
         return DL_OK;
     }
     c->dtype = common_dtype(c);
-    if (op->promote == DL_P_FLOAT && !dl_dtype_is_smooth(c->dtype)) c->dtype = DL_F32;
+    if (op->promote == DL_P_FLOAT && !dl_dtype_is_smooth(c->dtype)) c->dtype = dl_default_dtype_get();
     for (int i = first_promoted(op); i < c->nin; i++) DL_TRY(cast_input(f, i, c->dtype));
     return DL_OK;
 }

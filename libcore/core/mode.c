@@ -22,6 +22,17 @@ const char *dl_precision_name(dl_precision p) {
     return p >= DL_PRECISION_F32 && p <= DL_PRECISION_F16 ? precisions[p].name : "?";
 }
 
+static int default_dtype = DL_F32;
+
+dl_dtype dl_default_dtype_get(void) { return (dl_dtype)__atomic_load_n(&default_dtype, __ATOMIC_RELAXED); }
+
+dl_status dl_default_dtype_set(dl_dtype t) {
+    if (!dl_dtype_is_float(t))
+        return dl_fail(DL_ERR_DTYPE, "the default dtype is a floating one, not %s", dl_dtype_name(t));
+    __atomic_store_n(&default_dtype, (int)t, __ATOMIC_RELAXED);
+    return DL_OK;
+}
+
 int dl_deterministic_get(void) { return __atomic_load_n(&deterministic, __ATOMIC_RELAXED); }
 void dl_deterministic_set(int on) { __atomic_store_n(&deterministic, !!on, __ATOMIC_RELAXED); }
 

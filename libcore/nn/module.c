@@ -17,7 +17,8 @@ dl_module *dl_module_new(const dl_layer_row *row, dl_optval *opt) {
     static uint64_t made;
     dl_module *m = calloc(1, sizeof *m);
     if (!m) return free(opt), no_memory(), NULL;
-    *m = (dl_module){.refs = 1, .place = -1, .row = row, .training = true, .dtype = DL_F32, .device = -1, .opt = opt};
+    *m = (dl_module){.refs = 1, .place = -1, .row = row, .training = true, .device = -1, .opt = opt};
+    m->dtype = dl_default_dtype_get();
     m->serial = __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED);
     m->built = !row->build;
     return m;

@@ -133,13 +133,35 @@ static dl_tensor **grads_of(dl_tensor *const *params, long n, long *count) {
     return grad;
 }
 
+/* The norm p of the norms p of all, in f64. */
+static dl_status norm_by(dl_tensor *const *grad, long n, double p, double *norm) {
+    DL_SCOPED_GRAD_MODE(0);
+    DL_FREED double *each = malloc((size_t)(n + 1) * sizeof *each);
+    if (!each) return dl_fail(DL_ERR_MEMORY, "no memory for the norms of gradients");
+    for (long i = 0; i < n; i++) {
+        DL_OWNED dl_tensor *one = dl_norm(grad[i], NULL, 0, 0, p);
+        DL_TRY(one ? dl_item_f(one, &each[i]) : dl_failed());
+    }
+    DL_OWNED dl_tensor *all = dl_tensor_from(1, &n, DL_F64, 0, each), *whole = all ? dl_norm(all, NULL, 0, 0, p) : NULL;
+    *norm = 0;
+    return !n ? DL_OK : whole ? dl_item_f(whole, norm) : dl_failed();
+}
+
 dl_status dl_clip_grad_norm(dl_tensor *const *params, long n, double max, double *norm) {
+    return dl_clip_grad_norm_by(params, n, max, 2, 0, norm);
+}
+
+dl_status dl_clip_grad_norm_by(dl_tensor *const *params, long n, double max, double p, int finite, double *norm) {
     DL_SCOPED_INTERRUPT_HOLD(1);
     long count;
     double total = 0;
     dl_tensor **grad = grads_of(params, n, &count);
-    dl_status st = grad ? dl_grads_norm(grad, count, &total) : dl_failed();
+    dl_status st = !grad ? dl_failed() : p == 2 ? dl_grads_norm(grad, count, &total) : norm_by(grad, count, p, &total);
     if (norm) *norm = total;
+    if (st == DL_OK && finite && !isfinite(total))
+        st = dl_fail_hint(DL_ERR_VALUE, "why x.grad tells where it comes from", "the norm of the gradients is %g",
+                          total);
+    if (st != DL_OK) return free(grad), st;
     dl_journal_clip(max, total);
     double factor = dl_clip_factor(max, total);
     if (st == DL_OK && factor < 1) st = dl_grads_scale(grad, count, factor);

@@ -253,8 +253,10 @@ const dlsh_command checkpoint_commands[] = {
                     "m \"torch.safetensors\" strict=false "
                     "map={\"0.weight\": \"conv0.weight\"}\nload m \"torch.safetensors\" by=order\nload record(m=m, "
                     "o=o, rng=rng_state()) \"loop.safetensors\""),
-    DLSH_ROW("checkpoint", DLSH_ACTION, NULL, "checkpoint save|resume TRAINER FILE",
-             "Saves the whole state of a training, or resumes a training exactly from it.",
-             DLSH_PARAMS({"what", DLSH_ARG_SUBCOMMAND, .doc = "save or resume"}), .subs = checkpoint_subs,
-             .examples = "checkpoint save t t.safetensors"),
+    DLSH_ROW(
+        "checkpoint", DLSH_ACTION, NULL, "checkpoint save|resume TRAINER FILE",
+        "Saves the whole state of a training, or resumes a training exactly from it. The function checkpoint(FN, X...) "
+        "is recompute.",
+        DLSH_PARAMS({"what", DLSH_ARG_SUBCOMMAND, .doc = "save or resume"}), .subs = checkpoint_subs,
+        .function = "recompute", .examples = "checkpoint save t t.safetensors"),
     {0}};

@@ -193,6 +193,8 @@ const dlsh_command general_commands[] = {
         DLSH_PARAMS(
             {"n", .want = "int", .flags = DLSH_OPTIONAL, .doc = "the seed; without it the present one is printed"}),
         .examples = "seed 42"),
+    DLSH_ACT_ROW("manual_seed", seed_run, "manual_seed(N)", "Seeds the random numbers: the same as seed N.",
+                 DLSH_PARAMS({"n", .want = "int", .doc = "the seed"})),
     DLSH_ROW("time", DLSH_FUNCTION, time_run, "time STATEMENT, time()",
              "Runs a statement and shows how long it took; as a function, the seconds since 1970.",
              DLSH_PARAMS({"statement", DLSH_ARG_STATEMENT, .flags = DLSH_OPTIONAL, .doc = "what to run",

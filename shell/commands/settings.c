@@ -36,6 +36,17 @@ static dl_status set_threads(const char *value) {
     return dl_threads_set((int)n);
 }
 
+static dl_status get_dtype(dlsh_buf *out) {
+    dlsh_buf_puts(out, dl_dtype_name(dl_default_dtype_get()));
+    return DL_OK;
+}
+
+static dl_status set_dtype(const char *value) {
+    dl_dtype t;
+    DLSH_TRY(dl_dtype_parse(value, &t));
+    return dl_default_dtype_set(t);
+}
+
 static dl_status get_threshold(dlsh_buf *out) {
     dlsh_buf_printf(out, "%ld", dlsh_print.threshold);
     return DL_OK;
@@ -130,6 +141,9 @@ static const dlsh_setting settings[] = {
      .set = set_threshold},
     {"linewidth", "0 to 10000", "0", "Width in characters of a printed tensor; 0: that of the terminal, or 80.",
      .number = &dlsh_print.linewidth, .max = 10000},
+    {"dtype", "f32|f64|f16|bf16", "f32",
+     "The dtype of floating tensors, and of weights of nets, that are made without one.", .get = get_dtype,
+     .set = set_dtype},
     {"threads", "1 to 1024", "the number of processors", "Threads that computations use.", .get = get_threads,
      .set = set_threads},
     {"db", "FILE", "experiments.db",

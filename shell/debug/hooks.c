@@ -6,6 +6,7 @@
 #include "lang/command.h"
 #include "dlcore/compare.h"
 #include "dlcore/reduce.h"
+#include "dlcore/view.h"
 
 /* Calls the function; a tensor that it returns, also as the only item of a list, takes the place of the value. */
 static dl_status call_with(const dlsh_callback *cb, const dlsh_value *in, int n, dl_tensor **instead) {
@@ -133,6 +134,118 @@ static dl_status register_layer_run(const dlsh_args *a, dlsh_value *result) {
                      result);
 }
 
+/* ---- gradients of layers: hooks at views of a layer's input and result, made anew in each forward pass */
+
+typedef struct pass {
+    int refs; /* of the layer's hook, and of the views */
+    hook *h;
+    int inside;    /* the input needs a gradient, too */
+    dl_tensor *of; /* gradient of the result, once it is there */
+} pass;
+
+static void pass_unref(void *self) {
+    pass *p = self;
+    if (!p || --p->refs) return;
+    hook_unref(p->h);
+    dl_unref(p->of);
+    free(p);
+}
+
+/* A hook at a layer, and the pass that is under way. */
+typedef struct layer_hook {
+    int refs; /* before and behind the layer */
+    hook *h;
+    int early; /* called with the gradient of the result alone, before it goes into the layer */
+    pass *now;
+} layer_hook;
+
+static void layer_hook_unref(void *self) {
+    layer_hook *l = self;
+    if (--l->refs) return;
+    pass_unref(l->now);
+    hook_unref(l->h);
+    free(l);
+}
+
+/* fn(layer, [gradient of the input], [gradient of the result]); without `in` a none stands for the first, and early
+ * there is only the second. */
+static dl_status call_with_gradients(const hook *h, dl_tensor *in, dl_tensor *of, int early, dl_tensor **instead) {
+    DLSH_DROPPED dlsh_value layer = dlsh_net_value(h->layer),
+                            first = DLSH_LIST_OF(in ? dlsh_tensor(dl_ref(in)) : dlsh_none()),
+                            second = DLSH_LIST_OF(dlsh_tensor(dl_ref(of)));
+    if (dlsh_failed(layer) || dlsh_failed(first) || dlsh_failed(second)) return dl_failed();
+    dlsh_value all[3] = {layer, first, second};
+    if (early) all[1] = second;
+    return call_with(h->cb, all, early ? 2 : 3, instead);
+}
+
+static dl_status take_of_result(void *ctx, dl_tensor *g, dl_tensor **instead) {
+    pass *p = ctx;
+    if (p->h->removed) return DL_OK;
+    dl_unref(p->of);
+    p->of = dl_ref(g);
+    dl_tensor *ignored = NULL;
+    dl_status st = p->inside ? DL_OK : call_with_gradients(p->h, NULL, g, 0, &ignored);
+    dl_unref(ignored);
+    (void)instead;
+    return st;
+}
+
+static dl_status take_of_input(void *ctx, dl_tensor *g, dl_tensor **instead) {
+    const pass *p = ctx;
+    return p->h->removed || !p->of ? DL_OK : call_with_gradients(p->h, g, p->of, 0, instead);
+}
+
+static dl_status take_early(void *ctx, dl_tensor *g, dl_tensor **instead) {
+    const pass *p = ctx;
+    return p->h->removed ? DL_OK : call_with_gradients(p->h, NULL, g, 1, instead);
+}
+
+/* A view in the place of the value, with a hook. */
+static dl_status watch(pass *p, dl_tensor *value, dl_hook_fn *fn, dl_tensor **instead) {
+    *instead = dl_expand(value, dl_shape(value), dl_ndim(value));
+    if (!*instead) return dl_failed();
+    p->refs++;
+    return dl_on_grad(*instead, fn, p, pass_unref);
+}
+
+static int is_watched(const layer_hook *l, const dl_tensor *value) {
+    return !l->h->removed && dl_grad_mode_get() && dl_requires_grad(value);
+}
+
+static dl_status before_layer(void *ctx, dl_tensor *value, dl_tensor **instead) {
+    layer_hook *l = ctx;
+    pass_unref(l->now);
+    l->now = malloc(sizeof *l->now);
+    if (!l->now) return dlsh_no_memory("a hook");
+    *l->now = (pass){.refs = 1, .h = l->h, .inside = is_watched(l, value)};
+    l->h->refs++;
+    return l->now->inside && !l->early ? watch(l->now, value, take_of_input, instead) : DL_OK;
+}
+
+static dl_status behind_layer(void *ctx, dl_tensor *value, dl_tensor **instead) {
+    layer_hook *l = ctx;
+    pass *p = l->now;
+    l->now = NULL;
+    dl_status st = p && is_watched(l, value) ? watch(p, value, l->early ? take_early : take_of_result, instead) : DL_OK;
+    pass_unref(p);
+    return st;
+}
+
+static dl_status register_backward_run(const dlsh_args *a, dlsh_value *result) {
+    dl_module *m = dlsh_arg_handle(a, "layer", &dlsh_net_class);
+    hook *h = hook_new(a, m);
+    layer_hook *l = h ? malloc(sizeof *l) : NULL;
+    if (!l) return h ? hook_unref(h), hook_unref(h), dlsh_no_memory("a hook") : dl_failed();
+    *l = (layer_hook){.refs = 2, .h = h, .early = dlsh_arg_data(a) != NULL};
+    dl_status st = dl_before_forward(m, before_layer, l, layer_hook_unref);
+    if (st)
+        layer_hook_unref(l);
+    else
+        st = dl_on_forward(m, behind_layer, l, layer_hook_unref);
+    return give_hook(st, h, result);
+}
+
 static dl_status on_forward_run(const dlsh_args *a, dlsh_value *result) {
     dl_hook_fn *fn;
     dlsh_callback *cb;
@@ -199,6 +312,27 @@ const dlsh_command hooks_commands[] = {
         .data = "before",
         .examples = "net m { linear 4 -> relu }; h = m.relu0.register_forward_pre_hook(fn (l, x) { return x[0] * 2 "
                     "}); m(ones(3, 5)); h.remove()"),
+    DLSH_ROW(
+        "register_full_backward_hook", DLSH_ONLY_FUNCTION | DLSH_ACTS, register_backward_run,
+        "m.register_full_backward_hook(fn)",
+        "Calls fn(layer, grad_input, grad_output) when the gradients of a layer's, or a net's, first input and first "
+        "result are there, each in a list; that of an input that needs none is none. A tensor that fn returns takes "
+        "the "
+        "place of the gradient of the input. The result is a handle h: h.remove() takes the hook away.",
+        DLSH_PARAMS({"layer", .want = "net", .doc = "a net or a layer of one"},
+                    {"fn", .doc = "a function of layer and gradients"}),
+        .examples = "net m { linear 4 -> relu -> linear 2 }; h = m.relu0.register_full_backward_hook(fn (l, gx, gy) { "
+                    "print(norm(gx[0]), norm(gy[0])) }); backward m(ones(3, 5)).sum(); h.remove()"),
+    DLSH_ROW("register_full_backward_pre_hook", DLSH_ONLY_FUNCTION | DLSH_ACTS, register_backward_run,
+             "m.register_full_backward_pre_hook(fn)",
+             "Calls fn(layer, grad_output) with the gradient of a layer's first result, in a list, before it goes into "
+             "the layer. A tensor that fn returns takes its place. The result is a handle as above.",
+             DLSH_PARAMS({"layer", .want = "net", .doc = "a net or a layer of one"},
+                         {"fn", .doc = "a function of layer and gradient"}),
+             .data = "early",
+             .examples =
+                 "net m { linear 4 -> relu }; m.relu0.register_full_backward_pre_hook(fn (l, g) { return g[0] * 2 "
+                 "})"),
     DLSH_ROW("dead", DLSH_ONLY_FUNCTION | DLSH_PURE, dead_run, "dead(x)",
              "The share of units of a result that are 0 or less in all samples: of channels, [N, C, ...], of features, "
              "[N, F], or of elements.",

@@ -121,6 +121,7 @@ struct dlsh_command {
     dlsh_run_fn *run;           /* or act: the one that a row names; both NULL only when there are subs */
     dlsh_act_fn *act;
     const char *examples; /* one a line */
+    const char *function; /* of a command without a result: the row that NAME(...) calls; may be NULL */
     const void *data;     /* for families that serve several rows with one function: dlsh_arg_data(args) */
     dlsh_quick_fn *quick; /* for what loops call often; may be NULL */
 };

@@ -305,6 +305,15 @@ def lstsq(a, b, rcond=None):
     return x, gap, torch.linalg.matrix_rank(a.detach()), torch.zeros(0, dtype=a.dtype)
 
 
+def some_eigenvalues(a, b=None, x=None, k=None, largest=True):
+    k = k or (1 if x is None else x.shape[-1])
+    low = None if b is None else torch.linalg.cholesky(b)
+    m = a if b is None else torch.linalg.solve(low, torch.linalg.solve(low, a).mT).mT
+    e, v = torch.linalg.eigh(m)
+    v = v if b is None else torch.linalg.solve(low.mT, v)
+    return (e[..., -k:].flip(-1), v[..., -k:].flip(-1)) if largest else (e[..., :k], v[..., :k])
+
+
 def logdet(a):
     if not a.is_complex():
         return torch.logdet(a)
@@ -887,6 +896,9 @@ CALLS = {
     "conv2d": conv, "conv2d_dx": conv_dx, "conv2d_dw": conv_dw, "max_pool2d": max_pool,
     "pool_scatter": pool_scatter, "relu_max_pool2d": relu_max_pool,
     "conv2d_relu_max_pool2d": conv_relu_max_pool,
+    "lobpcg": some_eigenvalues, "ldl_factor": torch.linalg.ldl_factor, "ldl_factor_ex": torch.linalg.ldl_factor_ex,
+    "ldl_solve": lambda a, i, b, **kw: torch.linalg.ldl_solve(a.detach(), i.int(), b.detach(), **kw) + 0 * b,
+    "segment_reduce": lambda x, l=None, o=None, reduce="sum", **kw: torch.segment_reduce(x, reduce, lengths=l, offsets=o, **kw),
     "div_rounded": torch.div, "index_add_scaled": lambda x, i, s, dim=0, alpha=1: torch.index_add(x, dim, i, s, alpha=alpha),
     "avg_pool2d_divided": for_dims(F.avg_pool2d, 2), "avg_pool3d_divided": for_dims(F.avg_pool3d, 3),
     "avg_pool2d": avg_pool, "avg_pool2d_dx": spread(lambda x, g, **kw: avg_pool(x, **kw)),

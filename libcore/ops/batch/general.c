@@ -121,6 +121,7 @@ static dl_status strided(dl_batched *b) {
     memmove(stride->u.v + 1, stride->u.v, (size_t)stride->n++ * sizeof(long));
     size->u.v[0] = b->size;
     stride->u.v[0] = one->numel;
+    if (b->attr[DL_A_STRIDED_OFFSET].u.i == -1) b->attr[DL_A_STRIDED_OFFSET].u.i = one->offset;
     b->attr[DL_A_STRIDED_OFFSET].u.i += all->offset - one->offset;
     return DL_OK;
 }

@@ -149,7 +149,7 @@ POOLED_RULE(slice_scatter) {
 /* ---- numbers in a row */
 
 POOLED_RULE(logspace) {
-    const int dtype = ATTR(c, LOGSPACE_DTYPE)->given ? (int)ATTR_I(c, LOGSPACE_DTYPE) : DL_F32;
+    const int dtype = ATTR(c, LOGSPACE_DTYPE)->given ? (int)ATTR_I(c, LOGSPACE_DTYPE) : (int)dl_default_dtype_get();
     const double base = ATTR_F(c, LOGSPACE_BASE);
     const bool two =
         base > 0 && dtype != DL_F64; /* powers of 2, a quarter of the time: not exact in the last digits of f64 */
@@ -164,7 +164,7 @@ POOLED_RULE(logspace) {
 static dl_status window(dl_call *c, double a0, double a1, double a2) {
     POOL;
     const long n = ATTR_I(c, WINDOW_WINDOW_LENGTH), period = ATTR_I(c, WINDOW_PERIODIC) ? n : n - 1;
-    const int dtype = ATTR(c, WINDOW_DTYPE)->given ? (int)ATTR_I(c, WINDOW_DTYPE) : DL_F32;
+    const int dtype = ATTR(c, WINDOW_DTYPE)->given ? (int)ATTR_I(c, WINDOW_DTYPE) : (int)dl_default_dtype_get();
     if (n < 0) return dl_fail(DL_ERR_VALUE, "a window of %ld numbers", n);
     if (n == 1) return dl_finish(c, dl_ones(&n, 1, dtype, c->device));
     dl_tensor *x = K(dl_arange(0, &(double){(double)n}, 1, DL_F64, c->device));
@@ -184,7 +184,7 @@ static dl_status window_places(dl_call *c, dl_pool *p, int dtype, dl_tensor **x)
     return *x ? DL_OK : dl_failed();
 }
 static int window_dtype(const dl_call *c) {
-    return ATTR(c, WINDOW_DTYPE)->given ? (int)ATTR_I(c, WINDOW_DTYPE) : DL_F32;
+    return ATTR(c, WINDOW_DTYPE)->given ? (int)ATTR_I(c, WINDOW_DTYPE) : (int)dl_default_dtype_get();
 }
 
 POOLED_RULE(bartlett_window) {

@@ -51,12 +51,27 @@ static dl_tensor *positions(dl_back *b, const dl_aval *size, const dl_aval *stri
     return at;
 }
 
+/* The flat image of a gradient divided by how often the input has each place: elements that share one share its
+ * gradient, as in PyTorch. */
+static dl_tensor *shared(dl_back *b, dl_tensor *flat, const dl_meta *m, long offset) {
+    dl_aval size = {.n = m->ndim}, stride = {.n = m->ndim};
+    const long all = -1;
+    if (!flat || dl_strides_are_dense(m->ndim, m->shape, m->stride)) return flat;
+    memcpy(size.u.v, m->shape, sizeof size.u.v), memcpy(stride.u.v, m->stride, sizeof stride.u.v);
+    dl_tensor *at = T(dl_reshape(positions(b, &size, &stride, offset, m->device), &all, 1));
+    dl_tensor *none = T(dl_tensor_zeros(1, flat->shape, m->dtype, m->device));
+    dl_tensor *ones = at ? T(dl_full(at->shape, 1, 1, m->dtype, m->device)) : NULL;
+    dl_tensor *count = ones ? T(dl_index_add(none, at, ones, 0)) : NULL;
+    return count ? T(dl_div(flat, T(dl_maximum(count, NUM(1))))) : NULL;
+}
+
 /* Adds the gradient up in a flat image of the memory that input and view span, and views that as the input. Overlapping
  * elements, as of an expanded view, each add their part. */
 GRAD_RULE(as_strided) {
     const dl_meta *m = dl_in_meta(b, 0);
     const dl_aval *size = ATTR(b, AS_STRIDED_SIZE), *stride = ATTR(b, AS_STRIDED_STRIDE);
-    long offset = ATTR_I(b, AS_STRIDED_OFFSET), first = offset < m->offset ? offset : m->offset, span = 1;
+    const long given = ATTR_I(b, AS_STRIDED_OFFSET), offset = given == -1 ? m->offset : given;
+    long first = offset < m->offset ? offset : m->offset, span = 1;
     long end_in = m->offset - first, end_view = offset - first;
     for (int i = 0; i < m->ndim; i++) end_in += m->shape[i] ? (m->shape[i] - 1) * m->stride[i] : 0;
     for (int i = 0; i < size->n; i++) end_view += size->u.v[i] ? (size->u.v[i] - 1) * stride->u.v[i] : 0;
@@ -72,6 +87,8 @@ GRAD_RULE(as_strided) {
         dl_tensor *at = T(dl_reshape(positions(b, size, stride, offset - first, m->device), &all, 1));
         flat = T(dl_index_add(flat, at, T(dl_reshape(G0, &all, 1)), 0));
     }
+    flat = shared(b, flat, m, m->offset - first);
+    if (!flat) return dl_failed();
     return dl_give(b, 0, dl_as_strided(flat, m->shape, m->ndim, m->stride, m->ndim, m->offset - first));
 }
 

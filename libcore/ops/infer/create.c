@@ -14,8 +14,8 @@ static dl_status made(const dl_call *c, const dl_aval *dtype, dl_dtype dflt, int
 }
 
 INFER_RULE(full) {
-    return made(c, ATTR(c, FULL_DTYPE), ATTR(c, FULL_FILL_VALUE)->is_int ? DL_I64 : DL_F32, ATTR(c, FULL_SIZE)->n,
-                ATTR(c, FULL_SIZE)->u.v, out);
+    return made(c, ATTR(c, FULL_DTYPE), ATTR(c, FULL_FILL_VALUE)->is_int ? DL_I64 : dl_default_dtype_get(),
+                ATTR(c, FULL_SIZE)->n, ATTR(c, FULL_SIZE)->u.v, out);
 }
 
 /* How many steps fit between two numbers, the end not included. */
@@ -43,17 +43,21 @@ INFER_RULE(arange) {
     DL_TRY(count_steps(c, &n));
     bool whole = ATTR(c, ARANGE_START)->is_int && ATTR(c, ARANGE_STEP)->is_int &&
                  (!ATTR(c, ARANGE_END)->given || ATTR(c, ARANGE_END)->is_int);
-    return made(c, ATTR(c, ARANGE_DTYPE), whole ? DL_I64 : DL_F32, 1, &n, out);
+    return made(c, ATTR(c, ARANGE_DTYPE), whole ? DL_I64 : dl_default_dtype_get(), 1, &n, out);
 }
 
 INFER_RULE(eye) {
     long shape[2] = {ATTR_I(c, EYE_N), ATTR(c, EYE_M)->given ? ATTR_I(c, EYE_M) : ATTR_I(c, EYE_N)};
-    return made(c, ATTR(c, EYE_DTYPE), DL_F32, 2, shape, out);
+    return made(c, ATTR(c, EYE_DTYPE), dl_default_dtype_get(), 2, shape, out);
 }
 
-INFER_RULE(linspace) { return made(c, ATTR(c, LINSPACE_DTYPE), DL_F32, 1, &ATTR_I(c, LINSPACE_STEPS), out); }
+INFER_RULE(linspace) {
+    return made(c, ATTR(c, LINSPACE_DTYPE), dl_default_dtype_get(), 1, &ATTR_I(c, LINSPACE_STEPS), out);
+}
 
-INFER_RULE(random) { return made(c, ATTR(c, FILL_DTYPE), DL_F32, ATTR(c, FILL_SIZE)->n, ATTR(c, FILL_SIZE)->u.v, out); }
+INFER_RULE(random) {
+    return made(c, ATTR(c, FILL_DTYPE), dl_default_dtype_get(), ATTR(c, FILL_SIZE)->n, ATTR(c, FILL_SIZE)->u.v, out);
+}
 
 /* Do the integers from lo to hi fit the dtype? Floats may round them. */
 static dl_status check_range(long lo, long hi, dl_dtype dt) {

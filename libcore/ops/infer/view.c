@@ -204,17 +204,19 @@ static dl_status check_region(const dl_call *c, const dl_aval *size, const dl_av
                       __builtin_add_overflow(last, span, &last)))
             return dl_fail(DL_ERR_INDEX, "the region is too large to address");
     }
-    if (offset < 0 || (numel && last >= end))
+    if (offset < 0) return dl_fail(DL_ERR_INDEX, "the region begins at element %ld, before the memory", offset);
+    if (numel && last >= end)
         return dl_fail(DL_ERR_INDEX, "the region reaches element %ld; the memory holds %ld", (long)last, (long)end);
     return DL_OK;
 }
 
 INFER_RULE(as_strided) {
     const dl_aval *size = ATTR(c, STRIDED_SIZE), *stride = ATTR(c, STRIDED_STRIDE);
-    DL_TRY(check_region(c, size, stride, ATTR_I(c, STRIDED_OFFSET)));
+    const long given = ATTR_I(c, STRIDED_OFFSET), offset = given == -1 ? c->in[0]->offset : given;
+    DL_TRY(check_region(c, size, stride, offset));
     start(c, out);
     out->ndim = size->n;
-    out->offset = ATTR_I(c, STRIDED_OFFSET);
+    out->offset = offset;
     memcpy(out->shape, size->u.v, sizeof out->shape);
     memcpy(out->stride, stride->u.v, sizeof out->stride);
     return DL_OK;

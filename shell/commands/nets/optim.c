@@ -1,4 +1,5 @@
 /* Optimizers: a function for each of the library's table; limits on gradients. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -362,11 +363,14 @@ static dl_status find_tensors(const dlsh_args *a, dlsh_value v, tensors *l, int 
 /* Returns the norm before clipping, as PyTorch does. */
 static dl_status clip_run(const dlsh_args *a, dlsh_value *result) {
     int by_value = !strncmp(dlsh_arg_command(a)->name, "clip_grad_value", 15);
-    double max = dlsh_arg_float(a, "max"), norm = 0;
+    double max = dlsh_arg_float(a, "max"), norm = 0, p = by_value ? 2 : dlsh_arg_float(a, "norm_type");
+    if (isnan(p)) return dlsh_arg_fail(a, "norm_type", DL_ERR_VALUE, NULL, "norm_type must be a number or inf");
     if (!(max > 0)) return dlsh_arg_fail(a, "max", DL_ERR_VALUE, NULL, "the limit must be positive, got %g", max);
     tensors l = {0};
     dl_status st = find_tensors(a, *dlsh_arg(a, "parameters"), &l, 0);
-    if (st == DL_OK) st = by_value ? dl_clip_grad_value(l.t, l.n, max) : dl_clip_grad_norm(l.t, l.n, max, &norm);
+    if (st == DL_OK)
+        st = by_value ? dl_clip_grad_value(l.t, l.n, max)
+                      : dl_clip_grad_norm_by(l.t, l.n, max, p, dlsh_arg_bool(a, "error_if_nonfinite"), &norm);
     free(l.t);
     if (st == DL_OK && !by_value) *result = dlsh_float(norm);
     return st;
@@ -377,16 +381,20 @@ static const dlsh_param clip_params[] = {
     {"max", .want = "float", .doc = "the limit; also called max_norm, clip_value"},
     {0}};
 
+#define NORM_OPTIONS                                                                                                   \
+    DLSH_OPTIONS({"norm_type", DLSH_OPT_FLOAT, "2", .doc = "which norm; inf: the largest magnitude"},                  \
+                 {"error_if_nonfinite", DLSH_OPT_BOOL, "false", .doc = "a norm that is NaN or infinite is an error"})
+
 /* ---------------------------------------------------------------- the rows */
 
 static const dlsh_command others[] = {
     DLSH_ACT_ROW(
-        "clip_grad_norm", clip_run, "clip_grad_norm(PARAMETERS, MAX)",
+        "clip_grad_norm", clip_run, "clip_grad_norm(PARAMETERS, MAX, norm_type=2, error_if_nonfinite=false)",
         "Scales all gradients so that their common norm is at most MAX; returns the norm before. A trainer has "
         "clip_norm= for it.",
-        .params = clip_params, .examples = "backward l\nclip_grad_norm(m, 1.0);\no.step()"),
+        .params = clip_params, NORM_OPTIONS, .examples = "backward l\nclip_grad_norm(m, 1.0);\no.step()"),
     DLSH_ACT_ROW("clip_grad_norm_", clip_run, "clip_grad_norm_(PARAMETERS, MAX)", "The same as clip_grad_norm.",
-                 .params = clip_params),
+                 .params = clip_params, NORM_OPTIONS),
     DLSH_ACT_ROW("clip_grad_value", clip_run, "clip_grad_value(PARAMETERS, MAX)",
                  "Limits every element of the gradients to [-MAX, MAX]. A trainer has clip_value= for it.",
                  .params = clip_params),

@@ -31,7 +31,7 @@ static dl_status result_type_run(const dlsh_args *a, dlsh_value *result) {
     dl_dtype t = sum ? dl_dtype_of(sum) : DL_F32;
     DLSH_TRY(sum ? DL_OK : dl_failed());
     const int plain = v[0].type != DLSH_TENSOR && v[1].type != DLSH_TENSOR;
-    return give_dtype(plain && dl_dtype_is_float(t) ? DL_F32 : t, result); /* numbers make f32 tensors */
+    return give_dtype(plain && dl_dtype_is_float(t) ? dl_default_dtype_get() : t, result); /* as tensors of numbers */
 }
 
 static dl_status promote_types_run(const dlsh_args *a, dlsh_value *result) {
@@ -48,7 +48,26 @@ static dl_status can_cast_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give(dlsh_bool(dl_dtype_kind(from) <= dl_dtype_kind(to)), result);
 }
 
+static dl_status set_default_run(const dlsh_args *a, dlsh_value *result) {
+    dl_dtype t;
+    *result = dlsh_none();
+    DLSH_TRY(dtype_arg(a, "d", &t));
+    dl_status st = dl_default_dtype_set(t);
+    return st ? dlsh_arg_fail(a, "d", st, "f32, f64, f16 or bf16", "%s", dl_errmsg()) : DL_OK;
+}
+
+static dl_status get_default_run(DLSH_UNUSED const dlsh_args *a, dlsh_value *result) {
+    return give_dtype(dl_default_dtype_get(), result);
+}
+
 const dlsh_command dlsh_dtype_rows[] = {
+    DLSH_ACT_ROW(
+        "set_default_dtype", set_default_run, "set_default_dtype(DTYPE)",
+        "The dtype of floating tensors, and of weights of nets, that are made without one from now on: `set dtype "
+        "f64` does the same.",
+        DLSH_PARAMS({"d", .want = "string|function", .doc = "f32, f64, f16 or bf16", .complete = "dtype"}),
+        .examples = "set_default_dtype(f64)\nzeros(2).dtype"),
+    DLSH_FN_ROW("get_default_dtype", get_default_run, "get_default_dtype()", "The dtype that set_default_dtype set."),
     DLSH_PURE_ROW("result_type", result_type_run, "result_type(A, B)", "The dtype of a result of two operands.",
                   DLSH_PARAMS({"tensor1", .want = "tensor|number|bool", .doc = "one operand"},
                               {"tensor2", .want = "tensor|number|bool", .doc = "the other"}),

@@ -37,9 +37,9 @@ static dl_tensor *from_value(dlsh_value v, const char *dtype) {
     return dlsh_list_to_tensor(v, dtype ? (int)to : -1, 0, &made) ? NULL : made.as.tensor;
 }
 
-/* Casts and moves t, which it takes; NULL for dtype and device: as it is. need_float: integers become f32. */
+/* Casts and moves t, which it takes; NULL for dtype and device: as it is. need_float: integers become floats. */
 static dl_tensor *convert(dl_tensor *t, const char *dtype, const char *device, int need_float) {
-    dl_dtype to = DL_F32;
+    dl_dtype to = dl_default_dtype_get();
     int where;
     if (t && (dtype || (need_float && dl_dtype_kind(dl_dtype_of(t)) < dl_dtype_kind(DL_F32)))) {
         dl_tensor *cast = dtype && dl_dtype_parse(dtype, &to) ? NULL : dl_to_dtype(t, to);

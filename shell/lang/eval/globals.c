@@ -64,6 +64,7 @@ dlsh_value dlsh_builtin_value(dlsh_session *s, const char *name) {
     if (!strcmp(name, "cpu") || !strcmp(name, "cuda")) return dlsh_string(name); /* x.cpu() stays a method */
     const dlsh_command *row = dlsh_find_command(s, name, strlen(name));
     dl_dtype dtype;
+    if (row && row->function) row = dlsh_find_command(s, row->function, strlen(row->function));
     if (row && row->flags & DLSH_FUNCTION) return (dlsh_value){DLSH_BUILTIN, {.builtin = row}};
     dlsh_value op = dlsh_op_value(name);
     if (!dlsh_failed(op)) return op;

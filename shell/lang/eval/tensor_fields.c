@@ -179,8 +179,8 @@ static dl_status fill(literal *l, dlsh_value v, int depth) {
     return DL_OK;
 }
 
-/* The tensor of a dtype; -1: c64 when a number is complex, f32 when one has a point, else bool or i64. Numbers are
- * rounded once, from f64. */
+/* The tensor of a dtype; -1: complex when a number is, the default dtype when one has a point, else bool or i64.
+ * Numbers are rounded once, from f64. */
 static dl_tensor *typed(literal *l, int dtype) {
     int whole = !l->any_float && !l->any_complex;
     if (l->any_complex && dtype >= 0 && !dl_dtype_is_complex((dl_dtype)dtype))
@@ -190,12 +190,13 @@ static dl_tensor *typed(literal *l, int dtype) {
     for (long i = 0; !l->any_complex && i < l->n; i++) l->f[i] = l->f[2 * i];
     dl_dtype widest = whole ? DL_I64 : l->any_complex ? DL_C128 : DL_F64;
     DLSH_OWNED dl_tensor *wide = dl_tensor_from(l->ndim, l->shape, widest, 0, whole ? (void *)l->i : l->f);
+    const int usual = dl_default_dtype_get();
     int want = dtype >= 0            ? dtype
-               : l->any_complex      ? DL_C64
-               : l->any_float        ? DL_F32
+               : l->any_complex      ? (usual == DL_F64 ? DL_C128 : DL_C64)
+               : l->any_float        ? usual
                : l->all_bool && l->n ? DL_BOOL
                : l->n                ? DL_I64
-                                     : DL_F32;
+                                     : usual;
     return wide ? dl_to_dtype(wide, (dl_dtype)want) : NULL;
 }
 

@@ -611,7 +611,8 @@ dl_status dlsh_call_op(dlsh_value op, const dlsh_callargs *args, dlsh_value *out
         if (!from) st = dl_failed();
     }
     if (!st) st = run_op(&c, res, &n);
-    if (!st && plain && n && dl_dtype_of(res[0]) == DL_F32) { /* of whole numbers; floats of the language are f64 */
+    const dl_dtype made = !st && plain && n ? dl_dtype_of(res[0]) : DL_F64;
+    if (dl_dtype_is_float(made) && made != DL_F64) { /* of whole numbers; floats of the language are f64 */
         for (int i = 0; i < n; i++) dl_unref(res[i]);
         st = make_plain(&c, args, 1);
         if (!st) st = run_op(&c, res, &n);

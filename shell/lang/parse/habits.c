@@ -122,7 +122,6 @@ static const habit foreign[] = {
     {"parameters_to_vector", "write cat(map(fn (p) { return p.flatten() }, m.parameters()))"},
     {"vector_to_parameters",
      "write no_grad { for p in m.parameters() { p[:] = v[i:i + p.numel()].reshape(p.shape); i += p.numel() } }"},
-    {"set_default_dtype", "constructors take it: zeros(3, dtype=f64); m.to(f64) converts a net"},
     {"spectral_norm|weight_norm", "layers around a layer of a net: spectralnorm { linear 8 }, weightnorm { linear 8 }"},
     {"SparseAdam", "write sparse_adam(m.parameters(), lr=0.001)"},
     {"AdamW|NAdam|RAdam|RMSprop|Adagrad|Adadelta|Adamax|ASGD|Rprop|LBFGS",
@@ -173,8 +172,7 @@ const char *dlsh_foreign_name(const char *name) {
 
 /* Behind a dot. */
 static const habit methods[] = {
-    {"register_full_backward_hook|register_backward_hook",
-     "in on_forward(m.head, fn (y) { on_grad(y, fn (g) { ... }) })"},
+    {"register_backward_hook", "write m.head.register_full_backward_hook(fn (layer, grad_input, grad_output) { ... })"},
     {"register_buffer", "the net declares it: net m { buffer mean [3]; ... }"},
     {"register_parameter", "the net declares it: net m { param w [3, 4] std=0.02; ... }"},
     {"add_module|register_module",
@@ -188,7 +186,6 @@ static const habit methods[] = {
     {"get_submodule|get_parameter", "a path finds it: m[\"body.linear0\"], m[\"body.linear0.weight\"]"},
     {"squeeze_|unsqueeze_|t_|transpose_|swapaxes_|movedim_", "shapes are not changed in place: write x = x.squeeze()"},
     {"new_tensor", "write tensor([1, 2], dtype=x.dtype, device=x.device)"},
-    {"as_strided", "windows(x, dimension, size, step) and x.diagonal() are views; x[:, ::2] is one with steps"},
     {"grad_fn", "graph x draws what a tensor was computed from"},
     {"clear", "xs[:] = [] empties a list; r = {} is an empty record"},
     {"update", "r = {**r, **other}; r.a = 1 sets a field"},
