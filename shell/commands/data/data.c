@@ -8,6 +8,7 @@
 
 #include "commands/data/fields.h"
 #include "commands/data/samples.h"
+#include "lang/batch.h"
 #include "lang/session.h"
 #include "view/sink.h"
 #include "dlcore/index.h"
@@ -44,6 +45,7 @@ static dl_status pair_list(const dl_batch_form *f, dlsh_fields *b, dlsh_value *o
     if (st == DL_OK)
         st = dlsh_give(dlsh_list_of((dlsh_value[]){dlsh_fields_value(f, 0, b->x), dlsh_fields_value(f, 1, b->y)}, 2),
                        out);
+    if (st == DL_OK) out->as.list->names = dlsh_batch_names, out->as.list->nnames = 2;
     dlsh_fields_drop(b);
     return st;
 }

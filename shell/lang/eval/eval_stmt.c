@@ -1,6 +1,7 @@
 /* Statements. */
 #include <string.h>
 
+#include "lang/batch.h"
 #include "lang/eval/collect.h"
 #include "lang/eval/quick.h"
 
@@ -53,8 +54,35 @@ static dl_status unpack_rest(dlsh_session *s, dlsh_node *const *targets, int n, 
     return st;
 }
 
-/* Gives the items of a sequence, or the values of a record, to n names. */
-static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_value v) {
+const char *const dlsh_batch_names[2] = {"x", "y"};
+
+/* How many parts the inputs or targets of a batch have: a list or record of tensors, or one tensor. */
+static int count_parts(dlsh_value v) {
+    return v.type == DLSH_LIST ? v.as.list->n : v.type == DLSH_RECORD ? v.as.record->n : 1;
+}
+
+static dl_status add_parts(dlsh_value list, dlsh_value v) {
+    for (int i = 0; i < count_parts(v); i++)
+        DLSH_TRY(dlsh_append(list, dlsh_ref(v.type == DLSH_LIST     ? v.as.list->items[i]
+                                            : v.type == DLSH_RECORD ? v.as.record->values[i]
+                                                                    : v)));
+    return DL_OK;
+}
+
+/* A batch [x, y] for as many names as there are inputs, or inputs and targets, is a list of these; VOID: another value.
+ */
+static dlsh_value parts_of_batch(dlsh_value v, int n) {
+    if (v.type != DLSH_LIST || n == 2 || v.as.list->n != 2 || v.as.list->names != dlsh_batch_names) return dlsh_void();
+    const dlsh_value x = v.as.list->items[0], y = v.as.list->items[1];
+    const int inputs = count_parts(x);
+    if (n != inputs && n != inputs + count_parts(y)) return dlsh_void();
+    dlsh_value all = dlsh_new_list(n);
+    if (dlsh_failed(all) || (!add_parts(all, x) && (n == inputs || !add_parts(all, y)))) return all;
+    dlsh_drop(all);
+    return dlsh_void();
+}
+
+static dl_status unpack_items(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_value v) {
     dlsh_iter it;
     dlsh_value item;
     int done = 0, rest = 0;
@@ -87,6 +115,12 @@ static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_
     }
     dlsh_iter_end(&it);
     return st;
+}
+
+/* Gives the items of a sequence, or the values of a record, to n names. */
+static dl_status unpack(dlsh_session *s, dlsh_node *const *targets, int n, dlsh_value v) {
+    DLSH_DROPPED dlsh_value parts = parts_of_batch(v, n);
+    return unpack_items(s, targets, n, dlsh_failed(parts) ? v : parts);
 }
 
 /* TUPLE: all values before any assignment, so that a, b = b, a swaps. */

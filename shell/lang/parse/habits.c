@@ -132,6 +132,18 @@ static const habit foreign[] = {
     {"set_printoptions", "write set digits 8"},
     {"set_num_threads|get_num_threads", "write set threads 4"},
     {"symeig", "write eigh(x)"},
+    {"scalar_tensor", "write tensor(3.0)"},
+    {"use_deterministic_algorithms|set_deterministic_debug_mode",
+     "results repeat bit for bit; set deterministic off allows others"},
+    {"set_float32_matmul_precision", "write precision tf32, or precision f32"},
+    {"get_rng_state", "write rng_state()"},
+    {"initial_seed", "seed() gives it"},
+    {"set_anomaly_enabled|detect_anomaly",
+     "set nan stop makes an op fail that makes a NaN; why x tells where one comes from"},
+    {"nuclear_norm|frobenius_norm", "write matrix_norm(x, ord=\"nuc\"), matrix_norm(x)"},
+    {"Softmax2d", "write softmax dim=1"},
+    {"TransformedDistribution|AffineTransform|ExpTransform|SigmoidTransform|TanhTransform|ComposeTransform",
+     "of y = f(x) the log_prob is d.log_prob(x) - log(abs(g)), g being the slope of f at x"},
     {"from_numpy", "load(\"x.npy\") reads a file of NumPy; tensor(list) makes a tensor of numbers"},
     {"StepLR|MultiStepLR|ExponentialLR|CosineAnnealingLR|OneCycleLR|CyclicLR|ReduceLROnPlateau|LambdaLR|"
      "MultiplicativeLR|"
