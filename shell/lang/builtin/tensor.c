@@ -486,6 +486,31 @@ static dl_status shape_as_run(const dlsh_args *a, dlsh_value *result) {
     return give((dlsh_arg_data(a) ? dl_expand : dl_reshape)(t, dl_shape(like), dl_ndim(like)), result);
 }
 
+/* The ints of a list. */
+static dl_status ints_of(const dlsh_args *a, const char *name, long out[8], int *n) {
+    const dlsh_list *l = dlsh_arg(a, name)->as.list;
+    if (l->n > 8) return dlsh_arg_fail(a, name, DL_ERR_SHAPE, NULL, "a tensor has at most 8 dimensions, got %d", l->n);
+    for (*n = 0; *n < l->n; ++*n) {
+        if (l->items[*n].type != DLSH_INT)
+            return dlsh_arg_fail(a, name, DL_ERR_TYPE, NULL, "%s must be ints, got %s", name, dlsh_a(l->items[*n]));
+        out[*n] = l->items[*n].as.i;
+    }
+    return DL_OK;
+}
+
+static dl_status as_strided_run(const dlsh_args *a, dlsh_value *result) {
+    long size[8], stride[8];
+    int n, m;
+    DLSH_TRY(ints_of(a, "size", size, &n));
+    DLSH_TRY(ints_of(a, "stride", stride, &m));
+    const dlsh_value *offset = dlsh_arg(a, "storage_offset");
+    const int given = offset && offset->type == DLSH_INT;
+    if (given && offset->as.i < 0)
+        return dlsh_arg_fail(a, "storage_offset", DL_ERR_INDEX, NULL,
+                             "the region begins at element %ld, before the memory", offset->as.i);
+    return give(dl_as_strided(dlsh_arg_tensor(a, "input"), size, n, stride, m, given ? offset->as.i : -1), result);
+}
+
 /* ---------------------------------------------------------------- comparing */
 
 static dl_status allclose_run(const dlsh_args *a, dlsh_value *result) {
@@ -639,6 +664,15 @@ const dlsh_command dlsh_tensor_rows[] = {
     DLSH_PURE_ROW("expand_as", shape_as_run, "x.expand_as(OTHER)",
                   "Dimensions of size 1 repeated without copying, up to the shape of another tensor.",
                   .params = other_params, .data = "expand"),
+    DLSH_PURE_ROW(
+        "as_strided", as_strided_run, "x.as_strided([SIZE...], [STRIDE...] [, OFFSET])",
+        "A view of the memory of a tensor: element [i, j] is that at OFFSET + i * STRIDE[0] + j * STRIDE[1]. Views may "
+        "overlap; gradients of what they share add up.",
+        DLSH_PARAMS(TENSOR_PARAM, {"size", .want = "list", .doc = "sizes"},
+                    {"stride", .want = "list", .doc = "strides, in elements"},
+                    {"storage_offset", .want = "int|none", .flags = DLSH_OPTIONAL,
+                     .doc = "the first element, in the memory (that of the tensor)"}),
+        .examples = "arange(6).as_strided([4, 3], [1, 1])"),
     DLSH_PURE_ROW("allclose", allclose_run, "allclose(A, B, rtol=1e-5, atol=1e-8, equal_nan=false)",
                   "Do two tensors agree within tolerances?",
                   DLSH_PARAMS(TENSOR_PARAM, {"other", .want = "tensor", .doc = "compared with it"},

@@ -288,7 +288,6 @@ const char *dlsh_argument_here(const char *name) {
         {"input", "A"},
         {"A", "input"},
         {"tensor", "input"},
-        {"storage_offset", "offset"},
     };
     for (size_t i = 0; i < DLSH_COUNT(names); i++)
         if (!strcmp(names[i][0], name)) return names[i][1];
