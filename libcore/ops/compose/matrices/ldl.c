@@ -3,6 +3,7 @@
  * Pivots depend on numbers found before, row after row: the factors are computed in the memory of the host, in f64, for
  * all devices. */
 #include "ops/matrices.h"
+#include "autograd/vmap.h"
 #include "dlcore/copy.h"
 #include "dlcore/view.h"
 #include "ops/rules/linalg.h"
@@ -108,8 +109,9 @@ static dl_status check_square(const dl_tensor *t) {
     return dl_fail(DL_ERR_SHAPE, "square matrices are needed, not a tensor of shape %s", dl_shape_of(t));
 }
 
-/* A copy of its own in the memory of the host. */
+/* A copy of its own in the memory of the host, to be read. */
 static dl_tensor *on_host(dl_pool *p, dl_tensor *t, dl_dtype dtype) {
+    dl_vmap_read(t);
     return K(dl_clone(K(dl_contiguous(K(dl_to_dtype(K(dl_to_device(K(dl_detach(t)), 0)), dtype))))));
 }
 
