@@ -356,6 +356,47 @@ static void look_at_evaluated(dlsh_examination *e, const dl_journal_row *r) {
                   made.line, r->line);
 }
 
+/* The net that a name was made a copy of in the text, where it is trained; NULL: of none. */
+static dl_module *copied_net(const dlsh_examination *e, const char *file, const char *name, int *line) {
+    const dlsh_node *made = made_in(file, name, line);
+    const dlsh_node *of = NULL;
+    if (dlsh_is_method(made, "copy") || dlsh_is_method(made, "clone")) of = made->kids[0]->kids[0];
+    if (made && made->kind == DLSH_N_CALL && made->nkids > 1 && dlsh_names(made->kids[0], "deepcopy"))
+        of = made->kids[1];
+    dl_module *m = of ? dlsh_object_of(e, of, &dlsh_net_class) : NULL;
+    return m && trains_any(e, m) ? m : NULL;
+}
+
+/* Is a net run at all behind the last backward pass? */
+static int is_run_after(const dlsh_examination *e, const void *net) {
+    const dl_journal_row *r;
+    unsigned long last = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) last = r->till > last ? r->till : last;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (r->what == net && r->till > last) return 1;
+    return 0;
+}
+
+/* A copy from before any training that is evaluated in place of the net, as an average that nothing brings up to date.
+ */
+static void look_at_follower(dlsh_examination *e, const dl_journal_row *r) {
+    const char *name = "";
+    int line = 0;
+    dl_source made = {0};
+    dl_module *m = r->till > training_began(e) ? dlsh_live_net(e, r->what, &name) : NULL;
+    if (!m || trains_any(e, m) || !is_untouched(m, &made) || !is_run_after(e, m)) return;
+    dl_module *of = copied_net(e, r->file, name, &line);
+    if (!of || !is_before_training(e, r->file, line) || is_run_after(e, of)) return; /* or both are compared */
+    dlsh_finding *f = dlsh_find_at(e, r->file, r->line,
+                                   "evaluate the net that was trained, or bring the copy up to date in the loop: "
+                                   "copy.update_parameters(net, decay=0.99)");
+    if (!f) return;
+    dlsh_cause(f, "%s is never updated: it is a copy of a net from before the training, with weights of the start",
+               name);
+    dlsh_evidence(f, "line %d copies it, no statement writes to its weights after that, and the net itself is not run here",
+                  line);
+}
+
 /* ---------------------------------------------------------------- states and names */
 
 /* S = m.state_dict(), which holds the weights themselves, loaded into m. */
@@ -423,7 +464,8 @@ dl_status dlsh_check_copies(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) look_at_weights(e, dlsh_pass_of(r, 1));
     dlsh_each_node(see_copied_weight, e);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) look_at_evaluated(e, r), look_at_target(e, r);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        look_at_evaluated(e, r), look_at_target(e, r), look_at_follower(e, r);
     dlsh_each_node(see_loaded, e);
     dlsh_each_node(see_alias, e);
     return DL_OK;
