@@ -511,7 +511,7 @@ static void find_other_scale(dlsh_examination *e, const dl_journal_row *test) {
         if (!differs(&r->x, &test->x)) return;
         if (!train || r->count > train->count) train = r;
     }
-    if (!train) return;
+    if (!train || dlsh_was_found(e, "the data", "as those of training")) return;
     dlsh_finding *f =
         dlsh_find_at(e, test->file, line_of_input(e, test),
                      "prepare both alike, with the figures of the training samples: (x - mean_train) / std_train");

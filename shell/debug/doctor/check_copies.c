@@ -393,8 +393,9 @@ static void look_at_follower(dlsh_examination *e, const dl_journal_row *r) {
     if (!f) return;
     dlsh_cause(f, "%s is never updated: it is a copy of a net from before the training, with weights of the start",
                name);
-    dlsh_evidence(f, "line %d copies it, no statement writes to its weights after that, and the net itself is not run here",
-                  line);
+    dlsh_evidence(
+        f, "line %d copies it, no statement writes to its weights after that, and the net itself is not run here",
+        line);
 }
 
 /* ---------------------------------------------------------------- states and names */

@@ -369,6 +369,7 @@ static int has_many_values(const dlsh_samples *s) {
 void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test) {
     if (train->width != test->width || train->width < 2 || !train->n || !test->n) return;
     DLSH_FREED unsigned long *h = hashes_of(train), *g = hashes_of(test);
+    dlsh_compare_columns(e, train, test);
     long both = h && g ? found_in(h, train->n, test) : 0, back = h && g ? found_in(g, test->n, train) : 0;
     /* rows of few values repeat by themselves */
     int repeats = !h || (distinct(h, train->n) < train->n - train->n / 10 && !has_many_values(train));

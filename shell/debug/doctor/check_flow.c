@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/text/reads.h"
 #include "debug/doctor/trace.h"
 
 /* ---------------------------------------------------------------- where gradients stop */
@@ -279,16 +280,26 @@ static void find_rivals(dlsh_examination *e) {
         }
 }
 
-/* Logarithms of probabilities times numbers of both signs, as of a policy, that are made small. */
+/* Do names of a statement say that its numbers are to be small? */
+static int has_costs(const dlsh_examination *e, const dl_journal_node *n) {
+    dlsh_traced used[DLSH_TRACED];
+    static const char words[] = "cost|regret|penal|err|loss|delay|price";
+    const int k = dlsh_trace(e, n->file, n->line, used);
+    for (int i = 0; i < k; i++)
+        if (dlsh_speaks_of(used[i].name, words) || dlsh_speaks_of(used[i].base, words)) return 1;
+    return 0;
+}
+
+/* Logarithms of probabilities times numbers, as of a policy that is paid for its actions, that are made small. */
 static void look_at_policy(dlsh_examination *e, dlsh_pass p) {
     const dl_journal_node *n = p.n ? p.at : NULL;
     int sign = 1;
     for (int i = 0; n && i < 10; i++) {
         const int k = n->in[0].constant ? 0 : 1;
         const dl_journal_value *v = &n->in[k];
-        if (dlsh_op_is(n, "mul") && v->there && v->constant && v->ndim && v->n > 3 && v->low < 0 && v->high > 0) {
+        if (dlsh_op_is(n, "mul") && v->there && v->constant && v->ndim && v->n > 3 && v->low < v->high && v->high > 0) {
             const dl_journal_node *from = dlsh_pass_source(p, n, 1 - k);
-            while (dlsh_op_is(from, "gather|index|sum|neg")) {
+            while (dlsh_op_is(from, "gather|index|index_select|select|sum|neg")) {
                 if (dlsh_op_is(from, "neg")) sign = -sign;
                 from = dlsh_pass_source(p, from, 0);
             }
@@ -299,7 +310,7 @@ static void look_at_policy(dlsh_examination *e, dlsh_pass p) {
             dlsh_cause(f, "the loss has the wrong sign if it is a policy's: what is rewarded becomes less likely");
             dlsh_evidence(f, "logarithms of probabilities times numbers from %.3g to %.3g are made small", v->low,
                           v->high);
-            dlsh_only_note(e, f);
+            if (has_costs(e, n)) dlsh_only_note(e, f);
             return;
         }
         if (dlsh_op_is(n, "neg")) sign = -sign;
@@ -318,7 +329,7 @@ dl_status dlsh_check_flow(dlsh_examination *e) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n; k++) look_at_margin(e, p, &p.at[k]);
         const dlsh_pass first = dlsh_pass_of(r, 0);
-        look_at_policy(e, p);
+        look_at_policy(e, p), look_at_policy(e, first);
         for (long k = 0; k < first.n; k++) look_at_distances(e, first, &first.at[k]);
         if (p.n) find_plain_penalty(e, r), find_loose_part(e, r);
         passes += p.n > 0;

@@ -42,6 +42,7 @@ static void find_replaced_weight(dlsh_examination *e, const char *file, const dl
     const dlsh_node *to = n->kids[0], *value = n->nkids == 2 ? n->kids[1] : NULL;
     if (n->op || !value || to->kind != DLSH_N_NAME || value->kind != DLSH_N_BINARY) return;
     if (!any_in(value, is_gradient_of, to->text)) return;
+    if (dlsh_was_found(e, "statements stand in the right loop", "parameter itself")) return;
     dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "change it in place: no_grad { w -= rate * w.grad }");
     if (!f) return;
     dlsh_cause(f, "%s is replaced by a result: it is no parameter any more, and gets no gradient of its own", to->text);

@@ -223,7 +223,7 @@ const dlsh_command doctor_commands[] = {
         "gradients that are not zeroed, not unscaled or not trained, places that see their targets, averages with a "
         "reversed decay, modes of nets, statements in the wrong loop, names that nothing reads, best figures that are "
         "taken the wrong way, the data, batches that repeat, seeds within the loop, evaluations of training "
-        "samples or of other scale, copies that stay behind what they are made of, labels that belong to other rows or "
+        "samples or of other scale, copies and averages that stay behind, labels that belong to other rows or "
         "classes (by the nearest samples), reshapes in place of transposes, losses that hold the graphs of earlier "
         "passes, masks and class weights the wrong way round, weights that begin alike, layers without an activation "
         "between them, dead and saturated units, gradients by depth, and the size of updates with what makes it too "

@@ -101,10 +101,10 @@ typedef struct dealt {
     const dlsh_node *maker;
 } dealt;
 
-/* Where the targets of the test split were made: the variable that the data set was given for them. */
-static int line_of_test_targets(const dlsh_examination *e, const dealt *d, int otherwise) {
+/* Where the inputs or targets of the test split were made: the variable that the data set was given for them. */
+static int line_of_test(const dlsh_examination *e, const dealt *d, int place, const char *option, int otherwise) {
     dlsh_traced used[DLSH_TRACED];
-    const dlsh_node *y = d->maker ? dlsh_argument_of(d->maker, 3, "test_y") : NULL;
+    const dlsh_node *y = d->maker ? dlsh_argument_of(d->maker, place, option) : NULL;
     const int n = y ? dlsh_trace_value(e, d->file, y, used) : 0;
     int at, line = 0;
     const dlsh_node *made =
@@ -122,7 +122,7 @@ static void compare_labels(dlsh_examination *e, const dealt *d, const dlsh_sampl
     a.target_file = train->target_file, a.target_line = train->target_line;
     if (!dlsh_was_found(e, e->check, "labels do not belong")) dlsh_judge_labels(e, &a);
     if (!other || !gather(&b, d->data, DL_TEST, NULL, dl_dataset_len(d->data, DL_TEST), 1)) return;
-    b.target_file = test->target_file, b.target_line = line_of_test_targets(e, d, test->line);
+    b.target_file = test->target_file, b.target_line = line_of_test(e, d, 3, "test_y", test->line);
     dlsh_compare_labels(e, &a, &b);
 }
 
@@ -138,6 +138,7 @@ static void examine_dataset(dlsh_examination *e, const dealt *d) {
     place(&train, d->file, d->made, d->used, given, n);
     place(&test, d->file, d->made, d->used, given, n);
     test.line = part ? part : test.made_line;
+    test.prepared_line = part ? part : line_of_test(e, d, 2, "test_x", test.made_line);
     train.in_order = d->in_order && dl_dataset_classes(d->data) > 0;
     if (any) dlsh_judge_samples(e, &train);
     if (any && other) dlsh_compare_splits(e, &train, &test);
@@ -363,6 +364,7 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     text_name = file;
     find_written(e, all, n);
     dlsh_compare_traced(e, all, n);
+    dlsh_compare_rows(e, file, all, n);
     dlsh_dealt l; /* then variables hold the last batch alone */
     int whole = !dlsh_loader_around(e, r->file, r->line, &l);
     if (whole && l.line && l.in_order) s.dealt_line = l.line;

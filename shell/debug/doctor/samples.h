@@ -15,6 +15,7 @@ typedef struct dlsh_samples {
     int line, target_line, user_line;
     int written_line, target_written_line; /* last, in place; 0: never */
     int made_line;                         /* of the data set */
+    int prepared_line;                     /* of the table that the data set was given for them; 0: not known */
     int dealt_line; /* they are a batch of a loader that takes samples in their order; 0: they are not */
 } dlsh_samples;
 
@@ -26,6 +27,9 @@ void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s);
 void dlsh_judge_labels(dlsh_examination *e, const dlsh_samples *s);
 void dlsh_compare_labels(dlsh_examination *e, const dlsh_samples *train, dlsh_samples *test);
 void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
+/* Columns of two parts, and the rows of one table that statements pick for training and evaluation (check_split.c). */
+void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
+void dlsh_compare_rows(dlsh_examination *e, const char *file, const dlsh_traced *all, int n);
 void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n);
 /* Where the target of a loss was given its value, within the function that made it, too (check_batches.c). */
 int dlsh_line_of_target(const dl_journal_node *loss);
