@@ -43,7 +43,7 @@ static const char average_remedy[] = "a smaller decay, as 0.99, or many more ste
 
 static void find_behind(dlsh_examination *e, const char *file, int line, double decay, double steps) {
     const double left = pow(decay, steps);
-    dlsh_finding *f = decay < 1 && left > 0.2 ? dlsh_find_at(e, file, line, average_remedy) : NULL;
+    dlsh_finding *f = decay < 1 && left > 0.75 ? dlsh_find_at(e, file, line, average_remedy) : NULL;
     if (!f) return;
     dlsh_cause(f, "the average of weights is far behind: %.0f %% of it are still the weights of the start", 100 * left);
     dlsh_evidence(f, "it keeps %.6g of itself at each of %.0f updates, and evaluations use it", decay, steps);
