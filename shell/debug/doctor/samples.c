@@ -101,10 +101,10 @@ typedef struct dealt {
     const dlsh_node *maker;
 } dealt;
 
-/* Where the inputs or targets of the test split were made: the variable that the data set was given for them. */
-static int line_of_test(const dlsh_examination *e, const dealt *d, int place, const char *option, int otherwise) {
+/* Where the targets of the test split were made: the variable that the data set was given for them. */
+static int line_of_test_targets(const dlsh_examination *e, const dealt *d, int otherwise) {
     dlsh_traced used[DLSH_TRACED];
-    const dlsh_node *y = d->maker ? dlsh_argument_of(d->maker, place, option) : NULL;
+    const dlsh_node *y = d->maker ? dlsh_argument_of(d->maker, 3, "test_y") : NULL;
     const int n = y ? dlsh_trace_value(e, d->file, y, used) : 0;
     int at, line = 0;
     const dlsh_node *made =
@@ -122,8 +122,17 @@ static void compare_labels(dlsh_examination *e, const dealt *d, const dlsh_sampl
     a.target_file = train->target_file, a.target_line = train->target_line;
     if (!dlsh_was_found(e, e->check, "labels do not belong")) dlsh_judge_labels(e, &a);
     if (!other || !gather(&b, d->data, DL_TEST, NULL, dl_dataset_len(d->data, DL_TEST), 1)) return;
-    b.target_file = test->target_file, b.target_line = line_of_test(e, d, 3, "test_y", test->line);
+    b.target_file = test->target_file, b.target_line = line_of_test_targets(e, d, test->line);
     dlsh_compare_labels(e, &a, &b);
+}
+
+/* Where the variable was made that the data set was given for the inputs of its test split. */
+static int line_of_table(const dealt *d, int otherwise) {
+    const dlsh_node *x = d->maker ? dlsh_argument_of(d->maker, 2, "test_x") : NULL;
+    int at;
+    const dlsh_node *made =
+        x && x->kind == DLSH_N_NAME ? dlsh_definition_of(d->file, x->text, x->span.start, &at) : NULL;
+    return made ? made->span.line : otherwise;
 }
 
 static void examine_dataset(dlsh_examination *e, const dealt *d) {
@@ -138,7 +147,7 @@ static void examine_dataset(dlsh_examination *e, const dealt *d) {
     place(&train, d->file, d->made, d->used, given, n);
     place(&test, d->file, d->made, d->used, given, n);
     test.line = part ? part : test.made_line;
-    test.prepared_line = part ? part : line_of_test(e, d, 2, "test_x", test.made_line);
+    test.prepared_line = part ? part : line_of_table(d, test.made_line);
     train.in_order = d->in_order && dl_dataset_classes(d->data) > 0;
     if (any) dlsh_judge_samples(e, &train);
     if (any && other) dlsh_compare_splits(e, &train, &test);

@@ -176,7 +176,7 @@ static void compare_rows(dlsh_examination *e, const char *file, const dlsh_trace
         dlsh_find_at(e, file, line_of_rows(&b, file, test),
                      "take the test rows from those that training leaves: p = randperm(n); p[:800], p[800:]");
     if (!f) return;
-    dlsh_cause(f, "%ld of %ld rows of %s that are evaluated are rows that are trained on", both, b.count, test->base);
+    dlsh_cause(f, "%ld of %ld rows of %s that are evaluated are in the training data, too", both, b.count, test->base);
     dlsh_evidence(f, "training takes %ld of %ld rows, line %d; the evaluation measures what was learned by heart",
                   a.count, a.n, train->pick_line);
 }
