@@ -303,7 +303,14 @@ static dl_status gradcheck_run(const dlsh_args *a, dlsh_value *result) {
     return s;
 }
 
+static dl_status is_grad_enabled_run(DLSH_UNUSED const dlsh_args *a, dlsh_value *result) {
+    *result = dlsh_bool(dl_grad_mode_get());
+    return DL_OK;
+}
+
 const dlsh_command autograd_commands[] = {
+    DLSH_FN_ROW("is_grad_enabled", is_grad_enabled_run, "is_grad_enabled()",
+                "Are results recorded for gradients? Not within no_grad { ... }."),
     DLSH_PURE_ROW(
         "grad", grad_run, "grad(OUTPUT, INPUT, ...)",
         "Gradients of one tensor with respect to others, as values; .grad is left unchanged. The result is a tensor "

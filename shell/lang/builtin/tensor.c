@@ -75,6 +75,16 @@ static dl_status tensor_run(const dlsh_args *a, dlsh_value *result) {
     return give(grad ? with_grad(t) : t, result);
 }
 
+/* x.new_tensor(DATA): in the dtype and on the device of x. */
+static dl_status new_tensor_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *like = dlsh_arg_tensor(a, "input");
+    const char *asked = dlsh_arg_str(a, "dtype"), *dtype = asked ? asked : dl_dtype_name(dl_dtype_of(like));
+    char device[32];
+    snprintf(device, sizeof device, "%s", dl_device_name(dl_device_of(like)));
+    dl_tensor *t = convert(from_value(*dlsh_arg(a, "data"), dtype), dtype, device, 0);
+    return give(dlsh_arg_bool(a, "requires_grad") ? with_grad(t) : t, result);
+}
+
 static dl_status param_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = convert(from_value(*dlsh_arg(a, "data"), NULL), NULL, target_device(a, NULL), 1);
     return give(with_grad(t), result);
@@ -319,6 +329,11 @@ static dl_status to_device_run(const dlsh_args *a, dlsh_value *result) {
     return give(dl_to_device(dlsh_arg_tensor(a, "input"), dlsh_arg_data(a) != NULL), result);
 }
 
+static dl_status get_device_run(const dlsh_args *a, dlsh_value *result) {
+    *result = dlsh_int(dl_device_of(dlsh_arg_tensor(a, "input")) - 1);
+    return DL_OK;
+}
+
 static dl_status requires_grad_run(const dlsh_args *a, dlsh_value *result) {
     dl_tensor *t = dlsh_arg_tensor(a, "input");
     DLSH_TRY(dl_set_requires_grad(t, dlsh_given(a, "on") ? dlsh_arg_bool(a, "on") : 1));
@@ -552,6 +567,19 @@ const dlsh_command dlsh_tensor_rows[] = {
                                {"device", DLSH_OPT_WORD, NULL, .doc = "where it lives", .complete = "device"},
                                {"grad", DLSH_OPT_BOOL, "false", .doc = "ask for a gradient"},
                                {"requires_grad", DLSH_OPT_BOOL, "false", .doc = "the same"})),
+    DLSH_PURE_ROW("asarray", tensor_run, "asarray(DATA, dtype=, device=)", "The same as tensor(DATA).",
+                  .params = tensor_params,
+                  DLSH_OPTIONS({"dtype", DLSH_OPT_WORD, NULL, .doc = "as in tensor", .complete = "dtype"},
+                               {"device", DLSH_OPT_WORD, NULL, .doc = "where it lives", .complete = "device"},
+                               {"grad", DLSH_OPT_BOOL, "false", .doc = "ask for a gradient"},
+                               {"requires_grad", DLSH_OPT_BOOL, "false", .doc = "the same"})),
+    DLSH_PURE_ROW(
+        "new_tensor", new_tensor_run, "x.new_tensor(DATA, dtype=, requires_grad=false)",
+        "tensor(DATA) in the dtype and on the device of a tensor.",
+        DLSH_PARAMS(TENSOR_PARAM,
+                    {"data", .want = "number|bool|list|range|tensor", .doc = "a number, or nested lists of numbers"}),
+        DLSH_OPTIONS({"dtype", DLSH_OPT_WORD, NULL, .doc = "that of the tensor unless given", .complete = "dtype"},
+                     {"requires_grad", DLSH_OPT_BOOL, "false", .doc = "ask for a gradient"})),
     DLSH_PURE_ROW("param", param_run, "param(DATA)", "A copy that asks for a gradient: a parameter.",
                   .params = tensor_params, .examples = "w = param(randn(3, 2))"),
     DLSH_PURE_ROW("zeros_like", like_run, "zeros_like(X, dtype=)", "Zeros in the shape of a tensor.",
@@ -601,6 +629,8 @@ const dlsh_command dlsh_tensor_rows[] = {
                      {"dtype", DLSH_OPT_WORD, NULL, .doc = "element type", .complete = "dtype"},
                      {"device", DLSH_OPT_WORD, NULL, .doc = "target device", .complete = "device"}),
         .examples = "x.to(f64)\nx.to(\"cuda\")"),
+    DLSH_PURE_ROW("get_device", get_device_run, "x.get_device()",
+                  "The number of the GPU that a tensor lives on; -1: the CPU.", .params = only_tensor),
     DLSH_PURE_ROW("cpu", to_device_run, "x.cpu()", "The tensor on the CPU.", .params = only_tensor,
                   DLSH_OPTIONS(NON_BLOCKING)),
     DLSH_PURE_ROW("cuda", to_device_run, "x.cuda()", "The tensor on the first GPU.", .params = only_tensor,
