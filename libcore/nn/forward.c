@@ -144,22 +144,40 @@ static _Thread_local dl_tensor *hooked; /* the input of the layer whose hooks ru
 
 dl_tensor *dl_hook_input(void) { return hooked; }
 
+/* The inputs of a call with another one in the place of the first. */
+static dl_pack *with_first(const dl_pack *in, dl_tensor *first) {
+    dl_tensor *t[DL_NET_INPUTS] = {first};
+    const long n = dl_pack_count(in);
+    if (dl_pack_form(in) || n > DL_NET_INPUTS)
+        return dl_fail_hint(DL_ERR_UNSUPPORTED, "return nothing",
+                            "a hook cannot replace an input of a call with inputs by name, in lists or records"),
+               NULL;
+    for (long i = 1; i < n; i++) t[i] = dl_pack_tensor(in, (int)i);
+    return dl_pack_new(t, (int)n, NULL, NULL);
+}
+
 /* What the hooks before a layer make of its input x, a reference; *pack: of a call that holds its inputs. */
 static dl_tensor *input_by_hooks(const dl_module *m, dl_tensor *x, dl_pack **pack) {
     dl_tensor *seen[2] = {NULL, dl_ref(x)};
     const bool held = passed && passed->m == m;
     dl_status st = dl_hooks_run_outputs(m->hooks, seen);
     if (st == DL_OK && seen[INPUT] != x && held) {
-        if (dl_pack_form(passed->in) || dl_pack_count(passed->in) != 1)
-            st = dl_fail_hint(DL_ERR_UNSUPPORTED, "return nothing",
-                              "a hook cannot replace an input of a net that takes several");
-        else if (!(*pack = dl_pack_new(&seen[INPUT], 1, NULL, NULL)))
+        if (!(*pack = with_first(passed->in, seen[INPUT])))
             st = dl_failed();
         else
             passed->in = *pack;
     }
     if (st != DL_OK) dl_unref(seen[INPUT]);
     return st == DL_OK ? seen[INPUT] : NULL;
+}
+
+/* The first of several results as hooks left it. */
+static dl_status put_result(passing *p, dl_tensor *y) {
+    if (!p->out || dl_pack_form(p->out) || dl_pack_tensor(p->out, 0) == y) return DL_OK;
+    dl_pack *all = with_first(p->out, y);
+    dl_pack_unref(p->out);
+    p->out = all;
+    return all ? DL_OK : dl_failed();
 }
 
 static dl_tensor *run_hooked(dl_module *m, dl_tensor *given) {
@@ -170,6 +188,7 @@ static dl_tensor *run_hooked(dl_module *m, dl_tensor *given) {
     hooked = x;
     if (seen[RESULT] && dl_hooks_run_outputs(m->hooks, seen) != DL_OK) dl_unref(seen[RESULT]), seen[RESULT] = NULL;
     hooked = outer;
+    if (p && seen[RESULT] && put_result(p, seen[RESULT]) != DL_OK) dl_unref(seen[RESULT]), seen[RESULT] = NULL;
     if (p) p->in = former;
     dl_pack_unref(pack);
     return seen[RESULT];
