@@ -153,8 +153,8 @@ DL_HELPER(gamma_share)(T a, T x, int above) {
 /* The least count whose share of the Poisson distribution, with those below it, reaches u. The sum of the terms stops
  * growing where the rest is below its last digit. */
 DL_HELPER(poisson_least)(T rate, T u) {
-    T term = EXP(-rate), sum = term, count = 0;
-    while (sum < u && sum + term * rate / (count + 1) > sum) count += 1, term *= rate / count, sum += term;
+    T sum = EXP(-rate), next = sum * rate, count = 0;
+    while (sum < u && sum + next > sum) count += 1, sum += next, next = next * rate / (count + 1);
     return sum == sum ? count : sum;
 }
 /* dx/da of a number x of the gamma distribution of shape a whose share below x stays: the integral of
@@ -308,11 +308,12 @@ DL_HELPER(c_log)(T x) {
     const PART_T far = (PART_T)(narrow ? 0x1p60 : 0x1p500), by = (PART_T)(narrow ? 0x1p96 : 0x1p800);
     const PART_T shift = (PART_T)(narrow ? 96 * 0.69314718055994530942 : 800 * 0.69314718055994530942);
     PART_T a = ABS(x.re), b = ABS(x.im), big = a > b ? a : b, small = a > b ? b : a;
-    const int near = (big > (PART_T)0.5) & (big < 2), large = big > far, little = big < 1 / far;
+    const int large = big > far, little = big < 1 / far, infinite = (a == (PART_T)INFINITY) | (b == (PART_T)INFINITY);
     PART_T scale = large ? 1 / by : little ? by : 1, p = big * scale, q = small * scale;
-    PART_T less = (big - 1) * (big + 1) + small * small, sum = near ? 1 + less : p * p + q * q;
-    const int infinite = (a == (PART_T)INFINITY) | (b == (PART_T)INFINITY);
-    PART_T rest = near ? (less - (sum - 1)) / sum : 0, whole = infinite ? (PART_T)INFINITY : sum;
+    PART_T less = (big - 1) * (big + 1) + small * small;
+    const int near = (less > (PART_T)-0.75) & (less < 1);
+    PART_T sum = near ? 1 + less : p * p + q * q, rest = near ? less - (sum - 1) : 0;
+    PART_T whole = infinite ? (PART_T)INFINITY : sum;
     return PAIR((LOG(whole) + rest) / 2 + (large ? shift : little ? -shift : 0), ATAN2(x.im, x.re));
 }
 /* The root in the right half plane. */

@@ -914,6 +914,9 @@ CALLS = {
     "modulus": lambda x: x.abs(), "continued": continued, "resample_along": resample_along,
     "multilabel_margins": lambda x, y: F.multilabel_margin_loss(x, y, reduction="none") if x.shape[0] else x.sum(1),
     "slope_below": lambda x, w: torch.where(x > 0, x, x * w), "gated": lambda x, y: x * torch.sigmoid(y),
+    "triangle_places": lambda row, col, offset=0, lower=True: (torch.tril_indices if lower else torch.triu_indices)(
+        row, col, offset),
+    "conj_scaled": lambda x, scale: (x.conj() * scale).resolve_conj(),
     "excess": lambda x, y: (x - y).clamp(min=0), "kaiser": lambda x, beta=12.0: torch.special.i0(
         beta * (1 - x * x).sqrt()) / torch.special.i0(torch.tensor(beta, dtype=x.dtype)),
     "replace_nonfinite": torch.nan_to_num, "square_difference": lambda x, y: (x - y) ** 2,

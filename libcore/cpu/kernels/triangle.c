@@ -1,5 +1,7 @@
-/* Kernels of tril and triu: a copy whose other triangle is zeroed, row by row. */
+/* Kernels of tril and triu, a copy whose other triangle is zeroed, row by row; and of the places in a triangle. */
 #include "cpu/runtime/iter.h"
+#include "ops/infer/corner.h"
+#include "ops/rules/create.h"
 #include "ops/rules/index.h"
 
 #include <string.h>
@@ -28,6 +30,20 @@ static dl_status run(dl_call *c, bool upper) {
     dl_cpu_for(o->numel / cols, dl_cpu_threads(o->numel), zero_row, &t);
     return DL_OK;
 }
+
+/* Rows, then columns. */
+static dl_status run_triangle_places(dl_call *c) {
+    const dl_corner t = {ATTR_I(c, TRIANGLE_PLACES_ROW), ATTR_I(c, TRIANGLE_PLACES_COL),
+                         ATTR_I(c, TRIANGLE_PLACES_OFFSET), ATTR_I(c, TRIANGLE_PLACES_LOWER) != 0};
+    dl_tensor *o = c->out[0];
+    const long n = o->shape[1];
+    long *row = dl_ptr(o), *column = row + n, end, k = 0;
+    for (long i = 0; i < t.rows && k < n; i++)
+        for (long j = dl_corner_row(&t, i, &end); j < end; j++, k++) row[k] = i, column[k] = j;
+    return DL_OK;
+}
+/* Results are i64, whatever the dtype of a call without inputs is. */
+const dl_kernel dl_cpu_triangle_places = {.run = run_triangle_places, .dtypes = DL_ALL};
 
 static dl_status run_tril(dl_call *c) { return run(c, false); }
 static dl_status run_triu(dl_call *c) { return run(c, true); }

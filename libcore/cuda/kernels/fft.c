@@ -157,11 +157,12 @@ static dl_status run_fft_to_real(dl_call *c) {
     dl_tensor *x = dl_tensor_empty(in->ndim, in->shape, in->dtype, in->st->device);
     if (!x) return dl_failed();
     const lines l = along(x, (span){d, 1});
-    dl_status s = dl_cuda_copy(g, x, in);
-    if (s == DL_OK) s = clear_imag(g, x, &l, x->shape[d], 0);
-    if (s == DL_OK && n % 2 == 0) s = clear_imag(g, x, &l, x->shape[d], n / 2);
+    const bool at_once = dl_is_contiguous(in); /* else the copy turns the tensor, by a kernel of its own */
+    dl_status s = at_once ? dl_fft_half(g, x, in, d, n, ATTR_F(c, FFT_TO_REAL_SCALE)) : dl_cuda_copy(g, x, in);
+    if (s == DL_OK && !at_once) s = clear_imag(g, x, &l, x->shape[d], 0);
+    if (s == DL_OK && !at_once && n % 2 == 0) s = clear_imag(g, x, &l, x->shape[d], n / 2);
     if (s == DL_OK) s = transform(g, x, out, (span){d, 1}, n, true);
     dl_unref(x);
-    return s == DL_OK ? dl_fft_scale(g, out, ATTR_F(c, FFT_TO_REAL_SCALE)) : s;
+    return s == DL_OK && !at_once ? dl_fft_scale(g, out, ATTR_F(c, FFT_TO_REAL_SCALE)) : s;
 }
 const dl_kernel dl_cuda_fft_to_real = {.run = run_fft_to_real, .dtypes = DL_COMPLEX};

@@ -157,49 +157,10 @@ COMPOSE_RULE(block_diag) {
 
 /* ---- places in a triangle */
 
-#define MOST_ROWS (1L << 36) /* whose places take a TiB */
-
-/* Of a row: its first column in the triangle, and the one behind its last. */
-static long corner(const dl_call *c, bool lower, long row, long *end) {
-    const long columns = ATTR_I(c, CORNER_COL), edge = row + ATTR_I(c, CORNER_OFFSET) + lower;
-    const long at = edge < 0 ? 0 : edge > columns ? columns : edge;
-    *end = lower ? at : columns;
-    return lower ? 0 : at;
-}
-
-/* Rows, then columns. Only rows that are not empty are visited. */
-static dl_tensor *listed(const dl_call *c, bool lower) {
-    const long rows = ATTR_I(c, CORNER_ROW), columns = ATTR_I(c, CORNER_COL), k = ATTR_I(c, CORNER_OFFSET);
-    long n = 0, end, first = lower && k < 0 ? -k : 0, last = lower || rows < columns - k ? rows : columns - k;
-    if (!columns) last = first;
-    if (last - first > MOST_ROWS) return dl_fail(DL_ERR_SHAPE, "%ld rows have too many places", last - first), NULL;
-    for (long i = first; i < last; i++) {
-        const long from = corner(c, lower, i, &end);
-        n += end - from;
-    }
-    dl_tensor *at = dl_tensor_empty(2, (long[]){2, n}, DL_I64, 0);
-    if (!at) return NULL;
-    long *row = dl_ptr(at), *column = row + n;
-    for (long i = first; i < last; i++)
-        for (long j = corner(c, lower, i, &end); j < end; j++) *row++ = i, *column++ = j;
-    return at;
-}
-
-/* The same on a GPU: the columns of the list of elements that are not zero. */
-static dl_tensor *found(const dl_call *c, bool lower) {
-    POOL;
-    const long shape[2] = {ATTR_I(c, CORNER_ROW), ATTR_I(c, CORNER_COL)}, k = ATTR_I(c, CORNER_OFFSET);
-    dl_tensor *ones = K(dl_ones(shape, 2, DL_BOOL, c->device));
-    dl_tensor *at = ones ? K(dl_nonzero(K(lower ? dl_tril(ones, k) : dl_triu(ones, k)))) : NULL;
-    dl_tensor *rows = at ? K(dl_permute(at, (long[]){1, 0}, 2)) : NULL;
-    return rows ? dl_contiguous(rows) : NULL;
-}
-
 static dl_status triangle(dl_call *c, bool lower) {
-    if (ATTR_I(c, CORNER_ROW) < 0 || ATTR_I(c, CORNER_COL) < 0)
-        return dl_fail(DL_ERR_VALUE, "row and col must be 0 or more");
-    DL_TRY(check_offset(ATTR_I(c, CORNER_OFFSET)));
-    DL_OWNED dl_tensor *at = c->device ? found(c, lower) : listed(c, lower);
+    POOL;
+    dl_tensor *at =
+        K(dl_triangle_places(ATTR_I(c, CORNER_ROW), ATTR_I(c, CORNER_COL), ATTR_I(c, CORNER_OFFSET), lower, c->device));
     return dl_finish(c, at ? dl_to_dtype(at, ATTR(c, CORNER_DTYPE)->given ? c->dtype : DL_I64) : NULL);
 }
 COMPOSE_RULE(tril_indices) { return triangle(c, true); }

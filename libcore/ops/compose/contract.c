@@ -157,10 +157,23 @@ static dl_tensor *even_areas(dl_call *c, dl_pool *p) {
     return ends && sum ? dl_mul(K(dl_sub_scaled(sum, ends, 0.5)), N(ATTR_F(c, AREAS_DX))) : NULL;
 }
 
+/* With places x of one dimension: element i counts by half of the distance of its neighbours. */
+static dl_tensor *weighed_areas(dl_pool *p, dl_tensor *y, dl_tensor *x, int d) {
+    long shape[DL_MAX_DIM];
+    dl_tensor *half = K(dl_mul(K(dl_diff(x, NULL, NULL, 1, 0)), N(0.5))); /* of n places n - 1 distances */
+    dl_tensor *behind = half ? K(dl_pad(half, (long[]){1, 0}, 2, 0, "constant")) : NULL;
+    dl_tensor *ahead = behind ? K(dl_pad(half, (long[]){0, 1}, 2, 0, "constant")) : NULL;
+    for (int i = 0; i < y->ndim; i++) shape[i] = i == d ? y->shape[d] : 1;
+    dl_tensor *weight = ahead ? K(dl_reshape(K(dl_add(behind, ahead)), shape, y->ndim)) : NULL;
+    return weight ? dl_sum(K(dl_mul(y, weight)), &(long){d}, 1, 0) : NULL;
+}
+
 POOLED_RULE(trapezoid) {
-    const dl_tensor *y = c->in[0];
+    dl_tensor *y = c->in[0], *x = INPUT(c, AREAS_X);
     int d = y->ndim ? (int)ATTR_I(c, AREAS_DIM) : 0;
     d = d < 0 ? d + y->ndim : d;
+    if (x && x->ndim == 1 && d >= 0 && d < y->ndim && y->shape[d] > 1 && x->shape[0] == y->shape[d])
+        return dl_finish(c, weighed_areas(p, y, x, d));
     if (!INPUT(c, AREAS_X) && d >= 0 && d < y->ndim && y->shape[d]) return dl_finish(c, even_areas(c, p));
     dl_tensor *t = areas(c, p, &d);
     return dl_finish(c, t ? dl_sum(t, &(long){d}, 1, 0) : NULL);

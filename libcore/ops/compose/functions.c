@@ -58,9 +58,6 @@ POOLED_RULE(isneginf) { return dl_finish(c, dl_eq(c->in[0], N(-INFINITY))); }
 POOLED_RULE(deg2rad) { RESULT(scaled(p, c->in[0], M_PI / 180)); }
 POOLED_RULE(rad2deg) { RESULT(scaled(p, c->in[0], 180 / M_PI)); }
 
-/* sinc(x / pi) */
-POOLED_RULE(spherical_bessel_j0) { return dl_finish(c, dl_sinc(scaled(p, c->in[0], M_1_PI))); }
-
 POOLED_RULE(ndtr) { RESULT(scaled(p, K(dl_erfc(scaled(p, c->in[0], -M_SQRT1_2))), 0.5)); }
 
 /* ---- along a dimension */

@@ -68,7 +68,14 @@ COMPOSE_RULE(addmv) {
     DL_TRY(check_dims(c, 1, 2, 1));
     return added(c, dl_matmul(c->in[1], c->in[2]));
 }
-COMPOSE_RULE(addr) { return added(c, dl_outer(c->in[1], c->in[2])); }
+/* One pass where nothing is to be done to the input but to add. */
+POOLED_RULE(addr) {
+    const dl_aval *beta = ATTR(c, ADDED_BETA), *alpha = ATTR(c, ADDED_ALPHA);
+    dl_tensor *u = c->in[1], *v = c->in[2];
+    if (!dl_dtype_is_float(c->dtype) || dl_aval_number(beta) != 1) return added(c, dl_outer(u, v));
+    DL_TRY(check_dims(c, 1, 1, 1));
+    return dl_finish(c, dl_addcmul(c->in[0], K(dl_reshape(u, (long[]){u->numel, 1}, 2)), v, dl_aval_number(alpha)));
+}
 COMPOSE_RULE(baddbmm) {
     DL_TRY(check_batches(c, 1));
     return added(c, dl_matmul(c->in[1], c->in[2]));

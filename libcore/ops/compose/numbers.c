@@ -1,4 +1,4 @@
-/* Limits that are tensors; numbers as mantissa and exponent. */
+/* Limits that are tensors; which numbers are real. */
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/binary.h"
@@ -6,7 +6,6 @@
 #include "dlcore/complex.h"
 #include "dlcore/create.h"
 #include "dlcore/rounding.h"
-#include "dlcore/unary.h"
 #include "dlcore/where.h"
 #include "ops/names/binary.h"
 #include "ops/rules/binary.h"
@@ -48,16 +47,6 @@ POOLED_RULE(div_rounded) {
     if (strcmp(mode, "trunc")) return dl_fail(DL_ERR_VALUE, "rounding_mode is trunc or floor, not '%s'", mode);
     if (dl_dtype_is_float(c->dtype)) return dl_finish(c, dl_trunc(K(dl_div(a, b))));
     return dl_finish(c, dl_floor_divide(K(dl_sub(a, K(dl_fmod(a, b)))), b));
-}
-
-/* ---- mantissas and exponents */
-
-POOLED_RULE(frexp) {
-    dl_tensor *mantissa = K(dl_mantissa(c->in[0])), *exponent = K(dl_exponent(c->in[0]));
-    if (!mantissa || !exponent) return dl_failed();
-    c->out[0] = dl_ref(mantissa);
-    c->out[1] = dl_to_dtype(exponent, DL_I32);
-    return c->out[1] ? DL_OK : dl_failed();
 }
 
 POOLED_RULE(isreal) {

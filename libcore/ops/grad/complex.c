@@ -20,6 +20,8 @@ RULE(view_as_complex, dl_view_as_real(G0))
 
 RULE(conj, dl_conj(G0))
 
+RULE(conj_scaled, dl_conj_scaled(G0, ATTR_F(b, CONJ_SCALED_SCALE)))
+
 GRAD_RULE(complex) {
     GIVE(COMPLEX_REAL, dl_real(G0));
     GIVE(COMPLEX_IMAG, dl_imag(G0));

@@ -48,6 +48,11 @@ static dl_tensor *product(dl_tensor *a, dl_tensor *b) {
 GRAD_RULE(matmul) {
     const dl_meta *ma = META(MATMUL_INPUT), *mb = META(MATMUL_OTHER);
     dl_tensor *g = G0;
+    if (ma->ndim == 1 && mb->ndim == 1) { /* products of matrices with one column would do the same slowly */
+        GIVE(MATMUL_INPUT, dl_mul(IN_(MATMUL_OTHER), g));
+        GIVE(MATMUL_OTHER, dl_mul(IN_(MATMUL_INPUT), g));
+        return DL_OK;
+    }
     if (ma->ndim == 1) g = unsqueezed(b, g, g->ndim - (mb->ndim > 1));
     if (mb->ndim == 1) g = g ? unsqueezed(b, g, g->ndim) : NULL;
     if (!g) return dl_fail_null("the gradient");

@@ -394,6 +394,11 @@ GRAD_RULE(bessel_j1) {
     return dl_give(b, 0, dl_mul(G0, T(dl_sub(T(dl_bessel_j0(X)), part))));
 }
 RULE(polygamma, dl_mul(G0, T(dl_polygamma(X, ATTR_I(b, POLYGAMMA_N) + 1))))
+GRAD_RULE(frexp) {
+    if (!G0) return DL_OK;
+    dl_tensor *exponent = T(dl_to_dtype(OUT_(FREXP_EXPONENT), (dl_dtype)G0->dtype));
+    return dl_give(b, 0, dl_ldexp(G0, T(dl_neg(exponent))));
+}
 RULE(mantissa, dl_ldexp(G0, T(dl_neg(T(dl_exponent(X))))))
 RULE(softsign, dl_div(G0, SQUARE(PLUS1(T(dl_abs(X))))))
 RULE(tanh, dl_mul(G0, CONJ(ONE_LESS(SQUARE(Y)))))
@@ -425,17 +430,19 @@ GRAD_RULE(logit) {
     return dl_give(b, 0, dl_where(out, NUM(0), d));
 }
 
-/* (cos(u) - y) / x, u = pi x; near 0, where the digits of the difference cancel, the series of -pi u / 3 (1 - ...). */
-GRAD_RULE(sinc) {
+/* The slope of y = sin(u) / u, (cos(u) - y) / u; near 0, where the digits of the difference cancel, the series of
+ * -u / 3 (1 - ...). */
+static dl_tensor *quotient_slope(dl_back *b, dl_tensor *u, dl_tensor *y) {
     static const double term[] = {1.0 / 93405312000, -1.0 / 518918400, 1.0 / 3991680, -1.0 / 45360,
                                   1.0 / 840,         -1.0 / 30,        1.0 / 3};
-    dl_tensor *u = T(dl_mul(X, NUM(M_PI))), *square = SQUARE(u), *near = T(dl_lt(square, NUM(0.25)));
-    dl_tensor *safe = near ? T(dl_where(near, NUM(1), X)) : NULL, *series = NUM(term[0]);
-    dl_tensor *far = safe ? T(dl_div(T(dl_sub(T(dl_cos(u)), Y)), safe)) : NULL;
+    dl_tensor *square = SQUARE(u), *near = T(dl_lt(square, NUM(0.25)));
+    dl_tensor *safe = near ? T(dl_where(near, NUM(1), u)) : NULL, *series = NUM(term[0]);
+    dl_tensor *far = safe ? T(dl_div(T(dl_sub(T(dl_cos(u)), y)), safe)) : NULL;
     for (int i = 1; i < 7 && far; i++) series = T(dl_add(T(dl_mul(series, square)), NUM(term[i])));
-    dl_tensor *slope = far ? T(dl_where(near, T(dl_mul(T(dl_mul(u, NUM(-M_PI))), series)), far)) : NULL;
-    return dl_give(b, 0, dl_mul(G0, slope));
+    return far ? T(dl_where(near, T(dl_neg(T(dl_mul(u, series)))), far)) : NULL;
 }
+RULE(sinc, dl_mul(T(dl_mul(G0, NUM(M_PI))), quotient_slope(b, T(dl_mul(X, NUM(M_PI))), Y)))
+RULE(spherical_bessel_j0, dl_mul(G0, quotient_slope(b, X, Y)))
 
 /* 1 above 0, alpha e**x below, where no infinity comes in from above */
 GRAD_RULE(elu) {

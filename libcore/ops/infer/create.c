@@ -1,4 +1,5 @@
 /* Shape rules of ops that make tensors from attributes. */
+#include "ops/infer/corner.h"
 #include "ops/infer.h"
 #include "ops/rules/create.h"
 
@@ -44,6 +45,19 @@ INFER_RULE(arange) {
     bool whole = ATTR(c, ARANGE_START)->is_int && ATTR(c, ARANGE_STEP)->is_int &&
                  (!ATTR(c, ARANGE_END)->given || ATTR(c, ARANGE_END)->is_int);
     return made(c, ATTR(c, ARANGE_DTYPE), whole ? DL_I64 : dl_default_dtype_get(), 1, &n, out);
+}
+
+INFER_RULE(triangle_places) {
+    const long rows = ATTR_I(c, TRIANGLE_PLACES_ROW), columns = ATTR_I(c, TRIANGLE_PLACES_COL),
+               offset = ATTR_I(c, TRIANGLE_PLACES_OFFSET);
+    if (rows < 0 || columns < 0) return dl_fail(DL_ERR_VALUE, "row and col must be 0 or more");
+    if (rows > INT32_MAX || columns > INT32_MAX)
+        return dl_fail(DL_ERR_SHAPE, "a matrix of %ld rows and %ld columns has too many places", rows, columns);
+    if (offset <= -DL_MAX_COUNT || offset >= DL_MAX_COUNT)
+        return dl_fail(DL_ERR_VALUE, "diagonal %ld is too far off", offset);
+    const dl_corner t = {rows, columns, offset, ATTR_I(c, TRIANGLE_PLACES_LOWER) != 0};
+    const long shape[2] = {2, dl_corner_before(&t, rows)};
+    return made(c, &(dl_aval){.given = false}, DL_I64, 2, shape, out);
 }
 
 INFER_RULE(eye) {

@@ -48,6 +48,13 @@ INFER_RULE(same) {
     return DL_OK;
 }
 
+INFER_RULE(frexp) {
+    DL_TRY(dl_infer_same(c, out));
+    out[1] = out[0];
+    out[1].dtype = DL_I32;
+    return DL_OK;
+}
+
 INFER_RULE(test) {
     DL_TRY(dl_infer_same(c, out));
     out->dtype = DL_BOOL;

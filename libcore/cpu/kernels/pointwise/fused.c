@@ -1,4 +1,5 @@
-/* Kernels of fused ops: batch_norm_relu, conv2d_norm, relu_max_pool2d, conv2d_relu_max_pool2d, norm_groups, glu.
+/* Kernels of fused ops: batch_norm_relu, conv2d_norm, relu_max_pool2d, conv2d_relu_max_pool2d, norm_groups, glu,
+ * frexp.
  * They run the kernels, or the loops, of the ops that they are made of one after another, in place. */
 #include "cpu/kernels/pointwise/pointwise.h"
 #include "core/scope.h"
@@ -196,3 +197,18 @@ static dl_status glu_back(dl_back *b) {
     return dl_give(b, 0, dl_ref(dx));
 }
 const dl_kernel dl_cpu_glu = {.run = glu_run, .fused_grad = glu_back, .dtypes = DL_FLOATS};
+
+/* ---- frexp: mantissa and exponent, which becomes a whole number */
+
+static dl_status frexp_run(dl_call *c) {
+    dl_tensor *x = c->in[0];
+    DL_OWNED dl_tensor *exponent = dl_tensor_empty(x->ndim, x->shape, c->dtype, 0);
+    if (!exponent) return dl_failed();
+    dl_call m = {.op = dl_op_row(dl_id_mantissa), .in = &x, .out = c->out, .nin = 1, .nout = 1, .dtype = c->dtype};
+    dl_call e = {.op = dl_op_row(dl_id_exponent), .in = &x, .out = &exponent, .nin = 1, .nout = 1, .dtype = c->dtype};
+    DL_TRY(dl_cpu_mantissa.run(&m));
+    DL_TRY(dl_cpu_exponent.run(&e));
+    dl_cpu_copy(c->out[1], exponent);
+    return DL_OK;
+}
+const dl_kernel dl_cpu_frexp = {.run = frexp_run, .dtypes = DL_FLOATS};

@@ -1,6 +1,7 @@
 /* Functions that draw noise: a rectifier with random slopes, softened draws of classes. */
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/binary.h"
 #include "dlcore/compare.h"
 #include "dlcore/rounding.h"
 #include "dlcore/create.h"
@@ -21,16 +22,16 @@ POOLED_RULE(rrelu) {
     const double low = ATTR_F(c, RRELU_LOWER), high = ATTR_F(c, RRELU_UPPER);
     if (!(low <= high)) return dl_fail(DL_ERR_VALUE, "lower must not be above upper, as %g is above %g", low, high);
     if (!ATTR_I(c, RRELU_TRAINING)) return dl_finish(c, dl_leaky_relu(x, (low + high) / 2));
-    dl_tensor *slope = K(dl_add(K(dl_mul(uniform(p, x), N(high - low))), N(low)));
+    dl_tensor *slope = K(dl_add_scaled(N(low), uniform(p, x), high - low));
     return dl_finish(c, dl_slope_below(x, slope));
 }
 
-/* -ln(-ln u), in f32 where x has 16 bits; u keeps away from 0 and 1, where the noise would be infinite. */
-static dl_tensor *gumbel(dl_pool *p, const dl_tensor *x) {
+/* ln(-ln u), in f32 where x has 16 bits; u keeps away from 0 and 1, where it would be infinite. */
+static dl_tensor *less_gumbel(dl_pool *p, const dl_tensor *x) {
     const dl_dtype t = DL_BIT(x->dtype) & DL_HALVES ? DL_F32 : x->dtype;
     const double low = 0x1p-126, high = 1 - 0x1p-24;
     dl_tensor *u = K(dl_clamp(K(dl_rand(x->shape, x->ndim, (int)t, x->st->device)), &low, &high));
-    return K(dl_to_dtype(K(dl_neg(K(dl_log(K(dl_neg(K(dl_log(u)))))))), x->dtype));
+    return K(dl_to_dtype(K(dl_log(K(dl_neg(K(dl_log(u)))))), x->dtype));
 }
 
 /* Jang, Gu, Poole: Categorical reparameterization with Gumbel-softmax (2017). */
@@ -39,8 +40,9 @@ POOLED_RULE(gumbel_softmax) {
     const double tau = ATTR_F(c, GUMBEL_SOFTMAX_TAU);
     const long dim = ATTR_I(c, GUMBEL_SOFTMAX_DIM);
     if (!(tau > 0)) return dl_fail(DL_ERR_VALUE, "tau must be above 0, not %g", tau);
-    dl_tensor *noise = gumbel(p, x);
-    dl_tensor *soft = noise ? K(dl_softmax(K(dl_div(K(dl_add(x, noise)), N(tau))), dim)) : NULL;
+    dl_tensor *noise = less_gumbel(p, x), *noisy = noise ? K(dl_sub(x, noise)) : NULL;
+    if (tau != 1) noisy = K(dl_div(noisy, N(tau)));
+    dl_tensor *soft = noisy ? K(dl_softmax(noisy, dim)) : NULL;
     if (!soft || !ATTR_I(c, GUMBEL_SOFTMAX_HARD)) RESULT(soft);
     dl_tensor *still = K(dl_detach(soft)), *at = still ? K(dl_argmax(still, &dim, 1)) : NULL;
     dl_tensor *zeros = K(dl_mul(still, N(0))), *ones = at ? K(dl_to_dtype(K(dl_ge(at, N(0))), x->dtype)) : NULL;

@@ -5,6 +5,7 @@
 #include "dlcore/arithmetic.h"
 #include "dlcore/conv.h"
 #include "dlcore/index.h"
+#include "dlcore/reduce.h"
 #include "ops/names/conv.h"
 #include "ops/rules/conv.h"
 
@@ -134,12 +135,27 @@ static dl_status power_mean(dl_call *c, int dims) {
 COMPOSE_RULE(lp_pool1d) { return power_mean(c, 1); }
 COMPOSE_RULE(lp_pool2d) { return power_mean(c, 2); }
 
+/* Windows that are all alike are parts of each direction, which a GPU reduces at once; NULL: they are not, or it
+ * failed.
+ */
+static dl_tensor *equal_windows(dl_pool *p, dl_tensor *x, const long *size, int dims) {
+    long shape[DL_MAX_DIM] = {x->shape[0] * x->shape[1]}, inner[3];
+    for (int i = 0; i < dims; i++) {
+        if (x->shape[2 + i] < 1 || x->shape[2 + i] % size[i]) return NULL;
+        shape[1 + 2 * i] = size[i], shape[2 + 2 * i] = x->shape[2 + i] / size[i], inner[i] = 2 + 2 * i;
+    }
+    dl_tensor *parts = K(dl_reshape(x, shape, 1 + 2 * dims));
+    return parts ? K(dl_mean(parts, inner, dims, 0)) : NULL;
+}
+
 static dl_status adaptive_average(dl_call *c, const dl_aval *wanted, int dims) {
     POOL;
     long out[3] = {1, 1, 1}, *size = out + 3 - dims;
     DL_TRY(dl_sizes(wanted, "output_size", dims, 1, size));
-    dl_tensor *x = dl_with_batch(p, c->in[0], dims + 2), *in = x ? planes(p, x) : NULL;
-    dl_tensor *y = in ? K(dl_adaptive_avg_pool2d(in, out + 1, 2)) : NULL;
+    dl_tensor *x = dl_with_batch(p, c->in[0], dims + 2), *equal = NULL;
+    if (x && x->st->device && (equal = equal_windows(p, x, size, dims)))
+        return dl_finish(c, shaped(equal, c->in[0], x, size));
+    dl_tensor *in = x ? planes(p, x) : NULL, *y = in ? K(dl_adaptive_avg_pool2d(in, out + 1, 2)) : NULL;
     if (y && dims == 3) {
         dl_tensor *deep = columns(p, y, x);
         y = deep ? K(dl_adaptive_avg_pool2d(deep, (long[]){out[0], deep->shape[3]}, 2)) : NULL;
