@@ -55,12 +55,57 @@ static const dl_journal_row *pass_before(const dlsh_examination *e, unsigned lon
     return best;
 }
 
+/* net.zero_grad() beside an optimizer that has parameters of other nets, too. */
+typedef struct partly {
+    const dlsh_examination *e;
+    const dl_optimizer *o;
+    const char *file, *name, *other; /* of the call; what it zeroes; the first parameter that it does not */
+    int line;
+} partly;
+
+static int has_parameter(dl_module *m, const dl_tensor *p) {
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
+    for (long i = 0; l && i < l->n; i++)
+        if (l->entries[i].tensor == p) return 1;
+    return 0;
+}
+
+static int see_partly(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    static char name[120];
+    partly *s = ctx;
+    dl_tensor *p;
+    (void)within, (void)depth;
+    dl_module *m = dlsh_is_method(n, "zero_grad") ? dlsh_object_of(s->e, n->kids[0]->kids[0], &dlsh_net_class) : NULL;
+    for (long i = 0; m && (p = dl_optimizer_param(s->o, i, NULL)); i++) {
+        if (has_parameter(m, p) || !dl_requires_grad(p) || !dlsh_live_leaf(s->e, p, name, sizeof name)) continue;
+        s->file = file, s->line = n->span.line, s->name = n->kids[0]->kids[0]->text, s->other = name;
+        return 1;
+    }
+    return 0;
+}
+
+/* Those of some nets are zeroed, and those of others add up. */
+static int accumulates_partly(dlsh_examination *e, const dl_journal_row *step) {
+    partly s = {.e = e, .o = dlsh_live_optimizer(e, step->what, NULL)};
+    if (!s.o || !dlsh_each_node(see_partly, &s)) return 0;
+    dlsh_finding *f = dlsh_find_at(e, s.file, s.line, "zero_grad of the optimizer, which has all of them");
+    if (!f) return 1;
+    dlsh_cause(f, "the gradients of %s alone are zeroed: others, as of %s, are not, and add up over all steps", s.name,
+               s.other);
+    dlsh_evidence(f,
+                  "%ld of %ld steps (line %d) used a gradient that was added to one used before; the optimizer has "
+                  "parameters that %s has not",
+                  step->again, step->count, step->line, s.name);
+    return 1;
+}
+
 static void accumulates(dlsh_examination *e, const dl_journal_row *step) {
     const dl_journal_row *pass = pass_before(e, step->till), *zero, *seen = NULL;
     for (long i = 0; (zero = dlsh_row_next(e, DL_DID_ZERO, &i));)
         if (!seen || (zero->what == step->what) > (seen->what == step->what) ||
             (zero->till > seen->till && (zero->what == step->what) == (seen->what == step->what)))
             seen = zero;
+    if (!seen && accumulates_partly(e, step)) return;
     const dl_journal_row *at = pass ? pass : step;
     dlsh_finding *f =
         dlsh_find_at(e, at->file, at->line, "o.zero_grad() before backward, or w.grad = none after each step");
@@ -344,10 +389,22 @@ static void find_untrained(dlsh_examination *e) {
                   dlsh_node_line(m.first));
 }
 
+/* The line that cuts off the loss whose backward comes before the steps of an optimizer; 0: it is not known. */
+static int cut_before_step(const dlsh_examination *e, const dl_optimizer *o, const char **file) {
+    const dl_journal_row *r, *pass;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+        pass = r->what == o ? pass_before(e, r->till) : NULL;
+        if (pass) return dlsh_cut_line(e, *file = pass->file, pass->line);
+    }
+    return 0;
+}
+
 /* A line of the script that cuts a history off. */
-static int cutting_line(const dlsh_examination *e, const char **file) {
+static int cutting_line(const dlsh_examination *e, const dl_optimizer *o, const char **file) {
     static const char *const words[] = {"detach", "no_grad", ".data", "item()", "requires_grad"};
     const dl_journal_row *r;
+    const int own = cut_before_step(e, o, file);
+    if (own) return own;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         int line = dlsh_cut_line(e, *file = r->file, r->line);
         if (line) return line;
@@ -381,11 +438,37 @@ static int is_held(const dlsh_examination *e, const dl_tensor *p) {
     return 0;
 }
 
+/* A variable of the loss that was made after an optimizer, which has it not; weights of nets are made late anyway. */
+typedef struct newcomer {
+    const dlsh_examination *e;
+    dl_source than;
+    char name[120];
+    int line;
+} newcomer;
+
+static int see_newcomer(void *ctx, const dl_journal_node *n, const dl_journal_value *v) {
+    newcomer *c = ctx;
+    dl_source maker, writer;
+    dl_tensor *t = dlsh_live_leaf(c->e, v->leaf, c->name, sizeof c->name);
+    (void)n;
+    if (!t || strchr(c->name, '.') || !dl_requires_grad(t) || trained(c->e, t)) return 0;
+    dl_tensor_places(t, &maker, &writer);
+    c->line = maker.file && !strcmp(maker.file, c->than.file) && maker.line > c->than.line ? maker.line : 0;
+    return c->line > 0;
+}
+
 static void find_replaced(dlsh_examination *e, const dl_optimizer *o, const char *names, long n, long total) {
     dl_source made = dl_optimizer_source(o);
-    dlsh_finding *f = dlsh_find_at(e, made.file, made.line, "make the optimizer after the last change of the net");
+    newcomer c = {.e = e, .than = made};
+    const int known = each_leaf(e, see_newcomer, &c);
+    dlsh_finding *f =
+        dlsh_find_at(e, made.file, known ? c.line : made.line, "make the optimizer after the last change of the net");
     if (!f) return;
-    dlsh_cause(f, "the optimizer trains parameters that no net has any more: they were replaced after it was made");
+    if (known)
+        dlsh_cause(f, "%s was made after the optimizer of line %d, which trains what it replaces, and not it", c.name,
+                   made.line);
+    else
+        dlsh_cause(f, "the optimizer trains parameters that no net has any more: they were replaced after it was made");
     dlsh_evidence(f,
                   "%ld of the %ld parameters of %s are in no net, and never got a gradient: %s; what stands in their "
                   "place is not trained",
@@ -414,7 +497,7 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
         find_replaced(e, o, names, n, total);
         return;
     }
-    int cut = cutting_line(e, &file);
+    int cut = cutting_line(e, o, &file);
     dlsh_finding *f =
         dlsh_find_at(e, cut ? file : made.file, cut ? cut : made.line,
                      cut ? "use the result itself, which has a history; or leave the parameters out"

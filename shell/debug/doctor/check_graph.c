@@ -354,8 +354,11 @@ static dl_tensor *disturbed(const dlsh_examination *e, dl_tensor *x) {
     if (others && dl_dtype_is_float(dl_dtype_of(x))) {
         DLSH_OWNED dl_tensor *factor = dl_scalar_f(-1.5), *shift = dl_scalar_f(0.3), *scaled = dl_mul(others, factor);
         moved = dl_add(scaled, shift);
-    } else if (others && n > 2) {
-        moved = dl_flip(others, (long[]){dim}, 1);
+    } else if (others && n > 2 && n <= DLSH_PROBE_SAMPLES) { /* one of them in place of all: sums change, too */
+        DLSH_OWNED dl_tensor *one = dl_narrow(others, dim, 0, 1);
+        dl_tensor *same[DLSH_PROBE_SAMPLES];
+        for (long i = 0; i < n - 1; i++) same[i] = one;
+        moved = one ? dl_cat(same, (int)n - 1, dim) : NULL;
     }
     if (first && moved) both = dl_cat((dl_tensor *[]){first, moved}, 2, dim);
     return both;

@@ -122,6 +122,7 @@ static int line_of_use(const dlsh_examination *e, const dlsh_samples *s) {
 
 /* A variable with as many rows that tells of the targets, where what the net is given does not. */
 static void find_other_table(dlsh_examination *e, const dlsh_samples *s, long n, double enough, double now) {
+    if (e->bad) return; /* what is wrong with the table itself explains it */
     for (int i = 0; i < dlsh_global_count(e->s); i++) {
         const dlsh_value *v;
         const char *name = dlsh_global_at(e->s, i, &v);

@@ -15,8 +15,8 @@ static const char *const sided[] = {"digits", "mnist", "emnist", "svhn", "letter
 static const char *turns(const char *transforms) {
     for (size_t i = 0; i < DLSH_COUNT(turning); i++) {
         const char *p = strstr(transforms, turning[i]);
-        if (!p || (p > transforms && p[-1] != ' ' && p[-1] != ',')) continue;
-        if (!strncmp(turning[i], "rotat", 5)) { /* small angles are harmless */
+        if (!p || (p > transforms && !strchr(" ,_", p[-1]))) continue; /* random_rotation */
+        if (!strncmp(turning[i], "rotat", 5)) {                        /* small angles are harmless */
             const char *digits = p + strcspn(p, "0123456789");
             if (strtod(digits, NULL) < 60) continue;
         }
@@ -121,10 +121,13 @@ static long moved_samples(const pictures *p, const char *how, long *seen, int *f
     return moved;
 }
 
-/* Does the transform make samples of one class look like those of another one? */
-static int turns_classes(dl_dataset *d, const char *how, int *from, int *to, double *share) {
+/* Does the transform make samples of one class look like those of another one? Of rotations half a turn is tried, where
+ * they go so far. */
+static int turns_classes(dl_dataset *d, const char *transforms, const char *how, int *from, int *to, double *share) {
     DLSH_SCOPED(pictures_free) pictures p = {0};
     long seen;
+    const char *at = strstr(transforms, how);
+    if (!strncmp(how, "rotat", 5) && strtod(at + strcspn(at, "0123456789"), NULL) < 150) return 0;
     if (!gather_pictures(d, &p)) return 0;
     make_means(&p);
     const long moved = moved_samples(&p, how, &seen, from, to);
@@ -199,7 +202,7 @@ dl_status dlsh_check_transforms(dlsh_examination *e) {
     turn = turns(st.transforms);
     dl_dataset *d = dl_trainer_dataset(e->trainer);
     const int named = turn && has_sides(d, &by);
-    if (!named && !(turn && turns_classes(d, turn, &from, &to, &share))) {
+    if (!named && !(turn && turns_classes(d, st.transforms, turn, &from, &to, &share))) {
         dlsh_passed(e, "%s", st.transforms);
         return DL_OK;
     }
