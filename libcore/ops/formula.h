@@ -47,7 +47,7 @@
 /* ---- functions of floats. The CPU's own (cpu/runtime/vmath*.h) are vectorised; others are libm's. */
 #define ABS(x) DL_FN(fabsf, fabs)(x)
 #define EXP(x) DL_V(exp)(x)
-#define EXP2(x) DL_FN(dl_vexp2, exp2)(x)
+#define EXP2(x) DL_V(exp2)(x)
 #define EXPM1(x) DL_V(expm1)(x)
 #define EXPM1_BELOW(x) DL_FN(dl_vless1, DL_F64(dl_vexpm1_f64, expm1))(x) /* x <= 0 */
 #define LOG(x) DL_V(log)(x)
@@ -72,9 +72,9 @@
 #define SINH(x) DL_V(sinh)(x)
 #define COSH(x) DL_V(cosh)(x)
 #define TANH(x) DL_V(tanh)(x)
-#define ASINH(x) DL_FN(dl_vasinh, asinh)(x)
+#define ASINH(x) DL_V(asinh)(x)
 #define ACOSH(x) DL_FN(dl_vacosh, acosh)(x)
-#define ATANH(x) DL_FN(dl_vatanh, atanh)(x)
+#define ATANH(x) DL_V(atanh)(x)
 #define ERF(x) DL_V(erf)(x)
 #define ERFC(x) DL_V(erfc)(x)
 #define MANTISSA(x) DL_V(mantissa)(x) /* of frexp, as a number of type T its exponent */
@@ -90,7 +90,7 @@
 #define NEAR_QUOTIENT(x, y) (ABS(x) < NUM(4194304) * ABS(y))
 #define LIBM_POW(x, y) DL_FN(powf, pow)(x, y)
 #define HYPOT(x, y) DL_V(hypot)(x, y)
-#define NEXTAFTER(x, y) DL_FN(dl_vnextafter, nextafter)(x, y)
+#define NEXTAFTER(x, y) DL_V(nextafter)(x, y)
 #define COPYSIGN(x, y) DL_FN(copysignf, copysign)(x, y)
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
 #define WITHIN_UNIT(x, eps) ((x) < (eps) ? (eps) : (x) > 1 - (eps) ? 1 - (eps) : (x)) /* x itself where eps is NaN */
@@ -118,7 +118,7 @@
 #define QUICK_EXP(x) __expf(x)           /* relative error 1e-6, 0 below the normal numbers */
 #define QUICK_DIV(x, y) __fdividef(x, y) /* the same */
 #else
-#define POW(x, y) LIBM_POW(x, y)
+#define POW(x, y) DL_FN(dl_vpow, pow)(x, y)
 #define NEAR_FMOD(x, y) DL_HELPER_OF(near_fmod)(x, y) /* where NEAR_QUOTIENT holds */
 #define ROUND(x) DL_FN(nearbyintf, nearbyint)(x)
 #define NORMAL_CDF(x) (NUM(0.5) * TWICE_CDF(x))

@@ -18,6 +18,20 @@ INFER_RULE(sort) {
     return values_and_places(c, out);
 }
 
+INFER_RULE(ranked_place) {
+    const dl_tensor *x = c->in[0];
+    const dl_aval *k = ATTR(c, RANKED_PLACE_K);
+    long shape[DL_MAX_DIM];
+    int d = 0;
+    if (x->ndim || ATTR_I(c, RANKED_PLACE_DIM)) DL_TRY(dl_dim_norm(ATTR_I(c, RANKED_PLACE_DIM), x->ndim, &d));
+    const long n = x->ndim ? x->shape[d] : 1;
+    if (!n || (k->given && (k->u.i < 0 || k->u.i >= n)))
+        return dl_fail(DL_ERR_INDEX, "a dimension of %ld elements has no rank %ld", n, k->given ? k->u.i : 0);
+    for (int i = 0; i < x->ndim; i++) shape[i] = i == d ? 1 : x->shape[i];
+    *out = dl_meta_fresh(c, DL_I64, x->ndim, shape);
+    return DL_OK;
+}
+
 INFER_RULE(topk) {
     const dl_tensor *x = c->in[0];
     long k = ATTR_I(c, TOPK_K);

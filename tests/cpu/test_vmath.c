@@ -121,6 +121,9 @@ static const struct {
     {"softplus", DL_FORMULA_softplus, softplus_l, 2.5, 1e-300},
     {"log2", DL_FORMULA_log2, log2l, 1, 0},
     {"log10", DL_FORMULA_log10, log10l, 1, 0},
+    {"exp2", DL_FORMULA_exp2, exp2l, 1.5, 0},
+    {"asinh", DL_FORMULA_asinh, asinhl, 3, 0},
+    {"atanh", DL_FORMULA_atanh, atanhl, 3, 0},
 };
 
 static double ulps_f64(double got, long double want) {
@@ -288,7 +291,7 @@ static void special_values(void **state) {
     }
 }
 
-/* atan2 and hypot on pairs of floats of any bits, and on all pairs of special values. */
+/* atan2, hypot and pow on pairs of floats of any bits, and on all pairs of special values. */
 static void two_operands(void **state) {
     (void)state;
     static const float special[] = {0, -0.0f, 1, -1, INFINITY, -INFINITY, NAN, 1e-45f, -1e-45f, 3e38f};
@@ -296,17 +299,18 @@ static void two_operands(void **state) {
     static const struct {
         int id;
         double (*exact)(double, double);
-    } rows2[] = {{DL_FORMULA_atan2, atan2}, {DL_FORMULA_hypot, hypot}};
+    } rows2[] = {{DL_FORMULA_atan2, atan2}, {DL_FORMULA_hypot, hypot}, {DL_FORMULA_pow, pow}};
     float a[BATCH], b[BATCH], y[BATCH];
     uint32_t u = 1;
     for (int i = 0; i < BATCH; i++) {
         a[i] = i < N * N ? special[i / N] : from_bits(u = u * 1664525u + 1013904223u);
         b[i] = i < N * N ? special[i % N] : from_bits(u = u * 1664525u + 1013904223u);
         if (i % 3 == 0 && i >= N * N) b[i] = a[i] * (float)(i % 7 - 3);
+        if (i % 3 == 1 && i >= N * N) b[i] = (float)(i % 65 - 32) / 4, a[i] = from_bits((u & 0x83ffffff) | 0x3c000000);
     }
     for (int limit = 1; limit <= 4; limit++) {
         dl_simd_limit(limit);
-        for (int r = 0; r < 2; r++) {
+        for (int r = 0; r < 3; r++) {
             char *p[3] = {(char *)y, (char *)a, (char *)b};
             const long stride[3] = {4, 4, 4};
             DL_SIMD_PICK(dl_pointwise)[DL_F32]->run[rows2[r].id](BATCH, p, stride, NULL);

@@ -747,7 +747,7 @@ CALLS = {
     "one_hot_categorical_log_prob": lambda x, l: (x * l.log_softmax(-1)).sum(-1),
     **{name: lambda *a, **kw: None for name in (
         "factor_lu", "factor_cholesky", "solve_triangle", "factor_qr", "factor_eigh", "factor_eig", "factor_svd", "solve_square",
-        "lu_diagonal")},
+        "lu_diagonal", "ranked_place")},
     "geqrf": lambda a: tuple(torch.geqrf(a.detach())),
     "householder_product": lambda a, t: L.householder_product(a.detach(), t.detach()),
     "solve": lambda a, b, **kw: L.solve(a, b, **kw), "inv": lambda a: L.inv(a), "det": lambda a: L.det(a),

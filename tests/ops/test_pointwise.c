@@ -74,6 +74,7 @@ static void write_source(const char *path) {
     assert_non_null(f);
     fputs("#include <stddef.h>\n#define DL_FN(f32, f64) f64\n#include \"cpu/runtime/vmath_circle.h\"\n"
           "#include \"cpu/runtime/vmath_bessel_jy.h\"\n#include \"cpu/runtime/vmath_inverse.h\"\n"
+          "#include \"cpu/runtime/vmath_power.h\"\n"
           "#include \"ops/formula_bessel.h\"\n"
           "#include \"ops/formula.h\"\n#define T double\n#define LOW(n) n\n"
           "#define HIGH(n) n\n#define DL_HELPER(name) static inline T name\n#define DL_HELPER_OF(name) name\n"

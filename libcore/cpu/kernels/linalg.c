@@ -68,13 +68,57 @@ static bool is_complex(const batch *b) { return dl_dtype_is_complex(b->t); }
 
 typedef dl_status (*step)(batch *b, dl_call *c, long i);
 
+/* Matrices shared among threads, each with work space of its own; within, OpenBLAS uses one. */
+typedef struct shares {
+    batch *own; /* one a thread */
+    dl_call *c;
+    step one;
+    long each;
+    int failed;
+} shares;
+
+static void run_share(void *arg, long t) {
+    shares *s = arg;
+    batch *b = &s->own[t];
+    const long last = (t + 1) * s->each < b->count ? (t + 1) * s->each : b->count;
+    for (long i = t * s->each; i < last && !dl_stop_asked(b->stop); i++)
+        if (s->one(b, s->c, i) != DL_OK) __atomic_store_n(&s->failed, 1, __ATOMIC_RELAXED);
+}
+
+static dl_status copy_work(batch *to, const batch *b) {
+    *to = *b;
+    to->work = b->work ? dl_host_alloc((size_t)b->lwork * (size_t)b->esize) : NULL;
+    to->iwork = b->iwork ? dl_host_alloc((size_t)b->liwork * sizeof(int)) : NULL;
+    to->rwork = b->rwork ? dl_host_alloc(b->rwork_bytes) : NULL;
+    return (b->work && !to->work) || (b->iwork && !to->iwork) || (b->rwork && !to->rwork) ? dl_failed() : DL_OK;
+}
+
+static dl_status run_shares(batch *b, dl_call *c, step one, int threads) {
+    const size_t bytes = (size_t)threads * sizeof(batch);
+    shares s = {.own = dl_host_alloc(bytes), .c = c, .one = one, .each = (b->count + threads - 1) / threads};
+    dl_status st = s.own ? DL_OK : dl_failed();
+    int made = 0;
+    for (; made < threads && st == DL_OK; made++) st = copy_work(&s.own[made], b);
+    if (st == DL_OK) dl_cpu_for((b->count + s.each - 1) / s.each, threads, run_share, &s);
+    for (int i = 0; i < made; i++) end(&s.own[i]);
+    dl_host_free(s.own, bytes);
+    return st == DL_OK && s.failed ? dl_fail(DL_ERR_INTERNAL, "LAPACK refuses an argument") : st;
+}
+
+enum { LAPACK_WORK = 8 }; /* multiplications that LAPACK's steps for a small matrix take as long as */
+
 /* The step for each matrix, with room for what OpenBLAS needs. */
 static dl_status run_batch(batch *b, dl_call *c, step one) {
+    const double work = (double)b->m * (double)b->n * (double)b->k * LAPACK_WORK;
+    const int threads = dl_cpu_threads_product(work * (double)b->count);
     dl_status s = dl_blas_begin();
     if (s != DL_OK) return end(b), s;
     dl_stop stop = dl_stop_begin();
     b->stop = &stop;
-    for (long i = 0; i < b->count && s == DL_OK && !dl_stop_asked(&stop); i++) s = one(b, c, i);
+    if (threads > 1 && b->count >= threads && (b->count >= 4 * threads || dl_cpu_threads_product(work) == 1))
+        s = run_shares(b, c, one, threads);
+    else
+        for (long i = 0; i < b->count && s == DL_OK && !dl_stop_asked(&stop); i++) s = one(b, c, i);
     dl_stop_end(&stop);
     dl_blas_end();
     end(b);

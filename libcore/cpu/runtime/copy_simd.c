@@ -39,11 +39,23 @@ static inline long to_long(double v) {
         }                                                                                                              \
     }
 
-LOOP(copy1, unsigned char, unsigned char, v)
-LOOP(copy2, unsigned short, unsigned short, v)
-LOOP(copy4, unsigned, unsigned, v)
-LOOP(copy8, unsigned long, unsigned long, v)
-LOOP(copy16, c128, c128, v)
+/* With a loop for a source that is read backwards, as flip does. */
+#define COPY(name, T)                                                                                                  \
+    LOOP(name##_onward, T, T, v)                                                                                       \
+    static void name(long n, char **p, const long *s, void *arg) {                                                     \
+        if (s[0] == sizeof(T) && s[1] == -(long)sizeof(T)) {                                                           \
+            T *d = (T *)p[0];                                                                                          \
+            const T *x = (const T *)p[1];                                                                              \
+            _Pragma("GCC ivdep") for (long i = 0; i < n; i++) d[i] = x[-i];                                            \
+        } else {                                                                                                       \
+            name##_onward(n, p, s, arg);                                                                               \
+        }                                                                                                              \
+    }
+COPY(copy1, unsigned char)
+COPY(copy2, unsigned short)
+COPY(copy4, unsigned)
+COPY(copy8, unsigned long)
+COPY(copy16, c128)
 
 const dl_loop DL_SIMD_NAME(dl_copy_loop)[17] = {[1] = copy1, [2] = copy2, [4] = copy4, [8] = copy8, [16] = copy16};
 

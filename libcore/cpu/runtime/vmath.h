@@ -123,17 +123,20 @@ DL_VECTOR float dl_vlog(float x) {
     return x < INFINITY ? r : x; /* infinity and NaN are themselves */
 }
 
-/* The logarithm to another base: e * power + ln(1 + f) * unit. The sum is made in f64, so that powers of the base have
- * whole logarithms. */
-DL_VECTOR float dl_vlog_to(float x, double power, double unit) {
-    float e, f, tail = dl_vlog_parts(x, &e, &f);
-    double ln = (double)f - 0.5 * ((double)f * (double)f) + (double)tail;
-    float r = (float)((double)e * power + ln * unit);
+/* The logarithm to another base: e * power + ln(1 + f) * unit, power and unit in two parts. High parts have so few bits
+ * that their products are exact: powers of the base have whole logarithms. */
+DL_VECTOR float dl_vlog_to(float x, float power, float power_low, float unit, float unit_low) {
+    float e, f, tail = dl_vlog_parts(x, &e, &f), half = 0.5f * (f * f);
+    float high = dl_vfloat(dl_vbits(f - half) & ~0xfff), low = ((f - high) - half) + tail;
+    float big = e * power, small = high * unit, sum = big + small;
+    float r = sum + (((big - sum) + small) + (e * power_low + (low + high) * unit_low + low * unit));
     r = x == 0.0f ? -INFINITY : r;
     return x < INFINITY ? r : x;
 }
-DL_VECTOR float dl_vlog2(float x) { return dl_vlog_to(x, 1.0, 1.44269504088896340736); }
-DL_VECTOR float dl_vlog10(float x) { return dl_vlog_to(x, 0.30102999566398119521, 0.43429448190325182765); }
+DL_VECTOR float dl_vlog2(float x) { return dl_vlog_to(x, 1.0f, 0.0f, 1.4423828125f, 0.000312228389f); }
+DL_VECTOR float dl_vlog10(float x) {
+    return dl_vlog_to(x, 0.301025390625f, 4.60503898e-06f, 0.4342041015625f, 9.03803408e-05f);
+}
 
 /* ln(1 + u): what the rounding of 1 + u loses comes back by the factor u / (w - 1). */
 DL_VECTOR float dl_vlog1p(float u) {
@@ -178,17 +181,20 @@ DL_VECTOR float dl_vtanh(float x) {
     return copysignf(t < 0.625f ? small : large, x);
 }
 
-/* x P(x**2) below 1, 1 - e**-Q(|x|) above. */
-DL_VECTOR float dl_verf(float x) {
-    float t = fabsf(x), z = x * x;
+/* x P(x**2) for |x| <= 1 */
+DL_VECTOR float dl_verf_near(float x) {
+    float z = x * x;
     float p = DL_HORNER(DL_MUL_ADD, z, -9.68013683e-06f, 0.000112705449f, -0.000848471129f, 0.00522107491f,
                         -0.0268654451f, 0.112837829f, -0.376126379f, 0.128379166f);
-    float small = p * x + x;
-    t = t > 4.0f ? 4.0f : t;
+    return p * x + x;
+}
+/* That below 1, 1 - e**-Q(|x|) above. */
+DL_VECTOR float dl_verf(float x) {
+    float a = fabsf(x), t = a > 4.0f ? 4.0f : a;
     float q = DL_HORNER(DL_MUL_ADD, t, 2.16976387e-05f, -0.000441472919f, 0.00420528604f, -0.0252103414f, 0.108422101f,
                         0.633216381f, 1.12958026f, -0.000188467777f);
     float large = copysignf(1.0f - dl_vexp(-q), x);
-    return t < 1.0f ? small : large;
+    return a < 1.0f ? dl_verf_near(x) : large;
 }
 
 /* 1 - erf(x) below 1/2; above e**-x**2 times a polynomial of (x - 2) / (x + 2) over 1 + 2 x. */
@@ -202,7 +208,7 @@ DL_VECTOR float dl_verfc(float x) {
     float far = (float)((double)(p - p * rest) / (1.0 + 2.0 * (double)u) * (double)dl_vexp(-z));
     far = t < 11.0f ? far : t != t ? t : 0.0f;
     far = x < 0.0f ? 2.0f - far : far;
-    return t < 0.5f ? 1.0f - dl_verf(x) : far;
+    return t < 0.5f ? 1.0f - dl_verf_near(t < 0.5f ? x : 0.0f) : far;
 }
 
 /* e**x**2 erfc(x): up to 1/2 the product, above a polynomial of (x - 2) / (x + 2) over 1 + 2 x; below 0 it is
@@ -215,7 +221,7 @@ DL_VECTOR float dl_verfcx(float x) {
     double square = (double)u * (double)u;
     float z = (float)square, power = dl_vexp(z), back = power + power * (float)(square - (double)z);
     far = x < 0.0f ? 2.0f * back - far : far;
-    far = t < 0.5f ? back * (1.0f - dl_verf(t < 0.5f ? x : 0.0f)) : far;
+    far = t < 0.5f ? back * (1.0f - dl_verf_near(t < 0.5f ? x : 0.0f)) : far;
     far = x < -9.4f ? INFINITY : x > 1e18f ? 0.564189584f / x : far;
     return x != x ? x : far;
 }

@@ -104,3 +104,12 @@ DL_VECTOR float dl_vnextafter(float x, float y) {
     float r = x == 0 ? copysignf(0x1p-149f, y) : dl_vfloat(dl_vbits(x) + (away ? 1 : -1));
     return x != x || y != y ? x + y : x == y ? y : r;
 }
+DL_VECTOR double dl_vnextafter_f64(double x, double y) {
+    long away = (y > x) == (x > 0) ? 1 : -1, bits;
+    memcpy(&bits, &x, 8);
+    bits = (long)((unsigned long)bits + (unsigned long)away);
+    double r;
+    memcpy(&r, &bits, 8);
+    r = x == 0 ? copysign(0x1p-1074, y) : r;
+    return x != x || y != y ? x + y : x == y ? y : r;
+}

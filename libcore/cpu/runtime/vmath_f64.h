@@ -48,15 +48,19 @@ DL_VECTOR double dl_vscale_f64(double v, long k) {
     return v * dl_vpower_f64(h) * dl_vpower_f64(dl_vless(k, h));
 }
 
-/* x = n ln(2) + r, |r| <= ln(2)/2; gives r, the polynomial (e**r - 1 - r) / r**2 and n. */
+/* (e**r - 1 - r) / r**2 of |r| <= ln(2)/2 */
+DL_VECTOR double dl_vexp_series_f64(double r) {
+    return DL_HORNER(DL_MUL_ADD, r, 2.499996441195917e-08, 2.763037871799513e-07, 2.755758734609652e-06,
+                     2.480149276252035e-05, 0.00019841269504759426, 0.00138888889439229, 0.008333333333495627,
+                     0.04166666666652919, 0.1666666666666641, 0.5000000000000011);
+}
+/* x = n ln(2) + r, |r| <= ln(2)/2; gives r, its series and n. */
 DL_VECTOR double dl_vexp_parts_f64(double x, double *r, long *n) {
     double t = x * 1.44269504088896340736 + DL_VROUND, k = t - DL_VROUND;
     *n = dl_vless(dl_vbits_f64(t), dl_vbits_f64(DL_VROUND));
     *r = x - k * DL_VLN2_HIGH;
     *r = *r - k * DL_VLN2_LOW;
-    return DL_HORNER(DL_MUL_ADD, *r, 2.499996441195917e-08, 2.763037871799513e-07, 2.755758734609652e-06,
-                     2.480149276252035e-05, 0.00019841269504759426, 0.00138888889439229, 0.008333333333495627,
-                     0.04166666666652919, 0.1666666666666641, 0.5000000000000011);
+    return dl_vexp_series_f64(*r);
 }
 
 /* 2**by e**x; from dl_vmath_bits.top_f64 on it overflows. */

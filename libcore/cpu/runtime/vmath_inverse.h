@@ -1,6 +1,6 @@
-/* Inverses of the error function and of the normal distribution function that compilers vectorise, as the functions of
- * vmath.h. With w = -ln(1 - erf(y)**2), y is erf(y) times a polynomial of w up to 5, above sqrt(w) times one of
- * 1 / sqrt(w). In f64 these have 7 digits, of which a step of Halley's makes all. */
+/* Inverses of the error function and of the normal distribution function, and in f64 of hyperbolic functions, that
+ * compilers vectorise, as the functions of vmath.h. With w = -ln(1 - erf(y)**2), y is erf(y) times a polynomial of w up
+ * to 5, above sqrt(w) times one of 1 / sqrt(w). In f64 these have 7 digits, of which a step of Halley's makes all. */
 #pragma once
 
 #include "cpu/runtime/vmath_f64.h"
@@ -44,4 +44,16 @@ DL_VECTOR double dl_verfinv_f64(double x) { return copysign(dl_verfinv_of_f64(fa
 DL_VECTOR double dl_vquantile_f64(double p) {
     double t = 2.0 * (p < 0.5 ? p : 1.0 - p), y = 1.41421356237309504880 * dl_verfinv_of_f64(1.0 - t, t);
     return p < 0.5 ? -y : y;
+}
+
+/* ---- inverse hyperbolic functions, where a square could overflow by the logarithm of 2 x */
+#define DL_VLN2 0.69314718055994530942
+DL_VECTOR double dl_vasinh_f64(double x) {
+    double a = fabs(x), d = a < 1e8 ? a : 0.0, square = d * d;
+    double r = a < 1e8 ? dl_vlog1p_f64(d + square / (1.0 + sqrt(square + 1.0))) : dl_vlog_f64(a) + DL_VLN2;
+    return copysign(r, x);
+}
+DL_VECTOR double dl_vatanh_f64(double x) {
+    double a = fabs(x), t = a + a, q = (a < 0.5 ? t * a : t) / (1.0 - a);
+    return copysign(0.5 * dl_vlog1p_f64(a < 0.5 ? t + q : q), x);
 }

@@ -88,6 +88,11 @@ static dl_tensor *join_rows(dl_pool *p, dl_tensor *rows, const dl_tensor *index,
     return !strcmp(mode, "mean") ? dl_mean(rows, &dim, 1, 0) : dl_sum(rows, &dim, 1, 0);
 }
 
+static dl_tensor *weighted(dl_pool *p, dl_tensor *rows, dl_tensor *each) {
+    dl_tensor *column = rows && each ? K(dl_reshape(each, (long[]){each->numel, 1}, 2)) : NULL;
+    return column ? K(dl_mul(rows, column)) : each ? NULL : rows;
+}
+
 /* What is in no bag goes into one more, which is cut off. */
 POOLED_RULE(embedding_bag) {
     dl_tensor *x = c->in[0], *w = c->in[1], *each = INPUT(c, EMBEDDING_BAG_PER_SAMPLE_WEIGHTS);
@@ -95,6 +100,10 @@ POOLED_RULE(embedding_bag) {
     const dl_aval *padding = ATTR(c, EMBEDDING_BAG_PADDING_IDX);
     bags b;
     DL_TRY(check(c, mode));
+    if (x->ndim == 2 && x->numel && !padding->given) { /* no list of the bag of each element is needed */
+        dl_tensor *list = K(dl_reshape(x, (long[]){x->numel}, 1));
+        return dl_finish(c, join_rows(p, weighted(p, list ? K(dl_index_select(w, list, 0)) : NULL, each), x, mode));
+    }
     if (x->ndim == 2)
         DL_TRY(of_rows(p, x, &b));
     else
@@ -106,12 +115,7 @@ POOLED_RULE(embedding_bag) {
                            w->shape[0]);
         b.bag = K(dl_where(K(dl_eq(b.index, K(dl_scalar_i(row)))), K(dl_scalar_i(b.n)), b.bag));
     }
-    dl_tensor *rows = b.bag ? K(dl_index_select(w, b.index, 0)) : NULL;
-    if (rows && each) {
-        dl_tensor *column = K(dl_reshape(each, (long[]){each->numel, 1}, 2));
-        rows = column ? K(dl_mul(rows, column)) : NULL;
-    }
-    if (rows && x->ndim == 2 && x->numel && !padding->given) return dl_finish(c, join_rows(p, rows, x, mode));
+    dl_tensor *rows = b.bag ? weighted(p, K(dl_index_select(w, b.index, 0)), each) : NULL;
     dl_tensor *zeros = rows ? K(dl_full((long[]){b.n + 1, w->shape[1]}, 2, 0, rows->dtype, w->st->device)) : NULL;
     if (!zeros) return dl_failed();
     dl_tensor *y = K(strcmp(mode, "max") ? dl_index_add(zeros, b.bag, rows, 0)

@@ -23,17 +23,31 @@ static dl_tensor *last_number(dl_pool *p, dl_tensor *x, int d) {
 /* ---- medians: the lower one of two in the middle; NaN, which is sorted to the end, if there is one, unless they are
  * left out */
 
-/* The median along d of x, with that dimension of size 1, and its places. */
-static dl_tensor *middle(dl_pool *p, dl_tensor *x, int d, bool numbers, dl_tensor **places) {
-    const long n = x->shape[d], last = n - 1;
-    dl_tensor *order = NULL, *sorted = K(dl_sort(x, d, 0, &order));
+/* Where no kernel finds it, by sorting, of which a rank that is given takes the first ones alone. */
+POOLED_RULE(ranked_place) {
+    const dl_aval *rank = ATTR(c, RANKED_PLACE_K);
+    dl_tensor *x = c->in[0], *order = NULL;
+    const int d = (int)ATTR_I(c, RANKED_PLACE_DIM);
+    const long n = x->ndim ? x->shape[d < 0 ? d + x->ndim : d] : 1, last = n - 1, first = rank->u.i, end = first + 1;
+    if (rank->given) {
+        dl_tensor *some = K(dl_topk(x, end, d, 0, &order));
+        K(order);
+        return dl_finish(c, !some ? NULL : x->ndim ? dl_slice(order, d, &first, &end, 1) : dl_ref(order));
+    }
+    dl_tensor *sorted = K(dl_sort(x, d, 0, &order)), *k;
     K(order);
-    dl_tensor *top = sorted ? K(dl_slice(sorted, d, &last, &n, 1)) : NULL, *k;
-    if (numbers)
+    if (!x->ndim) return dl_finish(c, sorted ? dl_ref(order) : NULL);
+    dl_tensor *top = sorted ? K(dl_slice(sorted, d, &last, &n, 1)) : NULL;
+    if (ATTR_I(c, RANKED_PLACE_NUMBERS))
         k = K(dl_clamp(K(dl_floor_divide(last_number(p, x, d), K(dl_scalar_i(2)))), &(double){0}, NULL));
     else
         k = K(dl_where(K(dl_isnan(top)), K(dl_scalar_i(last)), K(dl_scalar_i(last / 2))));
-    *places = k ? K(dl_gather(order, k, d)) : NULL;
+    return dl_finish(c, k ? dl_gather(order, k, d) : NULL);
+}
+
+/* The median along d of x, with that dimension of size 1, and its places. */
+static dl_tensor *middle(dl_pool *p, dl_tensor *x, int d, bool numbers, dl_tensor **places) {
+    *places = K(dl_ranked_place(x, d, NULL, numbers));
     return *places ? K(dl_gather(x, *places, d)) : NULL;
 }
 

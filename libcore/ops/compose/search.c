@@ -183,16 +183,13 @@ static dl_status check_line(dl_pool *p, dl_tensor **x, long dim, int *d) {
 }
 
 POOLED_RULE(kthvalue) {
-    dl_tensor *x = c->in[0], *order = NULL;
+    dl_tensor *x = c->in[0];
     int d;
     DL_TRY(check_line(p, &x, ATTR_I(c, KTHVALUE_DIM), &d));
     const long k = ATTR_I(c, KTHVALUE_K), from = k - 1;
     if (k < 1 || k > x->shape[d])
         return dl_fail(DL_ERR_INDEX, "k must be 1 to %ld, the size of dimension %d, not %ld", x->shape[d], d, k);
-    dl_tensor *first = K(dl_topk(K(dl_detach(x)), k, d, 0, &order));
-    K(order);
-    dl_tensor *places = first ? K(dl_slice(order, d, &from, &k, 1)) : NULL,
-              *values = places ? K(dl_gather(x, places, d)) : NULL;
+    dl_tensor *places = K(dl_ranked_place(x, d, &from, 0)), *values = places ? K(dl_gather(x, places, d)) : NULL;
     return give_both(c, values, places, d, ATTR_I(c, KTHVALUE_KEEPDIM) != 0);
 }
 

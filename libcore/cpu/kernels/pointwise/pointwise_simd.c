@@ -7,6 +7,7 @@
 #include "cpu/runtime/vmath_f64.h"
 #include "cpu/runtime/vmath_gamma.h"
 #include "cpu/runtime/vmath_inverse.h"
+#include "cpu/runtime/vmath_power.h"
 #include "ops/formula_bessel.h"
 #include "ops/each.h"
 
@@ -380,7 +381,12 @@ static void NAME(any_pow)(long n, char **p, const long *s, void *arg) {
                  {-0.5, NAME(root_inverse_of)}};
     int count = sizeof(T) == sizeof(f32) ? 7 : 5, i = 0;
     while (!s[2] && n && i < count && *(const T *)p[2] != (T)quick[i].exponent) i++;
-    (s[2] || !n || i == count ? NAME(pow) : quick[i].run)(n, p, s, arg);
+    if (!s[2] && n && i < count)
+        quick[i].run(n, p, s, arg);
+    else if (n < SHORT_ROW || (s[1] == sizeof(T) && s[2] == sizeof(T)))
+        NAME(pow)(n, p, s, arg);
+    else /* compilers do not vectorise the loop of one exponent or base */
+        NAME(by_blocks)(NAME(pow), 2, sizeof(T), n, p, s, arg);
 }
 
 /* The frequent order of polygamma, the slope of digamma, has a loop without branches. */
