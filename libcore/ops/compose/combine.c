@@ -3,7 +3,6 @@
 #include "dlcore/arithmetic.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
-#include "dlcore/elementary.h"
 #include "dlcore/index.h"
 #include "dlcore/unary.h"
 #include "dlcore/view.h"
