@@ -269,6 +269,17 @@ static void find_one_class(dlsh_examination *e, const dlsh_samples *s) {
     dlsh_evidence(f, "%s is %.4g for all %ld samples", s->target, s->y[0], s->n);
 }
 
+/* Of a variable that was made of others, as by a cast that cuts fractions off. */
+void dlsh_find_constant_target(dlsh_examination *e, const char *file, const dlsh_traced *t) {
+    dlsh_samples s = {.target_file = file, .target_line = t->name_line};
+    if (t->role != DLSH_ROLE_TARGET || !t->tensor || t->tensor == t->whole || dl_numel(t->tensor) < 16) return;
+    DLSH_FREED double *y = malloc((size_t)dl_numel(t->tensor) * sizeof *y);
+    if (!y || dl_read_f64(t->tensor, y)) return dl_error_clear(), (void)0;
+    s.y = y, s.n = dl_numel(t->tensor);
+    snprintf(s.target, sizeof s.target, "%s", t->name);
+    find_one_class(e, &s);
+}
+
 /* One class that has nearly all samples: always saying it is right for most of them. */
 static void find_rare_classes(dlsh_examination *e, const dlsh_samples *s) {
     long most = 0;

@@ -374,6 +374,9 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     find_written(e, all, n);
     dlsh_compare_traced(e, all, n);
     dlsh_compare_rows(e, file, all, n);
+    for (int i = 0; i < n; i++)
+        if (all[i].name_line && all[i].name_line < dlsh_loop_begins(file, r->line))
+            dlsh_find_constant_target(e, file, &all[i]);
     dlsh_dealt l; /* then variables hold the last batch alone */
     int whole = !dlsh_loader_around(e, r->file, r->line, &l);
     if (whole && l.line && l.in_order) s.dealt_line = l.line;

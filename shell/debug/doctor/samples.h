@@ -30,6 +30,8 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
 /* Columns of two parts, and the rows of one table that statements pick for training and evaluation (check_split.c). */
 void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
 void dlsh_compare_rows(dlsh_examination *e, const char *file, const dlsh_traced *all, int n);
+/* A target that is one number for all samples, by the variable that the loss is given. */
+void dlsh_find_constant_target(dlsh_examination *e, const char *file, const dlsh_traced *t);
 void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n);
 /* Where the target of a loss was given its value, within the function that made it, too (check_batches.c). */
 int dlsh_line_of_target(const dl_journal_node *loss);

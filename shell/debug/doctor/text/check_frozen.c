@@ -1,0 +1,136 @@
+/* Inputs and weights that stay as random as they were made: noise that was drawn once, weights that were frozen before
+ * they learned anything. */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands/nets/nets.h"
+#include "debug/doctor/checks.h"
+#include "debug/doctor/samples.h"
+#include "debug/doctor/text/reads.h"
+
+/* ---------------------------------------------------------------- noise that was drawn once */
+
+static int is_drawn(const dlsh_node *n) {
+    const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
+    return by && dlsh_has_word("randn|rand|randn_like|rand_like|normal|uniform", by, strlen(by));
+}
+
+typedef struct fresh {
+    const char *net;
+    int line;
+} fresh;
+
+/* net(randn(...)) */
+static int see_fresh(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    fresh *f = ctx;
+    (void)file, (void)within, (void)depth;
+    if (n->kind != DLSH_N_CALL || n->nkids < 2 || !dlsh_names(n->kids[0], f->net) || !is_drawn(n->kids[1])) return 0;
+    f->line = n->span.line;
+    return 1;
+}
+
+typedef struct uses {
+    const dlsh_examination *e;
+    const char *name, *file;
+    int calls;
+} uses;
+
+static int see_call(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    uses *u = ctx;
+    (void)within, (void)depth;
+    u->calls += n->kind == DLSH_N_CALL && n->nkids > 1 && dlsh_names(n->kids[1], u->name) && !strcmp(file, u->file) &&
+                dlsh_object_of(u->e, n->kids[0], &dlsh_net_class);
+    return 0;
+}
+
+/* Does nothing but nets read the name, so that no target was made of it? */
+static int is_for_nets(const dlsh_examination *e, const char *file, const char *name) {
+    uses u = {e, name, file, 0};
+    dlsh_each_node(see_call, &u);
+    return dlsh_mentions(dlsh_text_root(file), name) == u.calls + 1;
+}
+
+static void look_at_noise(dlsh_examination *e, const dl_journal_row *r) {
+    int at;
+    if (!r->grad || r->count < 8 || r->looked < 4 || r->alike < r->looked - 1 || !dlsh_is_trained(e, r)) return;
+    const dlsh_node *call = dlsh_call_of_net(e, dlsh_statement_at(r->file, r->line));
+    const dlsh_node *x = call && call->kids[1]->kind == DLSH_N_NAME ? call->kids[1] : NULL;
+    const dlsh_node *made = x ? dlsh_definition_of(r->file, x->text, x->span.start, &at) : NULL;
+    fresh f = {call ? call->kids[0]->text : NULL, 0};
+    if (!is_drawn(made) || made->span.line >= dlsh_loop_begins(r->file, r->line)) return;
+    if (!is_for_nets(e, r->file, x->text)) return;
+    if (!dlsh_each_node(see_fresh, &f) && !dlsh_has_word("z|noise|latent|eps", x->text, strlen(x->text))) return;
+    dlsh_finding *g = dlsh_find_at(e, r->file, made->span.line, "draw it in the loop, anew for each step");
+    if (!g) return;
+    dlsh_cause(g, "%s is drawn once, before the loop: %s learns for these random numbers alone", x->text, f.net);
+    if (f.line)
+        dlsh_evidence(g, "%ld passes (line %d) had the same numbers; line %d gives it new ones", r->count, r->line,
+                      f.line);
+    else
+        dlsh_evidence(g, "%ld passes (line %d) had the same numbers", r->count, r->line);
+}
+
+/* ---------------------------------------------------------------- weights that were frozen at once */
+
+/* Was it written after it was made? */
+static int is_as_made(const dl_tensor *t) {
+    dl_source maker, writer;
+    dl_tensor_places(t, &maker, &writer);
+    return !writer.file || !maker.file || (writer.line == maker.line && !strcmp(writer.file, maker.file));
+}
+
+/* "mid.bias" beside "mid.weight" */
+static int is_beside(const char *a, const char *b) {
+    const char *x = strrchr(a, '.'), *y = strrchr(b, '.');
+    return x && y && x - a == y - b && !strncmp(a, b, (size_t)(x - a)) && !strcmp(y, ".bias");
+}
+
+static int has_trained_bias(const dlsh_examination *e, const dl_module_list *l, const char *weight) {
+    for (long i = 0; i < l->n; i++)
+        if (is_beside(weight, l->entries[i].path) && dl_requires_grad(l->entries[i].tensor) &&
+            dlsh_is_being_trained(e, l->entries[i].tensor))
+            return 1;
+    return 0;
+}
+
+static int see_freezing(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    const dlsh_node *to = n->kind == DLSH_N_ASSIGN ? n->kids[0] : NULL;
+    const int field = to && to->kind == DLSH_N_FIELD && !strcmp(to->text, "requires_grad");
+    (void)within, (void)depth;
+    if (!field && !dlsh_is_method(n, "requires_grad_")) return 0;
+    *(dl_source *)ctx = (dl_source){file, n->span.line};
+    return 1;
+}
+
+static void look_at_frozen(dlsh_examination *e, dl_module *m, const char *name) {
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
+    dl_source at = {0};
+    for (long i = 0; l && i < l->n; i++) {
+        const dl_tensor *w = l->entries[i].tensor;
+        const char *path = l->entries[i].path;
+        if (dl_requires_grad(w) || dl_ndim(w) < 2 || !is_as_made(w) || !has_trained_bias(e, l, path)) continue;
+        dlsh_finding *f = dlsh_each_node(see_freezing, &at)
+                              ? dlsh_find_at(e, at.file, at.line,
+                                             "freeze only what has learned: leave the new layers out of the condition")
+                              : NULL;
+        if (!f) return;
+        dlsh_cause(f, "%s.%s is frozen with the random numbers that it began with: its layer learns a bias alone", name,
+                   path);
+        dlsh_evidence(f, "nothing was written to it since it was made, it has no gradient, and the bias beside it is "
+                         "trained");
+        return;
+    }
+}
+
+dl_status dlsh_check_frozen(dlsh_examination *e) {
+    const dl_journal_row *r;
+    const void *known = NULL;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        const char *name = "";
+        look_at_noise(e, r);
+        dl_module *m = r->what != known && r->grad ? dlsh_live_net(e, r->what, &name) : NULL;
+        known = r->what;
+        if (m) look_at_frozen(e, m, name);
+    }
+    return DL_OK;
+}
