@@ -99,7 +99,18 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
             dlsh_evidence(f, "it is %.4g in all %ld samples: it tells nothing; %s was made at line %d", k.mean, s->n,
                           s->name, s->line);
     }
-    if (small >= 0 && high.std > 300 * low.std && high.std > 10) {
+    long same = 1;
+    for (long c = 1; c < s->width; c++) {
+        long i = 0;
+        while (i < s->n && s->x[i * s->width + c] == s->x[i * s->width]) i++;
+        same += i == s->n;
+    }
+    dlsh_finding *copies = same == s->width && same > 1 && constant < 0
+                               ? dlsh_find_at(e, s->file, s->line, "a column for each feature: look at the index")
+                               : NULL;
+    if (copies) dlsh_cause(copies, "all columns of %s are the same one", s->name);
+    if (copies) dlsh_evidence(copies, "its %ld columns have equal values in all %ld samples", same, s->n);
+    if (small >= 0 && high.std > (high.std > 10 ? 300 : 1000) * low.std) {
         dlsh_finding *f =
             dlsh_find_at(e, s->file, s->line, "normalise each column: (x - mean(x, dim=0)) / std(x, dim=0)");
         if (!f) return;
@@ -416,6 +427,23 @@ static const char *shown_picks(const dlsh_traced *x, char *buf, size_t size) {
     return n ? buf : "as they are";
 }
 
+/* The place of the first pick in which two differ. */
+static int first_difference(const char *a, const char *b) {
+    int n = 0;
+    for (;; n++) {
+        const size_t i = strcspn(a, ";"), k = strcspn(b, ";");
+        if (i != k || strncmp(a, b, i) || !a[i] || !b[k]) return n;
+        a += i + 1, b += k + 1;
+    }
+}
+
+/* The later one of the lines where the picks of inputs and targets part; of several in one line that of either. */
+static int line_of_difference(const dlsh_traced *x, const dlsh_traced *y, int otherwise) {
+    const int n = first_difference(x->picks, y->picks);
+    const int a = n && n < x->nlines ? x->lines[n] : 0, b = n && n < y->nlines ? y->lines[n] : 0;
+    return a || b ? a > b ? a : b : otherwise;
+}
+
 /* Rows picked differently for inputs and targets. */
 static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_traced *y) {
     if (!strcmp(x->base, y->base) || !strcmp(x->picks, y->picks) || !x->tensor || !y->tensor) return;
@@ -424,8 +452,8 @@ static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_
     int x_moves = x->random || x->moved, y_moves = y->random || y->moved;
     int later = *y->picks && (!*x->picks || y->pick_line > x->pick_line);
     const dlsh_traced *at = (x_moves != y_moves ? y_moves : later) ? y : x;
-    dlsh_finding *f =
-        dlsh_find_at(e, dlsh_text_name(e), at->pick_line, "one order for both: p = randperm(n); x = x[p]; y = y[p]");
+    dlsh_finding *f = dlsh_find_at(e, dlsh_text_name(e), line_of_difference(x, y, at->pick_line),
+                                   "one order for both: p = randperm(n); x = x[p]; y = y[p]");
     if (!f) return;
     dlsh_cause(f, "labels do not belong to their inputs: rows of %s and %s are picked in different ways", x->base,
                y->base);

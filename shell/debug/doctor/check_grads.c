@@ -475,6 +475,36 @@ static void find_replaced(dlsh_examination *e, const dl_optimizer *o, const char
                   n, total, dl_optimizer_text(o), names);
 }
 
+/* Layers of the optimizer's parameters, with a gradient or without. */
+static void count_reached(const dlsh_examination *e, const dl_optimizer *o, dl_module *m, long *reached,
+                          const dl_module **lost) {
+    for (int i = 0; i < dl_module_count(m); i++) count_reached(e, o, dl_module_at(m, i), reached, lost);
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_count(m) ? NULL : dl_module_tensors(m, 1);
+    for (long i = 0; l && i < l->n; i++) {
+        dl_tensor *p = l->entries[i].tensor;
+        if (!dl_requires_grad(p) || !dlsh_optimizer_has(o, p)) continue;
+        if (each_leaf(e, is_leaf, p))
+            ++*reached;
+        else if (!*lost)
+            *lost = m;
+    }
+}
+
+/* The first layer of a net that no gradient reaches, where other layers of the same net get some. */
+static dl_source layer_left_out(const dlsh_examination *e, const dl_optimizer *o) {
+    for (int i = 0; i < dlsh_global_count(e->s); i++) {
+        const dlsh_value *v;
+        dlsh_global_at(e->s, i, &v);
+        dl_trainer *t = v ? dlsh_unwrap(*v, &dlsh_trainer_class) : NULL;
+        dl_module *m = t ? dl_trainer_model(t) : v ? dlsh_unwrap(*v, &dlsh_net_class) : NULL;
+        const dl_module *lost = NULL;
+        long reached = 0;
+        if (m) count_reached(e, o, m, &reached, &lost);
+        if (reached && lost) return dl_module_source(lost);
+    }
+    return (dl_source){0};
+}
+
 static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
     const char *name, *file = NULL;
     char names[200] = "";
@@ -498,10 +528,18 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
         return;
     }
     int cut = cutting_line(e, o, &file);
+    const dl_source layer = cut ? made : layer_left_out(e, o);
     dlsh_finding *f =
-        dlsh_find_at(e, cut ? file : made.file, cut ? cut : made.line,
-                     cut ? "use the result itself, which has a history; or leave the parameters out"
-                         : "make the optimizer for the net that the loss is computed with, after it was made");
+        dlsh_find_at(e,
+                     cut          ? file
+                     : layer.file ? layer.file
+                                  : made.file,
+                     cut          ? cut
+                     : layer.file ? layer.line
+                                  : made.line,
+                     layer.file && !cut ? "let its result go into what the net returns"
+                     : cut              ? "use the result itself, which has a history; or leave the parameters out"
+                           : "make the optimizer for the net that the loss is computed with, after it was made");
     if (!f) return;
     dlsh_cause(f,
                n == any ? "the optimizer trains parameters that the loss does not depend on"

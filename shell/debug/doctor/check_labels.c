@@ -137,8 +137,8 @@ static void find_other_table(dlsh_examination *e, const dlsh_samples *s, long n,
         DLSH_FREED long *near = is_finite(&other) ? nearest(&other, n, &other, n) : NULL;
         const double then = near ? agreement(s->y, n, near, 0, s->classes) : 0;
         if (then < enough || then - now < 0.25) continue;
-        dlsh_finding *f =
-            dlsh_find_at(e, s->user_file, line_of_use(e, s), "give the net the table that the targets were made of");
+        dlsh_finding *f = dlsh_find_at(e, s->user_file ? s->user_file : s->target_file, line_of_use(e, s),
+                                       "give the net the table that the targets were made of");
         if (!f) return;
         dlsh_cause(f, "the net is given %s, which tells nothing of the targets; %s does", s->name, name);
         dlsh_evidence(f, "rows that are alike in %s have %s of %.2g in %s, those in %s %.2g", s->name,
@@ -168,7 +168,7 @@ void dlsh_judge_labels(dlsh_examination *e, const dlsh_samples *s) {
     }
     if (now < chance + 3.5 * deviation && best > chance + 6 * deviation && best - now > 0.2)
         tell_shift(e, s, shift, now, best, chance);
-    else if (now < chance + 3.5 * deviation)
+    else if (now < chance + 3.5 * deviation && !e->bad)
         find_other_table(e, s, mine.n, chance + 6 * deviation, now);
     free(mine.x);
 }

@@ -699,6 +699,18 @@ static double mean_of(const double *v, int n) {
     return sum / n;
 }
 
+/* Nothing else was found: then somebody is to know at least that nothing is learned. */
+static void tell_flat(dlsh_examination *e, const dl_journal_row *r, double before, double after) {
+    dlsh_finding *f =
+        dlsh_find_at(e, r->nodes[1]->file, r->nodes[1]->line,
+                     "train on one batch again and again: if that is not learned by heart, the net or the "
+                     "loss is wrong, else the data or the rate");
+    if (!f) return;
+    dlsh_cause(f, "the loss does not fall, and no check says why");
+    dlsh_evidence(f, "it is %.4g on average at first and %.4g at last, over %ld passes", before, after, r->count);
+    dlsh_only_note(e, f);
+}
+
 dl_status dlsh_check_trend(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
@@ -713,6 +725,8 @@ dl_status dlsh_check_trend(dlsh_examination *e) {
             dlsh_evidence(f, "from %.4g to %.4g in %ld passes", before, after, r->count);
         } else if (before - after > 0.02 * fabs(before))
             dlsh_passed(e, "from %.4g to %.4g in %ld passes", r->first, r->last, r->count);
+        else if (r->count >= 40 && before > 1e-3 && r->nnodes[1])
+            tell_flat(e, r, before, after);
     }
     return DL_OK;
 }

@@ -58,6 +58,14 @@ static void trained_in_evaluation(dlsh_examination *e, const dl_journal_row *r, 
         dlsh_evidence(f, "%ld forward passes at line %d ran so, with a backward pass", r->count, r->line);
 }
 
+/* Did training go on between the first such pass and the last one? */
+static int trains_between(const dlsh_examination *e, const dl_journal_row *pass) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if ((r->at > pass->at && r->at < pass->till) || (r->till > pass->at && r->till < pass->till)) return 1;
+    return 0;
+}
+
 static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, const char *name, const char *kind) {
     const dl_journal_row *by = switched(e, r, 1);
     dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "m.eval() before it, m.train() after it");
@@ -70,7 +78,7 @@ static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, 
                       by->line);
     else
         dlsh_evidence(f, "the forward pass at line %d has no backward pass, and nobody called m.eval()", r->line);
-    const int repeated = r->count >= 5 && r->looked > 2 && r->alike == r->looked - 1;
+    const int repeated = r->count >= 5 && !trains_between(e, r) && r->looked > 2 && r->alike == r->looked - 1;
     if (by && repeated) dlsh_only_note(e, f); /* as the spread of several passes is asked for */
 }
 

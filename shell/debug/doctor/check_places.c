@@ -116,6 +116,27 @@ static void look_at_trainer(dlsh_examination *e) {
     find_unshifted(e, file, used, n, y->span.line);
 }
 
+/* Of a loop: another variable with the elements of x, which the loss takes for its targets. */
+static void look_at_loop(dlsh_examination *e, const dl_tensor *x) {
+    const dl_journal_row *r;
+    const dl_tensor *y = NULL;
+    for (int i = 0; !y && i < dlsh_global_count(e->s); i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(e->s, i, &v);
+        const dl_tensor *t = v && strcmp(name, "_") && v->type == DLSH_TENSOR ? v->as.tensor : NULL;
+        if (t && dl_data(t) != dl_data(x) && dl_shape(t) && relation_of(x, t) == EQUAL) y = t;
+    }
+    for (long i = 0; y && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = 0; k < p.n; k++) {
+            if (!dlsh_op_is(&p.at[k], "cross_entropy|nll_picked") || r->count < 4) continue;
+            const long rows = p.at[k].in[0].ndim ? p.at[k].in[0].shape[0] : 0;
+            if (rows == dl_numel(y)) find_unshifted(e, p.at[k].file, NULL, 0, dlsh_line_of_target(&p.at[k]));
+            return;
+        }
+    }
+}
+
 /* Is one of the variables the next elements of x? */
 static int has_next(const dlsh_examination *e, const dl_tensor *x) {
     if (e->trainer) return relation_of(x, e->probe.target[0]) == SHIFTED;
@@ -217,7 +238,10 @@ static void find_padded_loss(dlsh_examination *e, const dl_tensor *x) {
 dl_status dlsh_check_places(dlsh_examination *e) {
     const dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL;
     if (!is_sequences(x)) return DL_OK;
-    if (e->trainer) look_at_trainer(e);
+    if (e->trainer)
+        look_at_trainer(e);
+    else
+        look_at_loop(e, x);
     find_padded_loss(e, x);
     return !e->bad && has_next(e, x) ? dlsh_compare_passes(e, other_end, judge_places) : DL_OK;
 }

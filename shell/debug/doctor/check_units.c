@@ -176,11 +176,27 @@ dl_status dlsh_check_units(dlsh_examination *e) {
 
 enum { DEPTH = 256 };
 
-/* Weights of a pass from the input on. */
+/* Marks the nodes that the newest one with a weight is computed from: other branches have gradients of other sizes. */
+static char *chain_of(dlsh_pass p) {
+    int unit;
+    char *on = calloc((size_t)p.n + 1, 1);
+    long k = 0;
+    while (k < p.n && !dlsh_node_weight(&p.at[k], &unit)) k++;
+    if (on && k < p.n) on[k] = 1;
+    for (; on && k < p.n; k++)
+        for (int i = 0; on[k] && i < p.at[k].nin && i < 8; i++) {
+            const dl_journal_node *from = p.at[k].in[i].there ? dlsh_pass_node(p, p.at[k].in[i].from) : NULL;
+            if (from) on[from - p.at] = 1;
+        }
+    return on;
+}
+
+/* Weights of a pass from the input on, of one chain. */
 static int find_weights(dlsh_pass p, const dl_journal_node **node, const dl_journal_value **w) {
+    DLSH_FREED char *on = chain_of(p);
     int n = 0, unit;
-    for (long k = p.n - 1; k >= 0 && n < DEPTH; k--)
-        if ((w[n] = dlsh_node_weight(&p.at[k], &unit)) && w[n]->gradient >= 0) node[n++] = &p.at[k];
+    for (long k = p.n - 1; on && k >= 0 && n < DEPTH; k--)
+        if (on[k] && (w[n] = dlsh_node_weight(&p.at[k], &unit)) && w[n]->gradient >= 0) node[n++] = &p.at[k];
     return n;
 }
 

@@ -63,7 +63,8 @@ static int clipped(dlsh_examination *e, const steps *s) {
     if (isnan(norm)) norm = size_of_gradients(s->pass);
     if (dlsh_was_found(e, "mixed precision", "")) return 0;
     const char *kind = dl_optimizer_kind(s->o);
-    if (!(limit * 50 < norm) || strstr(kind, "ada") || strstr(kind, "rms")) return 0;
+    const int scaled = strstr(kind, "ada") || strstr(kind, "rms"); /* by the size of gradients, above eps */
+    if (!(limit * 50 < norm) || (scaled && limit > 10 * dl_optimizer_option(s->o, "eps", 1e-8))) return 0;
     dlsh_finding *f = dlsh_find_at(e, s->clip ? s->clip->file : s->file, s->clip ? s->clip->line : s->line,
                                    "a limit near the usual norm of the gradients");
     if (!f) return 1;

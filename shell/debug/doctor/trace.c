@@ -141,6 +141,7 @@ static void pick(const tracer *t, const dlsh_node *index, dlsh_traced *to) {
     int slice = index->kind == DLSH_N_SLICE;
     if (slice && !index->kids[0] && !index->kids[1] && !is_backwards(index)) return; /* all rows */
     if (!to->moved && !to->random) to->pick_line = index->span.line; /* of what moves rows, where something does */
+    if (to->nlines < (int)DLSH_COUNT(to->lines)) to->lines[to->nlines++] = index->span.line;
     to->moved |= slice && is_backwards(index);
     const char *text = t->unit->text + index->span.start;
     int n = index->span.end - index->span.start;
@@ -253,8 +254,11 @@ static void follow_call(tracer *t, const dlsh_node *n, dlsh_traced so_far, int b
     int net = is_net_or_function(t, callee), loss = is_loss(callee);
     pick_by_call(t, n, &so_far);
     if (callee->kind == DLSH_N_FIELD) follow(t, callee->kids[0], so_far, before, depth);
+    const int data = dlsh_names(callee, "dataset");
     for (int i = 1; i < n->nkids; i++) {
         dlsh_traced next = so_far;
+        if (!next.role && data && n->kids[i]->kind != DLSH_N_KWARG)
+            next.role = i % 2 ? DLSH_ROLE_INPUT : DLSH_ROLE_TARGET; /* dataset(x, y, test_x, test_y) */
         if (!next.role && loss && i > 1) next.role = DLSH_ROLE_TARGET;
         if (!next.role && net && (n->nkids == 2 || dlsh_unwrap(*value_of(t, callee->text), &dlsh_net_class)))
             next.role = DLSH_ROLE_INPUT;

@@ -14,6 +14,7 @@ typedef struct dlsh_traced {
     char name[64], base[64];   /* the variable that is nearest to the use; the one that the data were made in */
     char picks[240];           /* the rows that were taken on the way, the last first; "" none */
     int pick_line;             /* of a pick */
+    int lines[8], nlines;      /* of all picks, the last first, as far as they fit */
     int random, moved;         /* one of the picks is in random order, or puts rows in another order */
     int name_line, base_line;  /* where both were made */
     dl_tensor *tensor, *whole; /* the values of both; borrowed; NULL: none is kept */
