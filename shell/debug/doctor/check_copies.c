@@ -383,7 +383,7 @@ static void look_at_follower(dlsh_examination *e, const dl_journal_row *r) {
     const char *name = "";
     int line = 0;
     dl_source made = {0};
-    dl_module *m = r->till > training_began(e) ? dlsh_live_net(e, r->what, &name) : NULL;
+    dl_module *m = r->till > training_began(e) && !e->bad ? dlsh_live_net(e, r->what, &name) : NULL;
     if (!m || trains_any(e, m) || !is_untouched(m, &made) || !is_run_after(e, m)) return;
     dl_module *of = copied_net(e, r->file, name, &line);
     if (!of || !is_before_training(e, r->file, line) || is_run_after(e, of)) return; /* or both are compared */

@@ -255,6 +255,9 @@ static int set_traced(dlsh_samples *s, const dlsh_traced *all, int n, const char
         }
         s->file = s->target_file = s->user_file = file;
         s->line = all[i].base_line ? all[i].base_line : line;
+        int at; /* x = raw: there it was not prepared */
+        const dlsh_node *made = dlsh_definition_of(file, all[i].name, INT_MAX, &at);
+        if (made && made->kind == DLSH_N_NAME && all[i].name_line) s->line = all[i].name_line;
         s->user_line = all[i].pick_line ? all[i].pick_line : line;
         s->written_line = written_at(x, file);
         snprintf(s->name, sizeof s->name, "%s", all[i].base);
