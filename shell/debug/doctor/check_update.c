@@ -209,6 +209,17 @@ static long samples_added(const dl_journal_row *pass) {
     return adds && n->in[0].shape[0] >= 16 ? n->in[0].shape[0] : 0;
 }
 
+/* Did a function meet the end of its domain, as log and sqrt at 0, although the first update was of a usual size? */
+static int leaves_domain(const steps *s) {
+    static dl_nan_event event;
+    if (!(s->row->ratio[0] < 1) || dl_nan_event_at(1, 0, &event)) {
+        dl_error_clear();
+        if (!(s->row->ratio[0] < 1) || dl_nan_event_at(0, 0, &event)) return dl_error_clear(), 0;
+    }
+    const char *op = event.backward ? event.forward : event.op;
+    return dlsh_has_word("sqrt|log|norm|cdist", op, strlen(op));
+}
+
 /* Data that are too large make updates so. */
 static int too_large(dlsh_examination *e, const steps *s) {
     double ratio = s->row->ratio[3];
@@ -223,6 +234,7 @@ static int too_large(dlsh_examination *e, const steps *s) {
     int restless = ratio > 0.5 && s->row->ratio[1] > 0.05 && !settled_lower(s->pass, 0.3);
     if (!grows && dlsh_was_found(e, "parameters and optimizers", "")) return 0;
     if (!(ratio > 3) && !restless && !(grows && ratio > 0.02)) return 0;
+    if (leaves_domain(s)) return 0;
     const long added = samples_added(s->pass);
     const dl_journal_node *root = added ? dlsh_pass_of(s->pass, 1).at : NULL;
     dlsh_finding *f =
