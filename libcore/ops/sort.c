@@ -1,6 +1,7 @@
 /* Sorting: shapes and gradients of sort and topk, the part of their kernels that all devices share, and argsort. */
 #include "core/scope.h"
 #include "ops/grad.h"
+#include "ops/infer/ranks.h"
 #include "dlcore/index.h"
 #include "dlcore/sort.h"
 #include "ops/rules/sort.h"
@@ -18,15 +19,22 @@ INFER_RULE(sort) {
     return values_and_places(c, out);
 }
 
-INFER_RULE(ranked_place) {
+dl_status dl_rank_of(const dl_call *c, int *d, long *n) {
     const dl_tensor *x = c->in[0];
     const dl_aval *k = ATTR(c, RANKED_PLACE_K);
-    long shape[DL_MAX_DIM];
-    int d = 0;
-    if (x->ndim || ATTR_I(c, RANKED_PLACE_DIM)) DL_TRY(dl_dim_norm(ATTR_I(c, RANKED_PLACE_DIM), x->ndim, &d));
-    const long n = x->ndim ? x->shape[d] : 1;
-    if (!n || (k->given && (k->u.i < 0 || k->u.i >= n)))
-        return dl_fail(DL_ERR_INDEX, "a dimension of %ld elements has no rank %ld", n, k->given ? k->u.i : 0);
+    *d = 0;
+    if (x->ndim || ATTR_I(c, RANKED_PLACE_DIM)) DL_TRY(dl_dim_norm(ATTR_I(c, RANKED_PLACE_DIM), x->ndim, d));
+    *n = x->ndim ? x->shape[*d] : 1;
+    if (!*n || (k->given && (k->u.i < 0 || k->u.i >= *n)))
+        return dl_fail(DL_ERR_INDEX, "a dimension of %ld elements has no rank %ld", *n, k->given ? k->u.i : 0);
+    return DL_OK;
+}
+
+INFER_RULE(ranked_place) {
+    const dl_tensor *x = c->in[0];
+    long shape[DL_MAX_DIM], n;
+    int d;
+    DL_TRY(dl_rank_of(c, &d, &n));
     for (int i = 0; i < x->ndim; i++) shape[i] = i == d ? 1 : x->shape[i];
     *out = dl_meta_fresh(c, DL_I64, x->ndim, shape);
     return DL_OK;

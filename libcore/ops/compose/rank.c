@@ -1,5 +1,6 @@
 /* Medians, quantiles and counts. */
 #include "ops/compose/compose.h"
+#include "ops/infer/ranks.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
@@ -27,8 +28,10 @@ static dl_tensor *last_number(dl_pool *p, dl_tensor *x, int d) {
 POOLED_RULE(ranked_place) {
     const dl_aval *rank = ATTR(c, RANKED_PLACE_K);
     dl_tensor *x = c->in[0], *order = NULL;
-    const int d = (int)ATTR_I(c, RANKED_PLACE_DIM);
-    const long n = x->ndim ? x->shape[d < 0 ? d + x->ndim : d] : 1, last = n - 1, first = rank->u.i, end = first + 1;
+    int d;
+    long n;
+    DL_TRY(dl_rank_of(c, &d, &n));
+    const long last = n - 1, first = rank->u.i, end = first + 1;
     if (rank->given) {
         dl_tensor *some = K(dl_topk(x, end, d, 0, &order));
         K(order);
