@@ -72,6 +72,30 @@ static column column_of(const dlsh_samples *s, long c) {
     return (column){mean, n ? sqrt(fmax(squares / (double)n - mean * mean, 0)) : NAN};
 }
 
+/* Has the loss fallen nearly to its end, whatever the data are like? */
+static int learns_well(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    int passes = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i)); passes++)
+        if (!dlsh_settled_lower(r, 0.95)) return 0;
+    return passes > 0;
+}
+
+/* Does a norm layer follow the first weights of each pass? It takes away what scale the input has. */
+static int normalised_first(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    int passes = 0, unit;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i)); passes++) {
+        const dlsh_pass p = dlsh_pass_of(r, 0);
+        long k = p.n - 1;
+        while (k >= 0 && !dlsh_node_weight(&p.at[k], &unit)) k--;
+        const dl_journal_node *user = k < 0 ? NULL : dlsh_pass_user(p, &p.at[k]);
+        if (user && dlsh_op_is(user, "add")) user = dlsh_pass_user(p, user);
+        if (!user || !strstr(user->op, "norm")) return 0;
+    }
+    return passes > 0;
+}
+
 /* Columns of tables; pixels at the border may well be constant. */
 enum { COLUMNS = 48 };
 
@@ -98,6 +122,7 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
         if (f)
             dlsh_evidence(f, "it is %.4g in all %ld samples: it tells nothing; %s was made at line %d", k.mean, s->n,
                           s->name, s->line);
+        if (f && learns_well(e)) dlsh_only_note(e, f);
     }
     long same = 1;
     for (long c = 1; c < s->width; c++) {
@@ -177,8 +202,8 @@ static void find_target_column(dlsh_examination *e, const dlsh_samples *s) {
     if (!s->y || !s->classes || s->width > COLUMNS || s->width < 3 || s->n < 16 || s->picture) return;
     for (long c = 0; c < s->width; c++) {
         if (!tells_class(s, c)) continue;
-        dlsh_finding *f =
-            dlsh_find_at(e, s->file, s->line, "leave the column out: it is not known where the net is used");
+        dlsh_finding *f = dlsh_find_at(e, s->file, s->written_line ? s->written_line : s->line,
+                                       "leave the column out: it is not known where the net is used");
         if (f) dlsh_cause(f, "column %ld of %s is the target itself", c, s->name);
         if (f) dlsh_evidence(f, "it has one value for each class of %s in all %ld samples", s->target, s->n);
         return;
@@ -204,6 +229,7 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
         dlsh_cause(f, "%s is not scaled", s->name);
         dlsh_evidence(f, "its values go from %.4g to %.4g, with mean %.4g; nets begin with weights for about -1 to 1",
                       low, high, mean);
+        if (normalised_first(e)) dlsh_only_note(e, f);
     } else if (n && rms > 0 && rms < 0.006 && !e->bad) {
         dlsh_finding *f = dlsh_find_at(e, s->file, s->line, "scale it once: (x - mean(x)) / std(x)");
         if (!f) return;

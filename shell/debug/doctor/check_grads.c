@@ -365,10 +365,14 @@ static int see_untrained(void *ctx, const dl_journal_node *n, const dl_journal_v
     return 0;
 }
 
+/* The optimizer that takes steps; of several one whose steps find no gradients. */
 static dl_optimizer *stepping(const dlsh_examination *e) {
     const dl_journal_row *r;
-    dl_optimizer *o = NULL;
-    for (long i = 0; !o && (r = dlsh_row_next(e, DL_DID_STEP, &i));) o = dlsh_live_optimizer(e, r->what, NULL);
+    dl_optimizer *o = NULL, *at;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+        at = dlsh_live_optimizer(e, r->what, NULL);
+        if (at && (!o || 2 * r->empty > r->count)) o = at;
+    }
     return o;
 }
 

@@ -117,7 +117,8 @@ static void blame_weights(dlsh_examination *e, dlsh_pass p, const dl_journal_nod
     f->file = made.file, f->line = made.line;
 }
 
-static void look_at_unit(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const dl_journal_node *n) {
+static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
+    const dlsh_pass first = dlsh_pass_of(r, 0), p = dlsh_pass_of(r, 1);
     const dl_journal_node *then = counterpart(first, p, n);
     int dead = n->out.dead > 0.75, flat = !dead && mean_slope(n) < 0.12 && is_hidden(p, n);
     if (!dead && !flat) return;
@@ -125,6 +126,7 @@ static void look_at_unit(dlsh_examination *e, dlsh_pass first, dlsh_pass p, cons
     const int gate = dlsh_op_is(n, "sigmoid") && dlsh_op_is(user, "mul|split|chunk") && !user->in[1].constant;
     if ((gate || dlsh_op_is(n, "softmax")) && !(then && mean_slope(then) < 0.12)) return; /* they may become sure */
     int before = then && (dead ? then->out.dead > 0.75 : mean_slope(then) < 0.12);
+    if (flat && !before && dlsh_settled_lower(r, 0.7)) return; /* it has become sure while it learned */
     dlsh_finding *f =
         dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n),
                      dead                       ? why_dead(first, n, before)
@@ -160,15 +162,24 @@ static void look_at_dropout(dlsh_examination *e, const dl_journal_node *n) {
 dl_status dlsh_check_units(dlsh_examination *e) {
     const dl_journal_row *r;
     long nodes = 0;
+    double dead = 0, slope = 1;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = p.n - 1; k >= 0; k--) {
-            look_at_unit(e, dlsh_pass_of(r, 0), p, &p.at[k]);
+            look_at_unit(e, r, &p.at[k]);
             look_at_dropout(e, &p.at[k]);
             nodes += p.at[k].out.dead >= 0 || mean_slope(&p.at[k]) < 1;
+            dead = fmax(dead, p.at[k].out.dead);
+            if (is_hidden(p, &p.at[k])) slope = fmin(slope, mean_slope(&p.at[k]));
         }
     }
-    if (nodes) dlsh_passed(e, "%ld activations are neither dead nor saturated", nodes);
+    if (nodes && dead > 0.5)
+        dlsh_passed(e, "of %ld activations at most %.0f%% of the units are dead", nodes, 100 * dead);
+    else if (nodes && slope < 0.12)
+        dlsh_passed(e, "of %ld activations the flattest has %.2g of its steepest slope, and the loss has fallen", nodes,
+                    fmax(slope, 0));
+    else if (nodes)
+        dlsh_passed(e, "%ld activations are neither dead nor saturated", nodes);
     return DL_OK;
 }
 

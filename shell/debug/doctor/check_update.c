@@ -33,8 +33,7 @@ static int fell(const dl_journal_row *pass, double share) {
     return pass->first - pass->low > share * fabs(pass->first);
 }
 
-/* Is the loss of the last quarter of the passes that much lower than at first? */
-static int settled_lower(const dl_journal_row *pass, double share) {
+int dlsh_settled_lower(const dl_journal_row *pass, double share) {
     int n = pass ? pass->ncurve : 0, part = n / 4;
     double sum = 0;
     if (n < 8) return 0;
@@ -231,10 +230,12 @@ static int too_large(dlsh_examination *e, const steps *s) {
         return 0; /* before any step */
     int grows = s->pass && s->pass->count > 4 && !dlsh_has_rivals(e) &&
                 (isnan(s->pass->last) || s->pass->last > 1.5 * fabs(s->pass->first));
-    int restless = ratio > 0.5 && s->row->ratio[1] > 0.05 && !settled_lower(s->pass, 0.3);
+    int restless = ratio > 0.5 && s->row->ratio[1] > 0.05 && !dlsh_settled_lower(s->pass, 0.3);
     if (!grows && dlsh_was_found(e, "parameters and optimizers", "")) return 0;
     if (!(ratio > 3) && !restless && !(grows && ratio > 0.02)) return 0;
-    if (leaves_domain(s)) return 0;
+    if (leaves_domain(s) || dlsh_was_found(e, "the data", "not finite") ||
+        dlsh_was_found(e, "gradients of own functions", ""))
+        return 0;
     const long added = samples_added(s->pass);
     const dl_journal_node *root = added ? dlsh_pass_of(s->pass, 1).at : NULL;
     dlsh_finding *f =
@@ -242,6 +243,7 @@ static int too_large(dlsh_examination *e, const steps *s) {
              : dlsh_find_at(e, s->file, s->line,
                             "a rate that gives updates of about a thousandth, here 10 to 1000 times smaller");
     if (!f) return 1;
+    f->effect = !added && !(ratio > 3) && dlsh_was_found(e, "shapes that are broadcast", "");
     if (added)
         dlsh_cause(f, "the learning rate, %.3g, is too large for a loss that is the sum over %ld samples", s->row->high,
                    added);

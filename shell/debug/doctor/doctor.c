@@ -66,8 +66,8 @@ static void show_finding(const dlsh_examination *e, dlsh_sink *sink, const dlsh_
     dlsh_put(sink, "%s  %s\n", f->note ? "NOTE" : "FAIL", f->check);
     dlsh_put(sink, "      cause     %s\n      evidence  %s\n", f->cause, f->evidence);
     if (f->line)
-        dlsh_put(sink, "      line      %s:%d%s%.*s\n", f->file, f->line, text ? "  " : "", text ? n : 0,
-                 text ? text : "");
+        dlsh_put(sink, "      line      %s%s%d%s%.*s\n", f->file, *f->file ? ":" : "", f->line, text ? "  " : "",
+                 text ? n : 0, text ? text : "");
     if (f->remedy) dlsh_put(sink, "      remedy    %s\n", f->remedy);
 }
 

@@ -73,6 +73,10 @@ dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name,
 /* Has an optimizer the tensor, or does the script change it with gradients? */
 int dlsh_is_being_trained(const dlsh_examination *e, const dl_tensor *t);
 
+/* ---- updates (check_update.c) */
+/* Is the loss of the last quarter of the passes that much lower than at first? */
+int dlsh_settled_lower(const dl_journal_row *pass, double share);
+
 /* ---- modes (check_modes.c) */
 /* Did a backward pass go through nodes of that line, or begin at it, as in a trainer, or at what was computed there? */
 int dlsh_is_trained(const dlsh_examination *e, const dl_journal_row *at);
