@@ -9,7 +9,7 @@ static const dl_form forms[] = {
 #define CAST(row) {#row, {"dtype", DL_A_DTYPE, "none", "what the input is cast to first"}, DL_FORM_CAST, NULL},
 #define CAST_FLOAT(row)                                                                                                \
     {#row, {"dtype", DL_A_DTYPE, "none", "floating: what the input is cast to first"}, DL_FORM_CAST_FLOAT, NULL},
-#define SAME(row, argument, doc) {#row, {#argument, DL_A_BOOL, "false", doc}, DL_FORM_SAME, NULL},
+#define SAME(row, argument, dflt, doc) {#row, {#argument, DL_A_BOOL, dflt, doc}, DL_FORM_SAME, NULL},
 #include "ops/forms.def"
 };
 enum { NFORMS = sizeof forms / sizeof *forms };

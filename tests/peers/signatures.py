@@ -77,7 +77,10 @@ MEANT = {
                     "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "spherical_bessel_j0")},
     ("tensorsolve", "B"): "PyTorch's schema calls it other",
     **{("ormqr", name): "PyTorch's schema calls them input2 and input3" for name in ("tau", "other")},
-    **{(name, "*"): "a function of Python in PyTorch, without a schema" for name in ("svd_lowrank", "pca_lowrank")},
+    **{(name, "*"): "a function of Python in PyTorch, without a schema" 
+       for name in ("svd_lowrank", "pca_lowrank", "lobpcg")},
+    **{(f"{kind}max_pool{n}d", "return_indices"): "an argument of torch.nn.functional's, whose signature is not to be had"
+       for kind in ("", "adaptive_") for n in (1, 2, 3)},
     **{(f"fractional_max_pool{n}d", "*"): "the arguments of torch.nn.functional's, whose signature is not to be had"
        for n in (2, 3)},
     ("tensordot", "dims"): "PyTorch's schema has them as two lists",
