@@ -172,6 +172,14 @@ static const dlsh_node *call_of(const dlsh_node *n, int line, const char *words)
     return found;
 }
 
+/* The line of dataset(x, y, x, y), which has the samples of training for its test split; 0: it has others. */
+static int line_of_twice(const dlsh_examination *e, const char *file) {
+    const dlsh_node *made = e->trainer ? dlsh_trainer_option(e, file, 1, "data") : NULL;
+    const dlsh_node *x = made ? dlsh_argument_of(made, 0, "x") : NULL;
+    const dlsh_node *test = made ? dlsh_argument_of(made, 2, "test_x") : NULL;
+    return x && test && x->kind == DLSH_N_NAME && dlsh_names(test, x->text) ? made->span.line : 0;
+}
+
 /* Where the input of a net's pass was made: the data of a trainer, the loader of the loop, the nearest definition of
  * the variable, or what the function returns that made it. */
 static int line_of_input(const dlsh_examination *e, const dl_journal_row *r) {
@@ -452,8 +460,9 @@ static void find_seen(dlsh_examination *e, pools *all, const void *net) {
     for (int k = 0; k < all->n && !apart; k++)
         if (all->at[k].held) apart = &all->at[k];
     if (!seen || others || !apart) return;
-    int line = line_of_input(e, seen);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    const int twice = line_of_twice(e, seen->file);
+    int line = twice ? twice : line_of_input(e, seen);
+    for (long i = 0; !twice && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
         if (r->what == net && is_training(e, r) && line_of_input(e, r) == line) line = seen->line; /* of both */
     dlsh_finding *f = dlsh_find_at(e, seen->file, line, "evaluate with samples that were kept apart");
     if (!f) return;

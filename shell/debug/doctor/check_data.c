@@ -484,8 +484,12 @@ static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_
     dlsh_cause(f, "labels do not belong to their inputs: rows of %s and %s are picked in different ways", x->base,
                y->base);
     char of_x[sizeof x->picks], of_y[sizeof y->picks];
-    dlsh_evidence(f, "rows of %s: %s; rows of %s: %s", x->base, shown_picks(x, of_x, sizeof of_x), y->base,
-                  shown_picks(y, of_y, sizeof of_y));
+    const int n = first_difference(x->picks, y->picks);
+    char at_x[32] = "", at_y[32] = "";
+    if (n < x->nlines && x->lines[n]) snprintf(at_x, sizeof at_x, " (line %d)", x->lines[n]);
+    if (n < y->nlines && y->lines[n]) snprintf(at_y, sizeof at_y, " (line %d)", y->lines[n]);
+    dlsh_evidence(f, "rows of %s: %s%s; rows of %s: %s%s", x->base, shown_picks(x, of_x, sizeof of_x), at_x, y->base,
+                  shown_picks(y, of_y, sizeof of_y), at_y);
 }
 
 /* Is there a target whose rows were picked as those of the input? */

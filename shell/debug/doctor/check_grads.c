@@ -1,4 +1,5 @@
 /* Gradients on their way to the optimizer: zeroed between steps, and of the parameters that it trains. */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -376,6 +377,15 @@ static dl_optimizer *stepping(const dlsh_examination *e) {
     return o;
 }
 
+/* What made the net that a parameter's name begins with, where it is the copy of another one; NULL: it is none. */
+static const dlsh_node *copy_of(const char *file, const char *parameter) {
+    char net[64];
+    int at;
+    snprintf(net, sizeof net, "%.*s", (int)strcspn(parameter, "."), parameter);
+    const dlsh_node *made = strchr(parameter, '.') ? dlsh_definition_of(file, net, INT_MAX, &at) : NULL;
+    return made && (dlsh_is_method(made, "copy") || dlsh_is_method(made, "clone")) ? made : NULL;
+}
+
 static void find_untrained(dlsh_examination *e) {
     dl_optimizer *o = stepping(e);
     missing m = {.e = e, .names = ""};
@@ -383,6 +393,17 @@ static void find_untrained(dlsh_examination *e) {
     each_leaf(e, see_untrained, &m);
     if (!m.n) return;
     dl_source made = dl_optimizer_source(o);
+    const dlsh_node *copy = copy_of(made.file, m.names);
+    if (copy) {
+        dlsh_finding *f = dlsh_find_at(e, made.file, copy->span.line,
+                                       "one net for both, or give the optimizer the parameters of the copy, too");
+        if (!f) return;
+        dlsh_cause(f, "%.*s is a copy with weights of its own: they get gradients, but no optimizer trains them",
+                   (int)strcspn(m.names, "."), m.names);
+        dlsh_evidence(f, "%d parameters of the loss (%s%s) are not among those of %s, line %d", m.n, m.names,
+                      m.n > 3 ? ", ..." : "", dl_optimizer_text(o), made.line);
+        return;
+    }
     dlsh_finding *f =
         dlsh_find_at(e, made.file, made.line, "give the optimizer all that is to be trained: sgd([a, b], lr=...)");
     if (!f) return;

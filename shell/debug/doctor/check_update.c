@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/samples.h"
 #include "debug/doctor/trace.h"
 
 /* What is known of the steps of an optimizer. */
@@ -219,6 +220,18 @@ static int leaves_domain(const steps *s) {
     return dlsh_has_word("sqrt|log|norm|cdist", op, strlen(op));
 }
 
+/* Where the variable was set that the optimizer was given for its rate, its name in *name; else where the rate was. */
+static int line_of_rate(const steps *s, const char **name) {
+    const dlsh_node *made = s->rate ? NULL : dlsh_call_on_line(s->file, s->line, dl_optimizer_kind(s->o));
+    const dlsh_node *lr = made ? dlsh_argument_of(made, 1, "lr") : NULL;
+    int at;
+    const dlsh_node *set =
+        lr && lr->kind == DLSH_N_NAME ? dlsh_definition_of(s->file, lr->text, lr->span.start, &at) : NULL;
+    const int number = set && (set->kind == DLSH_N_FLOAT || set->kind == DLSH_N_INT);
+    *name = number ? lr->text : NULL;
+    return number ? set->span.line : s->line;
+}
+
 /* Data that are too large make updates so. */
 static int too_large(dlsh_examination *e, const steps *s) {
     double ratio = s->row->ratio[3];
@@ -278,9 +291,15 @@ static int too_small(dlsh_examination *e, const steps *s) {
         if (dlsh_was_found(e, other[i], "")) return 0;
     if (s->row->high > 0 && (!(ratio < 2e-4) || fell(s->pass, 0.05))) return 0;
     if (s->row->high > 0 && !(size_of_gradients(s->pass) > 0)) return no_gradient(e, s);
-    dlsh_finding *f = dlsh_find_at(e, s->file, s->line, "a larger rate: updates of about a thousandth of the weights");
+    const char *name;
+    const int line = line_of_rate(s, &name);
+    dlsh_finding *f = dlsh_find_at(e, s->file, line, "a larger rate: updates of about a thousandth of the weights");
     if (!f) return 1;
-    dlsh_cause(f, "the learning rate, %.3g, is too small", s->row->last);
+    if (name)
+        dlsh_cause(f, "the learning rate, %.3g, is too small: %s, which line %d gives to the optimizer", s->row->last,
+                   name, s->line);
+    else
+        dlsh_cause(f, "the learning rate, %.3g, is too small", s->row->last);
     dlsh_evidence(
         f, "updates are at most %.2g of the size of the weights; after %ld steps the loss is %.4g, at first %.4g",
         ratio, s->row->count, s->pass ? s->pass->last : NAN, s->pass ? s->pass->first : NAN);
