@@ -140,7 +140,7 @@ static int find_data(dlsh_session *s, dlsh_probe *p, const dl_net_input *in, con
             p->in[0] = dl_ref(x[0]);
         for (int k = 0; k < DL_NET_INPUTS; k++) dl_unref(x[k]), dl_unref(y[k]);
     }
-    p->from = "samples of its form";
+    p->from = "the form that it takes";
     return p->in[0] && !to_device(p->in, 1, dlsh_net_device(p->net));
 }
 
