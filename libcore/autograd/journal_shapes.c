@@ -38,7 +38,7 @@ static int by_value(const void *a, const void *b) {
 static bool is_permuted(int n, const long *a, int m, const long *b) {
     long from[DL_MAX_DIM], to[DL_MAX_DIM];
     if (n != m || n < 2 || !memcmp(a, b, (size_t)n * sizeof *a)) return false;
-    memcpy(from, a, sizeof from), memcpy(to, b, sizeof to);
+    memcpy(from, a, (size_t)n * sizeof *a), memcpy(to, b, (size_t)n * sizeof *b);
     qsort(from, (size_t)n, sizeof *from, by_value);
     qsort(to, (size_t)n, sizeof *to, by_value);
     return !memcmp(from, to, (size_t)n * sizeof *to);
