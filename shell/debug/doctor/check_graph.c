@@ -417,8 +417,30 @@ static void judge_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_tr
         dlsh_passed(e, "the result for a sample depends on that sample alone");
 }
 
-static void judge_input(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, DLSH_UNUSED dl_tensor *x,
-                        dl_tensor *y, dl_tensor *z) {
+/* An input of usual size that ops without weights make almost constant, as one that is normalised twice. */
+static void find_shrunk(dlsh_examination *e, const dlsh_trial *a, dl_tensor *x) {
+    const dl_journal_row *r;
+    dlsh_stats in, out;
+    if (!dl_dtype_is_float(dl_dtype_of(x)) || dlsh_stats_of(x, &in) || !(in.std > 0.3) || !(in.std < 3)) return;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (dlsh_settled_lower(r, 0.3)) return;
+    for (long i = 0; i < a->n && dlsh_has_word("to|sub|div|mul|add", a->calls[i].op, strlen(a->calls[i].op)); i++) {
+        if (!a->result[i] || dlsh_stats_of(a->result[i], &out)) return;
+        if (dl_numel(a->result[i]) != dl_numel(x)) continue; /* a number that is met */
+        if (!(out.std < 0.05 * in.std)) continue;
+        dlsh_finding *f =
+            dlsh_find_at(e, a->calls[i].file, a->calls[i].line, "normalise once: here, or where the data are made");
+        if (!f) return;
+        dlsh_cause(f, "%s of the net makes its input almost constant: it was scaled before", a->calls[i].op);
+        dlsh_evidence(f, "the input has mean %.3g and deviation %.3g, and behind this op mean %.3g and deviation %.3g",
+                      in.mean, in.std, out.mean, out.std);
+        return;
+    }
+}
+
+static void judge_input(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, dl_tensor *x, dl_tensor *y,
+                        dl_tensor *z) {
+    find_shrunk(e, a, x);
     if (dlsh_share_alike(y, z) == 1)
         find_ignoring(e, a, b);
     else
