@@ -261,7 +261,7 @@ static void find_same_batch(dlsh_examination *e, const pools *all, const dl_jour
     if (dlsh_is_trained(e, r) && !dlsh_was_found(e, e->check, "the seed") && find_stale_input(e, r)) return;
     const pool *from = larger(all, r);
     const int anew = 2 * r->moved >= r->count;
-    if (!anew && from && 2 * r->shape[0] >= from->n) return; /* all but what is kept apart */
+    if (from && 2 * r->shape[0] >= from->n) return; /* all but what is kept apart */
     if (!from || !dlsh_is_trained(e, r) || dlsh_was_found(e, e->check, "the seed")) return;
     if (dlsh_was_found(e, "the data", "fractions")) return; /* so that batches are all alike */
     dlsh_finding *f = dlsh_find_at(e, r->file, line_of_input(e, r),
