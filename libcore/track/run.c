@@ -61,7 +61,7 @@ dl_run *dl_run_active(void) { return __atomic_load_n(&active, __ATOMIC_ACQUIRE);
 static dl_run *enlist(dl_run *r) {
     dl_store *s = r->store;
     dl_run_activate(r);
-    if (!s->none) dl_output_listen(r, 1);
+    if (!s->none) dl_output_listen(&r->output);
     pthread_mutex_lock(&s->runs_lock);
     r->next = s->runs;
     s->runs = r;
@@ -80,7 +80,6 @@ static void delist(dl_run *r) {
     while (*p && *p != r) p = &(*p)->next;
     if (*p) *p = r->next;
     pthread_mutex_unlock(&s->runs_lock);
-    if (!s->none) dl_output_listen(r, 0);
 }
 
 /* Frees the handle without touching the database; returns NULL. */
@@ -92,6 +91,7 @@ static dl_run *free_handle(dl_run *r) {
             free(x);
         }
     pthread_mutex_destroy(&r->lock);
+    dl_output_cease(&r->output);
     dl_tensorboard_unfollow(r->live);
     free(r);
     return NULL;
@@ -415,7 +415,7 @@ dl_status dl_run_tensorboard(dl_run *r, const char *folder) {
 static dl_status write_end(sqlite3 *db, dl_run *r, dl_run_status status, const char *error) {
     dl_status st = dl_db_begin(db);
     if (st == DL_OK) st = dl_sources_write(db, r->id, &r->sources);
-    if (st == DL_OK) st = dl_output_write(db, r, 1);
+    if (st == DL_OK) st = dl_output_write(db, r->id, &r->output, 1);
     if (st == DL_OK)
         st = dl_db_run(db,
                        "update run set status = ?2, ended_us = ?3, heartbeat_us = ?3, error = ?4, active_us = ?5,"

@@ -64,6 +64,14 @@ typedef struct dl_activity {
     int64_t us, since_us; /* us as of since_us, growing since then; since_us 0: not growing */
 } dl_activity;
 
+/* What is printed while a run is open, see output.c. Bytes are counted over the whole process. */
+typedef struct dl_output {
+    struct dl_output *next;
+    int64_t from, at;   /* bytes printed when the run began, and those that are written */
+    char *first;        /* its first bytes, until it ceases to listen */
+    long n_first, room; /* how many, and memory for how many */
+} dl_output;
+
 struct dl_run {
     dl_store *store;
     dl_run *next;
@@ -74,7 +82,7 @@ struct dl_run {
     int64_t active_from;            /* the activity clock at active time 0 */
     dl_activity recorded;           /* as its row holds it; under runs_lock */
     long sources;                   /* so many of the process's are written */
-    int64_t output_from, output_at; /* bytes printed when it began, and those that are written */
+    dl_output output;
     dl_usage usage;                 /* at its last record */
     struct dl_tensorboard *live;    /* where its points are also written; NULL: nowhere. Under runs_lock */
     int64_t began_at;               /* the step at which it was resumed */
@@ -189,9 +197,10 @@ dl_status dl_sources_write(sqlite3 *db, int64_t run, long *written);
 
 /* output.c: a run begins or ceases to listen. Is there text that it lacks, or, when asked often, much of
  * it? Writes it; `last`: the run ends. */
-void dl_output_listen(dl_run *r, int on);
-int dl_output_waits(const dl_run *r, int often);
-dl_status dl_output_write(sqlite3 *db, dl_run *r, int last);
+void dl_output_listen(dl_output *o);
+void dl_output_cease(dl_output *o);
+int dl_output_waits(const dl_output *o, int often);
+dl_status dl_output_write(sqlite3 *db, int64_t run, dl_output *o, int last);
 
 /* recover.c: commits rings of dead processes, then marks their runs as killed. `all`: looks for rings even if no run
  * seems dead. */

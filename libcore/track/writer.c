@@ -257,7 +257,7 @@ static int look_after_runs(dl_store *s, int64_t next_output) {
     int64_t now = dl_steady_us();
     int wait = 0;
     pthread_mutex_lock(&s->runs_lock);
-    for (const dl_run *r = s->runs; r; r = r->next) wait |= r->sources < n || dl_output_waits(r, now < next_output);
+    for (const dl_run *r = s->runs; r; r = r->next) wait |= r->sources < n || dl_output_waits(&r->output, now < next_output);
     pthread_mutex_unlock(&s->runs_lock);
     return wait;
 }
@@ -282,7 +282,7 @@ static dl_status write_heartbeats(dl_store *s) {
                        " status = case status when 'killed' then 'running' else status end where id = ?1",
                        "iiiI", r->id, now, a.us, a.since_us);
         if (st == DL_OK) st = dl_sources_write(s->w, r->id, &r->sources);
-        if (st == DL_OK) st = dl_output_write(s->w, r, 0);
+        if (st == DL_OK) st = dl_output_write(s->w, r->id, &r->output, 0);
     }
     pthread_mutex_unlock(&s->runs_lock);
     st = dl_db_end(s->w, st);
