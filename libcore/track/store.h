@@ -78,15 +78,15 @@ struct dl_run {
     dl_run *older; /* open in the process, as dl_run_active has them */
     int64_t id;
     char uuid[37];
-    int64_t clock;                  /* what its times are ahead of the steady clock, see dl_run_now */
-    int64_t active_from;            /* the activity clock at active time 0 */
-    dl_activity recorded;           /* as its row holds it; under runs_lock */
-    long sources;                   /* so many of the process's are written */
+    int64_t clock;        /* what its times are ahead of the steady clock, see dl_run_now */
+    int64_t active_from;  /* the activity clock at active time 0 */
+    dl_activity recorded; /* as its row holds it; under runs_lock */
+    long sources;         /* so many of the process's are written */
     dl_output output;
-    dl_usage usage;                 /* at its last record */
-    struct dl_tensorboard *live;    /* where its points are also written; NULL: nowhere. Under runs_lock */
-    int64_t began_at;               /* the step at which it was resumed */
-    pthread_mutex_t lock;           /* for adding series; looking one up takes none */
+    dl_usage usage;              /* at its last record */
+    struct dl_tensorboard *live; /* where its points are also written; NULL: nowhere. Under runs_lock */
+    int64_t began_at;            /* the step at which it was resumed */
+    pthread_mutex_t lock;        /* for adding series; looking one up takes none */
     dl_series *buckets[DL_SERIES_BUCKETS];
 };
 /* Whether this process has the run of this uuid open. */

@@ -257,7 +257,8 @@ static int look_after_runs(dl_store *s, int64_t next_output) {
     int64_t now = dl_steady_us();
     int wait = 0;
     pthread_mutex_lock(&s->runs_lock);
-    for (const dl_run *r = s->runs; r; r = r->next) wait |= r->sources < n || dl_output_waits(&r->output, now < next_output);
+    for (const dl_run *r = s->runs; r; r = r->next)
+        wait |= r->sources < n || dl_output_waits(&r->output, now < next_output);
     pthread_mutex_unlock(&s->runs_lock);
     return wait;
 }
