@@ -10,6 +10,17 @@ enum { BUCKETS = 1024 };
 __thread const dl_layer_mark *dl_layer_running;
 __thread dl_composite dl_composite_running;
 
+unsigned long dl_composite_begin(const char *name) {
+    static uint64_t calls;
+    if (dl_composite_running.name) return 0;
+    dl_composite_running = (dl_composite){name, __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED)};
+    return dl_composite_running.call;
+}
+
+void dl_composite_end(unsigned long call) {
+    if (call) dl_composite_running = (dl_composite){0};
+}
+
 static struct {
     pthread_mutex_t lock;
     const dl_layer_mark *at[BUCKETS];

@@ -325,13 +325,11 @@ static dl_status compose_ruled(frame *f) {
 }
 
 static dl_status compose_watched(frame *f) {
-    static uint64_t calls;
     const dl_op *op = f->call.op;
-    const dl_composite outer = dl_composite_running;
-    if (!outer.name) dl_composite_running = (dl_composite){op->name, __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED)};
+    const unsigned long call = dl_composite_begin(op->name);
     dl_nonfinite_compose();
     dl_status s = op->flags & DL_F_COMPOSITE && op->grad ? compose_ruled(f) : compose(f);
-    dl_composite_running = outer;
+    dl_composite_end(call);
     if (s == DL_OK && op->composed) mark_numbers(f);
     dl_status found = dl_nonfinite_composed(&f->call);
     return s == DL_OK ? found : s;

@@ -3,6 +3,7 @@
  * The result is computed without a history. where(true, result, 0) then ties it to the inputs: the zero is a sum of no
  * elements of each. One hook at the result takes its gradient; one at each input gives what BACKWARD makes of it in the
  * place of the zeros that arrive there. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,13 +26,16 @@ typedef struct function {
 
 typedef struct call {
     int refs;
+    unsigned long number; /* of its parts on the tape; 0: they are not one by themselves */
+    struct call *next;    /* whose history is alive, too */
     dlsh_session *session;
-    dlsh_value backward, ctx;
+    dlsh_value forward, backward, ctx;
     int nargs, nout;
-    dl_tensor *out[MOST]; /* results without history: a gradient that does not arrive is zeros of their form */
-    int keeps_result;     /* ctx has one of them, which is then a constant of gradients of gradients */
-    dl_tensor *g[MOST];   /* gradients of the results in this pass */
-    dlsh_value gin;       /* list of the gradients of the arguments; VOID: not computed yet in this pass */
+    dlsh_value args[MOST]; /* those that need no gradient; a graph keeps of the others what it needs */
+    dl_tensor *out[MOST];  /* results without history: a gradient that does not arrive is zeros of their form */
+    int keeps_result;      /* ctx has one of them, which is then a constant of gradients of gradients */
+    dl_tensor *g[MOST];    /* gradients of the results in this pass */
+    dlsh_value gin;        /* list of the gradients of the arguments; VOID: not computed yet in this pass */
 } call;
 
 /* One hook: of argument or result number i. */
@@ -40,12 +44,42 @@ typedef struct tie {
     int i;
 } tie;
 
+/* Calls with a history. */
+static call *alive;
+static pthread_mutex_t alive_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void enlist(call *c) {
+    pthread_mutex_lock(&alive_lock);
+    c->next = alive;
+    alive = c;
+    pthread_mutex_unlock(&alive_lock);
+}
+
+static void delist(const call *c) {
+    pthread_mutex_lock(&alive_lock);
+    call **p = &alive;
+    while (*p && *p != c) p = &(*p)->next;
+    if (*p) *p = c->next;
+    pthread_mutex_unlock(&alive_lock);
+}
+
+static const call *find_call(unsigned long number) {
+    pthread_mutex_lock(&alive_lock);
+    const call *c = alive;
+    while (c && c->number != number) c = c->next;
+    pthread_mutex_unlock(&alive_lock);
+    return c;
+}
+
 static void call_unref(call *c) {
     if (--c->refs) return;
+    if (c->number) delist(c);
+    for (int i = 0; i < c->nargs && i < MOST; i++) dlsh_drop(c->args[i]);
     for (int k = 0; k < c->nout; k++) DLSH_UNREF(c->out[k], c->g[k]);
     dlsh_drop(c->gin);
     dlsh_drop(c->ctx);
     dlsh_drop(c->backward);
+    dlsh_drop(c->forward);
     free(c);
 }
 
@@ -199,15 +233,38 @@ static dl_status run_forward(const function *f, call *c, const dlsh_callargs *ar
     return take_results(c, v);
 }
 
+/* The results with a history, which is one call of a composite op to those who look at the tape. */
+static dl_status tie_results(call *c, const dlsh_callargs *args, dlsh_value all) {
+    dl_status st = DL_OK;
+    const unsigned long number = dl_composite_begin(dlsh_custom_class.name);
+    for (int k = 0; !st && k < c->nout; k++) st = dlsh_append(all, dlsh_tensor(tied(c, args, k)));
+    dl_composite_end(number);
+    if (st || !number || args->n > MOST) return st;
+    for (int i = 0; i < args->n; i++)
+        if (!needs_gradient(args->values[i])) c->args[i] = dlsh_ref(args->values[i]);
+    c->number = number;
+    enlist(c);
+    return DL_OK;
+}
+
 static dl_status results_of(call *c, const dlsh_callargs *args, int list, dlsh_value *out) {
     int needed = 0;
     for (int i = 0; i < args->n && dl_grad_mode_get(); i++) needed |= needs_gradient(args->values[i]);
     DLSH_DROPPED dlsh_value all = dlsh_new_list(c->nout);
-    for (int k = 0; k < c->nout; k++)
-        DLSH_TRY(dlsh_append(all, dlsh_tensor(needed ? tied(c, args, k) : dl_ref(c->out[k]))));
+    if (needed) DLSH_TRY(tie_results(c, args, all));
+    for (int k = 0; !needed && k < c->nout; k++) DLSH_TRY(dlsh_append(all, dlsh_tensor(dl_ref(c->out[k]))));
     if (list) return dlsh_hand_over(&all, out);
     *out = dlsh_ref(all.as.list->items[0]);
     return DL_OK;
+}
+
+int dlsh_custom_call_of(unsigned long number, dlsh_custom_call *out) {
+    const call *c = find_call(number);
+    if (!c) return 0;
+    *out = (dlsh_custom_call){.nargs = c->nargs, .args = c->args};
+    for (int i = 0; i < c->nargs; i++)
+        if (c->args[i].type == DLSH_VOID) out->differentiated[out->n++] = i;
+    return 1;
 }
 
 static dl_status call_function(DLSH_UNUSED dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out) {
@@ -220,14 +277,23 @@ static dl_status call_function(DLSH_UNUSED dlsh_session *s, void *self, const dl
     if (!c) return dlsh_no_memory("a call");
     *c = (call){.refs = 1,
                 .session = f->session,
+                .forward = dlsh_ref(f->forward),
                 .backward = dlsh_ref(f->backward),
                 .ctx = dlsh_new_record(),
                 .gin = dlsh_void(),
                 .nargs = args->n};
+    for (int i = 0; i < MOST; i++) c->args[i] = dlsh_void();
     dl_status st = dlsh_failed(c->ctx) ? dl_failed() : run_forward(f, c, args, &list);
     if (!st) st = results_of(c, args, list, out);
     call_unref(c);
     return st;
+}
+
+dl_status dlsh_custom_again(unsigned long number, const dlsh_callargs *args, dlsh_value *out) {
+    const call *c = find_call(number);
+    if (!c) return dlsh_fail(DL_ERR_AUTOGRAD, NULL, "the history of the call is gone");
+    function f = {c->session, c->forward, c->backward};
+    return call_function(c->session, &f, args, out);
 }
 
 /* ---------------------------------------------------------------- the value */

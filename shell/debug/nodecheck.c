@@ -3,7 +3,9 @@
  * the function that is compared is the rule itself, of the operands and of the gradient that comes in. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "commands/families.h"
 #include "debug/finding.h"
 #include "debug/walk.h"
 #include "dlcore/arithmetic.h"
@@ -19,6 +21,7 @@ enum { MOST = 32, SAMPLED = 24 };
 typedef struct trial {
     dlsh_session *s;
     const dl_recorded *c;
+    dlsh_custom_call custom; /* nargs 0: an op */
     int order;
     dl_tensor *in[MOST + 1], *host[MOST + 1];
     int needs[MOST]; /* operands that the rule gave a gradient */
@@ -46,15 +49,31 @@ static dl_tensor *copy_of(dl_tensor *t) {
     return x ? dl_contiguous(x) : NULL;
 }
 
-/* Result 0 of the op, in f64; NULL: it cannot be run so. */
-static dl_tensor *run(const trial *t) {
+static dl_tensor *run_op(const trial *t) {
     dl_tensor *made[8] = {NULL};
     int n = 0;
     if (dl_op_call(t->c->op, (dl_tensor **)t->in, t->c->nin, t->c->attrs, made, &n)) dl_error_clear(), n = 0;
     for (int i = 1; i < n; i++) dl_unref(made[i]);
-    if (n && dl_dtype_of(made[0]) == DL_F64) return made[0];
-    if (n) dl_unref(made[0]);
-    return NULL;
+    return n ? made[0] : NULL;
+}
+
+/* A function of the language with a gradient of its own. */
+static dl_tensor *run_custom(const trial *t) {
+    dlsh_value values[MOST], v = dlsh_void();
+    for (int i = 0; i < t->custom.nargs; i++)
+        values[i] = t->in[i] ? (dlsh_value){DLSH_TENSOR, {.tensor = t->in[i]}} : t->custom.args[i];
+    if (dlsh_custom_again(t->c->call, &(dlsh_callargs){t->custom.nargs, values, NULL}, &v)) dl_error_clear();
+    const dlsh_value first = v.type == DLSH_LIST && v.as.list->n ? v.as.list->items[0] : v;
+    dl_tensor *y = first.type == DLSH_TENSOR ? dl_ref(first.as.tensor) : NULL;
+    dlsh_drop(v);
+    return y;
+}
+
+/* Result 0 of the node, in f64; NULL: it cannot be run so. */
+static dl_tensor *run(const trial *t) {
+    dl_tensor *y = t->custom.nargs ? run_custom(t) : run_op(t);
+    if (!y || dl_dtype_of(y) == DL_F64) return y;
+    return dl_unref(y), NULL;
 }
 
 /* In host memory, contiguous; NULL without a tensor. */
@@ -316,21 +335,70 @@ static dl_status test_node(trial *t, int second, dlsh_nodecheck *sum, dlsh_table
 
 /* ---------------------------------------------------------------- all nodes */
 
-/* Copies of the operands, and the gradient that comes in; 0: the node cannot be run again. */
-static int prepare(const dlsh_nodewalk *w, trial *t) {
+/* An operand and its copy in host memory. */
+static int take(trial *t, int i, dl_tensor *x) {
+    if (dl_dtype_is_complex(dl_dtype_of(x)) || !(t->in[i] = copy_of(x))) return 0;
+    return (t->host[i] = host_copy(t->in[i])) != NULL;
+}
+
+static int take_operands(const dlsh_nodewalk *w, trial *t) {
     const dl_recorded *c = t->c;
     if (!c->redo || c->nin > MOST) return 0;
     for (int i = 0; i < c->nin; i++) {
         dl_tensor *x = dlsh_nodewalk_operand(w, c, i);
-        if (x && (dl_dtype_is_complex(dl_dtype_of(x)) || !(t->in[i] = copy_of(x)))) return 0;
-        if (x && !(t->host[i] = host_copy(t->in[i]))) return 0;
+        if (x && !take(t, i, x)) return 0;
         t->needs[i] = c->out[i] != NULL;
         if (!x && (c->from[i] || t->needs[i])) return 0;
     }
+    return 1;
+}
+
+/* Of a function: what its parts take from outside are the arguments that need a gradient, in their order. */
+static int take_arguments(const dlsh_nodewalk *w, trial *t, int place) {
+    dl_recorded c;
+    int backward, k = 0;
+    for (; k < t->custom.n && dlsh_nodewalk_node(w, place, &c, &backward) && c.call == t->c->call; place++) {
+        if (strcmp(c.op, "expand") != 0) continue;
+        dl_tensor *x = dlsh_nodewalk_operand(w, &c, 0);
+        const int i = t->custom.differentiated[k++];
+        if (!x || !take(t, i, x)) return 0;
+        t->needs[i] = 1;
+    }
+    for (int i = 0; i < t->custom.nargs; i++)
+        if (t->custom.args[i].type == DLSH_TENSOR && !take(t, i, t->custom.args[i].as.tensor)) return 0;
+    return k == t->custom.n;
+}
+
+/* Without random numbers: twice the same. */
+static int is_repeatable(trial *t, dl_tensor *y) {
+    DLSH_OWNED dl_tensor *again = run(t);
+    const double a = weighed(y, 0), b = weighed(again, 0);
+    return a == b || (isnan(a) && isnan(b));
+}
+
+/* Copies of the operands, and the gradient that comes in; 0: the node cannot be run again. */
+static int prepare(const dlsh_nodewalk *w, trial *t, int place) {
+    const int n = t->c->nin;
+    if (!(t->custom.nargs ? take_arguments(w, t, place) : take_operands(w, t))) return 0;
+    DLSH_SCOPED_GRAD_MODE(0);
     DLSH_OWNED dl_tensor *y = run(t);
-    t->in[c->nin] = y ? weights_at(y, 0) : NULL;
-    t->host[c->nin] = host_copy(t->in[c->nin]);
-    return t->host[c->nin] != NULL;
+    if (!y || (t->custom.nargs && !is_repeatable(t, y))) return 0;
+    t->in[n] = weights_at(y, 0);
+    t->host[n] = host_copy(t->in[n]);
+    return t->host[n] != NULL;
+}
+
+/* The node at a place, or the function whose first part it is. 0: another part of it. */
+static int subject_at(const dlsh_nodewalk *w, int place, dl_recorded *c, dlsh_custom_call *custom) {
+    dl_recorded before;
+    int backward;
+    *custom = (dlsh_custom_call){0};
+    if (!c->composite || !dlsh_custom_call_of(c->call, custom)) return 1;
+    if (dlsh_nodewalk_node(w, place - 1, &before, &backward) && before.call == c->call) return 0;
+    c->op = c->composite;
+    c->nin = custom->nargs;
+    c->composite = NULL;
+    return 1;
 }
 
 static dl_status check_all(dlsh_session *s, const dlsh_nodewalk *w, int second, dlsh_nodecheck *sum,
@@ -341,7 +409,8 @@ static dl_status check_all(dlsh_session *s, const dlsh_nodewalk *w, int second, 
         int backward;
         if (!dlsh_nodewalk_node(w, i, &c, &backward)) break;
         trial t = {.s = s, .c = &c};
-        if (prepare(w, &t))
+        if (!subject_at(w, i, &c, &t.custom)) continue;
+        if (prepare(w, &t, i))
             st = test_node(&t, second, sum, table);
         else if (sum->skipped++ < 1)
             snprintf(sum->unchecked, sizeof sum->unchecked, "%s", c.op);
@@ -369,10 +438,11 @@ dl_status dlsh_nodecheck_run(dlsh_session *s, dlsh_sink *sink, dl_tensor *loss, 
 }
 
 void dlsh_nodecheck_say(dlsh_sink *sink, const dlsh_nodecheck *sum) {
-    char kinks[64] = "", skipped[120] = "";
+    char kinks[64] = "", skipped[160] = "";
     if (sum->kinks) snprintf(kinks, sizeof kinks, ", %ld at a kink, where any slope between is right", sum->kinks);
     if (sum->skipped)
-        snprintf(skipped, sizeof skipped, "; %ld not: random, writing to operands, or without f64 (%s)", sum->skipped,
+        snprintf(skipped, sizeof skipped,
+                 "; %ld not: random, writing to operands, without f64 or with operands not kept (%s)", sum->skipped,
                  sum->unchecked);
     dlsh_put(sink, "nodes by themselves%s: %ld of %ld wrong, %ld elements%s%s\n",
              sum->second ? ", second derivatives too" : "", sum->failed, sum->nodes, sum->checked, kinks, skipped);

@@ -18,11 +18,23 @@ int clock_gettime(clockid_t clock, struct timespec *t) {
 
 static void set_clock(int64_t by_s) { __atomic_store_n(&set_by_s, by_s, __ATOMIC_RELAXED); }
 
+static double now_s(void) {
+    struct timespec t;
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
 static void work(void) { usleep(UNIT_MS * 1000); }
 static void wait_idle(void) {
     dl_idle(1);
     usleep(UNIT_MS * 3000);
     dl_idle(0);
+}
+
+/* Waits for what the writer does within a second where nobody else has the disk. */
+static void await(const char *sql) {
+    for (int i = 0; i < 300 && ask(sql) != 1; i++) usleep(100000);
+    assert_int_equal(ask(sql), 1);
 }
 
 static double seconds_of(dl_store *s, long id) {
@@ -33,11 +45,11 @@ static double seconds_of(dl_store *s, long id) {
     return t;
 }
 
-/* units of work, and less than one of idle time */
-static void assert_units(double seconds, int n) {
-    double unit = UNIT_MS / 1e3;
-    if (seconds < n * unit - 0.15 || seconds > (n + 2.5) * unit)
-        fail_msg("%d units of %g s are told as %g s", n, unit, seconds);
+/* Units of work, and nothing of the idle ones among all that passed since `began`. */
+static void assert_units(double seconds, int n, double began, int idle) {
+    double unit = UNIT_MS / 1e3, most = now_s() - began - idle * unit + 0.05;
+    if (seconds < n * unit - 0.15 || seconds > most)
+        fail_msg("%d units of %g s are told as %g s; there were %g s", n, unit, seconds, most);
 }
 
 static long idle_run(dl_store *s, dl_run **out) {
@@ -54,21 +66,23 @@ static void idle_time_does_not_count(void **state) {
     (void)state;
     dl_run *r;
     dl_store *s = dl_store_open(db_path);
+    double began = now_s();
     long id = idle_run(s, &r);
-    assert_units(seconds_of(s, id), 2);
-    dl_run_list *l = dl_run_query_list(s, &(dl_run_query){.where = "seconds < 1.6 and seconds > 0.4"});
+    assert_units(seconds_of(s, id), 2, began, 6);
+    char where[80];
+    snprintf(where, sizeof where, "seconds < %g and seconds > 0.4", now_s() - began - 6 * UNIT_MS / 1e3 + 1);
+    dl_run_list *l = dl_run_query_list(s, &(dl_run_query){.where = where});
     has(l);
     assert_int_equal(l->n, 1);
     dl_run_list_free(l);
     /* a row as others see it is right within a commit of the writer, at work and while idle */
-    assert_int_equal(ask("select active_since_us is not null from run"), 1);
+    await("select active_since_us is not null from run");
     dl_idle(1);
-    usleep(500000);
-    assert_int_equal(ask("select active_since_us is null from run"), 1);
-    assert_units(ask("select active_us / 1e6 from run"), 2);
+    await("select active_since_us is null from run");
+    assert_units(ask("select active_us / 1e6 from run"), 2, began, 6);
     dl_idle(0);
     ok(dl_run_end(r, DL_RUN_FINISHED, NULL));
-    assert_units(seconds_of(s, id), 2);
+    assert_units(seconds_of(s, id), 2, began, 6);
     assert_true(ask("select (ended_us - started_us) / 1e6 from run") > 8 * UNIT_MS / 1e3);
     /* and runs again when it is resumed */
     usleep(UNIT_MS * 3000);
@@ -76,7 +90,7 @@ static void idle_time_does_not_count(void **state) {
     work();
     wait_idle();
     ok(dl_run_end(r, DL_RUN_FINISHED, NULL));
-    assert_units(seconds_of(s, id), 3);
+    assert_units(seconds_of(s, id), 3, began, 12);
     ok(dl_store_close(s));
 }
 
@@ -89,7 +103,7 @@ static void work_counts_without_a_shell(void **state) {
     work();
     ok(dl_run_end(r, DL_RUN_FINISHED, NULL));
     double wall = ask("select (ended_us - started_us) / 1e6 from run");
-    assert_true(fabs(seconds_of(s, 1) - wall) < 0.05);
+    assert_true(fabs(seconds_of(s, 1) - wall) < 0.25);
     ok(dl_store_close(s));
 }
 
@@ -98,6 +112,7 @@ static void killed_runs_keep_theirs(void **state) {
     for (int at_work = 0; at_work < 2; at_work++) {
         int fd[2];
         char c = 0;
+        double began = now_s();
         assert_int_equal(pipe(fd), 0);
         pid_t pid = fork();
         if (!pid) {
@@ -114,7 +129,7 @@ static void killed_runs_keep_theirs(void **state) {
         close(fd[0]);
         close(fd[1]);
         dl_store *s = dl_store_open(db_path);
-        assert_units(seconds_of(s, at_work + 1), 2 + at_work);
+        assert_units(seconds_of(s, at_work + 1), 2 + at_work, began, 6);
         assert_int_equal(ask("select count(*) from run where status = 'killed' and active_since_us is null"),
                          at_work + 1);
         ok(dl_store_close(s));
