@@ -55,13 +55,6 @@ void dl_journal_free(dl_journal *j) {
     free(j);
 }
 
-dl_journal *dl_journal_swap(dl_journal *j) {
-    dl_journal *former = journal;
-    journal = j;
-    off = !j && former;
-    return former;
-}
-
 static pthread_key_t ending;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -74,6 +67,15 @@ static void make_own(void) {
     pthread_once(&once, make_key);
     journal = dl_journal_new();
     pthread_setspecific(ending, journal);
+}
+
+/* The thread's own is made before, so that giving it back never means NULL, which is off. */
+dl_journal *dl_journal_swap(dl_journal *j) {
+    if (!journal && !off) make_own();
+    dl_journal *former = journal;
+    journal = j;
+    off = !j;
+    return former;
 }
 
 /* ---------------------------------------------------------------- rows */

@@ -16,4 +16,7 @@ for f in h*.dlsh k*.dlsh; do
     dlsh -n --db none "$f" >out 2>err || cat err
     grep -q FAIL out && { echo "$f: a false alarm"; cat out; }
 done
+# asked before anything has run, it watches what comes then
+(echo doctor; cat b13_no_zero.dlsh) >asked.dlsh
+dlsh -n --db none asked.dlsh 2>err | grep -o "nothing to look at yet\|FAIL  gradients are zeroed"
 true
