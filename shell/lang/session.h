@@ -232,6 +232,7 @@ struct dlsh_layer {
     dlsh_value value;
     int expanded;
     dlsh_value forward;    /* a function: of a net with a forward of its own */
+    dlsh_value methods;    /* a list of functions: of such a net */
     dlsh_value shape;      /* a function from `in` to the shape: of a tensor of the net, kind "param" or "buffer" */
     const dlsh_node *node; /* of the LAYER, for messages */
     dlsh_unit *unit;       /* it stands in */

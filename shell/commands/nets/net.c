@@ -201,13 +201,13 @@ static dl_status tensor_of(dl_module *m, const char *name, dl_tensor **t) {
     return DL_OK;
 }
 
-/* Tensors and layers by name. */
+/* Tensors, layers and methods by name. */
 static dl_status get(void *self, const char *name, dlsh_value *out) {
     dl_module *m = self, *c = dl_module_find(m, name);
     dl_tensor *t;
     DLSH_TRY(tensor_of(m, name, &t));
     if (t) return dlsh_give(dlsh_tensor(dl_ref(t)), out);
-    return c && *name ? dlsh_give(dlsh_net_value(c), out) : DL_ERR_NAME;
+    return c && *name ? dlsh_give(dlsh_net_value(c), out) : dlsh_net_function(m, name, out);
 }
 
 /* A tensor gets values; a layer is replaced. */
@@ -239,6 +239,7 @@ static dl_status names(void *self, dlsh_value *out) {
     static const char *const tensors[] = {"weight", "bias", "running_mean", "running_var"};
     for (int i = 0; i < 4; i++)
         if (dl_module_tensor(m, tensors[i])) DLSH_TRY(dlsh_append(l, dlsh_string(tensors[i])));
+    DLSH_TRY(dlsh_net_function_names(m, l));
     return dlsh_hand_over(&l, out);
 }
 

@@ -54,16 +54,22 @@ dlsh_callback *dlsh_callback_new(dlsh_session *s, dlsh_value fn) {
 
 dl_status dlsh_callback_key(void *self, unsigned long *out) {
     dlsh_callback *cb = self;
-    if (!cb->purity && !(cb->purity = dlsh_purity_new(cb->session, cb->fn))) return dl_failed();
-    return dlsh_purity_key(cb->purity, out);
+    unsigned long key = 0;
+    for (*out = 0; cb; cb = cb->next) {
+        if (!cb->purity && !(cb->purity = dlsh_purity_new(cb->session, cb->fn))) return dl_failed();
+        DLSH_TRY(dlsh_purity_key(cb->purity, &key));
+        *out = *out * 1000003 + key;
+    }
+    return DL_OK;
 }
 
 void dlsh_callback_free(void *self) {
-    dlsh_callback *cb = self;
-    if (!cb) return;
-    dlsh_purity_free(cb->purity);
-    dlsh_drop(cb->fn);
-    free(cb);
+    for (dlsh_callback *cb = self, *next; cb; cb = next) {
+        next = cb->next;
+        dlsh_purity_free(cb->purity);
+        dlsh_drop(cb->fn);
+        free(cb);
+    }
 }
 
 dl_tensor *dlsh_callback_call(dlsh_callback *cb, dlsh_value *in, int n) {
@@ -170,13 +176,22 @@ static dl_status describe_value(work *w, const dlsh_layer *l, dl_layer_spec *spe
     return m->module ? DL_OK : dl_failed();
 }
 
+static int is_taken(const char *name) {
+    for (const dlsh_command *c = dlsh_net_class.methods; name && c->name; c++)
+        if (!strcmp(c->name, name)) return 1;
+    return 0;
+}
+
 /* Names that methods of nets have already; a part that is called like a field hides it. A list of layers may be called
  * as a method is, since nobody calls it: `layers: list 3 { ... }`. */
 static dl_status check_label(work *w, const dlsh_layer *l) {
-    int taken = 0, list = !strcmp(l->kind, "list");
-    for (const dlsh_command *c = dlsh_net_class.methods; l->label && !list && c->name; c++)
-        taken |= !strcmp(c->name, l->label);
-    if (!taken) return DL_OK;
+    const dlsh_list *own = l->methods.type == DLSH_LIST ? l->methods.as.list : NULL;
+    for (int i = 0; own && i < own->n; i++)
+        if (is_taken(dlsh_function_name(own->items[i])))
+            return dlsh_layer_fail(w->s, l, -1, DL_ERR_NAME, "choose another name",
+                                   "a net's own method cannot be named '%s': all nets have a method of that name",
+                                   dlsh_function_name(own->items[i]));
+    if (!strcmp(l->kind, "list") || !is_taken(l->label)) return DL_OK;
     return dlsh_layer_fail(w->s, l, -1, DL_ERR_NAME, "choose another name",
                            "a layer cannot be named '%s': nets have a method of that name", l->label);
 }
@@ -193,7 +208,8 @@ static dl_status describe_layer(work *w, const dlsh_layer *l, dl_layer_spec *spe
     spec->nbody = l->nbody, spec->nshortcut = l->nshortcut;
     DLSH_TRY(check_label(w, l));
     if (l->forward.type == DLSH_FN || l->shape.type == DLSH_FN) {
-        spec->code = l->shape.type == DLSH_FN ? dlsh_shape_code(w->s, l->shape) : dlsh_forward_code(w->s, l->forward);
+        spec->code = l->shape.type == DLSH_FN ? dlsh_shape_code(w->s, l->shape)
+                                              : dlsh_forward_code(w->s, l->forward, l->methods);
         made *m = spec->code ? allocate(w, sizeof *m) : NULL;
         if (!m) return dl_code_unref(spec->code), dl_failed();
         *m = (made){w->made, NULL, spec->code};

@@ -122,14 +122,20 @@ dlsh_value dlsh_tensors_value(dl_tensor *const *t, int n, const char *const *nam
 
 /* ---------------------------------------------------------------- forward */
 
-/* The parts of a net as its forward names them; *n of them, owned. NULL: a recorded failure. */
-static dlsh_value *parts_of(dlsh_callback *cb, dl_module *net, int *n) {
+dlsh_value *dlsh_net_parts(dlsh_callback *cb, dl_module *net, int missing, int *n) {
     const char *const *names;
     *n = dlsh_forward_parts(cb->fn, &names);
     dlsh_value *parts = calloc((size_t)*n + 1, sizeof *parts);
     DLSH_DROPPED dlsh_value self = dlsh_net_value(net);
     dl_status st = parts && !dlsh_failed(self) ? DL_OK : dlsh_no_memory("the parts of a net");
-    for (int i = 0; i < *n && st == DL_OK; i++) st = dlsh_get_field(cb->session, self, names[i], &parts[i]);
+    for (int i = 0; i < *n && st == DL_OK; i++) {
+        if (!strcmp(names[i], "self"))
+            parts[i] = dlsh_ref(self);
+        else
+            st = dlsh_get_field(cb->session, self, names[i], &parts[i]);
+        /* a method needs those alone that it names */
+        if (st == DL_ERR_STATE && missing && !dlsh_mentions(cb->fn.as.fn->body, names[i])) dl_error_clear(), st = DL_OK;
+    }
     if (st == DL_OK) return parts;
     for (int i = 0; parts && i < *n; i++) dlsh_drop(parts[i]);
     free(parts);
@@ -155,7 +161,7 @@ static dl_status run(dlsh_callback *cb, dl_module *net, dl_pack *in, dlsh_value 
     int nparts, n = dl_pack_count(in);
     if (!f && n > DL_NET_INPUTS)
         return dlsh_fail(DL_ERR_VALUE, "pass them in a list", "a net takes at most %d tensors", DL_NET_INPUTS);
-    DLSH_FREED dlsh_value *parts = parts_of(cb, net, &nparts);
+    DLSH_FREED dlsh_value *parts = dlsh_net_parts(cb, net, 0, &nparts);
     if (!parts) return dl_failed();
     int given = f ? 0 : arguments(cb, in, tensors, names);
     dlsh_callargs args = {given, tensors, names};
@@ -181,14 +187,31 @@ static dl_pack *forward(void *ctx, dl_module *net, dl_pack *in) {
     return p;
 }
 
-dl_code *dlsh_forward_code(dlsh_session *s, dlsh_value fn) {
-    dlsh_callback *cb = dlsh_callback_new(s, fn);
+/* Functions of a net behind cb, with their texts. */
+static dl_status add_functions(dlsh_session *s, dlsh_callback *cb, dlsh_value fn, const dlsh_list *more,
+                               dlsh_buf *text) {
     size_t n;
-    const char *source = dlsh_fn_source(fn.as.fn, &n);
-    DLSH_FREED char *text = cb ? strndup(source, n) : NULL;
-    if (!text) return dlsh_callback_free(cb), dlsh_no_memory("the forward of a net"), NULL;
-    dl_code_spec spec = {
-        .forward = forward, .key = dlsh_callback_key, .ctx = cb, .release = dlsh_callback_free, .text = text};
+    for (int i = 0; cb; i++, cb = cb->next) {
+        const char *source = dlsh_fn_source(fn.as.fn, &n);
+        if (i) dlsh_buf_puts(text, "\n");
+        dlsh_buf_add(text, source, n);
+        if (!more || i == more->n) return text->failed ? dlsh_no_memory("the functions of a net") : DL_OK;
+        fn = more->items[i];
+        cb->next = dlsh_callback_new(s, fn);
+    }
+    return dl_failed();
+}
+
+dl_code *dlsh_forward_code(dlsh_session *s, dlsh_value fn, dlsh_value methods) {
+    dlsh_callback *cb = dlsh_callback_new(s, fn);
+    DLSH_SCOPED_BUF text = {0};
+    if (add_functions(s, cb, fn, methods.type == DLSH_LIST ? methods.as.list : NULL, &text) != DL_OK)
+        return dlsh_callback_free(cb), NULL;
+    dl_code_spec spec = {.forward = forward,
+                         .key = dlsh_callback_key,
+                         .ctx = cb,
+                         .release = dlsh_callback_free,
+                         .text = dlsh_buf_text(&text)};
     const dlsh_fninfo *info = fn.as.fn->info;
     if (info->nfixed == info->nparams) { /* no *rest, which takes any number */
         spec.inputs = info->names, spec.ninputs = info->nparams;
@@ -208,11 +231,11 @@ dl_status dlsh_call_net(dl_module *m, const dlsh_callargs *args, const dlsh_stan
 
 /* ---------------------------------------------------------------- references, for the collector of cycles */
 
-static void code_values(void *code, const dlsh_visitor *to) {
-    const dlsh_callback *cb = dl_code_context(code, dlsh_callback_free);
-    if (!cb) return;
-    to->value(cb->fn, to->ctx);
-    dlsh_purity_values(cb->purity, to);
+void dlsh_code_values(void *code, const dlsh_visitor *to) {
+    for (const dlsh_callback *cb = dl_code_context(code, dlsh_callback_free); cb; cb = cb->next) {
+        to->value(cb->fn, to->ctx);
+        dlsh_purity_values(cb->purity, to);
+    }
 }
 
 static void module_values(void *module, const dlsh_visitor *to);
@@ -224,7 +247,7 @@ static void see_part(void *ctx, dl_module *part) {
 
 static void see_code(void *ctx, dl_code *code) {
     const dlsh_visitor *to = ctx;
-    to->shared((dlsh_shared){(int *)code, code_values}, to->ctx);
+    to->shared((dlsh_shared){(int *)code, dlsh_code_values}, to->ctx);
 }
 
 static void module_values(void *module, const dlsh_visitor *to) {

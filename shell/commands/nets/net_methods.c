@@ -8,10 +8,11 @@
 
 /* ---------------------------------------------------------------- modes, copies, dtypes */
 
-static dl_status set_mode(const dlsh_args *a) {
+static dl_status set_mode(const dlsh_args *a, dlsh_value *result) {
     int on = dlsh_arg_data(a) != NULL;
     if (on && dlsh_given(a, "mode")) on = dlsh_arg_bool(a, "mode");
     dl_module_train(dlsh_arg_self(a), on);
+    *result = dlsh_ref(dlsh_arg_self_value(a));
     return DL_OK;
 }
 

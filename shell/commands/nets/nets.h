@@ -63,7 +63,8 @@ dl_status dlsh_call_layer(dl_module *m, const dlsh_callargs *args, dlsh_value *o
 typedef struct dlsh_callback {
     dlsh_session *session;
     dlsh_value fn;
-    dlsh_purity *purity; /* NULL: nobody has asked */
+    dlsh_purity *purity;        /* NULL: nobody has asked */
+    struct dlsh_callback *next; /* of a net's forward: the first method; of a method: the next one; owned */
 } dlsh_callback;
 /* Tells of the references behind a net, a reference to which is held (a `values` of a class). */
 void dlsh_net_values(void *net, const dlsh_visitor *to);
@@ -75,8 +76,9 @@ dl_status dlsh_callback_key(void *cb, unsigned long *out);
 dl_tensor *dlsh_callback_call(dlsh_callback *cb, dlsh_value *in, int n);
 
 /* ---- nets with a forward of their own (net_forward.c) */
-/* The forward of a net, or the shape of one of its tensors, for the library; NULL: a recorded failure. */
-dl_code *dlsh_forward_code(dlsh_session *s, dlsh_value forward);
+/* The forward of a net with its methods (a list, or VOID), or the shape of one of its tensors, for the library; NULL: a
+ * recorded failure. */
+dl_code *dlsh_forward_code(dlsh_session *s, dlsh_value forward, dlsh_value methods);
 dl_code *dlsh_shape_code(dlsh_session *s, dlsh_value shape);
 /* Tensors that stand in the places of a net's own during a call; borrowed. */
 typedef struct dlsh_stand_ins {
@@ -86,6 +88,18 @@ typedef struct dlsh_stand_ins {
 } dlsh_stand_ins;
 /* Calls a net with the arguments of a call; stand-ins may be NULL. */
 dl_status dlsh_call_net(dl_module *m, const dlsh_callargs *args, const dlsh_stand_ins *with, dlsh_value *out);
+/* The parts of a net as a function of it names them; *n of them, owned. missing: those without weights yet are VOID,
+ * not failures. NULL: a recorded failure. */
+dlsh_value *dlsh_net_parts(dlsh_callback *cb, dl_module *net, int missing, int *n);
+/* References of code, for the collector. */
+void dlsh_code_values(void *code, const dlsh_visitor *to);
+
+/* ---- methods of nets (net_functions.c) */
+/* The method of that name as a value, with "forward" the net itself. DL_ERR_NAME, unrecorded: there is none. */
+dl_status dlsh_net_function(dl_module *m, const char *name, dlsh_value *out);
+/* Appends their names to a list. */
+dl_status dlsh_net_function_names(dl_module *m, dlsh_value list);
+
 /* n tensors as a value: one as it is, several as a list, or as a record where they have names. VOID: a recorded
  * failure. */
 dlsh_value dlsh_tensors_value(dl_tensor *const *t, int n, const char *const *names);

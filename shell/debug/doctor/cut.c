@@ -56,6 +56,7 @@ static const dlsh_node *defined(const dlsh_node *n, dlsh_kind kind, const char *
 const dlsh_node *dlsh_last_return(const dlsh_node *n) {
     const dlsh_node *found = NULL;
     if (!n || n->kind == DLSH_N_RETURN) return n;
+    if (n->kind == DLSH_N_LAYERS && dlsh_forward_of(n)) return dlsh_last_return(dlsh_forward_of(n));
     for (int i = n->nkids - 1; i >= 0 && !found; i--) found = dlsh_last_return(n->kids[i]);
     return found;
 }

@@ -14,6 +14,7 @@ static void free_layers(dlsh_layer *layers, int n) {
         for (int k = 0; k < layers[i].nargs; k++) dlsh_drop(layers[i].args[k]);
         dlsh_drop(layers[i].value);
         dlsh_drop(layers[i].forward);
+        dlsh_drop(layers[i].methods);
         dlsh_drop(layers[i].shape);
         free_layers(layers[i].body, layers[i].nbody);
         free_layers(layers[i].shortcut, layers[i].nshortcut);
@@ -177,48 +178,87 @@ static dl_status eval_part(dlsh_session *s, const dlsh_node *n, int first, int b
     return DL_OK;
 }
 
-/* An input of the forward that is called like a part would stand for it in the forward. */
-static dl_status check_inputs(dlsh_session *s, const dlsh_node *layers, const dlsh_node *forward) {
-    for (int i = 0; i < forward->nkids - 1; i++)
-        for (int k = 0; k < layers->nkids - 1; k++)
-            if (dlsh_is_part(layers->kids[k]) && !strcmp(layers->kids[k]->label, forward->kids[i]->text))
-                return dlsh_at(s, forward->kids[i],
+/* An input of a net's function that is called like a part would stand for it there. */
+static dl_status check_inputs(dlsh_session *s, const dlsh_node *layers, const dlsh_node *fn) {
+    for (int i = 0; i < fn->nkids - 1; i++) {
+        if (!strcmp(fn->kids[i]->text, "self"))
+            return dlsh_at(s, fn->kids[i],
+                           dlsh_fail(DL_ERR_NAME, "leave it out: self is the net by itself, and fc(x) calls a part",
+                                     "self is no input of %.60s", fn->label));
+        for (int k = 0; k < layers->nkids; k++)
+            if (layers->kids[k] != fn && dlsh_is_part(layers->kids[k]) &&
+                !strcmp(layers->kids[k]->label, fn->kids[i]->text))
+                return dlsh_at(s, fn->kids[i],
                                dlsh_fail(DL_ERR_NAME, "give one of the two another name",
-                                         "this input of forward hides the net's part '%.60s' of line %d",
-                                         forward->kids[i]->text, layers->kids[k]->span.line));
+                                         "this input of %.60s hides the net's part '%.60s' of line %d", fn->label,
+                                         fn->kids[i]->text, layers->kids[k]->span.line));
+    }
     return DL_OK;
 }
 
-/* An assignment makes a variable of the forward, and the net's own tensor would silently stay as it is. */
-static dl_status check_assignments(dlsh_session *s, const dlsh_node *layers, const dlsh_node *forward) {
-    const dlsh_fninfo *info = forward->info;
+/* An assignment makes a variable of the function, and the net's own tensor would silently stay as it is. */
+static dl_status check_assignments(dlsh_session *s, const dlsh_node *layers, const dlsh_node *fn) {
+    const dlsh_fninfo *info = fn->info;
     const dlsh_node *n = info ? info->hides : NULL;
     if (!n) return DL_OK;
     int i = 0, buffer;
     while (layers->kids[i]->kind != DLSH_N_TENSOR || strcmp(layers->kids[i]->label, n->text) != 0) i++;
     buffer = !strcmp(layers->kids[i]->text, "buffer");
-    char hint[240];
-    snprintf(
-        hint, sizeof hint,
-        buffer
-            ? "%.60s += 1 changes it in place, %.60s.copy_(value) sets it; a variable of the forward needs another name"
-            : "a variable of the forward needs another name; no_grad { %.60s.copy_(value) } changes %.60s itself",
-        n->text, n->text);
+    char hint[320];
+    snprintf(hint, sizeof hint,
+             buffer
+                 ? "%.60s += 1 changes it in place, %.60s.copy_(value) sets it; a variable of %.60s needs another name"
+                 : "no_grad { %.60s.copy_(value) } changes %.60s itself; a variable of %.60s needs another name",
+             n->text, n->text, fn->label);
     return dlsh_at(s, n,
                    dlsh_fail(DL_ERR_NAME, hint,
-                             "'%.60s' is a %s of the net, which an assignment in forward does not change", n->text,
-                             buffer ? "buffer" : "parameter"));
+                             "'%.60s' is a %s of the net, which an assignment in %.60s does not change", n->text,
+                             buffer ? "buffer" : "parameter", fn->label));
 }
 
-/* The items of a block into the body of `net`, and its forward. */
+/* Two items of one name, of which one is a function. */
+static dl_status check_name(dlsh_session *s, const dlsh_node *layers, const dlsh_node *fn) {
+    for (int i = 0; i < layers->nkids && layers->kids[i] != fn; i++)
+        if (dlsh_is_part(layers->kids[i]) && !strcmp(layers->kids[i]->label, fn->label))
+            return dlsh_at(s, fn,
+                           dlsh_fail(DL_ERR_NAME, "give one of the two another name",
+                                     "the net has '%.60s' already, in line %d", fn->label, layers->kids[i]->span.line));
+    return DL_OK;
+}
+
+/* The forward of a net, and its methods. */
+static dl_status eval_functions(dlsh_session *s, const dlsh_node *n, dlsh_layer *net) {
+    const dlsh_node *forward = dlsh_forward_of(n);
+    int first = dlsh_count_layers(n);
+    if (first == n->nkids) return DL_OK;
+    if (!forward)
+        return dlsh_at(s, n->kids[first],
+                       dlsh_fail(DL_ERR_VALUE, "forward(x) { return ... }",
+                                 "a net with the method '%.60s' needs a forward, too", n->kids[first]->label));
+    net->methods = dlsh_new_list(n->nkids - first);
+    for (int i = first; i < n->nkids; i++) {
+        const dlsh_node *k = n->kids[i];
+        dlsh_value fn = dlsh_void();
+        DLSH_TRY(check_name(s, n, k));
+        DLSH_TRY(check_inputs(s, n, k));
+        DLSH_TRY(check_assignments(s, n, k));
+        DLSH_TRY(dlsh_make_fn(s, k, &fn));
+        if (k == forward)
+            net->forward = fn;
+        else
+            DLSH_TRY(dlsh_append(net->methods, fn));
+    }
+    return DL_OK;
+}
+
+/* The items of a block into the body of `net`, and its functions. */
 static dl_status eval_layers(dlsh_session *s, const dlsh_node *n, dlsh_layer *net, int depth) {
     if (depth > MAX_LAYER_DEPTH)
         return dlsh_fail(DL_ERR_VALUE, "does the net contain itself?", "nets are nested more than %d deep",
                          MAX_LAYER_DEPTH);
     net->body = calloc((size_t)n->nkids + 1, sizeof *net->body);
     if (!net->body) return dlsh_no_memory("a net");
-    const dlsh_node *last = n->nkids ? n->kids[n->nkids - 1] : NULL;
-    int parts = last && last->kind == DLSH_N_FN, count = n->nkids - parts;
+    int count = dlsh_count_layers(n), parts = count < n->nkids;
     for (int i = 0, behind; i < count; i = behind) {
         dlsh_layer *l = &net->body[net->nbody++];
         for (behind = i + 1; parts && behind < count && n->kids[behind]->flags & DLSH_CHAINED;) behind++;
@@ -231,10 +271,7 @@ static dl_status eval_layers(dlsh_session *s, const dlsh_node *n, dlsh_layer *ne
                            "%s %s is never used: the net has no forward of its own", k->text, k->label);
         if (st) return dlsh_at(s, k, st);
     }
-    if (!parts) return DL_OK;
-    DLSH_TRY(check_inputs(s, n, last));
-    DLSH_TRY(check_assignments(s, n, last));
-    return dlsh_make_fn(s, last, &net->forward);
+    return eval_functions(s, n, net);
 }
 
 /* ---------------------------------------------------------------- whole nets */
@@ -252,6 +289,7 @@ dl_status dlsh_eval_net(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     if (!st) st = build(s, &net, out);
     free_layers(net.body, net.nbody);
     dlsh_drop(net.forward);
+    dlsh_drop(net.methods);
     return st;
 }
 
@@ -278,6 +316,7 @@ dl_status dlsh_call_net_template(dlsh_session *s, const dlsh_fn *f, const dlsh_c
     if (!st) st = build(s, &net, out);
     free_layers(net.body, net.nbody);
     dlsh_drop(net.forward);
+    dlsh_drop(net.methods);
     return st;
 }
 

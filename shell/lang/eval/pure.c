@@ -231,12 +231,19 @@ static const dlsh_value *global_of(const scope *c, const dlsh_node *n) {
 
 static int makes(const dlsh_command *row) { return is_pure_row(row) && !(row->flags & DLSH_GIVES_PART); }
 
-/* Is it a part of the net, in its forward? */
+/* Is it a part of the net, in a function of it? */
 static int is_part(const scope *c, const dlsh_node *n) {
     dlsh_cell *cell = NULL;
     int slot = n->slot;
     const scope *o = n->kind == DLSH_N_NAME && n->flags & DLSH_LOCAL ? owner(c, &slot, &cell) : NULL;
-    return o && slot >= o->info->nparams && slot < o->info->nparams + o->info->nparts;
+    return o && slot >= o->info->nparams && slot < o->info->nparams + o->info->nparts - o->info->nmethods;
+}
+
+/* Is it a tensor of the net, in a function of it? */
+static int is_of_net(const scope *c, const dlsh_node *n) {
+    if (n->kind != DLSH_N_FIELD && n->kind != DLSH_N_INDEX) return 0;
+    while (n->kind == DLSH_N_FIELD || n->kind == DLSH_N_INDEX) n = n->kids[0];
+    return is_part(c, n);
 }
 
 /* Does the expression make a list or record that nobody else has? Tensors may be written to: the capture sees it. */
@@ -286,7 +293,7 @@ static int changes(const scope *c, const dlsh_node *n) {
         if (o && slot >= o->info->nparams && only_fresh(o, o->node->kids[o->node->nkids - 1], n->text)) return 1;
     }
     const dlsh_value *v = global_of(c, n);
-    if (v && v->type == DLSH_TENSOR) return 1;
+    if ((v && v->type == DLSH_TENSOR) || is_of_net(c, n)) return 1;
     return n->kind == DLSH_N_NAME ? impure(c, n, "changes '%s', which may live longer than the call", n->text)
                                   : impure(c, n, "changes a value that may live longer than the call");
 }

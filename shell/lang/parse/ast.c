@@ -149,3 +149,23 @@ dl_status dlsh_node_kids(dlsh_unit *u, dlsh_node *node, dlsh_node **kids, int n)
     node->depth = (unsigned short)depth;
     return DL_OK;
 }
+
+int dlsh_count_layers(const dlsh_node *layers) {
+    int n = 0;
+    while (n < layers->nkids && layers->kids[n]->kind != DLSH_N_FN) n++;
+    return n;
+}
+
+const dlsh_node *dlsh_forward_of(const dlsh_node *layers) {
+    for (int i = dlsh_count_layers(layers); i < layers->nkids; i++)
+        if (!strcmp(layers->kids[i]->label, "forward")) return layers->kids[i];
+    return NULL;
+}
+
+int dlsh_mentions(const dlsh_node *n, const char *name) {
+    if (!n) return 0;
+    const int word = n->kind == DLSH_N_STR && (n->flags & DLSH_WORD) && n->text && !strcmp(n->text, name);
+    int count = (n->kind == DLSH_N_NAME && !strcmp(n->text, name)) || word;
+    for (int i = 0; i < n->nkids; i++) count += dlsh_mentions(n->kids[i], name);
+    return count;
+}

@@ -58,7 +58,7 @@ typedef struct dlsh_span {
     NODE(ARG, "arg", "num.i: which of the row's parameters; kids: expr | STR | statement | BLOCK")                     \
     NODE(OPTION, "option", "text: name; kids: [value]; without value a bare boolean")                                  \
     NODE(NET, "net", "[text: name]; kids: PARAM..., LAYERS; an expression when it has no text")                        \
-    NODE(LAYERS, "layers", "kids: (LAYER | TENSOR)..., a chain; [FN], its forward")                                    \
+    NODE(LAYERS, "layers", "kids: (LAYER | TENSOR)..., a chain; [FN...], its forward and methods, label: name")        \
     NODE(TENSOR, "tensor", "text: param or buffer; label: name; kids: FN of `in` to its shape, OPTION...")             \
     NODE(LAYER, "layer", "text: kind; label; kids: (expr | OPTION)..., [LAYERS], [LAYERS of shortcut]")                \
     NODE(EXTERN, "extern", "text: library; label: the C text; kids: OPTION...")                                        \
@@ -156,9 +156,17 @@ struct dlsh_unit {
 /* Are the kids of a target targets themselves? */
 static inline int dlsh_holds_targets(const dlsh_node *n) { return n->kind == DLSH_N_TUPLE || n->kind == DLSH_N_SPREAD; }
 
-/* Is the item of a net with a forward a part that the forward knows by name? What stands after an arrow belongs to the
- * part before it. */
+/* Is the item of a net with a forward a part, or a method, that the forward knows by name? What stands after an arrow
+ * belongs to the part before it. */
 static inline int dlsh_is_part(const dlsh_node *n) { return n->label && !(n->flags & DLSH_CHAINED); }
+
+/* The layers and tensors of LAYERS; its functions stand behind them. */
+int dlsh_count_layers(const dlsh_node *layers);
+/* NULL: the net is a chain. */
+const dlsh_node *dlsh_forward_of(const dlsh_node *layers);
+
+/* How often a name stands in a tree. */
+int dlsh_mentions(const dlsh_node *n, const char *name);
 
 const char *dlsh_kind_name(int kind);
 const char *dlsh_op_text(int op);

@@ -19,7 +19,8 @@ typedef struct dlsh_fninfo {
     int nparams, nslots, ncaptures;
     int nfixed;             /* parameters before *rest and **rest */
     int rest, named_rest;   /* 1 + the slots of these; 0: there is none */
-    int nparts;             /* of a net's forward: slots after the parameters that hold the parts of the net */
+    int nparts;             /* of a net's function: slots after the parameters that hold the parts of the net, */
+    int nmethods;           /* the last of which hold its methods and itself */
     const dlsh_node *hides; /* a name that its statements assign, which is a parameter or buffer of that net */
     const char **names;     /* of the slots */
     unsigned char *cells;   /* slot lives in a cell made at entry */
@@ -30,7 +31,7 @@ typedef struct dlsh_fninfo {
 
 struct dlsh_fn {
     int refs, place;
-    int takes; /* how many arguments a plain function takes that is no net's forward; -1: another function */
+    int takes; /* how many arguments a plain function takes that is no net's; -1: another function */
     dlsh_unit *unit;
     const dlsh_node *node, *body; /* the FN or NET, and its last kid */
     const dlsh_fninfo *info;

@@ -88,7 +88,7 @@ static const habit foreign[] = {
     {"None|nil|null|NULL|undefined", "write none"},
     {"True", "write true"},
     {"False", "write false"},
-    {"self|this", "there are no classes"},
+    {"self|this", "there are no classes; within the functions of a net self is that net"},
     {"torch|np|numpy", "ops need no prefix: zeros(2, 3)"},
     {"math", "functions need no prefix: sqrt(2.0)"},
     {"nn|Linear|Conv1d|Conv2d|Conv3d|ConvTranspose2d|BatchNorm1d|BatchNorm2d|LayerNorm|GroupNorm|Embedding|Dropout|"

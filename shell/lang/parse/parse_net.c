@@ -86,15 +86,26 @@ static dlsh_node *tensor(dlsh_parser *p) {
     return dlsh_p_finish(p, n, base);
 }
 
-static int at_forward(const dlsh_parser *p) {
+static int at_function(const dlsh_parser *p) {
     dlsh_token after = dlsh_p_peek(p);
-    return dlsh_p_word(p, "forward") && after.kind == DLSH_T_LPAREN && after.adjacent;
+    return dlsh_p_is(p, DLSH_T_FN) || (dlsh_p_word(p, "forward") && after.kind == DLSH_T_LPAREN && after.adjacent);
 }
 
-/* forward := 'forward' parameters block */
-static dlsh_node *forward(dlsh_parser *p) {
+/* function := ('forward' | 'fn' NAME) parameters block */
+static dlsh_node *function(dlsh_parser *p) {
     int base = p->nstack;
-    return dlsh_p_fn_rest(p, dlsh_p_name(p, DLSH_N_FN), base);
+    dlsh_node *n = dlsh_p_node(p, DLSH_N_FN, p->tok.span);
+    dlsh_p_accept(p, DLSH_T_FN);
+    if (!dlsh_p_is(p, DLSH_T_NAME))
+        return dlsh_p_unexpected(p, "the name of a method", "fn encode(x) { return relu(enc(x)) }");
+    n->text = n->label = dlsh_p_text(p);
+    return dlsh_p_fn_rest(p, n, base);
+}
+
+/* What stands for PyTorch's way to write a method. */
+static const char *method_hint(const dlsh_parser *p) {
+    return dlsh_p_word(p, "def") && dlsh_p_peek(p).kind == DLSH_T_NAME ? "a method is written fn encode(x) { ... }"
+                                                                       : NULL;
 }
 
 /* chain := layer {'->' layer} */
@@ -110,7 +121,7 @@ static void chain(dlsh_parser *p) {
 
 /* '{' chains '}', one a line or separated by `;`; all of them make one chain. */
 static dlsh_node *layers(dlsh_parser *p) {
-    int base = p->nstack, last = 0;
+    int base = p->nstack, functions = 0;
     dlsh_node *n = dlsh_p_node(p, DLSH_N_LAYERS, p->tok.span);
     dlsh_p_enter(p);
     dlsh_p_advance(p);
@@ -118,15 +129,21 @@ static dlsh_node *layers(dlsh_parser *p) {
         while (dlsh_p_is(p, DLSH_T_NEWLINE) || dlsh_p_is(p, DLSH_T_SEMI)) dlsh_p_advance(p);
         if (dlsh_p_is(p, DLSH_T_RBRACE)) break;
         if (dlsh_p_is(p, DLSH_T_END)) return dlsh_p_unexpected(p, "'}' to close the layers", NULL);
-        if (last) return dlsh_p_unexpected(p, "'}'", "forward(...) { ... } is the last item of a net");
-        last = at_forward(p);
-        if (last)
-            dlsh_p_push(p, forward(p));
+        int at_fn = at_function(p);
+        if (method_hint(p)) return dlsh_p_unexpected(p, "a layer or a function", method_hint(p));
+        if (functions && !at_fn)
+            return dlsh_p_unexpected(p, "'}' or another function",
+                                     "forward and methods stand behind the layers of a net");
+        functions |= at_fn;
+        if (at_fn)
+            dlsh_p_push(p, function(p));
         else if (at_tensor(p))
             dlsh_p_push(p, tensor(p));
         else
             chain(p);
-        if (!dlsh_p_at_statement_end(p)) return dlsh_p_unexpected(p, "'->' or the end of the line after a layer", NULL);
+        if (!dlsh_p_at_statement_end(p))
+            return dlsh_p_unexpected(p, at_fn ? "the end of the line" : "'->' or the end of the line after a layer",
+                                     NULL);
     }
     dlsh_p_advance(p);
     dlsh_p_leave(p);

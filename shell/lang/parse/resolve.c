@@ -9,7 +9,7 @@
 typedef struct scope {
     struct scope *up;
     dlsh_fninfo *info;
-    const dlsh_node *layers; /* of the net whose forward it is */
+    const dlsh_node *layers; /* of the net whose function it is */
     int cap, capcaptures;
     dl_names index; /* of the slots, once there are more than FEW */
 } scope;
@@ -61,7 +61,7 @@ static void declare(resolver *r, scope *c, const char *name) {
     if (find(c, name) < 0) add_slot(r, c, name);
 }
 
-/* Is it a parameter or buffer of the net whose forward c is? */
+/* Is it a parameter or buffer of the net whose function c is? */
 static int is_net_tensor(const scope *c, const char *name) {
     for (int i = 0; c->layers && i < c->layers->nkids; i++)
         if (c->layers->kids[i]->kind == DLSH_N_TENSOR && !strcmp(c->layers->kids[i]->label, name)) return 1;
@@ -88,7 +88,7 @@ static void declare_all(resolver *r, scope *c, const dlsh_node *n) {
     case DLSH_N_NET:
         if (n->text) declare(r, c, n->text);
         return;
-    case DLSH_N_LAYERS: return; /* its forward is a scope of its own */
+    case DLSH_N_LAYERS: return; /* its functions are scopes of their own */
     case DLSH_N_COMMAND:
         for (int i = 0; i < n->nkids; i++)
             if (!is_supposed(n, n->kids[i])) declare_all(r, c, n->kids[i]);
@@ -144,18 +144,23 @@ static void kids(resolver *r, dlsh_node *n, int from) {
     for (int i = from; i < n->nkids && !r->failed; i++) resolve(r, n->kids[i]);
 }
 
-/* The names of a net's parts, which its forward sees first. */
-static void add_parts(resolver *r, scope *c, const dlsh_node *layers) {
+/* The names of a net's parts and methods, which its functions see first; the forward does not see itself. Then, where
+ * it is used, `self`, the net. */
+static void add_parts(resolver *r, scope *c, const dlsh_node *layers, const dlsh_node *fn) {
     for (int i = 0; layers && i < layers->nkids; i++) {
         const dlsh_node *k = layers->kids[i];
-        if (!dlsh_is_part(k) || find(c, k->label) >= 0) continue;
+        if (!dlsh_is_part(k) || find(c, k->label) >= 0 || (k == fn && k == dlsh_forward_of(layers))) continue;
         add_slot(r, c, k->label);
         c->info->nparts++;
+        c->info->nmethods += k->kind == DLSH_N_FN;
     }
+    if (!layers || find(c, "self") >= 0 || !dlsh_mentions(fn->kids[fn->nkids - 1], "self")) return;
+    add_slot(r, c, "self");
+    c->info->nparts++, c->info->nmethods++;
 }
 
-/* FN, or NET with parameters: a scope of its own. Defaults belong to the scope around it. `layers`: it is their
- * forward. */
+/* FN, or NET with parameters: a scope of its own. Defaults belong to the scope around it. `layers`: it is a function of
+ * theirs. */
 static void resolve_function(resolver *r, dlsh_node *n, const dlsh_node *layers) {
     scope c = {.up = r->top, .info = dlsh_unit_alloc(r->unit, sizeof *c.info), .layers = layers};
     if (n->text && !layers) resolve_name(r, n, n->text);
@@ -172,7 +177,7 @@ static void resolve_function(resolver *r, dlsh_node *n, const dlsh_node *layers)
         c.info->nfixed += !op;
     }
     c.info->nparams = n->nkids - 1;
-    add_parts(r, &c, layers);
+    add_parts(r, &c, layers, n);
     declare_all(r, &c, n->kids[n->nkids - 1]);
     r->top = &c;
     resolve(r, n->kids[n->nkids - 1]);

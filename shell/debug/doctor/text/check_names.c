@@ -176,8 +176,8 @@ static int see_name(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     const dlsh_node *scope = dlsh_scope_of(within, depth);
     if (n->kind == DLSH_N_CALL) look_at_order(e, file, n);
     if (n->kind == DLSH_N_NET) {
-        const dlsh_node *layers = n->kids[n->nkids - 1], *last = layers->nkids ? layers->kids[layers->nkids - 1] : NULL;
-        if (last && last->kind == DLSH_N_FN && last->text) look_at_forward(e, file, n, last);
+        const dlsh_node *forward = dlsh_forward_of(n->kids[n->nkids - 1]);
+        if (forward) look_at_forward(e, file, n, forward);
     }
     const int makes = n->kind == DLSH_N_ASSIGN && n->nkids == 2 && !n->op && n->kids[0]->kind == DLSH_N_NAME;
     if (makes && scope && !dlsh_reads(scope, n->kids[0]->text)) look_at_unread(e, file, n, scope);

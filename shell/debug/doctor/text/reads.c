@@ -4,14 +4,6 @@
 #include <ctype.h>
 #include <string.h>
 
-int dlsh_mentions(const dlsh_node *n, const char *name) {
-    if (!n) return 0;
-    const int word = n->kind == DLSH_N_STR && (n->flags & DLSH_WORD) && n->text && !strcmp(n->text, name);
-    int count = dlsh_names(n, name) || word;
-    for (int i = 0; i < n->nkids; i++) count += dlsh_mentions(n->kids[i], name);
-    return count;
-}
-
 /* Is it the name, alone or in a tuple? */
 static int has_target(const dlsh_node *t, const char *name) {
     if (dlsh_names(t, name)) return 1;

@@ -7,8 +7,6 @@
 int dlsh_reads(const dlsh_node *n, const char *name);
 /* ... of what begins behind a place of the text. */
 int dlsh_reads_behind(const dlsh_node *n, const char *name, int place);
-/* How often it stands in an expression at all. */
-int dlsh_mentions(const dlsh_node *n, const char *name);
 /* Does an assignment give the name itself a value? */
 int dlsh_assigns(const dlsh_node *n, const char *name);
 /* The function around a node, or else the text's root, of the nodes that are around it. */
