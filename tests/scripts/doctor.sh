@@ -20,3 +20,19 @@ done
 (echo doctor; cat b13_no_zero.dlsh) >asked.dlsh
 dlsh -n --db none asked.dlsh 2>err | grep -o "nothing to look at yet\|FAIL  gradients are zeroed"
 true
+# Typed line by line, what the pieces say together counts as it does in a script, and places are those of the pieces.
+causes() { sed -n 's/^      cause  *//p' | sed 's/[^ (]*:[0-9]*//g; s/line [0-9]*/line /'; }
+for f in e1*.dlsh; do
+    dlsh -n --db none "$f" 2>err | causes >script
+    dlsh -n --db none -i <"$f" 2>err | causes >typed
+    cmp -s script typed || { echo "$f: typed, other causes"; diff script typed; }
+done
+# A loop that was changed and run again replaces the former one.
+head -5 b13_no_zero.dlsh >typing
+cat >>typing <<'.'
+for i in range(30) { l = cross_entropy(m(x), y); backward l; o.step() }
+doctor
+for i in range(30) { o.zero_grad(); l = cross_entropy(m(x), y); backward l; o.step() }
+doctor
+.
+dlsh -n --db none -i <typing 2>err | grep -A3 "gradients are zeroed"

@@ -52,7 +52,7 @@ static void find_behind(dlsh_examination *e, const char *file, int line, double 
 static void look_at_trainer(dlsh_examination *e) {
     dl_trainer_state st;
     dl_trainer_get(e->trainer, &st);
-    const dl_source made = dl_optimizer_source(dl_trainer_optimizer(e->trainer));
+    const dl_source made = dlsh_optimizer_source(dl_trainer_optimizer(e->trainer));
     find_short(e, &st);
     if (!(st.ema > 0) || st.step < 4) return;
     const dlsh_node *n = dlsh_trainer_option(e, made.file, INT_MAX - 1, "ema");
@@ -94,7 +94,7 @@ static int line_of_batch(const dlsh_examination *e, const dl_journal_row *r, con
     dlsh_dealt l;
     *file = r->file;
     if (!e->trainer) return dlsh_loader_around(e, r->file, r->line, &l) ? l.line : r->line;
-    const dl_source made = dl_optimizer_source(dl_trainer_optimizer(e->trainer));
+    const dl_source made = dlsh_optimizer_source(dl_trainer_optimizer(e->trainer));
     const dlsh_node *n = dlsh_trainer_option(e, made.file, INT_MAX - 1, "batch");
     *file = made.file;
     return n ? n->span.line : made.line;

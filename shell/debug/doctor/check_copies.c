@@ -294,7 +294,7 @@ static int is_untouched(dl_module *m, dl_source *made) {
     DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
     for (long i = 0; l && i < l->n; i++) {
         dl_source writer;
-        dl_tensor_places(l->entries[i].tensor, made, &writer);
+        dlsh_tensor_places(l->entries[i].tensor, made, &writer);
         if (writer.file && made->file && (writer.line != made->line || strcmp(writer.file, made->file) != 0)) return 0;
     }
     return l && l->n;

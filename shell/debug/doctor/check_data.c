@@ -24,9 +24,9 @@ static long lost_column(const dlsh_samples *s) {
 static int made_before_training(dl_nan_event *out) {
     dl_nan_event from;
     int infinite = 0;
-    if (dl_nan_event_at(0, 0, out)) return dl_error_clear(), 0;
+    if (dlsh_nan_event_at(0, 0, out)) return dl_error_clear(), 0;
     for (int i = 0; i < out->noperands; i++) infinite |= out->operand[i].inf > 0;
-    if (infinite && !dl_nan_event_at(1, 0, &from)) *out = from; /* the infinity that it was made of */
+    if (infinite && !dlsh_nan_event_at(1, 0, &from)) *out = from; /* the infinity that it was made of */
     dl_error_clear();
     return !out->backward && !out->updates && !*out->layer;
 }

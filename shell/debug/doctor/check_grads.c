@@ -154,7 +154,7 @@ static int with_zeros(dlsh_examination *e, const dl_journal_row *step) {
     dl_tensor *p = o && step->ratio[3] == 0 && step->high > 0 ? dl_optimizer_param(o, 0, NULL) : NULL;
     dl_source maker = {0}, writer = {0};
     if (!p || !pass || !dl_grad(p)) return 0;
-    dl_tensor_places(dl_grad(p), &maker, &writer);
+    dlsh_tensor_places(dl_grad(p), &maker, &writer);
     if (!writer.file || (writer.line == pass->line && !strcmp(writer.file, pass->file))) return 0;
     if (writer.line == step->line || !(size_of_pass(pass) > 0)) return 0; /* backward itself gave zeros */
     dlsh_finding *f =
@@ -326,7 +326,7 @@ dl_status dlsh_check_zeroing(dlsh_examination *e) {
 static int updated_by_hand(const dlsh_examination *e, const dl_tensor *t) {
     const dl_journal_row *r;
     dl_source maker, writer;
-    dl_tensor_places(t, &maker, &writer);
+    dlsh_tensor_places(t, &maker, &writer);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
         if (!r->what && r->line == writer.line && writer.file && !strcmp(r->file, writer.file)) return 1;
     return 0;
@@ -392,7 +392,7 @@ static void find_untrained(dlsh_examination *e) {
     if (!o) return;
     each_leaf(e, see_untrained, &m);
     if (!m.n) return;
-    dl_source made = dl_optimizer_source(o);
+    dl_source made = dlsh_optimizer_source(o);
     const dlsh_node *copy = copy_of(made.file, m.names);
     if (copy) {
         dlsh_finding *f = dlsh_find_at(e, made.file, copy->span.line,
@@ -477,13 +477,13 @@ static int see_newcomer(void *ctx, const dl_journal_node *n, const dl_journal_va
     dl_tensor *t = dlsh_live_leaf(c->e, v->leaf, c->name, sizeof c->name);
     (void)n;
     if (!t || strchr(c->name, '.') || !dl_requires_grad(t) || trained(c->e, t)) return 0;
-    dl_tensor_places(t, &maker, &writer);
+    dlsh_tensor_places(t, &maker, &writer);
     c->line = maker.file && !strcmp(maker.file, c->than.file) && maker.line > c->than.line ? maker.line : 0;
     return c->line > 0;
 }
 
 static void find_replaced(dlsh_examination *e, const dl_optimizer *o, const char *names, long n, long total) {
-    dl_source made = dl_optimizer_source(o);
+    dl_source made = dlsh_optimizer_source(o);
     newcomer c = {.e = e, .than = made};
     const int known = each_leaf(e, see_newcomer, &c);
     dlsh_finding *f =
@@ -525,7 +525,7 @@ static dl_source layer_left_out(const dlsh_examination *e, const dl_optimizer *o
         const dl_module *lost = NULL;
         long reached = 0;
         if (m) count_reached(e, o, m, &reached, &lost);
-        if (reached && lost) return dl_module_source(lost);
+        if (reached && lost) return dlsh_module_source(lost);
     }
     return (dl_source){0};
 }
@@ -547,7 +547,7 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
         if (n++ < 3) snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", *own ? own : name);
     }
     if (!n) return;
-    dl_source made = dl_optimizer_source(o);
+    dl_source made = dlsh_optimizer_source(o);
     if (lost == n) {
         find_replaced(e, o, names, n, total);
         return;
@@ -588,12 +588,23 @@ static void find_leaf_losses(dlsh_examination *e) {
     }
 }
 
-/* Steps of any optimizer, or updates of the caller's own. */
+static int is_alive(const dlsh_examination *e, const void *what) {
+    const dl_optimizer *o;
+    for (int i = 0; (o = dlsh_optimizer_at(e, i, NULL)); i++)
+        if (o == what) return 1;
+    return 0;
+}
+
+/* Steps of the optimizer, or updates of the caller's own. Of optimizers that are made anew for each step the journal
+ * keeps some alone: that of this one may be among those left out. */
 static int takes_steps(const dlsh_examination *e, const dl_optimizer *o) {
     const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+    int gone = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
         if (!r->what || r->what == o) return 1;
-    return e->trainer != NULL;
+        gone += !is_alive(e, r->what);
+    }
+    return e->trainer || gone > 2;
 }
 
 /* An optimizer whose parameters get gradients again and again, but which is never asked for a step. */
@@ -609,7 +620,7 @@ static void find_idle(dlsh_examination *e) {
             if (!f) continue;
             dlsh_cause(f, "the optimizer never takes a step: gradients are computed, and nothing uses them");
             dlsh_evidence(f, "%ld backward passes at this line, no step of %s, made at line %d", r->count,
-                          dl_optimizer_text(o), dl_optimizer_source(o).line);
+                          dl_optimizer_text(o), dlsh_optimizer_source(o).line);
         }
     }
 }
@@ -617,7 +628,7 @@ static void find_idle(dlsh_examination *e) {
 /* Was nothing written since the statement that made it? */
 static int is_as_made(const dl_tensor *t) {
     dl_source maker, writer;
-    dl_tensor_places(t, &maker, &writer);
+    dlsh_tensor_places(t, &maker, &writer);
     return !writer.file || (maker.line == writer.line && maker.file && !strcmp(maker.file, writer.file));
 }
 
@@ -678,7 +689,7 @@ static void find_made_anew(dlsh_examination *e, const dl_journal_row *step) {
     const int stateless = o && !strcmp(dl_optimizer_kind(o), "sgd") && !(dl_optimizer_option(o, "momentum", 0) > 0);
     const long steps = steps_there(e, step);
     if (!o || stateless || steps < 10 || dl_optimizer_steps(o) > 2) return;
-    dl_source made = dl_optimizer_source(o);
+    dl_source made = dlsh_optimizer_source(o);
     dlsh_finding *f = dlsh_find_at(e, made.file, made.line, "make the optimizer once, before the loop");
     if (!f) return;
     dlsh_cause(f, "the optimizer is made anew for each step: what it keeps of former gradients is lost");
@@ -738,7 +749,8 @@ dl_status dlsh_check_membership(dlsh_examination *e) {
     if (!dlsh_was_found(e, e->check, "replaced")) find_untrained(e);
     find_idle(e);
     dl_optimizer *any = dlsh_optimizer_at(e, 0, NULL);
-    if (any) find_frozen_head(e, dl_optimizer_source(any).file), find_frozen_layer(e, dl_optimizer_source(any).file);
+    if (any)
+        find_frozen_head(e, dlsh_optimizer_source(any).file), find_frozen_layer(e, dlsh_optimizer_source(any).file);
     if (steps) dlsh_passed(e, "optimizers train what the loss depends on");
     return DL_OK;
 }

@@ -308,7 +308,7 @@ static dl_status run(dlsh_examination *e, dl_tensor *x, dlsh_trial *t, dl_tensor
     t->calls = calloc((size_t)t->n + 1, sizeof *t->calls);
     dl_status st = *out ? t->result && t->calls ? DL_OK : dlsh_no_memory("a trial") : dl_failed();
     for (long i = 0; !st && i < t->n; i++) {
-        st = dl_recording_at(i, &t->calls[i]);
+        st = dlsh_recorded_at(i, &t->calls[i]);
         if (!st && t->calls[i].nout) t->result[i] = dl_ref(t->calls[i].out[0]);
     }
     if (!t->result || !t->calls) t->n = 0;
@@ -391,8 +391,8 @@ static void find_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_tri
 /* The first call whose result stays although an operand changed. */
 static void find_ignoring(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b) {
     char what[200] = "the net";
-    const char *file = dl_module_source(e->net).file;
-    int line = dl_module_source(e->net).line;
+    const char *file = dlsh_module_source(e->net).file;
+    int line = dlsh_module_source(e->net).line;
     long next = 0;
     for (long i = a->n - 2; i >= 0 && !next; i--)
         if (i < b->n && dlsh_share_alike(a->result[i], b->result[i]) < 1) next = i + 1;

@@ -481,7 +481,7 @@ static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
                       "from %.4g to %.4g",
                       r->first, r->last);
     } else if (sign > 0 && up) {
-        dl_source made = dl_optimizer_source(up);
+        dl_source made = dlsh_optimizer_source(up);
         dlsh_finding *f = dlsh_find_at(e, made.file, made.line, "leave maximize=true out");
         if (!f) return;
         dlsh_cause(f, "the optimizer maximises the loss: maximize=true");
@@ -643,9 +643,9 @@ dl_status dlsh_check_initial_loss(dlsh_examination *e) {
 static int first_event(dl_nan_event *out) {
     dl_nan_event from;
     int infinite = 0;
-    if (dl_nan_event_at(0, 0, out)) return dl_error_clear(), 0;
+    if (dlsh_nan_event_at(0, 0, out)) return dl_error_clear(), 0;
     for (int i = 0; i < out->noperands; i++) infinite |= out->operand[i].inf > 0;
-    for (int i = 0; infinite && !dl_nan_event_at(1, i, &from); i++) {
+    for (int i = 0; infinite && !dlsh_nan_event_at(1, i, &from); i++) {
         *out = from;
         if (!from.backward) break; /* what it all began with */
     }
@@ -658,7 +658,7 @@ static int blame_eps(dlsh_examination *e) {
     dl_optimizer *o;
     for (int i = 0; (o = dlsh_optimizer_at(e, i, NULL)); i++) {
         if (dl_optimizer_option(o, "eps", 1) != 0) continue;
-        const dl_source made = dl_optimizer_source(o);
+        const dl_source made = dlsh_optimizer_source(o);
         dlsh_finding *f = dlsh_find_at(e, made.file, made.line, "eps=1e-8");
         if (f) f->own = 1;
         if (f) dlsh_cause(f, "eps=0 of the optimizer: where a gradient is 0, its step is 0 / 0");

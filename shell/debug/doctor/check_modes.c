@@ -115,7 +115,7 @@ static void find_stale_averages(dlsh_examination *e, dl_module *m, long passes) 
     for (int i = 0; i < dl_module_count(m); i++) find_stale_averages(e, dl_module_at(m, i), passes);
     if (!strstr(dl_module_kind(m), "batchnorm") || !is_all(m, "running_mean", 0) || !is_all(m, "running_var", 1))
         return;
-    dl_source at = dl_module_source(m);
+    dl_source at = dlsh_module_source(m);
     dlsh_finding *f = dlsh_find_at(e, at.file, at.line, "momentum=0.1; or let the layer train");
     if (!f) return;
     dlsh_cause(f, "the averages of batchnorm never change: in evaluation it does not normalise");

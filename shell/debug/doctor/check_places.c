@@ -107,7 +107,7 @@ static void find_unshifted(dlsh_examination *e, const char *file, const dlsh_tra
 
 /* dataset(x, y): a data set of x alone is meant to be its own target. */
 static void look_at_trainer(dlsh_examination *e) {
-    const char *file = dl_optimizer_source(dl_trainer_optimizer(e->trainer)).file;
+    const char *file = dlsh_optimizer_source(dl_trainer_optimizer(e->trainer)).file;
     const dlsh_node *made = dlsh_trainer_option(e, file, 1, "data"), *y = made ? dlsh_argument_of(made, 1, "y") : NULL;
     dlsh_traced used[DLSH_TRACED];
     if (!y || relation_of(e->probe.in[0], e->probe.target[0]) != EQUAL) return;

@@ -39,7 +39,7 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     int constant = v && v->n > 1 && v->std <= 1e-6 * fabs(v->mean) && v->shape[unit] > 1;
     if (!w || dl_ndim(w) != v->ndim || (!constant && !units_alike(w, unit))) return;
     dl_source maker, writer;
-    dl_tensor_places(w, &maker, &writer);
+    dlsh_tensor_places(w, &maker, &writer);
     const char *file = *n->layer_file ? n->layer_file : maker.file;
     int line = *n->layer_file ? n->layer_line : maker.line;
     const char *set_in = NULL;

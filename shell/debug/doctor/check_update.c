@@ -136,7 +136,7 @@ static int reversed_betas(dlsh_examination *e, const steps *s) {
     const char *at = strstr(dl_optimizer_text(s->o), "betas=[");
     double first = 0, second = 1;
     if (!at || sscanf(at, "betas=[%lf, %lf", &first, &second) != 2 || first <= second || first < 0.98) return 0;
-    const dl_source made = dl_optimizer_source(s->o);
+    const dl_source made = dlsh_optimizer_source(s->o);
     dlsh_finding *f = dlsh_find_at(e, made.file, made.line, "betas=[0.9, 0.999]");
     if (!f) return 1;
     dlsh_cause(f, "betas are the wrong way round: the average of gradients is longer than that of their squares");
@@ -150,9 +150,10 @@ static int odd_option(dlsh_examination *e, const steps *s) {
     double momentum = dl_optimizer_option(s->o, "momentum", 0), eps = dl_optimizer_option(s->o, "eps", 0);
     int heavy = momentum >= 0.995, wide = eps > 0.1 && s->row->ratio[3] < 2e-3;
     if (reversed_betas(e, s)) return 1;
-    dlsh_finding *f = heavy || wide ? dlsh_find_at(e, dl_optimizer_source(s->o).file, dl_optimizer_source(s->o).line,
-                                                   heavy ? "momentum=0.9" : "eps=1e-8")
-                                    : NULL;
+    dlsh_finding *f = heavy || wide
+                          ? dlsh_find_at(e, dlsh_optimizer_source(s->o).file, dlsh_optimizer_source(s->o).line,
+                                         heavy ? "momentum=0.9" : "eps=1e-8")
+                          : NULL;
     if (!f) return 0;
     if (heavy)
         dlsh_cause(f, "momentum=%.4g keeps all former gradients: the weights swing and do not settle", momentum);
@@ -169,7 +170,7 @@ static int decayed(dlsh_examination *e, const steps *s) {
     int coupled = strstr(kind, "ada") && strcmp(kind, "adamw");
     if (!(decay > 0) || !(lr * decay > 0.01 || decay >= (coupled ? 0.1 : 2) || (!strcmp(kind, "sgd") && decay >= 0.2)))
         return 0;
-    dlsh_finding *f = dlsh_find_at(e, dl_optimizer_source(s->o).file, dl_optimizer_source(s->o).line,
+    dlsh_finding *f = dlsh_find_at(e, dlsh_optimizer_source(s->o).file, dlsh_optimizer_source(s->o).line,
                                    "weight_decay from 1e-4 to 1e-2");
     if (!f) return 1;
     dlsh_cause(f, "weight_decay=%.3g pulls the weights to 0 faster than the loss can hold them", decay);
@@ -189,9 +190,10 @@ static int group_stands_still(dlsh_examination *e, const steps *s) {
         if (dl_optimizer_group_get(s->o, dl_optimizer_group_of(s->o, i), 0, &lr)) return dl_error_clear(), 0;
         if (!strcmp(lr.name, "lr") && lr.f > 0) low = fmin(low, lr.f), high = fmax(high, lr.f);
     }
-    dlsh_finding *f = high > 1e5 * low ? dlsh_find_at(e, dl_optimizer_source(s->o).file, dl_optimizer_source(s->o).line,
-                                                      "rates of groups within a factor of 1000, or lr=0")
-                                       : NULL;
+    dlsh_finding *f = high > 1e5 * low
+                          ? dlsh_find_at(e, dlsh_optimizer_source(s->o).file, dlsh_optimizer_source(s->o).line,
+                                         "rates of groups within a factor of 1000, or lr=0")
+                          : NULL;
     if (!f) return 0;
     dlsh_cause(f, "the learning rate of a group, %.3g, is too small beside %.3g: its parameters stand still", low,
                high);
@@ -212,9 +214,9 @@ static long samples_added(const dl_journal_row *pass) {
 /* Did a function meet the end of its domain, as log and sqrt at 0, although the first update was of a usual size? */
 static int leaves_domain(const steps *s) {
     static dl_nan_event event;
-    if (!(s->row->ratio[0] < 1) || dl_nan_event_at(1, 0, &event)) {
+    if (!(s->row->ratio[0] < 1) || dlsh_nan_event_at(1, 0, &event)) {
         dl_error_clear();
-        if (!(s->row->ratio[0] < 1) || dl_nan_event_at(0, 0, &event)) return dl_error_clear(), 0;
+        if (!(s->row->ratio[0] < 1) || dlsh_nan_event_at(0, 0, &event)) return dl_error_clear(), 0;
     }
     const char *op = event.backward ? event.forward : event.op;
     return dlsh_has_word("sqrt|log|norm|cdist", op, strlen(op));
@@ -326,8 +328,8 @@ static void examine(dlsh_examination *e, const dl_journal_row *r, dl_optimizer *
     s.rate = rate && !s.t ? rate : NULL;
     s.clip = last_row(e, DL_DID_CLIP, NULL);
     s.pass = last_row(e, DL_DID_BACKWARD, NULL);
-    s.file = s.rate ? s.rate->file : dl_optimizer_source(o).file;
-    s.line = s.rate ? s.rate->line : dl_optimizer_source(o).line;
+    s.file = s.rate ? s.rate->file : dlsh_optimizer_source(o).file;
+    s.line = s.rate ? s.rate->line : dlsh_optimizer_source(o).line;
     for (size_t i = 0; i < DLSH_COUNT(causes); i++)
         if (causes[i](e, &s)) return;
     if (!isnan(r->ratio[1]))

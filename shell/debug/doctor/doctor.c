@@ -8,6 +8,7 @@
 
 #include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
+#include "debug/doctor/text/joined.h"
 #include "view/sink.h"
 
 static const struct {
@@ -194,7 +195,8 @@ static dl_status doctor_run(const dlsh_args *a) {
     dlsh_examination e = {.s = dlsh_arg_session(a)};
     dl_nan_policy policy = dl_nan_policy_get();
     dl_nan_policy_set(DL_NAN_OFF);
-    dl_status st = dlsh_read_journal(&e);
+    dl_status st = dlsh_texts_join();
+    if (!st) st = dlsh_read_journal(&e);
     choose(&e, a);
     dl_journal *own = dl_journal_new(), *former = dl_journal_swap(own);
     if (!st && what && what->type == DLSH_TENSOR && !has_passes(&e)) st = trace_loss(&e, what->as.tensor);
@@ -204,6 +206,9 @@ static dl_status doctor_run(const dlsh_args *a) {
     if (e.probe.journal) dlsh_probe_end(&e.probe);
     dl_journal_free(own);
     dl_nan_policy_set(policy);
+    for (int i = 0; i < e.nfindings; i++) dlsh_part_finding(&e.findings[i]);
+    dlsh_part_text(&e.passed);
+    dlsh_texts_part();
     for (int i = 0; !st && i < e.nfindings; i++)
         if (!e.findings[i].note) dlsh_finding_keep(e.s, &e.findings[i]);
     if (!st) st = show(&e, dlsh_arg_sink(a));

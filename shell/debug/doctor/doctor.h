@@ -51,6 +51,12 @@ const dl_journal_value *dlsh_node_weight(const dl_journal_node *n, int *unit);
 /* Where its layer is defined, or else the statement that ran it. */
 const char *dlsh_node_file(const dl_journal_node *n);
 int dlsh_node_line(const dl_journal_node *n);
+/* As those of the library, in the text that the prompt's pieces are (text/joined.c). */
+void dlsh_tensor_places(const dl_tensor *t, dl_source *maker, dl_source *writer);
+dl_source dlsh_optimizer_source(const dl_optimizer *o);
+dl_source dlsh_module_source(const dl_module *m);
+dl_status dlsh_recorded_at(long i, dl_recorded *out);
+dl_status dlsh_nan_event_at(int infinite, int i, dl_nan_event *out);
 /* The line of the layer of a node that weighs its input, or else the one that made the weight. */
 dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n);
 /* "softmax (layer softmax0, a.dlsh:3)" */

@@ -3,14 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "debug/doctor/doctor.h"
+#include "debug/doctor/text/joined.h"
 
 dl_status dlsh_read_journal(dlsh_examination *e) {
     long n = dl_journal_count();
     dl_journal_row *more = realloc(e->rows, (size_t)(e->nrows + n + 1) * sizeof *more);
     if (!more) return dlsh_no_memory("the journal");
     e->rows = more;
-    for (long i = 0; i < n; i++) DLSH_TRY(dl_journal_at(i, &e->rows[e->nrows++]));
+    for (long i = 0; i < n; i++) {
+        dl_journal_row *r = &e->rows[e->nrows];
+        DLSH_TRY(dl_journal_at(i, r));
+        if (dlsh_is_outdated(r->file)) continue;
+        DLSH_TRY(dlsh_join_row(r));
+        e->nrows++;
+    }
     return DL_OK;
 }
 

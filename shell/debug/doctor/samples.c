@@ -73,7 +73,7 @@ static int gather(dlsh_samples *s, dl_dataset *d, dl_split split, const long *or
 /* Where a tensor was written in place; 0: never, or in another file. */
 static int written_at(const dl_tensor *t, const char *file) {
     dl_source maker, writer;
-    dl_tensor_places(t, &maker, &writer);
+    dlsh_tensor_places(t, &maker, &writer);
     return dl_tensor_version(t) && writer.file && !strcmp(writer.file, file) ? writer.line : 0;
 }
 
@@ -284,7 +284,7 @@ static void find_written(dlsh_examination *e, const dlsh_traced *all, int n) {
         const dl_tensor *t = all[i].whole ? all[i].whole : all[i].tensor;
         dl_source maker, writer;
         if (!t || !all[i].role) continue;
-        dl_tensor_places(t, &maker, &writer);
+        dlsh_tensor_places(t, &maker, &writer);
         if (dl_tensor_version(t) < 3 || writer.line == maker.line) continue;
         if (dlsh_keeps_average(e, writer.file, writer.line)) continue; /* figures that go along */
         dlsh_finding *f =
@@ -399,7 +399,7 @@ dl_status dlsh_check_data(dlsh_examination *e) {
     const dl_journal_row *r;
     const char *file = "";
     dlsh_find_rounded(e);
-    if (e->trainer) file = dl_optimizer_source(dl_trainer_optimizer(e->trainer)).file;
+    if (e->trainer) file = dlsh_optimizer_source(dl_trainer_optimizer(e->trainer)).file;
     if (e->trainer) examine_trainer(e, file);
     for (long i = 0; !e->trainer && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         if (!r->nnodes[1]) continue;

@@ -3,10 +3,11 @@
 
 #include "debug/debug.h"
 #include "debug/doctor/doctor.h"
+#include "debug/doctor/text/joined.h"
 #include "debug/doctor/texts.h"
 #include "debug/lint.h"
 
-enum { TEXTS = 64 };
+enum { TEXTS = 256 };
 static dlsh_unit *kept[TEXTS];
 static int nkept;
 
@@ -25,7 +26,15 @@ static void parsed(dlsh_session *s, dlsh_unit *u) {
 
 void dlsh_debug_services(dlsh_services *to) { to->parsed = parsed; }
 
-const dlsh_unit *dlsh_text_at(int i) { return i >= 0 && i < nkept ? kept[nkept - 1 - i] : NULL; }
+const dlsh_unit *dlsh_kept_text(int i) { return i >= 0 && i < nkept ? kept[nkept - 1 - i] : NULL; }
+
+const dlsh_unit *dlsh_text_at(int i) {
+    const dlsh_unit *joined = dlsh_joined_text();
+    if (!joined) return dlsh_kept_text(i);
+    for (int k = nkept - 1; i > 0 && k >= 0; k--)
+        if (!dlsh_is_piece(kept[k]) && !--i) return kept[k];
+    return i ? NULL : joined;
+}
 
 const dlsh_unit *dlsh_text_of(const char *file) {
     const dlsh_unit *u;

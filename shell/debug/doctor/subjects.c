@@ -109,7 +109,7 @@ dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n
     const dl_journal_value *v = dlsh_node_weight(n, &unit);
     dl_tensor *w = v && !*n->layer_file ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
     dl_source maker = {dlsh_node_file(n), dlsh_node_line(n)}, writer;
-    if (w) dl_tensor_places(w, &maker, &writer);
+    if (w) dlsh_tensor_places(w, &maker, &writer);
     return maker;
 }
 

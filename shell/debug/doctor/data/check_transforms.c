@@ -206,7 +206,7 @@ dl_status dlsh_check_transforms(dlsh_examination *e) {
         dlsh_passed(e, "%s", st.transforms);
         return DL_OK;
     }
-    dl_source made = dl_optimizer_source(dl_trainer_optimizer(e->trainer));
+    dl_source made = dlsh_optimizer_source(dl_trainer_optimizer(e->trainer));
     int line = dlsh_script_line_with(e, made.file, turn);
     dlsh_finding *f = dlsh_find_at(e, made.file, line ? line : made.line,
                                    "crop and small rotations keep the class; leave this one out");

@@ -75,7 +75,7 @@ static void look_at_noise(dlsh_examination *e, const dl_journal_row *r) {
 /* Was it written after it was made? */
 static int is_as_made(const dl_tensor *t) {
     dl_source maker, writer;
-    dl_tensor_places(t, &maker, &writer);
+    dlsh_tensor_places(t, &maker, &writer);
     return !writer.file || !maker.file || (writer.line == maker.line && !strcmp(writer.file, maker.file));
 }
 
