@@ -1,4 +1,5 @@
-"""Lessons as notebooks: a client that answers no questions runs each to its end, and one that does gets hints and praise."""
+"""Lessons as notebooks: a client that answers no questions runs each to its end, and one that does gets hints and praise.
+The doctor reads cells together as one text."""
 import subprocess
 import sys
 import unittest
@@ -49,6 +50,15 @@ class Lessons(kernel.OneKernel):
             self.assertIn(hint, said)
             self.assertEqual("right" in said, bool(answers), said)
         self.assertIsNone(next(typed, None))
+
+    def test_doctor_reads_cells_together(self):
+        loop = "for i in range(30) {\n    %sl = cross_entropy(m(x), y)\n    backward l\n    o.step()\n}"
+        for cell in ("seed 12; x = randn(64, 6); y = argmax(x[:, :3], dim=1)", "net m { linear 12 -> relu -> linear 3 }",
+                     "m(x);\no = sgd(m, lr=0.05)", loop % ""):
+            self.k.text(cell)
+        self.assertRegex(self.k.text("doctor"), r"gradients are not zeroed(.*\n)*.*line +In \[\d+\]:3  backward l")
+        self.k.text(loop % "o.zero_grad(); ")  # the cell, changed and run again
+        self.assertIn("PASS  gradients are zeroed: each of 30 steps", self.k.text("doctor"))
 
 
 if __name__ == "__main__":
