@@ -20,6 +20,7 @@ typedef struct entry {
     int nin, nout;
     dl_tensor **t; /* operands, results, the gradient that came in */
     unsigned long *from;
+    unsigned char *needs;
     long *version; /* of the operands and results at the call */
 } entry;
 
@@ -35,6 +36,7 @@ static void entry_free(entry *e) {
     for (int i = 0; e->t && i < e->nin + e->nout + 1; i++) dl_unref(e->t[i]);
     free(e->t);
     free(e->from);
+    free(e->needs);
     free(e->version);
     free(e->attr);
     dl_op_unref(e->op);
@@ -51,9 +53,10 @@ static entry *entry_new(const dl_op *op, const dl_aval *attr, int nin, int nout)
     dl_op_ref(op);
     e->t = calloc((size_t)(nin + nout + 1), sizeof *e->t);
     e->from = calloc((size_t)nin + 1, sizeof *e->from);
+    e->needs = calloc((size_t)nin + 1, 1);
     e->attr = calloc((size_t)op->nattr + 1, sizeof *e->attr);
     e->version = calloc((size_t)(nin + nout) + 1, sizeof *e->version);
-    if (!e->t || !e->from || !e->attr || !e->version) return entry_free(e), NULL;
+    if (!e->t || !e->from || !e->needs || !e->attr || !e->version) return entry_free(e), NULL;
     if (op->nattr) memcpy(e->attr, attr, (size_t)op->nattr * sizeof *attr);
     r->n++;
     return e;
@@ -86,6 +89,7 @@ void dl_recording_add(const dl_call *c) {
     for (int i = 0; i < c->nin; i++) {
         e->t[i] = header(c->in[i]);
         e->from[i] = c->in[i] && c->in[i]->node ? (unsigned long)c->in[i]->node->seq : 0;
+        e->needs[i] = c->in[i] && dl_requires_grad(c->in[i]);
     }
     for (int i = 0; i < c->nout; i++) {
         e->t[c->nin + i] = header(c->out[i]);
@@ -164,7 +168,8 @@ dl_status dl_recording_at(long i, dl_recorded *out) {
                          .in = e->t,
                          .out = e->t + e->nin,
                          .grad = e->t[e->nin + e->nout],
-                         .from = e->from};
+                         .from = e->from,
+                         .needs = e->needs};
     dl_attrs_text(out->attrs, sizeof out->attrs, e->op, e->attr);
     return DL_OK;
 }

@@ -45,9 +45,10 @@ static dl_status reach(reached *r, unsigned long seq) {
     return DL_OK;
 }
 
-static int uses(const dl_recorded *c, const void *data) {
+/* Is the leaf an operand, itself, or else cut off, as by detach? */
+static int uses(const dl_recorded *c, const dl_tensor *x, int itself) {
     for (int k = 0; k < c->nin; k++)
-        if (c->in[k] && !c->from[k] && dl_data(c->in[k]) == data) return 1;
+        if (c->in[k] && !c->from[k] && dl_data(c->in[k]) == dl_data(x) && c->needs[k] == itself) return 1;
     return 0;
 }
 
@@ -81,14 +82,15 @@ static void no_need(dl_tensor *x, finding *f) {
 /* Where the way from x to the loss ends. `last` is the newest call on it. */
 static dl_status follow(dl_tensor *x, finding *f, int *backward) {
     reached r = {0};
-    dl_recorded c, last = {0};
+    dl_recorded c, last = {0}, cut = {0};
     int used = 0, outside = 0;
     dl_status st = DL_OK;
     for (long i = 0; !st && i < dl_recording_count() && !*f->cause; i++) {
         if (dl_recording_at(i, &c)) break;
         *backward |= c.gradient;
         if (c.gradient || c.rule) continue;
-        int here = uses(&c, dl_data(x)), next = here;
+        int here = uses(&c, x, 1), next = here;
+        if (!cut.op && uses(&c, x, 0)) cut = c;
         for (int k = 0; k < c.nin; k++) next |= has(&r, c.from[k]);
         used |= here;
         outside |= here && !c.seq;
@@ -109,7 +111,11 @@ static dl_status follow(dl_tensor *x, finding *f, int *backward) {
     }
     free(r.seq);
     if (st || *f->cause) return st;
-    if (!used) {
+    if (!used && cut.op) {
+        set_place(f, &cut);
+        snprintf(f->cause, sizeof f->cause, "%s takes it without its history: it was detached", cut.op);
+        f->remedy = "use the tensor itself, not detach() or .data";
+    } else if (!used) {
         snprintf(f->cause, sizeof f->cause, "no op used it: it is not part of the computation");
         f->remedy = "use it in the forward pass, or leave it out";
     } else if (outside && !last.op) {

@@ -1,5 +1,6 @@
 /* Where the way between a loss and a parameter ends, from what the journal has of the last passes and from the text:
  * for `why zero` and `why none` of passes that were not recorded. */
+#include "debug/doctor/text/joined.h"
 #include "debug/path.h"
 
 #include <stdlib.h>
@@ -43,15 +44,23 @@ dlsh_place dlsh_path_blocked(dlsh_session *s, const dl_tensor *x) {
     return place_of(found);
 }
 
+/* The last pass: what an earlier loss was cut off from says nothing of this one. */
+static dlsh_place cut_of_last(const dlsh_examination *e) {
+    const dl_journal_row *r, *last = NULL;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (!last || r->till > last->till) last = r;
+    const int line = last ? dlsh_cut_line(e, last->file, last->line) : 0;
+    const dl_source at = line ? dlsh_part_source((dl_source){last->file, line}) : (dl_source){0};
+    return (dlsh_place){"", at.file, at.line};
+}
+
 dlsh_place dlsh_path_cut(dlsh_session *s) {
     dlsh_examination e = {.s = s};
-    const dl_journal_row *r;
-    dlsh_place at = {0};
-    if (dlsh_read_journal(&e)) return dl_error_clear(), at;
-    for (long i = 0; !at.line && (r = dlsh_row_next(&e, DL_DID_BACKWARD, &i));) {
-        const int line = dlsh_cut_line(&e, r->file, r->line);
-        if (line) at = (dlsh_place){"", r->file, line};
-    }
+    dl_status st = dlsh_texts_join();
+    if (!st) st = dlsh_read_journal(&e);
+    if (st) dl_error_clear();
+    const dlsh_place at = st ? (dlsh_place){0} : cut_of_last(&e);
     free(e.rows);
+    dlsh_texts_part();
     return at;
 }

@@ -10,5 +10,5 @@ typedef struct dlsh_place {
 
 /* The op that passed nothing on towards a parameter, in a pass that the journal has. */
 dlsh_place dlsh_path_blocked(dlsh_session *s, const dl_tensor *x);
-/* The line that cuts the history of a loss off, as the text has it. */
+/* The line that cuts the history of the last loss off, as the text has it. */
 dlsh_place dlsh_path_cut(dlsh_session *s);

@@ -475,8 +475,9 @@ static dl_status show(const whatif *w, const rerun *a, const rerun *b) {
     DLSH_SCOPED_TABLE t = DLSH_TABLE({"gradient of", 'l', ""}, {"norm", 'r', "%.5g"}, {"then", 'r', "%.5g"},
                                      {"largest change", 'r', "%.5g"}, {"at", 'l', ""});
     keep(w, a, b);
-    dlsh_put(sink, "loss %.6g, then %.6g: %+.3g\n", dlsh_plain_nan(a->loss), dlsh_plain_nan(b->loss),
-             dlsh_plain_nan(b->loss - a->loss));
+    dlsh_put(sink, "loss %.6g, then %.6g", dlsh_plain_nan(a->loss), dlsh_plain_nan(b->loss));
+    if (isfinite(b->loss - a->loss)) dlsh_put(sink, ": %+.3g", b->loss - a->loss);
+    dlsh_put(sink, "\n");
     for (int i = 0; i < a->nleaves && i < b->nleaves; i++)
         if (a->leaves[i].needs) DLSH_TRY(add_row(&t, &a->leaves[i], &b->leaves[i]));
     DLSH_TRY(dlsh_table_show(sink, &t, DL_OK, ""));

@@ -10,7 +10,7 @@ static int is_word(const dlsh_node *n, const char *word) { return n->kind == DLS
 /* The tensor of `w`, or of `w.grad`. */
 static dl_status whose(const dlsh_args *a, dlsh_value *v) {
     const dlsh_node *n = dlsh_arg_node(a, "whose");
-    if (!n) return dlsh_arg_fail(a, "what", DL_ERR_VALUE, "why zero w.grad", "whose gradient?");
+    if (!n) return dlsh_arg_fail(a, "what", DL_ERR_VALUE, "why none w, why zero w.grad", "whose gradient?");
     if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad")) n = n->kids[0];
     DLSH_TRY(dlsh_eval(dlsh_arg_session(a), n, v));
     if (v->type == DLSH_TENSOR) return DL_OK;

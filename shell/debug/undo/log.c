@@ -115,7 +115,7 @@ static dl_status check(dlsh_session *s, const dlsh_undo_entry *e) {
         if (p->kind == DLSH_UNDO_TRAINER && !lives(s, p->self))
             return dlsh_fail(DL_ERR_STATE, NULL, "\"%s\" cannot be taken back: its trainer is gone", e->text);
         if (dlsh_undo_stamp(s, p) != p->after)
-            return dlsh_fail(DL_ERR_STATE, "changes within loops and functions are not kept; undo again goes on before",
+            return dlsh_fail(DL_ERR_STATE, "changes in place within functions are not kept; undo again goes on before",
                              "\"%s\" cannot be taken back: %s has changed since", e->text, p->name);
     }
     return DL_OK;

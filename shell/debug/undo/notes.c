@@ -133,9 +133,8 @@ static void note_part(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n) {
         return give_up(e, "what %s changes is known only once it has run", text_of(s, n, name, sizeof name));
     DLSH_DROPPED dlsh_value owner = look(s, n->kids[0]);
     text_of(s, n->kids[0], name, sizeof name);
-    if (owner.type == DLSH_VOID)
-        give_up(e, "%s was not there before", name);
-    else if (n->kind == DLSH_N_FIELD)
+    if (owner.type == DLSH_VOID || dlsh_callable(owner)) return; /* the statement makes it, or fails */
+    if (n->kind == DLSH_N_FIELD)
         note_field(s, e, n, owner);
     else if (owner.type == DLSH_TENSOR)
         keep_contents(e, name, owner.as.tensor);
@@ -162,8 +161,10 @@ static int note_update(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n) 
     return tensor;
 }
 
-/* A variable that an assignment or a definition sets. */
+/* A variable that an assignment or a definition sets; in a loop that may be more than once. */
 static void note_name(dlsh_session *s, dlsh_undo_entry *e, const char *name) {
+    for (int i = 0; i < e->n; i++)
+        if (e->parts[i].kind == DLSH_UNDO_VARIABLE && !strcmp(e->parts[i].name, name)) return;
     const dlsh_value *v = dlsh_get(s, name);
     keep_value(e, DLSH_UNDO_VARIABLE, name, dlsh_void(), v ? *v : dlsh_void());
 }
@@ -182,16 +183,24 @@ static void note_target(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n)
 
 static int writes(const char *name) { return name && *name && name[strlen(name) - 1] == '_' && *name != '_'; }
 
-/* x.add_(1), relu_(x) */
+static int changes_items(const char *method) {
+    static const char names[] = "append|extend|insert|pop|remove|clear|sort|reverse|update|setdefault";
+    return method && dlsh_has_word(names, method, strlen(method));
+}
+
+/* x.add_(1), relu_(x), l.append(x) */
 static void note_call(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n) {
     char name[64];
     if (n->kind != DLSH_N_CALL) return;
     const dlsh_node *callee = n->kids[0], *of = NULL;
-    if (callee->kind == DLSH_N_FIELD && writes(callee->text)) of = callee->kids[0];
+    const int items = callee->kind == DLSH_N_FIELD && changes_items(callee->text);
+    if (callee->kind == DLSH_N_FIELD && (items || writes(callee->text))) of = callee->kids[0];
     if (callee->kind == DLSH_N_NAME && writes(callee->text) && n->nkids > 1) of = n->kids[1];
     if (!of || !is_quiet(of)) return;
     DLSH_DROPPED dlsh_value v = look(s, of);
-    if (v.type == DLSH_TENSOR) keep_contents(e, text_of(s, of, name, sizeof name), v.as.tensor);
+    text_of(s, of, name, sizeof name);
+    if (v.type == DLSH_TENSOR && !items) keep_contents(e, name, v.as.tensor);
+    if ((v.type == DLSH_LIST || v.type == DLSH_RECORD) && items) keep_items(e, name, v);
 }
 
 /* ---------------------------------------------------------------- statements */
@@ -201,20 +210,6 @@ static void note_assignment(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node
     note_call(s, e, n->kids[targets]);
     for (int i = 0; i < targets; i++)
         if (!n->op || !note_update(s, e, n->kids[i])) note_target(s, e, n->kids[i]);
-}
-
-/* Does something in it assign, write in place or take a step? */
-static int changes(const dlsh_node *n) {
-    if (n->kind == DLSH_N_ASSIGN) return 1;
-    if (n->kind == DLSH_N_FN) return 0;
-    if (n->kind == DLSH_N_COMMAND && (!strcmp(n->num.cmd->name, "step") || !strcmp(n->num.cmd->name, "train")))
-        return 1;
-    if (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD &&
-        (writes(n->kids[0]->text) || !strcmp(n->kids[0]->text, "step")))
-        return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (n->kids[i] && changes(n->kids[i])) return 1;
-    return 0;
 }
 
 static int is_control(const dlsh_node *n) {
@@ -229,11 +224,32 @@ static int runs_statement(const dlsh_node *n) {
     return 0;
 }
 
+int dlsh_undo_is_deep(const dlsh_node *n) {
+    if (n->kind == DLSH_N_FN || n->kind == DLSH_N_NET) return 0;
+    if (is_control(n) || n->kind == DLSH_N_CALL) return 1;
+    if (n->kind == DLSH_N_COMMAND && !runs_statement(n)) return 0;
+    for (int i = 0; i < n->nkids; i++)
+        if (n->kids[i] && dlsh_undo_is_deep(n->kids[i])) return 1;
+    return 0;
+}
+
+/* Everything in a loop or a branch, as far as it is there before. */
+static void note_within(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n) {
+    const int targets = n->kind == DLSH_N_FOR ? n->nkids - 2 : 0;
+    for (int i = 0; i < targets; i++) note_target(s, e, n->kids[i]);
+    if (n->kind == DLSH_N_TRY && n->kids[1]) note_target(s, e, n->kids[1]);
+    if (n->kind == DLSH_N_ASSIGN) note_assignment(s, e, n);
+    if ((n->kind == DLSH_N_NET || n->kind == DLSH_N_FN) && n->text) note_name(s, e, n->text);
+    note_call(s, e, n);
+    for (int i = targets; i < n->nkids && n->kind != DLSH_N_NET && n->kind != DLSH_N_FN; i++)
+        if (n->kids[i]) note_within(s, e, n->kids[i]);
+}
+
 void dlsh_undo_statement(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n) {
     if (n->kind == DLSH_N_ASSIGN) note_assignment(s, e, n);
     if (n->kind == DLSH_N_NET || n->kind == DLSH_N_FN) note_name(s, e, n->text);
     if (n->kind == DLSH_N_EXPR) note_call(s, e, n->kids[0]);
-    if (is_control(n) && changes(n)) give_up(e, "%s", "what loops and branches change is not kept");
+    if (is_control(n)) note_within(s, e, n);
     if (!runs_statement(n)) return;
     for (int i = 0; i < n->nkids; i++) {
         const dlsh_node *given = n->kids[i]->kind == DLSH_N_ARG && n->kids[i]->nkids ? n->kids[i]->kids[0] : NULL;

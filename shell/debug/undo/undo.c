@@ -13,7 +13,7 @@ enum { MOST = 100 };
 static struct {
     dlsh_session *session; /* whose they are */
     dlsh_undo_entry kept[MOST], now;
-    int n, depth, running, steps;
+    int n, running, undid; /* undid: the statement took something back, and is no entry itself */
     size_t bytes;
     unsigned long budget;
     int chosen;
@@ -48,11 +48,8 @@ static void begin_statement(dlsh_session *s, const dlsh_node *n) {
     const char *text = s->unit->text + n->span.start;
     int length = n->span.end - n->span.start, line = (int)strcspn(text, "\n");
     snprintf(history.now.text, sizeof history.now.text, "%.*s", length < line ? length : line, text);
-    const int block = n->kind == DLSH_N_COMMAND && n->nkids && n->kids[0]->kind == DLSH_N_ARG && n->kids[0]->nkids &&
-                      n->kids[0]->kids[0] && n->kids[0]->kids[0]->kind == DLSH_N_BLOCK;
-    history.steps = !block && (n->kind == DLSH_N_ASSIGN || n->kind == DLSH_N_EXPR || n->kind == DLSH_N_COMMAND);
-    history.depth = s->fn_depth;
-    history.running = 1;
+    history.running = 1, history.undid = 0;
+    if (dlsh_undo_is_deep(n)) dlsh_undo_watch_begin(s);
     dlsh_undo_statement(s, &history.now, n);
     for (int i = 0; i < history.now.n; i++) history.now.parts[i].before = dlsh_undo_stamp(s, &history.now.parts[i]);
 }
@@ -78,11 +75,14 @@ static void end_statement(dlsh_session *s, int failed) {
     dl_error before;
     dl_status had = dl_error_take(&before);
     forget_unchanged(s, e);
+    char name[64];
+    if (dlsh_undo_watch_end(e, name, sizeof name) && !*e->missing)
+        snprintf(e->missing, sizeof e->missing, "it changed %s where that is not kept, as in a function", name);
     if (*e->missing && !failed && history.budget) {
         for (int i = 0; i < e->n; i++) dlsh_undo_part_free(&e->parts[i]);
         e->n = 0, e->bytes = 0;
     }
-    if (history.budget && (e->n || (*e->missing && !failed))) {
+    if (history.budget && !history.undid && (e->n || (*e->missing && !failed))) {
         if (history.n == MOST) drop_oldest();
         history.kept[history.n++] = *e;
         history.bytes += e->bytes;
@@ -97,9 +97,7 @@ void dlsh_undo_services(dlsh_services *to) { to->begin_statement = begin_stateme
 
 /* ---------------------------------------------------------------- steps */
 
-static int counts(const dlsh_session *s) {
-    return history.running && history.steps && history.session == s && s->fn_depth == history.depth;
-}
+static int counts(const dlsh_session *s) { return history.running && history.session == s; }
 
 void dlsh_undo_optimizer(dlsh_session *s, dl_optimizer *o) {
     int first = history.now.n;
@@ -132,10 +130,11 @@ static void restamp(dlsh_session *s, const dlsh_undo_entry *e) {
 
 static dl_status undo_one(const dlsh_args *a) {
     dlsh_session *s = dlsh_arg_session(a);
+    history.undid = 1;
     if (!history.budget)
         return dlsh_fail(DL_ERR_STATE, "set undo 64MB, before the statements", "nothing is kept to be taken back");
     if (!history.n || history.session != s)
-        return dlsh_fail(DL_ERR_STATE, "assignments and steps at the top level are kept, what loops change is not",
+        return dlsh_fail(DL_ERR_STATE, "assignments and steps are kept, from the setting undo on",
                          "there is nothing to take back");
     DLSH_SCOPED(dlsh_undo_entry_free) dlsh_undo_entry e = history.kept[--history.n];
     history.bytes -= e.bytes;
@@ -157,9 +156,11 @@ const dlsh_command undo_commands[] = {
         "undo", DLSH_ACTION, undo_run, "undo [N]",
         "Takes back the last assignment or step, or the last N: of a variable, an element, a field, a tensor changed "
         "in place (x += y, x.zero_(), also in no_grad { }), an optimizer (o.step()), a trainer (step t, train t: by "
-        "rewind). It keeps what statements at the prompt or the top level of a cell changed, up to the memory of the "
-        "setting undo, in scripts after set undo 64MB. Changes in loops and functions are not kept; where one came "
-        "between, undo refuses. A result comes back without its history, and nets, trainers and runs that a variable "
+        "rewind). A loop and a branch count as one statement. It keeps what statements at the prompt or the top level "
+        "of "
+        "a cell changed, up to the memory of the setting undo, in scripts after set undo 64MB. Of functions steps are "
+        "kept; where one changed a tensor in place, undo refuses. A result comes back without its history, and nets, "
+        "trainers and runs that a variable "
         "held before are not kept alive.",
         DLSH_PARAMS({"n", .want = "int", .flags = DLSH_OPTIONAL, .doc = "how many statements; 1 when left out"}),
         .examples = "set undo 64MB\nx = ones(3); x[0] = 5; undo; x\nw = param(ones(2)); o = sgd([w], lr=0.1)\n"

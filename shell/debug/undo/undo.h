@@ -5,8 +5,7 @@
 
 /* Before and after a statement at the top level. */
 void dlsh_undo_services(dlsh_services *to);
-/* An optimizer or a trainer is about to take steps; counts in a statement at the top level, not in loops and functions.
- */
+/* An optimizer or a trainer is about to take steps, wherever in the statement. */
 void dlsh_undo_optimizer(dlsh_session *s, dl_optimizer *o);
 void dlsh_undo_trainer(dlsh_session *s, dl_trainer *t);
 /* A person types the statements: they are kept unless the setting says otherwise. */
@@ -59,5 +58,12 @@ dl_status dlsh_undo_apply(dlsh_session *s, dlsh_undo_entry *e);
 
 /* ---- notes (notes.c): what the statement is about to change */
 void dlsh_undo_statement(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n);
+/* Does it call or repeat something, so that more may change than its tree shows? */
+int dlsh_undo_is_deep(const dlsh_node *n);
 void dlsh_undo_note_optimizer(dlsh_undo_entry *e, dl_optimizer *o);
 void dlsh_undo_note_trainer(dlsh_undo_entry *e, dl_trainer *t);
+
+/* ---- the watch (watch.c) */
+void dlsh_undo_watch_begin(dlsh_session *s);
+/* The name of a tensor that was written to and is no part of the entry; NULL: there is none. */
+const char *dlsh_undo_watch_end(const dlsh_undo_entry *e, char *name, size_t size);

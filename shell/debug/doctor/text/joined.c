@@ -212,10 +212,16 @@ static const piece *piece_of(int line) {
     return &joined.pieces[i];
 }
 
+dl_source dlsh_part_source(dl_source at) {
+    if (!joined.n || !at.file || strcmp(at.file, dlsh_joined_name) != 0) return at;
+    const piece *p = piece_of(at.line);
+    return (dl_source){p->u->name, at.line - p->line};
+}
+
 /* Puts a number of the text as a place in its piece. */
 static void put_place(dlsh_buf *b, int line) {
-    const piece *p = piece_of(line);
-    dlsh_buf_printf(b, "%s:%d", p->u->name, line - p->line);
+    const dl_source at = dlsh_part_source((dl_source){dlsh_joined_name, line});
+    dlsh_buf_printf(b, "%s:%d", at.file, at.line);
 }
 
 /* How many bytes at p come before a line's number: "<session>:", or of the finding's own file "line " and "lines ". */
@@ -276,9 +282,9 @@ void dlsh_part_finding(dlsh_finding *f) {
     part_words_of(f->cause, sizeof f->cause, of_text);
     part_words_of(f->evidence, sizeof f->evidence, of_text);
     if (!of_text) return;
-    const piece *p = piece_of(f->line);
-    f->file = p->u->name;
-    if (f->line) f->line -= p->line;
+    const dl_source at = dlsh_part_source((dl_source){f->file, f->line});
+    f->file = at.file;
+    if (f->line) f->line = at.line;
 }
 
 void dlsh_tensor_places(const dl_tensor *t, dl_source *maker, dl_source *writer) {
