@@ -36,3 +36,14 @@ for i in range(30) { o.zero_grad(); l = cross_entropy(m(x), y); backward l; o.st
 doctor
 .
 dlsh -n --db none -i <typing 2>err | grep -A3 "gradients are zeroed"
+# A statement that is typed again goes on with what it did.
+cat >typing <<'.'
+seed 3
+net m { flatten -> linear 32 -> relu -> linear 10 }
+t = trainer(m, dataset("digits", n=400), opt=adam(lr=0.01), batch=32)
+train t steps=20
+train t steps=20
+train t steps=30
+doctor
+.
+dlsh -n --db none -i <typing 2>err | grep -E "FAIL|NOTE|zeroed"

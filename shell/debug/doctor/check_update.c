@@ -322,10 +322,21 @@ static dl_trainer *trainer_of(const dlsh_examination *e, const dl_optimizer *o) 
 static int (*const causes[])(dlsh_examination *, const steps *) = {
     odd_option, group_stands_still, decayed, stays_zero, clipped, scheduled, not_risen, too_large, too_small};
 
+/* The statement of the script that set the rate last, not the steps of a trainer with a schedule. */
+static const dl_journal_row *rate_set_for(const dlsh_examination *e, const dl_optimizer *o) {
+    const dl_journal_row *r, *step, *found = NULL;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_RATE, &i));) {
+        int of_step = r->what != o;
+        for (long k = 0; !of_step && (step = dlsh_row_next(e, DL_DID_STEP, &k));)
+            of_step = step->what == o && step->line == r->line && !strcmp(step->file, r->file);
+        if (!of_step && (!found || r->till > found->till)) found = r;
+    }
+    return found;
+}
+
 static void examine(dlsh_examination *e, const dl_journal_row *r, dl_optimizer *o) {
     steps s = {.row = r, .o = o, .t = trainer_of(e, o)};
-    const dl_journal_row *rate = last_row(e, DL_DID_RATE, o);
-    s.rate = rate && !s.t ? rate : NULL;
+    s.rate = s.t ? rate_set_for(e, o) : last_row(e, DL_DID_RATE, o);
     s.clip = last_row(e, DL_DID_CLIP, NULL);
     s.pass = last_row(e, DL_DID_BACKWARD, NULL);
     s.file = s.rate ? s.rate->file : dlsh_optimizer_source(o).file;
@@ -336,11 +347,21 @@ static void examine(dlsh_examination *e, const dl_journal_row *r, dl_optimizer *
         dlsh_passed(e, "%.2g of the size of the weights at first, %.2g at last", r->ratio[0], r->ratio[1]);
 }
 
+/* Of an optimizer that stepped at several places the largest update comes first: of findings at one line the first
+ * counts. */
+static int has_larger(const dlsh_examination *e, const dl_journal_row *than) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+        if (r->what == than->what && r->empty < r->count && r->ratio[3] > than->ratio[3]) return 1;
+    return 0;
+}
+
 dl_status dlsh_check_update(dlsh_examination *e) {
     const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
-        dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
-        if (o && r->empty < r->count) examine(e, r, o);
-    }
+    for (int larger = 0; larger < 2; larger++)
+        for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+            dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
+            if (o && r->empty < r->count && has_larger(e, r) == larger) examine(e, r, o);
+        }
     return DL_OK;
 }

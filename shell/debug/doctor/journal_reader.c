@@ -10,12 +10,13 @@ dl_status dlsh_read_journal(dlsh_examination *e) {
     dl_journal_row *more = realloc(e->rows, (size_t)(e->nrows + n + 1) * sizeof *more);
     if (!more) return dlsh_no_memory("the journal");
     e->rows = more;
+    const long from = e->nrows;
     for (long i = 0; i < n; i++) {
         dl_journal_row *r = &e->rows[e->nrows];
         DLSH_TRY(dl_journal_at(i, r));
         if (dlsh_is_outdated(r->file)) continue;
         DLSH_TRY(dlsh_join_row(r));
-        e->nrows++;
+        if (!dlsh_join_rows(e->rows + from, e->nrows - from, r)) e->nrows++;
     }
     return DL_OK;
 }

@@ -2,6 +2,7 @@
 #include "debug/doctor/text/joined.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,6 +205,37 @@ dl_status dlsh_join_row(dl_journal_row *r) {
         if (r->nnodes[k]) r->nodes[k] = copy;
     }
     return DL_OK;
+}
+
+static int is_place_of(const dl_journal_row *a, const dl_journal_row *r) {
+    return a->kind == r->kind && a->what == r->what && a->training == r->training && a->grad == r->grad &&
+           a->line == r->line && a->file == r->file && a->file == dlsh_joined_name;
+}
+
+/* The later row goes on with what the first one did, as if the place had been in a loop. */
+static void go_on(dl_journal_row *first, const dl_journal_row *r) {
+    dl_journal_row a = *first, sum = *r;
+    sum.at = a.at, sum.first = a.first, sum.ratio[0] = a.ratio[0];
+    sum.nnodes[0] = a.nnodes[0], sum.nodes[0] = a.nodes[0];
+    sum.low = fmin(a.low, r->low), sum.high = fmax(a.high, r->high), sum.sum += a.sum;
+    sum.ratio[2] = fmin(a.ratio[2], r->ratio[2]), sum.ratio[3] = fmax(a.ratio[3], r->ratio[3]);
+    sum.count += a.count, sum.since += a.count, sum.empty += a.empty, sum.again += a.again;
+    sum.looked += a.looked, sum.alike += a.alike, sum.moved += a.moved, sum.reseeded += a.reseeded;
+    sum.reached += a.reached;
+    const int room = (int)DLSH_COUNT(sum.curve) - a.ncurve, more = r->ncurve < room ? r->ncurve : room;
+    memcpy(sum.curve, a.curve, (size_t)a.ncurve * sizeof *sum.curve);
+    memcpy(sum.curve + a.ncurve, r->curve, (size_t)more * sizeof *sum.curve);
+    sum.ncurve = a.ncurve + more, sum.every = a.every > r->every ? a.every : r->every;
+    *first = sum;
+}
+
+int dlsh_join_rows(dl_journal_row *rows, long n, const dl_journal_row *r) {
+    for (long i = 0; i < n; i++)
+        if (is_place_of(&rows[i], r)) {
+            if (rows[i].till < r->till) go_on(&rows[i], r);
+            return rows[i].till == r->till;
+        }
+    return 0;
 }
 
 static const piece *piece_of(int line) {

@@ -20,6 +20,8 @@ int dlsh_is_outdated(const char *file);
 /* To the place in the text, from that in a piece; others stay. */
 dl_source dlsh_join_source(dl_source at);
 dl_status dlsh_join_row(dl_journal_row *r);
+/* Does the row go on with one of those before it, as of a statement that was run again? It is then part of that. */
+int dlsh_join_rows(dl_journal_row *rows, long n, const dl_journal_row *r);
 /* And back: a place, that of a finding, and every place that words name. */
 dl_source dlsh_part_source(dl_source at);
 void dlsh_part_finding(dlsh_finding *f);
