@@ -234,9 +234,9 @@ dl_status dl_store_import(dl_store *s, const char *path, const dl_import_spec *s
     look l;
     if (!s || !path || !out) return dl_fail_null(!s ? "store" : !path ? "path" : "place of the result");
     *out = (dl_import_result){0};
+    DL_TRY(look_at(path, &l));
     if (s->none) return dl_fail_hint(DL_ERR_STATE, "start with --db FILE", "nothing is kept, so nothing is imported");
     DL_TRY(dl_server_refuse(s, "importing runs"));
-    DL_TRY(look_at(path, &l));
     if (spec && spec->format) DL_TRY(find_format(spec->format, &f));
     for (int i = 0; i < NFORMAT && !f; i++)
         if (formats[i].is && formats[i].is(&l)) f = &formats[i];
