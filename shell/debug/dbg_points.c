@@ -427,7 +427,7 @@ static dl_status add_point(const dlsh_args *a, dlsh_point *p, const char *more) 
     p->number = dlsh_training_number();
     p->ignore = dlsh_arg_int(a, "ignore");
     dlsh_dbg.points[dlsh_dbg.npoints++] = *p;
-    dlsh_put(dlsh_arg_sink(a), "%s %d: %s%s\n", kind_name(p), p->number, p->text, more);
+    dlsh_put(dlsh_arg_sink(a), "%s %d set: %s%s\n", kind_name(p), p->number, p->text, more);
     return DL_OK;
 }
 
