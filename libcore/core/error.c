@@ -70,7 +70,10 @@ dl_status dl_fail_unknown(const char *word, const char *const *names, int n, con
 
 void dl_error_context(const char *op, const char *operands) {
     if (!last.code) return;
-    if (op && !last.op[0]) snprintf(last.op, sizeof last.op, "%s", op);
+    if (op && !last.op[0])
+        snprintf(last.op, sizeof last.op, "%s", op);
+    else if (op && strcmp(last.op, op) != 0)
+        snprintf(last.called, sizeof last.called, "%s", op);
     if (operands && !last.operands[0]) snprintf(last.operands, sizeof last.operands, "%s", operands);
 }
 
@@ -106,12 +109,13 @@ dl_status dl_fail_null(const char *what) {
     return dl_fail(DL_ERR_VALUE, "%s is missing (NULL)", what);
 }
 
-const char *dl_errmsg(void) {
-    if (!last.code) return "";
-    snprintf(line_buf, sizeof line_buf, "%s%s%s%s%s%s", last.op, last.op[0] ? ": " : "", last.message,
-             last.operands[0] ? " (" : "", last.operands, last.operands[0] ? ")" : "");
+const char *dl_error_line(const dl_error *e) {
+    snprintf(line_buf, sizeof line_buf, "%s%s%s%s%s%s%s%s", e->called, e->called[0] ? ", in " : "", e->op,
+             e->op[0] ? ": " : "", e->message, e->operands[0] ? " (" : "", e->operands, e->operands[0] ? ")" : "");
     return line_buf;
 }
+
+const char *dl_errmsg(void) { return last.code ? dl_error_line(&last) : ""; }
 
 const dl_error *dl_error_last(void) { return last.code ? &last : NULL; }
 

@@ -333,12 +333,9 @@ const dlsh_command custom_commands[] = {
     DLSH_FN_ROW(
         "autograd_function", custom_run, "autograd_function(FORWARD, BACKWARD)",
         "A function with a gradient of its own, as PyTorch's autograd.Function. FORWARD(ctx, x, ...) computes the "
-        "result, "
-        "or a list of results, and keeps in the record ctx what BACKWARD(ctx, g, ...) needs, which gets the gradient "
-        "of "
-        "each result and returns that of the argument, or a list with one for each, none where there is none. "
-        "Gradients "
-        "of gradients flow through the ops of BACKWARD.",
+        "result, or a list of results, and keeps in the record ctx what BACKWARD(ctx, g, ...) needs, which gets the "
+        "gradient of each result and returns that of the argument, or a list with one for each, none where there is "
+        "none. Gradients of gradients flow through the ops of BACKWARD.",
         DLSH_PARAMS({"forward", .doc = "a function of a record and the arguments"},
                     {"backward", .doc = "a function of the record and of the gradients of the results"}),
         .examples =

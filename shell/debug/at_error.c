@@ -21,8 +21,7 @@ int dlsh_at_error_stands(void) { return stop.standing; }
 /* ---------------------------------------------------------------- showing */
 
 static void show_error(dlsh_sink *sink, const dl_error *e) {
-    dlsh_put(sink, "error: %s%s%s%s%s%s\n", e->op, *e->op ? ": " : "", e->message, *e->operands ? " (" : "",
-             e->operands, *e->operands ? ")" : "");
+    dlsh_put(sink, "error: %s\n", dl_error_line(e));
     if (*e->hint) dlsh_put(sink, "  hint: %s\n", e->hint);
 }
 

@@ -317,8 +317,7 @@ const dlsh_command hooks_commands[] = {
         "m.register_full_backward_hook(fn)",
         "Calls fn(layer, grad_input, grad_output) when the gradients of a layer's, or a net's, first input and first "
         "result are there, each in a list; that of an input that needs none is none. A tensor that fn returns takes "
-        "the "
-        "place of the gradient of the input. The result is a handle h: h.remove() takes the hook away.",
+        "the place of the gradient of the input. The result is a handle h: h.remove() takes the hook away.",
         DLSH_PARAMS({"layer", .want = "net", .doc = "a net or a layer of one"},
                     {"fn", .doc = "a function of layer and gradients"}),
         .examples = "net m { linear 4 -> relu -> linear 2 }; h = m.relu0.register_full_backward_hook(fn (l, gx, gy) { "

@@ -17,7 +17,7 @@ static void records_detail(void **state) {
     assert_int_equal(dl_fail_hint(DL_ERR_SHAPE, "transpose one", "got %d, want %d", 2, 3), DL_ERR_SHAPE);
     dl_error_context("matmul", "f32[2], f32[3]");
     dl_error_context("outer", "ignored");
-    assert_string_equal(dl_errmsg(), "matmul: got 2, want 3 (f32[2], f32[3])");
+    assert_string_equal(dl_errmsg(), "outer, in matmul: got 2, want 3 (f32[2], f32[3])");
     dl_error e;
     assert_int_equal(dl_error_take(&e), DL_ERR_SHAPE);
     assert_string_equal(e.hint, "transpose one");

@@ -120,12 +120,8 @@ void dlsh_failure_keep(dlsh_session *s) {
     if (!dl_error_take(&s->error))
         s->error = (dl_error){.code = DL_ERR_INTERNAL, .message = "a statement failed without saying why"};
     if (s->error.op[0] || s->error.operands[0]) { /* they become part of the message */
-        DLSH_SCOPED_BUF b = {0};
-        const dl_error *e = &s->error;
-        dlsh_buf_printf(&b, "%s%s%s%s%s%s", e->op, e->op[0] ? ": " : "", e->message, e->operands[0] ? " (" : "",
-                        e->operands, e->operands[0] ? ")" : "");
-        snprintf(s->error.message, sizeof s->error.message, "%s", dlsh_buf_text(&b));
-        s->error.op[0] = s->error.operands[0] = 0;
+        snprintf(s->error.message, sizeof s->error.message, "%s", dl_error_line(&s->error));
+        s->error.called[0] = s->error.op[0] = s->error.operands[0] = 0;
     }
     s->failed = 1;
     s->reported = 0;
