@@ -2,6 +2,7 @@
 #include "core/scope.h"
 #include "cpu/kernels/indices.h"
 #include "cpu/kernels/pointwise/pointwise.h"
+#include "dlcore/view.h"
 #include "ops/infer.h"
 #include "ops/rules/index.h"
 #include "ops/rules/reduce.h"
@@ -34,6 +35,17 @@ dl_tensor *dl_cpu_indices(dl_tensor *index, int dim, long size) {
         p[i] = at;
     }
     return own;
+}
+
+dl_tensor *dl_cpu_without_repeats(dl_tensor *index, int dim) {
+    const long one = 1;
+    dl_tensor *t = dl_ref(index);
+    for (int d = 0; t && d < t->ndim; d++) {
+        if (d == dim || t->shape[d] < 2 || t->stride[d]) continue;
+        DL_OWNED dl_tensor *old = t;
+        t = dl_slice(old, d, NULL, &one, 1);
+    }
+    return t;
 }
 
 /* The dimension of attribute 0 and the size of a tensor there; 0-d tensors have one of size 1. */
@@ -211,6 +223,11 @@ const dl_kernel dl_cpu_index_add = {.run = run_index_add, .dtypes = DL_ANY};
         dl_index_walk *w = arg;                                                                                        \
         char *o = p[0], *x = p[1], *index = p[2];                                                                      \
         const bool dense = s[0] == sizeof(T) && s[1] == 0 && s[2] == sizeof(long) && w->step == sizeof(T);             \
+        if (s[2] == 0 && s[0] == sizeof(T) && s[1] == sizeof(T)) { /* a row of one index */                            \
+            if (dl_indices_fit(w, (const long *)index, 1))                                                             \
+                memcpy(o, x + *(const long *)index * w->step, n * sizeof(T));                                          \
+            return;                                                                                                    \
+        }                                                                                                              \
         for (long m; dense && n > 0; n -= m, index += m * s[2], o += m * s[0]) {                                       \
             m = n < DL_INDEX_BLOCK ? n : DL_INDEX_BLOCK;                                                               \
             if (!dl_indices_fit(w, (const long *)index, m)) return;                                                    \
@@ -240,7 +257,7 @@ static void gather_at(const dl_call *c, const dl_tensor *index, int dim, dl_inde
     dl_iter_begin(&it, o->ndim, o->shape);
     dl_iter_operand(&it, dl_ptr(o), o->dtype, o->ndim, o->shape, o->stride);
     without_dim(&it, x, dim, o->shape);
-    dl_iter_operand(&it, dl_ptr(index), DL_I64, o->ndim, o->shape, index->stride);
+    dl_iter_operand(&it, dl_ptr(index), DL_I64, o->ndim, index->shape, index->stride);
     dl_iter_end(&it);
     dl_iter_run(&it, loop[dl_esize(x)], w);
 }
@@ -250,11 +267,12 @@ static dl_status run_gather(dl_call *c) {
     int dim;
     const long size = along(c, x, &dim);
     dl_index_walk w = {(x->ndim ? x->stride[dim] : 0) * (long)dl_esize(x), size, 0};
-    DL_OWNED dl_tensor *index = dl_cpu_indices_to_check(c->in[1], dim, size);
+    DL_OWNED dl_tensor *given = dl_cpu_without_repeats(c->in[1], dim);
+    DL_OWNED dl_tensor *index = given ? dl_cpu_indices_to_check(given, dim, size) : NULL;
     if (!index) return dl_failed();
     gather_at(c, index, dim, &w);
     if (!w.wrong) return DL_OK;
-    DL_OWNED dl_tensor *made = dl_cpu_indices(c->in[1], dim, size);
+    DL_OWNED dl_tensor *made = dl_cpu_indices(given, dim, size);
     if (made) gather_at(c, made, dim, &w);
     return made ? DL_OK : dl_failed();
 }

@@ -7,6 +7,9 @@
  * with DL_ERR_INDEX naming the first that is out of range, and the dimension. */
 dl_tensor *dl_cpu_indices(dl_tensor *index, int dim, long size);
 
+/* An index that repeats along a dimension other than `dim` has size 1 there: it is read once. A new reference. */
+dl_tensor *dl_cpu_without_repeats(dl_tensor *index, int dim);
+
 /* Indices that a loop checks on its way, a block before it is used, which spares a pass over them: `wrong` is set where
  * one is negative or too large, and the loop ends. dl_cpu_indices then says which, or makes them count from the start.
  */

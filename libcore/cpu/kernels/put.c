@@ -15,12 +15,27 @@
         T *at = (T *)(x + i * (x_step) + ((const long *)index)[i] * (w_step)), b = *(const T *)(v + i * (v_step));     \
         __VA_ARGS__;                                                                                                   \
     }
+/* Dense elements at one index, in vectors: no two are at one place. */
+#define PUT_ROW(T, v_step, ...)                                                                                        \
+    _Pragma("GCC ivdep") for (long i = 0; i < n; i++) {                                                                \
+        T *at = (T *)x + i, b = *(const T *)(v + i * (v_step));                                                        \
+        __VA_ARGS__;                                                                                                   \
+    }
 #define PUT(name, T, ...)                                                                                              \
     static void name(long n, char **p, const long *s, void *arg) {                                                     \
         dl_index_walk *w = arg;                                                                                        \
         char *index = p[0], *x = p[1], *v = p[2];                                                                      \
         const long step = w->step, sx = s[1], sv = s[2], size = sizeof(T);                                             \
         const bool row = s[0] == sizeof(long), dense = sx == 0 && sv == size && step == size;                          \
+        if (s[0] == 0 && sx == size && (sv == size || sv == 0)) {                                                      \
+            if (!dl_indices_fit(w, (const long *)index, 1)) return;                                                    \
+            x += *(const long *)index * step;                                                                          \
+            if (sv)                                                                                                    \
+                PUT_ROW(T, size, __VA_ARGS__)                                                                          \
+            else                                                                                                       \
+                PUT_ROW(T, 0, __VA_ARGS__)                                                                             \
+            return;                                                                                                    \
+        }                                                                                                              \
         for (long m; n > 0; n -= m, index += m * s[0], x += m * sx, v += m * sv) {                                     \
             m = !row ? 1 : n < DL_INDEX_BLOCK ? n : DL_INDEX_BLOCK;                                                    \
             if (!dl_indices_fit(w, (const long *)index, m)) return;                                                    \
@@ -83,18 +98,6 @@ static void put_part(void *arg, long k) {
     dl_iter_run_serial(&it, a->loop, a->walk);
 }
 
-/* An index that repeats along a dimension is read once there. */
-static dl_tensor *without_repeats(dl_tensor *index, int dim) {
-    const long one = 1;
-    dl_tensor *t = dl_ref(index);
-    for (int d = 0; t && d < t->ndim; d++) {
-        if (d == dim || t->shape[d] < 2 || t->stride[d]) continue;
-        DL_OWNED dl_tensor *old = t;
-        t = dl_slice(old, d, NULL, &one, 1);
-    }
-    return t;
-}
-
 static void put_parts(put *a, dl_tensor *index) {
     a->index = index, a->cut = a->dim;
     for (int d = 0; d < a->v->ndim; d++)
@@ -121,7 +124,7 @@ static dl_status put_at(dl_call *c, dl_loop loop) {
     dl_index_walk w = {(a.o->ndim ? a.o->stride[a.dim] : 0) * (long)dl_esize(a.o), size, 0};
     a.walk = &w;
     DL_OWNED dl_tensor *wide = along(c->in[1], a.dim, a.v->ndim);
-    DL_OWNED dl_tensor *given = wide ? without_repeats(wide, a.dim) : NULL;
+    DL_OWNED dl_tensor *given = wide ? dl_cpu_without_repeats(wide, a.dim) : NULL;
     DL_OWNED dl_tensor *index = given ? dl_cpu_indices_to_check(given, a.dim, size) : NULL;
     if (!index) return dl_failed();
     if (!a.v->numel) return DL_OK;
