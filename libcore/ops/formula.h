@@ -110,6 +110,7 @@
 #define NEAR_FMOD(x, y) FMOD(x, y)
 #define NORMAL_CDF(x) dl_normal_cdf(x) /* the share of normal numbers below x */
 #define TWICE_CDF(x) (2 * dl_normal_cdf(x))
+#define NORMAL_BELL(x) EXP(NUM(-0.5) * x * x)
 #define ROUND(x) rint(x) /* ties to even */
 #define ERF_INVERSE(x) erfinv(x)
 #define ERFCX(x) DL_HELPER_OF(erfc_scaled)(x)
@@ -129,6 +130,7 @@
              : LOG1P(ERFC((x)*NUM(0.70710678118654752440)) * NUM(-0.5)))
 #define NORMAL_QUANTILE(x) DL_V(quantile)(x)
 #define TWICE_CDF(x) DL_FN(dl_vtwice_cdf, dl_vtwice_cdf_f64)(x)
+#define NORMAL_BELL(x) DL_FN(dl_vbell, dl_vbell_f64)(x)
 #endif
 
 /* ---- a polynomial of degree n of a family (ops/polynomials.h) at x, and its slope there */

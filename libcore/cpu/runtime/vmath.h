@@ -246,5 +246,21 @@ DL_VECTOR float dl_vatanh(float x) {
     return a < 0.5f ? p * z * x + x : copysignf(r, x);
 }
 
-/* Twice the standard normal distribution function. */
-DL_VECTOR float dl_vtwice_cdf(float x) { return 1.0f + dl_verf(x * 0.707106781f); }
+/* ---- the normal distribution */
+
+/* e**(-x**2 / 2) = 2**n 2**r, |r| <= 1/2; 0 where that is no normal number. */
+DL_VECTOR float dl_vbell(float x) {
+    float y = x * x * -0.721347520f;
+    y = y < -127.0f ? -127.0f : y;
+    float t = y + 12582912.0f, r = y - (t - 12582912.0f);
+    float p = DL_HORNER(DL_MUL_ADD, r, 0.00134070509f, 0.00967173744f, 0.0555030927f, 0.24022238f, 0.693147242f);
+    return dl_vfloat((int)((unsigned)dl_vbits(p * r + 1.0f) + ((unsigned)dl_vbits(t) << 23)));
+}
+/* Twice the standard normal distribution function: of -|x| it is e**(-x**2 / 2) times a quotient. */
+DL_VECTOR float dl_vtwice_cdf(float x) {
+    float a = fabsf(x), u = a < 14.0f ? a : 14.0f;
+    float over = DL_HORNER(DL_MUL_ADD, u, 0.00798868109f, 0.0796173811f, 0.361567438f, 0.869951606f, 1.0f);
+    float under = DL_HORNER(DL_MUL_ADD, u, 0.0100121768f, 0.0997932404f, 0.463000029f, 1.19230449f, 1.66783655f, 1.0f);
+    float tail = over / under * dl_vbell(x);
+    return x > 0.0f ? 2.0f - tail : tail;
+}

@@ -216,7 +216,8 @@ DL_VECTOR double dl_verfcx_f64(double x) {
     return x != x ? x : far;
 }
 
-/* Twice the standard normal distribution function. */
+/* e**(-x**2 / 2), and twice the standard normal distribution function. */
+DL_VECTOR double dl_vbell_f64(double x) { return dl_vexp_f64(-0.5 * x * x); }
 DL_VECTOR double dl_vtwice_cdf_f64(double x) { return dl_verfc_f64(x * -0.70710678118654752440); }
 
 /* ---- circular functions, of |x| <= 1e6 */
