@@ -119,7 +119,7 @@
 #define QUICK_EXP(x) __expf(x)           /* relative error 1e-6, 0 below the normal numbers */
 #define QUICK_DIV(x, y) __fdividef(x, y) /* the same */
 #else
-#define POW(x, y) DL_FN(dl_vpow, pow)(x, y)
+#define POW(x, y) DL_V(pow)(x, y)
 #define NEAR_FMOD(x, y) DL_HELPER_OF(near_fmod)(x, y) /* where NEAR_QUOTIENT holds */
 #define ROUND(x) DL_FN(nearbyintf, nearbyint)(x)
 #define NORMAL_CDF(x) (NUM(0.5) * TWICE_CDF(x))

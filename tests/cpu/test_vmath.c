@@ -17,6 +17,7 @@ static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
 static double silu(double x) { return x / (1 + exp(-x)); }
 
+static double gelu(double x) { return x / 2 * erfc(-x / sqrt(2)); }
 static double elu(double x) { return x > 0 ? x : expm1(x); }
 
 static const struct {
@@ -37,7 +38,7 @@ static const struct {
     {"atan", DL_FORMULA_atan, atan, 2, 0},     {"sinh", DL_FORMULA_sinh, sinh, 2, 0},
     {"cosh", DL_FORMULA_cosh, cosh, 2, 0},     {"asinh", DL_FORMULA_asinh, asinh, 3, 0},
     {"acosh", DL_FORMULA_acosh, acosh, 3, 0},  {"atanh", DL_FORMULA_atanh, atanh, 3, 0},
-    {"erfc", DL_FORMULA_erfc, erfc, 3, 0},
+    {"erfc", DL_FORMULA_erfc, erfc, 3, 0},     {"gelu", DL_FORMULA_gelu_erf, gelu, 200, 1e-36},
 };
 
 /* Attributes: alpha of elu; beta and threshold of softplus. */
@@ -186,24 +187,33 @@ static void errors_of_f64_are_small(void **state) {
     }
 }
 
-static void atan2_of_f64(void **state) {
+/* atan2 and pow on pairs of numbers of many sizes, and on all pairs of special values. */
+static void two_operands_of_f64(void **state) {
     (void)state;
+    static const struct {
+        int id;
+        long double (*exact)(long double, long double);
+        double ulp;
+    } rows2[] = {{DL_FORMULA_atan2, atan2l, 2.5}, {DL_FORMULA_pow, powl, 1.5}};
     static double a[BATCH], b[BATCH], y[BATCH];
     for (int limit = 1; limit <= 4; limit++) {
         dl_simd_limit(limit);
-        for (uint64_t batch = 0; batch < 8; batch++) {
+        for (uint64_t batch = 0; batch < 16; batch++) {
             for (uint64_t i = 0; i < BATCH; i++) {
                 a[i] = batch ? some_f64(batch * BATCH + i) : some_f64(i / 64 % 16);
                 b[i] =
                     batch ? i % 3 ? some_f64(9999 * batch + i) : a[i] * (double)((int)(i % 7) - 3) : some_f64(i % 16);
+                if (batch > 8) a[i] = fabs(a[i]), b[i] = (double)(i % 97) / 8 - 6;
             }
-            DL_SIMD_PICK(dl_pointwise)
-            [DL_F64] -> run[DL_FORMULA_atan2](BATCH, (char *[]){(char *)y, (char *)a, (char *)b},
-                                              (const long[]){8, 8, 8}, NULL);
-            for (int i = 0; i < BATCH; i++) {
-                long double want = atan2l(a[i], b[i]);
-                if (ulps_f64(y[i], want) > 2.5 || (want == 0 && !signbit(want) != !signbit(y[i])))
-                    fail_msg("level %d: atan2(%a, %a) is %a, want %La", limit, a[i], b[i], y[i], want);
+            for (int r = 0; r < 2; r++) {
+                DL_SIMD_PICK(dl_pointwise)
+                [DL_F64] -> run[rows2[r].id](BATCH, (char *[]){(char *)y, (char *)a, (char *)b},
+                                             (const long[]){8, 8, 8}, NULL);
+                for (int i = 0; i < BATCH; i++) {
+                    long double want = rows2[r].exact(a[i], b[i]);
+                    if (ulps_f64(y[i], want) > rows2[r].ulp || (want == 0 && !signbit(want) != !signbit(y[i])))
+                        fail_msg("level %d: row %d of (%a, %a) is %a, want %La", limit, r, a[i], b[i], y[i], want);
+                }
             }
         }
     }
@@ -469,6 +479,36 @@ static void errors_of_waves(void **state) {
     }
 }
 
+/* Quotients and rests of integers: blocks of small numbers are divided in f64, blocks with others one by one. */
+static void divisions_of_integers(void **state) {
+    (void)state;
+    static long a[BATCH], b[BATCH], y[3][BATCH];
+    static const int ids[] = {DL_FORMULA_floor_divide, DL_FORMULA_remainder, DL_FORMULA_fmod};
+    for (int limit = 1; limit <= 4; limit++) {
+        dl_simd_limit(limit);
+        for (int bits = 2; bits <= 63; bits++) {
+            uint64_t u = (uint64_t)bits;
+            for (int i = 0; i < BATCH; i++) {
+                u = u * 6364136223846793005u + 1442695040888963407u;
+                b[i] = (long)(u >> (62 - i % bits)) - (1l << (i % bits));
+                u = u * 6364136223846793005u + 1442695040888963407u;
+                a[i] = i % 3 ? (long)(u >> (65 - bits)) - (1l << (bits - 2))
+                             : (long)((uint64_t)b[i] * (uint64_t)(i % 5)) - i % 2;
+                if (!b[i]) b[i] = -1;
+            }
+            const long one = b[bits], stride[3] = {8, 8, bits % 2 ? 8 : 0};
+            for (int r = 0; r < 3; r++) DL_SIMD_PICK(dl_pointwise)
+            [DL_I64] -> run[ids[r]](BATCH, (char *[]){(char *)y[r], (char *)a, stride[2] ? (char *)b : (char *)&one},
+                                    stride, NULL);
+            for (int i = 0; i < BATCH; i++) {
+                const long d = stride[2] ? b[i] : one, q = a[i] / d, m = a[i] % d, down = m && (m < 0) != (d < 0);
+                if (y[0][i] != q - down || y[1][i] != m + (down ? d : 0) || y[2][i] != m)
+                    fail_msg("level %d: %ld and %ld give %ld, %ld, %ld", limit, a[i], d, y[0][i], y[1][i], y[2][i]);
+            }
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_small),
@@ -476,10 +516,11 @@ int main(void) {
         cmocka_unit_test(two_operands),
         cmocka_unit_test(flags_and_places),
         cmocka_unit_test(errors_of_f64_are_small),
-        cmocka_unit_test(atan2_of_f64),
+        cmocka_unit_test(two_operands_of_f64),
         cmocka_unit_test(flags_and_places_of_f64),
         cmocka_unit_test(errors_of_inverses),
         cmocka_unit_test(errors_of_waves),
+        cmocka_unit_test(divisions_of_integers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

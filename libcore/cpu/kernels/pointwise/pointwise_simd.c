@@ -364,7 +364,7 @@ static void NAME(any_hypot)(long n, char **p, const long *s, void *arg) {
 }
 
 /* Powers whose exponent is the same for all elements of a loop; the same as pow at zeros, infinities and below 0. In
- * f64 the two last ones would be rounded three times, and are left to pow. */
+ * f64 the square of the last one could be below the normal numbers, and is left to pow. */
 LOOP2(first_of, T, (), a, b, b == b ? a : b)
 LOOP2(square_of, T, (), a, b, b == b ? a * a : b)
 LOOP2(cube_of, T, (), a, b, b == b ? a * a * a : b)
@@ -377,9 +377,9 @@ static void NAME(any_pow)(long n, char **p, const long *s, void *arg) {
         double exponent;
         dl_loop run;
     } quick[] = {{1, NAME(first_of)},          {2, NAME(square_of)},   {3, NAME(cube_of)},
-                 {0.5, NAME(root_of)},         {-1, NAME(inverse_of)}, {-2, NAME(square_inverse_of)},
-                 {-0.5, NAME(root_inverse_of)}};
-    int count = sizeof(T) == sizeof(f32) ? 7 : 5, i = 0;
+                 {0.5, NAME(root_of)},         {-1, NAME(inverse_of)}, {-0.5, NAME(root_inverse_of)},
+                 {-2, NAME(square_inverse_of)}};
+    int count = sizeof(T) == sizeof(f32) ? 7 : 6, i = 0;
     while (!s[2] && n && i < count && *(const T *)p[2] != (T)quick[i].exponent) i++;
     if (!s[2] && n && i < count)
         quick[i].run(n, p, s, arg);
@@ -394,6 +394,45 @@ LOOP(psi_slope, T, (), (x), NAME(psi_1)(x))
 static void NAME(any_polygamma)(long n, char **p, const long *s, void *arg) {
     (((const dl_pointwise_arg *)arg)->number[0].f == 1 ? NAME(psi_slope) : NAME(polygamma))(n, p, s, arg);
 }
+#endif
+
+#ifdef DL_INT_HELPERS
+/* Numbers below 2**51 are f64 without a loss, and their quotient is not rounded to a whole number that it is not:
+ * vectors divide those, in blocks without a divisor of 0. */
+#define FAR_INT(v) (sizeof(T) == 8 ? ((unsigned long)(v) + (1ul << 51)) >> 52 : 0)
+#define AS_F64(v) (sizeof(T) == 8 ? dl_vdouble(dl_vplus((long)(v), 0x4338000000000000)) - DL_VROUND : (double)(v))
+static bool NAME(in_f64)(long n, const T *a, const T *b, bool row) {
+    unsigned long far = 0;
+    for (long i = 0; i < n; i++) {
+        const T c = row ? b[i] : *b;
+        far |= FAR_INT(a[i]) | FAR_INT(c) | (unsigned long)(c == 0);
+    }
+    return !far;
+}
+#define DIVIDE(b_, ...)                                                                                                \
+    _Pragma("GCC ivdep") for (long i_ = 0; i_ < m_; i_++) {                                                            \
+        const double a = AS_F64(u_[i_]), b = AS_F64(b_);                                                               \
+        o_[i_] = (T)dl_vless(dl_vbits_f64((__VA_ARGS__) + DL_VROUND), 0x4338000000000000);                             \
+    }
+#define DIVISION(name, ...)                                                                                            \
+    static void NAME(any_##name)(long n_, char **p_, const long *s_, void *arg_) {                                     \
+        const bool row_ = s_[2] != 0, dense_ = s_[0] == sizeof(T) && s_[1] == s_[0] && (!row_ || s_[2] == s_[0]);      \
+        for (long at_ = 0, m_; at_ < n_; at_ += m_) {                                                                  \
+            m_ = dense_ && n_ - at_ > FAR_BLOCK ? FAR_BLOCK : n_ - at_;                                                \
+            char *to_[3] = {p_[0] + at_ * s_[0], p_[1] + at_ * s_[1], p_[2] + at_ * s_[2]};                            \
+            T *o_ = (T *)to_[0];                                                                                       \
+            const T *u_ = (const T *)to_[1], *v_ = (const T *)to_[2];                                                  \
+            if (!dense_ || !NAME(in_f64)(m_, u_, v_, row_))                                                            \
+                NAME(name)(m_, to_, s_, arg_);                                                                         \
+            else if (row_)                                                                                             \
+                DIVIDE(v_[i_], __VA_ARGS__)                                                                            \
+            else                                                                                                       \
+                DIVIDE(*v_, __VA_ARGS__)                                                                               \
+        }                                                                                                              \
+    }
+DIVISION(floor_divide, floor(a / b))
+DIVISION(remainder, a - b * floor(a / b))
+DIVISION(fmod, a - b * trunc(a / b))
 #endif
 
 #ifdef DL_COMPLEX_HELPERS
@@ -419,6 +458,11 @@ static const struct dl_pointwise_table NAME(loops) = {
 #define INT OF_INT
 #define BOOL OF_BOOL
 #include "ops/pointwise.def"
+#ifdef DL_INT_HELPERS
+            [DL_FORMULA_floor_divide] = NAME(any_floor_divide),
+            [DL_FORMULA_remainder] = NAME(any_remainder),
+            [DL_FORMULA_fmod] = NAME(any_fmod),
+#endif
 #ifdef DL_REAL_HELPERS
             [DL_FORMULA_pow] = NAME(any_pow),
             [DL_FORMULA_hypot] = NAME(any_hypot),
