@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { BAND = 64 };
+enum { BAND = 64, TOGETHER = 4 };
 
 typedef struct scans {
     dl_tensor *o;
@@ -15,6 +15,7 @@ typedef struct scans {
     long n, inner, bands, step;
     bool reverse;
     void (*run)(const struct scans *s, long at, long width);
+    void (*rows)(const struct scans *s, long at, long rows); /* where inner is 1, if there is one */
     dl_stop *stop;
 } scans;
 
@@ -24,6 +25,12 @@ static void scan_band(void *arg, long k) {
     s->run(s, k / s->bands * s->n * s->inner + lo, width);
 }
 
+static void scan_rows(void *arg, long k) {
+    const scans *s = arg;
+    const long rows = s->o->numel / s->n - k * TOGETHER;
+    s->rows(s, k * TOGETHER * s->n, rows < TOGETHER ? rows : TOGETHER);
+}
+
 static dl_status run_scans(dl_tensor *o, long dim, scans s) {
     int d;
     dl_stop stop = dl_stop_begin();
@@ -31,21 +38,43 @@ static dl_status run_scans(dl_tensor *o, long dim, scans s) {
     s.o = o, s.stop = &stop, s.n = o->ndim ? o->shape[d] : 1, s.inner = 1;
     for (int i = d + 1; i < o->ndim; i++) s.inner *= o->shape[i];
     s.bands = (s.inner + BAND - 1) / BAND;
-    if (o->numel) dl_cpu_for(o->numel / (s.n * s.inner) * s.bands, dl_cpu_threads(o->numel), scan_band, &s);
+    if (o->numel && s.inner == 1 && s.rows)
+        dl_cpu_for((o->numel / s.n + TOGETHER - 1) / TOGETHER, dl_cpu_threads(o->numel), scan_rows, &s);
+    else if (o->numel)
+        dl_cpu_for(o->numel / (s.n * s.inner) * s.bands, dl_cpu_threads(o->numel), scan_band, &s);
     dl_stop_end(&stop);
     return DL_OK;
 }
 
 /* ---- sums and products, in place over a converted copy; f32 is joined in f64 */
 
-#define SCAN(name, T, A, FIRST, OP)                                                                                    \
+/* A step waits for the one before: along rows of their own, four elements are joined first; of products of
+ * f64, which could overflow so, four rows go on side by side (`fours` is false). */
+#define SCAN(name, T, A, FIRST, OP, fours)                                                                             \
+    static void name##_rows(const scans *s, long at, long rows) {                                                      \
+        const long n = s->n;                                                                                           \
+        T *p = (T *)dl_ptr(s->o) + at;                                                                                 \
+        for (; !(fours) && rows >= TOGETHER; rows -= TOGETHER, p += TOGETHER * n) {                                    \
+            A a = FIRST, b = FIRST, c = FIRST, d = FIRST;                                                              \
+            DL_CPU_EACH (i, n, s->stop) {                                                                              \
+                p[i] = (T)(a = a OP(A) p[i]), p[n + i] = (T)(b = b OP(A) p[n + i]);                                    \
+                p[2 * n + i] = (T)(c = c OP(A) p[2 * n + i]), p[3 * n + i] = (T)(d = d OP(A) p[3 * n + i]);            \
+            }                                                                                                          \
+        }                                                                                                              \
+        for (; rows > 0; rows--, p += n) {                                                                             \
+            A acc = FIRST;                                                                                             \
+            const long quads = (fours) ? n / 4 : 0;                                                                    \
+            DL_CPU_EACH (k, quads, s->stop) {                                                                          \
+                T *q = p + 4 * k;                                                                                      \
+                const A a = (A)q[0], b = a OP(A) q[1], c = b OP(A) q[2], d = c OP(A) q[3];                             \
+                q[0] = (T)(acc OP a), q[1] = (T)(acc OP b), q[2] = (T)(acc OP c), q[3] = (T)(acc = acc OP d);          \
+            }                                                                                                          \
+            DL_CPU_EACH (i, n - 4 * quads, s->stop) p[4 * quads + i] = (T)(acc = acc OP(A) p[4 * quads + i]);          \
+        }                                                                                                              \
+    }                                                                                                                  \
     static void name(const scans *s, long at, long width) {                                                            \
         T *p = (T *)dl_ptr(s->o) + at;                                                                                 \
-        A acc[BAND], one = FIRST;                                                                                      \
-        if (s->inner == 1) {                                                                                           \
-            DL_CPU_EACH (i, s->n, s->stop) p[i] = (T)(one = one OP(A) p[i]);                                           \
-            return;                                                                                                    \
-        }                                                                                                              \
+        A acc[BAND];                                                                                                   \
         for (long j = 0; j < width; j++) acc[j] = FIRST;                                                               \
         DL_CPU_EACH (i, s->n, s->stop) {                                                                               \
             for (long j = 0; j < width; j++) {                                                                         \
@@ -55,30 +84,31 @@ static dl_status run_scans(dl_tensor *o, long dim, scans s) {
             p += s->inner;                                                                                             \
         }                                                                                                              \
     }
-SCAN(sum_i64, long, unsigned long, 0, +)
-SCAN(sum_f32, float, double, 0, +)
-SCAN(sum_f64, double, double, 0, +)
-SCAN(product_i64, long, unsigned long, 1, *)
-SCAN(product_f32, float, double, 1, *)
-SCAN(product_f64, double, double, 1, *)
+SCAN(sum_i64, long, unsigned long, 0, +, true)
+SCAN(sum_f32, float, double, 0, +, true)
+SCAN(sum_f64, double, double, 0, +, true)
+SCAN(product_i64, long, unsigned long, 1, *, true)
+SCAN(product_f32, float, double, 1, *, true)
+SCAN(product_f64, double, double, 1, *, false)
+#define LOOPS(name, dtype)                                                                                             \
+    .run = dtype == DL_F32   ? name##_f32                                                                              \
+           : dtype == DL_F64 ? name##_f64                                                                              \
+                             : name##_i64,                                                                             \
+    .rows = dtype == DL_F32   ? name##_f32_rows                                                                        \
+            : dtype == DL_F64 ? name##_f64_rows                                                                        \
+                              : name##_i64_rows
 
 static dl_status plain_cumsum(dl_call *c) {
     dl_tensor *o = c->out[0];
     dl_cpu_copy(o, c->in[0]);
-    return run_scans(o, ATTR_I(c, CUMSUM_DIM),
-                     (scans){.run = o->dtype == DL_F32   ? sum_f32
-                                    : o->dtype == DL_F64 ? sum_f64
-                                                         : sum_i64});
+    return run_scans(o, ATTR_I(c, CUMSUM_DIM), (scans){LOOPS(sum, o->dtype)});
 }
 DL_CPU_KERNEL(cumsum, plain_cumsum, false, DL_ANY)
 
 static dl_status plain_cumprod(dl_call *c) {
     dl_tensor *o = c->out[0];
     dl_cpu_copy(o, c->in[0]);
-    return run_scans(o, ATTR_I(c, CUMPROD_DIM),
-                     (scans){.run = o->dtype == DL_F32   ? product_f32
-                                    : o->dtype == DL_F64 ? product_f64
-                                                         : product_i64});
+    return run_scans(o, ATTR_I(c, CUMPROD_DIM), (scans){LOOPS(product, o->dtype)});
 }
 DL_CPU_KERNEL(cumprod, plain_cumprod, false, DL_ANY)
 

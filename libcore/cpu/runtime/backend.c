@@ -6,6 +6,7 @@
 #include "core/interrupt.h"
 #include "core/memory/memory.h"
 #include "cpu/runtime/control.h"
+#include "ops/rules/norm.h"
 
 static void *host_alloc(int index, size_t bytes) { return (void)index, dl_host_alloc(bytes); }
 static void host_release(int index, void *p, size_t bytes) { (void)index, dl_host_free(p, bytes); }
@@ -55,8 +56,8 @@ static dl_layout prefers_layout(int index, const dl_call *c) {
     return (void)index, c->dtype == DL_F32 ? DL_LAYOUT_CHANNELS_LAST : DL_LAYOUT_OF_INPUT;
 }
 
-/* These rows run as the calls that they join. */
-static bool supports(int index, const dl_call *c) { return (void)index, (void)c, false; }
+/* The other rows run as the calls that they join. */
+static bool supports(int index, const dl_call *c) { return (void)index, c->op == dl_op_row(dl_id_norm_groups); }
 
 const dl_backend dl_cpu_backend = {.name = "cpu",
                                    .count = 1,

@@ -79,13 +79,14 @@ static void S(deviation)(const void *xv, long rows, long stride, long nc, const 
 static void S(apply)(const void *xv, void *yv, long rows, long stride, long nc, const double *mean, const double *scale,
                      const double *shift) {
     const REAL *x = xv;
-    REAL *y = yv, m[S(NC)] = {0}, a[S(NC)] = {0}, b[S(NC)] = {0};
-    for (long c = 0; c < nc; c++) m[c] = (REAL)mean[c], a[c] = (REAL)scale[c], b[c] = (REAL)shift[c];
+    REAL *y = yv;
     if (nc == 1 && stride == 1) {
-        REAL m0 = m[0], a0 = a[0], b0 = b[0];
+        REAL m0 = (REAL)*mean, a0 = (REAL)*scale, b0 = (REAL)*shift;
         for (long r = 0; r < rows; r++) y[r] = (x[r] - m0) * a0 + b0;
         return;
     }
+    REAL m[S(NC)] = {0}, a[S(NC)] = {0}, b[S(NC)] = {0};
+    for (long c = 0; c < nc; c++) m[c] = (REAL)mean[c], a[c] = (REAL)scale[c], b[c] = (REAL)shift[c];
     for (long r = 0; r < rows; r++)
         for (long c = 0; c < nc; c++) y[r * stride + c] = (x[r * stride + c] - m[c]) * a[c] + b[c];
 }
@@ -115,13 +116,14 @@ static void S(grad_sums)(const void *xv, const void *gv, long rows, long stride,
 static void S(grad_apply)(const void *xv, const void *gv, void *dv, long rows, long stride, long nc, const double *mean,
                           const double *a, const double *b, const double *c) {
     const REAL *x = xv, *g = gv;
-    REAL *dx = dv, m[S(NC)] = {0}, ka[S(NC)] = {0}, kb[S(NC)] = {0}, kc[S(NC)] = {0};
-    for (long i = 0; i < nc; i++) m[i] = (REAL)mean[i], ka[i] = (REAL)a[i], kb[i] = (REAL)b[i], kc[i] = (REAL)c[i];
+    REAL *dx = dv;
     if (nc == 1 && stride == 1) {
-        REAL m0 = m[0], a0 = ka[0], b0 = kb[0], c0 = kc[0];
+        REAL m0 = (REAL)*mean, a0 = (REAL)*a, b0 = (REAL)*b, c0 = (REAL)*c;
         for (long r = 0; r < rows; r++) dx[r] = g[r] * a0 + ((x[r] - m0) * b0 + c0);
         return;
     }
+    REAL m[S(NC)] = {0}, ka[S(NC)] = {0}, kb[S(NC)] = {0}, kc[S(NC)] = {0};
+    for (long i = 0; i < nc; i++) m[i] = (REAL)mean[i], ka[i] = (REAL)a[i], kb[i] = (REAL)b[i], kc[i] = (REAL)c[i];
     for (long r = 0; r < rows; r++)
         for (long i = 0; i < nc; i++) {
             long at = r * stride + i;

@@ -1,12 +1,9 @@
-/* Kernels of fused ops: batch_norm_relu, conv2d_norm, relu_max_pool2d, conv2d_relu_max_pool2d, norm_groups, glu,
- * frexp.
+/* Kernels of fused ops: batch_norm_relu, conv2d_norm, relu_max_pool2d, conv2d_relu_max_pool2d, glu, frexp.
  * They run the kernels, or the loops, of the ops that they are made of one after another, in place. */
 #include "cpu/kernels/pointwise/pointwise.h"
 #include "core/scope.h"
 #include "ops/conv.h"
 #include "dlcore/compare.h"
-#include "dlcore/create.h"
-#include "dlcore/view.h"
 #include "dlcore/where.h"
 #include "ops/rules/arithmetic.h"
 #include "ops/rules/conv.h"
@@ -122,38 +119,6 @@ static dl_status conv2d_relu_max_pool2d_run(dl_call *c) {
 }
 
 const dl_kernel dl_cpu_conv2d_relu_max_pool2d = {.run = conv2d_relu_max_pool2d_run, .dtypes = DL_FLOATS};
-
-/* Each channel of the result times weight plus bias: batch_norm with a mean of 0 and a variance of 1. */
-static dl_status scale_channels(const dl_call *c) {
-    dl_dtype t = DL_BIT(c->dtype) & DL_HALVES ? DL_F32 : c->dtype;
-    const long n = c->out[0]->shape[1];
-    dl_tensor *mean = dl_full(&n, 1, 0, t, 0), *var = dl_full(&n, 1, 1, t, 0);
-    dl_status s = mean && var ? normalise(c, mean, var, INPUT(c, NORM_GROUPS_WEIGHT), INPUT(c, NORM_GROUPS_BIAS),
-                                          (dl_aval){.given = true})
-                              : dl_failed();
-    dl_unref(mean);
-    dl_unref(var);
-    return s;
-}
-
-static dl_status norm_groups_run(dl_call *c) {
-    dl_tensor *x = c->in[0], *y = c->out[0];
-    if (!x->numel) return DL_OK;
-    long groups = ATTR_I(c, NORM_GROUPS_NUM_GROUPS), row = x->numel / (x->shape[0] * groups);
-    long shape[3] = {x->shape[0], groups, row};
-    dl_cpu_copy(y, x);
-    dl_tensor *rows = dl_reshape(y, shape, 3), *out[3] = {rows, c->out[1], c->out[2]};
-    const dl_aval attr[] = {[DL_A_LAYER_NORM_NORMALIZED_SHAPE] = {.given = true, .n = 1, .u.v = {row}},
-                            [DL_A_LAYER_NORM_EPS] = *ATTR(c, NORM_GROUPS_EPS)};
-    dl_call norm = {.op = dl_op_row(dl_id_layer_norm), .in = &rows, .out = out, .nin = 1, .nout = 3, .attr = attr};
-    norm.dtype = c->dtype;
-    dl_status s = rows ? dl_cpu_layer_norm.run(&norm) : dl_failed();
-    dl_unref(rows);
-    bool affine = INPUT(c, NORM_GROUPS_WEIGHT) || INPUT(c, NORM_GROUPS_BIAS);
-    return s == DL_OK && affine ? scale_channels(c) : s;
-}
-
-const dl_kernel dl_cpu_norm_groups = {.run = norm_groups_run, .dtypes = DL_FLOATS};
 
 /* ---- glu: gated, of the halves of a dimension */
 
