@@ -66,6 +66,6 @@ dl_status dl_assign(dl_tensor *dst, dl_tensor *value) {
         dl_as_strided_set(base, full, dst->shape, dst->ndim, dst->stride, dst->ndim, dst->offset);
     if (!written) return dl_failed();
     if (dl_recording() && (written->node || base->node)) rebase(base, written);
-    if (base->grad && !dl_recording()) dl_journal_changed(base);
+    if (!dl_recording() && (base->grad || (dl_journal_gifts && dl_journal_takes_gift(base)))) dl_journal_changed(base);
     return dl_history_renew(dst);
 }

@@ -297,13 +297,17 @@ static void blame_joint(const pass *p, dl_status st) {
     dl_error_put(&e);
 }
 
+static _Thread_local int running; /* passes, one within another */
+
 /* From m roots; seed NULL: none has one. */
 static dl_status run_pass(pass *p, dl_tensor *const *t, dl_tensor *const *seed, int m) {
     DL_SCOPED_GRAD_MODE(p->create);
     dl_status s = DL_OK;
     for (int i = 0; i < m && s == DL_OK; i++) s = seed_root(p, t[i], seed ? seed[i] : NULL);
     p->number = dl_journal_pass_number();
+    running++;
     if (s == DL_OK) s = walk(p);
+    running--;
     blame_joint(p, s);
     pass_free(p);
     return s;
@@ -317,15 +321,28 @@ dl_status dl_backward(dl_tensor *t, dl_tensor *seed, int retain, int create) {
     return st;
 }
 
+/* A pass of its own, as a training has it that takes gradients as values; not one that another pass needs. */
+static bool is_own_pass(dl_tensor *const *t, dl_tensor *const *seed, int m, dl_tensor *const *inputs, int n,
+                        int create) {
+    if (running || create || m != 1 || t[0]->numel != 1 || (seed && seed[0])) return false;
+    for (int i = 0; i < n; i++)
+        if (!inputs[i] || !dl_is_leaf(inputs[i])) return false;
+    return true;
+}
+
 dl_status dl_gradients_of(dl_tensor **t, dl_tensor **seed, int m, dl_tensor **inputs, int n, int retain, int create,
                           dl_tensor **out) {
+    const bool own = is_own_pass(t, seed, m, inputs, n, create);
     for (int i = 0; i < n; i++) {
         out[i] = NULL;
         if (!inputs[i]) return dl_fail_null("an input");
         DL_TRY(dl_history_renew(inputs[i]));
     }
     pass p = {.retain = retain || create, .create = create, .inputs = inputs, .ninputs = n, .out = out};
+    const long row = own ? dl_journal_backward_begin(t[0]) : -1;
     dl_status s = run_pass(&p, t, seed, m);
+    dl_journal_backward_end(row);
+    if (own && s == DL_OK) dl_journal_given(inputs, n);
     for (int i = 0; s != DL_OK && i < n; i++) {
         dl_unref(out[i]);
         out[i] = NULL;

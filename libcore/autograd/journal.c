@@ -332,9 +332,27 @@ void dl_journal_step_end(dl_journal_step *s) {
 
 void dl_journal_changed(dl_tensor *leaf) {
     dl_journal_row *r = row_of((key){.kind = DL_DID_STEP});
-    if (r) r->again += is_added(leaf->grad), r->total = 1, journal->stepped = passes;
+    if (r) r->again += leaf->grad && is_added(leaf->grad), r->total = 1, journal->stepped = passes;
     if (r) note_seeding(r, leaf);
-    dl_journal_used(leaf->grad);
+    if (leaf->grad) dl_journal_used(leaf->grad);
+}
+
+/* By their memory, as a function is given leaves of its own for what it is called with. */
+static _Thread_local const void *gifts[DL_JOURNAL_PARAMS];
+__thread int dl_journal_gifts;
+
+void dl_journal_given(dl_tensor *const *inputs, int n) {
+    dl_journal_gifts = n < DL_JOURNAL_PARAMS ? n : DL_JOURNAL_PARAMS;
+    for (int i = 0; i < dl_journal_gifts; i++) gifts[i] = dl_ptr(inputs[i]);
+}
+
+bool dl_journal_takes_gift(const dl_tensor *leaf) {
+    for (int i = 0; i < dl_journal_gifts; i++) {
+        if (gifts[i] != dl_ptr(leaf)) continue;
+        gifts[i] = gifts[--dl_journal_gifts];
+        return true;
+    }
+    return false;
 }
 
 /* ---------------------------------------------------------------- backward passes */

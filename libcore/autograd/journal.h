@@ -52,6 +52,12 @@ bool dl_journal_step_begin(dl_journal_step *s, const void *optimizer, double rat
 void dl_journal_step_end(dl_journal_step *s);
 /* A leaf was changed in place by the caller, who used its gradient. */
 void dl_journal_changed(dl_tensor *leaf);
+/* The caller was given gradients of these as values, by a pass from one number; the leaf gets none itself. */
+void dl_journal_given(dl_tensor *const *inputs, int n);
+/* Gradients that were given and that no change of a leaf has used yet. */
+extern __thread int dl_journal_gifts;
+/* Is one of them the leaf's? It is used by that. */
+bool dl_journal_takes_gift(const dl_tensor *leaf);
 
 void dl_journal_zero(const void *optimizer);
 void dl_journal_forward(const void *net, bool training, const dl_tensor *x);

@@ -19,6 +19,7 @@ static inline unsigned long hash(const void *bytes, long n) {
     for (; n >= 8; n -= 8, p += 8) {
         memcpy(&word, p, 8);
         h = (h ^ word) * 1099511628211u;
+        h ^= h >> 32; /* of small whole numbers as f64, which have high bits alone, a product would lose all */
     }
     word = n >= 4  ? load4(p) | load4(p + n - 4) << 32
            : n > 0 ? (uint64_t)p[0] | (uint64_t)p[n / 2] << 8 | (uint64_t)p[n - 1] << 16

@@ -1,6 +1,6 @@
 # Programs with one mistake each, whose line a comment `#! CAUSE` marks: the doctor names cause and line. Programs that are
 # well, h*.dlsh and k*.dlsh: it is quiet.
-for f in b*.dlsh c*.dlsh d*.dlsh e*.dlsh; do
+for f in b*.dlsh c*.dlsh d*.dlsh e*.dlsh g*.dlsh; do
     line=$(grep -n '#!' "$f" | head -1 | cut -d: -f1)
     cause=$(sed -n "${line}s/.*#! //p" "$f")
     dlsh -n --db none "$f" >out 2>err || { echo "$f: failed"; cat err; continue; }

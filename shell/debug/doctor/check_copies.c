@@ -336,6 +336,7 @@ static void look_at_evaluated(dlsh_examination *e, const dl_journal_row *r) {
     dl_source made = {0};
     dl_module *m = r->grad || r->till <= training_began(e) ? NULL : dlsh_live_net(e, r->what, &name);
     if (!m || trains_any(e, m) || !is_untouched(m, &made) || dlsh_is_trained(e, r)) return;
+    if (dlsh_was_found(e, "parameters and optimizers", "no optimizer trains")) return;
     dl_module *twin = trained_like(e, m, &other);
     if (!twin || is_evaluated_after(e, twin) || !is_before_training(e, r->file, made.line)) return;
     copier c = {.name = name}, d = {.name = other};

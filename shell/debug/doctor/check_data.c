@@ -140,8 +140,11 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
             dlsh_find_at(e, s->file, s->line, "normalise each column: (x - mean(x, dim=0)) / std(x, dim=0)");
         if (!f) return;
         dlsh_cause(f, "the columns of %s differ in scale: column %ld outweighs the others", s->name, large);
-        dlsh_evidence(f, "the deviation of column %ld is %.3g, that of column %ld %.3g", large, high.std, small,
-                      low.std);
+        char used[64] = "";
+        if (s->made_line && s->made_line != s->line)
+            snprintf(used, sizeof used, "; the data set of line %d takes them as they are", s->made_line);
+        dlsh_evidence(f, "the deviation of column %ld is %.3g, that of column %ld %.3g%s", large, high.std, small,
+                      low.std, used);
     }
 }
 

@@ -98,6 +98,7 @@ static void find_plain_penalty(dlsh_examination *e, const dl_journal_row *r) {
     int n;
     const char *text;
     for (int line = 1; (text = dlsh_script_line(e, r->file, line, &n)); line++) {
+        if (line == r->line) continue; /* the pass itself, as of a training that takes gradients as values */
         if (!takes_plain_gradient(e, r->file, line, text, n) || !dlsh_comes_from(e, r->file, r->line, line)) continue;
         dlsh_finding *f = dlsh_find_at(e, r->file, line, "grad(..., create_graph=true)");
         if (!f) continue;

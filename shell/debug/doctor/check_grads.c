@@ -56,57 +56,13 @@ static const dl_journal_row *pass_before(const dlsh_examination *e, unsigned lon
     return best;
 }
 
-/* net.zero_grad() beside an optimizer that has parameters of other nets, too. */
-typedef struct partly {
-    const dlsh_examination *e;
-    const dl_optimizer *o;
-    const char *file, *name, *other; /* of the call; what it zeroes; the first parameter that it does not */
-    int line;
-} partly;
-
-static int has_parameter(dl_module *m, const dl_tensor *p) {
-    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
-    for (long i = 0; l && i < l->n; i++)
-        if (l->entries[i].tensor == p) return 1;
-    return 0;
-}
-
-static int see_partly(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    static char name[120];
-    partly *s = ctx;
-    dl_tensor *p;
-    (void)within, (void)depth;
-    dl_module *m = dlsh_is_method(n, "zero_grad") ? dlsh_object_of(s->e, n->kids[0]->kids[0], &dlsh_net_class) : NULL;
-    for (long i = 0; m && (p = dl_optimizer_param(s->o, i, NULL)); i++) {
-        if (has_parameter(m, p) || !dl_requires_grad(p) || !dlsh_live_leaf(s->e, p, name, sizeof name)) continue;
-        s->file = file, s->line = n->span.line, s->name = n->kids[0]->kids[0]->text, s->other = name;
-        return 1;
-    }
-    return 0;
-}
-
-/* Those of some nets are zeroed, and those of others add up. */
-static int accumulates_partly(dlsh_examination *e, const dl_journal_row *step) {
-    partly s = {.e = e, .o = dlsh_live_optimizer(e, step->what, NULL)};
-    if (!s.o || !dlsh_each_node(see_partly, &s)) return 0;
-    dlsh_finding *f = dlsh_find_at(e, s.file, s.line, "zero_grad of the optimizer, which has all of them");
-    if (!f) return 1;
-    dlsh_cause(f, "the gradients of %s alone are zeroed: others, as of %s, are not, and add up over all steps", s.name,
-               s.other);
-    dlsh_evidence(f,
-                  "%ld of %ld steps (line %d) used a gradient that was added to one used before; the optimizer has "
-                  "parameters that %s has not",
-                  step->again, step->count, step->line, s.name);
-    return 1;
-}
-
 static void accumulates(dlsh_examination *e, const dl_journal_row *step) {
     const dl_journal_row *pass = pass_before(e, step->till), *zero, *seen = NULL;
     for (long i = 0; (zero = dlsh_row_next(e, DL_DID_ZERO, &i));)
         if (!seen || (zero->what == step->what) > (seen->what == step->what) ||
             (zero->till > seen->till && (zero->what == step->what) == (seen->what == step->what)))
             seen = zero;
-    if (!seen && accumulates_partly(e, step)) return;
+    if ((!seen && dlsh_zeroes_nets_partly(e, step)) || dlsh_zeroes_partly(e, step)) return;
     const dl_journal_row *at = pass ? pass : step;
     dlsh_finding *f =
         dlsh_find_at(e, at->file, at->line, "o.zero_grad() before backward, or w.grad = none after each step");
@@ -153,7 +109,7 @@ static int with_zeros(dlsh_examination *e, const dl_journal_row *step) {
     dl_optimizer *o = dlsh_live_optimizer(e, step->what, NULL);
     dl_tensor *p = o && step->ratio[3] == 0 && step->high > 0 ? dl_optimizer_param(o, 0, NULL) : NULL;
     dl_source maker = {0}, writer = {0};
-    if (!p || !pass || !dl_grad(p)) return 0;
+    if (!p || !pass || !dl_grad(p) || dlsh_was_found(e, "targets of the loss", "twice")) return 0;
     dlsh_tensor_places(dl_grad(p), &maker, &writer);
     if (!writer.file || (writer.line == pass->line && !strcmp(writer.file, pass->file))) return 0;
     if (writer.line == step->line || !(size_of_pass(pass) > 0)) return 0; /* backward itself gave zeros */
@@ -300,16 +256,20 @@ static void find_heavy_penalty(dlsh_examination *e, const dl_journal_row *r) {
     }
 }
 
+/* Do parameters get gradients that no optimizer has, while others are asked for steps? Then that is the cause. */
+static int has_untrained(dlsh_examination *e);
+
 dl_status dlsh_check_zeroing(dlsh_examination *e) {
     const dl_journal_row *r;
     long steps = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
-        if (r->again && 4 * r->again >= r->count - 1)
+        if (r->again && 4 * r->again >= r->count - 1) {
             accumulates(e, r);
-        else if (r->empty && 2 * r->empty >= r->count && reaches(e, dlsh_live_optimizer(e, r->what, NULL)))
-            without_gradients(e, r);
-        else if (!with_zeros(e, r))
+        } else if (r->empty && 2 * r->empty >= r->count && reaches(e, dlsh_live_optimizer(e, r->what, NULL))) {
+            if (!has_untrained(e)) without_gradients(e, r);
+        } else if (!with_zeros(e, r)) {
             find_thrown_away(e, r);
+        }
         if (r->what && !e->trainer) find_stepped_twice(e, r);
         steps += r->count;
     }
@@ -366,6 +326,12 @@ static int see_untrained(void *ctx, const dl_journal_node *n, const dl_journal_v
     return 0;
 }
 
+static int has_untrained(dlsh_examination *e) {
+    missing m = {.e = e, .names = ""};
+    each_leaf(e, see_untrained, &m);
+    return m.n > 0;
+}
+
 /* The optimizer that takes steps; of several one whose steps find no gradients. */
 static dl_optimizer *stepping(const dlsh_examination *e) {
     const dl_journal_row *r;
@@ -409,9 +375,19 @@ static void find_untrained(dlsh_examination *e) {
     if (!f) return;
     dlsh_cause(f, "%s%s %s gradients, but no optimizer trains %s", m.names, m.n > 3 ? ", ..." : "",
                m.n > 1 ? "get" : "gets", m.n > 1 ? "them" : "it");
-    dlsh_evidence(f, "%d parameter%s of the loss %s not among those of %s; first used at %s:%d", m.n,
+    const char *own = NULL;
+    char has[160] = "", name[120];
+    for (long i = 0, k = 0; dl_optimizer_param(o, i, &own) && k < 2; i++) {
+        if (each_leaf(e, is_leaf, dl_optimizer_param(o, i, &own))) continue;
+        const size_t used = strlen(has);
+        if (!dlsh_live_leaf(e, dl_optimizer_param(o, i, &own), name, sizeof name))
+            snprintf(name, sizeof name, "%s", own);
+        snprintf(has + used, sizeof has - used, "%s%s", used ? ", " : "; it has others, which get none: ", name);
+        k++;
+    }
+    dlsh_evidence(f, "%d parameter%s of the loss %s not among those of %s; first used at %s:%d%s", m.n,
                   m.n > 1 ? "s" : "", m.n > 1 ? "are" : "is", dl_optimizer_text(o), dlsh_node_file(m.first),
-                  dlsh_node_line(m.first));
+                  dlsh_node_line(m.first), has);
 }
 
 /* The line that cuts off the loss whose backward comes before the steps of an optimizer; 0: it is not known. */
@@ -548,6 +524,7 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
     }
     if (!n) return;
     dl_source made = dlsh_optimizer_source(o);
+    if (n == any && lost != n && has_untrained(e)) return; /* told by find_untrained: it was given the wrong ones */
     if (lost == n) {
         find_replaced(e, o, names, n, total);
         return;
@@ -572,6 +549,28 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
                names, n > 3 ? ", ..." : "", n > 1 ? "are" : "is", n > 1 ? "them" : "it");
     dlsh_evidence(f, "%ld of the %ld parameters of %s, made at line %d, never got a gradient: %s", n, total,
                   dl_optimizer_text(o), made.line, names);
+}
+
+/* A parameter of a training by hand that no gradient reaches, since the text cuts its way to the loss. */
+static void find_cut_by_hand(dlsh_examination *e) {
+    const dl_journal_row *r, *pass = NULL;
+    long by_hand = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) by_hand += r->what ? -(1L << 40) : r->count;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (r->count > 3 && r->nnodes[1]) pass = r;
+    const int cut = pass && by_hand > 3 ? dlsh_cut_line(e, pass->file, pass->line) : 0;
+    for (int i = 0; cut && i < dlsh_global_count(e->s); i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(e->s, i, &v);
+        dl_tensor *t = v && v->type == DLSH_TENSOR && strcmp(name, "_") ? v->as.tensor : NULL;
+        if (!t || !dl_requires_grad(t) || !dl_is_leaf(t) || dl_ndim(t) < 2 || each_leaf(e, is_leaf, t)) continue;
+        dlsh_finding *f = dlsh_find_at(e, pass->file, cut, "use the result itself, which has a history");
+        if (!f) return;
+        dlsh_cause(f, "no gradient reaches %s: this line cuts the history between it and the loss", name);
+        dlsh_evidence(f, "it is a parameter and never got a gradient in %ld passes (line %d); others are trained",
+                      pass->count, pass->line);
+        return;
+    }
 }
 
 /* Backward of a tensor that is a leaf itself. */
@@ -738,6 +737,7 @@ dl_status dlsh_check_membership(dlsh_examination *e) {
     const dl_journal_row *r;
     long steps = 0;
     find_leaf_losses(e);
+    if (!e->bad) find_cut_by_hand(e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) find_heavy_penalty(e, r);
     for (long i = 0; !e->bad && (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
         dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);

@@ -57,26 +57,43 @@ static int is_of_pairs(const dlsh_examination *e, const char *file, const dlsh_n
     return made;
 }
 
-/* Also without a tape, as in an accuracy. */
-static void look_at_spread(dlsh_examination *e, const dl_journal_row *r) {
-    const dlsh_node *text = dlsh_statement_at(r->file, r->line);
-    if (makes_column(e, r->file, r->line)) return;
-    if (is_of_pairs(e, r->file, text, 0) && !dlsh_uses_net(e, r->file, text)) return;
-    dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "give both one shape: squeeze(x, -1), or unsqueeze the other");
-    const long n = r->shape[0];
-    if (!f) return;
-    dlsh_cause(f, "[%ld,1] with [%ld] is broadcast to [%ld,%ld]: every sample is compared with every other one", n, n,
-               n, n);
-    dlsh_evidence(f, "operands of %s have shapes [%ld,1] and [%ld]; it happened %ld times at this line",
-                  (const char *)r->what, n, n, r->count);
-}
-
 static int keeps_dim(const dlsh_node *n) {
     static const char picking[] = "argmax|argmin|max|min|round|sum|mean|any|all";
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL,
                     *keep = by ? dlsh_argument_of(n, 99, "keepdim") : NULL;
     return keep && keep->kind == DLSH_N_BOOL && keep->num.i && by->text &&
            dlsh_has_word(picking, by->text, strlen(by->text));
+}
+
+/* The call with keepdim=true that made one of the names of an expression; NULL: none did. */
+static const dlsh_node *keeper_in(const char *file, const dlsh_node *n, int depth) {
+    const dlsh_node *found = NULL;
+    int at;
+    if (!n || depth > 12) return NULL;
+    if (keeps_dim(n)) return n;
+    if (n->kind == DLSH_N_NAME) {
+        const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at);
+        return made && keeps_dim(made) ? made : NULL;
+    }
+    for (int i = 0; i < n->nkids && !found; i++) found = keeper_in(file, n->kids[i], depth + 1);
+    return found;
+}
+
+/* Also without a tape, as in an accuracy. */
+static void look_at_spread(dlsh_examination *e, const dl_journal_row *r) {
+    const dlsh_node *text = dlsh_statement_at(r->file, r->line);
+    if (makes_column(e, r->file, r->line)) return;
+    if (is_of_pairs(e, r->file, text, 0) && !dlsh_uses_net(e, r->file, text)) return;
+    const dlsh_node *keeper = keeper_in(r->file, text, 0);
+    dlsh_finding *f = dlsh_find_at(e, r->file, keeper ? keeper->span.line : r->line,
+                                   keeper ? "leave keepdim=true out, or squeeze(-1)"
+                                          : "give both one shape: squeeze(x, -1), or unsqueeze the other");
+    const long n = r->shape[0];
+    if (!f) return;
+    dlsh_cause(f, "[%ld,1] with [%ld] is broadcast to [%ld,%ld]: every sample is compared with every other one", n, n,
+               n, n);
+    dlsh_evidence(f, "operands of %s have shapes [%ld,1] and [%ld]; it happened %ld times at line %d",
+                  (const char *)r->what, n, n, r->count, r->line);
 }
 
 /* What is compared, as for an accuracy, is not on the tape: x.argmax(dim=1, keepdim=true) == y, of the text. */

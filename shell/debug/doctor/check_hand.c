@@ -1,57 +1,157 @@
-/* Updates that a script writes itself: w -= rate * w.grad. */
+/* Updates that a script writes itself: w -= rate * w.grad, w -= rate * g of g = grad(loss, w), w.sub_(rate * g). */
+#include <limits.h>
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/syntax.h"
+#include "debug/doctor/text/reads.h"
+
+enum { DEEPEST = 6 };
+
+typedef struct reader {
+    const dlsh_examination *e;
+    const char *file;
+} reader;
 
 /* 1: a gradient goes in with this sign, -1: with the other one, 0: none does. */
-static int sign_of_gradient(const dlsh_examination *e, const dlsh_node *n);
+static int sign_of_gradient(const reader *r, const dlsh_node *n, int depth);
 
-static int sign_of_number(const dlsh_examination *e, const dlsh_node *n) {
-    if (n->kind == DLSH_N_UNARY && n->op == DLSH_OP_NEG) return -sign_of_number(e, n->kids[0]);
-    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_get(e->s, n->text) : NULL;
-    return v && dlsh_is_number(*v) && dlsh_number(*v) < 0 ? -1 : 1;
+static int sign_of_number(const reader *r, const dlsh_node *n) {
+    const double v = dlsh_number_of(r->e, r->file, n);
+    if (n->kind == DLSH_N_UNARY && n->op == DLSH_OP_NEG) return -sign_of_number(r, n->kids[0]);
+    const dlsh_value *now = n->kind == DLSH_N_NAME ? dlsh_get(r->e->s, n->text) : NULL;
+    return v < 0 || (now && dlsh_is_number(*now) && dlsh_number(*now) < 0) ? -1 : 1;
 }
 
-static int sign_of_binary(const dlsh_examination *e, const dlsh_node *n) {
-    int left = sign_of_gradient(e, n->kids[0]), right = sign_of_gradient(e, n->kids[1]);
+static int sign_of_binary(const reader *r, const dlsh_node *n, int depth) {
+    int left = sign_of_gradient(r, n->kids[0], depth), right = sign_of_gradient(r, n->kids[1], depth);
     if (n->op == DLSH_OP_ADD) return left ? left : right;
     if (n->op == DLSH_OP_SUB) return left ? left : -right;
-    return left ? left * sign_of_number(e, n->kids[1]) : right * sign_of_number(e, n->kids[0]);
+    return left ? left * sign_of_number(r, n->kids[1]) : right * sign_of_number(r, n->kids[0]);
 }
 
-static int sign_of_gradient(const dlsh_examination *e, const dlsh_node *n) {
-    if (!n) return 0;
-    if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad")) return 1;
-    if (n->kind == DLSH_N_UNARY && n->op == DLSH_OP_NEG) return -sign_of_gradient(e, n->kids[0]);
-    if (n->kind == DLSH_N_BINARY) return sign_of_binary(e, n);
+static int is_call_of(const dlsh_node *n, const char *name) {
+    return n && n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], name);
+}
+
+/* grad(loss, w), or grad(f)(w). */
+static int gives_gradients(const dlsh_node *n) {
+    return is_call_of(n, "grad") || (n && n->kind == DLSH_N_CALL && is_call_of(n->kids[0], "grad"));
+}
+
+/* A name is what it was given last: gradients, or what was computed of some. */
+static int sign_of_name(const reader *r, const dlsh_node *n, int depth) {
+    int at;
+    const dlsh_node *made = depth < DEEPEST ? dlsh_definition_of(r->file, n->text, n->span.start, &at) : NULL;
+    if (!made || made->span.start >= n->span.start) return 0;
+    return gives_gradients(made) ? 1 : sign_of_gradient(r, made, depth + 1);
+}
+
+static int sign_of_gradient(const reader *r, const dlsh_node *n, int depth) {
+    if (!n || depth > DEEPEST || n->kind == DLSH_N_FN) return 0;
+    if ((n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad")) || gives_gradients(n)) return 1;
+    if (n->kind == DLSH_N_UNARY && n->op == DLSH_OP_NEG) return -sign_of_gradient(r, n->kids[0], depth);
+    if (n->kind == DLSH_N_NAME) return sign_of_name(r, n, depth);
+    if (n->kind == DLSH_N_BINARY) return sign_of_binary(r, n, depth);
     int sign = 0;
-    for (int i = 0; i < n->nkids && !sign; i++) sign = sign_of_gradient(e, n->kids[i]);
+    for (int i = 0; i < n->nkids && !sign; i++) sign = sign_of_gradient(r, n->kids[i], depth);
     return sign;
 }
 
-/* The assignment of a line that has a gradient in its value: in blocks of one line there are several. */
-static const dlsh_node *update_in(const dlsh_examination *e, const dlsh_node *n, int line) {
+/* May it be a weight? Gradients and variables that hold something else are none. */
+static int is_weight(const reader *r, const dlsh_node *n) {
+    if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "data")) n = n->kids[0];
+    if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad")) return 0;
+    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_get(r->e->s, n->text) : NULL;
+    if (v) return v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor);
+    return n->kind == DLSH_N_NAME || n->kind == DLSH_N_FIELD || n->kind == DLSH_N_INDEX;
+}
+
+/* What a statement writes in place: w -= g, w = w - g, w.sub_(g), w.copy_(w - g); NULL: nothing. */
+static const dlsh_node *written_by(const dlsh_node *n) {
+    if (n->kind == DLSH_N_ASSIGN) return n->nkids == 2 ? n->kids[0] : NULL;
+    const int method = n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD && n->nkids > 1;
+    const char *by = method ? n->kids[0]->text : "";
+    return dlsh_has_word("add_|sub_|copy_|addcdiv_", by, strlen(by)) ? n->kids[0]->kids[0] : NULL;
+}
+
+/* The sign with which a gradient goes into it. */
+static int sign_of_update(const reader *r, const dlsh_node *n) {
+    if (n->kind == DLSH_N_ASSIGN)
+        return sign_of_gradient(r, n->kids[n->nkids - 1], 0) * (n->op == DLSH_OP_SUB ? -1 : 1);
+    const char *by = n->kids[0]->text;
+    const int sign = sign_of_gradient(r, n->kids[1], 0) * (!strcmp(by, "sub_") ? -1 : 1);
+    const dlsh_node *alpha = dlsh_argument_of(n, INT_MAX - 1, strcmp(by, "addcdiv_") != 0 ? "alpha" : "value");
+    return alpha ? sign * sign_of_number(r, alpha) : sign;
+}
+
+/* The last update of a line: in blocks of one line those of averages of gradients stand before it. */
+static const dlsh_node *update_in(const reader *r, const dlsh_node *n, int line) {
+    const dlsh_node *found = NULL, *target;
     if (!n) return NULL;
-    if (n->kind == DLSH_N_ASSIGN && n->span.line == line && sign_of_gradient(e, n->kids[n->nkids - 1])) return n;
-    const dlsh_node *found = NULL;
-    for (int i = 0; i < n->nkids && !found; i++) found = update_in(e, n->kids[i], line);
-    return found;
+    for (int i = 0; i < n->nkids; i++) {
+        const dlsh_node *below = update_in(r, n->kids[i], line);
+        if (below) found = below;
+    }
+    if (found || n->span.line != line) return found;
+    target = written_by(n);
+    return target && is_weight(r, target) ? n : NULL;
+}
+
+static void judge(dlsh_examination *e, const char *file, int line, int sign, long count) {
+    if (sign < 0 || dlsh_loss_is_negated(e)) {
+        dlsh_passed(e, "they go against the gradient");
+        return;
+    }
+    dlsh_finding *f = dlsh_find_at(e, file, line, "subtract it: w -= rate * w.grad");
+    if (!f) return;
+    dlsh_cause(f, "the update adds the gradient: the loss is made larger, not smaller");
+    dlsh_evidence(f, "%ld updates at this line went with the gradient", count);
+}
+
+/* ---------------------------------------------------------------- weights that are made anew */
+
+/* Is a name, w, the one that a gradient in an expression belongs to: w.grad, grad(loss, w), or g of these? */
+static int is_owner(const reader *r, const dlsh_node *n, const char *name, int depth) {
+    int at;
+    if (!n || depth > DEEPEST || n->kind == DLSH_N_FN) return 0;
+    if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad")) return dlsh_names(n->kids[0], name);
+    if (gives_gradients(n)) return dlsh_mentions(n, name) > 0;
+    const dlsh_node *made = n->kind == DLSH_N_NAME ? dlsh_definition_of(r->file, n->text, n->span.start, &at) : NULL;
+    if (made && made->span.start < n->span.start && is_owner(r, made, name, depth + 1)) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (is_owner(r, n->kids[i], name, depth)) return 1;
+    return 0;
+}
+
+/* w = param(w - rate * g), in the loop of a backward pass. */
+static int see_made_anew(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    dlsh_examination *e = ctx;
+    const reader r = {e, file};
+    const dl_journal_row *pass;
+    if (n->kind != DLSH_N_ASSIGN || n->op || n->nkids != 2 || n->kids[0]->kind != DLSH_N_NAME) return 0;
+    if (!dlsh_mentions(n->kids[1], n->kids[0]->text) || !is_owner(&r, n->kids[1], n->kids[0]->text, 0)) return 0;
+    const int sign = sign_of_gradient(&r, n->kids[1], 0);
+    int loop = 0;
+    for (int i = 0; i < depth; i++) loop |= within[i]->kind == DLSH_N_FOR || within[i]->kind == DLSH_N_WHILE;
+    for (long i = 0; sign && loop && (pass = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        if (pass->count < 3 || strcmp(pass->file, file) != 0) continue;
+        judge(e, file, n->span.line, sign, pass->count);
+        break;
+    }
+    return 0;
 }
 
 dl_status dlsh_check_hand_update(dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
-        const dlsh_node *n = r->what ? NULL : update_in(e, dlsh_text_root(r->file), r->line);
-        if (!n) continue;
-        int sign = sign_of_gradient(e, n->kids[n->nkids - 1]) * (n->op == DLSH_OP_SUB ? -1 : 1);
-        if (sign < 0 || dlsh_loss_is_negated(e)) {
-            dlsh_passed(e, "they go against the gradient");
-            continue;
-        }
-        dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "subtract it: w -= rate * w.grad");
-        if (!f) continue;
-        dlsh_cause(f, "the update adds the gradient: the loss is made larger, not smaller");
-        dlsh_evidence(f, "%ld updates at this line went with the gradient", r->count);
+    const dl_journal_row *row;
+    long steps = 0;
+    for (long i = 0; (row = dlsh_row_next(e, DL_DID_STEP, &i));) {
+        const reader r = {e, row->file};
+        const dlsh_node *n = row->what ? NULL : update_in(&r, dlsh_text_root(row->file), row->line);
+        const int sign = n ? sign_of_update(&r, n) : 0;
+        steps += row->count;
+        if (sign) judge(e, row->file, row->line, sign, row->count);
     }
+    if (!steps) dlsh_each_node(see_made_anew, e);
     return DL_OK;
 }

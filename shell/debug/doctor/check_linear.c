@@ -41,12 +41,38 @@ static int bends(dlsh_pass p) {
     return 0;
 }
 
+/* How many operands are its result: of several the layer's result counts by itself, too. */
+static int uses_of(dlsh_pass p, const dl_journal_node *n) {
+    int uses = 0;
+    for (long i = 0; i < p.n; i++)
+        for (int k = 0; k < p.at[i].nin && k < 8; k++) uses += p.at[i].in[k].there && p.at[i].in[k].from == n->seq;
+    return uses;
+}
+
+/* The net statement around a line; NULL: none. */
+static const dlsh_node *net_around(const dlsh_node *n, int line) {
+    const dlsh_node *found = NULL;
+    if (!n) return NULL;
+    for (int i = 0; i < n->nkids && !found; i++) found = net_around(n->kids[i], line);
+    if (found || n->kind != DLSH_N_NET) return found;
+    const dlsh_node *layers = n->kids[n->nkids - 1], *last = layers->nkids ? layers->kids[layers->nkids - 1] : layers;
+    return line >= n->span.line && line <= last->span.line ? n : NULL;
+}
+
+/* The result of one net that goes into another one is a result by itself. */
+static int are_of_two_nets(const dl_journal_node *a, const dl_journal_node *b) {
+    const dlsh_node *root = *a->layer_file ? dlsh_text_root(a->layer_file) : NULL;
+    if (!root || strcmp(a->layer_file, b->layer_file) != 0) return 0;
+    const dlsh_node *x = net_around(root, a->layer_line), *y = net_around(root, b->layer_line);
+    return x && y && x != y;
+}
+
 static void look_at_product(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n, int all_straight) {
     int unit, unit_before;
     const dl_journal_value *w = dlsh_node_weight(n, &unit);
     const dl_journal_node *by = w && dlsh_op_is(n, "linear|matmul") ? product_before(p, n) : NULL;
     const dl_journal_value *v = by && dlsh_op_is(by, "linear|matmul") ? dlsh_node_weight(by, &unit_before) : NULL;
-    if (!v || w->leaf == v->leaf) return;
+    if (!v || w->leaf == v->leaf || uses_of(p, by) > 1 || are_of_two_nets(by, n)) return;
     const long in = inputs_of(v, unit_before), middle = v->shape[unit_before], out = w->shape[unit];
     if (middle < (in < out ? in : out)) return; /* a narrow middle is meant */
     dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), "relu, gelu or tanh between the layers");

@@ -305,6 +305,37 @@ static int accumulates(const dlsh_examination *e, const dl_journal_row *pass) {
     return steps && 2 * pass->count > 3 * steps;
 }
 
+/* Does an optimizer that takes gradients as large as they are take the steps? *most: its largest update; NaN: by hand.
+ */
+static int scales_with_gradient(const dlsh_examination *e, double *most) {
+    const dl_journal_row *r;
+    int plain = 0;
+    *most = NAN;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+        const dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
+        if (r->what && !(o && !strcmp(dl_optimizer_kind(o), "sgd"))) return 0;
+        if (r->what) *most = r->ratio[3];
+        plain = 1;
+    }
+    return plain;
+}
+
+/* A mean that a number makes far smaller or larger, beside a rate for means. */
+static void look_at_scale(dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n,
+                          const dl_journal_node *of, double by) {
+    double most;
+    if ((by < 16 && by > 1 / 16.0) || !scales_with_gradient(e, &most)) return;
+    if (by > 1 && most > 2e-3) return;
+    if (by < 1 && !isnan(most) && most < 0.3 && !(r->last > r->first)) return;
+    if (by < 1 && isnan(most) && r->last < r->first) return;
+    dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "the mean as it is; the rate sets the size of steps");
+    if (!f) return;
+    dlsh_cause(f, "the loss is a mean already and is %s by %.4g once more: gradients are that many times too %s",
+               by > 1 ? "divided" : "multiplied", by > 1 ? by : 1 / by, by > 1 ? "small" : "large");
+    dlsh_evidence(f, "%s at line %d is a mean over samples; the loss went from %.4g to %.4g in %ld passes", of->op,
+                  of->line, r->first, r->last, r->count);
+}
+
 static void look_at_divisor(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
     const dl_journal_node *n = p.n ? p.at : NULL;
     for (int i = 0; n && i < 8; i++) {
@@ -317,6 +348,8 @@ static void look_at_divisor(dlsh_examination *e, const dl_journal_row *r, dlsh_p
         if (zero) dlsh_cause(zero, "the loss is multiplied by 0: no gradient is left");
         if (zero) dlsh_evidence(zero, "the factor was 0 in the last pass that was looked at, of %ld", r->count);
         const double samples = mean_over(p, of);
+        if (divides && samples > 0 && fabs(by - samples) >= 1e-4 * samples && !accumulates(e, r))
+            look_at_scale(e, r, n, of, by);
         if (by >= 4 && samples > 0 && fabs(by - samples) < 1e-4 * samples && !accumulates(e, r)) {
             dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "divide once: the mean is enough");
             if (!f) return;
@@ -459,6 +492,7 @@ static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
     int sign = sign_of(p, p.at, 0);
     const dl_journal_node *by = sign < 0 && !up ? turner(p, p.at) : NULL;
     const dl_journal_node *d = sign || bottomless(p, p.at, 1, 0) ? NULL : difference(p, p.at);
+    if (d && !d->in[0].constant && !d->in[1].constant && dlsh_has_rivals(e)) d = NULL; /* a critic, as of a game */
     if (by) {
         dlsh_finding *f = dlsh_find_at(e, by->file, by->line, "minimise the loss itself, without the minus");
         if (!f) return;
@@ -535,7 +569,8 @@ static const dl_optimizer *goes_up(const dlsh_examination *e) {
 dl_status dlsh_check_loss_sign(dlsh_examination *e) {
     const dl_journal_row *r;
     long seen = 0;
-    if (dlsh_was_found(e, "what the loss is given", "")) return DL_OK;
+    if (dlsh_was_found(e, "what the loss is given", "") || dlsh_was_found(e, "targets of the loss", "twice"))
+        return DL_OK;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         if (!p.n) continue;
@@ -583,6 +618,15 @@ static long classes_of(dlsh_pass p, const dl_journal_node *n, double *per) {
     return dlsh_op_is(n, "logit_loss") ? 2 : 0;
 }
 
+/* A weight that a product takes transposed, or a row of: the node at which it goes in. *w: as a leaf. */
+static const dl_journal_node *leaf_behind(dlsh_pass p, const dl_journal_node *n, const dl_journal_value **w) {
+    const dl_journal_node *u = n->in[1].there ? dlsh_pass_node(p, n->in[1].from) : NULL;
+    for (int i = 0; u && i < 4 && !u->in[0].leaf && dlsh_op_is(u, "transpose|permute|t|reshape|restride"); i++)
+        u = dlsh_pass_node(p, u->in[0].from);
+    *w = u && u->in[0].leaf && u->in[0].ndim == 2 && dlsh_op_is(u, "transpose|permute|t|restride") ? &u->in[0] : NULL;
+    return *w ? u : NULL;
+}
+
 /* The first weight that is too large for the number of its inputs. */
 static const dl_journal_node *large_weight(dlsh_pass p, double *gain) {
     for (long i = p.n - 1; i >= 0; i--) {
@@ -593,6 +637,12 @@ static const dl_journal_node *large_weight(dlsh_pass p, double *gain) {
         for (int d = 0; d < w->ndim; d++) inputs *= d == unit ? 1 : (double)w->shape[d];
         *gain = sqrt(w->std * w->std + w->mean * w->mean) * sqrt(inputs);
         if (*gain > 5) return &p.at[i];
+    }
+    for (long i = p.n - 1; i >= 0; i--) {
+        const dl_journal_value *w = NULL;
+        const dl_journal_node *u = dlsh_op_is(&p.at[i], "matmul") ? leaf_behind(p, &p.at[i], &w) : NULL;
+        *gain = u && w->n ? sqrt((w->std * w->std + w->mean * w->mean) * (double)w->shape[1]) : 0;
+        if (*gain > 5) return u;
     }
     return NULL;
 }
@@ -674,7 +724,8 @@ dl_status dlsh_check_nonfinite(dlsh_examination *e) {
     if (any && event.update && blame_eps(e)) return DL_OK;
     dlsh_finding *f = any ? dlsh_find_at(e, event.file, event.line, event.remedy) : NULL;
     if (!f) return DL_OK;
-    f->own = !event.updates && !dlsh_was_found(e, "the data", "not finite");
+    f->own = !event.updates && !dlsh_was_found(e, "the data", "not finite") &&
+             !dlsh_was_found(e, "gradients are zeroed", "") && !dlsh_was_found(e, "updates written by hand", "");
     dlsh_cause(f, "%s%s%s made %s%s%s", event.op, event.backward ? " in the gradient of " : "",
                event.backward ? event.forward : "", isnan(event.value) ? "nan" : "an infinity",
                *event.reason ? ": " : "", event.reason);

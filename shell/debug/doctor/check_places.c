@@ -137,6 +137,72 @@ static void look_at_loop(dlsh_examination *e, const dl_tensor *x) {
     }
 }
 
+/* x[:, :-1] beside x[:, 1:], or x[i:i + n] beside x[i + 1:i + n + 1], of the same variable. */
+typedef struct shifting {
+    const dlsh_examination *e;
+    const dlsh_node *place[32]; /* indices that end in a slice */
+    const char *file[32];
+    int n;
+} shifting;
+
+static int see_slice(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    shifting *s = ctx;
+    (void)within, (void)depth;
+    if (n->kind != DLSH_N_INDEX || n->nkids < 2 || n->kids[n->nkids - 1]->kind != DLSH_N_SLICE || s->n == 32) return 0;
+    s->file[s->n] = file, s->place[s->n++] = n;
+    return 0;
+}
+
+static int is_int(const dlsh_node *n, long v) { return n && n->kind == DLSH_N_INT && n->num.i == v; }
+
+static int ends_before_last(const dlsh_node *slice) {
+    const dlsh_node *end = slice->kids[1];
+    return !slice->kids[0] && end && end->kind == DLSH_N_UNARY && end->op == DLSH_OP_NEG && is_int(end->kids[0], 1);
+}
+
+static int is_one_later(const char *file, const dlsh_node *a, const dlsh_node *b) {
+    const dlsh_node *from = a->kids[0], *later = b->kids[0];
+    if (ends_before_last(a) && is_int(later, 1) && !b->kids[1]) return 1;
+    return from && later && later->kind == DLSH_N_BINARY && later->op == DLSH_OP_ADD && is_int(later->kids[1], 1) &&
+           dlsh_same_text(file, from, later->kids[0]);
+}
+
+static int shifts_in_text(const dlsh_examination *e) {
+    shifting s = {.e = e};
+    dlsh_each_node(see_slice, &s);
+    for (int i = 0; i < s.n; i++)
+        for (int k = 0; k < s.n; k++) {
+            const dlsh_node *a = s.place[i], *b = s.place[k];
+            if (i == k || s.file[i] != s.file[k] || a->nkids != b->nkids) continue;
+            if (!dlsh_same_text(s.file[i], a->kids[0], b->kids[0])) continue;
+            if (is_one_later(s.file[i], a->kids[a->nkids - 1], b->kids[b->nkids - 1])) return 1;
+        }
+    return 0;
+}
+
+/* Has the loss a target for each place of sequences of that length, several in a batch? */
+static int has_target_each(const dlsh_examination *e, long places) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = 0; k < p.n; k++) {
+            if (!dlsh_op_is(&p.at[k], "cross_entropy|nll_picked")) continue;
+            long n = 1;
+            for (int d = 0; d < p.at[k].in[1].ndim; d++) n *= p.at[k].in[1].shape[d];
+            if (places > 2 && n > places && n % places == 0) return 1;
+        }
+    }
+    return 0;
+}
+
+/* How many places the sequences have that nets were trained with; 0: not known. */
+static long trained_places(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (r->grad && r->ndim == 2 && r->count > 3 && dlsh_is_trained(e, r)) return r->shape[1];
+    return 0;
+}
+
 /* Is one of the variables the next elements of x? */
 static int has_next(const dlsh_examination *e, const dl_tensor *x) {
     if (e->trainer) return relation_of(x, e->probe.target[0]) == SHIFTED;
@@ -145,7 +211,7 @@ static int has_next(const dlsh_examination *e, const dl_tensor *x) {
         const char *name = dlsh_global_at(e->s, i, &v);
         if (v && strcmp(name, "_") && v->type == DLSH_TENSOR && relation_of(x, v->as.tensor) == SHIFTED) return 1;
     }
-    return 0;
+    return shifts_in_text(e) && has_target_each(e, trained_places(e));
 }
 
 /* ---------------------------------------------------------------- padding in the loss */

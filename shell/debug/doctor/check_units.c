@@ -37,9 +37,11 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     const dl_journal_value *v = dlsh_node_weight(n, &unit);
     dl_tensor *w = v && is_hidden(p, n) ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
     int constant = v && v->n > 1 && v->std <= 1e-6 * fabs(v->mean) && v->shape[unit] > 1;
-    if (!w || dl_ndim(w) != v->ndim || (!constant && !units_alike(w, unit))) return;
-    dl_source maker, writer;
-    dlsh_tensor_places(w, &maker, &writer);
+    if (w ? dl_ndim(w) != v->ndim || (!constant && !units_alike(w, unit)) : !constant || !is_hidden(p, n)) return;
+    dl_source maker = {dlsh_node_file(n), dlsh_node_line(n)}, writer = maker;
+    if (w) dlsh_tensor_places(w, &maker, &writer);
+    if (!w) snprintf(name, sizeof name, "%s", *v->name ? v->name : n->op);
+    if (!w && !*n->layer_file) maker = dlsh_constant_parameter(maker);
     const char *file = *n->layer_file ? n->layer_file : maker.file;
     int line = *n->layer_file ? n->layer_line : maker.line;
     const char *set_in = NULL;
@@ -48,8 +50,11 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     dlsh_finding *f = dlsh_find_at(e, file, line, "initialise weights with random numbers");
     if (!f) return;
     dlsh_cause(f, "all units of %s are the same: they began alike, so that they get the same gradient", name);
-    dlsh_evidence(f, "its %ld units %s the same weights; made at line %d, written last at line %d", dl_shape(w)[unit],
-                  constant ? "began with" : "have", maker.line, writer.line);
+    if (w)
+        dlsh_evidence(f, "its %ld units %s the same weights; made at line %d, written last at line %d", v->shape[unit],
+                      constant ? "began with" : "have", maker.line, writer.line);
+    else
+        dlsh_evidence(f, "its %ld units began with the same weights, all of them %.3g", v->shape[unit], v->mean);
 }
 
 dl_status dlsh_check_symmetry(dlsh_examination *e) {
@@ -117,6 +122,14 @@ static void blame_weights(dlsh_examination *e, dlsh_pass p, const dl_journal_nod
     f->file = made.file, f->line = made.line;
 }
 
+/* Is its result what the loss compares with targets, as of a regression? */
+static int is_last_of_differences(dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *u = dlsh_pass_user(p, n);
+    for (int i = 0; u && i < 4 && dlsh_op_is(u, "reshape|select|slice|squeeze|index|flatten|view"); i++)
+        u = dlsh_pass_user(p, u);
+    return dlsh_op_is(u, "sub|huber_difference") && u->in[0].constant != u->in[1].constant;
+}
+
 static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
     const dlsh_pass first = dlsh_pass_of(r, 0), p = dlsh_pass_of(r, 1);
     const dl_journal_node *then = counterpart(first, p, n);
@@ -139,7 +152,11 @@ static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_
     if (before) blame_weights(e, p, n, f);
     dlsh_node_text(n, what, sizeof what);
     const char *since = before ? "from the first pass on" : "since some step: they were not at first";
-    if (dead) {
+    if (dead && is_last_of_differences(p, n)) {
+        f->remedy = "leave it out after the last layer: targets below 0 are never reached with it";
+        dlsh_cause(f, "%s after the last layer: all that comes out is 0, and no gradient gets through any more", what);
+        dlsh_evidence(f, "%s; its result is compared with the targets (line %d)", since, dlsh_pass_user(p, n)->line);
+    } else if (dead) {
         dlsh_cause(f, "%.0f%% of the units of %s are dead: 0 for all samples, without gradient", 100 * n->out.dead,
                    what);
         dlsh_evidence(f, "%s", since);
@@ -280,7 +297,7 @@ static void look_at_depth(dlsh_examination *e, dlsh_pass p) {
         vanish ? "relu in place of sigmoid and tanh, a norm layer, residual connections, or a larger initialisation"
                : "a smaller initialisation, a norm layer, or clipping");
     if (!f) return;
-    f->effect = !*why;
+    f->effect = !*why || dlsh_was_found(e, "initial weights differ", "");
     dlsh_cause(f, "gradients %s on the way to the input%s%s", vanish ? "vanish" : "explode", *why ? ": " : "", why);
     dlsh_evidence(f, "the gradient of a weight is %.2g in the first of %d layers and %.2g in the last", low, n, high);
 }

@@ -22,18 +22,30 @@ static int is_call(const dlsh_node *n, const char *name) {
     return n && n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], name);
 }
 
-const dlsh_node *dlsh_trainer_option(const dlsh_examination *e, const char *file, int place, const char *option) {
+/* The call that made the trainer that is looked at; NULL: it is not known. */
+static const dlsh_node *maker_of_trainer(const dlsh_examination *e, const char *file) {
     for (int i = 0; i < dlsh_global_count(e->s); i++) {
         const dlsh_value *v;
         const char *name = dlsh_global_at(e->s, i, &v);
         if (!v || !strcmp(name, "_") || dlsh_unwrap(*v, &dlsh_trainer_class) != e->trainer) continue;
         int at;
         const dlsh_node *n = dlsh_definition_of(file, name, INT_MAX, &at);
-        if (!is_call(n, "trainer")) continue;
-        const dlsh_node *given = dlsh_argument_of(n, place, option), *made = made_by(file, given);
-        return made || !given || given->kind != DLSH_N_NAME ? made : dlsh_function_of(file, given->text);
+        if (is_call(n, "trainer")) return n;
     }
     return NULL;
+}
+
+const dlsh_node *dlsh_trainer_option(const dlsh_examination *e, const char *file, int place, const char *option) {
+    const dlsh_node *n = maker_of_trainer(e, file);
+    if (!n) return NULL;
+    const dlsh_node *given = dlsh_argument_of(n, place, option), *made = made_by(file, given);
+    return made || !given || given->kind != DLSH_N_NAME ? made : dlsh_function_of(file, given->text);
+}
+
+int dlsh_line_of_trainer_loss(const dlsh_examination *e, const char *file) {
+    const dlsh_node *n = e->trainer && !dl_trainer_loss_context(e->trainer) ? maker_of_trainer(e, file) : NULL;
+    const dlsh_node *loss = n ? dlsh_argument_of(n, INT_MAX - 1, "loss") : NULL;
+    return loss ? loss->span.line : n ? n->span.line : 0;
 }
 
 int dlsh_test_line(const char *file, const dlsh_node *made) {

@@ -59,6 +59,8 @@ dl_status dlsh_recorded_at(long i, dl_recorded *out);
 dl_status dlsh_nan_event_at(int infinite, int i, dl_nan_event *out);
 /* The line of the layer of a node that weighs its input, or else the one that made the weight. */
 dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n);
+/* Where the text makes a parameter of one number, full() or ones(), if it does so once; else `otherwise`. */
+dl_source dlsh_constant_parameter(dl_source otherwise);
 /* "softmax (layer softmax0, a.dlsh:3)" */
 const char *dlsh_node_text(const dl_journal_node *n, char *buf, size_t size);
 /* Does a minus stand before the loss, so that it is to be maximised? */
@@ -76,6 +78,9 @@ int dlsh_optimizer_has(const dl_optimizer *o, const void *param);
 dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name, size_t size);
 
 /* ---- parameters (check_grads.c) */
+/* Finds what of a step's gradients is zeroed while the rest adds up: nets, parameters (passes/zeroing.c). */
+int dlsh_zeroes_nets_partly(dlsh_examination *e, const dl_journal_row *step);
+int dlsh_zeroes_partly(dlsh_examination *e, const dl_journal_row *step);
 /* Has an optimizer the tensor, or does the script change it with gradients? */
 int dlsh_is_being_trained(const dlsh_examination *e, const dl_tensor *t);
 

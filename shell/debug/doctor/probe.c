@@ -115,6 +115,32 @@ static dl_tensor *random_input(const dl_net_input *in, long samples) {
     return dl_randn(shape, in->ndim, in->dtype, 0);
 }
 
+/* Sequences of words of a length: the first places of longer rows, or pieces of one text. */
+static dl_tensor *pieces_of(dl_tensor *t, long places, long samples) {
+    if (dl_dtype_is_float(dl_dtype_of(t)) || dl_dtype_of(t) == DL_BOOL || !dl_is_contiguous(t) || places < 3)
+        return NULL;
+    if (dl_ndim(t) == 2 && dl_shape(t)[1] > places && dl_shape(t)[0] > 1) {
+        DLSH_OWNED dl_tensor *rows = first_rows(t, samples);
+        return rows ? dl_narrow(rows, 1, 0, places) : NULL;
+    }
+    const long n = dl_ndim(t) == 1 && dl_shape(t)[0] >= 8 * places ? dl_shape(t)[0] / places : 0;
+    DLSH_OWNED dl_tensor *some = n ? dl_narrow(t, 0, 0, (n < samples ? n : samples) * places) : NULL;
+    return some ? dl_reshape(some, (long[]){-1, places}, 2) : NULL;
+}
+
+static int find_sequences(dlsh_session *s, dlsh_probe *p, const dl_net_input *in, const dl_journal_row *r,
+                          long samples) {
+    const int words = r->ndim == 2 && !dl_dtype_is_float(in->dtype);
+    for (int i = 0; words && i < dlsh_global_count(s) && !p->in[0]; i++) {
+        const dlsh_value *v;
+        const char *name = dlsh_global_at(s, i, &v);
+        dl_tensor *t = v && v->type == DLSH_TENSOR && strcmp(name, "_") ? v->as.tensor : NULL;
+        DLSH_OWNED dl_tensor *made = t && !dl_requires_grad(t) ? pieces_of(t, r->shape[1], samples) : NULL;
+        if (made) p->in[0] = dl_contiguous(made);
+    }
+    return p->in[0] && !to_device(p->in, 1, dlsh_net_device(p->net));
+}
+
 /* Samples of the form that the net takes: a variable with as many rows as its last pass had or more, or a data set. */
 static int find_data(dlsh_session *s, dlsh_probe *p, const dl_net_input *in, const dl_journal_row *r, long samples) {
     long index[DLSH_PROBE_SAMPLES];
@@ -163,6 +189,7 @@ static dl_status find_input(dlsh_session *s, dlsh_probe *p, dl_module *m, long s
         return p->in[0] ? DL_OK : dl_failed();
     }
     if (p->nin == 1 && seen && find_data(s, p, &in[0], &r, samples)) return DL_OK;
+    if (p->nin == 1 && seen && find_sequences(s, p, &in[0], &r, samples)) return DL_OK;
     dl_error_clear();
     p->from = "random numbers";
     for (int i = 0; i < p->nin; i++)

@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "commands/nets/nets.h"
-#include "debug/doctor/doctor.h"
+#include "debug/doctor/syntax.h"
+#include "debug/doctor/text/reads.h"
 
 /* The object of a class at an address, in a variable. */
 static void *live(const dlsh_examination *e, const dlsh_class *cls, const void *at, const char **name) {
@@ -103,6 +104,39 @@ static dl_tensor *leaf_of_value(const dlsh_value *v, const char *var, const void
     return leaf_of_net(m, t ? dl_module_name(m) : var, at, name, size);
 }
 
+/* name = param(...), in the text. */
+typedef struct made {
+    const char *name; /* NULL: of any name, of one number */
+    dl_source at;
+    int count;
+} made;
+
+static const dlsh_node *call_in(const dlsh_node *n, const char *names) {
+    const dlsh_node *found = NULL, *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+    if (by && by->text && by->kind == DLSH_N_NAME && dlsh_has_word(names, by->text, strlen(by->text))) return n;
+    for (int i = 0; n && i < n->nkids && !found; i++) found = call_in(n->kids[i], names);
+    return found;
+}
+
+static int see_made(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    made *m = ctx;
+    const dlsh_node *by = NULL;
+    (void)within, (void)depth;
+    if (m->name && n->kind == DLSH_N_ASSIGN && !n->op)
+        for (int i = 0; i + 1 < n->nkids && !by; i++)
+            if (dlsh_names(n->kids[i], m->name)) by = call_in(n->kids[n->nkids - 1], "param|Parameter");
+    if (!m->name && n->kind == DLSH_N_CALL && call_in(n, "param|Parameter") == n) by = call_in(n, "full|ones");
+    if (!by) return 0;
+    if (!m->count++) m->at = (dl_source){file, by->span.line};
+    return 0;
+}
+
+dl_source dlsh_constant_parameter(dl_source otherwise) {
+    made m = {.name = NULL};
+    dlsh_each_node(see_made, &m);
+    return m.count == 1 ? m.at : otherwise;
+}
+
 dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n) {
     int unit;
     char name[120];
@@ -110,7 +144,9 @@ dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n
     dl_tensor *w = v && !*n->layer_file ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
     dl_source maker = {dlsh_node_file(n), dlsh_node_line(n)}, writer;
     if (w) dlsh_tensor_places(w, &maker, &writer);
-    return maker;
+    made m = {.name = w ? name : v && *v->name ? v->name : NULL};
+    if (m.name && !*n->layer_file) dlsh_each_node(see_made, &m); /* memory is made anew by updates */
+    return m.count == 1 ? m.at : maker;
 }
 
 dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name, size_t size) {

@@ -227,6 +227,7 @@ static void follow_name(tracer *t, const dlsh_node *n, dlsh_traced x, int before
         definition d = {.at = -1};
         find_definition(t->unit->root, t->unit->root, n->text, before, &d);
         dl_tensor *data = d.param ? NULL : data_of(t, n->text);
+        if (data && d.value && dlsh_uses_net(t->e, t->unit->name, d.value)) data = NULL; /* what it holds came later */
         int line = d.value ? d.value->span.line : 0;
         if (data && !x.tensor) {
             x.tensor = data, x.name_line = line;

@@ -52,6 +52,8 @@ int dlsh_loop_begins(const char *file, int line);
 /* ---- data sets in the text (data_places.c) */
 /* What made an argument of the call that made the trainer, by place or by name; NULL: it is not known. */
 const dlsh_node *dlsh_trainer_option(const dlsh_examination *e, const char *file, int place, const char *option);
+/* Where the only trainer was given its loss by name, or was made; 0: there is none, or its loss is a function. */
+int dlsh_line_of_trainer_loss(const dlsh_examination *e, const char *file);
 /* Where the part was made that a data set of parts, dataset(train, test), has for its test split; 0: it has none. */
 int dlsh_test_line(const char *file, const dlsh_node *made);
 

@@ -71,7 +71,9 @@ void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const 
     if (other < 2) return; /* one alone may drift, as a time does */
     const int order = is_reordered(a, b, n, from);
     if (!order && 2 * other < n) return;
-    dlsh_finding *f = dlsh_find_at(e, test->file, test->prepared_line ? test->prepared_line : test->line,
+    const int raw = train->prepared_line && !test->prepared_line && test->made_line; /* one part alone was prepared */
+    const int at_line = raw ? test->made_line : test->prepared_line ? test->prepared_line : test->line;
+    dlsh_finding *f = dlsh_find_at(e, test->file, at_line,
                                    order ? "the order of columns that training has"
                                          : "prepare both parts alike, with figures of the training part");
     if (!f) return;

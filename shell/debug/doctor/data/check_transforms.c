@@ -165,6 +165,16 @@ static int see_turn(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     return 1;
 }
 
+/* transforms="flip", of a trainer, a loader or a data set. */
+static int see_option(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    turned_by *t = ctx;
+    (void)within, (void)depth;
+    if (n->kind != DLSH_N_KWARG || strcmp(n->text, "transforms") != 0 || n->kids[0]->kind != DLSH_N_STR) return 0;
+    if (!n->kids[0]->text || !strstr(n->kids[0]->text, t->name)) return 0;
+    t->file = file, t->line = n->span.line;
+    return 1;
+}
+
 /* The data set of digits or letters among the variables. */
 static const dl_dataset *sided_data(const dlsh_examination *e, const char **by) {
     for (int i = 0; i < dlsh_global_count(e->s); i++) {
@@ -207,7 +217,8 @@ dl_status dlsh_check_transforms(dlsh_examination *e) {
         return DL_OK;
     }
     dl_source made = dlsh_optimizer_source(dl_trainer_optimizer(e->trainer));
-    int line = dlsh_script_line_with(e, made.file, turn);
+    turned_by given = {.name = turn};
+    int line = dlsh_each_node(see_option, &given) ? given.line : dlsh_script_line_with(e, made.file, turn);
     dlsh_finding *f = dlsh_find_at(e, made.file, line ? line : made.line,
                                    "crop and small rotations keep the class; leave this one out");
     if (!f) return DL_OK;

@@ -1,0 +1,333 @@
+/* What losses compare results with: two targets for the same scores, rows of several classes, the result of the same
+ * net, the input with its noise. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "debug/doctor/checks.h"
+#include "debug/doctor/samples.h"
+#include "debug/doctor/syntax.h"
+#include "debug/doctor/text/reads.h"
+
+enum { DEEPEST = 10, LEAVES = 64 };
+
+/* ---------------------------------------------------------------- places */
+
+/* Does a place of the text stand in a function of its own? */
+static const dlsh_node *function_around(const dlsh_node *n, int line) {
+    const dlsh_node *found = NULL;
+    if (!n) return NULL;
+    for (int i = 0; i < n->nkids && !found; i++) found = function_around(n->kids[i], line);
+    if (found || n->kind != DLSH_N_FN || !n->nkids) return found;
+    const dlsh_node *body = n->kids[n->nkids - 1], *last = body->nkids ? body->kids[body->nkids - 1] : body;
+    return line >= n->span.line && line <= last->span.line ? n : NULL;
+}
+
+/* Where a part of the loss is made: of a helper the statement that calls it, which makes the loss of the pass. */
+static int line_of_part(const dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
+    const int given = dlsh_line_of_trainer_loss(e, r->file);
+    const dlsh_node *root = dlsh_text_root(r->file), *back = dlsh_statement_at(r->file, r->line);
+    int at;
+    if (given) return given;
+    if (strcmp(n->file, r->file) != 0 || function_around(root, n->line) == function_around(root, r->line))
+        return n->line;
+    while (back && back->kind != DLSH_N_NAME) {
+        const dlsh_node *by = back->kind == DLSH_N_CALL ? back->kids[0] : back;
+        back = by->nkids ? by->kids[0] : NULL;
+    }
+    const dlsh_node *made = back ? dlsh_definition_of(r->file, back->text, back->span.start, &at) : NULL;
+    return made ? made->span.line : n->line;
+}
+
+/* ---------------------------------------------------------------- two targets for the same scores */
+
+static int is_one_number(const dl_journal_value *v) {
+    return v->there && v->constant && v->n && v->low == v->high && !v->nans;
+}
+
+static int is_same(const dl_journal_value *a, const dl_journal_value *b) {
+    return a->n > 1 && a->n == b->n && a->hash == b->hash && a->mean == b->mean && a->std == b->std && a->std > 0;
+}
+
+static void look_at_contradiction(dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *a,
+                                  const dl_journal_node *b) {
+    static const char losses[] = "logit_loss|probability_loss";
+    if (!dlsh_op_is(a, losses) || !dlsh_op_is(b, losses) || !is_same(&a->in[0], &b->in[0])) return;
+    if (!is_one_number(&a->in[1]) || !is_one_number(&b->in[1]) || a->in[1].low == b->in[1].low) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, r->file, line_of_part(e, r, a),
+                     "of a discriminator: real samples for one of them, made ones, fake.detach(), for the other");
+    if (!f) return;
+    dlsh_cause(f, "the same scores are to be %.4g and %.4g at once: the net is given the same samples for both",
+               b->in[1].low, a->in[1].low);
+    dlsh_evidence(f,
+                  "two parts of the loss have equal scores, element by element; the best that can be said is between "
+                  "both, and the loss stays at 2 ln 2 = 1.386 or so (now %.4g)",
+                  r->last);
+}
+
+/* Of nets that play against each other: one run twice on the same samples in a pass. */
+static void look_at_twice(dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *a,
+                          const dl_journal_node *b) {
+    int unit;
+    const dl_journal_value *w = dlsh_node_weight(a, &unit), *v = dlsh_node_weight(b, &unit);
+    if (!w || !v || w->leaf != v->leaf || !is_same(&a->in[0], &b->in[0])) return;
+    dlsh_finding *f = dlsh_find_at(e, r->file, line_of_part(e, r, a), "real samples for one, made ones for the other");
+    if (!f) return;
+    dlsh_cause(f, "a net is run twice on the same samples in one loss: both its parts see the same");
+    dlsh_evidence(f, "the inputs of %s (lines %d and %d) are equal, element by element", a->op, b->line, a->line);
+}
+
+static int draws(dlsh_pass p) {
+    for (long k = 0; k < p.n; k++)
+        if (dlsh_op_is(&p.at[k], "dropout|alpha_dropout|rrelu")) return 1;
+    return 0;
+}
+
+static void look_at_pairs(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
+    for (long k = 0; k < p.n; k++)
+        for (long i = k + 1; i < p.n && dlsh_op_is(&p.at[k], "logit_loss|probability_loss"); i++)
+            look_at_contradiction(e, r, &p.at[k], &p.at[i]);
+    if (e->bad || draws(p) || !dlsh_has_rivals(e)) return;
+    for (long k = 0; k < p.n; k++)
+        for (long i = k + 1; i < p.n && dlsh_op_is(&p.at[k], "linear|matmul|conv2d"); i++)
+            look_at_twice(e, r, &p.at[k], &p.at[i]);
+}
+
+/* ---------------------------------------------------------------- several classes of one sample */
+
+/* Rows of 0 and 1 with more than one 1 on average; *share: how many. */
+static int has_several(const dl_journal_value *y, double *share) {
+    if (!y->there || !y->constant || y->ndim != 2 || y->n < 8 || y->low != 0 || y->high != 1) return 0;
+    const int bits = fabs(y->mean * y->mean + y->std * y->std - y->mean) < 1e-6;
+    *share = y->mean * (double)y->shape[1];
+    return bits && y->shape[1] > 2 && *share > 1.1;
+}
+
+static void look_at_several(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, const dl_journal_node *n) {
+    double share = 0;
+    const dl_journal_node *by = NULL;
+    const int whole = dlsh_op_is(n, "cross_entropy") && has_several(&n->in[1], &share);
+    for (int k = 0; k < 2 && !whole && dlsh_op_is(n, "mul|probability_loss|divergence"); k++)
+        if (has_several(&n->in[1 - k], &share) && dlsh_op_is(dlsh_pass_source(p, n, k), "log_softmax|softmax|log"))
+            by = dlsh_pass_source(p, n, k);
+    if (dlsh_op_is(by, "log")) by = dlsh_pass_source(p, by, 0);
+    if (!whole && !dlsh_op_is(by, "log_softmax|softmax")) return;
+    dlsh_finding *f = dlsh_find_at(e, n->file, line_of_part(e, r, n),
+                                   "binary_cross_entropy_with_logits, an answer of its own for each label");
+    if (!f) return;
+    dlsh_cause(f, "samples have several labels, but softmax and cross_entropy let labels compete: one alone can be "
+                  "sure, and the level of scores is left open");
+    dlsh_evidence(f, "the targets are rows of 0 and 1 with %.3g labels of %ld on average; their sum is not 1", share,
+                  n->in[0].ndim > 1 ? n->in[0].shape[1] : 0);
+}
+
+/* ---------------------------------------------------------------- the result of the same net as a target */
+
+typedef struct way {
+    const void *leaf[LEAVES]; /* weights on the way to an operand */
+    unsigned long input;      /* hash of the first input; 0: none */
+    int n;
+    const dl_journal_node *best; /* the largest of several values is taken, as of actions; NULL: none is */
+} way;
+
+static void walk_back(dlsh_pass p, const dl_journal_node *n, way *w, int depth) {
+    int unit;
+    if (!n || depth > 60 || w->n == LEAVES) return;
+    const dl_journal_value *v = dlsh_node_weight(n, &unit);
+    if (v) {
+        for (int i = 0; i < w->n; i++)
+            if (w->leaf[i] == v->leaf) return;
+        w->leaf[w->n++] = v->leaf;
+    }
+    if (dlsh_op_is(n, "amax|max") && depth < DEEPEST) w->best = n;
+    for (int k = 0; k < n->nin && k < 8; k++) {
+        if (v && n->in[k].constant && n->in[k].n && !w->input) w->input = n->in[k].hash;
+        if (n->in[k].there && n->in[k].from) walk_back(p, dlsh_pass_node(p, n->in[k].from), w, depth + 1);
+    }
+}
+
+static int has_all(const way *a, const way *b) {
+    int found = 0;
+    for (int i = 0; i < b->n; i++)
+        for (int k = 0; k < a->n; k++) found += a->leaf[k] == b->leaf[i];
+    return b->n && found == b->n;
+}
+
+/* Is anything in the loss that keeps results apart, or that comes from data? */
+static int has_other_terms(dlsh_pass p) {
+    static const char ops[] = "cross_entropy|logit_loss|probability_loss|nll_picked|logsumexp|log_softmax|softmax|var|"
+                              "std|log|divergence|log_divergence|exp|where_margin|inverse|det";
+    for (long k = 0; k < p.n; k++) {
+        const dl_journal_node *n = &p.at[k];
+        if (dlsh_op_is(n, ops)) return 1;
+        if (dlsh_op_is(n, "sub|huber_difference") && n->in[0].constant != n->in[1].constant && n->out.ndim) return 1;
+        if (dlsh_op_is(n, "relu|clamp|maximum") && n->out.ndim < 2 && !*n->layer && !strstr(n->attrs, "1e-")) return 1;
+    }
+    return 0;
+}
+
+static void tell_same_net(dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n,
+                          const dl_journal_node *best) {
+    const int bootstraps = best != NULL;
+    dlsh_finding *f = dlsh_find_at(e, n->file, best ? best->line : n->line,
+                                   bootstraps ? "no_grad { ... } around the target, or detach() it"
+                                              : "detach() one of the two: agree(predictor(za), zb.detach())");
+    if (!f) return;
+    if (bootstraps)
+        dlsh_cause(f, "the target is made by the net itself and gets gradients: the net moves its targets to its "
+                      "results, too");
+    else
+        dlsh_cause(f, "both sides of the comparison get gradients: the net makes all results alike, whatever goes in");
+    dlsh_evidence(f, "both operands of %s lead back to the same weights%s; the loss (line %d) went from %.4g to %.4g",
+                  n->op, bootstraps ? "" : ", and nothing in the loss keeps samples apart", line_of_part(e, r, n),
+                  r->first, r->last);
+}
+
+/* A distance of two results, or their similarity: mul, then a sum over a dimension. */
+static int is_comparison(dlsh_pass p, const dl_journal_node *n) {
+    if (n->in[0].constant || n->in[1].constant || !n->in[0].from || !n->in[1].from) return 0;
+    if (n->in[0].from == n->in[1].from || n->out.ndim < 1) return 0;
+    if (dlsh_op_is(n, "sub|huber_difference")) return 1;
+    const dl_journal_node *u = dlsh_op_is(n, "mul") ? dlsh_pass_user(p, n) : NULL;
+    return dlsh_op_is(u, "sum") && n->out.ndim == 2 && u->out.ndim == 1;
+}
+
+static void look_at_same_net(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
+    const int other = has_other_terms(p);
+    for (long k = 0; k < p.n && !e->bad; k++) {
+        const dl_journal_node *n = &p.at[k];
+        way a = {.n = 0}, b = {.n = 0};
+        if (!is_comparison(p, n)) continue;
+        walk_back(p, dlsh_pass_source(p, n, 0), &a, 0);
+        walk_back(p, dlsh_pass_source(p, n, 1), &b, 0);
+        const int shared = has_all(&a, &b) || has_all(&b, &a);
+        if (!shared || !a.input || !b.input || a.input == b.input) continue;
+        if (!a.best != !b.best && !dlsh_op_is(n, "mul"))
+            tell_same_net(e, r, n, a.best ? a.best : b.best);
+        else if (!other && !a.best && r->count > 8 && (r->last < -0.5 || r->last < 0.5 * r->first))
+            tell_same_net(e, r, n, NULL);
+    }
+}
+
+/* ---------------------------------------------------------------- the input with its noise */
+
+static const char casts[] = "to|clone|contiguous|reshape|view|float|detach|squeeze|unsqueeze|flatten|double";
+
+static const dlsh_node *bare(const dlsh_node *n) {
+    while (n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD &&
+           dlsh_has_word(casts, n->kids[0]->text, strlen(n->kids[0]->text)))
+        n = n->kids[0]->kids[0];
+    return n;
+}
+
+/* Calls that draw random numbers, in a tree. */
+static int is_random(const dlsh_node *n) {
+    static const char drawing[] = "rand|randn|rand_like|randn_like|bernoulli|normal|dropout|uniform|randint_like";
+    const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
+    if (!n) return 0;
+    if (by && dlsh_has_word(drawing, by, strlen(by))) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (is_random(n->kids[i])) return 1;
+    return 0;
+}
+
+static int is_data(const dlsh_node *n) {
+    n = bare(n);
+    return n && (n->kind == DLSH_N_NAME || n->kind == DLSH_N_INDEX || n->kind == DLSH_N_FIELD);
+}
+
+/* The data that a value is a spoiled form of: x + 0.5 * randn_like(x), x * (rand(...) > 0.2), corrupt(x), dropout(x);
+ * NULL: it is none. */
+static const dlsh_node *clean_of(const char *file, const dlsh_node *made) {
+    made = bare(made);
+    if (!made || !is_data(made->kind == DLSH_N_BINARY ? made->kids[0] : made)) {
+        const int call = made && made->kind == DLSH_N_CALL && made->nkids > 1 && made->kids[0]->kind == DLSH_N_NAME;
+        const dlsh_node *fn = call ? dlsh_function_of(file, made->kids[0]->text) : NULL;
+        const char *by = call ? made->kids[0]->text : "";
+        const int spoils = fn ? is_random(fn) : dlsh_has_word("dropout|where|masked_fill", by, strlen(by));
+        if (!spoils || (!fn && strcmp(by, "dropout") != 0 && !is_random(made))) return NULL;
+        for (int i = 1; i < made->nkids; i++)
+            if (is_data(made->kids[i]) && made->kids[i]->kind != DLSH_N_KWARG && !is_random(made->kids[i]))
+                return made->kids[i];
+        return NULL;
+    }
+    if (made->kind != DLSH_N_BINARY || (made->op != DLSH_OP_ADD && made->op != DLSH_OP_MUL)) return NULL;
+    return is_random(made->kids[1]) ? bare(made->kids[0]) : NULL;
+}
+
+/* What a name was given: through names that stand for the same. *before: where that statement begins. */
+static const dlsh_node *value_of(const char *file, const dlsh_node *n, int *before) {
+    int at = *before;
+    for (int i = 0; n && n->kind == DLSH_N_NAME && i < DEEPEST; i++) {
+        const dlsh_node *made = dlsh_definition_of(file, n->text, at, &at);
+        if (!made || made->span.start >= n->span.start) return NULL;
+        n = bare(made);
+        *before = at;
+    }
+    return n;
+}
+
+/* The one argument of the call of a net or function that gave a result. */
+static const dlsh_node *input_of(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    int before = n->span.start;
+    n = bare(n);
+    if (n->kind == DLSH_N_NAME) n = value_of(file, n, &before);
+    if (n && n->kind == DLSH_N_TUPLE && n->nkids) n = n->kids[0];
+    if (!n || n->kind != DLSH_N_CALL || n->nkids < 2 || !dlsh_uses_net(e, file, n)) {
+        const int method = n && n->kind == DLSH_N_CALL && n->nkids > 1 && n->kids[0]->kind == DLSH_N_NAME;
+        if (!method || dlsh_has_word("mean|sum|sigmoid|relu", n->kids[0]->text, strlen(n->kids[0]->text))) return NULL;
+    }
+    for (int i = n->nkids - 1; i > 0; i--) { /* decode(encode(x)), forward(p, x) */
+        const dlsh_node *x = bare(n->kids[i]);
+        if (x->kind == DLSH_N_CALL && x->nkids > 1) return input_of(e, file, x);
+        if (x->kind == DLSH_N_NAME) return x;
+    }
+    return NULL;
+}
+
+static void look_at_spoiled(dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *out,
+                            const dlsh_node *target) {
+    target = bare(target);
+    if (target->kind != DLSH_N_NAME) return;
+    const dlsh_node *x = input_of(e, file, out);
+    if (!x || !dlsh_names(x, target->text)) return;
+    int at;
+    const dlsh_node *made = dlsh_definition_of(file, target->text, n->span.start, &at);
+    const dlsh_node *clean = made ? clean_of(file, made) : NULL;
+    if (!clean || made->span.start >= n->span.start) return;
+    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "the clean samples as the target, the spoiled ones go in");
+    if (!f) return;
+    dlsh_cause(f, "the target is the spoiled input itself: the net learns to keep the noise, not to take it away");
+    dlsh_evidence(f, "%s goes in and is the target, too; line %d makes it of %s with random numbers", target->text,
+                  made->span.line, clean->text ? clean->text : "clean data");
+}
+
+static int see_loss(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    const char *by = n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
+    (void)within, (void)depth;
+    if (by && n->nkids > 2 && (strstr(by, "loss") || strstr(by, "entropy")) && n->kids[2]->kind != DLSH_N_KWARG)
+        look_at_spoiled(ctx, file, n, n->kids[1], n->kids[2]);
+    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_SUB) {
+        look_at_spoiled(ctx, file, n, n->kids[0], n->kids[1]);
+        look_at_spoiled(ctx, file, n, n->kids[1], n->kids[0]);
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- the check */
+
+dl_status dlsh_check_targets(dlsh_examination *e) {
+    const dl_journal_row *r;
+    long seen = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const dlsh_pass p = dlsh_pass_of(r, 1);
+        if (!p.n) continue;
+        look_at_pairs(e, r, p);
+        for (long k = 0; k < p.n; k++) look_at_several(e, r, p, &p.at[k]);
+        look_at_same_net(e, r, p);
+        seen++;
+    }
+    if (seen) dlsh_each_node(see_loss, e);
+    return DL_OK;
+}

@@ -1,0 +1,279 @@
+/* Figures of a training or an evaluation that are computed over batches: one that is overwritten in place of added up,
+ * one that goes on over all epochs, one of the last batch alone, counts divided by batches, scores compared as if they
+ * were probabilities. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands/nets/nets.h"
+#include "debug/doctor/checks.h"
+#include "debug/doctor/text/reads.h"
+
+enum { DEEPEST = 8 };
+
+static int is_loop(const dlsh_node *n) { return n->kind == DLSH_N_FOR || n->kind == DLSH_N_WHILE; }
+static const dlsh_node *body_of(const dlsh_node *loop) { return loop->kids[loop->nkids - 1]; }
+
+static int is_zero(const dlsh_node *n) {
+    return n && ((n->kind == DLSH_N_INT && !n->num.i) || (n->kind == DLSH_N_FLOAT && n->num.f == 0));
+}
+
+static int is_empty_list(const dlsh_node *n) { return n && n->kind == DLSH_N_LIST && !n->nkids; }
+
+/* What an assignment gives a name by itself, of several the one at its place; NULL: nothing. */
+static const dlsh_node *given_to(const dlsh_node *n, const char *name) {
+    if (n->kind != DLSH_N_ASSIGN || n->op) return NULL;
+    const dlsh_node *value = n->kids[n->nkids - 1], *targets = n->nkids == 2 ? n->kids[0] : n;
+    const int count = n->nkids == 2 ? (dlsh_holds_targets(targets) ? targets->nkids : 0) : n->nkids - 1;
+    if (n->nkids == 2 && dlsh_names(n->kids[0], name)) return value;
+    for (int i = 0; i < count; i++)
+        if (dlsh_names(targets->kids[i], name))
+            return value->kind == DLSH_N_TUPLE && i < value->nkids ? value->kids[i] : value;
+    return NULL;
+}
+
+/* The last value that a name is given in a scope before a place, in whatever block; loops behind do not count. */
+static const dlsh_node *value_before(const dlsh_node *n, const char *name, int before, const dlsh_node *scope) {
+    const dlsh_node *found = NULL;
+    if (!n || n->span.start >= before || (n->kind == DLSH_N_FN && n != scope)) return NULL;
+    const dlsh_node *own = given_to(n, name);
+    for (int i = 0; i < n->nkids; i++) {
+        const dlsh_node *below = value_before(n->kids[i], name, before, scope);
+        if (below) found = below;
+    }
+    return found ? found : own;
+}
+
+/* name / ..., anywhere behind a place: the division. */
+static const dlsh_node *division_of(const dlsh_node *n, const char *name, int behind, int till) {
+    const dlsh_node *found = NULL;
+    if (!n || n->span.end <= behind || n->span.start >= till) return NULL;
+    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_DIV && n->span.start >= behind && dlsh_mentions(n->kids[0], name))
+        return n;
+    for (int i = 0; i < n->nkids && !found; i++) found = division_of(n->kids[i], name, behind, till);
+    return found;
+}
+
+static int is_number_of(const dlsh_node *n) {
+    return dlsh_is_method(n, "item") || dlsh_is_method(n, "sum") || dlsh_is_method(n, "mean") ||
+           (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME && !dlsh_names(n->kids[0], "len")) ||
+           n->kind == DLSH_N_BINARY;
+}
+
+/* ---------------------------------------------------------------- overwritten in place of added up */
+
+typedef struct looking {
+    dlsh_examination *e;
+    const char *file;
+    const dlsh_node *loop, *scope;
+} looking;
+
+static void look_at_overwritten(const looking *s, const dlsh_node *n) {
+    for (int i = 0; i + 1 < n->nkids; i++) {
+        const char *name = n->kids[i]->kind == DLSH_N_NAME ? n->kids[i]->text : NULL;
+        const dlsh_node *value = name ? given_to(n, name) : NULL;
+        if (!value || dlsh_mentions(value, name) || dlsh_reads(body_of(s->loop), name)) continue;
+        const dlsh_node *first = value_before(s->scope, name, s->loop->span.start, s->scope);
+        const int number = is_zero(first) && is_number_of(value), list = is_empty_list(first);
+        if (!number && !(list && value->kind == DLSH_N_LIST)) continue;
+        const dlsh_node *use = number ? division_of(s->scope, name, s->loop->span.end, s->scope->span.end) : NULL;
+        if (!use && !(list && dlsh_reads_behind(s->scope, name, s->loop->span.end))) continue;
+        dlsh_finding *f = dlsh_find_at(s->e, s->file, n->span.line, number ? "add it up: +=" : "append to it");
+        if (!f) return;
+        dlsh_cause(f, "%s is overwritten by each batch, not added up: what is left is that of the last batch alone",
+                   name);
+        if (use)
+            dlsh_evidence(f, "it begins with 0, the loop of line %d sets it anew each time, and line %d divides it",
+                          s->loop->span.line, use->span.line);
+        else
+            dlsh_evidence(f, "it begins empty, and the loop of line %d sets it anew each time", s->loop->span.line);
+    }
+}
+
+static void each_assignment(const looking *s, const dlsh_node *n, void (*look)(const looking *, const dlsh_node *)) {
+    if (!n || n->kind == DLSH_N_FN) return;
+    if (n->kind == DLSH_N_ASSIGN) look(s, n);
+    for (int i = 0; i < n->nkids; i++)
+        if (n->kids[i] && !(is_loop(n->kids[i]) && look == look_at_overwritten)) each_assignment(s, n->kids[i], look);
+}
+
+/* ---------------------------------------------------------------- over all epochs */
+
+/* Is a name added to, or given its value, in a tree? */
+static int changes(const dlsh_node *n, const char *name, int adds) {
+    if (!n || n->kind == DLSH_N_FN) return 0;
+    if (n->kind == DLSH_N_ASSIGN && dlsh_assigns(n, name) && !n->op != !!adds) return 1;
+    if (n->kind == DLSH_N_FOR && !adds && dlsh_assigns(n, name)) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (changes(n->kids[i], name, adds)) return 1;
+    return 0;
+}
+
+/* Does a tree hold a name that grows in the loop, or that the loop counts with? */
+static int grows(const dlsh_node *n, const dlsh_node *loop) {
+    if (!n) return 0;
+    if (n->kind == DLSH_N_NAME && (changes(body_of(loop), n->text, 1) || dlsh_assigns(loop, n->text))) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (grows(n->kids[i], loop)) return 1;
+    return 0;
+}
+
+/* total += ..., in a loop within the loop s->loop, before which alone it is set to 0. */
+static void look_at_kept(const looking *s, const dlsh_node *n) {
+    const char *name = n->op == DLSH_OP_ADD && n->kids[0]->kind == DLSH_N_NAME ? n->kids[0]->text : NULL;
+    if (!name || changes(body_of(s->loop), name, 0)) return;
+    const dlsh_node *inner = NULL, *body = body_of(s->loop);
+    for (int i = 0; i < body->nkids; i++)
+        if (is_loop(body->kids[i]) && n->span.start > body->kids[i]->span.start &&
+            n->span.end <= body->kids[i]->span.end)
+            inner = body->kids[i];
+    const dlsh_node *first = value_before(s->scope, name, s->loop->span.start, s->scope);
+    if (!inner || !is_zero(first)) return;
+    const dlsh_node *use = division_of(body, name, inner->span.end, s->loop->span.end);
+    if (!use || grows(use->kids[1], s->loop)) return;
+    dlsh_finding *f = dlsh_find_at(s->e, s->file, first->span.line, "set it to 0 at the start of each epoch");
+    if (!f) return;
+    dlsh_cause(f,
+               "%s goes on over all epochs: it is never set back to 0, and each epoch's figure has those before in it",
+               name);
+    dlsh_evidence(f,
+                  "it is set to 0 before the loop of line %d alone; line %d adds to it, and line %d divides it by what "
+                  "one epoch has",
+                  s->loop->span.line, n->span.line, use->span.line);
+}
+
+/* ---------------------------------------------------------------- counts over batches */
+
+/* (...).sum().item(): a count, of a comparison. */
+static int is_count(const dlsh_node *n) {
+    if (dlsh_is_method(n, "item") || dlsh_is_method(n, "float") || dlsh_is_method(n, "int"))
+        return is_count(n->kids[0]->kids[0]);
+    if (!dlsh_is_method(n, "sum")) return 0;
+    const dlsh_node *of = n->kids[0]->kids[0];
+    while (of->kind == DLSH_N_CALL && of->kids[0]->kind == DLSH_N_FIELD) of = of->kids[0]->kids[0];
+    return of->kind == DLSH_N_BINARY && of->op >= DLSH_OP_EQ && of->op <= DLSH_OP_GE;
+}
+
+/* hits += (...).sum() in a loop over batches, then hits / len(batches). */
+static void look_at_count(const looking *s, const dlsh_node *n) {
+    const char *name = n->op == DLSH_OP_ADD && n->kids[0]->kind == DLSH_N_NAME ? n->kids[0]->text : NULL;
+    const dlsh_node *seq = s->loop->kids[s->loop->nkids - 2];
+    if (!name || seq->kind != DLSH_N_NAME || !is_count(n->kids[n->nkids - 1])) return;
+    const dlsh_node *use = division_of(s->scope, name, s->loop->span.end, s->scope->span.end);
+    const dlsh_node *by = use ? use->kids[1] : NULL;
+    if (!by || by->kind != DLSH_N_CALL || by->nkids != 2 || !dlsh_names(by->kids[0], "len") ||
+        !dlsh_names(by->kids[1], seq->text))
+        return;
+    dlsh_finding *f = dlsh_find_at(s->e, s->file, use->span.line, "divide by the number of samples");
+    if (!f) return;
+    dlsh_cause(f, "a count of samples is divided by the number of batches: it is no share");
+    dlsh_evidence(f, "line %d adds up the samples for which the comparison holds; len(%s) counts batches", n->span.line,
+                  seq->text);
+}
+
+/* ---------------------------------------------------------------- of the last batch alone */
+
+static const dlsh_node *metric_with(const dlsh_node *n, const char *name, int behind) {
+    const dlsh_node *found = NULL;
+    if (!n || n->span.end <= behind || n->kind == DLSH_N_FN) return NULL;
+    for (int i = 0; i < n->nkids && !found; i++) found = metric_with(n->kids[i], name, behind);
+    if (found || n->span.start < behind) return found;
+    const char *by = n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
+    const int metric =
+        (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_EQ) || dlsh_speaks_of(by, "_score|accuracy|loss|entropy");
+    return metric && dlsh_mentions(n, name) ? n : NULL;
+}
+
+static int is_set_again(const dlsh_node *n, const char *name, int behind, int till) {
+    if (!n || n->span.end <= behind || n->span.start >= till) return 0;
+    if (n->span.start >= behind && (given_to(n, name) || (n->kind == DLSH_N_FOR && dlsh_assigns(n, name)))) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (is_set_again(n->kids[i], name, behind, till)) return 1;
+    return 0;
+}
+
+/* for x, y in batches { out = m(x) }; accuracy(y, out): the names of the loop are those of its last pass. */
+static void look_at_last(const looking *s) {
+    const dlsh_node *loop = s->loop, *body = body_of(loop);
+    if (loop->kind != DLSH_N_FOR || loop->nkids < 3 || dlsh_trains(body)) return;
+    const dlsh_node *t = loop->nkids == 3 && dlsh_holds_targets(loop->kids[0]) ? loop->kids[0] : loop;
+    const int count = t == loop ? loop->nkids - 2 : t->nkids;
+    for (int i = 1; i < count; i++) {
+        const char *name = t->kids[i]->kind == DLSH_N_NAME ? t->kids[i]->text : NULL;
+        const dlsh_node *use = name ? metric_with(s->scope, name, loop->span.end) : NULL;
+        if (!use || is_set_again(s->scope, name, loop->span.end, use->span.start + 1)) continue;
+        dlsh_finding *f = dlsh_find_at(s->e, s->file, use->span.line, "add up in the loop, or keep all results of it");
+        if (!f) return;
+        dlsh_cause(f, "the figure is that of the last batch alone: %s is what the loop left", name);
+        dlsh_evidence(f, "the loop of line %d is over; the batches before its last one do not count here",
+                      loop->span.line);
+        return;
+    }
+}
+
+/* ---------------------------------------------------------------- scores and probabilities */
+
+/* Does the loss take scores, and give them to a sigmoid itself? */
+static int takes_scores(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = 0; k < p.n; k++)
+            if (dlsh_op_is(&p.at[k], "logit_loss")) return 1;
+    }
+    return 0;
+}
+
+static const char keeping[] = "squeeze|flatten|reshape|view|detach|item|float|unsqueeze|cpu|numpy";
+
+/* 1: the scores of a net as they are, 2: given to a sigmoid; 0: not known. */
+static int kind_of_scores(const dlsh_examination *e, const char *file, const dlsh_node *n, int depth) {
+    int at;
+    while (n && n->kind == DLSH_N_INDEX) n = n->kids[0];
+    if (!n || depth > DEEPEST) return 0;
+    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+    if (by && by->text && !strcmp(by->text, "sigmoid")) return 2;
+    if (by && by->kind == DLSH_N_FIELD && dlsh_has_word(keeping, by->text, strlen(by->text)))
+        return kind_of_scores(e, file, by->kids[0], depth + 1);
+    if (by && by->kind == DLSH_N_NAME) {
+        const dlsh_value *v = dlsh_get(e->s, by->text);
+        return v && dlsh_unwrap(*v, &dlsh_net_class) ? 1 : 0;
+    }
+    const dlsh_node *made = n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, &at) : NULL;
+    return made && made->span.start < n->span.start ? kind_of_scores(e, file, made, depth + 1) : 0;
+}
+
+static void look_at_threshold(dlsh_examination *e, const char *file, const dlsh_node *n) {
+    if (n->op != DLSH_OP_GT && n->op != DLSH_OP_GE) return;
+    const int half = n->kids[1]->kind == DLSH_N_FLOAT && n->kids[1]->num.f == 0.5, none = is_zero(n->kids[1]);
+    if ((!half && !none) || !takes_scores(e)) return;
+    const int kind = kind_of_scores(e, file, n->kids[0], 0);
+    if (kind != (half ? 1 : 2)) return;
+    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, half ? "> 0, or sigmoid(...) > 0.5" : "> 0.5");
+    if (!f) return;
+    if (half)
+        dlsh_cause(f, "scores are compared with 0.5 as if they were probabilities: at a score of 0 both are as likely");
+    else
+        dlsh_cause(f, "probabilities are compared with 0: they are all above it, whatever the net says");
+    dlsh_evidence(f, "the loss takes scores of any size, binary_cross_entropy_with_logits; here stands %s",
+                  half ? "no sigmoid" : "a sigmoid");
+}
+
+/* ---------------------------------------------------------------- the check */
+
+static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    looking s = {ctx, file, n, dlsh_scope_of(within, depth)};
+    if (n->kind == DLSH_N_BINARY && n->nkids == 2) look_at_threshold(ctx, file, n);
+    if (!is_loop(n) || !s.scope) return 0;
+    each_assignment(&s, body_of(n), look_at_overwritten);
+    each_assignment(&s, body_of(n), look_at_kept);
+    if (n->kind == DLSH_N_FOR) each_assignment(&s, body_of(n), look_at_count);
+    look_at_last(&s);
+    return 0;
+}
+
+dl_status dlsh_check_figures(dlsh_examination *e) {
+    long i = 0;
+    if (dlsh_row_next(e, DL_DID_BACKWARD, &i)) dlsh_each_node(see, e);
+    return DL_OK;
+}
