@@ -95,15 +95,28 @@ static bool is(const start *s, const char *name, const char *word) {
 static const struct gain {
     const char *name;
     double gain;
-} gains[] = {{"leaky_relu", 0}, {"relu", 1.4142135623730951}, {"tanh", 5.0 / 3}, {"sigmoid", 1}, {"selu", 0.75},
-             {"linear", 1}};
+} gains[] = {{"leaky_relu", 0},       {"relu", 1.4142135623730951},
+             {"tanh", 5.0 / 3},       {"sigmoid", 1},
+             {"selu", 0.75},          {"linear", 1},
+             {"conv1d", 1},           {"conv2d", 1},
+             {"conv3d", 1},           {"conv_transpose1d", 1},
+             {"conv_transpose2d", 1}, {"conv_transpose3d", 1}};
 enum { NGAINS = sizeof gains / sizeof *gains };
 
-/* gain / sqrt(fan) */
+dl_status dl_init_gain(const char *nonlinearity, double slope, double *gain) {
+    for (int i = 0; nonlinearity && i < NGAINS; i++)
+        if (!strcmp(nonlinearity, gains[i].name)) {
+            *gain = i ? gains[i].gain : sqrt(2 / (1 + slope * slope));
+            return DL_OK;
+        }
+    return dl_fail(DL_ERR_VALUE, "nonlinearity is relu, leaky_relu, tanh, sigmoid, selu, linear or conv2d, not '%.40s'",
+                   nonlinearity ? nonlinearity : "");
+}
+
+/* gain / sqrt(fan), of a nonlinearity that was checked */
 static double kaiming(const start *s, fans f) {
-    double slope = opt(s, "a"), gain = sqrt(2 / (1 + slope * slope));
-    for (int i = 1; i < NGAINS; i++)
-        if (is(s, "nonlinearity", gains[i].name)) gain = gains[i].gain;
+    double gain = 1;
+    dl_init_gain(dl_option(s->kind, s->val, "nonlinearity")->u.s, opt(s, "a"), &gain);
     return gain / sqrt(is(s, "mode", "fan_out") ? f.out : f.in);
 }
 
@@ -264,10 +277,8 @@ static dl_status check_start(const start *s) {
     if (dl_option_find(s->kind, "mode") < 0) return DL_OK;
     if (!is(s, "mode", "fan_in") && !is(s, "mode", "fan_out"))
         return dl_fail(DL_ERR_VALUE, "initialisation %s: mode is fan_in or fan_out", what);
-    for (int i = 0; i < NGAINS; i++)
-        if (is(s, "nonlinearity", gains[i].name)) return DL_OK;
-    return dl_fail(DL_ERR_VALUE, "initialisation %s: nonlinearity is relu, leaky_relu, tanh, sigmoid, selu or linear",
-                   what);
+    double gain;
+    return dl_init_gain(dl_option(s->kind, s->val, "nonlinearity")->u.s, 0, &gain);
 }
 
 static void unknown(const char *name) {

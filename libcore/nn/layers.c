@@ -125,7 +125,7 @@ dl_tensor *dl_layer_upsample(dl_module *m, dl_tensor *x) {
     const int in_place = (int)corners->u.i;
     return dl_interpolate(x, size->given ? size->u.v : NULL, size->given ? size->n : 0,
                           factor->given ? &factor->u.f : NULL, dl_m_opt(m, "mode")->u.s,
-                          corners->given ? &in_place : NULL, NULL);
+                          corners->given ? &in_place : NULL, NULL, 0);
 }
 
 dl_tensor *dl_layer_unfold(dl_module *m, dl_tensor *x) {

@@ -52,13 +52,16 @@
 #define INNER FLAGS(DL_F_INTERNAL) PROMOTE(FLOAT)
 #define DENSITY(of, formula) DOC("Logarithm of the density of the " of ".", formula) INNER
 #define ENTROPY(of) DOC("Entropy of the " of ".", "-E(ln(density))") INNER
+#define SHARE(of, formula) DOC("Probability of a number up to x of the " of ".", formula) INNER
+#define QUANTILE(of, formula) DOC("The number of the " of " up to which there is a share v.", formula) INNER
 #define DIVERGENCE(of)                                                                                                 \
     DOC("Kullback-Leibler divergence of two distributions: " of ".", "E(ln(p) - ln(q))")                               \
     INNER
+#define DRAW_SIZES A(shape, INTS, "[]", "sizes in front of those of the parameters")
 #define DRAWS(of)                                                                                                      \
     DOC("Draws from the " of ".", "x")                                                                                 \
     FAMILY(DRAW)                                                                                                       \
-    ATTRS(A(shape, INTS, "[]", "sizes in front of those of the parameters"))                                           \
+    ATTRS(DRAW_SIZES)                                                                                                  \
     FLAGS(DL_F_INTERNAL | DL_F_RNG) PROMOTE(FLOAT)
 #define CLASSES                                                                                                        \
     IN(2, 2, "y_true", "y_pred")                                                                                       \

@@ -84,8 +84,9 @@ static double f_wsd(const dl_schedule *s, double t, double base) {
 }
 
 static double f_linear(const dl_schedule *s, double t, double base DL_UNUSED) {
-    double from = opt_f(s, "start");
-    return from + (opt_f(s, "end") - from) * share(s, t);
+    const double from = opt_f(s, "start");
+    const dl_optval *end = dl_option(&s->row->kind, s->val, "end");
+    return from + ((end->given ? end->u.f : from < 1) - from) * share(s, t);
 }
 
 static double f_warmup(const dl_schedule *s, double t, double base DL_UNUSED) {
@@ -107,30 +108,49 @@ static double cycle_steps(const dl_schedule *s) {
     return steps > 0 ? steps : opt_i(s, "epochs") * opt_i(s, "steps_per_epoch");
 }
 
-/* Smith, Topin: Super-convergence (2018), as PyTorch's OneCycleLR. */
-static double f_onecycle(const dl_schedule *s, double t, double base) {
+static bool is_on(const dl_schedule *s, const char *name) { return dl_option_i(&s->row->kind, s->val, name); }
+
+/* What goes from one value to the next in the phases of a cycle. */
+static double in_phases(const dl_schedule *s, double t, const double *value) {
     double last = cycle_steps(s) - 1, peak = opt_f(s, "pct_start") * (last + 1) - 1;
-    double from = 1 / opt_f(s, "div_factor"), lowest = from / opt_f(s, "final_div_factor");
-    bool three = dl_option_i(&s->row->kind, s->val, "three_phase");
-    const double at[] = {0, peak, three ? 2 * peak : last, last}, rate[] = {from, 1, three ? from : lowest, lowest};
+    bool three = is_on(s, "three_phase");
+    const double at[] = {0, peak, three ? 2 * peak : last, last};
     int phase = 0, phases = three ? 3 : 2;
     while (phase < phases - 1 && (t > at[phase + 1] || at[phase + 1] <= at[phase])) phase++;
     double start = fmax(at[phase], 0), length = at[phase + 1] - start;
-    double u = length > 0 ? fmin((t - start) / length, 1) : 1, most = own_rate(s, "max_lr", base);
-    double a = most * rate[phase], b = most * rate[phase + 1];
+    double u = length > 0 ? fmin((t - start) / length, 1) : 1, a = value[phase], b = value[phase + 1];
     return opt_is(s, "anneal_strategy", "cos") ? b + (a - b) * half_cosine(u) : a + (b - a) * u;
 }
 
-/* Smith: Cyclical learning rates (2015), as PyTorch's CyclicLR. */
-static double f_cyclic(const dl_schedule *s, double t, double base) {
+/* Smith, Topin: Super-convergence (2018), as PyTorch's OneCycleLR. */
+static double f_onecycle(const dl_schedule *s, double t, double base) {
+    double from = 1 / opt_f(s, "div_factor"), lowest = from / opt_f(s, "final_div_factor");
+    return own_rate(s, "max_lr", base) *
+           in_phases(s, t, (double[]){from, 1, is_on(s, "three_phase") ? from : lowest, lowest});
+}
+static double m_onecycle(const dl_schedule *s, double t) {
+    const double low = opt_f(s, "base_momentum"), high = opt_f(s, "max_momentum");
+    return in_phases(s, t, (double[]){high, low, high, high});
+}
+
+/* The share of the way up in a triangle. */
+static double height_at(const dl_schedule *s, double t) {
     const double up = opt_i(s, "step_size_up"), down = opt_i(s, "step_size_down") > 0 ? opt_i(s, "step_size_down") : up;
     const double cycle = floor(t / (up + down)), at = t - cycle * (up + down);
     const double height = opt_is(s, "mode", "triangular2") ? pow(0.5, cycle)
                           : opt_is(s, "mode", "exp_range") ? pow(opt_f(s, "gamma"), t)
                                                            : 1;
-    const double part = at <= up ? at / up : 1 - (at - up) / down;
+    return height * (at <= up ? at / up : 1 - (at - up) / down);
+}
+
+/* Smith: Cyclical learning rates (2015), as PyTorch's CyclicLR. */
+static double f_cyclic(const dl_schedule *s, double t, double base) {
     const double least = own_rate(s, "base_lr", base);
-    return base > 0 ? least + (opt_f(s, "max_lr") / base - least) * part * height : 1;
+    return base > 0 ? least + (opt_f(s, "max_lr") / base - least) * height_at(s, t) : 1;
+}
+static double m_cyclic(const dl_schedule *s, double t) {
+    const double low = opt_f(s, "base_momentum"), high = opt_f(s, "max_momentum");
+    return high - (high - low) * height_at(s, t);
 }
 
 static double f_multistep(const dl_schedule *s, double t, double base DL_UNUSED) {
@@ -140,9 +160,18 @@ static double f_multistep(const dl_schedule *s, double t, double base DL_UNUSED)
     return pow(opt_f(s, "gamma"), passed);
 }
 
+/* As often multiplied as the factor was, without changes that are too small. */
 static double f_plateau(const dl_schedule *s, double t DL_UNUSED, double base) {
-    double low = base > 0 ? opt_f(s, "min") / base : 0;
-    return fmax(s->factor, low);
+    const double low = base > 0 ? opt_f(s, "min") / base : 0, least = base > 0 ? opt_f(s, "eps") / base : 0;
+    const double each = opt_f(s, "factor");
+    double rate = 1;
+    if (!(each > 0 && each < 1)) return fmax(s->factor, low);
+    for (double left = s->factor; left < 1 - 1e-9; left /= each) {
+        const double next = fmax(rate * each, low);
+        if (!(rate - next > least)) break;
+        rate = next;
+    }
+    return rate;
 }
 static double f_function(const dl_schedule *s DL_UNUSED, double t DL_UNUSED, double base DL_UNUSED) { return 1; }
 
@@ -363,6 +392,19 @@ dl_status dl_schedule_lr(dl_schedule *s, double base, long step, long epoch, dou
     else
         *lr = base * s->row->f(s, t - warm, base);
     return DL_OK;
+}
+
+/* Schedules that move the momentum, too. */
+static const struct mover {
+    curve *rate;
+    double (*momentum)(const dl_schedule *s, double t);
+} movers[] = {{f_onecycle, m_onecycle}, {f_cyclic, m_cyclic}};
+
+double dl_schedule_momentum(const dl_schedule *s, long step, long epoch) {
+    for (size_t i = 0; s && i < sizeof movers / sizeof *movers; i++)
+        if (s->row->f == movers[i].rate && is_on(s, "cycle_momentum"))
+            return movers[i].momentum(s, (double)(s->by_epoch ? epoch : step));
+    return NAN;
 }
 
 void dl_schedule_report(dl_schedule *s, double metric) {

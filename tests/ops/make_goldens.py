@@ -321,6 +321,30 @@ def logdet(a):
     return sign.log() + size
 
 
+def plain_lu(a):
+    """LU without swaps of rows, which PyTorch has on GPUs alone: both factors in one, L, U, rows in place."""
+    k, lu = min(a.shape[-2:]), a
+    for i in range(k if a.shape[-2] else 0):
+        low = lu[..., i + 1:, i:i + 1] / lu[..., i:i + 1, i:i + 1]
+        right = lu[..., i + 1:, i + 1:] - low @ lu[..., i:i + 1, i + 1:]
+        lu = torch.cat([lu[..., :i + 1, :], torch.cat([lu[..., i + 1:, :i], low, right], -1)], -2)
+    eye = torch.eye(a.shape[-2], k, dtype=a.dtype)
+    rows = torch.arange(1, k + 1, dtype=torch.int32).expand(*a.shape[:-2], k)
+    return lu, lu[..., :, :k].tril(-1) + eye, lu[..., :k, :].triu(), rows
+
+
+def lkj(x, eta):
+    """The density by the determinant of correlations, as LKJCholesky's, whose dimension is an argument."""
+    return D.LKJCholesky(x.shape[-1], eta, validate_args=False).log_prob(x)
+
+
+def wishart_kl(n, l, m, k):
+    """One by one: PyTorch's divergence of batches mixes them up."""
+    if not isinstance(n, torch.Tensor) or not n.dim():
+        return D.kl_divergence(MAKERS["wishart"](n, l), MAKERS["wishart"](m, k))
+    return torch.stack([wishart_kl(a, l, b, k) for a, b in zip(n, m)])
+
+
 def cond(a, p=None):
     return L.cond(a, p) if p in (None, 2, -2) else L.matrix_norm(a, p) * L.matrix_norm(L.inv(a), p)
 
@@ -336,7 +360,13 @@ MAKERS = {
     "normal": D.Normal, "laplace": D.Laplace, "uniform": D.Uniform, "exponential": D.Exponential, "gamma": D.Gamma,
     "beta": D.Beta, "dirichlet": D.Dirichlet, "bernoulli": lambda x, **kw: D.Bernoulli(logits=x, **kw),
     "categorical": lambda x, **kw: D.Categorical(logits=x, **kw),
-    "multivariate_normal": lambda m, l, **kw: D.MultivariateNormal(m, scale_tril=l, **kw)}
+    "multivariate_normal": lambda m, l, **kw: D.MultivariateNormal(m, scale_tril=l, **kw),
+    "relaxed_bernoulli": lambda t, x, **kw: D.RelaxedBernoulli(torch.as_tensor(t, dtype=torch.float64), logits=x, **kw),
+    "relaxed_one_hot_categorical": lambda t, x, **kw: D.RelaxedOneHotCategorical(torch.as_tensor(t, dtype=torch.float64), logits=x, **kw),
+    "fisher_snedecor": D.FisherSnedecor, "low_rank_multivariate_normal": D.LowRankMultivariateNormal,
+    "inverse_gamma": lambda a, b, **kw: D.TransformedDistribution(D.Gamma(a, b, **kw), D.PowerTransform(torch.tensor(-1.0)), **kw),
+    "multinomial": lambda x, **kw: D.Multinomial(5, logits=x, **kw),
+    "wishart": lambda n, l, **kw: D.Wishart(n if isinstance(n, torch.Tensor) else torch.tensor(n, dtype=torch.float64), scale_tril=l.tril(), **kw)}
 
 
 def fft_call(name):
@@ -361,7 +391,9 @@ def distribution_calls(make):
     def kl(*params):
         half = len(params) // 2
         return D.kl_divergence(new(*params[:half]), new(*params[half:]))
-    return {"log_prob": log_prob, "entropy": lambda *params: new(*params).entropy(), "kl": kl}
+    return {"log_prob": log_prob, "entropy": lambda *params: new(*params).entropy(), "kl": kl,
+            "cdf": lambda x, *params: new(*params).cdf(x if x.is_floating_point() else x.double()),
+            "icdf": lambda x, *params: new(*params).icdf(x)}
 
 
 def class_score(of):
@@ -744,6 +776,8 @@ CALLS = {
     + 0 * m,
     "von_mises_kl": lambda m, k, n, j: log_i0(j) - log_i0(k)
     + torch.special.i1e(k) / torch.special.i0e(k) * (k - j * (m - n).cos()),
+    "lkj_cholesky_log_prob": lkj, "wishart_kl": wishart_kl, "inverse_gamma_entropy": lambda a, b: a + b.log() + a.lgamma() - (1 + a) * a.digamma(),
+    "inverse_gamma_kl": lambda a, b, c, d: D.kl_divergence(D.Gamma(a, b), D.Gamma(c, d)),
     "one_hot_categorical_log_prob": lambda x, l: (x * l.log_softmax(-1)).sum(-1),
     **{name: lambda *a, **kw: None for name in (
         "factor_lu", "factor_cholesky", "solve_triangle", "factor_qr", "factor_eigh", "factor_eig", "factor_svd", "solve_square",
@@ -756,7 +790,8 @@ CALLS = {
     "cholesky_solve": lambda b, l, upper=False: torch.cholesky_solve(b, l.triu() if upper else l.tril(), upper=upper),
     "cholesky_inverse": lambda l, upper=False: torch.cholesky_solve(
         torch.eye(l.shape[-1], dtype=l.dtype), l.triu() if upper else l.tril(), upper=upper),
-    "lu_factor": lambda a: tuple(L.lu_factor(a)), "lu": lambda a: tuple(L.lu(a)),
+    "lu_factor": lambda a, pivot=True: tuple(L.lu_factor(a)) if pivot else (plain_lu(a)[0], plain_lu(a)[3]),
+    "lu": lambda a, pivot=True: tuple(L.lu(a)) if pivot else (a.new_zeros(0), *plain_lu(a)[1:3]),
     "qr": lambda a, **kw: tuple(L.qr(a, **kw)),
     "eigh": lambda a, **kw: tuple(L.eigh(a, **kw)), "eigvalsh": lambda a, **kw: L.eigvalsh(a, **kw),
     "eig": lambda a: tuple(L.eig(a)), "eigvals": L.eigvals,

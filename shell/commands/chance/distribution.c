@@ -1,5 +1,6 @@
 /* distribution(...): probability distributions as values, which draw, and compute densities, entropies and divergences.
  * Each is computed by an op, NAME_log_prob and so on; here are their parameters. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,11 +8,13 @@
 #include "commands/chance/distribution.h"
 #include "commands/chance/mixture.h"
 #include "commands/chance/moments.h"
+#include "commands/chance/bijector.h"
 #include "lang/eval/interp.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/elementary.h"
 #include "dlcore/linalg.h"
+#include "dlcore/matmul.h"
 #include "dlcore/reduce.h"
 #include "dlcore/rounding.h"
 
@@ -24,6 +27,8 @@ typedef struct param {
     limit limit;
     const char *kept;
     dl_tensor *(*convert)(dl_tensor *);
+    const char *also; /* a third way, which `from` leads from */
+    dl_tensor *(*from)(dl_tensor *);
 } param;
 
 typedef struct kind {
@@ -31,13 +36,18 @@ typedef struct kind {
     int nparams;
     param params[MAX_PARAMS];
     int differentiable; /* draws are functions of the parameters and of noise */
-    enum { NUMBERS, INDICES, VECTORS } values;
+    enum { NUMBERS, INDICES, VECTORS, MATRICES } values;
+    const char *whole; /* a parameter that is a whole number, before the others: an attribute of the draw */
+    /* What is made of other distributions has no parameters. */
+    enum { PLAIN, MIXTURE, INDEPENDENT, TRANSFORMED } form;
 } kind;
 
 typedef struct distribution {
     const kind *is;
     dl_tensor *param[MAX_PARAMS];
-    dlsh_value part[2]; /* of a mixture, which has no parameters: a categorical distribution, and the components */
+    long whole;         /* of an independent one: the dimensions that count as one value */
+    dlsh_value part[2]; /* of a mixture: a categorical distribution, and the components; else the base, and a list of
+                           transforms */
 } distribution;
 
 /* ---- conversions: NULL passes through */
@@ -63,61 +73,104 @@ static dl_tensor *logits_of_classes(dl_tensor *probs) {
 
 static dl_tensor *triangle_of(dl_tensor *covariance) { return dl_cholesky(covariance, 0); }
 
+static dl_tensor *triangle_of_inverse(dl_tensor *precision) {
+    DLSH_OWNED dl_tensor *covariance = dl_inv(precision);
+    return covariance ? triangle_of(covariance) : NULL;
+}
+
+/* Fields of what is kept as the triangle of a covariance. */
+static dl_tensor *covariance_of(dl_tensor *l) {
+    DLSH_OWNED dl_tensor *turned = dl_adjoint(l);
+    return turned ? dl_matmul(l, turned) : NULL;
+}
+static dl_tensor *precision_of(dl_tensor *l) {
+    DLSH_OWNED dl_tensor *covariance = covariance_of(l);
+    return covariance ? dl_inv(covariance) : NULL;
+}
+static const struct derived {
+    const char *of, *name;
+    dl_tensor *(*compute)(dl_tensor *);
+} derived[] = {{"scale_tril", "covariance_matrix", covariance_of}, {"scale_tril", "precision_matrix", precision_of}};
+
+#define FREE(name_)                                                                                                    \
+    { .name = name_ }
+#define ABOVE_0(name_)                                                                                                 \
+    { .name = name_, .limit = POSITIVE }
+#define SHARES_BY(f)                                                                                                   \
+    { .name = "probs", .limit = SHARES, .kept = "logits", .convert = f }
+#define SUCCESS SHARES_BY(logits_of_coin)
+#define CLASSES SHARES_BY(logits_of_classes)
+#define COVARIANCE                                                                                                     \
+    {                                                                                                                  \
+        .name = "covariance_matrix", .kept = "scale_tril", .convert = triangle_of, .also = "precision_matrix",         \
+        .from = triangle_of_inverse                                                                                    \
+    }
+/* KIND(name, description, parameters, (each of them), more) */
+#define EACH(...) __VA_ARGS__
+#define KIND(name_, doc_, n, each, ...) {.name = name_, .doc = doc_, .nparams = n, .params = {EACH each}, __VA_ARGS__},
+#define SMOOTH .differentiable = 1
 static const kind kinds[] = {
-    {"normal", "loc, scale", 2, {{"loc", ANY, NULL, NULL}, {"scale", POSITIVE, NULL, NULL}}, 1, 0},
-    {"laplace", "loc, scale", 2, {{"loc", ANY, NULL, NULL}, {"scale", POSITIVE, NULL, NULL}}, 1, 0},
-    {"uniform", "low, high", 2, {{"low", ANY, NULL, NULL}, {"high", ANY, NULL, NULL}}, 1, 0},
-    {"exponential", "rate", 1, {{"rate", POSITIVE, NULL, NULL}}, 1, 0},
-    {"gamma",
-     "concentration, rate",
-     2,
-     {{"concentration", POSITIVE, NULL, NULL}, {"rate", POSITIVE, NULL, NULL}},
-     1,
-     0},
-    {"beta",
-     "concentration1, concentration0",
-     2,
-     {{"concentration1", POSITIVE, NULL, NULL}, {"concentration0", POSITIVE, NULL, NULL}},
-     1,
-     0},
-    {"dirichlet", "concentration", 1, {{"concentration", POSITIVE, NULL, NULL}}, 1, VECTORS},
-    {"bernoulli", "probs, or logits=", 1, {{"probs", SHARES, "logits", logits_of_coin}}, 0, 0},
-    {"categorical", "probs, or logits=", 1, {{"probs", SHARES, "logits", logits_of_classes}}, 0, INDICES},
-    {"multivariate_normal",
-     "loc, covariance_matrix, or scale_tril=",
-     2,
-     {{"loc", ANY, NULL, NULL}, {"covariance_matrix", ANY, "scale_tril", triangle_of}},
-     1,
-     VECTORS},
-#define LOC                                                                                                            \
-    { "loc", ANY, NULL, NULL }
-#define ABOVE_0(name)                                                                                                  \
-    { name, POSITIVE, NULL, NULL }
-#define SUCCESS                                                                                                        \
-    { "probs", SHARES, "logits", logits_of_coin }
-    {"log_normal", "loc, scale", 2, {LOC, ABOVE_0("scale")}, 1, 0},
-    {"cauchy", "loc, scale", 2, {LOC, ABOVE_0("scale")}, 1, 0},
-    {"half_cauchy", "scale", 1, {ABOVE_0("scale")}, 1, 0},
-    {"half_normal", "scale", 1, {ABOVE_0("scale")}, 1, 0},
-    {"gumbel", "loc, scale", 2, {LOC, ABOVE_0("scale")}, 1, 0},
-    {"weibull", "scale, concentration", 2, {ABOVE_0("scale"), ABOVE_0("concentration")}, 1, 0},
-    {"pareto", "scale, alpha", 2, {ABOVE_0("scale"), ABOVE_0("alpha")}, 1, 0},
-    {"student_t", "df, loc, scale", 3, {ABOVE_0("df"), LOC, ABOVE_0("scale")}, 1, 0},
-    {"chi2", "df", 1, {ABOVE_0("df")}, 1, 0},
-    {"kumaraswamy", "concentration1, concentration0", 2, {ABOVE_0("concentration1"), ABOVE_0("concentration0")}, 1, 0},
-    {"geometric", "probs, or logits=", 1, {SUCCESS}, 0, 0},
-    {"negative_binomial", "total_count, probs, or logits=", 2, {ABOVE_0("total_count"), SUCCESS}, 0, 0},
-    {"poisson", "rate", 1, {ABOVE_0("rate")}, 0, 0},
-    {"binomial", "total_count, probs, or logits=", 2, {ABOVE_0("total_count"), SUCCESS}, 0, 0},
-    {"one_hot_categorical", "probs, or logits=", 1, {{"probs", SHARES, "logits", logits_of_classes}}, 0, VECTORS},
-    {"von_mises", "loc, concentration", 2, {LOC, ABOVE_0("concentration")}, 0, NUMBERS},
-    {"mixture_same_family", "a categorical distribution and one of the components", 0, {LOC}, 0, NUMBERS},
+    /* clang-format off */
+    KIND("normal", "loc, scale", 2, (FREE("loc"), ABOVE_0("scale")), SMOOTH)
+    KIND("laplace", "loc, scale", 2, (FREE("loc"), ABOVE_0("scale")), SMOOTH)
+    KIND("uniform", "low, high", 2, (FREE("low"), FREE("high")), SMOOTH)
+    KIND("exponential", "rate", 1, (ABOVE_0("rate")), SMOOTH)
+    KIND("gamma", "concentration, rate", 2, (ABOVE_0("concentration"), ABOVE_0("rate")), SMOOTH)
+    KIND("beta", "concentration1, concentration0", 2, (ABOVE_0("concentration1"), ABOVE_0("concentration0")), SMOOTH)
+    KIND("dirichlet", "concentration", 1, (ABOVE_0("concentration")), SMOOTH, .values = VECTORS)
+    KIND("bernoulli", "probs, or logits=", 1, (SUCCESS), .values = NUMBERS)
+    KIND("categorical", "probs, or logits=", 1, (CLASSES), .values = INDICES)
+    KIND("multivariate_normal", "loc, covariance_matrix, or precision_matrix= or scale_tril=", 2, (FREE("loc"), COVARIANCE), SMOOTH, .values = VECTORS)
+    KIND("log_normal", "loc, scale", 2, (FREE("loc"), ABOVE_0("scale")), SMOOTH)
+    KIND("cauchy", "loc, scale", 2, (FREE("loc"), ABOVE_0("scale")), SMOOTH)
+    KIND("half_cauchy", "scale", 1, (ABOVE_0("scale")), SMOOTH)
+    KIND("half_normal", "scale", 1, (ABOVE_0("scale")), SMOOTH)
+    KIND("gumbel", "loc, scale", 2, (FREE("loc"), ABOVE_0("scale")), SMOOTH)
+    KIND("weibull", "scale, concentration", 2, (ABOVE_0("scale"), ABOVE_0("concentration")), SMOOTH)
+    KIND("pareto", "scale, alpha", 2, (ABOVE_0("scale"), ABOVE_0("alpha")), SMOOTH)
+    KIND("student_t", "df, loc, scale", 3, (ABOVE_0("df"), FREE("loc"), ABOVE_0("scale")), SMOOTH)
+    KIND("chi2", "df", 1, (ABOVE_0("df")), SMOOTH)
+    KIND("kumaraswamy", "concentration1, concentration0", 2, (ABOVE_0("concentration1"), ABOVE_0("concentration0")), SMOOTH)
+    KIND("geometric", "probs, or logits=", 1, (SUCCESS), .values = NUMBERS)
+    KIND("negative_binomial", "total_count, probs, or logits=", 2, (ABOVE_0("total_count"), SUCCESS), .values = NUMBERS)
+    KIND("poisson", "rate", 1, (ABOVE_0("rate")), .values = NUMBERS)
+    KIND("binomial", "total_count, probs, or logits=", 2, (ABOVE_0("total_count"), SUCCESS), .values = NUMBERS)
+    KIND("one_hot_categorical", "probs, or logits=", 1, (CLASSES), .values = VECTORS)
+    KIND("von_mises", "loc, concentration", 2, (FREE("loc"), ABOVE_0("concentration")), .values = NUMBERS)
+    KIND("relaxed_bernoulli", "temperature, probs, or logits=", 2, (ABOVE_0("temperature"), SUCCESS), SMOOTH)
+    KIND("relaxed_one_hot_categorical", "temperature, probs, or logits=", 2, (ABOVE_0("temperature"), CLASSES), SMOOTH, .values = VECTORS)
+    KIND("fisher_snedecor", "df1, df2", 2, (ABOVE_0("df1"), ABOVE_0("df2")), SMOOTH)
+    KIND("inverse_gamma", "concentration, rate", 2, (ABOVE_0("concentration"), ABOVE_0("rate")), SMOOTH)
+    KIND("low_rank_multivariate_normal", "loc, cov_factor, cov_diag", 3, (FREE("loc"), FREE("cov_factor"), ABOVE_0("cov_diag")), SMOOTH, .values = VECTORS)
+    KIND("wishart", "df, covariance_matrix, or precision_matrix= or scale_tril=", 2, (ABOVE_0("df"), COVARIANCE), SMOOTH, .values = MATRICES)
+    KIND("lkj_cholesky", "dim, concentration", 1, (ABOVE_0("concentration")), SMOOTH, .values = MATRICES, .whole = "dim")
+    KIND("multinomial", "total_count, probs, or logits=", 1, (CLASSES), .values = VECTORS, .whole = "total_count")
+    KIND("mixture_same_family", "a categorical distribution and one of the components", 0, (FREE(NULL)), .form = MIXTURE)
+    KIND("independent", "a distribution and how many dimensions of it count as one value", 0, (FREE(NULL)), .form = INDEPENDENT,
+         .whole = "reinterpreted_batch_ndims")
+    KIND("transformed_distribution", "a distribution and a bijector or a list of them", 0, (FREE(NULL)), .form = TRANSFORMED)
+    /* clang-format on */
 };
 enum { KINDS = DLSH_COUNT(kinds) };
 
-static const char *const part_names[2] = {"mixture_distribution", "component_distribution"};
-static int is_mixture(const distribution *d) { return !d->is->nparams; }
+static const char *const part_names[4][2] = {[MIXTURE] = {"mixture_distribution", "component_distribution"},
+                                             [INDEPENDENT] = {"base_dist", NULL},
+                                             [TRANSFORMED] = {"base_dist", "transforms"}};
+static int is_mixture(const distribution *d) { return d->is->form == MIXTURE; }
 static distribution *part_of(const distribution *d, int i) { return d->part[i].as.handle->self; }
+
+/* The distribution that says what values there are. */
+static const distribution *plain_of(const distribution *d) {
+    while (d->is->form) d = part_of(d, is_mixture(d));
+    return d;
+}
+
+/* The dimensions of one value. */
+static int event_of(const distribution *d) {
+    int own = d->is->form == INDEPENDENT ? (int)d->whole : 0;
+    if (d->is->form) return own + event_of(part_of(d, is_mixture(d)));
+    return d->is->values == VECTORS ? 1 : d->is->values == MATRICES ? 2 : 0;
+}
 
 static const char *kept_name(const param *p) { return p->kept ? p->kept : p->name; }
 
@@ -134,26 +187,48 @@ static dl_status text(void *self, dlsh_buf *out) {
     const distribution *d = self;
     dlsh_buf_printf(out, "<distribution %s(", d->is->name);
     for (int i = 0; i < d->is->nparams; i++) dlsh_buf_printf(out, "%s%s", i ? ", " : "", kept_name(&d->is->params[i]));
-    if (is_mixture(d)) dlsh_buf_printf(out, "%s, %s", part_of(d, 0)->is->name, part_of(d, 1)->is->name);
+    if (d->is->form) dlsh_buf_puts(out, part_of(d, 0)->is->name);
+    if (is_mixture(d)) dlsh_buf_printf(out, ", %s", part_of(d, 1)->is->name);
     dlsh_buf_puts(out, ")>");
     return DL_OK;
+}
+
+static int is_moment(const char *name) {
+    return !strcmp(name, "mean") || !strcmp(name, "variance") || !strcmp(name, "stddev");
+}
+
+/* Of counts: total_count times the moments of one trial; of the deviation its root. */
+static dl_status counts_moment(const distribution *d, const char *name, dlsh_value *out) {
+    DLSH_DROPPED dlsh_value each = dlsh_void();
+    DLSH_TRY(dlsh_moment("one_hot_categorical", d->param, name, &each));
+    const double n = (double)d->whole;
+    DLSH_OWNED dl_tensor *factor = dl_scalar_f(!strcmp(name, "stddev") ? sqrt(n) : n);
+    return dlsh_give(dlsh_tensor(factor ? dl_mul(each.as.tensor, factor) : NULL), out);
 }
 
 static dl_status get(void *self, const char *name, dlsh_value *out) {
     const distribution *d = self;
     for (int i = 0; i < d->is->nparams; i++)
         if (!strcmp(kept_name(&d->is->params[i]), name)) return *out = dlsh_tensor(dl_ref(d->param[i])), DL_OK;
-    for (int i = 0; i < 2 && is_mixture(d); i++)
-        if (!strcmp(part_names[i], name)) return *out = dlsh_ref(d->part[i]), DL_OK;
+    for (int i = 0; i < 2 && part_names[d->is->form][i]; i++)
+        if (!strcmp(part_names[d->is->form][i], name)) return *out = dlsh_ref(d->part[i]), DL_OK;
+    if (d->is->whole && !strcmp(d->is->whole, name)) return *out = dlsh_int(d->whole), DL_OK;
+    for (size_t k = 0; k < DLSH_COUNT(derived); k++)
+        for (int i = 0; i < d->is->nparams && !strcmp(name, derived[k].name); i++)
+            if (d->is->params[i].kept && !strcmp(d->is->params[i].kept, derived[k].of))
+                return dlsh_give(dlsh_tensor(derived[k].compute(d->param[i])), out);
     for (int i = 0; i < d->is->nparams && !strcmp(name, "probs"); i++)
         if (d->is->params[i].kept && !strcmp(d->is->params[i].kept, "logits"))
             return dlsh_give(dlsh_tensor(dlsh_shares_of(d->param[i], d->is->params[i].convert == logits_of_classes)),
                              out);
-    return is_mixture(d) ? DL_ERR_NAME : dlsh_moment(d->is->name, d->param, name, out);
+    if (!strcmp(d->is->name, "multinomial")) return counts_moment(d, name, out);
+    if (d->is->form == INDEPENDENT && is_moment(name)) return get(part_of(d, 0), name, out);
+    return d->is->form ? DL_ERR_NAME : dlsh_moment(d->is->name, d->param, name, out);
 }
 
 dl_tensor *dlsh_distribution_param(const void *self, int i) {
     const distribution *d = self;
+    while (d->is->form > MIXTURE) d = part_of(d, 0);
     if (!is_mixture(d)) return i < d->is->nparams ? d->param[i] : NULL;
     const int chooser = part_of(d, 0)->is->nparams;
     return i < chooser ? part_of(d, 0)->param[i] : dlsh_distribution_param(part_of(d, 1), i - chooser);
@@ -163,7 +238,8 @@ static dl_status names(void *self, dlsh_value *out) {
     const distribution *d = self;
     DLSH_DROPPED dlsh_value list = dlsh_new_list(0);
     for (int i = 0; i < d->is->nparams; i++) DLSH_TRY(dlsh_append(list, dlsh_string(kept_name(&d->is->params[i]))));
-    for (int i = 0; i < 2 && is_mixture(d); i++) DLSH_TRY(dlsh_append(list, dlsh_string(part_names[i])));
+    for (int i = 0; i < 2 && part_names[d->is->form][i]; i++)
+        DLSH_TRY(dlsh_append(list, dlsh_string(part_names[d->is->form][i])));
     return dlsh_hand_over(&list, out);
 }
 
@@ -185,7 +261,9 @@ static dl_status call(const kind *is, const char *what, dl_tensor **in, int n, c
     int nout;
     snprintf(name, sizeof name, "%s_%s", is->name, what);
     if (!dl_op_describe_name(name, &row))
-        return dlsh_fail(DL_ERR_UNSUPPORTED, "a mean of log_prob over samples estimates it",
+        return dlsh_fail(DL_ERR_UNSUPPORTED,
+                         strstr(what, "cdf") ? "sorted samples estimate it"
+                                             : "a mean of log_prob over samples estimates it",
                          "the %s of a %s distribution is not known in closed form",
                          strcmp(what, "kl") ? what : "divergence", is->name);
     DLSH_TRY(dl_op_call(name, in, n, attrs, out, &nout));
@@ -198,28 +276,88 @@ static dl_status plain_log_prob(const distribution *d, dl_tensor *value, dlsh_va
     return call(d->is, "log_prob", in, 1 + d->is->nparams, NULL, result);
 }
 
-static dl_status log_prob_of(const distribution *d, dl_tensor *value, dlsh_value *result) {
-    if (!is_mixture(d)) return plain_log_prob(d, value, result);
+static dl_status log_prob_of(const distribution *d, dl_tensor *value, dlsh_value *result);
+
+static dl_status mixture_log_prob(const distribution *d, dl_tensor *value, dlsh_value *result) {
     const distribution *mixture = part_of(d, 0), *each = part_of(d, 1);
     DLSH_DROPPED dlsh_value density = dlsh_void();
-    dl_tensor *wide = dlsh_mixture_value(value, each->is->values == VECTORS), *t = NULL;
-    dl_status st = wide ? plain_log_prob(each, wide, &density) : dl_failed();
+    dl_tensor *wide = dlsh_mixture_value(value, event_of(each)), *t = NULL;
+    dl_status st = wide ? log_prob_of(each, wide, &density) : dl_failed();
     if (!st && !(t = dlsh_mixture_log_prob(mixture->param[0], density.as.tensor))) st = dl_failed();
     dl_unref(wide);
     return dlsh_give_filled(st, dlsh_tensor(t), result);
 }
 
+/* The sum over the last n dimensions, a new reference. */
+static dl_tensor *sum_of_last(dl_tensor *t, int n) {
+    long dims[8];
+    for (int i = 0; i < n; i++) dims[i] = -1 - i;
+    if (n <= dl_ndim(t)) return n ? dl_sum(t, dims, n, 0) : dl_ref(t);
+    return dlsh_fail(DL_ERR_SHAPE, NULL, "a value of %d dimensions cannot be made of a tensor of %d", n, dl_ndim(t)),
+           NULL;
+}
+
+static dl_status independent_log_prob(const distribution *d, dl_tensor *value, dlsh_value *result) {
+    DLSH_DROPPED dlsh_value each = dlsh_void();
+    DLSH_TRY(log_prob_of(part_of(d, 0), value, &each));
+    return dlsh_give(dlsh_tensor(sum_of_last(each.as.tensor, (int)d->whole)), result);
+}
+
+/* Back through the transforms, whose slopes the density is divided by. */
+static dl_status transformed_log_prob(const distribution *d, dl_tensor *value, dlsh_value *result) {
+    const dlsh_list *by = d->part[1].as.list;
+    const int event = event_of(d);
+    DLSH_DROPPED dlsh_value at = dlsh_tensor(dl_ref(value)), slopes = dlsh_void(), density = dlsh_void();
+    for (int i = by->n - 1; i >= 0; i--) {
+        const void *t = by->items[i].as.handle->self;
+        DLSH_DROPPED dlsh_value x = dlsh_tensor(dlsh_bijector_apply(t, at.as.tensor, 1));
+        if (dlsh_failed(x)) return dl_failed();
+        DLSH_OWNED dl_tensor *slope = dlsh_bijector_slope(t, x.as.tensor, at.as.tensor),
+                             *sum = slope ? sum_of_last(slope, event) : NULL;
+        if (!sum) return dl_failed();
+        dlsh_value more = dlsh_tensor(slopes.type == DLSH_VOID ? dl_ref(sum) : dl_add(slopes.as.tensor, sum));
+        dlsh_drop(slopes), slopes = more;
+        dlsh_drop(at), at = dlsh_ref(x);
+        if (dlsh_failed(slopes)) return dl_failed();
+    }
+    DLSH_TRY(log_prob_of(part_of(d, 0), at.as.tensor, &density));
+    return dlsh_give(dlsh_tensor(dl_sub(density.as.tensor, slopes.as.tensor)), result);
+}
+
+static dl_status log_prob_of(const distribution *d, dl_tensor *value, dlsh_value *result) {
+    static dl_status (*const of[])(const distribution *, dl_tensor *,
+                                   dlsh_value *) = {[PLAIN] = plain_log_prob,
+                                                    [MIXTURE] = mixture_log_prob,
+                                                    [INDEPENDENT] = independent_log_prob,
+                                                    [TRANSFORMED] = transformed_log_prob};
+    return of[d->is->form](d, value, result);
+}
+
 static dl_status log_prob_run(const dlsh_args *a, dlsh_value *result) {
-    const distribution *d = dlsh_arg_self(a), *plain = is_mixture(d) ? part_of(d, 1) : d;
+    const distribution *d = dlsh_arg_self(a), *plain = plain_of(d);
     DLSH_OWNED dl_tensor *value =
         tensor_of(*dlsh_arg(a, "value"), plain->is->values == INDICES, dl_device_of(plain->param[0]));
     if (!value) return dl_failed();
     return log_prob_of(d, value, result);
 }
 
-static dl_status entropy_run(const dlsh_args *a, dlsh_value *result) {
+static dl_status entropy_of(distribution *d, dlsh_value *result) {
+    if (d->is->form != INDEPENDENT) return call(d->is, "entropy", d->param, d->is->nparams, NULL, result);
+    DLSH_DROPPED dlsh_value each = dlsh_void();
+    DLSH_TRY(entropy_of(part_of(d, 0), &each));
+    return dlsh_give(dlsh_tensor(sum_of_last(each.as.tensor, (int)d->whole)), result);
+}
+
+static dl_status entropy_run(const dlsh_args *a, dlsh_value *result) { return entropy_of(dlsh_arg_self(a), result); }
+
+/* cdf and icdf: the row's data says which. */
+static dl_status share_run(const dlsh_args *a, dlsh_value *result) {
     distribution *d = dlsh_arg_self(a);
-    return call(d->is, "entropy", d->param, d->is->nparams, NULL, result);
+    dl_tensor *in[1 + MAX_PARAMS] = {NULL, d->param[0], d->param[1], d->param[2]};
+    DLSH_OWNED dl_tensor *value = tensor_of(*dlsh_arg(a, "value"), 0, dl_device_of(plain_of(d)->param[0]));
+    if (!value) return dl_failed();
+    in[0] = value;
+    return call(d->is, dlsh_arg_data(a), in, 1 + d->is->nparams, NULL, result);
 }
 
 /* The attribute shape= of sizes that are given one after another or as a list. */
@@ -237,8 +375,9 @@ static dl_status shape_text(const dlsh_args *a, dlsh_buf *out) {
     return DL_OK;
 }
 
-static dl_status draw(distribution *d, const char *shape, dlsh_value *result) {
-    if (!is_mixture(d)) return call(d->is, "sample", d->param, d->is->nparams, shape, result);
+static dl_status draw(distribution *d, const char *shape, dlsh_value *result);
+
+static dl_status draw_mixture(distribution *d, const char *shape, dlsh_value *result) {
     distribution *mixture = part_of(d, 0), *each = part_of(d, 1);
     DLSH_DROPPED dlsh_value index = dlsh_void(), all = dlsh_void();
     const dl_tensor *logits = mixture->param[0];
@@ -246,9 +385,37 @@ static dl_status draw(distribution *d, const char *shape, dlsh_value *result) {
     dl_status st = draw(mixture, shape, &index);
     if (!st) st = draw(each, shape, &all);
     if (!st && !(t = dlsh_mixture_chosen(all.as.tensor, index.as.tensor, dl_shape(logits)[dl_ndim(logits) - 1],
-                                         each->is->values == VECTORS)))
+                                         event_of(each))))
         st = dl_failed();
     return dlsh_give_filled(st, dlsh_tensor(t), result);
+}
+
+static dl_status draw_transformed(distribution *d, const char *shape, dlsh_value *result) {
+    const dlsh_list *by = d->part[1].as.list;
+    DLSH_DROPPED dlsh_value at = dlsh_void();
+    DLSH_TRY(draw(part_of(d, 0), shape, &at));
+    for (int i = 0; i < by->n; i++) {
+        dlsh_value y = dlsh_tensor(dlsh_bijector_apply(by->items[i].as.handle->self, at.as.tensor, 0));
+        dlsh_drop(at), at = y;
+        if (dlsh_failed(at)) return dl_failed();
+    }
+    return dlsh_hand_over(&at, result);
+}
+
+static dl_status draw(distribution *d, const char *shape, dlsh_value *result) {
+    if (is_mixture(d)) return draw_mixture(d, shape, result);
+    if (d->is->form == INDEPENDENT) return draw(part_of(d, 0), shape, result);
+    if (d->is->form == TRANSFORMED) return draw_transformed(d, shape, result);
+    DLSH_SCOPED_BUF attrs = {0};
+    if (d->is->whole) dlsh_buf_printf(&attrs, "%s=%ld ", d->is->whole, d->whole);
+    dlsh_buf_puts(&attrs, shape);
+    return call(d->is, "sample", d->param, d->is->nparams, dlsh_buf_text(&attrs), result);
+}
+
+/* Are draws functions of the parameters and of noise? */
+static int is_smooth(const distribution *d) {
+    while (d->is->form > MIXTURE) d = part_of(d, 0);
+    return d->is->differentiable;
 }
 
 /* sample; rsample where data is set. */
@@ -256,7 +423,7 @@ static dl_status sample_run(const dlsh_args *a, dlsh_value *result) {
     distribution *d = dlsh_arg_self(a);
     DLSH_SCOPED_BUF shape = {0};
     DLSH_TRY(shape_text(a, &shape));
-    if (dlsh_arg_data(a) && d->is->differentiable) return draw(d, dlsh_buf_text(&shape), result);
+    if (dlsh_arg_data(a) && is_smooth(d)) return draw(d, dlsh_buf_text(&shape), result);
     if (dlsh_arg_data(a))
         return dlsh_arg_fail(a, NULL, DL_ERR_UNSUPPORTED, "sample() draws without a gradient",
                              "draws from a %s distribution have no gradient for its parameters", d->is->name);
@@ -275,6 +442,12 @@ static const dlsh_command methods[] = {
     DLSH_FN_ROW("log_prob", log_prob_run, "d.log_prob(VALUE)", "Logarithm of the density at each value.",
                 DLSH_PARAMS({"value", .want = "number|bool|list|tensor", .doc = "where"})),
     DLSH_FN_ROW("entropy", entropy_run, "d.entropy()", "Entropy, in nats."),
+    DLSH_FN_ROW("cdf", share_run, "d.cdf(VALUE)", "The probability of a draw up to each value.",
+                DLSH_PARAMS({"value", .want = "number|bool|list|tensor", .doc = "where"}), .data = "cdf",
+                .examples = "distribution(\"normal\", 0, 1).cdf(1.96)"),
+    DLSH_FN_ROW("icdf", share_run, "d.icdf(VALUE)", "The value that draws do not exceed with each probability.",
+                DLSH_PARAMS({"value", .want = "number|bool|list|tensor", .doc = "a probability"}), .data = "icdf",
+                .examples = "distribution(\"normal\", 0, 1).icdf(0.975)"),
     {0}};
 
 const dlsh_class dlsh_distribution_class = {.name = "distribution",
@@ -301,7 +474,10 @@ static dl_status check(const dlsh_args *a, const param *p, dl_tensor *t) {
 }
 
 static const char *given_name(const dlsh_args *a, const param *p) {
-    return dlsh_given(a, p->name) ? p->name : p->kept && dlsh_given(a, p->kept) ? p->kept : NULL;
+    return dlsh_given(a, p->name)              ? p->name
+           : p->kept && dlsh_given(a, p->kept) ? p->kept
+           : p->also && dlsh_given(a, p->also) ? p->also
+                                               : NULL;
 }
 
 /* Where the parameters live: where the first tensor among them does. */
@@ -329,24 +505,64 @@ static dl_status read_param(const dlsh_args *a, distribution *d, int i, int *nex
     DLSH_OWNED dl_tensor *t = tensor_of(*v, 0, device_of(a, d->is));
     const int plain = !p->kept || (name && !strcmp(name, p->kept));
     DLSH_TRY(!t ? dl_failed() : plain && p->kept ? DL_OK : check(a, p, t));
-    d->param[i] = plain ? dl_ref(t) : p->convert(t);
+    const int also = name && p->also && !strcmp(name, p->also);
+    d->param[i] = plain ? dl_ref(t) : also ? p->from(t) : p->convert(t);
     return d->param[i] ? DL_OK : dl_failed();
 }
 
-/* The two distributions of a mixture. */
-static dl_status read_parts(const dlsh_args *a, distribution *d, int *next) {
-    for (int i = 0; i < 2; i++) {
-        const dlsh_value *v = dlsh_given(a, part_names[i]) ? dlsh_arg(a, part_names[i]) : NULL;
-        if (!v) v = dlsh_arg_at(a, "params", (*next)++);
-        const int fits = v && v->type == DLSH_HANDLE && v->as.handle->cls == &dlsh_distribution_class;
-        if (!fits || is_mixture(v->as.handle->self))
-            return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, "distribution(\"categorical\", [0.3, 0.7]) is a mixture of two",
-                                 "%s of a mixture must be a plain distribution, got %s", part_names[i],
-                                 fits ? "a mixture"
-                                 : v  ? dlsh_a(*v)
-                                      : "nothing");
-        d->part[i] = dlsh_ref(*v);
+/* A value given by a name, or as the next by position; NULL: it is not. */
+static const dlsh_value *given_value(const dlsh_args *a, const char *name, int *next) {
+    return dlsh_given(a, name) ? dlsh_arg(a, name) : dlsh_arg_at(a, "params", (*next)++);
+}
+
+static dl_status read_whole(const dlsh_args *a, distribution *d, int *next) {
+    const char *name = d->is->whole;
+    const dlsh_value *v = given_value(a, name, next);
+    if (!v || v->type != DLSH_INT || v->as.i < 0)
+        return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "%s of %s must be an int from 0, got %s", name, d->is->name,
+                             v ? dlsh_a(*v) : "nothing");
+    d->whole = v->as.i;
+    return DL_OK;
+}
+
+/* Part i, which must be a distribution, of a mixture a plain one. */
+static dl_status read_part(const dlsh_args *a, distribution *d, int i, int *next) {
+    const char *name = part_names[d->is->form][i];
+    const dlsh_value *v = given_value(a, name, next);
+    const int fits = v && v->type == DLSH_HANDLE && v->as.handle->cls == &dlsh_distribution_class;
+    if (!fits || (is_mixture(d) && ((distribution *)v->as.handle->self)->is->form == MIXTURE))
+        return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, "distribution(\"normal\", 0, 1) is one",
+                             "%s of %s must be a %sdistribution, got %s", name, d->is->name,
+                             is_mixture(d) ? "plain " : "",
+                             fits ? "a mixture"
+                             : v  ? dlsh_a(*v)
+                                  : "nothing");
+    d->part[i] = dlsh_ref(*v);
+    return DL_OK;
+}
+
+static dl_status read_transforms(const dlsh_args *a, distribution *d, int *next) {
+    const dlsh_value *v = given_value(a, "transforms", next);
+    const int list = v && v->type == DLSH_LIST, n = list ? v->as.list->n : v ? 1 : 0;
+    if (dlsh_failed(d->part[1] = dlsh_new_list(n))) return dl_failed();
+    for (int i = 0; i < n; i++) {
+        const dlsh_value t = list ? v->as.list->items[i] : *v;
+        if (!dlsh_unwrap(t, &dlsh_bijector_class))
+            return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, "bijector(\"tanh\") is one",
+                                 "transforms must be bijectors, got %s", dlsh_a(t));
+        DLSH_TRY(dlsh_append(d->part[1], dlsh_ref(t)));
     }
+    return n ? DL_OK
+             : dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "bijector(\"tanh\") is one",
+                             "a transformed distribution needs a bijector");
+}
+
+/* The distributions that one is made of, and what goes with them. */
+static dl_status read_parts(const dlsh_args *a, distribution *d, int *next) {
+    DLSH_TRY(read_part(a, d, 0, next));
+    if (d->is->form == TRANSFORMED) return read_transforms(a, d, next);
+    if (d->is->form == INDEPENDENT) return read_whole(a, d, next);
+    DLSH_TRY(read_part(a, d, 1, next));
     if (!strcmp(part_of(d, 0)->is->name, "categorical")) return DL_OK;
     return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, NULL, "what chooses among components is categorical, not %s",
                          part_of(d, 0)->is->name);
@@ -368,57 +584,80 @@ static dl_status distribution_run(const dlsh_args *a, dlsh_value *result) {
     d->is = &kinds[k];
     dl_status st = DL_OK;
     for (int i = 0; i < 2; i++) d->part[i] = dlsh_void();
+    if (d->is->whole && !d->is->form) st = read_whole(a, d, &next);
     for (int i = 0; i < d->is->nparams && !st; i++) st = read_param(a, d, i, &next);
-    if (is_mixture(d)) st = read_parts(a, d, &next);
+    if (d->is->form) st = read_parts(a, d, &next);
     if (!st && next < dlsh_arg_count(a, "params"))
         st = dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "%s takes %s", d->is->name, d->is->doc);
     if (st) return destroy(d), st;
     return dlsh_give(dlsh_new_handle(&dlsh_distribution_class, d), result);
 }
 
-static dl_status kl_run(const dlsh_args *a, dlsh_value *result) {
-    const distribution *p = dlsh_arg_handle(a, "p", &dlsh_distribution_class),
-                       *q = dlsh_arg_handle(a, "q", &dlsh_distribution_class);
+static dl_status kl_of(const dlsh_args *a, const distribution *p, const distribution *q, dlsh_value *result) {
     dl_tensor *in[2 * MAX_PARAMS];
-    if (p->is == q->is && is_mixture(p)) return call(p->is, "kl", NULL, 0, NULL, result); /* it says what is known */
-    if (p->is != q->is)
+    if (p->is != q->is || (p->is->form == INDEPENDENT && p->whole != q->whole))
         return dlsh_arg_fail(a, NULL, DL_ERR_UNSUPPORTED, NULL,
                              "the divergence is known of two distributions of one kind, not of %s and %s", p->is->name,
                              q->is->name);
+    if (p->is->form == INDEPENDENT) {
+        DLSH_DROPPED dlsh_value each = dlsh_void();
+        DLSH_TRY(kl_of(a, part_of(p, 0), part_of(q, 0), &each));
+        return dlsh_give(dlsh_tensor(sum_of_last(each.as.tensor, (int)p->whole)), result);
+    }
+    if (p->is->form) return call(p->is, "kl", NULL, 0, NULL, result); /* it says what is known */
     for (int i = 0; i < p->is->nparams; i++) in[i] = p->param[i], in[p->is->nparams + i] = q->param[i];
     return call(p->is, "kl", in, 2 * p->is->nparams, NULL, result);
+}
+
+static dl_status kl_run(const dlsh_args *a, dlsh_value *result) {
+    return kl_of(a, dlsh_arg_handle(a, "p", &dlsh_distribution_class),
+                 dlsh_arg_handle(a, "q", &dlsh_distribution_class), result);
 }
 
 #define OPTION(name, text)                                                                                             \
     { name, DLSH_OPT_VALUE, NULL, .doc = text }
 const dlsh_command distribution_commands[] = {
-    DLSH_FN_ROW("distribution", distribution_run, "distribution(NAME, PARAMETER...)",
-                "A probability distribution: normal, laplace, uniform, exponential, gamma, beta, dirichlet, bernoulli, "
-                "categorical, multivariate_normal, log_normal, cauchy, half_cauchy, half_normal, gumbel, weibull, "
-                "pareto, student_t, chi2, kumaraswamy, geometric, negative_binomial, poisson, binomial, "
-                "one_hot_categorical or von_mises. Parameters are numbers, lists or tensors, which broadcast. A "
-                "mixture_same_family of a categorical distribution and one whose last dimension counts the components.",
-                DLSH_PARAMS({"name", .want = "string", .doc = "which"},
-                            {"params", .flags = DLSH_VARIADIC, .doc = "its parameters in the order below"}),
-                DLSH_OPTIONS(OPTION("loc", "the middle"),
-                             OPTION("mixture_distribution", "mixture_same_family: a categorical distribution"),
-                             OPTION("component_distribution", "mixture_same_family: the components"),
-                             OPTION("scale", "the width: normal: standard deviation; laplace: mean distance"),
-                             OPTION("df", "student_t, chi2: degrees of freedom"),
-                             OPTION("alpha", "pareto: how fast the tail falls"),
-                             OPTION("total_count", "binomial: trials; negative_binomial: failures that end it"),
-                             OPTION("low", "uniform: lower end"), OPTION("high", "uniform: upper end"),
-                             OPTION("concentration", "gamma, dirichlet, weibull: shape; von_mises: how narrow"),
-                             OPTION("concentration1", "beta, kumaraswamy: power of x, plus 1"),
-                             OPTION("concentration0", "beta: power of 1 - x, plus 1"),
-                             OPTION("rate", "gamma, exponential: inverse scale; poisson: mean"),
-                             OPTION("probs", "of success; categorical: of classes, in proportion"),
-                             OPTION("logits", "instead of probs"),
-                             OPTION("covariance_matrix", "multivariate_normal: covariances"),
-                             OPTION("scale_tril", "multivariate_normal: instead of them a triangle L of L L^T")),
-                .examples = "d = distribution(\"normal\", loc=0, scale=[1, 2])\nd.log_prob(0.5)\nd.sample(3)\n"
-                            "m = distribution(\"mixture_same_family\", distribution(\"categorical\", [0.3, 0.7]), d)\n"
-                            "m.log_prob(0.5)"),
+    DLSH_FN_ROW(
+        "distribution", distribution_run, "distribution(NAME, PARAMETER...)",
+        "A probability distribution: normal, laplace, uniform, exponential, gamma, beta, dirichlet, bernoulli, "
+        "categorical, multivariate_normal, log_normal, cauchy, half_cauchy, half_normal, gumbel, weibull, "
+        "pareto, student_t, chi2, kumaraswamy, geometric, negative_binomial, poisson, binomial, "
+        "one_hot_categorical, von_mises, relaxed_bernoulli, relaxed_one_hot_categorical, fisher_snedecor, "
+        "inverse_gamma, low_rank_multivariate_normal, wishart, lkj_cholesky or multinomial. Parameters are "
+        "numbers, lists or tensors, which broadcast. A mixture_same_family is made of a categorical distribution "
+        "and one whose last dimension counts the components, an independent one of another whose last dimensions "
+        "become one value, a transformed_distribution of another and bijectors.",
+        DLSH_PARAMS({"name", .want = "string", .doc = "which"},
+                    {"params", .flags = DLSH_VARIADIC, .doc = "its parameters in the order below"}),
+        DLSH_OPTIONS(OPTION("loc", "the middle"),
+                     OPTION("base_dist", "independent, transformed_distribution: of what it is made"),
+                     OPTION("reinterpreted_batch_ndims", "independent: dimensions that become one value"),
+                     OPTION("transforms", "transformed_distribution: a bijector or a list of them"),
+                     OPTION("temperature", "relaxed_...: above 0; the draws of small ones are near 0 and 1"),
+                     OPTION("df1", "fisher_snedecor: degrees of freedom above"),
+                     OPTION("df2", "fisher_snedecor: degrees of freedom below"),
+                     OPTION("cov_factor", "low_rank_multivariate_normal: W of W W^T + diag(cov_diag)"),
+                     OPTION("cov_diag", "low_rank_multivariate_normal: the diagonal beside it"),
+                     OPTION("dim", "lkj_cholesky: size of the matrices"),
+                     OPTION("precision_matrix", "instead of covariance_matrix: its inverse"),
+                     OPTION("mixture_distribution", "mixture_same_family: a categorical distribution"),
+                     OPTION("component_distribution", "mixture_same_family: the components"),
+                     OPTION("scale", "the width: normal: standard deviation; laplace: mean distance"),
+                     OPTION("df", "student_t, chi2, wishart: degrees of freedom"),
+                     OPTION("alpha", "pareto: how fast the tail falls"),
+                     OPTION("total_count", "binomial, multinomial: trials; negative_binomial: failures that end it"),
+                     OPTION("low", "uniform: lower end"), OPTION("high", "uniform: upper end"),
+                     OPTION("concentration", "gamma, dirichlet, weibull: shape; von_mises: how narrow"),
+                     OPTION("concentration1", "beta, kumaraswamy: power of x, plus 1"),
+                     OPTION("concentration0", "beta: power of 1 - x, plus 1"),
+                     OPTION("rate", "gamma, exponential: inverse scale; poisson: mean"),
+                     OPTION("probs", "of success; categorical: of classes, in proportion"),
+                     OPTION("logits", "instead of probs"),
+                     OPTION("covariance_matrix", "multivariate_normal: covariances"),
+                     OPTION("scale_tril", "multivariate_normal: instead of them a triangle L of L L^T")),
+        .examples = "d = distribution(\"normal\", loc=0, scale=[1, 2])\nd.log_prob(0.5)\nd.sample(3)\n"
+                    "m = distribution(\"mixture_same_family\", distribution(\"categorical\", [0.3, 0.7]), d)\n"
+                    "m.log_prob(0.5)"),
     DLSH_FN_ROW("kl_divergence", kl_run, "kl_divergence(P, Q)",
                 "Kullback-Leibler divergence of two distributions of one kind, in nats.",
                 DLSH_PARAMS({"p", .want = "distribution", .doc = "from which values come"},

@@ -1,44 +1,15 @@
 /* Means and variances of distributions, by formulas of their parameters. */
 #include "commands/chance/moments.h"
+#include "commands/chance/pool.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "dlcore/arithmetic.h"
-#include "dlcore/elementary.h"
+#include "dlcore/compare.h"
+#include "dlcore/where.h"
 #include "dlcore/loss.h"
 #include "dlcore/reduce.h"
-#include "dlcore/unary.h"
 
-/* The tensors that a formula is made of; a failed one makes all after it NULL. */
-typedef struct pool {
-    dl_tensor *t[24];
-    int n;
-    dl_tensor *const *param;
-} pool;
-
-static dl_tensor *keep(pool *p, dl_tensor *t) {
-    if (t) p->t[p->n++] = t;
-    return t;
-}
-
-static dl_tensor *number(pool *p, double x) { return keep(p, dl_scalar_f(x)); }
-
-typedef dl_tensor *pair(dl_tensor *, dl_tensor *);
-static dl_tensor *two(pool *p, pair *f, dl_tensor *a, dl_tensor *b) { return a && b ? keep(p, f(a, b)) : NULL; }
-static dl_tensor *one(pool *p, dl_tensor *(*f)(dl_tensor *), dl_tensor *a) { return a ? keep(p, f(a)) : NULL; }
-
-#define P(i) (p->param[i])
-#define N(x) number(p, x)
-#define ADD(a, b) two(p, dl_add, a, b)
-#define SUB(a, b) two(p, dl_sub, a, b)
-#define MUL(a, b) two(p, dl_mul, a, b)
-#define DIV(a, b) two(p, dl_div, a, b)
-#define SQUARE(a) one(p, dl_square, a)
-#define EXP(a) one(p, dl_exp, a)
-#define SIGMOID(a) one(p, dl_sigmoid, a)
-/* a in the shape that it has with b */
-#define BESIDE(a, b) ADD(a, SUB(b, b))
 #define FORMULA(name) static dl_tensor *name(pool *p)
 
 static dl_tensor *total(pool *p, dl_tensor *a) {
@@ -99,6 +70,34 @@ FORMULA(binomial_mean) { return MUL(P(0), SIGMOID(P(1))); }
 FORMULA(binomial_variance) { return MUL(P(0), times_rest(p, SIGMOID(P(1)))); }
 FORMULA(negative_binomial_mean) { return MUL(P(0), EXP(P(1))); }
 FORMULA(negative_binomial_variance) { return DIV(negative_binomial_mean(p), SIGMOID(one(p, dl_neg, P(1)))); }
+/* x where a parameter is above a bound, else NaN or another number */
+static dl_tensor *above_or(pool *p, dl_tensor *a, double bound, dl_tensor *x, double other) {
+    dl_tensor *least = N(bound), *good = a ? keep(p, dl_gt(a, least)) : NULL, *none = N(other);
+    return good && x && none ? keep(p, dl_where(good, x, none)) : NULL;
+}
+static dl_tensor *above(pool *p, dl_tensor *a, double bound, dl_tensor *x) { return above_or(p, a, bound, x, NAN); }
+FORMULA(fisher_mean) { return BESIDE(above(p, P(1), 2, DIV(P(1), SUB(P(1), N(2)))), P(0)); }
+FORMULA(fisher_variance) {
+    dl_tensor *a = P(0), *b = P(1), *less = SUB(b, N(2));
+    dl_tensor *top = MUL(MUL(N(2), SQUARE(b)), SUB(ADD(a, b), N(2)));
+    return above(p, b, 4, DIV(top, MUL(MUL(a, SQUARE(less)), SUB(b, N(4)))));
+}
+FORMULA(inverse_gamma_mean) { return above(p, P(0), 1, DIV(P(1), SUB(P(0), N(1)))); }
+FORMULA(inverse_gamma_variance) {
+    dl_tensor *less = SUB(P(0), N(1));
+    return above(p, P(0), 2, DIV(SQUARE(P(1)), MUL(SQUARE(less), SUB(P(0), N(2)))));
+}
+FORMULA(student_mean) { return BESIDE(above(p, P(0), 1, BESIDE(P(1), P(0))), P(2)); }
+FORMULA(student_variance) {
+    dl_tensor *wide = MUL(SQUARE(P(2)), DIV(P(0), SUB(P(0), N(2))));
+    return BESIDE(above(p, P(0), 1, above_or(p, P(0), 2, wide, INFINITY)), P(1));
+}
+FORMULA(located_vector) { return BESIDE(P(0), P(2)); }
+FORMULA(low_rank_variance) {
+    const long last = -1;
+    dl_tensor *squares = SQUARE(P(1)), *sum = squares ? keep(p, dl_sum(squares, &last, 1, 0)) : NULL;
+    return BESIDE(ADD(sum, P(2)), P(0));
+}
 
 typedef dl_tensor *formula(pool *p);
 static const struct row {
@@ -123,14 +122,16 @@ static const struct row {
     {"binomial", binomial_mean, binomial_variance},
     {"negative_binomial", negative_binomial_mean, negative_binomial_variance},
     {"one_hot_categorical", classes, classes_variance},
+    {"fisher_snedecor", fisher_mean, fisher_variance},
+    {"inverse_gamma", inverse_gamma_mean, inverse_gamma_variance},
+    {"low_rank_multivariate_normal", located_vector, low_rank_variance},
+    {"student_t", student_mean, student_variance},
 };
 
 static dl_tensor *computed(formula *f, dl_tensor *const *param) {
     pool p = {.param = param};
     dl_tensor *out = f(&p);
-    if (out) dl_ref(out);
-    for (int i = 0; i < p.n; i++) dl_unref(p.t[i]);
-    return out;
+    return end_pool(&p, out);
 }
 
 /* The formula of a field of distributions of that kind; NULL: there is none. */

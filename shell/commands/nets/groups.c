@@ -17,7 +17,7 @@ static void destroy(void *self) {
     free(g);
 }
 
-static const dl_kind_row *kind_of(const dl_optimizer *o) {
+const dl_kind_row *dlsh_optimizer_kind(const dl_optimizer *o) {
     const dl_kind_row *k;
     for (int i = 0; (k = dl_optimizer_kind_at(i)); i++)
         if (!strcmp(k->name, dl_optimizer_kind(o))) return k;
@@ -146,7 +146,7 @@ dlsh_value dlsh_param_groups(dl_optimizer *o) {
         int used = empty;
         for (long i = 0; !used && dl_optimizer_param(o, i, NULL); i++) used = dl_optimizer_group_of(o, i) == number;
         group *g = used ? malloc(sizeof *g) : NULL;
-        if (g) *g = (group){dl_optimizer_ref(o), kind_of(o), number};
+        if (g) *g = (group){dl_optimizer_ref(o), dlsh_optimizer_kind(o), number};
         if (used) st = g ? dlsh_list_push(l.as.list, dlsh_new_handle(&dlsh_group_class, g)) : dlsh_no_memory("a group");
     }
     if (st == DL_OK) return l;

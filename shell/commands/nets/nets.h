@@ -110,6 +110,8 @@ dlsh_value dlsh_pack_value(const dl_pack *p);
 extern const dlsh_param dlsh_none_params[];
 dl_status dlsh_check_none(const dlsh_args *a);
 
+/* The row of the table (groups.c). */
+const dl_kind_row *dlsh_optimizer_kind(const dl_optimizer *o);
 /* o.param_groups (groups.c): a list; VOID: a recorded failure. */
 dlsh_value dlsh_param_groups(dl_optimizer *o);
 

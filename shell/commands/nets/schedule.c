@@ -184,10 +184,31 @@ static dl_status find_groups(scheduler *c) {
     return DL_OK;
 }
 
+/* The momentum of a group, or the first of its betas. */
+static dl_status set_momentum(const scheduler *c, int group, double momentum) {
+    const dl_kind_row *k = dlsh_optimizer_kind(c->o);
+    for (int i = 0; k->options[i].name; i++) {
+        const int betas = !strcmp(k->options[i].name, "betas");
+        dl_arg a;
+        if (!betas && strcmp(k->options[i].name, "momentum") != 0) continue;
+        DLSH_TRY(dl_optimizer_group_get(c->o, group, i, &a));
+        const double pair[2] = {momentum, betas ? a.fv[1] : 0};
+        a.name = k->options[i].name;
+        if (betas)
+            a.fv = pair;
+        else
+            a.f = momentum;
+        return dl_optimizer_group_set(c->o, group, &a);
+    }
+    return dlsh_fail(DL_ERR_VALUE, "cycle_momentum=false", "%s has neither momentum nor betas to cycle", k->name);
+}
+
 /* Each group has the rate that the schedule makes of its own base. */
 static dl_status set_rates(scheduler *c) {
+    const double momentum = dl_schedule_momentum(c->s, c->step, c->step);
     double lr;
     DLSH_TRY(find_groups(c));
+    for (int i = 0; i < c->groups && !isnan(momentum); i++) DLSH_TRY(set_momentum(c, i, momentum));
     for (int i = 0; i < c->groups; i++) {
         DLSH_TRY(dl_schedule_lr(c->s, c->base[i], c->step, c->step, &lr));
         const dl_arg a = {.name = "lr", .kind = DL_ARG_FLOAT, .f = lr};

@@ -212,6 +212,13 @@ static dl_status init_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
+static dl_status gain_run(const dlsh_args *a, dlsh_value *result) {
+    double gain;
+    DLSH_TRY(dl_init_gain(dlsh_arg_str(a, "nonlinearity"), dlsh_given(a, "param") ? dlsh_arg_float(a, "param") : 0.01,
+                          &gain));
+    return *result = dlsh_float(gain), DL_OK;
+}
+
 #define INIT_ROW(name, what, ...)                                                                                      \
     DLSH_FN_ROW(name, init_run, name "(W, ...)", "Fills a weight, see help init: " what ".",                           \
                 DLSH_PARAMS(TENSOR_PARAM, ##__VA_ARGS__))
@@ -273,4 +280,11 @@ const dlsh_command dlsh_draw_rows[] = {
     INIT_ROW("constant_", "one number", NUMBER("val", "the number")),
     INIT_ROW("ones_", "ones"),
     INIT_ROW("zeros_", "zeros"),
+    DLSH_PURE_ROW("calculate_gain", gain_run, "calculate_gain(NONLINEARITY [, PARAM])",
+                  "The gain= of an initialisation that keeps the variance through a nonlinearity: sqrt(2) of relu.",
+                  DLSH_PARAMS({"nonlinearity", .want = "string",
+                               .doc = "relu, leaky_relu, tanh, sigmoid, selu, linear, "
+                                      "conv2d, ..."},
+                              NUMBER("param", "slope of a leaky relu below 0 (0.01)")),
+                  .examples = "xavier_uniform_(zeros(3, 4), gain=calculate_gain(\"relu\"))"),
     {0}};

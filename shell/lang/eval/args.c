@@ -258,8 +258,10 @@ static const dlsh_param *param_named(const dlsh_command *c, const char *name) {
 
 static dl_status no_such_argument(const dlsh_command *c, const char *name) {
     char hint[160] = "";
-    const char *nearest = dlsh_command_nearest(c, name);
-    if (nearest)
+    const char *foreign = dlsh_foreign_argument(name), *nearest = foreign ? NULL : dlsh_command_nearest(c, name);
+    if (foreign)
+        snprintf(hint, sizeof hint, "%s", foreign);
+    else if (nearest)
         snprintf(hint, sizeof hint, "did you mean %s=?", nearest);
     else if (c->usage)
         snprintf(hint, sizeof hint, "usage: %s", c->usage);
@@ -276,6 +278,7 @@ const char *dlsh_argument_here(const char *name) {
         {"collate_fn", "collate"},
         {"retain_graph", "retain"},
         {"grad_outputs", "seed"},
+        {"outputs", "output"},
         {"max_norm", "max"},
         {"clip_value", "max"},
         {"params", "parameters"},

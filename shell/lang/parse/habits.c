@@ -125,7 +125,6 @@ static const habit foreign[] = {
      "layers stand in a net, in small letters: net m { linear 8 -> leaky_relu }"},
     {"Parameter", "a net declares it, net m { param w [3, 4]; ... }; elsewhere write param(x)"},
     {"init", "an option of the layer: linear 10 init=\"kaiming_normal\"; of a tensor that exists: xavier_uniform_(w)"},
-    {"calculate_gain", "initialisers take it: xavier_uniform_(w, gain=1.5), kaiming_normal_(w, nonlinearity=\"relu\")"},
     {"parameters_to_vector", "write cat(map(fn (p) { return p.flatten() }, m.parameters()))"},
     {"vector_to_parameters",
      "write no_grad { for p in m.parameters() { p[:] = v[i:i + p.numel()].reshape(p.shape); i += p.numel() } }"},
@@ -150,13 +149,19 @@ static const habit foreign[] = {
     {"nuclear_norm|frobenius_norm", "write matrix_norm(x, ord=\"nuc\"), matrix_norm(x)"},
     {"Softmax2d", "write softmax dim=1"},
     {"TransformedDistribution|AffineTransform|ExpTransform|SigmoidTransform|TanhTransform|ComposeTransform",
-     "of y = f(x) the log_prob is d.log_prob(x) - log(abs(g)), g being the slope of f at x"},
+     "write distribution(\"transformed_distribution\", d, [bijector(\"tanh\"), bijector(\"affine\", 0, 2)])"},
+    {"Independent|RelaxedBernoulli|RelaxedOneHotCategorical|OneHotCategorical|Multinomial|Wishart|LKJCholesky|"
+     "LowRankMultivariateNormal|FisherSnedecor|InverseGamma|StudentT|LogNormal|HalfNormal|MixtureSameFamily",
+     "distributions are named in small letters: distribution(\"one_hot_categorical\", logits=x); help distribution "
+     "lists "
+     "them"},
     {"from_numpy", "load(\"x.npy\") reads a file of NumPy; tensor(list) makes a tensor of numbers"},
     {"StepLR|MultiStepLR|ExponentialLR|CosineAnnealingLR|OneCycleLR|CyclicLR|ReduceLROnPlateau|LambdaLR|"
      "MultiplicativeLR|"
      "lr_scheduler",
      "s = scheduler(o, \"cosine\", 1000), and s.step() behind o.step(); help schedules lists them"},
-    {"Function|autograd", "write f = autograd_function(fn (ctx, x) { ... }, fn (ctx, g) { ... })"},
+    {"autograd", "grad(y, x, create_graph=true) gives gradients; autograd_function(FORWARD, BACKWARD) has its own"},
+    {"Function", "write f = autograd_function(fn (ctx, x) { ... }, fn (ctx, g) { ... })"},
     {"pack_padded_sequence|pad_packed_sequence", "padded sequences are taken as they are: rnn(x, lengths=[5, 3])"},
     {"compile", "there is nothing to compile: trainers replay their steps as graphs on a GPU"},
     {"Generator|generator", "seed 42 seeds all random numbers; rng_state() and set_rng_state(s) keep and restore them"},
@@ -222,6 +227,9 @@ static const habit arguments[] = {
     {"return_indices", "max_pool2d_with_indices(x, 2) gives values and places"},
     {"size_average|reduce", "write reduction=\"mean\", \"sum\" or \"none\""},
     {"generator", "seed 42 seeds all random numbers"},
+    {"fused|foreach|capturable|differentiable",
+     "leave it out: a step is one pass over all parameters, on a GPU a part of a graph"},
+    {"only_inputs|is_grads_batched", "leave it out: only gradients of the inputs are computed"},
     {"memory_format", "leave it out: kernels choose how they lay out what they compute with"},
 };
 

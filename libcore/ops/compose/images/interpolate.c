@@ -9,6 +9,9 @@
 #include "dlcore/create.h"
 #include "dlcore/index.h"
 #include "dlcore/rounding.h"
+#include "dlcore/elementary.h"
+#include "dlcore/reduce.h"
+#include "dlcore/where.h"
 #include "dlcore/view.h"
 #include "ops/rules/index.h"
 
@@ -19,7 +22,7 @@ typedef struct grid {
     int dims; /* the last ones of the tensor */
     long in[3], out[3];
     double scale[3]; /* pixels of the input for one of the result */
-    bool corners;
+    bool corners, antialias;
 } grid;
 
 /* ---- places */
@@ -125,6 +128,52 @@ static dl_tensor *resampled(dl_tensor *x, int d, const taps *t) {
     return place ? dl_resample_along(x, place, weight, d) : NULL;
 }
 
+/* ---- means over what a pixel covers */
+
+/* Filters of the distance t, which reach `support` pixels: a triangle, and Keys's cubics with a = -0.5. */
+static dl_tensor *triangle(dl_pool *p, dl_tensor *t) {
+    const double least = 0;
+    return K(dl_clamp(K(dl_sub(N(1), t)), &least, NULL));
+}
+static dl_tensor *cubics(dl_pool *p, dl_tensor *t) {
+    const double a = -0.5;
+    dl_tensor *near = cubic(p, t, a + 2, -(a + 3), 0, 1), *far = cubic(p, t, a, -5 * a, 8 * a, -4 * a);
+    dl_tensor *beyond = K(dl_ge(t, N(2))), *outer = K(dl_ge(t, N(1)));
+    dl_tensor *rest = beyond && far ? K(dl_where(beyond, K(dl_mul(far, N(0))), far)) : NULL;
+    return outer && near && rest ? K(dl_where(outer, rest, near)) : NULL;
+}
+static const struct filter {
+    const char *mode;
+    double support;
+    dl_tensor *(*of)(dl_pool *p, dl_tensor *t);
+} filters[] = {{"bilinear", 1, triangle}, {"bicubic", 2, cubics}};
+
+/* A filter as wide as a pixel of the result, where that is larger than one of the input; weights add up to 1. */
+static dl_tensor *filtered(dl_tensor *x, int d, const grid *g, int i, const struct filter *f) {
+    POOL;
+    const double wide = fmax(g->scale[i], 1), support = f->support * wide, least = 0, past = (double)g->in[i];
+    const double terms = 2 * ceil(support) + 1, end = (double)g->out[i], most = past - 1;
+    const long first = 0, column[2] = {(long)terms, 1};
+    const int device = x->st->device;
+    dl_tensor *centre = K(dl_mul(K(dl_add(K(dl_arange(0, &end, 1, DL_F64, device)), N(0.5))), N(g->scale[i])));
+    dl_tensor *from = K(dl_clamp(K(dl_floor(K(dl_add(centre, N(0.5 - support))))), &least, NULL));
+    dl_tensor *to = K(dl_clamp(K(dl_floor(K(dl_add(centre, N(0.5 + support))))), NULL, &past));
+    dl_tensor *k = K(dl_arange(0, &terms, 1, DL_F64, device));
+    dl_tensor *place = K(dl_add(from, k ? K(dl_reshape(k, column, 2)) : NULL));
+    dl_tensor *far = K(dl_abs(K(dl_div(K(dl_add(K(dl_sub(place, centre)), N(0.5))), N(wide)))));
+    dl_tensor *weight = far ? f->of(p, far) : NULL, *inside = K(dl_to(K(dl_lt(place, to)), DL_F64));
+    weight = K(dl_mul(weight, inside));
+    weight = weight ? K(dl_div(weight, K(dl_sum(weight, &first, 1, 1)))) : NULL;
+    dl_tensor *index = K(dl_to(K(dl_clamp(place, NULL, &most)), DL_I64));
+    return weight && index ? dl_resample_along(x, index, K(dl_to(weight, x->dtype)), d) : NULL;
+}
+
+static const struct filter *find_filter(const char *mode) {
+    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
+        if (!strcmp(filters[i].mode, mode)) return &filters[i];
+    return dl_fail(DL_ERR_VALUE, "antialias is for bilinear and bicubic, not for %s", mode), NULL;
+}
+
 /* ---- modes */
 
 typedef void terms(dl_pool *p, const grid *g, int i, int device, taps *t);
@@ -201,10 +250,20 @@ static dl_tensor *areas(dl_tensor *x, const grid *g) {
 static dl_tensor *resized(dl_tensor *x, int d, const grid *g, int i, const struct mode *m) {
     POOL;
     taps t = {0};
+    if (g->antialias) return filtered(x, d, g, i, find_filter(m->name));
     m->of(p, g, i, x->st->device, &t);
     for (int k = 0; k < t.n; k++)
         if (!t.place[k] || (t.n > 1 && !t.weight[k])) return NULL;
     return x->st->device || !dl_dtype_is_float(x->dtype) ? summed(x, d, &t) : resampled(x, d, &t);
+}
+
+/* The sum so far (NULL: 0) and term k, a new reference. */
+static dl_tensor *with_term(dl_tensor *sum, dl_tensor *x, int d, dl_tensor *places, dl_tensor *weights, long k) {
+    POOL;
+    dl_tensor *place = K(dl_select(places, 0, k)), *w = K(dl_select(weights, 0, k));
+    dl_tensor *part = place ? K(dl_index_select(x, place, d)) : NULL,
+              *term = part && w ? K(dl_mul(part, along(p, x, d, w))) : NULL;
+    return !term ? NULL : sum ? dl_add(sum, term) : dl_ref(term);
 }
 
 /* The sum of the terms, elsewhere than on the CPU. */
@@ -216,20 +275,21 @@ POOLED_RULE(resample_along) {
     DL_TRY(dl_dim_norm(ATTR_I(c, RESAMPLE_ALONG_DIM), x->ndim, &d));
     dl_tensor *safe = K(dl_clamp(index, &least, NULL)), *there = K(dl_to(K(dl_ge(index, K(dl_scalar_i(0)))), x->dtype));
     if (weight && there) there = K(dl_mul(there, weight));
-    for (long k = 0; there && safe && k < index->shape[0]; k++) {
-        dl_tensor *place = K(dl_select(safe, 0, k)), *w = K(dl_select(there, 0, k));
-        dl_tensor *part = place ? K(dl_index_select(x, place, d)) : NULL,
-                  *term = part && w ? K(dl_mul(part, along(p, x, d, w))) : NULL;
-        if (!term) return dl_failed();
-        sum = sum ? K(dl_add(sum, term)) : term;
+    if (!there || !safe) return dl_failed();
+    for (long k = 0; k < index->shape[0]; k++) {
+        dl_tensor *before = sum;
+        sum = with_term(before, x, d, safe, there, k);
+        dl_unref(before);
+        if (!sum) return dl_failed();
     }
-    return dl_finish(c, sum ? dl_ref(sum) : NULL);
+    return dl_finish(c, sum);
 }
 
 COMPOSE_RULE(interpolate) {
     const dl_aval *corners = ATTR(c, INTERPOLATE_ALIGN_CORNERS);
     dl_tensor *x = c->in[0];
-    grid g = {.dims = x->ndim - 2, .corners = corners->given && corners->u.i};
+    grid g = {
+        .dims = x->ndim - 2, .corners = corners->given && corners->u.i, .antialias = ATTR_I(c, INTERPOLATE_ANTIALIAS)};
     if (x->ndim < 3 || x->ndim > 5)
         return dl_fail_hint(DL_ERR_SHAPE, "give a single image a batch dimension, x[none]",
                             "the input must be [N,C,L], [N,C,H,W] or [N,C,D,H,W], not of %d dimensions", x->ndim);
@@ -239,6 +299,10 @@ COMPOSE_RULE(interpolate) {
         return dl_fail(DL_ERR_VALUE, "align_corners is for linear, bilinear, trilinear and bicubic, not for %s",
                        m->name);
     DL_TRY(sizes(c, &g));
+    if (g.antialias && !find_filter(m->name)) return dl_failed();
+    if (g.antialias && !dl_dtype_is_float(x->dtype))
+        return dl_fail_hint(DL_ERR_DTYPE, "x.float()", "antialias needs floating numbers, got %s",
+                            dl_dtype_name(x->dtype));
     if (!m->of) return dl_finish(c, areas(x, &g));
     dl_tensor *t = x->st->device || !dl_dtype_is_float(x->dtype) ? blocks(x, &g, m) : NULL;
     if (t && t != x) return dl_finish_own(c, t);

@@ -219,9 +219,43 @@ POOLED_RULE(cholesky_inverse) {
 
 /* ---- LU, determinants */
 
+/* The factors of A = L U in one matrix, without swaps of rows: half of the columns, then what is left of the others. */
+static dl_tensor *eliminated(dl_pool *outer, dl_tensor *a) {
+    POOL;
+    const long m = dl_mat_height(a), n = dl_mat_width(a), k = m < n ? m : n, h = k / 2;
+    if (!k || m == 1) return a;
+    if (k == 1) {
+        dl_tensor *top = dl_mat_rows(p, a, 0, 1), *rest = top ? K(dl_div(dl_mat_rows(p, a, 1, -1), top)) : NULL;
+        return rest ? dl_keep(outer, dl_cat((dl_tensor *[]){top, rest}, 2, -2)) : NULL;
+    }
+    dl_tensor *left = dl_mat_columns(p, a, 0, h), *right = dl_mat_columns(p, a, h, -1);
+    left = left && right ? eliminated(p, left) : NULL;
+    dl_tensor *top = left ? dl_mat_rows(p, left, 0, h) : NULL, *below = top ? dl_mat_rows(p, left, h, -1) : NULL;
+    dl_tensor *upper = below ? dl_mat_triangle(p, top, dl_mat_rows(p, right, 0, h), false, false, true) : NULL;
+    dl_tensor *gone = upper ? dl_mat_mul(p, below, upper) : NULL;
+    dl_tensor *open = gone ? K(dl_sub(dl_mat_rows(p, right, h, -1), gone)) : NULL;
+    dl_tensor *rest = open ? eliminated(p, open) : NULL,
+              *last = rest ? K(dl_cat((dl_tensor *[]){upper, rest}, 2, -2)) : NULL;
+    return last ? dl_keep(outer, dl_cat((dl_tensor *[]){left, last}, 2, -1)) : NULL;
+}
+
+/* The factors without swaps, and those that would leave all rows in place. */
+static dl_tensor *plain_factors(dl_pool *p, dl_tensor *a, dl_tensor **pivots) {
+    const long m = dl_mat_height(a), n = dl_mat_width(a), k = m < n ? m : n;
+    const double end = (double)k + 1;
+    long shape[DL_MAX_DIM];
+    memcpy(shape, a->shape, sizeof shape);
+    shape[a->ndim - 2] = k;
+    dl_tensor *row = K(dl_arange(1, &end, 1, DL_I32, a->st->device)), *lu = eliminated(p, K(dl_to_dtype(a, a->dtype)));
+    *pivots = row && lu ? K(dl_contiguous(K(dl_expand(row, shape, a->ndim - 1)))) : NULL;
+    return *pivots ? lu : NULL;
+}
+
 POOLED_RULE(lu_factor) {
     DL_TRY(check_matrices(c->in[0]));
-    dl_tensor *pivots, *order, *info, *lu = factors(p, c->in[0], &pivots, &order, &info);
+    dl_tensor *pivots, *order, *info,
+        *lu = ATTR_I(c, LU_FACTOR_PIVOT) ? factors(p, c->in[0], &pivots, &order, &info)
+                                         : plain_factors(p, c->in[0], &pivots);
     if (!lu) return dl_failed();
     c->out[0] = dl_ref(lu), c->out[1] = dl_ref(pivots);
     return DL_OK;
@@ -249,6 +283,12 @@ static dl_status triangles(dl_pool *p, dl_tensor *lu, dl_tensor **out) {
 POOLED_RULE(lu) {
     dl_tensor *pivots, *order, *info;
     DL_TRY(check_matrices(c->in[0]));
+    if (!ATTR_I(c, LU_PIVOT)) {
+        dl_tensor *lu = plain_factors(p, c->in[0], &pivots);
+        const long none = 0;
+        c->out[0] = lu ? dl_tensor_zeros(1, &none, lu->dtype, lu->st->device) : NULL;
+        return c->out[0] ? triangles(p, lu, c->out + 1) : dl_failed();
+    }
     dl_tensor *lu = factors(p, c->in[0], &pivots, &order, &info), *rows = lu ? rows_as_matrix(p, lu, order) : NULL;
     if (!rows) return dl_failed();
     c->out[0] = dl_ref(rows);
