@@ -26,8 +26,10 @@ static void fill_block(void *arg, long i) {
     dl_tensor *o = j->c->out[0];
     block b;
     long lo = i * BLOCK, n = o->numel - lo < BLOCK ? o->numel - lo : BLOCK, one = 1;
-    j->make(j->c, lo, n, &b);
-    dl_cpu_copy_strided(1, &n, (char *)dl_ptr(o) + lo * (long)dl_esize(o), o->dtype, &one, &b, j->made, &one);
+    void *to = (char *)dl_ptr(o) + lo * (long)dl_esize(o);
+    const bool same = o->dtype == (int8_t)j->made;
+    j->make(j->c, lo, n, same ? to : &b);
+    if (!same) dl_cpu_copy_strided(1, &n, to, o->dtype, &one, &b, j->made, &one);
 }
 
 static dl_status fill(dl_call *c, dl_dtype made, maker make) {

@@ -120,10 +120,31 @@ static dl_status input_gates(const net *n, int layer, int direction, const char 
                        ih != NULL);
 }
 
-/* Where a run of one direction keeps what lasts for a step. */
+/* Where a run of one direction keeps what lasts for a step, and the transposed weight of the state. */
 typedef struct scratch {
-    char *state, *part, *bias;
+    char *state, *part, *bias, *weight;
 } scratch;
+
+/* Products of a step so small that one thread computes them, whose right operand lies in whole vectors: the loops for
+ * small products take it as it is, where BLAS would pack it in each step. */
+static bool small_products(const net *n, long rows, long cols) {
+    return cols * n->es % 64 == 0 && n->r.batch * rows * cols < 2l * DL_ITER_GRAIN * DL_ITER_MACS;
+}
+static dl_status step_product(const net *n, long k, long cols, dl_mat a, dl_mat b, dl_mat to, bool add) {
+    if (b.cs == 1 && small_products(n, k, cols) &&
+        (n->t == DL_F32 ? DL_SIMD_PICK(dl_tiny_gemm_f32)(n->r.batch, cols, k, a, b, to, add)
+                        : DL_SIMD_PICK(dl_tiny_gemm_f64)(n->r.batch, cols, k, a, b, to, add)))
+        return DL_OK;
+    return dl_cpu_gemm(n->t, n->r.batch, cols, k, a, b, to, add);
+}
+/* The transposed weight of the state, dense where products are small. */
+static dl_mat state_weight(const net *n, int layer, int direction, char *room) {
+    const long h = n->r.hidden, cols = gates_of(&n->r);
+    dl_mat w = dl_mat_transposed((dl_mat){param(n, layer, direction, 1), h, 1});
+    if (n->r.steps < 2 || !small_products(n, h, cols)) return w;
+    dl_cpu_copy_strided(2, (long[]){h, cols}, room, n->t, (long[]){cols, 1}, w.p, n->t, (long[]){w.rs, w.cs});
+    return (dl_mat){room, cols, 1};
+}
 
 static dl_status run_direction(const net *n, int layer, int direction, const char *x, const scratch *s) {
     const dl_recurrent_sizes *r = &n->r;
@@ -134,7 +155,7 @@ static dl_status run_direction(const net *n, int layer, int direction, const cha
     DL_TRY(input_gates(n, layer, direction, x, gates_at(n, part, 0), s->bias));
     char *hh = param(n, layer, direction, 3);
     dl_cell_row row = {.hidden = r->hidden, .bias = hh ? hh + 2 * r->hidden * n->es : NULL};
-    dl_mat w = {param(n, layer, direction, 1), r->hidden, 1};
+    const dl_mat w = state_weight(n, layer, direction, s->weight);
     job j = {.n = n, .part = part, .direction = direction, .row = &row, .state = n->lengths ? s->state : NULL};
     if (gru) j.part_h = s->part;
     for (long i = 0; i < r->steps; i++) {
@@ -148,8 +169,7 @@ static dl_status run_direction(const net *n, int layer, int direction, const cha
         if (h == n->zeros && gru)
             clear(n, s->part, r->batch * cols);
         else if (h != n->zeros)
-            DL_TRY(dl_cpu_gemm(n->t, r->batch, cols, r->hidden, (dl_mat){(char *)h, hs, 1}, dl_mat_transposed(w), to,
-                               !gru));
+            DL_TRY(step_product(n, r->hidden, cols, (dl_mat){(char *)h, hs, 1}, w, to, !gru));
         j.before = lstm ? c : h, j.before_step = lstm ? cs : hs;
         dl_cpu_for(r->batch, threads_of(n), step_row, &j);
         DL_TRY(dl_interrupt_check());
@@ -245,9 +265,10 @@ static dl_status run_all(dl_call *c, net *n, pool *p) {
     n->out = dl_ptr(own[DL_OUT_RECURRENT_OUT]), n->h = dl_ptr(own[DL_OUT_RECURRENT_H]);
     if (own[DL_OUT_RECURRENT_C]) n->c = dl_ptr(own[DL_OUT_RECURRENT_C]);
     scratch s = {room(p, n->t, n->lengths ? r->batch * r->hidden : 0),
-                 room(p, n->t, r->cell == DL_CELL_GRU ? r->batch * gates_of(r) : 0), room(p, n->t, gates_of(r))};
+                 room(p, n->t, r->cell == DL_CELL_GRU ? r->batch * gates_of(r) : 0), room(p, n->t, gates_of(r)),
+                 room(p, n->t, r->hidden * gates_of(r))};
     n->reserve = room(p, n->t, reserve_size(r));
-    if (!s.state || !s.part || !s.bias || !n->reserve) return dl_failed();
+    if (!s.state || !s.part || !s.bias || !s.weight || !n->reserve) return dl_failed();
     dl_tensor *reserve = p->t[p->n - 1];
     if (c->out[DL_OUT_RECURRENT_OUT]->numel) DL_TRY(run_layers(n, &s));
     for (int i = 0; i < DL_OUT_RECURRENT_RESERVE; i++)
@@ -347,8 +368,9 @@ static dl_status back_steps(const back *k, int layer, int direction) {
         if (lstm && !i) j.before = cx, j.before_step = cs;
         j.d_gates = k->d_gates + at * cols * n->es, j.d_hidden = k->d_hidden + at * cols * n->es;
         dl_cpu_for(r->batch, threads_of(n), back_row, &j);
-        DL_TRY(dl_cpu_gemm(n->t, r->batch, r->hidden, cols, (dl_mat){j.d_hidden, cols, 1},
-                           (dl_mat){param(n, layer, direction, 1), r->hidden, 1}, (dl_mat){k->dh, r->hidden, 1}, true));
+        DL_TRY(step_product(n, cols, r->hidden, (dl_mat){j.d_hidden, cols, 1},
+                            (dl_mat){param(n, layer, direction, 1), r->hidden, 1}, (dl_mat){k->dh, r->hidden, 1},
+                            true));
         DL_TRY(dl_interrupt_check());
     }
     return DL_OK;

@@ -8,6 +8,9 @@ static inline float tanh_f32(float x) { return dl_vtanh(x); }
 static inline double sigmoid_f64(double x) { return 1.0 / (1.0 + dl_vexp_f64(-x)); }
 static inline double tanh_f64(double x) { return dl_vtanh_f64(x); }
 
+/* No array of a cell overlaps another, which compilers do not see of parts of one. */
+#define EACH(k, n) _Pragma("GCC ivdep") for (long k = 0; k < (n); k++)
+
 #define BOTH_REALS "cpu/kernels/recurrent_simd.c"
 #include "cpu/runtime/both_reals.def"
 
@@ -22,7 +25,7 @@ static void S(lstm)(const dl_cell_row *r) {
     REAL *restrict i = r->gates, *restrict f = i + n, *restrict g = f + n, *restrict o = g + n;
     const REAL *restrict c0 = r->before;
     REAL *restrict c = r->extra, *restrict y = r->y;
-    for (long k = 0; k < n; k++) {
+    EACH(k, n) {
         REAL ik = S(sigmoid)(i[k]), fk = S(sigmoid)(f[k]), gk = S(tanh)(g[k]), ok = S(sigmoid)(o[k]);
         REAL ck = fk * c0[k] + ik * gk;
         i[k] = ik, f[k] = fk, g[k] = gk, o[k] = ok, c[k] = ck;
@@ -36,7 +39,7 @@ static void S(lstm_back)(const dl_cell_row *r) {
     const REAL *restrict c0 = r->before, *restrict c = r->extra, *restrict gy = r->g;
     REAL *restrict di = r->d_gates, *restrict df = di + n, *restrict dg = df + n, *restrict dout = dg + n;
     REAL *restrict dh = r->dh, *restrict dc = r->dc;
-    for (long k = 0; k < n; k++) {
+    EACH(k, n) {
         REAL d = dh[k] + (gy ? gy[k] : 0), t = S(tanh)(c[k]), e = dc[k] + d * o[k] * (1 - t * t);
         dout[k] = d * t * o[k] * (1 - o[k]);
         di[k] = e * g[k] * i[k] * (1 - i[k]);
@@ -53,7 +56,7 @@ static void S(gru)(const dl_cell_row *w) {
     const REAL *restrict pr = w->part, *restrict pz = pr + n, *restrict pq = pz + n;
     const REAL *restrict bias = w->bias, *restrict h0 = w->before;
     REAL *restrict m = w->extra, *restrict y = w->y;
-    for (long k = 0; k < n; k++) {
+    EACH(k, n) {
         REAL mk = pq[k] + (bias ? bias[k] : 0), rk = S(sigmoid)(r[k] + pr[k]), zk = S(sigmoid)(z[k] + pz[k]);
         REAL qk = S(tanh)(q[k] + rk * mk);
         r[k] = rk, z[k] = zk, q[k] = qk, m[k] = mk;
@@ -67,7 +70,7 @@ static void S(gru_back)(const dl_cell_row *w) {
     const REAL *restrict h0 = w->before, *restrict m = w->extra, *restrict gy = w->g;
     REAL *restrict dr = w->d_gates, *restrict dz = dr + n, *restrict dq = dz + n;
     REAL *restrict er = w->d_hidden, *restrict ez = er + n, *restrict eq = ez + n, *restrict dh = w->dh;
-    for (long k = 0; k < n; k++) {
+    EACH(k, n) {
         REAL d = dh[k] + (gy ? gy[k] : 0), a = d * (1 - z[k]) * (1 - q[k] * q[k]);
         dq[k] = a;
         eq[k] = a * r[k];
