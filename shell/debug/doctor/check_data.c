@@ -213,6 +213,18 @@ static void find_target_column(dlsh_examination *e, const dlsh_samples *s) {
     }
 }
 
+/* Were the inputs that nets were trained with far smaller, so that something scaled the data on the way? */
+static int is_scaled_on_the_way(const dlsh_examination *e, double rms) {
+    const dl_journal_row *r;
+    int any = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        if (!r->grad || !r->x.n || !dlsh_is_trained(e, r)) continue;
+        if (!(sqrt(r->x.mean * r->x.mean + r->x.std * r->x.std) < rms / 8)) return 0;
+        any = 1;
+    }
+    return any;
+}
+
 static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
     double low = INFINITY, high = -INFINITY, sum = 0, squares = 0;
     long n = 0;
@@ -223,6 +235,7 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
         low = fmin(low, v), high = fmax(high, v), sum += v, squares += v * v, n++;
     }
     double mean = n ? sum / (double)n : 0, rms = n ? sqrt(squares / (double)n) : 0;
+    if (n && rms > 20 && is_scaled_on_the_way(e, rms)) return;
     if (n && rms > 20 && !e->bad) {
         dlsh_finding *f =
             dlsh_find_at(e, s->file, s->line,
@@ -272,11 +285,46 @@ static long runs_of_classes(const dlsh_samples *s) {
     return runs;
 }
 
+/* Did the targets of a pass that was looked at change to and fro between classes? Then batches are mixed. */
+static int has_mixed_batch(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = 0; k < p.n; k++) {
+            const dl_journal_value *y = &p.at[k].in[1];
+            if (!dlsh_op_is(&p.at[k], "cross_entropy|nll_picked|logit_loss") || y->nfew < 8) continue;
+            int changes = 0, distinct = 0;
+            for (long j = 0; j < y->nfew; j++) {
+                int known = 0;
+                for (long l = 0; l < j; l++) known |= y->few[l] == y->few[j];
+                distinct += !known, changes += j && y->few[j] != y->few[j - 1];
+            }
+            if (changes > distinct) return 1;
+        }
+    }
+    return 0;
+}
+
+/* Where the order was made that a statement picks rows by, order[a:b] or i of it; the statement's line otherwise. */
+static int line_of_picks(const char *file, const dlsh_node *n, int otherwise) {
+    int line = 0, at;
+    if (!n) return otherwise;
+    if (n->kind == DLSH_N_INDEX && n->nkids > 1 && n->kids[1]->kind == DLSH_N_NAME) {
+        const dlsh_node *by = dlsh_definition_of(file, n->kids[1]->text, n->span.start, &at);
+        if (by && by->kind == DLSH_N_INDEX && by->kids[0]->kind == DLSH_N_NAME)
+            by = dlsh_definition_of(file, by->kids[0]->text, by->span.start, &at);
+        const char *name = by && by->kind == DLSH_N_CALL ? by->kids[0]->text : NULL;
+        if (name && dlsh_has_word("arange|range|list|linspace|tensor", name, strlen(name))) return by->span.line;
+    }
+    for (int i = 0; i < n->nkids && !line; i++) line = line_of_picks(file, n->kids[i], 0);
+    return line ? line : otherwise;
+}
+
 static void find_order(dlsh_examination *e, const dlsh_samples *s) {
     long classes = s->y && s->n >= 16 && s->in_order ? runs_of_classes(s) : 0;
-    if (classes < 2) return;
-    dlsh_finding *f =
-        dlsh_find_at(e, s->user_file, s->user_line, "shuffle: shuffle=true, or p = randperm(n) for both x and y");
+    if (classes < 2 || has_mixed_batch(e)) return;
+    const int line = line_of_picks(s->user_file, dlsh_statement_at(s->user_file, s->user_line), s->user_line);
+    dlsh_finding *f = dlsh_find_at(e, s->user_file, line, "shuffle: shuffle=true, or p = randperm(n) for both x and y");
     if (!f) return;
     dlsh_cause(f, "samples come in the order of their classes: a batch holds one class alone");
     dlsh_evidence(f, "%s: %ld classes one after another, and batches are taken in that order", s->target, classes);

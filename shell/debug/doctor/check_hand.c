@@ -1,5 +1,6 @@
 /* Updates that a script writes itself: w -= rate * w.grad, w -= rate * g of g = grad(loss, w), w.sub_(rate * g). */
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 #include "debug/doctor/checks.h"
@@ -98,6 +99,135 @@ static const dlsh_node *update_in(const reader *r, const dlsh_node *n, int line)
     return target && is_weight(r, target) ? n : NULL;
 }
 
+/* ---------------------------------------------------------------- what sets the size of updates */
+
+/* Where a name was given its number; the line of the expression where it is none. */
+static int line_of_number(const char *file, const dlsh_node *n) {
+    int at;
+    const dlsh_node *made = n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, &at) : NULL;
+    return made ? made->span.line : n->span.line;
+}
+
+/* The largest gradient and weight, as roots of mean squares, of the leaves of a pass. */
+static void sizes_of(dlsh_pass p, double *gradient, double *weight) {
+    *gradient = *weight = 0;
+    for (long i = 0; i < p.n; i++)
+        for (int k = 0; k < p.at[i].nin && k < 8; k++) {
+            const dl_journal_value *v = &p.at[i].in[k];
+            if (!v->there || !v->leaf || !(v->gradient >= *gradient)) continue;
+            *gradient = v->gradient, *weight = v->n ? sqrt(v->mean * v->mean + v->std * v->std) : 0;
+        }
+}
+
+/* The part of an expression with a factor of its own and a tensor, k * w, that is added to a gradient; its number. */
+static const dlsh_node *decay_in(const reader *r, const dlsh_node *n, const dlsh_node *target, int depth) {
+    int at;
+    if (!n || depth > DEEPEST) return NULL;
+    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_ADD)
+        for (int k = 0; k < 2; k++) {
+            const dlsh_node *part = n->kids[k];
+            if (!sign_of_gradient(r, n->kids[1 - k], 0) || part->kind != DLSH_N_BINARY || part->op != DLSH_OP_MUL)
+                continue;
+            for (int j = 0; j < 2; j++)
+                if (dlsh_same_text(r->file, part->kids[j], target)) return part->kids[1 - j];
+        }
+    if (n->kind == DLSH_N_NAME) {
+        const dlsh_node *made = dlsh_definition_of(r->file, n->text, n->span.start, &at);
+        return made && made->span.start < n->span.start ? decay_in(r, made, target, depth + 1) : NULL;
+    }
+    const dlsh_node *found = NULL;
+    for (int i = 0; i < n->nkids && !found; i++) found = decay_in(r, n->kids[i], target, depth + 1);
+    return found;
+}
+
+/* g.clamp(-limit, limit): the limit. */
+static const dlsh_node *limit_in(const reader *r, const dlsh_node *n, int depth) {
+    int at;
+    if (!n || depth > DEEPEST) return NULL;
+    const char *by = n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
+    if (by && dlsh_has_word("clamp|clip|clamp_", by, strlen(by)) && sign_of_gradient(r, n, 0))
+        return n->nkids > 2 ? n->kids[n->nkids - 1] : NULL;
+    if (n->kind == DLSH_N_NAME) {
+        const dlsh_node *made = dlsh_definition_of(r->file, n->text, n->span.start, &at);
+        return made && made->span.start < n->span.start ? limit_in(r, made, depth + 1) : NULL;
+    }
+    const dlsh_node *found = NULL;
+    for (int i = 0; i < n->nkids && !found; i++) found = limit_in(r, n->kids[i], depth + 1);
+    return found;
+}
+
+/* The number that a gradient is multiplied by in an update; NULL: it is not known. */
+static const dlsh_node *rate_in(const reader *r, const dlsh_node *n) {
+    if (!n) return NULL;
+    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL)
+        for (int k = 0; k < 2; k++)
+            if (dlsh_number_of(r->e, r->file, n->kids[k]) > 0 && sign_of_gradient(r, n->kids[1 - k], 0))
+                return n->kids[k];
+    const dlsh_node *found = NULL;
+    for (int i = 0; i < n->nkids && !found; i++) found = rate_in(r, n->kids[i]);
+    return found;
+}
+
+/* Was NaN made where a function ends, as a logarithm at 0, or from the start? No rate helps then. */
+static int leaves_domain(const dl_journal_row *pass) {
+    static dl_nan_event event;
+    if (!isfinite(pass->first)) return 1;
+    if (isfinite(pass->last)) return 0;
+    const int any = !dl_nan_event_at(1, 0, &event) || !dl_nan_event_at(0, 0, &event);
+    dl_error_clear();
+    const char *op = event.backward ? event.forward : event.op;
+    return any && dlsh_has_word("sqrt|log|norm|cdist|div|pow|log1p|acos|asin|where", op, strlen(op));
+}
+
+/* The only pass of a training by hand; NULL: there are several, or optimizers step. */
+static const dl_journal_row *pass_of_updates(const dlsh_examination *e) {
+    const dl_journal_row *r, *pass = NULL;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+        if (r->what) return NULL;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        if (pass || !r->nnodes[1]) return NULL;
+        pass = r;
+    }
+    return pass;
+}
+
+static void look_at_size(dlsh_examination *e, const reader *r, const dlsh_node *n, const dl_journal_row *pass) {
+    double first, last, weight;
+    const dlsh_node *value = n->kids[n->nkids - 1], *target = written_by(n);
+    const dlsh_node *decay = decay_in(r, value, target, 0), *limit = limit_in(r, value, 0), *rate = rate_in(r, value);
+    const double k = decay ? dlsh_number_of(e, r->file, decay) : NAN,
+                 l = limit ? dlsh_number_of(e, r->file, limit) : NAN;
+    sizes_of(dlsh_pass_of(pass, 0), &first, &weight);
+    sizes_of(dlsh_pass_of(pass, 1), &last, &weight);
+    if (k >= 0.1 && weight > 0 && last > 0.3 * k * weight) {
+        dlsh_finding *f = dlsh_find_at(e, r->file, line_of_number(r->file, decay), "a smaller decay, such as 1e-4");
+        if (f) dlsh_cause(f, "the decay of the weights, %.3g, is as strong as the gradient: it holds them near 0", k);
+        if (f)
+            dlsh_evidence(f,
+                          "at line %d it is added to the gradient, which has size %.3g, times weights of %.3g; the "
+                          "loss stays at %.4g",
+                          n->span.line, last, weight, pass->last);
+    } else if (l > 0 && l < 0.05 * first && !dlsh_settled_lower(pass, 0.8)) {
+        dlsh_finding *f =
+            dlsh_find_at(e, r->file, line_of_number(r->file, limit), "a limit about as large as usual gradients");
+        if (f) dlsh_cause(f, "gradients are cut to %.3g, %.2g of their size: almost nothing is learned", l, l / first);
+        if (f)
+            dlsh_evidence(f, "they have size %.3g at first; the loss went from %.4g to %.4g in %ld passes", first,
+                          pass->first, pass->last, pass->count);
+    } else if (rate && pass->count > 4 && (!isfinite(pass->last) || pass->last > 1.5 * fabs(pass->first))) {
+        dlsh_finding *f = e->bad || leaves_domain(pass) ? NULL
+                                                        : dlsh_find_at(e, r->file, line_of_number(r->file, rate),
+                                                                       "a smaller rate, 2 to 100 times");
+        if (f) f->effect = 1; /* of weights that make gradients explode, as well */
+        if (f)
+            dlsh_cause(f, "the learning rate, %.3g, is too large: each step goes too far, and the loss grows",
+                       dlsh_number_of(e, r->file, rate));
+        if (f)
+            dlsh_evidence(f, "it went from %.4g to %.4g in %ld passes; line %d multiplies the gradient by it",
+                          pass->first, pass->last, pass->count, n->span.line);
+    }
+}
+
 static void judge(dlsh_examination *e, const char *file, int line, int sign, long count) {
     if (sign < 0 || dlsh_loss_is_negated(e)) {
         dlsh_passed(e, "they go against the gradient");
@@ -151,6 +281,9 @@ dl_status dlsh_check_hand_update(dlsh_examination *e) {
         const int sign = n ? sign_of_update(&r, n) : 0;
         steps += row->count;
         if (sign) judge(e, row->file, row->line, sign, row->count);
+        const dl_journal_row *pass = sign < 0 && !e->bad ? pass_of_updates(e) : NULL;
+        if (pass && !dlsh_was_found(e, "gradients are zeroed", "") && !dlsh_was_found(e, "what the loss is given", ""))
+            look_at_size(e, &r, n, pass);
     }
     if (!steps) dlsh_each_node(see_made_anew, e);
     return DL_OK;

@@ -274,7 +274,7 @@ static const dl_journal_node *culprit(dlsh_pass p, const dl_journal_node **node,
     return first;
 }
 
-static void look_at_depth(dlsh_examination *e, dlsh_pass p) {
+static void look_at_depth(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
     const dl_journal_node *node[DEPTH + 1];
     const dl_journal_value *w[DEPTH + 1];
     char why[200] = "";
@@ -286,6 +286,7 @@ static void look_at_depth(dlsh_examination *e, dlsh_pass p) {
         if (low > 0) dlsh_passed(e, "%.2g in the first of %d layers, %.2g in the last", low, n, high);
         return;
     }
+    if (vanish && dlsh_settled_lower(r, 0.5)) return; /* it learned all the same */
     const dl_journal_node *by = culprit(p, node, w, n, vanish, why, sizeof why);
     if (!by) by = node[0];
     dl_source made = dlsh_weight_source(e, by);
@@ -307,6 +308,6 @@ dl_status dlsh_check_depth(dlsh_examination *e) {
     if (dlsh_was_found(e, "initial weights differ", "") || dlsh_was_found(e, "sign and floor of the loss", ""))
         return DL_OK;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
-        for (int last = 0; last < 2 && !e->bad; last++) look_at_depth(e, dlsh_pass_of(r, last));
+        for (int last = 0; last < 2 && !e->bad; last++) look_at_depth(e, r, dlsh_pass_of(r, last));
     return DL_OK;
 }

@@ -258,7 +258,8 @@ static int too_large(dlsh_examination *e, const steps *s) {
              : dlsh_find_at(e, s->file, s->line,
                             "a rate that gives updates of about a thousandth, here 10 to 1000 times smaller");
     if (!f) return 1;
-    f->effect = !added && !(ratio > 3) && dlsh_was_found(e, "shapes that are broadcast", "");
+    f->effect = (!added && !(ratio > 3) && dlsh_was_found(e, "shapes that are broadcast", "")) ||
+                dlsh_was_found(e, "the data", "order of their classes");
     if (added)
         dlsh_cause(f, "the learning rate, %.3g, is too large for a loss that is the sum over %ld samples", s->row->high,
                    added);

@@ -140,11 +140,16 @@ dl_source dlsh_constant_parameter(dl_source otherwise) {
 dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n) {
     int unit;
     char name[120];
-    const dl_journal_value *v = dlsh_node_weight(n, &unit);
+    const dl_journal_value *own = dlsh_node_weight(n, &unit), *v = own ? own : n->in[0].leaf ? &n->in[0] : NULL;
     dl_tensor *w = v && !*n->layer_file ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
     dl_source maker = {dlsh_node_file(n), dlsh_node_line(n)}, writer;
     if (w) dlsh_tensor_places(w, &maker, &writer);
     made m = {.name = w ? name : v && *v->name ? v->name : NULL};
+    for (int i = 0; w && i < dlsh_global_count(e->s); i++) { /* also in a list, by the name of its own */
+        const dlsh_value *held;
+        const char *other = dlsh_global_at(e->s, i, &held);
+        if (held && held->type == DLSH_TENSOR && held->as.tensor == w && strcmp(other, "_") != 0) m.name = other;
+    }
     if (m.name && !*n->layer_file) dlsh_each_node(see_made, &m); /* memory is made anew by updates */
     return m.count == 1 ? m.at : maker;
 }

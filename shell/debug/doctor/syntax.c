@@ -107,6 +107,7 @@ static int see_setter(void *ctx, const char *file, const dlsh_node *n, const dls
     const dlsh_node *by = n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD ? n->kids[0] : NULL;
     if (!by || !dlsh_has_word(setting, by->text, strlen(by->text)) || !dlsh_is_within(within, depth, "no_grad"))
         return 0;
+    if (by->kids[0]->kind == DLSH_N_FIELD && !strcmp(by->kids[0]->text, "grad")) return 0;
     if (strstr(by->text, "mul_") && depth && dlsh_is_method(within[depth - 2 < 0 ? 0 : depth - 2], "add_")) return 0;
     s->several |= s->line && (s->line != n->span.line || strcmp(s->file, file) != 0);
     s->file = file, s->line = n->span.line;
