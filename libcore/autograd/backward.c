@@ -324,7 +324,7 @@ dl_status dl_backward(dl_tensor *t, dl_tensor *seed, int retain, int create) {
 /* A pass of its own, as a training has it that takes gradients as values; not one that another pass needs. */
 static bool is_own_pass(dl_tensor *const *t, dl_tensor *const *seed, int m, dl_tensor *const *inputs, int n,
                         int create) {
-    if (running || create || m != 1 || t[0]->numel != 1 || (seed && seed[0])) return false;
+    if (running || create || m != 1 || !t[0] || t[0]->numel != 1 || (seed && seed[0])) return false;
     for (int i = 0; i < n; i++)
         if (!inputs[i] || !dl_is_leaf(inputs[i])) return false;
     return true;

@@ -110,6 +110,7 @@ dl_status dl_fail_null(const char *what) {
 }
 
 const char *dl_error_line(const dl_error *e) {
+    if (!e) return "";
     snprintf(line_buf, sizeof line_buf, "%s%s%s%s%s%s%s%s", e->called, e->called[0] ? ", in " : "", e->op,
              e->op[0] ? ": " : "", e->message, e->operands[0] ? " (" : "", e->operands, e->operands[0] ? ")" : "");
     return line_buf;
