@@ -332,6 +332,13 @@ void dl_trainer_drop_batch(dl_trainer *t) {
     t->output = t->loss_tensor = NULL;
 }
 
+void dl_trainer_rest(dl_trainer *t) {
+    dl_record_end(t);
+    dl_store_close(t->store);
+    t->store = NULL;
+    dl_trainer_drop_batch(t);
+}
+
 void dl_trainer_free(dl_trainer *t) {
     if (!t) return;
     dl_saving_free(t);
@@ -339,10 +346,8 @@ void dl_trainer_free(dl_trainer *t) {
     dl_breaks_free(t);
     dl_past_forget(t);
     dl_updates_drop(t);
-    dl_record_end(t);
-    dl_store_close(t->store);
+    dl_trainer_rest(t);
     dl_record_free_spec(t);
-    dl_trainer_drop_batch(t);
     for (long i = 0; t->ema && i < t->nparam; i++) dl_unref(t->ema[i]);
     free(t->ema);
     free(t->param);

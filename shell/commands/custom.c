@@ -139,7 +139,9 @@ static dl_status run_backward(call *c) {
         in[k + 1] = (dlsh_value){DLSH_TENSOR, {.tensor = c->g[k]}};
     }
     DLSH_DROPPED dlsh_value v = dlsh_void();
+    dlsh_variables_hold(1); /* what its functions see are results of a pass */
     st = dlsh_call(c->session, c->backward, &(dlsh_callargs){c->nout + 1, in, NULL}, &v);
+    dlsh_variables_hold(0);
     if (!st) st = check_gradients(c, &v);
     return st ? st : dlsh_hand_over(&v, &c->gin);
 }
@@ -228,7 +230,10 @@ static dl_status run_forward(const function *f, call *c, const dlsh_callargs *ar
     if (!in) return dlsh_no_memory("arguments");
     in[0] = c->ctx;
     memcpy(in + 1, args->values, (size_t)args->n * sizeof *in);
-    DLSH_TRY(dlsh_call(f->session, f->forward, &(dlsh_callargs){args->n + 1, in, NULL}, &v));
+    dlsh_variables_hold(1);
+    dl_status st = dlsh_call(f->session, f->forward, &(dlsh_callargs){args->n + 1, in, NULL}, &v);
+    dlsh_variables_hold(0);
+    DLSH_TRY(st);
     *list = v.type == DLSH_LIST;
     return take_results(c, v);
 }
@@ -314,6 +319,7 @@ static void values(void *self, const dlsh_visitor *to) {
 const dlsh_class dlsh_custom_class = {.name = "autograd_function",
                                       .doc = "A function with a gradient of its own; it is called with tensors.",
                                       .destroy = destroy,
+                                      .held = dlsh_held_little,
                                       .call = call_function,
                                       .values = values};
 

@@ -308,9 +308,10 @@ static int call_sample(dl_tensor **in, DLSH_UNUSED int n, dl_tensor **out, int m
     b->result = dlsh_void();
     dlsh_callargs call = {args.as.list->n, args.as.list->items, NULL};
     DLSH_SCOPED_LEAVES made = {0};
-    if (dlsh_call(b->session, b->fn, &call, &b->result) ||
-        dlsh_tree_leaves(b->result, "the result of a function under vmap", &made))
-        return -1;
+    dlsh_variables_hold(1); /* the function must keep nothing of its first sample */
+    const dl_status st = dlsh_call(b->session, b->fn, &call, &b->result);
+    dlsh_variables_hold(0);
+    if (st || dlsh_tree_leaves(b->result, "the result of a function under vmap", &made)) return -1;
     if (made.n > max_out) return dlsh_fail(DL_ERR_VALUE, NULL, "the function gave more than %d tensors", max_out), -1;
     for (int i = 0; i < made.n; i++) out[i] = dl_ref(made.t[i]);
     int count = 0;

@@ -59,7 +59,9 @@ dlsh_place dlsh_path_cut(dlsh_session *s) {
     dl_status st = dlsh_texts_join();
     if (!st) st = dlsh_read_journal(&e);
     if (st) dl_error_clear();
+    dlsh_holders_find(s, &e.holders);
     const dlsh_place at = st ? (dlsh_place){0} : cut_of_last(&e);
+    dlsh_holders_free(&e.holders);
     free(e.rows);
     dlsh_texts_part();
     return at;

@@ -36,6 +36,7 @@ dlsh_session *dlsh_session_new(dlsh_sink *sink, const dlsh_services *services) {
 
 void dlsh_session_free(dlsh_session *s) {
     if (!s) return;
+    dlsh_kept_forget(s);
     dlsh_globals_free(s);
     dlsh_collect_all();
     if (s->c_state && s->services.c_close) s->services.c_close(s->c_state);

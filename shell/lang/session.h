@@ -141,6 +141,18 @@ dl_status dlsh_unset(dlsh_session *s, const char *name);
 int dlsh_global_count(const dlsh_session *s);
 const char *dlsh_global_at(const dlsh_session *s, int i, const dlsh_value **value);
 
+/* A variable, wherever it lives: a global, one of a function that runs, or one that a function had at the end of its
+ * last call, as far as that is kept. */
+typedef struct dlsh_variable {
+    const char *name, *unit;    /* the text of its function; NULL: a global */
+    const struct dlsh_node *fn; /* the FN; NULL: a global */
+    const dlsh_value *value;    /* borrowed until something runs; NULL: it has none */
+} dlsh_variable;
+/* Number i of them, globals first, then what runs from the innermost on, then what ended last; 0: there are fewer. */
+int dlsh_variable_at(const dlsh_session *s, int i, dlsh_variable *out);
+/* Until it is called with 0, functions that are called leave what is kept as it is. */
+void dlsh_variables_hold(int on);
+
 /* Where ops make new tensors unless told otherwise; until chosen the first GPU, or 0, the CPU. Of the process. */
 int dlsh_default_device(void);
 void dlsh_set_default_device(int device);

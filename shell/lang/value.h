@@ -182,6 +182,11 @@ struct dlsh_class {
     void (*values)(void *self, const dlsh_visitor *to);
     /* Drops them, where they can be exchanged while the object lives. */
     void (*empty)(void *self);
+    /* Bytes that it holds. An object of a class with it may outlive the function whose variable it was, so that the
+     * doctor can look at it (eval/kept.c). */
+    size_t (*held)(void *self);
+    /* What people would see of its end happens now, although it is kept. */
+    void (*rest)(void *self);
 };
 
 struct dlsh_handle {
@@ -189,6 +194,9 @@ struct dlsh_handle {
     const dlsh_class *cls;
     void *self;
 };
+
+/* Of objects that hold little. */
+size_t dlsh_held_little(void *self);
 
 /* ---------------------------------------------------------------- making and releasing
  * Constructors that allocate give DLSH_VOID on failure with the error recorded: dlsh_failed(v). */

@@ -11,3 +11,5 @@ run 2000000 2 'a = ones(1000, 1000); print(sum(a @ a))'
 run 900000 2 'a = ones(500, 500); print(sum(a @ a)); set threads 60; print(sum(a @ a))'
 run 400000 64 'a = ones(1000, 1000); print(sum(a * 2))'
 run 400000 64 'print(sum(exp(zeros(64, 3, 100, 100))))'
+# what functions had is kept for the doctor, and given up where memory runs out
+run 900000 1 'fn f() { x = zeros(100000000); return len(x) }; f(); y = zeros(100000000); z = zeros(50000000); print(len(z))'

@@ -27,6 +27,14 @@ for f in e1*.dlsh; do
     dlsh -n --db none -i <"$f" 2>err | causes >typed
     cmp -s script typed || { echo "$f: typed, other causes"; diff script typed; }
 done
+# Within a function, and in functions for the data and the rest, the same is named as at the top level.
+for f in b1[679]*.dlsh b2[19]*.dlsh b3[0235678]*.dlsh b4[016]*.dlsh; do
+    grep -v '^doctor' "$f" >body; echo doctor >>body
+    dlsh -n --db none body 2>err | causes >script
+    (echo 'fn main() {'; grep -v '^doctor' "$f"; echo '}'; echo 'main()'; echo doctor) >body
+    dlsh -n --db none body 2>err | causes >inside
+    cmp -s script inside || { echo "$f: in a function, other causes"; diff script inside; }
+done
 # A loop that was changed and run again replaces the former one.
 head -5 b13_no_zero.dlsh >typing
 cat >>typing <<'.'

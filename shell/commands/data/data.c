@@ -29,6 +29,9 @@ static void destroy_split(void *self) {
     free(self);
 }
 
+static size_t held_by_split(void *self) { return dlsh_dataset_held(((dlsh_split *)self)->data); }
+static size_t held_by_loader(void *self) { return dlsh_dataset_held(dl_loader_dataset(self)); }
+
 static const char *split_name(dl_split which) { return which == DL_TEST ? "test" : "train"; }
 
 /* ---------------------------------------------------------------- small values */
@@ -347,6 +350,7 @@ static void split_values(void *self, const dlsh_visitor *to) { dlsh_dataset_valu
 const dlsh_class dlsh_dataset_class = {.name = "dataset",
                                        .doc = "Samples with their targets, in a training and a test split.",
                                        .destroy = destroy_dataset,
+                                       .held = dlsh_dataset_held,
                                        .text = text_dataset,
                                        .show = show_dataset,
                                        .fields = dataset_fields,
@@ -356,6 +360,7 @@ const dlsh_class dlsh_dataset_class = {.name = "dataset",
 const dlsh_class dlsh_split_class = {.name = "split",
                                      .doc = "The training or test samples of a dataset.",
                                      .destroy = destroy_split,
+                                     .held = held_by_split,
                                      .text = text_split,
                                      .show = show_split,
                                      .fields = split_fields,
@@ -449,6 +454,7 @@ static const dlsh_command loader_methods[] = {
 const dlsh_class dlsh_loader_class = {.name = "loader",
                                       .doc = "Iterates over a split in batches, which threads make in advance.",
                                       .destroy = destroy_loader,
+                                      .held = held_by_loader,
                                       .text = text_loader,
                                       .fields = loader_fields,
                                       .values = dlsh_loader_values,

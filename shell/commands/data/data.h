@@ -18,6 +18,8 @@ extern const dlsh_class dlsh_sampler_class;
 /* Tells of the references behind a data set, a loader and a function that makes batches, a reference to each of which
  * is held (`values` of classes). */
 void dlsh_dataset_values(void *data, const dlsh_visitor *to);
+/* Bytes of its samples, of what is computed when it is asked for none (held of a class). */
+size_t dlsh_dataset_held(void *data);
 void dlsh_loader_values(void *loader, const dlsh_visitor *to);
 /* The same of what a trainer holds itself. */
 void dlsh_trainer_values(void *trainer, const dlsh_visitor *to);

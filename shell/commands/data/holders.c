@@ -27,6 +27,12 @@ static void data_values(void *data, const dlsh_visitor *to) {
     see_function(dlsh_dataset_function(data), to);
 }
 
+size_t dlsh_dataset_held(void *data) {
+    size_t each = sizeof(float);
+    for (int i = 0; i < dl_dataset_ndim(data); i++) each *= (size_t)dl_dataset_shape(data)[i];
+    return dl_dataset_slow(data) ? 0 : each * (size_t)(dl_dataset_len(data, DL_TRAIN) + dl_dataset_len(data, DL_TEST));
+}
+
 void dlsh_dataset_values(void *data, const dlsh_visitor *to) { to->shared((dlsh_shared){data, data_values}, to->ctx); }
 
 static void loader_values(void *loader, const dlsh_visitor *to) {

@@ -17,6 +17,7 @@ static const dlsh_field sampler_fields[] = {{"kind", "\"random\", \"weighted\", 
 const dlsh_class dlsh_sampler_class = {.name = "sampler",
                                        .doc = "Which samples an epoch has, and in what order.",
                                        .destroy = destroy_sampler,
+                                       .held = dlsh_held_little,
                                        .text = text_sampler,
                                        .fields = sampler_fields};
 

@@ -120,6 +120,7 @@ static const dlsh_command tokenizer_methods[] = {
 const dlsh_class dlsh_tokenizer_class = {.name = "tokenizer",
                                          .doc = "Text as integers and back, by characters, words or byte pairs.",
                                          .destroy = destroy_tokenizer,
+                                         .held = dlsh_held_little,
                                          .text = text_tokenizer,
                                          .len = len_tokenizer,
                                          .fields = tokenizer_fields,

@@ -319,11 +319,14 @@ static dl_status call(dlsh_session *s, void *self, const dlsh_callargs *args, dl
 
 static dl_status key(void *self, unsigned long *out) { return dl_module_key(self, out); }
 
+size_t dlsh_net_held(void *net) { return 2 * sizeof(float) * (size_t)dl_module_params(net); }
+
 const dlsh_class dlsh_net_class = {.name = "net",
                                    .doc = "A net, or a layer of one; called with a batch it returns the output.",
                                    .destroy = destroy,
                                    .key = key,
                                    .values = dlsh_net_values,
+                                   .held = dlsh_net_held,
                                    .text = text,
                                    .show = show,
                                    .fields = fields,

@@ -22,6 +22,10 @@ extern const dlsh_command dlsh_trainer_methods[]; /* record.c */
 /* A handle over a new reference; NULL, from a failed call of the library, gives VOID. */
 dlsh_value dlsh_net_value(dl_module *m);
 
+/* Bytes of parameters with their gradients, of these with an optimizer's state (held of a class). */
+size_t dlsh_net_held(void *net);
+size_t dlsh_optimizer_held(void *optimizer);
+
 /* Lets `net` statements build nets. */
 void dlsh_nets_serve(dlsh_services *to);
 

@@ -261,9 +261,17 @@ static const dlsh_command methods[] = {
              .examples = "o = adamw(lr=1e-3).group(\"*.bias\", weight_decay=0)"),
     {0}};
 
+size_t dlsh_optimizer_held(void *optimizer) {
+    size_t n = 0;
+    const dl_tensor *p;
+    for (long i = 0; (p = dl_optimizer_param(optimizer, i, NULL)); i++) n += (size_t)dl_numel(p);
+    return 4 * sizeof(float) * n;
+}
+
 const dlsh_class dlsh_optimizer_class = {.name = "optimizer",
                                          .doc = "How parameters are changed: kind, options and state.",
                                          .destroy = destroy,
+                                         .held = dlsh_optimizer_held,
                                          .text = text,
                                          .fields = fields,
                                          .methods = methods};

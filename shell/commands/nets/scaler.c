@@ -72,6 +72,7 @@ static const dlsh_command methods[] = {
 const dlsh_class dlsh_scaler_class = {.name = "grad_scaler",
                                       .doc = "Scales losses, so that gradients in f16 do not vanish.",
                                       .destroy = free,
+                                      .held = dlsh_held_little,
                                       .text = text,
                                       .fields = fields,
                                       .methods = methods};

@@ -43,6 +43,7 @@ const dlsh_class dlsh_schedule_class = {.name = "schedule",
                                         .doc = "The learning rate as a function of the step; called with a step and a "
                                                "base rate (1) it gives the rate.",
                                         .destroy = destroy_schedule,
+                                        .held = dlsh_held_little,
                                         .text = text_schedule,
                                         .methods = schedule_methods,
                                         .call = call_schedule};
@@ -314,6 +315,7 @@ static const dlsh_command scheduler_methods[] = {
 const dlsh_class dlsh_scheduler_class = {.name = "scheduler",
                                          .doc = "Sets the rates of an optimizer by a schedule, step by step.",
                                          .destroy = destroy_scheduler,
+                                         .held = dlsh_held_little,
                                          .text = text_scheduler,
                                          .fields = scheduler_fields,
                                          .methods = scheduler_methods};

@@ -19,6 +19,15 @@ static void destroy(void *self) {
     dl_trainer_free(self);
 }
 
+static void rest(void *self) {
+    if (dlsh_ended_by()) dl_trainer_fail(self, dlsh_ended_by());
+    dl_trainer_rest(self);
+}
+
+static size_t held(void *self) {
+    return dlsh_optimizer_held(dl_trainer_optimizer(self)) + dlsh_dataset_held(dl_trainer_dataset(self));
+}
+
 static dl_status text(void *self, dlsh_buf *out) {
     dl_trainer_state s = dlsh_trainer_state(self);
     dlsh_buf_printf(out, "<trainer of %s on %s, step %ld>", dl_module_name(dl_trainer_model(self)),
@@ -181,6 +190,8 @@ const dlsh_class dlsh_trainer_class = {
     .name = "trainer",
     .doc = "A net, a dataset, an optimizer and a loss, and the progress of the training. Its run ends with it.",
     .destroy = destroy,
+    .held = held,
+    .rest = rest,
     .text = text,
     .show = show,
     .fields = fields,

@@ -74,7 +74,7 @@ static int see_average(void *ctx, const char *file, const dlsh_node *n, const dl
     long steps = 0;
     (void)within, (void)depth;
     const dlsh_node *decay = dlsh_is_method(n, "update_parameters") ? dlsh_argument_of(n, 1, "decay") : NULL;
-    dl_module *m = decay ? dlsh_object_of(e, n->kids[0]->kids[0], &dlsh_net_class) : NULL;
+    dl_module *m = decay ? dlsh_object_of(e, file, n->kids[0]->kids[0], &dlsh_net_class) : NULL;
     for (long i = 0; m && (r = dlsh_row_next(e, DL_DID_STEP, &i));) steps = r->count > steps ? r->count : steps;
     if (steps > 3 && is_used_behind(e, m))
         find_behind(e, file, n->span.line, dlsh_number_of(e, file, decay), (double)steps);

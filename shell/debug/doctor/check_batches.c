@@ -122,13 +122,13 @@ static void add_splits(pools *all, const char *name, dl_dataset *d, long width) 
 
 /* All variables with samples of that many elements. */
 static void find_pools(const dlsh_examination *e, pools *all, long width) {
-    for (int i = 0; i < dlsh_global_count(e->s); i++) {
-        const dlsh_value *v;
-        const char *name = dlsh_global_at(e->s, i, &v);
-        if (!v || !strcmp(name, "_")) continue;
-        dl_dataset *d = dlsh_unwrap(*v, &dlsh_dataset_class);
-        dlsh_split *part = dlsh_unwrap(*v, &dlsh_split_class);
-        dl_tensor *t = v->type == DLSH_TENSOR && !dl_requires_grad(v->as.tensor) ? v->as.tensor : NULL;
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        const char *name = h->name;
+        dl_dataset *d = dlsh_unwrap(h->value, &dlsh_dataset_class);
+        dlsh_split *part = dlsh_unwrap(h->value, &dlsh_split_class);
+        dl_tensor *t =
+            h->value.type == DLSH_TENSOR && !dl_requires_grad(h->value.as.tensor) ? h->value.as.tensor : NULL;
         if (d || part) add_splits(all, name, d ? d : part->data, width);
         if (!t || !dl_ndim(t) || dl_dtype_is_complex(dl_dtype_of(t)) || !dl_shape(t)[0] ||
             dl_numel(t) / dl_shape(t)[0] != width)
@@ -147,14 +147,12 @@ static void free_pools(pools *all) {
 
 /* ---------------------------------------------------------------- places of the text */
 
-const dlsh_node *dlsh_call_of_net(const dlsh_examination *e, const dlsh_node *n) {
+const dlsh_node *dlsh_call_of_net(const dlsh_examination *e, const char *file, const dlsh_node *n) {
     const dlsh_node *found = NULL;
     if (!n) return NULL;
-    const dlsh_value *v = n->kind == DLSH_N_CALL && n->nkids > 1 && n->kids[0]->kind == DLSH_N_NAME
-                              ? dlsh_get(e->s, n->kids[0]->text)
-                              : NULL;
+    const dlsh_value *v = n->kind == DLSH_N_CALL && n->nkids > 1 ? dlsh_value_of(e, file, n->kids[0]) : NULL;
     if (v && dlsh_unwrap(*v, &dlsh_net_class)) return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = dlsh_call_of_net(e, n->kids[i]);
+    for (int i = 0; i < n->nkids && !found; i++) found = dlsh_call_of_net(e, file, n->kids[i]);
     return found;
 }
 
@@ -195,7 +193,7 @@ static int line_of_input(const dlsh_examination *e, const dl_journal_row *r) {
         if (made) return part ? part : made->span.line;
     }
     if (dlsh_loader_around(e, r->file, r->line, &l)) return l.line;
-    const dlsh_node *n = dlsh_statement_at(r->file, r->line), *call = dlsh_call_of_net(e, n), *made = NULL;
+    const dlsh_node *n = dlsh_statement_at(r->file, r->line), *call = dlsh_call_of_net(e, r->file, n), *made = NULL;
     const dlsh_node *x = call ? call->kids[1] : NULL;
     for (int i = 0, before = x ? x->span.start : 0; x && !made && i < 4; i++) {
         while (x->kind == DLSH_N_INDEX || x->kind == DLSH_N_FIELD ||
@@ -295,10 +293,9 @@ static dl_tensor *labels_of(const dlsh_examination *e, const pool *p, int number
         }
         return y[0];
     }
-    for (int i = 0; i < dlsh_global_count(e->s); i++) {
-        const dlsh_value *v;
-        const char *name = dlsh_global_at(e->s, i, &v);
-        dl_tensor *t = v && v->type == DLSH_TENSOR && strcmp(name, "_") ? v->as.tensor : NULL;
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         if (t && dl_ndim(t) && dl_numel(t) == p->n && dl_shape(t)[0] == p->n && t != p->tensor && !number--)
             return dl_ref(t);
     }

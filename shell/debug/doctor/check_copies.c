@@ -24,14 +24,14 @@ static dl_tensor *tensor_of_net(dl_module *m, const char *path) {
 }
 
 /* m.a.weight, or a variable. */
-static dl_tensor *param_at(const dlsh_examination *e, const dlsh_node *n, char *path, size_t size) {
+static dl_tensor *param_at(const dlsh_examination *e, const char *file, const dlsh_node *n, char *path, size_t size) {
     char below[160];
     if (n->kind == DLSH_N_FIELD) {
         snprintf(below, sizeof below, "%s%s%s", n->text, *path ? "." : "", path);
         snprintf(path, size, "%s", below);
-        return param_at(e, n->kids[0], path, size);
+        return param_at(e, file, n->kids[0], path, size);
     }
-    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_get(e->s, n->text) : NULL;
+    const dlsh_value *v = dlsh_value_of(e, file, n);
     if (!v) return NULL;
     if (*path) return tensor_of_net(dlsh_unwrap(*v, &dlsh_net_class), path);
     return v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor) && dl_is_leaf(v->as.tensor) ? v->as.tensor : NULL;
@@ -46,7 +46,7 @@ static dl_tensor *copied_param(const dlsh_examination *e, const char *file, cons
     char path[160] = "";
     int at;
     if (!n || depth > DEEPEST) return NULL;
-    dl_tensor *own = param_at(e, n, path, sizeof path);
+    dl_tensor *own = param_at(e, file, n, path, sizeof path);
     if (own) return own;
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : n->kind == DLSH_N_FIELD ? n : NULL;
     if (by && by->text && dlsh_has_word(copying, by->text, strlen(by->text))) {
@@ -77,11 +77,11 @@ static int is_within_memory(const dl_tensor *t, const void *at) {
 
 /* The variable without a gradient that has the memory of an operand; NULL: none. */
 static const dl_tensor *variable_at(const dlsh_examination *e, const void *at, const char **name) {
-    for (int i = 0; i < dlsh_global_count(e->s); i++) {
-        const dlsh_value *v;
-        *name = dlsh_global_at(e->s, i, &v);
-        if (!v || !strcmp(*name, "_") || v->type != DLSH_TENSOR || dl_requires_grad(v->as.tensor)) continue;
-        if (!dl_device_of(v->as.tensor) && is_within_memory(v->as.tensor, at)) return v->as.tensor;
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        *name = h->name;
+        if (h->value.type != DLSH_TENSOR || dl_requires_grad(h->value.as.tensor)) continue;
+        if (!dl_device_of(h->value.as.tensor) && is_within_memory(h->value.as.tensor, at)) return h->value.as.tensor;
     }
     return NULL;
 }
@@ -229,12 +229,12 @@ static int is_evaluated_after(const dlsh_examination *e, const void *net) {
 
 /* Number i of the nets of variables and trainers; NULL past the last. */
 static dl_module *net_at(const dlsh_examination *e, int i, const char **name) {
-    for (int k = 0; k < dlsh_global_count(e->s); k++) {
-        const dlsh_value *v;
-        *name = dlsh_global_at(e->s, k, &v);
-        dl_trainer *t = v ? dlsh_unwrap(*v, &dlsh_trainer_class) : NULL;
-        dl_module *m = t ? dl_trainer_model(t) : v ? dlsh_unwrap(*v, &dlsh_net_class) : NULL;
-        if (m && strcmp(*name, "_") && !i--) return m;
+    const dlsh_holder *h;
+    for (int k = 0; (h = dlsh_holder_next(&e->holders, &k));) {
+        *name = h->name;
+        dl_trainer *t = dlsh_unwrap(h->value, &dlsh_trainer_class);
+        dl_module *m = t ? dl_trainer_model(t) : dlsh_unwrap(h->value, &dlsh_net_class);
+        if (m && !i--) return m;
     }
     return NULL;
 }
@@ -248,45 +248,36 @@ static dl_module *trained_like(const dlsh_examination *e, dl_module *m, const ch
 
 /* The call that copies a net of that name, or the one that the name stands for. */
 typedef struct copier {
+    const dlsh_examination *e;
+    const dl_module *of;
     const char *name, *file;
     int line;
 } copier;
+
+static int stands_for(const copier *c, const char *file, const dlsh_node *n) {
+    const dl_module *m = dlsh_object_of(c->e, file, n, &dlsh_net_class);
+    return m ? m == c->of : dlsh_names(n, c->name);
+}
 
 static int see_copier(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     copier *c = ctx;
     (void)within, (void)depth;
     const int method =
-        (dlsh_is_method(n, "copy") || dlsh_is_method(n, "clone")) && dlsh_names(n->kids[0]->kids[0], c->name);
+        (dlsh_is_method(n, "copy") || dlsh_is_method(n, "clone")) && stands_for(c, file, n->kids[0]->kids[0]);
     const int call =
-        n->kind == DLSH_N_CALL && n->nkids > 1 && dlsh_names(n->kids[0], "deepcopy") && dlsh_names(n->kids[1], c->name);
+        n->kind == DLSH_N_CALL && n->nkids > 1 && dlsh_names(n->kids[0], "deepcopy") && stands_for(c, file, n->kids[1]);
     if (!method && !call) return 0;
     c->file = file, c->line = n->span.line;
     return 1;
 }
 
-static int loop_begins(const dlsh_node *n, int line) {
-    for (int i = 0; n && i < n->nkids; i++) {
-        const dlsh_node *k = n->kids[i];
-        if (!k || k->span.line > line) continue;
-        const dlsh_node *next = i + 1 < n->nkids ? n->kids[i + 1] : NULL;
-        if (next && next->span.line <= line) continue;
-        if (k->kind == DLSH_N_FOR || k->kind == DLSH_N_WHILE) return k->span.line;
-    }
-    return line;
-}
-
-int dlsh_loop_begins(const char *file, int line) { return loop_begins(dlsh_text_root(file), line); }
-
 /* Was something made before the training began, and never in its loop? */
 static int is_before_training(const dlsh_examination *e, const char *file, int line) {
     const dl_journal_row *r;
-    int first = INT_MAX;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
-        if (strcmp(r->file, file) != 0) continue;
-        const int begins = dlsh_loop_begins(file, r->line);
-        first = begins < first ? begins : first;
+    for (long i = 0; line > 0 && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        if (!strcmp(r->file, file) && !dlsh_is_before_loop(file, line, r->line)) return 0;
     }
-    return line > 0 && line < first;
+    return line > 0;
 }
 
 /* Was no weight of the net written after its maker? */
@@ -316,7 +307,7 @@ static void look_at_target(dlsh_examination *e, const dl_journal_row *r) {
     dl_module *m = r->grad || r->count < 8 ? NULL : dlsh_live_net(e, r->what, &name);
     if (!m || trains_any(e, m) || !is_untouched(m, &made) || !dlsh_is_trained(e, r)) return;
     dl_module *twin = trained_like(e, m, &other);
-    copier c = {.name = other};
+    copier c = {.e = e, .of = twin, .name = other};
     if (!twin || !dlsh_each_node(see_copier, &c) || !is_before_training(e, r->file, c.line)) return;
     dlsh_finding *f = dlsh_find_at(e, c.file, c.line,
                                    "take its weights again every so often: target.load_state_dict(q.state_dict())");
@@ -339,7 +330,7 @@ static void look_at_evaluated(dlsh_examination *e, const dl_journal_row *r) {
     if (dlsh_was_found(e, "parameters and optimizers", "no optimizer trains")) return;
     dl_module *twin = trained_like(e, m, &other);
     if (!twin || is_evaluated_after(e, twin) || !is_before_training(e, r->file, made.line)) return;
-    copier c = {.name = name}, d = {.name = other};
+    copier c = {.e = e, .of = m, .name = name}, d = {.e = e, .of = twin, .name = other};
     if (!dlsh_each_node(see_copier, &d)) dlsh_each_node(see_copier, &c);
     const int line = d.line ? d.line : c.line ? c.line : r->line;
     dlsh_finding *f =
@@ -364,7 +355,7 @@ static dl_module *copied_net(const dlsh_examination *e, const char *file, const 
     if (dlsh_is_method(made, "copy") || dlsh_is_method(made, "clone")) of = made->kids[0]->kids[0];
     if (made && made->kind == DLSH_N_CALL && made->nkids > 1 && dlsh_names(made->kids[0], "deepcopy"))
         of = made->kids[1];
-    dl_module *m = of ? dlsh_object_of(e, of, &dlsh_net_class) : NULL;
+    dl_module *m = of ? dlsh_object_of(e, file, of, &dlsh_net_class) : NULL;
     return m && trains_any(e, m) ? m : NULL;
 }
 
@@ -402,9 +393,9 @@ static void look_at_follower(dlsh_examination *e, const dl_journal_row *r) {
 /* ---------------------------------------------------------------- states and names */
 
 /* S = m.state_dict(), which holds the weights themselves, loaded into m. */
-static int is_of_itself(const dlsh_examination *e, const dlsh_node *made, const dl_module *m) {
+static int is_of_itself(const dlsh_examination *e, const char *file, const dlsh_node *made, const dl_module *m) {
     if (!dlsh_is_method(made, "state_dict") && !dlsh_is_method(made, "state")) return 0;
-    return dlsh_object_of(e, made->kids[0]->kids[0], &dlsh_net_class) == m;
+    return dlsh_object_of(e, file, made->kids[0]->kids[0], &dlsh_net_class) == m;
 }
 
 static void find_shared_state(dlsh_examination *e, const char *file, const dlsh_node *load, const char *name,
@@ -423,9 +414,9 @@ static int see_loaded(void *ctx, const char *file, const dlsh_node *n, const dls
     (void)within, (void)depth;
     if (!dlsh_is_method(n, "load_state_dict") && !dlsh_is_method(n, "load_state")) return 0;
     const dlsh_node *s = n->nkids > 1 ? n->kids[1] : NULL;
-    dl_module *m = dlsh_object_of(e, n->kids[0]->kids[0], &dlsh_net_class);
+    dl_module *m = dlsh_object_of(e, file, n->kids[0]->kids[0], &dlsh_net_class);
     const dlsh_node *made = s && s->kind == DLSH_N_NAME ? made_in(file, s->text, &line) : NULL;
-    if (m && made && trains_any(e, m) && is_of_itself(e, made, m)) {
+    if (m && made && trains_any(e, m) && is_of_itself(e, file, made, m)) {
         find_shared_state(e, file, n, s->text, line);
         return 0;
     }
@@ -449,7 +440,7 @@ static int see_alias(void *ctx, const char *file, const dlsh_node *n, const dlsh
     dlsh_examination *e = ctx;
     int loop = 0, choice = 0;
     if (n->kind != DLSH_N_ASSIGN || n->nkids != 2 || n->op || n->kids[0]->kind != DLSH_N_NAME) return 0;
-    dl_module *m = dlsh_object_of(e, n->kids[1], &dlsh_net_class);
+    dl_module *m = dlsh_object_of(e, file, n->kids[1], &dlsh_net_class);
     for (int i = 0; i < depth; i++) {
         loop |= within[i]->kind == DLSH_N_FOR || within[i]->kind == DLSH_N_WHILE;
         choice |= loop && within[i]->kind == DLSH_N_IF;

@@ -167,7 +167,7 @@ static int is_in_function(const dlsh_node *n, int at) {
 static int is_before_loop(const dl_source *made, const dl_journal_row *pass) {
     if (!made->file || strcmp(made->file, pass->file) != 0) return 0;
     const dlsh_node *n = dlsh_statement_at(made->file, made->line);
-    return n && made->line < dlsh_loop_begins(pass->file, pass->line) &&
+    return n && dlsh_is_before_loop(pass->file, made->line, pass->line) &&
            !is_in_function(dlsh_text_root(made->file), n->span.start);
 }
 
@@ -421,17 +421,15 @@ static int cutting_line(const dlsh_examination *e, const dl_optimizer *o, const 
 
 /* Does a net or a variable still have the parameter? */
 static int is_held(const dlsh_examination *e, const dl_tensor *p) {
-    for (int i = 0; i < dlsh_global_count(e->s); i++) {
-        const dlsh_value *v;
-        const char *name = dlsh_global_at(e->s, i, &v);
-        if (!v || !strcmp(name, "_")) continue;
-        if (v->type != DLSH_TENSOR && v->type != DLSH_LIST && v->type != DLSH_RECORD &&
-            !dlsh_unwrap(*v, &dlsh_net_class) && !dlsh_unwrap(*v, &dlsh_trainer_class))
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        if (h->value.type != DLSH_TENSOR && h->value.type != DLSH_LIST && h->value.type != DLSH_RECORD &&
+            !dlsh_unwrap(h->value, &dlsh_net_class) && !dlsh_unwrap(h->value, &dlsh_trainer_class))
             continue;
-        if (v->type == DLSH_LIST || v->type == DLSH_RECORD) return 1; /* what they hold is not looked at */
-        if (v->type == DLSH_TENSOR && v->as.tensor == p) return 1;
-        dl_trainer *t = dlsh_unwrap(*v, &dlsh_trainer_class);
-        dl_module *m = t ? dl_trainer_model(t) : dlsh_unwrap(*v, &dlsh_net_class);
+        if (h->value.type == DLSH_LIST || h->value.type == DLSH_RECORD) return 1; /* what they hold is not looked at */
+        if (h->value.type == DLSH_TENSOR && h->value.as.tensor == p) return 1;
+        dl_trainer *t = dlsh_unwrap(h->value, &dlsh_trainer_class);
+        dl_module *m = t ? dl_trainer_model(t) : dlsh_unwrap(h->value, &dlsh_net_class);
         DLSH_ENDED(dl_module_list_free) dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
         for (long k = 0; l && k < l->n; k++)
             if (l->entries[k].tensor == p) return 1;
@@ -493,11 +491,10 @@ static void count_reached(const dlsh_examination *e, const dl_optimizer *o, dl_m
 
 /* The first layer of a net that no gradient reaches, where other layers of the same net get some. */
 static dl_source layer_left_out(const dlsh_examination *e, const dl_optimizer *o) {
-    for (int i = 0; i < dlsh_global_count(e->s); i++) {
-        const dlsh_value *v;
-        dlsh_global_at(e->s, i, &v);
-        dl_trainer *t = v ? dlsh_unwrap(*v, &dlsh_trainer_class) : NULL;
-        dl_module *m = t ? dl_trainer_model(t) : v ? dlsh_unwrap(*v, &dlsh_net_class) : NULL;
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        dl_trainer *t = dlsh_unwrap(h->value, &dlsh_trainer_class);
+        dl_module *m = t ? dl_trainer_model(t) : dlsh_unwrap(h->value, &dlsh_net_class);
         const dl_module *lost = NULL;
         long reached = 0;
         if (m) count_reached(e, o, m, &reached, &lost);
@@ -559,14 +556,13 @@ static void find_cut_by_hand(dlsh_examination *e) {
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
         if (r->count > 3 && r->nnodes[1]) pass = r;
     const int cut = pass && by_hand > 3 ? dlsh_cut_line(e, pass->file, pass->line) : 0;
-    for (int i = 0; cut && i < dlsh_global_count(e->s); i++) {
-        const dlsh_value *v;
-        const char *name = dlsh_global_at(e->s, i, &v);
-        dl_tensor *t = v && v->type == DLSH_TENSOR && strcmp(name, "_") ? v->as.tensor : NULL;
+    const dlsh_holder *h;
+    for (int i = 0; cut && (h = dlsh_holder_next(&e->holders, &i));) {
+        dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         if (!t || !dl_requires_grad(t) || !dl_is_leaf(t) || dl_ndim(t) < 2 || each_leaf(e, is_leaf, t)) continue;
         dlsh_finding *f = dlsh_find_at(e, pass->file, cut, "use the result itself, which has a history");
         if (!f) return;
-        dlsh_cause(f, "no gradient reaches %s: this line cuts the history between it and the loss", name);
+        dlsh_cause(f, "no gradient reaches %s: this line cuts the history between it and the loss", h->name);
         dlsh_evidence(f, "it is a parameter and never got a gradient in %ld passes (line %d); others are trained",
                       pass->count, pass->line);
         return;

@@ -128,7 +128,7 @@ static int see_argmax(void *ctx, const char *file, const dlsh_node *n, const dls
     const dlsh_node *call = of;
     int at;
     if (call->kind == DLSH_N_NAME) call = dlsh_definition_of(file, call->text, call->span.start, &at);
-    if (!call || call->kind != DLSH_N_CALL || !dlsh_object_of(e, call->kids[0], &dlsh_net_class)) return 0;
+    if (!call || call->kind != DLSH_N_CALL || !dlsh_object_of(e, file, call->kids[0], &dlsh_net_class)) return 0;
     if (dlsh_trace_value(e, file, call, used) > 0 && used[0].tensor && dl_ndim(used[0].tensor) < 2) return 0;
     dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "dim=1: one class for each sample");
     if (!f) return 0;

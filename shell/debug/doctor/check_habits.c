@@ -54,7 +54,7 @@ static void find_replaced_weight(dlsh_examination *e, const char *file, const dl
 
 static int makes_weights(const dlsh_examination *e, const char *file, const dlsh_node *n) {
     const char *by = callee_of(n);
-    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_get(e->s, n->text) : NULL;
+    const dlsh_value *v = dlsh_value_of(e, file, n);
     if (is_word("param|Parameter", by) || n->kind == DLSH_N_NET) return 1;
     if (n->kind == DLSH_N_NAME) return v && dlsh_unwrap(*v, &dlsh_net_class) != NULL;
     const dlsh_node *net = by ? dlsh_text_root(file) : NULL;
@@ -208,7 +208,7 @@ static int is_activation(const void *ctx, const dlsh_node *n) {
 static void find_plain_weight(dlsh_examination *e, const char *file, const dlsh_node *n) {
     int at;
     const dlsh_node *w = n->op == DLSH_OP_MATMUL ? n->kids[1] : NULL;
-    const dlsh_value *v = w && w->kind == DLSH_N_NAME ? dlsh_get(e->s, w->text) : NULL;
+    const dlsh_value *v = dlsh_value_of(e, file, w);
     if (!v || v->type != DLSH_TENSOR || dl_requires_grad(v->as.tensor) || dl_ndim(v->as.tensor) != 2) return;
     const dlsh_node *made = dlsh_definition_of(file, w->text, w->span.start, &at);
     if (made && made->kind == DLSH_N_BINARY && made->op == DLSH_OP_MUL)
@@ -220,7 +220,7 @@ static void find_plain_weight(dlsh_examination *e, const char *file, const dlsh_
     int used = 0;
     for (long i = 0; !used && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
         used = r->count > 2 && !strcmp(r->file, file) && dlsh_comes_from(e, file, r->line, n->span.line) &&
-               n->span.line >= dlsh_loop_begins(file, r->line);
+               !dlsh_is_before_loop(file, n->span.line, r->line);
     dlsh_finding *f = used ? dlsh_find_at(e, file, made->span.line,
                                           "w = param(randn(3, 4) * 0.1), and give it to the optimizer; none, "
                                           "if it is to stay random")
@@ -271,10 +271,9 @@ static int whole_targets(const dl_journal_value *v, double classes) {
 
 static void look_at_quantities(dlsh_examination *e, dlsh_pass p) {
     long classes = 0;
-    for (int i = 0; i < dlsh_global_count(e->s); i++) {
-        const dlsh_value *v;
-        dlsh_global_at(e->s, i, &v);
-        const dl_dataset *d = v ? dlsh_unwrap(*v, &dlsh_dataset_class) : NULL;
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        const dl_dataset *d = dlsh_unwrap(h->value, &dlsh_dataset_class);
         const long k = d ? dl_dataset_classes(d) : 0;
         classes = k > classes ? k : classes;
     }

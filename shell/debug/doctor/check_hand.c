@@ -20,7 +20,7 @@ static int sign_of_gradient(const reader *r, const dlsh_node *n, int depth);
 static int sign_of_number(const reader *r, const dlsh_node *n) {
     const double v = dlsh_number_of(r->e, r->file, n);
     if (n->kind == DLSH_N_UNARY && n->op == DLSH_OP_NEG) return -sign_of_number(r, n->kids[0]);
-    const dlsh_value *now = n->kind == DLSH_N_NAME ? dlsh_get(r->e->s, n->text) : NULL;
+    const dlsh_value *now = dlsh_value_of(r->e, r->file, n);
     return v < 0 || (now && dlsh_is_number(*now) && dlsh_number(*now) < 0) ? -1 : 1;
 }
 
@@ -63,7 +63,7 @@ static int sign_of_gradient(const reader *r, const dlsh_node *n, int depth) {
 static int is_weight(const reader *r, const dlsh_node *n) {
     if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "data")) n = n->kids[0];
     if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad")) return 0;
-    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_get(r->e->s, n->text) : NULL;
+    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_value_of(r->e, r->file, n) : NULL;
     if (v) return v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor);
     return n->kind == DLSH_N_NAME || n->kind == DLSH_N_FIELD || n->kind == DLSH_N_INDEX;
 }

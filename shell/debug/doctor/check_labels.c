@@ -123,11 +123,11 @@ static int line_of_use(const dlsh_examination *e, const dlsh_samples *s) {
 /* A variable with as many rows that tells of the targets, where what the net is given does not. */
 static void find_other_table(dlsh_examination *e, const dlsh_samples *s, long n, double enough, double now) {
     if (e->bad) return; /* what is wrong with the table itself explains it */
-    for (int i = 0; i < dlsh_global_count(e->s); i++) {
-        const dlsh_value *v;
-        const char *name = dlsh_global_at(e->s, i, &v);
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        const char *name = h->name;
         dl_tensor *t =
-            v && v->type == DLSH_TENSOR && strcmp(name, "_") && !dl_requires_grad(v->as.tensor) ? v->as.tensor : NULL;
+            h->value.type == DLSH_TENSOR && !dl_requires_grad(h->value.as.tensor) ? h->value.as.tensor : NULL;
         if (!t || dl_ndim(t) != 2 || dl_shape(t)[0] < n || dl_shape(t)[1] < 2 || !strcmp(name, s->name)) continue;
         if (dl_numel(t) / dl_shape(t)[0] != s->width || !dl_dtype_is_float(dl_dtype_of(t))) continue;
         dlsh_samples other = {.n = n, .width = s->width, .y = s->y};

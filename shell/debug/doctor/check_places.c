@@ -120,10 +120,9 @@ static void look_at_trainer(dlsh_examination *e) {
 static void look_at_loop(dlsh_examination *e, const dl_tensor *x) {
     const dl_journal_row *r;
     const dl_tensor *y = NULL;
-    for (int i = 0; !y && i < dlsh_global_count(e->s); i++) {
-        const dlsh_value *v;
-        const char *name = dlsh_global_at(e->s, i, &v);
-        const dl_tensor *t = v && strcmp(name, "_") && v->type == DLSH_TENSOR ? v->as.tensor : NULL;
+    const dlsh_holder *h;
+    for (int i = 0; !y && (h = dlsh_holder_next(&e->holders, &i));) {
+        const dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         if (t && dl_data(t) != dl_data(x) && dl_shape(t) && relation_of(x, t) == EQUAL) y = t;
     }
     for (long i = 0; y && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
@@ -206,10 +205,9 @@ static long trained_places(const dlsh_examination *e) {
 /* Is one of the variables the next elements of x? */
 static int has_next(const dlsh_examination *e, const dl_tensor *x) {
     if (e->trainer) return relation_of(x, e->probe.target[0]) == SHIFTED;
-    for (int i = 0; i < dlsh_global_count(e->s); i++) {
-        const dlsh_value *v;
-        const char *name = dlsh_global_at(e->s, i, &v);
-        if (v && strcmp(name, "_") && v->type == DLSH_TENSOR && relation_of(x, v->as.tensor) == SHIFTED) return 1;
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        if (h->value.type == DLSH_TENSOR && relation_of(x, h->value.as.tensor) == SHIFTED) return 1;
     }
     return shifts_in_text(e) && has_target_each(e, trained_places(e));
 }
@@ -245,10 +243,9 @@ static int find_padding(const dl_tensor *x, const dl_tensor *y, padding *out) {
 /* Targets of a variable that has as many places as x, or of the trainer. */
 static int padded(const dlsh_examination *e, const dl_tensor *x, padding *out) {
     if (e->trainer) return find_padding(x, e->probe.target[0], out);
-    for (int i = 0; i < dlsh_global_count(e->s); i++) {
-        const dlsh_value *v;
-        const char *name = dlsh_global_at(e->s, i, &v);
-        if (v && strcmp(name, "_") && v->type == DLSH_TENSOR && v->as.tensor != x && find_padding(x, v->as.tensor, out))
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        if (h->value.type == DLSH_TENSOR && h->value.as.tensor != x && find_padding(x, h->value.as.tensor, out))
             return 1;
     }
     return 0;

@@ -20,7 +20,7 @@ static int see_scaling(void *ctx, const char *file, const dlsh_node *n, const dl
     scaling *s = ctx;
     (void)within, (void)depth;
     if (n->kind != DLSH_N_CALL || n->kids[0]->kind != DLSH_N_FIELD ||
-        !dlsh_object_of(s->e, n->kids[0]->kids[0], &dlsh_scaler_class))
+        !dlsh_object_of(s->e, file, n->kids[0]->kids[0], &dlsh_scaler_class))
         return 0;
     if (dlsh_is_method(n, "scale")) s->file = file, s->scale = n->span.line;
     if (dlsh_is_method(n, "step")) s->step = n->span.line;
@@ -189,7 +189,7 @@ static int sign_of(const dlsh_examination *e, const char *file, const dlsh_node 
 /* Is the hook at a parameter, which no layer in front of it makes? */
 static int is_of_parameter(const dlsh_examination *e, const char *file, const dlsh_node *n) {
     int at;
-    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_get(e->s, n->text) : NULL;
+    const dlsh_value *v = dlsh_value_of(e, file, n);
     const dlsh_node *made = n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, &at) : NULL;
     const dlsh_node *by = made && made->kind == DLSH_N_CALL ? made->kids[0] : NULL;
     if (n->kind == DLSH_N_FIELD || (by && by->text && strstr(by->text, "param"))) return 1;

@@ -89,7 +89,7 @@ static const dlsh_node *follow_kids(walk w, const dlsh_node *n, const dlsh_node 
 
 /* A variable: a net or parameter is what was looked for, if something has cut it off. */
 static const dlsh_node *follow_name(walk w, const dlsh_node *n, const dlsh_node *cut, int depth) {
-    const dlsh_value *v = dlsh_get(w.e->s, n->text);
+    const dlsh_value *v = dlsh_value_of(w.e, w.unit->name, n);
     if (has_part(w.net, n->text) || (v && dlsh_unwrap(*v, &dlsh_net_class))) return cut;
     const dlsh_node *made = dlsh_definition_of(w.unit->name, n->text, w.before, &w.before);
     if (v && v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor) &&
@@ -143,7 +143,7 @@ static int uses_net(const dlsh_examination *e, const char *file, const dlsh_node
     int found = 0, at = before;
     if (!n || depth > DEEPEST || n->kind == DLSH_N_FN) return 0;
     if (n->kind == DLSH_N_NAME) {
-        const dlsh_value *v = dlsh_get(e->s, n->text);
+        const dlsh_value *v = dlsh_value_of(e, file, n);
         if (v && (dlsh_unwrap(*v, &dlsh_net_class) || (v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor))))
             return 1;
         const dlsh_node *made = dlsh_definition_of(file, n->text, before, &at);

@@ -24,12 +24,11 @@ static int is_call(const dlsh_node *n, const char *name) {
 
 /* The call that made the trainer that is looked at; NULL: it is not known. */
 static const dlsh_node *maker_of_trainer(const dlsh_examination *e, const char *file) {
-    for (int i = 0; i < dlsh_global_count(e->s); i++) {
-        const dlsh_value *v;
-        const char *name = dlsh_global_at(e->s, i, &v);
-        if (!v || !strcmp(name, "_") || dlsh_unwrap(*v, &dlsh_trainer_class) != e->trainer) continue;
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        if (dlsh_unwrap(h->value, &dlsh_trainer_class) != e->trainer) continue;
         int at;
-        const dlsh_node *n = dlsh_definition_of(file, name, INT_MAX, &at);
+        const dlsh_node *n = dlsh_definition_of(file, h->name, h->place, &at);
         if (is_call(n, "trainer")) return n;
     }
     return NULL;
@@ -58,10 +57,10 @@ int dlsh_test_line(const char *file, const dlsh_node *made) {
 /* ---------------------------------------------------------------- loaders of loops */
 
 /* The data set that an expression stands for: a variable, or its split. */
-static int data_of(const dlsh_examination *e, const dlsh_node *n, dlsh_dealt *out) {
+static int data_of(const dlsh_examination *e, const char *file, const dlsh_node *n, dlsh_dealt *out) {
     const char *split = n && n->kind == DLSH_N_FIELD ? n->text : NULL;
     const dlsh_node *of = split ? n->kids[0] : n;
-    const dlsh_value *v = of && of->kind == DLSH_N_NAME ? dlsh_get(e->s, of->text) : NULL;
+    const dlsh_value *v = dlsh_value_of(e, file, of);
     dlsh_split *part = v ? dlsh_unwrap(*v, &dlsh_split_class) : NULL;
     out->data = part ? part->data : v ? dlsh_unwrap(*v, &dlsh_dataset_class) : NULL;
     out->split = part ? part->which : split && !strcmp(split, "test") ? DL_TEST : DL_TRAIN;
@@ -69,8 +68,8 @@ static int data_of(const dlsh_examination *e, const dlsh_node *n, dlsh_dealt *ou
 }
 
 /* That of a loader in a variable, which was given a data set without a name. */
-static int data_of_loader(const dlsh_examination *e, const dlsh_node *n, dlsh_dealt *out) {
-    const dlsh_value *v = n && n->kind == DLSH_N_NAME ? dlsh_get(e->s, n->text) : NULL;
+static int data_of_loader(const dlsh_examination *e, const char *file, const dlsh_node *n, dlsh_dealt *out) {
+    const dlsh_value *v = dlsh_value_of(e, file, n);
     const dl_loader *l = v ? dlsh_unwrap(*v, &dlsh_loader_class) : NULL;
     if (l) out->data = dl_loader_dataset(l), out->split = dl_loader_split(l);
     return l != NULL;
@@ -90,20 +89,21 @@ static int loader_of(const dlsh_examination *e, const char *file, const dlsh_nod
     out->in_order = (!shuffle || is_false(shuffle)) && !dlsh_argument_of(n, INT_MAX - 1, "sampler");
     out->line = n->span.line;
     out->made = made_by(file, data);
-    return data_of(e, data, out) || data_of_loader(e, at, out);
+    return data_of(e, file, data, out) || data_of_loader(e, file, at, out);
 }
 
-static int around(const dlsh_examination *e, const char *file, const dlsh_node *n, int line, dlsh_dealt *out) {
+/* The innermost loop around a place that has one. */
+static int around(const dlsh_examination *e, const char *file, const dlsh_node *n, int place, dlsh_dealt *out) {
     int found = 0;
-    if (!n) return 0;
-    for (int i = 0; i < n->nkids && !found; i++) found = around(e, file, n->kids[i], line, out);
-    if (found || n->kind != DLSH_N_FOR || line < n->span.line) return found;
-    const dlsh_node *body = n->kids[n->nkids - 1];
-    int last = body->nkids ? body->kids[body->nkids - 1]->span.line : 0;
-    return line <= last ? loader_of(e, file, n->kids[n->nkids - 2], out) : 0;
+    if (!n || place < n->span.start || place > n->span.end) return 0;
+    for (int i = 0; i < n->nkids && !found; i++) found = around(e, file, n->kids[i], place, out);
+    return found || n->kind != DLSH_N_FOR ? found : loader_of(e, file, n->kids[n->nkids - 2], out);
 }
 
 int dlsh_loader_around(const dlsh_examination *e, const char *file, int line, dlsh_dealt *out) {
     *out = (dlsh_dealt){0};
-    return around(e, file, dlsh_text_root(file), line, out);
+    int places[DLSH_LEVELS], found = 0;
+    const int n = dlsh_places_of(file, line, places);
+    for (int i = 0; i < n && !found; i++) found = around(e, file, dlsh_text_root(file), places[i], out);
+    return found;
 }

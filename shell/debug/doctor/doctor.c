@@ -97,12 +97,11 @@ static dl_status show(dlsh_examination *e, dlsh_sink *sink) {
 /* ---------------------------------------------------------------- what is examined */
 
 /* The only object of a class among the variables; NULL: none, or several. */
-static void *only(dlsh_session *s, const dlsh_class *cls) {
+static void *only(const dlsh_examination *e, const dlsh_class *cls) {
     void *found = NULL;
-    for (int i = 0; i < dlsh_global_count(s); i++) {
-        const dlsh_value *v;
-        const char *name = dlsh_global_at(s, i, &v);
-        void *self = v && strcmp(name, "_") ? dlsh_unwrap(*v, cls) : NULL;
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        void *self = dlsh_unwrap(h->value, cls);
         if (self && found && self != found) return NULL;
         if (self) found = self;
     }
@@ -111,9 +110,9 @@ static void *only(dlsh_session *s, const dlsh_class *cls) {
 
 static void choose(dlsh_examination *e, const dlsh_args *a) {
     const dlsh_value *what = dlsh_arg(a, "what");
-    e->trainer = what ? dlsh_unwrap(*what, &dlsh_trainer_class) : only(e->s, &dlsh_trainer_class);
-    e->net = what ? dlsh_unwrap(*what, &dlsh_net_class) : only(e->s, &dlsh_net_class);
-    if (!e->net && what && what->type == DLSH_TENSOR) e->net = only(e->s, &dlsh_net_class);
+    e->trainer = what ? dlsh_unwrap(*what, &dlsh_trainer_class) : only(e, &dlsh_trainer_class);
+    e->net = what ? dlsh_unwrap(*what, &dlsh_net_class) : only(e, &dlsh_net_class);
+    if (!e->net && what && what->type == DLSH_TENSOR) e->net = only(e, &dlsh_net_class);
     if (e->trainer) e->net = dl_trainer_model(e->trainer);
 }
 
@@ -130,7 +129,7 @@ static dl_status rehearse(dlsh_examination *e) {
 
 static dl_status begin_probe(dlsh_examination *e) {
     dl_status st =
-        e->trainer ? dlsh_probe_trainer(&e->probe, e->trainer, 16) : dlsh_probe_net(e->s, &e->probe, e->net, 16);
+        e->trainer ? dlsh_probe_trainer(&e->probe, e->trainer, 16) : dlsh_probe_net(&e->holders, &e->probe, e->net, 16);
     if (!st) st = rehearse(e);
     e->probed = !st;
     if (!st && !has_passes(e)) st = dlsh_read_journal(e);
@@ -197,6 +196,7 @@ static dl_status doctor_run(const dlsh_args *a) {
     dl_nan_policy_set(DL_NAN_OFF);
     dl_status st = dlsh_texts_join();
     if (!st) st = dlsh_read_journal(&e);
+    if (!st) dlsh_holders_find(e.s, &e.holders);
     choose(&e, a);
     dl_journal *own = dl_journal_new(), *former = dl_journal_swap(own);
     if (!st && what && what->type == DLSH_TENSOR && !has_passes(&e)) st = trace_loss(&e, what->as.tensor);
@@ -212,6 +212,7 @@ static dl_status doctor_run(const dlsh_args *a) {
     for (int i = 0; !st && i < e.nfindings; i++)
         if (!e.findings[i].note) dlsh_finding_keep(e.s, &e.findings[i]);
     if (!st) st = show(&e, dlsh_arg_sink(a));
+    dlsh_holders_free(&e.holders);
     dlsh_buf_free(&e.passed);
     free(e.findings);
     free(e.rows);

@@ -7,6 +7,7 @@
 
 typedef struct dlsh_examination {
     dlsh_session *s;
+    dlsh_holders holders;
     dl_trainer *trainer; /* that is asked about, or the only one; NULL: none */
     dl_module *net;      /* ... or the trainer's; NULL: none, or several */
     dl_journal_row *rows;
@@ -67,7 +68,13 @@ const char *dlsh_node_text(const dl_journal_node *n, char *buf, size_t size);
 int dlsh_loss_is_negated(const dlsh_examination *e);
 int dlsh_op_is(const dl_journal_node *n, const char *names);
 
-/* ---- variables (subjects.c) */
+/* ---- variables (program/holders.c) */
+/* The value of a name at a place of a text; of a NAME where it stands, or of a field or item of it. NULL: it is not
+ * known. */
+const dlsh_value *dlsh_value_at(const dlsh_examination *e, const char *file, int place, const char *name);
+const dlsh_value *dlsh_value_of(const dlsh_examination *e, const char *file, const dlsh_node *n);
+
+/* ---- objects (subjects.c) */
 /* The object at an address of the journal, if a variable still holds it. */
 dl_optimizer *dlsh_live_optimizer(const dlsh_examination *e, const void *at, const char **name);
 dl_module *dlsh_live_net(const dlsh_examination *e, const void *at, const char **name);

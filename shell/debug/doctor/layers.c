@@ -293,17 +293,14 @@ static dl_status measure(layers *all, dlsh_probe *p, dl_module *m, dl_optimizer 
 }
 
 /* The only trainer, or else the only net, among the variables. */
-static dl_status find_subject(const dlsh_args *a, dlsh_value *out) {
-    dlsh_session *s = dlsh_arg_session(a);
+static dl_status find_subject(const dlsh_args *a, const dlsh_holders *all, dlsh_value *out) {
+    const dlsh_holder *h;
     const dlsh_class *const classes[] = {&dlsh_trainer_class, &dlsh_net_class};
     if (dlsh_given(a, "what")) return *out = *dlsh_arg(a, "what"), DL_OK;
     for (int c = 0; c < 2; c++) {
         int n = 0;
-        for (int i = 0; i < dlsh_global_count(s); i++) {
-            const dlsh_value *v;
-            const char *name = dlsh_global_at(s, i, &v);
-            if (v && strcmp(name, "_") && dlsh_unwrap(*v, classes[c])) *out = *v, n++;
-        }
+        for (int i = 0; (h = dlsh_holder_next(all, &i));)
+            if (dlsh_unwrap(h->value, classes[c])) *out = h->value, n++;
         if (n == 1) return DL_OK;
         if (n)
             return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "layers m", "there are %d %ss: which one?", n,
@@ -313,16 +310,17 @@ static dl_status find_subject(const dlsh_args *a, dlsh_value *out) {
 }
 
 static dl_status layers_run(const dlsh_args *a) {
-    dlsh_session *s = dlsh_arg_session(a);
+    DLSH_SCOPED(dlsh_holders_free) dlsh_holders held = {0};
     dlsh_value what = dlsh_void();
     dlsh_probe p = {0};
     layers all = {0};
     char title[200];
-    DLSH_TRY(find_subject(a, &what));
+    dlsh_holders_find(dlsh_arg_session(a), &held);
+    DLSH_TRY(find_subject(a, &held, &what));
     dl_trainer *t = dlsh_unwrap(what, &dlsh_trainer_class);
     dl_module *m = t ? dl_trainer_model(t) : dlsh_unwrap(what, &dlsh_net_class);
-    dl_status st = t ? dlsh_probe_trainer(&p, t, DLSH_PROBE_SAMPLES) : dlsh_probe_net(s, &p, m, DLSH_PROBE_SAMPLES);
-    if (!st) st = measure(&all, &p, m, t ? dl_trainer_optimizer(t) : dlsh_probe_find_optimizer(s, m));
+    dl_status st = t ? dlsh_probe_trainer(&p, t, DLSH_PROBE_SAMPLES) : dlsh_probe_net(&held, &p, m, DLSH_PROBE_SAMPLES);
+    if (!st) st = measure(&all, &p, m, t ? dl_trainer_optimizer(t) : dlsh_probe_find_optimizer(&held, m));
     const char *name = dlsh_given(a, "what") && !t ? dlsh_arg_text(a, "what") : dl_module_name(m);
     snprintf(title, sizeof title, "net %s, %ld samples of %s", name,
              p.in[0] && dl_ndim(p.in[0]) ? dl_shape(p.in[0])[0] : 0, p.from);

@@ -128,13 +128,12 @@ static dl_tensor *pieces_of(dl_tensor *t, long places, long samples) {
     return some ? dl_reshape(some, (long[]){-1, places}, 2) : NULL;
 }
 
-static int find_sequences(dlsh_session *s, dlsh_probe *p, const dl_net_input *in, const dl_journal_row *r,
+static int find_sequences(const dlsh_holders *all, dlsh_probe *p, const dl_net_input *in, const dl_journal_row *r,
                           long samples) {
     const int words = r->ndim == 2 && !dl_dtype_is_float(in->dtype);
-    for (int i = 0; words && i < dlsh_global_count(s) && !p->in[0]; i++) {
-        const dlsh_value *v;
-        const char *name = dlsh_global_at(s, i, &v);
-        dl_tensor *t = v && v->type == DLSH_TENSOR && strcmp(name, "_") ? v->as.tensor : NULL;
+    const dlsh_holder *h;
+    for (int i = 0; words && !p->in[0] && (h = dlsh_holder_next(all, &i));) {
+        dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         DLSH_OWNED dl_tensor *made = t && !dl_requires_grad(t) ? pieces_of(t, r->shape[1], samples) : NULL;
         if (made) p->in[0] = dl_contiguous(made);
     }
@@ -142,21 +141,19 @@ static int find_sequences(dlsh_session *s, dlsh_probe *p, const dl_net_input *in
 }
 
 /* Samples of the form that the net takes: a variable with as many rows as its last pass had or more, or a data set. */
-static int find_data(dlsh_session *s, dlsh_probe *p, const dl_net_input *in, const dl_journal_row *r, long samples) {
+static int find_data(const dlsh_holders *all, dlsh_probe *p, const dl_net_input *in, const dl_journal_row *r,
+                     long samples) {
     long index[DLSH_PROBE_SAMPLES];
-    for (int i = 0; i < dlsh_global_count(s) && !p->in[0]; i++) {
-        const dlsh_value *v;
-        const char *name = dlsh_global_at(s, i, &v);
-        dl_tensor *t = v && v->type == DLSH_TENSOR && strcmp(name, "_") ? v->as.tensor : NULL;
+    const dlsh_holder *h;
+    for (int i = 0; !p->in[0] && (h = dlsh_holder_next(all, &i));) {
+        dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         int fits = t && !dl_requires_grad(t) && dl_dtype_of(t) == in->dtype && dl_ndim(t) == r->ndim && r->ndim > 1 &&
                    dl_shape(t)[0] >= r->shape[0];
         for (int d = 1; fits && d < r->ndim; d++) fits = dl_shape(t)[d] == r->shape[d];
         if (fits) p->in[0] = first_rows(t, samples);
     }
-    for (int i = 0; i < dlsh_global_count(s) && !p->in[0]; i++) {
-        const dlsh_value *v;
-        dlsh_global_at(s, i, &v);
-        dl_dataset *d = v ? dlsh_unwrap(*v, &dlsh_dataset_class) : NULL;
+    for (int i = 0; !p->in[0] && (h = dlsh_holder_next(all, &i));) {
+        dl_dataset *d = dlsh_unwrap(h->value, &dlsh_dataset_class);
         int fits = d && !dl_dataset_slow(d) && dl_dataset_form(d)->inputs == 1 && dl_dataset_ndim(d) == r->ndim - 1;
         for (int k = 1; fits && k < r->ndim; k++) fits = dl_dataset_shape(d)[k - 1] == r->shape[k];
         const long len = fits ? dl_dataset_len(d, DL_TRAIN) : 0, n = fits ? few(d, samples) : 0;
@@ -170,7 +167,7 @@ static int find_data(dlsh_session *s, dlsh_probe *p, const dl_net_input *in, con
     return p->in[0] && !to_device(p->in, 1, dlsh_net_device(p->net));
 }
 
-static dl_status find_input(dlsh_session *s, dlsh_probe *p, dl_module *m, long samples) {
+static dl_status find_input(const dlsh_holders *all, dlsh_probe *p, dl_module *m, long samples) {
     dl_net_input in[DL_NET_INPUTS];
     dl_journal_row r = {0};
     dl_journal *own = dl_journal_swap(p->former);
@@ -180,16 +177,15 @@ static dl_status find_input(dlsh_session *s, dlsh_probe *p, dl_module *m, long s
     if (!p->nin)
         return dlsh_fail(DL_ERR_STATE, "run a batch through it, m(x), or give the trainer",
                          "what the net %s takes is not known yet", dl_module_name(m));
-    for (int i = 0; seen && p->nin == 1 && i < dlsh_global_count(s); i++) {
-        const dlsh_value *v;
-        dlsh_global_at(s, i, &v);
-        if (!v || v->type != DLSH_TENSOR || !holds(v->as.tensor, &r)) continue;
-        p->in[0] = first_rows(v->as.tensor, samples);
+    const dlsh_holder *h;
+    for (int i = 0; seen && p->nin == 1 && (h = dlsh_holder_next(all, &i));) {
+        if (h->value.type != DLSH_TENSOR || !holds(h->value.as.tensor, &r)) continue;
+        p->in[0] = first_rows(h->value.as.tensor, samples);
         p->from = "the input of its last pass";
         return p->in[0] ? DL_OK : dl_failed();
     }
-    if (p->nin == 1 && seen && find_data(s, p, &in[0], &r, samples)) return DL_OK;
-    if (p->nin == 1 && seen && find_sequences(s, p, &in[0], &r, samples)) return DL_OK;
+    if (p->nin == 1 && seen && find_data(all, p, &in[0], &r, samples)) return DL_OK;
+    if (p->nin == 1 && seen && find_sequences(all, p, &in[0], &r, samples)) return DL_OK;
     dl_error_clear();
     p->from = "random numbers";
     for (int i = 0; i < p->nin; i++)
@@ -197,10 +193,10 @@ static dl_status find_input(dlsh_session *s, dlsh_probe *p, dl_module *m, long s
     return to_device(p->in, p->nin, dlsh_net_device(m));
 }
 
-dl_status dlsh_probe_net(dlsh_session *s, dlsh_probe *p, dl_module *m, long samples) {
+dl_status dlsh_probe_net(const dlsh_holders *all, dlsh_probe *p, dl_module *m, long samples) {
     DLSH_TRY(begin(p, m));
     DLSH_SCOPED_GRAD_MODE(0);
-    return find_input(s, p, m, samples);
+    return find_input(all, p, m, samples);
 }
 
 /* ---------------------------------------------------------------- passes */
@@ -274,14 +270,13 @@ static int trains(const dl_optimizer *o, const dl_module_list *l) {
     return 0;
 }
 
-dl_optimizer *dlsh_probe_find_optimizer(dlsh_session *s, dl_module *m) {
+dl_optimizer *dlsh_probe_find_optimizer(const dlsh_holders *all, dl_module *m) {
     DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
     dl_optimizer *found = NULL;
-    for (int i = 0; l && !found && i < dlsh_global_count(s); i++) {
-        const dlsh_value *v;
-        dlsh_global_at(s, i, &v);
-        dl_trainer *t = v ? dlsh_unwrap(*v, &dlsh_trainer_class) : NULL;
-        dl_optimizer *o = t ? dl_trainer_optimizer(t) : v ? dlsh_unwrap(*v, &dlsh_optimizer_class) : NULL;
+    const dlsh_holder *h;
+    for (int i = 0; l && !found && (h = dlsh_holder_next(all, &i));) {
+        dl_trainer *t = dlsh_unwrap(h->value, &dlsh_trainer_class);
+        dl_optimizer *o = t ? dl_trainer_optimizer(t) : dlsh_unwrap(h->value, &dlsh_optimizer_class);
         if (o && trains(o, l)) found = o;
     }
     return found;

@@ -2,7 +2,7 @@
  * is examined stay as they are. */
 #pragma once
 
-#include "lang/session.h"
+#include "debug/doctor/program/holders.h"
 
 typedef struct dlsh_probe {
     dl_module *net;                                       /* the copy; owned */
@@ -21,7 +21,7 @@ enum { DLSH_PROBE_SAMPLES = 32 };
 /* With a batch of the trainer's data, or for a net the input that its last pass had, where a variable still holds it,
  * else random numbers. DL_ERR_STATE: the size of its input is not known. */
 dl_status dlsh_probe_trainer(dlsh_probe *p, dl_trainer *t, long samples);
-dl_status dlsh_probe_net(dlsh_session *s, dlsh_probe *p, dl_module *m, long samples);
+dl_status dlsh_probe_net(const dlsh_holders *all, dlsh_probe *p, dl_module *m, long samples);
 /* The net's result, and the loss where it is known. */
 dl_status dlsh_probe_forward(dlsh_probe *p);
 /* Gradients: of the loss, or where there is none those that the net's own parameters have. */
@@ -33,4 +33,4 @@ void dlsh_probe_end(dlsh_probe *p);
 /* Is it a layer that is not made of other layers? Parameters that it holds are none. */
 int dlsh_is_single_layer(const dl_module *m);
 /* The optimizer among variables and trainers that trains a parameter of the net; NULL: none. */
-dl_optimizer *dlsh_probe_find_optimizer(dlsh_session *s, dl_module *m);
+dl_optimizer *dlsh_probe_find_optimizer(const dlsh_holders *all, dl_module *m);

@@ -314,15 +314,14 @@ enum { LINES = 24, ALL = 48 };
 static dl_tensor *targets_beside(const dlsh_examination *e, const dl_tensor *x, dlsh_samples *s, const char *file) {
     dl_tensor *found = NULL;
     int at;
-    for (int i = 0; i < dlsh_global_count(e->s); i++) {
-        const dlsh_value *v;
-        const char *name = dlsh_global_at(e->s, i, &v);
-        dl_tensor *t = v && v->type == DLSH_TENSOR && strcmp(name, "_") ? v->as.tensor : NULL;
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         if (!t || dl_ndim(t) != 1 || dl_shape(t)[0] != dl_shape(x)[0] || dl_dtype_of(t) != DL_I64) continue;
         if (found) return NULL;
-        const dlsh_node *made = dlsh_definition_of(file, name, INT_MAX, &at);
+        const dlsh_node *made = dlsh_definition_of(file, h->name, h->place, &at);
         found = t, s->target_file = file, s->target_line = made ? made->span.line : s->line;
-        snprintf(s->target, sizeof s->target, "%s", name);
+        snprintf(s->target, sizeof s->target, "%s", h->name);
     }
     return found;
 }
@@ -361,7 +360,7 @@ static dl_tensor *first_input(const dlsh_traced *all, int n) {
 /* Was the table that a loop uses made before it, as a part of another one? Else a name holds its last batch alone. */
 static int is_part(const dlsh_traced *all, int n, const dl_tensor *used, const char *file, int line) {
     for (int i = 0; i < n; i++)
-        if (all[i].tensor == used) return all[i].name_line && all[i].name_line < dlsh_loop_begins(file, line);
+        if (all[i].tensor == used) return all[i].name_line && dlsh_is_before_loop(file, all[i].name_line, line);
     return 0;
 }
 
@@ -378,7 +377,7 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     dlsh_compare_traced(e, all, n);
     dlsh_compare_rows(e, file, all, n);
     for (int i = 0; i < n; i++)
-        if (all[i].name_line && all[i].name_line < dlsh_loop_begins(file, r->line))
+        if (all[i].name_line && dlsh_is_before_loop(file, all[i].name_line, r->line))
             dlsh_find_constant_target(e, file, &all[i]);
     dlsh_dealt l; /* then variables hold the last batch alone */
     int whole = !dlsh_loader_around(e, r->file, r->line, &l);

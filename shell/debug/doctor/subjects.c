@@ -8,12 +8,11 @@
 
 /* The object of a class at an address, in a variable. */
 static void *live(const dlsh_examination *e, const dlsh_class *cls, const void *at, const char **name) {
-    for (int i = 0; i < dlsh_global_count(e->s); i++) {
-        const dlsh_value *v;
-        const char *n = dlsh_global_at(e->s, i, &v);
-        void *self = v ? dlsh_unwrap(*v, cls) : NULL;
-        if (self != at || !self || !strcmp(n, "_")) continue;
-        if (name) *name = n;
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        void *self = dlsh_unwrap(h->value, cls);
+        if (self != at || !self) continue;
+        if (name) *name = h->name;
         return self;
     }
     return NULL;
@@ -21,12 +20,11 @@ static void *live(const dlsh_examination *e, const dlsh_class *cls, const void *
 
 dl_optimizer *dlsh_optimizer_at(const dlsh_examination *e, int i, dl_trainer **of) {
     int n = 0;
-    for (int k = 0; k < dlsh_global_count(e->s); k++) {
-        const dlsh_value *v;
-        const char *name = dlsh_global_at(e->s, k, &v);
-        dl_trainer *t = v ? dlsh_unwrap(*v, &dlsh_trainer_class) : NULL;
-        dl_optimizer *o = t ? dl_trainer_optimizer(t) : v ? dlsh_unwrap(*v, &dlsh_optimizer_class) : NULL;
-        if (!o || !strcmp(name, "_") || n++ != i) continue;
+    const dlsh_holder *h;
+    for (int k = 0; (h = dlsh_holder_next(&e->holders, &k));) {
+        dl_trainer *t = dlsh_unwrap(h->value, &dlsh_trainer_class);
+        dl_optimizer *o = t ? dl_trainer_optimizer(t) : dlsh_unwrap(h->value, &dlsh_optimizer_class);
+        if (!o || n++ != i) continue;
         if (of) *of = t;
         return o;
     }
@@ -54,10 +52,9 @@ dl_optimizer *dlsh_live_optimizer(const dlsh_examination *e, const void *at, con
 
 dl_module *dlsh_live_net(const dlsh_examination *e, const void *at, const char **name) {
     dl_module *m = live(e, &dlsh_net_class, at, name);
-    for (int k = 0; !m && k < dlsh_global_count(e->s); k++) {
-        const dlsh_value *v;
-        dlsh_global_at(e->s, k, &v);
-        dl_trainer *t = v ? dlsh_unwrap(*v, &dlsh_trainer_class) : NULL;
+    const dlsh_holder *h;
+    for (int k = 0; !m && (h = dlsh_holder_next(&e->holders, &k));) {
+        dl_trainer *t = dlsh_unwrap(h->value, &dlsh_trainer_class);
         if (!t || dl_trainer_model(t) != at) continue;
         m = dl_trainer_model(t);
         if (name) *name = dl_module_name(m);
@@ -145,11 +142,9 @@ dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n
     dl_source maker = {dlsh_node_file(n), dlsh_node_line(n)}, writer;
     if (w) dlsh_tensor_places(w, &maker, &writer);
     made m = {.name = w ? name : v && *v->name ? v->name : NULL};
-    for (int i = 0; w && i < dlsh_global_count(e->s); i++) { /* also in a list, by the name of its own */
-        const dlsh_value *held;
-        const char *other = dlsh_global_at(e->s, i, &held);
-        if (held && held->type == DLSH_TENSOR && held->as.tensor == w && strcmp(other, "_") != 0) m.name = other;
-    }
+    const dlsh_holder *h;
+    for (int i = 0; w && (h = dlsh_holder_next(&e->holders, &i));) /* also in a list, by the name of its own */
+        if (h->value.type == DLSH_TENSOR && h->value.as.tensor == w) m.name = h->name;
     if (m.name && !*n->layer_file) dlsh_each_node(see_made, &m); /* memory is made anew by updates */
     return m.count == 1 ? m.at : maker;
 }
@@ -158,11 +153,9 @@ dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name,
     const char *own;
     dl_optimizer *o;
     dl_tensor *t, *found = NULL;
-    for (int i = 0; at && !found && i < dlsh_global_count(e->s); i++) {
-        const dlsh_value *v;
-        const char *n = dlsh_global_at(e->s, i, &v);
-        if (v && strcmp(n, "_")) found = leaf_of_value(v, n, at, name, size, 0);
-    }
+    const dlsh_holder *h;
+    for (int i = 0; at && !found && (h = dlsh_holder_next(&e->holders, &i));)
+        found = leaf_of_value(&h->value, h->name, at, name, size, 0);
     for (int i = 0; at && !found && (o = dlsh_optimizer_at(e, i, NULL)); i++)
         for (long k = 0; !found && (t = dl_optimizer_param(o, k, &own)); k++)
             if (t == at) found = t, snprintf(name, size, "%s", own);

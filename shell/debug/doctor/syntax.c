@@ -45,8 +45,8 @@ int dlsh_is_within(const dlsh_node *const *within, int depth, const char *comman
     return 0;
 }
 
-void *dlsh_object_of(const dlsh_examination *e, const dlsh_node *n, const dlsh_class *cls) {
-    const dlsh_value *v = n && n->kind == DLSH_N_NAME ? dlsh_get(e->s, n->text) : NULL;
+void *dlsh_object_of(const dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_class *cls) {
+    const dlsh_value *v = dlsh_value_of(e, file, n);
     return v ? dlsh_unwrap(*v, cls) : NULL;
 }
 
@@ -67,7 +67,7 @@ static double number_of_binary(const dlsh_examination *e, const char *file, cons
 static double number_of_name(const dlsh_examination *e, const char *file, const dlsh_node *n, int depth) {
     int at;
     const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at);
-    const dlsh_value *v = at < 0 ? dlsh_get(e->s, n->text) : NULL;
+    const dlsh_value *v = at < 0 ? dlsh_value_of(e, file, n) : NULL;
     if (made) return number(e, file, made, depth + 1);
     return v && dlsh_is_number(*v) ? dlsh_number(*v) : NAN;
 }

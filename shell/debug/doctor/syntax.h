@@ -14,7 +14,7 @@ int dlsh_is_method(const dlsh_node *n, const char *name);
 /* Is one of them the command of that name? */
 int dlsh_is_within(const dlsh_node *const *within, int depth, const char *command);
 /* The object of a class that a name stands for; NULL: it is none. */
-void *dlsh_object_of(const dlsh_examination *e, const dlsh_node *n, const dlsh_class *cls);
+void *dlsh_object_of(const dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_class *cls);
 /* The number that an expression has, from the text and from variables; NaN: it is not known. */
 double dlsh_number_of(const dlsh_examination *e, const char *file, const dlsh_node *n);
 /* Are two expressions written alike? */

@@ -43,79 +43,16 @@ const dlsh_node *dlsh_statement_at(const char *file, int line) {
     return back ? back : u && u->root ? statement_at(u->root, line, 0) : NULL;
 }
 
-/* A definition of a name: the value it gets. */
-typedef struct definition {
-    const dlsh_node *value;
-    int at;    /* where it stands in the text */
-    int each;  /* the name stands for items of the value */
-    int param; /* it is a parameter of a function */
-} definition;
-
-/* From where names in the value are looked up: those of an argument at the call. */
-static int place_of(const definition *d) { return d->param && d->value ? d->value->span.start : d->at; }
-
-static void better(definition *best, const dlsh_node *value, int at, int before, int each) {
-    if (value && at < before && at >= best->at) *best = (definition){value, at, each, 0};
-}
-
-int dlsh_names(const dlsh_node *n, const char *name) { return n && n->kind == DLSH_N_NAME && !strcmp(n->text, name); }
-
-/* Position k of what a call gives for several targets, as zip() has it. */
-static const dlsh_node *item_of(const dlsh_node *value, int k) {
-    if (value->kind == DLSH_N_TUPLE && k < value->nkids) return value->kids[k];
-    int zipped = value->kind == DLSH_N_CALL && dlsh_names(value->kids[0], "zip") && k + 1 < value->nkids;
-    return zipped ? value->kids[k + 1] : value;
-}
-
-static void look_at_targets(const dlsh_node *n, const char *name, int before, definition *best) {
-    int loop = n->kind == DLSH_N_FOR, last = n->nkids - (loop ? 2 : 1);
-    const dlsh_node *value = n->kids[last];
-    for (int k = 0; k < last; k++) {
-        const dlsh_node *t = n->kids[k];
-        if (dlsh_names(t, name)) better(best, last > 1 ? item_of(value, k) : value, n->span.start, before, loop);
-        for (int j = 0; t && t->kind == DLSH_N_TUPLE && j < t->nkids; j++)
-            if (dlsh_names(t->kids[j], name)) better(best, item_of(value, j), n->span.start, before, loop);
-    }
-}
-
-/* The argument of the last call of a function for one of its parameters. */
-static const dlsh_node *argument(const dlsh_node *n, const char *function, int place) {
-    const dlsh_node *found = NULL;
-    for (int i = 0; i < n->nkids; i++) {
-        const dlsh_node *below = n->kids[i] ? argument(n->kids[i], function, place) : NULL;
-        if (below) found = below;
-    }
-    if (n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], function) && place + 1 < n->nkids) found = n->kids[place + 1];
-    return found;
-}
-
-/* The newest definition of a name that stands before a place. */
-static void find_definition(const dlsh_node *root, const dlsh_node *n, const char *name, int before, definition *best) {
-    if (n->kind == DLSH_N_ASSIGN || n->kind == DLSH_N_FOR) look_at_targets(n, name, before, best);
-    if (n->kind == DLSH_N_FN)
-        for (int k = 0; k + 1 < n->nkids; k++)
-            if (n->kids[k] && n->kids[k]->kind == DLSH_N_PARAM && !strcmp(n->kids[k]->text, name) &&
-                before >= n->span.start && before <= n->span.end)
-                *best = (definition){n->text ? argument(root, n->text, k) : NULL, n->span.start, 0, 1};
-    for (int i = 0; i < n->nkids; i++)
-        if (n->kids[i]) find_definition(root, n->kids[i], name, before, best);
-}
-
 /* ---------------------------------------------------------------- values */
 
-static const dlsh_value *value_of(const tracer *t, const char *name) {
-    const dlsh_value *v = dlsh_get(t->e->s, name);
-    return v && v->type != DLSH_VOID ? v : NULL;
-}
-
-static dl_tensor *data_of(const tracer *t, const char *name) {
-    const dlsh_value *v = value_of(t, name);
+static dl_tensor *data_of(const tracer *t, const char *name, int place) {
+    const dlsh_value *v = dlsh_value_at(t->e, t->unit->name, place, name);
     dl_tensor *x = v && v->type == DLSH_TENSOR ? v->as.tensor : NULL;
     return x && !dl_requires_grad(x) ? x : NULL;
 }
 
 static int is_net_or_function(const tracer *t, const dlsh_node *callee) {
-    const dlsh_value *v = callee->kind == DLSH_N_NAME ? value_of(t, callee->text) : NULL;
+    const dlsh_value *v = dlsh_value_of(t->e, t->unit->name, callee);
     return v && (dlsh_unwrap(*v, &dlsh_net_class) || v->type == DLSH_FN);
 }
 
@@ -137,16 +74,17 @@ static int is_backwards(const dlsh_node *slice) {
 /* Notes rows that are picked: the text of the index, and of a variable in it where it was made. */
 static void pick(const tracer *t, const dlsh_node *index, dlsh_traced *to) {
     char mark[32];
-    definition d = {.at = -1};
+    dlsh_definition d = {.at = -1};
     int slice = index->kind == DLSH_N_SLICE;
     if (slice && !index->kids[0] && !index->kids[1] && !is_backwards(index)) return; /* all rows */
     if (!to->moved && !to->random) to->pick_line = index->span.line; /* of what moves rows, where something does */
     if (to->nlines < (int)DLSH_COUNT(to->lines)) to->lines[to->nlines++] = index->span.line;
     to->moved |= slice && is_backwards(index);
+    if (!*to->picks) to->pick_place = index->span.start;
     const char *text = t->unit->text + index->span.start;
     int n = index->span.end - index->span.start;
     add_text(to->picks, sizeof to->picks, text, n);
-    if (index->kind == DLSH_N_NAME) find_definition(t->unit->root, t->unit->root, index->text, index->span.start, &d);
+    if (index->kind == DLSH_N_NAME) d = dlsh_define(t->unit->root, index->text, index->span.start);
     const dlsh_node *made = d.value ? d.value : index;
     const char *how = t->unit->text + made->span.start;
     int random = 0;
@@ -221,28 +159,32 @@ static const dlsh_node *kept(const tracer *t, const dlsh_node *n, dlsh_traced *t
     return picks || dlsh_has_word(casts, callee->text, strlen(callee->text)) ? of : NULL;
 }
 
+/* A variable that holds the data on the way; the first one is the nearest. */
+static void note_data(dlsh_traced *x, dl_tensor *data, const char *name, int line) {
+    if (!x->tensor) {
+        x->tensor = data, x->name_line = line;
+        snprintf(x->name, sizeof x->name, "%s", name);
+    }
+    x->whole = data, x->base_line = line;
+    snprintf(x->base, sizeof x->base, "%s", name);
+}
+
 static void follow_name(tracer *t, const dlsh_node *n, dlsh_traced x, int before) {
-    int any = 0;
+    dlsh_traced given = x; /* by a parameter, where the caller's variable is not known */
     for (int depth = 0; depth < DEEPEST; depth++) {
-        definition d = {.at = -1};
-        find_definition(t->unit->root, t->unit->root, n->text, before, &d);
-        dl_tensor *data = d.param ? NULL : data_of(t, n->text);
-        if (data && d.value && dlsh_uses_net(t->e, t->unit->name, d.value)) data = NULL; /* what it holds came later */
-        int line = d.value ? d.value->span.line : 0;
-        if (data && !x.tensor) {
-            x.tensor = data, x.name_line = line;
-            snprintf(x.name, sizeof x.name, "%s", n->text);
-        }
-        if (data) {
-            any = 1, x.whole = data, x.base_line = line;
-            snprintf(x.base, sizeof x.base, "%s", n->text);
-        }
-        const dlsh_node *of = d.value;
+        const dlsh_definition d = dlsh_define(t->unit->root, n->text, before);
+        const dlsh_node *back = dlsh_returned(t->unit->name, &d), *of = back ? back : d.value;
+        dl_tensor *data = data_of(t, n->text, before);
+        const int alias = d.param || (back && back->kind == DLSH_N_NAME);                /* another variable made it */
+        if (data && !alias && of && dlsh_uses_net(t->e, t->unit->name, of)) data = NULL; /* what it holds came later */
+        if (data) note_data(alias ? &given : &x, data, n->text, of ? of->span.line : 0);
+        if (back) before = back->span.start;
         while (of && of->kind != DLSH_N_NAME) of = kept(t, of, &x);
         if (!of) break;
-        n = of, before = place_of(&d);
+        n = of, before = back ? before : dlsh_place_of(&d);
     }
-    if (any && t->n < DLSH_TRACED) t->out[t->n++] = x;
+    if (!x.tensor && given.tensor) note_data(&x, given.whole, given.name, given.name_line);
+    if (x.tensor && t->n < DLSH_TRACED) t->out[t->n++] = x;
 }
 
 static int is_loss(const dlsh_node *callee) {
@@ -261,7 +203,8 @@ static void follow_call(tracer *t, const dlsh_node *n, dlsh_traced so_far, int b
         if (!next.role && data && n->kids[i]->kind != DLSH_N_KWARG)
             next.role = i % 2 ? DLSH_ROLE_INPUT : DLSH_ROLE_TARGET; /* dataset(x, y, test_x, test_y) */
         if (!next.role && loss && i > 1) next.role = DLSH_ROLE_TARGET;
-        if (!next.role && net && (n->nkids == 2 || dlsh_unwrap(*value_of(t, callee->text), &dlsh_net_class)))
+        if (!next.role && net &&
+            (n->nkids == 2 || dlsh_unwrap(*dlsh_value_of(t->e, t->unit->name, callee), &dlsh_net_class)))
             next.role = DLSH_ROLE_INPUT;
         follow(t, n->kids[i], next, before, depth);
     }
@@ -323,14 +266,6 @@ int dlsh_trace(const dlsh_examination *e, const char *file, int line, dlsh_trace
     tracer t = {e, dlsh_text_of(file), out, 0};
     if (t.unit && t.unit->root) follow_line(&t, t.unit->root, line);
     return t.n;
-}
-
-const dlsh_node *dlsh_definition_of(const char *file, const char *name, int before, int *at) {
-    const dlsh_unit *u = dlsh_text_of(file);
-    definition d = {.at = -1};
-    if (u && u->root) find_definition(u->root, u->root, name, before, &d);
-    *at = place_of(&d);
-    return d.value;
 }
 
 const dlsh_node *dlsh_argument_of(const dlsh_node *call, int place, const char *name) {

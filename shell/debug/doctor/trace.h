@@ -14,6 +14,7 @@ typedef struct dlsh_traced {
     char name[64], base[64];   /* the variable that is nearest to the use; the one that the data were made in */
     char picks[240];           /* the rows that were taken on the way, the last first; "" none */
     int pick_line;             /* of a pick */
+    int pick_place;            /* in the text, of the last one */
     int lines[8], nlines;      /* of all picks, the last first, as far as they fit */
     int random, moved;         /* one of the picks is in random order, or puts rows in another order */
     int name_line, base_line;  /* where both were made */
@@ -27,10 +28,35 @@ int dlsh_trace(const dlsh_examination *e, const char *file, int line, dlsh_trace
 /* What an expression uses. */
 int dlsh_trace_value(const dlsh_examination *e, const char *file, const dlsh_node *value, dlsh_traced out[DLSH_TRACED]);
 
-/* ---- the text */
+/* ---- the text (program/names.c) */
 int dlsh_names(const dlsh_node *n, const char *name);
-/* The value that a name was given last before a place of the text; of a loop its sequence. NULL: it is not known. *at:
- * where that statement begins. */
+enum { DLSH_AROUND = 16 };
+/* The functions around a place, the innermost last; how many. */
+int dlsh_functions_around(const dlsh_node *root, int place, const dlsh_node *out[DLSH_AROUND]);
+/* Is it a parameter or a variable of the function itself? */
+int dlsh_is_own_name(const dlsh_node *fn, const char *name);
+/* A definition of a name: the value it gets. */
+typedef struct dlsh_definition {
+    const dlsh_node *value;
+    int at;    /* where it stands in the text; -1: there is none */
+    int each;  /* the name stands for items of the value */
+    int param; /* it is a parameter of a function, and the value what the last call gives it, or its default */
+    int item;  /* which of several targets of a value it is; -1: the only one */
+} dlsh_definition;
+/* The newest one before a place, of the innermost function that has one; of functions around that, and of the top
+ * level, any other one as well. */
+dlsh_definition dlsh_define(const dlsh_node *root, const char *name, int before);
+/* From where names in the value are looked up: those of an argument at the call. */
+int dlsh_place_of(const dlsh_definition *d);
+/* The expression that a function of the text returns for it; NULL: its value is no call of one. */
+const dlsh_node *dlsh_returned(const char *file, const dlsh_definition *d);
+/* The last call of a function in the text; NULL: none. The only one; NULL: none, or several. */
+const dlsh_node *dlsh_last_call(const dlsh_node *root, const dlsh_node *fn);
+const dlsh_node *dlsh_only_call(const dlsh_node *root, const dlsh_node *fn);
+/* The nodes around a place, the outermost first; how many. */
+int dlsh_nodes_around(const dlsh_node *root, int place, const dlsh_node **out, int max);
+/* The value that a name was given last before a place of the text, through parameters and what functions return; of a
+ * loop its sequence. NULL: it is not known. *at: where that statement begins. */
 const dlsh_node *dlsh_definition_of(const char *file, const char *name, int before, int *at);
 /* An argument of a call by place, or by name; NULL: it has none. */
 const dlsh_node *dlsh_argument_of(const dlsh_node *call, int place, const char *name);
@@ -46,8 +72,13 @@ int dlsh_uses_net(const dlsh_examination *e, const char *file, const dlsh_node *
 /* Is what is computed at a line made of what is computed at another one? */
 int dlsh_comes_from(const dlsh_examination *e, const char *file, int line, int maker);
 
-/* Where the outermost loop around a line of a text begins; the line itself outside of loops (check_copies.c). */
-int dlsh_loop_begins(const char *file, int line);
+/* ---- the course of the program: a function runs where it is called last (program/order.c) */
+/* Does a line run before the outermost loop around another one, the loops around calls included? Without a loop: before
+ * that line. */
+int dlsh_is_before_loop(const char *file, int line, int within);
+/* The places of a line, of the call of the function around it, and so on; how many. */
+enum { DLSH_LEVELS = 8 };
+int dlsh_places_of(const char *file, int line, int places[DLSH_LEVELS]);
 
 /* ---- data sets in the text (data_places.c) */
 /* What made an argument of the call that made the trainer, by place or by name; NULL: it is not known. */

@@ -168,6 +168,7 @@ static inline dl_status run_body(dlsh_session *s, const dlsh_fn *f, dlsh_value *
     *out = dlsh_void();
     DLSH_TRY(dlsh_quick_interrupt(s)); /* recursion is a loop, too */
     dlsh_collect_if_due();
+    if (f->info->kept) dlsh_kept_drop(f->info->kept);
     dlsh_frame frame;
     dlsh_frame_enter(s, &frame, f);
     s->locals = slots;
@@ -205,7 +206,13 @@ static inline dlsh_value *open_slots(dlsh_session *s, const dlsh_fn *f, dlsh_val
     return slots;
 }
 
-static inline void close_slots(const dlsh_fn *f, dlsh_value *slots, const dlsh_value *few) {
+/* `keeps`: what the variables hold may be looked at later. Of numbers and text alone there is nothing to be seen. */
+static inline void close_slots(dlsh_session *s, const dlsh_fn *f, dlsh_value *slots, const dlsh_value *few, int keeps) {
+    for (int i = 0; i < f->info->nslots && keeps; i++) {
+        if (slots[i].type != DLSH_TENSOR && slots[i].type != DLSH_HANDLE && slots[i].type != DLSH_CELL) continue;
+        dlsh_keep_variables(s, f, slots);
+        break;
+    }
     for (int i = 0; i < f->info->nslots; i++) {
         if (slots[i].type == DLSH_CELL) cut_cycle(slots[i]);
         dlsh_drop(dlsh_get_at(&slots[i]));
@@ -213,7 +220,7 @@ static inline void close_slots(const dlsh_fn *f, dlsh_value *slots, const dlsh_v
     if (slots != few) free(slots);
 }
 
-/* parts: of a net's forward, borrowed; NULL. */
+/* parts: of a net's forward, borrowed, whose variables are the results of layers and not kept; NULL. */
 static dl_status call_fn(dlsh_session *s, dlsh_fn *f, dlsh_value *parts, const dlsh_callargs *args,
                          const dlsh_node *node, dlsh_value *out) {
     dlsh_value few[INLINE_SLOTS], *slots = open_slots(s, f, few);
@@ -225,7 +232,7 @@ static dl_status call_fn(dlsh_session *s, dlsh_fn *f, dlsh_value *parts, const d
         dlsh_at(s, node, st);
     else if ((st = run_body(s, f, slots, out)))
         dlsh_trace_call(s, f->node->text, node);
-    close_slots(f, slots, few);
+    close_slots(s, f, slots, few, !parts);
     dlsh_drop((dlsh_value){DLSH_FN, {.fn = f}});
     return st;
 }
@@ -486,7 +493,7 @@ static dl_status call_plain(dlsh_session *s, dlsh_fn *f, const dlsh_node *n, dls
         if (!st) dlsh_put_at(&slots[i - 1], v.type == DLSH_VOID ? dlsh_none() : v);
     }
     if (!st && (st = run_body(s, f, slots, out))) dlsh_trace_call(s, f->node->text, n);
-    close_slots(f, slots, few);
+    close_slots(s, f, slots, few, 1);
     dlsh_drop((dlsh_value){DLSH_FN, {.fn = f}});
     return st;
 }
@@ -505,7 +512,7 @@ dl_status dlsh_call_one(dlsh_session *s, dlsh_value f, dlsh_value v, dlsh_value 
     }
     dlsh_put_at(&slots[0], v);
     dl_status st = run_body(s, fn, slots, out);
-    close_slots(fn, slots, few);
+    close_slots(s, fn, slots, few, 0);
     return st;
 }
 

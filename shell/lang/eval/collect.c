@@ -52,7 +52,17 @@ int dlsh_collect_due;
 /* Of every tracked object the second int is its place in the table, -1: not there. */
 static int *place_of(int *object) { return object + 1; }
 
-static int reclaim(void) { return pthread_equal(pthread_self(), table.thread) && dlsh_collect_all() > 0; }
+/* What is kept for diagnoses goes first. */
+static int reclaim(void) {
+    if (!pthread_equal(pthread_self(), table.thread)) return 0;
+    const int kept = dlsh_kept_give_up();
+    return dlsh_collect_all() > 0 || kept;
+}
+
+void dlsh_collect_reclaims(void) {
+    table.thread = pthread_self();
+    dl_set_reclaim(reclaim);
+}
 
 static size_t memory_limit(void) {
     size_t now = (size_t)dl_memory_held();
@@ -64,9 +74,8 @@ static int table_grow(void) {
     entry *at = table.cap > (1 << 29) ? NULL : realloc(table.at, (size_t)cap * sizeof *at);
     if (!at) return 0;
     if (!table.cap) {
-        table.thread = pthread_self();
         table.held = memory_limit();
-        dl_set_reclaim(reclaim);
+        dlsh_collect_reclaims();
     }
     table.at = at;
     table.cap = cap;

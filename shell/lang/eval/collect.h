@@ -11,6 +11,10 @@ static inline void dlsh_collect_if_due(void) {
 }
 /* Frees all cycles, however long it takes. Returns the number of values freed. */
 long dlsh_collect_all(void);
+/* From now on values are given up where memory runs out. */
+void dlsh_collect_reclaims(void);
+/* Drops what is kept of functions that have ended, of all sessions. Did that hold memory? (kept.c) */
+int dlsh_kept_give_up(void);
 
 /* Memory outside tensors was allocated: counts towards the next collection. */
 void dlsh_collect_count_bytes(size_t bytes);

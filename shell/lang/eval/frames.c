@@ -28,6 +28,12 @@ int dlsh_running_at(const dlsh_session *s, int i, dlsh_running *out) {
     return 1;
 }
 
+const dlsh_node *dlsh_running_function(const dlsh_session *s, int i) {
+    dlsh_frame now;
+    const dlsh_frame *f = entered(s, i, &now);
+    return f && f->fn ? f->fn->node : NULL;
+}
+
 const dlsh_unit *dlsh_running_unit(const dlsh_session *s, const char *name) {
     const dlsh_unit *u = s->unit;
     for (const dlsh_frame *f = s->frame; f && name && u; u = f->unit, f = f->up)

@@ -133,6 +133,16 @@ static inline void dlsh_frame_leave(dlsh_session *s) {
     s->frame = frame->up;
 }
 
+/* ---- variables of functions that have ended (kept.c) */
+typedef struct dlsh_kept dlsh_kept;
+/* A call of a function ends: keeps its variables, of which the caller then drops its own references. */
+void dlsh_keep_variables(dlsh_session *s, const dlsh_fn *f, dlsh_value *slots);
+/* Drops the values: the function is called again. */
+void dlsh_kept_drop(dlsh_kept *k);
+void dlsh_kept_forget(const dlsh_session *s);
+/* The FN of call number i that runs; NULL: it is a text, or there is none (frames.c). */
+const dlsh_node *dlsh_running_function(const dlsh_session *s, int i);
+
 /* ---- evaluation (eval_expr.c, eval_stmt.c) */
 dl_status dlsh_eval(dlsh_session *s, const dlsh_node *n, dlsh_value *out);
 /* The value of an argument; the hint for an unknown name says how text is written. */

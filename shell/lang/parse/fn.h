@@ -27,6 +27,7 @@ typedef struct dlsh_fninfo {
     int has_cells;          /* any of them */
     int plain;              /* a function whose slots are its own, and whose parameters take one argument each */
     dlsh_capture *captures;
+    struct dlsh_kept *kept; /* its variables at the end of its last call (eval/kept.c); NULL: none */
 } dlsh_fninfo;
 
 struct dlsh_fn {

@@ -32,7 +32,7 @@ static const dlsh_node *rounded_in(const walk *w, const dlsh_node *n, int before
 
 static const dlsh_node *rounded_in_call(const walk *w, const dlsh_node *n, int before, int depth) {
     const dlsh_node *by = n->kids[0], *found = NULL;
-    const dlsh_value *v = by->kind == DLSH_N_NAME ? dlsh_get(w->e->s, by->text) : NULL;
+    const dlsh_value *v = dlsh_value_of(w->e, w->file, by);
     if (is_word(making, by->text) || (v && dlsh_unwrap(*v, &dlsh_net_class))) return NULL;
     if (casts_to_whole(n) || is_word(rounding, by->text)) {
         /* the first op that rounds counts: a cast of what was rounded before loses nothing */
@@ -103,7 +103,7 @@ static const dlsh_node *given(const dlsh_examination *e, const dl_journal_row *r
         const dlsh_node *made = dlsh_trainer_option(e, r->file, 1, "data");
         return made && made->kind == DLSH_N_CALL ? dlsh_argument_of(made, 0, "x") : NULL;
     }
-    const dlsh_node *call = dlsh_call_of_net(e, dlsh_statement_at(r->file, r->line));
+    const dlsh_node *call = dlsh_call_of_net(e, r->file, dlsh_statement_at(r->file, r->line));
     const walk w = {e, r->file};
     if (call && rounded_in(&w, call->kids[1], call->span.start, 0)) return call->kids[1];
     dlsh_loader_around(e, r->file, r->line, &l);

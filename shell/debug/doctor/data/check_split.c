@@ -118,25 +118,28 @@ static int take_tensor(rows *r, const dl_tensor *t) {
 }
 
 /* The number that a part of a slice stands for. */
-static int bound(const dlsh_examination *e, const char *text, size_t len, long otherwise, long *out) {
+static int bound(const dlsh_examination *e, const char *file, int place, const char *text, size_t len, long otherwise,
+                 long *out) {
     char word[64], *end;
     snprintf(word, sizeof word, "%.*s", (int)len, text);
     *out = otherwise;
     if (!len) return 1;
     *out = strtol(word, &end, 10);
     if (!*end) return 1;
-    const dlsh_value *v = dlsh_get(e->s, word);
+    const dlsh_value *v = dlsh_value_at(e, file, place, word);
     if (!v || !dlsh_is_number(*v)) return 0;
     *out = (long)dlsh_number(*v);
     return 1;
 }
 
-static int take_slice(const dlsh_examination *e, rows *r, const char *text, size_t len) {
+static int take_slice(const dlsh_examination *e, const char *file, const dlsh_traced *x, rows *r, size_t len) {
+    const char *text = x->picks;
+    const int place = x->pick_place;
     const char *colon = memchr(text, ':', len);
     long from, to;
     if (!colon || memchr(colon + 1, ':', len - (size_t)(colon + 1 - text))) return 0;
-    if (!bound(e, text, (size_t)(colon - text), 0, &from)) return 0;
-    if (!bound(e, colon + 1, len - (size_t)(colon + 1 - text), r->n, &to)) return 0;
+    if (!bound(e, file, place, text, (size_t)(colon - text), 0, &from)) return 0;
+    if (!bound(e, file, place, colon + 1, len - (size_t)(colon + 1 - text), r->n, &to)) return 0;
     if (from < 0) from += r->n;
     if (to < 0) to += r->n;
     for (long i = from; i >= 0 && i < to && i < r->n; i++) r->has[i] = 1;
@@ -144,17 +147,17 @@ static int take_slice(const dlsh_examination *e, rows *r, const char *text, size
 }
 
 /* Of a table that is picked from once. */
-static int rows_of(const dlsh_examination *e, const dlsh_traced *x, rows *r) {
+static int rows_of(const dlsh_examination *e, const char *file, const dlsh_traced *x, rows *r) {
     const size_t len = strcspn(x->picks, "#");
     const char *more = strchr(x->picks, ';');
     if (!x->whole || !dl_ndim(x->whole) || !len || !more || more[1]) return 0;
     r->n = dl_shape(x->whole)[0];
     r->has = calloc((size_t)r->n + 1, 1);
     snprintf(r->name, sizeof r->name, "%.*s", (int)len, x->picks);
-    const dlsh_value *v = r->has ? dlsh_get(e->s, r->name) : NULL;
+    const dlsh_value *v = r->has ? dlsh_value_at(e, file, x->pick_place, r->name) : NULL;
     const int good = !r->has                       ? 0
                      : v && v->type == DLSH_TENSOR ? take_tensor(r, v->as.tensor)
-                     : memchr(x->picks, ':', len)  ? take_slice(e, r, x->picks, len)
+                     : memchr(x->picks, ':', len)  ? take_slice(e, file, x, r, len)
                                                    : 0;
     if (!v) *r->name = 0;
     for (long i = 0; good && i < r->n; i++) r->count += r->has[i];
@@ -163,7 +166,7 @@ static int rows_of(const dlsh_examination *e, const dlsh_traced *x, rows *r) {
 
 static int line_of_rows(const rows *r, const char *file, const dlsh_traced *x) {
     int at;
-    const dlsh_node *made = *r->name ? dlsh_definition_of(file, r->name, INT_MAX, &at) : NULL;
+    const dlsh_node *made = *r->name ? dlsh_definition_of(file, r->name, x->pick_place, &at) : NULL;
     return made ? made->span.line : x->pick_line;
 }
 
@@ -171,7 +174,7 @@ static void compare_rows(dlsh_examination *e, const char *file, const dlsh_trace
     DLSH_SCOPED(rows_free) rows a = {0}, b = {0};
     long both = 0;
     if (train->whole != test->whole || !strcmp(train->picks, test->picks)) return;
-    if (!rows_of(e, train, &a) || !rows_of(e, test, &b)) return;
+    if (!rows_of(e, file, train, &a) || !rows_of(e, file, test, &b)) return;
     for (long i = 0; i < a.n; i++) both += a.has[i] && b.has[i];
     if (both < 2 || 50 * both < b.count || both == b.count || both == a.count) return; /* a part of it is meant */
     dlsh_finding *f =

@@ -177,10 +177,9 @@ static int see_option(void *ctx, const char *file, const dlsh_node *n, const dls
 
 /* The data set of digits or letters among the variables. */
 static const dl_dataset *sided_data(const dlsh_examination *e, const char **by) {
-    for (int i = 0; i < dlsh_global_count(e->s); i++) {
-        const dlsh_value *v;
-        dlsh_global_at(e->s, i, &v);
-        const dl_dataset *d = v ? dlsh_unwrap(*v, &dlsh_dataset_class) : NULL;
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        const dl_dataset *d = dlsh_unwrap(h->value, &dlsh_dataset_class);
         if (d && dl_dataset_ndim(d) == 3 && has_sides(d, by)) return d;
     }
     return NULL;

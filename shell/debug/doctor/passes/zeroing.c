@@ -25,7 +25,8 @@ static int see_partly(void *ctx, const char *file, const dlsh_node *n, const dls
     partly *s = ctx;
     dl_tensor *p;
     (void)within, (void)depth;
-    dl_module *m = dlsh_is_method(n, "zero_grad") ? dlsh_object_of(s->e, n->kids[0]->kids[0], &dlsh_net_class) : NULL;
+    dl_module *m =
+        dlsh_is_method(n, "zero_grad") ? dlsh_object_of(s->e, file, n->kids[0]->kids[0], &dlsh_net_class) : NULL;
     for (long i = 0; m && (p = dl_optimizer_param(s->o, i, NULL)); i++) {
         if (has_parameter(m, p) || !dl_requires_grad(p) || !dlsh_live_leaf(s->e, p, name, sizeof name)) continue;
         s->file = file, s->line = n->span.line, s->name = n->kids[0]->kids[0]->text, s->other = name;

@@ -236,7 +236,7 @@ static int kind_of_scores(const dlsh_examination *e, const char *file, const dls
     if (by && by->kind == DLSH_N_FIELD && dlsh_has_word(keeping, by->text, strlen(by->text)))
         return kind_of_scores(e, file, by->kids[0], depth + 1);
     if (by && by->kind == DLSH_N_NAME) {
-        const dlsh_value *v = dlsh_get(e->s, by->text);
+        const dlsh_value *v = dlsh_value_of(e, file, by);
         return v && dlsh_unwrap(*v, &dlsh_net_class) ? 1 : 0;
     }
     const dlsh_node *made = n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, &at) : NULL;

@@ -39,25 +39,40 @@ static int see_call(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     uses *u = ctx;
     (void)within, (void)depth;
     u->calls += n->kind == DLSH_N_CALL && n->nkids > 1 && dlsh_names(n->kids[1], u->name) && !strcmp(file, u->file) &&
-                dlsh_object_of(u->e, n->kids[0], &dlsh_net_class);
+                dlsh_object_of(u->e, file, n->kids[0], &dlsh_net_class);
     return 0;
+}
+
+/* How often the name is only passed on: to functions of the text, and by what they return to their callers. */
+static int passes_on(const char *file, const dlsh_node *n, const char *name) {
+    int count = 0;
+    if (!n) return 0;
+    const dlsh_node *to = n->kind == DLSH_N_CALL ? n : n->kind == DLSH_N_ASSIGN ? n->kids[n->nkids - 1] : NULL;
+    const int calls =
+        to && to->kind == DLSH_N_CALL && to->kids[0]->kind == DLSH_N_NAME && dlsh_function_of(file, to->kids[0]->text);
+    if (n->kind == DLSH_N_RETURN && n->nkids) count = dlsh_is_listed(n->kids[0], name);
+    for (int i = 0; calls && n == to && i < n->nkids; i++) count += dlsh_names(n->kids[i], name);
+    if (calls && n != to) count = dlsh_assigns(n, name);
+    for (int i = 0; i < n->nkids; i++) count += passes_on(file, n->kids[i], name);
+    return count;
 }
 
 /* Does nothing but nets read the name, so that no target was made of it? */
 static int is_for_nets(const dlsh_examination *e, const char *file, const char *name) {
+    const dlsh_node *root = dlsh_text_root(file);
     uses u = {e, name, file, 0};
     dlsh_each_node(see_call, &u);
-    return dlsh_mentions(dlsh_text_root(file), name) == u.calls + 1;
+    return dlsh_mentions(root, name) == u.calls + passes_on(file, root, name) + 1;
 }
 
 static void look_at_noise(dlsh_examination *e, const dl_journal_row *r) {
     int at;
     if (!r->grad || r->count < 8 || r->looked < 4 || r->alike < r->looked - 1 || !dlsh_is_trained(e, r)) return;
-    const dlsh_node *call = dlsh_call_of_net(e, dlsh_statement_at(r->file, r->line));
+    const dlsh_node *call = dlsh_call_of_net(e, r->file, dlsh_statement_at(r->file, r->line));
     const dlsh_node *x = call && call->kids[1]->kind == DLSH_N_NAME ? call->kids[1] : NULL;
     const dlsh_node *made = x ? dlsh_definition_of(r->file, x->text, x->span.start, &at) : NULL;
     fresh f = {call ? call->kids[0]->text : NULL, 0};
-    if (!is_drawn(made) || made->span.line >= dlsh_loop_begins(r->file, r->line)) return;
+    if (!is_drawn(made) || !dlsh_is_before_loop(r->file, made->span.line, r->line)) return;
     if (!is_for_nets(e, r->file, x->text)) return;
     if (!dlsh_each_node(see_fresh, &f) && !dlsh_has_word("z|noise|latent|eps", x->text, strlen(x->text))) return;
     dlsh_finding *g = dlsh_find_at(e, r->file, made->span.line, "draw it in the loop, anew for each step");

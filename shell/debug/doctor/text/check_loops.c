@@ -167,22 +167,28 @@ static double batches_of(const dlsh_examination *e, const char *file, const dlsh
     return ceil((double)dl_dataset_len(l.data, l.split) / size);
 }
 
-/* How often the loops around it run this loop; NaN: it is not known. */
-static double rounds_of(const dlsh_examination *e, const char *file, const dlsh_node *const *within, int depth) {
+/* How often the loops around a place run it, those around the only call of its function included; NaN: it is not known.
+ */
+static double rounds_of(const dlsh_examination *e, const char *file, int place, int level) {
+    enum { DEEPEST = 64, LEVELS = 8 };
+    const dlsh_node *root = dlsh_text_root(file), *within[DEEPEST], *fn = NULL;
+    const int depth = root ? dlsh_nodes_around(root, place, within, DEEPEST) : 0;
     double rounds = 1;
     for (int i = 0; i < depth; i++) {
-        if (within[i]->kind == DLSH_N_WHILE || within[i]->kind == DLSH_N_FN || within[i]->kind == DLSH_N_IF) return NAN;
-        if (within[i]->kind != DLSH_N_FOR) continue;
-        if (break_in(body_of(within[i]))) return NAN;
-        rounds *= range_of(e, file, within[i]->kids[within[i]->nkids - 2]);
+        if (within[i]->kind == DLSH_N_FN) rounds = 1, fn = within[i];
+        if (within[i]->kind == DLSH_N_WHILE || within[i]->kind == DLSH_N_IF) rounds = NAN;
+        if (within[i]->kind != DLSH_N_FOR || within[i]->span.start == place) continue;
+        rounds *= break_in(body_of(within[i])) ? NAN : range_of(e, file, within[i]->kids[within[i]->nkids - 2]);
     }
-    return rounds;
+    if (!fn) return rounds;
+    const dlsh_node *call = level < LEVELS ? dlsh_only_call(root, fn) : NULL;
+    return call ? rounds * rounds_of(e, file, call->span.start, level + 1) : NAN;
 }
 
-static void look_at_break(dlsh_examination *e, const char *file, const dlsh_node *loop, const dlsh_node *const *within,
-                          int depth) {
+static void look_at_break(dlsh_examination *e, const char *file, const dlsh_node *loop) {
     const dlsh_node *by = break_in(body_of(loop));
-    const double all = by ? batches_of(e, file, loop) : NAN, rounds = by ? rounds_of(e, file, within, depth) : NAN;
+    const double all = by ? batches_of(e, file, loop) : NAN,
+                 rounds = by ? rounds_of(e, file, loop->span.start, 0) : NAN;
     const long ran = by ? count_in(e, DL_DID_BACKWARD, file, loop) : 0;
     if (!ran || !((double)ran < 0.5 * all * rounds)) return;
     dlsh_finding *f = dlsh_find_at(e, file, by->span.line, "leave `break` out, once the loop is known to run");
@@ -224,7 +230,7 @@ static int see_loop(void *ctx, const char *file, const dlsh_node *n, const dlsh_
         const dlsh_node *scope = dlsh_scope_of(within, depth), *outer = NULL;
         for (int i = 0; i < depth; i++) outer = is_loop(within[i]) ? within[i] : outer;
         for (int i = 0; scope && i < body_of(n)->nkids; i++) look_at_set(e, file, n, i, scope);
-        if (n->kind == DLSH_N_FOR) look_at_break(e, file, n, within, depth);
+        if (n->kind == DLSH_N_FOR) look_at_break(e, file, n);
         if (n->kind == DLSH_N_FOR && outer) look_at_steps(e, file, n, outer);
     }
     for (int i = depth - 1; n->kind == DLSH_N_ASSIGN && i >= 0; i--) {

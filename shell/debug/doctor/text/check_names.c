@@ -29,16 +29,16 @@ static int is_assigned_in(const dlsh_node *n, const char *name) {
 }
 
 /* The first tensor of the session that a forward reads. */
-static const dlsh_node *outer_tensor(const dlsh_examination *e, const dlsh_node *net, const dlsh_node *forward,
-                                     const dlsh_node *n) {
+static const dlsh_node *outer_tensor(const dlsh_examination *e, const char *file, const dlsh_node *net,
+                                     const dlsh_node *forward, const dlsh_node *n) {
     const dlsh_node *found = NULL;
     if (!n) return NULL;
     const dlsh_value *v =
-        n->kind == DLSH_N_NAME && !is_own_name(net, forward, n->text) ? dlsh_get(e->s, n->text) : NULL;
+        n->kind == DLSH_N_NAME && !is_own_name(net, forward, n->text) ? dlsh_value_of(e, file, n) : NULL;
     if (v && v->type == DLSH_TENSOR && dl_ndim(v->as.tensor) && !dl_requires_grad(v->as.tensor) &&
         !is_assigned_in(forward, n->text))
         return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = outer_tensor(e, net, forward, n->kids[i]);
+    for (int i = 0; i < n->nkids && !found; i++) found = outer_tensor(e, file, net, forward, n->kids[i]);
     return found;
 }
 
@@ -47,7 +47,7 @@ static void look_at_forward(dlsh_examination *e, const char *file, const dlsh_no
     for (int i = 0; i + 1 < forward->nkids; i++) {
         const dlsh_node *p = forward->kids[i];
         if (p->kind != DLSH_N_PARAM || *p->text == '_' || p->op || dlsh_mentions(body, p->text)) continue;
-        const dlsh_node *other = outer_tensor(e, net, forward, body);
+        const dlsh_node *other = outer_tensor(e, file, net, forward, body);
         dlsh_finding *f = dlsh_find_at(e, file, other ? other->span.line : forward->span.line,
                                        "compute the result from the argument of forward");
         if (!f) return;
@@ -118,12 +118,19 @@ static const dlsh_node *taker_in(const taking *t, const dlsh_node *n) {
     return found ? found : n->span.start > t->behind && t->taker(t->e, t->file, n) ? n : NULL;
 }
 
+/* What a function makes may be meant for another one. */
+static const dlsh_node *elsewhere(const char *file, const dlsh_node *scope) {
+    return scope->kind == DLSH_N_FN && dlsh_function_of(file, scope->text ? scope->text : "") == scope
+               ? dlsh_text_root(file)
+               : NULL;
+}
+
 static void look_at_unread(dlsh_examination *e, const char *file, const dlsh_node *made, const dlsh_node *scope) {
     const char *name = made->kids[0]->text;
     for (size_t i = 0; i < DLSH_COUNT(roles); i++) {
         if (!dlsh_speaks_of(name, roles[i].words)) continue;
         const taking t = {e, file, roles[i].taker, made->span.end};
-        const dlsh_node *use = taker_in(&t, scope);
+        const dlsh_node *own = taker_in(&t, scope), *use = own ? own : taker_in(&t, elsewhere(file, scope));
         dlsh_finding *f = use ? dlsh_find_at(e, file, use->span.line, roles[i].remedy) : NULL;
         if (!f) return;
         dlsh_cause(f, "%s is made and never used: %s", name, roles[i].without);

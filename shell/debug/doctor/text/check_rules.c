@@ -87,7 +87,7 @@ static int see_rule(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     const dlsh_node *made = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[1] : NULL;
     (void)within, (void)depth;
     if (!made || made->kind != DLSH_N_CALL || !dlsh_names(made->kids[0], "autograd_function")) return 0;
-    const dlsh_value *v = n->kids[0]->kind == DLSH_N_NAME ? dlsh_get(e->s, n->kids[0]->text) : NULL;
+    const dlsh_value *v = dlsh_value_of(e, file, n->kids[0]);
     if (v && dlsh_callable(*v)) look_at_rule(e, file, n->kids[0]->text, (subject){e->s, *v}, made);
     return 0;
 }

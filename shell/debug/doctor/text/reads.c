@@ -5,17 +5,17 @@
 #include <string.h>
 
 /* Is it the name, alone or in a tuple? */
-static int has_target(const dlsh_node *t, const char *name) {
+int dlsh_is_listed(const dlsh_node *t, const char *name) {
     if (dlsh_names(t, name)) return 1;
     for (int i = 0; t && dlsh_holds_targets(t) && i < t->nkids; i++)
-        if (has_target(t->kids[i], name)) return 1;
+        if (dlsh_is_listed(t->kids[i], name)) return 1;
     return 0;
 }
 
 int dlsh_assigns(const dlsh_node *n, const char *name) {
     const int last = n->kind == DLSH_N_ASSIGN ? n->nkids - 1 : n->kind == DLSH_N_FOR ? n->nkids - 2 : 0;
     for (int i = 0; i < last; i++)
-        if (has_target(n->kids[i], name)) return 1;
+        if (dlsh_is_listed(n->kids[i], name)) return 1;
     return 0;
 }
 

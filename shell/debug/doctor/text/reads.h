@@ -7,6 +7,8 @@
 int dlsh_reads(const dlsh_node *n, const char *name);
 /* ... of what begins behind a place of the text. */
 int dlsh_reads_behind(const dlsh_node *n, const char *name, int place);
+/* Is an expression the name, alone or in a tuple? */
+int dlsh_is_listed(const dlsh_node *t, const char *name);
 /* Does an assignment give the name itself a value? */
 int dlsh_assigns(const dlsh_node *n, const char *name);
 /* The function around a node, or else the text's root, of the nodes that are around it. */

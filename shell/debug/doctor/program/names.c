@@ -1,0 +1,167 @@
+/* What names mean at a place of a text: the functions around it, their parameters and what calls give them, and what
+ * functions return. */
+#include <limits.h>
+#include <string.h>
+
+#include "debug/doctor/texts.h"
+#include "debug/doctor/trace.h"
+
+enum { DEEPEST = 16 };
+
+int dlsh_names(const dlsh_node *n, const char *name) { return n && n->kind == DLSH_N_NAME && !strcmp(n->text, name); }
+
+int dlsh_nodes_around(const dlsh_node *n, int at, const dlsh_node **out, int max) {
+    int depth = 0;
+    while (n && depth < max) {
+        const dlsh_node *below = NULL;
+        out[depth++] = n;
+        for (int i = 0; i < n->nkids && !below; i++)
+            if (n->kids[i] && n->kids[i]->kind != DLSH_N_PARAM && at >= n->kids[i]->span.start &&
+                at <= n->kids[i]->span.end)
+                below = n->kids[i];
+        n = below;
+    }
+    return depth;
+}
+
+int dlsh_functions_around(const dlsh_node *root, int at, const dlsh_node *out[DLSH_AROUND]) {
+    enum { NODES = 128 };
+    const dlsh_node *within[NODES];
+    const int n = dlsh_nodes_around(root, at, within, NODES);
+    int depth = 0;
+    for (int i = 0; i < n && depth < DLSH_AROUND; i++)
+        if (within[i]->kind == DLSH_N_FN) out[depth++] = within[i];
+    return depth;
+}
+
+/* ---------------------------------------------------------------- definitions */
+
+int dlsh_place_of(const dlsh_definition *d) { return d->param && d->value ? d->value->span.start : d->at; }
+
+/* Position k of what is given to several targets, as zip() has it. */
+static const dlsh_node *item_of(const dlsh_node *value, int k) {
+    if (value->kind == DLSH_N_TUPLE && k < value->nkids) return value->kids[k];
+    int zipped = value->kind == DLSH_N_CALL && dlsh_names(value->kids[0], "zip") && k + 1 < value->nkids;
+    return zipped ? value->kids[k + 1] : value;
+}
+
+static void look_at_targets(const dlsh_node *n, const char *name, int before, dlsh_definition *best) {
+    const int loop = n->kind == DLSH_N_FOR, last = n->nkids - (loop ? 2 : 1), at = n->span.start;
+    const dlsh_node *value = n->kids[last];
+    if (!value || at >= before || at < best->at) return;
+    for (int k = 0; k < last; k++) {
+        const dlsh_node *t = n->kids[k];
+        if (dlsh_names(t, name))
+            *best = (dlsh_definition){last > 1 ? item_of(value, k) : value, at, loop, 0, last > 1 ? k : -1};
+        for (int j = 0; t && t->kind == DLSH_N_TUPLE && j < t->nkids; j++)
+            if (dlsh_names(t->kids[j], name)) *best = (dlsh_definition){item_of(value, j), at, loop, 0, j};
+    }
+}
+
+/* The newest one before a place, functions within left out. */
+static void find_own(const dlsh_node *n, const char *name, int before, dlsh_definition *best) {
+    if (n->kind == DLSH_N_ASSIGN || n->kind == DLSH_N_FOR) look_at_targets(n, name, before, best);
+    for (int i = 0; i < n->nkids; i++)
+        if (n->kids[i] && n->kids[i]->kind != DLSH_N_FN) find_own(n->kids[i], name, before, best);
+}
+
+/* Has a body a name, as of an assignment, a function or a net? */
+static int has_own(const dlsh_node *n, const char *name) {
+    const int defines = n->kind == DLSH_N_FN || n->kind == DLSH_N_NET;
+    if (defines && n->text && !strcmp(n->text, name)) return 1;
+    for (int i = 0; !defines && i < n->nkids; i++)
+        if (n->kids[i] && has_own(n->kids[i], name)) return 1;
+    return 0;
+}
+
+int dlsh_is_own_name(const dlsh_node *fn, const char *name) {
+    const dlsh_node *body = fn->kids[fn->nkids - 1];
+    dlsh_definition d = {.at = -1};
+    for (int k = 0; k + 1 < fn->nkids; k++)
+        if (fn->kids[k] && fn->kids[k]->kind == DLSH_N_PARAM && !strcmp(fn->kids[k]->text, name)) return 1;
+    find_own(body, name, INT_MAX, &d);
+    return d.at >= 0 || has_own(body, name);
+}
+
+/* The last one of all functions. */
+static void find_any(const dlsh_node *n, const char *name, dlsh_definition *best) {
+    if (n->kind == DLSH_N_FN) find_own(n->kids[n->nkids - 1], name, INT_MAX, best);
+    for (int i = 0; i < n->nkids; i++)
+        if (n->kids[i]) find_any(n->kids[i], name, best);
+}
+
+/* The last call of a function. */
+static void find_calls(const dlsh_node *n, const char *function, const dlsh_node **last, int *count) {
+    if (n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], function)) *last = n, ++*count;
+    for (int i = 0; i < n->nkids; i++)
+        if (n->kids[i]) find_calls(n->kids[i], function, last, count);
+}
+
+const dlsh_node *dlsh_last_call(const dlsh_node *root, const dlsh_node *fn) {
+    const dlsh_node *last = NULL;
+    int count = 0;
+    if (fn->text) find_calls(root, fn->text, &last, &count);
+    return last;
+}
+
+const dlsh_node *dlsh_only_call(const dlsh_node *root, const dlsh_node *fn) {
+    const dlsh_node *last = NULL;
+    int count = 0;
+    if (fn->text) find_calls(root, fn->text, &last, &count);
+    return count == 1 ? last : NULL;
+}
+
+static int find_param(const dlsh_node *root, const dlsh_node *fn, const char *name, dlsh_definition *best) {
+    for (int k = 0; k + 1 < fn->nkids; k++) {
+        const dlsh_node *p = fn->kids[k];
+        if (!p || p->kind != DLSH_N_PARAM || strcmp(p->text, name) != 0) continue;
+        const dlsh_node *call = dlsh_last_call(root, fn), *given = call ? dlsh_argument_of(call, k, name) : NULL;
+        *best = (dlsh_definition){given ? given : p->nkids ? p->kids[0] : NULL, fn->span.start, 0, 1, -1};
+        return 1;
+    }
+    return 0;
+}
+
+dlsh_definition dlsh_define(const dlsh_node *root, const char *name, int before) {
+    const dlsh_node *around[DLSH_AROUND];
+    dlsh_definition best = {.at = -1};
+    const int depth = dlsh_functions_around(root, before, around);
+    for (int i = depth - 1; i >= 0 && best.at < 0; i--) {
+        const dlsh_node *body = around[i]->kids[around[i]->nkids - 1];
+        find_own(body, name, before, &best);
+        if (best.at < 0 && find_param(root, around[i], name, &best)) break;
+        if (best.at < 0 && i < depth - 1) find_own(body, name, INT_MAX, &best); /* before the inner one was called */
+    }
+    if (best.at < 0) find_own(root, name, before, &best);
+    if (best.at < 0 && depth) find_own(root, name, INT_MAX, &best);
+    if (best.at < 0 && before == INT_MAX) find_any(root, name, &best);
+    return best;
+}
+
+/* What a function of the text returns for the definition, which is a call of it; NULL: it is none. */
+const dlsh_node *dlsh_returned(const char *file, const dlsh_definition *d) {
+    const dlsh_node *call = d->value && !d->each && d->value->kind == DLSH_N_CALL ? d->value : NULL;
+    const dlsh_node *fn =
+        call && call->kids[0]->kind == DLSH_N_NAME ? dlsh_function_of(file, call->kids[0]->text) : NULL;
+    const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL, *all = back && back->nkids ? back->kids[0] : NULL;
+    if (!all) return NULL;
+    const int several = all->kind == DLSH_N_TUPLE || all->kind == DLSH_N_LIST;
+    if (d->item >= 0) return several && d->item < all->nkids ? all->kids[d->item] : NULL;
+    return all->kind == DLSH_N_NAME ? all : NULL;
+}
+
+const dlsh_node *dlsh_definition_of(const char *file, const char *name, int before, int *at) {
+    const dlsh_node *root = dlsh_text_root(file);
+    dlsh_definition d = {.at = -1};
+    for (int i = 0; root && i < DEEPEST; i++) {
+        d = dlsh_define(root, name, before);
+        const dlsh_node *back = dlsh_returned(file, &d), *next = back ? back : d.param ? d.value : NULL;
+        if (back) d = (dlsh_definition){back, back->span.start, 0, 0, -1};
+        if (!next || next->kind != DLSH_N_NAME) break;
+        const dlsh_definition further = dlsh_define(root, next->text, next->span.start);
+        if (!further.value) break;
+        name = next->text, before = next->span.start;
+    }
+    *at = dlsh_place_of(&d);
+    return d.value;
+}

@@ -1,0 +1,91 @@
+/* Where statements stand in the course of a program, as far as its text has it: a statement of a function stands where
+ * the function is called last. */
+#include <string.h>
+
+#include "debug/doctor/texts.h"
+#include "debug/doctor/trace.h"
+
+/* A place, that of the call of the function around it, and so on, up to the top level. */
+typedef struct stack {
+    struct {
+        int place;
+        const dlsh_node *fn; /* around it; NULL: none */
+    } at[DLSH_LEVELS];
+    int n;
+} stack;
+
+/* The innermost net around a place: calls of its name call its forward. */
+static const dlsh_node *net_around(const dlsh_node *n, int place, const dlsh_node *found) {
+    if (n->kind == DLSH_N_NET) found = n;
+    for (int i = 0; i < n->nkids; i++)
+        if (n->kids[i] && place >= n->kids[i]->span.start && place <= n->kids[i]->span.end)
+            return net_around(n->kids[i], place, found);
+    return found;
+}
+
+/* Where a function runs: at its last call, a literal where it stands. -1: nobody calls it. */
+static int caller_of(const dlsh_node *root, const dlsh_node *fn) {
+    const dlsh_node *net = net_around(root, fn->span.start, NULL);
+    if (!fn->text) return fn->span.start - 1;
+    const dlsh_node *call = dlsh_last_call(root, net ? net : fn);
+    return call ? call->span.start : -1;
+}
+
+static stack stack_of(const dlsh_node *root, int place) {
+    const dlsh_node *around[DLSH_AROUND];
+    stack s = {.n = 0};
+    while (place >= 0 && s.n < DLSH_LEVELS) {
+        const int depth = dlsh_functions_around(root, place, around);
+        const dlsh_node *fn = depth ? around[depth - 1] : NULL;
+        for (int i = 0; i < s.n; i++)
+            if (fn && s.at[i].fn == fn) return s; /* it calls itself */
+        s.at[s.n].place = place, s.at[s.n++].fn = fn;
+        place = fn ? caller_of(root, fn) : -1;
+    }
+    return s;
+}
+
+/* The outermost loop around a place, within a tree. */
+static const dlsh_node *loop_around(const dlsh_node *n, int place) {
+    for (int i = 0; i < n->nkids; i++) {
+        const dlsh_node *k = n->kids[i];
+        if (!k || place < k->span.start || place > k->span.end) continue;
+        return k->kind == DLSH_N_FOR || k->kind == DLSH_N_WHILE ? k : loop_around(k, place);
+    }
+    return NULL;
+}
+
+static int place_of_line(const char *file, int line) {
+    const dlsh_node *n = dlsh_statement_at(file, line);
+    return n ? n->span.start : -1;
+}
+
+/* The outermost loop in the course of a place, and the function in which it stands. */
+static const dlsh_node *loop_of(const dlsh_node *root, int place, const dlsh_node **fn) {
+    const stack s = stack_of(root, place);
+    const dlsh_node *found = NULL;
+    for (int i = s.n - 1; i >= 0 && !found; i--) {
+        *fn = s.at[i].fn;
+        found = loop_around(*fn ? *fn : root, s.at[i].place);
+    }
+    return found;
+}
+
+int dlsh_places_of(const char *file, int line, int places[DLSH_LEVELS]) {
+    const dlsh_node *root = dlsh_text_root(file);
+    const stack s = root ? stack_of(root, place_of_line(file, line)) : (stack){.n = 0};
+    for (int i = 0; i < s.n; i++) places[i] = s.at[i].place;
+    return s.n;
+}
+
+int dlsh_is_before_loop(const char *file, int line, int within) {
+    const dlsh_node *root = dlsh_text_root(file), *fn = NULL;
+    const int place = place_of_line(file, line), inner = place_of_line(file, within);
+    if (!root || place < 0 || inner < 0) return line < within;
+    const dlsh_node *loop = loop_of(root, inner, &fn);
+    if (!loop) return line < within;
+    const stack s = stack_of(root, place);
+    for (int i = 0; i < s.n; i++)
+        if (s.at[i].fn == fn) return s.at[i].place < loop->span.start;
+    return line < loop->span.line;
+}
