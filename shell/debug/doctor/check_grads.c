@@ -282,13 +282,13 @@ dl_status dlsh_check_zeroing(dlsh_examination *e) {
 
 /* ---------------------------------------------------------------- membership */
 
-/* Changed in place by the caller's own update. */
-static int updated_by_hand(const dlsh_examination *e, const dl_tensor *t) {
+/* Changed last by the caller's own update, or by the step of an optimizer, which may be gone by now. */
+static int was_updated(const dlsh_examination *e, const dl_tensor *t) {
     const dl_journal_row *r;
     dl_source maker, writer;
     dlsh_tensor_places(t, &maker, &writer);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
-        if (!r->what && r->line == writer.line && writer.file && !strcmp(r->file, writer.file)) return 1;
+        if (r->line == writer.line && writer.file && !strcmp(r->file, writer.file)) return 1;
     return 0;
 }
 
@@ -308,7 +308,7 @@ static int trained(const dlsh_examination *e, const void *leaf) {
 }
 
 int dlsh_is_being_trained(const dlsh_examination *e, const dl_tensor *t) {
-    return dl_requires_grad(t) && (trained(e, t) || updated_by_hand(e, t));
+    return dl_requires_grad(t) && (trained(e, t) || was_updated(e, t));
 }
 
 static int see_untrained(void *ctx, const dl_journal_node *n, const dl_journal_value *v) {
@@ -317,7 +317,7 @@ static int see_untrained(void *ctx, const dl_journal_node *n, const dl_journal_v
     for (int i = 0; i < m->n && i < 64; i++)
         if (m->seen[i] == v->leaf) return 0;
     dl_tensor *t = dlsh_live_leaf(m->e, v->leaf, name, sizeof name);
-    if (!t || !dl_requires_grad(t) || trained(m->e, t) || updated_by_hand(m->e, t)) return 0;
+    if (!t || !dl_requires_grad(t) || trained(m->e, t) || was_updated(m->e, t)) return 0;
     if (v == &n->in[0] && dlsh_op_is(n, "linear|matmul|conv2d") && n->in[1].leaf) return 0; /* an input */
     size_t used = strlen(m->names);
     if (m->n < 3) snprintf(m->names + used, sizeof m->names - used, "%s%s", used ? ", " : "", name);
@@ -559,7 +559,8 @@ static void find_cut_by_hand(dlsh_examination *e) {
     const dlsh_holder *h;
     for (int i = 0; cut && (h = dlsh_holder_next(&e->holders, &i));) {
         dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
-        if (!t || !dl_requires_grad(t) || !dl_is_leaf(t) || dl_ndim(t) < 2 || each_leaf(e, is_leaf, t)) continue;
+        if (!t || !dl_requires_grad(t) || !dl_is_leaf(t) || dl_ndim(t) < 2 || dl_grad(t)) continue;
+        if (each_leaf(e, is_leaf, t)) continue;
         dlsh_finding *f = dlsh_find_at(e, pass->file, cut, "use the result itself, which has a history");
         if (!f) return;
         dlsh_cause(f, "no gradient reaches %s: this line cuts the history between it and the loss", h->name);

@@ -9,24 +9,27 @@
 
 /* ---------------------------------------------------------------- symmetry */
 
-/* Are all units of a weight the same? Units run along dimension `unit`, 0 or the last. */
+/* Are all units of a weight the same, but for rounding, which steps carry on? Units run along dimension `unit`, 0 or
+ * the last. */
 static int units_alike(const dl_tensor *w, int unit) {
     long units = dl_shape(w)[unit], n = dl_numel(w), each = units ? n / units : 0;
     DLSH_FREED double *v = malloc((size_t)(n + 1) * sizeof *v);
     int alike = units > 1 && v && !dl_read_f64(w, v);
+    double largest = 0;
+    for (long i = 0; alike && i < n; i++) largest = fmax(largest, fabs(v[i]));
     for (long i = 0; alike && i < each; i++)
         for (long u = 1; alike && u < units; u++) {
             double a = unit ? v[i * units] : v[i], b = unit ? v[i * units + u] : v[u * each + i];
-            alike = fabs(a - b) <= 1e-6 * (fabs(a) + fabs(b));
+            alike = fabs(a - b) <= 1e-6 * (fabs(a) + fabs(b)) + 1e-5 * largest;
         }
     return alike;
 }
 
-/* Does a later weight follow? The last layer may begin with zeros. */
+/* Does a later weight follow, a vector too? The last layer may begin with zeros. */
 static int is_hidden(dlsh_pass p, const dl_journal_node *n) {
-    for (int k = 0, unit; n && k < 40; k++) {
+    for (int k = 0; n && k < 40; k++) {
         n = dlsh_pass_user(p, n);
-        if (n && dlsh_node_weight(n, &unit)) return 1;
+        if (n && dlsh_op_is(n, "matmul|linear|conv2d|conv2d_norm") && n->in[1].there && n->in[1].leaf) return 1;
     }
     return 0;
 }
