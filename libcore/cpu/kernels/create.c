@@ -27,9 +27,10 @@ static void fill_block(void *arg, long i) {
     block b;
     long lo = i * BLOCK, n = o->numel - lo < BLOCK ? o->numel - lo : BLOCK, one = 1;
     void *to = (char *)dl_ptr(o) + lo * (long)dl_esize(o);
-    const bool same = o->dtype == (int8_t)j->made;
-    j->make(j->c, lo, n, same ? to : &b);
-    if (!same) dl_cpu_copy_strided(1, &n, to, o->dtype, &one, &b, j->made, &one);
+    /* a shorter block is made aside: a maker of pairs writes behind its last element */
+    const bool there = o->dtype == (int8_t)j->made && n == BLOCK;
+    j->make(j->c, lo, n, there ? to : &b);
+    if (!there) dl_cpu_copy_strided(1, &n, to, o->dtype, &one, &b, j->made, &one);
 }
 
 static dl_status fill(dl_call *c, dl_dtype made, maker make) {
