@@ -499,7 +499,7 @@ static void divisions_of_integers(void **state) {
             const long one = b[bits], stride[3] = {8, 8, bits % 2 ? 8 : 0};
             for (int r = 0; r < 3; r++) DL_SIMD_PICK(dl_pointwise)
             [DL_I64] -> run[ids[r]](BATCH, (char *[]){(char *)y[r], (char *)a, stride[2] ? (char *)b : (char *)&one},
-                                    stride, NULL);
+                                    stride, &(dl_pointwise_arg){0});
             for (int i = 0; i < BATCH; i++) {
                 const long d = stride[2] ? b[i] : one, q = a[i] / d, m = a[i] % d, down = m && (m < 0) != (d < 0);
                 if (y[0][i] != q - down || y[1][i] != m + (down ? d : 0) || y[2][i] != m)
