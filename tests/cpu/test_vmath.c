@@ -490,7 +490,7 @@ static void divisions_of_integers(void **state) {
             uint64_t u = (uint64_t)bits;
             for (int i = 0; i < BATCH; i++) {
                 u = u * 6364136223846793005u + 1442695040888963407u;
-                b[i] = (long)(u >> (62 - i % bits)) - (1l << (i % bits));
+                b[i] = (long)(u >> (63 - i % bits)) - (1l << (i % bits));
                 u = u * 6364136223846793005u + 1442695040888963407u;
                 a[i] = i % 3 ? (long)(u >> (65 - bits)) - (1l << (bits - 2))
                              : (long)((uint64_t)b[i] * (uint64_t)(i % 5)) - i % 2;
