@@ -157,22 +157,25 @@ static dl_status read_param(const dlsh_args *a, const kind *is, int i, int *next
     const dlsh_value *v = dlsh_given(a, name) ? dlsh_arg(a, name) : dlsh_arg_at(a, "params", (*next)++);
     if (v && v->type == DLSH_TENSOR) return *out = dl_ref(v->as.tensor), DL_OK;
     if (!v || !dlsh_is_number(*v))
-        return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "bijector %s needs %s, a number or a tensor", is->name, name);
+        return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, "bijector(\"affine\", 1.0, 2.0), bijector(\"power\", 2.0)",
+                             "bijector %s needs %s, a number or a tensor", is->name, name);
     return (*out = dl_scalar_f(dlsh_number(*v))) ? DL_OK : dl_failed();
 }
 
 static dl_status bijector_run(const dlsh_args *a, dlsh_value *result) {
     const char *name = dlsh_arg_str(a, "name");
     int k = 0, next = 0;
-    while (k < KINDS && strcmp(kinds[k].name, name) != 0) k++;
+    DLSH_SCOPED_BUF known = {0};
+    for (; k < KINDS && strcmp(kinds[k].name, name) != 0; k++)
+        dlsh_buf_printf(&known, "%s%s", k ? ", " : "", kinds[k].name);
     if (k == KINDS)
-        return dlsh_arg_fail(a, "name", DL_ERR_NAME, "exp, tanh, sigmoid, softplus, affine or power",
-                             "there is no bijector '%s'", name);
+        return dlsh_arg_fail(a, "name", DL_ERR_NAME, dlsh_buf_text(&known), "there is no bijector '%s'", name);
     transform *t = new_transform(&kinds[k], 0, NULL);
     dl_status st = t ? DL_OK : dl_failed();
     for (int i = 0; !st && kinds[k].params[i]; i++) st = read_param(a, &kinds[k], i, &next, &t->param[i]);
     if (!st && next < dlsh_arg_count(a, "params"))
-        st = dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "bijector %s takes %d parameters", name, next);
+        st = dlsh_arg_fail(a, NULL, DL_ERR_TYPE, "leave the others out", "bijector %s takes %d parameters, not %d",
+                           name, next, dlsh_arg_count(a, "params"));
     if (st) return t ? destroy(t) : (void)0, st;
     return dlsh_give(dlsh_new_handle(&dlsh_bijector_class, t), result);
 }
