@@ -22,11 +22,11 @@ BOUND = 3.0  # seconds, without those in which others had the processors; about 
 ROWS = "x = randn(1000, 1000).expand([300, 1000, 1000])"
 # name: (what comes before, the statement); it assigns to y, which is 7 before
 STATEMENTS = {
-    "products": ("a = randn(3000, 3000) / 55", "for i in range(1000) { x = a@a@a@a@a@a@a@a@a@a@a@a }"),
+    "products": ("a = randn(3000, 3000) / 55", "for i in range(1000) { y = a@a@a@a@a@a@a@a@a@a@a@a; y = 7 }"),
     "one product": ("a = randn(9000, 9000)", "y = a @ a"),
     "f64 product": ("a = randn(5000, 5000, dtype=f64)", "y = a @ a"),
     "products of a batch": ("a = randn(4000, 128, 128)", "for i in range(1000) { y = a @ a; y = 7 }"),
-    "singular values": ("a = randn(4500, 4500)", "for i in range(1000) { x = svd(a) }"),
+    "singular values": ("a = randn(4500, 4500)", "for i in range(1000) { y = svd(a); y = 7 }"),
     "least squares": ("a = randn(4500, 4500); b = randn(4500, 1)", "y = lstsq(a, b)"),
     "integer product": ("a = randint(0, 9, [3000, 3000])", "y = a @ a"),
     "pointwise": (ROWS, "for i in range(1000) { y = exp(x); y = 7 }"),
@@ -52,7 +52,7 @@ STATEMENTS = {
     "sum of a range": ("", "y = sum(range(10000000000))"),
     "list of a range": ("", "y = list(range(100000000))"),
     "largest": ("", "y = max(range(10000000000))"),
-    "sorted": ("", "for i in range(1000) { x = sorted(list(range(8000000)), reverse=true) }"),
+    "sorted": ("", "for i in range(1000) { y = sorted(list(range(8000000)), reverse=true); y = 7 }"),
     "zip": ("", "y = zip(range(100000000), range(100000000))"),
     "join": ('l = ["abc"] * 4000000', 'y = ",".join(l)'),
     "repeated": ("", 'for i in range(100000) { y = "ab" * 100000000; y = 7 }'),
@@ -70,9 +70,9 @@ STATEMENTS = {
     "hist": ("x = randn(150000000)", "hist x"),
     "save": ("x = zeros(400000000)", 'for i in range(1000) { save x "FOLDER/x.safetensors" }'),
     "sql": ("", 'sql "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"'),
-    "points": ("", 'for i in range(1000) { x = dataset("spirals", n=40000000) }'),
+    "points": ("", 'for i in range(1000) { y = dataset("spirals", n=40000000); y = 7 }'),
     "csv": ('C { #include <stdio.h>\nint csv(const char *p) { FILE *f = fopen(p, "w"); for (int i = 0; i < 3000000; i++) '
-            'fprintf(f, "%d,%d,2.5,3.5\\n", i, i); return fclose(f); } }\ncsv("FOLDER/t.csv")', 'for i in range(1000) { x = dataset("csv", "FOLDER/t.csv") }'),
+            'fprintf(f, "%d,%d,2.5,3.5\\n", i, i); return fclose(f); } }\ncsv("FOLDER/t.csv")', 'for i in range(1000) { y = dataset("csv", "FOLDER/t.csv"); y = 7 }'),
     "gradcheck": ("", "gradcheck tanh (randn(300, 300))"),
     "command": ("", "time sum(range(10000000000))"),
     "a shell's sleep": ('extern "libc.so.6" { int usleep(unsigned us); }', "while true { usleep(1000) }"),
