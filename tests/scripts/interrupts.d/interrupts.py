@@ -72,7 +72,8 @@ STATEMENTS = {
     "sql": ("", 'sql "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"'),
     "points": ("", 'for i in range(1000) { y = dataset("spirals", n=40000000); y = 7 }'),
     "csv": ('C { #include <stdio.h>\nint csv(const char *p) { FILE *f = fopen(p, "w"); for (int i = 0; i < 3000000; i++) '
-            'fprintf(f, "%d,%d,2.5,3.5\\n", i, i); return fclose(f); } }\ncsv("FOLDER/t.csv")', 'for i in range(1000) { y = dataset("csv", "FOLDER/t.csv"); y = 7 }'),
+            'fprintf(f, "%d,%d,2.5,3.5\\n", i, i); return fclose(f); } }\ncsv("FOLDER/t.csv")',
+            'for i in range(1000) { y = dataset("csv", "FOLDER/t.csv"); y = 7 }'),
     "gradcheck": ("", "gradcheck tanh (randn(300, 300))"),
     "command": ("", "time sum(range(10000000000))"),
     "a shell's sleep": ('extern "libc.so.6" { int usleep(unsigned us); }', "while true { usleep(1000) }"),
