@@ -5,7 +5,7 @@ if(NOT EXISTS ${CMAKE_SOURCE_DIR}/tools/gen.c)
 endif()
 add_executable(dlgen tools/gen.c)
 target_include_directories(dlgen PRIVATE libcore ${CMAKE_BINARY_DIR}/gen)
-target_link_libraries(dlgen PRIVATE ${DLSHELL} dlcore_static)
+target_link_libraries(dlgen PRIVATE ${DLSHELL} ${DLCORE_INSIDE})
 set_target_properties(dlgen PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tools)
 
 add_custom_target(gen COMMAND dlgen ${CMAKE_SOURCE_DIR} VERBATIM)
