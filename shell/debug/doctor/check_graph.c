@@ -318,7 +318,7 @@ static dl_status run(dlsh_examination *e, dl_tensor *x, dlsh_trial *t, dl_tensor
     DLSH_SCOPED_GRAD_MODE(0);
     dl_rng_restore(p->rng);
     dl_recording_set(1);
-    *out = dl_module_forward(p->net, x);
+    *out = dlsh_probe_call(p, x);
     dl_recording_set(0);
     t->n = dl_recording_count();
     t->result = calloc((size_t)t->n + 1, sizeof(dl_tensor *));
@@ -352,7 +352,8 @@ double dlsh_share_alike(const dl_tensor *a, const dl_tensor *b) {
 static int samples_along(const dlsh_examination *e, const dl_tensor *x) {
     const dl_journal_row *r, *pass = NULL;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
-        if (r->what == e->net && r->grad && r->ndim == dl_ndim(x) && (!pass || r->count > pass->count)) pass = r;
+        if (e->net && r->what == e->net && r->grad && r->ndim == dl_ndim(x) && (!pass || r->count > pass->count))
+            pass = r;
     for (long i = 0; pass && pass->ndim > 2 && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         const long n = samples_of_loss(dlsh_pass_of(r, 1));
         if (n > 1 && pass->shape[0] != n && pass->shape[1] == n) return 1;
@@ -408,8 +409,8 @@ static void find_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_tri
 /* The first call whose result stays although an operand changed. */
 static void find_ignoring(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b) {
     char what[200] = "the net";
-    const char *file = dlsh_module_source(e->net).file;
-    int line = dlsh_module_source(e->net).line;
+    const char *file = e->net ? dlsh_module_source(e->net).file : e->place.file;
+    int line = e->net ? dlsh_module_source(e->net).line : e->place.line;
     long next = 0;
     for (long i = a->n - 2; i >= 0 && !next; i--)
         if (i < b->n && dlsh_share_alike(a->result[i], b->result[i]) < 1) next = i + 1;
@@ -486,16 +487,17 @@ static void judge_evaluation(dlsh_examination *e, const dlsh_trial *a, const dls
 }
 
 dl_status dlsh_compare_passes(dlsh_examination *e, dlsh_disturb *disturb, dlsh_judge *judge) {
-    dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL;
+    /* contiguous as the other batch is: both passes make the same calls */
+    DLSH_OWNED dl_tensor *x = e->probed && e->probe.nin == 1 ? dl_contiguous(e->probe.in[0]) : NULL;
     DLSH_OWNED dl_tensor *y = NULL, *z = NULL;
     if (!x || !dl_ndim(x) || dl_shape(x)[0] < 2 || dl_recording_count() || dl_recording_get()) return DL_OK;
     DLSH_OWNED dl_tensor *other = disturb(e, x);
     if (!other || dlsh_share_alike(x, other) == 1) return dl_error_clear(), DL_OK; /* all samples are the same */
     dlsh_trial a = {0}, b = {0};
-    dl_module_train(e->probe.net, 0);
+    if (e->probe.net) dl_module_train(e->probe.net, 0);
     dl_status st = run(e, x, &a, &y);
     if (!st) st = run(e, other, &b, &z);
-    dl_module_train(e->probe.net, 1);
+    if (e->probe.net) dl_module_train(e->probe.net, 1);
     if (!st && is_finite(y) && is_finite(z)) judge(e, &a, &b, x, y, z);
     trial_free(&a);
     trial_free(&b);
@@ -512,7 +514,8 @@ dl_status dlsh_check_mixing(dlsh_examination *e) {
             look_at_samples(e, p, &p.at[k]), look_at_times(e, p, &p.at[k]), look_at_total(e, p, &p.at[k]),
                 look_at_attention(e, p, &p.at[k]), look_at_weights_of_sum(e, p, &p.at[k]);
     }
-    return e->bad ? DL_OK : dlsh_compare_passes(e, disturbed, judge_mixing);
+    /* a function may well take means of a batch, as a batch norm by hand does */
+    return e->bad || e->probe.fn ? DL_OK : dlsh_compare_passes(e, disturbed, judge_mixing);
 }
 
 dl_status dlsh_look_at_evaluation(dlsh_examination *e) { return dlsh_compare_passes(e, disturbed, judge_evaluation); }

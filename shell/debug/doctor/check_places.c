@@ -8,6 +8,7 @@
 #include "debug/doctor/checks.h"
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
+#include "debug/doctor/text/reads.h"
 #include "debug/doctor/trial.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/index.h"
@@ -81,9 +82,9 @@ static void judge_places(dlsh_examination *e, const dlsh_trial *a, const dlsh_tr
     if (first == a->n || first == b->n) return;
     for (size_t i = 0; i < DLSH_COUNT(causes) && by < 0; i++) by = last_of(a, first, causes[i]);
     const dl_recorded *c = &a->calls[by < 0 ? first : by];
-    dlsh_finding *f =
-        dlsh_find_at(e, dlsh_call_file(c), dlsh_call_line(c),
-                     "hide later places: triu(ones(t, t), diagonal=1) is 1 where attention is not allowed");
+    dlsh_finding *f = dlsh_find_at(
+        e, dlsh_call_file(c), dlsh_call_line(c),
+        "hide later places: is_causal=true, or a mask; triu(ones(t, t), diagonal=1) is 1 where none may look");
     if (!f) return;
     dlsh_cause(f, "places see later ones, their targets among them: %s lets them", c->op);
     dlsh_evidence(f,
@@ -105,15 +106,62 @@ static void find_unshifted(dlsh_examination *e, const char *file, const dlsh_tra
     dlsh_evidence(f, "all elements are equal, place by place; next elements were not taken");
 }
 
+/* The field y of the samples that a function makes. */
+static const dlsh_node *made_target(const char *file, const dlsh_node *by) {
+    const dlsh_node *fn = by && by->kind == DLSH_N_NAME ? dlsh_function_of(file, by->text) : by;
+    const dlsh_node *back = fn && fn->kind == DLSH_N_FN ? dlsh_last_return(fn) : NULL;
+    const dlsh_node *sample = back && back->nkids ? back->kids[0] : NULL;
+    for (int i = 0; sample && sample->kind == DLSH_N_RECORD && i < sample->nkids; i++)
+        if (sample->kids[i]->kind == DLSH_N_KWARG && !strcmp(sample->kids[i]->text, "y")) return sample->kids[i];
+    return NULL;
+}
+
 /* dataset(x, y): a data set of x alone is meant to be its own target. */
 static void look_at_trainer(dlsh_examination *e) {
     const char *file = dlsh_optimizer_source(dl_trainer_optimizer(e->trainer)).file;
     const dlsh_node *made = dlsh_trainer_option(e, file, 1, "data"), *y = made ? dlsh_argument_of(made, 1, "y") : NULL;
+    if (made && !y) y = made_target(file, dlsh_argument_of(made, 0, "x"));
     dlsh_traced used[DLSH_TRACED];
     if (!y || relation_of(e->probe.in[0], e->probe.target[0]) != EQUAL) return;
-    int n = dlsh_trace_value(e, file, y, used);
+    int n = y->kind == DLSH_N_KWARG ? 0 : dlsh_trace_value(e, file, y, used);
     for (int i = 0; i < n; i++) used[i].role = DLSH_ROLE_TARGET;
     find_unshifted(e, file, used, n, y->span.line);
+}
+
+/* Without what only changes the form, as of x[:, 1:].reshape(-1). */
+static const dlsh_node *unformed(const dlsh_node *n) {
+    while (n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD &&
+           dlsh_has_word("reshape|view|flatten|contiguous|long|to", n->kids[0]->text, strlen(n->kids[0]->text)))
+        n = n->kids[0]->kids[0];
+    return n;
+}
+
+typedef struct copying {
+    const char *file;
+    const dlsh_node *target;
+    int found;
+} copying;
+
+/* Is the target of a loss also what a function or net is called with in the same text? */
+static int see_argument(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    copying *c = ctx;
+    (void)within, (void)depth;
+    if (n->kind != DLSH_N_CALL || n->nkids < 2 || strcmp(file, c->file) != 0 || n->kids[0]->kind != DLSH_N_NAME)
+        return 0;
+    c->found |= n->kids[1] != c->target && dlsh_same_text(file, n->kids[1], c->target) &&
+                !dlsh_speaks_of(n->kids[0]->text, "loss|entropy|nll|len|print");
+    return c->found;
+}
+
+/* Of a loop that slices its batch: the same slice for both. */
+static int has_same_slice(const dl_journal_node *loss) {
+    const dlsh_node *call = dlsh_call_on_line(loss->file, loss->line, "loss|entropy|nll");
+    copying c = {loss->file, call ? unformed(dlsh_argument_of(call, 1, "target")) : NULL, 0};
+    if (!c.target || c.target->kind != DLSH_N_INDEX || loss->in[0].ndim != 2) return 0;
+    const dlsh_node *last = c.target->kids[c.target->nkids - 1];
+    if (last->kind != DLSH_N_SLICE) return 0;
+    dlsh_each_node(see_argument, &c);
+    return c.found;
 }
 
 /* Of a loop: another variable with the elements of x, which the loss takes for its targets. */
@@ -125,12 +173,13 @@ static void look_at_loop(dlsh_examination *e, const dl_tensor *x) {
         const dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         if (t && dl_data(t) != dl_data(x) && dl_shape(t) && relation_of(x, t) == EQUAL) y = t;
     }
-    for (long i = 0; y && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         const dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n; k++) {
             if (!dlsh_op_is(&p.at[k], "cross_entropy|nll_picked") || r->count < 4) continue;
-            const long rows = p.at[k].in[0].ndim ? p.at[k].in[0].shape[0] : 0;
-            if (rows == dl_numel(y)) find_unshifted(e, p.at[k].file, NULL, 0, dlsh_line_of_target(&p.at[k]));
+            const long rows = p.at[k].in[0].ndim ? p.at[k].in[0].shape[0] : 0, places = dl_shape(x)[1];
+            if (y ? rows == dl_numel(y) : rows > places && rows % places == 0 && has_same_slice(&p.at[k]))
+                find_unshifted(e, p.at[k].file, NULL, 0, y ? dlsh_line_of_target(&p.at[k]) : p.at[k].line);
             return;
         }
     }
@@ -209,7 +258,7 @@ static int has_next(const dlsh_examination *e, const dl_tensor *x) {
     for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
         if (h->value.type == DLSH_TENSOR && relation_of(x, h->value.as.tensor) == SHIFTED) return 1;
     }
-    return shifts_in_text(e) && has_target_each(e, trained_places(e));
+    return shifts_in_text(e) && has_target_each(e, e->probe.fn ? dl_shape(x)[1] : trained_places(e));
 }
 
 /* ---------------------------------------------------------------- padding in the loss */

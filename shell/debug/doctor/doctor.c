@@ -14,10 +14,11 @@
 static const struct {
     const char *name;
     dl_status (*run)(dlsh_examination *e);
-    int symptom;
+    int symptom, trial;
 } checks[] = {
-#define CHECK(function, name) {name, dlsh_check_##function, 0},
-#define SYMPTOM(function, name) {name, dlsh_check_##function, 1},
+#define CHECK(function, name) {name, dlsh_check_##function, 0, 0},
+#define TRIAL(function, name) {name, dlsh_check_##function, 0, 1},
+#define SYMPTOM(function, name) {name, dlsh_check_##function, 1, 0},
 #include "debug/doctor/checks.def"
 };
 enum { CHECKS = DLSH_COUNT(checks) };
@@ -179,7 +180,7 @@ static dl_status run_checks(dlsh_examination *e) {
         const size_t passed = e->passed.n;
         if (checks[i].symptom && told && checks[i].run != dlsh_check_nonfinite) continue;
         e->check = checks[i].name, e->bad = e->told = 0;
-        DLSH_TRY(checks[i].run(e));
+        DLSH_TRY(checks[i].trial ? dlsh_try_subjects(e, checks[i].run) : checks[i].run(e));
         if (e->bad && e->passed.s) e->passed.s[e->passed.n = passed] = 0; /* another loss was well */
         for (int k = from; checks[i].symptom && told && k < e->nfindings; k++)
             if (!e->findings[k].own) dlsh_only_note(e, &e->findings[k]);
@@ -202,7 +203,9 @@ static dl_status doctor_run(const dlsh_args *a) {
     if (!st && what && what->type == DLSH_TENSOR && !has_passes(&e)) st = trace_loss(&e, what->as.tensor);
     dl_journal_swap(former);
     if (!st && e.net && dl_module_is_built(e.net)) st = begin_probe(&e);
+    if (!st && !what) dlsh_subjects_find(&e);
     if (!st) st = run_checks(&e);
+    dlsh_subjects_free(&e);
     if (e.probe.journal) dlsh_probe_end(&e.probe);
     dl_journal_free(own);
     dl_nan_policy_set(policy);

@@ -5,6 +5,16 @@
 #include "debug/doctor/probe.h"
 #include "debug/finding.h"
 
+/* Something that trials run beside what is asked about. */
+typedef struct dlsh_subject {
+    dl_module *net;      /* NULL: a function */
+    const dlsh_node *fn; /* ... its text; NULL: a net */
+    dl_source place;
+    dlsh_probe probe;
+    int probed;
+} dlsh_subject;
+enum { DLSH_SUBJECTS = 6 };
+
 typedef struct dlsh_examination {
     dlsh_session *s;
     dlsh_holders holders;
@@ -13,7 +23,10 @@ typedef struct dlsh_examination {
     dl_journal_row *rows;
     long nrows;
     dlsh_probe probe;
-    int probed; /* the probe is there, and its passes succeeded */
+    int probed;      /* the probe is there, and its passes succeeded */
+    dl_source place; /* of a function that the probe runs */
+    dlsh_subject subjects[DLSH_SUBJECTS];
+    int nsubjects;
     dlsh_finding *findings;
     int nfindings, capfindings, nnotes;
     dlsh_buf passed;   /* a line for each check that found nothing and has something to say */
@@ -73,6 +86,12 @@ int dlsh_op_is(const dl_journal_node *n, const char *names);
  * known. */
 const dlsh_value *dlsh_value_at(const dlsh_examination *e, const char *file, int place, const char *name);
 const dlsh_value *dlsh_value_of(const dlsh_examination *e, const char *file, const dlsh_node *n);
+
+/* ---- trials of everything that is trained (program/trials.c) */
+void dlsh_subjects_find(dlsh_examination *e);
+void dlsh_subjects_free(dlsh_examination *e);
+/* Runs a check with what is asked about, and with each of the others in its place. */
+dl_status dlsh_try_subjects(dlsh_examination *e, dl_status (*check)(dlsh_examination *e));
 
 /* ---- objects (subjects.c) */
 /* The object at an address of the journal, if a variable still holds it. */

@@ -12,11 +12,15 @@
 
 /* ---------------------------------------------------------------- begin and end */
 
-static dl_status begin(dlsh_probe *p, dl_module *m) {
+static void begin_apart(dlsh_probe *p) {
     *p = (dlsh_probe){.from = ""};
     dl_rng_save(p->rng);
     p->journal = dl_journal_new();
     p->former = dl_journal_swap(p->journal);
+}
+
+static dl_status begin(dlsh_probe *p, dl_module *m) {
+    begin_apart(p);
     p->net = dl_module_copy(m);
     return p->net ? DL_OK : dl_failed();
 }
@@ -32,10 +36,19 @@ void dlsh_probe_end(dlsh_probe *p) {
     for (int i = 0; i < DL_NET_INPUTS; i++) dl_unref(p->in[i]), dl_unref(p->target[i]);
     dl_optimizer_unref(p->opt);
     dl_module_unref(p->net);
+    if (p->fn) dlsh_callback_free(p->fn);
     dl_journal_swap(p->former);
     dl_journal_free(p->journal);
     dl_rng_restore(p->rng);
     *p = (dlsh_probe){.from = ""};
+}
+
+void dlsh_probe_pause(dlsh_probe *p) {
+    if (p->journal) dl_journal_swap(p->former);
+}
+
+void dlsh_probe_resume(dlsh_probe *p) {
+    if (p->journal) p->former = dl_journal_swap(p->journal);
 }
 
 /* ---------------------------------------------------------------- batches */
@@ -199,7 +212,26 @@ dl_status dlsh_probe_net(const dlsh_holders *all, dlsh_probe *p, dl_module *m, l
     return find_input(all, p, m, samples);
 }
 
+dl_status dlsh_probe_function(dlsh_probe *p, dlsh_session *s, dlsh_value fn, dl_tensor *x, long samples) {
+    begin_apart(p);
+    dlsh_purity *purity = dlsh_purity_new(s, fn);
+    unsigned long key;
+    dl_status st = purity ? dlsh_purity_key(purity, &key) : dl_failed();
+    if (purity) dlsh_purity_free(purity);
+    if (st) return st;
+    p->fn = dlsh_callback_new(s, fn);
+    p->in[0] = first_rows(x, samples);
+    p->nin = 1, p->from = "its last call";
+    return p->fn && p->in[0] ? DL_OK : dl_failed();
+}
+
 /* ---------------------------------------------------------------- passes */
+
+dl_tensor *dlsh_probe_call(dlsh_probe *p, dl_tensor *x) {
+    if (p->net) return dl_module_forward(p->net, x);
+    dlsh_value in = {.type = DLSH_TENSOR, .as.tensor = x};
+    return dlsh_callback_call(p->fn, &in, 1);
+}
 
 /* Scores [n, places, classes] of targets [n, places], which a trainer takes as rows. */
 static int has_classes_last(const dl_tensor *x, const dl_tensor *y) {

@@ -57,6 +57,6 @@ dl_status dlsh_check_order(dlsh_examination *e) {
     const dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL;
     if (!x || dl_ndim(x) != 2 || dl_shape(x)[1] < 3 || dl_dtype_is_float(dl_dtype_of(x)) || !learns_little(e))
         return DL_OK;
-    if (!has_kind(e->probe.net, "attention", "transformer")) return DL_OK;
+    if (!e->probe.net || !has_kind(e->probe.net, "attention", "transformer")) return DL_OK;
     return dlsh_compare_passes(e, turned, judge_order);
 }

@@ -125,6 +125,35 @@ static const dlsh_node *elsewhere(const char *file, const dlsh_node *scope) {
                : NULL;
 }
 
+/* Is it computed, and of something? */
+static int is_computed(const dlsh_node *n) {
+    if (n->kind == DLSH_N_LIST) return !n->nkids; /* to be filled */
+    if (n->kind != DLSH_N_CALL && n->kind != DLSH_N_BINARY) return 0;
+    return n->kind == DLSH_N_BINARY || n->kids[0]->kind == DLSH_N_FIELD || n->nkids > 1;
+}
+
+/* A variable of a function of the script, whose value is lost at its end. One that trains is a program of its own, with
+ * figures to be looked at. */
+static void find_lost(dlsh_examination *e, const char *file, const dlsh_node *made, const dlsh_node *scope) {
+    const char *name = made->kids[0]->text;
+    const int local = scope->kind == DLSH_N_FN || scope->kind == DLSH_N_NET;
+    if (!local || dlsh_trains(scope) || *name == '_' || !is_computed(made->kids[1])) return;
+    dlsh_finding *f = dlsh_find_at(e, file, made->span.line, "use it where it is meant, or leave the statement out");
+    if (!f) return;
+    dlsh_only_note(e, f);
+    dlsh_cause(f, "%s is made and never used", name);
+    dlsh_evidence(f, "no statement of the function reads %s, whose value is lost at its end", name);
+}
+
+/* How often a statement only appends to a list of that name. */
+static int appends_to(const dlsh_node *n, const char *name) {
+    int count = 0;
+    if (!n) return 0;
+    if (n->kind == DLSH_N_CALL && dlsh_is_method(n, "append") && dlsh_names(n->kids[0]->kids[0], name)) count++;
+    for (int i = 0; i < n->nkids; i++) count += appends_to(n->kids[i], name);
+    return count;
+}
+
 static void look_at_unread(dlsh_examination *e, const char *file, const dlsh_node *made, const dlsh_node *scope) {
     const char *name = made->kids[0]->text;
     for (size_t i = 0; i < DLSH_COUNT(roles); i++) {
@@ -138,6 +167,7 @@ static void look_at_unread(dlsh_examination *e, const char *file, const dlsh_nod
                       made->span.line);
         return;
     }
+    find_lost(e, file, made, scope);
 }
 
 /* ---------------------------------------------------------------- arguments in each other's places */
@@ -187,7 +217,8 @@ static int see_name(void *ctx, const char *file, const dlsh_node *n, const dlsh_
         if (forward) look_at_forward(e, file, n, forward);
     }
     const int makes = n->kind == DLSH_N_ASSIGN && n->nkids == 2 && !n->op && n->kids[0]->kind == DLSH_N_NAME;
-    if (makes && scope && !dlsh_reads(scope, n->kids[0]->text)) look_at_unread(e, file, n, scope);
+    const char *name = makes ? n->kids[0]->text : NULL;
+    if (makes && scope && dlsh_reads(scope, name) <= appends_to(scope, name)) look_at_unread(e, file, n, scope);
     return 0;
 }
 
