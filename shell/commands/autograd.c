@@ -17,23 +17,53 @@ enum { MAX_INPUTS = 32 };
 
 /* ---- grad(y, x) */
 
+/* Tensors one by one, or in one list. */
 static dl_status collect_tensors(const dlsh_args *a, const char *name, dl_tensor **t, int *n) {
     *n = dlsh_arg_count(a, name);
+    const dlsh_value *first = *n == 1 ? dlsh_arg_at(a, name, 0) : NULL;
+    const dlsh_list *list = first && first->type == DLSH_LIST ? first->as.list : NULL;
+    if (list) *n = list->n;
     if (*n > MAX_INPUTS)
         return dlsh_arg_fail(a, name, DL_ERR_VALUE, NULL, "at most %d tensors, not %d", MAX_INPUTS, *n);
-    for (int i = 0; i < *n; i++) t[i] = dlsh_arg_at(a, name, i)->as.tensor;
+    for (int i = 0; i < *n; i++) {
+        const dlsh_value *v = list ? &list->items[i] : dlsh_arg_at(a, name, i);
+        if (v->type != DLSH_TENSOR)
+            return dlsh_arg_fail(a, name, DL_ERR_TYPE, "gradcheck(f, x), or gradcheck(f, [a, b])",
+                                 "gradcheck: an input must be a tensor, got %s", dlsh_a(*v));
+        t[i] = v->as.tensor;
+    }
     return DL_OK;
 }
 
 /* What to differentiate by: the tensors of one list or record, else arguments. */
 typedef struct wanted {
     const dlsh_args *a;
-    dlsh_value of;
+    dlsh_value of, seed; /* seed: where it is the last argument, else VOID */
     int n;
 } wanted;
 
+/* Has the value the shape of the tensor? */
+static int has_shape(const dlsh_value *v, const dl_tensor *of) {
+    if (v->type != DLSH_TENSOR || dl_ndim(v->as.tensor) != dl_ndim(of)) return 0;
+    for (int i = 0; i < dl_ndim(of); i++)
+        if (dl_shape(v->as.tensor)[i] != dl_shape(of)[i]) return 0;
+    return 1;
+}
+
+/* grad(y, x, v) as PyTorch has it: v has the form of y, and nothing can be differentiated by it. Where y is not one
+ * number, a v of another shape is one, too, which dl_gradients_of refuses. */
+static int last_is_seed(const dlsh_args *a, int n) {
+    const dlsh_value output = *dlsh_arg(a, "output"), *last = dlsh_arg_at(a, "inputs", n - 1);
+    if (n != 2 || dlsh_given(a, "seed")) return 0;
+    if (last->type != DLSH_TENSOR) return last->type == DLSH_LIST;
+    if (output.type != DLSH_TENSOR || dl_requires_grad(last->as.tensor)) return 0;
+    return dl_numel(output.as.tensor) != 1 || has_shape(last, output.as.tensor);
+}
+
 static wanted wanted_of(const dlsh_args *a) {
-    wanted w = {a, dlsh_void(), dlsh_arg_count(a, "inputs")};
+    wanted w = {a, dlsh_void(), dlsh_void(), dlsh_arg_count(a, "inputs")};
+    if (dlsh_given(a, "seed")) w.seed = *dlsh_arg(a, "seed");
+    if (last_is_seed(a, w.n)) w.seed = *dlsh_arg_at(a, "inputs", --w.n);
     const dlsh_value *first = dlsh_arg_at(a, "inputs", 0);
     if (w.n != 1 || first->type == DLSH_TENSOR) return w;
     w.of = *first;
@@ -63,32 +93,63 @@ static dl_status give_gradients(const wanted *w, dl_tensor **g, dlsh_value *resu
     return dlsh_give_filled(st, v, result);
 }
 
-static dl_status find_gradients(const wanted *w, dl_tensor **in, dl_tensor **out) {
-    const dlsh_args *a = w->a;
-    for (int i = 0; i < w->n; i++) {
-        const dlsh_value *v = wanted_at(w, i);
-        if (v->type != DLSH_TENSOR)
-            return dlsh_arg_fail(a, "inputs", DL_ERR_TYPE, "give tensors, a list of them or a record of them",
-                                 "grad: an input must be a tensor, got %s", dlsh_a(*v));
-        in[i] = v->as.tensor;
+/* The tensors of a tensor or of a list of them, n at most MAX_INPUTS; of seeds, none stands for 1. */
+static dl_status tensors_of(const wanted *w, const char *name, dlsh_value v, dl_tensor **t, int *n) {
+    const int list = v.type == DLSH_LIST;
+    *n = list ? v.as.list->n : 1;
+    if (*n < 1 || *n > MAX_INPUTS)
+        return dlsh_arg_fail(w->a, name, DL_ERR_VALUE, NULL, "1 to %d tensors, not %d", MAX_INPUTS, *n);
+    for (int i = 0; i < *n; i++) {
+        const dlsh_value one = list ? v.as.list->items[i] : v;
+        if (one.type != DLSH_TENSOR)
+            return dlsh_arg_fail(w->a, name, DL_ERR_TYPE, "grad(y, x); grad(f)(x) of a function",
+                                 "grad: %s must be a tensor, got %s", name, dlsh_a(one));
+        t[i] = one.as.tensor;
     }
-    return dl_gradients(dlsh_arg_tensor(a, "output"), dlsh_arg_tensor(a, "seed"), in, w->n, dlsh_arg_bool(a, "retain"),
-                        dlsh_arg_bool(a, "create_graph") || dl_differentiating(), out);
+    return DL_OK;
 }
 
-static dl_status check_used(const wanted *w, dl_tensor *const *g) {
-    for (int i = 0; i < w->n && !dlsh_arg_bool(w->a, "allow_unused"); i++)
-        if (!g[i])
+static dl_status find_gradients(const wanted *w, dl_tensor **in, dl_tensor **out) {
+    const dlsh_args *a = w->a;
+    dl_tensor *y[MAX_INPUTS], *v[MAX_INPUTS];
+    int m = 0, seeds = 0;
+    for (int i = 0; i < w->n; i++) {
+        const dlsh_value *x = wanted_at(w, i);
+        if (x->type != DLSH_TENSOR)
+            return dlsh_arg_fail(a, "inputs", DL_ERR_TYPE, "give tensors, a list of them or a record of them",
+                                 "grad: an input must be a tensor, got %s", dlsh_a(*x));
+        in[i] = x->as.tensor;
+    }
+    DLSH_TRY(tensors_of(w, "output", *dlsh_arg(a, "output"), y, &m));
+    const int seeded = w->seed.type != DLSH_VOID && w->seed.type != DLSH_NONE;
+    if (seeded) DLSH_TRY(tensors_of(w, dlsh_given(a, "seed") ? "seed" : "inputs", w->seed, v, &seeds));
+    if (seeded && seeds != m)
+        return dlsh_arg_fail(a, dlsh_given(a, "seed") ? "seed" : "inputs", DL_ERR_VALUE, "give a seed for each output",
+                             "grad: %d seeds for %d outputs", seeds, m);
+    return dl_gradients_of(y, seeded ? v : NULL, m, in, w->n, dlsh_arg_bool(a, "retain"),
+                           dlsh_arg_bool(a, "create_graph") || dl_differentiating(), out);
+}
+
+/* What the output does not depend on has gradient none, or zeros, or is an error. */
+static dl_status check_used(const wanted *w, dl_tensor *const *in, dl_tensor **g) {
+    const int zeros = dlsh_arg_bool(w->a, "materialize_grads");
+    for (int i = 0; i < w->n; i++) {
+        if (g[i]) continue;
+        if (zeros &&
+            !(g[i] = dl_tensor_full(dl_ndim(in[i]), dl_shape(in[i]), dl_dtype_of(in[i]), dl_device_of(in[i]), 0)))
+            return dl_failed();
+        if (!zeros && !dlsh_arg_bool(w->a, "allow_unused"))
             return dlsh_arg_fail(w->a, "inputs", DL_ERR_VALUE, "allow_unused=true gives none for it",
                                  "grad: the output does not depend on input %d", i);
+    }
     return DL_OK;
 }
 
 static dl_status grad_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_value output = *dlsh_arg(a, "output");
     if (dlsh_callable(output) && !dlsh_arg_count(a, "inputs"))
-        return dlsh_derivatives_of(output, dlsh_arg_int(a, "argnums"), 1, result);
-    if (output.type != DLSH_TENSOR)
+        return dlsh_derivatives_of(a, output, DLSH_GRADIENT, result);
+    if (output.type != DLSH_TENSOR && output.type != DLSH_LIST)
         return dlsh_arg_fail(a, "output", DL_ERR_TYPE, "grad(y, x); grad(f)(x) of a function",
                              "grad: output must be a tensor, got %s", dlsh_a(output));
     wanted w = wanted_of(a);
@@ -97,13 +158,16 @@ static dl_status grad_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_FREED dl_tensor **in = malloc(2 * (size_t)w.n * sizeof(dl_tensor *));
     if (!in) return dlsh_no_memory("gradients");
     DLSH_TRY(find_gradients(&w, in, in + w.n));
-    dl_status st = check_used(&w, in + w.n);
+    dl_status st = check_used(&w, in, in + w.n);
     for (int i = 0; st && i < w.n; i++) dl_unref(in[w.n + i]);
     DLSH_TRY(st);
     return give_gradients(&w, in + w.n, result);
 }
 
 /* ---- gradcheck FN INPUT... */
+
+/* Are gradients of gradients checked, too? gradgradcheck says so by its row. */
+static int of_second(const dlsh_args *a) { return dlsh_arg_data(a) || dlsh_arg_bool(a, "second"); }
 
 typedef struct subject {
     dlsh_session *session;
@@ -223,7 +287,7 @@ static dl_tensor *as_loss(subject *s, dl_tensor **in, int n) {
  * whole is that of a kink. */
 static dl_status check_nodes(const dlsh_args *a, dl_tensor *loss, int say, dlsh_value record) {
     dlsh_nodecheck sum;
-    DLSH_TRY(dlsh_nodecheck_run(dlsh_arg_session(a), dlsh_arg_sink(a), loss, dlsh_arg_bool(a, "second"), &sum));
+    DLSH_TRY(dlsh_nodecheck_run(dlsh_arg_session(a), dlsh_arg_sink(a), loss, of_second(a), &sum));
     if (sum.failed || sum.kinks || sum.without || say) dlsh_nodecheck_say(dlsh_arg_sink(a), &sum);
     const dlsh_value *whole = dlsh_record_get(record.as.record, "ok");
     int right = whole && whole->as.i, kink = !right && !sum.failed && sum.kinks && !sum.skipped && !sum.without;
@@ -285,7 +349,7 @@ static dl_status gradcheck_run(const dlsh_args *a, dlsh_value *result) {
     int forward_only = u && !dlsh_userop_has_backward(u);
     r.ok = forward_only;
     if (s == DL_OK && !forward_only)
-        s = dl_gradcheck(call_subject, &subj, in, n, dlsh_arg_bool(a, "second"), dlsh_arg_float(a, "tol"), &r);
+        s = dl_gradcheck(call_subject, &subj, in, n, of_second(a), dlsh_arg_float(a, "tol"), &r);
     if (s == DL_OK && forward_only)
         dlsh_put(dlsh_arg_sink(a), "gradcheck: %s was made without backward=, so it has no gradient to compare\n",
                  dlsh_function_name(subj.fn));
@@ -308,6 +372,16 @@ static dl_status is_grad_enabled_run(DLSH_UNUSED const dlsh_args *a, dlsh_value 
     return DL_OK;
 }
 
+#define GRADCHECK_PARAMS                                                                                               \
+    DLSH_PARAMS(                                                                                                       \
+        {"function", .doc = "a function, op or net from tensors to tensors, or a result with a history"},              \
+        {"inputs", .want = "tensor|list", .flags = DLSH_VARIADIC,                                                      \
+         .doc = "tensors to call it with, one by one or in a list; floating ones are checked, in f64; may be left "    \
+                "out for an op made in C"})
+#define TOLERANCE_OPTION                                                                                               \
+    { "tol", DLSH_OPT_FLOAT, "0.0", .doc = "largest error allowed; 0: 1e-6, and 1e-5 for second derivatives" }
+static const int second_too = 1;
+
 const dlsh_command autograd_commands[] = {
     DLSH_FN_ROW("is_grad_enabled", is_grad_enabled_run, "is_grad_enabled()",
                 "Are results recorded for gradients? Not within no_grad { ... }."),
@@ -318,16 +392,21 @@ const dlsh_command autograd_commands[] = {
         "not depend on the other. Of a function alone, grad(f) is the function of f's arguments that gives the "
         "gradient by argument argnums.",
         DLSH_PARAMS(
-            {"output", .doc = "what to differentiate: a tensor of one number, unless seed is given; a function"},
+            {"output",
+             .doc = "what to differentiate: a tensor of one number, unless seed is given, or a list; a function"},
             {"inputs", .want = "tensor|list|record", .flags = DLSH_VARIADIC,
-             .doc = "tensors to differentiate by, one by one, or in one list or record"}),
+             .doc = "tensors to differentiate by, one by one, or in one list or record; behind them, as in PyTorch, "
+                    "may stand what seed names"}),
         DLSH_OPTIONS({"seed", DLSH_OPT_VALUE, NULL,
-                      .doc = "gradient to start from, in the shape of the output; also called grad_outputs",
-                      .want = "tensor"},
+                      .doc = "gradient to start from, in the shape of the output, of several in a list; also called "
+                             "grad_outputs",
+                      .want = "tensor|list"},
                      {"retain", DLSH_OPT_BOOL, "false", .doc = "keep the history for another pass"},
-                     {"argnums", DLSH_OPT_INT, "0", .doc = "of a function: by which argument, from 0"},
+                     DLSH_ARGNUMS_OPTION, DLSH_AUX_OPTION,
                      {"allow_unused", DLSH_OPT_BOOL, "true",
                       .doc = "false: an error where the tensor does not depend on another"},
+                     {"materialize_grads", DLSH_OPT_BOOL, "false",
+                      .doc = "zeros instead of none where the tensor does not depend on another"},
                      {"create_graph", DLSH_OPT_BOOL, "false",
                       .doc = "record the pass, so that its results can be differentiated; always so within a function "
                              "that jvp, vjp, jacobian or hessian differentiates"}),
@@ -342,14 +421,14 @@ const dlsh_command autograd_commands[] = {
         "differ, are not errors. gradcheck l checks the nodes of what has been computed. With second the gradients of "
         "the gradients are checked too, also of each node. As a function its result is a "
         "record with ok, checked, worst, tolerance, input, element, analytic, numeric, nodes, wrong.",
-        DLSH_PARAMS(
-            {"function", .doc = "a function, op or net from tensors to tensors, or a result with a history"},
-            {"inputs", .want = "tensor", .flags = DLSH_VARIADIC,
-             .doc = "tensors to call it with; floating ones are checked, in f64; may be left out for an op made in C"}),
-        DLSH_OPTIONS(
-            {"second", DLSH_OPT_BOOL, "false", .doc = "check the gradients of the gradients too"},
-            {"tol", DLSH_OPT_FLOAT, "0.0", .doc = "largest error allowed; 0: 1e-6, and 1e-5 for second derivatives"}),
+        GRADCHECK_PARAMS,
+        DLSH_OPTIONS({"second", DLSH_OPT_BOOL, "false", .doc = "check the gradients of the gradients too"},
+                     TOLERANCE_OPTION),
         .examples =
             "gradcheck tanh (randn(3, 2))\ngradcheck (fn (a, b) { return a @ b }) (randn(2, 3)) (randn(3, 2)) second\n"
             "w = param(randn(4)); gradcheck (sum(tanh(w) * 2)); gradcheck (sum(tanh(w) * 2)) second"),
+    DLSH_ROW("gradgradcheck", DLSH_ACTION | DLSH_FUNCTION, gradcheck_run, "gradgradcheck FUNCTION INPUT ... [tol=T]",
+             "The same as gradcheck FUNCTION INPUT ... second: gradients, and the gradients of the gradients.",
+             GRADCHECK_PARAMS, DLSH_OPTIONS(TOLERANCE_OPTION), .data = &second_too,
+             .examples = "gradgradcheck tanh (randn(3, 2))"),
     {0}};

@@ -17,6 +17,9 @@
 
 enum { MOST = 8 }; /* tensors among the arguments, and results */
 
+/* Fields of ctx that have a meaning. */
+static const char saved[] = "saved_tensors", constants[] = "non_differentiable", needed[] = "needs_input_grad";
+
 typedef struct function {
     dlsh_session *session;
     dlsh_value forward, backward;
@@ -33,6 +36,7 @@ typedef struct call {
     int nargs, nout;
     dlsh_value args[MOST]; /* those that need no gradient; a graph keeps of the others what it needs */
     dl_tensor *out[MOST];  /* results without history: a gradient that does not arrive is zeros of their form */
+    int constant[MOST];    /* results that ctx.mark_non_differentiable names */
     int keeps_result;      /* ctx has one of them, which is then a constant of gradients of gradients */
     dl_tensor *g[MOST];    /* gradients of the results in this pass */
     dlsh_value gin;        /* list of the gradients of the arguments; VOID: not computed yet in this pass */
@@ -179,7 +183,7 @@ static dl_tensor *tied(call *c, const dlsh_callargs *args, int k) {
     dl_tensor *y = c->out[k];
     const dl_dtype dtype = dl_dtype_of(y);
     DLSH_OWNED dl_tensor *zero = NULL;
-    if (!dl_dtype_is_float(dtype)) return dl_ref(y);
+    if (!dl_dtype_is_float(dtype) || c->constant[k]) return dl_ref(y);
     for (int i = 0; i < args->n; i++) {
         if (!needs_gradient(args->values[i])) continue;
         DLSH_OWNED dl_tensor *one = zero_of(c, i, args->values[i].as.tensor, dtype), *was = zero;
@@ -192,16 +196,20 @@ static dl_tensor *tied(call *c, const dlsh_callargs *args, int k) {
     return dl_unref(out), NULL;
 }
 
+/* Is v the tensor y, or a list with it? */
+static int is_among(const dlsh_value *v, const dl_tensor *y) {
+    const int list = v && v->type == DLSH_LIST;
+    for (int k = 0; v && k < (list ? v->as.list->n : 1); k++) {
+        const dlsh_value one = list ? v->as.list->items[k] : *v;
+        if (one.type == DLSH_TENSOR && one.as.tensor == y) return 1;
+    }
+    return 0;
+}
+
 /* Does ctx hold the tensor y, by itself or in a list? */
 static int holds(dlsh_value ctx, const dl_tensor *y) {
-    for (int i = 0; i < ctx.as.record->n; i++) {
-        const dlsh_value v = ctx.as.record->values[i];
-        const int list = v.type == DLSH_LIST;
-        for (int k = 0; k < (list ? v.as.list->n : 1); k++) {
-            const dlsh_value one = list ? v.as.list->items[k] : v;
-            if (one.type == DLSH_TENSOR && one.as.tensor == y) return 1;
-        }
-    }
+    for (int i = 0; i < ctx.as.record->n; i++)
+        if (is_among(&ctx.as.record->values[i], y)) return 1;
     return 0;
 }
 
@@ -217,13 +225,24 @@ static dl_status take_results(call *c, dlsh_value v) {
                          dlsh_a(v));
     for (; c->nout < n; c->nout++) {
         dl_tensor *y = (list ? v.as.list->items[c->nout] : v).as.tensor;
-        c->keeps_result |= !dl_requires_grad(y) && holds(c->ctx, y);
+        c->constant[c->nout] = is_among(dlsh_record_get(c->ctx.as.record, constants), y);
+        c->keeps_result |= !c->constant[c->nout] && !dl_requires_grad(y) && holds(c->ctx, y);
         if (!(c->out[c->nout] = dl_detach(y))) return dl_failed();
     }
     return DL_OK;
 }
 
+/* Of each argument, does it need a gradient? */
+static dl_status tell_needs(const call *c, const dlsh_callargs *args) {
+    DLSH_DROPPED dlsh_value needs = dlsh_new_list(args->n);
+    if (dlsh_failed(needs)) return dl_failed();
+    for (int i = 0; i < args->n; i++)
+        DLSH_TRY(dlsh_append(needs, dlsh_bool(dl_grad_mode_get() && needs_gradient(args->values[i]))));
+    return dlsh_record_set(c->ctx.as.record, needed, dlsh_ref(needs));
+}
+
 static dl_status run_forward(const function *f, call *c, const dlsh_callargs *args, int *list) {
+    DLSH_TRY(tell_needs(c, args));
     DLSH_SCOPED_GRAD_MODE(0);
     DLSH_DROPPED dlsh_value v = dlsh_void();
     DLSH_FREED dlsh_value *in = malloc((size_t)(args->n + 1) * sizeof *in);
@@ -316,11 +335,26 @@ static void values(void *self, const dlsh_visitor *to) {
     to->value(f->backward, to->ctx);
 }
 
+/* f.apply(x), as a class of PyTorch is called. */
+static dl_status apply_run(const dlsh_args *a, dlsh_value *result) {
+    const int n = dlsh_arg_count(a, "inputs");
+    DLSH_FREED dlsh_value *in = malloc((size_t)(n + 1) * sizeof *in);
+    if (!in) return dlsh_no_memory("arguments");
+    for (int i = 0; i < n; i++) in[i] = *dlsh_arg_at(a, "inputs", i);
+    return call_function(dlsh_arg_session(a), dlsh_arg_self(a), &(dlsh_callargs){n, in, NULL}, result);
+}
+
+static const dlsh_command custom_methods[] = {
+    DLSH_FN_ROW("apply", apply_run, "f.apply(X, ...)", "The same as f(X, ...), as PyTorch writes it.",
+                DLSH_PARAMS({"inputs", .flags = DLSH_VARIADIC, .doc = "arguments of FORWARD behind ctx"})),
+    {0}};
+
 const dlsh_class dlsh_custom_class = {.name = "autograd_function",
                                       .doc = "A function with a gradient of its own; it is called with tensors.",
                                       .destroy = destroy,
                                       .held = dlsh_held_little,
                                       .call = call_function,
+                                      .methods = custom_methods,
                                       .values = values};
 
 static dl_status custom_run(const dlsh_args *a, dlsh_value *result) {
@@ -335,16 +369,44 @@ static dl_status custom_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give(dlsh_new_handle(&dlsh_custom_class, f), result);
 }
 
+/* What of a call is kept in a field of ctx: a list of tensors. */
+static dl_status keep_run(const dlsh_args *a) {
+    const int n = dlsh_arg_count(a, "tensors");
+    DLSH_DROPPED dlsh_value all = dlsh_new_list(n);
+    if (dlsh_failed(all)) return dl_failed();
+    for (int i = 0; i < n; i++) DLSH_TRY(dlsh_append(all, dlsh_ref(*dlsh_arg_at(a, "tensors", i))));
+    return dlsh_record_set(dlsh_arg(a, "ctx")->as.record, dlsh_arg_data(a), dlsh_ref(all));
+}
+#define CTX_ROW(name, field, doc_, what, example)                                                                      \
+    DLSH_CHANGE_ROW(name, keep_run, "ctx." name "(X, ...)", doc_,                                                      \
+                    DLSH_PARAMS({"ctx", .want = "record", .doc = "the first argument of FORWARD"},                     \
+                                {"tensors", .want = "tensor|none", .flags = DLSH_VARIADIC, .doc = what}),              \
+                    .data = (field), .examples = example)
+
 const dlsh_command custom_commands[] = {
     DLSH_FN_ROW(
         "autograd_function", custom_run, "autograd_function(FORWARD, BACKWARD)",
         "A function with a gradient of its own, as PyTorch's autograd.Function. FORWARD(ctx, x, ...) computes the "
-        "result, or a list of results, and keeps in the record ctx what BACKWARD(ctx, g, ...) needs, which gets the "
-        "gradient of each result and returns that of the argument, or a list with one for each, none where there is "
-        "none. Gradients of gradients flow through the ops of BACKWARD.",
+        "result, or a list of results, and keeps in the record ctx what BACKWARD(ctx, g, ...) needs, by ctx.x = x or "
+        "ctx.save_for_backward(x, ...). BACKWARD gets the gradient of each result and returns that of the argument, or "
+        "a list with one for each, none where there is none; ctx.needs_input_grad tells of each argument whether it "
+        "needs one. Gradients of gradients flow through the ops of BACKWARD.",
         DLSH_PARAMS({"forward", .doc = "a function of a record and the arguments"},
                     {"backward", .doc = "a function of the record and of the gradients of the results"}),
         .examples =
             "square = autograd_function(fn (ctx, x) { ctx.x = x; return x * x }, fn (ctx, g) { return 2 * ctx.x * "
             "g })\nx = param([1.0, 2.0]); backward square(x).sum(); x.grad"),
+    CTX_ROW("save_for_backward", saved,
+            "Keeps tensors of the FORWARD of an autograd_function for its BACKWARD, in the list ctx.saved_tensors. "
+            "ctx.x = x keeps one under a name of its own.",
+            "what BACKWARD needs",
+            "square = autograd_function(fn (ctx, x) { ctx.save_for_backward(x); return x * x },\n"
+            "                           fn (ctx, g) { x, = ctx.saved_tensors; return 2 * x * g })"),
+    CTX_ROW("mark_non_differentiable", constants,
+            "Says in the FORWARD of an autograd_function that results are constants: they have no history, and their "
+            "gradients in BACKWARD are zeros.",
+            "results of FORWARD",
+            "top = autograd_function(fn (ctx, x) { v, i = max(x, dim=1); w = i.to(f32); "
+            "ctx.mark_non_differentiable(w); return v, w },\n"
+            "                        fn (ctx, gv, gw) { return gv[:, none].expand(2, 3) })"),
     {0}};

@@ -67,6 +67,94 @@ static dl_status give_product(subject *s, dl_tensor **out, int nout, dlsh_value 
     return dlsh_give(DLSH_LIST_OF(value, made), result);
 }
 
+/* A call whose inputs and results keep their history, for products with vectors that come later. */
+typedef struct kept_call {
+    subject *s;
+    dlsh_value at, results; /* lists of the fresh inputs and of the results */
+} kept_call;
+
+static dlsh_value list_of(dl_tensor **t, int n) {
+    DLSH_DROPPED dlsh_value all = dlsh_new_list(n);
+    dlsh_value out = dlsh_void();
+    for (int i = 0; i < n && !dlsh_failed(all); i++)
+        if (dlsh_append(all, dlsh_tensor(dl_ref(t[i])))) return out;
+    return dlsh_hand_over(&all, &out) ? dlsh_void() : out;
+}
+
+/* Says that there are no results, so that dl_jacobian does no more than make the call. */
+static int keep_subject(dl_tensor **in, int n, dl_tensor **out, int max_out, void *arg) {
+    kept_call *k = arg;
+    const int made = call_subject(in, n, out, max_out, k->s);
+    if (made < 0) return -1;
+    k->at = list_of(in, n);
+    k->results = list_of(out, made);
+    unref_all(out, made);
+    return dlsh_failed(k->at) || dlsh_failed(k->results) ? -1 : 0;
+}
+
+/* Gradients g[n] of the results, whose history stays; 0 for what nothing depends on. */
+static dl_status pull(const dlsh_leaves *results, dlsh_leaves *v, const dlsh_leaves *at, int create, dl_tensor **g) {
+    dl_tensor *root[DL_MAX_RESULTS], *seed[DL_MAX_RESULTS];
+    int k = 0;
+    dl_status st = DL_OK;
+    for (int i = 0; i < results->n; i++)
+        if (dl_requires_grad(results->t[i])) root[k] = results->t[i], seed[k++] = v->n ? v->t[i] : NULL;
+    if (k) DLSH_TRY(dl_gradients_of(root, v->n ? seed : NULL, k, at->t, at->n, 1, create, g));
+    for (int i = 0; i < at->n && !st; i++) {
+        const dl_tensor *t = at->t[i];
+        if (!g[i]) g[i] = dl_tensor_full(dl_ndim(t), dl_shape(t), dl_dtype_of(t), dl_device_of(t), 0);
+        if (!g[i]) st = dl_failed();
+    }
+    if (st) unref_all(g, at->n);
+    return st;
+}
+
+static dl_status product_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_list *made = dlsh_arg(a, "made")->as.list;
+    DLSH_SCOPED_LEAVES at = {0}, results = {0}, v = {0};
+    DLSH_TRY(dlsh_tree_leaves(made->items[0], "inputs", &at));
+    DLSH_TRY(dlsh_tree_leaves(made->items[1], "results", &results));
+    for (int i = 0; i < dlsh_arg_count(a, "v"); i++) DLSH_TRY(dlsh_tree_leaves(*dlsh_arg_at(a, "v", i), "v", &v));
+    if (v.n ? v.n != results.n : results.n != 1 || dl_numel(*results.t) != 1)
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "vectors have the form of what the function gave",
+                             "%d vectors for %d results; one number alone needs none", v.n, results.n);
+    DLSH_FREED dl_tensor **g = calloc((size_t)at.n + 1, sizeof *g);
+    if (!g) return dlsh_no_memory("gradients");
+    DLSH_TRY(pull(&results, &v, &at, (int)made->items[3].as.i, g));
+    dlsh_value all = dlsh_tree_of(made->items[2], g);
+    unref_all(g, at.n);
+    return dlsh_give(all, result);
+}
+
+static const dlsh_command product_row = DLSH_FN_ROW(
+    "product", product_run, "product(MADE, V, ...)", "What vjp makes of a function and its inputs.",
+    DLSH_PARAMS({"made", .want = "list", .doc = "inputs and results with a history, form, create_graph"},
+                {"v", .want = "tensor|list|record", .flags = DLSH_VARIADIC, .doc = "a vector for each result"}));
+
+/* Of a tensor: with `create` itself, else without its history. */
+static dlsh_value result_leaf(dlsh_value leaf, DLSH_UNUSED int i, void *create) {
+    return dlsh_tensor(*(const int *)create ? dl_ref(leaf.as.tensor) : dl_detach(leaf.as.tensor));
+}
+
+/* vjp(f, x): the result, and the function of a vector that gives the product. */
+static dl_status give_product_function(const dlsh_args *a, subject *s, dlsh_leaves *in, dlsh_value *result) {
+    kept_call k = {s, dlsh_void(), dlsh_void()};
+    DLSH_FREED dl_tensor **none = calloc((size_t)in->n * DL_MAX_RESULTS + 1, sizeof *none);
+    int nout, next = 0, create = dlsh_arg_bool(a, "create_graph");
+    if (!none) return dlsh_no_memory("gradients");
+    for (int i = 0; i < in->n; i++) create |= dl_grad_mode_get() && dl_requires_grad(in->t[i]);
+    dl_status st = dl_jacobian(keep_subject, &k, in->t, in->n, create, &nout, none);
+    DLSH_DROPPED dlsh_value at = k.at, results = k.results;
+    DLSH_TRY(st);
+    DLSH_DROPPED dlsh_value value = dlsh_tree_map(s->result, result_leaf, &create, &next),
+                            made = DLSH_LIST_OF(dlsh_ref(at), dlsh_ref(results), dlsh_ref(*dlsh_arg(a, "inputs")),
+                                                dlsh_int(create));
+    if (dlsh_failed(value) || dlsh_failed(made)) return dl_failed();
+    DLSH_DROPPED dlsh_value product = dlsh_new_method(made, (dlsh_value){DLSH_BUILTIN, {.builtin = &product_row}});
+    if (dlsh_failed(product)) return dl_failed();
+    return dlsh_give(DLSH_LIST_OF(dlsh_ref(value), dlsh_ref(product)), result);
+}
+
 static dl_status vjp_run(const dlsh_args *a, dlsh_value *result) {
     SCOPED_SUBJECT s;
     DLSH_SCOPED_LEAVES in = {0}, v = {0}, g = {0};
@@ -74,10 +162,10 @@ static dl_status vjp_run(const dlsh_args *a, dlsh_value *result) {
     int nout;
     DLSH_TRY(subject_begin(a, &s));
     DLSH_TRY(dlsh_tree_leaves(s.args, "inputs", &in));
+    if (!dlsh_given(a, "v")) return give_product_function(a, &s, &in, result);
     DLSH_TRY(dlsh_tree_leaves(s.args, "inputs", &g));
-    if (dlsh_given(a, "v")) DLSH_TRY(dlsh_tree_leaves(*dlsh_arg(a, "v"), "v", &v));
-    DLSH_TRY(dl_vjp(call_subject, &s, in.t, in.n, dlsh_given(a, "v") ? v.t : NULL, v.n,
-                    dlsh_arg_bool(a, "create_graph"), out, &nout, g.t));
+    DLSH_TRY(dlsh_tree_leaves(*dlsh_arg(a, "v"), "v", &v));
+    DLSH_TRY(dl_vjp(call_subject, &s, in.t, in.n, v.t, v.n, dlsh_arg_bool(a, "create_graph"), out, &nout, g.t));
     return give_product(&s, out, nout, *dlsh_arg(a, "inputs"), g.t, g.n, result);
 }
 
@@ -108,19 +196,20 @@ static dlsh_value row_at(DLSH_UNUSED dlsh_value leaf, int i, void *ctx) {
     return dlsh_tree_of(r->inputs, r->t + (long)i * r->n);
 }
 
-/* Takes the m * n tensors. */
-static dl_status give_rows(dlsh_value results, dlsh_value inputs, dl_tensor **t, int m, int n, dlsh_value *result) {
+dlsh_value dlsh_rows_of(dlsh_value results, dlsh_value inputs, dl_tensor **t, int m, int n) {
     rows r = {inputs, t, n};
     int next = 0;
     dlsh_value made = dlsh_tree_map(results, row_at, &r, &next);
     unref_all(t, m * n);
-    return dlsh_give(made, result);
+    return made;
 }
 
 static dl_status matrix_run(const dlsh_args *a, dlsh_value *result) {
+    const int *second = dlsh_arg_data(a);
+    if (!dlsh_given(a, "inputs"))
+        return dlsh_derivatives_of(a, *dlsh_arg(a, "function"), *second ? DLSH_HESSIANS : DLSH_JACOBIANS, result);
     SCOPED_SUBJECT s;
     DLSH_SCOPED_LEAVES in = {0};
-    const int *second = dlsh_arg_data(a);
     DLSH_TRY(subject_begin(a, &s));
     DLSH_TRY(dlsh_tree_leaves(s.args, "inputs", &in));
     int create = dlsh_arg_bool(a, "create_graph"), m = in.n;
@@ -129,7 +218,7 @@ static dl_status matrix_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_TRY(*second ? dl_hessian(call_subject, &s, in.t, in.n, create, t)
                      : dl_jacobian(call_subject, &s, in.t, in.n, create, &m, t));
     dlsh_value inputs = *dlsh_arg(a, "inputs");
-    return give_rows(*second ? inputs : s.result, inputs, t, m, in.n, result);
+    return dlsh_give(dlsh_rows_of(*second ? inputs : s.result, inputs, t, m, in.n), result);
 }
 static const int first_order = 0, second_order = 1;
 
@@ -164,69 +253,6 @@ static dl_status hvp_run(const dlsh_args *a, dlsh_value *result) {
     dlsh_value value = dlsh_ref(s.result), made = dlsh_tree_of(*dlsh_arg(a, "inputs"), p);
     unref_all(p, in.n);
     return dlsh_give(DLSH_LIST_OF(value, made), result);
-}
-
-/* ---- jacrev and jacfwd: functions of functions */
-
-/* Of derivatives by a list of arguments, for each result, those by argument `at`. */
-static dlsh_value by_argument(dlsh_value all, dlsh_value results, long at) {
-    if (results.type == DLSH_TENSOR) return dlsh_ref(all.as.list->items[at]);
-    const int list = results.type == DLSH_LIST, n = list ? results.as.list->n : results.as.record->n;
-    dlsh_value made = dlsh_ref(all);
-    for (int i = 0; i < n && !dlsh_failed(made); i++) {
-        dlsh_value *slot = list ? &made.as.list->items[i] : &made.as.record->values[i];
-        dlsh_value one = by_argument(*slot, list ? results.as.list->items[i] : results.as.record->values[i], at);
-        dlsh_drop(*slot);
-        *slot = one;
-    }
-    return made;
-}
-
-static dl_status jac_made_run(const dlsh_args *a, dlsh_value *result) {
-    const dlsh_list *made = dlsh_arg(a, "made")->as.list;
-    const int n = dlsh_arg_count(a, "inputs");
-    const long at = made->items[1].as.i;
-    if (at < 0 || at >= n)
-        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, NULL, "argnums is %ld, and there are %d arguments", at, n);
-    DLSH_DROPPED dlsh_value args = dlsh_new_list(n), all = dlsh_void();
-    if (dlsh_failed(args)) return dl_failed();
-    for (int i = 0; i < n; i++) DLSH_TRY(dlsh_list_push(args.as.list, dlsh_ref(*dlsh_arg_at(a, "inputs", i))));
-    SCOPED_SUBJECT s = {dlsh_arg_session(a), made->items[0], dlsh_ref(args), dlsh_void()};
-    DLSH_SCOPED_LEAVES in = {0};
-    int m = 0;
-    DLSH_TRY(dlsh_tree_leaves(args, "inputs", &in));
-    DLSH_FREED dl_tensor **t = calloc((size_t)in.n * DL_MAX_RESULTS + 1, sizeof(dl_tensor *));
-    if (!t) return dlsh_no_memory("a matrix of derivatives");
-    int tracked = 0;
-    for (int i = 0; i < in.n; i++) tracked |= dl_requires_grad(in.t[i]);
-    DLSH_TRY(dl_jacobian(call_subject, &s, in.t, in.n, tracked, &m, t));
-    const int number = s.result.type == DLSH_TENSOR && !dl_ndim(s.result.as.tensor);
-    if (made->items[2].as.i && !number) {
-        unref_all(t, in.n * m);
-        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "jacrev(FUNCTION) gives the derivatives of all elements",
-                             "grad(FUNCTION) is for functions that give one number, not %s", dlsh_a(s.result));
-    }
-    DLSH_TRY(give_rows(s.result, args, t, m, in.n, &all));
-    return dlsh_give(by_argument(all, s.result, at), result); /* nobody else has the tree `all` */
-}
-
-static const dlsh_command jac_made =
-    DLSH_FN_ROW("jacobians", jac_made_run, "jacobians(MADE, INPUT, ...)", "What jacrev makes of a function.",
-                DLSH_PARAMS({"made", .want = "list", .doc = "function, argnums, must it give a number"},
-                            {"inputs", .flags = DLSH_VARIADIC, .doc = "arguments of the function"}));
-
-static dl_status jac_run(const dlsh_args *a, dlsh_value *result) {
-    dlsh_value fn = *dlsh_arg(a, "function");
-    if (!dlsh_callable(fn))
-        return dlsh_arg_fail(a, "function", DL_ERR_TYPE, "give a function, an op or a net", "%s cannot be called",
-                             dlsh_type_name(fn));
-    return dlsh_derivatives_of(fn, dlsh_arg_int(a, "argnums"), 0, result);
-}
-
-dl_status dlsh_derivatives_of(dlsh_value fn, long argnums, int of_number, dlsh_value *result) {
-    DLSH_DROPPED dlsh_value made = DLSH_LIST_OF(dlsh_ref(fn), dlsh_int(argnums), dlsh_int(of_number));
-    if (dlsh_failed(made)) return dl_failed();
-    return dlsh_give(dlsh_new_method(made, (dlsh_value){DLSH_BUILTIN, {.builtin = &jac_made}}), result);
 }
 
 /* ---- vmap */
@@ -514,18 +540,26 @@ static dl_status triplet_run(const dlsh_args *a, dlsh_value *result) {
             .want = "tensor|list|record",                                                                              \
             .doc = "what to call it with: a tensor, a record of tensors, or a list with one item for each argument"    \
     }
+#define MAYBE_INPUTS_PARAM                                                                                             \
+    {                                                                                                                  \
+        "inputs",                                                                                                      \
+            .want = "tensor|list|record", .flags = DLSH_OPTIONAL,                                                      \
+            .doc = "what to call it with: a tensor, a record of tensors, or a list with one item for each argument"    \
+    }
 #define CREATE_OPTION                                                                                                  \
     { "create_graph", DLSH_OPT_BOOL, "false", .doc = "the results can be differentiated, by the inputs, too" }
 
 const dlsh_command functional_commands[] = {
     DLSH_FN_ROW("vjp", vjp_run, "vjp(FUNCTION, INPUTS, [V])",
                 "A function's result, and the product of a vector with its Jacobian matrix, in a list. The product has "
-                "the form of the inputs; the vector that of the result.",
+                "the form of the inputs; the vector that of the result. Without the vector, the result and a function "
+                "of the vector, which gives the product; it can be called again, and without a vector where the "
+                "result is one number.",
                 DLSH_PARAMS(FUNCTION_PARAM, INPUTS_PARAM,
-                            {"v", .want = "tensor|list|record", .flags = DLSH_OPTIONAL,
-                             .doc = "the vector; may be left out where the result has one element"}),
+                            {"v", .want = "tensor|list|record", .flags = DLSH_OPTIONAL, .doc = "the vector"}),
                 DLSH_OPTIONS(CREATE_OPTION),
-                .examples = "y, g = vjp(fn (x) { return x ** 2 }, tensor([1.0, 2.0]), tensor([1.0, 0.5]))"),
+                .examples = "y, g = vjp(fn (x) { return x ** 2 }, tensor([1.0, 2.0]), tensor([1.0, 0.5]))\n"
+                            "y, back = vjp(fn (x) { return x ** 2 }, tensor([1.0, 2.0])); back(tensor([1.0, 0.5]))"),
     DLSH_FN_ROW("jvp", jvp_run, "jvp(FUNCTION, INPUTS, V)",
                 "A function's result, and the product of its Jacobian matrix with a vector, in a list: how the result "
                 "changes as the inputs move along the vector.",
@@ -534,20 +568,13 @@ const dlsh_command functional_commands[] = {
                 DLSH_OPTIONS(CREATE_OPTION),
                 .examples = "y, t = jvp(fn (x, w) { return x @ w }, [randn(2, 3), randn(3)], [randn(2, 3), zeros(3)])"),
     DLSH_FN_ROW(
-        "jacobian", matrix_run, "jacobian(FUNCTION, INPUTS)",
+        "jacobian", matrix_run, "jacobian(FUNCTION, [INPUTS])",
         "Derivatives of every element of a function's result by every element of its inputs: of shape [shape of "
-        "the result, shape of the input]; for several results or inputs in lists or records of their form.",
-        DLSH_PARAMS(FUNCTION_PARAM, INPUTS_PARAM), DLSH_OPTIONS(CREATE_OPTION), .data = &first_order,
+        "the result, shape of the input]; for several results or inputs in lists or records of their form. Without "
+        "inputs the same as jacrev: a function.",
+        DLSH_PARAMS(FUNCTION_PARAM, MAYBE_INPUTS_PARAM),
+        DLSH_OPTIONS(CREATE_OPTION, DLSH_ARGNUMS_OPTION, DLSH_AUX_OPTION), .data = &first_order,
         .examples = "jacobian(fn (x) { return x ** 2 }, tensor([1.0, 2.0]))"),
-#define ALL_DERIVATIVES(name)                                                                                          \
-    DLSH_FN_ROW(name, jac_run, name "(FUNCTION)",                                                                      \
-                "A function that gives the derivatives of FUNCTION: jacobian(FUNCTION, [arguments]) for the argument " \
-                "argnums.",                                                                                            \
-                DLSH_PARAMS(FUNCTION_PARAM),                                                                           \
-                DLSH_OPTIONS({"argnums", DLSH_OPT_INT, "0", .doc = "by which argument, from 0"}),                      \
-                .examples = name "(fn (x) { return x ** 2 })(tensor([1.0, 2.0]))")
-    ALL_DERIVATIVES("jacrev"),
-    ALL_DERIVATIVES("jacfwd"),
     DLSH_FN_ROW("hvp", hvp_run, "hvp(FUNCTION, INPUTS, V)",
                 "The result of a function with one element, and the product of its Hessian matrix with a vector, in a "
                 "list, as PyTorch's torch.autograd.functional has it.",
@@ -561,11 +588,14 @@ const dlsh_command functional_commands[] = {
                 DLSH_OPTIONS(CREATE_OPTION),
                 .examples = "y, p = vhp(fn (x) { return (x ** 3).sum() }, ones(2), ones(2))"),
     DLSH_FN_ROW(
-        "hessian", matrix_run, "hessian(FUNCTION, INPUTS)",
+        "hessian", matrix_run, "hessian(FUNCTION, [INPUTS])",
         "Second derivatives of a function with one result of one element: of shape [shape of the input, shape of "
-        "the input]; for several inputs in lists or records of their form.",
-        DLSH_PARAMS(FUNCTION_PARAM, INPUTS_PARAM), DLSH_OPTIONS(CREATE_OPTION), .data = &second_order,
-        .examples = "hessian(fn (x) { return (x ** 3).sum() }, tensor([1.0, 2.0]))"),
+        "the input]; for several inputs in lists or records of their form. Without inputs, hessian(f) is the function "
+        "of f's arguments that gives the second derivatives by argument argnums.",
+        DLSH_PARAMS(FUNCTION_PARAM, MAYBE_INPUTS_PARAM),
+        DLSH_OPTIONS(CREATE_OPTION, DLSH_ARGNUMS_OPTION, DLSH_AUX_OPTION), .data = &second_order,
+        .examples = "hessian(fn (x) { return (x ** 3).sum() }, tensor([1.0, 2.0]))\n"
+                    "hessian(fn (x) { return (x ** 3).sum() })(tensor([1.0, 2.0]))"),
     DLSH_FN_ROW(
         "vmap", vmap_run, "vmap(FUNCTION)",
         "A function of one sample as a function of a batch. It is called for the first sample, and the ops that "

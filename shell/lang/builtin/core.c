@@ -36,7 +36,11 @@ static dl_status no_grad_run(const dlsh_args *a) {
 
 static dl_status assert_run(const dlsh_args *a) {
     int yes;
-    DLSH_TRY(dlsh_truth(*dlsh_arg(a, "condition"), &yes));
+    const dlsh_value v = *dlsh_arg(a, "condition");
+    if (v.type == DLSH_RECORD && dlsh_record_get(v.as.record, "ok"))
+        return dlsh_arg_fail(a, "condition", DL_ERR_TYPE, "assert gradcheck(f, x).ok",
+                             "a record with the field ok counts as true even where ok is false");
+    DLSH_TRY(dlsh_truth(v, &yes));
     const char *message = dlsh_arg_str(a, "message");
     return yes ? DL_OK
                : dlsh_arg_fail(a, "condition", DL_ERR_VALUE, NULL, "assertion failed: %.400s",

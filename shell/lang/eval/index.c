@@ -155,6 +155,29 @@ static dl_status index_plain(dlsh_session *s, dlsh_value x, const dlsh_node *n, 
     return st;
 }
 
+/* Functions that give a tensor where PyTorch gives a tuple of one. */
+static const struct {
+    const char *name, *hint;
+} alone[] = {{"grad", "leave [0] out, or write grad(y, [x])[0]; the first row of a gradient is (grad(y, x))[0]"}};
+
+/* Refuses [0] behind such a call, which would be the first row of the tensor. */
+static dl_status check_alone(dlsh_session *s, const dlsh_node *n) {
+    const dlsh_node *call = n->kids[0], *sub = n->kids[1];
+    if (call->kind != DLSH_N_CALL || call->flags & DLSH_PAREN || call->kids[0]->kind != DLSH_N_NAME) return DL_OK;
+    if (n->nkids != 2 || sub->kind != DLSH_N_INT || sub->num.i) return DL_OK;
+    for (size_t i = 0; i < DLSH_COUNT(alone); i++) {
+        if (strcmp(call->kids[0]->text, alone[i].name) != 0) continue;
+        dl_status st = DL_OK;
+        dlsh_value f = dlsh_value_of(s, call->kids[0], &st);
+        const int own = f.type == DLSH_BUILTIN;
+        dlsh_drop(f);
+        if (st || !own) return st;
+        return dlsh_fail(DL_ERR_TYPE, alone[i].hint, "%s of one tensor gives a tensor, not a list of one",
+                         alone[i].name);
+    }
+    return DL_OK;
+}
+
 dl_status dlsh_eval_index(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
     dl_status st = DL_OK;
     dlsh_value x;
@@ -166,7 +189,8 @@ dl_status dlsh_eval_index(dlsh_session *s, const dlsh_node *n, dlsh_value *out) 
     dlsh_put_at(out, dlsh_void());
     x = dlsh_value_of(s, n->kids[0], &st);
     if (st) return st;
-    st = x.type == DLSH_TENSOR ? dlsh_tensor_index(s, x.as.tensor, n, out) : index_plain(s, x, n, out);
+    if (x.type == DLSH_TENSOR) st = check_alone(s, n);
+    if (!st) st = x.type == DLSH_TENSOR ? dlsh_tensor_index(s, x.as.tensor, n, out) : index_plain(s, x, n, out);
     dlsh_drop(x);
     return st;
 }

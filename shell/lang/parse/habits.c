@@ -229,6 +229,9 @@ static const habit arguments[] = {
     {"generator", "seed 42 seeds all random numbers"},
     {"fused|foreach|capturable|differentiable",
      "leave it out: a step is one pass over all parameters, on a GPU a part of a graph"},
+    {"eps|raise_exception|nondet_tol|check_undefined_grad|check_batched_grad|fast_mode|check_forward_ad",
+     "leave it out: gradcheck chooses its steps; tol=1e-4 is the error that it allows"},
+    {"vectorize|strategy|strict", "leave it out: derivatives do not depend on how they are computed"},
     {"only_inputs|is_grads_batched", "leave it out: only gradients of the inputs are computed"},
     {"memory_format", "leave it out: kernels choose how they lay out what they compute with"},
 };
