@@ -272,6 +272,81 @@ static int see_made_anew(void *ctx, const char *file, const dlsh_node *n, const 
     return 0;
 }
 
+/* ---------------------------------------------------------------- the gradient of another one, and weights left out */
+
+/* Did nothing write to it since the statement that made it? */
+static int is_as_made(const dl_tensor *t) {
+    dl_source maker, writer;
+    dlsh_tensor_places(t, &maker, &writer);
+    return !writer.file || (writer.line == maker.line && maker.file && !strcmp(maker.file, writer.file));
+}
+
+/* The name of which an expression takes .grad; NULL: it takes none, or of several. */
+static const dlsh_node *taken_from(const dlsh_node *n) {
+    const dlsh_node *found = NULL;
+    if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad")) return n->kids[0]->kind == DLSH_N_NAME ? n->kids[0] : NULL;
+    for (int i = 0; i < n->nkids; i++) {
+        const dlsh_node *by = n->kids[i] ? taken_from(n->kids[i]) : NULL;
+        if (by && found && strcmp(by->text, found->text) != 0) return NULL;
+        found = by ? by : found;
+    }
+    return found;
+}
+
+static int see_crossed(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    dlsh_examination *e = ctx;
+    const dlsh_node *target = written_by(n), *value = target ? n->kids[n->nkids - 1] : NULL;
+    const dlsh_node *of = target && target->kind == DLSH_N_NAME ? taken_from(value) : NULL;
+    (void)within, (void)depth;
+    if (!of || !strcmp(of->text, target->text) || dlsh_speaks_of(target->text, "grad")) return 0;
+    const int updates = n->kind == DLSH_N_CALL || n->op || dlsh_mentions(value, target->text);
+    const dlsh_value *v = dlsh_value_of(e, file, of), *to = dlsh_value_of(e, file, target);
+    const int tensors = v && to && v->type == DLSH_TENSOR && to->type == DLSH_TENSOR;
+    if (!updates || !tensors || !dl_requires_grad(v->as.tensor) || !is_as_made(v->as.tensor)) return 0;
+    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "give each parameter its own gradient");
+    if (!f) return 0;
+    dlsh_cause(f, "%s is updated with the gradient of %s", target->text, of->text);
+    dlsh_evidence(f, "the statement takes %s.grad and changes %s; nothing changes %s", of->text, target->text,
+                  of->text);
+    return 0;
+}
+
+/* Is it the first operand of a product, as data are? */
+static int is_like_data(dlsh_pass p, const void *leaf) {
+    for (long k = 0; k < p.n; k++)
+        if (p.at[k].in[0].leaf == leaf && dlsh_op_is(&p.at[k], "matmul|linear|conv1d|conv2d|conv3d")) return 1;
+    return 0;
+}
+
+static int has_leaf(dlsh_pass p, const void *leaf) {
+    for (long k = 0; k < p.n; k++)
+        for (int i = 0; i < p.at[k].nin && i < 8; i++)
+            if (p.at[k].in[i].leaf == leaf) return 1;
+    return 0;
+}
+
+/* The leaves of the only pass of a training by hand that nothing writes, while others are written. */
+static void find_left_out(dlsh_examination *e, const dl_journal_row *pass) {
+    const dlsh_pass first = dlsh_pass_of(pass, 0), last = dlsh_pass_of(pass, 1);
+    char name[120], left[120] = "", written[120] = "";
+    dl_source at = {0}, maker;
+    for (long k = 0; k < last.n; k++)
+        for (int i = 0; i < last.at[k].nin && i < 8; i++) {
+            const dl_journal_value *v = &last.at[k].in[i];
+            dl_tensor *t = v->there && v->leaf ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
+            if (!t || !dl_requires_grad(t) || !has_leaf(first, t) || is_like_data(last, t)) continue;
+            const int made = is_as_made(t);
+            if (!made) memcpy(written, name, sizeof written), dlsh_tensor_places(t, &maker, &at);
+            if (made && !*left) memcpy(left, name, sizeof left);
+        }
+    if (!*left || !*written || dlsh_script_line_with(e, pass->file, "grad(") > 0) return;
+    dlsh_finding *f = dlsh_find_at(e, at.file, at.line, "update it like the others");
+    if (!f) return;
+    dlsh_cause(f, "%s gets a gradient and is never updated", left);
+    dlsh_evidence(f, "%ld passes gave it one; this line changes %s and others, and no statement changed %s",
+                  pass->count, written, left);
+}
+
 dl_status dlsh_check_hand_update(dlsh_examination *e) {
     const dl_journal_row *row;
     long steps = 0;
@@ -286,5 +361,8 @@ dl_status dlsh_check_hand_update(dlsh_examination *e) {
             look_at_size(e, &r, n, pass);
     }
     if (!steps) dlsh_each_node(see_made_anew, e);
+    if (steps) dlsh_each_node(see_crossed, e);
+    row = steps && !e->bad ? pass_of_updates(e) : NULL;
+    if (row && row->count > 3) find_left_out(e, row);
     return DL_OK;
 }

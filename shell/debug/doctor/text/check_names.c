@@ -132,17 +132,21 @@ static int is_computed(const dlsh_node *n) {
     return n->kind == DLSH_N_BINARY || n->kids[0]->kind == DLSH_N_FIELD || n->nkids > 1;
 }
 
-/* A variable of a function of the script, whose value is lost at its end. One that trains is a program of its own, with
- * figures to be looked at. */
+/* A variable whose value is lost: of a function at its end; of a program, which may have figures to be looked at, one
+ * of several numbers. */
 static void find_lost(dlsh_examination *e, const char *file, const dlsh_node *made, const dlsh_node *scope) {
     const char *name = made->kids[0]->text;
-    const int local = scope->kind == DLSH_N_FN || scope->kind == DLSH_N_NET;
-    if (!local || dlsh_trains(scope) || *name == '_' || !is_computed(made->kids[1])) return;
+    const int program = (scope->kind != DLSH_N_FN && scope->kind != DLSH_N_NET) || dlsh_trains(scope);
+    const dlsh_value *v = program ? dlsh_value_of(e, file, made->kids[0]) : NULL;
+    if (program && !(v && v->type == DLSH_TENSOR && dl_ndim(v->as.tensor) > 0)) return;
+    if (*name == '_' || !is_computed(made->kids[1])) return;
     dlsh_finding *f = dlsh_find_at(e, file, made->span.line, "use it where it is meant, or leave the statement out");
     if (!f) return;
     dlsh_only_note(e, f);
     dlsh_cause(f, "%s is made and never used", name);
-    dlsh_evidence(f, "no statement of the function reads %s, whose value is lost at its end", name);
+    dlsh_evidence(
+        f, program ? "no statement reads %s" : "no statement of the function reads %s, whose value is lost at its end",
+        name);
 }
 
 /* How often a statement only appends to a list of that name. */

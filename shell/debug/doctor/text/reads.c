@@ -38,7 +38,8 @@ int dlsh_reads_behind(const dlsh_node *n, const char *name, int place) {
     if (n->kind == DLSH_N_ASSIGN || n->kind == DLSH_N_FOR) {
         const int last = n->nkids - (n->kind == DLSH_N_FOR ? 2 : 1);
         for (int i = 0; i < last; i++) count += reads_of_target(n->kids[i], name, place);
-        if (n->kind == DLSH_N_ASSIGN && dlsh_assigns(n, name)) return count;
+        const int alone = n->kind == DLSH_N_ASSIGN && n->nkids == 2 && !dlsh_holds_targets(n->kids[0]);
+        if (alone && dlsh_assigns(n, name)) return count; /* with others, y, state = f(x, state), they read it */
         for (int i = last; i < n->nkids; i++) count += dlsh_reads_behind(n->kids[i], name, place);
         return count;
     }
