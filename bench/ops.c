@@ -7,6 +7,7 @@
  *   turn K L                      tensor K is L with its last two dimensions exchanged
  *   set any                       sums by index may come in any order
  *   set processor                 times are the processor's, which other load of the machine changes little
+ *   set thread                    the same of the calling thread alone: its share of work that threads share
  *   call OP TENSORS ATTRS LEAVES  what `time` is about: TENSORS is a list of K, - of an absent one. With LEAVES, also
  * the gradients by these, from a gradient of ones. Runs it once; answers the result's shape time N runs it N times;
  * answers microseconds of one run */
@@ -85,6 +86,7 @@ static int turn(char **f) {
 
 static int set(char **f) {
     if (!strcmp(f[1], "any")) return dl_deterministic_set(0), 1;
+    if (!strcmp(f[1], "thread")) return clock_used = CLOCK_THREAD_CPUTIME_ID, 1;
     return !strcmp(f[1], "processor") ? clock_used = CLOCK_PROCESS_CPUTIME_ID, 1 : 0;
 }
 

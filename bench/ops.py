@@ -6,7 +6,8 @@
 The calls are those of bench/ops.cases, or the rows' own samples with large matrices. A ratio is our time divided by
 PyTorch's: of batches of calls, with a full queue, in turn, the median of five pairs (of slow calls two). Rows above the mark are measured again,
 and the median of the runs counts. One thread
-of the CPU is measured in processor time, all else in wall time. GB/s is what our call reads and writes at least, divided by its time."""
+of the CPU is measured in processor time, all else in wall time. With --share it is the processor time of the calling
+thread, of which other load of the machine changes little, and threads that wait sleep. GB/s is what our call reads and writes at least, divided by its time."""
 import argparse
 import os
 import re
@@ -47,6 +48,7 @@ def options():
     p.add_argument("--pass", dest="passes", choices=["forward", "gradients", "both"], default="both")
     p.add_argument("--any", action="store_true", help="ours: sums by index in any order, as PyTorch's")
     p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--share", action="store_true", help="time of the calling thread; run with OMP_WAIT_POLICY=passive")
     p.add_argument("--samples", default=None, help="samples.tsv of the build")
     a = p.parse_args()
     a.device = a.device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -131,7 +133,10 @@ class Ours:
         self.clock = time.perf_counter
         if a.any:
             self.ask("set", "any")
-        if a.device == "cpu" and a.threads == 1:
+        if a.share:
+            self.ask("set", "thread")
+            self.clock = time.thread_time
+        elif a.device == "cpu" and a.threads == 1:
             self.ask("set", "processor")
             self.clock = time.process_time
 

@@ -18,11 +18,12 @@ typedef struct task {
     int failed;
 } task;
 
-enum { MOST_DIRECT = 1 << 14 }; /* elements of a column whose passes stay in a cache */
+enum {
+    MOST_DIRECT = 1 << 14, /* elements of a column whose passes stay in a cache */
+    MOST_LANES = 1000,     /* elements of a row, below which lanes of rows are faster than the steps of each */
+};
 
-static void *aligned(size_t bytes) {
-    return aligned_alloc(DL_FFT_LANE_BYTES, (bytes + DL_FFT_LANE_BYTES) / DL_FFT_LANE_BYTES * DL_FFT_LANE_BYTES);
-}
+static void *aligned(size_t bytes) { return aligned_alloc(DL_FFT_MAX_LANES, dl_fft_padded(bytes + 1)); }
 
 static void run_some(void *arg, long i) {
     task *k = arg;
@@ -50,7 +51,7 @@ static dl_status run_one(task *k, int threads) {
     const dl_fft_plan *p = k->job.plan;
     const long lanes = k->loops->lanes, longest = p->rows->n > p->columns->n ? p->rows->n : p->columns->n;
     const size_t pairs = (size_t)p->n * 2 * (size_t)dl_dtype_size(p->type);
-    k->lane_bytes = 4 * DL_FFT_LANE_BYTES * (size_t)longest;
+    k->lane_bytes = 4 * DL_FFT_MAX_LANES * (size_t)longest;
     k->z = aligned(pairs), k->t = aligned(pairs);
     k->work = aligned(k->lane_bytes * (size_t)((longest + lanes - 1) / lanes));
     dl_status s = k->z && k->t && k->work ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for a Fourier transform");
@@ -66,12 +67,13 @@ static dl_status run_one(task *k, int threads) {
 
 static dl_status run_job(dl_fft_job job, dl_dtype part) {
     if (!job.rows || !job.n) return DL_OK;
-    /* Columns side by side are lanes as they are. */
-    const bool side = job.kind == DL_FFT_COMPLEX && job.inner >= DL_FFT_LANE_BYTES && job.n <= MOST_DIRECT;
-    dl_fft_plan *plan = dl_fft_plan_get(job.n, part, side);
-    if (!plan) return dl_fail(DL_ERR_MEMORY, "no memory for the roots of unity of a transform of %ld elements", job.n);
     task k = {.job = job, .loops = &DL_SIMD_PICK(dl_fft)[part == DL_F64], .count = job.rows};
     const long pair = job.kind == DL_FFT_COMPLEX ? 1 : 2;
+    /* Columns side by side are lanes as they are; rows are where they fill half of them. */
+    const bool side = job.kind == DL_FFT_COMPLEX && job.inner >= DL_FFT_MAX_LANES / 2 && job.n <= MOST_DIRECT;
+    const bool many = job.n <= MOST_LANES && 2 * job.rows >= pair * k.loops->lanes;
+    dl_fft_plan *plan = dl_fft_plan_get(job.n, part, side || many);
+    if (!plan) return dl_fail(DL_ERR_MEMORY, "no memory for the roots of unity of a transform of %ld elements", job.n);
     const int threads = dl_cpu_threads((long)((double)job.rows * (double)job.n * (1 + log2((double)job.n)) / 4));
     k.job.plan = plan;
     k.by_row = dl_fft_by_row(plan);

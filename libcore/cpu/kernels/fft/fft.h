@@ -5,7 +5,7 @@
 #include "cpu/runtime/simd.h"
 
 enum {
-    DL_FFT_LANE_BYTES = 32,  /* of the parts of one element of as many transforms as fit; see dl_fft_loops */
+    DL_FFT_MAX_LANES = 64,   /* bytes of the parts of one element of as many transforms as fit, at most */
     DL_FFT_MAX_RADIX = 61,   /* larger prime factors are left to Bluestein's way */
     DL_FFT_MAX_FACTORS = 40, /* of a size of up to 2**53 */
 };
@@ -17,6 +17,7 @@ struct dl_fft_plan {
     int refs;
     dl_dtype type; /* DL_F32 or DL_F64 */
     bool direct;   /* by passes alone */
+    long lanes;    /* for which `turn` is laid out: dl_fft_loops */
     /* Stockham's way: the factors, and for each pass e**(-2 pi i p k / size left) for p < size left / factor,
      * 0 < k < factor; and of a factor above 5 its own roots of unity. Pairs of parts. */
     int nfactors, factor[DL_FFT_MAX_FACTORS];
@@ -36,6 +37,10 @@ dl_fft_plan *dl_fft_plan_get(long n, dl_dtype type, bool direct);
 void dl_fft_done(dl_fft_plan *p);
 /* Does the plan work on one transform at a time? Else on a lane for each. */
 bool dl_fft_by_row(const dl_fft_plan *p);
+/* A number of bytes after which whole lanes may begin. */
+static inline size_t dl_fft_padded(size_t bytes) {
+    return (bytes + DL_FFT_MAX_LANES - 1) / DL_FFT_MAX_LANES * DL_FFT_MAX_LANES;
+}
 /* Bytes of the work space of one call, for lanes or for a row. */
 size_t dl_fft_work(const dl_fft_plan *p);
 

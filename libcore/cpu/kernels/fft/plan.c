@@ -23,11 +23,12 @@ static void root_of_unity(long k, long n, double *re, double *im) {
     *re = turned[q][0], *im = -turned[q][1];
 }
 
+static long lanes_of(dl_dtype type) { return DL_SIMD_PICK(dl_fft)[type == DL_F64].lanes; }
+
 static size_t size_of(dl_dtype type) { return (size_t)dl_dtype_size(type); }
 
 static void *numbers(dl_dtype type, long n) {
-    size_t bytes = ((size_t)n * size_of(type) + DL_FFT_LANE_BYTES) / DL_FFT_LANE_BYTES * DL_FFT_LANE_BYTES;
-    return aligned_alloc(DL_FFT_LANE_BYTES, bytes);
+    return aligned_alloc(DL_FFT_MAX_LANES, dl_fft_padded((size_t)n * size_of(type) + 1));
 }
 
 static void put(void *to, dl_dtype type, long i, double v) {
@@ -43,10 +44,11 @@ static void put_root(void *to, dl_dtype type, long at, long k, long n) {
 /* ---- the three ways */
 
 static void find_factors(dl_fft_plan *p) {
-    static const int first[] = {4, 2, 3, 5};
+    static const int first[] = {8, 4, 2, 3, 5};
     long n = p->n;
-    for (int i = 0; i < 4; i++)
-        for (; n % first[i] == 0; n /= first[i]) p->factor[p->nfactors++] = first[i];
+    for (int i = 0; i < 5; i++) /* 16 is 4 times 4, which is less work than 8 times 2 */
+        for (; n % first[i] == 0 && (first[i] < 8 || n % 16 || n % 32 == 0); n /= first[i])
+            p->factor[p->nfactors++] = first[i];
     for (int f = 7; f <= DL_FFT_MAX_RADIX; f += 2)
         for (; n % f == 0; n /= f) p->factor[p->nfactors++] = f;
     if (n > 1) p->nfactors = -1;
@@ -78,10 +80,10 @@ static long near_root(const dl_fft_plan *p) {
     return best;
 }
 
-enum { LONG = 256 }; /* two factors of 16 fill the lanes */
+enum { LONG = 64 }; /* two factors of 8 fill half of the lanes or more */
 
 static bool fill_steps(dl_fft_plan *p) {
-    const long lanes = DL_FFT_LANE_BYTES / (long)size_of(p->type), rows = near_root(p), columns = p->n / rows;
+    const long lanes = p->lanes, rows = near_root(p), columns = p->n / rows;
     const long blocks = (columns + lanes - 1) / lanes;
     p->rows = dl_fft_plan_get(rows, p->type, true), p->columns = dl_fft_plan_get(columns, p->type, true);
     if (!p->rows || !p->columns || !(p->turn = numbers(p->type, 2 * blocks * lanes * rows))) return false;
@@ -102,7 +104,7 @@ static bool fill_chirp(dl_fft_plan *p) {
     while (m < 2 * p->n - 1) m *= 2;
     p->wide = dl_fft_plan_get(m, p->type, false);
     p->chirp = numbers(p->type, 2 * p->n), p->filter = numbers(p->type, 2 * m);
-    void *work = p->wide ? aligned_alloc(DL_FFT_LANE_BYTES, dl_fft_work(p->wide)) : NULL;
+    void *work = p->wide ? aligned_alloc(DL_FFT_MAX_LANES, dl_fft_work(p->wide)) : NULL;
     if (!p->chirp || !p->filter || !work) return free(work), false;
     memset(p->filter, 0, (size_t)(2 * m) * size_of(p->type));
     for (long j = 0; j < p->n; j++) {
@@ -122,11 +124,9 @@ static bool fill_chirp(dl_fft_plan *p) {
 
 bool dl_fft_by_row(const dl_fft_plan *p) { return p->wide || p->rows; }
 
-static size_t padded(size_t bytes) { return (bytes + DL_FFT_LANE_BYTES - 1) / DL_FFT_LANE_BYTES * DL_FFT_LANE_BYTES; }
-
 size_t dl_fft_work(const dl_fft_plan *p) {
-    const size_t pairs = padded((size_t)p->n * 2 * size_of(p->type)), line = 4 * DL_FFT_LANE_BYTES;
-    if (p->wide) return pairs + padded((size_t)p->wide->n * 2 * size_of(p->type)) + dl_fft_work(p->wide);
+    const size_t pairs = dl_fft_padded((size_t)p->n * 2 * size_of(p->type)), line = 4 * DL_FFT_MAX_LANES;
+    if (p->wide) return pairs + dl_fft_padded((size_t)p->wide->n * 2 * size_of(p->type)) + dl_fft_work(p->wide);
     if (p->rows) return 2 * pairs + line * (size_t)(p->rows->n > p->columns->n ? p->rows->n : p->columns->n);
     return line * (size_t)p->n;
 }
@@ -151,7 +151,7 @@ void dl_fft_done(dl_fft_plan *p) {
 static dl_fft_plan *make(long n, dl_dtype type, bool direct) {
     dl_fft_plan *p = calloc(1, sizeof *p);
     if (!p) return NULL;
-    p->n = n, p->refs = 1, p->type = type, p->direct = direct;
+    p->n = n, p->refs = 1, p->type = type, p->direct = direct, p->lanes = lanes_of(type);
     find_factors(p);
     const bool known = p->nfactors >= 0, steps = known && !direct && n >= LONG && near_root(p) >= 8;
     if (!known) p->nfactors = 0;
@@ -163,10 +163,11 @@ static dl_fft_plan *make(long n, dl_dtype type, bool direct) {
 
 /* One that is kept, with a reference of the caller's. */
 static dl_fft_plan *find(long n, dl_dtype type, bool direct) {
+    const long lanes = lanes_of(type);
     dl_fft_plan *p = NULL;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < KEPT && kept[i] && !p; i++)
-        if (kept[i]->n == n && kept[i]->type == type && kept[i]->direct == direct) {
+        if (kept[i]->n == n && kept[i]->type == type && kept[i]->direct == direct && kept[i]->lanes == lanes) {
             p = kept[i];
             memmove(kept + 1, kept, (size_t)i * sizeof *kept);
             kept[0] = p;
