@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 256, CURVE = 64 };
+enum { ROWS = 256, CURVE = 64, SEEN = 1024, SEEN_OF_PASS = 64 };
 
 /* Where random numbers were at the last step of a place, and the parameter by which a training is known. */
 typedef struct seeding {
@@ -25,6 +25,7 @@ typedef struct seeding {
 struct dl_journal {
     dl_journal_row row[ROWS];
     dl_journal_pass pass[ROWS][2];
+    unsigned long *seen[ROWS]; /* [SEEN]; NULL: none yet */
     seeding seeding[ROWS];
     long training[ROWS], trainings;    /* in which training the row had its last event */
     long n, at;                        /* at: of the last event */
@@ -50,8 +51,10 @@ dl_journal *dl_journal_new(void) {
 }
 
 void dl_journal_free(dl_journal *j) {
-    for (long i = 0; j && i < j->n; i++)
+    for (long i = 0; j && i < j->n; i++) {
         for (int k = 0; k < 2; k++) free(j->pass[i][k].nodes);
+        free(j->seen[i]);
+    }
     free(j);
 }
 
@@ -165,6 +168,19 @@ static bool is_looked_at(const dl_journal_row *r) {
     return !(n & (n - 1));
 }
 
+/* Rows of a pass among those of the passes before; without memory they are left out. */
+static void keep_rows(dl_journal_row *r, const dl_tensor *x) {
+    unsigned long hash[SEEN_OF_PASS], **seen = &journal->seen[r - journal->row];
+    if (r->nseen == SEEN) return;
+    if (!*seen) r->seen = *seen = malloc(SEEN * sizeof **seen);
+    const long n = *seen ? dl_journal_row_hashes(x, hash, SEEN_OF_PASS) : 0;
+    for (long i = 0; i < n && r->nseen < SEEN; i++) {
+        long k = 0;
+        while (k < r->nseen && (*seen)[k] != hash[i]) k++;
+        if (k == r->nseen) (*seen)[r->nseen++] = hash[i];
+    }
+}
+
 static void look_at_input(dl_journal_row *r, const dl_tensor *x) {
     const dl_journal_value before = r->x;
     if (!dl_in_host_memory(x)) return;
@@ -174,6 +190,7 @@ static void look_at_input(dl_journal_row *r, const dl_tensor *x) {
     r->alike += r->looked && before.n == r->x.n && before.hash == r->x.hash;
     r->looked++;
     r->nrows = dl_journal_row_hashes(x, r->rows, (long)(sizeof r->rows / sizeof *r->rows));
+    if (r->grad) keep_rows(r, x);
 }
 
 void dl_journal_zero(const void *optimizer) { row_of((key){.kind = DL_DID_ZERO, .what = optimizer}); }

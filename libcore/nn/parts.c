@@ -54,10 +54,13 @@ dl_status dl_part_weights_make(dl_module *m, long size, int device) {
         dl_module *part = m->child[i].m;
         if (part->built || !dl_module_holds_tensor(part)) continue;
         dl_net_input *want = &part->inputs.in[0];
+        const dl_net_input declared = *want; /* what a copy that is made anew waits with */
         for (int d = 0; d < want->ndim; d++)
             if (want->shape[d] < 0) want->shape[d] = size;
         part->dtype = m->dtype;
-        DL_TRY(dl_module_build_one(part, 0, device));
+        const dl_status st = dl_module_build_one(part, 0, device);
+        *want = declared;
+        DL_TRY(st);
     }
     return DL_OK;
 }

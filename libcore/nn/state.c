@@ -68,6 +68,7 @@ static dl_module *copy(dl_module *m, copies *c) {
     if (!to) return NULL;
     to->borrows = m->borrows, to->training = m->training, to->dtype = m->dtype, to->device = m->device;
     to->code = dl_code_ref(m->code);
+    if (c->bare && dl_module_holds_tensor(m)) to->inputs = m->inputs; /* the shape that was declared */
     if (c->bare)
         to->src = m->src;
     else

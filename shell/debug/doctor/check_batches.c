@@ -28,7 +28,7 @@ static void find_reseeded(dlsh_examination *e, const dl_journal_row *r) {
 
 /* ---------------------------------------------------------------- pools of samples */
 
-enum { POOLS = 48, CHUNK = 512, ROW_ELEMENTS = 1 << 26 };
+enum { POOLS = 48, CHUNK = 512, ROW_ELEMENTS = 1 << 26, FEWEST_APART = 16 };
 
 /* Samples that a variable holds: a tensor, or a split of a data set. */
 typedef struct pool {
@@ -441,21 +441,58 @@ static int see_claim(void *ctx, const char *file, const dlsh_node *n, const dlsh
 }
 
 /* All that a net was evaluated with are samples that it was trained on, although others were kept apart. */
+/* Was the row of that hash looked at in a pass that trained the net? */
+static int was_seen(const dlsh_examination *e, const void *net, unsigned long hash) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        for (long k = 0; r->what == net && is_training(e, r) && k < r->nseen; k++)
+            if (r->seen[k] == hash) return 1;
+    return 0;
+}
+
+/* The share of a pool's rows that were looked at in passes that trained the net. */
+static double share_seen(const dlsh_examination *e, const void *net, const pool *p) {
+    const dl_journal_row *r;
+    long n = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        for (long k = 0; r->what == net && is_training(e, r) && k < r->nseen; k++) n += has_row(p, r->seen[k]);
+    return (double)n / (double)p->n;
+}
+
+/* Is an evaluation of samples that the net was trained on? Of some of these it is known; where as many are known that
+ * a few of the evaluated ones would be among them, their absence says no. */
+static int is_of_training(const dlsh_examination *e, const pools *all, const dl_journal_row *r) {
+    int known = 0;
+    for (long i = 0; i < r->nrows; i++) known += (!i || r->rows[i] != r->rows[0]) && was_seen(e, r->what, r->rows[i]);
+    if (known > 1 && 4 * known >= r->nrows) return 1;
+    for (int k = 0; k < all->n; k++)
+        if (all->at[k].trained && rows_in(&all->at[k], r) == r->nrows)
+            return known || (double)r->nrows * share_seen(e, r->what, &all->at[k]) < 3;
+    return 0;
+}
+
+/* May it be a part that was kept apart of what is trained on? Sequences of words may be targets, with as many rows. */
+static int is_apart(const pool *p, const pool *trained) {
+    if (!p->held || !trained->trained || p->n < FEWEST_APART) return 0;
+    if (!p->tensor || !trained->tensor) return 1;
+    const int words = !dl_dtype_is_float(dl_dtype_of(p->tensor));
+    return (!words || p->n != trained->n) && dl_dtype_of(p->tensor) == dl_dtype_of(trained->tensor);
+}
+
 static void find_seen(dlsh_examination *e, pools *all, const void *net) {
     const dl_journal_row *r, *seen = NULL;
     const pool *apart = NULL;
     int others = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
-        if (r->what != net || r->nrows < 2 || !is_evaluation(e, r)) continue;
-        int in = 0;
-        for (int k = 0; k < all->n; k++) in |= all->at[k].trained && rows_in(&all->at[k], r) == r->nrows;
-        if (in)
+        if (r->what != net || r->nrows < 2 || (!is_evaluation(e, r) && !is_behind_training(e, r))) continue;
+        if (is_of_training(e, all, r))
             seen = r;
         else
             others++;
     }
     for (int k = 0; k < all->n && !apart; k++)
-        if (all->at[k].held) apart = &all->at[k];
+        for (int i = 0; i < all->n && !apart; i++)
+            if (is_apart(&all->at[k], &all->at[i])) apart = &all->at[k];
     if (!seen || others || !apart) return;
     const int twice = line_of_twice(e, seen->file);
     int line = twice ? twice : line_of_input(e, seen);

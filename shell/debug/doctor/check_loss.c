@@ -537,8 +537,9 @@ static int falls_for_ever(const dl_journal_row *r) {
 }
 
 static void look_at_bottom(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
-    if (!falls_for_ever(r) || dlsh_has_rivals(e)) return;
+    if (!falls_for_ever(r)) return;
     const dl_journal_node *by = bottomless(p, p.at, 1, 0), *at = by ? by : p.at;
+    if (!by && dlsh_has_rivals(e)) return; /* a critic has no floor */
     dlsh_finding *f =
         dlsh_find_at(e, at->file, at->line,
                      by ? "turn the sign of this part: what is to be small is added, not taken away; of the "
