@@ -264,7 +264,10 @@ static void pass_free(pass *p) {
 static dl_status check_root(dl_tensor *t, dl_tensor *seed) {
     if (!t) return dl_fail_null("the tensor");
     if (!dl_requires_grad(t))
-        return dl_fail_hint(DL_ERR_AUTOGRAD, "make a leaf with param(x) or tensor(..., grad=true) and compute from it",
+        return dl_fail_hint(DL_ERR_AUTOGRAD,
+                            dl_grad_mode_get() ? "make a leaf with param(x) or tensor(..., grad=true) and compute from it"
+                                               : "nothing is recorded here, as within no_grad { ... }; within "
+                                                 "enable_grad { ... } it is",
                             "this tensor of shape %s depends on nothing that needs a gradient", dl_shape_of(t));
     if (!seed && t->numel != 1)
         return dl_fail_hint(DL_ERR_SHAPE, "reduce it with sum() or mean(), or give a gradient to start from",

@@ -5,11 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/chance/distribution.h"
+#include "commands/chance/kind.h"
 #include "commands/chance/mixture.h"
 #include "commands/chance/moments.h"
 #include "commands/chance/bijector.h"
-#include "lang/eval/interp.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/elementary.h"
@@ -17,38 +16,6 @@
 #include "dlcore/matmul.h"
 #include "dlcore/reduce.h"
 #include "dlcore/rounding.h"
-
-enum { MAX_PARAMS = 3 };
-typedef enum limit { ANY, POSITIVE, SHARES } limit;
-
-/* A parameter, as it is given by position, and under another name, as the ops take it: `convert` leads there. */
-typedef struct param {
-    const char *name;
-    limit limit;
-    const char *kept;
-    dl_tensor *(*convert)(dl_tensor *);
-    const char *also; /* a third way, which `from` leads from */
-    dl_tensor *(*from)(dl_tensor *);
-} param;
-
-typedef struct kind {
-    const char *name, *doc;
-    int nparams;
-    param params[MAX_PARAMS];
-    int differentiable; /* draws are functions of the parameters and of noise */
-    enum { NUMBERS, INDICES, VECTORS, MATRICES } values;
-    const char *whole; /* a parameter that is a whole number, before the others: an attribute of the draw */
-    /* What is made of other distributions has no parameters. */
-    enum { PLAIN, MIXTURE, INDEPENDENT, TRANSFORMED } form;
-} kind;
-
-typedef struct distribution {
-    const kind *is;
-    dl_tensor *param[MAX_PARAMS];
-    long whole;         /* of an independent one: the dimensions that count as one value */
-    dlsh_value part[2]; /* of a mixture: a categorical distribution, and the components; else the base, and a list of
-                           transforms */
-} distribution;
 
 /* ---- conversions: NULL passes through */
 
@@ -156,23 +123,13 @@ enum { KINDS = DLSH_COUNT(kinds) };
 static const char *const part_names[4][2] = {[MIXTURE] = {"mixture_distribution", "component_distribution"},
                                              [INDEPENDENT] = {"base_dist", NULL},
                                              [TRANSFORMED] = {"base_dist", "transforms"}};
-static int is_mixture(const distribution *d) { return d->is->form == MIXTURE; }
-static distribution *part_of(const distribution *d, int i) { return d->part[i].as.handle->self; }
-
-/* The distribution that says what values there are. */
-static const distribution *plain_of(const distribution *d) {
-    while (d->is->form) d = part_of(d, is_mixture(d));
-    return d;
-}
-
-/* The dimensions of one value. */
-static int event_of(const distribution *d) {
-    int own = d->is->form == INDEPENDENT ? (int)d->whole : 0;
-    if (d->is->form) return own + event_of(part_of(d, is_mixture(d)));
-    return d->is->values == VECTORS ? 1 : d->is->values == MATRICES ? 2 : 0;
-}
-
 static const char *kept_name(const param *p) { return p->kept ? p->kept : p->name; }
+
+/* Are draws functions of the parameters and of noise? */
+static int is_smooth(const distribution *d) {
+    while (d->is->form > MIXTURE) d = part_of(d, 0);
+    return d->is->differentiable;
+}
 
 /* ---- the value */
 
@@ -194,7 +151,7 @@ static dl_status text(void *self, dlsh_buf *out) {
 }
 
 static int is_moment(const char *name) {
-    return !strcmp(name, "mean") || !strcmp(name, "variance") || !strcmp(name, "stddev");
+    return !strcmp(name, "mean") || !strcmp(name, "variance") || !strcmp(name, "stddev") || !strcmp(name, "mode");
 }
 
 /* Of counts: total_count times the moments of one trial; of the deviation its root. */
@@ -213,6 +170,9 @@ static dl_status get(void *self, const char *name, dlsh_value *out) {
     for (int i = 0; i < 2 && part_names[d->is->form][i]; i++)
         if (!strcmp(part_names[d->is->form][i], name)) return *out = dlsh_ref(d->part[i]), DL_OK;
     if (d->is->whole && !strcmp(d->is->whole, name)) return *out = dlsh_int(d->whole), DL_OK;
+    if (!strcmp(name, "batch_shape")) return dlsh_distribution_shapes(d, out, NULL);
+    if (!strcmp(name, "event_shape")) return dlsh_distribution_shapes(d, NULL, out);
+    if (!strcmp(name, "has_rsample")) return *out = dlsh_bool(is_smooth(d)), DL_OK;
     for (size_t k = 0; k < DLSH_COUNT(derived); k++)
         for (int i = 0; i < d->is->nparams && !strcmp(name, derived[k].name); i++)
             if (d->is->params[i].kept && !strcmp(d->is->params[i].kept, derived[k].of))
@@ -254,7 +214,8 @@ static dl_tensor *tensor_of(dlsh_value v, int whole, int device) {
 
 /* ---- methods: each calls the op of its name */
 
-static dl_status call(const kind *is, const char *what, dl_tensor **in, int n, const char *attrs, dlsh_value *result) {
+dl_status dlsh_distribution_call(const kind *is, const char *what, dl_tensor **in, int n, const char *attrs,
+                                 dlsh_value *result) {
     char name[64];
     dl_op_info row;
     dl_tensor *out[8] = {0};
@@ -273,7 +234,7 @@ static dl_status call(const kind *is, const char *what, dl_tensor **in, int n, c
 
 static dl_status plain_log_prob(const distribution *d, dl_tensor *value, dlsh_value *result) {
     dl_tensor *in[1 + MAX_PARAMS] = {value, d->param[0], d->param[1], d->param[2]};
-    return call(d->is, "log_prob", in, 1 + d->is->nparams, NULL, result);
+    return dlsh_distribution_call(d->is, "log_prob", in, 1 + d->is->nparams, NULL, result);
 }
 
 static dl_status log_prob_of(const distribution *d, dl_tensor *value, dlsh_value *result);
@@ -288,8 +249,7 @@ static dl_status mixture_log_prob(const distribution *d, dl_tensor *value, dlsh_
     return dlsh_give_filled(st, dlsh_tensor(t), result);
 }
 
-/* The sum over the last n dimensions, a new reference. */
-static dl_tensor *sum_of_last(dl_tensor *t, int n) {
+dl_tensor *dlsh_sum_of_last(dl_tensor *t, int n) {
     long dims[8];
     for (int i = 0; i < n; i++) dims[i] = -1 - i;
     if (n <= dl_ndim(t)) return n ? dl_sum(t, dims, n, 0) : dl_ref(t);
@@ -300,7 +260,7 @@ static dl_tensor *sum_of_last(dl_tensor *t, int n) {
 static dl_status independent_log_prob(const distribution *d, dl_tensor *value, dlsh_value *result) {
     DLSH_DROPPED dlsh_value each = dlsh_void();
     DLSH_TRY(log_prob_of(part_of(d, 0), value, &each));
-    return dlsh_give(dlsh_tensor(sum_of_last(each.as.tensor, (int)d->whole)), result);
+    return dlsh_give(dlsh_tensor(dlsh_sum_of_last(each.as.tensor, (int)d->whole)), result);
 }
 
 /* Back through the transforms, whose slopes the density is divided by. */
@@ -313,7 +273,7 @@ static dl_status transformed_log_prob(const distribution *d, dl_tensor *value, d
         DLSH_DROPPED dlsh_value x = dlsh_tensor(dlsh_bijector_apply(t, at.as.tensor, 1));
         if (dlsh_failed(x)) return dl_failed();
         DLSH_OWNED dl_tensor *slope = dlsh_bijector_slope(t, x.as.tensor, at.as.tensor),
-                             *sum = slope ? sum_of_last(slope, event) : NULL;
+                             *sum = slope ? dlsh_sum_of_last(slope, event) : NULL;
         if (!sum) return dl_failed();
         dlsh_value more = dlsh_tensor(slopes.type == DLSH_VOID ? dl_ref(sum) : dl_add(slopes.as.tensor, sum));
         dlsh_drop(slopes), slopes = more;
@@ -342,10 +302,11 @@ static dl_status log_prob_run(const dlsh_args *a, dlsh_value *result) {
 }
 
 static dl_status entropy_of(distribution *d, dlsh_value *result) {
-    if (d->is->form != INDEPENDENT) return call(d->is, "entropy", d->param, d->is->nparams, NULL, result);
+    if (d->is->form != INDEPENDENT)
+        return dlsh_distribution_call(d->is, "entropy", d->param, d->is->nparams, NULL, result);
     DLSH_DROPPED dlsh_value each = dlsh_void();
     DLSH_TRY(entropy_of(part_of(d, 0), &each));
-    return dlsh_give(dlsh_tensor(sum_of_last(each.as.tensor, (int)d->whole)), result);
+    return dlsh_give(dlsh_tensor(dlsh_sum_of_last(each.as.tensor, (int)d->whole)), result);
 }
 
 static dl_status entropy_run(const dlsh_args *a, dlsh_value *result) { return entropy_of(dlsh_arg_self(a), result); }
@@ -357,7 +318,7 @@ static dl_status share_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_OWNED dl_tensor *value = tensor_of(*dlsh_arg(a, "value"), 0, dl_device_of(plain_of(d)->param[0]));
     if (!value) return dl_failed();
     in[0] = value;
-    return call(d->is, dlsh_arg_data(a), in, 1 + d->is->nparams, NULL, result);
+    return dlsh_distribution_call(d->is, dlsh_arg_data(a), in, 1 + d->is->nparams, NULL, result);
 }
 
 /* The attribute shape= of sizes that are given one after another or as a list. */
@@ -409,13 +370,7 @@ static dl_status draw(distribution *d, const char *shape, dlsh_value *result) {
     DLSH_SCOPED_BUF attrs = {0};
     if (d->is->whole) dlsh_buf_printf(&attrs, "%s=%ld ", d->is->whole, d->whole);
     dlsh_buf_puts(&attrs, shape);
-    return call(d->is, "sample", d->param, d->is->nparams, dlsh_buf_text(&attrs), result);
-}
-
-/* Are draws functions of the parameters and of noise? */
-static int is_smooth(const distribution *d) {
-    while (d->is->form > MIXTURE) d = part_of(d, 0);
-    return d->is->differentiable;
+    return dlsh_distribution_call(d->is, "sample", d->param, d->is->nparams, dlsh_buf_text(&attrs), result);
 }
 
 /* sample; rsample where data is set. */
@@ -431,6 +386,29 @@ static dl_status sample_run(const dlsh_args *a, dlsh_value *result) {
     return draw(d, dlsh_buf_text(&shape), result);
 }
 
+/* exp of the entropy */
+static dl_status perplexity_run(const dlsh_args *a, dlsh_value *result) {
+    DLSH_DROPPED dlsh_value h = dlsh_void();
+    DLSH_TRY(entropy_of(dlsh_arg_self(a), &h));
+    return dlsh_give(dlsh_tensor(dl_exp(h.as.tensor)), result);
+}
+
+static dl_status expand_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value *first = dlsh_arg_at(a, "shape", 0);
+    const int list = first && first->type == DLSH_LIST, n = list ? first->as.list->n : dlsh_arg_count(a, "shape");
+    long sizes[DLSH_MIXTURE_DIM];
+    if (n > DLSH_MIXTURE_DIM)
+        return dlsh_arg_fail(a, NULL, DL_ERR_SHAPE, NULL, "%d sizes; a tensor has at most %d dimensions", n,
+                             DLSH_MIXTURE_DIM);
+    for (int i = 0; i < n; i++) {
+        const dlsh_value v = list ? first->as.list->items[i] : *dlsh_arg_at(a, "shape", i);
+        if (v.type != DLSH_INT || v.as.i < -1)
+            return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "sizes are ints from 0, unlike %s", dlsh_a(v));
+        sizes[i] = v.as.i;
+    }
+    return dlsh_distribution_expand(dlsh_arg_self(a), sizes, n, result);
+}
+
 static const dlsh_param shape_params[] = {
     {"shape", .want = "int|list", .flags = DLSH_VARIADIC, .doc = "sizes in front of those of the parameters"}, {0}};
 static const dlsh_command methods[] = {
@@ -442,6 +420,12 @@ static const dlsh_command methods[] = {
     DLSH_FN_ROW("log_prob", log_prob_run, "d.log_prob(VALUE)", "Logarithm of the density at each value.",
                 DLSH_PARAMS({"value", .want = "number|bool|list|tensor", .doc = "where"})),
     DLSH_FN_ROW("entropy", entropy_run, "d.entropy()", "Entropy, in nats."),
+    DLSH_FN_ROW("perplexity", perplexity_run, "d.perplexity()", "The exponential of the entropy."),
+    DLSH_FN_ROW(
+        "expand", expand_run, "d.expand(SIZE...)",
+        "The same distribution for a larger batch: its parameters are repeated without being copied.",
+        DLSH_PARAMS({"shape", .want = "int|list", .flags = DLSH_VARIADIC, .doc = "the new batch_shape; -1: as it is"}),
+        .examples = "distribution(\"normal\", zeros(3), 1).expand(2, 3).batch_shape"),
     DLSH_FN_ROW("cdf", share_run, "d.cdf(VALUE)", "The probability of a draw up to each value.",
                 DLSH_PARAMS({"value", .want = "number|bool|list|tensor", .doc = "where"}), .data = "cdf",
                 .examples = "distribution(\"normal\", 0, 1).cdf(1.96)"),
@@ -453,7 +437,8 @@ static const dlsh_command methods[] = {
 const dlsh_class dlsh_distribution_class = {.name = "distribution",
                                             .doc =
                                                 "A probability distribution. Its parameters are its fields, and so are "
-                                                "mean, variance and stddev, and probs beside logits.",
+                                                "mean, variance, stddev and mode, batch_shape, event_shape and "
+                                                "has_rsample, and probs beside logits.",
                                             .destroy = destroy,
                                             .text = text,
                                             .get = get,
@@ -461,6 +446,16 @@ const dlsh_class dlsh_distribution_class = {.name = "distribution",
                                             .methods = methods};
 
 /* ---- making */
+
+distribution *dlsh_distribution_new(const kind *is) {
+    distribution *d = calloc(1, sizeof *d);
+    if (!d) return dlsh_no_memory("a distribution"), NULL;
+    d->is = is;
+    for (int i = 0; i < 2; i++) d->part[i] = dlsh_void();
+    return d;
+}
+
+dlsh_value dlsh_distribution_value(distribution *d) { return dlsh_new_handle(&dlsh_distribution_class, d); }
 
 static dl_status check(const dlsh_args *a, const param *p, dl_tensor *t) {
     if (p->limit == ANY) return DL_OK;
@@ -579,39 +574,21 @@ static dl_status distribution_run(const dlsh_args *a, dlsh_value *result) {
         return dlsh_arg_fail(a, "name", DL_ERR_NAME, near ? hint : "help distribution lists them",
                              "there is no distribution '%s'", name);
     }
-    distribution *d = calloc(1, sizeof *d);
-    if (!d) return dlsh_no_memory("a distribution");
-    d->is = &kinds[k];
+    distribution *d = dlsh_distribution_new(&kinds[k]);
+    if (!d) return dl_failed();
     dl_status st = DL_OK;
-    for (int i = 0; i < 2; i++) d->part[i] = dlsh_void();
     if (d->is->whole && !d->is->form) st = read_whole(a, d, &next);
     for (int i = 0; i < d->is->nparams && !st; i++) st = read_param(a, d, i, &next);
     if (d->is->form) st = read_parts(a, d, &next);
     if (!st && next < dlsh_arg_count(a, "params"))
         st = dlsh_arg_fail(a, NULL, DL_ERR_TYPE, NULL, "%s takes %s", d->is->name, d->is->doc);
     if (st) return destroy(d), st;
-    return dlsh_give(dlsh_new_handle(&dlsh_distribution_class, d), result);
-}
-
-static dl_status kl_of(const dlsh_args *a, const distribution *p, const distribution *q, dlsh_value *result) {
-    dl_tensor *in[2 * MAX_PARAMS];
-    if (p->is != q->is || (p->is->form == INDEPENDENT && p->whole != q->whole))
-        return dlsh_arg_fail(a, NULL, DL_ERR_UNSUPPORTED, NULL,
-                             "the divergence is known of two distributions of one kind, not of %s and %s", p->is->name,
-                             q->is->name);
-    if (p->is->form == INDEPENDENT) {
-        DLSH_DROPPED dlsh_value each = dlsh_void();
-        DLSH_TRY(kl_of(a, part_of(p, 0), part_of(q, 0), &each));
-        return dlsh_give(dlsh_tensor(sum_of_last(each.as.tensor, (int)p->whole)), result);
-    }
-    if (p->is->form) return call(p->is, "kl", NULL, 0, NULL, result); /* it says what is known */
-    for (int i = 0; i < p->is->nparams; i++) in[i] = p->param[i], in[p->is->nparams + i] = q->param[i];
-    return call(p->is, "kl", in, 2 * p->is->nparams, NULL, result);
+    return dlsh_give(dlsh_distribution_value(d), result);
 }
 
 static dl_status kl_run(const dlsh_args *a, dlsh_value *result) {
-    return kl_of(a, dlsh_arg_handle(a, "p", &dlsh_distribution_class),
-                 dlsh_arg_handle(a, "q", &dlsh_distribution_class), result);
+    return dlsh_distribution_kl(dlsh_arg_handle(a, "p", &dlsh_distribution_class),
+                                dlsh_arg_handle(a, "q", &dlsh_distribution_class), result);
 }
 
 #define OPTION(name, text)                                                                                             \
@@ -659,7 +636,8 @@ const dlsh_command distribution_commands[] = {
                     "m = distribution(\"mixture_same_family\", distribution(\"categorical\", [0.3, 0.7]), d)\n"
                     "m.log_prob(0.5)"),
     DLSH_FN_ROW("kl_divergence", kl_run, "kl_divergence(P, Q)",
-                "Kullback-Leibler divergence of two distributions of one kind, in nats.",
+                "Kullback-Leibler divergence of two distributions, in nats: of one kind, or of two that PyTorch has a "
+                "formula for, such as beta and uniform, normal and laplace; inf where p gives what q never does.",
                 DLSH_PARAMS({"p", .want = "distribution", .doc = "from which values come"},
                             {"q", .want = "distribution", .doc = "by which they are coded"}),
                 .examples = "kl_divergence(distribution(\"normal\", 0, 1), distribution(\"normal\", 1, 2))"),

@@ -2,21 +2,23 @@
  * makes all after it NULL. */
 #pragma once
 
-#include "dlcore.h"
+#include "lang/session.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/elementary.h"
 #include "dlcore/unary.h"
 
 /* The tensors that a formula is made of; a failed one makes all after it NULL. */
+enum { POOL_MOST = 64 };
 typedef struct pool {
-    dl_tensor *t[24];
+    dl_tensor *t[POOL_MOST];
     int n;
     dl_tensor *const *param;
 } pool;
 
 static inline dl_tensor *keep(pool *p, dl_tensor *t) {
-    if (t) p->t[p->n++] = t;
-    return t;
+    if (!t || p->n < POOL_MOST) return t ? p->t[p->n++] = t : NULL;
+    dl_unref(t);
+    return dlsh_fail(DL_ERR_INTERNAL, NULL, "a formula of more than %d parts", POOL_MOST), NULL;
 }
 
 static inline dl_tensor *number(pool *p, double x) { return keep(p, dl_scalar_f(x)); }

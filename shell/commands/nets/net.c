@@ -306,9 +306,22 @@ static dl_status len(void *self, long *out) {
     return DL_OK;
 }
 
+/* A net that is called without arguments in vain: as the class of PyTorch that makes it is called. */
+static dl_status called_to_make(dl_status st) {
+    dl_error e;
+    if (!dl_error_take(&e)) return st;
+    if (!*e.hint)
+        snprintf(e.hint, sizeof e.hint,
+                 "net m { ... } makes one net, m, and m.copy() another; net m() { ... } makes one at each call of m()");
+    return dl_error_put(&e);
+}
+
 static dl_status call(dlsh_session *s, void *self, const dlsh_callargs *args, dlsh_value *out) {
     (void)s;
-    if (!strcmp(dl_module_kind(self), "net")) return dlsh_call_net(self, args, NULL, out);
+    if (!strcmp(dl_module_kind(self), "net")) {
+        const dl_status st = dlsh_call_net(self, args, NULL, out);
+        return st && !args->n ? called_to_make(st) : st;
+    }
     if (dl_module_arguments(self)) return dlsh_call_layer(self, args, out);
     if (args->n != 1 || (args->names && args->names[0]))
         return dlsh_fail(DL_ERR_VALUE, "m(x)", "a net takes one tensor, not %d arguments", args->n);

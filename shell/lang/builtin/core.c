@@ -29,8 +29,9 @@ static dl_status print_run(const dlsh_args *a) {
     return st;
 }
 
-static dl_status no_grad_run(const dlsh_args *a) {
-    DLSH_SCOPED_GRAD_MODE(0);
+static const int recorded = 1, unrecorded = 0;
+static dl_status grad_mode_run(const dlsh_args *a) {
+    DLSH_SCOPED_GRAD_MODE(*(const int *)dlsh_arg_data(a));
     return dlsh_arg_exec(a, "block", NULL);
 }
 
@@ -259,9 +260,14 @@ const dlsh_command dlsh_core_rows[] = {
                           {"end", DLSH_OPT_STRING, "\n", .doc = "written at the end"},
                           {"err", DLSH_OPT_BOOL, NULL, .doc = "to standard error"}),
              .examples = "print(\"loss\", 0.5)\nprint(format(\"%.3f\", 0.5), end=\"\")"),
-    DLSH_ROW("no_grad", DLSH_REPORT | DLSH_PURE, no_grad_run, "no_grad { STATEMENTS }",
+    DLSH_ROW("no_grad", DLSH_REPORT | DLSH_PURE, grad_mode_run, "no_grad { STATEMENTS }",
              "Runs statements without recording them for backward.",
-             DLSH_PARAMS({"block", DLSH_ARG_BLOCK, .doc = "statements"}), .examples = "no_grad { w[0] = 0 }"),
+             DLSH_PARAMS({"block", DLSH_ARG_BLOCK, .doc = "statements"}), .data = &unrecorded,
+             .examples = "no_grad { w[0] = 0 }"),
+    DLSH_ROW("enable_grad", DLSH_REPORT | DLSH_PURE, grad_mode_run, "enable_grad { STATEMENTS }",
+             "Runs statements with recording, within no_grad { ... } and in the BACKWARD of an autograd_function.",
+             DLSH_PARAMS({"block", DLSH_ARG_BLOCK, .doc = "statements"}), .data = &recorded,
+             .examples = "x = param(2.0)\nno_grad { enable_grad { y = x ** 2 } }\ngrad(y, x)"),
     DLSH_ROW("assert", DLSH_REPORT | DLSH_PURE, assert_run, "assert CONDITION [, MESSAGE]",
              "Fails unless the condition is true.",
              DLSH_PARAMS({"condition", DLSH_ARG_REST, .doc = "must be true"},

@@ -283,7 +283,7 @@ static dl_status build(dlsh_session *s, const dlsh_layer *net, dlsh_value *out) 
 }
 
 dl_status dlsh_eval_net(dlsh_session *s, const dlsh_node *n, dlsh_value *out) {
-    if (n->nkids > 1) return dlsh_make_fn(s, n, out);
+    if (n->op) return dlsh_make_fn(s, n, out);
     dlsh_layer net = {.kind = n->text, .value = dlsh_void(), .node = n, .unit = s->unit};
     dl_status st = eval_layers(s, n->kids[0], &net, 0);
     if (!st) st = build(s, &net, out);

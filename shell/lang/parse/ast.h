@@ -57,7 +57,7 @@ typedef struct dlsh_span {
     NODE(COMMAND, "command", "num.cmd is the row; kids: (ARG | OPTION | COMMAND of a subcommand)...; SILENT")          \
     NODE(ARG, "arg", "num.i: which of the row's parameters; kids: expr | STR | statement | BLOCK")                     \
     NODE(OPTION, "option", "text: name; kids: [value]; without value a bare boolean")                                  \
-    NODE(NET, "net", "[text: name]; kids: PARAM..., LAYERS; an expression when it has no text")                        \
+    NODE(NET, "net", "[text: name]; kids: PARAM..., LAYERS; an expression without text; op MUL: calls make it")        \
     NODE(LAYERS, "layers", "kids: (LAYER | TENSOR)..., a chain; [FN...], its forward and methods, label: name")        \
     NODE(TENSOR, "tensor", "text: param or buffer; label: name; kids: FN of `in` to its shape, OPTION...")             \
     NODE(LAYER, "layer", "text: kind; label; kids: (expr | OPTION)..., [LAYERS], [LAYERS of shortcut]")                \

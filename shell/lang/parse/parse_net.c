@@ -162,7 +162,7 @@ dlsh_node *dlsh_p_net(dlsh_parser *p) {
     dlsh_node *n = dlsh_p_node(p, DLSH_N_NET, p->tok.span);
     dlsh_p_advance(p);
     if (dlsh_p_is(p, DLSH_T_NAME)) n->text = dlsh_p_text(p);
-    if (dlsh_p_is(p, DLSH_T_LPAREN)) dlsh_p_params(p, base);
+    if (dlsh_p_is(p, DLSH_T_LPAREN)) n->op = DLSH_OP_MUL, dlsh_p_params(p, base);
     if (!dlsh_p_is(p, DLSH_T_LBRACE))
         return dlsh_p_unexpected(p, "'{' after the net's name", "net m { linear 64 -> relu -> linear 10 }");
     p->brackets = p->arg_mode = 0;

@@ -198,7 +198,7 @@ static void resolve(resolver *r, dlsh_node *n) {
     switch (n->kind) {
     case DLSH_N_FN: resolve_function(r, n, NULL); return;
     case DLSH_N_NET:
-        if (n->nkids > 1)
+        if (n->op)
             resolve_function(r, n, NULL);
         else {
             if (n->text) resolve_name(r, n, n->text);
