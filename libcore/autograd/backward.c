@@ -32,6 +32,7 @@ typedef struct pass {
     slot *slots;
     long *heap, nheap, cap, heap_cap;
     bool retain, create;
+    bool recorded;      /* was the caller recording? */
     dl_tensor **inputs; /* of dl_gradients: tensors whose gradients are wanted, and the gradients */
     int ninputs;
     dl_tensor **out;
@@ -261,13 +262,13 @@ static void pass_free(pass *p) {
     dl_addresses_free(&p->known);
 }
 
-static dl_status check_root(dl_tensor *t, dl_tensor *seed) {
+static dl_status check_root(const pass *p, dl_tensor *t, dl_tensor *seed) {
     if (!t) return dl_fail_null("the tensor");
     if (!dl_requires_grad(t))
         return dl_fail_hint(DL_ERR_AUTOGRAD,
-                            dl_grad_mode_get() ? "make a leaf with param(x) or tensor(..., grad=true) and compute from it"
-                                               : "nothing is recorded here, as within no_grad { ... }; within "
-                                                 "enable_grad { ... } it is",
+                            p->recorded ? "make a leaf with param(x) or tensor(..., grad=true) and compute from it"
+                                        : "nothing is recorded here, as within no_grad { ... }; within "
+                                          "enable_grad { ... } it is",
                             "this tensor of shape %s depends on nothing that needs a gradient", dl_shape_of(t));
     if (!seed && t->numel != 1)
         return dl_fail_hint(DL_ERR_SHAPE, "reduce it with sum() or mean(), or give a gradient to start from",
@@ -282,7 +283,7 @@ static dl_status check_root(dl_tensor *t, dl_tensor *seed) {
 }
 
 static dl_status seed_root(pass *p, dl_tensor *t, dl_tensor *seed) {
-    DL_TRY(check_root(t, seed));
+    DL_TRY(check_root(p, t, seed));
     dl_tensor *g = seed ? dl_to_dtype(seed, t->dtype) : dl_full(t->shape, t->ndim, 1, t->dtype, t->st->device);
     if (!g) return dl_failed();
     dl_edge root = {.node = t->node, .leaf = t->node ? NULL : t, .idx = t->out};
@@ -304,6 +305,7 @@ static _Thread_local int running; /* passes, one within another */
 
 /* From m roots; seed NULL: none has one. */
 static dl_status run_pass(pass *p, dl_tensor *const *t, dl_tensor *const *seed, int m) {
+    p->recorded = dl_grad_mode_get();
     DL_SCOPED_GRAD_MODE(p->create);
     dl_status s = DL_OK;
     for (int i = 0; i < m && s == DL_OK; i++) s = seed_root(p, t[i], seed ? seed[i] : NULL);

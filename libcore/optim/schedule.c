@@ -1,4 +1,5 @@
 /* Schedules: the learning rate as a function of the step or the epoch. */
+#include <ctype.h>
 #include <math.h>
 #include "core/scope.h"
 #include <stdlib.h>
@@ -44,6 +45,10 @@ static double f_constant(const dl_schedule *s, double t, double base DL_UNUSED) 
     return t < opt_i(s, "until") ? opt_f(s, "factor") : 1;
 }
 
+static double f_constantlr(const dl_schedule *s, double t, double base DL_UNUSED) {
+    return t < opt_i(s, "total_iters") ? opt_f(s, "factor") : 1;
+}
+
 static double f_step(const dl_schedule *s, double t, double base DL_UNUSED) {
     return pow(opt_f(s, "gamma"), floor(t / opt_i(s, "step_size")));
 }
@@ -87,6 +92,11 @@ static double f_linear(const dl_schedule *s, double t, double base DL_UNUSED) {
     const double from = opt_f(s, "start");
     const dl_optval *end = dl_option(&s->row->kind, s->val, "end");
     return from + ((end->given ? end->u.f : from < 1) - from) * share(s, t);
+}
+
+static double f_linearlr(const dl_schedule *s, double t, double base DL_UNUSED) {
+    const double from = opt_f(s, "start_factor"), u = fmin(t / opt_i(s, "total_iters"), 1);
+    return from + (opt_f(s, "end_factor") - from) * u;
 }
 
 static double f_warmup(const dl_schedule *s, double t, double base DL_UNUSED) {
@@ -245,6 +255,8 @@ static const struct limit {
               {"anneal_strategy", "cos|linear", 0, NULL},
               {"stable", NULL, 0, NULL},
               {"until", NULL, 0, NULL},
+              {"total_iters", NULL, 0, "constantlr"},
+              {"total_iters", NULL, 1, "linearlr"},
               {"warmup", NULL, 0, NULL}};
 
 static bool among(const char *words, const char *w) {
@@ -317,11 +329,21 @@ static dl_schedule *create(const row *r) {
     return s;
 }
 
+/* A name of PyTorch's classes, such as StepLR, which are other names of rows in small letters; -1: it is none. */
+static int find_class(const char *kind) {
+    char small[64];
+    const size_t n = strlen(kind);
+    if (n >= sizeof small || n < 3 || strcmp(kind + n - 2, "LR") != 0) return -1;
+    for (size_t i = 0; i <= n; i++) small[i] = (char)tolower((unsigned char)kind[i]);
+    return dl_kind_find(&rows[0].kind, NROWS, sizeof *rows, small);
+}
+
 dl_schedule *dl_schedule_of(const char *kind, dl_schedule *const *part, int nparts, const dl_arg *args, int nargs,
                             int *bad) {
     if (!kind) return dl_fail_null("the kind of a schedule"), NULL;
     if (bad) *bad = -1;
     int i = dl_kind_find(&rows[0].kind, NROWS, sizeof *rows, kind);
+    if (i < 0) i = find_class(kind);
     if (i < 0 || !strcmp(rows[i].kind.name, "function"))
         return dl_kind_unknown("schedule", &rows[0].kind, NROWS - 1, sizeof *rows, kind), NULL;
     dl_schedule *s = create(&rows[i]);

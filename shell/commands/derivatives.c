@@ -127,13 +127,24 @@ static dl_status give_derived(derivation *d, dlsh_value derivatives, int tracked
     return dlsh_give(DLSH_LIST_OF(dlsh_ref(all), DLSH_LIST_OF(dlsh_ref(value), dlsh_ref(aux))), result);
 }
 
+static dlsh_value see_tracked(dlsh_value leaf, DLSH_UNUSED int i, void *tracked) {
+    *(int *)tracked |= leaf.type == DLSH_TENSOR && dl_requires_grad(leaf.as.tensor);
+    return dlsh_none();
+}
+
+/* Does one of all arguments need a gradient, so that the derivatives do, too? */
+static int are_tracked(const derivation *d) {
+    int tracked = 0, next = 0;
+    if (dl_grad_mode_get()) dlsh_drop(dlsh_tree_map(d->args, see_tracked, &tracked, &next));
+    return tracked;
+}
+
 static dl_status derive(derivation *d, dlsh_value *result) {
     DLSH_SCOPED_LEAVES in = {0};
     DLSH_TRY(dlsh_tree_leaves(d->chosen, "an argument", &in));
     DLSH_FREED dl_tensor **t = calloc((size_t)in.n * DL_MAX_RESULTS + 1, sizeof(dl_tensor *));
     if (!t) return dlsh_no_memory("a matrix of derivatives");
-    int tracked = 0, m = in.n;
-    for (int i = 0; i < in.n; i++) tracked |= dl_grad_mode_get() && dl_requires_grad(in.t[i]);
+    int tracked = are_tracked(d), m = in.n;
     DLSH_TRY(d->is->second ? dl_hessian(call_derived, d, in.t, in.n, tracked, t)
                            : dl_jacobian(call_derived, d, in.t, in.n, tracked, &m, t));
     return give_derived(d, dlsh_rows_of(d->is->second ? d->chosen : d->result, d->chosen, t, m, in.n), tracked, result);

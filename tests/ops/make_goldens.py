@@ -910,7 +910,8 @@ CALLS = {
     "diagonal": lambda x, **kw: torch.diagonal(x, **kw),
     "cat": lambda *t, **kw: torch.cat(t, **kw),
     "masked_fill": lambda x, m, v: x.masked_fill(m, v),
-    "pad_sequence": lambda *t, **kw: torch.nn.utils.rnn.pad_sequence(t, **kw),
+    "pad_sequence": lambda *t, padding_side="right", **kw: torch.nn.utils.rnn.pad_sequence(t, **kw) if padding_side == "right" else
+    torch.nn.utils.rnn.pad_sequence([x.flip(0) for x in t], **kw).flip(1 if kw.get("batch_first") else 0),
     "clamp_bounds": lambda x, lo=None, hi=None: torch.clamp(x, lo, hi),
     "lu_unpack": lambda lu, pivots, **kw: torch.lu_unpack(lu, pivots.int(), **kw),
     "stack": lambda *t, **kw: torch.stack(t, **kw),

@@ -166,6 +166,10 @@ def sequential(o):
 SCHEDULES = [
     ("constant", lambda o: S.ConstantLR(o, 1.0, 0)),
     ("constant 0.25 50", lambda o: S.ConstantLR(o, 0.25, 50)),
+    ("constantlr", lambda o: S.ConstantLR(o)),
+    ("constantlr 0.2 40", lambda o: S.ConstantLR(o, 0.2, 40)),
+    ("linearlr", lambda o: S.LinearLR(o)),
+    ("linearlr 0.5 0.1 60", lambda o: S.LinearLR(o, 0.5, 0.1, 60)),
     ("step 30 gamma=0.5", lambda o: S.StepLR(o, 30, 0.5)),
     ("multistep [20, 50, 51, 160] gamma=0.1", lambda o: S.MultiStepLR(o, [20, 50, 51, 160], 0.1)),
     ("exponential 0.98", lambda o: S.ExponentialLR(o, 0.98)),

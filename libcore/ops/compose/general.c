@@ -69,11 +69,11 @@ COMPOSE_RULE(stack) {
     return s;
 }
 
-/* t [L,...] with `value` up to the length n. */
-static dl_tensor *as_long(dl_tensor *t, long n, double value) {
+/* t [L,...] with `value` up to the length n, behind it or before it. */
+static dl_tensor *as_long(dl_tensor *t, long n, double value, int before) {
     long width[2 * DL_MAX_DIM] = {0};
     if (t->shape[0] == n) return dl_ref(t);
-    width[2 * t->ndim - 1] = n - t->shape[0];
+    width[2 * t->ndim - (before ? 2 : 1)] = n - t->shape[0];
     return dl_pad(t, width, 2 * t->ndim, value, "constant");
 }
 
@@ -81,11 +81,15 @@ COMPOSE_RULE(pad_sequence) {
     dl_tensor *part[DL_MAX_IN], *y = NULL;
     int n = 0;
     long most = 0;
+    const char *side = ATTR_S(c, PAD_SEQUENCE_PADDING_SIDE);
+    const int before = !strcmp(side, "left");
+    if (!before && strcmp(side, "right") != 0)
+        return dl_fail(DL_ERR_VALUE, "padding_side is right or left, not %s", side);
     for (int i = 0; i < c->nin; i++) {
         if (!c->in[i]->ndim) return dl_fail(DL_ERR_SHAPE, "a sequence has at least one dimension, [L,...]");
         if (c->in[i]->shape[0] > most) most = c->in[i]->shape[0];
     }
-    while (n < c->nin && (part[n] = as_long(c->in[n], most, ATTR_F(c, PAD_SEQUENCE_PADDING_VALUE)))) n++;
+    while (n < c->nin && (part[n] = as_long(c->in[n], most, ATTR_F(c, PAD_SEQUENCE_PADDING_VALUE), before))) n++;
     if (n == c->nin) y = dl_stack(part, n, ATTR_I(c, PAD_SEQUENCE_BATCH_FIRST) ? 0 : 1);
     while (n) dl_unref(part[--n]);
     return dl_finish(c, y);

@@ -1,6 +1,9 @@
 /* The sizes of a distribution: of its batch, which its parameters have in common, and of one value; and the same
  * distribution for a larger batch. */
 #include "commands/chance/kind.h"
+#include "dlcore/create.h"
+#include "dlcore/index.h"
+#include "dlcore/reduce.h"
 #include "dlcore/view.h"
 
 /* Dimensions and sizes. */
@@ -132,4 +135,48 @@ dl_status dlsh_distribution_expand(const distribution *d, const long *size, int 
     dlsh_value made = dlsh_distribution_value(out);
     if (dlsh_failed(made)) return dl_failed();
     return dlsh_give_filled(d->is->form ? expand_parts(d, &to, out) : expand_plain(d, &to, out), made, result);
+}
+
+/* ---- all values */
+
+static dl_status count_values(const distribution *d, long *n) {
+    const char *name = ops_of(d->is);
+    const dl_tensor *last = d->param[d->is->nparams - 1];
+    if (!strcmp(name, "bernoulli")) return *n = 2, DL_OK;
+    if (!strcmp(name, "categorical") || !strcmp(name, "one_hot_categorical"))
+        return *n = dl_shape(last)[dl_ndim(last) - 1], DL_OK;
+    if (strcmp(name, "binomial") != 0)
+        return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "the values of a %s distribution cannot be listed", d->is->name);
+    DLSH_OWNED dl_tensor *most = dl_amax(d->param[0], NULL, 0, 0), *least = dl_amin(d->param[0], NULL, 0, 0);
+    double high = 0, low = 0;
+    DLSH_TRY(most && least ? dl_item_f(most, &high) : dl_failed());
+    DLSH_TRY(dl_item_f(least, &low));
+    if (high != low)
+        return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "total_count differs: %g to %g, and so do the values", low, high);
+    return *n = (long)high + 1, DL_OK;
+}
+
+dl_status dlsh_distribution_support(const distribution *d, int expand, dlsh_value *result) {
+    sizes batch, event, thin = {1, {0}}, wide = {1, {0}};
+    long n = 0;
+    if (d->is->form)
+        return dlsh_fail(DL_ERR_UNSUPPORTED, NULL, "the values of a %s distribution cannot be listed", d->is->name);
+    DLSH_TRY(shapes(d, &batch, &event));
+    DLSH_TRY(count_values(d, &n));
+    if (1 + batch.n + event.n > DLSH_MAX_SIZES)
+        return dlsh_fail(DL_ERR_SHAPE, NULL, "a tensor of more than %d dimensions", DLSH_MAX_SIZES);
+    thin.size[0] = wide.size[0] = n;
+    for (int i = 0; i < batch.n; i++) thin.size[thin.n++] = 1, wide.size[wide.n++] = batch.size[i];
+    if (event.n) thin.size[thin.n++] = n, wide.size[wide.n++] = n;
+    const dl_tensor *like = d->param[0];
+    const dl_dtype dtype = d->is->values == INDICES ? DL_I64 : dl_dtype_of(like);
+    const double end = (double)n;
+    DLSH_OWNED dl_tensor *numbers = dl_arange(0, &end, 1, DL_I64, dl_device_of(like)),
+                         *values = numbers && event.n ? dl_one_hot(numbers, n)
+                                   : numbers          ? dl_ref(numbers)
+                                                      : NULL,
+                         *typed = values ? dl_to_dtype(values, dtype) : NULL,
+                         *shaped = typed ? dl_reshape(typed, thin.size, thin.n) : NULL;
+    if (!shaped) return dl_failed();
+    return dlsh_give(dlsh_tensor(expand ? dl_expand(shaped, wide.size, wide.n) : dl_ref(shaped)), result);
 }

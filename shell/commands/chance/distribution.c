@@ -103,6 +103,7 @@ static const kind kinds[] = {
     KIND("poisson", "rate", 1, (ABOVE_0("rate")), .values = NUMBERS)
     KIND("binomial", "total_count, probs, or logits=", 2, (ABOVE_0("total_count"), SUCCESS), .values = NUMBERS)
     KIND("one_hot_categorical", "probs, or logits=", 1, (CLASSES), .values = VECTORS)
+    KIND("one_hot_categorical_straight_through", "probs, or logits=", 1, (CLASSES), SMOOTH, .values = VECTORS, .ops = "one_hot_categorical")
     KIND("von_mises", "loc, concentration", 2, (FREE("loc"), ABOVE_0("concentration")), .values = NUMBERS)
     KIND("relaxed_bernoulli", "temperature, probs, or logits=", 2, (ABOVE_0("temperature"), SUCCESS), SMOOTH)
     KIND("relaxed_one_hot_categorical", "temperature, probs, or logits=", 2, (ABOVE_0("temperature"), CLASSES), SMOOTH, .values = VECTORS)
@@ -183,7 +184,7 @@ static dl_status get(void *self, const char *name, dlsh_value *out) {
                              out);
     if (!strcmp(d->is->name, "multinomial")) return counts_moment(d, name, out);
     if (d->is->form == INDEPENDENT && is_moment(name)) return get(part_of(d, 0), name, out);
-    return d->is->form ? DL_ERR_NAME : dlsh_moment(d->is->name, d->param, name, out);
+    return d->is->form ? DL_ERR_NAME : dlsh_moment(ops_of(d->is), d->param, name, out);
 }
 
 dl_tensor *dlsh_distribution_param(const void *self, int i) {
@@ -220,7 +221,7 @@ dl_status dlsh_distribution_call(const kind *is, const char *what, dl_tensor **i
     dl_op_info row;
     dl_tensor *out[8] = {0};
     int nout;
-    snprintf(name, sizeof name, "%s_%s", is->name, what);
+    snprintf(name, sizeof name, "%s_%s", ops_of(is), what);
     if (!dl_op_describe_name(name, &row))
         return dlsh_fail(DL_ERR_UNSUPPORTED,
                          strstr(what, "cdf") ? "sorted samples estimate it"
@@ -363,6 +364,14 @@ static dl_status draw_transformed(distribution *d, const char *shape, dlsh_value
     return dlsh_hand_over(&at, result);
 }
 
+/* The draw with the gradient of the shares: t + shares - shares without history. Takes t. */
+static dl_status straight_through(const distribution *d, dlsh_value t, dlsh_value *result) {
+    DLSH_DROPPED dlsh_value drawn = t;
+    DLSH_OWNED dl_tensor *shares = dlsh_shares_of(d->param[0], 1), *constant = shares ? dl_detach(shares) : NULL,
+                         *zero = constant ? dl_sub(shares, constant) : NULL;
+    return zero ? dlsh_give(dlsh_tensor(dl_add(drawn.as.tensor, zero)), result) : dl_failed();
+}
+
 static dl_status draw(distribution *d, const char *shape, dlsh_value *result) {
     if (is_mixture(d)) return draw_mixture(d, shape, result);
     if (d->is->form == INDEPENDENT) return draw(part_of(d, 0), shape, result);
@@ -370,7 +379,9 @@ static dl_status draw(distribution *d, const char *shape, dlsh_value *result) {
     DLSH_SCOPED_BUF attrs = {0};
     if (d->is->whole) dlsh_buf_printf(&attrs, "%s=%ld ", d->is->whole, d->whole);
     dlsh_buf_puts(&attrs, shape);
-    return dlsh_distribution_call(d->is, "sample", d->param, d->is->nparams, dlsh_buf_text(&attrs), result);
+    dlsh_value drawn = dlsh_void();
+    DLSH_TRY(dlsh_distribution_call(d->is, "sample", d->param, d->is->nparams, dlsh_buf_text(&attrs), &drawn));
+    return d->is->ops ? straight_through(d, drawn, result) : dlsh_give(drawn, result);
 }
 
 /* sample; rsample where data is set. */
@@ -409,6 +420,10 @@ static dl_status expand_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_distribution_expand(dlsh_arg_self(a), sizes, n, result);
 }
 
+static dl_status support_run(const dlsh_args *a, dlsh_value *result) {
+    return dlsh_distribution_support(dlsh_arg_self(a), dlsh_arg_bool(a, "expand"), result);
+}
+
 static const dlsh_param shape_params[] = {
     {"shape", .want = "int|list", .flags = DLSH_VARIADIC, .doc = "sizes in front of those of the parameters"}, {0}};
 static const dlsh_command methods[] = {
@@ -420,6 +435,11 @@ static const dlsh_command methods[] = {
     DLSH_FN_ROW("log_prob", log_prob_run, "d.log_prob(VALUE)", "Logarithm of the density at each value.",
                 DLSH_PARAMS({"value", .want = "number|bool|list|tensor", .doc = "where"})),
     DLSH_FN_ROW("entropy", entropy_run, "d.entropy()", "Entropy, in nats."),
+    DLSH_FN_ROW("enumerate_support", support_run, "d.enumerate_support()",
+                "All values of a bernoulli, binomial, categorical or one_hot_categorical distribution, along a first "
+                "dimension.",
+                DLSH_OPTIONS({"expand", DLSH_OPT_BOOL, "true", .doc = "for each of the batch; false: once"}),
+                .examples = "distribution(\"categorical\", [0.2, 0.8]).enumerate_support()"),
     DLSH_FN_ROW("perplexity", perplexity_run, "d.perplexity()", "The exponential of the entropy."),
     DLSH_FN_ROW(
         "expand", expand_run, "d.expand(SIZE...)",
@@ -599,7 +619,8 @@ const dlsh_command distribution_commands[] = {
         "A probability distribution: normal, laplace, uniform, exponential, gamma, beta, dirichlet, bernoulli, "
         "categorical, multivariate_normal, log_normal, cauchy, half_cauchy, half_normal, gumbel, weibull, "
         "pareto, student_t, chi2, kumaraswamy, geometric, negative_binomial, poisson, binomial, "
-        "one_hot_categorical, von_mises, relaxed_bernoulli, relaxed_one_hot_categorical, fisher_snedecor, "
+        "one_hot_categorical, one_hot_categorical_straight_through, von_mises, relaxed_bernoulli, "
+        "relaxed_one_hot_categorical, fisher_snedecor, "
         "inverse_gamma, low_rank_multivariate_normal, wishart, lkj_cholesky or multinomial. Parameters are "
         "numbers, lists or tensors, which broadcast. A mixture_same_family is made of a categorical distribution "
         "and one whose last dimension counts the components, an independent one of another whose last dimensions "

@@ -274,7 +274,8 @@ dl_status dlsh_distribution_kl(const distribution *p, const distribution *q, dls
     dl_tensor *in[2 * MAX_PARAMS];
     if (p->is->form != q->is->form) return unknown(p, q);
     if (p->is->form) return kl_of_made(p, q, result);
-    if (p->is != q->is) return are_gaussian(p, q) ? kl_of_gaussian(p, q, result) : kl_of_kinds(p, q, result);
+    if (strcmp(ops_of(p->is), ops_of(q->is)) != 0)
+        return are_gaussian(p, q) ? kl_of_gaussian(p, q, result) : kl_of_kinds(p, q, result);
     for (int i = 0; i < p->is->nparams; i++) in[i] = p->param[i], in[p->is->nparams + i] = q->param[i];
     return dlsh_distribution_call(p->is, "kl", in, 2 * p->is->nparams, NULL, result);
 }

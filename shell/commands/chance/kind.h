@@ -26,6 +26,7 @@ typedef struct kind {
     param params[MAX_PARAMS];
     int differentiable; /* draws are functions of the parameters and of noise */
     enum { NUMBERS, INDICES, VECTORS, MATRICES } values;
+    const char *ops;   /* whose ops it has, NULL: its own; then a draw has the gradient of the shares of the classes */
     const char *whole; /* a parameter that is a whole number, before the others: an attribute of the draw */
     /* What is made of other distributions has no parameters. */
     enum { PLAIN, MIXTURE, INDEPENDENT, TRANSFORMED } form;
@@ -38,6 +39,9 @@ typedef struct distribution {
     dlsh_value part[2]; /* of a mixture: a categorical distribution, and the components; else the base, and a list of
                            transforms */
 } distribution;
+
+/* The name that the ops begin with. */
+static inline const char *ops_of(const kind *is) { return is->ops ? is->ops : is->name; }
 
 static inline int is_mixture(const distribution *d) { return d->is->form == MIXTURE; }
 static inline distribution *part_of(const distribution *d, int i) { return d->part[i].as.handle->self; }
@@ -70,6 +74,9 @@ dl_tensor *dlsh_sum_of_last(dl_tensor *t, int n);
 dl_status dlsh_distribution_shapes(const distribution *d, dlsh_value *batch, dlsh_value *event);
 /* d with batches of these sizes. */
 dl_status dlsh_distribution_expand(const distribution *d, const long *sizes, int n, dlsh_value *result);
+
+/* All values that d has, along a first dimension; with `expand` for each of the batch. */
+dl_status dlsh_distribution_support(const distribution *d, int expand, dlsh_value *result);
 
 /* ---- divergence.c */
 

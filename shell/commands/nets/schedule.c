@@ -106,13 +106,15 @@ static dl_status by_factors(void *ctx, long step, double *lr) {
     return *lr *= f->so_far, DL_OK;
 }
 
-static const char *const of_functions[] = {"lambda", "multiplicative"};
+/* Words separated by |. */
+static const char *const of_functions[] = {"lambda|lambdalr|LambdaLR",
+                                           "multiplicative|multiplicativelr|MultiplicativeLR"};
 
 static dl_schedule *of_function(const dlsh_args *a, int product) {
     const dlsh_value *v = dlsh_arg_count(a, "values") == 1 ? dlsh_arg_at(a, "values", 0) : NULL;
     if (!v || !dlsh_callable(*v) || dlsh_arg_extra(a, 0, NULL)) {
         dlsh_arg_fail(a, NULL, DL_ERR_TYPE, "schedule(\"lambda\", fn (i) { return 0.95 ** i })",
-                      "schedule %s takes one function", of_functions[product]);
+                      "schedule %s takes one function", product ? "multiplicative" : "lambda");
         return NULL;
     }
     factors *f = malloc(sizeof *f);
@@ -122,18 +124,110 @@ static dl_schedule *of_function(const dlsh_args *a, int product) {
     return dl_schedule_function(by_factors, f, free_factors);
 }
 
+/* ---------------------------------------------------------------- cycles whose height is a function */
+
+typedef struct cycles {
+    factors f;             /* of the cycle, from 1, or of the step */
+    dl_schedule *triangle; /* cycles of one height */
+    double length;         /* steps of a cycle; 0: the function is one of the step */
+} cycles;
+
+static void free_cycles(void *ctx) {
+    cycles *c = ctx;
+    dlsh_callback_free(c->f.each);
+    dl_schedule_unref(c->triangle);
+    free(c);
+}
+
+/* A dl_schedule_fn, as CyclicLR of PyTorch computes it. */
+static dl_status by_cycles(void *ctx, long step, double *lr) {
+    const cycles *c = ctx;
+    double least = 0, at = 0, height = 1;
+    DLSH_TRY(dl_schedule_lr(c->triangle, *lr, 0, 0, &least));
+    DLSH_TRY(dl_schedule_lr(c->triangle, *lr, step, step, &at));
+    DLSH_TRY(factor_at(&c->f, c->length > 0 ? (long)floor(1 + (double)step / c->length) : step, &height));
+    return *lr = least + (at - least) * height, DL_OK;
+}
+
+/* An option of the call that the table of schedules does not have; NULL: it is not given. */
+static const dlsh_value *extra_of(const dlsh_args *a, const char *name) {
+    const dlsh_value *v;
+    const char *given;
+    for (int i = 0; (given = dlsh_arg_extra(a, i, &v)); i++)
+        if (!strcmp(given, name)) return v;
+    return NULL;
+}
+
+/* Steps of a cycle by the options of a schedule that exists. */
+static double cycle_length(const dl_arg *args, int n) {
+    double up = 2000, down = 0;
+    int place = 0;
+    for (int i = 0; i < n; i++) {
+        const int second = !args[i].name && place++ == 1;
+        if (second || (args[i].name && !strcmp(args[i].name, "step_size_up"))) up = (double)args[i].i;
+        if (args[i].name && !strcmp(args[i].name, "step_size_down")) down = (double)args[i].i;
+    }
+    return up + (down > 0 ? down : up);
+}
+
+static dl_schedule *of_cycles(const dlsh_args *a, const char *kind, dl_arg *args, int n) {
+    const dlsh_value *fn = extra_of(a, "scale_fn"), *mode = extra_of(a, "scale_mode"),
+                     *cycled = extra_of(a, "cycle_momentum");
+    const int by_step = mode && mode->type == DLSH_STR && !strcmp(mode->as.str->s, "iterations");
+    if (!dlsh_callable(*fn) || (mode && !by_step && (mode->type != DLSH_STR || strcmp(mode->as.str->s, "cycle") != 0)))
+        return dlsh_arg_fail(a, NULL, DL_ERR_TYPE,
+                             "scale_fn=fn (x) { return 0.5 ** (x - 1) }, scale_mode=\"cycle\" or \"iterations\"",
+                             "scale_fn is a function of the number of the cycle, or of the step"),
+               NULL;
+    if (!cycled || cycled->type != DLSH_BOOL || cycled->as.b)
+        return dlsh_arg_fail(a, NULL, DL_ERR_UNSUPPORTED, "add cycle_momentum=false",
+                             "with scale_fn the rate is moved, and the momentum is not"),
+               NULL;
+    cycles *c = malloc(sizeof *c);
+    if (!c) return dlsh_no_memory("a schedule"), NULL;
+    *c = (cycles){.f = {.each = dlsh_callback_new(dlsh_arg_session(a), *fn), .so_far = 1},
+                  .triangle = dl_schedule_of(kind, NULL, 0, args, n, NULL),
+                  .length = by_step ? 0 : cycle_length(args, n)};
+    if (!c->f.each || !c->triangle) return free_cycles(c), NULL;
+    return dl_schedule_function(by_cycles, c, free_cycles);
+}
+
+/* Options with names, without those of a function; 1 in *scaled where there is one. */
+static dl_status read_options(const dlsh_args *a, dl_arg *args, dlsh_arg_room *room, int *n, int *scaled) {
+    const dlsh_value *v;
+    const char *name;
+    *scaled = extra_of(a, "scale_fn") != NULL;
+    for (int i = 0; (name = dlsh_arg_extra(a, i, &v)); i++) {
+        if (*scaled && (!strcmp(name, "scale_fn") || !strcmp(name, "scale_mode"))) continue;
+        if (*n == DLSH_ARG_ROOM) return dlsh_fail(DL_ERR_VALUE, NULL, "too many options");
+        DLSH_TRY(dlsh_to_arg(name, *v, &room[*n], &args[*n]));
+        ++*n;
+    }
+    return DL_OK;
+}
+
+static int is_cyclic(const char *kind) {
+    return !strcmp(kind, "cyclic") || !strcmp(kind, "cycliclr") || !strcmp(kind, "CyclicLR");
+}
+
 /* The schedule of that kind, made of the call's values and options; NULL: a recorded failure. */
 static dl_schedule *make_schedule(const dlsh_args *a, const char *kind) {
+    int scaled = 0;
     dl_arg args[DLSH_ARG_ROOM];
     dlsh_arg_room room[DLSH_ARG_ROOM];
     dl_schedule *part[MAX_PARTS];
     int n = 0, parts = 0;
     for (int i = 0; i < 2; i++)
-        if (!strcmp(kind, of_functions[i])) return of_function(a, i);
+        if (dlsh_has_word(of_functions[i], kind, strlen(kind))) return of_function(a, i);
     if (find_parts(a, part, &parts)) return NULL;
     for (int i = parts > 0; i < dlsh_arg_count(a, "values") && n < DLSH_ARG_ROOM; i++, n++)
         if (dlsh_to_arg(NULL, *dlsh_arg_at(a, "values", i), &room[n], &args[n])) return NULL;
-    if (dlsh_extra_args(a, args, room, &n)) return NULL;
+    if (read_options(a, args, room, &n, &scaled)) return NULL;
+    if (scaled && is_cyclic(kind)) return of_cycles(a, kind, args, n);
+    if (scaled)
+        return dlsh_arg_fail(a, NULL, DL_ERR_NAME, "it belongs to schedule(\"cyclic\", ...)",
+                             "schedule %s has no option 'scale_fn'", kind),
+               NULL;
     return dl_schedule_of(kind, part, parts, args, n, NULL);
 }
 
@@ -341,19 +435,21 @@ static dl_status scheduler_run(const dlsh_args *a, dlsh_value *result) {
 static char schedule_kinds[512]; /* "constant|step|...|multiplicative", from the library's table and of functions */
 
 const dlsh_command schedule_commands[] = {
-    DLSH_ROW("schedule", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, schedule_run,
-             "schedule(KIND, VALUE..., OPTION=VALUE...)",
-             "The learning rate as a function of the step, for trainer(..., schedule=...). With kind lambda a function "
-             "of the step gives a factor of the base rate, with multiplicative the factor from the step before.",
-             DLSH_PARAMS({"kind", DLSH_ARG_WORD, .doc = "\"cosine\", \"step\", ...: `help schedules` lists them",
-                          .complete = schedule_kinds},
-                         {"values", .flags = DLSH_VARIADIC,
-                          .doc = "its main arguments; of chained and sequential a list of schedules; of lambda and "
-                                 "multiplicative a function"}),
-             .examples = "s = schedule(\"cosine\", 1000, warmup=50)\ns(500)\n"
-                         "rise = schedule(\"linear\", 10, start=0.1, end=1)\n"
-                         "s = schedule(\"sequential\", [rise, schedule(\"exponential\", 0.99)], milestones=[10])\n"
-                         "s = schedule(\"lambda\", fn (i) { return 0.95 ** i })"),
+    DLSH_ROW(
+        "schedule", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, schedule_run, "schedule(KIND, VALUE..., OPTION=VALUE...)",
+        "The learning rate as a function of the step, for trainer(..., schedule=...). With kind lambda a function "
+        "of the step gives a factor of the base rate, with multiplicative the factor from the step before. Names of "
+        "PyTorch's classes, such as \"StepLR\", are other names of the kinds. A cyclic one takes scale_fn=, a function "
+        "of the number of the cycle, from 1, or with scale_mode=\"iterations\" of the step, that gives the height.",
+        DLSH_PARAMS({"kind", DLSH_ARG_WORD, .doc = "\"cosine\", \"step\", ...: `help schedules` lists them",
+                     .complete = schedule_kinds},
+                    {"values", .flags = DLSH_VARIADIC,
+                     .doc = "its main arguments; of chained and sequential a list of schedules; of lambda and "
+                            "multiplicative a function"}),
+        .examples = "s = schedule(\"cosine\", 1000, warmup=50)\ns(500)\n"
+                    "rise = schedule(\"linear\", 10, start=0.1, end=1)\n"
+                    "s = schedule(\"sequential\", [rise, schedule(\"exponential\", 0.99)], milestones=[10])\n"
+                    "s = schedule(\"lambda\", fn (i) { return 0.95 ** i })"),
     DLSH_ROW(
         "scheduler", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, scheduler_run,
         "scheduler(OPTIMIZER, SCHEDULE|KIND, VALUE..., OPTION=VALUE...)",
@@ -372,6 +468,6 @@ __attribute__((constructor)) static void list_kinds(void) {
     size_t n = 0;
     for (int i = 0; (k = dl_schedule_kind_at(i)) && n < sizeof schedule_kinds; i++)
         n += (size_t)snprintf(schedule_kinds + n, sizeof schedule_kinds - n, "%s|", k->name);
-    n += (size_t)snprintf(schedule_kinds + n, sizeof schedule_kinds - n, "%s|%s", of_functions[0], of_functions[1]);
+    n += (size_t)snprintf(schedule_kinds + n, sizeof schedule_kinds - n, "lambda|multiplicative");
     assert(n < sizeof schedule_kinds);
 }

@@ -47,12 +47,21 @@ int dlsh_find_method(dlsh_session *s, dlsh_value x, const char *name, dlsh_value
 
 /* ---------------------------------------------------------------- reading */
 
-/* "it has a, b and c"; empty when they do not fit. */
+enum { LISTED = 60 }; /* of more names, such as the methods of tensors, the first ones tell nothing */
+
+/* "it has a, b and c"; of too many the first ones, "it has a, b, ..."; empty of very many. */
 static void list_names(const char **words, int n, char *hint, size_t size) {
+    static const char more[] = ", ...";
     size_t len = 0;
-    for (int i = 0; i < n && len < size; i++)
-        len += (size_t)snprintf(hint + len, size - len, "%s%s", !i ? "it has " : i < n - 1 ? ", " : " and ", words[i]);
-    if (len >= size) *hint = 0;
+    if (n > LISTED) return;
+    for (int i = 0; i < n; i++) {
+        const char *before = !i ? "it has " : i < n - 1 ? ", " : " and ";
+        if (len + strlen(before) + strlen(words[i]) + sizeof more > size) {
+            snprintf(hint + len, size - len, "%s", i ? more : "");
+            return;
+        }
+        len += (size_t)snprintf(hint + len, size - len, "%s%s", before, words[i]);
+    }
 }
 
 static dl_status no_field(dlsh_session *s, dlsh_value x, const char *name) {

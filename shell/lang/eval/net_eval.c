@@ -302,6 +302,10 @@ dl_status dlsh_exec_net(dlsh_session *s, const dlsh_node *n) {
 }
 
 dl_status dlsh_call_net_template(dlsh_session *s, const dlsh_fn *f, const dlsh_callargs *args, dlsh_value *out) {
+    if (args->n && !f->info->nparams)
+        return dlsh_fail(DL_ERR_TYPE, "m = NET() makes a net, m(x) is its output",
+                         "%s makes nets and takes no arguments, got %d",
+                         f->node->text ? f->node->text : "this function", args->n);
     DLSH_FREED const char **names = calloc((size_t)args->n + 1, sizeof *names);
     if (!names) return dlsh_no_memory("a net");
     for (int i = 0; i < args->n; i++) names[i] = args->names ? args->names[i] : NULL;
