@@ -1,4 +1,5 @@
 /* Convolution and pooling: the path by oneDNN against the generic one, weights that change, memory orders, errors. */
+#include "cpu/runtime/simd.h"
 #include "support/tensors.h"
 
 #include "cpu/conv/conv.h"
@@ -151,18 +152,19 @@ static void windows_without_pixels(void **state) {
 }
 
 /* By the definition, cell by cell: planes and channels-last images, windows over the edge, NaN. */
-static void pooling_in_both_orders(void **state) {
-    (void)state;
-    const long C = 21, H = 7, W = 9, k[] = {3, 2}, s[] = {2, 3}, pad[] = {1, 1};
-    dl_tensor *x = drawn(5, 4, SHAPE(2, C, H, W), DL_F32);
-    float *v = dl_data(x);
-    v[(3 * H + 2) * W + 5] = NAN;
-    for (long i = 0; i < H * W; i++) v[(5 * H) * W + i] = -INFINITY;
+static void pool_in_both_orders(dl_dtype dtype, long W, long stride) {
+    const long C = 21, H = 7, k[] = {3, 2}, s[] = {2, stride}, pad[] = {1, 1};
+    dl_tensor *x = drawn(5, 4, SHAPE(2, C, H, W), dtype);
+    char *data = dl_data(x);
+    const long size = dl_dtype_size(dtype);
+    dl_store_f64(data + ((3 * H + 2) * W + 5) * size, dtype, NAN);
+    for (long i = 0; i < H * W; i++) dl_store_f64(data + (5 * H * W + i) * size, dtype, -INFINITY);
+    double *v = values(x);
     dl_tensor *last = must(dl_restride(x, SHAPE(C * H * W, 1, W * C, C), 4)), *in[] = {leaf(x), leaf(last)}, *y[2],
               *g[2];
     for (int i = 0; i < 2; i++) {
         y[i] = must(dl_max_pool2d(in[i], k, 2, s, 2, pad, 2, NULL, 0, 1));
-        dl_tensor *seed = drawn(6, 4, dl_shape(y[i]), DL_F32);
+        dl_tensor *seed = drawn(6, 4, dl_shape(y[i]), dtype);
         gradients(y[i], seed, &in[i], 1, 0, &g[i]);
         dl_unref(seed);
     }
@@ -181,8 +183,20 @@ static void pooling_in_both_orders(void **state) {
             }
         assert_true(got[i] == best || (isnan(got[i]) && isnan(best)));
     }
-    free(got);
+    free(got), free(v);
     for (int i = 0; i < 2; i++) dl_unref(in[i]), dl_unref(y[i]), dl_unref(g[i]);
+}
+
+static void pooling_in_both_orders(void **state) {
+    (void)state;
+    static const long widths[] = {9, 40, 1100}; /* the last one in several stretches */
+    for (int level = 1; level <= 4; level += 3) {
+        dl_simd_limit(level);
+        for (int i = 0; i < 3; i++)
+            for (long stride = 1; stride <= 3; stride++)
+                for (int f64 = 0; f64 < 2; f64++) pool_in_both_orders(f64 ? DL_F64 : DL_F32, widths[i], stride);
+    }
+    dl_simd_limit(4);
 }
 
 int main(void) {

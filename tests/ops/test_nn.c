@@ -23,25 +23,34 @@ static void linear_rules_agree(void **state) {
     }
 }
 
+/* Rows by columns, rows by rows, columns by columns, columns by rows: as `turned` says. */
+static void check_product(long m, long k, long n, int turned, dl_dtype t) {
+    dl_tensor *a = drawn(1, 2, turned & 1 ? SHAPE(k, m) : SHAPE(m, k), t), *at = dl_ref(a);
+    dl_tensor *b = drawn(2, 2, turned & 2 ? SHAPE(n, k) : SHAPE(k, n), t), *bt = dl_ref(b);
+    if (turned & 1) dl_unref(at), at = must(dl_permute(a, SHAPE(1, 0), 2));
+    if (turned & 2) dl_unref(bt), bt = must(dl_permute(b, SHAPE(1, 0), 2));
+    dl_tensor *y = must(dl_matmul(at, bt)), *want = must(dl_tensor_zeros(2, SHAPE(m, n), DL_F64, 0));
+    double *x = values(a), *w = values(b);
+    for (long i = 0; i < m * n; i++)
+        for (long l = 0; l < k; l++)
+            ((double *)dl_data(want))[i] +=
+                x[turned & 1 ? l * m + i / n : i / n * k + l] * w[turned & 2 ? i % n * k + l : l * n + i % n];
+    near(y, want, t == DL_F64 ? 1e-14 : 1e-6, "product");
+    free(x), free(w);
+    dl_unref(a), dl_unref(at), dl_unref(b), dl_unref(bt), dl_unref(y), dl_unref(want);
+}
+
 /* Below, at and above the sizes where BLAS takes over, and where threads share a product; against sums in order. */
 static void products_of_all_sizes(void **state) {
     (void)state;
-    static const long sizes[] = {0, 1, 3, 16, 17, 40, 130};
+    static const long sizes[] = {0, 1, 3, 7, 16, 17, 40, 70, 130};
+    enum { N = sizeof sizes / sizeof *sizes };
     int had = omp_get_max_threads();
     omp_set_num_threads(3);
     long grain = dl_cpu_grain(1);
-    for (int c = 0; c < 7 * 7 * 7; c++) {
-        long m = sizes[c % 7], k = sizes[c / 7 % 7], n = sizes[c / 49];
-        dl_tensor *a = drawn(1, 2, SHAPE(k, m), DL_F64), *at = must(dl_permute(a, SHAPE(1, 0), 2));
-        dl_tensor *b = drawn(2, 2, SHAPE(k, n), DL_F64), *y = must(dl_matmul(at, b));
-        dl_tensor *want = must(dl_tensor_zeros(2, SHAPE(m, n), DL_F64, 0));
-        for (long i = 0; i < m * n; i++)
-            for (long l = 0; l < k; l++)
-                ((double *)dl_data(want))[i] +=
-                    ((double *)dl_data(a))[l * m + i / n] * ((double *)dl_data(b))[l * n + i % n];
-        near(y, want, 1e-14, "product");
-        dl_unref(a), dl_unref(at), dl_unref(b), dl_unref(y), dl_unref(want);
-    }
+    for (int c = 0; c < N * N * N; c++)
+        for (int turned = 0; turned < 4; turned++)
+            check_product(sizes[c % N], sizes[c / N % N], sizes[c / N / N], turned, (c + turned) & 1 ? DL_F32 : DL_F64);
     dl_cpu_grain(grain);
     omp_set_num_threads(had);
 }

@@ -1,8 +1,11 @@
-/* sort, argsort and topk: NaN, both zeros, equal elements, every dtype, rows of all the lengths that take ways of their
- * own, against a plain stable sort. */
+/* sort, argsort, topk, places in sorted rows and of the best so far: NaN, both zeros, equal elements, every dtype, rows
+ * of all the lengths that take ways of their own, against a plain stable sort. */
 #include "ops/ops.h"
 #include "dlcore/sort.h"
+#include "dlcore/reduce.h"
 #include "dlcore/view.h"
+
+#include "cpu/runtime/simd.h"
 
 #include <stdlib.h>
 
@@ -148,6 +151,66 @@ static void other_dimensions(void **state) {
     free(va), free(vb), free(ia), free(ib);
 }
 
+/* ---- places, in loops of every level of the instruction set */
+
+/* Two rows, each with its values: how many of the row's elements are before a value. */
+static void check_places(dl_dtype dtype, long n, long count, bool right) {
+    dl_tensor *rows = hold(dl_sort(shaped(made(2, n, dtype), SHAPE(2, n)), -1, false, NULL)),
+              *x = made(2, count, dtype);
+    dl_tensor *at = hold(dl_searchsorted(rows, x, NULL, false, right, NULL));
+    double *r = read_all(rows), *v = read_all(x), *got = read_all(at);
+    for (long i = 0; i < 2 * count; i++) {
+        const double *row = r + i / count * n;
+        long want = 0;
+        while (want < n && (isnan(v[i]) || (right ? row[want] <= v[i] : row[want] < v[i]))) want++;
+        if (got[i] != (double)want) fail_msg("n %ld, %ld values: place %ld is %g, want %ld", n, count, i, got[i], want);
+    }
+    free(r), free(v), free(got);
+}
+
+static void places_in_rows(void **state) {
+    (void)state;
+    static const long lengths[] = {0, 1, 2, 3, 7, 8, 9, 31, 52}, counts[] = {1, 15, 16, 17, 35};
+    for (int level = 1; level <= 4; level++) {
+        dl_simd_limit(level);
+        for (int t = DL_BOOL; t <= DL_F64; t++)
+            for (unsigned i = 0; i < sizeof lengths / sizeof *lengths; i++)
+                for (unsigned k = 0; k < 2 * sizeof counts / sizeof *counts; k++) {
+                    check_places((dl_dtype)t, lengths[i], counts[k / 2], k % 2);
+                    drop(NULL);
+                }
+    }
+    dl_simd_limit(4);
+}
+
+static void check_best(dl_tensor *x, bool largest) {
+    dl_tensor *at = NULL, *best = hold(largest ? dl_cummax(x, -1, &at) : dl_cummin(x, -1, &at));
+    const long n = dl_shape(x)[dl_ndim(x) - 1];
+    double *v = read_all(x), *got = read_all(best), *places = read_all(hold(at));
+    for (long i = 0, want = 0; i < dl_numel(x); i++) {
+        const double *row = v + i / n * n;
+        const long j = i % n;
+        if (!j || isnan(row[j]) || (largest ? row[j] >= row[want] : row[j] <= row[want])) want = j;
+        if (places[i] != (double)want || (got[i] != row[want] && !isnan(row[want])))
+            fail_msg("n %ld: best of %ld is at %g, want %ld", n, i, places[i], want);
+    }
+    free(v), free(got), free(places);
+}
+
+static void best_so_far(void **state) {
+    (void)state;
+    static const long lengths[] = {1, 2, 31, 32, 33, 64, 200};
+    for (int level = 1; level <= 4; level++) {
+        dl_simd_limit(level);
+        for (int t = DL_BOOL; t <= DL_F64; t++)
+            for (unsigned i = 0; i < 2 * sizeof lengths / sizeof *lengths; i++) {
+                check_best(made(3, lengths[i / 2], (dl_dtype)t), i % 2);
+                drop(NULL);
+            }
+    }
+    dl_simd_limit(4);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(nan_is_largest, drop),
@@ -156,6 +219,8 @@ int main(void) {
         cmocka_unit_test_teardown(edges, drop),
         cmocka_unit_test_teardown(every_length_and_dtype, drop),
         cmocka_unit_test_teardown(other_dimensions, drop),
+        cmocka_unit_test_teardown(places_in_rows, drop),
+        cmocka_unit_test_teardown(best_so_far, drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

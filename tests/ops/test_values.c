@@ -165,6 +165,24 @@ static void single_numbers(void **state) {
     FAILS(dl_select(x, 0, 0), DL_ERR_INDEX, "0-d");
 }
 
+/* Along rows, of which some go side by side, as along columns. */
+static void recurrences_of_rows(void **state) {
+    (void)state;
+    const long n = 37, dims[] = {1, 0};
+    for (long rows = 1; rows <= 9; rows++)
+        for (int k = 0; k < 4; k++) {
+            const bool reverse = k & 1;
+            dl_dtype t = k < 2 ? DL_F32 : DL_F64;
+            dl_tensor *a = hold(dl_rand(SHAPE(rows, n), t, 0)), *b = hold(dl_rand(SHAPE(rows, n), t, 0));
+            dl_tensor *ta = hold(dl_contiguous(hold(dl_permute(a, dims, 2)))),
+                      *tb = hold(dl_contiguous(hold(dl_permute(b, dims, 2))));
+            dl_tensor *y = hold(dl_recurrence(a, b, 1, reverse)), *ty = hold(dl_recurrence(ta, tb, 0, reverse));
+            dl_tensor *back = hold(dl_contiguous(hold(dl_permute(ty, dims, 2))));
+            assert_memory_equal(dl_data(y), dl_data(back), (size_t)(rows * n * dl_dtype_size(t)));
+            drop(NULL);
+        }
+}
+
 static void sixteen_bits(void **state) {
     (void)state;
     for (int k = 0; k < 2; k++) {
@@ -208,7 +226,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(nan_is_kept),    TEST(nan_is_found_anywhere), TEST(infinities),   TEST(integers),
         TEST(integer_errors), TEST(index_errors),          TEST(shape_errors), TEST(empty_tensors),
-        TEST(single_numbers), TEST(sixteen_bits),          TEST(numbers_made),
+        TEST(single_numbers), TEST(recurrences_of_rows),   TEST(sixteen_bits), TEST(numbers_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,6 +114,8 @@ static void select_parts(void *arg, long t) {
         count = s->n - at < end - k ? s->n - at : end - k;
         if (s->inner == 4)
             for (long i = 0; i < count; i++) memcpy(o + i * 4, x + index[i] * 4, 4);
+        else if (s->inner == 8)
+            for (long i = 0; i < count; i++) memcpy(o + i * 8, x + index[i] * 8, 8);
         else
             for (long i = 0; i < count; i++) memcpy(o + i * s->inner, x + index[i] * s->inner, (size_t)s->inner);
     }

@@ -163,6 +163,31 @@ DL_CPU_KERNEL(logcumsumexp, plain_logcumsumexp, false, DL_FLOATS)
 RECUR(recur_f32, float)
 RECUR(recur_f64, double)
 
+/* Rows side by side, because a step waits for the one before. */
+#define RECUR_ROWS(name, T)                                                                                            \
+    static inline __attribute__((always_inline)) void name##_some(const scans *s, long at, const int rows) {           \
+        const long n = s->n, way = s->reverse ? -1 : 1, from = at + (s->reverse ? n - 1 : 0);                          \
+        const T *a = (const T *)s->a + from + s->step, *b = (const T *)s->b + from;                                    \
+        T *o = (T *)dl_ptr(s->o) + from;                                                                               \
+        double acc[TOGETHER];                                                                                          \
+        for (int r = 0; r < rows; r++) acc[r] = (double)b[r * n], o[r * n] = b[r * n];                                 \
+        DL_CPU_EACH (i, n - 1, s->stop) {                                                                              \
+            a += way, b += way, o += way;                                                                              \
+            for (int r = 0; r < rows; r++) {                                                                           \
+                acc[r] = (double)a[r * n] * acc[r] + (double)b[r * n];                                                 \
+                o[r * n] = (T)acc[r];                                                                                  \
+            }                                                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void name(const scans *s, long at, long rows) {                                                             \
+        if (rows == TOGETHER)                                                                                          \
+            name##_some(s, at, TOGETHER);                                                                              \
+        else                                                                                                           \
+            for (long r = 0; r < rows; r++) name##_some(s, at + r * s->n, 1);                                          \
+    }
+RECUR_ROWS(recur_f32_rows, float)
+RECUR_ROWS(recur_f64_rows, double)
+
 static dl_status plain_recurrence(dl_call *c) {
     dl_tensor *o = c->out[0];
     const bool reverse = ATTR_I(c, RECURRENCE_REVERSE) != 0;
@@ -173,6 +198,7 @@ static dl_status plain_recurrence(dl_call *c) {
                              .b = dl_ptr(c->in[1]),
                              .step = reverse && o->ndim ? o->stride[d] : 0,
                              .reverse = reverse,
-                             .run = o->dtype == DL_F32 ? recur_f32 : recur_f64});
+                             .run = o->dtype == DL_F32 ? recur_f32 : recur_f64,
+                             .rows = o->dtype == DL_F32 ? recur_f32_rows : recur_f64_rows});
 }
 DL_CPU_KERNEL(recurrence, plain_recurrence, true, DL_FLOATS)

@@ -13,7 +13,9 @@ enum {
     VECTOR_BLOCK = 1 << 26,
     ROWS = 384,
     COLS = 3840,
-    LARGE = 1 << 28
+    LARGE = 1 << 28,
+    FEW = 8,
+    LONG_BYTES = 256 /* of four vectors */
 };
 
 static char *at(dl_dtype t, dl_mat m, long i, long j) { return (char *)m.p + (i * m.rs + j * m.cs) * dl_dtype_size(t); }
@@ -57,6 +59,24 @@ static void vector_product(const dl_blas *l, dl_dtype t, int ta, int rows, int c
         l->dgemv(CblasRowMajor, (CBLAS_TRANSPOSE)ta, rows, cols, 1, a, lda, x, incx, add, y, incy);
 }
 
+/* Do rows of a and columns of b lie densely, long ones, and few of one of them? BLAS would pack the other operand,
+ * which takes as long as the product. */
+static bool are_dots(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b) {
+    return (m <= FEW || n <= FEW) && a.cs == 1 && b.rs == 1 && k * dl_dtype_size(t) >= LONG_BYTES;
+}
+
+static void dots(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add) {
+    if (m > n) { /* the longer operand is read once */
+        const dl_mat left = a;
+        const long rows = m;
+        a = dl_mat_transposed(b), b = dl_mat_transposed(left), c = dl_mat_transposed(c), m = n, n = rows;
+    }
+    if (t == DL_F32)
+        DL_SIMD_PICK(dl_dots_f32)(m, n, k, a, b, c, add);
+    else
+        DL_SIMD_PICK(dl_dots_f64)(m, n, k, a, b, c, add);
+}
+
 /* Sizes fit BLAS's 32-bit integers, c.cs is 1. */
 static void multiply(const dl_blas *lib, dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add) {
     int lda = 1, ldb = 1, ta = layout(a, m, k, &lda), tb = layout(b, k, n, &ldb);
@@ -68,6 +88,8 @@ static void multiply(const dl_blas *lib, dl_dtype t, long m, long n, long k, dl_
         bool tr = tb == CblasTrans;
         vector_product(lib, t, tr ? CblasNoTrans : CblasTrans, (int)(tr ? n : k), (int)(tr ? k : n), b.p, ldb, a.p,
                        (int)a.cs, add, c.p, 1);
+    } else if (are_dots(t, m, n, k, a, b)) {
+        dots(t, m, n, k, a, b, c, add);
     } else {
         product(lib, t, ta, tb, (int)m, (int)n, (int)k, a.p, lda, b.p, ldb, add, c.p, m == 1 ? (int)n : (int)c.rs);
     }
@@ -172,6 +194,7 @@ static dl_status readable(dl_dtype t, long rows, long cols, dl_mat *a, void **co
 
 static bool tiny(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add) {
     if (m > TINY || n > TINY || k > TINY || m * n > TINY || m * n * k > TINY) return false;
+    if (are_dots(t, m, n, k, a, b)) return dots(t, m, n, k, a, b, c, add), true;
     return t == DL_F32 ? DL_SIMD_PICK(dl_tiny_gemm_f32)(m, n, k, a, b, c, add)
                        : DL_SIMD_PICK(dl_tiny_gemm_f64)(m, n, k, a, b, c, add);
 }

@@ -11,3 +11,6 @@ dl_status dl_cpu_gemm(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl
 /* The loops for small products; false: this one is not small enough, and nothing is done. */
 DL_SIMD_DECL(bool, dl_tiny_gemm_f32, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
 DL_SIMD_DECL(bool, dl_tiny_gemm_f64, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
+/* Sums of products for few rows or few columns: rows of a and columns of b lie densely. */
+DL_SIMD_DECL(void, dl_dots_f32, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));
+DL_SIMD_DECL(void, dl_dots_f64, (long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add));

@@ -54,4 +54,45 @@ bool DL_SIMD_NAME(S(dl_tiny_gemm))(long m, long n, long k, dl_mat a, dl_mat b, d
     return true;
 }
 #undef BLOCK
+
+/* Sums of products of ROWS rows of a and COLS columns of b, which both lie densely along k. */
+#define DOTS(ROWS, COLS)                                                                                               \
+    do {                                                                                                               \
+        VEC acc[ROWS][COLS], v[ROWS];                                                                                  \
+        memset(acc, 0, sizeof acc);                                                                                    \
+        for (long l = 0, left; l < k; l += lanes) {                                                                    \
+            left = k - l;                                                                                              \
+            for (int r = 0; r < (ROWS); r++) v[r] = S(part)(ap + (i + r) * a.rs + l, left);                            \
+            for (int q = 0; q < (COLS); q++) {                                                                         \
+                const VEC w = S(part)(bp + (j + q) * b.cs + l, left);                                                  \
+                for (int r = 0; r < (ROWS); r++) acc[r][q] += v[r] * w;                                                \
+            }                                                                                                          \
+        }                                                                                                              \
+        for (int r = 0; r < (ROWS); r++)                                                                               \
+            for (int q = 0; q < (COLS); q++) {                                                                         \
+                REAL *to = cp + (i + r) * c.rs + (j + q) * c.cs;                                                       \
+                *to = S(dl_vsum)(acc[r][q]) + (add ? *to : 0);                                                         \
+            }                                                                                                          \
+    } while (0)
+
+static inline __attribute__((always_inline)) VEC S(part)(const REAL *p, long left) {
+    return left < S(DL_LANES) ? S(dl_vloadn)(p, left) : S(dl_vload)(p);
+}
+
+void DL_SIMD_NAME(S(dl_dots))(long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add) {
+    enum { lanes = S(DL_LANES) };
+    const REAL *ap = a.p, *bp = b.p;
+    REAL *cp = c.p;
+    long i, j = 0;
+    for (; j + 4 <= n; j += 4) {
+        for (i = 0; i + 4 <= m; i += 4) DOTS(4, 4);
+        for (; i + 2 <= m; i += 2) DOTS(2, 4);
+        for (; i < m; i++) DOTS(1, 4);
+    }
+    for (; j < n; j++) {
+        for (i = 0; i + 4 <= m; i += 4) DOTS(4, 1);
+        for (; i < m; i++) DOTS(1, 1);
+    }
+}
+#undef DOTS
 #endif

@@ -6,17 +6,20 @@
 
 #include <math.h>
 
+/* n / by, rounded up. Short rows would spend their time in divisions. */
+static inline long divided_up(long n, long by) { return by == 1 ? n : by == 2 ? (n + 1) / 2 : (n + by - 1) / by; }
+
 /* Positions of direction d whose tap k lies inside the image: [*lo, *hi). */
 static void inside(const dl_conv *g, int d, long k, long *lo, long *hi) {
     long off = k * g->dil[d] - g->pad[d], s = g->stride[d], room = g->in[d] - off;
-    *lo = off >= 0 ? 0 : (-off + s - 1) / s;
-    *hi = room <= 0 ? 0 : (room + s - 1) / s;
+    *lo = off >= 0 ? 0 : divided_up(-off, s);
+    *hi = room <= 0 ? 0 : divided_up(room, s);
     if (*hi > g->out[d]) *hi = g->out[d];
 }
 
 /* First tap of a window along direction d that lies inside, and its place there; g->k[d] taps where none does. */
 static long first_tap(const dl_conv *g, int d, long pos, long *at) {
-    long start = pos * g->stride[d] - g->pad[d], k = start < 0 ? (-start + g->dil[d] - 1) / g->dil[d] : 0;
+    long start = pos * g->stride[d] - g->pad[d], k = start < 0 ? divided_up(-start, g->dil[d]) : 0;
     *at = start + k * g->dil[d];
     return *at < g->in[d] ? k : g->k[d];
 }
@@ -38,33 +41,41 @@ const dl_pool_loop DL_SIMD_NAME(dl_pool_parts)[2] = {parts_f32, parts_f64};
 enum { S(WIDE) = 512 };
 #define INT_LAST (sizeof(INT) == 4 ? (INT)0x7fffffff : (INT)0x7fffffffffffffff)
 
-/* One tap of every window in a stretch of a row; STEP is a constant where that helps. */
-#define TAP(STEP)                                                                                                      \
+/* One tap of every window in a stretch of a row; STEP is a constant where that helps. The first tap of all wins. */
+#define TAP(STEP, FIRST, PLACE)                                                                                        \
     for (long i = lo; i < hi; i++) {                                                                                   \
         REAL v = src[i * (STEP)];                                                                                      \
-        int wins = (v > best[i]) | (v != v);                                                                           \
+        int wins = (FIRST) | (v > best[i]) | (v != v);                                                                 \
         best[i] = wins ? v : best[i];                                                                                  \
-        place[i] = wins ? here + (INT)i * jump : place[i];                                                             \
+        place[i] = wins ? (PLACE) : place[i];                                                                          \
     }
+#define TAPS(FIRST)                                                                                                    \
+    if (step == 1)                                                                                                     \
+        TAP(1, FIRST, here)                                                                                            \
+    else if (step == 2)                                                                                                \
+        TAP(2, FIRST, here)                                                                                            \
+    else                                                                                                               \
+        TAP(step, FIRST, here)
+
+/* Windows lo .. hi of a stretch, before their first tap: it wins even if it is -inf. Places of a stretch are less by
+ * i * jump, and INT_LAST where there is none. */
+static void S(begin)(const dl_conv *g, long y, long from, long lo, long hi, REAL *best, INT *place) {
+    long row, col, ky = first_tap(g, 0, y, &row), kx;
+    for (long i = lo; i < hi; i++) {
+        kx = first_tap(g, 1, from + i, &col);
+        const long at = first_place(g, ky, row, kx, col);
+        best[i] = (REAL)-INFINITY, place[i] = at == DL_NO_PIXEL ? INT_LAST : (INT)(at - i * g->stride[1]);
+    }
+}
 
 /* Outputs from .. from + n of row y. */
-static void S(stretch)(const dl_conv *g, const dl_image *x, const REAL *image, long y, long from, long n, REAL *best,
-                       INT *place) {
+static void S(stretch)(const dl_conv *g, const dl_image *x, const REAL *image, long y, long from, long n,
+                       REAL *restrict best, INT *restrict place) {
     const INT jump = (INT)g->stride[1];
     long row, step = jump * x->sw;
     long ky = first_tap(g, 0, y, &row);
     const long width = g->in[1];
-    const INT begin = (INT)(from * jump - g->pad[1]),
-              end = ky < g->k[0] ? (INT)width : begin; /* a window sees what is before end */
-    for (long i = 0; i < n; i++) {
-        INT col = begin + (INT)i * jump;
-        best[i] = (REAL)-INFINITY;
-        place[i] = col < end ? (INT)(row * width) + col : (INT)DL_NO_PIXEL;
-    }
-    for (long i = 0; i < n && (from + i) * jump < g->pad[1]; i++) {
-        long col, kx = first_tap(g, 1, from + i, &col);
-        place[i] = (INT)first_place(g, ky, row, kx, col);
-    }
+    bool first = true;
     for (; ky < g->k[0] && row < g->in[0]; ky++, row += g->dil[0])
         for (long kx = 0; kx < g->k[1]; kx++) {
             long lo, hi, col = from * jump + kx * g->dil[1] - g->pad[1];
@@ -73,30 +84,38 @@ static void S(stretch)(const dl_conv *g, const dl_image *x, const REAL *image, l
             hi = hi - from < n ? hi - from : n;
             const REAL *src = image + row * x->sh + col * x->sw;
             const INT here = (INT)(row * width + col);
-            if (step == 1)
-                TAP(1)
-            else if (step == 2)
-                TAP(2)
-            else
-                TAP(step)
+            if (!first) {
+                TAPS(0)
+                continue;
+            }
+            first = false;
+            if (hi < lo) hi = lo;
+            S(begin)(g, y, from, 0, lo < n ? lo : n, best, place);
+            S(begin)(g, y, from, hi, n, best, place);
+            TAPS(1)
         }
+    if (first) S(begin)(g, y, from, 0, n, best, place);
 }
 
+static inline long S(place_of)(INT place, long more) { return place == INT_LAST ? DL_NO_PIXEL : place + more; }
+
 static void S(plane)(const dl_conv *g, const dl_image *x, const dl_image *o, const dl_image *index, long n, long c) {
-    REAL best[S(WIDE)];
+    REAL values[S(WIDE)];
     INT place[S(WIDE)];
     const REAL *image = (const REAL *)x->p + n * x->sn + c * x->sc;
+    const long jump = g->stride[1];
     for (long y = 0; y < g->out[0]; y++)
         for (long from = 0; from < g->out[1]; from += S(WIDE)) {
             long w = g->out[1] - from < S(WIDE) ? g->out[1] - from : S(WIDE);
             REAL *op = (REAL *)o->p + n * o->sn + c * o->sc + y * o->sh + from * o->sw;
             long *ip = (long *)index->p + n * index->sn + c * index->sc + y * index->sh + from * index->sw;
-            S(stretch)(g, x, image, y, from, w, best, place);
-            if (o->sw == 1 && index->sw == 1) {
-                memcpy(op, best, (size_t)w * sizeof *op);
-                for (long i = 0; i < w; i++) ip[i] = place[i];
-            } else
-                for (long i = 0; i < w; i++) op[i * o->sw] = best[i], ip[i * index->sw] = place[i];
+            const bool dense = o->sw == 1 && index->sw == 1;
+            S(stretch)(g, x, image, y, from, w, dense ? op : values, place);
+            if (dense)
+                for (long i = 0; i < w; i++) ip[i] = S(place_of)(place[i], i * jump);
+            else
+                for (long i = 0; i < w; i++)
+                    op[i * o->sw] = values[i], ip[i * index->sw] = S(place_of)(place[i], i * jump);
         }
 }
 
@@ -128,12 +147,12 @@ static void S(down)(const dl_image *x, const REAL *image, long width, long top, 
     for (long i = 0; i < n; i++) best[i] = (REAL)-INFINITY, place[i] = (INT)(top * width + from + i);
     for (long row = top; row < end; row++) {
         const REAL *src = image + row * x->sh + from * x->sw;
-        const INT here = (INT)(row * width + from), jump = 1;
+        const INT here = (INT)(row * width + from);
         const long lo = 0, hi = n;
         if (x->sw == 1)
-            TAP(1)
+            TAP(1, 0, here + (INT)i)
         else
-            TAP(x->sw)
+            TAP(x->sw, 0, here + (INT)i)
     }
 }
 
@@ -187,5 +206,6 @@ static void S(parts)(const dl_conv *g, const dl_image *x, const dl_image *o, con
     }
 }
 #undef TAP
+#undef TAPS
 #undef INT_LAST
 #endif

@@ -1,5 +1,6 @@
 /* Kernels of places: of values in sorted rows, of the best element so far, and in equal intervals, which are counted.
  */
+#include "cpu/kernels/order/places.h"
 #include "core/scope.h"
 #include "cpu/runtime/iter.h"
 #include "ops/infer.h"
@@ -13,42 +14,38 @@
 /* Values are taken `each` at a time; those of one row lie in blocks of `m`. */
 typedef struct search {
     const char *rows, *values;
-    long *at, n, m, numel, each;
+    long *at, n, m, numel, each, esize;
     bool right;
+    const dl_places_loops *loops;
 } search;
 
-/* As many steps for each value, without a branch on what is found, so that several searches run at once. */
-#define SEARCH(T)                                                                                                      \
-    static void search_##T(void *arg, long task) {                                                                     \
-        const search *s = arg;                                                                                         \
-        const T *values = (const T *)s->values;                                                                        \
-        long end = (task + 1) * s->each < s->numel ? (task + 1) * s->each : s->numel, first = 1;                       \
-        while (2 * first <= s->n) first *= 2;                                                                          \
-        for (long i = task * s->each; i < end; i++) {                                                                  \
-            const T *row = (const T *)s->rows + i / s->m * s->n, v = values[i];                                        \
-            long at = 0;                                                                                               \
-            for (long step = s->n ? first : 0; step; step /= 2) {                                                      \
-                long next = at + step, last = next <= s->n ? next : s->n;                                              \
-                bool stop = s->right ? row[last - 1] > v : row[last - 1] >= v;                                         \
-                at = next <= s->n && !stop ? next : at;                                                                \
-            }                                                                                                          \
-            s->at[i] = at;                                                                                             \
-        }                                                                                                              \
+static void search_values(void *arg, long task) {
+    const search *s = arg;
+    const long end = (task + 1) * s->each < s->numel ? (task + 1) * s->each : s->numel;
+    for (long i = task * s->each, count; i < end; i += count) {
+        const long left = s->m - i % s->m;
+        count = left < end - i ? left : end - i;
+        s->loops->search(s->rows + i / s->m * s->n * s->esize, s->n, s->values + i * s->esize, count, s->at + i,
+                         s->right);
     }
-SEARCH(int)
-SEARCH(long)
-SEARCH(float)
-SEARCH(double)
+}
 
 static dl_status run_sorted_place(dl_call *c) {
-    static void (*const run[DL_NDTYPE])(void *, long) = {
-        [DL_I32] = search_int, [DL_I64] = search_long, [DL_F32] = search_float, [DL_F64] = search_double};
     DL_OWNED dl_tensor *rows = dl_cpu_contiguous(c->in[0]), *values = rows ? dl_cpu_contiguous(c->in[1]) : NULL;
     if (!values) return dl_failed();
     const long n = rows->shape[rows->ndim - 1], numel = values->numel;
     const long m = rows->ndim > 1 ? values->shape[values->ndim - 1] : numel;
-    search s = {dl_ptr(rows), dl_ptr(values), dl_ptr(c->out[0]), n, m, numel, 4096, ATTR_I(c, SORTED_PLACE_RIGHT) != 0};
-    if (numel) dl_cpu_for((numel + s.each - 1) / s.each, dl_cpu_threads(8 * numel), run[rows->dtype], &s);
+    search s = {dl_ptr(rows),
+                dl_ptr(values),
+                dl_ptr(c->out[0]),
+                n,
+                m,
+                numel,
+                4096,
+                (long)dl_esize(rows),
+                ATTR_I(c, SORTED_PLACE_RIGHT) != 0,
+                &DL_SIMD_PICK(dl_places)[rows->dtype]};
+    if (numel) dl_cpu_for((numel + s.each - 1) / s.each, dl_cpu_threads(8 * numel), search_values, &s);
     return DL_OK;
 }
 const dl_kernel dl_cpu_sorted_place = {.run = run_sorted_place,
@@ -56,30 +53,17 @@ const dl_kernel dl_cpu_sorted_place = {.run = run_sorted_place,
 
 /* ---- running places: of several equal ones the last, of NaN every one */
 
-enum { BAND = 64, BLOCK = 16 };
+enum { BAND = 64 };
 
 typedef struct running {
     const char *x;
     long *at, n, inner, bands;
     bool largest;
+    const dl_places_loops *loops;
 } running;
 
-/* A band of the columns of x, [outer, n, inner], or a row, in which blocks without a better element are many. */
+/* A band of the columns of x, [outer, n, inner], or a row. */
 #define RUNNING(T)                                                                                                     \
-    static void running_row_##T(const T *x, long *at, long n, bool largest) {                                          \
-        T best = *x;                                                                                                   \
-        long place = 0;                                                                                                \
-        for (long i = 0; i < n; i += BLOCK) {                                                                          \
-            int better = n - i < BLOCK;                                                                                \
-            for (int j = 0; j < BLOCK && n - i >= BLOCK; j++)                                                          \
-                better |= !(largest ? x[i + j] < best : x[i + j] > best);                                              \
-            for (long j = i; !better && j < i + BLOCK; j++) at[j] = place;                                             \
-            for (long j = i; better && j < n && j < i + BLOCK; j++) {                                                  \
-                if ((largest ? x[j] >= best : x[j] <= best) || x[j] != x[j]) best = x[j], place = j;                   \
-                at[j] = place;                                                                                         \
-            }                                                                                                          \
-        }                                                                                                              \
-    }                                                                                                                  \
     static void running_##T(void *arg, long task) {                                                                    \
         const running *r = arg;                                                                                        \
         long lo = task % r->bands * BAND, width = r->inner - lo < BAND ? r->inner - lo : BAND, place[BAND] = {0};      \
@@ -88,7 +72,7 @@ typedef struct running {
         long *at = r->at + from;                                                                                       \
         T best[BAND];                                                                                                  \
         if (r->inner == 1) {                                                                                           \
-            running_row_##T(x, at, r->n, r->largest);                                                                  \
+            r->loops->running(x, at, r->n, r->largest);                                                                \
             return;                                                                                                    \
         }                                                                                                              \
         for (long j = 0; j < width; j++) best[j] = x[j];                                                               \
@@ -111,7 +95,13 @@ static dl_status run_best_place(dl_call *c) {
     if (!x) return dl_failed();
     int dim;
     DL_TRY(dl_dim_norm(ATTR_I(c, BEST_PLACE_DIM), x->ndim, &dim));
-    running r = {dl_ptr(x), dl_ptr(c->out[0]), x->ndim ? x->shape[dim] : 1, 1, 1, ATTR_I(c, BEST_PLACE_LARGEST) != 0};
+    running r = {dl_ptr(x),
+                 dl_ptr(c->out[0]),
+                 x->ndim ? x->shape[dim] : 1,
+                 1,
+                 1,
+                 ATTR_I(c, BEST_PLACE_LARGEST) != 0,
+                 &DL_SIMD_PICK(dl_places)[x->dtype]};
     for (int d = dim + 1; d < x->ndim; d++) r.inner *= x->shape[d];
     r.bands = (r.inner + BAND - 1) / BAND;
     if (x->numel) dl_cpu_for(x->numel / (r.n * r.inner) * r.bands, dl_cpu_threads(x->numel), run[x->dtype], &r);
