@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "debug/detached.h"
 #include "lang/command.h"
 
 typedef struct lint {
@@ -21,36 +22,15 @@ static int is_field(const dlsh_node *n, const char *name) {
 
 /* ---------------------------------------------------------------- x.grad after detach */
 
-/* y = x.detach(), y = detach(x) */
-static int is_detached(const dlsh_node *value) {
-    return value->kind == DLSH_N_CALL && (is_field(value->kids[0], "detach") || is_name(value->kids[0], "detach"));
-}
-
-/* Looks for .grad of the name behind the assignment; an assignment to it or to one of its fields ends that. */
-static const dlsh_node *use_of_grad(const dlsh_node *n, const char *name, int behind, int *ended) {
-    if (!n || *ended) return NULL;
-    if (n->kind == DLSH_N_ASSIGN && n->span.start > behind)
-        for (int i = 0; i + 1 < n->nkids; i++) {
-            const dlsh_node *t = n->kids[i];
-            *ended |= is_name(t, name) || (t && t->kind == DLSH_N_FIELD && is_name(t->kids[0], name));
-        }
-    if (*ended) return NULL;
-    if (n->span.start > behind && is_field(n, "grad") && is_name(n->kids[0], name)) return n;
-    if (n->kind == DLSH_N_CALL && is_field(n->kids[0], "requires_grad_") && is_name(n->kids[0]->kids[0], name))
-        *ended = n->span.start > behind;
-    const dlsh_node *found = NULL;
-    for (int i = 0; i < n->nkids && !found; i++) found = use_of_grad(n->kids[i], name, behind, ended);
-    return found;
-}
-
-static void look_at_detach(const lint *l, const dlsh_node *n) {
-    const dlsh_node *target = n->kids[0];
-    int ended = 0;
-    if (n->nkids != 2 || n->op || target->kind != DLSH_N_NAME || !is_detached(n->kids[1])) return;
-    const dlsh_node *use = use_of_grad(l->unit->root, target->text, n->span.end, &ended);
-    if (use)
-        dlsh_warn_at(l->s, use->span, "ask the tensor it was made of, or leave detach out",
-                     "%s was detached at line %d: it has no gradient", target->text, n->span.line);
+static void see_detached(void *ctx, const dlsh_detached *d) {
+    const lint *l = ctx;
+    if (d->itself)
+        dlsh_warn_at(l->s, d->use->span, "ask the tensor it was made of, or leave detach out",
+                     "%s was detached at line %d: it has no gradient", d->name, d->line);
+    else
+        dlsh_warn_at(l->s, d->use->span, "compute the loss from the tensor itself, without detach()",
+                     "%s goes into the loss through detach() alone, line %d: backward gives it no gradient", d->name,
+                     d->line);
 }
 
 /* ---------------------------------------------------------------- steps without zeroing */
@@ -109,7 +89,6 @@ static void look_at_loop(const lint *l, const dlsh_node *n) {
 /* The outermost loops: what stands in an inner one may be zeroed in the outer one. */
 static void walk(const lint *l, const dlsh_node *n, int inside) {
     if (!n) return;
-    if (n->kind == DLSH_N_ASSIGN) look_at_detach(l, n);
     int loop = n->kind == DLSH_N_FOR || n->kind == DLSH_N_WHILE;
     if (loop && !inside) look_at_loop(l, n);
     for (int i = 0; i < n->nkids; i++) walk(l, n->kids[i], inside || loop);
@@ -117,5 +96,6 @@ static void walk(const lint *l, const dlsh_node *n, int inside) {
 
 void dlsh_lint(dlsh_session *s, const dlsh_unit *unit) {
     lint l = {s, unit};
+    dlsh_each_detached(unit, see_detached, &l);
     walk(&l, unit->root, 0);
 }

@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "debug/detached.h"
 #include "debug/doctor/checks.h"
 #include "debug/doctor/text/reads.h"
+#include "debug/doctor/texts.h"
 #include "debug/doctor/trace.h"
 
 /* ---------------------------------------------------------------- where gradients stop */
@@ -322,9 +324,31 @@ static void look_at_policy(dlsh_examination *e, dlsh_pass p) {
     }
 }
 
+/* ---------------------------------------------------------------- gradients of what is detached */
+
+typedef struct detached {
+    dlsh_examination *e;
+    const char *file;
+} detached;
+
+static void see_detached(void *ctx, const dlsh_detached *d) {
+    const detached *at = ctx;
+    dlsh_finding *f = dlsh_find_at(at->e, at->file, d->line, "leave detach() out where the gradient is asked for");
+    if (!f) return;
+    dlsh_cause(f, "%s gets no gradient: %s", d->name,
+               d->itself ? "it was detached" : "it goes into the loss through detach() alone");
+    dlsh_evidence(f, "line %d reads %s.grad, which is none", d->use->span.line, d->name);
+}
+
+static void find_detached(dlsh_examination *e) {
+    const dlsh_unit *u;
+    for (int i = 0; (u = dlsh_text_at(i)); i++) dlsh_each_detached(u, see_detached, &(detached){e, u->name});
+}
+
 dl_status dlsh_check_flow(dlsh_examination *e) {
     const dl_journal_row *r;
     long passes = 0;
+    find_detached(e);
     find_stops(e);
     find_rivals(e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
