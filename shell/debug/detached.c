@@ -94,8 +94,7 @@ static int is_backward(const dlsh_node *n) {
 /* What is asked of a tensor without computing with it. */
 static int is_question(const dlsh_node *n, const char *name) {
     static const char asking[] = "grad|requires_grad|requires_grad_|shape|ndim|dtype|device|is_leaf|size|numel|item";
-    return n->kind == DLSH_N_FIELD && is_name(n->kids[0], name) &&
-           dlsh_has_word(asking, n->text, strlen(n->text));
+    return n->kind == DLSH_N_FIELD && is_name(n->kids[0], name) && dlsh_has_word(asking, n->text, strlen(n->text));
 }
 
 static int is_shielded(const dlsh_node *n) {

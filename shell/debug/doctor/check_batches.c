@@ -254,8 +254,13 @@ static int find_stale_input(dlsh_examination *e, const dl_journal_row *r) {
     return 0;
 }
 
+/* Was each of its passes given the same elements? */
+static int is_always_same(const dl_journal_row *r) {
+    return r->count >= 8 && r->looked >= 4 && r->alike >= r->looked - 1;
+}
+
 static void find_same_batch(dlsh_examination *e, const pools *all, const dl_journal_row *r) {
-    if (r->count < 8 || r->looked < 4 || r->alike < r->looked - 1 || r->nrows < 2 || !r->grad) return;
+    if (!is_always_same(r) || r->nrows < 2 || !r->grad) return;
     if (dlsh_is_trained(e, r) && !dlsh_was_found(e, e->check, "the seed") && find_stale_input(e, r)) return;
     const pool *from = larger(all, r);
     const int anew = 2 * r->moved >= r->count;
@@ -584,6 +589,28 @@ static void examine_net(dlsh_examination *e, const dl_journal_row *first) {
     free_pools(&all);
 }
 
+/* The pass of a training that is given the same samples at each step; NULL: there is none. */
+const dl_journal_row *dlsh_same_batch(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (is_training(e, r) && is_always_same(r)) return r;
+    return NULL;
+}
+
+static void tell_passed(dlsh_examination *e) {
+    const dl_journal_row *r, *same = dlsh_same_batch(e);
+    int seen = 0, evaluated = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        seen |= is_training(e, r) && r->looked > 1, evaluated |= is_evaluation(e, r);
+    const char *rest = evaluated ? ", and evaluations have others of the same kind" : "";
+    if (same)
+        dlsh_passed(e, "each step has the same %ld samples (line %d)%s", same->shape[0], same->line, rest);
+    else if (seen)
+        dlsh_passed(e, "they change from step to step%s", rest);
+    else
+        dlsh_passed(e, "random numbers go on from step to step");
+}
+
 dl_status dlsh_check_batches(dlsh_examination *e) {
     const dl_journal_row *r, *before;
     long steps = 0;
@@ -596,6 +623,6 @@ dl_status dlsh_check_batches(dlsh_examination *e) {
         if (!known && r->nrows > 1 && dlsh_live_net(e, r->what, NULL)) examine_net(e, r);
         DLSH_TRY(dlsh_check_interrupt());
     }
-    if (steps) dlsh_passed(e, "they change from step to step, and evaluations have others of the same kind");
+    if (steps) tell_passed(e);
     return DL_OK;
 }

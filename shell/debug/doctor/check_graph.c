@@ -305,15 +305,33 @@ static void look_at_times(dlsh_examination *e, dlsh_pass p, const dl_journal_nod
 
 /* ---------------------------------------------------------------- by dlsh_trial */
 
-static void trial_free(dlsh_trial *t) {
+void dlsh_trial_free(dlsh_trial *t) {
     for (long i = 0; i < t->n; i++) dl_unref(t->result[i]);
     free(t->result);
     free(t->calls);
+    free(t->from);
     *t = (dlsh_trial){0};
 }
 
+static int is_same(const dl_tensor *a, const dl_tensor *b) {
+    return a && b && dl_data(a) == dl_data(b) && dl_ndim(a) == dl_ndim(b) &&
+           !memcmp(dl_shape(a), dl_shape(b), (size_t)dl_ndim(a) * sizeof(long));
+}
+
+/* The call before number i whose result an operand is, or the input. */
+static long maker_of(const dlsh_trial *t, long i, const dl_tensor *operand, const dl_tensor *x) {
+    while (operand && --i >= 0)
+        if (is_same(t->result[i], operand)) return i;
+    return is_same(operand, x) ? DLSH_TRIAL_INPUT : DLSH_TRIAL_OTHER;
+}
+
+static void note_makers(dlsh_trial *t, long i, const dl_tensor *x) {
+    for (int k = 0; k < DLSH_TRIAL_OPERANDS; k++)
+        t->from[i][k] = maker_of(t, i, k < t->calls[i].nin ? t->calls[i].in[k] : NULL, x);
+}
+
 /* Runs the net on x, recorded. Layers' names and files live longer than the recording. */
-static dl_status run(dlsh_examination *e, dl_tensor *x, dlsh_trial *t, dl_tensor **out) {
+dl_status dlsh_trial_run(dlsh_examination *e, dl_tensor *x, dlsh_trial *t, dl_tensor **out) {
     dlsh_probe *p = &e->probe;
     DLSH_SCOPED_GRAD_MODE(0);
     dl_rng_restore(p->rng);
@@ -323,12 +341,14 @@ static dl_status run(dlsh_examination *e, dl_tensor *x, dlsh_trial *t, dl_tensor
     t->n = dl_recording_count();
     t->result = calloc((size_t)t->n + 1, sizeof(dl_tensor *));
     t->calls = calloc((size_t)t->n + 1, sizeof *t->calls);
-    dl_status st = *out ? t->result && t->calls ? DL_OK : dlsh_no_memory("a trial") : dl_failed();
+    t->from = calloc((size_t)t->n + 1, sizeof *t->from);
+    dl_status st = *out ? t->result && t->calls && t->from ? DL_OK : dlsh_no_memory("a trial") : dl_failed();
     for (long i = 0; !st && i < t->n; i++) {
         st = dlsh_recorded_at(i, &t->calls[i]);
         if (!st && t->calls[i].nout) t->result[i] = dl_ref(t->calls[i].out[0]);
+        if (!st) note_makers(t, i, x);
     }
-    if (!t->result || !t->calls) t->n = 0;
+    if (!t->result || !t->calls || !t->from) t->n = 0;
     dl_recording_clear();
     return st;
 }
@@ -495,12 +515,12 @@ dl_status dlsh_compare_passes(dlsh_examination *e, dlsh_disturb *disturb, dlsh_j
     if (!other || dlsh_share_alike(x, other) == 1) return dl_error_clear(), DL_OK; /* all samples are the same */
     dlsh_trial a = {0}, b = {0};
     if (e->probe.net) dl_module_train(e->probe.net, 0);
-    dl_status st = run(e, x, &a, &y);
-    if (!st) st = run(e, other, &b, &z);
+    dl_status st = dlsh_trial_run(e, x, &a, &y);
+    if (!st) st = dlsh_trial_run(e, other, &b, &z);
     if (e->probe.net) dl_module_train(e->probe.net, 1);
     if (!st && is_finite(y) && is_finite(z)) judge(e, &a, &b, x, y, z);
-    trial_free(&a);
-    trial_free(&b);
+    dlsh_trial_free(&a);
+    dlsh_trial_free(&b);
     dl_error_clear();
     return DL_OK;
 }

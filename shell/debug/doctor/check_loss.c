@@ -493,8 +493,9 @@ static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
     const dl_journal_node *by = sign < 0 && !up ? turner(p, p.at) : NULL;
     const dl_journal_node *d = sign || bottomless(p, p.at, 1, 0) ? NULL : difference(p, p.at);
     if (d && !d->in[0].constant && !d->in[1].constant &&
-        (dlsh_has_rivals(e) || (d->out.ndim == 0 && !dlsh_op_is(dlsh_pass_source(p, d, 0), "mean|sum"))))
-        d = NULL; /* a critic, as of a game; parts of a loss, as of a policy's */
+        (dlsh_has_rivals(e) || sign_of(p, dlsh_pass_source(p, d, 0), 0) ||
+         (d->out.ndim == 0 && !dlsh_op_is(dlsh_pass_source(p, d, 0), "mean|sum"))))
+        d = NULL; /* a critic, as of a game; parts of a loss, as of a policy's; squares less a logarithm, of a flow */
     if (by) {
         dlsh_finding *f = dlsh_find_at(e, by->file, by->line, "minimise the loss itself, without the minus");
         if (!f) return;
@@ -757,8 +758,10 @@ static double mean_of(const double *v, int n) {
 static void tell_flat(dlsh_examination *e, const dl_journal_row *r, double before, double after) {
     dlsh_finding *f =
         dlsh_find_at(e, r->nodes[1]->file, r->nodes[1]->line,
-                     "train on one batch again and again: if that is not learned by heart, the net or the "
-                     "loss is wrong, else the data or the rate");
+                     dlsh_same_batch(e) ? "not even one batch is learned by heart: look at the net, the loss and the "
+                                          "rate; layers shows what flows, gradcheck whether gradients are right"
+                                        : "train on one batch again and again: if that is not learned by heart, the "
+                                          "net or the loss is wrong, else the data or the rate");
     if (!f) return;
     dlsh_cause(f, "the loss does not fall, and no check says why");
     dlsh_evidence(f, "it is %.4g on average at first and %.4g at last, over %ld passes", before, after, r->count);

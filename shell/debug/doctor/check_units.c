@@ -256,10 +256,37 @@ static const dl_journal_node *repeated(dlsh_pass p, const dl_journal_node **node
     return NULL;
 }
 
+/* How much all calls of an op with limits in one line make gradients smaller: the sum of logarithms of mean slopes. */
+static double flatness(dlsh_pass p, const dl_journal_node *n, long *times) {
+    double sum = 0;
+    *times = 0;
+    for (long k = 0; k < p.n; k++) {
+        const dl_journal_node *m = &p.at[k];
+        if (strcmp(m->op, n->op) != 0 || dlsh_node_line(m) != dlsh_node_line(n)) continue;
+        const double slope = mean_slope(m) * (dlsh_op_is(m, "sigmoid") ? 0.25 : 1);
+        sum -= log(fmax(slope, 1e-6)), ++*times;
+    }
+    return sum;
+}
+
+/* The line of such ops that takes away most of the gradients. */
+static const dl_journal_node *flattest(dlsh_pass p, char *why, size_t size) {
+    const dl_journal_node *found = NULL;
+    double most = 0;
+    long times = 0, count = 0;
+    for (long k = p.n - 1; k >= 0; k--) {
+        const double sum = dlsh_op_is(&p.at[k], "sigmoid|tanh") ? flatness(p, &p.at[k], &times) : 0;
+        if (sum > most) most = sum, found = &p.at[k], count = times;
+    }
+    if (found)
+        snprintf(why, size, "%ld times %s, whose slope is %s, between the layers", count, found->op,
+                 !strcmp(found->op, "sigmoid") ? "at most a quarter" : "below 1");
+    return found;
+}
+
 /* Why gradients change in size on the way to the input. */
 static const dl_journal_node *culprit(dlsh_pass p, const dl_journal_node **node, const dl_journal_value **w, int n,
                                       int vanish, char *why, size_t size) {
-    long flat = 0;
     const dl_journal_node *first = repeated(p, node, w, n, vanish, why, size);
     if (first) return first;
     for (int i = 0; i < n; i++) {
@@ -269,12 +296,13 @@ static const dl_journal_node *culprit(dlsh_pass p, const dl_journal_node **node,
                  *node[i]->layer ? "layer " : "", *node[i]->layer ? node[i]->layer : node[i]->op, gain);
         return node[i];
     }
-    for (long k = p.n - 1; vanish && k >= 0; k--)
-        if (dlsh_op_is(&p.at[k], "sigmoid|tanh")) first = first ? first : &p.at[k], flat++;
-    if (first)
-        snprintf(why, size, "%ld times %s, whose slope is %s, between the layers", flat, first->op,
-                 !strcmp(first->op, "sigmoid") ? "at most a quarter" : "below 1");
-    return first;
+    return vanish ? flattest(p, why, size) : NULL;
+}
+
+/* The size of what a layer is given, as far as its figures are known; NaN: they are not. */
+static double size_before(dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *by = dlsh_pass_source(p, n, 0);
+    return by && by->out.n ? hypot(by->out.mean, by->out.std) : NAN;
 }
 
 static void look_at_depth(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
@@ -301,9 +329,24 @@ static void look_at_depth(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
         vanish ? "relu in place of sigmoid and tanh, a norm layer, residual connections, or a larger initialisation"
                : "a smaller initialisation, a norm layer, or clipping");
     if (!f) return;
-    f->effect = !*why || dlsh_was_found(e, "initial weights differ", "");
-    dlsh_cause(f, "gradients %s on the way to the input%s%s", vanish ? "vanish" : "explode", *why ? ": " : "", why);
-    dlsh_evidence(f, "the gradient of a weight is %.2g in the first of %d layers and %.2g in the last", low, n, high);
+    f->effect =
+        !*why || dlsh_was_found(e, "initial weights differ", "") || dlsh_was_found(e, "all of the input counts", "");
+    const double begin = size_before(p, node[1]), end = size_before(p, node[n - 1]);
+    const int grows = !vanish && !(low > 10 * high) && end > 30 * begin; /* forward, more than backward */
+    dlsh_cause(f, "%s%s%s",
+               grows    ? "activations grow from layer to layer, and gradients with them"
+               : vanish ? "gradients vanish on the way to the input"
+                        : "gradients explode on the way to the input",
+               *why ? ": " : "", why);
+    if (grows)
+        dlsh_evidence(
+            f,
+            "behind the first of %d layers they have size %.2g, before the last %.2g; gradients of weights are "
+            "as large as %.2g",
+            n, begin, end, fmax(low, high));
+    else
+        dlsh_evidence(f, "the gradient of a weight is %.2g in the first of %d layers and %.2g in the last", low, n,
+                      high);
 }
 
 dl_status dlsh_check_depth(dlsh_examination *e) {

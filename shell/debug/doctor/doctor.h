@@ -118,6 +118,10 @@ int dlsh_settled_lower(const dl_journal_row *pass, double share);
 /* Did a backward pass go through nodes of that line, or begin at it, as in a trainer, or at what was computed there? */
 int dlsh_is_trained(const dlsh_examination *e, const dl_journal_row *at);
 
+/* ---- batches (check_batches.c) */
+/* The pass of a training that is given the same samples at each step; NULL: there is none. */
+const dl_journal_row *dlsh_same_batch(const dlsh_examination *e);
+
 /* ---- trials (check_graph.c) */
 /* Finds ops for training alone that run in evaluation mode, too. */
 dl_status dlsh_look_at_evaluation(dlsh_examination *e);

@@ -1,0 +1,154 @@
+/* Parts of the input that a net does not look at: with other values there its result stays the same. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "debug/doctor/checks.h"
+#include "debug/doctor/trial.h"
+#include "dlcore/index.h"
+#include "dlcore/view.h"
+
+enum { BLOCKS = 16, PICTURE_BLOCKS = 4, LARGE = 1 << 12, DIMS = 4 };
+
+/* Of one dimension of the input: how much the result moves with each of some blocks of its places. */
+typedef struct parts {
+    int dim, n;           /* blocks */
+    long places;          /* of the dimension */
+    double moved[BLOCKS]; /* by the block; -1: not known, all samples have the same there */
+} parts;
+
+static long first_place(const parts *p, int block) { return block * p->places / p->n; }
+
+/* The input with the samples' values exchanged from one place to another one. */
+static dl_tensor *exchanged(dl_tensor *x, int dim, long from, long till) {
+    DLSH_SCOPED_GRAD_MODE(0);
+    const long end = dl_shape(x)[dim];
+    DLSH_OWNED dl_tensor *part = dl_narrow(x, dim, from, till - from);
+    DLSH_OWNED dl_tensor *other = part ? dl_roll(part, (long[]){1}, 1, (long[]){0}, 1) : NULL;
+    if (!other || dlsh_share_alike(part, other) == 1) return NULL;
+    DLSH_OWNED dl_tensor *before = dl_narrow(x, dim, 0, from), *behind = dl_narrow(x, dim, till, end - till);
+    return before && behind ? dl_cat((dl_tensor *[]){before, other, behind}, 3, dim) : NULL;
+}
+
+/* The largest difference of two results, over the size of the first; 0: they are alike. */
+static double distance(const dl_tensor *y, const dl_tensor *z) {
+    const long n = dl_numel(y);
+    double most = 0, size = 0;
+    if (dlsh_share_alike(y, z) == 1) return 0;
+    DLSH_FREED double *a = malloc((size_t)n * sizeof *a), *b = malloc((size_t)n * sizeof *b);
+    if (!a || !b || dl_read_f64(y, a) || dl_read_f64(z, b)) return NAN;
+    for (long i = 0; i < n; i++) most = fmax(most, fabs(a[i] - b[i])), size = fmax(size, fabs(a[i]));
+    return most / fmax(size, 1e-30);
+}
+
+static void measure(dlsh_examination *e, dl_tensor *x, dl_tensor *y, parts *p) {
+    for (int k = 0; k < p->n; k++) {
+        DLSH_OWNED dl_tensor *other = exchanged(x, p->dim, first_place(p, k), first_place(p, k + 1)), *z = NULL;
+        dlsh_trial run = {0};
+        p->moved[k] = -1;
+        if (other && !dlsh_trial_run(e, other, &run, &z)) p->moved[k] = distance(y, z);
+        dlsh_trial_free(&run);
+    }
+}
+
+/* Is what stands beside an unused block used as much as the others? A recurrence forgets bit by bit. */
+static int ends_at_once(const parts *p) {
+    double most = 0;
+    for (int k = 0; k < p->n; k++) most = fmax(most, p->moved[k]);
+    for (int k = 0; k < p->n; k++) {
+        const int beside = (k && p->moved[k - 1] == 0) || (k + 1 < p->n && p->moved[k + 1] == 0);
+        if (beside && p->moved[k] != 0 && !(p->moved[k] > 1e-3 * most)) return 0;
+    }
+    return most > 0;
+}
+
+/* The input with the values of all unused places exchanged. */
+static dl_tensor *with_unused_exchanged(dl_tensor *x, const parts *p) {
+    dl_tensor *all = dl_ref(x);
+    for (int k = 0; k < p->n && all; k++) {
+        if (p->moved[k] != 0) continue;
+        dl_tensor *next = exchanged(all, p->dim, first_place(p, k), first_place(p, k + 1));
+        dl_unref(all);
+        all = next;
+    }
+    return all;
+}
+
+/* Is operand k of a call of the run, or the input, another one in the other run? */
+static int is_changed(const dlsh_trial *a, const dlsh_trial *b, long call, int k) {
+    const long from = a->from[call][k];
+    return from == DLSH_TRIAL_INPUT || (from >= 0 && dlsh_share_alike(a->result[from], b->result[from]) < 1);
+}
+
+/* The last call that picks or masks and gives the same although an operand changed; NULL: there is none, as where
+ * weights are 0. */
+static const dl_recorded *leaving_out(const dlsh_trial *a, const dlsh_trial *b) {
+    static const char picking[] =
+        "select|slice|narrow|index|index_select|gather|take|take_along_dim|split|chunk|unbind|"
+        "masked_select|where|mul|masked_fill|restride|as_strided";
+    for (long i = (a->n < b->n ? a->n : b->n) - 1; i >= 0; i--) {
+        if (!dlsh_has_word(picking, a->calls[i].op, strlen(a->calls[i].op))) continue;
+        if (!a->result[i] || !b->result[i] || dlsh_share_alike(a->result[i], b->result[i]) < 1) continue;
+        for (int k = 0; k < DLSH_TRIAL_OPERANDS; k++)
+            if (is_changed(a, b, i, k)) return &a->calls[i];
+    }
+    return NULL;
+}
+
+static void tell(dlsh_examination *e, const dl_recorded *c, const parts *p, long used, long first, long last) {
+    dlsh_finding *f =
+        dlsh_find_at(e, dlsh_call_file(c), dlsh_call_line(c),
+                     "let all places count: the last state, y[:, -1], a mean over them, or flatten; in a loop over "
+                     "them the index of the loop");
+    if (!f) return;
+    dlsh_cause(f, "the net looks at %ld of %ld places of its input alone: %s%s%s leaves the others out", used,
+               p->places, c->op, *c->layer ? " of layer " : "", c->layer);
+    dlsh_evidence(f, "with other values at places %ld to %ld of dimension %d of the input the result stays the same",
+                  first, last, p->dim);
+}
+
+/* More than half of the places without any influence. */
+static void judge(dlsh_examination *e, dl_tensor *x, const dlsh_trial *a, const parts *p) {
+    long unused = 0, first = -1, last = -1;
+    for (int k = 0; k < p->n; k++) {
+        if (p->moved[k] != 0) continue;
+        unused += first_place(p, k + 1) - first_place(p, k);
+        if (first < 0) first = first_place(p, k);
+        last = first_place(p, k + 1) - 1;
+    }
+    if (2 * unused < p->places || unused == p->places || !ends_at_once(p)) return;
+    DLSH_OWNED dl_tensor *other = with_unused_exchanged(x, p), *z = NULL;
+    dlsh_trial b = {0};
+    if (other && !dlsh_trial_run(e, other, &b, &z)) {
+        const dl_recorded *c = leaving_out(a, &b);
+        if (c) tell(e, c, p, p->places - unused, first, last);
+    }
+    dlsh_trial_free(&b);
+}
+
+/* Places of a dimension behind the samples. */
+static void look_at_dim(dlsh_examination *e, dl_tensor *x, dl_tensor *y, const dlsh_trial *a, int dim) {
+    const int large = dl_ndim(x) > 3 || dl_numel(x) > LARGE, most = large ? PICTURE_BLOCKS : BLOCKS;
+    parts p = {.dim = dim, .places = dl_shape(x)[dim]};
+    p.n = (int)(p.places < most ? p.places : most);
+    if (p.n < 2) return;
+    measure(e, x, y, &p);
+    judge(e, x, a, &p);
+}
+
+dl_status dlsh_check_parts(dlsh_examination *e) {
+    dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL;
+    DLSH_OWNED dl_tensor *y = NULL;
+    if (!x || dl_ndim(x) < 2 || dl_ndim(x) > DIMS || dl_shape(x)[0] < 3) return DL_OK;
+    if (dl_recording_count() || dl_recording_get()) return DL_OK;
+    if (dlsh_was_found(e, "independence of samples", "") || dlsh_was_found(e, "statements stand in the right loop", ""))
+        return DL_OK;
+    dlsh_trial a = {0};
+    dl_module_train(e->probe.net, 0);
+    if (!dlsh_trial_run(e, x, &a, &y))
+        for (int dim = 1; dim < dl_ndim(x) && !e->bad; dim++) look_at_dim(e, x, y, &a, dim);
+    dl_module_train(e->probe.net, 1);
+    dlsh_trial_free(&a);
+    dl_error_clear();
+    return DL_OK;
+}
