@@ -445,6 +445,36 @@ static int see_claim(void *ctx, const char *file, const dlsh_node *n, const dlsh
            says_test(n->text);
 }
 
+/* What an expression picks from, without fields, indices and methods; of a loader its data. */
+static const dlsh_node *picked_from(const dlsh_node *n) {
+    while (n && n->kind != DLSH_N_NAME) {
+        const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+        if (by && dlsh_names(by, "loader"))
+            n = n->nkids > 1 ? n->kids[1] : NULL;
+        else if (by)
+            n = by->kind == DLSH_N_FIELD ? by->kids[0] : NULL;
+        else
+            n = n->kind == DLSH_N_FIELD || n->kind == DLSH_N_INDEX ? n->kids[0] : NULL;
+    }
+    return n;
+}
+
+/* Where the data of a net's pass are chosen: the call that gives them to the function around; 0: they are none of its
+ * arguments. */
+static int line_of_argument(const dlsh_examination *e, const dl_journal_row *r) {
+    const dlsh_node *root = dlsh_text_root(r->file);
+    const dlsh_node *call = dlsh_call_of_net(e, r->file, dlsh_statement_at(r->file, r->line));
+    const dlsh_node *x = call ? picked_from(call->kids[1]) : NULL;
+    int line = 0;
+    for (int i = 0; root && x && i < 6; i++) {
+        const dlsh_definition d = dlsh_define(root, x->text, x->span.start);
+        if (!d.value || (!d.param && !d.each)) break;
+        if (d.param) line = d.value->span.line;
+        x = picked_from(d.value);
+    }
+    return line;
+}
+
 /* All that a net was evaluated with are samples that it was trained on, although others were kept apart. */
 /* Was the row of that hash looked at in a pass that trained the net? */
 static int was_seen(const dlsh_examination *e, const void *net, unsigned long hash) {
@@ -503,7 +533,8 @@ static void find_seen(dlsh_examination *e, pools *all, const void *net) {
     int line = twice ? twice : line_of_input(e, seen);
     for (long i = 0; !twice && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
         if (r->what == net && is_training(e, r) && line_of_input(e, r) == line) line = seen->line; /* of both */
-    dlsh_finding *f = dlsh_find_at(e, seen->file, line, "evaluate with samples that were kept apart");
+    const int chosen = twice ? 0 : line_of_argument(e, seen);
+    dlsh_finding *f = dlsh_find_at(e, seen->file, chosen ? chosen : line, "evaluate with samples that were kept apart");
     if (!f) return;
     dlsh_cause(f, "the net is evaluated with the samples that it was trained on");
     dlsh_evidence(f, "all evaluations, as at line %d, are of training samples; the %ld of %s were never used",

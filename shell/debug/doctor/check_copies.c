@@ -309,6 +309,7 @@ static void look_at_target(dlsh_examination *e, const dl_journal_row *r) {
     dl_module *twin = trained_like(e, m, &other);
     copier c = {.e = e, .of = twin, .name = other};
     if (!twin || !dlsh_each_node(see_copier, &c) || !is_before_training(e, r->file, c.line)) return;
+    if (dlsh_was_found(e, e->check, "copied the wrong way")) return;
     dlsh_finding *f = dlsh_find_at(e, c.file, c.line,
                                    "take its weights again every so often: target.load_state_dict(q.state_dict())");
     if (!f) return;
@@ -320,6 +321,73 @@ static void look_at_target(dlsh_examination *e, const dl_journal_row *r) {
         "copied",
         r->count, r->line);
     if (!says_it_follows(name)) dlsh_only_note(e, f);
+}
+
+/* Is it run without gradients again and again, as for the targets of another net? */
+static int gives_targets(const dlsh_examination *e, const void *net) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (r->what == net && !r->grad && r->count >= 8) return 1;
+    return 0;
+}
+
+/* q.load_state_dict(target.state_dict()) in the loop, or a loop over both that writes to the parameters of q: the copy
+ * is carried over to the net that is trained. */
+static void find_set_back(dlsh_examination *e, const char *file, int line, const dlsh_node *to, const dlsh_node *from) {
+    dl_module *q = dlsh_object_of(e, file, to, &dlsh_net_class);
+    dl_module *copy = q ? dlsh_object_of(e, file, from, &dlsh_net_class) : NULL;
+    dl_source made = {0};
+    const char *name = "", *other = "";
+    if (!copy || copy == q || !trains_any(e, q) || trains_any(e, copy) || !are_alike(copy, q)) return;
+    if (!is_untouched(copy, &made) || is_before_training(e, file, line) || !gives_targets(e, copy)) return;
+    if (!is_before_training(e, made.file, made.line) || dlsh_was_found(e, "parameters and optimizers", "")) return;
+    dlsh_live_net(e, q, &name), dlsh_live_net(e, copy, &other);
+    dlsh_finding *f = dlsh_find_at(e, file, line, "the other way round: target.load_state_dict(q.state_dict())");
+    if (!f) return;
+    dlsh_cause(f, "weights are copied the wrong way: %s, which is trained, is set back to %s, which never follows it",
+               name, other);
+    dlsh_evidence(f,
+                  "optimizers train %s; nothing was written to the weights of %s since line %d, so that what was "
+                  "learned is thrown away here",
+                  name, other, made.line);
+}
+
+/* X.parameters() or X.state_dict(): X. */
+static const dlsh_node *owner_of(const dlsh_node *n, const char *names) {
+    const dlsh_node *by = n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD ? n->kids[0] : NULL;
+    return by && dlsh_has_word(names, by->text, strlen(by->text)) ? by->kids[0] : NULL;
+}
+
+/* Is a name written to in place? p.copy_(t), p.data.copy_(t), p += ..., p[...] = ... */
+static int writes_to(const dlsh_node *n, const char *name) {
+    if (!n) return 0;
+    const dlsh_node *to = NULL;
+    if (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD && n->kids[0]->text[0] &&
+        n->kids[0]->text[strlen(n->kids[0]->text) - 1] == '_')
+        to = n->kids[0]->kids[0];
+    if (n->kind == DLSH_N_ASSIGN && (n->op || n->kids[0]->kind == DLSH_N_INDEX)) to = n->kids[0];
+    while (to && to->nkids && (to->kind == DLSH_N_FIELD || to->kind == DLSH_N_INDEX)) to = to->kids[0];
+    if (dlsh_names(to, name)) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (writes_to(n->kids[i], name)) return 1;
+    return 0;
+}
+
+static int see_set_back(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    (void)within, (void)depth;
+    if ((dlsh_is_method(n, "load_state_dict") || dlsh_is_method(n, "load_state")) && n->nkids > 1) {
+        const dlsh_node *from = owner_of(n->kids[1], "state_dict|state");
+        if (from) find_set_back(ctx, file, n->span.line, n->kids[0]->kids[0], from);
+    }
+    const dlsh_node *both = n->kind == DLSH_N_FOR && n->nkids > 3 ? n->kids[n->nkids - 2] : NULL;
+    if (!both || both->kind != DLSH_N_CALL || both->nkids < 3 || !dlsh_names(both->kids[0], "zip")) return 0;
+    for (int k = 0; k < 2; k++) {
+        const dlsh_node *to = owner_of(both->kids[1 + k], "parameters"), *name = n->kids[k];
+        const dlsh_node *from = owner_of(both->kids[2 - k], "parameters");
+        if (to && from && name->kind == DLSH_N_NAME && writes_to(n->kids[n->nkids - 1], name->text))
+            find_set_back(ctx, file, n->span.line, to, from);
+    }
+    return 0;
 }
 
 static void look_at_evaluated(dlsh_examination *e, const dl_journal_row *r) {
@@ -457,6 +525,7 @@ dl_status dlsh_check_copies(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) look_at_weights(e, dlsh_pass_of(r, 1));
     dlsh_each_node(see_copied_weight, e);
+    dlsh_each_node(see_set_back, e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
         look_at_evaluated(e, r), look_at_target(e, r), look_at_follower(e, r);
     dlsh_each_node(see_loaded, e);

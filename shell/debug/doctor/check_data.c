@@ -31,6 +31,35 @@ static int made_before_training(dl_nan_event *out) {
     return !out->backward && !out->updates && !*out->layer;
 }
 
+static int has_holes(const dl_tensor *t) {
+    DLSH_FREED double *v = malloc(((size_t)dl_numel(t) + 1) * sizeof *v);
+    if (!v || dl_requires_grad(t) || dl_numel(t) > 1 << 22 || dl_read_f64(t, v)) return dl_error_clear(), 0;
+    for (long i = 0; i < dl_numel(t); i++)
+        if (!isfinite(v[i])) return 1;
+    return 0;
+}
+
+/* A name in an expression whose tensor has holes; NULL: none. */
+static const dlsh_node *holed_name(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_node *found = NULL;
+    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_value_of(e, file, n) : NULL;
+    if (v && v->type == DLSH_TENSOR && has_holes(v->as.tensor)) return n;
+    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? holed_name(e, file, n->kids[i]) : NULL;
+    return found;
+}
+
+/* Where the first variable with holes was made that the samples were made of. */
+static int line_of_holes(const dlsh_examination *e, const dlsh_samples *s) {
+    int line = s->line, at;
+    const dlsh_node *made = dlsh_definition_of(s->file, s->name, INT_MAX, &at);
+    for (int i = 0; made && made->span.line == line && i < 6; i++) {
+        const dlsh_node *name = holed_name(e, s->file, made);
+        made = name ? dlsh_definition_of(s->file, name->text, made->span.start, &at) : NULL;
+        if (made) line = made->span.line;
+    }
+    return line;
+}
+
 static void find_holes(dlsh_examination *e, const dlsh_samples *s) {
     static dl_nan_event event; /* a finding borrows its texts */
     long n = 0, at = -1;
@@ -40,7 +69,7 @@ static void find_holes(dlsh_examination *e, const dlsh_samples *s) {
     const int made = made_before_training(&event);
     const long lost = s->width > 1 ? lost_column(s) : -1;
     dlsh_finding *f = made ? dlsh_find_at(e, event.file, event.line, *event.remedy ? event.remedy : NULL)
-                           : dlsh_find_at(e, s->file, s->written_line ? s->written_line : s->line,
+                           : dlsh_find_at(e, s->file, s->written_line ? s->written_line : line_of_holes(e, s),
                                           lost < 0 ? "leave these samples out, or fill them in"
                                                    : "leave the column out, or look where it was made");
     if (!f) return;
@@ -473,7 +502,10 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
     /* rows of few values repeat by themselves */
     int repeats = !h || (distinct(h, train->n) < train->n - train->n / 10 && !has_many_values(train));
     const long few = test->real ? test->n / 50 : test->n / 10; /* rows of words may be equal by chance */
-    if (repeats || both < 2 || both < few || back == train->n) return;
+    if (repeats || both < 2 || both < few || back == train->n || !*train->name) {
+        if (h && g && both < 2 && !repeats) dlsh_find_near(e, train, test);
+        return;
+    }
     dlsh_finding *f =
         dlsh_find_at(e, test->file, test->line, "split first, each sample in one part alone; then augment or repeat");
     if (!f) return;

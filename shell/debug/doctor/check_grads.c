@@ -63,11 +63,14 @@ static void accumulates(dlsh_examination *e, const dl_journal_row *step) {
             (zero->till > seen->till && (zero->what == step->what) == (seen->what == step->what)))
             seen = zero;
     if ((!seen && dlsh_zeroes_nets_partly(e, step)) || dlsh_zeroes_partly(e, step)) return;
-    const dl_journal_row *at = pass ? pass : step;
-    dlsh_finding *f =
-        dlsh_find_at(e, at->file, at->line, "o.zero_grad() before backward, or w.grad = none after each step");
+    const int misplaced = seen && (seen->what == step->what || !seen->what) && 2 * seen->count < step->count;
+    const dl_journal_row *at = misplaced ? seen : pass ? pass : step;
+    dlsh_finding *f = dlsh_find_at(e, at->file, at->line,
+                                   misplaced ? "into the loop over batches with it, in front of backward"
+                                             : "o.zero_grad() before backward, or w.grad = none after each step");
     if (!f) return;
-    dlsh_cause(f, "gradients are not zeroed between steps: each backward adds to those of all steps before");
+    dlsh_cause(f, "gradients are not zeroed between steps: each backward adds to those of all steps before%s",
+               misplaced ? "; zeroing stands outside of the loop over steps" : "");
     char where[200] = "nothing zeroes them";
     if (seen)
         snprintf(where, sizeof where, "%s zeroed %ld times, at line %d",
@@ -540,6 +543,7 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
                      : cut              ? "use the result itself, which has a history; or leave the parameters out"
                            : "make the optimizer for the net that the loss is computed with, after it was made");
     if (!f) return;
+    f->effect = dlsh_was_found(e, "names are used where they belong", "has no part in the result");
     dlsh_cause(f,
                n == any ? "the optimizer trains parameters that the loss does not depend on"
                         : "%s%s %s trained, but no gradient reaches %s",

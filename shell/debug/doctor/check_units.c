@@ -305,48 +305,65 @@ static double size_before(dlsh_pass p, const dl_journal_node *n) {
     return by && by->out.n ? hypot(by->out.mean, by->out.std) : NAN;
 }
 
-static void look_at_depth(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
-    const dl_journal_node *node[DEPTH + 1];
-    const dl_journal_value *w[DEPTH + 1];
+enum { VANISH, EXPLODE, GROW, SHRINK, WELL };
+
+static const struct {
+    const char *cause, *remedy;
+} depths[] = {
+    [VANISH] = {"gradients vanish on the way to the input",
+                "relu in place of sigmoid and tanh, a norm layer, residual connections, or a larger initialisation"},
+    [EXPLODE] = {"gradients explode on the way to the input", "a smaller initialisation, a norm layer, or clipping"},
+    [GROW] = {"activations grow from layer to layer, and gradients with them",
+              "a smaller initialisation, a norm layer, or clipping"},
+    [SHRINK] = {"activations vanish on the way to the output, and gradients with them",
+                "a larger initialisation: deviation about 1 / sqrt(inputs), or a norm layer"},
+};
+
+static void tell_depth(dlsh_examination *e, dlsh_pass p, const dl_journal_node **node, const dl_journal_value **w,
+                       int n, int what) {
+    const double low = w[0]->gradient, high = w[n - 1]->gradient;
     char why[200] = "";
-    int n = find_weights(p, node, w);
-    if (n < 3) return;
-    double low = w[0]->gradient, high = w[n - 1]->gradient;
-    int vanish = low > 0 && low < 1e-3 * high, explode = high >= 0 && low > 1e3 * high && low > 1;
-    if (!vanish && !explode && !(low > 1e4)) {
-        if (low > 0) dlsh_passed(e, "%.2g in the first of %d layers, %.2g in the last", low, n, high);
-        return;
-    }
-    if (vanish && dlsh_settled_lower(r, 0.5)) return; /* it learned all the same */
-    const dl_journal_node *by = culprit(p, node, w, n, vanish, why, sizeof why);
+    const dl_journal_node *by = culprit(p, node, w, n, what == VANISH || what == SHRINK, why, sizeof why);
     if (!by) by = node[0];
     dl_source made = dlsh_weight_source(e, by);
     const char *set_in = NULL;
     const int set = *by->layer_file && strstr(why, "the weights") ? dlsh_weights_set_at(&set_in) : 0;
     if (set) made = (dl_source){set_in, set};
-    dlsh_finding *f = dlsh_find_at(
-        e, made.file, made.line,
-        vanish ? "relu in place of sigmoid and tanh, a norm layer, residual connections, or a larger initialisation"
-               : "a smaller initialisation, a norm layer, or clipping");
+    dlsh_finding *f = dlsh_find_at(e, made.file, made.line, depths[what].remedy);
     if (!f) return;
     f->effect =
         !*why || dlsh_was_found(e, "initial weights differ", "") || dlsh_was_found(e, "all of the input counts", "");
-    const double begin = size_before(p, node[1]), end = size_before(p, node[n - 1]);
-    const int grows = !vanish && !(low > 10 * high) && end > 30 * begin; /* forward, more than backward */
-    dlsh_cause(f, "%s%s%s",
-               grows    ? "activations grow from layer to layer, and gradients with them"
-               : vanish ? "gradients vanish on the way to the input"
-                        : "gradients explode on the way to the input",
-               *why ? ": " : "", why);
-    if (grows)
+    dlsh_cause(f, "%s%s%s", depths[what].cause, *why ? ": " : "", why);
+    if (what == GROW || what == SHRINK)
         dlsh_evidence(
             f,
-            "behind the first of %d layers they have size %.2g, before the last %.2g; gradients of weights are "
-            "as large as %.2g",
-            n, begin, end, fmax(low, high));
+            "behind the first of %d layers they have size %.2g, before the last %.2g; the largest gradient of "
+            "a weight is %.2g",
+            n, size_before(p, node[1]), size_before(p, node[n - 1]), fmax(low, high));
     else
         dlsh_evidence(f, "the gradient of a weight is %.2g in the first of %d layers and %.2g in the last", low, n,
                       high);
+}
+
+static void look_at_depth(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
+    const dl_journal_node *node[DEPTH + 1];
+    const dl_journal_value *w[DEPTH + 1];
+    const int n = find_weights(p, node, w);
+    if (n < 3) return;
+    const double low = w[0]->gradient, high = w[n - 1]->gradient;
+    const double begin = size_before(p, node[1]), end = size_before(p, node[n - 1]);
+    int what = WELL;
+    if (low > 0 && low < 1e-3 * high)
+        what = VANISH;
+    else if ((high >= 0 && low > 1e3 * high && low > 1) || low > 1e4)
+        what = !(low > 10 * high) && end > 30 * begin ? GROW : EXPLODE;
+    else if (n > 3 && end > 0 && end < 1e-3 * begin && fmax(low, high) < 1e-3)
+        what = SHRINK;
+    if ((what == VANISH || what == SHRINK) && dlsh_settled_lower(r, 0.5)) return; /* it learned all the same */
+    if (what == WELL && low > 0)
+        dlsh_passed(e, "%.2g in the first of %d layers, %.2g in the last", low, n, high);
+    else if (what != WELL)
+        tell_depth(e, p, node, w, n, what);
 }
 
 dl_status dlsh_check_depth(dlsh_examination *e) {

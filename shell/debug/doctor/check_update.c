@@ -85,13 +85,29 @@ static int schedule_line(const dlsh_examination *e, const steps *s) {
     return made ? made->span.line : s->line;
 }
 
+/* Does a line stand in a loop over batches within another loop, those around calls included? */
+static int is_in_inner_loop(const char *file, int line) {
+    const dlsh_node *around[64], *root = dlsh_text_root(file);
+    int places[DLSH_LEVELS], loops = 0;
+    const int n = root ? dlsh_places_of(file, line, places) : 0;
+    for (int i = 0; i < n; i++) {
+        const int depth = dlsh_nodes_around(root, places[i], around, 64);
+        for (int k = 0; k < depth; k++) loops += around[k]->kind == DLSH_N_FOR || around[k]->kind == DLSH_N_WHILE;
+    }
+    return loops > 1;
+}
+
 static int scheduled(dlsh_examination *e, const steps *s) {
     double share = mean_rate(s);
     if (s->row->count < 8 || share > 0.08 || s->row->low == s->row->high) return 0;
+    const int inner = s->rate && !s->t && is_in_inner_loop(s->file, s->line);
     dlsh_finding *f = dlsh_find_at(e, s->file, s->rate ? s->line : schedule_line(e, s),
-                                   "let the schedule last as long as the training");
+                                   inner ? "step it once an epoch, behind the loop over batches, or give it the number "
+                                           "of all steps, epochs * batches"
+                                         : "let the schedule last as long as the training");
     if (!f) return 1;
-    dlsh_cause(f, "the schedule keeps the learning rate near 0 for most of the training");
+    dlsh_cause(f, "the schedule keeps the learning rate near 0 for most of the training%s",
+               inner ? ": it is stepped after each batch, as if each were an epoch" : "");
     dlsh_evidence(f, "from %.3g to %.3g; over %ld steps it was %.2g of its largest value on average%s%s", s->row->first,
                   s->row->last, s->row->count, share, s->t ? ": " : "",
                   s->t && dl_trainer_schedule(s->t) ? dl_schedule_text(dl_trainer_schedule(s->t)) : "");

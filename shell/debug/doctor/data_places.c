@@ -14,6 +14,10 @@ static const dlsh_node *made_by(const char *file, const dlsh_node *n) {
         while (n->kind == DLSH_N_FIELD) n = n->kids[0];
         if (n->kind != DLSH_N_NAME) break;
         n = dlsh_definition_of(file, n->text, before, &before);
+        const dlsh_node *by = n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME ? n->kids[0] : NULL;
+        const dlsh_node *fn = by ? dlsh_function_of(file, by->text) : NULL, *back = fn ? dlsh_last_return(fn) : NULL;
+        const dlsh_node *whole = back && back->nkids ? back->kids[0] : NULL;
+        if (whole && whole->kind == DLSH_N_CALL && dlsh_names(whole->kids[0], "dataset")) n = whole;
     }
     return n;
 }
@@ -56,8 +60,7 @@ int dlsh_test_line(const char *file, const dlsh_node *made) {
 
 /* ---------------------------------------------------------------- loaders of loops */
 
-/* The data set that an expression stands for: a variable, or its split. */
-static int data_of(const dlsh_examination *e, const char *file, const dlsh_node *n, dlsh_dealt *out) {
+int dlsh_data_named(const dlsh_examination *e, const char *file, const dlsh_node *n, dlsh_dealt *out) {
     const char *split = n && n->kind == DLSH_N_FIELD ? n->text : NULL;
     const dlsh_node *of = split ? n->kids[0] : n;
     const dlsh_value *v = dlsh_value_of(e, file, of);
@@ -89,7 +92,7 @@ static int loader_of(const dlsh_examination *e, const char *file, const dlsh_nod
     out->in_order = (!shuffle || is_false(shuffle)) && !dlsh_argument_of(n, INT_MAX - 1, "sampler");
     out->line = n->span.line;
     out->made = made_by(file, data);
-    return data_of(e, file, data, out) || data_of_loader(e, file, at, out);
+    return dlsh_data_named(e, file, data, out) || data_of_loader(e, file, at, out);
 }
 
 /* The innermost loop around a place that has one. */

@@ -30,6 +30,8 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
 /* Columns of two parts, and the rows of one table that statements pick for training and evaluation (check_split.c). */
 void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
 void dlsh_compare_rows(dlsh_examination *e, const char *file, const dlsh_traced *all, int n);
+/* Samples of one part that are nearly those of the other one (check_near.c). */
+void dlsh_find_near(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
 /* A target that is one number for all samples, by the variable that the loss is given. */
 void dlsh_find_constant_target(dlsh_examination *e, const char *file, const dlsh_traced *t);
 void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n);

@@ -95,5 +95,7 @@ typedef struct dlsh_dealt {
     int in_order, line;    /* without shuffle and sampler; where the loader is made */
     const dlsh_node *made; /* the call that made the data set; NULL: it is not known */
 } dlsh_dealt;
+/* The data and split of an expression: a data set, a split of one, or a part in a variable; 0: it is none. */
+int dlsh_data_named(const dlsh_examination *e, const char *file, const dlsh_node *n, dlsh_dealt *out);
 /* Of the loops around a line; 0: none of them has a loader. */
 int dlsh_loader_around(const dlsh_examination *e, const char *file, int line, dlsh_dealt *out);

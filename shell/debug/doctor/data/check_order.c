@@ -1,4 +1,4 @@
-/* Sequences of words whose order a net cannot see: attention without positions. */
+/* Sequences of words whose order a net cannot see: attention without positions, means over places. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +31,33 @@ static int is_same(const dl_tensor *a, const dl_tensor *b) {
     return far <= 1e-4 * size;
 }
 
+/* The op whose result is the same although an operand has another order. */
+static const dl_recorded *pooling(const dlsh_trial *a, const dlsh_trial *b) {
+    for (long i = 0; i < a->n && i < b->n; i++) {
+        if (!dlsh_has_word("mean|sum|amax|amin|max|logsumexp", a->calls[i].op, strlen(a->calls[i].op))) continue;
+        const long from = a->from[i][0];
+        if (from < 0 || !a->result[i] || !b->result[i] || !is_same(a->result[i], b->result[i])) continue;
+        if (!is_same(a->result[from], b->result[from])) return &a->calls[i];
+    }
+    return NULL;
+}
+
+static void judge_pooling(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, dl_tensor *x, dl_tensor *y,
+                          dl_tensor *z) {
+    if (dl_shape(y)[0] != dl_shape(x)[0] || !is_same(y, z)) return;
+    const dl_recorded *c = pooling(a, b);
+    dlsh_finding *f = c ? dlsh_find_at(e, dlsh_call_file(c), dlsh_call_line(c),
+                                       "flatten, a recurrent layer or positions, where the order counts")
+                        : NULL;
+    if (!f) return;
+    dlsh_cause(f, "the net cannot see the order of the words: %s over the places throws it away", c->op);
+    dlsh_evidence(
+        f,
+        "with the %ld words of each sample in the opposite order its result is the same, and the loss does not "
+        "fall",
+        dl_shape(x)[1]);
+}
+
 static void judge_order(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, dl_tensor *x, dl_tensor *y,
                         dl_tensor *z) {
     const dl_recorded *c = NULL;
@@ -53,10 +80,20 @@ static int learns_little(const dlsh_examination *e) {
     return 0;
 }
 
+/* Does no loss fall at all? */
+static int learns_nothing(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    int passes = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i)); passes += r->count > 20)
+        if (dlsh_settled_lower(r, 0.1)) return 0;
+    return passes > 0;
+}
+
 dl_status dlsh_check_order(dlsh_examination *e) {
     const dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL;
     if (!x || dl_ndim(x) != 2 || dl_shape(x)[1] < 3 || dl_dtype_is_float(dl_dtype_of(x)) || !learns_little(e))
         return DL_OK;
-    if (!e->probe.net || !has_kind(e->probe.net, "attention", "transformer")) return DL_OK;
+    if (!e->probe.net || !has_kind(e->probe.net, "attention", "transformer"))
+        return learns_nothing(e) ? dlsh_compare_passes(e, turned, judge_pooling) : DL_OK;
     return dlsh_compare_passes(e, turned, judge_order);
 }

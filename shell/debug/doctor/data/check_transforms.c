@@ -5,6 +5,7 @@
 
 #include "commands/data/data.h"
 #include "debug/doctor/checks.h"
+#include "debug/doctor/data/turned.h"
 #include "debug/doctor/syntax.h"
 
 /* Transforms that mirror or turn a picture. */
@@ -37,49 +38,33 @@ static int has_sides(const dl_dataset *d, const char **by) {
 
 /* ---------------------------------------------------------------- by trial */
 
-enum { SAMPLES = 400, CLASSES = 20, PIXELS = 1 << 12 };
+enum { SAMPLES = 400, PIXELS = 1 << 12 };
 
-/* Pictures, half of which make the mean of each class, which the others are compared with. */
 typedef struct pictures {
-    double *x, *mean; /* [n, size], [CLASSES, size]; owned */
+    double *x; /* [n, size]; owned */
     double y[SAMPLES];
     long n, size, width, height;
     int classes;
 } pictures;
 
-static void pictures_free(pictures *p) {
-    free(p->x);
-    free(p->mean);
-}
+static void pictures_free(pictures *p) { free(p->x); }
 
 static int gather_pictures(dl_dataset *d, pictures *p) {
     dl_tensor *x[DL_NET_INPUTS] = {NULL}, *y[DL_NET_INPUTS] = {NULL};
     const long len = dl_dataset_len(d, DL_TRAIN), *shape = dl_dataset_shape(d);
     long index[SAMPLES];
     p->classes = (int)dl_dataset_classes(d);
-    if (dl_dataset_ndim(d) != 3 || p->classes < 2 || p->classes > CLASSES || len < 20 || dl_dataset_slow(d)) return 0;
+    if (dl_dataset_ndim(d) != 3 || p->classes < 2 || len < 20 || dl_dataset_slow(d)) return 0;
     p->height = shape[1], p->width = shape[2], p->size = shape[0] * shape[1] * shape[2];
     p->n = len < SAMPLES ? len : SAMPLES;
     for (long i = 0; i < p->n; i++) index[i] = i * len / p->n;
     p->x = malloc((size_t)(p->n * p->size) * sizeof *p->x);
-    p->mean = calloc((size_t)(CLASSES * p->size), sizeof *p->mean);
-    int good = p->size <= PIXELS && p->x && p->mean && !dl_dataset_gather(d, DL_TRAIN, index, p->n, x, y) && x[0] &&
-               y[0] && dl_numel(x[0]) == p->n * p->size && dl_numel(y[0]) == p->n && !dl_read_f64(x[0], p->x) &&
+    int good = p->size <= PIXELS && p->x && !dl_dataset_gather(d, DL_TRAIN, index, p->n, x, y) && x[0] && y[0] &&
+               dl_numel(x[0]) == p->n * p->size && dl_numel(y[0]) == p->n && !dl_read_f64(x[0], p->x) &&
                !dl_read_f64(y[0], p->y);
     for (int i = 0; i < DL_NET_INPUTS; i++) dl_unref(x[i]), dl_unref(y[i]);
     dl_error_clear();
     return good;
-}
-
-static void make_means(pictures *p) {
-    long count[CLASSES] = {0};
-    for (long i = 0; i < p->n; i += 2) {
-        const int c = (int)p->y[i];
-        count[c]++;
-        for (long k = 0; k < p->size; k++) p->mean[c * p->size + k] += p->x[i * p->size + k];
-    }
-    for (int c = 0; c < p->classes; c++)
-        for (long k = 0; k < p->size; k++) p->mean[c * p->size + k] /= fmax((double)count[c], 1);
 }
 
 /* Pixel k of a sample after the transform. */
@@ -91,48 +76,18 @@ static long turned(const pictures *p, const char *how, long k) {
     return plane + row * w + col;
 }
 
-/* The class whose mean is nearest. *distance: to it. */
-static int nearest(const pictures *p, long i, const char *how, double *distance) {
-    int best = 0;
-    *distance = INFINITY;
-    for (int c = 0; c < p->classes; c++) {
-        double sum = 0;
-        for (long k = 0; k < p->size; k++) {
-            const double d = p->x[i * p->size + (how ? turned(p, how, k) : k)] - p->mean[c * p->size + k];
-            sum += d * d;
-        }
-        if (sum < *distance) *distance = sum, best = c;
-    }
-    return best;
-}
-
-/* Samples that lie with their class, and lie as near to another one when they are turned. */
-static long moved_samples(const pictures *p, const char *how, long *seen, int *from, int *to) {
-    long moved = 0;
-    *seen = 0;
-    for (long i = 1; i < p->n; i += 2) {
-        double before, after;
-        if (nearest(p, i, NULL, &before) != (int)p->y[i]) continue;
-        const int c = nearest(p, i, how, &after);
-        ++*seen;
-        if (c == (int)p->y[i] || after > 1.5 * before) continue;
-        moved++, *from = (int)p->y[i], *to = c;
-    }
-    return moved;
-}
-
 /* Does the transform make samples of one class look like those of another one? Of rotations half a turn is tried, where
  * they go so far. */
 static int turns_classes(dl_dataset *d, const char *transforms, const char *how, int *from, int *to, double *share) {
     DLSH_SCOPED(pictures_free) pictures p = {0};
-    long seen;
     const char *at = strstr(transforms, how);
     if (!strncmp(how, "rotat", 5) && strtod(at + strcspn(at, "0123456789"), NULL) < 150) return 0;
     if (!gather_pictures(d, &p)) return 0;
-    make_means(&p);
-    const long moved = moved_samples(&p, how, &seen, from, to);
-    *share = (double)moved / fmax((double)seen, 1);
-    return seen > p.n / 3 && *share > 0.3; /* of n / 2 */
+    DLSH_FREED long *place = malloc((size_t)p.size * sizeof *place);
+    for (long k = 0; place && k < p.size; k++) place[k] = turned(&p, how, k);
+    const dlsh_turn turn = {p.x, p.y, p.n, p.size, p.classes, place};
+    *share = place ? dlsh_share_turned(&turn, from, to) : 0;
+    return *share > 0.3;
 }
 
 /* ---------------------------------------------------------------- by hand */
@@ -205,6 +160,7 @@ dl_status dlsh_check_transforms(dlsh_examination *e) {
     int from = 0, to = 0;
     double share = 0;
     find_turned_by_hand(e);
+    if (!e->bad) dlsh_find_turned(e);
     if (!e->trainer) return DL_OK;
     dl_trainer_get(e->trainer, &st);
     if (!*st.transforms) return DL_OK;

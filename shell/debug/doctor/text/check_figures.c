@@ -274,6 +274,8 @@ static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node 
 
 dl_status dlsh_check_figures(dlsh_examination *e) {
     long i = 0;
-    if (dlsh_row_next(e, DL_DID_BACKWARD, &i)) dlsh_each_node(see, e);
+    if (!dlsh_row_next(e, DL_DID_BACKWARD, &i)) return DL_OK;
+    dlsh_each_node(see, e);
+    dlsh_find_wrong_counts(e);
     return DL_OK;
 }

@@ -60,6 +60,33 @@ static void look_at_forward(dlsh_examination *e, const char *file, const dlsh_no
     }
 }
 
+/* The first call of one of the net's layers in an expression. */
+static const dlsh_node *layer_call(const dlsh_node *layers, const dlsh_node *n) {
+    const dlsh_node *found = NULL, *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+    for (int i = 0; by && by->kind == DLSH_N_NAME && i < dlsh_count_layers(layers); i++)
+        if (layers->kids[i]->label && !strcmp(layers->kids[i]->label, by->text)) return n;
+    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? layer_call(layers, n->kids[i]) : NULL;
+    return found;
+}
+
+/* v = layer(x) in a forward that never reads v. */
+static void look_at_results(dlsh_examination *e, const char *file, const dlsh_node *layers, const dlsh_node *forward,
+                            const dlsh_node *n) {
+    if (!n) return;
+    for (int i = 0; i < n->nkids; i++) look_at_results(e, file, layers, forward, n->kids[i]);
+    if (n->kind != DLSH_N_ASSIGN || n->nkids != 2 || n->op || n->kids[0]->kind != DLSH_N_NAME) return;
+    const char *name = n->kids[0]->text;
+    const dlsh_node *call = *name == '_' ? NULL : layer_call(layers, n->kids[1]);
+    if (!call || dlsh_reads(forward->kids[forward->nkids - 1], name) || dlsh_mentions(n->kids[1], name)) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, file, n->span.line, "let it go into what forward returns, or leave the layer out");
+    if (!f) return;
+    dlsh_cause(f, "what %s gives, %s, has no part in the result: no statement of forward reads it", call->kids[0]->text,
+               name);
+    dlsh_evidence(f, "so that the result does not depend on what %s is given, and its weights get no gradient",
+                  call->kids[0]->text);
+}
+
 /* ---------------------------------------------------------------- masks and flags that nothing takes */
 
 /* Is it a sum with a discounted value, as of what comes next? Then two factors would be an average. */
@@ -219,6 +246,7 @@ static int see_name(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     if (n->kind == DLSH_N_NET) {
         const dlsh_node *forward = dlsh_forward_of(n->kids[n->nkids - 1]);
         if (forward) look_at_forward(e, file, n, forward);
+        if (forward) look_at_results(e, file, n->kids[n->nkids - 1], forward, forward->kids[forward->nkids - 1]);
     }
     const int makes = n->kind == DLSH_N_ASSIGN && n->nkids == 2 && !n->op && n->kids[0]->kind == DLSH_N_NAME;
     const char *name = makes ? n->kids[0]->text : NULL;

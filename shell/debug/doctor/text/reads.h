@@ -15,5 +15,7 @@ int dlsh_assigns(const dlsh_node *n, const char *name);
 const dlsh_node *dlsh_scope_of(const dlsh_node *const *within, int depth);
 /* Does a tree hold a backward pass, or a step of an optimizer? */
 int dlsh_trains(const dlsh_node *n);
+/* Shares that are divided by another number of samples than was counted (check_counts.c). */
+void dlsh_find_wrong_counts(dlsh_examination *e);
 /* Does a text hold one of the words, set apart by |? Capitals count as small letters. */
 int dlsh_speaks_of(const char *text, const char *words);

@@ -1,0 +1,170 @@
+/* Mirrors along a dimension, tried on samples: those whose class lies nearest as they are, and another one when they
+ * are turned. */
+#include "debug/doctor/data/turned.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "debug/doctor/syntax.h"
+
+enum { CLASSES = 20, SAMPLES = 400, ELEMENTS = 1 << 12, FEWEST = 40 };
+
+/* ---------------------------------------------------------------- the trial */
+
+/* Half of the samples make the mean of each class, which the others are compared with. */
+static double *means_of(const dlsh_turn *t) {
+    double *mean = calloc((size_t)(CLASSES * t->size), sizeof *mean);
+    long count[CLASSES] = {0};
+    for (long i = 0; mean && i < t->n; i += 2) {
+        const int c = (int)t->y[i];
+        count[c]++;
+        for (long k = 0; k < t->size; k++) mean[c * t->size + k] += t->x[i * t->size + k];
+    }
+    for (int c = 0; mean && c < t->classes; c++)
+        for (long k = 0; k < t->size; k++) mean[c * t->size + k] /= fmax((double)count[c], 1);
+    return mean;
+}
+
+/* The class whose mean is nearest. *distance: to it. */
+static int nearest(const dlsh_turn *t, const double *mean, long i, int turned, double *distance) {
+    int best = 0;
+    *distance = INFINITY;
+    for (int c = 0; c < t->classes; c++) {
+        double sum = 0;
+        for (long k = 0; k < t->size; k++) {
+            const double d = t->x[i * t->size + (turned ? t->place[k] : k)] - mean[c * t->size + k];
+            sum += d * d;
+        }
+        if (sum < *distance) *distance = sum, best = c;
+    }
+    return best;
+}
+
+double dlsh_share_turned(const dlsh_turn *t, int *from, int *to) {
+    long moved = 0, seen = 0;
+    if (t->classes < 2 || t->classes > CLASSES) return 0;
+    for (long i = 0; i < t->n; i++)
+        if (!(t->y[i] >= 0 && t->y[i] < t->classes)) return 0;
+    DLSH_FREED double *mean = means_of(t);
+    for (long i = 1; mean && i < t->n; i += 2) {
+        double before, after;
+        if (nearest(t, mean, i, 0, &before) != (int)t->y[i]) continue;
+        const int c = nearest(t, mean, i, 1, &after);
+        seen++;
+        if (c == (int)t->y[i] || after > 1.5 * before) continue;
+        moved++, *from = (int)t->y[i], *to = c;
+    }
+    return seen > t->n / 3 ? (double)moved / (double)seen : 0; /* of n / 2 */
+}
+
+/* ---------------------------------------------------------------- tables of variables */
+
+/* The share of the samples of a table that change their class when dimension dim is turned. */
+static double try_table(dl_tensor *x, dl_tensor *y, int dim, int *from, int *to) {
+    const long rows = dl_shape(x)[0];
+    dlsh_turn t = {.n = rows < SAMPLES ? rows : SAMPLES, .size = rows ? dl_numel(x) / rows : 0};
+    if (t.n < FEWEST || !t.size || t.size > ELEMENTS || dim < 1 || dim >= dl_ndim(x)) return 0;
+    DLSH_FREED double *v = malloc((size_t)dl_numel(x) * sizeof *v), *label = malloc((size_t)rows * sizeof *label);
+    DLSH_FREED long *place = malloc((size_t)t.size * sizeof *place);
+    if (!v || !label || !place || dl_read_f64(x, v) || dl_read_f64(y, label)) return dl_error_clear(), 0;
+    long inner = 1, most = 0;
+    for (int d = dim + 1; d < dl_ndim(x); d++) inner *= dl_shape(x)[d];
+    const long len = dl_shape(x)[dim];
+    for (long k = 0; k < t.size; k++) {
+        const long at = k / inner % len;
+        place[k] = k + (len - 1 - 2 * at) * inner;
+    }
+    for (long i = 0; i < t.n; i++) most = label[i] > (double)most ? (long)label[i] : most;
+    t.x = v, t.y = label, t.place = place, t.classes = most < CLASSES ? (int)most + 1 : 0;
+    return dlsh_share_turned(&t, from, to);
+}
+
+static int is_table(const dlsh_value *v) {
+    dl_tensor *t = v->type == DLSH_TENSOR ? v->as.tensor : NULL;
+    return t && dl_ndim(t) > 1 && dl_dtype_is_float(dl_dtype_of(t)) && !dl_requires_grad(t) && dl_numel(t) <= 1 << 22;
+}
+
+static int is_labels(const dlsh_value *v, const dl_tensor *x) {
+    dl_tensor *t = v->type == DLSH_TENSOR ? v->as.tensor : NULL;
+    return t && dl_ndim(t) == 1 && dl_dtype_of(t) == DL_I64 && dl_shape(t)[0] == dl_shape(x)[0];
+}
+
+enum { VALUES = 64 };
+
+/* Tensors of variables, and of records in them; how many. */
+static int values_of(const dlsh_examination *e, const dlsh_value *out[VALUES]) {
+    const dlsh_holder *h;
+    int n = 0;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        if (h->value.type == DLSH_TENSOR && n < VALUES) out[n++] = &h->value;
+        for (int k = 0; h->value.type == DLSH_RECORD && k < h->value.as.record->n; k++)
+            if (h->value.as.record->values[k].type == DLSH_TENSOR && n < VALUES)
+                out[n++] = &h->value.as.record->values[k];
+    }
+    return n;
+}
+
+/* ---------------------------------------------------------------- mirrors in the text */
+
+/* x.flip(1), flip(x, [1]): the dimension; -1: it is no such call, or of samples. */
+static int mirrored(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+    if (!by || !by->text || strcmp(by->text, "flip") != 0) return -1;
+    const dlsh_node *dim = dlsh_argument_of(n, by->kind == DLSH_N_FIELD ? 0 : 1, "dims");
+    if (dim && dim->kind == DLSH_N_LIST && dim->nkids == 1) dim = dim->kids[0];
+    const double d = dim ? dlsh_number_of(e, file, dim) : NAN;
+    return d >= 1 && d < 8 ? (int)d : -1;
+}
+
+static int draws(const dlsh_node *n) {
+    const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
+    if (by && (!strncmp(by, "rand", 4) || !strncmp(by, "bernoulli", 9))) return 1;
+    for (int i = 0; n && i < n->nkids; i++)
+        if (draws(n->kids[i])) return 1;
+    return 0;
+}
+
+/* Is it done at random in the course of the training, by something that gives no labels with it? */
+static int is_augmentation(const dlsh_examination *e, const char *file, const dlsh_node *n,
+                           const dlsh_node *const *within, int depth) {
+    const dlsh_node *fn = NULL, *around = NULL;
+    const dl_journal_row *r;
+    int training = 0;
+    for (int i = 0; i < depth; i++) {
+        if (within[i]->kind == DLSH_N_FN) fn = within[i];
+        if (within[i]->kind == DLSH_N_FOR || within[i]->kind == DLSH_N_FN || within[i]->kind == DLSH_N_WHILE)
+            around = within[i];
+    }
+    const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL;
+    if (!around || !draws(around) || (back && back->nkids && back->kids[0]->kind == DLSH_N_TUPLE)) return 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        training |= !strcmp(r->file, file) && !dlsh_is_before_loop(file, n->span.line, r->line);
+    return training;
+}
+
+static int see_mirror(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    dlsh_examination *e = ctx;
+    const dlsh_value *v[VALUES];
+    const int dim = mirrored(e, file, n);
+    int from = 0, to = 0;
+    if (dim < 0 || !is_augmentation(e, file, n, within, depth)) return 0;
+    const int count = values_of(e, v);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < count && is_table(v[i]); k++) {
+            if (!is_labels(v[k], v[i]->as.tensor)) continue;
+            const double share = try_table(v[i]->as.tensor, v[k]->as.tensor, dim, &from, &to);
+            dlsh_finding *f = share > 0.3 ? dlsh_find_at(e, file, n->span.line,
+                                                         "leave it out, or give the turned samples their other class")
+                                          : NULL;
+            if (!f) continue;
+            dlsh_cause(f, "flip along dimension %d turns samples of one class into another class", dim);
+            dlsh_evidence(
+                f, "%.0f%% of the samples then lie as near to another class as to their own before, as from %d to %d",
+                100 * share, from, to);
+            return 1;
+        }
+    return 0;
+}
+
+void dlsh_find_turned(dlsh_examination *e) { dlsh_each_node(see_mirror, e); }
