@@ -543,7 +543,6 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
                      : cut              ? "use the result itself, which has a history; or leave the parameters out"
                            : "make the optimizer for the net that the loss is computed with, after it was made");
     if (!f) return;
-    f->effect = dlsh_was_found(e, "names are used where they belong", "has no part in the result");
     dlsh_cause(f,
                n == any ? "the optimizer trains parameters that the loss does not depend on"
                         : "%s%s %s trained, but no gradient reaches %s",

@@ -69,6 +69,15 @@ static const dlsh_node *layer_call(const dlsh_node *layers, const dlsh_node *n) 
     return found;
 }
 
+/* That no gradient reaches its weights was found before, and follows from it. */
+static void mark_effects(dlsh_examination *e, const char *layer) {
+    for (int i = 0; i < e->nfindings; i++) {
+        dlsh_finding *f = &e->findings[i];
+        const char *at = strstr(f->cause, "no gradient reaches") ? strstr(f->cause, layer) : NULL;
+        f->effect |= at && at > f->cause && at[-1] == '.' && at[strlen(layer)] == '.';
+    }
+}
+
 /* v = layer(x) in a forward that never reads v. */
 static void look_at_results(dlsh_examination *e, const char *file, const dlsh_node *layers, const dlsh_node *forward,
                             const dlsh_node *n) {
@@ -81,6 +90,7 @@ static void look_at_results(dlsh_examination *e, const char *file, const dlsh_no
     dlsh_finding *f =
         dlsh_find_at(e, file, n->span.line, "let it go into what forward returns, or leave the layer out");
     if (!f) return;
+    mark_effects(e, call->kids[0]->text);
     dlsh_cause(f, "what %s gives, %s, has no part in the result: no statement of forward reads it", call->kids[0]->text,
                name);
     dlsh_evidence(f, "so that the result does not depend on what %s is given, and its weights get no gradient",
