@@ -171,6 +171,24 @@ static void look_at_reshape(dlsh_examination *e, const dl_journal_row *r) {
                   shape_text(r->ndim, r->shape, to, sizeof to), shape_text(r->x.ndim, r->x.shape, from, sizeof from));
 }
 
+/* Rows of scores for each place: [N, C, T] as [N * T, C] without a permutation puts scores of several classes in a row.
+ */
+static void look_at_rows(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_value *x = &n->in[0], *y = &n->out;
+    if (!dlsh_op_is(n, "reshape|view") || x->ndim < 3 || y->ndim != 2 || x->constant) return;
+    const long classes = x->shape[1], places = x->shape[x->ndim - 1];
+    if (classes < 2 || y->shape[1] != classes || places == classes || y->shape[0] == x->shape[0]) return;
+    if (!dlsh_op_is(dlsh_pass_user(p, n), "cross_entropy|log_softmax|softmax|nll_picked")) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, n->file, n->line, "the classes last before: transpose(1, 2) or permute, then reshape");
+    char from[100], to[100];
+    if (!f) return;
+    dlsh_cause(f, "a reshape stands where a permutation is meant: a row of scores has those of several places in it");
+    dlsh_evidence(f, "it makes [%s] of [%s], whose %ld classes are dimension 1, and elements keep their order",
+                  shape_text(y->ndim, y->shape, to, sizeof to), shape_text(x->ndim, x->shape, from, sizeof from),
+                  classes);
+}
+
 static int along_samples(const dl_journal_node *n) {
     static const char *const dims[] = {"dim=[0] ", "dim=0 "};
     char attrs[80];
@@ -532,7 +550,7 @@ dl_status dlsh_check_mixing(dlsh_examination *e) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = p.n - 1; k >= 0; k--)
             look_at_samples(e, p, &p.at[k]), look_at_times(e, p, &p.at[k]), look_at_total(e, p, &p.at[k]),
-                look_at_attention(e, p, &p.at[k]), look_at_weights_of_sum(e, p, &p.at[k]);
+                look_at_rows(e, p, &p.at[k]), look_at_attention(e, p, &p.at[k]), look_at_weights_of_sum(e, p, &p.at[k]);
     }
     /* a function may well take means of a batch, as a batch norm by hand does */
     return e->bad || e->probe.fn ? DL_OK : dlsh_compare_passes(e, disturbed, judge_mixing);

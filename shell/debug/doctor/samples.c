@@ -135,6 +135,14 @@ static int line_of_table(const dealt *d, int otherwise) {
     return made ? made->span.line : otherwise;
 }
 
+/* Is a table of the data set computed from another one, as by (x - mean) / std? */
+static int is_computed(const dealt *d, int place, const char *name) {
+    const dlsh_node *x = d->maker ? dlsh_argument_of(d->maker, place, name) : NULL;
+    int at;
+    if (x && x->kind == DLSH_N_NAME) x = dlsh_definition_of(d->file, x->text, x->span.start, &at);
+    return x && x->kind == DLSH_N_BINARY;
+}
+
 static void examine_dataset(dlsh_examination *e, const dealt *d) {
     DLSH_SCOPED(dlsh_samples_free) dlsh_samples train = {0}, test = {0};
     dlsh_traced given[DLSH_TRACED];
@@ -147,7 +155,8 @@ static void examine_dataset(dlsh_examination *e, const dealt *d) {
     place(&train, d->file, d->made, d->used, given, n);
     place(&test, d->file, d->made, d->used, given, n);
     test.line = part ? part : test.made_line;
-    test.prepared_line = part ? part : line_of_table(d, test.made_line);
+    const int raw = is_computed(d, 0, "x") && !is_computed(d, 2, "test_x"); /* one part alone was prepared */
+    test.prepared_line = part ? part : raw ? test.made_line : line_of_table(d, test.made_line);
     train.in_order = d->in_order && dl_dataset_classes(d->data) > 0;
     if (any) dlsh_judge_samples(e, &train);
     if (any && other) dlsh_compare_splits(e, &train, &test);

@@ -281,25 +281,38 @@ static const dlsh_node *input_of(const dlsh_examination *e, const char *file, co
     for (int i = n->nkids - 1; i > 0; i--) { /* decode(encode(x)), forward(p, x) */
         const dlsh_node *x = bare(n->kids[i]);
         if (x->kind == DLSH_N_CALL && x->nkids > 1) return input_of(e, file, x);
-        if (x->kind == DLSH_N_NAME) return x;
+        if (x->kind == DLSH_N_NAME || (x->kind == DLSH_N_INDEX && x->kids[0]->kind == DLSH_N_NAME)) return x;
     }
     return NULL;
+}
+
+/* Of rows of a table that was made before: are the clean ones a table of the same form, which is used elsewhere, too,
+ * as for the error that counts? Else the noise is a part of the data. */
+static int has_clean_table(const dlsh_examination *e, const char *file, const dlsh_node *spoiled,
+                           const dlsh_node *clean) {
+    const dlsh_value *a = dlsh_value_of(e, file, spoiled), *b = dlsh_value_of(e, file, clean);
+    if (!a || !b || a->type != DLSH_TENSOR || b->type != DLSH_TENSOR || clean->kind != DLSH_N_NAME) return 0;
+    const dl_tensor *x = a->as.tensor, *y = b->as.tensor;
+    return dl_ndim(x) == dl_ndim(y) && !memcmp(dl_shape(x), dl_shape(y), (size_t)dl_ndim(x) * sizeof(long)) &&
+           dlsh_mentions(dlsh_text_root(file), clean->text) > 2;
 }
 
 static void look_at_spoiled(dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *out,
                             const dlsh_node *target) {
     target = bare(target);
-    if (target->kind != DLSH_N_NAME) return;
+    const dlsh_node *table = target->kind == DLSH_N_INDEX && target->nkids == 2 ? target->kids[0] : NULL;
+    const dlsh_node *name = table ? table : target;
+    if (name->kind != DLSH_N_NAME) return;
     const dlsh_node *x = input_of(e, file, out);
-    if (!x || !dlsh_names(x, target->text)) return;
+    if (!x || x->kind != target->kind || !dlsh_same_text(file, x, target)) return;
     int at;
-    const dlsh_node *made = dlsh_definition_of(file, target->text, n->span.start, &at);
+    const dlsh_node *made = dlsh_definition_of(file, name->text, n->span.start, &at);
     const dlsh_node *clean = made ? clean_of(file, made) : NULL;
-    if (!clean || made->span.start >= n->span.start) return;
+    if (!clean || made->span.start >= n->span.start || (table && !has_clean_table(e, file, table, clean))) return;
     dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "the clean samples as the target, the spoiled ones go in");
     if (!f) return;
     dlsh_cause(f, "the target is the spoiled input itself: the net learns to keep the noise, not to take it away");
-    dlsh_evidence(f, "%s goes in and is the target, too; line %d makes it of %s with random numbers", target->text,
+    dlsh_evidence(f, "%s goes in and is the target, too; line %d makes it of %s with random numbers", name->text,
                   made->span.line, clean->text ? clean->text : "clean data");
 }
 

@@ -97,6 +97,32 @@ static void look_at_results(dlsh_examination *e, const char *file, const dlsh_no
                   call->kids[0]->text);
 }
 
+/* The first statement of a function's body that has a name in it. */
+static const dlsh_node *first_use(const dlsh_node *body, const char *name) {
+    for (int i = 0; i < body->nkids; i++)
+        if (body->kids[i] && dlsh_mentions(body->kids[i], name)) return body->kids[i];
+    return NULL;
+}
+
+/* fn fit(m, ...) { m = build(); ... }: the net that the caller gives is not the one that is trained. */
+static void look_at_overwritten(dlsh_examination *e, const char *file, const dlsh_node *fn) {
+    const dlsh_node *body = fn->kids[fn->nkids - 1], *root = dlsh_text_root(file);
+    for (int k = 0; root && fn->text && k + 1 < fn->nkids; k++) {
+        const dlsh_node *p = fn->kids[k], *use = p->kind == DLSH_N_PARAM && !p->op ? first_use(body, p->text) : NULL;
+        const int writes = use && use->kind == DLSH_N_ASSIGN && !use->op && dlsh_assigns(use, p->text);
+        if (!writes || dlsh_mentions(use->kids[use->nkids - 1], p->text)) continue;
+        const dlsh_node *call = dlsh_last_call(root, fn), *given = call ? dlsh_argument_of(call, k, p->text) : NULL;
+        if (!given || given->kind != DLSH_N_NAME || !dlsh_object_of(e, file, given, &dlsh_net_class)) continue;
+        dlsh_finding *f =
+            dlsh_find_at(e, file, use->span.line, "use the net that is given, or return the one that is made");
+        if (!f) return;
+        dlsh_cause(f, "%s is overwritten before it is read: %s trains another net than it is given, %s", p->text,
+                   fn->text, given->text);
+        dlsh_evidence(f, "line %d gives it %s, which stays as it is; what is made here is gone when %s returns",
+                      call->span.line, given->text, fn->text);
+    }
+}
+
 /* ---------------------------------------------------------------- masks and flags that nothing takes */
 
 /* Is it a sum with a discounted value, as of what comes next? Then two factors would be an average. */
@@ -253,6 +279,7 @@ static int see_name(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     dlsh_examination *e = ctx;
     const dlsh_node *scope = dlsh_scope_of(within, depth);
     if (n->kind == DLSH_N_CALL) look_at_order(e, file, n);
+    if (n->kind == DLSH_N_FN && dlsh_trains(n)) look_at_overwritten(e, file, n);
     if (n->kind == DLSH_N_NET) {
         const dlsh_node *forward = dlsh_forward_of(n->kids[n->nkids - 1]);
         if (forward) look_at_forward(e, file, n, forward);
