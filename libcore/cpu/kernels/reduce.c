@@ -15,6 +15,7 @@ enum {
     COLS_PIECE = 2048,
     GROUP = 65536,
     ENOUGH_TILES = 64,
+    ROWS = 64, /* single results that are stored together */
     LEVELS = 20
 };
 
@@ -220,12 +221,15 @@ static void run_band(void *arg, long i) {
     tile t = tile_at(p, i / j->bands * n);
     const char *m = p->m ? p->m + t.out * size : NULL;
     char *out = p->out + t.out * size;
-    bool direct = p->r->size == size;
-    double acc;
-    for (long k = lo; k < hi; k++) {
-        char *to = out + k * step;
-        p->r->row(p->red[0].n, t.x + k * p->kept[0].x, p->red[0].x, m ? m + k * step : m, direct ? (void *)to : &acc);
-        if (!direct) p->r->store(1, &acc, to, size);
+    const bool direct = p->r->size == size && step == size;
+    double acc[ROWS];
+    for (long k = lo, some; k < hi; k += some) {
+        char *to = out + k * step, *at = direct ? to : (char *)acc;
+        some = hi - k < ROWS ? hi - k : ROWS;
+        for (long i = 0; i < some; i++)
+            p->r->row(p->red[0].n, t.x + (k + i) * p->kept[0].x, p->red[0].x, m ? m + (k + i) * step : m,
+                      at + i * p->r->size);
+        if (!direct) p->r->store(some, acc, to, step);
     }
 }
 
@@ -332,12 +336,12 @@ static double each(const dl_call *c) {
 }
 
 static void divide(dl_tensor *t, double n) {
-    for (int64_t i = 0; i < t->numel; i++) {
-        if (t->dtype == DL_F32)
-            ((float *)dl_ptr(t))[i] /= (float)n;
-        else
-            ((double *)dl_ptr(t))[i] /= n;
-    }
+    float *few = dl_ptr(t), by = (float)n;
+    double *wide = dl_ptr(t);
+    if (t->dtype == DL_F32)
+        for (int64_t i = 0; i < t->numel; i++) few[i] /= by;
+    else
+        for (int64_t i = 0; i < t->numel; i++) wide[i] /= n;
 }
 
 static dl_status plain_mean(dl_call *c) {

@@ -172,7 +172,7 @@ enum { LANES = 32, HALF = 16 /* whose accumulators stay in registers */, BLOCK =
         name##_some(rows, width, x, stride, m, ms, acc, first);                                                        \
     }                                                                                                                  \
     static void name##_dense(long n, const char *x, const void *m, f64 *acc) {                                         \
-        f64 lane[LANES] = {0};                                                                                         \
+        f64 lane[HALF] = {0};                                                                                          \
         f32 p = m ? *(const f32 *)m : 0;                                                                               \
         const f32 *t = (const f32 *)x;                                                                                 \
         long i = 0;                                                                                                    \
@@ -182,10 +182,16 @@ enum { LANES = 32, HALF = 16 /* whose accumulators stay in registers */, BLOCK =
                     (f64)((MAP(t[j], p) + MAP(t[HALF + j], p)) + (MAP(t[2 * HALF + j], p) + MAP(t[3 * HALF + j], p))); \
         for (; i + HALF <= n; i += HALF, t += HALF)                                                                    \
             for (long j = 0; j < HALF; j++) lane[j] += (f64)MAP(t[j], p);                                              \
-        for (long j = 0; j < n - i; j++) lane[j] += (f64)MAP(t[j], p);                                                 \
-        for (long w = HALF / 2; w; w /= 2)                                                                             \
-            for (long j = 0; j < w; j++) lane[j] += lane[j + w];                                                       \
-        *acc = lane[0];                                                                                                \
+        const long rest = n - i, seen = HALF - rest; /* of the last HALF elements, which are read as one vector */     \
+        if (rest && n >= HALF)                                                                                         \
+            for (long j = 0; j < HALF; j++) lane[j] += j >= seen ? (f64)MAP(t[j - seen], p) : 0;                       \
+        else                                                                                                           \
+            for (long j = 0; j < rest; j++) lane[j] += (f64)MAP(t[j], p);                                              \
+        f64 half[HALF / 2]; /* by steps of known width, which stay in registers */                                     \
+        for (long j = 0; j < 8; j++) half[j] = lane[j] + lane[j + 8];                                                  \
+        for (long j = 0; j < 4; j++) half[j] += half[j + 4];                                                           \
+        for (long j = 0; j < 2; j++) half[j] += half[j + 2];                                                           \
+        *acc = half[0] + half[1];                                                                                      \
     }                                                                                                                  \
     DRIVER(name, f32, f64, f32, MAP, PLUS)
 

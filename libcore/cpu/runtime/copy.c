@@ -10,6 +10,23 @@ static void move_loop(long n, char **p, const long *s DL_UNUSED, void *arg) {
     memcpy(p[0], p[1], (size_t)n * *(const size_t *)arg);
 }
 
+/* Dense rows between f32 and a 16-bit type, without a block of f32 between. */
+static void widen_loop(long n, char **p, const long *s DL_UNUSED, void *arg) {
+    dl_cpu_half_to_f32(n, p[1], *(const dl_dtype *)arg, (float *)p[0]);
+}
+static void narrow_loop(long n, char **p, const long *s DL_UNUSED, void *arg) {
+    dl_cpu_f32_to_half(n, (const float *)p[1], p[0], *(const dl_dtype *)arg);
+}
+
+/* The loop of a cast that needs no strides; NULL: none. */
+static dl_loop dense_cast(const dl_iter *it, dl_dtype dt, dl_dtype st) {
+    const bool dense = it->stride[0][0] == dl_dtype_size(dt) && it->stride[0][1] == dl_dtype_size(st);
+    return !dense                                   ? NULL
+           : st == DL_F32 && DL_BIT(dt) & DL_HALVES ? narrow_loop
+           : dt == DL_F32 && DL_BIT(st) & DL_HALVES ? widen_loop
+                                                    : NULL;
+}
+
 /* The dimension along which the source is dense while the target is dense along dimension 0; 0: a plain copy. */
 static int transposed_dim(const dl_iter *it, long size) {
     if (it->ndim < 2 || it->stride[0][0] != size || it->stride[0][1] == size || it->stride[0][1] == 0) return 0;
@@ -52,6 +69,11 @@ static void run_copy(dl_iter *it) {
     size_t size = (size_t)dl_dtype_size(dt);
     if (it->numel == 0) return;
     if (dt != st) {
+        const dl_loop loop = dense_cast(it, dt, st);
+        if (loop) {
+            dl_iter_run(it, loop, loop == narrow_loop ? &dt : &st);
+            return;
+        }
         dl_iter_run_f32(it, 1, DL_SIMD_PICK(dl_cast_loop)[st][dt], NULL);
         return;
     }
