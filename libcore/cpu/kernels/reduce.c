@@ -1,6 +1,7 @@
 /* The driver of reductions, and their kernels. The kept dimensions are cut into tiles: single results where the reduced
  * elements are dense, else up to DL_REDUCE_TILE results side by side. The reduced dimensions are cut into pieces; the
  * pieces of long reductions are grouped, so that threads can share them. */
+#include "core/scope.h"
 #include "cpu/kernels/reduce.h"
 #include "ops/infer.h"
 #include "ops/rules/reduce.h"
@@ -15,7 +16,9 @@ enum {
     COLS_PIECE = 2048,
     GROUP = 65536,
     ENOUGH_TILES = 64,
-    ROWS = 64, /* single results that are stored together */
+    ROWS = 64,          /* single results that are stored together */
+    LINE = 64,          /* bytes */
+    COPIED_FROM = 4096, /* elements */
     LEVELS = 20
 };
 
@@ -93,6 +96,14 @@ static void measure(plan *p) {
     long piece = (p->red[0].n < p->chunk ? p->red[0].n : p->chunk) * p->width;
     p->group = p->tiles >= ENOUGH_TILES ? p->pieces : GROUP / piece > 1 ? GROUP / piece : 1;
     p->groups = (p->pieces + p->group - 1) / p->group;
+}
+
+/* Results that are few elements apart, of elements that are far apart: read one result after another, each line of
+ * memory would be read for each of its elements. */
+static bool interleaved(const plan *p, const dl_tensor *x) {
+    const dim *kept = &p->kept[0], *red = &p->red[0];
+    return !p->cols && !p->few && x->numel >= COPIED_FROM && kept->n >= FEW_WIDE && red->n >= FEW_WIDE && kept->x > 0 &&
+           kept->x < LINE && red->x >= kept->x * kept->n;
 }
 
 /* ---- running */
@@ -289,6 +300,10 @@ dl_status dl_cpu_reduce(dl_reduce_id id, const dl_tensor *x, unsigned mask, cons
     }
     split(&p, x, mask);
     measure(&p);
+    if (interleaved(&p, x)) {
+        DL_OWNED dl_tensor *dense = dl_cpu_contiguous((dl_tensor *)x);
+        return dense ? dl_cpu_reduce(id, dense, mask, m, out) : dl_failed();
+    }
     int threads = dl_cpu_threads(x->numel);
     dl_stop stop = dl_stop_begin();
     p.stop = &stop;

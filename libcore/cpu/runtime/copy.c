@@ -1,5 +1,6 @@
 /* Copies: clone, restride, to, writing into a region, where. */
 #include "cpu/runtime/copy.h"
+#include "cpu/runtime/loop_types.h"
 #include "ops/rules/copy.h"
 #include "ops/rules/where.h"
 #include "ops/rules/view.h"
@@ -8,6 +9,40 @@
 
 static void move_loop(long n, char **p, const long *s DL_UNUSED, void *arg) {
     memcpy(p[0], p[1], (size_t)n * *(const size_t *)arg);
+}
+
+/* Rows of a few bytes, as two moves that may overlap. */
+#define TWICE(T)                                                                                                       \
+    for (long i = 0; i < n; i++, d += s[0], x += s[1]) {                                                               \
+        T a, b;                                                                                                        \
+        memcpy(&a, x, sizeof a), memcpy(&b, x + bytes - sizeof b, sizeof b);                                           \
+        memcpy(d, &a, sizeof a), memcpy(d + bytes - sizeof b, &b, sizeof b);                                           \
+    }
+static void short_rows_loop(long n, char **p, const long *s, void *arg) {
+    const size_t bytes = *(const size_t *)arg;
+    char *d = p[0];
+    const char *x = p[1];
+    if (bytes >= 16)
+        TWICE(c128)
+    else if (bytes >= 8)
+        TWICE(uint64_t)
+    else if (bytes >= 4)
+        TWICE(uint32_t)
+    else
+        TWICE(uint16_t)
+}
+
+/* Copies dense rows of 2 to 32 bytes by rows instead of elements; false: the rows are not such. */
+static bool copy_short_rows(const dl_iter *it, long size) {
+    size_t bytes = (size_t)(it->shape[0] * size);
+    if (it->ndim < 2 || it->shape[0] < 2 || it->shape[0] >= DL_ITER_SHORT || bytes > 2 * sizeof(c128)) return false;
+    if (it->stride[0][0] != size || it->stride[0][1] != size) return false;
+    dl_iter rows = *it;
+    rows.ndim--, rows.numel /= it->shape[0];
+    memmove(rows.shape, it->shape + 1, (size_t)rows.ndim * sizeof *rows.shape);
+    memmove(rows.stride, it->stride + 1, (size_t)rows.ndim * sizeof *rows.stride);
+    dl_iter_run(&rows, short_rows_loop, &bytes);
+    return true;
 }
 
 /* Dense rows between f32 and a 16-bit type, without a block of f32 between. */
@@ -20,7 +55,8 @@ static void narrow_loop(long n, char **p, const long *s DL_UNUSED, void *arg) {
 
 /* The loop of a cast that needs no strides; NULL: none. */
 static dl_loop dense_cast(const dl_iter *it, dl_dtype dt, dl_dtype st) {
-    const bool dense = it->stride[0][0] == dl_dtype_size(dt) && it->stride[0][1] == dl_dtype_size(st);
+    const bool dense = it->stride[0][0] == dl_dtype_size(dt) && it->stride[0][1] == dl_dtype_size(st) &&
+                       it->shape[0] >= DL_ITER_SHORT; /* else loops go along another dimension */
     return !dense                                   ? NULL
            : st == DL_F32 && DL_BIT(dt) & DL_HALVES ? narrow_loop
            : dt == DL_F32 && DL_BIT(st) & DL_HALVES ? widen_loop
@@ -77,6 +113,7 @@ static void run_copy(dl_iter *it) {
         dl_iter_run_f32(it, 1, DL_SIMD_PICK(dl_cast_loop)[st][dt], NULL);
         return;
     }
+    if (it->numel >= 256 && copy_short_rows(it, (long)size)) return;
     int d = it->numel >= 256 ? transposed_dim(it, (long)size) : 0;
     if (d)
         copy_transposed(it, d, (long)size);

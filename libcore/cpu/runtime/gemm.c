@@ -179,6 +179,37 @@ static void run_blocks(job *p) {
     }
 }
 
+/* ---- long products of two vectors: sums of pieces, the same for every number of threads */
+
+enum { DOT_PIECE = 1 << 16 };
+
+typedef struct dots {
+    const job *j;
+    double *part; /* of type t, one a double */
+} dots;
+
+static void run_dot(void *arg, long i) {
+    const dots *d = arg;
+    const job *p = d->j;
+    const long from = i * DOT_PIECE;
+    multiply(p->lib, p->t, 1, 1, least(p->k - from, DOT_PIECE), (dl_mat){at(p->t, p->a, 0, from), p->a.rs, p->a.cs},
+             (dl_mat){at(p->t, p->b, from, 0), p->b.rs, p->b.cs}, (dl_mat){(char *)(d->part + i), 1, 1}, false);
+}
+
+static dl_status run_dots(job *p) {
+    const long n = pieces(p->k, DOT_PIECE);
+    const int threads = dl_cpu_threads(p->k), had = threads > 1 ? 0 : dl_cpu_team_limit(1);
+    dots d = {p, dl_host_alloc((size_t)n * sizeof(double))};
+    double sum = p->add ? dl_load_f64(p->c.p, p->t) : 0;
+    if (d.part) dl_cpu_for(n, threads, run_dot, &d);
+    if (had) dl_cpu_team_limit(had);
+    if (!d.part) return dl_failed();
+    for (long i = 0; i < n; i++) sum += dl_load_f64((const char *)(d.part + i), p->t);
+    dl_store_f64(p->c.p, p->t, sum);
+    dl_host_free(d.part, (size_t)n * sizeof(double));
+    return DL_OK;
+}
+
 /* A dense copy of a matrix that BLAS cannot read; *copy is to be freed with dl_host_free(*copy, *bytes). */
 static dl_status readable(dl_dtype t, long rows, long cols, dl_mat *a, void **copy, size_t *bytes) {
     int ld;
@@ -220,7 +251,10 @@ dl_status dl_cpu_gemm(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl
     if (s == DL_OK) s = readable(t, k, n, &b, &copy_b, &bytes_b);
     if (s == DL_OK && (s = dl_blas_begin()) == DL_OK) { /* for a team: one call that shares its work, or one a thread */
         job j = {lib, t, m, n, k, a, b, c, add, cut_of(t, m, n, k)};
-        run_blocks(&j);
+        if (m == 1 && n == 1 && k >= 2 * DOT_PIECE)
+            s = run_dots(&j);
+        else
+            run_blocks(&j);
         dl_blas_end();
     }
     if (copy_a) dl_host_free(copy_a, bytes_a);
