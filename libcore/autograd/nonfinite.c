@@ -206,21 +206,49 @@ static bool inherited(const work *w, const dl_nan_event *e, bool infinite) {
     return false;
 }
 
+/* The first bad number from i on, of n side by side; n: there is none. */
+#define NEXT_BAD(T)                                                                                                    \
+    static int64_t next_bad_##T(const T *x, int64_t i, int64_t n, bool infinite) {                                     \
+        const T top = (T)INFINITY;                                                                                     \
+        while (i < n && !(infinite ? x[i] == top || x[i] == -top : x[i] != x[i])) i++;                                 \
+        return i;                                                                                                      \
+    }
+NEXT_BAD(float)
+NEXT_BAD(double)
+
+/* Moves to a bad element, `w` itself or one behind it; false: there is none. *i is the element's number. */
+static bool to_bad(walk *w, int64_t *i, bool infinite) {
+    const dl_tensor *t = w->t;
+    if (dl_is_contiguous(t) && (t->dtype == DL_F32 || t->dtype == DL_F64)) {
+        const void *x = (const char *)t->st->data + t->offset * (int64_t)dl_esize(t);
+        *i =
+            t->dtype == DL_F32 ? next_bad_float(x, *i, t->numel, infinite) : next_bad_double(x, *i, t->numel, infinite);
+        w->offset = t->offset + *i;
+        for (int64_t d = t->ndim, rest = *i; d-- > 0; rest /= t->shape[d]) w->at[d] = rest % t->shape[d];
+        return *i < t->numel;
+    }
+    while (!bad(value_at(w), infinite)) {
+        if (!advance(w)) return false;
+        ++*i;
+    }
+    return true;
+}
+
 /* The first bad element that no operand explains. */
 static bool find_first(const work *w, const dl_tensor *t, bool infinite, dl_nan_event *e) {
     walk at = {.t = t, .offset = t->offset};
     bool found = false;
+    int64_t i = 0;
     e->count = 0, e->numel = t->numel, e->ndim = t->ndim;
     do {
-        double v = value_at(&at);
-        if (!bad(v, infinite)) continue;
-        e->count++;
+        if (!to_bad(&at, &i, infinite)) break;
+        e->count++, i++;
         if (found) continue;
         memcpy(e->at, at.at, sizeof e->at);
-        e->value = v;
+        e->value = value_at(&at);
         found = !inherited(w, e, infinite);
         if (!found && !w->pointwise) return false;
-    } while (advance(&at));
+    } while (i < t->numel && advance(&at));
     return found;
 }
 
