@@ -9,12 +9,23 @@
 #include <omp.h>
 
 /* Written as SAMPLES of the op table are, after the name of the row. */
-static const char *const calls[] = {
-    "fft c[37,16]",        "fft c[2,64]",    "fft c[19,263]",         "fft c[37,1000]", "fft c[3,512]",
-    "fft c[5,33,7] dim=1", "ifft c[37,96]",  "ifft c[3,1024]",        "ifft c[0,8]",    "rfft f[75,30]",
-    "rfft f[3,500]",       "rfft f[7,1025]", "rfft f[5,1048]",        "rfft f[1,1]",    "irfft c[75,16]",
-    "irfft c[75,17] n=31", "irfft c[5,513]", "irfft c[7,521] n=1041",
-};
+static const char calls[] =
+    "fft c[37,16]; fft c[2,64]; fft c[19,263]; fft c[37,1000]; fft c[3,512]; fft c[5,33,7] dim=1; ifft c[37,96]; "
+    "ifft c[3,1024]; ifft c[0,8]; rfft f[75,30]; rfft f[3,500]; rfft f[7,1025]; rfft f[5,1048]; rfft f[1,1]; "
+    "irfft c[75,16]; irfft c[75,17] n=31; irfft c[5,513]; irfft c[7,521] n=1041; "
+    "grid_sample f[3,19,9,13] u[3,7,17,2]; "
+    "grid_sample f[2,3,41,40] f[2,50,51,2] padding_mode=border align_corners=true; "
+    "grid_sample f[2,3,9,13] f[2,7,5,2] mode=bicubic padding_mode=reflection; "
+    "grid_sample f[1,17,5,3] f[1,3,99,2] mode=nearest; grid_sample f[2,9,5,6,7] f[2,3,4,5,3]; "
+    "grid_sample f[2,0,5,6] f[2,3,4,2]; grid_sample f[2,3,5,6] f[2,0,4,2]; "
+    "pad f[3,5,9,11] pad=[3,2,1,4] mode=replicate; pad f[2,3,40,50] pad=[3,3,3,3] mode=circular; "
+    "pad f[3,301] pad=[2,0] mode=reflect; pad f[2,3,4,5,6] pad=[0,3,1,1,2,0] mode=reflect; "
+    "pad n:9[1,1,1] pad=[1,2] mode=replicate; pad f[0,2,5] pad=[1,1] mode=replicate; to f[37,100] dtype=bf16; "
+    "to f[37,100] dtype=f16; roll f[40,50] shifts=3 dims=1; roll n:9[400,9] shifts=[2,5] dims=[0,1]; "
+    "cat c[300,2] c[300,3] dim=1; sum f[100,49] dim=1; sum f[3,17] dim=1; mean f[7,9,7,7] dim=[2,3]; "
+    "norm f[31,5,33] dim=2; var f[300,65] dim=1; dot p[20001] p[20001]; cartesian_prod f[70] f[80]; "
+    "cartesian_prod f[3] f[50] f[40]; searchsorted r:100[30] f[7,50]; bucketize f[37,40] r:9[100] right=true; "
+    "isin n:50[70,30] n:50[20]";
 
 static const struct {
     dl_dtype dtype;
@@ -116,10 +127,13 @@ static void shared_work(void **state) {
     static const int levels[] = {1, 3, 4};
     const int had = omp_get_max_threads();
     const long grain = dl_cpu_grain(1);
-    for (unsigned k = 0; k < sizeof calls / sizeof *calls; k++) {
+    char list[sizeof calls], *save = NULL;
+    memcpy(list, calls, sizeof list);
+    for (char *text = strtok_r(list, ";", &save); text; text = strtok_r(NULL, ";", &save)) {
+        text += *text == ' ';
         dl_tensor *want[MAX_RESULTS] = {0};
         omp_set_num_threads(1), dl_simd_limit(1);
-        call exact = make(calls[k], DL_F64);
+        call exact = make(text, DL_F64);
         const int count = compute(&exact, true, want);
         for (unsigned t = 0; t < sizeof types / sizeof *types; t++) {
             call rounded = like(&exact, types[t].dtype, false), c = like(&rounded, DL_F64, false);
@@ -128,7 +142,7 @@ static void shared_work(void **state) {
             assert_int_equal(compute(&c, true, near_to), count);
             for (int l = 0; l < 6; l++) {
                 dl_simd_limit(levels[l / 2]);
-                at_level(&rounded, (int)t, l % 2, near_to, count, calls[k]);
+                at_level(&rounded, (int)t, l % 2, near_to, count, text);
             }
             release(near_to, count);
             drop_call(&rounded), drop_call(&c);

@@ -179,29 +179,29 @@ static void run_blocks(job *p) {
     }
 }
 
-/* ---- long products of two vectors: sums of pieces, the same for every number of threads */
+/* ---- long products of two vectors: sums of pieces, in f64, the same for every number of threads */
 
-enum { DOT_PIECE = 1 << 16 };
+enum { DOT_PIECE = 1 << 13 };
 
-typedef struct dots {
+typedef struct vector_pieces {
     const job *j;
     double *part; /* of type t, one a double */
-} dots;
+} vector_pieces;
 
-static void run_dot(void *arg, long i) {
-    const dots *d = arg;
+static void run_piece(void *arg, long i) {
+    const vector_pieces *d = arg;
     const job *p = d->j;
     const long from = i * DOT_PIECE;
     multiply(p->lib, p->t, 1, 1, least(p->k - from, DOT_PIECE), (dl_mat){at(p->t, p->a, 0, from), p->a.rs, p->a.cs},
              (dl_mat){at(p->t, p->b, from, 0), p->b.rs, p->b.cs}, (dl_mat){(char *)(d->part + i), 1, 1}, false);
 }
 
-static dl_status run_dots(job *p) {
+static dl_status run_vectors(job *p) {
     const long n = pieces(p->k, DOT_PIECE);
     const int threads = dl_cpu_threads(p->k), had = threads > 1 ? 0 : dl_cpu_team_limit(1);
-    dots d = {p, dl_host_alloc((size_t)n * sizeof(double))};
+    vector_pieces d = {p, dl_host_alloc((size_t)n * sizeof(double))};
     double sum = p->add ? dl_load_f64(p->c.p, p->t) : 0;
-    if (d.part) dl_cpu_for(n, threads, run_dot, &d);
+    if (d.part) dl_cpu_for(n, threads, run_piece, &d);
     if (had) dl_cpu_team_limit(had);
     if (!d.part) return dl_failed();
     for (long i = 0; i < n; i++) sum += dl_load_f64((const char *)(d.part + i), p->t);
@@ -252,7 +252,7 @@ dl_status dl_cpu_gemm(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl
     if (s == DL_OK && (s = dl_blas_begin()) == DL_OK) { /* for a team: one call that shares its work, or one a thread */
         job j = {lib, t, m, n, k, a, b, c, add, cut_of(t, m, n, k)};
         if (m == 1 && n == 1 && k >= 2 * DOT_PIECE)
-            s = run_dots(&j);
+            s = run_vectors(&j);
         else
             run_blocks(&j);
         dl_blas_end();
