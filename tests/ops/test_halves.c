@@ -70,8 +70,33 @@ static void lengths_of_large_and_small_vectors(void **state) {
         }
 }
 
+/* Rows of a wider tensor, dense ones and every other element, by the conversion of single numbers. */
+static void conversions_of_rows(void **state) {
+    (void)state;
+    static const dl_dtype types[] = {DL_BF16, DL_F16};
+    const long zero = 0, three = 3;
+    for (long width = 1; width < 300; width += 37)
+        for (int k = 0; k < 8; k++) {
+            const dl_dtype half = types[k & 1], from = k & 2 ? half : DL_F32, to = k & 2 ? DL_F32 : half;
+            const long end = width, step = k & 4 ? 2 : 1;
+            dl_tensor *x = drawn((unsigned)k, 2, SHAPE(5, width + 3), from);
+            dl_store_f64(dl_data(x), from, NAN);
+            dl_tensor *rows = must(dl_slice(x, 1, &zero, &end, step)), *some = must(dl_slice(rows, 0, NULL, &three, 1));
+            dl_tensor *y = must(dl_to(some, to));
+            double *v = values(some), *got = values(y);
+            for (long i = 0; i < dl_numel(y); i++) {
+                uint64_t room;
+                dl_store_f64(&room, to, v[i]);
+                const double want = dl_load_f64(&room, to);
+                if (got[i] != want && !(isnan(got[i]) && isnan(want))) fail_msg("%ld: %g, not %g", i, got[i], want);
+            }
+            free(v), free(got);
+            dl_unref(x), dl_unref(rows), dl_unref(some), dl_unref(y);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_round_once),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_round_once), cmocka_unit_test(conversions_of_rows),
                                        cmocka_unit_test(lengths_of_large_and_small_vectors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,7 +108,10 @@ static double loss_at(const entropy *e, long first, long col, long label, double
 /* The sum of the weights of all labels but the ignored ones, by which the mean divides. */
 static double total_weight(const entropy *e) {
     double sum = 0;
-    for (long i = 0, n = e->r.outer * e->r.inner; i < n; i++) {
+    long n = e->r.outer * e->r.inner, count = 0;
+    for (long i = 0; !e->w && i < n; i++) count += label_at(e, i) != e->ignore;
+    if (!e->w) return (double)count;
+    for (long i = 0; i < n; i++) {
         long label = label_at(e, i);
         if (label != e->ignore) sum += weight_of(e, label);
     }
@@ -231,28 +234,46 @@ DL_CPU_KERNEL(cross_entropy, cross_entropy_float, false, DL_FLOATS, .fused_grad 
 
 /* ---- nll_picked */
 
-/* The place of a position's own class. */
-static long own_class(const entropy *e, long i, long label) {
-    return (i / e->r.inner * e->r.d + label) * e->r.inner + i % e->r.inner;
-}
+/* For each position that is not ignored: its number i, its label, and the place of its own class. */
+#define EACH_LABEL(e, i, label, own, ...)                                                                              \
+    for (long outer = 0, i = 0; outer < (e)->r.outer; outer++)                                                         \
+        for (long inner = 0; inner < (e)->r.inner; inner++, i++) {                                                     \
+            const long label = label_at(e, i), own = (outer * (e)->r.d + label) * (e)->r.inner + inner;                \
+            if (label != (e)->ignore) __VA_ARGS__;                                                                     \
+        }
 
 static dl_status picked_run(dl_call *c) {
     entropy e;
-    dl_tensor *in[3] = {c->in[0], c->in[1], INPUT(c, NLL_PICKED_WEIGHT)};
+    dl_tensor *in[3] = {c->in[0], c->in[1], INPUT(c, NLL_PICKED_WEIGHT)}, *o = c->out[0];
     DL_TRY(entropy_of(&e, c->op, in, c->attr));
     dl_status s = check_labels(&e, c->in[1]);
     double sum = 0, total = 0;
-    for (long i = 0, n = s == DL_OK ? e.r.outer * e.r.inner : 0; i < n; i++) {
-        const long label = label_at(&e, i);
-        const double w = label == e.ignore ? 0 : weight_of(&e, label);
-        const double loss = label == e.ignore ? 0 : -w * number(e.x, e.t, own_class(&e, i, label));
-        sum += loss, total += w;
-        if (e.how == DL_REDUCE_NONE) store(c->out[0], i, loss);
-    }
-    if (s == DL_OK && e.how != DL_REDUCE_NONE) store(c->out[0], 0, e.how == DL_REDUCE_MEAN ? sum / total : sum);
+    if (s == DL_OK && e.how == DL_REDUCE_NONE) dl_cpu_clear(dl_ptr(o), (size_t)o->numel * dl_esize(o));
+    if (s == DL_OK)
+        EACH_LABEL(&e, i, label, own, {
+            const double w = weight_of(&e, label), loss = -w * number(e.x, e.t, own);
+            sum += loss, total += w;
+            if (e.how == DL_REDUCE_NONE) store(o, i, loss);
+        })
+    if (s == DL_OK && e.how != DL_REDUCE_NONE) store(o, 0, e.how == DL_REDUCE_MEAN ? sum / total : sum);
     entropy_free(&e);
     return s;
 }
+
+#define PICKED_BACK(T)                                                                                                 \
+    static void picked_back_##T(const entropy *e, const T *g, T *dx) {                                                 \
+        const double by = e->how == DL_REDUCE_MEAN ? total_weight(e) : 1;                                              \
+        if (e->how == DL_REDUCE_NONE)                                                                                  \
+            EACH_LABEL(e, i, label, own, dx[own] = (T)(-weight_of(e, label) * g[i]))                                   \
+        else if (e->w)                                                                                                 \
+            EACH_LABEL(e, i, label, own, dx[own] = (T)(-weight_of(e, label) * *g / by))                                \
+        else {                                                                                                         \
+            const T all = (T)(-*g / by);                                                                               \
+            EACH_LABEL(e, i, label, own, dx[own] = all)                                                                \
+        }                                                                                                              \
+    }
+PICKED_BACK(float)
+PICKED_BACK(double)
 
 static dl_status picked_back(dl_back *b) {
     bool weighted = b->nin > DL_IN_NLL_PICKED_WEIGHT && META(NLL_PICKED_WEIGHT)->ndim;
@@ -263,13 +284,10 @@ static dl_status picked_back(dl_back *b) {
     if (!g || !dx) return dl_failed();
     DL_TRY(entropy_of(&e, b->op, in, b->attr));
     dl_cpu_clear(dl_ptr(dx), (size_t)(dx->numel * (long)dl_esize(dx)));
-    const bool each = e.how == DL_REDUCE_NONE;
-    const double by = e.how == DL_REDUCE_MEAN ? total_weight(&e) : 1;
-    for (long i = 0, n = e.r.outer * e.r.inner; i < n; i++) {
-        const long label = label_at(&e, i);
-        if (label == e.ignore) continue;
-        store(dx, own_class(&e, i, label), -weight_of(&e, label) * number(dl_ptr(g), e.t, each ? i : 0) / by);
-    }
+    if (e.t == DL_F64)
+        picked_back_double(&e, dl_ptr(g), dl_ptr(dx));
+    else
+        picked_back_float(&e, dl_ptr(g), dl_ptr(dx));
     entropy_free(&e);
     return dl_give(b, 0, dl_ref(dx));
 }

@@ -125,6 +125,9 @@ const dl_loop DL_SIMD_NAME(dl_cast_loop)[DL_NDTYPE][DL_NDTYPE] = {
                 T v = y[i];                                                                                            \
                 to[i] = m[i] ? u : v;                                                                                  \
             }                                                                                                          \
+        } else if (dense && s[2] == 0 && s[3] == 0) {                                                                  \
+            T u = *x, v = *y;                                                                                          \
+            _Pragma("GCC ivdep") for (long i = 0; i < n; i++) to[i] = m[i] ? u : v;                                    \
         } else if (s[1] == 0 && s[0] == sizeof(T) && n && s[*m ? 2 : 3] % (long)sizeof(T) == 0) {                      \
             const T *from = *m ? x : y;                                                                                \
             const long step = s[*m ? 2 : 3] / (long)sizeof(T);                                                         \

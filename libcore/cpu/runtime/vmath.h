@@ -235,9 +235,10 @@ DL_VECTOR float dl_vasinh(float x) {
     return a < 1e-4f ? x : copysignf(r, x);
 }
 DL_VECTOR float dl_vacosh(float x) {
-    double d = x < 1e18f ? x : 1e18f;
-    float u = x < 1.0f ? -2.0f : (float)((d - 1.0) + sqrt((d - 1.0) * (d + 1.0)));
-    return x < 1e18f ? dl_vlog1p(u) : dl_vlog(x) + 0.693147182f;
+    float near = x < 1e18f ? x : 1.0f;
+    double d = near;
+    float u = (float)((d - 1.0) + sqrt((d - 1.0) * fabs(d + 1.0))); /* below 1 NaN, or -2 */
+    return dl_vlog1p(x < 1e18f ? u : x) + (x < 1e18f ? 0.0f : 0.693147182f);
 }
 DL_VECTOR float dl_vatanh(float x) {
     float a = fabsf(x), z = x * x, r = 0.5f * dl_vlog1p((a + a) / (1.0f - a));

@@ -18,9 +18,9 @@
 /* With fewer vectors on both sides differences are computed, which are more exact. */
 enum { FEW = 25 };
 
-/* Numbers that a block of differences has at most, if it is not a single row: what caches hold, and what keeps a GPU
- * busy. */
-#define BLOCK_CPU (1L << 20)
+/* Numbers of a block of differences, if it is not a single row: on the CPU at least so many, which threads share and
+ * which stay in the cache; at most what keeps a GPU busy. */
+#define BLOCK_CPU (1L << 16)
 #define BLOCK_GPU (1L << 24)
 
 static const long last = -1;
@@ -37,10 +37,10 @@ dl_tensor *dl_distance_wide(dl_pool *p, dl_tensor *t) {
 static long rows_of(const dl_tensor *t) { return t->shape[t->ndim - 2]; }
 
 long dl_distance_block(const dl_tensor *a, const dl_tensor *b) {
-    long most = a->st->device ? BLOCK_GPU : BLOCK_CPU, row = b->numel, batch = 1;
+    long row = b->numel, batch = 1;
     for (int i = 0; i < a->ndim - 2; i++) batch *= a->shape[i]; /* of b counts already */
     if (row < batch * a->shape[a->ndim - 1]) row = batch * a->shape[a->ndim - 1];
-    long n = row ? most / row : rows_of(a);
+    long n = !row ? rows_of(a) : a->st->device ? BLOCK_GPU / row : (BLOCK_CPU + row - 1) / row;
     return n > 1 ? n : 1;
 }
 
