@@ -494,6 +494,36 @@ static int has_many_values(const dlsh_samples *s) {
     return n > 15 && whole < n / 4;
 }
 
+/* Does an expression, or a function that it calls, repeat rows? */
+static int repeats_rows(const char *file, const dlsh_node *n, int depth) {
+    static const char repeating[] = "repeat|repeat_interleave|tile";
+    const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
+    if (!n || depth > 2) return 0;
+    if (by && dlsh_has_word(repeating, by, strlen(by))) return 1;
+    const dlsh_node *fn = by && n->kids[0]->kind == DLSH_N_NAME ? dlsh_function_of(file, by) : NULL;
+    if (fn && repeats_rows(file, fn->kids[fn->nkids - 1], depth + 1)) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (repeats_rows(file, n->kids[i], depth)) return 1;
+    return 0;
+}
+
+/* The statement that repeated rows of what an expression is made of, before they were shared out; 0: none is known. */
+static int line_of_repeats(const char *file, const dlsh_node *n, int before, int depth) {
+    enum { DEEPEST = 8 };
+    const dlsh_node *root = dlsh_text_root(file);
+    int line = 0;
+    if (!n || !root || depth > DEEPEST) return 0;
+    if (n->kind == DLSH_N_NAME) {
+        const dlsh_definition d = dlsh_define(root, n->text, before);
+        if (!d.value || d.param || d.value->kind == DLSH_N_FN) return 0;
+        if (repeats_rows(file, d.value, 0)) return d.value->span.line;
+        return line_of_repeats(file, d.value, d.at, depth + 1);
+    }
+    for (int i = n->kind == DLSH_N_CALL; i < n->nkids && !line; i++)
+        line = line_of_repeats(file, n->kids[i], before, depth);
+    return line;
+}
+
 void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test) {
     if (train->width != test->width || train->width < 2 || !train->n || !test->n) return;
     DLSH_FREED unsigned long *h = hashes_of(train), *g = hashes_of(test);
@@ -506,8 +536,10 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
         if (h && g && both < 2 && !repeats) dlsh_find_near(e, train, test);
         return;
     }
-    dlsh_finding *f =
-        dlsh_find_at(e, test->file, test->line, "split first, each sample in one part alone; then augment or repeat");
+    const dlsh_node *made = test->file ? dlsh_statement_at(test->file, test->line) : NULL;
+    const int repeated = made ? line_of_repeats(test->file, made, made->span.start, 0) : 0;
+    dlsh_finding *f = dlsh_find_at(e, test->file, repeated ? repeated : test->line,
+                                   "split first, each sample in one part alone; then augment or repeat");
     if (!f) return;
     dlsh_cause(f, "%ld of %ld samples of %s are in the training data, %s, too", both, test->n, test->name, train->name);
     dlsh_evidence(f, "their rows are equal: the evaluation measures what was learned by heart");

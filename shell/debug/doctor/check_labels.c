@@ -120,6 +120,26 @@ static int line_of_use(const dlsh_examination *e, const dlsh_samples *s) {
     return s->user_line;
 }
 
+/* The statement that made what an assignment takes of a variable of that name; 0: it is not made of it. */
+static int line_made_of(const char *file, const dlsh_node *n, const char *name, int depth) {
+    const dlsh_node *root = dlsh_text_root(file);
+    int line = 0;
+    if (n->kind == DLSH_N_ASSIGN) {
+        const dlsh_node *value = n->kids[n->nkids - 1];
+        return dlsh_mentions(value, name) ? n->span.line : line_made_of(file, value, name, depth);
+    }
+    if (n->kind == DLSH_N_NAME && root && depth < 4) {
+        const dlsh_definition d = dlsh_define(root, n->text, n->span.start);
+        if (!d.value || d.param || d.each || d.value->kind == DLSH_N_FN) return 0;
+        return dlsh_mentions(d.value, name) ? d.value->span.line : line_made_of(file, d.value, name, depth + 1);
+    }
+    for (int i = 0; i < n->nkids && !line; i++) line = n->kids[i] ? line_made_of(file, n->kids[i], name, depth) : 0;
+    return line;
+}
+
+static const char by_columns[] = "prepare columns, dim=0, with figures of all samples: what is done to each sample by "
+                                 "itself may take away what counts";
+
 /* A variable with as many rows that tells of the targets, where what the net is given does not. */
 static void find_other_table(dlsh_examination *e, const dlsh_samples *s, long n, double enough, double now) {
     if (e->bad) return; /* what is wrong with the table itself explains it */
@@ -137,8 +157,12 @@ static void find_other_table(dlsh_examination *e, const dlsh_samples *s, long n,
         DLSH_FREED long *near = is_finite(&other) ? nearest(&other, n, &other, n) : NULL;
         const double then = near ? agreement(s->y, n, near, 0, s->classes) : 0;
         if (then < enough || then - now < 0.25) continue;
-        dlsh_finding *f = dlsh_find_at(e, s->user_file ? s->user_file : s->target_file, line_of_use(e, s),
-                                       "give the net the table that the targets were made of");
+        const char *file = s->file ? s->file : s->target_file;
+        const dlsh_node *made = file ? dlsh_statement_at(file, s->line ? s->line : s->target_line) : NULL;
+        const int derived = made && made->kind == DLSH_N_ASSIGN ? line_made_of(file, made, name, 0) : 0;
+        dlsh_finding *f = derived ? dlsh_find_at(e, file, derived, by_columns)
+                                  : dlsh_find_at(e, s->user_file ? s->user_file : s->target_file, line_of_use(e, s),
+                                                 "give the net the table that the targets were made of");
         if (!f) return;
         dlsh_cause(f, "the net is given %s, which tells nothing of the targets; %s does", s->name, name);
         dlsh_evidence(f, "rows that are alike in %s have %s of %.2g in %s, those in %s %.2g", s->name,

@@ -120,6 +120,7 @@ static void compare_labels(dlsh_examination *e, const dealt *d, const dlsh_sampl
     DLSH_SCOPED(dlsh_samples_free) dlsh_samples a = {0}, b = {0};
     if (!gather(&a, d->data, d->split, NULL, dl_dataset_len(d->data, d->split), 1)) return;
     a.target_file = train->target_file, a.target_line = train->target_line;
+    a.file = d->file, a.line = d->made;
     if (!dlsh_was_found(e, e->check, "labels do not belong")) dlsh_judge_labels(e, &a);
     if (!other || !gather(&b, d->data, DL_TEST, NULL, dl_dataset_len(d->data, DL_TEST), 1)) return;
     b.target_file = test->target_file, b.target_line = line_of_test_targets(e, d, test->line);
