@@ -197,20 +197,27 @@ void dl_journal_zero(const void *optimizer) { row_of((key){.kind = DL_DID_ZERO, 
 
 void dl_journal_cleared(void) { row_of((key){.kind = DL_DID_ZERO}); }
 
-void dl_journal_forward(const void *net, bool training, const dl_tensor *x) {
+bool dl_journal_forward(const void *net, bool training, const dl_tensor *x) {
     dl_journal_row *r = row_of((key){DL_DID_FORWARD, net, training, dl_recording()});
-    if (!r) return;
+    if (!r) return false;
     r->moved += r->count > 1 && r->data != dl_ptr(x);
     r->data = dl_ptr(x);
     r->ndim = x->ndim;
     memcpy(r->shape, x->shape, sizeof x->shape);
-    if (is_looked_at(r)) look_at_input(r, x);
+    if (!is_looked_at(r)) return false;
+    look_at_input(r, x);
+    return true;
+}
+
+void dl_journal_modes(long other, long layers) {
+    dl_journal_row *r = journal ? &journal->row[journal->at] : NULL;
+    if (r) r->without = other, r->total = layers;
 }
 
 void dl_journal_mode(const void *net, bool training) { row_of((key){DL_DID_MODE, net, training, false}); }
 
-void dl_journal_clip(double limit, double norm) {
-    dl_journal_row *r = row_of((key){.kind = DL_DID_CLIP});
+void dl_journal_clip(const dl_tensor *first, double limit, double norm) {
+    dl_journal_row *r = row_of((key){.kind = DL_DID_CLIP, .what = first});
     if (!r) return;
     r->limit = limit;
     note(r, norm);

@@ -60,9 +60,12 @@ extern __thread int dl_journal_gifts;
 bool dl_journal_takes_gift(const dl_tensor *leaf);
 
 void dl_journal_zero(const void *optimizer);
-void dl_journal_forward(const void *net, bool training, const dl_tensor *x);
+/* True: dl_journal_modes is to be called, with how many of the layers are in the other mode than the net. */
+bool dl_journal_forward(const void *net, bool training, const dl_tensor *x);
+void dl_journal_modes(long other, long layers);
 void dl_journal_mode(const void *net, bool training);
-void dl_journal_clip(double limit, double norm);
+/* Of gradients of several parameters, of which `first` is one. */
+void dl_journal_clip(const dl_tensor *first, double limit, double norm);
 void dl_journal_rate(const void *optimizer, double rate);
 
 /* A step has used a gradient. */

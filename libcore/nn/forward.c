@@ -532,8 +532,25 @@ dl_tensor *dl_layer_net(dl_module *m, dl_tensor *x) {
     return NULL;
 }
 
+typedef struct modes {
+    bool training;
+    long other, layers;
+} modes;
+
+static dl_status see_mode(void *ctx, dl_module *m, const char *path DL_UNUSED) {
+    modes *c = ctx;
+    c->other += m->training != c->training, c->layers++;
+    return DL_OK;
+}
+
+static void note_modes(dl_module *m) {
+    modes c = {.training = m->training};
+    dl_module_visit(m, see_mode, &c);
+    dl_journal_modes(c.other, c.layers);
+}
+
 static dl_tensor *run_outermost(dl_module *m, dl_tensor *x) {
-    dl_journal_forward(m, m->training, x);
+    if (dl_journal_forward(m, m->training, x)) note_modes(m);
     outermost = m;
     dl_tensor *y = run(m, x);
     outermost = NULL;

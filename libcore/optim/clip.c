@@ -162,7 +162,7 @@ dl_status dl_clip_grad_norm_by(dl_tensor *const *params, long n, double max, dou
         st = dl_fail_hint(DL_ERR_VALUE, "why x.grad tells where it comes from", "the norm of the gradients is %g",
                           total);
     if (st != DL_OK) return free(grad), st;
-    dl_journal_clip(max, total);
+    dl_journal_clip(n ? params[0] : NULL, max, total);
     double factor = dl_clip_factor(max, total);
     if (st == DL_OK && factor < 1) st = dl_grads_scale(grad, count, factor);
     free(grad);
@@ -174,6 +174,6 @@ dl_status dl_clip_grad_value(dl_tensor *const *params, long n, double max) {
     DL_SCOPED_INTERRUPT_HOLD(1);
     long count;
     DL_FREED dl_tensor **grad = grads_of(params, n, &count);
-    dl_journal_clip(max, NAN);
+    dl_journal_clip(n ? params[0] : NULL, max, NAN);
     return grad ? dl_grads_clamp(grad, count, max) : dl_failed();
 }

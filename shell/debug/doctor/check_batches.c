@@ -12,6 +12,7 @@
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
 #include "dlcore/view.h"
+#include "view/elements.h"
 
 /* ---------------------------------------------------------------- random numbers that begin anew */
 
@@ -259,6 +260,16 @@ static int is_always_same(const dl_journal_row *r) {
     return r->count >= 8 && r->looked >= 4 && r->alike >= r->looked - 1;
 }
 
+/* Is the net trained elsewhere, with other samples? */
+static int has_other_training(const dlsh_examination *e, const dl_journal_row *r) {
+    const dl_journal_row *other;
+    for (long i = 0; (other = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (other != r && other->what == r->what && other->grad && other->x.hash != r->x.hash &&
+            dlsh_is_trained(e, other) && (other->line != r->line || strcmp(other->file, r->file) != 0))
+            return 1;
+    return 0;
+}
+
 static void find_same_batch(dlsh_examination *e, const pools *all, const dl_journal_row *r) {
     if (!is_always_same(r) || r->nrows < 2 || !r->grad) return;
     if (dlsh_is_trained(e, r) && !dlsh_was_found(e, e->check, "the seed") && find_stale_input(e, r)) return;
@@ -266,6 +277,7 @@ static void find_same_batch(dlsh_examination *e, const pools *all, const dl_jour
     const int anew = 2 * r->moved >= r->count;
     if (from && 2 * r->shape[0] >= from->n) return; /* all but what is kept apart */
     if (!from || !dlsh_is_trained(e, r) || dlsh_was_found(e, e->check, "the seed")) return;
+    if (!anew && has_other_training(e, r)) return;
     if (dlsh_was_found(e, "the data", "fractions")) return; /* so that batches are all alike */
     dlsh_finding *f = dlsh_find_at(e, r->file, line_of_input(e, r),
                                    anew ? "make the loader once and go over all of it: for x, y in loader(d.train, ...)"
@@ -382,6 +394,25 @@ int dlsh_line_of_target(const dl_journal_node *loss) {
     return line;
 }
 
+int dlsh_labels_belong(const dlsh_examination *e, dl_tensor *x, dl_tensor *y) {
+    const dl_journal_row *r, *pass;
+    const dl_journal_node *loss;
+    const long n = x && dl_ndim(x) ? dl_shape(x)[0] : 0;
+    DLSH_FREED double *label = n && n <= LABELS && dl_numel(y) == n ? malloc((size_t)n * sizeof *label) : NULL;
+    pool p = {.tensor = x, .n = n};
+    int alike = 0;
+    if (!label || n < 4 || dl_read_f64(y, label) || !fill(&p, dl_numel(x) / n)) return dl_error_clear(), 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i)) && alike >= 0;) {
+        if (r->nrows < 8 || rows_in(&p, r) < r->nrows || !is_training(e, r)) continue;
+        const dl_journal_value *given = targets_of(e, r, &pass, &loss);
+        int same = 0;
+        for (long k = 0; given && k < r->nrows; k++) same += label[row_of(&p, r->rows[k])->at] == given->few[k];
+        if (given) alike = same == r->nrows ? 1 : -1;
+    }
+    free(p.row);
+    return alike > 0;
+}
+
 static void find_other_labels(dlsh_examination *e, const pools *all, const dl_journal_row *r) {
     const dl_journal_row *pass = NULL;
     const dl_journal_node *loss = NULL;
@@ -475,7 +506,35 @@ static int line_of_argument(const dlsh_examination *e, const dl_journal_row *r) 
     return line;
 }
 
-/* All that a net was evaluated with are samples that it was trained on, although others were kept apart. */
+static long place_of(const pool *p, const dl_journal_row *r, long i) {
+    const struct row *at = row_of(p, r->rows[i]);
+    return at ? at->at : -1;
+}
+
+/* Are the evaluated rows a part of the table that stands together, with rows between its ends that were trained on? */
+static int is_around_training(const dlsh_examination *e, const pool *p, const dl_journal_row *test) {
+    const dl_journal_row *r;
+    const long first = place_of(p, test, 0), last = place_of(p, test, test->nrows - 1);
+    if (last - first + 1 != test->shape[0]) return 0;
+    for (long i = 1; i < test->nrows; i++)
+        if (place_of(p, test, i) <= place_of(p, test, i - 1)) return 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        for (long k = 0; r->what == test->what && k < r->nseen && is_training(e, r); k++) {
+            const struct row *at = row_of(p, r->seen[k]);
+            if (at && at->at >= first && at->at <= last) return 1;
+        }
+    return 0;
+}
+
+/* Could the net have been given it in place of the table? Not what goes along with that, as a mask of its places. */
+static int is_like(const pool *p, const pool *table) {
+    if (!p->tensor || !table->tensor) return 1;
+    dlsh_stats a, b;
+    if (dl_dtype_of(p->tensor) != dl_dtype_of(table->tensor)) return 0;
+    if (dlsh_stats_of(p->tensor, &a) || dlsh_stats_of(table->tensor, &b)) return dl_error_clear(), 0;
+    return fabs(a.mean - b.mean) <= b.std && a.std < 2 * b.std && b.std < 2 * a.std;
+}
+
 /* Was the row of that hash looked at in a pass that trained the net? */
 static int was_seen(const dlsh_examination *e, const void *net, unsigned long hash) {
     const dl_journal_row *r;
@@ -502,7 +561,8 @@ static int is_of_training(const dlsh_examination *e, const pools *all, const dl_
     if (known > 1 && 4 * known >= r->nrows) return 1;
     for (int k = 0; k < all->n; k++)
         if (all->at[k].trained && rows_in(&all->at[k], r) == r->nrows)
-            return known || (double)r->nrows * share_seen(e, r->what, &all->at[k]) < 3;
+            return known || ((double)r->nrows * share_seen(e, r->what, &all->at[k]) < 3 &&
+                             (all->at[k].data || is_around_training(e, &all->at[k], r)));
     return 0;
 }
 
@@ -511,9 +571,10 @@ static int is_apart(const pool *p, const pool *trained) {
     if (!p->held || !trained->trained || p->n < FEWEST_APART) return 0;
     if (!p->tensor || !trained->tensor) return 1;
     const int words = !dl_dtype_is_float(dl_dtype_of(p->tensor));
-    return (!words || p->n != trained->n) && dl_dtype_of(p->tensor) == dl_dtype_of(trained->tensor);
+    return (!words || p->n != trained->n) && is_like(p, trained);
 }
 
+/* All that a net was evaluated with are samples that it was trained on, although others were kept apart. */
 static void find_seen(dlsh_examination *e, pools *all, const void *net) {
     const dl_journal_row *r, *seen = NULL;
     const pool *apart = NULL;

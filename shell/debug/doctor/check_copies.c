@@ -1,6 +1,7 @@
 /* Copies that stay behind what they were made of: of a weight that is used beside it, of a net that is evaluated in its
  * place, of a state that is loaded when the training is over. */
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,12 +136,24 @@ static void find_stale_weight(dlsh_examination *e, const dl_journal_node *n, con
 /* The weight as it is now, cut off from its gradient at that place: as of codes that are compared with, it may be
  * meant.
  */
+/* May the operand have been the parameter? Memory that was another tensor's may be the parameter's by now. */
+static int may_have_been(const dl_tensor *p, const dl_journal_value *v) {
+    double n = 1, sum = 0, squares = 0;
+    for (int d = 0; d < v->ndim; d++) n *= (double)v->shape[d];
+    DLSH_FREED double *x = n == (double)dl_numel(p) ? malloc((size_t)dl_numel(p) * sizeof *x) : NULL;
+    if (!x || !v->n || dl_read_f64(p, x)) return dl_error_clear(), 0;
+    for (long i = 0; i < dl_numel(p); i++) sum += x[i] / n, squares += x[i] * x[i] / n;
+    const double std = sqrt(fmax(squares - sum * sum, 0)), apart = fabs(std - v->std) + fabs(sum - v->mean);
+    return apart < 0.5 * (std + v->std);
+}
+
 static void find_detached_weight(dlsh_examination *e, const dl_journal_node *n, const dl_journal_value *v) {
     const char *name;
     const dl_tensor *p = param_in_memory(e, v->data, &name);
     dlsh_finding *f =
-        p ? dlsh_find_at(e, n->file, n->line, "leave detach() or .data out, if the weight is to learn here, too")
-          : NULL;
+        p && may_have_been(p, v)
+            ? dlsh_find_at(e, n->file, n->line, "leave detach() or .data out, if the weight is to learn here, too")
+            : NULL;
     if (!f) return;
     dlsh_cause(f, "%s is used without its history: it gets no gradient from this place", name);
     dlsh_evidence(f, "%s takes it as a number like any other, by detach(), .data or no_grad", n->op);

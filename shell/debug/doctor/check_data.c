@@ -232,6 +232,7 @@ static int tells_class(const dlsh_samples *s, long c) {
 
 static void find_target_column(dlsh_examination *e, const dlsh_samples *s) {
     if (!s->y || !s->classes || s->width > COLUMNS || s->width < 3 || s->n < 16 || s->picture) return;
+    if (!s->real) return; /* words, of which one may well be what is asked for */
     for (long c = 0; c < s->width; c++) {
         if (!tells_class(s, c)) continue;
         dlsh_finding *f = dlsh_find_at(e, s->file, s->written_line ? s->written_line : s->line,
@@ -252,6 +253,35 @@ static int is_scaled_on_the_way(const dlsh_examination *e, double rms) {
         any = 1;
     }
     return any;
+}
+
+/* x / s, where s is nearly 0 for one column, as the deviation of one that is constant in a part of the rows. */
+static int find_tiny_divisor(dlsh_examination *e, const dlsh_samples *s) {
+    int at;
+    double low = INFINITY, sum = 0;
+    long which = 0;
+    const dlsh_node *made = s->file ? dlsh_definition_of(s->file, s->name, INT_MAX, &at) : NULL;
+    const dlsh_node *by = made && made->kind == DLSH_N_BINARY && made->op == DLSH_OP_DIV ? made->kids[1] : NULL;
+    const dlsh_value *v = by ? dlsh_value_of(e, s->file, by) : NULL;
+    dl_tensor *t = v && v->type == DLSH_TENSOR ? v->as.tensor : NULL;
+    const long n = t ? dl_numel(t) : 0;
+    DLSH_FREED double *d = n > 1 && n == s->width ? malloc((size_t)n * sizeof *d) : NULL;
+    if (!d || dl_read_f64(t, d)) return dl_error_clear(), 0;
+    for (long i = 0; i < n; i++) {
+        sum += fabs(d[i]);
+        if (fabs(d[i]) < low) low = fabs(d[i]), which = i;
+    }
+    double most = 0;
+    for (long i = 0; i < s->n; i++) most = fmax(most, fabs(s->x[i * s->width + which]));
+    if (!(low < 1e-4 * sum / (double)n) || !(most > 1000)) return 0;
+    const dlsh_node *set = by->kind == DLSH_N_NAME ? dlsh_definition_of(s->file, by->text, by->span.start, &at) : NULL;
+    dlsh_finding *f = dlsh_find_at(e, s->file, set ? set->span.line : made->span.line,
+                                   "leave the column out, or divide by 1 where the deviation is 0");
+    if (!f) return 1;
+    dlsh_cause(f, "column %ld of %s is divided by %.3g, which is nearly 0: it is constant where that was taken", which,
+               s->name, low);
+    dlsh_evidence(f, "its values go up to %.4g; the other columns are divided by about %.3g", most, sum / (double)n);
+    return 1;
 }
 
 static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
@@ -585,9 +615,18 @@ static int line_of_difference(const dlsh_traced *x, const dlsh_traced *y, int ot
     return a || b ? a > b ? a : b : otherwise;
 }
 
+/* Is the table as it was before any rows were picked? x = x[p] leaves the name with what came of it. */
+static int is_made_once(const dlsh_examination *e, const dlsh_traced *x) {
+    int at;
+    const dlsh_node *made = dlsh_definition_of(dlsh_text_name(e), x->base, INT_MAX, &at);
+    return made && !dlsh_mentions(made, x->base);
+}
+
 /* Rows picked differently for inputs and targets. */
 static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_traced *y) {
     if (!strcmp(x->base, y->base) || !strcmp(x->picks, y->picks) || !x->tensor || !y->tensor) return;
+    if (x->several != y->several) return;
+    if (is_made_once(e, x) && is_made_once(e, y) && dlsh_labels_belong(e, x->whole, y->whole)) return;
     if (!same_rows(x->whole, y->whole) && !(x->moved != y->moved && same_rows(x->tensor, y->tensor))) return;
     if (!x->random && !y->random && !x->moved && !y->moved && (!*x->picks || !*y->picks)) return;
     int x_moves = x->random || x->moved, y_moves = y->random || y->moved;
@@ -625,7 +664,7 @@ void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n) {
 
 void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s) {
     find_holes(e, s);
-    if (!find_codes(e, s)) find_columns(e, s);
+    if (!find_tiny_divisor(e, s) && !find_codes(e, s)) find_columns(e, s);
     find_target_column(e, s);
     find_scale(e, s);
     find_target_scale(e, s);

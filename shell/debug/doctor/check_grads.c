@@ -7,6 +7,7 @@
 
 #include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
+#include "debug/doctor/passes/passes.h"
 #include "debug/doctor/syntax.h"
 
 /* ---------------------------------------------------------------- leaves */
@@ -220,14 +221,28 @@ static void find_stepped_twice(dlsh_examination *e, const dl_journal_row *step) 
     dlsh_evidence(f, "%ld steps of %s for %ld backward passes", steps, dl_optimizer_text(o), passes);
 }
 
-/* Clipped before the backward pass of the step: of the gradients of the step before, or of none. */
+static int pass_has_leaf(const dl_journal_row *r, const void *leaf) {
+    for (int last = 0; last < 2; last++) {
+        const dlsh_pass p = dlsh_pass_of(r, last);
+        for (long k = 0; k < p.n; k++)
+            for (int j = 0; j < p.at[k].nin && j < 8; j++)
+                if (p.at[k].in[j].leaf == leaf) return 1;
+    }
+    return 0;
+}
+
+/* Clipped before the backward pass of the step: of the gradients of the step before, or of none. Passes and steps that
+ * leave what was clipped alone are those of another net. */
 static void find_early_clips(dlsh_examination *e) {
     const dl_journal_row *clip, *pass, *step;
     for (long i = 0; (clip = dlsh_row_next(e, DL_DID_CLIP, &i));)
         for (long k = 0; (pass = dlsh_row_next(e, DL_DID_BACKWARD, &k));) {
             int between = 0; /* a step, so that the clipping belongs to the pass behind it */
-            for (long j = 0; (step = dlsh_row_next(e, DL_DID_STEP, &j));)
-                between |= step->till > pass->till && clip->till < pass->till;
+            for (long j = 0; pass_has_leaf(pass, clip->what) && (step = dlsh_row_next(e, DL_DID_STEP, &j));) {
+                const dl_optimizer *o = step->what ? dlsh_live_optimizer(e, step->what, NULL) : NULL;
+                if (!o || dlsh_optimizer_has(o, clip->what))
+                    between |= step->till > pass->till && clip->till < pass->till;
+            }
             if (!between || clip->at > pass->at || clip->count < 3 || labs(clip->count - pass->count) > 1) continue;
             dlsh_finding *f = dlsh_find_at(e, clip->file, clip->line, "clip behind backward, before the step");
             if (!f) continue;
@@ -293,6 +308,11 @@ static int was_updated(const dlsh_examination *e, const dl_tensor *t) {
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
         if (r->line == writer.line && writer.file && !strcmp(r->file, writer.file)) return 1;
     return 0;
+}
+
+/* In a pass that was looked at, as one of the operands that were noted, or by what it left behind. */
+static int got_gradient(const dlsh_examination *e, dl_tensor *p) {
+    return each_leaf(e, is_leaf, p) || dl_grad(p) || was_updated(e, p);
 }
 
 typedef struct missing {
@@ -403,9 +423,11 @@ static int cut_before_step(const dlsh_examination *e, const dl_optimizer *o, con
     return 0;
 }
 
-/* A line of the script that cuts a history off. */
+enum { FREEZING = 3 };
+
+/* A line of the script that cuts a history off on the way to a loss, or that freezes. */
 static int cutting_line(const dlsh_examination *e, const dl_optimizer *o, const char **file) {
-    static const char *const words[] = {"detach", "no_grad", ".data", "item()", "requires_grad"};
+    static const char *const words[] = {"detach", ".data", "item()", "requires_grad"};
     const dl_journal_row *r;
     const int own = cut_before_step(e, o, file);
     if (own) return own;
@@ -414,10 +436,10 @@ static int cutting_line(const dlsh_examination *e, const dl_optimizer *o, const 
         if (line) return line;
     }
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
-        for (int w = 0; w < 5; w++) {
+        for (int w = 0; w < (int)DLSH_COUNT(words); w++) {
             int line = dlsh_script_line_with(e, r->file, words[w]);
             *file = r->file;
-            if (line) return line;
+            if (line && (w == FREEZING || dlsh_comes_from(e, r->file, r->line, line))) return line;
         }
     return 0;
 }
@@ -461,6 +483,7 @@ static int see_newcomer(void *ctx, const dl_journal_node *n, const dl_journal_va
 
 static void find_replaced(dlsh_examination *e, const dl_optimizer *o, const char *names, long n, long total) {
     dl_source made = dlsh_optimizer_source(o);
+    if (dlsh_find_renewed_parameter(e, o, n)) return;
     newcomer c = {.e = e, .than = made};
     const int known = each_leaf(e, see_newcomer, &c);
     dlsh_finding *f =
@@ -485,7 +508,7 @@ static void count_reached(const dlsh_examination *e, const dl_optimizer *o, dl_m
     for (long i = 0; l && i < l->n; i++) {
         dl_tensor *p = l->entries[i].tensor;
         if (!dl_requires_grad(p) || !dlsh_optimizer_has(o, p)) continue;
-        if (each_leaf(e, is_leaf, p))
+        if (got_gradient(e, p))
             ++*reached;
         else if (!*lost)
             *lost = m;
@@ -515,7 +538,7 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
         total++;
         if (!dl_requires_grad(p)) continue;
         any++;
-        if (each_leaf(e, is_leaf, p)) continue;
+        if (got_gradient(e, p)) continue;
         lost += !is_held(e, p);
         size_t used = strlen(names);
         char own[120] = "";
@@ -746,7 +769,8 @@ dl_status dlsh_check_membership(dlsh_examination *e) {
         find_made_in_function(e, r);
         steps += o != NULL;
     }
-    if (!dlsh_was_found(e, e->check, "replaced")) find_untrained(e);
+    if (!dlsh_was_found(e, e->check, "replaced") && !dlsh_was_found(e, e->check, "no longer the parameter"))
+        find_untrained(e);
     find_idle(e);
     dl_optimizer *any = dlsh_optimizer_at(e, 0, NULL);
     if (any)

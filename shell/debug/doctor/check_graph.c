@@ -198,13 +198,25 @@ static int along_samples(const dl_journal_node *n) {
     return 0;
 }
 
+/* Does a product sum over the samples behind a node, so that a figure of the batch is meant, as a correlation? */
+static int sums_over_samples(dlsh_pass p, const dl_journal_node *n, long samples) {
+    for (int i = 0; n && i < 8; i++) {
+        n = dlsh_pass_user(p, n);
+        if (dlsh_op_is(n, "matmul|bmm|einsum") && (!n->out.ndim || n->out.shape[0] != samples)) return 1;
+    }
+    return 0;
+}
+
 /* A figure of all samples that is given back to each of them. */
 static int is_shared(dlsh_pass p, const dl_journal_node *n) {
     const dl_journal_node *user = dlsh_pass_user(p, n);
-    if (!along_samples(n)) return 0;
+    if (!along_samples(n) || sums_over_samples(p, n, n->in[0].shape[0])) return 0;
     if (dlsh_op_is(n, "cumsum|flip|sort")) return 1;
-    return dlsh_op_is(n, "mean|sum|var|amax|amin") && dlsh_op_is(user, "sub|div|add|mul") && user->out.ndim >= 2 &&
-           user->out.shape[0] == n->in[0].shape[0];
+    for (int i = 0; i < 6 && dlsh_op_is(user, "clamp|maximum|where|sqrt|reshape|unsqueeze"); i++)
+        user = dlsh_pass_user(p, user);
+    if (dlsh_op_is(n, "norm|square_sum") && !dlsh_op_is(user, "div")) return 0; /* as a penalty */
+    return dlsh_op_is(n, "mean|sum|var|amax|amin|norm|square_sum") && dlsh_op_is(user, "sub|div|add|mul") &&
+           user->out.ndim >= 2 && user->out.shape[0] == n->in[0].shape[0];
 }
 
 /* Does a node come from another one, through any operand? */
@@ -254,7 +266,7 @@ static void look_at_samples(dlsh_examination *e, dlsh_pass p, const dl_journal_n
     dlsh_finding *f =
         dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), "compute it for each sample: dim=1, or dim=-1");
     if (!f) return;
-    dlsh_cause(f, "%s mixes the samples of a batch", n->op);
+    dlsh_cause(f, "%s mixes the samples of a batch", dlsh_op_is(n, "square_sum") ? "norm" : n->op);
     if (dlsh_keeps_average(e, NULL, 0)) dlsh_only_note(e, f); /* as batch norm does, written by hand */
     dlsh_evidence(f, "%s runs along dimension 0, the %ld samples", n->op, n->in[0].shape[0]);
 }

@@ -102,29 +102,32 @@ static int aim_of(const dlsh_examination *e, const char *file, const dlsh_node *
     }
     if (n->kind != DLSH_N_NAME) return 0;
     const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at);
-    const int by = made && made->span.start < n->span.start ? aim_of(e, file, made, depth + 1) : 0;
+    const int by = made && made != n ? aim_of(e, file, made, depth + 1) : 0;
     return by ? by : strstr(n->text, "loss") || strstr(n->text, "err") ? -1 : strstr(n->text, "acc") ? 1 : 0;
 }
 
-/* name = value, in a block */
-static int sets(const dlsh_node *n, const char *name, const char *value) {
+/* name = value, in a block; the name may be a field, as of a record. */
+static int sets(const char *file, const dlsh_node *n, const dlsh_node *best, const char *value) {
     for (int i = 0; n && i < n->nkids; i++) {
         const dlsh_node *a = n->kids[i];
-        if (a && a->kind == DLSH_N_ASSIGN && !a->op && a->nkids == 2 && dlsh_names(a->kids[0], name) &&
+        if (a && a->kind == DLSH_N_ASSIGN && !a->op && a->nkids == 2 && dlsh_same_text(file, a->kids[0], best) &&
             dlsh_names(a->kids[1], value))
             return 1;
     }
     return 0;
 }
 
-/* if v > best { best = v ... } of an error, or < of a score. */
-static void find_worst_kept(dlsh_examination *e, const char *file, const dlsh_node *n) {
-    const dlsh_node *c = n->kids[0];
-    if (c->kind != DLSH_N_BINARY || c->kids[0]->kind != DLSH_N_NAME || c->kids[1]->kind != DLSH_N_NAME) return;
-    const int less = c->op == DLSH_OP_LT || c->op == DLSH_OP_LE, more = c->op == DLSH_OP_GT || c->op == DLSH_OP_GE;
-    for (int k = 0; (less || more) && k < 2; k++) {
+static int is_comparison(const dlsh_node *c) {
+    return c->kind == DLSH_N_BINARY &&
+           (c->op == DLSH_OP_LT || c->op == DLSH_OP_LE || c->op == DLSH_OP_GT || c->op == DLSH_OP_GE);
+}
+
+static void look_at_comparison(dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *c) {
+    const int less = c->op == DLSH_OP_LT || c->op == DLSH_OP_LE;
+    for (int k = 0; k < 2; k++) {
         const dlsh_node *v = c->kids[k], *best = c->kids[1 - k];
-        if (!sets(n->kids[1], best->text, v->text)) continue;
+        if (v->kind != DLSH_N_NAME || (best->kind != DLSH_N_NAME && best->kind != DLSH_N_FIELD)) continue;
+        if (!sets(file, n->kids[1], best, v->text)) continue;
         const int keeps_low = less == (k == 0), aim = aim_of(e, file, v, 0);
         if (!aim || (aim < 0) == keeps_low || dlsh_was_found(e, "the best is the best", "")) return;
         dlsh_finding *f =
@@ -139,10 +142,25 @@ static void find_worst_kept(dlsh_examination *e, const char *file, const dlsh_no
     }
 }
 
+/* if v > best { best = v ... } of an error, or < of a score; the condition may have other parts, too. */
+static void find_worst_kept(dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_node *c = n->kids[0];
+    if (is_comparison(c)) look_at_comparison(e, file, n, c);
+    for (int k = 0; (c->kind == DLSH_N_AND || c->kind == DLSH_N_OR) && k < c->nkids; k++)
+        if (is_comparison(c->kids[k])) look_at_comparison(e, file, n, c->kids[k]);
+}
+
 /* ---------------------------------------------------------------- masks of lengths */
 
+/* Lengths differ from sample to sample: a number parts the samples themselves. */
+static int are_lengths(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_value *v = dlsh_value_of(e, file, n);
+    if (v) return v->type == DLSH_TENSOR && dl_numel(v->as.tensor) > 1;
+    return isnan(dlsh_number_of(e, file, n));
+}
+
 /* arange(T) > lengths: 1, of places behind the end; < : -1, of places within; 0: neither. */
-static int mask_kind(const dlsh_node *n) {
+static int mask_kind(const dlsh_examination *e, const char *file, const dlsh_node *n) {
     while (n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD) n = n->kids[0]->kids[0];
     if (!n || n->kind != DLSH_N_BINARY) return 0;
     const int less = n->op == DLSH_OP_LT || n->op == DLSH_OP_LE, more = n->op == DLSH_OP_GT || n->op == DLSH_OP_GE;
@@ -150,16 +168,16 @@ static int mask_kind(const dlsh_node *n) {
     while (a->kind == DLSH_N_INDEX) a = a->kids[0];
     while (b->kind == DLSH_N_INDEX) b = b->kids[0];
     const int left = is_word("arange", callee_of(a)), right = is_word("arange", callee_of(b));
-    if (left == right || (!less && !more)) return 0;
+    if (left == right || (!less && !more) || !are_lengths(e, file, left ? b : a)) return 0;
     return (left ? more : less) ? 1 : -1;
 }
 
-static int kind_of_name(const char *file, const dlsh_node *n) {
+static int kind_of_name(const dlsh_examination *e, const char *file, const dlsh_node *n) {
     int at;
     while (n && (n->kind == DLSH_N_INDEX || (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD)))
         n = n->kind == DLSH_N_INDEX ? n->kids[0] : n->kids[0]->kids[0];
     const dlsh_node *made = n && n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, &at) : NULL;
-    return made ? mask_kind(made) : 0;
+    return made ? mask_kind(e, file, made) : 0;
 }
 
 static int mask_line(const char *file, const dlsh_node *n, int otherwise) {
@@ -177,12 +195,18 @@ static void tell_mask(dlsh_examination *e, const char *file, const dlsh_node *ma
     dlsh_evidence(f, "places are numbered from 0, and those below the length are real; line %d %s", line, how);
 }
 
+/* Is it a number, by which a mask is made a penalty? */
+static int is_a_number(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_value *v = dlsh_value_of(e, file, n);
+    return !isnan(dlsh_number_of(e, file, n)) || (v && dlsh_is_number(*v));
+}
+
 static void find_turned_mask(dlsh_examination *e, const char *file, const dlsh_node *n) {
     if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL)
         for (int k = 0; k < 2; k++)
-            if (kind_of_name(file, n->kids[k]) == 1)
+            if (!is_a_number(e, file, n->kids[1 - k]) && kind_of_name(e, file, n->kids[k]) == 1)
                 tell_mask(e, file, n->kids[k], n->span.line, "keeps what it is 1 for, those behind the end");
-    if (dlsh_is_method(n, "masked_fill") && n->nkids > 1 && kind_of_name(file, n->kids[1]) == -1)
+    if (dlsh_is_method(n, "masked_fill") && n->nkids > 1 && kind_of_name(e, file, n->kids[1]) == -1)
         tell_mask(e, file, n->kids[1], n->span.line, "overwrites what it is true for, those within the length");
 }
 
@@ -253,7 +277,8 @@ static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node 
     dlsh_examination *e = ctx;
     if (n->kind == DLSH_N_ASSIGN) find_replaced_weight(e, file, n);
     if (n->kind == DLSH_N_BINARY && n->nkids == 2) find_repeated_net(e, file, n), find_plain_weight(e, file, n);
-    if (n->kind == DLSH_N_IF && (is_in(within, depth, DLSH_N_FOR) || is_in(within, depth, DLSH_N_WHILE)))
+    if (n->kind == DLSH_N_IF &&
+        (is_in(within, depth, DLSH_N_FOR) || is_in(within, depth, DLSH_N_WHILE) || is_in(within, depth, DLSH_N_FN)))
         find_worst_kept(e, file, n);
     find_turned_mask(e, file, n);
     if (n->kind == DLSH_N_CALL && n->nkids > 2) find_noise_target(e, file, n);

@@ -100,6 +100,15 @@ static int line_of(const dlsh_samples *s) {
     return back ? back->span.line : s->target_line;
 }
 
+int dlsh_are_unrelated(double *x, double *y, long n, long width) {
+    dlsh_samples s = {.x = x, .y = y, .n = n < MOST ? n : MOST, .width = width};
+    s.n = rows_of(&s);
+    if (s.n < FEWEST || !is_finite(&s)) return 0;
+    scale(&s, &s);
+    DLSH_FREED long *near = nearest(&s, s.n, &s, s.n);
+    return near && agreement(y, s.n, near, 0, 0) < 3 / sqrt((double)s.n);
+}
+
 static void tell_shift(dlsh_examination *e, const dlsh_samples *s, long shift, double now, double then, double chance) {
     dlsh_finding *f = dlsh_find_at(e, s->target_file, line_of(s), "take rows of inputs and targets alike");
     if (!f) return;

@@ -6,13 +6,20 @@
 #include "debug/doctor/trace.h"
 #include "view/elements.h"
 
-/* A layer that works differently in training and in evaluation; NULL: none. */
-static const char *differs(dl_module *m) {
+/* A layer that works differently in training and in evaluation, of those that are in that mode now; -1: in any. NULL:
+ * none. */
+static const char *differs(dl_module *m, int mode) {
     const char *kind = dl_module_kind(m);
-    if (strstr(kind, "dropout") || strstr(kind, "batchnorm")) return kind;
+    const int as_net = mode < 0 || mode == dl_module_training(m);
+    if (strstr(kind, "dropout") || strstr(kind, "batchnorm")) return as_net ? kind : NULL;
     const char *found = NULL;
-    for (int i = 0; !found && i < dl_module_count(m); i++) found = differs(dl_module_at(m, i));
+    for (int i = 0; !found && i < dl_module_count(m); i++) found = differs(dl_module_at(m, i), mode);
     return found;
+}
+
+/* Parts that were in the other mode than their net, as a frozen body, are left out. */
+static const char *differs_in(dl_module *m, const dl_journal_row *pass) {
+    return differs(m, pass->without ? dl_module_training(m) : -1);
 }
 
 /* Is what is computed at the line of a pass a part of a loss, as what a teacher says is? */
@@ -23,7 +30,8 @@ static int feeds_loss(const dlsh_examination *e, const dl_journal_row *at) {
     return 0;
 }
 
-int dlsh_is_trained(const dlsh_examination *e, const dl_journal_row *at) {
+/* Did a backward pass, as far as it was looked at, go through what was computed at the line, or begin there? */
+static int goes_back(const dlsh_examination *e, const dl_journal_row *at) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         if (r->line == at->line && !strcmp(r->file, at->file)) return 1;
@@ -33,7 +41,11 @@ int dlsh_is_trained(const dlsh_examination *e, const dl_journal_row *at) {
                 if (p.at[k].line == at->line && !strcmp(p.at[k].file, at->file)) return 1;
         }
     }
-    return feeds_loss(e, at);
+    return 0;
+}
+
+int dlsh_is_trained(const dlsh_examination *e, const dl_journal_row *at) {
+    return goes_back(e, at) || feeds_loss(e, at);
 }
 
 /* The last switch of the net to that mode before the pass; NULL: nobody did. */
@@ -170,10 +182,10 @@ dl_status dlsh_check_modes(dlsh_examination *e) {
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         const char *name = "the net";
         dl_module *m = dlsh_live_net(e, r->what, &name);
-        const char *kind = m ? differs(m) : NULL;
+        const char *kind = m ? differs_in(m, r) : NULL;
         if (!kind) continue;
         int trained = dlsh_is_trained(e, r);
-        if (!r->training && r->grad && trained)
+        if (!r->training && r->grad && goes_back(e, r))
             trained_in_evaluation(e, r, name, kind);
         else if (r->training && !(r->grad ? trained : feeds_loss(e, r)) && after_training_began(e, r))
             evaluated_in_training(e, r, name, kind);

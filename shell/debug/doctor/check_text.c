@@ -6,6 +6,7 @@
 
 #include "commands/nets/scaler.h"
 #include "debug/doctor/checks.h"
+#include "debug/doctor/passes/passes.h"
 #include "debug/doctor/syntax.h"
 
 /* ---------------------------------------------------------------- scaled losses */
@@ -58,6 +59,7 @@ static void find_clipped_scaled(dlsh_examination *e, const scaling *s) {
 dl_status dlsh_check_scaling(dlsh_examination *e) {
     scaling s = {.e = e};
     dlsh_each_node(see_scaling, &s);
+    dlsh_find_clipped_before_scaled(e);
     if (!s.file) return DL_OK;
     find_never_unscaled(e, &s);
     find_clipped_scaled(e, &s);

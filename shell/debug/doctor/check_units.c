@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/passes/passes.h"
 #include "debug/doctor/syntax.h"
 
 /* ---------------------------------------------------------------- symmetry */
@@ -34,13 +35,21 @@ static int is_hidden(dlsh_pass p, const dl_journal_node *n) {
     return 0;
 }
 
+/* Is its result added to what goes past it, so that the layers behind it tell its units apart? */
+static int is_added(dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *u = dlsh_pass_user(p, n);
+    for (int i = 0; u && i < 3 && dlsh_op_is(u, "mul|dropout|reshape"); i++) u = dlsh_pass_user(p, u);
+    return dlsh_op_is(u, "add") && !u->in[0].constant && !u->in[1].constant && !u->in[0].leaf && !u->in[1].leaf;
+}
+
 static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     int unit;
     char name[120];
     const dl_journal_value *v = dlsh_node_weight(n, &unit);
     dl_tensor *w = v && is_hidden(p, n) ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
     int constant = v && v->n > 1 && v->std <= 1e-6 * fabs(v->mean) && v->shape[unit] > 1;
-    if (w ? dl_ndim(w) != v->ndim || (!constant && !units_alike(w, unit)) : !constant || !is_hidden(p, n)) return;
+    if (w && dl_ndim(w) != v->ndim) return;
+    if (w ? !units_alike(w, unit) && (!constant || is_added(p, n)) : !constant || !is_hidden(p, n)) return;
     dl_source maker = {dlsh_node_file(n), dlsh_node_line(n)}, writer = maker;
     if (w) dlsh_tensor_places(w, &maker, &writer);
     if (!w) snprintf(name, sizeof name, "%s", *v->name ? v->name : n->op);
@@ -60,12 +69,75 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
         dlsh_evidence(f, "its %ld units began with the same weights, all of them %.3g", v->shape[unit], v->mean);
 }
 
+/* ---------------------------------------------------------------- parts that are copies of each other */
+
+static int are_equal(const dl_tensor *a, const dl_tensor *b) {
+    const long n = dl_numel(a);
+    DLSH_FREED double *x = malloc((size_t)(n + 1) * sizeof *x), *y = malloc((size_t)(n + 1) * sizeof *y);
+    double largest = 0, apart = 0;
+    if (dl_numel(b) != n || !x || !y || dl_read_f64(a, x) || dl_read_f64(b, y)) return dl_error_clear(), 0;
+    for (long i = 0; i < n; i++) largest = fmax(largest, fabs(x[i])), apart = fmax(apart, fabs(x[i] - y[i]));
+    return apart <= 1e-5 * largest;
+}
+
+/* Two weights that began with the same numbers and got the same gradient. */
+static int are_twins(const dl_journal_value *a, const dl_journal_value *b) {
+    if (a->leaf == b->leaf || a->ndim != b->ndim || memcmp(a->shape, b->shape, sizeof a->shape) != 0) return 0;
+    if (!(a->std > 0) || a->hash != b->hash || !(a->gradient > 0)) return 0;
+    return fabs(a->gradient - b->gradient) <= 1e-5 * a->gradient;
+}
+
+typedef struct call {
+    const char *file;
+    int line;
+} call;
+
+static int see_copy(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    call *c = ctx;
+    (void)within, (void)depth;
+    const int method = dlsh_is_method(n, "copy") || dlsh_is_method(n, "clone");
+    if (!method && !(n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], "deepcopy"))) return 0;
+    *c = (call){file, n->span.line};
+    return 1;
+}
+
+/* What stopped on its way behind equal parts follows from them, as the gradient of a gate between equal answers. */
+static void mark_effects(dlsh_examination *e, const char *check) {
+    for (int i = 0; i < e->nfindings; i++)
+        if (!strcmp(e->findings[i].check, check)) e->findings[i].effect = 1;
+}
+
+static void look_at_twins(dlsh_examination *e, dlsh_pass p) {
+    for (long k = p.n - 1; k >= 0 && !e->bad; k--)
+        for (long i = k - 1; i >= 0; i--) {
+            int unit;
+            char name[120], other[120];
+            const dl_journal_value *v = dlsh_node_weight(&p.at[k], &unit), *w = dlsh_node_weight(&p.at[i], &unit);
+            if (!v || !w || !are_twins(v, w)) continue;
+            dl_tensor *a = dlsh_live_leaf(e, v->leaf, name, sizeof name);
+            dl_tensor *b = dlsh_live_leaf(e, w->leaf, other, sizeof other);
+            if (!a || !b || !are_equal(a, b) || !dlsh_is_being_trained(e, a) || !dlsh_is_being_trained(e, b)) continue;
+            const dl_source made = dlsh_weight_source(e, &p.at[k]);
+            call c = {made.file, made.line};
+            dlsh_each_node(see_copy, &c);
+            dlsh_finding *f = dlsh_find_at(e, c.file, c.line, "make each anew, with random numbers of its own");
+            if (!f) return;
+            dlsh_cause(f, "%s and %s began alike and get the same gradient: these parts stay copies of each other",
+                       name, other);
+            dlsh_evidence(f, "they had the same numbers and gradients of %.3g in the first pass, and are equal still",
+                          v->gradient);
+            mark_effects(e, "gradients get through");
+            return;
+        }
+}
+
 dl_status dlsh_check_symmetry(dlsh_examination *e) {
     const dl_journal_row *r;
     long nodes = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 0);
         for (long k = p.n - 1; k >= 0; k--) look_at_weight(e, p, &p.at[k]);
+        look_at_twins(e, p);
         nodes += p.n;
     }
     if (nodes) dlsh_passed(e, "no layer has units that are all alike");
@@ -302,10 +374,39 @@ static const dl_journal_node *culprit(dlsh_pass p, const dl_journal_node **node,
 /* The size of what a layer is given, as far as its figures are known; NaN: they are not. */
 static double size_before(dlsh_pass p, const dl_journal_node *n) {
     const dl_journal_node *by = dlsh_pass_source(p, n, 0);
+    if (n->in[0].n) return hypot(n->in[0].mean, n->in[0].std);
     return by && by->out.n ? hypot(by->out.mean, by->out.std) : NAN;
 }
 
-enum { VANISH, EXPLODE, GROW, SHRINK, WELL };
+/* The number that branches are multiplied by before they are added to what goes past them; how often. */
+static long branch_factor(dlsh_pass p, const dl_journal_node **at, double *factor) {
+    long count = 0;
+    for (long k = 0; k < p.n; k++) {
+        const dl_journal_node *n = &p.at[k], *user = dlsh_pass_user(p, n);
+        const int which = dlsh_op_is(n, "mul") && dlsh_is_number_in(&n->in[0]) ? 0 : 1;
+        const int one = dlsh_op_is(n, "mul") && dlsh_is_number_in(&n->in[which]);
+        if (!one || !(fabs(n->in[which].low) > 1.5) || !dlsh_op_is(user, "add") || user->in[0].constant ||
+            user->in[1].constant || (*at && (*at)->line != n->line))
+            continue;
+        *at = n, *factor = n->in[which].low, count++;
+    }
+    return count;
+}
+
+/* A function of the script that a statement calls for a number, as for a deviation: what it returns; else the line. */
+static int line_of_number(const char *file, const dlsh_node *n, int line) {
+    const dlsh_node *by = n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME ? n->kids[0] : NULL;
+    const dlsh_node *fn = by ? dlsh_function_of(file, by->text) : NULL, *back = fn ? dlsh_last_return(fn) : NULL;
+    const dlsh_node *value = back && back->nkids ? back->kids[0] : NULL;
+    if (value && (value->kind == DLSH_N_BINARY || value->kind == DLSH_N_FLOAT)) return back->span.line;
+    for (int i = 0; n && i < n->nkids; i++) {
+        const int found = line_of_number(file, n->kids[i], line);
+        if (found != line) return found;
+    }
+    return line;
+}
+
+enum { VANISH, EXPLODE, GROW, SHRINK, WELL, OTHER };
 
 static const struct {
     const char *cause, *remedy;
@@ -323,14 +424,23 @@ static void tell_depth(dlsh_examination *e, dlsh_pass p, const dl_journal_node *
                        int n, int what) {
     const double low = w[0]->gradient, high = w[n - 1]->gradient;
     char why[200] = "";
-    const dl_journal_node *by = culprit(p, node, w, n, what == VANISH || what == SHRINK, why, sizeof why);
+    const dl_journal_node *by = culprit(p, node, w, n, what == VANISH || what == SHRINK, why, sizeof why), *at = NULL;
+    double factor = 1;
+    const long branches = what == GROW ? branch_factor(p, &at, &factor) : 0;
     if (!by) by = node[0];
-    dl_source made = dlsh_weight_source(e, by);
+    dl_source made = branches > 2 ? (dl_source){at->file, at->line} : dlsh_weight_source(e, by);
+    if (branches > 2)
+        snprintf(why, sizeof why, "%ld branches are multiplied by %.3g before they are added to what goes past them",
+                 branches, factor);
     const char *set_in = NULL;
     const int set = *by->layer_file && strstr(why, "the weights") ? dlsh_weights_set_at(&set_in) : 0;
     if (set) made = (dl_source){set_in, set};
-    dlsh_finding *f = dlsh_find_at(e, made.file, made.line, depths[what].remedy);
+    if (!set && made.file) made.line = line_of_number(made.file, dlsh_statement_at(made.file, made.line), made.line);
+    dlsh_finding *f = dlsh_find_at(e, made.file, made.line,
+                                   branches > 2 ? "a factor of 1 / sqrt(depth), or a norm layer in each branch"
+                                                : depths[what].remedy);
     if (!f) return;
+    if (what == GROW) mark_effects(e, "the initial loss");
     f->effect =
         !*why || dlsh_was_found(e, "initial weights differ", "") || dlsh_was_found(e, "all of the input counts", "");
     dlsh_cause(f, "%s%s%s", depths[what].cause, *why ? ": " : "", why);
@@ -356,13 +466,13 @@ static void look_at_depth(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
     if (low > 0 && low < 1e-3 * high)
         what = VANISH;
     else if ((high >= 0 && low > 1e3 * high && low > 1) || low > 1e4)
-        what = !(low > 10 * high) && end > 30 * begin ? GROW : EXPLODE;
+        what = low > 10 * high ? EXPLODE : end > 30 * begin ? GROW : OTHER;
     else if (n > 3 && end > 0 && end < 1e-3 * begin && fmax(low, high) < 1e-3)
         what = SHRINK;
     if ((what == VANISH || what == SHRINK) && dlsh_settled_lower(r, 0.5)) return; /* it learned all the same */
     if (what == WELL && low > 0)
         dlsh_passed(e, "%.2g in the first of %d layers, %.2g in the last", low, n, high);
-    else if (what != WELL)
+    else if (what != WELL && what != OTHER)
         tell_depth(e, p, node, w, n, what);
 }
 

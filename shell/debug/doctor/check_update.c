@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
 #include "debug/doctor/samples.h"
 #include "debug/doctor/trace.h"
@@ -198,6 +199,40 @@ static int decayed(dlsh_examination *e, const steps *s) {
     return 1;
 }
 
+/* The largest decay of a group, and the smallest rate. */
+static void options_of(const dl_optimizer *o, double *decay, double *rate) {
+    dl_arg v;
+    const dl_kind_row *kind = dlsh_optimizer_kind(o);
+    for (long i = 0; dl_optimizer_param((dl_optimizer *)o, i, NULL); i++)
+        for (int k = 0; kind && kind->options[k].name; k++) {
+            if (dl_optimizer_group_get(o, dl_optimizer_group_of(o, i), k, &v)) return dl_error_clear();
+            if (!strcmp(v.name, "lr")) *rate = fmin(*rate, v.f);
+            if (!strcmp(v.name, "weight_decay")) *decay = fmax(*decay, v.f);
+        }
+}
+
+/* A rate far below the decay, and updates that hardly change anything: each was given for the other. */
+static int exchanged(dlsh_examination *e, const steps *s) {
+    const double most = strcmp(dl_optimizer_kind(s->o), "sgd") == 0 ? 10 : 1000; /* as AdamW has it: 1e-4 and 1e-2 */
+    double decay = 0, rate = INFINITY;
+    if (!(s->row->ratio[3] < 2e-4) || dlsh_settled_lower(s->pass, 0.3)) return 0;
+    options_of(s->o, &decay, &rate);
+    dlsh_finding *f = decay >= 0.02 && decay > most * rate
+                          ? dlsh_find_at(e, dlsh_optimizer_source(s->o).file, dlsh_optimizer_source(s->o).line,
+                                         "the larger number as the rate, the smaller one as weight_decay")
+                          : NULL;
+    if (!f) return 0;
+    char now[40] = "hardly anything by now";
+    if (rate > 0) snprintf(now, sizeof now, "%.3g", rate);
+    dlsh_cause(f, "rate and weight_decay seem to be exchanged: weight_decay is %.3g, the learning rate %s", decay, now);
+    dlsh_evidence(
+        f,
+        "updates are at most %.2g of the size of the weights, and the decay is far larger than the rate; after "
+        "%ld steps the loss is %.4g, at first %.4g",
+        s->row->ratio[3], s->row->count, s->pass ? s->pass->last : NAN, s->pass ? s->pass->first : NAN);
+    return 1;
+}
+
 /* Rates of groups that are so far apart that one of them stands still; a rate of 0 is meant. */
 static int group_stands_still(dlsh_examination *e, const steps *s) {
     double low = INFINITY, high = 0;
@@ -336,8 +371,9 @@ static dl_trainer *trainer_of(const dlsh_examination *e, const dl_optimizer *o) 
 }
 
 /* In this order: what makes updates small also when the rate is right comes first. */
-static int (*const causes[])(dlsh_examination *, const steps *) = {
-    odd_option, group_stands_still, decayed, stays_zero, clipped, scheduled, not_risen, too_large, too_small};
+static int (*const causes[])(dlsh_examination *, const steps *) = {odd_option, exchanged, group_stands_still, decayed,
+                                                                   stays_zero, clipped,   scheduled,          not_risen,
+                                                                   too_large,  too_small};
 
 /* The statement of the script that set the rate last, not the steps of a trainer with a schedule. */
 static const dl_journal_row *rate_set_for(const dlsh_examination *e, const dl_optimizer *o) {
@@ -351,16 +387,28 @@ static const dl_journal_row *rate_set_for(const dlsh_examination *e, const dl_op
     return found;
 }
 
+/* Of gradients of its parameters, or of what is not known. */
+static const dl_journal_row *clip_of(const dlsh_examination *e, const dl_optimizer *o) {
+    const dl_journal_row *r, *found = NULL;
+    dl_optimizer *other;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_CLIP, &i));) {
+        int elsewhere = 0;
+        for (int k = 0; (other = dlsh_optimizer_at(e, k, NULL)); k++) elsewhere |= dlsh_optimizer_has(other, r->what);
+        if ((dlsh_optimizer_has(o, r->what) || !elsewhere) && (!found || r->till > found->till)) found = r;
+    }
+    return found;
+}
+
 static void examine(dlsh_examination *e, const dl_journal_row *r, dl_optimizer *o) {
     steps s = {.row = r, .o = o, .t = trainer_of(e, o)};
     s.rate = s.t ? rate_set_for(e, o) : last_row(e, DL_DID_RATE, o);
-    s.clip = last_row(e, DL_DID_CLIP, NULL);
+    s.clip = clip_of(e, o);
     s.pass = last_row(e, DL_DID_BACKWARD, NULL);
     s.file = s.rate ? s.rate->file : dlsh_optimizer_source(o).file;
     s.line = s.rate ? s.rate->line : dlsh_optimizer_source(o).line;
     for (size_t i = 0; i < DLSH_COUNT(causes); i++)
         if (causes[i](e, &s)) return;
-    if (!isnan(r->ratio[1]))
+    if (r->ratio[3] >= 2e-4 || dlsh_settled_lower(s.pass, 0.5))
         dlsh_passed(e, "%.2g of the size of the weights at first, %.2g at last", r->ratio[0], r->ratio[1]);
 }
 

@@ -160,7 +160,7 @@ static void examine_dataset(dlsh_examination *e, const dealt *d) {
     test.prepared_line = part ? part : raw ? test.made_line : line_of_table(d, test.made_line);
     train.in_order = d->in_order && dl_dataset_classes(d->data) > 0;
     if (any) dlsh_judge_samples(e, &train);
-    if (any && other) dlsh_compare_splits(e, &train, &test);
+    if (any && other) dlsh_compare_classes(e, &train, &test), dlsh_compare_splits(e, &train, &test);
     if (any) compare_labels(e, d, &train, &test, other);
 }
 
@@ -254,9 +254,12 @@ static int set_traced(dlsh_samples *s, const dlsh_traced *all, int n, const char
     for (int i = 0; i < n; i++) {
         dl_tensor *x = all[i].whole ? all[i].whole : all[i].tensor, *y = NULL;
         if (all[i].role != DLSH_ROLE_INPUT || !x || dl_ndim(x) < 2 || dl_shape(x)[0] < 4) continue;
-        for (int k = 0; k < n && !y; k++) {
+        for (int j = 0; j < 2 * n && !y; j++) {
+            const int k = j % n; /* those that the text gives to a loss come first */
             dl_tensor *t = all[k].whole ? all[k].whole : all[k].tensor;
-            if (all[k].role != DLSH_ROLE_TARGET || !t || !dl_ndim(t) || dl_shape(t)[0] != dl_shape(x)[0]) continue;
+            if (all[k].role != DLSH_ROLE_TARGET || all[k].guessed != (j >= n) || !t || !dl_ndim(t) ||
+                dl_shape(t)[0] != dl_shape(x)[0])
+                continue;
             y = t;
             snprintf(s->target, sizeof s->target, "%s", all[k].base);
             s->target_line = all[k].base_line;
@@ -348,7 +351,7 @@ static void compare_evaluations(dlsh_examination *e, const int *lines, int nline
         int n = trained || (r->grad && dlsh_is_trained(e, r)) ? 0 : dlsh_trace(e, r->file, r->line, some);
         for (int k = 0; k < n; k++) {
             dl_tensor *x = some[k].tensor;
-            if (some[k].role != DLSH_ROLE_INPUT || !x || x == used || dl_ndim(x) < 2) continue;
+            if (some[k].role != DLSH_ROLE_INPUT || some[k].guessed || !x || x == used || dl_ndim(x) < 2) continue;
             test.file = r->file, test.line = some[k].name_line ? some[k].name_line : r->line;
             snprintf(test.name, sizeof test.name, "%s", some[k].name);
             dl_tensor *y = train->y ? targets_beside(e, x, &test, r->file) : NULL;
@@ -374,12 +377,25 @@ static int is_part(const dlsh_traced *all, int n, const dl_tensor *used, const c
     return 0;
 }
 
+/* Statements that ran nets whose layers have lines of their own. */
+static int add_lines_of_nets(const dlsh_examination *e, const char *file, int *lines, int n) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        int known = 0;
+        for (int k = 0; k < n; k++) known |= lines[k] == r->line;
+        if (known || n == LINES || !r->grad || r->count < 4 || strcmp(r->file, file) != 0) continue;
+        if (dlsh_is_trained(e, r)) lines[n++] = r->line;
+    }
+    return n;
+}
+
 static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     int lines[LINES];
     const char *file = r->file;
     long batch = 0;
     static dlsh_traced all[ALL];
     int nlines = lines_of(dlsh_pass_of(r, 1), lines, LINES, &file, &batch);
+    nlines = add_lines_of_nets(e, file, lines, nlines);
     int n = trace_lines(e, file, lines, nlines, all, ALL);
     DLSH_SCOPED(dlsh_samples_free) dlsh_samples s = {0}, near = {0};
     text_name = file;

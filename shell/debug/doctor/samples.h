@@ -28,12 +28,17 @@ void dlsh_judge_labels(dlsh_examination *e, const dlsh_samples *s);
 void dlsh_compare_labels(dlsh_examination *e, const dlsh_samples *train, dlsh_samples *test);
 void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
 /* Columns of two parts, and the rows of one table that statements pick for training and evaluation (check_split.c). */
+void dlsh_compare_classes(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
 void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
 void dlsh_compare_rows(dlsh_examination *e, const char *file, const dlsh_traced *all, int n);
 /* Samples of one part that are nearly those of the other one (check_near.c). */
 void dlsh_find_near(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
 /* A target that is one number for all samples, by the variable that the loss is given. */
 void dlsh_find_constant_target(dlsh_examination *e, const char *file, const dlsh_traced *t);
+/* Do numbers tell nothing of each other, as far as the row that is most like a row says? Changes x. */
+int dlsh_are_unrelated(double *x, double *y, long n, long width);
+/* Had the last passes that were looked at, as far as their rows are known, the labels of their inputs? */
+int dlsh_labels_belong(const dlsh_examination *e, dl_tensor *x, dl_tensor *y);
 void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n);
 /* Where the target of a loss was given its value, within the function that made it, too (check_batches.c). */
 int dlsh_line_of_target(const dl_journal_node *loss);

@@ -71,12 +71,23 @@ static int is_backwards(const dlsh_node *slice) {
     return step && step->kind == DLSH_N_UNARY && step->op == DLSH_OP_NEG;
 }
 
+/* arange(n), arange(n)[:, none], or a name of that: all rows, in their order. */
+static int is_all_rows(const tracer *t, const dlsh_node *n) {
+    if (n->kind == DLSH_N_NAME) {
+        const dlsh_definition d = dlsh_define(t->unit->root, n->text, n->span.start);
+        n = d.value && !d.each && !d.param ? d.value : n;
+    }
+    if (n->kind == DLSH_N_INDEX) n = n->kids[0];
+    return n->kind == DLSH_N_CALL && n->nkids == 2 && dlsh_names(n->kids[0], "arange");
+}
+
 /* Notes rows that are picked: the text of the index, and of a variable in it where it was made. */
 static void pick(const tracer *t, const dlsh_node *index, dlsh_traced *to) {
     char mark[32];
     dlsh_definition d = {.at = -1};
     int slice = index->kind == DLSH_N_SLICE;
     if (slice && !index->kids[0] && !index->kids[1] && !is_backwards(index)) return; /* all rows */
+    if (index->kind == DLSH_N_ELLIPSIS || index->kind == DLSH_N_NONE || is_all_rows(t, index)) return;
     if (!to->moved && !to->random) to->pick_line = index->span.line; /* of what moves rows, where something does */
     if (to->nlines < (int)DLSH_COUNT(to->lines)) to->lines[to->nlines++] = index->span.line;
     to->moved |= slice && is_backwards(index);
@@ -169,11 +180,22 @@ static void note_data(dlsh_traced *x, dl_tensor *data, const char *name, int lin
     snprintf(x->base, sizeof x->base, "%s", name);
 }
 
+/* Is the name at a place a parameter of a function that is called at several places? Which call counts is not known. */
+static int is_of_several_calls(const tracer *t, const char *name, int place) {
+    const dlsh_node *around[DLSH_AROUND];
+    const int depth = dlsh_functions_around(t->unit->root, place, around);
+    for (int i = depth - 1; i >= 0; i--)
+        if (dlsh_is_own_name(around[i], name))
+            return dlsh_last_call(t->unit->root, around[i]) && !dlsh_only_call(t->unit->root, around[i]);
+    return 0;
+}
+
 static void follow_name(tracer *t, const dlsh_node *n, dlsh_traced x, int before) {
     dlsh_traced given = x; /* by a parameter, where the caller's variable is not known */
     for (int depth = 0; depth < DEEPEST; depth++) {
         const dlsh_definition d = dlsh_define(t->unit->root, n->text, before);
         const dlsh_node *back = dlsh_returned(t->unit->name, &d), *of = back ? back : d.value;
+        x.several |= d.param && is_of_several_calls(t, n->text, before);
         dl_tensor *data = data_of(t, n->text, before);
         const int alias = d.param || (back && back->kind == DLSH_N_NAME);                /* another variable made it */
         if (data && !alias && of && dlsh_uses_net(t->e, t->unit->name, of)) data = NULL; /* what it holds came later */
@@ -237,6 +259,7 @@ static void settle(dlsh_traced *x) {
     const dl_tensor *v = x->tensor;
     if (x->role || !v) return;
     int column = dl_ndim(v) == 2 && dl_shape(v)[1] == 1;
+    x->guessed = 1;
     x->role = dl_ndim(v) < 2 || column ? DLSH_ROLE_TARGET : DLSH_ROLE_INPUT;
 }
 

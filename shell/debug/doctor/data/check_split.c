@@ -93,6 +93,43 @@ void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const 
                       other, n, at, b[at].mean, b[at].std, a[at].mean, a[at].std);
 }
 
+/* ---------------------------------------------------------------- classes */
+
+static int has_class(const dlsh_samples *s, double c) {
+    for (long i = 0; i < s->n; i++)
+        if (s->y[i] == c) return 1;
+    return 0;
+}
+
+/* Classes of the test part that training has no sample of, as where a table in the order of its classes is cut. */
+void dlsh_compare_classes(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test) {
+    double missing[4] = {0};
+    long lost = 0;
+    int n = 0;
+    if (!train->y || !test->y || !train->classes || !test->classes || train->n < ROWS || test->n < 8) return;
+    for (long i = 0; i < test->n; i++) {
+        if (has_class(train, test->y[i])) continue;
+        lost++;
+        int known = 0;
+        for (int k = 0; k < n; k++) known |= missing[k] == test->y[i];
+        if (!known && n < 4) missing[n++] = test->y[i];
+    }
+    if (5 * lost < test->n) return;
+    char which[100] = "";
+    for (int k = 0; k < n; k++)
+        snprintf(which + strlen(which), sizeof which - strlen(which), "%s%.4g", k ? ", " : "", missing[k]);
+    dlsh_finding *f = dlsh_find_at(e, test->file, test->line,
+                                   "put the samples in random order before they are cut: p = randperm(n); x[p], y[p]");
+    if (!f) return;
+    dlsh_cause(f, "%ld of %ld samples of %s are of classes that training has no sample of: %s", lost, test->n,
+               test->name, which);
+    dlsh_evidence(f,
+                  "of %ld samples of %s that were looked at none has such a label: the table was cut in the order of "
+                  "its classes",
+                  train->n, train->name);
+    if (lost == test->n) dlsh_only_note(e, f); /* as where new classes are to be told apart by what is like them */
+}
+
 /* ---------------------------------------------------------------- rows of one table */
 
 /* Rows that a pick takes: an index or a mask in a variable, or a slice of numbers. */

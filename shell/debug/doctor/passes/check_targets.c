@@ -2,6 +2,7 @@
  * net, the input with its noise. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "debug/doctor/checks.h"
@@ -9,7 +10,7 @@
 #include "debug/doctor/syntax.h"
 #include "debug/doctor/text/reads.h"
 
-enum { DEEPEST = 10, LEAVES = 64 };
+enum { DEEPEST = 10, LEAVES = 64, MOST_TARGETS = 1 << 16 };
 
 /* ---------------------------------------------------------------- places */
 
@@ -328,6 +329,83 @@ static int see_loss(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     return 0;
 }
 
+/* ---------------------------------------------------------------- rows of targets that are all alike */
+
+static int rows_alike(const dl_tensor *y, double *v) {
+    const long n = dl_shape(y)[0], k = dl_shape(y)[1];
+    int varied = 0;
+    if (dl_read_f64(y, v)) return dl_error_clear(), 0;
+    for (long i = 0; i < n * k; i++) {
+        if (v[i] != v[i % k]) return 0;
+        varied |= v[i] != v[0];
+    }
+    return varied;
+}
+
+/* A table [n, k, width] that tells nothing of the targets [n, k]; NULL: there is none, or another one does tell. */
+static const char *unrelated_table(const dlsh_examination *e, const dl_tensor *y, double *v) {
+    const dlsh_holder *h;
+    const char *found = NULL;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        dl_tensor *x = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
+        if (!x || dl_ndim(x) != 3 || !dl_dtype_is_float(dl_dtype_of(x)) || dl_requires_grad(x)) continue;
+        if (dl_shape(x)[0] != dl_shape(y)[0] || dl_shape(x)[1] != dl_shape(y)[1]) continue;
+        DLSH_FREED double *u = malloc((size_t)dl_numel(x) * sizeof *u);
+        if (!u || dl_read_f64(x, u)) return dl_error_clear(), NULL;
+        if (!dlsh_are_unrelated(u, v, dl_numel(y), dl_shape(x)[2])) return NULL;
+        found = h->name;
+    }
+    return found;
+}
+
+/* Where the numbers of a name come from: through casts, picks and arguments to what a function returns. */
+static int line_of_source(const char *file, const char *name, int before) {
+    int at = before, line = 0;
+    for (int i = 0; i < DEEPEST; i++) {
+        const dlsh_node *root = dlsh_text_root(file);
+        const dlsh_definition d = dlsh_define(root, name, at);
+        const dlsh_node *made = d.value;
+        const int call = made && made->kind == DLSH_N_CALL && made->kids[0]->kind == DLSH_N_NAME;
+        const dlsh_node *back = call ? dlsh_returned_for(file, made, name) : NULL;
+        if (!made) break;
+        if (back) return back->span.line;
+        line = made->span.line, at = dlsh_place_of(&d);
+        for (int k = 0; made && made->kind != DLSH_N_NAME && k < DEEPEST; k++) {
+            const dlsh_node *by = made->kind == DLSH_N_CALL ? made->kids[0] : made;
+            made = by->kind == DLSH_N_INDEX || by->kind == DLSH_N_FIELD ? by->kids[0] : NULL;
+        }
+        if (!made) break;
+        name = made->text;
+    }
+    return line;
+}
+
+/* Targets of several things each that are the same for all samples, and that what goes in tells nothing of. */
+static void find_same_rows(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        const dl_tensor *y = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
+        if (!y || dl_requires_grad(y) || dl_ndim(y) != 2 || dl_shape(y)[0] < 8 || dl_shape(y)[1] < 2 ||
+            dl_numel(y) > MOST_TARGETS)
+            continue;
+        DLSH_FREED double *v = malloc((size_t)dl_numel(y) * sizeof *v);
+        const char *x = v && rows_alike(y, v) ? unrelated_table(e, y, v) : NULL;
+        if (!x) continue;
+        const char *file = h->file ? h->file : p.at->file;
+        dlsh_finding *f = dlsh_find_at(e, file, line_of_source(file, h->name, h->place),
+                                       "what puts labels in order takes their inputs along: x = x.gather(1, order)");
+        if (!f) return;
+        dlsh_cause(f,
+                   "labels do not belong to their inputs: %s is the same for all samples, and %s tells nothing of it",
+                   h->name, x);
+        dlsh_evidence(f,
+                      "each of %ld rows holds the same %ld numbers; an input and the one most like it have unrelated "
+                      "ones; the loss went from %.4g to %.4g",
+                      dl_shape(y)[0], dl_shape(y)[1], r->first, r->last);
+        return;
+    }
+}
+
 /* ---------------------------------------------------------------- the check */
 
 dl_status dlsh_check_targets(dlsh_examination *e) {
@@ -339,6 +417,7 @@ dl_status dlsh_check_targets(dlsh_examination *e) {
         look_at_pairs(e, r, p);
         for (long k = 0; k < p.n; k++) look_at_several(e, r, p, &p.at[k]);
         look_at_same_net(e, r, p);
+        find_same_rows(e, r, p);
         seen++;
     }
     if (seen) dlsh_each_node(see_loss, e);

@@ -222,6 +222,69 @@ static void look_at_steps(dlsh_examination *e, const char *file, const dlsh_node
                   pass->line, step->count, loop->span.line, all);
 }
 
+/* ---------------------------------------------------------------- a state that is cut off at each time */
+
+/* s.detach() or s.data in an expression. */
+static const dlsh_node *cut_of(const dlsh_node *n, const char *name) {
+    const dlsh_node *found = NULL;
+    if (!n) return NULL;
+    if (dlsh_is_method(n, "detach") && dlsh_names(n->kids[0]->kids[0], name)) return n;
+    if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "data") && dlsh_names(n->kids[0], name)) return n;
+    for (int i = 0; i < n->nkids && !found; i++) found = cut_of(n->kids[i], name);
+    return found;
+}
+
+/* A statement of a loop that makes s anew of an s without history; *carried: one that makes s of what it was. */
+static const dlsh_node *state_cut_in(const dlsh_node *n, const char **name, int *carried) {
+    const dlsh_node *found = NULL;
+    if (!n || n->kind == DLSH_N_FN) return NULL;
+    for (int i = 0; n->kind == DLSH_N_ASSIGN && i < n->nkids - 1; i++) {
+        const dlsh_node *to = n->kids[i], *value = n->kids[n->nkids - 1];
+        const dlsh_node *cut = to->kind == DLSH_N_NAME ? cut_of(value, to->text) : NULL;
+        if (cut && !found) found = n, *name = to->text, *carried |= cut != value;
+    }
+    for (int i = 0; i < n->nkids && !found; i++) found = state_cut_in(n->kids[i], name, carried);
+    return found;
+}
+
+static int carries(const dlsh_node *n, const char *name) {
+    if (!n) return 0;
+    if (n->kind == DLSH_N_ASSIGN && dlsh_assigns(n, name)) {
+        const dlsh_node *value = n->kids[n->nkids - 1];
+        return dlsh_mentions(value, name) && value != cut_of(value, name);
+    }
+    for (int i = 0; i < n->nkids; i++)
+        if (carries(n->kids[i], name)) return 1;
+    return 0;
+}
+
+/* Within a loop that no backward pass is in: of all times the last one alone learns. Where the training goes well, one
+ * time is enough, as at a fixed point. */
+static void look_at_cut_state(dlsh_examination *e, const char *file, const dlsh_node *loop) {
+    const char *name = NULL;
+    const dl_journal_row *r, *pass = NULL;
+    int carried = 0;
+    const dlsh_node *by = dlsh_trains(loop) ? NULL : state_cut_in(body_of(loop), &name, &carried);
+    if (!by || (!carried && !carries(body_of(loop), name))) return;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        if (strcmp(r->file, file) != 0 || r->count < 16) continue;
+        if (dlsh_settled_lower(r, 0.8)) return;
+        pass = r;
+    }
+    dlsh_finding *f = pass ? dlsh_find_at(e, file, by->span.line,
+                                          "leave it out here; detach between pieces, where a backward pass was before")
+                           : NULL;
+    if (!f) return;
+    dlsh_cause(f,
+               "the history of %s is cut at each time of the loop: no gradient reaches what came in before the last "
+               "time",
+               name);
+    dlsh_evidence(f,
+                  "%s is made of itself in the loop of line %d, without its history; there is no backward pass in the "
+                  "loop; the loss (line %d) went from %.4g to %.4g in %ld passes",
+                  name, loop->span.line, pass->line, pass->first, pass->last, pass->count);
+}
+
 /* ---------------------------------------------------------------- the check */
 
 static int see_loop(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
@@ -230,6 +293,7 @@ static int see_loop(void *ctx, const char *file, const dlsh_node *n, const dlsh_
         const dlsh_node *scope = dlsh_scope_of(within, depth), *outer = NULL;
         for (int i = 0; i < depth; i++) outer = is_loop(within[i]) ? within[i] : outer;
         for (int i = 0; scope && i < body_of(n)->nkids; i++) look_at_set(e, file, n, i, scope);
+        look_at_cut_state(e, file, n);
         if (n->kind == DLSH_N_FOR) look_at_break(e, file, n);
         if (n->kind == DLSH_N_FOR && outer) look_at_steps(e, file, n, outer);
     }

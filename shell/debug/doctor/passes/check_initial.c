@@ -1,0 +1,125 @@
+/* The first value of a loss of classes, beside that of a net that knows nothing. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "debug/doctor/checks.h"
+#include "debug/doctor/passes/passes.h"
+#include "debug/doctor/syntax.h"
+
+static double elements(const dl_journal_value *v) {
+    double n = 1;
+    for (int d = 0; d < v->ndim; d++) n *= (double)v->shape[d];
+    return n;
+}
+
+/* What the loss multiplies the mean of a node's elements by; NaN: it has other parts, too. */
+static double weight_in_loss(dlsh_pass p, const dl_journal_node *n) {
+    double weight = 1;
+    for (int i = 0; n != p.at && i < DLSH_DEEP; i++) {
+        const dl_journal_node *u = dlsh_pass_user(p, n);
+        if (!u || (dlsh_op_is(u, "add|sub") && !u->in[0].constant && !u->in[1].constant)) return NAN;
+        if (dlsh_op_is(u, "nll_picked") && strstr(u->attrs, "sum")) weight *= (double)u->in[0].shape[0];
+        if (dlsh_op_is(u, "sum")) weight *= elements(&u->in[0]) / fmax(elements(&u->out), 1);
+        if (dlsh_op_is(u, "div|mul") && dlsh_is_number_in(&u->in[1]))
+            weight *= dlsh_op_is(u, "mul") ? u->in[1].low : 1 / u->in[1].low;
+        n = u;
+    }
+    return weight;
+}
+
+/* Classes of a loss that compares scores with classes; 0: it is none. *per: how many samples the value is a sum of. */
+static long classes_of(dlsh_pass p, const dl_journal_node *n, double *per) {
+    double weight = weight_in_loss(p, n);
+    const int large = n->in[0].n && n->in[0].std > 4; /* then scores are, whatever else the loss has */
+    *per = isnan(weight) && large && !dlsh_op_is(n, "logit_loss") ? 1 : weight;
+    if (dlsh_op_is(n, "cross_entropy") && n->in[0].ndim > 1) {
+        if (strstr(n->attrs, "sum")) *per *= (double)n->in[0].shape[0];
+        return n->in[0].shape[1];
+    }
+    if (dlsh_op_is(n, "log_softmax") && n->out.ndim == 2) return n->out.shape[1];
+    return dlsh_op_is(n, "logit_loss") ? 2 : 0;
+}
+
+/* A weight that a product takes transposed, or a row of: the node at which it goes in. *w: as a leaf. */
+static const dl_journal_node *leaf_behind(dlsh_pass p, const dl_journal_node *n, const dl_journal_value **w) {
+    const dl_journal_node *u = n->in[1].there ? dlsh_pass_node(p, n->in[1].from) : NULL;
+    for (int i = 0; u && i < 4 && !u->in[0].leaf && dlsh_op_is(u, "transpose|permute|t|reshape|restride"); i++)
+        u = dlsh_pass_node(p, u->in[0].from);
+    *w = u && u->in[0].leaf && u->in[0].ndim == 2 && dlsh_op_is(u, "transpose|permute|t|restride") ? &u->in[0] : NULL;
+    return *w ? u : NULL;
+}
+
+/* The first weight that is too large for the number of its inputs. */
+static const dl_journal_node *large_weight(dlsh_pass p, double *gain) {
+    for (long i = p.n - 1; i >= 0; i--) {
+        int unit;
+        const dl_journal_value *w = dlsh_node_weight(&p.at[i], &unit);
+        if (!w || !w->n) continue;
+        double inputs = 1;
+        for (int d = 0; d < w->ndim; d++) inputs *= d == unit ? 1 : (double)w->shape[d];
+        *gain = sqrt(w->std * w->std + w->mean * w->mean) * sqrt(inputs);
+        if (*gain > 5) return &p.at[i];
+    }
+    for (long i = p.n - 1; i >= 0; i--) {
+        const dl_journal_value *w = NULL;
+        const dl_journal_node *u = dlsh_op_is(&p.at[i], "matmul") ? leaf_behind(p, &p.at[i], &w) : NULL;
+        *gain = u && w->n ? sqrt((w->std * w->std + w->mean * w->mean) * (double)w->shape[1]) : 0;
+        if (*gain > 5) return u;
+    }
+    return NULL;
+}
+
+static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, double expected, const char *how) {
+    double gain = 0;
+    const dl_journal_node *by = large_weight(p, &gain), *loss = p.at;
+    dl_source made = by ? dlsh_weight_source(e, by) : (dl_source){0};
+    const char *set_in = NULL;
+    int set = by && !dlsh_script_has(e, made.file, made.line, "init") ? dlsh_weights_set_at(&set_in) : 0;
+    if (set) made = (dl_source){set_in, set};
+    dlsh_finding *f =
+        by ? dlsh_find_at(e, made.file, made.line, "a smaller initialisation: deviation about 1 / sqrt(inputs)")
+           : dlsh_find_at(e, loss->file, loss->line, "look at what makes the first scores so large");
+    if (!f) return;
+    f->effect = dlsh_was_found(e, "the data", "");
+    dlsh_cause(f, "the initial loss is %.4g where a net that knows nothing has %.4g", r->first, expected);
+    if (by)
+        dlsh_evidence(f,
+                      "the weights of %s%s multiply the size of their input by %.1f: outputs begin sure and wrong (%s)",
+                      *by->layer ? "layer " : "", *by->layer ? by->layer : by->op, gain, how);
+    else
+        dlsh_evidence(f, "the first scores are too large: wrong classes look sure (%s)", how);
+}
+
+/* Had steps changed weights of the pass before it ran first, as of a net that gets a new head? */
+static int knows_something(const dlsh_examination *e, const dl_journal_row *r) {
+    const dlsh_pass p = dlsh_pass_of(r, 0);
+    const dl_journal_row *step;
+    for (long i = 0; (step = dlsh_row_next(e, DL_DID_STEP, &i));) {
+        const dl_optimizer *o = step->till < r->at ? dlsh_live_optimizer(e, step->what, NULL) : NULL;
+        for (long k = 0; o && k < p.n; k++)
+            for (int j = 0; j < p.at[k].nin && j < 8; j++)
+                if (p.at[k].in[j].leaf && dlsh_optimizer_has(o, p.at[k].in[j].leaf)) return 1;
+        if (step->till < r->at && step->what && !o && step->count > 8) return 1;
+    }
+    return 0;
+}
+
+dl_status dlsh_check_initial_loss(dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        dlsh_pass p = dlsh_pass_of(r, 0);
+        double per = 1;
+        long classes = 0;
+        for (long k = 0; k < p.n && k < 12 && !classes; k++) classes = classes_of(p, &p.at[k], &per);
+        if (classes < 2 || isnan(r->first) || isnan(per) || dlsh_sign_of(p, p.at, 0) < 0) continue;
+        double expected = log((double)classes) * per;
+        char how[64];
+        snprintf(how, sizeof how, "ln %ld = %.4g", classes, log((double)classes));
+        if (r->first > 1.6 * expected + 0.8 * per && !knows_something(e, r))
+            blame_initial(e, r, p, expected, how);
+        else if (!(r->first > 1.6 * expected + 0.8 * per))
+            dlsh_passed(e, "it begins at %.4g, %s", r->first, how);
+    }
+    return DL_OK;
+}

@@ -1,0 +1,23 @@
+/* What the nodes of backward passes tell, for the checks. */
+#pragma once
+
+#include "debug/doctor/doctor.h"
+
+enum { DLSH_DEEP = 40 };
+/* One number, which needs no gradient. */
+static inline int dlsh_is_number_in(const dl_journal_value *v) {
+    return v->there && v->constant && v->n && v->low == v->high;
+}
+/* 1: a node's result is never negative, -1: never positive, 0: not known (check_loss.c). */
+int dlsh_sign_of(dlsh_pass p, const dl_journal_node *n, int depth);
+/* A divergence of scores in place of logarithms of probabilities (likelihood.c). */
+void dlsh_find_scores_for_logs(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n);
+/* exp(v) times an error, plus v: one sign too few. Was it found? */
+int dlsh_find_variance_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p);
+/* The statement of the script that divides gradients itself; 0: none does (scaled.c). */
+int dlsh_line_of_scaled_gradients(const char *file);
+/* Gradients that are clipped while the scale of the loss is still in them. */
+void dlsh_find_clipped_before_scaled(dlsh_examination *e);
+/* z = z.detach() in a loop, of a parameter that the optimizer has; n of its parameters never got a gradient
+ * (renewed.c). Was it found? */
+int dlsh_find_renewed_parameter(dlsh_examination *e, const dl_optimizer *o, long n);
