@@ -493,7 +493,7 @@ static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
     const dl_journal_node *by = sign < 0 && !up ? turner(p, p.at) : NULL;
     const dl_journal_node *d = sign || bottomless(p, p.at, 1, 0) ? NULL : difference(p, p.at);
     if (d && !d->in[0].constant && !d->in[1].constant &&
-        (dlsh_has_rivals(e) || sign_of(p, dlsh_pass_source(p, d, 0), 0) ||
+        (dlsh_has_rivals(e) || dlsh_sign_of(p, dlsh_pass_source(p, d, 0), 0) ||
          (d->out.ndim == 0 && !dlsh_op_is(dlsh_pass_source(p, d, 0), "mean|sum"))))
         d = NULL; /* a critic, as of a game; parts of a loss, as of a policy's; squares less a logarithm, of a flow */
     if (by) {

@@ -455,6 +455,13 @@ static void tell_depth(dlsh_examination *e, dlsh_pass p, const dl_journal_node *
                       high);
 }
 
+/* The norm of the gradient of a node's result; NaN: not known. */
+static double norm_at(const dl_journal_node *n) {
+    double elements = 1;
+    for (int d = 0; d < n->out.ndim; d++) elements *= (double)n->out.shape[d];
+    return n->out.gradient >= 0 ? n->out.gradient * sqrt(elements) : NAN;
+}
+
 static void look_at_depth(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
     const dl_journal_node *node[DEPTH + 1];
     const dl_journal_value *w[DEPTH + 1];
@@ -467,6 +474,10 @@ static void look_at_depth(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
         what = VANISH;
     else if ((high >= 0 && low > 1e3 * high && low > 1) || low > 1e4)
         what = low > 10 * high ? EXPLODE : end > 30 * begin ? GROW : OTHER;
+    else if (p.at == r->nodes[0] && end > 1e3 * begin && high > 1)
+        what = GROW;
+    else if (low > 0 && low < 1e-4 && norm_at(node[0]) < 1e-3 * norm_at(node[n - 1]))
+        what = SHRINK;
     else if (n > 3 && end > 0 && end < 1e-3 * begin && fmax(low, high) < 1e-3)
         what = SHRINK;
     if ((what == VANISH || what == SHRINK) && dlsh_settled_lower(r, 0.5)) return; /* it learned all the same */
