@@ -18,7 +18,7 @@ class Conformance(jupyter_kernel_test.KernelTests):
     file_extension = ".dlsh"
     code_hello_world = 'print("hello, world")'
     code_stderr = 'print("oh", err=true)'
-    completion_samples = [{"text": "cross_en", "matches": {"cross_entropy"}}, {"text": "checkp", "matches": {"checkpoint"}},
+    completion_samples = [{"text": "cross_en", "matches": {"cross_entropy"}}, {"text": "checkp", "matches": {"checkpoint", "checkpoint_sequential"}},
                           {"text": "sum(zeros(2), keep", "matches": {"keepdim="}}]
     complete_code_samples = ["1+1", "x = [1,\n 2]", "for i in range(3) { print(i) }", "net m { linear 3 }", "# only a comment"]
     incomplete_code_samples = ["x = [1,", "for i in range(3) {", "1 +", "net m {\n linear 3 ->"]

@@ -50,6 +50,7 @@ MEANT = {
     ("to", "*"): "x.to(...) is a function of the shell; the row is its dtype part",
     ("slice", "*"): "no function in PyTorch: x[start:end:step]",
     ("rms_norm", "*"): "newer than the oldest PyTorch that is compared with",
+    ("pad_sequence", "padding_side"): "newer than the oldest PyTorch that is compared with",
     ("one_hot", "input"): "the tensor is called input everywhere",
     ("pad", "value"): "0 whether or not it is written out",
     ("batch_norm", "running_mean"): "may be left out in training, where PyTorch asks for None",
