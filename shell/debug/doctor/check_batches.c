@@ -346,11 +346,9 @@ static int mismatches(const pool *p, const dl_journal_row *r, const dl_journal_v
 static const dl_journal_value *targets_of(const dlsh_examination *e, const dl_journal_row *r,
                                           const dl_journal_row **pass, const dl_journal_node **loss) {
     const dl_journal_row *b;
-    long seen = 1;
-    while (2 * seen <= r->count - r->since) seen *= 2;
     for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         const dlsh_pass p = dlsh_pass_of(b, 1);
-        if (b->count - b->since < seen || b->count - b->since >= 2 * seen || !has_line(p, r)) continue;
+        if (b->count - b->since != r->count - r->since || !has_line(p, r)) continue; /* other passes were looked at */
         for (long k = 0; k < p.n; k++)
             for (int j = 1; j < p.at[k].nin && j < 3; j++) {
                 const dl_journal_value *v = &p.at[k].in[j];

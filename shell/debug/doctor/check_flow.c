@@ -73,13 +73,17 @@ static int passes_elsewhere(dlsh_pass p, const dl_journal_node *n) {
     return 0;
 }
 
+/* Of a layer, or a factor as that of a state, which is 0 at the first time. */
+static int is_repeated(const dl_journal_node *n) { return *n->layer || dlsh_op_is(n, "mul|where"); }
+
 /* At a loss of 0 there is nothing to pass on, and NaN has a cause of its own. */
 static void find_stops(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n && fabs(r->last) >= 1e-6; k++)
-            if (is_stop(&p.at[k]) && !(*p.at[k].layer && passes_elsewhere(p, &p.at[k]))) look_at_stop(e, r, &p.at[k]);
+            if (is_stop(&p.at[k]) && !(is_repeated(&p.at[k]) && passes_elsewhere(p, &p.at[k])))
+                look_at_stop(e, r, &p.at[k]);
     }
 }
 
@@ -172,6 +176,7 @@ static void look_at_margin(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     const dl_journal_node *at = n, *user;
     int rises = 1, bends = 0;
     if (!dlsh_op_is(n, "mul") || !is_signs(&n->in[1 - k]) || n->in[k].constant) return;
+    if (dlsh_script_has(e, n->file, n->line, "_loss(")) return; /* the library's, which have the right sign */
     while (rises && (user = dlsh_pass_user(p, at))) {
         rises *= direction(p, user, at);
         bends |= dlsh_op_is(user, "relu|softplus|exp|clamp|logsigmoid|log|log1p");

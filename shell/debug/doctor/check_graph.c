@@ -527,7 +527,7 @@ static void judge_evaluation(dlsh_examination *e, const dlsh_trial *a, const dls
     (void)b, (void)x, (void)y, (void)z;
     for (long i = 0; i < a->n; i++) {
         const dl_recorded *c = &a->calls[i];
-        if (!strstr(c->op, "dropout")) continue;
+        if (!strstr(c->op, "dropout") || strstr(c->attrs, "training=false")) continue;
         dlsh_finding *f = dlsh_find_at(e, dlsh_call_file(c), dlsh_call_line(c),
                                        "a layer `dropout`, which eval() switches off, in place of the op");
         if (!f) continue;

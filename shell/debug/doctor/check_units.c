@@ -35,11 +35,17 @@ static int is_hidden(dlsh_pass p, const dl_journal_node *n) {
     return 0;
 }
 
-/* Is its result added to what goes past it, so that the layers behind it tell its units apart? */
-static int is_added(dlsh_pass p, const dl_journal_node *n) {
-    const dl_journal_node *u = dlsh_pass_user(p, n);
-    for (int i = 0; u && i < 3 && dlsh_op_is(u, "mul|dropout|reshape"); i++) u = dlsh_pass_user(p, u);
-    return dlsh_op_is(u, "add") && !u->in[0].constant && !u->in[1].constant && !u->in[0].leaf && !u->in[1].leaf;
+static int is_computed(const dl_journal_value *v) { return v->there && !v->constant && !v->leaf; }
+
+/* Does its result, element by element, meet what goes past it, so that this tells its units apart? */
+static int is_met(dlsh_pass p, const dl_journal_node *n) {
+    static const char alone[] = "mul|dropout|reshape|clamp|exp|softplus|sigmoid|tanh|add|div|neg|sqrt";
+    for (int i = 0; i < 8; i++) {
+        n = dlsh_pass_user(p, n);
+        if (dlsh_op_is(n, "add|mul") && is_computed(&n->in[0]) && is_computed(&n->in[1])) return 1;
+        if (!n || !dlsh_op_is(n, alone)) return 0;
+    }
+    return 0;
 }
 
 static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
@@ -49,7 +55,7 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     dl_tensor *w = v && is_hidden(p, n) ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
     int constant = v && v->n > 1 && v->std <= 1e-6 * fabs(v->mean) && v->shape[unit] > 1;
     if (w && dl_ndim(w) != v->ndim) return;
-    if (w ? !units_alike(w, unit) && (!constant || is_added(p, n)) : !constant || !is_hidden(p, n)) return;
+    if (w ? !units_alike(w, unit) && (!constant || is_met(p, n)) : !constant || !is_hidden(p, n)) return;
     dl_source maker = {dlsh_node_file(n), dlsh_node_line(n)}, writer = maker;
     if (w) dlsh_tensor_places(w, &maker, &writer);
     if (!w) snprintf(name, sizeof name, "%s", *v->name ? v->name : n->op);
