@@ -74,6 +74,7 @@ static int compute(call *c, bool composed, dl_tensor **out) {
     dl_tensor *leaves[MAX_INPUTS];
     int n = 0;
     ok(dl_invoke(c->op, c->in, c->nin, c->attr, out));
+    for (int i = c->op->visible; i < c->op->out; i++) dl_unref(out[i]), out[i] = NULL;
     for (int i = 0; i < c->nin; i++)
         if (c->in[i] && dl_requires_grad(c->in[i])) leaves[n++] = c->in[i];
     if (!n || !dl_requires_grad(out[0])) return c->op->visible;
