@@ -60,12 +60,23 @@ static int line_of_holes(const dlsh_examination *e, const dlsh_samples *s) {
     return line;
 }
 
+/* Was something trained, and did what is not finite reach neither a net nor a loss? */
+static int is_left_out(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    int trained = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (r->x.nans || (r->x.n && !isfinite(r->x.mean))) return 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i)); trained = 1)
+        if (!isfinite(r->first) || !isfinite(r->last)) return 0;
+    return trained;
+}
+
 static void find_holes(dlsh_examination *e, const dlsh_samples *s) {
     static dl_nan_event event; /* a finding borrows its texts */
     long n = 0, at = -1;
     for (long i = 0; i < s->n * s->width; i++)
         if (!isfinite(s->x[i]) && !n++) at = i;
-    if (!n || !s->width) return;
+    if (!n || !s->width || is_left_out(e)) return;
     const int made = made_before_training(&event);
     const long lost = s->width > 1 ? lost_column(s) : -1;
     dlsh_finding *f = made ? dlsh_find_at(e, event.file, event.line, *event.remedy ? event.remedy : NULL)
@@ -654,11 +665,21 @@ static int has_partner(const dlsh_traced *x, const dlsh_traced *all, int n) {
     return 0;
 }
 
+/* Are other rows of the same table picked as those of the target? Then these are samples without labels. */
+static int has_labelled(const dlsh_traced *x, const dlsh_traced *y, const dlsh_traced *all, int n) {
+    for (int k = 0; k < n; k++)
+        if (all[k].role == DLSH_ROLE_INPUT && !strcmp(all[k].base, x->base) && !strcmp(all[k].picks, y->picks))
+            return 1;
+    return 0;
+}
+
 void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n) {
     for (int i = 0; i < n; i++) {
         if (has_partner(&all[i], all, n)) continue;
         for (int k = 0; k < n; k++)
-            if (all[i].role == DLSH_ROLE_INPUT && all[k].role == DLSH_ROLE_TARGET) compare_picks(e, &all[i], &all[k]);
+            if (all[i].role == DLSH_ROLE_INPUT && all[k].role == DLSH_ROLE_TARGET &&
+                !has_labelled(&all[i], &all[k], all, n))
+                compare_picks(e, &all[i], &all[k]);
     }
 }
 
