@@ -176,13 +176,22 @@ static dl_status console_table(dlsh_sink *s, const dlsh_table *t) {
     return flush_data(&b, &look, dlsh_plain_table(&b, t, &look));
 }
 
+/* A Ctrl-C that comes while it is written ends the write, and is not to lose the rest. */
+static void write_error(const char *s, size_t n) {
+    fflush(stderr);
+    for (size_t done = 0; done < n;) {
+        const ssize_t k = write(STDERR_FILENO, s + done, n - done);
+        if (k < 0 && errno != EINTR) return;
+        if (k > 0) done += (size_t)k;
+    }
+}
+
 static void console_error(DLSH_UNUSED dlsh_sink *s, const dlsh_diag *d) {
     dlsh_console_end_line();
     fflush(stdout);
     DLSH_SCOPED_BUF b = {0};
     dlsh_plain_error(&b, d, coloured(stderr));
-    fwrite(dlsh_buf_text(&b), 1, b.n, stderr);
-    fflush(stderr);
+    write_error(dlsh_buf_text(&b), b.n);
 }
 
 /* ---------------------------------------------------------------- progress and plots */
