@@ -246,7 +246,8 @@ class Debugger(unittest.TestCase):
 
     def test_pause_interrupt_leave(self):
         self.begin()
-        cell = self.k.client.execute("n = 0\nwhile n >= 0 {\n    n = n + 1\n}")
+        self.assertEqual(self.k.reply(self.k.client.execute("n = 0"))["content"]["status"], "ok")  # before any pause
+        cell = self.k.client.execute("while n >= 0 {\n    n = n + 1\n}")
         self.k.begun(cell)
         self.ask("pause", threadId=1)
         self.assertEqual(self.event("stopped")["reason"], "pause")
