@@ -647,19 +647,12 @@ static void find_idle(dlsh_examination *e) {
     }
 }
 
-/* Was nothing written since the statement that made it? */
-static int is_as_made(const dl_tensor *t) {
-    dl_source maker, writer;
-    dlsh_tensor_places(t, &maker, &writer);
-    return !writer.file || (maker.line == writer.line && maker.file && !strcmp(maker.file, writer.file));
-}
-
 /* The last layer of the net is frozen, with the weights that it began with, while layers before it are trained: by a
  * line of the script, so that it may be meant. */
 static void find_frozen_head(dlsh_examination *e, const char *file) {
     dl_module_list *l = e->net && dl_module_is_built(e->net) ? dl_module_tensors(e->net, 1) : NULL;
     long n = l ? l->n : 0, from = n, trained = 0;
-    while (from > 0 && !dl_requires_grad(l->entries[from - 1].tensor) && is_as_made(l->entries[from - 1].tensor))
+    while (from > 0 && !dl_requires_grad(l->entries[from - 1].tensor) && dlsh_is_as_made(l->entries[from - 1].tensor))
         from--;
     for (long i = 0; i < from; i++) trained += dl_requires_grad(l->entries[i].tensor);
     int line = from < n && trained && from == trained ? dlsh_script_line_with(e, file, "requires_grad") : 0;
@@ -683,7 +676,7 @@ static void find_frozen_layer(dlsh_examination *e, const char *file) {
     long n = 0;
     for (long i = 0; l && line && i < l->n; i++) {
         const dl_tensor *p = l->entries[i].tensor;
-        if (dl_requires_grad(p) || l->entries[i].buffer || !is_as_made(p)) continue;
+        if (dl_requires_grad(p) || l->entries[i].buffer || !dlsh_is_as_made(p)) continue;
         if (!n++) first = l->entries[i].path;
     }
     dlsh_finding *f = n && n < l->n && !e->nnotes && !e->bad

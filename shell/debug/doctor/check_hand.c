@@ -274,13 +274,6 @@ static int see_made_anew(void *ctx, const char *file, const dlsh_node *n, const 
 
 /* ---------------------------------------------------------------- the gradient of another one, and weights left out */
 
-/* Did nothing write to it since the statement that made it? */
-static int is_as_made(const dl_tensor *t) {
-    dl_source maker, writer;
-    dlsh_tensor_places(t, &maker, &writer);
-    return !writer.file || (writer.line == maker.line && maker.file && !strcmp(maker.file, writer.file));
-}
-
 /* The name of which an expression takes .grad; NULL: it takes none, or of several. */
 static const dlsh_node *taken_from(const dlsh_node *n) {
     const dlsh_node *found = NULL;
@@ -302,7 +295,7 @@ static int see_crossed(void *ctx, const char *file, const dlsh_node *n, const dl
     const int updates = n->kind == DLSH_N_CALL || n->op || dlsh_mentions(value, target->text);
     const dlsh_value *v = dlsh_value_of(e, file, of), *to = dlsh_value_of(e, file, target);
     const int tensors = v && to && v->type == DLSH_TENSOR && to->type == DLSH_TENSOR;
-    if (!updates || !tensors || !dl_requires_grad(v->as.tensor) || !is_as_made(v->as.tensor)) return 0;
+    if (!updates || !tensors || !dl_requires_grad(v->as.tensor) || !dlsh_is_as_made(v->as.tensor)) return 0;
     dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "give each parameter its own gradient");
     if (!f) return 0;
     dlsh_cause(f, "%s is updated with the gradient of %s", target->text, of->text);
@@ -335,7 +328,7 @@ static void find_left_out(dlsh_examination *e, const dl_journal_row *pass) {
             const dl_journal_value *v = &last.at[k].in[i];
             dl_tensor *t = v->there && v->leaf ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
             if (!t || !dl_requires_grad(t) || !has_leaf(first, t) || is_like_data(last, t)) continue;
-            const int made = is_as_made(t);
+            const int made = dlsh_is_as_made(t);
             if (!made) memcpy(written, name, sizeof written), dlsh_tensor_places(t, &maker, &at);
             if (made && !*left) memcpy(left, name, sizeof left);
         }

@@ -36,9 +36,9 @@ typedef struct dlsh_examination {
 
 /* A new finding of the check that runs at a place; NULL without memory, or where it was found already. */
 dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, const char *remedy);
-/* Did a check that ran before find something, with that word in its cause? */
 /* It may be meant: shown as a note. */
 void dlsh_only_note(dlsh_examination *e, dlsh_finding *f);
+/* Did a check that ran before find something, with that word in its cause? */
 int dlsh_was_found(const dlsh_examination *e, const char *check, const char *word);
 /* What is well, with figures. */
 void dlsh_passed(dlsh_examination *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -100,6 +100,8 @@ dl_module *dlsh_live_net(const dlsh_examination *e, const void *at, const char *
 /* Optimizer number i of variables and trainers; NULL past the last. */
 dl_optimizer *dlsh_optimizer_at(const dlsh_examination *e, int i, dl_trainer **of);
 int dlsh_optimizer_has(const dl_optimizer *o, const void *param);
+/* Was nothing written to it since the statement that made it? */
+int dlsh_is_as_made(const dl_tensor *t);
 /* The leaf at an address of the journal, if a net, an optimizer or a variable holds it. *path: its name. */
 dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name, size_t size);
 

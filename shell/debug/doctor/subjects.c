@@ -149,6 +149,12 @@ dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n
     return m.count == 1 ? m.at : maker;
 }
 
+int dlsh_is_as_made(const dl_tensor *t) {
+    dl_source maker, writer;
+    dlsh_tensor_places(t, &maker, &writer);
+    return !writer.file || (maker.line == writer.line && maker.file && !strcmp(maker.file, writer.file));
+}
+
 dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name, size_t size) {
     const char *own;
     dl_optimizer *o;
