@@ -209,9 +209,9 @@ bool dl_journal_forward(const void *net, bool training, const dl_tensor *x) {
     return true;
 }
 
-void dl_journal_modes(long other, long layers) {
+void dl_journal_modes(long other, long layers, bool frozen) {
     dl_journal_row *r = journal ? &journal->row[journal->at] : NULL;
-    if (r) r->without = other, r->total = layers;
+    if (r) r->without = other, r->total = layers, r->empty += frozen;
 }
 
 void dl_journal_mode(const void *net, bool training) { row_of((key){DL_DID_MODE, net, training, false}); }

@@ -60,9 +60,10 @@ extern __thread int dl_journal_gifts;
 bool dl_journal_takes_gift(const dl_tensor *leaf);
 
 void dl_journal_zero(const void *optimizer);
-/* True: dl_journal_modes is to be called, with how many of the layers are in the other mode than the net. */
+/* True: dl_journal_modes is to be called, with how many of the layers are in the other mode than the net, and whether
+ * its parameters are frozen. */
 bool dl_journal_forward(const void *net, bool training, const dl_tensor *x);
-void dl_journal_modes(long other, long layers);
+void dl_journal_modes(long other, long layers, bool frozen);
 void dl_journal_mode(const void *net, bool training);
 /* Of gradients of several parameters, of which `first` is one. */
 void dl_journal_clip(const dl_tensor *first, double limit, double norm);

@@ -534,19 +534,21 @@ dl_tensor *dl_layer_net(dl_module *m, dl_tensor *x) {
 
 typedef struct modes {
     bool training;
-    long other, layers;
+    long other, layers, tensors, trains;
 } modes;
 
 static dl_status see_mode(void *ctx, dl_module *m, const char *path DL_UNUSED) {
     modes *c = ctx;
     c->other += m->training != c->training, c->layers++;
+    for (int i = 0; i < DL_LAYER_TENSORS; i++)
+        c->tensors += m->tensor[i] != NULL, c->trains += m->tensor[i] && dl_requires_grad(m->tensor[i]);
     return DL_OK;
 }
 
 static void note_modes(dl_module *m) {
     modes c = {.training = m->training};
     dl_module_visit(m, see_mode, &c);
-    dl_journal_modes(c.other, c.layers);
+    dl_journal_modes(c.other, c.layers, c.tensors && !c.trains);
 }
 
 static dl_tensor *run_outermost(dl_module *m, dl_tensor *x) {

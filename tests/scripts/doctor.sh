@@ -1,5 +1,5 @@
 # Programs with one mistake each, whose line a comment `#! CAUSE` marks: the doctor names cause and line. Programs that are
-# well, h*.dlsh and k*.dlsh: it is quiet.
+# well, h*.dlsh and k*.dlsh: it is quiet, but for a note where `#! a note is right`.
 for f in b*.dlsh c*.dlsh d*.dlsh e*.dlsh g*.dlsh; do
     line=$(grep -n '#!' "$f" | head -1 | cut -d: -f1)
     cause=$(sed -n "${line}s/.*#! //p" "$f")
@@ -14,7 +14,9 @@ for f in b*.dlsh c*.dlsh d*.dlsh e*.dlsh g*.dlsh; do
 done
 for f in h*.dlsh k*.dlsh; do
     dlsh -n --db none "$f" >out 2>err || cat err
-    grep -q FAIL out && { echo "$f: a false alarm"; cat out; }
+    alarm="^(FAIL|NOTE)"
+    grep -q '^#! a note is right' "$f" && alarm=^FAIL
+    grep -qE "$alarm" out && { echo "$f: a false alarm"; cat out; }
 done
 # asked before anything has run, it watches what comes then
 (echo doctor; cat b13_no_zero.dlsh) >asked.dlsh

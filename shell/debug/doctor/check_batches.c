@@ -148,13 +148,19 @@ static void free_pools(pools *all) {
 
 /* ---------------------------------------------------------------- places of the text */
 
-const dlsh_node *dlsh_call_of_net(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+/* Of a line; 0: of any. */
+static const dlsh_node *net_called(const dlsh_examination *e, const char *file, const dlsh_node *n, int line) {
     const dlsh_node *found = NULL;
     if (!n) return NULL;
-    const dlsh_value *v = n->kind == DLSH_N_CALL && n->nkids > 1 ? dlsh_value_of(e, file, n->kids[0]) : NULL;
+    const int call = n->kind == DLSH_N_CALL && n->nkids > 1 && (!line || n->span.line == line);
+    const dlsh_value *v = call ? dlsh_value_of(e, file, n->kids[0]) : NULL;
     if (v && dlsh_unwrap(*v, &dlsh_net_class)) return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = dlsh_call_of_net(e, file, n->kids[i]);
+    for (int i = 0; i < n->nkids && !found; i++) found = net_called(e, file, n->kids[i], line);
     return found;
+}
+
+const dlsh_node *dlsh_call_of_net(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    return net_called(e, file, n, 0);
 }
 
 /* The first call on a line whose name holds one of the words. */
@@ -194,7 +200,7 @@ static int line_of_input(const dlsh_examination *e, const dl_journal_row *r) {
         if (made) return part ? part : made->span.line;
     }
     if (dlsh_loader_around(e, r->file, r->line, &l)) return l.line;
-    const dlsh_node *n = dlsh_statement_at(r->file, r->line), *call = dlsh_call_of_net(e, r->file, n), *made = NULL;
+    const dlsh_node *call = net_called(e, r->file, dlsh_text_root(r->file), r->line), *made = NULL;
     const dlsh_node *x = call ? call->kids[1] : NULL;
     for (int i = 0, before = x ? x->span.start : 0; x && !made && i < 4; i++) {
         while (x->kind == DLSH_N_INDEX || x->kind == DLSH_N_FIELD ||
@@ -220,8 +226,7 @@ static const pool *larger(const pools *all, const dl_journal_row *r) {
     return NULL;
 }
 
-/* Did the pass go through ops of the statement that ran the net? */
-static int has_line(dlsh_pass p, const dl_journal_row *r) {
+int dlsh_is_in_pass(dlsh_pass p, const dl_journal_row *r) {
     for (long k = 0; k < p.n; k++)
         if (p.at[k].line == r->line && !strcmp(p.at[k].file, r->file)) return 1;
     return 0;
@@ -240,7 +245,7 @@ static const dl_journal_value *targets_in(dlsh_pass p) {
 static int find_stale_input(dlsh_examination *e, const dl_journal_row *r) {
     const dl_journal_row *b;
     for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
-        if (!has_line(dlsh_pass_of(b, 1), r)) continue;
+        if (!dlsh_is_in_pass(dlsh_pass_of(b, 1), r)) continue;
         const dl_journal_value *first = targets_in(dlsh_pass_of(b, 0)), *last = targets_in(dlsh_pass_of(b, 1));
         if (!first || !last || first == last || first->hash == last->hash) continue;
         dlsh_finding *f =
@@ -270,22 +275,30 @@ static int has_other_training(const dlsh_examination *e, const dl_journal_row *r
     return 0;
 }
 
+/* Is the batch taken anew in each pass, and not once before the loop, to learn it by heart? */
+static int is_taken_in_loop(const dlsh_examination *e, const dl_journal_row *r) {
+    dlsh_dealt l;
+    return dlsh_loader_around(e, r->file, r->line, &l) || !dlsh_is_before_loop(r->file, line_of_input(e, r), r->line);
+}
+
 static void find_same_batch(dlsh_examination *e, const pools *all, const dl_journal_row *r) {
     if (!is_always_same(r) || r->nrows < 2 || !r->grad) return;
     if (dlsh_is_trained(e, r) && !dlsh_was_found(e, e->check, "the seed") && find_stale_input(e, r)) return;
     const pool *from = larger(all, r);
-    const int anew = 2 * r->moved >= r->count;
+    const int anew = is_taken_in_loop(e, r);
     if (from && 2 * r->shape[0] >= from->n) return; /* all but what is kept apart */
     if (!from || !dlsh_is_trained(e, r) || dlsh_was_found(e, e->check, "the seed")) return;
     if (!anew && has_other_training(e, r)) return;
     if (dlsh_was_found(e, "the data", "fractions")) return; /* so that batches are all alike */
-    dlsh_finding *f = dlsh_find_at(e, r->file, line_of_input(e, r),
-                                   anew ? "make the loader once and go over all of it: for x, y in loader(d.train, ...)"
-                                        : "none, if one batch is to be learned by heart; else take the next batch");
+    dlsh_finding *f =
+        dlsh_find_at(e, r->file, line_of_input(e, r),
+                     anew ? "go over all batches: for x, y in loader(d.train, ...), or for i in randperm(n).split(32)"
+                          : "none, if one batch is to be learned by heart; else take the next batch");
     if (!f) return;
     dlsh_cause(f, "each step is given the same batch: the other samples are never trained on");
     dlsh_evidence(f, "%ld passes (line %d) had the same %ld of %ld samples of %s%s", r->count, r->line, r->shape[0],
-                  from->n, from->name, anew ? "; what makes the batch begins anew each time" : "");
+                  from->n, from->name,
+                  anew ? "; the batch is taken in the loop, each time the same one" : "; it is taken before the loop");
     if (!anew) dlsh_only_note(e, f);
 }
 
@@ -348,7 +361,8 @@ static const dl_journal_value *targets_of(const dlsh_examination *e, const dl_jo
     const dl_journal_row *b;
     for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         const dlsh_pass p = dlsh_pass_of(b, 1);
-        if (b->count - b->since != r->count - r->since || !has_line(p, r)) continue; /* other passes were looked at */
+        if (b->count - b->since != r->count - r->since || !dlsh_is_in_pass(p, r))
+            continue; /* other passes were looked at */
         for (long k = 0; k < p.n; k++)
             for (int j = 1; j < p.at[k].nin && j < 3; j++) {
                 const dl_journal_value *v = &p.at[k].in[j];

@@ -112,12 +112,12 @@ static column column_of(const dlsh_samples *s, long c) {
     return (column){mean, n ? sqrt(fmax(squares / (double)n - mean * mean, 0)) : NAN};
 }
 
-/* Has the loss fallen nearly to its end, whatever the data are like? */
-static int learns_well(const dlsh_examination *e) {
+/* Has the loss fallen by that share, whatever the data are like? */
+static int learns_well(const dlsh_examination *e, double share) {
     const dl_journal_row *r;
     int passes = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i)); passes++)
-        if (!dlsh_settled_lower(r, 0.95)) return 0;
+        if (!dlsh_settled_lower(r, share)) return 0;
     return passes > 0;
 }
 
@@ -155,14 +155,13 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
     }
     const column k = constant >= 0 ? column_of(s, constant) : (column){1, 0};
     const int centred = k.mean == 0 && !s->written_line; /* as of one that was constant and normalised: no harm */
-    if (constant >= 0 && s->width > 1 && k.mean != 1 && !centred) { /* ones stand for a bias */
+    if (constant >= 0 && s->width > 1 && k.mean != 1 && !centred && !learns_well(e, 0.95)) { /* ones are a bias */
         dlsh_finding *f = dlsh_find_at(e, s->file, s->written_line ? s->written_line : s->line,
                                        "leave the column out, or look where its values got lost");
         if (f) dlsh_cause(f, "column %ld of %s is constant", constant, s->name);
         if (f)
             dlsh_evidence(f, "it is %.4g in all %ld samples: it tells nothing; %s was made at line %d", k.mean, s->n,
                           s->name, s->line);
-        if (f && learns_well(e)) dlsh_only_note(e, f);
     }
     long same = 1;
     for (long c = 1; c < s->width; c++) {
@@ -305,7 +304,10 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
         low = fmin(low, v), high = fmax(high, v), sum += v, squares += v * v, n++;
     }
     double mean = n ? sum / (double)n : 0, rms = n ? sqrt(squares / (double)n) : 0;
+    const int normalised = n && rms > 20 && normalised_first(e);
     if (n && rms > 20 && is_scaled_on_the_way(e, rms)) return;
+    if (normalised && learns_well(e, 0.5))
+        return dlsh_passed(e, "%s goes from %.3g to %.3g; a norm layer scales it", s->name, low, high);
     if (n && rms > 20 && !e->bad) {
         dlsh_finding *f =
             dlsh_find_at(e, s->file, s->line,
@@ -315,7 +317,7 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
         dlsh_cause(f, "%s is not scaled", s->name);
         dlsh_evidence(f, "its values go from %.4g to %.4g, with mean %.4g; nets begin with weights for about -1 to 1",
                       low, high, mean);
-        if (normalised_first(e)) dlsh_only_note(e, f);
+        if (normalised) dlsh_only_note(e, f);
     } else if (n && rms > 0 && rms < 0.006 && !e->bad) {
         dlsh_finding *f = dlsh_find_at(e, s->file, s->line, "scale it once: (x - mean(x)) / std(x)");
         if (!f) return;
@@ -496,36 +498,33 @@ static void find_turned_weights(dlsh_examination *e, const dlsh_samples *s) {
 
 /* ---------------------------------------------------------------- splits */
 
-static unsigned long row_hash(const dlsh_samples *s, long i) {
-    return dl_hash(s->x + i * s->width, s->width * (long)sizeof *s->x);
-}
-
-static int by_hash(const void *a, const void *b) {
-    unsigned long x = *(const unsigned long *)a, y = *(const unsigned long *)b;
-    return (x > y) - (x < y);
-}
-
-/* Sorted hashes of rows; NULL without memory. */
-static unsigned long *hashes_of(const dlsh_samples *s) {
-    unsigned long *h = malloc(((size_t)s->n + 1) * sizeof *h);
-    for (long i = 0; h && i < s->n; i++) h[i] = row_hash(s, i);
-    if (h) qsort(h, (size_t)s->n, sizeof *h, by_hash);
-    return h;
-}
-
 static long distinct(const unsigned long *h, long n) {
     long k = n > 0;
     for (long i = 1; i < n; i++) k += h[i] != h[i - 1];
     return k;
 }
 
-static long found_in(const unsigned long *h, long n, const dlsh_samples *s) {
-    long k = 0;
-    for (long i = 0; i < s->n; i++) {
-        unsigned long key = row_hash(s, i);
-        k += bsearch(&key, h, (size_t)n, sizeof *h, by_hash) != NULL;
+/* Rows of b that are among those of a; *pairs: of one row each that are equal. Both are sorted. */
+static long found_in(const unsigned long *a, long n, const unsigned long *b, long m, double *pairs) {
+    long found = 0;
+    *pairs = 0;
+    for (long i = 0, k = 0, same; k < m; k += same) {
+        long equal = 0;
+        for (same = 1; k + same < m && b[k + same] == b[k];) same++;
+        while (i < n && a[i] < b[k]) i++;
+        while (i + equal < n && a[i + equal] == b[k]) equal++;
+        found += equal ? same : 0, *pairs += (double)equal * (double)same;
     }
-    return k;
+    return found;
+}
+
+/* Pairs of equal rows that drawing as many rows of each anew would give by chance, as those within one part tell. */
+static double pairs_by_chance(const unsigned long *a, long n, const unsigned long *b, long m) {
+    double pa, pb;
+    found_in(a, n, a, n, &pa), found_in(b, m, b, m, &pb);
+    const double of_a = n > 1 ? (pa - (double)n) / ((double)n * (double)(n - 1)) : 0;
+    const double of_b = m > 1 ? (pb - (double)m) / ((double)m * (double)(m - 1)) : 0;
+    return fmax(of_a, of_b) * (double)n * (double)m;
 }
 
 /* Is the first column of numbers that hardly occur twice by chance? */
@@ -567,11 +566,14 @@ static int line_of_repeats(const char *file, const dlsh_node *n, int before, int
 
 void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test) {
     if (train->width != test->width || train->width < 2 || !train->n || !test->n) return;
-    DLSH_FREED unsigned long *h = hashes_of(train), *g = hashes_of(test);
+    DLSH_FREED unsigned long *h = dlsh_sorted_rows(train), *g = dlsh_sorted_rows(test);
+    double pairs = 0, same;
     dlsh_compare_columns(e, train, test);
-    long both = h && g ? found_in(h, train->n, test) : 0, back = h && g ? found_in(g, test->n, train) : 0;
+    long both = h && g ? found_in(h, train->n, g, test->n, &pairs) : 0;
+    long back = h && g ? found_in(g, test->n, h, train->n, &same) : 0;
     /* rows of few values repeat by themselves */
     int repeats = !h || (distinct(h, train->n) < train->n - train->n / 10 && !has_many_values(train));
+    if (h && g && !has_many_values(train)) repeats |= pairs < 3 * pairs_by_chance(h, train->n, g, test->n);
     const long few = test->real ? test->n / 50 : test->n / 10; /* rows of words may be equal by chance */
     if (repeats || both < 2 || both < few || back == train->n || !*train->name) {
         if (h && g && both < 2 && !repeats) dlsh_find_near(e, train, test);

@@ -664,6 +664,22 @@ static void tell_flat(dlsh_examination *e, const dl_journal_row *r, double befor
     dlsh_only_note(e, f);
 }
 
+/* Is the loss a mean of what weights of both signs multiply, as advantages do? Then its value is no error. */
+static int is_weighed_both_ways(dlsh_pass p) {
+    const dl_journal_node *n = p.n ? p.at : NULL;
+    for (int i = 0; dlsh_op_is(n, "mean|sum|neg|add|sub|mul|div") && i < DLSH_DEEP; i++) {
+        for (int k = 0; k < 2 && dlsh_op_is(n, "mul"); k++)
+            if (n->in[k].constant && n->in[k].n > 3 && n->in[k].low < 0 && n->in[k].high > 0) return 1;
+        n = dlsh_pass_source(p, n, n->in[0].from ? 0 : 1);
+    }
+    return 0;
+}
+
+/* May the loss stay, or rise, although all is well? */
+static int may_stay(const dlsh_examination *e, const dl_journal_row *r) {
+    return dlsh_targets_move(e, r) || is_weighed_both_ways(dlsh_pass_of(r, 1));
+}
+
 dl_status dlsh_check_trend(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
@@ -671,14 +687,15 @@ dl_status dlsh_check_trend(dlsh_examination *e) {
         if (r->count < 20 || part < 2 || dlsh_has_rivals(e)) continue;
         double before = mean_of(r->curve, part), after = mean_of(r->curve + n - part, part);
         const double noise = fmax(deviation_of(r->curve, part, before), deviation_of(r->curve + n - part, part, after));
-        if (isnan(after) || (after > before + 0.2 * fabs(before) && after > before + 2 * noise)) {
+        const int free = may_stay(e, r);
+        if (isnan(after) || (!free && after > before + 0.2 * fabs(before) && after > before + 2 * noise)) {
             dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "a smaller learning rate, or layers and why nan");
             if (!f) continue;
             dlsh_cause(f, "the loss %s", isnan(after) ? "became nan" : "grows");
             dlsh_evidence(f, "from %.4g to %.4g in %ld passes", before, after, r->count);
         } else if (before - after > 0.02 * fabs(before))
             dlsh_passed(e, "from %.4g to %.4g in %ld passes", r->first, r->last, r->count);
-        else if (r->count >= 40 && before > 1e-3 && r->nnodes[1])
+        else if (!free && r->count >= 40 && before > 1e-3 && r->nnodes[1])
             tell_flat(e, r, before, after);
     }
     return DL_OK;

@@ -48,6 +48,15 @@ int dlsh_is_trained(const dlsh_examination *e, const dl_journal_row *at) {
     return goes_back(e, at) || feeds_loss(e, at);
 }
 
+int dlsh_targets_move(const dlsh_examination *e, const dl_journal_row *pass) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (2 * r->count >= pass->count && r->till > pass->at && !goes_back(e, r) &&
+            dlsh_comes_from(e, pass->file, pass->line, r->line) && !strcmp(r->file, pass->file))
+            return 1;
+    return 0;
+}
+
 /* The last switch of the net to that mode before the pass; NULL: nobody did. */
 static const dl_journal_row *switched(const dlsh_examination *e, const dl_journal_row *pass, int training) {
     const dl_journal_row *r, *found = NULL;
@@ -78,8 +87,14 @@ static int trains_between(const dlsh_examination *e, const dl_journal_row *pass)
     return 0;
 }
 
+/* Is the spread of several passes over the same samples asked for, with units that are dropped? */
+static int is_repeated(const dlsh_examination *e, const dl_journal_row *r) {
+    return r->count >= 5 && r->looked > 2 && r->alike == r->looked - 1 && switched(e, r, 1) && !trains_between(e, r);
+}
+
 static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, const char *name, const char *kind) {
     const dl_journal_row *by = switched(e, r, 1);
+    if (is_repeated(e, r)) return;
     dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "m.eval() before it, m.train() after it");
     if (!f) return;
     dlsh_cause(f, "%s is evaluated in training mode: %s", name,
@@ -90,8 +105,6 @@ static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, 
                       by->line);
     else
         dlsh_evidence(f, "the forward pass at line %d has no backward pass, and nobody called m.eval()", r->line);
-    const int repeated = r->count >= 5 && !trains_between(e, r) && r->looked > 2 && r->alike == r->looked - 1;
-    if (by && repeated) dlsh_only_note(e, f); /* as the spread of several passes is asked for */
 }
 
 /* Before the first backward pass a net is run to be built. */
@@ -185,7 +198,8 @@ dl_status dlsh_check_modes(dlsh_examination *e) {
         const char *kind = m ? differs_in(m, r) : NULL;
         if (!kind) continue;
         int trained = dlsh_is_trained(e, r);
-        if (!r->training && r->grad && goes_back(e, r))
+        const int frozen = r->empty && r->empty >= r->looked; /* a body that is meant to stay as it is */
+        if (!r->training && r->grad && !frozen && goes_back(e, r))
             trained_in_evaluation(e, r, name, kind);
         else if (r->training && !(r->grad ? trained : feeds_loss(e, r)) && after_training_began(e, r))
             evaluated_in_training(e, r, name, kind);

@@ -120,7 +120,12 @@ int dlsh_settled_lower(const dl_journal_row *pass, double share);
 /* Did a backward pass go through nodes of that line, or begin at it, as in a trainer, or at what was computed there? */
 int dlsh_is_trained(const dlsh_examination *e, const dl_journal_row *at);
 
+/* Does a net give the targets of a loss as the training goes on, as of a TD error, or of a teacher that follows? */
+int dlsh_targets_move(const dlsh_examination *e, const dl_journal_row *pass);
+
 /* ---- batches (check_batches.c) */
+/* Did a backward pass go through ops of the statement that ran a net? */
+int dlsh_is_in_pass(dlsh_pass p, const dl_journal_row *forward);
 /* The pass of a training that is given the same samples at each step; NULL: there is none. */
 const dl_journal_row *dlsh_same_batch(const dlsh_examination *e);
 

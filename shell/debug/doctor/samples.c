@@ -47,6 +47,18 @@ static int set_samples(dlsh_samples *s, dl_tensor *x, dl_tensor *y) {
     return s->x != NULL;
 }
 
+static int by_hash(const void *a, const void *b) {
+    const unsigned long x = *(const unsigned long *)a, y = *(const unsigned long *)b;
+    return (x > y) - (x < y);
+}
+
+unsigned long *dlsh_sorted_rows(const dlsh_samples *s) {
+    unsigned long *h = malloc(((size_t)s->n + 1) * sizeof *h);
+    for (long i = 0; h && i < s->n; i++) h[i] = dl_hash(s->x + i * s->width, s->width * (long)sizeof *s->x);
+    if (h) qsort(h, (size_t)s->n, sizeof *h, by_hash);
+    return h;
+}
+
 /* ---------------------------------------------------------------- of data sets */
 
 /* Samples at equal distances, of the split or of an order of `len` of its samples; `whole`: the first ones, as they
@@ -339,6 +351,15 @@ static dl_tensor *targets_beside(const dlsh_examination *e, const dl_tensor *x, 
     return found;
 }
 
+/* Was what ran at a place given none of these rows as they are? 0 where not all rows are known. */
+static int is_elsewhere(const dlsh_samples *s, const dl_tensor *x, const dl_journal_row *r) {
+    DLSH_FREED unsigned long *h = dl_shape(x)[0] == s->n && r->nrows ? dlsh_sorted_rows(s) : NULL;
+    if (!h) return 0;
+    for (long i = 0; i < r->nrows; i++)
+        if (bsearch(&r->rows[i], h, (size_t)s->n, sizeof *h, by_hash)) return 0;
+    return 1;
+}
+
 /* What was run without a backward pass, compared with what was trained on. */
 static void compare_evaluations(dlsh_examination *e, const int *lines, int nlines, const dlsh_samples *train,
                                 const dlsh_samples *own, const dl_tensor *used) {
@@ -356,6 +377,7 @@ static void compare_evaluations(dlsh_examination *e, const int *lines, int nline
             snprintf(test.name, sizeof test.name, "%s", some[k].name);
             dl_tensor *y = train->y ? targets_beside(e, x, &test, r->file) : NULL;
             if (set_samples(&test, x, y)) {
+                test.elsewhere = is_elsewhere(&test, x, r);
                 dlsh_compare_splits(e, own, &test);
                 dlsh_compare_labels(e, train, &test);
             }

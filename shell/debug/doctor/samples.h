@@ -16,10 +16,13 @@ typedef struct dlsh_samples {
     int written_line, target_written_line; /* last, in place; 0: never */
     int made_line;                         /* of the data set */
     int prepared_line;                     /* of the table that the data set was given for them; 0: not known */
+    int elsewhere;  /* what ran was given none of these rows as they are: they are prepared where they are used */
     int dealt_line; /* they are a batch of a loader that takes samples in their order; 0: they are not */
 } dlsh_samples;
 
 void dlsh_samples_free(dlsh_samples *s);
+/* Hashes of all rows, sorted, as the journal makes them of a net's input; owned by the caller; NULL without memory. */
+unsigned long *dlsh_sorted_rows(const dlsh_samples *s);
 /* Looks at one table, compares two splits, and what was picked of inputs and targets. */
 void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s);
 /* By experiment: labels that belong to other rows, or to other classes than in training (check_labels.c). Rows of both

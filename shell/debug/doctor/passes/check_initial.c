@@ -91,12 +91,25 @@ static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
         dlsh_evidence(f, "the first scores are too large: wrong classes look sure (%s)", how);
 }
 
+/* Does an optimizer train a net that is run at a line of the pass, of which parts may be frozen by now? */
+static int has_net_of(const dlsh_examination *e, const dl_optimizer *o, dlsh_pass p) {
+    const dl_journal_row *r;
+    int has = 0;
+    for (long i = 0; !has && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        dl_module *m = dlsh_is_in_pass(p, r) ? dlsh_live_net(e, r->what, NULL) : NULL;
+        DLSH_ENDED(dl_module_list_free) dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
+        for (long k = 0; l && k < l->n; k++) has |= dlsh_optimizer_has(o, l->entries[k].tensor);
+    }
+    return has;
+}
+
 /* Had steps changed weights of the pass before it ran first, as of a net that gets a new head? */
 static int knows_something(const dlsh_examination *e, const dl_journal_row *r) {
     const dlsh_pass p = dlsh_pass_of(r, 0);
     const dl_journal_row *step;
     for (long i = 0; (step = dlsh_row_next(e, DL_DID_STEP, &i));) {
         const dl_optimizer *o = step->till < r->at ? dlsh_live_optimizer(e, step->what, NULL) : NULL;
+        if (o && has_net_of(e, o, p)) return 1;
         for (long k = 0; o && k < p.n; k++)
             for (int j = 0; j < p.at[k].nin && j < 8; j++)
                 if (p.at[k].in[j].leaf && dlsh_optimizer_has(o, p.at[k].in[j].leaf)) return 1;
