@@ -27,6 +27,10 @@ static const struct {
     {"prod", "p[G,H]; p[B,G] dim=1; p[H,A] dim=0 keepdim=true", ROUNDS},
     {"one_hot", "n:5[A,B] num_classes=5; n:2[A] num_classes=7", ROUNDS},
     {"restride", "", ROUNDS},
+    /* no more columns than rows: parts of the sum are as large as they are many, and nearly cancel, in f32 on every
+       device */
+    {"low_rank_multivariate_normal_kl", "f[C] f[C,2] p[C] f[C] f[C,2] p[C]; f[A,7] f[7,3] p[7] f[7] f[7,3] p[7]",
+     ROUNDS},
     {"batch_norm", BATCHES, ROUNDS},
     {"batch_norm_relu", BATCHES, ROUNDS},
     /* one round: plans are measured for each shape, and have a test of their own */
@@ -531,7 +535,8 @@ static bool one_call(const dl_op *op, const char *text, dl_dtype dtype) {
 static bool too_coarse(const dl_op *op, dl_dtype dtype) {
     static const char *const rows[] = {
         "remainder",       "floor_divide",           "fmod",    "quantile", "nanquantile", "histc",
-        "interval_counts", "conv2d_relu_max_pool2d", "isclose", "hardtanh", "threshold",   "gumbel_softmax"};
+        "interval_counts", "conv2d_relu_max_pool2d", "isclose", "hardtanh", "threshold",   "gumbel_softmax",
+        "inverse_gamma_kl"};
     bool listed = false;
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) listed = listed || !strcmp(op->name, rows[i]);
     if (dtype != DL_F64 && !strcmp(op->name, "matrix_rank")) return true; /* singular values lie beside a threshold */

@@ -38,6 +38,9 @@ DL_VECTOR float dl_vpow_of(float x, float y, int has_part) {
     float inverse = 1.0f / (2.0f + f);
     double d = f, b = y, s = d * inverse, most = (double)dl_vfloat((int)dl_vmath_bits.top);
     s = s + (d - s * (2.0 + d)) * inverse;
+    /* 1 to an infinite power is e**0 */
+    b = b > 1e20 ? 1e20 : b;
+    b = b < -1e20 ? -1e20 : b;
     double z = s * s, p = DL_HORNER(DL_MUL_ADD, z, 0.23330467216303836, 0.28550820815960663, 0.40000121839806127,
                                     0.66666666554497092);
     double t = b * (e * 0.69314718055994530942 + s * (2.0 + p * z));

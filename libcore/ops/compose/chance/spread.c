@@ -116,11 +116,15 @@ POOLED_RULE(low_rank_multivariate_normal_sample) {
 
 /* ---- Wishart: df [...], the triangle L [..., k, k] */
 
-/* Sum of digamma((df - i) / 2), i < k. */
-static dl_tensor *many_digamma(dl_pool *p, dl_tensor *df, long k) {
-    const double end = (double)k;
-    dl_tensor *i = K(dl_arange(0, &end, 1, df->dtype, df->st->device));
-    return SUM(DIGAMMA(MUL(SUB(COLUMN(df), i), N(0.5))));
+/* (df - i) / 2, i < k, on the device of the triangle l, where df may be a number of the language. */
+static dl_tensor *half_freedoms(dl_pool *p, dl_tensor *df, const dl_tensor *l) {
+    const double end = (double)dl_mat_width(l);
+    const int device = l->st->device;
+    dl_tensor *i = K(dl_arange(0, &end, 1, df->dtype, device)), *there = K(dl_to_device(df, device));
+    return MUL(SUB(COLUMN(there), i), N(0.5));
+}
+static dl_tensor *sum_digamma(dl_pool *p, dl_tensor *df, const dl_tensor *l) {
+    return SUM(DIGAMMA(half_freedoms(p, df, l)));
 }
 
 POOLED_RULE(wishart_log_prob) {
@@ -139,7 +143,7 @@ POOLED_RULE(wishart_entropy) {
     dl_tensor *df = IN(0), *l = IN(1);
     const long k = dl_mat_width(l);
     dl_tensor *first = MUL(ADD(log_diagonal(p, l), N((double)k * M_LN2 / 2)), N((double)k + 1));
-    dl_tensor *slope = MUL(MUL(SUB(df, N((double)k + 1)), N(0.5)), many_digamma(p, df, k));
+    dl_tensor *slope = MUL(MUL(SUB(df, N((double)k + 1)), N(0.5)), sum_digamma(p, df, l));
     RESULT(ADD(SUB(ADD(first, K(dl_mvlgamma(MUL(df, N(0.5)), k))), slope), MUL(df, N((double)k / 2))));
 }
 POOLED_RULE(wishart_kl) {
@@ -147,7 +151,7 @@ POOLED_RULE(wishart_kl) {
     const long k = dl_mat_width(pl);
     dl_tensor *size = MUL(qn, SUB(log_diagonal(p, ql), log_diagonal(p, pl)));
     dl_tensor *gap = SUB(K(dl_mvlgamma(MUL(qn, N(0.5)), k)), K(dl_mvlgamma(MUL(pn, N(0.5)), k)));
-    dl_tensor *slope = MUL(MUL(SUB(pn, qn), N(0.5)), many_digamma(p, pn, k));
+    dl_tensor *slope = MUL(MUL(SUB(pn, qn), N(0.5)), sum_digamma(p, pn, pl));
     dl_tensor *trace = MUL(MUL(SUB(SUM(SUM(SQUARE(ratio))), N((double)k)), pn), N(0.5));
     RESULT(ADD(ADD(size, gap), ADD(slope, trace)));
 }
@@ -156,11 +160,9 @@ POOLED_RULE(wishart_kl) {
 POOLED_RULE(wishart_sample) {
     dl_tensor *df = IN(0), *l = IN(1);
     const long k = dl_mat_width(l);
-    const double end = (double)k;
     sizes s;
     DL_TRY(start_sizes(&s, ATTR(c, DRAW_SHAPE), df->ndim, df->shape, l->ndim - 2, l->shape));
-    dl_tensor *i = K(dl_arange(0, &end, 1, df->dtype, df->st->device));
-    dl_tensor *half = MUL(SUB(COLUMN(df), i), N(0.5)), *z = K(dl_tril(noise(c, p, s, k, k), -1));
+    dl_tensor *half = half_freedoms(p, df, l), *z = K(dl_tril(noise(c, p, s, k, k), -1));
     s.v[s.n] = k;
     dl_tensor *g = half && z ? dl_gamma_of(p, half, s.v, s.n + 1) : NULL;
     dl_tensor *root = g ? K(dl_sqrt(MUL(g, N(2)))) : NULL;
