@@ -33,9 +33,12 @@ dl_status dlsh_to_arg(const char *name, dlsh_value v, dlsh_arg_room *room, dl_ar
         return dlsh_whole_text(name ? name : "an argument", v.as.str->s, v.as.str->len);
     case DLSH_LIST: return list_arg(name, v.as.list, room, out);
     default: {
-        const char *what = name ? name : "an argument";
-        return dlsh_fail(DL_ERR_TYPE, dlsh_callable(v) ? "layers are joined by ->: linear 10 -> relu" : NULL,
-                         "%s must be a number, a word or a list, got %s", what, dlsh_type_name(v));
+        const char *word = name && dlsh_callable(v) ? dlsh_function_name(v) : NULL;
+        dl_status st =
+            dlsh_fail(DL_ERR_TYPE, dlsh_callable(v) && !word ? "layers are joined by ->: linear 10 -> relu" : NULL,
+                      "%s must be a number, a word or a list, got %s", name ? name : "an argument", dlsh_type_name(v));
+        if (word) dlsh_add_hint("text stands in quotes: %s=\"%s\"", name, word);
+        return st;
     }
     }
 }
