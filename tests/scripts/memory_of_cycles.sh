@@ -151,33 +151,29 @@ assert all(z2 == y) && all(part(x) == part(x))
 print("nets in use live")
 EOF
 dlsh -n --db none used.dlsh
-cycle "the loss of a trainer" <<'END'
+cycle_of_training() {
+    { cat <<'END'; cat; } | cycle "$1"
 x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
 net m { linear 8 -> relu -> linear 2 }
 m.build([4])
 fn part(s, name) { return stack(map(fn (i) { return i[name] }, s)) }
+END
+}
+cycle_of_training "the loss of a trainer" <<'END'
 for i in range(60) {
     box = [zeros(1000, 2000)]
     box.append(trainer(m.copy(), d, loss=fn (out, y, b=box) { return cross_entropy(out, y) }))
     step box[1];
 }
 END
-cycle "the schedule of a trainer" <<'END'
-x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
-net m { linear 8 -> relu -> linear 2 }
-m.build([4])
-fn part(s, name) { return stack(map(fn (i) { return i[name] }, s)) }
+cycle_of_training "the schedule of a trainer" <<'END'
 for i in range(60) {
     box = [zeros(1000, 2000)]
     box.append(trainer(m.copy(), d, opt=sgd(), schedule=fn (i, b=box) { return 0.1 }))
     step box[1];
 }
 END
-cycle "a function that makes batches" <<'END'
-x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
-net m { linear 8 -> relu -> linear 2 }
-m.build([4])
-fn part(s, name) { return stack(map(fn (i) { return i[name] }, s)) }
+cycle_of_training "a function that makes batches" <<'END'
 for i in range(60) {
     box = [zeros(1000, 2000)]
     fn join(s, b=box) { return {x: part(s, "x"), y: part(s, "y")} }
@@ -187,11 +183,7 @@ for i in range(60) {
     box.append(box[1].batches); box.append(loader(d, collate=join)); next(box[3]);
 }
 END
-cycle "a function that makes samples" <<'END'
-x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
-net m { linear 8 -> relu -> linear 2 }
-m.build([4])
-fn part(s, name) { return stack(map(fn (i) { return i[name] }, s)) }
+cycle_of_training "a function that makes samples" <<'END'
 for i in range(60) {
     box = [zeros(1000, 2000)]
     box.append(dataset(fn (i, b=box) { return [x[i], y[i]] }, n=32, classes=2))
@@ -200,11 +192,7 @@ for i in range(60) {
     box.append(box[1].train); box.append(loader(box[3]))
 }
 END
-cycle "the net of a trainer" <<'END'
-x = randn(32, 4); y = randint(0, 2, [32]); d = dataset(x, y)
-net m { linear 8 -> relu -> linear 2 }
-m.build([4])
-fn part(s, name) { return stack(map(fn (i) { return i[name] }, s)) }
+cycle_of_training "the net of a trainer" <<'END'
 for i in range(60) {
     box = [zeros(1000, 2000)]
     n = net { body: linear 2; forward(x, b=box) { return body(x) } }
