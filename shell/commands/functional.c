@@ -169,15 +169,21 @@ static dl_status vjp_run(const dlsh_args *a, dlsh_value *result) {
     return give_product(&s, out, nout, *dlsh_arg(a, "inputs"), g.t, g.n, result);
 }
 
+/* The function, its inputs, and v, which has a tensor for each of them. */
+static dl_status begin_along(const dlsh_args *a, subject *s, dlsh_leaves *in, dlsh_leaves *v) {
+    DLSH_TRY(subject_begin(a, s));
+    DLSH_TRY(dlsh_tree_leaves(s->args, "inputs", in));
+    DLSH_TRY(dlsh_tree_leaves(*dlsh_arg(a, "v"), "v", v));
+    if (v->n == in->n) return DL_OK;
+    return dlsh_arg_fail(a, "v", DL_ERR_VALUE, NULL, "v has %d tensors for %d inputs", v->n, in->n);
+}
+
 static dl_status jvp_run(const dlsh_args *a, dlsh_value *result) {
     SCOPED_SUBJECT s;
     DLSH_SCOPED_LEAVES in = {0}, v = {0};
     dl_tensor *out[DL_MAX_RESULTS], *t[DL_MAX_RESULTS];
     int nout;
-    DLSH_TRY(subject_begin(a, &s));
-    DLSH_TRY(dlsh_tree_leaves(s.args, "inputs", &in));
-    DLSH_TRY(dlsh_tree_leaves(*dlsh_arg(a, "v"), "v", &v));
-    if (v.n != in.n) return dlsh_arg_fail(a, "v", DL_ERR_VALUE, NULL, "v has %d tensors for %d inputs", v.n, in.n);
+    DLSH_TRY(begin_along(a, &s, &in, &v));
     DLSH_TRY(dl_jvp(call_subject, &s, in.t, in.n, v.t, dlsh_arg_bool(a, "create_graph"), out, &nout, t));
     DLSH_DROPPED dlsh_value form = dlsh_ref(s.result);
     return give_product(&s, out, nout, form, t, nout, result);
@@ -242,10 +248,7 @@ static dl_status hvp_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_SCOPED_LEAVES in = {0}, v = {0};
     dl_tensor *g[DL_MAX_RESULTS], *p[DL_MAX_RESULTS];
     int n;
-    DLSH_TRY(subject_begin(a, &s));
-    DLSH_TRY(dlsh_tree_leaves(s.args, "inputs", &in));
-    DLSH_TRY(dlsh_tree_leaves(*dlsh_arg(a, "v"), "v", &v));
-    if (v.n != in.n) return dlsh_arg_fail(a, "v", DL_ERR_VALUE, NULL, "v has %d tensors for %d inputs", v.n, in.n);
+    DLSH_TRY(begin_along(a, &s, &in, &v));
     if (in.n > DL_MAX_RESULTS)
         return dlsh_arg_fail(a, "inputs", DL_ERR_VALUE, NULL, "at most %d inputs", DL_MAX_RESULTS);
     DLSH_TRY(dl_vjp(call_gradient, &s, in.t, in.n, v.t, v.n, dlsh_arg_bool(a, "create_graph"), g, &n, p));
