@@ -168,8 +168,9 @@ dl_status dl_cuda_keep(dl_gpu *g, const dl_control *c, const dl_span *s, int n) 
 
 typedef struct finish_args {
     dl_step_rule rule;
-    double *partial;    /* by block; then what gradients are multiplied by */
-    unsigned gradients; /* blocks that look at gradients, before those of measures */
+    double *partial;     /* by block; then what gradients are multiplied by */
+    const double *early; /* by block of the branch beside the backward pass */
+    unsigned gradients;  /* blocks that look at gradients, before those of measures */
 } finish_args;
 /* Steps without breakpoints have a kernel without measures. */
 typedef struct no_measures {
@@ -196,10 +197,16 @@ __device__ static double value_of(const dl_measure &m) {
     return m.dtype == DL_BOOL || m.dtype == DL_U8 ? *(const unsigned char *)m.p : dl_get(m.p, m.dtype, 0);
 }
 
-/* What the last block is to read of the control, on its way while gradients are read. */
-__device__ static void fetch_early(const dl_control *c) {
-    const char *at = (const char *)c + threadIdx.x * 32;
-    if (threadIdx.x < (sizeof *c + 31) / 32) asm volatile("prefetch.global.L1 [%0];" ::"l"(at));
+/* What the last block is to read of the control and of numbers, on its way while gradients are read. */
+__device__ static void fetch(const void *at) { asm volatile("prefetch.global.L1 [%0];" ::"l"(at)); }
+__device__ static void fetch_early(const dl_control *c, const no_measures &) {
+    if (threadIdx.x < (sizeof *c + 31) / 32) fetch((const char *)c + threadIdx.x * 32);
+}
+__device__ static void fetch_early(const dl_control *c, const dl_measures &all) {
+    fetch_early(c, no_measures());
+    if (threadIdx.x >= all.n) return;
+    const dl_measure &m = all.at[threadIdx.x];
+    if (m.p && !m.of) fetch(m.p);
 }
 
 /* The values of measures from what blocks left, a warp for each; that of the norm of all gradients is known later. */
@@ -208,9 +215,9 @@ __device__ static void take_values(const finish_args &f, const dl_measures &all,
     const unsigned lane = threadIdx.x % DL_WARP;
     for (int i = threadIdx.x / DL_WARP; i < all.n; i += THREADS / DL_WARP) {
         const dl_measure &m = all.at[i];
+        const volatile double *part = m.early ? f.early : f.partial;
         double sum = 0;
-        for (unsigned k = m.first + lane; k < m.first + m.blocks; k += DL_WARP)
-            sum += ((volatile const double *)f.partial)[k];
+        for (unsigned k = m.first + lane; k < m.first + m.blocks; k += DL_WARP) sum += part[k];
         sum = dl_row_join(sum, dl_sum_f(), (double *)NULL);
         if (!lane && m.p) value[i] = m.of ? dl_measured(m, sum) : value_of(m);
     }
@@ -244,7 +251,7 @@ __global__ static void __launch_bounds__(THREADS) finish_kernel(dl_control *c, c
                                                                 dl_table all, const __grid_constant__ M measures) {
     __shared__ double shared[THREADS / DL_WARP], value[DL_BREAKS];
     __shared__ bool last;
-    fetch_early(c);
+    fetch_early(c, measures);
     double sum = 0, most = f.rule.clip_value * c->scale;
     if (blockIdx.x < all.count) {
         dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
@@ -314,8 +321,53 @@ static bool is_gradient(const dl_finish_step *q, dl_measure *m) {
     return false;
 }
 
-/* The measures, with blocks of their own behind those of the gradients; *blocks is increased. */
-static dl_status take_measures(const dl_finish_step *q, dl_measures *all, unsigned *blocks) {
+/* Elements of a measure that pay for a branch: the graph waits for its end. */
+enum { BESIDE_LEAST = 1 << 18 };
+
+dl_status dl_cuda_forward_done(dl_gpu *g) {
+    dl_beside *b = &g->beside;
+    if (!g->capturing) return DL_OK;
+    if (!b->stream) {
+        DL_CUDA_TRY(g, cudaEventCreateWithFlags(&b->begin, cudaEventDisableTiming), "making an event");
+        DL_CUDA_TRY(g, cudaEventCreateWithFlags(&b->end, cudaEventDisableTiming), "making an event");
+        b->sums = (double *)dl_gpu_take_lasting(g, DL_BREAKS * DL_MEASURE_BLOCKS * sizeof(double));
+        if (!b->sums) return dl_failed();
+        DL_CUDA_TRY(g, cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking), "making a stream");
+    }
+    b->of = g->capturing;
+    return dl_gpu_check(g, cudaEventRecord(b->begin, g->stream), "capturing");
+}
+
+__global__ static void __launch_bounds__(THREADS) beside_kernel(double *sums, const __grid_constant__ dl_measures all) {
+    __shared__ double shared[THREADS / DL_WARP];
+    const double sum = dl_row_join(dl_measure_part(all), dl_sum_f(), shared, THREADS);
+    if (!threadIdx.x) sums[blockIdx.x] = sum;
+}
+
+static dl_status measure_beside(dl_gpu *g, const dl_measures *early, unsigned blocks) {
+    if (!blocks) return DL_OK;
+    const dl_beside *b = &g->beside;
+    DL_CUDA_TRY(g, cudaStreamWaitEvent(b->stream, b->begin, 0), "capturing");
+    beside_kernel<<<blocks, THREADS, 0, b->stream>>>(b->sums, *early);
+    DL_CUDA_TRY(g, cudaEventRecord(b->end, b->stream), "capturing");
+    return dl_gpu_check(g, cudaStreamWaitEvent(g->stream, b->end, 0), "capturing");
+}
+
+static bool is_beside(const dl_gpu *g, const dl_decide_one *d) {
+    return d->early && g->capturing && g->beside.of == g->capturing && d->is->numel >= BESIDE_LEAST;
+}
+
+/* Gives the measure the next blocks, of those that have been given. */
+static void take_blocks(dl_measure *m, unsigned *given) {
+    m->first = *given, m->blocks = dl_measure_blocks(*m);
+    *given += m->blocks;
+}
+
+/* The measures, with blocks of their own behind those of the gradients, or beside the backward pass; *blocks is
+ * increased. */
+static dl_status take_measures(dl_gpu *g, const dl_finish_step *q, dl_measures *all, unsigned *blocks) {
+    dl_measures early = {};
+    unsigned beside = 0;
     all->n = q->ndecide;
     for (int i = 0; i < q->ndecide; i++) {
         const dl_decide_one *d = &q->decide[i];
@@ -326,10 +378,14 @@ static dl_status take_measures(const dl_finish_step *q, dl_measures *all, unsign
         if (m->of == DL_BREAK_VALUE || is_gradient(q, m)) continue;
         if (m->of == DL_BREAK_DEAD && !dl_units_of(d->is, &m->u))
             return dl_fail(DL_ERR_INTERNAL, "the units of a result do not lie regularly");
-        m->first = *blocks, m->blocks = dl_measure_blocks(*m);
-        *blocks += m->blocks;
+        if (is_beside(g, d)) {
+            take_blocks(m, &beside);
+            early.at[early.n++] = *m;
+            m->early = true;
+        } else
+            take_blocks(m, blocks);
     }
-    return DL_OK;
+    return measure_beside(g, &early, beside);
 }
 
 dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *q) {
@@ -339,8 +395,8 @@ dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *q)
     unsigned blocks = gradients;
     finish_args f = {};
     dl_measures measures = {};
-    f.rule = q->rule, f.gradients = gradients;
-    DL_TRY(take_measures(q, &measures, &blocks));
+    f.rule = q->rule, f.gradients = gradients, f.early = g->beside.sums;
+    DL_TRY(take_measures(g, q, &measures, &blocks));
     f.partial = (double *)dl_gpu_take(g, blocks * sizeof(double));
     if (!f.partial) return dl_failed();
     if (measures.n)

@@ -5,7 +5,7 @@
 #include "core/device/control_step.h"
 #include "cuda/kernels/rows.cuh"
 
-enum { DL_MEASURE_THREADS = 256, DL_MEASURE_AT_ONCE = 16 };
+enum { DL_MEASURE_THREADS = 256, DL_MEASURE_AT_ONCE = 16, DL_MEASURE_BLOCKS = 1024 };
 
 /* What a breakpoint is about. p NULL: the norm of all gradients; blocks 0: the number that is there. */
 typedef struct dl_measure {
@@ -13,6 +13,7 @@ typedef struct dl_measure {
     int dtype;
     dl_break_measure of;
     unsigned first, blocks; /* of the launch, whose sums are its own */
+    bool early;             /* of the branch beside the backward pass, not of the launch that ends the step */
     long numel;
     dl_units u; /* DEAD */
     dl_break_rule rule;
@@ -28,7 +29,7 @@ __host__ __device__ inline int dl_units_at_once(const dl_units &u) { return u.un
 
 /* Blocks that a measure takes. */
 static inline unsigned dl_measure_blocks(const dl_measure &m) {
-    long most = 1024, n = m.numel / (DL_MEASURE_THREADS * DL_MEASURE_AT_ONCE) + 1;
+    long most = DL_MEASURE_BLOCKS, n = m.numel / (DL_MEASURE_THREADS * DL_MEASURE_AT_ONCE) + 1;
     if (m.of == DL_BREAK_DEAD) return (unsigned)(m.u.units / dl_units_at_once(m.u) + 1);
     return (unsigned)(n < most ? n : most);
 }
@@ -36,7 +37,7 @@ static inline unsigned dl_measure_blocks(const dl_measure &m) {
 template <class T> __device__ double dl_measure_elements(const dl_measure &m, const T *__restrict__ p) {
     double sum = 0;
     long step = (long)m.blocks * DL_MEASURE_THREADS;
-#pragma unroll 4
+#pragma unroll 8
     for (long i = (long)(blockIdx.x - m.first) * DL_MEASURE_THREADS + threadIdx.x; i < m.numel; i += step) {
         auto v = dl_up(p[i]);
         if (m.of == DL_BREAK_NORM)
@@ -97,7 +98,7 @@ template <class T> __device__ double dl_measure_part_of(const dl_measure &m) {
 __device__ inline double dl_measure_part(const dl_measures &all) {
     for (int i = 0; i < all.n; i++) {
         const dl_measure &m = all.at[i];
-        if (blockIdx.x < m.first || blockIdx.x >= m.first + m.blocks) continue;
+        if (m.early || blockIdx.x < m.first || blockIdx.x >= m.first + m.blocks) continue;
         switch (m.dtype) {
         case DL_F64: return dl_measure_part_of<double>(m);
         case DL_F16: return dl_measure_part_of<f16>(m);
