@@ -117,19 +117,28 @@ static dl_status call_closure(void *ctx, double *loss) {
     return st;
 }
 
-/* A step that found no gradient says so, the first time. */
+/* A step that found no gradient says so, the first time; and where gradients have gone, if a backward pass came since
+ * they were zeroed. */
 static void warn_without_gradients(dlsh_session *s, const dl_optimizer *o) {
     dl_tensor *p;
     dl_journal_row r;
     long empty = 0;
+    int elsewhere = 0;
     for (long i = 0; (p = dl_optimizer_param(o, i, NULL)); i++)
         if (dl_grad(p)) return;
-    for (long i = 0; i < dl_journal_count(); i++)
-        if (!dl_journal_at(i, &r) && r.kind == DL_DID_STEP && r.what == o) empty += r.empty;
-    if (empty > 1) return;
-    if (dl_optimizer_param(o, 0, NULL))
-        dlsh_warn(s, "backward before step; doctor tells more",
-                  "no parameter of the optimizer has a gradient: nothing changes");
+    for (long i = 0; i < dl_journal_count(); i++) {
+        if (dl_journal_at(i, &r)) continue;
+        if (r.kind == DL_DID_STEP && r.what == o) empty += r.empty;
+        if (r.kind == DL_DID_BACKWARD) elsewhere = 1;
+        if (r.kind == DL_DID_ZERO) elsewhere = 0;
+    }
+    if (empty > 1 || !dl_optimizer_param(o, 0, NULL)) return;
+    dlsh_warn(
+        s,
+        elsewhere
+            ? "backward reached other tensors: is this the optimizer of the net that gives the loss? doctor tells more"
+            : "backward before step; doctor tells more",
+        "no parameter of the optimizer has a gradient: nothing changes");
 }
 
 static dl_status step_run(const dlsh_args *a, dlsh_value *result) {
