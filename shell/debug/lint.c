@@ -12,6 +12,8 @@ typedef struct lint {
     const dlsh_unit *unit;
 } lint;
 
+static int is_loop(const dlsh_node *n) { return n->kind == DLSH_N_FOR || n->kind == DLSH_N_WHILE; }
+
 static int is_name(const dlsh_node *n, const char *name) {
     return n && n->kind == DLSH_N_NAME && !strcmp(n->text, name);
 }
@@ -37,7 +39,7 @@ static void see_detached(void *ctx, const dlsh_detached *d) {
 
 /* What a loop does, functions that it calls included. */
 typedef struct work {
-    const dlsh_node *step;
+    const dlsh_node *step, *loop, *steps_in; /* the innermost loop here; and where the step is */
     int backward, zeroes;
 } work;
 
@@ -54,7 +56,8 @@ static const dlsh_node *function_of(const dlsh_node *n, const char *name) {
 
 static void look_at_call(const lint *l, const dlsh_node *n, work *w, int depth) {
     const dlsh_node *callee = n->kids[0];
-    if (is_field(callee, "step") && n->nkids == 1 && callee->kids[0]->kind == DLSH_N_NAME && !w->step) w->step = n;
+    if (is_field(callee, "step") && n->nkids == 1 && callee->kids[0]->kind == DLSH_N_NAME && !w->step)
+        w->step = n, w->steps_in = w->loop;
     if (is_field(callee, "step") && n->nkids > 1) w->zeroes = 1; /* with a function, or of a scaler */
     if (is_field(callee, "backward") || is_name(callee, "backward")) w->backward = 1;
     if (callee->kind != DLSH_N_NAME || depth > 4) return;
@@ -73,15 +76,18 @@ static void look_at_work(const lint *l, const dlsh_node *n, work *w, int depth) 
         for (int i = 0; i + 1 < n->nkids; i++) w->zeroes |= is_field(n->kids[i], "grad");
     if (n->kind == DLSH_N_FIELD && (!strcmp(n->text, "zero_") || !strcmp(n->text, "grads"))) w->zeroes = 1;
     if (n->kind == DLSH_N_CALL) look_at_call(l, n, w, depth);
+    const dlsh_node *outer = w->loop;
+    if (is_loop(n)) w->loop = n;
     for (int i = 0; i < n->nkids; i++) look_at_work(l, n->kids[i], w, depth);
+    w->loop = outer;
 }
 
 static void look_at_loop(const lint *l, const dlsh_node *n) {
-    work w = {0};
+    work w = {.loop = n};
     look_at_work(l, n->kids[n->nkids - 1], &w, 0);
     if (!w.step || !w.backward || w.zeroes) return;
     dlsh_warn_at(l->s, w.step->span, "o.zero_grad() before backward",
-                 "the loop at line %d takes steps and never zeroes gradients: they add up", n->span.line);
+                 "the loop at line %d takes steps and never zeroes gradients: they add up", w.steps_in->span.line);
 }
 
 /* ---------------------------------------------------------------- all of it */
@@ -89,9 +95,8 @@ static void look_at_loop(const lint *l, const dlsh_node *n) {
 /* The outermost loops: what stands in an inner one may be zeroed in the outer one. */
 static void walk(const lint *l, const dlsh_node *n, int inside) {
     if (!n) return;
-    int loop = n->kind == DLSH_N_FOR || n->kind == DLSH_N_WHILE;
-    if (loop && !inside) look_at_loop(l, n);
-    for (int i = 0; i < n->nkids; i++) walk(l, n->kids[i], inside || loop);
+    if (is_loop(n) && !inside) look_at_loop(l, n);
+    for (int i = 0; i < n->nkids; i++) walk(l, n->kids[i], inside || is_loop(n));
 }
 
 void dlsh_lint(dlsh_session *s, const dlsh_unit *unit) {
