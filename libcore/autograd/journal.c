@@ -31,6 +31,7 @@ struct dl_journal {
     long n, at;                        /* at: of the last event */
     uint32_t pass_before[ROWS];        /* number of the last pass of a place but one */
     uint32_t last_pass[ROWS], stepped; /* of the last pass, and of the last one before a step */
+    uint64_t serial;                   /* of memory that the last step made, or would have made */
     long backward;                     /* row of the pass that began last; -1: none */
     unsigned long events;
 };
@@ -190,7 +191,7 @@ static void look_at_input(dl_journal_row *r, const dl_tensor *x) {
     r->alike += r->looked && before.n == r->x.n && before.hash == r->x.hash;
     r->looked++;
     r->nrows = dl_journal_row_hashes(x, r->rows, (long)(sizeof r->rows / sizeof *r->rows));
-    if (r->grad) keep_rows(r, x);
+    keep_rows(r, x);
 }
 
 void dl_journal_zero(const void *optimizer) { row_of((key){.kind = DL_DID_ZERO, .what = optimizer}); }
@@ -325,7 +326,7 @@ bool dl_journal_step_begin(dl_journal_step *s, const void *optimizer, double rat
     r->without = n - with, r->total = n;
     r->empty += !with;
     r->again += again > 0;
-    journal->stepped = passes;
+    journal->stepped = passes, journal->serial = dl_storage_serial();
     if (n) note_seeding(r, p[0]);
     if (!with || !is_looked_at(r)) return false;
     s->row = r - journal->row;
@@ -354,9 +355,12 @@ void dl_journal_step_end(dl_journal_step *s) {
     ratio[2] = fmin(ratio[2], v), ratio[3] = fmax(ratio[3], v);
 }
 
+bool dl_journal_is_fresh(uint64_t serial) { return journal && serial > journal->serial; }
+
 void dl_journal_changed(dl_tensor *leaf) {
     dl_journal_row *r = row_of((key){.kind = DL_DID_STEP});
     if (r) r->again += leaf->grad && is_added(leaf->grad), r->total = 1, journal->stepped = passes;
+    if (r) journal->serial = dl_storage_serial();
     if (r) note_seeding(r, leaf);
     if (leaf->grad) dl_journal_used(leaf->grad);
 }

@@ -29,6 +29,8 @@ long dl_journal_backward_begin(const dl_tensor *root);
 void dl_journal_backward_end(long row);
 /* The pass that began last goes through a node of an earlier one, made at `taken`, which `joint` takes in. */
 void dl_journal_reached(const dl_source *joint, const dl_source *taken, uint32_t earlier);
+/* Was memory of that serial made after the last step? */
+bool dl_journal_is_fresh(uint64_t serial);
 /* The number of a backward pass that begins, from 1 on. */
 uint32_t dl_journal_pass_number(void);
 /* [n, 1] and [n] were broadcast to [n, n]. */

@@ -138,10 +138,60 @@ static void set_value(dl_journal_value *v, const dl_meta *m, const dl_tensor *t,
     v->gradient = root_mean_square(gradient);
 }
 
+/* ---------------------------------------------------------------- units that are alike */
+
+enum { TWIN_UNITS = 64, TWIN_ELEMENTS = 1 << 16 };
+
+/* Units run along dimension `unit`; element i of the n elements of unit u. */
+static double element_of(const dl_tensor *t, int unit, long u, long i) {
+    const long units = t->shape[unit];
+    return element(t, place_of(t, unit ? i * units + u : u * (t->numel / units) + i, dl_is_contiguous(t)));
+}
+
+static bool is_like(const dl_tensor *t, int unit, long a, long b, double slack) {
+    const long each = t->numel / t->shape[unit];
+    double size = 0, apart = 0;
+    for (long i = 0; i < each; i++) {
+        const double x = element_of(t, unit, a, i), y = element_of(t, unit, b, i);
+        size = fmax(size, fmax(fabs(x), fabs(y))), apart = fmax(apart, fabs(x - y));
+        if (!(fabs(x - y) <= slack)) return false;
+    }
+    return apart <= 1e-5 * size || !apart;
+}
+
+static bool is_zero(const dl_tensor *t, int unit, long u) {
+    for (long i = 0; i < t->numel / t->shape[unit]; i++)
+        if (element_of(t, unit, u, i) != 0) return false;
+    return true;
+}
+
+/* Units of a leaf that have the numbers of another one and its gradient, which is not 0: they stay alike. */
+static void count_twins(const dl_tensor *w, const dl_tensor *gradient, int unit, dl_journal_value *v) {
+    const long units = w->ndim ? w->shape[unit] : 0;
+    if (units < 2 || units > TWIN_UNITS || w->numel > TWIN_ELEMENTS || gradient->numel != w->numel) return;
+    if (!dl_in_host_memory(w) || !dl_in_host_memory(gradient) || !is_readable(w) || !is_readable(gradient)) return;
+    double largest = 0;
+    for (long u = 0; u < units; u++)
+        for (long i = 0; i < w->numel / units; i++) largest = fmax(largest, fabs(element_of(w, unit, u, i)));
+    v->units = units;
+    for (long a = 0; a < units; a++) {
+        bool twin = false;
+        for (long b = 0; b < units && !twin; b++)
+            twin = a != b && is_like(w, unit, a, b, 1e-5 * largest) && is_like(gradient, unit, a, b, INFINITY) &&
+                   !is_zero(gradient, unit, a);
+        v->twins += twin;
+    }
+}
+
 static const dl_tensor *saved(const dl_node *n, int which) {
     for (int k = 0; k < n->nsaved; k++)
         if (n->saved[k].out == which) return n->saved[k].t;
     return NULL;
+}
+
+/* The dimension of units of a leaf: of columns where it is multiplied with, else of rows. */
+static int units_of(const dl_node *n, int operand, const dl_tensor *leaf) {
+    return operand == 1 && !strcmp(n->op->name, "matmul") ? leaf->ndim - 1 : 0;
 }
 
 static void set_operand(dl_journal_value *v, const dl_back *b, int i) {
@@ -154,6 +204,9 @@ static void set_operand(dl_journal_value *v, const dl_back *b, int i) {
     v->constant = !leaf && !n->edge[i].node;
     v->data = v->constant && t ? dl_ptr(t) : NULL;
     if (v->constant && t) note_few(t, v);
+    const dl_tensor *made = leaf ? leaf : v->constant ? t : NULL;
+    if (made) v->made = made->st->maker, v->fresh = dl_journal_is_fresh(made->st->serial);
+    if (leaf && b->gin[i]) count_twins(leaf, b->gin[i], units_of(n, i, leaf), v);
     if (leaf && leaf->name) snprintf(v->name, sizeof v->name, "%s", leaf->name);
 }
 

@@ -664,6 +664,7 @@ static void find_other_scale(dlsh_examination *e, const dl_journal_row *test) {
         if (!train || r->count > train->count) train = r;
     }
     if (!train || dlsh_was_found(e, "the data", "as those of training")) return;
+    if (dlsh_was_found(e, "training and evaluation mode", "averages of batchnorm")) return; /* so that layers differ */
     dlsh_finding *f =
         dlsh_find_at(e, test->file, line_of_input(e, test),
                      "prepare both alike, with the figures of the training samples: (x - mean_train) / std_train");

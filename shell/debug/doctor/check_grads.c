@@ -67,8 +67,11 @@ static void accumulates(dlsh_examination *e, const dl_journal_row *step) {
     const int misplaced = seen && (seen->what == step->what || !seen->what) && 2 * seen->count < step->count;
     const dl_journal_row *at = misplaced ? seen : pass ? pass : step;
     dlsh_finding *f = dlsh_find_at(e, at->file, at->line,
-                                   misplaced ? "into the loop over batches with it, in front of backward"
-                                             : "o.zero_grad() before backward, or w.grad = none after each step");
+                                   misplaced && pass && pass->count >= 2 * step->count
+                                       ? "into the loop with it, behind the step: gradients of the batches "
+                                         "that one step adds up stay together"
+                                   : misplaced ? "into the loop over batches with it, in front of backward"
+                                               : "o.zero_grad() before backward, or w.grad = none after each step");
     if (!f) return;
     dlsh_cause(f, "gradients are not zeroed between steps: each backward adds to those of all steps before%s",
                misplaced ? "; zeroing stands outside of the loop over steps" : "");
@@ -762,7 +765,9 @@ dl_status dlsh_check_membership(dlsh_examination *e) {
         find_made_in_function(e, r);
         steps += o != NULL;
     }
-    if (!dlsh_was_found(e, e->check, "replaced") && !dlsh_was_found(e, e->check, "no longer the parameter"))
+    dlsh_find_remade_parameters(e);
+    if (!dlsh_was_found(e, e->check, "replaced") && !dlsh_was_found(e, e->check, "no longer the parameter") &&
+        !dlsh_was_found(e, e->check, "made anew for each pass"))
         find_untrained(e);
     find_idle(e);
     dl_optimizer *any = dlsh_optimizer_at(e, 0, NULL);

@@ -137,6 +137,52 @@ static int see_argmax(void *ctx, const char *file, const dlsh_node *n, const dls
     return 0;
 }
 
+/* Does a statement that runs a net pick rows of a table of samples in that way? */
+static int picks_samples(const dlsh_examination *e, const dlsh_traced *by) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        dlsh_traced used[DLSH_TRACED];
+        const int n = r->grad ? dlsh_trace(e, r->file, r->line, used) : 0;
+        for (int k = 0; k < n; k++) {
+            const dl_tensor *x = used[k].whole;
+            if (x && dl_ndim(x) > 1 && dl_shape(x)[0] == dl_shape(by->whole)[0] && !strcmp(used[k].picks, by->picks))
+                return 1;
+        }
+    }
+    return 0;
+}
+
+/* A number for each sample among the data of a statement, [N], picked by the rows that a table of samples is picked by;
+ * NULL: there is none. */
+static const dlsh_traced *number_of_samples(const dlsh_examination *e, const dlsh_traced *used, int n, long batch) {
+    for (int i = 0; i < n; i++) {
+        const dl_tensor *w = used[i].whole;
+        if (w && dl_ndim(w) == 1 && dl_shape(w)[0] > batch && *used[i].picks && picks_samples(e, &used[i]))
+            return &used[i];
+    }
+    return NULL;
+}
+
+/* [N] meets [N, T] where T is N by chance: numbers of samples count for places. */
+static void look_at_sample_numbers(dlsh_examination *e, const dl_journal_node *n) {
+    for (int k = 0; k < 2 && n->nin >= 2 && dlsh_op_is(n, "mul|div|add|sub"); k++) {
+        const dl_journal_value *row = &n->in[k], *other = &n->in[1 - k];
+        dlsh_traced used[DLSH_TRACED];
+        const long batch = row->shape[0];
+        if (!is_row(row) || !row->constant || other->ndim != 2 || other->shape[0] != batch || other->shape[1] != batch)
+            continue;
+        const dlsh_traced *by = number_of_samples(e, used, dlsh_trace(e, n->file, n->line, used), batch);
+        dlsh_finding *f = by ? dlsh_find_at(e, n->file, n->line, "give it a dimension more: weight[:, none]") : NULL;
+        if (!f) continue;
+        dlsh_cause(f, "%s has a number for each sample, but counts for the last dimension, which is as long by chance",
+                   by->base);
+        dlsh_evidence(f,
+                      "%s of [%ld,%ld] and [%ld]: with another number of samples in a batch it would be an error; "
+                      "sample and place are exchanged",
+                      n->op, batch, batch, batch);
+    }
+}
+
 dl_status dlsh_check_broadcast(dlsh_examination *e) {
     const dl_journal_row *r;
     long nodes = 0;
@@ -144,7 +190,7 @@ dl_status dlsh_check_broadcast(dlsh_examination *e) {
     dlsh_each_node(see_argmax, e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = 0; k < p.n; k++) look_at_shapes(e, &p.at[k]);
+        for (long k = 0; k < p.n; k++) look_at_shapes(e, &p.at[k]), look_at_sample_numbers(e, &p.at[k]);
         nodes += p.n;
     }
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_SPREAD, &i));) look_at_spread(e, r);

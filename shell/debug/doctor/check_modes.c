@@ -1,5 +1,7 @@
 /* Modes: which forward pass ran in the wrong one, and who switched it. */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "debug/doctor/checks.h"
@@ -135,11 +137,47 @@ static int is_all(dl_module *m, const char *name, double value) {
     return all;
 }
 
+/* The momentum of a batch norm. */
+static double momentum_of(const dl_module *m) {
+    static const char option[] = "momentum=";
+    char *text = dl_module_text(m);
+    const char *at = text ? strstr(text, option) : NULL;
+    const double momentum = at ? strtod(at + sizeof option - 1, NULL) : 0.1;
+    dl_text_free(text);
+    return momentum;
+}
+
+/* Averages that have hardly left what they began with, or that are those of the last batch alone. */
+static void look_at_momentum(dlsh_examination *e, dl_module *m, long passes) {
+    const double momentum = momentum_of(m), left = pow(1 - momentum, (double)passes);
+    const dl_source at = dlsh_module_source(m);
+    if (passes < 20 || !(left > 0.2 || momentum >= 0.9)) return;
+    dlsh_finding *f = dlsh_find_at(e, at.file, at.line, "momentum=0.1, the share of the new batch");
+    if (!f) return;
+    if (left > 0.2) {
+        dlsh_cause(f,
+                   "the averages of batchnorm lag behind: momentum=%.4g is too small, evaluation takes other figures "
+                   "than training",
+                   momentum);
+        dlsh_evidence(f,
+                      "after %ld passes in training mode %.0f %% of means of 0 and variances of 1, as they began, are "
+                      "left in them; momentum is the share that a batch adds",
+                      passes, 100 * left);
+    } else {
+        dlsh_cause(f, "the averages of batchnorm are those of the last batch: momentum=%.4g is too large", momentum);
+        dlsh_evidence(f, "momentum is the share that a batch adds: %.2g of the former average is left after one more",
+                      1 - momentum);
+    }
+}
+
 /* Batch norms whose averages are as they began, after passes in training mode: evaluation has no use for them. */
 static void find_stale_averages(dlsh_examination *e, dl_module *m, long passes) {
     for (int i = 0; i < dl_module_count(m); i++) find_stale_averages(e, dl_module_at(m, i), passes);
-    if (!strstr(dl_module_kind(m), "batchnorm") || !is_all(m, "running_mean", 0) || !is_all(m, "running_var", 1))
+    if (!strstr(dl_module_kind(m), "batchnorm")) return;
+    if (!is_all(m, "running_mean", 0) || !is_all(m, "running_var", 1)) {
+        look_at_momentum(e, m, passes);
         return;
+    }
     dl_source at = dlsh_module_source(m);
     dlsh_finding *f = dlsh_find_at(e, at.file, at.line, "momentum=0.1; or let the layer train");
     if (!f) return;

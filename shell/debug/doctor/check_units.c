@@ -107,12 +107,6 @@ static int see_copy(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     return 1;
 }
 
-/* What stopped on its way behind equal parts follows from them, as the gradient of a gate between equal answers. */
-static void mark_effects(dlsh_examination *e, const char *check) {
-    for (int i = 0; i < e->nfindings; i++)
-        if (!strcmp(e->findings[i].check, check)) e->findings[i].effect = 1;
-}
-
 static void look_at_twins(dlsh_examination *e, dlsh_pass p) {
     for (long k = p.n - 1; k >= 0 && !e->bad; k--)
         for (long i = k - 1; i >= 0; i--) {
@@ -132,9 +126,58 @@ static void look_at_twins(dlsh_examination *e, dlsh_pass p) {
                        name, other);
             dlsh_evidence(f, "they had the same numbers and gradients of %.3g in the first pass, and are equal still",
                           v->gradient);
-            mark_effects(e, "gradients get through");
+            dlsh_mark_effects(e, "gradients get through"); /* as that of a gate between equal answers */
             return;
         }
+}
+
+/* ---------------------------------------------------------------- some units that are alike */
+
+/* Are the units scores of classes? Those that no sample has get the same gradient. */
+static int are_classes(dlsh_pass p, const dl_journal_node *n) {
+    for (int i = 0; i < 4 && (n = dlsh_pass_user(p, n)); i++) {
+        if (dlsh_op_is(n, "cross_entropy|nll_picked|nll_loss")) return 1;
+        if (!dlsh_op_is(n, "add|reshape|view|log_softmax|transpose|permute|gather|index")) return 0;
+    }
+    return 0;
+}
+
+/* Operand j of a node in another pass that is the same leaf; NULL: it has none. */
+static const dl_journal_value *leaf_in(dlsh_pass p, const void *leaf) {
+    for (long k = p.n - 1; k >= 0; k--)
+        for (int j = 0; j < p.at[k].nin && j < 8; j++)
+            if (p.at[k].in[j].there && p.at[k].in[j].leaf == leaf && p.at[k].in[j].units) return &p.at[k].in[j];
+    return NULL;
+}
+
+/* Rows of a parameter that began with the same numbers and get the same gradient, first and last, as the components of
+ * a mixture whose head begins with zeros. */
+static void look_at_twin_units(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, const dl_journal_node *n) {
+    char name[120];
+    for (int j = 0; j < n->nin && j < 8 && !e->bad; j++) {
+        const dl_journal_value *v = &n->in[j];
+        if (!v->there || !v->leaf || v->twins < 2 || are_classes(p, n)) continue;
+        if (v->ndim == 1 && v->twins < v->units) continue; /* biases of some units are not all that these have */
+        const dl_journal_value *then = r->count > 1 ? leaf_in(dlsh_pass_of(r, 1), v->leaf) : NULL;
+        dl_tensor *w = then && then->twins > 1 ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
+        if (!w || !dlsh_is_being_trained(e, w)) continue;
+        const dl_source made = *n->layer_file ? (dl_source){n->layer_file, n->layer_line} : v->made;
+        const char *set_in = NULL;
+        const int given = *n->layer_file && !dlsh_script_has(e, made.file, made.line, "init");
+        const int set = given ? dlsh_weights_set_at(&set_in) : 0;
+        dlsh_finding *f = dlsh_find_at(e, set ? set_in : made.file, set ? set : made.line,
+                                       "begin with random numbers that differ, in what tells the units apart at least, "
+                                       "as the means of components");
+        if (!f) return;
+        dlsh_cause(f, "%ld of %ld units of %s are the same: they began alike and get the same gradient", v->twins,
+                   v->units, name);
+        dlsh_evidence(
+            f,
+            "in the first pass (line %d) each of them has the numbers and the gradient of another one, in the "
+            "last one looked at %ld still; together they do what fewer could",
+            r->line, then->twins);
+        dlsh_mark_effects(e, "gradients get through");
+    }
 }
 
 dl_status dlsh_check_symmetry(dlsh_examination *e) {
@@ -144,6 +187,7 @@ dl_status dlsh_check_symmetry(dlsh_examination *e) {
         dlsh_pass p = dlsh_pass_of(r, 0);
         for (long k = p.n - 1; k >= 0; k--) look_at_weight(e, p, &p.at[k]);
         look_at_twins(e, p);
+        for (long k = p.n - 1; k >= 0 && !e->bad; k--) look_at_twin_units(e, r, p, &p.at[k]);
         nodes += p.n;
     }
     if (nodes) dlsh_passed(e, "no layer has units that are all alike");
@@ -446,7 +490,7 @@ static void tell_depth(dlsh_examination *e, dlsh_pass p, const dl_journal_node *
                                    branches > 2 ? "a factor of 1 / sqrt(depth), or a norm layer in each branch"
                                                 : depths[what].remedy);
     if (!f) return;
-    if (what == GROW) mark_effects(e, "the initial loss");
+    if (what == GROW) dlsh_mark_effects(e, "the initial loss");
     f->effect =
         !*why || dlsh_was_found(e, "initial weights differ", "") || dlsh_was_found(e, "all of the input counts", "");
     dlsh_cause(f, "%s%s%s", depths[what].cause, *why ? ": " : "", why);

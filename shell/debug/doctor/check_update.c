@@ -181,6 +181,66 @@ static int odd_option(dlsh_examination *e, const steps *s) {
     return 1;
 }
 
+/* The largest decay of a group, and the smallest rate. */
+static void options_of(const dl_optimizer *o, double *decay, double *rate) {
+    dl_arg v;
+    const dl_kind_row *kind = dlsh_optimizer_kind(o);
+    for (long i = 0; dl_optimizer_param((dl_optimizer *)o, i, NULL); i++)
+        for (int k = 0; kind && kind->options[k].name; k++) {
+            if (dl_optimizer_group_get(o, dl_optimizer_group_of(o, i), k, &v)) return dl_error_clear();
+            if (!strcmp(v.name, "lr")) *rate = fmin(*rate, v.f);
+            if (!strcmp(v.name, "weight_decay")) *decay = fmax(*decay, v.f);
+        }
+}
+
+static void mark_effects_of_decay(dlsh_examination *e) {
+    static const char *const checks[] = {"gradients by depth", "the net uses its input", "gradients get through"};
+    for (size_t i = 0; i < DLSH_COUNT(checks); i++) dlsh_mark_effects(e, checks[i]);
+}
+
+static double size_of(const dl_journal_value *v) { return v->n ? hypot(v->mean, v->std) : NAN; }
+
+/* A weight of a pass; NULL: it is not in it. */
+static const dl_journal_value *weight_in(dlsh_pass p, const void *leaf) {
+    for (long k = p.n - 1; k >= 0; k--)
+        for (int j = 0; j < p.at[k].nin && j < 8; j++)
+            if (p.at[k].in[j].leaf == leaf && p.at[k].in[j].n) return &p.at[k].in[j];
+    return NULL;
+}
+
+/* By what ran: the decay of most weights was larger than their gradient, and they have shrunk. */
+static int shrank(dlsh_examination *e, const steps *s) {
+    const dlsh_pass first = s->pass ? dlsh_pass_of(s->pass, 0) : (dlsh_pass){0}, last = dlsh_pass_of(s->pass, 1);
+    double decay = 0, rate = INFINITY, before = NAN, after = NAN, gradient = NAN;
+    long all = 0, lost = 0;
+    const int apart = !strcmp(dl_optimizer_kind(s->o), "adamw"); /* its decay is no part of the gradient */
+    options_of(s->o, &decay, &rate);
+    if (!(decay > 0) || !first.n || dlsh_settled_lower(s->pass, 0.75)) return 0;
+    for (long k = first.n - 1; k >= 0; k--) {
+        int unit;
+        const dl_journal_value *w = dlsh_node_weight(&first.at[k], &unit), *now = w ? weight_in(last, w->leaf) : NULL;
+        if (!now || !dlsh_optimizer_has(s->o, w->leaf)) continue;
+        const int outweighs = apart ? s->row->sum * decay > 1.5 : decay * size_of(w) > w->gradient;
+        all++;
+        if (!outweighs || !(size_of(now) < 0.35 * size_of(w))) continue;
+        if (!lost++) before = size_of(w), after = size_of(now), gradient = w->gradient;
+    }
+    if (!lost || 2 * lost < all) return 0;
+    const dl_source made = dlsh_optimizer_source(s->o);
+    dlsh_finding *f = dlsh_find_at(e, made.file, made.line,
+                                   apart ? "weight_decay from 1e-4 to 1e-2"
+                                         : "weight_decay from 1e-6 to 1e-4; or adamw, which keeps it apart from the "
+                                           "gradient");
+    if (!f) return 1;
+    dlsh_cause(f, "weight_decay=%.3g pulls the weights to 0 faster than the loss can hold them", decay);
+    dlsh_evidence(f,
+                  "%ld of %ld weights have shrunk, one from a size of %.3g to %.3g; at first the decay of it was %.2g "
+                  "of each step, beside a gradient of %.2g",
+                  lost, all, before, after, decay * before, gradient);
+    mark_effects_of_decay(e);
+    return 1;
+}
+
 static int decayed(dlsh_examination *e, const steps *s) {
     const char *kind = dl_optimizer_kind(s->o);
     double decay = dl_optimizer_option(s->o, "weight_decay", 0), lr = s->row->high;
@@ -196,19 +256,8 @@ static int decayed(dlsh_examination *e, const steps *s) {
     else
         dlsh_evidence(f, "each step takes away %.3g of every weight, besides the gradient: half in %.0f steps",
                       lr * decay, log(2) / (lr * decay));
+    mark_effects_of_decay(e);
     return 1;
-}
-
-/* The largest decay of a group, and the smallest rate. */
-static void options_of(const dl_optimizer *o, double *decay, double *rate) {
-    dl_arg v;
-    const dl_kind_row *kind = dlsh_optimizer_kind(o);
-    for (long i = 0; dl_optimizer_param((dl_optimizer *)o, i, NULL); i++)
-        for (int k = 0; kind && kind->options[k].name; k++) {
-            if (dl_optimizer_group_get(o, dl_optimizer_group_of(o, i), k, &v)) return dl_error_clear();
-            if (!strcmp(v.name, "lr")) *rate = fmin(*rate, v.f);
-            if (!strcmp(v.name, "weight_decay")) *decay = fmax(*decay, v.f);
-        }
 }
 
 /* A rate far below the decay, and updates that hardly change anything: each was given for the other. */
@@ -371,9 +420,9 @@ static dl_trainer *trainer_of(const dlsh_examination *e, const dl_optimizer *o) 
 }
 
 /* In this order: what makes updates small also when the rate is right comes first. */
-static int (*const causes[])(dlsh_examination *, const steps *) = {odd_option, exchanged, group_stands_still, decayed,
-                                                                   stays_zero, clipped,   scheduled,          not_risen,
-                                                                   too_large,  too_small};
+static int (*const causes[])(dlsh_examination *, const steps *) = {
+    odd_option, exchanged, group_stands_still, decayed,   shrank,   stays_zero,
+    clipped,    scheduled, not_risen,          too_large, too_small};
 
 /* The statement of the script that set the rate last, not the steps of a trainer with a schedule. */
 static const dl_journal_row *rate_set_for(const dlsh_examination *e, const dl_optimizer *o) {

@@ -51,6 +51,11 @@ int dlsh_was_found(const dlsh_examination *e, const char *check, const char *wor
     return 0;
 }
 
+void dlsh_mark_effects(dlsh_examination *e, const char *check) {
+    for (int i = 0; i < e->nfindings; i++)
+        if (!strcmp(e->findings[i].check, check)) e->findings[i].effect = 1;
+}
+
 void dlsh_passed(dlsh_examination *e, const char *fmt, ...) {
     char text[300];
     if (e->bad || e->told) return;

@@ -40,6 +40,8 @@ dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, cons
 void dlsh_only_note(dlsh_examination *e, dlsh_finding *f);
 /* Did a check that ran before find something, with that word in its cause? */
 int dlsh_was_found(const dlsh_examination *e, const char *check, const char *word);
+/* What that check found follows from the finding of the check that runs. */
+void dlsh_mark_effects(dlsh_examination *e, const char *check);
 /* What is well, with figures. */
 void dlsh_passed(dlsh_examination *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -21,3 +21,5 @@ void dlsh_find_clipped_before_scaled(dlsh_examination *e);
 /* z = z.detach() in a loop, of a parameter that the optimizer has; n of its parameters never got a gradient
  * (renewed.c). Was it found? */
 int dlsh_find_renewed_parameter(dlsh_examination *e, const dl_optimizer *o, long n);
+/* Parameters that a function makes anew for each pass. */
+void dlsh_find_remade_parameters(dlsh_examination *e);

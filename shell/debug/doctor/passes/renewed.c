@@ -50,3 +50,62 @@ int dlsh_find_renewed_parameter(dlsh_examination *e, const dl_optimizer *o, long
                   n, n > 1 ? "s" : "", dl_optimizer_text(o), made.line);
     return 1;
 }
+
+/* ---------------------------------------------------------------- made anew for each pass */
+
+/* Does the text of a place make parameters: the statement, or the function around it? */
+static int makes_parameters(const char *file, int line) {
+    const dlsh_node *n = dlsh_statement_at(file, line), *root = dlsh_text_root(file), *around[DLSH_AROUND];
+    const int depth = root && n ? dlsh_functions_around(root, n->span.start, around) : 0;
+    if (dlsh_mentions(n, "param") || dlsh_mentions(n, "Parameter")) return 1;
+    return depth && (dlsh_mentions(around[depth - 1], "param") || dlsh_mentions(around[depth - 1], "Parameter"));
+}
+
+/* Does the text take the gradient of something as a value, as of an input that is changed by it? */
+static int see_gradient(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    static const char taking[] = "grad|vjp|jvp|jacobian|hessian|value_and_grad|grad_and_value";
+    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : n->kind == DLSH_N_FIELD ? n : NULL;
+    (void)within, (void)depth;
+    return by && by->text && !strcmp(file, ctx) && dlsh_has_word(taking, by->text, strlen(by->text));
+}
+
+/* Is every optimizer that took steps still there? Then no training of an inner loop, with parameters of its own, has
+ * ended. */
+static int has_all_optimizers(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    long steps = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i)); steps += r->count)
+        if (!r->what || !dlsh_live_optimizer(e, r->what, NULL)) return 0;
+    return steps > 3;
+}
+
+static int is_remade(const dl_journal_value *v) {
+    return v->there && v->leaf && v->fresh && v->made.file && v->ndim && v->gradient >= 0 &&
+           (*v->name || makes_parameters(v->made.file, v->made.line));
+}
+
+void dlsh_find_remade_parameters(dlsh_examination *e) {
+    const dl_journal_row *r;
+    if (!has_all_optimizers(e)) return;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = p.n - 1; k >= 0 && r->count - r->since > 3; k--)
+            for (int j = 0; j < p.at[k].nin && j < 8; j++) {
+                const dl_journal_value *v = &p.at[k].in[j];
+                if (!is_remade(v) || dlsh_each_node(see_gradient, (void *)v->made.file)) continue;
+                const int layer = *p.at[k].layer_file && *v->name;
+                dlsh_finding *f = dlsh_find_at(e, layer ? p.at[k].layer_file : v->made.file,
+                                               layer ? p.at[k].layer_line : v->made.line,
+                                               "make it once, before the loop or as a part of the net (p: param "
+                                               "randn(...) * 0.02), and give it to the optimizer");
+                if (!f) continue;
+                dlsh_cause(f, "a parameter is made anew for each pass: it stays as random as it was made, and no step "
+                              "changes it");
+                dlsh_evidence(
+                    f,
+                    "what %s uses at line %d was made after the last step, %ld passes (line %d); no optimizer "
+                    "has it",
+                    p.at[k].op, p.at[k].line, r->count, r->line);
+            }
+    }
+}

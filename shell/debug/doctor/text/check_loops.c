@@ -285,6 +285,86 @@ static void look_at_cut_state(dlsh_examination *e, const char *file, const dlsh_
                   name, loop->span.line, pass->line, pass->first, pass->last, pass->count);
 }
 
+/* A cut in a loop that holds no backward pass. */
+typedef struct cut_in_loop {
+    const char *file;
+    int line, loop;
+} cut_in_loop;
+
+static int see_cut(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    cut_in_loop *c = ctx;
+    const dlsh_node *loop = NULL;
+    const int cuts = dlsh_is_method(n, "detach") || (n->kind == DLSH_N_FIELD && !strcmp(n->text, "data"));
+    for (int i = 0; cuts && i < depth; i++)
+        if (is_loop(within[i]) && !dlsh_trains(within[i])) loop = within[i];
+    if (!loop || strcmp(file, c->file) != 0) return 0;
+    c->line = n->span.line, c->loop = loop->span.line;
+    return 1;
+}
+
+/* Is a node computed from another one? */
+static int depends_on(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *from, int depth) {
+    if (n == from) return 1;
+    for (int k = 0; n && depth < 40 && k < n->nin && k < 8; k++)
+        if (n->in[k].there && n->in[k].from >= from->seq &&
+            depends_on(p, dlsh_pass_node(p, n->in[k].from), from, depth + 1))
+            return 1;
+    return 0;
+}
+
+/* The node that makes what an operand without history was made by, too, and that is computed with that: the next value
+ * of a state. NULL: there is none. *times: how many such nodes the pass has. */
+static const dl_journal_node *next_state(dlsh_pass p, const dl_journal_node *n, const dl_journal_value *v,
+                                         long *times) {
+    const dl_journal_node *found = NULL;
+    *times = 0;
+    for (long k = p.n - 1; k >= 0; k--) {
+        const dl_journal_node *m = &p.at[k];
+        if (m->line != v->made.line || !v->made.file || strcmp(m->file, v->made.file) != 0 || m->out.ndim != v->ndim ||
+            memcmp(m->out.shape, v->shape, sizeof v->shape) != 0)
+            continue;
+        const dl_journal_node *user = dlsh_pass_user(p, m);
+        if (user && user->line == m->line && !strcmp(user->file, m->file)) continue; /* within the statement */
+        ++*times;
+        if (!found && depends_on(p, m, n, 0)) found = m;
+    }
+    return found;
+}
+
+/* By what ran: each time takes in the state without its history, which it got in the same pass. */
+static void look_at_cut_on_tape(dlsh_examination *e, const dl_journal_row *r) {
+    const dlsh_pass p = dlsh_pass_of(r, 1);
+    const void *seen[64] = {NULL};
+    int nseen = 0;
+    long times = 0;
+    const dl_journal_node *next = NULL;
+    for (long k = p.n - 1; k >= 0 && r->count > 15; k--)
+        for (int j = 0; j < p.at[k].nin && j < 8; j++) {
+            const dl_journal_value *v = &p.at[k].in[j];
+            long n = 0;
+            int known = 0;
+            if (!v->there || !v->constant || !v->fresh || !v->ndim || !(v->std > 0)) continue;
+            const dl_journal_node *m = next_state(p, &p.at[k], v, &n);
+            if (!m) continue;
+            next = m, times = n;
+            for (int i = 0; i < nseen; i++) known |= seen[i] == v->data;
+            if (!known && nseen < (int)DLSH_COUNT(seen)) seen[nseen++] = v->data;
+        }
+    cut_in_loop c = {.file = next ? next->file : ""};
+    if (!next || nseen + 1 < times || dlsh_settled_lower(r, 0.6) || !dlsh_each_node(see_cut, &c)) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, c.file, c.line, "leave it out here; detach between pieces, where a backward pass was before");
+    if (!f) return;
+    dlsh_cause(f,
+               "the state of line %d loses its history at each time of the loop: no gradient reaches what came in "
+               "before the last time",
+               next->line);
+    dlsh_evidence(f,
+                  "in the last pass looked at (line %d) %d of %ld states that line %d made came in again without "
+                  "history; the loss went from %.4g to %.4g in %ld passes",
+                  r->line, nseen, nseen < times ? times : nseen + times, next->line, r->first, r->last, r->count);
+}
+
 /* ---------------------------------------------------------------- the check */
 
 static int see_loop(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
@@ -307,6 +387,9 @@ static int see_loop(void *ctx, const char *file, const dlsh_node *n, const dlsh_
 
 dl_status dlsh_check_loops(dlsh_examination *e) {
     long i = 0;
+    const dl_journal_row *r;
     if (dlsh_row_next(e, DL_DID_BACKWARD, &i)) dlsh_each_node(see_loop, e);
+    for (i = 0; !dlsh_was_found(e, e->check, "is cut at each time") && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        look_at_cut_on_tape(e, r);
     return DL_OK;
 }
