@@ -104,13 +104,13 @@ COMPOSE_RULE(conv_transpose1d) { return of_rows(c, true); }
 
 /* ---- volumes */
 
-/* Slices that kernels of k see from n places: [n k] of i64. */
+/* Slices that kernels of k see from n places: [n k] of i64, of which that of place i and tap j is i stride + j
+ * dilation: a view of the numbers from 0 on. */
 static dl_tensor *seen(dl_pool *p, const geometry *g, long n, long k, int device) {
-    const double places = (double)n, taps = (double)k;
-    const long flat = -1;
-    dl_tensor *from = K(dl_mul(K(dl_arange(0, &places, 1, DL_I64, device)), K(dl_scalar_i(g->stride[0]))));
-    dl_tensor *tap = K(dl_mul(K(dl_arange(0, &taps, 1, DL_I64, device)), K(dl_scalar_i(g->dil[0]))));
-    dl_tensor *both = from ? K(dl_add(K(dl_reshape(from, (long[]){n, 1}, 2)), tap)) : NULL;
+    const double all = (double)((n - 1) * g->stride[0] + (k - 1) * g->dil[0] + 1);
+    const long shape[] = {n, k}, stride[] = {g->stride[0], g->dil[0]}, flat = -1;
+    dl_tensor *numbers = K(dl_arange(0, &all, 1, DL_I64, device));
+    dl_tensor *both = numbers ? K(dl_as_strided(numbers, shape, 2, stride, 2, 0)) : NULL;
     return both ? K(dl_reshape(both, &flat, 1)) : NULL;
 }
 
@@ -126,23 +126,34 @@ static dl_tensor *turned(dl_pool *p, dl_tensor *t, const long *shape) {
     return split ? dl_permute(split, (long[]){0, 2, 1, 3, 4}, 5) : NULL;
 }
 
+/* The images [N places, channels k, H, W] of the slices at `at`, k for each place. Of one group channels may have any
+ * order: they lie within the taps, as the slices give them; of several, taps within the channels, which is a copy. */
+static dl_tensor *stacked(dl_pool *p, dl_tensor *x, dl_tensor *at, long k, long groups) {
+    const long *s = x->shape, images[] = {s[0] * (at->shape[0] / k), s[1] * k, s[3], s[4]};
+    dl_tensor *turned = K(dl_permute(x, (long[]){0, 2, 1, 3, 4}, 5)),
+              *slices = K(turned ? dl_index_select(turned, at, 1) : NULL);
+    if (slices && groups > 1) {
+        dl_tensor *taps = K(dl_reshape(slices, (long[]){images[0], k, s[1], s[3] * s[4]}, 4));
+        slices = K(taps ? dl_permute(taps, (long[]){0, 2, 1, 3}, 4) : NULL);
+    }
+    return slices ? K(dl_reshape(slices, images, 4)) : NULL;
+}
+
 POOLED_RULE(conv3d) {
     geometry g = {0};
     DL_TRY(read(c, 3, false, &g));
     dl_tensor *x = dl_with_batch(p, input_of(p, c, &g), 5), *w = c->in[1];
     if (x && g.pad[0]) x = K(dl_pad(x, (long[]){0, 0, 0, 0, g.pad[0], g.pad[0]}, 6, 0, "constant"));
     if (!x) return dl_failed();
-    const long k = w->shape[2], n = x->shape[0], channels = x->shape[1], room = x->shape[2] - g.dil[0] * (k - 1) - 1;
+    const long k = w->shape[2], n = x->shape[0], room = x->shape[2] - g.dil[0] * (k - 1) - 1;
     if (room < 0)
         return dl_fail_hint(DL_ERR_SHAPE, "use more padding or a smaller kernel",
                             "a kernel of depth %ld does not fit a depth of %ld", g.dil[0] * (k - 1) + 1, x->shape[2]);
-    const long places = room / g.stride[0] + 1, h = x->shape[3], wide = x->shape[4];
-    dl_tensor *at = seen(p, &g, places, k, x->st->device), *slices = K(at ? dl_index_select(x, at, 2) : NULL);
-    dl_tensor *parts = K(slices ? dl_reshape(slices, (long[]){n, channels, places, k * h, wide}, 5) : NULL);
-    dl_tensor *turn = K(parts ? dl_permute(parts, (long[]){0, 2, 1, 3, 4}, 5) : NULL);
-    dl_tensor *images = K(turn ? dl_reshape(turn, (long[]){n * places, channels * k, h, wide}, 4) : NULL);
-    dl_tensor *weight = joined(p, w);
-    if (!images || !weight) return dl_failed();
+    const long places = room / g.stride[0] + 1;
+    dl_tensor *at = seen(p, &g, places, k, x->st->device), *weight;
+    dl_tensor *images = at ? stacked(p, x, at, k, g.groups) : NULL;
+    if (!images || !(weight = g.groups > 1 ? joined(p, w) : joined(p, K(dl_permute(w, (long[]){0, 2, 1, 3, 4}, 5)))))
+        return dl_failed();
     dl_tensor *y =
         K(dl_conv2d(images, weight, INPUT(c, CONV2D_BIAS), g.stride + 1, 2, g.pad + 1, 2, g.dil + 1, 2, g.groups));
     if (!y) return dl_failed();
