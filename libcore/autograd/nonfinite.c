@@ -118,34 +118,47 @@ static bool is_clean(const dl_tensor *t) {
     return !bad;
 }
 
-/* The same as by a walk, of numbers side by side. */
-#define DESCRIBE(T)                                                                                                    \
-    static void describe_##T(const T *x, int64_t n, dl_nan_operand *o) {                                               \
-        const T top = (T)INFINITY;                                                                                     \
-        T low = top, high = -top;                                                                                      \
-        long nan = 0, inf = 0;                                                                                         \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            const T v = x[i]; /* compared in ways that raise no flag */                                                \
-            nan += v != v, inf += v == top || v == -top;                                                               \
-            low = isless(v, low) && v != -top ? v : low, high = isgreater(v, high) && v != top ? v : high;             \
+/* The same as by a walk, of numbers that lie densely in any order: of their bits, whose comparisons raise no flag and
+ * come in vectors. Bits of negative numbers are turned, so that all are ordered as integers. */
+#define TURNED(I, v) ((v) ^ ((v) >> (8 * sizeof(I) - 1) & MOST_##I))
+#define MOST_int32_t INT32_MAX
+#define MOST_int64_t INT64_MAX
+#define DESCRIBE(T, I, infinity)                                                                                       \
+    static T number_of_##T(I v) {                                                                                      \
+        T x;                                                                                                           \
+        v = TURNED(I, v);                                                                                              \
+        memcpy(&x, &v, sizeof x);                                                                                      \
+        return x;                                                                                                      \
+    }                                                                                                                  \
+    static void describe_##T(const void *x, int64_t n, dl_nan_operand *o) {                                            \
+        const I top = infinity, bottom = TURNED(I, top | ~MOST_##I), *p = x;                                           \
+        I low = top, high = bottom;                                                                                    \
+        for (int64_t end, i = 0; i < n; i = end) {                                                                     \
+            I nan = 0, inf = 0;                                                                                        \
+            for (end = n - i < 1 << 20 ? n : i + (1 << 20); i < end; i++) {                                            \
+                const I v = p[i], size = v & MOST_##I, k = TURNED(I, v);                                               \
+                nan += size > top, inf += size == top;                                                                 \
+                const I least = size < top ? k : top, most = size < top ? k : bottom;                                  \
+                low = least < low ? least : low, high = most > high ? most : high;                                     \
+            }                                                                                                          \
+            o->nan += nan, o->inf += inf;                                                                              \
         }                                                                                                              \
-        o->nan = nan, o->inf = inf, o->low = (double)low, o->high = (double)high;                                      \
+        o->low = (double)number_of_##T(low), o->high = (double)number_of_##T(high);                                    \
     }
-DESCRIBE(float)
-DESCRIBE(double)
+DESCRIBE(float, int32_t, 0x7f800000)
+DESCRIBE(double, int64_t, 0x7ff0000000000000)
 
 static void describe_operand(const dl_tensor *t, dl_nan_operand *o) {
     *o = (dl_nan_operand){.low = INFINITY, .high = -INFINITY};
     snprintf(o->name, sizeof o->name, "%s", t->name ? t->name : "");
     snprintf(o->kind, sizeof o->kind, "%s%s", dl_type_of(t), dl_shape_of(t));
     if (!readable(t) || !t->numel) return;
-    const void *x = (const char *)t->st->data + t->offset * (int64_t)dl_esize(t);
-    if (dl_is_contiguous(t) && t->dtype == DL_F32) {
-        describe_float(x, t->numel, o);
+    if (dl_is_dense(t) && t->dtype == DL_F32) {
+        describe_float(dl_ptr(t), t->numel, o);
         return;
     }
-    if (dl_is_contiguous(t) && t->dtype == DL_F64) {
-        describe_double(x, t->numel, o);
+    if (dl_is_dense(t) && t->dtype == DL_F64) {
+        describe_double(dl_ptr(t), t->numel, o);
         return;
     }
     walk w = {.t = t, .offset = t->offset};
@@ -237,19 +250,21 @@ static bool to_bad(walk *w, int64_t *i, bool infinite) {
 /* The first bad element that no operand explains. */
 static bool find_first(const work *w, const dl_tensor *t, bool infinite, dl_nan_event *e) {
     walk at = {.t = t, .offset = t->offset};
-    bool found = false;
     int64_t i = 0;
     e->count = 0, e->numel = t->numel, e->ndim = t->ndim;
     do {
         if (!to_bad(&at, &i, infinite)) break;
-        e->count++, i++;
-        if (found) continue;
         memcpy(e->at, at.at, sizeof e->at);
         e->value = value_at(&at);
-        found = !inherited(w, e, infinite);
-        if (!found && !w->pointwise) return false;
-    } while (i < t->numel && advance(&at));
-    return found;
+        if (!inherited(w, e, infinite)) {
+            dl_nan_operand all;
+            describe_operand(t, &all);
+            e->count = infinite ? all.inf : all.nan;
+            return true;
+        }
+        i++;
+    } while (w->pointwise && i < t->numel && advance(&at));
+    return false;
 }
 
 static void fill_in(char *out, size_t size, const char *text, const double *v) {

@@ -14,11 +14,12 @@ enum { SHORTEST_BAND = 32 }; /* elements that a thread adds at an index */
 dl_tensor *dl_cpu_indices(dl_tensor *index, int dim, long size) {
     bool usable = index->dtype == DL_I64 && dl_is_contiguous(index);
     const long *given = dl_ptr(index);
-    unsigned long signs = 0; /* of what is negative, or leaves something negative; any CPU compares these in vectors */
+    unsigned long signs = 0;
     dl_stop stop = dl_stop_begin();
-    if (usable)
-        DL_CPU_EACH (i, index->numel, &stop)
-            signs |= (unsigned long)given[i] | ((unsigned long)(size - 1) - (unsigned long)given[i]);
+    for (long at = 0, n; usable && at < index->numel && !dl_stop_asked(&stop); at += n) {
+        n = index->numel - at < DL_ITER_BLOCK ? index->numel - at : DL_ITER_BLOCK;
+        signs |= DL_SIMD_PICK(dl_index_signs)(n, given + at, size);
+    }
     if (dl_stop_end(&stop)) return dl_interrupt_check(), NULL;
     if (usable && !(signs >> 63)) return dl_ref(index);
     dl_tensor *own = dl_tensor_empty(index->ndim, index->shape, DL_I64, 0);
@@ -213,7 +214,10 @@ static dl_status plain_index_add(dl_call *c) {
     return DL_OK;
 }
 static dl_status run_index_add(dl_call *c) {
-    return dl_cpu_via_f32(c, plain_index_add, !dl_is_contiguous(INPUT(c, INDEX_ADD_SOURCE)));
+    int dim; /* elements are added from wherever they lie, rows from dense ones */
+    along(c, c->in[0], &dim);
+    const bool rows = product(c->in[0], dim + 1, c->in[0]->ndim) != 1;
+    return dl_cpu_via_f32(c, plain_index_add, rows && !dl_is_contiguous(INPUT(c, INDEX_ADD_SOURCE)));
 }
 const dl_kernel dl_cpu_index_add = {.run = run_index_add, .dtypes = DL_ANY};
 

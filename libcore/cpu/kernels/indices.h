@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/op.h"
+#include "cpu/runtime/simd.h"
 
 /* The indices as contiguous i64 numbers in 0 .. size - 1, negative ones counted from the end; a new reference. NULL
  * with DL_ERR_INDEX naming the first that is out of range, and the dimension. */
@@ -20,10 +21,12 @@ typedef struct dl_index_walk {
     int wrong;
 } dl_index_walk;
 
+/* Its highest bit is set where one of n indices is negative or too large. */
+DL_SIMD_DECL(unsigned long, dl_index_signs, (long n, const long *index, long size));
+
 static inline bool dl_indices_fit(dl_index_walk *w, const long *index, long n) {
-    unsigned long signs = 0;
-    for (long i = 0; i < n; i++)
-        signs |= (unsigned long)index[i] | ((unsigned long)(w->size - 1) - (unsigned long)index[i]);
+    const unsigned long signs = n == 1 ? (unsigned long)*index | ((unsigned long)(w->size - 1) - (unsigned long)*index)
+                                       : DL_SIMD_PICK(dl_index_signs)(n, index, w->size);
     if (signs >> 63) __atomic_store_n(&w->wrong, 1, __ATOMIC_RELAXED);
     return !(signs >> 63);
 }

@@ -3,9 +3,11 @@
 #include "core/scope.h"
 #include "cpu/runtime/iter.h"
 #include "cpu/runtime/lapack.h"
+#include "cpu/runtime/team.h"
 #include "ops/rules/linalg.h"
 
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 enum { ANY = DL_BIT(DL_F32) | DL_BIT(DL_F64) | DL_BIT(DL_C64) | DL_BIT(DL_C128) };
@@ -107,18 +109,28 @@ static dl_status run_shares(batch *b, dl_call *c, step one, int threads) {
 
 enum { LAPACK_WORK = 8 }; /* multiplications that LAPACK's steps for a small matrix take as long as */
 
-/* The step for each matrix, with room for what OpenBLAS needs. */
-static dl_status run_batch(batch *b, dl_call *c, step one) {
+/* Sides of matrices from which a second thread of OpenBLAS saves time in a step. Below, what it gains in products is
+ * less than what the many short calls lose that it takes part in. Reductions by reflectors are such calls for the most
+ * part: f32 of 256 by 256 takes 0.52 ms on one thread and 1.16 on two, of 1,024 by 1,024 22.7 and 24.7. */
+enum { PRODUCTS = 96, CHOLESKY = 640, EIGENVALUES = 896, REFLECTORS = 1536 };
+
+/* The step for each matrix, with room for what OpenBLAS needs; `alone`: the side below which it has one thread. */
+static dl_status run_batch(batch *b, dl_call *c, step one, int alone) {
     const double work = (double)b->m * (double)b->n * (double)b->k * LAPACK_WORK;
     const int threads = dl_cpu_threads_product(work * (double)b->count);
     dl_status s = dl_blas_begin();
     if (s != DL_OK) return end(b), s;
+    const bool single = (double)b->m * b->n * b->k < pow(alone, 3);
     dl_stop stop = dl_stop_begin();
     b->stop = &stop;
-    if (threads > 1 && b->count >= threads && (b->count >= 4 * threads || dl_cpu_threads_product(work) == 1))
+    if (threads > 1 && b->count >= threads &&
+        (b->count >= 4 * threads || single || dl_cpu_threads_product(work) == 1)) {
         s = run_shares(b, c, one, threads);
-    else
+    } else {
+        const int had = single ? dl_cpu_team_limit(1) : 0;
         for (long i = 0; i < b->count && s == DL_OK && !dl_stop_asked(&stop); i++) s = one(b, c, i);
+        if (had) dl_cpu_team_limit(had);
+    }
     dl_stop_end(&stop);
     dl_blas_end();
     end(b);
@@ -161,7 +173,7 @@ static dl_status run_lu(dl_call *c) {
     batch b;
     DL_TRY(begin(c->in[0], &b));
     dl_cpu_copy(c->out[0], c->in[0]);
-    return run_batch(&b, c, lu_step);
+    return run_batch(&b, c, lu_step, PRODUCTS);
 }
 const dl_kernel dl_cpu_factor_lu = {.run = run_lu, .dtypes = ANY};
 
@@ -184,7 +196,7 @@ static dl_status run_cholesky(dl_call *c) {
     batch b;
     DL_TRY(begin(c->in[0], &b));
     dl_cpu_copy(c->out[0], c->in[0]);
-    return run_batch(&b, c, cholesky_step);
+    return run_batch(&b, c, cholesky_step, CHOLESKY);
 }
 const dl_kernel dl_cpu_factor_cholesky = {.run = run_cholesky, .dtypes = ANY};
 
@@ -209,7 +221,7 @@ static dl_status run_triangle(dl_call *c) {
     DL_OWNED dl_tensor *a = dl_cpu_contiguous(c->in[0]);
     if (!a) return dl_failed();
     b.operand = dl_ptr(a);
-    return run_batch(&b, c, triangle_step);
+    return run_batch(&b, c, triangle_step, PRODUCTS);
 }
 const dl_kernel dl_cpu_solve_triangle = {.run = run_triangle, .dtypes = ANY};
 
@@ -230,7 +242,7 @@ static dl_status run_geqrf(dl_call *c) {
     if (!b.l || !b.k) return DL_OK;
     b.l->geqrf(&b.m, &b.n, NULL, &b.m, NULL, want, &query, &info);
     dl_status s = take_work(&b, want, 0);
-    return s == DL_OK ? run_batch(&b, c, geqrf_step) : (end(&b), s);
+    return s == DL_OK ? run_batch(&b, c, geqrf_step, REFLECTORS) : (end(&b), s);
 }
 const dl_kernel dl_cpu_geqrf = {.run = run_geqrf, .dtypes = ANY};
 
@@ -255,7 +267,7 @@ static dl_status run_product(dl_call *c) {
     dl_status s = take_work(&b, want, 0);
     if (s != DL_OK) return end(&b), s;
     b.operand = dl_ptr(tau);
-    return run_batch(&b, c, product_step);
+    return run_batch(&b, c, product_step, REFLECTORS);
 }
 const dl_kernel dl_cpu_householder_product = {.run = run_product, .dtypes = ANY};
 
@@ -290,7 +302,7 @@ static dl_status run_eigh(dl_call *c) {
         b.lrwork = dl_lapack_room(b.t, &reals);
         s = take_reals(&b, (size_t)b.lrwork);
     }
-    return s == DL_OK ? run_batch(&b, c, eigh_step) : (end(&b), s);
+    return s == DL_OK ? run_batch(&b, c, eigh_step, EIGENVALUES) : (end(&b), s);
 }
 const dl_kernel dl_cpu_factor_eigh = {.run = run_eigh, .dtypes = ANY};
 
@@ -355,7 +367,7 @@ static dl_status run_svd(dl_call *c) {
     const size_t k = (size_t)b.k, longer = (size_t)(b.m > b.n ? b.m : b.n);
     if (s == DL_OK && is_complex(&b))
         s = take_reals(&b, k * (5 * k + 7 > 2 * longer + 2 * k + 1 ? 5 * k + 7 : 2 * longer + 2 * k + 1));
-    return s == DL_OK ? run_batch(&b, c, svd_step) : (end(&b), s);
+    return s == DL_OK ? run_batch(&b, c, svd_step, EIGENVALUES) : (end(&b), s);
 }
 const dl_kernel dl_cpu_factor_svd = {.run = run_svd, .dtypes = ANY};
 
@@ -391,7 +403,7 @@ static dl_status run_spectrum(dl_call *c) {
     b.operand = dl_ptr(copy);
     DL_TRY(spectrum_of(&b, c, NULL, NULL, want, &query, &liwork, &query, &info));
     const dl_status s = take_work(&b, want, at_least_one(ATTR_I(c, SPECTRUM_SYMMETRIC) ? liwork : 8 * b.k));
-    return s == DL_OK ? run_batch(&b, c, spectrum_step) : (end(&b), s);
+    return s == DL_OK ? run_batch(&b, c, spectrum_step, EIGENVALUES) : (end(&b), s);
 }
 const dl_kernel dl_cpu_spectrum = {.run = run_spectrum, .dtypes = DL_BIT(DL_F32) | DL_BIT(DL_F64)};
 
@@ -451,6 +463,6 @@ static dl_status run_eig(dl_call *c) {
         b.l->geev("N", "V", &b.n, NULL, &lda, NULL, NULL, NULL, &lda, NULL, &lda, want, &query, &info, 1, 1);
     dl_status s = take_work(&b, want, 0);
     if (s == DL_OK) s = take_reals(&b, is_complex(&b) ? 2 * n : 2 * n * (n + 2)); /* half an element a number */
-    return s == DL_OK ? run_batch(&b, c, eig_step) : (end(&b), s);
+    return s == DL_OK ? run_batch(&b, c, eig_step, EIGENVALUES) : (end(&b), s);
 }
 const dl_kernel dl_cpu_factor_eig = {.run = run_eig, .dtypes = ANY};

@@ -208,13 +208,22 @@ void dl_cpu_for(long n, int threads, void (*task)(void *arg, long i), void *arg)
     dl_stop_end(&stop);
 }
 
+typedef struct clearing {
+    char *p;
+    long bytes, each;
+} clearing;
+
+static void clear_part(void *arg, long i) {
+    const clearing *c = arg;
+    const long at = i * c->each;
+    memset(c->p + at, 0, (size_t)(c->bytes - at < c->each ? c->bytes - at : c->each));
+}
+
 void dl_cpu_clear(void *p, size_t bytes) {
-    dl_stop stop = dl_stop_begin();
-    for (size_t at = 0, n; at < bytes && !dl_stop_asked(&stop); at += n) {
-        n = bytes - at < 8 * DL_ITER_BLOCK ? bytes - at : 8 * DL_ITER_BLOCK;
-        memset((char *)p + at, 0, n);
-    }
-    dl_stop_end(&stop);
+    const int threads = dl_cpu_threads((long)bytes / 8); /* a word takes as long as an element of other work */
+    clearing c = {p, (long)bytes, 8 * DL_ITER_BLOCK};
+    if (c.bytes / threads < c.each) c.each = (c.bytes / threads + 64) / 64 * 64;
+    dl_cpu_for((c.bytes + c.each - 1) / c.each, threads, clear_part, &c);
 }
 
 typedef struct job {
