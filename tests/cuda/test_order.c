@@ -72,10 +72,23 @@ static void other_dimensions(void **state) {
     dl_unref(x), dl_unref(y);
 }
 
+/* The first of a row that is cut into parts, whose first ones are cut again. */
+static void parts_of_parts(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    const long n = 1600001;
+    for (int t = DL_F32; t <= DL_F64; t++) {
+        dl_tensor *x = made(1, &n, (dl_dtype)t);
+        for (int largest = 0; largest < 2; largest++) compare(x, 0, 128, largest);
+        dl_unref(x);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_all_lengths),
         cmocka_unit_test(other_dimensions),
+        cmocka_unit_test(parts_of_parts),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -246,6 +246,65 @@ static void sums_of_all_sizes(void **state) {
     dl_unref(v), dl_unref(x), dl_unref(at);
 }
 
+static dl_tensor *sorted(dl_tensor **in, const long *a) {
+    dl_tensor *at, *v = a[1] ? dl_topk(in[0], a[1], a[0], true, &at) : dl_sort(in[0], a[0], false, &at);
+    dl_unref(at);
+    return v;
+}
+static dl_tensor *last_put(dl_tensor **in, const long *a) { return dl_scatter(in[0], in[2], in[1], a[0], NULL); }
+static dl_tensor *best_put(dl_tensor **in, const long *a) {
+    return dl_index_reduce(in[0], in[2], in[1], a[0], "amax", 1);
+}
+
+/* Gradients that go to the places that elements came from or were put to. */
+static void moved_elements(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const long shapes[][2] = {{1, 1}, {1, 5000}, {300, 401}, {2000, 37}, {7, 70001}};
+    for (unsigned i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (long dim = 0; dim < 2; dim++) {
+            const long *s = shapes[i], n = s[dim];
+            all_ways((trial){"sort", sorted, SHAPE(dim, 0), 1, 1, {drawn(i, 2, s, DL_F64)}}, false, 0);
+            all_ways((trial){"topk", sorted, SHAPE(dim, (n + 9) / 10), 1, 1, {drawn(i, 2, s, DL_F64)}}, false, 0);
+            all_ways((trial){"scatter",
+                             last_put,
+                             SHAPE(dim, 0),
+                             3,
+                             2,
+                             {drawn(1, 2, s, DL_F64), drawn(2, 2, s, DL_F64), indices(-n, n, 2, s)}},
+                     false, 0);
+            all_ways((trial){"index_reduce",
+                             best_put,
+                             SHAPE(dim, 0),
+                             3,
+                             2,
+                             {drawn(1, 2, s, DL_F64), drawn(2, 2, s, DL_F64), indices(-n, n, 1, &n)}},
+                     false, 1e-6);
+        }
+}
+
+/* Values in sorted rows: one row that shared memory holds and one that it does not, and several; NaN at their ends. */
+static void places_in_rows(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const long shapes[][3] = {{1, 0, 5}, {1, 1, 3}, {1, 1000, 70001}, {1, 20000, 999}, {6, 100, 333}};
+    for (unsigned i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int k = 0; k < 4; k++) {
+            const long *s = shapes[i];
+            dl_tensor *raw = drawn(i, 2, s, DL_F32), *x = drawn(i + 9, 2, SHAPE(s[0], s[2]), DL_F32), *at;
+            float *p = dl_data(raw);
+            for (long j = 0; k > 1 && j < dl_numel(raw); j += 7) p[j] = NAN;
+            ((float *)dl_data(x))[0] = NAN, ((float *)dl_data(x))[1] = INFINITY;
+            dl_tensor *rows = must(dl_sort(raw, -1, false, &at));
+            dl_tensor *there = must(dl_to_device(rows, GPU)), *gx = must(dl_to_device(x, GPU));
+            dl_tensor *want = must(dl_searchsorted(rows, x, NULL, false, k & 1, NULL));
+            dl_tensor *got = host(dl_searchsorted(there, gx, NULL, false, k & 1, NULL));
+            near(got, want, 0, "places in sorted rows");
+            dl_tensor *all[] = {raw, x, at, rows, there, gx, want, got};
+            for (unsigned j = 0; j < sizeof all / sizeof *all; j++) dl_unref(all[j]);
+        }
+}
+
 /* Many parts for a few places, whose runs go through all chunks; and integers. */
 static void crowded_places(void **state) {
     (void)state;
@@ -418,6 +477,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(crowded_places), cmocka_unit_test(places_of_true), cmocka_unit_test(pools),
         cmocka_unit_test(pads),           cmocka_unit_test(row_norms),      cmocka_unit_test(many_rows),
         cmocka_unit_test(made),           cmocka_unit_test(sums_in_lines),  cmocka_unit_test(sums_of_all_sizes),
+        cmocka_unit_test(moved_elements), cmocka_unit_test(places_in_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,38 +128,41 @@ COMPOSE_RULE(relu6) { return dl_finish(c, dl_hardtanh(c->in[0], 0, 6)); }
 
 /* ---- statistics */
 
-/* The root of s, with gradient 0 where s is 0. */
-static dl_tensor *safe_root(dl_tensor *s, dl_pool *p) {
-    if (s && !dl_requires_grad(s)) return dl_sqrt(s);
+static dl_tensor *root_of(dl_tensor *s, double power, dl_pool *p) {
+    return power == 2 ? dl_sqrt(s) : dl_pow(s, N(1 / power));
+}
+
+/* The root of s, 0 with gradient 0 where s is 0. */
+static dl_tensor *safe_root(dl_tensor *s, double power, dl_pool *p) {
+    if (s && power > 0 && !dl_requires_grad(s)) return root_of(s, power, p);
     dl_tensor *zero = N(0), *is = K(dl_eq(s, zero));
-    dl_tensor *root = K(dl_sqrt(K(dl_where(is, N(1), s))));
-    return dl_where(is, zero, root);
+    return dl_where(is, zero, K(root_of(K(dl_where(is, N(1), s)), power, p)));
 }
 
 POOLED_RULE(std) {
     const dl_aval *dim = ATTR(c, STD_DIM);
     dl_tensor *v = K(
         dl_var(c->in[0], dim->given ? dim->u.v : NULL, dim->n, ATTR_I(c, STD_CORRECTION), ATTR_I(c, STD_KEEPDIM) != 0));
-    return dl_finish(c, safe_root(v, p));
+    return dl_finish(c, safe_root(v, 2, p));
 }
 
 /* (sum |x|**p)**(1/p) over dims; the gradient at 0 is 0. */
 static dl_tensor *length(dl_pool *p, dl_tensor *x, double power, const long *dims, int n, int keep) {
     dl_tensor *out = NULL, *size;
     if (power == 2) {
-        out = K(safe_root(K(dl_square_sum(x, dims, n, keep)), p));
+        out = K(safe_root(K(dl_square_sum(x, dims, n, keep)), power, p));
     } else if (power == 0) {
         out = K(dl_sum(K(dl_to(K(dl_ne(x, N(0))), x->dtype)), dims, n, keep));
     } else if (power == 1 && !dl_dtype_is_complex(x->dtype)) {
         out = K(dl_magnitude_sum(x, dims, n, keep));
+    } else if (power > 2 && power == floor(power) && !isinf(power) && !dl_dtype_is_complex(x->dtype)) {
+        out = K(safe_root(K(dl_magnitude_sum(K(dl_pow(x, N(power))), dims, n, keep)), power, p));
     } else if ((size = K(dl_abs(x))) && (power == 1 || isinf(power))) {
         out = K(power == 1  ? dl_sum(size, dims, n, keep)
                 : power > 0 ? dl_amax(size, dims, n, keep)
                             : dl_amin(size, dims, n, keep));
-    } else if (size && (out = K(dl_sum(K(dl_pow(size, N(power))), dims, n, keep)))) {
-        dl_tensor *zero = N(0), *is = K(dl_eq(out, zero));
-        dl_tensor *root = K(dl_pow(K(dl_where(is, N(1), out)), N(1 / power)));
-        out = K(dl_where(is, zero, root));
+    } else if (size) {
+        out = K(safe_root(K(dl_sum(K(dl_pow(size, N(power))), dims, n, keep)), power, p));
     }
     return out;
 }

@@ -73,15 +73,34 @@ GRAD_RULE(put_last) {
     return dl_give(b, DL_IN_PUT_LAST_SRC, dl_where(won, T(dl_gather(G0, index, d)), NUM(0)));
 }
 
+/* An index of x along d that is the same in every line of it, as a list. NULL without an error: it is not so. */
+static dl_tensor *list_of(dl_back *b, const dl_meta *x, dl_tensor *index, int d) {
+    const long one = 1, all = -1;
+    dl_tensor *list = index;
+    bool repeats = index && index->ndim > 1 && index->numel;
+    for (int i = 0; repeats && i < index->ndim; i++)
+        repeats = i == d || (index->shape[i] == x->shape[i] && (index->shape[i] == 1 || !index->stride[i]));
+    for (int i = 0; repeats && list && i < index->ndim; i++)
+        if (i != d) list = T(dl_slice(list, i, NULL, &one, 1));
+    return repeats && list ? T(dl_reshape(list, &all, 1)) : NULL;
+}
+
 /* Equal winners share the gradient. */
 GRAD_RULE(put_best) {
     dl_tensor *x = IN_(INDEXED_INPUT), *index = IN_(INDEXED_INDEX), *src = IN_(PUT_BEST_SRC), *y = OUT_(PUT_BEST_OUT);
     const long dim = ATTR_I(b, INDEXED_DIM);
-    dl_tensor *own = T(dl_eq(x, y)), *won = T(dl_eq(src, T(dl_gather(y, index, dim))));
-    dl_tensor *n = T(dl_scatter_add(T(dl_to_dtype(own, G0->dtype)), index, T(dl_to_dtype(won, G0->dtype)), dim));
+    int d;
+    if (!index) return dl_fail_null("the index");
+    DL_TRY(dl_dim_norm(dim, index->ndim, &d));
+    dl_tensor *list = list_of(b, META(INDEXED_INPUT), index, d);
+    dl_tensor *own = T(dl_eq(x, y));
+    dl_tensor *won = T(dl_eq(src, T(list ? dl_index_select(y, list, dim) : dl_gather(y, index, dim))));
+    dl_tensor *start = T(dl_to_dtype(own, G0->dtype)), *parts = T(dl_to_dtype(won, G0->dtype));
+    dl_tensor *n = T(list ? dl_index_add(start, list, parts, dim) : dl_scatter_add(start, index, parts, dim));
     dl_tensor *share = T(dl_div(G0, n));
     GIVE(INDEXED_INPUT, dl_where(own, share, NUM(0)));
-    GIVE(PUT_BEST_SRC, dl_where(won, T(dl_gather(share, index, dim)), NUM(0)));
+    GIVE(PUT_BEST_SRC,
+         dl_where(won, T(list ? dl_index_select(share, list, dim) : dl_gather(share, index, dim)), NUM(0)));
     return DL_OK;
 }
 

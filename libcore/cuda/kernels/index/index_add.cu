@@ -5,8 +5,17 @@
 #include "ops/names/index.h"
 
 /* Parts of a result that one thread adds up; elements that a thread reads at once; bytes of a row from which rows are
- * sorted as a whole. */
-enum { FEW = 64, SEVERAL = 4, ROW = 64, MOST_COUNTS = 8192, MOST_LISTED = 1024, MANY = 1 << 16, MANY_EACH = 8 };
+ * sorted as a whole; parts of a line below which it is too short for a block of its own. */
+enum {
+    FEW = 64,
+    SEVERAL = 4,
+    ROW = 64,
+    MOST_COUNTS = 8192,
+    MOST_LISTED = 1024,
+    MANY = 1 << 16,
+    MANY_EACH = 8,
+    LINE = 512
+};
 
 /* ---- sorted by place, or column by column */
 
@@ -269,15 +278,22 @@ template <class T> __global__ void __launch_bounds__(DL_BLOCK) listed_kernel(T *
     }
 }
 
+static bool is_short_list(const dl_call *c, bool list) {
+    const dl_tensor *o = c->out[0], *index = c->in[1], *v = INPUT(c, INDEX_ADD_SOURCE);
+    int dim = 0;
+    long size = 0;
+    dims_of(c, o, &dim, &size);
+    return list && o->ndim && size <= MOST_LISTED && index->numel <= MOST_LISTED && v->numel >= MANY &&
+           v->numel <= MANY_EACH * o->numel && o->numel < 1L << 31 && dl_is_contiguous(v) && dl_is_contiguous(index);
+}
+
 /* False: another way is taken. */
 static bool by_short_list(dl_gpu *g, dl_call *c, bool list, dl_status *s) {
     dl_tensor *o = c->out[0], *index = c->in[1], *v = INPUT(c, INDEX_ADD_SOURCE);
     int dim = 0;
     long size = 0, inner = 1;
     dims_of(c, o, &dim, &size);
-    if (!list || !o->ndim || size > MOST_LISTED || index->numel > MOST_LISTED || v->numel < MANY ||
-        v->numel > MANY_EACH * o->numel || o->numel >= 1L << 31 || !dl_is_contiguous(v) || !dl_is_contiguous(index))
-        return false;
+    if (!is_short_list(c, list)) return false;
     for (int d = dim + 1; d < o->ndim; d++) inner *= o->shape[d];
     short_list l = {(const char *)dl_ptr(index), (int)index->numel,    (int)size,
                     index->dtype == DL_I64,      (uint32_t)o->numel,   dl_divisor((uint32_t)inner),
@@ -313,8 +329,9 @@ static bool lines_of(dl_gpu *g, const dl_call *c, bool list, dl_lines *l) {
         *(d < dim ? &l->outer : &l->inner) *= o->shape[d];
         good = v->shape[d] == o->shape[d];
     }
-    bool row = list && l->inner * (long)dl_esize(v) >= ROW; /* whole rows are sorted quickly */
-    return good && !row && (!start || dl_is_contiguous(start)) && dl_lines_take(g, l);
+    bool row = list && l->inner * (long)dl_esize(v) >= ROW;             /* whole rows are sorted quickly */
+    bool thin = l->inner == 1 && l->n < LINE && is_short_list(c, list); /* a line would leave a block idle */
+    return good && !row && !thin && (!start || dl_is_contiguous(start)) && dl_lines_take(g, l);
 }
 
 /* False: the call does not go by lines. */

@@ -1,4 +1,4 @@
-/* Kernels of places: of values in sorted rows, a thread a value; and of the best element so far along a dimension,
+/* Kernels of places: of values in sorted rows; and of the best element so far along a dimension,
  * whose rows and columns are cut into parts: the best of each part, the best before each part, then the running ones.
  * And how many elements lie in each of some intervals. */
 #include "cuda/kernels/rows.cuh"
@@ -10,21 +10,60 @@ enum : unsigned { ORDERED = DL_BIT(DL_I32) | DL_BIT(DL_I64) | DL_BIT(DL_F32) | D
 
 /* ---- binary search */
 
-template <class T>
-__global__ void __launch_bounds__(THREADS)
-    search_kernel(const T *rows, const T *values, long *at, long n, long m, long numel, bool right) {
-    long i = (long)blockIdx.x * THREADS + threadIdx.x, low = 0, high = n;
-    if (i >= numel) return;
-    const T *row = rows + i / m * n, v = values[i];
-    while (low < high) {
-        long middle = (low + high) / 2;
-        bool stop = right ? row[middle] > v : row[middle] >= v;
-        if (stop)
-            high = middle;
-        else
-            low = middle + 1;
+/* Values of a thread; blocks for each processor, and bytes of a row, where it is kept in shared memory. */
+enum { TOGETHER = 4, SEARCH_BLOCKS = 8, MOST_SHARED = 24 << 10 };
+
+/* Values are looked for in rows of n elements, those of a row in blocks of m; first: the largest power of two up to n.
+ */
+template <class T> struct search {
+    const T *rows, *values;
+    long *at, n, m, numel, first;
+    bool right;
+    /* Does a, of the row, lie before v? NaN is behind every number. */
+    __device__ bool before(T a, T v) const { return (right ? a <= v : a < v) || v != v; }
+};
+
+/* A thread looks for TOGETHER values at once: the first step leaves a part of first - 1 elements, in which every other
+ * halves what is left. SHARED: there is one row, which is kept in shared memory. */
+template <class T, bool SHARED>
+__global__ void __launch_bounds__(THREADS) search_kernel(const __grid_constant__ search<T> s) {
+    typedef std::conditional_t<SHARED, int, long> I;
+    extern __shared__ uint64_t memory[];
+    const long step = (long)gridDim.x * THREADS;
+    const I n = (I)s.n, first = (I)s.first;
+    if constexpr (SHARED) {
+        for (int k = threadIdx.x; k < n; k += THREADS) ((T *)memory)[k] = s.rows[k];
+        __syncthreads();
     }
-    at[i] = low;
+    for (long i = (long)blockIdx.x * THREADS + threadIdx.x; i < s.numel; i += TOGETHER * step) {
+        const T *row[TOGETHER];
+        T v[TOGETHER];
+        I at[TOGETHER];
+#pragma unroll
+        for (int k = 0; k < TOGETHER; k++) {
+            const long own = i + k * step < s.numel ? i + k * step : i;
+            v[k] = s.values[own];
+            row[k] = SHARED ? (const T *)memory : s.rows + (s.m < s.numel ? own / s.m * s.n : 0);
+        }
+#pragma unroll
+        for (int k = 0; k < TOGETHER; k++) at[k] = s.before(row[k][first - 1], v[k]) ? n - first + 1 : 0;
+        for (I half = first / 2; half; half /= 2)
+#pragma unroll
+            for (int k = 0; k < TOGETHER; k++) at[k] += s.before(row[k][at[k] + half - 1], v[k]) ? half : 0;
+#pragma unroll
+        for (int k = 0; k < TOGETHER; k++)
+            if (i + k * step < s.numel) s.at[i + k * step] = at[k];
+    }
+}
+
+template <class T> static dl_status search_rows(dl_gpu *g, const search<T> &s) {
+    const size_t bytes = sizeof(T) * (size_t)s.n;
+    const long wanted = dl_blocks(s.numel, TOGETHER * THREADS), most = SEARCH_BLOCKS * (long)g->sms;
+    if (s.m == s.numel && bytes <= MOST_SHARED)
+        search_kernel<T, true><<<(unsigned)(wanted < most ? wanted : most), THREADS, bytes, g->stream>>>(s);
+    else
+        search_kernel<T, false><<<(unsigned)wanted, THREADS, 0, g->stream>>>(s);
+    return dl_gpu_launched(g);
 }
 
 static dl_status run_sorted_place(dl_call *c) {
@@ -32,15 +71,19 @@ static dl_status run_sorted_place(dl_call *c) {
     dl_tensor *rows = dl_cuda_contiguous(g, c->in[0]), *values = rows ? dl_cuda_contiguous(g, c->in[1]) : NULL;
     dl_status s = values ? DL_OK : dl_failed();
     if (values && values->numel) {
-        long n = rows->shape[rows->ndim - 1], numel = values->numel;
-        long m = rows->ndim > 1 ? values->shape[values->ndim - 1] : numel;
-        bool right = ATTR_I(c, SORTED_PLACE_RIGHT) != 0;
-        s = dl_dispatch<ORDERED>(rows->dtype, [&](auto tag) {
-            typedef decltype(tag) T;
-            search_kernel<T><<<dl_blocks(numel, THREADS), THREADS, 0, g->stream>>>(
-                dl_data<T>(rows), dl_data<T>(values), dl_data<long>(c->out[0]), n, m, numel, right);
-            return dl_gpu_launched(g);
-        });
+        const long n = rows->shape[rows->ndim - 1], numel = (long)values->numel;
+        const long m = rows->ndim > 1 ? values->shape[values->ndim - 1] : numel;
+        const bool right = ATTR_I(c, SORTED_PLACE_RIGHT) != 0;
+        long first = 1;
+        while (2 * first <= n) first *= 2;
+        if (!n)
+            s = dl_cuda_clear(g, c->out[0]);
+        else
+            s = dl_dispatch<ORDERED>(rows->dtype, [&](auto tag) {
+                typedef decltype(tag) T;
+                return search_rows(g, search<T>{dl_data<T>(rows), dl_data<T>(values), dl_data<long>(c->out[0]), n, m,
+                                                numel, first, right});
+            });
     }
     dl_unref(values);
     dl_unref(rows);

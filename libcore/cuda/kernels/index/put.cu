@@ -138,7 +138,8 @@ static long columns(long size, long inner, size_t esize, size_t key) {
 
 /* False: the call does not go by lines, which lie in the result and in the source alike. */
 template <class T, class F> static bool by_lines(dl_gpu *g, const dl_call *c, F f, dl_status *s) {
-    const dl_tensor *o = c->out[0], *x = c->in[0], *index = c->in[1], *v = INPUT(c, PUT_LAST_SRC);
+    const dl_tensor *o = c->out[0], *x = c->in[0], *index = c->in[1];
+    dl_tensor *v = INPUT(c, PUT_LAST_SRC);
     int dim;
     lines<T> l = {};
     dims_of(c, &dim, &l.size);
@@ -147,7 +148,6 @@ template <class T, class F> static bool by_lines(dl_gpu *g, const dl_call *c, F 
     l.same = dl_cuda_repeated(v), l.site = dl_gpu_site(g, c->op);
     l.level = dl_cuda_repeated(x);
     bool good = o->ndim && l.size && l.n && (l.level || dl_is_contiguous(x)) && dl_is_contiguous(index);
-    good = good && (l.same || dl_is_contiguous(v));
     for (int d = 0; d < o->ndim && good; d++) {
         if (d == dim) continue;
         *(d < dim ? &l.outer : &l.inner) *= o->shape[d];
@@ -163,8 +163,12 @@ template <class T, class F> static bool by_lines(dl_gpu *g, const dl_call *c, F 
     *s = dl_gpu_check(g, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, MOST_BYTES),
                       "asking for shared memory");
     if (*s != DL_OK) return true;
+    dl_tensor *from = l.same ? dl_ref(v) : dl_cuda_contiguous(g, v); /* a copy costs less than places in memory */
+    if (!from) return *s = dl_failed(), true;
+    l.v = dl_data<T>(from);
     kernel<<<(unsigned)(l.outer * l.groups), THREADS, key *(size_t)(l.size << l.fold), g->stream>>>(l, f);
     *s = dl_gpu_launched(g);
+    dl_unref(from);
     return true;
 }
 
