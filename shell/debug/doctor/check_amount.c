@@ -100,11 +100,16 @@ static int line_of_batch(const dlsh_examination *e, const dl_journal_row *r, con
     return n ? n->span.line : made.line;
 }
 
+/* Were all passes of one sample, and not only the last one, where the number of samples left one over? Each pass that
+ * was looked at has added a row. */
+static int has_one_sample(const dl_journal_row *r) {
+    return r->ndim > 1 && r->shape[0] == 1 && r->x.ndim && r->x.shape[0] == 1 && r->nseen <= r->looked;
+}
+
 static void look_at_single(dlsh_examination *e, const dl_journal_row *r) {
     const char *file, *name = "the net";
-    dl_module *m = r->training && r->grad && r->count >= 8 && r->ndim > 1 && r->shape[0] == 1
-                       ? dlsh_live_net(e, r->what, &name)
-                       : NULL;
+    dl_module *m =
+        r->training && r->grad && r->count >= 8 && has_one_sample(r) ? dlsh_live_net(e, r->what, &name) : NULL;
     if (!m || !has_batch_norm(m) || !dlsh_is_trained(e, r)) return;
     const int line = line_of_batch(e, r, &file);
     dlsh_finding *f = dlsh_find_at(e, file, line, "batches of 16 samples or more; or layernorm, groupnorm");

@@ -136,6 +136,14 @@ static int normalised_first(const dlsh_examination *e) {
     return passes > 0;
 }
 
+/* What takes data that are named at a line as they are, where it is known. */
+static const char *used_as_is(const dlsh_samples *s, int line, char *buf, size_t size) {
+    *buf = 0;
+    if (s->made_line && s->made_line != line)
+        snprintf(buf, size, "; the data set of line %d takes them as they are", s->made_line);
+    return buf;
+}
+
 /* Columns of tables; pixels at the border may well be constant. */
 enum { COLUMNS = 48 };
 
@@ -179,11 +187,9 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
             dlsh_find_at(e, s->file, s->line, "normalise each column: (x - mean(x, dim=0)) / std(x, dim=0)");
         if (!f) return;
         dlsh_cause(f, "the columns of %s differ in scale: column %ld outweighs the others", s->name, large);
-        char used[64] = "";
-        if (s->made_line && s->made_line != s->line)
-            snprintf(used, sizeof used, "; the data set of line %d takes them as they are", s->made_line);
+        char used[64];
         dlsh_evidence(f, "the deviation of column %ld is %.3g, that of column %ld %.3g%s", large, high.std, small,
-                      low.std, used);
+                      low.std, used_as_is(s, s->line, used, sizeof used));
     }
 }
 
@@ -339,8 +345,9 @@ static void find_target_scale(dlsh_examination *e, const dlsh_samples *s) {
         dlsh_find_at(e, s->target_file, s->target_line, "train on (y - mean(y)) / std(y), and turn the results back");
     if (!f) return;
     dlsh_cause(f, "%s are not scaled: errors and gradients are as large as they are", s->target);
-    dlsh_evidence(f, "they have mean %.4g and deviation %.4g; a net begins with results of about -1 to 1", mean,
-                  sqrt(fmax(rms * rms - mean * mean, 0)));
+    char used[64];
+    dlsh_evidence(f, "they have mean %.4g and deviation %.4g; a net begins with results of about -1 to 1%s", mean,
+                  sqrt(fmax(rms * rms - mean * mean, 0)), used_as_is(s, s->target_line, used, sizeof used));
 }
 
 /* ---------------------------------------------------------------- classes */

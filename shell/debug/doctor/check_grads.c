@@ -292,7 +292,7 @@ dl_status dlsh_check_zeroing(dlsh_examination *e) {
             find_thrown_away(e, r);
         }
         if (r->what && !e->trainer) find_stepped_twice(e, r);
-        steps += r->count;
+        steps += r->count - r->empty;
     }
     find_early_clips(e);
     find_passed_twice(e);

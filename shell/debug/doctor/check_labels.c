@@ -67,14 +67,23 @@ static long wrapped(long i, long n) { return (i % n + n) % n; }
 /* How well labels that are moved by some rows agree with those of the nearest rows: the share of equal ones, of numbers
  * their correlation. */
 static double agreement(const double *y, long n, const long *near, long shift, int classes) {
-    double equal = 0, sum = 0, squares = 0, products = 0;
+    double equal = 0, sum[2] = {0}, squares[2] = {0}, products = 0;
     for (long i = 0; i < n; i++) {
         const double a = y[wrapped(i + shift, n)], b = y[wrapped(near[i] + shift, n)];
-        equal += a == b, sum += a, squares += a * a, products += a * b;
+        equal += a == b, products += a * b;
+        sum[0] += a, sum[1] += b, squares[0] += a * a, squares[1] += b * b;
     }
     if (classes) return equal / (double)n;
-    const double mean = sum / (double)n, var = squares / (double)n - mean * mean;
-    return var > 0 ? (products / (double)n - mean * mean) / var : 0;
+    const double m = (double)n, a = squares[0] - sum[0] * sum[0] / m, b = squares[1] - sum[1] * sum[1] / m;
+    return a > 0 && b > 0 ? (products - sum[0] * sum[1] / m) / sqrt(a * b) : 0;
+}
+
+/* How many rows are the nearest one of others: of many columns a few may be that of most. */
+static long count_near(const long *near, long n) {
+    long count = 0;
+    DLSH_FREED char *is = calloc((size_t)n + 1, 1);
+    for (long i = 0; is && i < n; i++) count += !is[near[i]], is[near[i]] = 1;
+    return count;
 }
 
 /* What agrees by chance, and the deviation of that. */
@@ -194,6 +203,7 @@ void dlsh_judge_labels(dlsh_examination *e, const dlsh_samples *s) {
     double deviation, best = -1;
     const double chance = by_chance(s->y, mine.n, s->classes, &deviation);
     const double now = near ? agreement(s->y, mine.n, near, 0, s->classes) : 1;
+    if (near && !s->classes) deviation = 1 / sqrt((double)count_near(near, mine.n) + 1);
     long shift = 0;
     for (long k = -SHIFTS; near && k <= SHIFTS; k++) {
         const double a = k ? agreement(s->y, mine.n, near, k, s->classes) : -1;

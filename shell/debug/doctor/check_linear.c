@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/trace.h"
 
 /* Ops that leave a product behind a product one product: sums with constants or parameters, factors, norms' averages.
  */
@@ -67,6 +68,18 @@ static int are_of_two_nets(const dl_journal_node *a, const dl_journal_node *b) {
     return x && y && x != y;
 }
 
+/* Where the activation belongs: behind the first product where forward calls it, else before the layer of the second. */
+static dl_source place_between(const dl_journal_node *by, const dl_journal_node *n) {
+    enum { DEEPEST = 32 };
+    const dlsh_node *around[DEEPEST], *root = dlsh_text_root(by->file), *at = dlsh_statement_at(by->file, by->line);
+    const int depth = root && at && *by->layer_file && by->line != by->layer_line
+                          ? dlsh_nodes_around(root, at->span.start, around, DEEPEST)
+                          : 0;
+    int own = 0;
+    for (int i = 0; i < depth; i++) own |= around[i]->kind == DLSH_N_NET;
+    return own ? (dl_source){by->file, by->line} : (dl_source){dlsh_node_file(n), dlsh_node_line(n)};
+}
+
 static void look_at_product(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n, int all_straight) {
     int unit, unit_before;
     const dl_journal_value *w = dlsh_node_weight(n, &unit);
@@ -75,7 +88,8 @@ static void look_at_product(dlsh_examination *e, dlsh_pass p, const dl_journal_n
     if (!v || w->leaf == v->leaf || uses_of(p, by) > 1 || are_of_two_nets(by, n)) return;
     const long in = inputs_of(v, unit_before), middle = v->shape[unit_before], out = w->shape[unit];
     if (middle < (in < out ? in : out)) return; /* a narrow middle is meant */
-    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), "relu, gelu or tanh between the layers");
+    const dl_source at = place_between(by, n);
+    dlsh_finding *f = dlsh_find_at(e, at.file, at.line, "relu, gelu or tanh between the layers");
     char what[300];
     if (!f) return;
     if (all_straight)

@@ -68,7 +68,10 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     dlsh_finding *f = dlsh_find_at(e, file, line, "initialise weights with random numbers");
     if (!f) return;
     dlsh_cause(f, "all units of %s are the same: they began alike, so that they get the same gradient", name);
-    if (w)
+    if (w && set)
+        dlsh_evidence(f, "its %ld units %s the same weights, which this line set", v->shape[unit],
+                      constant ? "began with" : "have");
+    else if (w)
         dlsh_evidence(f, "its %ld units %s the same weights; made at line %d, written last at line %d", v->shape[unit],
                       constant ? "began with" : "have", maker.line, writer.line);
     else
@@ -255,6 +258,16 @@ static int is_last_of_differences(dlsh_pass p, const dl_journal_node *n) {
     return dlsh_op_is(u, "sub|huber_difference") && u->in[0].constant != u->in[1].constant;
 }
 
+/* Was something found that makes units so from the first pass on? */
+static int is_explained(const dlsh_examination *e) {
+    static const struct {
+        const char *check, *word;
+    } why[] = {{"the data", "not scaled"}, {"training and evaluation mode", "is trained in evaluation mode: batchnorm"}};
+    for (size_t i = 0; i < DLSH_COUNT(why); i++)
+        if (dlsh_was_found(e, why[i].check, why[i].word)) return 1;
+    return 0;
+}
+
 static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
     const dlsh_pass first = dlsh_pass_of(r, 0), p = dlsh_pass_of(r, 1);
     const dl_journal_node *then = counterpart(first, p, n);
@@ -273,7 +286,7 @@ static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_
                                                 : "a smaller learning rate, or a norm layer before it");
     char what[300];
     if (!f) return;
-    f->effect = !before;
+    f->effect = !before || is_explained(e);
     if (before) blame_weights(e, p, n, f);
     dlsh_node_text(n, what, sizeof what);
     const char *since = before ? "from the first pass on" : "since some step: they were not at first";
@@ -307,9 +320,9 @@ dl_status dlsh_check_units(dlsh_examination *e) {
     double dead = 0, slope = 1;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = p.n - 1; k >= 0; k--) look_at_dropout(e, &p.at[k]); /* what is dropped looks dead */
         for (long k = p.n - 1; k >= 0; k--) {
             look_at_unit(e, r, &p.at[k]);
-            look_at_dropout(e, &p.at[k]);
             nodes += p.at[k].out.dead >= 0 || mean_slope(&p.at[k]) < 1;
             dead = fmax(dead, p.at[k].out.dead);
             if (is_hidden(p, &p.at[k])) slope = fmin(slope, mean_slope(&p.at[k]));
@@ -428,6 +441,13 @@ static double size_before(dlsh_pass p, const dl_journal_node *n) {
     return by && by->out.n ? hypot(by->out.mean, by->out.std) : NAN;
 }
 
+/* Behind the first weight; a recurrence may begin with zeros. */
+static double size_at_first(dlsh_pass p, const dl_journal_node **node, int n) {
+    double size = 0;
+    for (int i = 1; i < n && size == 0; i++) size = size_before(p, node[i]);
+    return size;
+}
+
 /* The number that branches are multiplied by before they are added to what goes past them; how often. */
 static long branch_factor(dlsh_pass p, const dl_journal_node **at, double *factor) {
     long count = 0;
@@ -499,7 +519,7 @@ static void tell_depth(dlsh_examination *e, dlsh_pass p, const dl_journal_node *
             f,
             "behind the first of %d layers they have size %.2g, before the last %.2g; the largest gradient of "
             "a weight is %.2g",
-            n, size_before(p, node[1]), size_before(p, node[n - 1]), fmax(low, high));
+            n, size_at_first(p, node, n), size_before(p, node[n - 1]), fmax(low, high));
     else
         dlsh_evidence(f, "the gradient of a weight is %.2g in the first of %d layers and %.2g in the last", low, n,
                       high);
@@ -518,7 +538,7 @@ static void look_at_depth(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
     const int n = find_weights(p, node, w);
     if (n < 3) return;
     const double low = w[0]->gradient, high = w[n - 1]->gradient;
-    const double begin = size_before(p, node[1]), end = size_before(p, node[n - 1]);
+    const double begin = size_at_first(p, node, n), end = size_before(p, node[n - 1]);
     int what = WELL;
     if (low > 0 && low < 1e-3 * high)
         what = VANISH;

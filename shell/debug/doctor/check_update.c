@@ -334,6 +334,17 @@ static int line_of_rate(const steps *s, const char **name) {
     return number ? set->span.line : s->line;
 }
 
+/* Did units die or saturate after the first steps, and was nothing found that they may follow from? */
+static int units_died(const dlsh_examination *e) {
+    int died = 0;
+    for (int i = 0; i < e->nfindings; i++) {
+        const dlsh_finding *f = &e->findings[i];
+        if (!f->effect && !f->note) return 0;
+        died |= f->effect && !strcmp(f->check, "dead and saturated units");
+    }
+    return died;
+}
+
 /* Data that are too large make updates so. */
 static int too_large(dlsh_examination *e, const steps *s) {
     double ratio = s->row->ratio[3];
@@ -347,7 +358,8 @@ static int too_large(dlsh_examination *e, const steps *s) {
                 (isnan(s->pass->last) || s->pass->last > 1.5 * fabs(s->pass->first));
     int restless = ratio > 0.5 && s->row->ratio[1] > 0.05 && !dlsh_settled_lower(s->pass, 0.3);
     if (!grows && dlsh_was_found(e, "parameters and optimizers", "")) return 0;
-    if (!(ratio > 3) && !restless && !(grows && ratio > 0.02)) return 0;
+    const int killed = ratio > 0.1 && s->row->ratio[0] > 0.03 && !dlsh_settled_lower(s->pass, 0.3) && units_died(e);
+    if (!(ratio > 3) && !restless && !(grows && ratio > 0.02) && !killed) return 0;
     if (leaves_domain(s) || dlsh_was_found(e, "the data", "not finite") ||
         dlsh_was_found(e, "gradients of own functions", ""))
         return 0;
@@ -365,11 +377,10 @@ static int too_large(dlsh_examination *e, const steps *s) {
                    added);
     else
         dlsh_cause(f, "the learning rate, %.3g, is too large", s->row->high);
-    if (s->pass)
-        dlsh_evidence(f, "an update was %.2g of the size of the weights; the loss went from %.4g to %.4g", ratio,
-                      s->pass->first, s->pass->last);
-    else
-        dlsh_evidence(f, "an update was %.2g of the size of the weights", ratio);
+    char course[80] = "";
+    if (s->pass) snprintf(course, sizeof course, "; the loss went from %.4g to %.4g", s->pass->first, s->pass->last);
+    dlsh_evidence(f, "an update was %.2g of the size of the weights%s%s", ratio, course,
+                  killed ? "; units died on the way" : "");
     return 1;
 }
 
@@ -457,7 +468,8 @@ static void examine(dlsh_examination *e, const dl_journal_row *r, dl_optimizer *
     s.line = s.rate ? s.rate->line : dlsh_optimizer_source(o).line;
     for (size_t i = 0; i < DLSH_COUNT(causes); i++)
         if (causes[i](e, &s)) return;
-    if (r->ratio[3] >= 2e-4 || dlsh_settled_lower(s.pass, 0.5))
+    const int moves = r->ratio[1] > 0 && isfinite(r->ratio[1]); /* also at last */
+    if (moves && (r->ratio[3] >= 2e-4 || dlsh_settled_lower(s.pass, 0.5)))
         dlsh_passed(e, "%.2g of the size of the weights at first, %.2g at last", r->ratio[0], r->ratio[1]);
 }
 

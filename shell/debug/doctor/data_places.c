@@ -61,6 +61,7 @@ int dlsh_test_line(const char *file, const dlsh_node *made) {
 /* ---------------------------------------------------------------- loaders of loops */
 
 int dlsh_data_named(const dlsh_examination *e, const char *file, const dlsh_node *n, dlsh_dealt *out) {
+    out->made = made_by(file, n);
     const char *split = n && n->kind == DLSH_N_FIELD ? n->text : NULL;
     const dlsh_node *of = split ? n->kids[0] : n;
     const dlsh_value *v = dlsh_value_of(e, file, of);
@@ -91,7 +92,6 @@ static int loader_of(const dlsh_examination *e, const char *file, const dlsh_nod
     const dlsh_node *shuffle = dlsh_argument_of(n, INT_MAX - 1, "shuffle");
     out->in_order = (!shuffle || is_false(shuffle)) && !dlsh_argument_of(n, INT_MAX - 1, "sampler");
     out->line = n->span.line;
-    out->made = made_by(file, data);
     return dlsh_data_named(e, file, data, out) || data_of_loader(e, file, at, out);
 }
 

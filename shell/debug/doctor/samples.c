@@ -89,15 +89,29 @@ static int written_at(const dl_tensor *t, const char *file) {
     return dl_tensor_version(t) && writer.file && !strcmp(writer.file, file) ? writer.line : 0;
 }
 
+/* Where the data set was made that a variable's numbers are taken from as they are, x = d.train.x.float(); else where
+ * the variable was made. */
+static int line_of_numbers(const dlsh_examination *e, const char *file, const dlsh_traced *x) {
+    int at;
+    dlsh_dealt d;
+    const dlsh_node *n = dlsh_definition_of(file, x->name, INT_MAX, &at);
+    while (n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD) n = n->kids[0]->kids[0];
+    if (!n || n->kind != DLSH_N_FIELD || strcmp(n->text, "x") != 0) return x->name_line;
+    return dlsh_data_named(e, file, n->kids[0], &d) && d.made ? d.made->span.line : x->name_line;
+}
+
 /* What is known of the places of a data set: of the call that made it, and of the tensors that it was made of. */
-static void place(dlsh_samples *s, const char *file, int made, int used, const dlsh_traced *given, int n) {
+static void place(const dlsh_examination *e, dlsh_samples *s, const char *file, int made, int used,
+                  const dlsh_traced *given, int n) {
+    int known[2] = {0}; /* those of the training part come first */
     s->file = s->target_file = s->user_file = file;
     s->line = s->target_line = s->made_line = made ? made : used;
     s->user_line = used ? used : made;
     for (int i = 0; i < n; i++) {
         if (!given[i].name_line) continue;
         int target = given[i].role == DLSH_ROLE_TARGET, written = written_at(given[i].tensor, file);
-        *(target ? &s->target_line : &s->line) = given[i].name_line;
+        if (known[target]++) continue;
+        *(target ? &s->target_line : &s->line) = target ? given[i].name_line : line_of_numbers(e, file, &given[i]);
         *(target ? &s->target_written_line : &s->written_line) = written;
     }
 }
@@ -165,8 +179,8 @@ static void examine_dataset(dlsh_examination *e, const dealt *d) {
     dlsh_compare_traced(e, given, n);
     int any = gather(&train, d->data, d->split, d->order, d->samples, 0);
     int other = d->split == DL_TRAIN && gather(&test, d->data, DL_TEST, NULL, dl_dataset_len(d->data, DL_TEST), 0);
-    place(&train, d->file, d->made, d->used, given, n);
-    place(&test, d->file, d->made, d->used, given, n);
+    place(e, &train, d->file, d->made, d->used, given, n);
+    place(e, &test, d->file, d->made, d->used, given, n);
     test.line = part ? part : test.made_line;
     const int raw = is_computed(d, 0, "x") && !is_computed(d, 2, "test_x"); /* one part alone was prepared */
     test.prepared_line = part ? part : raw ? test.made_line : line_of_table(d, test.made_line);

@@ -86,7 +86,8 @@ static dl_tensor *leaf_of_value(const dlsh_value *v, const char *var, const void
     enum { DEEPEST = 3 };
     char item[120];
     dl_tensor *found = NULL;
-    if (v->type == DLSH_TENSOR && v->as.tensor == at) return snprintf(name, size, "%s", var), v->as.tensor;
+    if (v->type == DLSH_TENSOR && v->as.tensor == at && dl_is_leaf(v->as.tensor)) /* not what took its memory since */
+        return snprintf(name, size, "%s", var), v->as.tensor;
     for (int i = 0; v->type == DLSH_LIST && depth < DEEPEST && !found && i < v->as.list->n; i++) {
         snprintf(item, sizeof item, "%.80s[%d]", var, i);
         found = leaf_of_value(&v->as.list->items[i], item, at, name, size, depth + 1);
@@ -101,9 +102,9 @@ static dl_tensor *leaf_of_value(const dlsh_value *v, const char *var, const void
     return leaf_of_net(m, t ? dl_module_name(m) : var, at, name, size);
 }
 
-/* name = param(...), in the text. */
+/* name = param(...), in the text, or `param name [...]` of a net. */
 typedef struct made {
-    const char *name; /* NULL: of any name, of one number */
+    const char *name, *part; /* NULL: of any name, of one number; the last part of it */
     dl_source at;
     int count;
 } made;
@@ -119,6 +120,7 @@ static int see_made(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     made *m = ctx;
     const dlsh_node *by = NULL;
     (void)within, (void)depth;
+    if (m->part && n->kind == DLSH_N_TENSOR && n->label && !strcmp(n->label, m->part)) by = n;
     if (m->name && n->kind == DLSH_N_ASSIGN && !n->op)
         for (int i = 0; i + 1 < n->nkids && !by; i++)
             if (dlsh_names(n->kids[i], m->name)) by = call_in(n->kids[n->nkids - 1], "param|Parameter");
@@ -145,6 +147,7 @@ dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n
     const dlsh_holder *h;
     for (int i = 0; w && (h = dlsh_holder_next(&e->holders, &i));) /* also in a list, by the name of its own */
         if (h->value.type == DLSH_TENSOR && h->value.as.tensor == w) m.name = h->name;
+    if (m.name && strrchr(m.name, '.')) m.part = strrchr(m.name, '.') + 1;
     if (m.name && !*n->layer_file) dlsh_each_node(see_made, &m); /* memory is made anew by updates */
     return m.count == 1 ? m.at : maker;
 }

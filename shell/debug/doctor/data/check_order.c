@@ -93,6 +93,7 @@ dl_status dlsh_check_order(dlsh_examination *e) {
     const dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL;
     if (!x || dl_ndim(x) != 2 || dl_shape(x)[1] < 3 || dl_dtype_is_float(dl_dtype_of(x)) || !learns_little(e))
         return DL_OK;
+    if (dlsh_was_found(e, "all of the input counts", "the wrong way round")) return DL_OK;
     if (!e->probe.net || !has_kind(e->probe.net, "attention", "transformer"))
         return learns_nothing(e) ? dlsh_compare_passes(e, turned, judge_pooling) : DL_OK;
     return dlsh_compare_passes(e, turned, judge_order);

@@ -137,6 +137,131 @@ static void look_at_dim(dlsh_examination *e, dl_tensor *x, dl_tensor *y, const d
     judge(e, x, a, &p);
 }
 
+/* ---------------------------------------------------------------- masks that are the wrong way round */
+
+/* Places of sequences that are to count, [n * t], and the others, at the end or at the start of rows. */
+typedef struct places {
+    char *counts;
+    long n, t;
+} places;
+
+static void places_free(places *p) { free(p->counts); }
+
+/* Is a place filled up: with the number that most rows end in, or with zeros, of floats? */
+static int is_filled(const dl_tensor *x, const double *v, long at, double fill) {
+    const long width = dl_numel(x) / dl_shape(x)[0] / dl_shape(x)[1];
+    for (long c = 0; c < width; c++)
+        if (v[at * width + c] != fill) return 0;
+    return 1;
+}
+
+/* Rows of several lengths that are filled up, at one end, with what no row has within it. */
+static int find_lengths(const dl_tensor *x, int at_end, places *p) {
+    const int words = !dl_dtype_is_float(dl_dtype_of(x));
+    DLSH_FREED double *v = malloc(((size_t)dl_numel(x) + 1) * sizeof *v);
+    if (!v || dl_read_f64(x, v)) return dl_error_clear(), 0;
+    const long width = dl_numel(x) / p->n / p->t;
+    double fill = 0;
+    long most = 0, padded = 0, first = -1, several = 0;
+    for (long i = 0, same; words && i < p->n; i++, most = same > most ? same : most) {
+        const double end = v[(i * p->t + (at_end ? p->t - 1 : 0)) * width];
+        same = 0;
+        for (long k = 0; k < p->n; k++) same += v[(k * p->t + (at_end ? p->t - 1 : 0)) * width] == end;
+        if (same > most) fill = end;
+    }
+    for (long i = 0; i < p->n; i++) {
+        long own = 0;
+        for (long k = 0; k < p->t; k++) {
+            const long at = i * p->t + (at_end ? k : p->t - 1 - k);
+            p->counts[at] = (char)!is_filled(x, v, at, fill);
+            if (p->counts[at] && own < k) return 0;
+            own += p->counts[at];
+        }
+        if (!own) return 0;
+        padded += own < p->t, several |= first >= 0 && own != first, first = own;
+    }
+    return several && 2 * padded > p->n;
+}
+
+/* The dimension of a call's result that has the places; -1: none. Weights over places have them last. */
+static int dim_of_places(const dl_recorded *c, const dl_tensor *y, const places *p) {
+    const int last = y ? dl_ndim(y) - 1 : 0;
+    if (last < 1 || dl_shape(y)[0] != p->n) return -1;
+    if (dl_shape(y)[last] == p->t && !(last == 2 && dl_shape(y)[1] == p->t && strcmp(c->op, "softmax") != 0)) return last;
+    return last > 1 && dl_shape(y)[1] == p->t ? 1 : -1;
+}
+
+/* Does a call leave nothing of the places that count, and keep the others? Scores are hidden by what is far below 0,
+ * vectors and weights by 0. Rows in which all places count are left out. */
+static int keeps_others(const dl_recorded *c, const dl_tensor *y, const places *p) {
+    static const char hiding[] = "where|masked_fill|add|sub", scaling[] = "where|masked_fill|mul|softmax";
+    const int dim = dim_of_places(c, y, p), scores = dlsh_has_word(hiding, c->op, strlen(c->op));
+    const int vectors = dlsh_has_word(scaling, c->op, strlen(c->op)) &&
+                        (!strcmp(c->op, "softmax") || (dim == 1 && dl_ndim(y) > 2));
+    const long size = y ? dl_numel(y) : 0;
+    DLSH_FREED double *v = dim > 0 && (scores || vectors) ? malloc(((size_t)size + 1) * sizeof *v) : NULL;
+    if (!v || !dl_dtype_is_float(dl_dtype_of(y)) || dl_read_f64(y, v)) return dl_error_clear(), 0;
+    long inner = 1, kept = 0, lost = 0;
+    for (int d = dim + 1; d < dl_ndim(y); d++) inner *= dl_shape(y)[d];
+    for (long i = 0; i < size; i++) {
+        const long row = i / (size / p->n), place = i / inner % p->t;
+        if (p->counts[row * p->t] && p->counts[row * p->t + p->t - 1]) continue;
+        const int hidden = (scores && v[i] < -1e4) || (vectors && fabs(v[i]) < 1e-9);
+        if (p->counts[row * p->t + place] && !hidden) return 0;
+        kept += !p->counts[row * p->t + place] && !hidden, lost += !p->counts[row * p->t + place] && hidden;
+    }
+    return kept > 4 * lost;
+}
+
+/* Is nothing left of scores or weights of a place and those before it, and all of those behind it? */
+static int keeps_future(const dl_recorded *c, const dl_tensor *y, long t) {
+    const int last = y ? dl_ndim(y) - 1 : 0, weights = !strcmp(c->op, "softmax");
+    if (last < 1 || t < 3 || dl_shape(y)[last] != t || dl_shape(y)[last - 1] != t) return 0;
+    if (!weights && !dlsh_has_word("where|masked_fill|add|sub", c->op, strlen(c->op))) return 0;
+    DLSH_FREED double *v = malloc(((size_t)dl_numel(y) + 1) * sizeof *v);
+    if (!v || !dl_dtype_is_float(dl_dtype_of(y)) || dl_read_f64(y, v)) return dl_error_clear(), 0;
+    for (long i = 0; i < dl_numel(y); i++) {
+        const long at = i % t, of = i / t % t;
+        const int hidden = weights ? v[i] < 1e-9 : v[i] < -1e4;
+        if (of + 1 < t && hidden != (at <= of)) return 0; /* for the last place nothing would be left */
+    }
+    return 1;
+}
+
+static void find_turned_triangle(dlsh_examination *e, const dl_tensor *x, const dlsh_trial *a) {
+    for (long i = 0; i < a->n && !e->bad; i++) {
+        const dl_recorded *c = &a->calls[i];
+        if (!a->result[i] || !keeps_future(c, a->result[i], dl_shape(x)[1])) continue;
+        dlsh_finding *f = dlsh_find_at(e, c->file, c->line, /* where a layer is given its mask */
+                                       "hide what comes later: triu(ones(t, t), diagonal=1) is 1 where none may look");
+        if (!f) return;
+        dlsh_cause(f, "the mask is the wrong way round: a place sees those behind it alone, not itself and those before");
+        dlsh_evidence(f, "%s gives [%ld,%ld] for each sample, of which nothing is left on and below the diagonal", c->op,
+                      dl_shape(x)[1], dl_shape(x)[1]);
+    }
+}
+
+static void find_turned_mask(dlsh_examination *e, dl_tensor *x, const dlsh_trial *a) {
+    DLSH_SCOPED(places_free) places p = {.n = dl_shape(x)[0], .t = dl_shape(x)[1]};
+    p.counts = calloc((size_t)(p.n * p.t) + 1, 1);
+    if (!p.counts || p.t < 3 || (!find_lengths(x, 1, &p) && !find_lengths(x, 0, &p))) return;
+    for (long i = 0; i < a->n; i++) {
+        const dl_recorded *c = &a->calls[i];
+        if (!a->result[i] || !keeps_others(c, a->result[i], &p)) continue;
+        dlsh_finding *f = dlsh_find_at(e, c->file, c->line,
+                                       "hide the padding: where the mask is true in masked_fill, nothing is left");
+        if (!f) return;
+        long real = 0;
+        for (long k = 0; k < p.n * p.t; k++) real += p.counts[k];
+        dlsh_cause(f, "the mask is the wrong way round: %s hides the places that count and leaves the padding", c->op);
+        dlsh_evidence(f,
+                      "of the %ld places of %ld samples %ld are no padding; nothing of them is left in any sample that "
+                      "has padding, whatever they are",
+                      p.n * p.t, p.n, real);
+        return;
+    }
+}
+
 dl_status dlsh_check_parts(dlsh_examination *e) {
     dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL;
     DLSH_OWNED dl_tensor *y = NULL;
@@ -147,7 +272,9 @@ dl_status dlsh_check_parts(dlsh_examination *e) {
         return DL_OK;
     dlsh_trial a = {0};
     if (e->probe.net) dl_module_train(e->probe.net, 0);
-    if (!dlsh_trial_run(e, x, &a, &y))
+    const int ran = !dlsh_trial_run(e, x, &a, &y);
+    if (ran) find_turned_mask(e, x, &a), find_turned_triangle(e, x, &a);
+    if (ran)
         for (int dim = 1; dim < dl_ndim(x) && !e->bad; dim++) look_at_dim(e, x, y, &a, dim);
     if (e->probe.net) dl_module_train(e->probe.net, 1);
     dlsh_trial_free(&a);
