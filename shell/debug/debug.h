@@ -16,6 +16,14 @@ dl_status dlsh_why_inf(const dlsh_args *a);
 dl_status dlsh_why_gradient(const dlsh_args *a, const dlsh_node *n);
 /* `why 2`: a term of the last answer. */
 dl_status dlsh_why_term(const dlsh_args *a, long number);
+/* Where the way from a leaf to the result of what was recorded ends; cause "": it is not known. */
+typedef struct dlsh_missing {
+    const char *remedy;
+    char cause[400], where[300];
+    const char *file; /* the statement that takes it without its history; NULL: none does */
+    int line;
+} dlsh_missing;
+dl_status dlsh_missing_end(dl_tensor *x, dlsh_missing *out);
 dl_status dlsh_why_none(const dlsh_args *a, dl_tensor *x);
 dl_status dlsh_why_zero(const dlsh_args *a, dl_tensor *x);
 

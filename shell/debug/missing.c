@@ -9,13 +9,12 @@
 #include "view/sink.h"
 
 /* What is said: cause, evidence with its line, remedy. */
-typedef struct finding {
-    const char *remedy;
-    char cause[400];
-    char where[300];
-} finding;
+typedef dlsh_missing finding;
 
-static void set_place(finding *f, const dl_recorded *c) { dlsh_debug_place(c, f->where, sizeof f->where); }
+static void set_place(finding *f, const dl_recorded *c) {
+    dlsh_debug_place(c, f->where, sizeof f->where);
+    f->file = c->file, f->line = c->line;
+}
 
 static dl_status show(const dlsh_args *a, const finding *f) {
     DLSH_SCOPED_TABLE t = DLSH_TABLE({"cause", 'l', ""}, {"at", 'l', ""}, {"remedy", 'l', ""});
@@ -82,7 +81,7 @@ static void no_need(dl_tensor *x, finding *f) {
 /* Where the way from x to the loss ends. `last` is the newest call on it. */
 static dl_status follow(dl_tensor *x, finding *f, int *backward) {
     reached r = {0};
-    dl_recorded c, last = {0}, cut = {0};
+    dl_recorded c, last = {0}, cut = {0}, bare = {0};
     int used = 0, outside = 0;
     dl_status st = DL_OK;
     for (long i = 0; !st && i < dl_recording_count() && !*f->cause; i++) {
@@ -94,6 +93,7 @@ static dl_status follow(dl_tensor *x, finding *f, int *backward) {
         for (int k = 0; k < c.nin; k++) next |= has(&r, c.from[k]);
         used |= here;
         outside |= here && !c.seq;
+        if (here && !c.seq && !bare.op) bare = c;
         if (next && c.seq) last = c, st = reach(&r, c.seq);
         if (next && !c.seq && !here) {
             set_place(f, &c);
@@ -119,6 +119,7 @@ static dl_status follow(dl_tensor *x, finding *f, int *backward) {
         snprintf(f->cause, sizeof f->cause, "no op used it: it is not part of the computation");
         f->remedy = "use it in the forward pass, or leave it out";
     } else if (outside && !last.op) {
+        set_place(f, &bare);
         snprintf(f->cause, sizeof f->cause, "it was used under no_grad only");
         f->remedy = "compute outside no_grad";
     } else if (*backward && last.op) {
@@ -127,6 +128,12 @@ static dl_status follow(dl_tensor *x, finding *f, int *backward) {
         f->remedy = "make the loss from it";
     }
     return DL_OK;
+}
+
+dl_status dlsh_missing_end(dl_tensor *x, dlsh_missing *out) {
+    int backward = 0;
+    *out = (dlsh_missing){0};
+    return follow(x, out, &backward);
 }
 
 /* Without a recording the text tells where a loss is cut off. */

@@ -1,6 +1,7 @@
 /* The batches that nets were given: the same one at each step, random numbers that begin anew, and evaluations of what
  * was trained on, or of what was prepared in another way. */
 #include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -665,6 +666,7 @@ static void find_other_scale(dlsh_examination *e, const dl_journal_row *test) {
     }
     if (!train || dlsh_was_found(e, "the data", "as those of training")) return;
     if (dlsh_was_found(e, "training and evaluation mode", "averages of batchnorm")) return; /* so that layers differ */
+    if (dlsh_is_scaled_alike(test->file, line_of_input(e, train), line_of_input(e, test))) return;
     dlsh_finding *f =
         dlsh_find_at(e, test->file, line_of_input(e, test),
                      "prepare both alike, with the figures of the training samples: (x - mean_train) / std_train");
@@ -674,6 +676,35 @@ static void find_other_scale(dlsh_examination *e, const dl_journal_row *test) {
                   "inputs have mean %.4g and deviation %.4g at line %d, and mean %.4g and deviation %.4g in training, "
                   "line %d",
                   test->x.mean, test->x.std, test->line, train->x.mean, train->x.std, train->line);
+}
+
+/* Was a variable that holds samples of evaluations scaled by itself, and one of training by itself, too? */
+static void find_own_figures(dlsh_examination *e, const pools *all, const void *net) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        if (r->what != net || r->nrows < 2 || (!is_evaluation(e, r) && !is_behind_training(e, r))) continue;
+        for (int k = 0; k < all->n; k++)
+            for (int j = 0; j < all->n; j++) {
+                const pool *train = &all->at[k], *test = &all->at[j];
+                if (!train->tensor || !test->tensor || rows_in(test, r) < r->nrows || !has_trained(e, train, net))
+                    continue;
+                int at;
+                const dlsh_node *a = dlsh_definition_of(r->file, train->name, INT_MAX, &at);
+                const dlsh_node *b = dlsh_definition_of(r->file, test->name, INT_MAX, &at);
+                if (a && b && !has_trained(e, test, net) && dlsh_compare_figures(e, r->file, a, b)) return;
+            }
+    }
+}
+
+/* dataset(x, y, test_x, test_y): inputs and targets. */
+static void find_own_figures_of_data(dlsh_examination *e) {
+    static const char *const names[] = {"x", "y", "test_x", "test_y"};
+    const char *file = e->trainer ? dlsh_optimizer_source(dl_trainer_optimizer(e->trainer)).file : NULL;
+    const dlsh_node *made = file ? dlsh_trainer_option(e, file, 1, "data") : NULL;
+    for (int i = 0; made && i < 2; i++) {
+        const dlsh_node *a = dlsh_argument_of(made, i, names[i]), *b = dlsh_argument_of(made, i + 2, names[i + 2]);
+        if (a && b) dlsh_compare_figures(e, file, a, b);
+    }
 }
 
 /* ---------------------------------------------------------------- the check */
@@ -691,6 +722,7 @@ static void examine_net(dlsh_examination *e, const dl_journal_row *first) {
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
         if (r->what == first->what) find_same_batch(e, &all, r), find_other_labels(e, &all, r);
     find_seen(e, &all, first->what);
+    find_own_figures(e, &all, first->what);
     free_pools(&all);
 }
 
@@ -707,7 +739,9 @@ static void tell_passed(dlsh_examination *e) {
     int seen = 0, evaluated = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
         seen |= is_training(e, r) && r->looked > 1, evaluated |= is_evaluation(e, r);
-    const char *rest = evaluated ? ", and evaluations have others of the same kind" : "";
+    const char *rest = evaluated && !dlsh_was_found(e, e->check, "figures of its own")
+                           ? ", and evaluations have others of the same kind"
+                           : "";
     if (same)
         dlsh_passed(e, "each step has the same %ld samples (line %d)%s", same->shape[0], same->line, rest);
     else if (seen)
@@ -728,6 +762,7 @@ dl_status dlsh_check_batches(dlsh_examination *e) {
         if (!known && r->nrows > 1 && dlsh_live_net(e, r->what, NULL)) examine_net(e, r);
         DLSH_TRY(dlsh_check_interrupt());
     }
+    find_own_figures_of_data(e);
     if (steps) tell_passed(e);
     return DL_OK;
 }

@@ -535,7 +535,7 @@ static dl_source layer_left_out(const dlsh_examination *e, const dl_optimizer *o
 static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
     const char *name, *file = NULL;
     char names[200] = "";
-    dl_tensor *p;
+    dl_tensor *p, *first = NULL;
     long n = 0, total = 0, any = 0, lost = 0;
     for (long i = 0; (p = dl_optimizer_param(o, i, &name)); i++) {
         total++;
@@ -543,6 +543,7 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
         any++;
         if (got_gradient(e, p)) continue;
         lost += !is_held(e, p);
+        if (!first) first = p;
         size_t used = strlen(names);
         char own[120] = "";
         if (!dlsh_live_leaf(e, p, own, sizeof own)) *own = 0;
@@ -555,7 +556,8 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
         find_replaced(e, o, names, n, total);
         return;
     }
-    int cut = cutting_line(e, o, &file);
+    int cut = dlsh_cut_by_trial(e, first, &file);
+    if (!cut) cut = cutting_line(e, o, &file);
     const dl_source layer = cut ? made : layer_left_out(e, o);
     dlsh_finding *f =
         dlsh_find_at(e,
@@ -573,8 +575,9 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
                n == any ? "the optimizer trains parameters that the loss does not depend on"
                         : "%s%s %s trained, but no gradient reaches %s",
                names, n > 3 ? ", ..." : "", n > 1 ? "are" : "is", n > 1 ? "them" : "it");
-    dlsh_evidence(f, "%ld of the %ld parameters of %s, made at line %d, never got a gradient: %s", n, total,
-                  dl_optimizer_text(o), made.line, names);
+    dlsh_evidence(f, "%ld of the %ld parameters of %s, made at line %d, never got a gradient: %s%s", n, total,
+                  dl_optimizer_text(o), made.line, names,
+                  cut ? "; this line takes what is computed with them without its history" : "");
 }
 
 /* A parameter of a training by hand that no gradient reaches, since the text cuts its way to the loss. */

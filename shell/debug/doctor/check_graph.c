@@ -121,7 +121,8 @@ static int dim_before(const dl_journal_node *n, int dim) {
     const dl_journal_value *x = &n->in[0], *y = &n->out;
     if (dlsh_op_is(n, "permute")) {
         const char *at = strstr(n->attrs, "dims=[");
-        for (at = at ? at + strlen("dims=[") : NULL; at && dim; dim--) at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
+        for (at = at ? at + strlen("dims=[") : NULL; at && dim; dim--)
+            at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
         return at ? atoi(at) : -1;
     }
     if (!dlsh_op_is(n, "reshape|view")) return dlsh_op_is(n, "log_softmax|mul|div|to|clone") ? dim : -1;

@@ -68,7 +68,8 @@ static int are_of_two_nets(const dl_journal_node *a, const dl_journal_node *b) {
     return x && y && x != y;
 }
 
-/* Where the activation belongs: behind the first product where forward calls it, else before the layer of the second. */
+/* Where the activation belongs: behind the first product where forward calls it, else before the layer of the second.
+ */
 static dl_source place_between(const dl_journal_node *by, const dl_journal_node *n) {
     enum { DEEPEST = 32 };
     const dlsh_node *around[DEEPEST], *root = dlsh_text_root(by->file), *at = dlsh_statement_at(by->file, by->line);

@@ -328,8 +328,7 @@ static void look_at_padding(dlsh_examination *e, dlsh_pass p, const dl_tensor *x
         const long rows = n->in[0].ndim ? n->in[0].shape[0] * (n->in[0].ndim > 2 ? n->in[0].shape[2] : 1) : 0;
         if (!dlsh_op_is(n, "cross_entropy|nll_picked") || n->out.ndim || strstr(n->attrs, ignored)) continue;
         if (leaves_some_out(n)) continue;
-        if (!is_of_places(e, rows, dl_shape(x)[1]) || (n->nin > 2 && n->in[2].there && n->in[2].zeros))
-            continue;
+        if (!is_of_places(e, rows, dl_shape(x)[1]) || (n->nin > 2 && n->in[2].there && n->in[2].zeros)) continue;
         dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "ignore_index= of the padding's label, or a mask");
         if (!f) return;
         dlsh_cause(f, "the padding counts in the loss: %.0f %% of all places are padding", 100 * pad->share);

@@ -262,7 +262,8 @@ static int is_last_of_differences(dlsh_pass p, const dl_journal_node *n) {
 static int is_explained(const dlsh_examination *e) {
     static const struct {
         const char *check, *word;
-    } why[] = {{"the data", "not scaled"}, {"training and evaluation mode", "is trained in evaluation mode: batchnorm"}};
+    } why[] = {{"the data", "not scaled"},
+               {"training and evaluation mode", "is trained in evaluation mode: batchnorm"}};
     for (size_t i = 0; i < DLSH_COUNT(why); i++)
         if (dlsh_was_found(e, why[i].check, why[i].word)) return 1;
     return 0;

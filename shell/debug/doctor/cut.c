@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "commands/nets/nets.h"
+#include "debug/debug.h"
 #include "debug/doctor/texts.h"
 #include "debug/doctor/trace.h"
 
@@ -122,10 +123,19 @@ static const dlsh_node *follow(walk w, const dlsh_node *n, const dlsh_node *cut,
     return n->kind == DLSH_N_CALL ? follow_call(w, n, cut, depth) : follow_kids(w, n, cut, depth);
 }
 
+/* The net in whose forward a statement stands; NULL: in none. */
+static const dlsh_node *net_around(const dlsh_unit *u, const dlsh_node *n) {
+    const dlsh_node *around[DEEPEST], *net = NULL;
+    const int depth = u && n ? dlsh_nodes_around(u->root, n->span.start, around, DEEPEST) : 0;
+    for (int i = 0; i < depth; i++)
+        if (around[i]->kind == DLSH_N_NET) net = around[i];
+    return net;
+}
+
 int dlsh_cut_line(const dlsh_examination *e, const char *file, int line) {
     const dlsh_unit *u = dlsh_text_of(file);
     const dlsh_node *n = dlsh_statement_at(file, line);
-    walk w = {e, u, NULL, n ? n->span.start : 0, 0, NULL};
+    walk w = {e, u, net_around(u, n), n ? n->span.start : 0, 0, NULL};
     const dlsh_node *cut = u && n ? follow_kids(w, n, NULL, 0) : NULL;
     return cut ? cut->span.line : 0;
 }
@@ -155,4 +165,34 @@ static int uses_net(const dlsh_examination *e, const char *file, const dlsh_node
 
 int dlsh_uses_net(const dlsh_examination *e, const char *file, const dlsh_node *n) {
     return n && uses_net(e, file, n, n->span.end, 0);
+}
+
+/* ---------------------------------------------------------------- by trial */
+
+/* The parameter of the probe's copy that stands for one of the net. */
+static dl_tensor *counterpart(const dlsh_examination *e, const dl_tensor *p) {
+    DLSH_ENDED(dl_module_list_free) dl_module_list *own = dl_module_tensors(e->net, 1);
+    DLSH_ENDED(dl_module_list_free) dl_module_list *copy = dl_module_tensors(e->probe.net, 1);
+    for (long i = 0; own && copy && i < own->n && i < copy->n; i++)
+        if (own->entries[i].tensor == p) return copy->entries[i].tensor;
+    return NULL;
+}
+
+/* Where a pass of the net, recorded, takes what is computed with a parameter without its history. */
+int dlsh_cut_by_trial(dlsh_examination *e, const dl_tensor *p, const char **file) {
+    dlsh_missing end = {0};
+    dl_tensor *of = e->probed && e->probe.net && e->net ? counterpart(e, p) : NULL;
+    if (!of || e->probe.nin != 1 || dl_recording_count() || dl_recording_get()) return 0;
+    DLSH_SCOPED_GRAD_MODE(1);
+    dl_rng_restore(e->probe.rng);
+    dl_recording_set(1);
+    DLSH_OWNED dl_tensor *out = dlsh_probe_call(&e->probe, e->probe.in[0]);
+    dl_recording_set(0);
+    if (!out || dlsh_missing_end(of, &end)) dl_error_clear();
+    dl_recording_clear();
+    if (!end.file || !end.line) return 0;
+    const dlsh_unit *u = dlsh_text_of(end.file);
+    *file = u ? u->name : NULL; /* the recording's own text is gone */
+    const int line = u ? dlsh_cut_line(e, u->name, end.line) : 0;
+    return !u ? 0 : line ? line : end.line;
 }

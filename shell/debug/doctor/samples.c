@@ -452,6 +452,8 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     snprintf(near.name, sizeof near.name, "%s", s.name);
     dlsh_samples *with = s.y && s.width ? &s : &near; /* whose targets are known */
     if (!used || !set_samples(&near, used, NULL)) return;
+    for (int i = 0; i < n && !near.line; i++)
+        if (all[i].tensor == used) near.file = file, near.line = all[i].name_line;
     const dlsh_samples *trained = is_part(all, n, used, file, r->line) ? &near : with;
     compare_evaluations(e, lines, nlines, with, trained, used);
 }

@@ -33,6 +33,9 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
 /* Columns of two parts, and the rows of one table that statements pick for training and evaluation (check_split.c). */
 void dlsh_compare_classes(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
 void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
+int dlsh_is_scaled_alike(const char *file, int line, int other);
+/* Are the samples of an evaluation scaled by figures of their own, where those of training are, too? Expressions. */
+int dlsh_compare_figures(dlsh_examination *e, const char *file, const dlsh_node *train, const dlsh_node *test);
 void dlsh_compare_rows(dlsh_examination *e, const char *file, const dlsh_traced *all, int n);
 /* Samples of one part that are nearly those of the other one (check_near.c). */
 void dlsh_find_near(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);

@@ -69,6 +69,8 @@ const dlsh_node *dlsh_last_return(const dlsh_node *fn);
 
 /* The line that cuts the history of what is computed at a line off from nets and parameters; 0: none does (cut.c). */
 int dlsh_cut_line(const dlsh_examination *e, const char *file, int line);
+/* The same by a trial of the net, for a parameter that no gradient reaches; 0: nothing cuts its way to the result. */
+int dlsh_cut_by_trial(dlsh_examination *e, const dl_tensor *p, const char **file);
 /* Does an expression call a net, or a function, through the names in it? */
 int dlsh_uses_net(const dlsh_examination *e, const char *file, const dlsh_node *n);
 /* Is what is computed at a line made of what is computed at another one? */

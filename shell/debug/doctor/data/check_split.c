@@ -8,6 +8,7 @@
 
 #include "debug/doctor/checks.h"
 #include "debug/doctor/samples.h"
+#include "debug/doctor/text/reads.h"
 
 /* ---------------------------------------------------------------- columns */
 
@@ -59,6 +60,101 @@ static int is_reordered(const column *a, const column *b, long n, int *from) {
     return moved > 1;
 }
 
+/* ---------------------------------------------------------------- figures that scale */
+
+enum { DEEPEST = 10 };
+
+/* Without what keeps the columns: x[a:b], x.float(), ... */
+static const dlsh_node *bare(const dlsh_node *n) {
+    static const char keeping[] = "float|to|clone|detach|double|contiguous|clamp|clamp_min|view|reshape";
+    while (n && (n->kind == DLSH_N_INDEX || (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD &&
+                                             dlsh_has_word(keeping, n->kids[0]->text, strlen(n->kids[0]->text)))))
+        n = n->kind == DLSH_N_INDEX ? n->kids[0] : n->kids[0]->kids[0];
+    return n;
+}
+
+static int is_over_samples(const dlsh_node *dim) {
+    int has = !dim || (dim->kind == DLSH_N_INT && dim->num.i == 0);
+    for (int i = 0; dim && dim->kind == DLSH_N_LIST && i < dim->nkids; i++) has |= is_over_samples(dim->kids[i]);
+    return has;
+}
+
+/* The variable whose figures over all samples are in an expression, as in x.std(dim=0) + 1e-8; NULL: there are none. */
+static const dlsh_node *figures_in(const char *file, const dlsh_node *n, int depth) {
+    static const char figures[] = "mean|std|var|min|max|amin|amax|median";
+    const dlsh_node *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL, *found = NULL;
+    int at;
+    if (!n || depth > DEEPEST) return NULL;
+    if (n->kind == DLSH_N_NAME) {
+        const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at);
+        return made && made->span.start < n->span.start ? figures_in(file, made, depth + 1) : NULL;
+    }
+    if (by && by->text && dlsh_has_word(figures, by->text, strlen(by->text))) {
+        const int method = by->kind == DLSH_N_FIELD;
+        const dlsh_node *of = bare(method ? by->kids[0] : n->nkids > 1 ? n->kids[1] : NULL);
+        if (!is_over_samples(dlsh_argument_of(n, method ? 0 : 1, "dim"))) return NULL;
+        if (of && of->kind == DLSH_N_NAME) return of;
+    }
+    for (int i = 0; i < n->nkids && !found; i++) found = figures_in(file, n->kids[i], depth + 1);
+    return found;
+}
+
+/* How an expression is scaled, in its variables or a function that it calls: (x - m) / s. */
+typedef struct scaling {
+    const dlsh_node *by; /* the variable that the figures are of; NULL: by none */
+    int own, line;       /* it is scaled itself; where */
+} scaling;
+
+/* What a call is given for the parameter that a function scales by, or any other variable as it is. */
+static scaling through_call(const dlsh_node *call, const dlsh_node *fn, scaling s) {
+    s.line = call->span.line;
+    for (int k = 0; s.by && k + 1 < fn->nkids; k++) {
+        if (fn->kids[k]->kind != DLSH_N_PARAM || strcmp(fn->kids[k]->text, s.by->text) != 0) continue;
+        s.by = bare(dlsh_argument_of(call, k, s.by->text));
+        if (s.by && s.by->kind != DLSH_N_NAME) s.by = NULL;
+        return s;
+    }
+    if (s.own) s.by = NULL; /* a variable of the function, as of one that makes samples */
+    return s;
+}
+
+static scaling scaling_of(const char *file, const dlsh_node *n, int depth) {
+    const char *name = NULL;
+    int at;
+    n = bare(n);
+    if (n && n->kind == DLSH_N_NAME) {
+        name = n->text;
+        const dlsh_node *made = dlsh_definition_of(file, name, n->span.start, &at);
+        n = made && made->span.start < n->span.start ? bare(made) : NULL;
+    }
+    if (!n || depth > DEEPEST) return (scaling){0};
+    if (n->kind == DLSH_N_NAME) return scaling_of(file, n, depth + 1);
+    if (n->kind == DLSH_N_BINARY && (n->op == DLSH_OP_DIV || n->op == DLSH_OP_SUB || n->op == DLSH_OP_MUL)) {
+        const dlsh_node *of = figures_in(file, n->kids[1], 0);
+        return of ? (scaling){of, dlsh_mentions(n->kids[0], of->text), n->span.line}
+                  : scaling_of(file, n->kids[0], depth + 1);
+    }
+    const dlsh_node *by = n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME ? n->kids[0] : NULL;
+    const dlsh_node *fn = by ? dlsh_function_of(file, by->text) : NULL, *back = fn ? dlsh_last_return(fn) : NULL;
+    const dlsh_node *value = back && name          ? dlsh_returned_for(file, n, name)
+                             : back && back->nkids ? back->kids[0]
+                                                   : NULL;
+    return value ? through_call(n, fn, scaling_of(file, value, depth + 1)) : (scaling){0};
+}
+
+/* Are what two lines assign scaled by the same figures of the same table? */
+int dlsh_is_scaled_alike(const char *file, int line, int other) {
+    const dlsh_node *n = dlsh_statement_at(file, line), *m = dlsh_statement_at(file, other);
+    int at;
+    if (!n || !m || n->kind != DLSH_N_ASSIGN || m->kind != DLSH_N_ASSIGN) return 0;
+    const scaling a = scaling_of(file, n->kids[n->nkids - 1], 0), b = scaling_of(file, m->kids[m->nkids - 1], 0);
+    if (!a.by || !b.by || strcmp(a.by->text, b.by->text) != 0) return 0;
+    return dlsh_definition_of(file, a.by->text, a.by->span.start, &at) ==
+           dlsh_definition_of(file, b.by->text, b.by->span.start, &at);
+}
+
+/* ---------------------------------------------------------------- columns of two parts */
+
 void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test) {
     column a[COLUMNS], b[COLUMNS];
     int from[COLUMNS];
@@ -71,7 +167,9 @@ void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const 
         if (is_other(a[c], b[c]) && !other++) at = c;
     if (other < 2) return; /* one alone may drift, as a time does */
     const int order = is_reordered(a, b, n, from);
-    if (!order && 2 * other < n) return;
+    if (!order && (2 * other < n || dlsh_is_scaled_alike(test->file, train->line,
+                                                         test->prepared_line ? test->prepared_line : test->line)))
+        return;                                                                      /* the parts themselves differ */
     const int raw = train->prepared_line && !test->prepared_line && test->made_line; /* one part alone was prepared */
     const int at_line = raw ? test->made_line : test->prepared_line ? test->prepared_line : test->line;
     dlsh_finding *f = dlsh_find_at(e, test->file, at_line,
@@ -92,6 +190,51 @@ void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const 
                       "%ld of %ld columns differ: column %ld has mean %.3g and deviation %.3g, in training %.3g and "
                       "%.3g",
                       other, n, at, b[at].mean, b[at].std, a[at].mean, a[at].std);
+}
+
+/* ---------------------------------------------------------------- figures of the wrong part */
+
+/* Do the columns of two variables differ by more than chance? 1 where they are not known, or were scaled since. */
+static int differ(const dlsh_examination *e, const char *file, const dlsh_node *a, const dlsh_node *b) {
+    column of[2][COLUMNS];
+    long width[2] = {0};
+    const dlsh_node *const name[2] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        const dlsh_value *v = dlsh_value_of(e, file, name[i]);
+        const dl_tensor *t = v && v->type == DLSH_TENSOR && dl_ndim(v->as.tensor) ? v->as.tensor : NULL;
+        dlsh_samples s = {.n = t ? dl_shape(t)[0] : 0};
+        if (s.n) s.width = width[i] = dl_numel(t) / s.n;
+        DLSH_FREED double *x = s.n && s.width <= COLUMNS ? malloc((size_t)dl_numel(t) * sizeof *x) : NULL;
+        if (!x || dl_read_f64(t, x)) return dl_error_clear(), 1;
+        s.x = x;
+        if (!columns_of(&s, of[i])) return 1;
+    }
+    int other = width[0] != width[1], scaled = 1;
+    for (long c = 0; c < width[0] && !other; c++) {
+        const column p = of[0][c], q = of[1][c];
+        other |= fabs(p.mean - q.mean) > 0.3 * p.std || p.std > 1.3 * q.std || q.std > 1.3 * p.std;
+        scaled &= fabs(p.mean) < 1e-3 && fabs(q.mean) < 1e-3;
+    }
+    return other || scaled;
+}
+
+int dlsh_compare_figures(dlsh_examination *e, const char *file, const dlsh_node *train, const dlsh_node *test) {
+    const scaling train_by = scaling_of(file, train, 0), test_by = scaling_of(file, test, 0);
+    const dlsh_node *a = train_by.by, *b = test_by.by;
+    if (!a || !b || !train_by.own || !test_by.own || !strcmp(a->text, b->text)) return 0;
+    dlsh_finding *f =
+        dlsh_find_at(e, file, test_by.line, "the figures of the training samples for both: (x_test - mean) / std");
+    if (!f) return 1;
+    dlsh_cause(f,
+               "%s is scaled by figures of its own, not by those of the training samples: the same input means "
+               "another number there",
+               b->text);
+    dlsh_evidence(f,
+                  "training scales %s by its own figures, line %d; what the net is evaluated with is scaled anew, by "
+                  "those of %s",
+                  a->text, train_by.line, b->text);
+    if (!differ(e, file, a, b)) dlsh_only_note(e, f);
+    return 1;
 }
 
 /* ---------------------------------------------------------------- classes */

@@ -163,7 +163,7 @@ static int find_lengths(const dl_tensor *x, int at_end, places *p) {
     const long width = dl_numel(x) / p->n / p->t;
     double fill = 0;
     long most = 0, padded = 0, first = -1, several = 0;
-    for (long i = 0, same; words && i < p->n; i++, most = same > most ? same : most) {
+    for (long i = 0, same; words && i<p->n; i++, most = same> most ? same : most) {
         const double end = v[(i * p->t + (at_end ? p->t - 1 : 0)) * width];
         same = 0;
         for (long k = 0; k < p->n; k++) same += v[(k * p->t + (at_end ? p->t - 1 : 0)) * width] == end;
@@ -187,7 +187,8 @@ static int find_lengths(const dl_tensor *x, int at_end, places *p) {
 static int dim_of_places(const dl_recorded *c, const dl_tensor *y, const places *p) {
     const int last = y ? dl_ndim(y) - 1 : 0;
     if (last < 1 || dl_shape(y)[0] != p->n) return -1;
-    if (dl_shape(y)[last] == p->t && !(last == 2 && dl_shape(y)[1] == p->t && strcmp(c->op, "softmax") != 0)) return last;
+    if (dl_shape(y)[last] == p->t && !(last == 2 && dl_shape(y)[1] == p->t && strcmp(c->op, "softmax") != 0))
+        return last;
     return last > 1 && dl_shape(y)[1] == p->t ? 1 : -1;
 }
 
@@ -196,8 +197,8 @@ static int dim_of_places(const dl_recorded *c, const dl_tensor *y, const places 
 static int keeps_others(const dl_recorded *c, const dl_tensor *y, const places *p) {
     static const char hiding[] = "where|masked_fill|add|sub", scaling[] = "where|masked_fill|mul|softmax";
     const int dim = dim_of_places(c, y, p), scores = dlsh_has_word(hiding, c->op, strlen(c->op));
-    const int vectors = dlsh_has_word(scaling, c->op, strlen(c->op)) &&
-                        (!strcmp(c->op, "softmax") || (dim == 1 && dl_ndim(y) > 2));
+    const int vectors =
+        dlsh_has_word(scaling, c->op, strlen(c->op)) && (!strcmp(c->op, "softmax") || (dim == 1 && dl_ndim(y) > 2));
     const long size = y ? dl_numel(y) : 0;
     DLSH_FREED double *v = dim > 0 && (scores || vectors) ? malloc(((size_t)size + 1) * sizeof *v) : NULL;
     if (!v || !dl_dtype_is_float(dl_dtype_of(y)) || dl_read_f64(y, v)) return dl_error_clear(), 0;
@@ -235,9 +236,10 @@ static void find_turned_triangle(dlsh_examination *e, const dl_tensor *x, const 
         dlsh_finding *f = dlsh_find_at(e, c->file, c->line, /* where a layer is given its mask */
                                        "hide what comes later: triu(ones(t, t), diagonal=1) is 1 where none may look");
         if (!f) return;
-        dlsh_cause(f, "the mask is the wrong way round: a place sees those behind it alone, not itself and those before");
-        dlsh_evidence(f, "%s gives [%ld,%ld] for each sample, of which nothing is left on and below the diagonal", c->op,
-                      dl_shape(x)[1], dl_shape(x)[1]);
+        dlsh_cause(f,
+                   "the mask is the wrong way round: a place sees those behind it alone, not itself and those before");
+        dlsh_evidence(f, "%s gives [%ld,%ld] for each sample, of which nothing is left on and below the diagonal",
+                      c->op, dl_shape(x)[1], dl_shape(x)[1]);
     }
 }
 
