@@ -642,9 +642,16 @@ static int is_made_once(const dlsh_examination *e, const dlsh_traced *x) {
     return made && !dlsh_mentions(made, x->base);
 }
 
+/* Are the picks alike when those before arithmetic with numbers count, too? */
+static int are_alike_beyond(const dlsh_traced *x, const dlsh_traced *y) {
+    char a[sizeof x->picks + sizeof x->beyond], b[sizeof a];
+    snprintf(a, sizeof a, "%s%s", x->picks, x->beyond), snprintf(b, sizeof b, "%s%s", y->picks, y->beyond);
+    return !strcmp(a, b) || !strcmp(a, y->picks) || !strcmp(x->picks, b);
+}
+
 /* Rows picked differently for inputs and targets. */
 static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_traced *y) {
-    if (!strcmp(x->base, y->base) || !strcmp(x->picks, y->picks) || !x->tensor || !y->tensor) return;
+    if (!strcmp(x->base, y->base) || are_alike_beyond(x, y) || !x->tensor || !y->tensor) return;
     if (x->several != y->several) return;
     if (is_made_once(e, x) && is_made_once(e, y) && dlsh_labels_belong(e, x->whole, y->whole)) return;
     if (!same_rows(x->whole, y->whole) && !(x->moved != y->moved && same_rows(x->tensor, y->tensor))) return;

@@ -622,6 +622,8 @@ dl_status dlsh_check_nonfinite(dlsh_examination *e) {
     static dl_nan_event event; /* a finding borrows its texts */
     const int any = first_event(&event);
     if (any && event.update && blame_eps(e)) return DL_OK;
+    for (int i = 0; any && i < e->nfindings; i++) /* told of the data that came of it */
+        if (e->findings[i].line == event.line && strstr(e->findings[i].cause, "not finite")) return DL_OK;
     dlsh_finding *f = any ? dlsh_find_at(e, event.file, event.line, event.remedy) : NULL;
     if (!f) return DL_OK;
     f->own = !event.updates && !dlsh_was_found(e, "the data", "not finite") &&

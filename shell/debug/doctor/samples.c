@@ -286,6 +286,7 @@ static int set_traced(dlsh_samples *s, const dlsh_traced *all, int n, const char
             if (all[k].role != DLSH_ROLE_TARGET || all[k].guessed != (j >= n) || !t || !dl_ndim(t) ||
                 dl_shape(t)[0] != dl_shape(x)[0])
                 continue;
+            if (all[k].guessed && dl_dtype_of(t) == DL_BOOL) continue; /* a mask */
             y = t;
             snprintf(s->target, sizeof s->target, "%s", all[k].base);
             s->target_line = all[k].base_line;

@@ -1,9 +1,11 @@
 /* Following the variables of a statement back through assignments, loops and calls, in the order of the text. */
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "commands/nets/nets.h"
+#include "debug/doctor/syntax.h"
 #include "debug/doctor/texts.h"
 #include "debug/doctor/trace.h"
 
@@ -170,6 +172,24 @@ static const dlsh_node *kept(const tracer *t, const dlsh_node *n, dlsh_traced *t
     return picks || dlsh_has_word(casts, callee->text, strlen(callee->text)) ? of : NULL;
 }
 
+/* Of x[p] - 3 the expression whose rows it has; NULL: it is none with a number. */
+static const dlsh_node *rows_behind_number(const tracer *t, const dlsh_node *n) {
+    const int plain = n->kind == DLSH_N_BINARY &&
+                      (n->op == DLSH_OP_ADD || n->op == DLSH_OP_SUB || n->op == DLSH_OP_MUL || n->op == DLSH_OP_DIV);
+    for (int i = 0; plain && i < 2; i++)
+        if (!isnan(dlsh_number_of(t->e, t->unit->name, n->kids[1 - i]))) return n->kids[i];
+    return NULL;
+}
+
+static void note_beyond(const tracer *t, const dlsh_node *n, dlsh_traced *x) {
+    dlsh_traced own = {0};
+    while (n && n->kind != DLSH_N_NAME) {
+        const dlsh_node *of = rows_behind_number(t, n);
+        n = of ? of : kept(t, n, &own);
+    }
+    snprintf(x->beyond, sizeof x->beyond, "%s", own.picks);
+}
+
 /* A variable that holds the data on the way; the first one is the nearest. */
 static void note_data(dlsh_traced *x, dl_tensor *data, const char *name, int line) {
     if (!x->tensor) {
@@ -201,7 +221,10 @@ static void follow_name(tracer *t, const dlsh_node *n, dlsh_traced x, int before
         if (data && !alias && of && dlsh_uses_net(t->e, t->unit->name, of)) data = NULL; /* what it holds came later */
         if (data) note_data(alias ? &given : &x, data, n->text, of ? of->span.line : 0);
         if (back) before = back->span.start;
-        while (of && of->kind != DLSH_N_NAME) of = kept(t, of, &x);
+        while (of && of->kind != DLSH_N_NAME) {
+            if (rows_behind_number(t, of)) note_beyond(t, of, &x);
+            of = kept(t, of, &x);
+        }
         if (!of) break;
         n = of, before = back ? before : dlsh_place_of(&d);
     }

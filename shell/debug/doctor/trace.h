@@ -13,6 +13,7 @@ typedef struct dlsh_traced {
     dlsh_role role;
     char name[64], base[64];   /* the variable that is nearest to the use; the one that the data were made in */
     char picks[240];           /* the rows that were taken on the way, the last first; "" none */
+    char beyond[240];          /* those that were taken before numbers were added to or multiplied with all */
     int pick_line;             /* of a pick */
     int pick_place;            /* in the text, of the last one */
     int lines[8], nlines;      /* of all picks, the last first, as far as they fit */

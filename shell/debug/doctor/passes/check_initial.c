@@ -128,10 +128,13 @@ dl_status dlsh_check_initial_loss(dlsh_examination *e) {
         if (classes < 2 || isnan(r->first) || isnan(per) || dlsh_sign_of(p, p.at, 0) < 0) continue;
         double expected = log((double)classes) * per;
         char how[64];
-        snprintf(how, sizeof how, "ln %ld = %.4g", classes, log((double)classes));
+        if (fabs(per - 1) < 1e-3)
+            snprintf(how, sizeof how, "ln %ld = %.4g", classes, expected);
+        else
+            snprintf(how, sizeof how, "%.4g times ln %ld = %.4g", per, classes, expected);
         if (r->first > 1.6 * expected + 0.8 * per && !knows_something(e, r))
             blame_initial(e, r, p, expected, how);
-        else if (!(r->first > 1.6 * expected + 0.8 * per))
+        else if (r->first < 1.6 * expected + 0.8 * per && r->first > 0.7 * expected)
             dlsh_passed(e, "it begins at %.4g, %s", r->first, how);
     }
     return DL_OK;
