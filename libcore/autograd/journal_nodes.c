@@ -203,7 +203,7 @@ static void set_operand(dl_journal_value *v, const dl_back *b, int i) {
     v->from = n->edge[i].node ? (unsigned long)n->edge[i].node->seq : 0;
     v->constant = !leaf && !n->edge[i].node;
     v->data = v->constant && t ? dl_ptr(t) : NULL;
-    if (v->constant && t) note_few(t, v);
+    if (t) note_few(t, v);
     const dl_tensor *made = leaf ? leaf : v->constant ? t : NULL;
     if (made) v->made = made->st->maker, v->fresh = dl_journal_is_fresh(made->st->serial);
     if (leaf && b->gin[i]) count_twins(leaf, b->gin[i], units_of(n, i, leaf), v);

@@ -10,9 +10,9 @@
 #include "commands/data/data.h"
 #include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
+#include "debug/doctor/data/pools.h"
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
-#include "dlcore/view.h"
 #include "view/elements.h"
 
 /* ---------------------------------------------------------------- random numbers that begin anew */
@@ -26,125 +26,6 @@ static void find_reseeded(dlsh_examination *e, const dl_journal_row *r) {
                   "before %ld of %ld steps (line %d) random numbers went back to where they had been at a step before: "
                   "dropout, noise and the order of samples repeat",
                   r->reseeded, r->count, r->line);
-}
-
-/* ---------------------------------------------------------------- pools of samples */
-
-enum { POOLS = 48, CHUNK = 512, ROW_ELEMENTS = 1 << 26, FEWEST_APART = 16 };
-
-/* Samples that a variable holds: a tensor, or a split of a data set. */
-typedef struct pool {
-    char name[80];
-    dl_split split;
-    dl_dataset *data;  /* borrowed; NULL: a tensor */
-    dl_tensor *tensor; /* borrowed */
-    long n;
-    struct row {
-        unsigned long hash;
-        long at;
-    } * row;           /* [n], by rising hashes; owned */
-    int trained, held; /* a net was trained on it alone; on none of it */
-} pool;
-
-typedef struct pools {
-    pool at[POOLS];
-    int n;
-} pools;
-
-static int by_hash(const void *a, const void *b) {
-    const unsigned long x = ((const struct row *)a)->hash, y = ((const struct row *)b)->hash;
-    return (x > y) - (x < y);
-}
-
-static const struct row *row_of(const pool *p, unsigned long hash) {
-    const struct row key = {hash, 0};
-    return p->n ? bsearch(&key, p->row, (size_t)p->n, sizeof key, by_hash) : NULL;
-}
-
-static int has_row(const pool *p, unsigned long hash) { return row_of(p, hash) != NULL; }
-
-/* How many of the rows that were noted of a pass are in the pool. */
-static int rows_in(const pool *p, const dl_journal_row *r) {
-    int n = 0;
-    for (long i = 0; i < r->nrows; i++) n += has_row(p, r->rows[i]);
-    return n;
-}
-
-/* Rows from `first` on of a pool; NULL: they cannot be read. */
-static dl_tensor *rows_of(const pool *p, long first, long n) {
-    dl_tensor *x[DL_NET_INPUTS] = {NULL}, *y[DL_NET_INPUTS] = {NULL};
-    long index[CHUNK];
-    if (p->tensor) return dl_narrow(p->tensor, 0, first, n);
-    for (long i = 0; i < n; i++) index[i] = first + i;
-    int st = dl_dataset_gather(p->data, p->split, index, n, x, y);
-    for (int i = 0; i < DL_NET_INPUTS; i++) {
-        dl_unref(y[i]);
-        if (i || st) dl_unref(x[i]), x[i] = NULL;
-    }
-    return x[0];
-}
-
-/* Hashes of all rows; 0: it is too large, or its rows have another size. */
-static int fill(pool *p, long width) {
-    DLSH_SCOPED_GRAD_MODE(0);
-    DLSH_FREED double *v = malloc((size_t)(CHUNK * width) * sizeof *v);
-    p->row = p->n * width <= ROW_ELEMENTS ? malloc(((size_t)p->n + 1) * sizeof *p->row) : NULL;
-    int good = v && p->row;
-    for (long i = 0; good && i < p->n; i += CHUNK) {
-        const long n = p->n - i < CHUNK ? p->n - i : CHUNK;
-        DLSH_OWNED dl_tensor *x = rows_of(p, i, n);
-        good = x && dl_numel(x) == n * width && !dl_read_f64(x, v);
-        for (long k = 0; good && k < n; k++)
-            p->row[i + k] = (struct row){dl_hash(v + k * width, width * (long)sizeof *v), i + k};
-    }
-    dl_error_clear();
-    if (good) qsort(p->row, (size_t)p->n, sizeof *p->row, by_hash);
-    if (!good) free(p->row), p->row = NULL;
-    return good;
-}
-
-static void add_pool(pools *all, pool p, long width) {
-    if (all->n == POOLS || p.n < 4) return;
-    for (int i = 0; i < all->n; i++)
-        if (all->at[i].data == p.data && all->at[i].tensor == p.tensor && all->at[i].split == p.split) return;
-    if (fill(&p, width)) all->at[all->n++] = p;
-}
-
-static void add_splits(pools *all, const char *name, dl_dataset *d, long width) {
-    static const struct {
-        const char *name;
-        dl_split split;
-    } splits[] = {{"train", DL_TRAIN}, {"test", DL_TEST}};
-    for (size_t i = 0; i < DLSH_COUNT(splits) && !dl_dataset_slow(d); i++) {
-        pool p = {.data = d, .split = splits[i].split, .n = dl_dataset_len(d, splits[i].split)};
-        snprintf(p.name, sizeof p.name, "%.60s.%s", name, splits[i].name);
-        add_pool(all, p, width);
-    }
-}
-
-/* All variables with samples of that many elements. */
-static void find_pools(const dlsh_examination *e, pools *all, long width) {
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
-        const char *name = h->name;
-        dl_dataset *d = dlsh_unwrap(h->value, &dlsh_dataset_class);
-        dlsh_split *part = dlsh_unwrap(h->value, &dlsh_split_class);
-        dl_tensor *t =
-            h->value.type == DLSH_TENSOR && !dl_requires_grad(h->value.as.tensor) ? h->value.as.tensor : NULL;
-        if (d || part) add_splits(all, name, d ? d : part->data, width);
-        if (!t || !dl_ndim(t) || dl_dtype_is_complex(dl_dtype_of(t)) || !dl_shape(t)[0] ||
-            dl_numel(t) / dl_shape(t)[0] != width)
-            continue;
-        pool p = {.tensor = t, .n = dl_shape(t)[0]};
-        snprintf(p.name, sizeof p.name, "%s", name);
-        add_pool(all, p, width);
-    }
-    dl_trainer *t = e->trainer;
-    if (t && dl_trainer_loader(t)) add_splits(all, "the data", dl_loader_dataset(dl_trainer_loader(t)), width);
-}
-
-static void free_pools(pools *all) {
-    for (int i = 0; i < all->n; i++) free(all->at[i].row);
 }
 
 /* ---------------------------------------------------------------- places of the text */
@@ -188,7 +69,7 @@ static int line_of_twice(const dlsh_examination *e, const char *file) {
 
 /* Where the input of a net's pass was made: the data of a trainer, the loader of the loop, the nearest definition of
  * the variable, or what the function returns that made it. */
-static int line_of_input(const dlsh_examination *e, const dl_journal_row *r) {
+int dlsh_line_of_input(const dlsh_examination *e, const dl_journal_row *r) {
     dlsh_dealt l;
     int at;
     if (e->trainer && r->what == dl_trainer_model(e->trainer)) {
@@ -221,9 +102,9 @@ static int line_of_input(const dlsh_examination *e, const dl_journal_row *r) {
 /* ---------------------------------------------------------------- the same batch at each step */
 
 /* A pool that has more samples than the batch, which are like it. */
-static const pool *larger(const pools *all, const dl_journal_row *r) {
+static const dlsh_pool *larger(const dlsh_pools *all, const dl_journal_row *r) {
     for (int i = 0; i < all->n; i++)
-        if (all->at[i].n > r->shape[0] && rows_in(&all->at[i], r) == r->nrows) return &all->at[i];
+        if (all->at[i].n > r->shape[0] && dlsh_rows_in(&all->at[i], r) == r->nrows) return &all->at[i];
     return NULL;
 }
 
@@ -279,20 +160,21 @@ static int has_other_training(const dlsh_examination *e, const dl_journal_row *r
 /* Is the batch taken anew in each pass, and not once before the loop, to learn it by heart? */
 static int is_taken_in_loop(const dlsh_examination *e, const dl_journal_row *r) {
     dlsh_dealt l;
-    return dlsh_loader_around(e, r->file, r->line, &l) || !dlsh_is_before_loop(r->file, line_of_input(e, r), r->line);
+    return dlsh_loader_around(e, r->file, r->line, &l) ||
+           !dlsh_is_before_loop(r->file, dlsh_line_of_input(e, r), r->line);
 }
 
-static void find_same_batch(dlsh_examination *e, const pools *all, const dl_journal_row *r) {
+static void find_same_batch(dlsh_examination *e, const dlsh_pools *all, const dl_journal_row *r) {
     if (!is_always_same(r) || r->nrows < 2 || !r->grad) return;
     if (dlsh_is_trained(e, r) && !dlsh_was_found(e, e->check, "the seed") && find_stale_input(e, r)) return;
-    const pool *from = larger(all, r);
+    const dlsh_pool *from = larger(all, r);
     const int anew = is_taken_in_loop(e, r);
     if (from && 2 * r->shape[0] >= from->n) return; /* all but what is kept apart */
     if (!from || !dlsh_is_trained(e, r) || dlsh_was_found(e, e->check, "the seed")) return;
     if (!anew && has_other_training(e, r)) return;
     if (dlsh_was_found(e, "the data", "fractions")) return; /* so that batches are all alike */
     dlsh_finding *f =
-        dlsh_find_at(e, r->file, line_of_input(e, r),
+        dlsh_find_at(e, r->file, dlsh_line_of_input(e, r),
                      anew ? "go over all batches: for x, y in loader(d.train, ...), or for i in randperm(n).split(32)"
                           : "none, if one batch is to be learned by heart; else take the next batch");
     if (!f) return;
@@ -305,41 +187,17 @@ static void find_same_batch(dlsh_examination *e, const pools *all, const dl_jour
 
 /* ---------------------------------------------------------------- labels of other samples */
 
-static int is_training(const dlsh_examination *e, const dl_journal_row *r) { return r->grad && dlsh_is_trained(e, r); }
-
-enum { LABELS = 1 << 20 };
-
-/* The labels of a pool: of a data set its targets, of a tensor a variable with as many numbers. NULL: there are fewer.
- */
-static dl_tensor *labels_of(const dlsh_examination *e, const pool *p, int number) {
-    dl_tensor *x[DL_NET_INPUTS] = {NULL}, *y[DL_NET_INPUTS] = {NULL};
-    if (p->n > LABELS || (p->data && number)) return NULL;
-    if (p->data) {
-        DLSH_FREED long *index = malloc((size_t)p->n * sizeof *index);
-        for (long i = 0; index && i < p->n; i++) index[i] = i;
-        const int st = !index || dl_dataset_gather(p->data, p->split, index, p->n, x, y);
-        for (int i = 0; i < DL_NET_INPUTS; i++) {
-            dl_unref(x[i]);
-            if (i || st) dl_unref(y[i]), y[i] = NULL;
-        }
-        return y[0];
-    }
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
-        dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
-        if (t && dl_ndim(t) && dl_numel(t) == p->n && dl_shape(t)[0] == p->n && t != p->tensor && !number--)
-            return dl_ref(t);
-    }
-    return NULL;
+int dlsh_is_training_pass(const dlsh_examination *e, const dl_journal_row *r) {
+    return r->grad && dlsh_is_trained(e, r);
 }
 
 /* How many of the targets of a pass differ from the labels of the samples that it had; -1: they are something else, as
  * of other classes or of another order of them. */
-static int mismatches(const pool *p, const dl_journal_row *r, const dl_journal_value *given, const double *label) {
+static int mismatches(const dlsh_pool *p, const dl_journal_row *r, const dl_journal_value *given, const double *label) {
     double mine[16];
     int differ = 0, odd = 0;
     for (long i = 0; i < r->nrows; i++) {
-        const struct row *at = row_of(p, r->rows[i]);
+        const dlsh_pool_row *at = dlsh_row_of(p, r->rows[i]);
         const int twice =
             at && ((at > p->row && at[-1].hash == at->hash) || (at + 1 < p->row + p->n && at[1].hash == at->hash));
         if (!at || twice) return -1;
@@ -357,8 +215,8 @@ static int mismatches(const pool *p, const dl_journal_row *r, const dl_journal_v
 }
 
 /* The targets of the pass that had this input: an operand of a loss with a number for each sample. */
-static const dl_journal_value *targets_of(const dlsh_examination *e, const dl_journal_row *r,
-                                          const dl_journal_row **pass, const dl_journal_node **loss) {
+const dl_journal_value *dlsh_targets_of(const dlsh_examination *e, const dl_journal_row *r, const dl_journal_row **pass,
+                                        const dl_journal_node **loss) {
     const dl_journal_row *b;
     for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         const dlsh_pass p = dlsh_pass_of(b, 1);
@@ -367,7 +225,7 @@ static const dl_journal_value *targets_of(const dlsh_examination *e, const dl_jo
         for (long k = 0; k < p.n; k++)
             for (int j = 1; j < p.at[k].nin && j < 3; j++) {
                 const dl_journal_value *v = &p.at[k].in[j];
-                if (!v->there || !v->constant || v->nfew != r->nrows || v->shape[0] != r->shape[0]) continue;
+                if (!v->there || !v->constant || v->nfew != r->nrows || v->shape[0] != r->x.shape[0]) continue;
                 if (!dlsh_op_is(&p.at[k], "cross_entropy|nll_picked|logit_loss|probability_loss")) continue;
                 *pass = b, *loss = &p.at[k];
                 return v;
@@ -411,31 +269,32 @@ int dlsh_labels_belong(const dlsh_examination *e, dl_tensor *x, dl_tensor *y) {
     const dl_journal_row *r, *pass;
     const dl_journal_node *loss;
     const long n = x && dl_ndim(x) ? dl_shape(x)[0] : 0;
-    DLSH_FREED double *label = n && n <= LABELS && dl_numel(y) == n ? malloc((size_t)n * sizeof *label) : NULL;
-    pool p = {.tensor = x, .n = n};
+    DLSH_FREED double *label = n && n <= DLSH_LABELS && dl_numel(y) == n ? malloc((size_t)n * sizeof *label) : NULL;
+    dlsh_pool p = {.tensor = x, .n = n};
     int alike = 0;
-    if (!label || n < 4 || dl_read_f64(y, label) || !fill(&p, dl_numel(x) / n)) return dl_error_clear(), 0;
+    if (!label || n < 4 || dl_read_f64(y, label) || !dlsh_pool_fill(&p, dl_numel(x) / n)) return dl_error_clear(), 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i)) && alike >= 0;) {
-        if (r->nrows < 8 || rows_in(&p, r) < r->nrows || !is_training(e, r)) continue;
-        const dl_journal_value *given = targets_of(e, r, &pass, &loss);
+        if (r->nrows < 8 || dlsh_rows_in(&p, r) < r->nrows || !dlsh_is_training_pass(e, r)) continue;
+        const dl_journal_value *given = dlsh_targets_of(e, r, &pass, &loss);
         int same = 0;
-        for (long k = 0; given && k < r->nrows; k++) same += label[row_of(&p, r->rows[k])->at] == given->few[k];
+        for (long k = 0; given && k < r->nrows; k++) same += label[dlsh_row_of(&p, r->rows[k])->at] == given->few[k];
         if (given) alike = same == r->nrows ? 1 : -1;
     }
     free(p.row);
     return alike > 0;
 }
 
-static void find_other_labels(dlsh_examination *e, const pools *all, const dl_journal_row *r) {
+static void find_other_labels(dlsh_examination *e, const dlsh_pools *all, const dl_journal_row *r) {
     const dl_journal_row *pass = NULL;
     const dl_journal_node *loss = NULL;
-    const dl_journal_value *given = is_training(e, r) && r->nrows > 7 ? targets_of(e, r, &pass, &loss) : NULL;
+    const dl_journal_value *given =
+        dlsh_is_training_pass(e, r) && r->nrows > 7 ? dlsh_targets_of(e, r, &pass, &loss) : NULL;
     int best = -1;
-    const pool *of = NULL;
+    const dlsh_pool *of = NULL;
     for (int k = 0; given && k < all->n && best; k++) {
         dl_tensor *y;
-        if (rows_in(&all->at[k], r) < r->nrows) continue;
-        for (int number = 0; (y = labels_of(e, &all->at[k], number)); number++) {
+        if (dlsh_rows_in(&all->at[k], r) < r->nrows) continue;
+        for (int number = 0; (y = dlsh_labels_of(e, &all->at[k], number)); number++) {
             DLSH_OWNED dl_tensor *mine = y;
             DLSH_FREED double *label = malloc(((size_t)all->at[k].n + 1) * sizeof *label);
             const int whole = !dl_dtype_is_float(dl_dtype_of(mine)) || dlsh_op_is(loss, "logit_loss|probability_loss");
@@ -469,6 +328,10 @@ static int is_behind_training(const dlsh_examination *e, const dl_journal_row *r
     for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i)); over = 1)
         if (r->at < b->till) return 0;
     return over && !dlsh_is_trained(e, r);
+}
+
+int dlsh_is_evaluation_pass(const dlsh_examination *e, const dl_journal_row *r) {
+    return is_evaluation(e, r) || is_behind_training(e, r);
 }
 
 static int says_test(const char *text) {
@@ -519,28 +382,28 @@ static int line_of_argument(const dlsh_examination *e, const dl_journal_row *r) 
     return line;
 }
 
-static long place_of(const pool *p, const dl_journal_row *r, long i) {
-    const struct row *at = row_of(p, r->rows[i]);
+static long place_of(const dlsh_pool *p, const dl_journal_row *r, long i) {
+    const dlsh_pool_row *at = dlsh_row_of(p, r->rows[i]);
     return at ? at->at : -1;
 }
 
 /* Are the evaluated rows a part of the table that stands together, with rows between its ends that were trained on? */
-static int is_around_training(const dlsh_examination *e, const pool *p, const dl_journal_row *test) {
+static int is_around_training(const dlsh_examination *e, const dlsh_pool *p, const dl_journal_row *test) {
     const dl_journal_row *r;
     const long first = place_of(p, test, 0), last = place_of(p, test, test->nrows - 1);
     if (last - first + 1 != test->shape[0]) return 0;
     for (long i = 1; i < test->nrows; i++)
         if (place_of(p, test, i) <= place_of(p, test, i - 1)) return 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
-        for (long k = 0; r->what == test->what && k < r->nseen && is_training(e, r); k++) {
-            const struct row *at = row_of(p, r->seen[k]);
+        for (long k = 0; r->what == test->what && k < r->nseen && dlsh_is_training_pass(e, r); k++) {
+            const dlsh_pool_row *at = dlsh_row_of(p, r->seen[k]);
             if (at && at->at >= first && at->at <= last) return 1;
         }
     return 0;
 }
 
 /* Could the net have been given it in place of the table? Not what goes along with that, as a mask of its places. */
-static int is_like(const pool *p, const pool *table) {
+static int is_like(const dlsh_pool *p, const dlsh_pool *table) {
     if (!p->tensor || !table->tensor) return 1;
     dlsh_stats a, b;
     if (dl_dtype_of(p->tensor) != dl_dtype_of(table->tensor)) return 0;
@@ -552,35 +415,38 @@ static int is_like(const pool *p, const pool *table) {
 static int was_seen(const dlsh_examination *e, const void *net, unsigned long hash) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
-        for (long k = 0; r->what == net && is_training(e, r) && k < r->nseen; k++)
+        for (long k = 0; r->what == net && dlsh_is_training_pass(e, r) && k < r->nseen; k++)
             if (r->seen[k] == hash) return 1;
     return 0;
 }
 
 /* The share of a pool's rows that were looked at in passes that trained the net. */
-static double share_seen(const dlsh_examination *e, const void *net, const pool *p) {
+static double share_seen(const dlsh_examination *e, const void *net, const dlsh_pool *p) {
     const dl_journal_row *r;
     long n = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
-        for (long k = 0; r->what == net && is_training(e, r) && k < r->nseen; k++) n += has_row(p, r->seen[k]);
+        for (long k = 0; r->what == net && dlsh_is_training_pass(e, r) && k < r->nseen; k++)
+            n += dlsh_has_row(p, r->seen[k]);
     return (double)n / (double)p->n;
 }
 
 /* Is an evaluation of samples that the net was trained on? Of some of these it is known; where as many are known that
  * a few of the evaluated ones would be among them, their absence says no. */
-static int is_of_training(const dlsh_examination *e, const pools *all, const dl_journal_row *r) {
+static int is_of_training(const dlsh_examination *e, const dlsh_pools *all, const dl_journal_row *r) {
     int known = 0;
     for (long i = 0; i < r->nrows; i++) known += (!i || r->rows[i] != r->rows[0]) && was_seen(e, r->what, r->rows[i]);
     if (known > 1 && 4 * known >= r->nrows) return 1;
     for (int k = 0; k < all->n; k++)
-        if (all->at[k].trained && rows_in(&all->at[k], r) == r->nrows)
+        if (all->at[k].trained && dlsh_rows_in(&all->at[k], r) == r->nrows)
             return known || ((double)r->nrows * share_seen(e, r->what, &all->at[k]) < 3 &&
                              (all->at[k].data || is_around_training(e, &all->at[k], r)));
     return 0;
 }
 
+enum { FEWEST_APART = 16 };
+
 /* May it be a part that was kept apart of what is trained on? Sequences of words may be targets, with as many rows. */
-static int is_apart(const pool *p, const pool *trained) {
+static int is_apart(const dlsh_pool *p, const dlsh_pool *trained) {
     if (!p->held || !trained->trained || p->n < FEWEST_APART) return 0;
     if (!p->tensor || !trained->tensor) return 1;
     const int words = !dl_dtype_is_float(dl_dtype_of(p->tensor));
@@ -588,12 +454,12 @@ static int is_apart(const pool *p, const pool *trained) {
 }
 
 /* All that a net was evaluated with are samples that it was trained on, although others were kept apart. */
-static void find_seen(dlsh_examination *e, pools *all, const void *net) {
+static void find_seen(dlsh_examination *e, dlsh_pools *all, const void *net) {
     const dl_journal_row *r, *seen = NULL;
-    const pool *apart = NULL;
+    const dlsh_pool *apart = NULL;
     int others = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
-        if (r->what != net || r->nrows < 2 || (!is_evaluation(e, r) && !is_behind_training(e, r))) continue;
+        if (r->what != net || r->nrows < 2 || !dlsh_is_evaluation_pass(e, r)) continue;
         if (is_of_training(e, all, r))
             seen = r;
         else
@@ -604,9 +470,10 @@ static void find_seen(dlsh_examination *e, pools *all, const void *net) {
             if (is_apart(&all->at[k], &all->at[i])) apart = &all->at[k];
     if (!seen || others || !apart) return;
     const int twice = line_of_twice(e, seen->file);
-    int line = twice ? twice : line_of_input(e, seen);
+    int line = twice ? twice : dlsh_line_of_input(e, seen);
     for (long i = 0; !twice && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
-        if (r->what == net && is_training(e, r) && line_of_input(e, r) == line) line = seen->line; /* of both */
+        if (r->what == net && dlsh_is_training_pass(e, r) && dlsh_line_of_input(e, r) == line)
+            line = seen->line; /* of both */
     const int chosen = twice ? 0 : line_of_argument(e, seen);
     dlsh_finding *f = dlsh_find_at(e, seen->file, chosen ? chosen : line, "evaluate with samples that were kept apart");
     if (!f) return;
@@ -617,29 +484,29 @@ static void find_seen(dlsh_examination *e, pools *all, const void *net) {
 }
 
 /* Has the pool the samples of all passes that trained the net? */
-static int has_trained(const dlsh_examination *e, const pool *p, const void *net) {
+static int has_trained(const dlsh_examination *e, const dlsh_pool *p, const void *net) {
     const dl_journal_row *r;
     int any = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
-        if (r->what != net || r->nrows < 2 || !is_training(e, r)) continue;
-        if (rows_in(p, r) < r->nrows) return 0;
+        if (r->what != net || r->nrows < 2 || !dlsh_is_training_pass(e, r)) continue;
+        if (dlsh_rows_in(p, r) < r->nrows) return 0;
         any = 1;
     }
     return any;
 }
 
 /* The smallest pools that a net was trained on, and those that have none of these samples. */
-static void mark_pools(const dlsh_examination *e, pools *all, const void *net) {
-    const pool *least = NULL;
+static void mark_pools(const dlsh_examination *e, dlsh_pools *all, const void *net) {
+    const dlsh_pool *least = NULL;
     for (int k = 0; k < all->n; k++) {
-        const pool *p = &all->at[k];
+        const dlsh_pool *p = &all->at[k];
         if (has_trained(e, p, net) && (!least || p->n < least->n)) least = p;
     }
     for (int k = 0; least && k < all->n; k++) {
-        pool *p = &all->at[k];
+        dlsh_pool *p = &all->at[k];
         p->trained = p == least;
         p->held = !p->trained;
-        for (long i = 0; i < p->n && p->held; i++) p->held = !has_row(least, p->row[i].hash);
+        for (long i = 0; i < p->n && p->held; i++) p->held = !dlsh_has_row(least, p->row[i].hash);
     }
 }
 
@@ -658,17 +525,17 @@ static int differs(const dl_journal_value *a, const dl_journal_value *b) {
 
 static void find_other_scale(dlsh_examination *e, const dl_journal_row *test) {
     const dl_journal_row *r, *train = NULL;
-    if (!has_scale(test) || (!is_evaluation(e, test) && !is_behind_training(e, test))) return;
+    if (!has_scale(test) || !dlsh_is_evaluation_pass(e, test)) return;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
-        if (r->what != test->what || !has_scale(r) || !is_training(e, r)) continue;
+        if (r->what != test->what || !has_scale(r) || !dlsh_is_training_pass(e, r)) continue;
         if (!differs(&r->x, &test->x)) return;
         if (!train || r->count > train->count) train = r;
     }
     if (!train || dlsh_was_found(e, "the data", "as those of training")) return;
     if (dlsh_was_found(e, "training and evaluation mode", "averages of batchnorm")) return; /* so that layers differ */
-    if (dlsh_is_scaled_alike(test->file, line_of_input(e, train), line_of_input(e, test))) return;
+    if (dlsh_is_scaled_alike(test->file, dlsh_line_of_input(e, train), dlsh_line_of_input(e, test))) return;
     dlsh_finding *f =
-        dlsh_find_at(e, test->file, line_of_input(e, test),
+        dlsh_find_at(e, test->file, dlsh_line_of_input(e, test),
                      "prepare both alike, with the figures of the training samples: (x - mean_train) / std_train");
     if (!f) return;
     dlsh_cause(f, "what the net is evaluated with is not scaled as what it was trained on");
@@ -676,17 +543,18 @@ static void find_other_scale(dlsh_examination *e, const dl_journal_row *test) {
                   "inputs have mean %.4g and deviation %.4g at line %d, and mean %.4g and deviation %.4g in training, "
                   "line %d",
                   test->x.mean, test->x.std, test->line, train->x.mean, train->x.std, train->line);
+    f->effect = dlsh_was_found(e, "the data", "written in place");
 }
 
 /* Was a variable that holds samples of evaluations scaled by itself, and one of training by itself, too? */
-static void find_own_figures(dlsh_examination *e, const pools *all, const void *net) {
+static void find_own_figures(dlsh_examination *e, const dlsh_pools *all, const void *net) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
-        if (r->what != net || r->nrows < 2 || (!is_evaluation(e, r) && !is_behind_training(e, r))) continue;
+        if (r->what != net || r->nrows < 2 || !dlsh_is_evaluation_pass(e, r)) continue;
         for (int k = 0; k < all->n; k++)
             for (int j = 0; j < all->n; j++) {
-                const pool *train = &all->at[k], *test = &all->at[j];
-                if (!train->tensor || !test->tensor || rows_in(test, r) < r->nrows || !has_trained(e, train, net))
+                const dlsh_pool *train = &all->at[k], *test = &all->at[j];
+                if (!train->tensor || !test->tensor || dlsh_rows_in(test, r) < r->nrows || !has_trained(e, train, net))
                     continue;
                 int at;
                 const dlsh_node *a = dlsh_definition_of(r->file, train->name, INT_MAX, &at);
@@ -711,26 +579,27 @@ static void find_own_figures_of_data(dlsh_examination *e) {
 
 static void examine_net(dlsh_examination *e, const dl_journal_row *first) {
     const dl_journal_row *r;
-    pools all = {.n = 0};
+    dlsh_pools all = {.n = 0};
     long width = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i)) && !width;)
         if (r->what == first->what && r->nrows > 1 && r->grad) width = r->x.ndim ? 1 : 0;
     if (!width) return;
     for (int d = 1; d < first->x.ndim; d++) width *= first->x.shape[d];
-    find_pools(e, &all, width);
+    dlsh_pools_find(e, &all, width);
     mark_pools(e, &all, first->what);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
         if (r->what == first->what) find_same_batch(e, &all, r), find_other_labels(e, &all, r);
     find_seen(e, &all, first->what);
     find_own_figures(e, &all, first->what);
-    free_pools(&all);
+    dlsh_find_shared(e, &all, first->what);
+    dlsh_pools_free(&all);
 }
 
 /* The pass of a training that is given the same samples at each step; NULL: there is none. */
 const dl_journal_row *dlsh_same_batch(const dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
-        if (is_training(e, r) && is_always_same(r)) return r;
+        if (dlsh_is_training_pass(e, r) && is_always_same(r)) return r;
     return NULL;
 }
 
@@ -738,7 +607,7 @@ static void tell_passed(dlsh_examination *e) {
     const dl_journal_row *r, *same = dlsh_same_batch(e);
     int seen = 0, evaluated = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
-        seen |= is_training(e, r) && r->looked > 1, evaluated |= is_evaluation(e, r);
+        seen |= dlsh_is_training_pass(e, r) && r->looked > 1, evaluated |= is_evaluation(e, r);
     const char *rest = evaluated && !dlsh_was_found(e, e->check, "figures of its own")
                            ? ", and evaluations have others of the same kind"
                            : "";
@@ -763,6 +632,8 @@ dl_status dlsh_check_batches(dlsh_examination *e) {
         DLSH_TRY(dlsh_check_interrupt());
     }
     find_own_figures_of_data(e);
+    for (int i = 0; dlsh_was_found(e, e->check, "training has no sample of") && i < e->nfindings; i++)
+        e->findings[i].effect |= strstr(e->findings[i].cause, "not scaled as what") != NULL;
     if (steps) tell_passed(e);
     return DL_OK;
 }

@@ -164,7 +164,8 @@ static int sign_of_number(const dl_journal_value *v) {
 /* 1: a result rises with its operand that is node `from`, -1: it falls, 0: not known. */
 static int direction(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *from) {
     const int second = dlsh_pass_source(p, n, 0) != from;
-    if (dlsh_op_is(n, "relu|softplus|exp|mean|sum|add|clamp|log|sqrt|log1p|sigmoid|logsigmoid")) return 1;
+    if (dlsh_op_is(n, "relu|softplus|exp|mean|sum|add|clamp|log|sqrt|log1p|sigmoid|logsigmoid|minimum|maximum"))
+        return 1;
     if (dlsh_op_is(n, "neg")) return -1;
     if (dlsh_op_is(n, "sub")) return second ? -1 : 1;
     if (dlsh_op_is(n, "mul") || (dlsh_op_is(n, "div") && !second)) return sign_of_number(&n->in[!second]);
@@ -330,6 +331,78 @@ static void look_at_policy(dlsh_examination *e, dlsh_pass p) {
     }
 }
 
+/* ---------------------------------------------------------------- what was expected, and what came */
+
+/* 1: numbers for each sample rise with the targets that a prediction is trained for, -1: they fall, 0: not known. */
+static int follows(const dl_journal_value *v, const dl_journal_value *target) {
+    double sx = 0, sy = 0, xx = 0, yy = 0, xy = 0;
+    const double n = (double)v->nfew;
+    if (v->nfew < 8 || v->nfew != target->nfew || v->shape[0] != target->shape[0]) return 0;
+    for (long i = 0; i < v->nfew; i++) {
+        const double x = v->few[i], y = target->few[i];
+        sx += x, sy += y, xx += x * x, yy += y * y, xy += x * y;
+    }
+    const double r = (xy - sx * sy / n) / sqrt((xx - sx * sx / n) * (yy - sy * sy / n));
+    return r > 0.6 ? 1 : r < -0.6 ? -1 : 0;
+}
+
+/* ... with the targets of a node: of an error that is squared, or of a loss of both. *at: where it is taken. */
+static int rises_with(dlsh_pass p, const dl_journal_node *n, const dl_journal_value *v, const dl_journal_node **at) {
+    if (dlsh_op_is(n, "huber_difference|square_difference") && n->in[1].constant) return *at = n, follows(v, &n->in[1]);
+    const dl_journal_node *error = dlsh_op_is(n, "pow|square|square_sum|abs") ? dlsh_pass_source(p, n, 0) : NULL;
+    if (!dlsh_op_is(error, "sub") || error->in[0].constant == error->in[1].constant) return 0;
+    *at = error;
+    return error->in[0].constant ? follows(v, &n->in[0]) : -follows(v, &n->in[0]);
+}
+
+/* In any pass that ran as often: actor and critic may have a loss each. */
+static int rises_with_targets(const dlsh_examination *e, const dl_journal_row *of, const dl_journal_value *v,
+                              const dl_journal_node **at) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = 0; r->count == of->count && r->since == of->since && k < p.n; k++) {
+            const int rises = rises_with(p, &p.at[k], v, at);
+            if (rises) return rises;
+        }
+    }
+    return 0;
+}
+
+/* Does a name that a statement reads speak of one of the words? Names of calls do not count. */
+static int speaks_of(const dlsh_node *n, const char *words) {
+    if (!n) return 0;
+    if (n->kind == DLSH_N_NAME && dlsh_speaks_of(n->text, words)) return 1;
+    const int called = n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME;
+    for (int i = n->kind == DLSH_N_ASSIGN ? n->nkids - 1 : called; i < n->nkids; i++)
+        if (speaks_of(n->kids[i], words)) return 1;
+    return 0;
+}
+
+/* Numbers that a part of the loss is multiplied by, as those of an advantage, and that fall where more comes than was
+ * predicted, while they make the part large that they stand beside. */
+static void look_at_advantage(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, const dl_journal_node *n) {
+    static const char costs[] = "cost|regret|penal|delay|price|loss|fee|waste";
+    const int k = n->in[0].constant ? 0 : 1;
+    const dl_journal_value *v = &n->in[k];
+    const dl_journal_node *critic = NULL, *at = n, *user;
+    if (!dlsh_op_is(n, "mul") || n->in[1 - k].constant || !v->constant || !v->ndim || v->n < 4 || !(v->std > 0)) return;
+    const int rises = rises_with_targets(e, r, v, &critic);
+    int loss = 1;
+    while (rises && loss && (user = dlsh_pass_user(p, at))) loss *= direction(p, user, at), at = user;
+    if (!rises || rises * loss <= 0 || dlsh_pass_source(p, n, 1 - k) == critic) return;
+    if (speaks_of(dlsh_statement_at(critic->file, critic->line), costs)) return; /* which are to be small */
+    const dl_source made = v->made.file ? v->made : (dl_source){n->file, n->line};
+    dlsh_finding *f = dlsh_find_at(e, made.file, made.line,
+                                   "what came minus what was expected, reward - value, in -(log_prob * advantage)");
+    if (!f) return;
+    dlsh_cause(f, "the advantage has the wrong sign: what brings more than was expected becomes less likely");
+    dlsh_evidence(f,
+                  "the numbers that line %d multiplies by %s with the targets of the prediction of line %d, and the "
+                  "loss %s with that product",
+                  n->line, rises < 0 ? "fall" : "rise", critic->line, loss < 0 ? "falls" : "rises");
+}
+
 /* ---------------------------------------------------------------- gradients of what is detached */
 
 typedef struct detached {
@@ -374,6 +447,7 @@ dl_status dlsh_check_flow(dlsh_examination *e) {
         for (long k = 0; k < p.n; k++) look_at_margin(e, p, &p.at[k]);
         const dlsh_pass first = dlsh_pass_of(r, 0);
         look_at_policy(e, p), look_at_policy(e, first);
+        for (long k = 0; k < p.n && !e->bad; k++) look_at_advantage(e, r, p, &p.at[k]);
         for (long k = 0; k < first.n; k++) look_at_distances(e, first, &first.at[k]);
         if (p.n) find_plain_penalty(e, r), find_loose_part(e, r);
         passes += p.n > 0;

@@ -319,20 +319,36 @@ static int lines_of(dlsh_pass p, int *lines, int max, const char **file, long *b
 }
 
 /* A tensor that a loop changes again and again, although it holds its data. */
-static void find_written(dlsh_examination *e, const dlsh_traced *all, int n) {
+static void find_written(dlsh_examination *e, const dlsh_traced *all, int n, int line) {
     for (int i = 0; i < n; i++) {
         const dl_tensor *t = all[i].whole ? all[i].whole : all[i].tensor;
         dl_source maker, writer;
         if (!t || !all[i].role) continue;
         dlsh_tensor_places(t, &maker, &writer);
         if (dl_tensor_version(t) < 3 || writer.line == maker.line) continue;
-        if (dlsh_keeps_average(e, writer.file, writer.line)) continue; /* figures that go along */
+        if (line && dlsh_is_before_loop(writer.file, writer.line, line)) continue; /* as it was made, piece by piece */
+        if (dlsh_keeps_average(e, writer.file, writer.line)) continue;             /* figures that go along */
         dlsh_finding *f =
             dlsh_find_at(e, writer.file, writer.line, "compute a new tensor: x = x / 255, once, or xb = xb + noise");
         if (!f) continue;
         dlsh_cause(f, "the data in %s are written in place, again and again: they are not what they were", all[i].base);
         dlsh_evidence(f, "%ld writes, the last at line %d; views such as x[a:b] share the memory", dl_tensor_version(t),
                       writer.line);
+    }
+}
+
+/* The samples of an evaluation, changed with each of its passes, as by a function that writes into what it is given. */
+static void find_written_in_evaluation(dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        dlsh_traced used[DLSH_TRACED];
+        const int changes = !r->grad && r->looked > 2 && !r->alike && !dlsh_is_trained(e, r);
+        const int n = changes ? dlsh_trace(e, r->file, r->line, used) : 0;
+        for (int k = 0; k < n; k++) {
+            const dl_tensor *t = used[k].whole ? used[k].whole : used[k].tensor;
+            if (t && used[k].role == DLSH_ROLE_INPUT && dl_tensor_version(t) >= r->count)
+                find_written(e, &used[k], 1, 0);
+        }
     }
 }
 
@@ -436,7 +452,7 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     int n = trace_lines(e, file, lines, nlines, all, ALL);
     DLSH_SCOPED(dlsh_samples_free) dlsh_samples s = {0}, near = {0};
     text_name = file;
-    find_written(e, all, n);
+    find_written(e, all, n, r->line);
     dlsh_compare_traced(e, all, n);
     dlsh_compare_rows(e, file, all, n);
     for (int i = 0; i < n; i++)
@@ -471,6 +487,7 @@ dl_status dlsh_check_data(dlsh_examination *e) {
         if (!dlsh_was_found(e, e->check, "one class alone")) find_one_class_a_batch(e, r);
         find_same_targets(e, r);
     }
+    find_written_in_evaluation(e);
     dl_error_clear();
     return DL_OK;
 }

@@ -335,6 +335,8 @@ static int rows_of(const dlsh_examination *e, const char *file, const dlsh_trace
     r->n = dl_shape(x->whole)[0];
     r->has = calloc((size_t)r->n + 1, 1);
     snprintf(r->name, sizeof r->name, "%.*s", (int)len, x->picks);
+    const dlsh_node *root = dlsh_text_root(file);
+    if (root && dlsh_define(root, r->name, x->pick_place).each) return 0; /* it has the rows of the last batch alone */
     const dlsh_value *v = r->has ? dlsh_value_at(e, file, x->pick_place, r->name) : NULL;
     const int good = !r->has                       ? 0
                      : v && v->type == DLSH_TENSOR ? take_tensor(r, v->as.tensor)

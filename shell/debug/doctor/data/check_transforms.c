@@ -161,6 +161,7 @@ dl_status dlsh_check_transforms(dlsh_examination *e) {
     double share = 0;
     find_turned_by_hand(e);
     if (!e->bad) dlsh_find_turned(e);
+    if (!e->bad) dlsh_find_changed(e);
     if (!e->trainer) return DL_OK;
     dl_trainer_get(e->trainer, &st);
     if (!*st.transforms) return DL_OK;

@@ -117,11 +117,11 @@ static int mirrored(const dlsh_examination *e, const char *file, const dlsh_node
     return d >= 1 && d < 8 ? (int)d : -1;
 }
 
-static int draws(const dlsh_node *n) {
+int dlsh_draws(const dlsh_node *n) {
     const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
     if (by && (!strncmp(by, "rand", 4) || !strncmp(by, "bernoulli", 9))) return 1;
     for (int i = 0; n && i < n->nkids; i++)
-        if (draws(n->kids[i])) return 1;
+        if (dlsh_draws(n->kids[i])) return 1;
     return 0;
 }
 
@@ -137,7 +137,7 @@ static int is_augmentation(const dlsh_examination *e, const char *file, const dl
             around = within[i];
     }
     const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL;
-    if (!around || !draws(around) || (back && back->nkids && back->kids[0]->kind == DLSH_N_TUPLE)) return 0;
+    if (!around || !dlsh_draws(around) || (back && back->nkids && back->kids[0]->kind == DLSH_N_TUPLE)) return 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
         training |= !strcmp(r->file, file) && !dlsh_is_before_loop(file, n->span.line, r->line);
     return training;

@@ -13,5 +13,9 @@ typedef struct dlsh_turn {
 /* The share of the samples that lie with their class, and nearer to another one when they are turned; 0 where classes
  * cannot be told apart so. *from, *to: classes of one of them. */
 double dlsh_share_turned(const dlsh_turn *t, int *from, int *to);
+/* Does a text draw random numbers? */
+int dlsh_draws(const dlsh_node *n);
+/* Functions of the script that change samples on their way into a net (augmented.c). */
+void dlsh_find_changed(dlsh_examination *e);
 /* Mirrors that a training takes by hand, tried on the tables of variables. */
 void dlsh_find_turned(dlsh_examination *e);
