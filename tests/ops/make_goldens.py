@@ -896,7 +896,7 @@ CALLS = {
     "fftfreq": lambda n, d=1.0: torch.fft.fftfreq(n, d), "rfftfreq": lambda n, d=1.0: torch.fft.rfftfreq(n, d),
     "fft_complex": lambda x, dim, inverse=False, scale=1.0: scale * (
         torch.fft.ifftn(x, dim=dim, norm="forward") if inverse else torch.fft.fftn(x, dim=dim)),
-    "fft_from_real": lambda x, dim, scale=1.0: scale * torch.fft.rfft(x, dim=dim),
+    "fft_from_real": lambda x, dim, scale=1.0: scale * torch.fft.rfftn(x, dim=dim),
     "fft_to_real": lambda x, dim, n, scale=1.0: scale * torch.fft.irfft(x, n, dim, norm="forward"),
     "real": torch.real, "conj": lambda x: torch.conj(x).resolve_conj(),
     "einsum": lambda *t, equation: torch.einsum(equation, *t),

@@ -96,40 +96,63 @@ static dl_status transform(dl_gpu *g, const dl_tensor *x, dl_tensor *y, span d, 
     return st;
 }
 
-static dl_status run_fft_complex(dl_call *c) {
-    const dl_aval *dim = ATTR(c, FFT_COMPLEX_DIM);
-    const bool inverse = ATTR_I(c, FFT_COMPLEX_INVERSE);
-    DL_USE_GPU(g, c->device);
-    dl_tensor *out = c->out[0], *x = out->numel ? dl_cuda_contiguous(g, c->in[0]) : NULL;
-    if (!x) return out->numel ? dl_failed() : DL_OK;
-    dl_status s = DL_OK;
-    bool named[DL_MAX_DIM + 1] = {false};
-    for (int i = 0, d; i < dim->n && s == DL_OK; i++) {
-        s = dl_dim_norm(dim->u.v[i], x->ndim, &d);
-        if (s == DL_OK) named[d] = true;
+/* Sets named[d] for each of the dimensions. */
+static dl_status name_dims(const long *dim, int n, int ndim, bool named[DL_MAX_DIM + 1]) {
+    for (int i = 0, d; i < n; i++) {
+        DL_TRY(dl_dim_norm(dim[i], ndim, &d));
+        named[d] = true;
     }
+    return DL_OK;
+}
+
+/* Complex numbers along the named dimensions, from x, which may be `out`. */
+static dl_status transform_named(dl_gpu *g, const dl_tensor *x, dl_tensor *out, const bool named[DL_MAX_DIM + 1],
+                                 bool inverse) {
     const dl_tensor *from = x;
-    for (int d = 0; d < x->ndim && s == DL_OK; d++) {
+    for (int d = 0; d < x->ndim; d++) {
         span t = {d, 0};
         while (named[d + t.rank]) t.rank++;
         if (!t.rank) continue;
         if (t.rank > DL_FFT_RANK)
             t.rank = (t.rank - 1) % DL_FFT_RANK + 1; /* the last ones, side by side, are the more */
-        s = transform(g, from, out, t, x->shape[d], inverse);
+        DL_TRY(transform(g, from, out, t, x->shape[d], inverse));
         from = out, d += t.rank - 1;
     }
+    return DL_OK;
+}
+
+static dl_status run_fft_complex(dl_call *c) {
+    const dl_aval *dim = ATTR(c, FFT_COMPLEX_DIM);
+    DL_USE_GPU(g, c->device);
+    dl_tensor *out = c->out[0], *x = out->numel ? dl_cuda_contiguous(g, c->in[0]) : NULL;
+    if (!x) return out->numel ? dl_failed() : DL_OK;
+    bool named[DL_MAX_DIM + 1] = {false};
+    dl_status s = name_dims(dim->u.v, dim->n, x->ndim, named);
+    if (s == DL_OK) s = transform_named(g, x, out, named, ATTR_I(c, FFT_COMPLEX_INVERSE) != 0);
     dl_unref(x);
     return s == DL_OK ? dl_fft_scale(g, out, ATTR_F(c, FFT_COMPLEX_SCALE)) : s;
 }
 const dl_kernel dl_cuda_fft_complex = {.run = run_fft_complex, .dtypes = DL_COMPLEX};
 
+/* Half of the frequencies along d; before the last dimension those that are named are transformed with it. */
+static dl_status transform_real(dl_gpu *g, const dl_tensor *x, dl_tensor *out, int d, bool named[DL_MAX_DIM + 1]) {
+    span half = {d, 1};
+    while (d == x->ndim - 1 && half.d && named[half.d - 1] && half.rank < DL_FFT_RANK)
+        named[--half.d] = false, half.rank++;
+    DL_TRY(transform(g, x, out, half, x->shape[d], false));
+    return transform_named(g, out, out, named, false);
+}
+
 static dl_status run_fft_from_real(dl_call *c) {
+    const dl_aval *dim = ATTR(c, FFT_FROM_REAL_DIM);
     DL_USE_GPU(g, c->device);
     dl_tensor *out = c->out[0], *x = out->numel ? dl_cuda_contiguous(g, c->in[0]) : NULL;
     int d;
     if (!x) return out->numel ? dl_failed() : DL_OK;
-    dl_status s = dl_dim_norm(ATTR_I(c, FFT_FROM_REAL_DIM), x->ndim, &d);
-    if (s == DL_OK) s = transform(g, x, out, (span){d, 1}, x->shape[d], false);
+    bool named[DL_MAX_DIM + 1] = {false};
+    dl_status s = name_dims(dim->u.v, dim->n - 1, x->ndim, named);
+    if (s == DL_OK) s = dl_dim_norm(dim->u.v[dim->n - 1], x->ndim, &d);
+    if (s == DL_OK) s = transform_real(g, x, out, d, named);
     dl_unref(x);
     return s == DL_OK ? dl_fft_scale(g, out, ATTR_F(c, FFT_FROM_REAL_SCALE)) : s;
 }

@@ -36,7 +36,8 @@ dl_status dl_fft_check(cufftResult r, const char *what) {
 static dl_status make(const dl_fft_shape *s, struct kept *k) {
     long long n[DL_FFT_RANK], in[DL_FFT_RANK], out[DL_FFT_RANK];
     for (int i = 0; i < s->rank; i++) n[i] = in[i] = out[i] = s->n[i];
-    if (s->from != s->to) *(s->from == s->in ? out : in) = s->n[0] / 2 + 1;
+    const int last = s->rank - 1;
+    if (s->from != s->to) (s->from == s->in ? out : in)[last] = s->n[last] / 2 + 1;
     k->shape = *s;
     DL_TRY(dl_fft_check(calls.cufftCreate(&k->plan), "making a plan"));
     cufftResult r = calls.cufftSetAutoAllocation(k->plan, 0);

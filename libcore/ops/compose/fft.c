@@ -116,11 +116,8 @@ static dl_status from_real(dl_call *c, const shape *s, const char *norm, bool in
     if (!x) return dl_failed();
     DL_TRY(check_lengths(x, s));
     DL_TRY(scale_of(norm, inverse, count_of(x, s), &scale));
-    dl_tensor *y = dl_fft_from_real(x, s->dim[s->n - 1], inverse ? 1 : scale);
-    if (s->n == 1 && !inverse) return dl_finish(c, y);
-    y = y ? K(y) : NULL;
-    if (y && s->n > 1) y = K(dl_fft_complex(y, s->dim, s->n - 1, false, 1));
-    return dl_finish(c, !y ? NULL : inverse ? dl_conj_scaled(y, scale) : dl_ref(y));
+    dl_tensor *y = dl_fft_from_real(x, s->dim, s->n, inverse ? 1 : scale);
+    return dl_finish(c, y && inverse ? dl_conj_scaled(K(y), scale) : y);
 }
 
 /* ---- complex to real. `hermitian`: to frequencies, of numbers whose second half is the conjugate of the first */

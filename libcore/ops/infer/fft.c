@@ -10,8 +10,9 @@ INFER_RULE(fft_complex) {
 
 INFER_RULE(fft_from_real) {
     const dl_tensor *x = c->in[0];
+    const dl_aval *dim = ATTR(c, FFT_FROM_REAL_DIM);
     int d;
-    DL_TRY(dl_dim_norm(ATTR_I(c, FFT_FROM_REAL_DIM), x->ndim, &d));
+    DL_TRY(dl_dim_norm(dim->u.v[dim->n - 1], x->ndim, &d));
     if (!x->shape[d]) return dl_fail(DL_ERR_SHAPE, "a transform is of 1 element or more, not of 0");
     *out = dl_meta_fresh(c, dl_dtype_to_complex(c->dtype), x->ndim, x->shape);
     out->shape[d] = x->shape[d] / 2 + 1;

@@ -1,4 +1,5 @@
 /* Kernels of Fourier transforms: complex to complex, real to complex and back, one dimension after the other. */
+#include "core/scope.h"
 #include "cpu/kernels/fft/fft.h"
 #include "cpu/runtime/iter.h"
 #include "ops/rules/fft.h"
@@ -101,21 +102,25 @@ static dl_fft_job along(const dl_tensor *t, int d, long n) {
     return j;
 }
 
+/* Complex numbers along n dimensions, from x, which may be `out`: both are contiguous. */
+static dl_status run_complex(dl_tensor *x, dl_tensor *out, const long *dim, int n, bool inverse, double scale) {
+    for (int i = 0, d; i < n; i++) {
+        DL_TRY(dl_dim_norm(dim[i], x->ndim, &d));
+        dl_fft_job j = along(x, d, x->shape[d]);
+        j.inverse = inverse;
+        j.in = i ? dl_ptr(out) : dl_ptr(x), j.out = dl_ptr(out);
+        if (i + 1 == n) j.scale = scale;
+        DL_TRY(run_job(j, dl_dtype_of_parts(x->dtype)));
+    }
+    return DL_OK;
+}
+
 static dl_status run_fft_complex(dl_call *c) {
     const dl_aval *dim = ATTR(c, FFT_COMPLEX_DIM);
-    dl_tensor *out = c->out[0], *x = dl_cpu_contiguous(c->in[0]);
-    dl_status s = x ? DL_OK : dl_failed();
-    for (int i = 0; i < dim->n && s == DL_OK; i++) {
-        int d;
-        if ((s = dl_dim_norm(dim->u.v[i], x->ndim, &d)) != DL_OK) break;
-        dl_fft_job j = along(x, d, x->shape[d]);
-        j.inverse = ATTR_I(c, FFT_COMPLEX_INVERSE);
-        j.in = i ? dl_ptr(out) : dl_ptr(x), j.out = dl_ptr(out);
-        if (i + 1 == dim->n) j.scale = ATTR_F(c, FFT_COMPLEX_SCALE);
-        s = run_job(j, dl_dtype_of_parts(x->dtype));
-    }
-    dl_unref(x);
-    return s;
+    DL_OWNED dl_tensor *x = dl_cpu_contiguous(c->in[0]);
+    if (!x) return dl_failed();
+    return run_complex(x, c->out[0], dim->u.v, dim->n, ATTR_I(c, FFT_COMPLEX_INVERSE) != 0,
+                       ATTR_F(c, FFT_COMPLEX_SCALE));
 }
 const dl_kernel dl_cpu_fft_complex = {.run = run_fft_complex, .dtypes = DL_COMPLEX};
 
@@ -136,20 +141,31 @@ static dl_status run_real_of(dl_tensor *from, dl_tensor *out, dl_fft_kind kind, 
 static dl_status run_real(dl_call *c, dl_fft_kind kind, long dim, double scale) {
     return run_real_of(c->in[0], c->out[0], kind, dim, scale, false);
 }
-static dl_status real_back(dl_back *b, dl_fft_kind kind, long dim, double scale) {
+static dl_status real_back(dl_back *b, dl_tensor *g, dl_fft_kind kind, long dim, double scale) {
     const dl_meta *m = dl_in_meta(b, 0);
     dl_tensor *dx = dl_tensor_empty(m->ndim, m->shape, (dl_dtype)m->dtype, 0);
     if (!dx) return dl_failed();
-    if (run_real_of(b->g[0], dx, kind, dim, scale, true) == DL_OK) return dl_give(b, 0, dx);
+    if (run_real_of(g, dx, kind, dim, scale, true) == DL_OK) return dl_give(b, 0, dx);
     dl_unref(dx);
     return dl_failed();
 }
 
 static dl_status run_fft_from_real(dl_call *c) {
-    return run_real(c, DL_FFT_FROM_REAL, ATTR_I(c, FFT_FROM_REAL_DIM), ATTR_F(c, FFT_FROM_REAL_SCALE));
+    const dl_aval *dim = ATTR(c, FFT_FROM_REAL_DIM);
+    const int others = dim->n - 1;
+    DL_TRY(run_real(c, DL_FFT_FROM_REAL, dim->u.v[others], ATTR_F(c, FFT_FROM_REAL_SCALE)));
+    return run_complex(c->out[0], c->out[0], dim->u.v, others, false, 1);
 }
 static dl_status fft_from_real_back(dl_back *b) {
-    return real_back(b, DL_FFT_TO_REAL, ATTR_I(b, FFT_FROM_REAL_DIM), ATTR_F(b, FFT_FROM_REAL_SCALE));
+    const dl_aval *dim = ATTR(b, FFT_FROM_REAL_DIM);
+    const int others = dim->n - 1;
+    const double scale = ATTR_F(b, FFT_FROM_REAL_SCALE);
+    if (!others) return real_back(b, b->g[0], DL_FFT_TO_REAL, dim->u.v[0], scale);
+    DL_OWNED dl_tensor *g = dl_cpu_contiguous(b->g[0]);
+    DL_OWNED dl_tensor *half = g ? dl_tensor_empty(g->ndim, g->shape, (dl_dtype)g->dtype, 0) : NULL;
+    if (!half) return dl_failed();
+    DL_TRY(run_complex(g, half, dim->u.v, others, true, 1));
+    return real_back(b, half, DL_FFT_TO_REAL, dim->u.v[others], scale);
 }
 const dl_kernel dl_cpu_fft_from_real = {.run = run_fft_from_real,
                                         .fused_grad = fft_from_real_back,
@@ -160,7 +176,7 @@ static dl_status run_fft_to_real(dl_call *c) {
     return run_real(c, DL_FFT_TO_REAL, ATTR_I(c, FFT_TO_REAL_DIM), ATTR_F(c, FFT_TO_REAL_SCALE));
 }
 static dl_status fft_to_real_back(dl_back *b) {
-    return real_back(b, DL_FFT_FROM_REAL, ATTR_I(b, FFT_TO_REAL_DIM), ATTR_F(b, FFT_TO_REAL_SCALE));
+    return real_back(b, b->g[0], DL_FFT_FROM_REAL, ATTR_I(b, FFT_TO_REAL_DIM), ATTR_F(b, FFT_TO_REAL_SCALE));
 }
 const dl_kernel dl_cpu_fft_to_real = {
     .run = run_fft_to_real, .fused_grad = fft_to_real_back, .dtypes = DL_COMPLEX, .flags = DL_K_GRAD_COMPLEX};
