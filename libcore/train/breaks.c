@@ -228,13 +228,6 @@ static dl_tensor *to_measure(const dl_trainer *t, dl_tensor *x, dl_break_measure
     return (of == DL_BREAK_DEAD ? dl_units_of(x, &u) : dl_is_dense(x)) ? dl_ref(x) : dl_contiguous(x);
 }
 
-/* Is it the result of a layer, rather than made of one? */
-static bool is_result(const point *p, const dl_tensor *x) {
-    for (int i = 0; i < p->is.nlayers; i++)
-        if (dl_module_kept(p->is.layer[i]) == x) return true;
-    return false;
-}
-
 /* What the function gives, on the device: one number, or what is measured there. Where it gives nothing, 0: it may have
  * held before. */
 static dl_status condition(dl_trainer *t, point *p, dl_decide_one *is, dl_tensor **held) {
@@ -254,8 +247,7 @@ static dl_status condition(dl_trainer *t, point *p, dl_decide_one *is, dl_tensor
     if (!there) return dl_failed();
     one = own && v.of ? to_measure(t, there, v.of) : dl_numel(there) == 1 ? dl_ref(there) : dl_any(there, NULL, 0, 0);
     if (!one) return dl_failed();
-    *is = (dl_decide_one){
-        .is = one, .of = own ? v.of : DL_BREAK_VALUE, .early = one == own && is_result(p, own), .rule = p->rule};
+    *is = (dl_decide_one){one, own ? v.of : DL_BREAK_VALUE, p->rule};
     *held = dl_ref(one);
     return DL_OK;
 }
@@ -285,7 +277,8 @@ static bool norm_tells(const dl_trainer *t, const point *p) {
 
 /* Gradients that are not there do not count. */
 static dl_status decide_gradients(dl_trainer *t, const point *p) {
-    if (norm_tells(t, p)) return t->breaks->number[t->breaks->nnumbers++] = (dl_decide_one){.rule = p->rule}, DL_OK;
+    if (norm_tells(t, p))
+        return t->breaks->number[t->breaks->nnumbers++] = (dl_decide_one){NULL, DL_BREAK_VALUE, p->rule}, DL_OK;
     dl_tensor **g = calloc((size_t)p->is.nparam + 1, sizeof *g);
     dl_status st = g ? DL_OK : no_memory();
     int n = 0;

@@ -200,7 +200,6 @@ static dl_status forward(dl_trainer *t) {
     DL_TRY(dl_step_accumulate(t, t->control, t->loss_tensor, t->lone_output ? t->output : NULL, t->batch.y[0], &rule));
     t->control_from += rule.advance;
     t->phase = DL_PHASE_FORWARD;
-    if (t->breaking && t->backend->forward_done) DL_TRY(t->backend->forward_done(t->index));
     return t->seen && !t->breaking ? see_batch(t, t->seen) : DL_OK; /* breakpoints come before a loss that is NaN */
 }
 

@@ -105,7 +105,6 @@ typedef struct dl_decide_one {
     const dl_tensor *is; /* NULL: the norm of all gradients. A VALUE is of any dtype; else real floating numbers, DEAD
                           * of regular units, the others dense */
     dl_break_measure of;
-    bool early; /* it was there when the forward pass of the step had ended */
     dl_break_rule rule;
 } dl_decide_one;
 

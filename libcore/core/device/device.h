@@ -53,9 +53,6 @@ typedef struct dl_backend {
     void (*use_control)(int index, const dl_control *c, const dl_rng_at *rng);
     dl_status (*accumulate)(int index, dl_control *c, const dl_accumulate *a);
     dl_status (*decide)(int index, dl_control *c, const dl_decide *d);
-    /* The forward pass of a step has been issued: what was there by then is measured beside the backward pass. NULL:
-     * work has one order. */
-    dl_status (*forward_done)(int index);
     /* Copies n spans, unless training has halted. */
     dl_status (*keep)(int index, const dl_control *c, const dl_span *s, int n);
     dl_status (*finish_step)(int index, dl_control *c, const dl_finish_step *f);

@@ -36,14 +36,6 @@ enum {
     DL_GPU_DONE = 2048 /* results of a launch of which several blocks compute parts */
 };
 
-/* A branch of captured work, which begins at the end of a forward pass and ends at the end of the step. */
-typedef struct dl_beside {
-    cudaStream_t stream; /* NULL: not set up */
-    cudaEvent_t begin, end;
-    const dl_graph *of; /* where `begin` was recorded last */
-    double *sums;       /* on the device: what blocks of the branch leave */
-} dl_beside;
-
 /* One device of this process. All work goes to `stream`, in order. */
 typedef struct dl_gpu {
     int index, sms;
@@ -61,7 +53,6 @@ typedef struct dl_gpu {
     dl_graph *capturing;       /* the graph that records the work on `stream`, which is not run; NULL: none */
     const dl_control *control; /* of the trainer whose work is being issued; NULL: none */
     dl_rng_at rng;             /* random calls count from here within a graph */
-    dl_beside beside;
 } dl_gpu;
 
 /* The device of a call, current for this thread; set up on first use. Reports faults of earlier work. NULL: recorded.

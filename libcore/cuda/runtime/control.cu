@@ -143,24 +143,41 @@ dl_status dl_cuda_decide(dl_gpu *g, dl_control *c, const dl_decide *q) {
     return dl_gpu_launched(g);
 }
 
-__global__ static void __launch_bounds__(THREADS) keep_kernel(const dl_control *c, dl_table all) {
-    if (c->halt != 0) return;
-    dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
-        (void)tag;
-        for (long i = from + threadIdx.x; i < to; i += THREADS) ((char *)t.p[0])[i] = ((const char *)t.p[1])[i];
-    });
+/* Spans that one launch copies. */
+enum { SPANS = 128, SPAN_BLOCKS = 64 };
+typedef struct span_args {
+    dl_span s[SPANS];
+} span_args;
+static_assert(sizeof(span_args) < 4000, "arguments of a kernel");
+
+/* Span blockIdx.y. Loads do not wait for the halt: steps wait for this launch. */
+__global__ static void __launch_bounds__(THREADS)
+    keep_kernel(const dl_control *c, const __grid_constant__ span_args a) {
+    const dl_span &s = a.s[blockIdx.y];
+    const bool halted = c->halt != 0;
+    const size_t first = blockIdx.x * THREADS + threadIdx.x, words = s.bytes / sizeof(int);
+#pragma unroll 4
+    for (size_t i = first; i < words; i += gridDim.x * THREADS) {
+        const int v = ((const int *)s.from)[i];
+        if (!halted) ((int *)s.to)[i] = v;
+    }
+    const size_t i = words * sizeof(int) + first;
+    if (i < s.bytes && !halted) ((char *)s.to)[i] = ((const char *)s.from)[i];
 }
 
 dl_status dl_cuda_keep(dl_gpu *g, const dl_control *c, const dl_span *s, int n) {
-    dl_table all;
-    dl_item *items = (dl_item *)calloc((size_t)(n + 1), sizeof *items);
-    if (!items) return dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
-    for (int i = 0; i < n; i++)
-        items[i].p[0] = s[i].to, items[i].p[1] = (void *)s[i].from, items[i].n = (long)s[i].bytes;
-    dl_status st = dl_table_get(g, items, n, &all);
-    free(items);
-    DL_TRY(st);
-    if (all.count) keep_kernel<<<(unsigned)all.count, THREADS, 0, g->stream>>>(c, all);
+    for (int from = 0; from < n; from += SPANS) {
+        const int count = n - from < SPANS ? n - from : SPANS;
+        span_args a = {};
+        size_t most = 0;
+        for (int i = 0; i < count; i++) {
+            a.s[i] = s[from + i];
+            if (a.s[i].bytes > most) most = a.s[i].bytes;
+        }
+        const size_t blocks = most / (THREADS * sizeof(int)) + 1;
+        const dim3 grid((unsigned)(blocks < (size_t)SPAN_BLOCKS ? blocks : (size_t)SPAN_BLOCKS), (unsigned)count);
+        keep_kernel<<<grid, THREADS, 0, g->stream>>>(c, a);
+    }
     return dl_gpu_launched(g);
 }
 
@@ -168,9 +185,8 @@ dl_status dl_cuda_keep(dl_gpu *g, const dl_control *c, const dl_span *s, int n) 
 
 typedef struct finish_args {
     dl_step_rule rule;
-    double *partial;     /* by block; then what gradients are multiplied by */
-    const double *early; /* by block of the branch beside the backward pass */
-    unsigned gradients;  /* blocks that look at gradients, before those of measures */
+    double *partial;    /* by block; then what gradients are multiplied by */
+    unsigned gradients; /* blocks that look at gradients, before those of measures */
 } finish_args;
 /* Steps without breakpoints have a kernel without measures. */
 typedef struct no_measures {
@@ -197,16 +213,10 @@ __device__ static double value_of(const dl_measure &m) {
     return m.dtype == DL_BOOL || m.dtype == DL_U8 ? *(const unsigned char *)m.p : dl_get(m.p, m.dtype, 0);
 }
 
-/* What the last block is to read of the control and of numbers, on its way while gradients are read. */
-__device__ static void fetch(const void *at) { asm volatile("prefetch.global.L1 [%0];" ::"l"(at)); }
-__device__ static void fetch_early(const dl_control *c, const no_measures &) {
-    if (threadIdx.x < (sizeof *c + 31) / 32) fetch((const char *)c + threadIdx.x * 32);
-}
-__device__ static void fetch_early(const dl_control *c, const dl_measures &all) {
-    fetch_early(c, no_measures());
-    if (threadIdx.x >= all.n) return;
-    const dl_measure &m = all.at[threadIdx.x];
-    if (m.p && !m.of) fetch(m.p);
+/* What the last block is to read of the control, on its way while gradients are read. */
+__device__ static void fetch_early(const dl_control *c) {
+    const char *at = (const char *)c + threadIdx.x * 32;
+    if (threadIdx.x < (sizeof *c + 31) / 32) asm volatile("prefetch.global.L1 [%0];" ::"l"(at));
 }
 
 /* The values of measures from what blocks left, a warp for each; that of the norm of all gradients is known later. */
@@ -215,9 +225,9 @@ __device__ static void take_values(const finish_args &f, const dl_measures &all,
     const unsigned lane = threadIdx.x % DL_WARP;
     for (int i = threadIdx.x / DL_WARP; i < all.n; i += THREADS / DL_WARP) {
         const dl_measure &m = all.at[i];
-        const volatile double *part = m.early ? f.early : f.partial;
         double sum = 0;
-        for (unsigned k = m.first + lane; k < m.first + m.blocks; k += DL_WARP) sum += part[k];
+#pragma unroll 8 /* loads that do not wait for one another */
+        for (unsigned k = m.first + lane; k < m.first + m.blocks; k += DL_WARP) sum += __ldcg(f.partial + k);
         sum = dl_row_join(sum, dl_sum_f(), (double *)NULL);
         if (!lane && m.p) value[i] = m.of ? dl_measured(m, sum) : value_of(m);
     }
@@ -251,7 +261,7 @@ __global__ static void __launch_bounds__(THREADS) finish_kernel(dl_control *c, c
                                                                 dl_table all, const __grid_constant__ M measures) {
     __shared__ double shared[THREADS / DL_WARP], value[DL_BREAKS];
     __shared__ bool last;
-    fetch_early(c, measures);
+    fetch_early(c);
     double sum = 0, most = f.rule.clip_value * c->scale;
     if (blockIdx.x < all.count) {
         dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
@@ -267,10 +277,10 @@ __global__ static void __launch_bounds__(THREADS) finish_kernel(dl_control *c, c
     }
     __syncthreads();
     if (!last) return;
-    const volatile double *partial = f.partial;
-    sum = threadIdx.x < f.gradients ? partial[threadIdx.x] : 0; /* under way while the values are taken */
+    sum = threadIdx.x < f.gradients ? __ldcg(f.partial + threadIdx.x) : 0; /* under way while the values are taken */
     take_values(f, measures, value);
-    for (unsigned i = threadIdx.x + THREADS; i < f.gradients; i += THREADS) sum += partial[i];
+#pragma unroll 4
+    for (unsigned i = threadIdx.x + THREADS; i < f.gradients; i += THREADS) sum += __ldcg(f.partial + i);
     const double norm = sqrt(dl_row_join(sum, dl_sum_f(), shared, THREADS)) / c->scale;
     if (threadIdx.x) return;
     decide(c, measures, value, norm);
@@ -321,53 +331,8 @@ static bool is_gradient(const dl_finish_step *q, dl_measure *m) {
     return false;
 }
 
-/* Elements of a measure that pay for a branch: the graph waits for its end. */
-enum { BESIDE_LEAST = 1 << 18 };
-
-dl_status dl_cuda_forward_done(dl_gpu *g) {
-    dl_beside *b = &g->beside;
-    if (!g->capturing) return DL_OK;
-    if (!b->stream) {
-        DL_CUDA_TRY(g, cudaEventCreateWithFlags(&b->begin, cudaEventDisableTiming), "making an event");
-        DL_CUDA_TRY(g, cudaEventCreateWithFlags(&b->end, cudaEventDisableTiming), "making an event");
-        b->sums = (double *)dl_gpu_take_lasting(g, DL_BREAKS * DL_MEASURE_BLOCKS * sizeof(double));
-        if (!b->sums) return dl_failed();
-        DL_CUDA_TRY(g, cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking), "making a stream");
-    }
-    b->of = g->capturing;
-    return dl_gpu_check(g, cudaEventRecord(b->begin, g->stream), "capturing");
-}
-
-__global__ static void __launch_bounds__(THREADS) beside_kernel(double *sums, const __grid_constant__ dl_measures all) {
-    __shared__ double shared[THREADS / DL_WARP];
-    const double sum = dl_row_join(dl_measure_part(all), dl_sum_f(), shared, THREADS);
-    if (!threadIdx.x) sums[blockIdx.x] = sum;
-}
-
-static dl_status measure_beside(dl_gpu *g, const dl_measures *early, unsigned blocks) {
-    if (!blocks) return DL_OK;
-    const dl_beside *b = &g->beside;
-    DL_CUDA_TRY(g, cudaStreamWaitEvent(b->stream, b->begin, 0), "capturing");
-    beside_kernel<<<blocks, THREADS, 0, b->stream>>>(b->sums, *early);
-    DL_CUDA_TRY(g, cudaEventRecord(b->end, b->stream), "capturing");
-    return dl_gpu_check(g, cudaStreamWaitEvent(g->stream, b->end, 0), "capturing");
-}
-
-static bool is_beside(const dl_gpu *g, const dl_decide_one *d) {
-    return d->early && g->capturing && g->beside.of == g->capturing && d->is->numel >= BESIDE_LEAST;
-}
-
-/* Gives the measure the next blocks, of those that have been given. */
-static void take_blocks(dl_measure *m, unsigned *given) {
-    m->first = *given, m->blocks = dl_measure_blocks(*m);
-    *given += m->blocks;
-}
-
-/* The measures, with blocks of their own behind those of the gradients, or beside the backward pass; *blocks is
- * increased. */
-static dl_status take_measures(dl_gpu *g, const dl_finish_step *q, dl_measures *all, unsigned *blocks) {
-    dl_measures early = {};
-    unsigned beside = 0;
+/* The measures, with blocks of their own behind those of the gradients; *blocks is increased. */
+static dl_status take_measures(const dl_finish_step *q, dl_measures *all, unsigned *blocks) {
     all->n = q->ndecide;
     for (int i = 0; i < q->ndecide; i++) {
         const dl_decide_one *d = &q->decide[i];
@@ -378,14 +343,10 @@ static dl_status take_measures(dl_gpu *g, const dl_finish_step *q, dl_measures *
         if (m->of == DL_BREAK_VALUE || is_gradient(q, m)) continue;
         if (m->of == DL_BREAK_DEAD && !dl_units_of(d->is, &m->u))
             return dl_fail(DL_ERR_INTERNAL, "the units of a result do not lie regularly");
-        if (is_beside(g, d)) {
-            take_blocks(m, &beside);
-            early.at[early.n++] = *m;
-            m->early = true;
-        } else
-            take_blocks(m, blocks);
+        m->first = *blocks, m->blocks = dl_measure_blocks(*m);
+        *blocks += m->blocks;
     }
-    return measure_beside(g, &early, beside);
+    return DL_OK;
 }
 
 dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *q) {
@@ -395,8 +356,8 @@ dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *q)
     unsigned blocks = gradients;
     finish_args f = {};
     dl_measures measures = {};
-    f.rule = q->rule, f.gradients = gradients, f.early = g->beside.sums;
-    DL_TRY(take_measures(g, q, &measures, &blocks));
+    f.rule = q->rule, f.gradients = gradients;
+    DL_TRY(take_measures(q, &measures, &blocks));
     f.partial = (double *)dl_gpu_take(g, blocks * sizeof(double));
     if (!f.partial) return dl_failed();
     if (measures.n)

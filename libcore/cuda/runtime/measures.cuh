@@ -5,7 +5,7 @@
 #include "core/device/control_step.h"
 #include "cuda/kernels/rows.cuh"
 
-enum { DL_MEASURE_THREADS = 256, DL_MEASURE_AT_ONCE = 16, DL_MEASURE_BLOCKS = 1024 };
+enum { DL_MEASURE_THREADS = 256, DL_MEASURE_AT_ONCE = 16, DL_MEASURE_BLOCKS = 528 };
 
 /* What a breakpoint is about. p NULL: the norm of all gradients; blocks 0: the number that is there. */
 typedef struct dl_measure {
@@ -13,7 +13,6 @@ typedef struct dl_measure {
     int dtype;
     dl_break_measure of;
     unsigned first, blocks; /* of the launch, whose sums are its own */
-    bool early;             /* of the branch beside the backward pass, not of the launch that ends the step */
     long numel;
     dl_units u; /* DEAD */
     dl_break_rule rule;
@@ -98,7 +97,7 @@ template <class T> __device__ double dl_measure_part_of(const dl_measure &m) {
 __device__ inline double dl_measure_part(const dl_measures &all) {
     for (int i = 0; i < all.n; i++) {
         const dl_measure &m = all.at[i];
-        if (m.early || blockIdx.x < m.first || blockIdx.x >= m.first + m.blocks) continue;
+        if (blockIdx.x < m.first || blockIdx.x >= m.first + m.blocks) continue;
         switch (m.dtype) {
         case DL_F64: return dl_measure_part_of<double>(m);
         case DL_F16: return dl_measure_part_of<f16>(m);

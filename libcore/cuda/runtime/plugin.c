@@ -423,12 +423,11 @@ static void backend_use_control(int index, const dl_control *c, const dl_rng_at 
 #define ON_GPU(name, params, ...)                                                                                      \
     static dl_status backend_##name params {                                                                           \
         dl_gpu *g = dl_gpu_use(index + 1);                                                                             \
-        return g ? dl_cuda_##name(g __VA_OPT__(, ) __VA_ARGS__) : dl_failed();                                         \
+        return g ? dl_cuda_##name(g, __VA_ARGS__) : dl_failed();                                                       \
     }
 ON_GPU(accumulate, (int index, dl_control *c, const dl_accumulate *a), c, a)
 ON_GPU(decide, (int index, dl_control *c, const dl_decide *d), c, d)
 ON_GPU(keep, (int index, const dl_control *c, const dl_span *s, int n), c, s, n)
-ON_GPU(forward_done, (int index))
 ON_GPU(finish_step, (int index, dl_control *c, const dl_finish_step *f), c, f)
 ON_GPU(average, (int index, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n, double keep), c,
        avg, p, n, keep)
@@ -484,7 +483,6 @@ static dl_backend backend = {.name = "cuda",
                              .accumulate = backend_accumulate,
                              .decide = backend_decide,
                              .keep = backend_keep,
-                             .forward_done = backend_forward_done,
                              .finish_step = backend_finish_step,
                              .average = backend_average,
                              .make_batch = backend_make_batch,
