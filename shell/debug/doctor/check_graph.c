@@ -7,6 +7,7 @@
 
 #include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
+#include "debug/doctor/passes/passes.h"
 #include "debug/doctor/syntax.h"
 #include "debug/doctor/trial.h"
 #include "dlcore/arithmetic.h"
@@ -114,125 +115,6 @@ static int see_comparison(void *ctx, const char *file, const dlsh_node *n, const
     return 0;
 }
 
-/* ---------------------------------------------------------------- the dimension of classes */
-
-/* Which dimension of its operand a view gives on as dimension `dim` of its result; -1: it is not known. */
-static int dim_before(const dl_journal_node *n, int dim) {
-    const dl_journal_value *x = &n->in[0], *y = &n->out;
-    if (dlsh_op_is(n, "permute")) {
-        const char *at = strstr(n->attrs, "dims=[");
-        for (at = at ? at + strlen("dims=[") : NULL; at && dim; dim--)
-            at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
-        return at ? atoi(at) : -1;
-    }
-    if (!dlsh_op_is(n, "reshape|view")) return dlsh_op_is(n, "log_softmax|mul|div|to|clone") ? dim : -1;
-    long behind = 1, after = 1;
-    for (int d = dim + 1; d < y->ndim; d++) behind *= y->shape[d];
-    for (int d = x->ndim - 1; d >= 0; after *= x->shape[d--])
-        if (after == behind && x->shape[d] == y->shape[dim]) return d;
-    return -1;
-}
-
-/* Is the statement that ran a node in a net? */
-static int is_in_net(const dl_journal_node *n) {
-    enum { DEEPEST = 32 };
-    const dlsh_node *around[DEEPEST], *at = dlsh_statement_at(n->file, n->line);
-    const int depth = at ? dlsh_nodes_around(dlsh_text_root(n->file), at->span.start, around, DEEPEST) : 0;
-    for (int i = 0; i < depth; i++)
-        if (around[i]->kind == DLSH_N_NET) return 1;
-    return *n->layer != 0;
-}
-
-static int has_parameter(dl_module *m, const void *leaf) {
-    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
-    for (long i = 0; l && i < l->n; i++)
-        if (l->entries[i].tensor == leaf) return 1;
-    return 0;
-}
-
-/* What a loss of classes is given of a net's result: through views, as of the places of sequences. */
-typedef struct scores {
-    const dl_journal_value *result; /* of the net */
-    const dl_journal_node *loss;
-    int dim; /* of that result, which has the classes; -1: it is not known */
-} scores;
-
-static scores scores_in(dlsh_pass p, dl_module *m) {
-    long k = 0;
-    int unit, dim = 1;
-    while (k < p.n && !(dlsh_op_is(&p.at[k], "cross_entropy|nll_picked") && p.at[k].in[0].ndim > 1)) k++;
-    const dl_journal_node *loss = k < p.n ? &p.at[k] : NULL, *n = loss;
-    const dl_journal_value *v = loss ? &loss->in[0] : NULL, *w = NULL;
-    for (n = v ? dlsh_pass_node(p, v->from) : NULL; n && dim >= 0 && !is_in_net(n); n = dlsh_pass_node(p, v->from))
-        dim = dim_before(n, dim), v = &n->in[0];
-    for (long i = n ? n - p.at : p.n; i < p.n && !w; i++) w = dlsh_node_weight(&p.at[i], &unit);
-    return w && dim >= 0 && has_parameter(m, w->leaf) ? (scores){v, loss, dim} : (scores){NULL, NULL, -1};
-}
-
-static scores scores_of(const dlsh_examination *e, dl_module *m) {
-    const dl_journal_row *r;
-    scores s = {NULL, NULL, -1};
-    for (long i = 0; s.dim < 0 && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) s = scores_in(dlsh_pass_of(r, 1), m);
-    return s;
-}
-
-/* The call of a net whose result an expression is, as it stands but for ops that keep its form; NULL: it is none. */
-static const dlsh_node *scores_made_by(const dlsh_examination *e, const char *file, const dlsh_node *n) {
-    static const char keeping[] = "detach|float|cpu|softmax|log_softmax|exp|contiguous|to|clone";
-    for (int i = 0, at; n && i < 6; i++) {
-        if (n->kind == DLSH_N_NAME) n = dlsh_definition_of(file, n->text, n->span.start, &at);
-        if (!n || n->kind != DLSH_N_CALL) return NULL;
-        if (dlsh_object_of(e, file, n->kids[0], &dlsh_net_class)) return n;
-        const dlsh_node *by = n->kids[0];
-        if (!by->text || !dlsh_has_word(keeping, by->text, strlen(by->text))) return NULL;
-        n = by->kind == DLSH_N_FIELD ? by->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
-    }
-    return NULL;
-}
-
-static void tell_best_sample(dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *call) {
-    dlsh_traced used[DLSH_TRACED];
-    if (dlsh_trace_value(e, file, call, used) > 0 && used[0].tensor && dl_ndim(used[0].tensor) < 2) return;
-    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "dim=1: one class for each sample");
-    if (!f) return;
-    dlsh_cause(f, "argmax runs over dimension 0, the samples: it gives the best sample of each class");
-    dlsh_evidence(f, "what a net gives has samples as dimension 0 and classes as dimension 1");
-}
-
-static const char *shape_text(int ndim, const long *shape, char *buf, size_t size);
-
-/* Classes are picked, or probabilities made, along another dimension than that of the loss: of what is not on the tape,
- * as an accuracy, too. */
-static int see_pick(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    static const char picking[] = "argmax|softmax|log_softmax|max|topk";
-    dlsh_examination *e = ctx;
-    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
-    const int method = by && by->kind == DLSH_N_FIELD;
-    (void)within, (void)depth;
-    if (!by || !by->text || !dlsh_has_word(picking, by->text, strlen(by->text))) return 0;
-    const dlsh_node *of = method ? by->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
-    const dlsh_node *dim = dlsh_argument_of(n, (method ? 0 : 1) + !strcmp(by->text, "topk"), "dim");
-    const dlsh_node *call = of && dim ? scores_made_by(e, file, of) : NULL;
-    double over = call ? dlsh_number_of(e, file, dim) : NAN;
-    if (isnan(over)) return 0;
-    const scores s = scores_of(e, dlsh_object_of(e, file, call->kids[0], &dlsh_net_class));
-    if (s.dim >= 0 && over < 0) over += s.result->ndim;
-    const int best = over == 0 && !strcmp(by->text, "argmax");
-    if (s.dim < 0 ? !best : over == s.dim) return 0;
-    if (s.dim <= 1 && best) return tell_best_sample(e, file, n, call), 0;
-    for (int i = 0; i < e->nfindings; i++)
-        if (e->findings[i].line == n->span.line && !strcmp(e->findings[i].file, file)) return 0; /* told of the loss */
-    char shape[80];
-    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "the dimension that the loss takes for the classes");
-    if (!f) return 0;
-    dlsh_cause(f, "%s runs over dimension %.0f of the scores, but the classes of the loss are dimension %d", by->text,
-               over, s.dim);
-    dlsh_evidence(f, "the net gives [%s], whose %ld classes the loss of line %d has along dimension %d",
-                  shape_text(s.result->ndim, s.result->shape, shape, sizeof shape), s.result->shape[s.dim],
-                  s.loss->line, s.dim);
-    return 0;
-}
-
 /* Does a statement that runs a net pick rows of a table of samples in that way? */
 static int picks_samples(const dlsh_examination *e, const dlsh_traced *by) {
     const dl_journal_row *r;
@@ -283,7 +165,7 @@ dl_status dlsh_check_broadcast(dlsh_examination *e) {
     const dl_journal_row *r;
     long nodes = 0;
     dlsh_each_node(see_comparison, e);
-    dlsh_each_node(see_pick, e);
+    dlsh_find_wrong_scores(e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n; k++) look_at_shapes(e, &p.at[k]), look_at_sample_numbers(e, &p.at[k]);
@@ -296,7 +178,7 @@ dl_status dlsh_check_broadcast(dlsh_examination *e) {
 
 /* ---------------------------------------------------------------- by what is known of ops */
 
-static const char *shape_text(int ndim, const long *shape, char *buf, size_t size) {
+const char *dlsh_shape_text(int ndim, const long *shape, char *buf, size_t size) {
     size_t n = 0;
     for (int d = 0; d < ndim && n < size; d++)
         n += (size_t)snprintf(buf + n, size - n, "%s%ld", d ? "," : "", shape[d]);
@@ -310,7 +192,8 @@ static void look_at_reshape(dlsh_examination *e, const dl_journal_row *r) {
     if (!f) return;
     dlsh_cause(f, "a reshape stands where a transpose is meant: elements that belong together are torn apart");
     dlsh_evidence(f, "it makes [%s] of [%s]: a dimension changes its place, but the elements keep their order",
-                  shape_text(r->ndim, r->shape, to, sizeof to), shape_text(r->x.ndim, r->x.shape, from, sizeof from));
+                  dlsh_shape_text(r->ndim, r->shape, to, sizeof to),
+                  dlsh_shape_text(r->x.ndim, r->x.shape, from, sizeof from));
 }
 
 /* Rows of scores for each place: [N, C, T] as [N * T, C] without a permutation puts scores of several classes in a row.
@@ -327,8 +210,8 @@ static void look_at_rows(dlsh_examination *e, dlsh_pass p, const dl_journal_node
     if (!f) return;
     dlsh_cause(f, "a reshape stands where a permutation is meant: a row of scores has those of several places in it");
     dlsh_evidence(f, "it makes [%s] of [%s], whose %ld classes are dimension 1, and elements keep their order",
-                  shape_text(y->ndim, y->shape, to, sizeof to), shape_text(x->ndim, x->shape, from, sizeof from),
-                  classes);
+                  dlsh_shape_text(y->ndim, y->shape, to, sizeof to),
+                  dlsh_shape_text(x->ndim, x->shape, from, sizeof from), classes);
 }
 
 static int along_samples(const dl_journal_node *n) {

@@ -475,6 +475,29 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     compare_evaluations(e, lines, nlines, with, trained, used);
 }
 
+/* ---------------------------------------------------------------- a metric's */
+
+/* The rows of an accuracy: m(xt).argmax(dim=1) == y[:100]. */
+static int see_metric(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    dlsh_examination *e = ctx;
+    (void)within, (void)depth;
+    for (int i = 0; i < 2 && n->kind == DLSH_N_BINARY && n->op == DLSH_OP_EQ; i++) {
+        const dlsh_node *said = n->kids[i], *labels = n->kids[1 - i];
+        int at;
+        for (int k = 0; k < 3 && said && said->kind == DLSH_N_NAME; k++)
+            said = dlsh_definition_of(file, said->text, said->span.start, &at);
+        const dlsh_node *call = said ? dlsh_call_of_net(e, file, said) : NULL;
+        if (!call || dlsh_call_of_net(e, file, labels)) continue;
+        dlsh_traced all[2 * DLSH_TRACED];
+        const int inputs = dlsh_trace_value(e, file, call->kids[1], all);
+        const int both = inputs + dlsh_trace_value(e, file, labels, all + inputs);
+        for (int k = 0; k < both; k++) all[k].role = k < inputs ? DLSH_ROLE_INPUT : DLSH_ROLE_TARGET;
+        text_name = file;
+        dlsh_compare_traced(e, all, both);
+    }
+    return 0;
+}
+
 dl_status dlsh_check_data(dlsh_examination *e) {
     const dl_journal_row *r;
     const char *file = "";
@@ -488,6 +511,7 @@ dl_status dlsh_check_data(dlsh_examination *e) {
         find_same_targets(e, r);
     }
     find_written_in_evaluation(e);
+    if (!dlsh_was_found(e, e->check, "labels do not belong")) dlsh_each_node(see_metric, e);
     dl_error_clear();
     return DL_OK;
 }
