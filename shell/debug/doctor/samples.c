@@ -493,7 +493,9 @@ static int see_metric(void *ctx, const char *file, const dlsh_node *n, const dls
         const int both = inputs + dlsh_trace_value(e, file, labels, all + inputs);
         for (int k = 0; k < both; k++) all[k].role = k < inputs ? DLSH_ROLE_INPUT : DLSH_ROLE_TARGET;
         text_name = file;
+        const int before = e->nfindings;
         dlsh_compare_traced(e, all, both);
+        for (int k = before; k < e->nfindings; k++) e->findings[k].line = n->span.line;
     }
     return 0;
 }
