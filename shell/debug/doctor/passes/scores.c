@@ -16,12 +16,13 @@
  * none, as where the best class was picked. */
 static const dlsh_node *raw_scores(const dlsh_examination *e, const char *file, const dlsh_node *n) {
     static const char keeping[] = "sigmoid|softmax|exp|squeeze|flatten|view|reshape|detach|cpu|max|amax";
+    int places = 0; /* an item other than the first is taken: of max() the places */
     for (int i = 0; n && i < 10; i++) {
         const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
-        const int item = n->kind == DLSH_N_INDEX && n->kids[0]->kind == DLSH_N_CALL && n->kids[0]->kids[0]->text &&
-                         !strcmp(n->kids[0]->kids[0]->text, "max");
         if (by && dlsh_object_of(e, file, by, &dlsh_net_class)) return n;
-        if (item && !(n->kids[1]->kind == DLSH_N_INT && !n->kids[1]->num.i)) return NULL; /* its places */
+        if (places && by && by->text && !strcmp(by->text, "max")) return NULL;
+        if (n->kind == DLSH_N_INDEX && n->nkids == 2 && n->kids[1]->kind != DLSH_N_SLICE)
+            places = !(n->kids[1]->kind == DLSH_N_INT && !n->kids[1]->num.i);
         if (n->kind == DLSH_N_INDEX || (n->kind == DLSH_N_FIELD && !strcmp(n->text, "values"))) {
             n = n->kids[0];
         } else if (n->kind == DLSH_N_NAME) {
