@@ -212,10 +212,23 @@ static dl_tensor *as_matrices(plan *e, const term *a, const group *batch, const 
 }
 
 /* Nothing to sum over: each element of a with each of b. */
+static dl_tensor *products_of(plan *e, dl_tensor *a, dl_tensor *b) { return dl_keep(&e->parts, dl_mul(a, b)); }
 static dl_tensor *products(plan *e, const term *a, const term *b, const group *batch, const group *rows,
                            const group *cols) {
-    return dl_keep(&e->parts, dl_mul(as_matrices(e, a, batch, rows, &(group){.size = 1}),
-                                     as_matrices(e, b, batch, &(group){.size = 1}, cols)));
+    return products_of(e, as_matrices(e, a, batch, rows, &(group){.size = 1}),
+                       as_matrices(e, b, batch, &(group){.size = 1}, cols));
+}
+
+/* The sums of products of rows that belong together, which as matrices of one row each take longer on a GPU. */
+static dl_tensor *row_products(plan *e, const term *a, const term *b, const group *batch, const group *inner) {
+    const group one = {.size = 1};
+    dl_tensor *all = products_of(e, as_matrices(e, a, batch, &one, inner), as_matrices(e, b, batch, &one, inner));
+    return all ? dl_keep(&e->parts, dl_sum(all, &(long){-1}, 1, 0)) : NULL;
+}
+
+static bool are_rows(const term *a, const group *batch, const group *rows, const group *cols) {
+    const bool summed = a->t->dtype == DL_F32 || a->t->dtype == DL_F64; /* in f64 */
+    return a->t->st->device && summed && batch->n && !rows->n && !cols->n;
 }
 
 /* a = a and b joined; the labels in `wanted` stay. */
@@ -235,8 +248,10 @@ static dl_status join(plan *e, term *a, term *b, const bool *wanted) {
     if (batch.n + rows.n + cols.n > DL_MAX_DIM)
         return dl_fail(DL_ERR_SHAPE, "'%s' takes more than %d dimensions on the way", e->text, DL_MAX_DIM);
     dl_tensor *t = !inner.n ? products(e, a, b, &batch, &rows, &cols)
-                            : dl_keep(&e->parts, dl_matmul(as_matrices(e, a, &batch, &rows, &inner),
-                                                           as_matrices(e, b, &batch, &inner, &cols)));
+                   : are_rows(a, &batch, &rows, &cols)
+                       ? row_products(e, a, b, &batch, &inner)
+                       : dl_keep(&e->parts, dl_matmul(as_matrices(e, a, &batch, &rows, &inner),
+                                                      as_matrices(e, b, &batch, &inner, &cols)));
     long shape[DL_MAX_DIM];
     a->n = append(a->label, append(a->label, append(a->label, 0, &batch), &rows), &cols);
     for (int i = 0; i < a->n; i++) shape[i] = e->size[a->label[i]];

@@ -7,8 +7,19 @@
 struct pow_row;
 template <> dl_status dl_run_row<pow_row>(dl_call *c);
 
+struct pow_grad_a;
+struct pow_grad_b;
+static dl_status grad_pow(dl_back *b);
+template <> constexpr dl_grad_function *dl_grad_of_row<pow_row, pow_grad_a, pow_grad_b>() { return grad_pow; }
+
 #define DL_FUNCTIONS2
 #include "cuda/kernels/pointwise/pointwise_rows.cuh"
+
+/* The gradients of a power in one pass each, as the rule has them. Not for the CPU: there a power costs more than the
+ * passes that this saves. */
+DL_GRAD_STRUCT(pow, a, (), (T g, T a, T b), g *(b == T(0) ? T(0) : b * dl_pow(a, b - T(1))))
+DL_GRAD_STRUCT(pow, b, (), (T g, T a, T b), g *(dl_pow(a, b) * (a == T(0) && b >= T(0) ? T(0) : log(a))))
+static dl_status grad_pow(dl_back *b) { return dl_grad_operands<pow_row, pow_grad_a, pow_grad_b>(b); }
 
 /* ---- glu: gated, of the halves of a dimension */
 

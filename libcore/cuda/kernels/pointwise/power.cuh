@@ -59,6 +59,7 @@ __device__ inline double dl_power(double a, double b) { return pow(a, b); }
 
 /* Squares and cubes are products. */
 template <class T> __device__ T dl_pow(T a, T b) {
+    if (b == T(1)) return a;
     if (b == T(2)) return a * a;
     if (b == T(3)) return a * a * a;
     return dl_power(a, b);

@@ -114,8 +114,8 @@ static dl_tensor *summed(dl_tensor *x, int d, const taps *t) {
     if (t->n == 1) return dl_ref(part[0]);
     if (t->n == 2) return dl_lerp(part[0], part[1], along(p, x, d, t->weight[1]));
     for (int k = 0; k < t->n; k++) {
-        dl_tensor *term = K(dl_mul(part[k], along(p, x, d, t->weight[k])));
-        sum = sum ? K(dl_add(sum, term)) : term;
+        dl_tensor *weight = along(p, x, d, t->weight[k]);
+        sum = K(k ? dl_addcmul(sum, part[k], weight, 1) : dl_mul(part[k], weight));
     }
     return sum ? dl_ref(sum) : NULL;
 }
