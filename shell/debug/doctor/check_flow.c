@@ -52,7 +52,9 @@ static void look_at_stop(dlsh_examination *e, const dl_journal_row *r, const dl_
         dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), stops[i].remedy);
         if (!f) return;
         f->effect = strstr(stops[i].ops, "sigmoid|tanh") != NULL || /* as of inputs that are not scaled */
-                    dlsh_was_found(e, "sign and floor of the loss", "variance");
+                    dlsh_was_found(e, "sign and floor of the loss", "variance") ||
+                    dlsh_was_found(e, "sign and floor of the loss", "no floor") ||
+                    dlsh_was_found(e, "what the loss is given", "never reached");
         dlsh_cause(f, "no gradient gets through %s: %s", dlsh_node_text(n, what, sizeof what), stops[i].why);
         dlsh_evidence(f,
                       "what comes in from the loss has size %.3g, what goes on is 0; the loss is %.4g, at first %.4g",

@@ -496,7 +496,8 @@ static void find_ignoring(dlsh_examination *e, const dlsh_trial *a, const dlsh_t
     dlsh_finding *f =
         dlsh_find_at(e, file, line, "look at what is given on there: a factor of 0, dead units, another variable");
     if (!f) return;
-    f->effect = dlsh_was_found(e, "all of the input counts", "the wrong way round");
+    f->effect = dlsh_was_found(e, "all of the input counts", "the wrong way round") ||
+                dlsh_was_found(e, "what the loss is given", "never reached");
     dlsh_cause(f, "the result of the net does not depend on its input");
     dlsh_evidence(f, "with other samples it is the same; %s is the first that gives the same for both", what);
 }

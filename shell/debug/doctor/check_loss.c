@@ -125,10 +125,30 @@ static void look_at_floor(dlsh_examination *e, dlsh_pass p, const dl_journal_nod
                   highest - most, dlsh_node_text(from, what, sizeof what), n->file, n->line);
 }
 
+/* Targets whose figures are known, beyond the limits of the results that they are compared with. */
+static void look_at_limits(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const int k = n->in[0].constant ? 0 : 1;
+    const dl_journal_value *y = &n->in[k];
+    const dl_journal_node *from = dlsh_pass_source(p, n, 1 - k);
+    char what[300];
+    for (size_t i = 0; i < DLSH_COUNT(limits) && y->n; i++) {
+        const double apart = limits[i].high - limits[i].low;
+        if (!dlsh_op_is(from, limits[i].ops) || fmax(y->high - limits[i].high, limits[i].low - y->low) < 0.1 * apart)
+            continue;
+        dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from),
+                                       "leave it out after the last layer, or scale the targets into its limits");
+        if (!f) return;
+        dlsh_cause(f, "the results of %s lie between %.4g and %.4g, the targets do not: they are never reached",
+                   from->op, limits[i].low, limits[i].high);
+        dlsh_evidence(f, "targets go from %.4g to %.4g; the loss at %s:%d compares them with the result of %s", y->low,
+                      y->high, n->file, n->line, dlsh_node_text(from, what, sizeof what));
+    }
+}
+
 /* Targets that results cannot come near: a difference is larger than the limits are apart. */
 static void look_at_reach(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     if (dlsh_op_is(n, "huber_difference") && n->in[0].constant != n->in[1].constant && n->in[!n->in[0].constant].n)
-        look_at_floor(e, p, n, n);
+        look_at_floor(e, p, n, n), look_at_limits(e, p, n);
     const dl_journal_node *d = dlsh_op_is(n, "square_sum|square|abs|pow|huber|mul") ? dlsh_pass_source(p, n, 0) : NULL;
     const dl_journal_value *far = &n->in[0];
     if (!dlsh_op_is(d, "sub") || !far->n || d->in[0].constant == d->in[1].constant) return;
@@ -472,7 +492,11 @@ static const dl_journal_node *bottomless(dlsh_pass p, const dl_journal_node *n, 
     if (sign < 0 && (dlsh_sign_of(p, n, 0) > 0 || dlsh_op_is(n, "logsumexp")) &&
         !dlsh_op_is(n, "sum|mean|add|mul|div|sigmoid|softmax"))
         return n;
-    if (dlsh_op_is(n, "neg")) return bottomless(p, a, -sign, depth + 1) ? n : NULL;
+    if (dlsh_op_is(n, "neg")) {
+        found = bottomless(p, a, -sign, depth + 1);
+        while (dlsh_op_is(a, "mean|sum")) a = dlsh_pass_source(p, a, 0);
+        return found && !dlsh_op_is(a, "add|sub") ? n : found; /* of several parts the one */
+    }
     if (dlsh_op_is(n, "add|sub")) {
         found = bottomless(p, b, dlsh_op_is(n, "sub") ? -sign : sign, depth + 1);
         if (found && dlsh_op_is(n, "sub")) found = n;
@@ -494,6 +518,7 @@ static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
     const dl_journal_node *d = sign || bottomless(p, p.at, 1, 0) ? NULL : difference(p, p.at);
     if (d && !d->in[0].constant && !d->in[1].constant &&
         (dlsh_has_rivals(e) || dlsh_sign_of(p, dlsh_pass_source(p, d, 0), 0) ||
+         dlsh_sign_of(p, dlsh_pass_source(p, d, 1), 0) ||
          (d->out.ndim == 0 && !dlsh_op_is(dlsh_pass_source(p, d, 0), "mean|sum"))))
         d = NULL; /* a critic, as of a game; parts of a loss, as of a policy's; squares less a logarithm, of a flow */
     if (by) {
@@ -537,9 +562,14 @@ static int falls_for_ever(const dl_journal_row *r) {
     return late > 0.8 * early;
 }
 
+/* An exp that is taken away, until a limit that was set for it is met. */
+static int falls_to_limit(const dl_journal_row *r, const dl_journal_node *by) {
+    return dlsh_op_is(by, "exp") && r->ncurve > 7 && r->last < -100 * (fabs(r->first) + 0.1);
+}
+
 static void look_at_bottom(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
-    if (!falls_for_ever(r)) return;
     const dl_journal_node *by = bottomless(p, p.at, 1, 0), *at = by ? by : p.at;
+    if (!falls_for_ever(r) && !falls_to_limit(r, by)) return;
     if (!by && dlsh_has_rivals(e)) return; /* a critic has no floor */
     dlsh_finding *f =
         dlsh_find_at(e, at->file, at->line,
@@ -549,7 +579,8 @@ static void look_at_bottom(dlsh_examination *e, const dl_journal_row *r, dlsh_pa
     if (!f) return;
     dlsh_cause(f, by ? "the loss has no floor: a part of it has the wrong sign, and falls without end"
                      : "the loss has no floor: it falls without end");
-    dlsh_evidence(f, "it went from %.4g to %.4g, faster and faster%s%s%s", r->first, r->last, by ? "; here " : "",
+    dlsh_evidence(f, "it went from %.4g to %.4g%s%s%s%s", r->first, r->last,
+                  falls_for_ever(r) ? ", faster and faster" : ", to a limit that was set", by ? "; here " : "",
                   by ? by->op : "", by ? " takes away what grows without limit" : "");
 }
 

@@ -139,7 +139,8 @@ dl_source dlsh_constant_parameter(dl_source otherwise) {
 dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n) {
     int unit;
     char name[120];
-    const dl_journal_value *own = dlsh_node_weight(n, &unit), *v = own ? own : n->in[0].leaf ? &n->in[0] : NULL;
+    const dl_journal_value *own = dlsh_node_weight(n, &unit);
+    const dl_journal_value *v = own ? own : n->in[0].leaf ? &n->in[0] : n->in[1].leaf ? &n->in[1] : NULL;
     dl_tensor *w = v && !*n->layer_file ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
     dl_source maker = {dlsh_node_file(n), dlsh_node_line(n)}, writer;
     if (w) dlsh_tensor_places(w, &maker, &writer);

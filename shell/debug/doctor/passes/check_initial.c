@@ -41,13 +41,23 @@ static long classes_of(dlsh_pass p, const dl_journal_node *n, double *per) {
     return dlsh_op_is(n, "logit_loss") ? 2 : 0;
 }
 
-/* A weight that a product takes transposed, or a row of: the node at which it goes in. *w: as a leaf. */
-static const dl_journal_node *leaf_behind(dlsh_pass p, const dl_journal_node *n, const dl_journal_value **w) {
+/* A weight that a product takes transposed, or times a number: the node at which it goes in. *w: as a leaf, *factor: of
+ * its numbers. */
+static const dl_journal_node *leaf_behind(dlsh_pass p, const dl_journal_node *n, const dl_journal_value **w,
+                                          double *factor) {
+    static const char turning[] = "transpose|permute|t|restride|reshape";
     const dl_journal_node *u = n->in[1].there ? dlsh_pass_node(p, n->in[1].from) : NULL;
-    for (int i = 0; u && i < 4 && !u->in[0].leaf && dlsh_op_is(u, "transpose|permute|t|reshape|restride"); i++)
-        u = dlsh_pass_node(p, u->in[0].from);
-    *w = u && u->in[0].leaf && u->in[0].ndim == 2 && dlsh_op_is(u, "transpose|permute|t|restride") ? &u->in[0] : NULL;
-    return *w ? u : NULL;
+    *factor = 1, *w = NULL;
+    for (int i = 0; u && i < 4; i++) {
+        const int first = dlsh_op_is(u, "mul") && dlsh_is_number_in(&u->in[0]); /* 3 * w */
+        const int number = first || (dlsh_op_is(u, "mul|div") && dlsh_is_number_in(&u->in[1]));
+        if (!number && !dlsh_op_is(u, turning)) return NULL;
+        if (number) *factor *= dlsh_op_is(u, "mul") ? fabs(u->in[!first].low) : 1 / fabs(u->in[1].low);
+        *w = &u->in[first];
+        if ((*w)->leaf) return (*w)->ndim == 2 && !dlsh_op_is(u, "reshape") ? u : NULL;
+        u = dlsh_pass_node(p, (*w)->from);
+    }
+    return NULL;
 }
 
 /* The first weight that is too large for the number of its inputs. */
@@ -63,8 +73,9 @@ static const dl_journal_node *large_weight(dlsh_pass p, double *gain) {
     }
     for (long i = p.n - 1; i >= 0; i--) {
         const dl_journal_value *w = NULL;
-        const dl_journal_node *u = dlsh_op_is(&p.at[i], "matmul") ? leaf_behind(p, &p.at[i], &w) : NULL;
-        *gain = u && w->n ? sqrt((w->std * w->std + w->mean * w->mean) * (double)w->shape[1]) : 0;
+        double factor = 1;
+        const dl_journal_node *u = dlsh_op_is(&p.at[i], "matmul") ? leaf_behind(p, &p.at[i], &w, &factor) : NULL;
+        *gain = u && w->n ? factor * sqrt((w->std * w->std + w->mean * w->mean) * (double)w->shape[1]) : 0;
         if (*gain > 5) return u;
     }
     return NULL;

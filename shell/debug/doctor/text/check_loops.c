@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
 #include "debug/doctor/text/reads.h"
 
@@ -285,11 +286,18 @@ static void look_at_cut_state(dlsh_examination *e, const char *file, const dlsh_
                   name, loop->span.line, pass->line, pass->first, pass->last, pass->count);
 }
 
-/* A cut in a loop that holds no backward pass. */
+/* A cut in a loop that holds no backward pass, and a line, where `within` is set. */
 typedef struct cut_in_loop {
     const char *file;
-    int line, loop;
+    int within, line, loop;
 } cut_in_loop;
+
+static int has_line(const dlsh_node *n, int line) {
+    if (!n) return 0;
+    for (int i = 0; i < n->nkids; i++)
+        if (has_line(n->kids[i], line)) return 1;
+    return n->span.line == line;
+}
 
 static int see_cut(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     cut_in_loop *c = ctx;
@@ -297,7 +305,7 @@ static int see_cut(void *ctx, const char *file, const dlsh_node *n, const dlsh_n
     const int cuts = dlsh_is_method(n, "detach") || (n->kind == DLSH_N_FIELD && !strcmp(n->text, "data"));
     for (int i = 0; cuts && i < depth; i++)
         if (is_loop(within[i]) && !dlsh_trains(within[i])) loop = within[i];
-    if (!loop || strcmp(file, c->file) != 0) return 0;
+    if (!loop || strcmp(file, c->file) != 0 || (c->within && !has_line(loop, c->within))) return 0;
     c->line = n->span.line, c->loop = loop->span.line;
     return 1;
 }
@@ -365,6 +373,40 @@ static void look_at_cut_on_tape(dlsh_examination *e, const dl_journal_row *r) {
                   r->line, nseen, nseen < times ? times : nseen + times, next->line, r->first, r->last, r->count);
 }
 
+/* How often a pass goes through the first weight of a net; 0: it has none. */
+static long uses_of(dlsh_pass p, dl_module *m) {
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
+    long uses = 0;
+    for (long i = 0; l && !uses && i < l->n; i++)
+        for (long k = 0; k < p.n; k++) {
+            int unit;
+            const dl_journal_value *w = dlsh_node_weight(&p.at[k], &unit);
+            uses += w && w->leaf == l->entries[i].tensor;
+        }
+    return uses;
+}
+
+/* A net that runs several times for a pass, of which the pass goes through the last one, as its state is cut. */
+static void look_at_cut_net(dlsh_examination *e, const dl_journal_row *r) {
+    const dlsh_pass p = dlsh_pass_of(r, 1);
+    const dl_journal_row *f;
+    for (long i = 0; r->count > 15 && (f = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        dl_module *m = f->grad && f->count >= 3 * r->count ? dlsh_live_net(e, f->what, NULL) : NULL;
+        cut_in_loop c = {.file = f->file, .within = f->line};
+        if (!m || uses_of(p, m) != 1 || dlsh_settled_lower(r, 0.6) || !dlsh_each_node(see_cut, &c)) continue;
+        dlsh_finding *g = dlsh_find_at(e, c.file, c.line,
+                                       "leave it out here; detach between pieces, where a backward pass was before");
+        if (!g) return;
+        dlsh_cause(g, "a state loses its history at each time of the loop: no gradient reaches what came in before the "
+                      "last time");
+        dlsh_evidence(g,
+                      "the net of line %d ran %ld times for %ld passes (line %d), and each of these goes through it "
+                      "once; the loss went from %.4g to %.4g",
+                      f->line, f->count, r->count, r->line, r->first, r->last);
+        return;
+    }
+}
+
 /* ---------------------------------------------------------------- the check */
 
 static int see_loop(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
@@ -390,6 +432,6 @@ dl_status dlsh_check_loops(dlsh_examination *e) {
     const dl_journal_row *r;
     if (dlsh_row_next(e, DL_DID_BACKWARD, &i)) dlsh_each_node(see_loop, e);
     for (i = 0; !dlsh_was_found(e, e->check, "is cut at each time") && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
-        look_at_cut_on_tape(e, r);
+        look_at_cut_on_tape(e, r), look_at_cut_net(e, r);
     return DL_OK;
 }
