@@ -4,6 +4,8 @@
 #include "cpu/runtime/iter.h"
 #include "ops/rules/create.h"
 
+#include <string.h>
+
 enum { BLOCK = 1024 };
 
 typedef union block {
@@ -47,11 +49,16 @@ static dl_status run_full(dl_call *c) {
     const dl_aval *v = ATTR(c, FULL_FILL_VALUE);
     double value[2] = {0}; /* as long as the largest element */
     long none[DL_MAX_DIM] = {0};
+    bool zero = true;
     if (v->is_int)
         dl_store_i64(value, o->dtype, v->u.i);
     else
         dl_store_f64(value, o->dtype, v->u.f);
-    dl_cpu_copy_strided(o->ndim, o->shape, dl_ptr(o), o->dtype, o->stride, value, o->dtype, none);
+    for (size_t i = 0; i < sizeof value; i++) zero = zero && !((const char *)value)[i];
+    if (zero && dl_is_dense(o))
+        dl_cpu_clear(dl_ptr(o), (size_t)o->numel * dl_esize(o));
+    else
+        dl_cpu_copy_strided(o->ndim, o->shape, dl_ptr(o), o->dtype, o->stride, value, o->dtype, none);
     return DL_OK;
 }
 const dl_kernel dl_cpu_full = {.run = run_full, .dtypes = DL_ALL};
@@ -146,88 +153,156 @@ static void make_integers(const dl_call *c, long lo, long n, block *b) {
 static dl_status run_randint(dl_call *c) { return fill(c, DL_I64, make_integers); }
 const dl_kernel dl_cpu_randint = {.run = run_randint, .dtypes = DL_ANY};
 
-/* ---- permutations: the order of random 64-bit keys, equal ones in the order of their numbers */
-
-typedef struct keyed {
-    uint64_t key;
-    long number;
-} keyed;
+/* ---- permutations: the order of random 64-bit keys, equal ones in the order of their numbers. What is sorted are the
+ * upper bits of keys, with the numbers in the lower ones */
 
 enum { DIGIT = 11, BUCKETS = 1 << DIGIT };
 
+typedef struct permuted {
+    dl_rng_key key;
+    uint64_t *a, *b; /* n numbers each, sorted in turn */
+    long n;
+    int low, passes;        /* bits of a number; passes over digits from the top */
+    long each;              /* numbers of a part */
+    long (*count)[BUCKETS]; /* of each part, of each digit, the lowest first; then where the next number goes */
+    dl_stop *stop;
+} permuted;
+
+static int shift_of(const permuted *p, int pass) { return 64 - (p->passes - pass) * DIGIT; }
+
+/* The keys of a part, and how many have each digit. */
+static void draw_part(void *arg, long part) {
+    permuted *p = arg;
+    const long end = (part + 1) * p->each < p->n ? (part + 1) * p->each : p->n;
+    uint32_t w[2 * BLOCK];
+    for (long lo = part * p->each; lo < end && !dl_stop_asked(p->stop); lo += BLOCK) {
+        const long m = end - lo < BLOCK ? end - lo : BLOCK;
+        DL_SIMD_PICK(dl_random_words)(p->key, 2 * (uint64_t)lo, 2 * m, w);
+        for (long i = 0; i < m; i++) {
+            const uint64_t key = (uint64_t)w[2 * i + 1] << 32 | w[2 * i];
+            p->a[lo + i] = key >> p->low << p->low | (uint64_t)(lo + i);
+        }
+        for (int k = 0; k < p->passes; k++) {
+            long *count = p->count[part * p->passes + k];
+            for (long i = 0; i < m; i++) count[p->a[lo + i] >> shift_of(p, k) & (BUCKETS - 1)]++;
+        }
+    }
+}
+
+static void draw_keys(permuted *p, long parts) {
+    dl_cpu_for(parts, (int)parts, draw_part, p);
+    for (long k = p->passes; k < parts * p->passes; k++)
+        for (int d = 0; d < BUCKETS; d++) p->count[k % p->passes][d] += p->count[k][d];
+}
+
 /* One pass of a stable radix sort. */
-static void sort_pass(const keyed *from, keyed *to, long n, int shift, dl_stop *stop) {
-    long at[BUCKETS] = {0}, sum = 0;
-    DL_CPU_EACH (i, n, stop) at[from[i].key >> shift & (BUCKETS - 1)]++;
+static void sort_pass(permuted *p, int pass) {
+    long *at = p->count[pass], sum = 0;
+    const int shift = shift_of(p, pass);
+    uint64_t *from = p->a, *to = p->b;
     for (int d = 0; d < BUCKETS; d++) {
-        long count = at[d];
+        const long count = at[d];
         at[d] = sum;
         sum += count;
     }
-    if (stop->incomplete) return;
-    DL_CPU_EACH (i, n, stop) to[at[from[i].key >> shift & (BUCKETS - 1)]++] = from[i];
+    const long n = p->n;
+    DL_CPU_EACH (i, n, p->stop) {
+        const uint64_t v = from[i];
+        to[at[v >> shift & (BUCKETS - 1)]++] = v;
+    }
+    p->a = to, p->b = from;
 }
 
-static void draw_keys(dl_rng_key k, keyed *a, long n, dl_stop *stop) {
-    uint32_t w[2 * BLOCK];
-    for (long lo = 0; lo < n && !dl_stop_asked(stop); lo += BLOCK) {
-        long m = n - lo < BLOCK ? n - lo : BLOCK;
-        DL_SIMD_PICK(dl_random_words)(k, 2 * (uint64_t)lo, 2 * m, w);
-        for (long i = 0; i < m; i++) a[lo + i] = (keyed){(uint64_t)w[2 * i + 1] << 32 | w[2 * i], lo + i};
-    }
+static uint64_t key_at(const permuted *p, uint64_t sorted) {
+    uint32_t w[2];
+    DL_SIMD_PICK(dl_random_words)(p->key, 2 * (sorted & (((uint64_t)1 << p->low) - 1)), 2, w);
+    return (uint64_t)w[1] << 32 | w[0];
+}
+
+/* Where the upper bits of keys are equal, which is rare, whole keys are made anew. */
+static bool is_after(const permuted *p, uint64_t x, uint64_t y) {
+    if ((x ^ y) >> p->low) return x > y;
+    const uint64_t a = key_at(p, x), b = key_at(p, y);
+    return a != b ? a > b : x > y;
 }
 
 /* Sorts by the lower digits what the passes over the upper ones left as equal: an insertion sort of near neighbours. */
-static void insert(keyed *a, long n, dl_stop *stop) {
-    DL_CPU_EACH (i, n, stop) {
-        keyed v = a[i];
-        long k = i;
-        for (; k > 0 && a[k - 1].key > v.key; k--) a[k] = a[k - 1];
+static void insert(permuted *p) {
+    uint64_t *a = p->a;
+    const int low = p->low;
+    DL_CPU_EACH (i, p->n - 1, p->stop) {
+        const uint64_t v = a[i + 1];
+        if (a[i] >> low < v >> low) continue;
+        long k = i + 1;
+        for (; k > 0 && is_after(p, a[k - 1], v); k--) a[k] = a[k - 1];
         a[k] = v;
     }
 }
 
 static dl_status run_randperm(dl_call *c) {
     dl_tensor *o = c->out[0];
-    long n = o->numel, step = (long)(sizeof(keyed) / sizeof(long)), one = 1;
+    const long n = o->numel, one = 1;
     if (!n) return DL_OK;
-    size_t bytes = 2 * (size_t)n * sizeof(keyed);
-    keyed *a = dl_host_alloc(bytes);
-    if (!a) return dl_failed();
-    keyed *b = a + n;
     dl_stop stop = dl_stop_begin();
-    draw_keys(dl_rng_key_of(c), a, n, &stop);
-    for (int top = n <= 1 << 24 ? 2 : 4; n > 32 && top > 0; top -= 2) {
-        sort_pass(a, b, n, 64 - top * DIGIT, &stop);
-        sort_pass(b, a, n, 64 - (top - 1) * DIGIT, &stop);
-    }
-    if (!stop.incomplete) insert(a, n, &stop);
+    permuted p = {.key = dl_rng_key_of(c), .n = n, .low = 64 - __builtin_clzl((unsigned long)n), .stop = &stop};
+    p.passes = n <= 32 ? 0 : n <= 1 << 24 ? 2 : 3;
+    const long parts = dl_cpu_threads(n);
+    p.each = (n + parts - 1) / parts;
+    const size_t numbers = 2 * (size_t)n * sizeof(uint64_t), counts = (size_t)(parts * p.passes) * sizeof *p.count;
+    void *room = dl_host_alloc(numbers + counts);
+    if (!room) return dl_stop_end(&stop), dl_failed();
+    p.a = room, p.b = p.a + n, p.count = (void *)(p.b + n);
+    memset(p.count, 0, counts);
+    draw_keys(&p, parts);
+    for (int k = 0; k < p.passes && !stop.incomplete; k++) sort_pass(&p, k);
+    if (!stop.incomplete) insert(&p);
+    const uint64_t number = ((uint64_t)1 << p.low) - 1;
+    DL_CPU_EACH (i, n, &stop) p.a[i] &= number;
     dl_stop_end(&stop);
-    dl_cpu_copy_strided(1, &n, dl_ptr(o), o->dtype, &one, &a->number, DL_I64, &step);
-    dl_host_free(a, bytes);
+    dl_cpu_copy_strided(1, &n, dl_ptr(o), o->dtype, &one, p.a, DL_I64, &one);
+    dl_host_free(room, numbers + counts);
     return DL_OK;
 }
 const dl_kernel dl_cpu_randperm = {.run = run_randperm, .dtypes = DL_ANY};
 
 /* ---- bernoulli */
 
-static dl_status plain_bernoulli(dl_call *c) {
-    const dl_tensor *x = c->in[0], *o = c->out[0];
-    dl_dtype t = x->dtype;
-    size_t size = dl_esize(x);
-    uint32_t w[BLOCK];
-    dl_stop stop = dl_stop_begin();
-    for (int64_t lo = 0; lo < x->numel && !dl_stop_asked(&stop); lo += BLOCK) {
-        long n = x->numel - lo < BLOCK ? x->numel - lo : BLOCK;
-        DL_SIMD_PICK(dl_random_words)(dl_rng_key_of(c), (uint64_t)lo, n, w);
-        for (long i = 0; i < n; i++) {
-            size_t at = (size_t)(lo + i) * size;
-            double p = dl_load_f64((char *)dl_ptr(x) + at, t);
-            if (!(p >= 0 && p <= 1)) return dl_fail(DL_ERR_VALUE, "a probability must be between 0 and 1, not %g", p);
-            dl_store_f64((char *)dl_ptr(o) + at, t, w[i] < dl_rng_threshold(p));
-        }
+typedef struct draws {
+    const dl_call *c;
+    dl_first_error failed;
+} draws;
+
+#define DRAW(T)                                                                                                        \
+    static void draw_##T(draws *d, const T *p, T *o, long n, const uint32_t *w) {                                      \
+        for (long i = 0; i < n; i++) {                                                                                 \
+            const double share = (double)p[i];                                                                         \
+            if (!(share >= 0 && share <= 1)) {                                                                         \
+                dl_fail(DL_ERR_VALUE, "a probability must be between 0 and 1, not %g", share);                         \
+                dl_first_error_keep(&d->failed);                                                                       \
+                return;                                                                                                \
+            }                                                                                                          \
+            o[i] = (T)(w[i] < dl_rng_threshold(share));                                                                \
+        }                                                                                                              \
     }
-    dl_stop_end(&stop);
-    return DL_OK;
+DRAW(float)
+DRAW(double)
+
+static void draw_block(void *arg, long k) {
+    draws *d = arg;
+    const dl_tensor *x = d->c->in[0], *o = d->c->out[0];
+    const long lo = k * BLOCK, n = x->numel - lo < BLOCK ? x->numel - lo : BLOCK;
+    uint32_t w[BLOCK];
+    DL_SIMD_PICK(dl_random_words)(dl_rng_key_of(d->c), (uint64_t)lo, n, w);
+    if (x->dtype == DL_F32)
+        draw_float(d, (const float *)dl_ptr(x) + lo, (float *)dl_ptr(o) + lo, n, w);
+    else
+        draw_double(d, (const double *)dl_ptr(x) + lo, (double *)dl_ptr(o) + lo, n, w);
+}
+
+static dl_status plain_bernoulli(dl_call *c) {
+    draws d = {.c = c};
+    const long n = c->in[0]->numel;
+    dl_cpu_for((n + BLOCK - 1) / BLOCK, dl_cpu_threads(n), draw_block, &d);
+    return dl_first_error_raise(&d.failed);
 }
 DL_CPU_KERNEL(bernoulli, plain_bernoulli, true, DL_FLOATS)

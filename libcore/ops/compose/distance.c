@@ -20,7 +20,7 @@ enum { FEW = 25 };
 
 /* Numbers of a block of differences, if it is not a single row: on the CPU at least so many, which threads share and
  * which stay in the cache; at most what keeps a GPU busy. */
-#define BLOCK_CPU (1L << 16)
+#define BLOCK_CPU (1L << 18)
 #define BLOCK_GPU (1L << 24)
 
 static const long last = -1;

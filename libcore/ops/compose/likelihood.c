@@ -2,6 +2,7 @@
 #include "ops/compose/compose.h"
 #include "ops/compose/loss.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/binary.h"
 #include "dlcore/compare.h"
 #include "dlcore/elementary.h"
 #include "dlcore/loss.h"
@@ -30,7 +31,7 @@ POOLED_RULE(binary_cross_entropy_with_logits) {
     dl_tensor *each = K(dl_logit_loss(x, y));
     if (more) {
         dl_tensor *share = K(dl_mul(y, K(dl_sub(more, N(1)))));
-        each = K(dl_add(each, K(dl_mul(share, K(dl_softplus(K(dl_neg(x)), 1, INFINITY))))));
+        each = K(dl_addcmul(each, share, K(dl_logsigmoid(x)), -1)); /* -softplus(-x) */
     }
     return dl_finish_loss(c, w ? K(dl_mul(each, w)) : each);
 }
