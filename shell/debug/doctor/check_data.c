@@ -401,7 +401,7 @@ static int line_of_picks(const char *file, const dlsh_node *n, int otherwise) {
 
 static void find_order(dlsh_examination *e, const dlsh_samples *s) {
     long classes = s->y && s->n >= 16 && s->in_order ? runs_of_classes(s) : 0;
-    if (classes < 2 || has_mixed_batch(e)) return;
+    if (classes < 2 || has_mixed_batch(e) || dlsh_same_batch(e)) return; /* it is given all, or one batch */
     const int line = line_of_picks(s->user_file, dlsh_statement_at(s->user_file, s->user_line), s->user_line);
     dlsh_finding *f = dlsh_find_at(e, s->user_file, line, "shuffle: shuffle=true, or p = randperm(n) for both x and y");
     if (!f) return;

@@ -167,6 +167,7 @@ static void find_other_table(dlsh_examination *e, const dlsh_samples *s, long n,
         dl_tensor *t =
             h->value.type == DLSH_TENSOR && !dl_requires_grad(h->value.as.tensor) ? h->value.as.tensor : NULL;
         if (!t || dl_ndim(t) != 2 || dl_shape(t)[0] < n || dl_shape(t)[1] < 2 || !strcmp(name, s->name)) continue;
+        if (dl_shape(t)[0] == dl_shape(t)[1]) continue; /* between rows, as of neighbours */
         if (dl_numel(t) / dl_shape(t)[0] != s->width || !dl_dtype_is_float(dl_dtype_of(t))) continue;
         dlsh_samples other = {.n = n, .width = s->width, .y = s->y};
         DLSH_FREED double *x = malloc((size_t)dl_numel(t) * sizeof *x);

@@ -109,8 +109,7 @@ static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, 
         dlsh_evidence(f, "the forward pass at line %d has no backward pass, and nobody called m.eval()", r->line);
 }
 
-/* Before the first backward pass a net is run to be built. */
-static int after_training_began(const dlsh_examination *e, const dl_journal_row *pass) {
+int dlsh_training_began(const dlsh_examination *e, const dl_journal_row *pass) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
         if (pass->till > r->at) return 1;
@@ -209,7 +208,7 @@ static const dlsh_node *plain_dropout(const dlsh_node *n, int line) {
 static void find_plain_dropout(dlsh_examination *e) {
     const dl_journal_row *r;
     int evaluated = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) evaluated |= !r->grad && after_training_began(e, r);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) evaluated |= !r->grad && dlsh_training_began(e, r);
     for (long i = 0; evaluated && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n; k++) {
@@ -239,7 +238,7 @@ dl_status dlsh_check_modes(dlsh_examination *e) {
         const int frozen = r->empty && r->empty >= r->looked; /* a body that is meant to stay as it is */
         if (!r->training && r->grad && !frozen && goes_back(e, r))
             trained_in_evaluation(e, r, name, kind);
-        else if (r->training && !(r->grad ? trained : feeds_loss(e, r)) && after_training_began(e, r))
+        else if (r->training && !(r->grad ? trained : feeds_loss(e, r)) && dlsh_training_began(e, r))
             evaluated_in_training(e, r, name, kind);
         passes++;
     }

@@ -122,6 +122,8 @@ int dlsh_settled_lower(const dl_journal_row *pass, double share);
 /* Did a backward pass go through nodes of that line, or begin at it, as in a trainer, or at what was computed there? */
 int dlsh_is_trained(const dlsh_examination *e, const dl_journal_row *at);
 
+/* Did a backward pass come before the last of these passes? Before the first one a net is run to be built. */
+int dlsh_training_began(const dlsh_examination *e, const dl_journal_row *pass);
 /* Does a net give the targets of a loss as the training goes on, as of a TD error, or of a teacher that follows? */
 int dlsh_targets_move(const dlsh_examination *e, const dl_journal_row *pass);
 

@@ -400,7 +400,9 @@ static void compare_evaluations(dlsh_examination *e, const int *lines, int nline
         dlsh_traced some[DLSH_TRACED];
         dlsh_samples test = {0};
         for (int k = 0; k < nlines; k++) trained |= lines[k] == r->line;
-        int n = trained || (r->grad && dlsh_is_trained(e, r)) ? 0 : dlsh_trace(e, r->file, r->line, some);
+        int n = trained || (r->grad && dlsh_is_trained(e, r)) || !dlsh_training_began(e, r)
+                    ? 0
+                    : dlsh_trace(e, r->file, r->line, some);
         for (int k = 0; k < n; k++) {
             dl_tensor *x = some[k].tensor;
             if (some[k].role != DLSH_ROLE_INPUT || some[k].guessed || !x || x == used || dl_ndim(x) < 2) continue;

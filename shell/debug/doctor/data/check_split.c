@@ -374,7 +374,7 @@ void dlsh_compare_rows(dlsh_examination *e, const char *file, const dlsh_traced 
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         dlsh_traced some[DLSH_TRACED];
-        if (strcmp(r->file, file) != 0 || dlsh_is_trained(e, r)) continue;
+        if (strcmp(r->file, file) != 0 || dlsh_is_trained(e, r) || !dlsh_training_began(e, r)) continue;
         const int m = dlsh_trace(e, file, r->line, some);
         for (int k = 0; k < m; k++)
             for (int j = 0; j < n; j++)

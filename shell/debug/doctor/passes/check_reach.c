@@ -178,6 +178,11 @@ static int is_met(const reach *r, const void *weight) {
     return 0;
 }
 
+/* Was it run by a statement that asks for a gradient, as of a differential equation? */
+static int is_of_gradient(const dlsh_examination *e, const dl_journal_node *n) {
+    return dlsh_script_has(e, n->file, n->line, "grad(");
+}
+
 static void look_at_pass(dlsh_examination *e, dlsh_pass p) {
     DLSH_SCOPED(reach_free) reach r = {.p = p};
     const dl_journal_node *alone = NULL;
@@ -187,7 +192,7 @@ static void look_at_pass(dlsh_examination *e, dlsh_pass p) {
         const void *weight = weight_of(&p.at[i]);
         if (!weight) continue;
         met += r.met[i];
-        if (!r.met[i] && !is_met(&r, weight)) alone = &p.at[i];
+        if (!r.met[i] && !is_met(&r, weight) && !is_of_gradient(e, &p.at[i])) alone = &p.at[i];
     }
     if (alone && met) tell(e, alone);
 }

@@ -255,7 +255,8 @@ static void find_turned_mask(dlsh_examination *e, dl_tensor *x, const dlsh_trial
         if (!f) return;
         long real = 0;
         for (long k = 0; k < p.n * p.t; k++) real += p.counts[k];
-        dlsh_cause(f, "the mask is the wrong way round: %s hides the places that count and leaves the padding", c->op);
+        dlsh_cause(f, "the mask is the wrong way round: %s hides the places that count and leaves the padding",
+                   c->composite ? c->composite : c->op);
         dlsh_evidence(f,
                       "of the %ld places of %ld samples %ld are no padding; nothing of them is left in any sample that "
                       "has padding, whatever they are",
