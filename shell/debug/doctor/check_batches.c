@@ -443,6 +443,47 @@ static int is_of_training(const dlsh_examination *e, const dlsh_pools *all, cons
     return 0;
 }
 
+/* Had a pass that was looked at rows that were kept apart? Several calls of one function are one place. */
+static int has_held(const dlsh_pools *all, const dl_journal_row *r) {
+    long n = 0;
+    for (int k = 0; k < all->n; k++)
+        for (long i = 0; i < r->nseen && all->at[k].held; i++) n += dlsh_has_row(&all->at[k], r->seen[i]);
+    return n > 1;
+}
+
+/* Is an argument samples that were kept apart? */
+static int is_held(const dlsh_examination *e, const dlsh_pools *all, const char *file, const dlsh_node *n) {
+    dlsh_dealt d = {.data = NULL};
+    const int data = dlsh_data_named(e, file, n, &d);
+    const dlsh_value *v = data ? NULL : dlsh_value_of(e, file, n);
+    const dl_tensor *t = v && v->type == DLSH_TENSOR ? v->as.tensor : NULL;
+    for (int k = 0; k < all->n; k++)
+        if (all->at[k].held && (data ? all->at[k].data == d.data && all->at[k].split == d.split
+                                     : t && all->at[k].tensor == t))
+            return 1;
+    return 0;
+}
+
+/* Is a function called with samples that were kept apart, in any of its calls within a tree? */
+static int is_called_with_held(const dlsh_examination *e, const dlsh_pools *all, const char *file, const dlsh_node *n,
+                               const char *function) {
+    for (int i = 1; n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], function) && i < n->nkids; i++)
+        if (is_held(e, all, file, n->kids[i]->kind == DLSH_N_KWARG ? n->kids[i]->kids[0] : n->kids[i])) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (n->kids[i] && is_called_with_held(e, all, file, n->kids[i], function)) return 1;
+    return 0;
+}
+
+/* May a pass, in a function of the text, have had samples that were kept apart, in passes that were not looked at? */
+static int may_have_held(const dlsh_examination *e, const dlsh_pools *all, const dl_journal_row *r) {
+    const dlsh_node *root = dlsh_text_root(r->file), *around[DLSH_AROUND];
+    const dlsh_node *n = root && r->count > r->looked ? dlsh_statement_at(r->file, r->line) : NULL;
+    const int depth = n ? dlsh_functions_around(root, n->span.start, around) : 0;
+    for (int i = 0; i < depth; i++)
+        if (around[i]->text && is_called_with_held(e, all, r->file, root, around[i]->text)) return 1;
+    return 0;
+}
+
 enum { FEWEST_APART = 16 };
 
 /* May it be a part that was kept apart of what is trained on? Sequences of words may be targets, with as many rows. */
@@ -460,7 +501,7 @@ static void find_seen(dlsh_examination *e, dlsh_pools *all, const void *net) {
     int others = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         if (r->what != net || r->nrows < 2 || !dlsh_is_evaluation_pass(e, r)) continue;
-        if (is_of_training(e, all, r))
+        if (!has_held(all, r) && !may_have_held(e, all, r) && is_of_training(e, all, r))
             seen = r;
         else
             others++;

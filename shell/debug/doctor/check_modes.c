@@ -94,9 +94,19 @@ static int is_repeated(const dlsh_examination *e, const dl_journal_row *r) {
     return r->count >= 5 && r->looked > 2 && r->alike == r->looked - 1 && switched(e, r, 1) && !trains_between(e, r);
 }
 
+/* Did the same switch to training mode come before passes whose spread is asked for? Then it is meant. */
+static int is_beside_repeated(const dlsh_examination *e, const dl_journal_row *r) {
+    const dl_journal_row *other, *by = switched(e, r, 1);
+    for (long i = 0; by && (other = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (other->what == r->what && other->training && !other->grad && by->till < other->at && by->till < r->at &&
+            switched(e, other, 1) == by && is_repeated(e, other))
+            return 1;
+    return 0;
+}
+
 static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, const char *name, const char *kind) {
     const dl_journal_row *by = switched(e, r, 1);
-    if (is_repeated(e, r)) return;
+    if (is_repeated(e, r) || (strstr(kind, "dropout") && is_beside_repeated(e, r))) return;
     dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "m.eval() before it, m.train() after it");
     if (!f) return;
     dlsh_cause(f, "%s is evaluated in training mode: %s", name,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/data/pools.h"
 #include "debug/doctor/syntax.h"
 #include "dlcore/view.h"
 
@@ -318,16 +319,34 @@ static int lines_of(dlsh_pass p, int *lines, int max, const char **file, long *b
     return n;
 }
 
+/* Does a tensor still hold all rows that passes had, those of the first ones too? Then it was written to as it was made,
+ * each row once. 0 where it is not known. */
+static int is_as_passed(const dlsh_examination *e, dl_tensor *t) {
+    const dl_journal_row *r;
+    dlsh_pool p = {.tensor = t, .n = dl_ndim(t) ? dl_shape(t)[0] : 0};
+    if (p.n < 4 || !dlsh_pool_fill(&p, dl_numel(t) / p.n)) return 0;
+    int some = 0, changed = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        long known = 0;
+        for (long k = 0; k < r->nseen; k++) known += dlsh_has_row(&p, r->seen[k]);
+        some |= known > 1 && r->looked > 1;
+        changed |= known && known < r->nseen;
+    }
+    free(p.row);
+    return some && !changed;
+}
+
 /* A tensor that a loop changes again and again, although it holds its data. */
 static void find_written(dlsh_examination *e, const dlsh_traced *all, int n, int line) {
     for (int i = 0; i < n; i++) {
-        const dl_tensor *t = all[i].whole ? all[i].whole : all[i].tensor;
+        dl_tensor *t = all[i].whole ? all[i].whole : all[i].tensor;
         dl_source maker, writer;
         if (!t || !all[i].role) continue;
         dlsh_tensor_places(t, &maker, &writer);
         if (dl_tensor_version(t) < 3 || writer.line == maker.line) continue;
         if (line && dlsh_is_before_loop(writer.file, writer.line, line)) continue; /* as it was made, piece by piece */
         if (dlsh_keeps_average(e, writer.file, writer.line)) continue;             /* figures that go along */
+        if (is_as_passed(e, t)) continue;
         dlsh_finding *f =
             dlsh_find_at(e, writer.file, writer.line, "compute a new tensor: x = x / 255, once, or xb = xb + noise");
         if (!f) continue;
@@ -432,13 +451,15 @@ static int is_part(const dlsh_traced *all, int n, const dl_tensor *used, const c
     return 0;
 }
 
-/* Statements that ran nets whose layers have lines of their own. */
-static int add_lines_of_nets(const dlsh_examination *e, const char *file, int *lines, int n) {
+/* Statements that ran nets whose layers have lines of their own, in the course of a training. */
+static int add_lines_of_nets(const dlsh_examination *e, const dl_journal_row *back, const char *file, int *lines,
+                             int n) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         int known = 0;
         for (int k = 0; k < n; k++) known |= lines[k] == r->line;
         if (known || n == LINES || !r->grad || r->count < 4 || strcmp(r->file, file) != 0) continue;
+        if (r->at > back->till || r->till < back->at) continue; /* of another training */
         if (dlsh_is_trained(e, r)) lines[n++] = r->line;
     }
     return n;
@@ -450,7 +471,7 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     long batch = 0;
     static dlsh_traced all[ALL];
     int nlines = lines_of(dlsh_pass_of(r, 1), lines, LINES, &file, &batch);
-    nlines = add_lines_of_nets(e, file, lines, nlines);
+    nlines = add_lines_of_nets(e, r, file, lines, nlines);
     int n = trace_lines(e, file, lines, nlines, all, ALL);
     DLSH_SCOPED(dlsh_samples_free) dlsh_samples s = {0}, near = {0};
     text_name = file;
