@@ -79,23 +79,45 @@ static int is_over_samples(const dlsh_node *dim) {
     return has;
 }
 
-/* The variable whose figures over all samples are in an expression, as in x.std(dim=0) + 1e-8; NULL: there are none. */
-static const dlsh_node *figures_in(const char *file, const dlsh_node *n, int depth) {
+/* The call that runs the function in which an expression stands, and the call of the function around that. */
+typedef struct frame {
+    const dlsh_node *call, *fn;
+    const struct frame *up;
+} frame;
+
+/* What the call gives for a name of the function; NULL: it is no parameter of it. */
+static const dlsh_node *given(const frame *in, const dlsh_node *n) {
+    for (int k = 0; in && n && n->kind == DLSH_N_NAME && k + 1 < in->fn->nkids; k++)
+        if (in->fn->kids[k]->kind == DLSH_N_PARAM && !strcmp(in->fn->kids[k]->text, n->text))
+            return dlsh_argument_of(in->call, k, n->text);
+    return NULL;
+}
+
+/* A variable whose figures are taken, and the function where it stands; by NULL: there is none. */
+typedef struct origin {
+    const dlsh_node *by;
+    const frame *in;
+} origin;
+
+/* The variable whose figures over all samples are in an expression, as in x.std(dim=0) + 1e-8. */
+static origin figures_in(const char *file, const dlsh_node *n, const frame *in, int depth) {
     static const char figures[] = "mean|std|var|min|max|amin|amax|median";
-    const dlsh_node *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL, *found = NULL;
+    const dlsh_node *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL, *argument = given(in, n);
+    origin found = {NULL};
     int at;
-    if (!n || depth > DEEPEST) return NULL;
+    if (!n || depth > DEEPEST) return found;
+    if (argument) return figures_in(file, argument, in->up, depth + 1);
     if (n->kind == DLSH_N_NAME) {
         const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at);
-        return made && made->span.start < n->span.start ? figures_in(file, made, depth + 1) : NULL;
+        return made && made->span.start < n->span.start ? figures_in(file, made, in, depth + 1) : found;
     }
     if (by && by->text && dlsh_has_word(figures, by->text, strlen(by->text))) {
         const int method = by->kind == DLSH_N_FIELD;
         const dlsh_node *of = bare(method ? by->kids[0] : n->nkids > 1 ? n->kids[1] : NULL);
-        if (!is_over_samples(dlsh_argument_of(n, method ? 0 : 1, "dim"))) return NULL;
-        if (of && of->kind == DLSH_N_NAME) return of;
+        if (!is_over_samples(dlsh_argument_of(n, method ? 0 : 1, "dim"))) return found;
+        if (of && of->kind == DLSH_N_NAME) return (origin){of, in};
     }
-    for (int i = 0; i < n->nkids && !found; i++) found = figures_in(file, n->kids[i], depth + 1);
+    for (int i = 0; i < n->nkids && !found.by; i++) found = figures_in(file, n->kids[i], in, depth + 1);
     return found;
 }
 
@@ -105,41 +127,50 @@ typedef struct scaling {
     int own, line;       /* it is scaled itself; where */
 } scaling;
 
-/* What a call is given for the parameter that a function scales by, or any other variable as it is. */
-static scaling through_call(const dlsh_node *call, const dlsh_node *fn, scaling s) {
-    s.line = call->span.line;
-    for (int k = 0; s.by && k + 1 < fn->nkids; k++) {
-        if (fn->kids[k]->kind != DLSH_N_PARAM || strcmp(fn->kids[k]->text, s.by->text) != 0) continue;
-        s.by = bare(dlsh_argument_of(call, k, s.by->text));
-        if (s.by && s.by->kind != DLSH_N_NAME) s.by = NULL;
-        return s;
-    }
-    if (s.own) s.by = NULL; /* a variable of the function, as of one that makes samples */
-    return s;
+/* What is scaled in (x - m) / s: x. */
+static const dlsh_node *scaled_in(const dlsh_node *n) {
+    for (n = bare(n); n && n->kind == DLSH_N_BINARY;) n = bare(n->kids[0]);
+    return n;
 }
 
-static scaling scaling_of(const char *file, const dlsh_node *n, int depth) {
+/* The variable at the top level that a variable of a function stands for; NULL: it is made in a function. */
+static const dlsh_node *outermost(const char *file, const dlsh_node *n, const frame *in) {
+    for (int i = 0, at; n && n->kind == DLSH_N_NAME && in && i < DEEPEST; i++) {
+        const dlsh_node *argument = given(in, n);
+        n = argument ? bare(argument) : scaled_in(dlsh_definition_of(file, n->text, n->span.start, &at));
+        if (argument) in = in->up;
+    }
+    return n && n->kind == DLSH_N_NAME && !in ? n : NULL;
+}
+
+static scaling scaling_of(const char *file, const dlsh_node *n, const frame *in, int depth) {
     const char *name = NULL;
     int at;
     n = bare(n);
+    const dlsh_node *argument = given(in, n);
+    if (argument && depth <= DEEPEST) return scaling_of(file, argument, in->up, depth + 1);
     if (n && n->kind == DLSH_N_NAME) {
         name = n->text;
         const dlsh_node *made = dlsh_definition_of(file, name, n->span.start, &at);
         n = made && made->span.start < n->span.start ? bare(made) : NULL;
     }
     if (!n || depth > DEEPEST) return (scaling){0};
-    if (n->kind == DLSH_N_NAME) return scaling_of(file, n, depth + 1);
+    if (n->kind == DLSH_N_NAME) return scaling_of(file, n, in, depth + 1);
     if (n->kind == DLSH_N_BINARY && (n->op == DLSH_OP_DIV || n->op == DLSH_OP_SUB || n->op == DLSH_OP_MUL)) {
-        const dlsh_node *of = figures_in(file, n->kids[1], 0);
-        return of ? (scaling){of, dlsh_mentions(n->kids[0], of->text), n->span.line}
-                  : scaling_of(file, n->kids[0], depth + 1);
+        const origin of = figures_in(file, n->kids[1], in, 0);
+        if (!of.by) return scaling_of(file, n->kids[0], in, depth + 1);
+        const dlsh_node *by = outermost(file, of.by, of.in), *self = outermost(file, scaled_in(n->kids[0]), in);
+        while (in && in->up) in = in->up;
+        const int line = in ? in->call->span.line : n->span.line;
+        return (scaling){by, by && (dlsh_names(self, by->text) || (!in && dlsh_mentions(n->kids[0], by->text))), line};
     }
     const dlsh_node *by = n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME ? n->kids[0] : NULL;
     const dlsh_node *fn = by ? dlsh_function_of(file, by->text) : NULL, *back = fn ? dlsh_last_return(fn) : NULL;
     const dlsh_node *value = back && name          ? dlsh_returned_for(file, n, name)
                              : back && back->nkids ? back->kids[0]
                                                    : NULL;
-    return value ? through_call(n, fn, scaling_of(file, value, depth + 1)) : (scaling){0};
+    const frame within = {n, fn, in};
+    return value ? scaling_of(file, value, &within, depth + 1) : (scaling){0};
 }
 
 /* Are what two lines assign scaled by the same figures of the same table? */
@@ -147,7 +178,8 @@ int dlsh_is_scaled_alike(const char *file, int line, int other) {
     const dlsh_node *n = dlsh_statement_at(file, line), *m = dlsh_statement_at(file, other);
     int at;
     if (!n || !m || n->kind != DLSH_N_ASSIGN || m->kind != DLSH_N_ASSIGN) return 0;
-    const scaling a = scaling_of(file, n->kids[n->nkids - 1], 0), b = scaling_of(file, m->kids[m->nkids - 1], 0);
+    const scaling a = scaling_of(file, n->kids[n->nkids - 1], NULL, 0),
+                  b = scaling_of(file, m->kids[m->nkids - 1], NULL, 0);
     if (!a.by || !b.by || strcmp(a.by->text, b.by->text) != 0) return 0;
     return dlsh_definition_of(file, a.by->text, a.by->span.start, &at) ==
            dlsh_definition_of(file, b.by->text, b.by->span.start, &at);
@@ -219,7 +251,7 @@ static int differ(const dlsh_examination *e, const char *file, const dlsh_node *
 }
 
 int dlsh_compare_figures(dlsh_examination *e, const char *file, const dlsh_node *train, const dlsh_node *test) {
-    const scaling train_by = scaling_of(file, train, 0), test_by = scaling_of(file, test, 0);
+    const scaling train_by = scaling_of(file, train, NULL, 0), test_by = scaling_of(file, test, NULL, 0);
     const dlsh_node *a = train_by.by, *b = test_by.by;
     if (!a || !b || !train_by.own || !test_by.own || !strcmp(a->text, b->text)) return 0;
     dlsh_finding *f =
