@@ -144,6 +144,9 @@ static int find_stale_input(dlsh_examination *e, const dl_journal_row *r) {
 
 /* Was each of its passes given the same elements? */
 static int is_always_same(const dl_journal_row *r) {
+    long equal = 1; /* batches of rows that are all equal may well be of other samples */
+    while (equal < r->nrows && r->rows[equal] == r->rows[0]) equal++;
+    if (equal > 1 && equal == r->nrows) return 0;
     return r->count >= 8 && r->looked >= 4 && r->alike >= r->looked - 1;
 }
 
@@ -458,8 +461,8 @@ static int is_held(const dlsh_examination *e, const dlsh_pools *all, const char 
     const dlsh_value *v = data ? NULL : dlsh_value_of(e, file, n);
     const dl_tensor *t = v && v->type == DLSH_TENSOR ? v->as.tensor : NULL;
     for (int k = 0; k < all->n; k++)
-        if (all->at[k].held && (data ? all->at[k].data == d.data && all->at[k].split == d.split
-                                     : t && all->at[k].tensor == t))
+        if (all->at[k].held &&
+            (data ? all->at[k].data == d.data && all->at[k].split == d.split : t && all->at[k].tensor == t))
             return 1;
     return 0;
 }

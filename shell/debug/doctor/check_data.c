@@ -148,14 +148,14 @@ static const char *used_as_is(const dlsh_samples *s, int line, char *buf, size_t
 enum { COLUMNS = 48 };
 
 static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
-    long constant = -1, small = -1, large = -1;
+    long constant = -1, small = -1, large = -1, constants = 0;
     column low = {0, INFINITY}, high = {0, 0};
     if (s->width > COLUMNS || s->n < 8 || s->picture || !s->real) return; /* whole numbers may be words */
     for (long c = 0; c < s->width; c++) {
         column k = column_of(s, c);
         if (isnan(k.std)) continue;
         if (k.std <= 1e-9 * (fabs(k.mean) + 1e-30)) {
-            constant = c;
+            constant = c, constants++;
         } else {
             if (k.std < low.std) low = k, small = c;
             if (k.std > high.std) high = k, large = c;
@@ -164,10 +164,16 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
     const column k = constant >= 0 ? column_of(s, constant) : (column){1, 0};
     const int centred = k.mean == 0 && !s->written_line; /* as of one that was constant and normalised: no harm */
     if (constant >= 0 && s->width > 1 && k.mean != 1 && !centred && !learns_well(e, 0.95)) { /* ones are a bias */
+        const int all = constants == s->width;
         dlsh_finding *f = dlsh_find_at(e, s->file, s->written_line ? s->written_line : s->line,
-                                       "leave the column out, or look where its values got lost");
-        if (f) dlsh_cause(f, "column %ld of %s is constant", constant, s->name);
-        if (f)
+                                       all ? "look at how the rows were made, as of one tensor that is written in place"
+                                           : "leave the column out, or look where its values got lost");
+        if (f && all) dlsh_cause(f, "all %ld samples of %s that were looked at are equal", s->n, s->name);
+        if (f && !all) dlsh_cause(f, "column %ld of %s is constant", constant, s->name);
+        if (f) f->effect = dlsh_was_found(e, e->check, "one and the same tensor");
+        if (f && all)
+            dlsh_evidence(f, "each of its %ld columns has one value; it was made at line %d", s->width, s->line);
+        if (f && !all)
             dlsh_evidence(f, "it is %.4g in all %ld samples: it tells nothing; %s was made at line %d", k.mean, s->n,
                           s->name, s->line);
     }

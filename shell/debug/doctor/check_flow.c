@@ -438,6 +438,13 @@ static int arrives(dlsh_pass p) {
     return !any;
 }
 
+/* Is there an op whose units are all dead, or whose numbers are not finite? No gradient gets through it. */
+static int is_stopped(dlsh_pass p) {
+    for (long k = 0; k < p.n; k++)
+        if (p.at[k].out.dead >= 1 || p.at[k].out.nans) return 1;
+    return 0;
+}
+
 dl_status dlsh_check_flow(dlsh_examination *e) {
     const dl_journal_row *r;
     long passes = 0, lost = 0;
@@ -453,7 +460,7 @@ dl_status dlsh_check_flow(dlsh_examination *e) {
         for (long k = 0; k < first.n; k++) look_at_distances(e, first, &first.at[k]);
         if (p.n) find_plain_penalty(e, r), find_loose_part(e, r);
         passes += p.n > 0;
-        if (!arrives(p)) lost++;
+        if (!arrives(p) || is_stopped(p)) lost++;
     }
     if (passes && !lost) dlsh_passed(e, "they get through every op of %ld passes", passes);
     return DL_OK;

@@ -317,7 +317,7 @@ static void look_at_dropout(dlsh_examination *e, const dl_journal_node *n) {
 
 dl_status dlsh_check_units(dlsh_examination *e) {
     const dl_journal_row *r;
-    long nodes = 0;
+    long nodes = 0, nans = 0;
     double dead = 0, slope = 1;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
@@ -325,10 +325,12 @@ dl_status dlsh_check_units(dlsh_examination *e) {
         for (long k = p.n - 1; k >= 0; k--) {
             look_at_unit(e, r, &p.at[k]);
             nodes += p.at[k].out.dead >= 0 || mean_slope(&p.at[k]) < 1;
+            nans += p.at[k].out.nans;
             dead = fmax(dead, p.at[k].out.dead);
             if (is_hidden(p, &p.at[k])) slope = fmin(slope, mean_slope(&p.at[k]));
         }
     }
+    if (nans) return DL_OK; /* nothing is known of units without numbers */
     if (nodes && dead > 0.5)
         dlsh_passed(e, "of %ld activations at most %.0f%% of the units are dead", nodes, 100 * dead);
     else if (nodes && slope < 0.12)

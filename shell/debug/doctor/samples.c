@@ -319,8 +319,8 @@ static int lines_of(dlsh_pass p, int *lines, int max, const char **file, long *b
     return n;
 }
 
-/* Does a tensor still hold all rows that passes had, those of the first ones too? Then it was written to as it was made,
- * each row once. 0 where it is not known. */
+/* Does a tensor still hold all rows that passes had, those of the first ones too? Then it was written to as it was
+ * made, each row once. 0 where it is not known. */
 static int is_as_passed(const dlsh_examination *e, dl_tensor *t) {
     const dl_journal_row *r;
     dlsh_pool p = {.tensor = t, .n = dl_ndim(t) ? dl_shape(t)[0] : 0};
@@ -527,6 +527,7 @@ dl_status dlsh_check_data(dlsh_examination *e) {
     const dl_journal_row *r;
     const char *file = "";
     dlsh_find_rounded(e);
+    dlsh_find_same_items(e);
     if (e->trainer) file = dlsh_optimizer_source(dl_trainer_optimizer(e->trainer)).file;
     if (e->trainer) examine_trainer(e, file);
     for (long i = 0; !e->trainer && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {

@@ -50,6 +50,8 @@ void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n);
 int dlsh_line_of_target(const dl_journal_node *loss);
 /* Inputs that were cut off to whole numbers (check_rounding.c). */
 void dlsh_find_rounded(dlsh_examination *e);
+/* Lists of samples that are all one tensor (check_items.c). */
+void dlsh_find_same_items(dlsh_examination *e);
 /* The first call on a line whose name holds one of the words; NULL: none. */
 const dlsh_node *dlsh_call_on_line(const char *file, int line, const char *words);
 /* The call of a net in a statement; NULL: none (check_batches.c). */
