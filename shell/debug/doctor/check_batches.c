@@ -603,9 +603,15 @@ static void find_own_figures(dlsh_examination *e, const dlsh_pools *all, const v
                 int at;
                 const dlsh_node *a = dlsh_definition_of(r->file, train->name, INT_MAX, &at);
                 const dlsh_node *b = dlsh_definition_of(r->file, test->name, INT_MAX, &at);
-                if (a && b && !has_trained(e, test, net) && dlsh_compare_figures(e, r->file, a, b)) return;
+                const dlsh_share one = {a, train->tensor, train->name}, other = {b, test->tensor, test->name};
+                if (a && b && !has_trained(e, test, net) && dlsh_compare_figures(e, r->file, &one, &other)) return;
             }
     }
+}
+
+static dlsh_share part_of(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_value_of(e, file, n) : NULL;
+    return (dlsh_share){n, v && v->type == DLSH_TENSOR ? v->as.tensor : NULL, v ? n->text : ""};
 }
 
 /* dataset(x, y, test_x, test_y): inputs and targets. */
@@ -615,7 +621,9 @@ static void find_own_figures_of_data(dlsh_examination *e) {
     const dlsh_node *made = file ? dlsh_trainer_option(e, file, 1, "data") : NULL;
     for (int i = 0; made && i < 2; i++) {
         const dlsh_node *a = dlsh_argument_of(made, i, names[i]), *b = dlsh_argument_of(made, i + 2, names[i + 2]);
-        if (a && b) dlsh_compare_figures(e, file, a, b);
+        if (!a || !b) continue;
+        const dlsh_share train = part_of(e, file, a), test = part_of(e, file, b);
+        dlsh_compare_figures(e, file, &train, &test);
     }
 }
 

@@ -34,8 +34,14 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
 void dlsh_compare_classes(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
 void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
 int dlsh_is_scaled_alike(const char *file, int line, int other);
-/* Are the samples of an evaluation scaled by figures of their own, where those of training are, too? Expressions. */
-int dlsh_compare_figures(dlsh_examination *e, const char *file, const dlsh_node *train, const dlsh_node *test);
+/* Samples in the text, and the tensor that holds them; NULL: not known. */
+typedef struct dlsh_share {
+    const dlsh_node *made;
+    const dl_tensor *tensor;
+    const char *name;
+} dlsh_share;
+/* Are the samples of an evaluation scaled by figures of their own, where those of training are, too? */
+int dlsh_compare_figures(dlsh_examination *e, const char *file, const dlsh_share *train, const dlsh_share *test);
 void dlsh_compare_rows(dlsh_examination *e, const char *file, const dlsh_traced *all, int n);
 /* Samples of one part that are nearly those of the other one (check_near.c). */
 void dlsh_find_near(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);

@@ -250,22 +250,43 @@ static int differ(const dlsh_examination *e, const char *file, const dlsh_node *
     return other || scaled;
 }
 
-int dlsh_compare_figures(dlsh_examination *e, const char *file, const dlsh_node *train, const dlsh_node *test) {
-    const scaling train_by = scaling_of(file, train, NULL, 0), test_by = scaling_of(file, test, NULL, 0);
+/* Has each column of a table the mean 0 and the deviation 1 to the digit, as after taking its own figures? Those of
+ * another table leave a rest. */
+static int has_own_figures(const dl_tensor *t) {
+    column of[COLUMNS];
+    dlsh_samples s = {.n = t && dl_ndim(t) ? dl_shape(t)[0] : 0};
+    if (s.n < ROWS || !dl_dtype_is_float(dl_dtype_of(t))) return 0;
+    s.width = dl_numel(t) / s.n;
+    DLSH_FREED double *x = s.width <= COLUMNS ? malloc((size_t)dl_numel(t) * sizeof *x) : NULL;
+    if (!x || dl_read_f64(t, x)) return dl_error_clear(), 0;
+    s.x = x;
+    if (!columns_of(&s, of)) return 0;
+    const double share = 1 / (double)s.n; /* the deviation may be that of n - 1 */
+    for (long c = 0; c < s.width; c++)
+        if (fabs(of[c].mean) > 1e-5 || fabs(of[c].std - 1) > share) return 0;
+    return s.width > 0;
+}
+
+int dlsh_compare_figures(dlsh_examination *e, const char *file, const dlsh_share *train, const dlsh_share *test) {
+    const scaling train_by = scaling_of(file, train->made, NULL, 0), test_by = scaling_of(file, test->made, NULL, 0);
     const dlsh_node *a = train_by.by, *b = test_by.by;
-    if (!a || !b || !train_by.own || !test_by.own || !strcmp(a->text, b->text)) return 0;
+    if (!a || !b || !train_by.own || !test_by.own) return 0;
+    const int same = !strcmp(a->text, b->text); /* parts of one table, or a table that was scaled as a whole */
+    if (same && !(train->tensor != test->tensor && has_own_figures(train->tensor) && has_own_figures(test->tensor)))
+        return 0;
+    const char *of_train = same ? train->name : a->text, *of_test = same ? test->name : b->text;
     dlsh_finding *f =
         dlsh_find_at(e, file, test_by.line, "the figures of the training samples for both: (x_test - mean) / std");
     if (!f) return 1;
     dlsh_cause(f,
                "%s is scaled by figures of its own, not by those of the training samples: the same input means "
                "another number there",
-               b->text);
+               of_test);
     dlsh_evidence(f,
                   "training scales %s by its own figures, line %d; what the net is evaluated with is scaled anew, by "
                   "those of %s",
-                  a->text, train_by.line, b->text);
-    if (!differ(e, file, a, b)) dlsh_only_note(e, f);
+                  of_train, train_by.line, of_test);
+    if (!same && !differ(e, file, a, b)) dlsh_only_note(e, f);
     return 1;
 }
 
