@@ -170,7 +170,9 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
                                            : "leave the column out, or look where its values got lost");
         if (f && all) dlsh_cause(f, "all %ld samples of %s that were looked at are equal", s->n, s->name);
         if (f && !all) dlsh_cause(f, "column %ld of %s is constant", constant, s->name);
-        if (f) f->effect = dlsh_was_found(e, e->check, "one and the same tensor");
+        if (f)
+            f->effect =
+                dlsh_was_found(e, e->check, "one and the same tensor") || dlsh_was_found(e, e->check, "cut off");
         if (f && all)
             dlsh_evidence(f, "each of its %ld columns has one value; it was made at line %d", s->width, s->line);
         if (f && !all)
