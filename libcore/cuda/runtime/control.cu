@@ -143,41 +143,24 @@ dl_status dl_cuda_decide(dl_gpu *g, dl_control *c, const dl_decide *q) {
     return dl_gpu_launched(g);
 }
 
-/* Spans that one launch copies. */
-enum { SPANS = 128, SPAN_BLOCKS = 64 };
-typedef struct span_args {
-    dl_span s[SPANS];
-} span_args;
-static_assert(sizeof(span_args) < 4000, "arguments of a kernel");
-
-/* Span blockIdx.y. Loads do not wait for the halt: steps wait for this launch. */
-__global__ static void __launch_bounds__(THREADS)
-    keep_kernel(const dl_control *c, const __grid_constant__ span_args a) {
-    const dl_span &s = a.s[blockIdx.y];
-    const bool halted = c->halt != 0;
-    const size_t first = blockIdx.x * THREADS + threadIdx.x, words = s.bytes / sizeof(int);
-#pragma unroll 4
-    for (size_t i = first; i < words; i += gridDim.x * THREADS) {
-        const int v = ((const int *)s.from)[i];
-        if (!halted) ((int *)s.to)[i] = v;
-    }
-    const size_t i = words * sizeof(int) + first;
-    if (i < s.bytes && !halted) ((char *)s.to)[i] = ((const char *)s.from)[i];
+__global__ static void __launch_bounds__(THREADS) keep_kernel(const dl_control *c, dl_table all) {
+    if (c->halt != 0) return;
+    dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
+        (void)tag;
+        for (long i = from + threadIdx.x; i < to; i += THREADS) ((char *)t.p[0])[i] = ((const char *)t.p[1])[i];
+    });
 }
 
 dl_status dl_cuda_keep(dl_gpu *g, const dl_control *c, const dl_span *s, int n) {
-    for (int from = 0; from < n; from += SPANS) {
-        const int count = n - from < SPANS ? n - from : SPANS;
-        span_args a = {};
-        size_t most = 0;
-        for (int i = 0; i < count; i++) {
-            a.s[i] = s[from + i];
-            if (a.s[i].bytes > most) most = a.s[i].bytes;
-        }
-        const size_t blocks = most / (THREADS * sizeof(int)) + 1;
-        const dim3 grid((unsigned)(blocks < (size_t)SPAN_BLOCKS ? blocks : (size_t)SPAN_BLOCKS), (unsigned)count);
-        keep_kernel<<<grid, THREADS, 0, g->stream>>>(c, a);
-    }
+    dl_table all;
+    dl_item *items = (dl_item *)calloc((size_t)(n + 1), sizeof *items);
+    if (!items) return dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
+    for (int i = 0; i < n; i++)
+        items[i].p[0] = s[i].to, items[i].p[1] = (void *)s[i].from, items[i].n = (long)s[i].bytes;
+    dl_status st = dl_table_get(g, items, n, &all);
+    free(items);
+    DL_TRY(st);
+    if (all.count) keep_kernel<<<(unsigned)all.count, THREADS, 0, g->stream>>>(c, all);
     return dl_gpu_launched(g);
 }
 
@@ -226,8 +209,8 @@ __device__ static void take_values(const finish_args &f, const dl_measures &all,
     for (int i = threadIdx.x / DL_WARP; i < all.n; i += THREADS / DL_WARP) {
         const dl_measure &m = all.at[i];
         double sum = 0;
-#pragma unroll 8 /* loads that do not wait for one another */
-        for (unsigned k = m.first + lane; k < m.first + m.blocks; k += DL_WARP) sum += __ldcg(f.partial + k);
+        for (unsigned k = m.first + lane; k < m.first + m.blocks; k += DL_WARP)
+            sum += ((volatile const double *)f.partial)[k];
         sum = dl_row_join(sum, dl_sum_f(), (double *)NULL);
         if (!lane && m.p) value[i] = m.of ? dl_measured(m, sum) : value_of(m);
     }
@@ -277,10 +260,10 @@ __global__ static void __launch_bounds__(THREADS) finish_kernel(dl_control *c, c
     }
     __syncthreads();
     if (!last) return;
-    sum = threadIdx.x < f.gradients ? __ldcg(f.partial + threadIdx.x) : 0; /* under way while the values are taken */
+    const volatile double *partial = f.partial;
+    sum = threadIdx.x < f.gradients ? partial[threadIdx.x] : 0; /* under way while the values are taken */
     take_values(f, measures, value);
-#pragma unroll 4
-    for (unsigned i = threadIdx.x + THREADS; i < f.gradients; i += THREADS) sum += __ldcg(f.partial + i);
+    for (unsigned i = threadIdx.x + THREADS; i < f.gradients; i += THREADS) sum += partial[i];
     const double norm = sqrt(dl_row_join(sum, dl_sum_f(), shared, THREADS)) / c->scale;
     if (threadIdx.x) return;
     decide(c, measures, value, norm);

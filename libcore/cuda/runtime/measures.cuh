@@ -5,7 +5,7 @@
 #include "core/device/control_step.h"
 #include "cuda/kernels/rows.cuh"
 
-enum { DL_MEASURE_THREADS = 256, DL_MEASURE_AT_ONCE = 16, DL_MEASURE_BLOCKS = 528 };
+enum { DL_MEASURE_THREADS = 256, DL_MEASURE_AT_ONCE = 16 };
 
 /* What a breakpoint is about. p NULL: the norm of all gradients; blocks 0: the number that is there. */
 typedef struct dl_measure {
@@ -28,7 +28,7 @@ __host__ __device__ inline int dl_units_at_once(const dl_units &u) { return u.un
 
 /* Blocks that a measure takes. */
 static inline unsigned dl_measure_blocks(const dl_measure &m) {
-    long most = DL_MEASURE_BLOCKS, n = m.numel / (DL_MEASURE_THREADS * DL_MEASURE_AT_ONCE) + 1;
+    long most = 1024, n = m.numel / (DL_MEASURE_THREADS * DL_MEASURE_AT_ONCE) + 1;
     if (m.of == DL_BREAK_DEAD) return (unsigned)(m.u.units / dl_units_at_once(m.u) + 1);
     return (unsigned)(n < most ? n : most);
 }
@@ -36,7 +36,7 @@ static inline unsigned dl_measure_blocks(const dl_measure &m) {
 template <class T> __device__ double dl_measure_elements(const dl_measure &m, const T *__restrict__ p) {
     double sum = 0;
     long step = (long)m.blocks * DL_MEASURE_THREADS;
-#pragma unroll 8
+#pragma unroll 4
     for (long i = (long)(blockIdx.x - m.first) * DL_MEASURE_THREADS + threadIdx.x; i < m.numel; i += step) {
         auto v = dl_up(p[i]);
         if (m.of == DL_BREAK_NORM)
