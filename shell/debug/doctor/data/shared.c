@@ -190,6 +190,22 @@ static int are_targets(const dlsh_examination *e, const dlsh_pool *p, const doub
     return known;
 }
 
+/* Classes of all rows that training takes, where a variable has these alone: batches that were looked at may be of some
+ * classes each. */
+static void add_known(const dlsh_examination *e, const dlsh_pools *all, const table *t, const double *label,
+                      const void *net, classes *c) {
+    const pick *by = trained_on(e, t, net);
+    for (long i = 0; by && i < by->n; i++) {
+        const double y = label[by->at[i]];
+        if (y >= 0 && y < CLASSES) c->count[(long)y]++;
+    }
+    for (int k = 0; k < all->n; k++)
+        for (long i = 0; all->at[k].trained && &all->at[k] != t->of && i < all->at[k].n; i++) {
+            const long at = row_in(t->of, all->at[k].row[i].hash);
+            if (at >= 0 && label[at] >= 0 && label[at] < CLASSES) c->count[(long)label[at]]++;
+        }
+}
+
 static void tell_classes(dlsh_examination *e, const table *t, const dl_journal_row *r, const classes *train, long lost,
                          long all, const char *which) {
     int ordered = 0;
@@ -209,12 +225,14 @@ static void tell_classes(dlsh_examination *e, const table *t, const dl_journal_r
 }
 
 /* Classes of an evaluation that a training of many samples would have shown by chance. */
-static void look_at_classes(dlsh_examination *e, const table *t, const double *label, const void *net, long scores) {
+static void look_at_classes(dlsh_examination *e, const dlsh_pools *all, const table *t, const double *label,
+                            const void *net, long scores) {
     classes train = {.n = 0};
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
         if (r->what == net && dlsh_is_training_pass(e, r) && !count_classes(t->of, label, r, &train)) return;
     if (train.n < SEEN_LEAST) return;
+    add_known(e, all, t, label, net, &train);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         classes test = {.n = 0};
         char which[100] = "";
@@ -231,7 +249,7 @@ static void look_at_classes(dlsh_examination *e, const table *t, const double *l
     }
 }
 
-static void find_unknown_classes(dlsh_examination *e, const table *t, const void *net) {
+static void find_unknown_classes(dlsh_examination *e, const dlsh_pools *all, const table *t, const void *net) {
     dl_tensor *y;
     long scores = 0;
     for (int number = 0; !e->bad && (y = dlsh_labels_of(e, t->of, number)); number++) {
@@ -241,7 +259,7 @@ static void find_unknown_classes(dlsh_examination *e, const table *t, const void
             dl_error_clear();
             continue;
         }
-        if (are_targets(e, t->of, label, net, &scores)) look_at_classes(e, t, label, net, scores);
+        if (are_targets(e, t->of, label, net, &scores)) look_at_classes(e, all, t, label, net, scores);
     }
 }
 
@@ -252,7 +270,9 @@ void dlsh_find_shared(dlsh_examination *e, const dlsh_pools *all, const void *ne
     for (int i = 0; i < all->n && !dlsh_was_found(e, "the data", "in the training data"); i++) {
         DLSH_SCOPED(table_free) table t;
         if (!table_of(e, &all->at[i], &t)) return;
-        if (!dlsh_was_found(e, "the data", "training has no sample of")) find_unknown_classes(e, &t, net);
+        if (!dlsh_was_found(e, "the data", "training has no sample of") &&
+            !dlsh_was_found(e, "the data", "order of their classes"))
+            find_unknown_classes(e, all, &t, net);
         const pick *train = all->at[i].tensor ? trained_on(e, &t, net) : NULL;
         for (long k = 0; train && (r = dlsh_row_next(e, DL_DID_FORWARD, &k));)
             if (r->what == net && !r->grad && dlsh_is_evaluation_pass(e, r)) look_at_shared(e, &t, r, train);

@@ -1,5 +1,8 @@
 /* Which way a figure is to go: what is kept or waited for as the best, against what the figure's name says. */
+#include <limits.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "debug/doctor/checks.h"
@@ -96,11 +99,93 @@ static void look_at_choice(dlsh_examination *e, const char *file, const dlsh_nod
     }
 }
 
+/* ---------------------------------------------------------------- the lowest against the highest */
+
+static int is_set(const dlsh_examination *e, const char *file, const dlsh_node *call, const char *option, double to) {
+    const dlsh_node *given = dlsh_argument_of(call, INT_MAX - 1, option);
+    if (given && given->kind == DLSH_N_BOOL) return (double)given->num.i == to;
+    return given && dlsh_number_of(e, file, given) == to;
+}
+
+/* [:k] or [:, :k] around a call, or around a field of its result. */
+static int takes_first(const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    const dlsh_node *around = depth ? within[depth - 1] : NULL;
+    if (around && around->kind == DLSH_N_FIELD && depth > 1) n = around, around = within[depth - 2];
+    const dlsh_node *last = around && around->kind == DLSH_N_INDEX && around->kids[0] == n && around->nkids > 1
+                                ? around->kids[around->nkids - 1]
+                                : NULL;
+    return last && last->kind == DLSH_N_SLICE && !last->kids[0] && last->kids[1] && last->kids[1]->kind != DLSH_N_UNARY;
+}
+
+/* What a call takes the highest of, 1, or the lowest, -1; 0: it is no such call. */
+static int end_of(const dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *const *within,
+                  int depth) {
+    const char *by = n->kind == DLSH_N_CALL && n->nkids ? n->kids[0]->text : NULL;
+    if (!by) return 0;
+    if (!strcmp(by, "topk")) return is_set(e, file, n, "largest", 0) ? -1 : 1;
+    if (!strcmp(by, "argmax") || !strcmp(by, "argmin")) return by[3] == 'm' && by[4] == 'a' ? 1 : -1;
+    if (strcmp(by, "argsort") != 0 && strcmp(by, "sort") != 0) return 0;
+    return !takes_first(n, within, depth) ? 0 : is_set(e, file, n, "descending", 1) ? 1 : -1;
+}
+
+/* The tensor of a variable that such a call looks at; NULL: it is something else. */
+static dl_tensor *ranked_by(const dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node **name) {
+    const int method = n->kids[0]->kind == DLSH_N_FIELD;
+    const dlsh_node *of = method ? n->kids[0]->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
+    const dlsh_value *v = of && of->kind == DLSH_N_NAME ? dlsh_value_of(e, file, of) : NULL;
+    *name = of;
+    return v && v->type == DLSH_TENSOR && !dl_requires_grad(v->as.tensor) ? v->as.tensor : NULL;
+}
+
+static double correlation(const dl_tensor *a, const dl_tensor *b) {
+    const long n = dl_numel(a);
+    double sx = 0, sy = 0, xx = 0, yy = 0, xy = 0;
+    DLSH_FREED double *x = malloc(((size_t)n + 1) * sizeof *x), *y = malloc(((size_t)n + 1) * sizeof *y);
+    if (n < 16 || !x || !y || dl_read_f64(a, x) || dl_read_f64(b, y)) return dl_error_clear(), 0;
+    for (long i = 0; i < n; i++) sx += x[i], sy += y[i], xx += x[i] * x[i], yy += y[i] * y[i], xy += x[i] * y[i];
+    const double m = (double)n;
+    return (xy - sx * sy / m) / sqrt((xx - sx * sx / m) * (yy - sy * sy / m));
+}
+
+typedef struct ranking {
+    dlsh_examination *e;
+    const dlsh_node *scope, *low, *low_name; /* the call that takes the lowest, and of what */
+    dl_tensor *score;
+} ranking;
+
+/* A call of the same function that takes the highest of what rises with the scores. */
+static int see_highest(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    ranking *r = ctx;
+    const dlsh_node *name;
+    if (end_of(r->e, file, n, within, depth) != 1 || dlsh_scope_of(within, depth) != r->scope) return 0;
+    dl_tensor *g = ranked_by(r->e, file, n, &name);
+    if (!g || g == r->score || dl_ndim(g) != dl_ndim(r->score) ||
+        memcmp(dl_shape(g), dl_shape(r->score), (size_t)dl_ndim(g) * sizeof(long)) != 0)
+        return 0;
+    const double c = correlation(r->score, g);
+    dlsh_finding *f =
+        c > 0.3 ? dlsh_find_at(r->e, file, r->low->span.line, "the highest ones: descending=true, or topk(k)") : NULL;
+    if (!f) return 0;
+    dlsh_cause(f, "the lowest of %s are taken here, but the highest of %s in line %d: the metric counts the worst",
+               r->low_name->text, name->text, n->span.line);
+    dlsh_evidence(
+        f, "both rise together, with a correlation of %.2f: the training is right, its figure is turned round", c);
+    return 1;
+}
+
+static void look_at_ranking(dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *const *within,
+                            int depth) {
+    ranking r = {.e = e, .scope = dlsh_scope_of(within, depth), .low = n};
+    if (end_of(e, file, n, within, depth) != -1 || !(r.score = ranked_by(e, file, n, &r.low_name))) return;
+    const dlsh_definition d = dlsh_define(dlsh_text_root(file), r.low_name->text, n->span.start);
+    if (d.value && dlsh_uses_net(e, file, d.value)) dlsh_each_node(see_highest, &r);
+}
+
 /* ---------------------------------------------------------------- the check */
 
 static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     dlsh_examination *e = ctx;
-    (void)within, (void)depth;
+    look_at_ranking(e, file, n, within, depth);
     if (n->kind == DLSH_N_STR) look_at_words(e, file, n);
     if (n->kind == DLSH_N_ASSIGN && n->nkids == 2) look_at_schedule(e, file, n);
     if (n->kind == DLSH_N_IF) look_at_choice(e, file, n);
