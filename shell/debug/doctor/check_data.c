@@ -121,18 +121,23 @@ static int learns_well(const dlsh_examination *e, double share) {
     return passes > 0;
 }
 
-/* Does a norm layer follow the first weights of each pass? It takes away what scale the input has. */
+/* Does a norm layer stand before the first weights of the pass, or follow them? */
+static int normalises_first(dlsh_pass p) {
+    int unit;
+    long k = p.n - 1;
+    while (k >= 0 && !dlsh_node_weight(&p.at[k], &unit) && !strstr(p.at[k].op, "norm")) k--;
+    if (k >= 0 && strstr(p.at[k].op, "norm")) return 1;
+    const dl_journal_node *user = k < 0 ? NULL : dlsh_pass_user(p, &p.at[k]);
+    if (user && dlsh_op_is(user, "add")) user = dlsh_pass_user(p, user);
+    return user && strstr(user->op, "norm");
+}
+
+/* Is it so in each pass? It takes away what scale the input has. */
 static int normalised_first(const dlsh_examination *e) {
     const dl_journal_row *r;
-    int passes = 0, unit;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i)); passes++) {
-        const dlsh_pass p = dlsh_pass_of(r, 0);
-        long k = p.n - 1;
-        while (k >= 0 && !dlsh_node_weight(&p.at[k], &unit)) k--;
-        const dl_journal_node *user = k < 0 ? NULL : dlsh_pass_user(p, &p.at[k]);
-        if (user && dlsh_op_is(user, "add")) user = dlsh_pass_user(p, user);
-        if (!user || !strstr(user->op, "norm")) return 0;
-    }
+    int passes = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i)); passes++)
+        if (!normalises_first(dlsh_pass_of(r, 0))) return 0;
     return passes > 0;
 }
 

@@ -129,7 +129,7 @@ static int adds_loose_part(dlsh_pass first, dlsh_pass last) {
         for (int k = 0; dlsh_op_is(n, "add|sub") && k < 2; k++) {
             const dl_journal_node *then = first.n == last.n ? &first.at[n - last.at] : NULL;
             const dl_journal_value *v = &n->in[k], *w = then ? &then->in[k] : NULL;
-            if (v->there && v->constant && !v->ndim && !(v->n && w && w->n && v->low == w->low)) return 1;
+            if (w && v->constant && !v->ndim && v->n && w->n && v->low != w->low) return 1;
         }
         const dl_journal_node *a = dlsh_pass_source(last, n, 0);
         n = dlsh_op_is(n, "add|sub|mul|div|mean|sum|neg") ? a ? a : dlsh_pass_source(last, n, 1) : NULL;

@@ -395,6 +395,11 @@ static int no_gradient(dlsh_examination *e, const steps *s) {
     return 1;
 }
 
+/* Have weights hardly moved in a whole training, though much of the loss is left? */
+static int moved_little(const steps *s) {
+    return s->row->count >= 200 && s->row->ratio[3] * (double)s->row->count < 0.1 && !dlsh_settled_lower(s->pass, 0.6);
+}
+
 /* What keeps gradients from the weights makes updates small. */
 static int too_small(dlsh_examination *e, const steps *s) {
     static const char *const other[] = {
@@ -403,7 +408,7 @@ static int too_small(dlsh_examination *e, const steps *s) {
     double ratio = s->row->ratio[3];
     for (size_t i = 0; i < DLSH_COUNT(other); i++)
         if (dlsh_was_found(e, other[i], "")) return 0;
-    if (s->row->high > 0 && (!(ratio < 2e-4) || fell(s->pass, 0.05))) return 0;
+    if (s->row->high > 0 && (!(ratio < 2e-4) || (fell(s->pass, 0.05) && !moved_little(s)))) return 0;
     if (s->row->high > 0 && !(size_of_gradients(s->pass) > 0)) return no_gradient(e, s);
     const char *name;
     const int line = line_of_rate(s, &name);
