@@ -320,25 +320,24 @@ static int lines_of(dlsh_pass p, int *lines, int max, const char **file, long *b
 }
 
 /* Does a tensor still hold all rows that passes had, those of the first ones too? Then it was written to as it was
- * made, each row once. 0 where it is not known. only: of that place alone some rows, as others may have other data. */
-static int is_as_passed(const dlsh_examination *e, dl_tensor *t, const dl_journal_row *only) {
+ * made, each row once. 0 where it is not known. */
+static int is_as_passed(const dlsh_examination *e, dl_tensor *t) {
     const dl_journal_row *r;
     dlsh_pool p = {.tensor = t, .n = dl_ndim(t) ? dl_shape(t)[0] : 0};
     if (p.n < 4 || !dlsh_pool_fill(&p, dl_numel(t) / p.n)) return 0;
     int some = 0, changed = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         long known = 0;
-        if (only && r != only) continue;
         for (long k = 0; k < r->nseen; k++) known += dlsh_has_row(&p, r->seen[k]);
         some |= known > 1 && r->looked > 1;
-        changed |= !only && known && known < r->nseen;
+        changed |= known && known < r->nseen;
     }
     free(p.row);
     return some && !changed;
 }
 
 /* A tensor that a loop changes again and again, although it holds its data. */
-static void find_written(dlsh_examination *e, const dlsh_traced *all, int n, int line, const dl_journal_row *only) {
+static void find_written(dlsh_examination *e, const dlsh_traced *all, int n, int line) {
     for (int i = 0; i < n; i++) {
         dl_tensor *t = all[i].whole ? all[i].whole : all[i].tensor;
         dl_source maker, writer;
@@ -347,7 +346,7 @@ static void find_written(dlsh_examination *e, const dlsh_traced *all, int n, int
         if (dl_tensor_version(t) < 3 || writer.line == maker.line) continue;
         if (line && dlsh_is_before_loop(writer.file, writer.line, line)) continue; /* as it was made, piece by piece */
         if (dlsh_keeps_average(e, writer.file, writer.line)) continue;             /* figures that go along */
-        if (is_as_passed(e, t, only)) continue;
+        if (line && is_as_passed(e, t)) continue;
         dlsh_finding *f =
             dlsh_find_at(e, writer.file, writer.line, "compute a new tensor: x = x / 255, once, or xb = xb + noise");
         if (!f) continue;
@@ -357,17 +356,24 @@ static void find_written(dlsh_examination *e, const dlsh_traced *all, int n, int
     }
 }
 
+/* Had each pass at a place that was looked at rows that none before it had? */
+static int has_new_rows(const dl_journal_row *r) {
+    enum { ROWS_OF_PASS = 64 };
+    const long rows = r->x.ndim && r->x.shape[0] < ROWS_OF_PASS ? r->x.shape[0] : ROWS_OF_PASS;
+    return r->looked > 2 && !r->alike && 10 * r->nseen > 9 * r->looked * rows;
+}
+
 /* The samples of an evaluation, changed with each of its passes, as by a function that writes into what it is given. */
 static void find_written_in_evaluation(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         dlsh_traced used[DLSH_TRACED];
-        const int changes = !r->grad && r->looked > 2 && !r->alike && !dlsh_is_trained(e, r);
+        const int changes = !r->grad && has_new_rows(r) && !dlsh_is_trained(e, r);
         const int n = changes ? dlsh_trace(e, r->file, r->line, used) : 0;
         for (int k = 0; k < n; k++) {
             const dl_tensor *t = used[k].whole ? used[k].whole : used[k].tensor;
             if (t && used[k].role == DLSH_ROLE_INPUT && dl_tensor_version(t) >= r->count)
-                find_written(e, &used[k], 1, 0, r);
+                find_written(e, &used[k], 1, 0);
         }
     }
 }
@@ -476,7 +482,7 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     int n = trace_lines(e, file, lines, nlines, all, ALL);
     DLSH_SCOPED(dlsh_samples_free) dlsh_samples s = {0}, near = {0};
     text_name = file;
-    find_written(e, all, n, r->line, NULL);
+    find_written(e, all, n, r->line);
     dlsh_compare_traced(e, all, n);
     dlsh_compare_rows(e, file, all, n);
     for (int i = 0; i < n; i++)
