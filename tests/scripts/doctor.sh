@@ -64,3 +64,6 @@ train t steps=30
 doctor
 .
 dlsh -n --db none -i <typing 2>err | grep -E "FAIL|NOTE|zeroed"
+# What could not be looked at is no PASS.
+dlsh -n --db none kx21_actor_critic.dlsh | grep -o "^----.*: not checked: [a-z ]*"
+dlsh -n --db none b24_dead.dlsh | grep -o "size of updates: not checked\|its targets were not seen\|looked at with targets"

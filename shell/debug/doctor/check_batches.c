@@ -567,16 +567,45 @@ static int differs(const dl_journal_value *a, const dl_journal_value *b) {
     return ratio > (many ? 2.2 : 4) || ratio < (many ? 1 / 2.2 : 0.25) || shift > (many ? 1.5 : 3);
 }
 
-static void find_other_scale(dlsh_examination *e, const dl_journal_row *test) {
+/* Points that are drawn where they are used, or laid out, as those of a grid. */
+static int is_made_up(const char *file, const dlsh_node *x) {
+    static const char *const words[] = {"linspace", "meshgrid", "cartesian_prod", "rand", "randn"};
+    for (int i = 0, at = x ? x->span.start : 0; x && i < 6; i++) {
+        for (size_t k = 0; k < (i ? 3 : DLSH_COUNT(words)); k++)
+            if (dlsh_mentions(x, words[k])) return 1;
+        x = x->kind == DLSH_N_NAME ? dlsh_definition_of(file, x->text, at, &at) : NULL;
+    }
+    return 0;
+}
+
+/* Is a net asked on a line for such points, and not for samples? */
+static int asks_for_points(const dlsh_examination *e, const dl_journal_row *r, const dlsh_node *n) {
+    const dlsh_node *call = n ? net_called(e, r->file, n, r->line) : NULL;
+    if (call && is_made_up(r->file, call->kids[1])) return 1;
+    for (int i = 0; call && i < n->nkids; i++)
+        if (asks_for_points(e, r, n->kids[i])) return 1;
+    return 0;
+}
+
+/* Are both rows of one table as it is? Then they were prepared alike, and what they are makes them differ. */
+static int are_of_one_table(const dlsh_pools *all, const dl_journal_row *a, const dl_journal_row *b) {
+    for (int k = 0; k < all->n; k++)
+        if (dlsh_rows_in(&all->at[k], a) == a->nrows && dlsh_rows_in(&all->at[k], b) == b->nrows) return 1;
+    return 0;
+}
+
+static void find_other_scale(dlsh_examination *e, const dlsh_pools *all, const dl_journal_row *test) {
     const dl_journal_row *r, *train = NULL;
     if (!has_scale(test) || !dlsh_is_evaluation_pass(e, test)) return;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         if (r->what != test->what || !has_scale(r) || !dlsh_is_training_pass(e, r)) continue;
-        if (!differs(&r->x, &test->x)) return;
+        if (!differs(&r->x, &test->x) || are_of_one_table(all, r, test)) return;
         if (!train || r->count > train->count) train = r;
     }
-    if (!train || dlsh_was_found(e, "the data", "as those of training")) return;
-    if (dlsh_was_found(e, "training and evaluation mode", "averages of batchnorm")) return; /* so that layers differ */
+    if (!train || asks_for_points(e, test, dlsh_text_root(test->file)) ||
+        dlsh_was_found(e, "the data", "as those of training") ||
+        dlsh_was_found(e, "training and evaluation mode", "averages of batchnorm")) /* so that layers differ */
+        return;
     if (dlsh_is_scaled_alike(test->file, dlsh_line_of_input(e, train), dlsh_line_of_input(e, test))) return;
     dlsh_finding *f =
         dlsh_find_at(e, test->file, dlsh_line_of_input(e, test),
@@ -640,7 +669,8 @@ static void examine_net(dlsh_examination *e, const dl_journal_row *first) {
     dlsh_pools_find(e, &all, width);
     mark_pools(e, &all, first->what);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
-        if (r->what == first->what) find_same_batch(e, &all, r), find_other_labels(e, &all, r);
+        if (r->what == first->what)
+            find_other_scale(e, &all, r), find_same_batch(e, &all, r), find_other_labels(e, &all, r);
     find_seen(e, &all, first->what);
     find_own_figures(e, &all, first->what);
     dlsh_find_shared(e, &all, first->what);
@@ -657,18 +687,22 @@ const dl_journal_row *dlsh_same_batch(const dlsh_examination *e) {
 
 static void tell_passed(dlsh_examination *e) {
     const dl_journal_row *r, *same = dlsh_same_batch(e);
-    int seen = 0, evaluated = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
-        seen |= dlsh_is_training_pass(e, r) && r->looked > 1, evaluated |= is_evaluation(e, r);
-    const char *rest = evaluated && !dlsh_was_found(e, e->check, "figures of its own")
-                           ? ", and evaluations have others of the same kind"
-                           : "";
+    long seen = 0, rows = 0, known = 0;
+    char rest[120] = "no evaluation was seen";
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        if (dlsh_is_training_pass(e, r)) seen += r->looked;
+        if (dlsh_is_training_pass(e, r) || !is_evaluation(e, r)) continue;
+        for (long k = 0; k < r->nrows; k++) rows++, known += was_seen(e, r->what, r->rows[k]);
+    }
+    if (rows)
+        snprintf(rest, sizeof rest, "of %ld evaluated samples looked at, %ld were among the trained ones looked at",
+                 rows, known);
     if (same)
-        dlsh_passed(e, "each step has the same %ld samples (line %d)%s", same->shape[0], same->line, rest);
-    else if (seen)
-        dlsh_passed(e, "they change from step to step%s", rest);
+        dlsh_passed(e, "each step has the same %ld samples (line %d); %s", same->shape[0], same->line, rest);
+    else if (seen > 1)
+        dlsh_passed(e, "of %ld training passes looked at not all have the same samples; %s", seen, rest);
     else
-        dlsh_passed(e, "random numbers go on from step to step");
+        dlsh_unchecked(e, "the samples of each step are not known; random numbers go on from step to step");
 }
 
 dl_status dlsh_check_batches(dlsh_examination *e) {
@@ -679,7 +713,6 @@ dl_status dlsh_check_batches(dlsh_examination *e) {
         int known = 0;
         for (long k = 0; (before = dlsh_row_next(e, DL_DID_FORWARD, &k)) && before != r;)
             known |= before->what == r->what;
-        find_other_scale(e, r);
         if (!known && r->nrows > 1 && dlsh_live_net(e, r->what, NULL)) examine_net(e, r);
         DLSH_TRY(dlsh_check_interrupt());
     }

@@ -343,7 +343,9 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
         dlsh_cause(f, "%s is scaled to almost nothing: its values are too small", s->name);
         dlsh_evidence(f, "its values go from %.4g to %.4g; nets begin with weights for about -1 to 1", low, high);
     } else if (n && !e->bad)
-        dlsh_passed(e, "%s: %.3g to %.3g, mean %.3g", s->name, low, high, mean);
+        dlsh_passed(e, "%s, %ld samples: %.3g to %.3g, mean %.3g%s; %s%s", s->name, s->n, low, high, mean,
+                    n < s->n * s->width ? ", some not finite" : "",
+                    s->y ? "looked at with targets " : "its targets were not seen", s->y ? s->target : "");
 }
 
 /* Targets that are far from what a net gives at first. */

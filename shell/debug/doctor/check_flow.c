@@ -51,10 +51,7 @@ static void look_at_stop(dlsh_examination *e, const dl_journal_row *r, const dl_
             continue;
         dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), stops[i].remedy);
         if (!f) return;
-        f->effect = strstr(stops[i].ops, "sigmoid|tanh") != NULL || /* as of inputs that are not scaled */
-                    dlsh_was_found(e, "sign and floor of the loss", "variance") ||
-                    dlsh_was_found(e, "sign and floor of the loss", "no floor") ||
-                    dlsh_was_found(e, "what the loss is given", "never reached");
+        f->effect = strstr(stops[i].ops, "sigmoid|tanh") != NULL; /* as of inputs that are not scaled */
         dlsh_cause(f, "no gradient gets through %s: %s", dlsh_node_text(n, what, sizeof what), stops[i].why);
         dlsh_evidence(f,
                       "what comes in from the loss has size %.3g, what goes on is 0; the loss is %.4g, at first %.4g",
@@ -108,7 +105,7 @@ static void find_plain_penalty(dlsh_examination *e, const dl_journal_row *r) {
     const char *text;
     for (int line = 1; (text = dlsh_script_line(e, r->file, line, &n)); line++) {
         if (line == r->line) continue; /* the pass itself, as of a training that takes gradients as values */
-        if (!takes_plain_gradient(e, r->file, line, text, n) || !dlsh_comes_from(e, r->file, r->line, line)) continue;
+        if (!takes_plain_gradient(e, r->file, line, text, n) || !dlsh_is_part_of(e, r->file, r->line, line)) continue;
         dlsh_finding *f = dlsh_find_at(e, r->file, line, "grad(..., create_graph=true)");
         if (!f) continue;
         dlsh_cause(f, "the loss has a part that is made of a gradient without history: it trains nothing");
@@ -137,8 +134,24 @@ static int adds_loose_part(dlsh_pass first, dlsh_pass last) {
     return 0;
 }
 
+/* Is it a factor of something else than a number, as an advantage is? */
+static int is_factor(const dlsh_examination *e, const char *file, const dlsh_node *cut) {
+    const dlsh_node *around[64];
+    const int depth = dlsh_nodes_around(dlsh_text_root(file), cut->span.start, around, 64);
+    for (int i = 0; i < depth; i++) {
+        const dlsh_node *n = around[i];
+        if (n->kind != DLSH_N_BINARY || n->op != DLSH_OP_MUL) continue;
+        const dlsh_node *other = n->kids[cut->span.start < n->kids[1]->span.start];
+        const dlsh_value *v = dlsh_value_of(e, file, other);
+        if (other->kind != DLSH_N_INT && other->kind != DLSH_N_FLOAT && !(v && dlsh_is_number(*v))) return 1;
+    }
+    return 0;
+}
+
 static void find_loose_part(dlsh_examination *e, const dl_journal_row *r) {
-    const int cut = adds_loose_part(dlsh_pass_of(r, 0), dlsh_pass_of(r, 1)) ? dlsh_cut_line(e, r->file, r->line) : 0;
+    const int loose = adds_loose_part(dlsh_pass_of(r, 0), dlsh_pass_of(r, 1));
+    const dlsh_node *by = loose ? dlsh_cut_at(e, r->file, r->line) : NULL;
+    const int cut = by && !is_factor(e, r->file, by) ? by->span.line : 0;
     dlsh_finding *f = cut ? dlsh_find_at(e, r->file, cut,
                                          "leave out what cuts it off: take probabilities themselves, not what they are "
                                          "compared with; for numbers to be shown use another variable")
@@ -447,7 +460,7 @@ static int is_stopped(dlsh_pass p) {
 
 dl_status dlsh_check_flow(dlsh_examination *e) {
     const dl_journal_row *r;
-    long passes = 0, lost = 0;
+    long passes = 0, ops = 0, lost = 0;
     find_detached(e);
     find_stops(e);
     find_rivals(e);
@@ -461,7 +474,9 @@ dl_status dlsh_check_flow(dlsh_examination *e) {
         if (p.n) find_plain_penalty(e, r), find_loose_part(e, r);
         passes += p.n > 0;
         if (!arrives(p) || is_stopped(p)) lost++;
+        for (long k = 0; k < p.n; k++) ops += p.at[k].out.gradient > 0;
     }
-    if (passes && !lost) dlsh_passed(e, "they get through every op of %ld passes", passes);
+    if (passes && !lost)
+        dlsh_passed(e, "each of %ld ops that got one passed one on, in the last of each of %ld losses", ops, passes);
     return DL_OK;
 }

@@ -757,7 +757,7 @@ static void find_made_in_function(dlsh_examination *e, const dl_journal_row *ste
 
 dl_status dlsh_check_membership(dlsh_examination *e) {
     const dl_journal_row *r;
-    long steps = 0;
+    long steps = 0, params = 0;
     find_leaf_losses(e);
     if (!e->bad) find_cut_by_hand(e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) find_heavy_penalty(e, r);
@@ -766,6 +766,7 @@ dl_status dlsh_check_membership(dlsh_examination *e) {
         if (o) find_unreached(e, o);
         find_made_anew(e, r);
         find_made_in_function(e, r);
+        for (long k = 0; o && dl_optimizer_param(o, k, NULL); k++) params++;
         steps += o != NULL;
     }
     dlsh_find_remade_parameters(e);
@@ -776,6 +777,8 @@ dl_status dlsh_check_membership(dlsh_examination *e) {
     dl_optimizer *any = dlsh_optimizer_at(e, 0, NULL);
     if (any)
         find_frozen_head(e, dlsh_optimizer_source(any).file), find_frozen_layer(e, dlsh_optimizer_source(any).file);
-    if (steps) dlsh_passed(e, "optimizers train what the loss depends on");
+    if (steps)
+        dlsh_passed(e, "%ld parameters are in optimizers: of the trained ones each got gradients, and no other one did",
+                    params);
     return DL_OK;
 }

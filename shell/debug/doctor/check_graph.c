@@ -172,7 +172,7 @@ dl_status dlsh_check_broadcast(dlsh_examination *e) {
         nodes += p.n;
     }
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_SPREAD, &i));) look_at_spread(e, r);
-    if (nodes) dlsh_passed(e, "none is broadcast by accident, %ld nodes", nodes);
+    if (nodes) dlsh_passed(e, "of %ld ops none brings [N,1] and [N] together", nodes);
     return DL_OK;
 }
 
@@ -509,7 +509,7 @@ static void judge_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_tr
     if (dlsh_share_alike(y, z) < 0.5 / (double)n)
         find_mixing(e, a, b, n);
     else
-        dlsh_passed(e, "the result for a sample depends on that sample alone");
+        dlsh_passed(e, "the result for one sample stays when %ld others change, in evaluation mode", n - 1);
 }
 
 /* An input of usual size that ops without weights make almost constant, as one that is normalised twice. */

@@ -384,9 +384,20 @@ static void look_at_divisor(dlsh_examination *e, const dl_journal_row *r, dlsh_p
     }
 }
 
+/* The op of a loss that compares what is computed with data; NULL: none is known. */
+static const dl_journal_node *compares(dlsh_pass p) {
+    for (long k = 0; k < p.n; k++)
+        if (dlsh_op_is(&p.at[k], "cross_entropy|nll_picked|logit_loss|probability_loss|divergence|log_divergence|"
+                                 "huber_difference|sub") &&
+            p.at[k].in[0].constant != p.at[k].in[1].constant && p.at[k].in[1].there)
+            return &p.at[k];
+    return NULL;
+}
+
 dl_status dlsh_check_loss_operand(dlsh_examination *e) {
     const dl_journal_row *r;
-    long losses = 0;
+    const dl_journal_node *known = NULL;
+    long losses = 0, compared = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1), before = dlsh_pass_of(r, 0);
         for (long k = 0; k < before.n; k++) look_at_reach(e, before, &before.at[k]);
@@ -396,9 +407,15 @@ dl_status dlsh_check_loss_operand(dlsh_examination *e) {
                 look_at_smoothing(e, &p.at[k]), look_at_left_out(e, p, &p.at[k]), look_at_flat_targets(e, p, &p.at[k]),
                 look_at_delta(e, &p.at[k]), look_at_order(e, &p.at[k]), look_at_temperature(e, p, &p.at[k]);
         look_at_divisor(e, r, p);
-        losses += p.n > 0;
+        const dl_journal_node *n = p.n ? compares(p) : NULL;
+        losses += p.n > 0, compared += n != NULL;
+        if (n && !known) known = n;
     }
-    if (losses) dlsh_passed(e, "the loss gets what it takes");
+    if (known)
+        dlsh_passed(e, "scores and targets of %s (line %d) are of a kind that it takes%s", known->op, known->line,
+                    compared < losses ? "; other losses have none that is known" : "");
+    else if (losses)
+        dlsh_unchecked(e, "the loss has no op that compares results with targets");
     return DL_OK;
 }
 
@@ -601,6 +618,22 @@ static const dl_optimizer *goes_up(const dlsh_examination *e) {
     return NULL;
 }
 
+/* What the ops of the losses say of their signs. */
+static void tell_sign(dlsh_examination *e) {
+    const dl_journal_row *r, *known = NULL, *open = NULL;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const dlsh_pass p = dlsh_pass_of(r, 1);
+        const int sign = p.n ? dlsh_sign_of(p, p.at, 0) : 0;
+        if (p.n) *(sign ? &known : &open) = r;
+    }
+    if (open)
+        dlsh_unchecked(e, "the ops of the loss (line %d) leave its sign open; it went from %.4g to %.4g%s", open->line,
+                       dlsh_first_loss(open), open->last, open->low < 0 ? " and has been below 0" : "");
+    else if (known)
+        dlsh_passed(e, "by its ops the loss (line %d) is never below 0 and has a floor; it went from %.4g to %.4g",
+                    known->line, dlsh_first_loss(known), known->last);
+}
+
 dl_status dlsh_check_loss_sign(dlsh_examination *e) {
     const dl_journal_row *r;
     long seen = 0;
@@ -614,7 +647,7 @@ dl_status dlsh_check_loss_sign(dlsh_examination *e) {
         if (!e->bad) look_at_bottom(e, r, p);
         seen++;
     }
-    if (seen) dlsh_passed(e, "minimising the loss makes the error smaller");
+    if (seen) tell_sign(e);
     return DL_OK;
 }
 
@@ -710,7 +743,9 @@ static int is_weighed_both_ways(dlsh_pass p) {
 
 /* May the loss stay, or rise, although all is well? */
 static int may_stay(const dlsh_examination *e, const dl_journal_row *r) {
-    return dlsh_targets_move(e, r) || is_weighed_both_ways(dlsh_pass_of(r, 1));
+    const dlsh_pass p = dlsh_pass_of(r, 1);
+    const int balance = r->low < 0 && p.n && dlsh_sign_of(p, p.at, 0) <= 0; /* of what pulls both ways: no error */
+    return balance || dlsh_targets_move(e, r) || is_weighed_both_ways(p);
 }
 
 dl_status dlsh_check_trend(dlsh_examination *e) {
@@ -727,8 +762,10 @@ dl_status dlsh_check_trend(dlsh_examination *e) {
             dlsh_cause(f, "the loss %s", isnan(after) ? "became nan" : "grows");
             dlsh_evidence(f, "from %.4g to %.4g in %ld passes", before, after, r->count);
         } else if (before - after > 0.02 * fabs(before))
-            dlsh_passed(e, "from %.4g to %.4g in %ld passes", r->first, r->last, r->count);
-        else if (!free && r->count >= 40 && before > 1e-3 && r->nnodes[1])
+            dlsh_passed(e, "from %.4g to %.4g in %ld passes", dlsh_first_loss(r), r->last, r->count - r->since);
+        else if (free)
+            dlsh_unchecked(e, "its value tells no error, as its targets move, or its parts pull both ways");
+        else if (r->count >= 40 && before > 1e-3 && r->nnodes[1])
             tell_flat(e, r, before, after);
     }
     return DL_OK;

@@ -255,6 +255,6 @@ dl_status dlsh_check_modes(dlsh_examination *e) {
     if (!e->bad) look_at_averages(e);
     if (is_evaluated(e)) DLSH_TRY(dlsh_look_at_evaluation(e));
     find_plain_dropout(e);
-    if (passes) dlsh_passed(e, "%ld places run nets in the mode that they need", passes);
+    if (passes) dlsh_passed(e, "%ld places run nets with dropout or batchnorm, each in the mode it needs", passes);
     return DL_OK;
 }

@@ -185,15 +185,21 @@ static void look_at_twin_units(dlsh_examination *e, const dl_journal_row *r, dls
 
 dl_status dlsh_check_symmetry(dlsh_examination *e) {
     const dl_journal_row *r;
-    long nodes = 0;
+    long nodes = 0, weights = 0;
+    int unit;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 0);
         for (long k = p.n - 1; k >= 0; k--) look_at_weight(e, p, &p.at[k]);
         look_at_twins(e, p);
         for (long k = p.n - 1; k >= 0 && !e->bad; k--) look_at_twin_units(e, r, p, &p.at[k]);
+        for (long k = 0; k < p.n; k++) weights += dlsh_node_weight(&p.at[k], &unit) != NULL;
         nodes += p.n;
     }
-    if (nodes) dlsh_passed(e, "no layer has units that are all alike");
+    if (weights)
+        dlsh_passed(e, "of %ld weights none has units that are all alike, and none is the copy of another one",
+                    weights);
+    else if (nodes)
+        dlsh_unchecked(e, "no op with a weight of several units was seen");
     return DL_OK;
 }
 
@@ -258,6 +264,13 @@ static int is_last_of_differences(dlsh_pass p, const dl_journal_node *n) {
     return dlsh_op_is(u, "sub|huber_difference") && u->in[0].constant != u->in[1].constant;
 }
 
+/* Does its result only add to the loss, as a limit that is kept, or a margin that is reached? Then 0 is the aim. */
+static int is_penalty(dlsh_pass p, const dl_journal_node *n) {
+    while ((n = dlsh_pass_user(p, n)))
+        if (!dlsh_op_is(n, "mean|sum|add|mul|div|square|square_sum|pow|sqrt|reshape")) return 0;
+    return 1;
+}
+
 /* Was something found that makes units so from the first pass on? */
 static int is_explained(const dlsh_examination *e) {
     static const struct {
@@ -273,7 +286,7 @@ static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_
     const dlsh_pass first = dlsh_pass_of(r, 0), p = dlsh_pass_of(r, 1);
     const dl_journal_node *then = counterpart(first, p, n);
     int dead = n->out.dead > 0.75, flat = !dead && mean_slope(n) < 0.12 && is_hidden(p, n);
-    if (!dead && !flat) return;
+    if ((!dead && !flat) || (dead && is_penalty(p, n))) return;
     const dl_journal_node *user = dlsh_pass_user(p, n);
     const int gate = dlsh_op_is(n, "sigmoid") && dlsh_op_is(user, "mul|split|chunk") && !user->in[1].constant;
     if ((gate || dlsh_op_is(n, "softmax")) && !(then && mean_slope(then) < 0.12)) return; /* they may become sure */

@@ -32,7 +32,7 @@ static int fell(const dl_journal_row *pass, double share) {
     double before = 0, after = 0;
     for (int i = 0; i < part; i++) before += pass->curve[i], after += pass->curve[n - 1 - i];
     if (part > 1) return before - after > share * fabs(before);
-    return pass->first - pass->low > share * fabs(pass->first);
+    return dlsh_first_loss(pass) - pass->low > share * fabs(dlsh_first_loss(pass));
 }
 
 int dlsh_settled_lower(const dl_journal_row *pass, double share) {
@@ -40,7 +40,7 @@ int dlsh_settled_lower(const dl_journal_row *pass, double share) {
     double sum = 0;
     if (n < 8) return 0;
     for (int i = n - part; i < n; i++) sum += pass->curve[i];
-    return pass->first - sum / part > share * fabs(pass->first);
+    return pass->curve[0] - sum / part > share * fabs(pass->curve[0]);
 }
 
 /* ---------------------------------------------------------------- causes */
@@ -354,8 +354,8 @@ static int too_large(dlsh_examination *e, const steps *s) {
         return 0;
     if (s->pass && fabs(s->pass->first) > 1e5 && dlsh_was_found(e, "gradients by depth", ""))
         return 0; /* before any step */
-    int grows = s->pass && s->pass->count > 4 && !dlsh_has_rivals(e) &&
-                (isnan(s->pass->last) || s->pass->last > 1.5 * fabs(s->pass->first));
+    int grows = s->pass && s->pass->count > 4 && !dlsh_has_rivals(e) && !dlsh_targets_move(e, s->pass) &&
+                (isnan(s->pass->last) || s->pass->last > 1.5 * fabs(dlsh_first_loss(s->pass)));
     int restless = ratio > 0.5 && s->row->ratio[1] > 0.05 && !dlsh_settled_lower(s->pass, 0.3);
     if (!grows && dlsh_was_found(e, "parameters and optimizers", "")) return 0;
     const int killed = ratio > 0.1 && s->row->ratio[0] > 0.03 && !dlsh_settled_lower(s->pass, 0.3) && units_died(e);
@@ -473,8 +473,12 @@ static void examine(dlsh_examination *e, const dl_journal_row *r, dl_optimizer *
     s.line = s.rate ? s.rate->line : dlsh_optimizer_source(o).line;
     for (size_t i = 0; i < DLSH_COUNT(causes); i++)
         if (causes[i](e, &s)) return;
-    const int moves = r->ratio[1] > 0 && isfinite(r->ratio[1]); /* also at last */
-    if (moves && (r->ratio[3] >= 2e-4 || dlsh_settled_lower(s.pass, 0.5)))
+    const double first = r->ratio[0], last = r->ratio[1];
+    if (!(first > 0 && last > 0 && fmax(first, last) < 1))
+        dlsh_unchecked(e,
+                       "updates of %.2g of the size of the weights at first and %.2g at last tell nothing of the rate",
+                       first, last);
+    else if (r->ratio[3] >= 2e-4 || dlsh_settled_lower(s.pass, 0.5))
         dlsh_passed(e, "%.2g of the size of the weights at first, %.2g at last", r->ratio[0], r->ratio[1]);
 }
 

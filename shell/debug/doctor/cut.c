@@ -15,6 +15,7 @@ typedef struct walk {
     const dlsh_node *net; /* in whose forward it is; NULL: in none */
     int before;           /* where the statement begins whose names are looked up */
     int maker, *met;      /* a line, and whether something there was come by; NULL: it does not matter */
+    int plain;            /* not what is cut off, or given to a net */
 } walk;
 
 /* Functions and methods whose results have no history. */
@@ -106,6 +107,8 @@ static const dlsh_node *follow_call(walk w, const dlsh_node *n, const dlsh_node 
     const dlsh_node *net = name ? defined(w.unit->root, DLSH_N_NET, name) : NULL;
     const dlsh_node *fn = name && !net ? defined(w.unit->root, DLSH_N_FN, name) : NULL, *found = NULL;
     const dlsh_node *result = net || fn ? dlsh_last_return(net ? net : fn) : NULL;
+    const dlsh_value *v = w.plain ? dlsh_value_of(w.e, w.unit->name, n->kids[0]) : NULL;
+    if (v && dlsh_unwrap(*v, &dlsh_net_class)) return NULL;
     if (name && has_part(w.net, name)) return cut ? cut : follow_kids(w, n, cut, depth);
     if (result) {
         walk inner = w;
@@ -117,7 +120,7 @@ static const dlsh_node *follow_call(walk w, const dlsh_node *n, const dlsh_node 
 
 static const dlsh_node *follow(walk w, const dlsh_node *n, const dlsh_node *cut, int depth) {
     if (depth > DEEPEST || n->kind == DLSH_N_FN) return NULL;
-    if (w.met && n->span.line == w.maker) *w.met = 1;
+    if (w.met && n->span.line == w.maker && !(w.plain && cut)) *w.met = 1;
     if (!cut && is_cut(n)) cut = n;
     if (n->kind == DLSH_N_NAME) return follow_name(w, n, cut, depth);
     return n->kind == DLSH_N_CALL ? follow_call(w, n, cut, depth) : follow_kids(w, n, cut, depth);
@@ -132,30 +135,42 @@ static const dlsh_node *net_around(const dlsh_unit *u, const dlsh_node *n) {
     return net;
 }
 
-int dlsh_cut_line(const dlsh_examination *e, const char *file, int line) {
+const dlsh_node *dlsh_cut_at(const dlsh_examination *e, const char *file, int line) {
     const dlsh_unit *u = dlsh_text_of(file);
     const dlsh_node *n = dlsh_statement_at(file, line);
-    walk w = {e, u, net_around(u, n), n ? n->span.start : 0, 0, NULL};
-    const dlsh_node *cut = u && n ? follow_kids(w, n, NULL, 0) : NULL;
+    walk w = {e, u, net_around(u, n), n ? n->span.start : 0, 0, NULL, 0};
+    return u && n ? follow_kids(w, n, NULL, 0) : NULL;
+}
+
+int dlsh_cut_line(const dlsh_examination *e, const char *file, int line) {
+    const dlsh_node *cut = dlsh_cut_at(e, file, line);
     return cut ? cut->span.line : 0;
 }
 
-int dlsh_comes_from(const dlsh_examination *e, const char *file, int line, int maker) {
+static int meets(const dlsh_examination *e, const char *file, int line, int maker, int plain) {
     const dlsh_unit *u = dlsh_text_of(file);
     const dlsh_node *n = dlsh_statement_at(file, line);
     int met = 0;
-    walk w = {e, u, NULL, n ? n->span.start : 0, maker, &met};
+    walk w = {e, u, NULL, n ? n->span.start : 0, maker, &met, plain};
     if (u && n) follow_kids(w, n, NULL, 0);
     return met;
+}
+
+int dlsh_comes_from(const dlsh_examination *e, const char *file, int line, int maker) {
+    return meets(e, file, line, maker, 0);
+}
+
+int dlsh_is_part_of(const dlsh_examination *e, const char *file, int line, int maker) {
+    return meets(e, file, line, maker, 1);
 }
 
 static int uses_net(const dlsh_examination *e, const char *file, const dlsh_node *n, int before, int depth) {
     int found = 0, at = before;
     if (!n || depth > DEEPEST || n->kind == DLSH_N_FN) return 0;
+    const int part = n->kind == DLSH_N_FIELD || n->kind == DLSH_N_INDEX;
+    const dlsh_value *v = part || n->kind == DLSH_N_NAME ? dlsh_value_of(e, file, n) : NULL;
+    if (v && (dlsh_unwrap(*v, &dlsh_net_class) || (v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor)))) return 1;
     if (n->kind == DLSH_N_NAME) {
-        const dlsh_value *v = dlsh_value_of(e, file, n);
-        if (v && (dlsh_unwrap(*v, &dlsh_net_class) || (v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor))))
-            return 1;
         const dlsh_node *made = dlsh_definition_of(file, n->text, before, &at);
         return made && made->kind != DLSH_N_FN && at < before && uses_net(e, file, made, at, depth + 1);
     }

@@ -56,12 +56,23 @@ void dlsh_mark_effects(dlsh_examination *e, const char *check) {
         if (!strcmp(e->findings[i].check, check)) e->findings[i].effect = 1;
 }
 
+static void tell_check(dlsh_examination *e, const char *what, const char *text) {
+    if (e->bad || e->told) return;
+    dlsh_buf_printf(&e->passed, "%s  %s: %s\n", what, e->check, text);
+    e->told = 1;
+}
+
 void dlsh_passed(dlsh_examination *e, const char *fmt, ...) {
     char text[300];
-    if (e->bad || e->told) return;
     DLSH_FORMATTED(fmt, vsnprintf(text, sizeof text, fmt, ap));
-    dlsh_buf_printf(&e->passed, "PASS  %s: %s\n", e->check, text);
-    e->told = 1;
+    tell_check(e, "PASS", text);
+}
+
+void dlsh_unchecked(dlsh_examination *e, const char *fmt, ...) {
+    char text[300] = "not checked: ";
+    const size_t n = strlen(text);
+    DLSH_FORMATTED(fmt, vsnprintf(text + n, sizeof text - n, fmt, ap));
+    tell_check(e, "----", text);
 }
 
 /* ---------------------------------------------------------------- showing */
@@ -162,9 +173,31 @@ static dl_status trace_loss(dlsh_examination *e, dl_tensor *loss) {
     return st ? st : dlsh_read_journal(e);
 }
 
+/* A finding by its check and a word of its cause, and what follows from it. */
+static const struct {
+    const char *check, *word, *effect, *effect_word;
+} explains[] = {
+    {"what the loss is given", "never reached", "gradients get through", ""},
+    {"what the loss is given", "never reached", "dead and saturated units", ""},
+    {"what the loss is given", "never reached", "the net uses its input", ""},
+    {"sign and floor of the loss", "no floor", "gradients get through", "beyond its limits"},
+    {"sign and floor of the loss", "variance", "gradients get through", ""},
+    {"the data", "", "the initial loss", ""},
+    {"the data", "written in place", "batches and evaluations", "is not scaled"},
+};
+
+static void mark_consequences(dlsh_examination *e) {
+    for (size_t k = 0; k < DLSH_COUNT(explains); k++)
+        for (int i = 0; i < e->nfindings && dlsh_was_found(e, explains[k].check, explains[k].word); i++)
+            if (!strcmp(e->findings[i].check, explains[k].effect) &&
+                strstr(e->findings[i].cause, explains[k].effect_word))
+                e->findings[i].effect = 1;
+}
+
 /* Causes first; what may follow from them is told behind, as a note. */
 static void put_effects_last(dlsh_examination *e) {
     int causes = 0;
+    mark_consequences(e);
     for (int i = 0; i < e->nfindings; i++) causes += !e->findings[i].note && !e->findings[i].effect;
     for (int i = 0, left = e->nfindings; causes && left > 0; left--) {
         if (!e->findings[i].effect) {

@@ -44,6 +44,8 @@ int dlsh_was_found(const dlsh_examination *e, const char *check, const char *wor
 void dlsh_mark_effects(dlsh_examination *e, const char *check);
 /* What is well, with figures. */
 void dlsh_passed(dlsh_examination *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Why a check could not be made: "not checked: " and that. */
+void dlsh_unchecked(dlsh_examination *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- the journal (journal_reader.c) */
 typedef struct dlsh_pass {
@@ -53,6 +55,8 @@ typedef struct dlsh_pass {
 dl_status dlsh_read_journal(dlsh_examination *e);
 /* The next row of a kind from i on; NULL: there is none. *i is behind it. */
 const dl_journal_row *dlsh_row_next(const dlsh_examination *e, dl_journal_kind kind, long *i);
+/* The loss that the training of passes began with, the last one at that place. */
+double dlsh_first_loss(const dl_journal_row *pass);
 /* The nodes of the first pass, or of the last one looked at. */
 dlsh_pass dlsh_pass_of(const dl_journal_row *r, int last);
 /* The node of that number; NULL: none. */

@@ -5,6 +5,16 @@
 
 #include "debug/doctor/text/joined.h"
 
+/* Of several trainings at one place, as of a function that is called with one net and another, the last one's curve. */
+static void keep_last_training(dl_journal_row *r) {
+    const int before = r->since > 1 && r->every ? (int)((r->since - 2) / r->every) + 1 : 0;
+    if (!before || before >= r->ncurve) return;
+    r->ncurve -= before;
+    memmove(r->curve, r->curve + before, (size_t)r->ncurve * sizeof *r->curve);
+}
+
+double dlsh_first_loss(const dl_journal_row *pass) { return pass->ncurve ? pass->curve[0] : pass->first; }
+
 dl_status dlsh_read_journal(dlsh_examination *e) {
     long n = dl_journal_count();
     dl_journal_row *more = realloc(e->rows, (size_t)(e->nrows + n + 1) * sizeof *more);
@@ -15,6 +25,7 @@ dl_status dlsh_read_journal(dlsh_examination *e) {
         dl_journal_row *r = &e->rows[e->nrows];
         DLSH_TRY(dl_journal_at(i, r));
         if (dlsh_is_outdated(r->file)) continue;
+        keep_last_training(r);
         DLSH_TRY(dlsh_join_row(r));
         if (!dlsh_join_rows(e->rows + from, e->nrows - from, r)) e->nrows++;
     }

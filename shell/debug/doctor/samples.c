@@ -336,19 +336,52 @@ static int is_as_passed(const dlsh_examination *e, dl_tensor *t) {
     return some && !changed;
 }
 
-/* A tensor that a loop changes again and again, although it holds its data. */
-static void find_written(dlsh_examination *e, const dlsh_traced *all, int n, int line) {
+/* x[i] = v, with v made of something else: rows are put in, as into a buffer, and none is changed into another. */
+static int puts_rows_in(const char *file, int line) {
+    const dlsh_node *n = dlsh_statement_at(file, line);
+    const dlsh_node *to = n && n->kind == DLSH_N_ASSIGN && n->nkids == 2 && !n->op ? n->kids[0] : NULL;
+    while (to && (to->kind == DLSH_N_INDEX || to->kind == DLSH_N_FIELD)) to = to->kids[0];
+    return to && to->kind == DLSH_N_NAME && to != n->kids[0] && !dlsh_mentions(n->kids[1], to->text);
+}
+
+/* Does a step of an optimizer stand at a line? What it writes to is trained. */
+static int takes_step(const dlsh_examination *e, dl_source at) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+        if (r->line == at.line && !strcmp(r->file, at.file)) return 1;
+    return 0;
+}
+
+/* The statement that gave what is written to a name of its own in the function, out = rows; NULL: none did. */
+static const dlsh_node *alias_of_written(const char *file, int line) {
+    const dlsh_node *n = dlsh_statement_at(file, line), *to = n && n->kind == DLSH_N_ASSIGN ? n->kids[0] : NULL;
+    while (to && to->kind == DLSH_N_INDEX) to = to->kids[0];
+    const dlsh_node *root = dlsh_text_root(file);
+    if (!root || !to || to->kind != DLSH_N_NAME) return NULL;
+    dlsh_definition d = dlsh_define(root, to->text, n->span.start);
+    for (int i = 0; i < 8 && d.value && (n = dlsh_statement_at(file, d.value->span.line)) && n->op; i++)
+        d = dlsh_define(root, to->text, d.at); /* out -= mean */
+    return d.value && !d.each && !d.param && d.value->kind == DLSH_N_NAME ? d.value : NULL;
+}
+
+/* A tensor that is changed again and again, although it holds data; of a pass: as its training goes on. */
+static void find_written(dlsh_examination *e, const dl_journal_row *pass, const dlsh_traced *all, int n) {
     for (int i = 0; i < n; i++) {
         dl_tensor *t = all[i].whole ? all[i].whole : all[i].tensor;
         dl_source maker, writer;
         if (!t || !all[i].role) continue;
         dlsh_tensor_places(t, &maker, &writer);
         if (dl_tensor_version(t) < 3 || writer.line == maker.line) continue;
-        if (line && dlsh_is_before_loop(writer.file, writer.line, line)) continue; /* as it was made, piece by piece */
-        if (dlsh_keeps_average(e, writer.file, writer.line)) continue;             /* figures that go along */
-        if (line && is_as_passed(e, t)) continue;
-        dlsh_finding *f =
-            dlsh_find_at(e, writer.file, writer.line, "compute a new tensor: x = x / 255, once, or xb = xb + noise");
+        const int within = pass && !strcmp(writer.file, pass->file);
+        if (within && !dlsh_runs_in_loop(writer.file, writer.line, pass->line)) continue;
+        if (takes_step(e, writer) || puts_rows_in(writer.file, writer.line) ||
+            dlsh_keeps_average(e, writer.file, writer.line))
+            continue;
+        if (pass && is_as_passed(e, t)) continue;
+        const dlsh_node *alias = alias_of_written(writer.file, writer.line);
+        dlsh_finding *f = dlsh_find_at(e, writer.file, alias ? alias->span.line : writer.line,
+                                       alias ? "a copy of its own, clone(); a second name shares the memory"
+                                             : "compute a new tensor: x = x / 255, once, or xb = xb + noise");
         if (!f) continue;
         dlsh_cause(f, "the data in %s are written in place, again and again: they are not what they were", all[i].base);
         dlsh_evidence(f, "%ld writes, the last at line %d; views such as x[a:b] share the memory", dl_tensor_version(t),
@@ -373,7 +406,7 @@ static void find_written_in_evaluation(dlsh_examination *e) {
         for (int k = 0; k < n; k++) {
             const dl_tensor *t = used[k].whole ? used[k].whole : used[k].tensor;
             if (t && used[k].role == DLSH_ROLE_INPUT && dl_tensor_version(t) >= r->count)
-                find_written(e, &used[k], 1, 0);
+                find_written(e, NULL, &used[k], 1);
         }
     }
 }
@@ -426,9 +459,8 @@ static void compare_evaluations(dlsh_examination *e, const int *lines, int nline
         dlsh_traced some[DLSH_TRACED];
         dlsh_samples test = {0};
         for (int k = 0; k < nlines; k++) trained |= lines[k] == r->line;
-        int n = trained || (r->grad && dlsh_is_trained(e, r)) || !dlsh_training_began(e, r)
-                    ? 0
-                    : dlsh_trace(e, r->file, r->line, some);
+        const int other = trained || dlsh_is_trained(e, r) || !dlsh_training_began(e, r);
+        int n = other ? 0 : dlsh_trace(e, r->file, r->line, some);
         for (int k = 0; k < n; k++) {
             dl_tensor *x = some[k].tensor;
             if (some[k].role != DLSH_ROLE_INPUT || some[k].guessed || !x || x == used || dl_ndim(x) < 2) continue;
@@ -482,7 +514,7 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     int n = trace_lines(e, file, lines, nlines, all, ALL);
     DLSH_SCOPED(dlsh_samples_free) dlsh_samples s = {0}, near = {0};
     text_name = file;
-    find_written(e, all, n, r->line);
+    find_written(e, r, all, n);
     dlsh_compare_traced(e, all, n);
     dlsh_compare_rows(e, file, all, n);
     for (int i = 0; i < n; i++)

@@ -238,8 +238,10 @@ static int is_loss(const dlsh_node *callee) {
 }
 
 static void follow_call(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before, int depth) {
+    static const char forms[] = "len|size|numel|dim|zeros_like|ones_like|full_like|rand_like|randn_like|empty_like";
     const dlsh_node *callee = n->kids[0];
     int net = is_net_or_function(t, callee), loss = is_loss(callee);
+    if (callee->text && dlsh_has_word(forms, callee->text, strlen(callee->text))) return; /* none of its numbers */
     pick_by_call(t, n, &so_far);
     if (callee->kind == DLSH_N_FIELD) follow(t, callee->kids[0], so_far, before, depth);
     const int data = dlsh_names(callee, "dataset");
@@ -263,6 +265,10 @@ static void follow(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before
     case DLSH_N_CALL: follow_call(t, n, so_far, before, depth); return;
     case DLSH_N_INDEX:
         if (n->nkids > 1) pick(t, n->kids[1], &so_far);
+        follow(t, n->kids[0], so_far, before, depth);
+        return;
+    case DLSH_N_FIELD:
+        if (dlsh_has_word("shape|ndim|dtype|device", n->text, strlen(n->text))) return;
         follow(t, n->kids[0], so_far, before, depth);
         return;
     case DLSH_N_FN: return;

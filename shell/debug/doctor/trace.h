@@ -72,15 +72,20 @@ const dlsh_node *dlsh_last_return(const dlsh_node *fn);
 int dlsh_cut_line(const dlsh_examination *e, const char *file, int line);
 /* The same by a trial of the net, for a parameter that no gradient reaches; 0: nothing cuts its way to the result. */
 int dlsh_cut_by_trial(dlsh_examination *e, const dl_tensor *p, const char **file);
+const dlsh_node *dlsh_cut_at(const dlsh_examination *e, const char *file, int line); /* that call; NULL: none does */
 /* Does an expression call a net, or a function, through the names in it? */
 int dlsh_uses_net(const dlsh_examination *e, const char *file, const dlsh_node *n);
 /* Is what is computed at a line made of what is computed at another one? */
 int dlsh_comes_from(const dlsh_examination *e, const char *file, int line, int maker);
+/* ... with its history, and not as the input of a net? */
+int dlsh_is_part_of(const dlsh_examination *e, const char *file, int line, int maker);
 
 /* ---- the course of the program: a function runs where it is called last (program/order.c) */
 /* Does a line run before the outermost loop around another one, the loops around calls included? Without a loop: before
  * that line. */
 int dlsh_is_before_loop(const char *file, int line, int within);
+/* Does a line run in that loop, by any call of the function around it? */
+int dlsh_runs_in_loop(const char *file, int line, int within);
 /* The places of a line, of the call of the function around it, and so on; how many. */
 enum { DLSH_LEVELS = 8 };
 int dlsh_places_of(const char *file, int line, int places[DLSH_LEVELS]);

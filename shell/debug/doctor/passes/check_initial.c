@@ -92,7 +92,6 @@ static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
         by ? dlsh_find_at(e, made.file, made.line, "a smaller initialisation: deviation about 1 / sqrt(inputs)")
            : dlsh_find_at(e, loss->file, loss->line, "look at what makes the first scores so large");
     if (!f) return;
-    f->effect = dlsh_was_found(e, "the data", "");
     dlsh_cause(f, "the initial loss is %.4g where a net that knows nothing has %.4g", r->first, expected);
     if (by)
         dlsh_evidence(f,

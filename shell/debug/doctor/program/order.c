@@ -89,3 +89,30 @@ int dlsh_is_before_loop(const char *file, int line, int within) {
         if (s.at[i].fn == fn) return s.at[i].place < loop->span.start;
     return line < loop->span.line;
 }
+
+static int runs_in(const dlsh_node *root, int place, const dlsh_node *loop, int depth);
+
+/* Does a call of the function, in a tree, run in the loop? */
+static int is_called_in(const dlsh_node *root, const dlsh_node *n, const dlsh_node *fn, const dlsh_node *loop,
+                        int depth) {
+    if (n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], fn->text) && runs_in(root, n->span.start, loop, depth + 1))
+        return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (n->kids[i] && is_called_in(root, n->kids[i], fn, loop, depth)) return 1;
+    return 0;
+}
+
+static int runs_in(const dlsh_node *root, int place, const dlsh_node *loop, int depth) {
+    const dlsh_node *around[DLSH_AROUND];
+    const int n = dlsh_functions_around(root, place, around);
+    if (place >= loop->span.start && place <= loop->span.end) return 1;
+    const dlsh_node *fn = n ? around[n - 1] : NULL;
+    return fn && fn->text && depth < DLSH_LEVELS && is_called_in(root, root, fn, loop, depth);
+}
+
+int dlsh_runs_in_loop(const char *file, int line, int within) {
+    const dlsh_node *root = dlsh_text_root(file), *fn = NULL;
+    const int place = place_of_line(file, line), inner = place_of_line(file, within);
+    const dlsh_node *loop = root && place >= 0 && inner >= 0 ? loop_of(root, inner, &fn) : NULL;
+    return loop && runs_in(root, place, loop, 0);
+}

@@ -266,7 +266,7 @@ static void look_at_cut_state(dlsh_examination *e, const char *file, const dlsh_
     const dl_journal_row *r, *pass = NULL;
     int carried = 0;
     const dlsh_node *by = dlsh_trains(loop) ? NULL : state_cut_in(body_of(loop), &name, &carried);
-    if (!by || (!carried && !carries(body_of(loop), name))) return;
+    if (!by || (!carried && !carries(body_of(loop), name)) || dlsh_mentions(loop, "grad")) return; /* or z is moved */
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         if (strcmp(r->file, file) != 0 || r->count < 16) continue;
         if (dlsh_settled_lower(r, 0.8)) return;
@@ -306,6 +306,7 @@ static int see_cut(void *ctx, const char *file, const dlsh_node *n, const dlsh_n
     for (int i = 0; cuts && i < depth; i++)
         if (is_loop(within[i]) && !dlsh_trains(within[i])) loop = within[i];
     if (!loop || strcmp(file, c->file) != 0 || (c->within && !has_line(loop, c->within))) return 0;
+    if (dlsh_mentions(loop, "grad")) return 0; /* samples are moved */
     c->line = n->span.line, c->loop = loop->span.line;
     return 1;
 }
