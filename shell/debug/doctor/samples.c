@@ -389,6 +389,16 @@ static void find_written(dlsh_examination *e, const dl_journal_row *pass, const 
     }
 }
 
+/* Does a tensor hold hardly any of the rows that passes at a place had? */
+static int has_lost_rows(dl_tensor *t, const dl_journal_row *r) {
+    dlsh_pool p = {.tensor = t, .n = dl_ndim(t) ? dl_shape(t)[0] : 0};
+    long known = 0;
+    if (p.n < 4 || !dlsh_pool_fill(&p, dl_numel(t) / p.n)) return 0;
+    for (long k = 0; k < r->nseen; k++) known += dlsh_has_row(&p, r->seen[k]);
+    free(p.row);
+    return 2 * known < r->nseen;
+}
+
 /* Had each pass at a place that was looked at rows that none before it had? */
 static int has_new_rows(const dl_journal_row *r) {
     enum { ROWS_OF_PASS = 64 };
@@ -404,8 +414,8 @@ static void find_written_in_evaluation(dlsh_examination *e) {
         const int changes = !r->grad && has_new_rows(r) && !dlsh_is_trained(e, r);
         const int n = changes ? dlsh_trace(e, r->file, r->line, used) : 0;
         for (int k = 0; k < n; k++) {
-            const dl_tensor *t = used[k].whole ? used[k].whole : used[k].tensor;
-            if (t && used[k].role == DLSH_ROLE_INPUT && dl_tensor_version(t) >= r->count)
+            dl_tensor *t = used[k].whole ? used[k].whole : used[k].tensor;
+            if (t && used[k].role == DLSH_ROLE_INPUT && dl_tensor_version(t) >= r->count && has_lost_rows(t, r))
                 find_written(e, NULL, &used[k], 1);
         }
     }
