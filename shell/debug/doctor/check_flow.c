@@ -119,19 +119,23 @@ static void find_plain_penalty(dlsh_examination *e, const dl_journal_row *r) {
 
 /* ---------------------------------------------------------------- parts of the loss that are cut off */
 
-/* A number that is added to the loss without a history, and is another one at each pass. */
+enum { NONE, TENSOR, NUMBER };
+
+/* What is added to the loss without a history: a tensor that is another one at each pass, or a number, whose value is
+ * not known. */
 static int adds_loose_part(dlsh_pass first, dlsh_pass last) {
     const dl_journal_node *n = last.n ? last.at : NULL;
     for (int i = 0; n && i < 8; i++) {
         for (int k = 0; dlsh_op_is(n, "add|sub") && k < 2; k++) {
             const dl_journal_node *then = first.n == last.n ? &first.at[n - last.at] : NULL;
             const dl_journal_value *v = &n->in[k], *w = then ? &then->in[k] : NULL;
-            if (w && v->constant && !v->ndim && v->n && w->n && v->low != w->low) return 1;
+            if (v->there && v->constant && !v->ndim && !(v->n && w && w->n && v->low == w->low))
+                return v->n ? TENSOR : NUMBER;
         }
         const dl_journal_node *a = dlsh_pass_source(last, n, 0);
         n = dlsh_op_is(n, "add|sub|mul|div|mean|sum|neg") ? a ? a : dlsh_pass_source(last, n, 1) : NULL;
     }
-    return 0;
+    return NONE;
 }
 
 /* Is it a factor of something else than a number, as an advantage is? */
@@ -151,7 +155,8 @@ static int is_factor(const dlsh_examination *e, const char *file, const dlsh_nod
 static void find_loose_part(dlsh_examination *e, const dl_journal_row *r) {
     const int loose = adds_loose_part(dlsh_pass_of(r, 0), dlsh_pass_of(r, 1));
     const dlsh_node *by = loose ? dlsh_cut_at(e, r->file, r->line) : NULL;
-    const int cut = by && !is_factor(e, r->file, by) ? by->span.line : 0;
+    const int made = by && (loose == TENSOR || dlsh_script_has(e, r->file, by->span.line, "item("));
+    const int cut = made && !is_factor(e, r->file, by) ? by->span.line : 0;
     dlsh_finding *f = cut ? dlsh_find_at(e, r->file, cut,
                                          "leave out what cuts it off: take probabilities themselves, not what they are "
                                          "compared with; for numbers to be shown use another variable")
