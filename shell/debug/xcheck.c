@@ -17,7 +17,7 @@ enum { MOST = 32, RESULTS = 8, SIGNS = 4 };
 
 /* What a result may be off: so many ulp of the element, of the largest element, and so many times what rounding the
  * operands changes. */
-static const double of_element = 16, of_largest = 8, of_rounding = 8, lost = 1e-3;
+static const double of_element = 16, of_largest = 4, of_rounding = 8, lost = 1e-3;
 
 /* The results of a call run again. */
 typedef struct results {
@@ -377,7 +377,7 @@ const dlsh_command xcheck_commands[] = {
         "Runs each op of a statement again, from the operands that it had, in f64 or on another device, and names the "
         "first whose result differs beyond its bound, with line, element, both values and the error in ulp, units in "
         "the last place of the result. The ops of a backward pass are among them. Without a statement: what was "
-        "recorded under `set record full`. The bound is 16 ulp of the element, 8 of the largest element, and 8 times "
+        "recorded under `set record full`. The bound is 16 ulp of the element, 4 of the largest element, and 8 times "
         "what rounding the operands changes. Ops are also run in f64 from results in f64: the first whose recorded "
         "result is off by a thousandth has lost digits, as a difference of nearly equal numbers does. What an "
         "optimizer has changed since is not compared. As a function, xcheck(\"f64\"), it compares what was recorded; "
