@@ -27,8 +27,8 @@ static const struct {
     {"prod", "p[G,H]; p[B,G] dim=1; p[H,A] dim=0 keepdim=true", ROUNDS},
     {"one_hot", "n:5[A,B] num_classes=5; n:2[A] num_classes=7", ROUNDS},
     {"restride", "", ROUNDS},
-    /* no more columns than rows: parts of the sum are as large as they are many, and nearly cancel, in f32 on every
-       device */
+    /* few columns: with more than rows the result is a small difference of large sums, and f32 of the CPU is off by a
+     * ten-thousandth, too */
     {"low_rank_multivariate_normal_kl", "f[C] f[C,2] p[C] f[C] f[C,2] p[C]; f[A,7] f[7,3] p[7] f[7] f[7,3] p[7]",
      ROUNDS},
     {"batch_norm", BATCHES, ROUNDS},
@@ -416,7 +416,7 @@ static double amplified(const call *c, int result) {
                 {"ctc_paths", true, 2}, /* sums of logarithms, over all steps */
                 {"norm_groups", true, 2},
                 {"instance_norm", true, 100}, /* of two elements only eps is left of the gradient */
-                {"geometric_kl", false, 16},
+                {"geometric_kl", false, 8},
                 {"inverse_gamma_kl", true, 2},
                 {"binomial_kl", false, 8},
                 {"i1e", true, 2},
