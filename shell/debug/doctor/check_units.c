@@ -96,17 +96,12 @@ static int are_twins(const dl_journal_value *a, const dl_journal_value *b) {
     return fabs(a->gradient - b->gradient) <= 1e-5 * a->gradient;
 }
 
-typedef struct call {
-    const char *file;
-    int line;
-} call;
-
 static int see_copy(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    call *c = ctx;
+    dl_source *c = ctx;
     (void)within, (void)depth;
     const int method = dlsh_is_method(n, "copy") || dlsh_is_method(n, "clone");
     if (!method && !(n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], "deepcopy"))) return 0;
-    *c = (call){file, n->span.line};
+    *c = (dl_source){file, n->span.line};
     return 1;
 }
 
@@ -121,7 +116,7 @@ static void look_at_twins(dlsh_examination *e, dlsh_pass p) {
             dl_tensor *b = dlsh_live_leaf(e, w->leaf, other, sizeof other);
             if (!a || !b || !are_equal(a, b) || !dlsh_is_being_trained(e, a) || !dlsh_is_being_trained(e, b)) continue;
             const dl_source made = dlsh_weight_source(e, &p.at[k]);
-            call c = {made.file, made.line};
+            dl_source c = {made.file, made.line};
             dlsh_each_node(see_copy, &c);
             dlsh_finding *f = dlsh_find_at(e, c.file, c.line, "make each anew, with random numbers of its own");
             if (!f) return;

@@ -8,14 +8,9 @@
 
 static int is_gradient(const dlsh_node *n) { return n && n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad"); }
 
-typedef struct scaler {
-    const char *file;
-    int line;
-} scaler;
-
 /* p.grad.mul_(k), p.grad.div_(k), p.grad /= k, p.grad *= k, p.grad = p.grad / k */
 static int see_scaled(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    scaler *s = ctx;
+    dl_source *s = ctx;
     (void)within, (void)depth;
     if (strcmp(file, s->file) != 0) return 0;
     const int method = (dlsh_is_method(n, "mul_") || dlsh_is_method(n, "div_")) && is_gradient(n->kids[0]->kids[0]);
@@ -28,7 +23,7 @@ static int see_scaled(void *ctx, const char *file, const dlsh_node *n, const dls
 }
 
 int dlsh_line_of_scaled_gradients(const char *file) {
-    scaler s = {file, 0};
+    dl_source s = {file, 0};
     return dlsh_each_node(see_scaled, &s) ? s.line : 0;
 }
 
