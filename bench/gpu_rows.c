@@ -132,8 +132,8 @@ static dl_tensor *attended(int causal) {
     X(attention_causal, 4 * 16 * 12 * 1024 * 64 * 2 * 1e-9, attended(1))                                               \
     X(group_norm, 8 * IMAGE, dl_group_norm(image, scale, shift, 8, 1e-5))                                              \
     X(group_norm_step, 20 * IMAGE, STEP(dl_group_norm(image, scale, shift, 8, 1e-5), image, scale, shift))             \
-    X(mse_step, 12 * N26, STEP(dl_mse_loss(leaf, target, "mean"), leaf))                                               \
-    X(l1_step, 12 * N26, STEP(dl_l1_loss(leaf, target, "mean"), leaf))                                                 \
+    X(mse_step, 12 * N26, STEP(dl_mse_loss(leaf, target, NULL, "mean"), leaf))                                         \
+    X(l1_step, 12 * N26, STEP(dl_l1_loss(leaf, target, NULL, "mean"), leaf))                                           \
     X(bce_step, 12 * N26, STEP(dl_binary_cross_entropy_with_logits(leaf, chance, NULL, NULL, "mean"), leaf))           \
     X(nll_step, 8 * 65536 * 1000 * 1e-9, STEP(dl_nll_loss(logits, labels, NULL, "mean", -100), logits))                \
     X(rand, 4 * N28, dl_rand(dl_shape(a), 2, DL_F32, GPU))                                                             \

@@ -130,16 +130,16 @@ static void set_attr(FILE *f, const row *r, const attr *a) {
     char at[128];
     attr_name(at, sizeof at, r, a);
     if (is_list(a))
-        fprintf(f, "    if (%s) dl_api_ints(&a[%s], %s, n_%s);\n", n, at, n, n);
+        fprintf(f, "    if (%s) dl_api_ints(&given[%s], %s, n_%s);\n", n, at, n, n);
     else if (is(a, "STR"))
-        fprintf(f, "    if (%s) dl_api_str(&a[%s], %s);\n", n, at, n);
+        fprintf(f, "    if (%s) dl_api_str(&given[%s], %s);\n", n, at, n);
     else if (is(a, "DTYPE") || is(a, "DEVICE"))
-        fprintf(f, "    if (%s >= 0) dl_api_int(&a[%s], %s);\n", n, at, n);
+        fprintf(f, "    if (%s >= 0) dl_api_int(&given[%s], %s);\n", n, at, n);
     else {
         const char *star = absent(a) ? "*" : "", *fn = is(a, "FLOAT") ? "float" : is(a, "NUM") ? "num" : "int";
         fprintf(f, "    ");
         if (absent(a)) fprintf(f, "if (%s) ", n);
-        fprintf(f, "dl_api_%s(&a[%s], %s%s);\n", fn, at, star, n);
+        fprintf(f, "dl_api_%s(&given[%s], %s%s);\n", fn, at, star, n);
     }
 }
 
@@ -157,9 +157,9 @@ static void body(FILE *f, const row *r) {
     prototype(f, r);
     fprintf(f, " {\n    const dl_op *op = dl_op_row(DL_OP_%s);\n", r->name);
     if (nattr)
-        fprintf(f, "    dl_aval a[%d];\n    dl_attr_defaults(op, a);\n", nattr);
+        fprintf(f, "    dl_aval given[%d];\n    dl_attr_defaults(op, given);\n", nattr);
     else
-        fprintf(f, "    const dl_aval *a = NULL;\n");
+        fprintf(f, "    const dl_aval *given = NULL;\n");
     for (int i = 0; i < nattr; i++) set_attr(f, r, &r->attrs[i]);
     const char *last = named ? r->in_name[named - 1] : "";
     if (var) {
@@ -167,7 +167,7 @@ static void body(FILE *f, const row *r) {
         for (int i = 0; i < named - 1; i++) fprintf(f, "%s, ", r->in_name[i]);
         fprintf(f, "NULL};\n");
         if (r->visible) more_outputs(f, r);
-        fprintf(f, "    return dl_api_list%s(op, head, %d, %s, n_%s, a%s);\n}\n", r->visible ? "" : "_status",
+        fprintf(f, "    return dl_api_list%s(op, head, %d, %s, n_%s, given%s);\n}\n", r->visible ? "" : "_status",
                 named - 1, last, last, r->visible ? ", more" : "");
         return;
     }
@@ -177,7 +177,7 @@ static void body(FILE *f, const row *r) {
         fprintf(f, "};\n");
     }
     more_outputs(f, r);
-    fprintf(f, "    return dl_api_run(op, %s, %d, a, more);\n}\n", named ? "in" : "NULL", named);
+    fprintf(f, "    return dl_api_run(op, %s, %d, given, more);\n}\n", named ? "in" : "NULL", named);
 }
 
 static int api(FILE *f) {

@@ -102,6 +102,10 @@
 #define WINDOW_ATTRS                                                                                                   \
     A(window_length, INT, "", "how many numbers")                                                                      \
     A(periodic, BOOL, "true", "the next number would be the first; false: both ends are alike") CREATE_ATTRS
+#define SYMMETRIC_WINDOW_ATTRS                                                                                         \
+    A(M, INT, "", "how many numbers")                                                                                  \
+    A(sym, BOOL, "true", "both ends are alike; false: the next number would be the first") CREATE_ATTRS
+#define SYMMETRIC_WINDOW IN(0, 0) FAMILY(SYMWINDOW) ORDER("M") ATTRS(SYMMETRIC_WINDOW_ATTRS) FLAGS(DL_F_CREATE) NODIFF
 #define WINDOW IN(0, 0) FAMILY(WINDOW) ATTRS(WINDOW_ATTRS) FLAGS(DL_F_CREATE) NODIFF
 #define CREATE_ATTRS                                                                                                   \
     A(dtype, DTYPE, "none", "dtype of the result")                                                                     \

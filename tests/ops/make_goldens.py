@@ -6,6 +6,7 @@
 Needs Debian's python3-torch. An op of PyTorch's name and argument names needs no entry here; the others are in CALLS.
 Keys: OP/SAMPLE/in0.., /attrs (text in the metadata), /out0.., /grad0.. (gradient of sum(out * weight) for each floating
 input, weight i = 0.5 + frac(0.37 (i + 1)))."""
+import inspect
 import json
 import math
 import re
@@ -185,6 +186,55 @@ def focal(x, y, reduction="none", alpha=0.25, gamma=2.0):
     loss = F.binary_cross_entropy_with_logits(x, y, reduction="none") * (1 - (p * y + (1 - p) * (1 - y))) ** gamma
     loss = loss * (alpha * y + (1 - alpha) * (1 - y)) if alpha >= 0 else loss
     return {"none": lambda t: t, "mean": torch.mean, "sum": torch.sum}[reduction](loss)
+
+
+def reduced(loss, how):
+    return {"none": lambda t: t, "mean": torch.mean, "sum": torch.sum}[how](loss)
+
+
+def weighted(name, error, counts=True):
+    """torch.nn.functional's weight, which PyTorch has from 2.7 on; here it broadcasts."""
+    def run(x, y, w=None, reduction="mean", **kw):
+        loss = error(x, y, **kw) * (1 if w is None else w)
+        counted = counts and w is not None and reduction == "mean"
+        loss = loss.sum() / w.expand_as(x).sum() if counted else reduced(loss, reduction)
+        if w is not None and "weight" in inspect.signature(getattr(F, name)).parameters:
+            theirs = getattr(F, name)(x, y, weight=w.expand_as(x), reduction=reduction, **kw)
+            assert torch.allclose(theirs, loss, rtol=1e-12, atol=1e-12), name
+        return loss
+    return run
+
+
+def symmetric_window(name, of):
+    """A window of torch.signal.windows, which PyTorch has from 2.0 on; of(i, n) from the number of steps between the ends."""
+    def run(*a, M, sym=True, dtype=None, **kw):
+        t = torch.float64 if dtype else torch.get_default_dtype()
+        i, n = torch.arange(M, dtype=torch.float64), M - 1 if sym or M == 1 else M
+        windows = getattr(getattr(torch, "signal", None), "windows", None)
+        a = {"a": [v for x in a for v in x.reshape(-1)]} if a else {}
+        w = of(i, n, **kw, **a) if M > 1 or name in ("exponential", "gaussian", "cosine") else torch.ones(M)
+        if windows:
+            theirs = getattr(windows, name)(M, sym=sym, dtype=torch.float64, **kw, **{
+                k: [x.item() for x in v] for k, v in a.items()})
+            assert torch.allclose(theirs, w.detach().double(), rtol=1e-9, atol=1e-9), name
+        return w.to(t)
+    return run
+
+
+def cosines(i, n, a):
+    return sum((-1) ** k * v * torch.cos(2 * math.pi * k * i / n) for k, v in enumerate(a))
+
+
+WINDOWS = {
+    "bartlett": lambda i, n: 1 - (2 * i / n - 1).abs(), "blackman": lambda i, n: cosines(i, n, [0.42, 0.5, 0.08]),
+    "cosine": lambda i, n: torch.sin(math.pi * (i + 0.5) / (n + 1)),
+    "exponential": lambda i, n, center=None, tau=1.0: torch.exp(-(i - (n / 2 if center is None else center)).abs() / tau),
+    "gaussian": lambda i, n, std=1.0: torch.exp(-((i - n / 2) / std) ** 2 / 2), "general_cosine": cosines,
+    "general_hamming": lambda i, n, alpha=0.54: cosines(i, n, [alpha, 1 - alpha]),
+    "hamming": lambda i, n: cosines(i, n, [0.54, 0.46]), "hann": lambda i, n: cosines(i, n, [0.5, 0.5]),
+    "kaiser": lambda i, n, beta=12.0: torch.special.i0(beta * (1 - (2 * i / n - 1) ** 2).clamp(min=0).sqrt()) / torch.special.i0(
+        torch.tensor(beta, dtype=torch.float64)),
+    "nuttall": lambda i, n: cosines(i, n, [0.3635819, 0.4891775, 0.1365995, 0.0106411])}
 
 
 def dice(x, y, smooth=1.0, reduction="mean"):
@@ -832,8 +882,11 @@ CALLS = {
     "kthvalue": lambda x, **kw: tuple(torch.kthvalue(x, **kw)), "aminmax": lambda x, dim=None, keepdim=False: (
         torch.amin(x, dims(x, {"dim": dim if dim is None else [dim]}), keepdim),
         torch.amax(x, dims(x, {"dim": dim if dim is None else [dim]}), keepdim)),
-    **{f"{name}_window": lambda window_length, periodic=True, of=getattr(torch, f"{name}_window"): of(
-        window_length, periodic, dtype=torch.float64).float() for name in ("hann", "hamming", "blackman")},
+    **{f"{name}_window": lambda window_length, periodic=True, of=getattr(torch, f"{name}_window"), **kw: of(
+        window_length, periodic, dtype=torch.float64, **kw).float() for name in ("hann", "hamming", "blackman")},
+    **{name: symmetric_window(name, of) for name, of in WINDOWS.items()},
+    "mse_loss": weighted("mse_loss", lambda x, y: (x - y) ** 2), "l1_loss": weighted("l1_loss", lambda x, y: (x - y).abs()),
+    "huber_loss": weighted("huber_loss", lambda x, y, **kw: F.huber_loss(x, y, reduction="none", **kw), counts=False),
     "slice_scatter": lambda x, s, dim=0, start=None, end=None, step=1: torch.slice_scatter(x, s, dim, start, end, step),
     "select_scatter": lambda x, s, **kw: torch.select_scatter(x, s, **kw),
     "ctc_loss": ctc_loss, "contrastive_loss": contrastive_loss, "column_stack": lambda *t: torch.column_stack(t),
@@ -953,7 +1006,7 @@ CALLS = {
     "triangle_places": lambda row, col, offset=0, lower=True: (torch.tril_indices if lower else torch.triu_indices)(
         row, col, offset),
     "conj_scaled": lambda x, scale: (x.conj() * scale).resolve_conj(),
-    "excess": lambda x, y: (x - y).clamp(min=0), "kaiser": lambda x, beta=12.0: torch.special.i0(
+    "excess": lambda x, y: (x - y).clamp(min=0), "kaiser_at": lambda x, beta=12.0: torch.special.i0(
         beta * (1 - x * x).sqrt()) / torch.special.i0(torch.tensor(beta, dtype=x.dtype)),
     "replace_nonfinite": torch.nan_to_num, "square_difference": lambda x, y: (x - y) ** 2,
     "huber_difference": lambda x, y, delta=1, scale=1: scale * F.huber_loss(

@@ -49,6 +49,10 @@ MEANT = {
     ("conv_transpose2d", "output_size"): "an argument of PyTorch's layer",
     ("to", "*"): "x.to(...) is a function of the shell; the row is its dtype part",
     ("slice", "*"): "no function in PyTorch: x[start:end:step]",
+    **{(name, "*"): "torch.signal.windows', newer than the oldest PyTorch that is compared with"
+       for name in ("bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming",
+                    "hann", "kaiser", "nuttall")},
+    **{(f"{name}_loss", "weight"): "newer than the oldest PyTorch that is compared with" for name in ("mse", "l1", "huber")},
     ("rms_norm", "*"): "newer than the oldest PyTorch that is compared with",
     ("pad_sequence", "padding_side"): "newer than the oldest PyTorch that is compared with",
     ("one_hot", "input"): "the tensor is called input everywhere",

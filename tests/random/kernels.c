@@ -278,10 +278,10 @@ static dl_tensor *call_loss(const trial *t, dl_tensor **in) {
     switch (t->form) {
     case CROSS_ENTROPY: return dl_cross_entropy(in[0], in[2], in[1], how, t->pad[0], t->pad[1] ? 0.1 : 0);
     case NLL: return dl_nll_loss(in[0], in[2], in[1], how, t->pad[0]);
-    case MSE: return dl_mse_loss(in[0], in[1], how);
-    case L1: return dl_l1_loss(in[0], in[1], how);
+    case MSE: return dl_mse_loss(in[0], in[1], NULL, how);
+    case L1: return dl_l1_loss(in[0], in[1], NULL, how);
     case SMOOTH_L1: return dl_smooth_l1_loss(in[0], in[1], how, half);
-    case HUBER: return dl_huber_loss(in[0], in[1], how, half);
+    case HUBER: return dl_huber_loss(in[0], in[1], NULL, how, half);
     case BINARY: return dl_binary_cross_entropy_with_logits(in[0], in[1], NULL, NULL, how);
     default: return dl_kl_div(in[0], in[1], how, (int)t->pad[1]);
     }

@@ -1,4 +1,4 @@
-/* Ops made of other ops that combine elements of lists, or put a part into a tensor; windows of signals. */
+/* Ops made of other ops that combine elements of lists, or put a part into a tensor. */
 #include "ops/compose/put.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/copy.h"
@@ -158,49 +158,3 @@ POOLED_RULE(logspace) {
     dl_tensor *power = two ? K(dl_exp2(exponent)) : exponent ? K(dl_pow(N(base), exponent)) : NULL;
     return dl_finish(c, power ? dl_to(power, dtype) : NULL);
 }
-
-static int window_dtype(const dl_call *c) {
-    return ATTR(c, WINDOW_DTYPE)->given ? (int)ATTR_I(c, WINDOW_DTYPE) : (int)dl_default_dtype_get();
-}
-
-/* i * step of the n numbers of a window, of which a period is `whole`; NULL where it is of one number, which is 1. */
-static dl_status window_places(dl_call *c, int dtype, double whole, dl_tensor **x) {
-    const long n = ATTR_I(c, WINDOW_WINDOW_LENGTH), period = ATTR_I(c, WINDOW_PERIODIC) ? n : n - 1;
-    const double step = whole / (double)(period > 0 ? period : 1), end = n ? ((double)n - 0.5) * step : 0;
-    *x = NULL;
-    if (n < 0) return dl_fail(DL_ERR_VALUE, "a window of %ld numbers", n);
-    if (n == 1) return dl_finish(c, dl_ones(&n, 1, window_dtype(c), c->device));
-    *x = dl_arange(0, &end, step, dtype, c->device);
-    return *x ? DL_OK : dl_failed();
-}
-
-/* a0 - a1 cos(x) + a2 cos(2 x) over a period. */
-static dl_status window(dl_call *c, double a0, double a1, double a2) {
-    POOL;
-    dl_tensor *x;
-    DL_TRY(window_places(c, DL_F64, 2 * M_PI, &x));
-    if (!K(x)) return DL_OK;
-    dl_tensor *one = K(dl_mul(K(dl_cos(x)), N(a1)));
-    dl_tensor *w = one ? K(dl_sub(N(a0), one)) : NULL;
-    if (w && a2 != 0) w = K(dl_add(w, K(dl_mul(K(dl_cos(K(dl_mul(x, N(2))))), N(a2)))));
-    return dl_finish(c, w ? dl_to(w, window_dtype(c)) : NULL);
-}
-
-/* From 0 up to 1 and back. */
-POOLED_RULE(bartlett_window) {
-    dl_tensor *x;
-    DL_TRY(window_places(c, window_dtype(c) == DL_F64 ? DL_F64 : DL_F32, 2, &x));
-    if (!K(x)) return DL_OK;
-    return dl_finish(c, dl_to(K(dl_minimum(x, K(dl_sub(N(2), x)))), window_dtype(c)));
-}
-
-POOLED_RULE(kaiser_window) {
-    dl_tensor *x;
-    DL_TRY(window_places(c, DL_F64, 2, &x));
-    if (!K(x)) return DL_OK;
-    return dl_finish(c, dl_to(K(dl_kaiser(K(dl_sub(x, N(1))), ATTR_F(c, KAISER_WINDOW_BETA))), window_dtype(c)));
-}
-
-COMPOSE_RULE(hann_window) { return window(c, 0.5, 0.5, 0); }
-COMPOSE_RULE(hamming_window) { return window(c, 0.54, 0.46, 0); }
-COMPOSE_RULE(blackman_window) { return window(c, 0.42, 0.5, 0.08); }

@@ -34,6 +34,29 @@ dl_status dl_finish_loss(dl_call *c, dl_tensor *loss) {
     return dl_finish(c, dl_reduced_loss(loss, how));
 }
 
+/* Each loss times its weight, which broadcasts to its shape: a new reference. Without weights the loss itself. */
+static dl_tensor *weighted(dl_tensor *loss, dl_tensor *w) {
+    if (!loss || !w) return dl_ref(loss);
+    long shape[DL_MAX_DIM];
+    int n;
+    if (dl_broadcast(w->ndim, w->shape, loss->ndim, loss->shape, &n, shape) == DL_OK && n == loss->ndim &&
+        !memcmp(shape, loss->shape, sizeof *shape * (size_t)n))
+        return dl_mul(loss, w);
+    dl_fail(DL_ERR_SHAPE, "weights of shape %s do not fit losses of shape %s", dl_shape_of(w), dl_shape_of(loss));
+    return NULL;
+}
+
+/* Numbers of which the weights say how much they count: their mean divides by the sum of the weights. */
+static dl_status finish_counted(dl_call *c, dl_tensor *loss, dl_tensor *w) {
+    POOL;
+    dl_reduction how = DL_REDUCE_MEAN;
+    if (loss) DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    if (!(loss = K(weighted(loss, w)))) return dl_failed();
+    if (!w || how != DL_REDUCE_MEAN) return dl_finish(c, dl_reduced_loss(loss, how));
+    dl_tensor *each = K(dl_expand(w, loss->shape, loss->ndim));
+    return dl_finish(c, dl_div(K(dl_sum(loss, NULL, 0, 0)), K(dl_sum(each, NULL, 0, 0))));
+}
+
 /* A broadcast would be a mistake, commonly [N,1] against [N]; a 0-d operand is of any shape. */
 dl_status dl_check_loss_pair(const dl_call *c) {
     const dl_tensor *x = c->in[0], *y = c->in[1];
@@ -48,9 +71,10 @@ dl_status dl_check_loss_pair(const dl_call *c) {
 
 POOLED_RULE(mse_loss) {
     dl_reduction how = DL_REDUCE_MEAN;
+    dl_tensor *w = INPUT(c, MSE_LOSS_WEIGHT);
     DL_TRY(dl_check_loss_pair(c));
     DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
-    if (how == DL_REDUCE_NONE) return dl_finish(c, dl_square_difference(c->in[0], c->in[1]));
+    if (w || how == DL_REDUCE_NONE) return finish_counted(c, K(dl_square_difference(c->in[0], c->in[1])), w);
     dl_tensor *off = K(dl_sub(c->in[0], c->in[1]));
     if (!off) return dl_failed();
     dl_tensor *sum = dl_square_sum(off, NULL, 0, 0);
@@ -60,14 +84,14 @@ POOLED_RULE(mse_loss) {
 
 POOLED_RULE(l1_loss) {
     DL_TRY(dl_check_loss_pair(c));
-    return dl_finish_loss(c, K(dl_abs(K(dl_sub(c->in[0], c->in[1])))));
+    return finish_counted(c, K(dl_abs(K(dl_sub(c->in[0], c->in[1])))), INPUT(c, L1_LOSS_WEIGHT));
 }
 
 POOLED_RULE(smooth_l1_loss) {
     double beta = ATTR_F(c, SMOOTH_L1_LOSS_BETA);
     DL_TRY(dl_check_loss_pair(c));
     if (!(beta >= 0)) return dl_fail(DL_ERR_VALUE, "beta must be 0 or more, not %g", beta);
-    if (beta == 0) return dl_finish(c, dl_l1_loss(c->in[0], c->in[1], ATTR_S(c, LOSS_REDUCTION)));
+    if (beta == 0) return dl_finish(c, dl_l1_loss(c->in[0], c->in[1], NULL, ATTR_S(c, LOSS_REDUCTION)));
     return dl_finish_loss(c, K(dl_huber_difference(c->in[0], c->in[1], beta, 1 / beta)));
 }
 
@@ -75,7 +99,8 @@ POOLED_RULE(huber_loss) {
     double delta = ATTR_F(c, HUBER_LOSS_DELTA);
     DL_TRY(dl_check_loss_pair(c));
     if (!(delta > 0)) return dl_fail(DL_ERR_VALUE, "delta must be above 0, not %g", delta);
-    return dl_finish_loss(c, K(dl_huber_difference(c->in[0], c->in[1], delta, 1)));
+    dl_tensor *loss = K(weighted(K(dl_huber_difference(c->in[0], c->in[1], delta, 1)), INPUT(c, HUBER_LOSS_WEIGHT)));
+    return loss ? dl_finish_loss(c, loss) : dl_failed();
 }
 
 /* The term of a probability of 0 is 0. */
