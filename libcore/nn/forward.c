@@ -244,18 +244,30 @@ static dl_tensor *run_part(const char *name, dl_module *m, dl_tensor *x) {
     return y;
 }
 
-/* May the layer number i run within the first n of them, although its result is looked at? Of a relu before a pooling
- * the largest elements may do, or the result is computed once more beside. */
-static bool may_be_within(const dl_child *c, int i, int n) {
-    return !c[i].m->keeps || (i + 2 <= n && dl_module_is_relu_pool(c + i));
+/* Is whoever looks at the result content with its peaks? */
+static bool peaks_do(const dl_module *m) { return m->keeps == m->keeps_peaks; }
+
+/* Do the results of n layers have the peaks of that of layer number i? A relu leaves them as they are, as to NaN and as
+ * to being above 0, and so does a pooling whose windows reach all. */
+static bool has_peaks(const dl_child *c, int i, int n, const dl_tensor *x) {
+    int k = i + 1;
+    while (k < n && dl_module_is_relu(c + k)) k++;
+    return k == n || (k + 1 == n && dl_module_fused_peaks(c, n, x));
 }
 
-/* The result of layer number i, which ran as a part of all that gave y, for those who look at it: without a history, so
+/* May the layer number i run within the first n of them, although its result is looked at? The peaks may do, or the
+ * result of a relu before a pooling is computed once more beside. */
+static bool may_be_within(const dl_child *c, int i, int n) {
+    if (!c[i].m->keeps) return true;
+    return i + 2 <= n && (dl_module_is_relu_pool(c + i) || (peaks_do(c[i].m) && dl_module_is_relu(c + i + 1)));
+}
+
+/* The result of layer number i, which ran as one of the n that gave y, for those who look at it: without a history, so
  * that the pass is the same as if nobody did. */
-static dl_status keep_within(const dl_child *c, int i, dl_tensor *x, dl_tensor *y) {
+static dl_status keep_within(const dl_child *c, int i, int n, dl_tensor *x, dl_tensor *y) {
     dl_module *m = c[i].m;
     if (!m->keeps || !dl_m_training(m)) return DL_OK;
-    if (m->keeps == m->keeps_peaks && dl_module_fused_peaks(c, i + 2, x)) return keep_result(m, y), DL_OK;
+    if (peaks_do(m) && has_peaks(c, i, n, x)) return keep_result(m, y), DL_OK;
     DL_SCOPED_GRAD_MODE(0);
     dl_tensor *at = dl_ref(x);
     for (int k = 0; k <= i && at; k++) {
@@ -280,7 +292,7 @@ static int run_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
     int ran = dl_module_fused(c, last, x, y);
     dl_layer_running = outer;
     for (int i = 0; i + 1 < ran && *y; i++)
-        if (keep_within(c, i, x, *y) != DL_OK) dl_unref(*y), *y = NULL;
+        if (keep_within(c, i, ran, x, *y) != DL_OK) dl_unref(*y), *y = NULL;
     if (ran) keep_result(c[ran - 1].m, *y);
     return ran;
 }

@@ -118,6 +118,8 @@ static bool reaches(const dl_module *pool, long size, int dim) {
     return s <= k && (dl_m_int(pool, "ceil_mode") || (windows - 1) * s + k - p >= size);
 }
 
+bool dl_module_is_relu(const dl_child *c) { return is(c, "relu"); }
+
 bool dl_module_is_relu_pool(const dl_child *c) { return is(c, "relu") && is(c + 1, "maxpool"); }
 
 bool dl_module_fused_peaks(const dl_child *c, int n, const dl_tensor *x) {

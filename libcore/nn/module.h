@@ -175,7 +175,8 @@ int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y);
 /* Where n layers from c on run as one for x: are the results the largest elements of those of the last but one, from
  * windows that reach all of them? */
 bool dl_module_fused_peaks(const dl_child *c, int n, const dl_tensor *x);
-/* Is it a relu, and a max pooling behind it? */
+/* Is it a relu? And a max pooling behind it? */
+bool dl_module_is_relu(const dl_child *c);
 bool dl_module_is_relu_pool(const dl_child *c);
 /* Called after each layer of a pass that is being watched; path is that within the net. all: its results, out the first
  * of them; NULL: out alone. */

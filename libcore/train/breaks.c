@@ -31,7 +31,8 @@ struct dl_breaks {
     dl_tensor **copy; /* [ncopy] of the buffers of the net, before a step */
     dl_tensor **of;   /* borrowed */
     dl_span *span;
-    long ncopy;
+    int ncopy;
+    uint64_t written;                /* versions of `of` after the last step that had breakpoints; 0: none has */
     dl_decide_one number[DL_BREAKS]; /* of the step that is issued; held[i] is the reference */
     dl_tensor *held[DL_BREAKS];
     int nnumbers;
@@ -41,38 +42,63 @@ static dl_status no_memory(void) { return dl_fail(DL_ERR_MEMORY, "no memory for 
 
 /* ---------------------------------------------------------------- copies of buffers */
 
-/* A forward pass writes to buffers before it is known whether the step counts. */
+/* A forward pass writes to buffers before it is known whether the step counts. The end of a step copies them for the
+ * next one; what else writes to them is seen by their versions, and copied when a step begins. */
 static dl_status copy_buffers(dl_trainer *t, dl_breaks *b) {
     const dl_module_list *all = t->state;
-    b->copy = calloc((size_t)all->n + 1, sizeof(dl_tensor *)), b->of = calloc((size_t)all->n + 1, sizeof(dl_tensor *));
+    b->copy = calloc(2 * (size_t)all->n + 1, sizeof(dl_tensor *)),
+    b->of = calloc((size_t)all->n + 1, sizeof(dl_tensor *));
     b->span = calloc((size_t)all->n + 1, sizeof *b->span);
     if (!b->copy || !b->of || !b->span) return no_memory();
     for (long i = 0; i < all->n; i++) {
         dl_tensor *x = all->entries[i].tensor;
         long bytes = (long)x->st->bytes;
         if (!all->entries[i].buffer) continue;
-        dl_tensor *c = dl_tensor_empty(1, &bytes, DL_U8, t->device);
-        if (!c) return dl_failed();
-        b->span[b->ncopy] = (dl_span){c->st->data, x->st->data, x->st->bytes};
-        b->copy[b->ncopy] = c, b->of[b->ncopy++] = x;
+        dl_span *s = &b->span[b->ncopy];
+        *s = (dl_span){.from = x->st->data, .bytes = x->st->bytes};
+        b->of[b->ncopy++] = x;
+        for (int k = 0; k < 2; k++) {
+            dl_tensor *c = b->copy[2 * b->ncopy - 2 + k] = dl_tensor_empty(1, &bytes, DL_U8, t->device);
+            if (!c) return dl_failed();
+            s->to[k] = c->st->data;
+        }
     }
     return DL_OK;
 }
 
-dl_status dl_breaks_undo(dl_trainer *t) {
+/* The buffers as they were before step `index` of those issued. */
+static dl_status undo(dl_trainer *t, long index) {
     const dl_breaks *b = t->breaks;
-    for (long i = 0; i < b->ncopy; i++) {
+    for (int i = 0; i < b->ncopy; i++) {
         const dl_span *s = &b->span[i];
-        DL_TRY(dl_device_copy((void *)s->from, t->device, s->to, t->device, s->bytes));
+        DL_TRY(dl_device_copy((void *)s->from, t->device, s->to[index % 2], t->device, s->bytes));
         dl_touch(b->of[i]);
     }
     return DL_OK;
 }
 
+dl_status dl_breaks_undo(dl_trainer *t) { return undo(t, t->issued); }
+
+static uint64_t versions(const dl_breaks *b) {
+    uint64_t h = 1;
+    for (int i = 0; i < b->ncopy; i++) h = dl_mix(h, b->of[i]->st->version);
+    return h;
+}
+
+/* Steps behind a halt that has not been reported are void. */
 dl_status dl_breaks_begin(dl_trainer *t) {
     const dl_breaks *b = t->breaks;
-    return b->ncopy ? t->backend->keep(t->index, t->control, b->span, (int)b->ncopy) : DL_OK;
+    dl_control c;
+    if (!b->ncopy || b->written == versions(b)) return DL_OK;
+    DL_TRY(dl_control_read(t, t->control, &c));
+    for (int i = 0; i < b->ncopy && c.halt == 0; i++) {
+        const dl_span *s = &b->span[i];
+        DL_TRY(dl_device_copy(s->to[t->issued % 2], t->device, s->from, t->device, s->bytes));
+    }
+    return DL_OK;
 }
+
+void dl_breaks_issued(dl_trainer *t) { t->breaks->written = versions(t->breaks); }
 
 /* ---------------------------------------------------------------- life */
 
@@ -94,7 +120,7 @@ void dl_breaks_free(dl_trainer *t) {
     if (!b) return;
     dl_breaks_forget(t);
     for (int i = 0; i < DL_BREAKS; i++) point_end(&b->at[i]);
-    for (long i = 0; i < b->ncopy; i++) dl_unref(b->copy[i]);
+    for (int i = 0; b->copy && i < 2 * b->ncopy; i++) dl_unref(b->copy[i]);
     free(b->copy);
     free(b->of);
     free(b->span);
@@ -293,9 +319,11 @@ static dl_status decide_gradients(dl_trainer *t, const point *p) {
 }
 
 /* Numbers wait for the end of the step, where the device decides about them beside the norm of the gradients. */
-void dl_breaks_numbers(dl_trainer *t, dl_finish_step *f) {
-    f->decide = t->breaking ? t->breaks->number : NULL;
-    f->ndecide = t->breaking ? t->breaks->nnumbers : 0;
+void dl_breaks_finish(const dl_trainer *t, dl_finish_step *f) {
+    const dl_breaks *b = t->breaks;
+    if (!t->breaking) return;
+    f->decide = b->number, f->ndecide = b->nnumbers;
+    f->keep = b->span, f->nkeep = b->ncopy;
 }
 
 void dl_breaks_forget(dl_trainer *t) {
@@ -368,12 +396,12 @@ dl_status dl_breaks_decide(dl_trainer *t) {
 
 /* ---------------------------------------------------------------- a step that was stopped */
 
-dl_status dl_breaks_stop(dl_trainer *t, unsigned fired, const dl_step_start *start) {
+dl_status dl_breaks_stop(dl_trainer *t, unsigned fired, long index, const dl_step_start *start) {
     const unsigned none = 0;
     t->broke = fired;
     t->epoch = start->epoch;
     if (t->device) dl_step_again(t, start);
-    DL_TRY(dl_breaks_undo(t));
+    DL_TRY(undo(t, index));
     DL_TRY(dl_control_write(t, &t->control->fired, &none, sizeof none));
     DL_TRY(dl_control_resume(t));
     t->phase = DL_PHASE_IDLE, t->micro = 0;

@@ -92,10 +92,11 @@ static dl_status broke(dl_trainer *t, const dl_report *r, const dl_issued *after
     const dl_rng_at last = t->after[(t->issued - 1) % DL_REPORTS].rng;
     const dl_step_start start = after->start;
     const unsigned fired = r->fired;
+    const long index = r->number - 1;
     DL_TRY(discard(t, after));
     DL_TRY(dl_loader_seek(t->loader, start.epoch, start.batch));
     rewind_streams(&last, &start.rng);
-    return dl_breaks_stop(t, fired, &start);
+    return dl_breaks_stop(t, fired, index, &start);
 }
 
 /* It diverged: its batch is passed over. */

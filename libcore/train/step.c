@@ -184,7 +184,6 @@ static dl_status run_net(dl_trainer *t) {
 static dl_status forward(dl_trainer *t) {
     t->phase = DL_PHASE_IDLE;
     if (t->micro == 0) begin(t);
-    if (t->micro == 0 && t->breaking) DL_TRY(dl_breaks_begin(t));
     DL_TRY(dl_batch_fetch(t));
     t->net_rng = dl_rng_here();
     t->backend->use_control(t->index, t->control, &t->step_rng);
@@ -255,7 +254,7 @@ static dl_status finish_step(dl_trainer *t) {
                                  .rate = t->rate,
                                  .report = t->report}};
     DL_TRY(gradients(t, &f.n));
-    dl_breaks_numbers(t, &f);
+    dl_breaks_finish(t, &f);
     dl_status st = t->backend->finish_step(t->index, t->control, &f);
     if (t->breaking) dl_breaks_forget(t);
     DL_TRY(st);
@@ -371,11 +370,13 @@ dl_status dl_step_issue(dl_trainer *t) {
     DL_TRY(dl_control_align(t));
     dl_look *look = dl_updates_before(t);
     t->breaking = dl_breaks_wanted(t);
-    dl_status st = dl_replay_step(t, &done);
+    dl_status st = t->breaking ? dl_breaks_begin(t) : DL_OK;
+    if (st == DL_OK) st = dl_replay_step(t, &done);
     t->drain_first |= wait;
     if (st == DL_OK && !done) st = dl_step_issue_eagerly(t);
     t->drain_first |=
         dl_breaks_obstacle(t) != NULL; /* what the host evaluates is not asked about steps that are void */
+    if (st == DL_OK && t->breaking) dl_breaks_issued(t);
     t->breaking = false;
     dl_updates_after(t, look, st);
     DL_TRY(st);

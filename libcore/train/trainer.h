@@ -312,16 +312,17 @@ bool dl_breaks_wanted(const dl_trainer *t);
 const char *dl_breaks_obstacle(const dl_trainer *t);
 /* Mixes in what captured steps depend on. DL_ERR_UNSUPPORTED: they cannot be captured. */
 dl_status dl_breaks_key(const dl_trainer *t, uint64_t *h);
-/* At the beginning of a step; and behind its last backward pass. */
+/* Before a step is issued, and after; between them, behind its last backward pass. */
 dl_status dl_breaks_begin(dl_trainer *t);
+void dl_breaks_issued(dl_trainer *t);
 dl_status dl_breaks_decide(dl_trainer *t);
-/* What finish_step is to decide; forgotten behind it. */
-void dl_breaks_numbers(dl_trainer *t, dl_finish_step *f);
+/* What finish_step is to decide and to copy; forgotten behind it. */
+void dl_breaks_finish(const dl_trainer *t, dl_finish_step *f);
 void dl_breaks_forget(dl_trainer *t);
-/* Buffers as they were at that beginning. */
+/* Buffers as they were before the step that is issued. */
 dl_status dl_breaks_undo(dl_trainer *t);
-/* The step that began there was stopped by those; those after it have been taken back. */
-dl_status dl_breaks_stop(dl_trainer *t, unsigned fired, const dl_step_start *start);
+/* Step `index` of those issued, which began there, was stopped by those; those after it have been taken back. */
+dl_status dl_breaks_stop(dl_trainer *t, unsigned fired, long index, const dl_step_start *start);
 
 /* ---- train/updates.c */
 /* Before a step is issued: NULL where the size of its update is not recorded. Goes to dl_updates_after, with how the

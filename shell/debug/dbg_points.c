@@ -545,7 +545,7 @@ dl_status dlsh_dbg_watch(const dlsh_args *a) {
 dl_status dlsh_dbg_delete(const dlsh_args *a) {
     int all = !dlsh_given(a, "n"), left = 0, n = dlsh_dbg.npoints;
     const int trainings = dlsh_training_delete(all, all ? 0 : dlsh_arg_int(a, "n"));
-    if (!trainings && !n) DLSH_TRY(dlsh_dbg_need(a));
+    if (all && !trainings && !n) dlsh_put(dlsh_arg_sink(a), "no breakpoints\n");
     for (int i = 0; i < n; i++)
         if (!all && dlsh_dbg.points[i].number != dlsh_arg_int(a, "n")) dlsh_dbg.points[left++] = dlsh_dbg.points[i];
     dlsh_dbg.npoints = left;

@@ -20,7 +20,6 @@ typedef enum fake_kind {
     FAKE_ACCUMULATE,
     FAKE_FINISH_STEP,
     FAKE_DECIDE,
-    FAKE_KEEP,
     FAKE_AVERAGE,
     FAKE_MAKE_BATCH
 } fake_kind;
@@ -41,7 +40,7 @@ typedef struct fake_item {
     dl_finish_step finish;
     dl_decide_one one[DL_BREAKS];
     dl_decide decide;
-    dl_span *span;            /* [n] */
+    dl_span *span;            /* of finish */
     dl_tensor **list, **more; /* gradients; averages and weights */
     long n;
     double keep;
@@ -175,7 +174,6 @@ static dl_status fake_do(fake_item *it, bool again) {
     case FAKE_COPY: memcpy(it->dst, it->src ? it->src : it->carried, it->bytes); break;
     case FAKE_ACCUMULATE: return dl_cpu_backend.accumulate(0, it->control, &it->accumulate);
     case FAKE_DECIDE: return dl_cpu_backend.decide(0, it->control, &it->decide);
-    case FAKE_KEEP: return dl_cpu_backend.keep(0, it->control, it->span, (int)it->n);
     case FAKE_FINISH_STEP: return fake_do_finish_step(it->control, &it->finish);
     case FAKE_AVERAGE: return dl_cpu_backend.average(0, it->control, it->list, it->more, (int)it->n, it->keep);
     case FAKE_MAKE_BATCH: fake_do_make_batch(it->control, &it->source, it->x, it->y, it->n); break;
@@ -335,6 +333,9 @@ static dl_status fake_finish_step(int index, dl_control *c, const dl_finish_step
         it->one[i].is = f->decide[i].is ? fake_hold_on_cpu(f->decide[i].is) : NULL;
     }
     it->finish.decide = it->one;
+    it->finish.keep = it->span = malloc((size_t)(f->nkeep + 1) * sizeof *it->span);
+    assert_non_null(it->span);
+    if (f->nkeep) memcpy(it->span, f->keep, (size_t)f->nkeep * sizeof *it->span);
     return fake_issue(it);
 }
 
@@ -343,16 +344,6 @@ static dl_status fake_decide(int index, dl_control *c, const dl_decide *d) {
     fake_item *it = fake_new(FAKE_DECIDE);
     it->control = c, it->decide = *d, it->n = d->n;
     it->decide.t = it->list = fake_hold_list(d->t, d->n);
-    return fake_issue(it);
-}
-
-static dl_status fake_keep(int index, const dl_control *c, const dl_span *s, int n) {
-    (void)index;
-    fake_item *it = fake_new(FAKE_KEEP);
-    it->control = (dl_control *)c, it->n = n;
-    it->span = malloc((size_t)(n + 1) * sizeof *it->span);
-    assert_non_null(it->span);
-    memcpy(it->span, s, (size_t)n * sizeof *s);
     return fake_issue(it);
 }
 
@@ -428,7 +419,6 @@ static void fake_register(void) {
                                        .use_control = fake_use_control,
                                        .accumulate = fake_accumulate,
                                        .decide = fake_decide,
-                                       .keep = fake_keep,
                                        .finish_step = fake_finish_step,
                                        .average = fake_average,
                                        .make_batch = fake_make_batch,

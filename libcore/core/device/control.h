@@ -108,9 +108,10 @@ typedef struct dl_decide_one {
     dl_break_rule rule;
 } dl_decide_one;
 
-/* Memory of the device that is copied before a step. */
+/* Memory of the device that a step changes before it is known whether the step counts. What it held before step i is
+ * in to[i % 2]. */
 typedef struct dl_span {
-    void *to;
+    void *to[2];
     const void *from;
     size_t bytes;
 } dl_span;
@@ -131,6 +132,8 @@ typedef struct dl_finish_step {
     int n;
     const dl_decide_one *decide;
     int ndecide;
+    const dl_span *keep; /* copied for the next step, unless training had halted before this one */
+    int nkeep;
     dl_step_rule rule;
 } dl_finish_step;
 

@@ -47,11 +47,14 @@ static inline bool dl_units_of(const dl_tensor *t, dl_units *u) {
     return true;
 }
 
+/* Is the step void, issued before a halt was seen? Asked before its end. */
+DL_HD bool dl_control_void(const dl_control *c) { return c->halt != 0 && c->reported != 0; }
+
 /* A breakpoint whose test holds or not. A loss that is not finite has halted this step when it is not reported yet: the
  * breakpoint comes first. Steps issued after a halt leave it as it was. */
 DL_HD void dl_control_decide(dl_control *c, const dl_break_rule *b, bool holds) {
     dl_break_state *s = &c->at[b->number];
-    if (c->halt != 0 && c->reported != 0) return;
+    if (dl_control_void(c)) return;
     const bool begins = holds && (b->each || s->held == 0);
     s->held = holds;
     if (!begins || s->hits++ < (double)b->ignore) return;
@@ -82,22 +85,40 @@ DL_HD int dl_control_verdict(dl_control *c, const dl_step_rule *s, double norm) 
 /* Ends a step whose gradients have this norm, the loss scale divided out. */
 DL_HD int dl_control_end(dl_control *c, const dl_step_rule *s, double norm) {
     if (c->halt == 0) return dl_control_verdict(c, s, norm);
-    if (c->reported != 0) return DL_END_VOID;
+    if (dl_control_void(c)) return DL_END_VOID;
     c->reported = 1;
     return (int)c->halt;
 }
 
-/* The rates that the optimizer reads, and the report except its number, which the backend writes last. */
-DL_HD void dl_control_report(dl_control *c, const dl_step_rule *s, int end, double norm, double scale, long time) {
-    dl_report *r = &s->report[c->index % DL_REPORTS];
-    for (int g = 0; g < s->groups; g++) {
-        c->group[g].rate = s->rate[c->index % DL_REPORTS * s->groups + g];
-        c->group[g].halt = end != DL_END_DONE;
-        c->group[g].step += end == DL_END_DONE;
-    }
-    r->loss = end == DL_END_LOSS ? c->bad : c->loss / s->batches;
+/* The report of the step that is under way. */
+DL_HD dl_report *dl_control_report(const dl_control *c, const dl_step_rule *s) {
+    return &s->report[c->index % DL_REPORTS];
+}
+
+/* What the end of a step knows before it knows the norm: of the report, and the rate that the optimizer reads for a
+ * group. */
+DL_HD void dl_control_begin_report(const dl_control *c, const dl_step_rule *s, long time) {
+    dl_report *r = dl_control_report(c, s);
+    r->loss = c->loss / s->batches;
     r->acc = c->counted > 0 ? c->correct / c->counted : NAN;
-    r->norm = norm, r->scale = scale, r->time = time, r->end = end, r->fired = c->fired;
+    r->scale = c->scale, r->time = time;
+}
+DL_HD void dl_control_rate(dl_control *c, const dl_step_rule *s, int group) {
+    c->group[group].rate = s->rate[c->index % DL_REPORTS * s->groups + group];
+}
+
+/* The rest: of the report all but its number, which the backend writes last, and what a group does in the update. */
+DL_HD void dl_control_end_report(const dl_control *c, dl_report *r, int end, double norm) {
+    r->norm = norm, r->end = end, r->fired = c->fired;
+    if (end == DL_END_LOSS) r->loss = c->bad;
+}
+DL_HD void dl_control_group(dl_control *c, int group, int end) {
+    c->group[group].halt = end != DL_END_DONE;
+    c->group[group].step += end == DL_END_DONE;
+}
+
+/* Goes on to the next step. */
+DL_HD void dl_control_next(dl_control *c, const dl_step_rule *s) {
     c->index++;
     dl_rng_add(&c->rng, &s->draws);
 }

@@ -53,8 +53,6 @@ typedef struct dl_backend {
     void (*use_control)(int index, const dl_control *c, const dl_rng_at *rng);
     dl_status (*accumulate)(int index, dl_control *c, const dl_accumulate *a);
     dl_status (*decide)(int index, dl_control *c, const dl_decide *d);
-    /* Copies n spans, unless training has halted. */
-    dl_status (*keep)(int index, const dl_control *c, const dl_span *s, int n);
     dl_status (*finish_step)(int index, dl_control *c, const dl_finish_step *f);
     /* avg[i] = keep * avg[i] + (1 - keep) * p[i], all contiguous. */
     dl_status (*average)(int index, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n,

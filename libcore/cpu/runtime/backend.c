@@ -78,6 +78,5 @@ const dl_backend dl_cpu_backend = {.name = "cpu",
                                    .use_control = dl_cpu_use_control,
                                    .accumulate = dl_cpu_accumulate,
                                    .decide = dl_cpu_decide,
-                                   .keep = dl_cpu_keep,
                                    .finish_step = dl_cpu_finish_step,
                                    .average = dl_cpu_average_weights};

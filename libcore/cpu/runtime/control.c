@@ -78,12 +78,6 @@ static dl_status decide_numbers(dl_control *c, const dl_finish_step *f, double n
     return DL_OK;
 }
 
-dl_status dl_cpu_keep(int index, const dl_control *c, const dl_span *s, int n) {
-    (void)index;
-    for (int i = 0; i < n && c->halt == 0; i++) memcpy(s[i].to, s[i].from, s[i].bytes);
-    return DL_OK;
-}
-
 /* Divides the loss scale out of the gradients, and limits their elements. */
 static dl_status unscale(const dl_finish_step *f, double scale) {
     if (f->rule.scaled) DL_TRY(dl_grads_scale(f->grad, f->n, 1 / scale));
@@ -93,6 +87,9 @@ static dl_status unscale(const dl_finish_step *f, double scale) {
 dl_status dl_cpu_finish_step(int index, dl_control *c, const dl_finish_step *f) {
     double scale = c->scale, norm;
     (void)index;
+    dl_control_begin_report(c, &f->rule, 0);
+    for (int i = 0; i < f->nkeep && !dl_control_void(c); i++)
+        memcpy(f->keep[i].to[(c->index + 1) % 2], f->keep[i].from, f->keep[i].bytes);
     if (!f->rule.scaled) DL_TRY(unscale(f, 1));
     DL_TRY(dl_grads_norm(f->grad, f->n, &norm));
     norm /= scale;
@@ -104,8 +101,13 @@ dl_status dl_cpu_finish_step(int index, dl_control *c, const dl_finish_step *f) 
     }
     double factor = dl_clip_factor(f->rule.clip_norm, norm);
     if (end == DL_END_DONE && factor < 1) DL_TRY(dl_grads_scale(f->grad, f->n, factor));
-    dl_report *r = &f->rule.report[c->index % DL_REPORTS];
-    dl_control_report(c, &f->rule, end, norm, scale, 0);
+    for (int g = 0; g < f->rule.groups; g++) {
+        dl_control_rate(c, &f->rule, g);
+        dl_control_group(c, g, end);
+    }
+    dl_report *r = dl_control_report(c, &f->rule);
+    dl_control_end_report(c, r, end, norm);
+    dl_control_next(c, &f->rule);
     r->number = c->index;
     return DL_OK;
 }

@@ -6,7 +6,6 @@
 void dl_cpu_use_control(int index, const dl_control *c, const dl_rng_at *rng);
 dl_status dl_cpu_accumulate(int index, dl_control *c, const dl_accumulate *a);
 dl_status dl_cpu_decide(int index, dl_control *c, const dl_decide *d);
-dl_status dl_cpu_keep(int index, const dl_control *c, const dl_span *s, int n);
 dl_status dl_cpu_finish_step(int index, dl_control *c, const dl_finish_step *f);
 dl_status dl_cpu_average_weights(int index, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n,
                                  double keep);

@@ -134,43 +134,27 @@ __global__ static void __launch_bounds__(THREADS) decide_kernel(dl_control *c, d
     dl_control_decide(c, &rule, atomicExch(&c->hits, 0u) != 0);
 }
 
-static dl_status table_of(dl_gpu *g, dl_tensor *const *first, dl_tensor *const *second, int n, dl_table *all);
+static dl_status table_of(dl_gpu *g, dl_tensor *const *first, dl_tensor *const *second, int n, const dl_span *keep,
+                          int nkeep, dl_table *all);
 
 dl_status dl_cuda_decide(dl_gpu *g, dl_control *c, const dl_decide *q) {
     dl_table all;
-    DL_TRY(table_of(g, q->t, NULL, q->n, &all));
+    DL_TRY(table_of(g, q->t, NULL, q->n, NULL, 0, &all));
     decide_kernel<<<all.count ? (unsigned)all.count : 1, THREADS, 0, g->stream>>>(c, q->rule, all);
-    return dl_gpu_launched(g);
-}
-
-__global__ static void __launch_bounds__(THREADS) keep_kernel(const dl_control *c, dl_table all) {
-    if (c->halt != 0) return;
-    dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
-        (void)tag;
-        for (long i = from + threadIdx.x; i < to; i += THREADS) ((char *)t.p[0])[i] = ((const char *)t.p[1])[i];
-    });
-}
-
-dl_status dl_cuda_keep(dl_gpu *g, const dl_control *c, const dl_span *s, int n) {
-    dl_table all;
-    dl_item *items = (dl_item *)calloc((size_t)(n + 1), sizeof *items);
-    if (!items) return dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
-    for (int i = 0; i < n; i++)
-        items[i].p[0] = s[i].to, items[i].p[1] = (void *)s[i].from, items[i].n = (long)s[i].bytes;
-    dl_status st = dl_table_get(g, items, n, &all);
-    free(items);
-    DL_TRY(st);
-    if (all.count) keep_kernel<<<(unsigned)all.count, THREADS, 0, g->stream>>>(c, all);
     return dl_gpu_launched(g);
 }
 
 /* ---- the end of a step */
 
+/* Blocks look at gradients, copy spans, then look at what is measured; one more begins the report. Each reads the
+ * control when it begins, since the last one to end needs it at once. */
 typedef struct finish_args {
     dl_step_rule rule;
     double *partial;    /* by block; then what gradients are multiplied by */
-    unsigned gradients; /* blocks that look at gradients, before those of measures */
+    unsigned gradients; /* blocks; the others of the table copy spans */
 } finish_args;
+constexpr int CONTROL_WORDS = sizeof(dl_control) / sizeof(long);
+static_assert(CONTROL_WORDS <= THREADS && sizeof(dl_control) % sizeof(long) == 0, "a thread holds a word");
 /* Steps without breakpoints have a kernel without measures. */
 typedef struct no_measures {
 } no_measures;
@@ -196,10 +180,12 @@ __device__ static double value_of(const dl_measure &m) {
     return m.dtype == DL_BOOL || m.dtype == DL_U8 ? *(const unsigned char *)m.p : dl_get(m.p, m.dtype, 0);
 }
 
-/* What the last block is to read of the control, on its way while gradients are read. */
-__device__ static void fetch_early(const dl_control *c) {
-    const char *at = (const char *)c + threadIdx.x * 32;
-    if (threadIdx.x < (sizeof *c + 31) / 32) asm volatile("prefetch.global.L1 [%0];" ::"l"(at));
+/* The number of the thread's measure, where it is there from the beginning. */
+__device__ static double number_of(const no_measures &) { return 0; }
+__device__ static double number_of(const dl_measures &all) {
+    if ((int)threadIdx.x >= all.n) return 0;
+    const dl_measure &m = all.at[threadIdx.x];
+    return m.p && !m.of ? value_of(m) : 0;
 }
 
 /* The values of measures from what blocks left, a warp for each; that of the norm of all gradients is known later. */
@@ -209,10 +195,12 @@ __device__ static void take_values(const finish_args &f, const dl_measures &all,
     for (int i = threadIdx.x / DL_WARP; i < all.n; i += THREADS / DL_WARP) {
         const dl_measure &m = all.at[i];
         double sum = 0;
+        if (!m.of) continue;
+#pragma unroll 4
         for (unsigned k = m.first + lane; k < m.first + m.blocks; k += DL_WARP)
             sum += ((volatile const double *)f.partial)[k];
         sum = dl_row_join(sum, dl_sum_f(), (double *)NULL);
-        if (!lane && m.p) value[i] = m.of ? dl_measured(m, sum) : value_of(m);
+        if (!lane) value[i] = dl_measured(m, sum);
     }
 }
 
@@ -225,35 +213,62 @@ __device__ static void decide(dl_control *c, const dl_measures &all, const doubl
 __device__ static double part_of(const no_measures &) { return 0; }
 __device__ static double part_of(const dl_measures &all) { return dl_measure_part(all); }
 
-__device__ static void finish(dl_control *c, const finish_args &f, double norm) {
-    dl_report *r = &f.rule.report[c->index % DL_REPORTS];
-    double scale = c->scale, factor = 1 / scale;
-    double limit = f.rule.clip_norm / (norm + 1e-6);
+/* All that one thread does alone. Most scales are 1, and most steps have no limit: instructions that are not needed
+ * need not be fetched. Returns how the step ended. */
+__device__ static int finish(dl_control *c, const finish_args &f, double norm) {
+    double factor = c->scale == 1 ? 1 : 1 / c->scale;
     int end = dl_control_end(c, &f.rule, norm);
-    if (f.rule.clip_norm > 0 && limit < 1) factor *= limit;
+    if (f.rule.clip_norm > 0) {
+        double limit = f.rule.clip_norm / (norm + 1e-6);
+        if (limit < 1) factor *= limit;
+    }
     f.partial[0] = end == DL_END_DONE ? factor : 1;
+    dl_control_end_report(c, dl_control_report(c, &f.rule), end, norm);
+    dl_control_next(c, &f.rule);
+    return end;
+}
+
+/* A block for what the norm does not change: much of it lies in memory of the host. */
+__device__ static void begin_report(dl_control *c, const finish_args &f) {
     long now;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    dl_control_report(c, &f.rule, end, norm, scale, now);
-    __threadfence_system();
-    *(volatile long *)&r->number = c->index;
+    if (threadIdx.x == THREADS - 1) dl_control_begin_report(c, &f.rule, now);
+    for (int g = threadIdx.x; g < f.rule.groups; g += THREADS) dl_control_rate(c, &f.rule, g);
+}
+
+__device__ static void copy_span(const dl_control *c, const dl_table &all) {
+    const int next = (c->index + 1) % 2;
+    if (dl_control_void(c)) return;
+    dl_each_part(all, [&](auto, const dl_item &t, long from, long to) {
+        char *at = (char *)t.p[next];
+#pragma unroll 4
+        for (long i = from + threadIdx.x; i < to; i += THREADS) at[i] = ((const char *)t.p[2])[i];
+    });
+}
+
+/* This thread's part of the sum of what its block looks at. */
+template <class M>
+__device__ double part_of_block(dl_control *c, const finish_args &f, const dl_table &all, const M &measures) {
+    if (blockIdx.x == gridDim.x - 1) return begin_report(c, f), 0;
+    if (blockIdx.x >= all.count) return part_of(measures);
+    if (blockIdx.x >= f.gradients) return copy_span(c, all), 0;
+    double sum = 0, most = f.rule.clip_value * c->scale;
+    dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
+        typedef decltype(tag) T;
+        sum = squares((T *)t.p[0], from, to, most);
+    });
+    return sum;
 }
 
 template <class M>
-__global__ static void __launch_bounds__(THREADS) finish_kernel(dl_control *c, const __grid_constant__ finish_args f,
-                                                                dl_table all, const __grid_constant__ M measures) {
+__global__ static void __launch_bounds__(THREADS, 4) finish_kernel(dl_control *c, const __grid_constant__ finish_args f,
+                                                                   dl_table all, const __grid_constant__ M measures) {
+    __shared__ long words[CONTROL_WORDS];
     __shared__ double shared[THREADS / DL_WARP], value[DL_BREAKS];
-    __shared__ bool last;
-    fetch_early(c);
-    double sum = 0, most = f.rule.clip_value * c->scale;
-    if (blockIdx.x < all.count) {
-        dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
-            typedef decltype(tag) T;
-            sum = squares((T *)t.p[0], from, to, most);
-        });
-    } else
-        sum = part_of(measures);
-    sum = dl_row_join(sum, dl_sum_f(), shared, THREADS);
+    __shared__ int last, end;
+    if (threadIdx.x < CONTROL_WORDS) words[threadIdx.x] = ((const long *)c)[threadIdx.x];
+    if (threadIdx.x < DL_BREAKS) value[threadIdx.x] = number_of(measures);
+    double sum = dl_row_join(part_of_block(c, f, all, measures), dl_sum_f(), shared, THREADS);
     if (!threadIdx.x) {
         f.partial[blockIdx.x] = sum;
         last = last_block(c);
@@ -264,10 +279,20 @@ __global__ static void __launch_bounds__(THREADS) finish_kernel(dl_control *c, c
     sum = threadIdx.x < f.gradients ? partial[threadIdx.x] : 0; /* under way while the values are taken */
     take_values(f, measures, value);
     for (unsigned i = threadIdx.x + THREADS; i < f.gradients; i += THREADS) sum += partial[i];
-    const double norm = sqrt(dl_row_join(sum, dl_sum_f(), shared, THREADS)) / c->scale;
+    dl_control *now = (dl_control *)words;
+    sum = dl_row_join(sum, dl_sum_f(), shared, THREADS);
+    if (!threadIdx.x) {
+        const double norm = now->scale == 1 ? sqrt(sum) : sqrt(sum) / now->scale;
+        now->hits = now->ticket = 0; /* as they are between launches */
+        decide(now, measures, value, norm);
+        end = finish(now, f, norm);
+    }
+    __syncthreads();
+    for (int g = threadIdx.x; g < f.rule.groups; g += THREADS) dl_control_group(now, g, end);
+    if (threadIdx.x < CONTROL_WORDS) ((long *)c)[threadIdx.x] = words[threadIdx.x];
     if (threadIdx.x) return;
-    decide(c, measures, value, norm);
-    finish(c, f, norm);
+    __threadfence_system();
+    *(volatile long *)&f.rule.report[(now->index - 1) % DL_REPORTS].number = now->index;
 }
 
 template <class T> __device__ void multiply(T *__restrict__ p, long from, long to, double factor) {
@@ -286,16 +311,21 @@ __global__ static void __launch_bounds__(THREADS) limit_kernel(const double *fac
     });
 }
 
-/* The table of the tensors of one or two (second NULL: one) lists. */
-static dl_status table_of(dl_gpu *g, dl_tensor *const *first, dl_tensor *const *second, int n, dl_table *all) {
-    dl_item *items = (dl_item *)calloc((size_t)(n + 1), sizeof *items);
+/* The table of the tensors of one or two (second NULL: one) lists, then of spans, whose elements are bytes. */
+static dl_status table_of(dl_gpu *g, dl_tensor *const *first, dl_tensor *const *second, int n, const dl_span *keep,
+                          int nkeep, dl_table *all) {
+    dl_item *items = (dl_item *)calloc((size_t)(n + nkeep + 1), sizeof *items);
     dl_status s = items ? DL_OK : dl_fail(DL_ERR_MEMORY, "no memory for the lists of tensors");
     for (int i = 0; i < n && s == DL_OK; i++) {
         const dl_tensor *t = first[i];
         items[i].p[0] = dl_ptr(t), items[i].p[1] = second ? dl_ptr(second[i]) : NULL;
         items[i].n = t->numel, items[i].dtype = t->dtype;
     }
-    if (s == DL_OK) s = dl_table_get(g, items, n, all);
+    for (int i = 0; i < nkeep && s == DL_OK; i++) {
+        dl_item *t = &items[n + i];
+        t->p[0] = keep[i].to[0], t->p[1] = keep[i].to[1], t->p[2] = (void *)keep[i].from, t->n = (long)keep[i].bytes;
+    }
+    if (s == DL_OK) s = dl_table_get(g, items, n + nkeep, all);
     free(items);
     return s;
 }
@@ -315,7 +345,7 @@ static bool is_gradient(const dl_finish_step *q, dl_measure *m) {
 }
 
 /* The measures, with blocks of their own behind those of the gradients; *blocks is increased. */
-static dl_status take_measures(const dl_finish_step *q, dl_measures *all, unsigned *blocks) {
+static dl_status take_measures(const dl_finish_step *q, int sms, dl_measures *all, unsigned *blocks) {
     all->n = q->ndecide;
     for (int i = 0; i < q->ndecide; i++) {
         const dl_decide_one *d = &q->decide[i];
@@ -326,7 +356,7 @@ static dl_status take_measures(const dl_finish_step *q, dl_measures *all, unsign
         if (m->of == DL_BREAK_VALUE || is_gradient(q, m)) continue;
         if (m->of == DL_BREAK_DEAD && !dl_units_of(d->is, &m->u))
             return dl_fail(DL_ERR_INTERNAL, "the units of a result do not lie regularly");
-        m->first = *blocks, m->blocks = dl_measure_blocks(*m);
+        m->first = *blocks, m->blocks = dl_measure_blocks(*m, sms);
         *blocks += m->blocks;
     }
     return DL_OK;
@@ -334,20 +364,22 @@ static dl_status take_measures(const dl_finish_step *q, dl_measures *all, unsign
 
 dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *q) {
     dl_table all;
-    DL_TRY(table_of(g, q->grad, NULL, q->n, &all));
-    const unsigned gradients = all.count ? (unsigned)all.count : 1;
-    unsigned blocks = gradients;
+    unsigned gradients = 0;
+    DL_TRY(table_of(g, q->grad, NULL, q->n, q->keep, q->nkeep, &all));
+    for (int i = 0; i < q->n; i++) gradients += dl_blocks(q->grad[i]->numel, DL_PIECE);
+    unsigned blocks = (unsigned)all.count;
     finish_args f = {};
     dl_measures measures = {};
     f.rule = q->rule, f.gradients = gradients;
-    DL_TRY(take_measures(q, &measures, &blocks));
+    DL_TRY(take_measures(q, g->sms, &measures, &blocks));
+    blocks++; /* that of the report */
     f.partial = (double *)dl_gpu_take(g, blocks * sizeof(double));
     if (!f.partial) return dl_failed();
     if (measures.n)
         finish_kernel<<<blocks, THREADS, 0, g->stream>>>(c, f, all, measures);
     else
         finish_kernel<<<blocks, THREADS, 0, g->stream>>>(c, f, all, no_measures());
-    if (all.count && (f.rule.clip_norm > 0 || f.rule.scaled))
+    if (gradients && (f.rule.clip_norm > 0 || f.rule.scaled))
         limit_kernel<<<gradients, THREADS, 0, g->stream>>>(f.partial, all);
     dl_status s = dl_gpu_launched(g);
     dl_gpu_drop(g, f.partial);
@@ -377,7 +409,7 @@ __global__ static void __launch_bounds__(THREADS) average_kernel(const dl_contro
 dl_status dl_cuda_average(dl_gpu *g, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n,
                           double keep) {
     dl_table all;
-    DL_TRY(table_of(g, avg, p, n, &all));
+    DL_TRY(table_of(g, avg, p, n, NULL, 0, &all));
     if (!all.count) return DL_OK;
     average_kernel<<<(unsigned)all.count, THREADS, 0, g->stream>>>(c, all, keep);
     return dl_gpu_launched(g);

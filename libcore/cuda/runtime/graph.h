@@ -6,7 +6,6 @@
 DL_C_BEGIN
 dl_status dl_cuda_accumulate(dl_gpu *g, dl_control *c, const dl_accumulate *a);
 dl_status dl_cuda_decide(dl_gpu *g, dl_control *c, const dl_decide *d);
-dl_status dl_cuda_keep(dl_gpu *g, const dl_control *c, const dl_span *s, int n);
 dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *f);
 dl_status dl_cuda_average(dl_gpu *g, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n,
                           double keep);

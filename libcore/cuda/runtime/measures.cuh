@@ -5,7 +5,7 @@
 #include "core/device/control_step.h"
 #include "cuda/kernels/rows.cuh"
 
-enum { DL_MEASURE_THREADS = 256, DL_MEASURE_AT_ONCE = 16 };
+enum { DL_MEASURE_THREADS = 256, DL_MEASURE_AT_ONCE = 4 };
 
 /* What a breakpoint is about. p NULL: the norm of all gradients; blocks 0: the number that is there. */
 typedef struct dl_measure {
@@ -26,25 +26,39 @@ typedef struct dl_measures {
 /* Units that a block looks at: neighbours where they are neighbours in memory, else one. */
 __host__ __device__ inline int dl_units_at_once(const dl_units &u) { return u.unit_step == 1 && u.units > 1 ? 32 : 1; }
 
-/* Blocks that a measure takes. */
-static inline unsigned dl_measure_blocks(const dl_measure &m) {
-    long most = 1024, n = m.numel / (DL_MEASURE_THREADS * DL_MEASURE_AT_ONCE) + 1;
+/* Blocks that a measure takes: at most two for each multiprocessor, which run beside those of the gradients. */
+static inline unsigned dl_measure_blocks(const dl_measure &m, int sms) {
+    long most = 2 * (long)sms, n = m.numel / (DL_MEASURE_THREADS * 16) + 1;
     if (m.of == DL_BREAK_DEAD) return (unsigned)(m.u.units / dl_units_at_once(m.u) + 1);
     return (unsigned)(n < most ? n : most);
 }
 
-template <class T> __device__ double dl_measure_elements(const dl_measure &m, const T *__restrict__ p) {
-    double sum = 0;
-    long step = (long)m.blocks * DL_MEASURE_THREADS;
+/* f(an element) for those of this thread; by 16 bytes where the memory is aligned. */
+template <class T, class F> __device__ void dl_each_measured(const dl_measure &m, const T *__restrict__ p, F f) {
+    enum { WIDE = 16 / sizeof(T) };
+    const long step = (long)m.blocks * DL_MEASURE_THREADS;
+    const long first = (long)(blockIdx.x - m.first) * DL_MEASURE_THREADS + threadIdx.x;
+    const long wide = (unsigned long)p % 16 ? 0 : m.numel / WIDE;
 #pragma unroll 4
-    for (long i = (long)(blockIdx.x - m.first) * DL_MEASURE_THREADS + threadIdx.x; i < m.numel; i += step) {
-        auto v = dl_up(p[i]);
-        if (m.of == DL_BREAK_NORM)
-            sum += (double)v * (double)v;
-        else
-            sum += m.of == DL_BREAK_ANY_NAN ? v != v : v == v && v - v != 0;
+    for (long i = first; i < wide; i += step) {
+        const dl_vector<T, WIDE> v = ((const dl_vector<T, WIDE> *)p)[i];
+#pragma unroll
+        for (int k = 0; k < WIDE; k++) f(dl_up(v.v[k]));
     }
-    return sum;
+    for (long i = wide * WIDE + first; i < m.numel; i += step) f(dl_up(p[i]));
+}
+
+template <class T> __device__ double dl_measure_elements(const dl_measure &m, const T *__restrict__ p) {
+    typedef calc_t<T> C;
+    double sum = 0;
+    unsigned found = 0;
+    if (m.of == DL_BREAK_NORM)
+        dl_each_measured(m, p, [&](C v) { sum += (double)v * (double)v; });
+    else if (m.of == DL_BREAK_ANY_NAN)
+        dl_each_measured(m, p, [&](C v) { found |= v != v; });
+    else
+        dl_each_measured(m, p, [&](C v) { found |= v == v && v - v != 0; });
+    return m.of == DL_BREAK_NORM ? sum : found;
 }
 
 /* Where sample i, counted over places, too, lies behind the first one of a unit. FEW: fewer than 2 ** 32. */

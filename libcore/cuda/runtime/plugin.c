@@ -427,7 +427,6 @@ static void backend_use_control(int index, const dl_control *c, const dl_rng_at 
     }
 ON_GPU(accumulate, (int index, dl_control *c, const dl_accumulate *a), c, a)
 ON_GPU(decide, (int index, dl_control *c, const dl_decide *d), c, d)
-ON_GPU(keep, (int index, const dl_control *c, const dl_span *s, int n), c, s, n)
 ON_GPU(finish_step, (int index, dl_control *c, const dl_finish_step *f), c, f)
 ON_GPU(average, (int index, const dl_control *c, dl_tensor *const *avg, dl_tensor *const *p, int n, double keep), c,
        avg, p, n, keep)
@@ -482,7 +481,6 @@ static dl_backend backend = {.name = "cuda",
                              .use_control = backend_use_control,
                              .accumulate = backend_accumulate,
                              .decide = backend_decide,
-                             .keep = backend_keep,
                              .finish_step = backend_finish_step,
                              .average = backend_average,
                              .make_batch = backend_make_batch,
