@@ -180,21 +180,15 @@ __device__ static double value_of(const dl_measure &m) {
     return m.dtype == DL_BOOL || m.dtype == DL_U8 ? *(const unsigned char *)m.p : dl_get(m.p, m.dtype, 0);
 }
 
-/* The number of the thread's measure, where it is there from the beginning. */
-__device__ static double number_of(const no_measures &) { return 0; }
-__device__ static double number_of(const dl_measures &all) {
-    if ((int)threadIdx.x >= all.n) return 0;
-    const dl_measure &m = all.at[threadIdx.x];
-    return m.p && !m.of ? value_of(m) : 0;
-}
-
-/* The values of measures from what blocks left, a warp for each; that of the norm of all gradients is known later. */
+/* The values of measures, a warp for each: numbers, and what blocks left of sums. That of the norm of all gradients is
+ * known later. */
 __device__ static void take_values(const finish_args &, const no_measures &, double *) {}
 __device__ static void take_values(const finish_args &f, const dl_measures &all, double *value) {
     const unsigned lane = threadIdx.x % DL_WARP;
     for (int i = threadIdx.x / DL_WARP; i < all.n; i += THREADS / DL_WARP) {
         const dl_measure &m = all.at[i];
         double sum = 0;
+        if (!m.of && m.p && !lane) value[i] = value_of(m);
         if (!m.of) continue;
 #pragma unroll 4
         for (unsigned k = m.first + lane; k < m.first + m.blocks; k += DL_WARP)
@@ -237,10 +231,10 @@ __device__ static void begin_report(dl_control *c, const finish_args &f) {
 }
 
 __device__ static void copy_span(const dl_control *c, const dl_table &all) {
-    const int next = (c->index + 1) % 2;
+    const bool next_is_odd = c->index % 2 == 0;
     if (dl_control_void(c)) return;
     dl_each_part(all, [&](auto, const dl_item &t, long from, long to) {
-        char *at = (char *)t.p[next];
+        char *at = (char *)(next_is_odd ? t.p[1] : t.p[0]);
 #pragma unroll 4
         for (long i = from + threadIdx.x; i < to; i += THREADS) at[i] = ((const char *)t.p[2])[i];
     });
@@ -266,8 +260,7 @@ __global__ static void __launch_bounds__(THREADS, 4) finish_kernel(dl_control *c
     __shared__ long words[CONTROL_WORDS];
     __shared__ double shared[THREADS / DL_WARP], value[DL_BREAKS];
     __shared__ int last, end;
-    if (threadIdx.x < CONTROL_WORDS) words[threadIdx.x] = ((const long *)c)[threadIdx.x];
-    if (threadIdx.x < DL_BREAKS) value[threadIdx.x] = number_of(measures);
+    const long word = threadIdx.x < CONTROL_WORDS ? ((const long *)c)[threadIdx.x] : 0;
     double sum = dl_row_join(part_of_block(c, f, all, measures), dl_sum_f(), shared, THREADS);
     if (!threadIdx.x) {
         f.partial[blockIdx.x] = sum;
@@ -277,6 +270,7 @@ __global__ static void __launch_bounds__(THREADS, 4) finish_kernel(dl_control *c
     if (!last) return;
     const volatile double *partial = f.partial;
     sum = threadIdx.x < f.gradients ? partial[threadIdx.x] : 0; /* under way while the values are taken */
+    if (threadIdx.x < CONTROL_WORDS) words[threadIdx.x] = word;
     take_values(f, measures, value);
     for (unsigned i = threadIdx.x + THREADS; i < f.gradients; i += THREADS) sum += partial[i];
     dl_control *now = (dl_control *)words;

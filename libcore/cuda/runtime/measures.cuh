@@ -5,7 +5,7 @@
 #include "core/device/control_step.h"
 #include "cuda/kernels/rows.cuh"
 
-enum { DL_MEASURE_THREADS = 256, DL_MEASURE_AT_ONCE = 4 };
+enum { DL_MEASURE_THREADS = 256, DL_MEASURE_AT_ONCE = 8 };
 
 /* What a breakpoint is about. p NULL: the norm of all gradients; blocks 0: the number that is there. */
 typedef struct dl_measure {
