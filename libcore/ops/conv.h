@@ -9,6 +9,16 @@ typedef struct dl_conv {
     long in[2], out[2], k[2], stride[2], pad[2], dil[2];
 } dl_conv;
 
+/* The same of `dims` directions: height and width of images; depth, height and width of volumes. What is left of the
+ * arrays is 0. */
+typedef struct dl_conv_nd {
+    long dims, N, C, O, groups;
+    long in[3], out[3], k[3], stride[3], pad[3], dil[3];
+} dl_conv_nd;
+dl_conv_nd dl_conv_of_images(const dl_conv *g);
+/* The geometry of a call of conv_volume, conv_volume_dx or conv_volume_dw, with everything checked. */
+dl_status dl_conv_volume_of(const dl_call *c, dl_conv_nd *g);
+
 /* Reads stride, padding, dilation and groups among the attributes of a row of the family CONV. */
 dl_status dl_conv_attrs(const dl_aval *attr, dl_conv *g);
 /* The geometry of a call of conv2d, conv2d_dx or conv2d_dw, with everything checked. */

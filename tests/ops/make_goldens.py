@@ -48,21 +48,25 @@ def boolean(fn):
     return run
 
 
-def conv_dx(g, w, size, stride=(1,), padding=(0,), dilation=(1,), groups=1):
-    shape = (g.shape[0], w.shape[1] * groups, *size)
-    x = torch.zeros(shape, dtype=g.dtype, requires_grad=True)
-    y = F.conv2d(x, w, None, pair(stride), pair(padding), pair(dilation), groups)
-    return torch.autograd.grad(y, x, g, create_graph=True)[0]
-
-
-def conv_dw(g, x, size, stride=(1,), padding=(0,), dilation=(1,), groups=1):
-    w = torch.zeros((g.shape[1], x.shape[1] // groups, *size), dtype=g.dtype, requires_grad=True)
-    y = F.conv2d(x, w, None, pair(stride), pair(padding), pair(dilation), groups)
-    return torch.autograd.grad(y, w, g, create_graph=True)[0]
+def each(v, n):
+    return tuple(v) * n if len(v) == 1 else tuple(v)
 
 
 def conv(x, w, b=None, stride=(1,), padding=(0,), dilation=(1,), groups=1):
-    return F.conv2d(x, w, b, pair(stride), padding if isinstance(padding, str) else pair(padding), pair(dilation), groups)
+    n = x.ndim - 2
+    pad = padding if isinstance(padding, str) else each(padding, n)
+    return (F.conv2d if n == 2 else F.conv3d)(x, w, b, each(stride, n), pad, each(dilation, n), groups)
+
+
+def conv_dx(g, w, size, groups=1, **kw):
+    x = torch.zeros((g.shape[0], w.shape[1] * groups, *each(size, g.ndim - 2)), dtype=g.dtype, requires_grad=True)
+    return torch.autograd.grad(conv(x, w, groups=groups, **kw), x, g, create_graph=True)[0]
+
+
+def conv_dw(g, x, size, groups=1, **kw):
+    shape = (g.shape[1], x.shape[1] // groups, *each(size, g.ndim - 2))
+    w = torch.zeros(shape, dtype=g.dtype, requires_grad=True)
+    return torch.autograd.grad(conv(x, w, groups=groups, **kw), w, g, create_graph=True)[0]
 
 
 def max_pool(x, kernel_size, stride=None, padding=(0,), dilation=(1,), ceil_mode=False):
@@ -983,6 +987,8 @@ CALLS = {
     "max_dim": lambda x, **kw: tuple(torch.max(x, **kw)),
     "min_dim": lambda x, **kw: tuple(torch.min(x, **kw)),
     "conv2d": conv, "conv2d_dx": conv_dx, "conv2d_dw": conv_dw, "max_pool2d": max_pool,
+    "conv_volume": conv, "conv_volume_dx": conv_dx, "conv_volume_dw": conv_dw,
+    "bag_sum": lambda x, i, mean: F.embedding_bag(i, x, mode="mean" if mean else "sum"),
     "pool_scatter": pool_scatter, "relu_max_pool2d": relu_max_pool,
     "conv2d_relu_max_pool2d": conv_relu_max_pool,
     "lobpcg": some_eigenvalues, "ldl_factor": torch.linalg.ldl_factor, "ldl_factor_ex": torch.linalg.ldl_factor_ex,

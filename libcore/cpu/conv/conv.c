@@ -8,7 +8,6 @@
 #include "cpu/runtime/team.h"
 #include "ops/rules/conv.h"
 
-#include <omp.h>
 #include <string.h>
 
 /* One group of one image, and what a product with its matrix of patches needs. */
@@ -220,66 +219,13 @@ static dl_status generic(const dl_call *call, const dl_conv *g) {
     return s;
 }
 
-/* ---- oneDNN, some images a call: a request to stop is seen between two of them */
-
-/* Images of a call that takes some 0.1 s. */
-static long images_of_call(const dl_conv *g) {
-    double most = (dl_simd_level() >= 3 ? 3e9 : 5e8) * dl_cpu_team();
-    double one = (double)g->O * (double)(g->out[0] * g->out[1]) * (double)(g->C / g->groups * g->k[0] * g->k[1]);
-    return one * (double)g->N <= most ? g->N : one >= most ? 1 : (long)(most / one);
-}
-
-static dl_tensor *some_images(dl_tensor *t, long first, long n) {
-    return dl_view_new(t->st, t->dtype, 4, (long[]){n, t->shape[1], t->shape[2], t->shape[3]}, t->stride,
-                       t->offset + first * t->stride[0]);
-}
-
-/* One call for images first .. first + g->N - 1. The gradient of weights, a sum over images, goes to `sum` and is added
- * to the call's output, except for the first images. */
-static dl_status some_by_dnnl(const dl_call *call, const dl_conv *g, long first, dl_tensor *sum, bool *done) {
-    dl_call c = *call;
-    bool dw = c.op->id == dl_id_conv2d_dw;
-    dl_tensor *in[3] = {call->in[0], call->in[1], INPUT(call, CONV2D_BIAS)}, *out = call->out[0];
-    dl_tensor *view[2] = {some_images(in[0], first, g->N), some_images(dw ? in[1] : out, first, g->N)};
-    in[0] = view[0];
-    *(dw ? &in[1] : &out) = view[1];
-    if (dw && first) out = sum;
-    c.in = in, c.out = &out;
-    dl_status s = view[0] && view[1] ? dl_conv_dnnl(&c, g, done) : dl_failed();
-    float *to = dl_ptr(call->out[0]), *from = sum ? dl_ptr(sum) : NULL;
-    for (long i = 0; *done && dw && first && i < sum->numel; i++) to[i] += from[i];
-    dl_unref(view[0]);
-    dl_unref(view[1]);
-    return s;
-}
-
-static dl_status by_dnnl(const dl_call *c, const dl_conv *g, bool *done) {
-    long each = images_of_call(g), N = g->N;
-    if (each == N || omp_in_parallel()) return dl_conv_dnnl(c, g, done);
-    bool dw = c->op->id == dl_id_conv2d_dw;
-    const dl_tensor *o = c->out[0];
-    if (dw && !dl_is_contiguous(o)) return DL_OK;
-    dl_tensor *sum = dw ? dl_tensor_empty(4, o->shape, DL_F32, 0) : NULL;
-    if (dw && !sum) return dl_failed();
-    dl_status s = DL_OK;
-    dl_stop stop = dl_stop_begin();
-    *done = true;
-    for (long first = 0; s == DL_OK && *done && first < N && !dl_stop_asked(&stop); first += each) {
-        dl_conv part = *g;
-        part.N = N - first < each ? N - first : each;
-        s = some_by_dnnl(c, &part, first, sum, done);
-    }
-    dl_unref(sum);
-    if (dl_stop_end(&stop)) *done = true;
-    return s;
-}
-
 static dl_status conv_float(dl_call *c) {
     dl_conv g;
     DL_TRY(dl_conv_of(c, &g));
     if (!c->out[0]->numel) return DL_OK;
     bool done = false;
-    if (c->dtype == DL_F32) DL_TRY(by_dnnl(c, &g, &done));
+    dl_conv_nd of = dl_conv_of_images(&g);
+    if (c->dtype == DL_F32) DL_TRY(dl_conv_dnnl_by_parts(c, &of, &done));
     return done ? DL_OK : generic(c, &g);
 }
 

@@ -4,8 +4,11 @@
 
 #include "ops/conv.h"
 
-/* Runs a call by oneDNN. *done stays false without an error where there is no library or it refuses these shapes. */
-dl_status dl_conv_dnnl(const dl_call *c, const dl_conv *g, bool *done);
+/* Runs a call of a convolution of images or volumes, or of a gradient of one, by oneDNN. *done stays false without an
+ * error where there is no library or it refuses these shapes. */
+dl_status dl_conv_dnnl(const dl_call *c, const dl_conv_nd *g, bool *done);
+/* The same, some examples of the batch a call where it takes long: a request to stop is seen between two of them. */
+dl_status dl_conv_dnnl_by_parts(const dl_call *c, const dl_conv_nd *g, bool *done);
 /* Is this a strided 1x1 convolution without padding? Then dl_conv_unstrided is the same over the pixels that it reads.
  */
 bool dl_conv_is_strided_1x1(const dl_conv *g);

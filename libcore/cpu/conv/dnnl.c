@@ -3,6 +3,7 @@
 #include "cpu/runtime/dnnl.h"
 #include "ops/names/conv.h"
 #include "cpu/runtime/iter.h"
+#include "cpu/runtime/simd.h"
 #include "cpu/runtime/team.h"
 
 #include <omp.h>
@@ -14,7 +15,7 @@
 enum { KEPT = 128, DW_LONGER = 8 };
 
 typedef struct key {
-    dl_conv g;
+    dl_conv_nd g;
     long kind, bias, threads;
 } key;
 
@@ -55,27 +56,32 @@ static dl_status find(const key *k, entry **out) {
     return *out = oldest, DL_OK;
 }
 
+/* The strides of dense memory with the channels innermost. */
+static void channels_last_strides(int ndim, const long *shape, long *stride) {
+    long next = shape[1];
+    stride[1] = 1;
+    for (int i = ndim - 1; i > 1; i--) stride[i] = next, next *= shape[i];
+    stride[0] = next;
+}
+
 static bool channels_last(const dl_tensor *t) {
-    long want = 1;
-    static const int order[] = {1, 3, 2, 0};
-    for (int i = 0; i < 4; i++) {
-        if (t->shape[order[i]] > 1 && t->stride[order[i]] != want) return false;
-        want *= t->shape[order[i]];
-    }
+    long want[DL_MAX_DIM];
+    channels_last_strides(t->ndim, t->shape, want);
+    for (int i = 0; i < t->ndim; i++)
+        if (t->shape[i] > 1 && t->stride[i] != want[i]) return false;
     return true;
 }
 
-static dl_tensor *fresh_channels_last(const long *shape) {
-    dl_tensor *c = dl_tensor_empty(4, shape, DL_F32, 0);
-    long C = shape[1], W = shape[3], H = shape[2];
-    if (c) memcpy(c->stride, (long[]){H * W * C, 1, W * C, C}, 4 * sizeof(long));
+static dl_tensor *fresh_channels_last(int ndim, const long *shape) {
+    dl_tensor *c = dl_tensor_empty(ndim, shape, DL_F32, 0);
+    if (c) channels_last_strides(ndim, shape, c->stride);
     return c;
 }
 
 /* t itself or a channels-last tensor like it, with the same values when `copy` is set. */
 static dl_tensor *as_channels_last(dl_tensor *t, bool copy) {
     if (channels_last(t)) return dl_ref(t);
-    dl_tensor *c = fresh_channels_last(t->shape);
+    dl_tensor *c = fresh_channels_last(t->ndim, t->shape);
     if (c && copy) dl_cpu_copy(c, t);
     return c;
 }
@@ -110,17 +116,26 @@ static dl_status to_own_order(dl_dnnl_kind kind, dl_tensor *const given[NROLE], 
     return own[WEIGHT] && (own[BIAS] || !given[BIAS]) ? DL_OK : dl_failed();
 }
 
+static double product(const dl_conv_nd *g, const long *sizes) {
+    double n = 1;
+    for (long i = 0; i < g->dims; i++) n *= (double)sizes[i];
+    return n;
+}
+
+/* Multiplications for one example of the batch. */
+static double macs_of(const dl_conv_nd *g) {
+    return (double)(g->O * (g->C / g->groups)) * product(g, g->out) * product(g, g->k);
+}
+
 /* A primitive is made for a number of threads. In a gradient of weights they spin until all have their sums, which
  * takes milliseconds when another program has a processor: only calls that take much longer get several. */
-static int threads_of(const dl_conv *g, dl_dnnl_kind kind) {
-    double pixels = (double)g->N * (double)(g->out[0] * g->out[1]);
-    double macs = pixels * (double)(g->O * (g->C / g->groups)) * (double)(g->k[0] * g->k[1]);
-    double moved = (double)g->N * (double)(g->C * g->in[0] * g->in[1]) + pixels * (double)g->O;
-    double work = macs + moved * DL_ITER_MACS;
+static int threads_of(const dl_conv_nd *g, dl_dnnl_kind kind) {
+    double moved = (double)g->C * product(g, g->in) + (double)g->O * product(g, g->out);
+    double work = (double)g->N * (macs_of(g) + moved * DL_ITER_MACS);
     return dl_cpu_threads_product(kind == DL_DNNL_DW ? work / DW_LONGER : work);
 }
 
-static dl_status convolve(dl_dnnl_kind kind, const dl_conv *g, dl_tensor *const given[NROLE], bool *done) {
+static dl_status convolve(dl_dnnl_kind kind, const dl_conv_nd *g, dl_tensor *const given[NROLE], bool *done) {
     static const int written[] = {RESULT, IMAGE, WEIGHT};
     key k = {.g = *g, .kind = kind, .bias = given[BIAS] != NULL, .threads = threads_of(g, kind)};
     dl_tensor *own[NROLE] = {0};
@@ -140,10 +155,11 @@ static dl_status convolve(dl_dnnl_kind kind, const dl_conv *g, dl_tensor *const 
 
 /* A strided 1x1 convolution: one of stride 1 over the pixels that its windows read. */
 static dl_status convolve_strided(dl_dnnl_kind kind, const dl_conv *g, dl_tensor *const given[NROLE], bool *done) {
-    dl_conv unstrided = dl_conv_unstrided(g);
+    dl_conv dense = dl_conv_unstrided(g);
+    dl_conv_nd unstrided = dl_conv_of_images(&dense);
     dl_tensor *operand[NROLE];
     memcpy(operand, given, sizeof operand);
-    operand[IMAGE] = fresh_channels_last((long[]){g->N, g->C, unstrided.in[0], unstrided.in[1]});
+    operand[IMAGE] = fresh_channels_last(4, (long[]){g->N, g->C, dense.in[0], dense.in[1]});
     if (!operand[IMAGE]) return dl_failed();
     if (kind != DL_DNNL_DX) dl_conv_gather_pixels(g, operand[IMAGE], given[IMAGE]);
     dl_status s = convolve(kind, &unstrided, operand, done);
@@ -152,14 +168,92 @@ static dl_status convolve_strided(dl_dnnl_kind kind, const dl_conv *g, dl_tensor
     return s;
 }
 
-dl_status dl_conv_dnnl(const dl_call *c, const dl_conv *g, bool *done) {
+static dl_dnnl_kind kind_of(const dl_call *c) {
     int id = c->op->id;
-    dl_dnnl_kind kind = id == dl_id_conv2d ? DL_DNNL_FORWARD : id == dl_id_conv2d_dx ? DL_DNNL_DX : DL_DNNL_DW;
+    if (id == dl_id_conv2d || id == dl_id_conv_volume) return DL_DNNL_FORWARD;
+    return id == dl_id_conv2d_dx || id == dl_id_conv_volume_dx ? DL_DNNL_DX : DL_DNNL_DW;
+}
+
+static dl_conv images_of(const dl_conv_nd *g) {
+    dl_conv r = {.N = g->N, .C = g->C, .O = g->O, .groups = g->groups};
+    for (int i = 0; i < 2; i++) {
+        r.in[i] = g->in[i], r.out[i] = g->out[i], r.k[i] = g->k[i];
+        r.stride[i] = g->stride[i], r.pad[i] = g->pad[i], r.dil[i] = g->dil[i];
+    }
+    return r;
+}
+
+/* Strides over windows of one pixel, whose scratch memory oneDNN gets wrong (stride.c). */
+static bool skips_pixels(const dl_conv_nd *g) {
+    bool single = true, skips = false;
+    for (long i = 0; i < g->dims; i++) single = single && g->k[i] == 1 && !g->pad[i], skips = skips || g->stride[i] > 1;
+    return single && skips;
+}
+
+dl_status dl_conv_dnnl(const dl_call *c, const dl_conv_nd *g, bool *done) {
+    const dl_dnnl_kind kind = kind_of(c);
     *done = false;
     if (cache.off || !g->N || !g->C || !g->O || omp_in_parallel()) return DL_OK;
     dl_tensor *bias = kind == DL_DNNL_FORWARD ? INPUT(c, CONV2D_BIAS) : NULL;
     dl_tensor *const given[3][NROLE] = {{c->in[0], c->in[1], c->out[0], bias},
                                         {c->out[0], c->in[1], c->in[0], NULL},
                                         {c->in[1], c->out[0], c->in[0], NULL}};
-    return (dl_conv_is_strided_1x1(g) ? convolve_strided : convolve)(kind, g, given[kind], done);
+    if (!skips_pixels(g)) return convolve(kind, g, given[kind], done);
+    const dl_conv images = images_of(g);
+    return g->dims == 2 ? convolve_strided(kind, &images, given[kind], done) : DL_OK;
+}
+
+/* ---- some examples a call */
+
+/* Examples of a call that takes some 0.1 s. */
+static long examples_of_call(const dl_conv_nd *g) {
+    const double most = (dl_simd_level() >= 3 ? 3e9 : 5e8) * dl_cpu_team(), one = macs_of(g);
+    return one * (double)g->N <= most ? g->N : one >= most ? 1 : (long)(most / one);
+}
+
+static dl_tensor *some_examples(dl_tensor *t, long first, long n) {
+    long shape[DL_MAX_DIM];
+    memcpy(shape, t->shape, sizeof shape);
+    shape[0] = n;
+    return dl_view_new(t->st, t->dtype, t->ndim, shape, t->stride, t->offset + first * t->stride[0]);
+}
+
+/* One call for examples first .. first + g->N - 1. The gradient of weights, a sum over examples, goes to `sum` and is
+ * added to the call's output, except for the first ones. */
+static dl_status one_part(const dl_call *call, const dl_conv_nd *g, long first, dl_tensor *sum, bool *done) {
+    dl_call c = *call;
+    bool dw = kind_of(call) == DL_DNNL_DW;
+    dl_tensor *in[3] = {call->in[0], call->in[1], INPUT(call, CONV2D_BIAS)}, *out = call->out[0];
+    dl_tensor *view[2] = {some_examples(in[0], first, g->N), some_examples(dw ? in[1] : out, first, g->N)};
+    in[0] = view[0];
+    *(dw ? &in[1] : &out) = view[1];
+    if (dw && first) out = sum;
+    c.in = in, c.out = &out;
+    dl_status s = view[0] && view[1] ? dl_conv_dnnl(&c, g, done) : dl_failed();
+    float *to = dl_ptr(call->out[0]), *from = sum ? dl_ptr(sum) : NULL;
+    for (long i = 0; *done && dw && first && i < sum->numel; i++) to[i] += from[i];
+    dl_unref(view[0]);
+    dl_unref(view[1]);
+    return s;
+}
+
+dl_status dl_conv_dnnl_by_parts(const dl_call *c, const dl_conv_nd *g, bool *done) {
+    long each = examples_of_call(g), N = g->N;
+    if (each == N || omp_in_parallel()) return dl_conv_dnnl(c, g, done);
+    bool dw = kind_of(c) == DL_DNNL_DW;
+    const dl_tensor *o = c->out[0];
+    if (dw && !dl_is_contiguous(o)) return DL_OK;
+    dl_tensor *sum = dw ? dl_tensor_empty(o->ndim, o->shape, DL_F32, 0) : NULL;
+    if (dw && !sum) return dl_failed();
+    dl_status s = DL_OK;
+    dl_stop stop = dl_stop_begin();
+    *done = true;
+    for (long first = 0; s == DL_OK && *done && first < N && !dl_stop_asked(&stop); first += each) {
+        dl_conv_nd part = *g;
+        part.N = N - first < each ? N - first : each;
+        s = one_part(c, &part, first, sum, done);
+    }
+    dl_unref(sum);
+    if (dl_stop_end(&stop)) *done = true;
+    return s;
 }

@@ -1,17 +1,10 @@
 /* Kernels that join real numbers to complex ones: of parts, or of sizes and angles. */
-#include "cpu/runtime/iter.h"
+#include "cpu/runtime/copy.h"
 #include "core/scope.h"
 #include "dlcore/unary.h"
 #include "ops/rules/complex.h"
 
 #define LOOPS(T)                                                                                                       \
-    static void parts_##T(long n, char **p, const long *s, void *arg) {                                                \
-        (void)arg;                                                                                                     \
-        for (long i = 0; i < n; i++) {                                                                                 \
-            T *o = (T *)(p[0] + i * s[0]);                                                                             \
-            o[0] = *(const T *)(p[1] + i * s[1]), o[1] = *(const T *)(p[2] + i * s[2]);                                \
-        }                                                                                                              \
-    }                                                                                                                  \
     static void polar_##T(long n, char **p, const long *s, void *arg) {                                                \
         (void)arg;                                                                                                     \
         for (long i = 0; i < n; i++) {                                                                                 \
@@ -25,7 +18,8 @@ LOOPS(double)
 static dl_status complex_run(dl_call *c) {
     dl_iter it;
     dl_iter_init(&it, 3, (dl_tensor *[]){c->out[0], c->in[0], c->in[1]});
-    dl_iter_run(&it, c->dtype == DL_F64 ? parts_double : parts_float, NULL);
+    int parts = 2;
+    dl_iter_run(&it, DL_SIMD_PICK(dl_weave_loop)[c->dtype == DL_F64 ? sizeof(double) : sizeof(float)], &parts);
     return DL_OK;
 }
 

@@ -13,4 +13,6 @@ typedef void (*dl_transpose_fn)(long n, long rows, char *d, long drow, const cha
 DL_SIMD_DECL(extern const dl_loop, dl_copy_loop, [17]);                   /* by element size */
 DL_SIMD_DECL(extern const dl_loop, dl_cast_loop, [DL_NDTYPE][DL_NDTYPE]); /* [source][target] */
 DL_SIMD_DECL(extern const dl_loop, dl_where_loop, [17]);                  /* by element size */
-DL_SIMD_DECL(extern const dl_transpose_fn, dl_transpose, [17]);           /* by element size */
+/* Operands 1 .. *(int *)arg, one element each, side by side in operand 0, whose stride is that of so many. */
+DL_SIMD_DECL(extern const dl_loop, dl_weave_loop, [17]);        /* by element size */
+DL_SIMD_DECL(extern const dl_transpose_fn, dl_transpose, [17]); /* by element size */

@@ -99,6 +99,35 @@ const dl_loop DL_SIMD_NAME(dl_cast_loop)[DL_NDTYPE][DL_NDTYPE] = {
     [DL_BOOL] = ROW(u8),  [DL_U8] = ROW(u8),   [DL_I32] = ROW(i32), [DL_I64] = ROW(i64), [DL_F16] = ROW(f32),
     [DL_BF16] = ROW(f32), [DL_F32] = ROW(f32), [DL_F64] = ROW(f64), [DL_C64] = ROW(c64), [DL_C128] = ROW(c128)};
 
+/* ---- several operands side by side: a loop of its own for two dense ones, else one operand after another by blocks */
+
+enum { WOVEN = 512 };
+
+#define WEAVE(name, T)                                                                                                 \
+    static void name##_two(long n, T *restrict o, const T *restrict a, const T *restrict b) {                          \
+        for (long i = 0; i < n; i++) o[2 * i] = a[i], o[2 * i + 1] = b[i];                                             \
+    }                                                                                                                  \
+    static void name(long n, char **p, const long *s, void *arg) {                                                     \
+        const int parts = *(const int *)arg;                                                                           \
+        if (parts == 2 && s[0] == 2 * sizeof(T) && s[1] == sizeof(T) && s[2] == sizeof(T)) {                           \
+            name##_two(n, (T *)p[0], (const T *)p[1], (const T *)p[2]);                                                \
+            return;                                                                                                    \
+        }                                                                                                              \
+        for (long at = 0; at < n; at += WOVEN)                                                                         \
+            for (int k = 0; k < parts; k++) {                                                                          \
+                const long end = n - at < WOVEN ? n : at + WOVEN;                                                      \
+                for (long i = at; i < end; i++) *((T *)(p[0] + i * s[0]) + k) = *(const T *)(p[1 + k] + i * s[1 + k]); \
+            }                                                                                                          \
+    }
+WEAVE(weave1, unsigned char)
+WEAVE(weave2, unsigned short)
+WEAVE(weave4, unsigned)
+WEAVE(weave8, unsigned long)
+WEAVE(weave16, c128)
+
+const dl_loop DL_SIMD_NAME(dl_weave_loop)[17] = {
+    [1] = weave1, [2] = weave2, [4] = weave4, [8] = weave8, [16] = weave16};
+
 /* ---- condition, two values */
 
 #define WHERE(name, T)                                                                                                 \

@@ -4,7 +4,7 @@
 
 #ifndef DL_HAVE_DNNL
 
-dl_status dl_dnnl_conv_new(dl_dnnl_kind kind DL_UNUSED, const dl_conv *g DL_UNUSED, bool bias DL_UNUSED,
+dl_status dl_dnnl_conv_new(dl_dnnl_kind kind DL_UNUSED, const dl_conv_nd *g DL_UNUSED, bool bias DL_UNUSED,
                            dl_dnnl_conv **out) {
     return *out = NULL, DL_OK;
 }
@@ -141,17 +141,26 @@ typedef struct setup {
     dnnl_dims_t stride, dilation, left, right;
 } setup;
 
-static bool describe(setup *s, const dl_conv *g, bool bias) {
-    dnnl_dim_t H = g->in[0], W = g->in[1], P = g->out[0], Q = g->out[1], C = g->C, O = g->O, G = g->groups;
-    dnnl_dim_t og = O / G, cg = C / G, kh = g->k[0], kw = g->k[1];
-    for (int i = 0; i < 2; i++)
+/* n sizes with the strides of a dense tensor; with channels_last the second is the innermost in memory. */
+static bool describe_dense(desc *d, int n, const dnnl_dim_t *size, bool channels_last) {
+    dnnl_dims_t step = {0};
+    dnnl_dim_t next = channels_last ? size[1] : 1;
+    for (int i = n - 1; i > channels_last; i--) step[i] = next, next *= size[i];
+    if (channels_last) step[1] = 1;
+    step[0] = next;
+    return desc_make(d, n, size, step);
+}
+
+static bool describe(setup *s, const dl_conv_nd *g, bool bias) {
+    const int dims = (int)g->dims, skip = g->groups == 1, n = dims + 3 - skip;
+    dnnl_dims_t x = {g->N, g->C}, y = {g->N, g->O}, w = {g->groups, g->O / g->groups, g->C / g->groups};
+    for (int i = 0; i < dims; i++) {
+        x[2 + i] = g->in[i], y[2 + i] = g->out[i], w[3 + i] = g->k[i];
         s->stride[i] = g->stride[i], s->dilation[i] = g->dil[i] - 1, s->left[i] = s->right[i] = g->pad[i];
-    dnnl_dim_t w[] = {G, og, cg, kh, kw}, ws[] = {og * cg * kh * kw, cg * kh * kw, kh * kw, kw, 1};
-    int skip = G == 1, n = 5 - skip;
-    return desc_make(&s->d[IMAGE], 4, (dnnl_dim_t[]){g->N, C, H, W}, (dnnl_dim_t[]){H * W * C, 1, W * C, C}) &&
-           desc_make(&s->d[RESULT], 4, (dnnl_dim_t[]){g->N, O, P, Q}, (dnnl_dim_t[]){P * Q * O, 1, Q * O, O}) &&
-           desc_make(&s->d[PLAIN], n, w + skip, ws + skip) && desc_make(&s->d[WEIGHT], n, w + skip, NULL) &&
-           (!bias || desc_make(&s->d[BIAS], 1, &O, (dnnl_dim_t[]){1}));
+    }
+    return describe_dense(&s->d[IMAGE], dims + 2, x, true) && describe_dense(&s->d[RESULT], dims + 2, y, true) &&
+           describe_dense(&s->d[PLAIN], n, w + skip, false) && desc_make(&s->d[WEIGHT], n, w + skip, NULL) &&
+           (!bias || desc_make(&s->d[BIAS], 1, &y[1], (dnnl_dim_t[]){1}));
 }
 
 #if DNNL_VERSION_MAJOR >= 3
@@ -267,7 +276,7 @@ static dl_status build(dl_dnnl_conv *c, const setup *s, bool *offered) {
     return st;
 }
 
-dl_status dl_dnnl_conv_new(dl_dnnl_kind kind, const dl_conv *g, bool bias, dl_dnnl_conv **out) {
+dl_status dl_dnnl_conv_new(dl_dnnl_kind kind, const dl_conv_nd *g, bool bias, dl_dnnl_conv **out) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, load);
     *out = NULL;

@@ -1,6 +1,7 @@
 /* The iterator: ordering and merging of dimensions, walking, threads, 16-bit operands in blocks. */
 #include "cpu/runtime/iter.h"
 #include "autograd/nonfinite.h"
+#include "cpu/runtime/copy.h"
 #include "cpu/runtime/team.h"
 
 #include <omp.h>
@@ -230,10 +231,11 @@ typedef struct job {
     const dl_iter *it;
     dl_loop loop;
     void *arg;
-    long part;   /* elements of a task */
-    int d;       /* the second dimension of tiles */
-    long n0, nd; /* sizes of tiles along dimensions 0 and d */
-    long t0, t1; /* numbers of tiles */
+    long part;       /* elements of a task */
+    int d;           /* the second dimension of tiles */
+    long n0, nd;     /* sizes of tiles along dimensions 0 and d */
+    long t0, t1;     /* numbers of tiles */
+    unsigned across; /* operands that are read and lie along dimension d: tiles of them are transposed first */
 } job;
 
 static void run_part(void *arg, long i) {
@@ -245,6 +247,7 @@ static void run_part(void *arg, long i) {
 /* ---- tiles: for operands laid out crosswise, so that each line of memory is used while it is in the cache */
 
 enum { TILE_0 = 32, TILE_D = 16, TILED_FROM = 16384, LONG_TILE = 512, LENGTHENED_FROM = 64 };
+enum { ACROSS_0 = 128, ACROSS_D = 32, ACROSS_MOST = 3, ACROSS_BYTES = 8 }; /* tiles with transposed operands */
 
 /* A dimension along which some operand is dense that is not dense along dimension 0; 0 when there is none. */
 static int crosswise(const dl_iter *it) {
@@ -256,6 +259,45 @@ static int crosswise(const dl_iter *it) {
             if (labs(it->stride[d][k]) == size && it->shape[d] >= 8) return d;
     }
     return 0;
+}
+
+/* Which operands from `first` on are such, of those that tiles have room for. */
+static unsigned lie_across(const dl_iter *it, int d, int first) {
+    unsigned which = 0;
+    for (int k = first, n = 0; k < it->nop && n < ACROSS_MOST; k++) {
+        const long size = dl_dtype_size(it->dtype[k]);
+        if (it->stride[d][k] != size || it->stride[0][k] == size || !it->stride[0][k] || size > ACROSS_BYTES) continue;
+        which |= 1u << k, n++;
+    }
+    return which;
+}
+
+/* n by `rows` elements at x, which lie along dimension d, into a tile whose rows lie along dimension 0. */
+static void transpose_tile(const dl_iter *it, int k, long n, long rows, const char *x, char *tile) {
+    const long size = dl_dtype_size(it->dtype[k]), step = it->stride[0][k];
+    for (long at = 0; at < n; at += DL_TRANSPOSE_ROWS) {
+        const long some = n - at < DL_TRANSPOSE_ROWS ? n - at : DL_TRANSPOSE_ROWS;
+        DL_SIMD_PICK(dl_transpose)[size](rows, some, tile + at * size, ACROSS_0 * size, x + at * step, step);
+    }
+}
+
+/* A tile whose operands in `across` are transposed, so that the loop finds their rows dense. */
+static void run_across(const job *j, long n, long rows, char **ptr) {
+    const dl_iter *it = j->it;
+    _Alignas(64) char tile[ACROSS_MOST][ACROSS_0 * ACROSS_D * ACROSS_BYTES];
+    char *run[DL_ITER_MAX];
+    long step[DL_ITER_MAX], next[DL_ITER_MAX];
+    for (int k = 0, t = 0; k < it->nop; k++) {
+        step[k] = it->stride[0][k], next[k] = it->stride[j->d][k];
+        if (!(j->across >> k & 1)) continue;
+        transpose_tile(it, k, n, rows, ptr[k], tile[t]);
+        ptr[k] = tile[t++], step[k] = dl_dtype_size(it->dtype[k]), next[k] = ACROSS_0 * step[k];
+    }
+    for (long r = 0; r < rows; r++) {
+        memcpy(run, ptr, sizeof run);
+        j->loop(n, run, step, j->arg);
+        for (int k = 0; k < it->nop; k++) ptr[k] += next[k];
+    }
 }
 
 static void run_tile(void *arg, long i) {
@@ -270,6 +312,10 @@ static void run_tile(void *arg, long i) {
         if (d == j->d) continue;
         for (int k = 0; k < it->nop; k++) ptr[k] += rest % it->shape[d] * it->stride[d][k];
         rest /= it->shape[d];
+    }
+    if (j->across) {
+        run_across(j, n, rows, ptr);
+        return;
     }
     for (long r = 0; r < rows; r++) {
         memcpy(run, ptr, sizeof run);
@@ -287,7 +333,8 @@ static int longer(const dl_iter *it) {
     return 0;
 }
 
-void dl_iter_run(const dl_iter *it, dl_loop loop, void *arg) {
+/* Operands from `first_read` on are only read. */
+static void run(const dl_iter *it, int first_read, dl_loop loop, void *arg) {
     long n = it->numel;
     if (n == 0) return;
     int threads = dl_cpu_threads(n);
@@ -301,11 +348,15 @@ void dl_iter_run(const dl_iter *it, dl_loop loop, void *arg) {
     } else if (!(j.d = crosswise(it))) {
         dl_cpu_for((n + j.part - 1) / j.part, threads, run_part, &j);
         return;
+    } else if ((j.across = lie_across(it, j.d, first_read))) {
+        j.n0 = ACROSS_0, j.nd = ACROSS_D;
     }
     j.t0 = (j.it->shape[0] + j.n0 - 1) / j.n0;
     j.t1 = (j.it->shape[j.d] + j.nd - 1) / j.nd;
     dl_cpu_for(n / j.it->shape[0] / j.it->shape[j.d] * j.t0 * j.t1, threads, run_tile, &j);
 }
+
+void dl_iter_run(const dl_iter *it, dl_loop loop, void *arg) { run(it, it->nop, loop, arg); }
 
 /* ---- 16-bit operands */
 
@@ -375,7 +426,7 @@ void dl_iter_run_f32(const dl_iter *it, int nout, dl_loop loop, void *arg) {
     for (int k = 0; k < it->nop; k++) half = half || is_half(it->dtype[k]);
     half_run h = {it, nout, loop, arg};
     if (half)
-        dl_iter_run(it, half_loop, &h);
+        run(it, nout, half_loop, &h);
     else
-        dl_iter_run(it, loop, arg);
+        run(it, nout, loop, arg);
 }

@@ -40,7 +40,7 @@ void dl_iter_run(const dl_iter *it, dl_loop loop, void *arg);
 /* The same on this thread alone, for loops whose elements are not independent. */
 void dl_iter_run_serial(const dl_iter *it, dl_loop loop, void *arg);
 /* The same for a loop over f32: operands of f16 and bf16 are converted, in blocks, on the way in and out. The first
- * `nout` operands are only written. */
+ * `nout` operands are only written, the others only read. */
 void dl_iter_run_f32(const dl_iter *it, int nout, dl_loop loop, void *arg);
 
 /* How many threads to use for pointwise work on n elements: all, or 1 where waking them would cost what they save, and

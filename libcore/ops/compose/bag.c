@@ -79,18 +79,31 @@ static dl_tensor *counts(dl_pool *p, const bags *b, dl_tensor *zeros, dl_tensor 
     return none && ones ? K(dl_clamp(K(dl_index_add(none, b->bag, ones, 0)), &least, NULL)) : NULL;
 }
 
-/* Bags of one size: a dimension of the rows. */
-static dl_tensor *join_rows(dl_pool *p, dl_tensor *rows, const dl_tensor *index, const char *mode) {
-    const long dim = 1;
-    rows = rows ? K(dl_reshape(rows, (long[]){index->shape[0], index->shape[1], rows->shape[1]}, 3)) : NULL;
-    if (!rows) return NULL;
-    if (!strcmp(mode, "max")) return dl_amax(rows, &dim, 1, 0);
-    return !strcmp(mode, "mean") ? dl_mean(rows, &dim, 1, 0) : dl_sum(rows, &dim, 1, 0);
-}
-
 static dl_tensor *weighted(dl_pool *p, dl_tensor *rows, dl_tensor *each) {
     dl_tensor *column = rows && each ? K(dl_reshape(each, (long[]){each->numel, 1}, 2)) : NULL;
     return column ? K(dl_mul(rows, column)) : each ? NULL : rows;
+}
+
+/* Bags of one size, of rows as they are: those that are added up need not be in memory. */
+COMPOSE_RULE(bag_sum) {
+    const dl_tensor *w = c->in[0], *index = c->in[1];
+    const long dim = 1, numel = index->numel;
+    DL_OWNED dl_tensor *list = dl_reshape(c->in[1], &numel, 1);
+    DL_OWNED dl_tensor *rows = list ? dl_index_select(c->in[0], list, 0) : NULL;
+    DL_OWNED dl_tensor *bags =
+        rows ? dl_reshape(rows, (long[]){index->shape[0], index->shape[1], w->shape[1]}, 3) : NULL;
+    return dl_finish(c, ATTR_I(c, BAG_SUM_MEAN) ? dl_mean(bags, &dim, 1, 0) : dl_sum(bags, &dim, 1, 0));
+}
+
+/* Bags of one size, a dimension of the rows. */
+static dl_tensor *join_rows(dl_pool *p, dl_tensor *w, dl_tensor *index, dl_tensor *each, const char *mode) {
+    const long dim = 1, numel = index->numel;
+    const bool most = !strcmp(mode, "max");
+    if (!most && !each) return dl_bag_sum(w, index, !strcmp(mode, "mean"));
+    dl_tensor *list = K(dl_reshape(index, &numel, 1));
+    dl_tensor *rows = weighted(p, list ? K(dl_index_select(w, list, 0)) : NULL, each);
+    rows = rows ? K(dl_reshape(rows, (long[]){index->shape[0], index->shape[1], rows->shape[1]}, 3)) : NULL;
+    return !rows ? NULL : most ? dl_amax(rows, &dim, 1, 0) : dl_sum(rows, &dim, 1, 0);
 }
 
 /* What is in no bag goes into one more, which is cut off. */
@@ -100,10 +113,8 @@ POOLED_RULE(embedding_bag) {
     const dl_aval *padding = ATTR(c, EMBEDDING_BAG_PADDING_IDX);
     bags b;
     DL_TRY(check(c, mode));
-    if (x->ndim == 2 && x->numel && !padding->given) { /* no list of the bag of each element is needed */
-        dl_tensor *list = K(dl_reshape(x, (long[]){x->numel}, 1));
-        return dl_finish(c, join_rows(p, weighted(p, list ? K(dl_index_select(w, list, 0)) : NULL, each), x, mode));
-    }
+    if (x->ndim == 2 && x->numel && !padding->given) /* no list of the bag of each element is needed */
+        return dl_finish(c, join_rows(p, w, x, each, mode));
     if (x->ndim == 2)
         DL_TRY(of_rows(p, x, &b));
     else

@@ -34,6 +34,30 @@ GRAD_RULE(conv2d_dw) {
     return DL_OK;
 }
 
+/* The same of volumes. */
+#define VOLUME(name) META(name)->shape + 2, 3
+
+GRAD_RULE(conv_volume) {
+    GIVE(CONV_VOLUME_INPUT, dl_conv_volume_dx(G0, IN_(CONV_VOLUME_WEIGHT), VOLUME(CONV_VOLUME_INPUT), CONV_ARGS));
+    GIVE(CONV_VOLUME_WEIGHT, dl_conv_volume_dw(G0, IN_(CONV_VOLUME_INPUT), VOLUME(CONV_VOLUME_WEIGHT), CONV_ARGS));
+    GIVE(CONV_VOLUME_BIAS, dl_sum(G0, (long[]){0, 2, 3, 4}, 4, 0));
+    return DL_OK;
+}
+
+GRAD_RULE(conv_volume_dx) {
+    GIVE(CONV_VOLUME_DX_GRAD, dl_conv_volume(G0, IN_(CONV_VOLUME_DX_WEIGHT), NULL, CONV_ARGS));
+    GIVE(CONV_VOLUME_DX_WEIGHT,
+         dl_conv_volume_dw(IN_(CONV_VOLUME_DX_GRAD), G0, VOLUME(CONV_VOLUME_DX_WEIGHT), CONV_ARGS));
+    return DL_OK;
+}
+
+GRAD_RULE(conv_volume_dw) {
+    GIVE(CONV_VOLUME_DW_GRAD, dl_conv_volume(IN_(CONV_VOLUME_DW_INPUT), G0, NULL, CONV_ARGS));
+    GIVE(CONV_VOLUME_DW_INPUT,
+         dl_conv_volume_dx(IN_(CONV_VOLUME_DW_GRAD), G0, VOLUME(CONV_VOLUME_DW_INPUT), CONV_ARGS));
+    return DL_OK;
+}
+
 GRAD_RULE(max_pool2d) {
     return dl_give(b, DL_IN_MAX_POOL2D_INPUT, dl_pool_scatter(G0, OUT_(MAX_POOL2D_INDICES), SIZE(MAX_POOL2D_INPUT)));
 }

@@ -24,6 +24,19 @@ GRAD_RULE(cat) {
 RULE(flip, dl_flip(G0, ATTR_V(b, FLIP_DIMS)))
 RULE(index_select, dl_index_add(T(dl_zeros_like_in(b, 0)), IN_(INDEXED_INDEX), G0, ATTR_I(b, INDEXED_DIM)))
 
+/* Each row of a bag gets the gradient of its sum, or its part of a mean. */
+GRAD_RULE(bag_sum) {
+    dl_tensor *index = IN_(BAG_SUM_INDEX), *g = G0;
+    if (!index) return dl_failed();
+    const long numel = index->numel, shape[] = {index->shape[0], index->shape[1], g->shape[1]};
+    if (ATTR_I(b, BAG_SUM_MEAN)) g = T(dl_div(g, NUM((double)shape[1])));
+    dl_tensor *bags = g ? T(dl_reshape(g, (long[]){shape[0], 1, shape[2]}, 3)) : NULL;
+    dl_tensor *all = bags ? T(dl_expand(bags, shape, 3)) : NULL;
+    dl_tensor *rows = all ? T(dl_reshape(all, (long[]){numel, shape[2]}, 2)) : NULL;
+    dl_tensor *list = rows ? T(dl_reshape(index, &numel, 1)) : NULL;
+    return dl_give(b, DL_IN_BAG_SUM_TABLE, list ? dl_index_add(T(dl_zeros_like_in(b, 0)), list, rows, 0) : NULL);
+}
+
 GRAD_RULE(index_add) {
     GIVE(INDEXED_INPUT, dl_ref(G0));
     GIVE(INDEX_ADD_SOURCE, dl_index_select(G0, IN_(INDEXED_INDEX), ATTR_I(b, INDEXED_DIM)));

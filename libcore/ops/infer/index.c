@@ -81,6 +81,15 @@ INFER_RULE(index_select) {
     return DL_OK;
 }
 
+INFER_RULE(bag_sum) {
+    const dl_tensor *table = c->in[0], *index = c->in[1];
+    if (table->ndim != 2 || index->ndim != 2)
+        return dl_fail(DL_ERR_SHAPE, "table and indices must be matrices, not of shapes %s and %s", dl_shape_of(table),
+                       dl_shape_of(index));
+    *out = dl_meta_fresh(c, c->dtype, 2, (long[]){index->shape[0], table->shape[1]});
+    return DL_OK;
+}
+
 static dl_status check_source(const dl_call *c) {
     if (INPUT(c, INDEX_ADD_SOURCE)->dtype == c->in[0]->dtype) return DL_OK;
     return dl_fail_hint(DL_ERR_DTYPE, "convert the source with .to(DTYPE)", "the source is %s, the input %s",

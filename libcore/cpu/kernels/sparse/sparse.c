@@ -1,8 +1,11 @@
-/* Kernels of sparse matrices: products, and the pattern of the transpose. */
+/* Kernels of sparse matrices: products, sums of rows of a table, and the pattern of the transpose. */
+#include "cpu/kernels/indices.h"
 #include "cpu/kernels/sparse/sparse.h"
 #include "cpu/runtime/iter.h"
 #include "core/scope.h"
+#include "dlcore/create.h"
 #include "ops/sparse.h"
+#include "ops/rules/index.h"
 #include "ops/rules/sparse.h"
 
 #include <string.h>
@@ -103,6 +106,33 @@ static dl_status plain_spmm(dl_call *c) {
     return run_rows(&j);
 }
 DL_CPU_KERNEL(spmm, plain_spmm, false, DL_FLOATS)
+
+/* Bags of L rows of a table: a matrix with L entries of 1, or 1 / L, in each of its rows. */
+static dl_status plain_bag_sum(dl_call *c) {
+    dl_tensor *o = c->out[0], *index = c->in[1];
+    const long bags = index->shape[0], each = index->shape[1], nnz = index->numel;
+    const double end = (double)((bags + 1) * each);
+    if (!o->numel) return DL_OK;
+    if (!nnz) return dl_cpu_clear(dl_ptr(o), (size_t)o->numel * dl_esize(o)), DL_OK;
+    DL_OWNED dl_tensor *at = dl_cpu_indices(index, 0, c->in[0]->shape[0]);
+    DL_OWNED dl_tensor *crow = at ? dl_arange(0, &end, (double)each, DL_I64, 0) : NULL;
+    DL_OWNED dl_tensor *v =
+        crow ? dl_full(&nnz, 1, ATTR_I(c, BAG_SUM_MEAN) ? 1.0 / (double)each : 1, (int)o->dtype, 0) : NULL;
+    DL_OWNED dl_tensor *x = v ? with_rows(c->in[0]) : NULL;
+    if (!x) return dl_failed();
+    const pattern p = {.rows = bags, .nnz = nnz, .from = dl_ptr(crow), .at = dl_ptr(at)};
+    job j = {.p = &p, .loop = DL_SIMD_PICK(dl_csr)[o->dtype == DL_F64].spmm};
+    j.rows = (dl_csr_job){.crow = p.from,
+                          .col = p.at,
+                          .cols = x->shape[0],
+                          .n = o->shape[1],
+                          .right_step = x->stride[0],
+                          .values = dl_ptr(v),
+                          .right = dl_ptr(x),
+                          .out = dl_ptr(o)};
+    return run_rows(&j);
+}
+DL_CPU_KERNEL(bag_sum, plain_bag_sum, false, DL_FLOATS)
 
 static dl_status plain_sddmm(dl_call *c) {
     dl_tensor *o = c->out[0], *b = INPUT(c, SDDMM_MAT2);

@@ -116,8 +116,14 @@ static dl_tensor *seen(dl_pool *p, const geometry *g, long n, long k, int device
 
 /* A weight [a, b, depth, height, width] of images of b * depth channels. */
 static dl_tensor *joined(dl_pool *p, dl_tensor *w) {
+    if (!w) return NULL;
     const long *s = w->shape;
     return K(dl_reshape(w, (long[]){s[0], s[1] * s[2], s[3], s[4]}, 4));
+}
+
+/* The weight of the images: that of one group goes with channels within the taps. */
+static dl_tensor *as_images(dl_pool *p, dl_tensor *w, const geometry *g) {
+    return joined(p, g->groups > 1 ? w : K(dl_permute(w, (long[]){0, 2, 1, 3, 4}, 5)));
 }
 
 /* [N, places, C, H, W] as [N, C, places, H, W], or the other way round, as a new reference. */
@@ -139,27 +145,57 @@ static dl_tensor *stacked(dl_pool *p, dl_tensor *x, dl_tensor *at, long k, long 
     return slices ? K(dl_reshape(slices, images, 4)) : NULL;
 }
 
+/* What a row of volumes is called with; its shapes are checked. */
+static dl_status volume(const dl_call *c, dl_conv_nd *v, geometry *g) {
+    DL_TRY(dl_conv_volume_of(c, v));
+    *g = (geometry){.dims = 3, .groups = v->groups};
+    for (int i = 0; i < 3; i++) g->stride[i] = v->stride[i], g->pad[i] = v->pad[i], g->dil[i] = v->dil[i];
+    return DL_OK;
+}
+
+/* The images that a volume is seen as. */
+static dl_tensor *images_of(dl_pool *p, dl_tensor *x, const dl_conv_nd *v, const geometry *g) {
+    if (g->pad[0]) x = K(dl_pad(x, (long[]){0, 0, 0, 0, g->pad[0], g->pad[0]}, 6, 0, "constant"));
+    dl_tensor *at = x ? seen(p, g, v->out[0], v->k[0], x->st->device) : NULL;
+    return at ? stacked(p, x, at, v->k[0], g->groups) : NULL;
+}
+
+#define IMAGE_ARGS g.stride + 1, 2, g.pad + 1, 2, g.dil + 1, 2, g.groups
+
+POOLED_RULE(conv_volume) {
+    geometry g;
+    dl_conv_nd v;
+    DL_TRY(volume(c, &v, &g));
+    dl_tensor *images = images_of(p, c->in[0], &v, &g), *w = c->in[1], *weight = images ? as_images(p, w, &g) : NULL;
+    if (!weight) return dl_failed();
+    dl_tensor *y = K(dl_conv2d(images, weight, INPUT(c, CONV_VOLUME_BIAS), IMAGE_ARGS));
+    return dl_finish(c, turned(p, y, (long[]){v.N, v.out[0], v.O, v.out[1], v.out[2]}));
+}
+
+/* The gradient of the weight as images have it, which is turned back. */
+POOLED_RULE(conv_volume_dw) {
+    geometry g;
+    dl_conv_nd v;
+    DL_TRY(volume(c, &v, &g));
+    const long cg = v.C / v.groups, *k = v.k;
+    dl_tensor *images = images_of(p, c->in[1], &v, &g),
+              *turn = images ? K(dl_permute(c->in[0], (long[]){0, 2, 1, 3, 4}, 5)) : NULL,
+              *grad = turn ? K(dl_reshape(turn, (long[]){v.N * v.out[0], v.O, v.out[1], v.out[2]}, 4)) : NULL;
+    dl_tensor *dw = grad ? K(dl_conv2d_dw(grad, images, k + 1, 2, IMAGE_ARGS)) : NULL;
+    if (!dw) return dl_failed();
+    if (v.groups > 1) return dl_finish(c, dl_reshape(dw, (long[]){v.O, cg, k[0], k[1], k[2]}, 5));
+    dl_tensor *apart = K(dl_reshape(dw, (long[]){v.O, k[0], cg, k[1], k[2]}, 5));
+    return dl_finish(c, apart ? dl_permute(apart, (long[]){0, 2, 1, 3, 4}, 5) : NULL);
+}
+
+/* The rows of volumes do the work, after what they do not know: examples without a batch, and padding as a word. */
 POOLED_RULE(conv3d) {
     geometry g = {0};
     DL_TRY(read(c, 3, false, &g));
-    dl_tensor *x = dl_with_batch(p, input_of(p, c, &g), 5), *w = c->in[1];
-    if (x && g.pad[0]) x = K(dl_pad(x, (long[]){0, 0, 0, 0, g.pad[0], g.pad[0]}, 6, 0, "constant"));
+    dl_tensor *x = dl_with_batch(p, input_of(p, c, &g), 5);
     if (!x) return dl_failed();
-    const long k = w->shape[2], n = x->shape[0], room = x->shape[2] - g.dil[0] * (k - 1) - 1;
-    if (room < 0)
-        return dl_fail_hint(DL_ERR_SHAPE, "use more padding or a smaller kernel",
-                            "a kernel of depth %ld does not fit a depth of %ld", g.dil[0] * (k - 1) + 1, x->shape[2]);
-    const long places = room / g.stride[0] + 1;
-    dl_tensor *at = seen(p, &g, places, k, x->st->device), *weight;
-    dl_tensor *images = at ? stacked(p, x, at, k, g.groups) : NULL;
-    if (!images || !(weight = g.groups > 1 ? joined(p, w) : joined(p, K(dl_permute(w, (long[]){0, 2, 1, 3, 4}, 5)))))
-        return dl_failed();
-    dl_tensor *y =
-        K(dl_conv2d(images, weight, INPUT(c, CONV2D_BIAS), g.stride + 1, 2, g.pad + 1, 2, g.dil + 1, 2, g.groups));
-    if (!y) return dl_failed();
-    const long *s = y->shape;
-    dl_tensor *all = K(turned(p, y, (long[]){n, places, s[1], s[2], s[3]}));
-    return dl_finish(c, dl_as_given(all, c->in[0], (long[]){n, s[1], places, s[2], s[3]}, 5));
+    dl_tensor *y = K(dl_conv_volume(x, c->in[1], INPUT(c, CONV2D_BIAS), g.stride, 3, g.pad, 3, g.dil, 3, g.groups));
+    return dl_finish(c, y ? dl_as_given(y, c->in[0], y->shape, 5) : NULL);
 }
 
 static dl_tensor *biased(dl_pool *p, dl_tensor *y, dl_tensor *bias) {
@@ -168,32 +204,47 @@ static dl_tensor *biased(dl_pool *p, dl_tensor *y, dl_tensor *bias) {
     return K(dl_add(y, column));
 }
 
-/* The images of each slice have a channel for each depth of the kernel; those are added where they belong. */
+/* The result of volumes x, of sizes `whole` along the depth before padding is cut off and `size` after: the images of
+ * each slice have a channel for each depth of the kernel; those are added where they belong. */
+static dl_tensor *transposed(dl_pool *p, dl_tensor *x, dl_tensor *w, const geometry *g, long whole, long left) {
+    const long *xs = x->shape, n = xs[0], depth = xs[2], k = w->shape[2], out = w->shape[1] * g->groups;
+    dl_tensor *weight = joined(p, w), *turn = weight ? K(dl_permute(x, (long[]){0, 2, 1, 3, 4}, 5)) : NULL;
+    dl_tensor *images = K(turn ? dl_reshape(turn, (long[]){n * depth, xs[1], xs[3], xs[4]}, 4) : NULL);
+    dl_tensor *y = K(images ? dl_conv_transpose2d(images, weight, NULL, g->stride + 1, 2, g->pad + 1, 2, g->more + 1, 2,
+                                                  g->groups, g->dil + 1, 2, NULL, 0)
+                            : NULL);
+    if (!y) return NULL;
+    const long h = y->shape[2], wide = y->shape[3];
+    dl_tensor *all = K(turned(p, y, (long[]){n, depth, out, k * h, wide}));
+    dl_tensor *slices = K(all ? dl_reshape(all, (long[]){n, out, depth * k, h, wide}, 5) : NULL);
+    dl_tensor *at = seen(p, g, depth, k, x->st->device);
+    dl_tensor *zeros = K(dl_full((long[]){n, out, whole, h, wide}, 5, 0, y->dtype, x->st->device));
+    dl_tensor *sum = K(slices && at && zeros ? dl_index_add(zeros, at, slices, 2) : NULL);
+    const long from = g->pad[0], to = from + left;
+    return sum && g->pad[0] ? K(dl_slice(sum, 2, &from, &to, 1)) : sum;
+}
+
+POOLED_RULE(conv_volume_dx) {
+    geometry g;
+    dl_conv_nd v;
+    DL_TRY(volume(c, &v, &g));
+    for (int i = 0; i < 3; i++) g.more[i] = (v.in[i] + 2 * v.pad[i] - v.dil[i] * (v.k[i] - 1) - 1) % v.stride[i];
+    const long whole = v.in[0] + 2 * v.pad[0];
+    dl_tensor *x = transposed(p, c->in[0], c->in[1], &g, whole, v.in[0]);
+    return dl_finish(c, x ? dl_ref(x) : NULL);
+}
+
 POOLED_RULE(conv_transpose3d) {
     geometry g = {0};
     DL_TRY(read(c, 3, true, &g));
     DL_TRY(dl_sizes(ATTR(c, CONV_TRANSPOSE3D_OUTPUT_PADDING), "output_padding", 3, 0, g.more));
-    dl_tensor *x = dl_with_batch(p, c->in[0], 5), *w = c->in[1], *weight = joined(p, w);
-    if (!x || !weight) return dl_failed();
-    const long *xs = x->shape, n = xs[0], depth = xs[2], k = w->shape[2], out = w->shape[1] * g.groups;
-    const long whole = (depth - 1) * g.stride[0] + g.dil[0] * (k - 1) + 1 + g.more[0], left = whole - 2 * g.pad[0];
+    dl_tensor *x = dl_with_batch(p, c->in[0], 5), *w = c->in[1];
+    if (!x) return dl_failed();
+    const long depth = x->shape[2], whole = (depth - 1) * g.stride[0] + g.dil[0] * (w->shape[2] - 1) + 1 + g.more[0],
+               left = whole - 2 * g.pad[0];
     if (g.more[0] >= g.stride[0] && g.more[0] >= g.dil[0])
         return dl_fail(DL_ERR_VALUE, "output_padding must be smaller than stride or dilation, not %ld", g.more[0]);
     if (left < 1) return dl_fail_hint(DL_ERR_SHAPE, "use less padding or larger volumes", "the result would be empty");
-    dl_tensor *turn = K(dl_permute(x, (long[]){0, 2, 1, 3, 4}, 5));
-    dl_tensor *images = K(turn ? dl_reshape(turn, (long[]){n * depth, xs[1], xs[3], xs[4]}, 4) : NULL);
-    dl_tensor *y = K(images ? dl_conv_transpose2d(images, weight, NULL, g.stride + 1, 2, g.pad + 1, 2, g.more + 1, 2,
-                                                  g.groups, g.dil + 1, 2, NULL, 0)
-                            : NULL);
-    if (!y) return dl_failed();
-    const long h = y->shape[2], wide = y->shape[3];
-    dl_tensor *all = K(turned(p, y, (long[]){n, depth, out, k * h, wide}));
-    dl_tensor *slices = K(all ? dl_reshape(all, (long[]){n, out, depth * k, h, wide}, 5) : NULL);
-    dl_tensor *at = seen(p, &g, depth, k, x->st->device);
-    dl_tensor *zeros = K(dl_full((long[]){n, out, whole, h, wide}, 5, 0, y->dtype, x->st->device));
-    dl_tensor *sum = K(slices && at && zeros ? dl_index_add(zeros, at, slices, 2) : NULL);
-    const long from = g.pad[0], to = from + left;
-    if (sum && g.pad[0]) sum = K(dl_slice(sum, 2, &from, &to, 1));
-    sum = biased(p, sum, INPUT(c, CONV_TRANSPOSE3D_BIAS));
-    return dl_finish(c, dl_as_given(sum, c->in[0], (long[]){n, out, left, h, wide}, 5));
+    dl_tensor *sum = biased(p, transposed(p, x, w, &g, whole, left), INPUT(c, CONV_TRANSPOSE3D_BIAS));
+    return dl_finish(c, sum ? dl_as_given(sum, c->in[0], sum->shape, 5) : NULL);
 }
