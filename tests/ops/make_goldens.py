@@ -987,6 +987,7 @@ CALLS = {
     "max_dim": lambda x, **kw: tuple(torch.max(x, **kw)),
     "min_dim": lambda x, **kw: tuple(torch.min(x, **kw)),
     "conv2d": conv, "conv2d_dx": conv_dx, "conv2d_dw": conv_dw, "max_pool2d": max_pool,
+    "max_pool_values": max_pool,
     "conv_volume": conv, "conv_volume_dx": conv_dx, "conv_volume_dw": conv_dw,
     "bag_sum": lambda x, i, mean: F.embedding_bag(i, x, mode="mean" if mean else "sum"),
     "pool_scatter": pool_scatter, "relu_max_pool2d": relu_max_pool,

@@ -230,6 +230,12 @@ INFER_RULE(max_pool2d) {
     return DL_OK;
 }
 
+INFER_RULE(max_pool_values) {
+    dl_meta both[2];
+    DL_TRY(dl_infer_max_pool2d(c, both));
+    return *out = both[0], DL_OK;
+}
+
 /* Indices take half the memory: they are its own gradient's. */
 INFER_RULE(relu_max_pool2d) {
     DL_TRY(dl_infer_max_pool2d(c, out));

@@ -1,5 +1,5 @@
-/* Kernels of max_pool2d and of the two ops that its gradients are made of. Any strides; a task is one image plane, or
- * with channels innermost a vector of channels of one image. */
+/* Kernels of max_pool2d, with places and without, and of the two ops that its gradients are made of. Any strides; a
+ * task is one image plane, or with channels innermost a vector of channels of one image. */
 #include "cpu/runtime/iter.h"
 #include "ops/compose/compose.h"
 #include "cpu/kernels/pool/pool.h"
@@ -11,12 +11,16 @@ static dl_status max_pool_float(dl_call *c) {
     dl_conv g;
     DL_TRY(dl_pool_of(c, &g));
     if (g.in[0] * g.in[1] > 0x7fffffff) return dl_fail(DL_ERR_SHAPE, "image planes must have fewer than 2^31 pixels");
-    dl_image x = dl_image_of(c->in[0]), o = dl_image_of(c->out[0]), index = dl_image_of(c->out[1]);
+    const bool placed = c->op->out > 1;
+    dl_image x = dl_image_of(c->in[0]), o = dl_image_of(c->out[0]), index = {0};
+    if (placed) index = dl_image_of(c->out[1]);
     bool f64 = c->in[0]->dtype == DL_F64;
     long lanes = f64 ? 8 : 16;
     /* whole vectors of channels where these lie side by side, then single channels */
-    long vectors = x.sc == 1 && o.sc == 1 && index.sc == 1 ? g.C / lanes : 0, units = vectors + g.C - vectors * lanes;
-    dl_pool_loop plane = DL_SIMD_PICK(dl_pool_plane)[f64], channels = DL_SIMD_PICK(dl_pool_channels)[f64];
+    long vectors = x.sc == 1 && o.sc == 1 && (!placed || index.sc == 1) ? g.C / lanes : 0,
+         units = vectors + g.C - vectors * lanes;
+    dl_pool_loop plane = DL_SIMD_PICK(dl_pool_plane)[placed][f64],
+                 channels = DL_SIMD_PICK(dl_pool_channels)[placed][f64];
     dl_stop stop = dl_stop_begin();
 #pragma omp parallel for schedule(static) num_threads(dl_cpu_threads(c->in[0]->numel))
     for (long i = 0; i < g.N * units; i++) {
@@ -32,6 +36,7 @@ static dl_status max_pool_float(dl_call *c) {
 }
 
 DL_CPU_KERNEL(max_pool2d, max_pool_float, false, DL_FLOATS)
+DL_CPU_KERNEL(max_pool_values, max_pool_float, false, DL_FLOATS)
 
 static dl_status adaptive_float(dl_call *c) {
     const dl_tensor *x = c->in[0], *o = c->out[0];

@@ -23,7 +23,7 @@ static inline long dl_part_end(long i, long parts, long n) { return ((i + 1) * n
 /* The same for windows that divide the plane, of which in and out are sizes. */
 DL_SIMD_DECL(extern const dl_pool_loop, dl_pool_parts, [2]);
 
-/* By dtype (f32, f64): for any strides, one channel; for channels-last images of at least one vector of channels, the
- * vector that starts at c. */
-DL_SIMD_DECL(extern const dl_pool_loop, dl_pool_plane, [2]);
-DL_SIMD_DECL(extern const dl_pool_loop, dl_pool_channels, [2]);
+/* [without or with places][f32 or f64]: for any strides, one channel; for channels-last images of at least one vector
+ * of channels, the vector that starts at c. */
+DL_SIMD_DECL(extern const dl_pool_loop, dl_pool_plane, [2][2]);
+DL_SIMD_DECL(extern const dl_pool_loop, dl_pool_channels, [2][2]);

@@ -32,8 +32,9 @@ static long first_place(const dl_conv *g, long ky, long row, long kx, long col) 
 #define BOTH_REALS "cpu/kernels/pool/pool_simd.c"
 #include "cpu/runtime/both_reals.def"
 
-const dl_pool_loop DL_SIMD_NAME(dl_pool_plane)[2] = {plane_f32, plane_f64};
-const dl_pool_loop DL_SIMD_NAME(dl_pool_channels)[2] = {channels_f32, channels_f64};
+const dl_pool_loop DL_SIMD_NAME(dl_pool_plane)[2][2] = {{plane_values_f32, plane_values_f64}, {plane_f32, plane_f64}};
+const dl_pool_loop DL_SIMD_NAME(dl_pool_channels)[2][2] = {{channels_values_f32, channels_values_f64},
+                                                           {channels_f32, channels_f64}};
 const dl_pool_loop DL_SIMD_NAME(dl_pool_parts)[2] = {parts_f32, parts_f64};
 
 #else
@@ -41,13 +42,15 @@ const dl_pool_loop DL_SIMD_NAME(dl_pool_parts)[2] = {parts_f32, parts_f64};
 enum { S(WIDE) = 512 };
 #define INT_LAST (sizeof(INT) == 4 ? (INT)0x7fffffff : (INT)0x7fffffffffffffff)
 
-/* One tap of every window in a stretch of a row; STEP is a constant where that helps. The first tap of all wins. */
+/* One tap of every window in a stretch of a row; STEP is a constant where that helps. The first tap of all wins. What
+ * is inlined here is made twice: `placed` says whether places are wanted. */
+#define INLINED static inline __attribute__((always_inline))
 #define TAP(STEP, FIRST, PLACE)                                                                                        \
     for (long i = lo; i < hi; i++) {                                                                                   \
         REAL v = src[i * (STEP)];                                                                                      \
         int wins = (FIRST) | (v > best[i]) | (v != v);                                                                 \
         best[i] = wins ? v : best[i];                                                                                  \
-        place[i] = wins ? (PLACE) : place[i];                                                                          \
+        if (placed) place[i] = wins ? (PLACE) : place[i];                                                              \
     }
 #define TAPS(FIRST)                                                                                                    \
     if (step == 1)                                                                                                     \
@@ -59,7 +62,12 @@ enum { S(WIDE) = 512 };
 
 /* Windows lo .. hi of a stretch, before their first tap: it wins even if it is -inf. Places of a stretch are less by
  * i * jump, and INT_LAST where there is none. */
-static void S(begin)(const dl_conv *g, long y, long from, long lo, long hi, REAL *best, INT *place) {
+INLINED void S(begin)(const dl_conv *g, long y, long from, long lo, long hi, REAL *best, INT *place,
+                      const bool placed) {
+    if (!placed) {
+        for (long i = lo; i < hi; i++) best[i] = (REAL)-INFINITY;
+        return;
+    }
     long row, col, ky = first_tap(g, 0, y, &row), kx;
     for (long i = lo; i < hi; i++) {
         kx = first_tap(g, 1, from + i, &col);
@@ -69,8 +77,8 @@ static void S(begin)(const dl_conv *g, long y, long from, long lo, long hi, REAL
 }
 
 /* Outputs from .. from + n of row y. */
-static void S(stretch)(const dl_conv *g, const dl_image *x, const REAL *image, long y, long from, long n,
-                       REAL *restrict best, INT *restrict place) {
+INLINED void S(stretch)(const dl_conv *g, const dl_image *x, const REAL *image, long y, long from, long n,
+                        REAL *restrict best, INT *restrict place, const bool placed) {
     const INT jump = (INT)g->stride[1];
     long row, step = jump * x->sw;
     long ky = first_tap(g, 0, y, &row);
@@ -90,16 +98,17 @@ static void S(stretch)(const dl_conv *g, const dl_image *x, const REAL *image, l
             }
             first = false;
             if (hi < lo) hi = lo;
-            S(begin)(g, y, from, 0, lo < n ? lo : n, best, place);
-            S(begin)(g, y, from, hi, n, best, place);
+            S(begin)(g, y, from, 0, lo < n ? lo : n, best, place, placed);
+            S(begin)(g, y, from, hi, n, best, place, placed);
             TAPS(1)
         }
-    if (first) S(begin)(g, y, from, 0, n, best, place);
+    if (first) S(begin)(g, y, from, 0, n, best, place, placed);
 }
 
 static inline long S(place_of)(INT place, long more) { return place == INT_LAST ? DL_NO_PIXEL : place + more; }
 
-static void S(plane)(const dl_conv *g, const dl_image *x, const dl_image *o, const dl_image *index, long n, long c) {
+INLINED void S(pool_plane)(const dl_conv *g, const dl_image *x, const dl_image *o, const dl_image *index, long n,
+                           long c, const bool placed) {
     REAL values[S(WIDE)];
     INT place[S(WIDE)];
     const REAL *image = (const REAL *)x->p + n * x->sn + c * x->sc;
@@ -108,18 +117,20 @@ static void S(plane)(const dl_conv *g, const dl_image *x, const dl_image *o, con
         for (long from = 0; from < g->out[1]; from += S(WIDE)) {
             long w = g->out[1] - from < S(WIDE) ? g->out[1] - from : S(WIDE);
             REAL *op = (REAL *)o->p + n * o->sn + c * o->sc + y * o->sh + from * o->sw;
+            const bool dense = o->sw == 1;
+            S(stretch)(g, x, image, y, from, w, dense ? op : values, place, placed);
+            for (long i = 0; i < w && !dense; i++) op[i * o->sw] = values[i];
+            if (!placed) continue;
             long *ip = (long *)index->p + n * index->sn + c * index->sc + y * index->sh + from * index->sw;
-            const bool dense = o->sw == 1 && index->sw == 1;
-            S(stretch)(g, x, image, y, from, w, dense ? op : values, place);
-            if (dense)
+            if (index->sw == 1)
                 for (long i = 0; i < w; i++) ip[i] = S(place_of)(place[i], i * jump);
             else
-                for (long i = 0; i < w; i++)
-                    op[i * o->sw] = values[i], ip[i * index->sw] = S(place_of)(place[i], i * jump);
+                for (long i = 0; i < w; i++) ip[i * index->sw] = S(place_of)(place[i], i * jump);
         }
 }
 
-static void S(channels)(const dl_conv *g, const dl_image *x, const dl_image *o, const dl_image *index, long n, long c) {
+INLINED void S(pool_channels)(const dl_conv *g, const dl_image *x, const dl_image *o, const dl_image *index, long n,
+                              long c, const bool placed) {
     const REAL *image = (const REAL *)x->p + n * x->sn + c;
     for (long y = 0; y < g->out[0]; y++)
         for (long w = 0; w < g->out[1]; w++) {
@@ -132,14 +143,26 @@ static void S(channels)(const dl_conv *g, const dl_image *x, const dl_image *o, 
                     VEC v = S(dl_vload)(image + row * x->sh + at * x->sw);
                     VINT wins = (v > best) | (v != v), here = (VINT){0} + (INT)(row * g->in[1] + at);
                     best = S(dl_vsel)(wins, v, best);
-                    place = (here & wins) | (place & ~wins);
+                    if (placed) place = (here & wins) | (place & ~wins);
                 }
             }
-            long *ip = (long *)index->p + n * index->sn + c + y * index->sh + w * index->sw;
             S(dl_vstore)((REAL *)o->p + n * o->sn + c + y * o->sh + w * o->sw, best);
+            if (!placed) continue;
+            long *ip = (long *)index->p + n * index->sn + c + y * index->sh + w * index->sw;
             for (int i = 0; i < S(DL_LANES); i++) ip[i] = place[i];
         }
 }
+
+#define POOL_LOOP(name, of, placed)                                                                                    \
+    static void S(name)(const dl_conv *g, const dl_image *x, const dl_image *o, const dl_image *index, long n,         \
+                        long c) {                                                                                      \
+        S(of)(g, x, o, index, n, c, placed);                                                                           \
+    }
+POOL_LOOP(plane, pool_plane, true)
+POOL_LOOP(plane_values, pool_plane, false)
+POOL_LOOP(channels, pool_channels, true)
+POOL_LOOP(channels_values, pool_channels, false)
+#undef POOL_LOOP
 
 /* The columns from .. from + n of rows top .. end, each by itself. */
 static void S(down)(const dl_image *x, const REAL *image, long width, long top, long end, long from, long n, REAL *best,
@@ -149,6 +172,7 @@ static void S(down)(const dl_image *x, const REAL *image, long width, long top, 
         const REAL *src = image + row * x->sh + from * x->sw;
         const INT here = (INT)(row * width + from);
         const long lo = 0, hi = n;
+        const bool placed = true;
         if (x->sw == 1)
             TAP(1, 0, here + (INT)i)
         else
@@ -160,7 +184,7 @@ static void S(down)(const dl_image *x, const REAL *image, long width, long top, 
 static void S(across)(const REAL *best, const INT *place, long n, REAL *value, INT *where) {
     enum { L = S(DL_LANES) };
     REAL top = best[0], lane[L];
-    INT at = INT_LAST, nan = 0;
+    INT at = INT_LAST, nan = 0, first[L];
     long i = 1;
     if (n >= L) {
         VEC most = S(dl_vload)(best), v;
@@ -171,7 +195,22 @@ static void S(across)(const REAL *best, const INT *place, long n, REAL *value, I
         top = lane[0];
     }
     for (; i < n; i++) top = best[i] > top ? best[i] : top;
-    for (i = 0; i < n; i++) {
+    if ((i = n >= L ? n / L * L : 0)) {
+        const VINT none = (VINT){0} + INT_LAST;
+        VINT lowest = none, odd = {0}, less, here;
+        for (long k = 0; k < i; k += L) {
+            const VEC v = S(dl_vload)(best + k);
+            const VINT is = v == S(dl_vset)(top);
+            memcpy(&here, place + k, sizeof here);
+            here = (here & is) | (none & ~is), less = here < lowest;
+            lowest = (here & less) | (lowest & ~less), odd |= v != v;
+        }
+        memcpy(first, &odd, sizeof first);
+        for (long j = 0; j < L; j++) nan |= first[j];
+        memcpy(first, &lowest, sizeof first);
+        for (long j = 0; j < L; j++) at = first[j] < at ? first[j] : at;
+    }
+    for (; i < n; i++) {
         INT here = best[i] == top ? place[i] : INT_LAST;
         at = here < at ? here : at, nan |= best[i] != best[i];
     }
@@ -205,6 +244,7 @@ static void S(parts)(const dl_conv *g, const dl_image *x, const dl_image *o, con
         }
     }
 }
+#undef INLINED
 #undef TAP
 #undef TAPS
 #undef INT_LAST

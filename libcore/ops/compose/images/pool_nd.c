@@ -167,16 +167,33 @@ COMPOSE_RULE(adaptive_avg_pool3d) { return adaptive_average(c, ATTR(c, ADAPTIVE_
 
 /* ---- largest values */
 
-static dl_tensor *largest(dl_pool *p, dl_tensor *x, const windows *w, plane q, dl_tensor **places) {
-    const dl_op *op = dl_op_row(w->adaptive ? DL_OP_adaptive_largest : DL_OP_max_pool2d);
-    dl_aval attr[DL_MAX_ATTR];
+COMPOSE_RULE(max_pool_values) {
+    dl_tensor *out[2] = {NULL};
+    DL_TRY(dl_invoke(dl_op_row(DL_OP_max_pool2d), c->in, c->nin, c->attr, out));
+    dl_unref(out[1]);
+    return dl_finish(c, out[0]);
+}
+
+/* A row that gives values and perhaps places. */
+static dl_tensor *chosen(dl_pool *p, const dl_op *op, dl_tensor *x, const dl_aval *attr, dl_tensor **places) {
     dl_tensor *out[2] = {NULL, NULL};
+    if (dl_invoke(op, &x, 1, attr, out) != DL_OK) return NULL;
+    dl_tensor *at = K(out[1]);
+    if (places) *places = at;
+    return K(out[0]);
+}
+
+/* places NULL: they are not wanted. */
+static dl_tensor *largest(dl_pool *p, dl_tensor *x, const windows *w, plane q, dl_tensor **places) {
+    const bool plain = !places && !dl_requires_grad(x);
+    const dl_op *op = dl_op_row(w->adaptive ? DL_OP_adaptive_largest
+                                : plain     ? DL_OP_max_pool_values
+                                            : DL_OP_max_pool2d);
+    dl_aval attr[DL_MAX_ATTR];
     dl_attr_defaults(op, attr);
     if (w->adaptive) {
         attr[DL_A_ADAPTIVE_LARGEST_SIZE] = (dl_aval){.given = true, .is_int = true, .n = 2, .u.v = {q.k[0], q.k[1]}};
-        if (dl_invoke(op, &x, 1, attr, out) != DL_OK) return NULL;
-        *places = K(out[1]);
-        return K(out[0]);
+        return chosen(p, op, x, attr, places);
     }
     const struct {
         int at;
@@ -188,29 +205,28 @@ static dl_tensor *largest(dl_pool *p, dl_tensor *x, const windows *w, plane q, d
     for (int i = 0; i < 4; i++)
         attr[lists[i].at] = (dl_aval){.given = true, .is_int = true, .n = 2, .u.v = {lists[i].v[0], lists[i].v[1]}};
     attr[DL_A_MAXPOOL_CEIL_MODE].u.i = w->ceil;
-    if (dl_invoke(op, &x, 1, attr, out) != DL_OK) return NULL;
-    *places = K(out[1]);
-    return K(out[0]);
+    return chosen(p, op, x, attr, places);
 }
 
 static dl_status pooled(dl_call *c, const windows *w) {
     POOL;
     const int dims = w->dims;
     dl_tensor *x = dl_with_batch(p, c->in[0], dims + 2), *in = x ? planes(p, x) : NULL, *at = NULL;
-    dl_tensor *y = in ? largest(p, in, w, plane_of(w, dims - 2, dims - 1), &at) : NULL;
+    const bool placed = c->op->out > 1;
+    dl_tensor *y = in ? largest(p, in, w, plane_of(w, dims - 2, dims - 1), placed ? &at : NULL) : NULL;
     if (!y) return dl_failed();
     long size[3] = {0, y->shape[2], y->shape[3]};
     if (dims == 3) {
-        dl_tensor *deep = columns(p, y, x), *chosen = NULL;
+        dl_tensor *deep = columns(p, y, x), *along = NULL;
         plane depth = plane_of(w, 0, -1);
         if (deep && w->adaptive) depth.k[1] = deep->shape[3];
-        y = deep ? largest(p, deep, w, depth, &chosen) : NULL;
+        y = deep ? largest(p, deep, w, depth, placed ? &along : NULL) : NULL;
         if (!y) return dl_failed();
         size[0] = y->shape[2];
-        if (c->op->out > 1 && (at = columns(p, at, x))) at = K(dl_volume_places(at, chosen, x->shape[3] * x->shape[4]));
+        if (placed && (at = columns(p, at, x))) at = K(dl_volume_places(at, along, x->shape[3] * x->shape[4]));
     }
     DL_TRY(dl_finish(c, shaped(y, c->in[0], x, size + 3 - dims)));
-    if (c->op->out == 1) return DL_OK;
+    if (!placed) return DL_OK;
     c->out[1] = at ? shaped(at, c->in[0], x, size + 3 - dims) : NULL;
     return c->out[1] ? DL_OK : dl_failed();
 }
