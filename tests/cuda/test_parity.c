@@ -151,6 +151,7 @@ static void random_numbers(void **state) {
         BOTH("randperm", dl_randperm(*n, DL_I64, 0), dl_randperm(*n, DL_I64, GPU));
         dl_tensor *p = must(dl_tensor_full(1, n, DL_F32, 0, 0.3)), *q = must(dl_to_device(p, GPU));
         BOTH("bernoulli", dl_bernoulli(p), dl_bernoulli(q));
+        BOTH("poisson", dl_poisson(p), dl_poisson(q));
         dl_unref(p), dl_unref(q);
     }
 }

@@ -344,6 +344,48 @@ static void places_of_true(void **state) {
             }
 }
 
+/* ---- elements where a mask holds; a: for how many of 8 elements it does */
+
+static dl_tensor *placed(dl_tensor **in, const long *a) { return (void)a, dl_masked_scatter(in[0], in[2], in[1]); }
+static dl_tensor *selected(dl_tensor **in, const long *a) { return (void)a, dl_masked_select(in[0], in[1]); }
+
+static void masks(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const long shapes[][2] = {{1, 1}, {1, 4095}, {1, 4097}, {3, 35000}, {1001, 101}, {2900, 3001}};
+    for (unsigned s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (long part = 0; part <= 8; part += 4) {
+            dl_tensor *raw = must(dl_randint(0, 8, shapes[s], 2, DL_I64, 0)), *limit = must(dl_scalar_i(part));
+            dl_tensor *mask = must(dl_lt(raw, limit)), *x = drawn(3, 2, shapes[s], DL_F64);
+            trial t = {"masked_select", selected, &part, 2, 1, {dl_ref(x), dl_ref(mask)}};
+            trial u = {"masked_scatter", placed, &part, 3, 2, {x, drawn(4, 2, shapes[s], DL_F64), mask}};
+            all_ways(t, false, 1e-7);
+            all_ways(u, false, 1e-7);
+            dl_unref(raw), dl_unref(limit);
+        }
+}
+
+/* ---- sums of blocks: a: rows and columns of one */
+
+static dl_tensor *of_blocks(dl_tensor **in, const long *a) {
+    const long *s = dl_shape(in[0]), shape[5] = {s[0], s[1] / a[0], a[0], s[2] / a[1], a[1]}, dims[2] = {2, 4};
+    dl_tensor *parts = must(dl_reshape(in[0], shape, 5)),
+              *y = must(a[2] ? dl_mean(parts, dims, 2, 0) : dl_sum(parts, dims, 2, 0));
+    dl_unref(parts);
+    return y;
+}
+
+static void blocks(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const long sizes[][3] = {{2, 2, 0}, {2, 2, 1}, {1, 2, 0}, {5, 2, 1}, {3, 4, 0}, {2, 4, 1}, {40, 2, 0}};
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const long shape[3] = {11, sizes[i][0] * 100, sizes[i][1] * 64};
+        trial t = {"blocks", of_blocks, sizes[i], 1, 1, {drawn(3, 3, shape, DL_F64)}};
+        all_ways(t, false, 1e-5);
+    }
+}
+
 /* ---- pooling; a: window, stride, padding, dilation or whether padding counts, ceil_mode */
 
 static dl_tensor *largest(dl_tensor **in, const long *a) {
@@ -477,7 +519,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(crowded_places), cmocka_unit_test(places_of_true), cmocka_unit_test(pools),
         cmocka_unit_test(pads),           cmocka_unit_test(row_norms),      cmocka_unit_test(many_rows),
         cmocka_unit_test(made),           cmocka_unit_test(sums_in_lines),  cmocka_unit_test(sums_of_all_sizes),
-        cmocka_unit_test(moved_elements), cmocka_unit_test(places_in_rows),
+        cmocka_unit_test(moved_elements), cmocka_unit_test(places_in_rows), cmocka_unit_test(masks),
+        cmocka_unit_test(blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

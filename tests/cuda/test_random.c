@@ -73,6 +73,8 @@ static const struct {
     {"fold", "f[A,12,12] kernel_size=2 output_size=[4,5]; f[G,8,9] kernel_size=2 output_size=[6,6] stride=2", ROUNDS},
     /* places in all of the tensor */
     {"take", "f[12] n:12[A,B]; f[3,4] n:12[G]; f[3,4] n:12[]", ROUNDS},
+    /* a source that has enough */
+    {"place_masked", "f[A,B] b[A,B] f[A,B]; n:9[Y] b[Y] n:9[Y]; f[2,Y] b[2,Y] f[3,Y]", ROUNDS},
     {"take_along_dim", "f[A,4] n:4[A,B] dim=1; f[1,4] n:4[A,G] dim=1; f[3,4] n:12[Y]", ROUNDS},
     {"fractional_max_pool3d",
      "d[1,E,5,6,7] q[1,E,3] kernel_size=2 output_size=[2,3,3]; d[F,9,8,7] q[1,F,3] kernel_size=2 output_size=2",

@@ -1008,6 +1008,9 @@ CALLS = {
     "ctc_paths": lambda x, y, steps, lengths, blank=0: ctc_loss(x, y, steps, lengths, blank, "none"),
     "spectrum": lambda x, symmetric, upper=False: torch.linalg.eigvalsh(x, "UL"[not upper]) if symmetric else torch.linalg.svdvals(x),
     "modulus": lambda x: x.abs(), "continued": continued, "resample_along": resample_along,
+    "multi_margins": lambda x, y, w=None, p=1, margin=1.0: F.multi_margin_loss(
+        x, y, p=p, margin=margin, weight=w, reduction="none") if x.shape[0] else x.sum(1),
+    "place_masked": lambda x, mask, source: x.masked_scatter(mask, source),
     "multilabel_margins": lambda x, y: F.multilabel_margin_loss(x, y, reduction="none") if x.shape[0] else x.sum(1),
     "slope_below": lambda x, w: torch.where(x > 0, x, x * w), "gated": lambda x, y: x * torch.sigmoid(y),
     "triangle_places": lambda row, col, offset=0, lower=True: (torch.tril_indices if lower else torch.triu_indices)(

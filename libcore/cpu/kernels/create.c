@@ -306,3 +306,4 @@ static dl_status plain_bernoulli(dl_call *c) {
     return dl_first_error_raise(&d.failed);
 }
 DL_CPU_KERNEL(bernoulli, plain_bernoulli, true, DL_FLOATS)
+DL_CPU_MADE_OF_ROWS(poisson_few)

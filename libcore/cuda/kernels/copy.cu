@@ -114,6 +114,39 @@ dl_tensor *dl_cuda_strided_like(dl_gpu *g, dl_tensor *t, const dl_tensor *like) 
     return copied(g, d, t);
 }
 
+/* ---- blocks of memory */
+
+typedef struct blocks {
+    dl_gpu_block of[DL_GPU_BLOCKS];
+} blocks;
+enum { UNIT = 16 };
+
+__global__ static void __launch_bounds__(DL_BLOCK) blocks_kernel(const __grid_constant__ blocks b) {
+    const dl_gpu_block own = b.of[blockIdx.y];
+    const size_t step = (size_t)gridDim.x * DL_BLOCK, first = (size_t)blockIdx.x * DL_BLOCK + threadIdx.x;
+    const size_t whole = ((size_t)own.to | (size_t)own.from) % UNIT ? 0 : own.bytes / UNIT;
+    for (size_t i = first; i < whole; i += step) ((uint4 *)own.to)[i] = ((const uint4 *)own.from)[i];
+    for (size_t i = whole * UNIT + first; i < own.bytes; i += step) ((char *)own.to)[i] = ((const char *)own.from)[i];
+}
+
+dl_status dl_cuda_copy_blocks(dl_gpu *g, const dl_gpu_block *of, int n) {
+    enum { MOST = 64 };
+    for (int from = 0; from < n; from += DL_GPU_BLOCKS) {
+        const int some = n - from < DL_GPU_BLOCKS ? n - from : (int)DL_GPU_BLOCKS;
+        size_t largest = 1;
+        blocks b = {};
+        for (int i = 0; i < some; i++) {
+            b.of[i] = of[from + i];
+            largest = b.of[i].bytes > largest ? b.of[i].bytes : largest;
+        }
+        const size_t wanted = (largest + UNIT * DL_BLOCK - 1) / (UNIT * DL_BLOCK);
+        blocks_kernel<<<dim3((unsigned)(wanted < MOST ? wanted : (size_t)MOST), (unsigned)some), DL_BLOCK, 0,
+                        g->stream>>>(b);
+        DL_TRY(dl_gpu_launched(g));
+    }
+    return DL_OK;
+}
+
 static dl_status run_clone(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     return g ? dl_cuda_copy(g, c->out[0], c->in[0]) : dl_failed();

@@ -246,6 +246,67 @@ static dl_status run_bernoulli(dl_call *c) {
 }
 const dl_kernel dl_cuda_bernoulli = {run_bernoulli, NULL, DL_FLOATS, NULL, 0};
 
+/* ---- Poisson numbers of small rates: the count at which the share of the distribution reaches a uniform number */
+
+/* Two elements share a block of words. The terms of the sum are those of POISSON_QUANTILE, divided by table. */
+enum { RECIPROCALS = 256 };
+__device__ inline double least_count(double rate, double u, const double *reciprocal) {
+    double sum = exp(-rate), next = sum * rate, count = 0;
+    for (int k = 1; sum < u && sum + next > sum; k++) {
+        count += 1, sum += next;
+        next = next * rate * (k + 1 < RECIPROCALS ? reciprocal[k + 1] : 1.0 / (k + 1));
+    }
+    return sum == sum ? count : sum;
+}
+
+template <class T>
+__global__ void __launch_bounds__(THREADS) poisson_kernel(const T *rate, T *out, long n, bool aligned, dl_gpu_key key) {
+    __shared__ double reciprocal[RECIPROCALS];
+    for (int i = threadIdx.x; i < RECIPROCALS; i += THREADS) reciprocal[i] = 1.0 / i;
+    __syncthreads();
+    const dl_rng_key k = key.numbered();
+    const long step = (long)gridDim.x * THREADS;
+    for (long i = (long)blockIdx.x * THREADS + threadIdx.x; 2 * i < n; i += step) {
+        const dl_philox b = dl_philox_block(k.seed, k.stream, k.call, (uint64_t)i);
+        const bool both = 2 * i + 2 <= n;
+        dl_vector<T, 2> v;
+        if (aligned && both)
+            v = *(const dl_vector<T, 2> *)(rate + 2 * i);
+        else
+            v.v[0] = rate[2 * i], v.v[1] = both ? rate[2 * i + 1] : rate[2 * i];
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            const double u = dl_rng_uniform53(b.v[2 * j], b.v[2 * j + 1]);
+            v.v[j] = dl_down<T>((calc_t<T>)least_count((double)dl_up(v.v[j]), u, reciprocal));
+        }
+        if (both)
+            *(dl_vector<T, 2> *)(out + 2 * i) = v;
+        else
+            out[2 * i] = v.v[0];
+    }
+}
+
+static dl_status run_poisson_few(dl_call *c) {
+    DL_USE_GPU(g, c->device);
+    dl_tensor *o = c->out[0], *x = dl_cuda_contiguous(g, c->in[0]);
+    dl_tensor *flat = !x                    ? NULL
+                      : dl_is_contiguous(o) ? dl_ref(o)
+                                            : dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, c->device);
+    dl_status s = flat ? DL_OK : dl_failed();
+    if (s == DL_OK && o->numel)
+        s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
+            typedef decltype(tag) T;
+            poisson_kernel<<<blocks_for(g, o->numel / 2 + 1), THREADS, 0, g->stream>>>(
+                dl_data<T>(x), dl_data<T>(flat), (long)o->numel, (size_t)dl_ptr(x) % 16 == 0, dl_gpu_key_of(g, c));
+            return dl_gpu_launched(g);
+        });
+    if (s == DL_OK && flat != o) s = dl_cuda_copy(g, o, flat);
+    dl_unref(x);
+    dl_unref(flat);
+    return s;
+}
+const dl_kernel dl_cuda_poisson_few = {run_poisson_few, NULL, DL_FLOATS, NULL, 0};
+
 /* ---- permutations: the order of random 64-bit keys, equal ones in the order of their numbers */
 
 __global__ static void keys_kernel(uint64_t *key, long *number, long n, dl_gpu_key k) {

@@ -27,12 +27,15 @@ typedef struct batch {
 
 static bool is_complex(const batch *b) { return dl_dtype_is_complex(b->t); }
 
-static dl_status begin(dl_gpu *g, const dl_tensor *t, batch *b) {
+static void describe(dl_gpu *g, const dl_tensor *t, batch *b) {
     *b = (batch){.g = g, .t = (dl_dtype)t->dtype, .count = 1, .esize = (long)dl_esize(t)};
     b->real = dl_dtype_of_parts(b->t) == DL_F64 ? CUDA_R_64F : CUDA_R_32F;
     b->type = !is_complex(b) ? b->real : b->t == DL_C128 ? CUDA_C_64F : CUDA_C_32F;
     b->m = t->shape[t->ndim - 2], b->n = t->shape[t->ndim - 1], b->k = b->m < b->n ? b->m : b->n;
     for (int i = 0; i < t->ndim - 2; i++) b->count *= t->shape[i];
+}
+static dl_status begin(dl_gpu *g, const dl_tensor *t, batch *b) {
+    describe(g, t, b);
     return dl_solver_begin(g, &b->s);
 }
 
@@ -59,6 +62,16 @@ static void *at(const dl_tensor *t, int dims, long i) {
 
 static bool together(const batch *b, int side) {
     return b->count > 1 && b->m == b->n && b->n <= side && !is_complex(b);
+}
+
+/* Matrices that a warp can have. *even: t, or a copy whose matrices lie evenly; a new reference. */
+static bool small(const batch *b, int64_t m, int64_t n) {
+    return m <= DL_SMALL_SIDE && n <= DL_SMALL_SIDE && !is_complex(b);
+}
+static dl_status evenly(dl_gpu *g, dl_tensor *t, dl_tensor **even) {
+    long step;
+    *even = dl_cuda_batch_step(t, &step) ? dl_ref(t) : dl_cuda_contiguous(g, t);
+    return *even ? DL_OK : dl_failed();
 }
 
 /* Addresses of square matrices that lie side by side from `first` on, on the device; dl_gpu_drop gives them back. */
@@ -128,9 +141,18 @@ static dl_status lu_all(batch *b, dl_call *c) {
     return s;
 }
 
+static dl_status lu_small(dl_gpu *g, const batch *b, dl_call *c) {
+    DL_OWNED dl_tensor *a = NULL;
+    DL_TRY(evenly(g, c->in[0], &a));
+    return dl_cuda_small_lu(g, a, b->count, OUTPUT(c, FACTOR_LU_LU), dl_ptr(OUTPUT(c, FACTOR_LU_PIVOTS)),
+                            dl_ptr(OUTPUT(c, FACTOR_LU_ORDER)), dl_ptr(OUTPUT(c, FACTOR_LU_INFO)));
+}
+
 static dl_status run_lu(dl_call *c) {
     batch b;
     DL_USE_GPU(g, c->device);
+    describe(g, c->in[0], &b);
+    if (b.k && small(&b, b.m, b.n)) return lu_small(g, &b, c);
     DL_TRY(dl_cuda_clear(g, OUTPUT(c, FACTOR_LU_INFO)));
     DL_TRY(dl_cuda_copy(g, c->out[0], c->in[0]));
     DL_TRY(begin(g, c->in[0], &b));
@@ -240,9 +262,20 @@ static dl_status triangle_all(batch *b, dl_call *c) {
     return (together(b, TRIANGLE_SIDE) ? triangle_together : triangle_each)(b, c, &t);
 }
 
+static dl_status triangle_small(dl_gpu *g, const batch *b, dl_call *c) {
+    DL_OWNED dl_tensor *left = NULL;
+    DL_OWNED dl_tensor *right = NULL;
+    DL_TRY(evenly(g, c->in[0], &left));
+    DL_TRY(evenly(g, c->in[1], &right));
+    return dl_cuda_small_triangle(g, left, right, b->count, c->out[0], ATTR_I(c, SOLVE_TRIANGLE_UPPER) != 0,
+                                  ATTR_I(c, SOLVE_TRIANGLE_UNITRIANGULAR) != 0);
+}
+
 static dl_status run_triangle(dl_call *c) {
     batch b;
     DL_USE_GPU(g, c->device);
+    describe(g, c->in[0], &b);
+    if (b.n && small(&b, b.n, b.n)) return triangle_small(g, &b, c);
     DL_TRY(dl_cuda_copy(g, c->out[0], c->in[1]));
     dl_tensor *a = dl_cuda_contiguous(g, c->in[0]);
     if (!a) return dl_failed();

@@ -24,6 +24,17 @@ dl_status dl_cuda_clear_above(dl_gpu *g, void *a, dl_dtype t, long count, long n
 /* Matrices of zeros with ones on their diagonals. */
 dl_status dl_cuda_identities(dl_gpu *g, void *a, dl_dtype t, long count, long n);
 
+/* Do the matrices of a batch lie evenly, `step` elements apart? A step of 0: all are one. */
+bool dl_cuda_batch_step(const dl_tensor *t, long *step);
+/* LU of count real matrices of at most DL_SMALL_SIDE rows and columns that lie evenly, into all results of the row
+ * factor_lu. */
+enum { DL_SMALL_SIDE = 32 };
+dl_status dl_cuda_small_lu(dl_gpu *g, const dl_tensor *a, long count, dl_tensor *lu, int *pivots, long *order,
+                           int *info);
+/* X, column by column, with A X = B, of triangles A of at most DL_SMALL_SIDE rows; both lie evenly. */
+dl_status dl_cuda_small_triangle(dl_gpu *g, const dl_tensor *a, const dl_tensor *b, long count, dl_tensor *x,
+                                 bool upper, bool unit);
+
 #ifdef __cplusplus
 }
 #endif

@@ -55,7 +55,8 @@ static dl_status matmul_run(dl_call *c) {
         dl_products_of(c->in[0], c->in[1], c->out[0], &p);
         return run_batches(g, &p, c->dtype, dl_product_run);
     }
-    if (c->in[0]->ndim == 1 && c->in[1]->ndim == 1 && dl_is_contiguous(c->in[0]) && dl_is_contiguous(c->in[1]))
+    if (DL_BIT(c->dtype) & DL_FLOATS && c->in[0]->ndim == 1 && c->in[1]->ndim == 1 && dl_is_contiguous(c->in[0]) &&
+        dl_is_contiguous(c->in[1]))
         return dl_cuda_inner_product(g, c->in[0], c->in[1], c->out[0]);
     dl_status s = usable(g, c->in[0], true, &a);
     if (s == DL_OK) s = usable(g, c->in[1], false, &b);
@@ -70,7 +71,7 @@ static dl_status matmul_run(dl_call *c) {
     return s;
 }
 
-const dl_kernel dl_cuda_matmul = {.run = matmul_run, .dtypes = DL_NUMBERS};
+const dl_kernel dl_cuda_matmul = {.run = matmul_run, .dtypes = DL_NUMBERS | DL_COMPLEX};
 
 /* ---- linear */
 

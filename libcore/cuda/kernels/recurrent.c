@@ -2,6 +2,7 @@
  * chosen by measuring. Sequences of their own lengths are described to cuDNN in host memory, so that such a call waits
  * for the GPU and cannot be captured. */
 #include "cuda/runtime/cudnn_recurrent.h"
+#include "core/scope.h"
 #include "cuda/runtime/plans.h"
 #include "ops/names/recurrent.h"
 
@@ -176,17 +177,16 @@ static dl_status operands(work *w, dl_tensor *const *from) {
 
 /* The parameters side by side as cuDNN wants them. */
 static dl_status pack(work *w, const dl_dnn_recurrent *p, dl_tensor *const *param, int n, char *to) {
+    DL_FREED dl_gpu_block *blocks = calloc((size_t)n + 1, sizeof *blocks);
     w->param = calloc((size_t)n + 1, sizeof *w->param);
-    if (!w->param) return dl_fail(DL_ERR_MEMORY, "no memory for the weights of recurrent layers");
+    if (!w->param || !blocks) return dl_fail(DL_ERR_MEMORY, "no memory for the weights of recurrent layers");
     for (w->nparam = 0; w->nparam < n; w->nparam++) {
         int i = w->nparam;
         if (!dl_cuda_operand(w->g, param[i], (int)w->l.t, &w->param[i])) return dl_failed();
         dl_dnn_place at = dl_dnn_recurrent_place(p, i / w->l.r.each, i % w->l.r.each);
-        DL_CUDA_TRY(w->g,
-                    cudaMemcpyAsync(to + at.at, dl_ptr(w->param[i]), at.bytes, cudaMemcpyDeviceToDevice, w->g->stream),
-                    "packing weights");
+        blocks[i] = (dl_gpu_block){to + at.at, dl_ptr(w->param[i]), at.bytes};
     }
-    return DL_OK;
+    return dl_cuda_copy_blocks(w->g, blocks, n);
 }
 
 /* ---- forward */
@@ -288,17 +288,17 @@ static dl_status usable_reserve(work *w, dl_back *b, const dl_dnn_room *room) {
 
 /* The gradients of parameters out of the packed ones. */
 static dl_status unpack(work *w, dl_back *b, const dl_dnn_recurrent *p, dl_tensor **given) {
+    dl_gpu_block blocks[DL_MAX_IN];
+    int n = 0;
     for (int i = DL_IN_RECURRENT_PARAMS; i < b->nin; i++) {
         int k = i - DL_IN_RECURRENT_PARAMS;
         void *to;
         DL_TRY(wanted(b, i, false, given, &to));
         if (!to) continue;
         dl_dnn_place at = dl_dnn_recurrent_place(p, k / w->l.r.each, k % w->l.r.each);
-        DL_CUDA_TRY(
-            w->g, cudaMemcpyAsync(to, (char *)w->o.dweights + at.at, at.bytes, cudaMemcpyDeviceToDevice, w->g->stream),
-            "unpacking gradients");
+        blocks[n++] = (dl_gpu_block){to, (char *)w->o.dweights + at.at, at.bytes};
     }
-    return DL_OK;
+    return dl_cuda_copy_blocks(w->g, blocks, n);
 }
 
 static bool wants_weights(const dl_back *b) {

@@ -6,6 +6,8 @@
 #include "ops/names/reduce.h"
 
 enum { WANTED_BLOCKS = 1024, LEAST_EACH = 8, FEW_BLOCKS = 132 };
+/* Most elements of a result, and least results, of the kernel for elements side by side. */
+enum { SIDE_MOST = 64, SIDE_LEAST = 1 << 15 };
 
 /* Parts of a thread that are joined at once; more are joined by groups first. */
 enum { AT_ONCE = 8 };
@@ -45,6 +47,17 @@ static void count_vectors(dl_red_dims *in, dl_red_dims *other, long by) {
     for (int i = 0; i < other->n; i++) other->step[i] /= by;
 }
 
+/* How many elements of a result lie side by side, where results are many, of few elements, and one behind the other in
+ * vectors: 2, or of 16-bit numbers 4; else 0. */
+static int side_of(const dl_red_plan *p, const void *x, size_t size) {
+    const long v = DL_RED_BYTES / (long)size, side = p->red.count[0];
+    bool good = size <= 4 && size >= 2 && (side == 2 || (side == 4 && size == 2)) && p->red.step[0] == 1;
+    good = good && p->kept.step[0] == side && p->kept.count[0] % (v / side) == 0 && (size_t)x % DL_RED_BYTES == 0;
+    for (int i = 1; i < p->red.n; i++) good = good && p->red.step[i] % v == 0;
+    for (int i = 1; i < p->kept.n; i++) good = good && p->kept.step[i] % v == 0;
+    return good && p->n <= SIDE_MOST && p->outs >= SIDE_LEAST && p->outs < 0x7fffffff ? (int)side : 0;
+}
+
 static void divisors(dl_red_dims *d) {
     long total = 1;
     for (int i = 0; i < d->n; i++) total *= d->count[i];
@@ -79,6 +92,7 @@ void dl_red_plan_of(dl_red_plan *p, const dl_tensor *x, unsigned mask, bool in_o
     p->cols = p->outs > 1 && p->n > 1 && labs(p->kept.step[0]) < labs(p->red.step[0]);
     dl_red_dims *in = p->cols ? &p->kept : &p->red, *other = p->cols ? &p->red : &p->kept;
     size_t size = dl_esize(x);
+    p->side = p->cols ? 0 : side_of(p, dl_ptr(x), size);
     int by = p->cols ? dl_red_across(size) : dl_red_along(size);
     p->vector = p->n && p->outs && ((size_t)dl_ptr(x) | (size_t)also) % (by * size) == 0 && in_vectors(in, other, by);
     if (p->vector) {
@@ -106,6 +120,7 @@ template <class T> using sum_t = std::conditional_t<std::is_floating_point<calc_
 template <class T> using total_t = std::conditional_t<std::is_floating_point<calc_t<T>>::value, T, long>;
 
 template <class T> struct sum_op : dl_red_op {
+    enum { SIDE = true };
     typedef sum_t<T> A;
     total_t<T> *out;
     double n; /* divides the sum: the mean */

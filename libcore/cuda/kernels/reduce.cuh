@@ -1,7 +1,8 @@
 /* Reductions. A block is bx results wide and by threads deep; each thread reduces every by-th element of its part of a
  * row, then the threads of a result are joined in a tree. Where memory allows, elements are read 16 bytes at a time:
- * along the rows, or across results that lie side by side. Where results are few, rows are cut into parts, which the
- * last block of a result to finish joins, in their order. All of it follows from shapes, strides and alignment, so that
+ * along the rows, or across results that lie side by side, or, of many results of few elements each, over several of
+ * them. Where results are few, rows are cut into parts, which the last block of a result to finish joins, in their
+ * order. All of it follows from shapes, strides and alignment, so that
  * results repeat bit for bit. */
 #pragma once
 
@@ -54,6 +55,7 @@ typedef struct dl_red_plan {
     int group; /* parts that are joined first, 0: all at once */
     bool cols; /* results lie side by side in memory, else elements do */
     bool vector;
+    int side; /* so many elements of each result lie side by side, and behind them those of the next one; 0: not so */
 } dl_red_plan;
 
 /* reduce.cu: reduces the dimensions of x in `mask`. With `in_order` the elements of a row are numbered as they are in
@@ -63,9 +65,10 @@ void dl_red_plan_of(dl_red_plan *p, const dl_tensor *x, unsigned mask, bool in_o
 /* What ops have by default. Op: a type A (accumulator), identity(), take(A, x, index in the row, context),
  * join(A, A), finish(A, r, context): writes result r. context(x, r): what is known of result r beforehand, x being its
  * first element. An op with PAIR true takes (A, x, y, context), y being of `second`, a tensor laid out like x. An op
- * with BULK true has bulk<N>(A, x[N]) in place of take. */
+ * with BULK true has bulk<N>(A, x[N]) in place of take. Ops with SIDE true have a kernel for results of few elements
+ * that lie side by side. */
 struct dl_red_op {
-    enum { PAIR = false, BULK = false };
+    enum { PAIR = false, BULK = false, SIDE = false };
     template <class T> __device__ int context(T, long) const { return 0; }
 };
 
@@ -267,11 +270,54 @@ __global__ void __launch_bounds__(DL_RED_THREADS)
         for (int c = 0; c < ACROSS; c++) op.finish(acc[c], o * ACROSS + c, context[c]);
 }
 
+/* Results of few elements, R of which lie side by side: a thread reads them for V / R results at once, which come one
+ * behind the other, from each of p.n / R lines. Steps are in elements. */
+template <class Op, class T, int R>
+__global__ void __launch_bounds__(DL_RED_THREADS)
+    dl_red_side_kernel(const T *x, const __grid_constant__ dl_red_plan p, Op op) {
+    typedef typename Op::A A;
+    enum { V = DL_RED_BYTES / sizeof(T), RESULTS = V / R, U = 4 };
+    typedef dl_vector<T, V> pack;
+    const long first = ((long)blockIdx.x * DL_RED_THREADS + threadIdx.x) * RESULTS;
+    if (first >= p.outs) return;
+    const T *from = x + p.kept.at(first);
+    A acc[RESULTS];
+    decltype(op.context(dl_up(*x), 0)) context[RESULTS];
+#pragma unroll
+    for (int k = 0; k < RESULTS; k++) acc[k] = op.identity(), context[k] = op.context(dl_up(from[k * R]), first + k);
+    for (long i = 0; i < p.n; i += U * R) {
+        pack v[U];
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            if (i + u * R < p.n) v[u] = *(const pack *)(from + p.red.at(i + u * R));
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            if (i + u * R < p.n)
+#pragma unroll
+                for (int e = 0; e < V; e++)
+                    acc[e / R] = op.take(acc[e / R], dl_up(v[u].v[e]), i + u * R + e % R, context[e / R]);
+    }
+#pragma unroll
+    for (int k = 0; k < RESULTS; k++) op.finish(acc[k], first + k, context[k]);
+}
+
+template <class Op, class T> dl_status dl_red_side(dl_gpu *g, const T *x, const dl_red_plan &p, const Op &op) {
+    enum { V = DL_RED_BYTES / sizeof(T) };
+    const unsigned blocks = dl_blocks(p.outs / (V / p.side), DL_RED_THREADS);
+    if (p.side == 2)
+        dl_red_side_kernel<Op, T, 2><<<blocks, DL_RED_THREADS, 0, g->stream>>>(x, p, op);
+    else if constexpr (V >= 8)
+        dl_red_side_kernel<Op, T, 4><<<blocks, DL_RED_THREADS, 0, g->stream>>>(x, p, op);
+    return dl_gpu_launched(g);
+}
+
 template <class Op, class T> dl_status dl_red_run(dl_gpu *g, const T *x, const dl_red_plan &p, Op op) {
     typedef typename Op::A A;
     enum { ALONG = dl_red_along(sizeof(T)), ACROSS = dl_red_across(sizeof(T)) };
     A *part = NULL;
     if (!p.outs) return DL_OK;
+    if constexpr (Op::SIDE && (sizeof(T) == 2 || sizeof(T) == 4))
+        if (p.side) return dl_red_side(g, x, p, op);
     size_t results = (size_t)p.outs * (p.cols && p.vector ? ACROSS : 1);
     size_t parts = (size_t)p.splits + (p.group ? (size_t)((p.splits + p.group - 1) / p.group) : 0);
     if (p.splits > 1 && !(part = (A *)dl_gpu_take(g, sizeof(A) * parts * results))) return dl_failed();

@@ -91,6 +91,14 @@ dl_fault_site dl_gpu_site(dl_gpu *g, const dl_op *op);
 dl_status dl_cuda_copy_strided(dl_gpu *g, int ndim, const long *shape, void *dst, dl_dtype dt, const long *ds,
                                const void *src, dl_dtype st, const long *ss);
 dl_status dl_cuda_copy(dl_gpu *g, dl_tensor *dst, const dl_tensor *src);
+/* Blocks of memory to other places, in one launch for DL_GPU_BLOCKS of them. */
+enum { DL_GPU_BLOCKS = 32 };
+typedef struct dl_gpu_block {
+    void *to;
+    const void *from;
+    size_t bytes;
+} dl_gpu_block;
+dl_status dl_cuda_copy_blocks(dl_gpu *g, const dl_gpu_block *blocks, int n);
 /* All bytes of t, which is contiguous, become zero. */
 dl_status dl_cuda_clear(dl_gpu *g, dl_tensor *t);
 /* t laid out contiguously, or with like's strides and dtype: t itself (a new reference) or a copy. */

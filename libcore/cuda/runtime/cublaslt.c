@@ -84,8 +84,17 @@ static dl_status ready(dl_gpu *g) {
 }
 
 static cudaDataType_t type_of(int t) {
-    return t == DL_F64 ? CUDA_R_64F : t == DL_F32 ? CUDA_R_32F : t == DL_F16 ? CUDA_R_16F : CUDA_R_16BF;
+    return t == DL_F64    ? CUDA_R_64F
+           : t == DL_F32  ? CUDA_R_32F
+           : t == DL_C128 ? CUDA_C_64F
+           : t == DL_C64  ? CUDA_C_32F
+           : t == DL_F16  ? CUDA_R_16F
+                          : CUDA_R_16BF;
 }
+/* Is it computed in f64? */
+static bool is_wide(int t) { return t == DL_F64 || t == DL_C128; }
+/* The type of the factors of products. */
+static cudaDataType_t scale_of(int t) { return is_wide(t) || t == DL_C64 ? type_of(t) : CUDA_R_32F; }
 
 /* ---- layouts */
 
@@ -120,7 +129,7 @@ static key key_of(const dl_gpu *g, const dl_gemm *p, bool beta) {
     k.m = p->m, k.n = p->n, k.k = p->k, k.count = p->count;
     if (p->count > 1) k.step_a = p->step_a, k.step_b = p->step_b;
     k.step_out = step_out(p);
-    k.tf32 = p->t == DL_F32 && dl_tf32_allowed();
+    k.tf32 = (p->t == DL_F32 || p->t == DL_C64) && dl_tf32_allowed();
     k.t = p->t, k.gpu = g->index, k.bias = p->bias && !beta, k.beta = beta;
     k.align_a = alignment(p->a.p), k.align_b = alignment(p->b.p), k.align_out = alignment(p->out);
     if (k.bias) k.align_bias = alignment(p->bias);
@@ -145,11 +154,11 @@ static dl_status set(const plan *p, cublasLtMatmulDescAttributes_t name, const v
 
 static dl_status describe(plan *p) {
     const key *k = &p->k;
-    cublasComputeType_t how = k->t == DL_F64 ? CUBLAS_COMPUTE_64F
-                              : k->tf32      ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                             : CUBLAS_COMPUTE_32F;
+    cublasComputeType_t how = is_wide(k->t) ? CUBLAS_COMPUTE_64F
+                              : k->tf32     ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                            : CUBLAS_COMPUTE_32F;
     cublasOperation_t n = CUBLAS_OP_N, t = CUBLAS_OP_T;
-    DL_TRY(check(lt.cublasLtMatmulDescCreate(&p->op, how, k->t == DL_F64 ? CUDA_R_64F : CUDA_R_32F), "a product"));
+    DL_TRY(check(lt.cublasLtMatmulDescCreate(&p->op, how, scale_of(k->t)), "a product"));
     DL_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, k->tb ? &t : &n, sizeof n));
     DL_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, k->ta ? &t : &n, sizeof n));
     DL_TRY(layout(&p->b, k->t, k->tb ? k->k : k->n, k->tb ? k->n : k->k, k->ldb, k->count, k->step_b));
@@ -175,10 +184,10 @@ static dl_status set_bias(const plan *p, const void *bias) {
 }
 
 static cublasStatus_t start(const dl_gpu *g, const plan *p, const cublasLtMatmulAlgo_t *algo, const dl_gemm *q) {
-    double one = 1, none = 0;
-    float one_f = 1, none_f = 0;
-    bool wide = p->k.t == DL_F64;
-    const void *alpha = wide ? (void *)&one : (void *)&one_f, *zero = wide ? (void *)&none : (void *)&none_f;
+    double one[2] = {1}, none[2] = {0}; /* of complex numbers the imaginary part follows */
+    float one_f[2] = {1}, none_f[2] = {0};
+    bool wide = is_wide(p->k.t);
+    const void *alpha = wide ? (void *)one : (void *)one_f, *zero = wide ? (void *)none : (void *)none_f;
     return lt.cublasLtMatmul(handle[g->index], p->op, alpha, q->b.p, p->b, q->a.p, p->a, p->k.beta ? alpha : zero,
                              q->out, p->out, q->out, p->out, algo, workspace[g->index], WORKSPACE, g->stream);
 }

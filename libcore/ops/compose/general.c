@@ -30,6 +30,8 @@ dl_status dl_finish_own(dl_call *c, dl_tensor *result) {
 /* Rows with a kernel on the CPU alone. vmap sees the rows that they are made of, which know what a batch is. */
 COMPOSED_RULE(elsewhere) { return c->device || dl_vmap_watching; }
 COMPOSED_RULE(watched) { return (void)c, dl_vmap_watching; }
+/* Rows with a kernel on other devices than the CPU. */
+COMPOSED_RULE(on_cpu) { return !c->device || dl_vmap_watching; }
 
 /* ---- making */
 

@@ -111,27 +111,20 @@ POOLED_RULE(margin_ranking_loss) {
 /* ---- scores of classes */
 
 /* The own class is taken out by a mask, so that it adds neither loss nor gradient. */
-POOLED_RULE(multi_margin_loss) {
-    dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, MULTI_MARGIN_LOSS_WEIGHT);
-    const long power = ATTR_I(c, MULTI_MARGIN_LOSS_P), last = -1;
-    DL_TRY(check_rows(c, 1));
-    DL_TRY(dl_check_index(y));
-    if (!dl_dtype_is_float(x->dtype)) return dl_fail(DL_ERR_DTYPE, "scores are floating numbers");
-    if (power != 1 && power != 2) return dl_fail(DL_ERR_VALUE, "p is 1 or 2, not %ld", power);
-    const long classes = x->shape[x->ndim - 1], shape[2] = {y->ndim ? y->shape[0] : 1, 1};
-    if (w && (w->ndim != 1 || w->shape[0] != classes))
-        return dl_fail(DL_ERR_SHAPE, "the weight must have shape [%ld], one number a class", classes);
-    dl_tensor *index = K(dl_reshape(y, shape + !y->ndim, 1 + (y->ndim > 0)));
+POOLED_RULE(multi_margins) {
+    dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, MULTI_MARGINS_WEIGHT);
+    const long last = -1, classes = x->shape[1], column[2] = {x->shape[0], 1};
+    dl_tensor *index = K(dl_reshape(y, column, 2));
     dl_tensor *own = index ? K(dl_gather(x, index, last)) : NULL;
-    dl_tensor *each = own ? K(dl_excess(x, K(dl_sub(own, N(ATTR_F(c, MULTI_MARGIN_LOSS_MARGIN)))))) : NULL;
-    if (power == 2) each = K(dl_square(each));
+    dl_tensor *each = own ? K(dl_excess(x, K(dl_sub(own, N(ATTR_F(c, MULTI_MARGINS_MARGIN)))))) : NULL;
+    if (ATTR_I(c, MULTI_MARGINS_P) == 2) each = K(dl_square(each));
     if (w) {
-        dl_tensor *flat = K(dl_reshape(y, shape, 1)), *picked = flat ? K(dl_index_select(w, flat, 0)) : NULL;
-        each = K(dl_mul(each, picked ? K(dl_reshape(picked, shape + !y->ndim, 1 + (y->ndim > 0))) : NULL));
+        dl_tensor *picked = K(dl_index_select(w, y, 0));
+        each = K(dl_mul(each, picked ? K(dl_reshape(picked, column, 2)) : NULL));
     }
     dl_tensor *count = K(dl_arange(0, &(double){(double)classes}, 1, DL_I64, x->st->device));
     dl_tensor *is_own = count && index ? K(dl_eq(index, count)) : NULL;
-    return dl_finish_loss(c, is_own ? K(dl_mean(K(dl_where(is_own, N(0), each)), &last, 1, 0)) : NULL);
+    return dl_finish(c, is_own ? dl_mean(K(dl_where(is_own, N(0), each)), &last, 1, 0) : NULL);
 }
 
 /* Of [N,C] or [C] as [N,C], and the loss of each row back. */
@@ -141,6 +134,22 @@ static dl_tensor *as_rows(dl_pool *p, dl_tensor *t) {
 static dl_status finish_rows(dl_call *c, dl_pool *p, dl_tensor *each) {
     if (each && c->in[0]->ndim < 2) each = K(dl_reshape(each, (long[]){0}, 0));
     return dl_finish_loss(c, each);
+}
+
+POOLED_RULE(multi_margin_loss) {
+    dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, MULTI_MARGIN_LOSS_WEIGHT);
+    const long power = ATTR_I(c, MULTI_MARGIN_LOSS_P);
+    DL_TRY(check_rows(c, 1));
+    DL_TRY(dl_check_index(y));
+    if (!dl_dtype_is_float(x->dtype)) return dl_fail(DL_ERR_DTYPE, "scores are floating numbers");
+    if (power != 1 && power != 2) return dl_fail(DL_ERR_VALUE, "p is 1 or 2, not %ld", power);
+    const long classes = x->shape[x->ndim - 1];
+    if (w && (w->ndim != 1 || w->shape[0] != classes))
+        return dl_fail(DL_ERR_SHAPE, "the weight must have shape [%ld], one number a class", classes);
+    x = as_rows(p, x), y = y->ndim ? y : K(dl_reshape(y, (long[]){1}, 1));
+    if (w) w = K(dl_to_dtype(w, c->in[0]->dtype));
+    const bool there = x && y && (w || !INPUT(c, MULTI_MARGIN_LOSS_WEIGHT));
+    return finish_rows(c, p, there ? K(dl_multi_margins(x, y, w, power, ATTR_F(c, MULTI_MARGIN_LOSS_MARGIN))) : NULL);
 }
 
 /* Labels count up to the first -1. Each is compared with all classes that are not label: what is no label, or a label

@@ -2,7 +2,9 @@
  * that read or write by masks and flat indices. */
 #include "ops/compose/put.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/complex.h"
 #include "dlcore/copy.h"
+#include "dlcore/create.h"
 #include "dlcore/index.h"
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
@@ -243,29 +245,57 @@ POOLED_RULE(take_along_dim) {
 }
 
 /* The k-th place where the mask holds takes element k of the source. */
+POOLED_RULE(place_masked) {
+    dl_tensor *x = c->in[0], *mask = c->in[1], *source = c->in[2];
+    dl_tensor *flat = K(dl_reshape(mask, (long[]){mask->numel}, 1)), *counts = flat ? K(dl_cumsum(flat, 0)) : NULL;
+    dl_tensor *all = counts ? K(dl_reshape(source, (long[]){source->numel}, 1)) : NULL;
+    if (all && !source->numel) all = K(dl_pad(all, (long[]){0, 1}, 2, 0, "constant"));
+    if (!all) return dl_failed();
+    /* -1, before the first place, stands for an element that is not used */
+    dl_tensor *from = K(dl_sub(counts, K(dl_scalar_i(1)))), *picked = from ? K(dl_index_select(all, from, 0)) : NULL;
+    dl_tensor *there = picked ? K(dl_reshape(picked, x->shape, x->ndim)) : NULL;
+    return dl_finish(c, there ? dl_where(mask, there, x) : NULL);
+}
+
 POOLED_RULE(masked_scatter) {
     dl_tensor *x = c->in[0], *mask = c->in[1], *source = c->in[2];
+    long count = 0;
     if (mask->dtype != DL_BOOL)
         return dl_fail_hint(DL_ERR_DTYPE, "compare, as in mask == 0, or convert with .to(bool)",
                             "the mask must be bool, not %s", dl_type_of(mask));
     if (source->dtype != x->dtype)
         return dl_fail_hint(DL_ERR_DTYPE, "convert the source with .to(DTYPE)", "the source is %s, the input %s",
                             dl_type_of(source), dl_type_of(x));
-    mask = K(dl_expand(mask, x->shape, x->ndim));
-    dl_tensor *flat = mask ? K(dl_reshape(mask, (long[]){x->numel}, 1)) : NULL,
-              *counts = flat ? K(dl_cumsum(flat, 0)) : NULL;
-    dl_tensor *all = counts ? K(dl_reshape(source, (long[]){source->numel}, 1)) : NULL;
-    long count = 0;
-    if (!all) return dl_failed();
-    if (x->numel) DL_TRY(dl_item_i(K(dl_select(counts, 0, -1)), &count));
+    if (!(mask = K(dl_expand(mask, x->shape, x->ndim)))) return dl_failed();
+    if (source->numel < x->numel) DL_TRY(dl_item_i(K(dl_sum(mask, NULL, 0, 0)), &count));
     if (count > source->numel)
         return dl_fail(DL_ERR_SHAPE, "the mask is true %ld times, and the source has %ld elements", count,
                        (long)source->numel);
-    if (!source->numel && !(all = K(dl_pad(all, (long[]){0, 1}, 2, 0, "constant")))) return dl_failed();
-    /* -1, before the first place, stands for an element that is not used */
-    dl_tensor *from = K(dl_sub(counts, K(dl_scalar_i(1)))), *picked = from ? K(dl_index_select(all, from, 0)) : NULL;
-    dl_tensor *there = picked ? K(dl_reshape(picked, x->shape, x->ndim)) : NULL;
-    return dl_finish(c, there ? dl_where(mask, there, x) : NULL);
+    return dl_finish(c, dl_place_masked(x, mask, source));
+}
+
+/* Complex numbers are pairs of real ones, which the mask takes or leaves together. */
+static dl_tensor *spread(dl_back *b, dl_tensor *wide, dl_tensor *g) {
+    const bool pairs = dl_dtype_is_complex(g->dtype);
+    if (pairs) wide = T(dl_with_dim(wide, wide->ndim)), g = T(dl_view_as_real(g));
+    if (!wide || !g) return NULL;
+    long shape[DL_MAX_DIM + 1];
+    memcpy(shape, wide->shape, sizeof wide->shape);
+    if (pairs) shape[wide->ndim - 1] = 2;
+    dl_tensor *zeros = T(dl_zeros(shape, wide->ndim, (dl_dtype)g->dtype, g->st->device));
+    dl_tensor *out = zeros ? dl_masked_scatter(zeros, wide, g) : NULL;
+    return pairs && T(out) ? dl_view_as_complex(out) : out;
+}
+
+GRAD_RULE(masked_select) {
+    const dl_meta *x = META(MASKED_SELECT_INPUT);
+    dl_tensor *mask = IN_(MASKED_SELECT_MASK);
+    long shape[DL_MAX_DIM];
+    int n;
+    if (!mask) return dl_failed();
+    DL_TRY(dl_broadcast(x->ndim, x->shape, mask->ndim, mask->shape, &n, shape));
+    dl_tensor *wide = T(dl_expand(mask, shape, n));
+    return dl_give(b, DL_IN_MASKED_SELECT_INPUT, wide ? spread(b, wide, G0) : NULL);
 }
 
 GRAD_RULE(masked_scatter) {

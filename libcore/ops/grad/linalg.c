@@ -60,6 +60,17 @@ GRAD_RULE(inv) {
     return dl_give(b, 0, dl_neg(MUL(MUL(t, G0), t)));
 }
 
+/* X = (L L^H)^-1: -X (g + g^H) X L, of U: -U X (g + g^H) X; the part that is read */
+GRAD_RULE(cholesky_inverse) {
+    POOL;
+    const bool upper = ATTR_I(b, CHOLESKY_INVERSE_UPPER) != 0;
+    dl_tensor *x = OUT_(CHOLESKY_INVERSE_OUT), *l = IN_(CHOLESKY_INVERSE_L), *both = K(dl_add(G0, ADJOINT(G0)));
+    dl_tensor *t = x && l && both ? MUL(MUL(x, both), x) : NULL;
+    l = !t ? NULL : upper ? K(dl_triu(l, 0)) : K(dl_tril(l, 0));
+    dl_tensor *whole = l ? K(dl_neg(upper ? MUL(l, t) : MUL(t, l))) : NULL;
+    return dl_give(b, 0, !whole ? NULL : upper ? dl_triu(whole, 0) : dl_tril(whole, 0));
+}
+
 /* ---- factors */
 
 /* U with the smallest number in place of zeros on its diagonal, as in PyTorch's gradient of the determinant. */

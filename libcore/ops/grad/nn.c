@@ -1,6 +1,7 @@
 /* Gradient rules of products, softmax, dropout and normalisation. */
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
+#include "dlcore/complex.h"
 #include "dlcore/copy.h"
 #include "dlcore/elementary.h"
 #include "dlcore/matmul.h"
@@ -19,6 +20,8 @@ static dl_tensor *transposed(dl_back *b, dl_tensor *t) {
     dims[t->ndim - 2] = t->ndim - 1, dims[t->ndim - 1] = t->ndim - 2;
     return T(dl_permute(t, dims, t->ndim));
 }
+
+static dl_tensor *conjugate(dl_back *b, dl_tensor *t) { return t && dl_dtype_is_complex(t->dtype) ? T(dl_conj(t)) : t; }
 
 /* All dimensions but the last as one. */
 static dl_tensor *as_rows(dl_back *b, dl_tensor *t) {
@@ -43,26 +46,27 @@ static dl_tensor *product(dl_tensor *a, dl_tensor *b) {
     return a && b && a->ndim > 1 && b->ndim > 1 && a->shape[a->ndim - 1] == 1 ? dl_mul(a, b) : dl_matmul(a, b);
 }
 
-/* g @ b.T for the left operand, a.T @ g for the right one. A vector takes part as a matrix of one row or column. A
- * right operand without batches gets one product over all rows instead of a sum of products. */
+/* g @ b.T for the left operand, a.T @ g for the right one; of complex numbers the conjugates. A vector takes part as a
+ * matrix of one row or column. A right operand without batches gets one product over all rows instead of a sum of
+ * products. */
 GRAD_RULE(matmul) {
     const dl_meta *ma = META(MATMUL_INPUT), *mb = META(MATMUL_OTHER);
     dl_tensor *g = G0;
     if (ma->ndim == 1 && mb->ndim == 1) { /* products of matrices with one column would do the same slowly */
-        GIVE(MATMUL_INPUT, dl_mul(IN_(MATMUL_OTHER), g));
-        GIVE(MATMUL_OTHER, dl_mul(IN_(MATMUL_INPUT), g));
+        GIVE(MATMUL_INPUT, dl_mul(conjugate(b, IN_(MATMUL_OTHER)), g));
+        GIVE(MATMUL_OTHER, dl_mul(conjugate(b, IN_(MATMUL_INPUT)), g));
         return DL_OK;
     }
     if (ma->ndim == 1) g = unsqueezed(b, g, g->ndim - (mb->ndim > 1));
     if (mb->ndim == 1) g = g ? unsqueezed(b, g, g->ndim) : NULL;
     if (!g) return dl_fail_null("the gradient");
     if (NEED(MATMUL_INPUT)) {
-        dl_tensor *w = IN_(MATMUL_OTHER);
+        dl_tensor *w = conjugate(b, IN_(MATMUL_OTHER));
         if (mb->ndim == 1) w = w ? unsqueezed(b, w, 1) : NULL;
         DL_TRY(dl_give(b, DL_IN_MATMUL_INPUT, product(g, transposed(b, w))));
     }
     if (NEED(MATMUL_OTHER)) {
-        dl_tensor *a = IN_(MATMUL_INPUT);
+        dl_tensor *a = conjugate(b, IN_(MATMUL_INPUT));
         if (!a) return dl_fail_null("the left operand");
         if (ma->ndim == 1) a = unsqueezed(b, a, 0);
         bool fold = mb->ndim <= 2 && a && a->ndim > 2;

@@ -134,3 +134,4 @@ static dl_status margins_back(dl_back *b) {
 }
 static dl_status margins_fused(dl_back *b) { return dl_cpu_grad_via_f32(b, margins_back); }
 DL_CPU_KERNEL(multilabel_margins, margins_run, true, DL_FLOATS, .fused_grad = margins_fused)
+DL_CPU_MADE_OF_ROWS(multi_margins)

@@ -1,4 +1,4 @@
-/* Kernels that read by index, and of indices of values: index_select, gather, nonzero, one_hot. */
+/* Kernels that read by index, and of indices of values: index_select, gather, nonzero, place_masked, one_hot. */
 #include <cub/device/device_scan.cuh>
 
 #include "cuda/kernels/index/index.cuh"
@@ -157,18 +157,11 @@ __device__ inline long before_block(const long *count, bool summed, long *shared
     return dl_row_join(sum, dl_sum_f(), shared, THREADS);
 }
 
-/* Writes the indices of the non-zero elements of each block, whose counts are known: first their numbers within the
- * block to shared memory, then their indices, in order. */
-template <class T>
-__global__ void __launch_bounds__(THREADS) place_kernel(const T *x, long n, bool vector, const long *count, bool summed,
-                                                        long *out, const __grid_constant__ sizes s) {
+/* The sum of `own` over the threads of the block before this one; *all: over all of them. */
+__device__ inline int before_thread(int own, int *all) {
     __shared__ int shared[WARPS];
-    __shared__ unsigned short number[SPAN];
-    int lane = threadIdx.x % DL_WARP, warp = threadIdx.x / DL_WARP;
-    __shared__ long sums[WARPS];
-    long base = (long)blockIdx.x * SPAN, from = before_block(count, summed, sums);
-    unsigned bits = true_at(x, n, base + threadIdx.x * EACH, vector);
-    int own = __popc(bits), to = own, all = 0;
+    const int lane = threadIdx.x % DL_WARP, warp = threadIdx.x / DL_WARP;
+    int to = own;
 #pragma unroll
     for (int k = 1; k < DL_WARP; k *= 2) {
         int left = __shfl_up_sync(0xffffffffu, to, k);
@@ -176,11 +169,24 @@ __global__ void __launch_bounds__(THREADS) place_kernel(const T *x, long n, bool
     }
     if (lane == DL_WARP - 1) shared[warp] = to;
     __syncthreads();
-    to -= own;
+    to -= own, *all = 0;
     for (int w = 0; w < WARPS; w++) {
-        if (w == warp) to += all;
-        all += shared[w];
+        if (w == warp) to += *all;
+        *all += shared[w];
     }
+    return to;
+}
+
+/* Writes the indices of the non-zero elements of each block, whose counts are known: first their numbers within the
+ * block to shared memory, then their indices, in order. */
+template <class T>
+__global__ void __launch_bounds__(THREADS) place_kernel(const T *x, long n, bool vector, const long *count, bool summed,
+                                                        long *out, const __grid_constant__ sizes s) {
+    __shared__ unsigned short number[SPAN];
+    __shared__ long sums[WARPS];
+    long base = (long)blockIdx.x * SPAN, from = before_block(count, summed, sums);
+    unsigned bits = true_at(x, n, base + threadIdx.x * EACH, vector);
+    int all, to = before_thread(__popc(bits), &all);
     for (; bits; bits &= bits - 1) number[to++] = (unsigned short)(threadIdx.x * EACH + __ffs((int)bits) - 1);
     __syncthreads();
     for (int i = threadIdx.x; i < all; i += THREADS) {
@@ -194,8 +200,33 @@ __global__ void __launch_bounds__(THREADS) place_kernel(const T *x, long n, bool
     }
 }
 
-static dl_status places(dl_gpu *g, const dl_tensor *x, dl_tensor *o, long *count, long blocks, void *work,
-                        size_t bytes) {
+/* Counts of the non-zero elements of x, which is contiguous, of each block; of many blocks running sums. The caller
+ * drops `count`, NULL: an error is recorded. */
+typedef struct counts {
+    long *count, blocks;
+    bool summed, vector; /* vector: x can be read by 16 bytes */
+} counts;
+
+static dl_status counts_of(dl_gpu *g, const dl_tensor *x, counts *c) {
+    size_t bytes = 0;
+    c->blocks = (long)((x->numel + SPAN - 1) / SPAN), c->summed = c->blocks > FEW_BLOCKS;
+    c->vector = (size_t)dl_ptr(x) % 16 == 0;
+    cub::DeviceScan::InclusiveSum(NULL, bytes, (long *)NULL, (long *)NULL, c->blocks, g->stream);
+    c->count = (long *)dl_gpu_take(g, sizeof(long) * (size_t)c->blocks + bytes);
+    if (!c->count) return dl_failed();
+    return dl_dispatch<DL_ANY>(x->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        count_kernel<T>
+            <<<(unsigned)c->blocks, THREADS, 0, g->stream>>>(dl_data<T>(x), (long)x->numel, c->vector, c->count);
+        cudaError_t e = cudaSuccess;
+        if (c->summed)
+            e = cub::DeviceScan::InclusiveSum(c->count + c->blocks, bytes, c->count, c->count, c->blocks, g->stream);
+        dl_status s = dl_gpu_check(g, e, "counting");
+        return s == DL_OK ? dl_gpu_launched(g) : s;
+    });
+}
+
+static dl_status places(dl_gpu *g, const dl_tensor *x, dl_tensor *o, const counts &c) {
     sizes shape = {x->ndim, {0}, {}};
     for (int d = 0; d < x->ndim; d++) {
         shape.shape[d] = x->shape[d];
@@ -203,16 +234,9 @@ static dl_status places(dl_gpu *g, const dl_tensor *x, dl_tensor *o, long *count
     }
     return dl_dispatch<DL_ANY>(x->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        const T *from = dl_data<T>(x);
-        bool vector = (size_t)from % 16 == 0;
-        count_kernel<T><<<(unsigned)blocks, THREADS, 0, g->stream>>>(from, (long)x->numel, vector, count);
-        bool summed = blocks > FEW_BLOCKS;
-        cudaError_t e = cudaSuccess;
-        if (summed) e = cub::DeviceScan::InclusiveSum(work, bytes, count, count, blocks, g->stream);
-        place_kernel<T><<<(unsigned)blocks, THREADS, 0, g->stream>>>(from, (long)x->numel, vector, count, summed,
-                                                                     dl_data<long>(o), shape);
-        dl_status s = dl_gpu_check(g, e, "counting");
-        return s == DL_OK ? dl_gpu_launched(g) : s;
+        place_kernel<T><<<(unsigned)c.blocks, THREADS, 0, g->stream>>>(dl_data<T>(x), (long)x->numel, c.vector, c.count,
+                                                                       c.summed, dl_data<long>(o), shape);
+        return dl_gpu_launched(g);
     });
 }
 
@@ -220,19 +244,102 @@ static dl_status run_nonzero(dl_call *c) {
     dl_gpu *g = dl_gpu_use(c->device);
     dl_tensor *o = c->out[0], *x = g ? dl_cuda_contiguous(g, c->in[0]) : NULL;
     if (!x) return dl_failed();
-    long blocks = (long)((x->numel + SPAN - 1) / SPAN);
-    size_t bytes = 0;
     dl_status s = DL_OK;
     if (o->shape[0] && x->ndim) {
-        cub::DeviceScan::InclusiveSum(NULL, bytes, (long *)NULL, (long *)NULL, blocks, g->stream);
-        long *count = (long *)dl_gpu_take(g, sizeof(long) * (size_t)blocks + bytes);
-        s = count ? places(g, x, o, count, blocks, count + blocks, bytes) : dl_failed();
-        dl_gpu_drop(g, count);
+        counts n = {};
+        s = counts_of(g, x, &n);
+        if (s == DL_OK) s = places(g, x, o, n);
+        dl_gpu_drop(g, n.count);
     }
     dl_unref(x);
     return s;
 }
 const dl_kernel dl_cuda_nonzero = {run_nonzero, NULL, DL_ANY, NULL, 0};
+
+/* ---- place_masked */
+
+template <class T> struct masked_job {
+    const bool *mask;
+    const T *x, *source;
+    T *out;
+    long n, size; /* elements, and those of the source */
+    bool vector;
+    dl_fault_site site;
+};
+
+/* A block has SPAN elements again; a thread writes some of them, side by side, and knows by the bits and the number of
+ * those before it where in the source its own begin. */
+template <class T>
+__global__ void __launch_bounds__(THREADS) masked_kernel(const __grid_constant__ masked_job<T> j, counts c) {
+    enum { V = 16 / sizeof(T) };
+    __shared__ unsigned bits[THREADS];
+    __shared__ int before[THREADS];
+    __shared__ long sums[WARPS];
+    const long base = (long)blockIdx.x * SPAN, from = before_block(c.count, c.summed, sums);
+    const T *end = j.source + j.size;
+    int all;
+    bits[threadIdx.x] = true_at(j.mask, j.n, base + threadIdx.x * EACH, c.vector);
+    before[threadIdx.x] = before_thread(__popc(bits[threadIdx.x]), &all);
+    if (!threadIdx.x && from + all > j.size) dl_fault_raise(j.site, DL_FAULT_INDEX, from + all - 1, j.size);
+    __syncthreads();
+#pragma unroll 4
+    for (int k = threadIdx.x * V; k < SPAN; k += THREADS * V) {
+        const long at = base + k;
+        const unsigned own = bits[k / EACH] >> k % EACH;
+        const T *next = j.source + from + before[k / EACH] + __popc(bits[k / EACH] & ((1u << k % EACH) - 1));
+        if (j.vector && at + V <= j.n) {
+            dl_vector<T, V> v = *(const dl_vector<T, V> *)(j.x + at);
+#pragma unroll
+            for (int e = 0; e < V; e++)
+                if (own >> e & 1 && next < end) v.v[e] = *next++;
+            *(dl_vector<T, V> *)(j.out + at) = v;
+        } else {
+            for (int e = 0; e < V && at + e < j.n; e++)
+                j.out[at + e] = own >> e & 1 && next < end ? *next++ : j.x[at + e];
+        }
+    }
+}
+
+/* From contiguous operands. */
+static dl_status place_masked(dl_gpu *g, const dl_call *call, dl_tensor *const *in, const dl_tensor *o) {
+    counts c = {};
+    dl_status s = counts_of(g, in[1], &c);
+    const bool vector = ((size_t)dl_ptr(in[0]) | (size_t)dl_ptr(o)) % 16 == 0;
+    if (s == DL_OK)
+        s = dl_dispatch_size<16>(dl_esize(o), [&](auto tag) {
+            typedef decltype(tag) T;
+            const masked_job<T> j = {dl_data<bool>(in[1]),
+                                     dl_data<T>(in[0]),
+                                     dl_data<T>(in[2]),
+                                     dl_data<T>(o),
+                                     (long)o->numel,
+                                     (long)in[2]->numel,
+                                     vector,
+                                     dl_gpu_site(g, call->op)};
+            masked_kernel<T><<<(unsigned)c.blocks, THREADS, 0, g->stream>>>(j, c);
+            return dl_gpu_launched(g);
+        });
+    dl_gpu_drop(g, c.count);
+    return s;
+}
+
+static dl_status run_place_masked(dl_call *c) {
+    DL_USE_GPU(g, c->device);
+    dl_tensor *in[3] = {}, *o = c->out[0];
+    dl_status s = DL_OK;
+    if (!o->numel) return DL_OK;
+    for (int i = 0; i < 3 && s == DL_OK; i++)
+        if (!(in[i] = dl_cuda_contiguous(g, c->in[i]))) s = dl_failed();
+    dl_tensor *to = s != DL_OK            ? NULL
+                    : dl_is_contiguous(o) ? dl_ref(o)
+                                          : dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, c->device);
+    if (s == DL_OK) s = to ? place_masked(g, c, in, to) : dl_failed();
+    if (s == DL_OK && to != o) s = dl_cuda_copy(g, o, to);
+    for (int i = 0; i < 3; i++) dl_unref(in[i]);
+    dl_unref(to);
+    return s;
+}
+const dl_kernel dl_cuda_place_masked = {run_place_masked, NULL, DL_ALL, NULL, 0};
 
 /* ---- values of indices */
 

@@ -86,13 +86,16 @@ static bool split_rate(state *s) {
     return advance(s, count ? dl_ref(count) : NULL, left ? dl_ref(left) : NULL, dl_ref(s->prob));
 }
 
-static dl_status check_range(dl_pool *p, dl_tensor *t, double most, const char *what) {
-    double low = 0, high = 0; /* NaN, which is not good, where there is one */
+/* *high: the largest number; of none 0. */
+static dl_status check_range(dl_pool *p, dl_tensor *t, double most, const char *what, double *high) {
+    double low = 0; /* NaN, which is not good, where there is one */
+    *high = 0;
     if (t->numel) {
-        DL_TRY(dl_item_f(K(dl_amin(t, NULL, 0, 0)), &low));
-        DL_TRY(dl_item_f(K(dl_amax(t, NULL, 0, 0)), &high));
+        dl_tensor *least = K(dl_amin(t, NULL, 0, 0)), *largest = K(dl_amax(t, NULL, 0, 0));
+        DL_TRY(dl_item_f(least, &low));
+        DL_TRY(dl_item_f(largest, high));
     }
-    return low >= 0 && high <= most ? DL_OK : dl_fail(DL_ERR_VALUE, "%s", what);
+    return low >= 0 && *high <= most ? DL_OK : dl_fail(DL_ERR_VALUE, "%s", what);
 }
 
 dl_tensor *dl_poisson_of(dl_tensor *rate) {
@@ -114,10 +117,18 @@ dl_tensor *dl_poisson_of(dl_tensor *rate) {
     return u ? dl_add(s.count, K(dl_poisson_quantile(s.left, u))) : NULL;
 }
 
+POOLED_RULE(poisson_few) {
+    dl_tensor *x = c->in[0], *rate = K(dl_to_dtype(x, DL_F64));
+    dl_tensor *share = rate ? K(dl_rand(x->shape, x->ndim, DL_F64, x->st->device)) : NULL;
+    return dl_finish(c, share ? dl_to_dtype(K(dl_poisson_quantile(rate, share)), c->dtype) : NULL);
+}
+
 POOLED_RULE(poisson) {
     dl_tensor *given = K(dl_detach(c->in[0]));
+    double most;
     if (!given) return dl_failed();
-    DL_TRY(check_range(p, given, 1e15, "rates must be finite and not negative"));
+    DL_TRY(check_range(p, given, 1e15, "rates must be finite and not negative", &most));
+    if (most <= SMALL_RATE) return dl_finish(c, dl_poisson_few(given));
     dl_tensor *rate = K(dl_to_dtype(given, DL_F64));
     if (!rate) return dl_failed();
     return dl_finish(c, dl_to_dtype(K(dl_poisson_of(rate)), c->dtype));
@@ -128,7 +139,8 @@ POOLED_RULE(binomial) {
               *prob = K(dl_to_dtype(K(dl_detach(c->in[1])), DL_F64));
     dl_tensor *zero = n && prob ? K(dl_mul(K(dl_add(n, prob)), N(0))) : NULL;
     if (!zero) return dl_failed();
-    DL_TRY(check_range(p, n, 1e15, "counts must be finite and not negative"));
-    DL_TRY(check_range(p, prob, 1, "probabilities must lie between 0 and 1"));
+    double most;
+    DL_TRY(check_range(p, n, 1e15, "counts must be finite and not negative", &most));
+    DL_TRY(check_range(p, prob, 1, "probabilities must lie between 0 and 1", &most));
     return dl_finish(c, dl_to_dtype(K(binomial_of(K(dl_floor(K(dl_add(n, zero)))), K(dl_add(prob, zero)))), c->dtype));
 }

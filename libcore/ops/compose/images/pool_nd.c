@@ -80,10 +80,37 @@ static dl_tensor *means_of(dl_pool *p, dl_tensor *given, const windows *w) {
     return shaped(y, given, x, size + 3 - w->dims);
 }
 
+/* Windows that are all alike are parts of each direction, which a GPU reduces at once; NULL: they are not, or it
+ * failed.
+ */
+static dl_tensor *equal_windows(dl_pool *p, dl_tensor *x, const long *size, int dims) {
+    long shape[DL_MAX_DIM] = {x->shape[0] * x->shape[1]}, inner[3];
+    for (int i = 0; i < dims; i++) {
+        if (x->shape[2 + i] < 1 || x->shape[2 + i] % size[i]) return NULL;
+        shape[1 + 2 * i] = size[i], shape[2 + 2 * i] = x->shape[2 + i] / size[i], inner[i] = 2 + 2 * i;
+    }
+    dl_tensor *parts = K(dl_reshape(x, shape, 1 + 2 * dims));
+    return parts ? K(dl_mean(parts, inner, dims, 0)) : NULL;
+}
+
+/* Do windows divide each direction of x? out: how many there are. */
+static bool divides(const windows *w, const dl_tensor *x, long *out) {
+    for (int i = 0; i < w->dims; i++) {
+        const long n = x->shape[x->ndim - w->dims + i];
+        if (w->k[i] != w->stride[i] || w->pad[i] || n < 1 || n % w->k[i]) return false;
+        out[i] = n / w->k[i];
+    }
+    return true;
+}
+
 static dl_status average(dl_call *c, int dims) {
     POOL;
+    long out[3];
     windows w = {.dims = dims, .ceil = ATTR_I(c, AVGPOOL_CEIL_MODE), .count_pad = ATTR_I(c, AVGPOOL_COUNT_INCLUDE_PAD)};
     DL_TRY(read(ATTR(c, AVGPOOL_KERNEL_SIZE), ATTR(c, AVGPOOL_STRIDE), ATTR(c, AVGPOOL_PADDING), NULL, &w));
+    dl_tensor *x = dims == 3 && c->device ? dl_with_batch(p, c->in[0], dims + 2) : NULL, *equal = NULL;
+    if (x && divides(&w, x, out) && (equal = equal_windows(p, x, out, dims)))
+        return dl_finish(c, shaped(equal, c->in[0], x, out));
     return dl_finish(c, means_of(p, c->in[0], &w));
 }
 COMPOSE_RULE(avg_pool1d) { return average(c, 1); }
@@ -134,19 +161,6 @@ static dl_status power_mean(dl_call *c, int dims) {
 }
 COMPOSE_RULE(lp_pool1d) { return power_mean(c, 1); }
 COMPOSE_RULE(lp_pool2d) { return power_mean(c, 2); }
-
-/* Windows that are all alike are parts of each direction, which a GPU reduces at once; NULL: they are not, or it
- * failed.
- */
-static dl_tensor *equal_windows(dl_pool *p, dl_tensor *x, const long *size, int dims) {
-    long shape[DL_MAX_DIM] = {x->shape[0] * x->shape[1]}, inner[3];
-    for (int i = 0; i < dims; i++) {
-        if (x->shape[2 + i] < 1 || x->shape[2 + i] % size[i]) return NULL;
-        shape[1 + 2 * i] = size[i], shape[2 + 2 * i] = x->shape[2 + i] / size[i], inner[i] = 2 + 2 * i;
-    }
-    dl_tensor *parts = K(dl_reshape(x, shape, 1 + 2 * dims));
-    return parts ? K(dl_mean(parts, inner, dims, 0)) : NULL;
-}
 
 static dl_status adaptive_average(dl_call *c, const dl_aval *wanted, int dims) {
     POOL;
