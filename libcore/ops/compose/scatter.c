@@ -2,9 +2,7 @@
  * that read or write by masks and flat indices. */
 #include "ops/compose/put.h"
 #include "dlcore/arithmetic.h"
-#include "dlcore/complex.h"
 #include "dlcore/copy.h"
-#include "dlcore/create.h"
 #include "dlcore/index.h"
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
@@ -272,30 +270,6 @@ POOLED_RULE(masked_scatter) {
         return dl_fail(DL_ERR_SHAPE, "the mask is true %ld times, and the source has %ld elements", count,
                        (long)source->numel);
     return dl_finish(c, dl_place_masked(x, mask, source));
-}
-
-/* Complex numbers are pairs of real ones, which the mask takes or leaves together. */
-static dl_tensor *spread(dl_back *b, dl_tensor *wide, dl_tensor *g) {
-    const bool pairs = dl_dtype_is_complex(g->dtype);
-    if (pairs) wide = T(dl_with_dim(wide, wide->ndim)), g = T(dl_view_as_real(g));
-    if (!wide || !g) return NULL;
-    long shape[DL_MAX_DIM + 1];
-    memcpy(shape, wide->shape, sizeof wide->shape);
-    if (pairs) shape[wide->ndim - 1] = 2;
-    dl_tensor *zeros = T(dl_zeros(shape, wide->ndim, (dl_dtype)g->dtype, g->st->device));
-    dl_tensor *out = zeros ? dl_masked_scatter(zeros, wide, g) : NULL;
-    return pairs && T(out) ? dl_view_as_complex(out) : out;
-}
-
-GRAD_RULE(masked_select) {
-    const dl_meta *x = META(MASKED_SELECT_INPUT);
-    dl_tensor *mask = IN_(MASKED_SELECT_MASK);
-    long shape[DL_MAX_DIM];
-    int n;
-    if (!mask) return dl_failed();
-    DL_TRY(dl_broadcast(x->ndim, x->shape, mask->ndim, mask->shape, &n, shape));
-    dl_tensor *wide = T(dl_expand(mask, shape, n));
-    return dl_give(b, DL_IN_MASKED_SELECT_INPUT, wide ? spread(b, wide, G0) : NULL);
 }
 
 GRAD_RULE(masked_scatter) {
