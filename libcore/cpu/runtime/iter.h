@@ -90,7 +90,7 @@ dl_status dl_cpu_via_f32(dl_call *c, dl_status (*run)(dl_call *), bool contiguou
 #define DL_CPU_KERNEL(name, function, contiguous, set, ...)                                                            \
     static dl_status run_##name(dl_call *c) { return dl_cpu_via_f32(c, function, contiguous); }                        \
     const dl_kernel dl_cpu_##name = {.run = run_##name, .dtypes = set, __VA_ARGS__};
-/* A row that the CPU makes of other rows, COMPOSED(on_cpu). */
+/* A row that the CPU makes of other rows, COMPOSED(without_kernel). */
 #define DL_CPU_MADE_OF_ROWS(name) const dl_kernel dl_cpu_##name = {.none = "the CPU makes it of other rows"};
 /* A fused gradient in f32, of which only the results are rounded to 16 bits. */
 dl_status dl_cpu_grad_via_f32(dl_back *b, dl_status (*fused)(dl_back *));

@@ -5,7 +5,7 @@
 enum { THREADS = 128, WARPS = THREADS / DL_WARP };
 
 /* n rows of scores, their labels, and of the gradient what comes in; labels are i64, else i32. */
-template <class T> struct scores {
+template <class T> struct score_rows {
     const T *x, *g, *weight;
     const void *y;
     T *out;
@@ -18,7 +18,7 @@ template <class T> struct scores {
 /* The operands of a call, contiguous. keep: references, to be released. */
 template <class T>
 static dl_status scores_of(dl_gpu *g, const dl_op *op, dl_tensor *x, dl_tensor *y, dl_tensor *w, dl_tensor *out,
-                           dl_tensor *(&keep)[3], scores<T> *s) {
+                           dl_tensor *(&keep)[3], score_rows<T> *s) {
     dl_tensor *given[3] = {x, y, w};
     for (int i = 0; i < 3; i++)
         if (given[i] && !(keep[i] = dl_cuda_contiguous(g, given[i]))) return dl_failed();
@@ -44,7 +44,7 @@ template <class C> __device__ inline C excess_slope(C x, C from, bool square) {
 /* A warp has a row. BACK: writes the gradient of the scores; that of the own class takes off all others. */
 template <class T, bool BACK>
 __global__ void __launch_bounds__(THREADS)
-    multi_kernel(const __grid_constant__ scores<T> s, double margin, bool square) {
+    multi_kernel(const __grid_constant__ score_rows<T> s, double margin, bool square) {
     typedef calc_t<T> C;
     const long row = (long)blockIdx.x * WARPS + threadIdx.x / DL_WARP;
     const int lane = threadIdx.x % DL_WARP;
@@ -87,7 +87,7 @@ static dl_status multi(dl_gpu *g, const dl_op *op, const dl_aval *attr, dl_tenso
     return dl_dispatch<DL_FLOATS>(out->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         dl_tensor *keep[3] = {};
-        scores<T> s;
+        score_rows<T> s;
         dl_status st = scores_of<T>(g, op, in[0], in[1], in[2], out, keep, &s);
         if (grad) s.g = dl_data<T>(grad), s.step = grad->stride[0];
         if (st == DL_OK) {
@@ -135,7 +135,7 @@ struct bits {
 };
 
 /* How many labels a row has, and their bits; all threads of the block take part. */
-template <class T> __device__ long mark_labels(const scores<T> &s, long row, bits b, bool tell) {
+template <class T> __device__ long mark_labels(const score_rows<T> &s, long row, bits b, bool tell) {
     __shared__ long ends;
     const long words = (s.classes + 31) / 32, first = row * s.classes;
     if (!threadIdx.x) ends = s.classes;
@@ -161,7 +161,7 @@ template <class T> __device__ long mark_labels(const scores<T> &s, long row, bit
 
 /* 1 - x of the labels from `first` on, in shared memory; what is no label is so far off that nothing comes near it. */
 template <class T>
-__device__ void take_tile(const scores<T> &s, const T *x, long row, long first, long n, calc_t<T> *tile) {
+__device__ void take_tile(const score_rows<T> &s, const T *x, long row, long first, long n, calc_t<T> *tile) {
     __syncthreads();
     for (int k = threadIdx.x; k < TILE; k += THREADS) {
         const long label = first + k < n ? s.label(row * s.classes + first + k) : s.classes;
@@ -172,7 +172,7 @@ __device__ void take_tile(const scores<T> &s, const T *x, long row, long first, 
 
 /* A block has a row; a thread some of its classes, which it compares with all labels. */
 template <class T>
-__global__ void __launch_bounds__(THREADS) labels_kernel(const __grid_constant__ scores<T> s, unsigned *far) {
+__global__ void __launch_bounds__(THREADS) labels_kernel(const __grid_constant__ score_rows<T> s, unsigned *far) {
     typedef calc_t<T> C;
     extern __shared__ unsigned near[];
     __shared__ C tile[TILE];
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(THREADS) labels_kernel(const __grid_constant__
 /* A class that is no label gains from each label that it comes near to; a label loses, as often as it is listed, from
  * each class that comes near to it. */
 template <class T>
-__global__ void __launch_bounds__(THREADS) labels_back_kernel(const __grid_constant__ scores<T> s, unsigned *far) {
+__global__ void __launch_bounds__(THREADS) labels_back_kernel(const __grid_constant__ score_rows<T> s, unsigned *far) {
     typedef calc_t<T> C;
     extern __shared__ unsigned near[];
     __shared__ C tile[TILE];
@@ -241,7 +241,7 @@ static dl_status labels(dl_gpu *g, const dl_op *op, dl_tensor *const (&in)[3], d
     const dl_status status = dl_dispatch<DL_FLOATS>(out->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         dl_tensor *keep[3] = {};
-        scores<T> s;
+        score_rows<T> s;
         dl_status st = scores_of<T>(g, op, in[0], in[1], NULL, out, keep, &s);
         if (grad) s.g = dl_data<T>(grad), s.step = grad->stride[0];
         if (st == DL_OK) {

@@ -1,7 +1,6 @@
 /* Complex numbers made of real ones, and rows that take complex numbers by their parts: what is linear works on the
  * parts as on a last dimension, a matrix product on matrices of twice the size. */
 #include "ops/compose/compose.h"
-#include "autograd/vmap.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/binary.h"
 #include "dlcore/compare.h"
@@ -28,8 +27,8 @@ static bool is_complex(const dl_tensor *t) { return t && dl_dtype_is_complex(t->
 
 /* The calls that are made of calls for the parts. */
 COMPOSED_RULE(complex) { return dl_dtype_is_complex(c->dtype); }
-/* Rows with a kernel for complex numbers on other devices than the CPU. */
-COMPOSED_RULE(complex_on_cpu) { return dl_dtype_is_complex(c->dtype) && (!c->device || dl_vmap_watching); }
+/* Rows whose kernel takes complex numbers on some devices. */
+COMPOSED_RULE(complex_without_kernel) { return dl_dtype_is_complex(c->dtype) && dl_lacks_kernel(c); }
 COMPOSED_RULE(real) { return !dl_dtype_is_complex(c->dtype); }
 
 /* ---- numbers and their parts */

@@ -55,3 +55,6 @@ dl_tensor *dl_with_dim(dl_tensor *t, int d);
         return pooled_##name(c, p);                                                                                    \
     }                                                                                                                  \
     static dl_status pooled_##name(dl_call *c, dl_pool *p)
+
+/* Has the device no kernel for a call, of its dtype? While vmap watches, no device has one. */
+bool dl_lacks_kernel(const dl_call *c);

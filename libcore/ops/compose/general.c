@@ -1,6 +1,7 @@
 /* Ops made of other ops. */
 #include "ops/compose/compose.h"
 #include "autograd/vmap.h"
+#include "core/device/device.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
@@ -30,8 +31,12 @@ dl_status dl_finish_own(dl_call *c, dl_tensor *result) {
 /* Rows with a kernel on the CPU alone. vmap sees the rows that they are made of, which know what a batch is. */
 COMPOSED_RULE(elsewhere) { return c->device || dl_vmap_watching; }
 COMPOSED_RULE(watched) { return (void)c, dl_vmap_watching; }
-/* Rows with a kernel on other devices than the CPU. */
-COMPOSED_RULE(on_cpu) { return !c->device || dl_vmap_watching; }
+/* Rows with a kernel on some devices. */
+bool dl_lacks_kernel(const dl_call *c) {
+    const dl_kernel *k = dl_kernel_of(c->op, c->device);
+    return dl_vmap_watching || !k || !k->run || !(k->dtypes >> c->dtype & 1);
+}
+COMPOSED_RULE(without_kernel) { return dl_lacks_kernel(c); }
 
 /* ---- making */
 
