@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <omp.h>
 #include "dlcore/conv.h"
+#include "dlcore/create.h"
 #include "dlcore/matmul.h"
 
 /* ---- how many */
@@ -41,6 +42,35 @@ static void limits_are_given_back(void **state) {
     assert_int_equal(omp_get_max_threads(), 1);
     dl_cpu_team_limit(before);
     assert_int_equal(omp_get_max_threads(), had);
+}
+
+/* ---- the same numbers with any number of threads */
+
+static dl_tensor *draw(int threads, int kind) {
+    const long n = 123457;
+    omp_set_num_threads(threads);
+    dl_seed(11);
+    if (kind < 2) return must(kind ? dl_randn(&n, 1, DL_F64, 0) : dl_rand(&n, 1, DL_F32, 0));
+    if (kind == 2) return must(dl_randperm(n, DL_I64, 0));
+    dl_tensor *p = must(dl_tensor_full(1, &n, DL_F64, 0, 0.3)), *y = must(kind == 3 ? dl_bernoulli(p) : dl_poisson(p));
+    dl_unref(p);
+    return y;
+}
+
+static void draws_are_the_same(void **state) {
+    (void)state;
+    const int had = omp_get_max_threads();
+    for (int kind = 0; kind < 5; kind++) {
+        dl_tensor *one = draw(1, kind);
+        for (int threads = 2; threads <= 5; threads++) {
+            dl_tensor *many = draw(threads, kind);
+            assert_memory_equal(dl_data(one), dl_data(many),
+                                (size_t)dl_numel(one) * (size_t)dl_dtype_size(dl_dtype_of(one)));
+            dl_unref(many);
+        }
+        dl_unref(one);
+    }
+    omp_set_num_threads(had);
 }
 
 /* ---- no thread is started twice */
@@ -93,6 +123,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_large_work_has_threads),
         cmocka_unit_test(limits_are_given_back),
+        cmocka_unit_test(draws_are_the_same),
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
         cmocka_unit_test(no_call_starts_threads),
 #endif

@@ -163,7 +163,7 @@ typedef struct permuted {
     uint64_t *a, *b; /* n numbers each, sorted in turn */
     long n;
     int low, passes;        /* bits of a number; passes over digits from the top */
-    long each;              /* numbers of a part */
+    long each;              /* numbers of a part, whole blocks of words */
     long (*count)[BUCKETS]; /* of each part, of each digit, the lowest first; then where the next number goes */
     dl_stop *stop;
 } permuted;
@@ -214,9 +214,10 @@ static void sort_pass(permuted *p, int pass) {
 }
 
 static uint64_t key_at(const permuted *p, uint64_t sorted) {
-    uint32_t w[2];
-    DL_SIMD_PICK(dl_random_words)(p->key, 2 * (sorted & (((uint64_t)1 << p->low) - 1)), 2, w);
-    return (uint64_t)w[1] << 32 | w[0];
+    const uint64_t number = sorted & (((uint64_t)1 << p->low) - 1), odd = number & 1;
+    uint32_t w[4]; /* words come in fours */
+    DL_SIMD_PICK(dl_random_words)(p->key, 2 * (number - odd), 4, w);
+    return (uint64_t)w[2 * odd + 1] << 32 | w[2 * odd];
 }
 
 /* Where the upper bits of keys are equal, which is rare, whole keys are made anew. */
@@ -247,7 +248,7 @@ static dl_status run_randperm(dl_call *c) {
     permuted p = {.key = dl_rng_key_of(c), .n = n, .low = 64 - __builtin_clzl((unsigned long)n), .stop = &stop};
     p.passes = n <= 32 ? 0 : n <= 1 << 24 ? 2 : 3;
     const long parts = dl_cpu_threads(n);
-    p.each = (n + parts - 1) / parts;
+    p.each = ((n + parts - 1) / parts + BLOCK - 1) / BLOCK * BLOCK;
     const size_t numbers = 2 * (size_t)n * sizeof(uint64_t), counts = (size_t)(parts * p.passes) * sizeof *p.count;
     void *room = dl_host_alloc(numbers + counts);
     if (!room) return dl_stop_end(&stop), dl_failed();
