@@ -92,12 +92,23 @@ GRAD_RULE(as_strided) {
     return dl_give(b, 0, dl_as_strided(flat, m->shape, m->ndim, m->stride, m->ndim, m->offset - first));
 }
 
+static bool has_strides(const dl_tensor *t, const dl_meta *m) {
+    for (int i = 0; i < m->ndim; i++)
+        if (m->shape[i] > 1 && t->stride[i] != m->stride[i]) return false;
+    return true;
+}
+
 /* The input gets the gradient outside of the region, the value that of the region. The gradient is first given the
- * strides of the input, so that the region is the same in both. */
+ * strides of the input, so that the region is the same in both. For the value alone it is not copied where it has them.
+ */
 GRAD_RULE(as_strided_set) {
     const dl_meta *m = dl_in_meta(b, 0);
     const dl_aval *size = ATTR(b, AS_STRIDED_SET_SIZE), *stride = ATTR(b, AS_STRIDED_SET_STRIDE);
     long offset = ATTR_I(b, AS_STRIDED_SET_OFFSET) - m->offset;
+    if (!NEED(AS_STRIDED_SET_INPUT) && offset >= 0 && has_strides(G0, m)) {
+        GIVE(AS_STRIDED_SET_VALUE, dl_as_strided(G0, size->u.v, size->n, stride->u.v, size->n, G0->offset + offset));
+        return DL_OK;
+    }
     dl_tensor *g = T(dl_restride(G0, m->stride, m->ndim));
     if (!g) return dl_failed();
     GIVE(AS_STRIDED_SET_VALUE, dl_as_strided(NEED(AS_STRIDED_SET_INPUT) ? T(dl_clone(g)) : g, size->u.v, size->n,
