@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 256, CURVE = 64, SEEN = 1024, SEEN_OF_PASS = 64 };
+enum { ROWS = 256, CURVE = 64, SEEN = 1024, SEEN_OF_PASS = 64, SEEN_OF_OTHERS = 4 };
 
 /* Where random numbers were at the last step of a place, and the parameter by which a training is known. */
 typedef struct seeding {
@@ -170,11 +170,11 @@ static bool is_looked_at(const dl_journal_row *r) {
 }
 
 /* Rows of a pass among those of the passes before; without memory they are left out. */
-static void keep_rows(dl_journal_row *r, const dl_tensor *x) {
+static void keep_rows(dl_journal_row *r, const dl_tensor *x, long most) {
     unsigned long hash[SEEN_OF_PASS], **seen = &journal->seen[r - journal->row];
-    if (r->nseen == SEEN) return;
+    if (r->nseen == SEEN || !dl_in_host_memory(x)) return;
     if (!*seen) r->seen = *seen = malloc(SEEN * sizeof **seen);
-    const long n = *seen ? dl_journal_row_hashes(x, hash, SEEN_OF_PASS) : 0;
+    const long n = *seen ? dl_journal_row_hashes(x, hash, most) : 0;
     for (long i = 0; i < n && r->nseen < SEEN; i++) {
         long k = 0;
         while (k < r->nseen && (*seen)[k] != hash[i]) k++;
@@ -191,7 +191,7 @@ static void look_at_input(dl_journal_row *r, const dl_tensor *x) {
     r->alike += r->looked && before.n == r->x.n && before.hash == r->x.hash;
     r->looked++;
     r->nrows = dl_journal_row_hashes(x, r->rows, (long)(sizeof r->rows / sizeof *r->rows));
-    keep_rows(r, x);
+    keep_rows(r, x, SEEN_OF_PASS);
 }
 
 void dl_journal_zero(const void *optimizer) { row_of((key){.kind = DL_DID_ZERO, .what = optimizer}); }
@@ -205,9 +205,12 @@ bool dl_journal_forward(const void *net, bool training, const dl_tensor *x) {
     r->data = dl_ptr(x);
     r->ndim = x->ndim;
     memcpy(r->shape, x->shape, sizeof x->shape);
-    if (!is_looked_at(r)) return false;
-    look_at_input(r, x);
-    return true;
+    const bool looked = is_looked_at(r);
+    if (looked)
+        look_at_input(r, x);
+    else if (!training || !dl_recording()) /* of evaluations, some rows of each */
+        keep_rows(r, x, SEEN_OF_OTHERS);
+    return looked;
 }
 
 void dl_journal_modes(long other, long layers, bool frozen) {

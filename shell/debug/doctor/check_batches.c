@@ -454,37 +454,10 @@ static int has_held(const dlsh_pools *all, const dl_journal_row *r) {
     return n > 1;
 }
 
-/* Is an argument samples that were kept apart? */
-static int is_held(const dlsh_examination *e, const dlsh_pools *all, const char *file, const dlsh_node *n) {
-    dlsh_dealt d = {.data = NULL};
-    const int data = dlsh_data_named(e, file, n, &d);
-    const dlsh_value *v = data ? NULL : dlsh_value_of(e, file, n);
-    const dl_tensor *t = v && v->type == DLSH_TENSOR ? v->as.tensor : NULL;
-    for (int k = 0; k < all->n; k++)
-        if (all->at[k].held &&
-            (data ? all->at[k].data == d.data && all->at[k].split == d.split : t && all->at[k].tensor == t))
-            return 1;
-    return 0;
-}
-
-/* Is a function called with samples that were kept apart, in any of its calls within a tree? */
-static int is_called_with_held(const dlsh_examination *e, const dlsh_pools *all, const char *file, const dlsh_node *n,
-                               const char *function) {
-    for (int i = 1; n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], function) && i < n->nkids; i++)
-        if (is_held(e, all, file, n->kids[i]->kind == DLSH_N_KWARG ? n->kids[i]->kids[0] : n->kids[i])) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (n->kids[i] && is_called_with_held(e, all, file, n->kids[i], function)) return 1;
-    return 0;
-}
-
-/* May a pass, in a function of the text, have had samples that were kept apart, in passes that were not looked at? */
-static int may_have_held(const dlsh_examination *e, const dlsh_pools *all, const dl_journal_row *r) {
-    const dlsh_node *root = dlsh_text_root(r->file), *around[DLSH_AROUND];
-    const dlsh_node *n = root && r->count > r->looked ? dlsh_statement_at(r->file, r->line) : NULL;
-    const int depth = n ? dlsh_functions_around(root, n->span.start, around) : 0;
-    for (int i = 0; i < depth; i++)
-        if (around[i]->text && is_called_with_held(e, all, r->file, root, around[i]->text)) return 1;
-    return 0;
+/* Are rows of each pass known, of those that were not looked at, too? */
+static int are_all_known(const dl_journal_row *r) {
+    enum { MOST_SEEN = 1024 };
+    return r->count == r->looked || ((!r->grad || !r->training) && r->nseen < MOST_SEEN);
 }
 
 enum { FEWEST_APART = 16 };
@@ -504,7 +477,7 @@ static void find_seen(dlsh_examination *e, dlsh_pools *all, const void *net) {
     int others = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         if (r->what != net || r->nrows < 2 || !dlsh_is_evaluation_pass(e, r)) continue;
-        if (!has_held(all, r) && !may_have_held(e, all, r) && is_of_training(e, all, r))
+        if (!has_held(all, r) && are_all_known(r) && is_of_training(e, all, r))
             seen = r;
         else
             others++;
@@ -687,18 +660,22 @@ const dl_journal_row *dlsh_same_batch(const dlsh_examination *e) {
 
 static void tell_passed(dlsh_examination *e) {
     const dl_journal_row *r, *same = dlsh_same_batch(e);
-    long seen = 0, rows = 0, known = 0;
-    char rest[120] = "no evaluation was seen";
+    long seen = 0, rows = 0, known = 0, places = 0, unknown = 0;
+    char rest[120] = "no evaluation of a net as a whole was seen";
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
-        if (dlsh_is_training_pass(e, r)) seen += r->looked;
-        if (dlsh_is_training_pass(e, r) || !is_evaluation(e, r)) continue;
+        if (dlsh_is_training_pass(e, r)) seen += r->looked, places++;
+        if (dlsh_is_training_pass(e, r) || !dlsh_is_evaluation_pass(e, r)) continue;
         for (long k = 0; k < r->nrows; k++) rows++, known += was_seen(e, r->what, r->rows[k]);
+        unknown += !r->nrows;
     }
     if (rows)
         snprintf(rest, sizeof rest, "of %ld evaluated samples looked at, %ld were among the trained ones looked at",
                  rows, known);
+    else if (unknown)
+        snprintf(rest, sizeof rest, "of evaluations the samples are not known");
     if (same)
-        dlsh_passed(e, "each step has the same %ld samples (line %d); %s", same->shape[0], same->line, rest);
+        dlsh_passed(e, "each step%s has the same %ld samples (line %d); %s",
+                    places > 1 ? " of one of the trainings" : "", same->shape[0], same->line, rest);
     else if (seen > 1)
         dlsh_passed(e, "of %ld training passes looked at not all have the same samples; %s", seen, rest);
     else
