@@ -1,4 +1,5 @@
 /* The loss: what it is given, its sign, what it begins with, whether it falls. */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -389,7 +390,8 @@ static const dl_journal_node *compares(dlsh_pass p) {
     for (long k = 0; k < p.n; k++)
         if (dlsh_op_is(&p.at[k], "cross_entropy|nll_picked|logit_loss|probability_loss|divergence|log_divergence|"
                                  "huber_difference|sub") &&
-            p.at[k].in[0].constant != p.at[k].in[1].constant && p.at[k].in[1].there)
+            p.at[k].in[0].constant != p.at[k].in[1].constant && p.at[k].in[1].there &&
+            p.at[k].in[p.at[k].in[1].constant].ndim) /* 1 - x compares nothing */
             return &p.at[k];
     return NULL;
 }
@@ -402,10 +404,11 @@ dl_status dlsh_check_loss_operand(dlsh_examination *e) {
         dlsh_pass p = dlsh_pass_of(r, 1), before = dlsh_pass_of(r, 0);
         for (long k = 0; k < before.n; k++) look_at_reach(e, before, &before.at[k]);
         for (long k = 0; k < p.n; k++)
-            look_at_operand(e, p, &p.at[k]), dlsh_find_scores_for_logs(e, p, &p.at[k]), look_at_targets(e, &p.at[k]),
-                look_at_dim(e, &p.at[k]), look_at_single(e, p, &p.at[k]), look_at_reach(e, p, &p.at[k]),
-                look_at_smoothing(e, &p.at[k]), look_at_left_out(e, p, &p.at[k]), look_at_flat_targets(e, p, &p.at[k]),
-                look_at_delta(e, &p.at[k]), look_at_order(e, &p.at[k]), look_at_temperature(e, p, &p.at[k]);
+            look_at_operand(e, p, &p.at[k]), dlsh_find_scores_for_logs(e, p, &p.at[k]),
+                dlsh_find_overlap_of_scores(e, p, &p.at[k]), look_at_targets(e, &p.at[k]), look_at_dim(e, &p.at[k]),
+                look_at_single(e, p, &p.at[k]), look_at_reach(e, p, &p.at[k]), look_at_smoothing(e, &p.at[k]),
+                look_at_left_out(e, p, &p.at[k]), look_at_flat_targets(e, p, &p.at[k]), look_at_delta(e, &p.at[k]),
+                look_at_order(e, &p.at[k]), look_at_temperature(e, p, &p.at[k]);
         look_at_divisor(e, r, p);
         const dl_journal_node *n = p.n ? compares(p) : NULL;
         losses += p.n > 0, compared += n != NULL;
@@ -419,6 +422,30 @@ dl_status dlsh_check_loss_operand(dlsh_examination *e) {
     return DL_OK;
 }
 
+/* ---------------------------------------------------------------- which losses train */
+
+/* Did a step come behind the last pass at that place, before any other one? Others only ask for gradients, as an attack
+ * on inputs does, or go on when the training is over. */
+static int is_followed_by_step(const dlsh_examination *e, const dl_journal_row *pass) {
+    const dl_journal_row *r, *b;
+    unsigned long next = ULONG_MAX;
+    for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (b->till > pass->till && b->till < next) next = b->till;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+        if (r->till > pass->till && r->till < next) return 1;
+    return 0;
+}
+
+/* Do passes of that place go on behind all steps, where those of another one train? */
+static int is_beside_training(const dlsh_examination *e, const dl_journal_row *pass) {
+    const dl_journal_row *r;
+    int others = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+        if (r->till > pass->till) return 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) others |= r != pass && is_followed_by_step(e, r);
+    return others;
+}
+
 /* ---------------------------------------------------------------- sign and floor */
 
 static int constant_sign(const dl_journal_value *v) {
@@ -426,64 +453,11 @@ static int constant_sign(const dl_journal_value *v) {
     return v->low >= 0 ? 1 : v->high <= 0 ? -1 : 0;
 }
 
-static int even_power(const dl_journal_node *n) {
-    const dl_journal_value *x = &n->in[1];
-    return x->constant && x->n && x->low == x->high && fmod(x->low, 2) == 0;
-}
-
-/* A loss taken away from a number: 0 - cross_entropy(...). */
-static int is_taken_away(dlsh_pass p, const dl_journal_node *n) {
-    if (!dlsh_op_is(n, "sub") || !n->in[0].constant || n->out.ndim) return 0;
-    n = dlsh_pass_source(p, n, 1);
-    for (int i = 0; n && i < DLSH_DEEP && dlsh_op_is(n, "sum|mean|div"); i++) n = dlsh_pass_source(p, n, 0);
-    return dlsh_op_is(n, "cross_entropy|nll_picked|logit_loss|probability_loss|square_sum|square");
-}
-
-/* A probability, or 1 minus one, with a small number added or not. */
-static int is_probability(dlsh_pass p, const dl_journal_node *n, int depth) {
-    if (!n || depth > 4) return 0;
-    if (dlsh_op_is(n, "sigmoid|softmax")) return 1;
-    const dl_journal_node *a = dlsh_pass_source(p, n, 0), *b = dlsh_pass_source(p, n, 1);
-    const double number = dlsh_is_number_in(&n->in[1])   ? n->in[1].low
-                          : dlsh_is_number_in(&n->in[0]) ? n->in[0].low
-                                                         : NAN;
-    if (dlsh_op_is(n, "clamp|gather|index|select|maximum|minimum")) return is_probability(p, a, depth + 1);
-    if (dlsh_op_is(n, "add") && (isnan(number) || fabs(number) < 0.01)) return is_probability(p, a ? a : b, depth + 1);
-    return dlsh_op_is(n, "sub") && n->in[0].constant && is_probability(p, b, depth + 1);
-}
-
-int dlsh_sign_of(dlsh_pass p, const dl_journal_node *n, int depth) {
-    if (!n || depth > DLSH_DEEP) return 0;
-    const dl_journal_node *a = dlsh_pass_source(p, n, 0), *b = dlsh_pass_source(p, n, 1);
-    if (dlsh_op_is(n,
-                   "square_sum|square|abs|cross_entropy|logit_loss|probability_loss|softplus|relu|exp|sigmoid|softmax|"
-                   "batch_norm_relu|sqrt"))
-        return 1;
-    if (dlsh_op_is(n, "log_softmax") || is_taken_away(p, n)) return -1;
-    if (dlsh_op_is(n, "log") && is_probability(p, a, 0)) return -1;
-    if (dlsh_op_is(n, "log1p") && dlsh_op_is(a, "neg") && is_probability(p, dlsh_pass_source(p, a, 0), 0)) return -1;
-    if (dlsh_op_is(n, "pow") && even_power(n)) return 1;
-    if (dlsh_op_is(n, "neg|nll_picked")) return -dlsh_sign_of(p, a, depth + 1);
-    if (dlsh_op_is(n, "sum|mean|gather|amax|amin|logsumexp|diagonal|diag|masked_select|index"))
-        return dlsh_op_is(n, "logsumexp") ? 0 : dlsh_sign_of(p, a, depth + 1);
-    if (dlsh_op_is(n, "where"))
-        for (int k = 0; k < 3; k++)
-            if (n->in[k].from) return dlsh_sign_of(p, dlsh_pass_source(p, n, k), depth + 1);
-    if (dlsh_op_is(n, "mul|div") && a && n->in[1].constant)
-        return dlsh_sign_of(p, a, depth + 1) * constant_sign(&n->in[1]);
-    if (dlsh_op_is(n, "mul") && b && n->in[0].constant) return dlsh_sign_of(p, b, depth + 1) * constant_sign(&n->in[0]);
-    if (dlsh_op_is(n, "mul") && a && a == b) return 1;
-    if (dlsh_op_is(n, "add|maximum") && a && b) {
-        int s = dlsh_sign_of(p, a, depth + 1);
-        return s == dlsh_sign_of(p, b, depth + 1) ? s : 0;
-    }
-    return 0;
-}
-
 /* The node that turns the sign: of the ways down from the root the first that is negated. */
 static const dl_journal_node *turner(dlsh_pass p, const dl_journal_node *n) {
     for (int i = 0; n && i < DLSH_DEEP; i++) {
-        int by = dlsh_op_is(n, "neg") || is_taken_away(p, n) ||
+        const int taken = dlsh_op_is(n, "sub") && n->in[0].constant && dlsh_sign_of(p, n) < 0;
+        int by = dlsh_op_is(n, "neg") || taken ||
                  (dlsh_op_is(n, "mul|div") && (constant_sign(&n->in[0]) | constant_sign(&n->in[1])) < 0);
         if (by) return n;
         n = dlsh_pass_source(p, n, n->in[0].from ? 0 : 1);
@@ -506,7 +480,7 @@ static const dl_journal_node *difference(dlsh_pass p, const dl_journal_node *n) 
 static const dl_journal_node *bottomless(dlsh_pass p, const dl_journal_node *n, int sign, int depth) {
     if (!n || depth > DLSH_DEEP) return NULL;
     const dl_journal_node *a = dlsh_pass_source(p, n, 0), *b = dlsh_pass_source(p, n, 1), *found = NULL;
-    if (sign < 0 && (dlsh_sign_of(p, n, 0) > 0 || dlsh_op_is(n, "logsumexp")) &&
+    if (sign < 0 && (dlsh_sign_of(p, n) > 0 || dlsh_op_is(n, "logsumexp")) &&
         !dlsh_op_is(n, "sum|mean|add|mul|div|sigmoid|softmax"))
         return n;
     if (dlsh_op_is(n, "neg")) {
@@ -521,7 +495,7 @@ static const dl_journal_node *bottomless(dlsh_pass p, const dl_journal_node *n, 
     }
     if (dlsh_op_is(n, "mul|div")) {
         const int k = n->in[1].constant ? 1 : 0, by = n->in[k].constant ? constant_sign(&n->in[k]) : 0;
-        const int other = by ? 0 : dlsh_sign_of(p, b, depth + 1); /* of a factor that is computed, as a deviation */
+        const int other = by || !b ? 0 : dlsh_sign_of(p, b); /* of a factor that is computed, as a deviation */
         found = by ? bottomless(p, k ? a : b, sign * by, depth + 1) : NULL;
         if (other) found = bottomless(p, a, sign * other, depth + 1);
         return found && by < 0 ? n : found;
@@ -530,14 +504,13 @@ static const dl_journal_node *bottomless(dlsh_pass p, const dl_journal_node *n, 
 }
 
 static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, const dl_optimizer *up) {
-    int sign = dlsh_sign_of(p, p.at, 0);
+    enum { OPEN_BELOW = 1 };
+    const dlsh_bounds range = dlsh_bounds_of(p, p.at);
+    const int sign = dlsh_sign_of(p, p.at);
     const dl_journal_node *by = sign < 0 && !up ? turner(p, p.at) : NULL;
-    const dl_journal_node *d = sign || bottomless(p, p.at, 1, 0) ? NULL : difference(p, p.at);
-    if (d && !d->in[0].constant && !d->in[1].constant &&
-        (dlsh_has_rivals(e) || dlsh_sign_of(p, dlsh_pass_source(p, d, 0), 0) ||
-         dlsh_sign_of(p, dlsh_pass_source(p, d, 1), 0) ||
-         (d->out.ndim == 0 && !dlsh_op_is(dlsh_pass_source(p, d, 0), "mean|sum"))))
-        d = NULL; /* a critic, as of a game; parts of a loss, as of a policy's; squares less a logarithm, of a flow */
+    const dl_journal_node *d =
+        sign || !(range.open & OPEN_BELOW) || bottomless(p, p.at, 1, 0) ? NULL : difference(p, p.at);
+    if (dlsh_has_rivals(e)) d = NULL; /* a critic, as of a game */
     if (by) {
         dlsh_finding *f = dlsh_find_at(e, by->file, by->line, "minimise the loss itself, without the minus");
         if (!f) return;
@@ -556,8 +529,8 @@ static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
         if (!f) return;
         dlsh_cause(f, "the loss has no floor: a sum of plain differences falls without end");
         dlsh_evidence(f,
-                      "neither a square nor an absolute value stands between the difference and the loss, which went "
-                      "from %.4g to %.4g",
+                      "parameters can take it below every bound: neither a square nor an absolute value stands between "
+                      "the difference and the loss, which went from %.4g to %.4g",
                       r->first, r->last);
     } else if (sign > 0 && up) {
         dl_source made = dlsh_optimizer_source(up);
@@ -604,7 +577,7 @@ static void look_at_bottom(dlsh_examination *e, const dl_journal_row *r, dlsh_pa
 int dlsh_loss_is_negated(const dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
-        if (r->nnodes[1] && dlsh_sign_of(dlsh_pass_of(r, 1), r->nodes[1], 0) < 0) return 1;
+        if (r->nnodes[1] && dlsh_sign_of(dlsh_pass_of(r, 1), r->nodes[1]) < 0) return 1;
     return 0;
 }
 
@@ -623,15 +596,19 @@ static void tell_sign(dlsh_examination *e) {
     const dl_journal_row *r, *known = NULL, *open = NULL;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         const dlsh_pass p = dlsh_pass_of(r, 1);
-        const int sign = p.n ? dlsh_sign_of(p, p.at, 0) : 0;
-        if (p.n) *(sign ? &known : &open) = r;
+        const int floor = p.n && isfinite(dlsh_bounds_of(p, p.at).low) && isfinite(r->last);
+        const dl_journal_row **which = floor ? &known : &open;
+        if (p.n && (!*which || is_followed_by_step(e, r))) *which = r;
     }
+    const dlsh_pass p = known ? dlsh_pass_of(known, 1) : (dlsh_pass){NULL, 0};
     if (open)
-        dlsh_unchecked(e, "the ops of the loss (line %d) leave its sign open; it went from %.4g to %.4g%s", open->line,
-                       dlsh_first_loss(open), open->last, open->low < 0 ? " and has been below 0" : "");
+        dlsh_unchecked(e,
+                       "the ops of the loss (line %d) leave open whether it has a floor; it went from %.4g to %.4g%s",
+                       open->line, dlsh_first_loss(open), open->last, open->low < 0 ? " and has been below 0" : "");
     else if (known)
-        dlsh_passed(e, "by its ops the loss (line %d) is never below 0 and has a floor; it went from %.4g to %.4g",
-                    known->line, dlsh_first_loss(known), known->last);
+        dlsh_passed(e, "by its ops the loss (line %d) %s; it went from %.4g to %.4g", known->line,
+                    dlsh_sign_of(p, p.at) > 0 ? "is never below 0 and has a floor" : "has a floor",
+                    dlsh_first_loss(known), known->last);
 }
 
 dl_status dlsh_check_loss_sign(dlsh_examination *e) {
@@ -744,7 +721,7 @@ static int is_weighed_both_ways(dlsh_pass p) {
 /* May the loss stay, or rise, although all is well? */
 static int may_stay(const dlsh_examination *e, const dl_journal_row *r) {
     const dlsh_pass p = dlsh_pass_of(r, 1);
-    const int balance = r->low < 0 && p.n && dlsh_sign_of(p, p.at, 0) <= 0; /* of what pulls both ways: no error */
+    const int balance = r->low < 0 && p.n && dlsh_sign_of(p, p.at) <= 0; /* of what pulls both ways: no error */
     return balance || dlsh_targets_move(e, r) || is_weighed_both_ways(p);
 }
 
@@ -752,7 +729,7 @@ dl_status dlsh_check_trend(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         int n = r->ncurve, part = n / 4;
-        if (r->count < 20 || part < 2 || dlsh_has_rivals(e)) continue;
+        if (r->count < 20 || part < 2 || dlsh_has_rivals(e) || is_beside_training(e, r)) continue;
         double before = mean_of(r->curve, part), after = mean_of(r->curve + n - part, part);
         const double noise = fmax(deviation_of(r->curve, part, before), deviation_of(r->curve + n - part, part, after));
         const int free = may_stay(e, r);

@@ -74,6 +74,84 @@ static void look_at_part(dlsh_examination *e, const dl_journal_row *r, const par
                   r->count, last->at->line, first->value, last->value, rest, left);
 }
 
+/* ---------------------------------------------------------------- a mean beside a sum */
+
+/* How a part becomes one number. */
+typedef struct reduction {
+    double averaged, summed; /* over how many elements of a sample; 1: none */
+    const dl_journal_node *of;
+} reduction;
+
+static double elements(const dl_journal_value *v) {
+    double n = 1;
+    for (int d = 0; d < v->ndim; d++) n *= (double)v->shape[d];
+    return n;
+}
+
+/* Down from a part to what is averaged and added up; the samples of the batch do not count. */
+static reduction reduction_of(dlsh_pass p, const dl_journal_node *n) {
+    reduction r = {1, 1, NULL};
+    double samples = 1;
+    for (int i = 0; n && i < DEEPEST; i++) {
+        const int scaled = dlsh_op_is(n, "mul|div|neg") && (n->in[1].there ? n->in[1].constant : 1);
+        const int scaled_first = !scaled && dlsh_op_is(n, "mul") && n->in[0].constant;
+        const double share = n->in[0].there ? elements(&n->in[0]) / elements(&n->out) : 1;
+        const int loss = dlsh_op_is(n, "logit_loss|probability_loss") && !n->out.ndim;
+        if (dlsh_op_is(n, "mean") || loss)
+            r.averaged *= share, samples = n->in[0].ndim ? (double)n->in[0].shape[0] : 1;
+        else if (dlsh_op_is(n, "sum|square_sum"))
+            r.summed *= share;
+        else if (!scaled && !scaled_first)
+            break;
+        r.of = n;
+        if (loss || dlsh_op_is(n, "square_sum")) break;
+        n = dlsh_pass_source(p, n, scaled_first);
+    }
+    r.averaged /= samples;
+    return r;
+}
+
+/* The exp that a node is a sum with, as the variances in a divergence from a normal distribution; NULL: there is none.
+ */
+static const dl_journal_node *exp_in(dlsh_pass p, const dl_journal_node *n, int depth) {
+    if (!n || depth > 6) return NULL;
+    if (dlsh_op_is(n, "exp")) return n;
+    if (!dlsh_op_is(n, "add|sub|mul|neg|sum|mean|div")) return NULL;
+    const dl_journal_node *a = exp_in(p, dlsh_pass_source(p, n, 0), depth + 1);
+    return a ? a : exp_in(p, dlsh_pass_source(p, n, 1), depth + 1);
+}
+
+/* Are variances all 1, so that codes are noise? */
+static int is_noise(const dl_journal_node *variance) {
+    return variance && variance->out.n && fabs(variance->out.mean - 1) < 0.1 && variance->out.std < 0.15;
+}
+
+/* The divergence of the codes, summed over them, beside a mean over all elements of what is rebuilt: it came to 0. */
+static void look_at_reductions(dlsh_examination *e, dlsh_pass p) {
+    enum { MANY = 16 };
+    const dl_journal_node *n = p.at, *side[2] = {dlsh_pass_source(p, n, 0), dlsh_pass_source(p, n, 1)};
+    if (!dlsh_op_is(n, "add") || n->out.ndim) return;
+    for (int k = 0; k < 2; k++) {
+        const reduction a = reduction_of(p, side[k]), b = reduction_of(p, side[!k]);
+        if (!a.of || !b.of || a.averaged < MANY || a.summed > 1 || b.summed < 2 || b.averaged > 1) continue;
+        const dl_journal_node *variance = exp_in(p, b.of, 0);
+        if (!is_noise(variance) || exp_in(p, a.of, 0)) continue;
+        dlsh_finding *f =
+            dlsh_find_at(e, a.of->file, a.of->line,
+                         "sum over the elements of a sample here, too, and take the mean over samples alone");
+        if (!f) return;
+        dlsh_cause(f,
+                   "a part of the loss is a mean over the elements of a sample, the divergence beside it a sum: that "
+                   "outweighs it %.0f times",
+                   a.averaged);
+        dlsh_evidence(
+            f,
+            "line %d takes the mean over %.0f elements, line %d the sum over %.0f; variances are %.3g on average, "
+            "deviation %.2g: codes are noise, and what is rebuilt does not depend on the input",
+            a.of->line, a.averaged, b.of->line, b.summed, variance->out.mean, variance->out.std);
+    }
+}
+
 dl_status dlsh_check_terms(dlsh_examination *e) {
     enum { PARTS = 8 };
     const dl_journal_row *r;
@@ -81,6 +159,7 @@ dl_status dlsh_check_terms(dlsh_examination *e) {
         part a[PARTS], b[PARTS];
         const dlsh_pass p = dlsh_pass_of(r, 0), q = dlsh_pass_of(r, 1);
         if (r->count < PASSES || !p.n || !q.n) continue;
+        look_at_reductions(e, q);
         const int n = parts_of(p, p.at, a, PARTS, 0);
         if (parts_of(q, q.at, b, PARTS, 0) != n) continue;
         for (int k = 0; k < n; k++) look_at_part(e, r, &a[k], &b[k]);

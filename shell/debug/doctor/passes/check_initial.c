@@ -135,7 +135,7 @@ dl_status dlsh_check_initial_loss(dlsh_examination *e) {
         double per = 1;
         long classes = 0;
         for (long k = 0; k < p.n && k < 12 && !classes; k++) classes = classes_of(p, &p.at[k], &per);
-        if (classes < 2 || isnan(r->first) || isnan(per) || dlsh_sign_of(p, p.at, 0) < 0) continue;
+        if (classes < 2 || isnan(r->first) || isnan(per) || dlsh_sign_of(p, p.at) < 0) continue;
         double expected = log((double)classes) * per;
         char how[64];
         if (fabs(per - 1) < 1e-3)

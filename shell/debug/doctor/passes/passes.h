@@ -8,8 +8,17 @@ enum { DLSH_DEEP = 40 };
 static inline int dlsh_is_number_in(const dl_journal_value *v) {
     return v->there && v->constant && v->n && v->low == v->high;
 }
-/* 1: a node's result is never negative, -1: never positive, 0: not known (check_loss.c). */
-int dlsh_sign_of(dlsh_pass p, const dl_journal_node *n, int depth);
+/* What a node can give, whatever the parameters are (passes/bounds.c). open: 1 where parameters take it below every
+ * bound, 2 above; about: a number that is not known was added. */
+typedef struct dlsh_bounds {
+    double low, high;
+    int open, about;
+} dlsh_bounds;
+dlsh_bounds dlsh_bounds_of(dlsh_pass p, const dl_journal_node *n);
+/* 1: a node's result is never negative, -1: it is never positive and has no lowest value, 0: neither is known. */
+int dlsh_sign_of(dlsh_pass p, const dl_journal_node *n);
+/* A quotient of sums of scores where one of probabilities belongs (passes/overlap.c). */
+void dlsh_find_overlap_of_scores(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n);
 /* A divergence of scores in place of logarithms of probabilities (likelihood.c). */
 void dlsh_find_scores_for_logs(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n);
 /* exp(v) times an error, plus v: one sign too few. Was it found? */
