@@ -67,3 +67,20 @@ dlsh -n --db none -i <typing 2>err | grep -E "FAIL|NOTE|zeroed"
 # What could not be looked at is no PASS.
 dlsh -n --db none kx21_actor_critic.dlsh | grep -o "^----.*: not checked: [a-z ]*"
 dlsh -n --db none b24_dead.dlsh | grep -o "size of updates: not checked\|its targets were not seen\|looked at with targets"
+# A table that was made anew since the training is not said to be what was trained on; frozen parameters are counted.
+cat >typing <<'.'
+seed 4
+fn points(n) { x = randn(n, 3); return x, (x[:, 0] > 0).long() }
+net body { linear 8 -> relu }
+body.build([3])
+body.requires_grad_(false);
+net m { b: body; linear 2 }
+m.build([3])
+o = adam(m, lr=0.01)
+for i in range(20) { x, y = points(40); l = cross_entropy(m(x), y); o.zero_grad(); backward l; o.step() }
+x, y = points(60)
+m.eval()
+no_grad { print((m(x).argmax(1) == y).float().mean().item() > 0) }
+doctor
+.
+dlsh -n --db none typing 2>err | grep -oE "nets were trained with other rows|[0-9]+ of them frozen"

@@ -259,15 +259,29 @@ static int tells_class(const dlsh_samples *s, long c) {
     return n > 1;
 }
 
+/* Is the column the target, number by number? */
+static int is_target(const dlsh_samples *s, long c) {
+    int differ = 0;
+    for (long i = 0; i < s->n; i++) {
+        if (s->guessed || s->x[i * s->width + c] != s->y[i]) return 0;
+        differ |= s->y[i] != s->y[0];
+    }
+    return differ;
+}
+
 static void find_target_column(dlsh_examination *e, const dlsh_samples *s) {
-    if (!s->y || !s->classes || s->width > COLUMNS || s->width < 3 || s->n < 16 || s->picture) return;
+    if (!s->y || s->width > COLUMNS || s->width < 3 || s->n < 16 || s->picture) return;
     if (!s->real) return; /* words, of which one may well be what is asked for */
     for (long c = 0; c < s->width; c++) {
-        if (!tells_class(s, c)) continue;
+        if (!(s->classes ? tells_class(s, c) : is_target(s, c))) continue;
         dlsh_finding *f = dlsh_find_at(e, s->file, s->written_line ? s->written_line : s->line,
                                        "leave the column out: it is not known where the net is used");
         if (f) dlsh_cause(f, "column %ld of %s is the target itself", c, s->name);
-        if (f) dlsh_evidence(f, "it has one value for each class of %s in all %ld samples", s->target, s->n);
+        if (f && s->classes)
+            dlsh_evidence(f, "it has one value for each class of %s in all %ld samples", s->target, s->n);
+        if (f && !s->classes)
+            dlsh_evidence(f, "it is equal to %s in all %ld samples: what is to be told stands in the input", s->target,
+                          s->n);
         return;
     }
 }
@@ -342,9 +356,11 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
         if (!f) return;
         dlsh_cause(f, "%s is scaled to almost nothing: its values are too small", s->name);
         dlsh_evidence(f, "its values go from %.4g to %.4g; nets begin with weights for about -1 to 1", low, high);
-    } else if (n && !e->bad)
-        dlsh_passed(e, "%s, %ld samples: %.3g to %.3g, mean %.3g%s; %s%s", s->name, s->n, low, high, mean,
-                    n < s->n * s->width ? ", some not finite" : "",
+    } else if (n && !e->bad && s->apart)
+        dlsh_unchecked(e, "nets were trained with other rows than those that %s has now", s->name);
+    else if (n && !e->bad)
+        dlsh_passed(e, "%s, %ld%s samples: %.3g to %.3g, mean %.3g%s; %s%s", s->name, s->n,
+                    s->n < s->total ? " of its" : "", low, high, mean, n < s->n * s->width ? ", some not finite" : "",
                     s->y ? "looked at with targets " : "its targets were not seen", s->y ? s->target : "");
 }
 
@@ -657,6 +673,18 @@ static int is_made_once(const dlsh_examination *e, const dlsh_traced *x) {
     return made && !dlsh_mentions(made, x->base);
 }
 
+/* Was y computed from the table of x as it is now, row by row, and are the same rows picked of both since then? */
+static int is_made_of(const dlsh_examination *e, const dlsh_traced *y, const dlsh_traced *x) {
+    int y_at, x_at, n = 0;
+    const dlsh_node *made = dlsh_definition_of(dlsh_text_name(e), y->base, INT_MAX, &y_at);
+    const dlsh_node *of = dlsh_definition_of(dlsh_text_name(e), x->base, INT_MAX, &x_at);
+    if (!made || !of || !dlsh_mentions(made, x->base) || x_at >= y_at) return 0;
+    size_t since = 0;
+    while (x->picks[since] && n < x->nlines && x->lines[n] > made->span.line)
+        since += strcspn(x->picks + since, ";") + 1, n++;
+    return strlen(y->picks) == since && !strncmp(x->picks, y->picks, since);
+}
+
 /* Are the picks alike when those before arithmetic with numbers count, too? */
 static int are_alike_beyond(const dlsh_traced *x, const dlsh_traced *y) {
     char a[sizeof x->picks + sizeof x->beyond], b[sizeof a];
@@ -666,7 +694,7 @@ static int are_alike_beyond(const dlsh_traced *x, const dlsh_traced *y) {
 
 /* Rows picked differently for inputs and targets. */
 static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_traced *y) {
-    if (!strcmp(x->base, y->base) || are_alike_beyond(x, y) || !x->tensor || !y->tensor) return;
+    if (!strcmp(x->base, y->base) || are_alike_beyond(x, y) || is_made_of(e, y, x) || !x->tensor || !y->tensor) return;
     if (x->several != y->several) return;
     if (is_made_once(e, x) && is_made_once(e, y) && dlsh_labels_belong(e, x->whole, y->whole)) return;
     if (!same_rows(x->whole, y->whole) && !(x->moved != y->moved && same_rows(x->tensor, y->tensor))) return;

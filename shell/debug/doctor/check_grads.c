@@ -23,11 +23,12 @@ static int is_aside(const dlsh_examination *e, const dl_journal_row *pass) {
 /* Calls see for each leaf with a gradient of the passes that were looked at. */
 typedef int see_leaf(void *ctx, const dl_journal_node *n, const dl_journal_value *v);
 
-static int each_leaf(const dlsh_examination *e, see_leaf *see, void *ctx) {
+/* from: 0 of the first pass of a place, too; 1: of the last one alone, as the first may be of an earlier training. */
+static int each_leaf(const dlsh_examination *e, int from, see_leaf *see, void *ctx) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         if (is_aside(e, r)) continue;
-        for (int last = 0; last < 2; last++) {
+        for (int last = from; last < 2; last++) {
             dlsh_pass p = dlsh_pass_of(r, last);
             for (long k = p.n - 1; k >= 0; k--)
                 for (int j = 0; j < p.at[k].nin && j < 8; j++)
@@ -43,7 +44,7 @@ static int is_leaf(void *ctx, const dl_journal_node *n, const dl_journal_value *
 static int reaches(const dlsh_examination *e, const dl_optimizer *o) {
     dl_tensor *p;
     for (long i = 0; o && (p = dl_optimizer_param(o, i, NULL)); i++)
-        if (each_leaf(e, is_leaf, p)) return 1;
+        if (each_leaf(e, 0, is_leaf, p)) return 1;
     return 0;
 }
 
@@ -315,7 +316,7 @@ static int was_updated(const dlsh_examination *e, const dl_tensor *t) {
 
 /* In a pass that was looked at, as one of the operands that were noted, or by what it left behind. */
 static int got_gradient(const dlsh_examination *e, dl_tensor *p) {
-    return each_leaf(e, is_leaf, p) || dl_grad(p) || was_updated(e, p);
+    return each_leaf(e, 0, is_leaf, p) || dl_grad(p) || was_updated(e, p);
 }
 
 typedef struct missing {
@@ -337,6 +338,17 @@ int dlsh_is_being_trained(const dlsh_examination *e, const dl_tensor *t) {
     return dl_requires_grad(t) && (trained(e, t) || was_updated(e, t));
 }
 
+/* Was a net run with the memory of a leaf as its input, as of what an attack moves? */
+static int is_input(const dlsh_examination *e, const dl_tensor *t) {
+    const dl_journal_row *r;
+    const char *from = dl_data(t), *at;
+    const long size = dl_numel(t) * (long)dl_dtype_size(dl_dtype_of(t));
+    for (long i = 0; from && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if ((at = r->data) && at >= from && at < from + size) return 1;
+    return 0;
+}
+
+/* A leaf that is made anew between steps is no parameter of theirs. */
 static int see_untrained(void *ctx, const dl_journal_node *n, const dl_journal_value *v) {
     missing *m = ctx;
     char name[120];
@@ -344,6 +356,7 @@ static int see_untrained(void *ctx, const dl_journal_node *n, const dl_journal_v
         if (m->seen[i] == v->leaf) return 0;
     dl_tensor *t = dlsh_live_leaf(m->e, v->leaf, name, sizeof name);
     if (!t || !dl_requires_grad(t) || trained(m->e, t) || was_updated(m->e, t)) return 0;
+    if (v->fresh || is_input(m->e, t)) return 0;
     if (v == &n->in[0] && dlsh_op_is(n, "linear|matmul|conv2d") && n->in[1].leaf) return 0; /* an input */
     size_t used = strlen(m->names);
     if (m->n < 3) snprintf(m->names + used, sizeof m->names - used, "%s%s", used ? ", " : "", name);
@@ -354,7 +367,7 @@ static int see_untrained(void *ctx, const dl_journal_node *n, const dl_journal_v
 
 static int has_untrained(dlsh_examination *e) {
     missing m = {.e = e, .names = ""};
-    each_leaf(e, see_untrained, &m);
+    each_leaf(e, 1, see_untrained, &m);
     return m.n > 0;
 }
 
@@ -382,7 +395,7 @@ static void find_untrained(dlsh_examination *e) {
     dl_optimizer *o = stepping(e);
     missing m = {.e = e, .names = ""};
     if (!o) return;
-    each_leaf(e, see_untrained, &m);
+    each_leaf(e, 1, see_untrained, &m);
     if (!m.n) return;
     dl_source made = dlsh_optimizer_source(o);
     const dlsh_node *copy = copy_of(made.file, m.names);
@@ -404,7 +417,7 @@ static void find_untrained(dlsh_examination *e) {
     const char *own = NULL;
     char has[160] = "", name[120];
     for (long i = 0, k = 0; dl_optimizer_param(o, i, &own) && k < 2; i++) {
-        if (each_leaf(e, is_leaf, dl_optimizer_param(o, i, &own))) continue;
+        if (each_leaf(e, 0, is_leaf, dl_optimizer_param(o, i, &own))) continue;
         const size_t used = strlen(has);
         if (!dlsh_live_leaf(e, dl_optimizer_param(o, i, &own), name, sizeof name))
             snprintf(name, sizeof name, "%s", own);
@@ -488,7 +501,7 @@ static void find_replaced(dlsh_examination *e, const dl_optimizer *o, const char
     dl_source made = dlsh_optimizer_source(o);
     if (dlsh_find_renewed_parameter(e, o, n)) return;
     newcomer c = {.e = e, .than = made};
-    const int known = each_leaf(e, see_newcomer, &c);
+    const int known = each_leaf(e, 0, see_newcomer, &c);
     dlsh_finding *f =
         dlsh_find_at(e, made.file, known ? c.line : made.line, "make the optimizer after the last change of the net");
     if (!f) return;
@@ -592,7 +605,7 @@ static void find_cut_by_hand(dlsh_examination *e) {
     for (int i = 0; cut && (h = dlsh_holder_next(&e->holders, &i));) {
         dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         if (!t || !dl_requires_grad(t) || !dl_is_leaf(t) || dl_ndim(t) < 2 || dl_grad(t)) continue;
-        if (each_leaf(e, is_leaf, t)) continue;
+        if (each_leaf(e, 0, is_leaf, t)) continue;
         dlsh_finding *f = dlsh_find_at(e, pass->file, cut, "use the result itself, which has a history");
         if (!f) return;
         dlsh_cause(f, "no gradient reaches %s: this line cuts the history between it and the loss", h->name);
@@ -616,13 +629,6 @@ static void find_leaf_losses(dlsh_examination *e) {
     }
 }
 
-static int is_alive(const dlsh_examination *e, const void *what) {
-    const dl_optimizer *o;
-    for (int i = 0; (o = dlsh_optimizer_at(e, i, NULL)); i++)
-        if (o == what) return 1;
-    return 0;
-}
-
 /* Steps of the optimizer, or updates of the caller's own. Of optimizers that are made anew for each step the journal
  * keeps some alone: that of this one may be among those left out. */
 static int takes_steps(const dlsh_examination *e, const dl_optimizer *o) {
@@ -630,7 +636,7 @@ static int takes_steps(const dlsh_examination *e, const dl_optimizer *o) {
     int gone = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
         if (!r->what || r->what == o) return 1;
-        gone += !is_alive(e, r->what);
+        gone += !dlsh_live_optimizer(e, r->what, NULL);
     }
     return e->trainer || gone > 2;
 }
@@ -757,7 +763,8 @@ static void find_made_in_function(dlsh_examination *e, const dl_journal_row *ste
 
 dl_status dlsh_check_membership(dlsh_examination *e) {
     const dl_journal_row *r;
-    long steps = 0, params = 0;
+    long steps = 0, params = 0, frozen = 0;
+    const dl_tensor *p;
     find_leaf_losses(e);
     if (!e->bad) find_cut_by_hand(e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) find_heavy_penalty(e, r);
@@ -766,7 +773,7 @@ dl_status dlsh_check_membership(dlsh_examination *e) {
         if (o) find_unreached(e, o);
         find_made_anew(e, r);
         find_made_in_function(e, r);
-        for (long k = 0; o && dl_optimizer_param(o, k, NULL); k++) params++;
+        for (long k = 0; o && (p = dl_optimizer_param(o, k, NULL)); k++) params++, frozen += !dl_requires_grad(p);
         steps += o != NULL;
     }
     dlsh_find_remade_parameters(e);
@@ -777,8 +784,11 @@ dl_status dlsh_check_membership(dlsh_examination *e) {
     dl_optimizer *any = dlsh_optimizer_at(e, 0, NULL);
     if (any)
         find_frozen_head(e, dlsh_optimizer_source(any).file), find_frozen_layer(e, dlsh_optimizer_source(any).file);
+    char still[60] = "";
+    if (frozen) snprintf(still, sizeof still, ", %ld of them frozen", frozen);
     if (steps)
-        dlsh_passed(e, "%ld parameters are in optimizers: of the trained ones each got gradients, and no other one did",
-                    params);
+        dlsh_passed(e,
+                    "%ld parameters are in optimizers%s: of the trained ones each got gradients, and no other one did",
+                    params, still);
     return DL_OK;
 }

@@ -436,6 +436,14 @@ static int samples_along(const dlsh_examination *e, const dl_tensor *x) {
     return 0;
 }
 
+/* Is the input one sample alone, of a net that is trained with batches of them? */
+static int is_one_sample(const dlsh_examination *e, const dl_tensor *x) {
+    const dl_journal_row *r, *pass = NULL;
+    for (long i = 0; e->net && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (r->what == e->net && r->grad && (!pass || r->count > pass->count)) pass = r;
+    return pass ? pass->ndim == dl_ndim(x) + 1 : e->net && dl_ndim(x) == 1 && dl_dtype_is_float(dl_dtype_of(x));
+}
+
 /* The input with all samples changed but the first. */
 static dl_tensor *disturbed(const dlsh_examination *e, dl_tensor *x) {
     DLSH_SCOPED_GRAD_MODE(0);
@@ -567,7 +575,8 @@ dl_status dlsh_compare_passes(dlsh_examination *e, dlsh_disturb *disturb, dlsh_j
     /* contiguous as the other batch is: both passes make the same calls */
     DLSH_OWNED dl_tensor *x = e->probed && e->probe.nin == 1 ? dl_contiguous(e->probe.in[0]) : NULL;
     DLSH_OWNED dl_tensor *y = NULL, *z = NULL;
-    if (!x || !dl_ndim(x) || dl_shape(x)[0] < 2 || dl_recording_count() || dl_recording_get()) return DL_OK;
+    if (!x || !dl_ndim(x) || dl_shape(x)[0] < 2 || is_one_sample(e, x) || dl_recording_count() || dl_recording_get())
+        return DL_OK;
     DLSH_OWNED dl_tensor *other = disturb(e, x);
     if (!other || dlsh_share_alike(x, other) == 1) return dl_error_clear(), DL_OK; /* all samples are the same */
     dlsh_trial a = {0}, b = {0};

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
-#include "debug/doctor/trace.h"
+#include "debug/doctor/samples.h"
+#include "debug/doctor/syntax.h"
 #include "view/elements.h"
 
 /* A layer that works differently in training and in evaluation, of those that are in that mode now; -1: in any. NULL:
@@ -104,9 +105,28 @@ static int is_beside_repeated(const dlsh_examination *e, const dl_journal_row *r
     return 0;
 }
 
+typedef struct dropping {
+    const dlsh_examination *e;
+    const dl_journal_row *pass;
+} dropping;
+
+/* A statement that is a call of the net, whose result nobody gets. */
+static int see_dropped(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
+                       DLSH_UNUSED int depth) {
+    const dropping *d = ctx;
+    return n->kind == DLSH_N_EXPR && n->span.line == d->pass->line && !strcmp(file, d->pass->file) &&
+           dlsh_call_of_net(d->e, file, n) == n->kids[0];
+}
+
+/* Is the pass there for the averages of batch norm alone? Then nothing is evaluated. */
+static int is_for_averages(const dlsh_examination *e, const dl_journal_row *r) {
+    dropping d = {e, r};
+    return !r->grad && dlsh_each_node(see_dropped, &d);
+}
+
 static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, const char *name, const char *kind) {
     const dl_journal_row *by = switched(e, r, 1);
-    if (is_repeated(e, r) || (strstr(kind, "dropout") && is_beside_repeated(e, r))) return;
+    if (is_repeated(e, r) || is_for_averages(e, r) || (strstr(kind, "dropout") && is_beside_repeated(e, r))) return;
     dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "m.eval() before it, m.train() after it");
     if (!f) return;
     dlsh_cause(f, "%s is evaluated in training mode: %s", name,

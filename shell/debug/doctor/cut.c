@@ -12,10 +12,12 @@ enum { DEEPEST = 24 };
 typedef struct walk {
     const dlsh_examination *e;
     const dlsh_unit *unit;
-    const dlsh_node *net; /* in whose forward it is; NULL: in none */
-    int before;           /* where the statement begins whose names are looked up */
-    int maker, *met;      /* a line, and whether something there was come by; NULL: it does not matter */
-    int plain;            /* not what is cut off, or given to a net */
+    const dlsh_node *net;       /* in whose forward it is; NULL: in none */
+    int before;                 /* where the statement begins whose names are looked up */
+    int maker, *met;            /* a line, and whether something there was come by; NULL: it does not matter */
+    int plain;                  /* not what is cut off, or given to a net */
+    const dlsh_node *fn, *call; /* the function in which it is, and the call through which it came; NULL: none */
+    const struct walk *outer;   /* of that call */
 } walk;
 
 /* Functions and methods whose results have no history. */
@@ -89,10 +91,21 @@ static const dlsh_node *follow_kids(walk w, const dlsh_node *n, const dlsh_node 
     return found;
 }
 
+/* What the call through which a walk came gives a parameter of the function; NULL: the name is none. */
+static const dlsh_node *given(const walk *w, const char *name) {
+    const dlsh_definition d = w->call ? dlsh_define(w->unit->root, name, w->before) : (dlsh_definition){0};
+    for (int k = 0; d.value && d.param && k + 1 < w->fn->nkids; k++)
+        if (w->fn->kids[k]->kind == DLSH_N_PARAM && !strcmp(w->fn->kids[k]->text, name))
+            return dlsh_argument_of(w->call, k, name);
+    return NULL;
+}
+
 /* A variable: a net or parameter is what was looked for, if something has cut it off. */
 static const dlsh_node *follow_name(walk w, const dlsh_node *n, const dlsh_node *cut, int depth) {
     const dlsh_value *v = dlsh_value_of(w.e, w.unit->name, n);
     if (has_part(w.net, n->text) || (v && dlsh_unwrap(*v, &dlsh_net_class))) return cut;
+    const dlsh_node *argument = given(&w, n->text);
+    if (argument) return follow(*w.outer, argument, cut, depth + 1);
     const dlsh_node *made = dlsh_definition_of(w.unit->name, n->text, w.before, &w.before);
     if (v && v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor) &&
         (!made || dlsh_names(callee_of(made), "param")))
@@ -113,6 +126,7 @@ static const dlsh_node *follow_call(walk w, const dlsh_node *n, const dlsh_node 
     if (result) {
         walk inner = w;
         inner.net = net ? net : w.net, inner.before = result->span.start;
+        inner.fn = net ? NULL : fn, inner.call = net ? NULL : n, inner.outer = &w;
         found = follow_kids(inner, result, cut, depth);
     }
     return found ? found : follow_kids(w, n, cut, depth);
@@ -138,7 +152,7 @@ static const dlsh_node *net_around(const dlsh_unit *u, const dlsh_node *n) {
 const dlsh_node *dlsh_cut_at(const dlsh_examination *e, const char *file, int line) {
     const dlsh_unit *u = dlsh_text_of(file);
     const dlsh_node *n = dlsh_statement_at(file, line);
-    walk w = {e, u, net_around(u, n), n ? n->span.start : 0, 0, NULL, 0};
+    walk w = {e, u, net_around(u, n), n ? n->span.start : 0, 0, NULL, 0, NULL, NULL, NULL};
     return u && n ? follow_kids(w, n, NULL, 0) : NULL;
 }
 
@@ -151,7 +165,7 @@ static int meets(const dlsh_examination *e, const char *file, int line, int make
     const dlsh_unit *u = dlsh_text_of(file);
     const dlsh_node *n = dlsh_statement_at(file, line);
     int met = 0;
-    walk w = {e, u, NULL, n ? n->span.start : 0, maker, &met, plain};
+    walk w = {e, u, NULL, n ? n->span.start : 0, maker, &met, plain, NULL, NULL, NULL};
     if (u && n) follow_kids(w, n, NULL, 0);
     return met;
 }
@@ -197,13 +211,12 @@ static dl_tensor *counterpart(const dlsh_examination *e, const dl_tensor *p) {
 int dlsh_cut_by_trial(dlsh_examination *e, const dl_tensor *p, const char **file) {
     dlsh_missing end = {0};
     dl_tensor *of = e->probed && e->probe.net && e->net ? counterpart(e, p) : NULL;
-    if (!of || e->probe.nin != 1 || dl_recording_count() || dl_recording_get()) return 0;
-    DLSH_SCOPED_GRAD_MODE(1);
+    if (!of || dl_recording_count() || dl_recording_get()) return 0;
     dl_rng_restore(e->probe.rng);
     dl_recording_set(1);
-    DLSH_OWNED dl_tensor *out = dlsh_probe_call(&e->probe, e->probe.in[0]);
+    const dl_status st = dlsh_probe_forward(&e->probe);
     dl_recording_set(0);
-    if (!out || dlsh_missing_end(of, &end)) dl_error_clear();
+    if (st || dlsh_missing_end(of, &end)) dl_error_clear();
     dl_recording_clear();
     if (!end.file || !end.line) return 0;
     const dlsh_unit *u = dlsh_text_of(end.file);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "commands/data/data.h"
+#include "commands/data/fields.h"
 #include "commands/nets/nets.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
@@ -254,7 +255,8 @@ static dl_tensor *loss_by_name(const dlsh_probe *p) {
 static dl_tensor *loss_of(const dlsh_probe *p, const dl_pack *out) {
     void *ctx = dl_trainer_loss_context(p->trainer);
     if (!ctx) return loss_by_name(p);
-    dlsh_value args[2] = {dlsh_pack_value(out), dlsh_tensors_value(p->target, p->ntarget, NULL)};
+    dlsh_value args[2] = {dlsh_pack_value(out),
+                          dlsh_fields_value(dl_dataset_form(dl_trainer_dataset(p->trainer)), 1, p->target)};
     dl_tensor *loss = dlsh_failed(args[0]) || dlsh_failed(args[1]) ? NULL : dlsh_callback_call(ctx, args, 2);
     dlsh_drop(args[0]);
     dlsh_drop(args[1]);

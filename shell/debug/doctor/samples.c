@@ -38,6 +38,7 @@ static int set_samples(dlsh_samples *s, dl_tensor *x, dl_tensor *y) {
     long n = dl_shape(x)[0];
     s->width = dl_numel(x) / n;
     s->n = n < MOST ? n : MOST;
+    s->total = n;
     while (s->n > 8 && s->n * s->width > ELEMENTS) s->n /= 2;
     s->real = dl_dtype_is_float(dl_dtype_of(x)) || dl_dtype_of(x) == DL_U8;
     s->picture = dl_ndim(x) > 2;
@@ -78,6 +79,7 @@ static int gather(dlsh_samples *s, dl_dataset *d, dl_split split, const long *or
     int good = index && !dl_dataset_gather(d, split, index, n, x, y) && set_samples(s, x[0], y[0]);
     for (int i = 0; i < DL_NET_INPUTS; i++) dl_unref(x[i]), dl_unref(y[i]);
     dl_error_clear();
+    s->total = len;
     snprintf(s->name, sizeof s->name, "the %s split", split == DL_TRAIN ? "training" : "test");
     snprintf(s->target, sizeof s->target, "the targets");
     return good;
@@ -276,8 +278,35 @@ static void find_same_targets(dlsh_examination *e, const dl_journal_row *r) {
     dlsh_evidence(f, "those of the first batch and of another one are all %.4g", a);
 }
 
+/* How passes that trained nets, or that did not, had rows of the table; 0 also where no rows are known. */
+static long rows_passed(const dlsh_examination *e, const dlsh_samples *s, int trained, long *known) {
+    const dl_journal_row *r;
+    DLSH_FREED unsigned long *h = dlsh_sorted_rows(s);
+    long n = 0;
+    *known = 0;
+    for (long i = 0; h && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        if (dlsh_is_training_pass(e, r) != trained) continue;
+        for (long k = 0; k < r->nseen; k++) n += bsearch(&r->seen[k], h, (size_t)s->n, sizeof *h, by_hash) != NULL;
+        *known += r->nseen;
+    }
+    return n;
+}
+
+/* Was the table given to nets, but not in training, as one that a function made last? */
+static int is_of_evaluation(const dlsh_examination *e, const dlsh_samples *s) {
+    long known;
+    return !rows_passed(e, s, 1, &known) && known && rows_passed(e, s, 0, &known);
+}
+
+static int set_passed(const dlsh_examination *e, dlsh_samples *s) {
+    long known;
+    s->apart = !rows_passed(e, s, 1, &known) && known;
+    return 1;
+}
+
 /* Inputs of a statement, with the targets that belong to them. */
-static int set_traced(dlsh_samples *s, const dlsh_traced *all, int n, const char *file, int line, long batch) {
+static int set_traced(const dlsh_examination *e, dlsh_samples *s, const dlsh_traced *all, int n, const char *file,
+                      int line, long batch) {
     for (int i = 0; i < n; i++) {
         dl_tensor *x = all[i].whole ? all[i].whole : all[i].tensor, *y = NULL;
         if (all[i].role != DLSH_ROLE_INPUT || !x || dl_ndim(x) < 2 || dl_shape(x)[0] < 4) continue;
@@ -288,7 +317,7 @@ static int set_traced(dlsh_samples *s, const dlsh_traced *all, int n, const char
                 dl_shape(t)[0] != dl_shape(x)[0])
                 continue;
             if (all[k].guessed && dl_dtype_of(t) == DL_BOOL) continue; /* a mask */
-            y = t;
+            y = t, s->guessed = all[k].guessed;
             snprintf(s->target, sizeof s->target, "%s", all[k].base);
             s->target_line = all[k].base_line;
             s->target_written_line = written_at(t, file);
@@ -302,7 +331,7 @@ static int set_traced(dlsh_samples *s, const dlsh_traced *all, int n, const char
         s->user_line = all[i].pick_line ? all[i].pick_line : line;
         s->written_line = written_at(x, file);
         snprintf(s->name, sizeof s->name, "%s", all[i].base);
-        return set_samples(s, x, y);
+        return set_samples(s, x, y) && set_passed(e, s);
     }
     return 0;
 }
@@ -533,7 +562,7 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     dlsh_dealt l; /* then variables hold the last batch alone */
     int whole = !dlsh_loader_around(e, r->file, r->line, &l);
     if (whole && l.line && l.in_order) s.dealt_line = l.line;
-    if (whole && set_traced(&s, all, n, file, r->line, batch)) {
+    if (whole && set_traced(e, &s, all, n, file, r->line, batch)) {
         dlsh_judge_samples(e, &s);
         if (!dlsh_was_found(e, e->check, "labels do not belong")) dlsh_judge_labels(e, &s);
     }
@@ -544,7 +573,7 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     for (int i = 0; i < n && !near.line; i++)
         if (all[i].tensor == used) near.file = file, near.line = all[i].name_line;
     const dlsh_samples *trained = is_part(all, n, used, file, r->line) ? &near : with;
-    compare_evaluations(e, lines, nlines, with, trained, used);
+    if (!is_of_evaluation(e, trained)) compare_evaluations(e, lines, nlines, with, trained, used);
 }
 
 /* ---------------------------------------------------------------- a metric's */

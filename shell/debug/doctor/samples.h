@@ -5,11 +5,12 @@
 #include "debug/doctor/trace.h"
 
 typedef struct dlsh_samples {
-    double *x, *y; /* [n * width], [n]; y NULL: targets are not single numbers; owned */
-    long n, width;
-    int real, picture; /* floating; of two dimensions or more */
-    int classes;       /* targets are whole numbers */
-    int in_order;      /* batches are taken in this order */
+    double *x, *y;        /* [n * width], [n]; y NULL: targets are not single numbers; owned */
+    long n, width, total; /* n of total are looked at */
+    int real, picture;    /* floating; of two dimensions or more */
+    int classes;          /* targets are whole numbers */
+    int guessed;          /* that they are the targets is what their shape says */
+    int in_order;         /* batches are taken in this order */
     char name[64], target[64];
     const char *file, *target_file, *user_file; /* where they were made; where they are used */
     int line, target_line, user_line;
@@ -17,6 +18,7 @@ typedef struct dlsh_samples {
     int made_line;                         /* of the data set */
     int prepared_line;                     /* of the table that the data set was given for them; 0: not known */
     int elsewhere;  /* what ran was given none of these rows as they are: they are prepared where they are used */
+    int apart;      /* the passes that trained nets had other rows */
     int dealt_line; /* they are a batch of a loader that takes samples in their order; 0: they are not */
 } dlsh_samples;
 

@@ -87,13 +87,6 @@ static void look_at_noise(dlsh_examination *e, const dl_journal_row *r) {
 
 /* ---------------------------------------------------------------- weights that were frozen at once */
 
-/* Was it written after it was made? */
-static int is_as_made(const dl_tensor *t) {
-    dl_source maker, writer;
-    dlsh_tensor_places(t, &maker, &writer);
-    return !writer.file || !maker.file || (writer.line == maker.line && !strcmp(writer.file, maker.file));
-}
-
 /* "mid.bias" beside "mid.weight" */
 static int is_beside(const char *a, const char *b) {
     const char *x = strrchr(a, '.'), *y = strrchr(b, '.');
@@ -108,11 +101,20 @@ static int has_trained_bias(const dlsh_examination *e, const dl_module_list *l, 
     return 0;
 }
 
-static int see_freezing(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    const dlsh_node *to = n->kind == DLSH_N_ASSIGN ? n->kids[0] : NULL;
-    const int field = to && to->kind == DLSH_N_FIELD && !strcmp(to->text, "requires_grad");
-    (void)within, (void)depth;
-    if (!field && !dlsh_is_method(n, "requires_grad_")) return 0;
+/* What a statement sets requires_grad of, x.requires_grad_(on) or x.requires_grad = on; NULL: it sets none. */
+static const dlsh_node *switches(const dlsh_node *n, int *on) {
+    const dlsh_node *to = n->kind == DLSH_N_ASSIGN ? n->kids[0] : NULL, *arg = NULL;
+    if (to && to->kind == DLSH_N_FIELD && !strcmp(to->text, "requires_grad")) arg = n->kids[n->nkids - 1];
+    if (!arg && !dlsh_is_method(n, "requires_grad_")) return NULL;
+    if (!arg && n->nkids > 1) arg = n->kids[1];
+    *on = !arg ? 1 : arg->kind == DLSH_N_BOOL ? (int)arg->num.i : -1;
+    return n->kind == DLSH_N_ASSIGN ? to->kids[0] : n->kids[0]->kids[0];
+}
+
+static int see_freezing(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
+                        DLSH_UNUSED int depth) {
+    int on;
+    if (!switches(n, &on) || on > 0) return 0;
     *(dl_source *)ctx = (dl_source){file, n->span.line};
     return 1;
 }
@@ -123,7 +125,7 @@ static void look_at_frozen(dlsh_examination *e, dl_module *m, const char *name) 
     for (long i = 0; l && i < l->n; i++) {
         const dl_tensor *w = l->entries[i].tensor;
         const char *path = l->entries[i].path;
-        if (dl_requires_grad(w) || dl_ndim(w) < 2 || !is_as_made(w) || !has_trained_bias(e, l, path)) continue;
+        if (dl_requires_grad(w) || dl_ndim(w) < 2 || !dlsh_is_as_made(w) || !has_trained_bias(e, l, path)) continue;
         dlsh_finding *f = dlsh_each_node(see_freezing, &at)
                               ? dlsh_find_at(e, at.file, at.line,
                                              "freeze only what has learned: leave the new layers out of the condition")
@@ -137,6 +139,97 @@ static void look_at_frozen(dlsh_examination *e, dl_module *m, const char *name) 
     }
 }
 
+/* ---------------------------------------------------------------- weights that were to be released */
+
+/* Parameters of a net, or one, that need no gradient; 0: some do. */
+static long frozen_parameters(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_value *v = dlsh_value_of(e, file, n);
+    dl_module *m = v ? dlsh_unwrap(*v, &dlsh_net_class) : NULL;
+    if (v && v->type == DLSH_TENSOR) return dl_is_leaf(v->as.tensor) && !dl_requires_grad(v->as.tensor);
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
+    for (long i = 0; l && i < l->n; i++)
+        if (dl_requires_grad(l->entries[i].tensor)) return 0;
+    return l ? l->n : 0;
+}
+
+typedef struct switching {
+    dlsh_examination *e;
+    dl_source frozen; /* the last statement of the text that freezes */
+} switching;
+
+static int see_last_freezing(void *ctx, const char *file, const dlsh_node *n,
+                             DLSH_UNUSED const dlsh_node *const *within, DLSH_UNUSED int depth) {
+    switching *s = ctx;
+    int on;
+    if (switches(n, &on) && !on) s->frozen = (dl_source){file, n->span.line};
+    return 0;
+}
+
+/* if CONDITION { body.requires_grad_(true) } in a loop, and what it names is frozen at the end. */
+static int see_release(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    switching *s = ctx;
+    int on = 0, loop = 0;
+    const dlsh_node *of = switches(n, &on), *condition = NULL;
+    for (int i = 0; i < depth; i++) {
+        loop |= within[i]->kind == DLSH_N_FOR || within[i]->kind == DLSH_N_WHILE;
+        if (within[i]->kind == DLSH_N_IF && loop && !condition) condition = within[i];
+    }
+    if (!of || on != 1 || !condition || strcmp(file, s->frozen.file) != 0 || s->frozen.line >= n->span.line) return 0;
+    const long count = frozen_parameters(s->e, file, of);
+    dlsh_finding *f = count ? dlsh_find_at(s->e, file, condition->span.line,
+                                           "a condition that comes true while there is training left")
+                            : NULL;
+    if (!f) return 0;
+    dlsh_cause(f, "what was frozen is never released: the condition for it did not come true");
+    dlsh_evidence(f, "line %d froze it; line %d is to release it, but %ld parameter%s there still need%s no gradient",
+                  s->frozen.line, n->span.line, count, count > 1 ? "s" : "", count > 1 ? "" : "s");
+    return 0;
+}
+
+/* Parameters that an optimizer was given and that need no gradient; -1: another one has not the same of both kinds. */
+static long frozen_in_both(const dl_optimizer *a, const dl_optimizer *b) {
+    const dl_tensor *p;
+    long frozen = 0, trained = 0, n = 0;
+    while (dl_optimizer_param(a, n, NULL)) n++;
+    for (long i = 0; (p = dl_optimizer_param(b, i, NULL)); i++, n--) {
+        if (!dlsh_optimizer_has(a, p)) return -1;
+        if (dl_requires_grad(p))
+            trained++;
+        else if (!dlsh_is_as_made(p))
+            frozen++;
+    }
+    return n || !trained ? -1 : frozen;
+}
+
+/* A second training of a net, by an optimizer of its own, that trains no more of it than the first one did. */
+static void find_second_stage(dlsh_examination *e, dl_source frozen) {
+    dl_optimizer *a, *b;
+    for (int i = 0; (a = dlsh_optimizer_at(e, i, NULL)); i++)
+        for (int k = 0; (b = dlsh_optimizer_at(e, k, NULL)); k++) {
+            const dl_source first = dlsh_optimizer_source(a), then = dlsh_optimizer_source(b);
+            if (!first.file || !then.file || strcmp(first.file, then.file) != 0 || strcmp(first.file, frozen.file) != 0)
+                continue;
+            if (frozen.line >= first.line || first.line >= then.line) continue;
+            if (!dl_optimizer_steps(a) || !dl_optimizer_steps(b) || frozen_in_both(a, b) < 1) continue;
+            dlsh_finding *f =
+                dlsh_find_at(e, then.file, then.line, "requires_grad_(true) before it, or a first stage alone");
+            if (!f) continue;
+            dlsh_cause(f, "what was frozen for the first training is never released: the second one trains no more");
+            dlsh_evidence(f,
+                          "line %d froze it; %ld parameters of this optimizer, all of which were trained before, need "
+                          "no gradient, the same as in the training of line %d",
+                          frozen.line, frozen_in_both(a, b), first.line);
+        }
+}
+
+static void find_never_released(dlsh_examination *e) {
+    switching s = {e, {NULL, 0}};
+    dlsh_each_node(see_last_freezing, &s);
+    if (!s.frozen.file) return;
+    dlsh_each_node(see_release, &s);
+    if (!e->bad) find_second_stage(e, s.frozen);
+}
+
 dl_status dlsh_check_frozen(dlsh_examination *e) {
     const dl_journal_row *r;
     const void *known = NULL;
@@ -147,5 +240,6 @@ dl_status dlsh_check_frozen(dlsh_examination *e) {
         known = r->what;
         if (m) look_at_frozen(e, m, name);
     }
+    find_never_released(e);
     return DL_OK;
 }

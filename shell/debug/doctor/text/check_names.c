@@ -5,6 +5,8 @@
 #include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
 #include "debug/doctor/text/reads.h"
+#include "debug/doctor/trace.h"
+#include "view/elements.h"
 
 /* ---------------------------------------------------------------- what forward reads */
 
@@ -221,20 +223,139 @@ static int appends_to(const dlsh_node *n, const char *name) {
     return count;
 }
 
-static void look_at_unread(dlsh_examination *e, const char *file, const dlsh_node *made, const dlsh_node *scope) {
-    const char *name = made->kids[0]->text;
+/* Is it known of a flag that no sample has it, or that it is none? */
+static int is_never_set(const dlsh_examination *e, const char *file, const dlsh_node *name) {
+    const dlsh_value *v = dlsh_value_of(e, file, name);
+    dlsh_stats s;
+    if (!v || v->type != DLSH_TENSOR) return 0;
+    if (dlsh_stats_of(v->as.tensor, &s)) return dl_error_clear(), 0;
+    return s.min == s.max && s.max == 0;
+}
+
+/* The name that a statement gives a value, which nothing reads: is it one that is meant for another statement? */
+static int look_at_unread(dlsh_examination *e, const char *file, const dlsh_node *made, const dlsh_node *to,
+                          const dlsh_node *scope) {
+    const char *name = to->text;
     for (size_t i = 0; i < DLSH_COUNT(roles); i++) {
         if (!dlsh_speaks_of(name, roles[i].words)) continue;
         const taking t = {e, file, roles[i].taker, made->span.end};
         const dlsh_node *own = taker_in(&t, scope), *use = own ? own : taker_in(&t, elsewhere(file, scope));
-        dlsh_finding *f = use ? dlsh_find_at(e, file, use->span.line, roles[i].remedy) : NULL;
-        if (!f) return;
+        dlsh_finding *f =
+            use && !is_never_set(e, file, to) ? dlsh_find_at(e, file, use->span.line, roles[i].remedy) : NULL;
+        if (!f) return 1;
         dlsh_cause(f, "%s is made and never used: %s", name, roles[i].without);
         dlsh_evidence(f, "line %d makes it, no statement reads it, and this one, which it is for, does without",
                       made->span.line);
-        return;
+        return 1;
     }
-    find_lost(e, file, made, scope);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- arguments that do not reach the loss */
+
+/* Did a backward pass go through a statement of the function? */
+static int gives_loss(const dlsh_examination *e, const char *file, const dlsh_node *fn) {
+    const dl_journal_row *r;
+    const dlsh_node *body = fn->kids[fn->nkids - 1], *around[DLSH_AROUND];
+    for (long i = 0; fn->text && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = 0; k < p.n; k++) {
+            if (strcmp(p.at[k].file, file) != 0 || p.at[k].line < body->span.line) continue;
+            const dlsh_node *n = dlsh_statement_at(file, p.at[k].line);
+            const int depth = n ? dlsh_functions_around(dlsh_text_root(file), n->span.start, around) : 0;
+            if (depth && around[depth - 1] == fn) return 1;
+        }
+    }
+    return 0;
+}
+
+/* zb = normalize(b), which no statement of a loss reads: its argument b has no part in it. */
+static void look_at_argument(dlsh_examination *e, const char *file, const dlsh_node *made, int target,
+                             const dlsh_node *fn) {
+    const dlsh_node *value = made->kids[made->nkids - 1], *body = fn->kids[fn->nkids - 1];
+    const int several = value->kind == DLSH_N_TUPLE && value->nkids == made->nkids - 1;
+    if (fn->kind != DLSH_N_FN || (made->nkids > 2 && !several) || !gives_loss(e, file, fn)) return;
+    if (several) value = value->kids[target];
+    for (int k = 0; k + 1 < fn->nkids; k++) {
+        const char *name = fn->kids[k]->kind == DLSH_N_PARAM ? fn->kids[k]->text : NULL;
+        if (!name || !dlsh_mentions(value, name) || dlsh_mentions(body, name) != dlsh_mentions(value, name)) continue;
+        const dlsh_node *call = dlsh_last_call(dlsh_text_root(file), fn);
+        const dlsh_node *argument = call ? dlsh_argument_of(call, k, name) : NULL;
+        if (!argument || !dlsh_uses_net(e, file, argument)) continue;
+        dlsh_finding *f =
+            dlsh_find_at(e, file, made->span.line, "let it into the loss, in place of what stands there twice");
+        if (!f) return;
+        dlsh_cause(f, "the argument %s of %s has no part in the loss: what is made of it, %s, is never used", name,
+                   fn->text, made->kids[target]->text);
+        dlsh_evidence(f,
+                      "line %d gives it what a net computes; no statement of the function reads %s, so that the loss "
+                      "is the same whatever that is",
+                      call->span.line, made->kids[target]->text);
+    }
+}
+
+/* ---------------------------------------------------------------- layers that nothing runs */
+
+/* The call of a layer beside it of the same kind, behind another one, which may have been meant for it; 0: none. */
+static int line_of_second_call(const dlsh_node *n, const char *label, int *calls) {
+    int line = 0;
+    if (!n) return 0;
+    if (n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], label) && ++*calls == 2) return n->span.line;
+    for (int i = 0; i < n->nkids && !line; i++) line = line_of_second_call(n->kids[i], label, calls);
+    return line;
+}
+
+typedef struct neighbours {
+    const dl_module *unused;
+    dl_source at; /* its definition */
+    int line;     /* of the second call of another layer of its kind */
+} neighbours;
+
+static int see_neighbours(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
+                          DLSH_UNUSED int depth) {
+    neighbours *b = ctx;
+    const dlsh_node *layers = n->kind == DLSH_N_NET && !strcmp(file, b->at.file) ? n->kids[n->nkids - 1] : NULL;
+    const dlsh_node *forward = layers ? dlsh_forward_of(layers) : NULL;
+    int defines = 0;
+    for (int i = 0; forward && i < layers->nkids; i++) defines |= layers->kids[i]->span.line == b->at.line;
+    for (int i = 0; defines && i < layers->nkids && !b->line; i++) {
+        const dlsh_node *k = layers->kids[i];
+        const int like = k->kind == DLSH_N_LAYER && k->label && k->text && !strcmp(k->text, dl_module_kind(b->unused));
+        int calls = 0;
+        if (like) b->line = line_of_second_call(forward, k->label, &calls);
+    }
+    return b->line;
+}
+
+/* Layers without weights yet of a net that is trained: these are made as the first input comes. */
+static void find_unused(dlsh_examination *e, const dl_module *m) {
+    for (int i = 0; i < dl_module_count(m); i++) {
+        dl_module *layer = dl_module_at(m, i);
+        if (dl_module_is_built(layer)) continue;
+        if (dl_module_count(layer)) {
+            find_unused(e, layer);
+            continue;
+        }
+        const dl_source at = dlsh_module_source(layer);
+        neighbours b = {layer, at, 0};
+        const int other = at.file && dlsh_each_node(see_neighbours, &b) ? b.line : 0;
+        dlsh_finding *f =
+            dlsh_find_at(e, at.file, other ? other : at.line, "call it where its result belongs, or leave it out");
+        if (!f) continue;
+        dlsh_cause(f, "the layer %s is never used: nothing has run it, and it has no weights yet",
+                   dl_module_label(m, i));
+        dlsh_evidence(f, "line %d defines it; the net was trained without it%s", at.line,
+                      other ? ", and another layer of its kind is called a second time here" : "");
+    }
+}
+
+static void find_unused_layers(dlsh_examination *e) {
+    const dl_journal_row *r;
+    const void *known = NULL;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        dl_module *m = r->what != known && r->grad && r->count > 4 ? dlsh_live_net(e, r->what, NULL) : NULL;
+        if (m && dlsh_is_trained(e, r)) find_unused(e, m), known = r->what;
+    }
 }
 
 /* ---------------------------------------------------------------- arguments in each other's places */
@@ -275,6 +396,18 @@ static void look_at_order(dlsh_examination *e, const char *file, const dlsh_node
 
 /* ---------------------------------------------------------------- the check */
 
+/* How often a name is read, to be more than appended to, in a function or at the top level; not in functions that have
+ * one of their own. */
+static int reads_own(const dlsh_node *scope, const dlsh_node *n, const char *name) {
+    int count = 0;
+    for (int i = 0; i < n->nkids; i++) {
+        const dlsh_node *k = n->kids[i];
+        const int own = k && k->kind == DLSH_N_FN && dlsh_is_own_name(k, name);
+        if (k) count += own ? dlsh_reads(k, name) - appends_to(k, name) : reads_own(scope, k, name);
+    }
+    return n == scope ? dlsh_reads(scope, name) - appends_to(scope, name) - count : count;
+}
+
 static int see_name(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     dlsh_examination *e = ctx;
     const dlsh_node *scope = dlsh_scope_of(within, depth);
@@ -285,9 +418,13 @@ static int see_name(void *ctx, const char *file, const dlsh_node *n, const dlsh_
         if (forward) look_at_forward(e, file, n, forward);
         if (forward) look_at_results(e, file, n->kids[n->nkids - 1], forward, forward->kids[forward->nkids - 1]);
     }
-    const int makes = n->kind == DLSH_N_ASSIGN && n->nkids == 2 && !n->op && n->kids[0]->kind == DLSH_N_NAME;
-    const char *name = makes ? n->kids[0]->text : NULL;
-    if (makes && scope && dlsh_reads(scope, name) <= appends_to(scope, name)) look_at_unread(e, file, n, scope);
+    for (int i = 0; n->kind == DLSH_N_ASSIGN && !n->op && scope && i + 1 < n->nkids; i++) {
+        const char *name = n->kids[i]->kind == DLSH_N_NAME ? n->kids[i]->text : NULL;
+        if (!name || *name == '_' || reads_own(scope, scope, name) > 0) continue;
+        const int found = look_at_unread(e, file, n, n->kids[i], scope);
+        if (!found) look_at_argument(e, file, n, i, scope);
+        if (!found && n->nkids == 2) find_lost(e, file, n, scope);
+    }
     return 0;
 }
 
@@ -295,6 +432,6 @@ dl_status dlsh_check_names(dlsh_examination *e) {
     const dl_journal_row *r;
     long i = 0;
     r = dlsh_row_next(e, DL_DID_BACKWARD, &i);
-    if (r) dlsh_each_node(see_name, e);
+    if (r) dlsh_each_node(see_name, e), find_unused_layers(e);
     return DL_OK;
 }
