@@ -126,8 +126,8 @@ static void note_joint(pass *p, const dl_node *n, const dl_node *from) {
 
 /* Hooks on the gradients of the node in a slot; they are copied to g. */
 static dl_status run_hooks(pass *p, long index, dl_tensor **g) {
-    dl_hook *hooks = p->slots[index].node->hooks;
-    if (__builtin_expect(hooks != NULL, 0)) DL_TRY(dl_hooks_run_outputs(hooks, p->slots[index].g));
+    dl_node *n = p->slots[index].node;
+    if (__builtin_expect(n->hooks != NULL, 0)) DL_TRY(dl_hooks_run_node(n, p->number, p->slots[index].g));
     memcpy(g, p->slots[index].g, sizeof p->slots[index].g);
     return DL_OK;
 }

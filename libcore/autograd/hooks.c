@@ -63,6 +63,29 @@ dl_status dl_hooks_run_outputs(const dl_hook *list, dl_tensor **g) {
     return DL_OK;
 }
 
+static _Thread_local dl_hook_place hooked; /* what the running hook looks at */
+
+dl_status dl_hooks_run_node(dl_node *node, unsigned long pass, dl_tensor **g) {
+    const dl_hook_place outer = hooked;
+    dl_status st = DL_OK;
+    for (const dl_hook *h = node->hooks; h && st == DL_OK; h = h->next) {
+        if (!g[h->out]) continue;
+        hooked = (dl_hook_place){node, h->out, pass};
+        st = run_one(h, &g[h->out]);
+    }
+    hooked = outer;
+    return st;
+}
+
+dl_hook_place dl_hook_here(void) { return hooked; }
+
+/* A pass holds the nodes that it has come to. */
+dl_tensor *dl_hook_result(dl_hook_place at, dl_tensor *value) {
+    dl_tensor *t = value ? dl_detach(value) : (dl_fail_null("the value"), NULL);
+    if (t && at.pass && at.pass == hooked.pass) t->node = dl_node_ref(at.node), t->out = at.out;
+    return t;
+}
+
 /* ---------------------------------------------------------------- where they are */
 
 dl_status dl_on_grad(dl_tensor *t, dl_hook_fn *fn, void *ctx, void (*release)(void *ctx)) {

@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+struct dl_node;
+
 typedef struct dl_hook {
     dl_hook_fn *fn;
     void *ctx;
@@ -20,8 +22,10 @@ void dl_hooks_free(dl_hook **list);
 void dl_hooks_remove(dl_hook **list, int out);
 /* Shows *value, a reference that may be exchanged, to each. */
 dl_status dl_hooks_run(const dl_hook *list, dl_tensor **value);
-/* The same with the gradients of a node's outputs. */
+/* The same with the value of each hook's output. */
 dl_status dl_hooks_run_outputs(const dl_hook *list, dl_tensor **g);
+/* The same with the gradients of a node's outputs; while a hook runs, dl_hook_here knows which. */
+dl_status dl_hooks_run_node(struct dl_node *node, unsigned long pass, dl_tensor **g);
 /* Is there any in the process? What they do cannot be replayed. */
 bool dl_hooks_exist(void);
 /* Where the gradient of a result is kept that dl_retain_grad asked for; it may be NULL, and is where nobody asked. */

@@ -1,6 +1,7 @@
 /* Optimizers: options, groups and state of parameters; the arithmetic is in rows of the op table. */
 #include "optim/algorithm.h"
 #include "optim/direction.h"
+#include "autograd/hooks.h"
 #include "autograd/journal.h"
 #include "autograd/nonfinite.h"
 #include "core/list.h"
@@ -69,6 +70,8 @@ void dl_optimizer_unref(dl_optimizer *o) {
     }
     for (int i = 0; i < o->ngroup; i++) free(o->group[i].pattern);
     if (o->row->algorithm) o->row->algorithm->destroy(o->algorithm);
+    dl_hooks_free(&o->before);
+    dl_hooks_free(&o->behind);
     dl_unref(o->lr_tensor);
     dl_unref(o->step_tensor);
     free(o->group);
@@ -245,17 +248,20 @@ static dl_status run_batch(dl_optimizer *o, const batch *b) {
     bool first = states && !(made(lead) & states);
     int nin = HEAD + 2 * b->n;
     dl_direction_fn *direction = dl_direction_of(row);
+    DL_TRY(set_numbers(o, lead, in));
     for (int i = 0; i < b->n; i++) {
         DL_TRY(make_states(b->p[i], states));
-        if (direction) DL_TRY(direction(row, dl_optimizer_options(o, lead->group), b->p[i]));
+        if (direction) DL_TRY(direction(row, dl_optimizer_options(o, lead->group), b->p[i], in));
         in[HEAD + i] = b->p[i]->p, in[HEAD + b->n + i] = b->p[i]->p->grad;
     }
     for (int s = 0; s < DL_OPTIM_STATES; s++)
         for (int i = 0; i < b->n && states >> s & 1; i++) in[nin++] = b->p[i]->state[s];
     dl_opt_attrs(row, v, first, attr);
-    DL_TRY(set_numbers(o, lead, in));
     DL_TRY(dl_invoke(dl_op_row(*row->op), in, nin, attr, out));
-    for (int i = 0; i < b->n; i++) b->p[i]->steps++;
+    for (int i = 0; i < b->n; i++) {
+        b->p[i]->steps++;
+        if (dl_direction_passes(row)) dl_unref(b->p[i]->state[0]), b->p[i]->state[0] = NULL;
+    }
     return DL_OK;
 }
 
@@ -302,7 +308,7 @@ static bool see_step(const dl_optimizer *o, dl_journal_step *seen) {
     return look;
 }
 
-dl_status dl_optimizer_step(dl_optimizer *o) {
+static dl_status update(dl_optimizer *o) {
     int held = dl_interrupt_hold(1);
     dl_journal_step seen;
     bool look = o && o->n && see_step(o, &seen);
@@ -315,10 +321,30 @@ dl_status dl_optimizer_step(dl_optimizer *o) {
     return st;
 }
 
+/* ---- hooks, which no value goes through */
+
+static dl_status run_hooks(const dl_hook *list) {
+    dl_tensor *none = NULL;
+    return list ? dl_hooks_run(list, &none) : DL_OK;
+}
+
+dl_status dl_before_step(dl_optimizer *o, dl_hook_fn *fn, void *ctx, void (*release)(void *ctx)) {
+    return dl_hooks_add(&o->before, 0, fn, ctx, release);
+}
+
+dl_status dl_behind_step(dl_optimizer *o, dl_hook_fn *fn, void *ctx, void (*release)(void *ctx)) {
+    return dl_hooks_add(&o->behind, 0, fn, ctx, release);
+}
+
+dl_status dl_optimizer_step(dl_optimizer *o) {
+    if (o) DL_TRY(run_hooks(o->before));
+    DL_TRY(update(o));
+    return run_hooks(o->behind);
+}
+
 /* An interrupt can stop an evaluation, never an update. */
-dl_status dl_optimizer_minimize(dl_optimizer *o, dl_closure_fn *closure, void *ctx, double *loss) {
+static dl_status minimize(dl_optimizer *o, dl_closure_fn *closure, void *ctx, double *loss) {
     double unused;
-    DL_TRY(check_parameters(o));
     if (!closure) return dl_fail_null("the function that computes the loss");
     if (!loss) loss = &unused;
     if (o->row->algorithm) {
@@ -330,10 +356,27 @@ dl_status dl_optimizer_minimize(dl_optimizer *o, dl_closure_fn *closure, void *c
         DL_SCOPED_GRAD_MODE(1);
         DL_TRY(closure(ctx, loss));
     }
-    return dl_optimizer_step(o);
+    return update(o);
+}
+
+dl_status dl_optimizer_minimize(dl_optimizer *o, dl_closure_fn *closure, void *ctx, double *loss) {
+    DL_TRY(check_parameters(o));
+    DL_TRY(run_hooks(o->before));
+    DL_TRY(minimize(o, closure, ctx, loss));
+    return run_hooks(o->behind);
 }
 
 /* ---------------------------------------------------------------- state for checkpoints */
+
+int dl_optimizer_state_shape(const dl_optimizer *o, const dl_tensor *p, int state, long *shape) {
+    memcpy(shape, p->shape, sizeof *shape * (size_t)p->ndim);
+    if (dl_direction_passes(o->row) && state && p->ndim > 1) shape[p->ndim - state] = 1;
+    return p->ndim;
+}
+
+bool dl_optimizer_state_needed(const dl_optimizer *o, int state) {
+    return dl_direction_passes(o->row) ? state == 1 : state < o->row->own;
+}
 
 void dl_optimizer_state_name(const dl_optimizer *o, long param, int state, char *out, size_t size) {
     snprintf(out, size, "%s.%s", o->row->state[state], o->param[param].name);
@@ -341,9 +384,11 @@ void dl_optimizer_state_name(const dl_optimizer *o, long param, int state, char 
 
 dl_status dl_optimizer_check_restore(const dl_optimizer *o, long param, int state, const dl_tensor *t) {
     const dl_opt_param *p = &o->param[param];
-    if (dl_shape_eq(t, p->p)) return DL_OK;
-    return dl_fail(DL_ERR_SHAPE, "%s of '%s' has shape %s, the parameter %s", o->row->state[state], p->name,
-                   dl_shape_of(t), dl_shape_of(p->p));
+    long shape[DL_MAX_DIM];
+    const int n = dl_optimizer_state_shape(o, p->p, state, shape);
+    if (dl_sizes_eq(t->ndim, t->shape, n, shape)) return DL_OK;
+    return dl_fail(DL_ERR_SHAPE, "%s of '%s' has shape %s, not %s as for a parameter %s", o->row->state[state], p->name,
+                   dl_shape_of(t), dl_shape_text(n, shape), dl_shape_of(p->p));
 }
 
 dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor *t) {

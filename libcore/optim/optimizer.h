@@ -41,7 +41,8 @@ struct dl_optimizer {
     const dl_group_rates *rates; /* [1 + ngroup] while a trainer steps; else NULL */
     void *algorithm;             /* what the row's algorithm keeps */
     char *text;
-    dl_source src; /* the statement that made it */
+    dl_source src;                   /* the statement that made it */
+    struct dl_hook *before, *behind; /* of its steps */
 };
 
 /* Limits of an option, or of each number of a list: at least low and, if that is finite, below another. */
@@ -88,6 +89,10 @@ bool dl_optimizer_has(const dl_optimizer *o, const dl_tensor *param);
 void dl_optimizer_state_name(const dl_optimizer *o, long param, int state, char *out, size_t size);
 /* Refuses an optimizer that has to evaluate the loss itself. */
 dl_status dl_optimizer_check_single(const dl_optimizer *o);
+/* Of an optimizer whose states are factors (FACTORED): the shape of a state of the parameter p, as large as p's or
+ * smaller; of others p's. Whether each parameter that made steps has the state. */
+int dl_optimizer_state_shape(const dl_optimizer *o, const dl_tensor *p, int state, long *shape);
+bool dl_optimizer_state_needed(const dl_optimizer *o, int state);
 /* Restores a state tensor (a reference is taken). */
 dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor *t);
 dl_status dl_optimizer_check_restore(const dl_optimizer *o, long param, int state, const dl_tensor *t);

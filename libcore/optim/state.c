@@ -65,7 +65,7 @@ static dl_status check_states(const dl_optimizer *o, const dl_tensor_file *f, co
     for (long i = 0; i < o->n; i++)
         for (int s = 0; s < DL_OPTIM_STATES && o->row->state[s]; s++) {
             const dl_tensor *t = find_state(o, f, prefix, i, s);
-            if (!t && s < o->row->own && steps[i + 1])
+            if (!t && dl_optimizer_state_needed(o, s) && steps[i + 1])
                 return dl_fail(DL_ERR_NAME, "there is no %s of '%s' in the state of the optimizer", o->row->state[s],
                                o->param[i].name);
             if (t) DL_TRY(dl_optimizer_check_restore(o, i, s, t));

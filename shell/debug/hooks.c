@@ -50,7 +50,8 @@ typedef struct hook {
     int refs; /* of the tensor or layer, and of the handle */
     int removed;
     dlsh_callback *cb;
-    dl_module *layer; /* borrowed from the layer, which holds the hook */
+    dl_module *layer;        /* borrowed from the layer, which holds the hook */
+    dl_optimizer *optimizer; /* the same */
 } hook;
 
 static void hook_unref(void *self) {
@@ -132,6 +133,25 @@ static dl_status register_layer_run(const dlsh_args *a, dlsh_value *result) {
     if (!h) return dl_failed();
     return give_hook((dlsh_arg_data(a) ? dl_before_forward : dl_on_forward)(m, call_layer_hook, h, hook_unref), h,
                      result);
+}
+
+/* fn(optimizer), before or behind a step; what it returns is ignored. */
+static dl_status call_step_hook(void *ctx, DLSH_UNUSED dl_tensor *value, DLSH_UNUSED dl_tensor **instead) {
+    const hook *h = ctx;
+    if (h->removed) return DL_OK;
+    DLSH_DROPPED dlsh_value o = dlsh_new_handle(&dlsh_optimizer_class, dl_optimizer_ref(h->optimizer)),
+                            out = dlsh_void();
+    if (dlsh_failed(o)) return dl_failed();
+    return dlsh_call(h->cb->session, h->cb->fn, &(dlsh_callargs){1, &o, NULL}, &out);
+}
+
+/* data: the hook runs before the step. */
+static dl_status register_step_run(const dlsh_args *a, dlsh_value *result) {
+    hook *h = hook_new(a, NULL);
+    if (!h) return dl_failed();
+    h->optimizer = dlsh_arg_handle(a, "optimizer", &dlsh_optimizer_class);
+    return give_hook((dlsh_arg_data(a) ? dl_before_step : dl_behind_step)(h->optimizer, call_step_hook, h, hook_unref),
+                     h, result);
 }
 
 /* ---- gradients of layers: hooks at views of a layer's input and result, made anew in each forward pass */
@@ -236,7 +256,7 @@ static dl_status register_backward_run(const dlsh_args *a, dlsh_value *result) {
     dl_module *m = dlsh_arg_handle(a, "layer", &dlsh_net_class);
     hook *h = hook_new(a, m);
     layer_hook *l = h ? malloc(sizeof *l) : NULL;
-    if (!l) return h ? hook_unref(h), hook_unref(h), dlsh_no_memory("a hook") : dl_failed();
+    if (!l) return h ? h->refs = 1, hook_unref(h), dlsh_no_memory("a hook") : dl_failed();
     *l = (layer_hook){.refs = 2, .h = h, .early = dlsh_arg_data(a) != NULL};
     dl_status st = dl_before_forward(m, before_layer, l, layer_hook_unref);
     if (st)
@@ -332,6 +352,25 @@ const dlsh_command hooks_commands[] = {
              .examples =
                  "net m { linear 4 -> relu }; m.relu0.register_full_backward_pre_hook(fn (l, g) { return g[0] * 2 "
                  "})"),
+    DLSH_ROW(
+        "register_step_pre_hook", DLSH_ONLY_FUNCTION | DLSH_ACTS, register_step_run, "o.register_step_pre_hook(fn)",
+        "Calls fn(optimizer) before each step of an optimizer, also of a trainer's t.opt: it may change gradients and "
+        "options. Steps of trainers are then not replayed as graphs. The result is a handle h: h.remove() takes the "
+        "hook away.",
+        DLSH_PARAMS({"optimizer", .want = "optimizer", .doc = "whose steps"},
+                    {"fn", .doc = "a function of the optimizer"}),
+        .data = "before",
+        .examples = "w = param(ones(2)); o = sgd([w], lr=0.1)\n"
+                    "h = o.register_step_pre_hook(fn (o) { for p in o.parameters() { p.grad.clamp_(-1, 1) } })\n"
+                    "backward (5 * w).sum(); o.step(); w; h.remove()"),
+    DLSH_ROW("register_step_post_hook", DLSH_ONLY_FUNCTION | DLSH_ACTS, register_step_run,
+             "o.register_step_post_hook(fn)",
+             "The same behind each step: fn(optimizer) may look at the parameters, or change them.",
+             DLSH_PARAMS({"optimizer", .want = "optimizer", .doc = "whose steps"},
+                         {"fn", .doc = "a function of the optimizer"}),
+             .examples = "w = param(ones(2)); o = sgd([w], lr=0.1)\n"
+                         "h = o.register_step_post_hook(fn (o) { print(o.steps, w.tolist()) })\n"
+                         "backward w.sum(); o.step(); h.remove()"),
     DLSH_ROW("dead", DLSH_ONLY_FUNCTION | DLSH_PURE, dead_run, "dead(x)",
              "The share of units of a result that are 0 or less in all samples: of channels, [N, C, ...], of features, "
              "[N, F], or of elements.",

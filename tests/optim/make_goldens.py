@@ -16,6 +16,7 @@ torch.set_default_dtype(torch.float64)  # of numbers that optimizers keep
 
 START, SCALE, SHIFT = [0.5, -1.25, 2.0, 0.125], [1.0, 0.5, -0.25, 3.0], [0.1, -0.2, 0.3, 0.0]
 FEW, STEPS = 6, 100  # after both the parameters are written down
+WHOLE = ("adafactor",)  # which treats a matrix in another way than a vector
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "libcore/optim/optimizers.def"
 
 
@@ -116,6 +117,32 @@ class Muon:
             self.p.mul_(1 - self.lr * self.decay).sub_(self.lr * ratio * x.reshape(self.p.shape))
 
 
+class Adafactor:
+    """As PyTorch 2.5 has it."""
+
+    def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0):
+        self.p, self.lr, self.power, self.eps, self.d, self.decay = params[0], lr, beta2_decay, eps, d, weight_decay
+        self.t, self.kept = 0, [torch.zeros(())] * 2
+
+    def average(self, i, now):
+        self.kept[i] = self.kept[i] + self.t ** self.power * (now - self.kept[i])
+        return self.kept[i]
+
+    def step(self):
+        with torch.no_grad():
+            self.t += 1
+            p, square, eps = self.p, self.p.grad ** 2, self.eps[0] or torch.finfo(self.p.dtype).eps
+            length = max(self.eps[1], float(p.norm()) / p.numel() ** 0.5)
+            if p.dim() > 1:
+                rows, columns = (self.average(i, square.mean(-1 - i, keepdim=True)) for i in range(2))
+                v = rows @ columns / rows.mean(-2, keepdim=True).clamp(min=eps)
+            else:
+                v = self.average(0, square)
+            u = p.grad * v.clamp(min=eps ** 2).rsqrt()
+            u = u / max(1, float(u.norm()) / (u.numel() ** 0.5 * self.d))
+            p.mul_(1 - self.lr * self.decay).sub_(length * min(self.lr, self.t ** -0.5) * u)
+
+
 def made(make, p, options):
     """A step of the optimizer; options that it is too old for are applied beside it."""
     options, known = dict(options), inspect.signature(make.__init__).parameters
@@ -142,7 +169,7 @@ def optimizers():
     classes = {name.lower(): cls for name, cls in vars(torch.optim).items() if isinstance(cls, type)}
     own = {name.lower(): cls for name, cls in globals().items() if isinstance(cls, type)}
     nadam = classes["nadam"] if torch.__version__ >= "2" else NAdam
-    classes = {**own, **classes, "nadam": nadam}
+    classes = {**own, **classes, "nadam": nadam, "muon": Muon}  # PyTorch's Muon refuses vectors
     for name, samples in re.findall(r"^OPTIMIZER\((\w+),.*?^    SAMPLES\((.*?)\)\)$", TABLE.read_text(), re.M | re.S):
         for sample in "".join(re.findall(r'"(.*?)"', samples)).split(";"):
             options = re.findall(r"(\w+)=(\[.*?\]|\S+)", sample)
@@ -204,13 +231,13 @@ def numbers(values):
     return "{" + ", ".join(repr(float(v)) for v in values) + "}"
 
 
-def run_optimizer(make, options):
-    p = torch.tensor(START, dtype=torch.float64, requires_grad=True)
+def run_optimizer(make, options, shape=(4,)):
+    p = torch.tensor(START, dtype=torch.float64).reshape(shape).requires_grad_()
     step, seen = made(make, p, options), {}
     for i in range(STEPS):
-        p.grad = p.detach() * torch.tensor(SCALE, dtype=torch.float64) + torch.tensor(SHIFT, dtype=torch.float64)
+        p.grad = p.detach() * torch.tensor(SCALE).reshape(shape) + torch.tensor(SHIFT).reshape(shape)
         step()
-        seen[i + 1] = p.tolist()
+        seen[i + 1] = p.flatten().tolist()
     return seen[FEW], seen[STEPS]
 
 
@@ -275,6 +302,11 @@ def main():
     print("static const struct { const char *text; double few[4], want[4]; } optimizers[] = {")
     for text, make, options in optimizers():
         print('    {"%s", %s, %s},' % (text, *map(numbers, run_optimizer(make, options))))
+    print("};")
+    print("static const struct { const char *text; double few[4], want[4]; } matrices[] = {")
+    for text, make, options in optimizers():
+        if text.split()[0] in WHOLE:
+            print('    {"%s", %s, %s},' % (text, *map(numbers, run_optimizer(make, options, (2, 2)))))
     print("};")
     print("enum { HILL_STEPS = %d };" % HILL_STEPS)
     print("static const struct { const char *text; double loss[HILL_STEPS], want[6]; } hills[] = {")

@@ -38,10 +38,9 @@ static dl_optimizer *optimizer(const char *text) {
 /* p.grad = p * scale + shift */
 static void set_gradient(dl_tensor *p) {
     double v[4];
-    long four = 4;
     assert_int_equal(dl_read_f64(p, v), DL_OK);
     for (int i = 0; i < 4; i++) v[i] = v[i] * scale[i] + shift[i];
-    dl_tensor *g = dl_tensor_from(1, &four, DL_F64, 0, v), *cast = dl_to_dtype(g, dl_dtype_of(p));
+    dl_tensor *g = dl_tensor_from(dl_ndim(p), dl_shape(p), DL_F64, 0, v), *cast = dl_to_dtype(g, dl_dtype_of(p));
     assert_int_equal(dl_set_grad(p, cast), DL_OK);
     dl_unref(g);
     dl_unref(cast);
@@ -70,28 +69,32 @@ static void compare(const char *text, dl_tensor *p, const double *want, double e
                      want[i]);
 }
 
+/* 100 steps of a parameter of this shape. */
+static void one_equals_pytorch(const char *text, int ndim, const long *shape, dl_dtype dtype, const double *few,
+                               const double *want) {
+    DL_OWNED dl_tensor *wide = dl_tensor_from(ndim, shape, DL_F64, 0, start), *plain = dl_to_dtype(wide, dtype),
+                       *p = dl_clone(plain);
+    assert_int_equal(dl_set_requires_grad(p, 1), DL_OK);
+    dl_optimizer *o = optimizer(text);
+    assert_int_equal(dl_optimizer_add(o, "p", p), DL_OK);
+    for (int i = 1; i <= STEPS; i++) {
+        set_gradient(p);
+        if (dl_optimizer_step(o) != DL_OK) fail_msg("%s", dl_errmsg());
+        if (i == FEW) compare(text, p, few, dtype == DL_F64 ? 1e-12 : 1e-6);
+    }
+    assert_int_equal(dl_optimizer_steps(o), STEPS);
+    if (dtype == DL_F64) compare(text, p, want, 1e-11);
+    dl_optimizer_unref(o);
+}
+
 static void steps_equal_pytorch(void **state) {
     (void)state;
-    long four = 4;
-    for (size_t k = 0; k < sizeof optimizers / sizeof *optimizers; k++)
-        for (int dtype = DL_F32; dtype <= DL_F64; dtype++) {
-            dl_tensor *wide = dl_tensor_from(1, &four, DL_F64, 0, start), *plain = dl_to_dtype(wide, (dl_dtype)dtype);
-            dl_tensor *p = dl_clone(plain);
-            assert_int_equal(dl_set_requires_grad(p, 1), DL_OK);
-            dl_optimizer *o = optimizer(optimizers[k].text);
-            assert_int_equal(dl_optimizer_add(o, "p", p), DL_OK);
-            for (int i = 1; i <= STEPS; i++) {
-                set_gradient(p);
-                if (dl_optimizer_step(o) != DL_OK) fail_msg("%s", dl_errmsg());
-                if (i == FEW) compare(optimizers[k].text, p, optimizers[k].few, dtype == DL_F64 ? 1e-12 : 1e-6);
-            }
-            assert_int_equal(dl_optimizer_steps(o), STEPS);
-            if (dtype == DL_F64) compare(optimizers[k].text, p, optimizers[k].want, 1e-11);
-            dl_optimizer_unref(o);
-            dl_unref(p);
-            dl_unref(plain);
-            dl_unref(wide);
-        }
+    for (int dtype = DL_F32; dtype <= DL_F64; dtype++) {
+        for (size_t k = 0; k < sizeof optimizers / sizeof *optimizers; k++)
+            one_equals_pytorch(optimizers[k].text, 1, (long[]){4}, dtype, optimizers[k].few, optimizers[k].want);
+        for (size_t k = 0; k < sizeof matrices / sizeof *matrices; k++)
+            one_equals_pytorch(matrices[k].text, 2, (long[]){2, 2}, dtype, matrices[k].few, matrices[k].want);
+    }
 }
 
 /* A step of a 16-bit parameter is the step of an f32 parameter that starts from the same number, rounded. */
