@@ -92,6 +92,10 @@ static int keep_subject(dl_tensor **in, int n, dl_tensor **out, int max_out, voi
     return dlsh_failed(k->at) || dlsh_failed(k->results) ? -1 : 0;
 }
 
+static dl_tensor *zeros_like(const dl_tensor *t) {
+    return dl_tensor_full(dl_ndim(t), dl_shape(t), dl_dtype_of(t), dl_device_of(t), 0);
+}
+
 /* Gradients g[n] of the results, whose history stays; 0 for what nothing depends on. */
 static dl_status pull(const dlsh_leaves *results, dlsh_leaves *v, const dlsh_leaves *at, int create, dl_tensor **g) {
     dl_tensor *root[DL_MAX_RESULTS], *seed[DL_MAX_RESULTS];
@@ -101,9 +105,7 @@ static dl_status pull(const dlsh_leaves *results, dlsh_leaves *v, const dlsh_lea
         if (dl_requires_grad(results->t[i])) root[k] = results->t[i], seed[k++] = v->n ? v->t[i] : NULL;
     if (k) DLSH_TRY(dl_gradients_of(root, v->n ? seed : NULL, k, at->t, at->n, 1, create, g));
     for (int i = 0; i < at->n && !st; i++) {
-        const dl_tensor *t = at->t[i];
-        if (!g[i]) g[i] = dl_tensor_full(dl_ndim(t), dl_shape(t), dl_dtype_of(t), dl_device_of(t), 0);
-        if (!g[i]) st = dl_failed();
+        if (!g[i] && !(g[i] = zeros_like(at->t[i]))) st = dl_failed();
     }
     if (st) unref_all(g, at->n);
     return st;
@@ -136,23 +138,37 @@ static dlsh_value result_leaf(dlsh_value leaf, DLSH_UNUSED int i, void *create) 
     return dlsh_tensor(*(const int *)create ? dl_ref(leaf.as.tensor) : dl_detach(leaf.as.tensor));
 }
 
+/* Calls the function of inputs `in`, whose history is kept in k. create: so is that of what is made of it. */
+static dl_status keep_call(const dlsh_args *a, const dlsh_leaves *in, kept_call *k, int *create) {
+    DLSH_FREED dl_tensor **none = calloc((size_t)in->n * DL_MAX_RESULTS + 1, sizeof *none);
+    int nout;
+    *create = dlsh_arg_bool(a, "create_graph");
+    if (!none) return dlsh_no_memory("gradients");
+    for (int i = 0; i < in->n; i++) *create |= dl_grad_mode_get() && dl_requires_grad(in->t[i]);
+    return dl_jacobian(keep_subject, k, in->t, in->n, *create, &nout, none);
+}
+
+/* [value of the kept call, the function `row` bound to `made`], of which it takes the reference. */
+static dl_status give_bound(const kept_call *k, int create, dlsh_value made, const dlsh_command *row,
+                            dlsh_value *result) {
+    int next = 0;
+    DLSH_DROPPED dlsh_value kept = made, value = dlsh_tree_map(k->s->result, result_leaf, &create, &next);
+    if (dlsh_failed(value) || dlsh_failed(kept)) return dl_failed();
+    DLSH_DROPPED dlsh_value bound = dlsh_new_method(kept, (dlsh_value){DLSH_BUILTIN, {.builtin = row}});
+    if (dlsh_failed(bound)) return dl_failed();
+    return dlsh_give(DLSH_LIST_OF(dlsh_ref(value), dlsh_ref(bound)), result);
+}
+
 /* vjp(f, x): the result, and the function of a vector that gives the product. */
 static dl_status give_product_function(const dlsh_args *a, subject *s, dlsh_leaves *in, dlsh_value *result) {
     kept_call k = {s, dlsh_void(), dlsh_void()};
-    DLSH_FREED dl_tensor **none = calloc((size_t)in->n * DL_MAX_RESULTS + 1, sizeof *none);
-    int nout, next = 0, create = dlsh_arg_bool(a, "create_graph");
-    if (!none) return dlsh_no_memory("gradients");
-    for (int i = 0; i < in->n; i++) create |= dl_grad_mode_get() && dl_requires_grad(in->t[i]);
-    dl_status st = dl_jacobian(keep_subject, &k, in->t, in->n, create, &nout, none);
+    int create;
+    dl_status st = keep_call(a, in, &k, &create);
     DLSH_DROPPED dlsh_value at = k.at, results = k.results;
     DLSH_TRY(st);
-    DLSH_DROPPED dlsh_value value = dlsh_tree_map(s->result, result_leaf, &create, &next),
-                            made = DLSH_LIST_OF(dlsh_ref(at), dlsh_ref(results), dlsh_ref(*dlsh_arg(a, "inputs")),
-                                                dlsh_int(create));
-    if (dlsh_failed(value) || dlsh_failed(made)) return dl_failed();
-    DLSH_DROPPED dlsh_value product = dlsh_new_method(made, (dlsh_value){DLSH_BUILTIN, {.builtin = &product_row}});
-    if (dlsh_failed(product)) return dl_failed();
-    return dlsh_give(DLSH_LIST_OF(dlsh_ref(value), dlsh_ref(product)), result);
+    return give_bound(&k, create,
+                      DLSH_LIST_OF(dlsh_ref(at), dlsh_ref(results), dlsh_ref(*dlsh_arg(a, "inputs")), dlsh_int(create)),
+                      &product_row, result);
 }
 
 static dl_status vjp_run(const dlsh_args *a, dlsh_value *result) {
@@ -187,6 +203,79 @@ static dl_status jvp_run(const dlsh_args *a, dlsh_value *result) {
     DLSH_TRY(dl_jvp(call_subject, &s, in.t, in.n, v.t, dlsh_arg_bool(a, "create_graph"), out, &nout, t));
     DLSH_DROPPED dlsh_value form = dlsh_ref(s.result);
     return give_product(&s, out, nout, form, t, nout, result);
+}
+
+/* ---- linearize: the value, and the function of a vector that gives the product from the right. The gradient by the
+ * inputs is linear in the vector u that it starts from; its gradient by u is the product. */
+
+static int count_differentiable(const dlsh_leaves *from, dlsh_leaves *v, dl_tensor **root, dl_tensor **seed) {
+    int n = 0;
+    for (int i = 0; i < from->n; i++)
+        if (from->t[i] && dl_requires_grad(from->t[i])) root[n] = from->t[i], seed[n++] = v->t[i];
+    return n;
+}
+
+static dl_status linear_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_list *made = dlsh_arg(a, "made")->as.list;
+    DLSH_SCOPED_LEAVES u = {0}, g = {0}, v = {0};
+    DLSH_TRY(dlsh_tree_leaves(made->items[0], "vectors", &u));
+    DLSH_TRY(dlsh_tree_leaves(made->items[1], "gradients", &g));
+    for (int i = 0; i < dlsh_arg_count(a, "v"); i++) DLSH_TRY(dlsh_tree_leaves(*dlsh_arg_at(a, "v", i), "v", &v));
+    if (v.n != g.n)
+        return dlsh_arg_fail(a, NULL, DL_ERR_VALUE, "vectors have the form of the inputs", "%d vectors for %d inputs",
+                             v.n, g.n);
+    dl_tensor *root[DL_MAX_RESULTS], *seed[DL_MAX_RESULTS], *t[DL_MAX_RESULTS] = {0};
+    DLSH_SCOPED_GRAD_MODE(1);
+    const int n = count_differentiable(&g, &v, root, seed);
+    if (n) DLSH_TRY(dl_gradients_of(root, seed, n, u.t, u.n, 1, (int)made->items[3].as.i, t));
+    dl_status st = DL_OK;
+    for (int i = 0; i < u.n && !st; i++)
+        if (!t[i] && !(t[i] = zeros_like(u.t[i]))) st = dl_failed();
+    dlsh_value all = st ? dlsh_void() : dlsh_tree_of(made->items[2], t);
+    unref_all(t, u.n);
+    return dlsh_give(all, result);
+}
+
+static const dlsh_command linear_row = DLSH_FN_ROW(
+    "linear", linear_run, "linear(MADE, V, ...)", "What linearize makes of a function and its inputs.",
+    DLSH_PARAMS({"made", .want = "list", .doc = "vectors u, gradients that are linear in them, form, create_graph"},
+                {"v", .want = "tensor|list|record", .flags = DLSH_VARIADIC, .doc = "a vector for each input"}));
+
+/* For each result zeros with a gradient, and for each input its gradient that starts from them. */
+static dl_status linear_gradients(const dlsh_leaves *results, const dlsh_leaves *at, dlsh_value *u, dlsh_value *g) {
+    dl_tensor *start[DL_MAX_RESULTS] = {0}, *by[DL_MAX_RESULTS] = {0};
+    dl_tensor *root[DL_MAX_RESULTS], *seed[DL_MAX_RESULTS];
+    dl_status st = DL_OK;
+    if (at->n > DL_MAX_RESULTS) return dlsh_fail(DL_ERR_VALUE, NULL, "at most %d inputs", DL_MAX_RESULTS);
+    for (int i = 0; i < results->n && !st; i++)
+        if (!(start[i] = zeros_like(results->t[i])) || dl_set_requires_grad(start[i], 1)) st = dl_failed();
+    dlsh_leaves from = {start, results->n, 0};
+    const int n = st ? 0 : count_differentiable(results, &from, root, seed);
+    if (n) st = dl_gradients_of(root, seed, n, at->t, at->n, 1, 1, by);
+    for (int i = 0; i < at->n && !st; i++)
+        if (!by[i] && !(by[i] = zeros_like(at->t[i]))) st = dl_failed();
+    if (!st) *u = list_of(start, results->n), *g = list_of(by, at->n);
+    unref_all(start, results->n);
+    unref_all(by, at->n);
+    return st ? st : dlsh_failed(*u) || dlsh_failed(*g) ? dl_failed() : DL_OK;
+}
+
+static dl_status linearize_run(const dlsh_args *a, dlsh_value *result) {
+    SCOPED_SUBJECT s;
+    DLSH_SCOPED_LEAVES in = {0}, from = {0}, made = {0};
+    DLSH_TRY(subject_begin(a, &s));
+    DLSH_TRY(dlsh_tree_leaves(s.args, "inputs", &in));
+    kept_call k = {&s, dlsh_void(), dlsh_void()};
+    int create;
+    dl_status st = keep_call(a, &in, &k, &create);
+    DLSH_DROPPED dlsh_value at = k.at, results = k.results, u = dlsh_void(), g = dlsh_void();
+    DLSH_TRY(st);
+    DLSH_TRY(dlsh_tree_leaves(at, "inputs", &from));
+    DLSH_TRY(dlsh_tree_leaves(results, "results", &made));
+    DLSH_SCOPED_GRAD_MODE(1);
+    DLSH_TRY(linear_gradients(&made, &from, &u, &g));
+    return give_bound(&k, create, DLSH_LIST_OF(dlsh_ref(u), dlsh_ref(g), dlsh_ref(s.result), dlsh_int(create)),
+                      &linear_row, result);
 }
 
 /* ---- jacobian and hessian: for each result, in its form, for each input, in theirs */
@@ -570,6 +659,13 @@ const dlsh_command functional_commands[] = {
                             {"v", .want = "tensor|list|record", .doc = "the vector, in the form of the inputs"}),
                 DLSH_OPTIONS(CREATE_OPTION),
                 .examples = "y, t = jvp(fn (x, w) { return x @ w }, [randn(2, 3), randn(3)], [randn(2, 3), zeros(3)])"),
+    DLSH_FN_ROW(
+        "linearize", linearize_run, "linearize(FUNCTION, INPUTS)",
+        "A function's result, and the function of a vector that gives the product of its Jacobian matrix at the "
+        "inputs with it, in a list, as torch.func has it. The function is called once, however many products "
+        "follow.",
+        DLSH_PARAMS(FUNCTION_PARAM, INPUTS_PARAM), DLSH_OPTIONS(CREATE_OPTION),
+        .examples = "y, along = linearize(fn (x) { return x ** 2 }, tensor([1.0, 2.0])); along(tensor([1.0, 0.5]))"),
     DLSH_FN_ROW(
         "jacobian", matrix_run, "jacobian(FUNCTION, [INPUTS])",
         "Derivatives of every element of a function's result by every element of its inputs: of shape [shape of "
