@@ -34,12 +34,14 @@ typedef struct call {
     dlsh_session *session;
     dlsh_value forward, backward, ctx;
     int nargs, nout;
-    dlsh_value args[MOST]; /* those that need no gradient; a graph keeps of the others what it needs */
-    dl_tensor *out[MOST];  /* results without history: a gradient that does not arrive is zeros of their form */
-    int constant[MOST];    /* results that ctx.mark_non_differentiable names */
-    int keeps_result;      /* ctx has one of them, which is then a constant of gradients of gradients */
-    dl_tensor *g[MOST];    /* gradients of the results in this pass */
-    dlsh_value gin;        /* list of the gradients of the arguments; VOID: not computed yet in this pass */
+    dlsh_value args[MOST];  /* those that need no gradient; a graph keeps of the others what it needs */
+    dl_tensor *out[MOST];   /* results without history: a gradient that does not arrive is zeros of their form */
+    int constant[MOST];     /* results that ctx.mark_non_differentiable names */
+    dl_tensor *kept[MOST];  /* results as ctx has them, without a history; NULL: it does not have this one */
+    dl_tensor *g[MOST];     /* gradients of the results in this pass */
+    dl_hook_place at[MOST]; /* and where these results are in the history */
+    unsigned long pass;
+    dlsh_value gin; /* list of the gradients of the arguments; VOID: not computed yet in this pass */
 } call;
 
 /* One hook: of argument or result number i. */
@@ -79,7 +81,7 @@ static void call_unref(call *c) {
     if (--c->refs) return;
     if (c->number) delist(c);
     for (int i = 0; i < c->nargs && i < MOST; i++) dlsh_drop(c->args[i]);
-    for (int k = 0; k < c->nout; k++) DLSH_UNREF(c->out[k], c->g[k]);
+    for (int k = 0; k < c->nout; k++) DLSH_UNREF(c->out[k], c->g[k], c->kept[k]);
     dlsh_drop(c->gin);
     dlsh_drop(c->ctx);
     dlsh_drop(c->backward);
@@ -105,13 +107,16 @@ static dl_status tie_to(call *c, int i, dl_tensor *t, dl_hook_fn *hook) {
 static dl_status take_gradient(void *self, dl_tensor *g, DLSH_UNUSED dl_tensor **instead) {
     tie *t = self;
     call *c = t->of;
-    if (!dlsh_failed(c->gin)) {
+    const unsigned long pass = dl_hook_here().pass;
+    if (!dlsh_failed(c->gin) || c->pass != pass) {
         for (int k = 0; k < c->nout; k++) dl_unref(c->g[k]), c->g[k] = NULL;
         dlsh_drop(c->gin);
         c->gin = dlsh_void();
+        c->pass = pass;
     }
     dl_unref(c->g[t->i]);
     c->g[t->i] = dl_ref(g);
+    c->at[t->i] = dl_hook_here();
     return DL_OK;
 }
 
@@ -132,10 +137,31 @@ static dl_tensor *zeros_like(const dl_tensor *t) {
     return dl_tensor_full(dl_ndim(t), dl_shape(t), dl_dtype_of(t), dl_device_of(t), 0);
 }
 
+/* Of one value of ctx, or item of a list there: `from`, then has `to` in its place. */
+static void exchange(dlsh_value *v, dl_tensor *from, dl_tensor *to) {
+    for (int i = 0; v->type == DLSH_LIST && i < v->as.list->n; i++)
+        if (v->as.list->items[i].type == DLSH_TENSOR) exchange(&v->as.list->items[i], from, to);
+    if (v->type != DLSH_TENSOR || v->as.tensor != from) return;
+    dlsh_value was = *v;
+    *v = dlsh_tensor(dl_ref(to));
+    dlsh_drop(was);
+}
+
+/* Results that ctx keeps, with their history where gradients of gradients may come: those of this pass; others NULL. */
+static dl_status find_results(const call *c, dl_tensor **whole) {
+    for (int k = 0; k < c->nout && dl_grad_mode_get(); k++)
+        if (c->kept[k] && c->g[k] && !(whole[k] = dl_hook_result(c->at[k], c->kept[k]))) return dl_failed();
+    return DL_OK;
+}
+
+/* They take the places of those without, and give them back: else ctx would hold what holds it. */
+static void exchange_results(const call *c, dl_tensor *const *from, dl_tensor *const *to) {
+    const dlsh_record *r = c->ctx.as.record;
+    for (int k = 0; k < c->nout; k++)
+        for (int i = 0; from[k] && to[k] && i < r->n; i++) exchange(&r->values[i], from[k], to[k]);
+}
+
 static dl_status run_backward(call *c) {
-    if (c->keeps_result && dl_grad_mode_get())
-        return dlsh_fail(DL_ERR_UNSUPPORTED, "keep the arguments in ctx, and compute the result again in backward",
-                         "ctx holds the result of forward, which has no history for gradients of gradients");
     dlsh_value in[MOST + 1] = {c->ctx};
     dl_status st = DL_OK;
     for (int k = 0; k < c->nout; k++) {
@@ -143,8 +169,13 @@ static dl_status run_backward(call *c) {
         in[k + 1] = (dlsh_value){DLSH_TENSOR, {.tensor = c->g[k]}};
     }
     DLSH_DROPPED dlsh_value v = dlsh_void();
+    dl_tensor *whole[MOST] = {0};
+    st = find_results(c, whole);
     dlsh_variables_hold(1); /* what its functions see are results of a pass */
-    st = dlsh_call(c->session, c->backward, &(dlsh_callargs){c->nout + 1, in, NULL}, &v);
+    exchange_results(c, c->kept, whole);
+    if (!st) st = dlsh_call(c->session, c->backward, &(dlsh_callargs){c->nout + 1, in, NULL}, &v);
+    exchange_results(c, whole, c->kept);
+    for (int k = 0; k < c->nout; k++) DLSH_UNREF(whole[k]);
     dlsh_variables_hold(0);
     if (!st) st = check_gradients(c, &v);
     return st ? st : dlsh_hand_over(&v, &c->gin);
@@ -226,7 +257,7 @@ static dl_status take_results(call *c, dlsh_value v) {
     for (; c->nout < n; c->nout++) {
         dl_tensor *y = (list ? v.as.list->items[c->nout] : v).as.tensor;
         c->constant[c->nout] = is_among(dlsh_record_get(c->ctx.as.record, constants), y);
-        c->keeps_result |= !c->constant[c->nout] && !dl_requires_grad(y) && holds(c->ctx, y);
+        if (!c->constant[c->nout] && !dl_requires_grad(y) && holds(c->ctx, y)) c->kept[c->nout] = dl_ref(y);
         if (!(c->out[c->nout] = dl_detach(y))) return dl_failed();
     }
     return DL_OK;
@@ -390,7 +421,7 @@ const dlsh_command custom_commands[] = {
         "result, or a list of results, and keeps in the record ctx what BACKWARD(ctx, g, ...) needs, by ctx.x = x or "
         "ctx.save_for_backward(x, ...). BACKWARD gets the gradient of each result and returns that of the argument, or "
         "a list with one for each, none where there is none; ctx.needs_input_grad tells of each argument whether it "
-        "needs one. Gradients of gradients flow through the ops of BACKWARD.",
+        "needs one. Gradients of gradients flow through the ops of BACKWARD, and through results that ctx keeps.",
         DLSH_PARAMS({"forward", .doc = "a function of a record and the arguments"},
                     {"backward", .doc = "a function of the record and of the gradients of the results"}),
         .examples =
