@@ -148,6 +148,13 @@
               A(stride, INTS, "none", "step between its windows; none: the size of the window")                        \
                   A(padding, INTS, "0", "its padding")                                                                 \
                       A(output_size, INTS, "none", "sizes of the result; none: the least that was pooled to this"))
+#define EIGENPAIRS_ATTRS                                                                                               \
+    ATTRS(A(k, INT, "none", "how many; none: the width of X, or 1")                                                    \
+              A(n, INT, "none", "how many vectors are iterated, where X is not given; none: k")                        \
+                  A(niter, INT, "none", "steps at most, negative: no limit; none: 1000")                               \
+                      A(tol, FLOAT, "none", "where a residual counts as 0, relative; none: root of the precision")     \
+                          A(largest, BOOL, "true", "false: the smallest")                                              \
+                              A(method, STR, "none", "ortho or basic, PyTorch's two ways; one is used for both"))
 #define LP_POOL_ATTRS                                                                                                  \
     PROMOTE(FLOAT)                                                                                                     \
     ATTRS(A(norm_type, FLOAT, "", "the norm, p") A(kernel_size, INTS, "", "window")                                    \

@@ -6,6 +6,7 @@
 #include "view/sink.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/elementary.h"
+#include "dlcore/linalg.h"
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
 
@@ -154,6 +155,31 @@ static dl_status sum_run(const dlsh_args *a, dlsh_value *result) {
     return ones ? give_tensor(dl_sparse_matmul(by_row, ones), result) : dl_failed();
 }
 
+static dl_tensor *given_tensor(const dlsh_args *a, const char *name) {
+    return dlsh_given(a, name) ? dlsh_arg_tensor(a, name) : NULL;
+}
+
+static dl_status lobpcg_run(const dlsh_args *a, dlsh_value *result) {
+    static const char *const names[] = {"eigenvalues", "eigenvectors"};
+    dl_sparse *s = dlsh_arg_self(a);
+    if (dl_sparse_rows(s) != dl_sparse_cols(s))
+        return dlsh_arg_fail(a, NULL, DL_ERR_SHAPE, NULL, "the matrix must be square, not %ld by %ld",
+                             dl_sparse_rows(s), dl_sparse_cols(s));
+    const long k = dlsh_given(a, "k") ? dlsh_arg_int(a, "k") : 0, n = dlsh_given(a, "n") ? dlsh_arg_int(a, "n") : 0,
+               steps = dlsh_given(a, "niter") ? dlsh_arg_int(a, "niter") : 0;
+    const double tol = dlsh_given(a, "tol") ? dlsh_arg_float(a, "tol") : 0;
+    dl_tensor *v = NULL;
+    dl_tensor *e = dl_lobpcg_csr(dl_sparse_values(s), dl_sparse_crow(s), dl_sparse_col(s), given_tensor(a, "B"),
+                                 given_tensor(a, "X"), given_tensor(a, "iK"), dlsh_given(a, "k") ? &k : NULL,
+                                 dlsh_given(a, "n") ? &n : NULL, dlsh_given(a, "niter") ? &steps : NULL,
+                                 dlsh_given(a, "tol") ? &tol : NULL, dlsh_arg_bool(a, "largest"),
+                                 dlsh_given(a, "method") ? dlsh_arg_str(a, "method") : NULL, &v);
+    if (!e) return dl_failed();
+    dlsh_value both = DLSH_LIST_OF(dlsh_tensor(e), dlsh_tensor(v));
+    if (!dlsh_failed(both)) both.as.list->names = names, both.as.list->nnames = 2;
+    return dlsh_give(both, result);
+}
+
 static const dlsh_command methods[] = {
     DLSH_FN_ROW("sum", sum_run, "s.sum([DIM])", "The sum of all entries, or those of rows (dim=1) or columns (dim=0).",
                 DLSH_PARAMS({"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "the dimension that is added up"}),
@@ -167,6 +193,21 @@ static const dlsh_command methods[] = {
     DLSH_FN_ROW("with_values", with_run, "s.with_values(VALUES)", "Entries at the same places with other values.",
                 DLSH_PARAMS({"values", .want = "tensor", .doc = "one for each entry"}),
                 .examples = "s = sparse(eye(3)); s.with_values(s.values().exp())"),
+    DLSH_FN_ROW("lobpcg", lobpcg_run, "s.lobpcg([K])",
+                "The k largest, or smallest, eigenvalues of a symmetric matrix and their vectors, as columns, by "
+                "products with the "
+                "matrix alone; options as those of the function lobpcg of tensors, without gradients.",
+                DLSH_PARAMS({"k", .want = "int", .flags = DLSH_OPTIONAL, .doc = "how many (the width of X, or 1)"}),
+                DLSH_OPTIONS({"B", DLSH_OPT_VALUE, .want = "tensor", .doc = "the matrix of A V = B V diag(L)"},
+                             {"X", DLSH_OPT_VALUE, .want = "tensor", .doc = "vectors to begin with, as columns"},
+                             {"n", DLSH_OPT_INT, .doc = "how many vectors are iterated, where X is not given (k)"},
+                             {"iK", DLSH_OPT_VALUE, .want = "tensor",
+                              .doc = "a preconditioner: about the inverse of the matrix"},
+                             {"niter", DLSH_OPT_INT, .doc = "steps at most, negative: no limit (1000)"},
+                             {"tol", DLSH_OPT_FLOAT, .doc = "where a residual counts as 0, relative"},
+                             {"largest", DLSH_OPT_BOOL, "true", .doc = "false: the smallest"},
+                             {"method", DLSH_OPT_STRING, .doc = "ortho or basic"}),
+                .examples = "s = sparse(diag(arange(1.0, 31.0))); e, v = s.lobpcg(2); e"),
     DLSH_FN_ROW("to", to_run, "s.to(DTYPE|DEVICE)", "The same matrix in another dtype, or on another device.",
                 DLSH_PARAMS({"target", .want = "string", .doc = "f64, cuda, ..."})),
     {0}};

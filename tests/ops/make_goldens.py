@@ -335,6 +335,12 @@ def empty_images(fn, shape=None):
     return run
 
 
+def lp_pool3d(x, norm_type, kernel_size, stride=None, ceil_mode=False):
+    """PyTorch has it from 2.3 on."""
+    size, step = ([*v * 3][:3] if len(v) == 1 else v for v in (kernel_size, stride or kernel_size))
+    return (F.avg_pool3d(x ** norm_type, size, step, 0, ceil_mode) * math.prod(size)) ** (1 / norm_type)
+
+
 def for_dims(fn, n):
     """Lists of one number as those of n."""
     return lambda *x, **kw: fn(*x, **{k: v * n if isinstance(v, list) and len(v) == 1 else v for k, v in kw.items()})
@@ -359,7 +365,7 @@ def lstsq(a, b, rcond=None):
     return x, gap, torch.linalg.matrix_rank(a.detach()), torch.zeros(0, dtype=a.dtype)
 
 
-def some_eigenvalues(a, b=None, x=None, k=None, largest=True):
+def some_eigenvalues(a, b=None, x=None, i=None, k=None, largest=True, **kw):
     k = k or (1 if x is None else x.shape[-1])
     low = None if b is None else torch.linalg.cholesky(b)
     m = a if b is None else torch.linalg.solve(low, torch.linalg.solve(low, a).mT).mT
@@ -992,7 +998,7 @@ CALLS = {
     "bag_sum": lambda x, i, mean: F.embedding_bag(i, x, mode="mean" if mean else "sum"),
     "pool_scatter": pool_scatter, "relu_max_pool2d": relu_max_pool,
     "conv2d_relu_max_pool2d": conv_relu_max_pool,
-    "lobpcg": some_eigenvalues, "ldl_factor": torch.linalg.ldl_factor, "ldl_factor_ex": torch.linalg.ldl_factor_ex,
+    "lp_pool3d": lp_pool3d, "lobpcg": some_eigenvalues, "ldl_factor": torch.linalg.ldl_factor, "ldl_factor_ex": torch.linalg.ldl_factor_ex,
     "ldl_solve": lambda a, i, b: b / a.detach(),  # of one row; PyTorch's has no gradient
     "segment_reduce": lambda x, l=None, o=None, reduce="sum", **kw: torch.segment_reduce(x, reduce, lengths=l, offsets=o, **kw),
     "div_rounded": torch.div, "index_add_scaled": lambda x, i, s, dim=0, alpha=1: torch.index_add(x, dim, i, s, alpha=alpha),

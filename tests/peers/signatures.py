@@ -54,6 +54,7 @@ MEANT = {
                     "hann", "kaiser", "nuttall")},
     **{(f"{name}_loss", "weight"): "newer than the oldest PyTorch that is compared with" for name in ("mse", "l1", "huber")},
     ("rms_norm", "*"): "newer than the oldest PyTorch that is compared with",
+    ("lp_pool3d", "*"): "newer than the oldest PyTorch that is compared with",
     ("pad_sequence", "padding_side"): "newer than the oldest PyTorch that is compared with",
     ("one_hot", "input"): "the tensor is called input everywhere",
     ("pad", "value"): "0 whether or not it is written out",

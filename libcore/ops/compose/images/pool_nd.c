@@ -161,6 +161,7 @@ static dl_status power_mean(dl_call *c, int dims) {
 }
 COMPOSE_RULE(lp_pool1d) { return power_mean(c, 1); }
 COMPOSE_RULE(lp_pool2d) { return power_mean(c, 2); }
+COMPOSE_RULE(lp_pool3d) { return power_mean(c, 3); }
 
 static dl_status adaptive_average(dl_call *c, const dl_aval *wanted, int dims) {
     POOL;

@@ -470,32 +470,3 @@ COMPOSE_RULE(multi_dot) {
     choose_order(&f, c->nin);
     return dl_finish(c, product_of(&f, 0, c->nin - 1));
 }
-
-/* ---- some eigenvalues */
-
-/* L^-1 A L^-T with B = L L^T, whose eigenvalues are those of A V = B V diag(L). */
-static dl_tensor *reduced(dl_pool *p, dl_tensor *a, dl_tensor *l) {
-    dl_tensor *half = dl_mat_triangle(p, l, a, false, false, false);
-    return dl_mat_turned(p, dl_mat_triangle(p, l, dl_mat_turned(p, half), false, false, false));
-}
-
-POOLED_RULE(lobpcg) {
-    dl_tensor *a = c->in[0], *b = INPUT(c, LOBPCG_B), *x = INPUT(c, LOBPCG_X), *v = NULL;
-    const dl_aval *asked = ATTR(c, LOBPCG_K);
-    const bool largest = ATTR_I(c, LOBPCG_LARGEST);
-    DL_TRY(check_matrices(a, true));
-    if (b) DL_TRY(check_matrices(b, true));
-    if (x) DL_TRY(check_matrices(x, false));
-    const long n = dl_mat_width(a), k = asked->given ? asked->u.i : x ? dl_mat_width(x) : 1, last = -1;
-    if (k < 1 || k > n) return dl_fail(DL_ERR_VALUE, "%ld eigenvalues of a matrix of %ld rows are asked for", k, n);
-    dl_tensor *l = b ? K(dl_cholesky(b, 0)) : NULL, *m = !b ? a : l ? reduced(p, a, l) : NULL;
-    dl_tensor *values = m ? K(dl_eigh(m, "L", &v)) : NULL;
-    if (!values) return dl_failed();
-    K(v);
-    if (l && !(v = dl_mat_triangle(p, l, v, false, true, false))) return dl_failed();
-    const long from = largest ? n - k : 0;
-    dl_tensor *some = K(dl_narrow(values, -1, from, k)), *vectors = K(dl_narrow(v, -1, from, k));
-    c->out[0] = largest ? dl_flip(some, &last, 1) : dl_clone(some);
-    c->out[1] = largest ? dl_flip(vectors, &last, 1) : dl_clone(vectors);
-    return c->out[0] && c->out[1] ? DL_OK : dl_failed();
-}
