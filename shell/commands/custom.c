@@ -41,7 +41,8 @@ typedef struct call {
     dl_tensor *g[MOST];     /* gradients of the results in this pass */
     dl_hook_place at[MOST]; /* and where these results are in the history */
     unsigned long pass;
-    dlsh_value gin; /* list of the gradients of the arguments; VOID: not computed yet in this pass */
+    int ndifferentiated, left; /* arguments that get gradients, and those that have not yet */
+    dlsh_value gin;            /* list of the gradients of the arguments; VOID: not computed yet in this pass */
 } call;
 
 /* One hook: of argument or result number i. */
@@ -103,20 +104,25 @@ static dl_status tie_to(call *c, int i, dl_tensor *t, dl_hook_fn *hook) {
     return dl_on_grad(t, hook, new, untie);
 }
 
+static void forget_gradients(call *c) {
+    for (int k = 0; k < c->nout; k++) dl_unref(c->g[k]), c->g[k] = NULL;
+    dlsh_drop(c->gin);
+    c->gin = dlsh_void();
+}
+
 /* The first gradient of a pass forgets those of the one before. */
 static dl_status take_gradient(void *self, dl_tensor *g, DLSH_UNUSED dl_tensor **instead) {
     tie *t = self;
     call *c = t->of;
     const unsigned long pass = dl_hook_here().pass;
     if (!dlsh_failed(c->gin) || c->pass != pass) {
-        for (int k = 0; k < c->nout; k++) dl_unref(c->g[k]), c->g[k] = NULL;
-        dlsh_drop(c->gin);
-        c->gin = dlsh_void();
+        forget_gradients(c);
         c->pass = pass;
     }
     dl_unref(c->g[t->i]);
     c->g[t->i] = dl_ref(g);
     c->at[t->i] = dl_hook_here();
+    c->left = c->ndifferentiated;
     return DL_OK;
 }
 
@@ -181,9 +187,7 @@ static dl_status run_backward(call *c) {
     return st ? st : dlsh_hand_over(&v, &c->gin);
 }
 
-static dl_status give_gradient(void *self, dl_tensor *zeros, dl_tensor **instead) {
-    tie *t = self;
-    if (dlsh_failed(t->of->gin)) DLSH_TRY(run_backward(t->of));
+static dl_status take_its_own(const tie *t, const dl_tensor *zeros, dl_tensor **instead) {
     const dlsh_value v = t->of->gin.as.list->items[t->i];
     if (v.type == DLSH_NONE) return DL_OK;
     if (v.type != DLSH_TENSOR)
@@ -191,6 +195,15 @@ static dl_status give_gradient(void *self, dl_tensor *zeros, dl_tensor **instead
     *instead = dl_dtype_of(v.as.tensor) == dl_dtype_of(zeros) ? dl_ref(v.as.tensor)
                                                               : dl_to_dtype(v.as.tensor, dl_dtype_of(zeros));
     return *instead ? DL_OK : dl_failed();
+}
+
+/* After the last argument they are let go: with a history they may hold the result, which holds the call. */
+static dl_status give_gradient(void *self, dl_tensor *zeros, dl_tensor **instead) {
+    tie *t = self;
+    if (dlsh_failed(t->of->gin)) DLSH_TRY(run_backward(t->of));
+    dl_status st = take_its_own(t, zeros, instead);
+    if (--t->of->left <= 0) forget_gradients(t->of);
+    return st;
 }
 
 /* ---------------------------------------------------------------- the call itself */
@@ -291,6 +304,7 @@ static dl_status run_forward(const function *f, call *c, const dlsh_callargs *ar
 /* The results with a history, which is one call of a composite op to those who look at the tape. */
 static dl_status tie_results(call *c, const dlsh_callargs *args, dlsh_value all) {
     dl_status st = DL_OK;
+    for (int i = 0; i < args->n; i++) c->ndifferentiated += needs_gradient(args->values[i]);
     const unsigned long number = dl_composite_begin(dlsh_custom_class.name);
     for (int k = 0; !st && k < c->nout; k++) st = dlsh_append(all, dlsh_tensor(tied(c, args, k)));
     dl_composite_end(number);

@@ -217,3 +217,8 @@ empty_cache
 print(next(l)[0].shape, "loaders in use live")
 END
 dlsh -n --db none live.dlsh
+cycle "a result that ctx keeps, and gradients of gradients" <<'END'
+s = autograd_function(fn (ctx, x) { ctx.y = x.exp(); return ctx.y }, fn (ctx, g) { return g * ctx.y })
+fn once() { q = param(zeros(1000, 2000)); grad(s(q).sum(), [q], create_graph=true); b = param(2.0); grad((s(q) * b).sum(), b, create_graph=true) }
+for i in range(60) { once() }
+END
