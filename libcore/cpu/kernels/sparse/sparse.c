@@ -86,17 +86,13 @@ static dl_tensor *with_rows(dl_tensor *t) {
     return t->stride[1] == 1 && t->stride[0] >= t->shape[1] ? dl_ref(t) : dl_cpu_contiguous(t);
 }
 
-static dl_status plain_spmm(dl_call *c) {
-    dl_tensor *o = c->out[0];
-    PATTERN = {0};
-    DL_TRY(pattern_begin(&p, INPUT(c, SPMM_CROW), INPUT(c, SPMM_COL)));
-    if (!o->shape[1]) return DL_OK;
-    DL_OWNED dl_tensor *v = dl_cpu_contiguous(c->in[0]);
-    DL_OWNED dl_tensor *x = v ? with_rows(INPUT(c, SPMM_DENSE)) : NULL;
+/* o = the matrix of that pattern with the values v, times a dense one. */
+static dl_status times_dense(const pattern *p, const dl_tensor *v, dl_tensor *dense, dl_tensor *o) {
+    DL_OWNED dl_tensor *x = with_rows(dense);
     if (!x) return dl_failed();
-    job j = {.p = &p, .loop = DL_SIMD_PICK(dl_csr)[o->dtype == DL_F64].spmm};
-    j.rows = (dl_csr_job){.crow = p.from,
-                          .col = p.at,
+    job j = {.p = p, .loop = DL_SIMD_PICK(dl_csr)[o->dtype == DL_F64].spmm};
+    j.rows = (dl_csr_job){.crow = p->from,
+                          .col = p->at,
                           .cols = x->shape[0],
                           .n = o->shape[1],
                           .right_step = x->stride[0],
@@ -104,6 +100,15 @@ static dl_status plain_spmm(dl_call *c) {
                           .right = dl_ptr(x),
                           .out = dl_ptr(o)};
     return run_rows(&j);
+}
+
+static dl_status plain_spmm(dl_call *c) {
+    dl_tensor *o = c->out[0];
+    PATTERN = {0};
+    DL_TRY(pattern_begin(&p, INPUT(c, SPMM_CROW), INPUT(c, SPMM_COL)));
+    if (!o->shape[1]) return DL_OK;
+    DL_OWNED dl_tensor *v = dl_cpu_contiguous(c->in[0]);
+    return v ? times_dense(&p, v, INPUT(c, SPMM_DENSE), o) : dl_failed();
 }
 DL_CPU_KERNEL(spmm, plain_spmm, false, DL_FLOATS)
 
@@ -118,19 +123,9 @@ static dl_status plain_bag_sum(dl_call *c) {
     DL_OWNED dl_tensor *crow = at ? dl_arange(0, &end, (double)each, DL_I64, 0) : NULL;
     DL_OWNED dl_tensor *v =
         crow ? dl_full(&nnz, 1, ATTR_I(c, BAG_SUM_MEAN) ? 1.0 / (double)each : 1, (int)o->dtype, 0) : NULL;
-    DL_OWNED dl_tensor *x = v ? with_rows(c->in[0]) : NULL;
-    if (!x) return dl_failed();
+    if (!v) return dl_failed();
     const pattern p = {.rows = bags, .nnz = nnz, .from = dl_ptr(crow), .at = dl_ptr(at)};
-    job j = {.p = &p, .loop = DL_SIMD_PICK(dl_csr)[o->dtype == DL_F64].spmm};
-    j.rows = (dl_csr_job){.crow = p.from,
-                          .col = p.at,
-                          .cols = x->shape[0],
-                          .n = o->shape[1],
-                          .right_step = x->stride[0],
-                          .values = dl_ptr(v),
-                          .right = dl_ptr(x),
-                          .out = dl_ptr(o)};
-    return run_rows(&j);
+    return times_dense(&p, v, c->in[0], o);
 }
 DL_CPU_KERNEL(bag_sum, plain_bag_sum, false, DL_FLOATS)
 
