@@ -197,6 +197,27 @@ static dl_status run_randint(dl_call *c) {
 }
 const dl_kernel dl_cuda_randint = {run_randint, NULL, DL_ANY, NULL, 0};
 
+/* launch(elements of the input, of the result, g, how many, is the input aligned to 16 bytes) draws a number for each
+ * element of the input. */
+template <class F> static dl_status draw_for_each(dl_call *c, F launch) {
+    DL_USE_GPU(g, c->device);
+    dl_tensor *o = c->out[0], *x = dl_cuda_contiguous(g, c->in[0]);
+    dl_tensor *flat = !x                    ? NULL
+                      : dl_is_contiguous(o) ? dl_ref(o)
+                                            : dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, c->device);
+    dl_status s = flat ? DL_OK : dl_failed();
+    if (s == DL_OK && o->numel)
+        s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
+            typedef decltype(tag) T;
+            launch((const T *)dl_data<T>(x), dl_data<T>(flat), g, (long)o->numel, (size_t)dl_ptr(x) % 16 == 0);
+            return dl_gpu_launched(g);
+        });
+    if (s == DL_OK && flat != o) s = dl_cuda_copy(g, o, flat);
+    dl_unref(x);
+    dl_unref(flat);
+    return s;
+}
+
 /* Four elements share a block of words. */
 template <class T>
 __global__ void toss_kernel(const T *p, T *out, long n, bool aligned, dl_gpu_key key, dl_fault_site site) {
@@ -225,24 +246,10 @@ __global__ void toss_kernel(const T *p, T *out, long n, bool aligned, dl_gpu_key
     }
 }
 static dl_status run_bernoulli(dl_call *c) {
-    dl_gpu *g = dl_gpu_use(c->device);
-    dl_tensor *x = g ? dl_cuda_contiguous(g, c->in[0]) : NULL, *o = c->out[0];
-    dl_tensor *flat = !x                    ? NULL
-                      : dl_is_contiguous(o) ? dl_ref(o)
-                                            : dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, c->device);
-    dl_status s = flat ? DL_OK : dl_failed();
-    if (s == DL_OK && o->numel)
-        s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
-            typedef decltype(tag) T;
-            toss_kernel<<<blocks_for(g, o->numel / 4 + 1), THREADS, 0, g->stream>>>(
-                dl_data<T>(x), dl_data<T>(flat), (long)o->numel, (size_t)dl_ptr(x) % 16 == 0, dl_gpu_key_of(g, c),
-                dl_gpu_site(g, c->op));
-            return dl_gpu_launched(g);
-        });
-    if (s == DL_OK && flat != o) s = dl_cuda_copy(g, o, flat);
-    dl_unref(x);
-    dl_unref(flat);
-    return s;
+    return draw_for_each(c, [&](auto *x, auto *out, dl_gpu *g, long n, bool aligned) {
+        toss_kernel<<<blocks_for(g, n / 4 + 1), THREADS, 0, g->stream>>>(x, out, n, aligned, dl_gpu_key_of(g, c),
+                                                                         dl_gpu_site(g, c->op));
+    });
 }
 const dl_kernel dl_cuda_bernoulli = {run_bernoulli, NULL, DL_FLOATS, NULL, 0};
 
@@ -287,23 +294,9 @@ __global__ void __launch_bounds__(THREADS) poisson_kernel(const T *rate, T *out,
 }
 
 static dl_status run_poisson_few(dl_call *c) {
-    DL_USE_GPU(g, c->device);
-    dl_tensor *o = c->out[0], *x = dl_cuda_contiguous(g, c->in[0]);
-    dl_tensor *flat = !x                    ? NULL
-                      : dl_is_contiguous(o) ? dl_ref(o)
-                                            : dl_tensor_empty(o->ndim, o->shape, (dl_dtype)o->dtype, c->device);
-    dl_status s = flat ? DL_OK : dl_failed();
-    if (s == DL_OK && o->numel)
-        s = dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
-            typedef decltype(tag) T;
-            poisson_kernel<<<blocks_for(g, o->numel / 2 + 1), THREADS, 0, g->stream>>>(
-                dl_data<T>(x), dl_data<T>(flat), (long)o->numel, (size_t)dl_ptr(x) % 16 == 0, dl_gpu_key_of(g, c));
-            return dl_gpu_launched(g);
-        });
-    if (s == DL_OK && flat != o) s = dl_cuda_copy(g, o, flat);
-    dl_unref(x);
-    dl_unref(flat);
-    return s;
+    return draw_for_each(c, [&](auto *x, auto *out, dl_gpu *g, long n, bool aligned) {
+        poisson_kernel<<<blocks_for(g, n / 2 + 1), THREADS, 0, g->stream>>>(x, out, n, aligned, dl_gpu_key_of(g, c));
+    });
 }
 const dl_kernel dl_cuda_poisson_few = {run_poisson_few, NULL, DL_FLOATS, NULL, 0};
 
