@@ -96,13 +96,19 @@ static dl_tensor *zeros_like(const dl_tensor *t) {
     return dl_tensor_full(dl_ndim(t), dl_shape(t), dl_dtype_of(t), dl_device_of(t), 0);
 }
 
+/* Those that need a gradient, and the vectors that belong to them. */
+static int differentiable(const dlsh_leaves *from, const dlsh_leaves *v, dl_tensor **root, dl_tensor **seed) {
+    int n = 0;
+    for (int i = 0; i < from->n; i++)
+        if (from->t[i] && dl_requires_grad(from->t[i])) root[n] = from->t[i], seed[n++] = v->n ? v->t[i] : NULL;
+    return n;
+}
+
 /* Gradients g[n] of the results, whose history stays; 0 for what nothing depends on. */
 static dl_status pull(const dlsh_leaves *results, dlsh_leaves *v, const dlsh_leaves *at, int create, dl_tensor **g) {
     dl_tensor *root[DL_MAX_RESULTS], *seed[DL_MAX_RESULTS];
-    int k = 0;
+    const int k = differentiable(results, v, root, seed);
     dl_status st = DL_OK;
-    for (int i = 0; i < results->n; i++)
-        if (dl_requires_grad(results->t[i])) root[k] = results->t[i], seed[k++] = v->n ? v->t[i] : NULL;
     if (k) DLSH_TRY(dl_gradients_of(root, v->n ? seed : NULL, k, at->t, at->n, 1, create, g));
     for (int i = 0; i < at->n && !st; i++) {
         if (!g[i] && !(g[i] = zeros_like(at->t[i]))) st = dl_failed();
@@ -208,13 +214,6 @@ static dl_status jvp_run(const dlsh_args *a, dlsh_value *result) {
 /* ---- linearize: the value, and the function of a vector that gives the product from the right. The gradient by the
  * inputs is linear in the vector u that it starts from; its gradient by u is the product. */
 
-static int count_differentiable(const dlsh_leaves *from, dlsh_leaves *v, dl_tensor **root, dl_tensor **seed) {
-    int n = 0;
-    for (int i = 0; i < from->n; i++)
-        if (from->t[i] && dl_requires_grad(from->t[i])) root[n] = from->t[i], seed[n++] = v->t[i];
-    return n;
-}
-
 static dl_status linear_run(const dlsh_args *a, dlsh_value *result) {
     const dlsh_list *made = dlsh_arg(a, "made")->as.list;
     DLSH_SCOPED_LEAVES u = {0}, g = {0}, v = {0};
@@ -226,7 +225,7 @@ static dl_status linear_run(const dlsh_args *a, dlsh_value *result) {
                              v.n, g.n);
     dl_tensor *root[DL_MAX_RESULTS], *seed[DL_MAX_RESULTS], *t[DL_MAX_RESULTS] = {0};
     DLSH_SCOPED_GRAD_MODE(1);
-    const int n = count_differentiable(&g, &v, root, seed);
+    const int n = differentiable(&g, &v, root, seed);
     if (n) DLSH_TRY(dl_gradients_of(root, seed, n, u.t, u.n, 1, (int)made->items[3].as.i, t));
     dl_status st = DL_OK;
     for (int i = 0; i < u.n && !st; i++)
@@ -250,7 +249,7 @@ static dl_status linear_gradients(const dlsh_leaves *results, const dlsh_leaves 
     for (int i = 0; i < results->n && !st; i++)
         if (!(start[i] = zeros_like(results->t[i])) || dl_set_requires_grad(start[i], 1)) st = dl_failed();
     dlsh_leaves from = {start, results->n, 0};
-    const int n = st ? 0 : count_differentiable(results, &from, root, seed);
+    const int n = st ? 0 : differentiable(results, &from, root, seed);
     if (n) st = dl_gradients_of(root, seed, n, at->t, at->n, 1, 1, by);
     for (int i = 0; i < at->n && !st; i++)
         if (!by[i] && !(by[i] = zeros_like(at->t[i]))) st = dl_failed();
