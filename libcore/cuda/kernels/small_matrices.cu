@@ -3,6 +3,8 @@
 #include "cuda/kernels/linalg.h"
 #include "cuda/kernels/rows.cuh"
 
+#include <type_traits>
+
 enum { WARPS = 4, THREADS = WARPS * DL_WARP };
 static const unsigned ALL = 0xffffffffu;
 
@@ -26,6 +28,17 @@ bool dl_cuda_batch_step(const dl_tensor *t, long *step) {
         count *= t->shape[d];
     }
     return true;
+}
+
+/* launch(the least of the widths that kernels are made for, n or more). */
+template <class F> static dl_status for_width(dl_gpu *g, int n, F launch) {
+    if (n <= 8)
+        launch(std::integral_constant<int, 8>());
+    else if (n <= 16)
+        launch(std::integral_constant<int, 16>());
+    else
+        launch(std::integral_constant<int, DL_WARP>());
+    return dl_gpu_launched(g);
 }
 
 /* ---- LU */
@@ -95,14 +108,8 @@ template <class T, int N> __global__ void __launch_bounds__(THREADS) lu_kernel(c
 }
 
 template <class T> static dl_status factor(dl_gpu *g, const lu_job<T> &j) {
-    const unsigned blocks = dl_blocks(j.count, WARPS);
-    if (j.n <= 8)
-        lu_kernel<T, 8><<<blocks, THREADS, 0, g->stream>>>(j);
-    else if (j.n <= 16)
-        lu_kernel<T, 16><<<blocks, THREADS, 0, g->stream>>>(j);
-    else
-        lu_kernel<T, DL_WARP><<<blocks, THREADS, 0, g->stream>>>(j);
-    return dl_gpu_launched(g);
+    return for_width(g, j.n,
+                     [&](auto width) { lu_kernel<T, width><<<dl_blocks(j.count, WARPS), THREADS, 0, g->stream>>>(j); });
 }
 
 dl_status dl_cuda_small_lu(dl_gpu *g, const dl_tensor *a, long count, dl_tensor *lu, int *pivots, long *order,
@@ -162,14 +169,9 @@ __global__ void __launch_bounds__(THREADS) triangle_kernel(const __grid_constant
 }
 
 template <class T> static dl_status solve(dl_gpu *g, const triangle_job<T> &j) {
-    const unsigned blocks = dl_blocks(j.count * j.parts, WARPS);
-    if (j.n <= 8)
-        triangle_kernel<T, 8><<<blocks, THREADS, 0, g->stream>>>(j);
-    else if (j.n <= 16)
-        triangle_kernel<T, 16><<<blocks, THREADS, 0, g->stream>>>(j);
-    else
-        triangle_kernel<T, DL_WARP><<<blocks, THREADS, 0, g->stream>>>(j);
-    return dl_gpu_launched(g);
+    return for_width(g, j.n, [&](auto width) {
+        triangle_kernel<T, width><<<dl_blocks(j.count * j.parts, WARPS), THREADS, 0, g->stream>>>(j);
+    });
 }
 
 dl_status dl_cuda_small_triangle(dl_gpu *g, const dl_tensor *a, const dl_tensor *b, long count, dl_tensor *x,
