@@ -42,7 +42,8 @@ static dl_tensor *weighted(dl_tensor *loss, dl_tensor *w) {
     if (dl_broadcast(w->ndim, w->shape, loss->ndim, loss->shape, &n, shape) == DL_OK && n == loss->ndim &&
         !memcmp(shape, loss->shape, sizeof *shape * (size_t)n))
         return dl_mul(loss, w);
-    dl_fail(DL_ERR_SHAPE, "weights of shape %s do not fit losses of shape %s", dl_shape_of(w), dl_shape_of(loss));
+    dl_fail_hint(DL_ERR_SHAPE, "weights broadcast to the shape of the losses",
+                 "weights of shape %s do not fit losses of shape %s", dl_shape_of(w), dl_shape_of(loss));
     return NULL;
 }
 

@@ -48,6 +48,11 @@ static dl_status length_of(dl_pool *p, dl_tensor *x, double *out) {
     return n ? dl_item_f(n, out) : dl_failed();
 }
 
+static dl_status no_basis(void) {
+    return dl_fail_hint(DL_ERR_VALUE, "give X columns that are linearly independent, or leave it out",
+                        "the vectors that lobpcg begins with are no basis");
+}
+
 /* Columns of S as combinations T that are orthonormal by B, of which nearly dependent ones are left out. */
 static dl_tensor *orthonormal(dl_pool *p, const pencil *m, dl_tensor *s) {
     const double low = m->a->dtype == DL_F64 ? 1e-14 : 1e-6, tiny = m->a->dtype == DL_F64 ? 1e-300 : 1e-36;
@@ -59,7 +64,7 @@ static dl_tensor *orthonormal(dl_pool *p, const pencil *m, dl_tensor *s) {
     long n = 0;
     dl_tensor *count = large ? K(dl_sum(large, NULL, 0, 0)) : NULL;
     if (!count || dl_item_i(count, &n)) return NULL;
-    if (!n) return dl_fail(DL_ERR_VALUE, "the vectors that lobpcg begins with are no basis"), NULL;
+    if (!n) return no_basis(), NULL;
     dl_tensor *root = K(dl_rsqrt(K(dl_narrow(e, 0, e->numel - n, n))));
     return dl_mat_scale_rows(p, dl_mat_scale_columns(p, dl_mat_columns(p, v, v->shape[1] - n, -1), root), scale);
 }
@@ -141,11 +146,11 @@ static dl_status begin(const pencil *m, dl_tensor *given, long rows, state *s, d
     DL_TRY(length_of(p, x, &length));
     DL_TRY(length_of(p, times_a(p, m, x), &size[0]));
     if (m->b) DL_TRY(length_of(p, times_b(p, m, x), &size[1]));
-    if (!(length > 0)) return dl_fail(DL_ERR_VALUE, "the vectors that lobpcg begins with are no basis");
+    if (!(length > 0)) return no_basis();
     size[0] /= length, size[1] = m->b ? size[1] / length : 1;
     dl_tensor *c = best_of(p, m, x, &values);
     if (!c) return dl_failed();
-    if (c->shape[1] < m->k) return dl_fail(DL_ERR_VALUE, "the vectors that lobpcg begins with are no basis");
+    if (c->shape[1] < m->k) return no_basis();
     return take(s, dl_mat_mul(p, x, c), NULL, values);
 }
 
@@ -178,7 +183,9 @@ static dl_status read_call(const dl_call *c, long n, const dl_tensor *x, dl_dtyp
     m->largest = ATTR_I(c, EIGENPAIRS_LARGEST);
     if (m->k < 1 || m->k > n)
         return dl_fail(DL_ERR_VALUE, "%ld eigenvalues of a matrix of %ld rows are asked for", m->k, n);
-    if (m->block < m->k) return dl_fail(DL_ERR_VALUE, "%ld vectors are iterated for %ld eigenvalues", m->block, m->k);
+    if (m->block < m->k)
+        return dl_fail_hint(DL_ERR_VALUE, "as many vectors, n= or columns of X, as eigenvalues, k=, or more",
+                            "%ld vectors are iterated for %ld eigenvalues", m->block, m->k);
     if (method->given && strcmp(method->u.s, "ortho") && strcmp(method->u.s, "basic"))
         return dl_fail(DL_ERR_VALUE, "method is ortho or basic, not '%s'", method->u.s);
     return DL_OK;
