@@ -44,6 +44,14 @@ static const struct {
     {"conv_transpose2d", "f[G,E,H,K] f[E,F,3,3] f[F] stride=2 padding=1", 1},
     {"conv2d_dx", "", ROUNDS},
     {"conv2d_dw", "", ROUNDS},
+    {"conv_volume_dx",
+     "f[G,F,4,3,5] f[F,E,3,3,3] size=[4,3,5] padding=1; f[G,F,2,3,2] f[F,E,1,1,1] size=[3,5,4] stride=2; f[G,6,4,4,4] "
+     "f[6,2,3,2,3] size=[5,6,7] stride=[2,1,2] groups=2 dilation=[1,2,1] padding=[2,0,1]",
+     ROUNDS},
+    {"conv_volume_dw",
+     "f[G,F,4,3,5] f[G,E,4,3,5] size=[3,3,3] padding=1; f[G,F,2,3,2] f[G,E,3,5,4] size=1 stride=2; f[G,6,4,4,4] "
+     "f[G,4,5,6,7] size=[3,2,3] stride=[2,1,2] groups=2 dilation=[1,2,1] padding=[2,0,1]",
+     ROUNDS},
     {"max_pool2d",
      "d[G,E,H,K] kernel_size=2; d[G,E,H,K] kernel_size=3 stride=2 padding=1; d[G,E,H,K] kernel_size=[2,3] "
      "stride=1; d[G,E,H,K] kernel_size=3 dilation=2 padding=1 ceil_mode=true; d[G,E,2,K] kernel_size=[2,1] "
