@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 256, CURVE = 64, SEEN = 1024, SEEN_OF_PASS = 64, SEEN_OF_OTHERS = 4 };
+enum { ROWS = 256, CURVE = 64, SEEN = DL_JOURNAL_SEEN, SEEN_OF_PASS = 64, SEEN_OF_OTHERS = 4 };
 
 /* Where random numbers were at the last step of a place, and the parameter by which a training is known. */
 typedef struct seeding {

@@ -456,8 +456,7 @@ static int has_held(const dlsh_pools *all, const dl_journal_row *r) {
 
 /* Are rows of each pass known, of those that were not looked at, too? */
 static int are_all_known(const dl_journal_row *r) {
-    enum { MOST_SEEN = 1024 };
-    return r->count == r->looked || ((!r->grad || !r->training) && r->nseen < MOST_SEEN);
+    return r->count == r->looked || ((!r->grad || !r->training) && r->nseen < DL_JOURNAL_SEEN);
 }
 
 enum { FEWEST_APART = 16 };
