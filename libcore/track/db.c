@@ -213,10 +213,11 @@ void dl_wait_over(void) {
 
 void dl_wait_keep(void) { w.kept = true; }
 
-bool dl_wait_more(const char *path, bool first) {
+bool dl_wait_more(const char *path, bool first, bool elsewhere) {
     const int64_t now = dl_steady_us();
     if (first && !w.kept) dl_wait_over();
-    if (!w.since) w.since = w.looked = now;
+    if (!w.looked) w.looked = now;
+    if (!w.since || !elsewhere) w.since = now;
     if (now - w.since >= DL_DB_BUSY_MS * 1000L) return false;
     if (w.meanwhile && now - w.looked >= MEANWHILE_US) {
         w.looked = now;
@@ -233,7 +234,7 @@ bool dl_wait_more(const char *path, bool first) {
 /* By the clock: on a loaded machine a pause takes longer than it should. */
 static int try_again(sqlite3 *db, int times, unsigned pause_us) {
     const char *path = sqlite3_db_filename(db, "main");
-    if (!dl_wait_more(path ? path : "", !times)) return dl_wait_over(), 0;
+    if (!dl_wait_more(path ? path : "", !times, true)) return dl_wait_over(), 0;
     usleep(pause_us);
     return 1;
 }

@@ -86,8 +86,9 @@ dl_status dl_db_newer(sqlite3 *db, const dl_migration *table, int n, long *out);
 
 /* Called again and again by a thread that waits for the database at `path`, `first` the first time: false when it has
  * waited DL_DB_BUSY_MS, or is interrupted. Says once, through dl_store_on_wait, what it waits for; and does what is to
- * be done meanwhile. */
-bool dl_wait_more(const char *path, bool first);
+ * be done meanwhile. Only time in which the lock is held `elsewhere`, by another process, is counted and told of: a
+ * commit of this process may take long on a busy disk. */
+bool dl_wait_more(const char *path, bool first, bool elsewhere);
 /* The next wait of this thread goes on with the one before; which is over. */
 void dl_wait_keep(void);
 void dl_wait_over(void);

@@ -112,7 +112,8 @@ static dl_status open_writer(dl_store *s) {
     return DL_OK;
 }
 
-/* Another thread may hold it while it waits for the lock of the database itself: the two waits are one. */
+/* Another thread may hold it while it waits for the lock of the database itself: the two waits are one. Or it just
+ * takes long, as a commit to a busy disk does. */
 static dl_status lock_connection(dl_store *s) {
     enum { EACH_NS = 50000000 };
     if (!pthread_mutex_trylock(&s->wlock)) return DL_OK;
@@ -123,7 +124,8 @@ static dl_status lock_connection(dl_store *s) {
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         if (!pthread_mutex_timedlock(&s->wlock, &until)) break;
-        if (!dl_wait_more(s->path, first)) DL_TRY(dl_interrupt_check()); /* what holds it may just take long */
+        const bool elsewhere = dl_writer_is_locked(s, dl_steady_us());
+        if (!dl_wait_more(s->path, first, elsewhere)) DL_TRY(dl_interrupt_check());
     }
     dl_wait_keep();
     return DL_OK;

@@ -167,6 +167,8 @@ dl_status dl_writer_stop(dl_store *s);
 /* Waits for nothing: to the ring, else to the spill. */
 dl_status dl_series_push_at_once(dl_series *x, long step, double value);
 void dl_writer_wake(dl_store *s);
+/* Does the writer wait for the lock of the database, longer than others that take their turns make it wait? */
+bool dl_writer_is_locked(const dl_store *s, int64_t now);
 
 /* live.c: the runs that TensorBoard follows. Writes a batch that was committed to their files; tells one that its run
  * goes on at this step. What fails ends that with a warning. */

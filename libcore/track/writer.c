@@ -35,16 +35,16 @@ static dl_status drop_point(dl_store *s) {
                         "the ring is full, a point was dropped: %s", why.message);
 }
 
-/* Does the writer wait for the lock of the database, longer than others that take their turns make it wait? */
-static int is_locked(dl_store *s, int64_t now) {
+bool dl_writer_is_locked(const dl_store *s, int64_t now) {
     const int64_t since = __atomic_load_n(&s->locked_us, __ATOMIC_RELAXED);
     return since && now - since >= DL_LOCK_WAIT_MS * 1000L;
 }
 
 /* Says once, until all is committed, where points are. */
 static void say_where(dl_store *s) {
-    const char *guess = is_locked(s, dl_steady_us()) ? "another process holds its lock, fuser FILE shows which"
-                                                     : "the disk or the machine is slow";
+    const char *guess = dl_writer_is_locked(s, dl_steady_us())
+                            ? "another process holds its lock, fuser FILE shows which"
+                            : "the disk or the machine is slow";
     pthread_mutex_lock(&s->wake_lock);
     int first = !s->said;
     char trouble[sizeof s->trouble];
@@ -83,7 +83,7 @@ static dl_status push_late(dl_store *s, const dl_series *series, int64_t step, d
         int spills = dl_spill_on(r);
         if (!spills && (pushed = dl_ring_push(r, series->index, step, value, t_us, &at))) break;
         if (__atomic_load_n(&s->troubled, __ATOMIC_RELAXED) || (spills && dl_spill_left(r) < DL_SPILL_EASY)) break;
-        if (is_locked(s, now) || now - moved >= DL_FULL_WAIT_MS * 1000L) break;
+        if (dl_writer_is_locked(s, now) || now - moved >= DL_FULL_WAIT_MS * 1000L) break;
         if (now == begin) dl_writer_wake(s);
         usleep(500);
         now = dl_steady_us();
@@ -373,10 +373,10 @@ static dl_status wait_for_writer(dl_store *s, bool first) {
     until.tv_nsec %= 1000000000;
     s->wanted = 1;
     pthread_cond_signal(&s->wake);
-    if (pthread_cond_timedwait(&s->done, &s->wake_lock, &until) != ETIMEDOUT || !is_locked(s, dl_steady_us()))
+    if (pthread_cond_timedwait(&s->done, &s->wake_lock, &until) != ETIMEDOUT || !dl_writer_is_locked(s, dl_steady_us()))
         return DL_OK;
     pthread_mutex_unlock(&s->wake_lock);
-    dl_status st = dl_wait_more(s->path, first) ? DL_OK : dl_interrupt_check();
+    dl_status st = dl_wait_more(s->path, first, true) ? DL_OK : dl_interrupt_check();
     pthread_mutex_lock(&s->wake_lock);
     return st;
 }

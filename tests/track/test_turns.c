@@ -196,6 +196,37 @@ static void *interrupt_soon(void *unused) {
     return unused;
 }
 
+/* A commit of this process that takes long, as on a busy disk. */
+static void *commit_slowly(void *arg) {
+    dl_store *s = arg;
+    if (dl_store_write_lock(s) != DL_OK) return s;
+    usleep(1400000);
+    return dl_store_write_unlock(s, DL_OK) == DL_OK ? NULL : s;
+}
+
+static void says_nothing_of_its_own_commits(void **state) {
+    (void)state;
+    heard h = {0};
+    void *failed = NULL;
+    pthread_t thread;
+    dl_store *s = dl_store_open(db_path);
+    dl_run *r = dl_run_begin(s, NULL);
+    has(r);
+    ok(dl_store_flush(s));
+    dl_store_on_wait(hear, &h);
+    pthread_create(&thread, NULL, commit_slowly, s);
+    usleep(100000);
+    const int64_t begin = dl_steady_us();
+    ok(dl_run_event(r, 0, "e", NULL, NULL));
+    assert_true(dl_steady_us() - begin > 1000000);
+    pthread_join(thread, &failed);
+    assert_null(failed);
+    dl_store_on_wait(NULL, NULL);
+    if (h.n) fail_msg("%s", h.text);
+    ok(dl_run_end(r, DL_RUN_FINISHED, NULL));
+    ok(dl_store_close(s));
+}
+
 static dl_status wait_to_read(dl_run *r) {
     dl_run_list_free(dl_run_query_list(r->store, NULL));
     return DL_OK;
@@ -290,8 +321,9 @@ static void recovers_what_a_lock_held_up(void **state) {
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
     const struct CMUnitTest tests[] = {
-        T(each_process_gets_its_turn),   T(waits_for_locks), T(keeps_what_a_lock_holds_up), T(tells_what_it_waits_for),
-        T(recovers_what_a_lock_held_up),
+        T(each_process_gets_its_turn),   T(waits_for_locks),
+        T(keeps_what_a_lock_holds_up),   T(tells_what_it_waits_for),
+        T(recovers_what_a_lock_held_up), T(says_nothing_of_its_own_commits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
