@@ -335,7 +335,7 @@ static dl_status show_sheet(dlsh_sink *sink, sheet *p) {
     dlsh_bundle b = {0};
     p->page = look.pixels && look.pixels < SHEET ? look.pixels : SHEET;
     dl_status st = draw_fitting(p, &look, &b.text);
-    if (st == DL_OK && (look.rich || look.pictures)) st = draw_rich(p, &b);
+    if (st == DL_OK && dlsh_sink_pictures(sink)) st = draw_rich(p, &b);
     if (st == DL_OK) st = dlsh_display(sink, &b);
     dlsh_bundle_free(&b);
     if (st == DL_OK && p->have > p->count) dlsh_put(sink, "the first %ld of %ld pictures\n", p->count, p->have);

@@ -128,7 +128,7 @@ static const dlsh_setting settings[] = {
      .number = &dlsh_view.colour, .min = 1},
     {"pictures", "auto|blocks|kitty|iterm|sixel", "auto",
      "How a terminal shows pictures: as blocks of text, or by the protocol of kitty, of iTerm2, or sixel; auto: what "
-     "the terminal is known to show.",
+     "the terminal is known to show, or answers when it is asked.",
      .number = &dlsh_view.pictures, .min = 1},
     {"progress", "auto|on|off", "auto",
      "Progress of long actions; auto: redrawn at a terminal, one line an epoch elsewhere.",

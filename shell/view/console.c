@@ -54,6 +54,8 @@ static dlsh_graphics graphics(void) {
     return smart(stdout) ? dlsh_graphics_of_terminal() : DLSH_GRAPHICS_BLOCKS;
 }
 
+static int console_pictures(DLSH_UNUSED dlsh_sink *s) { return graphics() != DLSH_GRAPHICS_BLOCKS; }
+
 static int pixels(void) {
     struct winsize w;
     return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 ? w.ws_xpixel : 0;
@@ -65,7 +67,6 @@ static void console_look(DLSH_UNUSED dlsh_sink *s, dlsh_look *out) {
                        .colour = coloured(stdout),
                        .live = smart(stdout),
                        .unicode = !strcmp(nl_langinfo(CODESET), "UTF-8"),
-                       .pictures = graphics() != DLSH_GRAPHICS_BLOCKS,
                        .pixels = pixels()};
 }
 
@@ -309,7 +310,8 @@ dlsh_sink *dlsh_console(void) {
                                       .clear = console_clear,
                                       .input = console_input,
                                       .flush = console_flush,
-                                      .look = console_look};
+                                      .look = console_look,
+                                      .pictures = console_pictures};
     console.sink.ops = &ops;
     return &console.sink;
 }

@@ -2,16 +2,65 @@
  */
 #include "view/graphics.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sixel.h>
 #include <spng.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
+#include <unistd.h>
 
 #include "lang/library.h"
 #include "lang/session.h"
 #include "view/sink.h"
 
-/* ---------------------------------------------------------------- terminals */
+/* ---------------------------------------------------------------- terminals: by name, or by what they say */
+
+/* The attributes of a terminal in its answer to the question of what it is: ESC [ ? N ; N ... c. Is one of them
+ * `wanted`? -1: the answer is not there yet. */
+static int has_attribute(const char *answer, int wanted) {
+    const char *at = strstr(answer, "\033[?");
+    if (!at || !strchr(at, 'c')) return -1;
+    for (at += 3; *at != 'c'; at++) {
+        char *end;
+        if (strtol(at, &end, 10) == wanted && end > at) return 1;
+        at = end;
+        if (*at != ';') break;
+    }
+    return 0;
+}
+
+/* Asks the terminal, which then sends its answer as if it were typed. Returns 0 where now is no time to ask: what was
+ * typed before would be read as well. */
+static int ask(int tty, int *shows) {
+    enum { SIXEL = 4, WAIT_MS = 1000 };
+    static const char question[] = "\033[c";
+    struct pollfd typed = {.fd = tty, .events = POLLIN};
+    struct termios before, raw;
+    char answer[256] = "";
+    size_t n = 0;
+    if (tcgetpgrp(tty) != getpgrp() || tcgetattr(tty, &before) || poll(&typed, 1, 0)) return 0;
+    raw = before;
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    raw.c_cc[VMIN] = 1, raw.c_cc[VTIME] = 0;
+    if (tcsetattr(tty, TCSADRAIN, &raw)) return 0;
+    int found = write(tty, question, strlen(question)) > 0 ? -1 : 0;
+    while (found < 0 && n < sizeof answer - 1 && poll(&typed, 1, WAIT_MS) > 0 && read(tty, answer + n, 1) == 1)
+        answer[++n] = 0, found = has_attribute(answer, SIXEL);
+    tcsetattr(tty, TCSADRAIN, &before);
+    *shows = found > 0;
+    return 1;
+}
+
+static int ask_for_sixel(int *shows) {
+    const int tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (tty < 0) return 0;
+    fflush(stdout);
+    const int done = ask(tty, shows);
+    close(tty);
+    return done;
+}
 
 dlsh_graphics dlsh_graphics_of_terminal(void) {
     /* value NULL: any */
@@ -28,18 +77,14 @@ dlsh_graphics dlsh_graphics_of_terminal(void) {
         {"TERM_PROGRAM", "WezTerm", DLSH_GRAPHICS_ITERM},
         {"TERM_PROGRAM", "iTerm.app", DLSH_GRAPHICS_ITERM},
         {"LC_TERMINAL", "iTerm2", DLSH_GRAPHICS_ITERM},
-        {"KONSOLE_VERSION", NULL, DLSH_GRAPHICS_SIXEL},
-        {"TERM_PROGRAM", "mintty", DLSH_GRAPHICS_SIXEL},
-        {"TERM", "foot", DLSH_GRAPHICS_SIXEL},
-        {"TERM", "foot-extra", DLSH_GRAPHICS_SIXEL},
-        {"TERM", "contour", DLSH_GRAPHICS_SIXEL},
-        {"TERM", "mlterm", DLSH_GRAPHICS_SIXEL},
     };
+    static int asked, shows;
     for (size_t i = 0; i < DLSH_COUNT(rows); i++) {
         const char *value = getenv(rows[i].variable);
         if (value && *value && (!rows[i].value || !strcmp(value, rows[i].value))) return rows[i].how;
     }
-    return DLSH_GRAPHICS_BLOCKS;
+    if (!asked) asked = ask_for_sixel(&shows);
+    return shows ? DLSH_GRAPHICS_SIXEL : DLSH_GRAPHICS_BLOCKS;
 }
 
 /* ---------------------------------------------------------------- kitty and iTerm2 */

@@ -100,3 +100,5 @@ dlsh_look dlsh_sink_look(dlsh_sink *s) {
     if (s->ops->look) s->ops->look(s, &look);
     return look;
 }
+
+int dlsh_sink_pictures(dlsh_sink *s) { return dlsh_sink_look(s).rich || (s->ops->pictures && s->ops->pictures(s)); }

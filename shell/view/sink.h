@@ -141,7 +141,6 @@ typedef struct dlsh_look {
     int live;       /* a terminal: a line can be redrawn */
     int unicode;    /* blocks and Greek letters can be shown */
     int rich;       /* a notebook: HTML and pictures are shown, and displays can be updated */
-    int pictures;   /* a terminal that shows the PNG of bundles */
     int pixels;     /* its width; 0: unknown */
 } dlsh_look;
 
@@ -161,6 +160,7 @@ typedef struct dlsh_sink_ops {
     dl_status (*input)(dlsh_sink *s, const char *prompt, int secret, dlsh_buf *out);
     void (*flush)(dlsh_sink *s);
     void (*look)(dlsh_sink *s, dlsh_look *out); /* may be NULL: plain text of unlimited width */
+    int (*pictures)(dlsh_sink *s);              /* does a terminal show the PNG of bundles? may be NULL: not */
 } dlsh_sink_ops;
 
 /* A sink begins with its operations; its maker puts its state after them. */
@@ -188,3 +188,5 @@ void dlsh_page(dlsh_sink *s, const char *text, size_t n);
 dl_status dlsh_input(dlsh_sink *s, const char *prompt, int secret, dlsh_buf *out);
 /* How it shows things now; asked again each time, because windows change their size. */
 dlsh_look dlsh_sink_look(dlsh_sink *s);
+/* Does it show the PNG of bundles? A terminal may be asked, which can take a moment: not a matter of the look. */
+int dlsh_sink_pictures(dlsh_sink *s);

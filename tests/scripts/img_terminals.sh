@@ -74,7 +74,7 @@ same(shown["kitty"][0], shown["sixel"][0], 24)
 assert all(b"3 pictures of 8 x 8 pixels: a, b, c\n" in files[how] for how in shown)
 assert b"\x1b" not in files["blocks"] and b"\n" in files["blocks"]
 
-def in_terminal(**terminal):
+def in_terminal(answer=b"", **terminal):
     env = {k: v for k, v in os.environ.items() if k not in ("TMUX", "STY", "KITTY_WINDOW_ID", "TERM_PROGRAM", "LC_TERMINAL", "KONSOLE_VERSION")}
     pid, fd = pty.fork()
     if not pid: os.execvpe("dlsh", ["dlsh", "-n", "--db", "none", "p.dlsh"], {**env, **terminal})
@@ -84,16 +84,19 @@ def in_terminal(**terminal):
             piece = os.read(fd, 65536)
             if not piece: break
             data += piece
+            if b"\x1b[c" in piece and answer: os.write(fd, answer)
     except OSError: pass
     os.waitpid(pid, 0)
     missing = [line.split(":")[0] for line in data.decode().splitlines() if "libsixel" in line]
     return [how for how, read in (("kitty", kitty), ("iterm", iterm), ("sixel", sixel)) if read(data)] + missing[:1]
-for terminal in ({"TERM": "xterm-kitty"}, {"TERM": "xterm-256color", "TERM_PROGRAM": "WezTerm"}, {"TERM": "foot"},
-                 {"TERM": "xterm-256color"}, {"TERM": "xterm-kitty", "TMUX": "/tmp/x"}, {"TERM": "dumb", "KITTY_WINDOW_ID": "1"}):
+for terminal in ({"TERM": "xterm-kitty"}, {"TERM": "xterm-256color", "TERM_PROGRAM": "WezTerm"}, {"TERM": "xterm-kitty", "TMUX": "/tmp/x"}, {"TERM": "dumb", "KITTY_WINDOW_ID": "1"}):
     print(terminal, in_terminal(**terminal))
+# one that is not known is asked what it is: 4 among the attributes is sixel
+for answer in (b"\x1b[?62;4;22c", b"\x1b[?64;1;2;4c", b"\x1b[?62;22;44c", b"\x1b[?c", b""):
+    print(answer, in_terminal(answer, TERM="xterm-256color"))
 # without the library: blocks, unless sixel was asked for
 os.mkdir("nolib")
 open("nolib/libsixel.so.1", "w").write("none")
-print(in_terminal(TERM="foot", LD_LIBRARY_PATH="nolib:" + os.environ.get("LD_LIBRARY_PATH", "")))
+print(in_terminal(b"\x1b[?62;4c", TERM="foot", LD_LIBRARY_PATH="nolib:" + os.environ.get("LD_LIBRARY_PATH", "")))
 P
 LD_LIBRARY_PATH="nolib:${LD_LIBRARY_PATH:-}" dlsh -n --db none sixel.dlsh 2>&1 | sed 's/so\.1:.*/so.1: .../'
