@@ -696,7 +696,9 @@ static int are_alike_beyond(const dlsh_traced *x, const dlsh_traced *y) {
 static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_traced *y) {
     if (!strcmp(x->base, y->base) || are_alike_beyond(x, y) || is_made_of(e, y, x) || !x->tensor || !y->tensor) return;
     if (x->several != y->several) return;
-    if (is_made_once(e, x) && is_made_once(e, y) && dlsh_labels_belong(e, x->whole, y->whole)) return;
+    const int whole = x->of_base == strlen(x->picks) && y->of_base == strlen(y->picks); /* before any were picked */
+    if (!whole && dlsh_labels_tell(x->whole, y->whole)) return;                         /* as p and its copy pick */
+    if (whole && is_made_once(e, x) && is_made_once(e, y) && dlsh_labels_belong(e, x->whole, y->whole)) return;
     if (!same_rows(x->whole, y->whole) && !(x->moved != y->moved && same_rows(x->tensor, y->tensor))) return;
     if (!x->random && !y->random && !x->moved && !y->moved && (!*x->picks || !*y->picks)) return;
     int x_moves = x->random || x->moved, y_moves = y->random || y->moved;

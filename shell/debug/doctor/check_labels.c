@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "debug/doctor/data/pools.h"
 #include "debug/doctor/samples.h"
 
 enum { FEWEST = 40, MOST = 600, SHIFTS = 5, CLASSES = 64 };
@@ -64,18 +65,23 @@ static int is_finite(const dlsh_samples *s) {
 
 static long wrapped(long i, long n) { return (i % n + n) % n; }
 
-/* How well labels that are moved by some rows agree with those of the nearest rows: the share of equal ones, of numbers
- * their correlation. */
-static double agreement(const double *y, long n, const long *near, long shift, int classes) {
+/* How well two labels of each row agree: the share of equal ones, of numbers their correlation. */
+static double agree(const double *x, const double *y, long n, int classes) {
     double equal = 0, sum[2] = {0}, squares[2] = {0}, products = 0;
     for (long i = 0; i < n; i++) {
-        const double a = y[wrapped(i + shift, n)], b = y[wrapped(near[i] + shift, n)];
-        equal += a == b, products += a * b;
-        sum[0] += a, sum[1] += b, squares[0] += a * a, squares[1] += b * b;
+        equal += x[i] == y[i], products += x[i] * y[i];
+        sum[0] += x[i], sum[1] += y[i], squares[0] += x[i] * x[i], squares[1] += y[i] * y[i];
     }
     if (classes) return equal / (double)n;
     const double m = (double)n, a = squares[0] - sum[0] * sum[0] / m, b = squares[1] - sum[1] * sum[1] / m;
     return a > 0 && b > 0 ? (products - sum[0] * sum[1] / m) / sqrt(a * b) : 0;
+}
+
+/* ... labels that are moved by some rows, and those of the nearest of at most MOST rows. */
+static double agreement(const double *y, long n, const long *near, long shift, int classes) {
+    double own[MOST], other[MOST];
+    for (long i = 0; i < n; i++) own[i] = y[wrapped(i + shift, n)], other[i] = y[wrapped(near[i] + shift, n)];
+    return agree(own, other, n, classes);
 }
 
 /* How many rows are the nearest one of others: of many columns a few may be that of most. */
@@ -116,6 +122,21 @@ int dlsh_are_unrelated(double *x, double *y, long n, long width) {
     scale(&s, &s);
     DLSH_FREED long *near = nearest(&s, s.n, &s, s.n);
     return near && agreement(y, s.n, near, 0, 0) < 3 / sqrt((double)s.n);
+}
+
+int dlsh_labels_tell(const dl_tensor *x, const dl_tensor *y) {
+    const long rows = dl_shape(x)[0];
+    double deviation;
+    if (dl_numel(x) > 1 << 22 || dl_numel(y) != rows || !dl_numel(x)) return 0;
+    DLSH_FREED double *v = malloc((size_t)dl_numel(x) * sizeof *v), *label = malloc((size_t)rows * sizeof *label);
+    if (!v || !label || dl_read_f64(x, v) || dl_read_f64(y, label)) return dl_error_clear(), 0;
+    dlsh_samples s = {.x = v, .y = label, .n = rows < MOST ? rows : MOST, .width = dl_numel(x) / rows};
+    s.n = rows_of(&s), s.classes = !dl_dtype_is_float(dl_dtype_of(y));
+    if (s.n < FEWEST || !is_finite(&s)) return 0;
+    scale(&s, &s);
+    DLSH_FREED long *near = nearest(&s, s.n, &s, s.n);
+    const double chance = by_chance(label, s.n, s.classes, &deviation);
+    return near && agreement(label, s.n, near, 0, s.classes) > chance + 5 * deviation;
 }
 
 static void tell_shift(dlsh_examination *e, const dlsh_samples *s, long shift, double now, double then, double chance) {
@@ -192,9 +213,78 @@ static void find_other_table(dlsh_examination *e, const dlsh_samples *s, long n,
     dl_error_clear();
 }
 
+/* ---------------------------------------------------------------- labels of the table that samples were taken from */
+
+/* Where each sample stands in a pool, one sample a row; 0: some are not there, or they have the order of the pool. */
+static int places_in(const dlsh_pool *p, const dlsh_samples *s, long *at) {
+    long falls = 0;
+    DLSH_FREED char *taken = calloc((size_t)p->n + 1, 1);
+    for (long i = 0; taken && i < s->n; i++) {
+        const dlsh_pool_row *r = dlsh_row_of(p, dl_hash(s->x + i * s->width, s->width * (long)sizeof *s->x));
+        if (!r || taken[r->at]) return 0;
+        at[i] = r->at, taken[r->at] = 1;
+        falls += i && at[i] < at[i - 1];
+    }
+    return taken && 8 * falls > s->n;
+}
+
+/* Has each value its share of both, but for chance? */
+static int are_spread_alike(const double *a, const double *b, long n) {
+    for (long i = 0; i < n; i++) {
+        double in_a = 0, in_b = 0;
+        for (long k = 0; k < n; k++) in_a += a[k] == b[i], in_b += b[k] == b[i];
+        if (fabs(in_a - in_b) > 4 * sqrt(in_b + 1)) return 0;
+    }
+    return 1;
+}
+
+/* Are the labels that a table has for the samples unrelated to those that they have now, and of the same kind? *now:
+ * how well they agree. */
+static int are_moved(const dlsh_samples *s, const long *at, dl_tensor *t, double *now, double *chance) {
+    double deviation;
+    DLSH_FREED double *all = malloc(((size_t)dl_numel(t) + 1) * sizeof *all), *y = malloc((size_t)s->n * sizeof *y);
+    if (!all || !y || dl_read_f64(t, all)) return dl_error_clear(), 0;
+    for (long i = 0; i < s->n; i++) y[i] = all[at[i]];
+    *chance = by_chance(s->y, s->n, s->classes, &deviation);
+    *now = agree(y, s->y, s->n, s->classes);
+    return fabs(*now - *chance) < 4 * deviation && (!s->classes || are_spread_alike(y, s->y, s->n));
+}
+
+/* Samples that a variable has in another order, with labels of which none are theirs. */
+static int find_moved(dlsh_examination *e, const dlsh_samples *s) {
+    static dlsh_pools all;
+    int found = 0;
+    double now = 0, chance = 0;
+    DLSH_FREED long *at = malloc((size_t)s->n * sizeof *at);
+    all.n = 0;
+    if (at) dlsh_pools_find(e, &all, s->width);
+    for (int k = 0; k < all.n && !found; k++) {
+        if (all.at[k].n < s->n || !places_in(&all.at[k], s, at)) continue;
+        dl_tensor *t;
+        int number = 0;
+        for (found = 1; found && (t = dlsh_labels_of(e, &all.at[k], number)); number++) {
+            found = dl_numel(t) == all.at[k].n && are_moved(s, at, t, &now, &chance);
+            dl_unref(t);
+        }
+        found &= number > 0;
+        dlsh_finding *f = found ? dlsh_find_at(e, s->target_file, line_of(s),
+                                               "one order for both: p = randperm(n); x = x[p]; y = y[p]")
+                                : NULL;
+        if (!f) continue;
+        dlsh_cause(f, "labels do not belong to their inputs: those of %s for the same samples are others",
+                   all.at[k].name);
+        dlsh_evidence(f,
+                      "all %ld samples that were looked at are there, in another order, and the labels that they have "
+                      "there and here agree as by chance (%s %.2g, by chance %.2g)",
+                      s->n, s->classes ? "share of equal ones" : "correlation", now, chance);
+    }
+    dlsh_pools_free(&all);
+    return found;
+}
+
 void dlsh_judge_labels(dlsh_examination *e, const dlsh_samples *s) {
     dlsh_samples mine = *s;
-    if (!s->y || s->n < FEWEST || !s->width || !is_finite(s)) return;
+    if (!s->y || s->n < FEWEST || !s->width || !is_finite(s) || find_moved(e, s)) return;
     mine.n = rows_of(s);
     mine.x = malloc((size_t)(mine.n * mine.width) * sizeof *mine.x);
     if (!mine.x) return;

@@ -51,6 +51,8 @@ void dlsh_find_near(dlsh_examination *e, const dlsh_samples *train, const dlsh_s
 void dlsh_find_constant_target(dlsh_examination *e, const char *file, const dlsh_traced *t);
 /* Do numbers tell nothing of each other, as far as the row that is most like a row says? Changes x. */
 int dlsh_are_unrelated(double *x, double *y, long n, long width);
+/* Do samples that are alike have labels that are alike, so that these belong to them? */
+int dlsh_labels_tell(const dl_tensor *x, const dl_tensor *y);
 /* Had the last passes that were looked at, as far as their rows are known, the labels of their inputs? */
 int dlsh_labels_belong(const dlsh_examination *e, dl_tensor *x, dl_tensor *y);
 void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n);

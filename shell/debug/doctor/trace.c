@@ -196,7 +196,7 @@ static void note_data(dlsh_traced *x, dl_tensor *data, const char *name, int lin
         x->tensor = data, x->name_line = line;
         snprintf(x->name, sizeof x->name, "%s", name);
     }
-    x->whole = data, x->base_line = line;
+    x->whole = data, x->base_line = line, x->of_base = strlen(x->picks);
     snprintf(x->base, sizeof x->base, "%s", name);
 }
 
