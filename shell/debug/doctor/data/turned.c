@@ -9,11 +9,20 @@
 #include "debug/doctor/syntax.h"
 
 enum { CLASSES = 20, SAMPLES = 400, ELEMENTS = 1 << 12, FEWEST = 40 };
+/* So much farther is their own class, by squares of distances. */
+static const double MARGIN = 1.15;
 
 /* ---------------------------------------------------------------- the trial */
 
-/* Half of the samples make the mean of each class, which the others are compared with. */
-static double *means_of(const dlsh_turn *t) {
+/* What samples are compared with: means of classes, or samples one by one, where a class has many looks. */
+typedef struct patterns {
+    const double *x; /* [n, size] */
+    double y[SAMPLES];
+    long n;
+} patterns;
+
+/* Half of the samples make the mean of each class. */
+static double *means_of(const dlsh_turn *t, patterns *p) {
     double *mean = calloc((size_t)(CLASSES * t->size), sizeof *mean);
     long count[CLASSES] = {0};
     for (long i = 0; mean && i < t->n; i += 2) {
@@ -21,41 +30,66 @@ static double *means_of(const dlsh_turn *t) {
         count[c]++;
         for (long k = 0; k < t->size; k++) mean[c * t->size + k] += t->x[i * t->size + k];
     }
-    for (int c = 0; mean && c < t->classes; c++)
+    for (int c = 0; mean && c < t->classes; c++) {
         for (long k = 0; k < t->size; k++) mean[c * t->size + k] /= fmax((double)count[c], 1);
+        p->y[c] = c;
+    }
+    p->x = mean, p->n = t->classes;
     return mean;
 }
 
-/* The class whose mean is nearest. *distance: to it. */
-static int nearest(const dlsh_turn *t, const double *mean, long i, int turned, double *distance) {
+/* The same half, each for itself. */
+static double *samples_of(const dlsh_turn *t, patterns *p) {
+    double *x = malloc((size_t)(t->n + 1) / 2 * (size_t)t->size * sizeof *x);
+    p->x = x, p->n = x ? (t->n + 1) / 2 : 0;
+    for (long i = 0; i < p->n; i++) {
+        memcpy(x + i * t->size, t->x + 2 * i * t->size, (size_t)t->size * sizeof *x);
+        p->y[i] = t->y[2 * i];
+    }
+    return x;
+}
+
+/* The class of the nearest pattern. *distance: to it; *own: to the nearest one of its own class. */
+static int nearest(const dlsh_turn *t, const patterns *p, long i, int turned, double *distance, double *own) {
     int best = 0;
-    *distance = INFINITY;
-    for (int c = 0; c < t->classes; c++) {
+    *distance = *own = INFINITY;
+    for (long c = 0; c < p->n; c++) {
         double sum = 0;
         for (long k = 0; k < t->size; k++) {
-            const double d = t->x[i * t->size + (turned ? t->place[k] : k)] - mean[c * t->size + k];
+            const double d = t->x[i * t->size + (turned ? t->place[k] : k)] - p->x[c * t->size + k];
             sum += d * d;
         }
-        if (sum < *distance) *distance = sum, best = c;
+        if (sum < *distance) *distance = sum, best = (int)p->y[c];
+        if (p->y[c] == t->y[i]) *own = fmin(*own, sum);
     }
     return best;
 }
 
-double dlsh_share_turned(const dlsh_turn *t, int *from, int *to) {
+/* The other half: the share of those that lie with their class which lie with another one when they are turned, and
+ * clearly nearer to it. */
+static double share_by(const dlsh_turn *t, const patterns *p, int *from, int *to) {
     long moved = 0, seen = 0;
-    if (t->classes < 2 || t->classes > CLASSES) return 0;
-    for (long i = 0; i < t->n; i++)
-        if (!(t->y[i] >= 0 && t->y[i] < t->classes)) return 0;
-    DLSH_FREED double *mean = means_of(t);
-    for (long i = 1; mean && i < t->n; i += 2) {
-        double before, after;
-        if (nearest(t, mean, i, 0, &before) != (int)t->y[i]) continue;
-        const int c = nearest(t, mean, i, 1, &after);
+    for (long i = 1; i < t->n; i += 2) {
+        double before, after, own;
+        if (nearest(t, p, i, 0, &before, &own) != (int)t->y[i]) continue;
+        const int c = nearest(t, p, i, 1, &after, &own);
         seen++;
-        if (c == (int)t->y[i] || after > 1.5 * before) continue;
+        if (c == (int)t->y[i] || after > 1.5 * before || own < MARGIN * after) continue;
         moved++, *from = (int)t->y[i], *to = c;
     }
     return seen > t->n / 3 ? (double)moved / (double)seen : 0; /* of n / 2 */
+}
+
+double dlsh_share_turned(const dlsh_turn *t, int *from, int *to) {
+    patterns p;
+    if (t->classes < 2 || t->classes > CLASSES || t->n > SAMPLES) return 0;
+    for (long i = 0; i < t->n; i++)
+        if (!(t->y[i] >= 0 && t->y[i] < t->classes)) return 0;
+    DLSH_FREED double *mean = means_of(t, &p);
+    const double by_means = mean ? share_by(t, &p, from, to) : 0;
+    if (by_means > 0.3) return by_means;
+    DLSH_FREED double *each = samples_of(t, &p);
+    return each ? share_by(t, &p, from, to) : 0;
 }
 
 /* ---------------------------------------------------------------- tables of variables */
