@@ -149,13 +149,10 @@ static const char *used_as_is(const dlsh_samples *s, int line, char *buf, size_t
     return buf;
 }
 
-/* Columns of tables; pixels at the border may well be constant. */
-enum { COLUMNS = 48 };
-
 static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
     long constant = -1, small = -1, large = -1, constants = 0;
     column low = {0, INFINITY}, high = {0, 0};
-    if (s->width > COLUMNS || s->n < 8 || s->picture || !s->real) return; /* whole numbers may be words */
+    if (s->width > DLSH_COLUMNS || s->n < 8 || s->picture || !s->real) return; /* whole numbers may be words */
     for (long c = 0; c < s->width; c++) {
         column k = column_of(s, c);
         if (isnan(k.std)) continue;
@@ -227,7 +224,7 @@ static double code_in(const dlsh_samples *s, long c, long *count) {
 
 static int find_codes(dlsh_examination *e, const dlsh_samples *s) {
     long count = 0;
-    if (s->width > COLUMNS || s->n < 8 || s->picture) return 0;
+    if (s->width > DLSH_COLUMNS || s->n < 8 || s->picture) return 0;
     for (long c = 0; c < s->width; c++) {
         double code = code_in(s, c, &count);
         if (isnan(code)) continue;
@@ -240,50 +237,6 @@ static int find_codes(dlsh_examination *e, const dlsh_samples *s) {
         return 1;
     }
     return 0;
-}
-
-/* Does the column have one value for each class? */
-static int tells_class(const dlsh_samples *s, long c) {
-    enum { MOST = 64 };
-    double value[MOST];
-    long label[MOST], n = 0;
-    for (long i = 0; i < s->n; i++) {
-        double v = s->x[i * s->width + c];
-        long y = (long)s->y[i], k = 0;
-        while (k < n && label[k] != y && value[k] != v) k++;
-        if (k < n && (label[k] != y || value[k] != v)) return 0;
-        if (k < n) continue;
-        if (n == MOST) return 0;
-        label[n] = y, value[n++] = v;
-    }
-    return n > 1;
-}
-
-/* Is the column the target, number by number? */
-static int is_target(const dlsh_samples *s, long c) {
-    int differ = 0;
-    for (long i = 0; i < s->n; i++) {
-        if (s->guessed || s->x[i * s->width + c] != s->y[i]) return 0;
-        differ |= s->y[i] != s->y[0];
-    }
-    return differ;
-}
-
-static void find_target_column(dlsh_examination *e, const dlsh_samples *s) {
-    if (!s->y || s->width > COLUMNS || s->width < 3 || s->n < 16 || s->picture) return;
-    if (!s->real) return; /* words, of which one may well be what is asked for */
-    for (long c = 0; c < s->width; c++) {
-        if (!(s->classes ? tells_class(s, c) : is_target(s, c))) continue;
-        dlsh_finding *f = dlsh_find_at(e, s->file, s->written_line ? s->written_line : s->line,
-                                       "leave the column out: it is not known where the net is used");
-        if (f) dlsh_cause(f, "column %ld of %s is the target itself", c, s->name);
-        if (f && s->classes)
-            dlsh_evidence(f, "it has one value for each class of %s in all %ld samples", s->target, s->n);
-        if (f && !s->classes)
-            dlsh_evidence(f, "it is equal to %s in all %ld samples: what is to be told stands in the input", s->target,
-                          s->n);
-        return;
-    }
 }
 
 /* Were the inputs that nets were trained with far smaller, so that something scaled the data on the way? */
@@ -747,7 +700,7 @@ void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n) {
 void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s) {
     find_holes(e, s);
     if (!find_tiny_divisor(e, s) && !find_codes(e, s)) find_columns(e, s);
-    find_target_column(e, s);
+    dlsh_find_target_column(e, s);
     find_scale(e, s);
     find_target_scale(e, s);
     find_one_class(e, s);

@@ -65,8 +65,7 @@ static int is_finite(const dlsh_samples *s) {
 
 static long wrapped(long i, long n) { return (i % n + n) % n; }
 
-/* How well two labels of each row agree: the share of equal ones, of numbers their correlation. */
-static double agree(const double *x, const double *y, long n, int classes) {
+double dlsh_agree(const double *x, const double *y, long n, int classes) {
     double equal = 0, sum[2] = {0}, squares[2] = {0}, products = 0;
     for (long i = 0; i < n; i++) {
         equal += x[i] == y[i], products += x[i] * y[i];
@@ -81,7 +80,7 @@ static double agree(const double *x, const double *y, long n, int classes) {
 static double agreement(const double *y, long n, const long *near, long shift, int classes) {
     double own[MOST], other[MOST];
     for (long i = 0; i < n; i++) own[i] = y[wrapped(i + shift, n)], other[i] = y[wrapped(near[i] + shift, n)];
-    return agree(own, other, n, classes);
+    return dlsh_agree(own, other, n, classes);
 }
 
 /* How many rows are the nearest one of others: of many columns a few may be that of most. */
@@ -92,8 +91,7 @@ static long count_near(const long *near, long n) {
     return count;
 }
 
-/* What agrees by chance, and the deviation of that. */
-static double by_chance(const double *y, long n, int classes, double *deviation) {
+double dlsh_by_chance(const double *y, long n, int classes, double *deviation) {
     double share = 0;
     for (long i = 0; classes && i < n; i++) {
         long same = 0;
@@ -135,7 +133,7 @@ int dlsh_labels_tell(const dl_tensor *x, const dl_tensor *y) {
     if (s.n < FEWEST || !is_finite(&s)) return 0;
     scale(&s, &s);
     DLSH_FREED long *near = nearest(&s, s.n, &s, s.n);
-    const double chance = by_chance(label, s.n, s.classes, &deviation);
+    const double chance = dlsh_by_chance(label, s.n, s.classes, &deviation);
     return near && agreement(label, s.n, near, 0, s.classes) > chance + 5 * deviation;
 }
 
@@ -245,8 +243,8 @@ static int are_moved(const dlsh_samples *s, const long *at, dl_tensor *t, double
     DLSH_FREED double *all = malloc(((size_t)dl_numel(t) + 1) * sizeof *all), *y = malloc((size_t)s->n * sizeof *y);
     if (!all || !y || dl_read_f64(t, all)) return dl_error_clear(), 0;
     for (long i = 0; i < s->n; i++) y[i] = all[at[i]];
-    *chance = by_chance(s->y, s->n, s->classes, &deviation);
-    *now = agree(y, s->y, s->n, s->classes);
+    *chance = dlsh_by_chance(s->y, s->n, s->classes, &deviation);
+    *now = dlsh_agree(y, s->y, s->n, s->classes);
     return fabs(*now - *chance) < 4 * deviation && (!s->classes || are_spread_alike(y, s->y, s->n));
 }
 
@@ -292,7 +290,7 @@ void dlsh_judge_labels(dlsh_examination *e, const dlsh_samples *s) {
     scale(&mine, s);
     DLSH_FREED long *near = nearest(&mine, mine.n, &mine, mine.n);
     double deviation, best = -1;
-    const double chance = by_chance(s->y, mine.n, s->classes, &deviation);
+    const double chance = dlsh_by_chance(s->y, mine.n, s->classes, &deviation);
     const double now = near ? agreement(s->y, mine.n, near, 0, s->classes) : 1;
     if (near && !s->classes) deviation = 1 / sqrt((double)count_near(near, mine.n) + 1);
     long shift = 0;
@@ -386,7 +384,7 @@ void dlsh_compare_labels(dlsh_examination *e, const dlsh_samples *train, dlsh_sa
     DLSH_FREED double *said = said_by_neighbours(train, test, &n);
     if (!said || !n || !map_classes(&m, said, test->y, n))
         m = (mapping){.own = said && n ? moved_share(said, test->y, n, 0) : 1};
-    const double chance = by_chance(test->y, n, 1, &deviation);
+    const double chance = dlsh_by_chance(test->y, n, 1, &deviation);
     if (m.moved > 1 && m.own < 0.5 * m.mapped && m.mapped > 0.6 && m.mapped > chance + 6 * deviation) {
         tell_classes(e, test, &m);
         return;

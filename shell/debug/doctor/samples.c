@@ -188,7 +188,7 @@ static void examine_dataset(dlsh_examination *e, const dealt *d) {
     const int raw = is_computed(d, 0, "x") && !is_computed(d, 2, "test_x"); /* one part alone was prepared */
     test.prepared_line = part ? part : raw ? test.made_line : line_of_table(d, test.made_line);
     train.in_order = d->in_order && dl_dataset_classes(d->data) > 0;
-    if (any) dlsh_judge_samples(e, &train);
+    if (any) dlsh_judge_samples(e, &train), dlsh_find_leaked(e, d->file, given, n, &train);
     if (any && other) dlsh_compare_classes(e, &train, &test), dlsh_compare_splits(e, &train, &test);
     if (any) compare_labels(e, d, &train, &test, other);
 }
@@ -564,6 +564,7 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     if (whole && l.line && l.in_order) s.dealt_line = l.line;
     if (whole && set_traced(e, &s, all, n, file, r->line, batch)) {
         dlsh_judge_samples(e, &s);
+        dlsh_find_leaked(e, file, all, n, &s);
         if (!dlsh_was_found(e, e->check, "labels do not belong")) dlsh_judge_labels(e, &s);
     }
     dl_tensor *used = first_input(all, n);

@@ -22,6 +22,9 @@ typedef struct dlsh_samples {
     int dealt_line; /* they are a batch of a loader that takes samples in their order; 0: they are not */
 } dlsh_samples;
 
+/* Of tables; pixels at the border may well be constant. */
+enum { DLSH_COLUMNS = 48 };
+
 void dlsh_samples_free(dlsh_samples *s);
 /* Hashes of all rows, sorted, as the journal makes them of a net's input; owned by the caller; NULL without memory. */
 unsigned long *dlsh_sorted_rows(const dlsh_samples *s);
@@ -51,11 +54,18 @@ void dlsh_find_near(dlsh_examination *e, const dlsh_samples *train, const dlsh_s
 void dlsh_find_constant_target(dlsh_examination *e, const char *file, const dlsh_traced *t);
 /* Do numbers tell nothing of each other, as far as the row that is most like a row says? Changes x. */
 int dlsh_are_unrelated(double *x, double *y, long n, long width);
+/* How well two labels of each row agree: the share of equal ones, of numbers their correlation. What agrees by chance,
+ * and the deviation of that. */
+double dlsh_agree(const double *x, const double *y, long n, int classes);
+double dlsh_by_chance(const double *y, long n, int classes, double *deviation);
 /* Do samples that are alike have labels that are alike, so that these belong to them? */
 int dlsh_labels_tell(const dl_tensor *x, const dl_tensor *y);
 /* Had the last passes that were looked at, as far as their rows are known, the labels of their inputs? */
 int dlsh_labels_belong(const dlsh_examination *e, dl_tensor *x, dl_tensor *y);
 void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n);
+/* Columns that are the target itself, and parts of a table that are made of it (leaked.c). */
+void dlsh_find_target_column(dlsh_examination *e, const dlsh_samples *s);
+void dlsh_find_leaked(dlsh_examination *e, const char *file, const dlsh_traced *all, int n, const dlsh_samples *s);
 /* Where the target of a loss was given its value, within the function that made it, too (check_batches.c). */
 int dlsh_line_of_target(const dl_journal_node *loss);
 /* Inputs that were cut off to whole numbers (check_rounding.c). */
