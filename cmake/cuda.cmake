@@ -11,7 +11,8 @@ set_target_properties(dlcore_cuda PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRA
 target_compile_options(dlcore_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror,-Wno-unused-parameter --diag-suppress=186>)
 if(DLSH_CUDA_QUICK)
-    target_compile_options(dlcore_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xcicc=-O1 -Xptxas=-O1>)
+    target_compile_options(dlcore_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xcicc=-O1 -Xptxas=-O0>)
+    string(REPLACE "-O3" "-O0" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}") # the code of the host
 endif()
 # The bits of the CPU's transforms, which are computed without fused products.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/libcore/cuda/kernels/batch.cu PROPERTIES COMPILE_OPTIONS -fmad=false)

@@ -324,11 +324,12 @@ static void runs_in_parallel(void **state) {
     ok(dl_run_end(b, DL_RUN_DIVERGED, NULL));
     dl_store_stats stats;
     dl_store_stats_get(s, &stats);
-    assert_int_equal(stats.pushed, 160000);
-    assert_int_equal(stats.committed, 160000);
+    assert_true(stats.pushed >= 160000); /* the use of the machine as well, where it takes long */
+    assert_int_equal(stats.committed, stats.pushed);
     assert_int_equal(stats.dropped, 0);
     ok(dl_store_close(s));
-    assert_int_equal(ask("select count(*) from metric"), 160000);
+    assert_int_equal(ask("select count(*) from metric"), stats.pushed);
+    assert_int_equal(ask("select count(*) from metrics where key not like 'system/%'"), 160000);
     assert_int_equal(ask("select count(*) from series where key = 'shared' and n = 40000"), 2);
     assert_int_equal(ask("select count(*) from series where key like 't%' and run_id = 1"), 14);
     assert_int_equal(ask("select count(*) from metrics where key like 't%' and step != value"), 0);
