@@ -140,7 +140,7 @@ static void set_value(dl_journal_value *v, const dl_meta *m, const dl_tensor *t,
 
 /* ---------------------------------------------------------------- units that are alike */
 
-enum { TWIN_UNITS = 64, TWIN_ELEMENTS = 1 << 16 };
+enum { TWIN_UNITS = 256, TWIN_ELEMENTS = 1 << 16 };
 
 /* Units run along dimension `unit`; element i of the n elements of unit u. */
 static double element_of(const dl_tensor *t, int unit, long u, long i) {

@@ -90,9 +90,18 @@ static int trains_between(const dlsh_examination *e, const dl_journal_row *pass)
     return 0;
 }
 
+/* Had the passes each of their samples, as far as rows are noted, three times or more? */
+static int has_rows_again(const dl_journal_row *r) {
+    enum { ROWS_OF_PASS = 64, ROWS_OF_OTHERS = 4 };
+    const long n = r->ndim ? r->shape[0] : 0, often = n < ROWS_OF_PASS ? n : ROWS_OF_PASS;
+    const long noted = r->looked * often + (r->count - r->looked) * (n < ROWS_OF_OTHERS ? n : ROWS_OF_OTHERS);
+    return r->nseen && r->nseen < DL_JOURNAL_SEEN && noted >= 3 * r->nseen;
+}
+
 /* Is the spread of several passes over the same samples asked for, with units that are dropped? */
 static int is_repeated(const dlsh_examination *e, const dl_journal_row *r) {
-    return r->count >= 5 && r->looked > 2 && r->alike == r->looked - 1 && switched(e, r, 1) && !trains_between(e, r);
+    const int same = r->looked > 2 && 2 * r->alike >= r->looked;
+    return r->count >= 5 && (same || has_rows_again(r)) && switched(e, r, 1) && !trains_between(e, r);
 }
 
 /* Did the same switch to training mode come before passes whose spread is asked for? Then it is meant. */

@@ -48,6 +48,11 @@ static int is_met(dlsh_pass p, const dl_journal_node *n) {
     return 0;
 }
 
+/* Did units that began with zeros get gradients that differ? Then nothing is alike after the first step. */
+static int are_told_apart(const dl_journal_value *v) {
+    return v->mean == 0 && v->units && v->gradient > 0 && v->twins < 2;
+}
+
 static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     int unit;
     char name[120];
@@ -55,7 +60,8 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     dl_tensor *w = v && is_hidden(p, n) ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
     int constant = v && v->n > 1 && v->std <= 1e-6 * fabs(v->mean) && v->shape[unit] > 1;
     if (w && dl_ndim(w) != v->ndim) return;
-    if (w ? !units_alike(w, unit) && (!constant || is_met(p, n)) : !constant || !is_hidden(p, n)) return;
+    const int apart = !constant || is_met(p, n) || are_told_apart(v);
+    if (w ? !units_alike(w, unit) && apart : !constant || !is_hidden(p, n)) return;
     dl_source maker = {dlsh_node_file(n), dlsh_node_line(n)}, writer = maker;
     if (w) dlsh_tensor_places(w, &maker, &writer);
     if (!w) snprintf(name, sizeof name, "%s", *v->name ? v->name : n->op);
@@ -296,6 +302,8 @@ static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_
     char what[300];
     if (!f) return;
     f->effect = !before || is_explained(e);
+    const int enough = dead && !before && n->out.dead < 0.95 && dlsh_settled_lower(r, 0.5);
+    if (enough) dlsh_only_note(e, f);
     if (before) blame_weights(e, p, n, f);
     dlsh_node_text(n, what, sizeof what);
     const char *since = before ? "from the first pass on" : "since some step: they were not at first";
@@ -306,7 +314,7 @@ static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_
     } else if (dead) {
         dlsh_cause(f, "%.0f%% of the units of %s are dead: 0 for all samples, without gradient", 100 * n->out.dead,
                    what);
-        dlsh_evidence(f, "%s", since);
+        dlsh_evidence(f, "%s%s", since, enough ? "; the others are enough, the loss has fallen by more than half" : "");
     } else {
         dlsh_cause(f, "%s is saturated: its slope is %.2g of the steepest on average", what, fmax(mean_slope(n), 0));
         dlsh_evidence(f, "its results have mean %.3g and deviation %.3g, %s", n->out.mean, n->out.std, since);
