@@ -135,10 +135,11 @@ POOLED_RULE(cross) {
     return dl_finish(c, dl_stack(made, 3, d));
 }
 
-/* Rows of a Kronecker product shorter than SHORT are joined: the last dimensions of both operands become one, in which
- * each number of `t` is repeated `each` times and the whole `times` times. That pays where many rows read what is laid
- * out so: of 32 by 32 with 32 by 32 the product takes 0.6 of the time, and its gradient 0.4. */
-enum { SHORT = 64, MANY = 8 };
+/* Rows of a Kronecker product shorter than SHORT are joined up to JOINED numbers: each number of a row of the first
+ * operand is repeated, and so are rows of the second as a whole. That pays where many rows read what is laid out so,
+ * and longer rows would not stay in the nearest cache: of 32 by 32 with 32 by 32 in f64 the product takes 222 us
+ * without this, 158 with rows of 256 and 195 with rows of 1,024. */
+enum { SHORT = 64, MANY = 8, JOINED = 256 };
 
 static bool has_short_rows(dl_tensor *const t[2]) {
     for (int k = 0; k < 2; k++)
@@ -146,6 +147,14 @@ static bool has_short_rows(dl_tensor *const t[2]) {
     return t[0]->shape[t[0]->ndim - 1] > 1 && t[1]->shape[t[1]->ndim - 1] < SHORT;
 }
 
+/* How many of n rows of the second operand become one: a divisor of n, all where only 1 is small enough. */
+static long rows_in_one(long n, long width) {
+    long k = n < JOINED / width ? n : JOINED / width;
+    while (k > 1 && n % k) k--;
+    return k > 1 ? k : n;
+}
+
+/* Each number of t is repeated `each` times, and each row `times` times. */
 static dl_tensor *with_long_rows(dl_pool *p, dl_tensor *t, long times, long each) {
     const int n = t->ndim - 1;
     long shape[DL_MAX_DIM + 2];
@@ -174,13 +183,14 @@ POOLED_RULE(kron) {
             joined[i] *= size;
         }
     if (longer) {
-        const long width[2] = {t[0]->shape[t[0]->ndim - 1], t[1]->shape[t[1]->ndim - 1]};
-        t[0] = with_long_rows(p, t[0], 1, width[1]), t[1] = with_long_rows(p, t[1], width[0], 1);
-        for (int k = 0; k < 2; k++) shape[k][2 * n - 2] = joined[n - 1];
+        const long width = t[1]->shape[t[1]->ndim - 1], times = rows_in_one(shape[0][2 * n - 2], width);
+        t[0] = with_long_rows(p, t[0], 1, width), t[1] = with_long_rows(p, t[1], times, 1);
+        shape[0][2 * n - 2] /= times;
+        for (int k = 0; k < 2; k++) shape[k][2 * n - 1] = times * width;
         if (!t[0] || !t[1]) return dl_failed();
     }
-    dl_tensor *left = K(dl_reshape(t[0], shape[0], 2 * n - longer));
-    dl_tensor *product = K(dl_mul(left, K(dl_reshape(t[1], shape[1], 2 * n - longer))));
+    dl_tensor *left = K(dl_reshape(t[0], shape[0], 2 * n));
+    dl_tensor *product = K(dl_mul(left, K(dl_reshape(t[1], shape[1], 2 * n))));
     return dl_finish(c, product ? dl_reshape(product, joined, n) : NULL);
 }
 
