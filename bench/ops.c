@@ -7,10 +7,11 @@
  *   turn K L                      tensor K is L with its last two dimensions exchanged
  *   set any                       sums by index may come in any order
  *   set processor                 times are the processor's, which other load of the machine changes little
- *   set thread                    the same of the calling thread alone: its share of work that threads share
+ *   set thread                    the same of the busiest thread alone: its share of work that threads share
  *   call OP TENSORS ATTRS LEAVES  what `time` is about: TENSORS is a list of K, - of an absent one. With LEAVES, also
  * the gradients by these, from a gradient of ones. Runs it once; answers the result's shape time N runs it N times;
  * answers microseconds of one run */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +19,12 @@
 
 #include "dlcore.h"
 
-enum { SLOTS = 256, INPUTS = 32, FIELDS = 5 };
+enum { SLOTS = 256, INPUTS = 32, FIELDS = 5, THREADS = 256 };
 
 static dl_tensor *slot[SLOTS];
 static int device;
 static clockid_t clock_used = CLOCK_MONOTONIC;
+static int of_threads; /* times are those of the busiest thread */
 
 static struct {
     char op[64], attrs[512];
@@ -30,10 +32,47 @@ static struct {
     int nin, nleaf;
 } now;
 
-static double microseconds(void) {
-    struct timespec t;
-    clock_gettime(clock_used, &t);
+static double microseconds(clockid_t clock) {
+    struct timespec t = {0, 0};
+    clock_gettime(clock, &t);
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+/* The clocks of the processor time of this process's threads, as Linux makes them of numbers of threads. */
+static int clocks(clockid_t *out) {
+    DIR *dir = of_threads ? opendir("/proc/self/task") : NULL;
+    int n = 0;
+    if (!dir) return out[0] = clock_used, 1;
+    for (struct dirent *e; n < THREADS && (e = readdir(dir));)
+        if (atoi(e->d_name) > 0) out[n++] = (clockid_t)(~(unsigned)atoi(e->d_name) << 3 | 6);
+    closedir(dir);
+    return n;
+}
+
+/* What the clocks show. */
+typedef struct reading {
+    int n;
+    clockid_t clock[THREADS];
+    double us[THREADS];
+} reading;
+
+static void take(reading *r) {
+    r->n = clocks(r->clock);
+    for (int i = 0; i < r->n; i++) r->us[i] = microseconds(r->clock[i]);
+}
+
+/* The most that one of them has advanced; that of a new thread began at 0. */
+static double most_since(const reading *before) {
+    static reading now;
+    double most = 0;
+    take(&now);
+    for (int i = 0; i < now.n; i++) {
+        double passed = now.us[i];
+        for (int k = 0; k < before->n; k++)
+            if (before->clock[k] == now.clock[i]) passed -= before->us[k];
+        if (passed > most) most = passed;
+    }
+    return most;
 }
 
 /* Fields of a line in place. */
@@ -86,7 +125,7 @@ static int turn(char **f) {
 
 static int set(char **f) {
     if (!strcmp(f[1], "any")) return dl_deterministic_set(0), 1;
-    if (!strcmp(f[1], "thread")) return clock_used = CLOCK_THREAD_CPUTIME_ID, 1;
+    if (!strcmp(f[1], "thread")) return of_threads = 1;
     return !strcmp(f[1], "processor") ? clock_used = CLOCK_PROCESS_CPUTIME_ID, 1 : 0;
 }
 
@@ -144,14 +183,15 @@ static int call(char **f) {
 
 static int measure(char **f) {
     long n = atol(f[1]);
-    double from = microseconds();
+    static reading before;
+    take(&before);
     for (long i = 0; i < n; i++) {
         dl_tensor *y = run();
         if (!y) return 0;
         dl_unref(y);
     }
     if (dl_device_synchronize(device) != DL_OK) return 0;
-    printf("ok %.4f\n", (microseconds() - from) / (double)n);
+    printf("ok %.4f\n", most_since(&before) / (double)n);
     return 2;
 }
 
