@@ -112,8 +112,7 @@ static column column_of(const dlsh_samples *s, long c) {
     return (column){mean, n ? sqrt(fmax(squares / (double)n - mean * mean, 0)) : NAN};
 }
 
-/* Has the loss fallen by that share, whatever the data are like? */
-static int learns_well(const dlsh_examination *e, double share) {
+int dlsh_learns_well(const dlsh_examination *e, double share) {
     const dl_journal_row *r;
     int passes = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i)); passes++)
@@ -165,7 +164,7 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
     }
     const column k = constant >= 0 ? column_of(s, constant) : (column){1, 0};
     const int centred = k.mean == 0 && !s->written_line; /* as of one that was constant and normalised: no harm */
-    if (constant >= 0 && s->width > 1 && k.mean != 1 && !centred && !learns_well(e, 0.95)) { /* ones are a bias */
+    if (constant >= 0 && s->width > 1 && k.mean != 1 && !centred && !dlsh_learns_well(e, 0.95)) { /* ones are a bias */
         const int all = constants == s->width;
         dlsh_finding *f = dlsh_find_at(e, s->file, s->written_line ? s->written_line : s->line,
                                        all ? "look at how the rows were made, as of one tensor that is written in place"
@@ -292,7 +291,7 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
     double mean = n ? sum / (double)n : 0, rms = n ? sqrt(squares / (double)n) : 0;
     const int normalised = n && rms > 20 && normalised_first(e);
     if (n && rms > 20 && is_scaled_on_the_way(e, rms)) return;
-    if (normalised && learns_well(e, 0.5))
+    if (normalised && dlsh_learns_well(e, 0.5))
         return dlsh_passed(e, "%s goes from %.3g to %.3g; a norm layer scales it", s->name, low, high);
     if (n && rms > 20 && !e->bad) {
         dlsh_finding *f =

@@ -629,36 +629,6 @@ static void find_leaf_losses(dlsh_examination *e) {
     }
 }
 
-/* Steps of the optimizer, or updates of the caller's own. Of optimizers that are made anew for each step the journal
- * keeps some alone: that of this one may be among those left out. */
-static int takes_steps(const dlsh_examination *e, const dl_optimizer *o) {
-    const dl_journal_row *r;
-    int gone = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
-        if (!r->what || r->what == o) return 1;
-        gone += !dlsh_live_optimizer(e, r->what, NULL);
-    }
-    return e->trainer || gone > 2;
-}
-
-/* An optimizer whose parameters get gradients again and again, but which is never asked for a step. */
-static void find_idle(dlsh_examination *e) {
-    const dl_journal_row *r;
-    dl_optimizer *o;
-    dl_trainer *of = NULL;
-    for (int i = 0; (o = dlsh_optimizer_at(e, i, &of)); i++) {
-        if (of || takes_steps(e, o) || !reaches(e, o)) continue;
-        for (long k = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &k));) {
-            if (r->count < 3) continue;
-            dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "o.step() after backward");
-            if (!f) continue;
-            dlsh_cause(f, "the optimizer never takes a step: gradients are computed, and nothing uses them");
-            dlsh_evidence(f, "%ld backward passes at this line, no step of %s, made at line %d", r->count,
-                          dl_optimizer_text(o), dlsh_optimizer_source(o).line);
-        }
-    }
-}
-
 /* The last layer of the net is frozen, with the weights that it began with, while layers before it are trained: by a
  * line of the script, so that it may be meant. */
 static void find_frozen_head(dlsh_examination *e, const char *file) {
@@ -780,7 +750,7 @@ dl_status dlsh_check_membership(dlsh_examination *e) {
     if (!dlsh_was_found(e, e->check, "replaced") && !dlsh_was_found(e, e->check, "no longer the parameter") &&
         !dlsh_was_found(e, e->check, "made anew for each pass"))
         find_untrained(e);
-    find_idle(e);
+    dlsh_find_idle_optimizers(e);
     dl_optimizer *any = dlsh_optimizer_at(e, 0, NULL);
     if (any)
         find_frozen_head(e, dlsh_optimizer_source(any).file), find_frozen_layer(e, dlsh_optimizer_source(any).file);

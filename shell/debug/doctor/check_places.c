@@ -128,60 +128,39 @@ static void look_at_trainer(dlsh_examination *e) {
     find_unshifted(e, file, used, n, y->span.line);
 }
 
-/* Without what only changes the form, as of x[:, 1:].reshape(-1). */
-static const dlsh_node *unformed(const dlsh_node *n) {
-    while (n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD &&
-           dlsh_has_word("reshape|view|flatten|contiguous|long|to", n->kids[0]->text, strlen(n->kids[0]->text)))
-        n = n->kids[0]->kids[0];
-    return n;
+static int are_alike(const dl_journal_value *x, const dl_journal_value *y) {
+    return x->n > 2 && x->n == y->n && x->hash == y->hash;
 }
 
-typedef struct copying {
-    const char *file;
-    const dlsh_node *target;
-    int found;
-} copying;
-
-/* Is the target of a loss also what a function or net is called with in the same text? */
-static int see_argument(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    copying *c = ctx;
-    (void)within, (void)depth;
-    if (n->kind != DLSH_N_CALL || n->nkids < 2 || strcmp(file, c->file) != 0 || n->kids[0]->kind != DLSH_N_NAME)
-        return 0;
-    c->found |= n->kids[1] != c->target && dlsh_same_text(file, n->kids[1], c->target) &&
-                !dlsh_speaks_of(n->kids[0]->text, "loss|entropy|nll|len|print");
-    return c->found;
-}
-
-/* Of a loop that slices its batch: the same slice for both. */
-static int has_same_slice(const dl_journal_node *loss) {
-    const dlsh_node *call = dlsh_call_on_line(loss->file, loss->line, "loss|entropy|nll");
-    copying c = {loss->file, call ? unformed(dlsh_argument_of(call, 1, "target")) : NULL, 0};
-    if (!c.target || c.target->kind != DLSH_N_INDEX || loss->in[0].ndim != 2) return 0;
-    const dlsh_node *last = c.target->kids[c.target->nkids - 1];
-    if (last->kind != DLSH_N_SLICE) return 0;
-    dlsh_each_node(see_argument, &c);
-    return c.found;
-}
-
-/* Of a loop: another variable with the elements of x, which the loss takes for its targets. */
-static void look_at_loop(dlsh_examination *e, const dl_tensor *x) {
+/* Is what a net was given last, or what was embedded in the pass, the targets? */
+static int is_given(const dlsh_examination *e, dlsh_pass p, const dl_journal_value *targets) {
     const dl_journal_row *r;
-    const dl_tensor *y = NULL;
-    const dlsh_holder *h;
-    for (int i = 0; !y && (h = dlsh_holder_next(&e->holders, &i));) {
-        const dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
-        if (t && dl_data(t) != dl_data(x) && dl_shape(t) && relation_of(x, t) == EQUAL) y = t;
-    }
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (r->grad && r->ndim == 2 && r->shape[1] > 2 && are_alike(&r->x, targets)) return 1;
+    for (long k = 0; k < p.n; k++)
+        if (dlsh_op_is(&p.at[k], "index_select|index") && p.at[k].in[0].leaf && are_alike(&p.at[k].in[1], targets))
+            return 1;
+    return 0;
+}
+
+/* Does a loss take a slice for its targets, as x[:, 1:].reshape(-1)? There they are shifted, or not. */
+static int takes_slice(const dl_journal_node *loss) {
+    const dlsh_node *call = dlsh_call_on_line(loss->file, loss->line, "loss|entropy|nll");
+    const dlsh_node *y = call ? dlsh_argument_of(call, 1, "target") : NULL;
+    while (y && y->kind == DLSH_N_CALL && y->kids[0]->kind == DLSH_N_FIELD) y = y->kids[0]->kids[0];
+    return y && y->kind == DLSH_N_INDEX && y->kids[y->nkids - 1]->kind == DLSH_N_SLICE;
+}
+
+/* Of a loop: a loss that has the elements of the input for its targets. */
+static void look_at_loops(dlsh_examination *e) {
+    const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         const dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = 0; k < p.n; k++) {
-            if (!dlsh_op_is(&p.at[k], "cross_entropy|nll_picked") || r->count < 4) continue;
-            const long rows = p.at[k].in[0].ndim ? p.at[k].in[0].shape[0] : 0, places = dl_shape(x)[1];
-            if (y ? rows == dl_numel(y) : rows > places && rows % places == 0 && has_same_slice(&p.at[k]))
-                find_unshifted(e, p.at[k].file, NULL, 0, y ? dlsh_line_of_target(&p.at[k]) : p.at[k].line);
-            return;
-        }
+        for (long k = 0; k < p.n && r->count > 3; k++)
+            if (dlsh_op_is(&p.at[k], "cross_entropy|nll_picked") && p.at[k].in[1].std > 0 &&
+                is_given(e, p, &p.at[k].in[1]))
+                find_unshifted(e, p.at[k].file, NULL, 0,
+                               takes_slice(&p.at[k]) ? p.at[k].line : dlsh_line_of_target(&p.at[k]));
     }
 }
 
@@ -368,11 +347,9 @@ static void find_padded_loss(dlsh_examination *e, const dl_tensor *x) {
 
 dl_status dlsh_check_places(dlsh_examination *e) {
     const dl_tensor *x = e->probed && e->probe.nin == 1 ? e->probe.in[0] : NULL;
+    if (!e->trainer) look_at_loops(e);
     if (!is_sequences(x)) return DL_OK;
-    if (e->trainer)
-        look_at_trainer(e);
-    else
-        look_at_loop(e, x);
+    if (e->trainer) look_at_trainer(e);
     find_padded_loss(e, x);
     if (dlsh_was_found(e, "all of the input counts", "the wrong way round")) return DL_OK;
     return !e->bad && has_next(e, x) ? dlsh_compare_passes(e, other_end, judge_places) : DL_OK;

@@ -1,6 +1,7 @@
 /* A loss that is a sum of parts: one that has a factor so large that the others are never made small. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "debug/doctor/checks.h"
@@ -59,10 +60,58 @@ static double settled(const dl_journal_row *r) {
     return part ? sum / part : r->last;
 }
 
+/* Marks what a node was computed from, but for what `skip` was. */
+static void mark_sources(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *skip, char *met) {
+    if (!n || n == skip || met[n - p.at]) return;
+    met[n - p.at] = 1;
+    for (int k = 0; k < n->nin && k < 8; k++)
+        if (n->in[k].there) mark_sources(p, dlsh_pass_node(p, n->in[k].from), skip, met);
+}
+
+static int has_leaf(dlsh_pass p, const char *met, const void *leaf) {
+    for (long i = 0; i < p.n; i++)
+        for (int k = 0; met[i] && k < p.at[i].nin && k < 8; k++)
+            if (p.at[i].in[k].there && p.at[i].in[k].leaf == leaf) return 1;
+    return 0;
+}
+
+/* A parameter with a gradient from the part alone; NULL: none. */
+static const dl_tensor *of_part_alone(const dlsh_examination *e, dlsh_pass p, const dl_journal_node *at) {
+    char own[120];
+    DLSH_FREED char *met = calloc(1, (size_t)p.n);
+    DLSH_FREED char *rest = calloc(1, (size_t)p.n);
+    const dl_tensor *found = NULL;
+    if (!met || !rest) return NULL;
+    mark_sources(p, at, NULL, met);
+    mark_sources(p, p.at, at, rest);
+    for (long i = p.n - 1; i >= 0 && !found; i--)
+        for (int k = 0; met[i] && k < p.at[i].nin && k < 8 && !found; k++) {
+            const void *leaf = p.at[i].in[k].there ? p.at[i].in[k].leaf : NULL;
+            if (leaf && !has_leaf(p, rest, leaf)) found = dlsh_live_leaf(e, leaf, own, sizeof own);
+        }
+    return found;
+}
+
+/* The rest of the loss is not made small since its way to what the part trains is cut off. */
+static int find_cut_rest(dlsh_examination *e, const dl_journal_row *r, const part *last) {
+    const char *file = NULL;
+    const dl_tensor *p = of_part_alone(e, dlsh_pass_of(r, 1), last->at);
+    const int cut = p ? dlsh_cut_by_trial(e, p, &file) : 0;
+    dlsh_finding *f = cut ? dlsh_find_at(e, file, cut, "use the result itself, which has a history") : NULL;
+    char name[120] = "";
+    if (!f) return 0;
+    dlsh_live_leaf(e, p, name, sizeof name);
+    dlsh_cause(f, "a part of the loss does not train %s: this line cuts its history off", name);
+    dlsh_evidence(f, "the part of line %d alone gives it a gradient; the rest of the loss is not made small",
+                  last->at->line);
+    return 1;
+}
+
 static void look_at_part(dlsh_examination *e, const dl_journal_row *r, const part *first, const part *last) {
     const double rest = r->first - first->factor * first->value, left = settled(r) - last->factor * last->value;
     if (!(first->factor > 0) || !(first->value > 0) || !(last->value >= 0)) return;
     if (!(last->value < 0.1 * first->value) || !(rest > 0) || !(left > 0.5 * rest)) return;
+    if (find_cut_rest(e, r, last)) return;
     const char *file = last->at->file;
     const int made = line_of_factor(e, file, dlsh_statement_at(file, last->at->line), last->factor);
     dlsh_finding *f =

@@ -8,7 +8,7 @@
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
 
-enum { DEEPEST = 10, FEW = 8, LOOKED = 4096 };
+enum { DEEPEST = 24, FEW = 8, LOOKED = 4096 };
 
 static const char rounding[] = "long|int|short|u8|uint8|round|floor|ceil|trunc|floor_divide|byte";
 /* What makes whole numbers on purpose, or other numbers. */
@@ -28,12 +28,25 @@ typedef struct walk {
     const char *file;
 } walk;
 
+/* Stands for an expression that makes numbers of its own: what went into it is not looked at. */
+static const dlsh_node made_here;
+
 static const dlsh_node *rounded_in(const walk *w, const dlsh_node *n, int before, int depth);
+
+/* In the kids from `first` on: one that rounds, or else one that makes its numbers. */
+static const dlsh_node *rounded_in_kids(const walk *w, const dlsh_node *n, int first, int before, int depth) {
+    const dlsh_node *found = NULL;
+    for (int i = first; i < n->nkids && (!found || found == &made_here); i++) {
+        const dlsh_node *one = rounded_in(w, n->kids[i], before, depth + 1);
+        if (one) found = one;
+    }
+    return found;
+}
 
 static const dlsh_node *rounded_in_call(const walk *w, const dlsh_node *n, int before, int depth) {
     const dlsh_node *by = n->kids[0], *found = NULL;
     const dlsh_value *v = dlsh_value_of(w->e, w->file, by);
-    if (is_word(making, by->text) || (v && dlsh_unwrap(*v, &dlsh_net_class))) return NULL;
+    if (is_word(making, by->text) || (v && dlsh_unwrap(*v, &dlsh_net_class))) return &made_here;
     if (casts_to_whole(n) || is_word(rounding, by->text)) {
         /* the first op that rounds counts: a cast of what was rounded before loses nothing */
         const dlsh_node *of = by->kind == DLSH_N_FIELD ? by->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
@@ -44,13 +57,11 @@ static const dlsh_node *rounded_in_call(const walk *w, const dlsh_node *n, int b
     const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL;
     if (back && back->nkids && back->kids[0]) found = rounded_in(w, back->kids[0], back->span.start, depth + 1);
     if (!found && by->kind == DLSH_N_FIELD) found = rounded_in(w, by->kids[0], before, depth + 1);
-    for (int i = 1; i < n->nkids && !found; i++) found = rounded_in(w, n->kids[i], before, depth + 1);
-    return found;
+    return found ? found : rounded_in_kids(w, n, 1, before, depth);
 }
 
 /* The call or // through which the values of an expression went; NULL: none. */
 static const dlsh_node *rounded_in(const walk *w, const dlsh_node *n, int before, int depth) {
-    const dlsh_node *found = NULL;
     int at;
     if (!n || depth > DEEPEST || n->kind == DLSH_N_FN) return NULL;
     if (n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE) return NULL;
@@ -61,8 +72,13 @@ static const dlsh_node *rounded_in(const walk *w, const dlsh_node *n, int before
         const dlsh_node *made = dlsh_definition_of(w->file, n->text, before, &at);
         return made ? rounded_in(w, made, at < before ? at : before, depth + 1) : NULL;
     }
-    for (int i = 0; i < n->nkids && !found; i++) found = rounded_in(w, n->kids[i], before, depth + 1);
-    return found;
+    return rounded_in_kids(w, n, 0, before, depth);
+}
+
+/* As rounded_in; NULL where the numbers are made, too. */
+static const dlsh_node *rounded(const walk *w, const dlsh_node *n, int before) {
+    const dlsh_node *by = rounded_in(w, n, before, 0);
+    return by == &made_here ? NULL : by;
 }
 
 /* ---------------------------------------------------------------- what is left */
@@ -83,17 +99,35 @@ static long distinct(const dl_tensor *t) {
     return different;
 }
 
-/* Are nearly all values of the input the same, or few of them different? */
-static int has_lost(const dlsh_examination *e, const dl_journal_row *r, char *how, size_t size) {
+/* The first column with one value in all samples; one of ones may be a bias. -1: there is none. */
+static long constant_column(const dl_tensor *x) {
+    const long n = dl_shape(x)[0], width = dl_ndim(x) == 2 ? dl_shape(x)[1] : 0;
+    DLSH_FREED double *v = width > 1 && n > 7 ? malloc((size_t)(n * width) * sizeof *v) : NULL;
+    if (!v || dl_read_f64(x, v)) return dl_error_clear(), -1;
+    long found = -1, ones = 0;
+    for (long c = 0; c < width && found < 0; c++) {
+        long i = 1;
+        while (i < n && v[i * width + c] == v[c]) i++;
+        if (i == n && (v[c] != 1 || ones++)) found = c;
+    }
+    return found;
+}
+
+enum { NOTHING, ALL, COLUMN };
+
+/* What lost its values: where nearly all of them are the same, or few of them different. */
+static int what_is_lost(const dlsh_examination *e, const dl_journal_row *r, char *how, size_t size) {
     const dl_tensor *x = e->probed && strcmp(e->probe.from, "random numbers") != 0 ? e->probe.in[0] : NULL;
     const dl_journal_value *v = &r->x;
-    if (v->n && v->low == v->high) return snprintf(how, size, "all values of a batch are %.4g", v->low), 1;
+    if (v->n && v->low == v->high) return snprintf(how, size, "all values of a batch are %.4g", v->low), ALL;
     if (v->n && v->zeros > 9 * v->n / 10)
-        return snprintf(how, size, "%.0f %% of the values of a batch are 0", 100 * (double)v->zeros / (double)v->n), 1;
-    if (!x || r->what != e->net || !dl_dtype_is_float(dl_dtype_of(x)) || dl_numel(x) < 64) return 0;
-    const long n = distinct(x);
+        return snprintf(how, size, "%.0f %% of the values of a batch are 0", 100 * (double)v->zeros / (double)v->n),
+               ALL;
+    if (!x || r->what != e->net || !dl_dtype_is_float(dl_dtype_of(x)) || dl_numel(x) < 64) return NOTHING;
+    const long n = distinct(x), column = dlsh_learns_well(e, 0.95) ? -1 : constant_column(x);
+    if (column >= 0) return snprintf(how, size, "column %ld has one value in all samples of a batch", column), COLUMN;
     snprintf(how, size, "%ld different values are left among %ld", n, dl_numel(x));
-    return n <= FEW;
+    return n <= FEW ? ALL : NOTHING;
 }
 
 /* What a pass is given: the data of a trainer or loader, the argument of the net. */
@@ -105,7 +139,7 @@ static const dlsh_node *given(const dlsh_examination *e, const dl_journal_row *r
     }
     const dlsh_node *call = dlsh_call_of_net(e, r->file, dlsh_statement_at(r->file, r->line));
     const walk w = {e, r->file};
-    if (call && rounded_in(&w, call->kids[1], call->span.start, 0)) return call->kids[1];
+    if (call && rounded(&w, call->kids[1], call->span.start)) return call->kids[1];
     dlsh_loader_around(e, r->file, r->line, &l);
     return l.made && l.made->kind == DLSH_N_CALL ? dlsh_argument_of(l.made, 0, "x") : NULL;
 }
@@ -116,15 +150,17 @@ void dlsh_find_rounded(dlsh_examination *e) {
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         const walk w = {e, r->file};
         const dlsh_node *from = r->grad && r->count > 1 ? given(e, r) : NULL;
-        const dlsh_node *by = from ? rounded_in(&w, from, from->span.end, 0) : NULL;
-        if (!by || !has_lost(e, r, how, sizeof how)) continue;
+        const dlsh_node *by = from ? rounded(&w, from, from->span.end) : NULL;
+        const int lost = by ? what_is_lost(e, r, how, sizeof how) : NOTHING;
+        if (!lost) continue;
         const int divides = by->kind == DLSH_N_BINARY;
         dlsh_finding *f = dlsh_find_at(e, r->file, by->span.line,
                                        divides ? "divide by /, which keeps fractions"
                                                : "keep floating numbers: leave the rounding out, or scale before it");
         if (!f) continue;
-        dlsh_cause(f, "%s leaves almost nothing of the inputs: fractions are cut off",
-                   divides ? "//, the division of whole numbers," : "a cast or rounding to whole numbers");
+        dlsh_cause(f, "%s leaves almost nothing of %s: fractions are cut off",
+                   divides ? "//, the division of whole numbers," : "a cast or rounding to whole numbers",
+                   lost == ALL ? "the inputs" : "a column of the inputs");
         dlsh_evidence(f, "%s, which the net is given at line %d", how, r->line);
     }
 }

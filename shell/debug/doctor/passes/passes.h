@@ -32,6 +32,8 @@ void dlsh_find_clipped_before_scaled(dlsh_examination *e);
 int dlsh_find_renewed_parameter(dlsh_examination *e, const dl_optimizer *o, long n);
 /* Parameters that a function makes anew for each pass. */
 void dlsh_find_remade_parameters(dlsh_examination *e);
+/* Optimizers that never take a step (idle.c). */
+void dlsh_find_idle_optimizers(dlsh_examination *e);
 /* "50,5,5" (check_graph.c) */
 const char *dlsh_shape_text(int ndim, const long *shape, char *buf, size_t size);
 /* Metrics that compare scores with labels, or pick classes along another dimension than the loss has them (scores.c).
