@@ -68,7 +68,7 @@ void dlsh_find_target_column(dlsh_examination *e, const dlsh_samples *s);
 void dlsh_find_leaked(dlsh_examination *e, const char *file, const dlsh_traced *all, int n, const dlsh_samples *s);
 /* Where the target of a loss was given its value, within the function that made it, too (check_batches.c). */
 int dlsh_line_of_target(const dl_journal_node *loss);
-/* Has the loss fallen by that share, whatever the data are like? (check_data.c) */
+/* Has the loss fallen to that share, whatever the data are like? (check_data.c) */
 int dlsh_learns_well(const dlsh_examination *e, double share);
 /* Inputs that were cut off to whole numbers (check_rounding.c). */
 void dlsh_find_rounded(dlsh_examination *e);
