@@ -145,6 +145,7 @@
 #define DIGAMMA(x) DL_HELPER_OF(psi)(x)
 #define POLYGAMMA(n, x) DL_HELPER_OF(psi_n)(n, x)
 #define HURWITZ(s, q) DL_HELPER_OF(hurwitz)(s, q)
+#define AIRY(x, slope) DL_HELPER_OF(airy)(x, slope)
 #define BESSEL_I(order, x) DL_V(bessel)(order, x)   /* times e**-|x| */
 #define BESSEL_K(order, x) DL_V(bessel_k)(order, x) /* times e**x */
 #define BESSEL_J0(x) DL_V(j0)(x)                    /* these of |x| <= NEAR */

@@ -76,6 +76,10 @@ static dl_status seed_run(const dlsh_args *a, dlsh_value *result) {
     return DL_OK;
 }
 
+static dl_status initial_seed_run(DLSH_UNUSED const dlsh_args *a, dlsh_value *result) {
+    return *result = dlsh_int((long)dl_seed_get()), DL_OK;
+}
+
 static double processor_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -195,6 +199,8 @@ const dlsh_command general_commands[] = {
         .examples = "seed 42"),
     DLSH_ACT_ROW("manual_seed", seed_run, "manual_seed(N)", "Seeds the random numbers: the same as seed N.",
                  DLSH_PARAMS({"n", .want = "int", .doc = "the seed"})),
+    DLSH_FN_ROW("initial_seed", initial_seed_run, "initial_seed()", "The seed that random numbers began with.",
+                .examples = "seed 42\ninitial_seed()"),
     DLSH_ROW("time", DLSH_FUNCTION, time_run, "time STATEMENT, time()",
              "Runs a statement and shows how long it took; as a function, the seconds since 1970.",
              DLSH_PARAMS({"statement", DLSH_ARG_STATEMENT, .flags = DLSH_OPTIONAL, .doc = "what to run",

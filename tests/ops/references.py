@@ -396,7 +396,37 @@ def cond(a, p=None):
 
 
 D = torch.distributions
+
+
+class GeneralizedPareto:
+    """Newer than the oldest PyTorch that is compared with."""
+
+    def __init__(self, loc, scale, concentration, validate_args=None):
+        self.loc, self.scale, self.k = D.utils.broadcast_all(*(torch.as_tensor(v, dtype=torch.float64) for v in (
+            loc, scale, concentration)))
+
+    def rest(self, x):
+        """-ln of the share above x; without concentration that of the exponential distribution."""
+        z = (x - self.loc) / self.scale
+        return torch.where(self.k == 0, z, (self.k * z).log1p() / torch.where(self.k == 0, 1.0, self.k))
+
+    def log_prob(self, x):
+        return -self.scale.log() - (1 + self.k) * self.rest(x)
+
+    def entropy(self):
+        return self.scale.log() + self.k + 1
+
+    def cdf(self, x):
+        return 1 - (-self.rest(x)).exp()
+
+    def icdf(self, v):
+        return self.loc + self.scale * ((1 - v) ** -self.k - 1) / self.k
+
+
 MAKERS = {
+    "generalized_pareto": GeneralizedPareto, "logistic_normal": D.LogisticNormal,
+    "continuous_bernoulli": lambda x, **kw: D.ContinuousBernoulli(
+        logits=torch.as_tensor(x, dtype=torch.float64), lims=(0.49999, 0.50001), **kw),
     "log_normal": D.LogNormal, "cauchy": D.Cauchy, "half_cauchy": D.HalfCauchy, "half_normal": D.HalfNormal,
     "gumbel": D.Gumbel, "weibull": D.Weibull, "pareto": D.Pareto, "student_t": D.StudentT, "chi2": D.Chi2,
     "kumaraswamy": D.Kumaraswamy, "geometric": lambda x, **kw: D.Geometric(logits=x, **kw),
@@ -748,3 +778,53 @@ def fractional(fn):
 
 def first(fn):
     return lambda *a, **kw: fn(*a, **kw)[0]
+
+
+def nonzero_static(x, size, fill_value=-1):
+    """Newer than the oldest PyTorch that is compared with."""
+    found = torch.nonzero(x.detach())[:size]
+    return torch.cat([found, torch.full((size - len(found), x.dim()), fill_value)])
+
+
+def matrix_sqrth(a):
+    """Newer than the oldest PyTorch that is compared with."""
+    values, v = L.eigh((a + a.mT) / 2)
+    return v @ torch.diag_embed(values.clamp(min=0).sqrt()) @ v.mT
+
+
+def lyapunov(a, c):
+    """A X + X A = C as one system of the elements of X."""
+    n, one = a.shape[-1], torch.eye(a.shape[-1], dtype=a.dtype)
+    if not n:
+        return a + c
+    whole = torch.stack([torch.kron(m, one) + torch.kron(one, m.mT.contiguous()) for m in a.reshape(-1, n, n)])
+    return L.solve(whole, c.reshape(-1, n * n, 1)).reshape(c.shape)
+
+
+def airy(x, slope):
+    """Ai or its slope by the power series, of numbers that are not far from 0."""
+    first, second = 1 / (3 ** (2 / 3) * math.gamma(2 / 3)), -1 / (3 ** (1 / 3) * math.gamma(1 / 3))
+    a = [first, second, 0.0]
+    for n in range(80):
+        a.append(a[n] / ((n + 2) * (n + 3)))
+    return math.fsum(k * c * x ** (k - 1) if slope else c * x ** k for k, c in enumerate(a) if k or not slope)
+
+
+class Airy(torch.autograd.Function):
+    """PyTorch's airy_ai has no gradient, and the slope is not there."""
+    @staticmethod
+    def forward(ctx, x, slope):
+        ctx.save_for_backward(x)
+        ctx.slope = slope
+        return torch.tensor([airy(v, slope) for v in x.flatten().tolist()], dtype=x.dtype if x.is_floating_point() else torch.float32).reshape(x.shape)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, = ctx.saved_tensors
+        return g * (x * Airy.apply(x, 0) if ctx.slope else Airy.apply(x, 1)), None
+
+
+def linear_cross_entropy(x, w, y, bias=None, weight=None, ignore_index=-100, **kw):
+    """Newer than the oldest PyTorch that is compared with."""
+    logits = F.linear(x, w.reshape(-1, w.shape[-1]), None if bias is None else bias.reshape(-1))
+    return F.cross_entropy(logits.reshape(*x.shape[:-1], *w.shape[:-1]), y, weight, ignore_index=ignore_index, **kw)

@@ -93,6 +93,7 @@ static void check_each(const char *key, unsigned set, const char *text) {
         "masked_scatter",
         "conv2d_relu_max_pool2d",
         "cross_entropy",
+        "linear_losses",
         "norm_groups",
         "recurrent",
         "the function, because it looks at the values of a tensor",

@@ -54,6 +54,8 @@ MEANT = {
                     "hann", "kaiser", "nuttall")},
     **{(f"{name}_loss", "weight"): "newer than the oldest PyTorch that is compared with" for name in ("mse", "l1", "huber")},
     ("rms_norm", "*"): "newer than the oldest PyTorch that is compared with",
+    **{(name, "*"): "newer than the oldest PyTorch that is compared with"
+       for name in ("linear_cross_entropy", "matrix_sqrth", "nonzero_static")},
     ("lp_pool3d", "*"): "newer than the oldest PyTorch that is compared with",
     ("pad_sequence", "padding_side"): "newer than the oldest PyTorch that is compared with",
     ("one_hot", "input"): "the tensor is called input everywhere",
@@ -79,7 +81,7 @@ MEANT = {
         ("cov", ("correction", "fweights", "aweights")), ("vecdot", ("dim",)), ("lu_solve", ("left", "adjoint")))
        for arg in args},
     **{(name, "input"): "PyTorch's schema calls it x, its documentation input"
-       for name in ("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "modified_bessel_k0", "modified_bessel_k1",
+       for name in ("airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "modified_bessel_k0", "modified_bessel_k1",
                     "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "spherical_bessel_j0")},
     ("tensorsolve", "B"): "PyTorch's schema calls it other",
     **{("ormqr", name): "PyTorch's schema calls them input2 and input3" for name in ("tau", "other")},

@@ -196,6 +196,18 @@ BATCH_RULE(cross_entropy) {
     return b->out[0] ? DL_OK : dl_failed();
 }
 
+/* The examples of all samples in a row, where the layer is the same for all. */
+BATCH_RULE(linear_losses) {
+    static const int examples[] = {DL_IN_LINEAR_LOSSES_INPUT, DL_IN_LINEAR_LOSSES_TARGET};
+    for (int i = 0; i < b->nin; i++)
+        if (i != examples[0] && i != examples[1] && dl_samples_has(b, i)) return dl_samples_each(b);
+    for (int i = 0; i < 2; i++) {
+        DL_TRY(dl_samples_spread(b, examples[i]));
+        DL_TRY(dl_samples_fold(b, examples[i]));
+    }
+    return dl_samples_invoke(b);
+}
+
 /* ---- recurrent layers */
 
 /* [size,T,N,...] as [T, size * N, ...]. */

@@ -107,6 +107,60 @@ static dl_status check_offset(long k) {
     return k > -DL_MAX_COUNT && k < DL_MAX_COUNT ? DL_OK : dl_fail(DL_ERR_VALUE, "diagonal %ld is too far off", k);
 }
 
+/* ---- a region of the memory */
+
+/* May two elements of a region be one? Found in rising order of the strides: each must lead past what those before it
+ * span. */
+static bool may_overlap(const dl_aval *size, const dl_aval *stride) {
+    bool done[DL_MAX_DIM] = {false};
+    long span = 0;
+    for (int i = 0; i < size->n; i++) {
+        int next = -1;
+        for (int k = 0; k < size->n; k++)
+            if (!done[k] && (next < 0 || stride->u.v[k] < stride->u.v[next])) next = k;
+        done[next] = true;
+        if (!size->u.v[next]) return false;
+        if (size->u.v[next] == 1) continue;
+        if (stride->u.v[next] <= span) return true;
+        span += (size->u.v[next] - 1) * stride->u.v[next];
+    }
+    return false;
+}
+
+/* The memory that x spans as one row, copied, with the strides that x has in it. Of an expanded tensor the elements are
+ * written out. */
+static dl_tensor *copy_of_memory(dl_pool *p, dl_tensor *x, long stride[DL_MAX_DIM]) {
+    long span = 1;
+    bool repeated = !x->numel;
+    for (int i = 0; i < x->ndim && !repeated; i++) {
+        span += (x->shape[i] - 1) * x->stride[i];
+        repeated = x->shape[i] > 1 && !x->stride[i];
+    }
+    memcpy(stride, x->stride, sizeof x->stride);
+    if (repeated) dl_strides_contiguous(x->ndim, x->shape, stride);
+    if (repeated || dl_is_contiguous(x)) return K(dl_reshape(dl_put_copy(p, x), &x->numel, 1));
+    return K(dl_clone(K(dl_as_strided(x, &span, 1, &(long){1}, 1, x->offset))));
+}
+
+POOLED_RULE(as_strided_scatter) {
+    dl_tensor *x = c->in[0], *src = c->in[1];
+    const dl_aval *size = ATTR(c, STRIDED_SIZE), *stride = ATTR(c, STRIDED_STRIDE);
+    const long given = ATTR_I(c, STRIDED_OFFSET), at = given == -1 ? 0 : given - x->offset;
+    long own[DL_MAX_DIM];
+    if (size->n != stride->n) return dl_fail(DL_ERR_VALUE, "%d sizes and %d strides", size->n, stride->n);
+    if (!dl_sizes_eq(src->ndim, src->shape, size->n, size->u.v))
+        return dl_fail(DL_ERR_SHAPE, "the region has shape %s, the source %s", dl_shape_text(size->n, size->u.v),
+                       dl_shape_of(src));
+    if (may_overlap(size, stride))
+        return dl_fail_hint(DL_ERR_VALUE, "x.as_strided(size, stride) reads such a region",
+                            "elements of the region overlap: which one is written would be left to chance");
+    dl_tensor *copy = copy_of_memory(p, x, own), *same = K(dl_to_dtype(src, x->dtype));
+    dl_tensor *set = copy && same
+                         ? K(dl_as_strided_set(copy, same, size->u.v, size->n, stride->u.v, size->n, copy->offset + at))
+                         : NULL;
+    return dl_finish(c, set ? dl_as_strided(set, x->shape, x->ndim, own, x->ndim, set->offset) : NULL);
+}
+
 POOLED_RULE(diag_embed) {
     dl_tensor *x = c->in[0];
     const long k = ATTR_I(c, DIAG_EMBED_OFFSET), n = x->ndim ? x->shape[x->ndim - 1] + (k < 0 ? -k : k) : 0;

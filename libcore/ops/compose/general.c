@@ -47,6 +47,13 @@ COMPOSE_RULE(zeros) { return filled(c, 0); }
 COMPOSE_RULE(empty) { return filled(c, 0); }
 COMPOSE_RULE(ones) { return filled(c, 1); }
 
+POOLED_RULE(scalar_tensor) {
+    const dl_aval *s = ATTR(c, SCALAR_TENSOR_S);
+    dl_tensor *number = K(s->is_int ? dl_scalar_i(s->u.i) : dl_scalar_f(s->u.f));
+    number = K(dl_to(number, ATTR(c, SCALAR_TENSOR_DTYPE)->given ? c->dtype : dl_default_dtype_get()));
+    return dl_finish(c, number ? dl_to_device(number, c->device) : NULL);
+}
+
 /* ---- joining */
 
 dl_tensor *dl_with_dim(dl_tensor *t, int d) {

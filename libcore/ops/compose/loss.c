@@ -139,6 +139,10 @@ static labels labels_of(dl_pool *p, dl_tensor *y, dl_tensor *w, long ignore, dl_
     return l;
 }
 
+dl_tensor *dl_label_weights(dl_pool *p, dl_tensor *y, dl_tensor *w, long ignore, dl_dtype t) {
+    return labels_of(p, y, w, ignore, t).weight;
+}
+
 /* Labels, or what belongs to them, with a dimension of size 1 for the classes. */
 static dl_tensor *with_class_dim(dl_tensor *t) { return t ? dl_with_dim(t, t->ndim > 0) : NULL; }
 

@@ -13,3 +13,6 @@ dl_tensor *dl_reduced_loss(dl_tensor *loss, dl_reduction how);
 dl_status dl_finish_loss(dl_call *c, dl_tensor *loss);
 /* For losses that compare inputs 0 and 1 element by element: DL_ERR_SHAPE unless they have one shape. */
 dl_status dl_check_loss_pair(const dl_call *c);
+/* The weights of labels y, those of their classes or 1, and 0 where y is `ignore`; the pool keeps them. */
+struct dl_pool;
+dl_tensor *dl_label_weights(struct dl_pool *p, dl_tensor *y, dl_tensor *w, long ignore, dl_dtype t);

@@ -9,6 +9,7 @@
 #include "dlcore/sort.h"
 #include "dlcore/view.h"
 #include "dlcore/where.h"
+#include "ops/rules/index.h"
 #include "ops/rules/sort.h"
 
 #include <string.h>
@@ -54,6 +55,41 @@ COMPOSE_RULE(bucketize) {
     if (c->in[1]->ndim != 1) return dl_fail(DL_ERR_SHAPE, "the boundaries must be 1-d, not %d-d", c->in[1]->ndim);
     return find_places(c, c->in[1], c->in[0], ATTR_I(c, BUCKETIZE_RIGHT) != 0, ATTR_I(c, BUCKETIZE_OUT_INT32) != 0);
 }
+
+/* ---- places laid out as one */
+
+POOLED_RULE(unravelled) {
+    const dl_aval *sizes = ATTR(c, UNRAVELLED_SIZES);
+    dl_tensor *part[DL_MAX_DIM], *at = K(dl_detach(c->in[0]));
+    DL_TRY(dl_check_index(c->in[0]));
+    if (!sizes->n) return dl_fail(DL_ERR_VALUE, "there is an index for each dimension: one size or more");
+    long rest = 1;
+    for (int d = sizes->n; at && d--; rest *= sizes->u.v[d]) {
+        if (sizes->u.v[d] < 0) return dl_fail(DL_ERR_VALUE, "size %ld is negative", sizes->u.v[d]);
+        dl_tensor *rows = rest > 1 ? K(dl_floor_divide(at, K(dl_scalar_i(rest)))) : at;
+        part[d] = d && sizes->u.v[d] ? K(dl_remainder(rows, K(dl_scalar_i(sizes->u.v[d])))) : rows;
+    }
+    return dl_finish(c, at ? dl_stack(part, sizes->n, -1) : NULL);
+}
+
+/* The k-th element that is not 0 stands where their running count comes to k: past the end where there is none. */
+POOLED_RULE(nonzero_static) {
+    dl_tensor *x = c->in[0];
+    const long size = ATTR_I(c, NONZERO_STATIC_SIZE), shape[2] = {size, x->ndim};
+    if (size < 0) return dl_fail(DL_ERR_VALUE, "size must be 0 or more, not %ld", size);
+    dl_tensor *fill = N(0),
+              *none = K(dl_full(shape, 2, (double)ATTR_I(c, NONZERO_STATIC_FILL_VALUE), DL_I64, c->device));
+    if (!x->ndim || !x->numel || !size) RESULT(none);
+    dl_tensor *row = K(dl_reshape(K(dl_detach(x)), &x->numel, 1)), *some = row ? K(dl_ne(row, fill)) : NULL;
+    dl_tensor *count = some ? K(dl_cumsum(K(dl_to_dtype(some, DL_I64)), 0)) : NULL;
+    dl_tensor *asked = K(dl_arange(1, &(double){(double)size + 1}, 1, DL_I64, c->device));
+    dl_tensor *at = count && asked ? K(dl_sorted_place(count, asked, 0)) : NULL;
+    dl_tensor *found = at ? K(dl_unravelled(at, x->shape, x->ndim)) : NULL;
+    dl_tensor *there = at ? dl_with_dim(K(dl_lt(at, K(dl_scalar_i(x->numel)))), 1) : NULL;
+    return dl_finish(c, found && there ? dl_where(K(there), found, none) : (dl_unref(there), NULL));
+}
+
+/* ---- sets */
 
 /* Is the element that stands at the place found the one that was looked for? */
 POOLED_RULE(isin) {

@@ -292,3 +292,20 @@ GRAD_RULE(matrix_exp) {
     dl_tensor *corner = dl_mat_columns(p, dl_mat_rows(p, whole, 0, n), n, -1);
     return dl_give(b, 0, corner ? dl_ref(corner) : NULL);
 }
+
+/* dX solves X dX + dX X = dA, and the equation is its own adjoint; dA is symmetric. */
+GRAD_RULE(matrix_sqrth) {
+    POOL;
+    dl_tensor *both = K(dl_add(G0, ADJOINT(G0))), *even = both ? K(dl_mul(both, K(dl_scalar_f(0.5)))) : NULL;
+    return dl_give(b, 0, even ? dl_lyapunov(OUT_(MATRIX_SQRTH_OUT), even) : NULL);
+}
+
+/* A dX + dX A = dC - dA X - X dA: with P that solves A P + P A = g, dC = P and dA = -(P X^H + X^H P) */
+GRAD_RULE(lyapunov) {
+    POOL;
+    dl_tensor *back = K(dl_lyapunov(IN_(LYAPUNOV_A), G0)), *x = ADJOINT(OUT_(LYAPUNOV_OUT));
+    if (!back) return dl_failed();
+    GIVE(LYAPUNOV_C, dl_ref(back));
+    if (!NEED(LYAPUNOV_A)) return DL_OK;
+    return dl_give(b, DL_IN_LYAPUNOV_A, dl_neg(K(dl_add(MUL(back, x), MUL(x, back)))));
+}

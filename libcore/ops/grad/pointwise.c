@@ -380,6 +380,8 @@ RULE(digamma, dl_mul(G0, T(dl_polygamma(X, 1))))
 RULE(erfcx, dl_mul(G0, T(dl_sub(T(dl_mul(T(dl_mul(X, NUM(2))), Y)), NUM(M_2_SQRTPI)))))
 /* the normal density over its area, both scaled */
 RULE(log_ndtr, dl_mul(T(dl_div(G0, T(dl_erfcx(T(dl_mul(X, NUM(-M_SQRT1_2))))))), NUM(sqrt(M_2_PI))))
+RULE(airy_ai, dl_mul(G0, T(dl_airy_ai_slope(X))))
+RULE(airy_ai_slope, dl_mul(G0, T(dl_mul(X, T(dl_airy_ai(X))))))
 RULE(bessel_j0, dl_neg(T(dl_mul(G0, T(dl_bessel_j1(X))))))
 RULE(bessel_y0, dl_neg(T(dl_mul(G0, T(dl_bessel_y1(X))))))
 RULE(bessel_y1, dl_mul(G0, T(dl_sub(T(dl_bessel_y0(X)), T(dl_div(Y, X))))))

@@ -53,6 +53,7 @@ static dl_status plain_shapes(const distribution *d, sizes *batch, sizes *event)
         if (d->is->values == VECTORS && dims == 1) DLSH_TRY(widen(event, dl_shape(t) + n, 1));
         if (d->is->values == MATRICES && dims == 2) DLSH_TRY(widen(event, dl_shape(t) + n, 2));
     }
+    if (event->n) event->size[event->n - 1] += d->is->more;
     if (d->is->values == MATRICES && !event->n) *event = (sizes){2, {d->whole, d->whole}};
     return DL_OK;
 }

@@ -86,15 +86,18 @@ static const kind kinds[] = {
     KIND("beta", "concentration1, concentration0", 2, (ABOVE_0("concentration1"), ABOVE_0("concentration0")), SMOOTH)
     KIND("dirichlet", "concentration", 1, (ABOVE_0("concentration")), SMOOTH, .values = VECTORS)
     KIND("bernoulli", "probs, or logits=", 1, (SUCCESS), .values = NUMBERS)
+    KIND("continuous_bernoulli", "probs, or logits=", 1, (SUCCESS), SMOOTH)
     KIND("categorical", "probs, or logits=", 1, (CLASSES), .values = INDICES)
     KIND("multivariate_normal", "loc, covariance_matrix, or precision_matrix= or scale_tril=", 2, (FREE("loc"), COVARIANCE), SMOOTH, .values = VECTORS)
     KIND("log_normal", "loc, scale", 2, (FREE("loc"), ABOVE_0("scale")), SMOOTH)
+    KIND("logistic_normal", "loc, scale", 2, (FREE("loc"), ABOVE_0("scale")), SMOOTH, .values = VECTORS, .more = 1)
     KIND("cauchy", "loc, scale", 2, (FREE("loc"), ABOVE_0("scale")), SMOOTH)
     KIND("half_cauchy", "scale", 1, (ABOVE_0("scale")), SMOOTH)
     KIND("half_normal", "scale", 1, (ABOVE_0("scale")), SMOOTH)
     KIND("gumbel", "loc, scale", 2, (FREE("loc"), ABOVE_0("scale")), SMOOTH)
     KIND("weibull", "scale, concentration", 2, (ABOVE_0("scale"), ABOVE_0("concentration")), SMOOTH)
     KIND("pareto", "scale, alpha", 2, (ABOVE_0("scale"), ABOVE_0("alpha")), SMOOTH)
+    KIND("generalized_pareto", "loc, scale, concentration", 3, (FREE("loc"), ABOVE_0("scale"), FREE("concentration")), SMOOTH)
     KIND("student_t", "df, loc, scale", 3, (ABOVE_0("df"), FREE("loc"), ABOVE_0("scale")), SMOOTH)
     KIND("chi2", "df", 1, (ABOVE_0("df")), SMOOTH)
     KIND("kumaraswamy", "concentration1, concentration0", 2, (ABOVE_0("concentration1"), ABOVE_0("concentration0")), SMOOTH)
@@ -621,7 +624,8 @@ const dlsh_command distribution_commands[] = {
         "pareto, student_t, chi2, kumaraswamy, geometric, negative_binomial, poisson, binomial, "
         "one_hot_categorical, one_hot_categorical_straight_through, von_mises, relaxed_bernoulli, "
         "relaxed_one_hot_categorical, fisher_snedecor, "
-        "inverse_gamma, low_rank_multivariate_normal, wishart, lkj_cholesky or multinomial. Parameters are "
+        "inverse_gamma, low_rank_multivariate_normal, wishart, lkj_cholesky, continuous_bernoulli, logistic_normal, "
+        "generalized_pareto or multinomial. Parameters are "
         "numbers, lists or tensors, which broadcast. A mixture_same_family is made of a categorical distribution "
         "and one whose last dimension counts the components, an independent one of another whose last dimensions "
         "become one value, a transformed_distribution of another and bijectors.",
@@ -645,7 +649,7 @@ const dlsh_command distribution_commands[] = {
                      OPTION("alpha", "pareto: how fast the tail falls"),
                      OPTION("total_count", "binomial, multinomial: trials; negative_binomial: failures that end it"),
                      OPTION("low", "uniform: lower end"), OPTION("high", "uniform: upper end"),
-                     OPTION("concentration", "gamma, dirichlet, weibull: shape; von_mises: how narrow"),
+                     OPTION("concentration", "gamma, weibull, generalized_pareto, ...: shape; von_mises: how narrow"),
                      OPTION("concentration1", "beta, kumaraswamy: power of x, plus 1"),
                      OPTION("concentration0", "beta: power of 1 - x, plus 1"),
                      OPTION("rate", "gamma, exponential: inverse scale; poisson: mean"),

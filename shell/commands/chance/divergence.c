@@ -10,6 +10,7 @@
 
 #include "dlcore/binary.h"
 #include "dlcore/compare.h"
+#include "dlcore/distribution.h"
 #include "dlcore/index.h"
 #include "dlcore/linalg.h"
 #include "dlcore/matmul.h"
@@ -39,6 +40,7 @@ FORMULA(zero) { return N(0); }
 FORMULA(one_) { return N(1); }
 FORMULA(first) { return P(0); }
 FORMULA(second) { return P(1); }
+FORMULA(above_zero) { return P(0); }
 
 /* ---- expectations */
 
@@ -81,8 +83,9 @@ static const struct values {
     {"chi2", 0, zero, infinity, {[LOG_X] = chi2_log, [DECAY] = chi2_decay}},
     {"log_normal", 0, zero, infinity, {[LOG_X] = first}},
     {"weibull", 0, zero, infinity, {[LOG_X] = weibull_log}},
-    {"pareto", 0, first, infinity, {[LOG_X] = pareto_log}},
+    {"pareto", 0, above_zero, infinity, {[LOG_X] = pareto_log}},
     {"beta", 0, zero, one_, {[LOG_X] = beta_log, [LOG_REST] = beta_log_rest}},
+    {"continuous_bernoulli", 0, zero, one_, {NULL}},
     {"uniform", 0, first, second, {[LOG_X] = uniform_log, [LOG_REST] = uniform_log_rest, [DECAY] = uniform_decay}},
     {"bernoulli", 1, zero, one_, {[LOG_FACTORIAL] = zero}},
     {"geometric", 1, zero, infinity, {NULL}},
@@ -112,6 +115,8 @@ FORMULA(in_beta) {
 }
 FORMULA(in_uniform) { return NEG(LOG(SUB(Q(1), Q(0)))); }
 FORMULA(in_pareto) { return SUB(ADD(LOG(Q(1)), MUL(Q(1), LOG(Q(0)))), MUL(ADD(Q(1), N(1)), E(LOG_X))); }
+/* The logarithm of this density is a line. */
+FORMULA(in_continuous_bernoulli) { return two(p, dl_continuous_bernoulli_log_prob, E(MEAN), Q(0)); }
 FORMULA(in_gumbel) { return SUB(NEG(ADD(LOG(Q(1)), DIV(SUB(E(MEAN), Q(0)), Q(1)))), E(DECAY)); }
 FORMULA(in_laplace) { return NEG(ADD(LOG(MUL(N(2), Q(1))), DIV(E(DISTANCE), Q(1)))); }
 FORMULA(in_poisson) { return SUB(SUB(MUL(E(MEAN), LOG(Q(0))), Q(0)), E(LOG_FACTORIAL)); }
@@ -129,6 +134,7 @@ static const struct density {
     {"beta", NEEDS(LOG_X) | NEEDS(LOG_REST), in_beta},
     {"uniform", 0, in_uniform},
     {"pareto", NEEDS(LOG_X), in_pareto},
+    {"continuous_bernoulli", NEEDS(MEAN), in_continuous_bernoulli},
     {"gumbel", NEEDS(MEAN) | NEEDS(DECAY), in_gumbel},
     {"laplace", NEEDS(DISTANCE), in_laplace},
     {"poisson", NEEDS(MEAN) | NEEDS(LOG_FACTORIAL), in_poisson},
@@ -174,7 +180,8 @@ static dl_status unknown(const distribution *p, const distribution *q) {
 
 /* Has p values below or above all of q, whatever the parameters? */
 static int always_outside(const struct values *p, const struct values *q) {
-    return (p->low == minus_infinity && q->low != minus_infinity) || (p->high == infinity && q->high != infinity);
+    return (p->low == minus_infinity && q->low != minus_infinity) || (p->high == infinity && q->high != infinity) ||
+           (p->low == zero && q->low == above_zero);
 }
 
 /* -H(p) - E[ln q(x)]; NULL with *known 0: it is not known. */

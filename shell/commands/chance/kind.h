@@ -26,6 +26,7 @@ typedef struct kind {
     param params[MAX_PARAMS];
     int differentiable; /* draws are functions of the parameters and of noise */
     enum { NUMBERS, INDICES, VECTORS, MATRICES } values;
+    int more;          /* how many numbers a vector has more than the parameters */
     const char *ops;   /* whose ops it has, NULL: its own; then a draw has the gradient of the shares of the classes */
     const char *whole; /* a parameter that is a whole number, before the others: an attribute of the draw */
     /* What is made of other distributions has no parameters. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "dlcore/compare.h"
+#include "dlcore/distribution.h"
 #include "dlcore/where.h"
 #include "dlcore/loss.h"
 #include "dlcore/index.h"
@@ -110,6 +111,17 @@ FORMULA(pareto_variance) {
     dl_tensor *less = SQUARE(SUB(P(1), N(1)));
     return finite_above(p, P(1), 2, DIV(MUL(SQUARE(P(0)), P(1)), MUL(less, SUB(P(1), N(2)))));
 }
+FORMULA(generalized_pareto_mean) {
+    dl_tensor *rest = SUB(N(1), P(2));
+    return above(p, rest, 0, ADD(P(0), DIV(P(1), rest)));
+}
+FORMULA(generalized_pareto_variance) {
+    dl_tensor *rest = SUB(N(1), P(2)), *twice = SUB(rest, P(2));
+    return BESIDE(above(p, twice, 0, DIV(SQUARE(P(1)), MUL(SQUARE(rest), twice))), P(0));
+}
+FORMULA(generalized_pareto_mode) { return BESIDE(located(p), P(2)); }
+FORMULA(continuous_bernoulli_mean) { return one(p, dl_continuous_bernoulli_mean, P(0)); }
+FORMULA(continuous_bernoulli_variance) { return one(p, dl_continuous_bernoulli_variance, P(0)); }
 /* gamma(1 + n / k) */
 static dl_tensor *weibull_power(pool *p, double n) { return EXP(one(p, dl_lgamma, ADD(N(1), DIV(N(n), P(1))))); }
 FORMULA(weibull_mean) { return MUL(P(0), weibull_power(p, 1)); }
@@ -205,6 +217,8 @@ static const struct row {
     {"cauchy", undefined, boundless, located},
     {"half_cauchy", unbounded, unbounded, none_of_first},
     {"pareto", pareto_mean, pareto_variance, pareto_mode},
+    {"generalized_pareto", generalized_pareto_mean, generalized_pareto_variance, generalized_pareto_mode},
+    {"continuous_bernoulli", continuous_bernoulli_mean, continuous_bernoulli_variance, NULL},
     {"weibull", weibull_mean, weibull_variance, weibull_mode},
     {"kumaraswamy", kumaraswamy_mean, kumaraswamy_variance, kumaraswamy_mode},
     {"von_mises", located, von_mises_variance, located},

@@ -135,6 +135,8 @@ const dlsh_command loop_commands[] = {
                                  "parameters"},
                          {"inputs", .flags = DLSH_VARIADIC, .doc = "what the net is called with"}),
              .examples = "w = m.named_parameters();\nfunctional_call(m, w, x)"),
+    DLSH_FN_ROW("get_rng_state", dlsh_rng_state_run, "get_rng_state()", "The same as rng_state().",
+                .examples = "r = get_rng_state(); x = rand(3); set_rng_state(r); all(rand(3) == x)"),
     DLSH_FN_ROW("rng_state", dlsh_rng_state_run, "rng_state()",
                 "Seed and positions of the random streams, for set_rng_state or a checkpoint.",
                 .examples = "save record(m=m, o=o, rng=rng_state()) \"loop.safetensors\""),

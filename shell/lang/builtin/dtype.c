@@ -1,4 +1,6 @@
-/* Which dtypes results have. */
+/* Which dtypes results have, and which numbers a dtype holds. */
+#include <math.h>
+
 #include "lang/eval/args.h"
 #include "lang/eval/interp.h"
 #include "dlcore/arithmetic.h"
@@ -48,6 +50,42 @@ static dl_status can_cast_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give(dlsh_bool(dl_dtype_kind(from) <= dl_dtype_kind(to)), result);
 }
 
+/* Binary digits behind the point, and the largest exponent, of the floating dtypes. */
+static const struct {
+    int digits, most;
+} floating[] = {[DL_F16] = {10, 15}, [DL_BF16] = {7, 127}, [DL_F32] = {23, 127}, [DL_F64] = {52, 1023}};
+
+/* Of complex numbers their parts count. */
+static dl_status finfo_run(const dlsh_args *a, dlsh_value *result) {
+    dl_dtype t = dl_default_dtype_get();
+    if (dlsh_given(a, "type")) DLSH_TRY(dtype_arg(a, "type", &t));
+    if (t == DL_C64 || t == DL_C128) t = t == DL_C64 ? DL_F32 : DL_F64;
+    if (!dl_dtype_is_float(t))
+        return dlsh_arg_fail(a, "type", DL_ERR_DTYPE, "iinfo is for integers", "%s is not a floating dtype",
+                             dl_dtype_name(t));
+    const int digits = floating[t].digits, most = floating[t].most;
+    const double eps = ldexp(1, -digits), large = ldexp(2 - eps, most), least = ldexp(1, 1 - most);
+    return dlsh_give(DLSH_RECORD_OF({"bits", dlsh_int(8 * (long)dl_dtype_size(t))}, {"eps", dlsh_float(eps)},
+                                    {"max", dlsh_float(large)}, {"min", dlsh_float(-large)},
+                                    {"smallest_normal", dlsh_float(least)}, {"tiny", dlsh_float(least)},
+                                    {"resolution", dlsh_float(pow(10, -floor(digits * M_LN2 / M_LN10)))},
+                                    {"dtype", dlsh_string(dl_dtype_name(t))}),
+                     result);
+}
+
+static dl_status iinfo_run(const dlsh_args *a, dlsh_value *result) {
+    dl_dtype t;
+    DLSH_TRY(dtype_arg(a, "type", &t));
+    if (dl_dtype_kind(t) != 1)
+        return dlsh_arg_fail(a, "type", DL_ERR_DTYPE, "finfo is for floating dtypes", "%s is not a dtype of integers",
+                             dl_dtype_name(t));
+    const int bits = 8 * (int)dl_dtype_size(t);
+    const long most = t == DL_U8 ? 255 : (long)(~0UL >> (65 - bits)), least = t == DL_U8 ? 0 : -most - 1;
+    return dlsh_give(DLSH_RECORD_OF({"bits", dlsh_int(bits)}, {"max", dlsh_int(most)}, {"min", dlsh_int(least)},
+                                    {"dtype", dlsh_string(dl_dtype_name(t))}),
+                     result);
+}
+
 static dl_status set_default_run(const dlsh_args *a, dlsh_value *result) {
     dl_dtype t;
     *result = dlsh_none();
@@ -68,6 +106,16 @@ const dlsh_command dlsh_dtype_rows[] = {
         DLSH_PARAMS({"d", .want = "string|function", .doc = "f32, f64, f16 or bf16", .complete = "dtype"}),
         .examples = "set_default_dtype(f64)\nzeros(2).dtype"),
     DLSH_FN_ROW("get_default_dtype", get_default_run, "get_default_dtype()", "The dtype that set_default_dtype set."),
+    DLSH_FN_ROW("finfo", finfo_run, "finfo([DTYPE])",
+                "What numbers a floating dtype holds: a record of bits, eps (from 1 to the next number), max, min, "
+                "smallest_normal and resolution.",
+                DLSH_PARAMS({"type", .want = "string|function", .flags = DLSH_OPTIONAL, .complete = "dtype",
+                             .doc = "a floating dtype (the default one); of complex ones that of the parts"}),
+                .examples = "finfo(bf16).eps\nx = rand(3) + finfo(f32).tiny"),
+    DLSH_PURE_ROW("iinfo", iinfo_run, "iinfo(DTYPE)",
+                  "What numbers an integer dtype holds: a record of bits, max and min.",
+                  DLSH_PARAMS({"type", .want = "string|function", .complete = "dtype", .doc = "u8, i32 or i64"}),
+                  .examples = "iinfo(i32).max"),
     DLSH_PURE_ROW("result_type", result_type_run, "result_type(A, B)", "The dtype of a result of two operands.",
                   DLSH_PARAMS({"tensor1", .want = "tensor|number|bool", .doc = "one operand"},
                               {"tensor2", .want = "tensor|number|bool", .doc = "the other"}),

@@ -49,6 +49,26 @@ static dl_status nonzero_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give(dlsh_tensor(dl_nonzero(t)), result);
 }
 
+/* A place that counts from the end, and one that there is not, is told by the row that joins indices to places. */
+static dl_status unravel_index_run(const dlsh_args *a, dlsh_value *result) {
+    dl_tensor *at = dlsh_arg_tensor(a, "indices");
+    const dlsh_value *shape = dlsh_arg(a, "shape");
+    const int n = shape->type == DLSH_LIST ? shape->as.list->n : 1;
+    long size[8], all = 1;
+    if (n < 1 || n > 8)
+        return dlsh_arg_fail(a, "shape", DL_ERR_SHAPE, NULL, "a shape has 1 to 8 sizes here, not %d", n);
+    for (int i = 0; i < n; i++) {
+        const dlsh_value v = shape->type == DLSH_LIST ? shape->as.list->items[i] : *shape;
+        if (v.type != DLSH_INT || v.as.i < 0 || __builtin_mul_overflow(all, v.as.i, &all))
+            return dlsh_arg_fail(a, "shape", DL_ERR_SHAPE, NULL, "sizes are whole numbers from 0 on");
+        size[i] = v.as.i;
+    }
+    DLSH_OWNED dl_tensor *place = dl_joint_place(&at, 1, &all, 1),
+                         *same = place ? dl_to_dtype(place, dl_dtype_of(at)) : NULL,
+                         *parts = same ? dl_unravelled(same, size, n) : NULL;
+    return parts ? unbind(parts, dl_ndim(parts) - 1, result) : dl_failed();
+}
+
 /* Axis i of a grid, along dimension i of the result, expanded to its shape; with swap the first two are exchanged. */
 static dl_tensor *grid_axis(dl_tensor *t, int i, const long *shape, int n, int swap) {
     long own[8];
@@ -231,6 +251,13 @@ const dlsh_command dlsh_pieces_rows[] = {
         DLSH_PARAMS(TENSOR_PARAM, {"as_tuple", .want = "bool", .flags = DLSH_OPTIONAL,
                                    .doc = "indices of each dimension by themselves"}),
         .examples = "rows, columns = nonzero(tensor([[0, 1], [2, 0]]), as_tuple=true)"),
+    DLSH_PURE_ROW(
+        "unravel_index", unravel_index_run, "unravel_index(INDICES, SHAPE)",
+        "A list with the indices along each dimension of elements of a tensor of this shape, by their places in "
+        "its elements laid out as one row, as argmax(x) gives them.",
+        DLSH_PARAMS({"indices", .want = "tensor", .doc = "places, from 0 to the number of elements less one"},
+                    {"shape", .want = "int|list", .doc = "the shape"}),
+        .examples = "x = randn(3, 4)\ni, j = unravel_index(argmax(x), x.shape)"),
     DLSH_PURE_ROW(
         "meshgrid", meshgrid_run, "meshgrid(X, Y, ..., indexing=ij)",
         "A list of grids: of each axis one in which it runs along its own dimension.",

@@ -8,6 +8,7 @@
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
 #include "dlcore/reduce.h"
+#include "dlcore/index.h"
 #include "dlcore/view.h"
 
 #define TENSOR_PARAM                                                                                                   \
@@ -513,17 +514,34 @@ static dl_status ints_of(const dlsh_args *a, const char *name, long out[8], int 
     return DL_OK;
 }
 
-static dl_status as_strided_run(const dlsh_args *a, dlsh_value *result) {
-    long size[8], stride[8];
-    int n, m;
-    DLSH_TRY(ints_of(a, "size", size, &n));
-    DLSH_TRY(ints_of(a, "stride", stride, &m));
+typedef struct region {
+    long size[8], stride[8], offset; /* offset -1: that of the tensor */
+    int n, strides;
+} region;
+
+static dl_status region_of(const dlsh_args *a, region *r) {
+    DLSH_TRY(ints_of(a, "size", r->size, &r->n));
+    DLSH_TRY(ints_of(a, "stride", r->stride, &r->strides));
     const dlsh_value *offset = dlsh_arg(a, "storage_offset");
-    const int given = offset && offset->type == DLSH_INT;
-    if (given && offset->as.i < 0)
+    r->offset = offset && offset->type == DLSH_INT ? offset->as.i : -1;
+    if (offset && offset->type == DLSH_INT && r->offset < 0)
         return dlsh_arg_fail(a, "storage_offset", DL_ERR_INDEX, NULL,
-                             "the region begins at element %ld, before the memory", offset->as.i);
-    return give(dl_as_strided(dlsh_arg_tensor(a, "input"), size, n, stride, m, given ? offset->as.i : -1), result);
+                             "the region begins at element %ld, before the memory", r->offset);
+    return DL_OK;
+}
+
+static dl_status as_strided_run(const dlsh_args *a, dlsh_value *result) {
+    region r;
+    DLSH_TRY(region_of(a, &r));
+    return give(dl_as_strided(dlsh_arg_tensor(a, "input"), r.size, r.n, r.stride, r.strides, r.offset), result);
+}
+
+static dl_status as_strided_scatter_run(const dlsh_args *a, dlsh_value *result) {
+    region r;
+    DLSH_TRY(region_of(a, &r));
+    return give(dl_as_strided_scatter(dlsh_arg_tensor(a, "input"), dlsh_arg_tensor(a, "src"), r.size, r.n, r.stride,
+                                      r.strides, r.offset),
+                result);
 }
 
 /* ---------------------------------------------------------------- comparing */
@@ -550,6 +568,12 @@ static dl_status shape_run(const dlsh_args *a, dlsh_value *result) {
     const dl_tensor *x = dlsh_arg_tensor(a, "input");
     return dlsh_give(dlsh_new_ints(dl_shape(x), dl_ndim(x)), result);
 }
+
+#define REGION_PARAMS                                                                                                  \
+    {"size", .want = "list", .doc = "sizes"}, {"stride", .want = "list", .doc = "strides, in elements"}, {             \
+        "storage_offset", .want = "int|none", .flags = DLSH_OPTIONAL,                                                  \
+                          .doc = "the first element, in the memory (that of the tensor)"                               \
+    }
 
 const dlsh_command dlsh_tensor_rows[] = {
     DLSH_PURE_ROW("tensor", tensor_run, "tensor(DATA, dtype=, device=, grad=false)",
@@ -698,11 +722,12 @@ const dlsh_command dlsh_tensor_rows[] = {
         "as_strided", as_strided_run, "x.as_strided([SIZE...], [STRIDE...] [, OFFSET])",
         "A view of the memory of a tensor: element [i, j] is that at OFFSET + i * STRIDE[0] + j * STRIDE[1]. Views may "
         "overlap; gradients of what they share add up.",
-        DLSH_PARAMS(TENSOR_PARAM, {"size", .want = "list", .doc = "sizes"},
-                    {"stride", .want = "list", .doc = "strides, in elements"},
-                    {"storage_offset", .want = "int|none", .flags = DLSH_OPTIONAL,
-                     .doc = "the first element, in the memory (that of the tensor)"}),
-        .examples = "arange(6).as_strided([4, 3], [1, 1])"),
+        DLSH_PARAMS(TENSOR_PARAM, REGION_PARAMS), .examples = "arange(6).as_strided([4, 3], [1, 1])"),
+    DLSH_PURE_ROW(
+        "as_strided_scatter", as_strided_scatter_run, "x.as_strided_scatter(SRC, [SIZE...], [STRIDE...] [, OFFSET])",
+        "A copy of a tensor with SRC in the place of what as_strided views. No two elements of that may be one.",
+        DLSH_PARAMS(TENSOR_PARAM, {"src", .want = "tensor", .doc = "what is written, of this size"}, REGION_PARAMS),
+        .examples = "zeros(3, 3).as_strided_scatter(ones(3), [3], [4])"),
     DLSH_PURE_ROW("allclose", allclose_run, "allclose(A, B, rtol=1e-5, atol=1e-8, equal_nan=false)",
                   "Do two tensors agree within tolerances?",
                   DLSH_PARAMS(TENSOR_PARAM, {"other", .want = "tensor", .doc = "compared with it"},

@@ -92,6 +92,38 @@ POOLED_RULE(eigvalsh) {
     RESULT(values);
 }
 
+/* ---- what symmetric matrices have in their own axes: square roots, equations */
+
+static dl_tensor *in_axes(dl_pool *p, dl_tensor *v, dl_tensor *t) {
+    dl_tensor *turned = dl_mat_adjoint(p, v);
+    return dl_mat_mul(p, dl_mat_mul(p, turned, t), v);
+}
+
+static dl_tensor *from_axes(dl_pool *p, dl_tensor *v, dl_tensor *t) {
+    return dl_mat_mul(p, dl_mat_mul(p, v, t), dl_mat_adjoint(p, v));
+}
+
+POOLED_RULE(matrix_sqrth) {
+    dl_tensor *vectors, *values = eigen(p, c->in[0], "L", &vectors);
+    if (!values) return dl_failed();
+    dl_tensor *roots = K(dl_sqrt(K(dl_clamp(values, &(double){0}, NULL))));
+    dl_tensor *scaled = roots ? dl_mat_scale_columns(p, vectors, roots) : NULL;
+    RESULT(dl_mat_mul(p, scaled, dl_mat_adjoint(p, vectors)));
+}
+
+/* Of A = V diag(d) V^H: (V^H X V)[i, j] = (V^H C V)[i, j] / (d[i] + d[j]). */
+POOLED_RULE(lyapunov) {
+    dl_tensor *vectors, *values = eigen(p, c->in[0], "L", &vectors);
+    if (!values) return dl_failed();
+    if (!dl_shape_eq(c->in[0], c->in[1]))
+        return dl_fail(DL_ERR_SHAPE, "A has shape %s, C %s", dl_shape_of(c->in[0]), dl_shape_of(c->in[1]));
+    dl_tensor *both = K(dl_add(K(dl_with_dim(values, -1)), K(dl_with_dim(values, -2))));
+    dl_tensor *parts = both ? K(dl_div(in_axes(p, vectors, c->in[1]), both)) : NULL;
+    RESULT(from_axes(p, vectors, parts));
+}
+
+/* ---- eigenvalues of other matrices */
+
 static dl_tensor *eig_of(dl_pool *p, dl_tensor *a, dl_tensor **vectors) {
     dl_tensor *info = NULL, *v = NULL;
     if (check_matrices(a, true) || check_finite(p, a)) return NULL;
