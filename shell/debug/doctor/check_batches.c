@@ -45,20 +45,6 @@ const dlsh_node *dlsh_call_of_net(const dlsh_examination *e, const char *file, c
     return net_called(e, file, n, 0);
 }
 
-/* The first call on a line whose name holds one of the words. */
-static const dlsh_node *call_of(const dlsh_node *n, int line, const char *words) {
-    const dlsh_node *found = NULL, *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
-    if (!n) return NULL;
-    for (const char *w = words; by && by->kind == DLSH_N_NAME && n->span.line == line && *w;
-         w += strcspn(w, "|"), w += *w == '|') {
-        char word[32];
-        snprintf(word, sizeof word, "%.*s", (int)strcspn(w, "|"), w);
-        if (strstr(by->text, word)) return n;
-    }
-    for (int i = 0; i < n->nkids && !found; i++) found = call_of(n->kids[i], line, words);
-    return found;
-}
-
 /* The line of dataset(x, y, x, y), which has the samples of training for its test split; 0: it has others. */
 static int line_of_twice(const dlsh_examination *e, const char *file) {
     const dlsh_node *made = e->trainer ? dlsh_trainer_option(e, file, 1, "data") : NULL;
@@ -247,12 +233,8 @@ const dlsh_node *dlsh_returned_for(const char *file, const dlsh_node *call, cons
     return NULL;
 }
 
-const dlsh_node *dlsh_call_on_line(const char *file, int line, const char *words) {
-    return call_of(dlsh_text_root(file), line, words);
-}
-
 int dlsh_line_of_target(const dl_journal_node *loss) {
-    const dlsh_node *n = call_of(dlsh_text_root(loss->file), loss->line, "loss|entropy|nll");
+    const dlsh_node *n = dlsh_call_on_line(loss->file, loss->line, "loss|entropy|nll");
     const dlsh_node *y = n ? dlsh_argument_of(n, 1, "target") : NULL;
     int line = loss->line, before = y ? y->span.start : 0;
     for (int i = 0; y && i < 6; i++) {
@@ -476,6 +458,7 @@ static void find_seen(dlsh_examination *e, dlsh_pools *all, const void *net) {
     int others = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         if (r->what != net || r->nrows < 2 || !dlsh_is_evaluation_pass(e, r)) continue;
+        if (r->x.n && r->x.low == r->x.high) continue; /* rows are all alike, whoever's they are */
         if (!has_held(all, r) && are_all_known(r) && is_of_training(e, all, r))
             seen = r;
         else

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "debug/doctor/samples.h"
+#include "debug/doctor/syntax.h"
 #include "debug/doctor/trace.h"
 
 /* ---------------------------------------------------------------- one table of samples */

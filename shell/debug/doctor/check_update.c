@@ -6,6 +6,7 @@
 
 #include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
+#include "debug/doctor/syntax.h"
 #include "debug/doctor/samples.h"
 #include "debug/doctor/trace.h"
 
@@ -66,13 +67,35 @@ static int clipped(dlsh_examination *e, const steps *s) {
     const char *kind = dl_optimizer_kind(s->o);
     const int scaled = strstr(kind, "ada") || strstr(kind, "rms"); /* by the size of gradients, above eps */
     if (!(limit * 50 < norm) || (scaled && limit > 10 * dl_optimizer_option(s->o, "eps", 1e-8))) return 0;
-    dlsh_finding *f = dlsh_find_at(e, s->clip ? s->clip->file : s->file, s->clip ? s->clip->line : s->line,
-                                   "a limit near the usual norm of the gradients");
+    const char *file = s->clip ? s->clip->file : s->file;
+    const dlsh_written max = s->clip ? dlsh_written_option(file, s->clip->line, "clip_grad", 1, "max")
+                                     : dlsh_written_option(file, s->line, "trainer", INT_MAX - 1, "clip_norm");
+    dlsh_finding *f = dlsh_find_at(e, file, max.line, "a limit near the usual norm of the gradients");
     if (!f) return 1;
     dlsh_cause(f, "clipping cuts gradients to %.3g of their size: almost nothing is learned", limit / norm);
     dlsh_evidence(f, "the limit is %.3g, their size %.4g; an update is %.2g of the size of the weights", limit, norm,
                   s->row->ratio[1]);
+    dlsh_tell_use(f, &max);
     return 1;
+}
+
+/* An option that the optimizer was made with. */
+static dlsh_written option_of(const steps *s, const char *name) {
+    const dl_source made = dlsh_optimizer_source(s->o);
+    return dlsh_written_option(made.file, made.line, dl_optimizer_kind(s->o), 1, name);
+}
+
+/* Where the rate of a step is computed: what a function of the trainer's schedule returns. */
+static const dlsh_node *rate_returned(const dlsh_examination *e, const steps *s) {
+    const dlsh_node *fn = s->t ? dlsh_trainer_option(e, s->file, INT_MAX - 1, "schedule") : NULL;
+    return fn && fn->kind == DLSH_N_FN ? dlsh_last_return(fn) : NULL;
+}
+
+/* The rate: as a function of the schedule gives it, as the optimizer was given it, or else where it was set last. */
+static dlsh_written rate_of(const dlsh_examination *e, const steps *s) {
+    const dlsh_node *by = rate_returned(e, s);
+    if (by) return (dlsh_written){by->span.line, s->line, "the rate itself, no factor"};
+    return s->rate ? (dlsh_written){.line = s->line, .use = s->line} : option_of(s, "lr");
 }
 
 /* The share of its largest value that the rate had over all steps. */
@@ -113,12 +136,6 @@ static int scheduled(dlsh_examination *e, const steps *s) {
                   s->row->last, s->row->count, share, s->t ? ": " : "",
                   s->t && dl_trainer_schedule(s->t) ? dl_schedule_text(dl_trainer_schedule(s->t)) : "");
     return 1;
-}
-
-/* Where the rate of a step is computed: what a function of the trainer's schedule returns. */
-static const dlsh_node *rate_returned(const dlsh_examination *e, const steps *s) {
-    const dlsh_node *fn = s->t ? dlsh_trainer_option(e, s->file, INT_MAX - 1, "schedule") : NULL;
-    return fn && fn->kind == DLSH_N_FN ? dlsh_last_return(fn) : NULL;
 }
 
 /* A function gave 0 at each step. */
@@ -226,8 +243,8 @@ static int shrank(dlsh_examination *e, const steps *s) {
         if (!lost++) before = size_of(w), after = size_of(now), gradient = w->gradient;
     }
     if (!lost || 2 * lost < all) return 0;
-    const dl_source made = dlsh_optimizer_source(s->o);
-    dlsh_finding *f = dlsh_find_at(e, made.file, made.line,
+    const dlsh_written given = option_of(s, "weight_decay");
+    dlsh_finding *f = dlsh_find_at(e, dlsh_optimizer_source(s->o).file, given.line,
                                    apart ? "weight_decay from 1e-4 to 1e-2"
                                          : "weight_decay from 1e-6 to 1e-4; or adamw, which keeps it apart from the "
                                            "gradient");
@@ -237,6 +254,7 @@ static int shrank(dlsh_examination *e, const steps *s) {
                   "%ld of %ld weights have shrunk, one from a size of %.3g to %.3g; at first the decay of it was %.2g "
                   "of each step, beside a gradient of %.2g",
                   lost, all, before, after, decay * before, gradient);
+    dlsh_tell_use(f, &given);
     mark_effects_of_decay(e);
     return 1;
 }
@@ -247,8 +265,8 @@ static int decayed(dlsh_examination *e, const steps *s) {
     int coupled = strstr(kind, "ada") && strcmp(kind, "adamw");
     if (!(decay > 0) || !(lr * decay > 0.01 || decay >= (coupled ? 0.1 : 2) || (!strcmp(kind, "sgd") && decay >= 0.2)))
         return 0;
-    dlsh_finding *f = dlsh_find_at(e, dlsh_optimizer_source(s->o).file, dlsh_optimizer_source(s->o).line,
-                                   "weight_decay from 1e-4 to 1e-2");
+    const dlsh_written given = option_of(s, "weight_decay");
+    dlsh_finding *f = dlsh_find_at(e, dlsh_optimizer_source(s->o).file, given.line, "weight_decay from 1e-4 to 1e-2");
     if (!f) return 1;
     dlsh_cause(f, "weight_decay=%.3g pulls the weights to 0 faster than the loss can hold them", decay);
     if (coupled)
@@ -256,6 +274,7 @@ static int decayed(dlsh_examination *e, const steps *s) {
     else
         dlsh_evidence(f, "each step takes away %.3g of every weight, besides the gradient: half in %.0f steps",
                       lr * decay, log(2) / (lr * decay));
+    dlsh_tell_use(f, &given);
     mark_effects_of_decay(e);
     return 1;
 }
@@ -322,18 +341,6 @@ static int leaves_domain(const steps *s) {
     return dlsh_has_word("sqrt|log|norm|cdist", op, strlen(op));
 }
 
-/* Where the variable was set that the optimizer was given for its rate, its name in *name; else where the rate was. */
-static int line_of_rate(const steps *s, const char **name) {
-    const dlsh_node *made = s->rate ? NULL : dlsh_call_on_line(s->file, s->line, dl_optimizer_kind(s->o));
-    const dlsh_node *lr = made ? dlsh_argument_of(made, 1, "lr") : NULL;
-    int at;
-    const dlsh_node *set =
-        lr && lr->kind == DLSH_N_NAME ? dlsh_definition_of(s->file, lr->text, lr->span.start, &at) : NULL;
-    const int number = set && (set->kind == DLSH_N_FLOAT || set->kind == DLSH_N_INT);
-    *name = number ? lr->text : NULL;
-    return number ? set->span.line : s->line;
-}
-
 /* Did units die or saturate after the first steps, and was nothing found that they may follow from? */
 static int units_died(const dlsh_examination *e) {
     int died = 0;
@@ -365,9 +372,10 @@ static int too_large(dlsh_examination *e, const steps *s) {
         return 0;
     const long added = samples_added(s->pass);
     const dl_journal_node *root = added ? dlsh_pass_of(s->pass, 1).at : NULL;
+    const dlsh_written lr = root ? (dlsh_written){0} : rate_of(e, s);
     dlsh_finding *f =
         root ? dlsh_find_at(e, root->file, root->line, "the mean over samples, or a rate that many times smaller")
-             : dlsh_find_at(e, s->file, s->line,
+             : dlsh_find_at(e, s->file, lr.line,
                             "a rate that gives updates of about a thousandth, here 10 to 1000 times smaller");
     if (!f) return 1;
     f->effect = (!added && !(ratio > 3) && dlsh_was_found(e, "shapes that are broadcast", "")) ||
@@ -381,6 +389,7 @@ static int too_large(dlsh_examination *e, const steps *s) {
     if (s->pass) snprintf(course, sizeof course, "; the loss went from %.4g to %.4g", s->pass->first, s->pass->last);
     dlsh_evidence(f, "an update was %.2g of the size of the weights%s%s", ratio, course,
                   killed ? "; units died on the way" : "");
+    dlsh_tell_use(f, &lr);
     return 1;
 }
 
@@ -410,18 +419,14 @@ static int too_small(dlsh_examination *e, const steps *s) {
         if (dlsh_was_found(e, other[i], "")) return 0;
     if (s->row->high > 0 && (!(ratio < 2e-4) || (fell(s->pass, 0.05) && !moved_little(s)))) return 0;
     if (s->row->high > 0 && !(size_of_gradients(s->pass) > 0)) return no_gradient(e, s);
-    const char *name;
-    const int line = line_of_rate(s, &name);
-    dlsh_finding *f = dlsh_find_at(e, s->file, line, "a larger rate: updates of about a thousandth of the weights");
+    const dlsh_written lr = rate_of(e, s);
+    dlsh_finding *f = dlsh_find_at(e, s->file, lr.line, "a larger rate: updates of about a thousandth of the weights");
     if (!f) return 1;
-    if (name)
-        dlsh_cause(f, "the learning rate, %.3g, is too small: %s, which line %d gives to the optimizer", s->row->last,
-                   name, s->line);
-    else
-        dlsh_cause(f, "the learning rate, %.3g, is too small", s->row->last);
+    dlsh_cause(f, "the learning rate, %.3g, is too small", s->row->last);
     dlsh_evidence(
         f, "updates are at most %.2g of the size of the weights; after %ld steps the loss is %.4g, at first %.4g",
         ratio, s->row->count, s->pass ? s->pass->last : NAN, s->pass ? s->pass->first : NAN);
+    dlsh_tell_use(f, &lr);
     return 1;
 }
 

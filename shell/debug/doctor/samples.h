@@ -74,8 +74,6 @@ int dlsh_learns_well(const dlsh_examination *e, double share);
 void dlsh_find_rounded(dlsh_examination *e);
 /* Lists of samples that are all one tensor (check_items.c). */
 void dlsh_find_same_items(dlsh_examination *e);
-/* The first call on a line whose name holds one of the words; NULL: none. */
-const dlsh_node *dlsh_call_on_line(const char *file, int line, const char *words);
 /* The call of a net in a statement; NULL: none (check_batches.c). */
 const dlsh_node *dlsh_call_of_net(const dlsh_examination *e, const char *file, const dlsh_node *n);
 /* What a function of the script returns for the target of an assignment that has that name; NULL: it is not known. */

@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "debug/doctor/texts.h"
@@ -86,6 +87,68 @@ static double number(const dlsh_examination *e, const char *file, const dlsh_nod
 }
 
 double dlsh_number_of(const dlsh_examination *e, const char *file, const dlsh_node *n) { return number(e, file, n, 0); }
+
+static const dlsh_node *call_of(const dlsh_node *n, int line, const char *words) {
+    const dlsh_node *found = NULL, *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+    if (!n) return NULL;
+    for (const char *w = words; by && by->kind == DLSH_N_NAME && n->span.line == line && *w;
+         w += strcspn(w, "|"), w += *w == '|') {
+        char word[32];
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(w, "|"), w);
+        if (strstr(by->text, word)) return n;
+    }
+    for (int i = 0; i < n->nkids && !found; i++) found = call_of(n->kids[i], line, words);
+    return found;
+}
+
+const dlsh_node *dlsh_call_on_line(const char *file, int line, const char *words) {
+    return call_of(dlsh_text_root(file), line, words);
+}
+
+/* The item of a record that a name stands for; NULL: it is not known. */
+static const dlsh_node *item_of(const char *file, const dlsh_node *field) {
+    int at;
+    const dlsh_node *base = field->kids[0]->kind == DLSH_N_NAME ? field->kids[0] : NULL;
+    const dlsh_node *made = base ? dlsh_definition_of(file, base->text, base->span.start, &at) : NULL;
+    for (int i = 0; made && made->kind == DLSH_N_RECORD && i < made->nkids; i++)
+        if (made->kids[i]->kind == DLSH_N_KWARG && !strcmp(made->kids[i]->text, field->text))
+            return made->kids[i]->kids[0];
+    return NULL;
+}
+
+/* The number that a name or field stands for, as it is written; NULL: it is computed, or not known. */
+static const dlsh_node *written_number(const char *file, const dlsh_node *n, int depth) {
+    int at;
+    if (!n || depth > STEPS) return NULL;
+    switch (n->kind) {
+    case DLSH_N_INT:
+    case DLSH_N_FLOAT: return n;
+    case DLSH_N_KWARG: return written_number(file, n->kids[0], depth + 1);
+    case DLSH_N_FIELD: return written_number(file, item_of(file, n), depth + 1);
+    case DLSH_N_NAME: return written_number(file, dlsh_definition_of(file, n->text, n->span.start, &at), depth + 1);
+    default: return NULL;
+    }
+}
+
+dlsh_written dlsh_written_option(const char *file, int line, const char *calls, int place, const char *name) {
+    dlsh_written o = {.line = line, .use = line};
+    const dlsh_unit *u = dlsh_text_of(file);
+    const dlsh_node *call = u ? dlsh_call_on_line(file, line, calls) : NULL;
+    const dlsh_node *given = call ? dlsh_argument_of(call, place, name) : NULL;
+    const dlsh_node *as = given && given->kind == DLSH_N_KWARG ? given->kids[0] : given;
+    const dlsh_node *number =
+        as && as->kind != DLSH_N_INT && as->kind != DLSH_N_FLOAT ? written_number(u->name, as, 0) : NULL;
+    if (number) {
+        o.line = number->span.line;
+        snprintf(o.name, sizeof o.name, "%.*s", as->span.end - as->span.start, u->text + as->span.start);
+    }
+    return o;
+}
+
+void dlsh_tell_use(dlsh_finding *f, const dlsh_written *o) {
+    const size_t n = strlen(f->evidence);
+    if (*o->name) snprintf(f->evidence + n, sizeof f->evidence - n, "; line %d takes it as %s", o->use, o->name);
+}
 
 int dlsh_same_text(const char *file, const dlsh_node *a, const dlsh_node *b) {
     const dlsh_unit *u = dlsh_text_of(file);

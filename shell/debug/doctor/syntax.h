@@ -17,6 +17,17 @@ int dlsh_is_within(const dlsh_node *const *within, int depth, const char *comman
 void *dlsh_object_of(const dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_class *cls);
 /* The number that an expression has, from the text and from variables; NaN: it is not known. */
 double dlsh_number_of(const dlsh_examination *e, const char *file, const dlsh_node *n);
+/* The first call on a line whose name holds one of the words, "loss|entropy"; NULL: none. */
+const dlsh_node *dlsh_call_on_line(const char *file, int line, const char *words);
+/* An option of a call on a line: where its number is written, which may be a variable or an item of a record. */
+typedef struct dlsh_written {
+    int line, use; /* of the number, of the call; the same where the number is not known */
+    char name[64]; /* what the call has for it; "" the number itself */
+} dlsh_written;
+/* calls: words of the names of calls, as of dlsh_call_on_line. */
+dlsh_written dlsh_written_option(const char *file, int line, const char *calls, int place, const char *name);
+/* Adds to the evidence of a finding, at the line of an option's number, which line takes it. */
+void dlsh_tell_use(dlsh_finding *f, const dlsh_written *o);
 /* Are two expressions written alike? */
 int dlsh_same_text(const char *file, const dlsh_node *a, const dlsh_node *b);
 /* The statement that last set weights before a training, fill_() and its kin under no_grad; 0: none, or several. */

@@ -51,7 +51,7 @@ static const dlsh_node *rounded_in_call(const walk *w, const dlsh_node *n, int b
         /* the first op that rounds counts: a cast of what was rounded before loses nothing */
         const dlsh_node *of = by->kind == DLSH_N_FIELD ? by->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
         found = of ? rounded_in(w, of, before, depth + 1) : NULL;
-        return found ? found : n;
+        return found && found != &made_here ? found : n;
     }
     const dlsh_node *fn = by->kind == DLSH_N_NAME ? dlsh_function_of(w->file, by->text) : NULL;
     const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL;
