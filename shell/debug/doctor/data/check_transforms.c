@@ -108,13 +108,23 @@ typedef struct turned_by {
     int line;
 } turned_by;
 
+/* Is a call neither a part of another one, nor repeated? What it gives is data of their own, which are all turned. */
+static int is_once(const dlsh_node *const *within, int depth) {
+    for (int i = 0; i < depth; i++)
+        if (within[i]->kind == DLSH_N_CALL || within[i]->kind == DLSH_N_FN || within[i]->kind == DLSH_N_FOR ||
+            within[i]->kind == DLSH_N_WHILE)
+            return 0;
+    return 1;
+}
+
 /* x.flip([3]), hflip(x), rot90(x, 1, [2, 3]) */
 static int see_turn(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     turned_by *t = ctx;
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     const char *name = by ? by->text : NULL;
-    (void)within, (void)depth;
-    if (!name || !dlsh_has_word("flip|hflip|vflip|fliplr|flipud|rot90|rotate", name, strlen(name))) return 0;
+    if (!name || is_once(within, depth) ||
+        !dlsh_has_word("flip|hflip|vflip|fliplr|flipud|rot90|rotate", name, strlen(name)))
+        return 0;
     if (!strcmp(name, "flip") && !(n->nkids > 1 && is_of_picture(n->kids[n->nkids - 1]))) return 0;
     *t = (turned_by){file, name, n->span.line};
     return 1;
