@@ -1,5 +1,4 @@
 /* Transforms that turn a sample of one class into one of another: mirrored digits and letters. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,56 +37,24 @@ static int has_sides(const dl_dataset *d, const char **by) {
 
 /* ---------------------------------------------------------------- by trial */
 
-enum { SAMPLES = 400, PIXELS = 1 << 12 };
-
-typedef struct pictures {
-    double *x; /* [n, size]; owned */
-    double y[SAMPLES];
-    long n, size, width, height;
-    int classes;
-} pictures;
-
-static void pictures_free(pictures *p) { free(p->x); }
-
-static int gather_pictures(dl_dataset *d, pictures *p) {
-    dl_tensor *x[DL_NET_INPUTS] = {NULL}, *y[DL_NET_INPUTS] = {NULL};
-    const long len = dl_dataset_len(d, DL_TRAIN), *shape = dl_dataset_shape(d);
-    long index[SAMPLES];
-    p->classes = (int)dl_dataset_classes(d);
-    if (dl_dataset_ndim(d) != 3 || p->classes < 2 || len < 20 || dl_dataset_slow(d)) return 0;
-    p->height = shape[1], p->width = shape[2], p->size = shape[0] * shape[1] * shape[2];
-    p->n = len < SAMPLES ? len : SAMPLES;
-    for (long i = 0; i < p->n; i++) index[i] = i * len / p->n;
-    p->x = malloc((size_t)(p->n * p->size) * sizeof *p->x);
-    int good = p->size <= PIXELS && p->x && !dl_dataset_gather(d, DL_TRAIN, index, p->n, x, y) && x[0] && y[0] &&
-               dl_numel(x[0]) == p->n * p->size && dl_numel(y[0]) == p->n && !dl_read_f64(x[0], p->x) &&
-               !dl_read_f64(y[0], p->y);
-    for (int i = 0; i < DL_NET_INPUTS; i++) dl_unref(x[i]), dl_unref(y[i]);
-    dl_error_clear();
-    return good;
-}
-
-/* Pixel k of a sample after the transform. */
-static long turned(const pictures *p, const char *how, long k) {
-    const long w = p->width, h = p->height, plane = k / (w * h) * w * h;
-    long row = k % (w * h) / w, col = k % w;
-    if (strcmp(how, "vflip") != 0) col = w - 1 - col;
-    if (!strcmp(how, "vflip") || !strncmp(how, "rotat", 5)) row = h - 1 - row;
-    return plane + row * w + col;
-}
-
 /* Does the transform make samples of one class look like those of another one? Of rotations half a turn is tried, where
  * they go so far. */
-static int turns_classes(dl_dataset *d, const char *transforms, const char *how, int *from, int *to, double *share) {
-    DLSH_SCOPED(pictures_free) pictures p = {0};
-    const char *at = strstr(transforms, how);
-    if (!strncmp(how, "rotat", 5) && strtod(at + strcspn(at, "0123456789"), NULL) < 150) return 0;
-    if (!gather_pictures(d, &p)) return 0;
-    DLSH_FREED long *place = malloc((size_t)p.size * sizeof *place);
-    for (long k = 0; place && k < p.size; k++) place[k] = turned(&p, how, k);
-    const dlsh_turn turn = {p.x, p.y, p.n, p.size, p.classes, place};
-    *share = place ? dlsh_share_turned(&turn, from, to) : 0;
-    return *share > 0.3;
+static double share_turned(dl_dataset *d, const char *transforms, const char *how, int *from, int *to) {
+    enum { SAMPLES = 400, COLUMNS = 1 << 3, ROWS = 1 << 2 }; /* dimensions of pictures [n, channels, height, width] */
+    dl_tensor *x[DL_NET_INPUTS] = {NULL}, *y[DL_NET_INPUTS] = {NULL};
+    const long len = dl_dataset_len(d, DL_TRAIN), n = len < SAMPLES ? len : SAMPLES;
+    const int rotates = !strncmp(how, "rotat", 5);
+    const char *degrees = strstr(transforms, how);
+    long index[SAMPLES];
+    if (rotates && strtod(degrees + strcspn(degrees, "0123456789"), NULL) < 150) return 0;
+    if (dl_dataset_ndim(d) != 3 || dl_dataset_classes(d) < 2 || dl_dataset_slow(d)) return 0;
+    for (long i = 0; i < n; i++) index[i] = i * len / n;
+    const unsigned dims = !strcmp(how, "vflip") ? ROWS : rotates ? ROWS | COLUMNS : COLUMNS;
+    const int good = n && !dl_dataset_gather(d, DL_TRAIN, index, n, x, y) && x[0] && y[0] && dl_ndim(x[0]) == 4;
+    const double share = good ? dlsh_try_turned(x[0], y[0], dims, from, to) : 0;
+    for (int i = 0; i < DL_NET_INPUTS; i++) dl_unref(x[i]), dl_unref(y[i]);
+    dl_error_clear();
+    return share;
 }
 
 /* ---------------------------------------------------------------- by hand */
@@ -168,7 +135,6 @@ dl_status dlsh_check_transforms(dlsh_examination *e) {
     dl_trainer_state st;
     const char *by = "", *turn;
     int from = 0, to = 0;
-    double share = 0;
     find_turned_by_hand(e);
     if (!e->bad) dlsh_find_turned(e);
     if (!e->bad) dlsh_find_changed(e);
@@ -178,7 +144,8 @@ dl_status dlsh_check_transforms(dlsh_examination *e) {
     turn = turns(st.transforms);
     dl_dataset *d = dl_trainer_dataset(e->trainer);
     const int named = turn && has_sides(d, &by);
-    if (!named && !(turn && turns_classes(d, st.transforms, turn, &from, &to, &share))) {
+    const double share = turn && !named ? share_turned(d, st.transforms, turn, &from, &to) : 0;
+    if (!named && !(share > 0.3)) {
         dlsh_passed(e, "%s", st.transforms);
         return DL_OK;
     }

@@ -14,6 +14,13 @@ static const double MARGIN = 1.15;
 
 /* ---------------------------------------------------------------- the trial */
 
+typedef struct turn {
+    const double *x, *y; /* [n, size], [n] classes; borrowed */
+    long n, size;
+    int classes;
+    const long *place; /* [size] which element of a sample stands at a place when it is turned */
+} turn;
+
 /* What samples are compared with: means of classes, or samples one by one, where a class has many looks. */
 typedef struct patterns {
     const double *x; /* [n, size] */
@@ -22,7 +29,7 @@ typedef struct patterns {
 } patterns;
 
 /* Half of the samples make the mean of each class. */
-static double *means_of(const dlsh_turn *t, patterns *p) {
+static double *means_of(const turn *t, patterns *p) {
     double *mean = calloc((size_t)(CLASSES * t->size), sizeof *mean);
     long count[CLASSES] = {0};
     for (long i = 0; mean && i < t->n; i += 2) {
@@ -39,7 +46,7 @@ static double *means_of(const dlsh_turn *t, patterns *p) {
 }
 
 /* The same half, each for itself. */
-static double *samples_of(const dlsh_turn *t, patterns *p) {
+static double *samples_of(const turn *t, patterns *p) {
     double *x = malloc((size_t)(t->n + 1) / 2 * (size_t)t->size * sizeof *x);
     p->x = x, p->n = x ? (t->n + 1) / 2 : 0;
     for (long i = 0; i < p->n; i++) {
@@ -50,7 +57,7 @@ static double *samples_of(const dlsh_turn *t, patterns *p) {
 }
 
 /* The class of the nearest pattern. *distance: to it; *own: to the nearest one of its own class. */
-static int nearest(const dlsh_turn *t, const patterns *p, long i, int turned, double *distance, double *own) {
+static int nearest(const turn *t, const patterns *p, long i, int turned, double *distance, double *own) {
     int best = 0;
     *distance = *own = INFINITY;
     for (long c = 0; c < p->n; c++) {
@@ -67,7 +74,7 @@ static int nearest(const dlsh_turn *t, const patterns *p, long i, int turned, do
 
 /* The other half: the share of those that lie with their class which lie with another one when they are turned, and
  * clearly nearer to it. */
-static double share_by(const dlsh_turn *t, const patterns *p, int *from, int *to) {
+static double share_by(const turn *t, const patterns *p, int *from, int *to) {
     long moved = 0, seen = 0;
     for (long i = 1; i < t->n; i += 2) {
         double before, after, own;
@@ -80,7 +87,8 @@ static double share_by(const dlsh_turn *t, const patterns *p, int *from, int *to
     return seen > t->n / 3 ? (double)moved / (double)seen : 0; /* of n / 2 */
 }
 
-double dlsh_share_turned(const dlsh_turn *t, int *from, int *to) {
+/* 0 where classes cannot be told apart so. */
+static double share_turned(const turn *t, int *from, int *to) {
     patterns p;
     if (t->classes < 2 || t->classes > CLASSES || t->n > SAMPLES) return 0;
     for (long i = 0; i < t->n; i++)
@@ -94,24 +102,22 @@ double dlsh_share_turned(const dlsh_turn *t, int *from, int *to) {
 
 /* ---------------------------------------------------------------- tables of variables */
 
-/* The share of the samples of a table that change their class when dimension dim is turned. */
-static double try_table(dl_tensor *x, dl_tensor *y, int dim, int *from, int *to) {
+double dlsh_try_turned(dl_tensor *x, dl_tensor *y, unsigned dims, int *from, int *to) {
     const long rows = dl_shape(x)[0];
-    dlsh_turn t = {.n = rows < SAMPLES ? rows : SAMPLES, .size = rows ? dl_numel(x) / rows : 0};
-    if (t.n < FEWEST || !t.size || t.size > ELEMENTS || dim < 1 || dim >= dl_ndim(x)) return 0;
+    turn t = {.n = rows < SAMPLES ? rows : SAMPLES, .size = rows ? dl_numel(x) / rows : 0};
+    if (t.n < FEWEST || !t.size || t.size > ELEMENTS || !(dims >> 1) || dims >> dl_ndim(x) || dl_numel(y) != rows)
+        return 0;
     DLSH_FREED double *v = malloc((size_t)dl_numel(x) * sizeof *v), *label = malloc((size_t)rows * sizeof *label);
     DLSH_FREED long *place = malloc((size_t)t.size * sizeof *place);
     if (!v || !label || !place || dl_read_f64(x, v) || dl_read_f64(y, label)) return dl_error_clear(), 0;
     long inner = 1, most = 0;
-    for (int d = dim + 1; d < dl_ndim(x); d++) inner *= dl_shape(x)[d];
-    const long len = dl_shape(x)[dim];
-    for (long k = 0; k < t.size; k++) {
-        const long at = k / inner % len;
-        place[k] = k + (len - 1 - 2 * at) * inner;
-    }
+    for (long k = 0; k < t.size; k++) place[k] = k;
+    for (int d = dl_ndim(x) - 1; d > 0; inner *= dl_shape(x)[d--])
+        for (long k = 0; dims >> d & 1 && k < t.size; k++)
+            place[k] += (dl_shape(x)[d] - 1 - 2 * (k / inner % dl_shape(x)[d])) * inner;
     for (long i = 0; i < t.n; i++) most = label[i] > (double)most ? (long)label[i] : most;
     t.x = v, t.y = label, t.place = place, t.classes = most < CLASSES ? (int)most + 1 : 0;
-    return dlsh_share_turned(&t, from, to);
+    return share_turned(&t, from, to);
 }
 
 static int is_table(const dlsh_value *v) {
@@ -187,7 +193,7 @@ static int see_mirror(void *ctx, const char *file, const dlsh_node *n, const dls
     for (int i = 0; i < count; i++)
         for (int k = 0; k < count && is_table(v[i]); k++) {
             if (!is_labels(v[k], v[i]->as.tensor)) continue;
-            const double share = try_table(v[i]->as.tensor, v[k]->as.tensor, dim, &from, &to);
+            const double share = dlsh_try_turned(v[i]->as.tensor, v[k]->as.tensor, 1u << dim, &from, &to);
             dlsh_finding *f = share > 0.3 ? dlsh_find_at(e, file, n->span.line,
                                                          "leave it out, or give the turned samples their other class")
                                           : NULL;

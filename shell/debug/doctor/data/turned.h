@@ -3,16 +3,9 @@
 
 #include "debug/doctor/doctor.h"
 
-typedef struct dlsh_turn {
-    const double *x, *y; /* [n, size], [n] classes; borrowed */
-    long n, size;
-    int classes;
-    const long *place; /* [size] which element of a sample stands at a place when it is turned */
-} dlsh_turn;
-
-/* The share of the samples that lie with their class, and nearer to another one when they are turned; 0 where classes
- * cannot be told apart so. *from, *to: classes of one of them. */
-double dlsh_share_turned(const dlsh_turn *t, int *from, int *to);
+/* The share of the samples x, labels y, that lie with their class, and nearer to another one when they are turned along
+ * dimensions, a bit each; 0 where it cannot be told. *from, *to: classes of one of them. */
+double dlsh_try_turned(dl_tensor *x, dl_tensor *y, unsigned dims, int *from, int *to);
 /* Does a text draw random numbers? */
 int dlsh_draws(const dlsh_node *n);
 /* Functions of the script that change samples on their way into a net (augmented.c). */
