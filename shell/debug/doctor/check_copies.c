@@ -8,6 +8,7 @@
 
 #include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
+#include "debug/doctor/passes/passes.h"
 #include "debug/doctor/syntax.h"
 #include "debug/doctor/texts.h"
 #include "debug/doctor/trace.h"
@@ -138,8 +139,7 @@ static void find_stale_weight(dlsh_examination *e, const dl_journal_node *n, con
  */
 /* May the operand have been the parameter? Memory that was another tensor's may be the parameter's by now. */
 static int may_have_been(const dl_tensor *p, const dl_journal_value *v) {
-    double n = 1, sum = 0, squares = 0;
-    for (int d = 0; d < v->ndim; d++) n *= (double)v->shape[d];
+    double n = dlsh_elements_in(v), sum = 0, squares = 0;
     DLSH_FREED double *x = n == (double)dl_numel(p) ? malloc((size_t)dl_numel(p) * sizeof *x) : NULL;
     if (!x || !v->n || dl_read_f64(p, x)) return dl_error_clear(), 0;
     for (long i = 0; i < dl_numel(p); i++) sum += x[i] / n, squares += x[i] * x[i] / n;

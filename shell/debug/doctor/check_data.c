@@ -23,13 +23,7 @@ static long lost_column(const dlsh_samples *s) {
 
 /* The op that made the first NaN, before any step of an optimizer: the data were prepared so. */
 static int made_before_training(dl_nan_event *out) {
-    dl_nan_event from;
-    int infinite = 0;
-    if (dlsh_nan_event_at(0, 0, out)) return dl_error_clear(), 0;
-    for (int i = 0; i < out->noperands; i++) infinite |= out->operand[i].inf > 0;
-    if (infinite && !dlsh_nan_event_at(1, 0, &from)) *out = from; /* the infinity that it was made of */
-    dl_error_clear();
-    return !out->backward && !out->updates && !*out->layer;
+    return dlsh_first_nan(out) && !out->backward && !out->updates && !*out->layer;
 }
 
 static int has_holes(const dl_tensor *t) {
@@ -97,22 +91,6 @@ static void find_holes(dlsh_examination *e, const dlsh_samples *s) {
         dlsh_evidence(f, "%ld nan or infinite, the first in sample %ld, column %ld", n, at / s->width, at % s->width);
 }
 
-typedef struct column {
-    double mean, std;
-} column;
-
-static column column_of(const dlsh_samples *s, long c) {
-    double sum = 0, squares = 0;
-    long n = 0;
-    for (long i = 0; i < s->n; i++) {
-        double v = s->x[i * s->width + c];
-        if (!isfinite(v)) continue;
-        sum += v, squares += v * v, n++;
-    }
-    double mean = n ? sum / (double)n : 0;
-    return (column){mean, n ? sqrt(fmax(squares / (double)n - mean * mean, 0)) : NAN};
-}
-
 int dlsh_learns_well(const dlsh_examination *e, double share) {
     const dl_journal_row *r;
     int passes = 0;
@@ -151,10 +129,10 @@ static const char *used_as_is(const dlsh_samples *s, int line, char *buf, size_t
 
 static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
     long constant = -1, small = -1, large = -1, constants = 0;
-    column low = {0, INFINITY}, high = {0, 0};
+    dlsh_spread low = {0, INFINITY, 0}, high = {0, 0, 0};
     if (s->width > DLSH_COLUMNS || s->n < 8 || s->picture || !s->real) return; /* whole numbers may be words */
     for (long c = 0; c < s->width; c++) {
-        column k = column_of(s, c);
+        dlsh_spread k = dlsh_spread_of(s, c);
         if (isnan(k.std)) continue;
         if (k.std <= 1e-9 * (fabs(k.mean) + 1e-30)) {
             constant = c, constants++;
@@ -163,7 +141,7 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
             if (k.std > high.std) high = k, large = c;
         }
     }
-    const column k = constant >= 0 ? column_of(s, constant) : (column){1, 0};
+    const dlsh_spread k = constant >= 0 ? dlsh_spread_of(s, constant) : (dlsh_spread){1, 0, 0};
     const int centred = k.mean == 0 && !s->written_line; /* as of one that was constant and normalised: no harm */
     if (constant >= 0 && s->width > 1 && k.mean != 1 && !centred && !dlsh_learns_well(e, 0.95)) { /* ones are a bias */
         const int all = constants == s->width;
@@ -205,7 +183,7 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
 
 /* Of a column: a number that is there several times, far from all others, as -999 where a value is missing. */
 static double code_in(const dlsh_samples *s, long c, long *count) {
-    column k = column_of(s, c);
+    dlsh_spread k = dlsh_spread_of(s, c);
     double code = NAN, sum = 0, squares = 0;
     for (long i = 0; i < s->n; i++) {
         double v = s->x[i * s->width + c];
@@ -350,20 +328,16 @@ static long runs_of_classes(const dlsh_samples *s) {
 
 /* Did the targets of a pass that was looked at change to and fro between classes? Then batches are mixed. */
 static int has_mixed_batch(const dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
-        const dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = 0; k < p.n; k++) {
-            const dl_journal_value *y = &p.at[k].in[1];
-            if (!dlsh_op_is(&p.at[k], "cross_entropy|nll_picked|logit_loss") || y->nfew < 8) continue;
-            int changes = 0, distinct = 0;
-            for (long j = 0; j < y->nfew; j++) {
-                int known = 0;
-                for (long l = 0; l < j; l++) known |= y->few[l] == y->few[j];
-                distinct += !known, changes += j && y->few[j] != y->few[j - 1];
-            }
-            if (changes > distinct) return 1;
+    const dl_journal_node *n;
+    for (dlsh_node_walk w = {0}; (n = dlsh_node_next(e, "cross_entropy|nll_picked|logit_loss", &w));) {
+        const dl_journal_value *y = &n->in[1];
+        int changes = 0, distinct = 0;
+        for (long j = 0; y->nfew >= 8 && j < y->nfew; j++) {
+            int known = 0;
+            for (long l = 0; l < j; l++) known |= y->few[l] == y->few[j];
+            distinct += !known, changes += j && y->few[j] != y->few[j - 1];
         }
+        if (changes > distinct) return 1;
     }
     return 0;
 }
@@ -453,37 +427,33 @@ static void find_rare_classes(dlsh_examination *e, const dlsh_samples *s) {
 
 /* Weights of classes in a loss that are larger for those that are there more often. */
 static void find_turned_weights(dlsh_examination *e, const dlsh_samples *s) {
-    const dl_journal_row *r;
+    const dl_journal_node *n;
     enum { MOST = 16 };
     double count[MOST] = {0};
     for (long i = 0; s->y && s->classes && i < s->n; i++)
         if (s->y[i] >= 0 && s->y[i] < MOST) count[(int)s->y[i]]++;
-    for (long i = 0; s->y && s->classes && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
-        const dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = 0; k < p.n; k++) {
-            const dl_journal_value *w = &p.at[k].in[2];
-            if (!dlsh_op_is(&p.at[k], "cross_entropy|nll_picked") || !w->there || !w->constant || w->nfew < 2) continue;
-            int most = 0, least = 0, heavy = 0;
-            for (int c = 1; c < w->nfew; c++) {
-                if (count[c] > count[most]) most = c;
-                if (count[c] < count[least]) least = c;
-                if (w->few[c] > w->few[heavy]) heavy = c;
-            }
-            if (heavy != most || count[most] < 1.8 * count[least] || !(w->few[most] > 1.3 * w->few[least])) continue;
-            const dlsh_node *call = dlsh_call_on_line(p.at[k].file, p.at[k].line, "loss|entropy|nll");
-            const dlsh_node *given = call ? dlsh_argument_of(call, 2, "weight") : NULL;
-            int at;
-            const dlsh_node *made = given && given->kind == DLSH_N_NAME
-                                        ? dlsh_definition_of(p.at[k].file, given->text, given->span.start, &at)
-                                        : NULL;
-            dlsh_finding *f = dlsh_find_at(e, p.at[k].file, made ? made->span.line : p.at[k].line,
-                                           "weights that fall with the number of samples: n / (classes * counts)");
-            if (!f) return;
-            dlsh_cause(f, "the weights of classes are the wrong way round: what is rare counts least");
-            dlsh_evidence(f, "class %d has %.0f samples and weight %.3g, class %d has %.0f and weight %.3g", most,
-                          count[most], w->few[most], least, count[least], w->few[least]);
-            return;
+    for (dlsh_node_walk all = {0}; s->y && s->classes && (n = dlsh_node_next(e, "cross_entropy|nll_picked", &all));) {
+        const dl_journal_value *w = &n->in[2];
+        if (!w->there || !w->constant || w->nfew < 2) continue;
+        int most = 0, least = 0, heavy = 0, at;
+        for (int c = 1; c < w->nfew; c++) {
+            if (count[c] > count[most]) most = c;
+            if (count[c] < count[least]) least = c;
+            if (w->few[c] > w->few[heavy]) heavy = c;
         }
+        if (heavy != most || count[most] < 1.8 * count[least] || !(w->few[most] > 1.3 * w->few[least])) continue;
+        const dlsh_node *call = dlsh_call_on_line(n->file, n->line, "loss|entropy|nll");
+        const dlsh_node *given = call ? dlsh_argument_of(call, 2, "weight") : NULL;
+        const dlsh_node *made = given && given->kind == DLSH_N_NAME
+                                    ? dlsh_definition_of(n->file, given->text, given->span.start, &at)
+                                    : NULL;
+        dlsh_finding *f = dlsh_find_at(e, n->file, made ? made->span.line : n->line,
+                                       "weights that fall with the number of samples: n / (classes * counts)");
+        if (!f) return;
+        dlsh_cause(f, "the weights of classes are the wrong way round: what is rare counts least");
+        dlsh_evidence(f, "class %d has %.0f samples and weight %.3g, class %d has %.0f and weight %.3g", most,
+                      count[most], w->few[most], least, count[least], w->few[least]);
+        return;
     }
 }
 

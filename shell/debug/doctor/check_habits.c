@@ -214,12 +214,9 @@ static void find_turned_mask(dlsh_examination *e, const char *file, const dlsh_n
 
 /* Did a pass go through ops of a line? Data that are made there have no history. */
 static int has_history_at(const dlsh_examination *e, const char *file, int line) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
-        const dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = 0; k < p.n; k++)
-            if (p.at[k].line == line && !strcmp(p.at[k].file, file)) return 1;
-    }
+    const dl_journal_node *n;
+    for (dlsh_node_walk w = {0}; (n = dlsh_node_next(e, NULL, &w));)
+        if (n->line == line && !strcmp(n->file, file)) return 1;
     return 0;
 }
 

@@ -29,12 +29,9 @@ static double distance(const dlsh_samples *a, long i, const dlsh_samples *b, lon
 /* Deviations of columns, by which distances are measured. */
 static void scale(dlsh_samples *to, const dlsh_samples *by) {
     for (long c = 0; c < by->width; c++) {
-        double sum = 0, squares = 0;
-        for (long i = 0; i < by->n; i++)
-            sum += by->x[i * by->width + c], squares += by->x[i * by->width + c] * by->x[i * by->width + c];
-        const double mean = sum / (double)by->n, var = squares / (double)by->n - mean * mean;
+        const dlsh_spread k = dlsh_spread_of(by, c);
         for (long i = 0; i < to->n; i++)
-            to->x[i * to->width + c] = var > 1e-12 ? (to->x[i * to->width + c] - mean) / sqrt(var) : 0;
+            to->x[i * to->width + c] = k.std > 1e-6 ? (to->x[i * to->width + c] - k.mean) / k.std : 0;
     }
 }
 

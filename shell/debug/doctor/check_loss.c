@@ -630,8 +630,7 @@ dl_status dlsh_check_loss_sign(dlsh_examination *e) {
 
 /* ---------------------------------------------------------------- NaN and infinities */
 
-/* The first NaN, or the infinity that it was made of. */
-static int first_event(dl_nan_event *out) {
+int dlsh_first_nan(dl_nan_event *out) {
     dl_nan_event from;
     int infinite = 0;
     if (dlsh_nan_event_at(0, 0, out)) return dl_error_clear(), 0;
@@ -661,7 +660,7 @@ static int blame_eps(dlsh_examination *e) {
 
 dl_status dlsh_check_nonfinite(dlsh_examination *e) {
     static dl_nan_event event; /* a finding borrows its texts */
-    const int any = first_event(&event);
+    const int any = dlsh_first_nan(&event);
     if (any && event.update && blame_eps(e)) return DL_OK;
     for (int i = 0; any && i < e->nfindings; i++) /* told of the data that came of it */
         if (e->findings[i].line == event.line && strstr(e->findings[i].cause, "not finite")) return DL_OK;

@@ -248,20 +248,15 @@ static void find_plain_dropout(dlsh_examination *e) {
     const dl_journal_row *r;
     int evaluated = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) evaluated |= !r->grad && dlsh_training_began(e, r);
-    for (long i = 0; evaluated && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
-        dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = 0; k < p.n; k++) {
-            const dl_journal_node *n = &p.at[k];
-            if (!strstr(n->op, "dropout") || *n->layer_file || !plain_dropout(dlsh_text_root(n->file), n->line))
-                continue;
-            dlsh_finding *f = dlsh_find_at(e, n->file, n->line,
-                                           "a layer `dropout`, which eval() switches off, or training=m.training");
-            if (!f) continue;
-            dlsh_cause(f, "%s drops units in evaluation, too: it is called without training=", n->op);
-            dlsh_evidence(f,
-                          "the function does not know the mode of a net; nets are run without gradients, too, as for "
-                          "an evaluation");
-        }
+    const dl_journal_node *n;
+    for (dlsh_node_walk w = {0}; evaluated && (n = dlsh_node_next(e, NULL, &w));) {
+        if (!strstr(n->op, "dropout") || *n->layer_file || !plain_dropout(dlsh_text_root(n->file), n->line)) continue;
+        dlsh_finding *f =
+            dlsh_find_at(e, n->file, n->line, "a layer `dropout`, which eval() switches off, or training=m.training");
+        if (!f) continue;
+        dlsh_cause(f, "%s drops units in evaluation, too: it is called without training=", n->op);
+        dlsh_evidence(f, "the function does not know the mode of a net; nets are run without gradients, too, as for an "
+                         "evaluation");
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
+#include "debug/doctor/passes/passes.h"
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
 #include "debug/doctor/text/reads.h"
@@ -209,15 +210,10 @@ static int shifts_in_text(const dlsh_examination *e) {
 
 /* Has the loss a target for each place of sequences of that length, several in a batch? */
 static int has_target_each(const dlsh_examination *e, long places) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
-        const dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = 0; k < p.n; k++) {
-            if (!dlsh_op_is(&p.at[k], "cross_entropy|nll_picked")) continue;
-            long n = 1;
-            for (int d = 0; d < p.at[k].in[1].ndim; d++) n *= p.at[k].in[1].shape[d];
-            if (places > 2 && n > places && n % places == 0) return 1;
-        }
+    const dl_journal_node *loss;
+    for (dlsh_node_walk w = {0}; (loss = dlsh_node_next(e, "cross_entropy|nll_picked", &w));) {
+        const long n = (long)dlsh_elements_in(&loss->in[1]);
+        if (places > 2 && n > places && n % places == 0) return 1;
     }
     return 0;
 }

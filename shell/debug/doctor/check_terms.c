@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/passes/passes.h"
 #include "debug/doctor/syntax.h"
 #include "debug/doctor/trace.h"
 
@@ -131,12 +132,6 @@ typedef struct reduction {
     const dl_journal_node *of;
 } reduction;
 
-static double elements(const dl_journal_value *v) {
-    double n = 1;
-    for (int d = 0; d < v->ndim; d++) n *= (double)v->shape[d];
-    return n;
-}
-
 /* Down from a part to what is averaged and added up; the samples of the batch do not count. */
 static reduction reduction_of(dlsh_pass p, const dl_journal_node *n) {
     reduction r = {1, 1, NULL};
@@ -144,7 +139,7 @@ static reduction reduction_of(dlsh_pass p, const dl_journal_node *n) {
     for (int i = 0; n && i < DEEPEST; i++) {
         const int scaled = dlsh_op_is(n, "mul|div|neg") && (n->in[1].there ? n->in[1].constant : 1);
         const int scaled_first = !scaled && dlsh_op_is(n, "mul") && n->in[0].constant;
-        const double share = n->in[0].there ? elements(&n->in[0]) / elements(&n->out) : 1;
+        const double share = n->in[0].there ? dlsh_elements_in(&n->in[0]) / dlsh_elements_in(&n->out) : 1;
         const int loss = dlsh_op_is(n, "logit_loss|probability_loss") && !n->out.ndim;
         if (dlsh_op_is(n, "mean") || loss)
             r.averaged *= share, samples = n->in[0].ndim ? (double)n->in[0].shape[0] : 1;

@@ -59,6 +59,13 @@ const dl_journal_row *dlsh_row_next(const dlsh_examination *e, dl_journal_kind k
 double dlsh_first_loss(const dl_journal_row *pass);
 /* The nodes of the first pass, or of the last one looked at. */
 dlsh_pass dlsh_pass_of(const dl_journal_row *r, int last);
+/* The nodes with one of the names, NULL: all, of the last pass looked at of each training; NULL behind the last one. */
+typedef struct dlsh_node_walk {
+    const dl_journal_row *row;
+    dlsh_pass pass;
+    long rows, nodes;
+} dlsh_node_walk;
+const dl_journal_node *dlsh_node_next(const dlsh_examination *e, const char *names, dlsh_node_walk *w);
 /* The node of that number; NULL: none. */
 const dl_journal_node *dlsh_pass_node(dlsh_pass p, unsigned long seq);
 /* The node that operand k comes from, views and casts left out; NULL: a leaf or a constant. */
@@ -143,6 +150,10 @@ dl_status dlsh_look_at_evaluation(dlsh_examination *e);
 
 /* Do several optimizers take steps? Then one's loss may well rise, as in a game of two nets. */
 int dlsh_has_rivals(const dlsh_examination *e);
+
+/* ---- numbers that are not finite (check_loss.c) */
+/* The first NaN, or the infinity that it was made of; 0: there is none. */
+int dlsh_first_nan(dl_nan_event *out);
 
 /* ---- the script (script.c) */
 /* The tree of a text; NULL: not known. */

@@ -40,6 +40,18 @@ const dl_journal_row *dlsh_row_next(const dlsh_examination *e, dl_journal_kind k
 
 dlsh_pass dlsh_pass_of(const dl_journal_row *r, int last) { return (dlsh_pass){r->nodes[last], r->nnodes[last]}; }
 
+const dl_journal_node *dlsh_node_next(const dlsh_examination *e, const char *names, dlsh_node_walk *w) {
+    for (;;) {
+        while (w->nodes < w->pass.n) {
+            const dl_journal_node *n = &w->pass.at[w->nodes++];
+            if (!names || dlsh_op_is(n, names)) return n;
+        }
+        w->row = dlsh_row_next(e, DL_DID_BACKWARD, &w->rows);
+        if (!w->row) return NULL;
+        w->pass = dlsh_pass_of(w->row, 1), w->nodes = 0;
+    }
+}
+
 const dl_journal_node *dlsh_pass_node(dlsh_pass p, unsigned long seq) {
     long from = 0, to = p.n;
     while (seq && from < to) {

@@ -23,6 +23,17 @@ void dlsh_samples_free(dlsh_samples *s) {
     *s = (dlsh_samples){0};
 }
 
+dlsh_spread dlsh_spread_of(const dlsh_samples *s, long c) {
+    double sum = 0, squares = 0;
+    long n = 0;
+    for (long i = 0; i < s->n; i++) {
+        const double v = s->x[i * s->width + c];
+        if (isfinite(v)) sum += v, squares += v * v, n++;
+    }
+    const double mean = n ? sum / (double)n : 0;
+    return (dlsh_spread){mean, n ? sqrt(fmax(squares / (double)n - mean * mean, 0)) : NAN, n};
+}
+
 static double *read_rows(dl_tensor *t, long n) {
     DLSH_OWNED dl_tensor *part = dl_narrow(t, 0, 0, n);
     double *v = part ? malloc(((size_t)dl_numel(part) + 1) * sizeof *v) : NULL;

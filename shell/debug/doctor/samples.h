@@ -26,6 +26,12 @@ typedef struct dlsh_samples {
 enum { DLSH_COLUMNS = 48 };
 
 void dlsh_samples_free(dlsh_samples *s);
+/* Of the numbers of a column that are finite; none: NaN for the deviation. */
+typedef struct dlsh_spread {
+    double mean, std;
+    long n;
+} dlsh_spread;
+dlsh_spread dlsh_spread_of(const dlsh_samples *s, long c);
 /* Hashes of all rows, sorted, as the journal makes them of a net's input; owned by the caller; NULL without memory. */
 unsigned long *dlsh_sorted_rows(const dlsh_samples *s);
 /* Looks at one table, compares two splits, and what was picked of inputs and targets. */

@@ -26,15 +26,9 @@ static uint64_t bits_of(long column) {
 
 static int find_scale(const dlsh_samples *by, double *mean, double *factor) {
     for (long c = 0; c < by->width; c++) {
-        double sum = 0, squares = 0;
-        for (long i = 0; i < by->n; i++) {
-            const double v = by->x[i * by->width + c];
-            sum += v, squares += v * v;
-        }
-        mean[c] = sum / (double)by->n;
-        const double var = squares / (double)by->n - mean[c] * mean[c];
-        factor[c] = var > 1e-12 ? 1 / sqrt(var) : 0;
-        if (!isfinite(sum)) return 0;
+        const dlsh_spread k = dlsh_spread_of(by, c);
+        mean[c] = k.mean, factor[c] = k.std > 1e-6 ? 1 / k.std : 0;
+        if (k.n < by->n) return 0;
     }
     return 1;
 }

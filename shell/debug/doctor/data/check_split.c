@@ -14,38 +14,26 @@
 
 enum { COLUMNS = 32, ROWS = 30 };
 
-typedef struct column {
-    double mean, std;
-} column;
-
-static int columns_of(const dlsh_samples *s, column *out) {
-    for (long c = 0; c < s->width; c++) {
-        double sum = 0, squares = 0;
-        for (long i = 0; i < s->n; i++) {
-            const double v = s->x[i * s->width + c];
-            if (!isfinite(v)) return 0;
-            sum += v, squares += v * v;
-        }
-        const double mean = sum / (double)s->n;
-        out[c] = (column){mean, sqrt(fmax(squares / (double)s->n - mean * mean, 0))};
-    }
+static int columns_of(const dlsh_samples *s, dlsh_spread *out) {
+    for (long c = 0; c < s->width; c++)
+        if ((out[c] = dlsh_spread_of(s, c)).n < s->n) return 0;
     return 1;
 }
 
 /* Are two columns about the same, with what chance makes of as many rows? */
-static int is_like(column a, column b) {
+static int is_like(dlsh_spread a, dlsh_spread b) {
     return a.std > 0 && b.std > 0 && fabs(a.mean - b.mean) < 0.5 * a.std && b.std < 1.5 * a.std && a.std < 1.5 * b.std;
 }
 
-static int is_other(column a, column b) {
+static int is_other(dlsh_spread a, dlsh_spread b) {
     if (!(a.std > 0)) return 0;
     return b.std > 2.2 * a.std || b.std < a.std / 2.2 || fabs(a.mean - b.mean) > 1.5 * a.std;
 }
 
-static double apart(column a, column b) { return fabs(a.mean - b.mean) / a.std + fabs(log(b.std / a.std)); }
+static double apart(dlsh_spread a, dlsh_spread b) { return fabs(a.mean - b.mean) / a.std + fabs(log(b.std / a.std)); }
 
 /* For each column of the test part the one of the training part that it is like; 0: they are no other order. */
-static int is_reordered(const column *a, const column *b, long n, int *from) {
+static int is_reordered(const dlsh_spread *a, const dlsh_spread *b, long n, int *from) {
     unsigned long taken = 0;
     long moved = 0;
     for (long c = 0; c < n; c++) {
@@ -188,7 +176,7 @@ int dlsh_is_scaled_alike(const char *file, int line, int other) {
 /* ---------------------------------------------------------------- columns of two parts */
 
 void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test) {
-    column a[COLUMNS], b[COLUMNS];
+    dlsh_spread a[COLUMNS], b[COLUMNS];
     int from[COLUMNS];
     const long n = train->width;
     long other = 0, at = -1;
@@ -228,7 +216,7 @@ void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const 
 
 /* Do the columns of two variables differ by more than chance? 1 where they are not known, or were scaled since. */
 static int differ(const dlsh_examination *e, const char *file, const dlsh_node *a, const dlsh_node *b) {
-    column of[2][COLUMNS];
+    dlsh_spread of[2][COLUMNS];
     long width[2] = {0};
     const dlsh_node *const name[2] = {a, b};
     for (int i = 0; i < 2; i++) {
@@ -243,7 +231,7 @@ static int differ(const dlsh_examination *e, const char *file, const dlsh_node *
     }
     int other = width[0] != width[1], scaled = 1;
     for (long c = 0; c < width[0] && !other; c++) {
-        const column p = of[0][c], q = of[1][c];
+        const dlsh_spread p = of[0][c], q = of[1][c];
         other |= fabs(p.mean - q.mean) > 0.3 * p.std || p.std > 1.3 * q.std || q.std > 1.3 * p.std;
         scaled &= fabs(p.mean) < 1e-3 && fabs(q.mean) < 1e-3;
     }
@@ -253,7 +241,7 @@ static int differ(const dlsh_examination *e, const char *file, const dlsh_node *
 /* Has each column of a table the mean 0 and the deviation 1 to the digit, as after taking its own figures? Those of
  * another table leave a rest. */
 static int has_own_figures(const dl_tensor *t) {
-    column of[COLUMNS];
+    dlsh_spread of[COLUMNS];
     dlsh_samples s = {.n = t && dl_ndim(t) ? dl_shape(t)[0] : 0};
     if (s.n < ROWS || !dl_dtype_is_float(dl_dtype_of(t))) return 0;
     s.width = dl_numel(t) / s.n;

@@ -7,12 +7,6 @@
 #include "debug/doctor/passes/passes.h"
 #include "debug/doctor/syntax.h"
 
-static double elements(const dl_journal_value *v) {
-    double n = 1;
-    for (int d = 0; d < v->ndim; d++) n *= (double)v->shape[d];
-    return n;
-}
-
 /* What the loss multiplies the mean of a node's elements by; NaN: it has other parts, too. */
 static double weight_in_loss(dlsh_pass p, const dl_journal_node *n) {
     double weight = 1;
@@ -20,7 +14,7 @@ static double weight_in_loss(dlsh_pass p, const dl_journal_node *n) {
         const dl_journal_node *u = dlsh_pass_user(p, n);
         if (!u || (dlsh_op_is(u, "add|sub") && !u->in[0].constant && !u->in[1].constant)) return NAN;
         if (dlsh_op_is(u, "nll_picked") && strstr(u->attrs, "sum")) weight *= (double)u->in[0].shape[0];
-        if (dlsh_op_is(u, "sum")) weight *= elements(&u->in[0]) / fmax(elements(&u->out), 1);
+        if (dlsh_op_is(u, "sum")) weight *= dlsh_elements_in(&u->in[0]) / fmax(dlsh_elements_in(&u->out), 1);
         if (dlsh_op_is(u, "div|mul") && dlsh_is_number_in(&u->in[1]))
             weight *= dlsh_op_is(u, "mul") ? u->in[1].low : 1 / u->in[1].low;
         n = u;

@@ -8,6 +8,11 @@ enum { DLSH_DEEP = 40 };
 static inline int dlsh_is_number_in(const dl_journal_value *v) {
     return v->there && v->constant && v->n && v->low == v->high;
 }
+static inline double dlsh_elements_in(const dl_journal_value *v) {
+    double n = 1;
+    for (int d = 0; d < v->ndim; d++) n *= (double)v->shape[d];
+    return n;
+}
 /* What a node can give, whatever the parameters are (passes/bounds.c). open: 1 where parameters take it below every
  * bound, 2 above; about: a number that is not known was added. */
 typedef struct dlsh_bounds {

@@ -39,13 +39,7 @@ static const dlsh_node *raw_scores(const dlsh_examination *e, const char *file, 
 
 /* Does a loss compare scores with classes? */
 static int has_classes(const dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
-        const dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = 0; k < p.n; k++)
-            if (dlsh_op_is(&p.at[k], "cross_entropy|nll_picked|logit_loss|probability_loss")) return 1;
-    }
-    return 0;
+    return dlsh_node_next(e, "cross_entropy|nll_picked|logit_loss|probability_loss", &(dlsh_node_walk){0}) != NULL;
 }
 
 /* m(x).max(dim=1).values == y: numbers of any size against classes. */

@@ -30,12 +30,9 @@ static int last_line(const dlsh_node *n) {
 /* Do gradients of several passes go through ops of the function? */
 static int is_trained(const dlsh_examination *e, const char *file, const dlsh_node *fn) {
     const int end = last_line(fn);
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
-        const dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = 0; r->count > 2 && k < p.n; k++)
-            if (!strcmp(p.at[k].file, file) && p.at[k].line >= fn->span.line && p.at[k].line <= end) return 1;
-    }
+    const dl_journal_node *n;
+    for (dlsh_node_walk w = {0}; (n = dlsh_node_next(e, NULL, &w));)
+        if (w.row->count > 2 && !strcmp(n->file, file) && n->line >= fn->span.line && n->line <= end) return 1;
     return 0;
 }
 

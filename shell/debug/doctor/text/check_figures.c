@@ -215,13 +215,9 @@ static void look_at_last(const looking *s) {
 
 /* Does the loss take scores, and give them to a sigmoid itself? Numbers from 0 to 1 are the result of another one. */
 static int takes_scores(const dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
-        const dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = 0; k < p.n; k++)
-            if (dlsh_op_is(&p.at[k], "logit_loss")) return p.at[k].in[0].low < 0 || p.at[k].in[0].high > 1;
-    }
-    return 0;
+    dlsh_node_walk w = {0};
+    const dl_journal_node *n = dlsh_node_next(e, "logit_loss", &w);
+    return n && (n->in[0].low < 0 || n->in[0].high > 1);
 }
 
 static const char keeping[] = "squeeze|flatten|reshape|view|detach|item|float|unsqueeze|cpu|numpy";

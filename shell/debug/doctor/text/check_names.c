@@ -255,16 +255,13 @@ static int look_at_unread(dlsh_examination *e, const char *file, const dlsh_node
 
 /* Did a backward pass go through a statement of the function? */
 static int gives_loss(const dlsh_examination *e, const char *file, const dlsh_node *fn) {
-    const dl_journal_row *r;
+    const dl_journal_node *op;
     const dlsh_node *body = fn->kids[fn->nkids - 1], *around[DLSH_AROUND];
-    for (long i = 0; fn->text && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
-        const dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = 0; k < p.n; k++) {
-            if (strcmp(p.at[k].file, file) != 0 || p.at[k].line < body->span.line) continue;
-            const dlsh_node *n = dlsh_statement_at(file, p.at[k].line);
-            const int depth = n ? dlsh_functions_around(dlsh_text_root(file), n->span.start, around) : 0;
-            if (depth && around[depth - 1] == fn) return 1;
-        }
+    for (dlsh_node_walk w = {0}; fn->text && (op = dlsh_node_next(e, NULL, &w));) {
+        if (strcmp(op->file, file) != 0 || op->line < body->span.line) continue;
+        const dlsh_node *n = dlsh_statement_at(file, op->line);
+        const int depth = n ? dlsh_functions_around(dlsh_text_root(file), n->span.start, around) : 0;
+        if (depth && around[depth - 1] == fn) return 1;
     }
     return 0;
 }
