@@ -212,16 +212,26 @@ static dl_status accumulate(dl_tensor *leaf, dl_tensor **g, bool create) {
     return DL_OK;
 }
 
+/* Hooks behind the sum see the leaf itself. */
+static dl_status give_leaf(const pass *p, slot *s) {
+    DL_TRY(accumulate(s->leaf, &s->g[0], p->create));
+    if (!s->leaf->hooks || !s->leaf->grad) return DL_OK;
+    dl_tensor *behind[DL_HOOK_BEHIND + 1] = {[DL_HOOK_BEHIND] = dl_ref(s->leaf)};
+    dl_status st = dl_hooks_run_outputs(s->leaf->hooks, behind);
+    dl_unref(behind[DL_HOOK_BEHIND]);
+    return st;
+}
+
 static dl_status give_leaves(pass *p) {
     for (long i = 0; i < p->known.n; i++)
         if (p->slots[i].leaf && __builtin_expect(p->slots[i].leaf->hooks != NULL, 0))
-            DL_TRY(dl_hooks_run(p->slots[i].leaf->hooks, &p->slots[i].g[0]));
+            DL_TRY(dl_hooks_run_outputs(p->slots[i].leaf->hooks, p->slots[i].g));
     for (long i = 0; i < p->known.n; i++) {
         if (!p->slots[i].leaf) continue;
         if (p->inputs)
             give_result(p, &p->slots[i]);
         else
-            DL_TRY(accumulate(p->slots[i].leaf, &p->slots[i].g[0], p->create));
+            DL_TRY(give_leaf(p, &p->slots[i]));
     }
     return DL_OK;
 }

@@ -104,6 +104,16 @@ dl_status dl_on_grad(dl_tensor *t, dl_hook_fn *fn, void *ctx, void (*release)(vo
     return DL_OK;
 }
 
+dl_status dl_on_accumulated(dl_tensor *t, dl_hook_fn *fn, void *ctx, void (*release)(void *ctx)) {
+    dl_status st = !t ? dl_fail_null("the tensor") : !fn ? dl_fail_null("the function") : dl_history_renew(t);
+    if (st == DL_OK && (t->node || !dl_requires_grad(t)))
+        st = dl_fail_hint(DL_ERR_AUTOGRAD, "make a leaf with param(x) or tensor(..., grad=true)",
+                          "only leaves that need a gradient have a sum of gradients");
+    if (st == DL_OK) return dl_hooks_add(&t->hooks, DL_HOOK_BEHIND, fn, ctx, release);
+    if (release) release(ctx);
+    return st;
+}
+
 /* ---------------------------------------------------------------- gradients of results */
 
 /* ctx is where the gradient is kept: at the node, which the tensor owns, so that nothing holds itself. */

@@ -11,9 +11,11 @@ typedef struct dl_hook {
     dl_hook_fn *fn;
     void *ctx;
     void (*release)(void *ctx);
-    int out; /* of a node: the output whose gradient it looks at */
+    int out; /* of a node: the output whose gradient it looks at; of a leaf: DL_HOOK_BEHIND, or 0 */
     struct dl_hook *next;
 } dl_hook;
+
+enum { DL_HOOK_BEHIND = 1 }; /* it looks at the leaf behind the sum of gradients */
 
 /* Adds one at the end of a list; takes ctx over, also on failure. */
 dl_status dl_hooks_add(dl_hook **list, int out, dl_hook_fn *fn, void *ctx, void (*release)(void *ctx));

@@ -161,12 +161,18 @@ dl_status dl_clip_grad_norm_by(dl_tensor *const *params, long n, double max, dou
     if (st == DL_OK && finite && !isfinite(total))
         st = dl_fail_hint(DL_ERR_VALUE, "why x.grad tells where it comes from", "the norm of the gradients is %g",
                           total);
-    if (st != DL_OK) return free(grad), st;
-    dl_journal_clip(n ? params[0] : NULL, max, total);
-    double factor = dl_clip_factor(max, total);
-    if (st == DL_OK && factor < 1) st = dl_grads_scale(grad, count, factor);
     free(grad);
-    return st;
+    return st == DL_OK ? dl_clip_grads_with_norm(params, n, max, total) : st;
+}
+
+dl_status dl_clip_grads_with_norm(dl_tensor *const *params, long n, double max, double norm) {
+    DL_SCOPED_INTERRUPT_HOLD(1);
+    long count;
+    DL_FREED dl_tensor **grad = grads_of(params, n, &count);
+    if (!grad) return dl_failed();
+    dl_journal_clip(n ? params[0] : NULL, max, norm);
+    double factor = dl_clip_factor(max, norm);
+    return factor < 1 ? dl_grads_scale(grad, count, factor) : DL_OK;
 }
 
 dl_status dl_clip_grad_value(dl_tensor *const *params, long n, double max) {

@@ -126,6 +126,20 @@ static dl_status register_hook_run(const dlsh_args *a, dlsh_value *result) {
     return h ? give_hook(dl_on_grad(dlsh_arg_tensor(a, "x"), call_hook, h, hook_unref), h, result) : dl_failed();
 }
 
+/* fn(parameter), when its gradient is there; what it returns is ignored. */
+static dl_status call_leaf_hook(void *ctx, dl_tensor *leaf, DLSH_UNUSED dl_tensor **instead) {
+    const hook *h = ctx;
+    if (h->removed) return DL_OK;
+    DLSH_DROPPED dlsh_value in = dlsh_tensor(dl_ref(leaf)), out = dlsh_void();
+    return dlsh_call(h->cb->session, h->cb->fn, &(dlsh_callargs){1, &in, NULL}, &out);
+}
+
+static dl_status register_accumulated_run(const dlsh_args *a, dlsh_value *result) {
+    hook *h = hook_new(a, NULL);
+    if (!h) return dl_failed();
+    return give_hook(dl_on_accumulated(dlsh_arg_tensor(a, "x"), call_leaf_hook, h, hook_unref), h, result);
+}
+
 /* data: the hook runs before the layer. */
 static dl_status register_layer_run(const dlsh_args *a, dlsh_value *result) {
     dl_module *m = dlsh_arg_handle(a, "layer", &dlsh_net_class);
@@ -306,6 +320,15 @@ const dlsh_command hooks_commands[] = {
                          {"fn", .doc = "a function of the gradient"}),
              .examples =
                  "w = param(ones(2)); h = w.register_hook(fn (g) { return g * 2 }); backward sum(w); h.remove()"),
+    DLSH_ROW("register_post_accumulate_grad_hook", DLSH_ONLY_FUNCTION | DLSH_ACTS, register_accumulated_run,
+             "x.register_post_accumulate_grad_hook(fn)",
+             "Calls fn with a parameter each time that a backward pass has added to its gradient, which fn may use and "
+             "clear: a step of an optimizer in backward needs memory for no other gradient. h.remove() takes it away.",
+             DLSH_PARAMS({"x", .want = "tensor", .doc = "a parameter"}, {"fn", .doc = "a function of the parameter"}),
+             .examples =
+                 "w = param(ones(2))\n"
+                 "h = w.register_post_accumulate_grad_hook(fn (p) { no_grad { p -= 0.1 * p.grad }; p.grad = none })\n"
+                 "backward sum(w * 5); w"),
     DLSH_ROW("on_forward", DLSH_ONLY_FUNCTION | DLSH_ACTS, on_forward_run, "on_forward(layer, fn)",
              "Calls fn with the result of a layer, or of a net, each time it runs. A tensor that fn returns takes its "
              "place. Steps of trainers are then not replayed as graphs. on_forward(layer, none) removes the hooks.",

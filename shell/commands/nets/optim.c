@@ -393,6 +393,22 @@ static dl_status clip_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
+static dl_status clip_with_norm_run(const dlsh_args *a, dlsh_value *result) {
+    const dlsh_value *given = dlsh_arg(a, "total_norm");
+    double max = dlsh_arg_float(a, "max"), norm = 0;
+    *result = dlsh_none();
+    if (!(max > 0)) return dlsh_arg_fail(a, "max", DL_ERR_VALUE, NULL, "the limit must be positive, got %g", max);
+    if (given->type == DLSH_TENSOR)
+        DLSH_TRY(dl_item_f(given->as.tensor, &norm));
+    else
+        norm = dlsh_number(*given);
+    tensors l = {0};
+    dl_status st = find_tensors(a, *dlsh_arg(a, "parameters"), &l, 0);
+    if (st == DL_OK) st = dl_clip_grads_with_norm(l.t, l.n, max, norm);
+    free(l.t);
+    return st;
+}
+
 static const dlsh_param clip_params[] = {
     {"parameters", .want = "net|tensor|list", .doc = "whose gradients: a net, a parameter, a list of them"},
     {"max", .want = "float", .doc = "the limit; also called max_norm, clip_value"},
@@ -412,6 +428,13 @@ static const dlsh_command others[] = {
         .params = clip_params, NORM_OPTIONS, .examples = "backward l\nclip_grad_norm(m, 1.0);\no.step()"),
     DLSH_ACT_ROW("clip_grad_norm_", clip_run, "clip_grad_norm_(PARAMETERS, MAX)", "The same as clip_grad_norm.",
                  .params = clip_params, NORM_OPTIONS),
+    DLSH_ACT_ROW("clip_grads_with_norm_", clip_with_norm_run, "clip_grads_with_norm_(PARAMETERS, MAX, TOTAL_NORM)",
+                 "Scales all gradients down so that a norm of TOTAL_NORM, as get_total_norm gives it, becomes MAX.",
+                 DLSH_PARAMS({"parameters", .want = "net|tensor|list", .doc = "whose gradients"},
+                             {"max", .want = "float", .doc = "the limit; also called max_norm"},
+                             {"total_norm", .want = "number|tensor", .doc = "their norm now"}),
+                 .examples = "w = param(ones(4)); backward sum(w * 3)\n"
+                             "clip_grads_with_norm_(w, 1.0, get_total_norm([w.grad])); w.grad"),
     DLSH_ACT_ROW("clip_grad_value", clip_run, "clip_grad_value(PARAMETERS, MAX)",
                  "Limits every element of the gradients to [-MAX, MAX]. A trainer has clip_value= for it.",
                  .params = clip_params),
