@@ -144,7 +144,7 @@ GRAD_RULE(linear_losses) {
     dl_status st = add_parts(b, &l, need, total);
     for (int i = 0; i < OPERANDS; i++) {
         if (st == DL_OK && need[i])
-            st = dl_give(b, at[i], total[i] ? total[i] : dl_ref(dl_zeros_like_in(b, at[i])));
+            st = dl_give(b, at[i], total[i] ? total[i] : dl_zeros_like_in(b, at[i]));
         else
             dl_unref(total[i]);
     }
