@@ -1,8 +1,6 @@
-/* Parameters, or their gradients, as one vector: joined, written back, and its norm; parameters of two layers folded
- * into those of one. */
+/* Parameters, or their gradients, as one vector: joined, written back, and its norm. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "commands/nets/nets.h"
 #include "commands/tree.h"
@@ -123,25 +121,6 @@ static dl_status total_norm_run(const dlsh_args *a, dlsh_value *result) {
 
 #define PARAMETERS_PARAM                                                                                               \
     { "parameters", .want = "net|tensor|list|record", .doc = "a net, or parameters in a list or record" }
-/* ---------------------------------------------------------------- fuse_conv_bn_eval, fuse_linear_bn_eval */
-
-static dl_status fold_run(const dlsh_args *a, dlsh_value *result) {
-    const char *layer = !strcmp(dlsh_arg_command(a)->name, "fuse_conv_bn_eval") ? "conv" : "linear";
-    dl_module *m =
-        dl_module_fold_norm(dlsh_arg_handle(a, layer, &dlsh_net_class), dlsh_arg_handle(a, "bn", &dlsh_net_class));
-    if (!m) return dl_failed();
-    dl_status st = dlsh_give(dlsh_net_value(m), result);
-    dl_module_unref(m);
-    return st;
-}
-
-#define FOLDED(what)                                                                                                   \
-    "A " what " that computes what a " what                                                                            \
-    " and the batch norm behind it compute in evaluation: a new layer. Nets in "                                       \
-    "evaluation run the two as one where they can; this makes one of them that can be saved and handed on."
-#define BN_PARAM                                                                                                       \
-    { "bn", .want = "net", .doc = "the batchnorm behind it" }
-
 const dlsh_command vector_commands[] = {
     DLSH_FN_ROW("parameters_to_vector", to_vector_run, "parameters_to_vector(PARAMETERS)",
                 "All elements of parameters, or of their gradients, in one vector, through which gradients flow.",
@@ -150,17 +129,6 @@ const dlsh_command vector_commands[] = {
                  "Writes the elements of a vector into parameters, one after another.",
                  DLSH_PARAMS({"vector", .want = "tensor", .doc = "as parameters_to_vector gives it"}, PARAMETERS_PARAM),
                  .examples = "v = parameters_to_vector(m)\nvector_to_parameters(v * 0.5, m)"),
-    DLSH_FN_ROW(
-        "fuse_conv_bn_eval", fold_run, "fuse_conv_bn_eval(CONV, BN)", FOLDED("convolution"),
-        DLSH_PARAMS({"conv", .want = "net", .doc = "a convolution, also a transposed one"}, BN_PARAM),
-        DLSH_OPTIONS({"transpose", DLSH_OPT_BOOL, "false", .doc = "for PyTorch's sake: the layer itself tells"}),
-        .examples = "net m { conv 8 k=3 -> batchnorm }\nm(randn(4, 3, 8, 8)); m.eval()\n"
-                    "c = fuse_conv_bn_eval(m.conv0, m.batchnorm0); x = randn(2, 3, 8, 8)\n"
-                    "allclose(c(x), m(x), atol=1e-5)"),
-    DLSH_FN_ROW("fuse_linear_bn_eval", fold_run, "fuse_linear_bn_eval(LINEAR, BN)", FOLDED("linear layer"),
-                DLSH_PARAMS({"linear", .want = "net", .doc = "a linear layer"}, BN_PARAM),
-                .examples = "net m { linear 8 -> batchnorm }\nm(randn(4, 3)); m.eval()\n"
-                            "fuse_linear_bn_eval(m.linear0, m.batchnorm0)"),
     DLSH_FN_ROW("get_total_norm", total_norm_run, "get_total_norm(TENSORS)",
                 "The norm of all elements of tensors, such as gradients, taken together.",
                 DLSH_PARAMS({"tensors", .want = "net|tensor|list|record", .doc = "tensors in a list or record"}),
