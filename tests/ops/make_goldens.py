@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 
 from references import *  # noqa: F403: what CALLS names
+from references_metrics import *  # noqa: F403
 
 CALLS = {
     "gradient_along": gradient_along, "histogram_counts": histogram_counts,
