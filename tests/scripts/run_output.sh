@@ -21,7 +21,7 @@ dlsh -n --db runs.db -c 'run show long output' > kept.txt
 head -2 kept.txt; sed -n 12000,12001p kept.txt; tail -1 kept.txt; grep -c 'bytes are left out' kept.txt | sed 's/[1-9][0-9]*/some/'
 [ "$(stat -c %s kept.txt)" -lt 2200000 ] && echo "bounded" # two parts of 1 MiB, of 4.2 MB
 echo 'r = start_run("busy"); x = randn(300, 300)
-for i in range(100000) { y = x @ x; if len(sql("select 1 from metrics where run = 4 and key = '"'system/cpu'"'")) > 1 { quit } }' > busy.dlsh
+for i in range(100000) { for k in range(50) { y = x @ x }; if len(sql("select 1 from metrics where run = 4 and key = '"'system/cpu'"'")) > 1 { quit } }' > busy.dlsh
 dlsh -n --db runs.db busy.dlsh
 dlsh -n --db runs.db -c 'for m in sql("select key, min(value) > 1 as used, max(value) < 1e6 as sane, count(*) > 1 or max(step) = 0 as several from metrics where run = 4 and key in ('"'system/cpu', 'system/memory_mb'"') group by key") { print(m) }'
 (echo 'r = start_run("killed"); print("still here")'; sleep 2.5) | dlsh -n --db runs.db -i > said.txt 2>&1 &
