@@ -80,6 +80,7 @@ void dl_host_free(void *p, size_t bytes);
 /* Host bytes in use by tensors, and the highest value so far. */
 size_t dl_host_bytes(void);
 size_t dl_host_peak(void);
+void dl_host_reset_peak(void);
 /* Host bytes kept for reuse, and returning them to the system. */
 size_t dl_host_cached(void);
 void dl_host_empty_cache(void);

@@ -1,4 +1,4 @@
-/* Datasets made of samples of others: parts of a split, two splits joined, random splits and folds. Nothing is copied:
+/* Datasets made of samples of others: parts of a split, parts joined, random splits and folds. Nothing is copied:
  * a view keeps references to its datasets, and the numbers of its samples there. */
 #include "data/view.h"
 
@@ -9,18 +9,26 @@
 #include "core/tensor.h"
 #include "data/draw.h"
 
+typedef struct source_part {
+    dl_dataset *of;
+    int split;
+    long *index; /* NULL: sample i is i */
+    long first;  /* which sample of the view its first one is */
+} source_part;
 typedef struct view {
-    dl_dataset *of[2]; /* NULL: an empty split */
-    int split[2];
-    long *index[2];  /* NULL: sample i is i */
+    source_part *parts[2]; /* NULL: an empty split */
+    int n[2];
     bool as_batches; /* samples are as batches of their datasets have them, for these scale bytes differently */
 } view;
 
 static void close_view(void *ctx) {
     view *v = ctx;
     for (int s = 0; s < 2; s++) {
-        dl_dataset_unref(v->of[s]);
-        free(v->index[s]);
+        for (int i = 0; i < v->n[s]; i++) {
+            dl_dataset_unref(v->parts[s][i].of);
+            free(v->parts[s][i].index);
+        }
+        free(v->parts[s]);
     }
     free(v);
 }
@@ -28,20 +36,33 @@ static void close_view(void *ctx) {
 static void view_references(void *ctx, const dl_references *to) {
     const view *v = ctx;
     for (int s = 0; s < 2; s++)
-        if (v->of[s]) to->data(to->ctx, v->of[s]);
+        for (int i = 0; i < v->n[s]; i++) to->data(to->ctx, v->parts[s][i].of);
 }
 
-static long at(const view *v, int split, long i) { return v->index[split] ? v->index[split][i] : i; }
+/* The part that has sample *i, which becomes its number there. */
+static const source_part *find(const view *v, int split, long *i) {
+    int low = 0, high = v->n[split] - 1;
+    while (low < high) {
+        int mid = (low + high + 1) / 2;
+        if (v->parts[split][mid].first <= *i)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    const source_part *p = &v->parts[split][low];
+    *i = p->index ? p->index[*i - p->first] : *i - p->first;
+    return p;
+}
 
 static dl_status read_view(const dl_dataset *d, int split, long i, void *x, void *y) {
     const view *v = d->source.ctx;
-    return (v->as_batches && x ? dl_data_fetch : dl_data_keep)(v->of[split], v->split[split], at(v, split, i), x, y);
+    const source_part *p = find(v, split, &i);
+    return (v->as_batches && x ? dl_data_fetch : dl_data_keep)(p->of, p->split, i, x, y);
 }
 
 static dl_status give_view(const dl_dataset *d, int split, long i, dl_tensor **x, dl_tensor **y) {
-    const view *v = d->source.ctx;
-    dl_dataset *of = v->of[split];
-    return of->source.give(of, v->split[split], at(v, split, i), x, y);
+    const source_part *p = find(d->source.ctx, split, &i);
+    return p->of->source.give(p->of, p->split, i, x, y);
 }
 
 /* ---------------------------------------------------------------- what a view takes on */
@@ -55,27 +76,33 @@ static dl_status take_lut(dl_dataset *d, const dl_dataset *of) {
     return DL_OK;
 }
 
+static bool scale_alike(const dl_dataset *a, const dl_dataset *b) {
+    return a->dtype == b->dtype && (!a->lut || a == b || !memcmp(a->lut, b->lut, lut_bytes(a)));
+}
+
 static dl_status take_form(dl_dataset *d, view *v) {
-    const dl_dataset *a = v->of[0] ? v->of[0] : v->of[1], *b = v->of[1] ? v->of[1] : a;
-    const dl_dataset *named = a->classes >= b->classes ? a : b;
+    const dl_dataset *a = v->parts[0] ? v->parts[0]->of : v->parts[1]->of, *named = a;
+    dl_data_source source = {.close = d->source.close, .references = view_references, .ctx = v};
     DL_TRY(dl_data_take_fields(d, a));
-    d->padded = a->padded || b->padded;
-    v->as_batches =
-        dl_data_reads(a) && (a->dtype != b->dtype || (a->lut && a != b && memcmp(a->lut, b->lut, lut_bytes(a)) != 0));
+    for (int s = 0; s < 2; s++)
+        for (int i = 0; i < v->n[s]; i++) {
+            const dl_dataset *b = v->parts[s][i].of;
+            named = named->classes >= b->classes ? named : b;
+            d->padded = d->padded || b->padded;
+            v->as_batches = v->as_batches || (dl_data_reads(a) && !scale_alike(a, b));
+            source.alone = source.alone || b->source.alone;
+            source.slow = source.slow || b->source.slow;
+        }
     if (v->as_batches)
         d->dtype = dl_dataset_batch_dtype(a);
     else
         DL_TRY(take_lut(d, a));
     if (named->classes) DL_TRY(dl_data_set_classes(d, named->classes, (const char *const *)named->class_names));
-    d->source = (dl_data_source){.close = d->source.close,
-                                 .references = view_references,
-                                 .ctx = v,
-                                 .alone = a->source.alone || b->source.alone,
-                                 .slow = a->source.slow || b->source.slow};
     if (dl_data_reads(a))
-        d->source.read = read_view;
+        source.read = read_view;
     else
-        d->source.give = give_view;
+        source.give = give_view;
+    d->source = source;
     return DL_OK;
 }
 
@@ -87,30 +114,37 @@ static const char *field_name(const dl_dataset *d, int i, char buf[DL_FIELD_NAME
     return buf;
 }
 
+/* Two datasets, and what messages call them. */
+typedef struct alike {
+    const dl_dataset *a, *b;
+    const char *first, *second;
+} alike;
+
 /* An input or target of one dataset and the same of another. */
-static dl_status check_field(const dl_dataset *a, const dl_dataset *b, int i) {
-    dl_field f = dl_data_field(a, i), g = dl_data_field(b, i);
+static dl_status check_field(const alike *c, int i) {
+    dl_field f = dl_data_field(c->a, i), g = dl_data_field(c->b, i);
     char what[DL_FIELD_NAME + 16];
-    if (!a->padded && !dl_sizes_eq(f.ndim, f.shape, g.ndim, g.shape))
-        return dl_fail(DL_ERR_SHAPE, "the %s of the test split's samples is %s, of the training split's %s",
-                       field_name(a, i, what), dl_shape_text(g.ndim, g.shape), dl_shape_text(f.ndim, f.shape));
+    if (!c->a->padded && !dl_sizes_eq(f.ndim, f.shape, g.ndim, g.shape))
+        return dl_fail(DL_ERR_SHAPE, "the %s of %s's samples is %s, of %s's %s", field_name(c->a, i, what), c->second,
+                       dl_shape_text(g.ndim, g.shape), c->first, dl_shape_text(f.ndim, f.shape));
     if (f.dtype != g.dtype)
         return dl_fail_hint(DL_ERR_DTYPE, "make both of tensors of the same dtypes",
-                            "the %s of the test split's samples is %s, of the training split's %s",
-                            field_name(a, i, what), dl_dtype_name(g.dtype), dl_dtype_name(f.dtype));
+                            "the %s of %s's samples is %s, of %s's %s", field_name(c->a, i, what), c->second,
+                            dl_dtype_name(g.dtype), c->first, dl_dtype_name(f.dtype));
     return DL_OK;
 }
 
-/* A split of one dataset and one of another must look alike. */
-static dl_status check_alike(const dl_dataset *a, const dl_dataset *b) {
+/* Parts of a view must look alike. */
+static dl_status check_alike(const alike *c) {
+    const dl_dataset *a = c->a, *b = c->b;
     if (memcmp(&a->form, &b->form, sizeof a->form) != 0)
         return dl_fail(DL_ERR_VALUE,
                        "samples of the two splits have other inputs or targets: %d and %d, or other names",
                        a->form.inputs + a->form.targets, b->form.inputs + b->form.targets);
-    for (int i = 0; i < a->form.inputs + a->form.targets; i++) DL_TRY(check_field(a, b, i));
+    for (int i = 0; i < a->form.inputs + a->form.targets; i++) DL_TRY(check_field(c, i));
     if (!a->classes != !b->classes)
-        return dl_fail(DL_ERR_TYPE, "targets of the %s split are classes, those of the other are not",
-                       a->classes ? "training" : "test");
+        return dl_fail(DL_ERR_TYPE, "targets of %s are classes, those of the other are not",
+                       a->classes ? c->first : c->second);
     if (dl_data_reads(a) != dl_data_reads(b))
         return dl_fail_hint(DL_ERR_TYPE, "make both of tensors, or both of lists or functions",
                             "one split holds its samples in one array, and the other one by one");
@@ -127,41 +161,59 @@ static dl_status check_index(const dl_part *p) {
 }
 
 static dl_status take_part(dl_dataset *d, view *v, int split, const dl_part *p) {
-    if (!p) return DL_OK;
     long have = dl_dataset_len(p->data, p->split);
+    source_part *to = &v->parts[split][v->n[split]];
     DL_TRY(check_index(p));
-    v->of[split] = dl_dataset_ref(p->data), v->split[split] = p->split == DL_TEST;
-    d->split[split].n = p->index ? p->n : have;
+    *to = (source_part){dl_dataset_ref(p->data), p->split == DL_TEST, NULL, d->split[split].n};
+    v->n[split]++;
+    d->split[split].n += p->index ? p->n : have;
     if (!p->index) return DL_OK;
-    if (!(v->index[split] = dl_data_alloc(p->n, sizeof(long)))) return dl_failed();
-    for (long i = 0; i < p->n; i++) v->index[split][i] = p->index[i] < 0 ? p->index[i] + have : p->index[i];
+    if (!(to->index = dl_data_alloc(p->n, sizeof(long)))) return dl_failed();
+    for (long i = 0; i < p->n; i++) to->index[i] = p->index[i] < 0 ? p->index[i] + have : p->index[i];
+    return DL_OK;
+}
+
+static dl_status take_parts(dl_dataset *d, view *v, int split, const dl_part *parts, int n) {
+    if (n && !(v->parts[split] = dl_data_alloc(n, sizeof *v->parts[split]))) return dl_failed();
+    for (int i = 0; i < n; i++) DL_TRY(take_part(d, v, split, &parts[i]));
     return DL_OK;
 }
 
 /* Of the fingerprints of the datasets and the numbers of the samples. */
-static void set_mark(dl_dataset *d, const view *v) {
-    dl_piece pieces[9] = {{"view", 4}};
-    int n = 1;
-    for (int s = 0; s < 2; s++) {
-        if (!v->of[s]) continue;
-        pieces[n++] = (dl_piece){v->of[s]->fingerprint, sizeof v->of[s]->fingerprint};
-        pieces[n++] = (dl_piece){&v->split[s], sizeof v->split[s]};
-        pieces[n++] = (dl_piece){&d->split[s].n, sizeof d->split[s].n};
-        if (v->index[s]) pieces[n++] = (dl_piece){v->index[s], (size_t)d->split[s].n * sizeof(long)};
-    }
-    dl_data_set_fingerprint_of(d, pieces, n);
+static dl_status set_mark(dl_dataset *d, const view *v) {
+    dl_piece *pieces = dl_data_alloc(1 + 4L * (v->n[0] + v->n[1]), sizeof *pieces);
+    long *counts = pieces ? dl_data_alloc(v->n[0] + v->n[1], sizeof *counts) : NULL;
+    int n = 0, k = 0;
+    if (counts) pieces[n++] = (dl_piece){"view", 4};
+    for (int s = 0; counts && s < 2; s++)
+        for (int i = 0; i < v->n[s]; i++, k++) {
+            const source_part *p = &v->parts[s][i];
+            counts[k] = (i + 1 < v->n[s] ? p[1].first : d->split[s].n) - p->first;
+            pieces[n++] = (dl_piece){p->of->fingerprint, sizeof p->of->fingerprint};
+            pieces[n++] = (dl_piece){&p->split, sizeof p->split};
+            pieces[n++] = (dl_piece){&counts[k], sizeof *counts};
+            if (p->index) pieces[n++] = (dl_piece){p->index, (size_t)counts[k] * sizeof(long)};
+        }
+    if (counts) dl_data_set_fingerprint_of(d, pieces, n);
+    free(pieces);
+    free(counts);
+    return counts ? DL_OK : dl_failed();
+}
+
+static view *new_view(dl_dataset *d) {
+    view *v = dl_data_alloc(1, sizeof *v);
+    if (v) d->source.ctx = v, d->source.close = close_view;
+    return v;
 }
 
 dl_status dl_data_become_view(dl_dataset *d, const dl_part *train, const dl_part *test) {
-    view *v = dl_data_alloc(1, sizeof *v);
+    view *v = new_view(d);
     if (!v) return dl_failed();
-    d->source.ctx = v, d->source.close = close_view;
-    if (train && test) DL_TRY(check_alike(train->data, test->data));
-    DL_TRY(take_part(d, v, 0, train));
-    DL_TRY(take_part(d, v, 1, test));
+    if (train && test) DL_TRY(check_alike(&(alike){train->data, test->data, "the training split", "the test split"}));
+    DL_TRY(take_parts(d, v, 0, train, train != NULL));
+    DL_TRY(take_parts(d, v, 1, test, test != NULL));
     DL_TRY(take_form(d, v));
-    set_mark(d, v);
-    return DL_OK;
+    return set_mark(d, v);
 }
 
 dl_dataset *dl_dataset_view(const dl_part *train, const dl_part *test) {
@@ -169,6 +221,34 @@ dl_dataset *dl_dataset_view(const dl_part *train, const dl_part *test) {
     if (!any || !any->data || (test && !test->data)) return dl_fail_null("the data set of a part"), NULL;
     dl_dataset *d = dl_data_new(any->data->name);
     if (d && dl_data_become_view(d, train, test) == DL_OK) return d;
+    dl_dataset_unref(d);
+    return NULL;
+}
+
+static dl_status become_join(dl_dataset *d, const dl_part *const parts[2], const int n[2]) {
+    const dl_dataset *first = n[0] ? parts[0]->data : parts[1]->data;
+    view *v = new_view(d);
+    char name[32];
+    if (!v) return dl_failed();
+    for (int s = 0; s < 2; s++)
+        for (int i = 0; i < n[s]; i++) {
+            snprintf(name, sizeof name, "part %d", i);
+            DL_TRY(check_alike(&(alike){first, parts[s][i].data, "part 0", name}));
+        }
+    for (int s = 0; s < 2; s++) DL_TRY(take_parts(d, v, s, parts[s], n[s]));
+    DL_TRY(take_form(d, v));
+    return set_mark(d, v);
+}
+
+dl_dataset *dl_dataset_join(const dl_part *train, int ntrain, const dl_part *test, int ntest) {
+    const dl_part *const parts[2] = {train, test};
+    const int n[2] = {ntrain, ntest};
+    for (int s = 0; s < 2; s++)
+        for (int i = 0; i < n[s]; i++)
+            if (!parts[s] || !parts[s][i].data) return dl_fail_null("the data set of a part"), NULL;
+    if (ntrain + ntest < 1) return dl_fail(DL_ERR_VALUE, "no part of a data set is to be joined"), NULL;
+    dl_dataset *d = dl_data_new((ntrain ? train : test)->data->name);
+    if (d && become_join(d, parts, n) == DL_OK) return d;
     dl_dataset_unref(d);
     return NULL;
 }
@@ -206,8 +286,8 @@ dl_status dl_data_hold_out_view(dl_dataset *d, long out, uint64_t seed) {
             d->source.give = whole->source.give ? give_view : NULL;
             d->split[0] = (dl_samples){0};
             dl_part train = {whole, DL_TRAIN, order + out, n - out}, test = {whole, DL_TRAIN, order, out};
-            st = take_part(d, v, 0, &train);
-            if (st == DL_OK) st = take_part(d, v, 1, &test);
+            st = take_parts(d, v, 0, &train, 1);
+            if (st == DL_OK) st = take_parts(d, v, 1, &test, 1);
         }
     }
     free(order);

@@ -121,6 +121,11 @@ dl_status dl_device_memory_get(int device, dl_device_memory *out) {
     return b->memory(index, out);
 }
 
+dl_status dl_device_reset_peak(int device) {
+    FIND(device, b, index);
+    return b->reset_peak(index);
+}
+
 dl_status dl_device_empty_cache(int device) {
     FIND(device, b, index);
     return b->empty_cache(index);

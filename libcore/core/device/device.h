@@ -28,6 +28,8 @@ typedef struct dl_backend {
     dl_status (*synchronize)(int index);
     dl_status (*describe)(int index, char *text, int size);
     dl_status (*memory)(int index, dl_device_memory *out);
+    /* The highest use so far is the present one. */
+    dl_status (*reset_peak)(int index);
     /* Asked from any thread. NULL: not known. */
     dl_status (*usage)(int index, dl_device_usage *out);
     /* The stream that work is issued on. */

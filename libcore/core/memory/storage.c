@@ -203,6 +203,7 @@ void dl_host_free(void *p, size_t bytes) {
 
 size_t dl_host_bytes(void) { return __atomic_load_n(&in_use, __ATOMIC_RELAXED); }
 size_t dl_host_peak(void) { return __atomic_load_n(&peak, __ATOMIC_RELAXED); }
+void dl_host_reset_peak(void) { __atomic_store_n(&peak, dl_host_bytes(), __ATOMIC_RELAXED); }
 size_t dl_host_cached(void) { return __atomic_load_n(&cached, __ATOMIC_RELAXED); }
 
 uint64_t dl_storage_serial(void) {

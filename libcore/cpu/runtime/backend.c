@@ -35,6 +35,11 @@ static dl_status memory(int index DL_UNUSED, dl_device_memory *out) {
     return DL_OK;
 }
 
+static dl_status reset_peak(int index DL_UNUSED) {
+    dl_host_reset_peak();
+    return DL_OK;
+}
+
 static dl_status empty_cache(int index DL_UNUSED) {
     dl_host_empty_cache();
     return DL_OK;
@@ -68,6 +73,7 @@ const dl_backend dl_cpu_backend = {.name = "cpu",
                                    .describe = describe,
                                    .memory = memory,
                                    .stream = no_stream,
+                                   .reset_peak = reset_peak,
                                    .empty_cache = empty_cache,
                                    .sync_every = sync_every,
                                    .pinned = pinned,

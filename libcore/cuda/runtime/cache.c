@@ -228,6 +228,8 @@ void dl_cache_stats(const dl_cache *c, size_t *used, size_t *peak, size_t *held)
     *used = c->used, *peak = c->peak, *held = c->held;
 }
 
+void dl_cache_reset_peak(dl_cache *c) { c->peak = c->used; }
+
 void dl_cache_delete(dl_cache *c) {
     if (!c) return;
     for (int i = 0; i < NBUCKETS; i++)

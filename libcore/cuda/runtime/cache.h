@@ -31,3 +31,5 @@ void dl_cache_adopt(dl_cache *c, const void *pool, const void *stream);
 size_t dl_cache_empty(dl_cache *c);
 /* used: in blocks handed out; peak: its highest value; held: from the driver in all. */
 void dl_cache_stats(const dl_cache *c, size_t *used, size_t *peak, size_t *held);
+/* The highest value is the present one. */
+void dl_cache_reset_peak(dl_cache *c);

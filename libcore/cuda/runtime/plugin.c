@@ -355,6 +355,15 @@ static dl_status backend_stream(int index, void **out) {
     return DL_OK;
 }
 
+static dl_status backend_reset_peak(int index) {
+    dl_gpu *g = open_gpu(index);
+    if (!g) return dl_failed();
+    pthread_mutex_lock(&g->lock);
+    dl_cache_reset_peak(g->cache);
+    pthread_mutex_unlock(&g->lock);
+    return DL_OK;
+}
+
 static dl_status backend_empty_cache(int index) {
     dl_gpu *g = open_gpu(index);
     if (!g) return dl_failed();
@@ -471,6 +480,7 @@ static dl_backend backend = {.name = "cuda",
                              .memory = backend_memory,
                              .usage = dl_cuda_usage,
                              .stream = backend_stream,
+                             .reset_peak = backend_reset_peak,
                              .empty_cache = backend_empty_cache,
                              .sync_every = backend_sync_every,
                              .pinned = backend_pinned,

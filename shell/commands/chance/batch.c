@@ -6,11 +6,7 @@
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
 
-/* Dimensions and sizes. */
-typedef struct sizes {
-    int n;
-    long size[DLSH_MAX_SIZES];
-} sizes;
+typedef dlsh_sizes sizes;
 
 enum { WHOLE = -1 }; /* a parameter that does not belong to a batch */
 
@@ -58,18 +54,36 @@ static dl_status plain_shapes(const distribution *d, sizes *batch, sizes *event)
     return DL_OK;
 }
 
+/* Of the batch and of one value, after the bijectors. */
+static dl_status transform_sizes(const distribution *d, sizes *batch, sizes *event) {
+    sizes all = *batch;
+    if (batch->n + event->n > DLSH_MAX_SIZES)
+        return dlsh_fail(DL_ERR_SHAPE, NULL, "a tensor of more than %d dimensions", DLSH_MAX_SIZES);
+    memcpy(all.size + all.n, event->size, (size_t)event->n * sizeof *event->size);
+    all.n += event->n;
+    DLSH_TRY(dlsh_bijectors_sizes(d->part[1].as.list, &all, 0));
+    event->n = event_of(d), batch->n = all.n - event->n;
+    if (batch->n < 0) return dlsh_fail(DL_ERR_SHAPE, NULL, "the bijectors take values of more dimensions");
+    memcpy(batch->size, all.size, (size_t)batch->n * sizeof *all.size);
+    memcpy(event->size, all.size + batch->n, (size_t)event->n * sizeof *all.size);
+    return DL_OK;
+}
+
 static dl_status shapes(const distribution *d, sizes *batch, sizes *event) {
     *batch = *event = (sizes){0};
     if (!d->is->form) return plain_shapes(d, batch, event);
     DLSH_TRY(shapes(part_of(d, is_mixture(d)), batch, event));
-    const int more = d->is->form == INDEPENDENT ? (int)d->whole : 0, fewer = is_mixture(d) ? 1 : more;
+    const int more = d->is->form == INDEPENDENT   ? (int)d->whole
+                     : d->is->form == TRANSFORMED ? taken_of(d)
+                                                  : 0,
+              fewer = is_mixture(d) ? 1 : more;
     if (fewer > batch->n)
         return dlsh_fail(DL_ERR_SHAPE, NULL, "%d dimensions of a batch cannot become one value of %d", batch->n, fewer);
     batch->n -= fewer;
     memmove(event->size + more, event->size, (size_t)event->n * sizeof *event->size);
     memcpy(event->size, batch->size + batch->n, (size_t)more * sizeof *event->size);
     event->n += more;
-    return DL_OK;
+    return d->is->form == TRANSFORMED ? transform_sizes(d, batch, event) : DL_OK;
 }
 
 static dl_status give_sizes(const sizes *s, dlsh_value *out) {
@@ -114,7 +128,7 @@ static dl_status expand_part(const distribution *d, int i, const sizes *to, int 
 }
 
 static dl_status expand_parts(const distribution *d, const sizes *to, distribution *out) {
-    const int more = d->is->form == INDEPENDENT ? (int)d->whole : 0;
+    const int more = d->is->form == INDEPENDENT ? (int)d->whole : d->is->form == TRANSFORMED ? taken_of(d) : 0;
     DLSH_TRY(expand_part(d, 0, to, more, out));
     if (is_mixture(d)) return expand_part(d, 1, to, 1, out);
     out->part[1] = dlsh_ref(d->part[1]);

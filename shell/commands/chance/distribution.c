@@ -267,25 +267,16 @@ static dl_status independent_log_prob(const distribution *d, dl_tensor *value, d
     return dlsh_give(dlsh_tensor(dlsh_sum_of_last(each.as.tensor, (int)d->whole)), result);
 }
 
-/* Back through the transforms, whose slopes the density is divided by. */
+/* Back through the bijectors, whose slopes the density is divided by. */
 static dl_status transformed_log_prob(const distribution *d, dl_tensor *value, dlsh_value *result) {
     const dlsh_list *by = d->part[1].as.list;
-    const int event = event_of(d);
-    DLSH_DROPPED dlsh_value at = dlsh_tensor(dl_ref(value)), slopes = dlsh_void(), density = dlsh_void();
-    for (int i = by->n - 1; i >= 0; i--) {
-        const void *t = by->items[i].as.handle->self;
-        DLSH_DROPPED dlsh_value x = dlsh_tensor(dlsh_bijector_apply(t, at.as.tensor, 1));
-        if (dlsh_failed(x)) return dl_failed();
-        DLSH_OWNED dl_tensor *slope = dlsh_bijector_slope(t, x.as.tensor, at.as.tensor),
-                             *sum = slope ? dlsh_sum_of_last(slope, event) : NULL;
-        if (!sum) return dl_failed();
-        dlsh_value more = dlsh_tensor(slopes.type == DLSH_VOID ? dl_ref(sum) : dl_add(slopes.as.tensor, sum));
-        dlsh_drop(slopes), slopes = more;
-        dlsh_drop(at), at = dlsh_ref(x);
-        if (dlsh_failed(slopes)) return dl_failed();
-    }
-    DLSH_TRY(log_prob_of(part_of(d, 0), at.as.tensor, &density));
-    return dlsh_give(dlsh_tensor(dl_sub(density.as.tensor, slopes.as.tensor)), result);
+    const int taken = taken_of(d), event = event_of(part_of(d, 0)) + taken;
+    DLSH_DROPPED dlsh_value density = dlsh_void();
+    DLSH_OWNED dl_tensor *x = dlsh_bijectors_apply(by, value, 1),
+                         *slopes = x ? dlsh_bijectors_slope(by, x, value, event) : NULL;
+    DLSH_TRY(slopes ? log_prob_of(part_of(d, 0), x, &density) : dl_failed());
+    DLSH_OWNED dl_tensor *sum = dlsh_sum_of_last(density.as.tensor, taken);
+    return sum ? dlsh_give(dlsh_tensor(dl_sub(sum, slopes)), result) : dl_failed();
 }
 
 static dl_status log_prob_of(const distribution *d, dl_tensor *value, dlsh_value *result) {
@@ -356,15 +347,9 @@ static dl_status draw_mixture(distribution *d, const char *shape, dlsh_value *re
 }
 
 static dl_status draw_transformed(distribution *d, const char *shape, dlsh_value *result) {
-    const dlsh_list *by = d->part[1].as.list;
-    DLSH_DROPPED dlsh_value at = dlsh_void();
-    DLSH_TRY(draw(part_of(d, 0), shape, &at));
-    for (int i = 0; i < by->n; i++) {
-        dlsh_value y = dlsh_tensor(dlsh_bijector_apply(by->items[i].as.handle->self, at.as.tensor, 0));
-        dlsh_drop(at), at = y;
-        if (dlsh_failed(at)) return dl_failed();
-    }
-    return dlsh_hand_over(&at, result);
+    DLSH_DROPPED dlsh_value x = dlsh_void();
+    DLSH_TRY(draw(part_of(d, 0), shape, &x));
+    return dlsh_give(dlsh_tensor(dlsh_bijectors_apply(d->part[1].as.list, x.as.tensor, 0)), result);
 }
 
 /* The draw with the gradient of the shares: t + shares - shares without history. Takes t. */

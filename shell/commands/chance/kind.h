@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/chance/bijector.h"
 #include "commands/chance/distribution.h"
 #include "lang/eval/interp.h"
 
-enum { MAX_PARAMS = 3, DLSH_MAX_SIZES = 8 };
+enum { MAX_PARAMS = 3 };
 typedef enum limit { ANY, POSITIVE, SHARES } limit;
 
 /* A parameter, as it is given by position, and under another name, as the ops take it: `convert` leads there. */
@@ -56,8 +57,19 @@ static inline const distribution *plain_of(const distribution *d) {
 /* The dimensions of one value. */
 static inline int event_of(const distribution *d) {
     int own = d->is->form == INDEPENDENT ? (int)d->whole : 0;
+    if (d->is->form == TRANSFORMED) {
+        const dlsh_list *by = d->part[1].as.list;
+        const int more = event_of(part_of(d, 0)) - dlsh_bijectors_event(by, 0);
+        return dlsh_bijectors_event(by, 1) + (more > 0 ? more : 0);
+    }
     if (d->is->form) return own + event_of(part_of(d, is_mixture(d)));
     return d->is->values == VECTORS ? 1 : d->is->values == MATRICES ? 2 : 0;
+}
+
+/* Of a transformed one: how many dimensions of the base's batch the bijectors take for one value, too. */
+static inline int taken_of(const distribution *d) {
+    const int more = dlsh_bijectors_event(d->part[1].as.list, 0) - event_of(part_of(d, 0));
+    return more > 0 ? more : 0;
 }
 
 /* A distribution of the same kind, without parameters and parts; NULL: failed. */

@@ -86,6 +86,33 @@ static dl_status subset_run(const dlsh_args *a, dlsh_value *result) {
     return d ? dlsh_give(dlsh_new_handle(&dlsh_dataset_class, d), result) : dl_failed();
 }
 
+/* Data sets give both of their splits, a split its samples to train. */
+static dl_status take_joined(const dlsh_args *a, dlsh_value v, dl_part *train, int *ntrain, dl_part *test, int *ntest) {
+    dl_part p = {0};
+    if (!dlsh_part_of(v, &p))
+        return dlsh_arg_fail(a, "data", DL_ERR_TYPE, "concat_dataset([a, b])", "datasets or splits are joined, got %s",
+                             dlsh_a(v));
+    train[(*ntrain)++] = p;
+    if (!dlsh_unwrap(v, &dlsh_dataset_class) || !dl_dataset_len(p.data, DL_TEST)) return DL_OK;
+    test[(*ntest)++] = (dl_part){p.data, DL_TEST, NULL, 0};
+    return DL_OK;
+}
+
+static dl_status concat_run(const dlsh_args *a, dlsh_value *result) {
+    const int given = dlsh_arg_count(a, "data");
+    const dlsh_value *only = given == 1 ? dlsh_arg_at(a, "data", 0) : NULL;
+    const dlsh_list *l = only && only->type == DLSH_LIST ? only->as.list : NULL;
+    const int n = l ? (int)l->n : given;
+    DLSH_FREED dl_part *parts = dl_memory_alloc(2L * n + 1, sizeof *parts);
+    int ntrain = 0, ntest = 0;
+    if (!parts) return dl_failed();
+    for (int i = 0; i < n; i++)
+        DLSH_TRY(take_joined(a, l ? l->items[i] : *dlsh_arg_at(a, "data", i), parts, &ntrain, parts + n, &ntest));
+    if (!n) return dlsh_arg_fail(a, "data", DL_ERR_VALUE, "concat_dataset([a, b])", "there is nothing to join");
+    dl_dataset *d = dl_dataset_join(parts, ntrain, parts + n, ntest);
+    return d ? dlsh_give(dlsh_new_handle(&dlsh_dataset_class, d), result) : dl_failed();
+}
+
 #define DATA_PARAM                                                                                                     \
     { "data", .want = "dataset|split", .doc = "a split, d.train; of a dataset the training split" }
 #define SEED_OPTION                                                                                                    \
@@ -109,4 +136,11 @@ const dlsh_command splits_commands[] = {
                 "The dataset of some samples, in this order. Nothing is copied.",
                 DLSH_PARAMS(DATA_PARAM, {"indices", .want = "list|range|tensor", .doc = "their numbers, or a mask"}),
                 .examples = "small = subset(d.train, range(100))"),
+    DLSH_FN_ROW("concat_dataset", concat_run, "concat_dataset([DATA...])",
+                "The dataset of the samples of several, one after the other: training splits and test splits of "
+                "datasets, and of splits the samples to train. They must look alike. Nothing is copied.",
+                DLSH_PARAMS({"data", .want = "dataset|split|list", .flags = DLSH_VARIADIC,
+                             .doc = "datasets and splits, or a list of them"}),
+                .examples = "both = concat_dataset([d, dataset(\"digits\", n=100, seed=2)])\n"
+                            "more = concat_dataset(d.train, d.test)"),
     {0}};

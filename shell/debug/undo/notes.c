@@ -218,7 +218,7 @@ static int is_control(const dlsh_node *n) {
 
 /* Commands that run the statement or the block that they are given. */
 static int runs_statement(const dlsh_node *n) {
-    static const char *const names[] = {"no_grad", "autocast", "time", "xcheck"};
+    static const char *const names[] = {"no_grad", "enable_grad", "set_grad_enabled", "autocast", "time", "xcheck"};
     for (size_t i = 0; n->kind == DLSH_N_COMMAND && i < sizeof names / sizeof *names; i++)
         if (!strcmp(n->num.cmd->name, names[i])) return 1;
     return 0;

@@ -35,6 +35,11 @@ static dl_status grad_mode_run(const dlsh_args *a) {
     return dlsh_arg_exec(a, "block", NULL);
 }
 
+static dl_status grad_enabled_run(const dlsh_args *a) {
+    DLSH_SCOPED_GRAD_MODE(dlsh_arg(a, "mode")->as.i != 0);
+    return dlsh_arg_exec(a, "block", NULL);
+}
+
 static dl_status assert_run(const dlsh_args *a) {
     int yes;
     const dlsh_value v = *dlsh_arg(a, "condition");
@@ -268,6 +273,12 @@ const dlsh_command dlsh_core_rows[] = {
              "Runs statements with recording, within no_grad { ... } and in the BACKWARD of an autograd_function.",
              DLSH_PARAMS({"block", DLSH_ARG_BLOCK, .doc = "statements"}), .data = &recorded,
              .examples = "x = param(2.0)\nno_grad { enable_grad { y = x ** 2 } }\ngrad(y, x)"),
+    DLSH_ROW("set_grad_enabled", DLSH_REPORT | DLSH_PURE, grad_enabled_run, "set_grad_enabled VALUE { STATEMENTS }",
+             "Runs statements with recording for backward where VALUE is true, else as no_grad { ... } does.",
+             DLSH_PARAMS({"mode", .want = "bool", .doc = "are calls recorded?"},
+                         {"block", DLSH_ARG_BLOCK, .doc = "statements"}),
+             .examples = "x = param(2.0)\nphase = \"test\"\n"
+                         "set_grad_enabled (phase == \"train\") { y = x ** 2 }\ny.requires_grad"),
     DLSH_ROW("assert", DLSH_REPORT | DLSH_PURE, assert_run, "assert CONDITION [, MESSAGE]",
              "Fails unless the condition is true.",
              DLSH_PARAMS({"condition", DLSH_ARG_REST, .doc = "must be true"},

@@ -56,7 +56,7 @@ static const habit habits[] = {
     {"val|let|var", "variables need no declaration: x = 3"},
     {"local", "names assigned inside fn are local by themselves"},
     {"not", "write !x"},
-    {"inference_mode|set_grad_enabled", "write no_grad { ... }"},
+    {"inference_mode", "write no_grad { ... }"},
 };
 
 static const habit operators[] = {
@@ -99,9 +99,8 @@ static const habit foreign[] = {
     {"optim", "optimizers need no prefix: adam(lr=0.001)"},
     {"optimizer", "trainers have one: trainer(m, d, opt=adam(lr=0.001)); for a loop by hand o = adam(m.parameters())"},
     {"DataLoader", "write loader(d, batch=32, shuffle=true)"},
-    {"ConcatDataset|ChainDataset",
-     "write dataset(fn (i) { return i < len(a.train) ? a.train[i] : b.train[i - len(a.train)] }, n=(len(a.train) + "
-     "len(b.train)))"},
+    {"ConcatDataset|ChainDataset", "write concat_dataset([a, b])"},
+    {"StackDataset", "write dataset({a: a.train.x, b: b.train.x, y: a.train.y})"},
     {"Subset", "write subset(d, numbers)"},
     {"iter", "next(l) gives the next batch of a loader; loops need no iterator: for x, y in l { ... }"},
     {"Dataset|TensorDataset|IterableDataset", "write dataset(x, y), or dataset(fn (i) { return [x, y] }, n=1000)"},
@@ -133,7 +132,6 @@ static const habit foreign[] = {
      "write distribution(\"normal\", 0, 1), distribution(\"categorical\", logits=x); help distribution lists them"},
     {"amp", "write autocast { ... }, or precision bf16 for all that follows"},
     {"set_printoptions", "write set digits 8"},
-    {"set_num_threads|get_num_threads", "write set threads 4"},
     {"symeig", "write eigh(x)"},
     {"use_deterministic_algorithms|set_deterministic_debug_mode",
      "results repeat bit for bit; set deterministic off allows others"},
@@ -142,13 +140,18 @@ static const habit foreign[] = {
      "set nan stop makes an op fail that makes a NaN; why x tells where one comes from"},
     {"nuclear_norm|frobenius_norm", "write matrix_norm(x, ord=\"nuc\"), matrix_norm(x)"},
     {"Softmax2d", "write softmax dim=1"},
-    {"TransformedDistribution|AffineTransform|ExpTransform|SigmoidTransform|TanhTransform|ComposeTransform",
+    {"TransformedDistribution|AffineTransform|ExpTransform|SigmoidTransform|TanhTransform|ComposeTransform|"
+     "SoftmaxTransform|StickBreakingTransform|PowerTransform|AbsTransform|SoftplusTransform|CatTransform|"
+     "StackTransform|"
+     "ReshapeTransform|IndependentTransform|CorrCholeskyTransform|LowerCholeskyTransform|PositiveDefiniteTransform|"
+     "CumulativeDistributionTransform|identity_transform",
      "write distribution(\"transformed_distribution\", d, [bijector(\"tanh\"), bijector(\"affine\", 0, 2)])"},
     {"Independent|RelaxedBernoulli|RelaxedOneHotCategorical|OneHotCategorical|Multinomial|Wishart|LKJCholesky|"
      "LowRankMultivariateNormal|FisherSnedecor|InverseGamma|StudentT|LogNormal|HalfNormal|MixtureSameFamily",
      "distributions are named in small letters: distribution(\"one_hot_categorical\", logits=x); help distribution "
      "lists "
      "them"},
+    {"constraints", "constraints are named: biject_to(\"simplex\"), transform_to(\"interval\", 0, 1)"},
     {"from_numpy", "load(\"x.npy\") reads a file of NumPy; tensor(list) makes a tensor of numbers"},
     {"StepLR|MultiStepLR|ExponentialLR|CosineAnnealingLR|OneCycleLR|CyclicLR|ReduceLROnPlateau|LambdaLR|"
      "MultiplicativeLR|"
@@ -158,7 +161,8 @@ static const habit foreign[] = {
     {"Function", "write f = autograd_function(fn (ctx, x) { ... }, fn (ctx, g) { ... })"},
     {"pack_padded_sequence|pad_packed_sequence", "padded sequences are taken as they are: rnn(x, lengths=[5, 3])"},
     {"fork_rng", "write r = rng_state(); ...; set_rng_state(r)"},
-    {"set_default_device|get_default_device", "the command device cuda chooses it, and device tells which it is"},
+    {"set_default_device|set_device|current_device",
+     "the command device cuda chooses it, and get_default_device() tells which it is"},
     {"LinearCrossEntropyLoss", "losses are functions: linear_cross_entropy(x, m.head.weight, y)"},
     {"ContinuousBernoulli|GeneralizedPareto|LogisticNormal",
      "write distribution(\"continuous_bernoulli\", 0.3), distribution(\"logistic_normal\", loc, scale)"},
@@ -167,6 +171,10 @@ static const habit foreign[] = {
      "all layers infer the size of their input: net m { conv 16 k=3 -> batchnorm -> relu -> flatten -> linear 10 }"},
     {"compile", "there is nothing to compile: trainers replay their steps as graphs on a GPU"},
     {"Generator|generator", "seed 42 seeds all random numbers; rng_state() and set_rng_state(s) keep and restore them"},
+    {"manual_seed_all|seed_all", "seed 42 seeds the random numbers of all devices"},
+    {"LongTensor|FloatTensor|DoubleTensor|ByteTensor|BoolTensor|IntTensor|HalfTensor|Tensor",
+     "write tensor([1, 2]), empty(2, 3), zeros(2, 3, dtype=i64)"},
+    {"newaxis", "write x[none] or x.unsqueeze(0)"},
     {"tqdm", "write for x, y in progress(batches) { ... }"},
     {"SummaryWriter|wandb|mlflow", "runs are recorded: r = start_run(\"name\"); r.log(loss=l)"},
     {"Infinity|Inf", "write inf"},
