@@ -128,6 +128,13 @@ dl_tensor *dl_layer_upsample(dl_module *m, dl_tensor *x) {
                           corners->given ? &in_place : NULL, NULL, 0);
 }
 
+dl_tensor *dl_layer_upsamplingbilinear2d(dl_module *m, dl_tensor *x) {
+    const dl_optval *size = dl_m_opt(m, "size"), *factor = dl_m_opt(m, "scale_factor");
+    const int in_place = 1;
+    return dl_interpolate(x, size->given ? size->u.v : NULL, size->given ? size->n : 0,
+                          factor->given ? &factor->u.f : NULL, "bilinear", &in_place, NULL, 0);
+}
+
 dl_tensor *dl_layer_unfold(dl_module *m, dl_tensor *x) {
     const dl_optval *k = dl_m_opt(m, "kernel_size"), *d = dl_m_opt(m, "dilation"), *p = dl_m_opt(m, "padding"),
                     *s = dl_m_opt(m, "stride");

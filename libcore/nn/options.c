@@ -262,9 +262,9 @@ int dl_kind_find(const dl_kind_row *rows, int n, size_t stride, const char *name
 }
 
 dl_status dl_kind_unknown(const char *what, const dl_kind_row *rows, int n, size_t stride, const char *name) {
-    enum { MAX = 128 };
+    enum { MAX = 512 };
     const char *names[MAX];
-    char room[1024];
+    char room[8192];
     size_t used = 0;
     int k = 0;
     for (int i = 0; i < n && k < MAX; i++) {

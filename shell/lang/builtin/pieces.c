@@ -241,6 +241,42 @@ static const dlsh_param sections_params[] = {
     {"indices_or_sections", .want = "int|list", .doc = "how many pieces, or the indices before which it is cut"},
     {0}};
 
+/* The first L of each sequence of a padded batch; lengths may be a tensor. */
+static dl_status append_sequence(const dlsh_args *a, dlsh_value list, dlsh_value length, long i) {
+    dl_tensor *x = dlsh_arg_tensor(a, "padded_sequences");
+    const int batch = dlsh_arg_bool(a, "batch_first") ? 0 : 1;
+    const long most = dl_shape(x)[!batch], count = dl_shape(x)[batch];
+    long n = length.type == DLSH_INT ? length.as.i : -1;
+    if (i == count) return dlsh_arg_fail(a, "lengths", DL_ERR_SHAPE, NULL, "more lengths than sequences, %ld", count);
+    if (length.type == DLSH_TENSOR && !dl_ndim(length.as.tensor)) DLSH_TRY(dl_item_i(length.as.tensor, &n));
+    if (n < 0 || n > most)
+        return dlsh_arg_fail(a, "lengths", DL_ERR_VALUE, NULL, "length %ld of the list is no int from 0 to %ld", i,
+                             most);
+    DLSH_OWNED dl_tensor *one = dl_select(x, batch, i);
+    return one ? append_piece(list, one, 0, 0, n) : dl_failed();
+}
+
+static dl_status unpad_run(const dlsh_args *a, dlsh_value *result) {
+    const dl_tensor *x = dlsh_arg_tensor(a, "padded_sequences");
+    dlsh_iter it;
+    if (dl_ndim(x) < 2)
+        return dlsh_arg_fail(a, "padded_sequences", DL_ERR_SHAPE, NULL,
+                             "padded sequences are [T,N,...], not of %d dimensions", dl_ndim(x));
+    DLSH_DROPPED dlsh_value list = dlsh_new_list(0);
+    DLSH_TRY(dlsh_iter_begin(dlsh_arg_session(a), *dlsh_arg(a, "lengths"), &it));
+    dl_status st = DL_OK;
+    long i = 0;
+    for (int done = 0; !st && !done; i++) {
+        DLSH_DROPPED dlsh_value v = dlsh_void();
+        if (!(st = dlsh_iter_next(dlsh_arg_session(a), &it, &v, &done)) && !done) st = append_sequence(a, list, v, i);
+    }
+    dlsh_iter_end(&it);
+    const long have = list.as.list->n, want = dl_shape(x)[!dlsh_arg_bool(a, "batch_first")];
+    if (!st && have < want)
+        st = dlsh_arg_fail(a, "lengths", DL_ERR_SHAPE, NULL, "%ld lengths for %ld sequences", have, want);
+    return st ? st : dlsh_hand_over(&list, result);
+}
+
 const dlsh_command dlsh_pieces_rows[] = {
     DLSH_PURE_ROW("unbind", unbind_run, "x.unbind([DIM])", "A list of what stands at each index of a dimension.",
                   .params = dim_params, .examples = "a, b = tensor([[1, 2], [3, 4]]).unbind(1)"),
@@ -280,6 +316,13 @@ const dlsh_command dlsh_pieces_rows[] = {
                   "A list of pieces of these sizes.",
                   DLSH_PARAMS(TENSOR_PARAM, {"size", .want = "list", .doc = "their sizes"},
                               {"dim", .want = "int", .flags = DLSH_OPTIONAL, .doc = "dimension (0)"})),
+    DLSH_PURE_ROW(
+        "unpad_sequence", unpad_run, "unpad_sequence(X, LENGTHS [, batch_first=true])",
+        "The sequences of a padded batch, a list of tensors [L,...]: what pad_sequence was made of.",
+        DLSH_PARAMS({"padded_sequences", .want = "tensor", .doc = "[T,N,...], or [N,T,...] with batch_first"},
+                    {"lengths", .want = "list|tensor", .doc = "how long each sequence is"},
+                    {"batch_first", .want = "bool", .flags = DLSH_OPTIONAL, .doc = "the batch is dimension 0"}),
+        .examples = "a, b = unpad_sequence(pad_sequence([ones(3), ones(2)]), [3, 2])"),
     DLSH_PURE_ROW("tensor_split", tensor_split_run, "tensor_split(X, N or INDICES [, dim=])",
                   "A list of N pieces as equal as can be, or of those between indices.",
                   DLSH_PARAMS(TENSOR_PARAM,
