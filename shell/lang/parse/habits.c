@@ -105,7 +105,7 @@ static const habit foreign[] = {
     {"iter", "next(l) gives the next batch of a loader; loops need no iterator: for x, y in l { ... }"},
     {"Dataset|TensorDataset|IterableDataset", "write dataset(x, y), or dataset(fn (i) { return [x, y] }, n=1000)"},
     {"ImageFolder", "write dataset(\"images\", \"photos\", size=224)"},
-    {"WeightedRandomSampler|RandomSampler|SubsetRandomSampler",
+    {"SequentialSampler|BatchSampler|WeightedRandomSampler|RandomSampler|SubsetRandomSampler",
      "write sampler(\"weighted\", weights), sampler(\"random\"), sampler(\"subset\", numbers)"},
     {"KFold|StratifiedKFold", "write kfold(d, 5, shuffle=true, stratified=true)"},
     {"Compose|ToTensor|transforms",
@@ -133,12 +133,27 @@ static const habit foreign[] = {
     {"amp", "write autocast { ... }, or precision bf16 for all that follows"},
     {"set_printoptions", "write set digits 8"},
     {"symeig", "write eigh(x)"},
+    {"are_deterministic_algorithms_enabled|get_deterministic_debug_mode", "set deterministic prints it"},
+    {"get_float32_matmul_precision|is_autocast_enabled", "the command precision without a name prints it"},
     {"use_deterministic_algorithms|set_deterministic_debug_mode",
      "results repeat bit for bit; set deterministic off allows others"},
     {"set_float32_matmul_precision", "write precision tf32, or precision f32"},
-    {"set_anomaly_enabled|detect_anomaly",
+    {"set_anomaly_enabled|detect_anomaly|set_detect_anomaly|is_anomaly_enabled",
      "set nan stop makes an op fail that makes a NaN; why x tells where one comes from"},
     {"nuclear_norm|frobenius_norm", "write matrix_norm(x, ord=\"nuc\"), matrix_norm(x)"},
+    {"upsample_nearest|upsample_bilinear", "write interpolate(x, scale_factor=2, mode=\"nearest\")"},
+    {"channels_last|channels_last_3d|contiguous_format|preserve_format|memory_format",
+     "kernels choose how they lay out what they compute with"},
+    {"SyncBatchNorm", "write batchnorm: there is one process"},
+    {"Buffer", "a net declares it: net m { buffer mean [3]; ... }"},
+    {"remove_weight_norm|remove_spectral_norm",
+     "layers around a layer stay: m.head = net { linear 8 } puts another in their place"},
+    {"max_memory_reserved|memory_cached|max_memory_cached", "write memory_reserved(), max_memory_allocated()"},
+    {"is_bf16_supported", "precision bf16 and autocast { ... } work on every device"},
+    {"resize_as_", "write x = y.reshape(x.shape)"},
+    {"fill", "write full_like(x, 3), or x.fill_(3) to change x itself"},
+    {"spsolve", "write solve(A.to_dense(), b)"},
+    {"sampled_addmm", "write sddmm(...): help sddmm"},
     {"Softmax2d", "write softmax dim=1"},
     {"TransformedDistribution|AffineTransform|ExpTransform|SigmoidTransform|TanhTransform|ComposeTransform|"
      "SoftmaxTransform|StickBreakingTransform|PowerTransform|AbsTransform|SoftplusTransform|CatTransform|"
@@ -147,7 +162,9 @@ static const habit foreign[] = {
      "CumulativeDistributionTransform|identity_transform",
      "write distribution(\"transformed_distribution\", d, [bijector(\"tanh\"), bijector(\"affine\", 0, 2)])"},
     {"Independent|RelaxedBernoulli|RelaxedOneHotCategorical|OneHotCategorical|Multinomial|Wishart|LKJCholesky|"
-     "LowRankMultivariateNormal|FisherSnedecor|InverseGamma|StudentT|LogNormal|HalfNormal|MixtureSameFamily",
+     "LowRankMultivariateNormal|FisherSnedecor|Cauchy|Chi2|Geometric|Gumbel|HalfCauchy|Kumaraswamy|NegativeBinomial|"
+     "Pareto|"
+     "VonMises|Weibull|OneHotCategoricalStraightThrough|InverseGamma|StudentT|LogNormal|HalfNormal|MixtureSameFamily",
      "distributions are named in small letters: distribution(\"one_hot_categorical\", logits=x); help distribution "
      "lists "
      "them"},
