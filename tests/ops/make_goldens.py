@@ -168,6 +168,7 @@ CALLS = {
         x, ord if ord in ("fro", "nuc") else float(ord), tuple(dim), keepdim),
     "lu_solve": lu_solve, "xlog1py": lambda a, b: torch.special.xlog1py(a, b), "entr": torch.special.entr,
     "ndtr": torch.special.ndtr, "ndtri": torch.special.ndtri, "pdist": pdist,
+    "row_distances": lambda x, y, p=2.0: torch.cdist(x, y, p, "donot_use_mm_for_euclid_dist"),
     "multilabel_margin_loss": lambda x, y, reduction="mean": F.multilabel_margin_loss(x, y, reduction=reduction),
     "multilabel_soft_margin_loss": lambda x, y, w=None, reduction="mean": F.multilabel_soft_margin_loss(
         x, y.to(x.dtype), w, reduction=reduction),

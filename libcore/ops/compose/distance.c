@@ -1,6 +1,8 @@
 /* Distances of all vectors of one set from all of another. Differences would take N M D numbers: Euclidean distances
- * come from a product of matrices, others from a block of rows at a time. */
+ * come from a product of matrices, others from a block of rows at a time, on the CPU most from a kernel. */
 #include "ops/distance.h"
+#include "autograd/vmap.h"
+#include "core/device/device.h"
 #include "ops/matrices.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/create.h"
@@ -13,6 +15,7 @@
 #include "ops/names/matmul.h"
 #include "ops/rules/matmul.h"
 
+#include <math.h>
 #include <string.h>
 
 /* With fewer vectors on both sides differences are computed, which are more exact. */
@@ -25,18 +28,66 @@ enum { FEW = 25 };
 
 static const long last = -1;
 
-dl_tensor *dl_distances(dl_tensor *a, dl_tensor *b, double ord) {
+static long rows_of(const dl_tensor *t) { return t->shape[t->ndim - 2]; }
+
+static dl_tensor *by_differences(dl_tensor *a, dl_tensor *b, double ord) {
     POOL;
     return dl_norm(K(dl_sub(K(dl_with_dim(a, -2)), K(dl_with_dim(b, -3)))), &last, 1, 0, ord);
+}
+
+POOLED_RULE(row_distances) {
+    return dl_finish(c, by_differences(K(dl_to_dtype(c->in[0], c->dtype)), K(dl_to_dtype(c->in[1], c->dtype)),
+                                       ATTR_F(c, ROW_DISTANCES_P)));
 }
 
 dl_tensor *dl_distance_wide(dl_pool *p, dl_tensor *t) {
     return t && DL_BIT(t->dtype) & DL_HALVES ? K(dl_to_dtype(t, DL_F32)) : t;
 }
 
-static long rows_of(const dl_tensor *t) { return t->shape[t->ndim - 2]; }
+/* The shape of the distances: leading dimensions are broadcast. Their number; -1: they do not fit. */
+static int shape_of(const dl_tensor *a, const dl_tensor *b, long *shape) {
+    const int n = a->ndim > b->ndim ? a->ndim : b->ndim;
+    for (int i = 0; i < n - 2; i++) {
+        const int ia = i - (n - a->ndim), ib = i - (n - b->ndim);
+        const long sa = ia < 0 ? 1 : a->shape[ia], sb = ib < 0 ? 1 : b->shape[ib];
+        if (sa != sb && sa != 1 && sb != 1)
+            return dl_fail(DL_ERR_SHAPE, "batches of shapes %s and %s cannot be broadcast", dl_shape_of(a),
+                           dl_shape_of(b)),
+                   -1;
+        shape[i] = sa == 1 ? sb : sa;
+    }
+    shape[n - 2] = rows_of(a), shape[n - 1] = rows_of(b);
+    return n;
+}
 
-long dl_distance_block(const dl_tensor *a, const dl_tensor *b) {
+/* Does row_distances serve? Powers are faster in the loops of pow. */
+static bool by_kernel(const dl_tensor *a, double ord) {
+    const dl_kernel *k = dl_kernel_of(dl_op_row(dl_id_row_distances), a->st->device);
+    return k && k->run && !dl_vmap_watching && (ord <= 2 || isinf(ord)) && ord == floor(ord);
+}
+
+/* t with the leading dimensions of `shape`, as one. */
+static dl_tensor *as_batch(dl_pool *p, dl_tensor *t, const long *shape, int nd) {
+    long full[DL_MAX_DIM], count = 1;
+    for (int i = 0; i < nd - 2; i++) count *= full[i] = shape[i];
+    full[nd - 2] = t->shape[t->ndim - 2], full[nd - 1] = t->shape[t->ndim - 1];
+    dl_tensor *all = K(dl_expand(t, full, nd));
+    return all ? K(dl_reshape(all, (long[]){count, full[nd - 2], full[nd - 1]}, 3)) : NULL;
+}
+
+dl_tensor *dl_distances(dl_tensor *a, dl_tensor *b, double ord) {
+    POOL;
+    if (!a || !b || !by_kernel(a, ord)) return by_differences(a, b, ord);
+    long shape[DL_MAX_DIM];
+    const int nd = shape_of(a, b, shape);
+    if (nd < 0) return NULL;
+    dl_tensor *left = as_batch(p, a, shape, nd), *right = as_batch(p, b, shape, nd);
+    dl_tensor *d = left && right ? K(dl_row_distances(left, right, ord)) : NULL;
+    return d ? dl_reshape(d, shape, nd) : NULL;
+}
+
+long dl_distance_block(const dl_tensor *a, const dl_tensor *b, double ord) {
+    if (by_kernel(a, ord)) return rows_of(a) > 1 ? rows_of(a) : 1;
     long row = b->numel, batch = 1;
     for (int i = 0; i < a->ndim - 2; i++) batch *= a->shape[i]; /* of b counts already */
     if (row < batch * a->shape[a->ndim - 1]) row = batch * a->shape[a->ndim - 1];
@@ -72,24 +123,8 @@ static dl_tensor *by_product(dl_tensor *a, dl_tensor *b) {
     return clamped ? dl_sqrt(clamped) : NULL;
 }
 
-/* The shape of the distances: leading dimensions are broadcast. Their number; -1: they do not fit. */
-static int shape_of(const dl_tensor *a, const dl_tensor *b, long *shape) {
-    const int n = a->ndim > b->ndim ? a->ndim : b->ndim;
-    for (int i = 0; i < n - 2; i++) {
-        const int ia = i - (n - a->ndim), ib = i - (n - b->ndim);
-        const long sa = ia < 0 ? 1 : a->shape[ia], sb = ib < 0 ? 1 : b->shape[ib];
-        if (sa != sb && sa != 1 && sb != 1)
-            return dl_fail(DL_ERR_SHAPE, "batches of shapes %s and %s cannot be broadcast", dl_shape_of(a),
-                           dl_shape_of(b)),
-                   -1;
-        shape[i] = sa == 1 ? sb : sa;
-    }
-    shape[n - 2] = rows_of(a), shape[n - 1] = rows_of(b);
-    return n;
-}
-
 static dl_tensor *by_blocks(dl_tensor *a, dl_tensor *b, double ord) {
-    long shape[DL_MAX_DIM], step = dl_distance_block(a, b), n = rows_of(a);
+    long shape[DL_MAX_DIM], step = dl_distance_block(a, b, ord), n = rows_of(a);
     const int nd = shape_of(a, b, shape);
     if (nd < 0) return NULL;
     if (step >= n) return dl_distances(a, b, ord);

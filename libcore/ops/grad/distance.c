@@ -73,7 +73,7 @@ static dl_status block(dl_tensor *x, dl_tensor *y, dl_tensor *g, double ord, lon
 
 static dl_status of_blocks(dl_back *b, dl_tensor *x, dl_tensor *y, dl_tensor *g, double ord) {
     POOL;
-    const long n = x->shape[x->ndim - 2], step = dl_distance_block(x, y);
+    const long n = x->shape[x->ndim - 2], step = dl_distance_block(x, y, ord);
     dl_tensor *dx = K(zeros_like(x)), *dy = K(zeros_like(y));
     if (!dx || !dy) return dl_failed();
     for (long i = 0; i < n; i += step) DL_TRY(block(x, y, g, ord, i, i + step < n ? i + step : n, dx, dy));

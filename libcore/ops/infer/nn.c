@@ -214,6 +214,17 @@ INFER_RULE(pdist) {
     return DL_OK;
 }
 
+INFER_RULE(row_distances) {
+    const dl_tensor *a = c->in[0], *b = c->in[1];
+    if (a->ndim != 3 || b->ndim != 3 || a->shape[0] != b->shape[0] || a->shape[2] != b->shape[2])
+        return dl_fail(DL_ERR_SHAPE, "distances are of the rows of batches of matrices, not of %s and %s",
+                       dl_shape_of(a), dl_shape_of(b));
+    if (!(ATTR_F(c, ROW_DISTANCES_P) >= 0))
+        return dl_fail(DL_ERR_VALUE, "p must be 0 or more, not %g", ATTR_F(c, ROW_DISTANCES_P));
+    *out = dl_meta_like(a, 3, (long[]){a->shape[0], a->shape[1], b->shape[1]});
+    return DL_OK;
+}
+
 INFER_RULE(multilabel_margins) {
     *out = dl_meta_like(c->in[0], 1, c->in[0]->shape);
     return DL_OK;

@@ -6,14 +6,17 @@
 
 enum { DL_PAIR_ROWS = 4 }; /* rows whose distances are computed together */
 
-/* Distances of n rows of `depth` numbers, of all pairs i < j one after another. */
+/* Distances of n rows of `depth` numbers from each other, of all pairs i < j one after another; or from all of m other
+ * rows, [n, m]. */
 typedef struct dl_pairs {
     double p;
-    long n, depth;
-    long wide;          /* columns of `turned`: n and a vector more */
-    long row;           /* numbers of a row of `rows`: depth, and zeros up to whole vectors */
+    bool others; /* of other rows */
+    long n, m, depth;
+    long wide;          /* columns of `turned`: m and a vector more */
+    long row;           /* numbers of a row of x and y: depth, and zeros up to whole vectors */
     const void *x;      /* [n, row], with zeros behind */
-    const void *turned; /* [depth, wide] */
+    const void *y;      /* [m, row]; x, if there are no others */
+    const void *turned; /* [depth, wide]: y */
     void *out;
     const void *d, *g; /* of the gradient: distances and their gradients */
     long tiles;

@@ -25,7 +25,8 @@ typedef enum S(norm) { S(zero), S(one), S(two), S(most), S(any) } S(norm);
 static inline S(norm) S(norm_of)(double p) {
     return p == 0 ? S(zero) : p == 1 ? S(one) : p == 2 ? S(two) : p == (double)INFINITY ? S(most) : S(any);
 }
-static inline VEC S(size)(VEC v) { return S(dl_vsel)((VINT)(v < 0), -v, v); }
+static inline VINT S(sign_bit)(void) { return (VINT)S(dl_vset)((REAL)-0.0); }
+static inline VEC S(size)(VEC v) { return (VEC)((VINT)v & ~S(sign_bit)()); }
 static inline VEC S(powers)(VEC v, REAL p) {
     for (long i = 0; i < LANES; i++) v[i] = (REAL)pow((double)v[i], (double)p);
     return v;
@@ -36,7 +37,8 @@ static inline __attribute__((always_inline)) VEC S(joined)(S(norm) norm, VEC sum
     case S(zero): return sum + S(dl_vsel)((VINT)(v != 0), one, none);
     case S(one): return sum + S(size)(v);
     case S(two): return sum + v * v;
-    case S(most): return S(dl_vsel)((VINT)(S(size)(v) > sum) | (VINT)(v != v), S(size)(v), sum); /* NaN stays */
+    case S(most):
+        return S(dl_vsel)((VINT)S(size)(v) > (VINT)sum, S(size)(v), sum); /* as integers: NaN is the largest */
     default: return sum + S(powers)(S(size)(v), p);
     }
 }
@@ -59,13 +61,19 @@ static inline __attribute__((always_inline)) void S(tile)(const dl_pairs *t, S(n
     }
 }
 
+/* Where the distance of rows i and j stands; without others, i < j. */
+static inline long S(place)(const dl_pairs *t, long i, long j) {
+    return j + (t->others ? i * t->m : i * (2 * t->n - i - 1) / 2 - i - 1);
+}
+
 static inline __attribute__((always_inline)) void S(rows_of_tile)(const dl_pairs *t, S(norm) norm, long i) {
     REAL line[DL_PAIR_ROWS][LANES];
-    for (long j = i + 1; j < t->n; j += LANES) {
+    for (long j = t->others ? 0 : i + 1; j < t->m; j += LANES) {
         S(tile)(t, norm, i, j, line);
         for (long r = 0; r < DL_PAIR_ROWS && i + r < t->n; r++) {
-            const long at = i + r, from = at + 1 > j ? at + 1 : j, end = j + LANES < t->n ? j + LANES : t->n;
-            REAL *out = (REAL *)t->out + at * (2 * t->n - at - 1) / 2 - at - 1;
+            const long at = i + r, first = t->others ? 0 : at + 1, from = first > j ? first : j,
+                       end = j + LANES < t->m ? j + LANES : t->m;
+            REAL *out = (REAL *)t->out + S(place)(t, at, 0);
             if (from < end) memcpy(out + from, line[r] + (from - j), (size_t)(end - from) * sizeof *out);
         }
     }
@@ -85,31 +93,43 @@ static void S(distances)(const dl_pairs *t, long tile) {
 
 /* The share of a difference v in the gradient of the distance: w is the gradient over what does not depend on v. */
 static inline __attribute__((always_inline)) VEC S(share)(S(norm) norm, VEC v, REAL w, REAL distance, REAL p) {
-    const VEC none = {0}, one = S(dl_vset)(1),
-              sign = S(dl_vsel)((VINT)(v > 0), one, S(dl_vsel)((VINT)(v < 0), -one, none));
+    const VEC none = {0}, size = S(size)(v), signed_w = (VEC)(((VINT)v & S(sign_bit)()) ^ (VINT)S(dl_vset)(w));
     switch (norm) {
-    case S(one): return sign * w;
+    case S(one): return (VEC)((VINT)signed_w & (VINT)(size > 0));
     case S(two): return v * w;
-    case S(most): return S(dl_vsel)((VINT)(S(size)(v) == distance), sign * w, none);
-    default: return S(dl_vsel)((VINT)(v == 0), none, sign * w * S(powers)(S(size)(v), p - 1));
+    case S(most): return (VEC)((VINT)signed_w & (VINT)(size == distance));
+    default: return S(dl_vsel)((VINT)(v == 0), none, signed_w * S(powers)(size, p - 1));
     }
+}
+
+/* How many differences of two rows are as large as their distance: these share its gradient. */
+static inline REAL S(count_largest)(const dl_pairs *t, const REAL *a, const REAL *b, REAL distance) {
+    VEC n = {0};
+    for (long d = 0; d < t->row; d += LANES) {
+        const VEC v = S(dl_vload)(a + d) - S(dl_vload)(b + d);
+        n += (VEC)((VINT)S(dl_vset)(1) & (VINT)(S(size)(v) == distance));
+    }
+    return S(dl_vsum)(n);
 }
 
 static inline __attribute__((always_inline)) void S(row_back)(const dl_pairs *t, S(norm) norm, long i) {
     enum { WIDTH = 4 };
-    const REAL *x = t->x, *d = t->d, *g = t->g;
+    const REAL *x = t->x, *y = t->y, *d = t->d, *g = t->g;
     REAL *out = (REAL *)t->out + i * t->depth;
     for (long from = 0; from < t->row; from += WIDTH * LANES) {
         const int width = (int)((t->row - from) / LANES < WIDTH ? (t->row - from) / LANES : WIDTH);
         VEC mine[WIDTH] = {0}, sum[WIDTH] = {0};
         for (int k = 0; k < width; k++) mine[k] = S(dl_vload)(x + i * t->row + from + k * LANES);
-        for (long j = 0; j < t->n; j++) {
-            if (j == i) continue;
-            const long low = i < j ? i : j, high = i < j ? j : i, at = low * (2 * t->n - low - 1) / 2 + high - low - 1;
+        for (long j = 0; j < t->m; j++) {
+            if (j == i && !t->others) continue;
+            const long at = t->others || i < j ? S(place)(t, i, j) : S(place)(t, j, i);
             const REAL far = d[at];
             if (far == 0) continue;
-            const REAL w = norm == S(two) ? g[at] / far : norm == S(any) ? (REAL)(g[at] / pow(far, t->p - 1)) : g[at];
-            const REAL *other = x + j * t->row + from;
+            const REAL w = norm == S(two)    ? g[at] / far
+                           : norm == S(any)  ? (REAL)(g[at] / pow(far, t->p - 1))
+                           : norm == S(most) ? g[at] / S(count_largest)(t, x + i * t->row, y + j * t->row, far)
+                                             : g[at];
+            const REAL *other = y + j * t->row + from;
             if (width == WIDTH)
                 for (int k = 0; k < WIDTH; k++)
                     sum[k] += S(share)(norm, mine[k] - S(dl_vload)(other + k * LANES), w, far, (REAL)t->p);
