@@ -47,16 +47,22 @@ static dl_status finish_window(dl_call *c, const window *w, dl_tensor *x) {
     return dl_finish(c, w->n == 1 ? dl_ones(&w->n, 1, w->dtype, w->device) : x ? dl_to(x, w->dtype) : NULL);
 }
 
+/* a[0], or 0 of no numbers. */
+static dl_tensor *constant(const window *w, dl_tensor *a) {
+    POOL;
+    dl_tensor *zeros = K(dl_zeros(&w->n, 1, DL_F64, w->device));
+    return zeros && a->numel ? dl_add(zeros, K(dl_select(a, 0, 0))) : dl_ref(zeros);
+}
+
 /* a[0] - a[1] cos(x) + a[2] cos(2 x) - ... over a period, as the result. */
 static dl_status waves(dl_call *c, const window *w, dl_tensor *a) {
     if (w->n == 1) return finish_window(c, w, NULL);
     DL_OWNED dl_tensor *x = phases(w, DL_F64, 2 * M_PI);
-    DL_OWNED dl_tensor *sum = dl_zeros(&w->n, 1, DL_F64, w->device);
-    for (int i = 0; sum && i < a->numel; i++) {
+    DL_OWNED dl_tensor *sum = a->numel > 1 ? dl_select(a, 0, 0) : constant(w, a);
+    for (int i = 1; sum && i < a->numel; i++) {
         POOL;
-        dl_tensor *factor = K(dl_select(a, 0, i)), *before = K(sum);
-        dl_tensor *wave = i ? K(dl_cos(i == 1 ? x : K(dl_mul(x, N(i))))) : NULL,
-                  *term = i ? K(dl_mul(wave, factor)) : factor;
+        dl_tensor *before = K(sum), *wave = K(dl_cos(i == 1 ? x : K(dl_mul(x, N(i))))),
+                  *term = K(dl_mul(wave, K(dl_select(a, 0, i))));
         sum = i % 2 ? dl_sub(before, term) : dl_add(before, term);
     }
     return finish_window(c, w, sum);
