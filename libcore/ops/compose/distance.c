@@ -5,6 +5,7 @@
 #include "core/device/device.h"
 #include "ops/matrices.h"
 #include "dlcore/arithmetic.h"
+#include "dlcore/compare.h"
 #include "dlcore/create.h"
 #include "dlcore/elementary.h"
 #include "dlcore/index.h"
@@ -12,6 +13,7 @@
 #include "dlcore/reduce.h"
 #include "dlcore/rounding.h"
 #include "dlcore/view.h"
+#include "dlcore/where.h"
 #include "ops/names/matmul.h"
 #include "ops/rules/matmul.h"
 
@@ -30,9 +32,22 @@ static const long last = -1;
 
 static long rows_of(const dl_tensor *t) { return t->shape[t->ndim - 2]; }
 
+/* The largest size of each row. All that are as large have its whole gradient, where amax would share it among them:
+ * they are 0 above it. */
+static dl_tensor *largest(dl_tensor *differences) {
+    POOL;
+    dl_tensor *size = K(dl_abs(differences));
+    if (!size || !dl_requires_grad(size)) return size ? dl_amax(size, &last, 1, 0) : NULL;
+    dl_tensor *most = K(dl_amax(K(dl_detach(size)), &last, 1, 1)), *above = K(dl_sub(size, most));
+    dl_tensor *ties = K(dl_where(K(dl_eq(above, N(0))), above, N(0)));
+    return dl_add(K(dl_select(most, -1, 0)), K(dl_sum(ties, &last, 1, 0)));
+}
+
 static dl_tensor *by_differences(dl_tensor *a, dl_tensor *b, double ord) {
     POOL;
-    return dl_norm(K(dl_sub(K(dl_with_dim(a, -2)), K(dl_with_dim(b, -3)))), &last, 1, 0, ord);
+    dl_tensor *d = K(dl_sub(K(dl_with_dim(a, -2)), K(dl_with_dim(b, -3))));
+    if (!d || !isinf(ord)) return dl_norm(d, &last, 1, 0, ord);
+    return d->shape[d->ndim - 1] ? largest(d) : dl_sum(d, &last, 1, 0);
 }
 
 POOLED_RULE(row_distances) {

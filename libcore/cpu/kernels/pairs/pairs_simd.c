@@ -97,19 +97,9 @@ static inline __attribute__((always_inline)) VEC S(share)(S(norm) norm, VEC v, R
     switch (norm) {
     case S(one): return (VEC)((VINT)signed_w & (VINT)(size > 0));
     case S(two): return v * w;
-    case S(most): return (VEC)((VINT)signed_w & (VINT)(size == distance));
+    case S(most): return (VEC)((VINT)signed_w & (VINT)(size - distance == 0));
     default: return S(dl_vsel)((VINT)(v == 0), none, signed_w * S(powers)(size, p - 1));
     }
-}
-
-/* How many differences of two rows are as large as their distance: these share its gradient. */
-static inline REAL S(count_largest)(const dl_pairs *t, const REAL *a, const REAL *b, REAL distance) {
-    VEC n = {0};
-    for (long d = 0; d < t->row; d += LANES) {
-        const VEC v = S(dl_vload)(a + d) - S(dl_vload)(b + d);
-        n += (VEC)((VINT)S(dl_vset)(1) & (VINT)(S(size)(v) == distance));
-    }
-    return S(dl_vsum)(n);
 }
 
 static inline __attribute__((always_inline)) void S(row_back)(const dl_pairs *t, S(norm) norm, long i) {
@@ -125,10 +115,7 @@ static inline __attribute__((always_inline)) void S(row_back)(const dl_pairs *t,
             const long at = t->others || i < j ? S(place)(t, i, j) : S(place)(t, j, i);
             const REAL far = d[at];
             if (far == 0) continue;
-            const REAL w = norm == S(two)    ? g[at] / far
-                           : norm == S(any)  ? (REAL)(g[at] / pow(far, t->p - 1))
-                           : norm == S(most) ? g[at] / S(count_largest)(t, x + i * t->row, y + j * t->row, far)
-                                             : g[at];
+            const REAL w = norm == S(two) ? g[at] / far : norm == S(any) ? (REAL)(g[at] / pow(far, t->p - 1)) : g[at];
             const REAL *other = y + j * t->row + from;
             if (width == WIDTH)
                 for (int k = 0; k < WIDTH; k++)
