@@ -19,7 +19,8 @@ typedef struct batch {
     long count, esize;
     int m, n, k; /* rows, columns, the smaller of them */
     int lwork, liwork, lrwork;
-    void *work; /* of lwork elements */
+    size_t elements; /* of work */
+    void *work;
     int *iwork;
     void *rwork; /* of complex matrices: real numbers */
     size_t rwork_bytes;
@@ -46,18 +47,23 @@ static dl_status begin(const dl_tensor *t, batch *b) {
 }
 
 static void end(batch *b) {
-    dl_host_free(b->work, (size_t)b->lwork * (size_t)b->esize);
+    dl_host_free(b->work, b->elements * (size_t)b->esize);
     dl_host_free(b->iwork, (size_t)b->liwork * sizeof(int));
     dl_host_free(b->rwork, b->rwork_bytes);
 }
 
+static dl_status take_elements(batch *b, size_t n) {
+    b->elements = n;
+    return (b->work = dl_host_alloc(n * (size_t)b->esize)) ? DL_OK : dl_failed();
+}
+
 /* Memory of the size that a query left in `want`. */
 static dl_status take_work(batch *b, const double *want, int liwork) {
-    b->lwork = dl_lapack_room(b->t, want);
     b->liwork = liwork;
-    b->work = dl_host_alloc((size_t)b->lwork * (size_t)b->esize);
+    b->lwork = dl_lapack_room(b->t, want);
+    DL_TRY(take_elements(b, (size_t)b->lwork));
     b->iwork = liwork ? dl_host_alloc((size_t)liwork * sizeof(int)) : NULL;
-    return b->work && (!liwork || b->iwork) ? DL_OK : dl_failed();
+    return !liwork || b->iwork ? DL_OK : dl_failed();
 }
 
 /* Room for n real numbers of the precision. */
@@ -89,7 +95,7 @@ static void run_share(void *arg, long t) {
 
 static dl_status copy_work(batch *to, const batch *b) {
     *to = *b;
-    to->work = b->work ? dl_host_alloc((size_t)b->lwork * (size_t)b->esize) : NULL;
+    to->work = b->work ? dl_host_alloc(b->elements * (size_t)b->esize) : NULL;
     to->iwork = b->iwork ? dl_host_alloc((size_t)b->liwork * sizeof(int)) : NULL;
     to->rwork = b->rwork ? dl_host_alloc(b->rwork_bytes) : NULL;
     return (b->work && !to->work) || (b->iwork && !to->iwork) || (b->rwork && !to->rwork) ? dl_failed() : DL_OK;
@@ -227,44 +233,41 @@ const dl_kernel dl_cpu_solve_triangle = {.run = run_triangle, .dtypes = ANY};
 
 /* ---- QR */
 
+static dl_qr qr_of(const batch *b, const dl_call *c, long i, void *tau) {
+    return (dl_qr){b->l, b->t, b->m, b->n, b->k, at(c->out[0], 2, i), tau, b->work};
+}
+
 static dl_status geqrf_step(batch *b, dl_call *c, long i) {
-    int info = 0;
-    if (b->k) b->l->geqrf(&b->m, &b->n, at(c->out[0], 2, i), &b->m, at(c->out[1], 1, i), b->work, &b->lwork, &info);
-    return info < 0 ? wrong_call("geqrf", info) : DL_OK;
+    const dl_qr q = qr_of(b, c, i, at(c->out[1], 1, i));
+    dl_lapack_qr(&q, b->stop);
+    return DL_OK;
 }
 
 static dl_status run_geqrf(dl_call *c) {
     batch b;
-    double want[2] = {0};
-    int query = -1, info = 0;
     DL_TRY(begin(c->in[0], &b));
     dl_cpu_copy(c->out[0], c->in[0]);
     if (!b.l || !b.k) return DL_OK;
-    b.l->geqrf(&b.m, &b.n, NULL, &b.m, NULL, want, &query, &info);
-    dl_status s = take_work(&b, want, 0);
+    const dl_status s = take_elements(&b, dl_lapack_qr_room(b.m, b.n));
     return s == DL_OK ? run_batch(&b, c, geqrf_step, REFLECTORS) : (end(&b), s);
 }
 const dl_kernel dl_cpu_geqrf = {.run = run_geqrf, .dtypes = ANY};
 
 static dl_status product_step(batch *b, dl_call *c, long i) {
-    int info = 0;
-    b->l->orgqr(&b->m, &b->n, &b->k, at(c->out[0], 2, i), &b->m, b->operand + i * b->k * b->esize, b->work, &b->lwork,
-                &info);
-    return info < 0 ? wrong_call("orgqr", info) : DL_OK;
+    const dl_qr q = qr_of(b, c, i, b->operand + i * b->k * b->esize);
+    dl_lapack_make_q(&q, b->stop);
+    return DL_OK;
 }
 
 static dl_status run_product(dl_call *c) {
     batch b;
-    double want[2] = {0};
-    int query = -1, info = 0;
     DL_TRY(begin(c->in[0], &b));
     dl_cpu_copy(c->out[0], c->in[0]);
     b.k = (int)c->in[1]->shape[c->in[1]->ndim - 1];
     if (!b.l || !b.n) return DL_OK;
     DL_OWNED dl_tensor *tau = dl_cpu_contiguous(c->in[1]);
     if (!tau) return dl_failed();
-    b.l->orgqr(&b.m, &b.n, &b.k, NULL, &b.m, NULL, want, &query, &info);
-    dl_status s = take_work(&b, want, 0);
+    const dl_status s = take_elements(&b, dl_lapack_qr_room(b.m, b.n));
     if (s != DL_OK) return end(&b), s;
     b.operand = dl_ptr(tau);
     return run_batch(&b, c, product_step, REFLECTORS);

@@ -28,10 +28,10 @@ static void load(void) {
         dl_lapack *l = &lapack[i];
         FIND(getrf), FIND(potrf), FIND(geqrf), FIND(trsm), FIND(gemm);
         if (i < 2) {
-            FIND(orgqr), FIND(syevd), FIND(gesdd), FIND(geev);
+            FIND(syevd), FIND(gesdd), FIND(geev);
             FIND(labrd), FIND(gebrd), FIND(bdsdc), FIND(ormbr);
         } else {
-            FIND_AS(orgqr, "ungqr"), FIND_AS(gesdd_complex, "gesdd"), FIND_AS(geev_complex, "geev"), FIND(heevd);
+            FIND_AS(gesdd_complex, "gesdd"), FIND_AS(geev_complex, "geev"), FIND(heevd);
         }
     }
 }

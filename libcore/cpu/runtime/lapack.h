@@ -14,8 +14,6 @@ typedef struct dl_lapack {
     void (*potrf)(const char *part, const int *n, void *a, const int *lda, int *info, size_t);
     void (*geqrf)(const int *m, const int *n, void *a, const int *lda, void *tau, void *work, const int *lwork,
                   int *info);
-    void (*orgqr)(const int *m, const int *n, const int *k, void *a, const int *lda, const void *tau, void *work,
-                  const int *lwork, int *info);
     void (*syevd)(const char *job, const char *part, const int *n, void *a, const int *lda, void *values, void *work,
                   const int *lwork, int *iwork, const int *liwork, int *info, size_t, size_t);
     void (*gesdd)(const char *job, const int *m, const int *n, void *a, const int *lda, void *s, void *u,
@@ -73,5 +71,20 @@ typedef struct dl_svd {
 bool dl_lapack_svd_has_steps(int m, int n);
 /* What gesdd computes, in steps between which `stop` is asked; *info as gesdd has it. */
 dl_status dl_lapack_svd(const dl_svd *q, dl_stop *stop, int *info);
+
+/* One matrix of m by n numbers with k reflectors, whose factors are tau. */
+typedef struct dl_qr {
+    const dl_lapack *l;
+    dl_dtype t;
+    int m, n, k;
+    void *a, *tau, *work; /* of dl_lapack_qr_room elements */
+} dl_qr;
+
+/* Elements of work space for matrices of m by n. */
+size_t dl_lapack_qr_room(int m, int n);
+/* What geqrf computes, k the smaller of m and n: R, the reflectors below its diagonal, and tau. */
+void dl_lapack_qr(const dl_qr *q, dl_stop *stop);
+/* What orgqr computes, k <= n <= m: the first n columns of the product of the reflectors in their place. */
+void dl_lapack_make_q(const dl_qr *q, dl_stop *stop);
 
 #endif
