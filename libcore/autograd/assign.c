@@ -62,10 +62,13 @@ dl_status dl_assign(dl_tensor *dst, dl_tensor *value) {
     DL_TRY(dl_history_renew(dst));
     DL_OWNED dl_tensor *full = prepare(dst, value);
     if (!full) return dl_failed();
+    dl_journal_step step;
+    const bool trains = !dl_recording() && (base->grad || (dl_journal_gifts && dl_journal_takes_gift(base)));
+    const bool looked_at = trains && dl_journal_change_begin(&step, base);
     DL_OWNED dl_tensor *written =
         dl_as_strided_set(base, full, dst->shape, dst->ndim, dst->stride, dst->ndim, dst->offset);
     if (!written) return dl_failed();
     if (dl_recording() && (written->node || base->node)) rebase(base, written);
-    if (!dl_recording() && (base->grad || (dl_journal_gifts && dl_journal_takes_gift(base)))) dl_journal_changed(base);
+    if (looked_at) dl_journal_step_end(&step);
     return dl_history_renew(dst);
 }

@@ -18,6 +18,7 @@ enum { ROWS = 256, CURVE = 64, SEEN = DL_JOURNAL_SEEN, SEEN_OF_PASS = 64, SEEN_O
 typedef struct seeding {
     const dl_tensor *leaf;
     uint32_t version;
+    long changes; /* of that parameter */
     unsigned long seedings, seed;
     uint64_t drawn;
 } seeding;
@@ -163,11 +164,10 @@ dl_status dl_journal_at(long i, dl_journal_row *out) {
 
 /* ---------------------------------------------------------------- events of nets and optimizers */
 
+static bool is_power_of_two(long n) { return !(n & (n - 1)); }
+
 /* Is the event one that is looked at, number 1, 2, 4, 8, ... of the training? */
-static bool is_looked_at(const dl_journal_row *r) {
-    const long n = r->count - r->since;
-    return !(n & (n - 1));
-}
+static bool is_looked_at(const dl_journal_row *r) { return is_power_of_two(r->count - r->since); }
 
 /* Rows of a pass among those of the passes before; without memory they are left out. */
 static void keep_rows(dl_journal_row *r, const dl_tensor *x, long most) {
@@ -310,6 +310,7 @@ static void note_seeding(dl_journal_row *r, const dl_tensor *leaf) {
     const dl_rng_at here = dl_rng_here();
     now.seedings = dl_rng_seedings(&at), now.seed = dl_seed_get();
     for (int i = 0; i < DL_RNG_STREAMS; i++) now.drawn += here.call[i];
+    now.changes = s->leaf == leaf ? s->changes + 1 : 1;
     if (s->leaf && s->leaf != leaf && !r->what) return; /* of several that are changed at one place the first */
     journal->trainings += begins_another(leaf);
     const bool goes_on = s->leaf == leaf && now.version >= s->version;
@@ -360,12 +361,19 @@ void dl_journal_step_end(dl_journal_step *s) {
 
 bool dl_journal_is_fresh(uint64_t serial) { return journal && serial > journal->serial; }
 
-void dl_journal_changed(dl_tensor *leaf) {
+bool dl_journal_change_begin(dl_journal_step *s, dl_tensor *leaf) {
     dl_journal_row *r = row_of((key){.kind = DL_DID_STEP});
-    if (r) r->again += leaf->grad && is_added(leaf->grad), r->total = 1, journal->stepped = passes;
-    if (r) journal->serial = dl_storage_serial();
-    if (r) note_seeding(r, leaf);
+    const bool again = leaf->grad && is_added(leaf->grad);
     if (leaf->grad) dl_journal_used(leaf->grad);
+    if (!r) return false;
+    s->row = r - journal->row, s->n = 0;
+    r->again += again, r->total = 1, journal->stepped = passes, journal->serial = dl_storage_serial();
+    note_seeding(r, leaf);
+    const seeding *first = &journal->seeding[s->row];
+    if (first->leaf != leaf || !is_power_of_two(first->changes) || !is_readable(leaf)) return false;
+    take(leaf, s->before[0]);
+    s->p[s->n++] = leaf;
+    return true;
 }
 
 /* By their memory, as a function is given leaves of its own for what it is called with. */

@@ -52,8 +52,9 @@ typedef struct dl_journal_step {
 /* True: dl_journal_step_end is to be called. */
 bool dl_journal_step_begin(dl_journal_step *s, const void *optimizer, double rate, dl_tensor *const *p, long n);
 void dl_journal_step_end(dl_journal_step *s);
-/* A leaf was changed in place by the caller, who used its gradient. */
-void dl_journal_changed(dl_tensor *leaf);
+/* A leaf is changed in place by the caller, who used its gradient; as of a step. Of several leaves that are changed at
+ * one place the first one is looked at. */
+bool dl_journal_change_begin(dl_journal_step *s, dl_tensor *leaf);
 /* The caller was given gradients of these as values, by a pass from one number; the leaf gets none itself. */
 void dl_journal_given(dl_tensor *const *inputs, int n);
 /* Gradients that were given and that no change of a leaf has used yet. */

@@ -650,16 +650,18 @@ static void tell_passed(dlsh_examination *e) {
         for (long k = 0; k < r->nrows; k++) rows++, known += was_seen(e, r->what, r->rows[k]);
         unknown += !r->nrows;
     }
-    if (rows)
-        snprintf(rest, sizeof rest, "of %ld evaluated samples looked at, %ld were among the trained ones looked at",
-                 rows, known);
+    if (rows && known)
+        snprintf(rest, sizeof rest,
+                 "%ld of %ld evaluated samples are samples of the training, too, as for its own figures", known, rows);
+    else if (rows)
+        snprintf(rest, sizeof rest, "none of %ld evaluated samples is one of the training", rows);
     else if (unknown)
         snprintf(rest, sizeof rest, "of evaluations the samples are not known");
     if (same)
         dlsh_passed(e, "each step%s has the same %ld samples (line %d); %s",
                     places > 1 ? " of one of the trainings" : "", same->shape[0], same->line, rest);
     else if (seen > 1)
-        dlsh_passed(e, "of %ld training passes looked at not all have the same samples; %s", seen, rest);
+        dlsh_passed(e, "the samples change from step to step, in %ld steps that were looked at; %s", seen, rest);
     else
         dlsh_unchecked(e, "the samples of each step are not known; random numbers go on from step to step");
 }

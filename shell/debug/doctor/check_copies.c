@@ -180,7 +180,7 @@ static int see_copied_weight(void *ctx, const char *file, const dlsh_node *n, co
     int copies = 0, unused = 0;
     const dlsh_node *to = dlsh_is_method(n, "copy_") && n->nkids > 1 ? n->kids[0]->kids[0] : NULL;
     for (int i = 0; to && i < depth; i++)
-        if (within[i]->kind == DLSH_N_FOR || within[i]->kind == DLSH_N_WHILE || within[i]->kind == DLSH_N_FN) return 0;
+        if (dlsh_is_loop(within[i]) || within[i]->kind == DLSH_N_FN) return 0;
     const dl_tensor *a = to ? copied_param(e, file, to, &unused, 0) : NULL;
     const dl_tensor *b = a ? copied_param(e, file, n->kids[1], &copies, 0) : NULL;
     if (!b || a == b || !dlsh_is_being_trained(e, a) || !dlsh_is_being_trained(e, b)) return 0;
@@ -523,7 +523,7 @@ static int see_alias(void *ctx, const char *file, const dlsh_node *n, const dlsh
     if (n->kind != DLSH_N_ASSIGN || n->nkids != 2 || n->op || n->kids[0]->kind != DLSH_N_NAME) return 0;
     dl_module *m = dlsh_object_of(e, file, n->kids[1], &dlsh_net_class);
     for (int i = 0; i < depth; i++) {
-        loop |= within[i]->kind == DLSH_N_FOR || within[i]->kind == DLSH_N_WHILE;
+        loop |= dlsh_is_loop(within[i]);
         choice |= loop && within[i]->kind == DLSH_N_IF;
     }
     if (!m || !choice || !trains_any(e, m)) return 0;

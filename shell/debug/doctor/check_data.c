@@ -99,23 +99,25 @@ int dlsh_learns_well(const dlsh_examination *e, double share) {
     return passes > 0;
 }
 
-/* Does a norm layer stand before the first weights of the pass, or follow them? */
-static int normalises_first(dlsh_pass p) {
+/* Does a norm layer stand before the first weights of the pass, or follow them? by: "batch_norm", one before them that
+ * brings columns to one scale; "norm", any. */
+static int normalises_first(dlsh_pass p, const char *by) {
     int unit;
     long k = p.n - 1;
-    while (k >= 0 && !dlsh_node_weight(&p.at[k], &unit) && !strstr(p.at[k].op, "norm")) k--;
-    if (k >= 0 && strstr(p.at[k].op, "norm")) return 1;
+    while (k >= 0 && !dlsh_node_weight(&p.at[k], &unit) && !strstr(p.at[k].op, by)) k--;
+    if (k >= 0 && strstr(p.at[k].op, by)) return 1;
+    if (strcmp(by, "norm") != 0) return 0;
     const dl_journal_node *user = k < 0 ? NULL : dlsh_pass_user(p, &p.at[k]);
     if (user && dlsh_op_is(user, "add")) user = dlsh_pass_user(p, user);
     return user && strstr(user->op, "norm");
 }
 
 /* Is it so in each pass? It takes away what scale the input has. */
-static int normalised_first(const dlsh_examination *e) {
+static int normalised_first(const dlsh_examination *e, const char *by) {
     const dl_journal_row *r;
     int passes = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i)); passes++)
-        if (!normalises_first(dlsh_pass_of(r, 0))) return 0;
+        if (!normalises_first(dlsh_pass_of(r, 0), by)) return 0;
     return passes > 0;
 }
 
@@ -170,7 +172,7 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
                                : NULL;
     if (copies) dlsh_cause(copies, "all columns of %s are the same one", s->name);
     if (copies) dlsh_evidence(copies, "its %ld columns have equal values in all %ld samples", same, s->n);
-    if (small >= 0 && high.std > (high.std > 10 ? 300 : 1000) * low.std) {
+    if (small >= 0 && high.std > (high.std > 10 ? 300 : 1000) * low.std && !normalised_first(e, "batch_norm")) {
         dlsh_finding *f =
             dlsh_find_at(e, s->file, s->line, "normalise each column: (x - mean(x, dim=0)) / std(x, dim=0)");
         if (!f) return;
@@ -268,7 +270,7 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
         low = fmin(low, v), high = fmax(high, v), sum += v, squares += v * v, n++;
     }
     double mean = n ? sum / (double)n : 0, rms = n ? sqrt(squares / (double)n) : 0;
-    const int normalised = n && rms > 20 && normalised_first(e);
+    const int normalised = n && rms > 20 && normalised_first(e, "norm");
     if (n && rms > 20 && is_scaled_on_the_way(e, rms)) return;
     if (normalised && dlsh_learns_well(e, 0.5))
         return dlsh_passed(e, "%s goes from %.3g to %.3g; a norm layer scales it", s->name, low, high);
@@ -288,7 +290,7 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
         dlsh_cause(f, "%s is scaled to almost nothing: its values are too small", s->name);
         dlsh_evidence(f, "its values go from %.4g to %.4g; nets begin with weights for about -1 to 1", low, high);
     } else if (n && !e->bad && s->apart)
-        dlsh_unchecked(e, "nets were trained with other rows than those that %s has now", s->name);
+        dlsh_unchecked(e, "%s has been set anew since the training, and has other rows by now", s->name);
     else if (n && !e->bad)
         dlsh_passed(e, "%s, %ld%s samples: %.3g to %.3g, mean %.3g%s; %s%s", s->name, s->n,
                     s->n < s->total ? " of its" : "", low, high, mean, n < s->n * s->width ? ", some not finite" : "",
@@ -405,10 +407,18 @@ void dlsh_find_constant_target(dlsh_examination *e, const char *file, const dlsh
     find_one_class(e, &s);
 }
 
+/* Has a loss weights of its classes? */
+static int has_weights_of_classes(const dlsh_examination *e) {
+    const dl_journal_node *n;
+    for (dlsh_node_walk w = {0}; (n = dlsh_node_next(e, "cross_entropy|nll_picked|logit_loss", &w));)
+        if (n->nin > 2 && n->in[2].there) return 1;
+    return 0;
+}
+
 /* One class that has nearly all samples: always saying it is right for most of them. */
 static void find_rare_classes(dlsh_examination *e, const dlsh_samples *s) {
     long most = 0;
-    if (!s->y || !s->classes || s->n < 100) return;
+    if (!s->y || !s->classes || s->n < 100 || has_weights_of_classes(e)) return;
     for (long i = 0, n; i < s->n && i < 16; i++) {
         n = 0;
         for (long k = 0; k < s->n; k++) n += s->y[k] == s->y[i];
@@ -495,12 +505,30 @@ static int has_many_values(const dlsh_samples *s) {
     return n > 15 && whole < n / 4;
 }
 
+/* [x, x + noise], or [x + noise for i in range(6)]: how many items have the rows of one and the same table. */
+static int items_of_one(const dlsh_node *list) {
+    const int each = list->kind == DLSH_N_COMPREHENSION, n = each ? 2 : list->nkids;
+    const dlsh_node *fn = each ? list->kids[0] : NULL, *name = NULL;
+    int count = 0;
+    for (int i = 0; (each || list->kind == DLSH_N_LIST) && i < n; i++) {
+        const dlsh_node *item = each ? fn->kids[fn->nkids - 1] : list->kids[i];
+        while (item && (item->kind == DLSH_N_BLOCK || item->kind == DLSH_N_EXPR || item->kind == DLSH_N_RETURN ||
+                        item->kind == DLSH_N_BINARY))
+            item = item->nkids ? item->kids[0] : NULL;
+        if (!item || item->kind != DLSH_N_NAME || (each && dlsh_is_own_name(fn, item->text))) continue;
+        count += !name || !strcmp(name->text, item->text), name = item;
+    }
+    return count;
+}
+
 /* Does an expression, or a function that it calls, repeat rows? */
 static int repeats_rows(const char *file, const dlsh_node *n, int depth) {
     static const char repeating[] = "repeat|repeat_interleave|tile";
     const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
     if (!n || depth > 2) return 0;
     if (by && dlsh_has_word(repeating, by, strlen(by))) return 1;
+    if (by && dlsh_has_word("cat|concat|vstack", by, strlen(by)) && n->nkids > 1 && items_of_one(n->kids[1]) > 1)
+        return 1;
     const dlsh_node *fn = by && n->kids[0]->kind == DLSH_N_NAME ? dlsh_function_of(file, by) : NULL;
     if (fn && repeats_rows(file, fn->kids[fn->nkids - 1], depth + 1)) return 1;
     for (int i = 0; i < n->nkids; i++)
@@ -525,6 +553,13 @@ static int line_of_repeats(const char *file, const dlsh_node *n, int before, int
     return line;
 }
 
+int dlsh_line_of_repeats(const dlsh_examination *e, const char *file, int line) {
+    const dlsh_node *made = file ? dlsh_statement_at(file, line) : NULL;
+    const dlsh_node *data = e->trainer && file ? dlsh_trainer_option(e, file, 1, "data") : NULL;
+    const int repeated = made ? line_of_repeats(file, made, made->span.start, 0) : 0;
+    return repeated || !data ? repeated : line_of_repeats(file, data, data->span.start, 0);
+}
+
 void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test) {
     if (train->width != test->width || train->width < 2 || !train->n || !test->n) return;
     DLSH_FREED unsigned long *h = dlsh_sorted_rows(train), *g = dlsh_sorted_rows(test);
@@ -540,8 +575,7 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
         if (h && g && both < 2 && !repeats) dlsh_find_near(e, train, test);
         return;
     }
-    const dlsh_node *made = test->file ? dlsh_statement_at(test->file, test->line) : NULL;
-    const int repeated = made ? line_of_repeats(test->file, made, made->span.start, 0) : 0;
+    const int repeated = dlsh_line_of_repeats(e, test->file, test->line);
     dlsh_finding *f = dlsh_find_at(e, test->file, repeated ? repeated : test->line,
                                    "split first, each sample in one part alone; then augment or repeat");
     if (!f) return;
@@ -555,21 +589,13 @@ static int same_rows(const dl_tensor *a, const dl_tensor *b) {
     return a && b && dl_ndim(a) && dl_ndim(b) && dl_shape(a)[0] == dl_shape(b)[0];
 }
 
-/* The indices of picks for people: without the marks that tell two variables of one name apart. */
-static const char *shown_picks(const dlsh_traced *x, char *buf, size_t size) {
-    size_t n = 0;
-    for (const char *p = x->picks; *p && n + 3 < size; p++) {
-        if (*p != '#') {
-            buf[n++] = *p;
-            continue;
-        }
-        p += strcspn(p, ";");
-        if (!*p) break;
-        if (p[1] && p[1] != ';') buf[n++] = ',', buf[n++] = ' ';
-    }
-    while (n && buf[n - 1] == ';') n--;
-    buf[n] = 0;
-    return n ? buf : "as they are";
+/* The pick number n of picks for people: without the mark that tells two variables of one name apart. */
+static const char *shown_pick(const dlsh_traced *x, int n, char *buf, size_t size) {
+    const char *p = x->picks;
+    for (; n && *p; n--) p += strcspn(p, ";") + 1;
+    const int length = (int)strcspn(p, "#;");
+    snprintf(buf, size, length ? "by [%.*s]" : "as they are", length, p);
+    return buf;
 }
 
 /* The place of the first pick in which two differ. */
@@ -637,8 +663,8 @@ static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_
     char at_x[32] = "", at_y[32] = "";
     if (n < x->nlines && x->lines[n]) snprintf(at_x, sizeof at_x, " (line %d)", x->lines[n]);
     if (n < y->nlines && y->lines[n]) snprintf(at_y, sizeof at_y, " (line %d)", y->lines[n]);
-    dlsh_evidence(f, "rows of %s: %s%s; rows of %s: %s%s", x->base, shown_picks(x, of_x, sizeof of_x), at_x, y->base,
-                  shown_picks(y, of_y, sizeof of_y), at_y);
+    dlsh_evidence(f, "the rows of %s are taken %s%s, those of %s %s%s", x->base, shown_pick(x, n, of_x, sizeof of_x),
+                  at_x, y->base, shown_pick(y, n, of_y, sizeof of_y), at_y);
 }
 
 /* Is there a target whose rows were picked as those of the input? */

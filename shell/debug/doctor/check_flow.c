@@ -467,13 +467,14 @@ dl_status dlsh_check_flow(dlsh_examination *e) {
     const dl_journal_row *r;
     long passes = 0, ops = 0, lost = 0;
     find_detached(e);
-    find_stops(e);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        look_at_policy(e, dlsh_pass_of(r, 1)), look_at_policy(e, dlsh_pass_of(r, 0));
+    if (!dlsh_was_found(e, e->check, "the wrong sign")) find_stops(e); /* what is rewarded is gone by then */
     find_rivals(e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n; k++) look_at_margin(e, p, &p.at[k]);
         const dlsh_pass first = dlsh_pass_of(r, 0);
-        look_at_policy(e, p), look_at_policy(e, first);
         for (long k = 0; k < p.n && !e->bad; k++) look_at_advantage(e, r, p, &p.at[k]);
         for (long k = 0; k < first.n; k++) look_at_distances(e, first, &first.at[k]);
         if (p.n) find_plain_penalty(e, r), find_loose_part(e, r);

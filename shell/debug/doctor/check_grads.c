@@ -58,13 +58,31 @@ static const dl_journal_row *pass_before(const dlsh_examination *e, unsigned lon
     return best;
 }
 
+/* One optimizer is zeroed in place of another one. Was it found? */
+static int zeroes_another(dlsh_examination *e, const dl_journal_row *step, const dl_journal_row *pass) {
+    const char *name = NULL, *other = NULL;
+    const dl_journal_row *zero = pass ? dlsh_zeroed_instead(e, step, pass) : NULL;
+    if (!zero || !dlsh_live_optimizer(e, step->what, &name) || !dlsh_live_optimizer(e, zero->what, &other)) return 0;
+    dlsh_finding *f =
+        dlsh_find_at(e, zero->file, zero->line, dlsh_kept(e, "%s.zero_grad() in place of %s.zero_grad()", name, other));
+    if (!f) return 1;
+    dlsh_cause(f,
+               "%s.zero_grad() stands here, but the step is one of %s, which nothing zeroes: its gradients add up "
+               "over all steps",
+               other, name);
+    dlsh_evidence(f, "%ld of %ld steps of %s (line %d) used the gradient of the step before once more", step->again,
+                  step->count, name, step->line);
+    return 1;
+}
+
 static void accumulates(dlsh_examination *e, const dl_journal_row *step) {
     const dl_journal_row *pass = pass_before(e, step->till), *zero, *seen = NULL;
     for (long i = 0; (zero = dlsh_row_next(e, DL_DID_ZERO, &i));)
         if (!seen || (zero->what == step->what) > (seen->what == step->what) ||
             (zero->till > seen->till && (zero->what == step->what) == (seen->what == step->what)))
             seen = zero;
-    if ((!seen && dlsh_zeroes_nets_partly(e, step)) || dlsh_zeroes_partly(e, step)) return;
+    if ((!seen && dlsh_zeroes_nets_partly(e, step)) || dlsh_zeroes_partly(e, step) || zeroes_another(e, step, pass))
+        return;
     const int misplaced = seen && (seen->what == step->what || !seen->what) && 2 * seen->count < step->count;
     const dl_journal_row *at = misplaced ? seen : pass ? pass : step;
     dlsh_finding *f = dlsh_find_at(e, at->file, at->line,
@@ -81,7 +99,7 @@ static void accumulates(dlsh_examination *e, const dl_journal_row *step) {
         snprintf(where, sizeof where, "%s zeroed %ld times, at line %d",
                  seen->what && step->what && seen->what != step->what ? "those of another optimizer were" : "they were",
                  seen->count, seen->line);
-    dlsh_evidence(f, "%ld of %ld steps (line %d) used a gradient that was added to one used before; %s", step->again,
+    dlsh_evidence(f, "%ld of %ld steps (line %d) used the gradient of the step before once more; %s", step->again,
                   step->count, step->line, where);
 }
 
@@ -226,13 +244,7 @@ static void find_stepped_twice(dlsh_examination *e, const dl_journal_row *step) 
 }
 
 static int pass_has_leaf(const dl_journal_row *r, const void *leaf) {
-    for (int last = 0; last < 2; last++) {
-        const dlsh_pass p = dlsh_pass_of(r, last);
-        for (long k = 0; k < p.n; k++)
-            for (int j = 0; j < p.at[k].nin && j < 8; j++)
-                if (p.at[k].in[j].leaf == leaf) return 1;
-    }
-    return 0;
+    return dlsh_pass_has(dlsh_pass_of(r, 0), leaf) || dlsh_pass_has(dlsh_pass_of(r, 1), leaf);
 }
 
 /* Clipped before the backward pass of the step: of the gradients of the step before, or of none. Passes and steps that
@@ -257,6 +269,19 @@ static void find_early_clips(dlsh_examination *e) {
 }
 
 /* A penalty on parameters whose gradients are far larger than those of the rest of the loss. */
+/* Where the factor of a penalty is set; the line of the penalty itself where it has none with a name. */
+static int line_of_penalty(const dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *at = n;
+    for (int i = 0; at && i < DLSH_DEEP; i++, at = dlsh_pass_user(p, at)) {
+        if (at == n || !dlsh_op_is(at, "mul")) continue;
+        const int first = dlsh_is_number_in(&at->in[0]);
+        const double factor = first || dlsh_is_number_in(&at->in[1]) ? at->in[!first].low : NAN;
+        const int line = dlsh_line_of_factor(e, at->file, dlsh_statement_at(at->file, at->line), factor);
+        if (line) return line;
+    }
+    return n->line;
+}
+
 static void find_heavy_penalty(dlsh_examination *e, const dl_journal_row *r) {
     const dlsh_pass p = dlsh_pass_of(r, 0);
     for (long k = 0; k < p.n; k++) {
@@ -269,7 +294,8 @@ static void find_heavy_penalty(dlsh_examination *e, const dl_journal_row *r) {
                 if (i != k && p.at[i].in[j].leaf == v->leaf) other = fmax(other, p.at[i].in[j].gradient);
         const double size = sqrt(v->mean * v->mean + v->std * v->std);
         if (!(other > 0) || !(v->gradient > 5 * other) || !v->n || v->gradient < 0.05 * size) continue;
-        dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "a smaller factor, such as 1e-4, or weight_decay=");
+        dlsh_finding *f =
+            dlsh_find_at(e, n->file, line_of_penalty(e, p, n), "a smaller factor, such as 1e-4, or weight_decay=");
         if (!f) return;
         dlsh_cause(f, "the penalty on weights outweighs the loss: it pulls the weights to 0");
         dlsh_evidence(f, "its gradient of %s is %.3g at first, that of the rest of the loss %.3g",
@@ -694,15 +720,6 @@ static void find_made_anew(dlsh_examination *e, const dl_journal_row *step) {
                   dl_optimizer_steps(o));
 }
 
-/* The innermost loop or function around a place; NULL: none. */
-static const dlsh_node *around(const dlsh_node *n, int at) {
-    const dlsh_node *found = NULL;
-    if (!n || at < n->span.start || at > n->span.end) return NULL;
-    for (int i = 0; i < n->nkids && !found; i++) found = around(n->kids[i], at);
-    const int own = n->kind == DLSH_N_FOR || n->kind == DLSH_N_WHILE || n->kind == DLSH_N_FN;
-    return found ? found : own ? n : NULL;
-}
-
 static const dlsh_node *step_call(const dlsh_node *n, int line) {
     const dlsh_node *found = NULL;
     if (!n) return NULL;
@@ -722,8 +739,8 @@ static void find_made_in_function(dlsh_examination *e, const dl_journal_row *ste
     const dlsh_node *by = made && made->kind == DLSH_N_CALL ? made->kids[0] : NULL;
     if (!by || !by->text || !dlsh_has_word(kinds, by->text, strlen(by->text))) return;
     if (!strcmp(by->text, "sgd") && !dlsh_argument_of(made, 99, "momentum")) return;
-    const dlsh_node *loop = around(root, call->span.start);
-    if (!loop || around(root, made->span.start) != loop) return;
+    const dlsh_node *loop = dlsh_block_around(root, call->span.start);
+    if (!loop || dlsh_block_around(root, made->span.start) != loop) return;
     dlsh_finding *f = dlsh_find_at(e, step->file, made->span.line, "make the optimizer once, before the loop");
     if (!f) return;
     dlsh_cause(f, "the optimizer is made anew for each step: what it keeps of former gradients is lost");

@@ -22,19 +22,31 @@ static int is_column(const dl_journal_value *v) {
 }
 static int is_row(const dl_journal_value *v) { return v->there && v->ndim == 1 && v->shape[0] > 1 && !v->leaf; }
 
-static void look_at_shapes(dlsh_examination *e, const dl_journal_node *n) {
+/* The op of the script that gave a column because it keeps a dimension, as gather; NULL: none is known. */
+static const dl_journal_node *keeper_of(dlsh_pass p, const dl_journal_value *column) {
+    const dl_journal_node *by = dlsh_pass_node(p, column->from);
+    return by && !*by->layer && (dlsh_op_is(by, "gather") || strstr(by->attrs, "keepdim=true")) ? by : NULL;
+}
+
+static void look_at_shapes(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     for (int k = 0; k < 2 && n->nin >= 2; k++) {
         const dl_journal_value *column = &n->in[k], *row = &n->in[1 - k];
         if (!is_column(column) || !is_row(row) || n->out.ndim != 2 || n->out.shape[1] != row->shape[0] ||
             column->shape[0] != row->shape[0])
             continue;
-        dlsh_finding *f =
-            dlsh_find_at(e, n->file, n->line, "give both one shape: squeeze(x, -1), or unsqueeze the other");
+        const dl_journal_node *by = keeper_of(p, column), *at = by ? by : n;
+        dlsh_finding *f = dlsh_find_at(e, at->file, at->line,
+                                       by ? "take [:, 0] of what it gives, which has one column"
+                                          : "give both one shape: squeeze(x, -1), or unsqueeze the other");
         if (!f) return;
         dlsh_cause(f, "[%ld,1] with [%ld] is broadcast to [%ld,%ld]: every sample is compared with every target",
                    column->shape[0], row->shape[0], n->out.shape[0], n->out.shape[1]);
-        dlsh_evidence(f, "operands of %s have shapes [%ld,1] and [%ld]; the best that can be learned is the mean",
-                      n->op, column->shape[0], row->shape[0]);
+        char why[80] = "";
+        if (by) snprintf(why, sizeof why, "; %s at line %d keeps a dimension of size 1", by->op, by->line);
+        dlsh_evidence(f,
+                      "%s at line %d is given shapes [%ld,1] and [%ld]: the net can learn no more than one number, the "
+                      "mean of the targets%s",
+                      n->op, n->line, column->shape[0], row->shape[0], why);
     }
 }
 
@@ -80,9 +92,20 @@ static const dlsh_node *keeper_in(const char *file, const dlsh_node *n, int dept
     return found;
 }
 
-/* Also without a tape, as in an accuracy. */
+/* Was it found on the tape? */
+static int is_on_tape(const dlsh_examination *e, const dl_journal_row *r) {
+    const dl_journal_node *n;
+    for (dlsh_node_walk w = {0}; (n = dlsh_node_next(e, NULL, &w));)
+        if (n->line == r->line && !strcmp(n->file, r->file) && n->nin > 1 &&
+            ((is_column(&n->in[0]) && is_row(&n->in[1])) || (is_column(&n->in[1]) && is_row(&n->in[0]))))
+            return 1;
+    return 0;
+}
+
+/* Without a tape, as in an accuracy. */
 static void look_at_spread(dlsh_examination *e, const dl_journal_row *r) {
     const dlsh_node *text = dlsh_statement_at(r->file, r->line);
+    if (is_on_tape(e, r)) return;
     if (makes_column(e, r->file, r->line)) return;
     if (is_of_pairs(e, r->file, text, 0) && !dlsh_uses_net(e, r->file, text)) return;
     const dlsh_node *keeper = keeper_in(r->file, text, 0);
@@ -168,7 +191,7 @@ dl_status dlsh_check_broadcast(dlsh_examination *e) {
     dlsh_find_wrong_scores(e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = 0; k < p.n; k++) look_at_shapes(e, &p.at[k]), look_at_sample_numbers(e, &p.at[k]);
+        for (long k = 0; k < p.n; k++) look_at_shapes(e, p, &p.at[k]), look_at_sample_numbers(e, &p.at[k]);
         nodes += p.n;
     }
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_SPREAD, &i));) look_at_spread(e, r);
@@ -489,14 +512,27 @@ static void find_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_tri
     }
 }
 
+static const char *const ways_to_lose[] = {"dead and saturated units", "gradients by depth"};
+
+static int is_explained(const dlsh_examination *e) {
+    int found = 0;
+    for (size_t i = 0; i < DLSH_COUNT(ways_to_lose); i++) found |= dlsh_was_found(e, ways_to_lose[i], "");
+    return found;
+}
+
 /* The first call whose result stays although an operand changed. */
 static void find_ignoring(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b) {
     char what[200] = "the net";
     const char *file = e->net ? dlsh_module_source(e->net).file : e->place.file;
     int line = e->net ? dlsh_module_source(e->net).line : e->place.line;
     long next = 0;
+    int weighed = 0; /* does it meet weights before it is lost? Then gradients and units tell why */
     for (long i = a->n - 2; i >= 0 && !next; i--)
         if (i < b->n && dlsh_share_alike(a->result[i], b->result[i]) < 1) next = i + 1;
+    for (long i = 0; i < next; i++)
+        weighed |=
+            dlsh_has_word("linear|matmul|conv1d|conv2d|conv3d|embedding", a->calls[i].op, strlen(a->calls[i].op));
+    if (weighed && is_explained(e)) return;
     if (next < a->n) {
         call_layer(&a->calls[next], what, sizeof what);
         file = dlsh_call_file(&a->calls[next]), line = dlsh_call_line(&a->calls[next]);
@@ -506,6 +542,7 @@ static void find_ignoring(dlsh_examination *e, const dlsh_trial *a, const dlsh_t
     if (!f) return;
     f->effect = dlsh_was_found(e, "all of the input counts", "the wrong way round") ||
                 dlsh_was_found(e, "what the loss is given", "never reached");
+    for (size_t i = 0; i < DLSH_COUNT(ways_to_lose) && !weighed; i++) dlsh_mark_effects(e, ways_to_lose[i]);
     dlsh_cause(f, "the result of the net does not depend on its input");
     dlsh_evidence(f, "with other samples it is the same; %s is the first that gives the same for both", what);
 }
@@ -543,7 +580,7 @@ static void find_shrunk(dlsh_examination *e, const dlsh_trial *a, dl_tensor *x) 
 
 static void judge_input(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, dl_tensor *x, dl_tensor *y,
                         dl_tensor *z) {
-    find_shrunk(e, a, x);
+    if (!is_explained(e)) find_shrunk(e, a, x);
     if (dlsh_share_alike(y, z) == 1)
         find_ignoring(e, a, b);
     else
@@ -640,8 +677,7 @@ static void look_at_data(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
 dl_status dlsh_check_input_used(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) look_at_data(e, r, dlsh_pass_of(r, 1));
-    return e->bad || dlsh_was_found(e, "what the loss is given", "of size 1") ||
-                   dlsh_was_found(e, "dead and saturated units", "") || dlsh_was_found(e, "gradients by depth", "")
+    return e->bad || dlsh_was_found(e, "what the loss is given", "of size 1")
                ? DL_OK
                : dlsh_compare_passes(e, disturbed, judge_input);
 }

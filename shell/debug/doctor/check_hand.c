@@ -228,6 +228,54 @@ static void look_at_size(dlsh_examination *e, const reader *r, const dlsh_node *
     }
 }
 
+/* What an update divides its gradient by, where the loss is a mean over as many samples already; NULL: nothing. */
+static const dlsh_node *divided_again(const reader *r, const dlsh_node *n, double samples, int depth) {
+    int at;
+    if (!n || depth > DEEPEST || n->kind == DLSH_N_FN) return NULL;
+    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_DIV &&
+        (double)dlsh_divisor_of(r->e, r->file, n->kids[1]) == samples)
+        return n->kids[1];
+    if (n->kind == DLSH_N_NAME) {
+        const dlsh_node *made = dlsh_definition_of(r->file, n->text, n->span.start, &at);
+        return made && made->span.start < n->span.start ? divided_again(r, made, samples, depth + 1) : NULL;
+    }
+    const dlsh_node *found = NULL;
+    for (int i = 0; i < n->nkids && !found; i++) found = divided_again(r, n->kids[i], samples, depth);
+    return found;
+}
+
+int dlsh_judge_own_update(dlsh_examination *e, const dl_journal_row *step) {
+    const reader r = {e, step->file};
+    const dlsh_node *n = update_in(&r, dlsh_text_root(step->file), step->line);
+    const dl_journal_row *pass = n ? pass_of_updates(e) : NULL;
+    if (!pass || isnan(step->ratio[3])) return 0;
+    const dlsh_node *value = n->kids[n->nkids - 1], *rate = rate_in(&r, value);
+    const double samples = dlsh_samples_averaged(dlsh_pass_of(pass, 1));
+    const dlsh_node *by = samples >= 4 && step->ratio[3] < 5e-3 ? divided_again(&r, value, samples, 0) : NULL;
+    const int line = by ? by->span.line : rate ? line_of_number(r.file, rate) : n->span.line;
+    dlsh_finding *f = by || dlsh_stands_still(e, step, pass)
+                          ? dlsh_find_at(e, r.file, line,
+                                         by ? "divide once: the mean over samples is enough"
+                                            : dlsh_kept(e, "%.0f times as much: updates of a thousandth of the weights",
+                                                        1e-3 / step->ratio[3]))
+                          : NULL;
+    if (!f) {
+        dlsh_passed(e, "%.2g of the size of the weights at first, %.2g at last", step->ratio[0], step->ratio[1]);
+        return 1;
+    }
+    if (by)
+        dlsh_cause(f,
+                   "the update divides by the number of samples, %.0f, although the loss is a mean over them: steps "
+                   "are %.0f times too small",
+                   samples, samples);
+    else
+        dlsh_cause(f, "the learning rate is too small: the weights hardly change");
+    dlsh_evidence(f,
+                  "updates are at most %.2g of the size of the weights; in %ld passes the loss went from %.4g to %.4g",
+                  step->ratio[3], pass->count, pass->first, pass->last);
+    return 1;
+}
+
 static void judge(dlsh_examination *e, const char *file, int line, int sign, long count) {
     if (sign < 0 || dlsh_loss_is_negated(e)) {
         dlsh_passed(e, "they go against the gradient");
@@ -263,7 +311,7 @@ static int see_made_anew(void *ctx, const char *file, const dlsh_node *n, const 
     if (!dlsh_mentions(n->kids[1], n->kids[0]->text) || !is_owner(&r, n->kids[1], n->kids[0]->text, 0)) return 0;
     const int sign = sign_of_gradient(&r, n->kids[1], 0);
     int loop = 0;
-    for (int i = 0; i < depth; i++) loop |= within[i]->kind == DLSH_N_FOR || within[i]->kind == DLSH_N_WHILE;
+    for (int i = 0; i < depth; i++) loop |= dlsh_is_loop(within[i]);
     for (long i = 0; sign && loop && (pass = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         if (pass->count < 3 || strcmp(pass->file, file) != 0) continue;
         judge(e, file, n->span.line, sign, pass->count);
@@ -311,13 +359,6 @@ static int is_like_data(dlsh_pass p, const void *leaf) {
     return 0;
 }
 
-static int has_leaf(dlsh_pass p, const void *leaf) {
-    for (long k = 0; k < p.n; k++)
-        for (int i = 0; i < p.at[k].nin && i < 8; i++)
-            if (p.at[k].in[i].leaf == leaf) return 1;
-    return 0;
-}
-
 /* The leaves of the only pass of a training by hand that nothing writes, while others are written. */
 static void find_left_out(dlsh_examination *e, const dl_journal_row *pass) {
     const dlsh_pass first = dlsh_pass_of(pass, 0), last = dlsh_pass_of(pass, 1);
@@ -327,7 +368,7 @@ static void find_left_out(dlsh_examination *e, const dl_journal_row *pass) {
         for (int i = 0; i < last.at[k].nin && i < 8; i++) {
             const dl_journal_value *v = &last.at[k].in[i];
             dl_tensor *t = v->there && v->leaf ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
-            if (!t || !dl_requires_grad(t) || !has_leaf(first, t) || is_like_data(last, t)) continue;
+            if (!t || !dl_requires_grad(t) || !dlsh_pass_has(first, t) || is_like_data(last, t)) continue;
             const int made = dlsh_is_as_made(t);
             if (!made) memcpy(written, name, sizeof written), dlsh_tensor_places(t, &maker, &at);
             if (made && !*left) memcpy(left, name, sizeof left);

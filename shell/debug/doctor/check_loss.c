@@ -69,11 +69,40 @@ static int is_given(dlsh_pass p, const dl_journal_node *n, const char *ops) {
     return dlsh_op_is(n, ops) || (!strcmp(ops, "softmax") && is_softmax_by_hand(p, n));
 }
 
+/* The record or tuple that the function around a line returns; NULL: another value. */
+static const dlsh_node *returned_around(const char *file, int line) {
+    const dlsh_node *root = dlsh_text_root(file), *around[DLSH_AROUND], *at = dlsh_statement_at(file, line);
+    const int depth = root && at ? dlsh_functions_around(root, at->span.start, around) : 0;
+    const dlsh_node *back = depth ? dlsh_last_return(around[depth - 1]) : NULL;
+    return back && back->nkids && (back->kids[0]->kind == DLSH_N_RECORD || back->kids[0]->kind == DLSH_N_TUPLE)
+               ? back->kids[0]
+               : NULL;
+}
+
+/* What a net returns beside the result that the loss is given, and that was given to the op which made that: the field
+ * of the scores, or which of several values, as a remedy. NULL: it returns no such thing. */
+static const char *returned_before(dlsh_examination *e, const dl_journal_node *from) {
+    const dlsh_node *all = returned_around(from->file, from->line), *made = dlsh_statement_at(from->file, from->line);
+    const dlsh_node *value = made && made->kind == DLSH_N_ASSIGN ? made->kids[made->nkids - 1] : NULL;
+    for (int i = 0; all && value && i < all->nkids; i++) {
+        const dlsh_node *item = all->kids[i]->kind == DLSH_N_KWARG ? all->kids[i]->kids[0] : all->kids[i];
+        if (item->kind != DLSH_N_NAME || !dlsh_mentions(value, item->text)) continue;
+        return all->kind == DLSH_N_RECORD
+                   ? dlsh_kept(e, "give the loss .%s, which the net returns beside the result of %s",
+                               all->kids[i]->text, from->op)
+                   : dlsh_kept(e, "give the loss item %d of what the net returns: that is not yet given to %s", i,
+                               from->op);
+    }
+    return NULL;
+}
+
 static void look_at_operand(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     for (size_t i = 0; i < DLSH_COUNT(pairs); i++) {
         const dl_journal_node *from = dlsh_op_is(n, pairs[i].loss) ? dlsh_pass_source(p, n, 0) : NULL;
         if (!from || !is_given(p, from, pairs[i].given) || !runs_loss(e, n, pairs[i].text)) continue;
-        dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from), pairs[i].remedy);
+        const char *beside = *from->layer ? NULL : returned_before(e, from);
+        dlsh_finding *f = beside ? dlsh_find_at(e, n->file, n->line, beside)
+                                 : dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from), pairs[i].remedy);
         char a[300];
         if (!f) continue;
         dlsh_cause(f, "%s", pairs[i].cause);
@@ -301,8 +330,8 @@ static void look_at_dim(dlsh_examination *e, const dl_journal_node *n) {
     if (!strstr(n->attrs, "dim=0") && !strstr(n->attrs, "dim=-2")) return;
     dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), "dim=1, or dim=-1");
     if (!f) return;
-    dlsh_cause(f, "%s over dimension 0: the samples of the batch share one distribution", n->op);
-    dlsh_evidence(f, "its result has shape [%ld,%ld], samples and classes; each column sums to 1, not each row",
+    dlsh_cause(f, "%s over dimension 0, the samples of the batch: what one sample gets depends on the others", n->op);
+    dlsh_evidence(f, "its result has shape [%ld,%ld]: each column adds up to 1 over the samples, not each sample's row",
                   n->out.shape[0], n->out.shape[1]);
 }
 
@@ -317,6 +346,14 @@ static double mean_over(dlsh_pass p, const dl_journal_node *n) {
     if (dlsh_op_is(n, "div") && dlsh_op_is(of, "square_sum|sum") && of->in[0].ndim && n->in[1].constant)
         return (double)of->in[0].shape[0];
     return 0;
+}
+
+double dlsh_samples_averaged(dlsh_pass p) {
+    const dl_journal_node *n = p.n ? p.at : NULL;
+    double samples = mean_over(p, n);
+    for (int i = 0; !(samples > 0) && dlsh_op_is(n, "div|mul|add|sub|neg") && i < 8; i++)
+        n = dlsh_pass_source(p, n, 0), samples = mean_over(p, n);
+    return samples;
 }
 
 /* Passes whose gradients add up before a step: then a loss is divided by their number. */

@@ -83,15 +83,18 @@ static void judge_places(dlsh_examination *e, const dlsh_trial *a, const dlsh_tr
     if (first == a->n || first == b->n) return;
     for (size_t i = 0; i < DLSH_COUNT(causes) && by < 0; i++) by = last_of(a, first, causes[i]);
     const dl_recorded *c = &a->calls[by < 0 ? first : by];
+    const int name = (int)strcspn(c->layer, ".");
     dlsh_finding *f = dlsh_find_at(
         e, dlsh_call_file(c), dlsh_call_line(c),
-        "hide later places: is_causal=true, or a mask; triu(ones(t, t), diagonal=1) is 1 where none may look");
+        name ? dlsh_kept(e, "is_causal=true in the call of %.*s, or a mask that hides later places", name, c->layer)
+             : "hide later places: is_causal=true, or a mask; triu(ones(t, t), diagonal=1) is 1 where none may look");
     if (!f) return;
     dlsh_cause(f, "places see later ones, their targets among them: %s lets them", c->op);
     dlsh_evidence(f,
                   "targets are the next elements of the input; with another last element the results of earlier places "
-                  "change, first in %s (line %d)",
-                  a->calls[first].op, dlsh_call_line(&a->calls[first]));
+                  "change, first in %s%s%s (line %d)",
+                  a->calls[first].op, *a->calls[first].layer ? " of layer " : "", a->calls[first].layer,
+                  dlsh_call_line(&a->calls[first]));
 }
 
 /* ---------------------------------------------------------------- targets that are the inputs */

@@ -40,8 +40,7 @@ static int parts_of(dlsh_pass p, const dl_journal_node *n, part *out, int max, i
     return had + parts_of(p, dlsh_pass_source(p, n, 1), out + had, max - had, depth + 1);
 }
 
-/* Where the factor of a part was given a name; the line of the part where it has none. */
-static int line_of_factor(const dlsh_examination *e, const char *file, const dlsh_node *n, double factor) {
+int dlsh_line_of_factor(const dlsh_examination *e, const char *file, const dlsh_node *n, double factor) {
     int line = 0, at;
     if (!n) return 0;
     for (int k = 0; n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL && k < 2; k++) {
@@ -49,7 +48,7 @@ static int line_of_factor(const dlsh_examination *e, const char *file, const dls
         const dlsh_node *made = name ? dlsh_definition_of(file, name->text, name->span.start, &at) : NULL;
         if (made && fabs(dlsh_number_of(e, file, name) - factor) <= 1e-6 * fabs(factor)) return made->span.line;
     }
-    for (int i = 0; i < n->nkids && !line; i++) line = line_of_factor(e, file, n->kids[i], factor);
+    for (int i = 0; i < n->nkids && !line; i++) line = dlsh_line_of_factor(e, file, n->kids[i], factor);
     return line;
 }
 
@@ -112,13 +111,13 @@ static void look_at_part(dlsh_examination *e, const dl_journal_row *r, const par
     const double rest = r->first - first->factor * first->value, left = settled(r) - last->factor * last->value;
     if (!(first->factor > 0) || !(first->value > 0) || !(last->value >= 0)) return;
     if (!(last->value < 0.1 * first->value) || !(rest > 0) || !(left > 0.5 * rest)) return;
-    if (find_cut_rest(e, r, last)) return;
+    if (find_cut_rest(e, r, last) || dlsh_was_found(e, "parameters and optimizers", "the penalty on weights")) return;
     const char *file = last->at->file;
-    const int made = line_of_factor(e, file, dlsh_statement_at(file, last->at->line), last->factor);
+    const int made = dlsh_line_of_factor(e, file, dlsh_statement_at(file, last->at->line), last->factor);
     dlsh_finding *f =
         dlsh_find_at(e, file, made ? made : last->at->line, "a much smaller factor, so that both parts become smaller");
     if (!f) return;
-    dlsh_cause(f, "a part of the loss outweighs the rest: with the factor %.4g it is made small, and the rest is not",
+    dlsh_cause(f, "one part of the loss, with the factor %.4g, outweighs the rest: it alone becomes small",
                last->factor);
     dlsh_evidence(f, "in %ld passes that part (line %d) went from %.3g to %.3g, the rest of the loss from %.4g to %.4g",
                   r->count, last->at->line, first->value, last->value, rest, left);

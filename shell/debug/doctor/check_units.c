@@ -283,6 +283,20 @@ static int is_explained(const dlsh_examination *e) {
     return 0;
 }
 
+/* Is the last finding one that was told of another layer at the same line? Then the first one names both. */
+static int is_told(dlsh_examination *e, const char *what) {
+    const dlsh_finding *f = &e->findings[e->nfindings - 1];
+    for (int i = 0; i < e->nfindings - 1; i++) {
+        dlsh_finding *former = &e->findings[i];
+        if (former->check != f->check || former->line != f->line || strcmp(former->file, f->file) != 0) continue;
+        const size_t used = strlen(former->evidence);
+        snprintf(former->evidence + used, sizeof former->evidence - used, "; the same of %s", what);
+        e->bad -= !f->note, e->nnotes -= f->note, e->nfindings--;
+        return 1;
+    }
+    return 0;
+}
+
 static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
     const dlsh_pass first = dlsh_pass_of(r, 0), p = dlsh_pass_of(r, 1);
     const dl_journal_node *then = counterpart(first, p, n);
@@ -306,6 +320,7 @@ static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_
     if (enough) dlsh_only_note(e, f);
     if (before) blame_weights(e, p, n, f);
     dlsh_node_text(n, what, sizeof what);
+    if (is_told(e, what)) return;
     const char *since = before ? "from the first pass on" : "since some step: they were not at first";
     if (dead && is_last_of_differences(p, n)) {
         f->remedy = "leave it out after the last layer: targets below 0 are never reached with it";
@@ -376,12 +391,24 @@ static char *chain_of(dlsh_pass p) {
     return on;
 }
 
-/* Weights of a pass from the input on, of one chain. */
-static int find_weights(dlsh_pass p, const dl_journal_node **node, const dl_journal_value **w) {
+/* Has the same optimizer both weights, or none of them? */
+static int are_trained_together(const dlsh_examination *e, const void *a, const void *b) {
+    dl_optimizer *o;
+    for (int i = 0; (o = dlsh_optimizer_at(e, i, NULL)); i++)
+        if (dlsh_optimizer_has(o, a) != dlsh_optimizer_has(o, b)) return 0;
+    return 1;
+}
+
+/* Weights of a pass from the input on, of one chain, as far as they are trained together: a critic behind a generator
+ * has gradients of another size. */
+static int find_weights(const dlsh_examination *e, dlsh_pass p, const dl_journal_node **node,
+                        const dl_journal_value **w) {
     DLSH_FREED char *on = chain_of(p);
     int n = 0, unit;
     for (long k = p.n - 1; on && k >= 0 && n < DEPTH; k--)
-        if (on[k] && (w[n] = dlsh_node_weight(&p.at[k], &unit)) && w[n]->gradient >= 0) node[n++] = &p.at[k];
+        if (on[k] && (w[n] = dlsh_node_weight(&p.at[k], &unit)) && w[n]->gradient >= 0 &&
+            are_trained_together(e, w[0]->leaf, w[n]->leaf))
+            node[n++] = &p.at[k];
     return n;
 }
 
@@ -433,8 +460,10 @@ static const dl_journal_node *flattest(dlsh_pass p, char *why, size_t size) {
         if (sum > most) most = sum, found = &p.at[k], count = times;
     }
     if (found)
-        snprintf(why, size, "%ld times %s, whose slope is %s, between the layers", count, found->op,
-                 !strcmp(found->op, "sigmoid") ? "at most a quarter" : "below 1");
+        snprintf(why, size,
+                 "a gradient goes through %ld layer%s of %s, and each of them makes it smaller: the slope of %s is %s",
+                 count, count > 1 ? "s" : "", found->op, found->op,
+                 !strcmp(found->op, "sigmoid") ? "at most 1/4" : "below 1");
     return found;
 }
 
@@ -482,6 +511,28 @@ static long branch_factor(dlsh_pass p, const dl_journal_node **at, double *facto
     return count;
 }
 
+/* The last op with a weight in a branch that a sum adds to what goes past it; NULL: it is no such sum. */
+static const dl_journal_node *end_of_branch(dlsh_pass p, const dl_journal_node *sum, int branch) {
+    int unit;
+    const dl_journal_node *n = dlsh_pass_source(p, sum, branch);
+    for (int i = 0; n && !dlsh_node_weight(n, &unit) && i < 4; i++)
+        n = dlsh_op_is(n, "add|mul|relu|tanh|gelu|silu|dropout") ? dlsh_pass_source(p, n, 0) : NULL;
+    return n;
+}
+
+/* Branches that are added to what goes past them as large as they are; *at: the end of the first one. */
+static long full_branches(dlsh_pass p, const dl_journal_node **at) {
+    long count = 0;
+    for (long k = 0; k < p.n; k++) {
+        const dl_journal_node *n = &p.at[k], *end = NULL;
+        const int sum = dlsh_op_is(n, "add") && !n->in[0].constant && !n->in[1].constant;
+        for (int i = 0; sum && i < 2 && !end; i++)
+            if (!n->in[1 - i].leaf && dlsh_pass_source(p, n, 1 - i)) end = end_of_branch(p, n, i);
+        if (end) count++, *at = end;
+    }
+    return count;
+}
+
 /* A function of the script that a statement calls for a number, as for a deviation: what it returns; else the line. */
 static int line_of_number(const char *file, const dlsh_node *n, int line) {
     const dlsh_node *by = n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME ? n->kids[0] : NULL;
@@ -516,8 +567,16 @@ static void tell_depth(dlsh_examination *e, dlsh_pass p, const dl_journal_node *
     const dl_journal_node *by = culprit(p, node, w, n, what == VANISH || what == SHRINK, why, sizeof why), *at = NULL;
     double factor = 1;
     const long branches = what == GROW ? branch_factor(p, &at, &factor) : 0;
+    const dl_journal_node *end = NULL;
+    const long growing = what == GROW && !by && branches < 3 ? full_branches(p, &end) : 0;
+    if (growing > 3) factor = pow(size_before(p, node[n - 1]) / size_at_first(p, node, n), 1 / (double)growing);
+    if (growing > 3) by = end;
     if (!by) by = node[0];
     dl_source made = branches > 2 ? (dl_source){at->file, at->line} : dlsh_weight_source(e, by);
+    if (growing > 3)
+        snprintf(why, sizeof why,
+                 "each of %ld residual branches is added at full size, which makes the sum %.2g times as large",
+                 growing, factor);
     if (branches > 2)
         snprintf(why, sizeof why, "%ld branches are multiplied by %.3g before they are added to what goes past them",
                  branches, factor);
@@ -526,8 +585,10 @@ static void tell_depth(dlsh_examination *e, dlsh_pass p, const dl_journal_node *
     if (set) made = (dl_source){set_in, set};
     if (!set && made.file) made.line = line_of_number(made.file, dlsh_statement_at(made.file, made.line), made.line);
     dlsh_finding *f = dlsh_find_at(e, made.file, made.line,
-                                   branches > 2 ? "a factor of 1 / sqrt(depth), or a norm layer in each branch"
-                                                : depths[what].remedy);
+                                   branches > 2  ? "a factor of 1 / sqrt(depth), or a norm layer in each branch"
+                                   : growing > 3 ? "a layernorm at the head of each branch, and init=\"zeros\" for its "
+                                                   "last layer"
+                                                 : depths[what].remedy);
     if (!f) return;
     if (what == GROW) dlsh_mark_effects(e, "the initial loss");
     f->effect =
@@ -554,7 +615,7 @@ static double norm_at(const dl_journal_node *n) {
 static void look_at_depth(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
     const dl_journal_node *node[DEPTH + 1];
     const dl_journal_value *w[DEPTH + 1];
-    const int n = find_weights(p, node, w);
+    const int n = find_weights(e, p, node, w);
     if (n < 3) return;
     const double low = w[0]->gradient, high = w[n - 1]->gradient;
     const double begin = size_at_first(p, node, n), end = size_before(p, node[n - 1]);

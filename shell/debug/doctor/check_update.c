@@ -116,7 +116,7 @@ static int is_in_inner_loop(const char *file, int line) {
     const int n = root ? dlsh_places_of(file, line, places) : 0;
     for (int i = 0; i < n; i++) {
         const int depth = dlsh_nodes_around(root, places[i], around, 64);
-        for (int k = 0; k < depth; k++) loops += around[k]->kind == DLSH_N_FOR || around[k]->kind == DLSH_N_WHILE;
+        for (int k = 0; k < depth; k++) loops += dlsh_is_loop(around[k]);
     }
     return loops > 1;
 }
@@ -376,7 +376,8 @@ static int too_large(dlsh_examination *e, const steps *s) {
     dlsh_finding *f =
         root ? dlsh_find_at(e, root->file, root->line, "the mean over samples, or a rate that many times smaller")
              : dlsh_find_at(e, s->file, lr.line,
-                            "a rate that gives updates of about a thousandth, here 10 to 1000 times smaller");
+                            dlsh_kept(e, "about %.1g: updates of a hundredth of the weights or less",
+                                      0.01 * s->row->high / ratio));
     if (!f) return 1;
     f->effect = (!added && !(ratio > 3) && dlsh_was_found(e, "shapes that are broadcast", "")) ||
                 dlsh_was_found(e, "the data", "order of their classes");
@@ -405,22 +406,28 @@ static int no_gradient(dlsh_examination *e, const steps *s) {
 }
 
 /* Have weights hardly moved in a whole training, though much of the loss is left? */
-static int moved_little(const steps *s) {
-    return s->row->count >= 200 && s->row->ratio[3] * (double)s->row->count < 0.1 && !dlsh_settled_lower(s->pass, 0.6);
+static int moved_little(const dl_journal_row *step, const dl_journal_row *pass) {
+    return step->count >= 200 && step->ratio[3] * (double)step->count < 0.1 && !dlsh_settled_lower(pass, 0.6);
 }
 
-/* What keeps gradients from the weights makes updates small. */
-static int too_small(dlsh_examination *e, const steps *s) {
+int dlsh_stands_still(const dlsh_examination *e, const dl_journal_row *step, const dl_journal_row *pass) {
     static const char *const other[] = {
         "dead and saturated units",  "gradients by depth",     "the net uses its input", "gradients get through",
         "parameters and optimizers", "what the loss is given", "mixed precision"};
-    double ratio = s->row->ratio[3];
     for (size_t i = 0; i < DLSH_COUNT(other); i++)
         if (dlsh_was_found(e, other[i], "")) return 0;
-    if (s->row->high > 0 && (!(ratio < 2e-4) || (fell(s->pass, 0.05) && !moved_little(s)))) return 0;
+    return step->high <= 0 || (step->ratio[3] < 2e-4 && (!fell(pass, 0.05) || moved_little(step, pass)));
+}
+
+static int too_small(dlsh_examination *e, const steps *s) {
+    const double ratio = s->row->ratio[3];
+    if (!dlsh_stands_still(e, s->row, s->pass)) return 0;
     if (s->row->high > 0 && !(size_of_gradients(s->pass) > 0)) return no_gradient(e, s);
     const dlsh_written lr = rate_of(e, s);
-    dlsh_finding *f = dlsh_find_at(e, s->file, lr.line, "a larger rate: updates of about a thousandth of the weights");
+    dlsh_finding *f = dlsh_find_at(
+        e, s->file, lr.line,
+        ratio > 0 ? dlsh_kept(e, "about %.1g: updates of a thousandth of the weights", 1e-3 * s->row->high / ratio)
+                  : "a rate above 0");
     if (!f) return 1;
     dlsh_cause(f, "the learning rate, %.3g, is too small", s->row->last);
     dlsh_evidence(
@@ -498,10 +505,21 @@ static int has_larger(const dlsh_examination *e, const dl_journal_row *than) {
 
 dl_status dlsh_check_update(dlsh_examination *e) {
     const dl_journal_row *r;
+    long steps = 0, measured = 0;
     for (int larger = 0; larger < 2; larger++)
         for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
             dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
-            if (o && r->empty < r->count && has_larger(e, r) == larger) examine(e, r, o);
+            if (o && r->empty < r->count && has_larger(e, r) == larger) examine(e, r, o), measured++;
+            if (!r->what && !larger) measured += dlsh_judge_own_update(e, r);
+            steps++;
         }
+    long i = 0;
+    if (!dlsh_row_next(e, DL_DID_BACKWARD, &i)) return DL_OK;
+    if (!steps)
+        dlsh_unchecked(e, "no step of an optimizer was seen, and no parameter that the script changes itself");
+    else if (!measured)
+        dlsh_unchecked(e, "the optimizers that took the steps are gone, or no parameter of a step could be read");
+    else
+        dlsh_unchecked(e, "updates are small, and the loss has not told whether they are enough");
     return DL_OK;
 }

@@ -81,12 +81,23 @@ static int data_of_loader(const dlsh_examination *e, const char *file, const dls
 
 static int is_false(const dlsh_node *n) { return n->kind == DLSH_N_BOOL && !n->num.i; }
 
-/* loader(d, ...), as it stands or in a variable, within progress() and enumerate(). */
-static int loader_of(const dlsh_examination *e, const char *file, const dlsh_node *n, dlsh_dealt *out) {
-    const dlsh_node *at = n;
+/* Of what a loop goes over, without progress() and enumerate(). */
+static const dlsh_node *gone_over(const dlsh_node *n) {
     while (n && (is_call(n, "progress") || is_call(n, "enumerate")) && n->nkids > 1) n = n->kids[1];
-    at = n;
-    n = made_by(file, n);
+    return n;
+}
+
+int dlsh_is_shuffled(const char *file, const dlsh_node *seq, int *line) {
+    const dlsh_node *n = made_by(file, gone_over(seq));
+    const dlsh_node *shuffle = is_call(n, "loader") ? dlsh_argument_of(n, INT_MAX - 1, "shuffle") : NULL;
+    *line = shuffle ? n->span.line : 0;
+    return shuffle && shuffle->kind == DLSH_N_BOOL && shuffle->num.i;
+}
+
+/* loader(d, ...), as it stands or in a variable. */
+static int loader_of(const dlsh_examination *e, const char *file, const dlsh_node *n, dlsh_dealt *out) {
+    const dlsh_node *at = gone_over(n);
+    n = made_by(file, at);
     const dlsh_node *data = is_call(n, "loader") ? dlsh_argument_of(n, 0, "data") : NULL;
     if (!data) return 0;
     const dlsh_node *shuffle = dlsh_argument_of(n, INT_MAX - 1, "shuffle");

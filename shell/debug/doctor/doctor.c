@@ -40,6 +40,14 @@ dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, cons
     return more;
 }
 
+const char *dlsh_kept(dlsh_examination *e, const char *fmt, ...) {
+    char text[300];
+    DLSH_FORMATTED(fmt, vsnprintf(text, sizeof text, fmt, ap));
+    char **more = dlsh_grow(e->kept, e->nkept, &e->capkept, sizeof *more), *copy = more ? strdup(text) : NULL;
+    if (more) e->kept = more;
+    return copy ? e->kept[e->nkept++] = copy : "";
+}
+
 void dlsh_only_note(dlsh_examination *e, dlsh_finding *f) {
     f->note = 1;
     e->bad--, e->nnotes++;
@@ -180,6 +188,7 @@ static const struct {
     {"what the loss is given", "never reached", "gradients get through", ""},
     {"what the loss is given", "never reached", "dead and saturated units", ""},
     {"what the loss is given", "never reached", "the net uses its input", ""},
+    {"gradients get through", "the wrong sign", "what the loss is given", "multiplied by 0"},
     {"sign and floor of the loss", "no floor", "gradients get through", "beyond its limits"},
     {"sign and floor of the loss", "variance", "gradients get through", ""},
     {"the data", "", "the initial loss", ""},
@@ -194,19 +203,19 @@ static void mark_consequences(dlsh_examination *e) {
                 e->findings[i].effect = 1;
 }
 
-/* Causes first; what may follow from them is told behind, as a note. */
-static void put_effects_last(dlsh_examination *e) {
+/* Causes first; notes, and what may follow from causes, are told behind. */
+static void put_notes_last(dlsh_examination *e) {
     int causes = 0;
     mark_consequences(e);
     for (int i = 0; i < e->nfindings; i++) causes += !e->findings[i].note && !e->findings[i].effect;
     for (int i = 0, left = e->nfindings; causes && left > 0; left--) {
-        if (!e->findings[i].effect) {
+        if (!e->findings[i].effect && !e->findings[i].note) {
             i++;
             continue;
         }
         dlsh_finding f = e->findings[i];
         if (!f.note) f.note = 1, e->nnotes++;
-        f.remedy = "first what is told above, which this may follow from";
+        if (f.effect) f.remedy = "first what is told above, which this may follow from";
         memmove(&e->findings[i], &e->findings[i + 1], (size_t)(e->nfindings - i - 1) * sizeof f);
         e->findings[e->nfindings - 1] = f;
     }
@@ -224,7 +233,7 @@ static dl_status run_checks(dlsh_examination *e) {
             if (!e->findings[k].own) dlsh_only_note(e, &e->findings[k]);
         DLSH_TRY(dlsh_check_interrupt());
     }
-    put_effects_last(e);
+    put_notes_last(e);
     return DL_OK;
 }
 
@@ -255,6 +264,8 @@ static dl_status doctor_run(const dlsh_args *a) {
     if (!st) st = show(&e, dlsh_arg_sink(a));
     dlsh_holders_free(&e.holders);
     dlsh_buf_free(&e.passed);
+    for (int i = 0; i < e.nkept; i++) free(e.kept[i]);
+    free(e.kept);
     free(e.findings);
     free(e.rows);
     return st;

@@ -32,10 +32,14 @@ typedef struct dlsh_examination {
     dlsh_buf passed;   /* a line for each check that found nothing and has something to say */
     const char *check; /* that runs */
     int bad, told;     /* findings of the check that runs; has it said what is well? */
+    char **kept;       /* texts of dlsh_kept */
+    int nkept, capkept;
 } dlsh_examination;
 
 /* A new finding of the check that runs at a place; NULL without memory, or where it was found already. */
 dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, const char *remedy);
+/* A text that lasts as long as findings do, as a remedy with figures; "" without memory. */
+const char *dlsh_kept(dlsh_examination *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* It may be meant: shown as a note. */
 void dlsh_only_note(dlsh_examination *e, dlsh_finding *f);
 /* Did a check that ran before find something, with that word in its cause? */
@@ -70,6 +74,8 @@ const dl_journal_node *dlsh_node_next(const dlsh_examination *e, const char *nam
 const dl_journal_node *dlsh_pass_node(dlsh_pass p, unsigned long seq);
 /* The node that operand k comes from, views and casts left out; NULL: a leaf or a constant. */
 const dl_journal_node *dlsh_pass_source(dlsh_pass p, const dl_journal_node *n, int k);
+/* Is a leaf an operand of a node? */
+int dlsh_pass_has(dlsh_pass p, const void *leaf);
 /* The first node that uses its result; NULL: it is the root. */
 const dl_journal_node *dlsh_pass_user(dlsh_pass p, const dl_journal_node *n);
 /* Operand k of a node that weighs its input, the weight, as a leaf; NULL: it has none. *unit: the dimension of units.
@@ -113,6 +119,7 @@ dl_module *dlsh_live_net(const dlsh_examination *e, const void *at, const char *
 /* Optimizer number i of variables and trainers; NULL past the last. */
 dl_optimizer *dlsh_optimizer_at(const dlsh_examination *e, int i, dl_trainer **of);
 int dlsh_optimizer_has(const dl_optimizer *o, const void *param);
+int dlsh_net_has(dl_module *m, const void *param);
 /* Was nothing written to it since the statement that made it? */
 int dlsh_is_as_made(const dl_tensor *t);
 /* The leaf at an address of the journal, if a net, an optimizer or a variable holds it. *path: its name. */
@@ -122,12 +129,21 @@ dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name,
 /* Finds what of a step's gradients is zeroed while the rest adds up: nets, parameters (passes/zeroing.c). */
 int dlsh_zeroes_nets_partly(dlsh_examination *e, const dl_journal_row *step);
 int dlsh_zeroes_partly(dlsh_examination *e, const dl_journal_row *step);
+/* The statement that zeroes another optimizer where this one, which nothing zeroes, takes its step; NULL: none. */
+const dl_journal_row *dlsh_zeroed_instead(const dlsh_examination *e, const dl_journal_row *step,
+                                          const dl_journal_row *pass);
 /* Has an optimizer the tensor, or does the script change it with gradients? */
 int dlsh_is_being_trained(const dlsh_examination *e, const dl_tensor *t);
 
 /* ---- updates (check_update.c) */
 /* Is the loss of the last quarter of the passes that much lower than at first? */
 int dlsh_settled_lower(const dl_journal_row *pass, double share);
+/* Are updates too small to change anything, and is nothing known that keeps gradients from weights? */
+int dlsh_stands_still(const dlsh_examination *e, const dl_journal_row *step, const dl_journal_row *pass);
+/* The size of what a statement of the script changes itself; 0: it is not known (check_hand.c). */
+int dlsh_judge_own_update(dlsh_examination *e, const dl_journal_row *step);
+/* The number of samples that the loss of a pass is the mean of; 0: it is none (check_loss.c). */
+double dlsh_samples_averaged(dlsh_pass p);
 
 /* ---- modes (check_modes.c) */
 /* Did a backward pass go through nodes of that line, or begin at it, as in a trainer, or at what was computed there? */

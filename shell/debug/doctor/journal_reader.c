@@ -77,6 +77,13 @@ const dl_journal_node *dlsh_pass_source(dlsh_pass p, const dl_journal_node *n, i
     return n;
 }
 
+int dlsh_pass_has(dlsh_pass p, const void *leaf) {
+    for (long k = 0; k < p.n; k++)
+        for (int i = 0; i < p.at[k].nin && i < 8; i++)
+            if (p.at[k].in[i].leaf == leaf) return 1;
+    return 0;
+}
+
 const dl_journal_node *dlsh_pass_user(dlsh_pass p, const dl_journal_node *n) {
     for (long i = p.n - 1; i >= 0; i--)
         for (int k = 0; k < p.at[i].nin && k < 8; k++)

@@ -54,6 +54,9 @@ typedef struct dlsh_share {
 /* Are the samples of an evaluation scaled by figures of their own, where those of training are, too? */
 int dlsh_compare_figures(dlsh_examination *e, const char *file, const dlsh_share *train, const dlsh_share *test);
 void dlsh_compare_rows(dlsh_examination *e, const char *file, const dlsh_traced *all, int n);
+/* Where rows were repeated that the data of a line, or of the trainer, are made of, before they were shared out; 0: it
+ * is not known. */
+int dlsh_line_of_repeats(const dlsh_examination *e, const char *file, int line);
 /* Samples of one part that are nearly those of the other one (check_near.c). */
 void dlsh_find_near(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
 /* A target that is one number for all samples, by the variable that the loss is given. */

@@ -62,6 +62,13 @@ dl_module *dlsh_live_net(const dlsh_examination *e, const void *at, const char *
     return m;
 }
 
+int dlsh_net_has(dl_module *m, const void *param) {
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
+    for (long i = 0; l && i < l->n; i++)
+        if (l->entries[i].tensor == param) return 1;
+    return 0;
+}
+
 int dlsh_optimizer_has(const dl_optimizer *o, const void *param) {
     const dl_tensor *p;
     for (long i = 0; (p = dl_optimizer_param(o, i, NULL)); i++)

@@ -116,13 +116,14 @@ static const dlsh_node *item_of(const char *file, const dlsh_node *field) {
     return NULL;
 }
 
-/* The number that a name or field stands for, as it is written; NULL: it is computed, or not known. */
+/* The number that a name or field stands for, as it is written, or computed of numbers; NULL: it is not known. */
 static const dlsh_node *written_number(const char *file, const dlsh_node *n, int depth) {
     int at;
     if (!n || depth > STEPS) return NULL;
     switch (n->kind) {
     case DLSH_N_INT:
-    case DLSH_N_FLOAT: return n;
+    case DLSH_N_FLOAT:
+    case DLSH_N_BINARY: return n;
     case DLSH_N_KWARG: return written_number(file, n->kids[0], depth + 1);
     case DLSH_N_FIELD: return written_number(file, item_of(file, n), depth + 1);
     case DLSH_N_NAME: return written_number(file, dlsh_definition_of(file, n->text, n->span.start, &at), depth + 1);
@@ -138,7 +139,7 @@ dlsh_written dlsh_written_option(const char *file, int line, const char *calls, 
     const dlsh_node *as = given && given->kind == DLSH_N_KWARG ? given->kids[0] : given;
     const dlsh_node *number =
         as && as->kind != DLSH_N_INT && as->kind != DLSH_N_FLOAT ? written_number(u->name, as, 0) : NULL;
-    if (number) {
+    if (number && number != as) {
         o.line = number->span.line;
         snprintf(o.name, sizeof o.name, "%.*s", as->span.end - as->span.start, u->text + as->span.start);
     }

@@ -28,6 +28,8 @@ typedef struct dlsh_written {
 dlsh_written dlsh_written_option(const char *file, int line, const char *calls, int place, const char *name);
 /* Adds to the evidence of a finding, at the line of an option's number, which line takes it. */
 void dlsh_tell_use(dlsh_finding *f, const dlsh_written *o);
+/* Where the factor of a part of an expression was given a name; 0: it has none (check_terms.c). */
+int dlsh_line_of_factor(const dlsh_examination *e, const char *file, const dlsh_node *n, double factor);
 /* Are two expressions written alike? */
 int dlsh_same_text(const char *file, const dlsh_node *a, const dlsh_node *b);
 /* The statement that last set weights before a training, fill_() and its kin under no_grad; 0: none, or several. */

@@ -83,6 +83,13 @@ static int is_all_rows(const tracer *t, const dlsh_node *n) {
     return n->kind == DLSH_N_CALL && n->nkids == 2 && dlsh_names(n->kids[0], "arange");
 }
 
+/* i:i + 1, the row that the index i takes. */
+static int is_one_row(const tracer *t, const dlsh_node *n) {
+    const dlsh_node *from = n->kind == DLSH_N_SLICE ? n->kids[0] : NULL, *to = from ? n->kids[1] : NULL;
+    return to && !n->kids[2] && to->kind == DLSH_N_BINARY && to->op == DLSH_OP_ADD && to->kids[1]->kind == DLSH_N_INT &&
+           to->kids[1]->num.i == 1 && dlsh_same_text(t->unit->name, from, to->kids[0]);
+}
+
 /* Notes rows that are picked: the text of the index, and of a variable in it where it was made. */
 static void pick(const tracer *t, const dlsh_node *index, dlsh_traced *to) {
     char mark[32];
@@ -94,6 +101,7 @@ static void pick(const tracer *t, const dlsh_node *index, dlsh_traced *to) {
     if (to->nlines < (int)DLSH_COUNT(to->lines)) to->lines[to->nlines++] = index->span.line;
     to->moved |= slice && is_backwards(index);
     if (!*to->picks) to->pick_place = index->span.start;
+    if (is_one_row(t, index)) index = index->kids[0];
     const char *text = t->unit->text + index->span.start;
     int n = index->span.end - index->span.start;
     add_text(to->picks, sizeof to->picks, text, n);
@@ -274,7 +282,8 @@ static void follow(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before
     case DLSH_N_FN: return;
     case DLSH_N_BINARY:
         if (n->op == DLSH_OP_MATMUL && !left.role) left.role = DLSH_ROLE_INPUT;
-        if (n->op == DLSH_OP_SUB && !right.role) right.role = DLSH_ROLE_TARGET;
+        if (n->op == DLSH_OP_SUB && !right.role && !dlsh_uses_net(t->e, t->unit->name, n->kids[1]))
+            right.role = DLSH_ROLE_TARGET;
         follow(t, n->kids[0], left, before, depth);
         follow(t, n->kids[1], right, before, depth);
         return;

@@ -57,6 +57,10 @@ const dlsh_node *dlsh_returned(const char *file, const dlsh_definition *d);
 /* The last call of a function in the text; NULL: none. The only one; NULL: none, or several. */
 const dlsh_node *dlsh_last_call(const dlsh_node *root, const dlsh_node *fn);
 const dlsh_node *dlsh_only_call(const dlsh_node *root, const dlsh_node *fn);
+static inline int dlsh_is_loop(const dlsh_node *n) { return n->kind == DLSH_N_FOR || n->kind == DLSH_N_WHILE; }
+static inline const dlsh_node *dlsh_body_of(const dlsh_node *loop) { return loop->kids[loop->nkids - 1]; }
+/* The innermost loop or function of a tree around a place; NULL: none. */
+const dlsh_node *dlsh_block_around(const dlsh_node *n, int place);
 /* The nodes around a place, the outermost first; how many. */
 int dlsh_nodes_around(const dlsh_node *root, int place, const dlsh_node **out, int max);
 /* The value that a name was given last before a place of the text, through parameters and what functions return; of a
@@ -106,6 +110,8 @@ typedef struct dlsh_dealt {
     int in_order, line;    /* without shuffle and sampler; where the loader is made */
     const dlsh_node *made; /* the call that made the data set; NULL: it is not known */
 } dlsh_dealt;
+/* Is what a loop goes over a loader that is told to shuffle? *line: where it is made. */
+int dlsh_is_shuffled(const char *file, const dlsh_node *seq, int *line);
 /* The data and split of an expression: a data set, a split of one, or a part in a variable; 0: it is none. */
 int dlsh_data_named(const dlsh_examination *e, const char *file, const dlsh_node *n, dlsh_dealt *out);
 /* Of the loops around a line; 0: none of them has a loader. */

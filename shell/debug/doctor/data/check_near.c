@@ -108,14 +108,15 @@ void dlsh_find_near(dlsh_examination *e, const dlsh_samples *train, const dlsh_s
     if (!compare(&a, &b, &found)) return;
     if (2 * found.some < b.n && 5 * found.clear < b.n) return;
     const double count = (double)found.some;
-    dlsh_finding *f =
-        dlsh_find_at(e, test->file, test->line, "split first, each original in one part alone; then make copies of it");
+    const int copied = dlsh_line_of_repeats(e, test->file, test->line);
+    dlsh_finding *f = dlsh_find_at(e, test->file, copied ? copied : test->line,
+                                   "split first, each original in one part alone; then make copies of it");
     if (!f) return;
     dlsh_cause(f, "%ld of %ld samples of %s have near copies in the training data, %s", found.some, b.n, test->name,
                train->name);
     dlsh_evidence(
         f,
-        "the nearest one is %.2g away on average, and behind these few the next %.2g: the evaluation measures "
-        "what was learned by heart",
-        found.near / count, found.next / count);
+        "the nearest samples of training are %.2g away on average, all others at least %.2g: an evaluation on "
+        "them measures what was learned by heart%s",
+        found.near / count, found.next / count, copied ? "; rows are copied at this line, before the split" : "");
 }

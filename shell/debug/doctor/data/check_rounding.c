@@ -124,7 +124,7 @@ static int what_is_lost(const dlsh_examination *e, const dl_journal_row *r, char
         return snprintf(how, size, "%.0f %% of the values of a batch are 0", 100 * (double)v->zeros / (double)v->n),
                ALL;
     if (!x || r->what != e->net || !dl_dtype_is_float(dl_dtype_of(x))) return NOTHING;
-    const long column = dlsh_learns_well(e, 0.5) ? -1 : constant_column(x);
+    const long column = dlsh_learns_well(e, 0.9) ? -1 : constant_column(x);
     if (column >= 0) return snprintf(how, size, "column %ld has one value in all samples of a batch", column), COLUMN;
     if (dl_numel(x) < 64) return NOTHING;
     const long n = distinct(x);

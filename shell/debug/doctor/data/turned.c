@@ -3,6 +3,7 @@
 #include "debug/doctor/data/turned.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,12 +29,16 @@ typedef struct patterns {
     long n;
 } patterns;
 
+/* Is the sample one of the half that others are compared with? By chance: classes may come in turns. */
+static int is_pattern(long i) { return ((uint32_t)i * 2654435761u) >> 31; }
+
 /* Half of the samples make the mean of each class. */
 static double *means_of(const turn *t, patterns *p) {
     double *mean = calloc((size_t)(CLASSES * t->size), sizeof *mean);
     long count[CLASSES] = {0};
-    for (long i = 0; mean && i < t->n; i += 2) {
+    for (long i = 0; mean && i < t->n; i++) {
         const int c = (int)t->y[i];
+        if (!is_pattern(i)) continue;
         count[c]++;
         for (long k = 0; k < t->size; k++) mean[c * t->size + k] += t->x[i * t->size + k];
     }
@@ -47,11 +52,12 @@ static double *means_of(const turn *t, patterns *p) {
 
 /* The same half, each for itself. */
 static double *samples_of(const turn *t, patterns *p) {
-    double *x = malloc((size_t)(t->n + 1) / 2 * (size_t)t->size * sizeof *x);
-    p->x = x, p->n = x ? (t->n + 1) / 2 : 0;
-    for (long i = 0; i < p->n; i++) {
-        memcpy(x + i * t->size, t->x + 2 * i * t->size, (size_t)t->size * sizeof *x);
-        p->y[i] = t->y[2 * i];
+    double *x = malloc((size_t)t->n * (size_t)t->size * sizeof *x);
+    p->x = x, p->n = 0;
+    for (long i = 0; x && i < t->n; i++) {
+        if (!is_pattern(i)) continue;
+        memcpy(x + p->n * t->size, t->x + i * t->size, (size_t)t->size * sizeof *x);
+        p->y[p->n++] = t->y[i];
     }
     return x;
 }
@@ -72,19 +78,25 @@ static int nearest(const turn *t, const patterns *p, long i, int turned, double 
     return best;
 }
 
-/* The other half: the share of those that lie with their class which lie with another one when they are turned, and
- * clearly nearer to it. */
+/* The other half: of the class that has most of them, the share of those that lie with their class which lie with one
+ * other class when they are turned, and clearly nearer to it. */
 static double share_by(const turn *t, const patterns *p, int *from, int *to) {
-    long moved = 0, seen = 0;
-    for (long i = 1; i < t->n; i += 2) {
+    long seen[CLASSES] = {0}, moved[CLASSES][CLASSES] = {{0}}, all = 0;
+    double share = 0;
+    for (long i = 0; i < t->n; i++) {
         double before, after, own;
-        if (nearest(t, p, i, 0, &before, &own) != (int)t->y[i]) continue;
+        const int class = (int)t->y[i];
+        if (is_pattern(i) || nearest(t, p, i, 0, &before, &own) != class) continue;
         const int c = nearest(t, p, i, 1, &after, &own);
-        seen++;
-        if (c == (int)t->y[i] || after > 1.5 * before || own < MARGIN * after) continue;
-        moved++, *from = (int)t->y[i], *to = c;
+        all++, seen[class]++;
+        if (c != class && after <= 1.5 * before && own >= MARGIN * after) moved[class][c]++;
     }
-    return seen > t->n / 3 ? (double)moved / (double)seen : 0; /* of n / 2 */
+    for (int c = 0; c < t->classes; c++)
+        for (int d = 0; d < t->classes; d++) {
+            const double of_class = (double)moved[c][d] / fmax((double)seen[c], 1);
+            if (moved[c][d] > 7 && of_class > share) share = of_class, *from = c, *to = d;
+        }
+    return all > t->n / 3 ? share : 0; /* of n / 2 */
 }
 
 /* 0 where classes cannot be told apart so. */
@@ -199,9 +211,8 @@ static int see_mirror(void *ctx, const char *file, const dlsh_node *n, const dls
                                           : NULL;
             if (!f) continue;
             dlsh_cause(f, "flip along dimension %d turns samples of one class into another class", dim);
-            dlsh_evidence(
-                f, "%.0f%% of the samples then lie as near to another class as to their own before, as from %d to %d",
-                100 * share, from, to);
+            dlsh_evidence(f, "%.0f%% of the samples of class %d then lie as near to class %d as to their own before",
+                          100 * share, from, to);
             return 1;
         }
     return 0;

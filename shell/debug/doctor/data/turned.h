@@ -3,8 +3,8 @@
 
 #include "debug/doctor/doctor.h"
 
-/* The share of the samples x, labels y, that lie with their class, and nearer to another one when they are turned along
- * dimensions, a bit each; 0 where it cannot be told. *from, *to: classes of one of them. */
+/* Of samples x, labels y, that lie with their class *from the share that lies nearer to *to when they are turned along
+ * dimensions, a bit each: that of the two classes which has most; 0 where it cannot be told. */
 double dlsh_try_turned(dl_tensor *x, dl_tensor *y, unsigned dims, int *from, int *to);
 /* Does a text draw random numbers? */
 int dlsh_draws(const dlsh_node *n);

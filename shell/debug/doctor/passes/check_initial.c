@@ -75,26 +75,6 @@ static const dl_journal_node *large_weight(dlsh_pass p, double *gain) {
     return NULL;
 }
 
-static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, double expected, const char *how) {
-    double gain = 0;
-    const dl_journal_node *by = large_weight(p, &gain), *loss = p.at;
-    dl_source made = by ? dlsh_weight_source(e, by) : (dl_source){0};
-    const char *set_in = NULL;
-    int set = by && !dlsh_script_has(e, made.file, made.line, "init") ? dlsh_weights_set_at(&set_in) : 0;
-    if (set) made = (dl_source){set_in, set};
-    dlsh_finding *f =
-        by ? dlsh_find_at(e, made.file, made.line, "a smaller initialisation: deviation about 1 / sqrt(inputs)")
-           : dlsh_find_at(e, loss->file, loss->line, "look at what makes the first scores so large");
-    if (!f) return;
-    dlsh_cause(f, "the initial loss is %.4g where a net that knows nothing has %.4g", r->first, expected);
-    if (by)
-        dlsh_evidence(f,
-                      "the weights of %s%s multiply the size of their input by %.1f: outputs begin sure and wrong (%s)",
-                      *by->layer ? "layer " : "", *by->layer ? by->layer : by->op, gain, how);
-    else
-        dlsh_evidence(f, "the first scores are too large: wrong classes look sure (%s)", how);
-}
-
 /* Does an optimizer train a net that is run at a line of the pass, of which parts may be frozen by now? */
 static int has_net_of(const dlsh_examination *e, const dl_optimizer *o, dlsh_pass p) {
     const dl_journal_row *r;
@@ -122,6 +102,44 @@ static int knows_something(const dlsh_examination *e, const dl_journal_row *r) {
     return 0;
 }
 
+/* Is the weight of a node one that no step before the pass could change, as of a new head? */
+static int is_new(const dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
+    int unit;
+    const dl_journal_row *step;
+    const dl_journal_value *w = dlsh_node_weight(n, &unit);
+    for (long i = 0; w && (step = dlsh_row_next(e, DL_DID_STEP, &i));) {
+        const dl_optimizer *o = step->till < r->at ? dlsh_live_optimizer(e, step->what, NULL) : NULL;
+        if (step->till < r->at && (!o || dlsh_optimizer_has(o, w->leaf))) return 0;
+    }
+    return w != NULL;
+}
+
+static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, double expected, const char *how) {
+    double gain = 0;
+    const dl_journal_node *by = large_weight(p, &gain), *loss = p.at;
+    if (knows_something(e, r) && !(by && is_new(e, r, by))) return;
+    dl_source made = by ? dlsh_weight_source(e, by) : (dl_source){0};
+    const char *set_in = NULL;
+    int set = by && !dlsh_script_has(e, made.file, made.line, "init") ? dlsh_weights_set_at(&set_in) : 0;
+    if (set) made = (dl_source){set_in, set};
+    dlsh_finding *f =
+        by ? dlsh_find_at(e, made.file, made.line, "a smaller initialisation: deviation about 1 / sqrt(inputs)")
+           : dlsh_find_at(
+                 e, loss->file, loss->line,
+                 "scores of about -1 to 1 at first: init=\"zeros\" for the last layer, or a norm layer before it");
+    if (!f) return;
+    dlsh_cause(f, "the initial loss is %.4g where a net that knows nothing has %.4g", r->first, expected);
+    if (by)
+        dlsh_evidence(f,
+                      "the weights of %s%s multiply the size of their input by %.1f: outputs begin sure and wrong (%s)",
+                      *by->layer ? "layer " : "", *by->layer ? by->layer : by->op, gain, how);
+    else
+        dlsh_evidence(
+            f,
+            "the first scores are so large that the net is sure of wrong classes before it has learned anything (%s)",
+            how);
+}
+
 dl_status dlsh_check_initial_loss(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
@@ -136,7 +154,7 @@ dl_status dlsh_check_initial_loss(dlsh_examination *e) {
             snprintf(how, sizeof how, "ln %ld = %.4g", classes, expected);
         else
             snprintf(how, sizeof how, "%.4g times ln %ld = %.4g", per, classes, expected);
-        if (r->first > 1.6 * expected + 0.8 * per && !knows_something(e, r))
+        if (r->first > 1.6 * expected + 0.8 * per)
             blame_initial(e, r, p, expected, how);
         else if (r->first < 1.6 * expected + 0.8 * per && r->first > 0.7 * expected)
             dlsh_passed(e, "it begins at %.4g, %s", r->first, how);

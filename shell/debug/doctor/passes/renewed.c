@@ -25,7 +25,7 @@ static int see_renewed(void *ctx, const char *file, const dlsh_node *n, const dl
     int at, loop = 0;
     if (strcmp(file, r->file) != 0 || n->kind != DLSH_N_ASSIGN || n->nkids != 2 || n->kids[0]->kind != DLSH_N_NAME)
         return 0;
-    for (int i = 0; i < depth; i++) loop |= within[i]->kind == DLSH_N_FOR || within[i]->kind == DLSH_N_WHILE;
+    for (int i = 0; i < depth; i++) loop |= dlsh_is_loop(within[i]);
     if (!loop || !has_detach_of(n->kids[1], n->kids[0]->text)) return 0;
     const dlsh_node *made = dlsh_definition_of(file, n->kids[0]->text, n->span.start, &at);
     const dlsh_node *by = made && made->kind == DLSH_N_CALL ? made->kids[0] : NULL;

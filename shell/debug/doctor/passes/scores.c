@@ -90,13 +90,6 @@ static int is_in_net(const dl_journal_node *n) {
     return *n->layer != 0;
 }
 
-static int has_parameter(dl_module *m, const void *leaf) {
-    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
-    for (long i = 0; l && i < l->n; i++)
-        if (l->entries[i].tensor == leaf) return 1;
-    return 0;
-}
-
 /* What a loss of classes is given of a net's result: through views, as of the places of sequences. */
 typedef struct scores {
     const dl_journal_value *result; /* of the net */
@@ -113,7 +106,7 @@ static scores scores_in(dlsh_pass p, dl_module *m) {
     for (n = v ? dlsh_pass_node(p, v->from) : NULL; n && dim >= 0 && !is_in_net(n); n = dlsh_pass_node(p, v->from))
         dim = dim_before(n, dim), v = &n->in[0];
     for (long i = n ? n - p.at : p.n; i < p.n && !w; i++) w = dlsh_node_weight(&p.at[i], &unit);
-    return w && dim >= 0 && has_parameter(m, w->leaf) ? (scores){v, loss, dim} : (scores){NULL, NULL, -1};
+    return w && dim >= 0 && dlsh_net_has(m, w->leaf) ? (scores){v, loss, dim} : (scores){NULL, NULL, -1};
 }
 
 static scores scores_of(const dlsh_examination *e, dl_module *m) {

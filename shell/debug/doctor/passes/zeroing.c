@@ -13,13 +13,6 @@ typedef struct partly {
     int line;
 } partly;
 
-static int has_parameter(dl_module *m, const dl_tensor *p) {
-    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
-    for (long i = 0; l && i < l->n; i++)
-        if (l->entries[i].tensor == p) return 1;
-    return 0;
-}
-
 static int see_partly(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     static char name[120];
     partly *s = ctx;
@@ -28,7 +21,7 @@ static int see_partly(void *ctx, const char *file, const dlsh_node *n, const dls
     dl_module *m =
         dlsh_is_method(n, "zero_grad") ? dlsh_object_of(s->e, file, n->kids[0]->kids[0], &dlsh_net_class) : NULL;
     for (long i = 0; m && (p = dl_optimizer_param(s->o, i, NULL)); i++) {
-        if (has_parameter(m, p) || !dl_requires_grad(p) || !dlsh_live_leaf(s->e, p, name, sizeof name)) continue;
+        if (dlsh_net_has(m, p) || !dl_requires_grad(p) || !dlsh_live_leaf(s->e, p, name, sizeof name)) continue;
         s->file = file, s->line = n->span.line, s->name = n->kids[0]->kids[0]->text, s->other = name;
         return 1;
     }
@@ -44,7 +37,7 @@ int dlsh_zeroes_nets_partly(dlsh_examination *e, const dl_journal_row *step) {
     dlsh_cause(f, "the gradients of %s alone are zeroed: others, as of %s, are not, and add up over all steps", s.name,
                s.other);
     dlsh_evidence(f,
-                  "%ld of %ld steps (line %d) used a gradient that was added to one used before; the optimizer has "
+                  "%ld of %ld steps (line %d) used the gradient of the step before once more; the optimizer has "
                   "parameters that %s has not",
                   step->again, step->count, step->line, s.name);
     return 1;
@@ -57,7 +50,7 @@ static int see_zeroing(void *ctx, const char *file, const dlsh_node *n, const dl
     const dlsh_node *set = n->kind == DLSH_N_ASSIGN && !n->op && n->nkids >= 2 ? n->kids[0] : NULL;
     const dlsh_node *of = method ? method : set && set->kind == DLSH_N_TUPLE ? set->kids[0] : set;
     int loop = 0;
-    for (int i = 0; i < depth; i++) loop |= within[i]->kind == DLSH_N_FOR || within[i]->kind == DLSH_N_WHILE;
+    for (int i = 0; i < depth; i++) loop |= dlsh_is_loop(within[i]);
     if (!loop || !of || of->kind != DLSH_N_FIELD || strcmp(of->text, "grad") != 0) return 0;
     s->file = file, s->line = n->span.line, s->name = of->kids[0]->text;
     return 1;
@@ -90,7 +83,38 @@ int dlsh_zeroes_partly(dlsh_examination *e, const dl_journal_row *step) {
     if (!f) return 1;
     dlsh_cause(f, "gradients are zeroed in part: %s %s not, and add%s up over all steps", *names ? names : "others",
                strchr(names, ',') || !*names ? "are" : "is", strchr(names, ',') || !*names ? "" : "s");
-    dlsh_evidence(f, "%ld of %ld updates (line %d) used a gradient that was added to one used before", added, total,
+    dlsh_evidence(f, "%ld of %ld updates (line %d) used the gradient of the one before once more", added, total,
                   step->line);
     return 1;
+}
+
+/* ---------------------------------------------------------------- of another optimizer */
+
+/* The innermost loop or function around a line; NULL: none. */
+static const dlsh_node *block_of(const char *file, int line) {
+    int places[DLSH_LEVELS];
+    return dlsh_places_of(file, line, places) ? dlsh_block_around(dlsh_text_root(file), places[0]) : NULL;
+}
+
+/* Does the other optimizer step in that block as often as it is zeroed there? */
+static int is_of_its_own_steps(const dlsh_examination *e, const dl_journal_row *zero, const dlsh_node *block) {
+    const dl_journal_row *r;
+    int zeroed = 0, steps = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_ZERO, &i));)
+        zeroed += r->what == zero->what && block_of(r->file, r->line) == block;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+        steps += r->what == zero->what && block_of(r->file, r->line) == block;
+    return steps >= zeroed;
+}
+
+const dl_journal_row *dlsh_zeroed_instead(const dlsh_examination *e, const dl_journal_row *step,
+                                          const dl_journal_row *pass) {
+    const dl_journal_row *r, *found = NULL;
+    const dlsh_node *block = block_of(step->file, step->line);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_ZERO, &i));) {
+        if (r->what == step->what) return NULL;
+        if (!r->what || !block || r->line > pass->line || block_of(r->file, r->line) != block) continue;
+        if (!is_of_its_own_steps(e, r, block) && (!found || r->line > found->line)) found = r;
+    }
+    return found;
 }

@@ -10,6 +10,13 @@ enum { DEEPEST = 16 };
 
 int dlsh_names(const dlsh_node *n, const char *name) { return n && n->kind == DLSH_N_NAME && !strcmp(n->text, name); }
 
+const dlsh_node *dlsh_block_around(const dlsh_node *n, int place) {
+    const dlsh_node *found = NULL;
+    if (!n || place < n->span.start || place > n->span.end) return NULL;
+    for (int i = 0; i < n->nkids && !found; i++) found = dlsh_block_around(n->kids[i], place);
+    return found || (!dlsh_is_loop(n) && n->kind != DLSH_N_FN) ? found : n;
+}
+
 int dlsh_nodes_around(const dlsh_node *n, int at, const dlsh_node **out, int max) {
     int depth = 0;
     while (n && depth < max) {

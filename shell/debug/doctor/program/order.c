@@ -50,7 +50,7 @@ static const dlsh_node *loop_around(const dlsh_node *n, int place) {
     for (int i = 0; i < n->nkids; i++) {
         const dlsh_node *k = n->kids[i];
         if (!k || place < k->span.start || place > k->span.end) continue;
-        return k->kind == DLSH_N_FOR || k->kind == DLSH_N_WHILE ? k : loop_around(k, place);
+        return dlsh_is_loop(k) ? k : loop_around(k, place);
     }
     return NULL;
 }

@@ -9,8 +9,6 @@
 
 enum { DEEPEST = 64 };
 
-static int is_loop(const dlsh_node *n) { return n->kind == DLSH_N_FOR || n->kind == DLSH_N_WHILE; }
-
 /* x.shape[0], len(x): x. */
 static const dlsh_node *sized_by(const dlsh_node *n) {
     if (!n) return NULL;
@@ -69,6 +67,10 @@ static long divisor_of(const dlsh_examination *e, const char *file, const dlsh_n
     return v > 0 && v == floor(v) ? (long)v : -1;
 }
 
+long dlsh_divisor_of(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    return divisor_of(e, file, n, NULL);
+}
+
 /* ---------------------------------------------------------------- what was counted */
 
 /* (a == b).sum().item(): the comparison; NULL: it is no count. */
@@ -105,7 +107,7 @@ static int loops_around(const dlsh_node *root, int place, const dlsh_node **inne
     const int depth = dlsh_nodes_around(root, place, around, DEEPEST);
     int loops = 0;
     for (int i = 0; i < depth; i++)
-        if (is_loop(around[i])) loops++, *innermost = around[i];
+        if (dlsh_is_loop(around[i])) loops++, *innermost = around[i];
     return loops;
 }
 

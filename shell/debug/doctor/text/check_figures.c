@@ -1,6 +1,6 @@
 /* Figures of a training or an evaluation that are computed over batches: one that is overwritten in place of added up,
- * one that goes on over all epochs, one of the last batch alone, counts divided by batches, scores compared as if they
- * were probabilities. */
+ * one that goes on over all epochs, one of the last batch alone, counts divided by batches, results beside labels in
+ * another order, scores compared as if they were probabilities. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,9 +10,6 @@
 #include "debug/doctor/text/reads.h"
 
 enum { DEEPEST = 8 };
-
-static int is_loop(const dlsh_node *n) { return n->kind == DLSH_N_FOR || n->kind == DLSH_N_WHILE; }
-static const dlsh_node *body_of(const dlsh_node *loop) { return loop->kids[loop->nkids - 1]; }
 
 static int is_zero(const dlsh_node *n) {
     return n && ((n->kind == DLSH_N_INT && !n->num.i) || (n->kind == DLSH_N_FLOAT && n->num.f == 0));
@@ -72,7 +69,7 @@ static void look_at_overwritten(const looking *s, const dlsh_node *n) {
     for (int i = 0; i + 1 < n->nkids; i++) {
         const char *name = n->kids[i]->kind == DLSH_N_NAME ? n->kids[i]->text : NULL;
         const dlsh_node *value = name ? given_to(n, name) : NULL;
-        if (!value || dlsh_mentions(value, name) || dlsh_reads(body_of(s->loop), name)) continue;
+        if (!value || dlsh_mentions(value, name) || dlsh_reads(dlsh_body_of(s->loop), name)) continue;
         const dlsh_node *first = value_before(s->scope, name, s->loop->span.start, s->scope);
         const int number = is_zero(first) && is_number_of(value), list = is_empty_list(first);
         if (!number && !(list && value->kind == DLSH_N_LIST)) continue;
@@ -94,7 +91,8 @@ static void each_assignment(const looking *s, const dlsh_node *n, void (*look)(c
     if (!n || n->kind == DLSH_N_FN) return;
     if (n->kind == DLSH_N_ASSIGN) look(s, n);
     for (int i = 0; i < n->nkids; i++)
-        if (n->kids[i] && !(is_loop(n->kids[i]) && look == look_at_overwritten)) each_assignment(s, n->kids[i], look);
+        if (n->kids[i] && !(dlsh_is_loop(n->kids[i]) && look == look_at_overwritten))
+            each_assignment(s, n->kids[i], look);
 }
 
 /* ---------------------------------------------------------------- over all epochs */
@@ -112,7 +110,7 @@ static int changes(const dlsh_node *n, const char *name, int adds) {
 /* Does a tree hold a name that grows in the loop, or that the loop counts with? */
 static int grows(const dlsh_node *n, const dlsh_node *loop) {
     if (!n) return 0;
-    if (n->kind == DLSH_N_NAME && (changes(body_of(loop), n->text, 1) || dlsh_assigns(loop, n->text))) return 1;
+    if (n->kind == DLSH_N_NAME && (changes(dlsh_body_of(loop), n->text, 1) || dlsh_assigns(loop, n->text))) return 1;
     for (int i = 0; i < n->nkids; i++)
         if (grows(n->kids[i], loop)) return 1;
     return 0;
@@ -121,10 +119,10 @@ static int grows(const dlsh_node *n, const dlsh_node *loop) {
 /* total += ..., in a loop within the loop s->loop, before which alone it is set to 0. */
 static void look_at_kept(const looking *s, const dlsh_node *n) {
     const char *name = n->op == DLSH_OP_ADD && n->kids[0]->kind == DLSH_N_NAME ? n->kids[0]->text : NULL;
-    if (!name || changes(body_of(s->loop), name, 0)) return;
-    const dlsh_node *inner = NULL, *body = body_of(s->loop);
+    if (!name || changes(dlsh_body_of(s->loop), name, 0)) return;
+    const dlsh_node *inner = NULL, *body = dlsh_body_of(s->loop);
     for (int i = 0; i < body->nkids; i++)
-        if (is_loop(body->kids[i]) && n->span.start > body->kids[i]->span.start &&
+        if (dlsh_is_loop(body->kids[i]) && n->span.start > body->kids[i]->span.start &&
             n->span.end <= body->kids[i]->span.end)
             inner = body->kids[i];
     const dlsh_node *first = value_before(s->scope, name, s->loop->span.start, s->scope);
@@ -194,7 +192,7 @@ static int is_set_again(const dlsh_node *n, const char *name, int behind, int ti
 
 /* for x, y in batches { out = m(x) }; accuracy(y, out): the names of the loop are those of its last pass. */
 static void look_at_last(const looking *s) {
-    const dlsh_node *loop = s->loop, *body = body_of(loop);
+    const dlsh_node *loop = s->loop, *body = dlsh_body_of(loop);
     if (loop->kind != DLSH_N_FOR || loop->nkids < 3 || dlsh_trains(body)) return;
     const dlsh_node *t = loop->nkids == 3 && dlsh_holds_targets(loop->kids[0]) ? loop->kids[0] : loop;
     const int count = t == loop ? loop->nkids - 2 : t->nkids;
@@ -207,6 +205,75 @@ static void look_at_last(const looking *s) {
         dlsh_cause(f, "the figure is that of the last batch alone: %s is what the loop left", name);
         dlsh_evidence(f, "the loop of line %d is over; the batches before its last one do not count here",
                       loop->span.line);
+        return;
+    }
+}
+
+/* ---------------------------------------------------------------- results and labels in two orders */
+
+/* name.append(...), anywhere in a tree. */
+static int appends(const dlsh_node *n, const char *name) {
+    if (!n) return 0;
+    if (dlsh_is_method(n, "append") && dlsh_names(n->kids[0]->kids[0], name)) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (appends(n->kids[i], name)) return 1;
+    return 0;
+}
+
+/* The last loop of a tree before a place in which a list of that name grows; NULL: none. */
+static const dlsh_node *loop_that_fills(const dlsh_node *n, const char *name, int before) {
+    const dlsh_node *found = NULL;
+    if (!n || n->span.start >= before) return NULL;
+    for (int i = 0; i < n->nkids; i++) {
+        const dlsh_node *below = loop_that_fills(n->kids[i], name, before);
+        if (below) found = below;
+    }
+    return found ? found : n->kind == DLSH_N_FOR && n->span.end <= before && appends(dlsh_body_of(n), name) ? n : NULL;
+}
+
+/* The loop, or comprehension, whose results an expression has in their order; NULL: it is not known. */
+static const dlsh_node *collected_by(const char *file, const dlsh_node *n, int depth) {
+    int at;
+    if (!n || depth > DEEPEST) return NULL;
+    if (n->kind == DLSH_N_COMPREHENSION) return n;
+    if (n->kind == DLSH_N_INDEX || n->kind == DLSH_N_FIELD) return collected_by(file, n->kids[0], depth + 1);
+    if (n->kind == DLSH_N_CALL) {
+        const dlsh_node *by = n->kids[0];
+        return collected_by(file, by->kind == DLSH_N_FIELD ? by->kids[0] : n->nkids > 1 ? n->kids[1] : NULL, depth + 1);
+    }
+    const dlsh_node *made = n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, &at) : NULL;
+    if (!made || made->span.start >= n->span.start) return NULL;
+    return is_empty_list(made) ? loop_that_fills(dlsh_text_root(file), n->text, n->span.start)
+                               : collected_by(file, made, depth + 1);
+}
+
+/* The labels of data in their own order: d.test.y, or a variable that no loop fills. */
+static int is_in_own_order(const dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *loop) {
+    const dlsh_value *v = dlsh_value_of(e, file, n);
+    if (n->span.start >= loop->span.start && n->span.end <= loop->span.end) return 0;
+    if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "y")) return 1;
+    return n->kind == DLSH_N_NAME && v && v->type == DLSH_TENSOR && dl_ndim(v->as.tensor) &&
+           !collected_by(file, n, 0) && !dlsh_assigns(loop, n->text);
+}
+
+/* accuracy_score(d.test.y, cat(said, 0)), where a loop over a loader that shuffles made what was said. */
+static void look_at_order(dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const int compares = n->kind == DLSH_N_BINARY && (n->op == DLSH_OP_EQ || n->op == DLSH_OP_SUB);
+    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+    const int metric = by && n->nkids > 2 && dlsh_speaks_of(by->text, "_score|accuracy|loss|entropy|error|confusion");
+    const dlsh_node *side[] = {compares ? n->kids[0] : metric ? n->kids[1] : NULL, n->kids[compares ? 1 : 2]};
+    for (int i = 0, line; i < 2 && side[0]; i++) {
+        const dlsh_node *loop = collected_by(file, side[i], 0);
+        if (!loop || !dlsh_is_shuffled(file, loop->kids[loop->nkids - 1 - (loop->kind == DLSH_N_FOR)], &line)) continue;
+        if (!is_in_own_order(e, file, side[1 - i], loop)) continue;
+        dlsh_finding *f = dlsh_find_at(e, file, line,
+                                       "no shuffle where results are kept, or keep the labels of the "
+                                       "batches beside them");
+        if (!f) return;
+        dlsh_cause(f, "results are kept in the order of a loader that shuffles, and compared with labels in their own "
+                      "order: the figure is one of chance");
+        dlsh_evidence(f, "line %d compares both; the loop of line %d goes over the samples in another order each time",
+                      n->span.line, loop->span.line);
         return;
     }
 }
@@ -260,10 +327,11 @@ static void look_at_threshold(dlsh_examination *e, const char *file, const dlsh_
 static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     looking s = {ctx, file, n, dlsh_scope_of(within, depth)};
     if (n->kind == DLSH_N_BINARY && n->nkids == 2) look_at_threshold(ctx, file, n);
-    if (!is_loop(n) || !s.scope) return 0;
-    each_assignment(&s, body_of(n), look_at_overwritten);
-    each_assignment(&s, body_of(n), look_at_kept);
-    if (n->kind == DLSH_N_FOR) each_assignment(&s, body_of(n), look_at_count);
+    if (n->kind == DLSH_N_BINARY || n->kind == DLSH_N_CALL) look_at_order(ctx, file, n);
+    if (!dlsh_is_loop(n) || !s.scope) return 0;
+    each_assignment(&s, dlsh_body_of(n), look_at_overwritten);
+    each_assignment(&s, dlsh_body_of(n), look_at_kept);
+    if (n->kind == DLSH_N_FOR) each_assignment(&s, dlsh_body_of(n), look_at_count);
     look_at_last(&s);
     return 0;
 }

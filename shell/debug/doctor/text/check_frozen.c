@@ -171,7 +171,7 @@ static int see_release(void *ctx, const char *file, const dlsh_node *n, const dl
     int on = 0, loop = 0;
     const dlsh_node *of = switches(n, &on), *condition = NULL;
     for (int i = 0; i < depth; i++) {
-        loop |= within[i]->kind == DLSH_N_FOR || within[i]->kind == DLSH_N_WHILE;
+        loop |= dlsh_is_loop(within[i]);
         if (within[i]->kind == DLSH_N_IF && loop && !condition) condition = within[i];
     }
     if (!of || on != 1 || !condition || strcmp(file, s->frozen.file) != 0 || s->frozen.line >= n->span.line) return 0;

@@ -8,10 +8,6 @@
 #include "debug/doctor/checks.h"
 #include "debug/doctor/text/reads.h"
 
-static int is_loop(const dlsh_node *n) { return n->kind == DLSH_N_FOR || n->kind == DLSH_N_WHILE; }
-
-static const dlsh_node *body_of(const dlsh_node *loop) { return loop->kids[loop->nkids - 1]; }
-
 /* ---------------------------------------------------------------- values that are set anew in each pass */
 
 /* Zeros, a number, none, or an empty list. */
@@ -72,7 +68,7 @@ static void find_set_anew(dlsh_examination *e, const char *file, const dlsh_node
 }
 
 static void look_at_set(dlsh_examination *e, const char *file, const dlsh_node *loop, int at, const dlsh_node *scope) {
-    const dlsh_node *body = body_of(loop), *set = body->kids[at];
+    const dlsh_node *body = dlsh_body_of(loop), *set = body->kids[at];
     if (set->kind != DLSH_N_ASSIGN || set->op || !is_fresh(set->kids[set->nkids - 1])) return;
     for (int k = 0; k + 1 < set->nkids; k++) {
         const char *name = set->kids[k]->kind == DLSH_N_NAME ? set->kids[k]->text : NULL;
@@ -102,7 +98,7 @@ static void look_at_rebound(dlsh_examination *e, const char *file, const dlsh_no
     int own = owner->kind == DLSH_N_FOR && dlsh_assigns(owner, name);
     for (int i = 0; owner->kind == DLSH_N_FN && i + 1 < owner->nkids; i++)
         own |= owner->kids[i]->kind == DLSH_N_PARAM && !strcmp(owner->kids[i]->text, name);
-    if (!own || dlsh_reads_behind(body_of(owner), name, n->span.end)) return;
+    if (!own || dlsh_reads_behind(dlsh_body_of(owner), name, n->span.end)) return;
     const int gradient = has_gradient_of(n->kids[1], name);
     dlsh_finding *f = dlsh_find_at(e, file, n->span.line,
                                    gradient ? "change the parameter in place: p -= rate * p.grad"
@@ -118,7 +114,7 @@ static void look_at_rebound(dlsh_examination *e, const char *file, const dlsh_no
 
 static const dlsh_node *break_in(const dlsh_node *n) {
     const dlsh_node *found = NULL;
-    if (!n || is_loop(n) || n->kind == DLSH_N_FN) return NULL;
+    if (!n || dlsh_is_loop(n) || n->kind == DLSH_N_FN) return NULL;
     if (n->kind == DLSH_N_BREAK) return n;
     for (int i = 0; i < n->nkids && !found; i++) found = break_in(n->kids[i]);
     return found;
@@ -137,7 +133,8 @@ static long count_in(const dlsh_examination *e, dl_journal_kind kind, const char
     const dl_journal_row *r;
     long most = 0;
     for (long i = 0; (r = dlsh_row_next(e, kind, &i));)
-        if (!strcmp(r->file, file) && is_within_lines(body_of(loop), r->line)) most = r->count > most ? r->count : most;
+        if (!strcmp(r->file, file) && is_within_lines(dlsh_body_of(loop), r->line))
+            most = r->count > most ? r->count : most;
     return most;
 }
 
@@ -156,7 +153,8 @@ static double batches_of(const dlsh_examination *e, const char *file, const dlsh
     const dlsh_node *seq = loop->kids[loop->nkids - 2];
     if (seq->kind == DLSH_N_CALL && dlsh_names(seq->kids[0], "range"))
         return seq->nkids == 4 ? range_of(e, file, seq) : NAN;
-    if (!dlsh_loader_around(e, file, body_of(loop)->nkids ? body_of(loop)->kids[0]->span.line : 0, &l) || !l.data)
+    if (!dlsh_loader_around(e, file, dlsh_body_of(loop)->nkids ? dlsh_body_of(loop)->kids[0]->span.line : 0, &l) ||
+        !l.data)
         return NAN;
     int at;
     while (seq->kind == DLSH_N_CALL && seq->nkids > 1 &&
@@ -179,7 +177,7 @@ static double rounds_of(const dlsh_examination *e, const char *file, int place, 
         if (within[i]->kind == DLSH_N_FN) rounds = 1, fn = within[i];
         if (within[i]->kind == DLSH_N_WHILE || within[i]->kind == DLSH_N_IF) rounds = NAN;
         if (within[i]->kind != DLSH_N_FOR || within[i]->span.start == place) continue;
-        rounds *= break_in(body_of(within[i])) ? NAN : range_of(e, file, within[i]->kids[within[i]->nkids - 2]);
+        rounds *= break_in(dlsh_body_of(within[i])) ? NAN : range_of(e, file, within[i]->kids[within[i]->nkids - 2]);
     }
     if (!fn) return rounds;
     const dlsh_node *call = level < LEVELS ? dlsh_only_call(root, fn) : NULL;
@@ -187,7 +185,7 @@ static double rounds_of(const dlsh_examination *e, const char *file, int place, 
 }
 
 static void look_at_break(dlsh_examination *e, const char *file, const dlsh_node *loop) {
-    const dlsh_node *by = break_in(body_of(loop));
+    const dlsh_node *by = break_in(dlsh_body_of(loop));
     const double all = by ? batches_of(e, file, loop) : NAN,
                  rounds = by ? rounds_of(e, file, loop->span.start, 0) : NAN;
     const long ran = by ? count_in(e, DL_DID_BACKWARD, file, loop) : 0;
@@ -212,9 +210,9 @@ static void look_at_steps(dlsh_examination *e, const char *file, const dlsh_node
     const double all = batches_of(e, file, loop);
     if (!(all >= 4) || count_in(e, DL_DID_STEP, file, loop)) return;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
-        if (!strcmp(r->file, file) && is_within_lines(body_of(loop), r->line)) pass = r;
+        if (!strcmp(r->file, file) && is_within_lines(dlsh_body_of(loop), r->line)) pass = r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
-        if (!strcmp(r->file, file) && is_within_lines(body_of(outer), r->line)) step = r;
+        if (!strcmp(r->file, file) && is_within_lines(dlsh_body_of(outer), r->line)) step = r;
     if (!pass || !step || is_scaled(pass) || pass->count < 4 * step->count) return;
     dlsh_finding *f = dlsh_find_at(e, file, step->line, "move it, and zero_grad, into the loop over batches");
     if (!f) return;
@@ -265,8 +263,9 @@ static void look_at_cut_state(dlsh_examination *e, const char *file, const dlsh_
     const char *name = NULL;
     const dl_journal_row *r, *pass = NULL;
     int carried = 0;
-    const dlsh_node *by = dlsh_trains(loop) ? NULL : state_cut_in(body_of(loop), &name, &carried);
-    if (!by || (!carried && !carries(body_of(loop), name)) || dlsh_mentions(loop, "grad")) return; /* or z is moved */
+    const dlsh_node *by = dlsh_trains(loop) ? NULL : state_cut_in(dlsh_body_of(loop), &name, &carried);
+    if (!by || (!carried && !carries(dlsh_body_of(loop), name)) || dlsh_mentions(loop, "grad"))
+        return; /* or z is moved */
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         if (strcmp(r->file, file) != 0 || r->count < 16) continue;
         if (dlsh_settled_lower(r, 0.8)) return;
@@ -304,7 +303,7 @@ static int see_cut(void *ctx, const char *file, const dlsh_node *n, const dlsh_n
     const dlsh_node *loop = NULL;
     const int cuts = dlsh_is_method(n, "detach") || (n->kind == DLSH_N_FIELD && !strcmp(n->text, "data"));
     for (int i = 0; cuts && i < depth; i++)
-        if (is_loop(within[i]) && !dlsh_trains(within[i])) loop = within[i];
+        if (dlsh_is_loop(within[i]) && !dlsh_trains(within[i])) loop = within[i];
     if (!loop || strcmp(file, c->file) != 0 || (c->within && !has_line(loop, c->within))) return 0;
     if (dlsh_mentions(loop, "grad")) return 0; /* samples are moved */
     c->line = n->span.line, c->loop = loop->span.line;
@@ -412,10 +411,10 @@ static void look_at_cut_net(dlsh_examination *e, const dl_journal_row *r) {
 
 static int see_loop(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     dlsh_examination *e = ctx;
-    if (is_loop(n)) {
+    if (dlsh_is_loop(n)) {
         const dlsh_node *scope = dlsh_scope_of(within, depth), *outer = NULL;
-        for (int i = 0; i < depth; i++) outer = is_loop(within[i]) ? within[i] : outer;
-        for (int i = 0; scope && i < body_of(n)->nkids; i++) look_at_set(e, file, n, i, scope);
+        for (int i = 0; i < depth; i++) outer = dlsh_is_loop(within[i]) ? within[i] : outer;
+        for (int i = 0; scope && i < dlsh_body_of(n)->nkids; i++) look_at_set(e, file, n, i, scope);
         look_at_cut_state(e, file, n);
         if (n->kind == DLSH_N_FOR) look_at_break(e, file, n);
         if (n->kind == DLSH_N_FOR && outer) look_at_steps(e, file, n, outer);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "debug/doctor/texts.h"
+#include "debug/doctor/trace.h"
 
 const char dlsh_joined_name[] = "<session>";
 
@@ -208,9 +209,23 @@ dl_status dlsh_join_row(dl_journal_row *r) {
     return DL_OK;
 }
 
+/* Where the trainer was made that the statement of a line, train t or step t, goes on with; -1: it is none. */
+static int trainer_at(const char *file, int line) {
+    int at = -1;
+    const dlsh_node *n = dlsh_statement_at(file, line);
+    const char *by = n && n->kind == DLSH_N_COMMAND && n->num.cmd ? n->num.cmd->name : "";
+    const dlsh_node *t = dlsh_has_word("train|step", by, strlen(by)) && n->nkids ? n->kids[0] : NULL;
+    if (t && t->kind == DLSH_N_ARG) t = t->kids[0];
+    return t && t->kind == DLSH_N_NAME && dlsh_definition_of(file, t->text, n->span.start, &at) ? at : -1;
+}
+
+/* Do both count as one place: a piece that was typed again, or statements that go on with one trainer? */
 static int is_place_of(const dl_journal_row *a, const dl_journal_row *r) {
-    return a->kind == r->kind && a->what == r->what && a->training == r->training && a->grad == r->grad &&
-           a->line == r->line && a->file == r->file && a->file == dlsh_joined_name;
+    if (a->kind != r->kind || a->what != r->what || a->training != r->training || a->grad != r->grad) return 0;
+    if (strcmp(a->file, r->file) != 0) return 0;
+    if (a->line == r->line) return a->file == dlsh_joined_name;
+    const int t = trainer_at(a->file, a->line);
+    return t >= 0 && t == trainer_at(r->file, r->line);
 }
 
 /* The later row goes on with what the first one did, as if the place had been in a loop. */

@@ -17,5 +17,7 @@ const dlsh_node *dlsh_scope_of(const dlsh_node *const *within, int depth);
 int dlsh_trains(const dlsh_node *n);
 /* Shares that are divided by another number of samples than was counted (check_counts.c). */
 void dlsh_find_wrong_counts(dlsh_examination *e);
+/* The number that something is divided by, as a number of samples; -1: it is not known. */
+long dlsh_divisor_of(const dlsh_examination *e, const char *file, const dlsh_node *n);
 /* Does a text hold one of the words, set apart by |? Capitals count as small letters. */
 int dlsh_speaks_of(const char *text, const char *words);
