@@ -544,9 +544,9 @@ static int line_of_repeats(const char *file, const dlsh_node *n, int before, int
     if (!n || !root || depth > DEEPEST) return 0;
     if (n->kind == DLSH_N_NAME) {
         const dlsh_definition d = dlsh_define(root, n->text, before);
-        if (!d.value || d.param || d.value->kind == DLSH_N_FN) return 0;
-        if (repeats_rows(file, d.value, 0)) return d.value->span.line;
-        return line_of_repeats(file, d.value, d.at, depth + 1);
+        if (!d.value || d.value->kind == DLSH_N_FN) return 0;
+        if (!d.param && repeats_rows(file, d.value, 0)) return d.value->span.line;
+        return line_of_repeats(file, d.value, d.param ? dlsh_place_of(&d) : d.at, depth + 1);
     }
     for (int i = n->kind == DLSH_N_CALL; i < n->nkids && !line; i++)
         line = line_of_repeats(file, n->kids[i], before, depth);

@@ -66,8 +66,10 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     if (w) dlsh_tensor_places(w, &maker, &writer);
     if (!w) snprintf(name, sizeof name, "%s", *v->name ? v->name : n->op);
     if (!w && !*n->layer_file) maker = dlsh_constant_parameter(maker);
-    const char *file = *n->layer_file ? n->layer_file : maker.file;
-    int line = *n->layer_file ? n->layer_line : maker.line;
+    if (*n->layer_file) maker = (dl_source){n->layer_file, n->layer_line};
+    maker = dlsh_constant_in_net(name, maker);
+    const char *file = maker.file;
+    int line = maker.line;
     const char *set_in = NULL;
     const int set = *n->layer_file && !dlsh_script_has(e, file, line, "init") ? dlsh_weights_set_at(&set_in) : 0;
     if (set) file = set_in, line = set;
@@ -165,7 +167,8 @@ static void look_at_twin_units(dlsh_examination *e, const dl_journal_row *r, dls
         const dl_journal_value *then = r->count > 1 ? leaf_in(dlsh_pass_of(r, 1), v->leaf) : NULL;
         dl_tensor *w = then && then->twins > 1 ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
         if (!w || !dlsh_is_being_trained(e, w)) continue;
-        const dl_source made = *n->layer_file ? (dl_source){n->layer_file, n->layer_line} : v->made;
+        const dl_source of = *n->layer_file ? (dl_source){n->layer_file, n->layer_line} : v->made;
+        const dl_source made = dlsh_constant_in_net(name, of);
         const char *set_in = NULL;
         const int given = *n->layer_file && !dlsh_script_has(e, made.file, made.line, "init");
         const int set = given ? dlsh_weights_set_at(&set_in) : 0;

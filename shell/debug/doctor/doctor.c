@@ -192,6 +192,7 @@ static const struct {
     {"sign and floor of the loss", "no floor", "gradients get through", "beyond its limits"},
     {"sign and floor of the loss", "variance", "gradients get through", ""},
     {"the data", "", "the initial loss", ""},
+    {"training and evaluation mode", "is trained in evaluation mode", "the initial loss", ""},
     {"the data", "written in place", "batches and evaluations", "is not scaled"},
 };
 

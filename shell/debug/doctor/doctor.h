@@ -94,6 +94,8 @@ dl_status dlsh_nan_event_at(int infinite, int i, dl_nan_event *out);
 dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n);
 /* Where the text makes a parameter of one number, full() or ones(), if it does so once; else `otherwise`. */
 dl_source dlsh_constant_parameter(dl_source otherwise);
+/* Where a net's text makes the parameter at the end of a path with one number, if it does so once; else `otherwise`. */
+dl_source dlsh_constant_in_net(const char *path, dl_source otherwise);
 /* "softmax (layer softmax0, a.dlsh:3)" */
 const char *dlsh_node_text(const dl_journal_node *n, char *buf, size_t size);
 /* Does a minus stand before the loss, so that it is to be maximised? */

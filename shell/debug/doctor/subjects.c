@@ -112,6 +112,7 @@ static dl_tensor *leaf_of_value(const dlsh_value *v, const char *var, const void
 /* name = param(...), in the text, or `param name [...]` of a net. */
 typedef struct made {
     const char *name, *part; /* NULL: of any name, of one number; the last part of it */
+    int constant;            /* of a net's parameter: with one number, init=0.1 */
     dl_source at;
     int count;
 } made;
@@ -123,11 +124,22 @@ static const dlsh_node *call_in(const dlsh_node *n, const char *names) {
     return found;
 }
 
+/* param w [n, in] init=0.1 */
+static int begins_constant(const dlsh_node *n) {
+    for (int i = 0; i < n->nkids; i++) {
+        const dlsh_node *o = n->kids[i];
+        if (o && o->kind == DLSH_N_OPTION && !strcmp(o->text, "init") && o->nkids)
+            return o->kids[0]->kind == DLSH_N_FLOAT || o->kids[0]->kind == DLSH_N_INT;
+    }
+    return 0;
+}
+
 static int see_made(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     made *m = ctx;
     const dlsh_node *by = NULL;
     (void)within, (void)depth;
     if (m->part && n->kind == DLSH_N_TENSOR && n->label && !strcmp(n->label, m->part)) by = n;
+    if (by && m->constant && !begins_constant(by)) by = NULL;
     if (m->name && n->kind == DLSH_N_ASSIGN && !n->op)
         for (int i = 0; i + 1 < n->nkids && !by; i++)
             if (dlsh_names(n->kids[i], m->name)) by = call_in(n->kids[n->nkids - 1], "param|Parameter");
@@ -139,6 +151,13 @@ static int see_made(void *ctx, const char *file, const dlsh_node *n, const dlsh_
 
 dl_source dlsh_constant_parameter(dl_source otherwise) {
     made m = {.name = NULL};
+    dlsh_each_node(see_made, &m);
+    return m.count == 1 ? m.at : otherwise;
+}
+
+dl_source dlsh_constant_in_net(const char *path, dl_source otherwise) {
+    const char *last = strrchr(path, '.');
+    made m = {.part = last ? last + 1 : path, .constant = 1};
     dlsh_each_node(see_made, &m);
     return m.count == 1 ? m.at : otherwise;
 }
