@@ -95,7 +95,6 @@ static dl_status contribute(pass *p, const dl_edge *e, dl_tensor *g) {
     return DL_OK;
 }
 
-/* Fused kernels know no complex numbers, unless DL_K_GRAD_COMPLEX says so. */
 static bool is_real(const dl_back *b) {
     for (int i = 0; i < b->nin; i++)
         if (!b->node->meta[i].absent && dl_dtype_is_complex(b->node->meta[i].dtype)) return false;
@@ -104,12 +103,17 @@ static bool is_real(const dl_back *b) {
     return true;
 }
 
+/* Has the kernel a fused gradient for this call? */
+static bool is_fused(const dl_kernel *k, const dl_back *b) {
+    if (!k || !k->fused_grad || k->flags & DL_K_GRAD_BOTH) return k && k->fused_grad;
+    return is_real(b) == !(k->flags & DL_K_GRAD_COMPLEX);
+}
+
 static dl_status run_rule(pass *p, dl_back *b) {
     const dl_kernel *k = NULL;
     const int device = dl_back_device(b);
     const bool calls_rows = p->create || dl_vmap_watching;
-    if (!calls_rows && (k = dl_kernel_of(b->op, device)) && k->fused_grad &&
-        is_real(b) == !(k->flags & DL_K_GRAD_COMPLEX)) {
+    if (!calls_rows && is_fused(k = dl_kernel_of(b->op, device), b)) {
         dl_status s = __builtin_expect(dl_timer != NULL, 0) ? dl_times_run_fused(k, b) : k->fused_grad(b);
         if (s != DL_OK || __builtin_expect(!dl_nonfinite_suspects(device == 0), 1)) return s;
         return device ? dl_nonfinite_check_rule_device(b) : dl_nonfinite_check_rule(b);

@@ -117,7 +117,10 @@ typedef struct dl_kernel {
 
 enum dl_kernel_flags {
     DL_K_NUMBERS = 1,      /* reads numbers of the language in host memory; else they are moved to the device first */
-    DL_K_GRAD_COMPLEX = 2, /* the fused gradient is of operands or results that are complex; else of real ones alone */
+    /* The fused gradient is of operands or results that are complex, or of real and complex ones; else of real ones
+     * alone. */
+    DL_K_GRAD_COMPLEX = 2,
+    DL_K_GRAD_BOTH = 4,
 };
 
 enum dl_op_flags {

@@ -25,6 +25,7 @@
 #define PAIR(r, i) ((T){(r), (i)})
 #endif
 #define C_MUL(a, b) DL_HELPER_OF(c_mul)(a, b)
+#define C_MUL_CONJ(a, b) DL_HELPER_OF(c_mul_conj)(a, b) /* a times conj(b) */
 #define C_DIV(a, b) DL_HELPER_OF(c_div)(a, b)
 #define C_INVERSE(x) DL_HELPER_OF(c_inverse)(x)
 #define C_EXP(x) DL_HELPER_OF(c_exp)(x)

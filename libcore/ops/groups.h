@@ -49,7 +49,7 @@
     A(bidirectional, BOOL, "false", "a second layer beside each runs from the end")                                    \
     A(batch_first, BOOL, "false", "input and out are [N,T,...]")
 #define FILLED IN(0, 0) FAMILY(FILL) ATTRS(A(size, INTS, "", "sizes") CREATE_ATTRS)
-#define INNER FLAGS(DL_F_INTERNAL) PROMOTE(FLOAT)
+#define INNER FLAGS(DL_F_INTERNAL | DL_F_WIDE) PROMOTE(FLOAT)
 #define DENSITY(of, formula) DOC("Logarithm of the density of the " of ".", formula) INNER
 #define ENTROPY(of) DOC("Entropy of the " of ".", "-E(ln(density))") INNER
 #define SHARE(of, formula) DOC("Probability of a number up to x of the " of ".", formula) INNER

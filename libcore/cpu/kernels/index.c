@@ -376,6 +376,7 @@ static dl_status run_nonzero(dl_call *c) {
 }
 const dl_kernel dl_cpu_nonzero = {.run = run_nonzero, .dtypes = DL_ANY};
 DL_CPU_MADE_OF_ROWS(place_masked)
+DL_CPU_MADE_OF_ROWS(nonzero_static)
 
 static dl_status run_one_hot(dl_call *c) {
     dl_tensor *o = c->out[0];

@@ -70,6 +70,14 @@ void dl_it_end(dl_it *it) {
     if (n) it->ndim = m + 1;
 }
 
+void dl_it_strips(dl_it *it, long width) {
+    if (it->ndim < 2 || it->ndim == DL_MAX_DIM || it->shape[0] % width || it->shape[0] == width) return;
+    for (int d = it->ndim++; d > 2; d--) swap_dims(it, d, d - 1);
+    it->shape[2] = it->shape[0] / width;
+    for (int k = 0; k < it->nop; k++) it->stride[2][k] = it->stride[0][k] * width;
+    it->shape[0] = width;
+}
+
 dl_it dl_it_of(std::initializer_list<const dl_tensor *> op) {
     dl_it it;
     const dl_tensor *first = *op.begin();

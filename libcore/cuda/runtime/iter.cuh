@@ -29,6 +29,10 @@ void dl_it_operand(dl_it *it, void *ptr, size_t esize, int ndim, const long *sha
 void dl_it_tensor(dl_it *it, const dl_tensor *t);
 /* Orders and merges the dimensions. */
 void dl_it_end(dl_it *it);
+/* After dl_it_end: goes along strips, `width` places of the innermost dimension wide, through all of the next dimension
+ * before the strip beside it, so that what an operand jumps to in a strip is still near when it jumps there again. Only
+ * where strips of that width fill the dimension. */
+void dl_it_strips(dl_it *it, long width);
 /* Halves an iteration whose offsets or elements do not fit 31 bits: *rest gets the second half. False: it fits. */
 bool dl_it_split(dl_it *it, dl_it *rest);
 long dl_it_numel(const dl_it *it);
@@ -112,6 +116,9 @@ template <class F, class R, class... A> struct dl_pointwise {
         return most;
     }
     enum { EACH = largest() > 2 ? 4 : DL_EACH }; /* elements of a vector */
+    /* Vectors of a thread. Two of one operand hide each other's latency: erfc of 4096 x 4096 numbers in f32 takes 36 us
+     * on an H200, with one 40, and what waits for memory alone as long as with one. */
+    enum { PACKS = N == 2 ? 2 : 1, BLOCK = DL_BLOCK / PACKS };
     typedef std::make_index_sequence<sizeof...(A)> seq;
 
     template <size_t... K>
@@ -129,14 +136,26 @@ template <class F, class R, class... A> struct dl_pointwise {
             p = *(const dl_vector<T, EACH> *)(w.ptr[k] + off);
         }
     }
+    template <class T> struct packs { dl_vector<T, EACH> p[PACKS]; };
+    /* The vectors from i on, a block apart: all are read before one is written. */
     template <size_t... K>
-    static __device__ void many(const dl_walk<N> &w, const F &f, const int32_t (&off)[N], std::index_sequence<K...>,
-                                dl_vector<A, EACH>... in) {
-        (fetch<A>(w, K + 1, off[K + 1], in), ...);
-        dl_vector<R, EACH> out;
+    static __device__ void many(const dl_walk<N> &w, const F &f, uint32_t i, std::index_sequence<K...>,
+                                packs<A>... in) {
+        int32_t off[PACKS][N];
 #pragma unroll
-        for (int j = 0; j < EACH; j++) out.v[j] = dl_down<R>(f(dl_up(in.v[j])...));
-        *(dl_vector<R, EACH> *)(w.ptr[0] + off[0]) = out;
+        for (int k = 0; k < PACKS; k++) {
+            if (i + k * BLOCK >= w.n) continue;
+            w.at(i + k * BLOCK, off[k]);
+            (fetch<A>(w, K + 1, off[k][K + 1], in.p[k]), ...);
+        }
+#pragma unroll
+        for (int k = 0; k < PACKS; k++) {
+            if (i + k * BLOCK >= w.n) continue;
+            dl_vector<R, EACH> out;
+#pragma unroll
+            for (int j = 0; j < EACH; j++) out.v[j] = dl_down<R>(f(dl_up(in.p[k].v[j])...));
+            *(dl_vector<R, EACH> *)(w.ptr[0] + off[k][0]) = out;
+        }
     }
 
     static bool vectors(const dl_it *it) {
@@ -153,23 +172,18 @@ template <class F, class R, class... A> struct dl_pointwise {
     }
 };
 
-/* w is in vectors; with one dimension up to EACH - 1 elements remain after them, the last thread's. */
+/* w is in vectors; with one dimension up to EACH - 1 elements remain after them, of the first threads. */
 template <class F, class R, class... A>
-__global__ void __launch_bounds__(DL_BLOCK)
+__global__ void __launch_bounds__((dl_pointwise<F, R, A...>::BLOCK))
     dl_vector_kernel(const __grid_constant__ dl_walk<1 + sizeof...(A)> w, int rest, F f) {
     typedef dl_pointwise<F, R, A...> P;
-    uint32_t i = blockIdx.x * DL_BLOCK + threadIdx.x;
+    const uint32_t i = blockIdx.x * (P::BLOCK * P::PACKS) + threadIdx.x;
+    P::many(w, f, i, typename P::seq(), typename P::template packs<A>()...);
+    if (i >= (uint32_t)rest) return;
     int32_t off[P::N];
-    if (i < w.n) {
-        w.at(i, off);
-        P::many(w, f, off, typename P::seq(), dl_vector<A, P::EACH>()...);
-    } else if (i == w.n) {
-        for (int j = 0; j < rest; j++) {
 #pragma unroll
-            for (int k = 0; k < P::N; k++) off[k] = (int32_t)(i * P::EACH + j) * (w.stride[0][k] / P::EACH);
-            P::one(w, f, off, typename P::seq());
-        }
-    }
+    for (int k = 0; k < P::N; k++) off[k] = (int32_t)(w.n * P::EACH + i) * (w.stride[0][k] / P::EACH);
+    P::one(w, f, off, typename P::seq());
 }
 
 template <class F, class R, class... A>
@@ -193,8 +207,8 @@ template <class F, class R, class... A> dl_status dl_each(dl_gpu *g, const dl_it
         bool vectors = P::vectors(&it);
         dl_walk<P::N> w = dl_walk_of<P::N>(&it, vectors ? P::EACH : 1);
         if (vectors)
-            dl_vector_kernel<F, R, A...>
-                <<<w.n / DL_BLOCK + 1, DL_BLOCK, 0, g->stream>>>(w, (int)(dl_it_numel(&it) - (long)w.n * P::EACH), f);
+            dl_vector_kernel<F, R, A...><<<w.n / DL_BLOCK + 1, P::BLOCK, 0, g->stream>>>(
+                w, (int)(dl_it_numel(&it) - (long)w.n * P::EACH), f);
         else
             dl_strided_kernel<F, R, A...><<<dl_blocks(w.n, DL_BLOCK * P::SINGLE), DL_BLOCK, 0, g->stream>>>(w, f);
         return dl_gpu_launched(g);

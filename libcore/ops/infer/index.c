@@ -155,6 +155,13 @@ INFER_RULE(nonzero) {
     return DL_OK;
 }
 
+INFER_RULE(nonzero_static) {
+    const long size = ATTR_I(c, NONZERO_STATIC_SIZE), shape[2] = {size, c->in[0]->ndim};
+    if (size < 0) return dl_fail(DL_ERR_VALUE, "size must be 0 or more, not %ld", size);
+    *out = dl_meta_fresh(c, DL_I64, 2, shape);
+    return DL_OK;
+}
+
 INFER_RULE(joint_place) {
     long shape[DL_MAX_DIM];
     int n = 0;

@@ -289,7 +289,8 @@ static dl_status add_list(op_call *c, dlsh_value v, int at) {
     if (v.type != DLSH_LIST)
         return dlsh_fail(DL_ERR_TYPE, "write cat([a, b], dim=0)", "expected a list of tensors, got %s", dlsh_a(v));
     if (at + v.as.list->n > MAX_IN)
-        return dlsh_fail(DL_ERR_VALUE, NULL, "at most %d tensors, got %d", MAX_IN, v.as.list->n);
+        return dlsh_fail(DL_ERR_VALUE, "join parts of the list first; x.unfold(dim, size, step) has all windows of x",
+                         "at most %d tensors, got %d", MAX_IN, v.as.list->n);
     for (int i = 0; i < v.as.list->n; i++) DLSH_TRY(add_tensor(c, v.as.list->items[i], at + i));
     return DL_OK;
 }

@@ -88,8 +88,10 @@ static dl_status grads_of_all(dl_back *b) {
     return DL_OK;
 }
 
-/* ---- kernels: first the dtypes of each op, by the formulas that it has */
+/* ---- kernels: first the dtypes of each op, by the formulas that it has, and what its gradient in one pass is made
+ * from */
 
+enum from { FROM_X = 1, FROM_Y = 2, FROM_ALL = 4, OF_REAL = 8, OF_COMPLEX = 16 };
 #define FUNCTION_OF(name, numbers, ...) enum { dtypes_of_##name = 0 __VA_ARGS__ };
 #define FUNCTION2_OF FUNCTION_OF
 #define FUNCTION3_OF FUNCTION_OF
@@ -100,19 +102,27 @@ static dl_status grads_of_all(dl_back *b) {
 #define BOOL(...) | DL_BIT(DL_BOOL)
 #define COMPLEX(...) | DL_COMPLEX
 #include "ops/pointwise.def"
+#define FUNCTION_OF(name, numbers, ...) enum { grad_of_##name = 0 __VA_ARGS__ };
+#define FUNCTION2_OF FUNCTION_OF
+#define FUNCTION3_OF FUNCTION_OF
+#define GRAD_X(...) | FROM_X | OF_REAL
+#define GRAD_Y(...) | FROM_Y | OF_REAL
+#define GRAD_B(...) | FROM_ALL | OF_REAL
+#define GRAD_COMPLEX_X(...) | FROM_X | OF_COMPLEX
+#define GRAD_COMPLEX_Y(...) | FROM_Y | OF_COMPLEX
+#include "ops/pointwise.def"
 
-#define ROW(name, operands, test, numbers, ...)                                                                        \
+#define FUSED(from) (from & FROM_ALL ? grads_of_all : from & FROM_Y ? grad_of_y : from & FROM_X ? grad_of_x : NULL)
+#define FUSED_FLAGS(from) (from & OF_COMPLEX ? from & OF_REAL ? DL_K_GRAD_BOTH : DL_K_GRAD_COMPLEX : 0)
+#define ROW(name, operands, test, numbers, from)                                                                       \
     static dl_status run_##name(dl_call *c) {                                                                          \
         return run_pointwise(c, DL_FORMULA_##name, operands, test, DL_COUNT(numbers));                                 \
     }                                                                                                                  \
-    const dl_kernel dl_cpu_##name = {.run = run_##name, __VA_ARGS__.dtypes = dtypes_of_##name};
-#define FUNCTION_OF(name, numbers, ...) ROW(name, 1, false, numbers, __VA_ARGS__)
-#define FUNCTION2_OF(name, numbers, ...) ROW(name, 2, false, numbers, __VA_ARGS__)
-#define FUNCTION3_OF(name, numbers, ...) ROW(name, 3, false, numbers, __VA_ARGS__)
-#define TEST(name, ...) ROW(name, 1, true, (), )
-#define TEST2(name, ...) ROW(name, 2, true, (), )
-#define GRAD_X(...) .fused_grad = grad_of_x,
-#define GRAD_Y(...) .fused_grad = grad_of_y,
-#define GRAD_B(...) .fused_grad = grads_of_all,
-#define GRAD_COMPLEX(...) .fused_grad = grad_of_x, .flags = DL_K_GRAD_COMPLEX,
+    const dl_kernel dl_cpu_##name = {                                                                                  \
+        .run = run_##name, .fused_grad = FUSED(from), .dtypes = dtypes_of_##name, .flags = FUSED_FLAGS(from)};
+#define FUNCTION_OF(name, numbers, ...) ROW(name, 1, false, numbers, grad_of_##name)
+#define FUNCTION2_OF(name, numbers, ...) ROW(name, 2, false, numbers, grad_of_##name)
+#define FUNCTION3_OF(name, numbers, ...) ROW(name, 3, false, numbers, grad_of_##name)
+#define TEST(name, ...) ROW(name, 1, true, (), 0)
+#define TEST2(name, ...) ROW(name, 2, true, (), 0)
 #include "ops/pointwise.def"

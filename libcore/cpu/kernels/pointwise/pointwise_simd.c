@@ -437,7 +437,10 @@ DIVISION(fmod, a - b * trunc(a / b))
 
 #ifdef DL_COMPLEX_HELPERS
 #define FUNCTION_OF(name, numbers, ...) LOOP2(name##_grad_a, T, numbers, g, x, __VA_ARGS__)
-#define GRAD_COMPLEX ALL
+#define GRAD_COMPLEX_X ALL
+#include "ops/pointwise.def"
+#define FUNCTION_OF(name, numbers, ...) LOOP2(name##_grad_a, T, numbers, g, y, __VA_ARGS__)
+#define GRAD_COMPLEX_Y ALL
 #include "ops/pointwise.def"
 #define FUNCTION_OF(name, numbers, ...) __VA_OPT__(LOOP_FAR(name, __VA_ARGS__))
 #define FAR_COMPLEX ALL
@@ -500,7 +503,8 @@ static const struct dl_pointwise_table NAME(loops) = {
     },
     .grad = {{
 #define FUNCTION_OF(name, numbers, ...) ENTRY(name, name##_grad_a, __VA_ARGS__)
-#define GRAD_COMPLEX ALL
+#define GRAD_COMPLEX_X ALL
+#define GRAD_COMPLEX_Y ALL
 #include "ops/pointwise.def"
     }
 #endif

@@ -1,4 +1,5 @@
-/* Kernels that read by index, and of indices of values: index_select, gather, nonzero, place_masked, one_hot. */
+/* Kernels that read by index, and of indices of values: index_select, gather, nonzero, nonzero_static,
+ * place_masked, one_hot. */
 #include <cub/device/device_scan.cuh>
 
 #include "cuda/kernels/index/index.cuh"
@@ -6,7 +7,7 @@
 #include "cuda/kernels/index/scatter.h"
 #include "ops/names/index.h"
 
-enum { THREADS = 256, SEVERAL = 4 };
+enum { THREADS = 256, SEVERAL = 4, STRIP = 128 }; /* bytes */
 
 /* Operands: out, x at index 0 of the dimension, index. A thread has several elements and starts all reads before it
  * uses the first. */
@@ -92,6 +93,9 @@ static dl_status select_elements(dl_gpu *g, const dl_call *c, int dim, long size
     dl_it_operand(&it, dl_ptr(x), dl_esize(x), o->ndim, o->shape, stride);
     dl_it_operand(&it, dl_ptr(index), dl_esize(index), o->ndim, o->shape, index_stride);
     dl_it_end(&it);
+    /* x jumps between rows: in strips of a few sectors of memory, which stay in the cache */
+    if (it.ndim > 1 && !it.stride[1][1] && it.stride[0][1] == (long)dl_esize(x))
+        dl_it_strips(&it, STRIP / (long)dl_esize(x));
     return gather_sized(g, c, it, dl_esize(x), size, step);
 }
 
@@ -177,19 +181,20 @@ __device__ inline int before_thread(int own, int *all) {
     return to;
 }
 
-/* Writes the indices of the non-zero elements of each block, whose counts are known: first their numbers within the
- * block to shared memory, then their indices, in order. */
+/* Writes the indices of the non-zero elements of each block, whose counts are known, to at most `rows` rows: first
+ * their numbers within the block to shared memory, then their indices, in order. */
 template <class T>
 __global__ void __launch_bounds__(THREADS) place_kernel(const T *x, long n, bool vector, const long *count, bool summed,
-                                                        long *out, const __grid_constant__ sizes s) {
+                                                        long *out, long rows, const __grid_constant__ sizes s) {
     __shared__ unsigned short number[SPAN];
     __shared__ long sums[WARPS];
     long base = (long)blockIdx.x * SPAN, from = before_block(count, summed, sums);
+    if (from >= rows) return;
     unsigned bits = true_at(x, n, base + threadIdx.x * EACH, vector);
     int all, to = before_thread(__popc(bits), &all);
     for (; bits; bits &= bits - 1) number[to++] = (unsigned short)(threadIdx.x * EACH + __ffs((int)bits) - 1);
     __syncthreads();
-    for (int i = threadIdx.x; i < all; i += THREADS) {
+    for (int i = threadIdx.x; i < all && from + i < rows; i += THREADS) {
         long at = base + number[i], place = from + i;
         for (int d = s.ndim - 1; d > 0; d--) {
             long q = n <= 0x7fffffff ? (long)s.by[d].quotient((uint32_t)at) : at / s.shape[d];
@@ -235,26 +240,45 @@ static dl_status places(dl_gpu *g, const dl_tensor *x, dl_tensor *o, const count
     return dl_dispatch<DL_ANY>(x->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         place_kernel<T><<<(unsigned)c.blocks, THREADS, 0, g->stream>>>(dl_data<T>(x), (long)x->numel, c.vector, c.count,
-                                                                       c.summed, dl_data<long>(o), shape);
+                                                                       c.summed, dl_data<long>(o), o->shape[0], shape);
         return dl_gpu_launched(g);
     });
 }
 
-static dl_status run_nonzero(dl_call *c) {
-    dl_gpu *g = dl_gpu_use(c->device);
-    dl_tensor *o = c->out[0], *x = g ? dl_cuda_contiguous(g, c->in[0]) : NULL;
-    if (!x) return dl_failed();
-    dl_status s = DL_OK;
-    if (o->shape[0] && x->ndim) {
-        counts n = {};
-        s = counts_of(g, x, &n);
-        if (s == DL_OK) s = places(g, x, o, n);
-        dl_gpu_drop(g, n.count);
-    }
+/* The indices of the first non-zero elements, as many as o has rows. */
+static dl_status first_places(dl_gpu *g, dl_tensor *given, dl_tensor *o) {
+    dl_tensor *x = dl_cuda_contiguous(g, given);
+    counts n = {};
+    dl_status s = x ? counts_of(g, x, &n) : dl_failed();
+    if (s == DL_OK) s = places(g, x, o, n);
+    dl_gpu_drop(g, n.count);
     dl_unref(x);
     return s;
 }
+
+static dl_status run_nonzero(dl_call *c) {
+    DL_USE_GPU(g, c->device);
+    dl_tensor *o = c->out[0], *x = c->in[0];
+    return o->shape[0] && x->ndim ? first_places(g, x, o) : DL_OK;
+}
 const dl_kernel dl_cuda_nonzero = {run_nonzero, NULL, DL_ANY, NULL, 0};
+
+/* Every row is as one that is not there, then those that are. */
+__global__ void __launch_bounds__(THREADS) fill_kernel(long *out, long n, long value) {
+    for (long i = (long)blockIdx.x * THREADS + threadIdx.x; i < n; i += (long)gridDim.x * THREADS) out[i] = value;
+}
+
+static dl_status run_nonzero_static(dl_call *c) {
+    DL_USE_GPU(g, c->device);
+    dl_tensor *o = c->out[0], *x = c->in[0];
+    if (!o->numel) return DL_OK;
+    const unsigned each = dl_blocks(o->numel, THREADS), blocks = each < FEW_BLOCKS ? each : (unsigned)FEW_BLOCKS;
+    fill_kernel<<<blocks, THREADS, 0, g->stream>>>(dl_data<long>(o), (long)o->numel,
+                                                   ATTR_I(c, NONZERO_STATIC_FILL_VALUE));
+    DL_TRY(dl_gpu_launched(g));
+    return x->numel ? first_places(g, x, o) : DL_OK;
+}
+const dl_kernel dl_cuda_nonzero_static = {run_nonzero_static, NULL, DL_ANY, NULL, 0};
 
 /* ---- place_masked */
 

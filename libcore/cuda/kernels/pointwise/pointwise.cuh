@@ -96,7 +96,13 @@ template <int N, bool FAULTS> dl_carried<N, FAULTS> dl_carry(dl_gpu *g, const dl
 /* ---- ops: ROW::f<T, H> is the function of the formula for T; H: results have 16 bits */
 
 enum { DL_HAS_HALF = 1 << 28, DL_HAS_GRAD_X = 1 << 29, DL_HAS_GRAD_Y = 1 << 30, DL_HAS_FAULTS = 1 << 27 };
-enum { DL_HAS_GRAD_ALL = 1 << 26, DL_DTYPES = (1 << 26) - 1 };
+enum { DL_HAS_GRAD_ALL = 1 << 26, DL_HAS_GRAD_COMPLEX_X = 1 << 25, DL_HAS_GRAD_COMPLEX_Y = 1 << 24 };
+enum { DL_DTYPES = (1 << 24) - 1, DL_OF_Y = DL_HAS_GRAD_Y | DL_HAS_GRAD_COMPLEX_Y };
+constexpr bool dl_has_real_slope(int has) { return (has & (DL_HAS_GRAD_X | DL_HAS_GRAD_Y)) != 0; }
+constexpr bool dl_has_complex_slope(int has) { return (has & (DL_HAS_GRAD_COMPLEX_X | DL_HAS_GRAD_COMPLEX_Y)) != 0; }
+constexpr unsigned dl_flags_of_slope(int has) {
+    return !dl_has_complex_slope(has) ? 0 : dl_has_real_slope(has) ? DL_K_GRAD_BOTH : DL_K_GRAD_COMPLEX;
+}
 template <class T> constexpr bool dl_is_half = std::is_same<T, f16>::value || std::is_same<T, bf16>::value;
 
 /* The result of a floating formula, which must be a T, or is bool. */
@@ -131,27 +137,30 @@ template <class ROW> dl_status dl_run_row(dl_call *c) {
     });
 }
 
-/* GRAD::f<T> is the gradient of x from the incoming one and a saved tensor. */
+/* Whether there is such a formula: its type is complete. */
+template <class GRAD, class = void> constexpr bool dl_has_formula = false;
+template <class GRAD> constexpr bool dl_has_formula<GRAD, decltype((void)sizeof(GRAD))> = true;
+
+/* GRAD::f<T> is the gradient of x from the incoming one and a saved tensor; of complex numbers ROW::complex::f<T>. */
 template <class ROW, class GRAD> dl_status dl_grad_row(dl_back *b) {
-    dl_tensor *saved = ROW::HAS & DL_HAS_GRAD_Y ? dl_saved_out(b, 0) : dl_saved_in(b, 0);
+    dl_tensor *saved = ROW::HAS & DL_OF_Y ? dl_saved_out(b, 0) : dl_saved_in(b, 0);
     dl_tensor *grad = saved ? dl_tmp(b, dl_to_dtype(b->g[0], (dl_dtype)saved->dtype)) : NULL;
     dl_gpu *g = grad ? dl_gpu_use(saved->st->device) : NULL;
     dl_tensor *d = g ? dl_cuda_empty_like(saved, (dl_dtype)saved->dtype) : NULL;
     if (!d) return dl_failed();
     dl_it it = dl_it_of({d, grad, saved});
     auto carried = dl_carry<ROW::NUMBERS, false>(g, b->op, b->attr);
-    dl_status s = dl_dispatch<DL_FLOATS>(saved->dtype, [&](auto tag) {
+    constexpr bool real = dl_has_formula<GRAD>, complex = dl_has_complex_slope(ROW::HAS);
+    constexpr unsigned dtypes = (real ? DL_FLOATS : 0) | (complex ? DL_COMPLEX : 0);
+    dl_status s = dl_dispatch<dtypes>(saved->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        typedef typename GRAD::template f<calc_t<T>> F;
+        typedef std::conditional_t<dl_is_complex<T>, typename ROW::complex, GRAD> slope;
+        typedef typename slope::template f<calc_t<T>> F;
         return dl_each<F, T, T, T>(g, it, F{carried});
     });
     if (s != DL_OK) return dl_unref(d), s;
     return dl_give(b, 0, d);
 }
-
-/* Whether there is such a formula: its type is complete. */
-template <class GRAD, class = void> constexpr bool dl_has_formula = false;
-template <class GRAD> constexpr bool dl_has_formula<GRAD, decltype((void)sizeof(GRAD))> = true;
 
 /* The gradient of operand `to`, by the formula GRAD, from the incoming one and the operands in[], over the result's
  * shape. */
@@ -196,7 +205,7 @@ typedef dl_status dl_grad_function(dl_back *);
 template <class ROW, class... GRADS> constexpr dl_grad_function *dl_grad_of_row() {
     if constexpr (ROW::HAS & DL_HAS_GRAD_ALL)
         return dl_grad_operands<ROW, GRADS...>;
-    else if constexpr (ROW::HAS & (DL_HAS_GRAD_X | DL_HAS_GRAD_Y))
+    else if constexpr (dl_has_real_slope(ROW::HAS) || dl_has_complex_slope(ROW::HAS))
         return dl_grad_row<ROW, GRADS...>;
     else
         return NULL;
@@ -211,8 +220,10 @@ template <class ROW, class... GRADS> constexpr dl_grad_function *dl_grad_of_row(
     struct name##_grad_a;                                                                                              \
     struct name##_grad_b;                                                                                              \
     struct name##_grad_c;                                                                                              \
+    struct name##_grad_complex;                                                                                        \
     struct name##_row {                                                                                                \
         enum { OPERANDS = operands, TESTS = tests, NUMBERS = DL_COUNT(numbers), HAS = has_##name };                    \
+        typedef name##_grad_complex complex;                                                                           \
         template <class T, bool H> struct f : dl_carried<NUMBERS, (HAS & DL_HAS_FAULTS) != 0> {                        \
             __device__ result operator() args const { DL_EACH(DL_DECLARE, numbers) __VA_ARGS__ }                       \
         };                                                                                                             \
@@ -227,4 +238,4 @@ template <class ROW, class... GRADS> constexpr dl_grad_function *dl_grad_of_row(
     };)
 #define DL_KERNEL(name, flags, ...)                                                                                    \
     const dl_kernel dl_cuda_##name = {dl_run_row<name##_row>, dl_grad_of_row<name##_row, __VA_ARGS__>(),               \
-                                      name##_row::HAS & DL_DTYPES, NULL, flags};
+                                      name##_row::HAS & DL_DTYPES, NULL, flags | dl_flags_of_slope(name##_row::HAS)};

@@ -35,6 +35,8 @@
 #define HALF(...) | DL_HAS_HALF
 #define GRAD_X(...) | DL_HAS_GRAD_X
 #define GRAD_Y(...) | DL_HAS_GRAD_Y
+#define GRAD_COMPLEX_X(...) | DL_HAS_GRAD_COMPLEX_X
+#define GRAD_COMPLEX_Y(...) | DL_HAS_GRAD_COMPLEX_Y
 #define GRAD_B(...) | DL_HAS_GRAD_ALL
 #define FAULTS | DL_HAS_FAULTS
 #include "ops/pointwise.def"
@@ -62,6 +64,14 @@
 #include "ops/pointwise.def"
 #define FUNCTION_OF(name, numbers, ...) DL_FUNCTIONS_ONLY(DL_GRAD_STRUCT(name, a, numbers, (T g, T y), __VA_ARGS__))
 #define GRAD_Y(...) __VA_ARGS__
+#include "ops/pointwise.def"
+#define FUNCTION_OF(name, numbers, ...)                                                                                \
+    DL_FUNCTIONS_ONLY(DL_GRAD_STRUCT(name, complex, numbers, (T g, T x), __VA_ARGS__))
+#define GRAD_COMPLEX_X(...) __VA_ARGS__
+#include "ops/pointwise.def"
+#define FUNCTION_OF(name, numbers, ...)                                                                                \
+    DL_FUNCTIONS_ONLY(DL_GRAD_STRUCT(name, complex, numbers, (T g, T y), __VA_ARGS__))
+#define GRAD_COMPLEX_Y(...) __VA_ARGS__
 #include "ops/pointwise.def"
 #define DL_GRAD_STRUCT2(...) DL_FUNCTIONS2_ONLY(DL_GRAD_STRUCT(__VA_ARGS__))
 #define DL_GRAD_STRUCT3(...) DL_FUNCTIONS3_ONLY(DL_GRAD_STRUCT(__VA_ARGS__))

@@ -47,14 +47,18 @@ static dl_tensor *series(dl_tensor *u, const double *a, int n) {
     return dl_ref(sum);
 }
 
-/* near(u) where |u| is small, else far(u); both get numbers of their own side alone, so that gradients are finite. */
+/* near(u) where |u| is below `limit`, else far(u); both get numbers of their own side alone, so that gradients are
+ * finite. */
 typedef dl_tensor *part(dl_pool *p, dl_tensor *u);
-static dl_tensor *joined(dl_tensor *u, part *near, part *far) {
+static dl_tensor *joined(dl_tensor *u, double limit, part *near, part *far) {
     POOL;
-    dl_tensor *small = K(dl_lt(ABS(u), N(0.0625))), *large = small ? K(dl_logical_not(small)) : NULL;
+    dl_tensor *small = K(dl_lt(ABS(u), N(limit))), *large = small ? K(dl_logical_not(small)) : NULL;
     dl_tensor *a = near(p, within(p, small, u, 0)), *b = far(p, within(p, large, u, 1));
     return a && b ? dl_where(small, a, b) : NULL;
 }
+
+/* Below SMALL few terms are enough; from WIDE on the parts of a difference are no longer much larger than it. */
+static const double SMALL = 0.0625, WIDE = 1;
 
 static dl_tensor *log1p_near(dl_pool *p, dl_tensor *u) {
     static const double a[] = {1,        -1.0 / 2, 1.0 / 3,   -1.0 / 4, 1.0 / 5,   -1.0 / 6, 1.0 / 7,
@@ -62,7 +66,7 @@ static dl_tensor *log1p_near(dl_pool *p, dl_tensor *u) {
     return K(series(u, a, KNOWN(a)));
 }
 static dl_tensor *log1p_far(dl_pool *p, dl_tensor *u) { return DIV(LOG1P(u), u); }
-#define LOG1P_BY(u) K(joined((u), log1p_near, log1p_far)) /* ln(1 + u) / u */
+#define LOG1P_BY(u) K(joined((u), SMALL, log1p_near, log1p_far)) /* ln(1 + u) / u */
 
 static dl_tensor *expm1_near(dl_pool *p, dl_tensor *u) {
     static const double a[] = {1,         1.0 / 2,    1.0 / 6,     1.0 / 24,     1.0 / 120,
@@ -70,35 +74,58 @@ static dl_tensor *expm1_near(dl_pool *p, dl_tensor *u) {
     return K(series(u, a, KNOWN(a)));
 }
 static dl_tensor *expm1_far(dl_pool *p, dl_tensor *u) { return DIV(EXPM1(u), u); }
-#define EXPM1_BY(u) K(joined((u), expm1_near, expm1_far)) /* (e**u - 1) / u */
+#define EXPM1_BY(u) K(joined((u), SMALL, expm1_near, expm1_far)) /* (e**u - 1) / u */
 
 /* ---- continuous Bernoulli: logits, whose half is y */
 
 #define HALF(l) MUL((l), N(0.5))
 
-static dl_tensor *norm_near(dl_pool *p, dl_tensor *y) {
-    static const double a[] = {-1.0 / 6, 1.0 / 180, -1.0 / 2835, 1.0 / 37800, -1.0 / 467775};
-    dl_tensor *square = SQUARE(y);
-    return MUL(square, K(series(square, a, KNOWN(a))));
+/* The sum of factor(n) b[n] y**(2 n - 2), where coth(y) - 1 / y = the sum of b[n] y**(2 n - 1), n from 1 on. What
+ * follows from this series has other factors; those of the terms fall by pi**2. */
+static dl_tensor *coth_series(dl_tensor *y, double (*factor)(int n)) {
+    static const double b[] = {1.0 / 3,
+                               -1.0 / 45,
+                               2.0 / 945,
+                               -1.0 / 4725,
+                               2.1377799155576935e-05,
+                               -2.1644042808063972e-06,
+                               2.1925947851873778e-07,
+                               -2.2214608789979678e-08,
+                               2.2507846516808994e-09,
+                               -2.2805151204592183e-10,
+                               2.3106432599002624e-11,
+                               -2.3411706819824882e-12,
+                               2.3721017400233653e-13,
+                               -2.4034415333307705e-14,
+                               2.4351954029183367e-15,
+                               -2.4673688045172075e-16,
+                               2.499967277122081e-17};
+    const int terms = !y || y->dtype == DL_F64 ? KNOWN(b) : KNOWN(b) / 2;
+    double a[KNOWN(b)];
+    for (int n = 1; n <= terms; n++) a[n - 1] = factor(n) * b[n - 1];
+    POOL;
+    return series(SQUARE(y), a, terms);
 }
+
+static double of_norm(int n) { return -0.5 / n; }
+static dl_tensor *norm_near(dl_pool *p, dl_tensor *y) { return MUL(SQUARE(y), K(coth_series(y, of_norm))); }
 static dl_tensor *norm_far(dl_pool *p, dl_tensor *y) {
     dl_tensor *a = ABS(y), *twice = MUL(a, N(2));
     return SUB(SUB(LOG(twice), a), LOG(NEG(EXPM1(NEG(twice)))));
 }
-#define NORM(l) K(joined(HALF(l), norm_near, norm_far)) /* ln(y / sinh(y)) */
+#define NORM(l) K(joined(HALF(l), WIDE, norm_near, norm_far)) /* ln(y / sinh(y)) */
 
-static dl_tensor *tilt_near(dl_pool *p, dl_tensor *y) {
-    static const double a[] = {1.0 / 6, -1.0 / 90, 1.0 / 945, -1.0 / 9450, 1.0 / 93555};
-    return MUL(y, K(series(SQUARE(y), a, KNOWN(a))));
-}
+static double of_tilt(int n) { return n * 0.5 / n; }
+static dl_tensor *tilt_near(dl_pool *p, dl_tensor *y) { return MUL(y, K(coth_series(y, of_tilt))); }
 static dl_tensor *tilt_far(dl_pool *p, dl_tensor *y) {
     return HALF(SUB(K(dl_reciprocal(K(dl_tanh(y)))), K(dl_reciprocal(y))));
 }
-#define TILT(l) K(joined(HALF(l), tilt_near, tilt_far)) /* the mean, less 1/2 */
+#define TILT(l) K(joined(HALF(l), WIDE, tilt_near, tilt_far)) /* the mean, less 1/2 */
 
+static double of_spread(int n) { return (2 * n - 1) * 0.25; }
 static dl_tensor *spread_near(dl_pool *p, dl_tensor *y) {
-    static const double a[] = {1.0 / 12, -1.0 / 60, 1.0 / 378, -1.0 / 2700, 1.0 / 20790};
-    return K(series(SQUARE(y), a, KNOWN(a)));
+    (void)p;
+    return K(coth_series(y, of_spread));
 }
 static dl_tensor *spread_far(dl_pool *p, dl_tensor *y) {
     dl_tensor *twice = MUL(ABS(y), N(-2)), *ratio = DIV(EXP(twice), SQUARE(EXPM1(twice)));
@@ -121,7 +148,7 @@ POOLED_RULE(continuous_bernoulli_kl) {
     RESULT(SUB(expected(p, IN(0), tilt), expected(p, IN(1), tilt)));
 }
 POOLED_RULE(continuous_bernoulli_mean) { RESULT(ADD(TILT(IN(0)), N(0.5))); }
-POOLED_RULE(continuous_bernoulli_variance) { return dl_finish(c, joined(HALF(IN(0)), spread_near, spread_far)); }
+POOLED_RULE(continuous_bernoulli_variance) { return dl_finish(c, joined(HALF(IN(0)), WIDE, spread_near, spread_far)); }
 
 /* Of logits above 0 those of 1 - x, so that nothing overflows. */
 typedef struct side {
