@@ -116,7 +116,7 @@ typedef struct dl_kernel {
 } dl_kernel;
 
 enum dl_kernel_flags {
-    DL_K_NUMBERS = 1,      /* reads numbers of the language in host memory; else they are moved to the device first */
+    DL_K_NUMBERS = 1, /* reads numbers of the language in host memory; else they are moved to the device first */
     /* The fused gradient is of operands or results that are complex, or of real and complex ones; else of real ones
      * alone. */
     DL_K_GRAD_COMPLEX = 2,

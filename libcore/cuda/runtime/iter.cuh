@@ -208,8 +208,8 @@ template <class F, class R, class... A> dl_status dl_each(dl_gpu *g, const dl_it
         bool vectors = P::vectors(&it);
         dl_walk<P::N> w = dl_walk_of<P::N>(&it, vectors ? P::EACH : 1);
         if (vectors)
-            dl_vector_kernel<F, R, A...><<<w.n / DL_BLOCK + 1, P::BLOCK, 0, g->stream>>>(
-                w, (int)(dl_it_numel(&it) - (long)w.n * P::EACH), f);
+            dl_vector_kernel<F, R, A...>
+                <<<w.n / DL_BLOCK + 1, P::BLOCK, 0, g->stream>>>(w, (int)(dl_it_numel(&it) - (long)w.n * P::EACH), f);
         else
             dl_strided_kernel<F, R, A...><<<dl_blocks(w.n, DL_BLOCK * P::SINGLE), DL_BLOCK, 0, g->stream>>>(w, f);
         return dl_gpu_launched(g);

@@ -76,6 +76,7 @@ POOLED_RULE(unravelled) {
 POOLED_RULE(nonzero_static) {
     dl_tensor *x = c->in[0];
     const long size = ATTR_I(c, NONZERO_STATIC_SIZE), shape[2] = {size, x->ndim};
+    if (size < 0) return dl_fail(DL_ERR_VALUE, "size must be 0 or more, not %ld", size);
     dl_tensor *fill = N(0),
               *none = K(dl_full(shape, 2, (double)ATTR_I(c, NONZERO_STATIC_FILL_VALUE), DL_I64, c->device));
     if (!x->ndim || !x->numel || !size) RESULT(none);
