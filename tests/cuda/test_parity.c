@@ -76,6 +76,7 @@ static bool falls_elsewhere(const dl_op *op, dl_dtype dtype) {
         {"poisson_quantile", DL_BIT(DL_F16)},                  /* a share that another count reaches */
         {"interval_counts", DL_BIT(DL_BF16) | DL_BIT(DL_F16)}, /* numbers at the edge of an interval */
         {"pdist", DL_BIT(DL_BF16) | DL_BIT(DL_F16)},           /* equal numbers: no sign of a difference */
+        {"row_distances", DL_BIT(DL_BF16) | DL_BIT(DL_F16)},   /* the same */
         {"laplace_icdf", DL_BIT(DL_BF16)},                     /* a share of 1/2: no sign of a side */
     };
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -77,9 +77,10 @@ static const struct {
     {"norm_groups", "f[G,6,Y] f[6] f[6] num_groups=3; f[A,4,H,K] num_groups=2", ROUNDS},
     /* without eps it is that of the dtype, which f64 has another of */
     {"rms_norm", "f[A,Y] f[Y] normalized_shape=[Y] eps=1e-5; f[G,3,B] normalized_shape=[3,B] eps=1e-5", ROUNDS},
-    /* without p=inf: roundings decide which difference is the largest */
+    /* these without p=inf: roundings decide which difference is the largest */
     {"dist", "f[Y] f[Y]; f[A,4] f[4] p=1; f[A,Y] f[A,Y] p=3", ROUNDS},
     {"cdist", "f[A,4] f[B,4]; f[G,A,H] f[G,B,H] p=1; f[G,1,3,4] f[E,2,4] p=3", ROUNDS},
+    {"row_distances", "f[G,A,4] f[G,B,4]; f[G,A,H] f[G,B,H] p=1; f[G,3,4] f[G,2,4] p=3", ROUNDS},
     {"fold", "f[A,12,12] kernel_size=2 output_size=[4,5]; f[G,8,9] kernel_size=2 output_size=[6,6] stride=2", ROUNDS},
     /* places in all of the tensor */
     {"take", "f[12] n:12[A,B]; f[3,4] n:12[G]; f[3,4] n:12[]", ROUNDS},
