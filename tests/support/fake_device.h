@@ -121,6 +121,9 @@ static dl_status fake_memory(int index, dl_device_memory *out) {
     return DL_OK;
 }
 
+/* The highest use is always the present one. */
+static dl_status fake_reset_peak(int index) { return (void)index, DL_OK; }
+
 /* ---- what is done at once, or again by a graph */
 
 /* The report is the CPU's; it arrives when the device is asked for it, or when others have come after it. */
@@ -408,6 +411,7 @@ static void fake_register(void) {
                                        .synchronize = fake_synchronize,
                                        .describe = fake_describe,
                                        .memory = fake_memory,
+                                       .reset_peak = fake_reset_peak,
                                        .stream = fake_stream,
                                        .empty_cache = fake_empty_cache,
                                        .sync_every = fake_sync_every,

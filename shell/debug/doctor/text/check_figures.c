@@ -260,9 +260,11 @@ static int is_in_own_order(const dlsh_examination *e, const char *file, const dl
 static void look_at_order(dlsh_examination *e, const char *file, const dlsh_node *n) {
     const int compares = n->kind == DLSH_N_BINARY && (n->op == DLSH_OP_EQ || n->op == DLSH_OP_SUB);
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
-    const int metric = by && n->nkids > 2 && dlsh_speaks_of(by->text, "_score|accuracy|loss|entropy|error|confusion");
-    const dlsh_node *side[] = {compares ? n->kids[0] : metric ? n->kids[1] : NULL, n->kids[compares ? 1 : 2]};
-    for (int i = 0, line; i < 2 && side[0]; i++) {
+    const int metric =
+        by && by->text && n->nkids > 2 && dlsh_speaks_of(by->text, "_score|accuracy|loss|entropy|error|confusion");
+    if (!compares && !metric) return;
+    const dlsh_node *side[] = {n->kids[metric], n->kids[metric + 1]};
+    for (int i = 0, line; i < 2; i++) {
         const dlsh_node *loop = collected_by(file, side[i], 0);
         if (!loop || !dlsh_is_shuffled(file, loop->kids[loop->nkids - 1 - (loop->kind == DLSH_N_FOR)], &line)) continue;
         if (!is_in_own_order(e, file, side[1 - i], loop)) continue;
