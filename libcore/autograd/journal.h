@@ -78,9 +78,14 @@ static inline void dl_journal_used(dl_tensor *gradient) {
     gradient->again = false;
 }
 
+/* A gradient was changed in place, and not set anew, as by clipping: whether a step has used it stays known. */
+static inline bool dl_journal_changed(dl_tensor *gradient, uint32_t version) {
+    if (!gradient->used || gradient->used != version + 1) return false;
+    gradient->used = gradient->st->version + 1;
+    return true;
+}
+
 /* Was a gradient that a step has used just added to? */
 static inline void dl_journal_added(dl_tensor *gradient, uint32_t version) {
-    if (!gradient->used || gradient->used != version + 1) return;
-    gradient->again = true;
-    gradient->used = gradient->st->version + 1;
+    if (dl_journal_changed(gradient, version)) gradient->again = true;
 }

@@ -103,7 +103,10 @@ dl_status dl_grads_norm(dl_tensor *const *grad, long n, double *norm) {
 /* The new values in the place of g's; takes the reference. */
 static dl_status put(dl_tensor *g, dl_tensor *values) {
     DL_OWNED dl_tensor *v = values;
-    return v ? dl_assign(g, v) : dl_failed();
+    const uint32_t version = g->st->version;
+    DL_TRY(v ? dl_assign(g, v) : dl_failed());
+    dl_journal_changed(g, version);
+    return DL_OK;
 }
 
 dl_status dl_grads_scale(dl_tensor *const *grad, long n, double factor) {

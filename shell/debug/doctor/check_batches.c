@@ -303,7 +303,7 @@ static int is_evaluation(const dlsh_examination *e, const dl_journal_row *r) {
     const dl_journal_row *b;
     int began = 0;
     for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));) began |= r->till > b->at;
-    return began && !(r->grad && dlsh_is_trained(e, r)) && (!r->grad || !r->training);
+    return began && !(r->grad && dlsh_is_trained(e, r));
 }
 
 /* Did it run when all training was over? */
@@ -467,7 +467,7 @@ static void find_seen(dlsh_examination *e, dlsh_pools *all, const void *net) {
     for (int k = 0; k < all->n && !apart; k++)
         for (int i = 0; i < all->n && !apart; i++)
             if (is_apart(&all->at[k], &all->at[i])) apart = &all->at[k];
-    if (!seen || others || !apart) return;
+    if (!seen || others || !apart || dlsh_was_found(e, e->check, "the same batch")) return; /* to be learned by heart */
     const int twice = line_of_twice(e, seen->file);
     int line = twice ? twice : dlsh_line_of_input(e, seen);
     for (long i = 0; !twice && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
@@ -642,19 +642,23 @@ const dl_journal_row *dlsh_same_batch(const dlsh_examination *e) {
 
 static void tell_passed(dlsh_examination *e) {
     const dl_journal_row *r, *same = dlsh_same_batch(e);
-    long seen = 0, rows = 0, known = 0, places = 0, unknown = 0;
-    char rest[120] = "no evaluation of a net as a whole was seen";
+    long seen = 0, rows = 0, known = 0, places = 0, unknown = 0, lines = 0;
+    int line = 0;
+    char rest[160] = "no evaluation of a net as a whole was seen";
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         if (dlsh_is_training_pass(e, r)) seen += r->looked, places++;
         if (dlsh_is_training_pass(e, r) || !dlsh_is_evaluation_pass(e, r)) continue;
         for (long k = 0; k < r->nrows; k++) rows++, known += was_seen(e, r->what, r->rows[k]);
+        if (r->nrows && r->line != line) lines++, line = r->line;
         unknown += !r->nrows;
     }
     if (rows && known)
         snprintf(rest, sizeof rest,
-                 "%ld of %ld evaluated samples are samples of the training, too, as for its own figures", known, rows);
+                 "%ld of %ld evaluated samples (line %d%s) were trained on, too: these tell nothing of new samples",
+                 known, rows, line, lines > 1 ? " and others" : "");
     else if (rows)
-        snprintf(rest, sizeof rest, "none of %ld evaluated samples is one of the training", rows);
+        snprintf(rest, sizeof rest, "none of %ld evaluated samples (line %d%s) was seen in the training", rows, line,
+                 lines > 1 ? " and others" : "");
     else if (unknown)
         snprintf(rest, sizeof rest, "of evaluations the samples are not known");
     if (same)

@@ -471,6 +471,22 @@ static void look_at_follower(dlsh_examination *e, const dl_journal_row *r) {
         line);
 }
 
+/* Targets that a net gave before the loop, which is brought up to date within and never asked again. */
+static void look_at_stale(dlsh_examination *e, const dl_journal_row *r) {
+    const char *name = "";
+    dl_source writer = {0}, maker;
+    dl_module *m = r->grad || r->till > training_began(e) ? NULL : dlsh_live_net(e, r->what, &name);
+    if (!m || trains_any(e, m) || is_evaluated_after(e, m) || !dlsh_is_trained(e, r)) return;
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
+    if (l && l->n) dlsh_tensor_places(l->entries[0].tensor, &maker, &writer);
+    if (!writer.file || is_before_training(e, writer.file, writer.line)) return;
+    dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "compute it in the loop, each time with the net as it is then");
+    if (!f) return;
+    dlsh_cause(f, "the targets are computed once, by %s as it was before the training: they never follow it", name);
+    dlsh_evidence(f, "line %d changes the weights of %s in the loop, and nothing runs it after line %d", writer.line,
+                  name, r->line);
+}
+
 /* ---------------------------------------------------------------- states and names */
 
 /* S = m.state_dict(), which holds the weights themselves, loaded into m. */
@@ -540,7 +556,7 @@ dl_status dlsh_check_copies(dlsh_examination *e) {
     dlsh_each_node(see_copied_weight, e);
     dlsh_each_node(see_set_back, e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
-        look_at_evaluated(e, r), look_at_target(e, r), look_at_follower(e, r);
+        look_at_evaluated(e, r), look_at_target(e, r), look_at_follower(e, r), look_at_stale(e, r);
     dlsh_each_node(see_loaded, e);
     dlsh_each_node(see_alias, e);
     return DL_OK;

@@ -183,7 +183,18 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
     }
 }
 
-/* Of a column: a number that is there several times, far from all others, as -999 where a value is missing. */
+/* Are the numbers of a column, but for one, hardly ever there twice? */
+static int are_measured(const dlsh_samples *s, long c, double but) {
+    long twice = 0, n = 0;
+    for (long i = 1; i < s->n; i++) {
+        const double v = s->x[i * s->width + c];
+        n += v != but, twice += v != but && v == s->x[(i - 1) * s->width + c];
+    }
+    return s->real && 20 * twice < n;
+}
+
+/* Of a column: a number that is there several times, far from all others, as -999 where a value is missing. Of numbers
+ * that were scaled it may be any. */
 static double code_in(const dlsh_samples *s, long c, long *count) {
     dlsh_spread k = dlsh_spread_of(s, c);
     double code = NAN, sum = 0, squares = 0;
@@ -199,7 +210,22 @@ static double code_in(const dlsh_samples *s, long c, long *count) {
     }
     double n = (double)(s->n - *count), mean = n ? sum / n : 0, std = n ? sqrt(fmax(squares / n - mean * mean, 0)) : 0;
     int whole = code == floor(code) && fabs(code) >= 9;
-    return whole && *count > 1 && *count < s->n / 2 && std > 0 && fabs(code - mean) > 30 * std ? code : NAN;
+    const int scaled = *count > 3 && 100 * *count >= s->n && are_measured(s, c, code);
+    const double far = scaled ? 20 : whole ? 30 : INFINITY;
+    return *count > 1 && *count < s->n / 2 && std > 0 && fabs(code - mean) > far * std ? code : NAN;
+}
+
+/* Where the samples were made before they were changed: x = (x - mean) / std leaves them where they were. */
+static int line_before_changes(const char *file, int line) {
+    enum { CHANGES = 8 };
+    const dlsh_node *n = file ? dlsh_statement_at(file, line) : NULL, *to = NULL, *made = NULL;
+    int at = n ? n->span.start : 0;
+    if (n && n->kind == DLSH_N_ASSIGN && n->kids[0]->kind == DLSH_N_NAME) to = n->kids[0], made = n->kids[n->nkids - 1];
+    for (int i = 0; made && i < CHANGES && dlsh_mentions(made, to->text); i++) {
+        made = dlsh_definition_of(file, to->text, at, &at);
+        if (made && made->span.line < line) line = made->span.line;
+    }
+    return line;
 }
 
 static int find_codes(dlsh_examination *e, const dlsh_samples *s) {
@@ -209,11 +235,14 @@ static int find_codes(dlsh_examination *e, const dlsh_samples *s) {
         double code = code_in(s, c, &count);
         if (isnan(code)) continue;
         dlsh_finding *f =
-            dlsh_find_at(e, s->file, s->written_line ? s->written_line : s->line,
+            dlsh_find_at(e, s->file, s->written_line ? s->written_line : line_before_changes(s->file, s->line),
                          "fill missing values in, as by the column's mean, and tell the net by a column of its own");
         if (f)
             dlsh_cause(f, "column %ld of %s holds %.6g, which looks like a code for a missing value", c, s->name, code);
-        if (f) dlsh_evidence(f, "%ld of %ld samples have it, far outside of what the others have", count, s->n);
+        if (f)
+            dlsh_evidence(
+                f, "%ld of %ld samples have it, far outside of what the others have%s", count, s->n,
+                code == floor(code) ? "" : "; figures that scale the column, as mean and deviation, have it in them");
         return 1;
     }
     return 0;

@@ -174,6 +174,18 @@ static int line_made_of(const char *file, const dlsh_node *n, const char *name, 
 static const char by_columns[] = "prepare columns, dim=0, with figures of all samples: what is done to each sample by "
                                  "itself may take away what counts";
 
+/* Is the net given rows of the table in training? */
+static int is_given(const dlsh_examination *e, dl_tensor *t, long width) {
+    const dl_journal_row *r;
+    dlsh_pool p = {.tensor = t, .n = dl_shape(t)[0]};
+    int given = 0;
+    if (!dlsh_pool_fill(&p, width)) return 0;
+    for (long i = 0; !given && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        given = r->nrows > 1 && dlsh_is_training_pass(e, r) && dlsh_rows_in(&p, r) == r->nrows;
+    free(p.row);
+    return given;
+}
+
 /* A variable with as many rows that tells of the targets, where what the net is given does not. */
 static void find_other_table(dlsh_examination *e, const dlsh_samples *s, long n, double enough, double now) {
     if (e->bad) return; /* what is wrong with the table itself explains it */
@@ -191,7 +203,7 @@ static void find_other_table(dlsh_examination *e, const dlsh_samples *s, long n,
         other.x = x;
         DLSH_FREED long *near = is_finite(&other) ? nearest(&other, n, &other, n) : NULL;
         const double then = near ? agreement(s->y, n, near, 0, s->classes) : 0;
-        if (then < enough || then - now < 0.25) continue;
+        if (then < enough || then - now < 0.25 || is_given(e, t, s->width)) continue;
         const char *file = s->file ? s->file : s->target_file;
         const dlsh_node *made = file ? dlsh_statement_at(file, s->line ? s->line : s->target_line) : NULL;
         const int derived = made && made->kind == DLSH_N_ASSIGN ? line_made_of(file, made, name, 0) : 0;

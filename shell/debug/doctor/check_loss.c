@@ -513,11 +513,17 @@ static const dl_journal_node *difference(dlsh_pass p, const dl_journal_node *n) 
     return NULL;
 }
 
+/* Is a result never negative, or, but for a number that was added to it, without a highest value alone? */
+static int grows_alone(dlsh_pass p, const dl_journal_node *n) {
+    const dlsh_bounds of = dlsh_bounds_of(p, n);
+    return dlsh_sign_of(p, n) > 0 || (of.about && isfinite(of.low) && isinf(of.high));
+}
+
 /* -1: a node has no lowest value, as minus a square or an exp of what is trained; 0: not known. */
 static const dl_journal_node *bottomless(dlsh_pass p, const dl_journal_node *n, int sign, int depth) {
     if (!n || depth > DLSH_DEEP) return NULL;
     const dl_journal_node *a = dlsh_pass_source(p, n, 0), *b = dlsh_pass_source(p, n, 1), *found = NULL;
-    if (sign < 0 && (dlsh_sign_of(p, n) > 0 || dlsh_op_is(n, "logsumexp")) &&
+    if (sign < 0 && (grows_alone(p, n) || dlsh_op_is(n, "logsumexp")) &&
         !dlsh_op_is(n, "sum|mean|add|mul|div|sigmoid|softmax"))
         return n;
     if (dlsh_op_is(n, "neg")) {
@@ -581,12 +587,30 @@ static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
 
 /* ---------------------------------------------------------------- a loss that falls for ever */
 
-/* Did the loss fall far below 0, and by no less at last than before? */
-static int falls_for_ever(const dl_journal_row *r) {
-    const int n = r->ncurve;
-    if (n < 8 || !(r->last < -10 * (fabs(r->first) + 0.1))) return isinf(r->last) && r->last < 0;
-    const double *v = r->curve, early = v[0] - v[n / 2], late = v[n / 2] - v[n - 1];
-    return late > 0.8 * early;
+/* The mean of a part of the curve. */
+static double mean_of(const double *v, int n) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += v[i];
+    return sum / n;
+}
+
+/* Did the loss fall far below 0, and by no less at last than before? Where a part without a floor is known, it may have
+ * become slower. */
+static int falls_for_ever(const dl_journal_row *r, const dl_journal_node *by) {
+    const int n = r->ncurve, part = n / 4;
+    if (n < 8) return isinf(r->last) && r->last < 0;
+    const double middle = mean_of(r->curve + n / 2 - part / 2, part), end = mean_of(r->curve + n - part, part);
+    if (!(end < (by ? -5 : -10) * (fabs(r->first) + 0.1))) return isinf(r->last) && r->last < 0;
+    return middle - end > (by ? 0.3 : 0.6) * (r->curve[0] - middle);
+}
+
+/* Is such a part that of some samples, chosen by 0 and 1, and the loss falls below 0? Nothing else then holds it. */
+static int falls_for_some(const dl_journal_row *r, dlsh_pass p, const dl_journal_node *by) {
+    const dl_journal_node *user = dlsh_pass_user(p, by);
+    const int n = r->ncurve, part = n / 4, k = user && user->in[0].constant ? 0 : 1;
+    if (n < 8 || !dlsh_op_is(user, "mul") || !user->in[k].n || user->in[k].low != 0 || user->in[k].high != 1) return 0;
+    const double end = mean_of(r->curve + n - part, part);
+    return end < 0 && end < mean_of(r->curve, part);
 }
 
 /* An exp that is taken away, until a limit that was set for it is met. */
@@ -596,19 +620,23 @@ static int falls_to_limit(const dl_journal_row *r, const dl_journal_node *by) {
 
 static void look_at_bottom(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
     const dl_journal_node *by = bottomless(p, p.at, 1, 0), *at = by ? by : p.at;
-    if (!falls_for_ever(r) && !falls_to_limit(r, by)) return;
+    const int taken = dlsh_op_is(by, "sub") && by->in[0].constant; /* margin - distance */
+    if (!falls_for_ever(r, by) && !falls_to_limit(r, by) && !(taken && falls_for_some(r, p, by))) return;
     if (!by && dlsh_has_rivals(e)) return; /* a critic has no floor */
     dlsh_finding *f =
         dlsh_find_at(e, at->file, at->line,
-                     by ? "turn the sign of this part: what is to be small is added, not taken away; of the "
-                          "logarithm of a likelihood turn all: loss = -log_p.mean()"
-                        : "look for a part with the wrong sign, or one that has no limit");
+                     taken ? "clamp(margin - distance, min=0), if this is a margin: beyond it nothing is to be gained; "
+                             "else turn the sign"
+                     : by  ? "turn the sign of this part: what is to be small is added, not taken away; of the "
+                             "logarithm of a likelihood turn all: loss = -log_p.mean()"
+                           : "look for a part with the wrong sign, or one that has no limit");
     if (!f) return;
-    dlsh_cause(f, by ? "the loss has no floor: a part of it has the wrong sign, and falls without end"
-                     : "the loss has no floor: it falls without end");
+    dlsh_cause(f, taken ? "the loss has no floor: what this line takes away grows without limit"
+                  : by  ? "the loss has no floor: a part of it has the wrong sign, and falls without end"
+                        : "the loss has no floor: it falls without end");
     dlsh_evidence(f, "it went from %.4g to %.4g%s%s%s%s", r->first, r->last,
-                  falls_for_ever(r) ? ", faster and faster" : ", to a limit that was set", by ? "; here " : "",
-                  by ? by->op : "", by ? " takes away what grows without limit" : "");
+                  falls_to_limit(r, by) && !falls_for_ever(r, by) ? ", to a limit that was set" : ", without an end",
+                  by ? "; here " : "", by ? by->op : "", by ? " takes away what grows without limit" : "");
 }
 
 int dlsh_loss_is_negated(const dlsh_examination *e) {
@@ -665,54 +693,6 @@ dl_status dlsh_check_loss_sign(dlsh_examination *e) {
     return DL_OK;
 }
 
-/* ---------------------------------------------------------------- NaN and infinities */
-
-int dlsh_first_nan(dl_nan_event *out) {
-    dl_nan_event from;
-    int infinite = 0;
-    if (dlsh_nan_event_at(0, 0, out)) return dl_error_clear(), 0;
-    for (int i = 0; i < out->noperands; i++) infinite |= out->operand[i].inf > 0;
-    for (int i = 0; infinite && !dlsh_nan_event_at(1, i, &from); i++) {
-        *out = from;
-        if (!from.backward) break; /* what it all began with */
-    }
-    dl_error_clear();
-    return 1;
-}
-
-/* An optimizer that divides by the root of squares of 0. */
-static int blame_eps(dlsh_examination *e) {
-    dl_optimizer *o;
-    for (int i = 0; (o = dlsh_optimizer_at(e, i, NULL)); i++) {
-        if (dl_optimizer_option(o, "eps", 1) != 0) continue;
-        const dl_source made = dlsh_optimizer_source(o);
-        dlsh_finding *f = dlsh_find_at(e, made.file, made.line, "eps=1e-8");
-        if (f) f->own = 1;
-        if (f) dlsh_cause(f, "eps=0 of the optimizer: where a gradient is 0, its step is 0 / 0");
-        if (f) dlsh_evidence(f, "%s made nan in an update", dl_optimizer_text(o));
-        return 1;
-    }
-    return 0;
-}
-
-dl_status dlsh_check_nonfinite(dlsh_examination *e) {
-    static dl_nan_event event; /* a finding borrows its texts */
-    const int any = dlsh_first_nan(&event);
-    if (any && event.update && blame_eps(e)) return DL_OK;
-    for (int i = 0; any && i < e->nfindings; i++) /* told of the data that came of it */
-        if (e->findings[i].line == event.line && strstr(e->findings[i].cause, "not finite")) return DL_OK;
-    dlsh_finding *f = any ? dlsh_find_at(e, event.file, event.line, event.remedy) : NULL;
-    if (!f) return DL_OK;
-    f->own = !event.updates && !dlsh_was_found(e, "the data", "not finite") &&
-             !dlsh_was_found(e, "gradients are zeroed", "") && !dlsh_was_found(e, "updates written by hand", "");
-    dlsh_cause(f, "%s%s%s made %s%s%s", event.op, event.backward ? " in the gradient of " : "",
-               event.backward ? event.forward : "", isnan(event.value) ? "nan" : "an infinity",
-               *event.reason ? ": " : "", event.reason);
-    dlsh_evidence(f, "%ld of %ld elements, after %ld steps of optimizers; why nan tells more", event.count, event.numel,
-                  event.updates);
-    return DL_OK;
-}
-
 /* ---------------------------------------------------------------- the trend */
 
 /* The deviation of a part of the curve. */
@@ -720,13 +700,6 @@ static double deviation_of(const double *v, int n, double mean) {
     double sum = 0;
     for (int i = 0; i < n; i++) sum += (v[i] - mean) * (v[i] - mean);
     return sqrt(sum / n);
-}
-
-/* The mean of a part of the curve. */
-static double mean_of(const double *v, int n) {
-    double sum = 0;
-    for (int i = 0; i < n; i++) sum += v[i];
-    return sum / n;
 }
 
 /* Nothing else was found: then somebody is to know at least that nothing is learned. */
@@ -774,7 +747,12 @@ dl_status dlsh_check_trend(dlsh_examination *e) {
             if (!f) continue;
             dlsh_cause(f, "the loss %s", isnan(after) ? "became nan" : "grows");
             dlsh_evidence(f, "from %.4g to %.4g in %ld passes", before, after, r->count);
-        } else if (before - after > 0.02 * fabs(before))
+        } else if (r->low < 0 && before > after && isinf(dlsh_bounds_of(dlsh_pass_of(r, 1), r->nodes[1]).low))
+            dlsh_unchecked(e,
+                           "it falls, from %.4g to %.4g in %ld passes, and is below 0: whether there is a floor that "
+                           "it comes near to is not known",
+                           dlsh_first_loss(r), r->last, r->count - r->since);
+        else if (before - after > 0.02 * fabs(before))
             dlsh_passed(e, "from %.4g to %.4g in %ld passes", dlsh_first_loss(r), r->last, r->count - r->since);
         else if (free)
             dlsh_unchecked(e, "its value tells no error, as its targets move, or its parts pull both ways");

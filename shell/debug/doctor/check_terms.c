@@ -131,16 +131,26 @@ typedef struct reduction {
     const dl_journal_node *of;
 } reduction;
 
+/* The sum that a node divides by the number of what it adds up, so that both are a mean; NULL: it is none. */
+static const dl_journal_node *sum_of_mean(dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *of = dlsh_op_is(n, "div") && dlsh_is_number_in(&n->in[1]) ? dlsh_pass_source(p, n, 0) : NULL;
+    if (!dlsh_op_is(of, "sum|square_sum") || !of->in[0].there) return NULL;
+    const double many = dlsh_elements_in(&of->in[0]) / dlsh_elements_in(&of->out);
+    return fabs(n->in[1].low - many) < 1e-4 * many ? of : NULL;
+}
+
 /* Down from a part to what is averaged and added up; the samples of the batch do not count. */
 static reduction reduction_of(dlsh_pass p, const dl_journal_node *n) {
     reduction r = {1, 1, NULL};
     double samples = 1;
     for (int i = 0; n && i < DEEPEST; i++) {
+        const dl_journal_node *sum = sum_of_mean(p, n);
+        if (sum) n = sum;
         const int scaled = dlsh_op_is(n, "mul|div|neg") && (n->in[1].there ? n->in[1].constant : 1);
         const int scaled_first = !scaled && dlsh_op_is(n, "mul") && n->in[0].constant;
         const double share = n->in[0].there ? dlsh_elements_in(&n->in[0]) / dlsh_elements_in(&n->out) : 1;
         const int loss = dlsh_op_is(n, "logit_loss|probability_loss") && !n->out.ndim;
-        if (dlsh_op_is(n, "mean") || loss)
+        if (sum || dlsh_op_is(n, "mean") || loss)
             r.averaged *= share, samples = n->in[0].ndim ? (double)n->in[0].shape[0] : 1;
         else if (dlsh_op_is(n, "sum|square_sum"))
             r.summed *= share;
@@ -181,7 +191,7 @@ static void look_at_reductions(dlsh_examination *e, dlsh_pass p) {
         if (!is_noise(variance) || exp_in(p, a.of, 0)) continue;
         dlsh_finding *f =
             dlsh_find_at(e, a.of->file, a.of->line,
-                         "sum over the elements of a sample here, too, and take the mean over samples alone");
+                         "the same for both parts: the sum over the elements of a sample, and the mean over samples");
         if (!f) return;
         dlsh_cause(f,
                    "a part of the loss is a mean over the elements of a sample, the divergence beside it a sum: that "

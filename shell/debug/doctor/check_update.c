@@ -72,6 +72,7 @@ static int clipped(dlsh_examination *e, const steps *s) {
                                      : dlsh_written_option(file, s->line, "trainer", INT_MAX - 1, "clip_norm");
     dlsh_finding *f = dlsh_find_at(e, file, max.line, "a limit near the usual norm of the gradients");
     if (!f) return 1;
+    f->effect = dlsh_was_found(e, "the initial loss", "a fixed matrix"); /* the size of gradients follows from it */
     dlsh_cause(f, "clipping cuts gradients to %.3g of their size: almost nothing is learned", limit / norm);
     dlsh_evidence(f, "the limit is %.3g, their size %.4g; an update is %.2g of the size of the weights", limit, norm,
                   s->row->ratio[1]);
@@ -380,7 +381,8 @@ static int too_large(dlsh_examination *e, const steps *s) {
                                       0.01 * s->row->high / ratio));
     if (!f) return 1;
     f->effect = (!added && !(ratio > 3) && dlsh_was_found(e, "shapes that are broadcast", "")) ||
-                dlsh_was_found(e, "the data", "order of their classes");
+                dlsh_was_found(e, "the data", "order of their classes") ||
+                dlsh_was_found(e, "the initial loss", "a fixed matrix");
     if (added)
         dlsh_cause(f, "the learning rate, %.3g, is too large for a loss that is the sum over %ld samples", s->row->high,
                    added);

@@ -169,7 +169,7 @@ dl_status dlsh_look_at_evaluation(dlsh_examination *e);
 /* Do several optimizers take steps? Then one's loss may well rise, as in a game of two nets. */
 int dlsh_has_rivals(const dlsh_examination *e);
 
-/* ---- numbers that are not finite (check_loss.c) */
+/* ---- numbers that are not finite (passes/check_nonfinite.c) */
 /* The first NaN, or the infinity that it was made of; 0: there is none. */
 int dlsh_first_nan(dl_nan_event *out);
 

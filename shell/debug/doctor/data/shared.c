@@ -128,6 +128,22 @@ static dl_source place_of(const dlsh_holder *h, const char *file, int *in_order)
     return made ? (dl_source){in, made->span.line} : (dl_source){0};
 }
 
+/* Was an evaluation of as many rows as training leaves meant for these, which no pass of the net had? Some rows of the
+ * training may be evaluated beside them. */
+static int stands_for_rest(const dlsh_examination *e, const table *t, const void *net, const pick *train,
+                           const pick *test) {
+    const dl_journal_row *r;
+    DLSH_FREED char *in_train = marks_of(t, train);
+    long left = 0;
+    for (long i = 0; in_train && i < t->of->n; i++) left += t->first[i] == i && !in_train[i];
+    for (long i = 0; in_train && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        for (long k = 0; r->what == net && k < r->nseen; k++) {
+            const long at = row_in(t->of, r->seen[k]);
+            if (at >= 0 && !in_train[at]) return 0;
+        }
+    return left && test->n == left;
+}
+
 static void look_at_shared(dlsh_examination *e, const table *t, const dl_journal_row *r, const pick *train) {
     const pick *test = evaluated_by(t, r);
     DLSH_FREED char *in_train = test && test != train ? marks_of(t, train) : NULL;
@@ -136,7 +152,8 @@ static void look_at_shared(dlsh_examination *e, const table *t, const dl_journal
     int ordered;
     for (long i = 0; in_test && i < test->n; i++) both += in_train[test->at[i]];
     for (long i = 0; in_test && i < train->n; i++) apart += !in_test[train->at[i]];
-    if (!in_test || both < 2 || 50 * both < test->n || both == test->n || !apart) return;
+    if (!in_test || both < 2 || 50 * both < test->n || !apart) return;
+    if (both == test->n && !stands_for_rest(e, t, r->what, train, test)) return;
     const long repeated = train->n - train->rows;
     const dl_source at = place_of(test->by, r->file, &ordered);
     dlsh_finding *f = dlsh_find_at(e, at.line ? at.file : r->file, at.line ? at.line : r->line,
@@ -275,6 +292,6 @@ void dlsh_find_shared(dlsh_examination *e, const dlsh_pools *all, const void *ne
             find_unknown_classes(e, all, &t, net);
         const pick *train = all->at[i].tensor ? trained_on(e, &t, net) : NULL;
         for (long k = 0; train && (r = dlsh_row_next(e, DL_DID_FORWARD, &k));)
-            if (r->what == net && !r->grad && dlsh_is_evaluation_pass(e, r)) look_at_shared(e, &t, r, train);
+            if (r->what == net && dlsh_is_evaluation_pass(e, r)) look_at_shared(e, &t, r, train);
     }
 }

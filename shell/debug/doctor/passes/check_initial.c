@@ -114,10 +114,51 @@ static int is_new(const dlsh_examination *e, const dl_journal_row *r, const dl_j
     return w != NULL;
 }
 
+/* A matrix without a gradient, of numbers of one sign, that multiplies what goes through it: as one of neighbours that
+ * is not divided by their number. *gain: by how much each time; *times: how often. */
+static const dl_journal_node *fixed_gain(dlsh_pass p, double *gain, long *times) {
+    const dl_journal_node *found = NULL;
+    *times = 0;
+    for (long i = p.n - 1; i >= 0; i--) {
+        const dl_journal_node *n = &p.at[i];
+        const dl_journal_value *a = &n->in[0];
+        if (strstr(n->op, "norm")) return NULL;
+        if (!dlsh_op_is(n, "matmul|bmm") || !a->constant || !a->n || a->ndim < 2 || a->low < 0) continue;
+        const double by = a->mean * (double)a->shape[a->ndim - 1];
+        if (a->shape[a->ndim - 1] != a->shape[a->ndim - 2] || by < 3 || (found && found->in[0].hash != a->hash))
+            continue;
+        if (!found) found = n;
+        *gain = by, ++*times;
+    }
+    return *times > 1 ? found : NULL;
+}
+
+/* Do such products make the first scores large? */
+static int blame_fixed(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, double expected) {
+    double gain = 1;
+    long times = 0;
+    const dl_journal_node *n = fixed_gain(p, &gain, &times);
+    if (!n || pow(gain, (double)times) < r->first / expected) return 0;
+    const dl_source made = n->in[0].made.file ? n->in[0].made : (dl_source){n->file, n->line};
+    dlsh_finding *f =
+        dlsh_find_at(e, made.file, made.line,
+                     "divide it by the sums of its rows, a / a.sum(dim=1, keepdim=true), or take the mean "
+                     "over neighbours");
+    if (!f) return 1;
+    dlsh_cause(f, "activations grow from layer to layer: a fixed matrix multiplies them by about %.3g, %ld times", gain,
+               times);
+    dlsh_evidence(f,
+                  "matmul (line %d) takes it, and its rows add up to %.3g on average; the initial loss is %.4g where a "
+                  "net that knows nothing has %.4g",
+                  n->line, gain, r->first, expected);
+    return 1;
+}
+
 static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, double expected, const char *how) {
     double gain = 0;
     const dl_journal_node *by = large_weight(p, &gain), *loss = p.at;
     if (knows_something(e, r) && !(by && is_new(e, r, by))) return;
+    if (!by && blame_fixed(e, r, p, expected)) return;
     dl_source made = by ? dlsh_weight_source(e, by) : (dl_source){0};
     const char *set_in = NULL;
     int set = by && !dlsh_script_has(e, made.file, made.line, "init") ? dlsh_weights_set_at(&set_in) : 0;
