@@ -20,6 +20,9 @@ typedef struct dl_recurrent_sizes {
 dl_status dl_recurrent_of(const dl_call *c, dl_recurrent_sizes *r);
 dl_status dl_recurrent_of_node(const dl_back *b, dl_recurrent_sizes *r);
 
+/* Does a call keep what its gradient reads? */
+bool dl_recurrent_keeps(const dl_call *c);
+
 /* Parameter k of a layer and direction among the inputs of `recurrent`; how many of its layers and directions there
  * are; the size of a layer's input. */
 int dl_recurrent_param(const dl_recurrent_sizes *r, int layer, int direction, int k);

@@ -243,12 +243,6 @@ static dl_status operands(net *n, pool *p, dl_tensor *const *in, int nin) {
     return n->lengths ? dl_recurrent_check_lengths(&n->r, n->lengths) : DL_OK;
 }
 
-static bool wants_gradient(const dl_call *c) {
-    bool any = false;
-    for (int i = 0; i < c->nin; i++) any |= c->in[i] && dl_requires_grad(c->in[i]);
-    return any && dl_recording();
-}
-
 /* An output in the dtype that is computed in: itself or a copy to be, in the pool. */
 static dl_tensor *computed(const net *n, pool *p, dl_tensor *out) {
     if (!out || out->dtype == (int8_t)n->t) return out;
@@ -273,7 +267,7 @@ static dl_status run_all(dl_call *c, net *n, pool *p) {
     if (c->out[DL_OUT_RECURRENT_OUT]->numel) DL_TRY(run_layers(n, &s));
     for (int i = 0; i < DL_OUT_RECURRENT_RESERVE; i++)
         if (own[i] != c->out[i]) dl_cpu_copy(c->out[i], own[i]);
-    if (wants_gradient(c)) c->out[DL_OUT_RECURRENT_RESERVE] = dl_ref(reserve);
+    if (dl_recurrent_keeps(c)) c->out[DL_OUT_RECURRENT_RESERVE] = dl_ref(reserve);
     return DL_OK;
 }
 

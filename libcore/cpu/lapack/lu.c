@@ -3,10 +3,11 @@
 #include "core/dtype.h"
 #include "core/tensor.h"
 #include "cpu/lapack/lu.h"
+#include "cpu/runtime/team.h"
 
 typedef struct halves {
     const dl_lapack *l;
-    dl_lu_solve few; /* for as many rows as a panel has columns */
+    const dl_lu_loops *f; /* of a panel, and of as many rows as it has columns */
     dl_dtype t;
     int lda;
     double one, minus; /* as numbers of the dtype */
@@ -20,16 +21,21 @@ static char *at(const halves *s, void *a, int row, int column) {
 /* Half of n, in whole panels. */
 static int half_of(int n) { return (n / 2 + DL_LU_COLUMNS - 1) / DL_LU_COLUMNS * DL_LU_COLUMNS; }
 
+/* Multiplications of a product from which a second thread saves more time than it takes to wake. */
+static const double FOR_THREADS = 1 << 22;
+
 /* c -= a b, a of m by k. */
 static void take_product(const halves *s, int m, int n, int k, const void *a, const void *b, void *c) {
+    const int had = (double)m * n * k < FOR_THREADS ? dl_cpu_team_limit(1) : 0;
     s->l->gemm("N", "N", &m, &n, &k, &s->minus, a, &s->lda, b, &s->lda, &s->one, c, &s->lda, 1, 1);
+    if (had) dl_cpu_team_limit(had);
 }
 
 /* L X = B of n rows, c columns. */
 static void solve(const halves *s, int n, int c, void *l, void *b) {
     const int half = half_of(n), rest = n - half;
     if (n <= DL_LU_COLUMNS) {
-        s->few(n, c, l, s->lda, b, s->lda);
+        s->f->solve(n, c, l, s->lda, b, s->lda);
         return;
     }
     solve(s, half, c, l, b);
@@ -48,7 +54,7 @@ static int factor(const halves *s, int m, int n, void *a, int *pivots) {
     void *right = at(s, a, 0, half);
     int info = 0;
     if (k <= DL_LU_COLUMNS)
-        s->l->getrf(&m, &half, a, &s->lda, pivots, &info);
+        info = s->f->panel(m, half, a, s->lda, pivots);
     else
         info = factor(s, m, half, a, pivots);
     if (!rest || dl_stop_asked(s->stop)) return info;
@@ -63,7 +69,7 @@ static int factor(const halves *s, int m, int n, void *a, int *pivots) {
 }
 
 int dl_lapack_lu(const dl_lapack *l, dl_dtype t, int m, int n, void *a, int *pivots, dl_stop *stop) {
-    halves s = {.l = l, .few = DL_SIMD_PICK(dl_lu)[t == DL_F64], .t = t, .lda = m, .stop = stop};
+    halves s = {.l = l, .f = &DL_SIMD_PICK(dl_lu)[t == DL_F64], .t = t, .lda = m, .stop = stop};
     dl_store_f64(&s.one, t, 1), dl_store_f64(&s.minus, t, -1);
     return m && n ? factor(&s, m, n, a, pivots) : 0;
 }

@@ -184,13 +184,50 @@ const dl_loop DL_SIMD_NAME(dl_where_loop)[17] = {
 
 enum { TILE = DL_TRANSPOSE_ROWS };
 
-#define TRANSPOSE(name, T)                                                                                             \
+/* A block of WIDE by WIDE elements, from x to rows of a tile. A round interleaves each row of the upper half with that
+ * of the lower half; after ROUNDS, the logarithm of WIDE, rows are columns. FIRST, SECOND: the lanes of both results.
+ */
+#define BLOCK(name, T, WIDE, ROUNDS, FIRST, SECOND)                                                                    \
+    typedef T name##_row __attribute__((vector_size(WIDE * sizeof(T))));                                               \
+    static inline void name(T *to, const char *x, long xrow) {                                                         \
+        name##_row row[WIDE], next[WIDE];                                                                              \
+        const name##_row first = FIRST, second = SECOND;                                                               \
+        for (int r = 0; r < WIDE; r++) memcpy(&row[r], x + r * xrow, sizeof *row);                                     \
+        for (int i = 0; i < ROUNDS; i++) {                                                                             \
+            for (int r = 0; r < WIDE / 2; r++) {                                                                       \
+                next[2 * r] = __builtin_shuffle(row[r], row[r + WIDE / 2], first);                                     \
+                next[2 * r + 1] = __builtin_shuffle(row[r], row[r + WIDE / 2], second);                                \
+            }                                                                                                          \
+            memcpy(row, next, sizeof row);                                                                             \
+        }                                                                                                              \
+        for (int r = 0; r < WIDE; r++) memcpy(to + r * TILE, &row[r], sizeof *row);                                    \
+    }
+#define HALF8(n)                                                                                                       \
+    { n, n + 8, n + 1, n + 9, n + 2, n + 10, n + 3, n + 11 }
+#define HALF16(n)                                                                                                      \
+    {                                                                                                                  \
+        n, n + 16, n + 1, n + 17, n + 2, n + 18, n + 3, n + 19, n + 4, n + 20, n + 5, n + 21, n + 6, n + 22, n + 7,    \
+            n + 23                                                                                                     \
+    }
+BLOCK(block1, unsigned char, 16, 4, HALF16(0), HALF16(8))
+BLOCK(block2, unsigned short, 8, 3, HALF8(0), HALF8(4))
+BLOCK(block4, unsigned, 8, 3, HALF8(0), HALF8(4))
+#define HALF4(n)                                                                                                       \
+    { n, n + 4, n + 1, n + 5 }
+BLOCK(block8, unsigned long, 4, 2, HALF4(0), HALF4(2))
+static inline void block16(c128 *to, const char *x, long xrow) { (void)xrow, memcpy(to, x, sizeof *to); }
+
+#define TRANSPOSE(name, block, WIDE, T)                                                                                \
     static void name(long n, long rows, char *d, long drow, const char *x, long xrow) {                                \
         T buf[TILE][TILE];                                                                                             \
         for (long i = 0; i < n; i += TILE) {                                                                           \
-            long w = n - i < TILE ? n - i : TILE;                                                                      \
+            const long w = n - i < TILE ? n - i : TILE, wide = w / WIDE * WIDE, high = rows / WIDE * WIDE;             \
+            for (long r = 0; r < high; r += WIDE) {                                                                    \
+                const char *from = x + r * xrow + i * (long)sizeof(T);                                                 \
+                for (long k = 0; k < wide; k += WIDE) block(&buf[k][r], from + k * (long)sizeof(T), xrow);             \
+            }                                                                                                          \
             for (long r = 0; r < rows; r++)                                                                            \
-                for (long k = 0; k < w; k++) buf[k][r] = ((const T *)(x + r * xrow))[i + k];                           \
+                for (long k = r < high ? wide : 0; k < w; k++) buf[k][r] = ((const T *)(x + r * xrow))[i + k];         \
             for (long k = 0; k < w; k++) {                                                                             \
                 T *row = (T *)(d + (i + k) * drow);                                                                    \
                 if (rows == TILE)                                                                                      \
@@ -200,11 +237,11 @@ enum { TILE = DL_TRANSPOSE_ROWS };
             }                                                                                                          \
         }                                                                                                              \
     }
-TRANSPOSE(transpose1, unsigned char)
-TRANSPOSE(transpose2, unsigned short)
-TRANSPOSE(transpose4, unsigned)
-TRANSPOSE(transpose8, unsigned long)
-TRANSPOSE(transpose16, c128)
+TRANSPOSE(transpose1, block1, 16, unsigned char)
+TRANSPOSE(transpose2, block2, 8, unsigned short)
+TRANSPOSE(transpose4, block4, 8, unsigned)
+TRANSPOSE(transpose8, block8, 4, unsigned long)
+TRANSPOSE(transpose16, block16, 1, c128)
 
 const dl_transpose_fn DL_SIMD_NAME(dl_transpose)[17] = {
     [1] = transpose1, [2] = transpose2, [4] = transpose4, [8] = transpose8, [16] = transpose16};

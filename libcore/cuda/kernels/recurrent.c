@@ -3,6 +3,7 @@
  * for the GPU and cannot be captured. */
 #include "cuda/runtime/cudnn_recurrent.h"
 #include "core/scope.h"
+#include "cuda/kernels/one_step.h"
 #include "cuda/runtime/plans.h"
 #include "ops/names/recurrent.h"
 
@@ -191,12 +192,6 @@ static dl_status pack(work *w, const dl_dnn_recurrent *p, dl_tensor *const *para
 
 /* ---- forward */
 
-static bool wants_gradient(const dl_call *c) {
-    bool any = false;
-    for (int i = 0; i < c->nin; i++) any |= c->in[i] && dl_requires_grad(c->in[i]);
-    return any && dl_recording();
-}
-
 /* Makes the memory that the gradient reads: cuDNN's reserve, and behind it the packed weights. */
 static dl_status make_reserve(work *w, dl_call *c, const dl_dnn_room *room, char **weights) {
     long bytes = (long)(rounded(room->reserve) + room->weights);
@@ -209,7 +204,7 @@ static dl_status make_reserve(work *w, dl_call *c, const dl_dnn_room *room, char
 }
 
 static dl_status forward(work *w, dl_call *c) {
-    bool training = wants_gradient(c);
+    bool training = dl_recurrent_keeps(c);
     plan *p = NULL;
     char *weights = NULL;
     w->o.y = dl_ptr(c->out[DL_OUT_RECURRENT_OUT]), w->o.h = dl_ptr(c->out[DL_OUT_RECURRENT_H]);
@@ -239,8 +234,9 @@ static dl_status recurrent_run(dl_call *c) {
     if (!w.l.r.batch) {
         const dl_dnn_room none = {0, 0, 0};
         char *weights;
-        return wants_gradient(c) ? make_reserve(&w, c, &none, &weights) : DL_OK;
+        return dl_recurrent_keeps(c) ? make_reserve(&w, c, &none, &weights) : DL_OK;
     }
+    if (dl_one_step(&w.l.r, c->in[DL_IN_RECURRENT_LENGTHS] != NULL)) return dl_one_step_run(g, c, &w.l.r);
     pthread_mutex_lock(&lock);
     dl_status s = forward(&w, c);
     pthread_mutex_unlock(&lock);
@@ -350,6 +346,7 @@ static dl_status recurrent_back(dl_back *b) {
     memset(&w, 0, sizeof w);
     if (!(w.g = dl_gpu_use(dl_in_meta(b, 0)->device))) return dl_failed();
     DL_TRY(dl_recurrent_of_node(b, &w.l.r));
+    if (dl_one_step(&w.l.r, dl_in_meta(b, DL_IN_RECURRENT_LENGTHS)->ndim)) return dl_one_step_back(w.g, b, &w.l.r);
     for (int i = 0; i < DL_IN_RECURRENT_PARAMS; i++)
         if (dl_in_meta(b, i)->ndim && !(in[i] = dl_saved_in(b, i))) return dl_failed();
     pthread_mutex_lock(&lock);

@@ -3,6 +3,7 @@
 #include "ops/compose/put.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/copy.h"
+#include "dlcore/create.h"
 #include "dlcore/index.h"
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
@@ -284,6 +285,18 @@ GRAD_RULE(masked_scatter) {
     dl_tensor *used = T(dl_masked_select(G0, wide));
     dl_tensor *all = used ? T(dl_pad(used, (long[]){0, numel - used->numel}, 2, 0, "constant")) : NULL;
     return dl_give(b, DL_IN_MASKED_SCATTER_SOURCE, all ? dl_reshape(all, source->shape, source->ndim) : NULL);
+}
+
+/* What was picked goes back to its places. */
+GRAD_RULE(masked_select) {
+    const dl_meta *x = META(MASKED_SELECT_INPUT);
+    dl_tensor *mask = IN_(MASKED_SELECT_MASK);
+    long shape[DL_MAX_DIM];
+    int n;
+    if (!mask) return dl_failed();
+    DL_TRY(dl_broadcast(x->ndim, x->shape, mask->ndim, mask->shape, &n, shape));
+    dl_tensor *zeros = T(dl_full(shape, n, 0, G0->dtype, G0->st->device));
+    return zeros ? dl_give(b, DL_IN_MASKED_SELECT_INPUT, dl_masked_scatter(zeros, mask, G0)) : dl_failed();
 }
 
 POOLED_RULE(put) {

@@ -1,5 +1,6 @@
 /* Shapes of recurrent layers. */
 #include "ops/recurrent.h"
+#include "autograd/tape.h"
 #include "ops/infer.h"
 #include "ops/rules/recurrent.h"
 
@@ -105,6 +106,12 @@ dl_status dl_recurrent_of_node(const dl_back *b, dl_recurrent_sizes *r) {
     sizes(b->attr, META(RECURRENT_INPUT)->shape, dl_in_meta(b, DL_IN_RECURRENT_PARAMS + 1)->shape,
           b->nin - DL_IN_RECURRENT_PARAMS, r);
     return DL_OK;
+}
+
+bool dl_recurrent_keeps(const dl_call *c) {
+    bool any = false;
+    for (int i = 0; i < c->nin; i++) any |= c->in[i] && dl_requires_grad(c->in[i]);
+    return any && dl_recording();
 }
 
 dl_status dl_recurrent_check_lengths(const dl_recurrent_sizes *r, const long *lengths) {

@@ -132,19 +132,6 @@ static dl_tensor *turned(dl_pool *p, dl_tensor *t, const long *shape) {
     return split ? dl_permute(split, (long[]){0, 2, 1, 3, 4}, 5) : NULL;
 }
 
-/* The images [N places, channels k, H, W] of the slices at `at`, k for each place. Of one group channels may have any
- * order: they lie within the taps, as the slices give them; of several, taps within the channels, which is a copy. */
-static dl_tensor *stacked(dl_pool *p, dl_tensor *x, dl_tensor *at, long k, long groups) {
-    const long *s = x->shape, images[] = {s[0] * (at->shape[0] / k), s[1] * k, s[3], s[4]};
-    dl_tensor *turned = K(dl_permute(x, (long[]){0, 2, 1, 3, 4}, 5)),
-              *slices = K(turned ? dl_index_select(turned, at, 1) : NULL);
-    if (slices && groups > 1) {
-        dl_tensor *taps = K(dl_reshape(slices, (long[]){images[0], k, s[1], s[3] * s[4]}, 4));
-        slices = K(taps ? dl_permute(taps, (long[]){0, 2, 1, 3}, 4) : NULL);
-    }
-    return slices ? K(dl_reshape(slices, images, 4)) : NULL;
-}
-
 /* What a row of volumes is called with; its shapes are checked. */
 static dl_status volume(const dl_call *c, dl_conv_nd *v, geometry *g) {
     DL_TRY(dl_conv_volume_of(c, v));
@@ -153,11 +140,18 @@ static dl_status volume(const dl_call *c, dl_conv_nd *v, geometry *g) {
     return DL_OK;
 }
 
-/* The images that a volume is seen as. */
+/* The images [N places, channels k, H, W] that a volume is seen as: k slices for each place. Of one group channels may
+ * have any order, and lie within the taps, as the slices give them; of several, taps lie within the channels. */
 static dl_tensor *images_of(dl_pool *p, dl_tensor *x, const dl_conv_nd *v, const geometry *g) {
     if (g->pad[0]) x = K(dl_pad(x, (long[]){0, 0, 0, 0, g->pad[0], g->pad[0]}, 6, 0, "constant"));
-    dl_tensor *at = x ? seen(p, g, v->out[0], v->k[0], x->st->device) : NULL;
-    return at ? stacked(p, x, at, v->k[0], g->groups) : NULL;
+    if (!x) return NULL;
+    const bool within = g->groups > 1;
+    const long *s = x->shape, *step = x->stride, k = v->k[0], taps[] = {k, step[2] * g->dil[0]},
+               channels[] = {s[1], step[1]}, *outer = within ? channels : taps, *inner = within ? taps : channels;
+    const long size[] = {s[0], v->out[0], outer[0], inner[0], s[3], s[4]},
+               stride[] = {step[0], step[2] * g->stride[0], outer[1], inner[1], step[3], step[4]};
+    dl_tensor *slices = K(dl_as_strided(x, size, 6, stride, 6, -1));
+    return slices ? K(dl_reshape(slices, (long[]){s[0] * v->out[0], s[1] * k, s[3], s[4]}, 4)) : NULL;
 }
 
 #define IMAGE_ARGS g.stride + 1, 2, g.pad + 1, 2, g.dil + 1, 2, g.groups
