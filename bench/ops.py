@@ -48,6 +48,7 @@ def options():
     p.add_argument("--pass", dest="passes", choices=["forward", "gradients", "both"], default="both")
     p.add_argument("--any", action="store_true", help="ours: sums by index in any order, as PyTorch's")
     p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--progress", action="store_true", help="tell of each call before it is measured")
     p.add_argument("--share", action="store_true", help="time of the busiest thread; run with OMP_WAIT_POLICY=passive")
     p.add_argument("--samples", default=None, help="samples.tsv of the build")
     a = p.parse_args()
@@ -321,6 +322,8 @@ def main():
                 left += 1
                 continue
             name, fixed, kinds, _ = row
+            if a.progress:
+                print(f"{time.monotonic() - started:6.1f} {name} {text}{' gradients' if grad else ''}", file=sys.stderr, flush=True)
             try:
                 case = Case(ours, name, fixed, kinds, text)
                 if case.prepare(grad):
