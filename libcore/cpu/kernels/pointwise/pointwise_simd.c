@@ -57,11 +57,6 @@
                 CHECK_TYPE(R, __VA_ARGS__)                                                                             \
                 PUT(R, o_[i_], __VA_ARGS__)                                                                            \
             }                                                                                                          \
-        } else if (n_ < SHORT_ROW) {                                                                                   \
-            for (long i_ = 0; i_ < n_; i_++) {                                                                         \
-                DL_EACH(READ_FAR, operands)                                                                            \
-                PUT(R, *(R *)(p_[0] + i_ * s_[0]), __VA_ARGS__)                                                        \
-            }                                                                                                          \
         } else {                                                                                                       \
             NAME(by_blocks)(NAME(name), DL_COUNT(operands), sizeof(R), n_, p_, s_, arg_);                              \
         }                                                                                                                \
