@@ -96,9 +96,10 @@ static void *fake_alloc(int index, size_t bytes) {
         dl_fail(DL_ERR_MEMORY, "the device has no room for %zu bytes", bytes);
         return NULL;
     }
-    size_t *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    const size_t whole = (bytes + 128) / 64 * 64; /* an address of 0 bytes, too, lies within the block */
+    size_t *p = aligned_alloc(64, whole);
     assert_non_null(p);
-    memset(p, 0x5a, (bytes + 127) / 64 * 64); /* so that elements that are not written are detected */
+    memset(p, 0x5a, whole); /* so that elements that are not written are detected */
     *p = bytes;
     fake.used += bytes;
     return (char *)p + 64;
