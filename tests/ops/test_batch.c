@@ -91,6 +91,8 @@ static void check_each(const char *key, unsigned set, const char *text) {
         "sorted_place",
         "conv2d_norm",
         "masked_scatter",
+        "masked_select",
+        "masked_select, masked_scatter",
         "conv2d_relu_max_pool2d",
         "cross_entropy",
         "linear_losses",

@@ -71,6 +71,25 @@ BATCH_RULE(index_add) {
     return b->out[0] ? DL_OK : dl_failed();
 }
 
+/* One mask for all samples: its places in a row for each. */
+BATCH_RULE(masked_select) {
+    const dl_tensor *x = b->one[0], *mask = b->one[1];
+    long shape[DL_MAX_DIM + 1] = {b->size}, numel = 1;
+    int n;
+    DL_TRY(dl_broadcast(x->ndim, x->shape, mask->ndim, mask->shape, &n, shape + 1));
+    if (dl_samples_has(b, 1) || n == DL_MAX_DIM) return dl_samples_each(b);
+    for (int i = 1; i <= n; i++) numel *= shape[i];
+    DL_TRY(dl_samples_deepen(b, 0, n));
+    DL_TRY(dl_samples_put(b, 0, dl_expand(b->in[0], shape, n + 1)));
+    DL_TRY(dl_samples_reshape(b, 0, (long[]){b->size, numel}, 2));
+    DL_TRY(dl_samples_put(b, 1, dl_expand(b->in[1], shape + 1, n)));
+    DL_TRY(dl_samples_reshape(b, 1, &numel, 1));
+    DL_OWNED dl_tensor *at = dl_nonzero(b->in[1]);
+    DL_OWNED dl_tensor *places = at ? dl_reshape(at, at->shape, 1) : NULL;
+    b->out[0] = places ? dl_index_select(b->in[0], places, 1) : NULL;
+    return b->out[0] ? DL_OK : dl_failed();
+}
+
 /* A row for each sample, and its values as one row; rows of several dimensions are as they are. */
 BATCH_RULE(sorted_place) {
     if (!dl_samples_has(b, 0) && b->one[0]->ndim == 1) return dl_samples_invoke(b);

@@ -1,5 +1,5 @@
 /* One step of a recurrent layer: the products of its weights, and the cells of cell.cu. */
-#include "cuda/kernels/one_step.h"
+#include "cuda/kernels/recurrent/one_step.h"
 
 #include "core/scope.h"
 #include "cuda/runtime/cublaslt.h"

@@ -1,6 +1,6 @@
 /* Recurrent cells of one step and their gradients, a thread for each unit of each row. The formulas are those of
  * cpu/kernels/recurrent_simd.c. */
-#include "cuda/kernels/one_step.h"
+#include "cuda/kernels/recurrent/one_step.h"
 #include "cuda/runtime/types.cuh"
 
 enum { THREADS = 256 };

@@ -3,7 +3,7 @@
  * for the GPU and cannot be captured. */
 #include "cuda/runtime/cudnn_recurrent.h"
 #include "core/scope.h"
-#include "cuda/kernels/one_step.h"
+#include "cuda/kernels/recurrent/one_step.h"
 #include "cuda/runtime/plans.h"
 #include "ops/names/recurrent.h"
 
