@@ -93,6 +93,7 @@ static void check_each(const char *key, unsigned set, const char *text) {
         "masked_scatter",
         "masked_select",
         "masked_select, masked_scatter",
+        "masked_scatter, masked_select",
         "conv2d_relu_max_pool2d",
         "cross_entropy",
         "linear_losses",
@@ -103,6 +104,9 @@ static void check_each(const char *key, unsigned set, const char *text) {
         "the function, because all samples at once fail: a tensor has at most 8 dimensions"};
     for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(text, known[i])) return;
+    /* the number of elements that a mask picks is another one in each sample */
+    if (!strncmp(text, "masked_scatter, masked_select, the function", 43) && strstr(text, "must have one shape"))
+        return;
     fail_msg("%s, operands %x: %s", key, set, text);
 }
 
