@@ -41,6 +41,10 @@ static const dlsh_node *net_called(const dlsh_examination *e, const char *file, 
     return found;
 }
 
+const dlsh_node *dlsh_call_of_net_at(const dlsh_examination *e, const char *file, int line) {
+    return net_called(e, file, dlsh_text_root(file), line);
+}
+
 const dlsh_node *dlsh_call_of_net(const dlsh_examination *e, const char *file, const dlsh_node *n) {
     return net_called(e, file, n, 0);
 }
@@ -68,7 +72,7 @@ int dlsh_line_of_input(const dlsh_examination *e, const dl_journal_row *r) {
         if (made) return part ? part : made->span.line;
     }
     if (dlsh_loader_around(e, r->file, r->line, &l)) return l.line;
-    const dlsh_node *call = net_called(e, r->file, dlsh_text_root(r->file), r->line), *made = NULL;
+    const dlsh_node *call = dlsh_call_of_net_at(e, r->file, r->line), *made = NULL;
     const dlsh_node *x = call ? call->kids[1] : NULL;
     for (int i = 0, before = x ? x->span.start : 0; x && !made && i < 4; i++) {
         while (x->kind == DLSH_N_INDEX || x->kind == DLSH_N_FIELD ||

@@ -373,29 +373,41 @@ static int has_mixed_batch(const dlsh_examination *e) {
     return 0;
 }
 
-/* Where the order was made that a statement picks rows by, order[a:b] or i of it; the statement's line otherwise. */
-static int line_of_picks(const char *file, const dlsh_node *n, int otherwise) {
-    int line = 0, at;
-    if (!n) return otherwise;
-    if (n->kind == DLSH_N_INDEX && n->nkids > 1 && n->kids[1]->kind == DLSH_N_NAME) {
-        const dlsh_node *by = dlsh_definition_of(file, n->kids[1]->text, n->span.start, &at);
-        if (by && by->kind == DLSH_N_INDEX && by->kids[0]->kind == DLSH_N_NAME)
-            by = dlsh_definition_of(file, by->kids[0]->text, by->span.start, &at);
-        const char *name = by && by->kind == DLSH_N_CALL ? by->kids[0]->text : NULL;
-        if (name && dlsh_has_word("arange|range|list|linspace|tensor", name, strlen(name))) return by->span.line;
-    }
-    for (int i = 0; i < n->nkids && !line; i++) line = line_of_picks(file, n->kids[i], 0);
-    return line ? line : otherwise;
+/* Are rows counted up by it? */
+static dlsh_property counts_up(void *ctx, const dlsh_step *s) {
+    const char *by = s->n->kind == DLSH_N_CALL ? s->n->kids[0]->text : NULL;
+    (void)ctx;
+    if (by && dlsh_has_word("arange|range|linspace", by, strlen(by))) return DLSH_HAS_FIRST;
+    return by && strstr(by, "rand") ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
+}
+
+/* The last pick of rows: the slice, or where its order was made; the loader that deals them. */
+static dlsh_property picks(void *ctx, const dlsh_step *s) {
+    const char *name = s->n->kind == DLSH_N_CALL ? s->n->kids[0]->text : NULL;
+    const dlsh_node **by = ctx, *rows = s->n->kind == DLSH_N_INDEX && s->n->nkids > 1 ? s->n->kids[1] : NULL;
+    if (name && !strcmp(name, "dataset")) return DLSH_HAS_NOT;
+    if (name && !strcmp(name, "loader")) return *by = s->n, DLSH_HAS_FIRST;
+    if (!rows || (rows->kind == DLSH_N_SLICE && !rows->kids[0] && !rows->kids[1])) return DLSH_MAY_HAVE;
+    *by = rows->kind == DLSH_N_SLICE ? s->n : dlsh_origin(s->file, rows, counts_up, NULL);
+    return *by ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+int dlsh_line_of_order(const char *file, const dlsh_node *of, int otherwise) {
+    const dlsh_node *by = NULL;
+    if (of && of->kind == DLSH_N_ASSIGN) of = of->kids[of->nkids - 1];
+    if (of) dlsh_origin(file, of, picks, &by);
+    return by ? by->span.line : otherwise;
 }
 
 static void find_order(dlsh_examination *e, const dlsh_samples *s) {
     long classes = s->y && s->n >= 16 && s->in_order ? runs_of_classes(s) : 0;
     if (classes < 2 || has_mixed_batch(e) || dlsh_same_batch(e)) return; /* it is given all, or one batch */
-    const int line = line_of_picks(s->user_file, dlsh_statement_at(s->user_file, s->user_line), s->user_line);
+    const int line = dlsh_line_of_order(s->user_file, dlsh_statement_at(s->user_file, s->user_line), s->user_line);
     dlsh_finding *f = dlsh_find_at(e, s->user_file, line, "shuffle: shuffle=true, or p = randperm(n) for both x and y");
     if (!f) return;
     dlsh_cause(f, "samples come in the order of their classes: a batch holds one class alone");
-    dlsh_evidence(f, "%s: %ld classes one after another, and batches are taken in that order", s->target, classes);
+    dlsh_evidence(f, "%s: %ld classes one after another, and batches are taken in that order, at line %d", s->target,
+                  classes, s->user_line);
 }
 
 /* one = ones(64, 1): the judgements of a game of two nets, or a residual that is to be 0. */
@@ -410,7 +422,7 @@ static void find_one_class(dlsh_examination *e, const dlsh_samples *s) {
     if (!s->y || s->n < 8) return;
     for (long i = 1; i < s->n; i++)
         if (s->y[i] != s->y[0]) return;
-    if (is_made_constant(s)) return;
+    if (is_made_constant(s) || dlsh_was_found(e, e->check, "one class alone")) return;
     if (s->dealt_line) {
         dlsh_finding *f = dlsh_find_at(e, s->file, s->dealt_line, "shuffle=true: samples come in the order of classes");
         if (f) dlsh_cause(f, "samples come in the order of their classes: a batch holds one class alone");
@@ -534,20 +546,43 @@ static int has_many_values(const dlsh_samples *s) {
     return n > 15 && whole < n / 4;
 }
 
-/* [x, x + noise], or [x + noise for i in range(6)]: how many items have the rows of one and the same table. */
-static int items_of_one(const dlsh_node *list) {
-    const int each = list->kind == DLSH_N_COMPREHENSION, n = each ? 2 : list->nkids;
-    const dlsh_node *fn = each ? list->kids[0] : NULL, *name = NULL;
-    int count = 0;
-    for (int i = 0; (each || list->kind == DLSH_N_LIST) && i < n; i++) {
-        const dlsh_node *item = each ? fn->kids[fn->nkids - 1] : list->kids[i];
-        while (item && (item->kind == DLSH_N_BLOCK || item->kind == DLSH_N_EXPR || item->kind == DLSH_N_RETURN ||
-                        item->kind == DLSH_N_BINARY))
-            item = item->nkids ? item->kids[0] : NULL;
-        if (!item || item->kind != DLSH_N_NAME || (each && dlsh_is_own_name(fn, item->text))) continue;
-        count += !name || !strcmp(name->text, item->text), name = item;
+/* The rows of an item of a list, but for noise: where they were made, which is not in the loop. */
+static dlsh_property makes_rows(void *ctx, const dlsh_step *s) {
+    static const char keeping[] = "to|clone|contiguous|float|long|detach|double";
+    const dlsh_node *loop = ctx, *by = s->n->kind == DLSH_N_CALL ? s->n->kids[0] : NULL;
+    const int within = loop && s->n->span.start >= loop->span.start && s->n->span.end <= loop->span.end;
+    if (by && by->text && strstr(by->text, "_like")) return DLSH_HAS_NOT;
+    if (by && by->kind == DLSH_N_FIELD && dlsh_has_word(keeping, by->text, strlen(by->text))) return DLSH_MAY_HAVE;
+    if (loop && s->n->kind == DLSH_N_NAME && dlsh_is_item_of(loop, s->n->text)) return DLSH_HAS_NOT;
+    if (by || s->n->kind == DLSH_N_INDEX || s->n->kind == DLSH_N_COMPREHENSION)
+        return within ? DLSH_HAS_NOT : DLSH_HAS_FIRST;
+    return s->n->kind == DLSH_N_NAME || s->n->kind == DLSH_N_BINARY || s->n->kind == DLSH_N_PARAM ? DLSH_MAY_HAVE
+                                                                                                  : DLSH_HAS_NOT;
+}
+
+/* Is the same put into a list in each round of a loop? rows.append(x + noise) */
+static int adds_again(const char *file, const dlsh_node *n, const char *list, const dlsh_node *loop) {
+    if (dlsh_is_loop(n)) loop = n;
+    if (loop && dlsh_is_method(n, "append") && dlsh_names(n->kids[0]->kids[0], list) && n->nkids > 1)
+        return dlsh_origin(file, n->kids[1], makes_rows, (void *)loop) != NULL;
+    for (int i = 0; i < n->nkids; i++)
+        if (n->kids[i] && adds_again(file, n->kids[i], list, loop)) return 1;
+    return 0;
+}
+
+/* Has a list the rows of one and the same table several times? [x, x + noise], [x + noise for i in range(6)] */
+static int has_rows_again(const char *file, const dlsh_node *list) {
+    enum { ITEMS = 16 };
+    const dlsh_node *of[ITEMS];
+    const dlsh_node *back = list->kind == DLSH_N_COMPREHENSION ? dlsh_last_return(list->kids[0]) : NULL;
+    if (back && back->nkids) return dlsh_origin(file, back->kids[0], makes_rows, (void *)list) != NULL;
+    if (list->kind == DLSH_N_NAME) return adds_again(file, dlsh_text_root(file), list->text, NULL);
+    for (int i = 0; list->kind == DLSH_N_LIST && i < list->nkids && i < ITEMS; i++) {
+        of[i] = dlsh_origin(file, list->kids[i], makes_rows, NULL);
+        for (int k = 0; k < i; k++)
+            if (of[i] && of[k] == of[i]) return 1;
     }
-    return count;
+    return 0;
 }
 
 /* Does an expression, or a function that it calls, repeat rows? */
@@ -556,7 +591,7 @@ static int repeats_rows(const char *file, const dlsh_node *n, int depth) {
     const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
     if (!n || depth > 2) return 0;
     if (by && dlsh_has_word(repeating, by, strlen(by))) return 1;
-    if (by && dlsh_has_word("cat|concat|vstack", by, strlen(by)) && n->nkids > 1 && items_of_one(n->kids[1]) > 1)
+    if (by && dlsh_has_word("cat|concat|vstack", by, strlen(by)) && n->nkids > 1 && has_rows_again(file, n->kids[1]))
         return 1;
     const dlsh_node *fn = by && n->kids[0]->kind == DLSH_N_NAME ? dlsh_function_of(file, by) : NULL;
     if (fn && repeats_rows(file, fn->kids[fn->nkids - 1], depth + 1)) return 1;
@@ -565,28 +600,42 @@ static int repeats_rows(const char *file, const dlsh_node *n, int depth) {
     return 0;
 }
 
-/* The statement that repeated rows of what an expression is made of, before they were shared out; 0: none is known. */
-static int line_of_repeats(const char *file, const dlsh_node *n, int before, int depth) {
-    enum { DEEPEST = 8 };
-    const dlsh_node *root = dlsh_text_root(file);
-    int line = 0;
-    if (!n || !root || depth > DEEPEST) return 0;
-    if (n->kind == DLSH_N_NAME) {
-        const dlsh_definition d = dlsh_define(root, n->text, before);
-        if (!d.value || d.value->kind == DLSH_N_FN) return 0;
-        if (!d.param && repeats_rows(file, d.value, 0)) return d.value->span.line;
-        return line_of_repeats(file, d.value, d.param ? dlsh_place_of(&d) : d.at, depth + 1);
-    }
-    for (int i = n->kind == DLSH_N_CALL; i < n->nkids && !line; i++)
-        line = line_of_repeats(file, n->kids[i], before, depth);
-    return line;
+/* Of the way to the test part: what the training part came from, too. */
+typedef struct sharing {
+    dlsh_course train;
+} sharing;
+
+/* Is it before the split, and repeats rows? A function that makes the rows, too, has the place within. */
+static dlsh_property repeats(void *ctx, const dlsh_step *s) {
+    const sharing *w = ctx;
+    const int own = s->n->kind == DLSH_N_CALL && s->n->kids[0]->kind == DLSH_N_NAME && s->n->nkids == 1;
+    if (s->n->kind == DLSH_N_NAME || own || (w->train.n && !dlsh_is_on(&w->train, s))) return DLSH_MAY_HAVE;
+    return repeats_rows(s->file, s->n, 0) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
 }
 
-int dlsh_line_of_repeats(const dlsh_examination *e, const char *file, int line) {
-    const dlsh_node *made = file ? dlsh_statement_at(file, line) : NULL;
-    const dlsh_node *data = e->trainer && file ? dlsh_trainer_option(e, file, 1, "data") : NULL;
-    const int repeated = made ? line_of_repeats(file, made, made->span.start, 0) : 0;
-    return repeated || !data ? repeated : line_of_repeats(file, data, data->span.start, 0);
+static const dlsh_node *value_at(const char *file, int line) {
+    const dlsh_node *n = file ? dlsh_statement_at(file, line) : NULL;
+    return n && n->kind == DLSH_N_ASSIGN ? n->kids[n->nkids - 1] : n;
+}
+
+/* What the inputs of a part of the data are: an argument of the data set; else what a line assigns. */
+static const dlsh_node *part_of_data(const dlsh_examination *e, const dlsh_samples *s, int is_test) {
+    const dlsh_node *data = e->trainer && s->file ? dlsh_trainer_option(e, s->file, 1, "data") : NULL;
+    if (!data) data = value_at(s->file, s->line);
+    if (!data || data->kind != DLSH_N_CALL || !dlsh_names(data->kids[0], "dataset")) return data;
+    const dlsh_node *test = is_test ? dlsh_argument_of(data, 2, "test_x") : dlsh_argument_of(data, 0, "x");
+    return test ? test : dlsh_argument_of(data, 1, "test"); /* dataset(train, test) */
+}
+
+int dlsh_line_of_shared(const dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test, int *copied) {
+    sharing w = {.train = {.n = 0}};
+    const dlsh_node *a = part_of_data(e, train, 0);
+    const dlsh_node *b = part_of_data(e, test, 1);
+    if (a && b && a != b) dlsh_course_of(test->file, a, &w.train);
+    const dlsh_node *by = b ? dlsh_origin(test->file, b, repeats, &w) : NULL;
+    const dlsh_node *own = by ? NULL : dlsh_apart(test->file, b, a);
+    *copied = by != NULL;
+    return by ? by->span.line : own ? own->span.line : test->line;
 }
 
 void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test) {
@@ -604,9 +653,12 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
         if (h && g && both < 2 && !repeats) dlsh_find_near(e, train, test);
         return;
     }
-    const int repeated = dlsh_line_of_repeats(e, test->file, test->line);
-    dlsh_finding *f = dlsh_find_at(e, test->file, repeated ? repeated : test->line,
-                                   "split first, each sample in one part alone; then augment or repeat");
+    int copied;
+    const int line = dlsh_line_of_shared(e, train, test, &copied);
+    dlsh_finding *f =
+        dlsh_find_at(e, test->file, line,
+                     copied ? "split first, each sample in one part alone; then augment or repeat"
+                            : "each sample in one part alone: p = randperm(n); p[:800] for training, p[800:] apart");
     if (!f) return;
     dlsh_cause(f, "%ld of %ld samples of %s are in the training data, %s, too", both, test->n, test->name, train->name);
     dlsh_evidence(f, "their rows are equal: the evaluation measures what was learned by heart");

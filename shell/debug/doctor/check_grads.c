@@ -393,17 +393,28 @@ static int see_untrained(void *ctx, const dl_journal_node *n, const dl_journal_v
 
 static int has_untrained(dlsh_examination *e) {
     missing m = {.e = e, .names = ""};
-    each_leaf(e, 1, see_untrained, &m);
-    return m.n > 0;
+    return each_leaf(e, 1, see_untrained, &m), m.n > 0;
 }
 
-/* The optimizer that takes steps; of several one whose steps find no gradients. */
-static dl_optimizer *stepping(const dlsh_examination *e) {
+/* Does a pass reach the leaf, and none of the parameters of the optimizer whose step follows it? */
+static int reaches_others(const dl_journal_row *pass, dl_optimizer *o, const void *leaf) {
+    dl_tensor *p;
+    for (long i = 0; (p = dl_optimizer_param(o, i, NULL)); i++)
+        if (pass_has_leaf(pass, p)) return 0;
+    return pass_has_leaf(pass, leaf);
+}
+
+/* The optimizer that takes steps, and the row of these; of several one whose steps find no gradients, or follow passes
+ * that reach the leaf and nothing that it has (*wrong). */
+static dl_optimizer *stepping(const dlsh_examination *e, const void *leaf, const dl_journal_row **step, int *wrong) {
     const dl_journal_row *r;
     dl_optimizer *o = NULL, *at;
+    *wrong = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
         at = dlsh_live_optimizer(e, r->what, NULL);
-        if (at && (!o || 2 * r->empty > r->count)) o = at;
+        const dl_journal_row *pass = at ? pass_before(e, r->till) : NULL;
+        const int others = pass && reaches_others(pass, at, leaf);
+        if (at && (!o || others || (!*wrong && 2 * r->empty > r->count))) o = at, *step = r, *wrong |= others;
     }
     return o;
 }
@@ -418,11 +429,12 @@ static const dlsh_node *copy_of(const char *file, const char *parameter) {
 }
 
 static void find_untrained(dlsh_examination *e) {
-    dl_optimizer *o = stepping(e);
+    const dl_journal_row *step = NULL;
+    int wrong;
     missing m = {.e = e, .names = ""};
-    if (!o) return;
     each_leaf(e, 1, see_untrained, &m);
-    if (!m.n) return;
+    dl_optimizer *o = m.n ? stepping(e, m.seen[0], &step, &wrong) : NULL;
+    if (!o) return;
     dl_source made = dlsh_optimizer_source(o);
     const dlsh_node *copy = copy_of(made.file, m.names);
     if (copy) {
@@ -435,8 +447,13 @@ static void find_untrained(dlsh_examination *e) {
                       m.n > 3 ? ", ..." : "", dl_optimizer_text(o), made.line);
         return;
     }
-    dlsh_finding *f =
-        dlsh_find_at(e, made.file, made.line, "give the optimizer all that is to be trained: sgd([a, b], lr=...)");
+    const char *kind = dl_optimizer_kind(o);
+    const int name_of_net = (int)strcspn(m.names, ".,");
+    dlsh_finding *f = dlsh_find_at(
+        e, made.file, made.line,
+        wrong
+            ? dlsh_kept(e, "%s(%.*s, ...) here: the parameters that its loss is made of", kind, name_of_net, m.names)
+            : dlsh_kept(e, "give the optimizer all that is to be trained: %s([a, b], lr=...), or a group more", kind));
     if (!f) return;
     dlsh_cause(f, "%s%s %s gradients, but no optimizer trains %s", m.names, m.n > 3 ? ", ..." : "",
                m.n > 1 ? "get" : "gets", m.n > 1 ? "them" : "it");
@@ -450,9 +467,11 @@ static void find_untrained(dlsh_examination *e) {
         snprintf(has + used, sizeof has - used, "%s%s", used ? ", " : "; it has others, which get none: ", name);
         k++;
     }
-    dlsh_evidence(f, "%d parameter%s of the loss %s not among those of %s; first used at %s:%d%s", m.n,
+    char seen[100] = "";
+    if (wrong) snprintf(seen, sizeof seen, "; the pass before its step, line %d, reaches no others", step->line);
+    dlsh_evidence(f, "%d parameter%s of the loss %s not among those of %s; first used at %s:%d%s%s", m.n,
                   m.n > 1 ? "s" : "", m.n > 1 ? "are" : "is", dl_optimizer_text(o), dlsh_node_file(m.first),
-                  dlsh_node_line(m.first), has);
+                  dlsh_node_line(m.first), has, seen);
 }
 
 /* The line that cuts off the loss whose backward comes before the steps of an optimizer; 0: it is not known. */

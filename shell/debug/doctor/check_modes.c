@@ -133,12 +133,49 @@ static int is_for_averages(const dlsh_examination *e, const dl_journal_row *r) {
     return !r->grad && dlsh_each_node(see_dropped, &d);
 }
 
-static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, const char *name, const char *kind) {
+/* Is the net trained at a later time than these passes began, so that it is to go back to training mode? */
+static int is_trained_after(const dlsh_examination *e, const dl_journal_row *pass) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (r->what == pass->what && r->till > pass->at && r->grad && dlsh_is_trained(e, r)) return 1;
+    return 0;
+}
+
+/* Does the net stay as it is in the loop of passes whose results a loss is given, as a teacher that was trained before?
+ */
+static int is_fixed(const dlsh_examination *e, const dl_journal_row *pass, dl_module *m) {
+    const dl_journal_row *step;
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
+    for (long i = 0; l && i < l->n; i++) {
+        dl_source maker, writer;
+        dlsh_tensor_places(l->entries[i].tensor, &maker, &writer);
+        if (writer.file && !strcmp(writer.file, pass->file) && dlsh_runs_in_loop(pass->file, writer.line, pass->line))
+            return 0;
+        for (long k = 0; (step = dlsh_row_next(e, DL_DID_STEP, &k));) {
+            const dl_optimizer *o = step->till > pass->at ? dlsh_live_optimizer(e, step->what, NULL) : NULL;
+            if (o && dlsh_optimizer_has(o, l->entries[i].tensor)) return 0;
+        }
+    }
+    return l && l->n && pass->count > 4;
+}
+
+/* targets: what it gives goes into the loss of another net. */
+static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, const char *name, const char *kind,
+                                  int targets) {
     const dl_journal_row *by = switched(e, r, 1);
-    if (is_repeated(e, r) || is_for_averages(e, r) || (strstr(kind, "dropout") && is_beside_repeated(e, r))) return;
-    dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "m.eval() before it, m.train() after it");
+    char told[80];
+    snprintf(told, sizeof told, "%.40s makes targets", name);
+    if (dlsh_was_found(e, e->check, told)) return; /* one eval() mends both */
+    if (is_for_averages(e, r) || (!targets && is_repeated(e, r)) ||
+        (!targets && strstr(kind, "dropout") && is_beside_repeated(e, r)))
+        return;
+    dlsh_finding *f =
+        dlsh_find_at(e, r->file, r->line,
+                     is_trained_after(e, r) ? dlsh_kept(e, "%s.eval() before it, %s.train() after it", name, name)
+                     : targets              ? dlsh_kept(e, "%s.eval() before the loop: it is trained no more", name)
+                                            : dlsh_kept(e, "%s.eval() before it", name));
     if (!f) return;
-    dlsh_cause(f, "%s is evaluated in training mode: %s", name,
+    dlsh_cause(f, "%s %s in training mode: %s", name, targets ? "makes targets" : "is evaluated",
                strstr(kind, "dropout") ? "dropout drops units"
                                        : "batchnorm takes the figures of the batch, and its averages change");
     if (by)
@@ -260,9 +297,21 @@ static void find_plain_dropout(dlsh_examination *e) {
     }
 }
 
+/* A net with dropout or batch norm that is trained no more, and makes the targets of another one in training mode. */
+static void find_noisy_targets(dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        const char *name = "the net";
+        dl_module *m = r->training && !r->grad && dlsh_training_began(e, r) ? dlsh_live_net(e, r->what, &name) : NULL;
+        const char *kind = m ? differs_in(m, r) : NULL;
+        if (kind && feeds_loss(e, r) && is_fixed(e, r, m)) evaluated_in_training(e, r, name, kind, 1);
+    }
+}
+
 dl_status dlsh_check_modes(dlsh_examination *e) {
     const dl_journal_row *r;
     long passes = 0;
+    find_noisy_targets(e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         const char *name = "the net";
         dl_module *m = dlsh_live_net(e, r->what, &name);
@@ -273,7 +322,7 @@ dl_status dlsh_check_modes(dlsh_examination *e) {
         if (!r->training && r->grad && !frozen && goes_back(e, r))
             trained_in_evaluation(e, r, name, kind);
         else if (r->training && !(r->grad ? trained : feeds_loss(e, r)) && dlsh_training_began(e, r))
-            evaluated_in_training(e, r, name, kind);
+            evaluated_in_training(e, r, name, kind, 0);
         passes++;
     }
     if (!e->bad) look_at_averages(e);

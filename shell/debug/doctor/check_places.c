@@ -99,15 +99,14 @@ static void judge_places(dlsh_examination *e, const dlsh_trial *a, const dlsh_tr
 
 /* ---------------------------------------------------------------- targets that are the inputs */
 
-static void find_unshifted(dlsh_examination *e, const char *file, const dlsh_traced *all, int n, int made) {
-    int line = made;
-    for (int i = 0; i < n; i++)
-        if (all[i].role == DLSH_ROLE_TARGET && all[i].name_line) line = all[i].name_line;
-    dlsh_finding *f =
-        dlsh_find_at(e, file, line, "targets one place later: x = ids[i:i + n], y = ids[i + 1:i + n + 1]");
+/* x, y: the inputs and the targets in the text. */
+static void find_unshifted(dlsh_examination *e, const char *file, const dlsh_node *x, const dlsh_node *y, int used) {
+    const dlsh_node *made = dlsh_apart(file, y, x);
+    dlsh_finding *f = dlsh_find_at(e, file, made ? made->span.line : used,
+                                   "targets one place later: x = ids[i:i + n], y = ids[i + 1:i + n + 1]");
     if (!f) return;
     dlsh_cause(f, "targets are the inputs themselves: the net learns to copy them");
-    dlsh_evidence(f, "all elements are equal, place by place; next elements were not taken");
+    dlsh_evidence(f, "all elements are equal, place by place (seen at line %d); next elements were not taken", used);
 }
 
 /* The field y of the samples that a function makes. */
@@ -125,34 +124,27 @@ static void look_at_trainer(dlsh_examination *e) {
     const char *file = dlsh_optimizer_source(dl_trainer_optimizer(e->trainer)).file;
     const dlsh_node *made = dlsh_trainer_option(e, file, 1, "data"), *y = made ? dlsh_argument_of(made, 1, "y") : NULL;
     if (made && !y) y = made_target(file, dlsh_argument_of(made, 0, "x"));
-    dlsh_traced used[DLSH_TRACED];
     if (!y || relation_of(e->probe.in[0], e->probe.target[0]) != EQUAL) return;
-    int n = y->kind == DLSH_N_KWARG ? 0 : dlsh_trace_value(e, file, y, used);
-    for (int i = 0; i < n; i++) used[i].role = DLSH_ROLE_TARGET;
-    find_unshifted(e, file, used, n, y->span.line);
+    find_unshifted(e, file, y->kind == DLSH_N_KWARG ? NULL : dlsh_argument_of(made, 0, "x"), y, y->span.line);
 }
 
 static int are_alike(const dl_journal_value *x, const dl_journal_value *y) {
     return x->n > 2 && x->n == y->n && x->hash == y->hash;
 }
 
-/* Is what a net was given last, or what was embedded in the pass, the targets? */
-static int is_given(const dlsh_examination *e, dlsh_pass p, const dl_journal_value *targets) {
+/* Is what a net was given last, or what was embedded in the pass, the targets? *x: it, in the text. */
+static int is_given(const dlsh_examination *e, dlsh_pass p, const dl_journal_value *targets, const dlsh_node **x) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
-        if (r->grad && r->ndim == 2 && r->shape[1] > 2 && are_alike(&r->x, targets)) return 1;
+        if (r->grad && r->ndim == 2 && r->shape[1] > 2 && are_alike(&r->x, targets)) {
+            const dlsh_node *call = dlsh_call_of_net_at(e, r->file, r->line);
+            *x = call ? call->kids[1] : NULL;
+            return 1;
+        }
     for (long k = 0; k < p.n; k++)
         if (dlsh_op_is(&p.at[k], "index_select|index") && p.at[k].in[0].leaf && are_alike(&p.at[k].in[1], targets))
             return 1;
     return 0;
-}
-
-/* Does a loss take a slice for its targets, as x[:, 1:].reshape(-1)? There they are shifted, or not. */
-static int takes_slice(const dl_journal_node *loss) {
-    const dlsh_node *call = dlsh_call_on_line(loss->file, loss->line, "loss|entropy|nll");
-    const dlsh_node *y = call ? dlsh_argument_of(call, 1, "target") : NULL;
-    while (y && y->kind == DLSH_N_CALL && y->kids[0]->kind == DLSH_N_FIELD) y = y->kids[0]->kids[0];
-    return y && y->kind == DLSH_N_INDEX && y->kids[y->nkids - 1]->kind == DLSH_N_SLICE;
 }
 
 /* Of a loop: a loss that has the elements of the input for its targets. */
@@ -160,11 +152,14 @@ static void look_at_loops(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         const dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = 0; k < p.n && r->count > 3; k++)
-            if (dlsh_op_is(&p.at[k], "cross_entropy|nll_picked") && p.at[k].in[1].std > 0 &&
-                is_given(e, p, &p.at[k].in[1]))
-                find_unshifted(e, p.at[k].file, NULL, 0,
-                               takes_slice(&p.at[k]) ? p.at[k].line : dlsh_line_of_target(&p.at[k]));
+        for (long k = 0; k < p.n && r->count > 3; k++) {
+            const dl_journal_node *loss = &p.at[k];
+            const dlsh_node *x = NULL;
+            if (!dlsh_op_is(loss, "cross_entropy|nll_picked") || !(loss->in[1].std > 0)) continue;
+            if (!is_given(e, p, &loss->in[1], &x)) continue;
+            const dlsh_node *call = dlsh_call_on_line(loss->file, loss->line, "loss|entropy|nll");
+            find_unshifted(e, loss->file, x, call ? dlsh_argument_of(call, 1, "target") : NULL, loss->line);
+        }
     }
 }
 

@@ -111,6 +111,7 @@ static void look_at_part(dlsh_examination *e, const dl_journal_row *r, const par
     const double rest = r->first - first->factor * first->value, left = settled(r) - last->factor * last->value;
     if (!(first->factor > 0) || !(first->value > 0) || !(last->value >= 0)) return;
     if (!(last->value < 0.1 * first->value) || !(rest > 0) || !(left > 0.5 * rest)) return;
+    if (rest < 0.02 * r->first && left > 2 * rest) return; /* it began at its least, as what a code costs */
     if (find_cut_rest(e, r, last) || dlsh_was_found(e, "parameters and optimizers", "the penalty on weights")) return;
     const char *file = last->at->file;
     const int made = dlsh_line_of_factor(e, file, dlsh_statement_at(file, last->at->line), last->factor);

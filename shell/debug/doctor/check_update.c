@@ -68,8 +68,8 @@ static int clipped(dlsh_examination *e, const steps *s) {
     const int scaled = strstr(kind, "ada") || strstr(kind, "rms"); /* by the size of gradients, above eps */
     if (!(limit * 50 < norm) || (scaled && limit > 10 * dl_optimizer_option(s->o, "eps", 1e-8))) return 0;
     const char *file = s->clip ? s->clip->file : s->file;
-    const dlsh_written max = s->clip ? dlsh_written_option(file, s->clip->line, "clip_grad", 1, "max")
-                                     : dlsh_written_option(file, s->line, "trainer", INT_MAX - 1, "clip_norm");
+    const dlsh_written max = s->clip ? dlsh_written_option(e, file, s->clip->line, "clip_grad", 1, "max")
+                                     : dlsh_written_option(e, file, s->line, "trainer", INT_MAX - 1, "clip_norm");
     dlsh_finding *f = dlsh_find_at(e, file, max.line, "a limit near the usual norm of the gradients");
     if (!f) return 1;
     f->effect = dlsh_was_found(e, "the initial loss", "a fixed matrix"); /* the size of gradients follows from it */
@@ -81,9 +81,9 @@ static int clipped(dlsh_examination *e, const steps *s) {
 }
 
 /* An option that the optimizer was made with. */
-static dlsh_written option_of(const steps *s, const char *name) {
+static dlsh_written option_of(const dlsh_examination *e, const steps *s, const char *name) {
     const dl_source made = dlsh_optimizer_source(s->o);
-    return dlsh_written_option(made.file, made.line, dl_optimizer_kind(s->o), 1, name);
+    return dlsh_written_option(e, made.file, made.line, dl_optimizer_kind(s->o), 1, name);
 }
 
 /* Where the rate of a step is computed: what a function of the trainer's schedule returns. */
@@ -96,7 +96,7 @@ static const dlsh_node *rate_returned(const dlsh_examination *e, const steps *s)
 static dlsh_written rate_of(const dlsh_examination *e, const steps *s) {
     const dlsh_node *by = rate_returned(e, s);
     if (by) return (dlsh_written){by->span.line, s->line, "the rate itself, no factor"};
-    return s->rate ? (dlsh_written){.line = s->line, .use = s->line} : option_of(s, "lr");
+    return s->rate ? (dlsh_written){.line = s->line, .use = s->line} : option_of(e, s, "lr");
 }
 
 /* The share of its largest value that the rate had over all steps. */
@@ -244,7 +244,7 @@ static int shrank(dlsh_examination *e, const steps *s) {
         if (!lost++) before = size_of(w), after = size_of(now), gradient = w->gradient;
     }
     if (!lost || 2 * lost < all) return 0;
-    const dlsh_written given = option_of(s, "weight_decay");
+    const dlsh_written given = option_of(e, s, "weight_decay");
     dlsh_finding *f = dlsh_find_at(e, dlsh_optimizer_source(s->o).file, given.line,
                                    apart ? "weight_decay from 1e-4 to 1e-2"
                                          : "weight_decay from 1e-6 to 1e-4; or adamw, which keeps it apart from the "
@@ -266,7 +266,7 @@ static int decayed(dlsh_examination *e, const steps *s) {
     int coupled = strstr(kind, "ada") && strcmp(kind, "adamw");
     if (!(decay > 0) || !(lr * decay > 0.01 || decay >= (coupled ? 0.1 : 2) || (!strcmp(kind, "sgd") && decay >= 0.2)))
         return 0;
-    const dlsh_written given = option_of(s, "weight_decay");
+    const dlsh_written given = option_of(e, s, "weight_decay");
     dlsh_finding *f = dlsh_find_at(e, dlsh_optimizer_source(s->o).file, given.line, "weight_decay from 1e-4 to 1e-2");
     if (!f) return 1;
     dlsh_cause(f, "weight_decay=%.3g pulls the weights to 0 faster than the loss can hold them", decay);

@@ -192,6 +192,9 @@ static const struct {
     {"sign and floor of the loss", "no floor", "gradients get through", "beyond its limits"},
     {"sign and floor of the loss", "variance", "gradients get through", ""},
     {"the data", "", "the initial loss", ""},
+    {"gradients by depth", "activations grow", "size of updates", ""},
+    {"the initial loss", "", "size of updates", "clipping cuts"},
+    {"gradients get through", "without history", "parts of the loss", ""},
     {"training and evaluation mode", "is trained in evaluation mode", "the initial loss", ""},
     {"the data", "written in place", "batches and evaluations", "is not scaled"},
 };

@@ -262,7 +262,11 @@ static void find_one_class_a_batch(dlsh_examination *e, const dl_journal_row *r)
     const double a = class_of(first), b = class_of(last);
     if (isnan(a) || isnan(b)) return;
     if (a == b) return;
-    dlsh_finding *f = dlsh_find_at(e, last.at->file, last.at->line, "batches of all classes, in random order");
+    const dl_journal_node *loss = many_targets(last);
+    const dlsh_node *call = loss ? dlsh_call_on_line(loss->file, loss->line, "loss|entropy|nll") : NULL;
+    const dlsh_node *y = call ? dlsh_argument_of(call, 1, "target") : NULL;
+    dlsh_finding *f = dlsh_find_at(e, last.at->file, dlsh_line_of_order(last.at->file, y, last.at->line),
+                                   "batches of all classes, in random order");
     if (!f) return;
     dlsh_cause(f, "samples come in the order of their classes: a batch holds one class alone");
     dlsh_evidence(f, "all targets of the first batch are %.4g, those of another one %.4g", a, b);
@@ -622,8 +626,8 @@ dl_status dlsh_check_data(dlsh_examination *e) {
     if (e->trainer) examine_trainer(e, file);
     for (long i = 0; !e->trainer && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         if (!r->nnodes[1]) continue;
+        find_one_class_a_batch(e, r);
         examine_loop(e, r), examine_loader(e, r);
-        if (!dlsh_was_found(e, e->check, "one class alone")) find_one_class_a_batch(e, r);
         find_same_targets(e, r);
     }
     find_written_in_evaluation(e);

@@ -54,9 +54,11 @@ typedef struct dlsh_share {
 /* Are the samples of an evaluation scaled by figures of their own, where those of training are, too? */
 int dlsh_compare_figures(dlsh_examination *e, const char *file, const dlsh_share *train, const dlsh_share *test);
 void dlsh_compare_rows(dlsh_examination *e, const char *file, const dlsh_traced *all, int n);
-/* Where rows were repeated that the data of a line, or of the trainer, are made of, before they were shared out; 0: it
- * is not known. */
-int dlsh_line_of_repeats(const dlsh_examination *e, const char *file, int line);
+/* Where rows were repeated that both parts are made of, before they were shared out (*copied); else where the test part
+ * takes its own. */
+int dlsh_line_of_shared(const dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test, int *copied);
+/* Where the order was made in which rows are taken for an expression or a statement, or where a slice takes them. */
+int dlsh_line_of_order(const char *file, const dlsh_node *of, int otherwise);
 /* Samples of one part that are nearly those of the other one (check_near.c). */
 void dlsh_find_near(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
 /* A target that is one number for all samples, by the variable that the loss is given. */
@@ -84,6 +86,7 @@ void dlsh_find_rounded(dlsh_examination *e);
 /* Lists of samples that are all one tensor (check_items.c). */
 void dlsh_find_same_items(dlsh_examination *e);
 /* The call of a net in a statement; NULL: none (check_batches.c). */
+const dlsh_node *dlsh_call_of_net_at(const dlsh_examination *e, const char *file, int line);
 const dlsh_node *dlsh_call_of_net(const dlsh_examination *e, const char *file, const dlsh_node *n);
 /* What a function of the script returns for the target of an assignment that has that name; NULL: it is not known. */
 const dlsh_node *dlsh_returned_for(const char *file, const dlsh_node *call, const char *name);

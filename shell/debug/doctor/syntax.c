@@ -105,44 +105,39 @@ const dlsh_node *dlsh_call_on_line(const char *file, int line, const char *words
     return call_of(dlsh_text_root(file), line, words);
 }
 
-/* The item of a record that a name stands for; NULL: it is not known. */
-static const dlsh_node *item_of(const char *file, const dlsh_node *field) {
-    int at;
-    const dlsh_node *base = field->kids[0]->kind == DLSH_N_NAME ? field->kids[0] : NULL;
-    const dlsh_node *made = base ? dlsh_definition_of(file, base->text, base->span.start, &at) : NULL;
-    for (int i = 0; made && made->kind == DLSH_N_RECORD && i < made->nkids; i++)
-        if (made->kids[i]->kind == DLSH_N_KWARG && !strcmp(made->kids[i]->text, field->text))
-            return made->kids[i]->kids[0];
-    return NULL;
+typedef struct wanted {
+    const dlsh_examination *e;
+    double number;
+} wanted;
+
+static dlsh_property is_number(void *ctx, const dlsh_step *s) {
+    const wanted *w = ctx;
+    const double found = dlsh_number_of(w->e, s->file, s->n);
+    if (isnan(found)) return DLSH_MAY_HAVE;
+    if (isnan(w->number)) return DLSH_HAS_FIRST; /* of a record */
+    return fabs(found - w->number) <= 1e-6 * fabs(w->number) ? DLSH_HAS : DLSH_HAS_NOT;
 }
 
-/* The number that a name or field stands for, as it is written, or computed of numbers; NULL: it is not known. */
-static const dlsh_node *written_number(const char *file, const dlsh_node *n, int depth) {
-    int at;
-    if (!n || depth > STEPS) return NULL;
-    switch (n->kind) {
-    case DLSH_N_INT:
-    case DLSH_N_FLOAT:
-    case DLSH_N_BINARY: return n;
-    case DLSH_N_KWARG: return written_number(file, n->kids[0], depth + 1);
-    case DLSH_N_FIELD: return written_number(file, item_of(file, n), depth + 1);
-    case DLSH_N_NAME: return written_number(file, dlsh_definition_of(file, n->text, n->span.start, &at), depth + 1);
-    default: return NULL;
-    }
+/* A call within a statement, that on the line first. */
+static const dlsh_node *call_within(const char *file, int line, const char *words) {
+    const dlsh_node *call = dlsh_call_on_line(file, line, words), *s = dlsh_statement_at(file, line);
+    for (int k = line + 1; !call && s && k <= line + 40 && k <= s->span.line + 40; k++)
+        if ((call = dlsh_call_on_line(file, k, words)) && call->span.end > s->span.end) call = NULL;
+    return call;
 }
 
-dlsh_written dlsh_written_option(const char *file, int line, const char *calls, int place, const char *name) {
+dlsh_written dlsh_written_option(const dlsh_examination *e, const char *file, int line, const char *calls, int place,
+                                 const char *name) {
     dlsh_written o = {.line = line, .use = line};
     const dlsh_unit *u = dlsh_text_of(file);
-    const dlsh_node *call = u ? dlsh_call_on_line(file, line, calls) : NULL;
-    const dlsh_node *given = call ? dlsh_argument_of(call, place, name) : NULL;
-    const dlsh_node *as = given && given->kind == DLSH_N_KWARG ? given->kids[0] : given;
-    const dlsh_node *number =
-        as && as->kind != DLSH_N_INT && as->kind != DLSH_N_FLOAT ? written_number(u->name, as, 0) : NULL;
-    if (number && number != as) {
-        o.line = number->span.line;
+    const dlsh_node *call = u ? call_within(file, line, calls) : NULL;
+    const dlsh_node *as = call ? dlsh_argument_of(call, place, name) : NULL;
+    wanted w = {e, as ? dlsh_number_of(e, file, as) : NAN};
+    const dlsh_node *by = as ? dlsh_origin(file, as, is_number, &w) : NULL;
+    if (!as) return o;
+    o.line = by ? by->span.line : as->span.line;
+    if (by && by != as && as->kind != DLSH_N_INT && as->kind != DLSH_N_FLOAT)
         snprintf(o.name, sizeof o.name, "%.*s", as->span.end - as->span.start, u->text + as->span.start);
-    }
     return o;
 }
 

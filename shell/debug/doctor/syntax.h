@@ -25,7 +25,8 @@ typedef struct dlsh_written {
     char name[64]; /* what the call has for it; "" the number itself */
 } dlsh_written;
 /* calls: words of the names of calls, as of dlsh_call_on_line. */
-dlsh_written dlsh_written_option(const char *file, int line, const char *calls, int place, const char *name);
+dlsh_written dlsh_written_option(const dlsh_examination *e, const char *file, int line, const char *calls, int place,
+                                 const char *name);
 /* Adds to the evidence of a finding, at the line of an option's number, which line takes it. */
 void dlsh_tell_use(dlsh_finding *f, const dlsh_written *o);
 /* Where the factor of a part of an expression was given a name; 0: it has none (check_terms.c). */

@@ -69,6 +69,36 @@ const dlsh_node *dlsh_definition_of(const char *file, const char *name, int befo
 /* An argument of a call by place, or by name; NULL: it has none. */
 const dlsh_node *dlsh_argument_of(const dlsh_node *call, int place, const char *name);
 
+/* ---- where a value came to be what it is (program/origin.c) */
+/* An expression on the way back; what a call of a function asks for stands in that function. */
+typedef struct dlsh_step {
+    const char *file;
+    const dlsh_node *n, *call; /* the call that runs the function around it; NULL: none, or any */
+    int item;                  /* of several that it gives, the one that is asked for; -1: all */
+} dlsh_step;
+typedef enum dlsh_property {
+    DLSH_HAS_NOT,  /* nor has what it is made of */
+    DLSH_MAY_HAVE, /* what it is made of tells */
+    DLSH_HAS,      /* it, and maybe what it is made of */
+    DLSH_HAS_FIRST /* it, and nothing that it is made of */
+} dlsh_property;
+typedef dlsh_property dlsh_has_property(void *ctx, const dlsh_step *at);
+/* The earliest expression that has a property, back along the course of the values from an expression on, itself
+ * included; NULL: none has. Slices, sizes and conditions are no values. */
+const dlsh_node *dlsh_origin(const char *file, const dlsh_node *n, dlsh_has_property *has, void *ctx);
+/* Where a value begins to go a way of its own, apart from that of another one; NULL: nowhere, or one is not known. */
+const dlsh_node *dlsh_apart(const char *file, const dlsh_node *n, const dlsh_node *other);
+/* All that a value came from. */
+enum { DLSH_STEPS = 256 };
+typedef struct dlsh_course {
+    dlsh_step at[DLSH_STEPS];
+    int n;
+} dlsh_course;
+/* Is a name that of the items of a loop, or of a comprehension? */
+int dlsh_is_item_of(const dlsh_node *loop, const char *name);
+void dlsh_course_of(const char *file, const dlsh_node *n, dlsh_course *out);
+int dlsh_is_on(const dlsh_course *c, const dlsh_step *at);
+
 /* The function of that name in the text; NULL: it has none. What a function returns last; NULL: nothing (cut.c). */
 const dlsh_node *dlsh_function_of(const char *file, const char *name);
 const dlsh_node *dlsh_last_return(const dlsh_node *fn);

@@ -108,9 +108,10 @@ void dlsh_find_near(dlsh_examination *e, const dlsh_samples *train, const dlsh_s
     if (!compare(&a, &b, &found)) return;
     if (2 * found.some < b.n && 5 * found.clear < b.n) return;
     const double count = (double)found.some;
-    const int copied = dlsh_line_of_repeats(e, test->file, test->line);
-    dlsh_finding *f = dlsh_find_at(e, test->file, copied ? copied : test->line,
-                                   "split first, each original in one part alone; then make copies of it");
+    int copied;
+    const int line = dlsh_line_of_shared(e, train, test, &copied);
+    dlsh_finding *f =
+        dlsh_find_at(e, test->file, line, "split first, each original in one part alone; then make copies of it");
     if (!f) return;
     dlsh_cause(f, "%ld of %ld samples of %s have near copies in the training data, %s", found.some, b.n, test->name,
                train->name);

@@ -187,12 +187,14 @@ static void look_at_pass(dlsh_examination *e, dlsh_pass p) {
     DLSH_SCOPED(reach_free) reach r = {.p = p};
     const dl_journal_node *alone = NULL;
     int met = 0;
-    if (!p.n || !find_reach(&r)) return;
+    for (long i = 0; i < p.n; i++)
+        if (is_of_gradient(e, &p.at[i])) return; /* what it gives is met by its slope, too */
+    if (p.n < 1 || !find_reach(&r)) return;
     for (long i = 0; i < p.n; i++) {
         const void *weight = weight_of(&p.at[i]);
         if (!weight) continue;
         met += r.met[i];
-        if (!r.met[i] && !is_met(&r, weight) && !is_of_gradient(e, &p.at[i])) alone = &p.at[i];
+        if (!r.met[i] && !is_met(&r, weight)) alone = &p.at[i];
     }
     if (alone && met) tell(e, alone);
 }

@@ -1,0 +1,244 @@
+/* Where a value came to be what it is: back along the course of the values of a text, through variables, what is put
+ * into lists, items, arguments, and what functions return. */
+#include <string.h>
+
+#include "debug/doctor/texts.h"
+#include "debug/doctor/trace.h"
+
+enum { DEEPEST = 48, NODES = 128 };
+
+/* The call that runs the function in which an expression stands, and the one of the function around that. */
+typedef struct frame {
+    const dlsh_node *call, *fn;
+    const struct frame *up;
+} frame;
+
+/* What of an expression is asked for. */
+typedef struct part {
+    int item;          /* -1: all of it */
+    int each;          /* of any of its items */
+    const char *field; /* NULL: all of it */
+} part;
+
+typedef struct walk {
+    const char *file;
+    const dlsh_node *root;
+    dlsh_has_property *has;
+    void *ctx;
+    dlsh_course *passed;
+} walk;
+
+static const part whole = {.item = -1};
+
+static const dlsh_node *visit(walk *w, const dlsh_node *n, const frame *in, part p, int depth);
+
+static const dlsh_node *visit_kids(walk *w, const dlsh_node *n, int from, const frame *in, int depth) {
+    const dlsh_node *found = NULL;
+    for (int i = from; i < n->nkids && !found; i++) found = visit(w, n->kids[i], in, whole, depth);
+    return found;
+}
+
+/* ---------------------------------------------------------------- names */
+
+/* From where a name is looked up: x = x + 1 reads what x was before. */
+static int place_of_name(const walk *w, const dlsh_node *n) {
+    const dlsh_node *around[NODES];
+    for (int i = dlsh_nodes_around(w->root, n->span.start, around, NODES) - 1; i > 0; i--) {
+        const int own = around[i]->kind == DLSH_N_FN && around[i - 1]->kind != DLSH_N_COMPREHENSION;
+        if (own || around[i]->kind == DLSH_N_BLOCK) break;
+        if (around[i]->kind == DLSH_N_ASSIGN) return around[i]->span.start;
+    }
+    return n->span.start;
+}
+
+/* Which of the names of a comprehension's items it is; -1: the only one, -2: none of them. */
+static int item_named(const dlsh_node *fn, const char *name) {
+    const dlsh_node *body = fn->kids[fn->nkids - 1], *to = body->nkids ? body->kids[0] : NULL;
+    if (!strcmp(fn->kids[0]->text, name)) return -1;
+    for (int k = 0; to && to->kind == DLSH_N_ASSIGN && k + 1 < to->nkids; k++)
+        if (dlsh_names(to->kids[k], name)) return k;
+    return -2;
+}
+
+int dlsh_is_item_of(const dlsh_node *loop, const char *name) {
+    if (loop->kind == DLSH_N_COMPREHENSION) return item_named(loop->kids[0], name) > -2;
+    for (int k = 0; loop->kind == DLSH_N_FOR && k + 2 < loop->nkids; k++)
+        if (dlsh_mentions(loop->kids[k], name)) return 1;
+    return 0;
+}
+
+/* The comprehension around a place whose items have the name; NULL: none. */
+static const dlsh_node *comprehension_of(const walk *w, const dlsh_node *n, int *item) {
+    const dlsh_node *around[NODES];
+    for (int i = dlsh_nodes_around(w->root, n->span.start, around, NODES) - 1; i > 0; i--)
+        if (around[i - 1]->kind == DLSH_N_COMPREHENSION && around[i]->kind == DLSH_N_FN &&
+            (*item = item_named(around[i], n->text)) > -2)
+            return around[i - 1];
+    return NULL;
+}
+
+/* What stands between two places and puts something into what a name holds: name.append(v), name[i] = v. */
+static const dlsh_node *visit_added(walk *w, const dlsh_node *n, const dlsh_node *name, int from, int till,
+                                    const frame *in, part p, int depth) {
+    static const char adding[] = "append|extend|insert|copy_|add_|mul_|sub_|div_|index_copy_|masked_fill_";
+    const dlsh_node *found = NULL, *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+    if (n->span.end <= from || n->span.start >= till) return NULL;
+    if (by && by->kind == DLSH_N_FIELD && dlsh_names(by->kids[0], name->text) &&
+        dlsh_has_word(adding, by->text, strlen(by->text)))
+        for (int i = 1; i < n->nkids && !found; i++) found = visit(w, n->kids[i], in, p, depth);
+    const dlsh_node *to = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[0] : NULL;
+    if (to && to->kind == DLSH_N_INDEX && dlsh_names(to->kids[0], name->text))
+        found = visit(w, n->kids[1], in, p, depth);
+    for (int i = 0; i < n->nkids && !found; i++)
+        if (n->kids[i]) found = visit_added(w, n->kids[i], name, from, till, in, p, depth);
+    return found;
+}
+
+/* What the call through which the walk came gives a parameter; NULL: it is none of that function, or was not given. */
+static const dlsh_node *given(const frame *in, const char *name) {
+    for (int k = 0; in && k + 1 < in->fn->nkids; k++)
+        if (in->fn->kids[k]->kind == DLSH_N_PARAM && !strcmp(in->fn->kids[k]->text, name))
+            return dlsh_argument_of(in->call, k, name);
+    return NULL;
+}
+
+static const dlsh_node *visit_name(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
+    int item;
+    const dlsh_node *over = comprehension_of(w, n, &item);
+    if (over) return visit(w, over->kids[1], in, (part){item >= 0 ? item : p.item, 1, p.field}, depth);
+    const int place = place_of_name(w, n);
+    const dlsh_definition d = dlsh_define(w->root, n->text, place);
+    const dlsh_node *argument = d.param ? given(in, n->text) : NULL;
+    if (argument) return visit(w, argument, in->up, p, depth);
+    if (!d.value || d.value->kind == DLSH_N_FN) return NULL;
+    if (d.param) return visit(w, d.value, NULL, p, depth);
+    while (in && (d.at < in->fn->span.start || d.at >= in->fn->span.end)) in = in->up;
+    if (d.each) p.each = 1;
+    if (d.item >= 0) p.item = d.item;
+    const dlsh_node *found = visit(w, d.value, in, p, depth);
+    const dlsh_node *s = found ? NULL : dlsh_statement_at(w->file, d.value->span.line);
+    if (s && s->kind == DLSH_N_ASSIGN && s->op && dlsh_names(s->kids[0], n->text) && s->span.start == d.at)
+        found = visit(w, s->kids[0], in, p, depth); /* x += 1 */
+    return found ? found : visit_added(w, w->root, n, d.value->span.end, place, in, p, depth);
+}
+
+/* ---------------------------------------------------------------- calls */
+
+static const dlsh_node *visit_call(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
+    static const char passing[] = "list|progress|enumerate|loader|zip|tuple|reversed|sorted";
+    static const char forms[] = "len|size|numel|dim|zeros_like|ones_like|full_like|rand_like|randn_like|empty_like";
+    const dlsh_node *by = n->kids[0], *found = NULL;
+    const char *name = by->text ? by->text : "";
+    const dlsh_node *fn = by->kind == DLSH_N_NAME ? dlsh_function_of(w->file, name) : NULL;
+    const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL;
+    const frame within = {n, fn, in};
+    if (back && back->nkids) return visit(w, back->kids[0], &within, p, depth);
+    if (dlsh_has_word(forms, name, strlen(name))) return NULL; /* none of its numbers */
+    if (by->kind == DLSH_N_FIELD) found = visit(w, by->kids[0], in, p, depth);
+    const int zipped = !strcmp(name, "zip") && p.item >= 0 && p.item + 1 < n->nkids;
+    if (zipped) return visit(w, n->kids[p.item + 1], in, (part){-1, 1, p.field}, depth);
+    if (!strcmp(name, "enumerate")) p.item = p.item > 0 ? p.item - 1 : -1;
+    for (int i = 1; i < n->nkids && !found; i++)
+        found = visit(w, n->kids[i], in, dlsh_has_word(passing, name, strlen(name)) ? p : whole, depth);
+    return found;
+}
+
+/* ---------------------------------------------------------------- expressions */
+
+static const dlsh_node *visit_index(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
+    const dlsh_node *at = n->nkids == 2 ? n->kids[1] : NULL;
+    const int item = at && at->kind == DLSH_N_INT && at->num.i >= 0 ? (int)at->num.i : -1;
+    const dlsh_node *found = visit(w, n->kids[0], in, (part){item, 0, item < 0 ? p.field : NULL}, depth);
+    for (int i = 1; i < n->nkids && !found; i++)
+        if (n->kids[i]->kind != DLSH_N_SLICE) found = visit(w, n->kids[i], in, whole, depth);
+    return found;
+}
+
+static const dlsh_node *visit_items(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
+    const dlsh_node *found = NULL;
+    if (p.item >= 0 && !p.each && p.item < n->nkids)
+        return visit(w, n->kids[p.item], in, (part){-1, 0, p.field}, depth);
+    p.each = 0;
+    for (int i = 0; i < n->nkids && !found; i++) found = visit(w, n->kids[i], in, p, depth);
+    return found;
+}
+
+static const dlsh_node *sources(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
+    switch (n->kind) {
+    case DLSH_N_NAME: return visit_name(w, n, in, p, depth);
+    case DLSH_N_CALL: return visit_call(w, n, in, p, depth);
+    case DLSH_N_INDEX: return visit_index(w, n, in, p, depth);
+    case DLSH_N_FIELD:
+        if (dlsh_has_word("shape|ndim|dtype|device", n->text, strlen(n->text))) return NULL;
+        return visit(w, n->kids[0], in, (part){-1, 0, n->text}, depth);
+    case DLSH_N_LIST:
+    case DLSH_N_TUPLE: return visit_items(w, n, in, p, depth);
+    case DLSH_N_RECORD:
+        for (int i = 0; p.field && i < n->nkids; i++)
+            if (n->kids[i]->kind == DLSH_N_KWARG && !strcmp(n->kids[i]->text, p.field))
+                return visit(w, n->kids[i]->kids[0], in, whole, depth);
+        return visit_kids(w, n, 0, in, depth);
+    case DLSH_N_COMPREHENSION: {
+        const dlsh_node *back = dlsh_last_return(n->kids[0]);
+        if (!p.each) p.item = -1;
+        p.each = 0;
+        return back && back->nkids ? visit(w, back->kids[0], in, p, depth) : NULL;
+    }
+    case DLSH_N_COND: return visit_kids(w, n, 1, in, depth);
+    case DLSH_N_FN: return NULL;
+    default: return visit_kids(w, n, 0, in, depth);
+    }
+}
+
+static int is_among(const dlsh_course *c, const dlsh_step *s, int any_call) {
+    for (int i = 0; i < c->n; i++)
+        if (c->at[i].n == s->n && c->at[i].item == s->item && (any_call || c->at[i].call == s->call)) return 1;
+    return 0;
+}
+
+int dlsh_is_on(const dlsh_course *c, const dlsh_step *s) { return is_among(c, s, 1); }
+
+static const dlsh_node *visit(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
+    if (!n || depth > DEEPEST || (n->kind == DLSH_N_LIST && !n->nkids)) return NULL;
+    const dlsh_step at = {w->file, n, in ? in->call : NULL, p.item};
+    if (is_among(w->passed, &at, 0) || w->passed->n == DLSH_STEPS) return NULL;
+    w->passed->at[w->passed->n++] = at;
+    const dlsh_property has = w->has ? w->has(w->ctx, &at) : DLSH_MAY_HAVE;
+    if (has == DLSH_HAS_FIRST) return n;
+    const dlsh_node *found = has == DLSH_HAS_NOT ? NULL : sources(w, n, in, p, depth + 1);
+    return found ? found : has == DLSH_HAS ? n : NULL;
+}
+
+const dlsh_node *dlsh_origin(const char *file, const dlsh_node *n, dlsh_has_property *has, void *ctx) {
+    dlsh_course passed;
+    passed.n = 0;
+    walk w = {file, dlsh_text_root(file), has, ctx, &passed};
+    return w.root ? visit(&w, n, NULL, whole, 0) : NULL;
+}
+
+/* What two values do not have in common. */
+typedef struct difference {
+    dlsh_course way;
+    int names; /* count, too: y = x */
+} difference;
+
+static dlsh_property is_apart(void *ctx, const dlsh_step *at) {
+    const difference *d = ctx;
+    if (dlsh_is_on(&d->way, at)) return DLSH_HAS_NOT;
+    return at->n->kind == DLSH_N_NAME && !d->names ? DLSH_MAY_HAVE : DLSH_HAS;
+}
+
+const dlsh_node *dlsh_apart(const char *file, const dlsh_node *n, const dlsh_node *other) {
+    difference d = {.names = 0};
+    if (!n || !other || n == other) return NULL;
+    dlsh_course_of(file, other, &d.way);
+    const dlsh_node *found = dlsh_origin(file, n, is_apart, &d);
+    d.names = 1;
+    return found ? found : dlsh_origin(file, n, is_apart, &d);
+}
+
+void dlsh_course_of(const char *file, const dlsh_node *n, dlsh_course *out) {
+    out->n = 0;
+    walk w = {file, dlsh_text_root(file), NULL, NULL, out};
+    if (w.root) visit(&w, n, NULL, whole, 0);
+}
