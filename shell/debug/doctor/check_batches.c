@@ -72,21 +72,8 @@ int dlsh_line_of_input(const dlsh_examination *e, const dl_journal_row *r) {
         if (made) return part ? part : made->span.line;
     }
     if (dlsh_loader_around(e, r->file, r->line, &l)) return l.line;
-    const dlsh_node *call = dlsh_call_of_net_at(e, r->file, r->line), *made = NULL;
-    const dlsh_node *x = call ? call->kids[1] : NULL;
-    for (int i = 0, before = x ? x->span.start : 0; x && !made && i < 4; i++) {
-        while (x->kind == DLSH_N_INDEX || x->kind == DLSH_N_FIELD ||
-               (x->kind == DLSH_N_CALL && x->kids[0]->kind == DLSH_N_FIELD))
-            x = x->kind == DLSH_N_CALL ? x->kids[0]->kids[0] : x->kids[0];
-        if (x->kind != DLSH_N_NAME) break;
-        made = dlsh_definition_of(r->file, x->text, before, &at);
-        if (made && made->kind == DLSH_N_NAME) x = made, made = NULL, before = at; /* the argument of a parameter */
-    }
-    const int function = made && made->kind == DLSH_N_CALL && made->kids[0]->kind == DLSH_N_NAME;
-    const dlsh_node *fn = function ? dlsh_function_of(r->file, made->kids[0]->text) : NULL;
-    const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL;
-    const int whole = made && made->kind == DLSH_N_CALL && dlsh_names(made->kids[0], "dataset");
-    return back ? back->span.line : made && !whole ? made->span.line : r->line;
+    const dlsh_node *call = dlsh_call_of_net_at(e, r->file, r->line);
+    return dlsh_line_of_making(r->file, call ? call->kids[1] : NULL, r->line);
 }
 
 /* ---------------------------------------------------------------- the same batch at each step */
@@ -239,19 +226,7 @@ const dlsh_node *dlsh_returned_for(const char *file, const dlsh_node *call, cons
 
 int dlsh_line_of_target(const dl_journal_node *loss) {
     const dlsh_node *n = dlsh_call_on_line(loss->file, loss->line, "loss|entropy|nll");
-    const dlsh_node *y = n ? dlsh_argument_of(n, 1, "target") : NULL;
-    int line = loss->line, before = y ? y->span.start : 0;
-    for (int i = 0; y && i < 6; i++) {
-        while ((!i && y->kind == DLSH_N_INDEX) || (y->kind == DLSH_N_CALL && y->kids[0]->kind == DLSH_N_FIELD))
-            y = y->kind == DLSH_N_INDEX ? y->kids[0] : y->kids[0]->kids[0];
-        if (y->kind != DLSH_N_NAME) break;
-        const char *name = y->text;
-        y = dlsh_definition_of(loss->file, name, before, &before);
-        if (y) line = y->span.line;
-        const dlsh_node *back = y && y->kind == DLSH_N_CALL ? dlsh_returned_for(loss->file, y, name) : NULL;
-        if (back) y = back, line = back->span.line, before = back->span.start;
-    }
-    return line;
+    return dlsh_line_of_making(loss->file, n ? dlsh_argument_of(n, 1, "target") : NULL, loss->line);
 }
 
 int dlsh_labels_belong(const dlsh_examination *e, dl_tensor *x, dl_tensor *y) {

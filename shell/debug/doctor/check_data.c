@@ -34,25 +34,19 @@ static int has_holes(const dl_tensor *t) {
     return 0;
 }
 
-/* A name in an expression whose tensor has holes; NULL: none. */
-static const dlsh_node *holed_name(const dlsh_examination *e, const char *file, const dlsh_node *n) {
-    const dlsh_node *found = NULL;
-    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_value_of(e, file, n) : NULL;
-    if (v && v->type == DLSH_TENSOR && has_holes(v->as.tensor)) return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? holed_name(e, file, n->kids[i]) : NULL;
-    return found;
+static dlsh_property is_holed(void *ctx, const dlsh_step *s) {
+    const dlsh_value *v = dlsh_value_then(ctx, s);
+    if (!v || v->type != DLSH_TENSOR) return DLSH_MAY_HAVE;
+    return has_holes(v->as.tensor) ? DLSH_HAS : DLSH_HAS_NOT;
 }
 
 /* Where the first variable with holes was made that the samples were made of. */
 static int line_of_holes(const dlsh_examination *e, const dlsh_samples *s) {
-    int line = s->line, at;
+    int at;
     const dlsh_node *made = dlsh_definition_of(s->file, s->name, INT_MAX, &at);
-    for (int i = 0; made && made->span.line == line && i < 6; i++) {
-        const dlsh_node *name = holed_name(e, s->file, made);
-        made = name ? dlsh_definition_of(s->file, name->text, made->span.start, &at) : NULL;
-        if (made) line = made->span.line;
-    }
-    return line;
+    const dlsh_node *by = made ? dlsh_origin(s->file, made, is_holed, (void *)e) : NULL;
+    made = by ? dlsh_definition_of(s->file, by->text, by->span.start, &at) : NULL;
+    return made ? made->span.line : s->line;
 }
 
 /* Was something trained, and did what is not finite reach neither a net nor a loss? */
@@ -74,12 +68,17 @@ static void find_holes(dlsh_examination *e, const dlsh_samples *s) {
     if (!n || !s->width || is_left_out(e)) return;
     const int made = made_before_training(&event);
     const long lost = s->width > 1 ? lost_column(s) : -1;
-    dlsh_finding *f = made ? dlsh_find_at(e, event.file, event.line, *event.remedy ? event.remedy : NULL)
-                           : dlsh_find_at(e, s->file, s->written_line ? s->written_line : line_of_holes(e, s),
-                                          lost < 0 ? "leave these samples out, or fill them in"
-                                                   : "leave the column out, or look where it was made");
+    const int first = line_of_holes(e, s);
+    const int before = made && first < event.line && first != s->line && !strcmp(event.file, s->file);
+    dlsh_finding *f = made && !before ? dlsh_find_at(e, event.file, event.line, *event.remedy ? event.remedy : NULL)
+                                      : dlsh_find_at(e, s->file, s->written_line && !before ? s->written_line : first,
+                                                     lost < 0 ? "leave these samples out, or fill them in"
+                                                              : "leave the column out, or look where it was made");
     if (!f) return;
-    if (made)
+    if (before)
+        dlsh_cause(f, "%s holds values that are not finite: some are here, and %s of line %d makes more of them",
+                   s->name, event.op, event.line);
+    else if (made)
         dlsh_cause(f, "%s holds values that are not finite: %s made them%s%s", s->name, event.op,
                    *event.reason ? ", " : "", event.reason);
     else
@@ -618,19 +617,19 @@ static const dlsh_node *value_at(const char *file, int line) {
     return n && n->kind == DLSH_N_ASSIGN ? n->kids[n->nkids - 1] : n;
 }
 
-/* What the inputs of a part of the data are: an argument of the data set; else what a line assigns. */
-static const dlsh_node *part_of_data(const dlsh_examination *e, const dlsh_samples *s, int is_test) {
+const dlsh_node *dlsh_part_of_data(const dlsh_examination *e, const dlsh_samples *s, dlsh_role role) {
     const dlsh_node *data = e->trainer && s->file ? dlsh_trainer_option(e, s->file, 1, "data") : NULL;
-    if (!data) data = value_at(s->file, s->line);
+    if (!data) data = value_at(s->file, role == DLSH_ROLE_TARGET ? s->target_line : s->line);
     if (!data || data->kind != DLSH_N_CALL || !dlsh_names(data->kids[0], "dataset")) return data;
-    const dlsh_node *test = is_test ? dlsh_argument_of(data, 2, "test_x") : dlsh_argument_of(data, 0, "x");
-    return test ? test : dlsh_argument_of(data, 1, "test"); /* dataset(train, test) */
+    if (role == DLSH_ROLE_TARGET) return dlsh_argument_of(data, 1, "y");
+    const dlsh_node *x = role == DLSH_ROLE_INPUT ? dlsh_argument_of(data, 0, "x") : dlsh_argument_of(data, 2, "test_x");
+    return x ? x : dlsh_argument_of(data, 1, "test"); /* dataset(train, test) */
 }
 
 int dlsh_line_of_shared(const dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test, int *copied) {
     sharing w = {.train = {.n = 0}};
-    const dlsh_node *a = part_of_data(e, train, 0);
-    const dlsh_node *b = part_of_data(e, test, 1);
+    const dlsh_node *a = dlsh_part_of_data(e, train, DLSH_ROLE_INPUT);
+    const dlsh_node *b = dlsh_part_of_data(e, test, DLSH_ROLE_ANY);
     if (a && b && a != b) dlsh_course_of(test->file, a, &w.train);
     const dlsh_node *by = b ? dlsh_origin(test->file, b, repeats, &w) : NULL;
     const dlsh_node *own = by ? NULL : dlsh_apart(test->file, b, a);

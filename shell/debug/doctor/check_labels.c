@@ -104,10 +104,8 @@ double dlsh_by_chance(const double *y, long n, int classes, double *deviation) {
 static int line_of(const dlsh_samples *s) {
     int at;
     const dlsh_node *made = dlsh_definition_of(s->target_file, s->target, INT_MAX, &at);
-    const dlsh_node *back = made && made->kind == DLSH_N_CALL && made->span.line == s->target_line
-                                ? dlsh_returned_for(s->target_file, made, s->target)
-                                : NULL;
-    return back ? back->span.line : s->target_line;
+    const int here = made && made->kind == DLSH_N_CALL && made->span.line == s->target_line;
+    return here ? dlsh_line_of_making(s->target_file, made, s->target_line) : s->target_line;
 }
 
 int dlsh_are_unrelated(double *x, double *y, long n, long width) {

@@ -41,12 +41,11 @@ static int parts_of(dlsh_pass p, const dl_journal_node *n, part *out, int max, i
 }
 
 int dlsh_line_of_factor(const dlsh_examination *e, const char *file, const dlsh_node *n, double factor) {
-    int line = 0, at;
+    int line = 0;
     if (!n) return 0;
     for (int k = 0; n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL && k < 2; k++) {
-        const dlsh_node *name = n->kids[k]->kind == DLSH_N_NAME ? n->kids[k] : NULL;
-        const dlsh_node *made = name ? dlsh_definition_of(file, name->text, name->span.start, &at) : NULL;
-        if (made && fabs(dlsh_number_of(e, file, name) - factor) <= 1e-6 * fabs(factor)) return made->span.line;
+        const dlsh_node *by = dlsh_origin_of_number(e, file, n->kids[k], factor);
+        if (by && by != n->kids[k]) return by->span.line;
     }
     for (int i = 0; i < n->nkids && !line; i++) line = dlsh_line_of_factor(e, file, n->kids[i], factor);
     return line;

@@ -192,6 +192,7 @@ static const struct {
     {"sign and floor of the loss", "no floor", "gradients get through", "beyond its limits"},
     {"sign and floor of the loss", "variance", "gradients get through", ""},
     {"the data", "", "the initial loss", ""},
+    {"the data", "some are here", "numbers are finite", ""},
     {"gradients by depth", "activations grow", "size of updates", ""},
     {"the initial loss", "", "size of updates", "clipping cuts"},
     {"gradients get through", "without history", "parts of the loss", ""},

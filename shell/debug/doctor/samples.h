@@ -54,6 +54,9 @@ typedef struct dlsh_share {
 /* Are the samples of an evaluation scaled by figures of their own, where those of training are, too? */
 int dlsh_compare_figures(dlsh_examination *e, const char *file, const dlsh_share *train, const dlsh_share *test);
 void dlsh_compare_rows(dlsh_examination *e, const char *file, const dlsh_traced *all, int n);
+/* What the inputs or targets of samples are in the text: an argument of the data set, ANY: inputs of its test part;
+ * else what a line assigns. NULL: it is not known. */
+const dlsh_node *dlsh_part_of_data(const dlsh_examination *e, const dlsh_samples *s, dlsh_role role);
 /* Where rows were repeated that both parts are made of, before they were shared out (*copied); else where the test part
  * takes its own. */
 int dlsh_line_of_shared(const dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test, int *copied);

@@ -118,6 +118,11 @@ static dlsh_property is_number(void *ctx, const dlsh_step *s) {
     return fabs(found - w->number) <= 1e-6 * fabs(w->number) ? DLSH_HAS : DLSH_HAS_NOT;
 }
 
+const dlsh_node *dlsh_origin_of_number(const dlsh_examination *e, const char *file, const dlsh_node *n, double number) {
+    wanted w = {e, number};
+    return dlsh_origin(file, n, is_number, &w);
+}
+
 /* A call within a statement, that on the line first. */
 static const dlsh_node *call_within(const char *file, int line, const char *words) {
     const dlsh_node *call = dlsh_call_on_line(file, line, words), *s = dlsh_statement_at(file, line);
@@ -132,8 +137,7 @@ dlsh_written dlsh_written_option(const dlsh_examination *e, const char *file, in
     const dlsh_unit *u = dlsh_text_of(file);
     const dlsh_node *call = u ? call_within(file, line, calls) : NULL;
     const dlsh_node *as = call ? dlsh_argument_of(call, place, name) : NULL;
-    wanted w = {e, as ? dlsh_number_of(e, file, as) : NAN};
-    const dlsh_node *by = as ? dlsh_origin(file, as, is_number, &w) : NULL;
+    const dlsh_node *by = as ? dlsh_origin_of_number(e, file, as, dlsh_number_of(e, file, as)) : NULL;
     if (!as) return o;
     o.line = by ? by->span.line : as->span.line;
     if (by && by != as && as->kind != DLSH_N_INT && as->kind != DLSH_N_FLOAT)

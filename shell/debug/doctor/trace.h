@@ -86,6 +86,11 @@ typedef dlsh_property dlsh_has_property(void *ctx, const dlsh_step *at);
 /* The earliest expression that has a property, back along the course of the values from an expression on, itself
  * included; NULL: none has. Slices, sizes and conditions are no values. */
 const dlsh_node *dlsh_origin(const char *file, const dlsh_node *n, dlsh_has_property *has, void *ctx);
+/* The value of a name on the way; NULL: it is none, or has another call's value by now. */
+const dlsh_value *dlsh_value_then(const dlsh_examination *e, const dlsh_step *at);
+/* The line that gives a value its numbers, within the functions that made it, too; picks and casts of it are left out.
+ */
+int dlsh_line_of_making(const char *file, const dlsh_node *n, int otherwise);
 /* Where a value begins to go a way of its own, apart from that of another one; NULL: nowhere, or one is not known. */
 const dlsh_node *dlsh_apart(const char *file, const dlsh_node *n, const dlsh_node *other);
 /* All that a value came from. */

@@ -8,7 +8,7 @@
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
 
-enum { DEEPEST = 24, FEW = 8, LOOKED = 4096 };
+enum { FEW = 8, LOOKED = 4096 };
 
 static const char rounding[] = "long|int|short|u8|uint8|round|floor|ceil|trunc|floor_divide|byte";
 /* What makes whole numbers on purpose, or other numbers. */
@@ -23,62 +23,19 @@ static int casts_to_whole(const dlsh_node *call) {
     return dlsh_is_method(call, "to") && to && is_word("i64|i32|i16|i8|u8|int64|int32|uint8|long|int", to->text);
 }
 
-typedef struct walk {
-    const dlsh_examination *e;
-    const char *file;
-} walk;
-
-/* Stands for an expression that makes numbers of its own: what went into it is not looked at. */
-static const dlsh_node made_here;
-
-static const dlsh_node *rounded_in(const walk *w, const dlsh_node *n, int before, int depth);
-
-/* In the kids from `first` on: one that rounds, or else one that makes its numbers. */
-static const dlsh_node *rounded_in_kids(const walk *w, const dlsh_node *n, int first, int before, int depth) {
-    const dlsh_node *found = NULL;
-    for (int i = first; i < n->nkids && (!found || found == &made_here); i++) {
-        const dlsh_node *one = rounded_in(w, n->kids[i], before, depth + 1);
-        if (one) found = one;
-    }
-    return found;
-}
-
-static const dlsh_node *rounded_in_call(const walk *w, const dlsh_node *n, int before, int depth) {
-    const dlsh_node *by = n->kids[0], *found = NULL;
-    const dlsh_value *v = dlsh_value_of(w->e, w->file, by);
-    if (is_word(making, by->text) || (v && dlsh_unwrap(*v, &dlsh_net_class))) return &made_here;
-    if (casts_to_whole(n) || is_word(rounding, by->text)) {
-        /* the first op that rounds counts: a cast of what was rounded before loses nothing */
-        const dlsh_node *of = by->kind == DLSH_N_FIELD ? by->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
-        found = of ? rounded_in(w, of, before, depth + 1) : NULL;
-        return found && found != &made_here ? found : n;
-    }
-    const dlsh_node *fn = by->kind == DLSH_N_NAME ? dlsh_function_of(w->file, by->text) : NULL;
-    const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL;
-    if (back && back->nkids && back->kids[0]) found = rounded_in(w, back->kids[0], back->span.start, depth + 1);
-    if (!found && by->kind == DLSH_N_FIELD) found = rounded_in(w, by->kids[0], before, depth + 1);
-    return found ? found : rounded_in_kids(w, n, 1, before, depth);
+/* Does it round, the first op that does? A cast of what was rounded before loses nothing. */
+static dlsh_property rounds(void *ctx, const dlsh_step *s) {
+    const dlsh_node *n = s->n, *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+    const dlsh_value *v = by ? dlsh_value_of(ctx, s->file, by) : NULL;
+    if (n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE) return DLSH_HAS_NOT;
+    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_FLOORDIV) return DLSH_HAS_FIRST;
+    if (by && (is_word(making, by->text) || (v && dlsh_unwrap(*v, &dlsh_net_class)))) return DLSH_HAS_NOT;
+    return by && (casts_to_whole(n) || is_word(rounding, by->text)) ? DLSH_HAS : DLSH_MAY_HAVE;
 }
 
 /* The call or // through which the values of an expression went; NULL: none. */
-static const dlsh_node *rounded_in(const walk *w, const dlsh_node *n, int before, int depth) {
-    int at;
-    if (!n || depth > DEEPEST || n->kind == DLSH_N_FN) return NULL;
-    if (n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE) return NULL;
-    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_FLOORDIV) return n;
-    if (n->kind == DLSH_N_CALL) return rounded_in_call(w, n, before, depth);
-    if (n->kind == DLSH_N_INDEX) return rounded_in(w, n->kids[0], before, depth + 1);
-    if (n->kind == DLSH_N_NAME) {
-        const dlsh_node *made = dlsh_definition_of(w->file, n->text, before, &at);
-        return made ? rounded_in(w, made, at < before ? at : before, depth + 1) : NULL;
-    }
-    return rounded_in_kids(w, n, 0, before, depth);
-}
-
-/* As rounded_in; NULL where the numbers are made, too. */
-static const dlsh_node *rounded(const walk *w, const dlsh_node *n, int before) {
-    const dlsh_node *by = rounded_in(w, n, before, 0);
-    return by == &made_here ? NULL : by;
+static const dlsh_node *rounded(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    return dlsh_origin(file, n, rounds, (void *)e);
 }
 
 /* ---------------------------------------------------------------- what is left */
@@ -140,8 +97,7 @@ static const dlsh_node *given(const dlsh_examination *e, const dl_journal_row *r
         return made && made->kind == DLSH_N_CALL ? dlsh_argument_of(made, 0, "x") : NULL;
     }
     const dlsh_node *call = dlsh_call_of_net(e, r->file, dlsh_statement_at(r->file, r->line));
-    const walk w = {e, r->file};
-    if (call && rounded(&w, call->kids[1], call->span.start)) return call->kids[1];
+    if (call && rounded(e, r->file, call->kids[1])) return call->kids[1];
     dlsh_loader_around(e, r->file, r->line, &l);
     return l.made && l.made->kind == DLSH_N_CALL ? dlsh_argument_of(l.made, 0, "x") : NULL;
 }
@@ -150,9 +106,8 @@ void dlsh_find_rounded(dlsh_examination *e) {
     const dl_journal_row *r;
     char how[120];
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
-        const walk w = {e, r->file};
         const dlsh_node *from = r->grad && r->count > 1 ? given(e, r) : NULL;
-        const dlsh_node *by = from ? rounded(&w, from, from->span.end) : NULL;
+        const dlsh_node *by = from ? rounded(e, r->file, from) : NULL;
         const int lost = by ? what_is_lost(e, r, how, sizeof how) : NOTHING;
         if (!lost) continue;
         const int divides = by->kind == DLSH_N_BINARY;

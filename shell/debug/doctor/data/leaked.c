@@ -37,12 +37,29 @@ static int is_target(const dlsh_samples *s, long c) {
     return differ;
 }
 
+/* A window of rows from a place on, of what the targets are taken of, too? */
+static dlsh_property is_window(void *ctx, const dlsh_step *s) {
+    const dlsh_node *n = s->n, *rows = n->kind == DLSH_N_INDEX && n->nkids == 2 ? n->kids[1] : NULL;
+    if (dlsh_is_on(ctx, s)) return DLSH_HAS_NOT;
+    const int window = rows && rows->kind == DLSH_N_SLICE && rows->kids[0] && rows->kids[0]->kind != DLSH_N_INT;
+    return window && rows->kids[1] ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* Where windows are taken that reach the target; else where the samples were made, or written to last. */
+static int line_of_column(const dlsh_examination *e, const dlsh_samples *s) {
+    dlsh_course targets;
+    const dlsh_node *x = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT), *y = dlsh_part_of_data(e, s, DLSH_ROLE_TARGET);
+    if (x && y) dlsh_course_of(s->file, y, &targets);
+    const dlsh_node *by = x && y && x != y ? dlsh_origin(s->file, x, is_window, &targets) : NULL;
+    return by ? by->span.line : s->written_line ? s->written_line : s->line;
+}
+
 void dlsh_find_target_column(dlsh_examination *e, const dlsh_samples *s) {
     if (!s->y || s->width > DLSH_COLUMNS || s->width < 3 || s->n < 16 || s->picture) return;
     if (!s->real) return; /* words, of which one may well be what is asked for */
     for (long c = 0; c < s->width; c++) {
         if (!(s->classes ? tells_class(s, c) : is_target(s, c))) continue;
-        dlsh_finding *f = dlsh_find_at(e, s->file, s->written_line ? s->written_line : s->line,
+        dlsh_finding *f = dlsh_find_at(e, s->file, line_of_column(e, s),
                                        "leave the column out: it is not known where the net is used");
         if (f) dlsh_cause(f, "column %ld of %s is the target itself", c, s->name);
         if (f && s->classes)

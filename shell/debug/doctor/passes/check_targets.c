@@ -358,28 +358,6 @@ static const char *unrelated_table(const dlsh_examination *e, const dl_tensor *y
     return found;
 }
 
-/* Where the numbers of a name come from: through casts, picks and arguments to what a function returns. */
-static int line_of_source(const char *file, const char *name, int before) {
-    int at = before, line = 0;
-    for (int i = 0; i < DEEPEST; i++) {
-        const dlsh_node *root = dlsh_text_root(file);
-        const dlsh_definition d = dlsh_define(root, name, at);
-        const dlsh_node *made = d.value;
-        const int call = made && made->kind == DLSH_N_CALL && made->kids[0]->kind == DLSH_N_NAME;
-        const dlsh_node *back = call ? dlsh_returned_for(file, made, name) : NULL;
-        if (!made) break;
-        if (back) return back->span.line;
-        line = made->span.line, at = dlsh_place_of(&d);
-        for (int k = 0; made && made->kind != DLSH_N_NAME && k < DEEPEST; k++) {
-            const dlsh_node *by = made->kind == DLSH_N_CALL ? made->kids[0] : made;
-            made = by->kind == DLSH_N_INDEX || by->kind == DLSH_N_FIELD ? by->kids[0] : NULL;
-        }
-        if (!made) break;
-        name = made->text;
-    }
-    return line;
-}
-
 /* Targets of several things each that are the same for all samples, and that what goes in tells nothing of. */
 static void find_same_rows(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
     const dlsh_holder *h;
@@ -392,7 +370,9 @@ static void find_same_rows(dlsh_examination *e, const dl_journal_row *r, dlsh_pa
         const char *x = v && rows_alike(y, v) ? unrelated_table(e, y, v) : NULL;
         if (!x) continue;
         const char *file = h->file ? h->file : p.at->file;
-        dlsh_finding *f = dlsh_find_at(e, file, line_of_source(file, h->name, h->place),
+        int at;
+        const dlsh_node *made = dlsh_definition_of(file, h->name, h->place, &at);
+        dlsh_finding *f = dlsh_find_at(e, file, dlsh_line_of_making(file, made, made ? made->span.line : 0),
                                        "what puts labels in order takes their inputs along: x = x.gather(1, order)");
         if (!f) return;
         dlsh_cause(f,

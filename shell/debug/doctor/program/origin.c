@@ -216,6 +216,30 @@ const dlsh_node *dlsh_origin(const char *file, const dlsh_node *n, dlsh_has_prop
     return w.root ? visit(&w, n, NULL, whole, 0) : NULL;
 }
 
+const dlsh_value *dlsh_value_then(const dlsh_examination *e, const dlsh_step *at) {
+    const dlsh_node *fn = at->call ? dlsh_function_of(at->file, at->call->kids[0]->text) : NULL;
+    if (at->n->kind != DLSH_N_NAME || (fn && dlsh_last_call(dlsh_text_root(at->file), fn) != at->call)) return NULL;
+    return dlsh_value_of(e, at->file, at->n);
+}
+
+/* What gives it its numbers: no name, nor a pick or a cast of what was asked for. */
+static dlsh_property makes(void *ctx, const dlsh_step *at) {
+    static const char keeping[] = "to|clone|contiguous|reshape|view|float|long|detach|squeeze|unsqueeze|flatten|double";
+    const dlsh_node *n = at->n, *of = ctx, *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+    const int own = n->span.start >= of->span.start && n->span.end <= of->span.end;
+    if (n->kind == DLSH_N_NAME || n->kind == DLSH_N_TUPLE) return DLSH_MAY_HAVE;
+    if (own && (n->kind == DLSH_N_INDEX || n->kind == DLSH_N_FIELD)) return DLSH_MAY_HAVE;
+    if (by && by->kind == DLSH_N_FIELD && (own || dlsh_has_word(keeping, by->text, strlen(by->text))))
+        return DLSH_MAY_HAVE;
+    if (by && by->kind == DLSH_N_NAME && dlsh_function_of(at->file, by->text)) return DLSH_HAS;
+    return dlsh_names(by, "dataset") ? DLSH_HAS_NOT : DLSH_HAS_FIRST;
+}
+
+int dlsh_line_of_making(const char *file, const dlsh_node *n, int otherwise) {
+    const dlsh_node *by = n ? dlsh_origin(file, n, makes, (void *)n) : NULL;
+    return by ? by->span.line : otherwise;
+}
+
 /* What two values do not have in common. */
 typedef struct difference {
     dlsh_course way;
