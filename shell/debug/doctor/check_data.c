@@ -210,7 +210,7 @@ static double code_in(const dlsh_samples *s, long c, long *count) {
     double n = (double)(s->n - *count), mean = n ? sum / n : 0, std = n ? sqrt(fmax(squares / n - mean * mean, 0)) : 0;
     int whole = code == floor(code) && fabs(code) >= 9;
     const int scaled = *count > 3 && 100 * *count >= s->n && are_measured(s, c, code);
-    const double far = scaled ? 20 : whole ? 30 : INFINITY;
+    const double far = scaled ? 5 * *count < s->n ? 8 : 20 : whole ? 30 : INFINITY;
     return *count > 1 && *count < s->n / 2 && std > 0 && fabs(code - mean) > far * std ? code : NAN;
 }
 
@@ -750,7 +750,7 @@ static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_
 /* Is there a target whose rows were picked as those of the input? */
 static int has_partner(const dlsh_traced *x, const dlsh_traced *all, int n) {
     for (int k = 0; k < n; k++)
-        if (all[k].role == DLSH_ROLE_TARGET && !strcmp(x->picks, all[k].picks) && same_rows(x->whole, all[k].whole))
+        if (all[k].role == DLSH_ROLE_TARGET && are_alike_beyond(x, &all[k]) && same_rows(x->whole, all[k].whole))
             return 1;
     return 0;
 }

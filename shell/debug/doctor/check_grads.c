@@ -83,7 +83,8 @@ static void accumulates(dlsh_examination *e, const dl_journal_row *step) {
             seen = zero;
     if ((!seen && dlsh_zeroes_nets_partly(e, step)) || dlsh_zeroes_partly(e, step) || zeroes_another(e, step, pass))
         return;
-    const int misplaced = seen && (seen->what == step->what || !seen->what) && 2 * seen->count < step->count;
+    const long each = seen && !seen->what && step->total > 1 ? step->total : 1; /* by hand: each parameter by itself */
+    const int misplaced = seen && (seen->what == step->what || !seen->what) && 2 * (seen->count / each) < step->count;
     const dl_journal_row *at = misplaced ? seen : pass ? pass : step;
     dlsh_finding *f = dlsh_find_at(e, at->file, at->line,
                                    misplaced && pass && pass->count >= 2 * step->count
@@ -268,8 +269,7 @@ static void find_early_clips(dlsh_examination *e) {
         }
 }
 
-/* A penalty on parameters whose gradients are far larger than those of the rest of the loss. */
-/* Where the factor of a penalty is set; the line of the penalty itself where it has none with a name. */
+/* Where the factor of a penalty on weights is set; the line of the penalty itself where it has none with a name. */
 static int line_of_penalty(const dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     const dl_journal_node *at = n;
     for (int i = 0; at && i < DLSH_DEEP; i++, at = dlsh_pass_user(p, at)) {

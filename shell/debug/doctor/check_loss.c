@@ -620,13 +620,13 @@ static int falls_to_limit(const dl_journal_row *r, const dl_journal_node *by) {
 
 static void look_at_bottom(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
     const dl_journal_node *by = bottomless(p, p.at, 1, 0), *at = by ? by : p.at;
-    const int taken = dlsh_op_is(by, "sub") && by->in[0].constant; /* margin - distance */
+    const int taken = dlsh_op_is(by, "sub"); /* margin - distance */
     if (!falls_for_ever(r, by) && !falls_to_limit(r, by) && !(taken && falls_for_some(r, p, by))) return;
     if (!by && dlsh_has_rivals(e)) return; /* a critic has no floor */
     dlsh_finding *f =
         dlsh_find_at(e, at->file, at->line,
-                     taken ? "clamp(margin - distance, min=0), if this is a margin: beyond it nothing is to be gained; "
-                             "else turn the sign"
+                     taken ? "clamp(margin - distance, min=0), clamp(near - far + margin, min=0), if it is a margin: "
+                             "beyond it nothing is to be gained; else turn the sign"
                      : by  ? "turn the sign of this part: what is to be small is added, not taken away; of the "
                              "logarithm of a likelihood turn all: loss = -log_p.mean()"
                            : "look for a part with the wrong sign, or one that has no limit");

@@ -574,8 +574,16 @@ static void tell_depth(dlsh_examination *e, dlsh_pass p, const dl_journal_node *
     const long growing = what == GROW && !by && branches < 3 ? full_branches(p, &end) : 0;
     if (growing > 3) factor = pow(size_before(p, node[n - 1]) / size_at_first(p, node, n), 1 / (double)growing);
     if (growing > 3) by = end;
+    double gain = 1;
+    long times = 0;
+    const dl_journal_node *fixed = what == GROW && !by && branches < 3 ? dlsh_fixed_gain(p, &gain, &times) : NULL;
+    if (fixed)
+        snprintf(why, sizeof why, "a fixed matrix (line %d) multiplies them by about %.3g, %ld times", fixed->line,
+                 gain, times);
     if (!by) by = node[0];
-    dl_source made = branches > 2 ? (dl_source){at->file, at->line} : dlsh_weight_source(e, by);
+    dl_source made = fixed          ? fixed->in[0].made.file ? fixed->in[0].made : (dl_source){fixed->file, fixed->line}
+                              : branches > 2 ? (dl_source){at->file, at->line}
+                                    : dlsh_weight_source(e, by);
     if (growing > 3)
         snprintf(why, sizeof why,
                  "each of %ld residual branches is added at full size, which makes the sum %.2g times as large",
@@ -584,11 +592,13 @@ static void tell_depth(dlsh_examination *e, dlsh_pass p, const dl_journal_node *
         snprintf(why, sizeof why, "%ld branches are multiplied by %.3g before they are added to what goes past them",
                  branches, factor);
     const char *set_in = NULL;
-    const int set = *by->layer_file && strstr(why, "the weights") ? dlsh_weights_set_at(&set_in) : 0;
+    const int set = !fixed && *by->layer_file && strstr(why, "the weights") ? dlsh_weights_set_at(&set_in) : 0;
     if (set) made = (dl_source){set_in, set};
-    if (!set && made.file) made.line = line_of_number(made.file, dlsh_statement_at(made.file, made.line), made.line);
+    if (!set && !fixed && made.file)
+        made.line = line_of_number(made.file, dlsh_statement_at(made.file, made.line), made.line);
     dlsh_finding *f = dlsh_find_at(e, made.file, made.line,
-                                   branches > 2  ? "a factor of 1 / sqrt(depth), or a norm layer in each branch"
+                                   fixed          ? dlsh_fixed_remedy
+                                   : branches > 2 ? "a factor of 1 / sqrt(depth), or a norm layer in each branch"
                                    : growing > 3 ? "a layernorm at the head of each branch, and init=\"zeros\" for its "
                                                    "last layer"
                                                  : depths[what].remedy);

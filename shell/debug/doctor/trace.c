@@ -180,20 +180,39 @@ static const dlsh_node *kept(const tracer *t, const dlsh_node *n, dlsh_traced *t
     return picks || dlsh_has_word(casts, callee->text, strlen(callee->text)) ? of : NULL;
 }
 
+/* A number, or figures that are taken of all rows: y.mean(), std + 1e-6, or a name of that. */
+static int is_figure(const tracer *t, const dlsh_node *n, int depth) {
+    static const char figures[] = "mean|std|var|median|min|max|amin|amax|sum|norm|item";
+    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+    if (depth > 4) return 0;
+    if (by && by->text && dlsh_has_word(figures, by->text, strlen(by->text))) return 1;
+    if (n->kind == DLSH_N_BINARY) return is_figure(t, n->kids[0], depth + 1) && is_figure(t, n->kids[1], depth + 1);
+    if (n->kind == DLSH_N_NAME) {
+        const dlsh_definition d = dlsh_define(t->unit->root, n->text, n->span.start);
+        if (d.value && !d.each && d.value->kind != DLSH_N_FN && is_figure(t, d.value, depth + 1)) return 1;
+    }
+    return !isnan(dlsh_number_of(t->e, t->unit->name, n));
+}
+
 /* Of x[p] - 3 the expression whose rows it has; NULL: it is none with a number. */
 static const dlsh_node *rows_behind_number(const tracer *t, const dlsh_node *n) {
     const int plain = n->kind == DLSH_N_BINARY &&
                       (n->op == DLSH_OP_ADD || n->op == DLSH_OP_SUB || n->op == DLSH_OP_MUL || n->op == DLSH_OP_DIV);
     for (int i = 0; plain && i < 2; i++)
-        if (!isnan(dlsh_number_of(t->e, t->unit->name, n->kids[1 - i]))) return n->kids[i];
+        if (is_figure(t, n->kids[1 - i], 0)) return n->kids[i];
     return NULL;
 }
 
-static void note_beyond(const tracer *t, const dlsh_node *n, dlsh_traced *x) {
+static void note_beyond(const tracer *t, const dlsh_node *n, int before, dlsh_traced *x) {
     dlsh_traced own = {0};
-    while (n && n->kind != DLSH_N_NAME) {
+    for (int i = 0; n && i < 2 * DEEPEST; i++) {
         const dlsh_node *of = rows_behind_number(t, n);
-        n = of ? of : kept(t, n, &own);
+        if (n->kind == DLSH_N_NAME) { /* y = y[p], before y = (y - y.mean()) / y.std() */
+            const dlsh_definition d = dlsh_define(t->unit->root, n->text, before);
+            n = d.each || d.param ? NULL : d.value, before = dlsh_place_of(&d);
+        } else {
+            n = of ? of : kept(t, n, &own);
+        }
     }
     snprintf(x->beyond, sizeof x->beyond, "%s", own.picks);
 }
@@ -230,7 +249,7 @@ static void follow_name(tracer *t, const dlsh_node *n, dlsh_traced x, int before
         if (data) note_data(alias ? &given : &x, data, n->text, of ? of->span.line : 0);
         if (back) before = back->span.start;
         while (of && of->kind != DLSH_N_NAME) {
-            if (rows_behind_number(t, of)) note_beyond(t, of, &x);
+            if (rows_behind_number(t, of)) note_beyond(t, of, back ? before : dlsh_place_of(&d), &x);
             of = kept(t, of, &x);
         }
         if (!of) break;

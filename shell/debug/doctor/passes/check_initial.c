@@ -114,9 +114,10 @@ static int is_new(const dlsh_examination *e, const dl_journal_row *r, const dl_j
     return w != NULL;
 }
 
-/* A matrix without a gradient, of numbers of one sign, that multiplies what goes through it: as one of neighbours that
- * is not divided by their number. *gain: by how much each time; *times: how often. */
-static const dl_journal_node *fixed_gain(dlsh_pass p, double *gain, long *times) {
+const char dlsh_fixed_remedy[] =
+    "divide it by the sums of its rows, a / a.sum(dim=1, keepdim=true), or take the mean over neighbours";
+
+const dl_journal_node *dlsh_fixed_gain(dlsh_pass p, double *gain, long *times) {
     const dl_journal_node *found = NULL;
     *times = 0;
     for (long i = p.n - 1; i >= 0; i--) {
@@ -137,13 +138,10 @@ static const dl_journal_node *fixed_gain(dlsh_pass p, double *gain, long *times)
 static int blame_fixed(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, double expected) {
     double gain = 1;
     long times = 0;
-    const dl_journal_node *n = fixed_gain(p, &gain, &times);
+    const dl_journal_node *n = dlsh_fixed_gain(p, &gain, &times);
     if (!n || pow(gain, (double)times) < r->first / expected) return 0;
     const dl_source made = n->in[0].made.file ? n->in[0].made : (dl_source){n->file, n->line};
-    dlsh_finding *f =
-        dlsh_find_at(e, made.file, made.line,
-                     "divide it by the sums of its rows, a / a.sum(dim=1, keepdim=true), or take the mean "
-                     "over neighbours");
+    dlsh_finding *f = dlsh_find_at(e, made.file, made.line, dlsh_fixed_remedy);
     if (!f) return 1;
     dlsh_cause(f, "activations grow from layer to layer: a fixed matrix multiplies them by about %.3g, %ld times", gain,
                times);

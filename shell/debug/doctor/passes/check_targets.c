@@ -194,6 +194,12 @@ static int is_comparison(dlsh_pass p, const dl_journal_node *n) {
     return dlsh_op_is(u, "sum") && n->out.ndim == 2 && u->out.ndim == 1;
 }
 
+/* Did distances come to 0, or similarities become large? What falls below 0 is another part than a distance. */
+static int comes_together(const dl_journal_node *n, const dl_journal_row *r) {
+    const int similar = dlsh_op_is(n, "mul");
+    return (similar && r->last < -0.5) || (r->last < 0.5 * r->first && (similar || r->last >= 0));
+}
+
 static void look_at_same_net(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
     const int other = has_other_terms(p);
     for (long k = 0; k < p.n && !e->bad; k++) {
@@ -206,7 +212,7 @@ static void look_at_same_net(dlsh_examination *e, const dl_journal_row *r, dlsh_
         if (!shared || !a.input || !b.input || a.input == b.input) continue;
         if (!a.best != !b.best && !dlsh_op_is(n, "mul"))
             tell_same_net(e, r, n, a.best ? a.best : b.best);
-        else if (!other && !a.best && r->count > 8 && (r->last < -0.5 || r->last < 0.5 * r->first))
+        else if (!other && !a.best && r->count > 8 && comes_together(n, r))
             tell_same_net(e, r, n, NULL);
     }
 }

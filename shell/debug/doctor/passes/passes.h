@@ -41,6 +41,11 @@ void dlsh_find_remade_parameters(dlsh_examination *e);
 void dlsh_find_idle_optimizers(dlsh_examination *e);
 /* "50,5,5" (check_graph.c) */
 const char *dlsh_shape_text(int ndim, const long *shape, char *buf, size_t size);
+/* A matrix without a gradient, of numbers that are not negative, that multiplies what goes through it more than once:
+ * as one of neighbours that is not divided by their number. *gain: by how much each time; *times: how often. NULL:
+ * there is none (check_initial.c). */
+const dl_journal_node *dlsh_fixed_gain(dlsh_pass p, double *gain, long *times);
+extern const char dlsh_fixed_remedy[];
 /* Metrics that compare scores with labels, or pick classes along another dimension than the loss has them (scores.c).
  */
 void dlsh_find_wrong_scores(dlsh_examination *e);
