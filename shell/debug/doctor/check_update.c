@@ -69,7 +69,8 @@ static int clipped(dlsh_examination *e, const steps *s) {
     if (!(limit * 50 < norm) || (scaled && limit > 10 * dl_optimizer_option(s->o, "eps", 1e-8))) return 0;
     const char *file = s->clip ? s->clip->file : s->file;
     const dlsh_written max = s->clip ? dlsh_written_option(e, file, s->clip->line, "clip_grad", 1, "max")
-                                     : dlsh_written_option(e, file, s->line, "trainer", INT_MAX - 1, "clip_norm");
+                                     : dlsh_written_option(e, file, s->line, "trainer", INT_MAX - 1,
+                                                           st.clip_value > 0 ? "clip_value" : "clip_norm");
     dlsh_finding *f = dlsh_find_at(e, file, max.line, "a limit near the usual norm of the gradients");
     if (!f) return 1;
     f->effect = dlsh_was_found(e, "the initial loss", "a fixed matrix"); /* the size of gradients follows from it */

@@ -149,7 +149,9 @@ static int line_of_test_targets(const dlsh_examination *e, const dealt *d, int o
     int at, line = 0;
     const dlsh_node *made =
         y && y->kind == DLSH_N_NAME ? dlsh_definition_of(d->file, y->text, y->span.start, &at) : NULL;
-    if (made) return made->span.line;
+    const dlsh_node *own =
+        y && y->kind == DLSH_N_FIELD ? dlsh_apart(d->file, y, dlsh_argument_of(d->maker, 1, "y")) : NULL;
+    if (made || own) return own ? own->span.line : made->span.line;
     for (int i = 0; i < n && !line; i++) line = used[i].name_line;
     return line ? line : y ? y->span.line : otherwise;
 }

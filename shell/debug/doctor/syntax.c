@@ -123,11 +123,18 @@ const dlsh_node *dlsh_origin_of_number(const dlsh_examination *e, const char *fi
     return dlsh_origin(file, n, is_number, &w);
 }
 
-/* A call within a statement, that on the line first. */
+/* A call within a statement, that on the line first; else the only such line of the text. */
 static const dlsh_node *call_within(const char *file, int line, const char *words) {
     const dlsh_node *call = dlsh_call_on_line(file, line, words), *s = dlsh_statement_at(file, line);
     for (int k = line + 1; !call && s && k <= line + 40 && k <= s->span.line + 40; k++)
         if ((call = dlsh_call_on_line(file, k, words)) && call->span.end > s->span.end) call = NULL;
+    const dlsh_unit *u = call ? NULL : dlsh_text_of(file);
+    for (int k = 1, n = 0; u && dlsh_script_line(NULL, file, k, &n); k++) {
+        const dlsh_node *other = dlsh_call_on_line(file, k, words);
+        if (other && dlsh_function_of(file, other->kids[0]->text)) other = NULL;
+        if (other && call) return NULL;
+        if (other) call = other;
+    }
     return call;
 }
 
