@@ -194,9 +194,17 @@ static dl_status cholesky_all(batch *b, dl_call *c) {
     return dl_cuda_clear_above(b->g, dl_ptr(c->out[0]), b->t, b->count, b->n);
 }
 
+static dl_status cholesky_small(dl_gpu *g, const batch *b, dl_call *c) {
+    DL_OWNED dl_tensor *a = NULL;
+    DL_TRY(evenly(g, c->in[0], &a));
+    return dl_cuda_small_cholesky(g, a, b->count, c->out[0], dl_ptr(c->out[1]));
+}
+
 static dl_status run_cholesky(dl_call *c) {
     batch b;
     DL_USE_GPU(g, c->device);
+    describe(g, c->in[0], &b);
+    if (b.n && small(&b, b.n, b.n)) return cholesky_small(g, &b, c);
     DL_TRY(dl_cuda_clear(g, c->out[1]));
     DL_TRY(dl_cuda_copy(g, c->out[0], c->in[0]));
     DL_TRY(begin(g, c->in[0], &b));

@@ -31,6 +31,8 @@ bool dl_cuda_batch_step(const dl_tensor *t, long *step);
 enum { DL_SMALL_SIDE = 32 };
 dl_status dl_cuda_small_lu(dl_gpu *g, const dl_tensor *a, long count, dl_tensor *lu, int *pivots, long *order,
                            int *info);
+/* Cholesky factors of such square matrices, whose lower triangle is read, column by column with zeros above. */
+dl_status dl_cuda_small_cholesky(dl_gpu *g, const dl_tensor *a, long count, dl_tensor *l, int *info);
 /* X, column by column, with A X = B, of triangles A of at most DL_SMALL_SIDE rows; both lie evenly. */
 dl_status dl_cuda_small_triangle(dl_gpu *g, const dl_tensor *a, const dl_tensor *b, long count, dl_tensor *x,
                                  bool upper, bool unit);

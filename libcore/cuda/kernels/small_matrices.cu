@@ -1,5 +1,5 @@
-/* LU and triangular systems of small real matrices: a warp has one of them in its registers, so that a batch is one
- * launch. */
+/* LU, Cholesky factors and triangular systems of small real matrices: a warp has one of them in its registers, so that
+ * a batch is one launch. */
 #include "cuda/kernels/linalg.h"
 #include "cuda/kernels/rows.cuh"
 
@@ -121,6 +121,66 @@ dl_status dl_cuda_small_lu(dl_gpu *g, const dl_tensor *a, long count, dl_tensor 
         typedef decltype(tag) T;
         return factor(g, lu_job<T>{matrices_of<const T>(a, step), dl_data<T>(lu), pivots, info, order, count,
                                    (int)a->shape[a->ndim - 2], (int)a->shape[a->ndim - 1]});
+    });
+}
+
+/* ---- Cholesky */
+
+template <class T> struct cholesky_job {
+    matrices<const T> a;
+    T *l; /* column by column */
+    int *info;
+    long count;
+    int n;
+};
+
+/* Lane i has row i up to the diagonal. Info is the first leading minor that is not positive, or NaN; there it ends. */
+template <class T, int N>
+__global__ void __launch_bounds__(THREADS) cholesky_kernel(const __grid_constant__ cholesky_job<T> j) {
+    const long b = (long)blockIdx.x * WARPS + threadIdx.x / DL_WARP;
+    const int lane = threadIdx.x % DL_WARP;
+    if (b >= j.count) return;
+    T row[N];
+    int info = 0;
+    const T *from = j.a.p + b * j.a.step + lane * j.a.row;
+#pragma unroll
+    for (int c = 0; c < N; c++) row[c] = lane < j.n && c <= lane ? from[c * j.a.column] : T(0);
+#pragma unroll
+    for (int c = 0; c < N; c++) {
+        if (c >= j.n) break;
+        const T square = __shfl_sync(ALL, row[c], c);
+        if (!(square > 0)) {
+            info = c + 1;
+            break;
+        }
+        const T root = sqrt(square);
+        if (lane == c) row[c] = root;
+        if (lane > c) row[c] /= root;
+#pragma unroll
+        for (int d = c + 1; d < N; d++) {
+            const T other = __shfl_sync(ALL, row[c], d);
+            if (lane >= d) row[d] -= row[c] * other;
+        }
+    }
+    if (!lane) j.info[b] = info;
+    if (lane >= j.n) return;
+    T *to = j.l + b * j.n * j.n + lane;
+#pragma unroll
+    for (int c = 0; c < N; c++)
+        if (c < j.n) to[c * j.n] = c <= lane ? row[c] : T(0);
+}
+
+dl_status dl_cuda_small_cholesky(dl_gpu *g, const dl_tensor *a, long count, dl_tensor *l, int *info) {
+    long step;
+    if (!count) return DL_OK;
+    if (!dl_cuda_batch_step(a, &step)) return dl_fail(DL_ERR_INTERNAL, "matrices of a batch do not lie evenly");
+    return dl_dispatch<DL_BIT(DL_F32) | DL_BIT(DL_F64)>(a->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        const cholesky_job<T> j = {matrices_of<const T>(a, step), dl_data<T>(l), info, count,
+                                   (int)a->shape[a->ndim - 1]};
+        return for_width(g, j.n, [&](auto width) {
+            cholesky_kernel<T, width><<<dl_blocks(count, WARPS), THREADS, 0, g->stream>>>(j);
+        });
     });
 }
 
