@@ -1,5 +1,5 @@
 /* Distances of all vectors of one set from all of another. Differences would take N M D numbers: Euclidean distances
- * come from a product of matrices, others from a block of rows at a time, on the CPU most from a kernel. */
+ * come from a product of matrices, most others from a kernel, the rest from a block of rows at a time. */
 #include "ops/distance.h"
 #include "autograd/vmap.h"
 #include "core/device/device.h"
@@ -75,10 +75,11 @@ static int shape_of(const dl_tensor *a, const dl_tensor *b, long *shape) {
     return n;
 }
 
-/* Does row_distances serve? Powers are faster in the loops of pow. */
+/* Does row_distances serve? On the CPU powers are faster in the loops of pow. */
 static bool by_kernel(const dl_tensor *a, double ord) {
     const dl_kernel *k = dl_kernel_of(dl_op_row(dl_id_row_distances), a->st->device);
-    return k && k->run && !dl_vmap_watching && (ord <= 2 || isinf(ord)) && ord == floor(ord);
+    const bool quick = a->st->device || ((ord <= 2 || isinf(ord)) && ord == floor(ord));
+    return k && k->run && !dl_vmap_watching && quick;
 }
 
 /* t with the leading dimensions of `shape`, as one. */
