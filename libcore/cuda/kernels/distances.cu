@@ -1,9 +1,7 @@
 /* Distances of rows from rows and their gradients: of all pairs of two matrices of a batch (row_distances), or of the
  * pairs i < j of one matrix (pdist). Differences are never stored. */
-#include "core/scope.h"
 #include "cuda/runtime/types.cuh"
 #include "ops/names/matmul.h"
-#include "ops/rules.h"
 
 enum { THREADS = 256, TILE = 64, EACH = TILE / 16, DEPTH = 16, COLUMNS = 32, OTHERS = 32 };
 
@@ -206,12 +204,16 @@ static job job_of(const dl_tensor *x, const dl_tensor *y, double p) {
 
 static dl_status run_row_distances(dl_call *c) {
     DL_USE_GPU(g, c->device);
-    DL_OWNED dl_tensor *x = dl_cuda_contiguous(g, c->in[0]);
-    DL_OWNED dl_tensor *y = dl_cuda_contiguous(g, c->in[1]);
-    if (!x || !y) return dl_failed();
-    job t = job_of(x, y, ATTR_F(c, ROW_DISTANCES_P));
-    t.out = dl_ptr(c->out[0]);
-    return run(g, x->dtype, t, x->shape[0]);
+    dl_tensor *x = dl_cuda_contiguous(g, c->in[0]), *y = x ? dl_cuda_contiguous(g, c->in[1]) : NULL;
+    dl_status s = DL_ERR_MEMORY;
+    if (y) {
+        job t = job_of(x, y, ATTR_F(c, ROW_DISTANCES_P));
+        t.out = dl_ptr(c->out[0]);
+        s = run(g, x->dtype, t, x->shape[0]);
+    }
+    dl_unref(x);
+    dl_unref(y);
+    return s == DL_OK ? DL_OK : dl_failed();
 }
 
 /* The gradient of operand `which`, whose rows are those of x. */
@@ -257,11 +259,13 @@ static job paired(const dl_tensor *x, double p) {
 
 static dl_status run_pdist(dl_call *c) {
     DL_USE_GPU(g, c->device);
-    DL_OWNED dl_tensor *x = dl_cuda_contiguous(g, c->in[0]);
+    dl_tensor *x = dl_cuda_contiguous(g, c->in[0]);
     if (!x) return dl_failed();
     job t = paired(x, ATTR_F(c, PDIST_P));
     t.out = dl_ptr(c->out[0]);
-    return run(g, x->dtype, t, t.n > 1);
+    dl_status s = run(g, x->dtype, t, t.n > 1);
+    dl_unref(x);
+    return s;
 }
 
 static dl_status back_pdist(dl_back *b) {
