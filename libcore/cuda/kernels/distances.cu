@@ -3,6 +3,8 @@
 #include "cuda/runtime/types.cuh"
 #include "ops/names/matmul.h"
 
+/* 16-bit numbers become f32 first: which of them is the largest difference, a rounded distance does not tell. */
+constexpr unsigned DTYPES = DL_BIT(DL_F32) | DL_BIT(DL_F64);
 enum { THREADS = 256, TILE = 64, EACH = TILE / 16, DEPTH = 16, COLUMNS = 32, OTHERS = 32 };
 
 /* Rows x[b,i,:] and y[b,j,:], dense. `pairs`: y is x, and distances stand for i < j one after another; else that of i
@@ -62,25 +64,24 @@ struct norm_any {
 /* A block has a tile of 64 by 64 distances, a thread 4 by 4 of them, 16 apart. */
 template <class T, class NORM>
 __global__ void __launch_bounds__(THREADS) distance_kernel(const __grid_constant__ job t) {
-    typedef calc_t<T> C;
-    __shared__ C x[DEPTH][TILE + 1], y[DEPTH][TILE + 1];
+    __shared__ T x[DEPTH][TILE + 1], y[DEPTH][TILE + 1];
     const long b = blockIdx.x / (t.wide * t.high), i0 = (long)(blockIdx.x / t.wide % t.high) * TILE,
                j0 = (long)(blockIdx.x % t.wide) * TILE;
     const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
     if (t.pairs && j0 + TILE <= i0) return; /* all below the diagonal */
     const T *from_x = (const T *)t.x + b * t.n * t.depth, *from_y = (const T *)t.y + b * t.m * t.depth;
-    C sum[EACH][EACH] = {};
+    T sum[EACH][EACH] = {};
     for (long k0 = 0; k0 < t.depth; k0 += DEPTH) {
         for (int e = threadIdx.x; e < TILE * DEPTH; e += THREADS) {
             const int k = e % DEPTH, row = e / DEPTH;
             const bool deep = k0 + k < t.depth;
-            x[k][row] = deep && i0 + row < t.n ? C(dl_up(from_x[(i0 + row) * t.depth + k0 + k])) : C(0);
-            y[k][row] = deep && j0 + row < t.m ? C(dl_up(from_y[(j0 + row) * t.depth + k0 + k])) : C(0);
+            x[k][row] = deep && i0 + row < t.n ? from_x[(i0 + row) * t.depth + k0 + k] : T(0);
+            y[k][row] = deep && j0 + row < t.m ? from_y[(j0 + row) * t.depth + k0 + k] : T(0);
         }
         __syncthreads();
 #pragma unroll
         for (int k = 0; k < DEPTH; k++) {
-            C u[EACH], v[EACH];
+            T u[EACH], v[EACH];
 #pragma unroll
             for (int q = 0; q < EACH; q++) u[q] = x[k][ty + 16 * q], v[q] = y[k][tx + 16 * q];
 #pragma unroll
@@ -95,53 +96,51 @@ __global__ void __launch_bounds__(THREADS) distance_kernel(const __grid_constant
 #pragma unroll
         for (int q = 0; q < EACH; q++) {
             const long i = i0 + ty + 16 * r, j = j0 + tx + 16 * q;
-            if (i < t.n && j < t.m && !(t.pairs && j <= i))
-                ((T *)t.out)[place(t, b, i, j)] = dl_down<T>(NORM::end(sum[r][q], t.p));
+            if (i < t.n && j < t.m && !(t.pairs && j <= i)) ((T *)t.out)[place(t, b, i, j)] = NORM::end(sum[r][q], t.p);
         }
 }
 
 /* The gradient of x: a block has ROWS * 8 rows of 32 columns, a thread ROWS of them in one column. */
 template <class T, class NORM, int ROWS>
 __global__ void __launch_bounds__(THREADS) back_kernel(const __grid_constant__ job t) {
-    typedef calc_t<T> C;
     enum { HEIGHT = ROWS * THREADS / COLUMNS };
-    __shared__ C y[OTHERS][COLUMNS], w[HEIGHT][OTHERS + 1], d[HEIGHT][OTHERS + 1];
+    __shared__ T y[OTHERS][COLUMNS], w[HEIGHT][OTHERS + 1], d[HEIGHT][OTHERS + 1];
     const long b = blockIdx.x / (t.wide * t.high), i0 = (long)(blockIdx.x / t.wide % t.high) * HEIGHT,
                k = (long)(blockIdx.x % t.wide) * COLUMNS + threadIdx.x % COLUMNS;
     const int first = threadIdx.x / COLUMNS;
     const T *from_x = (const T *)t.x + b * t.n * t.depth, *from_y = (const T *)t.y + b * t.m * t.depth;
-    C mine[ROWS], sum[ROWS] = {};
+    T mine[ROWS], sum[ROWS] = {};
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const long i = i0 + first + r * (THREADS / COLUMNS);
-        mine[r] = i < t.n && k < t.depth ? C(dl_up(from_x[i * t.depth + k])) : C(0);
+        mine[r] = i < t.n && k < t.depth ? from_x[i * t.depth + k] : T(0);
     }
     for (long j0 = 0; j0 < t.m; j0 += OTHERS) {
         for (int e = threadIdx.x; e < OTHERS * COLUMNS; e += THREADS) {
             const int row = e / COLUMNS;
-            y[row][e % COLUMNS] = j0 + row < t.m && k < t.depth ? C(dl_up(from_y[(j0 + row) * t.depth + k])) : C(0);
+            y[row][e % COLUMNS] = j0 + row < t.m && k < t.depth ? from_y[(j0 + row) * t.depth + k] : T(0);
         }
         for (int e = threadIdx.x; e < HEIGHT * OTHERS; e += THREADS) {
             const int row = t.by_j == 1 ? e / OTHERS : e % HEIGHT, other = t.by_j == 1 ? e % OTHERS : e / HEIGHT;
             const long i = i0 + row, j = j0 + other;
-            C far = 0, by = 0;
+            T far = 0, by = 0;
             if (i < t.n && j < t.m && !(t.pairs && i == j)) {
                 const long at = place(t, b, i, j);
-                far = dl_up(((const T *)t.d)[at]), by = dl_up(((const T *)t.g)[at]);
+                far = ((const T *)t.d)[at], by = ((const T *)t.g)[at];
             }
             d[row][other] = far;
-            w[row][other] = far == 0 ? C(0) : NORM::factor(by, far, t.p);
+            w[row][other] = far == 0 ? T(0) : NORM::factor(by, far, t.p);
         }
         __syncthreads();
         const int some = t.m - j0 < OTHERS ? (int)(t.m - j0) : OTHERS;
 #pragma unroll 4
         for (int j = 0; j < some; j++) {
-            const C other = y[j][threadIdx.x % COLUMNS];
+            const T other = y[j][threadIdx.x % COLUMNS];
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
                 const int row = first + r * (THREADS / COLUMNS);
-                const C far = d[row][j], share = NORM::share(mine[r] - other, w[row][j], far, t.p);
-                sum[r] += far == 0 ? C(0) : share;
+                const T far = d[row][j], share = NORM::share(mine[r] - other, w[row][j], far, t.p);
+                sum[r] += far == 0 ? T(0) : share;
             }
         }
         __syncthreads();
@@ -149,13 +148,13 @@ __global__ void __launch_bounds__(THREADS) back_kernel(const __grid_constant__ j
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const long i = i0 + first + r * (THREADS / COLUMNS);
-        if (i < t.n && k < t.depth) ((T *)t.out)[b * t.n * t.depth + i * t.depth + k] = dl_down<T>(sum[r]);
+        if (i < t.n && k < t.depth) ((T *)t.out)[b * t.n * t.depth + i * t.depth + k] = sum[r];
     }
 }
 
 /* f(T(), NORM()) for an element type and a norm. */
 template <class F> static dl_status each_norm(int dtype, double p, F f) {
-    return dl_dispatch<DL_FLOATS>(dtype, [&](auto tag) {
+    return dl_dispatch<DTYPES>(dtype, [&](auto tag) {
         return p == 0     ? f(tag, norm_zero())
                : p == 1   ? f(tag, norm_one())
                : p == 2   ? f(tag, norm_two())
@@ -247,7 +246,7 @@ static dl_status back_row_distances(dl_back *b) {
     DL_TRY(give(g, b, 0, in[0], t));
     return give(g, b, 1, in[1], turned);
 }
-const dl_kernel dl_cuda_row_distances = {run_row_distances, back_row_distances, DL_FLOATS, NULL, 0};
+const dl_kernel dl_cuda_row_distances = {run_row_distances, back_row_distances, DTYPES, NULL, 0};
 
 /* ---- pairs of one matrix */
 
@@ -277,4 +276,4 @@ static dl_status back_pdist(dl_back *b) {
     t.d = dl_ptr(in[1]), t.g = dl_ptr(in[2]);
     return give(g, b, 0, in[0], t);
 }
-const dl_kernel dl_cuda_pdist = {run_pdist, back_pdist, DL_FLOATS, NULL, 0};
+const dl_kernel dl_cuda_pdist = {run_pdist, back_pdist, DTYPES, NULL, 0};

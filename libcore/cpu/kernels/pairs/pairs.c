@@ -17,7 +17,8 @@ static const dl_pair_loops *loops_of(dl_dtype t) { return &DL_SIMD_PICK(dl_pair)
 
 /* ---- distances */
 
-enum { VECTOR = 64, LANES_MOST = VECTOR / 4 };
+/* 16-bit numbers become f32 first: which of them is the largest difference, a rounded distance does not tell. */
+enum { DISTANCES_OF = DL_BIT(DL_F32) | DL_BIT(DL_F64), VECTOR = 64, LANES_MOST = VECTOR / 4 };
 
 /* [n, depth] numbers of type t with strides. */
 typedef struct rows {
@@ -103,8 +104,7 @@ static dl_status pdist_back(dl_back *b) {
     dl_unref(out);
     return s;
 }
-static dl_status pdist_fused(dl_back *b) { return dl_cpu_grad_via_f32(b, pdist_back); }
-DL_CPU_KERNEL(pdist, pdist_run, false, DL_FLOATS, .fused_grad = pdist_fused)
+DL_CPU_KERNEL(pdist, pdist_run, false, DISTANCES_OF, .fused_grad = pdist_back)
 
 /* Matrix i of dense ones. */
 static char *matrix(const dl_tensor *t, long i) {
@@ -156,8 +156,7 @@ static dl_status distances_back(dl_back *b) {
     DL_TRY(distances_by(b, 0, in[0], in[1], in[2], in[3]));
     return DL_NEED(1) ? distances_by(b, 1, in[1], in[0], turned(b, in[2]), turned(b, in[3])) : DL_OK;
 }
-static dl_status distances_fused(dl_back *b) { return dl_cpu_grad_via_f32(b, distances_back); }
-DL_CPU_KERNEL(row_distances, distances_run, true, DL_FLOATS, .fused_grad = distances_fused)
+DL_CPU_KERNEL(row_distances, distances_run, true, DISTANCES_OF, .fused_grad = distances_back)
 
 /* ---- multilabel_margins */
 
