@@ -371,19 +371,19 @@ static const dlsh_node *owner_of(const dlsh_node *n, const char *names) {
     return by && dlsh_has_word(names, by->text, strlen(by->text)) ? by->kids[0] : NULL;
 }
 
-/* Is a name written to in place? p.copy_(t), p.data.copy_(t), p += ..., p[...] = ... */
-static int writes_to(const dlsh_node *n, const char *name) {
-    if (!n) return 0;
+/* What writes to a name in place: p.copy_(t), p.data.copy_(t), p += ..., p[...] = ...; NULL: nothing does. */
+static const dlsh_node *write_to(const dlsh_node *n, const char *name) {
+    const dlsh_node *found = NULL;
+    if (!n) return NULL;
     const dlsh_node *to = NULL;
     if (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD && n->kids[0]->text[0] &&
         n->kids[0]->text[strlen(n->kids[0]->text) - 1] == '_')
         to = n->kids[0]->kids[0];
     if (n->kind == DLSH_N_ASSIGN && (n->op || n->kids[0]->kind == DLSH_N_INDEX)) to = n->kids[0];
     while (to && to->nkids && (to->kind == DLSH_N_FIELD || to->kind == DLSH_N_INDEX)) to = to->kids[0];
-    if (dlsh_names(to, name)) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (writes_to(n->kids[i], name)) return 1;
-    return 0;
+    if (dlsh_names(to, name)) return n;
+    for (int i = 0; i < n->nkids && !found; i++) found = write_to(n->kids[i], name);
+    return found;
 }
 
 static int see_set_back(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
@@ -397,8 +397,9 @@ static int see_set_back(void *ctx, const char *file, const dlsh_node *n, const d
     for (int k = 0; k < 2; k++) {
         const dlsh_node *to = owner_of(both->kids[1 + k], "parameters"), *name = n->kids[k];
         const dlsh_node *from = owner_of(both->kids[2 - k], "parameters");
-        if (to && from && name->kind == DLSH_N_NAME && writes_to(n->kids[n->nkids - 1], name->text))
-            find_set_back(ctx, file, n->span.line, to, from);
+        const dlsh_node *by =
+            to && from && name->kind == DLSH_N_NAME ? write_to(n->kids[n->nkids - 1], name->text) : NULL;
+        if (by) find_set_back(ctx, file, by->span.line, to, from);
     }
     return 0;
 }

@@ -169,6 +169,46 @@ static void find_loose_part(dlsh_examination *e, const dl_journal_row *r) {
                   r->line);
 }
 
+/* Is what an operand holds also computed with a history in the pass? */
+static int has_twin(dlsh_pass p, const dl_journal_value *v) {
+    for (long k = 0; v->n > 15 && k < p.n; k++)
+        for (int j = 0; j < p.at[k].nin && j < 8; j++) {
+            const dl_journal_value *w = &p.at[k].in[j];
+            if (w->there && !w->constant && w->from && w->n == v->n && w->hash == v->hash) return 1;
+        }
+    return 0;
+}
+
+/* Losses of a pass with targets that are given. */
+static int count_targets(dlsh_pass p) {
+    int count = 0;
+    for (long k = 0; k < p.n; k++) {
+        const int pairs = dlsh_op_is(&p.at[k], "cross_entropy|logit_loss|probability_loss|huber_difference|sub|"
+                                               "square_difference|nll_picked");
+        count += pairs && p.at[k].in[1].there && p.at[k].in[1].constant && p.at[k].in[1].ndim;
+    }
+    return count;
+}
+
+/* A head that is given what others are given with a history, while the loss stays large: what it is trained for is not
+ * learned by the layers before it. */
+static void find_cut_head(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
+    if (r->count < 30 || count_targets(p) < 2 || dlsh_settled_lower(r, 0.5)) return;
+    for (long k = 0; k < p.n; k++) {
+        const dl_journal_node *n = &p.at[k];
+        int unit;
+        if (!dlsh_node_weight(n, &unit) || !n->in[0].constant || !has_twin(p, &n->in[0])) continue;
+        const int line = dlsh_speaks_of(n->layer, "probe|monitor|aux") ? 0 : dlsh_cut_line(e, n->file, n->line);
+        dlsh_finding *f = line ? dlsh_find_at(e, n->file, line, "hand the result itself over, with its history") : NULL;
+        if (!f) continue;
+        dlsh_cause(f, "%s learns from what others train: this line cuts its history off", *n->layer ? n->layer : n->op);
+        dlsh_evidence(f,
+                      "the same numbers go on to other layers with their history; what %s is trained for gives the "
+                      "layers before no gradient, and the loss went from %.4g to %.4g alone",
+                      *n->layer ? n->layer : n->op, r->first, r->last);
+    }
+}
+
 /* ---------------------------------------------------------------- margins */
 
 /* Labels of -1 and 1, by which a score is multiplied. */
@@ -240,15 +280,34 @@ static void split_terms(dlsh_pass p, const dl_journal_node *n, int sign, double 
     split_terms(p, dlsh_pass_source(p, n, 1), dlsh_op_is(n, "sub") ? -sign : sign, near, count, depth + 1);
 }
 
+/* a - b of two parameters, of which the call gives what is far for the near one, or the other way round, as their names
+ * say: the line of the call. 0: it is none. */
+static int line_of_swapped_call(const char *file, const dlsh_node *n) {
+    static const char *const says[] = {"near|pos|small|same|like|close|pull|inner",
+                                       "far|neg|large|big|other|diff|apart|push"};
+    const dlsh_node *root = dlsh_text_root(file);
+    if (!n || !root) return 0;
+    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_SUB && n->kids[0]->kind == DLSH_N_NAME) {
+        const dlsh_definition d = dlsh_define(root, n->kids[0]->text, n->span.start);
+        for (int k = 0; k < 2 && d.param && d.value && d.value->kind == DLSH_N_NAME; k++)
+            if (dlsh_speaks_of(n->kids[0]->text, says[k]) && dlsh_speaks_of(d.value->text, says[!k]))
+                return d.value->span.line;
+    }
+    for (int i = 0, line; i < n->nkids; i++)
+        if ((line = line_of_swapped_call(file, n->kids[i]))) return line;
+    return 0;
+}
+
 /* A margin between two distances of which, before any training, that which is to be small is the larger one. */
 static void look_at_distances(dlsh_examination *e, dlsh_pass first, const dl_journal_node *n) {
     double size[2] = {0, 0};
     int count[2] = {0, 0};
     if (!dlsh_op_is(n, "relu|clamp|softplus")) return;
     split_terms(first, dlsh_pass_source(first, n, 0), 1, size, count, 0);
-    if (count[0] != 1 || count[1] != 1 || !(size[0] > 1.4 * size[1])) return;
-    dlsh_finding *f =
-        dlsh_find_at(e, n->file, n->line, "the distance to what is alike first: anchor, positive, negative");
+    if (count[0] != 1 || count[1] != 1 || !(size[0] > 1.2 * size[1])) return;
+    const int call = line_of_swapped_call(n->file, dlsh_statement_at(n->file, n->line));
+    dlsh_finding *f = dlsh_find_at(e, n->file, call ? call : n->line,
+                                   "the distance to what is alike first: anchor, positive, negative");
     if (!f) return;
     dlsh_cause(f, "positive and negative samples are swapped: what is alike is driven apart");
     dlsh_evidence(f, "the distance that the loss makes small is %.3g at first, the one that it makes large %.3g",
@@ -477,7 +536,7 @@ dl_status dlsh_check_flow(dlsh_examination *e) {
         const dlsh_pass first = dlsh_pass_of(r, 0);
         for (long k = 0; k < p.n && !e->bad; k++) look_at_advantage(e, r, p, &p.at[k]);
         for (long k = 0; k < first.n; k++) look_at_distances(e, first, &first.at[k]);
-        if (p.n) find_plain_penalty(e, r), find_loose_part(e, r);
+        if (p.n) find_plain_penalty(e, r), find_loose_part(e, r), find_cut_head(e, r, p);
         passes += p.n > 0;
         if (!arrives(p) || is_stopped(p)) lost++;
         for (long k = 0; k < p.n; k++) ops += p.at[k].out.gradient > 0;

@@ -260,21 +260,6 @@ static void look_at_order(dlsh_examination *e, const dl_journal_node *n) {
                   n->in[0].n ? ", which is from data," : "");
 }
 
-/* Scores that a number makes so small or large that probabilities hardly change, or are 0 and 1. */
-static void look_at_temperature(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
-    const dl_journal_node *by = dlsh_op_is(n, "cross_entropy|logit_loss") ? dlsh_pass_source(p, n, 0) : NULL;
-    if (!dlsh_op_is(by, "mul|div")) return;
-    const dl_journal_value *k = &by->in[1];
-    if (!k->there || !k->constant || !k->n || k->low != k->high || k->low == 0) return;
-    const double factor = fabs(dlsh_op_is(by, "mul") ? k->low : 1 / k->low);
-    if (factor > 0.025 && factor < 400) return;
-    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(by), dlsh_node_line(by), "a temperature near 1");
-    if (!f) return;
-    dlsh_cause(f, "scores are multiplied by %.3g before the loss: probabilities %s", factor,
-               factor < 1 ? "hardly differ, and gradients are as small" : "are 0 or 1 at once");
-    dlsh_evidence(f, "%s at this line gives %s at %s:%d its scores", by->op, n->op, n->file, n->line);
-}
-
 /* Classes that the loss leaves out, by a weight of 0 or as a label that is ignored; of words it may be the padding. */
 static void look_at_left_out(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     const dl_journal_value *w = &n->in[2], *y = &n->in[1];
@@ -442,10 +427,10 @@ dl_status dlsh_check_loss_operand(dlsh_examination *e) {
         for (long k = 0; k < before.n; k++) look_at_reach(e, before, &before.at[k]);
         for (long k = 0; k < p.n; k++)
             look_at_operand(e, p, &p.at[k]), dlsh_find_scores_for_logs(e, p, &p.at[k]),
-                dlsh_find_overlap_of_scores(e, p, &p.at[k]), look_at_targets(e, &p.at[k]), look_at_dim(e, &p.at[k]),
-                look_at_single(e, p, &p.at[k]), look_at_reach(e, p, &p.at[k]), look_at_smoothing(e, &p.at[k]),
-                look_at_left_out(e, p, &p.at[k]), look_at_flat_targets(e, p, &p.at[k]), look_at_delta(e, &p.at[k]),
-                look_at_order(e, &p.at[k]), look_at_temperature(e, p, &p.at[k]);
+                dlsh_find_scaled_scores(e, p, &p.at[k]), dlsh_find_overlap_of_scores(e, p, &p.at[k]),
+                look_at_targets(e, &p.at[k]), look_at_dim(e, &p.at[k]), look_at_single(e, p, &p.at[k]),
+                look_at_reach(e, p, &p.at[k]), look_at_smoothing(e, &p.at[k]), look_at_left_out(e, p, &p.at[k]),
+                look_at_flat_targets(e, p, &p.at[k]), look_at_delta(e, &p.at[k]), look_at_order(e, &p.at[k]);
         look_at_divisor(e, r, p);
         const dl_journal_node *n = p.n ? compares(p) : NULL;
         losses += p.n > 0, compared += n != NULL;

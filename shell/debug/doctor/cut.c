@@ -149,11 +149,32 @@ static const dlsh_node *net_around(const dlsh_unit *u, const dlsh_node *n) {
     return net;
 }
 
+static dlsh_property calls_it(void *ctx, const dlsh_step *at) {
+    return dlsh_is_call_of(at->n, ctx) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+static int count_calls(const dlsh_node *n, const char *name) {
+    int count = dlsh_is_call_of(n, name);
+    for (int i = 0; n && i < n->nkids; i++) count += count_calls(n->kids[i], name);
+    return count;
+}
+
+/* Where a cut is a no_grad in a function that others call, too, which may well use it without gradients: the call of it
+ * on the way from an expression. NULL: it is none. */
+static const dlsh_node *call_instead(const char *file, int cut, const dlsh_node *from) {
+    const dlsh_node *around[DLSH_AROUND], *root = dlsh_text_root(file);
+    const int depth = root && shielded(root, cut) ? dlsh_functions_around(root, cut, around) : 0;
+    const char *helper = depth ? around[depth - 1]->text : NULL;
+    return from && helper && count_calls(root, helper) > 1 ? dlsh_origin(file, from, calls_it, (void *)helper) : NULL;
+}
+
 const dlsh_node *dlsh_cut_at(const dlsh_examination *e, const char *file, int line) {
     const dlsh_unit *u = dlsh_text_of(file);
     const dlsh_node *n = dlsh_statement_at(file, line);
     walk w = {e, u, net_around(u, n), n ? n->span.start : 0, 0, NULL, 0, NULL, NULL, NULL};
-    return u && n ? follow_kids(w, n, NULL, 0) : NULL;
+    const dlsh_node *cut = u && n ? follow_kids(w, n, NULL, 0) : NULL;
+    const dlsh_node *call = cut ? call_instead(file, cut->span.start, n) : NULL;
+    return call ? call : cut;
 }
 
 int dlsh_cut_line(const dlsh_examination *e, const char *file, int line) {
@@ -221,6 +242,9 @@ int dlsh_cut_by_trial(dlsh_examination *e, const dl_tensor *p, const char **file
     if (!end.file || !end.line) return 0;
     const dlsh_unit *u = dlsh_text_of(end.file);
     *file = u ? u->name : NULL; /* the recording's own text is gone */
-    const int line = u ? dlsh_cut_line(e, u->name, end.line) : 0;
+    const dlsh_node *n = u ? dlsh_statement_at(u->name, end.line) : NULL, *net = net_around(u, n);
+    const dlsh_node *call =
+        net ? call_instead(u->name, n->span.start, dlsh_last_return(net->kids[net->nkids - 1])) : NULL;
+    const int line = call ? call->span.line : u ? dlsh_cut_line(e, u->name, end.line) : 0;
     return !u ? 0 : line ? line : end.line;
 }

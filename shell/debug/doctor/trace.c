@@ -14,6 +14,7 @@ typedef struct tracer {
     const dlsh_unit *unit;
     dlsh_traced *out;
     int n;
+    const dlsh_node *call; /* through which a function was come to that picks; NULL: through none */
 } tracer;
 
 enum { DEEPEST = 12 };
@@ -97,8 +98,10 @@ static void pick(const tracer *t, const dlsh_node *index, dlsh_traced *to) {
     int slice = index->kind == DLSH_N_SLICE;
     if (slice && !index->kids[0] && !index->kids[1] && !is_backwards(index)) return; /* all rows */
     if (index->kind == DLSH_N_ELLIPSIS || index->kind == DLSH_N_NONE || is_all_rows(t, index)) return;
-    if (!to->moved && !to->random) to->pick_line = index->span.line; /* of what moves rows, where something does */
-    if (to->nlines < (int)DLSH_COUNT(to->lines)) to->lines[to->nlines++] = index->span.line;
+    const dlsh_node *fn = t->call ? dlsh_function_of(t->unit->name, t->call->kids[0]->text) : NULL;
+    const int line = fn && !dlsh_only_call(t->unit->root, fn) ? t->call->span.line : index->span.line;
+    if (!to->moved && !to->random) to->pick_line = line; /* of what moves rows, where something does */
+    if (to->nlines < (int)DLSH_COUNT(to->lines)) to->lines[to->nlines++] = line;
     to->moved |= slice && is_backwards(index);
     if (!*to->picks) to->pick_place = index->span.start;
     if (is_one_row(t, index)) index = index->kids[0];
@@ -114,7 +117,8 @@ static void pick(const tracer *t, const dlsh_node *index, dlsh_traced *to) {
         to->moved |= !strncmp(p, "sort", 4);
     }
     to->random |= random;
-    snprintf(mark, sizeof mark, "#%d;", random ? made->span.start : d.value && !d.each ? d.at : 0);
+    const int again = random && t->call ? t->call->span.start << 8 : 0; /* each call draws anew */
+    snprintf(mark, sizeof mark, "#%d;", random ? made->span.start + again : d.value && !d.each ? d.at : 0);
     add_text(to->picks, sizeof to->picks, mark, (int)strlen(mark));
 }
 
@@ -237,12 +241,37 @@ static int is_of_several_calls(const tracer *t, const char *name, int place) {
     return 0;
 }
 
+/* A parameter of the function that a call ran is what that call gives it. */
+static int give_argument(tracer *t, const char *name, dlsh_definition *d) {
+    const dlsh_node *fn = dlsh_function_of(t->unit->name, t->call->kids[0]->text), *given = NULL;
+    for (int k = 0; fn && fn->span.start == d->at && k + 1 < fn->nkids; k++)
+        if (fn->kids[k]->kind == DLSH_N_PARAM && !strcmp(fn->kids[k]->text, name))
+            given = dlsh_argument_of(t->call, k, name);
+    t->call = NULL;
+    if (given) d->value = given;
+    return given != NULL;
+}
+
+/* What a function returns for a definition, rows that it picks itself included: v[randperm(n)]. */
+static const dlsh_node *returned_rows(const tracer *t, const dlsh_definition *d) {
+    const dlsh_node *back = dlsh_returned(t->unit->name, d);
+    const dlsh_node *call =
+        !back && d->value && !d->each && d->item < 0 && d->value->kind == DLSH_N_CALL ? d->value : NULL;
+    const dlsh_node *fn =
+        call && call->kids[0]->kind == DLSH_N_NAME ? dlsh_function_of(t->unit->name, call->kids[0]->text) : NULL;
+    const dlsh_node *last = fn ? dlsh_last_return(fn) : NULL, *all = last && last->nkids ? last->kids[0] : NULL;
+    return back ? back : all && all->kind == DLSH_N_INDEX && all->kids[0]->kind == DLSH_N_NAME ? all : NULL;
+}
+
 static void follow_name(tracer *t, const dlsh_node *n, dlsh_traced x, int before) {
     dlsh_traced given = x; /* by a parameter, where the caller's variable is not known */
+    t->call = NULL;
     for (int depth = 0; depth < DEEPEST; depth++) {
-        const dlsh_definition d = dlsh_define(t->unit->root, n->text, before);
-        const dlsh_node *back = dlsh_returned(t->unit->name, &d), *of = back ? back : d.value;
-        x.several |= d.param && is_of_several_calls(t, n->text, before);
+        dlsh_definition d = dlsh_define(t->unit->root, n->text, before);
+        const int own = d.param && t->call && give_argument(t, n->text, &d);
+        const dlsh_node *back = own ? NULL : returned_rows(t, &d), *of = back ? back : d.value;
+        x.several |= d.param && !own && is_of_several_calls(t, n->text, before);
+        if (back) t->call = d.value;
         dl_tensor *data = data_of(t, n->text, before);
         const int alias = d.param || (back && back->kind == DLSH_N_NAME);                /* another variable made it */
         if (data && !alias && of && dlsh_uses_net(t->e, t->unit->name, of)) data = NULL; /* what it holds came later */
@@ -255,6 +284,7 @@ static void follow_name(tracer *t, const dlsh_node *n, dlsh_traced x, int before
         if (!of) break;
         n = of, before = back ? before : dlsh_place_of(&d);
     }
+    t->call = NULL;
     if (!x.tensor && given.tensor) note_data(&x, given.whole, given.name, given.name_line);
     if (x.tensor && t->n < DLSH_TRACED) t->out[t->n++] = x;
 }
@@ -328,7 +358,7 @@ static void follow_value(tracer *t, const dlsh_node *value) {
 
 int dlsh_trace_value(const dlsh_examination *e, const char *file, const dlsh_node *value,
                      dlsh_traced out[DLSH_TRACED]) {
-    tracer t = {e, dlsh_text_of(file), out, 0};
+    tracer t = {e, dlsh_text_of(file), out, 0, NULL};
     if (t.unit && value) follow_value(&t, value);
     return t.n;
 }
@@ -343,7 +373,7 @@ static int follow_line(tracer *t, const dlsh_node *n, int line) {
 }
 
 int dlsh_trace(const dlsh_examination *e, const char *file, int line, dlsh_traced out[DLSH_TRACED]) {
-    tracer t = {e, dlsh_text_of(file), out, 0};
+    tracer t = {e, dlsh_text_of(file), out, 0, NULL};
     if (t.unit && t.unit->root) follow_line(&t, t.unit->root, line);
     return t.n;
 }

@@ -104,6 +104,9 @@ int dlsh_is_item_of(const dlsh_node *loop, const char *name);
 void dlsh_course_of(const char *file, const dlsh_node *n, dlsh_course *out);
 int dlsh_is_on(const dlsh_course *c, const dlsh_step *at);
 
+/* Is it a call of one of the functions or methods? */
+int dlsh_is_call_of(const dlsh_node *n, const char *names);
+
 /* The function of that name in the text; NULL: it has none. What a function returns last; NULL: nothing (cut.c). */
 const dlsh_node *dlsh_function_of(const char *file, const char *name);
 const dlsh_node *dlsh_last_return(const dlsh_node *fn);
@@ -129,6 +132,7 @@ int dlsh_runs_in_loop(const char *file, int line, int within);
 /* The places of a line, of the call of the function around it, and so on; how many. */
 enum { DLSH_LEVELS = 8 };
 int dlsh_places_of(const char *file, int line, int places[DLSH_LEVELS]);
+int dlsh_places_from(const char *file, int place, int places[DLSH_LEVELS]); /* of a place in the text */
 
 /* ---- data sets in the text (data_places.c) */
 /* What made an argument of the call that made the trainer, by place or by name; NULL: it is not known. */

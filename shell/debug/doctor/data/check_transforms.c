@@ -136,6 +136,7 @@ dl_status dlsh_check_transforms(dlsh_examination *e) {
     find_turned_by_hand(e);
     if (!e->bad) dlsh_find_turned(e);
     if (!e->bad) dlsh_find_changed(e);
+    dlsh_find_unturned(e);
     if (!e->trainer) return DL_OK;
     dl_trainer_get(e->trainer, &st);
     if (!*st.transforms) return DL_OK;

@@ -24,7 +24,7 @@ static int tells_class(const dlsh_samples *s, long c) {
         if (n == MOST) return 0;
         label[n] = y, value[n++] = v;
     }
-    return n > 1;
+    return n > 1 && s->n >= 2 * n; /* several of a class */
 }
 
 /* Is the column the target, number by number? */

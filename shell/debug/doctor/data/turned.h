@@ -10,5 +10,7 @@ double dlsh_try_turned(dl_tensor *x, dl_tensor *y, unsigned dims, int *from, int
 int dlsh_draws(const dlsh_node *n);
 /* Functions of the script that change samples on their way into a net (augmented.c). */
 void dlsh_find_changed(dlsh_examination *e);
+/* Pictures that are turned while their targets, a number for each place, are not (unturned.c). */
+void dlsh_find_unturned(dlsh_examination *e);
 /* Mirrors that a training takes by hand, tried on the tables of variables. */
 void dlsh_find_turned(dlsh_examination *e);

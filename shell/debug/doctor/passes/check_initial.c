@@ -152,6 +152,16 @@ static int blame_fixed(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p
     return 1;
 }
 
+/* Is the weight of a node that of an embedding, too, whose numbers have another size? */
+static int is_tied(dlsh_pass p, const dl_journal_node *n) {
+    int unit;
+    const dl_journal_value *w = dlsh_node_weight(n, &unit);
+    for (long i = 0; w && i < p.n; i++)
+        for (int k = 0; k < 2 && dlsh_op_is(&p.at[i], "embedding|index_select|gather"); k++)
+            if (p.at[i].in[k].there && p.at[i].in[k].leaf == w->leaf) return 1;
+    return 0;
+}
+
 static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, double expected, const char *how) {
     double gain = 0;
     const dl_journal_node *by = large_weight(p, &gain), *loss = p.at;
@@ -167,6 +177,7 @@ static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
                  e, loss->file, loss->line,
                  "scores of about -1 to 1 at first: init=\"zeros\" for the last layer, or a norm layer before it");
     if (!f) return;
+    if (by && is_tied(p, by) && r->last < 0.5 * expected) dlsh_only_note(e, f); /* and steps mended it */
     dlsh_cause(f, "the initial loss is %.4g where a net that knows nothing has %.4g", r->first, expected);
     if (by)
         dlsh_evidence(f,

@@ -1,4 +1,5 @@
-/* Losses that the script scales and whose gradients it divides by the scale itself. */
+/* Losses that the script scales and whose gradients it divides by the scale itself; scores that are scaled the wrong
+ * way. */
 #include "debug/doctor/passes/passes.h"
 
 #include <math.h>
@@ -60,4 +61,61 @@ void dlsh_find_clipped_before_scaled(dlsh_examination *e) {
                           scale, clip->last, clip->limit, line, clip->limit / scale);
         }
     }
+}
+
+/* The operand of a product or quotient that is a number; -1: none is. */
+static int number_of(const dl_journal_node *n) {
+    if (!dlsh_op_is(n, "mul|div")) return -1;
+    if (dlsh_is_number_in(&n->in[1]) && n->in[1].low != 0) return 1;
+    return dlsh_op_is(n, "mul") && dlsh_is_number_in(&n->in[0]) ? 0 : -1;
+}
+
+/* The node on the way to scores that multiplies them by a number; NULL: there is none. */
+static const dl_journal_node *scaling(dlsh_pass p, const dl_journal_node *n, double *factor) {
+    for (int i = 0; n && i < 6; i++) {
+        const int k = number_of(n);
+        if (k >= 0) {
+            *factor = fabs(dlsh_op_is(n, "mul") ? n->in[k].low : 1 / n->in[k].low);
+            return n;
+        }
+        if (!dlsh_op_is(n, "permute|transpose|restride|reshape|matmul|squeeze|unsqueeze|cat")) return NULL;
+        const dl_journal_node *from = dlsh_pass_source(p, n, 0), *other = dlsh_pass_source(p, n, 1);
+        n = dlsh_op_is(n, "matmul") && number_of(other) >= 0 ? other : from;
+    }
+    return NULL;
+}
+
+/* Are the numbers that a node multiplies cosines, or otherwise bounded, and differ as far as they can? */
+static int are_bounded(dlsh_pass p, const dl_journal_node *n) {
+    const int k = number_of(n) == 0;
+    const dl_journal_value *v = &n->in[k];
+    if (dlsh_op_is(dlsh_pass_source(p, n, k), "linear|add|conv2d|conv1d")) return 0; /* scores of a layer */
+    return v->n && v->low >= -1.01 && v->high <= 1.01 && v->high - v->low > 0.7;
+}
+
+void dlsh_find_scaled_scores(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    double factor = 1;
+    const dl_journal_value *z = &n->in[0];
+    const int classes = dlsh_op_is(n, "cross_entropy|log_softmax") && z->ndim > 1;
+    const dl_journal_node *by =
+        classes || dlsh_op_is(n, "logit_loss") ? scaling(p, dlsh_pass_source(p, n, 0), &factor) : NULL;
+    if (!by) return;
+    const int direct = by == dlsh_pass_source(p, n, 0) && dlsh_op_is(n, "cross_entropy|logit_loss");
+    const int far = direct && (factor <= 0.025 || factor >= 400);
+    const double many = classes ? (double)z->shape[z->ndim - 1] : 1;
+    const double least = log(1 + (many - 1) * exp(-2 * factor)), most = log(many);
+    if (!far && !(many > 2 && factor < 0.5 && least > 0.85 * most && are_bounded(p, by))) return;
+    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(by), dlsh_node_line(by),
+                                   far ? "a temperature near 1" : "divide by the temperature: cosines / 0.1");
+    if (!f) return;
+    dlsh_cause(f, "scores are multiplied by %.3g before the loss: probabilities %s", factor,
+               factor < 1 ? "hardly differ, and gradients are as small" : "are 0 or 1 at once");
+    if (far)
+        dlsh_evidence(f, "%s at this line gives %s at %s:%d its scores", by->op, n->op, n->file, n->line);
+    else
+        dlsh_evidence(
+            f,
+            "they were from -1 to 1, so that scores of %.0f classes differ by %.2g at most, and the loss never "
+            "falls below %.3g (ln %.0f = %.3g)",
+            many, 2 * factor, least, many, most);
 }

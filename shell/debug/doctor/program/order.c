@@ -71,11 +71,15 @@ static const dlsh_node *loop_of(const dlsh_node *root, int place, const dlsh_nod
     return found;
 }
 
-int dlsh_places_of(const char *file, int line, int places[DLSH_LEVELS]) {
+int dlsh_places_from(const char *file, int place, int places[DLSH_LEVELS]) {
     const dlsh_node *root = dlsh_text_root(file);
-    const stack s = root ? stack_of(root, place_of_line(file, line)) : (stack){.n = 0};
+    const stack s = root ? stack_of(root, place) : (stack){.n = 0};
     for (int i = 0; i < s.n; i++) places[i] = s.at[i].place;
     return s.n;
+}
+
+int dlsh_places_of(const char *file, int line, int places[DLSH_LEVELS]) {
+    return dlsh_places_from(file, place_of_line(file, line), places);
 }
 
 int dlsh_is_before_loop(const char *file, int line, int within) {

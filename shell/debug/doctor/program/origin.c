@@ -124,6 +124,20 @@ static const dlsh_node *visit_name(walk *w, const dlsh_node *n, const frame *in,
 
 /* ---------------------------------------------------------------- calls */
 
+int dlsh_is_call_of(const dlsh_node *n, const char *names) {
+    const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
+    return by && dlsh_has_word(names, by, strlen(by));
+}
+
+/* What a function returns, the last first. */
+static const dlsh_node *visit_returns(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
+    const dlsh_node *found = NULL;
+    if (!n || n->kind == DLSH_N_FN) return NULL;
+    if (n->kind == DLSH_N_RETURN) return n->nkids ? visit(w, n->kids[0], in, p, depth) : NULL;
+    for (int i = n->nkids - 1; i >= 0 && !found; i--) found = visit_returns(w, n->kids[i], in, p, depth);
+    return found;
+}
+
 static const dlsh_node *visit_call(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
     static const char passing[] = "list|progress|enumerate|loader|zip|tuple|reversed|sorted";
     static const char forms[] = "len|size|numel|dim|zeros_like|ones_like|full_like|rand_like|randn_like|empty_like";
@@ -132,7 +146,7 @@ static const dlsh_node *visit_call(walk *w, const dlsh_node *n, const frame *in,
     const dlsh_node *fn = by->kind == DLSH_N_NAME ? dlsh_function_of(w->file, name) : NULL;
     const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL;
     const frame within = {n, fn, in};
-    if (back && back->nkids) return visit(w, back->kids[0], &within, p, depth);
+    if (back && back->nkids) return visit_returns(w, fn->kids[fn->nkids - 1], &within, p, depth);
     if (dlsh_has_word(forms, name, strlen(name))) return NULL; /* none of its numbers */
     if (by->kind == DLSH_N_FIELD) found = visit(w, by->kids[0], in, p, depth);
     const int zipped = !strcmp(name, "zip") && p.item >= 0 && p.item + 1 < n->nkids;

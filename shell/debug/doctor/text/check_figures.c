@@ -1,6 +1,7 @@
 /* Figures of a training or an evaluation that are computed over batches: one that is overwritten in place of added up,
  * one that goes on over all epochs, one of the last batch alone, counts divided by batches, results beside labels in
  * another order, scores compared as if they were probabilities. */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -138,6 +139,74 @@ static void look_at_kept(const looking *s, const dlsh_node *n) {
                   "it is set to 0 before the loop of line %d alone; line %d adds to it, and line %d divides it by what "
                   "one epoch has",
                   s->loop->span.line, n->span.line, use->span.line);
+}
+
+/* A field or item of a record or list, hits of tally.hits and tally[0], as a key; NULL: it is none. */
+static const dlsh_node *part_of_holder(const dlsh_node *n) {
+    if (n->kind == DLSH_N_FIELD) return n->kids[0]->kind == DLSH_N_NAME ? n : NULL;
+    const int item = n->kind == DLSH_N_INDEX && n->nkids == 2 && n->kids[0]->kind == DLSH_N_NAME;
+    return item && (n->kids[1]->kind == DLSH_N_INT || n->kids[1]->kind == DLSH_N_STR) ? n : NULL;
+}
+
+/* Is a holder, or one of its parts, given a value, or is it handed to something that may do so? */
+static int is_set_back(const char *file, const dlsh_node *n, const dlsh_node *part, const dlsh_node *made) {
+    const char *name = part->kids[0]->text;
+    if (!n) return 0;
+    if (n->kind == DLSH_N_ASSIGN && !n->op)
+        for (int i = 0; i + 1 < n->nkids; i++) {
+            if (dlsh_is_listed(n->kids[i], name) && n->kids[n->nkids - 1] != made) return 1;
+            if (part_of_holder(n->kids[i]) && dlsh_names(n->kids[i]->kids[0], name)) return 1;
+        }
+    for (int i = 1; n->kind == DLSH_N_CALL && i < n->nkids; i++)
+        if (dlsh_names(n->kids[i], name)) return 1;
+    if (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD && dlsh_names(n->kids[0]->kids[0], name)) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (is_set_back(file, n->kids[i], part, made)) return 1;
+    return 0;
+}
+
+/* PART / ..., anywhere. */
+static const dlsh_node *division_of_part(const char *file, const dlsh_node *n, const dlsh_node *part) {
+    const dlsh_node *found = NULL;
+    if (!n) return NULL;
+    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_DIV && dlsh_same_text(file, n->kids[0], part)) return n;
+    for (int i = 0; i < n->nkids && !found; i++) found = division_of_part(file, n->kids[i], part);
+    return found;
+}
+
+/* The loops around a place and the calls that lead to it; *outer: where the outermost one begins. */
+static int loops_around(const char *file, int place, int *outer) {
+    int places[DLSH_LEVELS], count = 0;
+    const dlsh_node *within[128], *root = dlsh_text_root(file);
+    const int n = dlsh_places_from(file, place, places);
+    for (int i = n - 1; i >= 0; i--) {
+        const int depth = dlsh_nodes_around(root, places[i], within, 128);
+        int from = 0;
+        for (int k = 0; k < depth; k++)
+            if (within[k]->kind == DLSH_N_FN) from = k; /* its loops alone run here */
+        for (int k = from; k < depth; k++)
+            if (dlsh_is_loop(within[k]) && !count++) *outer = within[k]->span.start;
+    }
+    return count;
+}
+
+/* tally.hits += ... of a record that is made before all loops and never set back, divided in the outermost one. */
+static void look_at_counter(dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_node *part = n->op == DLSH_OP_ADD ? part_of_holder(n->kids[0]) : NULL, *root = dlsh_text_root(file);
+    const dlsh_definition d = part ? dlsh_define(root, part->kids[0]->text, INT_MAX) : (dlsh_definition){0};
+    int outer = -1, same = -1;
+    if (!d.value || d.param || d.each || is_set_back(file, root, part, d.value)) return;
+    const dlsh_node *use = division_of_part(file, root, part);
+    const int within = use ? loops_around(file, use->span.start, &outer) : 0;
+    if (!within || loops_around(file, n->span.start, &same) <= within || same != outer || d.at >= outer) return;
+    dlsh_finding *f = dlsh_find_at(e, file, d.value->span.line, "set it to 0 at the start of each round");
+    if (!f) return;
+    dlsh_cause(f, "%s goes on over all epochs: it is never set back to 0, and each figure has those before in it",
+               part->kids[0]->text);
+    dlsh_evidence(f,
+                  "this line alone makes it, before all loops; line %d adds to it in a loop, and line %d divides it "
+                  "in each round of the outer one",
+                  n->span.line, use->span.line);
 }
 
 /* ---------------------------------------------------------------- counts over batches */
@@ -329,6 +398,7 @@ static void look_at_threshold(dlsh_examination *e, const char *file, const dlsh_
 static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     looking s = {ctx, file, n, dlsh_scope_of(within, depth)};
     if (n->kind == DLSH_N_BINARY && n->nkids == 2) look_at_threshold(ctx, file, n);
+    if (n->kind == DLSH_N_ASSIGN) look_at_counter(ctx, file, n);
     if (n->kind == DLSH_N_BINARY || n->kind == DLSH_N_CALL) look_at_order(ctx, file, n);
     if (!dlsh_is_loop(n) || !s.scope) return 0;
     each_assignment(&s, dlsh_body_of(n), look_at_overwritten);

@@ -251,6 +251,51 @@ static int look_at_unread(dlsh_examination *e, const char *file, const dlsh_node
     return 0;
 }
 
+/* ---------------------------------------------------------------- what came before it in its place */
+
+/* Is it made of what is trained: a net, a parameter, or a record or list of these? */
+static int is_trained_value(const dlsh_value *v) {
+    if (!v) return 0;
+    if (v->type == DLSH_RECORD) return v->as.record->n && is_trained_value(&v->as.record->values[0]);
+    if (v->type == DLSH_LIST) return v->as.list->n && is_trained_value(&v->as.list->items[0]);
+    return dlsh_unwrap(*v, &dlsh_net_class) || (v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor));
+}
+
+/* The first name, but that of a function or net, in what a statement computes that stands for weights; NULL: none. */
+static const dlsh_node *weights_in(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_node *found = NULL;
+    const dlsh_value *v = n && n->kind == DLSH_N_NAME ? dlsh_value_of(e, file, n) : NULL;
+    if (!n) return NULL;
+    if (v && !dlsh_unwrap(*v, &dlsh_net_class) && is_trained_value(v)) return n;
+    for (int i = n->kind == DLSH_N_CALL; i < n->nkids && !found; i++) found = weights_in(e, file, n->kids[i]);
+    return found;
+}
+
+/* The first node behind a place that reads a name. */
+static const dlsh_node *first_read(const dlsh_node *n, const char *name, int behind) {
+    const dlsh_node *found = NULL;
+    if (!n || n->span.end <= behind) return NULL;
+    if (n->kind == DLSH_N_NAME) return n->span.start > behind && !strcmp(n->text, name) ? n : NULL;
+    for (int i = 0; i < n->nkids && !found; i++) found = first_read(n->kids[i], name, behind);
+    return found;
+}
+
+/* fast = adapt(slow, ...), which nothing reads, while what comes behind takes slow. */
+static int look_at_replaced(dlsh_examination *e, const char *file, const dlsh_node *made, const dlsh_node *scope) {
+    const dlsh_node *value = made->kids[made->nkids - 1], *of;
+    if (made->nkids != 2 || (value->kind != DLSH_N_CALL && value->kind != DLSH_N_COMPREHENSION)) return 0;
+    of = weights_in(e, file, value);
+    const dlsh_node *use = of ? first_read(scope, of->text, made->span.end) : NULL;
+    dlsh_finding *f =
+        use ? dlsh_find_at(e, file, use->span.line, dlsh_kept(e, "take %s here", made->kids[0]->text)) : NULL;
+    if (!f) return 0;
+    dlsh_cause(f, "%s is made and never used: this line takes %s, which it was made of, as it was before",
+               made->kids[0]->text, of->text);
+    dlsh_evidence(f, "line %d computes %s of %s, and no statement reads it, although it depends on what is trained",
+                  made->span.line, made->kids[0]->text, of->text);
+    return 1;
+}
+
 /* ---------------------------------------------------------------- arguments that do not reach the loss */
 
 /* Did a backward pass go through a statement of the function? */
@@ -418,7 +463,7 @@ static int see_name(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     for (int i = 0; n->kind == DLSH_N_ASSIGN && !n->op && scope && i + 1 < n->nkids; i++) {
         const char *name = n->kids[i]->kind == DLSH_N_NAME ? n->kids[i]->text : NULL;
         if (!name || *name == '_' || reads_own(scope, scope, name) > 0) continue;
-        const int found = look_at_unread(e, file, n, n->kids[i], scope);
+        const int found = look_at_unread(e, file, n, n->kids[i], scope) || look_at_replaced(e, file, n, scope);
         if (!found) look_at_argument(e, file, n, i, scope);
         if (!found && n->nkids == 2) find_lost(e, file, n, scope);
     }

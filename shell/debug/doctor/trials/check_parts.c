@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/trace.h"
 #include "debug/doctor/trial.h"
 #include "dlcore/index.h"
 #include "dlcore/view.h"
@@ -229,11 +230,30 @@ static int keeps_future(const dl_recorded *c, const dl_tensor *y, long t) {
     return 1;
 }
 
+static dlsh_property makes_mask(DLSH_UNUSED void *ctx, const dlsh_step *at) {
+    const int compares = at->n->kind == DLSH_N_BINARY && at->n->op >= DLSH_OP_EQ && at->n->op <= DLSH_OP_GE;
+    return compares || dlsh_is_call_of(at->n, "tril|triu") ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* Where the mask is made that a statement is given by name; NULL: it is given none. */
+static const dlsh_node *mask_of(const char *file, const dlsh_node *n) {
+    const dlsh_node *found = NULL;
+    if (n && n->kind == DLSH_N_KWARG && strstr(n->text, "mask")) return dlsh_origin(file, n->kids[0], makes_mask, NULL);
+    for (int i = 0; n && i < n->nkids && !found; i++) found = mask_of(file, n->kids[i]);
+    return found;
+}
+
+/* ... the statement of a call; else the line of that. */
+static int line_of_mask(const dl_recorded *c) {
+    const dlsh_node *made = mask_of(c->file, dlsh_statement_at(c->file, c->line));
+    return made ? made->span.line : c->line;
+}
+
 static void find_turned_triangle(dlsh_examination *e, const dl_tensor *x, const dlsh_trial *a) {
     for (long i = 0; i < a->n && !e->bad; i++) {
         const dl_recorded *c = &a->calls[i];
         if (!a->result[i] || !keeps_future(c, a->result[i], dl_shape(x)[1])) continue;
-        dlsh_finding *f = dlsh_find_at(e, c->file, c->line, /* where a layer is given its mask */
+        dlsh_finding *f = dlsh_find_at(e, c->file, line_of_mask(c),
                                        "hide what comes later: triu(ones(t, t), diagonal=1) is 1 where none may look");
         if (!f) return;
         dlsh_cause(f,
@@ -250,7 +270,7 @@ static void find_turned_mask(dlsh_examination *e, dl_tensor *x, const dlsh_trial
     for (long i = 0; i < a->n; i++) {
         const dl_recorded *c = &a->calls[i];
         if (!a->result[i] || !keeps_others(c, a->result[i], &p)) continue;
-        dlsh_finding *f = dlsh_find_at(e, c->file, c->line,
+        dlsh_finding *f = dlsh_find_at(e, c->file, line_of_mask(c),
                                        "hide the padding: where the mask is true in masked_fill, nothing is left");
         if (!f) return;
         long real = 0;

@@ -1,0 +1,183 @@
+/* Rows that the text picks of inputs and of targets, and of tables of numbers between samples. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "debug/doctor/samples.h"
+
+/* Is it x[p], where p is what the last pick of samples is named? */
+static int is_picked_by(const dlsh_node *n, const char *picks) {
+    const size_t length = strcspn(picks, "#;");
+    for (int i = 1; n->kind == DLSH_N_INDEX && length && i < n->nkids; i++)
+        if (n->kids[i]->kind == DLSH_N_NAME && strlen(n->kids[i]->text) == length &&
+            !strncmp(n->kids[i]->text, picks, length))
+            return 1;
+    return 0;
+}
+
+/* Does the statement of the last pick of targets pick results of a net in the same way? */
+static int picks_results(const dlsh_examination *e, const dlsh_node *n, const dlsh_traced *y) {
+    if (!n) return 0;
+    if (is_picked_by(n, y->picks) && dlsh_uses_net(e, dlsh_text_name(e), n->kids[0])) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (picks_results(e, n->kids[i], y)) return 1;
+    return 0;
+}
+
+/* The samples that a table of numbers between samples is used beside; NULL: it is none. */
+static const dlsh_traced *samples_beside(const dlsh_traced *x, const dlsh_traced *all, int n) {
+    const dl_tensor *t = x->whole;
+    if (!t || dl_ndim(t) != 2 || dl_shape(t)[0] != dl_shape(t)[1]) return NULL;
+    for (int k = 0; k < n; k++)
+        if (all[k].role == DLSH_ROLE_INPUT && all[k].whole != t && all[k].whole && dl_ndim(all[k].whole) &&
+            dl_shape(all[k].whole)[0] == dl_shape(t)[0])
+            return &all[k];
+    return NULL;
+}
+
+static dlsh_property has_order(void *ctx, const dlsh_step *at) {
+    return is_picked_by(at->n, ctx) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* Samples that are put in an order that the table of numbers between them does not have. */
+static void compare_table(dlsh_examination *e, const dlsh_traced *table, const dlsh_traced *x) {
+    int at;
+    char order[sizeof x->picks];
+    const dlsh_node *made = dlsh_definition_of(dlsh_text_name(e), table->base, INT_MAX, &at);
+    snprintf(order, sizeof order, "%s", x->picks);
+    if (!made || !x->random || !strcspn(order, "#;")) return;
+    if (dlsh_origin(dlsh_text_name(e), made, has_order, order)) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, dlsh_text_name(e), x->pick_line, "the same order for both of its dimensions: a[p][:, p]");
+    if (!f) return;
+    dlsh_cause(f,
+               "labels do not belong to their inputs: %s is put in another order, %s, which holds numbers between "
+               "its samples, is not",
+               x->base, table->base);
+    dlsh_evidence(f, "the rows of %s are taken by [%.*s]; nothing that %s is made of (line %d) is", x->base,
+                  (int)strcspn(order, "#;"), order, table->base, made->span.line);
+}
+
+static int same_rows(const dl_tensor *a, const dl_tensor *b) {
+    return a && b && dl_ndim(a) && dl_ndim(b) && dl_shape(a)[0] == dl_shape(b)[0];
+}
+
+/* The pick number n of picks for people: without the mark that tells two variables of one name apart. */
+static const char *shown_pick(const dlsh_traced *x, int n, char *buf, size_t size) {
+    const char *p = x->picks;
+    for (; n && *p; n--) p += strcspn(p, ";") + 1;
+    const int length = (int)strcspn(p, "#;");
+    snprintf(buf, size, length ? "by [%.*s]" : "as they are", length, p);
+    return buf;
+}
+
+/* The place of the first pick in which two differ. */
+static int first_difference(const char *a, const char *b) {
+    int n = 0;
+    for (;; n++) {
+        const size_t i = strcspn(a, ";"), k = strcspn(b, ";");
+        if (i != k || strncmp(a, b, i) || !a[i] || !b[k]) return n;
+        a += i + 1, b += k + 1;
+    }
+}
+
+/* The later one of the lines where the picks of inputs and targets part; of several in one line that of either. */
+static int line_of_difference(const dlsh_traced *x, const dlsh_traced *y, int otherwise) {
+    const int n = first_difference(x->picks, y->picks);
+    const int a = n && n < x->nlines ? x->lines[n] : 0, b = n && n < y->nlines ? y->lines[n] : 0;
+    return a || b ? a > b ? a : b : otherwise;
+}
+
+/* Is the table as it was before any rows were picked? x = x[p] leaves the name with what came of it. */
+static int is_made_once(const dlsh_examination *e, const dlsh_traced *x) {
+    int at;
+    const dlsh_node *made = dlsh_definition_of(dlsh_text_name(e), x->base, INT_MAX, &at);
+    return made && !dlsh_mentions(made, x->base);
+}
+
+/* Was y computed from the table of x as it is now, row by row, and are the same rows picked of both since then? */
+static int is_made_of(const dlsh_examination *e, const dlsh_traced *y, const dlsh_traced *x) {
+    int y_at, x_at, n = 0;
+    const dlsh_node *made = dlsh_definition_of(dlsh_text_name(e), y->base, INT_MAX, &y_at);
+    const dlsh_node *of = dlsh_definition_of(dlsh_text_name(e), x->base, INT_MAX, &x_at);
+    if (!made || !of || !dlsh_mentions(made, x->base) || x_at >= y_at) return 0;
+    size_t since = 0;
+    while (x->picks[since] && n < x->nlines && x->lines[n] > made->span.line)
+        since += strcspn(x->picks + since, ";") + 1, n++;
+    return strlen(y->picks) == since && !strncmp(x->picks, y->picks, since);
+}
+
+/* Are the picks alike when those before arithmetic with numbers count, too? */
+static int are_alike_beyond(const dlsh_traced *x, const dlsh_traced *y) {
+    char a[sizeof x->picks + sizeof x->beyond], b[sizeof a];
+    snprintf(a, sizeof a, "%s%s", x->picks, x->beyond), snprintf(b, sizeof b, "%s%s", y->picks, y->beyond);
+    return !strcmp(a, b) || !strcmp(a, y->picks) || !strcmp(x->picks, b);
+}
+
+/* Rows picked differently for inputs and targets. */
+static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_traced *y) {
+    if (!strcmp(x->base, y->base) || are_alike_beyond(x, y) || is_made_of(e, y, x) || !x->tensor || !y->tensor) return;
+    if (x->several != y->several) return;
+    const int whole = x->of_base == strlen(x->picks) && y->of_base == strlen(y->picks); /* before any were picked */
+    if (!whole && dlsh_labels_tell(x->whole, y->whole)) return;                         /* as p and its copy pick */
+    const int once = is_made_once(e, x) && is_made_once(e, y);
+    if (whole && once && dlsh_labels_belong(e, x->whole, y->whole)) return;
+    if (whole && !once && x->random && y->random && dlsh_labels_tell(x->whole, y->whole)) return; /* after it */
+    if (!same_rows(x->whole, y->whole) && !(x->moved != y->moved && same_rows(x->tensor, y->tensor))) return;
+    if (!x->random && !y->random && !x->moved && !y->moved && (!*x->picks || !*y->picks)) return;
+    int x_moves = x->random || x->moved, y_moves = y->random || y->moved;
+    int later = *y->picks && (!*x->picks || y->pick_line > x->pick_line);
+    const dlsh_traced *at = (x_moves != y_moves ? y_moves : later) ? y : x;
+    dlsh_finding *f = dlsh_find_at(e, dlsh_text_name(e), line_of_difference(x, y, at->pick_line),
+                                   "one order for both: p = randperm(n); x = x[p]; y = y[p]");
+    if (!f) return;
+    dlsh_cause(f, "labels do not belong to their inputs: rows of %s and %s are picked in different ways", x->base,
+               y->base);
+    char of_x[sizeof x->picks], of_y[sizeof y->picks];
+    const int n = first_difference(x->picks, y->picks);
+    char at_x[32] = "", at_y[32] = "";
+    if (n < x->nlines && x->lines[n]) snprintf(at_x, sizeof at_x, " (line %d)", x->lines[n]);
+    if (n < y->nlines && y->lines[n]) snprintf(at_y, sizeof at_y, " (line %d)", y->lines[n]);
+    dlsh_evidence(f, "the rows of %s are taken %s%s, those of %s %s%s", x->base, shown_pick(x, n, of_x, sizeof of_x),
+                  at_x, y->base, shown_pick(y, n, of_y, sizeof of_y), at_y);
+}
+
+/* Is there a target whose rows were picked as those of the input? */
+static int has_partner(const dlsh_traced *x, const dlsh_traced *all, int n) {
+    for (int k = 0; k < n; k++)
+        if (all[k].role == DLSH_ROLE_TARGET && are_alike_beyond(x, &all[k]) && same_rows(x->whole, all[k].whole))
+            return 1;
+    return 0;
+}
+
+/* Are other rows of the same table picked as those of the target? Then these are samples without labels. */
+static int has_labelled(const dlsh_traced *x, const dlsh_traced *y, const dlsh_traced *all, int n) {
+    for (int k = 0; k < n; k++)
+        if (all[k].role == DLSH_ROLE_INPUT && !strcmp(all[k].base, x->base) && !strcmp(all[k].picks, y->picks))
+            return 1;
+    return 0;
+}
+
+void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *given, int n) {
+    enum { MOST = 48 };
+    static dlsh_traced all[MOST];
+    n = n < MOST ? n : MOST;
+    for (int i = 0; i < n; i++) {
+        const size_t last = strcspn(given[i].picks, ";");
+        const int results = given[i].role == DLSH_ROLE_TARGET && given[i].nlines && given[i].picks[last] &&
+                            picks_results(e, dlsh_statement_at(dlsh_text_name(e), given[i].lines[0]), &given[i]);
+        all[i] = given[i]; /* what is picked of results, too, is left out */
+        if (results) memmove(all[i].picks, all[i].picks + last + 1, strlen(all[i].picks + last));
+        if (results) memmove(all[i].lines, all[i].lines + 1, (size_t)--all[i].nlines * sizeof *all[i].lines);
+        if (results) all[i].of_base -= all[i].of_base > last ? last + 1 : all[i].of_base;
+    }
+    for (int i = 0; i < n; i++) {
+        const dlsh_traced *x = all[i].role == DLSH_ROLE_INPUT ? samples_beside(&all[i], all, n) : NULL;
+        if (x) compare_table(e, &all[i], x);
+        if (x || has_partner(&all[i], all, n)) continue;
+        for (int k = 0; k < n; k++)
+            if (all[i].role == DLSH_ROLE_INPUT && all[k].role == DLSH_ROLE_TARGET &&
+                !has_labelled(&all[i], &all[k], all, n))
+                compare_picks(e, &all[i], &all[k]);
+    }
+}
