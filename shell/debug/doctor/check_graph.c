@@ -496,6 +496,36 @@ static const char *call_layer(const dl_recorded *c, char *buf, size_t size) {
     return buf;
 }
 
+/* The outermost layer around a call, or that one itself, that can have batch_first, and a line; NULL: there is none. */
+static dl_module *with_batch_first(const dlsh_examination *e, const dl_recorded *c) {
+    char path[200];
+    for (const char *end = c->layer; e->net && *end; end += *end == '.') {
+        end += strcspn(end, ".");
+        snprintf(path, sizeof path, "%.*s", (int)(end - c->layer), c->layer);
+        dl_module *m = dl_module_find(e->net, path);
+        if (m && dl_kind_has_flag(dl_layer_kind(dl_module_kind(m)), "batch_first") && *dl_module_source(m).file)
+            return m;
+    }
+    return NULL;
+}
+
+/* A layer of sequences that takes samples for places. */
+static int find_places_taken(dlsh_examination *e, const dl_recorded *c, long samples) {
+    dl_module *m = with_batch_first(e, c);
+    char *text = m ? dl_module_text(m) : NULL;
+    if (!text) return 0;
+    const int set = strstr(text, "batch_first") != NULL;
+    dl_text_free(text);
+    const dl_source at = dl_module_source(m);
+    dlsh_finding *f = dlsh_find_at(e, at.file, at.line, set ? "leave batch_first out" : "add batch_first");
+    if (!f) return 1;
+    dlsh_cause(f, "%s mixes the samples of a batch, which it takes for places: batch_first is %s", dl_module_kind(m),
+               set ? "set" : "missing");
+    dlsh_evidence(f, "with the other %ld samples changed, what %s (layer %s, line %d) gives for the first one changes",
+                  samples - 1, c->composite ? c->composite : c->op, c->layer, c->line);
+    return 1;
+}
+
 /* The first call whose result does not keep what belongs to the first sample. */
 static void find_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, long samples) {
     for (long i = 0; i < a->n && i < b->n; i++) {
@@ -503,6 +533,7 @@ static void find_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_tri
         if (n < samples || dlsh_share_alike(a->result[i], b->result[i]) >= 0.5 / (double)samples) continue;
         char what[200];
         const dl_recorded *c = &a->calls[i];
+        if (find_places_taken(e, c, samples)) return;
         dlsh_finding *f = dlsh_find_at(e, dlsh_call_file(c), dlsh_call_line(c),
                                        "let each op keep the dimension of samples: look at dim= and at reshape");
         if (!f) return;

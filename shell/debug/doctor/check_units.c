@@ -246,16 +246,27 @@ static double gain_of(const dl_journal_node *n, const dl_journal_value *w) {
     return w->n ? sqrt((w->std * w->std + w->mean * w->mean) * inputs) : NAN;
 }
 
+/* Of the products that an op is given, added up, the one with the largest weights; *gain: how much they multiply. */
+static const dl_journal_node *product_before(dlsh_pass p, const dl_journal_node *n, double *gain, int depth) {
+    const dl_journal_node *found = NULL;
+    for (int k = *gain = 0, unit; k < n->nin && k < 2; k++) {
+        const dl_journal_node *by = dlsh_pass_source(p, n, k);
+        const dl_journal_value *w = by ? dlsh_node_weight(by, &unit) : NULL;
+        double own = w ? gain_of(by, w) : 0;
+        if (!w && dlsh_op_is(by, "add") && depth < 4) by = product_before(p, by, &own, depth + 1);
+        if (own > *gain) *gain = own, found = by;
+    }
+    return found;
+}
+
 /* From the first pass on: weights that were set by the script, or that are large. */
 static void blame_weights(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n, dlsh_finding *f) {
-    const dl_journal_node *by = dlsh_pass_source(p, n, 0);
+    double gain;
+    const dl_journal_node *by = product_before(p, n, &gain, 0);
     const char *file = NULL;
-    int unit;
-    if (dlsh_op_is(by, "add")) by = dlsh_pass_source(p, by, 0);
-    const dl_journal_value *w = by ? dlsh_node_weight(by, &unit) : NULL;
     const int line = dlsh_weights_set_at(&file);
     if (line && *n->layer_file) f->file = file, f->line = line;
-    if (line || !w || !(gain_of(by, w) > 4) || *n->layer_file) return;
+    if (line || !(gain > 4) || *n->layer_file) return;
     const dl_source made = dlsh_weight_source(e, by);
     f->file = made.file, f->line = made.line;
 }
@@ -293,29 +304,38 @@ static int is_told(dlsh_examination *e, const char *what) {
         dlsh_finding *former = &e->findings[i];
         if (former->check != f->check || former->line != f->line || strcmp(former->file, f->file) != 0) continue;
         const size_t used = strlen(former->evidence);
-        snprintf(former->evidence + used, sizeof former->evidence - used, "; the same of %s", what);
+        if (!strstr(former->evidence, what) && !strstr(former->cause, what))
+            snprintf(former->evidence + used, sizeof former->evidence - used, "; the same of %s", what);
         e->bad -= !f->note, e->nnotes -= f->note, e->nfindings--;
         return 1;
     }
     return 0;
 }
 
+/* Units in functions of the script that large weights drive outwards, from the first pass on. */
+static int is_driven(const dl_journal_row *r, dlsh_pass p, const dl_journal_node *n, const dl_journal_node *then) {
+    double gain = 0;
+    if (!dlsh_op_is(n, "tanh|sigmoid") || *n->layer_file || !then || dlsh_settled_lower(r, 0.95)) return 0;
+    return fmax(mean_slope(n), mean_slope(then)) < 0.2 && product_before(p, n, &gain, 0) && gain > 4;
+}
+
 static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
     const dlsh_pass first = dlsh_pass_of(r, 0), p = dlsh_pass_of(r, 1);
     const dl_journal_node *then = counterpart(first, p, n);
-    int dead = n->out.dead > 0.75, flat = !dead && mean_slope(n) < 0.12 && is_hidden(p, n);
+    const int driven = is_driven(r, p, n, then);
+    int dead = n->out.dead > 0.75, flat = !dead && (driven || mean_slope(n) < 0.12) && is_hidden(p, n);
     if ((!dead && !flat) || (dead && is_penalty(p, n))) return;
     const dl_journal_node *user = dlsh_pass_user(p, n);
     const int gate = dlsh_op_is(n, "sigmoid") && dlsh_op_is(user, "mul|split|chunk") && !user->in[1].constant;
     if ((gate || dlsh_op_is(n, "softmax")) && !(then && mean_slope(then) < 0.12)) return; /* they may become sure */
-    int before = then && (dead ? then->out.dead > 0.75 : mean_slope(then) < 0.12);
+    int before = then && (dead ? then->out.dead > 0.75 : driven || mean_slope(then) < 0.12);
     if (flat && !before && dlsh_settled_lower(r, 0.7)) return; /* it has become sure while it learned */
     dlsh_finding *f =
         dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n),
                      dead                       ? why_dead(first, n, before)
                      : dlsh_op_is(n, "softmax") ? "divide the scores by the root of their length: q @ k.T / sqrt(d)"
-                     : before                   ? "a smaller initialisation, or normalise what goes in"
-                                                : "a smaller learning rate, or a norm layer before it");
+                     : before ? "a smaller initialisation, as randn(n, m) / n ** 0.5, or normalise what goes in"
+                              : "a smaller learning rate, or a norm layer before it");
     char what[300];
     if (!f) return;
     f->effect = !before || is_explained(e);

@@ -257,8 +257,56 @@ static int carries(const dlsh_node *n, const char *name) {
     return 0;
 }
 
+/* Is it an item of a loop, or what is picked by one? A number that is counted is no data. */
+static dlsh_property is_item(void *loop, const dlsh_step *at) {
+    const dlsh_node *l = loop, *n = at->n;
+    const int picks = n->kind == DLSH_N_INDEX, counts = dlsh_is_call_of(l->kids[l->nkids - 2], "range");
+    for (int k = 0; (picks || !counts) && k + 2 < l->nkids; k++)
+        if (l->kids[k]->text && (picks ? dlsh_mentions : dlsh_names)(n, l->kids[k]->text)) return DLSH_HAS_FIRST;
+    return DLSH_MAY_HAVE;
+}
+
+/* Does a tree hold a loss, or the call of a function that trains? */
+static int has_loss(const char *file, const dlsh_node *n) {
+    const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
+    int found = by && (dlsh_speaks_of(by, "loss|entropy") || dlsh_trains(dlsh_function_of(file, by)));
+    for (int i = 0; n && i < n->nkids && !found; i++) found = has_loss(file, n->kids[i]);
+    return found;
+}
+
+/* Does a statement of several names carry another one on, uncut? */
+static int carries_other(const dlsh_node *n, const dlsh_node *to, const char *name) {
+    const dlsh_node *value = n->kids[n->nkids - 1];
+    int found = to && to->kind == DLSH_N_NAME && strcmp(to->text, name) != 0 && dlsh_mentions(value, to->text) &&
+                !cut_of(value, to->text);
+    for (int i = 0; to && i < to->nkids - (to == n) && !found; i++) found = carries_other(n, to->kids[i], name);
+    return found;
+}
+
+/* The line of the statement that makes a state, always cut off, of itself and of data of each time; 0: there is none.
+ */
+static int line_of_times(const char *file, const dlsh_node *loop, const dlsh_node *cut, const char *name) {
+    int line = 0, always = 0;
+    for (int i = 0; i < dlsh_body_of(loop)->nkids; i++) {
+        const dlsh_node *n = dlsh_body_of(loop)->kids[i];
+        const dlsh_node *value = n->kind == DLSH_N_ASSIGN && dlsh_assigns(n, name) ? n->kids[n->nkids - 1] : NULL;
+        always |= n == cut;
+        if (dlsh_mentions(value, name) && !carries_other(n, n, name) && dlsh_origin(file, value, is_item, (void *)loop))
+            line = n->span.line;
+    }
+    return always && !has_loss(file, loop) ? line : 0;
+}
+
+/* Does a pass go through a weight at that line? */
+static int trains_at(dlsh_pass p, const char *file, int line) {
+    for (long k = 0; k < p.n; k++)
+        for (int j = 0; p.at[k].line == line && !strcmp(p.at[k].file, file) && j < p.at[k].nin && j < 8; j++)
+            if (p.at[k].in[j].there && p.at[k].in[j].leaf) return 1;
+    return 0;
+}
+
 /* Within a loop that no backward pass is in: of all times the last one alone learns. Where the training goes well, one
- * time is enough, as at a fixed point. */
+ * time is enough, as at a fixed point, unless each time has data of its own. */
 static void look_at_cut_state(dlsh_examination *e, const char *file, const dlsh_node *loop) {
     const char *name = NULL;
     const dl_journal_row *r, *pass = NULL;
@@ -266,9 +314,10 @@ static void look_at_cut_state(dlsh_examination *e, const char *file, const dlsh_
     const dlsh_node *by = dlsh_trains(loop) ? NULL : state_cut_in(dlsh_body_of(loop), &name, &carried);
     if (!by || (!carried && !carries(dlsh_body_of(loop), name)) || dlsh_mentions(loop, "grad"))
         return; /* or z is moved */
+    const int times = line_of_times(file, loop, by, name);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         if (strcmp(r->file, file) != 0 || r->count < 16) continue;
-        if (dlsh_settled_lower(r, 0.8)) return;
+        if (dlsh_settled_lower(r, 0.8) && !trains_at(dlsh_pass_of(r, 1), file, times)) return;
         pass = r;
     }
     dlsh_finding *f = pass ? dlsh_find_at(e, file, by->span.line,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/text/reads.h"
 #include "debug/doctor/trace.h"
 #include "debug/doctor/trial.h"
 #include "dlcore/index.h"
@@ -235,18 +236,35 @@ static dlsh_property makes_mask(DLSH_UNUSED void *ctx, const dlsh_step *at) {
     return compares || dlsh_is_call_of(at->n, "tril|triu") ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
 }
 
-/* Where the mask is made that a statement is given by name; NULL: it is given none. */
-static const dlsh_node *mask_of(const char *file, const dlsh_node *n) {
+/* The mask that a statement is given by name, of those whose names hold a word; NULL: it is given none. */
+static const dlsh_node *mask_given(const dlsh_node *n, const char *word) {
     const dlsh_node *found = NULL;
-    if (n && n->kind == DLSH_N_KWARG && strstr(n->text, "mask")) return dlsh_origin(file, n->kids[0], makes_mask, NULL);
-    for (int i = 0; n && i < n->nkids && !found; i++) found = mask_of(file, n->kids[i]);
+    if (n && n->kind == DLSH_N_KWARG && strstr(n->text, word)) return n;
+    for (int i = 0; n && i < n->nkids && !found; i++) found = mask_given(n->kids[i], word);
     return found;
 }
 
-/* ... the statement of a call; else the line of that. */
+/* Where the mask is made that the statement of a call is given; else the line of that. */
 static int line_of_mask(const dl_recorded *c) {
-    const dlsh_node *made = mask_of(c->file, dlsh_statement_at(c->file, c->line));
+    const dlsh_node *given = mask_given(dlsh_statement_at(c->file, c->line), "mask");
+    const dlsh_node *made = given ? dlsh_origin(c->file, given->kids[0], makes_mask, NULL) : NULL;
     return made ? made->span.line : c->line;
+}
+
+/* A layer's mask of padding is turned round where it is made, or where it is given if others read it, too. */
+static void tell_padding(dlsh_examination *e, const dl_recorded *c, const dlsh_node *given) {
+    const dlsh_node *root = dlsh_text_root(c->file), *around[DLSH_AROUND], *mask = given->kids[0];
+    const int depth = dlsh_functions_around(root, given->span.start, around), made = line_of_mask(c);
+    const char *name = mask->kind == DLSH_N_NAME ? mask->text : NULL;
+    const int read = name && dlsh_reads(depth ? around[depth - 1] : root, name) > 1;
+    dlsh_finding *f =
+        dlsh_find_at(e, c->file, read || !name ? given->span.line : made,
+                     dlsh_kept(e, "give %s the opposite: %s=!%s", given->text, given->text, name ? name : "(...)"));
+    if (!f) return;
+    dlsh_cause(f, "the mask is the wrong way round: %s hides the places that count and leaves the padding",
+               given->text);
+    dlsh_evidence(f, "%s is true where attention is not allowed; line %d makes the mask%s", given->text, made,
+                  read ? ", which others read as it is" : "");
 }
 
 static void find_turned_triangle(dlsh_examination *e, const dl_tensor *x, const dlsh_trial *a) {
@@ -270,6 +288,8 @@ static void find_turned_mask(dlsh_examination *e, dl_tensor *x, const dlsh_trial
     for (long i = 0; i < a->n; i++) {
         const dl_recorded *c = &a->calls[i];
         if (!a->result[i] || !keeps_others(c, a->result[i], &p)) continue;
+        const dlsh_node *given = mask_given(dlsh_statement_at(c->file, c->line), "key_padding");
+        if (given) return tell_padding(e, c, given);
         dlsh_finding *f = dlsh_find_at(e, c->file, line_of_mask(c),
                                        "hide the padding: where the mask is true in masked_fill, nothing is left");
         if (!f) return;
