@@ -227,6 +227,22 @@ static int line_before_changes(const char *file, int line) {
     return line;
 }
 
+/* The variable with the number that a code in a column was before it was scaled, in as large a share of its rows; NULL:
+ * there is none. */
+static const char *holder_of_code(const dlsh_examination *e, double share, double *code) {
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        const dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
+        dlsh_samples s = {.n = t && dl_ndim(t) == 1 ? dl_numel(t) : 0, .real = 1, .width = 1};
+        DLSH_FREED double *x = s.n > 7 ? malloc((size_t)s.n * sizeof *x) : NULL;
+        if (!x || dl_read_f64(t, x)) continue;
+        long many = 0;
+        const double v = (s.x = x, code_in(&s, 0, &many));
+        if (v == floor(v) && fabs((double)many / (double)s.n - share) < 0.3 * share) return *code = v, h->name;
+    }
+    return dl_error_clear(), NULL;
+}
+
 static int find_codes(dlsh_examination *e, const dlsh_samples *s) {
     long count = 0;
     if (s->width > DLSH_COLUMNS || s->n < 8 || s->picture) return 0;
@@ -236,8 +252,11 @@ static int find_codes(dlsh_examination *e, const dlsh_samples *s) {
         dlsh_finding *f =
             dlsh_find_at(e, s->file, s->written_line ? s->written_line : line_before_changes(s->file, s->line),
                          "fill missing values in, as by the column's mean, and tell the net by a column of its own");
+        double was = code;
+        const char *of = code == floor(code) ? NULL : holder_of_code(e, (double)count / (double)s->n, &was);
         if (f)
-            dlsh_cause(f, "column %ld of %s holds %.6g, which looks like a code for a missing value", c, s->name, code);
+            dlsh_cause(f, "column %ld of %s holds %.6g%s%s, which looks like a code for a missing value", c, s->name,
+                       was, of ? " of " : "", of ? of : "");
         if (f)
             dlsh_evidence(
                 f, "%ld of %ld samples have it, far outside of what the others have%s", count, s->n,

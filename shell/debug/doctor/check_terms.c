@@ -106,11 +106,26 @@ static int find_cut_rest(dlsh_examination *e, const dl_journal_row *r, const par
     return 1;
 }
 
+/* Is the rest of the loss measured by other targets at last, as by those of a teacher that learns meanwhile? Then its
+ * figures do not tell whether it became small. */
+static int has_moved(dlsh_pass first, dlsh_pass last, const dl_journal_node *part) {
+    DLSH_FREED char *rest = first.n == last.n ? calloc(1, (size_t)last.n) : NULL;
+    if (rest) mark_sources(last, last.at, part, rest);
+    for (long i = 0; rest && i < last.n; i++)
+        for (int k = 0; rest[i] && k < last.at[i].nin && k < 8; k++) {
+            const dl_journal_value *a = &first.at[i].in[k], *b = &last.at[i].in[k];
+            if (!a->constant || !b->constant || a->n < 8 || b->n < 8) continue;
+            if (b->std > 2 * a->std || a->std > 2 * b->std) return 1;
+        }
+    return 0;
+}
+
 static void look_at_part(dlsh_examination *e, const dl_journal_row *r, const part *first, const part *last) {
     const double rest = r->first - first->factor * first->value, left = settled(r) - last->factor * last->value;
     if (!(first->factor > 0) || !(first->value > 0) || !(last->value >= 0)) return;
     if (!(last->value < 0.1 * first->value) || !(rest > 0) || !(left > 0.5 * rest)) return;
     if (rest < 0.02 * r->first && left > 2 * rest) return; /* it began at its least, as what a code costs */
+    if (has_moved(dlsh_pass_of(r, 0), dlsh_pass_of(r, 1), last->at)) return;
     if (find_cut_rest(e, r, last) || dlsh_was_found(e, "parameters and optimizers", "the penalty on weights")) return;
     const char *file = last->at->file;
     const int made = dlsh_line_of_factor(e, file, dlsh_statement_at(file, last->at->line), last->factor);

@@ -10,6 +10,7 @@
 #include "debug/doctor/checks.h"
 #include "debug/doctor/data/pools.h"
 #include "debug/doctor/syntax.h"
+#include "debug/doctor/text/reads.h"
 #include "dlcore/view.h"
 
 enum { MOST = 2000, ELEMENTS = 1 << 21 };
@@ -506,9 +507,29 @@ static int is_elsewhere(const dlsh_samples *s, const dl_tensor *x, const dl_jour
     return 1;
 }
 
+/* Samples that were kept apart in a variable, whose name batches are given in the loop before anything reads it. */
+static void find_overwritten(dlsh_examination *e, const dl_journal_row *back, const dl_journal_row *test,
+                             const dlsh_traced *x) {
+    const dlsh_node *root = dlsh_text_root(test->file);
+    int places[DLSH_LEVELS];
+    const int behind = root && !strcmp(test->file, back->file) && test->at >= back->till;
+    if (!behind || !dlsh_places_of(back->file, back->line, places)) return;
+    const dlsh_definition batch = dlsh_define(root, x->name, places[0]), d = dlsh_define(root, x->name, batch.at);
+    if (!batch.value || batch.param || !d.value || d.each || d.param || dlsh_mentions(batch.value, x->name)) return;
+    if (!d.value->nkids || dlsh_is_call_of(d.value, "zeros|ones|full|empty|tensor|zeros_like")) return; /* no samples */
+    const int line = batch.value->span.line, made = d.value->span.line;
+    if (dlsh_is_before_loop(back->file, line, back->line) || !dlsh_is_before_loop(back->file, made, back->line)) return;
+    if (dlsh_reads_behind(root, x->name, d.value->span.end) > dlsh_reads_behind(root, x->name, batch.at)) return;
+    dlsh_finding *f = dlsh_find_at(e, back->file, line, "another name for the batches of the loop");
+    if (!f) return;
+    dlsh_cause(f, "%s is overwritten by batches of the training: what is evaluated is the last one of these", x->name);
+    dlsh_evidence(f, "line %d gives it other samples, which nothing reads; line %d evaluates what was trained on", made,
+                  test->line);
+}
+
 /* What was run without a backward pass, compared with what was trained on. */
-static void compare_evaluations(dlsh_examination *e, const int *lines, int nlines, const dlsh_samples *train,
-                                const dlsh_samples *own, const dl_tensor *used) {
+static void compare_evaluations(dlsh_examination *e, const dl_journal_row *back, const int *lines, int nlines,
+                                const dlsh_samples *train, const dlsh_samples *own, const dl_tensor *used) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         int trained = 0;
@@ -519,7 +540,9 @@ static void compare_evaluations(dlsh_examination *e, const int *lines, int nline
         int n = other ? 0 : dlsh_trace(e, r->file, r->line, some);
         for (int k = 0; k < n; k++) {
             dl_tensor *x = some[k].tensor;
-            if (some[k].role != DLSH_ROLE_INPUT || some[k].guessed || !x || x == used || dl_ndim(x) < 2) continue;
+            if (some[k].role != DLSH_ROLE_INPUT || some[k].guessed || !x || dl_ndim(x) < 2) continue;
+            if (x == used) find_overwritten(e, back, r, &some[k]);
+            if (x == used) continue;
             test.file = r->file, test.line = some[k].name_line ? some[k].name_line : r->line;
             snprintf(test.name, sizeof test.name, "%s", some[k].name);
             dl_tensor *y = train->y ? targets_beside(e, x, &test, r->file) : NULL;
@@ -533,17 +556,18 @@ static void compare_evaluations(dlsh_examination *e, const int *lines, int nline
     }
 }
 
-static dl_tensor *first_input(const dlsh_traced *all, int n) {
+static const dlsh_traced *first_input(const dlsh_traced *all, int n) {
     for (int i = 0; i < n; i++)
-        if (all[i].role == DLSH_ROLE_INPUT && all[i].tensor && dl_ndim(all[i].tensor) > 1) return all[i].tensor;
+        if (all[i].role == DLSH_ROLE_INPUT && all[i].tensor && dl_ndim(all[i].tensor) > 1) return &all[i];
     return NULL;
 }
 
-/* Was the table that a loop uses made before it, as a part of another one? Else a name holds its last batch alone. */
-static int is_part(const dlsh_traced *all, int n, const dl_tensor *used, const char *file, int line) {
-    for (int i = 0; i < n; i++)
-        if (all[i].tensor == used) return all[i].name_line && dlsh_is_before_loop(file, all[i].name_line, line);
-    return 0;
+/* The nearest variable on the way to what a loop uses that was made before it, as a part of another one; a name that is
+ * given its value within holds the last batch alone. -1: there is none. */
+static int part_before(const dlsh_traced *x, const char *file, int line) {
+    for (int i = 0; i < x->nway; i++)
+        if (x->way_line[i] && dlsh_is_before_loop(file, x->way_line[i], line)) return i;
+    return -1;
 }
 
 /* Statements that ran nets whose layers have lines of their own, in the course of a training. */
@@ -584,14 +608,14 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
         dlsh_find_leaked(e, file, all, n, &s);
         if (!dlsh_was_found(e, e->check, "labels do not belong")) dlsh_judge_labels(e, &s);
     }
-    dl_tensor *used = first_input(all, n);
-    snprintf(near.name, sizeof near.name, "%s", s.name);
+    const dlsh_traced *used = first_input(all, n);
+    const int part = used ? part_before(used, file, r->line) : -1;
+    snprintf(near.name, sizeof near.name, "%s", part > 0 ? used->way_name[part] : s.name);
     dlsh_samples *with = s.y && s.width ? &s : &near; /* whose targets are known */
-    if (!used || !set_samples(&near, used, NULL)) return;
-    for (int i = 0; i < n && !near.line; i++)
-        if (all[i].tensor == used) near.file = file, near.line = all[i].name_line;
-    const dlsh_samples *trained = is_part(all, n, used, file, r->line) ? &near : with;
-    if (!is_of_evaluation(e, trained)) compare_evaluations(e, lines, nlines, with, trained, used);
+    if (!used || !set_samples(&near, part > 0 ? used->way[part] : used->tensor, NULL)) return;
+    near.file = file, near.line = part > 0 ? used->way_line[part] : used->name_line;
+    const dlsh_samples *trained = part >= 0 ? &near : with;
+    if (!is_of_evaluation(e, trained)) compare_evaluations(e, r, lines, nlines, with, trained, used->tensor);
 }
 
 /* ---------------------------------------------------------------- a metric's */

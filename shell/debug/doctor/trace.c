@@ -207,18 +207,29 @@ static const dlsh_node *rows_behind_number(const tracer *t, const dlsh_node *n) 
     return NULL;
 }
 
+/* The first part of an expression that holds data, as x of x.permute(0, 2, 1) or log1p(x); NULL: none does. */
+static const dlsh_node *data_in(const tracer *t, const dlsh_node *n, int before) {
+    for (int i = 0; i < n->nkids; i++) {
+        const dlsh_node *k = n->kids[i];
+        if (k && ((k->kind == DLSH_N_NAME && data_of(t, k->text, before)) || data_in(t, k, before))) return k;
+    }
+    return NULL;
+}
+
 static void note_beyond(const tracer *t, const dlsh_node *n, int before, dlsh_traced *x) {
     dlsh_traced own = {0};
     for (int i = 0; n && i < 2 * DEEPEST; i++) {
         const dlsh_node *of = rows_behind_number(t, n);
         if (n->kind == DLSH_N_NAME) { /* y = y[p], before y = (y - y.mean()) / y.std() */
             const dlsh_definition d = dlsh_define(t->unit->root, n->text, before);
-            n = d.each || d.param ? NULL : d.value, before = dlsh_place_of(&d);
+            const dlsh_node *back = d.each || d.param ? NULL : dlsh_returned(t->unit->name, &d);
+            n = d.each || d.param ? NULL : back ? back : d.value, before = back ? back->span.start : dlsh_place_of(&d);
         } else {
-            n = of ? of : kept(t, n, &own);
+            of = of ? of : kept(t, n, &own);
+            n = of ? of : data_in(t, n, before);
         }
     }
-    snprintf(x->beyond, sizeof x->beyond, "%s", own.picks);
+    snprintf(x->beyond, sizeof x->beyond, "%s", own.picks), x->beyond_line = own.lines[0];
 }
 
 /* A variable that holds the data on the way; the first one is the nearest. */
@@ -227,6 +238,8 @@ static void note_data(dlsh_traced *x, dl_tensor *data, const char *name, int lin
         x->tensor = data, x->name_line = line;
         snprintf(x->name, sizeof x->name, "%s", name);
     }
+    const int k = x->nway < (int)DLSH_COUNT(x->way) ? x->nway++ : x->nway - 1;
+    x->way[k] = data, x->way_name[k] = name, x->way_line[k] = line;
     x->whole = data, x->base_line = line, x->of_base = strlen(x->picks);
     snprintf(x->base, sizeof x->base, "%s", name);
 }
@@ -278,8 +291,9 @@ static void follow_name(tracer *t, const dlsh_node *n, dlsh_traced x, int before
         if (data) note_data(alias ? &given : &x, data, n->text, of ? of->span.line : 0);
         if (back) before = back->span.start;
         while (of && of->kind != DLSH_N_NAME) {
-            if (rows_behind_number(t, of)) note_beyond(t, of, back ? before : dlsh_place_of(&d), &x);
-            of = kept(t, of, &x);
+            const dlsh_node *further = kept(t, of, &x);
+            if (!further) note_beyond(t, of, back ? before : dlsh_place_of(&d), &x);
+            of = further;
         }
         if (!of) break;
         n = of, before = back ? before : dlsh_place_of(&d);

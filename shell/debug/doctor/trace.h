@@ -14,6 +14,7 @@ typedef struct dlsh_traced {
     char name[64], base[64];   /* the variable that is nearest to the use; the one that the data were made in */
     char picks[240];           /* the rows that were taken on the way, the last first; "" none */
     char beyond[240];          /* those that were taken before numbers were added to or multiplied with all */
+    int beyond_line;           /* of the last one of these */
     int pick_line;             /* of a pick */
     int pick_place;            /* in the text, of the last one */
     int lines[8], nlines;      /* of all picks, the last first, as far as they fit */
@@ -23,6 +24,9 @@ typedef struct dlsh_traced {
     int random, moved;         /* one of the picks is in random order, or puts rows in another order */
     int name_line, base_line;  /* where both were made */
     dl_tensor *tensor, *whole; /* the values of both; borrowed; NULL: none is kept */
+    dl_tensor *way[4];         /* the variables from the nearest to the base, their names, and where they were made */
+    const char *way_name[4];
+    int way_line[4], nway;
 } dlsh_traced;
 
 /* The innermost statement that begins on a line, of several the one that goes back; NULL: its text is not known. */

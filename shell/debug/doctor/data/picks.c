@@ -114,6 +114,21 @@ static int are_alike_beyond(const dlsh_traced *x, const dlsh_traced *y) {
     return !strcmp(a, b) || !strcmp(a, y->picks) || !strcmp(x->picks, b);
 }
 
+/* y[:len(x)] behind x = x[keep]: targets that were only cut to the length of what was left of the inputs. */
+static void find_cut_to_length(dlsh_examination *e, const dlsh_traced *x, const dlsh_traced *y) {
+    const char *kept = x->beyond, *end = strchr(y->beyond, ';');
+    const int slice = strchr(kept, ':') && !strpbrk(kept, "<>=");
+    if (!*kept || slice || *y->beyond != ':' || !end || end[1] || strcmp(x->picks, y->picks) != 0) return;
+    if (!same_rows(x->whole, y->whole) || dlsh_labels_tell(x->whole, y->whole)) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, dlsh_text_name(e), y->beyond_line, "the same rows of both: x = x[keep]; y = y[keep]");
+    if (!f) return;
+    dlsh_cause(f, "labels do not belong to their inputs: %s is only cut to as many rows as were picked for %s", y->base,
+               x->base);
+    dlsh_evidence(f, "the rows of %s are taken by [%.*s], line %d, those of %s by [%.*s]", x->base,
+                  (int)strcspn(kept, "#;"), kept, x->beyond_line, y->base, (int)strcspn(y->beyond, "#;"), y->beyond);
+}
+
 /* Rows picked differently for inputs and targets. */
 static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_traced *y) {
     if (!strcmp(x->base, y->base) || are_alike_beyond(x, y) || is_made_of(e, y, x) || !x->tensor || !y->tensor) return;
@@ -174,6 +189,9 @@ void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *given, int n) {
     for (int i = 0; i < n; i++) {
         const dlsh_traced *x = all[i].role == DLSH_ROLE_INPUT ? samples_beside(&all[i], all, n) : NULL;
         if (x) compare_table(e, &all[i], x);
+        for (int k = 0; k < n; k++)
+            if (all[i].role == DLSH_ROLE_INPUT && all[k].role == DLSH_ROLE_TARGET)
+                find_cut_to_length(e, &all[i], &all[k]);
         if (x || has_partner(&all[i], all, n)) continue;
         for (int k = 0; k < n; k++)
             if (all[i].role == DLSH_ROLE_INPUT && all[k].role == DLSH_ROLE_TARGET &&
