@@ -43,9 +43,6 @@
 #define READ(i, n)                                                                                                     \
     T n = n##_in_[i_];                                                                                                 \
     (void)n;
-#define READ_FAR(i, n)                                                                                                 \
-    T n = *(const T *)(p_[1 + i] + i_ * s_[1 + i]);                                                                    \
-    (void)n;
 #define IS_DENSE(i, n) &&s_[1 + i] == sizeof(T)
 #define LOOP(name, R, numbers, operands, ...)                                                                            \
     __VA_OPT__(BEGIN(name, numbers)                                                                                    \
