@@ -1,5 +1,6 @@
-/* LU by halves of the columns, so that most is products of matrices. OpenBLAS's getrf is held up by its trsm: on one
- * thread it takes 91 us for 128 by 128 numbers of f64 and 3.2 ms for 512 by 512, this takes 68 us and 2.6 ms. */
+/* LU by halves of the columns, so that most is products of matrices. OpenBLAS's getrf is held up by its trsm and
+ * its panels: on one thread it takes 91 us for 128 by 128 numbers of f64 and 3.2 ms for 512 by 512; all of lu_factor,
+ * with its copies, takes 77 us and 2.8 ms by this. */
 #include "core/dtype.h"
 #include "core/tensor.h"
 #include "cpu/lapack/lu.h"
