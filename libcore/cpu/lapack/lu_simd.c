@@ -48,7 +48,8 @@ static void S(solve)(long n, long c, const void *l, long ldl, void *right, long 
 #undef COLUMNS
 
 /* Rows of column j from row i on, COUNT vectors of them or, with a further argument of LOAD and STORE, the first lanes
- * of one: u[k] times column k of a is subtracted for each k < j. `most` is the largest magnitude of each lane so far. */
+ * of one: u[k] times column k of a is subtracted for each k < j. `most` is the largest magnitude of each lane so far.
+ */
 #define ROWS(COUNT, LOAD, STORE, ...)                                                                                  \
     do {                                                                                                               \
         VEC v[COUNT];                                                                                                  \
