@@ -6,6 +6,7 @@
 
 #include "commands/families.h"
 #include "commands/help.h"
+#include "debug/debug.h"
 #include "dlcore.h"
 #include "view/console.h"
 
@@ -40,7 +41,7 @@ static void ops_page(FILE *f) {
     }
 }
 
-/* ---- docs/commands.md, docs/settings.md */
+/* ---- docs/commands.md, docs/settings.md, docs/doctor.md */
 
 static void commands_page(FILE *f) {
     dlsh_buf b = {0};
@@ -56,6 +57,13 @@ static void commands_page(FILE *f) {
 static void settings_page(FILE *f) {
     dlsh_buf b = {0};
     dlsh_docs_settings(&b);
+    fputs(dlsh_buf_text(&b), f);
+    dlsh_buf_free(&b);
+}
+
+static void doctor_page(FILE *f) {
+    dlsh_buf b = {0};
+    dlsh_doctor_page(&b);
     fputs(dlsh_buf_text(&b), f);
     dlsh_buf_free(&b);
 }
@@ -144,11 +152,8 @@ static void datasets_page(FILE *f) {
 static const struct {
     const char *path;
     void (*write)(FILE *f);
-} pages[] = {{"docs/ops.md", ops_page},
-             {"docs/commands.md", commands_page},
-             {"docs/settings.md", settings_page},
-             {"docs/layers.md", layers_page},
-             {"docs/datasets.md", datasets_page}};
+} pages[] = {{"docs/ops.md", ops_page},       {"docs/commands.md", commands_page}, {"docs/settings.md", settings_page},
+             {"docs/doctor.md", doctor_page}, {"docs/layers.md", layers_page},     {"docs/datasets.md", datasets_page}};
 
 /* Makes the folders above a file. */
 static void make_folders(char *path) {

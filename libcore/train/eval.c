@@ -6,21 +6,59 @@
 
 enum { EVAL_BATCH = 256 };
 
-/* The loader of a split, in order, at its beginning. */
-static dl_loader *eval_loader(dl_trainer *t, dl_split split) {
+/* A loader of a split, in order. */
+static dl_loader *new_loader(dl_trainer *t, dl_split split, long batch) {
     const bool held = split == DL_VAL;
+    dl_loader_spec s = {.batch = batch, .seed = &t->data_seed, .collate = t->loader_spec.collate};
+    return dl_loader_new(held ? t->held : t->data, held ? DL_TEST : split, &s);
+}
+
+/* The loader of evaluations of a split, at its beginning. */
+static dl_loader *eval_loader(dl_trainer *t, dl_split split) {
     dl_loader **l = &t->eval_loader[split];
-    if (!*l) {
-        long batch = dl_loader_batch(t->loader);
-        dl_loader_spec s = {
-            .batch = batch > EVAL_BATCH ? batch : EVAL_BATCH, .seed = &t->data_seed, .collate = t->loader_spec.collate};
-        *l = dl_loader_new(held ? t->held : t->data, held ? DL_TEST : split, &s);
-    }
+    const long batch = dl_loader_batch(t->loader);
+    if (!*l) *l = new_loader(t, split, batch > EVAL_BATCH ? batch : EVAL_BATCH);
     if (*l && dl_loader_seek(*l, 0, 0) != DL_OK) return NULL;
     return *l;
 }
 
-static dl_status eval_batch(dl_trainer *t, const dl_batch *b, bool first, dl_collected *all) {
+/* Is there something to evaluate? */
+static dl_status check_split(dl_trainer *t, dl_split split) {
+    if (split == DL_VAL && !t->held)
+        return dl_fail_hint(DL_ERR_VALUE, "trainer(m, d, val=0.1)", "the trainer holds no samples out");
+    if (split != DL_VAL && dl_dataset_len(t->data, split) < 1)
+        return dl_fail_hint(DL_ERR_VALUE, split == DL_TEST ? "eval t split=train" : "",
+                            "dataset %s has no samples in its %s split", dl_dataset_name(t->data),
+                            split == DL_TEST ? "test" : "training");
+    return dl_trainer_check_net(t);
+}
+
+/* What an evaluation does with a batch; `with` is that of its caller. */
+typedef dl_status each_batch(dl_trainer *t, const dl_batch *b, long number, void *with);
+
+/* Goes through all batches of a loader in evaluation mode, with the averaged weights where the trainer keeps them. */
+static dl_status go_through(dl_trainer *t, dl_loader *l, each_batch *each, void *with) {
+    long where[2] = {0, 0};
+    DL_SCOPED_GRAD_MODE(0);
+    const int training = dl_module_training(t->model);
+    dl_module_train(t->model, 0);
+    dl_trainer_swap_ema(t);
+    dl_status st = dl_batch_make_resident(t, dl_batch_split(t, l));
+    if (st == DL_OK) st = dl_control_write(t, &t->eval_control->epoch, where, sizeof where);
+    for (long number = 0; st == DL_OK; number++) {
+        DL_SCOPED_BATCH b = {0};
+        st = dl_interrupt_get() ? DL_ERR_INTERRUPT : dl_batch_fetch_eval(t, l, &b);
+        if (st == DL_OK && !b.x[0]) break;
+        if (st == DL_OK) st = each(t, &b, number, with);
+    }
+    dl_trainer_swap_ema(t);
+    dl_module_train(t->model, training);
+    return st == DL_ERR_INTERRUPT ? dl_fail(st, "the evaluation was interrupted") : st;
+}
+
+/* ---------------------------------------------------------------- sums over a split */
+
+static dl_status sum_batch(dl_trainer *t, const dl_batch *b, long number, void *all) {
     DL_OWNED dl_tensor *out = NULL, *loss = NULL;
     dl_pack *result = dl_step_run_net(t, b);
     dl_status st = result ? dl_trainer_loss_of(t, result, b, &loss) : dl_failed();
@@ -29,48 +67,21 @@ static dl_status eval_batch(dl_trainer *t, const dl_batch *b, bool first, dl_col
     dl_pack_unref(result);
     DL_TRY(st);
     long n = b->n;
-    dl_batch_rule rule = {.weight = (double)n, .batches = 1, .advance = n, .first = first, .lenient = true};
+    dl_batch_rule rule = {.weight = (double)n, .batches = 1, .advance = n, .first = number == 0, .lenient = true};
     return dl_step_accumulate(t, t->eval_control, loss, out, b->y[0], &rule);
-}
-
-/* Sums over all batches of a loader. */
-static dl_status eval_all(dl_trainer *t, dl_loader *l, dl_control *sums, dl_collected *all) {
-    long where[2] = {0, 0};
-    DL_TRY(dl_batch_make_resident(t, dl_batch_split(t, l)));
-    DL_TRY(dl_control_write(t, &t->eval_control->epoch, where, sizeof where));
-    for (bool first = true;; first = false) {
-        DL_SCOPED_BATCH b = {0};
-        if (dl_interrupt_get()) return dl_fail(DL_ERR_INTERRUPT, "the evaluation was interrupted");
-        DL_TRY(dl_batch_fetch_eval(t, l, &b));
-        if (!b.x[0]) return dl_control_read(t, t->eval_control, sums);
-        DL_TRY(eval_batch(t, &b, first, all));
-    }
 }
 
 dl_status dl_trainer_eval(dl_trainer *t, dl_split split, dl_eval_result *out) {
     if (!t) return dl_fail_null("the trainer");
-    if (split == DL_VAL && !t->held)
-        return dl_fail_hint(DL_ERR_VALUE, "trainer(m, d, val=0.1)", "the trainer holds no samples out");
-    if (split != DL_VAL && dl_dataset_len(t->data, split) < 1)
-        return dl_fail_hint(DL_ERR_VALUE, split == DL_TEST ? "eval t split=train" : "",
-                            "dataset %s has no samples in its %s split", dl_dataset_name(t->data),
-                            split == DL_TEST ? "test" : "training");
-    DL_TRY(dl_trainer_check_net(t));
+    DL_TRY(check_split(t, split));
     DL_TRY(dl_report_drain(t));
     dl_loader *l = eval_loader(t, split);
     if (!l) return dl_failed();
     double began = dl_now();
     dl_control s;
-    DL_SCOPED_GRAD_MODE(0);
-    int training = dl_module_training(t->model);
-    dl_module_train(t->model, 0);
-    dl_trainer_swap_ema(t);
     dl_collected all[DL_EVAL_METRICS] DL_SCOPE(dl_metrics_drop) = {{.n = 0}};
-    dl_status st = eval_all(t, l, &s, all);
-    dl_trainer_swap_ema(t);
-    dl_module_train(t->model, training);
-    if (st == DL_ERR_INTERRUPT) return dl_fail(st, "the evaluation was interrupted");
-    DL_TRY(st);
+    DL_TRY(go_through(t, l, sum_batch, all));
+    DL_TRY(dl_control_read(t, t->eval_control, &s));
     double acc = s.counted > 0 ? s.correct / s.counted : NAN;
     *out = (dl_eval_result){.loss = s.loss / s.weight, .acc = acc, .n = (long)s.weight};
     DL_TRY(dl_metrics_compute(t, all, out));
@@ -79,4 +90,37 @@ dl_status dl_trainer_eval(dl_trainer *t, dl_split split, dl_eval_result *out) {
     if (split == DL_VAL) t->val_loss = out->loss, t->val_acc = out->acc;
     dl_record_eval(t, split, out);
     return DL_OK;
+}
+
+/* ---------------------------------------------------------------- batches for the caller */
+
+typedef struct visitor {
+    dl_evaluated_fn *fn;
+    void *ctx;
+    long seen;
+} visitor;
+
+static dl_status visit(dl_trainer *t, const dl_batch *b, long number, void *with) {
+    (void)number;
+    visitor *v = with;
+    DL_OWNED dl_tensor *loss = NULL;
+    dl_evaluated e = {.first = v->seen, .n = b->n, .target = b->y, .targets = t->form.targets};
+    dl_pack *result = dl_step_run_net(t, b);
+    dl_status st = result ? dl_trainer_loss_of(t, result, b, &loss) : dl_failed();
+    e.result = result;
+    v->seen += b->n;
+    if (st == DL_OK) st = dl_item_f(loss, &e.loss);
+    if (st == DL_OK) st = v->fn(v->ctx, &e);
+    dl_pack_unref(result);
+    return st;
+}
+
+dl_status dl_trainer_eval_batches(dl_trainer *t, dl_split split, long batch, dl_evaluated_fn *fn, void *ctx) {
+    if (!t) return dl_fail_null("the trainer");
+    DL_TRY(check_split(t, split));
+    DL_TRY(dl_report_drain(t));
+    dl_loader *l = new_loader(t, split, batch);
+    dl_status st = l ? go_through(t, l, visit, &(visitor){fn, ctx, 0}) : dl_failed();
+    dl_loader_free(l);
+    return st;
 }

@@ -61,3 +61,6 @@ typedef struct dlsh_nodecheck {
  * gradient rule, and shows those that are wrong, with their lines. */
 dl_status dlsh_nodecheck_run(dlsh_session *s, struct dlsh_sink *sink, dl_tensor *loss, int second, dlsh_nodecheck *sum);
 void dlsh_nodecheck_say(struct dlsh_sink *sink, const dlsh_nodecheck *sum);
+
+/* docs/doctor.md: what `doctor` looks at, from its table. */
+void dlsh_doctor_page(dlsh_buf *b);

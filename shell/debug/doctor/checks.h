@@ -3,7 +3,7 @@
 
 #include "debug/doctor/doctor.h"
 
-#define CHECK(function, name) dl_status dlsh_check_##function(dlsh_examination *e);
-#define TRIAL(function, name) CHECK(function, name)
-#define SYMPTOM(function, name) CHECK(function, name)
+#define CHECK(function, name, fails, passes) dl_status dlsh_check_##function(dlsh_examination *e);
+#define TRIAL(...) CHECK(__VA_ARGS__)
+#define SYMPTOM(...) CHECK(__VA_ARGS__)
 #include "debug/doctor/checks.def"

@@ -7,21 +7,46 @@
 #include <string.h>
 
 #include "commands/nets/nets.h"
+#include "debug/debug.h"
 #include "debug/doctor/checks.h"
 #include "debug/doctor/text/joined.h"
 #include "view/sink.h"
 
 static const struct {
-    const char *name;
+    const char *name, *fails, *passes; /* the last two: a line each */
     dl_status (*run)(dlsh_examination *e);
     int symptom, trial;
 } checks[] = {
-#define CHECK(function, name) {name, dlsh_check_##function, 0, 0},
-#define TRIAL(function, name) {name, dlsh_check_##function, 0, 1},
-#define SYMPTOM(function, name) {name, dlsh_check_##function, 1, 0},
+#define CHECK(function, name, fails, passes) {name, fails, passes, dlsh_check_##function, 0, 0},
+#define TRIAL(function, name, fails, passes) {name, fails, passes, dlsh_check_##function, 0, 1},
+#define SYMPTOM(function, name, fails, passes) {name, fails, passes, dlsh_check_##function, 1, 0},
 #include "debug/doctor/checks.def"
 };
 enum { CHECKS = DLSH_COUNT(checks) };
+
+/* ---------------------------------------------------------------- docs/doctor.md */
+
+static void put_items(dlsh_buf *b, const char *lines, const char *before) {
+    while (*lines) {
+        const size_t n = strcspn(lines, "\n");
+        dlsh_buf_printf(b, "- %s%.*s\n", before, (int)n, lines);
+        lines += n + (lines[n] == '\n');
+    }
+}
+
+void dlsh_doctor_page(dlsh_buf *b) {
+    dlsh_buf_puts(b,
+                  "# What the doctor looks at\n\n"
+                  "`doctor` reports one line `PASS` for each check of this page that found nothing, in this order, and "
+                  "before them a `FAIL` for each finding; see [debugging](debugging.md#what-is-wrong-with-a-training). "
+                  "This page is made from the table of checks. "
+                  "\"Not:\" is what looks like a finding and is none.\n");
+    for (int i = 0; i < CHECKS; i++) {
+        dlsh_buf_printf(b, "\n## %s\n\n", checks[i].name);
+        put_items(b, checks[i].fails, "");
+        put_items(b, checks[i].passes, "Not: ");
+    }
+}
 
 /* ---------------------------------------------------------------- findings */
 
