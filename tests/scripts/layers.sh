@@ -32,5 +32,14 @@ layers t
 layers
 END
 dlsh -n --db none --mode csv layers.dlsh | cut -d, -f1-3,12
+# a net of all nodes of a graph does not run on some of them
+cat >graph.dlsh <<'END'
+a = eye(60)
+net g { first: linear 4; forward(x) { return a @ self.first(x) } }
+x = randn(60, 3)
+g(x);
+layers g
+END
+dlsh -n --db none graph.dlsh | head -1
 dlsh -n --db none -c 'layers'
 dlsh -n --db none -c 'net m { linear 2 }; layers m' || true

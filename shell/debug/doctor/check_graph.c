@@ -668,6 +668,11 @@ dl_status dlsh_check_mixing(dlsh_examination *e) {
             look_at_samples(e, p, &p.at[k]), look_at_times(e, p, &p.at[k]), look_at_total(e, p, &p.at[k]),
                 look_at_rows(e, p, &p.at[k]), look_at_attention(e, p, &p.at[k]), look_at_weights_of_sum(e, p, &p.at[k]);
     }
+    if (e->probe.whole && !e->bad) {
+        dlsh_unchecked(e, "the net runs on all its %ld rows, not on some of them, as on the nodes of a graph",
+                       dl_shape(e->probe.in[0])[0]);
+        return DL_OK;
+    }
     /* a function may well take means of a batch, as a batch norm by hand does */
     return e->bad || e->probe.fn ? DL_OK : dlsh_compare_passes(e, disturbed, judge_mixing);
 }

@@ -181,6 +181,17 @@ static int find_data(const dlsh_holders *all, dlsh_probe *p, const dl_net_input 
     return p->in[0] && !to_device(p->in, 1, dlsh_net_device(p->net));
 }
 
+/* The first rows of an input, or all of them for a net that runs on all alone, as one of the nodes of a graph does. */
+static dl_status take_rows(dlsh_probe *p, dl_tensor *all, long samples) {
+    p->in[0] = first_rows(all, samples);
+    if (!p->in[0]) return dl_failed();
+    if (dl_numel(p->in[0]) == dl_numel(all) || dlsh_probe_forward(p) == DL_OK) return DL_OK;
+    dl_error_clear();
+    dl_unref(p->in[0]);
+    p->in[0] = dl_ref(all), p->whole = 1;
+    return DL_OK;
+}
+
 static dl_status find_input(const dlsh_holders *all, dlsh_probe *p, dl_module *m, long samples) {
     dl_net_input in[DL_NET_INPUTS];
     dl_journal_row r = {0};
@@ -194,9 +205,8 @@ static dl_status find_input(const dlsh_holders *all, dlsh_probe *p, dl_module *m
     const dlsh_holder *h;
     for (int i = 0; seen && p->nin == 1 && (h = dlsh_holder_next(all, &i));) {
         if (h->value.type != DLSH_TENSOR || !holds(h->value.as.tensor, &r)) continue;
-        p->in[0] = first_rows(h->value.as.tensor, samples);
         p->from = "the input of its last pass";
-        return p->in[0] ? DL_OK : dl_failed();
+        return take_rows(p, h->value.as.tensor, samples);
     }
     if (p->nin == 1 && seen && find_data(all, p, &in[0], &r, samples)) return DL_OK;
     if (p->nin == 1 && seen && find_sequences(all, p, &in[0], &r, samples)) return DL_OK;

@@ -10,6 +10,7 @@ typedef struct dlsh_probe {
     dlsh_callback *fn;                                    /* NULL: of a net; owned */
     dl_tensor *in[DL_NET_INPUTS], *target[DL_NET_INPUTS]; /* owned */
     int nin, ntarget;
+    int whole;             /* the net runs on all rows of its input, not on some of them */
     const char *from;      /* where the batch is from, for people */
     dl_trainer *trainer;   /* whose loss is computed; NULL: none */
     dl_optimizer *opt;     /* a copy with its state; NULL: none is known; owned */
