@@ -162,6 +162,8 @@ static void choose(dlsh_examination *e, const dlsh_args *a) {
     const dlsh_value *what = dlsh_arg(a, "what");
     e->trainer = what ? dlsh_unwrap(*what, &dlsh_trainer_class) : only(e, &dlsh_trainer_class);
     e->net = what ? dlsh_unwrap(*what, &dlsh_net_class) : only(e, &dlsh_net_class);
+    dl_optimizer *o = what ? dlsh_unwrap(*what, &dlsh_optimizer_class) : NULL;
+    if (o) e->net = dlsh_probe_find_net(&e->holders, o);
     if (!e->net && what && what->type == DLSH_TENSOR) e->net = only(e, &dlsh_net_class);
     if (e->trainer) e->net = dl_trainer_model(e->trainer);
 }
@@ -303,27 +305,17 @@ static dl_status doctor_run(const dlsh_args *a) {
 
 const dlsh_command doctor_commands[] = {
     DLSH_ROW(
-        "doctor", DLSH_REPORT, doctor_run, "doctor [TRAINER | NET | LOSS]",
-        "Says what is wrong with a training, for each finding the cause, the evidence, the line of the source and a "
+        "doctor", DLSH_REPORT, doctor_run, "doctor [TRAINER | NET | OPTIMIZER | LOSS]",
+        "Says what is wrong with a training: for each finding the cause, the evidence, the line of the source and a "
         "remedy, and PASS with figures for what is well. It knows trainers and loops written by hand, from what they "
-        "did and from trials on copies; nothing of what it looks at changes. It looks at what the loss is given, its "
-        "sign and first value, shapes that are broadcast, samples that influence each other, inputs, places of them "
-        "and "
-        "layers without influence, "
-        "gradients that are not zeroed, not unscaled or not trained, places that see their targets, averages with a "
-        "reversed decay, modes of nets, statements in the wrong loop, names that nothing reads, best figures that are "
-        "taken the wrong way, figures of batches that are overwritten or never set back, targets that contradict each "
-        "other or are made by the net itself, the data, batches that repeat, seeds within the loop, evaluations of "
-        "training "
-        "samples or of other scale, copies and averages that stay behind, labels that belong to other rows or "
-        "classes (by the nearest samples), reshapes in place of transposes, losses that hold the graphs of earlier "
-        "passes, masks and class weights the wrong way round, weights that begin alike, layers without an activation "
-        "between them, dead and saturated units, gradients by depth, and the size of updates with what makes it too "
-        "small or too large. What may follow from a finding is told behind it, as a note. "
-        "What the text alone shows (lint) is said without it, before the text runs: the gradient of a tensor that was "
-        "detached, steps in a loop that never zeroes gradients.",
-        DLSH_PARAMS({"what", .want = "trainer|net|tensor", .flags = DLSH_OPTIONAL,
-                     .doc = "a trainer, a net or a loss; all that ran when left out"}),
+        "did and from trials on copies; nothing of what it looks at changes. It looks at the loss and its targets, at "
+        "gradients and what cuts them off, at optimizers and the size of updates, at shapes and samples that influence "
+        "each other, at data, batches and evaluations, at modes, masks and sequences, at copies and averages, at "
+        "figures that the program computes, and at weights and units by depth; docs/doctor.md lists the checks. What "
+        "may follow from a finding is told behind it, as a note. What the text alone shows is said without it, before "
+        "the text runs: the gradient of a tensor that was detached, steps in a loop that never zeroes gradients.",
+        DLSH_PARAMS({"what", .want = "trainer|net|optimizer|tensor", .flags = DLSH_OPTIONAL,
+                     .doc = "a trainer, a net, its optimizer or a loss; all that ran when left out"}),
         .examples = "net m { linear 8 -> relu -> linear 2 -> softmax }\nx = randn(16, 4); m(x); o = sgd(m, lr=0.1)\n"
                     "for i in range(3) { l = cross_entropy(m(x), randint(0, 2, [16])); backward l; o.step() }\n"
                     "doctor l"),

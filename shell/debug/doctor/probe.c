@@ -326,6 +326,17 @@ dl_optimizer *dlsh_probe_find_optimizer(const dlsh_holders *all, dl_module *m) {
     return found;
 }
 
+dl_module *dlsh_probe_find_net(const dlsh_holders *all, const dl_optimizer *o) {
+    dl_module *found = NULL;
+    const dlsh_holder *h;
+    for (int i = 0; !found && (h = dlsh_holder_next(all, &i));) {
+        dl_module *m = dlsh_unwrap(h->value, &dlsh_net_class);
+        DLSH_ENDED(dl_module_list_free) dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
+        if (l && trains(o, l)) found = m;
+    }
+    return found;
+}
+
 typedef struct states {
     char *names[4096];
     dl_tensor *tensors[4096];

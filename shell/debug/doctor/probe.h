@@ -44,3 +44,5 @@ void dlsh_probe_resume(dlsh_probe *p);
 int dlsh_is_single_layer(const dl_module *m);
 /* The optimizer among variables and trainers that trains a parameter of the net; NULL: none. */
 dl_optimizer *dlsh_probe_find_optimizer(const dlsh_holders *all, dl_module *m);
+/* The net among variables that the optimizer trains; NULL: none. */
+dl_module *dlsh_probe_find_net(const dlsh_holders *all, const dl_optimizer *o);
