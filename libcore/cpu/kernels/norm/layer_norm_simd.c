@@ -71,8 +71,8 @@ static void S(grad_row)(const void *xv, const void *gv, const void *wv, void *dx
 }
 
 static void S(columns)(const void *xv, const void *gv, long rows, long stride, long nc, const double *mean,
-                       const double *rstd, double *dw, double *db) {
-    const REAL *x = xv, *g = gv;
+                       const double *restrict rstd, double *restrict dw, double *restrict db) {
+    const REAL *restrict x = xv, *restrict g = gv;
     long r = 0;
     for (; r + TOGETHER <= rows; r += TOGETHER, x += TOGETHER * stride, g += TOGETHER * stride) {
         double m[TOGETHER], k[TOGETHER];
