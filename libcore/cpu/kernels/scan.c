@@ -11,7 +11,7 @@ enum { BAND = 64, TOGETHER = 4 };
 
 typedef struct scans {
     dl_tensor *o;
-    const void *a, *b; /* of recurrences */
+    const void *a, *b; /* elements of a: in place those of o; b: of recurrences */
     long n, inner, bands, step;
     bool reverse;
     void (*run)(const struct scans *s, long at, long width);
@@ -46,7 +46,7 @@ static dl_status run_scans(dl_tensor *o, long dim, scans s) {
     return DL_OK;
 }
 
-/* ---- sums and products, in place over a converted copy; f32 is joined in f64 */
+/* ---- sums and products of the input or, in place, of a converted copy; f32 is joined in f64 */
 
 /* A step waits for the one before: along rows of their own, four elements are joined first; of products of
  * f64, which could overflow so, four rows go on side by side (`fours` is false). */
@@ -54,34 +54,37 @@ static dl_status run_scans(dl_tensor *o, long dim, scans s) {
     static void name##_rows(const scans *s, long at, long rows) {                                                      \
         const long n = s->n;                                                                                           \
         T *p = (T *)dl_ptr(s->o) + at;                                                                                 \
-        for (; !(fours) && rows >= TOGETHER; rows -= TOGETHER, p += TOGETHER * n) {                                    \
+        const T *x = (const T *)s->a + at;                                                                             \
+        for (; !(fours) && rows >= TOGETHER; rows -= TOGETHER, p += TOGETHER * n, x += TOGETHER * n) {                 \
             A a = FIRST, b = FIRST, c = FIRST, d = FIRST;                                                              \
             DL_CPU_EACH (i, n, s->stop) {                                                                              \
-                p[i] = (T)(a = a OP(A) p[i]), p[n + i] = (T)(b = b OP(A) p[n + i]);                                    \
-                p[2 * n + i] = (T)(c = c OP(A) p[2 * n + i]), p[3 * n + i] = (T)(d = d OP(A) p[3 * n + i]);            \
+                p[i] = (T)(a = a OP(A) x[i]), p[n + i] = (T)(b = b OP(A) x[n + i]);                                    \
+                p[2 * n + i] = (T)(c = c OP(A) x[2 * n + i]), p[3 * n + i] = (T)(d = d OP(A) x[3 * n + i]);            \
             }                                                                                                          \
         }                                                                                                              \
-        for (; rows > 0; rows--, p += n) {                                                                             \
+        for (; rows > 0; rows--, p += n, x += n) {                                                                     \
             A acc = FIRST;                                                                                             \
             const long quads = (fours) ? n / 4 : 0;                                                                    \
             DL_CPU_EACH (k, quads, s->stop) {                                                                          \
                 T *q = p + 4 * k;                                                                                      \
-                const A a = (A)q[0], b = a OP(A) q[1], c = b OP(A) q[2], d = c OP(A) q[3];                             \
+                const T *v = x + 4 * k;                                                                                \
+                const A a = (A)v[0], b = a OP(A) v[1], c = b OP(A) v[2], d = c OP(A) v[3];                             \
                 q[0] = (T)(acc OP a), q[1] = (T)(acc OP b), q[2] = (T)(acc OP c), q[3] = (T)(acc = acc OP d);          \
             }                                                                                                          \
-            DL_CPU_EACH (i, n - 4 * quads, s->stop) p[4 * quads + i] = (T)(acc = acc OP(A) p[4 * quads + i]);          \
+            DL_CPU_EACH (i, n - 4 * quads, s->stop) p[4 * quads + i] = (T)(acc = acc OP(A) x[4 * quads + i]);          \
         }                                                                                                              \
     }                                                                                                                  \
     static void name(const scans *s, long at, long width) {                                                            \
         T *p = (T *)dl_ptr(s->o) + at;                                                                                 \
+        const T *x = (const T *)s->a + at;                                                                             \
         A acc[BAND];                                                                                                   \
         for (long j = 0; j < width; j++) acc[j] = FIRST;                                                               \
         DL_CPU_EACH (i, s->n, s->stop) {                                                                               \
             for (long j = 0; j < width; j++) {                                                                         \
-                acc[j] = acc[j] OP(A) p[j];                                                                            \
+                acc[j] = acc[j] OP(A) x[j];                                                                            \
                 p[j] = (T)acc[j];                                                                                      \
             }                                                                                                          \
-            p += s->inner;                                                                                             \
+            p += s->inner, x += s->inner;                                                                              \
         }                                                                                                              \
     }
 SCAN(sum_i64, long, unsigned long, 0, +, true)
@@ -98,17 +101,21 @@ SCAN(product_f64, double, double, 1, *, false)
             : dtype == DL_F64 ? name##_f64_rows                                                                        \
                               : name##_i64_rows
 
+/* Those of the input where they lie as in the result, else their copies in it. */
+static const void *elements_of(const dl_call *c) {
+    dl_tensor *x = c->in[0], *o = c->out[0];
+    if (x->dtype == o->dtype && dl_is_contiguous(x)) return dl_ptr(x);
+    dl_cpu_copy(o, x);
+    return dl_ptr(o);
+}
+
 static dl_status plain_cumsum(dl_call *c) {
-    dl_tensor *o = c->out[0];
-    dl_cpu_copy(o, c->in[0]);
-    return run_scans(o, ATTR_I(c, CUMSUM_DIM), (scans){LOOPS(sum, o->dtype)});
+    return run_scans(c->out[0], ATTR_I(c, CUMSUM_DIM), (scans){LOOPS(sum, c->out[0]->dtype), .a = elements_of(c)});
 }
 DL_CPU_KERNEL(cumsum, plain_cumsum, false, DL_ANY)
 
 static dl_status plain_cumprod(dl_call *c) {
-    dl_tensor *o = c->out[0];
-    dl_cpu_copy(o, c->in[0]);
-    return run_scans(o, ATTR_I(c, CUMPROD_DIM), (scans){LOOPS(product, o->dtype)});
+    return run_scans(c->out[0], ATTR_I(c, CUMPROD_DIM), (scans){LOOPS(product, c->out[0]->dtype), .a = elements_of(c)});
 }
 DL_CPU_KERNEL(cumprod, plain_cumprod, false, DL_ANY)
 

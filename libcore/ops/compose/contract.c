@@ -129,7 +129,8 @@ POOLED_RULE(corrcoef) {
 
 /* ---- integrals by trapezoids */
 
-/* Areas between neighbours along the dimension; x: their places, else they are dx apart. */
+/* Areas between neighbours along the dimension; x: their places, else they are dx apart. The half is taken of the
+ * widths, which are few. */
 static dl_tensor *areas(dl_call *c, dl_pool *p, int *d) {
     dl_tensor *y = c->in[0], *x = INPUT(c, AREAS_X), *width;
     const long one = 1, but_last = -1;
@@ -141,11 +142,11 @@ static dl_tensor *areas(dl_call *c, dl_pool *p, int *d) {
         for (int i = 0; i < y->ndim; i++) shape[i] = i == *d ? x->numel : 1;
         x = K(dl_reshape(x, shape, y->ndim));
     }
-    width = x ? K(dl_diff(x, NULL, NULL, 1, *d - y->ndim)) : N(ATTR_F(c, AREAS_DX));
+    width = x ? K(dl_mul(K(dl_diff(x, NULL, NULL, 1, *d - y->ndim)), N(0.5))) : N(0.5 * ATTR_F(c, AREAS_DX));
     dl_tensor *right = K(dl_slice(y, *d, &one, NULL, 1)),
               *left = y->shape[*d] ? K(dl_slice(y, *d, NULL, &but_last, 1)) : right;
     dl_tensor *sum = left && right ? K(dl_add(left, right)) : NULL;
-    return sum && width ? K(dl_mul(K(dl_mul(sum, width)), N(0.5))) : NULL;
+    return sum && width ? K(dl_mul(sum, width)) : NULL;
 }
 
 /* With equal widths: the sum less half of both ends, times the width. */
