@@ -4,6 +4,8 @@
 #include "cpu/runtime/iter.h"
 #include "ops/rules/matmul.h"
 
+enum { EVEN = 8 }; /* products a thread from which it matters little that one thread has one more */
+
 typedef struct job {
     dl_products p;
     dl_dtype t;
@@ -33,17 +35,22 @@ static void run_product(void *arg, long i) {
     if (dl_cpu_gemm(j->t, j->p.m, j->p.n, j->p.k, m[0], m[1], m[2], false) != DL_OK) dl_first_error_keep(&j->failed);
 }
 
+/* Threads that take a product each. Few large products, and those that would leave threads without one at the end, have
+ * threads inside each, which wait for one another. */
+static int threads_of(long count, double each) {
+    const int threads = count > 1 && each < 1 << 26 ? dl_cpu_threads_product(each * (double)count) : 1;
+    return each < 1 << 21 || count % threads == 0 || count >= EVEN * threads ? threads : 1;
+}
+
 static dl_status matmul_float(dl_call *c) {
     job j;
     if (!c->out[0]->numel) return DL_OK;
     j.t = c->out[0]->dtype, j.failed = (dl_first_error){0};
     dl_products_of(c->in[0], c->in[1], c->out[0], &j.p);
     dl_products_fold(&j.p, NULL);
-    /* many small products: one a thread; few large ones: threads inside each */
     double each = (double)j.p.m * (double)j.p.n * (double)j.p.k;
     long count = count_of(&j.p);
-    bool split = count > 1 && each < 1 << 21;
-    dl_cpu_for(count, split ? dl_cpu_threads_product(each * (double)count) : 1, run_product, &j);
+    dl_cpu_for(count, threads_of(count, each), run_product, &j);
     return dl_first_error_raise(&j.failed);
 }
 

@@ -80,7 +80,9 @@ static void dots(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl_mat 
 /* Sizes fit BLAS's 32-bit integers, c.cs is 1. */
 static void multiply(const dl_blas *lib, dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl_mat c, bool add) {
     int lda = 1, ldb = 1, ta = layout(a, m, k, &lda), tb = layout(b, k, n, &ldb);
-    if (n == 1 && b.rs > 0 && b.rs <= CHUNK && c.rs <= CHUNK) {
+    if (m == 1 && n == 1 && are_dots(t, m, n, k, a, b)) { /* gemv's dots wait for their sums */
+        dots(t, m, n, k, a, b, c, add);
+    } else if (n == 1 && b.rs > 0 && b.rs <= CHUNK && c.rs <= CHUNK) {
         bool tr = ta == CblasTrans;
         vector_product(lib, t, ta, (int)(tr ? k : m), (int)(tr ? m : k), a.p, lda, b.p, (int)b.rs, add, c.p,
                        m == 1 ? 1 : (int)c.rs);
