@@ -211,6 +211,30 @@ static void best_so_far(void **state) {
     dl_simd_limit(4);
 }
 
+/* One quantile is found by its ranks, a list by sorting: the same, where a row has a NaN, too. */
+static void one_quantile_of_a_list(void **state) {
+    (void)state;
+    static const char *const ways[] = {"linear", "lower", "higher", "midpoint", "nearest"};
+    static const double share[] = {0, 0.3, 0.5, 0.77, 1};
+    for (unsigned i = 0; i < 50; i++) {
+        dl_tensor *x = made(3, i % 2 ? 41 : 6, i / 25 ? DL_F64 : DL_F32);
+        const double q = share[i / 5 % 5];
+        dl_tensor *one = hold(dl_quantile(x, V(q), &(long){1}, 0, ways[i % 5]));
+        dl_tensor *list = hold(dl_quantile(x, V(q, q), &(long){1}, 0, ways[i % 5]));
+        double *got = read_all(one), *want = read_all(list);
+        assert_int_equal(2 * dl_numel(one), dl_numel(list));
+        for (long k = 0; k < dl_numel(one); k++)
+            if (got[k] != want[k] && !(isnan(got[k]) && isnan(want[k])))
+                fail_msg("%s of %g in row %ld: %.17g, want %.17g", ways[i % 5], q, k, got[k], want[k]);
+        free(got), free(want);
+        drop(NULL);
+    }
+    dl_tensor *x = V(4, 1, 3, 2, 5);
+    IS(dl_quantile(x, V(0.5), NULL, 0, "linear"), 3);
+    IS(dl_quantile(x, V(0.3), NULL, 0, "linear"), 2.2);
+    IS(dl_quantile(V(4, NAN, 3), V(0.1), NULL, 0, "linear"), NAN);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(nan_is_largest, drop),
@@ -221,6 +245,7 @@ int main(void) {
         cmocka_unit_test_teardown(other_dimensions, drop),
         cmocka_unit_test_teardown(places_in_rows, drop),
         cmocka_unit_test_teardown(best_so_far, drop),
+        cmocka_unit_test_teardown(one_quantile_of_a_list, drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

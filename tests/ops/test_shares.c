@@ -25,7 +25,9 @@ static const char calls[] =
     "cat c[300,2] c[300,3] dim=1; sum f[100,49] dim=1; sum f[3,17] dim=1; mean f[7,9,7,7] dim=[2,3]; "
     "norm f[31,5,33] dim=2; var f[300,65] dim=1; dot p[20001] p[20001]; cartesian_prod f[70] f[80]; "
     "cartesian_prod f[3] f[50] f[40]; searchsorted r:100[30] f[7,50]; bucketize f[37,40] r:9[100] right=true; "
-    "isin n:50[70,30] n:50[20]";
+    "isin n:50[70,30] n:50[20]; cumsum f[37,41] dim=1; cumsum f[9,300,3] dim=1; cumsum n:9[30,50] dim=1; "
+    "cumprod o[37,41] dim=1; layer_norm f[60,37] f[37] f[37] normalized_shape=37; "
+    "cumulative_trapezoid f[20,60] dx=0.5; arange start=-3 end=9000 step=2";
 
 static const struct {
     dl_dtype dtype;

@@ -140,6 +140,28 @@ static dl_tensor *of_numbers(dl_pool *p, dl_tensor *sorted, dl_tensor *q, const 
     return t ? K(dl_ref(t)) : NULL;
 }
 
+/* Has x a NaN? */
+static dl_status has_nan(dl_pool *p, dl_tensor *x, bool *out) {
+    double any;
+    DL_TRY(dl_item_f(K(dl_any(K(dl_isnan(K(dl_amax(x, &(long){x->ndim - 1}, 1, 1)))), NULL, 0, 0)), &any));
+    *out = any != 0;
+    return DL_OK;
+}
+
+/* One quantile of each row of x, [..., n]: [..., 1], without sorting. No row has a NaN. */
+static dl_tensor *by_ranks(dl_pool *p, dl_tensor *x, dl_tensor *q, const char *how) {
+    const int d = x->ndim - 1;
+    double below, above;
+    dl_tensor *at = K(dl_mul(K(dl_to_dtype(q, x->dtype)), N((double)(x->shape[d] - 1))));
+    if (!strcmp(how, "nearest")) at = K(dl_round(at));
+    dl_tensor *floor = K(dl_floor(at)), *share = K(dl_sub(at, floor));
+    if (dl_item_f(floor, &below) != DL_OK || dl_item_f(K(dl_ceil(at)), &above) != DL_OK) return NULL;
+    const long rank[2] = {(long)below, (long)above};
+    dl_tensor *low = K(dl_gather(x, K(dl_ranked_place(x, d, &rank[0], 0)), d)), *high = low;
+    if (rank[0] != rank[1]) high = K(dl_gather(x, K(dl_ranked_place(x, d, &rank[1], 0)), d));
+    return low && high ? K(dl_ref(between(p, how, low, high, share))) : NULL;
+}
+
 /* The dimension of the quantiles, the last one, comes first when q is a list, else it goes. */
 static dl_tensor *arranged(dl_call *c, dl_pool *p, dl_tensor *t, int d) {
     const dl_tensor *x = c->in[0];
@@ -155,6 +177,10 @@ static dl_tensor *arranged(dl_call *c, dl_pool *p, dl_tensor *t, int d) {
     for (int i = 0; i < x->ndim; i++)
         if (keep || (!all && i != d)) shape[n++] = all || i == d ? 1 : x->shape[i];
     return t ? dl_reshape(t, shape, n) : NULL;
+}
+
+static dl_status finish_quantiles(dl_call *c, dl_pool *p, dl_tensor *t, int d) {
+    return dl_finish(c, t ? arranged(c, p, t, d) : NULL);
 }
 
 static dl_status quantiles(dl_call *c, bool numbers) {
@@ -175,12 +201,16 @@ static dl_status quantiles(dl_call *c, bool numbers) {
     for (int i = 0; i < x->ndim; i++)
         if (i != along) to_last[n++] = i;
     to_last[n] = along;
+    q = K(dl_reshape(q, (long[]){q->numel}, 1));
+    dl_tensor *rows = K(dl_permute(x, to_last, x->ndim));
+    if (!q || !rows) return dl_failed();
+    bool sort = numbers || q->numel != 1 || x->st->device; /* the CPU has a kernel that finds ranks */
+    if (!sort) DL_TRY(has_nan(p, rows, &sort));            /* which sorting puts last */
+    if (!sort) return finish_quantiles(c, p, by_ranks(p, rows, q, how), d);
     dl_tensor *sorted = K(dl_sort(x, along, 0, &order));
     K(order);
     sorted = sorted ? K(dl_permute(sorted, to_last, x->ndim)) : NULL;
-    q = K(dl_reshape(q, (long[]){q->numel}, 1));
-    dl_tensor *t = sorted && q ? (numbers ? of_numbers : of_rows)(p, sorted, q, how) : NULL;
-    return dl_finish(c, t ? arranged(c, p, t, d) : NULL);
+    return finish_quantiles(c, p, sorted ? (numbers ? of_numbers : of_rows)(p, sorted, q, how) : NULL, d);
 }
 COMPOSE_RULE(quantile) { return quantiles(c, false); }
 COMPOSE_RULE(nanquantile) { return quantiles(c, true); }

@@ -64,9 +64,10 @@ GRAD_RULE(prod) {
     dl_tensor *x = IN_(REDUCE_INPUT), *zero = T(dl_eq(x, NUM(0))), *rest = T(dl_where(zero, NUM(1), x));
     dl_tensor *p = T(dl_prod(rest, dim->given ? &dim->u.i : NULL, 1));
     dl_tensor *zeros = T(dl_sum(zero, dim->given ? &dim->u.i : NULL, dim->given, 1));
-    dl_tensor *lone = T(dl_where(T(dl_eq(zeros, NUM(1))), p, NUM(0))),
-              *all = T(dl_where(T(dl_eq(zeros, NUM(0))), p, NUM(0)));
-    return dl_give(b, 0, dl_mul(kept(b, G0), T(dl_where(zero, lone, T(dl_div(all, rest))))));
+    dl_tensor *by = T(dl_mul(kept(b, G0), p)); /* here, where the numbers are fewer */
+    dl_tensor *lone = T(dl_where(T(dl_eq(zeros, NUM(1))), by, NUM(0))),
+              *all = T(dl_where(T(dl_eq(zeros, NUM(0))), by, NUM(0)));
+    return dl_give(b, 0, dl_where(zero, lone, T(dl_div(all, rest))));
 }
 
 /* Equal winners share the gradient; a new reference. */

@@ -264,18 +264,22 @@ POOLED_RULE(lu_factor) {
 /* P, of the row of A that each row of L U is. */
 static dl_tensor *rows_as_matrix(dl_pool *p, dl_tensor *lu, dl_tensor *order) {
     const long m = dl_mat_height(lu);
-    dl_tensor *ones = m ? K(dl_one_hot(order, m)) : NULL;
-    if (m) return K(dl_to_dtype(dl_mat_turned(p, ones), (dl_dtype)lu->dtype));
-    return dl_mat_eye(p, lu, 0);
+    const double end = (double)m;
+    const int nd = order->ndim + 1;
+    long shape[DL_MAX_DIM];
+    for (int i = 0; i < nd; i++) shape[i] = i == nd - 1 ? m : i == nd - 2 ? 1 : order->shape[i];
+    dl_tensor *row = K(dl_reshape(K(dl_arange(0, &end, 1, DL_I64, lu->st->device)), (long[]){m, 1}, 2)),
+              *column = row ? K(dl_reshape(order, shape, nd)) : NULL;
+    return column ? K(dl_to_dtype(K(dl_eq(column, row)), (dl_dtype)lu->dtype)) : NULL;
 }
 
 /* L and U of their numbers in one matrix, new references in out[2]. */
 static dl_status triangles(dl_pool *p, dl_tensor *lu, dl_tensor **out) {
     const long m = dl_mat_height(lu), n = dl_mat_width(lu), k = m < n ? m : n;
     dl_tensor *low = dl_mat_columns(p, lu, 0, k), *upper = dl_mat_rows(p, lu, 0, k),
-              *eye = low ? K(dl_eye(m, &k, (dl_dtype)lu->dtype, lu->st->device)) : NULL;
+              *eye = low ? K(dl_eye(m, &k, DL_BOOL, lu->st->device)) : NULL;
     if (!low || !eye || !upper) return dl_failed();
-    out[0] = dl_add(K(dl_tril(low, -1)), eye);
+    out[0] = dl_where(eye, N(1), K(dl_tril(low, -1)));
     out[1] = dl_triu(upper, 0);
     return out[0] && out[1] ? DL_OK : dl_failed();
 }
