@@ -1,5 +1,5 @@
-/* Where the text cuts the history of a loss off: the expression of `backward` followed back through variables,
- * functions and the forward of nets, to the call through which a net or a parameter passes no gradient on. */
+/* Where the text cuts the history of a loss off: the call on the way back from `backward` to a net or a parameter that
+ * passes no gradient on. */
 #include <string.h>
 
 #include "commands/nets/nets.h"
@@ -7,33 +7,14 @@
 #include "debug/doctor/texts.h"
 #include "debug/doctor/trace.h"
 
-enum { DEEPEST = 24 };
-
-typedef struct walk {
-    const dlsh_examination *e;
-    const dlsh_unit *unit;
-    const dlsh_node *net;       /* in whose forward it is; NULL: in none */
-    int before;                 /* where the statement begins whose names are looked up */
-    int maker, *met;            /* a line, and whether something there was come by; NULL: it does not matter */
-    int plain;                  /* not what is cut off, or given to a net */
-    const dlsh_node *fn, *call; /* the function in which it is, and the call through which it came; NULL: none */
-    const struct walk *outer;   /* of that call */
-} walk;
-
 /* Functions and methods whose results have no history. */
 static const char cutting[] =
     "argmax|argmin|argsort|item|tolist|detach|round|floor|ceil|sign|long|int|bool|one_hot|data|"
     "tensor|bucketize|searchsorted|bincount";
 
-static int is_comparison(const dlsh_node *n) {
-    return n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE;
-}
-
-static const dlsh_node *callee_of(const dlsh_node *n) { return n->kind == DLSH_N_CALL ? n->kids[0] : NULL; }
-
 static int is_cut(const dlsh_node *n) {
-    const dlsh_node *by = n->kind == DLSH_N_FIELD ? n : callee_of(n);
-    if (is_comparison(n)) return 1;
+    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : n->kind == DLSH_N_FIELD ? n : NULL;
+    if (n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE) return 1;
     return by && by->text && (by->kind == DLSH_N_FIELD || by->kind == DLSH_N_NAME) &&
            dlsh_has_word(cutting, by->text, strlen(by->text));
 }
@@ -47,106 +28,47 @@ static const dlsh_node *shielded(const dlsh_node *n, int at) {
     return found ? found : shields ? n : NULL;
 }
 
-/* The definition of that name of a kind, with a text. */
-static const dlsh_node *defined(const dlsh_node *n, dlsh_kind kind, const char *name) {
-    const dlsh_node *found = NULL;
-    if (!n) return NULL;
-    if (n->kind == kind && n->text && !strcmp(n->text, name)) return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = defined(n->kids[i], kind, name);
-    return found;
+/* Where a step of a walk leaves the history: the call, or the no_grad into which it goes; NULL: it has one. */
+static const dlsh_node *cut_of(const dlsh_step *at) {
+    const dlsh_node *shield = shielded(dlsh_text_root(at->file), at->n->span.start);
+    if (is_cut(at->n)) return at->n;
+    const dlsh_node *from = at->from ? at->from->n : NULL;
+    return shield && from && (from->span.start < shield->span.start || from->span.start > shield->span.end) ? shield
+                                                                                                            : NULL;
 }
 
-/* The last return of a function, or the forward of a net; NULL: none. */
-const dlsh_node *dlsh_last_return(const dlsh_node *n) {
-    const dlsh_node *found = NULL;
-    if (!n || n->kind == DLSH_N_RETURN) return n;
-    if (n->kind == DLSH_N_LAYERS && dlsh_forward_of(n)) return dlsh_last_return(dlsh_forward_of(n));
-    for (int i = n->nkids - 1; i >= 0 && !found; i--) found = dlsh_last_return(n->kids[i]);
-    return found;
+/* Is it a net, or a part of the one in whose forward it stands? */
+static int is_net(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_value *v = n->kind == DLSH_N_FN ? NULL : dlsh_value_of(e, file, n);
+    return (v && dlsh_unwrap(*v, &dlsh_net_class)) || dlsh_is_part_of_net(dlsh_text_root(file), n);
 }
 
-const dlsh_node *dlsh_function_of(const char *file, const char *name) {
-    const dlsh_unit *u = dlsh_text_of(file);
-    return u ? defined(u->root, DLSH_N_FN, name) : NULL;
+/* A net, a call of one, or a parameter. */
+static int is_trained(const dlsh_examination *e, const dlsh_step *at) {
+    const dlsh_node *n = at->n, *of = n->kind == DLSH_N_CALL ? n->kids[0] : n;
+    if (of->kind != DLSH_N_NAME && of->kind != DLSH_N_FIELD && of->kind != DLSH_N_INDEX) return 0;
+    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_value_of(e, at->file, n) : NULL;
+    if (is_net(e, at->file, of)) return 1;
+    const dlsh_node *made = v && v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor) ? dlsh_made(at->file, n) : n;
+    return !made || dlsh_is_call_of(made, "param");
 }
 
-static int has_part(const dlsh_node *net, const char *name) {
-    for (int i = 0; net && i < net->nkids; i++) {
-        const dlsh_node *k = net->kids[i];
-        if (!k) continue;
-        if ((k->kind == DLSH_N_LAYER || k->kind == DLSH_N_TENSOR) && k->label && !strcmp(k->label, name)) return 1;
-        if (k->kind == DLSH_N_LAYERS && has_part(k, name)) return 1;
-    }
-    return 0;
+static dlsh_property trains(void *ctx, const dlsh_step *at) {
+    return is_trained(ctx, at) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
 }
 
-static const dlsh_node *follow(walk w, const dlsh_node *n, const dlsh_node *cut, int depth);
+typedef struct looking {
+    const dlsh_examination *e;
+    const dlsh_node *cut; /* that stands between */
+    int maker, plain;     /* a line; not what is cut off, or given to a net */
+} looking;
 
-static const dlsh_node *follow_kids(walk w, const dlsh_node *n, const dlsh_node *cut, int depth) {
-    const dlsh_node *found = NULL;
-    for (int i = 0; i < n->nkids && (!found || w.met); i++) {
-        const dlsh_node *by = n->kids[i] ? follow(w, n->kids[i], cut, depth + 1) : NULL;
-        found = found ? found : by;
-    }
-    return found;
-}
-
-/* What the call through which a walk came gives a parameter of the function; NULL: the name is none. */
-static const dlsh_node *given(const walk *w, const char *name) {
-    const dlsh_definition d = w->call ? dlsh_define(w->unit->root, name, w->before) : (dlsh_definition){0};
-    for (int k = 0; d.value && d.param && k + 1 < w->fn->nkids; k++)
-        if (w->fn->kids[k]->kind == DLSH_N_PARAM && !strcmp(w->fn->kids[k]->text, name))
-            return dlsh_argument_of(w->call, k, name);
-    return NULL;
-}
-
-/* A variable: a net or parameter is what was looked for, if something has cut it off. */
-static const dlsh_node *follow_name(walk w, const dlsh_node *n, const dlsh_node *cut, int depth) {
-    const dlsh_value *v = dlsh_value_of(w.e, w.unit->name, n);
-    if (has_part(w.net, n->text) || (v && dlsh_unwrap(*v, &dlsh_net_class))) return cut;
-    const dlsh_node *argument = given(&w, n->text);
-    if (argument) return follow(*w.outer, argument, cut, depth + 1);
-    const dlsh_node *made = dlsh_definition_of(w.unit->name, n->text, w.before, &w.before);
-    if (v && v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor) &&
-        (!made || dlsh_names(callee_of(made), "param")))
-        return cut;
-    if (!made || made->kind == DLSH_N_FN) return NULL;
-    if (!cut) cut = shielded(w.unit->root, made->span.start);
-    return follow(w, made, cut, depth + 1);
-}
-
-static const dlsh_node *follow_call(walk w, const dlsh_node *n, const dlsh_node *cut, int depth) {
-    const char *name = n->kids[0]->kind == DLSH_N_NAME ? n->kids[0]->text : NULL;
-    const dlsh_node *net = name ? defined(w.unit->root, DLSH_N_NET, name) : NULL;
-    const dlsh_node *fn = name && !net ? defined(w.unit->root, DLSH_N_FN, name) : NULL, *found = NULL;
-    const dlsh_node *result = net || fn ? dlsh_last_return(net ? net : fn) : NULL;
-    const dlsh_value *v = w.plain ? dlsh_value_of(w.e, w.unit->name, n->kids[0]) : NULL;
-    if (v && dlsh_unwrap(*v, &dlsh_net_class)) return NULL;
-    if (name && has_part(w.net, name)) return cut ? cut : follow_kids(w, n, cut, depth);
-    if (result) {
-        walk inner = w;
-        inner.net = net ? net : w.net, inner.before = result->span.start;
-        inner.fn = net ? NULL : fn, inner.call = net ? NULL : n, inner.outer = &w;
-        found = follow_kids(inner, result, cut, depth);
-    }
-    return found ? found : follow_kids(w, n, cut, depth);
-}
-
-static const dlsh_node *follow(walk w, const dlsh_node *n, const dlsh_node *cut, int depth) {
-    if (depth > DEEPEST || n->kind == DLSH_N_FN) return NULL;
-    if (w.met && n->span.line == w.maker && !(w.plain && cut)) *w.met = 1;
-    if (!cut && is_cut(n)) cut = n;
-    if (n->kind == DLSH_N_NAME) return follow_name(w, n, cut, depth);
-    return n->kind == DLSH_N_CALL ? follow_call(w, n, cut, depth) : follow_kids(w, n, cut, depth);
-}
-
-/* The net in whose forward a statement stands; NULL: in none. */
-static const dlsh_node *net_around(const dlsh_unit *u, const dlsh_node *n) {
-    const dlsh_node *around[DEEPEST], *net = NULL;
-    const int depth = u && n ? dlsh_nodes_around(u->root, n->span.start, around, DEEPEST) : 0;
-    for (int i = 0; i < depth; i++)
-        if (around[i]->kind == DLSH_N_NET) net = around[i];
-    return net;
+static dlsh_property cuts(void *ctx, const dlsh_step *at) {
+    looking *w = ctx;
+    const dlsh_node *cut = cut_of(at);
+    if (!cut) return DLSH_MAY_HAVE;
+    w->cut = dlsh_origin_at(at, at->n, trains, (void *)w->e) ? cut : NULL;
+    return w->cut ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
 }
 
 static dlsh_property calls_it(void *ctx, const dlsh_step *at) {
@@ -169,12 +91,11 @@ static const dlsh_node *call_instead(const char *file, int cut, const dlsh_node 
 }
 
 const dlsh_node *dlsh_cut_at(const dlsh_examination *e, const char *file, int line) {
-    const dlsh_unit *u = dlsh_text_of(file);
+    looking w = {.e = e};
     const dlsh_node *n = dlsh_statement_at(file, line);
-    walk w = {e, u, net_around(u, n), n ? n->span.start : 0, 0, NULL, 0, NULL, NULL, NULL};
-    const dlsh_node *cut = u && n ? follow_kids(w, n, NULL, 0) : NULL;
-    const dlsh_node *call = cut ? call_instead(file, cut->span.start, n) : NULL;
-    return call ? call : cut;
+    if (n) dlsh_origin(file, n, cuts, &w);
+    const dlsh_node *call = w.cut ? call_instead(file, w.cut->span.start, n) : NULL;
+    return call ? call : w.cut;
 }
 
 int dlsh_cut_line(const dlsh_examination *e, const char *file, int line) {
@@ -182,13 +103,17 @@ int dlsh_cut_line(const dlsh_examination *e, const char *file, int line) {
     return cut ? cut->span.line : 0;
 }
 
+static dlsh_property is_there(void *ctx, const dlsh_step *at) {
+    const looking *w = ctx;
+    const int ends = w->plain && (cut_of(at) || (at->n->kind == DLSH_N_CALL && is_net(w->e, at->file, at->n->kids[0])));
+    if (at->n->span.line == w->maker && at->from && !(w->plain && cut_of(at))) return DLSH_HAS_FIRST;
+    return ends ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
+}
+
 static int meets(const dlsh_examination *e, const char *file, int line, int maker, int plain) {
-    const dlsh_unit *u = dlsh_text_of(file);
+    looking w = {e, NULL, maker, plain};
     const dlsh_node *n = dlsh_statement_at(file, line);
-    int met = 0;
-    walk w = {e, u, NULL, n ? n->span.start : 0, maker, &met, plain, NULL, NULL, NULL};
-    if (u && n) follow_kids(w, n, NULL, 0);
-    return met;
+    return n && dlsh_origin(file, n, is_there, &w) != NULL;
 }
 
 int dlsh_comes_from(const dlsh_examination *e, const char *file, int line, int maker) {
@@ -199,22 +124,18 @@ int dlsh_is_part_of(const dlsh_examination *e, const char *file, int line, int m
     return meets(e, file, line, maker, 1);
 }
 
-static int uses_net(const dlsh_examination *e, const char *file, const dlsh_node *n, int before, int depth) {
-    int found = 0, at = before;
-    if (!n || depth > DEEPEST || n->kind == DLSH_N_FN) return 0;
-    const int part = n->kind == DLSH_N_FIELD || n->kind == DLSH_N_INDEX;
-    const dlsh_value *v = part || n->kind == DLSH_N_NAME ? dlsh_value_of(e, file, n) : NULL;
-    if (v && (dlsh_unwrap(*v, &dlsh_net_class) || (v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor)))) return 1;
-    if (n->kind == DLSH_N_NAME) {
-        const dlsh_node *made = dlsh_definition_of(file, n->text, before, &at);
-        return made && made->kind != DLSH_N_FN && at < before && uses_net(e, file, made, at, depth + 1);
-    }
-    for (int i = 0; i < n->nkids && !found; i++) found = uses_net(e, file, n->kids[i], before, depth + 1);
-    return found;
+/* A net, a call of one, or what has a history. */
+static dlsh_property has_history(void *ctx, const dlsh_step *at) {
+    const dlsh_node *n = at->n->kind == DLSH_N_CALL ? at->n->kids[0] : at->n;
+    const int can = n->kind == DLSH_N_NAME || n->kind == DLSH_N_FIELD || n->kind == DLSH_N_INDEX;
+    const dlsh_value *v = can ? dlsh_value_of(ctx, at->file, n) : NULL;
+    if (!v || at->added) return at->added ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
+    const int has = dlsh_unwrap(*v, &dlsh_net_class) || (v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor));
+    return has ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
 }
 
 int dlsh_uses_net(const dlsh_examination *e, const char *file, const dlsh_node *n) {
-    return n && uses_net(e, file, n, n->span.end, 0);
+    return n && dlsh_origin(file, n, has_history, (void *)e) != NULL;
 }
 
 /* ---------------------------------------------------------------- by trial */
@@ -242,7 +163,8 @@ int dlsh_cut_by_trial(dlsh_examination *e, const dl_tensor *p, const char **file
     if (!end.file || !end.line) return 0;
     const dlsh_unit *u = dlsh_text_of(end.file);
     *file = u ? u->name : NULL; /* the recording's own text is gone */
-    const dlsh_node *n = u ? dlsh_statement_at(u->name, end.line) : NULL, *net = net_around(u, n);
+    const dlsh_node *n = u ? dlsh_statement_at(u->name, end.line) : NULL,
+                    *net = n ? dlsh_net_around(u->root, n->span.start) : NULL;
     const dlsh_node *call =
         net ? call_instead(u->name, n->span.start, dlsh_last_return(net->kids[net->nkids - 1])) : NULL;
     const int line = call ? call->span.line : u ? dlsh_cut_line(e, u->name, end.line) : 0;

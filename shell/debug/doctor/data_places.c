@@ -6,20 +6,10 @@
 #include "commands/nets/nets.h"
 #include "debug/doctor/trace.h"
 
-enum { DEEPEST = 8 };
-
 /* Through names, parts of data sets and fields, to the expression that made the value. */
 static const dlsh_node *made_by(const char *file, const dlsh_node *n) {
-    for (int i = 0, before = n ? n->span.start : 0; n && i < DEEPEST; i++) {
-        while (n->kind == DLSH_N_FIELD) n = n->kids[0];
-        if (n->kind != DLSH_N_NAME) break;
-        n = dlsh_definition_of(file, n->text, before, &before);
-        const dlsh_node *by = n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME ? n->kids[0] : NULL;
-        const dlsh_node *fn = by ? dlsh_function_of(file, by->text) : NULL, *back = fn ? dlsh_last_return(fn) : NULL;
-        const dlsh_node *whole = back && back->nkids ? back->kids[0] : NULL;
-        if (whole && whole->kind == DLSH_N_CALL && dlsh_names(whole->kids[0], "dataset")) n = whole;
-    }
-    return n;
+    const dlsh_node *made = n ? dlsh_made(file, n) : NULL;
+    return made && made->kind == DLSH_N_FIELD ? made_by(file, made->kids[0]) : made;
 }
 
 static int is_call(const dlsh_node *n, const char *name) {
@@ -32,7 +22,7 @@ static const dlsh_node *maker_of_trainer(const dlsh_examination *e, const char *
     for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
         if (dlsh_unwrap(h->value, &dlsh_trainer_class) != e->trainer) continue;
         int at;
-        const dlsh_node *n = dlsh_definition_of(file, h->name, h->place, &at);
+        const dlsh_node *n = dlsh_made(file, dlsh_definition_of(file, h->name, h->place, &at));
         if (is_call(n, "trainer")) return n;
     }
     return NULL;

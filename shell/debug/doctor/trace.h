@@ -77,8 +77,11 @@ const dlsh_node *dlsh_argument_of(const dlsh_node *call, int place, const char *
 /* An expression on the way back; what a call of a function asks for stands in that function. */
 typedef struct dlsh_step {
     const char *file;
-    const dlsh_node *n, *call; /* the call that runs the function around it; NULL: none, or any */
-    int item;                  /* of several that it gives, the one that is asked for; -1: all */
+    const dlsh_node *n, *call;    /* the call that runs the function around it; NULL: none, or any */
+    int item;                     /* of several that it gives, the one that is asked for; -1: all */
+    int added;                    /* it is put into what a name holds already, as an item */
+    const struct dlsh_step *from; /* the one before it on the way, while the walk is there; NULL: it is the first */
+    const struct dlsh_frame *in;  /* all calls that lead to it, likewise */
 } dlsh_step;
 typedef enum dlsh_property {
     DLSH_HAS_NOT,  /* nor has what it is made of */
@@ -90,6 +93,13 @@ typedef dlsh_property dlsh_has_property(void *ctx, const dlsh_step *at);
 /* The earliest expression that has a property, back along the course of the values from an expression on, itself
  * included; NULL: none has. Slices, sizes and conditions are no values. */
 const dlsh_node *dlsh_origin(const char *file, const dlsh_node *n, dlsh_has_property *has, void *ctx);
+/* ... of an expression that stands where the walk is. */
+const dlsh_node *dlsh_origin_at(const dlsh_step *at, const dlsh_node *n, dlsh_has_property *has, void *ctx);
+/* The outermost of the calls through which the walk came; NULL: through none. */
+const dlsh_node *dlsh_outer_call(const dlsh_step *at);
+/* The expression that gives a value, through names, arguments, items and what functions return; itself, if it is none
+ * of these; NULL: it is not known. */
+const dlsh_node *dlsh_made(const char *file, const dlsh_node *n);
 /* The value of a name on the way; NULL: it is none, or has another call's value by now. */
 const dlsh_value *dlsh_value_then(const dlsh_examination *e, const dlsh_step *at);
 /* The line that gives a value its numbers, within the functions that made it, too; picks and casts of it are left out.
@@ -111,8 +121,16 @@ int dlsh_is_on(const dlsh_course *c, const dlsh_step *at);
 /* Is it a call of one of the functions or methods? */
 int dlsh_is_call_of(const dlsh_node *n, const char *names);
 
-/* The function of that name in the text; NULL: it has none. What a function returns last; NULL: nothing (cut.c). */
+/* The function of a text, or the forward of its net, that a call runs; NULL: it is none. */
+const dlsh_node *dlsh_function_called(const char *file, const dlsh_node *call);
+/* The function, or the net, of that name in the text; NULL: it has none. What a function returns last; NULL: nothing.
+ */
 const dlsh_node *dlsh_function_of(const char *file, const char *name);
+const dlsh_node *dlsh_net_of(const char *file, const char *name);
+/* Is it the name of a layer or parameter, in the forward of its net? */
+int dlsh_is_part_of_net(const dlsh_node *root, const dlsh_node *n);
+/* The innermost net around a place; NULL: none. */
+const dlsh_node *dlsh_net_around(const dlsh_node *root, int place);
 const dlsh_node *dlsh_last_return(const dlsh_node *fn);
 
 /* The line that cuts the history of what is computed at a line off from nets and parameters; 0: none does (cut.c). */

@@ -50,15 +50,10 @@ static int is_reordered(const dlsh_spread *a, const dlsh_spread *b, long n, int 
 
 /* ---------------------------------------------------------------- figures that scale */
 
-enum { DEEPEST = 10 };
-
-/* Without what keeps the columns: x[a:b], x.float(), ... */
-static const dlsh_node *bare(const dlsh_node *n) {
+/* Does it keep columns? x[a:b], x.float(), ... */
+static int keeps_columns(const dlsh_node *n) {
     static const char keeping[] = "float|to|clone|detach|double|contiguous|clamp|clamp_min|view|reshape";
-    while (n && (n->kind == DLSH_N_INDEX || (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD &&
-                                             dlsh_has_word(keeping, n->kids[0]->text, strlen(n->kids[0]->text)))))
-        n = n->kind == DLSH_N_INDEX ? n->kids[0] : n->kids[0]->kids[0];
-    return n;
+    return n->kind == DLSH_N_INDEX || (n->kids && n->kids[0]->kind == DLSH_N_FIELD && dlsh_is_call_of(n, keeping));
 }
 
 static int is_over_samples(const dlsh_node *dim) {
@@ -67,46 +62,37 @@ static int is_over_samples(const dlsh_node *dim) {
     return has;
 }
 
-/* The call that runs the function in which an expression stands, and the call of the function around that. */
-typedef struct frame {
-    const dlsh_node *call, *fn;
-    const struct frame *up;
-} frame;
-
-/* What the call gives for a name of the function; NULL: it is no parameter of it. */
-static const dlsh_node *given(const frame *in, const dlsh_node *n) {
-    for (int k = 0; in && n && n->kind == DLSH_N_NAME && k + 1 < in->fn->nkids; k++)
-        if (in->fn->kids[k]->kind == DLSH_N_PARAM && !strcmp(in->fn->kids[k]->text, n->text))
-            return dlsh_argument_of(in->call, k, n->text);
-    return NULL;
+/* The variable outside of all functions that stands for it, or that is scaled by it; into *ctx. */
+static dlsh_property is_outermost(void *ctx, const dlsh_step *at) {
+    const dlsh_node **found = ctx, *n = at->n;
+    if (n->kind == DLSH_N_NAME && !at->call) return *found = n, DLSH_HAS_FIRST;
+    if (n->kind == DLSH_N_NAME || keeps_columns(n)) return DLSH_MAY_HAVE;
+    if (n->kind == DLSH_N_BINARY) dlsh_origin_at(at, n->kids[0], is_outermost, ctx);
+    return *found ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
 }
 
-/* A variable whose figures are taken, and the function where it stands; by NULL: there is none. */
-typedef struct origin {
-    const dlsh_node *by;
-    const frame *in;
-} origin;
-
-/* The variable whose figures over all samples are in an expression, as in x.std(dim=0) + 1e-8. */
-static origin figures_in(const char *file, const dlsh_node *n, const frame *in, int depth) {
-    static const char figures[] = "mean|std|var|min|max|amin|amax|median";
-    const dlsh_node *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL, *argument = given(in, n);
-    origin found = {NULL};
-    int at;
-    if (!n || depth > DEEPEST) return found;
-    if (argument) return figures_in(file, argument, in->up, depth + 1);
-    if (n->kind == DLSH_N_NAME) {
-        const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at);
-        return made && made->span.start < n->span.start ? figures_in(file, made, in, depth + 1) : found;
-    }
-    if (by && by->text && dlsh_has_word(figures, by->text, strlen(by->text))) {
-        const int method = by->kind == DLSH_N_FIELD;
-        const dlsh_node *of = bare(method ? by->kids[0] : n->nkids > 1 ? n->kids[1] : NULL);
-        if (!is_over_samples(dlsh_argument_of(n, method ? 0 : 1, "dim"))) return found;
-        if (of && of->kind == DLSH_N_NAME) return (origin){of, in};
-    }
-    for (int i = 0; i < n->nkids && !found.by; i++) found = figures_in(file, n->kids[i], in, depth + 1);
+static const dlsh_node *outermost(const dlsh_step *at, const dlsh_node *n) {
+    const dlsh_node *found = NULL;
+    if (n) dlsh_origin_at(at, n, is_outermost, &found);
     return found;
+}
+
+/* What figures over all samples are taken of, as in x.std(dim=0) + 1e-8. */
+typedef struct figures {
+    int any;
+    const dlsh_node *of; /* the variable; NULL: it is made in a function */
+} figures;
+
+static dlsh_property are_figures(void *ctx, const dlsh_step *at) {
+    figures *f = ctx;
+    if (!dlsh_is_call_of(at->n, "mean|std|var|min|max|amin|amax|median")) return DLSH_MAY_HAVE;
+    const int method = at->n->kids[0]->kind == DLSH_N_FIELD;
+    const dlsh_node *of = method ? at->n->kids[0]->kids[0] : at->n->nkids > 1 ? at->n->kids[1] : NULL;
+    if (!is_over_samples(dlsh_argument_of(at->n, method ? 0 : 1, "dim"))) return DLSH_HAS_NOT;
+    while (of && keeps_columns(of)) of = of->kind == DLSH_N_INDEX ? of->kids[0] : of->kids[0]->kids[0];
+    if (!of || of->kind != DLSH_N_NAME) return DLSH_MAY_HAVE;
+    *f = (figures){1, outermost(at, of)};
+    return DLSH_HAS_FIRST;
 }
 
 /* How an expression is scaled, in its variables or a function that it calls: (x - m) / s. */
@@ -115,62 +101,33 @@ typedef struct scaling {
     int own, line;       /* it is scaled itself; where */
 } scaling;
 
-/* What is scaled in (x - m) / s: x. */
-static const dlsh_node *scaled_in(const dlsh_node *n) {
-    for (n = bare(n); n && n->kind == DLSH_N_BINARY;) n = bare(n->kids[0]);
-    return n;
+static dlsh_property scales(void *ctx, const dlsh_step *at) {
+    scaling *s = ctx;
+    const dlsh_node *n = at->n, *outer = dlsh_outer_call(at);
+    figures f = {0};
+    if (n->kind == DLSH_N_NAME || n->kind == DLSH_N_TUPLE || keeps_columns(n)) return DLSH_MAY_HAVE;
+    if (n->kind != DLSH_N_BINARY || (n->op != DLSH_OP_DIV && n->op != DLSH_OP_SUB && n->op != DLSH_OP_MUL))
+        return dlsh_function_called(at->file, n) ? DLSH_MAY_HAVE : DLSH_HAS_NOT;
+    dlsh_origin_at(at, n->kids[1], are_figures, &f);
+    if (!f.any) return dlsh_origin_at(at, n->kids[0], scales, ctx) ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
+    const dlsh_node *self = outermost(at, n->kids[0]);
+    *s = (scaling){f.of, f.of && (dlsh_names(self, f.of->text) || (!outer && dlsh_mentions(n->kids[0], f.of->text))),
+                   (outer ? outer : n)->span.line};
+    return DLSH_HAS_FIRST;
 }
 
-/* The variable at the top level that a variable of a function stands for; NULL: it is made in a function. */
-static const dlsh_node *outermost(const char *file, const dlsh_node *n, const frame *in) {
-    for (int i = 0, at; n && n->kind == DLSH_N_NAME && in && i < DEEPEST; i++) {
-        const dlsh_node *argument = given(in, n);
-        n = argument ? bare(argument) : scaled_in(dlsh_definition_of(file, n->text, n->span.start, &at));
-        if (argument) in = in->up;
-    }
-    return n && n->kind == DLSH_N_NAME && !in ? n : NULL;
-}
-
-static scaling scaling_of(const char *file, const dlsh_node *n, const frame *in, int depth) {
-    const char *name = NULL;
-    int at;
-    n = bare(n);
-    const dlsh_node *argument = given(in, n);
-    if (argument && depth <= DEEPEST) return scaling_of(file, argument, in->up, depth + 1);
-    if (n && n->kind == DLSH_N_NAME) {
-        name = n->text;
-        const dlsh_node *made = dlsh_definition_of(file, name, n->span.start, &at);
-        n = made && made->span.start < n->span.start ? bare(made) : NULL;
-    }
-    if (!n || depth > DEEPEST) return (scaling){0};
-    if (n->kind == DLSH_N_NAME) return scaling_of(file, n, in, depth + 1);
-    if (n->kind == DLSH_N_BINARY && (n->op == DLSH_OP_DIV || n->op == DLSH_OP_SUB || n->op == DLSH_OP_MUL)) {
-        const origin of = figures_in(file, n->kids[1], in, 0);
-        if (!of.by) return scaling_of(file, n->kids[0], in, depth + 1);
-        const dlsh_node *by = outermost(file, of.by, of.in), *self = outermost(file, scaled_in(n->kids[0]), in);
-        while (in && in->up) in = in->up;
-        const int line = in ? in->call->span.line : n->span.line;
-        return (scaling){by, by && (dlsh_names(self, by->text) || (!in && dlsh_mentions(n->kids[0], by->text))), line};
-    }
-    const dlsh_node *by = n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME ? n->kids[0] : NULL;
-    const dlsh_node *fn = by ? dlsh_function_of(file, by->text) : NULL, *back = fn ? dlsh_last_return(fn) : NULL;
-    const dlsh_node *value = back && name          ? dlsh_returned_for(file, n, name)
-                             : back && back->nkids ? back->kids[0]
-                                                   : NULL;
-    const frame within = {n, fn, in};
-    return value ? scaling_of(file, value, &within, depth + 1) : (scaling){0};
+static scaling scaling_of(const char *file, const dlsh_node *n) {
+    scaling s = {0};
+    if (n) dlsh_origin(file, n, scales, &s);
+    return s;
 }
 
 /* Are what two lines assign scaled by the same figures of the same table? */
 int dlsh_is_scaled_alike(const char *file, int line, int other) {
     const dlsh_node *n = dlsh_statement_at(file, line), *m = dlsh_statement_at(file, other);
-    int at;
     if (!n || !m || n->kind != DLSH_N_ASSIGN || m->kind != DLSH_N_ASSIGN) return 0;
-    const scaling a = scaling_of(file, n->kids[n->nkids - 1], NULL, 0),
-                  b = scaling_of(file, m->kids[m->nkids - 1], NULL, 0);
-    if (!a.by || !b.by || strcmp(a.by->text, b.by->text) != 0) return 0;
-    return dlsh_definition_of(file, a.by->text, a.by->span.start, &at) ==
-           dlsh_definition_of(file, b.by->text, b.by->span.start, &at);
+    const scaling a = scaling_of(file, n->kids[n->nkids - 1]), b = scaling_of(file, m->kids[m->nkids - 1]);
+    return a.by && b.by && !strcmp(a.by->text, b.by->text) && dlsh_made(file, a.by) == dlsh_made(file, b.by);
 }
 
 /* ---------------------------------------------------------------- columns of two parts */
@@ -256,7 +213,7 @@ static int has_own_figures(const dl_tensor *t) {
 }
 
 int dlsh_compare_figures(dlsh_examination *e, const char *file, const dlsh_share *train, const dlsh_share *test) {
-    const scaling train_by = scaling_of(file, train->made, NULL, 0), test_by = scaling_of(file, test->made, NULL, 0);
+    const scaling train_by = scaling_of(file, train->made), test_by = scaling_of(file, test->made);
     const dlsh_node *a = train_by.by, *b = test_by.by;
     if (!a || !b || !train_by.own || !test_by.own) return 0;
     const int same = !strcmp(a->text, b->text); /* parts of one table, or a table that was scaled as a whole */

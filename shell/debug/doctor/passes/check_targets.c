@@ -14,30 +14,26 @@ enum { DEEPEST = 10, LEAVES = 64, MOST_TARGETS = 1 << 16 };
 
 /* ---------------------------------------------------------------- places */
 
-/* Does a place of the text stand in a function of its own? */
-static const dlsh_node *function_around(const dlsh_node *n, int line) {
-    const dlsh_node *found = NULL;
-    if (!n) return NULL;
-    for (int i = 0; i < n->nkids && !found; i++) found = function_around(n->kids[i], line);
-    if (found || n->kind != DLSH_N_FN || !n->nkids) return found;
-    const dlsh_node *body = n->kids[n->nkids - 1], *last = body->nkids ? body->kids[body->nkids - 1] : body;
-    return line >= n->span.line && line <= last->span.line ? n : NULL;
+/* Is it a call of the function in which a statement stands? */
+static dlsh_property runs(void *statement, const dlsh_step *at) {
+    const dlsh_node *n = statement, *fn = dlsh_function_called(at->file, at->n);
+    return fn && n->span.start > fn->span.start && n->span.start < fn->span.end ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* ... and in the function where the walk began, though others may be called between? */
+static dlsh_property leads_to(void *statement, const dlsh_step *at) {
+    if (at->call || at->n->kind != DLSH_N_CALL) return DLSH_MAY_HAVE;
+    return dlsh_origin_at(at, at->n, runs, statement) ? DLSH_HAS : DLSH_MAY_HAVE;
 }
 
 /* Where a part of the loss is made: of a helper the statement that calls it, which makes the loss of the pass. */
 static int line_of_part(const dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
     const int given = dlsh_line_of_trainer_loss(e, r->file);
-    const dlsh_node *root = dlsh_text_root(r->file), *back = dlsh_statement_at(r->file, r->line);
-    int at;
+    const dlsh_node *back = dlsh_statement_at(r->file, r->line), *part = dlsh_statement_at(n->file, n->line);
     if (given) return given;
-    if (strcmp(n->file, r->file) != 0 || function_around(root, n->line) == function_around(root, r->line))
-        return n->line;
-    while (back && back->kind != DLSH_N_NAME) {
-        const dlsh_node *by = back->kind == DLSH_N_CALL ? back->kids[0] : back;
-        back = by->nkids ? by->kids[0] : NULL;
-    }
-    const dlsh_node *made = back ? dlsh_definition_of(r->file, back->text, back->span.start, &at) : NULL;
-    return made ? made->span.line : n->line;
+    const dlsh_node *by =
+        back && part && !strcmp(n->file, r->file) ? dlsh_origin(r->file, back, leads_to, (void *)part) : NULL;
+    return by ? by->span.line : n->line;
 }
 
 /* ---------------------------------------------------------------- two targets for the same scores */
@@ -263,34 +259,12 @@ static const dlsh_node *clean_of(const char *file, const dlsh_node *made) {
     return is_random(made->kids[1]) ? bare(made->kids[0]) : NULL;
 }
 
-/* What a name was given: through names that stand for the same. *before: where that statement begins. */
-static const dlsh_node *value_of(const char *file, const dlsh_node *n, int *before) {
-    int at = *before;
-    for (int i = 0; n && n->kind == DLSH_N_NAME && i < DEEPEST; i++) {
-        const dlsh_node *made = dlsh_definition_of(file, n->text, at, &at);
-        if (!made || made->span.start >= n->span.start) return NULL;
-        n = bare(made);
-        *before = at;
-    }
-    return n;
-}
-
-/* The one argument of the call of a net or function that gave a result. */
-static const dlsh_node *input_of(const dlsh_examination *e, const char *file, const dlsh_node *n) {
-    int before = n->span.start;
-    n = bare(n);
-    if (n->kind == DLSH_N_NAME) n = value_of(file, n, &before);
-    if (n && n->kind == DLSH_N_TUPLE && n->nkids) n = n->kids[0];
-    if (!n || n->kind != DLSH_N_CALL || n->nkids < 2 || !dlsh_uses_net(e, file, n)) {
-        const int method = n && n->kind == DLSH_N_CALL && n->nkids > 1 && n->kids[0]->kind == DLSH_N_NAME;
-        if (!method || dlsh_has_word("mean|sum|sigmoid|relu", n->kids[0]->text, strlen(n->kids[0]->text))) return NULL;
-    }
-    for (int i = n->nkids - 1; i > 0; i--) { /* decode(encode(x)), forward(p, x) */
-        const dlsh_node *x = bare(n->kids[i]);
-        if (x->kind == DLSH_N_CALL && x->nkids > 1) return input_of(e, file, x);
-        if (x->kind == DLSH_N_NAME || (x->kind == DLSH_N_INDEX && x->kids[0]->kind == DLSH_N_NAME)) return x;
-    }
-    return NULL;
+/* Is it written as what is looked for, and the same value? */
+static dlsh_property is_same_value(void *ctx, const dlsh_step *at) {
+    const dlsh_node *n = ctx, *a = at->n, *b = n;
+    if (at->n == n || at->n->kind != n->kind || !dlsh_same_text(at->file, at->n, n)) return DLSH_MAY_HAVE;
+    while (a->kind == DLSH_N_INDEX) a = a->kids[0], b = b->kids[0];
+    return dlsh_made(at->file, a) == dlsh_made(at->file, b) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
 }
 
 /* Of rows of a table that was made before: are the clean ones a table of the same form, which is used elsewhere, too,
@@ -310,8 +284,7 @@ static void look_at_spoiled(dlsh_examination *e, const char *file, const dlsh_no
     const dlsh_node *table = target->kind == DLSH_N_INDEX && target->nkids == 2 ? target->kids[0] : NULL;
     const dlsh_node *name = table ? table : target;
     if (name->kind != DLSH_N_NAME) return;
-    const dlsh_node *x = input_of(e, file, out);
-    if (!x || x->kind != target->kind || !dlsh_same_text(file, x, target)) return;
+    if (!dlsh_uses_net(e, file, out) || !dlsh_origin(file, out, is_same_value, (void *)target)) return;
     int at;
     const dlsh_node *made = dlsh_definition_of(file, name->text, n->span.start, &at);
     const dlsh_node *clean = made ? clean_of(file, made) : NULL;

@@ -31,6 +31,28 @@ int dlsh_nodes_around(const dlsh_node *n, int at, const dlsh_node **out, int max
     return depth;
 }
 
+const dlsh_node *dlsh_net_around(const dlsh_node *root, int place) {
+    enum { NODES = 128 };
+    const dlsh_node *within[NODES], *net = NULL;
+    const int n = root ? dlsh_nodes_around(root, place, within, NODES) : 0;
+    for (int i = 0; i < n; i++)
+        if (within[i]->kind == DLSH_N_NET) net = within[i];
+    return net;
+}
+
+static int has_part(const dlsh_node *net, const char *name) {
+    for (int i = 0; net && i < net->nkids; i++) {
+        const dlsh_node *k = net->kids[i];
+        const int part = k && (k->kind == DLSH_N_LAYER || k->kind == DLSH_N_TENSOR) && k->label;
+        if ((part && !strcmp(k->label, name)) || (k && k->kind == DLSH_N_LAYERS && has_part(k, name))) return 1;
+    }
+    return 0;
+}
+
+int dlsh_is_part_of_net(const dlsh_node *root, const dlsh_node *n) {
+    return n->kind == DLSH_N_NAME && has_part(dlsh_net_around(root, n->span.start), n->text);
+}
+
 int dlsh_functions_around(const dlsh_node *root, int at, const dlsh_node *out[DLSH_AROUND]) {
     enum { NODES = 128 };
     const dlsh_node *within[NODES];
@@ -42,6 +64,31 @@ int dlsh_functions_around(const dlsh_node *root, int at, const dlsh_node *out[DL
 }
 
 /* ---------------------------------------------------------------- definitions */
+
+static const dlsh_node *defined(const dlsh_node *n, dlsh_kind kind, const char *name) {
+    const dlsh_node *found = NULL;
+    if (!n) return NULL;
+    if (n->kind == kind && n->text && !strcmp(n->text, name)) return n;
+    for (int i = 0; i < n->nkids && !found; i++) found = defined(n->kids[i], kind, name);
+    return found;
+}
+
+const dlsh_node *dlsh_function_of(const char *file, const char *name) {
+    return defined(dlsh_text_root(file), DLSH_N_FN, name);
+}
+
+const dlsh_node *dlsh_net_of(const char *file, const char *name) {
+    return defined(dlsh_text_root(file), DLSH_N_NET, name);
+}
+
+/* Of the forward of a net, too. */
+const dlsh_node *dlsh_last_return(const dlsh_node *n) {
+    const dlsh_node *found = NULL;
+    if (!n || n->kind == DLSH_N_RETURN) return n;
+    if (n->kind == DLSH_N_LAYERS && dlsh_forward_of(n)) return dlsh_last_return(dlsh_forward_of(n));
+    for (int i = n->nkids - 1; i >= 0 && !found; i--) found = dlsh_last_return(n->kids[i]);
+    return found;
+}
 
 int dlsh_place_of(const dlsh_definition *d) { return d->param && d->value ? d->value->span.start : d->at; }
 

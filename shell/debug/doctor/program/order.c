@@ -14,18 +14,9 @@ typedef struct stack {
     int n;
 } stack;
 
-/* The innermost net around a place: calls of its name call its forward. */
-static const dlsh_node *net_around(const dlsh_node *n, int place, const dlsh_node *found) {
-    if (n->kind == DLSH_N_NET) found = n;
-    for (int i = 0; i < n->nkids; i++)
-        if (n->kids[i] && place >= n->kids[i]->span.start && place <= n->kids[i]->span.end)
-            return net_around(n->kids[i], place, found);
-    return found;
-}
-
 /* Where a function runs: at its last call, a literal where it stands. -1: nobody calls it. */
 static int caller_of(const dlsh_node *root, const dlsh_node *fn) {
-    const dlsh_node *net = net_around(root, fn->span.start, NULL);
+    const dlsh_node *net = dlsh_net_around(root, fn->span.start);
     if (!fn->text) return fn->span.start - 1;
     const dlsh_node *call = dlsh_last_call(root, net ? net : fn);
     return call ? call->span.start : -1;

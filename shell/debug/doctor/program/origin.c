@@ -5,12 +5,12 @@
 #include "debug/doctor/texts.h"
 #include "debug/doctor/trace.h"
 
-enum { DEEPEST = 48, NODES = 128 };
+enum { DEEPEST = 48, NODES = 128, ALIASES = 4 };
 
 /* The call that runs the function in which an expression stands, and the one of the function around that. */
-typedef struct frame {
+typedef struct dlsh_frame {
     const dlsh_node *call, *fn;
-    const struct frame *up;
+    const struct dlsh_frame *up;
 } frame;
 
 /* What of an expression is asked for. */
@@ -26,6 +26,8 @@ typedef struct walk {
     dlsh_has_property *has;
     void *ctx;
     dlsh_course *passed;
+    const dlsh_step *now;
+    int added; /* what comes next is put into what a name holds */
 } walk;
 
 static const part whole = {.item = -1};
@@ -85,10 +87,10 @@ static const dlsh_node *visit_added(walk *w, const dlsh_node *n, const dlsh_node
     if (n->span.end <= from || n->span.start >= till) return NULL;
     if (by && by->kind == DLSH_N_FIELD && dlsh_names(by->kids[0], name->text) &&
         dlsh_has_word(adding, by->text, strlen(by->text)))
-        for (int i = 1; i < n->nkids && !found; i++) found = visit(w, n->kids[i], in, p, depth);
+        for (int i = 1; i < n->nkids && !found; i++) w->added = 1, found = visit(w, n->kids[i], in, p, depth);
     const dlsh_node *to = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[0] : NULL;
     if (to && to->kind == DLSH_N_INDEX && dlsh_names(to->kids[0], name->text))
-        found = visit(w, n->kids[1], in, p, depth);
+        w->added = 1, found = visit(w, n->kids[1], in, p, depth);
     for (int i = 0; i < n->nkids && !found; i++)
         if (n->kids[i]) found = visit_added(w, n->kids[i], name, from, till, in, p, depth);
     return found;
@@ -129,6 +131,16 @@ int dlsh_is_call_of(const dlsh_node *n, const char *names) {
     return by && dlsh_has_word(names, by, strlen(by));
 }
 
+const dlsh_node *dlsh_function_called(const char *file, const dlsh_node *n) {
+    const dlsh_node *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL, *root = dlsh_text_root(file);
+    for (int i = 0; root && by && by->kind == DLSH_N_NAME && i < ALIASES; i++) {
+        const dlsh_node *fn = dlsh_function_of(file, by->text), *net = fn ? NULL : dlsh_net_of(file, by->text);
+        if (fn || net) return fn ? fn : dlsh_forward_of(net->kids[net->nkids - 1]);
+        by = dlsh_define(root, by->text, by->span.start).value;
+    }
+    return by && by->kind == DLSH_N_FN ? by : NULL;
+}
+
 /* What a function returns, the last first. */
 static const dlsh_node *visit_returns(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
     const dlsh_node *found = NULL;
@@ -141,13 +153,13 @@ static const dlsh_node *visit_returns(walk *w, const dlsh_node *n, const frame *
 static const dlsh_node *visit_call(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
     static const char passing[] = "list|progress|enumerate|loader|zip|tuple|reversed|sorted";
     static const char forms[] = "len|size|numel|dim|zeros_like|ones_like|full_like|rand_like|randn_like|empty_like";
-    const dlsh_node *by = n->kids[0], *found = NULL;
+    const dlsh_node *by = n->kids[0], *fn = dlsh_function_called(w->file, n), *found = NULL;
     const char *name = by->text ? by->text : "";
-    const dlsh_node *fn = by->kind == DLSH_N_NAME ? dlsh_function_of(w->file, name) : NULL;
     const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL;
     const frame within = {n, fn, in};
-    if (back && back->nkids) return visit_returns(w, fn->kids[fn->nkids - 1], &within, p, depth);
-    if (dlsh_has_word(forms, name, strlen(name))) return NULL; /* none of its numbers */
+    if (back && back->nkids) found = visit_returns(w, fn->kids[fn->nkids - 1], &within, p, depth);
+    if (found || (back && back->nkids && fn->text)) return found;
+    if (dlsh_has_word(forms, name, strlen(name)) && !dlsh_is_part_of_net(w->root, by)) return NULL; /* no numbers */
     if (by->kind == DLSH_N_FIELD) found = visit(w, by->kids[0], in, p, depth);
     const int zipped = !strcmp(name, "zip") && p.item >= 0 && p.item + 1 < n->nkids;
     if (zipped) return visit(w, n->kids[p.item + 1], in, (part){-1, 1, p.field}, depth);
@@ -214,24 +226,49 @@ int dlsh_is_on(const dlsh_course *c, const dlsh_step *s) { return is_among(c, s,
 
 static const dlsh_node *visit(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
     if (!n || depth > DEEPEST || (n->kind == DLSH_N_LIST && !n->nkids)) return NULL;
-    const dlsh_step at = {w->file, n, in ? in->call : NULL, p.item};
+    const dlsh_step at = {w->file, n, in ? in->call : NULL, p.item, w->added, w->now, in}, *from = w->now;
+    w->added = 0;
     if (is_among(w->passed, &at, 0) || w->passed->n == DLSH_STEPS) return NULL;
-    w->passed->at[w->passed->n++] = at;
+    w->passed->at[w->passed->n++] = (dlsh_step){w->file, n, at.call, p.item, at.added, NULL, NULL};
     const dlsh_property has = w->has ? w->has(w->ctx, &at) : DLSH_MAY_HAVE;
     if (has == DLSH_HAS_FIRST) return n;
+    w->now = &at;
     const dlsh_node *found = has == DLSH_HAS_NOT ? NULL : sources(w, n, in, p, depth + 1);
+    w->now = from;
     return found ? found : has == DLSH_HAS ? n : NULL;
 }
 
-const dlsh_node *dlsh_origin(const char *file, const dlsh_node *n, dlsh_has_property *has, void *ctx) {
+const dlsh_node *dlsh_origin_at(const dlsh_step *at, const dlsh_node *n, dlsh_has_property *has, void *ctx) {
     dlsh_course passed;
     passed.n = 0;
-    walk w = {file, dlsh_text_root(file), has, ctx, &passed};
-    return w.root ? visit(&w, n, NULL, whole, 0) : NULL;
+    walk w = {at->file, dlsh_text_root(at->file), has, ctx, &passed, at->n ? at : NULL, 0};
+    return w.root ? visit(&w, n, at->in, whole, 0) : NULL;
 }
 
+const dlsh_node *dlsh_origin(const char *file, const dlsh_node *n, dlsh_has_property *has, void *ctx) {
+    const dlsh_step start = {.file = file};
+    return dlsh_origin_at(&start, n, has, ctx);
+}
+
+const dlsh_node *dlsh_outer_call(const dlsh_step *at) {
+    const frame *in = at->in;
+    while (in && in->up) in = in->up;
+    return in ? in->call : NULL;
+}
+
+/* What gives a value: no name, nor an item or field of what is written out. */
+static dlsh_property is_made(void *ctx, const dlsh_step *at) {
+    const dlsh_node *n = at->n, *of = n->kind == DLSH_N_FIELD || n->kind == DLSH_N_INDEX ? n->kids[0] : NULL;
+    const dlsh_node *whole_of = of ? dlsh_origin_at(at, of, is_made, ctx) : NULL;
+    if (n->kind == DLSH_N_NAME || (n->kind == DLSH_N_TUPLE && at->item >= 0)) return DLSH_MAY_HAVE;
+    if (whole_of && (whole_of->kind == DLSH_N_RECORD || whole_of->kind == DLSH_N_LIST)) return DLSH_MAY_HAVE;
+    return dlsh_function_called(at->file, n) ? DLSH_HAS : DLSH_HAS_FIRST;
+}
+
+const dlsh_node *dlsh_made(const char *file, const dlsh_node *n) { return dlsh_origin(file, n, is_made, NULL); }
+
 const dlsh_value *dlsh_value_then(const dlsh_examination *e, const dlsh_step *at) {
-    const dlsh_node *fn = at->call ? dlsh_function_of(at->file, at->call->kids[0]->text) : NULL;
+    const dlsh_node *fn = dlsh_function_called(at->file, at->call);
     if (at->n->kind != DLSH_N_NAME || (fn && dlsh_last_call(dlsh_text_root(at->file), fn) != at->call)) return NULL;
     return dlsh_value_of(e, at->file, at->n);
 }
@@ -277,6 +314,6 @@ const dlsh_node *dlsh_apart(const char *file, const dlsh_node *n, const dlsh_nod
 
 void dlsh_course_of(const char *file, const dlsh_node *n, dlsh_course *out) {
     out->n = 0;
-    walk w = {file, dlsh_text_root(file), NULL, NULL, out};
+    walk w = {file, dlsh_text_root(file), NULL, NULL, out, NULL, 0};
     if (w.root) visit(&w, n, NULL, whole, 0);
 }
