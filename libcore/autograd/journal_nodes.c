@@ -17,7 +17,8 @@ static double element(const dl_tensor *t, long at) {
     case DL_F64: return ((const double *)p)[at];
     case DL_I64: return (double)((const int64_t *)p)[at];
     case DL_I32: return ((const int32_t *)p)[at];
-    case DL_U8: return ((const uint8_t *)p)[at];
+    case DL_U8:
+    case DL_BOOL: return ((const uint8_t *)p)[at];
     default: return NAN;
     }
 }
@@ -98,8 +99,8 @@ long dl_journal_row_hashes(const dl_tensor *t, unsigned long *out, long most) {
     return rows;
 }
 
-/* The share of channels or features that are 0 or less in all samples that fit. */
-static double dead_units_of(const dl_tensor *t) {
+/* The share of channels or features that are 0 or less, `above`: above 0, in all samples that fit. */
+static double dead_units_of(const dl_tensor *t, bool above) {
     long units = t->shape[1], inner = t->numel / (t->shape[0] * units), samples = t->shape[0], dead = 0;
     if (units > UNITS) return -1;
     while (inner * units * samples > UNITS && samples > 2) samples /= 2;
@@ -107,20 +108,20 @@ static double dead_units_of(const dl_tensor *t) {
     for (long u = 0; u < units; u++) {
         bool alive = false;
         for (long i = 0; i < samples * inner && !alive; i++)
-            alive = !(element(t, place_of(t, (i / inner * units + u) * inner + i % inner, contiguous)) <= 0);
+            alive = (element(t, place_of(t, (i / inner * units + u) * inner + i % inner, contiguous)) <= 0) == above;
         dead += !alive;
     }
     return (double)dead / (double)units;
 }
 
 /* Of a tensor on a device as many samples as are looked at. */
-static double dead_units(const dl_tensor *t) {
-    if (t->ndim < 2 || t->shape[0] < 2) return -1;
-    if (dl_in_host_memory(t)) return dead_units_of(t);
+static double dead_units(const dl_tensor *t, bool above) {
+    if (!t || t->ndim < 2 || t->shape[0] < 2) return -1;
+    if (dl_in_host_memory(t)) return dead_units_of(t, above);
     const long each = t->numel / t->shape[0];
     if (!each || each > UNITS) return -1;
     DL_OWNED dl_tensor *near = dl_journal_rows(t, each > UNITS / 2 ? 2 : UNITS / each);
-    return near ? dead_units_of(near) : -1;
+    return near ? dead_units_of(near, above) : -1;
 }
 
 static double root_mean_square(const dl_tensor *t) {
@@ -210,6 +211,19 @@ static void set_operand(dl_journal_value *v, const dl_back *b, int i) {
     if (leaf && leaf->name) snprintf(v->name, sizeof v->name, "%s", leaf->name);
 }
 
+/* The share of units that an op leaves at a limit for all samples: relu, and what people write for it, clamp(x, min=0),
+ * maximum(x, 0), where(x > 0, x, 0). -1: it is none, or not known. */
+static double dead_share(const dl_node *n, const dl_tensor *out) {
+    const char *op = n->op->name;
+    const dl_tensor *units = strstr(op, "relu") && out ? out : NULL;
+    const int computed = n->nin > 1 && !n->edge[0].node ? 1 : 0;
+    if (!units && (strstr(op, "relu") || !strcmp(op, "clamp"))) units = saved(n, -1);
+    if (!strcmp(op, "maximum") && !n->edge[!computed].node) units = saved(n, -1 - computed);
+    if (!strcmp(op, "where") && !n->edge[1].node != !n->edge[2].node && n->meta[3].ndim == n->meta[0].ndim)
+        return dead_units(saved(n, -1), n->edge[2].node != NULL);
+    return is_readable(units) ? dead_units(units, false) : -1;
+}
+
 void dl_journal_node_add(const dl_back *b) {
     DL_SCOPED_ERROR;
     dl_journal_pass *p = dl_journal_looking;
@@ -228,6 +242,5 @@ void dl_journal_node_add(const dl_back *b) {
     for (int i = 0; i < n->nin && i < 8; i++) set_operand(&r->in[i], b, i);
     const dl_tensor *out = saved(n, 0);
     set_value(&r->out, &n->meta[n->nin], out, b->g[0]);
-    const dl_tensor *units = out ? out : saved(n, -1);
-    if (strstr(n->op->name, "relu") && is_readable(units)) r->out.dead = dead_units(units);
+    r->out.dead = dead_share(n, out);
 }

@@ -6,6 +6,7 @@
 
 #include "debug/detached.h"
 #include "debug/doctor/checks.h"
+#include "debug/doctor/passes/passes.h"
 #include "debug/doctor/text/reads.h"
 #include "debug/doctor/texts.h"
 #include "debug/doctor/trace.h"
@@ -47,10 +48,15 @@ static void look_at_stop(dlsh_examination *e, const dl_journal_row *r, const dl_
     char what[300];
     for (size_t i = 0; i < DLSH_COUNT(stops); i++) {
         if (!dlsh_op_is(n, stops[i].ops) || is_of_own_function(e, n) ||
-            dlsh_was_found(e, "what the loss is given", "of size 1"))
+            dlsh_was_found(e, "what the loss is given", "of size 1") ||
+            (dlsh_op_is(n, "where|clamp") && n->out.dead > 0.95 && dlsh_is_relu(dlsh_pass_of(r, 1), n)) ||
+            (dlsh_op_is(n, "clamp") && dlsh_was_found(e, "sign and floor of the loss", "")))
             continue;
         dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), stops[i].remedy);
         if (!f) return;
+        if (dlsh_op_is(n, "clamp") && dlsh_settled_lower(r, 0.5) &&
+            dlsh_came_near(dlsh_pass_of(r, 0), dlsh_pass_of(r, 1)))
+            dlsh_only_note(e, f);                                 /* as a deviation at the least that is allowed */
         f->effect = strstr(stops[i].ops, "sigmoid|tanh") != NULL; /* as of inputs that are not scaled */
         dlsh_cause(f, "no gradient gets through %s: %s", dlsh_node_text(n, what, sizeof what), stops[i].why);
         dlsh_evidence(f,
@@ -232,12 +238,24 @@ static int direction(dlsh_pass p, const dl_journal_node *n, const dl_journal_nod
     return 0;
 }
 
+/* Does the statement turn the labels before it multiplies by them, -y * s? */
+static int turns_factor(const dlsh_node *n) {
+    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL)
+        for (int k = 0; k < 2; k++)
+            if (n->kids[k]->kind == DLSH_N_UNARY && n->kids[k]->op == DLSH_OP_NEG) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (n->kids[i] && turns_factor(n->kids[i])) return 1;
+    return 0;
+}
+
 static void look_at_margin(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     const int k = is_signs(&n->in[0]) ? 1 : 0;
     const dl_journal_node *at = n, *user;
     int rises = 1, bends = 0;
     if (!dlsh_op_is(n, "mul") || !is_signs(&n->in[1 - k]) || n->in[k].constant) return;
     if (dlsh_script_has(e, n->file, n->line, "_loss(")) return; /* the library's, which have the right sign */
+    const dlsh_node *text = dlsh_statement_at(n->file, n->line);
+    if (text && turns_factor(text)) rises = -1;
     while (rises && (user = dlsh_pass_user(p, at))) {
         rises *= direction(p, user, at);
         bends |= dlsh_op_is(user, "relu|softplus|exp|clamp|logsigmoid|log|log1p");

@@ -41,8 +41,12 @@ static void look_at_shapes(dlsh_examination *e, dlsh_pass p, const dl_journal_no
         if (!f) return;
         dlsh_cause(f, "[%ld,1] with [%ld] is broadcast to [%ld,%ld]: every sample is compared with every target",
                    column->shape[0], row->shape[0], n->out.shape[0], n->out.shape[1]);
-        char why[80] = "";
-        if (by) snprintf(why, sizeof why, "; %s at line %d keeps a dimension of size 1", by->op, by->line);
+        char why[200] = "";
+        const dl_journal_node *from = dlsh_pass_node(p, column->from);
+        if (by)
+            snprintf(why, sizeof why, "; %s at line %d keeps a dimension of size 1", by->op, by->line);
+        else if (from && from->line != n->line && !strcmp(from->file, n->file))
+            snprintf(why, sizeof why, "; the column is what %s:%d gives", from->file, from->line);
         dlsh_evidence(f,
                       "%s at line %d is given shapes [%ld,1] and [%ld]: the net can learn no more than one number, the "
                       "mean of the targets%s",
@@ -679,6 +683,47 @@ dl_status dlsh_check_mixing(dlsh_examination *e) {
 
 dl_status dlsh_look_at_evaluation(dlsh_examination *e) { return dlsh_compare_passes(e, disturbed, judge_evaluation); }
 
+/* Does what a call gives choose among units, as a mask that is multiplied with them does? */
+static int is_mask(const dlsh_trial *t, long i) {
+    static const char casts[] = "to|clone|mul|div|reshape|view", masking[] = "mul|where|div|masked_fill";
+    for (long j = i + 1; j < t->n; j++) {
+        const char *op = t->calls[j].op;
+        for (int k = 0; k < DLSH_TRIAL_OPERANDS && k < t->calls[j].nin; k++) {
+            if (t->from[j][k] != i) continue;
+            const long other = t->from[j][!k];
+            if (dlsh_has_word(masking, op, strlen(op)) && t->calls[j].nin > 1 && other != DLSH_TRIAL_OTHER) return 1;
+            if (dlsh_has_word(casts, op, strlen(op)) && is_mask(t, j)) return 1;
+        }
+    }
+    return 0;
+}
+
+/* Twice over the same batch, with the next random numbers: what is chosen by chance, as by a mask of the script's own.
+ */
+int dlsh_find_chosen_by_chance(dlsh_examination *e, dl_source *at) {
+    dlsh_trial a = {0}, b = {0};
+    DLSH_OWNED dl_tensor *y = NULL, *z = NULL;
+    unsigned long before[DL_RNG_STATE];
+    if (!e->probed || e->probe.nin != 1 || dl_recording_count() || dl_recording_get()) return 0;
+    memcpy(before, e->probe.rng, sizeof before);
+    if (e->probe.net) dl_module_train(e->probe.net, 0);
+    dl_status st = dlsh_trial_run(e, e->probe.in[0], &a, &y);
+    dl_rng_save(e->probe.rng);
+    if (!st) st = dlsh_trial_run(e, e->probe.in[0], &b, &z);
+    if (e->probe.net) dl_module_train(e->probe.net, 1);
+    memcpy(e->probe.rng, before, sizeof before);
+    int found = 0;
+    for (long i = 0; !st && !found && y && z && dlsh_share_alike(y, z) < 1 && i < a.n && i < b.n; i++) {
+        const char *op = a.calls[i].op;
+        found = dlsh_has_word("bernoulli|gt|ge|lt|le", op, strlen(op)) && a.result[i] && b.result[i] &&
+                dlsh_share_alike(a.result[i], b.result[i]) < 1 && is_mask(&a, i);
+        if (found) *at = (dl_source){dlsh_call_file(&a.calls[i]), dlsh_call_line(&a.calls[i])};
+    }
+    dlsh_trial_free(&a), dlsh_trial_free(&b);
+    dl_error_clear();
+    return found;
+}
+
 /* ---------------------------------------------------------------- inputs that are all the same */
 
 /* Does a node meet data, which need no gradient, with a parameter? 2: the data are one number again and again. */
@@ -703,6 +748,7 @@ static void look_at_data(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
         if (met == 1 || input) return; /* an input whose gradient is asked for is data, too */
         if (met == 2) same = &p.at[k];
     }
+    if (!dlsh_compares(p)) return; /* nothing of samples is asked for, as of a policy without a state */
     dlsh_finding *f = same ? dlsh_find_at(e, same->file, same->line, "give the net the data of this batch") : NULL;
     if (!f) return;
     dlsh_cause(f, "the result of the net does not depend on its input, which is the same for all samples");

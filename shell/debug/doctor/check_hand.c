@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/passes/passes.h"
 #include "debug/doctor/syntax.h"
 #include "debug/doctor/text/reads.h"
 
@@ -156,6 +157,66 @@ static const dlsh_node *limit_in(const reader *r, const dlsh_node *n, int depth)
     return found;
 }
 
+/* Is an expression made of gradients, also by a function of the script, or in a comprehension? */
+static int has_gradients(const reader *r, const dlsh_node *n, int depth) {
+    int at;
+    if (!n || depth > DEEPEST) return 0;
+    if ((n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad")) || gives_gradients(n)) return 1;
+    const dlsh_node *made = n->kind == DLSH_N_NAME ? dlsh_definition_of(r->file, n->text, n->span.start, &at) : NULL;
+    if (made && made != n && has_gradients(r, made, depth + 1)) return 1;
+    const dlsh_node *by = n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME ? n->kids[0] : NULL;
+    const dlsh_node *fn = by ? dlsh_function_of(r->file, by->text) : NULL;
+    if (fn && has_gradients(r, fn->kids[fn->nkids - 1], depth + 1)) return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (has_gradients(r, n->kids[i], depth)) return 1;
+    return 0;
+}
+
+/* The number that a variable, or one in an expression, holds by now; NaN: none is known. */
+static double held_number(const reader *r, const dlsh_node *n) {
+    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_value_of(r->e, r->file, n) : NULL;
+    if (v && dlsh_is_number(*v)) return dlsh_number(*v);
+    double one = NAN;
+    if (v && v->type == DLSH_TENSOR && dl_numel(v->as.tensor) == 1 && !dl_read_f64(v->as.tensor, &one)) return one;
+    dl_error_clear();
+    for (int i = 0; n->kind != DLSH_N_CALL && isnan(one) && i < n->nkids; i++) one = held_number(r, n->kids[i]);
+    return one;
+}
+
+/* A limit that is divided by the norm of gradients, as clipping by hand does. */
+typedef struct quotient {
+    const dlsh_examination *e;
+    const dlsh_node *limit;
+    const char *file;
+    double number, norm;
+} quotient;
+
+static int see_quotient(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
+                        DLSH_UNUSED int depth) {
+    quotient *q = ctx;
+    const reader r = {q->e, file};
+    if (n->kind != DLSH_N_BINARY || n->op != DLSH_OP_DIV) return 0;
+    const double number = dlsh_number_of(q->e, file, n->kids[0]);
+    if (!(number > 0) || !has_gradients(&r, n->kids[1], 0)) return 0;
+    *q = (quotient){q->e, n->kids[0], file, number, held_number(&r, n->kids[1])};
+    return 1;
+}
+
+int dlsh_find_clipped_by_hand(dlsh_examination *e, const dl_journal_row *pass) {
+    quotient q = {.e = e};
+    if (!dlsh_each_node(see_quotient, &q) || !(q.number < 0.05 * q.norm) || !pass || dlsh_settled_lower(pass, 0.5))
+        return 0;
+    const dlsh_node *made = dlsh_origin_of_number(e, q.file, q.limit, q.number);
+    dlsh_finding *f = dlsh_find_at(e, q.file, made ? made->span.line : q.limit->span.line,
+                                   "a limit about as large as usual norms of gradients, as 1 or 5");
+    if (!f) return 1;
+    dlsh_cause(f, "gradients are clipped to the norm %.3g, %.2g of their size: almost nothing is learned", q.number,
+               q.number / q.norm);
+    dlsh_evidence(f, "line %d divides it by their norm, %.3g by now; the loss went from %.4g to %.4g in %ld passes",
+                  q.limit->span.line, q.norm, pass->first, pass->last, pass->count);
+    return 1;
+}
+
 /* The number that a gradient is multiplied by in an update; NULL: it is not known. */
 static const dlsh_node *rate_in(const reader *r, const dlsh_node *n) {
     if (!n) return NULL;
@@ -252,6 +313,7 @@ int dlsh_judge_own_update(dlsh_examination *e, const dl_journal_row *step) {
     const dlsh_node *value = n->kids[n->nkids - 1], *rate = rate_in(&r, value);
     const double samples = dlsh_samples_averaged(dlsh_pass_of(pass, 1));
     const dlsh_node *by = samples >= 4 && step->ratio[3] < 5e-3 ? divided_again(&r, value, samples, 0) : NULL;
+    if (dlsh_was_found(e, "updates written by hand", "clipped to the norm")) return 1;
     const int line = by ? by->span.line : rate ? line_of_number(r.file, rate) : n->span.line;
     dlsh_finding *f = by || dlsh_stands_still(e, step, pass)
                           ? dlsh_find_at(e, r.file, line,
@@ -276,7 +338,22 @@ int dlsh_judge_own_update(dlsh_examination *e, const dl_journal_row *step) {
     return 1;
 }
 
+/* Is what the gradients are of no error, but something that is made large, and did it come to rest? */
+static int rises_to_rest(const dlsh_examination *e) {
+    const dl_journal_row *r = pass_of_updates(e);
+    const dlsh_pass p = r ? dlsh_pass_of(r, 1) : (dlsh_pass){0};
+    const int part = r ? r->ncurve / 4 : 0;
+    double middle = 0, end = 0;
+    if (part < 2 || !isfinite(r->last) || isfinite(dlsh_bounds_of(p, p.at).low)) return 0;
+    for (int i = 0; i < part; i++) middle += r->curve[r->ncurve / 2 + i], end += r->curve[r->ncurve - 1 - i];
+    return end > part * r->curve[0] && end - middle < 0.2 * (middle - part * r->curve[0]);
+}
+
 static void judge(dlsh_examination *e, const char *file, int line, int sign, long count) {
+    if (sign > 0 && rises_to_rest(e)) {
+        dlsh_passed(e, "they go with the gradient of what is made large, and it comes to rest");
+        return;
+    }
     if (sign < 0 || dlsh_loss_is_negated(e)) {
         dlsh_passed(e, "they go against the gradient");
         return;
@@ -391,8 +468,9 @@ dl_status dlsh_check_hand_update(dlsh_examination *e) {
         steps += row->count;
         if (sign) judge(e, row->file, row->line, sign, row->count);
         const dl_journal_row *pass = sign < 0 && !e->bad ? pass_of_updates(e) : NULL;
-        if (pass && !dlsh_was_found(e, "gradients are zeroed", "") && !dlsh_was_found(e, "what the loss is given", ""))
-            look_at_size(e, &r, n, pass);
+        const int known =
+            dlsh_was_found(e, "gradients are zeroed", "") || dlsh_was_found(e, "what the loss is given", "");
+        if (pass && !known && !dlsh_find_clipped_by_hand(e, pass)) look_at_size(e, &r, n, pass);
     }
     if (!steps) dlsh_each_node(see_made_anew, e);
     if (steps) dlsh_each_node(see_crossed, e);

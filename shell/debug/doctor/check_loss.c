@@ -96,13 +96,29 @@ static const char *returned_before(dlsh_examination *e, const dl_journal_node *f
     return NULL;
 }
 
+/* Where a net has the function around a line as a layer: leaving it out is done there; 0: it is none. */
+static int line_of_layer(const dlsh_node *n, const char *function) {
+    int line = n->kind == DLSH_N_LAYER && !strcmp(n->text, function) ? n->span.line : 0;
+    for (int i = 0; i < n->nkids && !line; i++) line = n->kids[i] ? line_of_layer(n->kids[i], function) : 0;
+    return line;
+}
+
+static int line_to_leave_out(const dl_journal_node *from) {
+    const dlsh_node *root = dlsh_text_root(from->file), *around[DLSH_AROUND];
+    const dlsh_node *at = *from->layer && !*from->layer_file ? dlsh_statement_at(from->file, from->line) : NULL;
+    const int depth = root && at ? dlsh_functions_around(root, at->span.start, around) : 0;
+    const char *function = depth ? around[depth - 1]->text : NULL;
+    const int line = function ? line_of_layer(root, function) : 0;
+    return line ? line : dlsh_node_line(from);
+}
+
 static void look_at_operand(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     for (size_t i = 0; i < DLSH_COUNT(pairs); i++) {
         const dl_journal_node *from = dlsh_op_is(n, pairs[i].loss) ? dlsh_pass_source(p, n, 0) : NULL;
         if (!from || !is_given(p, from, pairs[i].given) || !runs_loss(e, n, pairs[i].text)) continue;
         const char *beside = *from->layer ? NULL : returned_before(e, from);
         dlsh_finding *f = beside ? dlsh_find_at(e, n->file, n->line, beside)
-                                 : dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from), pairs[i].remedy);
+                                 : dlsh_find_at(e, dlsh_node_file(from), line_to_leave_out(from), pairs[i].remedy);
         char a[300];
         if (!f) continue;
         dlsh_cause(f, "%s", pairs[i].cause);
@@ -407,8 +423,7 @@ static void look_at_divisor(dlsh_examination *e, const dl_journal_row *r, dlsh_p
     }
 }
 
-/* The op of a loss that compares what is computed with data; NULL: none is known. */
-static const dl_journal_node *compares(dlsh_pass p) {
+const dl_journal_node *dlsh_compares(dlsh_pass p) {
     for (long k = 0; k < p.n; k++)
         if (dlsh_op_is(&p.at[k], "cross_entropy|nll_picked|logit_loss|probability_loss|divergence|log_divergence|"
                                  "huber_difference|sub") &&
@@ -432,7 +447,7 @@ dl_status dlsh_check_loss_operand(dlsh_examination *e) {
                 look_at_reach(e, p, &p.at[k]), look_at_smoothing(e, &p.at[k]), look_at_left_out(e, p, &p.at[k]),
                 look_at_flat_targets(e, p, &p.at[k]), look_at_delta(e, &p.at[k]), look_at_order(e, &p.at[k]);
         look_at_divisor(e, r, p);
-        const dl_journal_node *n = p.n ? compares(p) : NULL;
+        const dl_journal_node *n = p.n ? dlsh_compares(p) : NULL;
         losses += p.n > 0, compared += n != NULL;
         if (n && !known) known = n;
     }
@@ -598,27 +613,35 @@ static int falls_for_some(const dl_journal_row *r, dlsh_pass p, const dl_journal
     return end < 0 && end < mean_of(r->curve, part);
 }
 
-/* An exp that is taken away, until a limit that was set for it is met. */
+/* Does such a part fall until a limit that was set for it is met? */
 static int falls_to_limit(const dl_journal_row *r, const dl_journal_node *by) {
-    return dlsh_op_is(by, "exp") && r->ncurve > 7 && r->last < -100 * (fabs(r->first) + 0.1);
+    const dlsh_pass p = dlsh_pass_of(r, 1);
+    const double fallen = (r->first - r->last) / (fabs(r->first) + 0.1);
+    if (!by || r->ncurve < 8 || !(r->last < 0)) return 0;
+    if (dlsh_op_is(by, "exp") && fallen > 100) return 1;
+    return fallen > 5 && isfinite(dlsh_bounds_of(p, p.at).low) && isinf(dlsh_bounds_unclamped(p, p.at).low);
 }
 
 static void look_at_bottom(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
-    const dl_journal_node *by = bottomless(p, p.at, 1, 0), *at = by ? by : p.at;
-    const int taken = dlsh_op_is(by, "sub"); /* margin - distance */
+    const dl_journal_node *by = bottomless(p, p.at, 1, 0),
+                          *at = by && (dlsh_exp_falls_alone(p, by) || !dlsh_is_turned_whole(p)) ? by : p.at;
+    const int taken = dlsh_op_is(by, "sub") && at == by; /* margin - distance */
     if (!falls_for_ever(r, by) && !falls_to_limit(r, by) && !(taken && falls_for_some(r, p, by))) return;
     if (!by && dlsh_has_rivals(e)) return; /* a critic has no floor */
+    if (!by && dlsh_find_labels_beyond(e, r, p, 1)) return;
     dlsh_finding *f =
         dlsh_find_at(e, at->file, at->line,
                      taken ? "clamp(margin - distance, min=0), clamp(near - far + margin, min=0), if it is a margin: "
                              "beyond it nothing is to be gained; else turn the sign"
-                     : by  ? "turn the sign of this part: what is to be small is added, not taken away; of the "
-                             "logarithm of a likelihood turn all: loss = -log_p.mean()"
-                           : "look for a part with the wrong sign, or one that has no limit");
+                     : at != by ? "turn the sign: of the logarithm of a likelihood minus the mean is the loss"
+                     : by       ? "turn the sign of this part: what is to be small is added, not taken away; of the "
+                                  "logarithm of a likelihood turn all: loss = -log_p.mean()"
+                                : "look for a part with the wrong sign, or one that has no limit");
     if (!f) return;
-    dlsh_cause(f, taken ? "the loss has no floor: what this line takes away grows without limit"
-                  : by  ? "the loss has no floor: a part of it has the wrong sign, and falls without end"
-                        : "the loss has no floor: it falls without end");
+    dlsh_cause(f, taken            ? "the loss has no floor: what this line takes away grows without limit"
+                  : at != by && by ? "the loss has the wrong sign: all parts of it fall without end"
+                  : by             ? "the loss has no floor: a part of it has the wrong sign, and falls without end"
+                                   : "the loss has no floor: it falls without end");
     dlsh_evidence(f, "it went from %.4g to %.4g%s%s%s%s", r->first, r->last,
                   falls_to_limit(r, by) && !falls_for_ever(r, by) ? ", to a limit that was set" : ", without an end",
                   by ? "; here " : "", by ? by->op : "", by ? " takes away what grows without limit" : "");
@@ -671,7 +694,9 @@ dl_status dlsh_check_loss_sign(dlsh_examination *e) {
         if (!p.n) continue;
         if (dlsh_find_variance_sign(e, r, p)) continue;
         look_at_sign(e, r, p, goes_up(e));
+        if (!e->bad) dlsh_find_labels_beyond(e, r, p, 0);
         if (!e->bad) look_at_bottom(e, r, p);
+        if (!e->bad) dlsh_find_fall_to_limit(e, r);
         seen++;
     }
     if (seen) tell_sign(e);

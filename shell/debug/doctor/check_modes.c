@@ -7,6 +7,7 @@
 #include "debug/doctor/checks.h"
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
+#include "debug/doctor/trial.h"
 #include "view/elements.h"
 
 /* A layer that works differently in training and in evaluation, of those that are in that mode now; -1: in any. NULL:
@@ -67,6 +68,28 @@ static const dl_journal_row *switched(const dlsh_examination *e, const dl_journa
         if (r->what == pass->what && r->training == training && r->at < pass->till && (!found || r->till > found->till))
             found = r;
     return found;
+}
+
+static int are_of_one_function(const dl_journal_row *a, const dl_journal_row *b) {
+    const dlsh_node *of_a[DLSH_AROUND], *of_b[DLSH_AROUND];
+    const dlsh_node *root = dlsh_text_root(a->file), *at = dlsh_statement_at(a->file, a->line);
+    const dlsh_node *other = dlsh_statement_at(b->file, b->line);
+    if (!root || !at || !other || strcmp(a->file, b->file) != 0) return 0;
+    int n = dlsh_functions_around(root, at->span.start, of_a), k = dlsh_functions_around(root, other->span.start, of_b);
+    while (n && !of_a[n - 1]->text) n--; /* of a comprehension */
+    while (k && !of_b[k - 1]->text) k--;
+    return n && k && of_a[n - 1] == of_b[k - 1];
+}
+
+/* The switch to training mode that a function makes for the passes that it runs: the last one before the last of them,
+ * without a backward pass between both; NULL: there is none. */
+static const dl_journal_row *switched_for(const dlsh_examination *e, const dl_journal_row *pass) {
+    const dl_journal_row *r, *found = NULL;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_MODE, &i));)
+        if (r->what == pass->what && r->till < pass->till && (!found || r->till > found->till)) found = r;
+    for (long i = 0; found && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (r->till > found->till && r->till < pass->till) return NULL;
+    return found && found->training && are_of_one_function(found, pass) ? found : NULL;
 }
 
 static void trained_in_evaluation(dlsh_examination *e, const dl_journal_row *r, const char *name, const char *kind) {
@@ -169,18 +192,21 @@ static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, 
     if (is_for_averages(e, r) || (!targets && is_repeated(e, r)) ||
         (!targets && strstr(kind, "dropout") && is_beside_repeated(e, r)))
         return;
+    const dl_journal_row *own = targets ? NULL : switched_for(e, r);
+    if (own) by = own;
     dlsh_finding *f =
-        dlsh_find_at(e, r->file, r->line,
-                     is_trained_after(e, r) ? dlsh_kept(e, "%s.eval() before it, %s.train() after it", name, name)
-                     : targets              ? dlsh_kept(e, "%s.eval() before the loop: it is trained no more", name)
-                                            : dlsh_kept(e, "%s.eval() before it", name));
+        dlsh_find_at(e, own ? own->file : r->file, own ? own->line : r->line,
+                     own                      ? dlsh_kept(e, "%s.eval() here", name)
+                     : is_trained_after(e, r) ? dlsh_kept(e, "%s.eval() before it, %s.train() after it", name, name)
+                     : targets                ? dlsh_kept(e, "%s.eval() before the loop: it is trained no more", name)
+                                              : dlsh_kept(e, "%s.eval() before it", name));
     if (!f) return;
     dlsh_cause(f, "%s %s in training mode: %s", name, targets ? "makes targets" : "is evaluated",
                strstr(kind, "dropout") ? "dropout drops units"
                                        : "batchnorm takes the figures of the batch, and its averages change");
     if (by)
-        dlsh_evidence(f, "the forward pass at line %d has no backward pass; line %d switched to training mode", r->line,
-                      by->line);
+        dlsh_evidence(f, "the forward pass at line %d has no backward pass; %s:%d switched to training mode", r->line,
+                      by->file, by->line);
     else
         dlsh_evidence(f, "the forward pass at line %d has no backward pass, and nobody called m.eval()", r->line);
 }
@@ -297,6 +323,84 @@ static void find_plain_dropout(dlsh_examination *e) {
     }
 }
 
+/* A call of the function that trials run with what an evaluation gives it. */
+typedef struct evaluation {
+    const dlsh_examination *e;
+    const char *function, *file;
+    const dlsh_node *call;
+} evaluation;
+
+/* Does a loop around a call repeat it as it is, as for the spread of its results? */
+static int repeats_call(const dlsh_node *call, const dlsh_node *const *within, int depth) {
+    for (int i = depth - 1; i >= 0 && !(within[i]->kind == DLSH_N_FN && within[i]->text); i--) {
+        if (!dlsh_is_loop(within[i]) && within[i]->kind != DLSH_N_COMPREHENSION) continue;
+        int used = 0;
+        for (int k = 0; dlsh_is_loop(within[i]) && k + 2 < within[i]->nkids; k++)
+            used |= within[i]->kids[k]->kind == DLSH_N_NAME && dlsh_mentions(call, within[i]->kids[k]->text);
+        if (!used &&
+            !(within[i]->kind == DLSH_N_COMPREHENSION && dlsh_mentions(call, within[i]->kids[0]->kids[0]->text)))
+            return 1;
+    }
+    return 0;
+}
+
+static int see_evaluation(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    evaluation *v = ctx;
+    if (n->kind != DLSH_N_CALL || n->nkids != 2 || !dlsh_names(n->kids[0], v->function) ||
+        !dlsh_is_within(within, depth, "no_grad") || repeats_call(n, within, depth))
+        return 0;
+    v->file = file, v->call = n;
+    return 1;
+}
+
+static const dlsh_node *function_at(const dlsh_node *n, int line) {
+    const dlsh_node *found = n->kind == DLSH_N_FN && n->text && n->span.line == line ? n : NULL;
+    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? function_at(n->kids[i], line) : NULL;
+    return found;
+}
+
+/* Has a function a parameter with a default, which a call may set? */
+static int has_switch(const dlsh_node *fn) {
+    for (int k = 0; k + 1 < fn->nkids; k++)
+        if (fn->kids[k]->kind == DLSH_N_PARAM && fn->kids[k]->nkids) return 1;
+    return 0;
+}
+
+/* A net whose forward drops units itself, in evaluation mode, too. */
+static void find_dropout_in_forward(dlsh_examination *e) {
+    const dl_journal_row *r, *evaluated = NULL;
+    for (long i = 0; e->probe.net && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (r->what == e->net && !r->training && !r->grad && dlsh_training_began(e, r)) evaluated = r;
+    dl_source by;
+    if (!evaluated || !dlsh_find_chosen_by_chance(e, &by)) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, by.file, by.line, "a layer `dropout`, which eval() switches off, or `if training`");
+    if (!f) return;
+    dlsh_cause(f, "the net drops units in evaluation mode, too");
+    dlsh_evidence(
+        f, "tried twice on the same samples, it gives other results: this line chooses at random; line %d evaluates it",
+        evaluated->line);
+}
+
+/* A function of the script that drops units itself, and does so where it is evaluated, too. */
+static void find_own_dropout(dlsh_examination *e) {
+    const dlsh_node *root = e->probe.fn ? dlsh_text_root(e->place.file) : NULL;
+    const dlsh_node *fn = root ? function_at(root, e->place.line) : NULL;
+    evaluation v = {.e = e, .function = fn ? fn->text : NULL};
+    dl_source by;
+    if (!v.function || !dlsh_each_node(see_evaluation, &v) || !dlsh_find_chosen_by_chance(e, &by)) return;
+    const int set = has_switch(fn);
+    dlsh_finding *f = dlsh_find_at(e, v.file, set ? v.call->span.line : by.line,
+                                   set ? "tell the function that it is an evaluation, as train=false"
+                                       : "only in training: an argument that says so, or a net with a layer dropout");
+    if (!f) return;
+    dlsh_cause(f, "%s drops units in evaluation, too", v.function);
+    dlsh_evidence(f,
+                  "tried twice on the same samples, it gives other results: %s:%d chooses at random; %s:%d calls it "
+                  "for an evaluation",
+                  by.file, by.line, v.file, v.call->span.line);
+}
+
 /* A net with dropout or batch norm that is trained no more, and makes the targets of another one in training mode. */
 static void find_noisy_targets(dlsh_examination *e) {
     const dl_journal_row *r;
@@ -328,6 +432,8 @@ dl_status dlsh_check_modes(dlsh_examination *e) {
     if (!e->bad) look_at_averages(e);
     if (is_evaluated(e)) DLSH_TRY(dlsh_look_at_evaluation(e));
     find_plain_dropout(e);
+    find_own_dropout(e);
+    if (!e->bad) find_dropout_in_forward(e);
     if (passes) dlsh_passed(e, "%ld places run nets with dropout or batchnorm, each in the mode it needs", passes);
     return DL_OK;
 }

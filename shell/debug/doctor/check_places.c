@@ -71,6 +71,30 @@ static long last_of(const dlsh_trial *a, long end, const char *ops) {
     return -1;
 }
 
+/* A mask of later places: triu(...), or places that are compared with each other. */
+static dlsh_property makes_mask(void *ctx, const dlsh_step *s) {
+    const dlsh_node *n = s->n;
+    (void)ctx;
+    if (dlsh_is_call_of(n, "tril|triu|tril_|triu_")) return DLSH_HAS_FIRST;
+    const int compares = n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE;
+    return compares ? DLSH_HAS : dlsh_is_call_of(n, "argmax|topk|sort") ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
+}
+
+/* x.masked_fill(mask, v), where(mask, x, v): the mask. */
+static const dlsh_node *mask_in(const dlsh_node *n) {
+    const dlsh_node *found = dlsh_is_call_of(n, "masked_fill|masked_fill_|where") && n->nkids > 1 ? n->kids[1] : NULL;
+    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? mask_in(n->kids[i]) : NULL;
+    return found;
+}
+
+/* Where the mask was made that a call hides places by; the line of the call where that is not known. */
+static int line_of_mask(const dl_recorded *c) {
+    const char *file = dlsh_call_file(c);
+    const dlsh_node *n = *c->layer ? NULL : dlsh_statement_at(file, dlsh_call_line(c)), *mask = n ? mask_in(n) : NULL;
+    const dlsh_node *by = mask ? dlsh_origin(file, mask, makes_mask, NULL) : NULL;
+    return by ? by->span.line : dlsh_call_line(c);
+}
+
 static void judge_places(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, dl_tensor *x, dl_tensor *y,
                          dl_tensor *z) {
     static const char *const causes[] = {"tril|triu", "where|masked_fill", "softmax|attention|recurrent"};
@@ -85,16 +109,18 @@ static void judge_places(dlsh_examination *e, const dlsh_trial *a, const dlsh_tr
     const dl_recorded *c = &a->calls[by < 0 ? first : by];
     const int name = (int)strcspn(c->layer, ".");
     dlsh_finding *f = dlsh_find_at(
-        e, dlsh_call_file(c), dlsh_call_line(c),
+        e, dlsh_call_file(c), line_of_mask(c),
         name ? dlsh_kept(e, "is_causal=true in the call of %.*s, or a mask that hides later places", name, c->layer)
              : "hide later places: is_causal=true, or a mask; triu(ones(t, t), diagonal=1) is 1 where none may look");
     if (!f) return;
     dlsh_cause(f, "places see later ones, their targets among them: %s lets them", c->op);
     dlsh_evidence(f,
                   "targets are the next elements of the input; with another last element the results of earlier places "
-                  "change, first in %s%s%s (line %d)",
+                  "change, first in %s%s%s (line %d)%s%s",
                   a->calls[first].op, *a->calls[first].layer ? " of layer " : "", a->calls[first].layer,
-                  dlsh_call_line(&a->calls[first]));
+                  dlsh_call_line(&a->calls[first]),
+                  line_of_mask(c) == dlsh_call_line(c) ? "" : "; this line makes the mask of ",
+                  line_of_mask(c) == dlsh_call_line(c) ? "" : c->op);
 }
 
 /* ---------------------------------------------------------------- targets that are the inputs */

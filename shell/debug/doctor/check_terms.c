@@ -220,6 +220,68 @@ static void look_at_reductions(dlsh_examination *e, dlsh_pass p) {
     }
 }
 
+/* ---------------------------------------------------------------- parts of different size */
+
+/* Is a part compared with data of its own? */
+static int has_data(dlsh_pass p, const char *met) {
+    static const char pairs[] = "cross_entropy|logit_loss|probability_loss|huber_difference|sub|square_difference|nll_"
+                                "picked|divergence|log_divergence";
+    for (long i = 0; i < p.n; i++)
+        if (met[i] && dlsh_op_is(&p.at[i], pairs) && p.at[i].in[1].there &&
+            p.at[i].in[0].constant != p.at[i].in[1].constant && p.at[i].in[p.at[i].in[1].constant].ndim)
+            return 1;
+    return 0;
+}
+
+/* The size of the gradients that a part alone gives to what both parts are made of. */
+static double size_given(dlsh_pass p, const char *own, const char *other) {
+    double squares = 0;
+    for (long i = 0; i < p.n; i++)
+        for (int k = 0; own[i] && !other[i] && k < p.at[i].nin && k < 8; k++) {
+            const dl_journal_value *v = &p.at[i].in[k];
+            const dl_journal_node *from = v->there ? dlsh_pass_node(p, v->from) : NULL;
+            if (from && own[from - p.at] && other[from - p.at] && v->gradient > 0)
+                squares += v->gradient * v->gradient * dlsh_elements_in(v);
+        }
+    return sqrt(squares);
+}
+
+/* By how much the gradients of one operand of a sum are larger than those of the other one; 0: not known. */
+static double outweighs(dlsh_pass p, const dl_journal_node *sum, int large) {
+    DLSH_FREED char *own = calloc(1, (size_t)p.n), *other = calloc(1, (size_t)p.n);
+    if (!own || !other) return 0;
+    mark_sources(p, dlsh_pass_source(p, sum, large), NULL, own);
+    mark_sources(p, dlsh_pass_source(p, sum, !large), NULL, other);
+    const double less = has_data(p, own) && has_data(p, other) ? size_given(p, other, own) : 0;
+    return less > 0 ? size_given(p, own, other) / less : 0;
+}
+
+/* Two losses with data of their own, of one body: the gradients of one are nothing beside those of the other, from the
+ * first pass to the last. A factor that a part has is meant. */
+static void look_at_sizes(dlsh_examination *e, dlsh_pass p, dlsh_pass q) {
+    enum { TIMES = 300 };
+    part factor;
+    for (long i = 0; i < q.n && p.n == q.n; i++) {
+        const dl_journal_node *n = &q.at[i];
+        const dl_journal_node *side[2] = {dlsh_pass_source(q, n, 0), dlsh_pass_source(q, n, 1)};
+        if (!dlsh_op_is(n, "add") || n->out.ndim || !side[0] || !side[1]) continue;
+        for (int k = 0; k < 2; k++) {
+            if (part_of(q, side[!k], &factor) && fabs(factor.factor) < 1) continue;
+            const double last = outweighs(q, n, k), first = last > TIMES ? outweighs(p, &p.at[i], k) : 0;
+            dlsh_finding *f = first > TIMES ? dlsh_find_at(e, side[k]->file, side[k]->line,
+                                                           "bring both to one size: divide the targets by their "
+                                                           "deviation, or give the larger part a small factor")
+                                            : NULL;
+            if (!f) continue;
+            dlsh_cause(f, "one part of the loss outweighs another one, which counts for nothing");
+            dlsh_evidence(f,
+                          "what both are computed from gets gradients %.2g times as large from this part as from that "
+                          "of line %d, in the last pass still %.2g times",
+                          first, side[!k]->line, last);
+        }
+    }
+}
+
 dl_status dlsh_check_terms(dlsh_examination *e) {
     enum { PARTS = 8 };
     const dl_journal_row *r;
@@ -228,6 +290,7 @@ dl_status dlsh_check_terms(dlsh_examination *e) {
         const dlsh_pass p = dlsh_pass_of(r, 0), q = dlsh_pass_of(r, 1);
         if (r->count < PASSES || !p.n || !q.n) continue;
         look_at_reductions(e, q);
+        look_at_sizes(e, p, q);
         const int n = parts_of(p, p.at, a, PARTS, 0);
         if (parts_of(q, q.at, b, PARTS, 0) != n) continue;
         for (int k = 0; k < n; k++) look_at_part(e, r, &a[k], &b[k]);

@@ -259,14 +259,37 @@ static const dl_journal_node *product_before(dlsh_pass p, const dl_journal_node 
     return found;
 }
 
+int dlsh_is_relu(dlsh_pass p, const dl_journal_node *n) {
+    const int zero = dlsh_op_is(n, "where") || (dlsh_op_is(n, "clamp") && !strcmp(n->attrs, "min=0"));
+    for (int k = 0; dlsh_op_is(n, "maximum") && k < 2; k++)
+        if (dlsh_is_number_in(&n->in[k]) && n->in[k].low == 0) return is_hidden(p, n);
+    return strstr(n->op, "relu") || (zero && is_hidden(p, n));
+}
+
+/* The bias before an op that holds its units below 0: where it was made; 0: there is none. */
+static int line_of_bias(const dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *by = dlsh_pass_source(p, n,
+                                                 dlsh_op_is(n, "where") && !n->in[1].from ? 2
+                                                 : n->in[0].from                          ? 0
+                                                                                          : 1);
+    for (int k = 0; by && dlsh_op_is(by, "add|sub|linear") && k < by->nin && k < 8; k++) {
+        const dl_journal_value *v = &by->in[k];
+        const double mean = dlsh_op_is(by, "sub") ? -v->mean : v->mean;
+        if (v->there && v->leaf && v->ndim < 2 && v->n && mean < -1 && v->std < -0.5 * mean)
+            return dlsh_leaf_source(e, v, v->made).line;
+    }
+    return 0;
+}
+
 /* From the first pass on: weights that were set by the script, or that are large. */
 static void blame_weights(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n, dlsh_finding *f) {
     double gain;
     const dl_journal_node *by = product_before(p, n, &gain, 0);
     const char *file = NULL;
-    const int line = dlsh_weights_set_at(&file);
+    const int line = dlsh_weights_set_at(&file), bias = *n->layer_file ? 0 : line_of_bias(e, p, n);
     if (line && *n->layer_file) f->file = file, f->line = line;
-    if (line || !(gain > 4) || *n->layer_file) return;
+    if (bias) f->line = bias;
+    if (line || bias || !(gain > 4) || *n->layer_file) return;
     const dl_source made = dlsh_weight_source(e, by);
     f->file = made.file, f->line = made.line;
 }
@@ -291,6 +314,7 @@ static int is_explained(const dlsh_examination *e) {
     static const struct {
         const char *check, *word;
     } why[] = {{"the data", "not scaled"},
+               {"the data", "scaled to"},
                {"training and evaluation mode", "is trained in evaluation mode: batchnorm"}};
     for (size_t i = 0; i < DLSH_COUNT(why); i++)
         if (dlsh_was_found(e, why[i].check, why[i].word)) return 1;
@@ -323,7 +347,8 @@ static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_
     const dlsh_pass first = dlsh_pass_of(r, 0), p = dlsh_pass_of(r, 1);
     const dl_journal_node *then = counterpart(first, p, n);
     const int driven = is_driven(r, p, n, then);
-    int dead = n->out.dead > 0.75, flat = !dead && (driven || mean_slope(n) < 0.12) && is_hidden(p, n);
+    int dead = n->out.dead > 0.75 && dlsh_is_relu(p, n),
+        flat = !dead && (driven || mean_slope(n) < 0.12) && is_hidden(p, n);
     if ((!dead && !flat) || (dead && is_penalty(p, n))) return;
     const dl_journal_node *user = dlsh_pass_user(p, n);
     const int gate = dlsh_op_is(n, "sigmoid") && dlsh_op_is(user, "mul|split|chunk") && !user->in[1].constant;
@@ -380,7 +405,7 @@ dl_status dlsh_check_units(dlsh_examination *e) {
             look_at_unit(e, r, &p.at[k]);
             nodes += p.at[k].out.dead >= 0 || mean_slope(&p.at[k]) < 1;
             nans += p.at[k].out.nans;
-            dead = fmax(dead, p.at[k].out.dead);
+            if (dlsh_is_relu(p, &p.at[k])) dead = fmax(dead, p.at[k].out.dead);
             if (is_hidden(p, &p.at[k])) slope = fmin(slope, mean_slope(&p.at[k]));
         }
     }
@@ -645,6 +670,16 @@ static double norm_at(const dl_journal_node *n) {
     return n->out.gradient >= 0 ? n->out.gradient * sqrt(elements) : NAN;
 }
 
+/* Did the loss fall by half, and half of that in good time? Where gradients vanish it stays as it is for long first. */
+static int learned_in_time(const dl_journal_row *r) {
+    const int n = r->ncurve, part = n / 4;
+    double end = 0;
+    int i = 0;
+    for (int k = n - part; k < n; k++) end += r->curve[k] / fmax(part, 1);
+    while (i < n && r->curve[i] > (r->curve[0] + end) / 2) i++;
+    return dlsh_settled_lower(r, 0.5) && 5 * i < 2 * n;
+}
+
 static void look_at_depth(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
     const dl_journal_node *node[DEPTH + 1];
     const dl_journal_value *w[DEPTH + 1];
@@ -663,7 +698,7 @@ static void look_at_depth(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
         what = SHRINK;
     else if (n > 3 && end > 0 && end < 1e-3 * begin && fmax(low, high) < 1e-3)
         what = SHRINK;
-    if ((what == VANISH || what == SHRINK) && dlsh_settled_lower(r, 0.5)) return; /* it learned all the same */
+    if ((what == VANISH || what == SHRINK) && learned_in_time(r)) return; /* it learned all the same */
     if (what == WELL && low > 0)
         dlsh_passed(e, "%.2g in the first of %d layers, %.2g in the last", low, n, high);
     else if (what != WELL && what != OTHER)

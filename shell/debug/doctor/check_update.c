@@ -419,6 +419,7 @@ int dlsh_stands_still(const dlsh_examination *e, const dl_journal_row *step, con
         "parameters and optimizers", "what the loss is given", "mixed precision"};
     for (size_t i = 0; i < DLSH_COUNT(other); i++)
         if (dlsh_was_found(e, other[i], "")) return 0;
+    if (dlsh_was_found(e, "the data", "scaled to")) return 0; /* then gradients are as small */
     return step->high <= 0 || (step->ratio[3] < 2e-4 && (!fell(pass, 0.05) || moved_little(step, pass)));
 }
 
@@ -426,6 +427,7 @@ static int too_small(dlsh_examination *e, const steps *s) {
     const double ratio = s->row->ratio[3];
     if (!dlsh_stands_still(e, s->row, s->pass)) return 0;
     if (s->row->high > 0 && !(size_of_gradients(s->pass) > 0)) return no_gradient(e, s);
+    if (dlsh_find_clipped_by_hand(e, s->pass)) return 1;
     const dlsh_written lr = rate_of(e, s);
     dlsh_finding *f = dlsh_find_at(
         e, s->file, lr.line,

@@ -75,19 +75,21 @@ static dlsh_property calls_it(void *ctx, const dlsh_step *at) {
     return dlsh_is_call_of(at->n, ctx) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
 }
 
-static int count_calls(const dlsh_node *n, const char *name) {
-    int count = dlsh_is_call_of(n, name);
-    for (int i = 0; n && i < n->nkids; i++) count += count_calls(n->kids[i], name);
+/* Calls of a function that do not stand in a no_grad of their own. */
+static int count_calls(const dlsh_node *root, const dlsh_node *n, const char *name) {
+    int count = dlsh_is_call_of(n, name) && !shielded(root, n->span.start);
+    for (int i = 0; n && i < n->nkids; i++) count += count_calls(root, n->kids[i], name);
     return count;
 }
 
-/* Where a cut is a no_grad in a function that others call, too, which may well use it without gradients: the call of it
- * on the way from an expression. NULL: it is none. */
+/* Where a cut is a no_grad in a function that others call, too, and need it for that: the call of it on the way from an
+ * expression. NULL: it is none. */
 static const dlsh_node *call_instead(const char *file, int cut, const dlsh_node *from) {
     const dlsh_node *around[DLSH_AROUND], *root = dlsh_text_root(file);
     const int depth = root && shielded(root, cut) ? dlsh_functions_around(root, cut, around) : 0;
     const char *helper = depth ? around[depth - 1]->text : NULL;
-    return from && helper && count_calls(root, helper) > 1 ? dlsh_origin(file, from, calls_it, (void *)helper) : NULL;
+    return from && helper && count_calls(root, root, helper) > 1 ? dlsh_origin(file, from, calls_it, (void *)helper)
+                                                                 : NULL;
 }
 
 const dlsh_node *dlsh_cut_at(const dlsh_examination *e, const char *file, int line) {

@@ -90,6 +90,8 @@ dl_source dlsh_optimizer_source(const dl_optimizer *o);
 dl_source dlsh_module_source(const dl_module *m);
 dl_status dlsh_recorded_at(long i, dl_recorded *out);
 dl_status dlsh_nan_event_at(int infinite, int i, dl_nan_event *out);
+/* The statement that gave a leaf its numbers before the training, or else made it. */
+dl_source dlsh_leaf_source(const dlsh_examination *e, const dl_journal_value *v, dl_source otherwise);
 /* The line of the layer of a node that weighs its input, or else the one that made the weight. */
 dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n);
 /* Where the text makes a parameter of one number, full() or ones(), if it does so once; else `otherwise`. */
@@ -142,6 +144,8 @@ int dlsh_is_being_trained(const dlsh_examination *e, const dl_tensor *t);
 int dlsh_settled_lower(const dl_journal_row *pass, double share);
 /* Are updates too small to change anything, and is nothing known that keeps gradients from weights? */
 int dlsh_stands_still(const dlsh_examination *e, const dl_journal_row *step, const dl_journal_row *pass);
+/* A limit of the script's own that cuts gradients to almost nothing. Was it found? (check_hand.c) */
+int dlsh_find_clipped_by_hand(dlsh_examination *e, const dl_journal_row *pass);
 /* The size of what a statement of the script changes itself; 0: it is not known (check_hand.c). */
 int dlsh_judge_own_update(dlsh_examination *e, const dl_journal_row *step);
 /* The number of samples that the loss of a pass is the mean of; 0: it is none (check_loss.c). */

@@ -424,6 +424,8 @@ static void find_written(dlsh_examination *e, const dl_journal_row *pass, const 
         if (takes_step(e, writer) || puts_rows_in(writer.file, writer.line) ||
             dlsh_keeps_average(e, writer.file, writer.line))
             continue;
+        if (within && !strcmp(maker.file, pass->file) && dlsh_runs_in_loop(maker.file, maker.line, pass->line))
+            continue; /* it is made anew in the loop, and written as it is made */
         if (pass && is_as_passed(e, t)) continue;
         const dlsh_node *alias = alias_of_written(writer.file, writer.line);
         dlsh_finding *f = dlsh_find_at(e, writer.file, alias ? alias->span.line : writer.line,
@@ -657,6 +659,7 @@ dl_status dlsh_check_data(dlsh_examination *e) {
         find_same_targets(e, r);
     }
     find_written_in_evaluation(e);
+    dlsh_find_scaled_on_the_way(e);
     if (!dlsh_was_found(e, e->check, "labels do not belong")) dlsh_each_node(see_metric, e);
     dl_error_clear();
     return DL_OK;

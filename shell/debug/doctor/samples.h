@@ -86,6 +86,7 @@ int dlsh_line_of_target(const dl_journal_node *loss);
 int dlsh_learns_well(const dlsh_examination *e, double share);
 /* Inputs that were cut off to whole numbers (check_rounding.c). */
 void dlsh_find_rounded(dlsh_examination *e);
+void dlsh_find_scaled_on_the_way(dlsh_examination *e);
 /* Lists of samples that are all one tensor (check_items.c). */
 void dlsh_find_same_items(dlsh_examination *e);
 /* The call of a net in a statement; NULL: none (check_batches.c). */

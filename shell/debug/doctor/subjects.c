@@ -115,6 +115,7 @@ typedef struct made {
     int constant;            /* of a net's parameter: with one number, init=0.1 */
     dl_source at;
     int count;
+    const dlsh_examination *e;
 } made;
 
 static const dlsh_node *call_in(const dlsh_node *n, const char *names) {
@@ -162,21 +163,47 @@ dl_source dlsh_constant_in_net(const char *path, dl_source otherwise) {
     return m.count == 1 ? m.at : otherwise;
 }
 
-dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n) {
-    int unit;
+/* Does a statement before the training give what has that name its numbers in place? W.copy_(...), m.W[:] = ... */
+static int see_set(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    static const char setting[] =
+        "copy_|fill_|normal_|uniform_|mul_|div_|constant_|trunc_normal_|xavier_uniform_|kaiming_";
+    made *m = ctx;
+    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL, *to = NULL;
+    const dl_journal_row *r;
+    if (by && by->kind == DLSH_N_FIELD && dlsh_has_word(setting, by->text, strlen(by->text))) to = by->kids[0];
+    if (n->kind == DLSH_N_ASSIGN && (n->op || n->kids[0]->kind == DLSH_N_INDEX)) to = n->kids[0];
+    while (to && (to->kind == DLSH_N_INDEX || (to->kind == DLSH_N_FIELD && !strcmp(to->text, "data"))))
+        to = to->kids[0];
+    const char *name = to && (to->kind == DLSH_N_FIELD || to->kind == DLSH_N_NAME) ? to->text : NULL;
+    if (!name || strcmp(name, m->part ? m->part : m->name) != 0 || !dlsh_is_within(within, depth, "no_grad")) return 0;
+    for (long i = 0; (r = dlsh_row_next(m->e, DL_DID_BACKWARD, &i));)
+        if (!strcmp(r->file, file) && !dlsh_is_before_loop(file, n->span.line, r->line)) return 0;
+    m->at = (dl_source){file, n->span.line}, m->count++;
+    return 0;
+}
+
+dl_source dlsh_leaf_source(const dlsh_examination *e, const dl_journal_value *v, dl_source otherwise) {
     char name[120];
-    const dl_journal_value *own = dlsh_node_weight(n, &unit);
-    const dl_journal_value *v = own ? own : n->in[0].leaf ? &n->in[0] : n->in[1].leaf ? &n->in[1] : NULL;
-    dl_tensor *w = v && !*n->layer_file ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
-    dl_source maker = {dlsh_node_file(n), dlsh_node_line(n)}, writer;
+    dl_tensor *w = dlsh_live_leaf(e, v->leaf, name, sizeof name);
+    dl_source maker = otherwise, writer;
     if (w) dlsh_tensor_places(w, &maker, &writer);
-    made m = {.name = w ? name : v && *v->name ? v->name : NULL};
+    made m = {.name = w ? name : *v->name ? v->name : NULL};
     const dlsh_holder *h;
     for (int i = 0; w && (h = dlsh_holder_next(&e->holders, &i));) /* also in a list, by the name of its own */
         if (h->value.type == DLSH_TENSOR && h->value.as.tensor == w) m.name = h->name;
     if (m.name && strrchr(m.name, '.')) m.part = strrchr(m.name, '.') + 1;
-    if (m.name && !*n->layer_file) dlsh_each_node(see_made, &m); /* memory is made anew by updates */
-    return m.count == 1 ? m.at : maker;
+    made set = {.name = m.name, .part = m.part, .e = e};
+    if (m.name) dlsh_each_node(see_made, &m); /* memory is made anew by updates */
+    if (m.name) dlsh_each_node(see_set, &set);
+    return set.count ? set.at : m.count == 1 ? m.at : maker;
+}
+
+dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n) {
+    int unit;
+    const dl_journal_value *own = dlsh_node_weight(n, &unit);
+    const dl_journal_value *v = own ? own : n->in[0].leaf ? &n->in[0] : n->in[1].leaf ? &n->in[1] : NULL;
+    const dl_source at = {dlsh_node_file(n), dlsh_node_line(n)};
+    return v && !*n->layer_file ? dlsh_leaf_source(e, v, at) : at;
 }
 
 int dlsh_is_as_made(const dl_tensor *t) {

@@ -21,6 +21,8 @@ dl_status dlsh_compare_passes(dlsh_examination *e, dlsh_disturb *disturb, dlsh_j
 /* Runs the probe's net on x, recorded; the caller frees t, also after an error. */
 dl_status dlsh_trial_run(dlsh_examination *e, dl_tensor *x, dlsh_trial *t, dl_tensor **out);
 void dlsh_trial_free(dlsh_trial *t);
+/* Does the probe's net in evaluation mode, or its function, choose by chance? *at: where. */
+int dlsh_find_chosen_by_chance(dlsh_examination *e, dl_source *at);
 /* The share of elements that are the same in both; 1 where there is nothing to compare. */
 double dlsh_share_alike(const dl_tensor *a, const dl_tensor *b);
 /* The line of the layer of a call, or else of the statement that ran it. */

@@ -1,4 +1,5 @@
-/* Inputs that lost their values on the way to the net: divided by //, cast to whole numbers, rounded. */
+/* Inputs that lost their values on the way to the net: divided by //, cast to whole numbers, rounded; scaled there to
+ * almost nothing, or to far too much. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +84,7 @@ static int what_is_lost(const dlsh_examination *e, const dl_journal_row *r, char
     if (!x || r->what != e->net || !dl_dtype_is_float(dl_dtype_of(x))) return NOTHING;
     const long column = dlsh_learns_well(e, 0.9) ? -1 : constant_column(x);
     if (column >= 0) return snprintf(how, size, "column %ld has one value in all samples of a batch", column), COLUMN;
-    if (dl_numel(x) < 64) return NOTHING;
+    if (dl_numel(x) < 64 || dlsh_learns_well(e, 0.7)) return NOTHING;
     const long n = distinct(x);
     snprintf(how, size, "%ld different values are left among %ld", n, dl_numel(x));
     return n <= FEW ? ALL : NOTHING;
@@ -119,5 +120,51 @@ void dlsh_find_rounded(dlsh_examination *e) {
                    divides ? "//, the division of whole numbers," : "a cast or rounding to whole numbers",
                    lost == ALL ? "the inputs" : "a column of the inputs");
         dlsh_evidence(f, "%s, which the net is given at line %d", how, r->line);
+    }
+}
+
+/* ---------------------------------------------------------------- scaled on the way */
+
+/* The first factor, or divisor, that the values of an expression go through. */
+static dlsh_property scales(void *ctx, const dlsh_step *s) {
+    const dlsh_node *n = s->n;
+    const dlsh_value *v = n->kind == DLSH_N_CALL ? dlsh_value_of(ctx, s->file, n->kids[0]) : NULL;
+    if (v && dlsh_unwrap(*v, &dlsh_net_class)) return DLSH_HAS_NOT;
+    const int binary = n->kind == DLSH_N_BINARY && (n->op == DLSH_OP_MUL || n->op == DLSH_OP_DIV);
+    return binary || dlsh_is_call_of(n, "mul|div|mul_|div_") ? DLSH_HAS : DLSH_MAY_HAVE;
+}
+
+/* Data that meet a weight; NULL: the node has none. */
+static const dl_journal_value *data_of(const dl_journal_node *n) {
+    int unit;
+    const dl_journal_value *x = dlsh_node_weight(n, &unit) ? &n->in[0] : NULL;
+    return x && x->there && x->constant && x->n >= 16 && !x->nans && x->ndim > 1 ? x : NULL;
+}
+
+/* What the first weights of each pass are given, where the tables that it is made of are of a usual size. */
+void dlsh_find_scaled_on_the_way(dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; !e->bad && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = p.n - 1; k >= 0 && !dlsh_settled_lower(r, 0.5); k--) {
+            const dl_journal_node *n = &p.at[k];
+            const dl_journal_value *x = data_of(n);
+            const double size = x ? hypot(x->mean, x->std) : 1;
+            if (!(size < 0.006 || size > 20) || !(size > 0)) continue;
+            const dlsh_node *call = dlsh_call_of_net_at(e, n->file, n->line);
+            const dlsh_node *from = call ? call->kids[1] : dlsh_statement_at(n->file, n->line);
+            const dlsh_node *by = from ? dlsh_origin(n->file, from, scales, e) : NULL;
+            dlsh_finding *f =
+                by ? dlsh_find_at(e, n->file, by->span.line, "scale once: so that values are about -1 to 1") : NULL;
+            if (!f) continue;
+            dlsh_cause(f, "the inputs are scaled to %s on their way to the net",
+                       size < 1 ? "almost nothing" : "far too large values");
+            dlsh_evidence(
+                f,
+                "at line %d the net is given values from %.4g to %.4g; nets begin with weights for about -1 to 1, "
+                "and the loss went from %.4g to %.4g",
+                n->line, x->low, x->high, r->first, r->last);
+            return;
+        }
     }
 }

@@ -96,6 +96,7 @@ static dlsh_bounds quotient_of(dlsh_bounds a, dlsh_bounds b, int fixed_factor) {
     if (b.low > 0 || b.high < 0) return product_of(a, ends(1 / b.high, 1 / b.low, 0), fixed_factor);
     if (b.low == 0 && a.low >= 0) return ends(0, INFINITY, 0);
     if (b.low == 0 && a.high <= 0) return ends(-INFINITY, 0, 0);
+    if (b.low == 0) return ends(-INFINITY, INFINITY, a.open);
     return all;
 }
 
@@ -109,6 +110,7 @@ static double number_of(const dl_journal_node *n, const char *attribute, double 
 typedef struct ranges {
     dlsh_pass p;
     dlsh_bounds *of; /* [p.n] */
+    int unclamped;
 } ranges;
 
 static dlsh_bounds operand(const ranges *r, const dl_journal_node *n, int k) {
@@ -164,6 +166,7 @@ static dlsh_bounds arithmetic(const ranges *r, const dl_journal_node *n) {
         return ends(fmax(a.low, b.low), fmax(a.high, b.high), a.open & b.open ? LOW | HIGH : HIGH & (a.open | b.open));
     if (dlsh_op_is(n, "minimum"))
         return ends(fmin(a.low, b.low), fmin(a.high, b.high), a.open & b.open ? LOW | HIGH : LOW & (a.open | b.open));
+    if (dlsh_op_is(n, "clamp") && r->unclamped) return a;
     if (dlsh_op_is(n, "clamp"))
         return ends(fmax(a.low, number_of(n, "min=", -INFINITY)), fmin(a.high, number_of(n, "max=", INFINITY)), a.open);
     return all;
@@ -192,13 +195,16 @@ static dlsh_bounds range_of(const ranges *r, const dl_journal_node *n) {
     return of;
 }
 
-dlsh_bounds dlsh_bounds_of(dlsh_pass p, const dl_journal_node *n) {
+static dlsh_bounds bounds_of(dlsh_pass p, const dl_journal_node *n, int unclamped) {
     DLSH_FREED dlsh_bounds *of = n ? calloc((size_t)p.n, sizeof *of) : NULL;
-    const ranges r = {p, of};
+    const ranges r = {p, of, unclamped};
     if (!of) return all;
     for (long i = p.n - 1; &p.at[i] >= n; i--) of[i] = range_of(&r, &p.at[i]);
     return of[n - p.at];
 }
+
+dlsh_bounds dlsh_bounds_of(dlsh_pass p, const dl_journal_node *n) { return bounds_of(p, n, 0); }
+dlsh_bounds dlsh_bounds_unclamped(dlsh_pass p, const dl_journal_node *n) { return bounds_of(p, n, 1); }
 
 int dlsh_sign_of(dlsh_pass p, const dl_journal_node *n) {
     const dlsh_bounds r = dlsh_bounds_of(p, n);

@@ -283,7 +283,7 @@ static void look_at_spoiled(dlsh_examination *e, const char *file, const dlsh_no
     target = bare(target);
     const dlsh_node *table = target->kind == DLSH_N_INDEX && target->nkids == 2 ? target->kids[0] : NULL;
     const dlsh_node *name = table ? table : target;
-    if (name->kind != DLSH_N_NAME) return;
+    if (name->kind != DLSH_N_NAME || dlsh_uses_net(e, file, name)) return; /* as of what actions brought */
     if (!dlsh_uses_net(e, file, out) || !dlsh_origin(file, out, is_same_value, (void *)target)) return;
     int at;
     const dlsh_node *made = dlsh_definition_of(file, name->text, n->span.start, &at);

@@ -30,6 +30,11 @@ void dlsh_find_scores_for_logs(dlsh_examination *e, dlsh_pass p, const dl_journa
 
 /* ---------------------------------------------------------------- logarithms of variances */
 
+/* 1: a constant has no element below 0, -1: none above, 0: it is none, or not known. */
+static int sign_of_constant(const dl_journal_value *v) {
+    return !v->there || !v->constant || !v->n ? 0 : v->low >= 0 ? 1 : v->high <= 0 ? -1 : 0;
+}
+
 /* The sign with which a node goes into the root; 0: not known. */
 static int sign_in_root(dlsh_pass p, const dl_journal_node *n) {
     int sign = 1;
@@ -41,8 +46,8 @@ static int sign_in_root(dlsh_pass p, const dl_journal_node *n) {
         if (dlsh_op_is(u, "neg") || (second && dlsh_op_is(u, "sub"))) {
             sign = -sign;
         } else if (dlsh_op_is(u, "mul|div") && !(second && dlsh_op_is(u, "div"))) {
-            if (!dlsh_is_number_in(other)) return 0;
-            sign *= other->low < 0 ? -1 : 1;
+            sign *= sign_of_constant(other);
+            if (!sign) return 0;
         } else if (!dlsh_op_is(u, "add|sub|sum|mean|reshape|view|squeeze|flatten")) {
             return 0;
         }
@@ -88,6 +93,20 @@ int dlsh_find_variance_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_p
                           "the error is; the loss went from %.4g to %.4g",
                           sum->line, r->first, r->last);
             return 1;
+        }
+    }
+    return 0;
+}
+
+int dlsh_exp_falls_alone(dlsh_pass p, const dl_journal_node *x) {
+    const dl_journal_node *v = dlsh_op_is(x, "exp") ? dlsh_pass_source(p, x, 0) : NULL;
+    const int sign = v ? sign_in_root(p, x) : 0;
+    for (long k = 0; sign && k < p.n; k++) {
+        const dl_journal_node *n = &p.at[k];
+        for (int i = 0; i < 2 && dlsh_op_is(n, "mul|add|sub"); i++) {
+            if (n == x || dlsh_pass_source(p, n, i) != v) continue;
+            const int own = dlsh_op_is(n, "mul") ? sign_of_constant(&n->in[!i]) : dlsh_op_is(n, "sub") && i ? -1 : 1;
+            if (own * sign_in_root(p, n) == sign) return 1;
         }
     }
     return 0;

@@ -20,12 +20,29 @@ typedef struct dlsh_bounds {
     int open, about;
 } dlsh_bounds;
 dlsh_bounds dlsh_bounds_of(dlsh_pass p, const dl_journal_node *n);
+/* ... without the limits that clamp() sets. */
+dlsh_bounds dlsh_bounds_unclamped(dlsh_pass p, const dl_journal_node *n);
 /* 1: a node's result is never negative, -1: it is never positive and has no lowest value, 0: neither is known. */
 int dlsh_sign_of(dlsh_pass p, const dl_journal_node *n);
+/* The op of a loss that compares what is computed with data; NULL: none is known (check_loss.c). */
+const dl_journal_node *dlsh_compares(dlsh_pass p);
 /* A quotient of sums of scores where one of probabilities belongs (passes/overlap.c). */
 void dlsh_find_overlap_of_scores(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n);
 /* A divergence of scores in place of logarithms of probabilities (likelihood.c). */
 void dlsh_find_scores_for_logs(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n);
+/* A loss without a floor of its own: how low the limits of clamp() let it fall, and that it fell so far; labels beyond
+ * 0 and 1 in a likelihood by hand; endless: the loss falls without end (floors.c). Was it found? */
+int dlsh_find_fall_to_limit(dlsh_examination *e, const dl_journal_row *r);
+int dlsh_find_labels_beyond(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, int endless);
+/* Is a result relu's, by whatever name, clamp(x, min=0), maximum(x, 0), where(x > 0, x, 0), and not a mask's?
+ * (check_units.c) */
+int dlsh_is_relu(dlsh_pass p, const dl_journal_node *n);
+/* Can all parts of the loss fall without end, so that it is to be turned as a whole? Not where both an exp and what it
+ * is of fall together: then the sign of that part is wrong (likelihood.c). */
+int dlsh_is_turned_whole(dlsh_pass p);
+int dlsh_exp_falls_alone(dlsh_pass p, const dl_journal_node *x);
+/* Did what is computed come nearer to the data that it is compared with? 1 where that is not known. */
+int dlsh_came_near(dlsh_pass first, dlsh_pass last);
 /* exp(v) times an error, plus v: one sign too few. Was it found? */
 int dlsh_find_variance_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p);
 /* The statement of the script that divides gradients itself; 0: none does (scaled.c). */
