@@ -482,7 +482,7 @@ static int trace_lines(const dlsh_examination *e, const char *file, const int *l
     return n;
 }
 
-enum { LINES = 24, ALL = 48 };
+enum { LINES = 24, ALL = 48, LEAST_KNOWN = 8 };
 
 /* The only variable with a whole number for each row of x; NULL: there is none, or several. */
 static dl_tensor *targets_beside(const dlsh_examination *e, const dl_tensor *x, dlsh_samples *s, const char *file) {
@@ -529,9 +529,17 @@ static void find_overwritten(dlsh_examination *e, const dl_journal_row *back, co
                   test->line);
 }
 
+/* Had passes that trained nets many rows of the table, and none of those of a part that is evaluated? */
+static int is_never_trained(const dlsh_examination *e, const dlsh_samples *table, const dlsh_samples *part) {
+    long known;
+    return table->n && !rows_passed(e, part, 1, &known) &&
+           rows_passed(e, table, 1, &known) * part->n > LEAST_KNOWN * table->n;
+}
+
 /* What was run without a backward pass, compared with what was trained on. */
 static void compare_evaluations(dlsh_examination *e, const dl_journal_row *back, const int *lines, int nlines,
-                                const dlsh_samples *train, const dlsh_samples *own, const dl_tensor *used) {
+                                const dlsh_samples *train, const dlsh_samples *own, const dl_tensor *used,
+                                const dl_tensor *table) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         int trained = 0;
@@ -550,7 +558,8 @@ static void compare_evaluations(dlsh_examination *e, const dl_journal_row *back,
             dl_tensor *y = train->y ? targets_beside(e, x, &test, r->file) : NULL;
             if (set_samples(&test, x, y)) {
                 test.elsewhere = is_elsewhere(&test, x, r);
-                dlsh_compare_splits(e, own, &test);
+                const int rows = some[k].whole == table && is_never_trained(e, own, &test); /* other ones of it */
+                if (!rows) dlsh_compare_splits(e, own, &test);
                 dlsh_compare_labels(e, train, &test);
             }
             dlsh_samples_free(&test);
@@ -614,10 +623,11 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     const int part = used ? part_before(used, file, r->line) : -1;
     snprintf(near.name, sizeof near.name, "%s", part > 0 ? used->way_name[part] : s.name);
     dlsh_samples *with = s.y && s.width ? &s : &near; /* whose targets are known */
-    if (!used || !set_samples(&near, part > 0 ? used->way[part] : used->tensor, NULL)) return;
+    dl_tensor *table = used ? part > 0 ? used->way[part] : used->tensor : NULL;
+    if (!table || !set_samples(&near, table, NULL)) return;
     near.file = file, near.line = part > 0 ? used->way_line[part] : used->name_line;
     const dlsh_samples *trained = part >= 0 ? &near : with;
-    if (!is_of_evaluation(e, trained)) compare_evaluations(e, r, lines, nlines, with, trained, used->tensor);
+    if (!is_of_evaluation(e, trained)) compare_evaluations(e, r, lines, nlines, with, trained, used->tensor, table);
 }
 
 /* ---------------------------------------------------------------- a metric's */

@@ -166,6 +166,15 @@ static int pick_by_call(const tracer *t, const dlsh_node *n, dlsh_traced *to) {
     return 0;
 }
 
+/* Is it an item of a list or a field of a record, which picks no rows? */
+static int is_item(const tracer *t, const dlsh_node *n) {
+    const dlsh_node *of = n->kind == DLSH_N_FIELD || (n->kind == DLSH_N_INDEX && n->nkids == 2) ? n->kids[0] : NULL;
+    const dlsh_value *v = of ? dlsh_value_of(t->e, t->unit->name, of) : NULL;
+    const dlsh_node *made = of && !v ? dlsh_made(t->unit->name, of) : NULL;
+    if (v) return v->type == DLSH_LIST || v->type == DLSH_RECORD;
+    return made && (made->kind == DLSH_N_LIST || made->kind == DLSH_N_RECORD);
+}
+
 /* Is it one table of data as it is, but for the order or number of its rows, and its form? Then what it is made of. */
 static const dlsh_node *kept(const tracer *t, const dlsh_node *n, dlsh_traced *to) {
     static const char casts[] = "to|clone|contiguous|reshape|view|float|long|detach|squeeze|unsqueeze|flatten|double";
@@ -216,22 +225,6 @@ static const dlsh_node *data_in(const tracer *t, const dlsh_node *n, int before)
     return NULL;
 }
 
-static void note_beyond(const tracer *t, const dlsh_node *n, int before, dlsh_traced *x) {
-    dlsh_traced own = {0};
-    for (int i = 0; n && i < 2 * DEEPEST; i++) {
-        const dlsh_node *of = rows_behind_number(t, n);
-        if (n->kind == DLSH_N_NAME) { /* y = y[p], before y = (y - y.mean()) / y.std() */
-            const dlsh_definition d = dlsh_define(t->unit->root, n->text, before);
-            const dlsh_node *back = d.each || d.param ? NULL : dlsh_returned(t->unit->name, &d);
-            n = d.each || d.param ? NULL : back ? back : d.value, before = back ? back->span.start : dlsh_place_of(&d);
-        } else {
-            of = of ? of : kept(t, n, &own);
-            n = of ? of : data_in(t, n, before);
-        }
-    }
-    snprintf(x->beyond, sizeof x->beyond, "%s", own.picks), x->beyond_line = own.lines[0];
-}
-
 /* A variable that holds the data on the way; the first one is the nearest. */
 static void note_data(dlsh_traced *x, dl_tensor *data, const char *name, int line) {
     if (!x->tensor) {
@@ -254,53 +247,61 @@ static int is_of_several_calls(const tracer *t, const char *name, int place) {
     return 0;
 }
 
-/* A parameter of the function that a call ran is what that call gives it. */
-static int give_argument(tracer *t, const char *name, dlsh_definition *d) {
-    const dlsh_node *fn = dlsh_function_of(t->unit->name, t->call->kids[0]->text), *given = NULL;
-    for (int k = 0; fn && fn->span.start == d->at && k + 1 < fn->nkids; k++)
-        if (fn->kids[k]->kind == DLSH_N_PARAM && !strcmp(fn->kids[k]->text, name))
-            given = dlsh_argument_of(t->call, k, name);
-    t->call = NULL;
-    if (given) d->value = given;
-    return given != NULL;
+/* One table on the way back: through names and picks of rows up to where its numbers were made. */
+typedef struct chain {
+    tracer *t;
+    dlsh_traced x, given; /* by other names: parameters, and variables of functions that return them */
+    dlsh_traced own;      /* picks before numbers were added to or multiplied with all */
+    int beyond;
+    const void *tip;       /* the last step */
+    const dlsh_node *next; /* what has the rows of it; NULL: all that it is made of */
+} chain;
+
+static void note_name(chain *c, const dlsh_step *at) {
+    tracer *t = c->t;
+    const dlsh_node *n = at->n;
+    const dlsh_definition d = dlsh_define(t->unit->root, n->text, n->span.start);
+    const dlsh_node *fn = d.each ? NULL : dlsh_function_called(at->file, d.value),
+                    *back = fn ? dlsh_last_return(fn) : NULL;
+    const dlsh_node *all = back && back->nkids ? back->kids[0] : NULL;
+    const int several = all && d.item >= 0 && (all->kind == DLSH_N_TUPLE || all->kind == DLSH_N_LIST);
+    const dlsh_node *of = several && d.item < all->nkids ? all->kids[d.item] : all;
+    const int alias = d.param || (of && of->kind == DLSH_N_NAME); /* another one made it */
+    dl_tensor *data = data_of(t, n->text, n->span.start);
+    c->x.several |= d.param && !at->call && is_of_several_calls(t, n->text, n->span.start);
+    if (data && !alias && d.value && dlsh_uses_net(t->e, at->file, d.value)) data = NULL; /* what it holds came later */
+    if (data) note_data(alias ? &c->given : &c->x, data, n->text, d.value ? d.value->span.line : 0);
 }
 
-/* What a function returns for a definition, rows that it picks itself included: v[randperm(n)]. */
-static const dlsh_node *returned_rows(const tracer *t, const dlsh_definition *d) {
-    const dlsh_node *back = dlsh_returned(t->unit->name, d);
-    const dlsh_node *call =
-        !back && d->value && !d->each && d->item < 0 && d->value->kind == DLSH_N_CALL ? d->value : NULL;
-    const dlsh_node *fn =
-        call && call->kids[0]->kind == DLSH_N_NAME ? dlsh_function_of(t->unit->name, call->kids[0]->text) : NULL;
-    const dlsh_node *last = fn ? dlsh_last_return(fn) : NULL, *all = last && last->nkids ? last->kids[0] : NULL;
-    return back ? back : all && all->kind == DLSH_N_INDEX && all->kids[0]->kind == DLSH_N_NAME ? all : NULL;
-}
-
-static void follow_name(tracer *t, const dlsh_node *n, dlsh_traced x, int before) {
-    dlsh_traced given = x; /* by a parameter, where the caller's variable is not known */
-    t->call = NULL;
-    for (int depth = 0; depth < DEEPEST; depth++) {
-        dlsh_definition d = dlsh_define(t->unit->root, n->text, before);
-        const int own = d.param && t->call && give_argument(t, n->text, &d);
-        const dlsh_node *back = own ? NULL : returned_rows(t, &d), *of = back ? back : d.value;
-        x.several |= d.param && !own && is_of_several_calls(t, n->text, before);
-        if (back) t->call = d.value;
-        dl_tensor *data = data_of(t, n->text, before);
-        const int alias = d.param || (back && back->kind == DLSH_N_NAME);                /* another variable made it */
-        if (data && !alias && of && dlsh_uses_net(t->e, t->unit->name, of)) data = NULL; /* what it holds came later */
-        if (data) note_data(alias ? &given : &x, data, n->text, of ? of->span.line : 0);
-        if (back) before = back->span.start;
-        while (of && of->kind != DLSH_N_NAME) {
-            const dlsh_node *further = kept(t, of, &x);
-            if (!further) note_beyond(t, of, back ? before : dlsh_place_of(&d), &x);
-            of = further;
-        }
-        if (!of) break;
-        n = of, before = back ? before : dlsh_place_of(&d);
+static dlsh_property on_chain(void *ctx, const dlsh_step *at) {
+    chain *c = ctx;
+    const dlsh_node *n = at->n;
+    if (at->from != c->tip) return DLSH_HAS_FIRST; /* it ended */
+    if (at->added || (c->next && n != c->next)) return DLSH_HAS_NOT;
+    c->tip = at, c->next = NULL, c->t->call = at->call;
+    if (n->kind == DLSH_N_NAME && !c->beyond) return note_name(c, at), DLSH_MAY_HAVE;
+    if (n->kind == DLSH_N_NAME) {
+        const dlsh_definition d = dlsh_define(c->t->unit->root, n->text, n->span.start);
+        return d.each || (d.param && !at->call) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
     }
+    if (n->kind == DLSH_N_TUPLE || n->kind == DLSH_N_RECORD || n->kind == DLSH_N_LIST) return DLSH_MAY_HAVE;
+    if (dlsh_function_called(at->file, n)) return DLSH_MAY_HAVE;
+    if (is_item(c->t, n)) return c->next = n->kids[0], DLSH_MAY_HAVE;
+    if (c->beyond) c->next = rows_behind_number(c->t, n);
+    if (!c->next) c->next = kept(c->t, n, c->beyond ? &c->own : &c->x);
+    if (!c->next) c->beyond = 1, c->next = rows_behind_number(c->t, n);
+    if (!c->next) c->next = data_in(c->t, n, n->span.start);
+    if (c->next && n->kind == DLSH_N_CALL && c->next == n->kids[0]) c->next = c->next->nkids ? c->next->kids[0] : NULL;
+    return c->next ? DLSH_MAY_HAVE : DLSH_HAS_FIRST;
+}
+
+static void follow_name(tracer *t, const dlsh_node *n, dlsh_traced so_far) {
+    chain c = {.t = t, .x = so_far, .given = so_far};
+    dlsh_origin(t->unit->name, n, on_chain, &c);
     t->call = NULL;
-    if (!x.tensor && given.tensor) note_data(&x, given.whole, given.name, given.name_line);
-    if (x.tensor && t->n < DLSH_TRACED) t->out[t->n++] = x;
+    snprintf(c.x.beyond, sizeof c.x.beyond, "%s", c.own.picks), c.x.beyond_line = c.own.lines[0];
+    if (!c.x.tensor && c.given.tensor) note_data(&c.x, c.given.whole, c.given.name, c.given.name_line);
+    if (c.x.tensor && t->n < DLSH_TRACED) t->out[t->n++] = c.x;
 }
 
 static int is_loss(const dlsh_node *callee) {
@@ -331,8 +332,9 @@ static void follow_call(tracer *t, const dlsh_node *n, dlsh_traced so_far, int b
 static void follow(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before, int depth) {
     if (!n || depth > DEEPEST || t->n == DLSH_TRACED) return;
     dlsh_traced left = so_far, right = so_far;
+    if (is_item(t, n)) return follow_name(t, n, so_far);
     switch (n->kind) {
-    case DLSH_N_NAME: follow_name(t, n, so_far, before); return;
+    case DLSH_N_NAME: follow_name(t, n, so_far); return;
     case DLSH_N_CALL: follow_call(t, n, so_far, before, depth); return;
     case DLSH_N_INDEX:
         if (n->nkids > 1) pick(t, n->kids[1], &so_far);
