@@ -4,6 +4,7 @@
 #include "core/dtype.h"
 #include "core/tensor.h"
 #include "cpu/lapack/lu.h"
+#include "cpu/runtime/iter.h"
 #include "cpu/runtime/team.h"
 
 typedef struct halves {
@@ -22,14 +23,11 @@ static char *at(const halves *s, void *a, int row, int column) {
 /* Half of n, in whole panels. */
 static int half_of(int n) { return (n / 2 + DL_LU_COLUMNS - 1) / DL_LU_COLUMNS * DL_LU_COLUMNS; }
 
-/* Multiplications of a product from which a second thread saves more time than it takes to wake. */
-static const double FOR_THREADS = 1 << 22;
-
-/* c -= a b, a of m by k. */
+/* c -= a b, a of m by k, on this thread alone. */
 static void take_product(const halves *s, int m, int n, int k, const void *a, const void *b, void *c) {
-    const int had = (double)m * n * k < FOR_THREADS ? dl_cpu_team_limit(1) : 0;
+    const int had = dl_cpu_team_limit(1);
     s->l->gemm("N", "N", &m, &n, &k, &s->minus, a, &s->lda, b, &s->lda, &s->one, c, &s->lda, 1, 1);
-    if (had) dl_cpu_team_limit(had);
+    dl_cpu_team_limit(had);
 }
 
 /* L X = B of n rows, c columns. */
@@ -50,6 +48,36 @@ static void exchange(const halves *s, int c, void *a, int from, int to, const in
     s->l->laswp(&c, a, &s->lda, &first, &to, pivots, &step);
 }
 
+/* What the first `half` columns of a, which are factors by now, do to the `rest` columns right of them. */
+typedef struct update {
+    const halves *s;
+    char *a;
+    int half, below, rest, each; /* columns of a task */
+    const int *pivots;
+} update;
+
+static void update_columns(void *arg, long task) {
+    const update *u = arg;
+    const halves *s = u->s;
+    const int first = (int)task * u->each, n = u->rest - first < u->each ? u->rest - first : u->each;
+    void *right = at(s, u->a, 0, u->half + first);
+    exchange(s, n, right, 0, u->half, u->pivots);
+    solve(s, u->half, n, u->a, right);
+    if (u->below) take_product(s, u->below, n, u->half, at(s, u->a, u->half, 0), right, at(s, right, u->half, 0));
+}
+
+/* Multiplications of f64 from which a second thread saves more time than it takes to wake. */
+static const double FOR_THREADS = 1 << 21;
+
+/* A thread has columns of its own for all three steps, so that none waits before the end. */
+static void update_rest(update *u, int m) {
+    const double work = (double)m * u->rest * u->half * (u->s->t == DL_F64 ? 1 : 0.5);
+    const int threads = work < FOR_THREADS ? 1 : dl_cpu_threads_product(work);
+    u->each = (u->rest + threads - 1) / threads;
+    u->each = (u->each + DL_LU_COLUMNS - 1) / DL_LU_COLUMNS * DL_LU_COLUMNS;
+    dl_cpu_for((u->rest + u->each - 1) / u->each, threads, update_columns, u);
+}
+
 static int factor(const halves *s, int m, int n, void *a, int *pivots) {
     const int k = m < n ? m : n, half = k <= DL_LU_COLUMNS ? k : half_of(k), rest = n - half, below = m - half;
     void *right = at(s, a, 0, half);
@@ -59,10 +87,8 @@ static int factor(const halves *s, int m, int n, void *a, int *pivots) {
     else
         info = factor(s, m, half, a, pivots);
     if (!rest || dl_stop_asked(s->stop)) return info;
-    exchange(s, rest, right, 0, half, pivots);
-    solve(s, half, rest, a, right);
+    update_rest(&(update){.s = s, .a = a, .half = half, .below = below, .rest = rest, .pivots = pivots}, m);
     if (!below) return info;
-    take_product(s, below, rest, half, at(s, a, half, 0), right, at(s, right, half, 0));
     const int later = factor(s, below, rest, at(s, right, half, 0), pivots + half);
     for (int i = half; i < k; i++) pivots[i] += half;
     exchange(s, half, a, half, k, pivots);
