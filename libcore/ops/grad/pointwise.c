@@ -6,8 +6,10 @@
 #include "dlcore/compare.h"
 #include "dlcore/create.h"
 #include "dlcore/elementary.h"
+#include "dlcore/matmul.h"
 #include "dlcore/rounding.h"
 #include "dlcore/unary.h"
+#include "dlcore/view.h"
 #include "dlcore/where.h"
 #include "ops/names/compare.h"
 #include "ops/rules/arithmetic.h"
@@ -302,7 +304,27 @@ GRAD_RULE(sub_scaled) {
     return DL_OK;
 }
 
+bool dl_addcmul_is_outer(dl_back *b) {
+    const dl_meta *u = META(ADDCMUL_TENSOR1), *v = META(ADDCMUL_TENSOR2);
+    return G0->ndim == 2 && dl_dtype_is_float(G0->dtype) && u->ndim == 2 && u->shape[1] == 1 &&
+           u->shape[0] == G0->shape[0] && (v->ndim == 1 || (v->ndim == 2 && v->shape[0] == 1)) &&
+           v->shape[v->ndim - 1] == G0->shape[1] && u->shape[0] > 1 && v->shape[v->ndim - 1] > 1;
+}
+
+/* d(u v^T): dL/du = g v, dL/dv = g^T u, times the factor */
+static dl_status outer_grads(dl_back *b) {
+    const dl_meta *v = META(ADDCMUL_TENSOR2);
+    dl_tensor *by = as_number(b, ATTR(b, ADDCMUL_VALUE)), *row = IN_(ADDCMUL_TENSOR2), *column = IN_(ADDCMUL_TENSOR1);
+    dl_tensor *upright = row ? T(dl_reshape(row, (long[]){row->numel, 1}, 2)) : NULL,
+              *level = column ? T(dl_reshape(column, (long[]){1, column->numel}, 2)) : NULL;
+    GIVE(ADDCMUL_INPUT, dl_ref(G0));
+    GIVE(ADDCMUL_TENSOR1, dl_mul(T(dl_matmul(G0, upright)), by));
+    GIVE(ADDCMUL_TENSOR2, dl_reshape(T(dl_mul(T(dl_matmul(level, G0)), by)), v->shape, v->ndim));
+    return DL_OK;
+}
+
 GRAD_RULE(addcmul) {
+    if (dl_addcmul_is_outer(b)) return outer_grads(b);
     dl_tensor *g = T(dl_mul(G0, as_number(b, ATTR(b, ADDCMUL_VALUE))));
     GIVE(ADDCMUL_INPUT, dl_ref(G0));
     GIVE(ADDCMUL_TENSOR1, dl_mul(g, CONJ(IN_(ADDCMUL_TENSOR2))));

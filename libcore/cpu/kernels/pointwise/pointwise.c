@@ -1,6 +1,7 @@
 /* Kernels of the ops that have a formula, and the fused gradients of activations. */
 #include "cpu/kernels/pointwise/pointwise.h"
 #include "ops/each.h"
+#include "ops/grad.h"
 #include "ops/rules/arithmetic.h"
 #include "ops/rules/binary.h"
 #include "ops/rules/compare.h"
@@ -77,6 +78,7 @@ static dl_status grad_of_y(dl_back *b) { return grad_from(b, OUT_(UNARY_OUT)); }
 /* Of several operands; one that the row does not save is not read. */
 static dl_status grads_of_all(dl_back *b) {
     dl_tensor *g = b->g[0], *op[5] = {NULL, g, g, g, g};
+    if (b->op->id == dl_id_addcmul && dl_addcmul_is_outer(b)) return b->op->grad(b);
     for (int k = 0; k < b->nin; k++)
         if (b->op->save_in >> k & 1 && !(op[2 + k] = dl_tmp(b, dl_to_dtype(dl_saved_in(b, k), g->dtype))))
             return dl_failed();
