@@ -8,6 +8,7 @@
 #include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
 #include "debug/doctor/passes/passes.h"
+#include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
 #include "debug/doctor/trial.h"
 #include "dlcore/arithmetic.h"
@@ -576,6 +577,7 @@ static void find_ignoring(dlsh_examination *e, const dlsh_trial *a, const dlsh_t
         dlsh_find_at(e, file, line, "look at what is given on there: a factor of 0, dead units, another variable");
     if (!f) return;
     f->effect = dlsh_was_found(e, "all of the input counts", "the wrong way round") ||
+                dlsh_was_found(e, "parameters and optimizers", "pulls the weights to 0") ||
                 dlsh_was_found(e, "what the loss is given", "never reached");
     for (size_t i = 0; i < DLSH_COUNT(ways_to_lose) && !weighed; i++) dlsh_mark_effects(e, ways_to_lose[i]);
     dlsh_cause(f, "the result of the net does not depend on its input");
@@ -749,8 +751,16 @@ static void look_at_data(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
         if (met == 2) same = &p.at[k];
     }
     if (!dlsh_compares(p)) return; /* nothing of samples is asked for, as of a policy without a state */
-    dlsh_finding *f = same ? dlsh_find_at(e, same->file, same->line, "give the net the data of this batch") : NULL;
+    const dlsh_node *rebound = NULL, *zeros = same ? dlsh_zeros_given(e, same->file, same->line, &rebound) : NULL;
+    dlsh_finding *f =
+        rebound ? dlsh_find_at(e, same->file, rebound->span.line,
+                               dlsh_kept(e, "write into it: %s[:] = ...; = alone gives the name another value",
+                                         rebound->kids[0]->text))
+        : same
+            ? dlsh_find_at(e, same->file, zeros ? zeros->span.line : same->line, "give the net the data of this batch")
+            : NULL;
     if (!f) return;
+    dlsh_mark_effects(e, "parameters and optimizers");
     dlsh_cause(f, "the result of the net does not depend on its input, which is the same for all samples");
     dlsh_evidence(f, "all elements of the input of %s are %.4g; the loss went from %.4g to %.4g", same->op,
                   same->in[0].constant ? same->in[0].low : same->in[1].low, r->first, r->last);

@@ -86,6 +86,9 @@ int dlsh_line_of_target(const dl_journal_node *loss);
 int dlsh_learns_well(const dlsh_examination *e, double share);
 /* Inputs that were cut off to whole numbers (check_rounding.c). */
 void dlsh_find_rounded(dlsh_examination *e);
+/* The call of zeros() that gave the input of the product on a line; NULL: none did. *rebound: the statement that gives
+ * a view of these another value in place of writing into it; NULL: there is none. */
+const dlsh_node *dlsh_zeros_given(const dlsh_examination *e, const char *file, int line, const dlsh_node **rebound);
 void dlsh_find_scaled_on_the_way(dlsh_examination *e);
 /* Lists of samples that are all one tensor (check_items.c). */
 void dlsh_find_same_items(dlsh_examination *e);

@@ -50,6 +50,8 @@ static void judge_pooling(dlsh_examination *e, const dlsh_trial *a, const dlsh_t
                                        "flatten, a recurrent layer or positions, where the order counts")
                         : NULL;
     if (!f) return;
+    for (int i = 0; i + 1 < e->nfindings; i++)
+        f->effect |= !e->findings[i].note; /* nothing is learned because of that */
     dlsh_cause(f, "the net cannot see the order of the words: %s over the places throws it away", c->op);
     dlsh_evidence(
         f,

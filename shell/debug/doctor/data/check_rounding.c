@@ -168,3 +168,43 @@ void dlsh_find_scaled_on_the_way(dlsh_examination *e) {
         }
     }
 }
+
+/* ---------------------------------------------------------------- zeros */
+
+static dlsh_property gives_zeros(void *ctx, const dlsh_step *s) {
+    const dlsh_node *n = s->n;
+    const dlsh_value *v = n->kind == DLSH_N_CALL ? dlsh_value_of(ctx, s->file, n->kids[0]) : NULL;
+    if ((v && dlsh_unwrap(*v, &dlsh_net_class)) || dlsh_is_call_of(n, "param|Parameter")) return DLSH_HAS_NOT;
+    return dlsh_is_call_of(n, "zeros|zeros_like|empty|empty_like|new_zeros") ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* What a statement multiplies a weight with, x @ w, or gives a net; NULL: neither is there. */
+static const dlsh_node *input_in(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_value *v = n->kind == DLSH_N_CALL && n->nkids > 1 ? dlsh_value_of(e, file, n->kids[0]) : NULL;
+    const dlsh_node *found = v && dlsh_unwrap(*v, &dlsh_net_class) ? n->kids[1] : NULL;
+    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MATMUL) found = n->kids[0];
+    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? input_in(e, file, n->kids[i]) : NULL;
+    return found;
+}
+
+/* col = out[:, j]; col = v: the second statement, where the first name of a function's zeros has a view. */
+static const dlsh_node *rebound_view(const dlsh_node *root, const dlsh_node *n, const dlsh_node *zeros) {
+    const dlsh_node *found = NULL;
+    if (n->kind == DLSH_N_ASSIGN && !n->op && n->nkids == 2 && n->kids[0]->kind == DLSH_N_NAME) {
+        const dlsh_definition view = dlsh_define(root, n->kids[0]->text, n->span.start);
+        const dlsh_node *of = view.value && view.value->kind == DLSH_N_INDEX ? view.value->kids[0] : NULL;
+        const dlsh_definition made =
+            of && of->kind == DLSH_N_NAME ? dlsh_define(root, of->text, of->span.start) : (dlsh_definition){0};
+        if (made.value == zeros && !dlsh_mentions(n->kids[1], n->kids[0]->text)) return n;
+    }
+    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? rebound_view(root, n->kids[i], zeros) : NULL;
+    return found;
+}
+
+const dlsh_node *dlsh_zeros_given(const dlsh_examination *e, const char *file, int line, const dlsh_node **rebound) {
+    const dlsh_node *root = dlsh_text_root(file), *at = dlsh_statement_at(file, line);
+    const dlsh_node *input = at ? input_in(e, file, at) : NULL;
+    const dlsh_node *zeros = input ? dlsh_origin(file, input, gives_zeros, (void *)e) : NULL;
+    *rebound = zeros ? rebound_view(root, root, zeros) : NULL;
+    return zeros;
+}

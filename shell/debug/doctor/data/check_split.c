@@ -153,6 +153,7 @@ void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const 
                                    order ? "the order of columns that training has"
                                          : "prepare both parts alike, with figures of the training part");
     if (!f) return;
+    f->effect = dlsh_was_found(e, e->check, "written in place");
     if (order)
         dlsh_cause(f, "the columns of %s are in another order than those of training", test->name);
     else
