@@ -214,16 +214,6 @@ const dl_journal_value *dlsh_targets_of(const dlsh_examination *e, const dl_jour
     return NULL;
 }
 
-const dlsh_node *dlsh_returned_for(const char *file, const dlsh_node *call, const char *name) {
-    const dlsh_node *fn = call->kids[0]->kind == DLSH_N_NAME ? dlsh_function_of(file, call->kids[0]->text) : NULL;
-    const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL, *all = back && back->nkids ? back->kids[0] : NULL;
-    const dlsh_node *to = dlsh_statement_at(file, call->span.line);
-    if (!all || all->kind != DLSH_N_TUPLE || !to || to->kind != DLSH_N_ASSIGN) return all;
-    for (int i = 0; i + 1 < to->nkids && i < all->nkids; i++)
-        if (dlsh_names(to->kids[i], name)) return all->kids[i];
-    return NULL;
-}
-
 int dlsh_line_of_target(const dl_journal_node *loss) {
     const dlsh_node *n = dlsh_call_on_line(loss->file, loss->line, "loss|entropy|nll");
     return dlsh_line_of_making(loss->file, n ? dlsh_argument_of(n, 1, "target") : NULL, loss->line);
@@ -501,15 +491,14 @@ static int differs(const dl_journal_value *a, const dl_journal_value *b) {
     return ratio > (many ? 2.2 : 4) || ratio < (many ? 1 / 2.2 : 0.25) || shift > (many ? 1.5 : 3);
 }
 
+static dlsh_property is_grid(void *ctx, const dlsh_step *at) {
+    (void)ctx;
+    return dlsh_is_call_of(at->n, "linspace|meshgrid|cartesian_prod") ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
 /* Points that are drawn where they are used, or laid out, as those of a grid. */
 static int is_made_up(const char *file, const dlsh_node *x) {
-    static const char *const words[] = {"linspace", "meshgrid", "cartesian_prod", "rand", "randn"};
-    for (int i = 0, at = x ? x->span.start : 0; x && i < 6; i++) {
-        for (size_t k = 0; k < (i ? 3 : DLSH_COUNT(words)); k++)
-            if (dlsh_mentions(x, words[k])) return 1;
-        x = x->kind == DLSH_N_NAME ? dlsh_definition_of(file, x->text, at, &at) : NULL;
-    }
-    return 0;
+    return dlsh_mentions(x, "rand") || dlsh_mentions(x, "randn") || dlsh_origin(file, x, is_grid, NULL);
 }
 
 /* Is a net asked on a line for such points, and not for samples? */

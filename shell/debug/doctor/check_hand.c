@@ -13,7 +13,16 @@ enum { DEEPEST = 6 };
 typedef struct reader {
     const dlsh_examination *e;
     const char *file;
+    const dlsh_node *target; /* of walks: the weight that is written */
+    double samples;          /* the loss is a mean of so many */
+    const dlsh_node *found;
 } reader;
+
+/* What a walk back from an expression finds; NULL: nothing. */
+static const dlsh_node *found_by(reader r, const dlsh_node *n, dlsh_has_property *has) {
+    dlsh_origin(r.file, n, has, &r);
+    return r.found;
+}
 
 /* 1: a gradient goes in with this sign, -1: with the other one, 0: none does. */
 static int sign_of_gradient(const reader *r, const dlsh_node *n, int depth);
@@ -120,56 +129,33 @@ static void sizes_of(dlsh_pass p, double *gradient, double *weight) {
         }
 }
 
-/* The part of an expression with a factor of its own and a tensor, k * w, that is added to a gradient; its number. */
-static const dlsh_node *decay_in(const reader *r, const dlsh_node *n, const dlsh_node *target, int depth) {
-    int at;
-    if (!n || depth > DEEPEST) return NULL;
-    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_ADD)
-        for (int k = 0; k < 2; k++) {
-            const dlsh_node *part = n->kids[k];
-            if (!sign_of_gradient(r, n->kids[1 - k], 0) || part->kind != DLSH_N_BINARY || part->op != DLSH_OP_MUL)
-                continue;
-            for (int j = 0; j < 2; j++)
-                if (dlsh_same_text(r->file, part->kids[j], target)) return part->kids[1 - j];
-        }
-    if (n->kind == DLSH_N_NAME) {
-        const dlsh_node *made = dlsh_definition_of(r->file, n->text, n->span.start, &at);
-        return made && made->span.start < n->span.start ? decay_in(r, made, target, depth + 1) : NULL;
+/* A part with a factor of its own and a tensor, k * w, that is added to a gradient; its number. */
+static dlsh_property decays(void *ctx, const dlsh_step *at) {
+    reader *r = ctx;
+    for (int k = 0; at->n->kind == DLSH_N_BINARY && at->n->op == DLSH_OP_ADD && k < 2; k++) {
+        const dlsh_node *part = at->n->kids[k];
+        if (part->kind != DLSH_N_BINARY || part->op != DLSH_OP_MUL || !sign_of_gradient(r, at->n->kids[1 - k], 0))
+            continue;
+        for (int j = 0; j < 2 && !r->found; j++)
+            if (dlsh_same_text(r->file, part->kids[j], r->target)) r->found = part->kids[1 - j];
     }
-    const dlsh_node *found = NULL;
-    for (int i = 0; i < n->nkids && !found; i++) found = decay_in(r, n->kids[i], target, depth + 1);
-    return found;
+    return r->found ? DLSH_HAS_FIRST : at->added ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
 }
 
 /* g.clamp(-limit, limit): the limit. */
-static const dlsh_node *limit_in(const reader *r, const dlsh_node *n, int depth) {
-    int at;
-    if (!n || depth > DEEPEST) return NULL;
-    const char *by = n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
-    if (by && dlsh_has_word("clamp|clip|clamp_", by, strlen(by)) && sign_of_gradient(r, n, 0))
-        return n->nkids > 2 ? n->kids[n->nkids - 1] : NULL;
-    if (n->kind == DLSH_N_NAME) {
-        const dlsh_node *made = dlsh_definition_of(r->file, n->text, n->span.start, &at);
-        return made && made->span.start < n->span.start ? limit_in(r, made, depth + 1) : NULL;
-    }
-    const dlsh_node *found = NULL;
-    for (int i = 0; i < n->nkids && !found; i++) found = limit_in(r, n->kids[i], depth + 1);
-    return found;
+static dlsh_property limits(void *ctx, const dlsh_step *at) {
+    reader *r = ctx;
+    if (!dlsh_is_call_of(at->n, "clamp|clip|clamp_") || !sign_of_gradient(r, at->n, 0))
+        return at->added ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
+    r->found = at->n->nkids > 2 ? at->n->kids[at->n->nkids - 1] : NULL;
+    return DLSH_HAS_FIRST;
 }
 
-/* Is an expression made of gradients, also by a function of the script, or in a comprehension? */
-static int has_gradients(const reader *r, const dlsh_node *n, int depth) {
-    int at;
-    if (!n || depth > DEEPEST) return 0;
-    if ((n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad")) || gives_gradients(n)) return 1;
-    const dlsh_node *made = n->kind == DLSH_N_NAME ? dlsh_definition_of(r->file, n->text, n->span.start, &at) : NULL;
-    if (made && made != n && has_gradients(r, made, depth + 1)) return 1;
-    const dlsh_node *by = n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME ? n->kids[0] : NULL;
-    const dlsh_node *fn = by ? dlsh_function_of(r->file, by->text) : NULL;
-    if (fn && has_gradients(r, fn->kids[fn->nkids - 1], depth + 1)) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (has_gradients(r, n->kids[i], depth)) return 1;
-    return 0;
+static dlsh_property is_gradient(void *ctx, const dlsh_step *at) {
+    reader *r = ctx;
+    if ((at->n->kind != DLSH_N_FIELD || strcmp(at->n->text, "grad") != 0) && !gives_gradients(at->n))
+        return at->added ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
+    return r->found = at->n, DLSH_HAS_FIRST;
 }
 
 /* The number that a variable, or one in an expression, holds by now; NaN: none is known. */
@@ -194,10 +180,10 @@ typedef struct quotient {
 static int see_quotient(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
                         DLSH_UNUSED int depth) {
     quotient *q = ctx;
-    const reader r = {q->e, file};
+    const reader r = {.e = q->e, .file = file};
     if (n->kind != DLSH_N_BINARY || n->op != DLSH_OP_DIV) return 0;
     const double number = dlsh_number_of(q->e, file, n->kids[0]);
-    if (!(number > 0) || !has_gradients(&r, n->kids[1], 0)) return 0;
+    if (!(number > 0) || !found_by(r, n->kids[1], is_gradient)) return 0;
     *q = (quotient){q->e, n->kids[0], file, number, held_number(&r, n->kids[1])};
     return 1;
 }
@@ -255,7 +241,8 @@ static const dl_journal_row *pass_of_updates(const dlsh_examination *e) {
 static void look_at_size(dlsh_examination *e, const reader *r, const dlsh_node *n, const dl_journal_row *pass) {
     double first, last, weight;
     const dlsh_node *value = n->kids[n->nkids - 1], *target = written_by(n);
-    const dlsh_node *decay = decay_in(r, value, target, 0), *limit = limit_in(r, value, 0), *rate = rate_in(r, value);
+    const dlsh_node *decay = found_by((reader){.e = e, .file = r->file, .target = target}, value, decays);
+    const dlsh_node *limit = found_by(*r, value, limits), *rate = rate_in(r, value);
     const double k = decay ? dlsh_number_of(e, r->file, decay) : NAN,
                  l = limit ? dlsh_number_of(e, r->file, limit) : NAN;
     sizes_of(dlsh_pass_of(pass, 0), &first, &weight);
@@ -289,30 +276,23 @@ static void look_at_size(dlsh_examination *e, const reader *r, const dlsh_node *
     }
 }
 
-/* What an update divides its gradient by, where the loss is a mean over as many samples already; NULL: nothing. */
-static const dlsh_node *divided_again(const reader *r, const dlsh_node *n, double samples, int depth) {
-    int at;
-    if (!n || depth > DEEPEST || n->kind == DLSH_N_FN) return NULL;
-    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_DIV &&
-        (double)dlsh_divisor_of(r->e, r->file, n->kids[1]) == samples)
-        return n->kids[1];
-    if (n->kind == DLSH_N_NAME) {
-        const dlsh_node *made = dlsh_definition_of(r->file, n->text, n->span.start, &at);
-        return made && made->span.start < n->span.start ? divided_again(r, made, samples, depth + 1) : NULL;
-    }
-    const dlsh_node *found = NULL;
-    for (int i = 0; i < n->nkids && !found; i++) found = divided_again(r, n->kids[i], samples, depth);
-    return found;
+/* What an update divides its gradient by, where the loss is a mean over as many samples already. */
+static dlsh_property divides_again(void *ctx, const dlsh_step *at) {
+    reader *r = ctx;
+    if (at->n->kind == DLSH_N_BINARY && at->n->op == DLSH_OP_DIV &&
+        (double)dlsh_divisor_of(r->e, r->file, at->n->kids[1]) == r->samples)
+        r->found = at->n->kids[1];
+    return r->found ? DLSH_HAS_FIRST : at->added ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
 }
 
 int dlsh_judge_own_update(dlsh_examination *e, const dl_journal_row *step) {
-    const reader r = {e, step->file};
+    reader r = {.e = e, .file = step->file};
     const dlsh_node *n = update_in(&r, dlsh_text_root(step->file), step->line);
     const dl_journal_row *pass = n ? pass_of_updates(e) : NULL;
     if (!pass || isnan(step->ratio[3])) return 0;
     const dlsh_node *value = n->kids[n->nkids - 1], *rate = rate_in(&r, value);
-    const double samples = dlsh_samples_averaged(dlsh_pass_of(pass, 1));
-    const dlsh_node *by = samples >= 4 && step->ratio[3] < 5e-3 ? divided_again(&r, value, samples, 0) : NULL;
+    const double samples = r.samples = dlsh_samples_averaged(dlsh_pass_of(pass, 1));
+    const dlsh_node *by = samples >= 4 && step->ratio[3] < 5e-3 ? found_by(r, value, divides_again) : NULL;
     if (dlsh_was_found(e, "updates written by hand", "clipped to the norm")) return 1;
     const int line = by ? by->span.line : rate ? line_of_number(r.file, rate) : n->span.line;
     dlsh_finding *f = by || dlsh_stands_still(e, step, pass)
@@ -366,26 +346,21 @@ static void judge(dlsh_examination *e, const char *file, int line, int sign, lon
 
 /* ---------------------------------------------------------------- weights that are made anew */
 
-/* Is a name, w, the one that a gradient in an expression belongs to: w.grad, grad(loss, w), or g of these? */
-static int is_owner(const reader *r, const dlsh_node *n, const char *name, int depth) {
-    int at;
-    if (!n || depth > DEEPEST || n->kind == DLSH_N_FN) return 0;
-    if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad")) return dlsh_names(n->kids[0], name);
-    if (gives_gradients(n)) return dlsh_mentions(n, name) > 0;
-    const dlsh_node *made = n->kind == DLSH_N_NAME ? dlsh_definition_of(r->file, n->text, n->span.start, &at) : NULL;
-    if (made && made->span.start < n->span.start && is_owner(r, made, name, depth + 1)) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (is_owner(r, n->kids[i], name, depth)) return 1;
-    return 0;
+/* Is a name, w, the one that a gradient belongs to: w.grad, grad(loss, w)? */
+static dlsh_property is_own(void *ctx, const dlsh_step *at) {
+    reader *r = ctx, any = *r;
+    if (is_gradient(&any, at) != DLSH_HAS_FIRST) return at->added ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
+    if (dlsh_mentions(at->n, r->target->text)) r->found = at->n;
+    return r->found ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
 }
 
 /* w = param(w - rate * g), in the loop of a backward pass. */
 static int see_made_anew(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     dlsh_examination *e = ctx;
-    const reader r = {e, file};
+    const reader r = {.e = e, .file = file, .target = n->nkids ? n->kids[0] : NULL};
     const dl_journal_row *pass;
     if (n->kind != DLSH_N_ASSIGN || n->op || n->nkids != 2 || n->kids[0]->kind != DLSH_N_NAME) return 0;
-    if (!dlsh_mentions(n->kids[1], n->kids[0]->text) || !is_owner(&r, n->kids[1], n->kids[0]->text, 0)) return 0;
+    if (!dlsh_mentions(n->kids[1], n->kids[0]->text) || !found_by(r, n->kids[1], is_own)) return 0;
     const int sign = sign_of_gradient(&r, n->kids[1], 0);
     int loop = 0;
     for (int i = 0; i < depth; i++) loop |= dlsh_is_loop(within[i]);
@@ -462,7 +437,7 @@ dl_status dlsh_check_hand_update(dlsh_examination *e) {
     const dl_journal_row *row;
     long steps = 0;
     for (long i = 0; (row = dlsh_row_next(e, DL_DID_STEP, &i));) {
-        const reader r = {e, row->file};
+        const reader r = {.e = e, .file = row->file};
         const dlsh_node *n = row->what ? NULL : update_in(&r, dlsh_text_root(row->file), row->line);
         const int sign = n ? sign_of_update(&r, n) : 0;
         steps += row->count;

@@ -152,21 +152,8 @@ static int line_of_use(const dlsh_examination *e, const dlsh_samples *s) {
     return s->user_line;
 }
 
-/* The statement that made what an assignment takes of a variable of that name; 0: it is not made of it. */
-static int line_made_of(const char *file, const dlsh_node *n, const char *name, int depth) {
-    const dlsh_node *root = dlsh_text_root(file);
-    int line = 0;
-    if (n->kind == DLSH_N_ASSIGN) {
-        const dlsh_node *value = n->kids[n->nkids - 1];
-        return dlsh_mentions(value, name) ? n->span.line : line_made_of(file, value, name, depth);
-    }
-    if (n->kind == DLSH_N_NAME && root && depth < 4) {
-        const dlsh_definition d = dlsh_define(root, n->text, n->span.start);
-        if (!d.value || d.param || d.each || d.value->kind == DLSH_N_FN) return 0;
-        return dlsh_mentions(d.value, name) ? d.value->span.line : line_made_of(file, d.value, name, depth + 1);
-    }
-    for (int i = 0; i < n->nkids && !line; i++) line = n->kids[i] ? line_made_of(file, n->kids[i], name, depth) : 0;
-    return line;
+static dlsh_property mentions(void *name, const dlsh_step *at) {
+    return dlsh_mentions(at->n, name) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
 }
 
 static const char by_columns[] = "prepare columns, dim=0, with figures of all samples: what is done to each sample by "
@@ -204,7 +191,9 @@ static void find_other_table(dlsh_examination *e, const dlsh_samples *s, long n,
         if (then < enough || then - now < 0.25 || is_given(e, t, s->width)) continue;
         const char *file = s->file ? s->file : s->target_file;
         const dlsh_node *made = file ? dlsh_statement_at(file, s->line ? s->line : s->target_line) : NULL;
-        const int derived = made && made->kind == DLSH_N_ASSIGN ? line_made_of(file, made, name, 0) : 0;
+        const dlsh_node *value = made && made->kind == DLSH_N_ASSIGN ? made->kids[made->nkids - 1] : NULL;
+        const dlsh_node *by = value ? dlsh_origin(file, value, mentions, (void *)name) : NULL;
+        const int derived = by ? by->span.line : 0;
         dlsh_finding *f = derived ? dlsh_find_at(e, file, derived, by_columns)
                                   : dlsh_find_at(e, s->user_file ? s->user_file : s->target_file, line_of_use(e, s),
                                                  "give the net the table that the targets were made of");

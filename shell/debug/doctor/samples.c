@@ -181,9 +181,7 @@ static int line_of_table(const dealt *d, int otherwise) {
 
 /* Is a table of the data set computed from another one, as by (x - mean) / std? */
 static int is_computed(const dealt *d, int place, const char *name) {
-    const dlsh_node *x = d->maker ? dlsh_argument_of(d->maker, place, name) : NULL;
-    int at;
-    if (x && x->kind == DLSH_N_NAME) x = dlsh_definition_of(d->file, x->text, x->span.start, &at);
+    const dlsh_node *x = d->maker ? dlsh_made(d->file, dlsh_argument_of(d->maker, place, name)) : NULL;
     return x && x->kind == DLSH_N_BINARY;
 }
 

@@ -95,7 +95,5 @@ void dlsh_find_same_items(dlsh_examination *e);
 /* The call of a net in a statement; NULL: none (check_batches.c). */
 const dlsh_node *dlsh_call_of_net_at(const dlsh_examination *e, const char *file, int line);
 const dlsh_node *dlsh_call_of_net(const dlsh_examination *e, const char *file, const dlsh_node *n);
-/* What a function of the script returns for the target of an assignment that has that name; NULL: it is not known. */
-const dlsh_node *dlsh_returned_for(const char *file, const dlsh_node *call, const char *name);
 /* The file of the statement that is looked at. */
 const char *dlsh_text_name(const dlsh_examination *e);

@@ -98,7 +98,7 @@ static void pick(const tracer *t, const dlsh_node *index, dlsh_traced *to) {
     int slice = index->kind == DLSH_N_SLICE;
     if (slice && !index->kids[0] && !index->kids[1] && !is_backwards(index)) return; /* all rows */
     if (index->kind == DLSH_N_ELLIPSIS || index->kind == DLSH_N_NONE || is_all_rows(t, index)) return;
-    const dlsh_node *fn = t->call ? dlsh_function_of(t->unit->name, t->call->kids[0]->text) : NULL;
+    const dlsh_node *fn = dlsh_function_called(t->unit->name, t->call);
     const int line = fn && !dlsh_only_call(t->unit->root, fn) ? t->call->span.line : index->span.line;
     if (!to->moved && !to->random) to->pick_line = line; /* of what moves rows, where something does */
     if (to->nlines < (int)DLSH_COUNT(to->lines)) to->lines[to->nlines++] = line;

@@ -35,7 +35,7 @@ static dlsh_property is_on_way(void *ctx, const dlsh_step *at) {
         w->others |= !w->into_net;
         const dlsh_node *block = dlsh_block_around(dlsh_text_root(w->file), n->span.start);
         if (!w->into_net || w->turn || !dlsh_draws(block)) return w->into_net ? DLSH_MAY_HAVE : DLSH_HAS_FIRST;
-        w->turn = n, w->fn = at->call ? dlsh_function_of(w->file, at->call->kids[0]->text) : NULL;
+        w->turn = n, w->fn = dlsh_function_called(w->file, at->call);
         return DLSH_MAY_HAVE;
     }
     if (w->into_net || n->kind != DLSH_N_CALL || !dlsh_object_of(w->e, w->file, n->kids[0], &dlsh_net_class))
