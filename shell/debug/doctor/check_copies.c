@@ -41,33 +41,29 @@ static dl_tensor *param_at(const dlsh_examination *e, const char *file, const dl
 
 static const char copying[] = "detach|clone|T|t|transpose|permute|contiguous|to|float|double|copy|requires_grad_|data";
 
-/* The parameter that an expression is a copy or another form of, and whether it goes through a detach or clone; NULL:
- * of none. */
-static dl_tensor *copied_param(const dlsh_examination *e, const char *file, const dlsh_node *n, int *copies,
-                               int depth) {
+/* The parameter that an expression is a copy or another form of. */
+typedef struct copy {
+    const dlsh_examination *e;
+    dl_tensor *of;
+} copy;
+
+static dlsh_property is_copy(void *ctx, const dlsh_step *at) {
     char path[160] = "";
-    int at;
-    if (!n || depth > DEEPEST) return NULL;
-    dl_tensor *own = param_at(e, file, n, path, sizeof path);
-    if (own) return own;
-    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : n->kind == DLSH_N_FIELD ? n : NULL;
-    if (by && by->text && dlsh_has_word(copying, by->text, strlen(by->text))) {
-        *copies |= !strcmp(by->text, "detach") || !strcmp(by->text, "clone") || !strcmp(by->text, "data") ||
-                   !strcmp(by->text, "copy");
-        return copied_param(e, file,
-                            by->kind == DLSH_N_FIELD ? by->kids[0]
-                            : n->nkids > 1           ? n->kids[1]
-                                                     : NULL,
-                            copies, depth + 1);
-    }
-    if (by && n->kind == DLSH_N_CALL && by->kind == DLSH_N_NAME && n->nkids > 1 &&
-        dlsh_has_word("param|tensor|deepcopy|as_tensor", by->text, strlen(by->text))) {
-        *copies = 1;
-        return copied_param(e, file, n->kids[1], copies, depth + 1);
-    }
-    if (n->kind != DLSH_N_NAME) return NULL;
-    const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at);
-    return made && made->span.start < n->span.start ? copied_param(e, file, made, copies, depth + 1) : NULL;
+    copy *c = ctx;
+    const dlsh_node *n = at->n, *by = n->kind == DLSH_N_CALL ? n->kids[0] : n->kind == DLSH_N_FIELD ? n : NULL;
+    c->of = at->added ? NULL : param_at(c->e, at->file, n, path, sizeof path);
+    if (c->of) return DLSH_HAS_FIRST;
+    if (n->kind == DLSH_N_NAME || dlsh_function_called(at->file, n)) return at->added ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
+    const char *name = by && by->text ? by->text : "";
+    const int makes =
+        by && by->kind == DLSH_N_NAME && dlsh_has_word("param|tensor|deepcopy|as_tensor", name, strlen(name));
+    return makes || (*name && dlsh_has_word(copying, name, strlen(name))) ? DLSH_MAY_HAVE : DLSH_HAS_NOT;
+}
+
+static copy copy_of(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    copy c = {.e = e};
+    if (n) dlsh_origin(file, n, is_copy, &c);
+    return c;
 }
 
 /* ---------------------------------------------------------------- weights */
@@ -119,11 +115,10 @@ static const dlsh_node *made_in(const char *file, const char *name, int *line) {
 
 static void find_stale_weight(dlsh_examination *e, const dl_journal_node *n, const dl_journal_value *v) {
     const char *name;
-    int copies = 0, line = n->line;
-    const dl_tensor *copy = variable_at(e, v->data, &name);
-    const dlsh_node *made = copy ? made_in(n->file, name, &line) : NULL;
-    dl_tensor *from = made ? copied_param(e, n->file, made, &copies, 0) : NULL;
-    if (!from || !dlsh_is_being_trained(e, from) || has_same_sum(copy, from)) return;
+    int line = n->line;
+    const dl_tensor *variable = variable_at(e, v->data, &name);
+    const dl_tensor *from = copy_of(e, n->file, variable ? made_in(n->file, name, &line) : NULL).of;
+    if (!from || !dlsh_is_being_trained(e, from) || has_same_sum(variable, from)) return;
     dlsh_finding *f =
         dlsh_find_at(e, n->file, line,
                      "use the weight itself where it is needed: then it is one weight, with the gradients "
@@ -177,12 +172,10 @@ static void look_at_weights(dlsh_examination *e, dlsh_pass p) {
 static int see_copied_weight(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within,
                              int depth) {
     dlsh_examination *e = ctx;
-    int copies = 0, unused = 0;
     const dlsh_node *to = dlsh_is_method(n, "copy_") && n->nkids > 1 ? n->kids[0]->kids[0] : NULL;
     for (int i = 0; to && i < depth; i++)
         if (dlsh_is_loop(within[i]) || within[i]->kind == DLSH_N_FN) return 0;
-    const dl_tensor *a = to ? copied_param(e, file, to, &unused, 0) : NULL;
-    const dl_tensor *b = a ? copied_param(e, file, n->kids[1], &copies, 0) : NULL;
+    const dl_tensor *a = copy_of(e, file, to).of, *b = a ? copy_of(e, file, n->kids[1]).of : NULL;
     if (!b || a == b || !dlsh_is_being_trained(e, a) || !dlsh_is_being_trained(e, b)) return 0;
     dlsh_finding *f =
         dlsh_find_at(e, file, n->span.line,

@@ -261,12 +261,8 @@ static void note_name(chain *c, const dlsh_step *at) {
     tracer *t = c->t;
     const dlsh_node *n = at->n;
     const dlsh_definition d = dlsh_define(t->unit->root, n->text, n->span.start);
-    const dlsh_node *fn = d.each ? NULL : dlsh_function_called(at->file, d.value),
-                    *back = fn ? dlsh_last_return(fn) : NULL;
-    const dlsh_node *all = back && back->nkids ? back->kids[0] : NULL;
-    const int several = all && d.item >= 0 && (all->kind == DLSH_N_TUPLE || all->kind == DLSH_N_LIST);
-    const dlsh_node *of = several && d.item < all->nkids ? all->kids[d.item] : all;
-    const int alias = d.param || (of && of->kind == DLSH_N_NAME); /* another one made it */
+    const dlsh_node *back = dlsh_returned(t->unit->name, &d);
+    const int alias = d.param || (back && back->kind == DLSH_N_NAME); /* another one made it */
     dl_tensor *data = data_of(t, n->text, n->span.start);
     c->x.several |= d.param && !at->call && is_of_several_calls(t, n->text, n->span.start);
     if (data && !alias && d.value && dlsh_uses_net(t->e, at->file, d.value)) data = NULL; /* what it holds came later */

@@ -30,16 +30,10 @@ static const dlsh_node *given_to(const dlsh_node *n, const char *name) {
     return NULL;
 }
 
-/* The last value that a name is given in a scope before a place, in whatever block; loops behind do not count. */
-static const dlsh_node *value_before(const dlsh_node *n, const char *name, int before, const dlsh_node *scope) {
-    const dlsh_node *found = NULL;
-    if (!n || n->span.start >= before || (n->kind == DLSH_N_FN && n != scope)) return NULL;
-    const dlsh_node *own = given_to(n, name);
-    for (int i = 0; i < n->nkids; i++) {
-        const dlsh_node *below = value_before(n->kids[i], name, before, scope);
-        if (below) found = below;
-    }
-    return found ? found : own;
+/* The last value that a name is given before a loop; NULL: it is not known, or items of something. */
+static const dlsh_node *value_before(const char *file, const char *name, const dlsh_node *loop) {
+    const dlsh_definition d = dlsh_define(dlsh_text_root(file), name, loop->span.start);
+    return d.param || d.each ? NULL : d.value;
 }
 
 /* name / ..., anywhere behind a place: the division. */
@@ -71,7 +65,7 @@ static void look_at_overwritten(const looking *s, const dlsh_node *n) {
         const char *name = n->kids[i]->kind == DLSH_N_NAME ? n->kids[i]->text : NULL;
         const dlsh_node *value = name ? given_to(n, name) : NULL;
         if (!value || dlsh_mentions(value, name) || dlsh_reads(dlsh_body_of(s->loop), name)) continue;
-        const dlsh_node *first = value_before(s->scope, name, s->loop->span.start, s->scope);
+        const dlsh_node *first = value_before(s->file, name, s->loop);
         const int number = is_zero(first) && is_number_of(value), list = is_empty_list(first);
         if (!number && !(list && value->kind == DLSH_N_LIST)) continue;
         const dlsh_node *use = number ? division_of(s->scope, name, s->loop->span.end, s->scope->span.end) : NULL;
@@ -126,7 +120,7 @@ static void look_at_kept(const looking *s, const dlsh_node *n) {
         if (dlsh_is_loop(body->kids[i]) && n->span.start > body->kids[i]->span.start &&
             n->span.end <= body->kids[i]->span.end)
             inner = body->kids[i];
-    const dlsh_node *first = value_before(s->scope, name, s->loop->span.start, s->scope);
+    const dlsh_node *first = value_before(s->file, name, s->loop);
     if (!inner || !is_zero(first)) return;
     const dlsh_node *use = division_of(body, name, inner->span.end, s->loop->span.end);
     if (!use || grows(use->kids[1], s->loop)) return;
