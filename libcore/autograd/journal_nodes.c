@@ -195,19 +195,36 @@ static int units_of(const dl_node *n, int operand, const dl_tensor *leaf) {
     return operand == 1 && !strcmp(n->op->name, "matmul") ? leaf->ndim - 1 : 0;
 }
 
+static bool is_one_of(const char *name, const char *const *names, int n) {
+    for (int i = 0; i < n; i++)
+        if (!strcmp(name, names[i])) return true;
+    return false;
+}
+
+/* The leaf that a product takes as its weight in another form, as transposed; NULL: it takes none. */
+static const dl_tensor *leaf_behind(const dl_node *n, int operand) {
+    static const char *const products[] = {"matmul", "linear", "conv1d", "conv2d", "conv2d_norm", "conv3d"};
+    static const char *const forms[] = {"permute", "transpose", "reshape", "view", "restride", "unsqueeze", "squeeze"};
+    if (operand != 1 || !is_one_of(n->op->name, products, 6)) return NULL;
+    const dl_edge *at = &n->edge[1];
+    while (!at->leaf && at->node && is_one_of(at->node->op->name, forms, 7)) at = &at->node->edge[0];
+    return at->leaf;
+}
+
 static void set_operand(dl_journal_value *v, const dl_back *b, int i) {
     const dl_node *n = b->node;
-    const dl_tensor *leaf = n->edge[i].leaf, *t = saved(n, -1 - i);
+    const dl_tensor *own = n->edge[i].leaf, *t = saved(n, -1 - i), *leaf = own ? own : leaf_behind(n, i);
     if (n->meta[i].absent) return;
-    set_value(v, &n->meta[i], t ? t : leaf, b->gin[i]);
-    v->leaf = leaf;
+    set_value(v, &n->meta[i], t ? t : own, b->gin[i]);
+    v->leaf = leaf, v->turned = leaf != own;
     v->from = n->edge[i].node ? (unsigned long)n->edge[i].node->seq : 0;
     v->constant = !leaf && !n->edge[i].node;
     v->data = v->constant && t ? dl_ptr(t) : NULL;
     if (t) note_few(t, v);
     const dl_tensor *made = leaf ? leaf : v->constant ? t : NULL;
     if (made) v->made = made->st->maker, v->fresh = dl_journal_is_fresh(made->st->serial);
-    if (leaf && b->gin[i]) count_twins(leaf, b->gin[i], units_of(n, i, leaf), v);
+    if (made) v->written = made->st->writer;
+    if (own && b->gin[i]) count_twins(own, b->gin[i], units_of(n, i, own), v);
     if (leaf && leaf->name) snprintf(v->name, sizeof v->name, "%s", leaf->name);
 }
 

@@ -215,7 +215,7 @@ const dl_journal_value *dlsh_targets_of(const dlsh_examination *e, const dl_jour
 }
 
 int dlsh_line_of_target(const dl_journal_node *loss) {
-    const dlsh_node *n = dlsh_call_on_line(loss->file, loss->line, "loss|entropy|nll");
+    const dlsh_node *n = dlsh_call_on_line(loss->file, loss->line, "loss|entropy|nll|kl_div");
     return dlsh_line_of_making(loss->file, n ? dlsh_argument_of(n, 1, "target") : NULL, loss->line);
 }
 
@@ -529,9 +529,13 @@ static void find_other_scale(dlsh_examination *e, const dlsh_pools *all, const d
         dlsh_was_found(e, "the data", "as those of training") ||
         dlsh_was_found(e, "training and evaluation mode", "averages of batchnorm")) /* so that layers differ */
         return;
-    if (dlsh_is_scaled_alike(test->file, dlsh_line_of_input(e, train), dlsh_line_of_input(e, test))) return;
+    const int line = dlsh_line_of_input(e, test), own = dlsh_line_of_input(e, train);
+    if (dlsh_is_scaled_alike(test->file, own, line)) return;
+    const dlsh_node *a = dlsh_call_of_net_at(e, train->file, train->line);
+    const dlsh_node *b = dlsh_call_of_net_at(e, test->file, test->line);
+    const dlsh_node *by = a && b && own == line ? dlsh_apart(test->file, b->kids[1], a->kids[1]) : NULL;
     dlsh_finding *f =
-        dlsh_find_at(e, test->file, dlsh_line_of_input(e, test),
+        dlsh_find_at(e, test->file, by ? by->span.line : line, /* by one function: where it is given something else */
                      "prepare both alike, with the figures of the training samples: (x - mean_train) / std_train");
     if (!f) return;
     dlsh_cause(f, "what the net is evaluated with is not scaled as what it was trained on");

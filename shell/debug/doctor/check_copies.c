@@ -297,6 +297,17 @@ static int is_untouched(dl_module *m, dl_source *made) {
     return l && l->n;
 }
 
+/* Was every weight written last before the training, as by a smaller beginning? */
+static int is_set_before(const dlsh_examination *e, dl_module *m) {
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
+    for (long i = 0; l && i < l->n; i++) {
+        dl_source maker, writer;
+        dlsh_tensor_places(l->entries[i].tensor, &maker, &writer);
+        if (writer.file && !is_before_training(e, writer.file, writer.line)) return 0;
+    }
+    return l && l->n;
+}
+
 /* Is a name that of a copy which is to follow? */
 static int says_it_follows(const char *name) {
     static const char *const words[] = {"target", "ema", "avg", "average", "slow", "momentum", "mean_"};
@@ -311,7 +322,7 @@ static void look_at_target(dlsh_examination *e, const dl_journal_row *r) {
     const char *name = "", *other = "";
     dl_source made = {0};
     dl_module *m = r->grad || r->count < 8 ? NULL : dlsh_live_net(e, r->what, &name);
-    if (!m || trains_any(e, m) || !is_untouched(m, &made) || !dlsh_is_trained(e, r)) return;
+    if (!m || trains_any(e, m) || !(is_untouched(m, &made) || is_set_before(e, m)) || !dlsh_is_trained(e, r)) return;
     dl_module *twin = trained_like(e, m, &other);
     copier c = {.e = e, .of = twin, .name = other};
     if (!twin || !dlsh_each_node(see_copier, &c) || !is_before_training(e, r->file, c.line)) return;

@@ -564,6 +564,11 @@ static int has_many_values(const dlsh_samples *s) {
     return n > 15 && whole < n / 4;
 }
 
+/* x[rare]: rows by a variable; not a column, nor a slice, which may leave the others out. */
+static int picks_by_rows(const dlsh_node *n) {
+    return n->nkids == 2 && (n->kids[1]->kind == DLSH_N_NAME || n->kids[1]->kind == DLSH_N_CALL);
+}
+
 /* The rows of an item of a list, but for noise: where they were made, which is not in the loop. */
 static dlsh_property makes_rows(void *ctx, const dlsh_step *s) {
     static const char keeping[] = "to|clone|contiguous|float|long|detach|double";
@@ -572,6 +577,7 @@ static dlsh_property makes_rows(void *ctx, const dlsh_step *s) {
     if (by && by->text && strstr(by->text, "_like")) return DLSH_HAS_NOT;
     if (by && by->kind == DLSH_N_FIELD && dlsh_has_word(keeping, by->text, strlen(by->text))) return DLSH_MAY_HAVE;
     if (loop && s->n->kind == DLSH_N_NAME && dlsh_is_item_of(loop, s->n->text)) return DLSH_HAS_NOT;
+    if (s->n->kind == DLSH_N_INDEX && picks_by_rows(s->n)) return DLSH_MAY_HAVE; /* some of the rows once more */
     if (by || s->n->kind == DLSH_N_INDEX || s->n->kind == DLSH_N_COMPREHENSION)
         return within ? DLSH_HAS_NOT : DLSH_HAS_FIRST;
     return s->n->kind == DLSH_N_NAME || s->n->kind == DLSH_N_BINARY || s->n->kind == DLSH_N_PARAM ? DLSH_MAY_HAVE

@@ -9,6 +9,7 @@
 #include "debug/doctor/checks.h"
 #include "debug/doctor/passes/passes.h"
 #include "debug/doctor/syntax.h"
+#include "debug/doctor/text/reads.h"
 
 /* ---------------------------------------------------------------- leaves */
 
@@ -616,7 +617,8 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
     }
     int cut = dlsh_cut_by_trial(e, first, &file);
     if (!cut) cut = cutting_line(e, o, &file);
-    const dl_source layer = cut ? made : layer_left_out(e, o);
+    const dlsh_lost gone = cut ? (dlsh_lost){.made = 0} : dlsh_lost_result(names);
+    const dl_source layer = cut ? made : gone.made ? gone.at : layer_left_out(e, o);
     dlsh_finding *f =
         dlsh_find_at(e,
                      cut          ? file
@@ -625,8 +627,9 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
                      cut          ? cut
                      : layer.file ? layer.line
                                   : made.line,
-                     layer.file && !cut ? "let its result go into what the net returns"
-                     : cut              ? "use the result itself, which has a history; or leave the parameters out"
+                     gone.taker ? dlsh_kept(e, "give %s the state: %s(..., %s)", gone.taker, gone.taker, gone.name)
+                     : layer.file && !cut ? "let its result go into what the net returns"
+                     : cut                ? "use the result itself, which has a history; or leave the parameters out"
                            : "make the optimizer for the net that the loss is computed with, after it was made");
     if (!f) return;
     dlsh_cause(f,
@@ -636,6 +639,11 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
     dlsh_evidence(f, "%ld of the %ld parameters of %s, made at line %d, never got a gradient: %s%s", n, total,
                   dl_optimizer_text(o), made.line, names,
                   cut ? "; this line takes what is computed with them without its history" : "");
+    const size_t used = strlen(f->evidence);
+    if (gone.made)
+        snprintf(f->evidence + used, sizeof f->evidence - used, "; nothing reads %s of line %d%s%s%s", gone.name,
+                 gone.made, gone.taker ? ", and " : "", gone.taker ? gone.taker : "",
+                 gone.taker ? " begins without a state" : "");
 }
 
 /* A parameter of a training by hand that no gradient reaches, since the text cuts its way to the loss. */
@@ -672,48 +680,6 @@ static void find_leaf_losses(dlsh_examination *e) {
         dlsh_evidence(f, "%ld backward passes at line %d went through no op, so that no parameter got a gradient",
                       r->count, r->line);
     }
-}
-
-/* The last layer of the net is frozen, with the weights that it began with, while layers before it are trained: by a
- * line of the script, so that it may be meant. */
-static void find_frozen_head(dlsh_examination *e, const char *file) {
-    dl_module_list *l = e->net && dl_module_is_built(e->net) ? dl_module_tensors(e->net, 1) : NULL;
-    long n = l ? l->n : 0, from = n, trained = 0;
-    while (from > 0 && !dl_requires_grad(l->entries[from - 1].tensor) && dlsh_is_as_made(l->entries[from - 1].tensor))
-        from--;
-    for (long i = 0; i < from; i++) trained += dl_requires_grad(l->entries[i].tensor);
-    int line = from < n && trained && from == trained ? dlsh_script_line_with(e, file, "requires_grad") : 0;
-    dlsh_finding *f =
-        line ? dlsh_find_at(e, file, line,
-                            "none, if this is meant; else freeze what was trained before, and train the last layer")
-             : NULL;
-    if (f)
-        dlsh_cause(f, "the last layer is frozen: %s and what follows keep the random weights they began with",
-                   l->entries[from].path);
-    if (f) dlsh_evidence(f, "%ld parameters before it are trained; nothing was written to its own", trained);
-    if (f) dlsh_only_note(e, f);
-    dl_module_list_free(l);
-}
-
-/* Any other layer that is frozen with the weights that it began with. */
-static void find_frozen_layer(dlsh_examination *e, const char *file) {
-    dl_module_list *l = e->net && dl_module_is_built(e->net) ? dl_module_tensors(e->net, 1) : NULL;
-    const int line = dlsh_script_line_with(e, file, "requires_grad");
-    const char *first = NULL;
-    long n = 0;
-    for (long i = 0; l && line && i < l->n; i++) {
-        const dl_tensor *p = l->entries[i].tensor;
-        if (dl_requires_grad(p) || l->entries[i].buffer || !dlsh_is_as_made(p)) continue;
-        if (!n++) first = l->entries[i].path;
-    }
-    dlsh_finding *f = n && n < l->n && !e->nnotes && !e->bad
-                          ? dlsh_find_at(e, file, line, "none, if this is meant; else freeze what was trained before")
-                          : NULL;
-    if (f) dlsh_cause(f, "%s is frozen with the random weights that it began with", first);
-    if (f)
-        dlsh_evidence(f, "%ld of %ld parameters of the net are not trained, and nothing was written to them", n, l->n);
-    if (f) dlsh_only_note(e, f);
-    dl_module_list_free(l);
 }
 
 /* Steps at the place of this row, of whichever optimizers. */
@@ -789,7 +755,8 @@ dl_status dlsh_check_membership(dlsh_examination *e) {
     dlsh_find_idle_optimizers(e);
     dl_optimizer *any = dlsh_optimizer_at(e, 0, NULL);
     if (any)
-        find_frozen_head(e, dlsh_optimizer_source(any).file), find_frozen_layer(e, dlsh_optimizer_source(any).file);
+        dlsh_find_frozen_head(e, dlsh_optimizer_source(any).file),
+            dlsh_find_frozen_layer(e, dlsh_optimizer_source(any).file);
     char still[60] = "";
     if (frozen) snprintf(still, sizeof still, ", %ld of them frozen", frozen);
     if (steps)

@@ -493,8 +493,11 @@ static dl_tensor *disturbed(const dlsh_examination *e, dl_tensor *x) {
     return both;
 }
 
-const char *dlsh_call_file(const dl_recorded *c) { return *c->layer_file ? c->layer_file : c->file; }
-int dlsh_call_line(const dl_recorded *c) { return *c->layer_file ? c->layer_line : c->line; }
+static dl_source place_of(const dl_recorded *c) {
+    return dlsh_place_of_op((dl_source){c->layer_file, c->layer_line}, (dl_source){c->file, c->line});
+}
+const char *dlsh_call_file(const dl_recorded *c) { return place_of(c).file; }
+int dlsh_call_line(const dl_recorded *c) { return place_of(c).line; }
 
 static const char *call_layer(const dl_recorded *c, char *buf, size_t size) {
     snprintf(buf, size, "%s%s%s", c->op, *c->layer ? " of layer " : "", c->layer);

@@ -179,24 +179,24 @@ static void find_other_table(dlsh_examination *e, const dlsh_samples *s, long n,
         const char *name = h->name;
         dl_tensor *t =
             h->value.type == DLSH_TENSOR && !dl_requires_grad(h->value.as.tensor) ? h->value.as.tensor : NULL;
-        if (!t || dl_ndim(t) != 2 || dl_shape(t)[0] < n || dl_shape(t)[1] < 2 || !strcmp(name, s->name)) continue;
+        if (!t || dl_ndim(t) < 2 || dl_shape(t)[0] < n || dl_shape(t)[1] < 2 || !strcmp(name, s->name)) continue;
         if (dl_shape(t)[0] == dl_shape(t)[1]) continue; /* between rows, as of neighbours */
-        if (dl_numel(t) / dl_shape(t)[0] != s->width || !dl_dtype_is_float(dl_dtype_of(t))) continue;
-        dlsh_samples other = {.n = n, .width = s->width, .y = s->y};
+        const char *file = s->file ? s->file : s->target_file;
+        const dlsh_node *made = file ? dlsh_statement_at(file, s->line ? s->line : s->target_line) : NULL;
+        const dlsh_node *value = made && made->kind == DLSH_N_ASSIGN ? made->kids[made->nkids - 1] : NULL;
+        const dlsh_node *by = value ? dlsh_origin(file, value, mentions, (void *)name) : NULL;
+        const long width = dl_numel(t) / dl_shape(t)[0];
+        if ((width != s->width && !by) || width > 4 * s->width || !dl_dtype_is_float(dl_dtype_of(t))) continue;
+        dlsh_samples other = {.n = n, .width = width, .y = s->y};
         DLSH_FREED double *x = malloc((size_t)dl_numel(t) * sizeof *x);
         if (!x || dl_read_f64(t, x)) continue;
         other.x = x;
         DLSH_FREED long *near = is_finite(&other) ? nearest(&other, n, &other, n) : NULL;
         const double then = near ? agreement(s->y, n, near, 0, s->classes) : 0;
-        if (then < enough || then - now < 0.25 || is_given(e, t, s->width)) continue;
-        const char *file = s->file ? s->file : s->target_file;
-        const dlsh_node *made = file ? dlsh_statement_at(file, s->line ? s->line : s->target_line) : NULL;
-        const dlsh_node *value = made && made->kind == DLSH_N_ASSIGN ? made->kids[made->nkids - 1] : NULL;
-        const dlsh_node *by = value ? dlsh_origin(file, value, mentions, (void *)name) : NULL;
-        const int derived = by ? by->span.line : 0;
-        dlsh_finding *f = derived ? dlsh_find_at(e, file, derived, by_columns)
-                                  : dlsh_find_at(e, s->user_file ? s->user_file : s->target_file, line_of_use(e, s),
-                                                 "give the net the table that the targets were made of");
+        if (then < enough || then - now < 0.25 || is_given(e, t, width)) continue;
+        dlsh_finding *f = by ? dlsh_find_at(e, file, dlsh_line_of_making(file, by, by->span.line), by_columns)
+                             : dlsh_find_at(e, s->user_file ? s->user_file : s->target_file, line_of_use(e, s),
+                                            "give the net the table that the targets were made of");
         if (!f) return;
         dlsh_cause(f, "the net is given %s, which tells nothing of the targets; %s does", s->name, name);
         dlsh_evidence(f, "rows that are alike in %s have %s of %.2g in %s, those in %s %.2g", s->name,

@@ -112,6 +112,27 @@ static int line_to_leave_out(const dl_journal_node *from) {
     return line ? line : dlsh_node_line(from);
 }
 
+/* Are scores of a loss of classes probabilities already, by their numbers: rows that add up to 1? */
+static int are_probabilities(const dl_journal_value *v) {
+    const double even = v->ndim == 2 ? 1 / (double)v->shape[1] : 0;
+    return even && v->shape[1] > 1 && v->n > 15 && v->low >= 0 && v->high <= 1 + 1e-5 && v->std > 0 &&
+           fabs(v->mean - even) < 1e-5 * even;
+}
+
+/* ... made by other ops than softmax alone, as a sum of several nets' answers. */
+static void look_at_probabilities(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *then = first.n == p.n ? &first.at[n - p.at] : n;
+    if (!dlsh_op_is(n, "cross_entropy") || !are_probabilities(&n->in[0]) || !are_probabilities(&then->in[0])) return;
+    if (e->bad) return;
+    dlsh_finding *f = dlsh_find_at(e, n->file, n->line,
+                                   "nll_loss(log(p), y) of probabilities p, or scores that no softmax was made of");
+    if (!f) return;
+    dlsh_cause(
+        f, "cross_entropy is given probabilities: it takes softmax itself, and a second one makes all classes alike");
+    dlsh_evidence(f, "what it is given lies between %.3g and %.3g, and each row adds up to 1", n->in[0].low,
+                  n->in[0].high);
+}
+
 static void look_at_operand(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     for (size_t i = 0; i < DLSH_COUNT(pairs); i++) {
         const dl_journal_node *from = dlsh_op_is(n, pairs[i].loss) ? dlsh_pass_source(p, n, 0) : NULL;
@@ -136,7 +157,11 @@ static void look_at_targets(dlsh_examination *e, const dl_journal_node *n) {
     int line = n->line, k = dlsh_trace(e, n->file, n->line, used);
     for (int i = 0; i < k; i++)
         if (used[i].role == DLSH_ROLE_TARGET && used[i].name_line) line = used[i].name_line;
-    dlsh_finding *f = dlsh_find_at(e, n->file, line, "targets of 0 and 1: (y > 0).float()");
+    const dlsh_node *loss = dlsh_call_on_line(n->file, n->line, "loss|entropy");
+    const dlsh_node *set = dlsh_data_set_behind(n->file, loss ? dlsh_argument_of(loss, 1, "target") : NULL);
+    dlsh_finding *f = dlsh_find_at(e, n->file, set ? set->span.line : line,
+                                   set ? "pixels from 0 to 1: dataset(..., normalize=\"unit\")"
+                                       : "targets of 0 and 1: (y > 0).float()");
     if (!f) return;
     dlsh_cause(f, "the targets of a loss of probabilities go from %.4g to %.4g: they must lie between 0 and 1", y->low,
                y->high);
@@ -232,22 +257,6 @@ static void look_at_smoothing(dlsh_examination *e, const dl_journal_node *n) {
                   "the right class of %.0f has target %.3g, each other one %.3g; the loss cannot fall below %.4g, and "
                   "a net that knows nothing has ln %.0f = %.4g",
                   k, own, other, lowest, k, log(k));
-}
-
-/* Targets in rows that sum to 1, made of data, which hardly tell classes apart. */
-static void look_at_flat_targets(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
-    const int by_hand = dlsh_op_is(n, "mul"), k = by_hand && n->in[0].constant ? 0 : 1;
-    const dl_journal_value *y = &n->in[k];
-    if (!by_hand && !dlsh_op_is(n, "cross_entropy|divergence")) return;
-    if (by_hand && !dlsh_op_is(dlsh_pass_source(p, n, 1 - k), "log_softmax")) return;
-    if (!y->there || !y->constant || y->ndim != 2 || !y->n || !(y->low > 0)) return;
-    const double classes = (double)y->shape[1], even = 1 / classes;
-    if (classes < 2 || fabs(y->mean - even) > 1e-3 * even || y->std > 0.06 * sqrt(even - even * even)) return;
-    dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "less smoothing: the right class keeps 0.8 or more");
-    if (!f) return;
-    dlsh_cause(f, "the targets leave almost nothing to learn: all classes have nearly the same target");
-    dlsh_evidence(f, "they go from %.4g to %.4g over %.0f classes; a net that knows nothing gives %.4g to each", y->low,
-                  y->high, classes, even);
 }
 
 /* Differences that are cut long before they are small. */
@@ -441,11 +450,12 @@ dl_status dlsh_check_loss_operand(dlsh_examination *e) {
         dlsh_pass p = dlsh_pass_of(r, 1), before = dlsh_pass_of(r, 0);
         for (long k = 0; k < before.n; k++) look_at_reach(e, before, &before.at[k]);
         for (long k = 0; k < p.n; k++)
-            look_at_operand(e, p, &p.at[k]), dlsh_find_scores_for_logs(e, p, &p.at[k]),
-                dlsh_find_scaled_scores(e, p, &p.at[k]), dlsh_find_overlap_of_scores(e, p, &p.at[k]),
-                look_at_targets(e, &p.at[k]), look_at_dim(e, &p.at[k]), look_at_single(e, p, &p.at[k]),
-                look_at_reach(e, p, &p.at[k]), look_at_smoothing(e, &p.at[k]), look_at_left_out(e, p, &p.at[k]),
-                look_at_flat_targets(e, p, &p.at[k]), look_at_delta(e, &p.at[k]), look_at_order(e, &p.at[k]);
+            look_at_operand(e, p, &p.at[k]), look_at_probabilities(e, before, p, &p.at[k]),
+                dlsh_find_scores_for_logs(e, p, &p.at[k]), dlsh_find_scaled_scores(e, p, &p.at[k]),
+                dlsh_find_overlap_of_scores(e, p, &p.at[k]), look_at_targets(e, &p.at[k]), look_at_dim(e, &p.at[k]),
+                look_at_single(e, p, &p.at[k]), look_at_reach(e, p, &p.at[k]), look_at_smoothing(e, &p.at[k]),
+                look_at_left_out(e, p, &p.at[k]), dlsh_find_flat_targets(e, p, &p.at[k]), look_at_delta(e, &p.at[k]),
+                look_at_order(e, &p.at[k]);
         look_at_divisor(e, r, p);
         const dl_journal_node *n = p.n ? dlsh_compares(p) : NULL;
         losses += p.n > 0, compared += n != NULL;

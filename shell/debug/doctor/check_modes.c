@@ -8,6 +8,7 @@
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
 #include "debug/doctor/trial.h"
+#include "debug/doctor/texts.h"
 #include "view/elements.h"
 
 /* A layer that works differently in training and in evaluation, of those that are in that mode now; -1: in any. NULL:
@@ -182,6 +183,44 @@ static int is_fixed(const dlsh_examination *e, const dl_journal_row *pass, dl_mo
     return l && l->n && pass->count > 4;
 }
 
+/* Does any training run within a node of the text? */
+static int trains_within(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (!strcmp(r->file, file) && dlsh_runs_within(file, r->line, n)) return 1;
+    return 0;
+}
+
+/* Where the evaluation begins that a pass in a loop is of: the function around it, or else the outermost loop or
+ * no_grad, in which nothing is trained. NULL: the pass is all of it. */
+static const dlsh_node *evaluation_around(const dlsh_examination *e, const dl_journal_row *pass) {
+    enum { DEEPEST = 64 };
+    const dlsh_node *around[DEEPEST], *at = dlsh_statement_at(pass->file, pass->line), *found = NULL;
+    int depth = at ? dlsh_nodes_around(dlsh_text_root(pass->file), at->span.start, around, DEEPEST) : 0;
+    while (depth > 1 && !dlsh_is_loop(around[depth - 1])) depth--; /* in a loop */
+    for (int i = 1; i < depth; i++) {
+        const dlsh_node *n = around[i];
+        const int fn = n->kind == DLSH_N_FN && n->text, no_grad = dlsh_is_within(around + i, 1, "no_grad");
+        if (n->kind == DLSH_N_NET) return NULL;
+        if ((!fn && (found || !(dlsh_is_loop(n) || no_grad))) || trains_within(e, pass->file, n)) continue;
+        found = n;
+    }
+    return found;
+}
+
+/* The statement in the same evaluation that switches to training mode, as by a function that it calls; 0: none does. */
+static int line_of_switch(const dl_journal_row *by, const dlsh_node *around) {
+    int places[DLSH_LEVELS];
+    const dlsh_unit *u = by && around ? dlsh_text_of(by->file) : NULL;
+    const int n = u ? dlsh_places_of(by->file, by->line, places) : 0;
+    for (int i = 0; i < n; i++) {
+        int line = 1;
+        for (int k = 0; k < places[i]; k++) line += u->text[k] == '\n';
+        if (places[i] > around->span.start && places[i] < around->span.end) return line;
+    }
+    return 0;
+}
+
 /* targets: what it gives goes into the loss of another net. */
 static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, const char *name, const char *kind,
                                   int targets) {
@@ -193,22 +232,30 @@ static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, 
         (!targets && strstr(kind, "dropout") && is_beside_repeated(e, r)))
         return;
     const dl_journal_row *own = targets ? NULL : switched_for(e, r);
+    const dlsh_node *of = targets || own ? NULL : evaluation_around(e, r);
+    const int switches = line_of_switch(by, of), whole = of && of->kind == DLSH_N_FN && !switches;
+    const char *begin = whole ? "as it begins" : "before it";
     if (own) by = own;
-    dlsh_finding *f =
-        dlsh_find_at(e, own ? own->file : r->file, own ? own->line : r->line,
-                     own                      ? dlsh_kept(e, "%s.eval() here", name)
-                     : is_trained_after(e, r) ? dlsh_kept(e, "%s.eval() before it, %s.train() after it", name, name)
-                     : targets                ? dlsh_kept(e, "%s.eval() before the loop: it is trained no more", name)
-                                              : dlsh_kept(e, "%s.eval() before it", name));
+    dlsh_finding *f = dlsh_find_at(e, own ? own->file : r->file,
+                                   own        ? own->line
+                                   : switches ? switches
+                                   : of       ? of->span.line
+                                              : r->line,
+                                   own || switches          ? dlsh_kept(e, "%s.eval() here", name)
+                                   : is_trained_after(e, r) ? dlsh_kept(e, "%s.eval() %s, %s.train() %s", name, begin,
+                                                                        name, whole ? "when it is over" : "after it")
+                                   : targets ? dlsh_kept(e, "%s.eval() before the loop: it is trained no more", name)
+                                             : dlsh_kept(e, "%s.eval() %s", name, begin));
     if (!f) return;
     dlsh_cause(f, "%s %s in training mode: %s", name, targets ? "makes targets" : "is evaluated",
                strstr(kind, "dropout") ? "dropout drops units"
                                        : "batchnorm takes the figures of the batch, and its averages change");
     if (by)
-        dlsh_evidence(f, "the forward pass at line %d has no backward pass; %s:%d switched to training mode", r->line,
-                      by->file, by->line);
+        dlsh_evidence(f, "the forward pass at %s:%d has no backward pass; %s:%d switched to training mode", r->file,
+                      r->line, by->file, by->line);
     else
-        dlsh_evidence(f, "the forward pass at line %d has no backward pass, and nobody called m.eval()", r->line);
+        dlsh_evidence(f, "the forward pass at %s:%d has no backward pass, and nobody called m.eval()", r->file,
+                      r->line);
 }
 
 int dlsh_training_began(const dlsh_examination *e, const dl_journal_row *pass) {

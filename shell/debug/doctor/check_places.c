@@ -54,10 +54,10 @@ static dl_tensor *other_end(DLSH_UNUSED const dlsh_examination *e, dl_tensor *x)
     return before && moved ? dl_cat((dl_tensor *[]){before, moved}, 2, 1) : NULL;
 }
 
-/* Do the places before the last one differ? */
-static int differs_before(const dl_tensor *a, const dl_tensor *b, const dl_tensor *x) {
+/* Do the places before the last one differ? within: of a result on the way, which may have a number for each pair. */
+static int differs_before(const dl_tensor *a, const dl_tensor *b, const dl_tensor *x, int within) {
     const int places = a && b && dl_ndim(a) > 2 && dl_shape(a)[0] == dl_shape(x)[0] &&
-                       dl_shape(a)[1] == dl_shape(x)[1] && dl_shape(a)[2] != dl_shape(a)[1];
+                       dl_shape(a)[1] == dl_shape(x)[1] && !(within && dl_shape(a)[2] == dl_shape(a)[1]);
     if (!places || dl_ndim(b) != dl_ndim(a) || dl_numel(b) != dl_numel(a)) return 0;
     const long t = dl_shape(x)[1];
     DLSH_OWNED dl_tensor *p = dl_narrow((dl_tensor *)a, 1, 0, t - 1), *q = dl_narrow((dl_tensor *)b, 1, 0, t - 1);
@@ -99,12 +99,12 @@ static void judge_places(dlsh_examination *e, const dlsh_trial *a, const dlsh_tr
                          dl_tensor *z) {
     static const char *const causes[] = {"tril|triu", "where|masked_fill", "softmax|attention|recurrent"};
     long first = 0, by = -1;
-    if (!differs_before(y, z, x)) {
+    if (!differs_before(y, z, x, 0)) {
         dlsh_passed(e, "the result for a place depends on what comes before it alone");
         return;
     }
-    while (first < a->n && first < b->n && !differs_before(a->result[first], b->result[first], x)) first++;
-    if (first == a->n || first == b->n) return;
+    while (first < a->n && first < b->n && !differs_before(a->result[first], b->result[first], x, 1)) first++;
+    if (first == a->n || first == b->n) first = (a->n < b->n ? a->n : b->n) - 1; /* as many classes as places */
     for (size_t i = 0; i < DLSH_COUNT(causes) && by < 0; i++) by = last_of(a, first, causes[i]);
     const dl_recorded *c = &a->calls[by < 0 ? first : by];
     const int name = (int)strcspn(c->layer, ".");
@@ -158,19 +158,28 @@ static int are_alike(const dl_journal_value *x, const dl_journal_value *y) {
     return x->n > 2 && x->n == y->n && x->hash == y->hash;
 }
 
+/* What a pass embeds: 1: the targets, 2: other rows of as many places, as what is written so far. */
+static int embeds(dlsh_pass p, const dl_journal_value *targets) {
+    int given = 0;
+    for (long k = 0; k < p.n; k++) {
+        const dl_journal_value *rows = &p.at[k].in[1];
+        if (dlsh_op_is(&p.at[k], "index_select|index") && p.at[k].in[0].leaf)
+            given |= are_alike(rows, targets) ? 1 : rows->n == targets->n ? 2 : 0;
+    }
+    return given;
+}
+
 /* Is what a net was given last, or what was embedded in the pass, the targets? *x: it, in the text. */
 static int is_given(const dlsh_examination *e, dlsh_pass p, const dl_journal_value *targets, const dlsh_node **x) {
     const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    const int given = embeds(p, targets);
+    for (long i = 0; given < 2 && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
         if (r->grad && r->ndim == 2 && r->shape[1] > 2 && are_alike(&r->x, targets)) {
             const dlsh_node *call = dlsh_call_of_net_at(e, r->file, r->line);
             *x = call ? call->kids[1] : NULL;
             return 1;
         }
-    for (long k = 0; k < p.n; k++)
-        if (dlsh_op_is(&p.at[k], "index_select|index") && p.at[k].in[0].leaf && are_alike(&p.at[k].in[1], targets))
-            return 1;
-    return 0;
+    return given == 1;
 }
 
 /* Of a loop: a loss that has the elements of the input for its targets. */

@@ -1,4 +1,5 @@
-/* A loss that is a sum of parts: one that has a factor so large that the others are never made small. */
+/* A loss that is a sum of parts: one that has a factor so large that the others are never made small, or so small that
+ * it is not. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +101,7 @@ static int find_cut_rest(dlsh_examination *e, const dl_journal_row *r, const par
     char name[120] = "";
     if (!f) return 0;
     dlsh_live_leaf(e, p, name, sizeof name);
+    dlsh_mark_effects(e, "layers reach the data");
     dlsh_cause(f, "a part of the loss does not train %s: this line cuts its history off", name);
     dlsh_evidence(f, "the part of line %d alone gives it a gradient; the rest of the loss is not made small",
                   last->at->line);
@@ -136,6 +138,41 @@ static void look_at_part(dlsh_examination *e, const dl_journal_row *r, const par
                last->factor);
     dlsh_evidence(f, "in %ld passes that part (line %d) went from %.3g to %.3g, the rest of the loss from %.4g to %.4g",
                   r->count, last->at->line, first->value, last->value, rest, left);
+}
+
+/* Does a part compare results with targets, whatever is done to the differences? */
+static int compares(dlsh_pass p, const dl_journal_node *n) {
+    static const char pairs[] =
+        "sub|square_difference|huber_difference|cross_entropy|nll_picked|logit_loss|probability_loss";
+    for (int i = 0; n && i < DEEPEST; i++) {
+        if (dlsh_op_is(n, pairs)) return n->in[0].constant != n->in[1].constant;
+        const int k = n->in[0].constant ? 1 : 0;
+        n = dlsh_op_is(n, "mul|div|mean|sum|square_sum|square|pow|abs|sqrt|reshape|huber") ? dlsh_pass_source(p, n, k)
+                                                                                           : NULL;
+    }
+    return 0;
+}
+
+/* A part that is so small a share of the loss that it is never learned, while the rest is. */
+static void look_at_faint_part(dlsh_examination *e, const dl_journal_row *r, const part *first, const part *last) {
+    const double rest = r->first - first->factor * first->value, end = settled(r);
+    const double left = end - last->factor * last->value;
+    if (!(first->factor > 0) || !(first->factor <= 0.01) || !(first->value > 0) || e->bad) return;
+    if (!(first->factor * first->value < 0.02 * r->first) || !compares(dlsh_pass_of(r, 1), last->at)) return;
+    if (!(last->value > 0.5 * first->value) || !(left < 0.3 * rest) || !(last->value > 3 * left)) return;
+    if (has_moved(dlsh_pass_of(r, 0), dlsh_pass_of(r, 1), last->at)) return;
+    const char *file = last->at->file;
+    const int made = dlsh_line_of_factor(e, file, dlsh_statement_at(file, last->at->line), last->factor);
+    dlsh_finding *f =
+        dlsh_find_at(e, file, made ? made : last->at->line, "a factor with which both parts count: about 1, or larger");
+    if (!f) return;
+    dlsh_cause(f, "one part of the loss counts for almost nothing, with the factor %.3g: it is not learned",
+               last->factor);
+    dlsh_evidence(
+        f,
+        "in %ld passes that part (line %d) went from %.3g to %.3g before the factor, the rest of the loss from "
+        "%.4g to %.4g",
+        r->count, last->at->line, first->value, last->value, rest, left);
 }
 
 /* ---------------------------------------------------------------- a mean beside a sum */
@@ -293,7 +330,7 @@ dl_status dlsh_check_terms(dlsh_examination *e) {
         look_at_sizes(e, p, q);
         const int n = parts_of(p, p.at, a, PARTS, 0);
         if (parts_of(q, q.at, b, PARTS, 0) != n) continue;
-        for (int k = 0; k < n; k++) look_at_part(e, r, &a[k], &b[k]);
+        for (int k = 0; k < n; k++) look_at_part(e, r, &a[k], &b[k]), look_at_faint_part(e, r, &a[k], &b[k]);
     }
     return DL_OK;
 }

@@ -61,7 +61,8 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     int constant = v && v->n > 1 && v->std <= 1e-6 * fabs(v->mean) && v->shape[unit] > 1;
     if (w && dl_ndim(w) != v->ndim) return;
     const int apart = !constant || is_met(p, n) || are_told_apart(v);
-    if (w ? !units_alike(w, unit) && apart : !constant || !is_hidden(p, n)) return;
+    if (w ? !units_alike(w, v->turned && dl_ndim(w) == 2 ? 1 - unit : unit) && apart : !constant || !is_hidden(p, n))
+        return;
     dl_source maker = {dlsh_node_file(n), dlsh_node_line(n)}, writer = maker;
     if (w) dlsh_tensor_places(w, &maker, &writer);
     if (!w) snprintf(name, sizeof name, "%s", *v->name ? v->name : n->op);
@@ -70,13 +71,12 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     maker = dlsh_constant_in_net(name, maker);
     const char *file = maker.file;
     int line = maker.line;
-    const char *set_in = NULL;
-    const int set = *n->layer_file && !dlsh_script_has(e, file, line, "init") ? dlsh_weights_set_at(&set_in) : 0;
-    if (set) file = set_in, line = set;
+    const dl_source set = dlsh_set_at(e, p, v);
+    if (set.file) file = set.file, line = set.line;
     dlsh_finding *f = dlsh_find_at(e, file, line, "initialise weights with random numbers");
     if (!f) return;
     dlsh_cause(f, "all units of %s are the same: they began alike, so that they get the same gradient", name);
-    if (w && set)
+    if (w && set.file)
         dlsh_evidence(f, "its %ld units %s the same weights, which this line set", v->shape[unit],
                       constant ? "began with" : "have");
     else if (w)
@@ -169,10 +169,8 @@ static void look_at_twin_units(dlsh_examination *e, const dl_journal_row *r, dls
         if (!w || !dlsh_is_being_trained(e, w)) continue;
         const dl_source of = *n->layer_file ? (dl_source){n->layer_file, n->layer_line} : v->made;
         const dl_source made = dlsh_constant_in_net(name, of);
-        const char *set_in = NULL;
-        const int given = *n->layer_file && !dlsh_script_has(e, made.file, made.line, "init");
-        const int set = given ? dlsh_weights_set_at(&set_in) : 0;
-        dlsh_finding *f = dlsh_find_at(e, set ? set_in : made.file, set ? set : made.line,
+        const dl_source set = dlsh_set_at(e, p, v), at = set.file ? set : made;
+        dlsh_finding *f = dlsh_find_at(e, at.file, at.line,
                                        "begin with random numbers that differ, in what tells the units apart at least, "
                                        "as the means of components");
         if (!f) return;
@@ -281,17 +279,30 @@ static int line_of_bias(const dlsh_examination *e, dlsh_pass p, const dl_journal
     return 0;
 }
 
-/* From the first pass on: weights that were set by the script, or that are large. */
-static void blame_weights(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n, dlsh_finding *f) {
-    double gain;
-    const dl_journal_node *by = product_before(p, n, &gain, 0);
-    const char *file = NULL;
-    const int line = dlsh_weights_set_at(&file), bias = *n->layer_file ? 0 : line_of_bias(e, p, n);
-    if (line && *n->layer_file) f->file = file, f->line = line;
+/* What is added to the products that an op is given, as a bias; NULL: nothing, or it is not a leaf. */
+static const dl_journal_value *added_before(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *product) {
+    for (int i = 0; n && n != product && i < 4; i++) {
+        n = dlsh_pass_source(p, n, 0);
+        for (int k = 0; k < 2 && dlsh_op_is(n, "add"); k++)
+            if (n->in[k].leaf) return &n->in[k];
+    }
+    return product && product->nin > 2 && product->in[2].there && product->in[2].leaf ? &product->in[2] : NULL;
+}
+
+/* From the first pass on: weights, or what is added to them, that the script set, or that are large. */
+static void blame_weights(dlsh_examination *e, dlsh_pass first, const dl_journal_node *n, dlsh_finding *f) {
+    double gain = 0;
+    const dl_journal_node *by = product_before(first, n, &gain, 0);
+    const dl_journal_value *added = added_before(first, n, by);
+    const int large = added && fabs(added->mean) > fmax(1, gain);
+    const dl_source set = large ? dlsh_set_at(e, first, added) : by ? dlsh_weight_set_at(e, first, by) : (dl_source){0};
+    dl_source made = set;
+    if (!set.file && by && gain > 4 && !large && !*n->layer_file) made = dlsh_weight_source(e, by);
+    if (made.file) f->file = made.file, f->line = made.line;
+    const int bias = set.file || *n->layer_file ? 0 : line_of_bias(e, first, n);
     if (bias) f->line = bias;
-    if (line || bias || !(gain > 4) || *n->layer_file) return;
-    const dl_source made = dlsh_weight_source(e, by);
-    f->file = made.file, f->line = made.line;
+    if (set.file && large)
+        f->remedy = dlsh_kept(e, "begin near 0: here the script adds %.3g, so that nothing else counts", added->mean);
 }
 
 /* Is its result what the loss compares with targets, as of a regression? */
@@ -366,7 +377,7 @@ static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_
     f->effect = !before || is_explained(e);
     const int enough = dead && !before && n->out.dead < 0.95 && dlsh_settled_lower(r, 0.5);
     if (enough) dlsh_only_note(e, f);
-    if (before) blame_weights(e, p, n, f);
+    if (before && then) blame_weights(e, first, then, f);
     dlsh_node_text(n, what, sizeof what);
     if (is_told(e, what)) return;
     const char *since = before ? "from the first pass on" : "since some step: they were not at first";
@@ -608,8 +619,8 @@ static const struct {
                 "a larger initialisation: deviation about 1 / sqrt(inputs), or a norm layer"},
 };
 
-static void tell_depth(dlsh_examination *e, dlsh_pass p, const dl_journal_node **node, const dl_journal_value **w,
-                       int n, int what) {
+static void tell_depth(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const dl_journal_node **node,
+                       const dl_journal_value **w, int n, int what) {
     const double low = w[0]->gradient, high = w[n - 1]->gradient;
     char why[200] = "";
     const dl_journal_node *by = culprit(p, node, w, n, what == VANISH || what == SHRINK, why, sizeof why), *at = NULL;
@@ -636,10 +647,9 @@ static void tell_depth(dlsh_examination *e, dlsh_pass p, const dl_journal_node *
     if (branches > 2)
         snprintf(why, sizeof why, "%ld branches are multiplied by %.3g before they are added to what goes past them",
                  branches, factor);
-    const char *set_in = NULL;
-    const int set = !fixed && *by->layer_file && strstr(why, "the weights") ? dlsh_weights_set_at(&set_in) : 0;
-    if (set) made = (dl_source){set_in, set};
-    if (!set && !fixed && made.file)
+    const dl_source set = !fixed && strstr(why, "the weight") ? dlsh_weight_set_at(e, first, by) : (dl_source){0};
+    if (set.file) made = set;
+    if (!set.file && !fixed && made.file)
         made.line = line_of_number(made.file, dlsh_statement_at(made.file, made.line), made.line);
     dlsh_finding *f = dlsh_find_at(e, made.file, made.line,
                                    fixed          ? dlsh_fixed_remedy
@@ -702,7 +712,7 @@ static void look_at_depth(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
     if (what == WELL && low > 0)
         dlsh_passed(e, "%.2g in the first of %d layers, %.2g in the last", low, n, high);
     else if (what != WELL && what != OTHER)
-        tell_depth(e, p, node, w, n, what);
+        tell_depth(e, dlsh_pass_of(r, 0), p, node, w, n, what);
 }
 
 dl_status dlsh_check_depth(dlsh_examination *e) {

@@ -223,6 +223,9 @@ static const struct {
     {"gradients by depth", "activations grow", "size of updates", ""},
     {"the initial loss", "", "size of updates", "clipping cuts"},
     {"gradients get through", "without history", "parts of the loss", ""},
+    {"parameters and optimizers", "without their history", "parts of the loss", ""},
+    {"parameters and optimizers", "without their history", "layers reach the data", ""},
+    {"parameters and optimizers", "without their history", "batches and evaluations", "not scaled"},
     {"training and evaluation mode", "is trained in evaluation mode", "the initial loss", ""},
     {"the data", "written in place", "batches and evaluations", "is not scaled"},
 };

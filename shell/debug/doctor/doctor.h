@@ -81,6 +81,12 @@ const dl_journal_node *dlsh_pass_user(dlsh_pass p, const dl_journal_node *n);
 /* Operand k of a node that weighs its input, the weight, as a leaf; NULL: it has none. *unit: the dimension of units.
  */
 const dl_journal_value *dlsh_node_weight(const dl_journal_node *n, int *unit);
+/* Where an op of a layer stands: where the layer is defined, or in the forward of the net that the layer is. */
+dl_source dlsh_place_of_op(dl_source layer, dl_source at);
+/* Where a statement of the script set a leaf's numbers before the first pass; no file: they are as they were made. Of
+ * a node's weight. */
+dl_source dlsh_set_at(const dlsh_examination *e, dlsh_pass first, const dl_journal_value *leaf);
+dl_source dlsh_weight_set_at(const dlsh_examination *e, dlsh_pass first, const dl_journal_node *n);
 /* Where its layer is defined, or else the statement that ran it. */
 const char *dlsh_node_file(const dl_journal_node *n);
 int dlsh_node_line(const dl_journal_node *n);
@@ -136,6 +142,10 @@ int dlsh_zeroes_partly(dlsh_examination *e, const dl_journal_row *step);
 /* The statement that zeroes another optimizer where this one, which nothing zeroes, takes its step; NULL: none. */
 const dl_journal_row *dlsh_zeroed_instead(const dlsh_examination *e, const dl_journal_row *step,
                                           const dl_journal_row *pass);
+/* Layers that are frozen with the random numbers that they began with, the last one or any other: notes
+ * (check_frozen.c). */
+void dlsh_find_frozen_head(dlsh_examination *e, const char *file);
+void dlsh_find_frozen_layer(dlsh_examination *e, const char *file);
 /* Has an optimizer the tensor, or does the script change it with gradients? */
 int dlsh_is_being_trained(const dlsh_examination *e, const dl_tensor *t);
 

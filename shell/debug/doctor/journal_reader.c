@@ -1,9 +1,12 @@
 /* Reading the journal: rows, and the nodes of the passes that were looked at. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "debug/doctor/text/joined.h"
+#include "debug/doctor/texts.h"
+#include "debug/doctor/trace.h"
 
 /* Of several trainings at one place, as of a function that is called with one net and another, the last one's curve. */
 static void keep_last_training(dl_journal_row *r) {
@@ -98,8 +101,70 @@ const dl_journal_value *dlsh_node_weight(const dl_journal_node *n, int *unit) {
     return w->there && w->leaf && w->ndim > 1 ? w : NULL;
 }
 
-const char *dlsh_node_file(const dl_journal_node *n) { return *n->layer_file ? n->layer_file : n->file; }
-int dlsh_node_line(const dl_journal_node *n) { return *n->layer_file ? n->layer_line : n->line; }
+/* Does a line stand in a net of the text? */
+static int holds_line(const char *file, const dlsh_node *net, int line) {
+    int n;
+    const dlsh_unit *u = dlsh_text_of(file);
+    const char *p = dlsh_script_line(NULL, file, line, &n);
+    return line == net->span.line || (p && p - u->text > net->span.start && p - u->text < net->span.end);
+}
+
+/* Does a line hold the word as a whole? */
+static int has_word(const char *file, int line, const char *word) {
+    int n;
+    const int len = (int)strlen(word);
+    const char *p = dlsh_script_line(NULL, file, line, &n);
+    for (int i = 0; p && i + len <= n && p[i] != '#'; i++) {
+        const int begins = !i || !(isalnum((unsigned char)p[i - 1]) || p[i - 1] == '_');
+        const int ends = i + len == n || !(isalnum((unsigned char)p[i + len]) || p[i + len] == '_');
+        if (begins && ends && !strncmp(p + i, word, (size_t)len)) return 1;
+    }
+    return 0;
+}
+
+dl_source dlsh_place_of_op(dl_source layer, dl_source at) {
+    enum { DEEPEST = 32 };
+    const dlsh_node *around[DEEPEST], *s = *layer.file ? dlsh_statement_at(at.file, at.line) : NULL;
+    int depth = s ? dlsh_nodes_around(dlsh_text_root(at.file), s->span.start, around, DEEPEST) : 0;
+    while (depth > 0 && around[depth - 1]->kind != DLSH_N_NET) depth--;
+    const dlsh_node *net = depth ? around[depth - 1] : NULL;
+    const int own = net && net->text && has_word(layer.file, layer.line, net->text) &&
+                    !(!strcmp(layer.file, at.file) && holds_line(at.file, net, layer.line));
+    return *layer.file && !own ? layer : at;
+}
+
+static dl_source place_of(const dl_journal_node *n) {
+    return dlsh_place_of_op((dl_source){n->layer_file, n->layer_line}, (dl_source){n->file, n->line});
+}
+const char *dlsh_node_file(const dl_journal_node *n) { return place_of(n).file; }
+int dlsh_node_line(const dl_journal_node *n) { return place_of(n).line; }
+
+/* Operand of the first node of a pass that takes the leaf; NULL: none does. */
+static const dl_journal_value *leaf_of(dlsh_pass p, const void *leaf) {
+    for (long k = p.n - 1; leaf && k >= 0; k--)
+        for (int j = 0; j < p.at[k].nin && j < 8; j++)
+            if (p.at[k].in[j].there && p.at[k].in[j].leaf == leaf) return &p.at[k].in[j];
+    return NULL;
+}
+
+static int is_place_of_step(const dlsh_examination *e, dl_source at) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+        if (r->line == at.line && r->file && !strcmp(r->file, at.file)) return 1;
+    return 0;
+}
+
+dl_source dlsh_set_at(const dlsh_examination *e, dlsh_pass first, const dl_journal_value *v) {
+    const dl_journal_value *then = v && v->leaf ? leaf_of(first, v->leaf) : NULL;
+    const dl_source at = then ? then->written : (dl_source){0}, made = then ? then->made : at;
+    const int same = at.file && made.file && at.line == made.line && !strcmp(at.file, made.file);
+    return !at.file || !at.line || same || is_place_of_step(e, at) ? (dl_source){0} : at;
+}
+
+dl_source dlsh_weight_set_at(const dlsh_examination *e, dlsh_pass first, const dl_journal_node *n) {
+    int unit;
+    return dlsh_set_at(e, first, dlsh_node_weight(n, &unit));
+}
 
 const char *dlsh_node_text(const dl_journal_node *n, char *buf, size_t size) {
     snprintf(buf, size, "%s (%s%s%s%s:%d)", n->op, *n->layer ? "layer " : "", n->layer, *n->layer ? ", " : "",

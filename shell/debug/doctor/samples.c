@@ -534,6 +534,20 @@ static int is_never_trained(const dlsh_examination *e, const dlsh_samples *table
            rows_passed(e, table, 1, &known) * part->n > LEAST_KNOWN * table->n;
 }
 
+/* Was the net of a pass trained at other places than these, and not at one of them, as a copy for another task? */
+static int is_of_other_training(const dlsh_examination *e, const dl_journal_row *pass, const int *lines, int n) {
+    const dl_journal_row *r;
+    int elsewhere = 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        int here = 0;
+        if (r->what != pass->what || !dlsh_is_training_pass(e, r)) continue;
+        for (int k = 0; k < n; k++) here |= lines[k] == r->line;
+        if (here) return 0;
+        elsewhere = 1;
+    }
+    return elsewhere;
+}
+
 /* What was run without a backward pass, compared with what was trained on. */
 static void compare_evaluations(dlsh_examination *e, const dl_journal_row *back, const int *lines, int nlines,
                                 const dlsh_samples *train, const dlsh_samples *own, const dl_tensor *used,
@@ -544,7 +558,8 @@ static void compare_evaluations(dlsh_examination *e, const dl_journal_row *back,
         dlsh_traced some[DLSH_TRACED];
         dlsh_samples test = {0};
         for (int k = 0; k < nlines; k++) trained |= lines[k] == r->line;
-        const int other = trained || dlsh_is_trained(e, r) || !dlsh_training_began(e, r);
+        const int other =
+            trained || dlsh_is_trained(e, r) || !dlsh_training_began(e, r) || is_of_other_training(e, r, lines, nlines);
         int n = other ? 0 : dlsh_trace(e, r->file, r->line, some);
         for (int k = 0; k < n; k++) {
             dl_tensor *x = some[k].tensor;

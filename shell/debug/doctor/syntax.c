@@ -163,32 +163,3 @@ int dlsh_same_text(const char *file, const dlsh_node *a, const dlsh_node *b) {
     return u && n > 0 && b->span.end - b->span.start == n &&
            !memcmp(u->text + a->span.start, u->text + b->span.start, (size_t)n);
 }
-
-/* ---------------------------------------------------------------- weights that the text sets */
-
-typedef struct setter {
-    const char *file;
-    int line, several, bias; /* the last: biases are looked for, not what has another name */
-} setter;
-
-static int see_setter(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    static const char setting[] = "fill_|normal_|uniform_|zero_|mul_|div_|constant_|trunc_normal_|exponential_";
-    setter *s = ctx;
-    const dlsh_node *by = n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD ? n->kids[0] : NULL;
-    if (!by || !dlsh_has_word(setting, by->text, strlen(by->text)) || !dlsh_is_within(within, depth, "no_grad"))
-        return 0;
-    const char *field = by->kids[0]->kind == DLSH_N_FIELD ? by->kids[0]->text : "";
-    const int bias = strcmp(field, "bias") == 0;
-    if (!strcmp(field, "grad") || bias != s->bias) return 0;
-    if (strstr(by->text, "mul_") && depth && dlsh_is_method(within[depth - 2 < 0 ? 0 : depth - 2], "add_")) return 0;
-    s->several |= s->line && (s->line != n->span.line || strcmp(s->file, file) != 0);
-    s->file = file, s->line = n->span.line;
-    return 0;
-}
-
-int dlsh_weights_set_at(const char **file) {
-    setter s = {0};
-    for (int bias = 0; bias < 2 && !s.line; bias++) s.bias = bias, dlsh_each_node(see_setter, &s);
-    *file = s.file;
-    return s.several ? 0 : s.line;
-}

@@ -35,8 +35,6 @@ void dlsh_tell_use(dlsh_finding *f, const dlsh_written *o);
 int dlsh_line_of_factor(const dlsh_examination *e, const char *file, const dlsh_node *n, double factor);
 /* Are two expressions written alike? */
 int dlsh_same_text(const char *file, const dlsh_node *a, const dlsh_node *b);
-/* The statement that last set weights before a training, fill_() and its kin under no_grad; 0: none, or several. */
-int dlsh_weights_set_at(const char **file);
 /* Does a line of a text take an average of what is there and what is new, as of weights or of a batch's figures? file
  * NULL: any line of any text. (check_text.c) */
 int dlsh_keeps_average(const dlsh_examination *e, const char *file, int line);

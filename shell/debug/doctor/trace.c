@@ -180,7 +180,7 @@ static const dlsh_node *kept(const tracer *t, const dlsh_node *n, dlsh_traced *t
     static const char casts[] = "to|clone|contiguous|reshape|view|float|long|detach|squeeze|unsqueeze|flatten|double";
     if (n->kind == DLSH_N_NAME) return n;
     if (n->kind == DLSH_N_INDEX) {
-        if (n->nkids > 1) pick(t, n->kids[1], to);
+        if (n->nkids > 1 && n->kids[1]->kind != DLSH_N_INT) pick(t, n->kids[1], to);
         return n->kids[0];
     }
     if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "values")) return n->kids[0];
@@ -225,6 +225,64 @@ static const dlsh_node *data_in(const tracer *t, const dlsh_node *n, int before)
     return NULL;
 }
 
+/* The rows that an expression takes by the item of a loop, or by order[k] for its number k; NULL: it takes none. */
+static const dlsh_node *rows_by_item(const dlsh_node *n, const char *item, const char *number, const dlsh_node *seq) {
+    const dlsh_node *found = NULL;
+    for (int i = 1; n->kind == DLSH_N_INDEX && i < n->nkids; i++) {
+        const dlsh_node *at = n->kids[i];
+        if (at->kind == DLSH_N_CALL && at->kids[0]->kind == DLSH_N_FIELD) at = at->kids[0]->kids[0]; /* .item() */
+        if (item && dlsh_names(at, item)) return seq;
+        if (number && at->kind == DLSH_N_INDEX && at->nkids == 2 && dlsh_names(at->kids[1], number) &&
+            at->kids[0]->kind == DLSH_N_NAME)
+            return at->kids[0];
+    }
+    for (int i = 0; i < n->nkids && !found; i++)
+        if (n->kids[i]) found = rows_by_item(n->kids[i], item, number, seq);
+    return found;
+}
+
+/* order of order.tolist(), and of enumerate(order); *numbered: it is that. */
+static const dlsh_node *sequence_of(const dlsh_node *n, int *numbered) {
+    *numbered = n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], "enumerate") && n->nkids > 1;
+    if (*numbered) n = n->kids[1];
+    return n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD ? n->kids[0]->kids[0] : n;
+}
+
+/* The order in which a loop puts rows into what a name holds, x[k] = rows[order[k]]; NULL: there is none. */
+static const dlsh_node *order_of_filling(const dlsh_node *n, const char *name, const dlsh_node *loop) {
+    const dlsh_node *found = NULL, *to = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[0] : NULL;
+    if (n->kind == DLSH_N_FOR) loop = n;
+    if (loop && to && to->kind == DLSH_N_INDEX && to->nkids > 1 && dlsh_names(to->kids[0], name) &&
+        to->kids[1]->kind == DLSH_N_NAME && loop->kids[0]->kind == DLSH_N_NAME) {
+        int numbered;
+        const dlsh_node *seq = sequence_of(loop->kids[loop->nkids - 2], &numbered);
+        const char *item =
+            numbered && loop->nkids == 4 && loop->kids[1]->kind == DLSH_N_NAME ? loop->kids[1]->text : NULL;
+        if (dlsh_names(loop->kids[0], to->kids[1]->text)) return rows_by_item(n->kids[1], item, to->kids[1]->text, seq);
+    }
+    for (int i = 0; i < n->nkids && !found; i++)
+        if (n->kids[i] && n->kids[i]->kind != DLSH_N_FN) found = order_of_filling(n->kids[i], name, loop);
+    return found;
+}
+
+/* The order in which [rows[k] for k in order] takes them, also within a call as stack(); NULL: there is none. */
+static const dlsh_node *order_of_items(const dlsh_node *n) {
+    if (n->kind == DLSH_N_CALL && n->nkids == 2 && n->kids[0]->kind == DLSH_N_NAME) n = n->kids[1];
+    if (n->kind != DLSH_N_COMPREHENSION) return NULL;
+    int numbered;
+    const dlsh_node *fn = n->kids[0], *seq = sequence_of(n->kids[1], &numbered), *back = dlsh_last_return(fn);
+    const char *item = fn->kids[0]->text;
+    return back && back->nkids && item && !numbered ? rows_by_item(back->kids[0], item, item, seq) : NULL;
+}
+
+/* Rows that are put into a table, or a list of them, one after another in an order of their own. */
+static void note_order(const tracer *t, const dlsh_node *name, const dlsh_node *made, dlsh_traced *to) {
+    const dlsh_node *order = order_of_items(made);
+    if (!order && dlsh_is_call_of(made, "zeros|ones|empty|full|zeros_like|empty_like"))
+        order = order_of_filling(t->unit->root, name->text, NULL);
+    if (order && order->kind == DLSH_N_NAME) pick(t, order, to);
+}
+
 /* A variable that holds the data on the way; the first one is the nearest. */
 static void note_data(dlsh_traced *x, dl_tensor *data, const char *name, int line) {
     if (!x->tensor) {
@@ -257,16 +315,23 @@ typedef struct chain {
     const dlsh_node *next; /* what has the rows of it; NULL: all that it is made of */
 } chain;
 
+/* Does a place stand in the function of a call that is not its last one? Its variables have another call's values. */
+static int is_of_other_call(const tracer *t, const dlsh_node *call, int place) {
+    const dlsh_node *fn = call ? dlsh_function_of(t->unit->name, call->kids[0]->text) : NULL;
+    return fn && place > fn->span.start && place < fn->span.end && dlsh_last_call(t->unit->root, fn) != call;
+}
+
 static void note_name(chain *c, const dlsh_step *at) {
     tracer *t = c->t;
     const dlsh_node *n = at->n;
     const dlsh_definition d = dlsh_define(t->unit->root, n->text, n->span.start);
     const dlsh_node *back = dlsh_returned(t->unit->name, &d);
     const int alias = d.param || (back && back->kind == DLSH_N_NAME); /* another one made it */
-    dl_tensor *data = data_of(t, n->text, n->span.start);
+    dl_tensor *data = is_of_other_call(t, at->call, n->span.start) ? NULL : data_of(t, n->text, n->span.start);
     c->x.several |= d.param && !at->call && is_of_several_calls(t, n->text, n->span.start);
     if (data && !alias && d.value && dlsh_uses_net(t->e, at->file, d.value)) data = NULL; /* what it holds came later */
     if (data) note_data(alias ? &c->given : &c->x, data, n->text, d.value ? d.value->span.line : 0);
+    if (d.value && !d.each && !d.param) note_order(t, n, d.value, &c->x);
 }
 
 static dlsh_property on_chain(void *ctx, const dlsh_step *at) {
@@ -333,7 +398,7 @@ static void follow(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before
     case DLSH_N_NAME: follow_name(t, n, so_far); return;
     case DLSH_N_CALL: follow_call(t, n, so_far, before, depth); return;
     case DLSH_N_INDEX:
-        if (n->nkids > 1) pick(t, n->kids[1], &so_far);
+        if (n->nkids > 1 && n->kids[1]->kind != DLSH_N_INT) pick(t, n->kids[1], &so_far);
         follow(t, n->kids[0], so_far, before, depth);
         return;
     case DLSH_N_FIELD:

@@ -105,6 +105,8 @@ const dlsh_value *dlsh_value_then(const dlsh_examination *e, const dlsh_step *at
 /* The line that gives a value its numbers, within the functions that made it, too; picks and casts of it are left out.
  */
 int dlsh_line_of_making(const char *file, const dlsh_node *n, int otherwise);
+/* The data set by name whose numbers a value has, as they are but for picks and casts; NULL: it has others. */
+const dlsh_node *dlsh_data_set_behind(const char *file, const dlsh_node *n);
 /* Where a value begins to go a way of its own, apart from that of another one; NULL: nowhere, or one is not known. */
 const dlsh_node *dlsh_apart(const char *file, const dlsh_node *n, const dlsh_node *other);
 /* All that a value came from. */
@@ -151,6 +153,8 @@ int dlsh_is_part_of(const dlsh_examination *e, const char *file, int line, int m
 int dlsh_is_before_loop(const char *file, int line, int within);
 /* Does a line run in that loop, by any call of the function around it? */
 int dlsh_runs_in_loop(const char *file, int line, int within);
+/* ... within a node of the text, as a function or a loop? */
+int dlsh_runs_within(const char *file, int line, const dlsh_node *n);
 /* The places of a line, of the call of the function around it, and so on; how many. */
 enum { DLSH_LEVELS = 8 };
 int dlsh_places_of(const char *file, int line, int places[DLSH_LEVELS]);

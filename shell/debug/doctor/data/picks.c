@@ -88,6 +88,14 @@ static int line_of_difference(const dlsh_traced *x, const dlsh_traced *y, int ot
     return a || b ? a > b ? a : b : otherwise;
 }
 
+/* Y = labels, behind the line that put the rows of x in order: where y could have been, too; 0: it is none. */
+static int line_of_left(const dlsh_traced *x, const dlsh_traced *y) {
+    const int n = first_difference(x->picks, y->picks);
+    const char *p = y->picks;
+    for (int i = 0; i < n && *p; i++) p += strcspn(p, ";") + 1;
+    return x->moved && !*p && n < x->nlines && y->name_line > x->lines[n] ? y->name_line : 0;
+}
+
 /* Is the table as it was before any rows were picked? x = x[p] leaves the name with what came of it. */
 static int is_made_once(const dlsh_examination *e, const dlsh_traced *x) {
     int at;
@@ -143,7 +151,8 @@ static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_
     int x_moves = x->random || x->moved, y_moves = y->random || y->moved;
     int later = *y->picks && (!*x->picks || y->pick_line > x->pick_line);
     const dlsh_traced *at = (x_moves != y_moves ? y_moves : later) ? y : x;
-    dlsh_finding *f = dlsh_find_at(e, dlsh_text_name(e), line_of_difference(x, y, at->pick_line),
+    const int left = line_of_left(x, y);
+    dlsh_finding *f = dlsh_find_at(e, dlsh_text_name(e), left ? left : line_of_difference(x, y, at->pick_line),
                                    "one order for both: p = randperm(n); x = x[p]; y = y[p]");
     if (!f) return;
     dlsh_cause(f, "labels do not belong to their inputs: rows of %s and %s are picked in different ways", x->base,

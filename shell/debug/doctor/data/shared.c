@@ -144,6 +144,18 @@ static int stands_for_rest(const dlsh_examination *e, const table *t, const void
     return left && test->n == left;
 }
 
+/* What made a table that has rows several times; NULL: it has none. */
+static const dlsh_node *maker_of_copies(const dlsh_examination *e, const table *t, const char *file) {
+    const dlsh_holder *h;
+    long again = 0;
+    for (long i = 0; i < t->of->n; i++) again += t->first[i] != i;
+    for (int i = 0; again && (h = dlsh_holder_next(&e->holders, &i));) {
+        const dlsh_node *root = strcmp(h->name, t->of->name) != 0 ? NULL : dlsh_text_root(h->file ? h->file : file);
+        if (root) return dlsh_define(root, h->name, h->file ? h->place : INT_MAX).value;
+    }
+    return NULL;
+}
+
 static void look_at_shared(dlsh_examination *e, const table *t, const dl_journal_row *r, const pick *train) {
     const pick *test = evaluated_by(t, r);
     DLSH_FREED char *in_train = test && test != train ? marks_of(t, train) : NULL;
@@ -155,7 +167,8 @@ static void look_at_shared(dlsh_examination *e, const table *t, const dl_journal
     if (!in_test || both < 2 || 50 * both < test->n || !apart) return;
     if (both == test->n && !stands_for_rest(e, t, r->what, train, test)) return;
     const long repeated = train->n - train->rows;
-    const dl_source at = place_of(test->by, r->file, &ordered);
+    const dlsh_node *made = repeated ? maker_of_copies(e, t, r->file) : NULL;
+    const dl_source at = made ? (dl_source){r->file, made->span.line} : place_of(test->by, r->file, &ordered);
     dlsh_finding *f = dlsh_find_at(e, at.line ? at.file : r->file, at.line ? at.line : r->line,
                                    repeated ? "split first, then take copies for the training part alone"
                                             : "take the test rows from those that training leaves: p = randperm(n); "

@@ -168,9 +168,8 @@ static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
     if (knows_something(e, r) && !(by && is_new(e, r, by))) return;
     if (!by && blame_fixed(e, r, p, expected)) return;
     dl_source made = by ? dlsh_weight_source(e, by) : (dl_source){0};
-    const char *set_in = NULL;
-    int set = by && !dlsh_script_has(e, made.file, made.line, "init") ? dlsh_weights_set_at(&set_in) : 0;
-    if (set) made = (dl_source){set_in, set};
+    const dl_source set = by ? dlsh_weight_set_at(e, p, by) : made;
+    if (set.file) made = set;
     dlsh_finding *f =
         by ? dlsh_find_at(e, made.file, made.line, "a smaller initialisation: deviation about 1 / sqrt(inputs)")
            : dlsh_find_at(

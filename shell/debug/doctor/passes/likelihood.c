@@ -5,6 +5,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "debug/doctor/samples.h"
+#include "debug/doctor/syntax.h"
+#include "view/elements.h"
+
 /* ---------------------------------------------------------------- divergences */
 
 /* What a value is made of, but for numbers that it is scaled or moved by. */
@@ -110,4 +114,52 @@ int dlsh_exp_falls_alone(dlsh_pass p, const dl_journal_node *x) {
         }
     }
     return 0;
+}
+/* ---------------------------------------------------------------- targets that tell nothing */
+
+static dlsh_property is_softmax(void *ctx, const dlsh_step *s) {
+    (void)ctx;
+    return dlsh_is_call_of(s->n, "softmax") ? DLSH_HAS : DLSH_MAY_HAVE;
+}
+
+/* Has a variable in an expression rows that add up to 1? */
+static int holds_probabilities(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_value_of(e, file, n) : NULL;
+    const dl_tensor *t = v && v->type == DLSH_TENSOR && dl_ndim(v->as.tensor) == 2 ? v->as.tensor : NULL;
+    dlsh_stats s;
+    if (t && dl_shape(t)[1] > 1 && !dlsh_stats_of(t, &s) && s.min >= 0 && s.std > 0 &&
+        fabs(s.mean * (double)dl_shape(t)[1] - 1) < 1e-5)
+        return 1;
+    for (int i = 0; i < n->nkids; i++)
+        if (n->kids[i] && holds_probabilities(e, file, n->kids[i])) return 1;
+    return 0;
+}
+
+/* Are targets made by a softmax of probabilities? */
+static int is_softmax_of_probabilities(const dlsh_examination *e, const dl_journal_node *loss) {
+    const dlsh_node *call = dlsh_call_on_line(loss->file, loss->line, "kl_div|loss|entropy");
+    const dlsh_node *y = call ? dlsh_argument_of(call, 1, "target") : NULL;
+    const dlsh_node *by = y ? dlsh_origin(loss->file, y, is_softmax, NULL) : NULL;
+    return by && by->nkids > 1 && !dlsh_is_call_of(by->kids[1], "log") &&
+           holds_probabilities(e, loss->file, by->kids[1]);
+}
+
+/* Targets in rows that sum to 1, made of data, which hardly tell classes apart. */
+void dlsh_find_flat_targets(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const int by_hand = dlsh_op_is(n, "mul"), k = by_hand && n->in[0].constant ? 0 : 1;
+    const dl_journal_value *y = &n->in[k];
+    if (!by_hand && !dlsh_op_is(n, "cross_entropy|divergence")) return;
+    if (by_hand && !dlsh_op_is(dlsh_pass_source(p, n, 1 - k), "log_softmax")) return;
+    if (!y->there || !y->constant || y->ndim != 2 || !y->n || !(y->low > 0)) return;
+    const double classes = (double)y->shape[1], even = 1 / classes;
+    if (classes < 2 || fabs(y->mean - even) > 1e-3 * even || y->std > 0.06 * sqrt(even - even * even)) return;
+    const int twice = is_softmax_of_probabilities(e, n);
+    dlsh_finding *f = dlsh_find_at(e, n->file, dlsh_line_of_target(n),
+                                   twice ? "softmax of scores, or of logarithms of probabilities: softmax(log(p) / T)"
+                                         : "less smoothing: the right class keeps 0.8 or more");
+    if (!f) return;
+    dlsh_cause(f, "%sthe targets leave almost nothing to learn: all classes have nearly the same target",
+               twice ? "softmax of what is a softmax already: " : "");
+    dlsh_evidence(f, "they go from %.4g to %.4g over %.0f classes; a net that knows nothing gives %.4g to each", y->low,
+                  y->high, classes, even);
 }

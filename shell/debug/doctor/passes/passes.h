@@ -43,6 +43,8 @@ int dlsh_is_turned_whole(dlsh_pass p);
 int dlsh_exp_falls_alone(dlsh_pass p, const dl_journal_node *x);
 /* Did what is computed come nearer to the data that it is compared with? 1 where that is not known. */
 int dlsh_came_near(dlsh_pass first, dlsh_pass last);
+/* Targets whose classes are all nearly alike. */
+void dlsh_find_flat_targets(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n);
 /* exp(v) times an error, plus v: one sign too few. Was it found? */
 int dlsh_find_variance_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p);
 /* The statement of the script that divides gradients itself; 0: none does (scaled.c). */

@@ -84,6 +84,17 @@ static int is_remade(const dl_journal_value *v) {
            (*v->name || makes_parameters(v->made.file, v->made.line));
 }
 
+static dlsh_property is_call_of_net(void *ctx, const dlsh_step *s) {
+    const int call = s->n->kind == DLSH_N_CALL && dlsh_object_of(ctx, s->file, s->n->kids[0], &dlsh_net_class);
+    return call ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* Is what param() takes at a place computed by a net? */
+static int is_made_of_net(const dlsh_examination *e, dl_source at) {
+    const dlsh_node *call = dlsh_call_on_line(at.file, at.line, "param|Parameter");
+    return call && call->nkids > 1 && dlsh_origin(at.file, call->kids[1], is_call_of_net, (void *)e);
+}
+
 void dlsh_find_remade_parameters(dlsh_examination *e) {
     const dl_journal_row *r;
     if (!has_all_optimizers(e)) return;
@@ -94,11 +105,20 @@ void dlsh_find_remade_parameters(dlsh_examination *e) {
                 const dl_journal_value *v = &p.at[k].in[j];
                 if (!is_remade(v) || dlsh_each_node(see_gradient, (void *)v->made.file)) continue;
                 const int layer = *p.at[k].layer_file && *v->name;
-                dlsh_finding *f = dlsh_find_at(e, layer ? p.at[k].layer_file : v->made.file,
-                                               layer ? p.at[k].layer_line : v->made.line,
-                                               "make it once, before the loop or as a part of the net (p: param "
-                                               "randn(...) * 0.02), and give it to the optimizer");
+                const int of_net = !layer && is_made_of_net(e, v->made);
+                dlsh_finding *f = dlsh_find_at(
+                    e, layer ? p.at[k].layer_file : v->made.file, layer ? p.at[k].layer_line : v->made.line,
+                    of_net ? "use the value itself, which has a history"
+                           : "make it once, before the loop or as a part of the net (p: param "
+                             "randn(...) * 0.02), and give it to the optimizer");
                 if (!f) continue;
+                if (of_net) {
+                    dlsh_cause(f, "param() takes the numbers that a net gave, without their history: no gradient goes "
+                                  "back to that net");
+                    dlsh_evidence(f, "%s at line %d is given a new parameter in each of %ld passes (line %d)",
+                                  p.at[k].op, p.at[k].line, r->count, r->line);
+                    continue;
+                }
                 dlsh_cause(f, "a parameter is made anew for each pass: it stays as random as it was made, and no step "
                               "changes it");
                 dlsh_evidence(

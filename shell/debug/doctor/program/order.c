@@ -105,6 +105,12 @@ static int runs_in(const dlsh_node *root, int place, const dlsh_node *loop, int 
     return fn && fn->text && depth < DLSH_LEVELS && is_called_in(root, root, fn, loop, depth);
 }
 
+int dlsh_runs_within(const char *file, int line, const dlsh_node *n) {
+    const dlsh_node *root = dlsh_text_root(file);
+    const int place = place_of_line(file, line);
+    return root && place >= 0 && runs_in(root, place, n, 0);
+}
+
 int dlsh_runs_in_loop(const char *file, int line, int within) {
     const dlsh_node *root = dlsh_text_root(file), *fn = NULL;
     const int place = place_of_line(file, line), inner = place_of_line(file, within);

@@ -291,6 +291,19 @@ int dlsh_line_of_making(const char *file, const dlsh_node *n, int otherwise) {
     return by ? by->span.line : otherwise;
 }
 
+static dlsh_property is_data_set(void *ctx, const dlsh_step *at) {
+    const int set = dlsh_is_call_of(at->n, "dataset") && at->n->nkids > 1;
+    if (set) return at->n->kids[1]->kind == DLSH_N_STR ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
+    return makes(ctx, at) == DLSH_HAS_FIRST && at->n->kind != DLSH_N_INDEX && at->n->kind != DLSH_N_FIELD &&
+                   !dlsh_is_call_of(at->n, "loader|progress|enumerate|zip|list")
+               ? DLSH_HAS_NOT
+               : DLSH_MAY_HAVE;
+}
+
+const dlsh_node *dlsh_data_set_behind(const char *file, const dlsh_node *n) {
+    return n ? dlsh_origin(file, n, is_data_set, (void *)n) : NULL;
+}
+
 /* What two values do not have in common. */
 typedef struct difference {
     dlsh_course way;

@@ -230,6 +230,48 @@ static void find_never_released(dlsh_examination *e) {
     if (!e->bad) find_second_stage(e, s.frozen);
 }
 
+/* The last layer of the net is frozen, with the weights that it began with, while layers before it are trained: by a
+ * line of the script, so that it may be meant. */
+void dlsh_find_frozen_head(dlsh_examination *e, const char *file) {
+    dl_module_list *l = e->net && dl_module_is_built(e->net) ? dl_module_tensors(e->net, 1) : NULL;
+    long n = l ? l->n : 0, from = n, trained = 0;
+    while (from > 0 && !dl_requires_grad(l->entries[from - 1].tensor) && dlsh_is_as_made(l->entries[from - 1].tensor))
+        from--;
+    for (long i = 0; i < from; i++) trained += dl_requires_grad(l->entries[i].tensor);
+    int line = from < n && trained && from == trained ? dlsh_script_line_with(e, file, "requires_grad") : 0;
+    dlsh_finding *f =
+        line ? dlsh_find_at(e, file, line,
+                            "none, if this is meant; else freeze what was trained before, and train the last layer")
+             : NULL;
+    if (f)
+        dlsh_cause(f, "the last layer is frozen: %s and what follows keep the random weights they began with",
+                   l->entries[from].path);
+    if (f) dlsh_evidence(f, "%ld parameters before it are trained; nothing was written to its own", trained);
+    if (f) dlsh_only_note(e, f);
+    dl_module_list_free(l);
+}
+
+/* Any other layer that is frozen with the weights that it began with. */
+void dlsh_find_frozen_layer(dlsh_examination *e, const char *file) {
+    dl_module_list *l = e->net && dl_module_is_built(e->net) ? dl_module_tensors(e->net, 1) : NULL;
+    const int line = dlsh_script_line_with(e, file, "requires_grad");
+    const char *first = NULL;
+    long n = 0;
+    for (long i = 0; l && line && i < l->n; i++) {
+        const dl_tensor *p = l->entries[i].tensor;
+        if (dl_requires_grad(p) || l->entries[i].buffer || !dlsh_is_as_made(p)) continue;
+        if (!n++) first = l->entries[i].path;
+    }
+    dlsh_finding *f = n && n < l->n && !e->nnotes && !e->bad
+                          ? dlsh_find_at(e, file, line, "none, if this is meant; else freeze what was trained before")
+                          : NULL;
+    if (f) dlsh_cause(f, "%s is frozen with the random weights that it began with", first);
+    if (f)
+        dlsh_evidence(f, "%ld of %ld parameters of the net are not trained, and nothing was written to them", n, l->n);
+    if (f) dlsh_only_note(e, f);
+    dl_module_list_free(l);
+}
+
 dl_status dlsh_check_frozen(dlsh_examination *e) {
     const dl_journal_row *r;
     const void *known = NULL;

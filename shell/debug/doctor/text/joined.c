@@ -202,7 +202,10 @@ dl_status dlsh_join_row(dl_journal_row *r) {
             copy[i] = r->nodes[k][i];
             join_place(&copy[i].file, &copy[i].line);
             join_place(&copy[i].layer_file, &copy[i].layer_line);
-            for (int v = 0; v < copy[i].nin && v < 8; v++) copy[i].in[v].made = dlsh_join_source(copy[i].in[v].made);
+            for (int v = 0; v < copy[i].nin && v < 8; v++) {
+                copy[i].in[v].made = dlsh_join_source(copy[i].in[v].made);
+                copy[i].in[v].written = dlsh_join_source(copy[i].in[v].written);
+            }
         }
         if (r->nnodes[k]) r->nodes[k] = copy;
     }

@@ -2,6 +2,7 @@
 #include "debug/doctor/text/reads.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Is it the name, alone or in a tuple? */
@@ -81,4 +82,81 @@ int dlsh_speaks_of(const char *text, const char *words) {
         w += len, w += *w == '|';
     }
     return 0;
+}
+
+/* ---------------------------------------------------------------- results of layers that are lost */
+
+/* A call of a part of a net in its forward, or in a method of it. */
+typedef struct part_call {
+    const char *name;
+    const dlsh_node *net, *fn, *call, *statement;
+    const char *file;
+    int count;
+} part_call;
+
+static int see_part_call(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    part_call *c = ctx;
+    const dlsh_node *net = NULL, *fn = NULL, *statement = NULL;
+    if (n->kind != DLSH_N_CALL || !dlsh_names(n->kids[0], c->name)) return 0;
+    for (int i = 0; i < depth; i++) {
+        if (within[i]->kind == DLSH_N_NET) net = within[i];
+        if (net && within[i]->kind == DLSH_N_FN && within[i]->label) fn = within[i];
+        if (within[i]->kind == DLSH_N_ASSIGN || within[i]->kind == DLSH_N_EXPR) statement = within[i];
+    }
+    if (!net || !statement) return 0;
+    c->net = net, c->fn = fn ? fn : net, c->call = n, c->statement = statement, c->file = file, c->count++;
+    return 0;
+}
+
+/* The declaration of a part of a net; NULL: it has none of that name. */
+static const dlsh_node *part_named(const dlsh_node *n, const char *name) {
+    const dlsh_node *found = NULL;
+    if (n->kind == DLSH_N_LAYER && n->label && !strcmp(n->label, name)) return n;
+    for (int i = 0; i < n->nkids && !found; i++)
+        if (n->kids[i] && n->kids[i]->kind != DLSH_N_FN) found = part_named(n->kids[i], name);
+    return found;
+}
+
+static int is_recurrent(const dlsh_node *net, const char *name) {
+    const dlsh_node *part = name ? part_named(net, name) : NULL;
+    return part && part->text && dlsh_has_word("gru|lstm|rnn", part->text, strlen(part->text));
+}
+
+/* A call of a recurrent part behind a place that is given no state. */
+static const dlsh_node *call_without_state(const dlsh_node *net, const dlsh_node *n, int place) {
+    const dlsh_node *found = NULL;
+    const int call = n->kind == DLSH_N_CALL && n->span.start > place && n->nkids == 2;
+    if (call && n->kids[0]->kind == DLSH_N_NAME && is_recurrent(net, n->kids[0]->text)) return n;
+    for (int i = 0; i < n->nkids && !found; i++)
+        if (n->kids[i]) found = call_without_state(net, n->kids[i], place);
+    return found;
+}
+
+dlsh_lost dlsh_lost_result(const char *path) {
+    char part[120];
+    dlsh_lost lost = {.at = {"", 0}};
+    snprintf(part, sizeof part, "%.*s", (int)strcspn(path, ","), path);
+    char *last_dot = strrchr(part, '.'), *dot = last_dot;
+    while (dot && dot > part && (dot == last_dot || *dot != '.')) dot--;
+    if (!dot || *dot != '.') return lost;
+    *last_dot = 0;
+    part_call c = {.name = dot + 1};
+    dlsh_each_node(see_part_call, &c);
+    const int last = c.statement ? c.statement->nkids - 1 : 0;
+    if (c.count != 1 || c.statement->kind != DLSH_N_ASSIGN) return lost;
+    for (int i = 0; i < last; i++) {
+        const dlsh_node *t = c.statement->kids[i];
+        for (int k = 0; t && k < (dlsh_holds_targets(t) ? t->nkids : 1); k++) {
+            const dlsh_node *name = dlsh_holds_targets(t) ? t->kids[k] : t;
+            if (name->kind != DLSH_N_NAME || dlsh_reads_behind(c.fn, name->text, c.statement->span.end)) return lost;
+            if (strcmp(name->text, "_") != 0) lost.name = name->text;
+        }
+    }
+    if (!lost.name) return lost;
+    const dlsh_node *taker =
+        is_recurrent(c.net, c.name) ? call_without_state(c.net, c.fn, c.statement->span.end) : NULL;
+    lost.taker = taker ? taker->kids[0]->text : NULL;
+    lost.made = c.statement->span.line;
+    lost.at = (dl_source){c.file, taker ? taker->span.line : lost.made};
+    return lost;
 }

@@ -19,5 +19,12 @@ int dlsh_trains(const dlsh_node *n);
 void dlsh_find_wrong_counts(dlsh_examination *e);
 /* The number that something is divided by, as a number of samples; -1: it is not known. */
 long dlsh_divisor_of(const dlsh_examination *e, const char *file, const dlsh_node *n);
+/* What a part of a net gives in its forward, where nothing reads it. */
+typedef struct dlsh_lost {
+    dl_source at;             /* where it is lost, or a recurrent part begins without it; line 0: it is read */
+    const char *name, *taker; /* of the result; of that recurrent part, NULL: there is none */
+    int made;                 /* the line that makes it */
+} dlsh_lost;
+dlsh_lost dlsh_lost_result(const char *path); /* of a parameter of that part: "m.enc.weight, ..." */
 /* Does a text hold one of the words, set apart by |? Capitals count as small letters. */
 int dlsh_speaks_of(const char *text, const char *words);
