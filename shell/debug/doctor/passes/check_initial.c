@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
 #include "debug/doctor/passes/passes.h"
+#include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
 
 /* What the loss multiplies the mean of a node's elements by; NaN: it has other parts, too. */
@@ -75,16 +77,37 @@ static const dl_journal_node *large_weight(dlsh_pass p, double *gain) {
     return NULL;
 }
 
-/* Does an optimizer train a net that is run at a line of the pass, of which parts may be frozen by now? */
+typedef struct trainee {
+    const dlsh_examination *e;
+    const dl_optimizer *by;
+} trainee;
+
+static int trains(const dl_optimizer *o, dl_module *m) {
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
+    int has = 0;
+    for (long k = 0; l && !has && k < l->n; k++) has = dlsh_optimizer_has(o, l->entries[k].tensor);
+    return has;
+}
+
+static dlsh_property is_trainee(void *ctx, const dlsh_step *at) {
+    const trainee *t = ctx;
+    const int name = at->n->kind == DLSH_N_NAME;
+    return name && trains(t->by, dlsh_object_of(t->e, at->file, at->n, &dlsh_net_class)) ? DLSH_HAS_FIRST
+                                                                                         : DLSH_MAY_HAVE;
+}
+
+/* Does an optimizer train a net that is run at a line of the pass, of which parts may be frozen by now, or one that it
+ * is a copy of? */
 static int has_net_of(const dlsh_examination *e, const dl_optimizer *o, dlsh_pass p) {
     const dl_journal_row *r;
-    int has = 0;
-    for (long i = 0; !has && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
-        dl_module *m = dlsh_is_in_pass(p, r) ? dlsh_live_net(e, r->what, NULL) : NULL;
-        DLSH_ENDED(dl_module_list_free) dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
-        for (long k = 0; l && k < l->n; k++) has |= dlsh_optimizer_has(o, l->entries[k].tensor);
+    trainee t = {e, o};
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        if (!dlsh_is_in_pass(p, r)) continue;
+        const dlsh_node *call = dlsh_call_of_net_at(e, r->file, r->line);
+        if (trains(o, dlsh_live_net(e, r->what, NULL)) || (call && dlsh_origin(r->file, call->kids[0], is_trainee, &t)))
+            return 1;
     }
-    return has;
+    return 0;
 }
 
 /* Had steps changed weights of the pass before it ran first, as of a net that gets a new head? */
