@@ -105,10 +105,11 @@ static void look_at_targets(const dlsh_node *n, const char *name, int before, dl
     if (!value || at >= before || at < best->at) return;
     for (int k = 0; k < last; k++) {
         const dlsh_node *t = n->kids[k];
-        if (dlsh_names(t, name))
-            *best = (dlsh_definition){last > 1 ? item_of(value, k) : value, at, loop, 0, last > 1 ? k : -1};
+        int item = dlsh_names(t, name) ? last > 1 ? k : -1 : -2;
         for (int j = 0; t && t->kind == DLSH_N_TUPLE && j < t->nkids; j++)
-            if (dlsh_names(t->kids[j], name)) *best = (dlsh_definition){item_of(value, j), at, loop, 0, j};
+            if (dlsh_names(t->kids[j], name)) item = j;
+        const dlsh_node *own = item < 0 ? value : item_of(value, item);
+        if (item > -2) *best = (dlsh_definition){own, at, loop, 0, own == value ? item : -1};
     }
 }
 
