@@ -360,7 +360,7 @@ void dl_iter_run(const dl_iter *it, dl_loop loop, void *arg) { run(it, it->nop, 
 
 /* ---- 16-bit operands */
 
-enum { BLOCK = 256 };
+enum { BLOCK = 1024 };
 
 typedef struct half_run {
     const dl_iter *it;
@@ -380,7 +380,7 @@ static void half_unpack(long n, const uint16_t *src, char *dst, long stride) {
 }
 
 static void half_block(const half_run *h, long n, char **ptr, const long *stride) {
-    float buf[DL_ITER_MAX][BLOCK];
+    _Alignas(64) float buf[DL_ITER_MAX][BLOCK]; /* vectors across lines of the cache take twice as long */
     uint16_t pack[BLOCK];
     char *p[DL_ITER_MAX];
     long s[DL_ITER_MAX];
