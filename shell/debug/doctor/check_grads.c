@@ -450,9 +450,12 @@ static void find_untrained(dlsh_examination *e) {
     }
     const char *kind = dl_optimizer_kind(o);
     const int name_of_net = (int)strcspn(m.names, ".,");
+    const int newer = dlsh_node_line(m.first); /* than the optimizer, as a head that was put in place of another one */
+    const int behind = newer > made.line && !strcmp(dlsh_node_file(m.first), made.file) && *m.first->layer_file;
     dlsh_finding *f = dlsh_find_at(
         e, made.file, made.line,
-        wrong
+        behind ? dlsh_kept(e, "make it behind line %d, which makes them, and give it them, too", newer)
+        : wrong
             ? dlsh_kept(e, "%s(%.*s, ...) here: the parameters that its loss is made of", kind, name_of_net, m.names)
             : dlsh_kept(e, "give the optimizer all that is to be trained: %s([a, b], lr=...), or a group more", kind));
     if (!f) return;

@@ -527,10 +527,19 @@ static void find_overwritten(dlsh_examination *e, const dl_journal_row *back, co
                   test->line);
 }
 
+/* Are most rows of a part in the table, as far as all rows of that are known? The name may stand for another one by
+ * now, x, test = split(x). */
+static int is_part(const dlsh_samples *table, const dlsh_samples *part) {
+    DLSH_FREED unsigned long *h = dlsh_sorted_rows(table), *g = dlsh_sorted_rows(part);
+    long n = 0;
+    for (long i = 0; h && g && i < part->n; i++) n += bsearch(&g[i], h, (size_t)table->n, sizeof *h, by_hash) != NULL;
+    return table->total > table->n || 2 * n >= part->n;
+}
+
 /* Had passes that trained nets many rows of the table, and none of those of a part that is evaluated? */
 static int is_never_trained(const dlsh_examination *e, const dlsh_samples *table, const dlsh_samples *part) {
     long known;
-    return table->n && !rows_passed(e, part, 1, &known) &&
+    return table->n && is_part(table, part) && !rows_passed(e, part, 1, &known) &&
            rows_passed(e, table, 1, &known) * part->n > LEAST_KNOWN * table->n;
 }
 
