@@ -188,6 +188,35 @@ static int see_quotient(void *ctx, const char *file, const dlsh_node *n, DLSH_UN
     return 1;
 }
 
+/* p.grad.clamp_(-limit, limit), the smallest number of its limits. */
+static int see_cut(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
+                   DLSH_UNUSED int depth) {
+    quotient *q = ctx;
+    const reader r = {.e = q->e, .file = file};
+    if (!dlsh_is_method(n, "clamp_") || n->nkids < 2 || !found_by(r, n->kids[0]->kids[0], is_gradient)) return 0;
+    const dlsh_node *limit = n->kids[n->nkids - 1];
+    *q = (quotient){q->e, limit, file, dlsh_number_of(q->e, file, limit), NAN};
+    return q->number > 0;
+}
+
+/* Each element is cut, while an optimizer takes the steps. */
+int dlsh_find_cut_by_hand(dlsh_examination *e, const dl_journal_row *pass) {
+    quotient q = {.e = e};
+    double size = 0, weight;
+    if (pass) sizes_of(dlsh_pass_of(pass, 1), &size, &weight);
+    if (!pass || !dlsh_each_node(see_cut, &q) || !(q.number < 0.05 * size)) return 0;
+    const dlsh_node *made = dlsh_origin_of_number(e, q.file, q.limit, q.number);
+    dlsh_finding *f = dlsh_find_at(e, q.file, made ? made->span.line : q.limit->span.line,
+                                   "a limit about as large as usual gradients");
+    if (f)
+        dlsh_cause(f, "gradients are cut to %.3g, %.2g of their size: almost nothing is learned", q.number,
+                   q.number / size);
+    if (f)
+        dlsh_evidence(f, "they have size %.3g; the loss went from %.4g to %.4g in %ld passes", size, pass->first,
+                      pass->last, pass->count);
+    return 1;
+}
+
 int dlsh_find_clipped_by_hand(dlsh_examination *e, const dl_journal_row *pass) {
     quotient q = {.e = e};
     if (!dlsh_each_node(see_quotient, &q) || !(q.number < 0.05 * q.norm) || !pass || dlsh_settled_lower(pass, 0.5))

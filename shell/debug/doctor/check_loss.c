@@ -169,12 +169,6 @@ static void look_at_targets(dlsh_examination *e, const dl_journal_node *n) {
     if (y->low > -0.15 && y->high < 1.15) dlsh_only_note(e, f); /* noise on what lies between */
 }
 
-/* What ops with limits can give. */
-static const struct {
-    const char *ops;
-    double low, high;
-} limits[] = {{"sigmoid|softmax|hardsigmoid", 0, 1}, {"tanh|softsign|hardtanh", -1, 1}};
-
 /* A limit below alone: a difference that is larger than the largest result means a target below 0. */
 static void look_at_floor(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n, const dl_journal_node *d) {
     static const char ops[] = "relu|batch_norm_relu|softplus|exp|square|abs|sqrt";
@@ -202,18 +196,16 @@ static void look_at_limits(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     const dl_journal_value *y = &n->in[k];
     const dl_journal_node *from = dlsh_pass_source(p, n, 1 - k);
     char what[300];
-    for (size_t i = 0; i < DLSH_COUNT(limits) && y->n; i++) {
-        const double apart = limits[i].high - limits[i].low;
-        if (!dlsh_op_is(from, limits[i].ops) || fmax(y->high - limits[i].high, limits[i].low - y->low) < 0.1 * apart)
-            continue;
-        dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from),
-                                       "leave it out after the last layer, or scale the targets into its limits");
-        if (!f) return;
-        dlsh_cause(f, "the results of %s lie between %.4g and %.4g, the targets do not: they are never reached",
-                   from->op, limits[i].low, limits[i].high);
-        dlsh_evidence(f, "targets go from %.4g to %.4g; the loss at %s:%d compares them with the result of %s", y->low,
-                      y->high, n->file, n->line, dlsh_node_text(from, what, sizeof what));
-    }
+    const dlsh_bounds of = from && y->n ? dlsh_bounds_of(p, from) : (dlsh_bounds){-INFINITY, INFINITY, 0, 0};
+    const double apart = of.high - of.low;
+    if (!isfinite(apart) || of.about || !(fmax(y->high - of.high, of.low - y->low) >= 0.1 * apart)) return;
+    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from),
+                                   "leave it out after the last layer, or scale the targets into its limits");
+    if (!f) return;
+    dlsh_cause(f, "the results of %s lie between %.4g and %.4g, the targets do not: they are never reached", from->op,
+               of.low, of.high);
+    dlsh_evidence(f, "targets go from %.4g to %.4g; the loss at %s:%d compares them with the result of %s", y->low,
+                  y->high, n->file, n->line, dlsh_node_text(from, what, sizeof what));
 }
 
 /* Targets that results cannot come near: a difference is larger than the limits are apart. */
@@ -227,18 +219,17 @@ static void look_at_reach(dlsh_examination *e, dlsh_pass p, const dl_journal_nod
     look_at_floor(e, p, n, d);
     const int of = d->in[0].constant, target_above = of ? far->high > -far->low : -far->low > far->high;
     const dl_journal_node *from = dlsh_pass_source(p, d, of);
-    for (size_t i = 0; i < DLSH_COUNT(limits); i++) {
-        const double most = fmax(-far->low, far->high), apart = limits[i].high - limits[i].low;
-        if (!dlsh_op_is(from, limits[i].ops) || most < 1.1 * apart) continue;
-        dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from),
-                                       "leave it out after the last layer, or scale the targets into its limits");
-        char what[300];
-        if (!f) return;
-        dlsh_cause(f, "the results of %s lie between %.4g and %.4g, the targets do not: they are never reached",
-                   from->op, limits[i].low, limits[i].high);
-        dlsh_evidence(f, "a target lies %.4g %s the result of %s that the loss at %s:%d compares it with", most,
-                      target_above ? "above" : "below", dlsh_node_text(from, what, sizeof what), n->file, n->line);
-    }
+    const dlsh_bounds limits = from ? dlsh_bounds_of(p, from) : (dlsh_bounds){-INFINITY, INFINITY, 0, 0};
+    const double most = fmax(-far->low, far->high), apart = limits.high - limits.low;
+    if (!isfinite(apart) || limits.about || !(apart > 0) || most < 1.1 * apart) return;
+    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from),
+                                   "leave it out after the last layer, or scale the targets into its limits");
+    char what[300];
+    if (!f) return;
+    dlsh_cause(f, "the results of %s lie between %.4g and %.4g, the targets do not: they are never reached", from->op,
+               limits.low, limits.high);
+    dlsh_evidence(f, "a target lies %.4g %s the result of %s that the loss at %s:%d compares it with", most,
+                  target_above ? "above" : "below", dlsh_node_text(from, what, sizeof what), n->file, n->line);
 }
 
 /* A loss of classes that smoothing leaves almost nothing to learn. */

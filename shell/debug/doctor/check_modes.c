@@ -7,6 +7,7 @@
 #include "debug/doctor/checks.h"
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
+#include "debug/doctor/text/reads.h"
 #include "debug/doctor/trial.h"
 #include "debug/doctor/texts.h"
 #include "view/elements.h"
@@ -118,7 +119,8 @@ static int trains_between(const dlsh_examination *e, const dl_journal_row *pass)
 static int has_rows_again(const dl_journal_row *r) {
     enum { ROWS_OF_PASS = 64, ROWS_OF_OTHERS = 4 };
     const long n = r->ndim ? r->shape[0] : 0, often = n < ROWS_OF_PASS ? n : ROWS_OF_PASS;
-    const long noted = r->looked * often + (r->count - r->looked) * (n < ROWS_OF_OTHERS ? n : ROWS_OF_OTHERS);
+    const int all = !r->training || !r->grad; /* else those of passes looked at alone */
+    const long noted = r->looked * often + all * (r->count - r->looked) * (n < ROWS_OF_OTHERS ? n : ROWS_OF_OTHERS);
     return r->nseen && r->nseen < DL_JOURNAL_SEEN && noted >= 3 * r->nseen;
 }
 
@@ -381,6 +383,7 @@ typedef struct evaluation {
 static int repeats_call(const dlsh_node *call, const dlsh_node *const *within, int depth) {
     for (int i = depth - 1; i >= 0 && !(within[i]->kind == DLSH_N_FN && within[i]->text); i--) {
         if (!dlsh_is_loop(within[i]) && within[i]->kind != DLSH_N_COMPREHENSION) continue;
+        if (dlsh_trains(within[i])) return 0; /* of epochs */
         int used = 0;
         for (int k = 0; dlsh_is_loop(within[i]) && k + 2 < within[i]->nkids; k++)
             used |= within[i]->kids[k]->kind == DLSH_N_NAME && dlsh_mentions(call, within[i]->kids[k]->text);
@@ -391,11 +394,20 @@ static int repeats_call(const dlsh_node *call, const dlsh_node *const *within, i
     return 0;
 }
 
+/* Does no loss come from what a line computes? */
+static int is_of_no_loss(const dlsh_examination *e, const char *file, int line) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (strcmp(r->file, file) != 0 || dlsh_comes_from(e, file, r->line, line)) return 0;
+    return 1;
+}
+
 static int see_evaluation(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     evaluation *v = ctx;
     if (n->kind != DLSH_N_CALL || n->nkids != 2 || !dlsh_names(n->kids[0], v->function) ||
-        !dlsh_is_within(within, depth, "no_grad") || repeats_call(n, within, depth))
+        repeats_call(n, within, depth))
         return 0;
+    if (!dlsh_is_within(within, depth, "no_grad") && !is_of_no_loss(v->e, file, n->span.line)) return 0;
     v->file = file, v->call = n;
     return 1;
 }
@@ -413,13 +425,41 @@ static int has_switch(const dlsh_node *fn) {
     return 0;
 }
 
+/* Is a name, or a field of that name, asked for in a condition of a tree? */
+static int is_asked(const dlsh_node *n, const char *name, int in_condition) {
+    if (in_condition && (n->kind == DLSH_N_NAME || n->kind == DLSH_N_FIELD) && !strcmp(n->text, name)) return 1;
+    for (int i = 0; i < n->nkids; i++) {
+        const int asks = (n->kind == DLSH_N_IF || n->kind == DLSH_N_COND) && !i;
+        if (n->kids[i] && is_asked(n->kids[i], name, in_condition || asks)) return 1;
+    }
+    return 0;
+}
+
+/* training = false, or settings.training = false: of what the function around asks for. */
+static int see_switched_off(void *ctx, DLSH_UNUSED const char *file, const dlsh_node *n,
+                            DLSH_UNUSED const dlsh_node *const *within, DLSH_UNUSED int depth) {
+    const dlsh_node *to = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[0] : NULL,
+                    *value = to ? n->kids[1] : NULL;
+    if (!to || (to->kind != DLSH_N_NAME && to->kind != DLSH_N_FIELD)) return 0;
+    const int off = (value->kind == DLSH_N_BOOL || value->kind == DLSH_N_INT) && !value->num.i;
+    return (off || value->kind == DLSH_N_NAME || value->kind == DLSH_N_UNARY) && is_asked(ctx, to->text, 0);
+}
+
+/* Does a variable, which the program sets, tell the function around a place whether to drop units? Then what a trial
+ * finds now says nothing of what was evaluated. */
+static int is_switched_elsewhere(const dl_source *at) {
+    const dlsh_node *around[DLSH_AROUND], *root = dlsh_text_root(at->file), *s = dlsh_statement_at(at->file, at->line);
+    const int depth = root && s ? dlsh_functions_around(root, s->span.start, around) : 0;
+    return depth && dlsh_each_node(see_switched_off, (void *)around[depth - 1]);
+}
+
 /* A net whose forward drops units itself, in evaluation mode, too. */
 static void find_dropout_in_forward(dlsh_examination *e) {
     const dl_journal_row *r, *evaluated = NULL;
     for (long i = 0; e->probe.net && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
         if (r->what == e->net && !r->training && !r->grad && dlsh_training_began(e, r)) evaluated = r;
     dl_source by;
-    if (!evaluated || !dlsh_find_chosen_by_chance(e, &by)) return;
+    if (!evaluated || !dlsh_find_chosen_by_chance(e, &by) || is_switched_elsewhere(&by)) return;
     dlsh_finding *f =
         dlsh_find_at(e, by.file, by.line, "a layer `dropout`, which eval() switches off, or `if training`");
     if (!f) return;
@@ -435,7 +475,9 @@ static void find_own_dropout(dlsh_examination *e) {
     const dlsh_node *fn = root ? function_at(root, e->place.line) : NULL;
     evaluation v = {.e = e, .function = fn ? fn->text : NULL};
     dl_source by;
-    if (!v.function || !dlsh_each_node(see_evaluation, &v) || !dlsh_find_chosen_by_chance(e, &by)) return;
+    if (!v.function || !dlsh_each_node(see_evaluation, &v) || !dlsh_find_chosen_by_chance(e, &by) ||
+        is_switched_elsewhere(&by))
+        return;
     const int set = has_switch(fn);
     dlsh_finding *f = dlsh_find_at(e, v.file, set ? v.call->span.line : by.line,
                                    set ? "tell the function that it is an evaluation, as train=false"

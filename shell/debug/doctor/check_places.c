@@ -302,8 +302,8 @@ static int padded(const dlsh_examination *e, const dl_tensor *x, padding *out) {
     if (e->trainer) return find_padding(x, e->probe.target[0], out);
     const dlsh_holder *h;
     for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
-        if (h->value.type == DLSH_TENSOR && h->value.as.tensor != x && find_padding(x, h->value.as.tensor, out))
-            return 1;
+        const dl_tensor *y = h->value.type == DLSH_TENSOR && h->value.as.tensor != x ? h->value.as.tensor : NULL;
+        if (y && relation_of(x, y) != EQUAL && find_padding(x, y, out)) return 1;
     }
     return 0;
 }

@@ -427,7 +427,7 @@ static int too_small(dlsh_examination *e, const steps *s) {
     const double ratio = s->row->ratio[3];
     if (!dlsh_stands_still(e, s->row, s->pass)) return 0;
     if (s->row->high > 0 && !(size_of_gradients(s->pass) > 0)) return no_gradient(e, s);
-    if (dlsh_find_clipped_by_hand(e, s->pass)) return 1;
+    if (dlsh_find_clipped_by_hand(e, s->pass) || dlsh_find_cut_by_hand(e, s->pass)) return 1;
     const dlsh_written lr = rate_of(e, s);
     dlsh_finding *f = dlsh_find_at(
         e, s->file, lr.line,

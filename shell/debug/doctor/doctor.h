@@ -156,6 +156,7 @@ int dlsh_settled_lower(const dl_journal_row *pass, double share);
 int dlsh_stands_still(const dlsh_examination *e, const dl_journal_row *step, const dl_journal_row *pass);
 /* A limit of the script's own that cuts gradients to almost nothing. Was it found? (check_hand.c) */
 int dlsh_find_clipped_by_hand(dlsh_examination *e, const dl_journal_row *pass);
+int dlsh_find_cut_by_hand(dlsh_examination *e, const dl_journal_row *pass);
 /* The size of what a statement of the script changes itself; 0: it is not known (check_hand.c). */
 int dlsh_judge_own_update(dlsh_examination *e, const dl_journal_row *step);
 /* The number of samples that the loss of a pass is the mean of; 0: it is none (check_loss.c). */

@@ -171,8 +171,19 @@ void dlsh_find_scaled_on_the_way(dlsh_examination *e) {
 
 /* ---------------------------------------------------------------- zeros */
 
+static int is_one_number(const dl_tensor *t) {
+    const long n = dl_numel(t);
+    DLSH_FREED double *v = n > 1 && n < 1 << 20 && !dl_requires_grad(t) ? malloc((size_t)n * sizeof *v) : NULL;
+    if (!v || dl_read_f64(t, v)) return dl_error_clear(), 0;
+    for (long i = 1; i < n; i++)
+        if (v[i] != v[0]) return 0;
+    return 1;
+}
+
 static dlsh_property gives_zeros(void *ctx, const dlsh_step *s) {
     const dlsh_node *n = s->n;
+    const dlsh_value *held = n->kind == DLSH_N_NAME ? dlsh_value_then(ctx, s) : NULL;
+    if (held && held->type == DLSH_TENSOR && is_one_number(held->as.tensor)) return DLSH_HAS;
     const dlsh_value *v = n->kind == DLSH_N_CALL ? dlsh_value_of(ctx, s->file, n->kids[0]) : NULL;
     if ((v && dlsh_unwrap(*v, &dlsh_net_class)) || dlsh_is_call_of(n, "param|Parameter")) return DLSH_HAS_NOT;
     return dlsh_is_call_of(n, "zeros|zeros_like|empty|empty_like|new_zeros") ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
@@ -205,6 +216,8 @@ const dlsh_node *dlsh_zeros_given(const dlsh_examination *e, const char *file, i
     const dlsh_node *root = dlsh_text_root(file), *at = dlsh_statement_at(file, line);
     const dlsh_node *input = at ? input_in(e, file, at) : NULL;
     const dlsh_node *zeros = input ? dlsh_origin(file, input, gives_zeros, (void *)e) : NULL;
+    int place;
+    if (zeros && zeros->kind == DLSH_N_NAME) zeros = dlsh_definition_of(file, zeros->text, zeros->span.start, &place);
     *rebound = zeros ? rebound_view(root, root, zeros) : NULL;
     return zeros;
 }

@@ -111,8 +111,23 @@ static int loops_around(const dlsh_node *root, int place, const dlsh_node **inne
     return loops;
 }
 
-static void tell(dlsh_examination *e, const char *file, const dlsh_node *use, long counted, long by, int line) {
-    if (by < 1 || counted < 1 || (4 * by > 3 * counted && 3 * by < 4 * counted)) return; /* a last batch is left out */
+/* The rows that a loop takes in pieces, randperm(n).split(k), range(0, n, k); -1: it is no such loop. */
+static long rows_in_pieces(const dlsh_examination *e, const char *file, const dlsh_node *loop) {
+    const dlsh_node *seq = loop->kind == DLSH_N_FOR && loop->nkids > 2 ? loop->kids[loop->nkids - 2] : NULL;
+    if (dlsh_is_call_of(seq, "split") && seq->kids[0]->kind == DLSH_N_FIELD) {
+        const dlsh_node *of = seq->kids[0]->kids[0];
+        return dlsh_is_call_of(of, "randperm|arange") && of->nkids == 2 ? dlsh_divisor_of(e, file, of->kids[1]) : -1;
+    }
+    const int pieces = dlsh_is_call_of(seq, "range") && seq->nkids == 4 && seq->kids[1]->kind == DLSH_N_INT &&
+                       !seq->kids[1]->num.i && dlsh_number_of(e, file, seq->kids[3]) > 1;
+    return pieces ? dlsh_divisor_of(e, file, seq->kids[2]) : -1;
+}
+
+/* exact: all samples are known to be counted; else a last batch may be left out. */
+static void tell(dlsh_examination *e, const char *file, const dlsh_node *use, long counted, long by, int line,
+                 int exact) {
+    if (by < 1 || counted < 1 || (!exact && 4 * by > 3 * counted && 3 * by < 4 * counted)) return;
+    if (50 * by > 49 * counted && 49 * by < 50 * counted) return;
     dlsh_finding *f = dlsh_find_at(e, file, use->span.line, "divide by the number of samples that were counted");
     if (!f) return;
     dlsh_cause(f, "a figure of %ld samples is divided by %ld: it is %.3g times %s than it is", counted, by,
@@ -132,8 +147,11 @@ static void look_at_counter(dlsh_examination *e, const char *file, const dlsh_no
     const int inner = loops_around(root, n->span.start, &loop);
     if (!zero || !loop || loops_around(root, zero->span.start, &other) != inner - 1) return; /* over several epochs */
     dlsh_dealt d;
-    if (use->span.start < loop->span.end || !dlsh_loader_around(e, file, n->span.line, &d)) return;
-    tell(e, file, use, dl_dataset_len(d.data, d.split), divisor_of(e, file, use->kids[1], loop), n->span.line);
+    if (use->span.start < loop->span.end) return;
+    const long rows = comparison_of(n->kids[1]) ? rows_in_pieces(e, file, loop) : -1;
+    if (rows < 1 && !dlsh_loader_around(e, file, n->span.line, &d)) return;
+    tell(e, file, use, rows > 0 ? rows : dl_dataset_len(d.data, d.split), divisor_of(e, file, use->kids[1], loop),
+         n->span.line, rows > 0);
 }
 
 /* (a == b).sum() / n, of whole tables. */
@@ -145,7 +163,7 @@ static void look_at_sum(dlsh_examination *e, const char *file, const dlsh_node *
     if (!compared || loops_around(dlsh_text_root(file), compared->span.start, &loop)) return;
     long counted = -1;
     for (int k = 0; k < 2 && counted < 0; k++) counted = samples_in(e, file, compared->kids[k]);
-    tell(e, file, use, counted, divisor_of(e, file, use->kids[1], NULL), compared->span.line);
+    tell(e, file, use, counted, divisor_of(e, file, use->kids[1], NULL), compared->span.line, 0);
 }
 
 static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
