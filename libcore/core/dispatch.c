@@ -10,6 +10,7 @@
 #include "core/op_times.h"
 #include "core/random/rng.h"
 #include "core/scope.h"
+#include "core/widening.h"
 #include "dlcore/copy.h"
 
 #include <stdio.h>
@@ -20,6 +21,7 @@ typedef struct frame {
     dl_call call;
     dl_tensor *in_buf[DL_MAX_NAMED_IN], **in;
     dl_tensor *out[DL_MAX_OUT];
+    bool wide; /* the kernel makes f32 of operands of 16 bits */
 } frame;
 
 /* "f32[2,3], i64[4]" of the operands, for the error record. */
@@ -142,6 +144,53 @@ static dl_status cast_input(frame *f, int i, dl_dtype to) {
 /* Does the op write to this input? Inputs past 31 follow bit 31. */
 static bool is_mutated(const dl_op *op, int i) { return op->mutates >> (i < 31 ? i : 31) & 1; }
 
+static bool is_half(const dl_tensor *t) { return t && DL_BIT(t->dtype) & DL_HALVES; }
+
+/* Of a composite with DL_F_WIDEN that runs: its inputs, and those of them that were converted to f32. */
+typedef struct dl_widening {
+    dl_tensor **in, *wide[DL_MAX_NAMED_IN];
+    int nin;
+} dl_widening;
+
+static _Thread_local dl_widening *widening;
+
+dl_widening *dl_widening_swap(dl_widening *to) {
+    dl_widening *was = widening;
+    return widening = to, was;
+}
+
+/* Does the kernel read all of the floating operands, of 16 bits, as they are, and make f32 of them? */
+static bool takes_halves(const dl_call *c) {
+    const dl_kernel *k = dl_kernel_of(c->op, c->device);
+    const dl_tensor *first = c->nin ? c->in[0] : NULL;
+    if (!is_half(first) || !k || !(k->flags & DL_K_WIDE) || dl_vmap_watching || dl_recorder) return false;
+    for (int i = 1; i < c->nin; i++)
+        if (c->in[i] && dl_dtype_is_float(c->in[i]->dtype) && c->in[i]->dtype != first->dtype) return false;
+    return true;
+}
+
+/* Operand i in f32; an input of the composite is converted once. */
+static dl_status widen_input(frame *f, dl_widening *w, int i) {
+    int k = 0;
+    while (k < w->nin && w->in[k] != f->in[i]) k++;
+    if (k == w->nin || (!dl_recording() && dl_requires_grad(f->in[i]))) return cast_input(f, i, DL_F32);
+    if (!w->wide[k] && !(w->wide[k] = dl_to(w->in[k], DL_F32))) return dl_failed();
+    return replace(&f->in[i], dl_ref(w->wide[k]));
+}
+
+/* Rows of a composite that runs in f32. */
+static dl_status widen(frame *f) {
+    dl_call *c = &f->call;
+    dl_widening *w = widening;
+    if (c->op->flags & (DL_F_VIEW | DL_F_COMPOSITE | DL_F_CREATE) || (f->wide = takes_halves(c))) return DL_OK;
+    widening = NULL;
+    dl_status s = DL_OK;
+    for (int i = 0; i < c->nin && s == DL_OK; i++)
+        if (is_half(f->in[i]) && !is_mutated(c->op, i)) s = widen_input(f, w, i);
+    widening = w;
+    return s;
+}
+
 /* Mixed precision: floating operands to the dtype that the op computes in; the cast is recorded, so that gradients have
  * the dtype of the parameters. */
 static dl_status mix(frame *f) {
@@ -175,6 +224,11 @@ static dl_status promote(frame *f) {
     if (op->promote == DL_P_FLOAT && !dl_dtype_is_smooth(c->dtype)) c->dtype = dl_default_dtype_get();
     for (int i = first_promoted(op); i < c->nin; i++) DL_TRY(cast_input(f, i, c->dtype));
     return DL_OK;
+}
+
+static void widen_results(const dl_call *c, dl_meta *meta) {
+    for (int i = 0; i < c->op->out; i++)
+        if (meta[i].dtype == (int8_t)c->dtype) meta[i].dtype = DL_F32;
 }
 
 static dl_tensor *fresh(const dl_meta *m) {
@@ -230,10 +284,12 @@ static dl_status run_kernel(dl_call *c) {
         dl_effects_draw(c->device);
     }
     bool outer = dl_stop_swap(false);
+    dl_widening *widens = dl_widening_swap(NULL);
     dl_vmap_watch *watching = dl_vmap_watching;
     if (__builtin_expect(watching != NULL, 0)) dl_vmap_watching = NULL; /* rows within a kernel are its own affair */
     dl_status s = __builtin_expect(dl_timer != NULL, 0) ? dl_times_run(k, c) : k->run(c);
     if (__builtin_expect(watching != NULL, 0)) dl_vmap_watching = watching;
+    dl_widening_swap(widens);
     if (dl_stop_swap(outer)) return dl_fail(DL_ERR_INTERRUPT, "interrupted");
     if (s == DL_OK && __builtin_expect(dl_nonfinite_suspects(c->device == 0), 0))
         s = c->device ? dl_nonfinite_check_device(c) : dl_nonfinite_check(c);
@@ -289,16 +345,25 @@ static dl_status check_writable(const dl_call *c) {
     return DL_OK;
 }
 
-static bool is_half(const dl_tensor *t) { return t && DL_BIT(t->dtype) & DL_HALVES; }
+static dl_status compose_widening(dl_call *c) {
+    dl_widening w = {.in = c->in, .nin = c->nin};
+    widening = &w;
+    dl_status s = c->op->compose(c);
+    widening = NULL;
+    for (int i = 0; i < DL_MAX_NAMED_IN; i++) dl_unref(w.wide[i]);
+    return s;
+}
 
 static dl_status compose(frame *f) {
     dl_call *c = &f->call;
+    const bool later = c->op->flags & DL_F_WIDEN;
     dl_dtype given = c->nin && is_half(f->in[0]) ? f->in[0]->dtype : DL_F32;
-    if (!(c->op->flags & DL_F_WIDE) || given == DL_F32) return c->op->compose(c);
-    for (int i = 0; i < c->nin; i++)
+    if (!(c->op->flags & (DL_F_WIDE | DL_F_WIDEN)) || given == DL_F32) return c->op->compose(c);
+    for (int i = 0; i < c->nin && !later; i++)
         if (is_half(f->in[i])) DL_TRY(cast_input(f, i, DL_F32));
     c->dtype = DL_F32;
-    DL_TRY(c->op->compose(c));
+    DL_TRY(later && !widening ? compose_widening(c) : c->op->compose(c));
+    if (widening || c->out[0]->dtype == (int8_t)given) return DL_OK; /* within another one it stays f32 */
     return replace(&c->out[0], dl_to(c->out[0], (int)given));
 }
 
@@ -343,12 +408,14 @@ static dl_status run_frame(frame *f) {
     DL_TRY(check_complex(c));
     DL_TRY(find_device(c));
     DL_TRY(mix(f));
+    if (__builtin_expect(widening != NULL, 0)) DL_TRY(widen(f));
     DL_TRY(promote(f));
     if (op->mutates) DL_TRY(check_writable(c));
     if (op->flags & DL_F_COMPOSITE || (op->compose && op->composed(c))) return compose_watched(f);
     dl_meta meta[DL_MAX_OUT] = {0};
     for (int i = 0; i < op->out; i++) meta[i].alias = -1;
     DL_TRY(op->infer(c, meta));
+    if (f->wide) widen_results(c, meta);
     DL_TRY(allocate(f, meta));
     if (!(op->flags & DL_F_VIEW))
         DL_TRY(run_wholly(c));

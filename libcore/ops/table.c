@@ -1,5 +1,5 @@
 /* The op table in memory, and rows registered at run time. */
-#include "core/op.h"
+#include "core/widening.h"
 #include "dlcore_ops.h"
 #include "ops/names/all.h"
 #include "ops/rules/all.h"

@@ -334,9 +334,9 @@ template <class T> __global__ void __launch_bounds__(THREADS) picked_kernel(entr
     for (long i = (long)blockIdx.x * THREADS + threadIdx.x; i < n; i += step) {
         const long label = label_at(e, i, true);
         const double w = label < 0 ? 0 : weight_of<T>(e, label);
-        const double own = label < 0 ? 0 : -w * (double)((const T *)e.x)[own_class(e, i, label)];
+        const double own = label < 0 ? 0 : -w * (double)dl_up(((const T *)e.x)[own_class(e, i, label)]);
         loss += own, weight += w;
-        if (e.how == DL_REDUCE_NONE) out[i] = (T)own;
+        if (e.how == DL_REDUCE_NONE) out[i] = dl_down<T>((calc_t<T>)own);
     }
     if (e.how != DL_REDUCE_NONE) add_up(e, loss, weight, out, done);
 }
@@ -353,7 +353,8 @@ __global__ void __launch_bounds__(THREADS) picked_back_kernel(entropy e, bool ow
         total = *e.total;
     const long label = i < n ? label_at(e, i, false) : -1;
     if (label < 0) return;
-    dx[own_class(e, i, label)] = (T)(-weight_of<T>(e, label) * (double)g[e.how == DL_REDUCE_NONE ? i : 0] / total);
+    const double slope = -weight_of<T>(e, label) * (double)dl_up(g[e.how == DL_REDUCE_NONE ? i : 0]) / total;
+    dx[own_class(e, i, label)] = dl_down<T>((calc_t<T>)slope);
 }
 
 static dl_status run_picked(dl_call *c) {
@@ -373,7 +374,7 @@ static dl_status run_picked(dl_call *c) {
         s = e.part ? DL_OK : dl_failed();
     }
     if (s == DL_OK && (n || e.how != DL_REDUCE_NONE))
-        s = dl_dispatch<DL_BIT(DL_F32) | DL_BIT(DL_F64)>(c->dtype, [&](auto tag) {
+        s = dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
             typedef decltype(tag) T;
             picked_kernel<T><<<blocks, THREADS, 0, g->stream>>>(e, dl_data<T>(c->out[0]), g->done);
             return dl_gpu_launched(g);
@@ -388,7 +389,7 @@ static dl_status picked_back(dl_gpu *gpu, entropy *e, const dl_tensor *g, dl_ten
     DL_TRY(dl_cuda_clear(gpu, dx));
     if (!n || !dx->numel) return DL_OK;
     DL_TRY(take_total(gpu, e));
-    dl_status s = dl_dispatch<DL_BIT(DL_F32) | DL_BIT(DL_F64)>(dx->dtype, [&](auto tag) {
+    dl_status s = dl_dispatch<DL_FLOATS>(dx->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         launch_total<T>(gpu, e);
         picked_back_kernel<T>
@@ -416,4 +417,4 @@ static dl_status grad_picked(dl_back *b) {
     return s == DL_OK ? dl_give(b, 0, dl_ref(dx)) : s;
 }
 
-const dl_kernel dl_cuda_nll_picked = {run_picked, grad_picked, DL_BIT(DL_F32) | DL_BIT(DL_F64), NULL, 0};
+const dl_kernel dl_cuda_nll_picked = {run_picked, grad_picked, DL_FLOATS, NULL, 0};

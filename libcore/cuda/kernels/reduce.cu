@@ -2,7 +2,9 @@
  * in f64. */
 #include "cuda/kernels/inner.h"
 #include "cuda/kernels/reduce.cuh"
+#include "cuda/kernels/pointwise/row_sum.h"
 #include "cuda/kernels/rows.cuh"
+#include "core/widening.h"
 #include "ops/names/reduce.h"
 
 enum { WANTED_BLOCKS = 1024, LEAST_EACH = 8, FEW_BLOCKS = 132 };
@@ -119,17 +121,26 @@ void dl_red_plan_of(dl_red_plan *p, const dl_tensor *x, unsigned mask, bool in_o
 template <class T> using sum_t = std::conditional_t<std::is_floating_point<calc_t<T>>::value, double, long>;
 template <class T> using total_t = std::conditional_t<std::is_floating_point<calc_t<T>>::value, T, long>;
 
+/* Result i, which is f32 where `wide` asks for it. */
+template <class T> __device__ inline void put_real(T *out, long i, double x, bool wide) {
+    if (sizeof(T) < sizeof(float) && wide)
+        ((float *)out)[i] = (float)x;
+    else
+        out[i] = dl_down<T>((calc_t<T>)x);
+}
+
 template <class T> struct sum_op : dl_red_op {
     enum { SIDE = true };
     typedef sum_t<T> A;
     total_t<T> *out;
     double n; /* divides the sum: the mean */
+    bool wide = false;
     __device__ A identity() const { return 0; }
     __device__ A take(A a, calc_t<T> x, long, int) const { return a + (A)x; }
     __device__ A join(A a, A b) const { return a + b; }
     __device__ void finish(A a, long i, int) const {
         if constexpr (std::is_same<A, double>::value)
-            out[i] = dl_down<T>(a / n);
+            put_real(out, i, a / n, wide);
         else
             out[i] = a;
     }
@@ -148,10 +159,11 @@ struct known_f {
 template <class F, class T> struct sum_of_op : dl_red_op {
     typedef double A;
     T *out;
+    bool wide;
     __device__ A identity() const { return 0; }
     __device__ A take(A a, calc_t<T> x, long, int) const { return a + F::of((A)x); }
     __device__ A join(A a, A b) const { return a + b; }
-    __device__ void finish(A a, long i, int) const { out[i] = dl_down<T>((calc_t<T>)a); }
+    __device__ void finish(A a, long i, int) const { put_real(out, i, a, wide); }
 };
 
 /* The sum of products with `second`. */
@@ -169,10 +181,11 @@ template <class T> struct two_vectors_op : dl_red_op {
 template <class T> struct var_op : dl_moments_op<T> {
     T *out, *mean;
     double n, free; /* what the sum of squares is divided by */
+    bool wide;
     __device__ void finish(dl_two_sums s, long i, double first) const {
         double rest = s.b - s.a * s.a / n;
-        mean[i] = dl_down<T>((calc_t<T>)(first + s.a / n));
-        out[i] = dl_down<T>((calc_t<T>)((rest < 0 ? 0 : rest) / free));
+        put_real(mean, i, first + s.a / n, wide);
+        put_real(out, i, (rest < 0 ? 0 : rest) / free, wide);
     }
 };
 
@@ -209,18 +222,28 @@ template <class T> struct lse_op : dl_red_op {
 
 /* ---- kernels */
 
-DL_REDUCTION(sum, DL_ANY, sum_op<T>{{}, (total_t<T> *)out, 1})
-DL_REDUCTION(mean, DL_FLOATS, sum_op<T>{{}, (total_t<T> *)out, r.each})
+/* Results of 16-bit elements in f32, where the output is. */
+static bool wide_of(const dl_call *c) { return DL_BIT(c->dtype) & DL_HALVES && c->out[0]->dtype == DL_F32; }
+#define REDUCTION_WIDE(name, set, ...)                                                                                 \
+    DL_REDUCTION_RUN(name, set, __VA_ARGS__)                                                                           \
+    const dl_kernel dl_cuda_##name = {run_##name, NULL, set, NULL, DL_K_WIDE};
+DL_REDUCTION_RUN(sum, DL_ANY, sum_op<T>{{}, (total_t<T> *)out, 1, wide_of(c)})
+static dl_status run_sum_of(dl_call *c) { return c->nin > 1 ? dl_cuda_row_sum(c) : run_sum(c); }
+const dl_kernel dl_cuda_sum = {run_sum_of, NULL, DL_ANY, NULL, DL_K_WIDE};
+REDUCTION_WIDE(mean, DL_FLOATS, sum_op<T>{{}, (total_t<T> *)out, r.each, wide_of(c)})
 #define SUM_OF(f)                                                                                                      \
-    sum_of_op<f, T> { {}, (T *)out }
-DL_REDUCTION(square_sum, DL_FLOATS, SUM_OF(square_f))
-DL_REDUCTION(magnitude_sum, DL_FLOATS, SUM_OF(magnitude_f))
-DL_REDUCTION(known_sum, DL_FLOATS, SUM_OF(known_f))
+    sum_of_op<f, T> { {}, (T *)out, wide_of(c) }
+REDUCTION_WIDE(square_sum, DL_FLOATS, SUM_OF(square_f))
+REDUCTION_WIDE(magnitude_sum, DL_FLOATS, SUM_OF(magnitude_f))
+REDUCTION_WIDE(known_sum, DL_FLOATS, SUM_OF(known_f))
 static double positive(double n) { return n > 0 ? n : 0; }
-DL_REDUCTION(
-    var, DL_FLOATS,
-    var_op<T>{
-        {}, (T *)out, dl_data<T>(OUTPUT(c, VAR_MEAN)), r.each, positive(r.each - (double)ATTR_I(c, VAR_CORRECTION))})
+REDUCTION_WIDE(var, DL_FLOATS,
+               var_op<T>{{},
+                         (T *)out,
+                         dl_data<T>(OUTPUT(c, VAR_MEAN)),
+                         r.each,
+                         positive(r.each - (double)ATTR_I(c, VAR_CORRECTION)),
+                         wide_of(c)})
 DL_REDUCTION(prod, DL_ANY, prod_op<T>{{}, (total_t<T> *)out})
 DL_REDUCTION(any, DL_ANY, truth_op<T>{{}, (bool *)out, false})
 DL_REDUCTION(all, DL_ANY, truth_op<T>{{}, (bool *)out, true})

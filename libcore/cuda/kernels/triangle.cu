@@ -15,9 +15,61 @@ template <class T> struct triangle_f {
     }
 };
 
+/* Contiguous matrices in packs of V elements; what lies outside of the triangle is not read. */
+enum { THREADS = 256, PACKS = 2 };
+
+typedef struct packs {
+    long n; /* of all matrices */
+    uint32_t wide, high;
+    dl_divisor by_wide, by_high; /* packs of a row, rows of a matrix */
+    long diagonal;
+    bool upper;
+} packs;
+
+template <class T, int V>
+__global__ void __launch_bounds__(THREADS) triangle_kernel(const T *x, T *out, const __grid_constant__ packs p) {
+    typedef dl_vector<T, V> pack;
+    const long first = (long)blockIdx.x * (THREADS * PACKS) + threadIdx.x;
+    pack v[PACKS];
+    long at[PACKS]; /* column - row of the first element of a pack */
+#pragma unroll
+    for (int k = 0; k < PACKS; k++) {
+        const long i = first + k * THREADS;
+        if (i >= p.n) continue;
+        const uint32_t row = p.by_wide.quotient((uint32_t)i), column = (uint32_t)i - row * p.wide;
+        at[k] = (long)column * V - (row - p.by_high.quotient(row) * p.high);
+        const bool some = p.upper ? at[k] + V - 1 >= p.diagonal : at[k] <= p.diagonal;
+        v[k] = some ? ((const pack *)x)[i] : pack();
+    }
+#pragma unroll
+    for (int k = 0; k < PACKS; k++) {
+        const long i = first + k * THREADS;
+        if (i >= p.n) continue;
+#pragma unroll
+        for (int e = 0; e < V; e++)
+            if (p.upper ? at[k] + e < p.diagonal : at[k] + e > p.diagonal) v[k].v[e] = T();
+        ((pack *)out)[i] = v[k];
+    }
+}
+
+/* False: they are not such matrices. */
+template <class T> static bool by_packs(dl_gpu *g, const dl_tensor *x, dl_tensor *o, long diagonal, bool upper) {
+    enum { V = 16 / sizeof(T) };
+    const long high = o->shape[o->ndim - 2], wide = o->shape[o->ndim - 1] / V;
+    const bool aligned = ((size_t)dl_ptr(x) | (size_t)dl_ptr(o)) % 16 == 0;
+    if (!o->numel || o->shape[o->ndim - 1] % V || !aligned || o->numel / V > 0x7fffffff || !dl_is_contiguous(x) ||
+        !dl_is_contiguous(o))
+        return false;
+    packs p = {o->numel / V, (uint32_t)wide, (uint32_t)high, dl_divisor((uint32_t)wide), dl_divisor((uint32_t)high),
+               diagonal,     upper};
+    triangle_kernel<T, V><<<dl_blocks(p.n, THREADS * PACKS), THREADS, 0, g->stream>>>(dl_data<T>(x), dl_data<T>(o), p);
+    return true;
+}
+
 static dl_status run(dl_call *c, bool upper) {
     DL_USE_GPU(g, c->device);
     dl_tensor *o = c->out[0], *x = c->in[0];
+    const long diagonal = ATTR_I(c, TRIANGLE_DIAGONAL);
     long step[DL_MAX_DIM] = {0};
     step[o->ndim - 2] = -1, step[o->ndim - 1] = 1;
     dl_it it;
@@ -27,7 +79,9 @@ static dl_status run(dl_call *c, bool upper) {
     dl_it_count(&it, o->ndim, o->shape, step);
     dl_it_end(&it);
     return dl_dispatch_size<16>(dl_esize(o), [&](auto tag) {
-        return dl_places<3>(g, it, triangle_f<decltype(tag)>{ATTR_I(c, TRIANGLE_DIAGONAL), upper});
+        typedef decltype(tag) T;
+        return by_packs<T>(g, x, o, diagonal, upper) ? dl_gpu_launched(g)
+                                                     : dl_places<3>(g, it, triangle_f<T>{diagonal, upper});
     });
 }
 

@@ -153,6 +153,11 @@ static dl_tensor *safe_root(dl_tensor *s, double power, dl_pool *p) {
     return dl_where(is, zero, K(root_of(K(dl_where(is, N(1), s)), power, p)));
 }
 
+dl_tensor *dl_norm_root(dl_tensor *squares) {
+    POOL;
+    return squares ? safe_root(squares, 2, p) : NULL;
+}
+
 POOLED_RULE(std) {
     const dl_aval *dim = ATTR(c, STD_DIM);
     dl_tensor *v = K(

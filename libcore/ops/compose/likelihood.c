@@ -1,6 +1,6 @@
 /* Losses that are negative logarithms of likelihoods, and two that weigh these or replace them: dice and focal loss. */
 #include "ops/compose/compose.h"
-#include "ops/compose/loss.h"
+#include "ops/compose/rows/row_sum.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/binary.h"
 #include "dlcore/compare.h"
@@ -19,8 +19,8 @@
 POOLED_RULE(binary_cross_entropy) {
     dl_tensor *w = INPUT(c, BINARY_CROSS_ENTROPY_WEIGHT);
     DL_TRY(dl_check_loss_pair(c));
-    dl_tensor *each = K(dl_probability_loss(c->in[0], c->in[1]));
-    return dl_finish_loss(c, w ? K(dl_mul(each, w)) : each);
+    if (!w) return dl_finish_row(c, dl_op_row(dl_id_probability_loss), NULL);
+    return dl_finish_loss(c, K(dl_mul(K(dl_probability_loss(c->in[0], c->in[1])), w)));
 }
 
 /* pos_weight w: target * softplus(-x) counts w times. */
@@ -28,6 +28,7 @@ POOLED_RULE(binary_cross_entropy_with_logits) {
     dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, BINARY_CROSS_ENTROPY_WITH_LOGITS_WEIGHT),
               *more = INPUT(c, BINARY_CROSS_ENTROPY_WITH_LOGITS_POS_WEIGHT);
     DL_TRY(dl_check_loss_pair(c));
+    if (!w && !more) return dl_finish_row(c, dl_op_row(dl_id_logit_loss), NULL);
     dl_tensor *each = K(dl_logit_loss(x, y));
     if (more) {
         dl_tensor *share = K(dl_mul(y, K(dl_sub(more, N(1)))));

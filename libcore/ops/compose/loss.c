@@ -1,6 +1,9 @@
 /* Losses made of other ops, and the gradient rule of cross_entropy. */
 #include "ops/compose/loss.h"
 #include "ops/compose/compose.h"
+#include "ops/compose/rows/row_sum.h"
+#include "core/device/device.h"
+#include "core/widening.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
@@ -70,12 +73,17 @@ dl_status dl_check_loss_pair(const dl_call *c) {
                         dl_shape_of(y));
 }
 
+/* Huber's loss with a delta next to 0 is the size of a difference: the powers of two are exact. */
+const double dl_size_of_difference[2] = {0x1p-100, 0x1p100};
+
 POOLED_RULE(mse_loss) {
+    const dl_op *row = dl_op_row(dl_id_square_difference);
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *w = INPUT(c, MSE_LOSS_WEIGHT);
     DL_TRY(dl_check_loss_pair(c));
     DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
-    if (w || how == DL_REDUCE_NONE) return finish_counted(c, K(dl_square_difference(c->in[0], c->in[1])), w);
+    if (w) return finish_counted(c, K(dl_square_difference(c->in[0], c->in[1])), w);
+    if (how == DL_REDUCE_NONE || dl_row_sums_quietly(row, c->in)) return dl_finish_row(c, row, NULL);
     dl_tensor *off = K(dl_sub(c->in[0], c->in[1]));
     if (!off) return dl_failed();
     dl_tensor *sum = dl_square_sum(off, NULL, 0, 0);
@@ -84,22 +92,29 @@ POOLED_RULE(mse_loss) {
 }
 
 POOLED_RULE(l1_loss) {
+    const dl_op *row = dl_op_row(dl_id_huber_difference);
+    dl_reduction how = DL_REDUCE_MEAN;
+    dl_tensor *w = INPUT(c, L1_LOSS_WEIGHT);
     DL_TRY(dl_check_loss_pair(c));
-    return finish_counted(c, K(dl_abs(K(dl_sub(c->in[0], c->in[1])))), INPUT(c, L1_LOSS_WEIGHT));
+    DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
+    if (!w && how != DL_REDUCE_NONE && dl_row_sums_quietly(row, c->in))
+        return dl_finish_row(c, row, dl_size_of_difference);
+    return finish_counted(c, K(dl_abs(K(dl_sub(c->in[0], c->in[1])))), w);
 }
 
-POOLED_RULE(smooth_l1_loss) {
+COMPOSE_RULE(smooth_l1_loss) {
     double beta = ATTR_F(c, SMOOTH_L1_LOSS_BETA);
     DL_TRY(dl_check_loss_pair(c));
     if (!(beta >= 0)) return dl_fail(DL_ERR_VALUE, "beta must be 0 or more, not %g", beta);
     if (beta == 0) return dl_finish(c, dl_l1_loss(c->in[0], c->in[1], NULL, ATTR_S(c, LOSS_REDUCTION)));
-    return dl_finish_loss(c, K(dl_huber_difference(c->in[0], c->in[1], beta, 1 / beta)));
+    return dl_finish_row(c, dl_op_row(dl_id_huber_difference), (double[]){beta, 1 / beta});
 }
 
 POOLED_RULE(huber_loss) {
     double delta = ATTR_F(c, HUBER_LOSS_DELTA);
     DL_TRY(dl_check_loss_pair(c));
     if (!(delta > 0)) return dl_fail(DL_ERR_VALUE, "delta must be above 0, not %g", delta);
+    if (!INPUT(c, HUBER_LOSS_WEIGHT)) return dl_finish_row(c, dl_op_row(dl_id_huber_difference), (double[]){delta, 1});
     dl_tensor *loss = K(weighted(K(dl_huber_difference(c->in[0], c->in[1], delta, 1)), INPUT(c, HUBER_LOSS_WEIGHT)));
     return loss ? dl_finish_loss(c, loss) : dl_failed();
 }
@@ -109,10 +124,10 @@ POOLED_RULE(kl_div) {
     DL_TRY(dl_check_loss_pair(c));
     dl_reduction how = DL_REDUCE_SUM;
     bool each = !strcmp(ATTR_S(c, LOSS_REDUCTION), "batchmean");
-    dl_tensor *x = c->in[0], *y = c->in[1];
+    dl_tensor *x = c->in[0];
     if (!each) DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
-    dl_tensor *term = K(ATTR_I(c, KL_DIV_LOG_TARGET) ? dl_log_divergence(x, y) : dl_divergence(x, y));
-    dl_tensor *loss = K(dl_reduced_loss(term, how));
+    const dl_op *row = dl_op_row(ATTR_I(c, KL_DIV_LOG_TARGET) ? dl_id_log_divergence : dl_id_divergence);
+    dl_tensor *loss = K(dl_row_total(row, c->in, NULL, 0, how, false));
     if (!each) RESULT(loss);
     return dl_finish(c, dl_div(loss, N(x->ndim ? (double)x->shape[0] : 1)));
 }
@@ -160,8 +175,13 @@ POOLED_RULE(nll_loss) {
             return dl_fail(DL_ERR_SHAPE, "the labels have shape %s, which does not fit log-probabilities of shape %s",
                            dl_shape_of(y), dl_shape_of(x));
     y = y->dtype == DL_I32 ? y : K(dl_to_dtype(y, DL_I64));
-    return dl_finish(
-        c, dl_nll_picked(x, y, INPUT(c, NLL_LOSS_WEIGHT), ATTR_S(c, LOSS_REDUCTION), ATTR_I(c, NLL_LOSS_IGNORE_INDEX)));
+    const dl_kernel *k = dl_kernel_of(dl_op_row(dl_id_nll_picked), c->device);
+    const bool own = k && k->run && k->dtypes >> x->dtype & 1; /* then it rounds once, in the dtype of x */
+    struct dl_widening *widens = own ? dl_widening_swap(NULL) : NULL;
+    dl_tensor *loss =
+        dl_nll_picked(x, y, INPUT(c, NLL_LOSS_WEIGHT), ATTR_S(c, LOSS_REDUCTION), ATTR_I(c, NLL_LOSS_IGNORE_INDEX));
+    if (own) dl_widening_swap(widens);
+    return dl_finish(c, loss);
 }
 
 /* The same made of other ops, for gradients of its gradient. */

@@ -1,6 +1,6 @@
 /* Losses by margins between scores, distances or angles. */
 #include "ops/compose/compose.h"
-#include "ops/compose/loss.h"
+#include "ops/compose/rows/row_sum.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/create.h"
@@ -185,6 +185,9 @@ POOLED_RULE(multilabel_soft_margin_loss) {
     const long last = -1;
     DL_TRY(check_alike(c, 1));
     if (!x->ndim) return dl_fail(DL_ERR_SHAPE, "scores are [N,C] or [C], not one number");
+    const dl_op *row = dl_op_row(dl_id_logit_loss);
+    if (!w && dl_row_sums_quietly(row, c->in))
+        return dl_finish_loss(c, K(dl_row_total(row, c->in, NULL, 1, DL_REDUCE_MEAN, true)));
     dl_tensor *yes = K(dl_mul(y, K(dl_logsigmoid(x)))), *no = K(dl_logsigmoid(K(dl_neg(x))));
     dl_tensor *each = K(dl_neg(K(dl_add(yes, K(dl_mul(K(dl_sub(N(1), y)), no))))));
     if (w) each = K(dl_mul(each, w));

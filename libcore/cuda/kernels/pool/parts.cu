@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(DL_BLOCK)
 /* As many threads as share the numbers of a sector of memory in a row of a window; more for long rows, and where there
  * are few windows. */
 static int lanes_of(long width, long windows, size_t size) {
-    const long sector = 32 / (long)size, few = 1 << 18;
+    const long sector = size < 4 ? 8 : 32 / (long)size, few = 1 << 18; /* more threads join for longer than they read */
     int lanes = 1;
     while (lanes < 32 && 2 * lanes <= width && (lanes < sector || 8 * lanes < width || windows * lanes < few))
         lanes *= 2;

@@ -285,7 +285,7 @@ POOLED_RULE(resample_along) {
     return dl_finish(c, sum);
 }
 
-COMPOSE_RULE(interpolate) {
+POOLED_RULE(interpolate) {
     const dl_aval *corners = ATTR(c, INTERPOLATE_ALIGN_CORNERS);
     dl_tensor *x = c->in[0];
     grid g = {
@@ -303,6 +303,8 @@ COMPOSE_RULE(interpolate) {
     if (g.antialias && !dl_dtype_is_float(x->dtype))
         return dl_fail_hint(DL_ERR_DTYPE, "x.float()", "antialias needs floating numbers, got %s",
                             dl_dtype_name(x->dtype));
+    const bool moves = m->of == by_nearest_pixel || m->of == by_nearest_centre; /* 16 bits as they are */
+    if (!moves && DL_BIT(x->dtype) & DL_HALVES && !(x = K(dl_to(x, DL_F32)))) return dl_failed();
     if (!m->of) return dl_finish(c, areas(x, &g));
     dl_tensor *t = x->st->device || !dl_dtype_is_float(x->dtype) ? blocks(x, &g, m) : NULL;
     if (t && t != x) return dl_finish_own(c, t);
