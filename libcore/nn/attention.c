@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "nn/layers.h"
+#include "nn/reparam.h"
 #include "ops/attention.h"
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
@@ -258,14 +259,18 @@ static dl_tensor *by_weights(dl_pool *p, dl_tensor *const t[3], dl_tensor *mask,
 }
 
 /* [N,heads,L,size] as the caller has its operands, through out_proj. Owned. */
-static dl_tensor *joined_heads(const call *c, dl_pool *p, const dl_module *out, dl_tensor *y) {
+static dl_tensor *joined_heads(const call *c, dl_pool *p, dl_module *out, dl_tensor *y) {
     const long size = c->heads * c->size;
     dl_tensor *t = K(dl_permute(y, c->first ? (long[]){0, 2, 1, 3} : (long[]){2, 0, 1, 3}, 4));
     if (t && c->alone)
         t = K(dl_reshape(t, (long[]){c->rows, size}, 2));
     else if (t)
         t = K(dl_reshape(t, (long[]){c->first ? c->batch : c->rows, c->first ? c->rows : c->batch, size}, 3));
-    return t ? dl_linear(t, out->tensor[0], out->tensor[1]) : NULL;
+    bool entered = false;
+    if (!t || (out->reparams && dl_module_compute(out, &entered) != DL_OK)) return NULL;
+    dl_tensor *joined = dl_linear(t, out->tensor[0], out->tensor[1]);
+    if (entered) dl_reparam_leave(out);
+    return joined;
 }
 
 /* Weights of all heads, or their mean. Owned. */
@@ -275,7 +280,7 @@ static dl_tensor *shown(const call *c, dl_pool *p, dl_tensor *w, bool average) {
     return dl_reshape(t, t->shape + 1, t->ndim - 1);
 }
 
-static dl_pack *attend(call *c, dl_pack *in, const dl_module *out, bool weights, bool average, bool causal) {
+static dl_pack *attend(call *c, dl_pack *in, dl_module *out, bool weights, bool average, bool causal) {
     POOL;
     dl_tensor *t[3], *mask = NULL, *w = NULL, *y[2] = {NULL};
     dl_tensor *given[3] = {dl_pack_tensor(in, PADDING), dl_pack_tensor(in, MASK), NULL};
@@ -302,6 +307,6 @@ dl_pack *dl_layer_attention_call(dl_module *m, dl_pack *in) {
     if (sizes_of(&c, in) != DL_OK || read_switch(in, WEIGHTS, &weights) != DL_OK ||
         read_switch(in, AVERAGE, &average) != DL_OK || read_switch(in, CAUSAL, &causal) != DL_OK)
         return NULL;
-    const dl_module *out = made(m, c.in[0]);
+    dl_module *out = made(m, c.in[0]);
     return out ? attend(&c, in, out, weights, average, causal) : NULL;
 }

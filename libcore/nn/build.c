@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nn/module.h"
+#include "nn/reparam.h"
 
 dl_status dl_layer_repeat_check(dl_module *m);
 dl_status dl_layer_repeat_check(dl_module *m) {
@@ -150,11 +150,22 @@ static dl_status check_body(const dl_layer_row *row, const dl_layer_spec *s) {
     return DL_OK;
 }
 
-/* tie=PATH, which every layer takes, apart from the options of its row. */
-static dl_status take_tie(dl_module *m, const dl_layer_spec *s) {
+/* What every layer takes, apart from the options of its row. */
+static bool is_common(const dl_arg *a) {
+    return a->name && (!strcmp(a->name, "tie") || !strcmp(a->name, "parametrize"));
+}
+
+/* tie=PATH, parametrize="mask weight". */
+static dl_status take_common(dl_module *m, const dl_layer_spec *s) {
+    DL_TRY(dl_reparam_of_row(m));
     for (int i = 0; i < s->nargs && !s->group; i++) {
         const dl_arg *a = &s->args[i];
-        if (!a->name || strcmp(a->name, "tie")) continue;
+        if (!is_common(a)) continue;
+        if (a->kind == DL_ARG_STR && !strcmp(a->name, "parametrize")) {
+            DL_TRY(dl_reparam_read(m, a->s));
+            continue;
+        }
+        if (*a->name == 'p') return dl_fail_hint(DL_ERR_TYPE, "parametrize=\"mask weight\"", "parametrize is a text");
         if (a->kind != DL_ARG_STR) return dl_fail_hint(DL_ERR_TYPE, "tie=emb.weight", "tie names a parameter");
         if (!(m->tie = strdup(a->s))) return dl_fail(DL_ERR_MEMORY, "no memory for a layer");
     }
@@ -166,7 +177,7 @@ static dl_arg *own_args(const dl_layer_spec *s, int *n, int *which) {
     dl_arg *a = malloc((size_t)(s->nargs + 1) * sizeof *a);
     *n = 0;
     for (int i = 0; a && i < s->nargs && !s->group; i++)
-        if (!s->args[i].name || strcmp(s->args[i].name, "tie")) which[*n] = i, a[(*n)++] = s->args[i];
+        if (!is_common(&s->args[i])) which[*n] = i, a[(*n)++] = s->args[i];
     if (!a) dl_fail(DL_ERR_MEMORY, "no memory for a layer");
     return a;
 }
@@ -200,7 +211,7 @@ static dl_module *make_row(const dl_layer_row *row, const dl_layer_spec *s, faul
     bool repeat = !strcmp(row->kind.name, "repeat"), list = !strcmp(row->kind.name, "list");
     if ((repeat ? fill_repeat(m, s, f) : list ? fill_list(m, s, f) : fill(m, s->body, s->nbody, f)) != DL_OK) goto fail;
     if (s->nshortcut && add_shortcut(m, s, f) != DL_OK) goto fail;
-    if (take_tie(m, s) != DL_OK || (s->group && dl_module_find_ties(m, false) != DL_OK)) goto fail;
+    if (take_common(m, s) != DL_OK || (s->group && dl_module_find_ties(m, false) != DL_OK)) goto fail;
     return m;
 fail:
     dl_module_unref(m);

@@ -2,6 +2,7 @@
 #include "core/mix.h"
 #include "core/scope.h"
 #include "nn/layers.h"
+#include "nn/reparam.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,6 +168,10 @@ dl_status dl_module_key(const dl_module *m, unsigned long *out) {
 /* Parts without code lead to none. */
 void dl_module_references(dl_module *m, dl_part_fn *part, dl_code_fn *code, void *ctx) {
     if (m->code) code(ctx, m->code);
+    for (const dl_reparam *r = m->reparams; r; r = r->next) {
+        if (r->fn && (r->fn->code || r->fn->has_code)) part(ctx, r->fn);
+        if (r->inverse && (r->inverse->code || r->inverse->has_code)) part(ctx, r->inverse);
+    }
     for (int i = 0; m->has_code && i < m->nchild; i++)
         if (m->child[i].m->code || m->child[i].m->has_code) part(ctx, m->child[i].m);
 }

@@ -24,6 +24,9 @@ static dl_status check_fold(dl_module *m, dl_module *norm) {
         return dl_fail(DL_ERR_TYPE, "a batchnorm is folded, not %s", norm->row->kind.name);
     DL_TRY(dl_module_check_built(m));
     DL_TRY(dl_module_check_built(norm));
+    if (m->reparams)
+        return dl_fail_hint(DL_ERR_STATE, "remove_parametrizations(layer, \"weight\") makes it a weight again",
+                            "the tensors of the layer are computed: nothing can be folded into them");
     if (m->training || norm->training)
         return dl_fail_hint(DL_ERR_STATE, "call m.eval() first",
                             "in training a batch norm depends on the batch: it cannot be folded");

@@ -9,6 +9,7 @@
 #include "core/random/rng.h"
 #include "core/scope.h"
 #include "nn/layers.h"
+#include "nn/reparam.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
@@ -60,13 +61,16 @@ dl_status dl_module_make(dl_module *m, int slot, int ndim, const long *shape, co
     return t->weight ? dl_set_requires_grad(t, 1) : DL_OK;
 }
 
+static dl_status build_row(dl_module *m, long size) { return m->row->build(m, size); }
+static dl_status start_reparams(dl_module *m, long size DL_UNUSED) { return dl_reparam_start(m); }
+
 /* Makes a layer's tensors from the random numbers of its net, independent of the position of the process's streams. */
-static dl_status build_from_origin(dl_module *m, long size) {
-    if (!m->origin) return m->row->build(m, size);
+static dl_status from_origin(dl_module *m, dl_status (*make)(dl_module *m, long size), long size) {
+    if (!m->origin) return make(m, size);
     unsigned long at = dl_rng_position(DL_STREAM_INIT);
     uint64_t seed = dl_rng_swap_seed(m->origin->seed);
     dl_rng_seek(DL_STREAM_INIT, m->origin->next);
-    dl_status st = m->row->build(m, size);
+    dl_status st = make(m, size);
     if (st == DL_OK) m->origin->next = dl_rng_position(DL_STREAM_INIT);
     dl_rng_seek(DL_STREAM_INIT, at);
     dl_rng_swap_seed(seed);
@@ -78,18 +82,20 @@ static dl_status belongs(dl_module *m);
 dl_status dl_module_build_one(dl_module *m, long size, int device) {
     int former = m->device;
     if (m->device < 0) m->device = device;
-    dl_status st = build_from_origin(m, size);
+    dl_status st = from_origin(m, build_row, size);
     if (st == DL_OK) st = dl_module_tie(m);
+    m->built = st == DL_OK;
+    if (m->built && m->reparams) st = from_origin(m, start_reparams, 0);
     if (st == DL_OK) st = belongs(m);
     if (st != DL_OK) {
-        m->device = former;
+        dl_reparam_reset(m);
+        m->built = false, m->device = former;
         for (int i = 0; i < DL_LAYER_TENSORS; i++) {
             dl_unref(m->tensor[i]);
             m->tensor[i] = NULL;
         }
         return st;
     }
-    m->built = true;
     return DL_OK;
 }
 
@@ -116,12 +122,28 @@ static void name_layer(const char *name) {
 
 static dl_tensor *run_call(dl_module *m, dl_tensor *x);
 
+/* Functions that compute a tensor are nets, which are not those that run, nor shown. */
+dl_status dl_module_compute(dl_module *m, bool *entered) {
+    passing *p = passed;
+    dl_watch_fn *watch = dry ? dry->watch : NULL;
+    passed = NULL;
+    if (dry) dry->watch = NULL;
+    dl_status st = dl_reparam_enter(m, entered);
+    if (dry) dry->watch = watch;
+    passed = p;
+    return st;
+}
+
 static dl_tensor *run_unmarked(dl_module *m, dl_tensor *x) {
     if (m->row->build && !m->built) {
         long size = m->row->size_of_input(m, x);
         if (size < 0 || dl_module_build_one(m, size, dl_device_of(x)) != DL_OK) return NULL;
     }
-    return m->row->call ? run_call(m, x) : m->row->forward(m, x);
+    bool entered = false;
+    if (__builtin_expect(m->reparams != NULL, 0) && dl_module_compute(m, &entered) != DL_OK) return NULL;
+    dl_tensor *y = m->row->call ? run_call(m, x) : m->row->forward(m, x);
+    if (entered) dl_reparam_leave(m);
+    return y;
 }
 
 static void keep_result(dl_module *m, dl_tensor *y) {
@@ -281,13 +303,16 @@ static dl_status keep_within(const dl_child *c, int i, int n, dl_tensor *x, dl_t
     return DL_OK;
 }
 
+/* Does something of its own happen when it runs? */
+static bool runs_alone(const dl_module *m) { return m->hooks || m->reparams; }
+
 /* Neighbours that run as one, of which those but the last may be within; 0: none. */
 static int run_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
     const dl_layer_mark *outer = dl_layer_running;
     int last = 0;
     n = n < DL_FUSED_MAX ? n : DL_FUSED_MAX;
-    while (last < n && !c[last].m->hooks && may_be_within(c, last, n)) last++;
-    if (last < n && !c[last].m->hooks) last++;
+    while (last < n && !runs_alone(c[last].m) && may_be_within(c, last, n)) last++;
+    if (last < n && !runs_alone(c[last].m)) last++;
     dl_layer_running = c->m->mark;
     int ran = dl_module_fused(c, last, x, y);
     dl_layer_running = outer;
@@ -513,7 +538,10 @@ static dl_status make_own(dl_module *m, const dl_tensor *x) {
             return dl_fail_hint(DL_ERR_SHAPE, "give its sizes without `in`, or call the net with a tensor",
                                 "the shape of '%s' depends on the input, in which there is no tensor",
                                 m->child[i].name);
-        if (!c->built) DL_TRY(dl_module_build_one(c, c->row->size_of_input(c, x), dl_device_of(x)));
+        if (!c->built) {
+            DL_TRY(dl_module_build_one(c, c->row->size_of_input(c, x), dl_device_of(x)));
+            DL_TRY(dl_reparam_start(m));
+        }
         if (dry && !c->row->nparams) DL_TRY(keep(c->tensor[0]));
         if (!dry || !dry->watch) continue;
         size_t n = go_into(m->child[i].name);

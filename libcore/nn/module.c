@@ -3,7 +3,7 @@
 #include "core/list.h"
 #include "core/random/rng.h"
 #include "core/scope.h"
-#include "nn/module.h"
+#include "nn/reparam.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +57,7 @@ void dl_module_unref(dl_module *m) {
     free(m->tie);
     dl_code_unref(m->code);
     release_origin(m->origin);
+    dl_reparam_free(m);
     free(m->child);
     dl_layer_names_free(&m->names);
     free(m->opt);
@@ -131,6 +132,31 @@ dl_status dl_module_append(dl_module *parent, const char *label, const char *bas
     parent->child[parent->nchild++] = (dl_child){name, child};
     parent->has_code |= child->code || child->has_code;
     return DL_OK;
+}
+
+/* The names anew, of layers that changed their places. */
+static dl_status index_names(dl_module *parent) {
+    dl_layer_names_free(&parent->names);
+    parent->names = (dl_layer_names){0};
+    for (int i = 0; i < parent->nchild; i++) DL_TRY(dl_layer_names_add(&parent->names, parent->child[i].name, i));
+    return DL_OK;
+}
+
+dl_status dl_module_insert(dl_module *parent, int at, const char *name, dl_module *child) {
+    DL_TRY(dl_module_append(parent, name, NULL, child));
+    const int last = parent->nchild - 1;
+    const dl_child c = parent->child[last];
+    memmove(parent->child + at + 1, parent->child + at, (size_t)(last - at) * sizeof c);
+    parent->child[at] = c;
+    return at < last ? index_names(parent) : DL_OK;
+}
+
+void dl_module_remove(dl_module *parent, int at) {
+    dl_module_unref(parent->child[at].m);
+    free(parent->child[at].name);
+    parent->nchild--;
+    memmove(parent->child + at, parent->child + at + 1, (size_t)(parent->nchild - at) * sizeof *parent->child);
+    index_names(parent);
 }
 
 /* ---------------------------------------------------------------- the tree */
@@ -364,6 +390,8 @@ static dl_status collect(void *ctx, dl_module *m, const char *path) {
         char buf[DL_PATH_MAX];
         if (i == 0 && m->tie_owner && dl_module_path_of(c->net, m->tie_owner, buf))
             continue; /* it has the name there */
+        if ((i == 0 && m->borrows) || dl_reparam_computes(m, m->row->tensors[i]))
+            continue; /* what is behind it counts */
         int buffer = i >= m->row->nparams;
         if (m->tensor[i] && c->what & (buffer ? 2 : 1))
             DL_TRY(collect_one(c, path, m->row->tensors[i], m->tensor[i], buffer));
@@ -418,6 +446,7 @@ static void add_layer(dl_text *t, const dl_module *m, int depth);
 /* The items of a net, one a line: layers from..to, and its forward as it was written. */
 static void add_items(dl_text *t, const dl_module *m, int from, int to, int depth) {
     for (int i = from; i < to; i++) {
+        if (m->child[i].m->source) continue;
         dl_text_add(t, "%*s%s: ", 4 * depth, "", m->child[i].name);
         add_layer(t, m->child[i].m, depth);
         dl_text_add(t, "\n");
@@ -446,6 +475,7 @@ static void add_options(dl_text *t, const dl_module *m) {
         dl_text_add(t, bare ? " %s" : " %s=%s", bare ? value : k->options[i].name, value);
     }
     if (m->tie) dl_text_add(t, " tie=%s", m->tie);
+    dl_reparam_write(t, m);
 }
 
 static void add_layer(dl_text *t, const dl_module *m, int depth) {

@@ -57,6 +57,8 @@ typedef struct dl_child {
     dl_module *m;
 } dl_child;
 
+typedef struct dl_reparam dl_reparam;
+
 typedef struct dl_net_inputs {
     int n; /* 0: none yet */
     dl_net_input in[DL_NET_INPUTS];
@@ -76,6 +78,9 @@ struct dl_module {
     dl_tensor *kept;           /* that; NULL: none */
     bool built, training, has_shortcut; /* the shortcut is the last child */
     bool borrows;                       /* its weight is there only while the layer around it runs (nn/reparam.c) */
+    bool source;                        /* stands behind a computed tensor of the layer around it */
+    bool computed;                      /* such tensors of its own are there */
+    dl_reparam *reparams;               /* how they are computed */
     int dtype, device;                  /* for tensors to be made; device -1: that of the input */
     dl_optval *opt;
     dl_tensor *tensor[DL_LAYER_TENSORS]; /* NULL where the options leave one out */
@@ -105,6 +110,11 @@ bool dl_module_has_forward(dl_module *m);
 dl_module *dl_module_new(const dl_layer_row *row, dl_optval *opt);
 /* Adds a layer under a label, or named after `base` and a number. Takes the reference, also on failure. */
 dl_status dl_module_append(dl_module *parent, const char *label, const char *base, dl_module *child);
+/* The same at place `at` among the layers, and the layer there removed, whose reference is given up. */
+dl_status dl_module_insert(dl_module *parent, int at, const char *name, dl_module *child);
+void dl_module_remove(dl_module *parent, int at);
+/* Gives a part, and what it consists of, paths and names below `path` (nn/replace.c). */
+dl_status dl_module_take_path(dl_module *part, const char *path);
 /* The same layers once more, whose weights are still to be made. */
 dl_module *dl_module_again(dl_module *m);
 /* Gives the layers that have none the origin of a net that is defined now. */
@@ -191,6 +201,9 @@ dl_pack *dl_module_dry_result(dl_module *m, const dl_net_input *in, int n, int d
 /* The same for given inputs. */
 dl_pack *dl_module_dry_call(dl_module *m, dl_pack *in);
 
+/* Computes the tensors of m that are computed from others, unseen by whoever watches a pass (nn/forward.c). */
+dl_status dl_module_compute(dl_module *m, bool *entered);
+
 /* Puts the tensors of a file whose names begin with `prefix` into a net (nn/state.c); `path` is used in messages. On
  * failure the net is as before. */
 dl_status dl_module_load_file(dl_module *m, const dl_tensor_file *f, const char *path, const char *prefix);
@@ -199,8 +212,9 @@ dl_status dl_module_check_file(dl_module *m, const dl_tensor_file *f, const char
 
 /* Other tensors or layers are parts of the net that runs now (nn/forward.c). */
 void dl_module_parts_changed(void);
-/* How many layers of nets have been replaced in this process (nn/replace.c). */
+/* How many layers of nets have been replaced, or have other parameters, in this process (nn/replace.c). */
 unsigned long dl_module_changes(void);
+void dl_module_changed(void);
 
 /* ---- visiting (nn/module.c) */
 /* The path of a part below m, "" for m itself; NULL: it is none. Text in buf. */

@@ -5,6 +5,7 @@
 
 #include "core/scope.h"
 #include "nn/layers.h"
+#include "nn/reparam.h"
 #include "ops/recurrent.h"
 #include "dlcore/recurrent.h"
 
@@ -73,8 +74,11 @@ static int params_of(dl_module *m, const dl_tensor *x, int least, dl_tensor **ou
         return -1;
     }
     if (dl_part_weights_make(m, x->shape[x->ndim - 1], dl_device_of(x)) != DL_OK) return -1;
-    for (int i = 0; i < m->nchild; i++) out[i] = m->child[i].m->tensor[0];
-    return m->nchild;
+    if (dl_reparam_start(m) != DL_OK) return -1;
+    int n = 0;
+    for (int i = 0; i < m->nchild; i++)
+        if (!m->child[i].m->source) out[n++] = m->child[i].m->tensor[0];
+    return n;
 }
 
 enum { MOST = 64 * 2 * 4 }; /* parameters */

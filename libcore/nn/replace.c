@@ -11,6 +11,7 @@
 static unsigned long changes;
 
 unsigned long dl_module_changes(void) { return __atomic_load_n(&changes, __ATOMIC_RELAXED); }
+void dl_module_changed(void) { __atomic_add_fetch(&changes, 1, __ATOMIC_RELAXED); }
 
 /* A path of the new part: that of its place, then its own. */
 typedef struct place {
@@ -32,6 +33,10 @@ static dl_status take_path(void *ctx, dl_module *m, const char *below) {
         DL_TRY(dl_tensor_set_name(m->tensor[i], name));
     }
     return DL_OK;
+}
+
+dl_status dl_module_take_path(dl_module *part, const char *path) {
+    return dl_module_visit(part, take_path, &(place){path, strlen(path)});
 }
 
 /* A layer below `net` that shares a tensor of the part that leaves keeps the tensor as its own. */
@@ -75,13 +80,13 @@ dl_status dl_module_replace(dl_module *m, const char *label, dl_module *part) {
     char path[2 * DL_PATH_MAX];
     int n = snprintf(path, sizeof path, "%s%s%s", m->path ? m->path : "", m->path ? "." : "", label);
     if (n >= DL_PATH_MAX) return dl_fail(DL_ERR_VALUE, "the name of the layer is too long: '%.60s...'", path);
-    DL_TRY(dl_module_visit(part, take_path, &(place){path, (size_t)n}));
+    DL_TRY(dl_module_take_path(part, path));
     m->child[at].m = dl_module_ref(part);
     m->has_code |= part->code || part->has_code;
     dl_module_parts_changed();
     dl_module_visit(m, release_tie, &(leaving){m, former});
     dl_module_unref(former);
-    __atomic_add_fetch(&changes, 1, __ATOMIC_RELAXED);
+    dl_module_changed();
     return DL_OK;
 }
 

@@ -6,7 +6,7 @@
 #include "core/list.h"
 #include "core/scope.h"
 #include "io/stored.h"
-#include "nn/module.h"
+#include "nn/reparam.h"
 #include "dlcore/copy.h"
 
 /* ---------------------------------------------------------------- copies */
@@ -36,6 +36,7 @@ static dl_status copy_tensors(dl_module *to, const dl_module *from) {
 
 static dl_status copy_children(dl_module *to, const dl_module *from, copies *c) {
     for (int i = 0; i < from->nchild; i++) {
+        if (c->bare && from->child[i].m->source) continue;
         dl_module *child = copy(from->child[i].m, c);
         if (!child) return dl_failed();
         DL_TRY(dl_module_append(to, from->child[i].name, NULL, child));
@@ -58,6 +59,8 @@ static dl_status copy_origin(dl_module *to, const dl_module *from, const copies 
     return DL_OK;
 }
 
+static dl_module *copy_function(void *ctx, dl_module *m) { return copy(m, ctx); }
+
 static dl_module *copy(dl_module *m, copies *c) {
     long known = dl_addresses_find(&c->from, m);
     if (known >= 0) return dl_module_ref(c->to[known]);
@@ -66,7 +69,8 @@ static dl_module *copy(dl_module *m, copies *c) {
     if (opt) memcpy(opt, m->opt, DL_OPT_MAX * sizeof *opt);
     dl_module *to = dl_module_new(m->row, opt);
     if (!to) return NULL;
-    to->borrows = m->borrows, to->training = m->training, to->dtype = m->dtype, to->device = m->device;
+    to->borrows = m->borrows && !c->bare, to->source = m->source, to->training = m->training, to->dtype = m->dtype,
+    to->device = m->device;
     to->code = dl_code_ref(m->code);
     if (c->bare && dl_module_holds_tensor(m)) to->inputs = m->inputs; /* the shape that was declared */
     if (c->bare)
@@ -80,7 +84,7 @@ static dl_module *copy(dl_module *m, copies *c) {
     }
     if (m->tie && !(to->tie = strdup(m->tie))) goto fail;
     if (!c->bare && (copy_origin(to, m, c) != DL_OK || copy_tensors(to, m) != DL_OK)) goto fail;
-    if (copy_children(to, m, c) != DL_OK) goto fail;
+    if (copy_children(to, m, c) != DL_OK || dl_reparam_copy(to, m, c->bare, copy_function, c) != DL_OK) goto fail;
     if (DL_LIST_ROOM(c->to, c->from.n, c->cap) != DL_OK || dl_addresses_add(&c->from, m) < 0) goto fail;
     c->to[c->from.n - 1] = to;
     return to;
@@ -228,26 +232,57 @@ static dl_tensor *find_tied(const loading *l, const dl_module *m) {
     return find_stored(l, name);
 }
 
+/* The stored tensor `name` of a layer, or the one of its shape from which it is computed. */
+static dl_tensor *find_of_layer(const loading *l, const dl_module *m, const char *path, const char *own) {
+    char name[DL_PATH_MAX + 32], behind[DL_PATH_MAX];
+    snprintf(name, sizeof name, "%s%s%s", path, *path && *own ? "." : "", own);
+    dl_tensor *t = find_stored(l, name);
+    if (t || !dl_reparam_stored(m, own, behind)) return t;
+    snprintf(name, sizeof name, "%s%s%.200s", path, *path ? "." : "", behind);
+    return find_stored(l, name);
+}
+
+/* Builds a layer of that size; what is loaded draws nothing. */
+static dl_status build_loaded(loading *l, dl_module *m, long size) {
+    DL_TRY(DL_LIST_ROOM(l->made, l->nmade, l->cap));
+    uint64_t at = m->origin ? m->origin->next : 0;
+    DL_TRY(dl_module_build_one(m, size, 0));
+    if (m->origin) m->origin->next = at;
+    l->made[l->nmade++] = m;
+    return DL_OK;
+}
+
+/* Makes the parts of a layer that are computed, and that of a layer around another, from what is behind them. */
+static dl_status make_computed(loading *l, dl_module *m, const char *path) {
+    for (const dl_reparam *r = m->reparams; r; r = r->next) {
+        dl_module *part = r->inside ? m : dl_module_find(m, r->name);
+        dl_tensor *t = r->started || !part || part->built ? NULL : find_of_layer(l, m, path, r->name);
+        long size = t ? part->row->size_of_stored(part, 0, t) : -2;
+        if (size == -1) return dl_failed();
+        if (size < 0) continue;
+        DL_TRY(build_loaded(l, part, size));
+        if (part == m) continue;
+        DL_TRY(DL_LIST_ROOM(l->made, l->nmade, l->cap));
+        l->made[l->nmade++] = m;
+        DL_TRY(dl_reparam_start(m));
+    }
+    return DL_OK;
+}
+
 /* Makes the weights of a layer that has none, for the input size its stored tensors tell. */
 static dl_status make_from_file(void *ctx, dl_module *m, const char *path) {
     loading *l = ctx;
+    if (m->reparams) DL_TRY(make_computed(l, m, path));
     if (m->built) return DL_OK;
     for (int i = 0; i < DL_LAYER_TENSORS && m->row->tensors[i]; i++) {
-        char name[DL_PATH_MAX + 32];
-        snprintf(name, sizeof name, "%s%s%s", path, *path && *m->row->tensors[i] ? "." : "", m->row->tensors[i]);
-        dl_tensor *t = find_stored(l, name);
+        dl_tensor *t = find_of_layer(l, m, path, m->row->tensors[i]);
         if (!t && i == 0 && m->tie_owner) t = find_tied(l, m);
         long size = t ? m->row->size_of_stored(m, i, t) : -2;
         if (size == -1) return dl_failed();
         if (size < 0) continue;
-        DL_TRY(DL_LIST_ROOM(l->made, l->nmade, l->cap));
-        uint64_t at = m->origin ? m->origin->next : 0; /* what is loaded draws nothing */
-        DL_TRY(dl_module_build_one(m, size, 0));
-        if (m->origin) m->origin->next = at;
-        l->made[l->nmade++] = m;
-        return DL_OK;
+        return build_loaded(l, m, size);
     }
-    if (!m->row->tensors[0]) return DL_OK;
+    if (!m->row->tensors[0] && !m->row->build) return DL_OK;
     if (!l->note) return dl_fail_hint(DL_ERR_NAME, lenient_hint(l), "%s has no weights for layer %s", l->path, path);
     l->note(l->ctx, path, 1);
     return DL_OK;
@@ -342,11 +377,12 @@ static dl_status load_whole(dl_module *m, loading l) {
     dl_status st = load(m, &l);
     dl_rng_seek(DL_STREAM_INIT, rng);
     for (long i = 0; i < l.nmade && (l.check || st != DL_OK); i++) { /* as before */
+        dl_reparam_reset(l.made[i]);
         for (int k = 0; k < DL_LAYER_TENSORS; k++) {
             dl_unref(l.made[i]->tensor[k]);
             l.made[i]->tensor[k] = NULL;
         }
-        l.made[i]->built = false;
+        l.made[i]->built = !l.made[i]->row->build;
     }
     free(l.made);
     return st;

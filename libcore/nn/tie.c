@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "core/scope.h"
-#include "nn/module.h"
+#include "nn/reparam.h"
 
 /* ---------------------------------------------------------------- finding the other layer */
 
@@ -89,7 +89,10 @@ static dl_status adopt(dl_tensor **made, dl_tensor *shared, const dl_module *m) 
 dl_status dl_module_tie(dl_module *m) {
     dl_module *owner = m->tie_owner;
     if (owner) {
-        dl_tensor **there = owner->built ? &owner->tensor[m->tie_slot] : &owner->tied[m->tie_slot];
+        dl_tensor **there = owner->built ? dl_reparam_place(owner, m->tie_slot) : &owner->tied[m->tie_slot];
+        if (!there)
+            return dl_fail(DL_ERR_STATE, "layer %s cannot share %s, which is computed from several tensors",
+                           m->row->kind.name, owner->row->tensors[m->tie_slot]);
         if (owner->built && !*there)
             return dl_fail_hint(DL_ERR_NAME, "tie a parameter that the layer has", "layer %s has no %s to share",
                                 owner->row->kind.name, owner->row->tensors[m->tie_slot]);

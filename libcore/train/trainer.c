@@ -161,6 +161,46 @@ dl_status dl_trainer_check_built(dl_trainer *t) {
     return st;
 }
 
+/* An optimizer knows a parameter by its name, for checkpoints. */
+static dl_status rename_param(dl_optimizer *o, const dl_tensor *p, const char *name) {
+    for (long i = 0; i < o->n; i++) {
+        if (o->param[i].p != p || !strcmp(o->param[i].name, name)) continue;
+        char *copy = strdup(name);
+        if (!copy) return no_memory();
+        free(o->param[i].name);
+        o->param[i].name = copy;
+    }
+    return DL_OK;
+}
+
+/* The parameters of the net in the order that the trainer has; false: they are not the same. */
+static bool in_order(const dl_trainer *t, dl_module_list *l) {
+    dl_module_entry *e = (dl_module_entry *)l->entries;
+    bool same = l->n == t->nparam && dl_module_is_built(t->model) == t->built;
+    for (long i = 0; same && i < l->n; i++) {
+        long k = i;
+        while (k < l->n && e[k].tensor != t->param[i]) k++;
+        if (!(same = k < l->n)) break;
+        const dl_module_entry other = e[i];
+        e[i] = e[k], e[k] = other;
+    }
+    return same;
+}
+
+/* Where a layer has become a computed one, parameters have other names, and there are other buffers. */
+static dl_status take_lists(dl_trainer *t, bool *same) {
+    dl_module_list *l = dl_module_tensors(t->model, 1), *all = l ? dl_module_tensors(t->model, 3) : NULL;
+    dl_status st = all ? DL_OK : dl_failed();
+    *same = st == DL_OK && in_order(t, l);
+    for (long i = 0; *same && i < l->n && st == DL_OK; i++)
+        st = rename_param(t->opt, l->entries[i].tensor, l->entries[i].path);
+    const bool take = *same && st == DL_OK;
+    dl_module_list_free(take ? t->params : l);
+    dl_module_list_free(take ? t->state : all);
+    if (take) t->params = l, t->state = all;
+    return st;
+}
+
 dl_status dl_trainer_check_net(dl_trainer *t) {
     DL_TRY(dl_trainer_check_built(t));
     unsigned long now = dl_module_changes();
@@ -171,14 +211,12 @@ dl_status dl_trainer_check_net(dl_trainer *t) {
         return dl_fail_hint(DL_ERR_STATE, "make a new trainer; the rate of this one is t.lr",
                             "options of the optimizer were changed after the trainer had been made");
     if (t->changes == now) return DL_OK;
-    dl_module_list *l = dl_module_tensors(t->model, 3);
-    if (!l) return dl_failed();
-    bool same = l->n == t->state->n && dl_module_is_built(t->model) == t->built;
-    for (long i = 0; same && i < l->n; i++) same = l->entries[i].tensor == t->state->entries[i].tensor;
-    dl_module_list_free(l);
+    bool same;
+    DL_TRY(take_lists(t, &same));
     if (!same)
         return dl_fail_hint(DL_ERR_STATE, "make a new trainer: it takes on the weights that the net has now",
-                            "a layer of %s was replaced after the trainer had been made", dl_module_name(t->model));
+                            "a layer of %s was replaced, or has other parameters, after the trainer had been made",
+                            dl_module_name(t->model));
     t->changes = now;
     return DL_OK;
 }

@@ -21,7 +21,13 @@ int dlsh_net_device(dl_module *m) {
 
 /* ---------------------------------------------------------------- text and table */
 
-static int is_group(const dl_module *m) { return dl_module_count(m) > 0; }
+/* Is it made of layers? Tensors, and what they are computed from, make none. */
+static int is_group(const dl_module *m) {
+    if (!strcmp(dl_module_kind(m), "net")) return 1;
+    for (int i = 0; i < dl_module_count(m); i++)
+        if (!dlsh_is_net_tensor(dl_module_at(m, i)) && strcmp(dl_module_label(m, i), "parametrizations") != 0) return 1;
+    return 0;
+}
 
 static dl_status text(void *self, dlsh_buf *out) {
     dl_module *m = self;
@@ -191,13 +197,15 @@ int dlsh_is_net_tensor(const dl_module *m) {
     return !strcmp(dl_module_kind(m), "param") || !strcmp(dl_module_kind(m), "buffer");
 }
 
-/* The tensor of that name. *t NULL: there is none, in a layer that has its weights. */
+/* The tensor of that name, owned. *t NULL: there is none, in a layer that has its weights. */
 static dl_status tensor_of(dl_module *m, const char *name, dl_tensor **t) {
-    if ((*t = dl_module_tensor(m, name))) return DL_OK;
+    dl_error_clear();
+    if ((*t = dl_module_value(m, name))) return DL_OK;
+    if (dl_error_last()) return dl_failed();
     dl_module *c = *name ? dl_module_find(m, name) : NULL, *holder = c ? c : m;
     if (c ? !dlsh_is_net_tensor(c) : is_group(m)) return DL_OK;
     DLSH_TRY(dl_module_check_built(holder));
-    *t = dl_module_tensor(m, name);
+    *t = dl_module_value(m, name);
     return DL_OK;
 }
 
@@ -206,14 +214,15 @@ static dl_status get(void *self, const char *name, dlsh_value *out) {
     dl_module *m = self, *c = dl_module_find(m, name);
     dl_tensor *t;
     DLSH_TRY(tensor_of(m, name, &t));
-    if (t) return dlsh_give(dlsh_tensor(dl_ref(t)), out);
+    if (t) return dlsh_give(dlsh_tensor(t), out);
     return c && *name ? dlsh_give(dlsh_net_value(c), out) : dlsh_net_function(m, name, out);
 }
 
 /* A tensor gets values; a layer is replaced. */
 static dl_status set(void *self, const char *name, dlsh_value v) {
-    dl_tensor *t;
-    DLSH_TRY(tensor_of(self, name, &t));
+    dl_tensor *found;
+    DLSH_TRY(tensor_of(self, name, &found));
+    DLSH_OWNED dl_tensor *t = found;
     if (!t && *name && dl_module_find(self, name)) return dlsh_replace_part(self, name, v);
     if (!t && !dlsh_foreign_method(name) && !strchr(name, '.'))
         return dlsh_fail(DL_ERR_NAME,
@@ -229,7 +238,7 @@ static dl_status set(void *self, const char *name, dlsh_value v) {
         return dlsh_fail(DL_ERR_AUTOGRAD, hint, "%s cannot become %s: a net's parameters stay its own tensors", name,
                          dl_is_leaf(v.as.tensor) ? "another parameter" : "a computed tensor that has a history");
     }
-    return dl_module_set_tensor(self, name, v.as.tensor);
+    return dl_module_set_value(self, name, v.as.tensor);
 }
 
 static dl_status names(void *self, dlsh_value *out) {
@@ -238,7 +247,8 @@ static dl_status names(void *self, dlsh_value *out) {
     for (int i = 0; i < dl_module_count(m); i++) DLSH_TRY(dlsh_append(l, dlsh_string(dl_module_label(m, i))));
     static const char *const tensors[] = {"weight", "bias", "running_mean", "running_var"};
     for (int i = 0; i < 4; i++)
-        if (dl_module_tensor(m, tensors[i])) DLSH_TRY(dlsh_append(l, dlsh_string(tensors[i])));
+        if (dl_module_tensor(m, tensors[i]) || dl_module_is_parametrized(m, tensors[i], NULL))
+            DLSH_TRY(dlsh_append(l, dlsh_string(tensors[i])));
     DLSH_TRY(dlsh_net_function_names(m, l));
     return dlsh_hand_over(&l, out);
 }

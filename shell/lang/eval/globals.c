@@ -53,6 +53,41 @@ int dlsh_global_slot(dlsh_session *s, const char *name) {
     return -1;
 }
 
+/* Functions that are also written with the name of PyTorch's module before them: NAME, or NAME=FUNCTION. */
+static const struct {
+    const char *name, *functions;
+} prefixes[] = {
+    {"prune",
+     "random_unstructured|l1_unstructured|random_structured|ln_structured|global_unstructured|custom_from_mask|"
+     "is_pruned|identity=prune_identity|remove=prune_remove|L1Unstructured=l1_unstructured|"
+     "RandomUnstructured=random_unstructured"},
+    {"parametrize", "register_parametrization|remove_parametrizations|is_parametrized"},
+};
+
+static dl_status add_prefixed(dlsh_session *s, dlsh_value to, const char *at, size_t n) {
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)n, at);
+    char *is = strchr(name, '='), *function = is ? is + 1 : name;
+    const dlsh_command *row = dlsh_find_command(s, function, strlen(function));
+    if (is) *is = 0;
+    return row ? dlsh_record_add(to, name, (dlsh_value){DLSH_BUILTIN, {.builtin = row}}) : DL_OK;
+}
+
+/* A record of the functions; VOID: it is no such name, or a failure is recorded. */
+static dlsh_value prefix_value(dlsh_session *s, const char *name) {
+    const char *at = NULL;
+    for (size_t i = 0; i < DLSH_COUNT(prefixes) && !at; i++)
+        if (!strcmp(prefixes[i].name, name)) at = prefixes[i].functions;
+    if (!at) return dlsh_void();
+    DLSH_DROPPED dlsh_value all = dlsh_new_record();
+    dlsh_value out = dlsh_void();
+    for (size_t n; *at; at += n + (at[n] == '|')) {
+        n = strcspn(at, "|");
+        if (dlsh_failed(all) || add_prefixed(s, all, at, n)) return out;
+    }
+    return dlsh_hand_over(&all, &out) ? dlsh_void() : out;
+}
+
 /* What a name means that is not a variable: a constant, a function of the tables, an op, a dtype, a device. */
 dlsh_value dlsh_builtin_value(dlsh_session *s, const char *name) {
     static const struct {
@@ -67,6 +102,7 @@ dlsh_value dlsh_builtin_value(dlsh_session *s, const char *name) {
     if (row && row->function) row = dlsh_find_command(s, row->function, strlen(row->function));
     if (row && row->flags & DLSH_FUNCTION) return (dlsh_value){DLSH_BUILTIN, {.builtin = row}};
     dlsh_value op = dlsh_op_value(name);
+    if (dlsh_failed(op)) op = prefix_value(s, name);
     if (!dlsh_failed(op)) return op;
     if (dl_dtype_parse(name, &dtype) == DL_OK) return dlsh_string(dl_dtype_name(dtype));
     dl_error_clear();
