@@ -143,7 +143,7 @@ int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
         *y = conv_norm(c->m, second->m, relu, x);
         return 2 + relu;
     }
-    if (is(c, "batchnorm") && is(second, "relu") && c->m->built) {
+    if (is(c, "batchnorm") && is(second, "relu") && c->m->built && dl_m_opt(c->m, "momentum")->given) {
         *y = norm_relu(c->m, x);
         return 2;
     }

@@ -298,7 +298,7 @@ dl_pack *dl_layer_maxunpool_call(dl_module *m, dl_pack *in) {
 
 dl_status dl_layer_batchnorm_check(dl_module *m) {
     double momentum = dl_m_float(m, "momentum");
-    if (!(momentum >= 0 && momentum <= 1))
+    if (dl_m_opt(m, "momentum")->given && !(momentum >= 0 && momentum <= 1))
         return dl_fail(DL_ERR_VALUE, "layer %s: momentum must be between 0 and 1, not %g", m->row->kind.name, momentum);
     return check_positive(m, "num_features");
 }
@@ -319,6 +319,15 @@ long dl_layer_batchnorm_stored(const dl_module *m, int slot, const dl_tensor *t)
     return check_channels(m, stored_size(m, slot, t, 1, 0));
 }
 
+/* A whole number that begins with 0. */
+static dl_status make_counter(dl_module *m, int slot) {
+    const int dtype = m->dtype;
+    m->dtype = DL_I64;
+    dl_status st = dl_module_make(m, slot, 0, NULL, NULL, 0);
+    m->dtype = dtype;
+    return st;
+}
+
 dl_status dl_layer_batchnorm_build(dl_module *m, long channels) {
     if (dl_m_int(m, "affine")) {
         DL_TRY(dl_module_make(m, 0, 1, &channels, "ones", 0));
@@ -327,12 +336,34 @@ dl_status dl_layer_batchnorm_build(dl_module *m, long channels) {
     if (dl_m_int(m, "track_running_stats")) {
         DL_TRY(dl_module_make(m, 2, 1, &channels, NULL, 0));
         DL_TRY(dl_module_make(m, 3, 1, &channels, "ones", 0));
+        if (!dl_m_opt(m, "momentum")->given) return make_counter(m, 4);
     }
     return DL_OK;
 }
 
+/* value += (other - value) / n */
+static dl_status approach(dl_tensor *value, dl_tensor *other, dl_tensor *n) {
+    DL_OWNED dl_tensor *off = dl_sub(other, value), *part = off ? dl_div(off, n) : NULL,
+                       *now = part ? dl_add(value, part) : NULL;
+    return now ? dl_assign(value, now) : dl_failed();
+}
+
+/* Training whose running statistics are the means of those of all batches. */
+static dl_tensor *batchnorm_of_all(dl_module *m, dl_tensor *x) {
+    DL_OWNED dl_tensor *mean = dl_clone(m->tensor[2]), *var = mean ? dl_clone(m->tensor[3]) : NULL;
+    dl_tensor *y = var ? dl_batch_norm(x, mean, var, m->tensor[0], m->tensor[1], 1, 1, dl_m_float(m, "eps")) : NULL;
+    DL_SCOPED_GRAD_MODE(0);
+    DL_OWNED dl_tensor *one = dl_scalar_i(1), *n = one ? dl_add(m->tensor[4], one) : NULL;
+    if (y && n && dl_assign(m->tensor[4], n) == DL_OK && approach(m->tensor[2], mean, n) == DL_OK &&
+        approach(m->tensor[3], var, n) == DL_OK)
+        return y;
+    dl_unref(y);
+    return NULL;
+}
+
 dl_tensor *dl_layer_batchnorm(dl_module *m, dl_tensor *x) {
     int training = dl_m_training(m) || !m->tensor[2];
+    if (m->tensor[4] && dl_m_training(m)) return batchnorm_of_all(m, x);
     return dl_batch_norm(x, m->tensor[2], m->tensor[3], m->tensor[0], m->tensor[1], training, dl_m_float(m, "momentum"),
                          dl_m_float(m, "eps"));
 }

@@ -7,7 +7,7 @@
 #include "core/tensor.h"
 #include "nn/options.h"
 
-enum { DL_LAYER_TENSORS = 4, DL_LAYER_INPUTS = 8, DL_PATH_MAX = 512 };
+enum { DL_LAYER_TENSORS = 5, DL_LAYER_INPUTS = 8, DL_PATH_MAX = 512 };
 
 enum dl_layer_flags {
     DL_L_BODY = 1,     /* made of other layers */

@@ -63,6 +63,10 @@ static void set_int(dl_optval *v, dl_arg_kind kind, long i) {
 /* Converts the argument to the kind of the row; false when it does not fit. */
 static bool convert(const dl_option_row *o, const dl_arg *a, dl_optval *v) {
     bool want_float = o->kind == DL_ARG_FLOAT || o->kind == DL_ARG_FLOATS;
+    if (a->kind == DL_ARG_STR && !strcmp(a->s, "none") && strstr(o->dflt, "|none")) {
+        *v = (dl_optval){.set = true};
+        return true;
+    }
     if (a->kind == DL_ARG_STR && o->kind == DL_ARG_STR) {
         if (strlen(a->s) >= sizeof v->u.s) return false;
         *v = (dl_optval){.given = true, .set = true, .n = 1};

@@ -135,13 +135,26 @@ static void release(work *w) {
 
 static dl_status describe(work *w, const dlsh_layer *layers, int n, const dl_layer_spec **out);
 
+/* Is none a value of that option, other than not to give it? */
+static int takes_none(const char *layer, const char *name) {
+    const dl_kind_row *k = dl_layer_kind(layer);
+    for (const dl_option_row *o = k ? k->options : NULL; o && o->name; o++)
+        if (!strcmp(o->name, name)) return strstr(o->dflt, "|none") != NULL;
+    return 0;
+}
+
 static dl_status describe_args(work *w, const dlsh_layer *l, dl_layer_spec *spec, origin *p) {
     dl_arg *args = allocate(w, ((size_t)l->nargs + 1) * sizeof *args);
     int *arg_of = allocate(w, ((size_t)l->nargs + 1) * sizeof *arg_of);
     dlsh_arg_room *room = allocate(w, ((size_t)l->nargs + 1) * sizeof *room);
     if (!args || !arg_of || !room) return DL_ERR_MEMORY;
     for (int i = 0; i < l->nargs; i++) {
-        if (l->args[i].type == DLSH_NONE && l->names[i]) continue; /* none: not given */
+        if (l->args[i].type == DLSH_NONE && l->names[i]) { /* none: not given */
+            if (!takes_none(l->kind, l->names[i])) continue;
+            args[spec->nargs] = (dl_arg){.name = l->names[i], .kind = DL_ARG_STR, .s = "none"};
+            arg_of[spec->nargs++] = i;
+            continue;
+        }
         /* a tensor of the net may start with a number: init=0.5 */
         int number =
             l->shape.type == DLSH_FN && l->names[i] && !strcmp(l->names[i], "init") && dlsh_is_number(l->args[i]);
