@@ -1,4 +1,5 @@
 /* Sparse matrices as values: sparse(x), sparse_csr(...), sparse_coo(...), their methods and operators. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "commands/sparse.h"
@@ -6,6 +7,7 @@
 #include "view/sink.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/elementary.h"
+#include "dlcore/index.h"
 #include "dlcore/linalg.h"
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
@@ -122,6 +124,15 @@ static dl_status crow_run(const dlsh_args *a, dlsh_value *result) {
 static dl_status col_run(const dlsh_args *a, dlsh_value *result) {
     return give_tensor(dl_ref(dl_sparse_col(dlsh_arg_self(a))), result);
 }
+/* In the order of columns: the rows of the entries, or where columns begin. */
+static dl_status columns_of(const dl_sparse *s, int rows, dlsh_value *result) {
+    DLSH_DROPPED dlsh_value across = dlsh_void();
+    DLSH_TRY(get_across((void *)s, &across));
+    const dl_sparse *t = sparse_of(across);
+    return give_tensor(dl_ref(rows ? dl_sparse_col(t) : dl_sparse_crow(t)), result);
+}
+static dl_status ccol_run(const dlsh_args *a, dlsh_value *result) { return columns_of(dlsh_arg_self(a), 0, result); }
+static dl_status row_run(const dlsh_args *a, dlsh_value *result) { return columns_of(dlsh_arg_self(a), 1, result); }
 static dl_status dense_run(const dlsh_args *a, dlsh_value *result) {
     return give_tensor(dl_sparse_dense(dlsh_arg_self(a)), result);
 }
@@ -188,6 +199,9 @@ static const dlsh_command methods[] = {
     DLSH_FN_ROW("crow_indices", crow_run, "s.crow_indices()",
                 "Where rows begin: row r has the entries crow[r] to crow[r + 1] - 1."),
     DLSH_FN_ROW("col_indices", col_run, "s.col_indices()", "The column of each entry."),
+    DLSH_FN_ROW("ccol_indices", ccol_run, "s.ccol_indices()",
+                "Where columns begin in the order of columns, which s.T.values() has."),
+    DLSH_FN_ROW("row_indices", row_run, "s.row_indices()", "The row of each entry in the order of columns."),
     DLSH_FN_ROW("to_dense", dense_run, "s.to_dense()", "The matrix with its zeros, a tensor."),
     DLSH_FN_ROW("t", t_run, "s.t()", "The transpose, which s.T is, too; its columns are sorted."),
     DLSH_FN_ROW("with_values", with_run, "s.with_values(VALUES)", "Entries at the same places with other values.",
@@ -300,6 +314,91 @@ static dl_status coo_run(const dlsh_args *a, dlsh_value *result) {
     return st;
 }
 
+/* Compressed columns are the compressed rows of the transpose. */
+static dl_status csc_run(const dlsh_args *a, dlsh_value *result) {
+    long size[2] = {0};
+    dl_status st;
+    const int given = given_size(a, size, &st);
+    DLSH_TRY(st);
+    DLSH_OWNED dl_tensor *values = values_of(a);
+    DLSH_OWNED dl_tensor *ccol = values ? indices_of(a, "ccol", values) : NULL,
+                         *row = ccol ? indices_of(a, "row", values) : NULL;
+    if (!row) return dl_failed();
+    if (!given) DLSH_TRY(least_size(row, &size[0]));
+    if (!given) size[1] = dl_numel(ccol) - 1;
+    dl_sparse *across = dl_sparse_csr(ccol, row, values, size[1], size[0]);
+    st = across ? get_across(across, result) : dl_failed();
+    dl_sparse_unref(across);
+    return st;
+}
+
+/* ---- diagonals */
+
+/* The offsets of n diagonals; NULL: a recorded failure. */
+static long *offsets_of(const dlsh_args *a, long n) {
+    DLSH_OWNED dl_tensor *t = tensor_of(*dlsh_arg(a, "offsets"), DL_I64, 0),
+                         *flat = t ? dl_reshape(t, (const long[]){-1}, 1) : NULL;
+    long *off = flat ? malloc(((size_t)n + 1) * sizeof *off) : NULL;
+    if (!flat) return NULL;
+    if (!off) return dlsh_no_memory("offsets"), NULL;
+    dl_status st = dl_numel(flat) == n ? DL_OK
+                                       : dlsh_arg_fail(a, "offsets", DL_ERR_SHAPE, NULL,
+                                                       "%ld offsets for %ld diagonals", dl_numel(flat), n);
+    for (long i = 0; i < n && !st; i++) {
+        DLSH_OWNED dl_tensor *one = dl_select(flat, 0, i);
+        st = one ? dl_item_i(one, &off[i]) : dl_failed();
+        for (long k = 0; k < i && !st; k++)
+            if (off[k] == off[i])
+                st = dlsh_arg_fail(a, "offsets", DL_ERR_VALUE, NULL, "two diagonals have the offset %ld", off[i]);
+    }
+    if (st) return free(off), NULL;
+    return off;
+}
+
+/* Where the elements of diagonals [n,length] go that lie in the matrix: rows, columns, and their numbers. Returns how
+ * many. */
+static long places_of(const long *off, long n, long length, const long size[2], long *row, long *col, long *from) {
+    long k = 0;
+    for (long i = 0; i < n; i++)
+        for (long j = 0; j < length && j < size[1]; j++) {
+            if (j - off[i] < 0 || j - off[i] >= size[0]) continue;
+            row[k] = j - off[i], col[k] = j, from[k++] = i * length + j;
+        }
+    return k;
+}
+
+static dl_status give_diagonals(dl_tensor *diagonals, const long *off, const long size[2], dlsh_value *result) {
+    const long n = dl_shape(diagonals)[0], length = dl_shape(diagonals)[1], all = -1;
+    const int device = dl_device_of(diagonals);
+    const size_t room = (size_t)(n * length) + 1;
+    DLSH_FREED long *at = malloc(3 * room * sizeof *at);
+    if (!at) return dlsh_no_memory("the places of diagonals");
+    const long k = places_of(off, n, length, size, at, at + room, at + 2 * room);
+    memmove(at + k, at + room, (size_t)k * sizeof *at);
+    DLSH_OWNED dl_tensor *indices = dl_tensor_from(2, (const long[]){2, k}, DL_I64, device, at),
+                         *from = dl_tensor_from(1, &k, DL_I64, device, at + 2 * room),
+                         *flat = dl_reshape(diagonals, &all, 1),
+                         *values = flat && from ? dl_index_select(flat, from, 0) : NULL;
+    return values && indices ? give_sparse(dl_sparse_coo(indices, values, size[0], size[1]), result) : dl_failed();
+}
+
+static dl_status spdiags_run(const dlsh_args *a, dlsh_value *result) {
+    long size[2] = {0};
+    dl_status st;
+    if (!given_size(a, size, &st) && !st)
+        return dlsh_arg_fail(a, "size", DL_ERR_VALUE, "spdiags(d, [0, 1], [3, 3])",
+                             "the size of the matrix is not given");
+    DLSH_TRY(st);
+    DLSH_OWNED dl_tensor *given = tensor_of(*dlsh_arg(a, "diagonals"), DL_F32, dlsh_default_device());
+    if (!given) return dl_failed();
+    const long row[2] = {1, -1};
+    DLSH_OWNED dl_tensor *d = dl_ndim(given) == 1 ? dl_reshape(given, row, 2) : dl_ref(given);
+    if (!d) return dl_failed();
+    if (dl_ndim(d) != 2) return dlsh_arg_fail(a, "diagonals", DL_ERR_SHAPE, NULL, "diagonals are the rows of a matrix");
+    DLSH_FREED long *off = offsets_of(a, dl_shape(d)[0]);
+    return off ? give_diagonals(d, off, size, result) : dl_failed();
+}
+
 static dl_status sparse_run(const dlsh_args *a, dlsh_value *result) {
     return give_sparse(dl_sparse_of(dlsh_arg_tensor(a, "input")), result);
 }
@@ -312,6 +411,12 @@ static dl_status sparse_run(const dlsh_args *a, dlsh_value *result) {
 static const dlsh_param csr_params[] = {
     {"crow", .want = "list|tensor", .doc = "where rows begin, and the end: one number more than rows"},
     {"col", .want = "list|tensor", .doc = "the column of each entry"},
+    {"values", .want = "list|tensor", .doc = "the value of each entry; it may ask for a gradient"},
+    SIZE_PARAM,
+    {0}};
+static const dlsh_param csc_params[] = {
+    {"ccol", .want = "list|tensor", .doc = "where columns begin, and the end: one number more than columns"},
+    {"row", .want = "list|tensor", .doc = "the row of each entry"},
     {"values", .want = "list|tensor", .doc = "the value of each entry; it may ask for a gradient"},
     SIZE_PARAM,
     {0}};
@@ -334,6 +439,20 @@ const dlsh_command sparse_commands[] = {
                 .examples = "s = sparse_csr([0, 2, 3], [0, 2, 1], [1.0, 2.0, 3.0], size=[2, 3])\ns @ ones(3, 4)"),
     DLSH_FN_ROW("sparse_csr_tensor", csr_run, "sparse_csr_tensor(CROW, COL, VALUES, [[ROWS, COLUMNS]])",
                 "The same as sparse_csr.", .params = csr_params),
+    DLSH_FN_ROW("sparse_csc_tensor", csc_run, "sparse_csc_tensor(CCOL, ROW, VALUES, [[ROWS, COLUMNS]])",
+                "A sparse matrix from compressed columns, kept as compressed rows: column c has the entries ccol[c] to "
+                "ccol[c + 1] - 1.",
+                .params = csc_params,
+                .examples =
+                    "s = sparse_csc_tensor([0, 1, 3], [1, 0, 1], [1.0, 2.0, 3.0])\ns.to_dense()\ns.ccol_indices()"),
+    DLSH_FN_ROW(
+        "spdiags", spdiags_run, "spdiags(DIAGONALS, OFFSETS, [ROWS, COLUMNS])",
+        "A sparse matrix from diagonals, the rows of a matrix: element j of one stands in column j, offset columns "
+        "right of the main diagonal. Elements outside are left out.",
+        DLSH_PARAMS({"diagonals", .want = "list|tensor", .doc = "[diagonals,columns]; it may ask for a gradient"},
+                    {"offsets", .want = "list|tensor|int", .doc = "one for each: above 0 right of the main one"},
+                    {"size", .want = "list", .doc = "rows and columns"}),
+        .examples = "spdiags([[1.0, 2, 3], [4, 5, 6]], [0, 1], [3, 3]).to_dense()"),
     DLSH_FN_ROW("sparse_coo", coo_run, "sparse_coo(INDICES, VALUES, [[ROWS, COLUMNS]])",
                 "A sparse matrix of places and values, kept as sorted compressed rows; values of one place are added.",
                 .params = coo_params,

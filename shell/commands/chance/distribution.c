@@ -594,7 +594,53 @@ static dl_status distribution_run(const dlsh_args *a, dlsh_value *result) {
     return dlsh_give(dlsh_distribution_value(d), result);
 }
 
+/* Formulas of the session, a record by two kinds; a variable that nobody can name. */
+static const char registered[] = "formulas of divergences";
+
+static dlsh_value *formulas_of(dlsh_session *s) {
+    const int slot = dlsh_global_slot(s, registered);
+    if (slot < 0) return NULL;
+    dlsh_value *v = &s->globals[slot].builtin;
+    if (v->type == DLSH_VOID) *v = dlsh_new_record();
+    return dlsh_failed(*v) ? NULL : v;
+}
+
+/* By name or alias, as distribution() knows them; NULL: a recorded failure. */
+static const char *kind_arg(const dlsh_args *a, const char *name) {
+    const dlsh_value v = *dlsh_arg(a, name);
+    const distribution *d = dlsh_unwrap(v, &dlsh_distribution_class);
+    if (d) return d->is->name;
+    for (size_t i = 0; v.type == DLSH_STR && i < DLSH_COUNT(kinds); i++)
+        if (!strcmp(kinds[i].name, v.as.str->s)) return kinds[i].name;
+    dlsh_arg_fail(a, name, DL_ERR_NAME, "register_kl(\"normal\", \"laplace\", fn (p, q) { ... })",
+                  "%s is a kind of distribution, as a word or a distribution of that kind", name);
+    return NULL;
+}
+
+static dl_status register_run(const dlsh_args *a) {
+    const char *p = kind_arg(a, "p"), *q = p ? kind_arg(a, "q") : NULL;
+    dlsh_value *all = q ? formulas_of(dlsh_arg_session(a)) : NULL, fn = *dlsh_arg(a, "function");
+    if (!all) return dl_failed();
+    if (!dlsh_callable(fn))
+        return dlsh_arg_fail(a, "function", DL_ERR_TYPE, "fn (p, q) { ... }", "a formula is a function, got %s",
+                             dlsh_a(fn));
+    DLSH_SCOPED_BUF key = {0};
+    dlsh_buf_printf(&key, "%s|%s", p, q);
+    return dlsh_record_set(all->as.record, dlsh_buf_text(&key), dlsh_ref(fn));
+}
+
 static dl_status kl_run(const dlsh_args *a, dlsh_value *result) {
+    const distribution *p = dlsh_arg_handle(a, "p", &dlsh_distribution_class),
+                       *q = dlsh_arg_handle(a, "q", &dlsh_distribution_class);
+    const dlsh_value *all = formulas_of(dlsh_arg_session(a));
+    if (!all) return dl_failed();
+    char key[128];
+    snprintf(key, sizeof key, "%.60s|%.60s", p->is->name, q->is->name);
+    for (int i = 0; i < all->as.record->n; i++) {
+        if (strcmp(all->as.record->keys[i], key) != 0) continue;
+        const dlsh_value in[2] = {*dlsh_arg(a, "p"), *dlsh_arg(a, "q")};
+        return dlsh_call(dlsh_arg_session(a), all->as.record->values[i], &(dlsh_callargs){2, in, NULL}, result);
+    }
     return dlsh_distribution_kl(dlsh_arg_handle(a, "p", &dlsh_distribution_class),
                                 dlsh_arg_handle(a, "q", &dlsh_distribution_class), result);
 }
@@ -651,4 +697,14 @@ const dlsh_command distribution_commands[] = {
                 DLSH_PARAMS({"p", .want = "distribution", .doc = "from which values come"},
                             {"q", .want = "distribution", .doc = "by which they are coded"}),
                 .examples = "kl_divergence(distribution(\"normal\", 0, 1), distribution(\"normal\", 1, 2))"),
+    DLSH_ACT_ROW(
+        "register_kl", register_run, "register_kl(P, Q, FUNCTION)",
+        "Lets kl_divergence(p, q) of two kinds of distributions call a function, fn (p, q), which goes before the "
+        "formula that is built in.",
+        DLSH_PARAMS({"p", .want = "string|distribution", .doc = "a kind: \"normal\""},
+                    {"q", .want = "string|distribution", .doc = "another, or the same"},
+                    {"function", .doc = "of the two distributions"}),
+        .examples = "register_kl(\"normal\", \"cauchy\", fn (p, q) { return -p.entropy() - "
+                    "q.log_prob(p.sample(10000)).mean(0) })\n"
+                    "kl_divergence(distribution(\"normal\", 0, 1), distribution(\"cauchy\", 0, 1)).shape"),
     {0}};
