@@ -309,7 +309,9 @@ static dl_status copy_instead(frame *f) {
     long stride[DL_MAX_DIM];
     dl_strides_contiguous(x->ndim, x->shape, stride);
     DL_SCOPED_GRAD_MODE(0);
+    dl_widening *widens = dl_widening_swap(NULL); /* the elements stay as they are */
     DL_OWNED dl_tensor *flat = dl_restride(x, stride, x->ndim);
+    dl_widening_swap(widens);
     if (!flat) return dl_failed();
     dl_storage_unref(f->out[0]->st);
     f->out[0]->st = dl_storage_ref(flat->st);

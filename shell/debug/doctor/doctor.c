@@ -315,8 +315,9 @@ const dlsh_command doctor_commands[] = {
         "gradients and what cuts them off, at optimizers and the size of updates, at shapes and samples that influence "
         "each other, at data, batches and evaluations, at modes, masks and sequences, at copies and averages, at "
         "figures that the program computes, and at weights and units by depth; docs/doctor.md lists the checks. What "
-        "may follow from a finding is told behind it, as a note. What the text alone shows is said without it, before "
-        "the text runs: the gradient of a tensor that was detached, steps in a loop that never zeroes gradients.",
+        "may follow from a finding is told behind it, as a note. What the text alone shows (lint) is said without it, "
+        "before the text runs: the gradient of a tensor that was detached, steps in a loop that never zeroes "
+        "gradients.",
         DLSH_PARAMS({"what", .want = "trainer|net|optimizer|tensor", .flags = DLSH_OPTIONAL,
                      .doc = "a trainer, a net, its optimizer or a loss; all that ran when left out"}),
         .examples = "net m { linear 8 -> relu -> linear 2 -> softmax }\nx = randn(16, 4); m(x); o = sgd(m, lr=0.1)\n"

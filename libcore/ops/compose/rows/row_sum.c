@@ -24,8 +24,15 @@ static bool unwatched(int device) {
     return !dl_recorder && !dl_vmap_watching && !dl_journal_looking && !dl_nonfinite_suspects(device == 0);
 }
 
+/* Does the device's kernel of sum take other rows? It is one that makes f32 of 16 bits, too. */
+static bool sums_rows(int device) {
+    const dl_kernel *k = dl_kernel_of(dl_op_row(dl_id_sum), device);
+    return k && k->flags & DL_K_WIDE;
+}
+
 static bool in_one_pass(const dl_op *op, dl_tensor *const *in, const dl_aval *attr) {
     dl_tensor *operands[OPERANDS] = {in[0], in[1]};
+    if (!sums_rows(in[0]->st->device)) return false;
     if (in[0]->weak || in[1]->weak || in[0]->dtype != in[1]->dtype || !unwatched(in[0]->st->device)) return false;
     return dl_dtype_is_float(in[0]->dtype) && dl_device_supports(op, operands, OPERANDS, attr);
 }
