@@ -5,6 +5,7 @@
 #include "cuda/kernels/pointwise/row_sum.h"
 #include "cuda/kernels/rows.cuh"
 #include "core/widening.h"
+#include "ops/compose/rows/row_sum.h"
 #include "ops/names/reduce.h"
 
 enum { WANTED_BLOCKS = 1024, LEAST_EACH = 8, FEW_BLOCKS = 132 };
@@ -229,7 +230,7 @@ static bool wide_of(const dl_call *c) { return DL_BIT(c->dtype) & DL_HALVES && c
     const dl_kernel dl_cuda_##name = {run_##name, NULL, set, NULL, DL_K_WIDE};
 DL_REDUCTION_RUN(sum, DL_ANY, sum_op<T>{{}, (total_t<T> *)out, 1, wide_of(c)})
 static dl_status run_sum_of(dl_call *c) { return c->nin > 1 ? dl_cuda_row_sum(c) : run_sum(c); }
-const dl_kernel dl_cuda_sum = {run_sum_of, NULL, DL_ANY, NULL, DL_K_WIDE};
+const dl_kernel dl_cuda_sum = {run_sum_of, NULL, DL_ANY, NULL, DL_K_WIDE | DL_K_SUMS_ROWS};
 REDUCTION_WIDE(mean, DL_FLOATS, sum_op<T>{{}, (total_t<T> *)out, r.each, wide_of(c)})
 #define SUM_OF(f)                                                                                                      \
     sum_of_op<f, T> { {}, (T *)out, wide_of(c) }

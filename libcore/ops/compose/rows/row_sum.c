@@ -24,10 +24,9 @@ static bool unwatched(int device) {
     return !dl_recorder && !dl_vmap_watching && !dl_journal_looking && !dl_nonfinite_suspects(device == 0);
 }
 
-/* Does the device's kernel of sum take other rows? It is one that makes f32 of 16 bits, too. */
 static bool sums_rows(int device) {
     const dl_kernel *k = dl_kernel_of(dl_op_row(dl_id_sum), device);
-    return k && k->flags & DL_K_WIDE;
+    return k && k->flags & DL_K_SUMS_ROWS;
 }
 
 static bool in_one_pass(const dl_op *op, dl_tensor *const *in, const dl_aval *attr) {

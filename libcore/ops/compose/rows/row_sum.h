@@ -6,9 +6,10 @@
 /* The rows that a device may add up in one pass, see dl_backend.supports: with two operands and a formula. */
 #define DL_SUMMED_ROWS(X)                                                                                              \
     X(square_difference) X(huber_difference) X(divergence) X(log_divergence) X(logit_loss) X(probability_loss)
-/* Such a device's kernel of `sum` takes a call of the row with one operand more, a number in host memory, and the sums
- * of the results' last dimensions as its output: of the operands' dtype or f32. They are divided by that number. */
-enum { DL_SUM_BY = 2 };
+/* Such a device's kernel of `sum`, which has the flag DL_K_SUMS_ROWS, takes a call of the row with one operand more, a
+ * number in host memory, and the sums of the results' last dimensions as its output: of the operands' dtype or f32.
+ * They are divided by that number. */
+enum { DL_SUM_BY = 2, DL_K_SUMS_ROWS = 1 << 4 };
 
 /* The results of a row that is in DL_SUMMED_ROWS for two operands, reduced over the last dimensions (0: all).
  * DL_REDUCE_NONE: the results. number: what the formula names. Of 16 bits they have that dtype, and with `wide`, unless
