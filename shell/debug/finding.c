@@ -5,19 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* nan, never -nan. */
-static void drop_sign_of_nan(char *text) {
+void dlsh_drop_sign_of_nan(char *text) {
     for (char *p = text; (p = strstr(p, "-nan"));) memmove(p, p + 1, strlen(p));
 }
 
 void dlsh_cause(dlsh_finding *f, const char *fmt, ...) {
     DLSH_FORMATTED(fmt, vsnprintf(f->cause, sizeof f->cause, fmt, ap));
-    drop_sign_of_nan(f->cause);
+    dlsh_drop_sign_of_nan(f->cause);
 }
 
 void dlsh_evidence(dlsh_finding *f, const char *fmt, ...) {
     DLSH_FORMATTED(fmt, vsnprintf(f->evidence, sizeof f->evidence, fmt, ap));
-    drop_sign_of_nan(f->evidence);
+    dlsh_drop_sign_of_nan(f->evidence);
 }
 
 static dlsh_value known(const char *text) { return text && *text ? dlsh_string(text) : dlsh_none(); }

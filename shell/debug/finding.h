@@ -16,6 +16,8 @@ typedef struct dlsh_finding {
     char cause[320], evidence[480];
 } dlsh_finding;
 
+/* Makes -nan nan. */
+void dlsh_drop_sign_of_nan(char *text);
 void dlsh_cause(dlsh_finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void dlsh_evidence(dlsh_finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -25,6 +25,24 @@ done
 for f in b24_dead.dlsh b43_nan_data.dlsh; do
     dlsh -n --db none "$f" 2>err | grep -E "^PASS  (gradients get through|dead and saturated)"
 done
+# a loss that became nan is told without the sign that 0 / 0 gives it
+cat >signed_nan.dlsh <<'END'
+seed 1
+x = randn(40, 6)
+net m { linear 8 -> relu -> linear 2 }
+m(x);
+o = sgd(m, lr=0.01)
+for i in range(6) {
+    far = (m(x)[:20] - m(x)[20:]).square().sum(dim=1)
+    near = (m(x)[:20] - m(x)[:20]).square().sum(dim=1).sqrt()
+    o.zero_grad()
+    l = relu(near - far + 2).mean()
+    backward l
+    o.step()
+}
+doctor
+END
+dlsh -n --db none signed_nan.dlsh 2>err | grep -e "-nan\|to nan"
 # an optimizer stands for the net that it trains
 sed 's/^doctor$/doctor o/' b13_no_zero.dlsh >of_optimizer.dlsh
 dlsh -n --db none of_optimizer.dlsh 2>err | grep "^FAIL"

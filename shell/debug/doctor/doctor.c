@@ -89,8 +89,9 @@ void dlsh_mark_effects(dlsh_examination *e, const char *check) {
         if (!strcmp(e->findings[i].check, check)) e->findings[i].effect = 1;
 }
 
-static void tell_check(dlsh_examination *e, const char *what, const char *text) {
+static void tell_check(dlsh_examination *e, const char *what, char *text) {
     if (e->bad || e->told) return;
+    dlsh_drop_sign_of_nan(text);
     dlsh_buf_printf(&e->passed, "%s  %s: %s\n", what, e->check, text);
     e->told = 1;
 }
