@@ -114,7 +114,7 @@ static const dlsh_node *made_in(const char *file, const char *name, int *line) {
 }
 
 static void find_stale_weight(dlsh_examination *e, const dl_journal_node *n, const dl_journal_value *v) {
-    const char *name;
+    const char *name = NULL;
     int line = n->line;
     const dl_tensor *variable = variable_at(e, v->data, &name);
     const dl_tensor *from = copy_of(e, n->file, variable ? made_in(n->file, name, &line) : NULL).of;
