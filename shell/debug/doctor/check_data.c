@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "debug/doctor/passes/passes.h"
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
 #include "debug/doctor/trace.h"
@@ -21,8 +22,7 @@ static long lost_column(const dlsh_samples *s) {
     return -1;
 }
 
-/* The op that made the first NaN, before any step of an optimizer: the data were prepared so. */
-static int made_before_training(dl_nan_event *out) {
+int dlsh_nan_before_training(dl_nan_event *out) {
     return dlsh_first_nan(out) && !out->backward && !out->updates && !*out->layer;
 }
 
@@ -66,7 +66,7 @@ static void find_holes(dlsh_examination *e, const dlsh_samples *s) {
     for (long i = 0; i < s->n * s->width; i++)
         if (!isfinite(s->x[i]) && !n++) at = i;
     if (!n || !s->width || is_left_out(e)) return;
-    const int made = made_before_training(&event);
+    const int made = dlsh_nan_before_training(&event);
     const long lost = s->width > 1 ? lost_column(s) : -1;
     const int first = line_of_holes(e, s);
     const int before = made && first < event.line && first != s->line && !strcmp(event.file, s->file);
@@ -111,8 +111,7 @@ static int normalises_first(dlsh_pass p, const char *by) {
     return user && strstr(user->op, "norm");
 }
 
-/* Is it so in each pass? It takes away what scale the input has. */
-static int normalised_first(const dlsh_examination *e, const char *by) {
+int dlsh_normalised_first(const dlsh_examination *e, const char *by) {
     const dl_journal_row *r;
     int passes = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i)); passes++)
@@ -120,66 +119,11 @@ static int normalised_first(const dlsh_examination *e, const char *by) {
     return passes > 0;
 }
 
-/* What takes data that are named at a line as they are, where it is known. */
-static const char *used_as_is(const dlsh_samples *s, int line, char *buf, size_t size) {
+const char *dlsh_used_as_is(const dlsh_samples *s, int line, char *buf, size_t size) {
     *buf = 0;
     if (s->made_line && s->made_line != line)
         snprintf(buf, size, "; the data set of line %d takes them as they are", s->made_line);
     return buf;
-}
-
-static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
-    long constant = -1, small = -1, large = -1, constants = 0;
-    dlsh_spread low = {0, INFINITY, 0}, high = {0, 0, 0};
-    if (s->width > DLSH_COLUMNS || s->n < 8 || s->picture || !s->real) return; /* whole numbers may be words */
-    for (long c = 0; c < s->width; c++) {
-        dlsh_spread k = dlsh_spread_of(s, c);
-        if (isnan(k.std)) continue;
-        if (k.std <= 1e-9 * (fabs(k.mean) + 1e-30)) {
-            constant = c, constants++;
-        } else {
-            if (k.std < low.std) low = k, small = c;
-            if (k.std > high.std) high = k, large = c;
-        }
-    }
-    const dlsh_spread k = constant >= 0 ? dlsh_spread_of(s, constant) : (dlsh_spread){1, 0, 0};
-    const int centred = k.mean == 0 && !s->written_line; /* as of one that was constant and normalised: no harm */
-    if (constant >= 0 && s->width > 1 && k.mean != 1 && !centred && !dlsh_learns_well(e, 0.95)) { /* ones are a bias */
-        const int all = constants == s->width;
-        dlsh_finding *f = dlsh_find_at(e, s->file, s->written_line ? s->written_line : s->line,
-                                       all ? "look at how the rows were made, as of one tensor that is written in place"
-                                           : "leave the column out, or look where its values got lost");
-        if (f && all) dlsh_cause(f, "all %ld samples of %s that were looked at are equal", s->n, s->name);
-        if (f && !all) dlsh_cause(f, "column %ld of %s is constant", constant, s->name);
-        if (f)
-            f->effect =
-                dlsh_was_found(e, e->check, "one and the same tensor") || dlsh_was_found(e, e->check, "cut off");
-        if (f && all)
-            dlsh_evidence(f, "each of its %ld columns has one value; it was made at line %d", s->width, s->line);
-        if (f && !all)
-            dlsh_evidence(f, "it is %.4g in all %ld samples: it tells nothing; %s was made at line %d", k.mean, s->n,
-                          s->name, s->line);
-    }
-    long same = 1;
-    for (long c = 1; c < s->width; c++) {
-        long i = 0;
-        while (i < s->n && s->x[i * s->width + c] == s->x[i * s->width]) i++;
-        same += i == s->n;
-    }
-    dlsh_finding *copies = same == s->width && same > 1 && constant < 0
-                               ? dlsh_find_at(e, s->file, s->line, "a column for each feature: look at the index")
-                               : NULL;
-    if (copies) dlsh_cause(copies, "all columns of %s are the same one", s->name);
-    if (copies) dlsh_evidence(copies, "its %ld columns have equal values in all %ld samples", same, s->n);
-    if (small >= 0 && high.std > (high.std > 10 ? 300 : 1000) * low.std && !normalised_first(e, "batch_norm")) {
-        dlsh_finding *f =
-            dlsh_find_at(e, s->file, s->line, "normalise each column: (x - mean(x, dim=0)) / std(x, dim=0)");
-        if (!f) return;
-        dlsh_cause(f, "the columns of %s differ in scale: column %ld outweighs the others", s->name, large);
-        char used[64];
-        dlsh_evidence(f, "the deviation of column %ld is %.3g, that of column %ld %.3g%s", large, high.std, small,
-                      low.std, used_as_is(s, s->line, used, sizeof used));
-    }
 }
 
 /* Are the numbers of a column, but for one, hardly ever there twice? */
@@ -266,10 +210,12 @@ static int find_codes(dlsh_examination *e, const dlsh_samples *s) {
     return 0;
 }
 
-/* Were the inputs that nets were trained with far smaller, so that something scaled the data on the way? */
+/* Were the inputs that nets or weights were given of another size, so that something scaled the data on the way? */
 static int is_scaled_on_the_way(const dlsh_examination *e, double rms) {
     const dl_journal_row *r;
+    const double given = dlsh_size_on_the_way(e);
     int any = 0;
+    if (given < rms / 8 || given > 8 * rms) return 1;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
         if (!r->grad || !r->x.n || !dlsh_is_trained(e, r)) continue;
         if (!(sqrt(r->x.mean * r->x.mean + r->x.std * r->x.std) < rms / 8)) return 0;
@@ -307,7 +253,33 @@ static int find_tiny_divisor(dlsh_examination *e, const dlsh_samples *s) {
     return 1;
 }
 
+/* stack([a, b, c], 1): an item for each column. */
+static dlsh_property puts_columns_together(void *width, const dlsh_step *at) {
+    const dlsh_node *list = dlsh_is_call_of(at->n, "stack|column_stack") && at->n->nkids > 1 ? at->n->kids[1] : NULL;
+    if (list && list->kind == DLSH_N_LIST && list->nkids == *(long *)width) return DLSH_HAS_FIRST;
+    return at->n->kind == DLSH_N_BINARY || at->n->kind == DLSH_N_CALL ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
+}
+
+/* Where the only column that is not scaled was made, and what it is called; else where the samples were. */
+static int line_of_scale(const dlsh_samples *s, const char **name) {
+    long worst = -1, width = s->width;
+    int at;
+    for (long c = 0; c < width && width <= DLSH_COLUMNS; c++) {
+        const dlsh_spread k = dlsh_spread_of(s, c);
+        if (!(hypot(k.mean, k.std) > 20)) continue;
+        if (worst >= 0) return s->line;
+        worst = c;
+    }
+    const dlsh_node *made = worst < 0 ? NULL : dlsh_definition_of(s->file, s->name, INT_MAX, &at);
+    const dlsh_node *by = made ? dlsh_origin(s->file, made, puts_columns_together, &width) : NULL;
+    const dlsh_node *item = by ? by->kids[1]->kids[worst] : NULL;
+    made = item && item->kind == DLSH_N_NAME ? dlsh_definition_of(s->file, item->text, item->span.start, &at) : NULL;
+    if (made) *name = item->text;
+    return made ? made->span.line : s->line;
+}
+
 static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
+    const char *name = NULL;
     double low = INFINITY, high = -INFINITY, sum = 0, squares = 0;
     long n = 0;
     if (!s->real) return;
@@ -317,17 +289,17 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
         low = fmin(low, v), high = fmax(high, v), sum += v, squares += v * v, n++;
     }
     double mean = n ? sum / (double)n : 0, rms = n ? sqrt(squares / (double)n) : 0;
-    const int normalised = n && rms > 20 && normalised_first(e, "norm");
+    const int normalised = n && rms > 20 && dlsh_normalised_first(e, "norm");
     if (n && rms > 20 && is_scaled_on_the_way(e, rms)) return;
     if (normalised && dlsh_learns_well(e, 0.5))
         return dlsh_passed(e, "%s goes from %.3g to %.3g; a norm layer scales it", s->name, low, high);
     if (n && rms > 20 && !e->bad) {
         dlsh_finding *f =
-            dlsh_find_at(e, s->file, s->line,
+            dlsh_find_at(e, s->file, line_of_scale(s, &name),
                          high <= 255.5 && low >= 0 && high > 100 ? "divide by 255, or normalise: (x - mean) / std"
                                                                  : "normalise: (x - mean(x)) / std(x)");
         if (!f) return;
-        dlsh_cause(f, "%s is not scaled", s->name);
+        dlsh_cause(f, "%s is not scaled%s%s", s->name, name ? ": its column " : "", name ? name : "");
         dlsh_evidence(f, "its values go from %.4g to %.4g, with mean %.4g; nets begin with weights for about -1 to 1",
                       low, high, mean);
         if (normalised) dlsh_only_note(e, f);
@@ -344,6 +316,19 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
                     s->y ? "looked at with targets " : "its targets were not seen", s->y ? s->target : "");
 }
 
+/* The largest size of what losses compared results with; NaN: not known. */
+static double size_of_targets(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    double most = NAN;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const dlsh_pass p = dlsh_pass_of(r, 0);
+        const dl_journal_node *n = p.n ? dlsh_compares(p) : NULL;
+        const dl_journal_value *y = n ? &n->in[n->in[1].constant] : NULL;
+        if (y && y->n) most = fmax(most, hypot(y->mean, y->std));
+    }
+    return most;
+}
+
 /* Targets that are far from what a net gives at first. */
 static void find_target_scale(dlsh_examination *e, const dlsh_samples *s) {
     double sum = 0, squares = 0;
@@ -351,14 +336,14 @@ static void find_target_scale(dlsh_examination *e, const dlsh_samples *s) {
     for (long i = 0; s->y && !s->classes && i < s->n; i++)
         if (isfinite(s->y[i])) sum += s->y[i], squares += s->y[i] * s->y[i], n++;
     double mean = n ? sum / (double)n : 0, rms = n ? sqrt(squares / (double)n) : 0;
-    if (!(rms > 100)) return;
+    if (!(rms > 100) || size_of_targets(e) < rms / 8) return; /* scaled on the way to the loss */
     dlsh_finding *f =
         dlsh_find_at(e, s->target_file, s->target_line, "train on (y - mean(y)) / std(y), and turn the results back");
     if (!f) return;
     dlsh_cause(f, "%s are not scaled: errors and gradients are as large as they are", s->target);
     char used[64];
     dlsh_evidence(f, "they have mean %.4g and deviation %.4g; a net begins with results of about -1 to 1%s", mean,
-                  sqrt(fmax(rms * rms - mean * mean, 0)), used_as_is(s, s->target_line, used, sizeof used));
+                  sqrt(fmax(rms * rms - mean * mean, 0)), dlsh_used_as_is(s, s->target_line, used, sizeof used));
 }
 
 /* ---------------------------------------------------------------- classes */
@@ -494,6 +479,14 @@ static void find_rare_classes(dlsh_examination *e, const dlsh_samples *s) {
     dlsh_only_note(e, f);
 }
 
+/* Arithmetic by which weights are made of counts. */
+static dlsh_property is_arithmetic(DLSH_UNUSED void *ctx, const dlsh_step *at) {
+    const dlsh_node *n = at->n;
+    const int counts = n->kind == DLSH_N_CALL && !dlsh_is_call_of(n, "float|double|to|sqrt|pow|clamp|reciprocal");
+    if (n->kind == DLSH_N_BINARY) return DLSH_HAS;
+    return counts || n->kind == DLSH_N_LIST || n->kind == DLSH_N_COMPREHENSION ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
+}
+
 /* Weights of classes in a loss that are larger for those that are there more often. */
 static void find_turned_weights(dlsh_examination *e, const dlsh_samples *s) {
     const dl_journal_node *n;
@@ -516,7 +509,11 @@ static void find_turned_weights(dlsh_examination *e, const dlsh_samples *s) {
         const dlsh_node *made = given && given->kind == DLSH_N_NAME
                                     ? dlsh_definition_of(n->file, given->text, given->span.start, &at)
                                     : NULL;
-        dlsh_finding *f = dlsh_find_at(e, n->file, made ? made->span.line : n->line,
+        const dlsh_node *first = given ? dlsh_origin(n->file, given, is_arithmetic, NULL) : NULL;
+        dlsh_finding *f = dlsh_find_at(e, n->file,
+                                       first  ? first->span.line
+                                       : made ? made->span.line
+                                              : n->line,
                                        "weights that fall with the number of samples: n / (classes * counts)");
         if (!f) return;
         dlsh_cause(f, "the weights of classes are the wrong way round: what is rare counts least");
@@ -557,11 +554,20 @@ static double pairs_by_chance(const unsigned long *a, long n, const unsigned lon
     return fmax(of_a, of_b) * (double)n * (double)m;
 }
 
-/* Is the first column of numbers that hardly occur twice by chance? */
+static int by_size(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Is the first column of numbers that hardly occur twice by chance? Whole numbers, also scaled, do. */
 static int has_many_values(const dlsh_samples *s) {
-    long n = s->real ? s->n : 0, whole = 0;
-    for (long i = 0; i < n; i++) whole += s->x[i * s->width] == floor(s->x[i * s->width]);
-    return n > 15 && whole < n / 4;
+    const long n = s->real ? s->n : 0;
+    long values = n > 0;
+    DLSH_FREED double *v = malloc((size_t)(n + 1) * sizeof *v);
+    for (long i = 0; v && i < n; i++) v[i] = s->x[i * s->width];
+    if (v) qsort(v, (size_t)n, sizeof *v, by_size);
+    for (long i = 1; v && i < n; i++) values += v[i] > v[i - 1];
+    return n > 15 && values > n / 8;
 }
 
 /* x[rare]: rows by a variable; not a column, nor a slice, which may leave the others out. */
@@ -642,9 +648,16 @@ static const dlsh_node *value_at(const char *file, int line) {
     return n && n->kind == DLSH_N_ASSIGN ? n->kids[n->nkids - 1] : n;
 }
 
+static dlsh_property makes_set(DLSH_UNUSED void *ctx, const dlsh_step *at) {
+    const int field = at->n->kind == DLSH_N_FIELD || at->n->kind == DLSH_N_NAME;
+    return dlsh_is_call_of(at->n, "dataset") ? DLSH_HAS_FIRST : field ? DLSH_MAY_HAVE : DLSH_HAS_NOT;
+}
+
 const dlsh_node *dlsh_part_of_data(const dlsh_examination *e, const dlsh_samples *s, dlsh_role role) {
     const dlsh_node *data = e->trainer && s->file ? dlsh_trainer_option(e, s->file, 1, "data") : NULL;
     if (!data) data = value_at(s->file, role == DLSH_ROLE_TARGET ? s->target_line : s->line);
+    const dlsh_node *made = data ? dlsh_origin(s->file, data, makes_set, NULL) : NULL;
+    if (made) data = made; /* as of d.train.x */
     if (!data || data->kind != DLSH_N_CALL || !dlsh_names(data->kids[0], "dataset")) return data;
     if (role == DLSH_ROLE_TARGET) return dlsh_argument_of(data, 1, "y");
     const dlsh_node *x = role == DLSH_ROLE_INPUT ? dlsh_argument_of(data, 0, "x") : dlsh_argument_of(data, 2, "test_x");
@@ -690,7 +703,7 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
 
 void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s) {
     find_holes(e, s);
-    if (!find_tiny_divisor(e, s) && !find_codes(e, s)) find_columns(e, s);
+    if (!find_tiny_divisor(e, s) && !find_codes(e, s)) dlsh_judge_columns(e, s);
     dlsh_find_target_column(e, s);
     find_scale(e, s);
     find_target_scale(e, s);
@@ -698,4 +711,5 @@ void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s) {
     find_turned_weights(e, s);
     find_rare_classes(e, s);
     find_order(e, s);
+    dlsh_find_row_order(e, s);
 }

@@ -84,23 +84,28 @@ static void accumulates(dlsh_examination *e, const dl_journal_row *step) {
             seen = zero;
     if ((!seen && dlsh_zeroes_nets_partly(e, step)) || dlsh_zeroes_partly(e, step) || zeroes_another(e, step, pass))
         return;
+    const char *name = "the optimizer", *other = NULL; /* which is zeroed, and this one is not */
+    if (seen && seen->what && seen->what != step->what && dlsh_live_optimizer(e, seen->what, &other))
+        dlsh_live_optimizer(e, step->what, &name);
     const long each = seen && !seen->what && step->total > 1 ? step->total : 1; /* by hand: each parameter by itself */
     const int misplaced = seen && (seen->what == step->what || !seen->what) && 2 * (seen->count / each) < step->count;
-    const dl_journal_row *at = misplaced ? seen : pass ? pass : step;
+    const int beside = other && 2 * seen->count >= step->count;
+    const dl_journal_row *at = misplaced || beside ? seen : pass ? pass : step;
     dlsh_finding *f = dlsh_find_at(e, at->file, at->line,
                                    misplaced && pass && pass->count >= 2 * step->count
                                        ? "into the loop with it, behind the step: gradients of the batches "
                                          "that one step adds up stay together"
                                    : misplaced ? "into the loop over batches with it, in front of backward"
+                                   : beside    ? dlsh_kept(e, "%s.zero_grad() beside %s.zero_grad()", name, other)
                                                : "o.zero_grad() before backward, or w.grad = none after each step");
     if (!f) return;
-    dlsh_cause(f, "gradients are not zeroed between steps: each backward adds to those of all steps before%s",
+    dlsh_cause(f, "gradients%s%s are not zeroed between steps: each backward adds to those of all steps before%s",
+               other ? " of " : "", other ? name : "",
                misplaced ? "; zeroing stands outside of the loop over steps" : "");
     char where[200] = "nothing zeroes them";
     if (seen)
-        snprintf(where, sizeof where, "%s zeroed %ld times, at line %d",
-                 seen->what && step->what && seen->what != step->what ? "those of another optimizer were" : "they were",
-                 seen->count, seen->line);
+        snprintf(where, sizeof where, "%s%.60s were zeroed %ld times, at line %d", other ? "those of " : "they",
+                 other ? other : "", seen->count, seen->line);
     dlsh_evidence(f, "%ld of %ld steps (line %d) used the gradient of the step before once more; %s", step->again,
                   step->count, step->line, where);
 }
@@ -488,6 +493,22 @@ static int cut_before_step(const dlsh_examination *e, const dl_optimizer *o, con
     return 0;
 }
 
+/* Do passes in the course of an optimizer's own steps leave a parameter out that others reached before, since the text
+ * cuts its way to their loss? */
+static int is_cut_by_now(const dlsh_examination *e, const dl_optimizer *o, dl_tensor *p) {
+    const dl_journal_row *r, *step = NULL;
+    const char *file;
+    long passes = 0;
+    for (long i = 0; !step && (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+        if (r->what == o && r->count > 4) step = r;
+    for (long i = 0; step && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        if (r->at > step->till || r->till < step->at) continue;
+        if (pass_has_leaf(r, p)) return 0;
+        passes++;
+    }
+    return passes && each_leaf(e, 0, is_leaf, p) && cut_before_step(e, o, &file);
+}
+
 enum { FREEZING = 3 };
 
 /* A line of the script that cuts a history off on the way to a loss, or that freezes. */
@@ -598,13 +619,14 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
     const char *name, *file = NULL;
     char names[200] = "";
     dl_tensor *p, *first = NULL;
-    long n = 0, total = 0, any = 0, lost = 0;
+    long n = 0, total = 0, any = 0, lost = 0, before = 0;
     for (long i = 0; (p = dl_optimizer_param(o, i, &name)); i++) {
         total++;
         if (!dl_requires_grad(p)) continue;
         any++;
-        if (got_gradient(e, p)) continue;
-        lost += !is_held(e, p);
+        const int cut = is_cut_by_now(e, o, p);
+        if (got_gradient(e, p) && !cut) continue;
+        lost += !is_held(e, p), before |= cut;
         if (!first) first = p;
         size_t used = strlen(names);
         char own[120] = "";
@@ -639,8 +661,8 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
                n == any ? "the optimizer trains parameters that the loss does not depend on"
                         : "%s%s %s trained, but no gradient reaches %s",
                names, n > 3 ? ", ..." : "", n > 1 ? "are" : "is", n > 1 ? "them" : "it");
-    dlsh_evidence(f, "%ld of the %ld parameters of %s, made at line %d, never got a gradient: %s%s", n, total,
-                  dl_optimizer_text(o), made.line, names,
+    dlsh_evidence(f, "%ld of the %ld parameters of %s, made at line %d, never got a gradient%s: %s%s", n, total,
+                  dl_optimizer_text(o), made.line, before ? " for its steps" : "", names,
                   cut ? "; this line takes what is computed with them without its history" : "");
     const size_t used = strlen(f->evidence);
     if (gone.made)

@@ -29,6 +29,29 @@ static const dl_journal_node *keeper_of(dlsh_pass p, const dl_journal_value *col
     return by && !*by->layer && (dlsh_op_is(by, "gather") || strstr(by->attrs, "keepdim=true")) ? by : NULL;
 }
 
+/* A name in a statement that a call of a net gave its value, on another line; NULL: there is none. */
+static const dlsh_node *named_by_net(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_node *found = NULL;
+    int at;
+    if (n->kind == DLSH_N_NAME) {
+        const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at);
+        return made && made->span.line < n->span.line && dlsh_call_of_net(e, file, made) ? n : NULL;
+    }
+    for (int i = n->kind == DLSH_N_ASSIGN; i < n->nkids && !found; i++)
+        found = n->kids[i] ? named_by_net(e, file, n->kids[i]) : NULL;
+    return found;
+}
+
+/* What to do about a column: where a name in the statement was given it by a net, there. */
+static const char *remedy_of_column(dlsh_examination *e, const dl_journal_node *n) {
+    const dlsh_node *s = dlsh_statement_at(n->file, n->line), *name = s ? named_by_net(e, n->file, s) : NULL;
+    int at;
+    const dlsh_node *made = name ? dlsh_definition_of(n->file, name->text, name->span.start, &at) : NULL;
+    return made ? dlsh_kept(e, "give both one shape: line %d, %s = net(...).squeeze(-1), or unsqueeze the other",
+                            made->span.line, name->text)
+                : "give both one shape: squeeze(x, -1), or unsqueeze the other";
+}
+
 static void look_at_shapes(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     for (int k = 0; k < 2 && n->nin >= 2; k++) {
         const dl_journal_value *column = &n->in[k], *row = &n->in[1 - k];
@@ -36,9 +59,8 @@ static void look_at_shapes(dlsh_examination *e, dlsh_pass p, const dl_journal_no
             column->shape[0] != row->shape[0])
             continue;
         const dl_journal_node *by = keeper_of(p, column), *at = by ? by : n;
-        dlsh_finding *f = dlsh_find_at(e, at->file, at->line,
-                                       by ? "take [:, 0] of what it gives, which has one column"
-                                          : "give both one shape: squeeze(x, -1), or unsqueeze the other");
+        dlsh_finding *f = dlsh_find_at(
+            e, at->file, at->line, by ? "take [:, 0] of what it gives, which has one column" : remedy_of_column(e, n));
         if (!f) return;
         dlsh_cause(f, "[%ld,1] with [%ld] is broadcast to [%ld,%ld]: every sample is compared with every target",
                    column->shape[0], row->shape[0], n->out.shape[0], n->out.shape[1]);

@@ -212,14 +212,6 @@ static void find_turned_mask(dlsh_examination *e, const char *file, const dlsh_n
 
 /* ---------------------------------------------------------------- tensors that were to be parameters */
 
-/* Did a pass go through ops of a line? Data that are made there have no history. */
-static int has_history_at(const dlsh_examination *e, const char *file, int line) {
-    const dl_journal_node *n;
-    for (dlsh_node_walk w = {0}; (n = dlsh_node_next(e, NULL, &w));)
-        if (n->line == line && !strcmp(n->file, file)) return 1;
-    return 0;
-}
-
 static int is_activation(const void *ctx, const dlsh_node *n) {
     (void)ctx;
     return is_word("relu|tanh|sigmoid|gelu|silu|elu|leaky_relu|softplus", callee_of(n));
@@ -236,7 +228,7 @@ static void find_plain_weight(dlsh_examination *e, const char *file, const dlsh_
         made = made->kids[0]->kind == DLSH_N_CALL ? made->kids[0] : made->kids[1];
     if (!is_word("randn|rand|normal|uniform", callee_of(made))) return;
     const dlsh_node *statement = dlsh_statement_at(file, n->span.line);
-    if (!has_history_at(e, file, n->span.line) && !any_in(statement, is_activation, NULL)) return;
+    if (!dlsh_has_history_at(e, file, n->span.line) && !any_in(statement, is_activation, NULL)) return;
     const dl_journal_row *r;
     int used = 0;
     for (long i = 0; !used && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)

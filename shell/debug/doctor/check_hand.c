@@ -233,14 +233,14 @@ int dlsh_find_clipped_by_hand(dlsh_examination *e, const dl_journal_row *pass) {
 }
 
 /* The number that a gradient is multiplied by in an update; NULL: it is not known. */
-static const dlsh_node *rate_in(const reader *r, const dlsh_node *n) {
+static const dlsh_node *rate_in(const reader *r, const dlsh_node *n, const char *round) {
     if (!n) return NULL;
     if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL)
         for (int k = 0; k < 2; k++)
-            if (dlsh_number_of(r->e, r->file, n->kids[k]) > 0 && sign_of_gradient(r, n->kids[1 - k], 0))
+            if (dlsh_number_with(r->e, r->file, n->kids[k], round, 0) > 0 && sign_of_gradient(r, n->kids[1 - k], 0))
                 return n->kids[k];
     const dlsh_node *found = NULL;
-    for (int i = 0; i < n->nkids && !found; i++) found = rate_in(r, n->kids[i]);
+    for (int i = 0; i < n->nkids && !found; i++) found = rate_in(r, n->kids[i], round);
     return found;
 }
 
@@ -271,7 +271,7 @@ static void look_at_size(dlsh_examination *e, const reader *r, const dlsh_node *
     double first, last, weight;
     const dlsh_node *value = n->kids[n->nkids - 1], *target = written_by(n);
     const dlsh_node *decay = found_by((reader){.e = e, .file = r->file, .target = target}, value, decays);
-    const dlsh_node *limit = found_by(*r, value, limits), *rate = rate_in(r, value);
+    const dlsh_node *limit = found_by(*r, value, limits), *rate = rate_in(r, value, NULL);
     const double k = decay ? dlsh_number_of(e, r->file, decay) : NAN,
                  l = limit ? dlsh_number_of(e, r->file, limit) : NAN;
     sizes_of(dlsh_pass_of(pass, 0), &first, &weight);
@@ -314,15 +314,60 @@ static dlsh_property divides_again(void *ctx, const dlsh_step *at) {
     return r->found ? DLSH_HAS_FIRST : at->added ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
 }
 
+/* Does the rate depend on the number of the round of a loop, for i in range(n), so that it is nearly 0 in most of them,
+ * while gradients are still there? The name where the loop's number is used. */
+static const dlsh_node *fades(const reader *r, const dlsh_node *update, double *share) {
+    enum { ROUNDS = 64 };
+    const dlsh_node *around[ROUNDS], *root = dlsh_text_root(r->file);
+    const int depth = dlsh_nodes_around(root, update->span.start, around, ROUNDS);
+    for (int i = depth - 1; i >= 0; i--) {
+        const dlsh_node *of = around[i], *seq = of->kind == DLSH_N_FOR && of->nkids == 3 ? of->kids[1] : NULL;
+        const int counts = is_call_of(seq, "range") && seq->nkids == 2 && of->kids[0]->kind == DLSH_N_NAME;
+        const double rounds = counts ? dlsh_number_of(r->e, r->file, seq->kids[1]) : 0;
+        const char *round = rounds >= ROUNDS ? of->kids[0]->text : NULL;
+        const dlsh_node *rate = round ? rate_in(r, update->kids[update->nkids - 1], round) : NULL;
+        const double first = rate ? dlsh_number_with(r->e, r->file, rate, round, 0) : 0;
+        *share = 0;
+        for (int k = 0; rate && k < ROUNDS; k++)
+            *share += dlsh_number_with(r->e, r->file, rate, round, rounds * (k + 0.5) / ROUNDS) / ROUNDS / first;
+        if (rate && *share < 0.02) return rate;
+    }
+    return NULL;
+}
+
+/* Is the gradient of the last pass still of the size that it had? */
+static int has_gradient_left(const dl_journal_row *pass) {
+    double first, last, weight;
+    sizes_of(dlsh_pass_of(pass, 0), &first, &weight), sizes_of(dlsh_pass_of(pass, 1), &last, &weight);
+    return last > 0.05 * first && last > 0;
+}
+
+/* Was it found that the rate fades too early? */
+static int find_fading_rate(dlsh_examination *e, const reader *r, const dlsh_node *update, const dl_journal_row *pass) {
+    double share;
+    const dlsh_node *rate = fades(r, update, &share);
+    if (!rate || !has_gradient_left(pass)) return 0;
+    dlsh_finding *f = dlsh_find_at(e, r->file, line_of_number(r->file, rate),
+                                   "a rate that lasts as long as the training: rate / sqrt(1 + i), or a constant one");
+    if (!f) return 1;
+    dlsh_cause(f, "the learning rate fades too early: the weights stop before they have learned");
+    dlsh_evidence(f,
+                  "over all rounds it is %.2g of its first value on average; the gradient is there still, and the loss "
+                  "went from %.4g to %.4g",
+                  share, pass->first, pass->last);
+    return 1;
+}
+
 int dlsh_judge_own_update(dlsh_examination *e, const dl_journal_row *step) {
     reader r = {.e = e, .file = step->file};
     const dlsh_node *n = update_in(&r, dlsh_text_root(step->file), step->line);
     const dl_journal_row *pass = n ? pass_of_updates(e) : NULL;
     if (!pass || isnan(step->ratio[3])) return 0;
-    const dlsh_node *value = n->kids[n->nkids - 1], *rate = rate_in(&r, value);
+    const dlsh_node *value = n->kids[n->nkids - 1], *rate = rate_in(&r, value, NULL);
     const double samples = r.samples = dlsh_samples_averaged(dlsh_pass_of(pass, 1));
     const dlsh_node *by = samples >= 4 && step->ratio[3] < 5e-3 ? found_by(r, value, divides_again) : NULL;
     if (dlsh_was_found(e, "updates written by hand", "clipped to the norm")) return 1;
+    if (find_fading_rate(e, &r, n, pass)) return 1;
     const int line = by ? by->span.line : rate ? line_of_number(r.file, rate) : n->span.line;
     dlsh_finding *f = by || dlsh_stands_still(e, step, pass)
                           ? dlsh_find_at(e, r.file, line,

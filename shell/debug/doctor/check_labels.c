@@ -8,6 +8,7 @@
 
 #include "debug/doctor/data/pools.h"
 #include "debug/doctor/samples.h"
+#include "debug/doctor/syntax.h"
 
 enum { FEWEST = 40, MOST = 600, SHIFTS = 5, CLASSES = 64 };
 
@@ -156,6 +157,38 @@ static dlsh_property mentions(void *name, const dlsh_step *at) {
     return dlsh_mentions(at->n, name) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
 }
 
+/* 1, or -1: not 0. */
+static dlsh_property is_other_dimension(void *ctx, const dlsh_step *at) {
+    (void)ctx;
+    const dlsh_node *n = at->n->kind == DLSH_N_UNARY ? at->n->kids[0] : at->n;
+    if (n->kind == DLSH_N_INT) return n->num.i ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
+    return DLSH_MAY_HAVE;
+}
+
+typedef struct rows {
+    const dlsh_examination *e;
+    const char *till;     /* a variable: what it was made of does not count; NULL: all does */
+    const dlsh_node *dim; /* where the dimension is written */
+} rows;
+
+/* A mean, deviation or largest value along another dimension than the first one. */
+static dlsh_property is_by_rows(void *ctx, const dlsh_step *at) {
+    rows *r = ctx;
+    if (r->till && at->n->kind == DLSH_N_NAME && !strcmp(at->n->text, r->till)) return DLSH_HAS_NOT;
+    if (!dlsh_is_call_of(at->n, "mean|std|var|max|amax|min|amin|norm|sum")) return DLSH_MAY_HAVE;
+    const dlsh_node *dim = dlsh_argument_of(at->n, at->n->kids[0]->kind == DLSH_N_FIELD ? 0 : 1, "dim");
+    const dlsh_node *by = dim ? dlsh_origin_at(at, dim, is_other_dimension, r) : NULL;
+    if (by) r->dim = by;
+    return by ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+int dlsh_line_of_rows(const dlsh_examination *e, const char *file, const dlsh_node *value, const char *till,
+                      int otherwise) {
+    rows r = {e, till, NULL};
+    dlsh_origin(file, value, is_by_rows, &r);
+    return r.dim ? r.dim->span.line : otherwise;
+}
+
 static const char by_columns[] = "prepare columns, dim=0, with figures of all samples: what is done to each sample by "
                                  "itself may take away what counts";
 
@@ -194,9 +227,12 @@ static void find_other_table(dlsh_examination *e, const dlsh_samples *s, long n,
         DLSH_FREED long *near = is_finite(&other) ? nearest(&other, n, &other, n) : NULL;
         const double then = near ? agreement(s->y, n, near, 0, s->classes) : 0;
         if (then < enough || then - now < 0.25 || is_given(e, t, width)) continue;
-        dlsh_finding *f = by ? dlsh_find_at(e, file, dlsh_line_of_making(file, by, by->span.line), by_columns)
-                             : dlsh_find_at(e, s->user_file ? s->user_file : s->target_file, line_of_use(e, s),
-                                            "give the net the table that the targets were made of");
+        dlsh_finding *f =
+            by ? dlsh_find_at(e, file,
+                              dlsh_line_of_rows(e, file, value, name, dlsh_line_of_making(file, by, by->span.line)),
+                              by_columns)
+               : dlsh_find_at(e, s->user_file ? s->user_file : s->target_file, line_of_use(e, s),
+                              "give the net the table that the targets were made of");
         if (!f) return;
         dlsh_cause(f, "the net is given %s, which tells nothing of the targets; %s does", s->name, name);
         dlsh_evidence(f, "rows that are alike in %s have %s of %.2g in %s, those in %s %.2g", s->name,
@@ -244,6 +280,35 @@ static int are_moved(const dlsh_samples *s, const long *at, dl_tensor *t, double
     return fabs(*now - *chance) < 4 * deviation && (!s->classes || are_spread_alike(y, s->y, s->n));
 }
 
+/* Rows taken in an order, by what a variable holds or a call gives, that the labels do not go through. */
+static dlsh_property orders_alone(void *labels, const dlsh_step *at) {
+    const dlsh_node *n = at->n, *by = n->kind == DLSH_N_INDEX && n->nkids == 2 ? n->kids[1] : NULL;
+    if (!by || (by->kind != DLSH_N_NAME && by->kind != DLSH_N_CALL)) return DLSH_MAY_HAVE;
+    return dlsh_is_on(labels, &(dlsh_step){.file = at->file, .n = by, .item = -1}) ? DLSH_MAY_HAVE : DLSH_HAS;
+}
+
+/* dataset(x, y, ...) */
+static int see_tables(void *ctx, DLSH_UNUSED const char *file, const dlsh_node *n,
+                      DLSH_UNUSED const dlsh_node *const *within, DLSH_UNUSED int depth) {
+    const int tables = dlsh_is_call_of(n, "dataset") && n->nkids > 2 && n->kids[1]->kind != DLSH_N_STR;
+    if (tables) *(const dlsh_node **)ctx = n;
+    return tables;
+}
+
+/* Where inputs or labels alone are put in another order, of samples or else of a data set; otherwise: not known. */
+static int line_of_order(const dlsh_examination *e, const dlsh_samples *s, int otherwise) {
+    static dlsh_course other;
+    const dlsh_node *part[] = {dlsh_part_of_data(e, s, DLSH_ROLE_INPUT), dlsh_part_of_data(e, s, DLSH_ROLE_TARGET)};
+    const dlsh_node *by = NULL, *set = NULL;
+    if (part[0] == part[1] && dlsh_each_node(see_tables, &set))
+        part[0] = dlsh_argument_of(set, 0, "x"), part[1] = dlsh_argument_of(set, 1, "y");
+    for (int i = 0; part[0] && part[1] && part[0] != part[1] && i < 2 && !by; i++) {
+        dlsh_course_of(s->file, part[1 - i], &other);
+        by = dlsh_origin(s->file, part[i], orders_alone, &other);
+    }
+    return by ? by->span.line : otherwise;
+}
+
 /* Samples that a variable has in another order, with labels of which none are theirs. */
 static int find_moved(dlsh_examination *e, const dlsh_samples *s) {
     static dlsh_pools all;
@@ -261,7 +326,7 @@ static int find_moved(dlsh_examination *e, const dlsh_samples *s) {
             dl_unref(t);
         }
         found &= number > 0;
-        dlsh_finding *f = found ? dlsh_find_at(e, s->target_file, line_of(s),
+        dlsh_finding *f = found ? dlsh_find_at(e, s->target_file, line_of_order(e, s, line_of(s)),
                                                "one order for both: p = randperm(n); x = x[p]; y = y[p]")
                                 : NULL;
         if (!f) continue;

@@ -158,7 +158,9 @@ static void look_at_targets(dlsh_examination *e, const dl_journal_node *n) {
     for (int i = 0; i < k; i++)
         if (used[i].role == DLSH_ROLE_TARGET && used[i].name_line) line = used[i].name_line;
     const dlsh_node *loss = dlsh_call_on_line(n->file, n->line, "loss|entropy");
-    const dlsh_node *set = dlsh_data_set_behind(n->file, loss ? dlsh_argument_of(loss, 1, "target") : NULL);
+    const dlsh_node *target = loss ? dlsh_argument_of(loss, 1, "target") : NULL;
+    const dlsh_node *set = dlsh_data_set_behind(n->file, target);
+    if (target && !set) line = dlsh_line_of_making(n->file, target, line);
     dlsh_finding *f = dlsh_find_at(e, n->file, set ? set->span.line : line,
                                    set ? "pixels from 0 to 1: dataset(..., normalize=\"unit\")"
                                        : "targets of 0 and 1: (y > 0).float()");

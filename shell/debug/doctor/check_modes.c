@@ -344,32 +344,38 @@ static void look_at_averages(dlsh_examination *e) {
     }
 }
 
-/* A call of the function dropout on a line that leaves `training` out. */
-static const dlsh_node *plain_dropout(const dlsh_node *n, int line) {
-    const dlsh_node *found = NULL, *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
-    if (!n) return NULL;
-    const int named = by && by->text && strstr(by->text, "dropout") && n->span.line == line;
-    const int place = by && by->kind == DLSH_N_FIELD ? 1 : 2;
-    if (named && !dlsh_argument_of(n, place, "training")) return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = plain_dropout(n->kids[i], line);
-    return found;
+/* Does a call drop units whatever the mode of a net is? */
+static int drops_always(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
+    const int method = by && by->kind == DLSH_N_FIELD;
+    if (!by || !by->text) return 0;
+    if (!strcmp(by->text, "scaled_dot_product_attention"))
+        return dlsh_number_of(e, file, dlsh_argument_of(n, method ? 3 : 4, "dropout_p")) > 0;
+    return strstr(by->text, "dropout") && !dlsh_is_part_of_net(dlsh_text_root(file), by) &&
+           !dlsh_argument_of(n, method ? 1 : 2, "training");
 }
 
-/* The op in a function of the script, run in training, with nets that are evaluated, too: it drops units there. */
+static int see_dropping_always(void *ctx, const char *file, const dlsh_node *n,
+                               DLSH_UNUSED const dlsh_node *const *within, DLSH_UNUSED int depth) {
+    dlsh_examination *e = ctx;
+    if (!drops_always(e, file, n) || !dlsh_has_history_at(e, file, n->span.line)) return 0;
+    dlsh_finding *f = dlsh_find_at(e, file, n->span.line,
+                                   strstr(n->kids[0]->text, "attention")
+                                       ? "a share that the mode decides: dropout_p=(self.training ? 0.1 : 0.0)"
+                                       : "a layer `dropout`, which eval() switches off, or training=m.training");
+    if (!f) return 0;
+    dlsh_cause(f, "%s drops units in evaluation, too: it is called without the mode of the net", n->kids[0]->text);
+    dlsh_evidence(f, "the function does not know the mode of a net; nets are run without gradients, too, as for an "
+                     "evaluation");
+    return 0;
+}
+
+/* A function that drops units, run in training, with nets that are evaluated, too. */
 static void find_plain_dropout(dlsh_examination *e) {
     const dl_journal_row *r;
     int evaluated = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) evaluated |= !r->grad && dlsh_training_began(e, r);
-    const dl_journal_node *n;
-    for (dlsh_node_walk w = {0}; evaluated && (n = dlsh_node_next(e, NULL, &w));) {
-        if (!strstr(n->op, "dropout") || *n->layer_file || !plain_dropout(dlsh_text_root(n->file), n->line)) continue;
-        dlsh_finding *f =
-            dlsh_find_at(e, n->file, n->line, "a layer `dropout`, which eval() switches off, or training=m.training");
-        if (!f) continue;
-        dlsh_cause(f, "%s drops units in evaluation, too: it is called without training=", n->op);
-        dlsh_evidence(f, "the function does not know the mode of a net; nets are run without gradients, too, as for an "
-                         "evaluation");
-    }
+    if (evaluated) dlsh_each_node(see_dropping_always, e);
 }
 
 /* A call of the function that trials run with what an evaluation gives it. */

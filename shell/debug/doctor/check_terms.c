@@ -319,6 +319,13 @@ static void look_at_sizes(dlsh_examination *e, dlsh_pass p, dlsh_pass q) {
     }
 }
 
+/* Has no other part as large a factor? */
+static int has_largest_factor(const part *all, int n, int k) {
+    for (int i = 0; i < n; i++)
+        if (i != k && all[i].factor >= all[k].factor) return 0;
+    return 1;
+}
+
 dl_status dlsh_check_terms(dlsh_examination *e) {
     enum { PARTS = 8 };
     const dl_journal_row *r;
@@ -330,7 +337,10 @@ dl_status dlsh_check_terms(dlsh_examination *e) {
         look_at_sizes(e, p, q);
         const int n = parts_of(p, p.at, a, PARTS, 0);
         if (parts_of(q, q.at, b, PARTS, 0) != n) continue;
-        for (int k = 0; k < n; k++) look_at_part(e, r, &a[k], &b[k]), look_at_faint_part(e, r, &a[k], &b[k]);
+        for (int k = 0; k < n; k++) {
+            if (has_largest_factor(b, n, k)) look_at_part(e, r, &a[k], &b[k]);
+            look_at_faint_part(e, r, &a[k], &b[k]);
+        }
     }
     return DL_OK;
 }

@@ -148,6 +148,27 @@ static int are_classes(dlsh_pass p, const dl_journal_node *n) {
     return 0;
 }
 
+/* Vectors of a table, as of users, that all began with one number: each of their elements then is the same. */
+static void look_at_columns(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    char name[120];
+    int unit;
+    const dl_journal_value *weight = dlsh_node_weight(n, &unit);
+    for (int j = 0; j < n->nin && j < 8; j++) {
+        const dl_journal_value *v = &n->in[j];
+        if (v == weight || !v->there || !v->leaf || v->ndim != 2 || v->n < 2 || v->shape[1] < 2) continue;
+        dl_tensor *w = v->std <= 1e-6 * fabs(v->mean) ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
+        if (!w || dl_ndim(w) != 2 || units_alike(w, 0) || !units_alike(w, 1) || !dlsh_is_being_trained(e, w)) continue;
+        const dl_source set = dlsh_set_at(e, p, v), at = set.file ? set : v->made;
+        dlsh_finding *f = dlsh_find_at(e, at.file, at.line, "begin with random numbers, such as randn(n, m) * 0.1");
+        if (!f) continue;
+        dlsh_cause(f, "all columns of %s are the same: they began alike, so that they get the same gradient", name);
+        dlsh_evidence(f,
+                      "its %ld columns began with %.3g; line %d uses them, and they are equal still: together they "
+                      "do what one could",
+                      v->shape[1], v->mean, n->line);
+    }
+}
+
 /* Operand j of a node in another pass that is the same leaf; NULL: it has none. */
 static const dl_journal_value *leaf_in(dlsh_pass p, const void *leaf) {
     for (long k = p.n - 1; k >= 0; k--)
@@ -191,7 +212,7 @@ dl_status dlsh_check_symmetry(dlsh_examination *e) {
     int unit;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 0);
-        for (long k = p.n - 1; k >= 0; k--) look_at_weight(e, p, &p.at[k]);
+        for (long k = p.n - 1; k >= 0; k--) look_at_weight(e, p, &p.at[k]), look_at_columns(e, p, &p.at[k]);
         look_at_twins(e, p);
         for (long k = p.n - 1; k >= 0 && !e->bad; k--) look_at_twin_units(e, r, p, &p.at[k]);
         for (long k = 0; k < p.n; k++) weights += dlsh_node_weight(&p.at[k], &unit) != NULL;
@@ -222,12 +243,6 @@ static double mean_slope(const dl_journal_node *n) {
     if (dlsh_op_is(n, "softmax")) return softness(n);
     if (dlsh_op_is(n, "sigmoid")) return 4 * (y->mean - squares);
     return dlsh_op_is(n, "tanh") ? 1 - squares : 1;
-}
-
-static const char *why_dead(dlsh_pass first, const dl_journal_node *now, int dead_at_first) {
-    (void)first, (void)now;
-    return dead_at_first ? "an initialisation around 0: look at the bias and the scale of what goes in"
-                         : "a smaller learning rate, or leaky_relu";
 }
 
 /* The node at the same place of the first pass. */
@@ -289,6 +304,13 @@ static const dl_journal_value *added_before(dlsh_pass p, const dl_journal_node *
     return product && product->nin > 2 && product->in[2].there && product->in[2].leaf ? &product->in[2] : NULL;
 }
 
+/* Is no weight of a product above 0, and nothing that it weighs below? */
+static int is_all_below(const dl_journal_node *n) {
+    int unit;
+    const dl_journal_value *w = dlsh_node_weight(n, &unit), *x = w ? &n->in[w == &n->in[0]] : NULL;
+    return w && w->n && w->high <= 0 && x->n && x->low >= 0;
+}
+
 /* From the first pass on: weights, or what is added to them, that the script set, or that are large. */
 static void blame_weights(dlsh_examination *e, dlsh_pass first, const dl_journal_node *n, dlsh_finding *f) {
     double gain = 0;
@@ -297,8 +319,10 @@ static void blame_weights(dlsh_examination *e, dlsh_pass first, const dl_journal
     const int large = added && fabs(added->mean) > fmax(1, gain);
     const dl_source set = large ? dlsh_set_at(e, first, added) : by ? dlsh_weight_set_at(e, first, by) : (dl_source){0};
     dl_source made = set;
-    if (!set.file && by && gain > 4 && !large && !*n->layer_file) made = dlsh_weight_source(e, by);
+    const int below = by && !large && is_all_below(by);
+    if (!set.file && by && (gain > 4 || below) && !large && !*n->layer_file) made = dlsh_weight_source(e, by);
     if (made.file) f->file = made.file, f->line = made.line;
+    if (below) f->remedy = "weights on both sides of 0: here none is above 0, and no input is below";
     const int bias = set.file || *n->layer_file ? 0 : line_of_bias(e, first, n);
     if (bias) f->line = bias;
     if (set.file && large)
@@ -365,10 +389,11 @@ static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_
     const int gate = dlsh_op_is(n, "sigmoid") && dlsh_op_is(user, "mul|split|chunk") && !user->in[1].constant;
     if ((gate || dlsh_op_is(n, "softmax")) && !(then && mean_slope(then) < 0.12)) return; /* they may become sure */
     int before = then && (dead ? then->out.dead > 0.75 : driven || mean_slope(then) < 0.12);
-    if (flat && !before && dlsh_settled_lower(r, 0.7)) return; /* it has become sure while it learned */
+    if (flat && !before && dlsh_settled_lower(r, 0.55)) return; /* it has become sure while it learned */
     dlsh_finding *f =
         dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n),
-                     dead                       ? why_dead(first, n, before)
+                     dead && before ? "an initialisation around 0: look at the bias and the scale of what goes in"
+                     : dead         ? "a smaller learning rate, or leaky_relu"
                      : dlsh_op_is(n, "softmax") ? "divide the scores by the root of their length: q @ k.T / sqrt(d)"
                      : before ? "a smaller initialisation, as randn(n, m) / n ** 0.5, or normalise what goes in"
                               : "a smaller learning rate, or a norm layer before it");

@@ -82,12 +82,26 @@ static int count_calls(const dlsh_node *root, const dlsh_node *n, const char *na
     return count;
 }
 
+/* A net or a parameter that an expression has with its history. */
+static dlsh_property keeps_history(void *ctx, const dlsh_step *at) {
+    if (cut_of(at)) return DLSH_HAS_NOT;
+    return is_trained(ctx, at) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* Does a function give a result with a history? Then it is there for training, and a no_grad in it is a fault. */
+static int gives_history(const dlsh_examination *e, const char *file, const dlsh_node *fn) {
+    const dlsh_node *back = dlsh_last_return(fn);
+    return back && back->nkids && !shielded(dlsh_text_root(file), back->span.start) &&
+           dlsh_origin(file, back->kids[0], keeps_history, (void *)e);
+}
+
 /* Where a cut is a no_grad in a function that others call, too, and need it for that: the call of it on the way from an
  * expression. NULL: it is none. */
-static const dlsh_node *call_instead(const char *file, int cut, const dlsh_node *from) {
+static const dlsh_node *call_instead(const dlsh_examination *e, const char *file, int cut, const dlsh_node *from) {
     const dlsh_node *around[DLSH_AROUND], *root = dlsh_text_root(file);
     const int depth = root && shielded(root, cut) ? dlsh_functions_around(root, cut, around) : 0;
     const char *helper = depth ? around[depth - 1]->text : NULL;
+    if (helper && gives_history(e, file, around[depth - 1])) return NULL;
     return from && helper && count_calls(root, root, helper) > 1 ? dlsh_origin(file, from, calls_it, (void *)helper)
                                                                  : NULL;
 }
@@ -96,7 +110,7 @@ const dlsh_node *dlsh_cut_at(const dlsh_examination *e, const char *file, int li
     looking w = {.e = e};
     const dlsh_node *n = dlsh_statement_at(file, line);
     if (n) dlsh_origin(file, n, cuts, &w);
-    const dlsh_node *call = w.cut ? call_instead(file, w.cut->span.start, n) : NULL;
+    const dlsh_node *call = w.cut ? call_instead(e, file, w.cut->span.start, n) : NULL;
     return call ? call : w.cut;
 }
 
@@ -168,7 +182,7 @@ int dlsh_cut_by_trial(dlsh_examination *e, const dl_tensor *p, const char **file
     const dlsh_node *n = u ? dlsh_statement_at(u->name, end.line) : NULL,
                     *net = n ? dlsh_net_around(u->root, n->span.start) : NULL;
     const dlsh_node *call =
-        net ? call_instead(u->name, n->span.start, dlsh_last_return(net->kids[net->nkids - 1])) : NULL;
+        net ? call_instead(e, u->name, n->span.start, dlsh_last_return(net->kids[net->nkids - 1])) : NULL;
     const int line = call ? call->span.line : u ? dlsh_cut_line(e, u->name, end.line) : 0;
     return !u ? 0 : line ? line : end.line;
 }

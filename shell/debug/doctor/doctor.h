@@ -70,6 +70,8 @@ typedef struct dlsh_node_walk {
     long rows, nodes;
 } dlsh_node_walk;
 const dl_journal_node *dlsh_node_next(const dlsh_examination *e, const char *names, dlsh_node_walk *w);
+/* Did a pass go through ops of a line? Data that are made there have no history. */
+int dlsh_has_history_at(const dlsh_examination *e, const char *file, int line);
 /* The node of that number; NULL: none. */
 const dl_journal_node *dlsh_pass_node(dlsh_pass p, unsigned long seq);
 /* The node that operand k comes from, views and casts left out; NULL: a leaf or a constant. */

@@ -171,3 +171,10 @@ const char *dlsh_node_text(const dl_journal_node *n, char *buf, size_t size) {
              dlsh_node_file(n), dlsh_node_line(n));
     return buf;
 }
+
+int dlsh_has_history_at(const dlsh_examination *e, const char *file, int line) {
+    const dl_journal_node *n;
+    for (dlsh_node_walk w = {0}; (n = dlsh_node_next(e, NULL, &w));)
+        if (n->line == line && !strcmp(n->file, file)) return 1;
+    return 0;
+}

@@ -72,6 +72,21 @@ int dlsh_are_unrelated(double *x, double *y, long n, long width);
  * and the deviation of that. */
 double dlsh_agree(const double *x, const double *y, long n, int classes);
 double dlsh_by_chance(const double *y, long n, int classes, double *deviation);
+/* Constant and equal columns, columns of different scale, samples that are all alike (data/check_columns.c). */
+void dlsh_judge_columns(dlsh_examination *e, const dlsh_samples *s);
+/* Does a norm layer stand before the first weights of each pass, or follow them? It takes away what scale the input
+ * has. by: "batch_norm", one before them that brings columns to one scale; "norm", any. (check_data.c) */
+int dlsh_normalised_first(const dlsh_examination *e, const char *by);
+/* What takes data that are named at a line as they are, where it is known. */
+const char *dlsh_used_as_is(const dlsh_samples *s, int line, char *buf, size_t size);
+/* The op that made the first NaN, before any step of an optimizer: the data were prepared so. */
+int dlsh_nan_before_training(dl_nan_event *out);
+/* Where the figures that samples are scaled by are told to be of each row by itself, on the way from a variable, NULL:
+ * any; otherwise: nowhere. */
+int dlsh_line_of_rows(const dlsh_examination *e, const char *file, const dlsh_node *value, const char *till,
+                      int otherwise);
+/* Inputs and labels whose rows the text makes in two orders (data/row_order.c). */
+void dlsh_find_row_order(dlsh_examination *e, const dlsh_samples *s);
 /* Do samples that are alike have labels that are alike, so that these belong to them? */
 int dlsh_labels_tell(const dl_tensor *x, const dl_tensor *y);
 /* Had the last passes that were looked at, as far as their rows are known, the labels of their inputs? */
@@ -90,6 +105,8 @@ void dlsh_find_rounded(dlsh_examination *e);
  * a view of these another value in place of writing into it; NULL: there is none. */
 const dlsh_node *dlsh_zeros_given(const dlsh_examination *e, const char *file, int line, const dlsh_node **rebound);
 void dlsh_find_scaled_on_the_way(dlsh_examination *e);
+/* The largest size, the root of a mean square, of data that weights were given; NaN: not known. */
+double dlsh_size_on_the_way(const dlsh_examination *e);
 /* Lists of samples that are all one tensor (check_items.c). */
 void dlsh_find_same_items(dlsh_examination *e);
 /* The call of a net in a statement; NULL: none (check_batches.c). */

@@ -65,8 +65,13 @@ static double number_of_binary(const dlsh_examination *e, const char *file, cons
     }
 }
 
+/* A name that stands for a number for the time being; NULL: none. */
+static const char *replaced;
+static double replaced_by;
+
 static double number_of_name(const dlsh_examination *e, const char *file, const dlsh_node *n, int depth) {
     int at;
+    if (replaced && !strcmp(n->text, replaced)) return replaced_by;
     const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at);
     const dlsh_value *v = at < 0 ? dlsh_value_of(e, file, n) : NULL;
     if (made) return number(e, file, made, depth + 1);
@@ -87,6 +92,14 @@ static double number(const dlsh_examination *e, const char *file, const dlsh_nod
 }
 
 double dlsh_number_of(const dlsh_examination *e, const char *file, const dlsh_node *n) { return number(e, file, n, 0); }
+
+double dlsh_number_with(const dlsh_examination *e, const char *file, const dlsh_node *n, const char *name,
+                        double value) {
+    replaced = name, replaced_by = value;
+    const double found = number(e, file, n, 0);
+    replaced = NULL;
+    return found;
+}
 
 static const dlsh_node *call_of(const dlsh_node *n, int line, const char *words) {
     const dlsh_node *found = NULL, *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL;

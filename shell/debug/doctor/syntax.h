@@ -19,6 +19,9 @@ void *dlsh_object_of(const dlsh_examination *e, const char *file, const dlsh_nod
 double dlsh_number_of(const dlsh_examination *e, const char *file, const dlsh_node *n);
 /* The first call on a line whose name holds one of the words, "loss|entropy"; NULL: none. */
 const dlsh_node *dlsh_call_on_line(const char *file, int line, const char *words);
+/* ... where a name stands for that value. */
+double dlsh_number_with(const dlsh_examination *e, const char *file, const dlsh_node *n, const char *name,
+                        double value);
 /* Where a number came to be what it is, NaN: any; NULL: it is another one, or not known. */
 const dlsh_node *dlsh_origin_of_number(const dlsh_examination *e, const char *file, const dlsh_node *n, double number);
 /* An option of a call on a line: where its number is written, which may be a variable or an item of a record. */

@@ -6,12 +6,22 @@
 
 enum { FEWEST = 4 };
 
-/* The tensor that all items of a list are; NULL: they differ, or there are few. */
+/* The tensor that an item is, or that is number k of what it lists; NULL: there is none. */
+static dl_tensor *tensor_in(const dlsh_value *v, int k) {
+    if (v->type == DLSH_LIST) return k < v->as.list->n ? tensor_in(&v->as.list->items[k], v->as.list->n) : NULL;
+    return v->type == DLSH_TENSOR ? v->as.tensor : NULL;
+}
+
+/* The tensor that all items of a list are, or have; NULL: they differ, or there are few. */
 static dl_tensor *only_item(const dlsh_list *l) {
-    dl_tensor *t = l->n >= FEWEST && l->items[0].type == DLSH_TENSOR ? l->items[0].as.tensor : NULL;
-    for (int i = 1; t && i < l->n; i++)
-        if (l->items[i].type != DLSH_TENSOR || l->items[i].as.tensor != t) return NULL;
-    return t;
+    const int parts = l->n >= FEWEST && l->items[0].type == DLSH_LIST ? l->items[0].as.list->n : l->n >= FEWEST;
+    for (int k = 0; k < parts; k++) {
+        dl_tensor *t = tensor_in(&l->items[0], k);
+        for (int i = 1; t && i < l->n; i++)
+            if (tensor_in(&l->items[i], k) != t) t = NULL;
+        if (t && !dl_requires_grad(t) && dl_tensor_version(t) + 1 >= l->n) return t; /* written to between */
+    }
+    return NULL;
 }
 
 typedef struct append {
@@ -32,15 +42,16 @@ void dlsh_find_same_items(dlsh_examination *e) {
     for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
         const dlsh_list *l = h->value.type == DLSH_LIST ? h->value.as.list : NULL;
         const dl_tensor *t = l ? only_item(l) : NULL;
-        if (!t || dl_requires_grad(t) || dl_tensor_version(t) + 1 < l->n) continue; /* nothing changed it between */
+        if (!t) continue;
         append a = {h->name, NULL, 0};
         if (!dlsh_each_node(see_append, &a)) continue;
         dl_source maker, writer;
         dlsh_tensor_places(t, &maker, &writer);
         dlsh_finding *f = dlsh_find_at(e, a.file, a.line, "append a copy, .clone(), or make a new tensor each time");
         if (!f) continue;
-        dlsh_cause(f, "all %d items of %s are one and the same tensor: each of them has what was written last", l->n,
-                   h->name);
+        dlsh_cause(f,
+                   "all %d items of %s are, or have, one and the same tensor: each of them has what was written last",
+                   l->n, h->name);
         dlsh_evidence(f, "%ld writes into it, the last at line %d; a list holds the tensor itself, not what it held",
                       dl_tensor_version(t), writer.line);
     }

@@ -141,6 +141,18 @@ static const dl_journal_value *data_of(const dl_journal_node *n) {
     return x && x->there && x->constant && x->n >= 16 && !x->nans && x->ndim > 1 ? x : NULL;
 }
 
+double dlsh_size_on_the_way(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    double most = NAN;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const dlsh_pass p = dlsh_pass_of(r, 1);
+        const dl_journal_value *x = NULL;
+        for (long k = p.n - 1; k >= 0; k--)
+            if ((x = data_of(&p.at[k]))) most = fmax(most, hypot(x->mean, x->std));
+    }
+    return most;
+}
+
 /* What the first weights of each pass are given, where the tables that it is made of are of a usual size. */
 void dlsh_find_scaled_on_the_way(dlsh_examination *e) {
     const dl_journal_row *r;

@@ -8,6 +8,7 @@
 
 #include "debug/doctor/checks.h"
 #include "debug/doctor/samples.h"
+#include "debug/doctor/syntax.h"
 #include "debug/doctor/text/reads.h"
 
 /* ---------------------------------------------------------------- columns */
@@ -368,6 +369,61 @@ static void compare_rows(dlsh_examination *e, const char *file, const dlsh_trace
                   a.count, a.n, train->pick_line);
 }
 
+/* Has a variable of row numbers some of them several times, as those that are drawn with replacement? */
+static int draws_again(const dlsh_examination *e, const char *file, const dlsh_traced *x, const char *name) {
+    const dlsh_value *v = dlsh_value_at(e, file, x->pick_place, name);
+    const dl_tensor *t = v && v->type == DLSH_TENSOR ? v->as.tensor : NULL;
+    const long n = t && dl_ndim(t) == 1 && dl_dtype_of(t) == DL_I64 ? dl_numel(t) : 0;
+    DLSH_FREED double *row = n > 1 && n < 1 << 20 ? malloc((size_t)n * sizeof *row) : NULL;
+    DLSH_FREED char *has = x->whole ? calloc((size_t)dl_shape(x->whole)[0] + 1, 1) : NULL;
+    long again = 0;
+    if (!row || !has || dl_read_f64(t, row)) return dl_error_clear(), 0;
+    for (long i = 0; i < n && row[i] >= 0 && row[i] < (double)dl_shape(x->whole)[0]; i++)
+        again += has[(long)row[i]], has[(long)row[i]] = 1;
+    return 10 * again > n;
+}
+
+/* Rows that were drawn with replacement before both parts were cut out of them. */
+static void compare_drawn(dlsh_examination *e, const char *file, const dlsh_traced *train, const dlsh_traced *test) {
+    const char *a = strchr(train->picks, ';'), *b = strchr(test->picks, ';');
+    char name[64];
+    if (train->whole != test->whole || !train->whole || !a || !b || !a[1] || strcmp(a, b) != 0) return;
+    if (!strcmp(train->picks, test->picks)) return;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(a + 1, "#;"), a + 1);
+    if (!draws_again(e, file, train, name)) return;
+    int at;
+    const dlsh_node *made = dlsh_definition_of(file, name, train->pick_place, &at);
+    dlsh_finding *f = dlsh_find_at(e, file, made ? made->span.line : train->pick_line,
+                                   "split first, each sample in one part alone; then draw rows of the training part");
+    if (!f) return;
+    dlsh_cause(f, "rows of %s are drawn with replacement before the split: both parts have the same samples",
+               train->base);
+    dlsh_evidence(f, "%s has numbers of rows several times; %s and %s are cut out of what it takes", name, train->name,
+                  test->name);
+}
+
+typedef struct calls {
+    dlsh_examination *e;
+    const dlsh_traced *train;
+    int n;
+} calls;
+
+/* A function of the script that a training statement runs, called with other samples. */
+static int see_call(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
+                    DLSH_UNUSED int depth) {
+    calls *c = ctx;
+    const dl_journal_row *r;
+    dlsh_traced some[DLSH_TRACED];
+    const dlsh_node *fn = dlsh_function_called(file, n);
+    int trains = 0;
+    for (long i = 0; fn && n->nkids > 1 && (r = dlsh_row_next(c->e, DL_DID_BACKWARD, &i));)
+        trains |= !strcmp(r->file, file) && dlsh_comes_from(c->e, file, r->line, fn->span.line);
+    const int m = trains ? dlsh_trace_value(c->e, file, n->kids[1], some) : 0;
+    for (int k = 0; k < m; k++)
+        for (int j = 0; j < c->n; j++) compare_drawn(c->e, file, &c->train[j], &some[k]);
+    return 0;
+}
+
 /* Picks of a training statement beside those of statements that were run without a backward pass. */
 void dlsh_compare_rows(dlsh_examination *e, const char *file, const dlsh_traced *all, int n) {
     const dl_journal_row *r;
@@ -378,6 +434,8 @@ void dlsh_compare_rows(dlsh_examination *e, const char *file, const dlsh_traced 
         for (int k = 0; k < m; k++)
             for (int j = 0; j < n; j++)
                 if (some[k].role == DLSH_ROLE_INPUT && all[j].role == DLSH_ROLE_INPUT)
-                    compare_rows(e, file, &all[j], &some[k]);
+                    compare_rows(e, file, &all[j], &some[k]), compare_drawn(e, file, &all[j], &some[k]);
     }
+    calls c = {e, all, n};
+    dlsh_each_node(see_call, &c);
 }

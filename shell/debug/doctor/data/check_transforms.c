@@ -4,6 +4,7 @@
 
 #include "commands/data/data.h"
 #include "debug/doctor/checks.h"
+#include "debug/doctor/data/pools.h"
 #include "debug/doctor/data/turned.h"
 #include "debug/doctor/syntax.h"
 
@@ -71,9 +72,31 @@ static int is_of_picture(const dlsh_node *n) {
 }
 
 typedef struct turned_by {
+    const dlsh_examination *e;
     const char *file, *name;
     int line;
 } turned_by;
+
+static int is_from(const dlsh_examination *e, const char *file, const dlsh_node *n, const dl_journal_row *r) {
+    return !strcmp(r->file, file) && dlsh_comes_from(e, file, r->line, n->span.line);
+}
+
+/* Is it done to all samples of a net, those of evaluations, too, and not by chance? Then it is a form of the data. */
+static int is_for_all(const dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *const *within,
+                      int depth) {
+    const dl_journal_row *r, *of = NULL;
+    int evaluated = 0;
+    while (depth && within[depth - 1]->kind != DLSH_N_FN) depth--;
+    if (!depth || dlsh_draws(within[depth - 1])) return 0;
+    for (long i = 0; !of && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (dlsh_is_training_pass(e, r) && is_from(e, file, n, r)) of = r;
+    for (long i = 0; of && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+        const int evaluates = r->what == of->what && dlsh_is_evaluation_pass(e, r);
+        if (evaluates && !is_from(e, file, n, r)) return 0;
+        evaluated |= evaluates;
+    }
+    return evaluated;
+}
 
 /* Is a call neither a part of another one, nor repeated? What it gives is data of their own, which are all turned. */
 static int is_once(const dlsh_node *const *within, int depth) {
@@ -91,7 +114,8 @@ static int see_turn(void *ctx, const char *file, const dlsh_node *n, const dlsh_
         !dlsh_has_word("flip|hflip|vflip|fliplr|flipud|rot90|rotate", name, strlen(name)))
         return 0;
     if (!strcmp(name, "flip") && !(n->nkids > 1 && is_of_picture(n->kids[n->nkids - 1]))) return 0;
-    *t = (turned_by){file, name, n->span.line};
+    if (is_for_all(t->e, file, n, within, depth)) return 0;
+    *t = (turned_by){t->e, file, name, n->span.line};
     return 1;
 }
 
@@ -117,7 +141,7 @@ static const dl_dataset *sided_data(const dlsh_examination *e, const char **by) 
 
 static void find_turned_by_hand(dlsh_examination *e) {
     const char *by = "";
-    turned_by t = {0};
+    turned_by t = {.e = e};
     const dl_dataset *d = sided_data(e, &by);
     if (!d || !dlsh_each_node(see_turn, &t)) return;
     dlsh_finding *f = dlsh_find_at(e, t.file, t.line, "crop and small rotations keep the class; leave this one out");

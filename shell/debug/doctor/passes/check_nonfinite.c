@@ -1,9 +1,11 @@
 /* NaN and infinities: what made the first of them. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "debug/doctor/checks.h"
 #include "debug/doctor/passes/passes.h"
+#include "debug/doctor/trace.h"
 
 int dlsh_first_nan(dl_nan_event *out) {
     dl_nan_event from;
@@ -33,20 +35,39 @@ static int blame_eps(dlsh_examination *e) {
     return 0;
 }
 
+/* A call that gives infinities, on a line before. */
+static dlsh_property may_be_infinite(void *line, const dlsh_step *at) {
+    const int gives = dlsh_is_call_of(at->n, "log|log2|log10|exp|pow|reciprocal|rsqrt|div");
+    return gives && at->n->span.line < *(int *)line ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* A NaN of infinities that no op was seen to make: the statement blamed is the one whose call in the text may have. */
+static const dlsh_node *source_of_infinity(dl_nan_event *event) {
+    int infinite = 0, line = event->line;
+    for (int i = 0; i < event->noperands; i++) infinite |= event->operand[i].inf > 0;
+    const dlsh_node *s = infinite ? dlsh_statement_at(event->file, event->line) : NULL;
+    const dlsh_node *value = s && s->kind == DLSH_N_ASSIGN ? s->kids[s->nkids - 1] : s;
+    return value ? dlsh_origin(event->file, value, may_be_infinite, &line) : NULL;
+}
+
 dl_status dlsh_check_nonfinite(dlsh_examination *e) {
     static dl_nan_event event; /* a finding borrows its texts */
     const int any = dlsh_first_nan(&event);
+    const dlsh_node *from = any ? source_of_infinity(&event) : NULL;
     if (any && event.update && blame_eps(e)) return DL_OK;
     for (int i = 0; any && i < e->nfindings; i++) /* told of the data that came of it */
         if (e->findings[i].line == event.line && strstr(e->findings[i].cause, "not finite")) return DL_OK;
-    dlsh_finding *f = any ? dlsh_find_at(e, event.file, event.line, event.remedy) : NULL;
+    dlsh_finding *f = any ? dlsh_find_at(e, event.file, from ? from->span.line : event.line, event.remedy) : NULL;
     if (!f) return DL_OK;
+    if (!event.updates) dlsh_mark_effects(e, "the net uses its input");
     f->own = !event.updates && !dlsh_was_found(e, "the data", "not finite") &&
              !dlsh_was_found(e, "gradients are zeroed", "") && !dlsh_was_found(e, "updates written by hand", "");
     dlsh_cause(f, "%s%s%s made %s%s%s", event.op, event.backward ? " in the gradient of " : "",
                event.backward ? event.forward : "", isnan(event.value) ? "nan" : "an infinity",
                *event.reason ? ": " : "", event.reason);
-    dlsh_evidence(f, "%ld of %ld elements, after %ld steps of optimizers; why nan tells more", event.count, event.numel,
-                  event.updates);
+    char made[80] = "";
+    if (from) snprintf(made, sizeof made, " (line %d) of what %.20s gives here", event.line, from->kids[0]->text);
+    dlsh_evidence(f, "%ld of %ld elements%s, after %ld steps of optimizers; why nan tells more", event.count,
+                  event.numel, made, event.updates);
     return DL_OK;
 }

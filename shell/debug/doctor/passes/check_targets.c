@@ -296,11 +296,33 @@ static void look_at_spoiled(dlsh_examination *e, const char *file, const dlsh_no
                   made->span.line, clean->text ? clean->text : "clean data");
 }
 
+/* Noise that is written into the target itself: noisy = x; noisy += randn_like(x), where x is the target. */
+static void look_at_noise_within(dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *target) {
+    dl_source maker, writer;
+    target = bare(target);
+    while (target->kind == DLSH_N_INDEX) target = target->kids[0];
+    const dlsh_value *v = target->kind == DLSH_N_NAME ? dlsh_value_of(e, file, target) : NULL;
+    dl_tensor *t = v && v->type == DLSH_TENSOR && !dl_requires_grad(v->as.tensor) ? v->as.tensor : NULL;
+    if (!t || !dlsh_uses_net(e, file, n)) return;
+    dlsh_tensor_places(t, &maker, &writer);
+    const dlsh_node *by = writer.file && writer.line != maker.line ? dlsh_statement_at(writer.file, writer.line) : NULL;
+    const dlsh_node *to = by && by->kind == DLSH_N_ASSIGN && by->op ? by->kids[0] : NULL;
+    if (!to || to->kind != DLSH_N_NAME || !is_random(by)) return;
+    dlsh_finding *f =
+        dlsh_find_at(e, writer.file, writer.line,
+                     "a new tensor for what goes in, x + noise or x.clone(): then the target stays clean");
+    if (!f) return;
+    dlsh_cause(f, "random numbers are written into %s itself, which is the target of the loss", target->text);
+    dlsh_evidence(f,
+                  "line %d compares with it; a name that is given a tensor stands for the same one, and += changes it",
+                  n->span.line);
+}
+
 static int see_loss(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     const char *by = n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
     (void)within, (void)depth;
     if (by && n->nkids > 2 && (strstr(by, "loss") || strstr(by, "entropy")) && n->kids[2]->kind != DLSH_N_KWARG)
-        look_at_spoiled(ctx, file, n, n->kids[1], n->kids[2]);
+        look_at_spoiled(ctx, file, n, n->kids[1], n->kids[2]), look_at_noise_within(ctx, file, n, n->kids[2]);
     if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_SUB) {
         look_at_spoiled(ctx, file, n, n->kids[0], n->kids[1]);
         look_at_spoiled(ctx, file, n, n->kids[1], n->kids[0]);

@@ -104,6 +104,27 @@ static const dlsh_node *given(const frame *in, const char *name) {
     return NULL;
 }
 
+/* The data of the trainer whose loss a function is: trainer(m, d, loss=fn). NULL: it is that of none. */
+static const dlsh_node *data_of_loss(const dlsh_node *n, const char *fn) {
+    const dlsh_node *loss = dlsh_is_call_of(n, "trainer") ? dlsh_argument_of(n, 99, "loss") : NULL, *found = NULL;
+    if (loss && dlsh_names(loss, fn)) return dlsh_argument_of(n, 1, "data");
+    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? data_of_loss(n->kids[i], fn) : NULL;
+    return found;
+}
+
+/* What a trainer gives its loss for the targets, as a parameter behind the first one; NULL: it is none. */
+static const dlsh_node *given_by_trainer(const walk *w, const dlsh_node *n) {
+    const dlsh_node *around[DLSH_AROUND], *data = NULL;
+    const int depth = dlsh_functions_around(w->root, n->span.start, around);
+    const dlsh_node *fn = depth && around[depth - 1]->text ? around[depth - 1] : NULL;
+    for (int k = 1; fn && !data && k + 1 < fn->nkids; k++)
+        if (fn->kids[k]->kind == DLSH_N_PARAM && !strcmp(fn->kids[k]->text, n->text))
+            data = data_of_loss(w->root, fn->text);
+    const dlsh_node *made = data ? dlsh_made(w->file, data) : NULL;
+    const int tables = dlsh_is_call_of(made, "dataset") && made->nkids > 2 && made->kids[1]->kind != DLSH_N_STR;
+    return tables ? dlsh_argument_of(made, 1, "y") : data;
+}
+
 static const dlsh_node *visit_name(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
     int item;
     const dlsh_node *over = comprehension_of(w, n, &item);
@@ -112,6 +133,7 @@ static const dlsh_node *visit_name(walk *w, const dlsh_node *n, const frame *in,
     const dlsh_definition d = dlsh_define(w->root, n->text, place);
     const dlsh_node *argument = d.param ? given(in, n->text) : NULL;
     if (argument) return visit(w, argument, in->up, p, depth);
+    if (d.param && !d.value && (argument = given_by_trainer(w, n))) return visit(w, argument, NULL, p, depth);
     if (!d.value || d.value->kind == DLSH_N_FN) return NULL;
     if (d.param) return visit(w, d.value, NULL, p, depth);
     while (in && (d.at < in->fn->span.start || d.at >= in->fn->span.end)) in = in->up;

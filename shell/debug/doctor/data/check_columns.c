@@ -1,0 +1,103 @@
+/* The columns of a table of samples: constant ones, equal ones, of different scale, samples that are all alike. */
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "debug/doctor/samples.h"
+#include "debug/doctor/syntax.h"
+
+static dlsh_property gives_zeros(DLSH_UNUSED void *ctx, const dlsh_step *at) {
+    return dlsh_is_call_of(at->n, "zeros|zeros_like|empty") ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* Where zeros were made that samples are made of, and nothing has filled; else where the samples were. */
+static int line_of_zeros(const dlsh_samples *s) {
+    int at;
+    const dlsh_node *made = dlsh_definition_of(s->file, s->name, INT_MAX, &at);
+    const dlsh_node *by = made ? dlsh_origin(s->file, made, gives_zeros, NULL) : NULL;
+    return by ? by->span.line : s->line;
+}
+
+static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
+    dl_nan_event event;
+    long constant = -1, small = -1, large = -1, constants = 0;
+    dlsh_spread low = {0, INFINITY, 0}, high = {0, 0, 0};
+    if (s->width > DLSH_COLUMNS || s->n < 8 || s->picture || !s->real) return; /* whole numbers may be words */
+    for (long c = 0; c < s->width; c++) {
+        dlsh_spread k = dlsh_spread_of(s, c);
+        if (isnan(k.std)) continue;
+        if (k.std <= 1e-9 * (fabs(k.mean) + 1e-30)) {
+            constant = c, constants++;
+        } else {
+            if (k.std < low.std) low = k, small = c;
+            if (k.std > high.std) high = k, large = c;
+        }
+    }
+    const dlsh_spread k = constant >= 0 ? dlsh_spread_of(s, constant) : (dlsh_spread){1, 0, 0};
+    const int centred = k.mean == 0 && !s->written_line; /* as of one that was constant and normalised: no harm */
+    const int all = constants == s->width;
+    if (constant >= 0 && s->width > 1 && (all || (k.mean != 1 && !centred)) &&
+        !dlsh_learns_well(e, 0.95)) { /* a bias */
+        dlsh_finding *f = dlsh_find_at(e, s->file,
+                                       s->written_line ? s->written_line
+                                       : all           ? line_of_zeros(s)
+                                                       : s->line,
+                                       all ? "look at how the rows were made, as of one tensor that is written in place"
+                                           : "leave the column out, or look where its values got lost");
+        if (f && all) dlsh_cause(f, "all %ld samples of %s that were looked at are equal", s->n, s->name);
+        if (f && !all) dlsh_cause(f, "column %ld of %s is constant", constant, s->name);
+        if (f)
+            f->effect = dlsh_was_found(e, e->check, "one and the same tensor") ||
+                        dlsh_was_found(e, e->check, "cut off") || dlsh_nan_before_training(&event);
+        if (f && all)
+            dlsh_evidence(f, "each of its %ld columns has one value; it was made at line %d", s->width, s->line);
+        if (f && !all)
+            dlsh_evidence(f, "it is %.4g in all %ld samples: it tells nothing; %s was made at line %d", k.mean, s->n,
+                          s->name, s->line);
+    }
+    long same = 1;
+    for (long c = 1; c < s->width; c++) {
+        long i = 0;
+        while (i < s->n && s->x[i * s->width + c] == s->x[i * s->width]) i++;
+        same += i == s->n;
+    }
+    dlsh_finding *copies = same == s->width && same > 1 && constant < 0
+                               ? dlsh_find_at(e, s->file, s->line, "a column for each feature: look at the index")
+                               : NULL;
+    if (copies) dlsh_cause(copies, "all columns of %s are the same one", s->name);
+    if (copies) dlsh_evidence(copies, "its %ld columns have equal values in all %ld samples", same, s->n);
+    if (small >= 0 && high.std > (high.std > 10 ? 300 : 1000) * low.std && !dlsh_normalised_first(e, "batch_norm")) {
+        dlsh_finding *f =
+            dlsh_find_at(e, s->file, s->line, "normalise each column: (x - mean(x, dim=0)) / std(x, dim=0)");
+        if (!f) return;
+        dlsh_cause(f, "the columns of %s differ in scale: column %ld outweighs the others", s->name, large);
+        char used[64];
+        dlsh_evidence(f, "the deviation of column %ld is %.3g, that of column %ld %.3g%s", large, high.std, small,
+                      low.std, dlsh_used_as_is(s, s->line, used, sizeof used));
+    }
+}
+
+/* Samples that are all about the same, as rows that were each scaled by their own figures. */
+static void find_alike(dlsh_examination *e, const dlsh_samples *s) {
+    double squares = 0, spread = 0;
+    if (s->width < 2 || s->width > DLSH_COLUMNS || s->n < 16 || s->picture || !s->real || e->bad) return;
+    for (long c = 0; c < s->width; c++) {
+        const dlsh_spread k = dlsh_spread_of(s, c);
+        if (k.n < s->n) return;
+        spread += k.std * k.std, squares += k.mean * k.mean + k.std * k.std;
+    }
+    const double size = sqrt(squares / (double)s->width), apart = sqrt(spread / (double)s->width);
+    if (!(size > 0.05) || !(size < 20) || !(apart < 0.01 * size) || apart == 0 || dlsh_learns_well(e, 0.5)) return;
+    const dlsh_node *x = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT);
+    dlsh_finding *f = dlsh_find_at(e, s->file, x ? dlsh_line_of_rows(e, s->file, x, NULL, s->line) : s->line,
+                                   "normalise each column by itself: (x - mean(x, dim=0)) / std(x, dim=0)");
+    if (!f) return;
+    dlsh_cause(f, "samples of %s are all about the same: what tells them apart is %.2g of their size", s->name,
+               apart / size);
+    dlsh_evidence(f, "columns have deviations of %.2g on average, where values are about %.2g", apart, size);
+}
+
+void dlsh_judge_columns(dlsh_examination *e, const dlsh_samples *s) {
+    find_columns(e, s);
+    find_alike(e, s);
+}

@@ -1,0 +1,93 @@
+/* The order of the rows of samples and of their labels, as the text makes both: parts one behind the other, or in turn.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "debug/doctor/data/pools.h"
+#include "debug/doctor/samples.h"
+#include "debug/doctor/syntax.h"
+
+/* Rows are numbered by two places, the outer one first. cat([a, b]) has 2 outer ones, stack([a, b], 1).reshape(...) 2
+ * inner ones, y.repeat(3) 3 outer and y.repeat_interleave(3) 3 inner ones. */
+typedef struct order {
+    const dlsh_examination *e;
+    const dlsh_node *by; /* what gives the rows their order; NULL: not known */
+    long outer, inner;   /* 0: not known */
+} order;
+
+static const dlsh_node *with_method(const dlsh_node *n, const char *names) {
+    return dlsh_is_call_of(n, names) && n->kids[0]->kind == DLSH_N_FIELD ? n->kids[0]->kids[0] : NULL;
+}
+
+static long count(const order *o, const dlsh_step *at, const dlsh_node *n) {
+    const double k = dlsh_number_of(o->e, at->file, n);
+    return k >= 2 && k == floor(k) && k < 1e9 ? (long)k : 0;
+}
+
+/* The items of a list that is written out; 0: it is none. */
+static long items_of(const dlsh_node *n) { return n && n->kind == DLSH_N_LIST && n->nkids > 1 ? n->nkids : 0; }
+
+/* The dimension that an argument of a call names; 0 without one. */
+static double dimension(const order *o, const dlsh_step *at, int place) {
+    const dlsh_node *n = dlsh_argument_of(at->n, place, "dim");
+    return n ? dlsh_number_of(o->e, at->file, n) : 0;
+}
+
+static int take(order *o, const dlsh_step *at, long outer, long inner) {
+    o->by = outer || inner ? at->n : NULL, o->outer = outer, o->inner = inner;
+    return o->by != NULL;
+}
+
+/* stack([a, b], 1), whose first two dimensions become rows. */
+static int takes_stacked(order *o, const dlsh_step *at) {
+    const dlsh_node *of = with_method(at->n, "reshape|flatten|view");
+    if (!dlsh_is_call_of(of, "stack") || of->nkids < 2) return 0;
+    const dlsh_step s = {.file = at->file, .n = of};
+    const double dim = dimension(o, &s, 1);
+    const long k = items_of(of->kids[1]);
+    return k && (dim == 0 || dim == 1) && take(o, at, dim == 0 ? k : 0, dim == 1 ? k : 0);
+}
+
+static dlsh_property has_order(void *ctx, const dlsh_step *at) {
+    order *o = ctx;
+    const dlsh_node *n = at->n;
+    if (n->kind != DLSH_N_CALL) return DLSH_MAY_HAVE;
+    if (dlsh_call_of_net(o->e, at->file, n)) return DLSH_HAS_NOT;
+    if (takes_stacked(o, at)) return DLSH_HAS_FIRST;
+    if (n->nkids > 1 && n->kids[0]->kind == DLSH_N_NAME && dlsh_is_call_of(n, "cat|concat") && dimension(o, at, 1) == 0)
+        return take(o, at, items_of(n->kids[1]), 0) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+    const int named = n->kids[0]->kind == DLSH_N_NAME, first = named ? 2 : 1;
+    if (n->nkids <= first || n->kids[first]->kind == DLSH_N_KWARG) return DLSH_MAY_HAVE;
+    const long k = count(o, at, n->kids[first]);
+    const dlsh_value *v = dlsh_value_of(o->e, at->file, named ? n->kids[1] : n->kids[0]->kids[0]);
+    const long rows = v && v->type == DLSH_TENSOR && dl_ndim(v->as.tensor) ? dl_shape(v->as.tensor)[0] : 0;
+    if (!k) return DLSH_MAY_HAVE;
+    if (dlsh_is_call_of(n, "repeat|tile")) return take(o, at, k, rows) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+    if (dlsh_is_call_of(n, "repeat_interleave") && dimension(o, at, first) == 0)
+        return take(o, at, rows, k) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+    return DLSH_MAY_HAVE;
+}
+
+/* Has one of them that number of parts in turn, the other one behind each other? */
+static int differ(const order *a, const order *b) {
+    return a->inner && a->inner == b->outer && a->outer != a->inner && a->outer != b->outer && b->inner != a->inner;
+}
+
+void dlsh_find_row_order(dlsh_examination *e, const dlsh_samples *s) {
+    const dlsh_node *x = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT), *y = dlsh_part_of_data(e, s, DLSH_ROLE_TARGET);
+    order of_x = {.e = e}, of_y = {.e = e};
+    if (!x || !y || x == y || !s->file || !s->target_file) return;
+    dlsh_origin(s->file, x, has_order, &of_x), dlsh_origin(s->target_file, y, has_order, &of_y);
+    if (!of_x.by || !of_y.by || !(differ(&of_x, &of_y) || differ(&of_y, &of_x))) return;
+    const int turn = differ(&of_x, &of_y);
+    dlsh_finding *f =
+        dlsh_find_at(e, s->target_file, of_y.by->span.line,
+                     turn ? "make both in one order: inputs with cat([...], 0), too, or labels with repeat_interleave"
+                          : "make both in one order: copies behind each other need y.repeat(k), copies in turn "
+                            "y.repeat_interleave(k)");
+    if (!f) return;
+    dlsh_cause(f, "labels do not belong to their inputs: their rows are in another order");
+    dlsh_evidence(f, "the rows of inputs are %s (line %d), those of labels %s (line %d)",
+                  turn ? "those of each part in turn" : "parts, one behind the other", of_x.by->span.line,
+                  turn ? "parts, one behind the other" : "those of each part in turn", of_y.by->span.line);
+}
