@@ -504,6 +504,14 @@ static dlsh_property is_computed_there(void *ctx, const dlsh_step *at) {
     return l->call = dlsh_outer_call(at), DLSH_HAS_FIRST;
 }
 
+/* mse_loss(x, y), where a target comes from there. */
+static dlsh_property has_target_of(void *ctx, const dlsh_step *at) {
+    const char *by = at->n->kind == DLSH_N_CALL ? at->n->kids[0]->text : NULL;
+    if (!by || !strstr(by, "loss")) return DLSH_MAY_HAVE;
+    const dlsh_node *target = dlsh_argument_of(at->n, 1, "target");
+    return target && dlsh_origin_at(at, target, is_computed_there, ctx) ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
+}
+
 /* Targets that the net itself gave before it was ever trained, as values of what comes next. */
 static void look_at_own_targets(dlsh_examination *e, const dl_journal_row *r) {
     const dl_journal_row *pass;
@@ -516,7 +524,7 @@ static void look_at_own_targets(dlsh_examination *e, const dl_journal_row *r) {
     for (long i = 0; !at && (pass = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         const dlsh_node *s =
             pass->count > 20 && !strcmp(pass->file, r->file) ? dlsh_statement_at(r->file, pass->line) : NULL;
-        at = s ? dlsh_origin(r->file, s, is_computed_there, &l) : NULL;
+        at = s ? dlsh_origin(r->file, s, has_target_of, &l) : NULL;
         after = pass->line;
     }
     const int line = l.call ? l.call->span.line : r->line;

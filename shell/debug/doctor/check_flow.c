@@ -197,9 +197,9 @@ static int count_targets(dlsh_pass p) {
 }
 
 /* A head that is given what others are given with a history, while the loss stays large: what it is trained for is not
- * learned by the layers before it. Where the loss falls by half it may be meant. */
+ * learned by the layers before it. */
 static void find_cut_head(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
-    if (r->count < 30 || count_targets(p) < 2 || dlsh_settled_lower(r, 0.9)) return;
+    if (r->count < 30 || count_targets(p) < 2 || dlsh_settled_lower(r, 0.5)) return;
     for (long k = 0; k < p.n; k++) {
         const dl_journal_node *n = &p.at[k];
         int unit;
@@ -212,7 +212,6 @@ static void find_cut_head(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
                       "the same numbers go on to other layers with their history; what %s is trained for gives the "
                       "layers before no gradient, and the loss went from %.4g to %.4g alone",
                       *n->layer ? n->layer : n->op, r->first, r->last);
-        if (dlsh_settled_lower(r, 0.5)) dlsh_only_note(e, f);
     }
 }
 
