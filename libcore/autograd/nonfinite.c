@@ -112,6 +112,9 @@ static bool is_clean(const dl_tensor *t) {
     } else if (t->dtype == DL_F64) {
         const double *x = dl_ptr(t);
         for (int64_t i = 0; i < t->numel; i++) bad += !__builtin_isfinite(x[i]);
+    } else if (DL_BIT(t->dtype) & DL_HALVES) {
+        const uint16_t *x = dl_ptr(t), top = t->dtype == DL_F16 ? 0x7c00 : 0x7f80; /* the exponent's bits */
+        for (int64_t i = 0; i < t->numel; i++) bad += (x[i] & top) == top;
     } else {
         return false;
     }
