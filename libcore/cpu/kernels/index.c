@@ -216,6 +216,57 @@ static void add_parts(addition *a, int threads) {
     dl_cpu_for((a->outer + a->each - 1) / a->each * ((a->s.inner + a->band - 1) / a->band), threads, add_part, a);
 }
 
+/* Rows of 16 bits: the indices of each row are a list, so that a row is converted, summed in f32 and rounded once,
+ * and those without an index are copied as they are. */
+
+typedef struct half_addition {
+    selection s;
+    long *first, *next, each; /* of each place and of each index: the next index of that place, or -1 */
+    dl_dtype t;
+} half_addition;
+
+enum { HALF_PIECE = 256 }; /* elements of a row that are summed at once */
+
+static void add_to_row(const half_addition *a, long outer, long row) {
+    _Alignas(64) float sum[HALF_PIECE], more[HALF_PIECE];
+    const dl_loop add = DL_LOOP_OF(add, DL_F32);
+    const long stride[3] = {sizeof(float), sizeof(float), sizeof(float)}, inner = a->s.inner;
+    char *o = a->s.o + (outer * a->s.size + row) * inner * 2;
+    const char *v = a->s.x + outer * a->s.n * inner * 2;
+    for (long at = 0, n; at < inner; at += n) {
+        n = inner - at < HALF_PIECE ? inner - at : HALF_PIECE;
+        dl_cpu_half_to_f32(n, o + at * 2, a->t, sum);
+        for (long i = a->first[row]; i >= 0; i = a->next[i]) {
+            dl_cpu_half_to_f32(n, v + (i * inner + at) * 2, a->t, more);
+            add(n, (char *[]){(char *)sum, (char *)sum, (char *)more}, stride, NULL);
+        }
+        dl_cpu_f32_to_half(n, sum, o + at * 2, a->t);
+    }
+}
+
+static void add_to_rows(void *arg, long task) {
+    const half_addition *a = arg;
+    const long parts = (a->s.size + a->each - 1) / a->each, from = task % parts * a->each;
+    const long end = from + a->each < a->s.size ? from + a->each : a->s.size;
+    for (long row = from; row < end; row++)
+        if (a->first[row] >= 0) add_to_row(a, task / parts, row);
+}
+
+static dl_status add_halves(selection s, long outer, dl_dtype t) {
+    if (!s.n || !s.inner || !outer) return DL_OK;
+    const size_t bytes = (size_t)(s.size + s.n) * sizeof(long);
+    long *list = dl_host_alloc(bytes);
+    if (!list) return dl_failed();
+    const int threads = dl_cpu_threads(outer * s.n * s.inner);
+    half_addition a = {s, list, list + s.size, 1 + (1 << 18) / (s.n / s.size + 1) / s.inner, t};
+    if (a.each > (s.size + 4 * threads - 1) / (4 * threads)) a.each = (s.size + 4 * threads - 1) / (4 * threads);
+    memset(a.first, 0xff, (size_t)s.size * sizeof(long));
+    for (long i = s.n - 1; i >= 0; i--) a.next[i] = a.first[s.index[i]], a.first[s.index[i]] = i;
+    dl_cpu_for(outer * ((s.size + a.each - 1) / a.each), threads, add_to_rows, &a);
+    dl_host_free(list, bytes);
+    return DL_OK;
+}
+
 static dl_status plain_index_add(dl_call *c) {
     dl_tensor *x = c->in[0], *v = INPUT(c, INDEX_ADD_SOURCE), *o = c->out[0];
     int dim;
@@ -235,10 +286,25 @@ static dl_status plain_index_add(dl_call *c) {
     dl_unref(index);
     return DL_OK;
 }
+
+static dl_status half_index_add(dl_call *c) {
+    dl_tensor *x = c->in[0], *o = c->out[0];
+    int dim;
+    const long size = along(c, x, &dim);
+    DL_OWNED dl_tensor *index = dl_cpu_indices(c->in[1], dim, size);
+    DL_OWNED dl_tensor *v = index ? dl_cpu_contiguous(INPUT(c, INDEX_ADD_SOURCE)) : NULL;
+    if (!v) return dl_failed();
+    dl_cpu_copy(o, x);
+    return add_halves(
+        (selection){dl_ptr(o), dl_ptr(v), dl_ptr(index), index->numel, size, product(x, dim + 1, x->ndim)},
+        product(x, 0, dim), o->dtype);
+}
+
 static dl_status run_index_add(dl_call *c) {
     int dim; /* elements are added from wherever they lie, rows from dense ones */
     along(c, c->in[0], &dim);
-    const bool rows = product(c->in[0], dim + 1, c->in[0]->ndim) != 1;
+    const bool rows = product(c->in[0], dim + 1, c->in[0]->ndim) != 1, dense = dl_is_contiguous(c->out[0]);
+    if (rows && dense && DL_BIT(c->dtype) & DL_HALVES) return half_index_add(c);
     return dl_cpu_via_f32(c, plain_index_add, rows && !dl_is_contiguous(INPUT(c, INDEX_ADD_SOURCE)));
 }
 const dl_kernel dl_cpu_index_add = {.run = run_index_add, .dtypes = DL_ANY};

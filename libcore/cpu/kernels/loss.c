@@ -22,7 +22,9 @@ typedef struct entropy {
     dl_tensor *keep[3]; /* contiguous copies or references, to be released */
 } entropy;
 
-static double number(const char *p, dl_dtype t, long i) { return t == DL_F64 ? ((double *)p)[i] : ((float *)p)[i]; }
+static double number(const char *p, dl_dtype t, long i) {
+    return t == DL_F64 ? ((double *)p)[i] : t == DL_F32 ? ((float *)p)[i] : dl_load_f64(p + i * dl_dtype_size(t), t);
+}
 static double weight_of(const entropy *e, long c) { return e->w ? number(e->w, e->t, c) : 1; }
 static long label_at(const entropy *e, long i) { return e->wide ? ((long *)e->y)[i] : ((int *)e->y)[i]; }
 
@@ -141,8 +143,10 @@ static void forward(const entropy *e, double *loss, double *lse) {
 static void store(dl_tensor *t, long i, double v) {
     if (t->dtype == DL_F64)
         ((double *)dl_ptr(t))[i] = v;
-    else
+    else if (t->dtype == DL_F32)
         ((float *)dl_ptr(t))[i] = (float)v;
+    else
+        dl_store_f64((char *)dl_ptr(t) + i * (long)dl_esize(t), t->dtype, v);
 }
 
 static dl_status cross_entropy_float(dl_call *c) {
@@ -275,6 +279,13 @@ static dl_status picked_run(dl_call *c) {
 PICKED_BACK(float)
 PICKED_BACK(double)
 
+/* The same in 16 bits, rounded once. */
+static void picked_back_half(const entropy *e, const dl_tensor *g, dl_tensor *dx) {
+    const bool each = e->how == DL_REDUCE_NONE;
+    const double all = each ? 0 : number(dl_ptr(g), e->t, 0) / (e->how == DL_REDUCE_MEAN ? total_weight(e) : 1);
+    EACH_LABEL(e, i, label, own, store(dx, own, -weight_of(e, label) * (each ? number(dl_ptr(g), e->t, i) : all)))
+}
+
 static dl_status picked_back(dl_back *b) {
     bool weighted = b->nin > DL_IN_NLL_PICKED_WEIGHT && META(NLL_PICKED_WEIGHT)->ndim;
     dl_tensor *in[3] = {IN_(NLL_PICKED_INPUT), IN_(NLL_PICKED_TARGET), weighted ? IN_(NLL_PICKED_WEIGHT) : NULL};
@@ -286,11 +297,12 @@ static dl_status picked_back(dl_back *b) {
     dl_cpu_clear(dl_ptr(dx), (size_t)(dx->numel * (long)dl_esize(dx)));
     if (e.t == DL_F64)
         picked_back_double(&e, dl_ptr(g), dl_ptr(dx));
+    else if (e.t != DL_F32)
+        picked_back_half(&e, g, dx);
     else
         picked_back_float(&e, dl_ptr(g), dl_ptr(dx));
     entropy_free(&e);
     return dl_give(b, 0, dl_ref(dx));
 }
 
-const dl_kernel dl_cpu_nll_picked = {
-    .run = picked_run, .fused_grad = picked_back, .dtypes = DL_BIT(DL_F32) | DL_BIT(DL_F64)};
+const dl_kernel dl_cpu_nll_picked = {.run = picked_run, .fused_grad = picked_back, .dtypes = DL_FLOATS};

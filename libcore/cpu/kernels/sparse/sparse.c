@@ -1,5 +1,6 @@
 /* Kernels of sparse matrices: products, sums of rows of a table, and the pattern of the transpose. */
 #include "cpu/kernels/indices.h"
+#include "cpu/kernels/pointwise/pointwise.h"
 #include "cpu/kernels/sparse/sparse.h"
 #include "cpu/runtime/iter.h"
 #include "core/scope.h"
@@ -127,7 +128,53 @@ static dl_status plain_bag_sum(dl_call *c) {
     const pattern p = {.rows = bags, .nnz = nnz, .from = dl_ptr(crow), .at = dl_ptr(at)};
     return times_dense(&p, v, c->in[0], o);
 }
-DL_CPU_KERNEL(bag_sum, plain_bag_sum, false, DL_FLOATS)
+
+/* Bags of rows of 16 bits: each row is converted when it is added, and the others of the table are not read. */
+typedef struct bag_job {
+    const dl_tensor *table, *o;
+    const long *at;
+    long bags, each, n; /* n: elements of a row */
+    double by;
+} bag_job;
+
+enum { BAG_PIECE = 256 }; /* elements of a row that are summed at once */
+
+static void sum_bag(void *arg, long bag) {
+    const bag_job *j = arg;
+    const dl_dtype t = j->table->dtype;
+    const long *at = j->at + bag * j->each;
+    const char *rows = dl_ptr(j->table);
+    char *o = (char *)dl_ptr(j->o) + bag * j->n * 2;
+    _Alignas(64) float sum[BAG_PIECE], row[BAG_PIECE];
+    for (long c = 0, n; c < j->n; c += n) {
+        n = j->n - c < BAG_PIECE ? j->n - c : BAG_PIECE;
+        dl_cpu_half_to_f32(n, rows + (*at * j->table->stride[0] + c) * 2, t, sum);
+        for (long k = 1; k < j->each; k++) {
+            dl_cpu_half_to_f32(n, rows + (at[k] * j->table->stride[0] + c) * 2, t, row);
+            DL_LOOP_OF(add, DL_F32)
+            (n, (char *[]){(char *)sum, (char *)sum, (char *)row}, (long[]){4, 4, 4}, NULL);
+        }
+        for (long i = 0; j->by != 1 && i < n; i++) sum[i] = (float)(sum[i] * j->by);
+        dl_cpu_f32_to_half(n, sum, o + c * 2, t);
+    }
+}
+
+static dl_status half_bag_sum(dl_call *c) {
+    dl_tensor *o = c->out[0], *index = c->in[1];
+    const long bags = index->shape[0], each = index->shape[1];
+    if (!o->numel || !index->numel) return plain_bag_sum(c);
+    DL_OWNED dl_tensor *at = dl_cpu_indices(index, 0, c->in[0]->shape[0]);
+    DL_OWNED dl_tensor *table = at ? with_rows(c->in[0]) : NULL;
+    if (!table) return dl_failed();
+    bag_job j = {table, o, dl_ptr(at), bags, each, o->shape[1], ATTR_I(c, BAG_SUM_MEAN) ? 1.0 / (double)each : 1};
+    dl_cpu_for(bags, dl_cpu_threads(index->numel * j.n), sum_bag, &j);
+    return DL_OK;
+}
+
+static dl_status run_bag_sum(dl_call *c) {
+    return DL_BIT(c->in[0]->dtype) & DL_HALVES ? half_bag_sum(c) : plain_bag_sum(c);
+}
+const dl_kernel dl_cpu_bag_sum = {.run = run_bag_sum, .dtypes = DL_FLOATS};
 
 static dl_status plain_sddmm(dl_call *c) {
     dl_tensor *o = c->out[0], *b = INPUT(c, SDDMM_MAT2);
