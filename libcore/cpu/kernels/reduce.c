@@ -2,6 +2,7 @@
  * elements are dense, else up to DL_REDUCE_TILE results side by side. The reduced dimensions are cut into pieces; the
  * pieces of long reductions are grouped, so that threads can share them. */
 #include "core/scope.h"
+#include "core/widening.h"
 #include "cpu/kernels/reduce.h"
 #include "ops/infer.h"
 #include "ops/rules/reduce.h"
@@ -19,6 +20,8 @@ enum {
     ROWS = 64,          /* single results that are stored together */
     LINE = 64,          /* bytes */
     COPIED_FROM = 4096, /* elements */
+    HALF_ROW = 4096,    /* elements of 16 bits of a row, and of some rows, that are converted at once */
+    HALF_PIECE = 16384,
     LEVELS = 20
 };
 
@@ -35,6 +38,7 @@ typedef struct plan {
     bool cols, few;       /* few: a handful of terms, each taken from many results at once */
     long width, tiles_in; /* of a tile; tiles along kept[0] */
     long terms, esize;
+    dl_dtype half; /* the 16-bit type that is converted; DL_F32: none */
     long tiles, chunk, per_row, pieces, group, groups;
     dl_stop *stop;
 } plan;
@@ -89,7 +93,7 @@ static void measure(plan *p) {
     p->tiles_in = (n + p->width - 1) / p->width;
     p->tiles = p->tiles_in;
     for (int d = 1; d < p->nkept; d++) p->tiles *= p->kept[d].n;
-    p->chunk = p->cols ? COLS_PIECE : ROW_PIECE;
+    p->chunk = p->half == DL_F32 ? p->cols ? COLS_PIECE : ROW_PIECE : p->cols ? HALF_PIECE / p->width : HALF_ROW;
     p->per_row = (p->red[0].n + p->chunk - 1) / p->chunk;
     p->pieces = p->per_row;
     for (int d = 1; d < p->nred; d++) p->pieces *= p->red[d].n;
@@ -157,6 +161,40 @@ static tile tile_at(const plan *p, long t) {
     return r;
 }
 
+/* n elements of 16 bits, `step` bytes apart, in f32. */
+static void widen_row(const plan *p, long n, const char *x, long step, float *to) {
+    uint16_t few[ROWS];
+    if (step == sizeof *few) {
+        dl_cpu_half_to_f32(n, x, p->half, to);
+        return;
+    }
+    for (long i = 0; i < n; i += ROWS) {
+        const long some = n - i < ROWS ? n - i : ROWS;
+        for (long k = 0; k < some; k++) few[k] = *(const uint16_t *)(x + (i + k) * step);
+        dl_cpu_half_to_f32(some, few, p->half, to + i);
+    }
+}
+
+/* Rows of n elements; `row` and `step`: bytes between rows, and between elements. */
+static void widen_rows(const plan *p, long rows, long row, long n, const char *x, long step, float *to) {
+    const bool one = step == sizeof(uint16_t) && row == n * step;
+    if (one)
+        widen_row(p, rows * n, x, step, to);
+    else
+        for (long i = 0; i < rows; i++) widen_row(p, n, x + i * row, step, to + i * n);
+}
+
+static void run_half_piece(const plan *p, const tile *t, long n, const char *x, const char *m, void *acc) {
+    _Alignas(64) float wide[HALF_PIECE];
+    if (p->cols) {
+        widen_rows(p, n, p->red[0].x, t->width, x, p->kept[0].x, wide);
+        p->r->cols(n, t->width, (char *)wide, t->width * (long)sizeof *wide, m, p->kept[0].out, acc);
+    } else {
+        widen_row(p, n, x, p->red[0].x, wide);
+        p->r->row(n, (char *)wide, sizeof *wide, m, acc);
+    }
+}
+
 static void run_piece(const plan *p, const tile *t, long piece, void *acc) {
     long lo = piece % p->per_row * p->chunk, rest = piece / p->per_row, n = p->red[0].n - lo;
     const char *x = t->x + lo * p->red[0].x, *m = p->m ? p->m + t->out * p->r->result : NULL;
@@ -165,7 +203,9 @@ static void run_piece(const plan *p, const tile *t, long piece, void *acc) {
         rest /= p->red[d].n;
     }
     if (n > p->chunk) n = p->chunk;
-    if (p->cols)
+    if (p->half != DL_F32)
+        run_half_piece(p, t, n, x, m, acc);
+    else if (p->cols)
         p->r->cols(n, t->width, x, p->red[0].x, m, p->kept[0].out, acc);
     else
         p->r->row(n, x, p->red[0].x, m, acc);
@@ -233,13 +273,20 @@ static void run_band(void *arg, long i) {
     const char *m = p->m ? p->m + t.out * size : NULL;
     char *out = p->out + t.out * size;
     const bool direct = p->r->size == size && step == size;
+    const long length = p->red[0].n, most = p->half != DL_F32 && HALF_ROW / length < ROWS ? HALF_ROW / length : ROWS;
     double acc[ROWS];
+    _Alignas(64) float wide[HALF_ROW];
     for (long k = lo, some; k < hi; k += some) {
         char *to = out + k * step, *at = direct ? to : (char *)acc;
-        some = hi - k < ROWS ? hi - k : ROWS;
+        const char *x = t.x + k * p->kept[0].x;
+        long row = p->kept[0].x, next = p->red[0].x;
+        some = hi - k < most ? hi - k : most;
+        if (p->half != DL_F32) {
+            widen_rows(p, some, row, length, x, next, wide);
+            x = (char *)wide, next = sizeof *wide, row = length * next;
+        }
         for (long i = 0; i < some; i++)
-            p->r->row(p->red[0].n, t.x + (k + i) * p->kept[0].x, p->red[0].x, m ? m + (k + i) * step : m,
-                      at + i * p->r->size);
+            p->r->row(length, x + i * row, next, m ? m + (k + i) * step : m, at + i * p->r->size);
         if (!direct) p->r->store(some, acc, to, step);
     }
 }
@@ -287,21 +334,29 @@ static long terms(const dl_tensor *x, unsigned mask) {
     return n;
 }
 
+/* A contiguous copy, of 16 bits in f32. */
+static dl_tensor *dense_copy(const dl_tensor *x, dl_dtype t) {
+    dl_tensor *dense = dl_tensor_empty(x->ndim, x->shape, t, 0);
+    if (dense) dl_cpu_copy(dense, x);
+    return dense;
+}
+
 dl_status dl_cpu_reduce(dl_reduce_id id, const dl_tensor *x, unsigned mask, const void *m, void *out) {
-    plan p = {.x = dl_ptr(x), .m = m, .out = out, .esize = (long)dl_esize(x)};
-    if (id == DL_R_SUM && x->dtype == DL_F32 && terms(x, mask) <= DL_REDUCE_FEW) id = DL_R_SUM_FEW;
-    p.r = &DL_SIMD_PICK(dl_reducer_table)[id][x->dtype];
+    plan p = {.x = dl_ptr(x), .m = m, .out = out, .esize = (long)dl_esize(x), .half = DL_F32};
+    if (DL_BIT(x->dtype) & DL_HALVES) p.half = x->dtype;
+    const dl_dtype t = p.half == DL_F32 ? x->dtype : DL_F32;
+    if (id == DL_R_SUM && t == DL_F32 && terms(x, mask) <= DL_REDUCE_FEW) id = DL_R_SUM_FEW;
+    p.r = &DL_SIMD_PICK(dl_reducer_table)[id][t];
     if (!x->numel) {
         long n = 1;
         for (int d = 0; d < x->ndim; d++) n *= mask >> d & 1 ? 1 : x->shape[d];
-        bool floating = dl_dtype_is_float(x->dtype);
-        fill(out, n, p.r->result == 1 ? DL_BOOL : floating ? x->dtype : DL_I64, p.r->identity);
+        fill(out, n, p.r->result == 1 ? DL_BOOL : dl_dtype_is_float(t) ? t : DL_I64, p.r->identity);
         return DL_OK;
     }
     split(&p, x, mask);
     measure(&p);
-    if (interleaved(&p, x)) {
-        DL_OWNED dl_tensor *dense = dl_cpu_contiguous((dl_tensor *)x);
+    if (interleaved(&p, x) || (p.few && p.half != DL_F32)) {
+        DL_OWNED dl_tensor *dense = dense_copy(x, t);
         return dense ? dl_cpu_reduce(id, dense, mask, m, out) : dl_failed();
     }
     int threads = dl_cpu_threads(x->numel);
@@ -326,9 +381,14 @@ static dl_status run(dl_call *c, dl_reduce_id id) {
     return dl_cpu_reduce(id, c->in[0], mask, NULL, dl_ptr(c->out[0]));
 }
 
+/* A kernel by a function that takes 16 bits as they are, as dl_cpu_reduce does. */
+#define KERNEL(name, function, set)                                                                                    \
+    static dl_status run_##name(dl_call *c) { return dl_cpu_results_via_f32(c, function); }                            \
+    const dl_kernel dl_cpu_##name = {.run = run_##name, .dtypes = set, .flags = DL_K_WIDE};
+
 #define SIMPLE(name, id, set)                                                                                          \
     static dl_status plain_##name(dl_call *c) { return run(c, id); }                                                   \
-    DL_CPU_KERNEL(name, plain_##name, false, set)
+    KERNEL(name, plain_##name, set)
 
 SIMPLE(sum, DL_R_SUM, DL_ANY)
 SIMPLE(prod, DL_R_PROD, DL_ANY)
@@ -343,7 +403,7 @@ static dl_status plain_extremes(dl_call *c) {
     DL_TRY(dl_cpu_reduce(DL_R_MIN, c->in[0], mask, NULL, dl_ptr(c->out[0])));
     return dl_cpu_reduce(DL_R_MAX, c->in[0], mask, NULL, dl_ptr(c->out[1]));
 }
-DL_CPU_KERNEL(extremes, plain_extremes, false, DL_ANY)
+KERNEL(extremes, plain_extremes, DL_ANY)
 
 /* Elements that become one result. */
 static double each(const dl_call *c) {
@@ -364,7 +424,7 @@ static dl_status plain_mean(dl_call *c) {
     divide(c->out[0], each(c));
     return DL_OK;
 }
-DL_CPU_KERNEL(mean, plain_mean, false, DL_FLOATS)
+KERNEL(mean, plain_mean, DL_FLOATS)
 
 /* A divisor below 0 counts as 0. */
 static dl_status plain_var(dl_call *c) {
@@ -378,7 +438,7 @@ static dl_status plain_var(dl_call *c) {
     if (s == DL_OK) divide(o, free > 0 ? free : 0);
     return s;
 }
-DL_CPU_KERNEL(var, plain_var, false, DL_FLOATS)
+KERNEL(var, plain_var, DL_FLOATS)
 
 SIMPLE(square_sum, DL_R_SUMSQUARE, DL_FLOATS)
 SIMPLE(magnitude_sum, DL_R_SUMABS, DL_FLOATS)
@@ -407,4 +467,4 @@ static dl_status plain_logsumexp(dl_call *c) {
     dl_unref(m);
     return s;
 }
-DL_CPU_KERNEL(logsumexp, plain_logsumexp, false, DL_FLOATS)
+KERNEL(logsumexp, plain_logsumexp, DL_FLOATS)

@@ -48,5 +48,5 @@ typedef struct dl_finder {
 DL_SIMD_DECL(extern const dl_finder, dl_finder_table, [DL_NDTYPE]);
 
 /* Reduces the dimensions of x in `mask` into out, contiguous in the order of the kept dimensions; m as above (or NULL),
- * laid out like out. x has a dtype with a native C type. DL_ERR_MEMORY. */
+ * laid out like out. Of 16 bits m and out are f32. DL_ERR_MEMORY. */
 dl_status dl_cpu_reduce(dl_reduce_id id, const dl_tensor *x, unsigned mask, const void *m, void *out);

@@ -31,7 +31,8 @@ static void release(dl_tensor **t, int n) {
     for (int i = 0; i < n; i++) dl_unref(t[i]);
 }
 
-dl_status dl_cpu_via_f32(dl_call *c, dl_status (*run)(dl_call *), bool contiguous) {
+/* own_inputs: run reads inputs of 16 bits itself. */
+static dl_status via_f32(dl_call *c, dl_status (*run)(dl_call *), bool contiguous, bool own_inputs) {
     bool half = DL_BIT(c->dtype) & DL_HALVES;
     if (!half && !contiguous) return run(c);
     dl_tensor *in[DL_MAX_NAMED_IN] = {0}, *out[DL_MAX_OUT] = {0};
@@ -41,7 +42,7 @@ dl_status dl_cpu_via_f32(dl_call *c, dl_status (*run)(dl_call *), bool contiguou
     f.out = out;
     if (half) f.dtype = DL_F32;
     for (int i = 0; i < c->nin && s == DL_OK; i++)
-        if (c->in[i] && !(in[i] = prepared(c->in[i], contiguous))) s = dl_failed();
+        if (c->in[i] && !(in[i] = own_inputs ? dl_ref(c->in[i]) : prepared(c->in[i], contiguous))) s = dl_failed();
     for (int i = 0; i < c->nout && s == DL_OK; i++) {
         dl_tensor *o = c->out[i];
         if (!o) continue;
@@ -56,6 +57,12 @@ dl_status dl_cpu_via_f32(dl_call *c, dl_status (*run)(dl_call *), bool contiguou
     release(out, c->nout);
     return s;
 }
+
+dl_status dl_cpu_via_f32(dl_call *c, dl_status (*run)(dl_call *), bool contiguous) {
+    return via_f32(c, run, contiguous, false);
+}
+
+dl_status dl_cpu_results_via_f32(dl_call *c, dl_status (*run)(dl_call *)) { return via_f32(c, run, false, true); }
 
 dl_status dl_cpu_grad_via_f32(dl_back *b, dl_status (*fused)(dl_back *)) {
     dl_tensor *given = b->g[0];

@@ -86,6 +86,8 @@ dl_tensor *dl_cpu_strided_like(dl_tensor *t, const dl_tensor *like);
 /* Runs `run`, which has no 16-bit form: calls of f16 and bf16 in f32, with copies of the inputs, the outputs rounded
  * at the end. Also makes the inputs contiguous when `contiguous` is set. */
 dl_status dl_cpu_via_f32(dl_call *c, dl_status (*run)(dl_call *), bool contiguous);
+/* Runs `run`, which reads 16-bit inputs as they are, and makes f32 of them, which is rounded at the end. */
+dl_status dl_cpu_results_via_f32(dl_call *c, dl_status (*run)(dl_call *));
 /* The kernel of an op by such a function; more fields of dl_kernel may follow. */
 #define DL_CPU_KERNEL(name, function, contiguous, set, ...)                                                            \
     static dl_status run_##name(dl_call *c) { return dl_cpu_via_f32(c, function, contiguous); }                        \

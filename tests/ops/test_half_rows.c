@@ -1,0 +1,232 @@
+/* Ops that read 16-bit operands as they are, on the CPU: against f64 of the same, rounded operands, by one to three
+ * threads. Computed in f32 and rounded once, they differ by half a unit in the last place and what f32 lost. */
+#include "support/tensors.h"
+
+#include "autograd/nonfinite.h"
+#include "cpu/runtime/iter.h"
+#include "dlcore/all.h"
+
+#include <omp.h>
+
+typedef struct operands {
+    dl_tensor *x, *more, *index; /* more: a source or weights; each may be NULL */
+    long dim;                    /* or how many dimensions are reduced */
+    int how;
+} operands;
+
+typedef dl_tensor *(*call)(const operands *o);
+
+/* ---- calls */
+
+static dl_tensor *add(const operands *o) { return dl_index_add(o->x, o->index, o->more, o->dim); }
+static dl_tensor *bag(const operands *o) {
+    return dl_embedding_bag(o->index, o->x, NULL, NULL, o->how ? "mean" : "sum", 0, NULL);
+}
+
+enum { SUM, MEAN, LARGEST, SQUARES, LOGSUMEXP, PRODUCT, NHOW };
+
+static dl_tensor *reduce(const operands *o) {
+    static const long all[][3] = {{0, 1, 2}, {0, 1, 2}, {2, 0, 1}, {1, 0, 2}, {0, 1, 2}, {0, 2, 1}, {1, 2, 0}};
+    const int n = o->dim == 0 ? 3 : o->dim < 4 ? 1 : 2;
+    const long *dims = all[o->dim];
+    if (o->how == SUM) return dl_sum(o->x, dims, n, 0);
+    if (o->how == MEAN) return dl_mean(o->x, dims, n, 0);
+    if (o->how == LARGEST) return dl_amax(o->x, dims, n, 0);
+    if (o->how == LOGSUMEXP) return dl_logsumexp(o->x, dims, n, 0);
+    if (o->how == PRODUCT) return dl_prod(o->x, n == 1 ? dims : NULL, 0);
+    return dl_var(o->x, dims, n, 0, 0);
+}
+
+/* ---- comparisons */
+
+static void compare(dl_tensor *got, dl_tensor *want, double scale, const char *what) {
+    const double unit = dl_dtype_of(got) == DL_F16 ? 0x1p-11 : 0x1p-8;
+    double *a = values(must(got)), *b = values(must(want));
+    assert_int_equal(dl_numel(got), dl_numel(want));
+    for (long i = 0; i < dl_numel(got); i++) {
+        const bool same = a[i] == b[i] || (isnan(a[i]) && isnan(b[i]));
+        if (!same && !(fabs(a[i] - b[i]) <= 1.001 * unit * fabs(b[i]) + 1e-6 * scale))
+            fail_msg("%s: element %ld is %g, not %g", what, i, a[i], b[i]);
+    }
+    free(a), free(b);
+}
+
+static dl_tensor *in_f64(dl_tensor *t) {
+    dl_tensor *own = must(dl_detach(t)), *wide = must(dl_tensor_empty(dl_ndim(t), dl_shape(t), DL_F64, 0));
+    dl_cpu_copy(wide, own);
+    dl_unref(own);
+    return wide;
+}
+
+/* The call, and its gradients by x and more, in the type of the operands and in f64; those whose rules round parts of
+ * them are left out. `scale`: of a sum's terms. */
+static void check(call f, operands o, double scale, const char *what) {
+    operands wide = o;
+    dl_tensor *leaves[2] = {leaf(o.x)}, *wides[2] = {wide.x = leaf(in_f64(o.x))};
+    const int n = o.more && f == add ? 2 : 1;
+    if (o.more) wides[1] = wide.more = in_f64(o.more), leaves[1] = o.more;
+    if (n == 2) leaf(o.more), leaf(wide.more);
+    dl_tensor *want = must(f(&wide)), *seed = drawn(5, dl_ndim(want), dl_shape(want), dl_dtype_of(o.x));
+    dl_tensor *as_f64 = must(dl_to(seed, DL_F64)), *slopes[2] = {0}, *got_slopes[2] = {0};
+    const bool has = dl_requires_grad(want) && f != reduce && !(f == bag && o.how);
+    if (has) gradients(want, as_f64, wides, n, 0, slopes);
+    for (int threads = 1; threads <= 3; threads++) {
+        omp_set_num_threads(threads);
+        dl_tensor *got = must(f(&o));
+        compare(got, want, scale, what);
+        if (has) gradients(got, seed, leaves, n, 0, got_slopes);
+        for (int i = 0; has && i < n; i++) {
+            if (slopes[i]) compare(got_slopes[i], slopes[i], scale, what);
+            dl_unref(got_slopes[i]);
+        }
+        dl_unref(got);
+    }
+    for (int i = 0; i < n; i++) dl_unref(slopes[i]);
+    dl_unref(wide.x), dl_unref(o.more ? wide.more : NULL), dl_unref(want), dl_unref(seed), dl_unref(as_f64);
+}
+
+static const dl_dtype types[] = {DL_BF16, DL_F16};
+
+/* ---- rows by a list of indices */
+
+static dl_tensor *pick(const operands *o) { return dl_embedding(o->index, o->x, NULL); }
+
+/* Some indices are negative, most occur several times. */
+static dl_tensor *indices(int ndim, const long *shape, long size) {
+    dl_tensor *t = must(dl_tensor_empty(ndim, shape, DL_I64, 0));
+    long *p = dl_data(t);
+    for (long i = 0; i < dl_numel(t); i++) p[i] = (i * i * 7 + i) % size - (i % 5 ? 0 : size);
+    return t;
+}
+
+/* Dense, transposed, or every other element. */
+static dl_tensor *matrix(int how, dl_dtype t, const long *shape) {
+    if (how == 0) return drawn(3, 2, shape, t);
+    const long zero = 0;
+    dl_tensor *x = how == 1 ? drawn(3, 2, SHAPE(shape[1], shape[0]), t) : drawn(3, 2, SHAPE(shape[0], 2 * shape[1]), t);
+    dl_tensor *y = must(how == 1 ? dl_permute(x, SHAPE(1, 0), 2) : dl_slice(x, 1, &zero, NULL, 2));
+    dl_unref(x);
+    return y;
+}
+
+static void rows_by_index(void **state) {
+    (void)state;
+    static const long sizes[][2] = {{1, 1}, {5, 3}, {7, 1}, {4, 0}, {30, 257}, {3, 700}};
+    const long had = dl_cpu_grain(1000);
+    for (int k = 0; k < 2; k++)
+        for (int how = 0; how < 3; how++)
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+                for (long n = 0; n < 40; n += 13) {
+                    const long rows = sizes[i][0], width = sizes[i][1];
+                    dl_tensor *x = matrix(how, types[k], SHAPE(rows, width)), *at = indices(1, &n, rows);
+                    dl_tensor *v = matrix(how, types[k], SHAPE(n, width)), *w = NULL;
+                    check(add, (operands){x, v, at, 0, 0}, 40, "index_add of rows");
+                    dl_tensor *across = must(dl_permute(x, SHAPE(1, 0), 2)), *u = must(dl_permute(v, SHAPE(1, 0), 2));
+                    w = must(dl_detach(across));
+                    check(add, (operands){w, must(dl_detach(u)), at, 1, 0}, 40, "index_add of columns");
+                    if (n) {
+                        dl_tensor *bags = indices(2, SHAPE(n, 1 + n / 3), rows), *own = must(dl_detach(x));
+                        check(bag, (operands){own, NULL, bags, 0, 0}, 40, "sums of bags");
+                        check(bag, (operands){own, NULL, bags, 0, 1}, 40, "means of bags");
+                        check(pick, (operands){own, NULL, bags, 0, 0}, 40, "embedding");
+                        dl_unref(bags), dl_unref(own);
+                    }
+                    dl_unref(x), dl_unref(v), dl_unref(at), dl_unref(across), dl_unref(u), dl_unref(w);
+                }
+    dl_cpu_grain(had);
+}
+
+/* Planes between which rows are added, and more places than a task takes. */
+static void planes_by_index(void **state) {
+    (void)state;
+    const long had = dl_cpu_grain(1000), n = 50;
+    for (int k = 0; k < 2; k++) {
+        dl_tensor *x = drawn(1, 3, SHAPE(3, 1000, 33), types[k]), *v = drawn(2, 3, SHAPE(3, 50, 33), types[k]);
+        dl_tensor *at = indices(1, &n, 1000);
+        check(add, (operands){x, v, at, 1, 0}, 40, "index_add of planes");
+        dl_unref(x), dl_unref(v), dl_unref(at);
+    }
+    dl_cpu_grain(had);
+}
+
+/* ---- reductions */
+
+static void reductions(void **state) {
+    (void)state;
+    static const long sizes[][3] = {{1, 1, 1}, {2, 3, 5}, {2, 1, 4500}, {900, 2, 3}, {3, 300, 41}, {40, 33, 8}};
+    static const long orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}};
+    const long had = dl_cpu_grain(1000);
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            for (int turn = 0; turn < 3; turn++) {
+                dl_tensor *base = drawn((unsigned)i, 3, sizes[i], types[k]),
+                          *x = must(dl_permute(base, orders[turn], 3));
+                for (long dims = 0; dims < 7; dims++)
+                    for (int how = 0; how < NHOW; how++) {
+                        dl_tensor *y = must(dl_detach(x));
+                        check(reduce, (operands){y, NULL, NULL, dims, how}, how == PRODUCT ? 0.1 : 60, "a reduction");
+                        dl_unref(y);
+                    }
+                dl_unref(base), dl_unref(x);
+            }
+    dl_cpu_grain(had);
+}
+
+static void reductions_of_nothing(void **state) {
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        dl_tensor *x = must(dl_tensor_empty(2, SHAPE(0, 3), types[k], 0)), *y = must(dl_sum(x, SHAPE(0), 1, 0));
+        double *v = values(y);
+        assert_true(dl_dtype_of(y) == types[k] && dl_numel(y) == 3 && v[0] == 0 && v[2] == 0);
+        dl_tensor *p = must(dl_prod(x, SHAPE(0), 0)), *m = must(dl_mean(x, NULL, 0, 0));
+        double *one = values(p), *none = values(m);
+        assert_true(one[1] == 1 && isnan(none[0]));
+        free(v), free(one), free(none);
+        dl_unref(x), dl_unref(y), dl_unref(p), dl_unref(m);
+    }
+}
+
+/* ---- losses by labels */
+
+static dl_tensor *picked(const operands *o) {
+    static const char *const how[] = {"mean", "sum", "none"};
+    return dl_nll_loss(o->x, o->index, o->more, how[o->how], 1);
+}
+
+static void losses_by_labels(void **state) {
+    (void)state;
+    static const long sizes[][3] = {{1, 2, 1}, {6, 5, 1}, {3, 7, 9}};
+    for (int k = 0; k < 2; k++)
+        for (int how = 0; how < 3; how++)
+            for (int i = 0; i < 6; i++) {
+                const long *n = sizes[i / 2];
+                dl_tensor *x = drawn(4, 3, n, types[k]), *w = i & 1 ? drawn(6, 1, &n[1], types[k]) : NULL;
+                dl_tensor *y = must(dl_tensor_empty(2, SHAPE(n[0], n[2]), DL_I64, 0)), *plain = NULL;
+                for (long j = 0; j < dl_numel(y); j++) ((long *)dl_data(y))[j] = j * 5 % n[1];
+                plain = w ? must(dl_abs(w)) : NULL;
+                operands o = {x, plain ? must(dl_detach(plain)) : NULL, y, 0, how};
+                check(picked, o, 1, "nll_loss");
+                dl_unref(o.more), dl_unref(plain), dl_unref(x), dl_unref(w), dl_unref(y);
+            }
+}
+
+/* ---- numbers that are not finite */
+
+static void infinities_are_seen(void **state) {
+    (void)state;
+    static const double odd[] = {1, 65504, -65504, 0, 0x1p-24, NAN, -NAN, INFINITY, -INFINITY};
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < 9; i++) {
+            dl_tensor *x = must(dl_tensor_full(1, SHAPE(1000), types[k], 0, 1.5));
+            dl_store_f64((char *)dl_data(x) + 998, types[k], odd[i]);
+            assert_true(dl_nonfinite_has(x) == !isfinite(odd[i]));
+            dl_unref(x);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_by_index),    cmocka_unit_test(planes_by_index),
+                                       cmocka_unit_test(reductions),       cmocka_unit_test(reductions_of_nothing),
+                                       cmocka_unit_test(losses_by_labels), cmocka_unit_test(infinities_are_seen)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
