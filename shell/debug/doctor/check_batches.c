@@ -517,33 +517,12 @@ static int are_of_one_table(const dlsh_pools *all, const dl_journal_row *a, cons
     return 0;
 }
 
-/* What scales the one and not the other: x - mean, x / 255 */
-static dlsh_property scales_alone(void *other, const dlsh_step *at) {
-    const dlsh_node *n = at->n;
-    const int scales =
-        n->kind == DLSH_N_BINARY && (n->op == DLSH_OP_SUB || n->op == DLSH_OP_DIV || n->op == DLSH_OP_MUL);
-    return scales && !dlsh_is_on(other, at) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
-}
-
 /* What a pass is given in the text: an argument of the net, or of the trainer's data set; NULL: not known. */
 static const dlsh_node *given_to(const dlsh_examination *e, const dl_journal_row *r, int training) {
     const dlsh_node *call = dlsh_call_of_net_at(e, r->file, r->line);
     const dlsh_node *data = call ? NULL : dlsh_trainer_option(e, r->file, 1, "data");
     if (call) return call->kids[1];
     return data ? dlsh_argument_of(data, training ? 0 : 2, training ? "x" : "test_x") : NULL;
-}
-
-/* Which of both parts alone is scaled, and where: the training part *train, the evaluated one *test. */
-static void scaled_alone(const dlsh_examination *e, const dl_journal_row *train_row, const dl_journal_row *test_row,
-                         const dlsh_node **train, const dlsh_node **test) {
-    static dlsh_course other;
-    const dlsh_node *a = given_to(e, train_row, 1), *b = given_to(e, test_row, 0);
-    *train = *test = NULL;
-    if (!a || !b || a == b || strcmp(train_row->file, test_row->file) != 0) return;
-    dlsh_course_of(train_row->file, b, &other);
-    *train = dlsh_origin(train_row->file, a, scales_alone, &other);
-    dlsh_course_of(train_row->file, a, &other);
-    *test = dlsh_origin(train_row->file, b, scales_alone, &other);
 }
 
 static void find_other_scale(dlsh_examination *e, const dlsh_pools *all, const dl_journal_row *test) {
@@ -563,7 +542,8 @@ static void find_other_scale(dlsh_examination *e, const dlsh_pools *all, const d
     const dlsh_node *a = dlsh_call_of_net_at(e, train->file, train->line);
     const dlsh_node *b = dlsh_call_of_net_at(e, test->file, test->line);
     const dlsh_node *of_train, *of_test, *by = NULL;
-    scaled_alone(e, train, test, &of_train, &of_test);
+    const int known = !strcmp(train->file, test->file);
+    dlsh_scaled_alone(test->file, known ? given_to(e, train, 1) : NULL, given_to(e, test, 0), &of_train, &of_test);
     const int plain =
         of_train && !of_test ? line_of_argument(e, test) : 0; /* the evaluated ones are given as they are */
     if (of_train && !of_test)

@@ -492,6 +492,52 @@ static void look_at_stale(dlsh_examination *e, const dl_journal_row *r) {
                   name, r->line);
 }
 
+/* The call that leads to what a line computes. */
+typedef struct leading {
+    int line;
+    const dlsh_node *call;
+} leading;
+
+static dlsh_property is_computed_there(void *ctx, const dlsh_step *at) {
+    leading *l = ctx;
+    if (at->n->span.line != l->line || !at->from) return DLSH_MAY_HAVE;
+    return l->call = dlsh_outer_call(at), DLSH_HAS_FIRST;
+}
+
+/* mse_loss(x, y), where a target comes from there. */
+static dlsh_property has_target_of(void *ctx, const dlsh_step *at) {
+    const char *by = at->n->kind == DLSH_N_CALL ? at->n->kids[0]->text : NULL;
+    if (!by || !strstr(by, "loss")) return DLSH_MAY_HAVE;
+    const dlsh_node *target = dlsh_argument_of(at->n, 1, "target");
+    return target && dlsh_origin_at(at, target, is_computed_there, ctx) ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
+}
+
+/* Targets that the net itself gave before it was ever trained, as values of what comes next. */
+static void look_at_own_targets(dlsh_examination *e, const dl_journal_row *r) {
+    const dl_journal_row *pass;
+    const char *name = "";
+    dl_module *m = r->grad || r->till > training_began(e) ? NULL : dlsh_live_net(e, r->what, &name);
+    leading l = {.line = r->line};
+    const dlsh_node *at = NULL;
+    int after = 0;
+    if (!m || !trains_any(e, m)) return;
+    for (long i = 0; !at && (pass = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const dlsh_node *s =
+            pass->count > 20 && !strcmp(pass->file, r->file) ? dlsh_statement_at(r->file, pass->line) : NULL;
+        at = s ? dlsh_origin(r->file, s, has_target_of, &l) : NULL;
+        after = pass->line;
+    }
+    const int line = l.call ? l.call->span.line : r->line;
+    dlsh_finding *f =
+        at && dlsh_is_before_loop(r->file, line, after)
+            ? dlsh_find_at(e, r->file, line, "compute it in the loop, each time with the net as it is then")
+            : NULL;
+    if (!f) return;
+    dlsh_cause(f, "the targets are computed once, by %s before it was ever trained: they never follow it", name);
+    dlsh_evidence(f, "line %d runs it before the first step, and the loss of line %d is made of what it gave", r->line,
+                  after);
+}
+
 /* ---------------------------------------------------------------- states and names */
 
 /* S = m.state_dict(), which holds the weights themselves, loaded into m. */
@@ -561,7 +607,8 @@ dl_status dlsh_check_copies(dlsh_examination *e) {
     dlsh_each_node(see_copied_weight, e);
     dlsh_each_node(see_set_back, e);
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
-        look_at_evaluated(e, r), look_at_target(e, r), look_at_follower(e, r), look_at_stale(e, r);
+        look_at_evaluated(e, r), look_at_target(e, r), look_at_follower(e, r), look_at_stale(e, r),
+            look_at_own_targets(e, r);
     dlsh_each_node(see_loaded, e);
     dlsh_each_node(see_alias, e);
     return DL_OK;

@@ -483,7 +483,7 @@ static void find_rare_classes(dlsh_examination *e, const dlsh_samples *s) {
 static dlsh_property is_arithmetic(DLSH_UNUSED void *ctx, const dlsh_step *at) {
     const dlsh_node *n = at->n;
     const int counts = n->kind == DLSH_N_CALL && !dlsh_is_call_of(n, "float|double|to|sqrt|pow|clamp|reciprocal");
-    if (n->kind == DLSH_N_BINARY) return DLSH_HAS;
+    if (n->kind == DLSH_N_BINARY) return n->op == DLSH_OP_DIV || n->op == DLSH_OP_MUL ? DLSH_HAS : DLSH_MAY_HAVE;
     return counts || n->kind == DLSH_N_LIST || n->kind == DLSH_N_COMPREHENSION ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
 }
 
@@ -521,6 +521,38 @@ static void find_turned_weights(dlsh_examination *e, const dlsh_samples *s) {
                       count[most], w->few[most], least, count[least], w->few[least]);
         return;
     }
+}
+
+typedef struct positives {
+    dlsh_examination *e;
+    double share; /* of samples with label 1 */
+} positives;
+
+/* pos_weight=w: less than 1 where positives are rare, or more where they are most. */
+static int see_pos_weight(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
+                          DLSH_UNUSED int depth) {
+    const positives *p = ctx;
+    if (n->kind != DLSH_N_KWARG || strcmp(n->text, "pos_weight") != 0) return 0;
+    const dlsh_value *v = dlsh_value_of(p->e, file, n->kids[0]);
+    double w = dlsh_number_of(p->e, file, n->kids[0]);
+    if (v && v->type == DLSH_TENSOR && dl_numel(v->as.tensor) == 1) dl_read_f64(v->as.tensor, &w);
+    if (!((p->share < 0.35 && w < 0.7) || (p->share > 0.65 && w > 1.4))) return 0;
+    const dlsh_node *first = dlsh_origin(file, n->kids[0], is_arithmetic, NULL);
+    dlsh_finding *f = dlsh_find_at(p->e, file, first ? first->span.line : n->span.line,
+                                   "pos_weight = negatives / positives, which is large where positives are rare");
+    if (!f) return 1;
+    dlsh_cause(f, "pos_weight is the wrong way round: what is rare counts least");
+    dlsh_evidence(f, "%.3g %% of the labels are 1, and pos_weight is %.3g", 100 * p->share, w);
+    return 1;
+}
+
+static void find_turned_pos_weight(dlsh_examination *e, const dlsh_samples *s) {
+    positives p = {e, 0};
+    for (long i = 0; s->y && i < s->n; i++) {
+        if (s->y[i] != 0 && s->y[i] != 1) return;
+        p.share += s->y[i] / (double)s->n;
+    }
+    if (s->y && s->n > 30 && p.share > 0) dlsh_each_node(see_pos_weight, &p);
 }
 
 /* ---------------------------------------------------------------- splits */
@@ -709,6 +741,7 @@ void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s) {
     find_target_scale(e, s);
     find_one_class(e, s);
     find_turned_weights(e, s);
+    find_turned_pos_weight(e, s);
     find_rare_classes(e, s);
     find_order(e, s);
     dlsh_find_row_order(e, s);

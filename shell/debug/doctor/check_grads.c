@@ -275,41 +275,6 @@ static void find_early_clips(dlsh_examination *e) {
         }
 }
 
-/* Where the factor of a penalty on weights is set; the line of the penalty itself where it has none with a name. */
-static int line_of_penalty(const dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
-    const dl_journal_node *at = n;
-    for (int i = 0; at && i < DLSH_DEEP; i++, at = dlsh_pass_user(p, at)) {
-        if (at == n || !dlsh_op_is(at, "mul")) continue;
-        const int first = dlsh_is_number_in(&at->in[0]);
-        const double factor = first || dlsh_is_number_in(&at->in[1]) ? at->in[!first].low : NAN;
-        const int line = dlsh_line_of_factor(e, at->file, dlsh_statement_at(at->file, at->line), factor);
-        if (line) return line;
-    }
-    return n->line;
-}
-
-static void find_heavy_penalty(dlsh_examination *e, const dl_journal_row *r) {
-    const dlsh_pass p = dlsh_pass_of(r, 0);
-    for (long k = 0; k < p.n; k++) {
-        const dl_journal_node *n = &p.at[k];
-        const dl_journal_value *v = &n->in[0];
-        if (!dlsh_op_is(n, "mul|square|square_sum|pow|abs|norm") || !v->there || !v->leaf || v->ndim < 2) continue;
-        double other = -1;
-        for (long i = 0; i < p.n; i++)
-            for (int j = 0; j < p.at[i].nin && j < 8; j++)
-                if (i != k && p.at[i].in[j].leaf == v->leaf) other = fmax(other, p.at[i].in[j].gradient);
-        const double size = sqrt(v->mean * v->mean + v->std * v->std);
-        if (!(other > 0) || !(v->gradient > 5 * other) || !v->n || v->gradient < 0.05 * size) continue;
-        dlsh_finding *f =
-            dlsh_find_at(e, n->file, line_of_penalty(e, p, n), "a smaller factor, such as 1e-4, or weight_decay=");
-        if (!f) return;
-        dlsh_cause(f, "the penalty on weights outweighs the loss: it pulls the weights to 0");
-        dlsh_evidence(f, "its gradient of %s is %.3g at first, that of the rest of the loss %.3g",
-                      *v->name ? v->name : "a weight", v->gradient, other);
-        return;
-    }
-}
-
 /* Do parameters get gradients that no optimizer has, while others are asked for steps? Then that is the cause. */
 static int has_untrained(dlsh_examination *e);
 
@@ -764,7 +729,7 @@ dl_status dlsh_check_membership(dlsh_examination *e) {
     const dl_tensor *p;
     find_leaf_losses(e);
     if (!e->bad) find_cut_by_hand(e);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) find_heavy_penalty(e, r);
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) dlsh_find_heavy_penalty(e, r);
     for (long i = 0; !e->bad && (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
         dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
         if (o) find_unreached(e, o);

@@ -217,10 +217,22 @@ int dlsh_find_cut_by_hand(dlsh_examination *e, const dl_journal_row *pass) {
     return 1;
 }
 
+/* The norm of all gradients of leaves in a pass. */
+static double norm_of(dlsh_pass p) {
+    double squares = 0;
+    for (long i = 0; i < p.n; i++)
+        for (int k = 0; k < p.at[i].nin && k < 8; k++) {
+            const dl_journal_value *v = &p.at[i].in[k];
+            if (v->there && v->leaf && v->gradient > 0) squares += v->gradient * v->gradient * dlsh_elements_in(v);
+        }
+    return sqrt(squares);
+}
+
 int dlsh_find_clipped_by_hand(dlsh_examination *e, const dl_journal_row *pass) {
     quotient q = {.e = e};
-    if (!dlsh_each_node(see_quotient, &q) || !(q.number < 0.05 * q.norm) || !pass || dlsh_settled_lower(pass, 0.5))
-        return 0;
+    const int any = dlsh_each_node(see_quotient, &q);
+    if (any && pass && isnan(q.norm)) q.norm = norm_of(dlsh_pass_of(pass, 1)); /* of a function, which has left it */
+    if (!any || !(q.number < 0.05 * q.norm) || !pass || dlsh_settled_lower(pass, 0.5)) return 0;
     const dlsh_node *made = dlsh_origin_of_number(e, q.file, q.limit, q.number);
     dlsh_finding *f = dlsh_find_at(e, q.file, made ? made->span.line : q.limit->span.line,
                                    "a limit about as large as usual norms of gradients, as 1 or 5");

@@ -159,8 +159,10 @@ static void look_at_targets(dlsh_examination *e, const dl_journal_node *n) {
         if (used[i].role == DLSH_ROLE_TARGET && used[i].name_line) line = used[i].name_line;
     const dlsh_node *loss = dlsh_call_on_line(n->file, n->line, "loss|entropy");
     const dlsh_node *target = loss ? dlsh_argument_of(loss, 1, "target") : NULL;
+    const dlsh_node *data = loss || !e->trainer ? NULL : dlsh_trainer_option(e, n->file, 1, "data");
+    if (dlsh_is_call_of(data, "dataset") && data->nkids > 2) target = dlsh_argument_of(data, 1, "y");
     const dlsh_node *set = dlsh_data_set_behind(n->file, target);
-    if (target && !set) line = dlsh_line_of_making(n->file, target, line);
+    if (target && !set) line = dlsh_line_of_making(n->file, target, data ? target->span.line : line);
     dlsh_finding *f = dlsh_find_at(e, n->file, set ? set->span.line : line,
                                    set ? "pixels from 0 to 1: dataset(..., normalize=\"unit\")"
                                        : "targets of 0 and 1: (y > 0).float()");
@@ -169,69 +171,6 @@ static void look_at_targets(dlsh_examination *e, const dl_journal_node *n) {
                y->high);
     dlsh_evidence(f, "the loss at %s:%d has no floor with them: it falls without end", n->file, n->line);
     if (y->low > -0.15 && y->high < 1.15) dlsh_only_note(e, f); /* noise on what lies between */
-}
-
-/* A limit below alone: a difference that is larger than the largest result means a target below 0. */
-static void look_at_floor(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n, const dl_journal_node *d) {
-    static const char ops[] = "relu|batch_norm_relu|softplus|exp|square|abs|sqrt";
-    const int of = d->in[0].constant;
-    const dl_journal_node *from = dlsh_pass_source(p, d, of);
-    const dl_journal_value *far = &n->in[0], *y = &d->in[1 - of];
-    if (!dlsh_op_is(from, ops) || from->out.dead > 0.9 || (n != d && !from->out.n)) return;
-    const double highest = from->out.n ? from->out.high : 0;
-    const double most = n == d ? highest - y->low : of ? -far->low : far->high; /* the largest difference */
-    if (!(most > highest + 0.05 * (highest + most))) return;
-    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from),
-                                   "leave it out after the last layer: its results are never negative");
-    char what[300];
-    if (!f) return;
-    dlsh_cause(f, "the results of %s are never negative, but targets are: they are never reached", from->op);
-    dlsh_evidence(f,
-                  "a target lies at %.4g or below; the result of %s that the loss at %s:%d compares it with is at "
-                  "least 0",
-                  highest - most, dlsh_node_text(from, what, sizeof what), n->file, n->line);
-}
-
-/* Targets whose figures are known, beyond the limits of the results that they are compared with. */
-static void look_at_limits(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
-    const int k = n->in[0].constant ? 0 : 1;
-    const dl_journal_value *y = &n->in[k];
-    const dl_journal_node *from = dlsh_pass_source(p, n, 1 - k);
-    char what[300];
-    const dlsh_bounds of = from && y->n ? dlsh_bounds_of(p, from) : (dlsh_bounds){-INFINITY, INFINITY, 0, 0};
-    const double apart = of.high - of.low;
-    if (!isfinite(apart) || of.about || !(fmax(y->high - of.high, of.low - y->low) >= 0.1 * apart)) return;
-    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from),
-                                   "leave it out after the last layer, or scale the targets into its limits");
-    if (!f) return;
-    dlsh_cause(f, "the results of %s lie between %.4g and %.4g, the targets do not: they are never reached", from->op,
-               of.low, of.high);
-    dlsh_evidence(f, "targets go from %.4g to %.4g; the loss at %s:%d compares them with the result of %s", y->low,
-                  y->high, n->file, n->line, dlsh_node_text(from, what, sizeof what));
-}
-
-/* Targets that results cannot come near: a difference is larger than the limits are apart. */
-static void look_at_reach(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
-    if (dlsh_op_is(n, "huber_difference") && n->in[0].constant != n->in[1].constant && n->in[!n->in[0].constant].n)
-        look_at_floor(e, p, n, n), look_at_limits(e, p, n);
-    const dl_journal_node *d = dlsh_op_is(n, "square_sum|square|abs|pow|huber|mul") ? dlsh_pass_source(p, n, 0) : NULL;
-    const dl_journal_value *far = &n->in[0];
-    if (!dlsh_op_is(d, "sub") || !far->n || d->in[0].constant == d->in[1].constant) return;
-    if (dlsh_op_is(n, "mul") && n->in[0].from != n->in[1].from) return;
-    look_at_floor(e, p, n, d);
-    const int of = d->in[0].constant, target_above = of ? far->high > -far->low : -far->low > far->high;
-    const dl_journal_node *from = dlsh_pass_source(p, d, of);
-    const dlsh_bounds limits = from ? dlsh_bounds_of(p, from) : (dlsh_bounds){-INFINITY, INFINITY, 0, 0};
-    const double most = fmax(-far->low, far->high), apart = limits.high - limits.low;
-    if (!isfinite(apart) || limits.about || !(apart > 0) || most < 1.1 * apart) return;
-    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from),
-                                   "leave it out after the last layer, or scale the targets into its limits");
-    char what[300];
-    if (!f) return;
-    dlsh_cause(f, "the results of %s lie between %.4g and %.4g, the targets do not: they are never reached", from->op,
-               limits.low, limits.high);
-    dlsh_evidence(f, "a target lies %.4g %s the result of %s that the loss at %s:%d compares it with", most,
-                  target_above ? "above" : "below", dlsh_node_text(from, what, sizeof what), n->file, n->line);
 }
 
 /* A loss of classes that smoothing leaves almost nothing to learn. */
@@ -441,12 +380,12 @@ dl_status dlsh_check_loss_operand(dlsh_examination *e) {
     long losses = 0, compared = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         dlsh_pass p = dlsh_pass_of(r, 1), before = dlsh_pass_of(r, 0);
-        for (long k = 0; k < before.n; k++) look_at_reach(e, before, &before.at[k]);
+        for (long k = 0; k < before.n; k++) dlsh_find_out_of_reach(e, before, &before.at[k]);
         for (long k = 0; k < p.n; k++)
             look_at_operand(e, p, &p.at[k]), look_at_probabilities(e, before, p, &p.at[k]),
                 dlsh_find_scores_for_logs(e, p, &p.at[k]), dlsh_find_scaled_scores(e, p, &p.at[k]),
                 dlsh_find_overlap_of_scores(e, p, &p.at[k]), look_at_targets(e, &p.at[k]), look_at_dim(e, &p.at[k]),
-                look_at_single(e, p, &p.at[k]), look_at_reach(e, p, &p.at[k]), look_at_smoothing(e, &p.at[k]),
+                look_at_single(e, p, &p.at[k]), dlsh_find_out_of_reach(e, p, &p.at[k]), look_at_smoothing(e, &p.at[k]),
                 look_at_left_out(e, p, &p.at[k]), dlsh_find_flat_targets(e, p, &p.at[k]), look_at_delta(e, &p.at[k]),
                 look_at_order(e, &p.at[k]);
         look_at_divisor(e, r, p);
@@ -700,6 +639,7 @@ dl_status dlsh_check_loss_sign(dlsh_examination *e) {
         if (!e->bad) dlsh_find_labels_beyond(e, r, p, 0);
         if (!e->bad) look_at_bottom(e, r, p);
         if (!e->bad) dlsh_find_fall_to_limit(e, r);
+        if (!e->bad) dlsh_find_moved_away(e, r);
         seen++;
     }
     if (seen) tell_sign(e);

@@ -100,7 +100,7 @@ static int are_equal(const dl_tensor *a, const dl_tensor *b) {
 /* Two weights that began with the same numbers and got the same gradient. */
 static int are_twins(const dl_journal_value *a, const dl_journal_value *b) {
     if (a->leaf == b->leaf || a->ndim != b->ndim || memcmp(a->shape, b->shape, sizeof a->shape) != 0) return 0;
-    if (!(a->std > 0) || a->hash != b->hash || !(a->gradient > 0)) return 0;
+    if ((!(a->std > 0) && !(a->n == 1 && a->mean != 0)) || a->hash != b->hash || !(a->gradient > 0)) return 0;
     return fabs(a->gradient - b->gradient) <= 1e-5 * a->gradient;
 }
 

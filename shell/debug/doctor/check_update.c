@@ -66,6 +66,7 @@ static int clipped(dlsh_examination *e, const steps *s) {
     if (dlsh_was_found(e, "mixed precision", "")) return 0;
     const char *kind = dl_optimizer_kind(s->o);
     const int scaled = strstr(kind, "ada") || strstr(kind, "rms"); /* by the size of gradients, above eps */
+    if (!scaled && s->pass && dlsh_find_clipped_by_hand(e, s->pass)) return 1;
     if (!(limit * 50 < norm) || (scaled && limit > 10 * dl_optimizer_option(s->o, "eps", 1e-8))) return 0;
     const char *file = s->clip ? s->clip->file : s->file;
     const dlsh_written max = s->clip ? dlsh_written_option(e, file, s->clip->line, "clip_grad", 1, "max")

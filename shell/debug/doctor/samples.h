@@ -44,6 +44,9 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
 /* Columns of two parts, and the rows of one table that statements pick for training and evaluation (check_split.c). */
 void dlsh_compare_classes(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
 void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test);
+/* Which of two parts alone is scaled on its way, x - mean, x / 255, and where; NULL: it is not, or both are. */
+void dlsh_scaled_alone(const char *file, const dlsh_node *train, const dlsh_node *test, const dlsh_node **of_train,
+                       const dlsh_node **of_test);
 int dlsh_is_scaled_alike(const char *file, int line, int other);
 /* Samples in the text, and the tensor that holds them; NULL: not known. */
 typedef struct dlsh_share {

@@ -18,6 +18,14 @@ static int line_of_zeros(const dlsh_samples *s) {
     return by ? by->span.line : s->line;
 }
 
+/* (t - mean) * std: columns that are multiplied by what they should be divided by. */
+static dlsh_property multiplies_by_deviation(DLSH_UNUSED void *ctx, const dlsh_step *at) {
+    const dlsh_node *n = at->n;
+    for (int k = 0; n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL && k < 2; k++)
+        if (dlsh_is_call_of(n->kids[k], "std|var")) return DLSH_HAS_FIRST;
+    return DLSH_MAY_HAVE;
+}
+
 static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
     dl_nan_event event;
     long constant = -1, small = -1, large = -1, constants = 0;
@@ -67,8 +75,11 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
     if (copies) dlsh_cause(copies, "all columns of %s are the same one", s->name);
     if (copies) dlsh_evidence(copies, "its %ld columns have equal values in all %ld samples", same, s->n);
     if (small >= 0 && high.std > (high.std > 10 ? 300 : 1000) * low.std && !dlsh_normalised_first(e, "batch_norm")) {
-        dlsh_finding *f =
-            dlsh_find_at(e, s->file, s->line, "normalise each column: (x - mean(x, dim=0)) / std(x, dim=0)");
+        const dlsh_node *x = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT);
+        const dlsh_node *by = x ? dlsh_origin(s->file, x, multiplies_by_deviation, NULL) : NULL;
+        dlsh_finding *f = dlsh_find_at(e, s->file, by ? by->span.line : s->line,
+                                       by ? "divide by the deviation: here values are multiplied by it"
+                                          : "normalise each column: (x - mean(x, dim=0)) / std(x, dim=0)");
         if (!f) return;
         dlsh_cause(f, "the columns of %s differ in scale: column %ld outweighs the others", s->name, large);
         char used[64];

@@ -131,6 +131,25 @@ int dlsh_is_scaled_alike(const char *file, int line, int other) {
     return a.by && b.by && !strcmp(a.by->text, b.by->text) && dlsh_made(file, a.by) == dlsh_made(file, b.by);
 }
 
+/* What scales the one and not the other: x - mean, x / 255 */
+static dlsh_property scales_alone(void *other, const dlsh_step *at) {
+    const dlsh_node *n = at->n;
+    const int scales =
+        n->kind == DLSH_N_BINARY && (n->op == DLSH_OP_SUB || n->op == DLSH_OP_DIV || n->op == DLSH_OP_MUL);
+    return scales && !dlsh_is_on(other, at) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+void dlsh_scaled_alone(const char *file, const dlsh_node *train, const dlsh_node *test, const dlsh_node **of_train,
+                       const dlsh_node **of_test) {
+    static dlsh_course other;
+    *of_train = *of_test = NULL;
+    if (!train || !test || train == test) return;
+    dlsh_course_of(file, test, &other);
+    *of_train = dlsh_origin(file, train, scales_alone, &other);
+    dlsh_course_of(file, train, &other);
+    *of_test = dlsh_origin(file, test, scales_alone, &other);
+}
+
 /* ---------------------------------------------------------------- columns of two parts */
 
 void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test) {
@@ -149,7 +168,14 @@ void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const 
                                                          test->prepared_line ? test->prepared_line : test->line)))
         return;                                                                      /* the parts themselves differ */
     const int raw = train->prepared_line && !test->prepared_line && test->made_line; /* one part alone was prepared */
-    const int at_line = raw ? test->made_line : test->prepared_line ? test->prepared_line : test->line;
+    const dlsh_node *given = order ? NULL : dlsh_part_of_data(e, test, DLSH_ROLE_ANY), *of_train = NULL,
+                    *of_test = NULL;
+    dlsh_scaled_alone(test->file, given ? dlsh_part_of_data(e, train, DLSH_ROLE_INPUT) : NULL, given, &of_train,
+                      &of_test);
+    const int at_line = of_train && !of_test  ? given->span.line
+                        : raw                 ? test->made_line
+                        : test->prepared_line ? test->prepared_line
+                                              : test->line;
     dlsh_finding *f = dlsh_find_at(e, test->file, at_line,
                                    order ? "the order of columns that training has"
                                          : "prepare both parts alike, with figures of the training part");
@@ -167,8 +193,9 @@ void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const 
     else
         dlsh_evidence(f,
                       "%ld of %ld columns differ: column %ld has mean %.3g and deviation %.3g, in training %.3g and "
-                      "%.3g",
-                      other, n, at, b[at].mean, b[at].std, a[at].mean, a[at].std);
+                      "%.3g%s",
+                      other, n, at, b[at].mean, b[at].std, a[at].mean, a[at].std,
+                      of_train && !of_test ? dlsh_kept(e, ": line %d scales those alone", of_train->span.line) : "");
 }
 
 /* ---------------------------------------------------------------- figures of the wrong part */

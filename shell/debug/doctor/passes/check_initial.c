@@ -185,11 +185,41 @@ static int is_tied(dlsh_pass p, const dl_journal_node *n) {
     return 0;
 }
 
+/* A number between the last weights and the loss that makes scores so large; NULL: there is none. */
+static const dl_journal_node *scaling_of_scores(dlsh_pass p, double *factor) {
+    const dl_journal_node *n = NULL;
+    for (long k = 0; k < p.n && !n; k++)
+        if (dlsh_op_is(&p.at[k], "cross_entropy|log_softmax|logit_loss")) n = dlsh_pass_source(p, &p.at[k], 0);
+    for (int i = 0; n && i < 6; i++) {
+        const int first = dlsh_op_is(n, "mul") && dlsh_is_number_in(&n->in[0]);
+        const int number = first || (dlsh_op_is(n, "mul|div") && dlsh_is_number_in(&n->in[1]));
+        *factor = number ? dlsh_op_is(n, "mul") ? fabs(n->in[!first].low) : 1 / fabs(n->in[1].low) : 1;
+        if (*factor > 2) return n;
+        if (!number && !dlsh_op_is(n, "add|reshape|view|transpose|permute")) return NULL;
+        n = dlsh_pass_source(p, n, first);
+    }
+    return NULL;
+}
+
+/* Was it found that such a number makes the loss large? */
+static int blame_scaling(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, double expected) {
+    double factor = 1;
+    const dl_journal_node *n = scaling_of_scores(p, &factor);
+    if (!n || r->first < 2 * expected) return 0;
+    dlsh_finding *f = dlsh_find_at(e, n->file, n->line,
+                                   "leave the factor out, or divide by the root of the length: x @ w.T / n ** 0.5");
+    if (!f) return 1;
+    dlsh_cause(f, "the initial loss is %.4g where a net that knows nothing has %.4g", r->first, expected);
+    dlsh_evidence(f, "%s multiplies the scores by %.3g: they are so large that the net begins sure and wrong", n->op,
+                  factor);
+    return 1;
+}
+
 static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, double expected, const char *how) {
     double gain = 0;
     const dl_journal_node *by = large_weight(p, &gain), *loss = p.at;
     if (knows_something(e, r) && !(by && is_new(e, r, by))) return;
-    if (!by && blame_fixed(e, r, p, expected)) return;
+    if (blame_scaling(e, r, p, expected) || (!by && blame_fixed(e, r, p, expected))) return;
     dl_source made = by ? dlsh_weight_source(e, by) : (dl_source){0};
     const dl_source set = by ? dlsh_weight_set_at(e, p, by) : made;
     if (set.file) made = set;
@@ -200,7 +230,7 @@ static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
                  "scores of about -1 to 1 at first: init=\"zeros\" for the last layer, or a norm layer before it");
     if (!f) return;
     const int mended = by ? is_tied(p, by) : dlsh_settled_lower(r, 0.8);
-    if (mended && r->last < 0.5 * expected) dlsh_only_note(e, f); /* steps mended it */
+    if (mended && r->last < 0.5 * expected && r->first < 8 * expected) dlsh_only_note(e, f); /* steps mended it */
     dlsh_cause(f, "the initial loss is %.4g where a net that knows nothing has %.4g", r->first, expected);
     if (by)
         dlsh_evidence(f,

@@ -55,6 +55,30 @@ int dlsh_came_near(dlsh_pass first, dlsh_pass last) {
     return !(size_of(last, n) > 0.3 * size_of(first, &first.at[n - last.at]));
 }
 
+/* Where the text gives the loss of a pass its value; the line of the pass where it has no name. */
+static int line_of_loss(const dl_journal_row *r) {
+    int at;
+    const dlsh_node *s = dlsh_statement_at(r->file, r->line), *root = dlsh_text_root(r->file);
+    while (s && s->kind != DLSH_N_NAME && s->nkids) s = s->kids[0]; /* backward l, l.backward() */
+    const dlsh_node *made =
+        root && s && s->kind == DLSH_N_NAME ? dlsh_definition_of(r->file, s->text, s->span.start, &at) : NULL;
+    return made ? made->span.line : r->line;
+}
+
+void dlsh_find_moved_away(dlsh_examination *e, const dl_journal_row *r) {
+    const dlsh_pass first = dlsh_pass_of(r, 0), last = dlsh_pass_of(r, 1);
+    const dl_journal_node *n = dlsh_compares(last);
+    if (!dlsh_op_is(n, "sub|square_difference|huber_difference") || first.n != last.n || r->count < 10) return;
+    if (!isinf(dlsh_bounds_of(last, last.at).low) || dlsh_targets_move(e, r)) return;
+    const double before = size_of(first, &first.at[n - last.at]), after = size_of(last, n);
+    if (!(after > 2 * before) || !(r->last < r->first) || !dlsh_settled_lower(r, 0.5) || dlsh_has_rivals(e)) return;
+    dlsh_finding *f = dlsh_find_at(e, r->file, line_of_loss(r), "turn the sign: what is to be large is -x as a loss");
+    if (!f) return;
+    dlsh_cause(f, "the loss has the wrong sign: as it falls, what is computed moves away from the data");
+    dlsh_evidence(f, "the difference of line %d went from a size of %.3g to %.3g, the loss from %.4g to %.4g", n->line,
+                  before, after, r->first, r->last);
+}
+
 int dlsh_find_fall_to_limit(dlsh_examination *e, const dl_journal_row *r) {
     const dlsh_pass p = dlsh_pass_of(r, 1);
     const dlsh_bounds with = dlsh_bounds_of(p, p.at), without = dlsh_bounds_unclamped(p, p.at);

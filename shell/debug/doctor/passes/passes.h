@@ -32,6 +32,7 @@ void dlsh_find_overlap_of_scores(dlsh_examination *e, dlsh_pass p, const dl_jour
 void dlsh_find_scores_for_logs(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n);
 /* A loss without a floor of its own: how low the limits of clamp() let it fall, and that it fell so far; labels beyond
  * 0 and 1 in a likelihood by hand; endless: the loss falls without end (floors.c). Was it found? */
+void dlsh_find_moved_away(dlsh_examination *e, const dl_journal_row *r); /* from the data, as the loss falls */
 int dlsh_find_fall_to_limit(dlsh_examination *e, const dl_journal_row *r);
 int dlsh_find_labels_beyond(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, int endless);
 /* Is a result relu's, by whatever name, clamp(x, min=0), maximum(x, 0), where(x > 0, x, 0), and not a mask's?
@@ -56,6 +57,10 @@ void dlsh_find_scaled_scores(dlsh_examination *e, dlsh_pass p, const dl_journal_
 /* z = z.detach() in a loop, of a parameter that the optimizer has; n of its parameters never got a gradient
  * (renewed.c). Was it found? */
 int dlsh_find_renewed_parameter(dlsh_examination *e, const dl_optimizer *o, long n);
+/* A penalty on weights that pulls them to 0 (penalty.c). */
+void dlsh_find_heavy_penalty(dlsh_examination *e, const dl_journal_row *r);
+/* Targets that the results of a node cannot come near, as negative ones behind relu (limits.c). */
+void dlsh_find_out_of_reach(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n);
 /* Parameters that a function makes anew for each pass. */
 void dlsh_find_remade_parameters(dlsh_examination *e);
 /* Optimizers that never take a step (idle.c). */
