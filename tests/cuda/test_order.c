@@ -84,11 +84,40 @@ static void parts_of_parts(void **state) {
     }
 }
 
+/* Places of ranks in long rows: some given ones, and the middle, of all and of numbers alone. The largest row ends in a
+ * part, and odd ones begin where vectors do not. */
+static void ranks(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const struct { long rows, n; } cases[] = {{1, 65536}, {1, 1600001}, {3, 70001}, {2, 131072}, {300, 65537}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int t = DL_BOOL; t <= DL_F64; t++) {
+            const long n = cases[i].n, given[] = {0, 1, n / 3, n - 1};
+            dl_tensor *x = made(2, (const long[]){cases[i].rows, n}, (dl_dtype)t), *there = must(dl_to_device(x, GPU));
+            for (int k = 0; k < 4; k++)
+                same(dl_ranked_place(x, 1, &given[k], 0), dl_ranked_place(there, 1, &given[k], 0), "ranks", n,
+                     given[k]);
+            for (int numbers = 0; numbers < 2; numbers++)
+                same(dl_ranked_place(x, 1, NULL, numbers), dl_ranked_place(there, 1, NULL, numbers), "middles", n,
+                     numbers);
+            dl_unref(x), dl_unref(there);
+        }
+    for (int value = 0; value < 2; value++) { /* all alike */
+        dl_tensor *x = must(dl_tensor_full(1, (const long[]){100000}, DL_F32, 0, value ? NAN : 0.5)),
+                  *there = must(dl_to_device(x, GPU));
+        const long k = 77777;
+        same(dl_ranked_place(x, 0, &k, 0), dl_ranked_place(there, 0, &k, 0), "equal ones", 100000, k);
+        same(dl_ranked_place(x, 0, NULL, 1), dl_ranked_place(there, 0, NULL, 1), "equal ones", 100000, -1);
+        dl_unref(x), dl_unref(there);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_all_lengths),
         cmocka_unit_test(other_dimensions),
         cmocka_unit_test(parts_of_parts),
+        cmocka_unit_test(ranks),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,7 +170,7 @@ template <class U, class K>
 __global__ void __launch_bounds__(THREADS) keys_kernel(const __grid_constant__ order_job<U> j, K *key, K *at) {
     long i = (long)blockIdx.x * THREADS + threadIdx.x;
     if (i >= j.rows * j.n) return;
-    K row = sizeof(U) < sizeof(K) ? (K)(i / j.n) << (8 * sizeof(U) % (8 * sizeof(K))) : 0;
+    K row = sizeof(U) < sizeof(K) && j.rows > 1 ? (K)(i / j.n) << (8 * sizeof(U) % (8 * sizeof(K))) : 0;
     key[i] = row | (K)j.key(i);
     at[i] = (K)i;
 }
@@ -182,7 +182,7 @@ template <class U, class K>
 __global__ void __launch_bounds__(THREADS) take_kernel(const __grid_constant__ order_job<U> j, const K *at) {
     long i = (long)blockIdx.x * THREADS + threadIdx.x;
     if (i >= j.rows * j.k) return;
-    long row = i / j.k, from = (long)at[row * j.n + i % j.k];
+    long row = j.rows > 1 ? i / j.k : 0, from = (long)at[row * j.n + i - row * j.k];
     j.places[i] = from - row * j.n;
     j.values[i] = j.x[from];
 }
@@ -211,7 +211,7 @@ template <class K, class U> static dl_status sort_long(dl_gpu *g, const order_jo
     if (!work) return dl_failed();
     keys_kernel<U, K><<<dl_blocks(n, THREADS), THREADS, 0, g->stream>>>(j, work, at);
     dl_status s = dl_gpu_launched(g);
-    int bits = 8 * (int)sizeof(U) + (several && !beside ? dl_bits(j.rows) : 0);
+    int bits = 8 * (int)sizeof(U) + (several && !beside ? dl_bits(j.rows - 1) : 0);
     if (s == DL_OK) s = sort_keys(g, work, work + 2 * n, &at, work + 3 * n, n, bits, several && beside ? j.n : 0);
     if (s == DL_OK) {
         take_kernel<U, K><<<dl_blocks(j.rows * j.k, THREADS), THREADS, 0, g->stream>>>(j, at);
@@ -385,7 +385,10 @@ template <class U> static dl_status sort_rows(dl_gpu *g, const order_job<U> &j) 
     }
     if (j.k <= SHORT / 2 && j.k < j.n / 4 && !few_blocks && j.n < 0xffffffff) return select_first(g, j);
     if (j.n <= (sizeof(U) <= 4 ? 512 : 256) * ITEMS && j.rows < 1L << 31) return sort_each(g, j);
-    if (sizeof(U) == 4 && j.rows == 1 && j.n < 0xffffffff) return sort_long<word_of<U>>(g, j);
+    if constexpr (sizeof(U) <= 4) { /* row and key in 32 bits */
+        const int free = 32 - 8 * (int)sizeof(U);
+        if (j.rows <= 1L << free && j.rows * j.n < 0xffffffff) return sort_long<unsigned>(g, j);
+    }
     return sort_long<uint64_t>(g, j);
 }
 

@@ -1,4 +1,5 @@
 /* Medians, quantiles and counts. */
+#include "autograd/vmap.h"
 #include "ops/compose/compose.h"
 #include "ops/infer/ranks.h"
 #include "dlcore/arithmetic.h"
@@ -23,6 +24,15 @@ static dl_tensor *last_number(dl_pool *p, dl_tensor *x, int d) {
 
 /* ---- medians: the lower one of two in the middle; NaN, which is sorted to the end, if there is one, unless they are
  * left out */
+
+/* Kernels of devices are for long rows that lie in the last dimension, of which there are few. */
+COMPOSED_RULE(ranked_by_order) {
+    enum { LONG = 1 << 16, MANY = 1 << 10 };
+    const dl_tensor *x = c->in[0];
+    const long d = ATTR_I(c, RANKED_PLACE_DIM), n = x->ndim ? x->shape[x->ndim - 1] : 1;
+    const bool last = x->ndim && (d == -1 || d == x->ndim - 1);
+    return dl_vmap_watching || (c->device && !(last && n >= LONG && n < 1L << 31 && x->numel <= MANY * n));
+}
 
 /* Where no kernel finds it, by sorting, of which a rank that is given takes the first ones alone. */
 POOLED_RULE(ranked_place) {
