@@ -46,6 +46,31 @@ DL_VECTOR double bessel(int order, double x) { return dl_vbessel_f64(order, x); 
 DL_VECTOR float bessel_k(int order, float x) { return dl_vbessel_k(order, x); }
 DL_VECTOR double bessel_k(int order, double x) { return dl_vbessel_k_f64(order, x); }
 
+/* ---- for results of 16 bits, in f32 */
+
+#define QUICK_HARD_SIGMOID(x) ((x) + 3 < 0 ? 0 : (x) + 3 > 6 ? 1 : ((x) + 3) * NUM(1.0 / 6))
+#define QUICK_RSQRT(x) rsqrtf(x)
+#define QUICK_FMOD(x, y) dl_quick_fmod(x, y)
+#define QUICK_HYPOT(x, y) dl_quick_hypot(x, y)
+
+/* x - y trunc(x / y), exactly of numbers of 16 bits: the quotient may be one off on either side. */
+__device__ inline float dl_quick_fmod(float a, float b) {
+    const float x = fabsf(a), y = fabsf(b);
+    if (!(x < 4194304.0f * y && y > 1e-30f && y < 1e30f)) return fmodf(a, b);
+    const float q = truncf(__fdividef(x, y)), r = fmaf(-q, y, x);
+    return copysignf(r < 0 ? r + y : r >= y ? r - y : r, a);
+}
+
+/* Squares of very large or small numbers do not fit f32: these are scaled by a power of two. */
+__device__ inline float dl_quick_hypot(float a, float b) {
+    const float x = fabsf(a), y = fabsf(b), most = fmaxf(x, y);
+    const float by = most > 1e18f ? 0x1p-64f : most < 1e-18f ? 0x1p64f : 1.0f;
+    float root;
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(fmaf(x * by, x * by, y * by * (y * by))));
+    root *= most > 1e18f ? 0x1p64f : most < 1e-18f ? 0x1p-64f : 1.0f;
+    return most == INFINITY ? most : root;
+}
+
 #define UNSIGNED_T wrap_t<T>
 #define FAULT_AT const dl_fault_site &
 #define FAULT(kind, value) dl_fault_raise(at, DL_FAULT_##kind, value, 0)
