@@ -218,10 +218,35 @@ static dl_tensor *transposed(dl_pool *p, dl_tensor *x, dl_tensor *w, const geome
     return sum && g->pad[0] ? K(dl_slice(sum, 2, &from, &to, 1)) : sum;
 }
 
+/* With stride 1 the gradient of the image is the convolution of that of the result with the weight turned round, which
+ * needs no sums over slices. Is it one of these? *around: how far the gradient is padded. */
+static bool is_turned_round(const dl_conv_nd *v, long around[3]) {
+    bool fits = true;
+    for (int i = 0; i < 3; i++) {
+        around[i] = v->dil[i] * (v->k[i] - 1) - v->pad[i];
+        fits = fits && v->stride[i] == 1 && around[i] >= 0;
+    }
+    return fits;
+}
+
+/* The weight [O, C/groups, depth, height, width] as [C, O/groups, ...], its taps the other way round. */
+static dl_tensor *turned_round(dl_pool *p, dl_tensor *w, const dl_conv_nd *v) {
+    const long G = v->groups, og = v->O / G, cg = v->C / G, *k = v->k;
+    dl_tensor *split = K(dl_reshape(w, (long[]){G, og, cg, k[0], k[1], k[2]}, 6));
+    dl_tensor *turn = K(split ? dl_permute(split, (long[]){0, 2, 1, 3, 4, 5}, 6) : NULL);
+    dl_tensor *flat = K(turn ? dl_reshape(turn, (long[]){v->C, og, k[0], k[1], k[2]}, 5) : NULL);
+    return flat ? K(dl_flip(flat, (long[]){2, 3, 4}, 3)) : NULL;
+}
+
 POOLED_RULE(conv_volume_dx) {
     geometry g;
     dl_conv_nd v;
+    long around[3];
     DL_TRY(volume(c, &v, &g));
+    if (is_turned_round(&v, around)) {
+        dl_tensor *w = turned_round(p, c->in[1], &v);
+        return dl_finish(c, w ? dl_conv_volume(c->in[0], w, NULL, g.stride, 3, around, 3, g.dil, 3, g.groups) : NULL);
+    }
     for (int i = 0; i < 3; i++) g.more[i] = (v.in[i] + 2 * v.pad[i] - v.dil[i] * (v.k[i] - 1) - 1) % v.stride[i];
     const long whole = v.in[0] + 2 * v.pad[0];
     dl_tensor *x = transposed(p, c->in[0], c->in[1], &g, whole, v.in[0]);
