@@ -1,6 +1,7 @@
 /* Kernels of grid_read and its gradient: a thread has a place and some channels, for which pixels and weights are
  * computed once. The gradient of images goes the other way round: what reads a pixel is listed by sorting, and a thread
  * adds it up in order, so that the same operands give the same bits. */
+#include "core/widening.h"
 #include "cuda/kernels/index/scatter.h"
 #include "cuda/runtime/iter.cuh"
 #include "ops/grid.h"
@@ -8,10 +9,10 @@
 
 enum { GROUP = 8, LEAST_GROUP = 4, LISTED = 1 << 25 }; /* channels of a thread; terms that are sorted at once */
 
-/* n images of c channels, contiguous. */
-template <class T> struct reading {
+/* n images of c channels, contiguous, of numbers in X; T is what is computed in. */
+template <class T, class X = T> struct reading {
     dl_grid grid;
-    const T *x, *at;
+    const X *x, *at;
     long n, c, places, pixels;
 };
 
@@ -27,18 +28,19 @@ constexpr int terms_of = MODE == DL_GRID_NEAREST ? 1
                                                  : 8;
 
 /* f(k, term) of each term of place number i; the grid names the last direction first. */
-template <int MODE, int DIMS, class T, class F> __device__ inline void terms_at(const reading<T> &r, long i, F f) {
+template <int MODE, int DIMS, class T, class X, class F>
+__device__ inline void terms_at(const reading<T, X> &r, long i, F f) {
     const dl_grid g = known<MODE, DIMS>(r.grid);
     dl_grid_tap tap[DIMS];
 #pragma unroll
-    for (int d = 0; d < DIMS; d++) dl_grid_taps(&g, d, (double)r.at[(i + 1) * DIMS - 1 - d], &tap[d]);
+    for (int d = 0; d < DIMS; d++) dl_grid_taps(&g, d, (double)dl_up(r.at[(i + 1) * DIMS - 1 - d]), &tap[d]);
 #pragma unroll
     for (int k = 0; k < terms_of<MODE, DIMS>; k++) f(k, dl_grid_term_at(&g, tap, k));
 }
 
 /* Blocks along y share the channels, `each` of them at a time. */
-template <class T, int MODE, int DIMS>
-__global__ void __launch_bounds__(DL_BLOCK) read_kernel(const __grid_constant__ reading<T> r, T *out, long each) {
+template <class T, class X, int MODE, int DIMS>
+__global__ void __launch_bounds__(DL_BLOCK) read_kernel(const __grid_constant__ reading<T, X> r, T *out, long each) {
     enum { TERMS = terms_of<MODE, DIMS> };
     const long i = (long)blockIdx.x * DL_BLOCK + threadIdx.x;
     if (i >= r.n * r.places) return;
@@ -46,14 +48,14 @@ __global__ void __launch_bounds__(DL_BLOCK) read_kernel(const __grid_constant__ 
     int pixel[TERMS];
     T weight[TERMS];
     terms_at<MODE, DIMS>(r, i, [&](int k, const dl_grid_term &t) { pixel[k] = (int)t.pixel, weight[k] = (T)t.weight; });
-    const T *x = r.x + (n * r.c + first) * r.pixels;
+    const X *x = r.x + (n * r.c + first) * r.pixels;
     T *to = out + (n * r.c + first) * r.places + (i - n * r.places);
 #pragma unroll 2
     for (long c = first; c < end; c++, x += r.pixels, to += r.places) {
         T sum = 0;
 #pragma unroll
         for (int k = 0; k < TERMS; k++)
-            if (pixel[k] >= 0) sum += weight[k] * x[pixel[k]];
+            if (pixel[k] >= 0) sum += weight[k] * dl_up(x[pixel[k]]);
         *to = sum;
     }
 }
@@ -168,11 +170,11 @@ template <class G> static dl_status by_mode(const dl_grid &g, G launch) {
 }
 
 /* Of contiguous operands; an error for what 32 bits do not count. */
-template <class T>
-static dl_status reading_of(const dl_grid &g, const dl_tensor *x, const dl_tensor *grid, reading<T> *r) {
+template <class T, class X>
+static dl_status reading_of(const dl_grid &g, const dl_tensor *x, const dl_tensor *grid, reading<T, X> *r) {
     const double most = 0x7fffffff;
     double pixels = 1, places = 1;
-    *r = {g, dl_data<T>(x), dl_data<T>(grid), x->shape[0], x->shape[1], 1, 1};
+    *r = {g, dl_data<X>(x), dl_data<X>(grid), x->shape[0], x->shape[1], 1, 1};
     for (int i = 0; i < g.dims; i++) {
         pixels *= (double)g.size[i], places *= (double)grid->shape[1 + i];
         r->pixels *= g.size[i], r->places *= grid->shape[1 + i];
@@ -182,15 +184,15 @@ static dl_status reading_of(const dl_grid &g, const dl_tensor *x, const dl_tenso
     return DL_OK;
 }
 
-static dl_status run_grid(dl_call *c) {
-    DL_USE_GPU(gpu, c->device);
-    if (!c->out[0]->numel) return DL_OK;
+/* The result has the type that is computed in. */
+static dl_status read_grid(dl_gpu *gpu, const dl_call *c, dl_tensor *out) {
     const dl_grid g = dl_grid_of(c->in[0], ATTR_S(c, GRID_READ_MODE), ATTR_S(c, GRID_READ_PADDING_MODE),
                                  ATTR_I(c, GRID_READ_ALIGN_CORNERS));
     dl_tensor *x = dl_cuda_contiguous(gpu, c->in[0]), *grid = x ? dl_cuda_contiguous(gpu, c->in[1]) : NULL;
-    dl_status s = !grid ? dl_failed() : dl_dispatch<DL_BIT(DL_F32) | DL_BIT(DL_F64)>(x->dtype, [&](auto tag) {
-        typedef decltype(tag) T;
-        reading<T> r;
+    dl_status s = !grid ? dl_failed() : dl_dispatch<DL_FLOATS>(x->dtype, [&](auto tag) {
+        typedef decltype(tag) X;
+        typedef calc_t<X> T;
+        reading<T, X> r;
         DL_TRY(reading_of(g, x, grid, &r));
         const unsigned blocks = dl_blocks(r.n * r.places, DL_BLOCK);
         long groups = (16 * (long)gpu->sms + blocks - 1) / blocks, most = (r.c + LEAST_GROUP - 1) / LEAST_GROUP;
@@ -198,12 +200,26 @@ static dl_status run_grid(dl_call *c) {
         const long each = (r.c + groups - 1) / groups;
         const dim3 grids(blocks, dl_blocks(r.c, each));
         return by_mode(g, [&](auto mode, auto dims) {
-            read_kernel<T, decltype(mode)::value, decltype(dims)::value>
-                <<<grids, DL_BLOCK, 0, gpu->stream>>>(r, dl_data<T>(c->out[0]), each);
+            read_kernel<T, X, decltype(mode)::value, decltype(dims)::value>
+                <<<grids, DL_BLOCK, 0, gpu->stream>>>(r, dl_data<T>(out), each);
             return dl_gpu_launched(gpu);
         });
     });
     dl_unref(x), dl_unref(grid);
+    return s;
+}
+
+static bool is_half(const dl_tensor *t) { return DL_BIT(t->dtype) & DL_HALVES; }
+
+static dl_status run_grid(dl_call *c) {
+    DL_USE_GPU(gpu, c->device);
+    dl_tensor *o = c->out[0], *wide = NULL;
+    if (!o->numel) return DL_OK;
+    if (!is_half(o)) return read_grid(gpu, c, o);
+    if (!(wide = dl_tensor_empty(o->ndim, o->shape, DL_F32, c->device))) return dl_failed();
+    dl_status s = read_grid(gpu, c, wide);
+    if (s == DL_OK) s = dl_cuda_copy(gpu, o, wide);
+    dl_unref(wide);
     return s;
 }
 
@@ -269,6 +285,7 @@ static dl_status grad_grid(dl_back *b) {
     dl_tensor *grid = x ? dl_tmp(b, dl_cuda_contiguous(gpu, given[1])) : NULL;
     dl_tensor *g = grid ? dl_tmp(b, dl_cuda_contiguous(gpu, b->g[0])) : NULL, *out[2] = {NULL, NULL};
     if (!g) return dl_failed();
+    if (is_half(x)) return b->op->grad(b);
     for (int i = 0; i < 2; i++)
         if (DL_NEED(i) && !(out[i] = dl_tmp(b, dl_tensor_empty(given[i]->ndim, given[i]->shape,
                                                                (dl_dtype)given[i]->dtype, given[i]->st->device))))
@@ -286,4 +303,4 @@ static dl_status grad_grid(dl_back *b) {
     return s;
 }
 
-const dl_kernel dl_cuda_grid_read = {run_grid, grad_grid, DL_BIT(DL_F32) | DL_BIT(DL_F64), NULL, 0};
+const dl_kernel dl_cuda_grid_read = {run_grid, grad_grid, DL_FLOATS, NULL, DL_K_WIDE};
