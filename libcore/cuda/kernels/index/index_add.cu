@@ -48,7 +48,7 @@ static dl_status add_sorted(dl_gpu *g, dl_call *c, const dl_tensor *v, bool list
     int dim = 0;
     long size = 0, n = list ? index->numel : v->numel, count[DL_MAX_DIM], base[DL_MAX_DIM] = {0};
     dims_of(c, o, &dim, &size);
-    dl_scatter a = {dl_ptr(o), dl_ptr(v), o->dtype, 1, (long)o->numel, n, 1};
+    dl_scatter a = {dl_ptr(o), dl_ptr(v), o->dtype, 1, (long)o->numel, n, 1, true};
     if (list) a.size = size;
     for (int d = 0; d < o->ndim && list; d++)
         if (d != dim) *(d < dim ? &a.outer : &a.inner) *= o->shape[d];

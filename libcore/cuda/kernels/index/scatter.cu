@@ -164,16 +164,22 @@ template <class T, class K> static dl_status add_sorted(dl_gpu *g, runs<T, K> r)
     return s;
 }
 
-/* Where elements are as wide as keys and alone in their rows, they are sorted themselves, else the numbers of rows. */
+/* Where elements are as wide as keys, or half as wide, and alone in their rows, they are sorted themselves, else the
+ * numbers of rows. */
 template <class K> static dl_status scatter_add(dl_gpu *g, const dl_scatter *a, const K *key) {
     long n = a->n, cols = a->outer * a->inner;
-    bool direct = cols == 1 && sizeof(K) == 4 && dl_dtype_size((dl_dtype)a->dtype) == 4;
+    const size_t esize = (size_t)dl_dtype_size((dl_dtype)a->dtype);
+    const bool direct = cols == 1 && sizeof(K) == 4 && (esize == 4 || esize == 2);
     K *work = (K *)dl_gpu_take(g, 3 * sizeof(K) * (size_t)n), *sorted = work + n, *row = sorted + n;
     if (!work) return dl_failed();
-    int bits = a->size ? dl_bits(a->size) : 1;
+    const long largest = a->size - a->whole;
+    int bits = largest > 0 ? dl_bits(largest) : 1;
     if (!direct) number_kernel<<<dl_blocks(n, THREADS), THREADS, 0, g->stream>>>(work, n);
     dl_status s = dl_gpu_launched(g);
-    if (s == DL_OK) s = sort(g, key, sorted, direct ? (const K *)a->v : work, row, n, 0, bits);
+    if (s == DL_OK && direct && esize == 2)
+        s = sort(g, key, sorted, (const unsigned short *)a->v, (unsigned short *)row, n, 0, bits);
+    else if (s == DL_OK)
+        s = sort(g, key, sorted, direct ? (const K *)a->v : work, row, n, 0, bits);
     if (s == DL_OK)
         s = dl_dispatch<DL_ANY>(a->dtype, [&](auto tag) {
             typedef decltype(tag) T;

@@ -13,6 +13,7 @@ typedef struct dl_scatter {
     const void *v;
     int dtype;
     long outer, size, n, inner;
+    bool whole; /* no key is `size`, unless a fault was reported: keys have a bit less to sort by */
 } dl_scatter;
 
 /* Are keys 32 bits wide? Else 64. */

@@ -491,7 +491,7 @@ static dl_status run_pool_scatter(dl_call *c) {
     dl_tensor *o = c->out[0], *v = g ? dl_cuda_contiguous(g, c->in[0]) : NULL;
     if (!v) return dl_failed();
     dl_status s = dl_cuda_clear(g, o);
-    dl_scatter a = {dl_ptr(o), dl_ptr(v), o->dtype, 1, (long)o->numel, (long)v->numel, 1};
+    dl_scatter a = {dl_ptr(o), dl_ptr(v), o->dtype, 1, (long)o->numel, (long)v->numel, 1, false};
     if (s == DL_OK && a.n) s = dl_scatter_narrow(&a) ? scatter<unsigned>(g, c, &a) : scatter<uint64_t>(g, c, &a);
     dl_unref(v);
     return s;
