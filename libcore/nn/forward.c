@@ -13,6 +13,7 @@
 #include "dlcore/arithmetic.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
+#include "dlcore/view.h"
 
 /* A buffer of a net, the values it had, and the version of its memory then. */
 typedef struct kept {
@@ -149,7 +150,7 @@ static dl_tensor *run_unmarked(dl_module *m, dl_tensor *x) {
 static void keep_result(dl_module *m, dl_tensor *y) {
     if (__builtin_expect(m->keeps == 0, 1) || !y || !dl_m_training(m)) return;
     dl_unref(m->kept);
-    m->kept = dl_ref(y);
+    m->kept = dl_ref(y), m->kept_squares = false;
 }
 
 static dl_tensor *run_marked(dl_module *m, dl_tensor *x) {
@@ -269,6 +270,9 @@ static dl_tensor *run_part(const char *name, dl_module *m, dl_tensor *x) {
 /* Is whoever looks at the result content with its peaks? */
 static bool peaks_do(const dl_module *m) { return m->keeps == m->keeps_peaks; }
 
+/* Or with its norm? */
+static bool norm_does(const dl_module *m) { return m->keeps && m->keeps == m->keeps_norm; }
+
 /* Do the results of n layers have the peaks of that of layer number i? A relu leaves them as they are, as to NaN and as
  * to being above 0, and so does a pooling whose windows reach all. */
 static bool has_peaks(const dl_child *c, int i, int n, const dl_tensor *x) {
@@ -284,15 +288,25 @@ static bool may_be_within(const dl_child *c, int i, int n) {
     return i + 2 <= n && (dl_module_is_relu_pool(c + i) || (peaks_do(c[i].m) && dl_module_is_relu(c + i + 1)));
 }
 
+/* The result of a convolution, from that without a bias. */
+static dl_tensor *with_bias(const dl_module *conv, dl_tensor *y) {
+    dl_tensor *bias = conv->tensor[1];
+    if (!bias) return dl_ref(y);
+    DL_OWNED dl_tensor *low = dl_to_dtype(bias, (dl_dtype)y->dtype),
+                       *by_channel = low ? dl_reshape(low, (const long[]){bias->numel, 1, 1}, 3) : NULL;
+    return by_channel ? dl_add(y, by_channel) : NULL;
+}
+
 /* The result of layer number i, which ran as one of the n that gave y, for those who look at it: without a history, so
  * that the pass is the same as if nobody did. */
-static dl_status keep_within(const dl_child *c, int i, int n, dl_tensor *x, dl_tensor *y) {
+static dl_status keep_within(const dl_child *c, int i, int n, dl_tensor *x, dl_tensor *y, const dl_beside *b) {
     dl_module *m = c[i].m;
     if (!m->keeps || !dl_m_training(m)) return DL_OK;
     if (peaks_do(m) && has_peaks(c, i, n, x)) return keep_result(m, y), DL_OK;
+    if (b->sums && i == n - 2 && norm_does(m)) return keep_result(m, b->sums), m->kept_squares = true, DL_OK;
     DL_SCOPED_GRAD_MODE(0);
-    dl_tensor *at = dl_ref(x);
-    for (int k = 0; k <= i && at; k++) {
+    dl_tensor *at = b->conv ? with_bias(c->m, b->conv) : dl_ref(x);
+    for (int k = b->conv != NULL; k <= i && at; k++) {
         dl_tensor *next = run_unmarked(c[k].m, at);
         dl_unref(at);
         at = next;
@@ -314,10 +328,12 @@ static int run_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
     while (last < n && !runs_alone(c[last].m) && may_be_within(c, last, n)) last++;
     if (last < n && !runs_alone(c[last].m)) last++;
     dl_layer_running = c->m->mark;
-    int ran = dl_module_fused(c, last, x, y);
+    dl_beside b = {.squares = last > 1 && dl_module_is_relu_pool(c + last - 2) && norm_does(c[last - 2].m)};
+    int ran = dl_module_fused(c, last, x, &b, y);
     dl_layer_running = outer;
     for (int i = 0; i + 1 < ran && *y; i++)
-        if (keep_within(c, i, ran, x, *y) != DL_OK) dl_unref(*y), *y = NULL;
+        if (keep_within(c, i, ran, x, *y, &b) != DL_OK) dl_unref(*y), *y = NULL;
+    dl_unref(b.sums), dl_unref(b.conv);
     if (ran) keep_result(c[ran - 1].m, *y);
     return ran;
 }
@@ -759,16 +775,16 @@ dl_status dl_before_forward(dl_module *m, dl_hook_fn *fn, void *ctx, void (*rele
 }
 
 void dl_module_keep(dl_module *m, int on) {
-    if (on == DL_KEEPS_PEAKS || on == -DL_KEEPS_PEAKS)
-        m->keeps_peaks += on > 0 ? 1 : -1;
-    else
-        m->keeps += on ? 1 : -1;
+    const int what = on < 0 ? -on : on, by = on > 0 ? 1 : -1;
+    *(what == DL_KEEPS_PEAKS ? &m->keeps_peaks : what == DL_KEEPS_NORM ? &m->keeps_norm : &m->keeps) += by;
     dl_module_forget_kept(m);
 }
 
 void dl_module_forget_kept(dl_module *m) {
     dl_unref(m->kept);
-    m->kept = NULL;
+    m->kept = NULL, m->kept_squares = false;
 }
 
 dl_tensor *dl_module_kept(const dl_module *m) { return m->kept; }
+
+int dl_module_kept_squares(const dl_module *m) { return m->kept_squares; }

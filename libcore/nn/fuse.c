@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "core/aside.h"
 #include "core/device/device.h"
 #include "core/mode.h"
 #include "nn/module.h"
@@ -80,7 +81,7 @@ static bool tiles(const dl_module *pool) {
     return whole;
 }
 
-static dl_tensor *conv_relu_pool(dl_module *m, dl_module *pool, dl_tensor *x) {
+static dl_tensor *conv_relu_pool(dl_module *m, dl_module *pool, dl_tensor *x, dl_beside *b) {
     const dl_op *op = dl_op_row(dl_id_conv2d_relu_max_pool2d);
     const dl_optval *s = dl_m_opt(m, "stride"), *d = dl_m_opt(m, "dilation"), *k = dl_m_opt(pool, "kernel_size");
     long pad[3], unused[3];
@@ -97,7 +98,7 @@ static dl_tensor *conv_relu_pool(dl_module *m, dl_module *pool, dl_tensor *x) {
     dl_tensor *y = dl_conv2d(x, m->tensor[0], NULL, s->u.v, s->n, pad, 2, d->u.v, d->n, dl_m_int(m, "groups")),
               *out = NULL;
     if (y) out = relu_pool(pool, y, m->tensor[1]);
-    dl_unref(y);
+    b->conv = y;
     return out;
 }
 
@@ -136,7 +137,7 @@ bool dl_module_fused_peaks(const dl_child *c, int n, const dl_tensor *x) {
     return true;
 }
 
-int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
+int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_beside *b, dl_tensor **y) {
     dl_child *second = n > 1 ? c + 1 : NULL, *third = n > 2 ? c + 2 : NULL;
     if (is_conv(c) && is(second, "batchnorm") && may_join(c->m, second->m, x)) {
         bool relu = is(third, "relu");
@@ -151,6 +152,8 @@ int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y) {
     bool pooled = conv ? is(second, "relu") && is(third, "maxpool") && c->m->built
                        : is(c, "relu") && is(second, "maxpool") && dl_dtype_is_float(x->dtype);
     if (!pooled || x->ndim != 4 || !dl_device_supports(dl_op_row(dl_id_relu_max_pool2d), &x, 1, NULL)) return 0;
-    *y = conv ? conv_relu_pool(c->m, third->m, x) : relu_pool(second->m, x, NULL);
+    if (b->squares) dl_squares_want(&b->sums);
+    *y = conv ? conv_relu_pool(c->m, third->m, x, b) : relu_pool(second->m, x, NULL);
+    dl_squares_want(NULL);
     return conv ? 3 : 2;
 }

@@ -74,8 +74,10 @@ struct dl_module {
     const dl_layer_mark *mark; /* path and place, for what its ops leave behind; NULL: of the net itself */
     dl_hook *hooks;            /* on its results */
     int keeps;                 /* who wants its last result in training kept, */
-    int keeps_peaks;           /* and of these who is content with its largest elements, from each of windows */
+    int keeps_peaks;           /* and of these who is content with its largest elements, from each of windows, */
+    int keeps_norm;            /* or asks for its norm alone */
     dl_tensor *kept;           /* that; NULL: none */
+    bool kept_squares;         /* sums of its squares, f64[n], stand for it */
     bool built, training, has_shortcut; /* the shortcut is the last child */
     bool borrows;                       /* its weight is there only while the layer around it runs (nn/reparam.c) */
     bool source;                        /* stands behind a computed tensor of the layer around it */
@@ -180,8 +182,14 @@ dl_status dl_init_fill(dl_tensor *t, const char *text, double arg);
 dl_status dl_module_build_one(dl_module *m, long size, int device);
 /* Runs the first of n layers as one where that is known to be the same (nn/fuse.c). Returns how many, *y being their
  * result or NULL with an error recorded; 0: none. */
-enum { DL_FUSED_MAX = 3, DL_KEEPS_PEAKS = 2 }; /* see dl_module_keep */
-int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_tensor **y);
+enum { DL_FUSED_MAX = 3, DL_KEEPS_PEAKS = 2, DL_KEEPS_NORM = 3 }; /* see dl_module_keep */
+/* What is known of results within layers that ran as one; references. */
+typedef struct dl_beside {
+    bool squares;    /* sums of squares are wanted of the result of the last layer but one, a relu before a pooling */
+    dl_tensor *sums; /* those, f64[n]; NULL: they were not at hand */
+    dl_tensor *conv; /* what the convolution gave, without its bias; NULL: it is not in memory */
+} dl_beside;
+int dl_module_fused(dl_child *c, int n, dl_tensor *x, dl_beside *b, dl_tensor **y);
 /* Where n layers from c on run as one for x: are the results the largest elements of those of the last but one, from
  * windows that reach all of them? */
 bool dl_module_fused_peaks(const dl_child *c, int n, const dl_tensor *x);

@@ -15,7 +15,7 @@
 #include "lang/eval/pure.h"
 #include "view/sink.h"
 
-enum { PATH = 256, ARGS = 16, PEAKS = 2 }; /* PEAKS: see dl_module_keep */
+enum { PATH = 256, ARGS = 16, PEAKS = 2, NORM = 3 }; /* the last two: see dl_module_keep */
 
 /* What a name in a condition stands for. */
 typedef enum arg_kind { OF_LAYER, OF_RESULT, OF_LOSS, OF_FUNCTION } arg_kind; /* the last: a variable of one */
@@ -36,7 +36,7 @@ typedef struct training_point {
     dlsh_callback *cb, *sides; /* NULL: gradients are looked at; it is not a comparison */
     dl_break_test test;        /* of the sides */
     dl_break_measure of;       /* and what the left one is compared by */
-    int peaks, kept;           /* it asks of its layer which channels are dead, or for NaN, alone; that was told */
+    int asks, kept;            /* of its layer it asks for that alone, PEAKS or NORM, 0 for more; it was told */
     argument arg[ARGS];
     int nargs;
     char host[200];   /* why it is evaluated on the host; "" */
@@ -60,7 +60,7 @@ static void release(void *ctx) {
     training_point *p = ctx, **at = &points;
     while (*at && *at != p) at = &(*at)->next;
     if (*at) *at = p->next;
-    if (p->kept) dl_module_keep(p->arg[0].m, -PEAKS);
+    if (p->kept) dl_module_keep(p->arg[0].m, -p->kept);
     dlsh_callback_free(p->cb);
     dlsh_callback_free(p->sides);
     dlsh_buf_free(&p->last);
@@ -262,6 +262,15 @@ static int is_result(const training_point *p, const char *text, size_t n) {
     return *name && n == strlen(name) + 2 && !strncmp(text + 1, name, n - 2);
 }
 
+/* Is it a number as it stands, whatever the step computes? */
+static int is_literal(const char *text) {
+    char *end;
+    strtod(text, &end);
+    if (end == text) return 0;
+    while (isspace((unsigned char)*end)) end++;
+    return !*end;
+}
+
 /* The function; of a comparison also one that gives its two sides, which the end of the step compares: this saves
  * kernels in each step. */
 static dl_status make_functions(training_point *p, const char *text) {
@@ -277,7 +286,10 @@ static dl_status make_functions(training_point *p, const char *text) {
     right = compared ? left + at + n : "1";
     if (!compared) at = body.n;
     take_measure(p, &left, &at, compared);
-    p->peaks = (p->of == DL_BREAK_DEAD || p->of == DL_BREAK_ANY_NAN) && is_result(p, left, at);
+    if (is_result(p, left, at))
+        p->asks = p->of == DL_BREAK_DEAD || p->of == DL_BREAK_ANY_NAN ? PEAKS
+                  : p->of == DL_BREAK_NORM && is_literal(right)       ? NORM
+                                                                      : 0;
     if (!compared && !p->of) return DL_OK;
     dlsh_buf_printf(&sides, "[(%.*s), (%s)]", (int)at, left, right);
     return (p->sides = make_function(p, dlsh_buf_text(&sides))) ? DL_OK : dl_failed();
@@ -335,7 +347,9 @@ static int compare_later(const training_point *p, dlsh_value v, dl_break_value *
     const dl_dtype dtype = dl_dtype_of(a.as.tensor);
     if (p->of ? !dl_dtype_is_float(dtype) : dtype != DL_F32 && dtype != DL_F64) return 0;
     const double limit = dlsh_number(b);
-    *out = (dl_break_value){dl_ref(a.as.tensor), p->test, dtype != DL_F64 ? (double)(float)limit : limit, p->of};
+    const int squares = p->kept == NORM && dl_module_kept_squares(p->arg[0].m);
+    *out = (dl_break_value){dl_ref(a.as.tensor), p->test, dtype != DL_F64 || squares ? (double)(float)limit : limit,
+                            squares ? DL_BREAK_SQUARES : p->of};
     return 1;
 }
 
@@ -546,7 +560,7 @@ static dl_status add_to_trainer(const dlsh_args *a, training_point *p, dl_breakp
     if (!st) {
         b->release = release;
         st = dl_trainer_break(p->t, b, &p->slot);
-        if (!st && p->peaks) dl_module_keep(p->arg[0].m, PEAKS), p->kept = 1;
+        if (!st && p->asks) dl_module_keep(p->arg[0].m, p->kept = p->asks);
         b->ctx = st ? NULL : b->ctx; /* it has been released */
     }
     free(param);

@@ -3,7 +3,11 @@
 #include "cuda/gpu.h"
 
 #include "autograd/tape.h"
+#include "dlcore/arithmetic.h"
 #include "dlcore/norm.h"
+#include "nn/module.h"
+
+#include <math.h>
 
 static const char text[] =
     "conv 8 k=3 pad=1 -> batchnorm -> relu -> conv 6 k=3 stride=2 bias=false -> batchnorm -> relu";
@@ -163,6 +167,60 @@ static void first_on(int device, long channels, long high, long wide) {
     dl_module_unref(m);
 }
 
+/* The norm of the relu within, from sums of squares that the kernel gives beside, against that of the layers one by
+ * one. given: are there sums? -1: that depends on the layout of the convolution. */
+static void norm_within(const char *net, long channels, long high, long wide, double scale, dl_dtype dtype, int given) {
+    dl_seed(6);
+    dl_module *m = dl_net_parse(net);
+    if (!m) fail_msg("%s", dl_errmsg());
+    ok(dl_module_build(m, 4, SHAPE(5, channels, high, wide), dtype, GPU));
+    dl_module_train(m, 1);
+    dl_tensor *drawn_x = drawn(9, 4, SHAPE(5, channels, high, wide), DL_F32), *factor = must(dl_scalar_f(scale)),
+              *scaled = must(dl_mul(drawn_x, factor)), *low = must(dl_to_dtype(scaled, dtype)),
+              *x = must(dl_to_device(low, GPU)), *at = dl_ref(x);
+    dl_module *relu = dl_module_find(m, "relu0");
+    dl_module_keep(relu, 1), dl_module_keep(relu, DL_KEEPS_NORM);
+    dl_unref(must(dl_module_forward(m, x)));
+    const int there = dl_module_kept_squares(relu);
+    if (given >= 0) assert_int_equal(there, given);
+    dl_tensor *kept = must(dl_to_device(dl_module_kept(relu), 0)), *wide_kept = must(dl_to_dtype(kept, DL_F64));
+    double sum = 0, expected = 0;
+    for (long i = 0; i < dl_numel(wide_kept); i++) {
+        const double v = ((double *)dl_data(wide_kept))[i];
+        sum += there ? v : v * v;
+    }
+    dl_module_keep(relu, 0), dl_module_keep(relu, -DL_KEEPS_NORM);
+    for (int i = 0; i < 2; i++) {
+        dl_tensor *next = must(dl_module_forward(dl_module_find(m, dl_module_label(m, i)), at));
+        dl_unref(at);
+        at = next;
+    }
+    dl_tensor *back = must(dl_to_device(at, 0)), *wide_back = must(dl_to_dtype(back, DL_F64));
+    for (long i = 0; i < dl_numel(wide_back); i++) {
+        const double v = ((double *)dl_data(wide_back))[i];
+        expected += v * v;
+    }
+    if (!(fabs(sum - expected) <= (dtype == DL_F32 ? 1e-5 : 1e-2) * expected))
+        fail_msg("%s of %ld x %ld: squares %g, not %g", net, high, wide, sum, expected);
+    dl_unref(drawn_x), dl_unref(factor), dl_unref(scaled), dl_unref(low), dl_unref(x), dl_unref(at), dl_unref(kept);
+    dl_unref(wide_kept), dl_unref(back), dl_unref(wide_back);
+    dl_module_unref(m);
+}
+
+static void norms_gpu(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    static const char first[] = "conv 40 k=3 pad=1 -> relu -> maxpool 2",
+                      second[] = "conv 8 k=3 pad=1 -> relu -> maxpool 2";
+    for (long channels = 1; channels <= 4; channels++) {
+        norm_within(first, channels, 16, 12, 1, DL_F32, 1), norm_within(first, channels, 6, 256, 1, DL_F32, 1);
+        norm_within(first, channels, 10, 30, 1e21, DL_F32, 1); /* an odd number of windows; squares do not fit f32 */
+        norm_within(first, channels, 9, 31, 1, DL_F32, 0);     /* windows leave a row out */
+    }
+    norm_within(second, 6, 16, 12, 1, DL_F32, -1), norm_within(second, 6, 16, 12, 1, DL_BF16, -1);
+    norm_within("conv 8 k=3 pad=1 -> relu -> maxpool 3 stride=2", 6, 16, 12, 1, DL_F32, 0);
+}
+
 static void first_cpu(void **state) { (void)state, first_on(0, 3, 16, 12); }
 static void first_gpu(void **state) {
     (void)state;
@@ -205,7 +263,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(training_cpu), cmocka_unit_test(evaluation_cpu), cmocka_unit_test(rules_cpu),
         cmocka_unit_test(training_gpu), cmocka_unit_test(evaluation_gpu), cmocka_unit_test(rules_gpu),
         cmocka_unit_test(pooled_cpu),   cmocka_unit_test(pooled_gpu),     cmocka_unit_test(first_cpu),
-        cmocka_unit_test(first_gpu),
+        cmocka_unit_test(first_gpu),    cmocka_unit_test(norms_gpu),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);

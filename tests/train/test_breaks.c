@@ -260,6 +260,7 @@ typedef struct measuring {
     dl_module *layer;     /* NULL: the gradient of the first parameter */
     long side;            /* of the pictures that it was last measured of */
     int beside;           /* what it was last measured of was computed without a history */
+    int alone, squares;   /* its norm is all that is asked of the layer; sums of squares were given instead */
     char hash[65];        /* of the trainer at the end */
 } measuring;
 
@@ -280,9 +281,10 @@ static double by_ops(dl_tensor *x, dl_break_measure of) {
 static dl_status measure(void *ctx, dl_trainer *t, dl_break_value *out) {
     measuring *m = ctx;
     dl_tensor *x = m->layer ? dl_module_kept(m->layer) : t->param[0]->grad;
-    if (!dl_deferred_get()) m->by_ops = by_ops(x, m->of);
+    m->squares = m->layer && dl_module_kept_squares(m->layer);
+    if (!dl_deferred_get() && !m->squares) m->by_ops = by_ops(x, m->of);
     m->side = x->ndim == 4 ? x->shape[3] : 0, m->beside = !dl_requires_grad(x);
-    *out = (dl_break_value){dl_ref(x), m->test, m->limit, m->of};
+    *out = (dl_break_value){dl_ref(x), m->test, m->limit, m->squares ? DL_BREAK_SQUARES : (dl_break_measure)m->of};
     return DL_OK;
 }
 
@@ -303,6 +305,7 @@ static long measured_steps(int device, const char *net, measuring *m, const char
                 .text = "m", .fn = measure, .key = same_key, .ctx = m, .layer = &m->layer, .nlayers = m->layer != NULL},
             &number));
     if (m->layer && m->of == DL_BREAK_DEAD) dl_module_keep(m->layer, DL_KEEPS_PEAKS);
+    if (m->layer && m->alone) dl_module_keep(m->layer, DL_KEEPS_NORM);
     ok(dl_trainer_train(t, 0, 12, NULL, NULL));
     long steps = get(t).step;
     strcpy(m->hash, hash_of(t));
@@ -351,6 +354,15 @@ static void measures(void **state) {
             measuring none = {.of = UNWATCHED};
             assert_int_equal(measured_steps(device, rows[i].net, &none, rows[i].layer, rows[i].clip_value, d), 12);
             assert_string_equal(m.hash, none.hash);
+            if (!rows[i].layer || m.of != DL_BREAK_NORM) continue;
+            measuring alone = {.of = m.of, .test = DL_BREAK_LESS_EQUAL, .limit = v + near, .alone = 1};
+            assert_int_equal(measured_steps(device, rows[i].net, &alone, rows[i].layer, 0, d), 0);
+            assert_int_equal(alone.squares, within); /* what runs as one gives them beside */
+            alone.test = DL_BREAK_GREATER_EQUAL, alone.limit = v - near;
+            assert_int_equal(measured_steps(device, rows[i].net, &alone, rows[i].layer, 0, d), 0);
+            alone.test = DL_BREAK_GREATER, alone.limit = 2 * v + 1;
+            assert_int_equal(measured_steps(device, rows[i].net, &alone, rows[i].layer, 0, d), 12);
+            assert_string_equal(alone.hash, none.hash);
         }
     dl_dataset_unref(d);
     assert_int_equal(fake.used, 0);

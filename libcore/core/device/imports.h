@@ -5,6 +5,7 @@
 #define DL_CORE_IMPORTS_H
 
 #include "autograd/tape.h"
+#include "core/aside.h"
 #include "core/device/device.h"
 #include "core/mode.h"
 #include "ops/avg_pool.h"

@@ -48,13 +48,20 @@ static dl_status dead_share(const dl_tensor *t, double *out) {
     return *out = (double)dead / (double)u.units, DL_OK;
 }
 
+static double root_of_sum(const dl_tensor *t) {
+    double sum = 0;
+    for (long i = 0; i < t->numel; i++) sum += ((const double *)dl_ptr(t))[i];
+    return sqrt(sum);
+}
+
 dl_status dl_cpu_measure(dl_tensor *t, dl_break_measure of, double *out) {
     if (of == DL_BREAK_VALUE) return dl_item_f(t, out);
     DL_OWNED dl_tensor *x = dl_to_dtype(t, t->dtype == DL_F64 ? DL_F64 : DL_F32);
     if (!x) return dl_failed();
     if (of == DL_BREAK_NORM) DL_TRY(dl_grads_norm(&x, 1, out));
+    if (of == DL_BREAK_SQUARES) *out = root_of_sum(x);
     if (of == DL_BREAK_DEAD) DL_TRY(dead_share(x, out));
     if (of == DL_BREAK_ANY_NAN || of == DL_BREAK_ANY_INF) *out = dl_cpu_finds(x, of == DL_BREAK_ANY_NAN);
-    if (t->dtype != DL_F64) *out = (float)*out; /* as ops give it */
+    if (t->dtype != DL_F64 || of == DL_BREAK_SQUARES) *out = (float)*out; /* as ops give it */
     return DL_OK;
 }

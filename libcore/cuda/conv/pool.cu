@@ -3,6 +3,7 @@
  * dense with channels first. Other calls run conv2d, then relu_max_pool2d. Kept for its speed: a step takes 0.38 to
  * 0.70 of the time of the two ops (`run bench conv_ways` of tools/bundle, H200, 7 of 7 shapes). */
 #include "cuda/conv/sums.h"
+#include "core/aside.h"
 #include "ops/conv.h"
 #include "cuda/runtime/iter.cuh"
 #include "cuda/runtime/shared_memory.cuh"
@@ -48,8 +49,8 @@ __device__ inline void pixels_under(const pooled &p, const float *x, int top, in
         }
 }
 
-/* The maximum of each window and its index, with the ties and NaN of relu_max_pool2d. */
-__device__ inline void largest(const pooled &p, const float (&a)[TWO][FOUR], float bias, int place, float (&best)[TWO],
+/* The maximum of each window and its index, with the ties and NaN of relu_max_pool2d. What is pooled replaces a. */
+__device__ inline void largest(const pooled &p, float (&a)[TWO][FOUR], float bias, int place, float (&best)[TWO],
                                int (&at)[TWO]) {
 #pragma unroll
     for (int k = 0; k < TWO; k++) {
@@ -57,28 +58,34 @@ __device__ inline void largest(const pooled &p, const float (&a)[TWO][FOUR], flo
 #pragma unroll
         for (int e = 0; e < FOUR; e++) {
             float v = a[e / TWO][TWO * k + e % TWO] + bias;
-            v = v < 0 ? 0.0f : v;
+            v = v < 0 ? 0.0f : v, a[e / TWO][TWO * k + e % TWO] = v;
             if (v > best[k] || v != v) best[k] = v, at[k] = place + TWO * k + e / TWO * p.wide + e % TWO;
         }
     }
 }
 
-template <int C, bool NEAT>
-__global__ void __launch_bounds__(THREADS, 4)
-    pooled_kernel(const __grid_constant__ pair_walk w, const float *x, const float *weight, const float *bias,
-                  long bias_step, float *y, int *index) {
+/* The sum of the squares of what is pooled in the first `windows` of two. In f32, unless that cannot hold it. */
+__device__ inline double squares_of(const float (&a)[TWO][FOUR], int windows) {
+    float few = 0;
+#pragma unroll
+    for (int e = 0; e < TWO * FOUR; e++)
+        if (e % FOUR / TWO < windows) few += a[e / FOUR][e % FOUR] * a[e / FOUR][e % FOUR];
+    if (few < 1e30f) return (double)few;
+    double sum = 0;
+#pragma unroll
+    for (int e = 0; e < TWO * FOUR; e++)
+        if (e % FOUR / TWO < windows) sum += (double)a[e / FOUR][e % FOUR] * (double)a[e / FOUR][e % FOUR];
+    return sum;
+}
+
+/* Pair number i of the windows, in channels o0 to o0 + some. SQUARES: returns the sum of what squares_of gives. */
+template <int C, bool NEAT, bool SQUARES>
+__device__ inline double pool_pair(const pair_walk &w, uint32_t i, const float *x, const float *taps, int o0, int some,
+                                   float *y, int *index) {
     enum { TAPS = C * K * K, ROW = (TAPS + FOUR) / FOUR * FOUR };
-    extern __shared__ float4 both[];
-    float *taps = (float *)both, v[C][FOUR][SIX];
     const pooled &p = w.p;
-    int o0 = blockIdx.y * w.each, some = p.O - o0 < w.each ? p.O - o0 : w.each;
-    for (int i = threadIdx.x; i < some * ROW; i += THREADS) {
-        int o = o0 + i / ROW, t = i % ROW;
-        taps[i] = t < TAPS ? weight[o * TAPS + t] : t == TAPS && bias ? bias[o * bias_step] : 0.0f;
-    }
-    __syncthreads();
-    uint32_t i = blockIdx.x * THREADS + threadIdx.x;
-    if (i >= w.n) return;
+    float v[C][FOUR][SIX];
+    double sum = 0;
     uint32_t line = w.pairs.quotient(i), image = w.high.quotient(line);
     int row = (int)(line - image * w.high.d), col = (int)(i - line * w.pairs.d) * TWO;
     pixels_under<C, NEAT>(p, x + (long)image * C * p.in[0] * p.in[1], row * TWO - p.pad[0], col * TWO - p.pad[1], v);
@@ -94,6 +101,7 @@ __global__ void __launch_bounds__(THREADS, 4)
             for (int e = 0; e < TWO * FOUR; e++)
                 a[e / FOUR][e % FOUR] += t[k] * v[k / (K * K)][k / K % K + e / FOUR][k % K + e % FOUR];
         largest(p, a, t[TAPS], row * TWO * p.wide + col * TWO, best, at);
+        if (SQUARES) sum += squares_of(a, p.out[1] - col);
         if (w.even) {
             *(float2 *)(y + to) = make_float2(best[0], best[1]);
             *(int2 *)(index + to) = make_int2(at[0], at[1]);
@@ -103,6 +111,29 @@ __global__ void __launch_bounds__(THREADS, 4)
         for (int k = 0; k < TWO; k++)
             if (col + k < p.out[1]) y[to + k] = best[k], index[to + k] = at[k];
     }
+    return sum;
+}
+
+/* squares: a place for each block. */
+template <int C, bool NEAT, bool SQUARES>
+__global__ void __launch_bounds__(THREADS, 4)
+    pooled_kernel(const __grid_constant__ pair_walk w, const float *x, const float *weight, const float *bias,
+                  long bias_step, float *y, int *index, double *squares) {
+    enum { TAPS = C * K * K, ROW = (TAPS + FOUR) / FOUR * FOUR };
+    extern __shared__ float4 both[];
+    float *taps = (float *)both;
+    int o0 = blockIdx.y * w.each, some = w.p.O - o0 < w.each ? w.p.O - o0 : w.each;
+    for (int i = threadIdx.x; i < some * ROW; i += THREADS) {
+        int o = o0 + i / ROW, t = i % ROW;
+        taps[i] = t < TAPS ? weight[o * TAPS + t] : t == TAPS && bias ? bias[o * bias_step] : 0.0f;
+    }
+    __syncthreads();
+    uint32_t i = blockIdx.x * THREADS + threadIdx.x;
+    double sum = i < w.n ? pool_pair<C, NEAT, SQUARES>(w, i, x, taps, o0, some, y, index) : 0;
+    if (!SQUARES) return;
+    __shared__ double shared[THREADS / DL_WARP];
+    sum = dl_row_join(sum, dl_sum_f(), shared, THREADS);
+    if (!threadIdx.x) squares[blockIdx.y * gridDim.x + blockIdx.x] = sum;
 }
 
 /* ---- gradients of weight and bias. A lane has one result channel, a warp some windows of a band; asynchronous copies
@@ -278,6 +309,17 @@ template <class F> static dl_status by_channels(long C, F f) {
     }
 }
 
+/* Room for the squares of n blocks, where they are wanted and the windows reach all results; else *squares is NULL. */
+static dl_status take_squares(const dl_conv *g, const dl_tensor *out, long n, double **squares) {
+    const bool all = g->out[0] == TWO * out->shape[2] && g->out[1] == TWO * out->shape[3];
+    dl_tensor **sums = all ? dl_squares_wanted() : NULL;
+    *squares = NULL;
+    if (!sums) return DL_OK;
+    if (!(*sums = dl_tensor_empty(1, &n, DL_F64, out->st->device))) return dl_failed();
+    *squares = (double *)dl_ptr(*sums);
+    return DL_OK;
+}
+
 static dl_status forward(dl_gpu *gpu, const dl_conv *g, dl_call *c) {
     enum { BLOCKS = 8 }; /* wanted per multiprocessor, so that few idle at the end */
     dl_tensor *out = c->out[0], *bias = INPUT(c, CONV2D_RELU_MAX_POOL2D_BIAS);
@@ -291,13 +333,17 @@ static dl_status forward(dl_gpu *gpu, const dl_conv *g, dl_call *c) {
     w.each = (int)((g->O + parts - 1) / parts);
     w.even = out->shape[3] % TWO == 0 && ((size_t)dl_ptr(out) | (size_t)dl_ptr(c->out[1])) % 8 == 0;
     bool neat = g->pad[1] == 1 && g->in[1] % FOUR == 0 && (size_t)x % 16 == 0;
+    dim3 grid((unsigned)blocks, (unsigned)((g->O + w.each - 1) / w.each));
+    double *squares;
+    DL_TRY(take_squares(g, out, (long)grid.x * grid.y, &squares));
     return by_channels(g->C, [&](auto C) {
-        auto kernel = neat ? pooled_kernel<C(), true> : pooled_kernel<C(), false>;
+        auto kernel = squares ? neat ? pooled_kernel<C(), true, true> : pooled_kernel<C(), false, true>
+                      : neat ? pooled_kernel<C(), true, false>
+                              : pooled_kernel<C(), false, false>;
         size_t bytes = (size_t)w.each * (C() * K * K + FOUR) / FOUR * FOUR * sizeof(float);
-        dim3 grid((unsigned)blocks, (unsigned)((g->O + w.each - 1) / w.each));
         kernel<<<grid, THREADS, bytes, gpu->stream>>>(w, x, (const float *)dl_ptr(c->in[1]), b,
                                                       bias ? bias->stride[0] : 0, (float *)dl_ptr(out),
-                                                      (int *)dl_ptr(c->out[1]));
+                                                      (int *)dl_ptr(c->out[1]), squares);
         return dl_gpu_launched(gpu);
     });
 }

@@ -6,6 +6,8 @@
 #include "cuda/runtime/tensor_lists.h"
 #include "core/device/control_step.h"
 
+#include <algorithm>
+
 enum { THREADS = 256 };
 
 /* ---- small uploads */
@@ -146,19 +148,20 @@ dl_status dl_cuda_decide(dl_gpu *g, dl_control *c, const dl_decide *q) {
 
 /* ---- the end of a step */
 
-/* Blocks look at gradients, copy spans, then look at what is measured; one more begins the report. Each reads the
- * control when it begins, since the last one to end needs it at once. */
+/* Blocks look at what is measured, which takes them longest; one begins the report; the others are those of a table,
+ * and look at gradients, then copy spans. Each reads the control when it begins, since the last one to end needs it at
+ * once. */
 typedef struct finish_args {
     dl_step_rule rule;
-    double *partial;    /* by block; then what gradients are multiplied by */
-    unsigned gradients; /* blocks; the others of the table copy spans */
+    double *partial;           /* by block; then what gradients are multiplied by */
+    unsigned table, gradients; /* the first block of the table; its blocks with gradients */
 } finish_args;
 constexpr int CONTROL_WORDS = sizeof(dl_control) / sizeof(long);
 static_assert(CONTROL_WORDS <= THREADS && sizeof(dl_control) % sizeof(long) == 0, "a thread holds a word");
 /* Steps without breakpoints have a kernel without measures. */
 typedef struct no_measures {
 } no_measures;
-static_assert(sizeof(finish_args) + sizeof(dl_measures) < 4000, "arguments of a kernel");
+static_assert(sizeof(finish_args) + sizeof(dl_measures<DL_BREAKS>) < 4000, "arguments of a kernel");
 
 template <class T> __device__ double squares(T *__restrict__ p, long from, long to, double most) {
     typedef calc_t<T> C;
@@ -183,7 +186,7 @@ __device__ static double value_of(const dl_measure &m) {
 /* The values of measures, a warp for each: numbers, and what blocks left of sums. That of the norm of all gradients is
  * known later. */
 __device__ static void take_values(const finish_args &, const no_measures &, double *) {}
-__device__ static void take_values(const finish_args &f, const dl_measures &all, double *value) {
+template <int MOST> __device__ void take_values(const finish_args &f, const dl_measures<MOST> &all, double *value) {
     const unsigned lane = threadIdx.x % DL_WARP;
     for (int i = threadIdx.x / DL_WARP; i < all.n; i += THREADS / DL_WARP) {
         const dl_measure &m = all.at[i];
@@ -199,13 +202,14 @@ __device__ static void take_values(const finish_args &f, const dl_measures &all,
 }
 
 __device__ static void decide(dl_control *, const no_measures &, const double *, double) {}
-__device__ static void decide(dl_control *c, const dl_measures &all, const double *value, double norm) {
+template <int MOST>
+__device__ void decide(dl_control *c, const dl_measures<MOST> &all, const double *value, double norm) {
     for (int i = 0; i < all.n; i++)
         dl_control_decide(c, &all.at[i].rule, dl_break_holds(&all.at[i].rule, all.at[i].p ? value[i] : norm));
 }
 
 __device__ static double part_of(const no_measures &) { return 0; }
-__device__ static double part_of(const dl_measures &all) { return dl_measure_part(all); }
+template <int MOST> __device__ double part_of(const dl_measures<MOST> &all) { return dl_measure_part(all); }
 
 /* All that one thread does alone. Most scales are 1, and most steps have no limit: instructions that are not needed
  * need not be fetched. Returns how the step ended. */
@@ -230,27 +234,30 @@ __device__ static void begin_report(dl_control *c, const finish_args &f) {
     for (int g = threadIdx.x; g < f.rule.groups; g += THREADS) dl_control_rate(c, &f.rule, g);
 }
 
-__device__ static void copy_span(const dl_control *c, const dl_table &all) {
+__device__ static void copy_span(const dl_control *c, const dl_table &all, unsigned piece) {
     const bool next_is_odd = c->index % 2 == 0;
     if (dl_control_void(c)) return;
-    dl_each_part(all, [&](auto, const dl_item &t, long from, long to) {
+    const auto copy = [&](auto, const dl_item &t, long from, long to) {
         char *at = (char *)(next_is_odd ? t.p[1] : t.p[0]);
 #pragma unroll 4
         for (long i = from + threadIdx.x; i < to; i += THREADS) at[i] = ((const char *)t.p[2])[i];
-    });
+    };
+    dl_each_part(all, copy, piece);
 }
 
 /* This thread's part of the sum of what its block looks at. */
 template <class M>
 __device__ double part_of_block(dl_control *c, const finish_args &f, const dl_table &all, const M &measures) {
-    if (blockIdx.x == gridDim.x - 1) return begin_report(c, f), 0;
-    if (blockIdx.x >= all.count) return part_of(measures);
-    if (blockIdx.x >= f.gradients) return copy_span(c, all), 0;
+    if (blockIdx.x + 1 < f.table) return part_of(measures);
+    if (blockIdx.x < f.table) return begin_report(c, f), 0;
+    const unsigned piece = blockIdx.x - f.table;
+    if (piece >= f.gradients) return copy_span(c, all, piece), 0;
     double sum = 0, most = f.rule.clip_value * c->scale;
-    dl_each_part(all, [&](auto tag, const dl_item &t, long from, long to) {
+    const auto add = [&](auto tag, const dl_item &t, long from, long to) {
         typedef decltype(tag) T;
         sum = squares((T *)t.p[0], from, to, most);
-    });
+    };
+    dl_each_part(all, add, piece);
     return sum;
 }
 
@@ -268,7 +275,7 @@ __global__ static void __launch_bounds__(THREADS, 4) finish_kernel(dl_control *c
     }
     __syncthreads();
     if (!last) return;
-    const volatile double *partial = f.partial;
+    const volatile double *partial = f.partial + f.table;
     sum = threadIdx.x < f.gradients ? partial[threadIdx.x] : 0; /* under way while the values are taken */
     if (threadIdx.x < CONTROL_WORDS) words[threadIdx.x] = word;
     take_values(f, measures, value);
@@ -324,7 +331,7 @@ static dl_status table_of(dl_gpu *g, dl_tensor *const *first, dl_tensor *const *
     return s;
 }
 
-/* The blocks that look at a gradient, whose norm is wanted: those of its pieces, at the place in the list. */
+/* The blocks that look at a gradient, whose norm is wanted: those of its pieces, at the place in the table. */
 static bool is_gradient(const dl_finish_step *q, dl_measure *m) {
     unsigned first = 0;
     if (m->of != DL_BREAK_NORM || q->rule.scaled) return false;
@@ -338,8 +345,10 @@ static bool is_gradient(const dl_finish_step *q, dl_measure *m) {
     return false;
 }
 
-/* The measures, with blocks of their own behind those of the gradients; *blocks is increased. */
-static dl_status take_measures(const dl_finish_step *q, int sms, dl_measures *all, unsigned *blocks) {
+/* The measures, with blocks of their own before the one of the report; *table is the block behind that. */
+static dl_status take_measures(const dl_finish_step *q, int sms, dl_measures<DL_BREAKS> *all, unsigned *table) {
+    unsigned blocks = 0;
+    bool of_gradient[DL_BREAKS] = {};
     all->n = q->ndecide;
     for (int i = 0; i < q->ndecide; i++) {
         const dl_decide_one *d = &q->decide[i];
@@ -347,12 +356,15 @@ static dl_status take_measures(const dl_finish_step *q, int sms, dl_measures *al
         m->rule = d->rule, m->of = d->of;
         if (!d->is) continue;
         m->p = dl_ptr(d->is), m->dtype = d->is->dtype, m->numel = d->is->numel;
-        if (m->of == DL_BREAK_VALUE || is_gradient(q, m)) continue;
+        if (m->of == DL_BREAK_VALUE || (of_gradient[i] = is_gradient(q, m))) continue;
         if (m->of == DL_BREAK_DEAD && !dl_units_of(d->is, &m->u))
             return dl_fail(DL_ERR_INTERNAL, "the units of a result do not lie regularly");
-        m->first = *blocks, m->blocks = dl_measure_blocks(*m, sms);
-        *blocks += m->blocks;
+        m->first = blocks, m->blocks = dl_measure_blocks(*m, sms);
+        blocks += m->blocks;
     }
+    *table = blocks + 1;
+    for (int i = 0; i < q->ndecide; i++)
+        if (of_gradient[i]) all->at[i].first += *table;
     return DL_OK;
 }
 
@@ -361,17 +373,20 @@ dl_status dl_cuda_finish_step(dl_gpu *g, dl_control *c, const dl_finish_step *q)
     unsigned gradients = 0;
     DL_TRY(table_of(g, q->grad, NULL, q->n, q->keep, q->nkeep, &all));
     for (int i = 0; i < q->n; i++) gradients += dl_blocks(q->grad[i]->numel, DL_PIECE);
-    unsigned blocks = (unsigned)all.count;
     finish_args f = {};
-    dl_measures measures = {};
+    dl_measures<DL_BREAKS> measures = {};
     f.rule = q->rule, f.gradients = gradients;
-    DL_TRY(take_measures(q, g->sms, &measures, &blocks));
-    blocks++; /* that of the report */
+    DL_TRY(take_measures(q, g->sms, &measures, &f.table));
+    const unsigned blocks = f.table + (unsigned)all.count;
     f.partial = (double *)dl_gpu_take(g, blocks * sizeof(double));
     if (!f.partial) return dl_failed();
-    if (measures.n)
+    if (measures.n > DL_MEASURES_FEW)
         finish_kernel<<<blocks, THREADS, 0, g->stream>>>(c, f, all, measures);
-    else
+    else if (measures.n) {
+        dl_measures<DL_MEASURES_FEW> few = {measures.n, {}};
+        std::copy(measures.at, measures.at + measures.n, few.at);
+        finish_kernel<<<blocks, THREADS, 0, g->stream>>>(c, f, all, few);
+    } else
         finish_kernel<<<blocks, THREADS, 0, g->stream>>>(c, f, all, no_measures());
     if (gradients && (f.rule.clip_norm > 0 || f.rule.scaled))
         limit_kernel<<<gradients, THREADS, 0, g->stream>>>(f.partial, all);

@@ -18,10 +18,12 @@ typedef struct dl_measure {
     dl_break_rule rule;
 } dl_measure;
 
-typedef struct dl_measures {
+/* FEW: those of most trainings, arguments of a kernel that are there sooner than all that there may be. */
+template <int MOST> struct dl_measures {
     int n;
-    dl_measure at[DL_BREAKS];
-} dl_measures;
+    dl_measure at[MOST];
+};
+enum { DL_MEASURES_FEW = 3 };
 
 /* Units that a block looks at: neighbours where they are neighbours in memory, else one. */
 __host__ __device__ inline int dl_units_at_once(const dl_units &u) { return u.unit_step == 1 && u.units > 1 ? 32 : 1; }
@@ -54,11 +56,13 @@ template <class T> __device__ double dl_measure_elements(const dl_measure &m, co
     unsigned found = 0;
     if (m.of == DL_BREAK_NORM)
         dl_each_measured(m, p, [&](C v) { sum += (double)v * (double)v; });
+    else if (m.of == DL_BREAK_SQUARES)
+        dl_each_measured(m, p, [&](C v) { sum += (double)v; });
     else if (m.of == DL_BREAK_ANY_NAN)
         dl_each_measured(m, p, [&](C v) { found |= v != v; });
     else
         dl_each_measured(m, p, [&](C v) { found |= v == v && v - v != 0; });
-    return m.of == DL_BREAK_NORM ? sum : found;
+    return m.of == DL_BREAK_NORM || m.of == DL_BREAK_SQUARES ? sum : found;
 }
 
 /* Where sample i, counted over places, too, lies behind the first one of a unit. FEW: fewer than 2 ** 32. */
@@ -108,7 +112,7 @@ template <class T> __device__ double dl_measure_part_of(const dl_measure &m) {
 }
 
 /* This thread's part of the sum of the measure that the block belongs to; 0 where it belongs to none. */
-__device__ inline double dl_measure_part(const dl_measures &all) {
+template <int MOST> __device__ double dl_measure_part(const dl_measures<MOST> &all) {
     for (int i = 0; i < all.n; i++) {
         const dl_measure &m = all.at[i];
         if (blockIdx.x < m.first || blockIdx.x >= m.first + m.blocks) continue;
@@ -124,6 +128,7 @@ __device__ inline double dl_measure_part(const dl_measures &all) {
 
 /* What is measured, from the sum; of floats rounded as ops give it. */
 __device__ inline double dl_measured(const dl_measure &m, double sum) {
-    double v = m.of == DL_BREAK_NORM ? sqrt(sum) : m.of == DL_BREAK_DEAD ? sum / (double)m.u.units : sum;
-    return m.dtype == DL_F64 ? v : (double)(float)v;
+    const bool squares = m.of == DL_BREAK_SQUARES;
+    double v = m.of == DL_BREAK_NORM || squares ? sqrt(sum) : m.of == DL_BREAK_DEAD ? sum / (double)m.u.units : sum;
+    return m.dtype == DL_F64 && !squares ? v : (double)(float)v;
 }

@@ -35,9 +35,9 @@ void dl_table_forget(dl_gpu *g, const dl_graph *owner);
 DL_C_END
 
 #ifdef __CUDACC__
-/* f(a number of the element type, the item, from, to) for the elements that are this block's. */
-template <class F> __device__ inline void dl_each_part(const dl_table &all, F f) {
-    const dl_piece at = all.pieces[blockIdx.x];
+/* f(a number of the element type, the item, from, to) for the elements of a piece. */
+template <class F> __device__ inline void dl_each_part(const dl_table &all, F f, unsigned piece = blockIdx.x) {
+    const dl_piece at = all.pieces[piece];
     const dl_item t = all.items[at.item];
     long from = (long)at.part * DL_PIECE, to = from + DL_PIECE < t.n ? from + DL_PIECE : t.n;
     switch (t.dtype) {

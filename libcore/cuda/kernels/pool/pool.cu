@@ -1,11 +1,14 @@
 /* Kernels of max_pool2d, alone and after bias and relu, and of the two ops that its gradients are made of, on images
  * of any strides. Each result is one thread's, so that overlapping windows are added up in a fixed order. */
+#include "core/aside.h"
 #include "cuda/kernels/pool/images.cuh"
 #include "cuda/kernels/rows.cuh"
 #include "cuda/kernels/index/scatter.h"
 #include "ops/conv.h"
 #include "ops/names/conv.h"
 #include "ops/names/reduce.h"
+
+#include <type_traits>
 
 /* Numbers of a direction in 32 bits: sizes of an image plane. */
 typedef struct window {
@@ -94,10 +97,7 @@ typedef struct pairs {
 } pairs;
 
 template <class T, class I, class F>
-__global__ void __launch_bounds__(DL_BLOCK)
-    pairs_kernel(const __grid_constant__ pairs p, const T *x, T *out, I *index, F f) {
-    uint32_t i = blockIdx.x * DL_BLOCK + threadIdx.x;
-    if (i >= p.n) return;
+__device__ inline double pool_pair(const pairs &p, uint32_t i, const T *x, T *out, I *index, F f) {
     uint32_t r = p.row.quotient(i), c = i - r * p.row.d, plane = p.plane.quotient(i), width = 4 * p.row.d;
     uint32_t channel = plane - p.channels.quotient(plane) * p.channels.d, line = r - plane * (p.plane.d / p.row.d);
     const T *from = x + (size_t)2 * r * width + 4 * c;
@@ -106,6 +106,7 @@ __global__ void __launch_bounds__(DL_BLOCK)
         I v[2];
     } at;
     dl_vector<T, 2> most;
+    double squares = 0;
 #pragma unroll
     for (int k = 0; k < 2; k++) {
         calc_t<T> best = -(calc_t<T>)INFINITY;
@@ -114,11 +115,25 @@ __global__ void __launch_bounds__(DL_BLOCK)
         for (int e = 0; e < 4; e++) {
             calc_t<T> v = f(two[e / 2].v[2 * k + e % 2], channel);
             if (v > best || v != v) best = v, place = first + e / 2 * width + e % 2;
+            squares += (double)v * (double)v;
         }
         most.v[k] = dl_down<T>(best), at.v[k] = (I)place;
     }
     ((dl_vector<T, 2> *)out)[i] = most;
     *(decltype(at) *)(index + 2 * (size_t)i) = at;
+    return squares;
+}
+
+/* squares: a place for each block, where SQUARES. */
+template <bool SQUARES, class T, class I, class F>
+__global__ void __launch_bounds__(DL_BLOCK)
+    pairs_kernel(const __grid_constant__ pairs p, const T *x, T *out, I *index, F f, double *squares) {
+    uint32_t i = blockIdx.x * DL_BLOCK + threadIdx.x;
+    double sum = i < p.n ? pool_pair(p, i, x, out, index, f) : 0;
+    if (!SQUARES) return;
+    __shared__ double shared[DL_BLOCK / DL_WARP];
+    sum = dl_row_join(sum, dl_sum_f(), shared, DL_BLOCK);
+    if (!threadIdx.x) squares[blockIdx.x] = sum;
 }
 
 /* Do windows and memory fit pairs_kernel? `small` has a number for each window, `large` is the image. */
@@ -135,15 +150,28 @@ static bool in_pairs(const window *w, const dl_tensor *small, const dl_tensor *i
 }
 
 static_assert((int)DL_OUT_MAX_POOL2D_INDICES == (int)DL_OUT_RELU_MAX_POOL2D_INDICES, "both ops run here");
+/* With the squares of relu, where they are wanted. */
+template <class T, class I, class F>
+static dl_status pool_pairs(dl_gpu *gpu, const pairs &p, const dl_tensor *x, dl_tensor *out, dl_tensor *index, F f) {
+    const unsigned blocks = (p.n + DL_BLOCK - 1) / DL_BLOCK;
+    const long n = blocks;
+    if constexpr (std::is_same_v<F, rectified_f<T>>)
+        if (dl_tensor **sums = dl_squares_wanted()) {
+            if (!(*sums = dl_tensor_empty(1, &n, DL_F64, out->st->device))) return dl_failed();
+            pairs_kernel<true><<<blocks, DL_BLOCK, 0, gpu->stream>>>(p, dl_data<T>(x), dl_data<T>(out),
+                                                                     dl_data<I>(index), f, dl_data<double>(*sums));
+            return dl_gpu_launched(gpu);
+        }
+    pairs_kernel<false>
+        <<<blocks, DL_BLOCK, 0, gpu->stream>>>(p, dl_data<T>(x), dl_data<T>(out), dl_data<I>(index), f, (double *)NULL);
+    return dl_gpu_launched(gpu);
+}
+
 /* The largest f(pixel) of each window. */
 template <class T, class I, class F> static dl_status largest(dl_gpu *gpu, const window *w, dl_call *c, F f) {
     dl_tensor *x = c->in[0], *out = c->out[0], *index = OUTPUT(c, MAX_POOL2D_INDICES);
     pairs p;
-    if (in_pairs(w, out, index, x, &p)) {
-        pairs_kernel<T, I, F><<<(p.n + DL_BLOCK - 1) / DL_BLOCK, DL_BLOCK, 0, gpu->stream>>>(
-            p, dl_data<T>(x), dl_data<T>(out), dl_data<I>(index), f);
-        return dl_gpu_launched(gpu);
-    }
+    if (in_pairs(w, out, index, x, &p)) return pool_pairs<T, I>(gpu, p, x, out, index, f);
     const dl_tensor *images[3] = {out, index, x};
     return dl_frame_run(dl_frame_of(images, 2), [&](const dl_frame<3> &frame) {
         return dl_frame_dispatch(frame, [&](auto pack, auto last) {
