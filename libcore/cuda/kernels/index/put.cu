@@ -477,26 +477,35 @@ const dl_kernel dl_cuda_put_best = {run_put_best, NULL, DL_ANY, NULL, 0};
 
 /* ---- places of several indices */
 
-/* Operands: place, index. */
-struct next_place_f {
-    long size;
-    int wide;
+/* Operands: place, N indices. */
+template <int N> struct next_places_f {
+    long size[N];
+    int wide[N];
     bool first;
     dl_fault_site site;
     __device__ void operator()(char *const *p) const {
-        long at = dl_index_at(p[1], wide, size, site), *o = (long *)p[0];
-        if (at < 0) at = 0;
-        *o = first ? at : *o * size + at;
+        long *o = (long *)p[0], place = first ? 0 : *o;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const long at = dl_index_at(p[1 + k], wide[k], size[k], site);
+            place = place * size[k] + (at < 0 ? 0 : at);
+        }
+        *o = place;
     }
 };
 
 static dl_status run_joint_place(dl_call *c) {
     DL_USE_GPU(g, c->device);
     dl_tensor *o = c->out[0];
-    for (int i = 0; i < c->nin; i++) {
-        next_place_f f = {ATTR(c, JOINT_PLACE_SIZES)->u.v[i], c->in[i]->dtype == DL_I64, !i, dl_gpu_site(g, c->op)};
-        DL_TRY(dl_places<2>(g, dl_it_of({o, c->in[i]}), f));
+    const long *size = ATTR(c, JOINT_PLACE_SIZES)->u.v;
+    const dl_fault_site site = dl_gpu_site(g, c->op);
+    int i = 0;
+    for (dl_tensor **in = c->in; i + 1 < c->nin; i += 2, in += 2) { /* the most there are in one launch: two */
+        next_places_f<2> f = {{size[i], size[i + 1]}, {in[0]->dtype == DL_I64, in[1]->dtype == DL_I64}, !i, site};
+        DL_TRY(dl_places<3>(g, dl_it_of({o, in[0], in[1]}), f));
     }
-    return DL_OK;
+    if (i == c->nin) return DL_OK;
+    next_places_f<1> f = {{size[i]}, {c->in[i]->dtype == DL_I64}, !i, site};
+    return dl_places<2>(g, dl_it_of({o, c->in[i]}), f);
 }
 const dl_kernel dl_cuda_joint_place = {run_joint_place, NULL, DL_INTS, NULL, 0};
