@@ -25,6 +25,9 @@ static inline void dl_fp_hand_over(void) {
     dl_fp_clear();
 }
 
+/* In place of a flag, for results of instructions that raise none. */
+static inline void dl_fp_suspect(void) { __atomic_store_n(&dl_fp_from_teams, 1, __ATOMIC_RELAXED); }
+
 /* Was a flag raised since the last look? */
 static inline bool dl_fp_suspicious(void) {
     return (dl_fp_raised() || __atomic_load_n(&dl_fp_from_teams, __ATOMIC_RELAXED)) &&

@@ -1,5 +1,6 @@
-/* oneDNN: loading, and making and running convolutions. Versions 2 and 3 differ in how descriptors are made: v2 has
- * structures and op descriptors, v3 opaque objects and one call; `desc`, desc_* and make_pd hide that. */
+/* oneDNN: loading, and making and running convolutions, and products of matrices of bf16. Versions 2 and 3 differ in
+ * how descriptors are made: v2 has structures and op descriptors, v3 opaque objects and one call; `desc`, desc_* and
+ * make_pd hide that. */
 #include "cpu/runtime/dnnl.h"
 
 #ifndef DL_HAVE_DNNL
@@ -13,6 +14,7 @@ dl_status dl_dnnl_conv_run(dl_dnnl_conv *c DL_UNUSED, dl_tensor *image DL_UNUSED
                            dl_tensor *bias DL_UNUSED, dl_tensor *result DL_UNUSED, bool fresh_weight DL_UNUSED) {
     return dl_fail(DL_ERR_INTERNAL, "this build has no oneDNN");
 }
+dl_status dl_dnnl_product(const dl_dnnl_matrices *p DL_UNUSED, bool *done) { return *done = false, DL_OK; }
 
 #else
 
@@ -50,7 +52,8 @@ dl_status dl_dnnl_conv_run(dl_dnnl_conv *c DL_UNUSED, dl_tensor *image DL_UNUSED
     X(dnnl_memory_desc_destroy)                                                                                        \
     X(dnnl_convolution_forward_primitive_desc_create)                                                                  \
     X(dnnl_convolution_backward_data_primitive_desc_create)                                                            \
-    X(dnnl_convolution_backward_weights_primitive_desc_create)
+    X(dnnl_convolution_backward_weights_primitive_desc_create)                                                         \
+    X(dnnl_matmul_primitive_desc_create)
 #else
 #define SONAME "libdnnl.so.2"
 #define FUNCTIONS(X)                                                                                                   \
@@ -60,7 +63,8 @@ dl_status dl_dnnl_conv_run(dl_dnnl_conv *c DL_UNUSED, dl_tensor *image DL_UNUSED
     X(dnnl_primitive_desc_create)                                                                                      \
     X(dnnl_dilated_convolution_forward_desc_init)                                                                      \
     X(dnnl_dilated_convolution_backward_data_desc_init)                                                                \
-    X(dnnl_dilated_convolution_backward_weights_desc_init)
+    X(dnnl_dilated_convolution_backward_weights_desc_init)                                                             \
+    X(dnnl_matmul_desc_init)
 #endif
 
 /* The functions by name, without dnnl_: lib.engine_create is pasted from the list. */
@@ -74,7 +78,7 @@ static struct {
     bool ready;
 } lib;
 
-static void load(void) {
+static void load_once(void) {
     void *so = dlopen(SONAME, RTLD_NOW | RTLD_LOCAL);
     if (!so) return;
     bool all = true;
@@ -85,6 +89,12 @@ static void load(void) {
                 lib.dnnl_stream_create(&lib.stream, lib.engine, dnnl_stream_default_flags) == dnnl_success &&
                 lib.dnnl_primitive_attr_create(&lib.attr) == dnnl_success &&
                 lib.dnnl_primitive_attr_set_scratchpad_mode(lib.attr, dnnl_scratchpad_mode_user) == dnnl_success;
+}
+
+static bool load(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_once);
+    return lib.ready;
 }
 
 /* ---- descriptors of memory */
@@ -105,16 +115,20 @@ static void desc_free(desc *d) { d->ndims = 0; }
 #endif
 
 /* strides NULL: the order that the library prefers. */
-static bool desc_make(desc *d, int n, const dnnl_dim_t *dims, const dnnl_dim_t *strides) {
+static bool desc_of(desc *d, int n, const dnnl_dim_t *dims, dnnl_data_type_t t, const dnnl_dim_t *strides) {
     dnnl_dims_t size = {0}, step = {0};
     for (int i = 0; i < n; i++) size[i] = dims[i], step[i] = strides ? strides[i] : 0;
 #if DNNL_VERSION_MAJOR >= 3
-    if (strides) return lib.dnnl_memory_desc_create_with_strides(d, n, size, dnnl_f32, step) == dnnl_success;
-    return lib.dnnl_memory_desc_create_with_tag(d, n, size, dnnl_f32, dnnl_format_tag_any) == dnnl_success;
+    if (strides) return lib.dnnl_memory_desc_create_with_strides(d, n, size, t, step) == dnnl_success;
+    return lib.dnnl_memory_desc_create_with_tag(d, n, size, t, dnnl_format_tag_any) == dnnl_success;
 #else
-    if (strides) return lib.dnnl_memory_desc_init_by_strides(d, n, size, dnnl_f32, step) == dnnl_success;
-    return lib.dnnl_memory_desc_init_by_tag(d, n, size, dnnl_f32, dnnl_format_tag_any) == dnnl_success;
+    if (strides) return lib.dnnl_memory_desc_init_by_strides(d, n, size, t, step) == dnnl_success;
+    return lib.dnnl_memory_desc_init_by_tag(d, n, size, t, dnnl_format_tag_any) == dnnl_success;
 #endif
+}
+
+static bool desc_make(desc *d, int n, const dnnl_dim_t *dims, const dnnl_dim_t *strides) {
+    return desc_of(d, n, dims, dnnl_f32, strides);
 }
 
 /* ---- convolutions */
@@ -277,10 +291,8 @@ static dl_status build(dl_dnnl_conv *c, const setup *s, bool *offered) {
 }
 
 dl_status dl_dnnl_conv_new(dl_dnnl_kind kind, const dl_conv_nd *g, bool bias, dl_dnnl_conv **out) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load);
     *out = NULL;
-    if (!lib.ready) return DL_OK;
+    if (!load()) return DL_OK;
     dl_dnnl_conv *c = calloc(1, sizeof *c);
     if (!c) return dl_fail(DL_ERR_MEMORY, "no memory for a convolution by oneDNN");
     c->kind = kind;
@@ -349,5 +361,81 @@ dl_status dl_dnnl_conv_run(dl_dnnl_conv *c, dl_tensor *image, dl_tensor *weight,
                                {DNNL_ARG_BIAS, c->mem[BIAS]}};
     DL_TRY(execute(&c->conv, "a convolution", args, c->mem[BIAS] ? 4 : 3));
     return own && dw ? reorder(c, WEIGHT, PLAIN) : DL_OK;
+}
+
+/* ---- products of bf16 */
+
+enum { LEFT, RIGHT, SUM, ADDEND, NPART };
+
+#if DNNL_VERSION_MAJOR >= 3
+static dnnl_status_t product_pd(const desc *d, dnnl_primitive_desc_t *pd) {
+    return lib.dnnl_matmul_primitive_desc_create(pd, lib.engine, d[LEFT], d[RIGHT], d[ADDEND], d[SUM], lib.attr);
+}
+#else
+static dnnl_status_t product_pd(const desc *d, dnnl_primitive_desc_t *pd) {
+    dnnl_matmul_desc_t op;
+    dnnl_status_t e = lib.dnnl_matmul_desc_init(&op, &d[LEFT], &d[RIGHT], ref(&d[ADDEND]), &d[SUM]);
+    return e == dnnl_success ? lib.dnnl_primitive_desc_create(pd, &op, lib.attr, lib.engine, NULL) : e;
+}
+#endif
+
+/* Is this made for processors that multiply bf16? What converts the operands is no faster than products of f32. */
+static bool multiplies_bf16(dnnl_primitive_desc_t pd) {
+    const char *name = NULL;
+    dnnl_status_t e = lib.dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return e == dnnl_success && name && strstr(name, "_bf16");
+}
+
+static dl_status run_product(dnnl_primitive_desc_t pd, const desc *d, void *const *data) {
+    static const int name[NPART] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the stream */
+    const int n = data[ADDEND] ? NPART : ADDEND;
+    dnnl_exec_arg_t args[NPART + 1] = {0};
+    work w = {0};
+    dnnl_status_t e = add_work(&w, pd);
+    for (int i = 0; i < n && e == dnnl_success; i++) {
+        args[i].arg = name[i];
+        e = lib.dnnl_memory_create(&args[i].memory, ref(&d[i]), lib.engine, data[i]);
+    }
+    dl_status s = e == dnnl_success ? DL_OK : failed("the making of a product", e);
+    if (s == DL_OK) {
+        pthread_mutex_lock(&lock);
+        s = execute(&w, "a product", args, n);
+        pthread_mutex_unlock(&lock);
+    }
+    for (int i = 0; i < n; i++)
+        if (args[i].memory) lib.dnnl_memory_destroy(args[i].memory);
+    free_work(&w);
+    return s;
+}
+
+/* Strides that oneDNN takes: one is 1; that of a single row or column does not matter. */
+static bool describe_matrix(desc *d, long rows, long cols, const dl_mat *m) {
+    dnnl_dims_t size = {rows, cols}, step = {m->rs, m->cs};
+    if (cols == 1) step[1] = 1;
+    if (rows == 1) step[0] = step[1] == 1 ? cols : 1;
+    const bool by_rows = step[1] == 1 && step[0] >= cols, by_cols = step[0] == 1 && step[1] >= rows;
+    return (by_rows || by_cols) && desc_of(d, 2, size, dnnl_bf16, step);
+}
+
+dl_status dl_dnnl_product(const dl_dnnl_matrices *p, bool *done) {
+    *done = false;
+    if (!load()) return DL_OK;
+    desc d[NPART] = {0};
+    dnnl_dims_t size = {1, p->n}, step = {p->n, 1};
+    dnnl_primitive_desc_t pd = NULL;
+    void *data[NPART] = {p->a.p, p->b.p, p->y.p, (void *)(uintptr_t)p->bias};
+    dl_status s = DL_OK;
+    if (describe_matrix(&d[LEFT], p->m, p->k, &p->a) && describe_matrix(&d[RIGHT], p->k, p->n, &p->b) &&
+        describe_matrix(&d[SUM], p->m, p->n, &p->y) && (!p->bias || desc_of(&d[ADDEND], 2, size, dnnl_bf16, step))) {
+        const dnnl_status_t e = product_pd(d, &pd);
+        if (e == dnnl_success && multiplies_bf16(pd))
+            *done = true, s = run_product(pd, d, data);
+        else if (e != dnnl_success && !refused(e))
+            s = failed("the description of a product", e);
+    }
+    if (pd) lib.dnnl_primitive_desc_destroy(pd);
+    for (int i = 0; i < NPART; i++) desc_free(&d[i]);
+    return s;
 }
 #endif
