@@ -44,11 +44,18 @@ static int is_of_own_function(const dlsh_examination *e, const dl_journal_node *
     return dlsh_script_line_with(e, n->file, "autograd_function") > 0;
 }
 
+/* x * 0, which takes x away on purpose. */
+static int is_times_zero(const dl_journal_node *n) {
+    for (int k = 0; k < 2 && dlsh_op_is(n, "mul"); k++)
+        if (dlsh_is_number_in(&n->in[k]) && n->in[k].low == 0) return 1;
+    return 0;
+}
+
 static void look_at_stop(dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
     char what[300];
     for (size_t i = 0; i < DLSH_COUNT(stops); i++) {
         if (!dlsh_op_is(n, stops[i].ops) || is_of_own_function(e, n) ||
-            dlsh_was_found(e, "what the loss is given", "of size 1") ||
+            dlsh_was_found(e, "what the loss is given", "of size 1") || is_times_zero(n) ||
             (dlsh_op_is(n, "where|clamp") && n->out.dead > 0.95 && dlsh_is_relu(dlsh_pass_of(r, 1), n)) ||
             (dlsh_op_is(n, "clamp") && dlsh_was_found(e, "sign and floor of the loss", "")))
             continue;
@@ -476,6 +483,18 @@ static int speaks_of(const dlsh_node *n, const char *words) {
     return 0;
 }
 
+/* 1: numbers are what came minus one number that was expected, -1: the other way round, beside the logarithm of a
+ * probability; 0: neither. */
+static int rises_by_text(const dlsh_examination *e, const dl_journal_value *v, const dl_journal_node *of) {
+    const dlsh_node *s = v->made.file ? dlsh_statement_at(v->made.file, v->made.line) : NULL;
+    const dlsh_node *n = s && s->kind == DLSH_N_ASSIGN ? s->kids[s->nkids - 1] : NULL;
+    if (!of || !(strstr(of->op, "log") || dlsh_op_is(of, "gather|nll_picked|select|sum"))) return 0;
+    if (!n || n->kind != DLSH_N_BINARY || n->op != DLSH_OP_SUB) return 0;
+    const dlsh_value *a = dlsh_value_of(e, v->made.file, n->kids[0]), *b = dlsh_value_of(e, v->made.file, n->kids[1]);
+    if (!a || !b || dlsh_is_number(*a) == dlsh_is_number(*b)) return 0;
+    return dlsh_is_number(*a) ? -1 : 1;
+}
+
 /* Numbers that a part of the loss is multiplied by, as those of an advantage, and that fall where more comes than was
  * predicted, while they make the part large that they stand beside. */
 static void look_at_advantage(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, const dl_journal_node *n) {
@@ -484,20 +503,21 @@ static void look_at_advantage(dlsh_examination *e, const dl_journal_row *r, dlsh
     const dl_journal_value *v = &n->in[k];
     const dl_journal_node *critic = NULL, *at = n, *user;
     if (!dlsh_op_is(n, "mul") || n->in[1 - k].constant || !v->constant || !v->ndim || v->n < 4 || !(v->std > 0)) return;
-    const int rises = rises_with_targets(e, r, v, &critic);
+    const int told = rises_with_targets(e, r, v, &critic);
+    const int rises = told ? told : rises_by_text(e, v, dlsh_pass_source(p, n, 1 - k));
     int loss = 1;
     while (rises && loss && (user = dlsh_pass_user(p, at))) loss *= direction(p, user, at), at = user;
-    if (!rises || rises * loss <= 0 || dlsh_pass_source(p, n, 1 - k) == critic) return;
-    if (speaks_of(dlsh_statement_at(critic->file, critic->line), costs)) return; /* which are to be small */
+    if (!rises || rises * loss <= 0 || (told && dlsh_pass_source(p, n, 1 - k) == critic)) return;
     const dl_source made = v->made.file ? v->made : (dl_source){n->file, n->line};
+    const dl_source by = told ? (dl_source){critic->file, critic->line} : made;
+    if (speaks_of(dlsh_statement_at(by.file, by.line), costs)) return; /* which are to be small */
     dlsh_finding *f = dlsh_find_at(e, made.file, made.line,
                                    "what came minus what was expected, reward - value, in -(log_prob * advantage)");
     if (!f) return;
     dlsh_cause(f, "the advantage has the wrong sign: what brings more than was expected becomes less likely");
-    dlsh_evidence(f,
-                  "the numbers that line %d multiplies by %s with the targets of the prediction of line %d, and the "
-                  "loss %s with that product",
-                  n->line, rises < 0 ? "fall" : "rise", critic->line, loss < 0 ? "falls" : "rises");
+    dlsh_evidence(f, "the numbers that line %d multiplies by %s with %s, line %d, and the loss %s with that product",
+                  n->line, rises < 0 ? "fall" : "rise", told ? "the targets of the prediction" : "what came", by.line,
+                  loss < 0 ? "falls" : "rises");
 }
 
 /* ---------------------------------------------------------------- gradients of what is detached */

@@ -399,6 +399,20 @@ static const dlsh_node *copy_of(const char *file, const char *parameter) {
     return made && (dlsh_is_method(made, "copy") || dlsh_is_method(made, "clone")) ? made : NULL;
 }
 
+/* params = f.parameters() in a loop before the optimizer, which is given the last ones alone: that line; 0: it is not.
+ */
+static int line_of_overwritten(const dl_source *made) {
+    const dlsh_node *root = dlsh_text_root(made->file), *s = dlsh_statement_at(made->file, made->line);
+    const dlsh_node *call = s && s->kind == DLSH_N_ASSIGN ? s->kids[s->nkids - 1] : NULL;
+    const dlsh_node *list = call && call->kind == DLSH_N_CALL && call->nkids > 1 ? call->kids[1] : NULL;
+    int at;
+    const dlsh_node *given =
+        list && list->kind == DLSH_N_NAME ? dlsh_definition_of(made->file, list->text, call->span.start, &at) : NULL;
+    const dlsh_node *loop = given ? dlsh_block_around(root, given->span.start) : NULL;
+    const int added = given && dlsh_mentions(given, list->text);
+    return loop && dlsh_is_loop(loop) && !added && call->span.start > loop->span.end ? given->span.line : 0;
+}
+
 static void find_untrained(dlsh_examination *e) {
     const dl_journal_row *step = NULL;
     int wrong;
@@ -422,9 +436,11 @@ static void find_untrained(dlsh_examination *e) {
     const int name_of_net = (int)strcspn(m.names, ".,");
     const int newer = dlsh_node_line(m.first); /* than the optimizer, as a head that was put in place of another one */
     const int behind = newer > made.line && !strcmp(dlsh_node_file(m.first), made.file) && *m.first->layer_file;
+    const int overwritten = line_of_overwritten(&made);
     dlsh_finding *f = dlsh_find_at(
-        e, made.file, made.line,
-        behind ? dlsh_kept(e, "make it behind line %d, which makes them, and give it them, too", newer)
+        e, made.file, overwritten ? overwritten : made.line,
+        overwritten ? "add to the list in each round, +=: here the last one overwrites the others"
+        : behind    ? dlsh_kept(e, "make it behind line %d, which makes them, and give it them, too", newer)
         : wrong
             ? dlsh_kept(e, "%s(%.*s, ...) here: the parameters that its loss is made of", kind, name_of_net, m.names)
             : dlsh_kept(e, "give the optimizer all that is to be trained: %s([a, b], lr=...), or a group more", kind));

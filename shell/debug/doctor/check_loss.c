@@ -122,13 +122,15 @@ static int are_probabilities(const dl_journal_value *v) {
 /* ... made by other ops than softmax alone, as a sum of several nets' answers. */
 static void look_at_probabilities(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const dl_journal_node *n) {
     const dl_journal_node *then = first.n == p.n ? &first.at[n - p.at] : n;
-    if (!dlsh_op_is(n, "cross_entropy") || !are_probabilities(&n->in[0]) || !are_probabilities(&then->in[0])) return;
+    if (!dlsh_op_is(n, "cross_entropy|log_softmax") || !are_probabilities(&n->in[0]) ||
+        !are_probabilities(&then->in[0]))
+        return;
     if (e->bad) return;
     dlsh_finding *f = dlsh_find_at(e, n->file, n->line,
                                    "nll_loss(log(p), y) of probabilities p, or scores that no softmax was made of");
     if (!f) return;
-    dlsh_cause(
-        f, "cross_entropy is given probabilities: it takes softmax itself, and a second one makes all classes alike");
+    dlsh_cause(f, "%s is given probabilities: it takes softmax itself, and a second one makes all classes alike",
+               n->op);
     dlsh_evidence(f, "what it is given lies between %.3g and %.3g, and each row adds up to 1", n->in[0].low,
                   n->in[0].high);
 }
@@ -159,6 +161,11 @@ static void look_at_targets(dlsh_examination *e, const dl_journal_node *n) {
         if (used[i].role == DLSH_ROLE_TARGET && used[i].name_line) line = used[i].name_line;
     const dlsh_node *loss = dlsh_call_on_line(n->file, n->line, "loss|entropy");
     const dlsh_node *target = loss ? dlsh_argument_of(loss, 1, "target") : NULL;
+    for (int i = 0; target && target->kind == DLSH_N_NAME && i < 4; i++) { /* of a function for the loss */
+        const dlsh_definition d = dlsh_define(dlsh_text_root(n->file), target->text, target->span.start);
+        if (!d.param || !d.value) break;
+        target = d.value;
+    }
     const dlsh_node *data = loss || !e->trainer ? NULL : dlsh_trainer_option(e, n->file, 1, "data");
     if (dlsh_is_call_of(data, "dataset") && data->nkids > 2) target = dlsh_argument_of(data, 1, "y");
     const dlsh_node *set = dlsh_data_set_behind(n->file, target);
@@ -687,11 +694,19 @@ static int may_stay(const dlsh_examination *e, const dl_journal_row *r) {
     return balance || dlsh_targets_move(e, r) || is_weighed_both_ways(p);
 }
 
+static int has_several_optimizers(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    const void *first = NULL;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i)); first = r->what)
+        if (first && r->what != first) return 1;
+    return 0;
+}
+
 dl_status dlsh_check_trend(dlsh_examination *e) {
     const dl_journal_row *r;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
         int n = r->ncurve, part = n / 4;
-        if (r->count < 20 || part < 2 || dlsh_has_rivals(e) || is_beside_training(e, r)) continue;
+        if (r->count < 20 || part < 2 || has_several_optimizers(e) || is_beside_training(e, r)) continue;
         double before = mean_of(r->curve, part), after = mean_of(r->curve + n - part, part);
         const double noise = fmax(deviation_of(r->curve, part, before), deviation_of(r->curve + n - part, part, after));
         const int free = may_stay(e, r);

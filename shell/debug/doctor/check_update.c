@@ -235,7 +235,7 @@ static int shrank(dlsh_examination *e, const steps *s) {
     long all = 0, lost = 0;
     const int apart = !strcmp(dl_optimizer_kind(s->o), "adamw"); /* its decay is no part of the gradient */
     options_of(s->o, &decay, &rate);
-    if (!(decay > 0) || !first.n || dlsh_settled_lower(s->pass, 0.75)) return 0;
+    if (!(decay > 0) || !first.n || (decay < 1 && dlsh_settled_lower(s->pass, 0.75))) return 0;
     for (long k = first.n - 1; k >= 0; k--) {
         int unit;
         const dl_journal_value *w = dlsh_node_weight(&first.at[k], &unit), *now = w ? weight_in(last, w->leaf) : NULL;

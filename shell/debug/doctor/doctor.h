@@ -183,7 +183,7 @@ const dl_journal_row *dlsh_same_batch(const dlsh_examination *e);
 /* Finds ops for training alone that run in evaluation mode, too. */
 dl_status dlsh_look_at_evaluation(dlsh_examination *e);
 
-/* Do several optimizers take steps? Then one's loss may well rise, as in a game of two nets. */
+/* Do several optimizers take steps in turn? Then one's loss may well rise, as in a game of two nets. */
 int dlsh_has_rivals(const dlsh_examination *e);
 
 /* ---- numbers that are not finite (passes/check_nonfinite.c) */

@@ -32,12 +32,10 @@ dl_optimizer *dlsh_optimizer_at(const dlsh_examination *e, int i, dl_trainer **o
 }
 
 int dlsh_has_rivals(const dlsh_examination *e) {
-    const dl_journal_row *r;
-    const void *first = NULL;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
-        if (first && r->what != first) return 1;
-        first = r->what;
-    }
+    const dl_journal_row *a, *b;
+    for (long i = 0; (a = dlsh_row_next(e, DL_DID_STEP, &i));)
+        for (long k = i; (b = dlsh_row_next(e, DL_DID_STEP, &k));)
+            if (a->what != b->what && a->at < b->till && b->at < a->till) return 1;
     return 0;
 }
 

@@ -126,7 +126,8 @@ typedef struct wanted {
 static dlsh_property is_number(void *ctx, const dlsh_step *s) {
     const wanted *w = ctx;
     const double found = dlsh_number_of(w->e, s->file, s->n);
-    if (isnan(found)) return DLSH_MAY_HAVE;
+    const int computed = s->n->kind == DLSH_N_BINARY && isnan(w->number); /* of numbers that are not known */
+    if (isnan(found)) return computed ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
     if (isnan(w->number)) return DLSH_HAS_FIRST; /* of a record */
     return fabs(found - w->number) <= 1e-6 * fabs(w->number) ? DLSH_HAS : DLSH_HAS_NOT;
 }
@@ -151,12 +152,26 @@ static const dlsh_node *call_within(const char *file, int line, const char *word
     return call;
 }
 
+typedef struct option {
+    const dlsh_examination *e;
+    const char *name;
+} option;
+
+/* {params: net, weight_decay: 0.01}, of a list of groups that a call is given. */
+static dlsh_property is_of_group(void *ctx, const dlsh_step *s) {
+    const option *o = ctx;
+    const int named = s->n->kind == DLSH_N_KWARG && !strcmp(s->n->text, o->name);
+    return named && !(dlsh_number_of(o->e, s->file, s->n) <= 0) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
 dlsh_written dlsh_written_option(const dlsh_examination *e, const char *file, int line, const char *calls, int place,
                                  const char *name) {
     dlsh_written o = {.line = line, .use = line};
     const dlsh_unit *u = dlsh_text_of(file);
     const dlsh_node *call = u ? call_within(file, line, calls) : NULL;
     const dlsh_node *as = call ? dlsh_argument_of(call, place, name) : NULL;
+    option of = {e, name};
+    if (call && !as && call->nkids > 1) as = dlsh_origin(file, call->kids[1], is_of_group, &of);
     const dlsh_node *by = as ? dlsh_origin_of_number(e, file, as, dlsh_number_of(e, file, as)) : NULL;
     if (!as) return o;
     o.line = by ? by->span.line : as->span.line;

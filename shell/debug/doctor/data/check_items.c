@@ -3,6 +3,7 @@
 
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
+#include "debug/doctor/trace.h"
 
 enum { FEWEST = 4 };
 
@@ -12,14 +13,18 @@ static dl_tensor *tensor_in(const dlsh_value *v, int k) {
     return v->type == DLSH_TENSOR ? v->as.tensor : NULL;
 }
 
-/* The tensor that all items of a list are, or have; NULL: they differ, or there are few. */
+/* A tensor that most items of a list share with the one before; NULL: they differ, or there are few. */
 static dl_tensor *only_item(const dlsh_list *l) {
     const int parts = l->n >= FEWEST && l->items[0].type == DLSH_LIST ? l->items[0].as.list->n : l->n >= FEWEST;
     for (int k = 0; k < parts; k++) {
-        dl_tensor *t = tensor_in(&l->items[0], k);
-        for (int i = 1; t && i < l->n; i++)
-            if (tensor_in(&l->items[i], k) != t) t = NULL;
-        if (t && !dl_requires_grad(t) && dl_tensor_version(t) + 1 >= l->n) return t; /* written to between */
+        dl_tensor *t = NULL;
+        int again = 0; /* items that have the tensor of the one before, which was written to between */
+        for (int i = 1; i < l->n; i++) {
+            dl_tensor *own = tensor_in(&l->items[i], k);
+            if (!own || own != tensor_in(&l->items[i - 1], k)) continue;
+            if (!dl_requires_grad(own) && dl_tensor_version(own) + 1 >= FEWEST) t = own, again++;
+        }
+        if (t && 3 * again > 2 * l->n && dl_tensor_version(t) + 1 >= FEWEST) return t;
     }
     return NULL;
 }
@@ -34,6 +39,16 @@ static int see_append(void *ctx, const char *file, const dlsh_node *n, const dls
     (void)within, (void)depth;
     if (!dlsh_is_method(n, "append") || !dlsh_names(n->kids[0]->kids[0], a->name)) return 0;
     a->file = file, a->line = n->span.line;
+    for (int i = 1; i < n->nkids; i++) { /* before = s, which is put into the list */
+        const dlsh_node *list = n->kids[i]->kind == DLSH_N_LIST ? n->kids[i] : n;
+        for (int k = list == n ? i : 0; k < list->nkids; k++) {
+            int at;
+            const dlsh_node *of = list->kids[k];
+            const dlsh_node *made =
+                of->kind == DLSH_N_NAME ? dlsh_definition_of(file, of->text, of->span.start, &at) : NULL;
+            if (made && made->kind == DLSH_N_NAME) a->line = made->span.line;
+        }
+    }
     return 1;
 }
 
@@ -49,9 +64,8 @@ void dlsh_find_same_items(dlsh_examination *e) {
         dlsh_tensor_places(t, &maker, &writer);
         dlsh_finding *f = dlsh_find_at(e, a.file, a.line, "append a copy, .clone(), or make a new tensor each time");
         if (!f) continue;
-        dlsh_cause(f,
-                   "all %d items of %s are, or have, one and the same tensor: each of them has what was written last",
-                   l->n, h->name);
+        dlsh_cause(f, "the items of %s are, or have, one and the same tensor: each of them has what was written last",
+                   h->name);
         dlsh_evidence(f, "%ld writes into it, the last at line %d; a list holds the tensor itself, not what it held",
                       dl_tensor_version(t), writer.line);
     }

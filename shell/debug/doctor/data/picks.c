@@ -137,10 +137,19 @@ static void find_cut_to_length(dlsh_examination *e, const dlsh_traced *x, const 
                   (int)strcspn(kept, "#;"), kept, x->beyond_line, y->base, (int)strcspn(y->beyond, "#;"), y->beyond);
 }
 
+/* x[:800] and y[800:]: of two parts that stand in lines of their own, each with both. */
+static int are_of_two_parts(const dlsh_traced *x, const dlsh_traced *y) {
+    const size_t a = strcspn(x->picks, "#;"), b = strcspn(y->picks, "#;");
+    if (x->pick_line == y->pick_line || a < 2 || b < 2) return 0;
+    const int first = x->picks[0] == ':' && y->picks[b - 1] == ':', last = y->picks[0] == ':' && x->picks[a - 1] == ':';
+    return (first && !strncmp(x->picks + 1, y->picks, b - 1) && a == b) ||
+           (last && !strncmp(y->picks + 1, x->picks, a - 1) && a == b);
+}
+
 /* Rows picked differently for inputs and targets. */
 static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_traced *y) {
     if (!strcmp(x->base, y->base) || are_alike_beyond(x, y) || is_made_of(e, y, x) || !x->tensor || !y->tensor) return;
-    if (x->several != y->several) return;
+    if (x->several != y->several || are_of_two_parts(x, y)) return;
     const int whole = x->of_base == strlen(x->picks) && y->of_base == strlen(y->picks); /* before any were picked */
     if (!whole && dlsh_labels_tell(x->whole, y->whole)) return;                         /* as p and its copy pick */
     const int once = is_made_once(e, x) && is_made_once(e, y);

@@ -324,8 +324,10 @@ static int see_loss(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     if (by && n->nkids > 2 && (strstr(by, "loss") || strstr(by, "entropy")) && n->kids[2]->kind != DLSH_N_KWARG)
         look_at_spoiled(ctx, file, n, n->kids[1], n->kids[2]), look_at_noise_within(ctx, file, n, n->kids[2]);
     if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_SUB) {
-        look_at_spoiled(ctx, file, n, n->kids[0], n->kids[1]);
-        look_at_spoiled(ctx, file, n, n->kids[1], n->kids[0]);
+        for (int k = 0; k < 2; k++) {
+            look_at_spoiled(ctx, file, n, n->kids[k], n->kids[!k]);
+            if (dlsh_uses_net(ctx, file, n->kids[k])) look_at_noise_within(ctx, file, n, n->kids[!k]);
+        }
     }
     return 0;
 }
