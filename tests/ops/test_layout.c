@@ -114,6 +114,33 @@ static void short_rows(void **state) {
 
 /* Remainders by a rounded quotient, beside the C library's, with operands for which the quotient is too large among
  * them. */
+/* Copies of views that repeat each element a few times, dense elements and every other one, of all element sizes. */
+static void repeated_elements(void **state) {
+    (void)state;
+    static const dl_dtype types[] = {DL_U8, DL_BF16, DL_I32, DL_F64, DL_C128};
+    const long zero = 0;
+    for (int k = 0; k < 5 * 2; k++)
+        for (long times = 1; times < 10; times++)
+            for (long width = 7; width < 300; width += width < 9 ? 1 : 97) {
+                dl_tensor *base = hold(
+                    dl_to(hold(dl_mul(hold(dl_randn((long[]){5, 2 * width}, 2, DL_F32, 0)), hold(dl_scalar_f(50)))),
+                          types[k / 2]));
+                dl_tensor *x =
+                    k & 1 ? hold(dl_slice(base, 1, &zero, NULL, 2)) : hold(dl_slice(base, 1, &zero, &width, 1));
+                dl_tensor *column = hold(dl_reshape(x, (long[]){5, 1, width, 1}, 4));
+                dl_tensor *all = hold(dl_expand(column, (long[]){5, 2, width, times}, 4)),
+                          *y = hold(dl_contiguous(all));
+                const long size = dl_dtype_size(types[k / 2]);
+                const char *from = dl_data(x), *to = dl_data(y);
+                for (long i = 0; i < dl_numel(y); i++) {
+                    const long row = i / times / width / 2, col = i / times % width;
+                    if (memcmp(to + i * size, from + (row * 2 * width + col * (1 + (k & 1))) * size, (size_t)size))
+                        fail_msg("element %ld of %ld by %ld of type %d", i, width, times, k / 2);
+                }
+                drop(NULL);
+            }
+}
+
 static void remainders(void **unused) {
     (void)unused;
     static const double odd[] = {0, -0.0, 3, -3, 0.1, 1e-40, -1e30, 8388609, 33554431, INFINITY, -INFINITY, NAN};
@@ -380,6 +407,7 @@ int main(void) {
         TEST(strides_do_not_matter),
         TEST(crosswise_operands),
         TEST(short_rows),
+        TEST(repeated_elements),
         TEST(parts_of_copies),
         TEST(remainders),
         TEST(layout_survives),

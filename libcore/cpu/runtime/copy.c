@@ -32,15 +32,32 @@ static void short_rows_loop(long n, char **p, const long *s, void *arg) {
         TWICE(uint16_t)
 }
 
+/* `it` without dimension 0. */
+static dl_iter without_first(const dl_iter *it) {
+    dl_iter rows = *it;
+    rows.ndim--, rows.numel /= it->shape[0];
+    memmove(rows.shape, it->shape + 1, (size_t)rows.ndim * sizeof *rows.shape);
+    memmove(rows.stride, it->stride + 1, (size_t)rows.ndim * sizeof *rows.stride);
+    return rows;
+}
+
+/* Copies dense elements that are to come a few times each, one after another; false: it is not so. */
+static bool copy_repeated(const dl_iter *it, long size) {
+    const long times = it->shape[0];
+    if (it->ndim < 2 || times < 2 || times >= DL_ITER_SHORT || it->shape[1] < DL_ITER_SHORT) return false;
+    if (it->stride[0][0] != size || it->stride[0][1] || it->stride[1][0] != times * size || it->stride[1][1] != size)
+        return false;
+    dl_iter rows = without_first(it);
+    dl_iter_run(&rows, DL_SIMD_PICK(dl_repeat_loop)[size], (void *)(uintptr_t)&times);
+    return true;
+}
+
 /* Copies dense rows of 2 to 32 bytes by rows instead of elements; false: the rows are not such. */
 static bool copy_short_rows(const dl_iter *it, long size) {
     size_t bytes = (size_t)(it->shape[0] * size);
     if (it->ndim < 2 || it->shape[0] < 2 || it->shape[0] >= DL_ITER_SHORT || bytes > 2 * sizeof(c128)) return false;
     if (it->stride[0][0] != size || it->stride[0][1] != size) return false;
-    dl_iter rows = *it;
-    rows.ndim--, rows.numel /= it->shape[0];
-    memmove(rows.shape, it->shape + 1, (size_t)rows.ndim * sizeof *rows.shape);
-    memmove(rows.stride, it->stride + 1, (size_t)rows.ndim * sizeof *rows.stride);
+    dl_iter rows = without_first(it);
     dl_iter_run(&rows, short_rows_loop, &bytes);
     return true;
 }
@@ -113,7 +130,7 @@ static void run_copy(dl_iter *it) {
         dl_iter_run_f32(it, 1, DL_SIMD_PICK(dl_cast_loop)[st][dt], NULL);
         return;
     }
-    if (it->numel >= 256 && copy_short_rows(it, (long)size)) return;
+    if (it->numel >= 256 && (copy_short_rows(it, (long)size) || copy_repeated(it, (long)size))) return;
     int d = it->numel >= 256 ? transposed_dim(it, (long)size) : 0;
     if (d)
         copy_transposed(it, d, (long)size);

@@ -128,6 +128,35 @@ WEAVE(weave16, c128)
 const dl_loop DL_SIMD_NAME(dl_weave_loop)[17] = {
     [1] = weave1, [2] = weave2, [4] = weave4, [8] = weave8, [16] = weave16};
 
+/* Dense elements, each written so often as *arg says, one after another. */
+#define REPEAT(name, T)                                                                                                \
+    static inline void name##_times(long n, long times, T *restrict o, const T *restrict x) {                          \
+        for (long i = 0; i < n; i++)                                                                                   \
+            for (long k = 0; k < times; k++) o[i * times + k] = x[i];                                                  \
+    }                                                                                                                  \
+    static void name(long n, char **p, const long *s, void *arg) {                                                     \
+        const long times = *(const long *)arg;                                                                         \
+        T *o = (T *)p[0];                                                                                              \
+        const T *x = (const T *)p[1];                                                                                  \
+        (void)s;                                                                                                       \
+        if (times == 2)                                                                                                \
+            name##_times(n, 2, o, x);                                                                                  \
+        else if (times == 3)                                                                                           \
+            name##_times(n, 3, o, x);                                                                                  \
+        else if (times == 4)                                                                                           \
+            name##_times(n, 4, o, x);                                                                                  \
+        else                                                                                                           \
+            name##_times(n, times, o, x);                                                                              \
+    }
+REPEAT(repeat1, unsigned char)
+REPEAT(repeat2, unsigned short)
+REPEAT(repeat4, unsigned)
+REPEAT(repeat8, unsigned long)
+REPEAT(repeat16, c128)
+
+const dl_loop DL_SIMD_NAME(dl_repeat_loop)[17] = {
+    [1] = repeat1, [2] = repeat2, [4] = repeat4, [8] = repeat8, [16] = repeat16};
+
 /* ---- condition, two values */
 
 #define WHERE(name, T)                                                                                                 \

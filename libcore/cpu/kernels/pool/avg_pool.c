@@ -71,12 +71,15 @@ AVERAGES(double, f64)
         for (long c = 0; c < g->out[1]; c++) {                                                                         \
             long lo, hi, count;                                                                                        \
             dl_average_window(g, 1, c, &lo, &hi, &count);                                                              \
-            T sum = 0;                                                                                                 \
-            if (back)                                                                                                  \
+            T sum[4] = {0}; /* so that an addition need not wait for the one before */                                 \
+            if (back) {                                                                                                \
                 for (long z = lo; z < hi; z++) o[z] += x[c];                                                           \
-            else                                                                                                       \
-                for (long z = lo; z < hi; z++) sum += x[z];                                                            \
-            if (!back) o[c] = sum;                                                                                     \
+                continue;                                                                                              \
+            }                                                                                                          \
+            for (; lo + 4 <= hi; lo += 4)                                                                              \
+                for (int k = 0; k < 4; k++) sum[k] += x[lo + k];                                                       \
+            for (; lo < hi; lo++) sum[0] += x[lo];                                                                     \
+            o[c] = (sum[0] + sum[1]) + (sum[2] + sum[3]);                                                              \
         }                                                                                                              \
     }
 ACROSS(float, f32)
@@ -91,15 +94,16 @@ ACROSS(double, f64)
         for (long row = 0; row < j->rows; row++, o += j->o.sh) {                                                       \
             long y0, y1;                                                                                               \
             rectangle(j, 0, row, &y0, &y1);                                                                            \
-            for (long z = 0; z < wide; z++) sum[z] = 0;                                                                \
-            for (long y = y0; y < y1; y++) {                                                                           \
+            const bool one = !j->back && y1 - y0 == 1 && j->x.sw == 1; /* row, which is its own sum */                 \
+            for (long z = 0; !one && z < wide; z++) sum[z] = 0;                                                        \
+            for (long y = y0; !one && y < y1; y++) {                                                                   \
                 const T *p = x + y * j->x.sh, w = (T)(j->back ? j->weight[0][y] : 1);                                  \
                 for (long z = 0; j->x.sw == 1 && z < wide; z++) sum[z] += w * p[z];                                    \
                 for (long z = 0; j->x.sw != 1 && z < wide; z++) sum[z] += w * p[z * j->x.sw];                          \
             }                                                                                                          \
             for (long z = 0; j->back && z < wide; z++) sum[z] *= (T)j->weight[1][z];                                   \
             for (long c = 0; c < j->cols; c++) o[c] = 0;                                                               \
-            (g->adaptive ? across_parts_##S : across_##S)(g, j->back, sum, o);                                         \
+            (g->adaptive ? across_parts_##S : across_##S)(g, j->back, one ? x + y0 * j->x.sh : sum, o);                \
             for (long c = 0; !j->back && c < j->cols; c++) o[c] *= (T)(j->weight[0][row] * j->weight[1][c]);           \
         }                                                                                                              \
     }

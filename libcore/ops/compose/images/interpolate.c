@@ -242,6 +242,15 @@ static dl_tensor *blocks(dl_tensor *x, const grid *g, const struct mode *m) {
     return all ? dl_reshape(all, shape, x->ndim) : NULL;
 }
 
+enum { SMALL = 16 }; /* pixels */
+
+/* Blocks whose sums, which gradients are, the CPU has a way for; larger ones are resampled there. */
+static bool are_small(const grid *g) {
+    long pixels = 1;
+    for (int i = 0; i < g->dims; i++) pixels *= g->out[i] / g->in[i];
+    return pixels <= SMALL;
+}
+
 static dl_tensor *areas(dl_tensor *x, const grid *g) {
     if (g->dims == 1) return dl_adaptive_avg_pool1d(x, g->out, 1);
     return g->dims == 2 ? dl_adaptive_avg_pool2d(x, g->out, 2) : dl_adaptive_avg_pool3d(x, g->out, 3);
@@ -306,7 +315,7 @@ POOLED_RULE(interpolate) {
     const bool moves = m->of == by_nearest_pixel || m->of == by_nearest_centre; /* 16 bits as they are */
     if (!moves && DL_BIT(x->dtype) & DL_HALVES && !(x = K(dl_to(x, DL_F32)))) return dl_failed();
     if (!m->of) return dl_finish(c, areas(x, &g));
-    dl_tensor *t = x->st->device || !dl_dtype_is_float(x->dtype) ? blocks(x, &g, m) : NULL;
+    dl_tensor *t = x->st->device || !dl_dtype_is_float(x->dtype) || are_small(&g) ? blocks(x, &g, m) : NULL;
     if (t && t != x) return dl_finish_own(c, t);
     dl_unref(t);
     t = dl_ref(x);
