@@ -413,6 +413,16 @@ static int line_of_overwritten(const dl_source *made) {
     return loop && dlsh_is_loop(loop) && !added && call->span.start > loop->span.end ? given->span.line : 0;
 }
 
+/* Do none of the passes before its steps reach what an optimizer has? */
+static int is_of_former_net(const dlsh_examination *e, dl_optimizer *o, const dl_journal_row *step) {
+    const dl_journal_row *r;
+    dl_tensor *p;
+    for (long i = 0; step && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        for (long k = 0; r->till > step->at && r->at < step->till && (p = dl_optimizer_param(o, k, NULL)); k++)
+            if (pass_has_leaf(r, p)) return 0;
+    return step != NULL;
+}
+
 static void find_untrained(dlsh_examination *e) {
     const dl_journal_row *step = NULL;
     int wrong;
@@ -422,6 +432,18 @@ static void find_untrained(dlsh_examination *e) {
     if (!o) return;
     dl_source made = dlsh_optimizer_source(o);
     const dlsh_node *copy = copy_of(made.file, m.names);
+    if (copy && is_of_former_net(e, o, step)) {
+        dlsh_finding *f = dlsh_find_at(e, made.file, made.line,
+                                       dlsh_kept(e, "%s(%.*s, ...) here: the net that the loss is computed with",
+                                                 dl_optimizer_kind(o), (int)strcspn(m.names, "."), m.names));
+        if (!f) return;
+        dlsh_cause(f,
+                   "the optimizer has the net that %.*s is a copy of: the copy gets gradients, and nothing trains it",
+                   (int)strcspn(m.names, "."), m.names);
+        dlsh_evidence(f, "line %d makes the copy, with weights of its own (%s%s); those of %s get no gradient",
+                      copy->span.line, m.names, m.n > 3 ? ", ..." : "", dl_optimizer_text(o));
+        return;
+    }
     if (copy) {
         dlsh_finding *f = dlsh_find_at(e, made.file, copy->span.line,
                                        "one net for both, or give the optimizer the parameters of the copy, too");

@@ -126,12 +126,36 @@ static void look_at_total(dlsh_examination *e, dlsh_pass p, const dl_journal_nod
                   n->in[0].shape[0], n->in[0].shape[1], user->op, user->line, n->in[0].shape[0]);
 }
 
+/* A mean over the numbers of each word, [N, T, E] to [N, T], of what an embedding gives. */
+static int is_mean_of_features(dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_value *x = &n->in[0];
+    const dl_journal_node *by = dlsh_pass_node(p, x->from);
+    const int last = x->ndim == 3 && n->out.ndim == 2 && n->out.shape[1] == x->shape[1] && x->shape[1] != x->shape[2];
+    for (int i = 0; by && i < 5 && dlsh_op_is(by, "add|dropout|mul|layer_norm|reshape|view|restride"); i++)
+        by = dlsh_pass_node(p, by->in[0].from);
+    return last && dlsh_op_is(by, "embedding|index_select") && by->in[0].leaf;
+}
+
+static void tell_features(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *user = dlsh_pass_user(p, n);
+    dlsh_finding *f =
+        dlsh_op_is(user, "linear|matmul") ? dlsh_find_at(e, n->file, n->line, "over the places: dim=1") : NULL;
+    if (!f) return;
+    dlsh_cause(
+        f, "%s runs over the numbers of each word, and leaves the places: what the embedding tells is averaged away",
+        n->op);
+    dlsh_evidence(f, "it makes [%ld,%ld] of [%ld,%ld,%ld]; %s takes the places as if they were features",
+                  n->out.shape[0], n->out.shape[1], n->in[0].shape[0], n->in[0].shape[1], n->in[0].shape[2], user->op);
+    if (dlsh_settled_lower(r, 0.6)) dlsh_only_note(e, f);
+}
+
 /* A mean over the channels that a convolution has just made, before the layer that tells classes. */
 static void look_at_channels(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, const dl_journal_node *n) {
     const dl_journal_value *x = &n->in[0];
     char attrs[80];
     snprintf(attrs, sizeof attrs, "%s ", n->attrs);
     if (!dlsh_op_is(n, "mean|sum|amax") || *n->layer || x->ndim < 3 || n->out.ndim != x->ndim - 1) return;
+    if (is_mean_of_features(p, n)) return tell_features(e, r, p, n);
     if (!strstr(attrs, "dim=[1] ") && !strstr(attrs, "dim=1 ")) return;
     const dl_journal_node *by = dlsh_pass_source(p, n, 0), *user = dlsh_pass_user(p, n);
     for (int i = 0; by && i < 4 && !strstr(by->op, "conv"); i++)
@@ -448,6 +472,7 @@ static void find_ignoring(dlsh_examination *e, const dlsh_trial *a, const dlsh_t
         dlsh_find_at(e, file, line, "look at what is given on there: a factor of 0, dead units, another variable");
     if (!f) return;
     f->effect = dlsh_was_found(e, "all of the input counts", "the wrong way round") ||
+                dlsh_was_found(e, "names are used where they belong", "no part in the result") ||
                 dlsh_was_found(e, "parameters and optimizers", "pulls the weights to 0") ||
                 dlsh_was_found(e, "what the loss is given", "never reached");
     for (size_t i = 0; i < DLSH_COUNT(ways_to_lose) && !weighed; i++) dlsh_mark_effects(e, ways_to_lose[i]);
@@ -469,16 +494,17 @@ static void judge_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_tr
 static void find_shrunk(dlsh_examination *e, const dlsh_trial *a, dl_tensor *x) {
     const dl_journal_row *r;
     dlsh_stats in, out;
-    if (!dl_dtype_is_float(dl_dtype_of(x)) || dlsh_stats_of(x, &in) || !(in.std > 0.3) || !(in.std < 3)) return;
+    if (!dl_dtype_is_float(dl_dtype_of(x)) || dlsh_stats_of(x, &in) || !(in.std > 0.1) || !(in.std < 3)) return;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
         if (dlsh_settled_lower(r, 0.3)) return;
     for (long i = 0; i < a->n && dlsh_has_word("to|sub|div|mul|add", a->calls[i].op, strlen(a->calls[i].op)); i++) {
         if (!a->result[i] || dlsh_stats_of(a->result[i], &out)) return;
         if (dl_numel(a->result[i]) != dl_numel(x)) continue; /* a number that is met */
-        if (!(out.std < 0.05 * in.std)) continue;
+        if (!(out.std < 0.05 * in.std) || out.std == 0) continue;
         dlsh_finding *f =
             dlsh_find_at(e, a->calls[i].file, a->calls[i].line, "normalise once: here, or where the data are made");
         if (!f) return;
+        dlsh_mark_effects(e, "dead and saturated units");
         dlsh_cause(f, "%s of the net makes its input almost constant: it was scaled before", a->calls[i].op);
         dlsh_evidence(f, "the input has mean %.3g and deviation %.3g, and behind this op mean %.3g and deviation %.3g",
                       in.mean, in.std, out.mean, out.std);
@@ -488,7 +514,7 @@ static void find_shrunk(dlsh_examination *e, const dlsh_trial *a, dl_tensor *x) 
 
 static void judge_input(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, dl_tensor *x, dl_tensor *y,
                         dl_tensor *z) {
-    if (!is_explained(e)) find_shrunk(e, a, x);
+    find_shrunk(e, a, x);
     if (dlsh_share_alike(y, z) == 1)
         find_ignoring(e, a, b);
     else
@@ -633,6 +659,7 @@ static void look_at_data(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
             : NULL;
     if (!f) return;
     dlsh_mark_effects(e, "parameters and optimizers");
+    f->effect = dlsh_was_found(e, "names are used where they belong", "no part in the result");
     dlsh_cause(f, "the result of the net does not depend on its input, which is the same for all samples");
     dlsh_evidence(f, "all elements of the input of %s are %.4g; the loss went from %.4g to %.4g", same->op,
                   same->in[0].constant ? same->in[0].low : same->in[1].low, r->first, r->last);

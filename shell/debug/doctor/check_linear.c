@@ -68,9 +68,11 @@ static int are_of_two_nets(const dl_journal_node *a, const dl_journal_node *b) {
     return x && y && x != y;
 }
 
-/* Are both products of one layer, as the projections of an attention? */
-static int is_of_layer(const dl_journal_node *a, const dl_journal_node *b) {
-    return *a->layer && !strcmp(a->layer, b->layer);
+/* Is a product the last of a layer that is not linear, as the projection of an attention is? */
+static int ends_attention(dlsh_pass p, const dl_journal_node *n) {
+    for (long k = 0; *n->layer && k < p.n; k++)
+        if (dlsh_op_is(&p.at[k], "softmax|attention") && !strcmp(p.at[k].layer, n->layer)) return 1;
+    return 0;
 }
 
 /* Where the activation belongs: behind the first product where forward calls it, else before the layer of the second.
@@ -91,7 +93,7 @@ static void look_at_product(dlsh_examination *e, dlsh_pass p, const dl_journal_n
     const dl_journal_value *w = dlsh_node_weight(n, &unit);
     const dl_journal_node *by = w && dlsh_op_is(n, "linear|matmul") ? product_before(p, n) : NULL;
     const dl_journal_value *v = by && dlsh_op_is(by, "linear|matmul") ? dlsh_node_weight(by, &unit_before) : NULL;
-    if (!v || w->leaf == v->leaf || uses_of(p, by) > 1 || are_of_two_nets(by, n) || is_of_layer(by, n)) return;
+    if (!v || w->leaf == v->leaf || uses_of(p, by) > 1 || are_of_two_nets(by, n) || ends_attention(p, by)) return;
     const long in = inputs_of(v, unit_before), middle = v->shape[unit_before], out = w->shape[unit];
     if (middle < (in < out ? in : out)) return; /* a narrow middle is meant */
     const dl_source at = place_between(by, n);

@@ -103,6 +103,30 @@ static int line_of_layer(const dlsh_node *n, const char *function) {
     return line;
 }
 
+static int count_calls(const dlsh_node *n, const char *name) {
+    int count = dlsh_is_call_of(n, name);
+    for (int i = 0; i < n->nkids; i++) count += n->kids[i] ? count_calls(n->kids[i], name) : 0;
+    return count;
+}
+
+static dlsh_property calls_helper(void *ctx, const dlsh_step *at) {
+    return at->n->kids && dlsh_is_call_of(at->n, ctx) && !at->call ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* A function that gives probabilities to others, too, as to an accuracy: where the loss is given what it returns; 0: it
+ * is none. */
+static int line_of_helper(const dl_journal_node *from, const dl_journal_node *loss) {
+    const dlsh_node *root = dlsh_text_root(from->file), *around[DLSH_AROUND];
+    const dlsh_node *at = *from->layer ? NULL : dlsh_statement_at(from->file, from->line);
+    const int depth =
+        root && at && !strcmp(from->file, loss->file) ? dlsh_functions_around(root, at->span.start, around) : 0;
+    const char *name = depth ? around[depth - 1]->text : NULL;
+    const dlsh_node *s = dlsh_statement_at(loss->file, loss->line);
+    if (!name || !s || count_calls(root, name) < 2) return 0;
+    const dlsh_node *call = dlsh_origin(loss->file, s, calls_helper, (void *)name);
+    return call ? call->span.line : 0;
+}
+
 static int line_to_leave_out(const dl_journal_node *from) {
     const dlsh_node *root = dlsh_text_root(from->file), *around[DLSH_AROUND];
     const dlsh_node *at = *from->layer && !*from->layer_file ? dlsh_statement_at(from->file, from->line) : NULL;
@@ -140,8 +164,14 @@ static void look_at_operand(dlsh_examination *e, dlsh_pass p, const dl_journal_n
         const dl_journal_node *from = dlsh_op_is(n, pairs[i].loss) ? dlsh_pass_source(p, n, 0) : NULL;
         if (!from || !is_given(p, from, pairs[i].given) || !runs_loss(e, n, pairs[i].text)) continue;
         const char *beside = *from->layer ? NULL : returned_before(e, from);
-        dlsh_finding *f = beside ? dlsh_find_at(e, n->file, n->line, beside)
-                                 : dlsh_find_at(e, dlsh_node_file(from), line_to_leave_out(from), pairs[i].remedy);
+        const int helper = strstr(pairs[i].given, "softmax") ? line_of_helper(from, n) : 0;
+        dlsh_finding *f = beside   ? dlsh_find_at(e, n->file, n->line, beside)
+                          : helper ? dlsh_find_at(e, n->file, helper,
+                                                  dlsh_kept(e,
+                                                            "give the loss scores, as they are before line %d; others "
+                                                            "may go on with probabilities",
+                                                            from->line))
+                                   : dlsh_find_at(e, dlsh_node_file(from), line_to_leave_out(from), pairs[i].remedy);
         char a[300];
         if (!f) continue;
         dlsh_cause(f, "%s", pairs[i].cause);

@@ -681,7 +681,9 @@ static void tell_depth(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const 
                                    : branches > 2 ? "a factor of 1 / sqrt(depth), or a norm layer in each branch"
                                    : growing > 3 ? "a layernorm at the head of each branch, and init=\"zeros\" for its "
                                                    "last layer"
-                                                 : depths[what].remedy);
+                                   : what == VANISH && strstr(why, "the weights")
+                                       ? "a larger initialisation: deviation about sqrt(2 / inputs), or a norm layer"
+                                       : depths[what].remedy);
     if (!f) return;
     if (what == GROW) dlsh_mark_effects(e, "the initial loss");
     f->effect =
@@ -733,7 +735,8 @@ static void look_at_depth(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
         what = SHRINK;
     else if (n > 3 && end > 0 && end < 1e-3 * begin && fmax(low, high) < 1e-3)
         what = SHRINK;
-    if ((what == VANISH || what == SHRINK) && learned_in_time(r)) return; /* it learned all the same */
+    if (what == VANISH && learned_in_time(r)) return; /* it learned all the same */
+    if (what == SHRINK && dlsh_settled_lower(r, 0.5)) return;
     if (what == WELL && low > 0)
         dlsh_passed(e, "%.2g in the first of %d layers, %.2g in the last", low, n, high);
     else if (what != WELL && what != OTHER)

@@ -315,7 +315,8 @@ int dlsh_line_of_making(const char *file, const dlsh_node *n, int otherwise) {
 
 static dlsh_property is_data_set(void *ctx, const dlsh_step *at) {
     const int set = dlsh_is_call_of(at->n, "dataset") && at->n->nkids > 1;
-    if (set) return at->n->kids[1]->kind == DLSH_N_STR ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
+    if (set && at->n->kids[1]->kind == DLSH_N_STR) return DLSH_HAS_FIRST;
+    if (set) return at->n->nkids == 2 ? DLSH_MAY_HAVE : DLSH_HAS_NOT; /* inputs alone */
     return makes(ctx, at) == DLSH_HAS_FIRST && at->n->kind != DLSH_N_INDEX && at->n->kind != DLSH_N_FIELD &&
                    !dlsh_is_call_of(at->n, "loader|progress|enumerate|zip|list")
                ? DLSH_HAS_NOT
