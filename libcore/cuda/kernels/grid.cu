@@ -1,9 +1,10 @@
 /* Kernels of grid_read and its gradient: a thread has a place and some channels, for which pixels and weights are
  * computed once. The gradient of images goes the other way round: what reads a pixel is listed by sorting, and a thread
  * adds it up in order, so that the same operands give the same bits. */
-#include "core/widening.h"
 #include "cuda/kernels/index/scatter.h"
 #include "cuda/runtime/iter.cuh"
+
+#include "core/widening.h"
 #include "ops/grid.h"
 #include "ops/names/index.h"
 

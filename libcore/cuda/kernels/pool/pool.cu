@@ -1,9 +1,11 @@
 /* Kernels of max_pool2d, alone and after bias and relu, and of the two ops that its gradients are made of, on images
  * of any strides. Each result is one thread's, so that overlapping windows are added up in a fixed order. */
-#include "core/aside.h"
 #include "cuda/kernels/pool/images.cuh"
 #include "cuda/kernels/rows.cuh"
 #include "cuda/kernels/index/scatter.h"
+
+#include "core/aside.h"
+
 #include "ops/conv.h"
 #include "ops/names/conv.h"
 #include "ops/names/reduce.h"
