@@ -279,17 +279,27 @@ template <class T> static dl_status spread_all(dl_gpu *gpu, reading<T> r, const 
     return DL_OK;
 }
 
+/* A new tensor with the numbers of t in another type; NULL on failure. */
+static dl_tensor *in_type(dl_gpu *gpu, dl_tensor *t, dl_dtype type) {
+    dl_tensor *o = dl_tensor_empty(t->ndim, t->shape, type, t->st->device);
+    if (o && dl_cuda_copy(gpu, o, t) != DL_OK) dl_unref(o), o = NULL;
+    return o;
+}
+
+/* An operand as the gradient is computed from it: contiguous, and f32 for 16 bits, in which sums would lose digits. */
+static dl_tensor *operand_of(dl_back *b, dl_gpu *gpu, dl_tensor *t) {
+    return dl_tmp(b, is_half(t) ? in_type(gpu, t, DL_F32) : dl_cuda_contiguous(gpu, t));
+}
+
 static dl_status grad_grid(dl_back *b) {
     dl_tensor *given[2] = {IN_(GRID_READ_INPUT), IN_(GRID_READ_GRID)};
     dl_gpu *gpu = given[0] && given[1] ? dl_gpu_use(given[0]->st->device) : NULL;
-    dl_tensor *x = gpu ? dl_tmp(b, dl_cuda_contiguous(gpu, given[0])) : NULL;
-    dl_tensor *grid = x ? dl_tmp(b, dl_cuda_contiguous(gpu, given[1])) : NULL;
-    dl_tensor *g = grid ? dl_tmp(b, dl_cuda_contiguous(gpu, b->g[0])) : NULL, *out[2] = {NULL, NULL};
+    dl_tensor *x = gpu ? operand_of(b, gpu, given[0]) : NULL, *grid = x ? operand_of(b, gpu, given[1]) : NULL;
+    dl_tensor *g = grid ? operand_of(b, gpu, b->g[0]) : NULL, *out[2] = {NULL, NULL};
     if (!g) return dl_failed();
-    if (is_half(x)) return b->op->grad(b);
     for (int i = 0; i < 2; i++)
-        if (DL_NEED(i) && !(out[i] = dl_tmp(b, dl_tensor_empty(given[i]->ndim, given[i]->shape,
-                                                               (dl_dtype)given[i]->dtype, given[i]->st->device))))
+        if (DL_NEED(i) && !(out[i] = dl_tmp(b, dl_tensor_empty(given[i]->ndim, given[i]->shape, (dl_dtype)x->dtype,
+                                                               given[i]->st->device))))
             return dl_failed();
     const dl_grid how =
         dl_grid_of(x, ATTR_S(b, GRID_READ_MODE), ATTR_S(b, GRID_READ_PADDING_MODE), ATTR_I(b, GRID_READ_ALIGN_CORNERS));
@@ -299,8 +309,12 @@ static dl_status grad_grid(dl_back *b) {
         if (out[0]) DL_TRY(spread_all(gpu, r, g, out[0]));
         return !out[1] ? DL_OK : how.mode == DL_GRID_NEAREST ? dl_cuda_clear(gpu, out[1]) : slopes(gpu, r, g, out[1]);
     });
-    for (int i = 0; i < 2 && s == DL_OK; i++)
-        if (out[i]) s = dl_give(b, i, dl_ref(out[i]));
+    for (int i = 0; i < 2 && s == DL_OK; i++) {
+        dl_tensor *o = !out[i]             ? NULL
+                       : is_half(given[i]) ? in_type(gpu, out[i], (dl_dtype)given[i]->dtype)
+                                           : dl_ref(out[i]);
+        if (out[i]) s = o ? dl_give(b, i, o) : dl_failed();
+    }
     return s;
 }
 
