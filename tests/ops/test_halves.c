@@ -95,8 +95,40 @@ static void conversions_of_rows(void **state) {
         }
 }
 
+/* The sign is a bit: of dense operands, every other element, and one number for a row. */
+static void signs(void **state) {
+    (void)state;
+    static const dl_dtype types[] = {DL_BF16, DL_F16};
+    static const double odd[] = {0, -0.0, INFINITY, -INFINITY, NAN, 0x1p-24, -0x1p-24};
+    const long zero = 0, one = 1;
+    for (int k = 0; k < 6; k++)
+        for (long width = 0; width < 150; width += 7) {
+            const dl_dtype t = types[k & 1];
+            dl_tensor *a = drawn(1, 2, SHAPE(3, 2 * width), t), *b = drawn(2, 2, SHAPE(3, 2 * width), t);
+            for (int i = 0; i < 7 && width; i++) dl_store_f64((char *)dl_data(a) + 4 * i, t, odd[i]);
+            const long end = k / 2 == 2 ? 2 * width : width, step = k / 2 == 2 ? 2 : 1, row = k / 2 ? end : one;
+            dl_tensor *x = must(dl_slice(a, 1, &zero, &end, step)), *y = must(dl_slice(b, 1, &zero, &row, step));
+            dl_tensor *got[3] = {must(dl_neg(x)), must(dl_abs(x)), width ? must(dl_copysign(x, y)) : NULL};
+            double *v = values(x), *w = values(y);
+            for (int f = 0; f < 3 && got[f]; f++) {
+                double *r = values(got[f]);
+                for (long i = 0; i < 3 * width; i++) {
+                    const double sign = w[k / 2 ? i : i / width];
+                    const double want = f == 0 ? -v[i] : f == 1 ? fabs(v[i]) : copysign(v[i], sign);
+                    if (!signbit(r[i]) != !signbit(want) || (r[i] != want && !isnan(want)) ||
+                        isnan(r[i]) != isnan(want))
+                        fail_msg("function %d of %g: %g", f, v[i], r[i]);
+                }
+                free(r);
+                dl_unref(got[f]);
+            }
+            free(v), free(w);
+            dl_unref(a), dl_unref(b), dl_unref(x), dl_unref(y);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_round_once), cmocka_unit_test(conversions_of_rows),
-                                       cmocka_unit_test(lengths_of_large_and_small_vectors)};
+                                       cmocka_unit_test(signs), cmocka_unit_test(lengths_of_large_and_small_vectors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

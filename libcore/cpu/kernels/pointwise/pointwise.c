@@ -36,9 +36,15 @@ static inline dl_status run_pointwise(dl_call *c, int i, int operands, bool test
         op[1] = out;
         t = result;
     }
+    bool halves = DL_BIT(t) & DL_HALVES;
+    for (int k = 0; k <= operands; k++) halves = halves && op[k]->dtype == (int8_t)t;
+    const dl_loop sign = halves ? DL_SIMD_PICK(dl_sign_loops)[i] : NULL;
     dl_iter it;
     dl_iter_init(&it, 1 + operands, op);
-    dl_iter_run_f32(&it, 1, DL_SIMD_PICK(dl_pointwise)[t]->run[i], &arg);
+    if (sign)
+        dl_iter_run(&it, sign, &arg);
+    else
+        dl_iter_run_f32(&it, 1, DL_SIMD_PICK(dl_pointwise)[t]->run[i], &arg);
     return arg.faults ? refused(arg.faults) : DL_OK;
 }
 

@@ -1,5 +1,5 @@
 /* Inner loops of pointwise ops, by formula and dtype: pointwise_simd.c makes them from ops/pointwise.def, pointwise.c
- * runs them. 16-bit floats have no loops of their own, see dl_iter_run_f32. */
+ * runs them. 16-bit floats have no loops of their own, see dl_iter_run_f32, but for those of dl_sign_loops. */
 #pragma once
 
 #include "cpu/runtime/iter.h"
@@ -13,6 +13,8 @@ typedef struct dl_pointwise_table {
 } const *dl_pointwise_loops;
 
 DL_SIMD_DECL(extern const dl_pointwise_loops, dl_pointwise, [DL_NDTYPE]);
+/* Of formulas that only change the sign, for f16 and bf16 as they are; NULL: of all others. */
+DL_SIMD_DECL(extern const dl_loop, dl_sign_loops, [DL_NFORMULA]);
 #define DL_LOOP_OF(name, dtype) (DL_SIMD_PICK(dl_pointwise)[dtype]->run[DL_FORMULA_##name])
 
 /* `arg` of the loops; they set bits of `faults` where operands have no result. It may be NULL for ops without numbers

@@ -277,6 +277,31 @@ const dl_pointwise_loops DL_SIMD_NAME(dl_pointwise)[DL_NDTYPE] = {
     [DL_U8] = &loops_u8,   [DL_I32] = &loops_i32,  [DL_I64] = &loops_i64,  [DL_BOOL] = &loops_bool_t,
     [DL_C64] = &loops_c64, [DL_C128] = &loops_c128};
 
+/* 16-bit floats of which only the sign changes, without a way through f32; u and v: the bits of the first and the last
+ * operand. */
+#define SIGN_LOOP(name, last, ...)                                                                                     \
+    static void name(long n, char **p, const long *s, void *arg) {                                                     \
+        (void)arg;                                                                                                     \
+        const bool dense = s[0] == 2 && s[1] == 2 && s[last] == 2;                                                     \
+        char *o = p[0], *a = p[1], *b = p[last];                                                                       \
+        _Pragma("GCC ivdep") for (long i = 0; dense && i < n; i++) {                                                   \
+            const unsigned u = ((unsigned short *)a)[i], v = ((unsigned short *)b)[i];                                 \
+            (void)v;                                                                                                   \
+            ((unsigned short *)o)[i] = (unsigned short)(__VA_ARGS__);                                                  \
+        }                                                                                                              \
+        for (long i = 0; !dense && i < n; i++, o += s[0], a += s[1], b += s[last]) {                                   \
+            const unsigned u = *(unsigned short *)a, v = *(unsigned short *)b;                                         \
+            (void)v;                                                                                                   \
+            *(unsigned short *)o = (unsigned short)(__VA_ARGS__);                                                      \
+        }                                                                                                              \
+    }
+SIGN_LOOP(negative_half, 1, u ^ 0x8000)
+SIGN_LOOP(magnitude_half, 1, u & 0x7fff)
+SIGN_LOOP(signed_half, 2, (u & 0x7fff) | (v & 0x8000))
+
+const dl_loop DL_SIMD_NAME(dl_sign_loops)[DL_NFORMULA] = {
+    [DL_FORMULA_neg] = negative_half, [DL_FORMULA_abs] = magnitude_half, [DL_FORMULA_copysign] = signed_half};
+
 #else /* what is made for one type */
 
 #include "ops/formula_math.h"
