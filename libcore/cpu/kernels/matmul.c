@@ -4,7 +4,9 @@
 #include "cpu/runtime/iter.h"
 #include "ops/rules/matmul.h"
 
-enum { EVEN = 8 }; /* products a thread from which it matters little that one thread has one more */
+/* EVEN: products a thread from which it matters little that one thread has one more. ALONE: multiplications from which
+ * products of 16 bits follow each other, each by all threads. */
+enum { EVEN = 8, ALONE = 1 << 18 };
 
 typedef struct job {
     dl_products p;
@@ -83,17 +85,19 @@ static dl_status matmul_integer(dl_call *c) {
     return DL_OK;
 }
 
-/* Of bf16, some large products. */
-static dl_status matmul_bf16(const dl_call *c, bool *done) {
-    job j = {.t = DL_BF16};
+/* Of 16 bits, where that is faster than by way of f32. */
+static dl_status matmul_half(const dl_call *c, bool *done) {
+    job j = {.t = c->dtype};
     *done = false;
     if (!c->out[0]->numel) return DL_OK;
     dl_products_of(c->in[0], c->in[1], c->out[0], &j.p);
     dl_products_fold(&j.p, NULL);
-    for (long i = 0, n = count_of(&j.p); i < n && (!i || *done); i++) {
+    const long n = count_of(&j.p);
+    if (n > 1 && (double)j.p.m * (double)j.p.n * (double)j.p.k < ALONE) return DL_OK;
+    for (long i = 0; i < n && (!i || *done); i++) {
         dl_mat m[3];
         matrices_at(&j, i, m);
-        DL_TRY(dl_cpu_gemm_bf16(j.p.m, j.p.n, j.p.k, m[0], m[1], NULL, m[2], done));
+        DL_TRY(dl_cpu_gemm_half(j.t, j.p.m, j.p.n, j.p.k, m[0], m[1], NULL, m[2], done));
     }
     return DL_OK;
 }
@@ -101,7 +105,7 @@ static dl_status matmul_bf16(const dl_call *c, bool *done) {
 static dl_status matmul_any(dl_call *c) { return DL_BIT(c->dtype) & DL_INTS ? matmul_integer(c) : matmul_float(c); }
 static dl_status run_matmul(dl_call *c) {
     bool done = false;
-    if (c->dtype == DL_BF16) DL_TRY(matmul_bf16(c, &done));
+    if (DL_BIT(c->dtype) & DL_HALVES) DL_TRY(matmul_half(c, &done));
     return done ? DL_OK : dl_cpu_via_f32(c, matmul_any, false);
 }
 const dl_kernel dl_cpu_matmul = {.run = run_matmul, .dtypes = DL_NUMBERS};
@@ -197,20 +201,20 @@ static dl_status linear_fused(dl_back *b) {
     return linear_products(b, g, rows, w->shape[0], w->shape[1]);
 }
 
-static dl_status linear_bf16(const dl_call *c, bool *done) {
+static dl_status linear_half(const dl_call *c, bool *done) {
     dl_tensor *w = c->in[1], *bias = INPUT(c, LINEAR_BIAS), *y = c->out[0];
     dl_mat mx = {0}, my = {dl_ptr(y), w->shape[0], 1};
     long rows = 0;
     DL_OWNED dl_tensor *x = as_rows(c->in[0], &mx, &rows);
     DL_OWNED dl_tensor *dense = x && bias ? dl_cpu_contiguous(bias) : NULL;
     if (!x || (bias && !dense)) return dl_failed();
-    return dl_cpu_gemm_bf16(rows, w->shape[0], w->shape[1], mx, dl_mat_transposed(matrix(w)),
+    return dl_cpu_gemm_half(c->dtype, rows, w->shape[0], w->shape[1], mx, dl_mat_transposed(matrix(w)),
                             dense ? dl_ptr(dense) : NULL, my, done);
 }
 
 static dl_status run_linear(dl_call *c) {
     bool done = false;
-    if (c->dtype == DL_BF16) DL_TRY(linear_bf16(c, &done));
+    if (DL_BIT(c->dtype) & DL_HALVES) DL_TRY(linear_half(c, &done));
     return done ? DL_OK : dl_cpu_via_f32(c, linear_float, false);
 }
 const dl_kernel dl_cpu_linear = {.run = run_linear, .dtypes = DL_FLOATS, .fused_grad = linear_fused};

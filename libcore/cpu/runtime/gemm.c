@@ -1,12 +1,9 @@
 /* Matrix products over strided memory: loops of the library for small ones, else OpenBLAS. */
 #include "cpu/runtime/gemm.h"
-#include "autograd/nonfinite.h"
 #include "cpu/runtime/blas.h"
-#include "cpu/runtime/dnnl.h"
 #include "cpu/runtime/iter.h"
 #include "cpu/runtime/team.h"
 
-#include <omp.h>
 #include <string.h>
 
 enum {
@@ -264,36 +261,5 @@ dl_status dl_cpu_gemm(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, dl
     }
     if (copy_a) dl_host_free(copy_a, bytes_a);
     if (copy_b) dl_host_free(copy_b, bytes_b);
-    return s;
-}
-
-/* ---- bf16, by processors that multiply it */
-
-enum { BF16_FROM = 1 << 24, BF16_NARROW = 16 }; /* products; rows and columns */
-
-/* Products raise no flag at NaN and infinities. */
-static void look(const unsigned short *y, long n) {
-    long odd = 0;
-    for (long i = 0; i < n; i++) odd += (y[i] & 0x7f80) == 0x7f80;
-    if (odd) dl_fp_suspect();
-}
-
-dl_status dl_cpu_gemm_bf16(long m, long n, long k, dl_mat a, dl_mat b, const void *bias, dl_mat y, bool *done) {
-    const double macs = (double)m * (double)n * (double)k, most = 1e10 * dl_cpu_team();
-    *done = false;
-    if (macs < BF16_FROM || m < BF16_NARROW || n < BF16_NARROW || dl_simd_level() < 4 || omp_in_parallel())
-        return DL_OK;
-    const long rows = macs <= most ? m : (long)(most / ((double)n * (double)k)) / UNIT * UNIT;
-    const int had = dl_cpu_team_limit(dl_cpu_threads_product(macs));
-    dl_stop stop = dl_stop_begin();
-    dl_status s = DL_OK;
-    for (long i = 0, some; i < m && s == DL_OK && (!i || *done) && !dl_stop_asked(&stop); i += some) {
-        some = least(m - i, rows > UNIT ? rows : UNIT);
-        const dl_mat from = {at(DL_BF16, a, i, 0), a.rs, a.cs}, to = {at(DL_BF16, y, i, 0), y.rs, 1};
-        s = dl_dnnl_product(&(dl_dnnl_matrices){some, n, k, from, b, to, bias}, done);
-        for (long r = 0; *done && r < some; r++) look((const unsigned short *)at(DL_BF16, to, r, 0), n);
-    }
-    if (dl_stop_end(&stop)) *done = true;
-    dl_cpu_team_limit(had);
     return s;
 }

@@ -1,4 +1,4 @@
-/* Conversion of 16-bit floats from and to f32, over contiguous memory. */
+/* Conversion of 16-bit floats from and to f32, over contiguous memory, and sums of their products. */
 #include "cpu/runtime/half.h"
 #include "core/dtype.h"
 
@@ -33,9 +33,60 @@ void DL_SIMD_NAME(dl_bf16_up)(long n, const unsigned short *src, float *dst) {
 
 void DL_SIMD_NAME(dl_bf16_down)(long n, const float *src, unsigned short *dst) {
     for (long i = 0; i < n; i++) {
-        unsigned u;
+        unsigned u, num;
         memcpy(&u, &src[i], 4);
-        unsigned nan = u >> 16 | 0x40, num = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-        dst[i] = (unsigned short)((u & 0x7fffffff) > 0x7f800000 ? nan : num);
+        num = u + 0x7fff + ((u >> 16) & 1);
+        dst[i] = (unsigned short)((src[i] != src[i] ? u | 0x400000 : num) >> 16);
     }
 }
+
+/* ---- products: 32 numbers become two vectors, those of both operands in the same order */
+
+typedef float lanes __attribute__((vector_size(64)));
+typedef unsigned words __attribute__((vector_size(64)));
+enum { LANES = 16, PAIR = 2 * LANES };
+
+static inline void bf16_lanes(const unsigned short *x, lanes to[2]) {
+    words w;
+    memcpy(&w, x, sizeof w);
+    const words low = w << 16, high = w & 0xffff0000u; /* every other one */
+    memcpy(&to[0], &low, sizeof low), memcpy(&to[1], &high, sizeof high);
+}
+
+static inline void f16_lanes(const unsigned short *x, lanes to[2]) {
+#ifdef __AVX512F__
+    for (int k = 0; k < 2; k++) to[k] = (lanes)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(x + k * LANES)));
+#else
+    float wide[PAIR];
+    DL_SIMD_NAME(dl_f16_up)(PAIR, x, wide);
+    memcpy(to, wide, sizeof wide);
+#endif
+}
+
+/* Four sums, so that an addition need not wait for the one before. */
+#define DOT(t)                                                                                                         \
+    float DL_SIMD_NAME(dl_##t##_dot)(long n, const unsigned short *x, const unsigned short *y) {                       \
+        lanes sum[4] = {0}, a[2], b[2];                                                                                \
+        float part[LANES];                                                                                             \
+        long i = 0;                                                                                                    \
+        for (; i + 2 * PAIR <= n; i += 2 * PAIR) {                                                                     \
+            t##_lanes(x + i, a), t##_lanes(y + i, b);                                                                  \
+            sum[0] += a[0] * b[0], sum[1] += a[1] * b[1];                                                              \
+            t##_lanes(x + i + PAIR, a), t##_lanes(y + i + PAIR, b);                                                    \
+            sum[2] += a[0] * b[0], sum[3] += a[1] * b[1];                                                              \
+        }                                                                                                              \
+        for (; i < n; i += PAIR) {                                                                                     \
+            unsigned short rest[2][PAIR] = {0};                                                                        \
+            const size_t bytes = (size_t)(n - i < PAIR ? n - i : PAIR) * sizeof **rest;                                \
+            memcpy(rest[0], x + i, bytes), memcpy(rest[1], y + i, bytes);                                              \
+            t##_lanes(rest[0], a), t##_lanes(rest[1], b);                                                              \
+            sum[0] += a[0] * b[0], sum[1] += a[1] * b[1];                                                              \
+        }                                                                                                              \
+        sum[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);                                                                \
+        memcpy(part, sum, sizeof part);                                                                                \
+        for (int w = LANES / 2; w; w /= 2)                                                                             \
+            for (int k = 0; k < w; k++) part[k] += part[k + w];                                                        \
+        return part[0];                                                                                                \
+    }
+DOT(f16)
+DOT(bf16)

@@ -1,0 +1,130 @@
+/* Products of 16-bit matrices that are faster than by way of f32 matrices: large ones of bf16 by oneDNN, where the
+ * processor multiplies such numbers, and those with a vector, whose sums read the matrix as it is. */
+#include "autograd/nonfinite.h"
+#include "cpu/runtime/dnnl.h"
+#include "cpu/runtime/gemm.h"
+#include "cpu/runtime/half.h"
+#include "cpu/runtime/iter.h"
+#include "cpu/runtime/team.h"
+
+#include <omp.h>
+
+/* BF16_FROM: multiplications; NARROW: rows and columns; UNIT: rows of a call; SHORT: elements of a row;
+ * VECTOR_FROM, PIECE, TASK: elements. */
+enum {
+    BF16_FROM = 1 << 24,
+    NARROW = 16,
+    UNIT = 64,
+    SHORT = 64,
+    VECTOR_FROM = 1 << 12,
+    PIECE = 1 << 12,
+    TASK = 1 << 15
+};
+
+static long least(long a, long b) { return a < b ? a : b; }
+static char *row_at(dl_mat m, long i) { return (char *)m.p + i * m.rs * 2; }
+
+/* ---- bf16 */
+
+/* Products raise no flag at NaN and infinities. */
+static void look(const unsigned short *y, long n) {
+    long odd = 0;
+    for (long i = 0; i < n; i++) odd += (y[i] & 0x7f80) == 0x7f80;
+    if (odd) dl_fp_suspect();
+}
+
+static dl_status by_onednn(dl_dnnl_matrices p, bool *done) {
+    const double macs = (double)p.m * (double)p.n * (double)p.k, most = 1e10 * dl_cpu_team();
+    if (macs < BF16_FROM || p.m < NARROW || p.n < NARROW || dl_simd_level() < 4) return DL_OK;
+    const long rows = macs <= most ? p.m : (long)(most / ((double)p.n * (double)p.k)) / UNIT * UNIT;
+    const int had = dl_cpu_team_limit(dl_cpu_threads_product(macs));
+    dl_stop stop = dl_stop_begin();
+    dl_status s = DL_OK;
+    for (long i = 0, some; i < p.m && s == DL_OK && (!i || *done) && !dl_stop_asked(&stop); i += some) {
+        dl_dnnl_matrices part = p;
+        part.m = some = least(p.m - i, rows > UNIT ? rows : UNIT), part.a.p = row_at(p.a, i), part.y.p = row_at(p.y, i);
+        s = dl_dnnl_product(&part, done);
+        for (long r = 0; *done && r < some; r++) look((const unsigned short *)row_at(part.y, r), p.n);
+    }
+    if (dl_stop_end(&stop)) *done = true;
+    dl_cpu_team_limit(had);
+    return s;
+}
+
+/* ---- a matrix of dense rows times a vector */
+
+typedef struct lines {
+    dl_dtype t;
+    long m, k, rows; /* rows of a task */
+    dl_mat a;
+    const unsigned short *x;
+    char *y;
+    long step;    /* of y, in bytes */
+    double *part; /* sums of pieces of a single row */
+} lines;
+
+/* The sum over elements from .. from + n - 1 of a row. */
+static float piece_of(const lines *j, long row, long from, long n) {
+    const unsigned short *x = (const unsigned short *)row_at(j->a, row) + from;
+    return j->t == DL_F16 ? DL_SIMD_PICK(dl_f16_dot)(n, x, j->x + from) : DL_SIMD_PICK(dl_bf16_dot)(n, x, j->x + from);
+}
+
+static void run_rows(void *arg, long task) {
+    const lines *j = arg;
+    for (long i = task * j->rows; i < j->m && i < (task + 1) * j->rows; i++) {
+        double sum = 0;
+        for (long from = 0; from < j->k; from += PIECE) sum += piece_of(j, i, from, least(j->k - from, PIECE));
+        dl_store_f64(j->y + i * j->step, j->t, sum);
+    }
+    dl_fp_hand_over();
+}
+
+static void run_piece(void *arg, long i) {
+    const lines *j = arg;
+    j->part[i] = piece_of(j, 0, i * PIECE, least(j->k - i * PIECE, PIECE));
+    dl_fp_hand_over();
+}
+
+/* Of one long row threads take pieces, of several rows. */
+static void run_lines(lines *j) {
+    const int threads = dl_cpu_threads(j->m * j->k);
+    const long pieces = (j->k + PIECE - 1) / PIECE;
+    if (j->m > 1) {
+        j->rows = 1 + TASK / j->k;
+        dl_cpu_for((j->m + j->rows - 1) / j->rows, threads, run_rows, j);
+        return;
+    }
+    double sum = 0;
+    dl_cpu_for(pieces, threads, run_piece, j);
+    for (long i = 0; i < pieces; i++) sum += j->part[i];
+    dl_store_f64(j->y, j->t, sum);
+}
+
+/* x has k elements, `step` elements apart. */
+static dl_status times_vector(lines j, const void *x, long step, bool *done) {
+    if (j.m * j.k < VECTOR_FROM || j.k < SHORT || j.a.cs != 1) return DL_OK;
+    const long pieces = (j.k + PIECE - 1) / PIECE, one = 1;
+    const size_t sums = (size_t)pieces * sizeof(double), bytes = sums + (size_t)(step == 1 ? 0 : j.k) * sizeof *j.x;
+    char *room = dl_host_alloc(bytes);
+    if (!room) return dl_failed();
+    j.part = (double *)(void *)room, j.x = x;
+    if (step != 1) {
+        j.x = (unsigned short *)(void *)(room + sums);
+        dl_cpu_copy_strided(1, &j.k, room + sums, j.t, &one, x, j.t, &step);
+    }
+    run_lines(&j);
+    dl_host_free(room, bytes);
+    return *done = true, DL_OK;
+}
+
+dl_status dl_cpu_gemm_half(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, const void *bias, dl_mat y,
+                           bool *done) {
+    *done = false;
+    if (omp_in_parallel() || !k) return DL_OK;
+    if (n == 1 && !bias)
+        return times_vector((lines){.t = t, .m = m, .k = k, .a = a, .y = y.p, .step = 2 * y.rs}, b.p, b.rs, done);
+    if (m == 1 && !bias)
+        return times_vector((lines){.t = t, .m = n, .k = k, .a = dl_mat_transposed(b), .y = y.p, .step = 2 * y.cs}, a.p,
+                            a.cs, done);
+    return t == DL_BF16 ? by_onednn((dl_dnnl_matrices){m, n, k, a, b, y, bias}, done) : DL_OK;
+}
