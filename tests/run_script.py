@@ -28,6 +28,7 @@ OF_CPU = {
     "c_": "C functions work in host memory",
     "collate": "says why steps are not captured",
     "data_faults": "prints memory of layers, which cuDNN needs more of",
+    "dbg": "a loss is one row on a GPU, and on the CPU several",
     "dbg_layers": "on a GPU a NaN is found when it is looked for",
     "findings": "on a GPU a NaN is found when it is looked for",
     "general": "lists the devices",

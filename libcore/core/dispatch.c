@@ -21,7 +21,8 @@ typedef struct frame {
     dl_call call;
     dl_tensor *in_buf[DL_MAX_NAMED_IN], **in;
     dl_tensor *out[DL_MAX_OUT];
-    bool wide; /* the kernel makes f32 of operands of 16 bits */
+    bool wide;   /* the kernel makes f32 of operands of 16 bits */
+    bool narrow; /* it makes 16 bits of such an operand and one of f32 */
 } frame;
 
 /* "f32[2,3], i64[4]" of the operands, for the error record. */
@@ -150,6 +151,7 @@ static bool is_half(const dl_tensor *t) { return t && DL_BIT(t->dtype) & DL_HALV
 typedef struct dl_widening {
     dl_tensor **in, *wide[DL_MAX_NAMED_IN];
     int nin;
+    bool ends;
 } dl_widening;
 
 static _Thread_local dl_widening *widening;
@@ -157,6 +159,21 @@ static _Thread_local dl_widening *widening;
 dl_widening *dl_widening_swap(dl_widening *to) {
     dl_widening *was = widening;
     return widening = to, was;
+}
+
+bool dl_widening_goes_on(const dl_call *c) { return widening && widening->in != c->in; }
+
+void dl_widening_ends(const dl_call *c) {
+    if (widening && widening->in == c->in) widening->ends = true;
+}
+
+/* Does the kernel make 16 bits of such operands, and nobody want more of it? */
+static bool narrows(const dl_call *c) {
+    const dl_kernel *k = dl_kernel_of(c->op, c->device);
+    if (c->nin != 2 || !k || !(k->flags & DL_K_NARROW) || dl_vmap_watching || dl_recorder) return false;
+    for (int i = 0; i < 2; i++)
+        if (!c->in[i] || c->in[i]->weak || (dl_recording() && dl_requires_grad(c->in[i]))) return false;
+    return is_half(c->in[0]) && c->in[1]->dtype == DL_F32;
 }
 
 /* Does the kernel read all of the floating operands, of 16 bits, as they are, and make f32 of them? */
@@ -183,6 +200,7 @@ static dl_status widen(frame *f) {
     dl_call *c = &f->call;
     dl_widening *w = widening;
     if (c->op->flags & (DL_F_VIEW | DL_F_COMPOSITE | DL_F_CREATE) || (f->wide = takes_halves(c))) return DL_OK;
+    if (w->ends && (f->narrow = narrows(c))) return DL_OK;
     widening = NULL;
     dl_status s = DL_OK;
     for (int i = 0; i < c->nin && s == DL_OK; i++)
@@ -211,6 +229,7 @@ static dl_status promote(frame *f) {
         c->dtype = dtype ? (dl_dtype)dtype->u.i : dl_default_dtype_get();
         return DL_OK;
     }
+    if (f->narrow) return c->dtype = c->in[0]->dtype, DL_OK;
     if (by_first(op)) {
         c->dtype = c->nin && c->in[0] ? c->in[0]->dtype : DL_F32;
         bool keep = op->promote == DL_P_PARAMS && (DL_BIT(c->dtype) & DL_HALVES);

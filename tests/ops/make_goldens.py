@@ -284,6 +284,16 @@ CALLS = {
     "replace_nonfinite": torch.nan_to_num, "square_difference": lambda x, y: (x - y) ** 2,
     "huber_difference": lambda x, y, delta=1, scale=1: scale * F.huber_loss(
         *torch.broadcast_tensors(x, y), delta=delta, reduction="none"),
+    "balanced_logit_loss": lambda x, y, w: w * y * F.softplus(-x) + (1 - y) * F.softplus(x),
+    "magnitude_power": lambda x, p: x.abs() ** p,
+    "difference_power": lambda x, y, p=1.0, shift=0.0: (x - y + shift).abs() ** p,
+    "logistic_loss": lambda x, y: F.softplus(-x * y), "hinge_loss": lambda x, y, **kw: F.hinge_embedding_loss(
+        *torch.broadcast_tensors(x, y), reduction="none", **kw),
+    "ranking_loss": lambda x, y, z, margin=0.0: (margin - z * (x - y)).clamp(min=0),
+    "poisson_loss": lambda x, y, full=0.0: poisson_nll(*torch.broadcast_tensors(x, y), full=full > 0, reduction="none"),
+    "poisson_mean_loss": lambda x, y, full=0.0, eps=1e-8: poisson_nll(
+        *torch.broadcast_tensors(x, y), log_input=False, full=full > 0, eps=eps, reduction="none"),
+    "normal_loss": lambda x, y, v, eps=1e-6, constant=0.0: constant + 0.5 * (v.log() + (x - y) ** 2 / v),
     "divergence": lambda x, y: F.kl_div(*torch.broadcast_tensors(x, y), reduction="none"),
     "log_divergence": lambda x, y: F.kl_div(*torch.broadcast_tensors(x, y), reduction="none", log_target=True),
     "logit_loss": lambda x, y: F.binary_cross_entropy_with_logits(*torch.broadcast_tensors(x, y), reduction="none"),

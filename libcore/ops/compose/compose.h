@@ -34,8 +34,8 @@ static inline dl_status dl_finish(dl_call *c, dl_tensor *result) {
 /* The same of an op whose result is never the memory of its first input: copied where there was nothing to do. */
 dl_status dl_finish_own(dl_call *c, dl_tensor *result);
 
-/* The root of a sum of squares, 0 with gradient 0 where that is 0: a new reference. NULL passes. */
-dl_tensor *dl_norm_root(dl_tensor *squares);
+/* The root of a sum of powers, 0 with gradient 0 where that is 0: a new reference. NULL passes. */
+dl_tensor *dl_norm_root(dl_tensor *sum, double power);
 
 /* x without history, in a dtype of the kernels that compare: i32, i64, f32 or f64. A new reference. */
 dl_tensor *dl_ordered(dl_tensor *x);

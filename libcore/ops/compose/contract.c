@@ -1,5 +1,7 @@
 /* Sums of products and of areas: contractions, covariances, integrals by trapezoids; norms of matrices. */
 #include "ops/compose/compose.h"
+#include "ops/compose/rows/row_sum.h"
+#include "core/widening.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/binary.h"
 #include "dlcore/compare.h"
@@ -62,7 +64,7 @@ POOLED_RULE(tensordot) {
     return dl_finish(c, sums ? dl_reshape(sums, shape, nshape) : NULL);
 }
 
-POOLED_RULE(vecdot) { return dl_finish(c, dl_sum(K(dl_mul(c->in[0], c->in[1])), &ATTR_I(c, VECDOT_DIM), 1, 0)); }
+COMPOSE_RULE(vecdot) { return dl_finish(c, dl_products_sum(c->in[0], c->in[1], ATTR_I(c, VECDOT_DIM), false)); }
 
 /* Powers as running products, as the gradient at 0 wants it. */
 POOLED_RULE(vander) {
@@ -247,6 +249,7 @@ POOLED_RULE(renorm) {
     dl_tensor *norm = K(dl_norm(x, others, n, 1, ATTR_F(c, RENORM_P)));
     dl_tensor *factor = K(dl_div(N(most), K(dl_add(norm, N(1e-7)))));
     factor = factor ? K(dl_where(K(dl_gt(norm, N(most))), factor, N(1))) : NULL;
+    dl_widening_ends(c);
     return dl_finish(c, dl_mul(x, factor));
 }
 

@@ -2,10 +2,12 @@
  * needed later are the inner dimension and the others the batch; a label of one operand alone is a row or a column, or
  * is summed before when it is not needed later. */
 #include "ops/compose/compose.h"
+#include "ops/compose/rows/row_sum.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/matmul.h"
 #include "dlcore/reduce.h"
 #include "dlcore/view.h"
+#include "ops/names/arithmetic.h"
 #include "ops/rules/matmul.h"
 
 #include <string.h>
@@ -222,12 +224,13 @@ static dl_tensor *products(plan *e, const term *a, const term *b, const group *b
 /* The sums of products of rows that belong together, which as matrices of one row each take longer on a GPU. */
 static dl_tensor *row_products(plan *e, const term *a, const term *b, const group *batch, const group *inner) {
     const group one = {.size = 1};
-    dl_tensor *all = products_of(e, as_matrices(e, a, batch, &one, inner), as_matrices(e, b, batch, &one, inner));
-    return all ? dl_keep(&e->parts, dl_sum(all, &(long){-1}, 1, 0)) : NULL;
+    dl_tensor *left = as_matrices(e, a, batch, &one, inner), *right = as_matrices(e, b, batch, &one, inner);
+    return dl_keep(&e->parts, dl_products_sum(left, right, -1, false));
 }
 
-static bool are_rows(const term *a, const group *batch, const group *rows, const group *cols) {
-    const bool summed = a->t->dtype == DL_F32 || a->t->dtype == DL_F64; /* in f64 */
+static bool are_rows(const term *a, const term *b, const group *batch, const group *rows, const group *cols) {
+    const bool exact = a->t->dtype == DL_F32 || a->t->dtype == DL_F64; /* sums run in f64 */
+    const bool summed = exact || dl_row_sums(dl_op_row(dl_id_mul), (dl_tensor *[]){a->t, b->t});
     return a->t->st->device && summed && batch->n && !rows->n && !cols->n;
 }
 
@@ -248,7 +251,7 @@ static dl_status join(plan *e, term *a, term *b, const bool *wanted) {
     if (batch.n + rows.n + cols.n > DL_MAX_DIM)
         return dl_fail(DL_ERR_SHAPE, "'%s' takes more than %d dimensions on the way", e->text, DL_MAX_DIM);
     dl_tensor *t = !inner.n ? products(e, a, b, &batch, &rows, &cols)
-                   : are_rows(a, &batch, &rows, &cols)
+                   : are_rows(a, b, &batch, &rows, &cols)
                        ? row_products(e, a, b, &batch, &inner)
                        : dl_keep(&e->parts, dl_matmul(as_matrices(e, a, &batch, &rows, &inner),
                                                       as_matrices(e, b, &batch, &inner, &cols)));

@@ -1,5 +1,8 @@
 /* Ops made of other ops. */
 #include "ops/compose/compose.h"
+#include "ops/compose/rows/row_sum.h"
+#include "autograd/tape.h"
+#include "core/widening.h"
 #include "autograd/vmap.h"
 #include "core/device/device.h"
 #include "dlcore/arithmetic.h"
@@ -153,9 +156,9 @@ static dl_tensor *safe_root(dl_tensor *s, double power, dl_pool *p) {
     return dl_where(is, zero, K(root_of(K(dl_where(is, N(1), s)), power, p)));
 }
 
-dl_tensor *dl_norm_root(dl_tensor *squares) {
+dl_tensor *dl_norm_root(dl_tensor *sum, double power) {
     POOL;
-    return squares ? safe_root(squares, 2, p) : NULL;
+    return !sum || power == 1 ? dl_ref(sum) : dl_ref(K(safe_root(sum, power, p)));
 }
 
 POOLED_RULE(std) {
@@ -165,10 +168,33 @@ POOLED_RULE(std) {
     return dl_finish(c, safe_root(v, 2, p));
 }
 
+/* Of a power whose sums over `dims` take one pass: how many these are, the last ones, 0 for all; else -1. Gradients of
+ * sums and of sums of squares have rows of their own. */
+static int in_rows(dl_tensor *x, double power, const long *dims, int n) {
+    unsigned mask = 0;
+    int d;
+    if (!dl_sums_powers(dl_id_magnitude_power, &x, power)) return -1;
+    if (power <= 2 && power == floor(power) && dl_recording() && dl_requires_grad(x)) return -1;
+    for (int i = 0; i < n; i++)
+        if (dl_dim_norm(dims[i], x->ndim, &d) == DL_OK) mask |= 1u << d;
+    if (n > x->ndim) return -1;
+    return !n || mask == ((1u << x->ndim) - 1) >> (x->ndim - n) << (x->ndim - n) ? n : -1;
+}
+
+static dl_tensor *length_of_rows(dl_pool *p, dl_tensor *x, double power, int last, int keep, bool wide) {
+    dl_tensor *root = K(dl_root_of_powers(dl_id_magnitude_power, &x, power, 0, last, wide));
+    long shape[DL_MAX_DIM];
+    for (int i = 0; i < x->ndim; i++) shape[i] = last && i < x->ndim - last ? x->shape[i] : 1;
+    return root && keep ? K(dl_reshape(root, shape, x->ndim)) : root;
+}
+
 /* (sum |x|**p)**(1/p) over dims; the gradient at 0 is 0. */
-static dl_tensor *length(dl_pool *p, dl_tensor *x, double power, const long *dims, int n, int keep) {
+static dl_tensor *length(dl_pool *p, dl_tensor *x, double power, const long *dims, int n, int keep, bool wide) {
+    const int last = in_rows(x, power, dims, n);
     dl_tensor *out = NULL, *size;
-    if (power == 2) {
+    if (last >= 0) {
+        out = length_of_rows(p, x, power, last, keep, wide);
+    } else if (power == 2) {
         out = K(safe_root(K(dl_square_sum(x, dims, n, keep)), power, p));
     } else if (power == 0) {
         out = K(dl_sum(K(dl_to(K(dl_ne(x, N(0))), x->dtype)), dims, n, keep));
@@ -191,15 +217,17 @@ POOLED_RULE(norm) {
     const double power = ATTR_F(c, NORM_P);
     if (isnan(power)) return dl_fail(DL_ERR_VALUE, "p cannot be %g", power);
     dl_tensor *x = dl_dtype_is_complex(c->in[0]->dtype) ? K(dl_abs(c->in[0])) : c->in[0];
-    dl_tensor *out = length(p, x, power, dim->given ? dim->u.v : NULL, dim->n, ATTR_I(c, NORM_KEEPDIM) != 0);
+    dl_tensor *out =
+        length(p, x, power, dim->given ? dim->u.v : NULL, dim->n, ATTR_I(c, NORM_KEEPDIM) != 0, dl_widening_goes_on(c));
     RESULT(out);
 }
 
 POOLED_RULE(normalize) {
     const double n = ATTR_F(c, NORMALIZE_P), eps = ATTR_F(c, NORMALIZE_EPS);
     if (n == 0 || isnan(n)) return dl_fail(DL_ERR_VALUE, "p cannot be %g", n);
-    return dl_finish(
-        c, dl_div(c->in[0], K(dl_clamp(length(p, c->in[0], n, &ATTR_I(c, NORMALIZE_DIM), 1, 1), &eps, NULL))));
+    dl_tensor *by = K(dl_clamp(length(p, c->in[0], n, &ATTR_I(c, NORMALIZE_DIM), 1, 1, true), &eps, NULL));
+    dl_widening_ends(c);
+    return dl_finish(c, dl_div(c->in[0], by));
 }
 
 POOLED_RULE(cosine_similarity) {
@@ -214,5 +242,5 @@ POOLED_RULE(cosine_similarity) {
     dim = d;
     dl_tensor *na = K(dl_clamp(K(dl_norm(a, &dim, 1, 0, 2)), &eps, NULL)),
               *nb = K(dl_clamp(K(dl_norm(b, &dim, 1, 0, 2)), &eps, NULL));
-    return dl_finish(c, dl_div(K(dl_sum(K(dl_mul(a, b)), &dim, 1, 0)), K(dl_mul(na, nb))));
+    return dl_finish(c, dl_div(K(dl_products_sum(a, b, dim, true)), K(dl_mul(na, nb))));
 }

@@ -16,11 +16,10 @@
 
 /* ---- of 0 and 1 */
 
-POOLED_RULE(binary_cross_entropy) {
+COMPOSE_RULE(binary_cross_entropy) {
     dl_tensor *w = INPUT(c, BINARY_CROSS_ENTROPY_WEIGHT);
     DL_TRY(dl_check_loss_pair(c));
-    if (!w) return dl_finish_row(c, dl_op_row(dl_id_probability_loss), NULL);
-    return dl_finish_loss(c, K(dl_mul(K(dl_probability_loss(c->in[0], c->in[1])), w)));
+    return dl_finish_weighted(c, dl_id_probability_loss, c->in, NULL, w);
 }
 
 /* pos_weight w: target * softplus(-x) counts w times. */
@@ -28,12 +27,12 @@ POOLED_RULE(binary_cross_entropy_with_logits) {
     dl_tensor *x = c->in[0], *y = c->in[1], *w = INPUT(c, BINARY_CROSS_ENTROPY_WITH_LOGITS_WEIGHT),
               *more = INPUT(c, BINARY_CROSS_ENTROPY_WITH_LOGITS_POS_WEIGHT);
     DL_TRY(dl_check_loss_pair(c));
-    if (!w && !more) return dl_finish_row(c, dl_op_row(dl_id_logit_loss), NULL);
-    dl_tensor *each = K(dl_logit_loss(x, y));
-    if (more) {
-        dl_tensor *share = K(dl_mul(y, K(dl_sub(more, N(1)))));
-        each = K(dl_addcmul(each, share, K(dl_logsigmoid(x)), -1)); /* -softplus(-x) */
-    }
+    if (!more) return dl_finish_weighted(c, dl_id_logit_loss, c->in, NULL, w);
+    dl_tensor *in[] = {x, y, more};
+    if (dl_row_sums(dl_op_row(dl_id_balanced_logit_loss), in))
+        return dl_finish_weighted(c, dl_id_balanced_logit_loss, in, NULL, w);
+    dl_tensor *share = K(dl_mul(y, K(dl_sub(more, N(1)))));
+    dl_tensor *each = K(dl_addcmul(K(dl_logit_loss(x, y)), share, K(dl_logsigmoid(x)), -1)); /* -softplus(-x) */
     return dl_finish_loss(c, w ? K(dl_mul(each, w)) : each);
 }
 
@@ -85,30 +84,14 @@ POOLED_RULE(gaussian_nll_loss) {
     const double eps = ATTR_F(c, GAUSSIAN_NLL_LOSS_EPS);
     DL_TRY(dl_check_loss_pair(c));
     if (!(eps > 0)) return dl_fail(DL_ERR_VALUE, "eps must be above 0, not %g", eps);
-    dl_tensor *v = K(variances(c)), *fixed = v ? K(dl_detach(v)) : NULL;
-    if (!fixed) return dl_failed();
-    v = K(dl_add(v, K(dl_sub(K(dl_clamp(fixed, &eps, NULL)), fixed))));
-    dl_tensor *square = K(dl_square(K(dl_sub(c->in[0], c->in[1]))));
-    dl_tensor *each = K(dl_mul(K(dl_add(K(dl_log(v)), K(dl_div(square, v)))), N(0.5)));
-    if (ATTR_I(c, GAUSSIAN_NLL_LOSS_FULL)) each = K(dl_add(each, N(0.5 * log(2 * M_PI))));
-    return dl_finish_loss(c, each);
+    const double constant = ATTR_I(c, GAUSSIAN_NLL_LOSS_FULL) ? 0.5 * log(2 * M_PI) : 0;
+    dl_tensor *in[3] = {c->in[0], c->in[1], K(variances(c))};
+    return dl_finish_row(c, dl_id_normal_loss, in, (double[]){eps, constant});
 }
 
-/* Stirling's approximation of ln(y!), 0 up to 1: y ln(y) - y + ln(2 pi y) / 2 */
-static dl_tensor *log_factorial(dl_pool *p, dl_tensor *y) {
-    dl_tensor *large = K(dl_gt(y, N(1))), *safe = K(dl_where(large, y, N(1)));
-    dl_tensor *ln = K(dl_log(safe)), *half = K(dl_mul(K(dl_add(ln, N(log(2 * M_PI)))), N(0.5)));
-    dl_tensor *sum = K(dl_add(K(dl_sub(K(dl_mul(safe, ln)), safe)), half));
-    return K(dl_where(large, sum, N(0)));
-}
-
-POOLED_RULE(poisson_nll_loss) {
-    dl_tensor *x = c->in[0], *y = c->in[1], *each;
+COMPOSE_RULE(poisson_nll_loss) {
+    const double full = ATTR_I(c, POISSON_NLL_LOSS_FULL) != 0, eps = ATTR_F(c, POISSON_NLL_LOSS_EPS);
+    const int row = ATTR_I(c, POISSON_NLL_LOSS_LOG_INPUT) ? dl_id_poisson_loss : dl_id_poisson_mean_loss;
     DL_TRY(dl_check_loss_pair(c));
-    if (ATTR_I(c, POISSON_NLL_LOSS_LOG_INPUT))
-        each = K(dl_sub(K(dl_exp(x)), K(dl_mul(y, x))));
-    else
-        each = K(dl_sub(x, K(dl_mul(y, K(dl_log(K(dl_add(x, N(ATTR_F(c, POISSON_NLL_LOSS_EPS))))))))));
-    if (ATTR_I(c, POISSON_NLL_LOSS_FULL)) each = K(dl_add(each, log_factorial(p, y)));
-    return dl_finish_loss(c, each);
+    return dl_finish_row(c, row, c->in, (double[]){full, eps});
 }

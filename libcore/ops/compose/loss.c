@@ -73,17 +73,14 @@ dl_status dl_check_loss_pair(const dl_call *c) {
                         dl_shape_of(y));
 }
 
-/* Huber's loss with a delta next to 0 is the size of a difference: the powers of two are exact. */
-const double dl_size_of_difference[2] = {0x1p-100, 0x1p100};
-
 POOLED_RULE(mse_loss) {
-    const dl_op *row = dl_op_row(dl_id_square_difference);
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *w = INPUT(c, MSE_LOSS_WEIGHT);
     DL_TRY(dl_check_loss_pair(c));
     DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     if (w) return finish_counted(c, K(dl_square_difference(c->in[0], c->in[1])), w);
-    if (how == DL_REDUCE_NONE || dl_row_sums_quietly(row, c->in)) return dl_finish_row(c, row, NULL);
+    if (how == DL_REDUCE_NONE || dl_row_sums(dl_op_row(dl_id_square_difference), c->in))
+        return dl_finish_row(c, dl_id_square_difference, c->in, NULL);
     dl_tensor *off = K(dl_sub(c->in[0], c->in[1]));
     if (!off) return dl_failed();
     dl_tensor *sum = dl_square_sum(off, NULL, 0, 0);
@@ -92,13 +89,12 @@ POOLED_RULE(mse_loss) {
 }
 
 POOLED_RULE(l1_loss) {
-    const dl_op *row = dl_op_row(dl_id_huber_difference);
     dl_reduction how = DL_REDUCE_MEAN;
     dl_tensor *w = INPUT(c, L1_LOSS_WEIGHT);
     DL_TRY(dl_check_loss_pair(c));
     DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
-    if (!w && how != DL_REDUCE_NONE && dl_row_sums_quietly(row, c->in))
-        return dl_finish_row(c, row, dl_size_of_difference);
+    if (!w && how != DL_REDUCE_NONE && dl_row_sums(dl_op_row(dl_id_difference_power), c->in))
+        return dl_finish_row(c, dl_id_difference_power, c->in, (double[]){1, 0});
     return finish_counted(c, K(dl_abs(K(dl_sub(c->in[0], c->in[1])))), w);
 }
 
@@ -107,14 +103,14 @@ COMPOSE_RULE(smooth_l1_loss) {
     DL_TRY(dl_check_loss_pair(c));
     if (!(beta >= 0)) return dl_fail(DL_ERR_VALUE, "beta must be 0 or more, not %g", beta);
     if (beta == 0) return dl_finish(c, dl_l1_loss(c->in[0], c->in[1], NULL, ATTR_S(c, LOSS_REDUCTION)));
-    return dl_finish_row(c, dl_op_row(dl_id_huber_difference), (double[]){beta, 1 / beta});
+    return dl_finish_row(c, dl_id_huber_difference, c->in, (double[]){beta, 1 / beta});
 }
 
 POOLED_RULE(huber_loss) {
     double delta = ATTR_F(c, HUBER_LOSS_DELTA);
     DL_TRY(dl_check_loss_pair(c));
     if (!(delta > 0)) return dl_fail(DL_ERR_VALUE, "delta must be above 0, not %g", delta);
-    if (!INPUT(c, HUBER_LOSS_WEIGHT)) return dl_finish_row(c, dl_op_row(dl_id_huber_difference), (double[]){delta, 1});
+    if (!INPUT(c, HUBER_LOSS_WEIGHT)) return dl_finish_row(c, dl_id_huber_difference, c->in, (double[]){delta, 1});
     dl_tensor *loss = K(weighted(K(dl_huber_difference(c->in[0], c->in[1], delta, 1)), INPUT(c, HUBER_LOSS_WEIGHT)));
     return loss ? dl_finish_loss(c, loss) : dl_failed();
 }

@@ -42,7 +42,11 @@ static dl_status check_rows(const dl_call *c, int i) {
 
 static dl_tensor *distance(dl_pool *p, dl_tensor *a, dl_tensor *b, double power, double eps, int keep) {
     const long last = -1;
-    return K(dl_norm(K(dl_add(K(dl_sub(a, b)), N(eps))), &last, 1, keep, power));
+    dl_tensor *in[2] = {a, b};
+    if (!dl_sums_powers(dl_id_difference_power, in, power))
+        return K(dl_norm(K(dl_add(K(dl_sub(a, b)), N(eps))), &last, 1, keep, power));
+    dl_tensor *root = K(dl_root_of_powers(dl_id_difference_power, in, power, eps, 1, true));
+    return keep && root ? K(dl_with_dim(root, -1)) : root;
 }
 
 POOLED_RULE(pairwise_distance) {
@@ -80,32 +84,27 @@ POOLED_RULE(cosine_embedding_loss) {
     DL_TRY(check_rows(c, 2));
     dl_tensor *aa = K(dl_add(K(dl_square_sum(a, &last, 1, 0)), eps));
     dl_tensor *bb = K(dl_add(K(dl_square_sum(b, &last, 1, 0)), eps));
-    dl_tensor *cosine = K(dl_div(K(dl_sum(K(dl_mul(a, b)), &last, 1, 0)), K(dl_sqrt(K(dl_mul(aa, bb))))));
+    dl_tensor *cosine = K(dl_div(K(dl_products_sum(a, b, last, true)), K(dl_sqrt(K(dl_mul(aa, bb))))));
     dl_tensor *far = above(p, K(dl_sub(cosine, N(ATTR_F(c, COSINE_EMBEDDING_LOSS_MARGIN)))));
     dl_tensor *near = where_label(p, y, 1, K(dl_sub(N(1), cosine)));
     return dl_finish_loss(c, K(dl_add(near, where_label(p, y, -1, far))));
 }
 
 /* A target that is neither 1 nor -1 counts as both, as in PyTorch. */
-POOLED_RULE(hinge_embedding_loss) {
-    dl_tensor *x = c->in[0], *y = c->in[1];
+COMPOSE_RULE(hinge_embedding_loss) {
     DL_TRY(check_alike(c, 1));
-    dl_tensor *short_of = above(p, K(dl_sub(N(ATTR_F(c, HINGE_EMBEDDING_LOSS_MARGIN)), x)));
-    dl_tensor *apart = K(dl_where(K(dl_eq(y, N(1))), N(0), short_of));
-    dl_tensor *together = K(dl_where(K(dl_eq(y, N(-1))), N(0), x));
-    return dl_finish_loss(c, K(dl_add(apart, together)));
+    return dl_finish_row(c, dl_id_hinge_loss, c->in, &ATTR_F(c, HINGE_EMBEDDING_LOSS_MARGIN));
 }
 
-POOLED_RULE(soft_margin_loss) {
+COMPOSE_RULE(soft_margin_loss) {
     DL_TRY(check_alike(c, 1));
-    return dl_finish_loss(c, K(dl_softplus(K(dl_neg(K(dl_mul(c->in[0], c->in[1])))), 1, INFINITY)));
+    return dl_finish_row(c, dl_id_logistic_loss, c->in, NULL);
 }
 
-POOLED_RULE(margin_ranking_loss) {
+COMPOSE_RULE(margin_ranking_loss) {
     DL_TRY(check_alike(c, 1));
     DL_TRY(check_alike(c, 2));
-    dl_tensor *lead = K(dl_mul(c->in[2], K(dl_sub(c->in[1], c->in[0]))));
-    return dl_finish_loss(c, above(p, K(dl_add(lead, N(ATTR_F(c, MARGIN_RANKING_LOSS_MARGIN))))));
+    return dl_finish_row(c, dl_id_ranking_loss, c->in, &ATTR_F(c, MARGIN_RANKING_LOSS_MARGIN));
 }
 
 /* ---- scores of classes */
@@ -186,7 +185,7 @@ POOLED_RULE(multilabel_soft_margin_loss) {
     DL_TRY(check_alike(c, 1));
     if (!x->ndim) return dl_fail(DL_ERR_SHAPE, "scores are [N,C] or [C], not one number");
     const dl_op *row = dl_op_row(dl_id_logit_loss);
-    if (!w && dl_row_sums_quietly(row, c->in))
+    if (!w && dl_row_sums(row, c->in))
         return dl_finish_loss(c, K(dl_row_total(row, c->in, NULL, 1, DL_REDUCE_MEAN, true)));
     dl_tensor *yes = K(dl_mul(y, K(dl_logsigmoid(x)))), *no = K(dl_logsigmoid(K(dl_neg(x))));
     dl_tensor *each = K(dl_neg(K(dl_add(yes, K(dl_mul(K(dl_sub(N(1), y)), no))))));

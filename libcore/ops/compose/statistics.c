@@ -1,6 +1,7 @@
 /* Statistics made of other ops: those that leave out NaN, counts, pairs of results; comparisons with tolerance. */
 #include "ops/compose/compose.h"
 #include "ops/compose/rows/row_sum.h"
+#include "core/widening.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/compare.h"
 #include "dlcore/copy.h"
@@ -92,11 +93,8 @@ COMPOSE_RULE(std_mean) {
 
 POOLED_RULE(dist) {
     const double power = ATTR_F(c, DIST_P);
-    const dl_op *row = dl_op_row(power == 1 ? dl_id_huber_difference : dl_id_square_difference);
-    if ((power == 1 || power == 2) && dl_row_sums_quietly(row, c->in)) {
-        dl_tensor *sum = K(dl_row_total(row, c->in, dl_size_of_difference, 0, DL_REDUCE_SUM, true));
-        return dl_finish(c, power == 1 ? dl_ref(sum) : dl_norm_root(sum));
-    }
+    if (dl_sums_powers(dl_id_difference_power, c->in, power))
+        return dl_finish(c, dl_root_of_powers(dl_id_difference_power, c->in, power, 0, 0, dl_widening_goes_on(c)));
     return dl_finish(c, dl_norm(K(dl_sub(c->in[0], c->in[1])), NULL, 0, 0, power));
 }
 

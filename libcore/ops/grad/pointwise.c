@@ -195,6 +195,21 @@ GRAD_RULE(logit_loss) {
     return DL_OK;
 }
 
+/* up = ln(1 + e^x), down = ln(1 + e^-x): dx = g ((1 - target) sigmoid(x) - w target sigmoid(-x)), dtarget = g (w down -
+ * up), dw = g target down */
+GRAD_RULE(balanced_logit_loss) {
+    dl_tensor *x = IN_(BALANCED_LOGIT_LOSS_INPUT), *y = IN_(BALANCED_LOGIT_LOSS_TARGET);
+    dl_tensor *w = IN_(BALANCED_LOGIT_LOSS_WEIGHT), *less = T(dl_neg(x)), *down = T(dl_neg(T(dl_logsigmoid(x))));
+    if (NEED(BALANCED_LOGIT_LOSS_INPUT)) {
+        dl_tensor *no = T(dl_mul(T(dl_sub(NUM(1), y)), T(dl_sigmoid(x))));
+        dl_tensor *yes = T(dl_mul(T(dl_mul(y, w)), T(dl_sigmoid(less))));
+        DL_TRY(dl_give(b, DL_IN_BALANCED_LOGIT_LOSS_INPUT, dl_mul(G0, T(dl_sub(no, yes)))));
+    }
+    GIVE(BALANCED_LOGIT_LOSS_TARGET, dl_mul(G0, T(dl_add(T(dl_mul(w, down)), T(dl_logsigmoid(less))))));
+    GIVE(BALANCED_LOGIT_LOSS_WEIGHT, dl_mul(T(dl_mul(G0, y)), down));
+    return DL_OK;
+}
+
 /* dx = g (x - target) / (x (1 - x)), the divisor at least 1e-12; dtarget = g (ln(1 - x) - ln(x)), each at least -100 */
 GRAD_RULE(probability_loss) {
     const double least = 1e-12, floor = -100;
@@ -264,6 +279,18 @@ GRAD_RULE(huber_difference) {
     return to_difference(b, T(dl_mul(T(dl_mul(G0, off)), NUM(ATTR_F(b, HUBER_DIFFERENCE_SCALE)))));
 }
 
+/* The slope of |t|**e, 0 where t is 0. */
+static dl_tensor *size_slope(dl_back *b, dl_tensor *t, double e) {
+    dl_tensor *flat = T(dl_eq(t, NUM(0))), *size = T(dl_where(flat, NUM(1), T(dl_abs(t))));
+    dl_tensor *by = e == 1 ? NUM(1) : T(dl_mul(T(dl_pow(size, NUM(e - 1))), NUM(e)));
+    return T(dl_mul(T(dl_sign(t)), by));
+}
+RULE(magnitude_power, dl_mul(G0, size_slope(b, IN_(MAGNITUDE_POWER_INPUT), ATTR_F(b, MAGNITUDE_POWER_P))))
+GRAD_RULE(difference_power) {
+    dl_tensor *off = T(dl_add(T(dl_sub(LEFT, RIGHT)), NUM(ATTR_F(b, DIFFERENCE_POWER_SHIFT))));
+    return to_difference(b, T(dl_mul(G0, size_slope(b, off, ATTR_F(b, DIFFERENCE_POWER_P)))));
+}
+
 /* da = -g b, db = g (ln(b) + 1 - a), at 0 the right one without the logarithm's */
 GRAD_RULE(divergence) {
     GIVE(BINARY_INPUT, dl_neg(T(dl_mul(G0, RIGHT))));
@@ -280,7 +307,67 @@ GRAD_RULE(log_divergence) {
     return DL_OK;
 }
 
+/* d(a b) = -g sigmoid(-a b) */
+GRAD_RULE(logistic_loss) {
+    dl_tensor *share = T(dl_mul(G0, T(dl_sigmoid(T(dl_neg(T(dl_mul(LEFT, RIGHT))))))));
+    GIVE(BINARY_INPUT, dl_neg(T(dl_mul(share, RIGHT))));
+    GIVE(BINARY_OTHER, dl_neg(T(dl_mul(share, LEFT))));
+    return DL_OK;
+}
+
+/* g of those that are together, less g of those that are apart and nearer than the margin */
+GRAD_RULE(hinge_loss) {
+    dl_tensor *far = T(dl_gt(LEFT, NUM(ATTR_F(b, HINGE_LOSS_MARGIN)))), *none = T(dl_eq(RIGHT, NUM(1)));
+    dl_tensor *up = T(dl_where(T(dl_eq(RIGHT, NUM(-1))), NUM(0), G0));
+    GIVE(BINARY_INPUT, dl_sub(up, T(dl_where(T(dl_logical_or(none, far)), NUM(0), G0))));
+    return DL_OK;
+}
+
+/* da = g (e^a - b), db = g (ln(b!)' - a) */
+static dl_tensor *factorial_slope(dl_back *b, double full) {
+    dl_tensor *some = T(dl_gt(RIGHT, NUM(1))), *y = T(dl_where(some, RIGHT, NUM(1)));
+    if (!full) return NUM(0);
+    return T(dl_where(some, T(dl_add(T(dl_log(y)), T(dl_div(NUM(0.5), y)))), NUM(0)));
+}
+GRAD_RULE(poisson_loss) {
+    GIVE(BINARY_INPUT, dl_mul(G0, T(dl_sub(T(dl_exp(LEFT)), RIGHT))));
+    GIVE(BINARY_OTHER, dl_mul(G0, T(dl_sub(factorial_slope(b, ATTR_F(b, POISSON_LOSS_FULL)), LEFT))));
+    return DL_OK;
+}
+/* m = a + eps: da = g (1 - b / m), db = g (ln(b!)' - ln(m)) */
+GRAD_RULE(poisson_mean_loss) {
+    dl_tensor *m = T(dl_add(LEFT, NUM(ATTR_F(b, POISSON_MEAN_LOSS_EPS))));
+    GIVE(BINARY_INPUT, dl_mul(G0, T(dl_sub(NUM(1), T(dl_div(RIGHT, m))))));
+    GIVE(BINARY_OTHER, dl_mul(G0, T(dl_sub(factorial_slope(b, ATTR_F(b, POISSON_MEAN_LOSS_FULL)), T(dl_log(m))))));
+    return DL_OK;
+}
+
 /* ---- three operands */
+
+/* v = max(var, eps), whose slope is 1 below eps, too: dx = g (x - y) / v, dv = g (1 - (x - y)^2 / v) / 2v */
+GRAD_RULE(normal_loss) {
+    const double eps = ATTR_F(b, NORMAL_LOSS_EPS);
+    dl_tensor *var = IN_(NORMAL_LOSS_VAR), *fixed = T(dl_detach(var));
+    dl_tensor *v = T(dl_add(var, T(dl_sub(T(dl_clamp(fixed, &eps, NULL)), fixed))));
+    dl_tensor *off = T(dl_sub(IN_(NORMAL_LOSS_INPUT), IN_(NORMAL_LOSS_TARGET))), *share = T(dl_div(off, v));
+    dl_tensor *slope = T(dl_mul(G0, share));
+    GIVE(NORMAL_LOSS_INPUT, dl_ref(slope));
+    GIVE(NORMAL_LOSS_TARGET, dl_neg(slope));
+    dl_tensor *rest = T(dl_sub(NUM(0.5), T(dl_mul(T(dl_mul(off, share)), NUM(0.5)))));
+    GIVE(NORMAL_LOSS_VAR, dl_mul(G0, T(dl_div(rest, v))));
+    return DL_OK;
+}
+
+/* Nothing where the margin is reached; else da = -g c, db = g c, dc = g (b - a) */
+GRAD_RULE(ranking_loss) {
+    dl_tensor *c = IN_(RANKING_LOSS_TARGET), *lead = T(dl_sub(IN_(RANKING_LOSS_INPUT2), IN_(RANKING_LOSS_INPUT1)));
+    dl_tensor *done = T(dl_lt(T(dl_add(T(dl_mul(c, lead)), NUM(ATTR_F(b, RANKING_LOSS_MARGIN)))), NUM(0)));
+    dl_tensor *g = T(dl_where(done, NUM(0), G0)), *to = T(dl_mul(g, c));
+    GIVE(RANKING_LOSS_INPUT1, dl_neg(to));
+    GIVE(RANKING_LOSS_INPUT2, dl_ref(to));
+    GIVE(RANKING_LOSS_TARGET, dl_mul(g, lead));
+    return DL_OK;
+}
 
 GRAD_RULE(lerp) {
     dl_tensor *to = T(dl_mul(G0, CONJ(IN_(LERP_WEIGHT))));

@@ -22,10 +22,16 @@ static dl_tensor *kept(dl_back *b, dl_tensor *t) {
     return T(dl_reshape(t, shape, dl_reduced_shape(m->ndim, m->shape, mask, true, shape)));
 }
 
+/* The same in the input's dtype: here the numbers are few. */
+static dl_tensor *kept_alike(dl_back *b, dl_tensor *t) {
+    dl_tensor *k = kept(b, t);
+    return k && k->dtype != META(REDUCE_INPUT)->dtype ? T(dl_to(k, META(REDUCE_INPUT)->dtype)) : k;
+}
+
 /* The same, repeated to the input's shape; a new reference. */
 static dl_tensor *spread(dl_back *b, dl_tensor *t) {
     const dl_meta *m = dl_in_meta(b, 0);
-    dl_tensor *k = kept(b, t);
+    dl_tensor *k = kept_alike(b, t);
     return k ? dl_expand(k, m->shape, m->ndim) : NULL;
 }
 
@@ -53,8 +59,8 @@ GRAD_RULE(var) {
     return dl_give(b, 0, of_mean ? dl_add(of_var, of_mean) : dl_ref(of_var));
 }
 
-RULE(square_sum, dl_mul(T(dl_mul(kept(b, G0), NUM(2))), IN_(REDUCE_INPUT)))
-RULE(magnitude_sum, dl_mul(kept(b, G0), T(dl_sign(IN_(REDUCE_INPUT)))))
+RULE(square_sum, dl_mul(T(dl_mul(kept_alike(b, G0), NUM(2))), IN_(REDUCE_INPUT)))
+RULE(magnitude_sum, dl_mul(kept_alike(b, G0), T(dl_sign(IN_(REDUCE_INPUT)))))
 RULE(known_sum, dl_where(T(dl_isnan(IN_(REDUCE_INPUT))), NUM(0), kept(b, G0)))
 
 /* The product of the others: y / x, but where there are zeros: a single zero gets the product of the rest, and all

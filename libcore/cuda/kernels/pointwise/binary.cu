@@ -7,6 +7,11 @@
 struct pow_row;
 template <> dl_status dl_run_row<pow_row>(dl_call *c);
 
+struct mul_row;
+struct div_row;
+template <> constexpr bool dl_narrows<mul_row> = true;
+template <> constexpr bool dl_narrows<div_row> = true;
+
 struct pow_grad_a;
 struct pow_grad_b;
 static dl_status grad_pow(dl_back *b);

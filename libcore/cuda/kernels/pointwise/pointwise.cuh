@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/runtime/iter.cuh"
+#include "core/widening.h"
 #include "ops/each.h"
 #include "ops/formula.h"
 
@@ -136,10 +137,23 @@ template <class T, bool TESTS, class E> __device__ auto dl_typed(E e) {
     return std::conditional_t<TESTS, bool, T>(e);
 }
 
+/* Rows with DL_K_NARROW, in calls of which the second operand is f32. */
+template <class ROW> constexpr bool dl_narrows = false;
+template <class ROW> dl_status dl_run_narrow(dl_gpu *g, const dl_call *c) {
+    auto carried = dl_carry<ROW::NUMBERS, false>(g, c->op, c->attr);
+    return dl_dispatch<DL_HALVES>(c->dtype, [&](auto tag) {
+        typedef decltype(tag) T;
+        typedef typename ROW::template f<float, true> F;
+        return dl_each<F, T, T, float>(g, dl_it_of({c->out[0], c->in[0], c->in[1]}), F{carried});
+    });
+}
+
 template <class ROW> dl_status dl_run_row(dl_call *c) {
     DL_USE_GPU(g, c->device);
     dl_tensor *out = c->out[0], *x = c->in[0];
     int dtype = c->dtype;
+    if constexpr (dl_narrows<ROW>)
+        if (DL_BIT(dtype) & DL_HALVES && c->in[1]->dtype == DL_F32) return dl_run_narrow<ROW>(g, c);
     if (!ROW::TESTS && out->dtype != dtype) { /* integers with a limit that is not an integer become f32 first */
         DL_TRY(dl_cuda_copy(g, out, x));
         x = out;
@@ -262,5 +276,6 @@ template <class ROW, class... GRADS> constexpr dl_grad_function *dl_grad_of_row(
         };                                                                                                             \
     };)
 #define DL_KERNEL(name, flags, ...)                                                                                    \
-    const dl_kernel dl_cuda_##name = {dl_run_row<name##_row>, dl_grad_of_row<name##_row, __VA_ARGS__>(),               \
-                                      name##_row::HAS & DL_DTYPES, NULL, flags | dl_flags_of_slope(name##_row::HAS)};
+    const dl_kernel dl_cuda_##name = {                                                                                 \
+        dl_run_row<name##_row>, dl_grad_of_row<name##_row, __VA_ARGS__>(), name##_row::HAS & DL_DTYPES, NULL,          \
+        flags | dl_flags_of_slope(name##_row::HAS) | (dl_narrows<name##_row> ? DL_K_NARROW : 0)};

@@ -1,6 +1,7 @@
-/* Formulas with two operands whose results are added up in the pass that computes them. Results of a row lie one behind
+/* Formulas whose results are added up in the pass that computes them. Results of a row lie one behind
  * the other; a block takes a row, or a part of it where rows are few, or where they are short a part of a warp does.
- * Sums run in f64 and in an order that follows from shapes alone, so that results repeat bit for bit. */
+ * Sums run in f64, those of a few neighbours of 16 bits in f32, and in an order that follows from shapes alone, so that
+ * results repeat bit for bit. */
 #include "cuda/kernels/pointwise/row_sum.h"
 #include "cuda/kernels/pointwise/pointwise.cuh"
 #include "cuda/kernels/pointwise/power.cuh"
@@ -11,30 +12,36 @@
 
 /* The functions of the formulas, those of floats alone. */
 namespace {
-#define FUNCTION2_OF(name, row_numbers, ...)                                                                           \
+#define TERMS(name, operands, args, row_numbers, ...)                                                                  \
     struct terms_##name {                                                                                              \
-        enum { NUMBERS = DL_COUNT(row_numbers) };                                                                      \
+        enum { OPERANDS = operands, NUMBERS = DL_COUNT(row_numbers) };                                                 \
         template <class T> struct f : dl_carried<NUMBERS, false> {                                                     \
-            __device__ T operator()(T a, T b) const { DL_EACH(DL_DECLARE, row_numbers) __VA_ARGS__ }                   \
+            __device__ T operator() args const { DL_EACH(DL_DECLARE, row_numbers) __VA_ARGS__ }                        \
         };                                                                                                             \
     };
+#define FUNCTION_OF(name, row_numbers, ...) TERMS(name, 1, (T x), row_numbers, __VA_ARGS__)
+#define FUNCTION2_OF(name, row_numbers, ...) TERMS(name, 2, (T a, T b), row_numbers, __VA_ARGS__)
+#define FUNCTION3_OF(name, row_numbers, ...) TERMS(name, 3, (T a, T b, T c), row_numbers, __VA_ARGS__)
 #define FLOAT(...) return dl_typed<T, false>(__VA_ARGS__);
 #include "ops/pointwise.def"
 } /* namespace */
 
-enum { OPERANDS = DL_SUM_BY, THREADS = 256, MOST_BLOCKS = 1056, LONG_ROW = 128, LEAST_EACH = 2 };
+enum { THREADS = 256, PROCESSORS = 132, LONG_ROW = 128, LEAST_EACH = 2 };
+
+/* Blocks of a processor at once: for what is read in advance of more operands a thread needs more registers. */
+constexpr int resident_blocks(int operands) { return operands > 2 ? 3 : 4; }
 
 /* Element i of the results is made of those at x[k] + at[k].at(i), in steps of a vector. */
-struct dl_term_pair {
-    dl_red_dims at[OPERANDS];
-    const void *x[OPERANDS];
-    bool moves[OPERANDS]; /* else the elements of a vector are one */
+template <int N> struct dl_terms {
+    dl_red_dims at[N];
+    const void *x[N];
+    bool moves[N]; /* else the elements of a vector are one */
 };
 
 struct sums {
     long outs, n; /* results, and vectors of each */
     int lanes, parts, dtype;
-    double divisor;
+    double divisor, power;
     void *out;
 };
 
@@ -49,24 +56,46 @@ template <class T, int V> __device__ inline void read(const T *from, bool moves,
     for (int e = 0; e < V; e++) v[e] = dl_up(p.v[e]);
 }
 
-/* Adds the results of U vectors, `step` apart; all are read before one is used. */
-template <class F, class T, int V, int U>
-__device__ inline void add(const dl_term_pair &in, const F &f, long i, long step, double &sum) {
-    calc_t<T> v[U][OPERANDS][V];
-#pragma unroll
-    for (int u = 0; u < U; u++)
-#pragma unroll
-        for (int k = 0; k < OPERANDS; k++)
-            read<T, V>((const T *)in.x[k] + in.at[k].at(i + u * step), in.moves[k], v[u][k]);
-#pragma unroll
-    for (int u = 0; u < U; u++)
-#pragma unroll
-        for (int e = 0; e < V; e++) sum += (double)f(v[u][0][e], v[u][1][e]);
+template <class F, class C, int N, int V> __device__ inline C term(const F &f, const C (&v)[N][V], int e) {
+    if constexpr (N == 1)
+        return f(v[0][e]);
+    else if constexpr (N == 2)
+        return f(v[0][e], v[1][e]);
+    else
+        return f(v[0][e], v[1][e], v[2][e]);
 }
 
-template <class F, class T, int V>
-__global__ void __launch_bounds__(THREADS)
-    sum_kernel(const __grid_constant__ dl_term_pair in, const sums s, double *part, int *done, F f) {
+/* Adds the results of U vectors, `step` apart; all are read before one is used. */
+template <class F, class T, int N, int V, int U>
+__device__ inline void add(const dl_terms<N> &in, const F &f, long i, long step, double &sum) {
+    enum {
+        TOGETHER = sizeof(T) == 2 && V > 4 ? 4 : 1
+    }; /* of 16 bits in f32: what that rounds off is far below these */
+    calc_t<T> v[U][N][V];
+#pragma unroll
+    for (int u = 0; u < U; u++)
+#pragma unroll
+        for (int k = 0; k < N; k++) read<T, V>((const T *)in.x[k] + in.at[k].at(i + u * step), in.moves[k], v[u][k]);
+#pragma unroll
+    for (int u = 0; u < U; u++)
+#pragma unroll
+        for (int e = 0; e < V; e += TOGETHER) {
+            calc_t<T> part = term(f, v[u], e);
+#pragma unroll
+            for (int k = 1; k < TOGETHER; k++) part += term(f, v[u], e + k);
+            sum += (double)part;
+        }
+}
+
+/* What is made of a sum: few do this. */
+static __device__ __noinline__ void put_sum(const sums &s, long r, double sum) {
+    const double v = sum / s.divisor;
+    dl_put(s.out, s.dtype, r, s.power == 1 ? v : s.power == 0.5 ? sqrt(v) : pow(v, s.power));
+}
+
+template <class F, class T, int N, int V>
+__global__ void __launch_bounds__(THREADS, resident_blocks(N))
+    sum_kernel(const __grid_constant__ dl_terms<N> in, const sums s, double *part, int *done, F f) {
     __shared__ double shared[THREADS / DL_WARP];
     const int piece = blockIdx.x % s.parts, lane = threadIdx.x % s.lanes;
     const long r = (long)(blockIdx.x / s.parts) * (THREADS / s.lanes) + threadIdx.x / s.lanes;
@@ -74,8 +103,10 @@ __global__ void __launch_bounds__(THREADS)
     if (r < s.outs) {
         const long step = (long)s.lanes * s.parts, end = (r + 1) * s.n;
         long i = r * s.n + (long)piece * s.lanes + lane;
-        for (; i + step < end; i += 2 * step) add<F, T, V, 2>(in, f, i, step, sum);
-        if (i < end) add<F, T, V, 1>(in, f, i, step, sum);
+        if constexpr (N == 1)
+            for (; i + 3 * step < end; i += 4 * step) add<F, T, N, V, 4>(in, f, i, step, sum);
+        for (; i + step < end; i += 2 * step) add<F, T, N, V, 2>(in, f, i, step, sum);
+        if (i < end) add<F, T, N, V, 1>(in, f, i, step, sum);
     }
     sum = dl_row_join(sum, dl_sum_f(), shared, s.lanes);
     if (s.parts > 1) { /* a block has one result */
@@ -85,7 +116,7 @@ __global__ void __launch_bounds__(THREADS)
         for (int k = threadIdx.x; k < s.parts; k += THREADS) sum += part[r * s.parts + k];
         sum = dl_row_join(sum, dl_sum_f(), shared, THREADS);
     }
-    if (r < s.outs && !lane) dl_put(s.out, s.dtype, r, sum / s.divisor);
+    if (r < s.outs && !lane) put_sum(s, r, sum);
 }
 
 /* ---- on the host */
@@ -121,11 +152,11 @@ static bool in_vectors(const dl_it *it, long n, size_t size, long by) {
     return good;
 }
 
-static dl_term_pair pair_of(const dl_it *it, size_t size, int by) {
-    dl_term_pair o;
+template <int N> static dl_terms<N> terms_of(const dl_it *it, size_t size, int by) {
+    dl_terms<N> o;
     long total = 1;
     for (int d = 0; d < it->ndim; d++) total *= it->shape[d] / (d ? 1 : by);
-    for (int k = 0; k < OPERANDS; k++) {
+    for (int k = 0; k < N; k++) {
         dl_red_dims *at = &o.at[k];
         at->n = it->ndim, at->wide = total >= 0x7fffffff;
         for (int d = 0; d < it->ndim; d++) {
@@ -137,24 +168,26 @@ static dl_term_pair pair_of(const dl_it *it, size_t size, int by) {
     return o;
 }
 
-static void shape_sums(sums *s) {
+static void shape_sums(sums *s, int operands) {
+    const long most_blocks = 2 * PROCESSORS * resident_blocks(operands);
     s->lanes = THREADS, s->parts = 1;
     if (s->n < LONG_ROW)
         for (s->lanes = 1; s->lanes < DL_WARP && s->lanes < s->n;) s->lanes *= 2;
-    else if (s->outs < MOST_BLOCKS / 2) {
-        long most = s->n / (LEAST_EACH * THREADS), wanted = MOST_BLOCKS / (s->outs ? s->outs : 1);
+    else if (s->outs < most_blocks / 2) {
+        long most = s->n / (LEAST_EACH * THREADS), wanted = most_blocks / (s->outs ? s->outs : 1);
         s->parts = (int)(most < 1 ? 1 : most < wanted ? most : wanted);
     }
 }
 
-template <class F, class T, int V> static dl_status launch(dl_gpu *g, const dl_it *it, sums s, F f) {
+template <class F, class T, int N, int V> static dl_status launch(dl_gpu *g, const dl_it *it, sums s, F f) {
     s.n /= V;
-    shape_sums(&s);
+    shape_sums(&s, N);
     const long blocks = (s.outs + THREADS / s.lanes - 1) / (THREADS / s.lanes) * s.parts;
     double *part = NULL;
     if (s.parts > 1 && !(part = (double *)dl_gpu_take(g, sizeof(double) * (size_t)(s.outs * s.parts))))
         return dl_failed();
-    sum_kernel<F, T, V><<<(unsigned)blocks, THREADS, 0, g->stream>>>(pair_of(it, sizeof(T), V), s, part, g->done, f);
+    const dl_terms<N> in = terms_of<N>(it, sizeof(T), V);
+    sum_kernel<F, T, N, V><<<(unsigned)blocks, THREADS, 0, g->stream>>>(in, s, part, g->done, f);
     dl_status st = dl_gpu_launched(g);
     dl_gpu_drop(g, part);
     return st;
@@ -165,9 +198,9 @@ template <class ROW> static dl_status run(dl_gpu *g, const dl_call *c, const dl_
     return dl_dispatch<DL_FLOATS>(c->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         typedef typename ROW::template f<calc_t<T>> F;
-        enum { V = 16 / sizeof(T) };
-        return in_vectors(it, s.n, sizeof(T), V) ? launch<F, T, V>(g, it, s, F{carried})
-                                                 : launch<F, T, 1>(g, it, s, F{carried});
+        enum { N = ROW::OPERANDS, V = 16 / sizeof(T) };
+        return in_vectors(it, s.n, sizeof(T), V) ? launch<F, T, N, V>(g, it, s, F{carried})
+                                                 : launch<F, T, N, 1>(g, it, s, F{carried});
     });
 }
 
@@ -185,10 +218,11 @@ dl_status dl_cuda_row_sum(dl_call *c) {
     dl_meta results = {};
     dl_it it;
     DL_USE_GPU(g, c->device);
-    row.nin = DL_SUM_BY;
+    row.nin--;
     DL_TRY(c->op->infer(&row, &results));
     const dl_tensor *o = c->out[0];
-    sums s = {o->numel, 1, 0, 0, o->dtype, *dl_data<double>(c->in[DL_SUM_BY]), dl_ptr(o)};
+    const double *number = dl_data<double>(c->in[row.nin]);
+    sums s = {o->numel, 1, 0, 0, o->dtype, number[0], number[1], dl_ptr(o)};
     for (int d = o->ndim; d < results.ndim; d++) s.n *= results.shape[d];
     if (!s.outs) return DL_OK;
     results_of(&it, &row, &results);
