@@ -1,7 +1,7 @@
-/* Formulas whose results are added up in the pass that computes them. Results of a row lie one behind
- * the other; a block takes a row, or a part of it where rows are few, or where they are short a part of a warp does.
- * Sums run in f64, those of a few neighbours of 16 bits in f32, and in an order that follows from shapes alone, so that
- * results repeat bit for bit. */
+/* Formulas whose results are added up in the pass that computes them. Results of a row lie one behind the other; a
+ * block takes a row, or a part of it where rows are few, or where they are short a part of a warp does. Sums run in
+ * f64, those of a few neighbours of 16 bits in f32, and in an order that follows from shapes alone, so that results
+ * repeat bit for bit. */
 #include "cuda/kernels/pointwise/row_sum.h"
 #include "cuda/kernels/pointwise/pointwise.cuh"
 #include "cuda/kernels/pointwise/power.cuh"
@@ -68,9 +68,8 @@ template <class F, class C, int N, int V> __device__ inline C term(const F &f, c
 /* Adds the results of U vectors, `step` apart; all are read before one is used. */
 template <class F, class T, int N, int V, int U>
 __device__ inline void add(const dl_terms<N> &in, const F &f, long i, long step, double &sum) {
-    enum {
-        TOGETHER = sizeof(T) == 2 && V > 4 ? 4 : 1
-    }; /* of 16 bits in f32: what that rounds off is far below these */
+    /* Of 16 bits in f32: what that rounds off is far below these. */
+    enum { TOGETHER = sizeof(T) == 2 && V > 4 ? 4 : 1 };
     calc_t<T> v[U][N][V];
 #pragma unroll
     for (int u = 0; u < U; u++)

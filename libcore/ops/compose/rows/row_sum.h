@@ -6,9 +6,21 @@
 /* The rows that a device may add up in one pass, see dl_backend.supports: with up to three operands and a formula. */
 #define DL_SUMMED_ROWS(X)                                                                                              \
     X(mul)                                                                                                             \
-    X(magnitude_power) X(square_difference) X(huber_difference) X(difference_power) X(divergence) X(log_divergence)    \
-        X(logit_loss) X(balanced_logit_loss) X(probability_loss) X(logistic_loss) X(hinge_loss) X(ranking_loss)        \
-            X(poisson_loss) X(poisson_mean_loss) X(normal_loss)
+    X(magnitude_power)                                                                                                 \
+    X(square_difference)                                                                                               \
+    X(huber_difference)                                                                                                \
+    X(difference_power)                                                                                                \
+    X(divergence)                                                                                                      \
+    X(log_divergence)                                                                                                  \
+    X(logit_loss)                                                                                                      \
+    X(balanced_logit_loss)                                                                                             \
+    X(probability_loss)                                                                                                \
+    X(logistic_loss)                                                                                                   \
+    X(hinge_loss)                                                                                                      \
+    X(ranking_loss)                                                                                                    \
+    X(poisson_loss)                                                                                                    \
+    X(poisson_mean_loss)                                                                                               \
+    X(normal_loss)
 /* Such a device's kernel of `sum`, which has the flag DL_K_SUMS_ROWS, takes a call of the row with one operand more,
  * two numbers in host memory, and the sums of the results' last dimensions as its output: of the operands' dtype or
  * f32. They are divided by the first number and raised to the power of the second. */
