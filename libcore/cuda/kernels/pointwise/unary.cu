@@ -1,5 +1,6 @@
 /* Kernels of formulas with one operand, and their gradients in one pass. */
 #include "cuda/kernels/pointwise/pointwise.cuh"
+#include "cuda/kernels/pointwise/power.cuh"
 
 /* The slope of y = sin(u) / u, as ops/grad/pointwise.c has it, in one pass: (cos(u) - y) / u, near 0 the series. */
 template <class T> __device__ T quotient_slope(T u) {
