@@ -3,13 +3,10 @@
 #include "ops/compose/rows/row_sum.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/binary.h"
-#include "dlcore/compare.h"
 #include "dlcore/elementary.h"
 #include "dlcore/loss.h"
 #include "dlcore/reduce.h"
-#include "dlcore/rounding.h"
 #include "dlcore/unary.h"
-#include "dlcore/where.h"
 #include "ops/rules/loss.h"
 
 #include <math.h>

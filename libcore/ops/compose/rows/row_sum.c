@@ -13,7 +13,6 @@
 #include "ops/compose/compose.h"
 #include "ops/pointwise.h"
 #include "dlcore/arithmetic.h"
-#include "dlcore/copy.h"
 #include "dlcore/reduce.h"
 #include "ops/names/arithmetic.h"
 #include "ops/names/loss.h"
