@@ -104,11 +104,10 @@
 #define KAISER_ARG(x, beta) (ABS(beta) * SQRT((x) * (x) < 1 ? 1 - (x) * (x) : 0))
 #define NOT_BELOW(x, least) ((x) < (least) ? (least) : (x))
 /* Stirling's approximation of ln(y!) of y > 1, and its slope */
-#define LOG_FACTORIAL(y) ((y) * LOG(y) - (y) + NUM(0.5) * LOG(2 * PI * (y)))
+#define LOG_FACTORIAL(y) ((y)*LOG(y) - (y) + NUM(0.5) * LOG(2 * PI * (y)))
 #define LOG_FACTORIAL_SLOPE(y) (LOG(y) + NUM(0.5) / (y))
 /* g times the slope of |x| ** p */
-#define SIZE_SLOPE(g, x, p)                                                                                            \
-    ((x) == 0 ? 0 : ((x) < 0 ? -(g) : (g)) * ((p) == 1 ? 1 : (p)*POW(ABS(x), (p)-1)))
+#define SIZE_SLOPE(g, x, p) ((x) == 0 ? 0 : ((x) < 0 ? -(g) : (g)) * ((p) == 1 ? 1 : (p)*POW(ABS(x), (p)-1)))
 #define LOG_FROM(y) ((y) < -100 ? -100 : (y))
 /* (1 + tanh(u)) / 2 = sigmoid(2 u): of gelu by tanh 2 u, and its derivative */
 #define GELU_ARG(x) (NUM(1.59576912160573071) * ((x) + NUM(0.044715) * (x) * (x) * (x)))

@@ -168,13 +168,13 @@ POOLED_RULE(std) {
     return dl_finish(c, safe_root(v, 2, p));
 }
 
-/* Of a power whose sums over `dims` take one pass: how many these are, the last ones, 0 for all; else -1. Gradients of
- * sums and of sums of squares have rows of their own. */
+/* Of a power whose sums over `dims` take one pass: how many these are, the last ones, 0 for all; else -1. Sums of sizes
+ * and of squares are reductions of their own, which are quicker. */
 static int in_rows(dl_tensor *x, double power, const long *dims, int n) {
     unsigned mask = 0;
     int d;
     if (!dl_sums_powers(dl_id_magnitude_power, &x, power)) return -1;
-    if (power <= 2 && power == floor(power) && dl_recording() && dl_requires_grad(x)) return -1;
+    if (power <= 2 && power == floor(power)) return -1;
     for (int i = 0; i < n; i++)
         if (dl_dim_norm(dims[i], x->ndim, &d) == DL_OK) mask |= 1u << d;
     if (n > x->ndim) return -1;

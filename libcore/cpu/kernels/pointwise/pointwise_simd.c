@@ -284,10 +284,12 @@ const dl_pointwise_loops DL_SIMD_NAME(dl_pointwise)[DL_NDTYPE] = {
         (void)arg;                                                                                                     \
         const bool dense = s[0] == 2 && s[1] == 2 && s[last] == 2;                                                     \
         char *o = p[0], *a = p[1], *b = p[last];                                                                       \
-        _Pragma("GCC ivdep") for (long i = 0; dense && i < n; i++) {                                                   \
-            const unsigned u = ((unsigned short *)a)[i], v = ((unsigned short *)b)[i];                                 \
-            (void)v;                                                                                                   \
-            ((unsigned short *)o)[i] = (unsigned short)(__VA_ARGS__);                                                  \
+        if (dense) {                                                                                                   \
+            _Pragma("GCC ivdep") for (long i = 0; i < n; i++) {                                                        \
+                const unsigned u = ((unsigned short *)a)[i], v = ((unsigned short *)b)[i];                             \
+                (void)v;                                                                                               \
+                ((unsigned short *)o)[i] = (unsigned short)(__VA_ARGS__);                                              \
+            }                                                                                                          \
         }                                                                                                              \
         for (long i = 0; !dense && i < n; i++, o += s[0], a += s[1], b += s[last]) {                                   \
             const unsigned u = *(unsigned short *)a, v = *(unsigned short *)b;                                         \
