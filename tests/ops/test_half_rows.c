@@ -123,7 +123,8 @@ static void rows_by_index(void **state) {
                     check(add, (operands){x, v, at, 0, 0}, 40, "index_add of rows");
                     dl_tensor *across = must(dl_permute(x, SHAPE(1, 0), 2)), *u = must(dl_permute(v, SHAPE(1, 0), 2));
                     w = must(dl_detach(across));
-                    check(add, (operands){w, must(dl_detach(u)), at, 1, 0}, 40, "index_add of columns");
+                    dl_tensor *y = must(dl_detach(u));
+                    check(add, (operands){w, y, at, 1, 0}, 40, "index_add of columns");
                     if (n) {
                         dl_tensor *bags = indices(2, SHAPE(n, 1 + n / 3), rows), *own = must(dl_detach(x));
                         check(bag, (operands){own, NULL, bags, 0, 0}, 40, "sums of bags");
@@ -132,6 +133,7 @@ static void rows_by_index(void **state) {
                         dl_unref(bags), dl_unref(own);
                     }
                     dl_unref(x), dl_unref(v), dl_unref(at), dl_unref(across), dl_unref(u), dl_unref(w);
+                    dl_unref(y);
                 }
     dl_cpu_grain(had);
 }
