@@ -134,7 +134,9 @@ static dl_tensor *total_of(const dl_op *op, dl_tensor *const *in, const double *
         dl_tensor *each = dl_invoke1(op, in, f->operands, attr);
         return dl_widening_swap(widens), each;
     }
-    if (in_one_pass(op, in, attr)) {
+    /* A composite that widens rounds an operand's gradient once, however often it uses it; a row does each time. */
+    const bool rounds = wide && DL_BIT(in[0]->dtype) & DL_HALVES && wants_gradient(op, in);
+    if (!rounds && in_one_pass(op, in, attr)) {
         dl_tensor *operands[DL_SUMMED_OPERANDS];
         memcpy(operands, in, sizeof *in * (size_t)f->operands);
         dl_call row = {.op = op, .in = operands, .nin = f->operands, .attr = attr, .device = in[0]->st->device};

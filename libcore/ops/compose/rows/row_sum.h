@@ -28,7 +28,7 @@ enum { DL_SUMMED_OPERANDS = 3, DL_K_SUMS_ROWS = 1 << 4 };
 
 /* The results of a row that is in DL_SUMMED_ROWS, reduced over the last dimensions (0: all). DL_REDUCE_NONE: the
  * results. number: what the formula names. Of 16 bits they have that dtype, and with `wide` in a composite that widens
- * f32. NULL passes. A new reference. */
+ * f32, where gradients are wanted by the row's own results in f32. NULL passes. A new reference. */
 dl_tensor *dl_row_total(const dl_op *op, dl_tensor *const *in, const double *number, long last, dl_reduction how,
                         bool wide);
 /* Would a sum of the row's results for these operands take one pass, so that a composite is better made of this row
