@@ -124,17 +124,29 @@ static int is_in_inner_loop(const char *file, int line) {
     return loops > 1;
 }
 
+/* Is the schedule a trainer's that counts steps, of which an epoch has several? */
+static int counts_batches(const steps *s) {
+    dl_trainer_state st = {0};
+    if (!s->t || !dl_trainer_schedule(s->t)) return 0;
+    dl_trainer_get(s->t, &st);
+    return st.epoch > 1 && st.batches > 1 && !strstr(dl_schedule_text(dl_trainer_schedule(s->t)), "epoch");
+}
+
 static int scheduled(dlsh_examination *e, const steps *s) {
     double share = mean_rate(s);
     if (s->row->count < 8 || share > 0.08 || s->row->low == s->row->high) return 0;
-    const int inner = s->rate && !s->t && is_in_inner_loop(s->file, s->line);
-    dlsh_finding *f = dlsh_find_at(e, s->file, s->rate ? s->line : schedule_line(e, s),
-                                   inner ? "step it once an epoch, behind the loop over batches, or give it the number "
-                                           "of all steps, epochs * batches"
-                                         : "let the schedule last as long as the training");
+    const int inner = s->rate && !s->t && is_in_inner_loop(s->file, s->line), batches = counts_batches(s);
+    dlsh_finding *f = dlsh_find_at(
+        e, s->file, s->rate ? s->line : schedule_line(e, s),
+        inner     ? "step it once an epoch, behind the loop over batches, or give it the number "
+                    "of all steps, epochs * batches"
+        : batches ? "schedule(..., by=\"epoch\") counts epochs; or let the schedule last as long as the training"
+                  : "let the schedule last as long as the training");
     if (!f) return 1;
     dlsh_cause(f, "the schedule keeps the learning rate near 0 for most of the training%s",
-               inner ? ": it is stepped after each batch, as if each were an epoch" : "");
+               inner     ? ": it is stepped after each batch, as if each were an epoch"
+               : batches ? ": a trainer steps it after each batch"
+                         : "");
     dlsh_evidence(f, "from %.3g to %.3g; over %ld steps it was %.2g of its largest value on average%s%s", s->row->first,
                   s->row->last, s->row->count, share, s->t ? ": " : "",
                   s->t && dl_trainer_schedule(s->t) ? dl_schedule_text(dl_trainer_schedule(s->t)) : "");
