@@ -3,8 +3,8 @@
 
 Beside NAME.dlsh stand NAME.out (standard output; absent: none), NAME.err (standard error) and NAME.status (exit status;
 absent: 0). In .out and .err, `<...>` stands for anything in a line and, alone on a line, for any lines. Files in NAME.d/ are
-copied into the directory. A leading comment `# options: --mode json` gives options of dlsh, `# args: epochs=2` the script's
-arguments. In a .sh test `dlsh` is on the PATH, $EXAMPLES is the folder of examples, Python finds the modules of
+copied into the directory; a leading comment `# files: OTHER.d` names another folder. `# options: --mode json` gives options
+of dlsh, `# args: epochs=2` the script's arguments. In a .sh test `dlsh` is on the PATH, $EXAMPLES is the folder of examples, Python finds the modules of
 tests/support; exit status 77 says that it cannot run here. --update rewrites what does not match and keeps the wildcards
 inside lines that still fit. --device cuda runs the .dlsh tests with the tensors on a GPU, but those that name the CPU or
 need it (OF_CPU); what is printed is the same, but for the device beside tensors. Tests NAME_cuda.sh run there, too.
@@ -60,10 +60,10 @@ def of_cpu(script):
 def execute(script, bindir, device, timeout):
     with tempfile.TemporaryDirectory(prefix="dlsh-test-") as tmp:
         work = pathlib.Path(tmp, "work")
-        extra = script.with_suffix(".d")
+        text = script.read_text()
+        extra = script.with_name(*(header(text, "files") or [script.with_suffix(".d").name]))
         shutil.copytree(extra, work) if extra.is_dir() else work.mkdir()
         shutil.copy(script, work)
-        text = script.read_text()
         if script.suffix == ".sh":
             argv = ["sh", script.name]
         else:

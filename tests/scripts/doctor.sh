@@ -1,26 +1,5 @@
-# Programs with one mistake each, whose line a comment `#! CAUSE` marks: the doctor names cause and line. Programs that are
-# well, h*.dlsh and k*.dlsh: it is quiet, but for a note where `#! a note is right`.
-for f in b*.dlsh c*.dlsh d*.dlsh e*.dlsh g*.dlsh; do
-    line=$(grep -n '#!' "$f" | head -1 | cut -d: -f1)
-    cause=$(sed -n "${line}s/.*#! //p" "$f")
-    dlsh -n --db none "$f" >out 2>err || { echo "$f: failed"; cat err; continue; }
-    awk -v place="$f:$line " -v cause="$cause" '
-        /^      cause/ { named = $0 ~ cause }
-        /^      line/ && named && index($0 " ", place) { found = 1 }
-        END { exit !found }' out || { echo "$f: '$cause' is not named at line $line"; cat out err; }
-    case $f in # the cause alone: what follows from it is a note, and nothing passes that it spoils
-    gw*) [ "$(grep -c ^FAIL out)" = 1 ] || { echo "$f: more than the cause"; cat out; } ;;
-    esac
-    [ "$f" = c35_clipped_scaled.dlsh ] || continue
-    sed 's/clip_grad_norm(m/clip_grad_value(m/' "$f" >value
-    dlsh -n --db none value | grep "evidence  the limit" | sed 's/; line.*//'
-done
-for f in h*.dlsh k*.dlsh; do
-    dlsh -n --db none "$f" >out 2>err || cat err
-    alarm="^(FAIL|NOTE)"
-    grep -q '^#! a note is right' "$f" && alarm=^FAIL
-    grep -qE "$alarm" out && { echo "$f: a false alarm"; cat out; }
-done
+# What the doctor says of programs with mistakes in other settings: typed, in functions, asked before; doctor_bugs*.sh and
+# doctor_healthy.sh run the programs.
 # Nothing is said to be well of gradients and units where no unit is alive, or no number is finite.
 for f in b24_dead.dlsh b43_nan_data.dlsh; do
     dlsh -n --db none "$f" 2>err | grep -E "^PASS  (gradients get through|dead and saturated)"

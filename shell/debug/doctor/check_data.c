@@ -340,6 +340,7 @@ static void find_target_scale(dlsh_examination *e, const dlsh_samples *s) {
     dlsh_finding *f =
         dlsh_find_at(e, s->target_file, s->target_line, "train on (y - mean(y)) / std(y), and turn the results back");
     if (!f) return;
+    if (dlsh_learns_well(e, 0.05)) dlsh_only_note(e, f);
     dlsh_cause(f, "%s are not scaled: errors and gradients are as large as they are", s->target);
     char used[64];
     dlsh_evidence(f, "they have mean %.4g and deviation %.4g; a net begins with results of about -1 to 1%s", mean,
@@ -602,9 +603,12 @@ static int has_many_values(const dlsh_samples *s) {
     return n > 15 && values > n / 8;
 }
 
-/* x[rare]: rows by a variable; not a column, nor a slice, which may leave the others out. */
+/* x[rare], x[y == 1]: rows by a variable or condition; not a column, nor a slice, which may leave the others out. */
 static int picks_by_rows(const dlsh_node *n) {
-    return n->nkids == 2 && (n->kids[1]->kind == DLSH_N_NAME || n->kids[1]->kind == DLSH_N_CALL);
+    static const int kinds[] = {DLSH_N_NAME, DLSH_N_CALL, DLSH_N_BINARY};
+    for (size_t i = 0; n->nkids == 2 && i < DLSH_COUNT(kinds); i++)
+        if ((int)n->kids[1]->kind == kinds[i]) return 1;
+    return 0;
 }
 
 /* The rows of an item of a list, but for noise: where they were made, which is not in the loop. */
@@ -640,6 +644,8 @@ static int has_rows_again(const char *file, const dlsh_node *list) {
     if (back && back->nkids) return dlsh_origin(file, back->kids[0], makes_rows, (void *)list) != NULL;
     if (list->kind == DLSH_N_NAME) return adds_again(file, dlsh_text_root(file), list->text, NULL);
     for (int i = 0; list->kind == DLSH_N_LIST && i < list->nkids && i < ITEMS; i++) {
+        const dlsh_node *spread = list->kids[i]->kind == DLSH_N_SPREAD ? list->kids[i]->kids[0] : NULL;
+        if (spread && has_rows_again(file, spread)) return 1; /* [x, *[rare for k in range(7)]] */
         of[i] = dlsh_origin(file, list->kids[i], makes_rows, NULL);
         for (int k = 0; k < i; k++)
             if (of[i] && of[k] == of[i]) return 1;
@@ -718,7 +724,10 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
     int repeats = !h || (distinct(h, train->n) < train->n - train->n / 10 && !has_many_values(train));
     if (h && g && !has_many_values(train)) repeats |= pairs < 3 * pairs_by_chance(h, train->n, g, test->n);
     const long few = test->real ? test->n / 50 : test->n / 10; /* rows of words may be equal by chance */
-    if (repeats || both < 2 || both < few || back == train->n || !*train->name) {
+    /* of a table that has the training rows, too, as many as were looked at of it */
+    const int within = (double)back * (double)test->total >= 0.8 * (double)train->n * (double)test->n;
+    const int of_it = back == train->n || (test->total > test->n && within);
+    if (repeats || both < 2 || both < few || of_it || !*train->name) {
         if (h && g && both < 2 && !repeats) dlsh_find_near(e, train, test);
         return;
     }

@@ -91,7 +91,10 @@ static void accumulates(dlsh_examination *e, const dl_journal_row *step) {
     const int misplaced = seen && (seen->what == step->what || !seen->what) && 2 * (seen->count / each) < step->count;
     const int beside = other && 2 * seen->count >= step->count;
     const dl_journal_row *at = misplaced || beside ? seen : pass ? pass : step;
-    dlsh_finding *f = dlsh_find_at(e, at->file, at->line,
+    const int line = misplaced && pass && !strcmp(pass->file, at->file)
+                         ? dlsh_line_beside(at->file, at->line, pass->line)
+                         : at->line;
+    dlsh_finding *f = dlsh_find_at(e, at->file, line,
                                    misplaced && pass && pass->count >= 2 * step->count
                                        ? "into the loop with it, behind the step: gradients of the batches "
                                          "that one step adds up stay together"

@@ -200,9 +200,11 @@ static void look_at_targets(dlsh_examination *e, const dl_journal_node *n) {
     if (dlsh_is_call_of(data, "dataset") && data->nkids > 2) target = dlsh_argument_of(data, 1, "y");
     const dlsh_node *set = dlsh_data_set_behind(n->file, target);
     if (target && !set) line = dlsh_line_of_making(n->file, target, data ? target->span.line : line);
+    const int shares = y->low >= 0 && y->high != floor(y->high);
     dlsh_finding *f = dlsh_find_at(e, n->file, set ? set->span.line : line,
-                                   set ? "pixels from 0 to 1: dataset(..., normalize=\"unit\")"
-                                       : "targets of 0 and 1: (y > 0).float()");
+                                   set      ? "pixels from 0 to 1: dataset(..., normalize=\"unit\")"
+                                   : shares ? "shares from 0 to 1: divide by the largest value"
+                                            : "targets of 0 and 1: (y > 0).float()");
     if (!f) return;
     dlsh_cause(f, "the targets of a loss of probabilities go from %.4g to %.4g: they must lie between 0 and 1", y->low,
                y->high);

@@ -124,10 +124,27 @@ static int has_rows_again(const dl_journal_row *r) {
     return r->nseen && r->nseen < DL_JOURNAL_SEEN && noted >= 3 * r->nseen;
 }
 
+/* Is the call of the net an item of a list that takes no part in it, [m(x) for k in range(50)]? */
+static int is_listed_as_is(const dlsh_examination *e, const dl_journal_row *r) {
+    enum { DEEPEST = 64 };
+    const dlsh_node *call = dlsh_call_of_net_at(e, r->file, r->line), *around[DEEPEST];
+    const int depth = call ? dlsh_nodes_around(dlsh_text_root(r->file), call->span.start, around, DEEPEST) : 0;
+    for (int i = depth - 1; i >= 0; i--)
+        if (around[i]->kind == DLSH_N_COMPREHENSION) return !dlsh_mentions(call, around[i]->kids[0]->kids[0]->text);
+    return 0;
+}
+
 /* Is the spread of several passes over the same samples asked for, with units that are dropped? */
 static int is_repeated(const dlsh_examination *e, const dl_journal_row *r) {
-    const int same = r->looked > 2 && 2 * r->alike >= r->looked;
-    return r->count >= 5 && (same || has_rows_again(r)) && switched(e, r, 1) && !trains_between(e, r);
+    const int same = r->looked > 2 && 2 * r->alike >= r->looked, meant = switched(e, r, 1) || is_listed_as_is(e, r);
+    return r->count >= 5 && (same || has_rows_again(r)) && meant && !trains_between(e, r);
+}
+
+int dlsh_asks_for_spread(const dlsh_examination *e) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+        if (!r->grad && is_listed_as_is(e, r) && is_repeated(e, r)) return 1;
+    return 0;
 }
 
 /* Did the same switch to training mode come before passes whose spread is asked for? Then it is meant. */
@@ -213,13 +230,10 @@ static const dlsh_node *evaluation_around(const dlsh_examination *e, const dl_jo
 /* The statement in the same evaluation that switches to training mode, as by a function that it calls; 0: none does. */
 static int line_of_switch(const dl_journal_row *by, const dlsh_node *around) {
     int places[DLSH_LEVELS];
-    const dlsh_unit *u = by && around ? dlsh_text_of(by->file) : NULL;
-    const int n = u ? dlsh_places_of(by->file, by->line, places) : 0;
-    for (int i = 0; i < n; i++) {
-        int line = 1;
-        for (int k = 0; k < places[i]; k++) line += u->text[k] == '\n';
-        if (places[i] > around->span.start && places[i] < around->span.end) return line;
-    }
+    const int n = by && around ? dlsh_places_of(by->file, by->line, places) : 0;
+    for (int i = 0; i < n; i++)
+        if (places[i] > around->span.start && places[i] < around->span.end)
+            return dlsh_line_of_place(by->file, places[i]);
     return 0;
 }
 

@@ -53,6 +53,30 @@ static int are_told_apart(const dl_journal_value *v) {
     return v->mean == 0 && v->units && v->gradient > 0 && v->twins < 2;
 }
 
+/* seed 7, in a function or a loop: it begins the same random numbers each time. */
+static int see_seeding(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    int again = 0;
+    for (int i = 0; i < depth; i++) again |= dlsh_is_loop(within[i]) || within[i]->kind == DLSH_N_FN;
+    const char *by = n->kind == DLSH_N_COMMAND && n->num.cmd ? n->num.cmd->name : NULL;
+    if (!again || !((by && !strcmp(by, "seed") && n->nkids) || dlsh_is_call_of(n, "seed|manual_seed"))) return 0;
+    *(dl_source *)ctx = (dl_source){file, n->span.line};
+    return 1;
+}
+
+/* Units, or parts, that were made one by one and began with the same random numbers. Was it found? */
+static int is_seeded_again(dlsh_examination *e, const char *what) {
+    const dl_journal_row *r;
+    dl_source at;
+    if (!dlsh_each_node(see_seeding, &at)) return 0;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (!strcmp(r->file, at.file) && !dlsh_is_before_loop(at.file, at.line, r->line)) return 0;
+    dlsh_finding *f = dlsh_find_at(e, at.file, at.line, "seed once, before all of them");
+    if (!f) return 1;
+    dlsh_cause(f, "%s are the same: the random numbers are seeded anew for each of them", what);
+    dlsh_evidence(f, "with the same seed each begins with the same numbers, and gets the same gradient");
+    return 1;
+}
+
 static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     int unit;
     char name[120];
@@ -68,6 +92,7 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     if (!w) snprintf(name, sizeof name, "%s", *v->name ? v->name : n->op);
     if (!w && !*n->layer_file) maker = dlsh_constant_parameter(maker);
     if (*n->layer_file) maker = (dl_source){n->layer_file, n->layer_line};
+    if (w && !constant && is_seeded_again(e, dlsh_kept(e, "all units of %s", name))) return;
     maker = dlsh_constant_in_net(name, maker);
     const char *file = maker.file;
     int line = maker.line;
@@ -125,7 +150,7 @@ static void look_at_twins(dlsh_examination *e, dlsh_pass p) {
             if (!a || !b || !are_equal(a, b) || !dlsh_is_being_trained(e, a) || !dlsh_is_being_trained(e, b)) continue;
             const dl_source made = dlsh_weight_source(e, &p.at[k]);
             dl_source c = {made.file, made.line};
-            dlsh_each_node(see_copy, &c);
+            if (!dlsh_each_node(see_copy, &c) && is_seeded_again(e, dlsh_kept(e, "%s and %s", name, other))) return;
             dlsh_finding *f = dlsh_find_at(e, c.file, c.line, "make each anew, with random numbers of its own");
             if (!f) return;
             dlsh_cause(f, "%s and %s began alike and get the same gradient: these parts stay copies of each other",
@@ -599,21 +624,31 @@ static long branch_factor(dlsh_pass p, const dl_journal_node **at, double *facto
 static const dl_journal_node *end_of_branch(dlsh_pass p, const dl_journal_node *sum, int branch) {
     int unit;
     const dl_journal_node *n = dlsh_pass_source(p, sum, branch);
-    for (int i = 0; n && !dlsh_node_weight(n, &unit) && i < 4; i++)
-        n = dlsh_op_is(n, "add|mul|relu|tanh|gelu|silu|dropout") ? dlsh_pass_source(p, n, 0) : NULL;
-    return n;
+    for (int i = 0; n && !dlsh_node_weight(n, &unit) && i < 4; i++) {
+        const int bias = dlsh_op_is(n, "add") && (n->in[0].leaf || n->in[1].leaf);
+        n = bias || dlsh_op_is(n, "mul|relu|tanh|gelu|silu|dropout") ? dlsh_pass_source(p, n, 0) : NULL;
+    }
+    return n && dlsh_node_weight(n, &unit) ? n : NULL;
 }
 
-/* Branches that are added to what goes past them as large as they are; *at: the end of the first one. */
+/* Branches that are added to what goes past them as large as they are; *at: the end of the first one, or the sum, where
+ * one weight serves all branches. */
 static long full_branches(dlsh_pass p, const dl_journal_node **at) {
-    long count = 0;
+    long count = 0, again = 0;
+    int unit;
+    const dl_journal_node *sum_again = NULL;
+    const void *leaf = NULL;
     for (long k = 0; k < p.n; k++) {
         const dl_journal_node *n = &p.at[k], *end = NULL;
         const int sum = dlsh_op_is(n, "add") && !n->in[0].constant && !n->in[1].constant;
         for (int i = 0; sum && i < 2 && !end; i++)
             if (!n->in[1 - i].leaf && dlsh_pass_source(p, n, 1 - i)) end = end_of_branch(p, n, i);
-        if (end) count++, *at = end;
+        if (!end) continue;
+        const dl_journal_value *w = dlsh_node_weight(end, &unit);
+        if (w && w->leaf == leaf) again++, sum_again = n;
+        leaf = w ? w->leaf : NULL, count++, *at = end;
     }
+    if (2 * again > count) *at = sum_again;
     return count;
 }
 
@@ -679,6 +714,8 @@ static void tell_depth(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const 
     dlsh_finding *f = dlsh_find_at(e, made.file, made.line,
                                    fixed          ? dlsh_fixed_remedy
                                    : branches > 2 ? "a factor of 1 / sqrt(depth), or a norm layer in each branch"
+                                   : growing > 3 && dlsh_op_is(by, "add")
+                                       ? "a small factor for what is added, as the step of time: h + dt * f(h)"
                                    : growing > 3 ? "a layernorm at the head of each branch, and init=\"zeros\" for its "
                                                    "last layer"
                                    : what == VANISH && strstr(why, "the weights")

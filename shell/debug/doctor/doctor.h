@@ -101,6 +101,8 @@ dl_status dlsh_nan_event_at(int infinite, int i, dl_nan_event *out);
 /* The statement that gave a leaf its numbers before the training, or else made it. */
 dl_source dlsh_leaf_source(const dlsh_examination *e, const dl_journal_value *v, dl_source otherwise);
 /* The line of the layer of a node that weighs its input, or else the one that made the weight. */
+/* Where a node's layer stands; of a net that stands in another one several times where this one of them does. */
+dl_source dlsh_source_of_use(const dlsh_examination *e, dlsh_pass p, const dl_journal_node *n);
 dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n);
 /* Where the text makes a parameter of one number, full() or ones(), if it does so once; else `otherwise`. */
 dl_source dlsh_constant_parameter(dl_source otherwise);
@@ -168,6 +170,8 @@ double dlsh_samples_averaged(dlsh_pass p);
 /* Did a backward pass go through nodes of that line, or begin at it, as in a trainer, or at what was computed there? */
 int dlsh_is_trained(const dlsh_examination *e, const dl_journal_row *at);
 
+/* Is the spread of several passes of a net over the same samples asked for, [m(x) for k in range(50)]? */
+int dlsh_asks_for_spread(const dlsh_examination *e);
 /* Did a backward pass come before the last of these passes? Before the first one a net is run to be built. */
 int dlsh_training_began(const dlsh_examination *e, const dl_journal_row *pass);
 /* Does a net give the targets of a loss as the training goes on, as of a TD error, or of a teacher that follows? */

@@ -196,12 +196,55 @@ dl_source dlsh_leaf_source(const dlsh_examination *e, const dl_journal_value *v,
     return set.count ? set.at : m.count == 1 ? m.at : maker;
 }
 
+dl_source dlsh_source_of_use(const dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    const dl_source at = {dlsh_node_file(n), dlsh_node_line(n)};
+    const char *end = strrchr(n->layer, '.');
+    char path[160];
+    const dlsh_holder *h;
+    int again = 0;
+    for (long k = 0; end && k < p.n; k++)
+        again |= p.at[k].layer_line == n->layer_line && *p.at[k].layer && !strcmp(p.at[k].op, n->op) &&
+                 strcmp(p.at[k].layer, n->layer) != 0;
+    snprintf(path, sizeof path, "%.*s", end ? (int)(end - n->layer) : 0, n->layer);
+    for (int i = 0; again && (h = dlsh_holder_next(&e->holders, &i));) {
+        dl_module *net = dlsh_unwrap(h->value, &dlsh_net_class), *part = net ? dl_module_find(net, path) : NULL;
+        const dl_source use = part ? dlsh_module_source(part) : at;
+        dl_error_clear();
+        if (use.file && use.line != at.line) return use;
+    }
+    return at;
+}
+
+/* How many layers of a net have a parameter, which a later one may be tied to; *first: the first of them. */
+static int count_owners(dl_module *m, const void *leaf, const dl_module **first) {
+    int n = 0;
+    for (int i = 0; i < dl_module_count(m); i++) n += count_owners(dl_module_at(m, i), leaf, first);
+    dl_module_list *own = dl_module_count(m) ? NULL : dl_module_tensors(m, 1);
+    for (long i = 0; own && i < own->n; i++) {
+        if (own->entries[i].tensor != leaf) continue;
+        if (!*first) *first = m;
+        n++;
+    }
+    return dl_module_list_free(own), n;
+}
+
+/* Where the weight of a layer that is tied to another one is made; else where the layer is. */
+static dl_source source_of_tied(const dlsh_examination *e, const void *leaf, dl_source layer) {
+    const dlsh_holder *h;
+    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+        dl_module *net = dlsh_unwrap(h->value, &dlsh_net_class);
+        const dl_module *owner = NULL;
+        if (net && count_owners(net, leaf, &owner) > 1) return dlsh_module_source(owner);
+    }
+    return layer;
+}
+
 dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n) {
     int unit;
     const dl_journal_value *own = dlsh_node_weight(n, &unit);
     const dl_journal_value *v = own ? own : n->in[0].leaf ? &n->in[0] : n->in[1].leaf ? &n->in[1] : NULL;
     const dl_source at = {dlsh_node_file(n), dlsh_node_line(n)};
-    return v && !*n->layer_file ? dlsh_leaf_source(e, v, at) : at;
+    return v && !*n->layer_file ? dlsh_leaf_source(e, v, at) : own ? source_of_tied(e, own->leaf, at) : at;
 }
 
 int dlsh_is_as_made(const dl_tensor *t) {

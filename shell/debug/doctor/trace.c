@@ -154,6 +154,7 @@ static const struct {
 /* index_select(x, 0, p), x.index_select(0, p), flip and roll: rows in another order. */
 static int pick_by_call(const tracer *t, const dlsh_node *n, dlsh_traced *to) {
     const dlsh_node *callee = n->kids[0];
+    if (dlsh_function_called(t->unit->name, n)) return 0; /* a function of the script that has such a name */
     for (size_t i = 0; i < DLSH_COUNT(pickers); i++) {
         if (!dlsh_names(callee, pickers[i].name) && !is_method(callee, pickers[i].name)) continue;
         const dlsh_node *dim = given(n, pickers[i].dim, pickers[i].dim_name);

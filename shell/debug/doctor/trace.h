@@ -159,6 +159,9 @@ int dlsh_runs_within(const char *file, int line, const dlsh_node *n);
 enum { DLSH_LEVELS = 8 };
 int dlsh_places_of(const char *file, int line, int places[DLSH_LEVELS]);
 int dlsh_places_from(const char *file, int place, int places[DLSH_LEVELS]); /* of a place in the text */
+int dlsh_line_of_place(const char *file, int place);
+/* The line that runs another one in a function that runs `beside`, too: of a helper its call; itself: there is none. */
+int dlsh_line_beside(const char *file, int line, int beside);
 
 /* ---- data sets in the text (data_places.c) */
 /* What made an argument of the call that made the trainer, by place or by name; NULL: it is not known. */

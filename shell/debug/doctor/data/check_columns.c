@@ -26,6 +26,48 @@ static dlsh_property multiplies_by_deviation(DLSH_UNUSED void *ctx, const dlsh_s
     return DLSH_MAY_HAVE;
 }
 
+/* One of the columns that a call joins, stack([a, b], 1). */
+typedef struct column {
+    long number, width;
+    const dlsh_node *found;
+} column;
+
+static dlsh_property joins_columns(void *ctx, const dlsh_step *at) {
+    column *c = ctx;
+    const dlsh_node *list = dlsh_is_call_of(at->n, "stack|column_stack|cat|hstack|concat") && at->n->nkids > 1
+                                ? dlsh_made(at->file, at->n->kids[1])
+                                : NULL;
+    if (!list || list->kind != DLSH_N_LIST || list->nkids != c->width) return DLSH_MAY_HAVE;
+    c->found = list->kids[c->number];
+    return DLSH_HAS_FIRST;
+}
+
+/* sin(t), t.cos() of whole turns: where t is made. */
+static const dlsh_node *angle_of(const char *file, const dlsh_node *n) {
+    const dlsh_node *by = dlsh_made(file, n), *angle = NULL;
+    while (by && (by->kind == DLSH_N_INDEX || dlsh_is_call_of(by, "unsqueeze|reshape|view"))) /* as of a column */
+        by = dlsh_made(file, by->kind == DLSH_N_INDEX ? by->kids[0] : by->kids[0]->kids[0]);
+    if (!dlsh_is_call_of(by, "sin|cos")) return NULL;
+    angle = by->kids[0]->kind == DLSH_N_FIELD ? by->kids[0]->kids[0] : by->nkids > 1 ? by->kids[1] : NULL;
+    angle = angle ? dlsh_made(file, angle) : NULL;
+    return angle ? angle : by;
+}
+
+/* A column of sines of whole turns has nothing but what rounding left. Was it found? */
+static int is_of_whole_turns(dlsh_examination *e, const dlsh_samples *s, long number, double deviation) {
+    column c = {number, s->width, NULL};
+    const dlsh_node *x = deviation < 1e-3 ? dlsh_part_of_data(e, s, DLSH_ROLE_INPUT) : NULL;
+    const dlsh_node *joined = x ? dlsh_origin(s->file, x, joins_columns, &c) : NULL;
+    const dlsh_node *angle = joined ? angle_of(s->file, c.found) : NULL;
+    dlsh_finding *f = angle ? dlsh_find_at(e, s->file, angle->span.line,
+                                           "divide by the period first, as 2 * pi * hour / 24: then a day is one turn")
+                            : NULL;
+    if (!f) return angle != NULL;
+    dlsh_cause(f, "column %ld of %s is constant: it is a sine or cosine of whole turns", number, s->name);
+    dlsh_evidence(f, "its deviation is %.2g, which is what rounding left", deviation);
+    return 1;
+}
+
 static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
     dl_nan_event event;
     long constant = -1, small = -1, large = -1, constants = 0;
@@ -75,6 +117,7 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
     if (copies) dlsh_cause(copies, "all columns of %s are the same one", s->name);
     if (copies) dlsh_evidence(copies, "its %ld columns have equal values in all %ld samples", same, s->n);
     if (small >= 0 && high.std > (high.std > 10 ? 300 : 1000) * low.std && !dlsh_normalised_first(e, "batch_norm")) {
+        if (is_of_whole_turns(e, s, small, low.std)) return;
         const dlsh_node *x = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT);
         const dlsh_node *by = x ? dlsh_origin(s->file, x, multiplies_by_deviation, NULL) : NULL;
         dlsh_finding *f = dlsh_find_at(e, s->file, by ? by->span.line : s->line,

@@ -24,11 +24,18 @@ static int casts_to_whole(const dlsh_node *call) {
     return dlsh_is_method(call, "to") && to && is_word("i64|i32|i16|i8|u8|int64|int32|uint8|long|int", to->text);
 }
 
+/* a > b, (a > b) & (c > d): true or false, of which a cast loses nothing */
+static int is_condition(const dlsh_node *n) {
+    if (n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE) return 1;
+    const int joined = n->kind == DLSH_N_BINARY && n->nkids == 2;
+    return joined && is_condition(n->kids[0]) && is_condition(n->kids[1]);
+}
+
 /* Does it round, the first op that does? A cast of what was rounded before loses nothing. */
 static dlsh_property rounds(void *ctx, const dlsh_step *s) {
     const dlsh_node *n = s->n, *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     const dlsh_value *v = by ? dlsh_value_of(ctx, s->file, by) : NULL;
-    if (n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE) return DLSH_HAS_NOT;
+    if (is_condition(by && by->kind == DLSH_N_FIELD ? by->kids[0] : n)) return DLSH_HAS_NOT;
     if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_FLOORDIV) return DLSH_HAS_FIRST;
     if (by && (is_word(making, by->text) || (v && dlsh_unwrap(*v, &dlsh_net_class)))) return DLSH_HAS_NOT;
     return by && (casts_to_whole(n) || is_word(rounding, by->text)) ? DLSH_HAS : DLSH_MAY_HAVE;

@@ -223,19 +223,25 @@ static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
     dl_source made = by ? dlsh_weight_source(e, by) : (dl_source){0};
     const dl_source set = by ? dlsh_weight_set_at(e, p, by) : made;
     if (set.file) made = set;
+    const int tied = by && is_tied(p, by);
     dlsh_finding *f =
-        by ? dlsh_find_at(e, made.file, made.line, "a smaller initialisation: deviation about 1 / sqrt(inputs)")
+        by ? dlsh_find_at(e, made.file, made.line,
+                          tied ? "a smaller initialisation of the table, as init=\"normal(std=0.02)\", or scores "
+                                 "divided by sqrt(inputs)"
+                               : "a smaller initialisation: deviation about 1 / sqrt(inputs)")
            : dlsh_find_at(
                  e, loss->file, loss->line,
                  "scores of about -1 to 1 at first: init=\"zeros\" for the last layer, or a norm layer before it");
     if (!f) return;
-    const int mended = by ? is_tied(p, by) && r->first < 4 * expected : dlsh_settled_lower(r, 0.8);
+    const int mended = by ? tied && r->first < 4 * expected : dlsh_settled_lower(r, 0.8);
     if (mended && r->last < 0.5 * expected) dlsh_only_note(e, f); /* steps mended it */
     dlsh_cause(f, "the initial loss is %.4g where a net that knows nothing has %.4g", r->first, expected);
     if (by)
         dlsh_evidence(f,
-                      "the weights of %s%s multiply the size of their input by %.1f: outputs begin sure and wrong (%s)",
-                      *by->layer ? "layer " : "", *by->layer ? by->layer : by->op, gain, how);
+                      "the weights of %s%s (line %d)%s multiply the size of their input by %.1f: outputs begin sure "
+                      "and wrong (%s)",
+                      *by->layer ? "layer " : "", *by->layer ? by->layer : by->op, dlsh_node_line(by),
+                      tied ? ", which are those of an embedding," : "", gain, how);
     else
         dlsh_evidence(
             f,

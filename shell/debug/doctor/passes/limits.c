@@ -41,8 +41,9 @@ static void look_at_floor(dlsh_examination *e, dlsh_pass p, const dl_journal_nod
     const int below = range_of_targets(e, n, y, &low, &top) && low < -0.25 * (top - low);
     if (!below && ((n != d && !from->out.n) || !(most > highest + 0.05 * (highest + most)))) return;
     if (below) most = highest - low;
-    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from),
-                                   "leave it out after the last layer: its results are never negative");
+    const dl_source at = dlsh_source_of_use(e, p, from);
+    dlsh_finding *f =
+        dlsh_find_at(e, at.file, at.line, "leave it out after the last layer: its results are never negative");
     char what[300];
     if (!f) return;
     dlsh_cause(f, "the results of %s are never negative, but targets are: they are never reached", from->op);
@@ -61,8 +62,9 @@ static void look_at_limits(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     const dlsh_bounds of = from && y->n ? dlsh_bounds_of(p, from) : (dlsh_bounds){-INFINITY, INFINITY, 0, 0};
     const double apart = of.high - of.low;
     if (!isfinite(apart) || of.about || !(fmax(y->high - of.high, of.low - y->low) >= 0.1 * apart)) return;
-    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from),
-                                   "leave it out after the last layer, or scale the targets into its limits");
+    const dl_source at = dlsh_source_of_use(e, p, from);
+    dlsh_finding *f =
+        dlsh_find_at(e, at.file, at.line, "leave it out after the last layer, or scale the targets into its limits");
     if (!f) return;
     dlsh_cause(f, "the results of %s lie between %.4g and %.4g, the targets do not: they are never reached", from->op,
                of.low, of.high);

@@ -73,6 +73,23 @@ int dlsh_places_of(const char *file, int line, int places[DLSH_LEVELS]) {
     return dlsh_places_from(file, place_of_line(file, line), places);
 }
 
+int dlsh_line_of_place(const char *file, int place) {
+    const dlsh_unit *u = dlsh_text_of(file);
+    int line = 1;
+    for (int k = 0; u && k < place; k++) line += u->text[k] == '\n';
+    return line;
+}
+
+int dlsh_line_beside(const char *file, int line, int beside) {
+    const dlsh_node *root = dlsh_text_root(file);
+    const stack of = root ? stack_of(root, place_of_line(file, line)) : (stack){.n = 0};
+    const stack other = root ? stack_of(root, place_of_line(file, beside)) : (stack){.n = 0};
+    for (int k = 0; k < other.n; k++)
+        for (int i = 0; i < of.n; i++)
+            if (of.at[i].fn == other.at[k].fn) return i ? dlsh_line_of_place(file, of.at[i].place) : line;
+    return line;
+}
+
 int dlsh_is_before_loop(const char *file, int line, int within) {
     const dlsh_node *root = dlsh_text_root(file), *fn = NULL;
     const int place = place_of_line(file, line), inner = place_of_line(file, within);

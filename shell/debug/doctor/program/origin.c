@@ -295,13 +295,21 @@ const dlsh_value *dlsh_value_then(const dlsh_examination *e, const dlsh_step *at
     return dlsh_value_of(e, at->file, at->n);
 }
 
-/* What gives it its numbers: no name, nor a pick or a cast of what was asked for. */
+/* Does it take all rows, or neighbouring ones, x[:, none], x[:800]? */
+static int takes_slices(const dlsh_node *n) {
+    for (int i = 1; i < n->nkids; i++)
+        if (n->kids[i]->kind != DLSH_N_SLICE && n->kids[i]->kind != DLSH_N_NONE && n->kids[i]->kind != DLSH_N_ELLIPSIS)
+            return 0;
+    return n->kind == DLSH_N_INDEX;
+}
+
+/* What gives it its numbers: no name, nor a slice, nor a pick or a cast of what was asked for. */
 static dlsh_property makes(void *ctx, const dlsh_step *at) {
     static const char keeping[] = "to|clone|contiguous|reshape|view|float|long|detach|squeeze|unsqueeze|flatten|double";
     const dlsh_node *n = at->n, *of = ctx, *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     const int own = n->span.start >= of->span.start && n->span.end <= of->span.end;
     if (n->kind == DLSH_N_NAME || n->kind == DLSH_N_TUPLE) return DLSH_MAY_HAVE;
-    if (own && (n->kind == DLSH_N_INDEX || n->kind == DLSH_N_FIELD)) return DLSH_MAY_HAVE;
+    if (takes_slices(n) || (own && (n->kind == DLSH_N_INDEX || n->kind == DLSH_N_FIELD))) return DLSH_MAY_HAVE;
     if (by && by->kind == DLSH_N_FIELD && (own || dlsh_has_word(keeping, by->text, strlen(by->text))))
         return DLSH_MAY_HAVE;
     if (by && by->kind == DLSH_N_NAME && dlsh_function_of(at->file, by->text)) return DLSH_HAS;

@@ -44,11 +44,48 @@ static const dlsh_node *outer_tensor(const dlsh_examination *e, const char *file
     return found;
 }
 
+/* Is input number i of the net lengths of the sequences in another one? Without a batch its name tells. */
+static int are_lengths(const dlsh_examination *e, int i, const char *name) {
+    const dlsh_probe *p = &e->probe;
+    dlsh_stats s;
+    if (!e->probed || i >= p->nin) return strstr(name, "len") != NULL;
+    if (dl_dtype_is_float(dl_dtype_of(p->in[i])) || dl_ndim(p->in[i]) != 1 || dlsh_stats_of(p->in[i], &s)) return 0;
+    for (int k = 0; k < p->nin; k++)
+        if (k != i && dl_ndim(p->in[k]) > 1 && s.min >= 1 && s.max <= (double)dl_shape(p->in[k])[1])
+            return s.max > s.min;
+    return 0;
+}
+
+/* y[:, -1] in a tree; NULL: it has none. */
+static const dlsh_node *last_place(const dlsh_node *n) {
+    const dlsh_node *found = NULL, *at = n->kind == DLSH_N_INDEX && n->nkids > 2 ? n->kids[2] : NULL;
+    const dlsh_node *number = at && at->kind == DLSH_N_UNARY && at->op == DLSH_OP_NEG ? at->kids[0] : NULL;
+    if (number && number->kind == DLSH_N_INT && number->num.i == 1) return n;
+    if (at && at->kind == DLSH_N_INT && at->num.i == -1) return n;
+    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? last_place(n->kids[i]) : NULL;
+    return found;
+}
+
+/* Lengths that nobody reads, where the last place is taken, which is padding for most samples. */
+static int ignores_lengths(dlsh_examination *e, const char *file, const dlsh_node *body, int i, const char *name) {
+    const dlsh_node *last = are_lengths(e, i, name) ? last_place(body) : NULL;
+    dlsh_finding *f = last
+                          ? dlsh_find_at(e, file, last->span.line,
+                                         dlsh_kept(e, "the last place of each sample: y[arange(len(y)), %s - 1]", name))
+                          : NULL;
+    if (!f) return last != NULL;
+    dlsh_cause(f, "the last place is taken, which is padding for samples that are shorter: forward never reads %s",
+               name);
+    dlsh_evidence(f, "%s has the lengths of the samples, and stands nowhere in its body", name);
+    return 1;
+}
+
 static void look_at_forward(dlsh_examination *e, const char *file, const dlsh_node *net, const dlsh_node *forward) {
     const dlsh_node *body = forward->kids[forward->nkids - 1];
     for (int i = 0; i + 1 < forward->nkids; i++) {
         const dlsh_node *p = forward->kids[i];
         if (p->kind != DLSH_N_PARAM || *p->text == '_' || p->op || dlsh_mentions(body, p->text)) continue;
+        if (ignores_lengths(e, file, body, i, p->text)) return;
         const dlsh_node *other = outer_tensor(e, file, net, forward, body);
         dlsh_finding *f = dlsh_find_at(e, file, other ? other->span.line : forward->span.line,
                                        "compute the result from the argument of forward");

@@ -1,0 +1,8 @@
+# files: doctor.d
+# Programs that are well, but for a note where `#! a note is right`: the doctor is quiet.
+for f in h*.dlsh k*.dlsh; do
+    dlsh -n --db none "$f" >out 2>err || cat err
+    alarm="^(FAIL|NOTE)"
+    grep -q '^#! a note is right' "$f" && alarm=^FAIL
+    if grep -qE "$alarm" out; then echo "$f: a false alarm"; cat out; fi
+done
