@@ -328,10 +328,11 @@ static void explain(dl_nan_event *e) {
                 "the gradient $a that came in, times the slope where the operand or result is $b", v);
     if (!dl_nonfinite_explain(e, v[0], v[1])) explain_operands(e);
     if (e->zero_gradient)
-        snprintf(e->remedy, sizeof e->remedy,
-                 "the gradient that came in was 0, and 0 times an infinite slope is NaN: %.20s(x + 1e-12); where it comes "
-                 "from a branch of where() that was not taken, select the argument first: %.20s(where(ok, x, 1))",
-                 e->forward, e->forward);
+        snprintf(
+            e->remedy, sizeof e->remedy,
+            "the gradient that came in was 0, and 0 times an infinite slope is NaN: %.20s(x + 1e-12); where it comes "
+            "from a branch of where() that was not taken, select the argument first: %.20s(where(ok, x, 1))",
+            e->forward, e->forward);
 }
 
 /* ---------------------------------------------------------------- keeping */
