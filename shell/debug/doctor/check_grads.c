@@ -393,29 +393,6 @@ static dl_optimizer *stepping(const dlsh_examination *e, const void *leaf, const
     return o;
 }
 
-/* What made the net that a parameter's name begins with, where it is the copy of another one; NULL: it is none. */
-static const dlsh_node *copy_of(const char *file, const char *parameter) {
-    char net[64];
-    int at;
-    snprintf(net, sizeof net, "%.*s", (int)strcspn(parameter, "."), parameter);
-    const dlsh_node *made = strchr(parameter, '.') ? dlsh_definition_of(file, net, INT_MAX, &at) : NULL;
-    return made && (dlsh_is_method(made, "copy") || dlsh_is_method(made, "clone")) ? made : NULL;
-}
-
-/* params = f.parameters() in a loop before the optimizer, which is given the last ones alone: that line; 0: it is not.
- */
-static int line_of_overwritten(const dl_source *made) {
-    const dlsh_node *root = dlsh_text_root(made->file), *s = dlsh_statement_at(made->file, made->line);
-    const dlsh_node *call = s && s->kind == DLSH_N_ASSIGN ? s->kids[s->nkids - 1] : NULL;
-    const dlsh_node *list = call && call->kind == DLSH_N_CALL && call->nkids > 1 ? call->kids[1] : NULL;
-    int at;
-    const dlsh_node *given =
-        list && list->kind == DLSH_N_NAME ? dlsh_definition_of(made->file, list->text, call->span.start, &at) : NULL;
-    const dlsh_node *loop = given ? dlsh_block_around(root, given->span.start) : NULL;
-    const int added = given && dlsh_mentions(given, list->text);
-    return loop && dlsh_is_loop(loop) && !added && call->span.start > loop->span.end ? given->span.line : 0;
-}
-
 /* Do none of the passes before its steps reach what an optimizer has? */
 static int is_of_former_net(const dlsh_examination *e, dl_optimizer *o, const dl_journal_row *step) {
     const dl_journal_row *r;
@@ -434,7 +411,7 @@ static void find_untrained(dlsh_examination *e) {
     dl_optimizer *o = m.n ? stepping(e, m.seen[0], &step, &wrong) : NULL;
     if (!o) return;
     dl_source made = dlsh_optimizer_source(o);
-    const dlsh_node *copy = copy_of(made.file, m.names);
+    const dlsh_node *copy = dlsh_copied_net(made.file, m.names);
     if (copy && is_of_former_net(e, o, step)) {
         dlsh_finding *f = dlsh_find_at(e, made.file, made.line,
                                        dlsh_kept(e, "%s(%.*s, ...) here: the net that the loss is computed with",
@@ -461,10 +438,15 @@ static void find_untrained(dlsh_examination *e) {
     const int name_of_net = (int)strcspn(m.names, ".,");
     const int newer = dlsh_node_line(m.first); /* than the optimizer, as a head that was put in place of another one */
     const int behind = newer > made.line && !strcmp(dlsh_node_file(m.first), made.file) && *m.first->layer_file;
-    const int overwritten = line_of_overwritten(&made);
+    const int overwritten = dlsh_line_of_overwritten(&made);
+    const int choice = overwritten || behind || wrong ? 0 : dlsh_line_of_choice(&made);
     dlsh_finding *f = dlsh_find_at(
-        e, made.file, overwritten ? overwritten : made.line,
+        e, made.file,
+        overwritten ? overwritten
+        : choice    ? choice
+                    : made.line,
         overwritten ? "add to the list in each round, +=: here the last one overwrites the others"
+        : choice    ? "a condition that leaves none out: the last list takes all that the others do not"
         : behind    ? dlsh_kept(e, "make it behind line %d, which makes them, and give it them, too", newer)
         : wrong
             ? dlsh_kept(e, "%s(%.*s, ...) here: the parameters that its loss is made of", kind, name_of_net, m.names)

@@ -184,3 +184,13 @@ int dlsh_is_shuffled(const char *file, const dlsh_node *seq, int *line);
 int dlsh_data_named(const dlsh_examination *e, const char *file, const dlsh_node *n, dlsh_dealt *out);
 /* Of the loops around a line; 0: none of them has a loader. */
 int dlsh_loader_around(const dlsh_examination *e, const char *file, int line, dlsh_dealt *out);
+
+/* ---- what optimizers are given (program/chosen.c) */
+/* What made the net that a parameter's name begins with, where it is the copy of another one; NULL: it is none. */
+const dlsh_node *dlsh_copied_net(const char *file, const char *parameter);
+/* params = f.parameters() in a loop before the optimizer, which is given the last ones alone: that line; 0: it is not.
+ */
+int dlsh_line_of_overwritten(const dl_source *made);
+/* The last of the lists that choose an optimizer's parameters by a condition, [p for n, p in named if test(n)]: that
+ * line; 0: there is none. */
+int dlsh_line_of_choice(const dl_source *made);

@@ -303,13 +303,23 @@ static int takes_slices(const dlsh_node *n) {
     return n->kind == DLSH_N_INDEX;
 }
 
+/* Does a comparison read a slice of what has that name, y[:800] > 0? Then it has no numbers to be mended. */
+static int is_compared(const dlsh_node *n, const char *name) {
+    const int comparison = n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE;
+    int found = comparison && takes_slices(n->kids[0]) && dlsh_names(n->kids[0]->kids[0], name);
+    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] && is_compared(n->kids[i], name);
+    return found;
+}
+
 /* What gives it its numbers: no name, nor a slice, nor a pick or a cast of what was asked for. */
 static dlsh_property makes(void *ctx, const dlsh_step *at) {
     static const char keeping[] = "to|clone|contiguous|reshape|view|float|long|detach|squeeze|unsqueeze|flatten|double";
     const dlsh_node *n = at->n, *of = ctx, *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     const int own = n->span.start >= of->span.start && n->span.end <= of->span.end;
     if (n->kind == DLSH_N_NAME || n->kind == DLSH_N_TUPLE) return DLSH_MAY_HAVE;
-    if (takes_slices(n) || (own && (n->kind == DLSH_N_INDEX || n->kind == DLSH_N_FIELD))) return DLSH_MAY_HAVE;
+    const int slice = takes_slices(n) && n->kids[0]->kind == DLSH_N_NAME;
+    if (slice && !is_compared(dlsh_text_root(at->file), n->kids[0]->text)) return DLSH_MAY_HAVE;
+    if (own && (n->kind == DLSH_N_INDEX || n->kind == DLSH_N_FIELD)) return DLSH_MAY_HAVE;
     if (by && by->kind == DLSH_N_FIELD && (own || dlsh_has_word(keeping, by->text, strlen(by->text))))
         return DLSH_MAY_HAVE;
     if (by && by->kind == DLSH_N_NAME && dlsh_function_of(at->file, by->text)) return DLSH_HAS;

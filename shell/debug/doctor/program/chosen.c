@@ -1,0 +1,45 @@
+/* What an optimizer is given, as the text chooses it. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "debug/doctor/syntax.h"
+#include "debug/doctor/trace.h"
+
+const dlsh_node *dlsh_copied_net(const char *file, const char *parameter) {
+    char net[64];
+    int at;
+    snprintf(net, sizeof net, "%.*s", (int)strcspn(parameter, "."), parameter);
+    const dlsh_node *made = strchr(parameter, '.') ? dlsh_definition_of(file, net, INT_MAX, &at) : NULL;
+    return made && (dlsh_is_method(made, "copy") || dlsh_is_method(made, "clone")) ? made : NULL;
+}
+
+int dlsh_line_of_overwritten(const dl_source *made) {
+    const dlsh_node *root = dlsh_text_root(made->file), *s = dlsh_statement_at(made->file, made->line);
+    const dlsh_node *call = s && s->kind == DLSH_N_ASSIGN ? s->kids[s->nkids - 1] : NULL;
+    const dlsh_node *list = call && call->kind == DLSH_N_CALL && call->nkids > 1 ? call->kids[1] : NULL;
+    int at;
+    const dlsh_node *given =
+        list && list->kind == DLSH_N_NAME ? dlsh_definition_of(made->file, list->text, call->span.start, &at) : NULL;
+    const dlsh_node *loop = given ? dlsh_block_around(root, given->span.start) : NULL;
+    const int added = given && dlsh_mentions(given, list->text);
+    return loop && dlsh_is_loop(loop) && !added && call->span.start > loop->span.end ? given->span.line : 0;
+}
+
+static int has_condition(const dlsh_node *n) {
+    int found = n->kind == DLSH_N_IF;
+    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] && has_condition(n->kids[i]);
+    return found;
+}
+
+int dlsh_line_of_choice(const dl_source *made) {
+    const dlsh_node *s = dlsh_statement_at(made->file, made->line);
+    dlsh_course c;
+    int line = 0;
+    if (!s) return 0;
+    dlsh_course_of(made->file, s->kids[s->nkids - 1], &c);
+    for (int i = 0; i < c.n; i++)
+        if (c.at[i].n->kind == DLSH_N_COMPREHENSION && has_condition(c.at[i].n->kids[0]) && c.at[i].n->span.line > line)
+            line = c.at[i].n->span.line;
+    return line;
+}
