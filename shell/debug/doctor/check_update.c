@@ -56,6 +56,12 @@ static double size_of_gradients(const dl_journal_row *pass) {
     return size;
 }
 
+/* Did each of many steps lose nine tenths of its gradient, so that the loss hardly fell? */
+static int cuts_each_step(const steps *s, double limit) {
+    return s->clip && !s->t && s->clip->count >= 50 && s->clip->low > 10 * limit && s->row->ratio[3] < 1e-3 &&
+           s->pass && s->pass->ncurve >= 8 && !dlsh_settled_lower(s->pass, 0.3);
+}
+
 static int clipped(dlsh_examination *e, const steps *s) {
     double limit = s->clip ? s->clip->limit : NAN, norm = s->clip ? s->clip->first : NAN;
     dl_trainer_state st = {0};
@@ -67,7 +73,8 @@ static int clipped(dlsh_examination *e, const steps *s) {
     const char *kind = dl_optimizer_kind(s->o);
     const int scaled = strstr(kind, "ada") || strstr(kind, "rms"); /* by the size of gradients, above eps */
     if (!scaled && s->pass && dlsh_find_clipped_by_hand(e, s->pass)) return 1;
-    if (!(limit * 50 < norm) || (scaled && limit > 10 * dl_optimizer_option(s->o, "eps", 1e-8))) return 0;
+    if (!(limit * 50 < norm) && !cuts_each_step(s, limit)) return 0;
+    if (scaled && limit > 10 * dl_optimizer_option(s->o, "eps", 1e-8)) return 0;
     const char *file = s->clip ? s->clip->file : s->file;
     const dlsh_written max = s->clip ? dlsh_written_option(e, file, s->clip->line, "clip_grad", 1, "max")
                                      : dlsh_written_option(e, file, s->line, "trainer", INT_MAX - 1,
@@ -94,10 +101,35 @@ static const dlsh_node *rate_returned(const dlsh_examination *e, const steps *s)
     return fn && fn->kind == DLSH_N_FN ? dlsh_last_return(fn) : NULL;
 }
 
-/* The rate: as a function of the schedule gives it, as the optimizer was given it, or else where it was set last. */
+/* sched.step() of a schedule object, in a statement: the call that made it; NULL: there is none. */
+static const dlsh_node *stepped_schedule(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_node *found = NULL;
+    if (!n) return NULL;
+    if (dlsh_is_method(n, "step") && dlsh_object_of(e, file, n->kids[0]->kids[0], &dlsh_scheduler_class))
+        return dlsh_made(file, n->kids[0]->kids[0]);
+    for (int i = 0; i < n->nkids && !found; i++) found = stepped_schedule(e, file, n->kids[i]);
+    return found;
+}
+
+/* The highest rate that a schedule was given, or else the rate of its optimizer. line 0: no schedule set the rate. */
+static dlsh_written rate_of_schedule(const dlsh_examination *e, const steps *s) {
+    const dlsh_node *made = s->t      ? dlsh_trainer_option(e, s->file, INT_MAX - 1, "schedule")
+                            : s->rate ? stepped_schedule(e, s->file, dlsh_statement_at(s->file, s->line))
+                                      : NULL;
+    if (!made || made->kind != DLSH_N_CALL) return (dlsh_written){0};
+    const int place = dlsh_names(made->kids[0], "cyclic") ? 0 : INT_MAX - 1;
+    if (dlsh_argument_of(made, place, "max_lr"))
+        return dlsh_written_option(e, s->file, made->span.line, "scheduler|onecycle|cyclic", place, "max_lr");
+    return s->t ? (dlsh_written){0} : option_of(e, s, "lr");
+}
+
+/* The rate: as a function of the schedule gives it, as schedule or optimizer were given it, or else where it was set
+ * last. */
 static dlsh_written rate_of(const dlsh_examination *e, const steps *s) {
     const dlsh_node *by = rate_returned(e, s);
     if (by) return (dlsh_written){by->span.line, s->line, "the rate itself, no factor"};
+    const dlsh_written of_schedule = rate_of_schedule(e, s);
+    if (of_schedule.line) return of_schedule;
     return s->rate ? (dlsh_written){.line = s->line, .use = s->line} : option_of(e, s, "lr");
 }
 
