@@ -154,6 +154,13 @@ static void look_at_counter(dlsh_examination *e, const char *file, const dlsh_no
          n->span.line, rows > 0);
 }
 
+/* Rows of a class among data that no net computed, y == 0: their share is a ratio of classes, as for repeating rows. */
+static int counts_class(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    for (int k = 0; k < 2; k++)
+        if (isfinite(dlsh_number_of(e, file, n->kids[k]))) return !dlsh_uses_net(e, file, n->kids[!k]);
+    return 0;
+}
+
 /* (a == b).sum() / n, of whole tables. */
 static void look_at_sum(dlsh_examination *e, const char *file, const dlsh_node *use) {
     const dlsh_node *sum = use->kids[0], *loop = NULL;
@@ -161,6 +168,7 @@ static void look_at_sum(dlsh_examination *e, const char *file, const dlsh_node *
     if (sum->kind == DLSH_N_NAME) sum = dlsh_definition_of(file, sum->text, sum->span.start, &at);
     const dlsh_node *compared = sum ? comparison_of(sum) : NULL;
     if (!compared || loops_around(dlsh_text_root(file), compared->span.start, &loop)) return;
+    if (counts_class(e, file, compared)) return;
     long counted = -1;
     for (int k = 0; k < 2 && counted < 0; k++) counted = samples_in(e, file, compared->kids[k]);
     tell(e, file, use, counted, divisor_of(e, file, use->kids[1], NULL), compared->span.line, 0);
