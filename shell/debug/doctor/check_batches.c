@@ -320,11 +320,23 @@ static const dlsh_node *picked_from(const dlsh_node *n) {
     return n;
 }
 
+/* What eval(t, split=part) in a statement has for its split; NULL: it has none. */
+static const dlsh_node *split_of(const dlsh_node *n) {
+    const dlsh_node *found = n && dlsh_is_call_of(n, "eval|evaluate") ? dlsh_argument_of(n, INT_MAX, "split") : NULL;
+    for (int i = 0; n && i < n->nkids && !found; i++) found = split_of(n->kids[i]);
+    return found;
+}
+
 /* Where the data of a net's pass are chosen: the call that gives them to the function around; 0: they are none of its
  * arguments. */
 static int line_of_argument(const dlsh_examination *e, const dl_journal_row *r) {
-    const dlsh_node *root = dlsh_text_root(r->file);
-    const dlsh_node *call = dlsh_call_of_net(e, r->file, dlsh_statement_at(r->file, r->line));
+    const dlsh_node *root = dlsh_text_root(r->file), *s = dlsh_statement_at(r->file, r->line);
+    const dlsh_node *call = dlsh_call_of_net(e, r->file, s), *split = split_of(s);
+    if (split && split->kind != DLSH_N_NAME) return split->span.line;
+    if (split) {
+        const dlsh_definition d = dlsh_define(root, split->text, split->span.start);
+        return d.value ? d.value->span.line : split->span.line;
+    }
     const dlsh_node *x = call ? picked_from(call->kids[1]) : NULL;
     int line = 0;
     for (int i = 0; root && x && i < 6; i++) {

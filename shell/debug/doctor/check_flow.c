@@ -362,7 +362,8 @@ static double apart(const dl_journal_value *a, const dl_journal_value *b) {
 }
 
 /* The generator's loss g, in pass q, beside a pass p in which the other net judges data of both kinds. */
-static void look_at_rivals(dlsh_examination *e, dlsh_pass p, dlsh_pass q, const dl_journal_node *g) {
+static void look_at_rivals(dlsh_examination *e, dlsh_pass p, const dl_journal_row *r, const dl_journal_node *g) {
+    const dlsh_pass q = dlsh_pass_of(r, 0);
     const dl_journal_node *nearest = NULL, *farther = NULL;
     double near = INFINITY;
     for (long k = 0; k < p.n; k++) {
@@ -378,7 +379,8 @@ static void look_at_rivals(dlsh_examination *e, dlsh_pass p, dlsh_pass q, const 
             farther = &p.at[k];
     }
     if (!nearest || !farther || nearest->in[1].low == farther->in[1].low || g->in[1].low != nearest->in[1].low) return;
-    dlsh_finding *f = dlsh_find_at(e, g->file, g->line, "the target that real samples have in the other net's loss");
+    dlsh_finding *f = dlsh_find_at(e, g->file, dlsh_line_of_part(e, r, g),
+                                   "the target that real samples have in the other net's loss");
     if (!f) return;
     dlsh_cause(f, "the generator is trained to be found out: its target is that of made samples");
     dlsh_evidence(f, "the other net learns %.3g for what is made and %.3g for real samples; here the target is %.3g",
@@ -391,7 +393,7 @@ static void find_rivals(dlsh_examination *e) {
         for (long k = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &k));) {
             const dlsh_pass p = dlsh_pass_of(a, 0), q = dlsh_pass_of(b, 0);
             for (long j = 0; a != b && j < q.n; j++)
-                if (is_judgement(&q.at[j])) look_at_rivals(e, p, q, &q.at[j]);
+                if (is_judgement(&q.at[j])) look_at_rivals(e, p, b, &q.at[j]);
         }
 }
 

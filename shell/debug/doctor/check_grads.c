@@ -383,12 +383,14 @@ static int reaches_others(const dl_journal_row *pass, dl_optimizer *o, const voi
 static dl_optimizer *stepping(const dlsh_examination *e, const void *leaf, const dl_journal_row **step, int *wrong) {
     const dl_journal_row *r;
     dl_optimizer *o = NULL, *at;
+    int near = 0;
     *wrong = 0;
     for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
         at = dlsh_live_optimizer(e, r->what, NULL);
         const dl_journal_row *pass = at ? pass_before(e, r->till) : NULL;
-        const int others = pass && reaches_others(pass, at, leaf);
-        if (at && (!o || others || (!*wrong && 2 * r->empty > r->count))) o = at, *step = r, *wrong |= others;
+        const int others = pass && reaches_others(pass, at, leaf), nearer = pass && pass_has_leaf(pass, leaf);
+        if (at && (!o || others || (nearer && !near) || (!*wrong && 2 * r->empty > r->count)))
+            o = at, *step = r, *wrong |= others, near |= nearer;
     }
     return o;
 }
@@ -410,7 +412,7 @@ static void find_untrained(dlsh_examination *e) {
     each_leaf(e, 1, see_untrained, &m);
     dl_optimizer *o = m.n ? stepping(e, m.seen[0], &step, &wrong) : NULL;
     if (!o) return;
-    dl_source made = dlsh_optimizer_source(o);
+    dl_source made = dlsh_optimizer_place(e, o);
     const dlsh_node *copy = dlsh_copied_net(made.file, m.names);
     if (copy && is_of_former_net(e, o, step)) {
         dlsh_finding *f = dlsh_find_at(e, made.file, made.line,
@@ -436,14 +438,17 @@ static void find_untrained(dlsh_examination *e) {
     }
     const char *kind = dl_optimizer_kind(o);
     const int name_of_net = (int)strcspn(m.names, ".,");
-    const int newer = dlsh_node_line(m.first); /* than the optimizer, as a head that was put in place of another one */
+    /* than the optimizer, as a head that was put in place of another one */
+    const int newer = dlsh_line_beside(made.file, dlsh_node_line(m.first), made.line);
     const int behind = newer > made.line && !strcmp(dlsh_node_file(m.first), made.file) && *m.first->layer_file;
     const int overwritten = dlsh_line_of_overwritten(&made);
     const int choice = overwritten || behind || wrong ? 0 : dlsh_line_of_choice(&made);
+    const int listed = behind || wrong ? 0 : dlsh_line_of_list(&made);
     dlsh_finding *f = dlsh_find_at(
         e, made.file,
         overwritten ? overwritten
         : choice    ? choice
+        : listed    ? listed
                     : made.line,
         overwritten ? "add to the list in each round, +=: here the last one overwrites the others"
         : choice    ? "a condition that leaves none out: the last list takes all that the others do not"

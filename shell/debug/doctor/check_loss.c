@@ -110,7 +110,7 @@ static int count_calls(const dlsh_node *n, const char *name) {
 }
 
 static dlsh_property calls_helper(void *ctx, const dlsh_step *at) {
-    return at->n->kids && dlsh_is_call_of(at->n, ctx) && !at->call ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+    return at->n->kids && dlsh_is_call_of(at->n, ctx) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
 }
 
 /* A function that gives probabilities to others, too, as to an accuracy: where the loss is given what it returns; 0: it
@@ -123,7 +123,9 @@ static int line_of_helper(const dl_journal_node *from, const dl_journal_node *lo
     const char *name = depth ? around[depth - 1]->text : NULL;
     const dlsh_node *s = dlsh_statement_at(loss->file, loss->line);
     if (!name || !s || count_calls(root, name) < 2) return 0;
-    const dlsh_node *call = dlsh_origin(loss->file, s, calls_helper, (void *)name);
+    const dlsh_node *by = dlsh_call_on_line(loss->file, loss->line, "loss|entropy|kl_div");
+    const dlsh_node *given = by ? dlsh_argument_of(by, 0, "input") : NULL;
+    const dlsh_node *call = dlsh_origin(loss->file, given ? given : s, calls_helper, (void *)name);
     return call ? call->span.line : 0;
 }
 

@@ -227,9 +227,23 @@ static const dlsh_node *evaluation_around(const dlsh_examination *e, const dl_jo
     return found;
 }
 
+/* The last call of a function in a tree, in a line before another one; NULL: there is none. */
+static const dlsh_node *last_call_before(const dlsh_node *n, const char *function, int line) {
+    const dlsh_node *found = NULL;
+    for (int i = n->nkids - 1; function && i >= 0 && !found; i--)
+        found = n->kids[i] ? last_call_before(n->kids[i], function, line) : NULL;
+    if (found || !function) return found;
+    return n->kind == DLSH_N_CALL && n->span.line < line && dlsh_names(n->kids[0], function) ? n : NULL;
+}
+
 /* The statement in the same evaluation that switches to training mode, as by a function that it calls; 0: none does. */
-static int line_of_switch(const dl_journal_row *by, const dlsh_node *around) {
+static int line_of_switch(const dl_journal_row *by, const dlsh_node *around, const dl_journal_row *pass) {
     int places[DLSH_LEVELS];
+    const dlsh_node *root = by ? dlsh_text_root(by->file) : NULL,
+                    *s = root ? dlsh_statement_at(by->file, by->line) : NULL;
+    const dlsh_node *of[DLSH_AROUND], *call;
+    const int depth = s ? dlsh_functions_around(root, s->span.start, of) : 0;
+    if (depth && around && (call = last_call_before(around, of[depth - 1]->text, pass->line))) return call->span.line;
     const int n = by && around ? dlsh_places_of(by->file, by->line, places) : 0;
     for (int i = 0; i < n; i++)
         if (places[i] > around->span.start && places[i] < around->span.end)
@@ -249,7 +263,7 @@ static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, 
         return;
     const dl_journal_row *own = targets ? NULL : switched_for(e, r);
     const dlsh_node *of = targets || own ? NULL : evaluation_around(e, r);
-    const int switches = line_of_switch(by, of), whole = of && of->kind == DLSH_N_FN && !switches;
+    const int switches = line_of_switch(by, of, r), whole = of && of->kind == DLSH_N_FN && !switches;
     const char *begin = whole ? "as it begins" : "before it";
     if (own) by = own;
     dlsh_finding *f = dlsh_find_at(e, own ? own->file : r->file,

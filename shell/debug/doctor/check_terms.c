@@ -97,7 +97,10 @@ static int find_cut_rest(dlsh_examination *e, const dl_journal_row *r, const par
     const char *file = NULL;
     const dl_tensor *p = of_part_alone(e, dlsh_pass_of(r, 1), last->at);
     const int cut = p ? dlsh_cut_by_trial(e, p, &file) : 0;
-    dlsh_finding *f = cut ? dlsh_find_at(e, file, cut, "use the result itself, which has a history") : NULL;
+    const int drawn = cut && dlsh_line_of_sample(file) == cut;
+    dlsh_finding *f =
+        cut ? dlsh_find_at(e, file, cut, drawn ? DLSH_DRAW_WITH_HISTORY : "use the result itself, which has a history")
+            : NULL;
     char name[120] = "";
     if (!f) return 0;
     dlsh_live_leaf(e, p, name, sizeof name);

@@ -415,8 +415,9 @@ static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_
     if ((gate || dlsh_op_is(n, "softmax")) && !(then && mean_slope(then) < 0.12)) return; /* they may become sure */
     int before = then && (dead ? then->out.dead > 0.75 : driven || mean_slope(then) < 0.12);
     if (flat && !before && dlsh_settled_lower(r, 0.55)) return; /* it has become sure while it learned */
+    const dl_source at = dlsh_source_of_use(e, p, n);
     dlsh_finding *f =
-        dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n),
+        dlsh_find_at(e, at.file, at.line,
                      dead && before ? "an initialisation around 0: look at the bias and the scale of what goes in"
                      : dead         ? "a smaller learning rate, or leaky_relu"
                      : dlsh_op_is(n, "softmax") ? "divide the scores by the root of their length: q @ k.T / sqrt(d)"

@@ -4,13 +4,14 @@
 
 #include "commands/nets/nets.h"
 #include "debug/debug.h"
+#include "debug/doctor/syntax.h"
 #include "debug/doctor/texts.h"
 #include "debug/doctor/trace.h"
 
 /* Functions and methods whose results have no history. */
 static const char cutting[] =
     "argmax|argmin|argsort|item|tolist|detach|round|floor|ceil|sign|long|int|bool|one_hot|data|"
-    "tensor|bucketize|searchsorted|bincount";
+    "tensor|bucketize|searchsorted|bincount|sample|multinomial|bernoulli";
 
 static int is_cut(const dlsh_node *n) {
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : n->kind == DLSH_N_FIELD ? n : NULL;
@@ -165,6 +166,28 @@ static dl_tensor *counterpart(const dlsh_examination *e, const dl_tensor *p) {
     return NULL;
 }
 
+static int see_sample(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    dl_source *at = ctx;
+    (void)within, (void)depth;
+    if (strcmp(file, at->file) != 0 || !dlsh_is_method(n, "sample")) return 0;
+    return at->line = n->span.line, 1;
+}
+
+int dlsh_line_of_sample(const char *file) {
+    dl_source drawn = {file, 0};
+    dlsh_each_node(see_sample, &drawn);
+    return drawn.line;
+}
+
+/* Is the distribution that is drawn from made in a statement? */
+static int makes_distribution(const dlsh_node *n) {
+    const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
+    if (by && !strcmp(by, "distribution")) return 1;
+    for (int i = 0; n && i < n->nkids; i++)
+        if (makes_distribution(n->kids[i])) return 1;
+    return 0;
+}
+
 /* Where a pass of the net, recorded, takes what is computed with a parameter without its history. */
 int dlsh_cut_by_trial(dlsh_examination *e, const dl_tensor *p, const char **file) {
     dlsh_missing end = {0};
@@ -183,6 +206,7 @@ int dlsh_cut_by_trial(dlsh_examination *e, const dl_tensor *p, const char **file
                     *net = n ? dlsh_net_around(u->root, n->span.start) : NULL;
     const dlsh_node *call =
         net ? call_instead(e, u->name, n->span.start, dlsh_last_return(net->kids[net->nkids - 1])) : NULL;
-    const int line = call ? call->span.line : u ? dlsh_cut_line(e, u->name, end.line) : 0;
+    const int drawn = makes_distribution(n) ? dlsh_line_of_sample(u->name) : 0;
+    const int line = call ? call->span.line : drawn ? drawn : u ? dlsh_cut_line(e, u->name, end.line) : 0;
     return !u ? 0 : line ? line : end.line;
 }

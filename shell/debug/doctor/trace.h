@@ -137,6 +137,9 @@ const dlsh_node *dlsh_last_return(const dlsh_node *fn);
 
 /* The line that cuts the history of what is computed at a line off from nets and parameters; 0: none does (cut.c). */
 int dlsh_cut_line(const dlsh_examination *e, const char *file, int line);
+/* q.sample() of a distribution in a text, which has no gradient, as rsample() has; 0: it has none. */
+int dlsh_line_of_sample(const char *file);
+#define DLSH_DRAW_WITH_HISTORY "rsample(), through which gradients go; sample() only draws"
 /* The same by a trial of the net, for a parameter that no gradient reaches; 0: nothing cuts its way to the result. */
 int dlsh_cut_by_trial(dlsh_examination *e, const dl_tensor *p, const char **file);
 const dlsh_node *dlsh_cut_at(const dlsh_examination *e, const char *file, int line); /* that call; NULL: none does */
@@ -191,6 +194,9 @@ const dlsh_node *dlsh_copied_net(const char *file, const char *parameter);
 /* params = f.parameters() in a loop before the optimizer, which is given the last ones alone: that line; 0: it is not.
  */
 int dlsh_line_of_overwritten(const dl_source *made);
-/* The last of the lists that choose an optimizer's parameters by a condition, [p for n, p in named if test(n)]: that
- * line; 0: there is none. */
+/* Where an optimizer was made, in a record the line of its key. */
+dl_source dlsh_optimizer_place(const dlsh_examination *e, const dl_optimizer *o);
+/* The list of nets or parameters that an optimizer is given by a name, [a, b], also within a call; the last of the
+ * lists that choose its parameters by a condition, [p for n, p in named if test(n)]: that line; 0: there is none. */
+int dlsh_line_of_list(const dl_source *made);
 int dlsh_line_of_choice(const dl_source *made);

@@ -143,14 +143,6 @@ static int line_of_leaving(const dlsh_node *root, const maker *m) {
     return 0;
 }
 
-/* q.sample() of a distribution, which has no gradient; rsample() has. */
-static int see_sample(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    dl_source *at = ctx;
-    (void)within, (void)depth;
-    if (strcmp(file, at->file) != 0 || !dlsh_is_method(n, "sample")) return 0;
-    return at->line = n->span.line, 1;
-}
-
 static void tell(dlsh_examination *e, const dl_journal_node *n) {
     char layer[64];
     snprintf(layer, sizeof layer, "%.*s", (int)strcspn(n->layer, "."), n->layer);
@@ -158,14 +150,13 @@ static void tell(dlsh_examination *e, const dl_journal_node *n) {
     const dlsh_node *root = dlsh_text_root(dlsh_node_file(n));
     if (root) dlsh_each_node(see_maker, &m);
     const int leaves = root && m.name ? line_of_leaving(root, &m) : 0;
-    dl_source drawn = {dlsh_node_file(n), 0};
-    if (!leaves) dlsh_each_node(see_sample, &drawn);
-    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n),
-                                   leaves       ? leaves
-                                   : drawn.line ? drawn.line
-                                                : dlsh_node_line(n),
-                                   drawn.line ? "rsample(), through which gradients go; sample() only draws"
-                                              : "let what it gives go on to what is compared with the data");
+    const int drawn = leaves ? 0 : dlsh_line_of_sample(dlsh_node_file(n));
+    dlsh_finding *f =
+        dlsh_find_at(e, dlsh_node_file(n),
+                     leaves  ? leaves
+                     : drawn ? drawn
+                             : dlsh_node_line(n),
+                     drawn ? DLSH_DRAW_WITH_HISTORY : "let what it gives go on to what is compared with the data");
     if (!f) return;
     dlsh_cause(f, "what %s gives has no influence on what is compared with data%s%s%s", *layer ? layer : n->op,
                leaves ? ": " : "", leaves ? m.name : "", leaves ? " is left out here" : "");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "debug/doctor/checks.h"
+#include "debug/doctor/passes/passes.h"
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
 #include "debug/doctor/text/reads.h"
@@ -26,8 +27,7 @@ static dlsh_property leads_to(void *statement, const dlsh_step *at) {
     return dlsh_origin_at(at, at->n, runs, statement) ? DLSH_HAS : DLSH_MAY_HAVE;
 }
 
-/* Where a part of the loss is made: of a helper the statement that calls it, which makes the loss of the pass. */
-static int line_of_part(const dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
+int dlsh_line_of_part(const dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
     const int given = dlsh_line_of_trainer_loss(e, r->file);
     const dlsh_node *back = dlsh_statement_at(r->file, r->line), *part = dlsh_statement_at(n->file, n->line);
     if (given) return given;
@@ -52,7 +52,7 @@ static void look_at_contradiction(dlsh_examination *e, const dl_journal_row *r, 
     if (!dlsh_op_is(a, losses) || !dlsh_op_is(b, losses) || !is_same(&a->in[0], &b->in[0])) return;
     if (!is_one_number(&a->in[1]) || !is_one_number(&b->in[1]) || a->in[1].low == b->in[1].low) return;
     dlsh_finding *f =
-        dlsh_find_at(e, r->file, line_of_part(e, r, a),
+        dlsh_find_at(e, r->file, dlsh_line_of_part(e, r, a),
                      "of a discriminator: real samples for one of them, made ones, fake.detach(), for the other");
     if (!f) return;
     dlsh_cause(f, "the same scores are to be %.4g and %.4g at once: the net is given the same samples for both",
@@ -69,7 +69,8 @@ static void look_at_twice(dlsh_examination *e, const dl_journal_row *r, const dl
     int unit;
     const dl_journal_value *w = dlsh_node_weight(a, &unit), *v = dlsh_node_weight(b, &unit);
     if (!w || !v || w->leaf != v->leaf || !is_same(&a->in[0], &b->in[0])) return;
-    dlsh_finding *f = dlsh_find_at(e, r->file, line_of_part(e, r, a), "real samples for one, made ones for the other");
+    dlsh_finding *f =
+        dlsh_find_at(e, r->file, dlsh_line_of_part(e, r, a), "real samples for one, made ones for the other");
     if (!f) return;
     dlsh_cause(f, "a net is run twice on the same samples in one loss: both its parts see the same");
     dlsh_evidence(f, "the inputs of %s (lines %d and %d) are equal, element by element", a->op, b->line, a->line);
@@ -110,7 +111,7 @@ static void look_at_several(dlsh_examination *e, const dl_journal_row *r, dlsh_p
             by = dlsh_pass_source(p, n, k);
     if (dlsh_op_is(by, "log")) by = dlsh_pass_source(p, by, 0);
     if (!whole && !dlsh_op_is(by, "log_softmax|softmax")) return;
-    dlsh_finding *f = dlsh_find_at(e, n->file, line_of_part(e, r, n),
+    dlsh_finding *f = dlsh_find_at(e, n->file, dlsh_line_of_part(e, r, n),
                                    "binary_cross_entropy_with_logits, an answer of its own for each label");
     if (!f) return;
     dlsh_cause(f, "samples have several labels, but softmax and cross_entropy let labels compete: one alone can be "
@@ -177,7 +178,7 @@ static void tell_same_net(dlsh_examination *e, const dl_journal_row *r, const dl
     else
         dlsh_cause(f, "both sides of the comparison get gradients: the net makes all results alike, whatever goes in");
     dlsh_evidence(f, "both operands of %s lead back to the same weights%s; the loss (line %d) went from %.4g to %.4g",
-                  n->op, bootstraps ? "" : ", and nothing in the loss keeps samples apart", line_of_part(e, r, n),
+                  n->op, bootstraps ? "" : ", and nothing in the loss keeps samples apart", dlsh_line_of_part(e, r, n),
                   r->first, r->last);
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "commands/nets/nets.h"
 #include "debug/doctor/syntax.h"
 #include "debug/doctor/trace.h"
 
@@ -32,6 +33,17 @@ static int has_condition(const dlsh_node *n) {
     return found;
 }
 
+int dlsh_line_of_list(const dl_source *made) {
+    const dlsh_node *s = dlsh_statement_at(made->file, made->line),
+                    *call = s && s->nkids ? s->kids[s->nkids - 1] : NULL;
+    const dlsh_node *name = call && call->kind == DLSH_N_CALL && call->nkids > 1 ? call->kids[1] : NULL;
+    const dlsh_node *list = name && name->kind == DLSH_N_NAME
+                                ? dlsh_define(dlsh_text_root(made->file), name->text, name->span.start).value
+                                : NULL;
+    if (list && list->kind == DLSH_N_CALL && list->nkids > 1) list = list->kids[1];
+    return list && list->kind == DLSH_N_LIST && list->nkids ? list->span.line : 0;
+}
+
 int dlsh_line_of_choice(const dl_source *made) {
     const dlsh_node *s = dlsh_statement_at(made->file, made->line);
     dlsh_course c;
@@ -42,4 +54,23 @@ int dlsh_line_of_choice(const dl_source *made) {
         if (c.at[i].n->kind == DLSH_N_COMPREHENSION && has_condition(c.at[i].n->kids[0]) && c.at[i].n->span.line > line)
             line = c.at[i].n->span.line;
     return line;
+}
+
+/* The value that a record in a tree has for a key; NULL: none has. */
+static const dlsh_node *value_of_key(const dlsh_node *n, const char *key) {
+    const dlsh_node *found = NULL;
+    if (n->kind == DLSH_N_KWARG && !strcmp(n->text, key)) return n->kids[0];
+    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? value_of_key(n->kids[i], key) : NULL;
+    return found;
+}
+
+dl_source dlsh_optimizer_place(const dlsh_examination *e, const dl_optimizer *o) {
+    dl_source at = dlsh_optimizer_source(o);
+    const dlsh_node *s = at.file ? dlsh_statement_at(at.file, at.line) : NULL, *value;
+    const dlsh_holder *h;
+    for (int i = 0; s && (h = dlsh_holder_next(&e->holders, &i));) {
+        const char *key = h->made && dlsh_unwrap(h->value, &dlsh_optimizer_class) == o ? strrchr(h->made, '.') : NULL;
+        if (key && (value = value_of_key(s, key + 1))) at.line = value->span.line;
+    }
+    return at;
 }

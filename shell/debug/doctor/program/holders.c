@@ -1,5 +1,6 @@
 /* The variables of a session, those of functions included, and what a name means at a place of a text. */
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,38 @@ static dlsh_holder holder_of(const dlsh_variable *v) {
     return h;
 }
 
+/* An object that a list or record has as item i; VOID: the item is none. */
+static dlsh_value object_in(dlsh_value v, int i) {
+    const dlsh_value *item = NULL;
+    if (v.type == DLSH_LIST && i < v.as.list->n) item = &v.as.list->items[i];
+    if (v.type == DLSH_RECORD && i < v.as.record->n) item = &v.as.record->values[i];
+    return item && item->type == DLSH_HANDLE ? *item : dlsh_void();
+}
+
+/* The objects that no variable holds by itself. */
+static void add_items(dlsh_holders *out, int of) {
+    enum { ITEMS = 32, NAME = 96 };
+    for (int i = 0; i < ITEMS; i++) {
+        const dlsh_holder h = out->at[of];
+        const dlsh_value v = object_in(h.value, i);
+        if (v.type == DLSH_VOID || is_known(out, v)) continue;
+        dlsh_holder *more = realloc(out->at, ((size_t)out->n + 2) * sizeof *more);
+        char *name = malloc(NAME);
+        if (more) out->at = more;
+        if (!more || !name) {
+            free(name);
+            return;
+        }
+        if (h.value.type == DLSH_RECORD)
+            snprintf(name, NAME, "%.40s.%.40s", h.name, h.value.as.record->keys[i]);
+        else
+            snprintf(name, NAME, "%.40s[%d]", h.name, i);
+        dlsh_holder *item = &out->at[out->n++];
+        *item = h;
+        item->value = dlsh_ref(v), item->name = item->made = name, item->again = 0;
+    }
+}
+
 void dlsh_holders_find(dlsh_session *s, dlsh_holders *out) {
     dlsh_variable v;
     int n = 0;
@@ -55,11 +88,13 @@ void dlsh_holders_find(dlsh_session *s, dlsh_holders *out) {
         h.again = is_known(out, h.value);
         out->at[out->n++] = h;
     }
+    for (int i = out->n - 1; i >= 0; i--)
+        if (!out->at[i].again) add_items(out, i);
 }
 
 void dlsh_holders_free(dlsh_holders *all) {
     if (!all->at) return;
-    for (int i = 0; i < all->n; i++) dlsh_drop(all->at[i].value);
+    for (int i = 0; i < all->n; i++) dlsh_drop(all->at[i].value), free(all->at[i].made);
     free(all->at);
     *all = (dlsh_holders){0};
     dlsh_variables_hold(0);

@@ -11,13 +11,15 @@ typedef struct dlsh_holder {
     int place;               /* behind all statements that may set it, where its definition is looked up */
     dlsh_value value;        /* owned */
     int again;               /* nothing to be looked at, or held by one before */
+    char *made;              /* the name of an item, opts.d or nets[0]; NULL: that of a variable */
 } dlsh_holder;
 typedef struct dlsh_holders {
     dlsh_holder *at;
     int n;
 } dlsh_holders;
 
-/* All of a session, globals first; functions that are called until they are freed change nothing of them. */
+/* All of a session, globals first, behind the variables the objects in their lists and records, as optimizers;
+ * functions that are called until they are freed change nothing of them. */
 void dlsh_holders_find(dlsh_session *s, dlsh_holders *out);
 void dlsh_holders_free(dlsh_holders *all);
 /* The next one that holds a tensor, an object, a list or a record, each of them once; NULL: none is left. */
